@@ -1,0 +1,344 @@
+/* `troupe bench`: options, opening and closing, and the order of the sections. */
+#include "bench.h"
+
+#include "suite.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { DONE = 0, FAILED = 1, USAGE = 2 };
+
+/* The sections, in the order in which they run. */
+static const struct {
+    const char *name, *about;
+    void (*run)(suite *s);
+} sections[] = {
+    {"round-trip", "one empty kernel, sent and waited for", suite_round_trip},
+    {"sustained", "empty kernels, sent back to back", suite_sustained},
+    {"gemm", "matrix products from 16 to 8192, sent back to back", suite_gemm},
+    {"copy", "copies with memory that the device reaches directly", suite_copy},
+    {"pageable", "copies with ordinary memory", suite_pageable},
+    {"alloc", "buffers created and freed", suite_alloc},
+};
+
+enum { SECTION_COUNT = sizeof sections / sizeof *sections, ALL = (1 << SECTION_COUNT) - 1 };
+
+typedef struct choice {
+    trp_backend backend;
+    uint32_t gpu;
+    bool gpu_given;
+    bool quick;
+    bool no_standby;
+    bool help;
+    const char *json; /* NULL: none */
+    unsigned chosen;  /* bit i: sections[i] */
+} choice;
+
+/* Options. */
+
+static bool __attribute__((format(printf, 1, 2))) reject(const char *format, ...)
+{
+    va_list args;
+    fputs("troupe: bench: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputs(" (see 'troupe help bench')\n", stderr);
+    return false;
+}
+
+static bool parse_backend(choice *c, const char *text)
+{
+    static const trp_backend all[] = {TRP_BACKEND_BEST, TRP_BACKEND_CUDA, TRP_BACKEND_HOST};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!strcmp(text, trp_backend_name(all[i]))) {
+            c->backend = all[i];
+            return true;
+        }
+    }
+    return reject("--device: expected best|cuda|host, got '%s'", text);
+}
+
+static bool parse_gpu(choice *c, const char *text)
+{
+    char *end;
+    errno = 0;
+    unsigned long number = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || number > UINT16_MAX)
+        return reject("--gpu: expected N, got '%s'", text);
+    c->gpu = (uint32_t)number;
+    c->gpu_given = true;
+    return true;
+}
+
+static bool parse_json(choice *c, const char *text)
+{
+    if (!*text)
+        return reject("--json: expected FILE, got ''");
+    c->json = text;
+    return true;
+}
+
+static bool parse_only(choice *c, const char *text)
+{
+    c->chosen = 0;
+    for (;;) {
+        size_t length = strcspn(text, ",");
+        size_t i = 0;
+        while (i < SECTION_COUNT &&
+               (strlen(sections[i].name) != length || strncmp(text, sections[i].name, length) != 0))
+            i++;
+        if (i == SECTION_COUNT)
+            return reject("--only: there is no section '%.*s'", (int)length, text);
+        c->chosen |= 1U << i;
+        if (!text[length])
+            return true;
+        text += length + 1;
+    }
+}
+
+static const struct {
+    const char *name, *argument, *help;
+    bool (*parse)(choice *c, const char *text);
+} options[] = {
+    {"--device", "best|cuda|host", "where to run (default best: a GPU if there is one)",
+     parse_backend},
+    {"--gpu", "N", "which GPU, as CUDA numbers them (default 0)", parse_gpu},
+    {"--json", "FILE", "write all figures to a file too", parse_json},
+    {"--only", "NAME,NAME,...", "some sections only, of those below", parse_only},
+};
+
+static void show_help(void)
+{
+    printf(
+        "usage: troupe bench dispatch [options]\n\n"
+        "Measures, in one run and in turns, what work costs through Troupe's worker process and\n"
+        "what the same work costs with the driver and the library called directly.\n\n"
+        "options:\n");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        char left[40];
+        snprintf(left, sizeof left, "%s %s", options[i].name, options[i].argument);
+        printf("      %-24s  %s\n", left, options[i].help);
+    }
+    printf("      %-24s  %s\n", "--quick", "fewer sizes and repetitions");
+    printf("      %-24s  %s\n", "--no-standby", "without the standby worker");
+    printf("  -h, %-24s  %s\n\nsections:\n", "--help", "show this");
+    for (size_t i = 0; i < SECTION_COUNT; i++)
+        printf("      %-24s  %s\n", sections[i].name, sections[i].about);
+}
+
+/* "--name value" or "--name=value". */
+static bool parse_option(choice *c, int argc, char **argv, int *i)
+{
+    const char *arg = argv[*i];
+    if (!strcmp(arg, "--help") || !strcmp(arg, "-h"))
+        return c->help = true;
+    if (!strcmp(arg, "--quick"))
+        return c->quick = true;
+    if (!strcmp(arg, "--no-standby"))
+        return c->no_standby = true;
+    size_t length = strcspn(arg, "=");
+    for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
+        if (strlen(options[k].name) != length || strncmp(arg, options[k].name, length) != 0)
+            continue;
+        if (arg[length])
+            return options[k].parse(c, arg + length + 1);
+        if (*i + 1 >= argc)
+            return reject("%s needs a value: %s", arg, options[k].argument);
+        return options[k].parse(c, argv[++*i]);
+    }
+    return reject("unknown option '%s'", arg);
+}
+
+static bool parse(choice *c, int argc, char **argv)
+{
+    int operands = 0;
+    for (int i = 1; i < argc && !c->help; i++) {
+        if (argv[i][0] == '-') {
+            if (!parse_option(c, argc, argv, &i))
+                return false;
+        } else if (operands++ > 0 || strcmp(argv[i], "dispatch") != 0) {
+            return operands > 1 ? reject("one suite at a time, got '%s' too", argv[i])
+                                : reject("there is no suite '%s': expected dispatch", argv[i]);
+        }
+    }
+    if (c->help)
+        return true;
+    if (operands == 0)
+        return reject("expected a suite: dispatch");
+    if (!c->gpu_given)
+        return true;
+    if (c->backend == TRP_BACKEND_HOST)
+        return reject("--gpu and --device host contradict each other");
+    c->backend = TRP_BACKEND_CUDA; /* who names a GPU doesn't want the host instead */
+    return true;
+}
+
+/* The header. */
+
+static void describe_command(report *r, int argc, char **argv)
+{
+    char line[256] = "troupe";
+    for (int i = 0; i < argc; i++) {
+        size_t length = strlen(line);
+        snprintf(line + length, sizeof line - length, " %s", argv[i]);
+    }
+    report_text(r, "command", "command", "%s", line);
+}
+
+static void describe_time(report *r)
+{
+    char date[40] = "unknown";
+    time_t now = time(NULL);
+    struct tm utc;
+    if (gmtime_r(&now, &utc))
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    report_text(r, "date", "date", "%s", date);
+}
+
+/* The release of the NVIDIA driver: in the line "NVRM version: ...", the first word that is a
+ * number with a dot. */
+static void describe_driver(report *r)
+{
+    char line[256] = "";
+    const char *release = NULL;
+    FILE *file = fopen("/proc/driver/nvidia/version", "r");
+    if (file) {
+        if (!fgets(line, sizeof line, file))
+            line[0] = '\0';
+        fclose(file);
+    }
+    char *rest = line;
+    for (char *word; !release && (word = strsep(&rest, " \t\n")) != NULL;) {
+        if (*word >= '0' && *word <= '9' && strchr(word, '.') &&
+            strspn(word, "0123456789.") == strlen(word))
+            release = word;
+    }
+    report_text(r, "driver", "driver", "%s", release ? release : "unknown");
+}
+
+static void describe_machine(suite *s)
+{
+    report *r = s->report;
+    enum { MOST = 65 };
+    static trp_device_info devices[MOST];
+    size_t count = 0;
+    if (trp_system_list_devices(s->system, devices, MOST, &count) != TRP_OK || count == 0 ||
+        count > MOST)
+        return;
+    const trp_device_info *host = &devices[count - 1];
+    report_text(r, "cpu", NULL, "%s", host->name);
+    report_number(r, "cores", NULL, host->processors);
+    printf("%-10s %s, %u cores\n", "cpu", host->name, host->processors);
+}
+
+static void describe_device(suite *s)
+{
+    const trp_device_info *info = &s->info;
+    report *r = s->report;
+    report_text(r, "backend", NULL, "%s", trp_backend_name(info->backend));
+    if (!suite_on_gpu(s)) {
+        report_text(r, "device", "device", "%s (host)", info->name);
+        return;
+    }
+    report_text(r, "device", "device", "%s (cuda %u)", info->name, info->ordinal);
+    report_text(r, "compute_capability", NULL, "%u.%u", info->compute_major, info->compute_minor);
+    report_number(r, "device_memory_bytes", NULL, (double)info->memory_total);
+    describe_driver(r);
+    report_text(r, "cuda", "CUDA", "%s", s->raw->driver_version);
+}
+
+static void describe(suite *s, int argc, char **argv)
+{
+    report *r = s->report;
+    report_text(r, "troupe", "Troupe", "%s", trp_version());
+    describe_command(r, argc, argv);
+    describe_time(r);
+    describe_device(s);
+    report_text(r, "blas", "library", "%s", *s->raw->blas_version ? s->raw->blas_version : "none");
+    describe_machine(s);
+    report_number(r, "seed", NULL, (double)s->seed);
+}
+
+/* The run. */
+
+static bool told(trp_status status, const char *doing)
+{
+    if (status != TRP_OK)
+        fprintf(stderr, "troupe: bench: %s: %s (%s)\n", doing, trp_error_message(),
+                trp_status_name(status));
+    return status == TRP_OK;
+}
+
+static bool open_suite(suite *s, const choice *c)
+{
+    char message[320];
+    trp_device_options device = {.backend = c->backend,
+                                 .ordinal = c->gpu,
+                                 .standby = c->no_standby ? TRP_STANDBY_OFF : TRP_STANDBY_ON};
+    if (!told(trp_system_create(NULL, &s->system), "starting") ||
+        !told(trp_device_open(s->system, &device, &s->device), "opening the device") ||
+        !told(trp_device_get_info(s->device, &s->info), "opening the device"))
+        return false;
+    /* The worker is there before this process gets a CUDA context of its own. */
+    s->raw = suite_on_gpu(s) ? raw_cuda_open(s->info.ordinal, message, sizeof message)
+                             : raw_host_open(message, sizeof message);
+    if (!s->raw)
+        fprintf(stderr, "troupe: bench: the raw side: %s\n", message);
+    return s->raw != NULL;
+}
+
+static void close_suite(suite *s)
+{
+    if (s->raw)
+        s->raw->api->close(s->raw);
+    trp_device_close(s->device);
+    told(trp_system_destroy(s->system), "ending");
+}
+
+static bool run_sections(suite *s, const choice *c, int argc, char **argv)
+{
+    describe(s, argc, argv);
+    for (size_t i = 0; i < SECTION_COUNT; i++) {
+        if (c->chosen & (1U << i))
+            sections[i].run(s);
+    }
+    report_finish(s->report);
+    if (c->json && !report_write_json(s->report, c->json)) {
+        fprintf(stderr, "troupe: bench: %s could not be written: %s\n", c->json, strerror(errno));
+        return false;
+    }
+    return report_failures(s->report) == 0;
+}
+
+/* Whether the file can be written, told before the measuring and not after it. */
+static bool can_write(const char *path)
+{
+    FILE *file = path ? fopen(path, "a") : NULL;
+    if (path && !file)
+        fprintf(stderr, "troupe: bench: %s can't be written: %s\n", path, strerror(errno));
+    return !path || (file && fclose(file) == 0);
+}
+
+int trp_bench_main(int argc, char **argv)
+{
+    choice c = {.chosen = ALL};
+    if (!parse(&c, argc, argv))
+        return USAGE;
+    if (c.help) {
+        show_help();
+        return DONE;
+    }
+    suite s = {.quick = c.quick, .seed = (uint32_t)stats_now()};
+    if (!can_write(c.json))
+        return FAILED;
+    s.report = report_create();
+    bool ok = s.report && open_suite(&s, &c) && run_sections(&s, &c, argc, argv);
+    close_suite(&s);
+    report_destroy(s.report);
+    return ok ? DONE : FAILED;
+}

@@ -1,0 +1,267 @@
+/* Square matrix products, sent back to back: the library called directly against its actor. */
+#include "suite.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { POISON = 0xff }; /* a NaN in every element type */
+
+typedef struct element {
+    trp_dtype type;
+    size_t bytes;
+    int largest;      /* n */
+    double tolerance; /* of the distance between the two sides' results, relative to their norm */
+    bool quick;       /* measured in a quick run too */
+} element;
+
+static const element elements[] = {
+    {TRP_F32, 4, 8192, 1e-5, true},
+    {TRP_BF16, 2, 8192, 1e-2, true},
+    {TRP_F64, 8, 4096, 1e-13, false},
+};
+
+static const struct {
+    int n;
+    bool quick;
+} sizes[] = {{16, false}, {32, false},   {64, true},    {128, false}, {256, false},
+             {512, true}, {1024, false}, {2048, false}, {4096, true}, {8192, false}};
+
+typedef struct product {
+    suite *suite;
+    const element *element;
+    int n;
+    size_t bytes; /* of each matrix */
+    void *host[2];
+    bool raw; /* there is a raw side */
+    trp_actor *blas;
+    trp_buffer a, b, c;
+    char note[40];
+} product;
+
+static double flop(int n)
+{
+    return 2.0 * n * n * n;
+}
+
+/* The sides. */
+
+static bool run_raw(void *context, uint64_t count)
+{
+    const product *p = context;
+    return p->suite->raw->api->gemm(p->suite->raw, count);
+}
+
+static bool run_troupe(void *context, uint64_t count)
+{
+    const product *p = context;
+    const trp_gemm_request request = {
+        .header = {.wait_ns = TRP_FOREVER},
+        .type = p->element->type,
+        .m = p->n,
+        .n = p->n,
+        .k = p->n,
+        .a = p->a,
+        .b = p->b,
+        .c = p->c,
+    };
+    for (uint64_t i = 0; i < count; i++) {
+        if (!suite_check(p->suite, trp_gemm(p->blas, &request, NULL), "trp_gemm"))
+            return false;
+    }
+    return suite_check(p->suite, trp_device_drain(p->suite->device, TRP_FOREVER),
+                       "trp_device_drain");
+}
+
+/* Data. */
+
+/* Uniform in [-1, 1). bf16: the upper half of the f32. */
+static void fill_random(const element *e, void *memory, size_t count, uint64_t seed)
+{
+    for (size_t i = 0; i < count; i++) {
+        int32_t integer = (int32_t)(suite_random(seed, i) >> 32);
+        float f32 = (float)(integer >> 8) * 0x1p-23f;
+        uint32_t bits;
+        memcpy(&bits, &f32, sizeof bits);
+        if (e->type == TRP_F64)
+            ((double *)memory)[i] = integer * 0x1p-31;
+        else if (e->type == TRP_F32)
+            ((float *)memory)[i] = f32;
+        else
+            ((uint16_t *)memory)[i] = (uint16_t)(bits >> 16);
+    }
+}
+
+static double value_at(const element *e, const void *memory, size_t i)
+{
+    if (e->type == TRP_F64)
+        return ((const double *)memory)[i];
+    if (e->type == TRP_F32)
+        return ((const float *)memory)[i];
+    uint32_t bits = (uint32_t)((const uint16_t *)memory)[i] << 16;
+    float f32;
+    memcpy(&f32, &bits, sizeof f32);
+    return f32;
+}
+
+static bool upload(product *p, trp_buffer *buffer, const void *source)
+{
+    suite *s = p->suite;
+    trp_completion done = {0};
+    if (!suite_check(s, trp_buffer_create(s->device, p->bytes, buffer), "trp_buffer_create"))
+        return false;
+    if (source)
+        return suite_await(s, trp_write(s->device, *buffer, 0, source, p->bytes, &done), &done,
+                           "trp_write");
+    return suite_await(s, trp_fill(s->device, *buffer, 0, p->bytes, POISON, 1, &done), &done,
+                       "trp_fill");
+}
+
+/* The same random A and B on both sides, and a C of NaNs. */
+static bool begin(product *p)
+{
+    suite *s = p->suite;
+    size_t count = (size_t)p->n * (size_t)p->n;
+    for (int i = 0; i < 2; i++) {
+        p->host[i] = malloc(p->bytes);
+        if (!p->host[i])
+            return false;
+        fill_random(p->element, p->host[i], count, suite_random(s->seed, 2 * count + (size_t)i));
+    }
+    if (p->raw &&
+        !s->raw->api->gemm_begin(s->raw, p->element->type, p->n, p->host[0], p->host[1], p->bytes))
+        return false;
+    return upload(p, &p->a, p->host[0]) && upload(p, &p->b, p->host[1]) && upload(p, &p->c, NULL);
+}
+
+static void end(product *p)
+{
+    suite *s = p->suite;
+    trp_buffer buffers[] = {p->a, p->b, p->c};
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
+        if (buffers[i].id)
+            trp_buffer_free(s->device, buffers[i]);
+    }
+    if (p->raw)
+        s->raw->api->gemm_end(s->raw);
+    free(p->host[0]);
+    free(p->host[1]);
+}
+
+/* Whether both sides have computed the same; a C that was not written is a NaN and shows. */
+static bool compare(product *p)
+{
+    suite *s = p->suite;
+    void *theirs = p->host[0];
+    void *ours = p->host[1];
+    trp_completion done = {0};
+    memset(ours, POISON, p->bytes);
+    if (!suite_await(s, trp_read(s->device, p->c, 0, ours, p->bytes, &done), &done, "trp_read"))
+        return false;
+    memcpy(theirs, ours, p->bytes);
+    if (p->raw && !s->raw->api->gemm_result(s->raw, theirs, p->bytes))
+        return false;
+
+    size_t count = (size_t)p->n * (size_t)p->n;
+    double norm = 0;
+    double distance = 0;
+    for (size_t i = 0; i < count; i++) {
+        double x = value_at(p->element, theirs, i);
+        double y = value_at(p->element, ours, i);
+        norm += x * x;
+        distance += (x - y) * (x - y);
+    }
+    double relative = sqrt(distance / norm);
+    if (p->raw && !memcmp(theirs, ours, p->bytes))
+        snprintf(p->note, sizeof p->note, "same bits");
+    else if (p->raw)
+        snprintf(p->note, sizeof p->note, "differ by %.1e", relative);
+    if (relative <= p->element->tolerance)
+        return true;
+    snprintf(s->error, sizeof s->error, "the two sides' results differ by %.2e of their norm",
+             relative);
+    return false;
+}
+
+/* Rows. */
+
+static void describe(const product *p, report_row *row)
+{
+    const suite *s = p->suite;
+    bool tera = suite_on_gpu(s);
+    *row = (report_row){
+        .section = "gemm",
+        .raw = p->raw ? s->raw->api->gemm_label : NULL,
+        .type = trp_dtype_name(p->element->type),
+        .unit = tera ? "TFLOP/s" : "GFLOP/s",
+        .size = (uint64_t)p->n,
+        .rate = true,
+        .scale = flop(p->n) / (tera ? 1e3 : 1), /* a FLOP in a ns is a GFLOP/s */
+    };
+    snprintf(row->name, sizeof row->name, "%s %d x %d x %d", row->type, p->n, p->n, p->n);
+    if (p->n == 4096 && p->element->type != TRP_F64)
+        suite_bound(s, row, REPORT_RATIO_AT_LEAST, 0.99);
+}
+
+/* Returns how long one product takes, in ns; 0 if that is not known. */
+static double measure(suite *s, trp_actor *blas, const element *e, int n)
+{
+    product p = {
+        .suite = s,
+        .element = e,
+        .n = n,
+        .bytes = (size_t)n * (size_t)n * e->bytes,
+        .raw = s->raw->api->gemm_supports(e->type),
+        .blas = blas,
+    };
+    stats_side raw_side = {.run = p.raw ? run_raw : NULL, .context = &p};
+    stats_side troupe_side = {.run = run_troupe, .context = &p};
+    stats_plan plan = {.blocks = s->quick ? 3 : 5};
+    report_row row;
+    describe(&p, &row);
+
+    bool ok = begin(&p);
+    if (ok) {
+        /* Long blocks: their ends are paid for once in each. */
+        plan.count =
+            stats_calibrate(p.raw ? raw_side : troupe_side, s->quick ? 40e6 : 100e6, 50000);
+        ok = plan.count > 0 && (!p.raw || run_troupe(&p, 1)) && compare(&p);
+    }
+    if (ok) {
+        plan.warm = plan.count / 8 + 1;
+        memcpy(row.note, p.note, sizeof row.note);
+        ok = suite_measure(s, &plan, raw_side, troupe_side, &row);
+    } else {
+        suite_fail(s, row.section, row.name);
+    }
+    end(&p);
+    return ok ? row.troupe_ns.p50 : 0;
+}
+
+void suite_gemm(suite *s)
+{
+    /* On the host sizes end before one product takes longer than this. */
+    const double longest_ns = s->quick ? 50e6 : 400e6;
+    report_section(s->report, "Matrix products, sent back to back",
+                   "raw: the library called directly, same settings, then synchronize; Troupe: "
+                   "submit all, then drain");
+    trp_actor *blas = suite_actor(s, "blas", "gemm");
+    for (size_t e = 0; blas && e < sizeof elements / sizeof *elements; e++) {
+        double ns = 0; /* of one product of the size before */
+        int before = 1;
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            bool wanted = !s->quick || (elements[e].quick && sizes[i].quick);
+            if (!wanted || sizes[i].n > elements[e].largest)
+                continue;
+            if (!suite_on_gpu(s) && ns * flop(sizes[i].n) / flop(before) > longest_ns)
+                break;
+            ns = measure(s, blas, &elements[e], sizes[i].n);
+            before = sizes[i].n;
+            if (ns == 0)
+                break;
+        }
+    }
+    trp_actor_destroy(blas);
+    trp_device_trim(s->device);
+}

@@ -1,0 +1,83 @@
+#include "suite.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+bool suite_check(suite *s, trp_status status, const char *call)
+{
+    if (__builtin_expect(status == TRP_OK, 1))
+        return true;
+    snprintf(s->error, sizeof s->error, "%s: %s (%s)", call, trp_error_message(),
+             trp_status_name(status));
+    return false;
+}
+
+bool suite_await(suite *s, trp_status sent, const trp_completion *completion, const char *call)
+{
+    return suite_check(s, sent == TRP_OK ? trp_await(completion->future, TRP_FOREVER, NULL) : sent,
+                       call);
+}
+
+trp_actor *suite_actor(suite *s, const char *kind, const char *section)
+{
+    trp_actor *actor = NULL;
+    trp_actor_options options = {.kind = kind};
+    if (!suite_check(s, trp_actor_create(s->device, &options, &actor), "trp_actor_create"))
+        suite_fail(s, section, kind);
+    return actor;
+}
+
+void suite_fail(suite *s, const char *section, const char *what)
+{
+    const char *why = *s->error ? s->error : *s->raw->error ? s->raw->error : "no memory";
+    report_failure(s->report, section, "%s: %s", what, why);
+    *s->error = *s->raw->error = '\0';
+}
+
+/* How many requests of the device have failed so far. */
+static uint64_t failed_requests(suite *s)
+{
+    trp_device_info info;
+    return suite_check(s, trp_device_get_info(s->device, &info), "trp_device_get_info")
+               ? info.requests_failed
+               : 0;
+}
+
+bool suite_measure(suite *s, const stats_plan *plan, stats_side raw_side, stats_side troupe_side,
+                   report_row *row)
+{
+    uint64_t before = failed_requests(s);
+    bool ok = stats_compare(plan, raw_side, troupe_side, &row->raw_ns, &row->troupe_ns);
+    uint64_t failed = failed_requests(s) - before;
+    /* Nobody waits for each request, so this is where a failure shows. */
+    if (ok && failed > 0) {
+        snprintf(s->error, sizeof s->error, "%" PRIu64 " requests have failed", failed);
+        ok = false;
+    }
+    if (!ok) {
+        suite_fail(s, row->section, row->name);
+        return false;
+    }
+    report_add(s->report, row);
+    return true;
+}
+
+void suite_bound(const suite *s, report_row *row, report_bound bound, double limit)
+{
+    if (!suite_on_gpu(s))
+        return;
+    row->bound = bound;
+    row->limit = limit;
+}
+
+void suite_size_text(char *out, uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
+    size_t unit = 0;
+    while (unit < 3 && bytes >= 1024 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(out, 24, "%" PRIu64 " %s", bytes, units[unit]);
+}

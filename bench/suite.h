@@ -1,0 +1,65 @@
+/* A run of `troupe bench dispatch`: both sides open on one device, and what its sections share. */
+#ifndef TRP_BENCH_SUITE_H
+#define TRP_BENCH_SUITE_H
+
+#include "raw.h"
+#include "report.h"
+
+#include <troupe/troupe.h>
+
+typedef struct suite {
+    report *report;
+    raw *raw;
+    trp_system *system;
+    trp_device *device;
+    trp_device_info info; /* as it was when opened */
+    bool quick;
+    uint64_t seed;
+    char error[320]; /* of Troupe's side, in the row that is being measured */
+} suite;
+
+/* The sections. Each shows its rows, and tells in the report what could not be measured. */
+void suite_round_trip(suite *s);
+void suite_sustained(suite *s);
+void suite_gemm(suite *s);
+void suite_copy(suite *s);
+void suite_pageable(suite *s);
+void suite_alloc(suite *s);
+
+/* True for TRP_OK; else keeps what failed, and why. */
+bool suite_check(suite *s, trp_status status, const char *call);
+
+/* Waits for a request that was sent with a future, which gave `sent`. */
+bool suite_await(suite *s, trp_status sent, const trp_completion *completion, const char *call);
+
+trp_actor *suite_actor(suite *s, const char *kind, const char *section);
+
+/* Tells that a section or a row of it has failed, with the error that either side has kept. */
+void suite_fail(suite *s, const char *section, const char *what);
+
+/* Measures both sides, and adds the row with what came out. Checks that no request has failed
+ * meanwhile. False: it has failed and is told. */
+bool suite_measure(suite *s, const stats_plan *plan, stats_side raw_side, stats_side troupe_side,
+                   report_row *row);
+
+/* A bound of the project's for its reference GPU; none elsewhere. */
+void suite_bound(const suite *s, report_row *row, report_bound bound, double limit);
+
+static inline bool suite_on_gpu(const suite *s)
+{
+    return s->info.backend == TRP_BACKEND_CUDA;
+}
+
+/* Element `index` of a random sequence. (The finalizer of SplitMix64.) */
+static inline uint64_t suite_random(uint64_t seed, uint64_t index)
+{
+    uint64_t z = seed + (index + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* "64 KiB"; `out` has room for 24 bytes. */
+void suite_size_text(char *out, uint64_t bytes);
+
+#endif

@@ -1,0 +1,9 @@
+/* The commands. Each gets its own name as argv[0] and returns the exit status. */
+#ifndef TRP_CLI_COMMANDS_H
+#define TRP_CLI_COMMANDS_H
+
+int command_matmul(int argc, char **argv);
+int command_demo(int argc, char **argv);
+int command_doctor(int argc, char **argv);
+
+#endif

@@ -1,0 +1,84 @@
+/* The troupe command: finds the subcommand and runs it. */
+#include "commands.h"
+#include "options.h"
+#include "ui.h"
+
+#include "bench/bench.h"
+
+#include <troupe/troupe.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *summary;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"matmul", "multiply two matrices in NumPy files", command_matmul},
+    {"demo", "two products with a fault between them, each checked", command_demo},
+    {"doctor", "what this machine has, what works, what to install", command_doctor},
+    {"bench", "measure Troupe against the raw libraries", trp_bench_main},
+};
+
+enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
+
+static int show_help(void)
+{
+    printf("usage: troupe COMMAND [options]\n\n"
+           "Runs GPU libraries as supervised actors: a fault costs one request, never the program\n"
+           "and never its data.\n\ncommands:\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        printf("  %-8s  %s\n", commands[i].name, commands[i].summary);
+    printf("\n'troupe help COMMAND' shows a command's options; 'troupe --version' the version.\n"
+           "exit status: 0 done, 1 failed, 2 wrong usage\n");
+    return EXIT_DONE;
+}
+
+static int run_command(int argc, char **argv)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (!strcmp(argv[0], commands[i].name))
+            return commands[i].run(argc, argv);
+    ui_error("unknown %s '%s' (see 'troupe --help')", argv[0][0] == '-' ? "option" : "command",
+             argv[0]);
+    return EXIT_USAGE;
+}
+
+static int help_about(char *name)
+{
+    char help[] = "--help";
+    char *argv[] = {name, help, NULL};
+    return run_command(2, argv);
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc < 2) {
+        ui_error("expected a command (see 'troupe --help')");
+        return EXIT_USAGE;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        printf("troupe %s\n", trp_version());
+        return EXIT_DONE;
+    }
+    if (!strcmp(argv[1], "help") && argc > 2)
+        return help_about(argv[2]);
+    if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+        return show_help();
+    return run_command(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    ui_init();
+    /* A closed pipe and a file past the size limit are failed writes, told by the exit status. */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    int status = dispatch(argc, argv);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        ui_error("standard output could not be written");
+        return status == EXIT_DONE ? EXIT_FAILED : status;
+    }
+    return status;
+}

@@ -1,0 +1,178 @@
+#include "matrix.h"
+
+#include "ui.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+matrix_text matrix_describe(const matrix *m)
+{
+    matrix_text text;
+    snprintf(text.s, sizeof text.s, "%" PRIu64 " x %" PRIu64 " %c%" PRIu32, m->shape.rows,
+             m->shape.cols, m->shape.kind, m->shape.item_size * 8);
+    return text;
+}
+
+trp_dtype matrix_dtype(const matrix *m)
+{
+    if (m->shape.kind != 'f')
+        return TRP_DTYPE_NONE;
+    return m->shape.item_size == 8 ? TRP_F64 : m->shape.item_size == 4 ? TRP_F32 : TRP_DTYPE_NONE;
+}
+
+int matrix_open(const char *path, matrix *m)
+{
+    char error[256];
+    memset(m, 0, sizeof *m);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        ui_error("%s: %s", path, strerror(errno));
+        return -1;
+    }
+    if (!npy_read_info(fd, &m->shape, error, sizeof error)) {
+        ui_error("%s: %s", path, error);
+    } else if (matrix_dtype(m) == TRP_DTYPE_NONE) {
+        ui_error("%s: expected elements of f32 or f64, got %c%" PRIu32, path, m->shape.kind,
+                 m->shape.item_size * 8);
+    } else {
+        return fd;
+    }
+    close(fd);
+    return -1;
+}
+
+bool matrix_shape(matrix *m, uint32_t item_size, uint64_t rows, uint64_t cols)
+{
+    uint64_t bytes;
+    memset(m, 0, sizeof *m);
+    m->shape = (npy_info){.kind = 'f', .item_size = item_size, .rows = rows, .cols = cols};
+    if (__builtin_mul_overflow(rows, cols, &bytes) ||
+        __builtin_mul_overflow(bytes, item_size, &bytes) || bytes > INT64_MAX) {
+        ui_error("a result of %s is too large for any memory", matrix_describe(m).s);
+        return false;
+    }
+    m->shape.data_bytes = bytes;
+    return true;
+}
+
+bool matrix_place(struct run *run, matrix *m)
+{
+    uint64_t bytes = m->shape.data_bytes;
+    if (bytes == 0)
+        return true;
+    return run_check(trp_buffer_create(run->device, bytes, &m->buffer), "getting device memory") &&
+           run_check(trp_host_alloc(run->device, bytes, &m->data), "getting host memory");
+}
+
+bool matrix_read_file(matrix *m, int fd, const char *path)
+{
+    char error[256];
+    if (m->shape.data_bytes == 0 || npy_read_data(fd, &m->shape, m->data, error, sizeof error))
+        return true;
+    ui_error("%s: %s", path, error);
+    return false;
+}
+
+void matrix_release(struct run *run, matrix *m)
+{
+    if (m->buffer.id)
+        run_check(trp_buffer_free(run->device, m->buffer), "giving device memory back");
+    if (m->data)
+        run_check(trp_host_free(run->device, m->data), "giving host memory back");
+    m->buffer.id = 0;
+    m->data = NULL;
+}
+
+bool matrix_upload(struct run *run, const matrix *m)
+{
+    trp_completion done = {0};
+    if (m->shape.data_bytes == 0)
+        return true;
+    return run_await(trp_write(run->device, m->buffer, 0, m->data, m->shape.data_bytes, &done),
+                     &done, "sending a matrix to the device");
+}
+
+bool matrix_download(struct run *run, const matrix *m)
+{
+    trp_completion done = {0};
+    if (m->shape.data_bytes == 0)
+        return true;
+    return run_await(trp_read(run->device, m->buffer, 0, m->data, m->shape.data_bytes, &done),
+                     &done, "reading the result from the device");
+}
+
+matrix matrix_transposed(const matrix *m)
+{
+    matrix t = *m;
+    t.shape.rows = m->shape.cols;
+    t.shape.cols = m->shape.rows;
+    t.shape.fortran_order = !m->shape.fortran_order;
+    return t;
+}
+
+/* Element i of stream `seed`: SplitMix64 (Steele, Lea, Flood 2014), its upper 53 bits as a
+ * fraction. */
+static double random_element(uint64_t seed, uint64_t i)
+{
+    uint64_t z = seed + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    z ^= z >> 31;
+    return (double)(z >> 11) * 0x1p-52 - 1.0;
+}
+
+void matrix_randomise(const npy_info *shape, void *data, uint64_t seed)
+{
+    uint64_t count = shape->rows * shape->cols;
+    for (uint64_t i = 0; i < count; i++) {
+        if (shape->item_size == 8)
+            ((double *)data)[i] = random_element(seed, i);
+        else
+            ((float *)data)[i] = (float)random_element(seed, i);
+    }
+}
+
+static trp_transpose as_stored(const matrix *m)
+{
+    return m->shape.fortran_order ? TRP_T : TRP_N;
+}
+
+bool matrix_multiply(struct run *run, const matrix *a, const matrix *b, const matrix *c,
+                     trp_compute compute)
+{
+    if (c->shape.data_bytes == 0)
+        return true;
+    trp_gemm_request request = {
+        .type = matrix_dtype(c),
+        .compute = compute,
+        .order = TRP_ROW_MAJOR,
+        .trans_a = as_stored(a),
+        .trans_b = as_stored(b),
+        .m = (int64_t)c->shape.rows,
+        .n = (int64_t)c->shape.cols,
+        .k = (int64_t)a->shape.cols,
+        .a = a->buffer,
+        .b = b->buffer,
+        .c = c->buffer,
+    };
+    trp_completion done = {0};
+    return run_await(trp_gemm(run->blas, &request, &done), &done, "the matrix product");
+}
+
+bool matrix_agree(const char *a_name, const matrix *a, const char *b_name, const matrix *b)
+{
+    if (matrix_dtype(a) != matrix_dtype(b))
+        ui_error("both matrices must be of one type: %s is %s, %s is %s", a_name,
+                 matrix_describe(a).s, b_name, matrix_describe(b).s);
+    else if (a->shape.cols != b->shape.rows)
+        ui_error("the shapes do not agree: %s is %s, %s is %s; columns of the first must equal "
+                 "rows of the second",
+                 a_name, matrix_describe(a).s, b_name, matrix_describe(b).s);
+    else
+        return true;
+    return false;
+}

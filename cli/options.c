@@ -1,0 +1,150 @@
+#include "options.h"
+
+#include "ui.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int options_reject(const struct command *command, const char *format, ...)
+{
+    char message[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    ui_error("%s: %s (see 'troupe help %s')", command->name, message, command->name);
+    return EXIT_USAGE;
+}
+
+static void show_option(char letter, const char *name, const char *argument, const char *help)
+{
+    char left[64];
+    snprintf(left, sizeof left, "%c%c%s --%s%s%s", letter ? '-' : ' ', letter ? letter : ' ',
+             letter ? "," : " ", name, argument ? " " : "", argument ? argument : "");
+    printf("  %-28s  %s\n", left, help);
+}
+
+static void show_help(const struct command *command)
+{
+    printf("usage: troupe %s %s%s[options]\n\n%s\n\noptions:\n", command->name, command->operands,
+           *command->operands ? " " : "", command->about);
+    for (size_t i = 0; i < command->option_count; i++) {
+        const option *o = &command->options[i];
+        show_option(o->letter, o->name, o->argument, o->help);
+    }
+    show_option('h', "help", NULL, "show this");
+}
+
+/* The option that an argument names, with *value set if it holds one ("--name=value", "-lvalue").
+ */
+static const option *find_option(const struct command *command, const char *arg, const char **value)
+{
+    const char *equals = strchr(arg, '=');
+    size_t length = equals ? (size_t)(equals - arg) : strlen(arg);
+    *value = NULL;
+    for (size_t i = 0; i < command->option_count; i++) {
+        const option *o = &command->options[i];
+        if (arg[1] == '-' && strlen(o->name) == length - 2 &&
+            !strncmp(arg + 2, o->name, length - 2)) {
+            *value = equals ? equals + 1 : NULL;
+            return o;
+        }
+        if (o->letter && arg[1] == o->letter && (o->kind != OPTION_FLAG || !arg[2])) {
+            *value = arg[2] ? arg + 2 : NULL;
+            return o;
+        }
+    }
+    return NULL;
+}
+
+static bool parse_number(const char *value, int64_t *out)
+{
+    char *end;
+    errno = 0;
+    long long number = strtoll(value, &end, 10);
+    *out = number;
+    return *value >= '0' && *value <= '9' && *end == '\0' && errno == 0;
+}
+
+static bool parse_choice(const option *o, const char *value, int *out)
+{
+    for (*out = 0; o->choices[*out]; (*out)++)
+        if (!strcmp(o->choices[*out], value))
+            return true;
+    return false;
+}
+
+static bool store(const option *o, const char *value)
+{
+    switch (o->kind) {
+    case OPTION_FLAG:
+        *(bool *)o->target = true;
+        return true;
+    case OPTION_TEXT:
+        *(const char **)o->target = value;
+        return *value != '\0';
+    case OPTION_NUMBER:
+        return parse_number(value, o->target);
+    case OPTION_CHOICE:
+        return parse_choice(o, value, o->target);
+    }
+    return false;
+}
+
+/* One option and its value; *i is moved to the last argument that belongs to it. */
+static parse_result parse_option(const struct command *command, int argc, char **argv, int *i)
+{
+    const char *arg = argv[*i];
+    if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) {
+        show_help(command);
+        return PARSE_HELP_SHOWN;
+    }
+    const char *value;
+    const option *o = find_option(command, arg, &value);
+    if (!o) {
+        options_reject(command, "unknown option '%s'", arg);
+        return PARSE_BAD;
+    }
+    if (o->kind == OPTION_FLAG && value) {
+        options_reject(command, "--%s takes no value", o->name);
+        return PARSE_BAD;
+    }
+    if (o->kind != OPTION_FLAG && !value) {
+        if (*i + 1 >= argc) {
+            options_reject(command, "--%s needs a value: %s", o->name, o->argument);
+            return PARSE_BAD;
+        }
+        value = argv[++*i];
+    }
+    if (!store(o, value)) {
+        options_reject(command, "--%s: expected %s, got '%s'", o->name, o->argument, value);
+        return PARSE_BAD;
+    }
+    return PARSE_GO;
+}
+
+parse_result options_parse(const struct command *command, int argc, char **argv)
+{
+    int operands = 0;
+    bool options_over = false;
+    for (int i = 1; i < argc; i++) {
+        if (!options_over && !strcmp(argv[i], "--")) {
+            options_over = true;
+        } else if (options_over || argv[i][0] != '-' || !argv[i][1]) {
+            argv[++operands] = argv[i];
+        } else {
+            parse_result result = parse_option(command, argc, argv, &i);
+            if (result != PARSE_GO)
+                return result;
+        }
+    }
+    if (operands != command->operand_count) {
+        options_reject(command, "expected %s, got %d",
+                       ui_plural((uint64_t)command->operand_count, "operand").s, operands);
+        return PARSE_BAD;
+    }
+    return PARSE_GO;
+}

@@ -1,0 +1,53 @@
+/* A small option parser: one table drives both the parsing and the help text. */
+#ifndef TRP_CLI_OPTIONS_H
+#define TRP_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Exit statuses of every command. */
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+typedef enum option_kind {
+    OPTION_FLAG,   /* target: bool */
+    OPTION_TEXT,   /* target: const char * */
+    OPTION_NUMBER, /* target: int64_t; not negative */
+    OPTION_CHOICE, /* target: int, an index into choices */
+} option_kind;
+
+typedef struct option {
+    char letter; /* 0: none */
+    const char *name;
+    const char *argument; /* its name in the help text; NULL for a flag */
+    const char *help;
+    option_kind kind;
+    void *target;
+    const char *const *choices; /* ends with NULL */
+} option;
+
+/* A command, as its help text shows it. */
+struct command {
+    const char *name;
+    const char *operands; /* "A.npy B.npy -o C.npy" */
+    const char *about;    /* lines of text */
+    const option *options;
+    size_t option_count;
+    int operand_count; /* exactly so many; parsing moves them to argv[1] ... */
+};
+
+typedef enum parse_result {
+    PARSE_GO,
+    PARSE_HELP_SHOWN, /* the caller ends with EXIT_DONE */
+    PARSE_BAD,        /* told on standard error; the caller ends with EXIT_USAGE */
+} parse_result;
+
+/* Parses "--name value", "--name=value", "-l value", "-lvalue", "--" and --help. */
+parse_result options_parse(const struct command *command, int argc, char **argv);
+
+/* For what a table can't express: tells it on standard error, points to the help. Returns
+ * EXIT_USAGE. */
+int options_reject(const struct command *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

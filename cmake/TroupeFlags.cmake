@@ -1,0 +1,39 @@
+# Compiler flags of every target of this project.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+# Debug: optimised a little, so that the numerical tests stay quick. Release: -O2 with symbols;
+# assertions of the C library stay on in both, since a broken invariant must not go unnoticed.
+set(CMAKE_C_FLAGS_DEBUG "-O1 -g")
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
+
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+
+# "-D_GNU_SOURCE=", with an empty value, agrees with a plain "#define _GNU_SOURCE" in a file.
+add_compile_options(-D_GNU_SOURCE= -pthread -fno-omit-frame-pointer
+                    -Wall -Wextra -Wshadow -Wconversion)
+if(TROUPE_WERROR)
+  add_compile_options(-Werror)
+endif()
+
+# The sanitizers' flags; TROUPE_SANITIZE_FLAGS is also for targets of another language.
+if(TROUPE_SANITIZE STREQUAL "address")
+  set(TROUPE_SANITIZE_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=all)
+elseif(TROUPE_SANITIZE STREQUAL "thread")
+  set(TROUPE_SANITIZE_FLAGS -fsanitize=thread)
+elseif(TROUPE_SANITIZE)
+  message(FATAL_ERROR "TROUPE_SANITIZE=${TROUPE_SANITIZE}: expected nothing, address or thread")
+endif()
+add_compile_options(${TROUPE_SANITIZE_FLAGS})
+add_link_options(${TROUPE_SANITIZE_FLAGS})

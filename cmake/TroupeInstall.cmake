@@ -1,0 +1,26 @@
+# What `make install` puts where. The folder can be moved afterwards: every path is relative.
+
+include(CMakePackageConfigHelpers)
+
+install(TARGETS troupe troupe_static EXPORT TroupeTargets)
+install(TARGETS troupe-worker DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/troupe)
+install(DIRECTORY include/troupe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+if(TROUPE_BUILD_CLI)
+  install(TARGETS troupe-command)
+  install(FILES docs/man/troupe.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# find_package(Troupe) -> Troupe::troupe, Troupe::troupe_static
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Troupe)
+configure_package_config_file(cmake/TroupeConfig.cmake.in ${PROJECT_BINARY_DIR}/TroupeConfig.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/TroupeConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/TroupeConfig.cmake ${PROJECT_BINARY_DIR}/TroupeConfigVersion.cmake
+        DESTINATION ${package_dir})
+install(EXPORT TroupeTargets NAMESPACE Troupe:: DESTINATION ${package_dir})
+
+# pkg-config --cflags --libs troupe
+configure_file(cmake/troupe.pc.in ${PROJECT_BINARY_DIR}/troupe.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/troupe.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,154 @@
+/* Systems, devices and actors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TROUPE_DEVICE_H
+#define TROUPE_DEVICE_H
+
+#include <troupe/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A system is the root object: it knows the devices of this machine and owns the queues. Making one
+ * is cheap and touches no GPU. options may be NULL. */
+typedef struct trp_system_options {
+    /* Path of the troupe-worker program. NULL: $TROUPE_WORKER, then beside the executable, then
+     * ../libexec/troupe and ../../libexec/troupe from there; the same beside the library; then
+     * the folder that was set when the library was built. */
+    const char *worker_path;
+    /* Receives one line of text without newline for each event worth an operator's eye: faults,
+     * restarts, a device that went down. NULL: standard error, unless $TROUPE_LOG is "off". Called
+     * from threads of Troupe; must not call back into it. */
+    void (*log)(void *user_data, int level, const char *line);
+    void *log_user_data;
+} trp_system_options;
+
+TRP_API trp_status trp_system_create(const trp_system_options *options, trp_system **out);
+
+/* Ends a system. Its devices and queues must have been closed before: TRP_E_BUSY if one is open.
+ * NULL is ignored. */
+TRP_API trp_status trp_system_destroy(trp_system *system);
+
+/* Writes the path of the worker program that devices of this system would start into out, at most
+ * `size` bytes with the end. `troupe-worker --report` prints what it finds on this machine, a line
+ * for each: key, ok|missing|error, version, path or what to install, with tabs between them.
+ * Errors: TRP_E_MISSING (none found; the message lists where it was looked for), TRP_E_ARGUMENT
+ * (size is too small). */
+TRP_API trp_status trp_system_worker_path(trp_system *system, char *out, size_t size);
+
+/* Where work runs. */
+typedef enum trp_backend {
+    TRP_BACKEND_BEST = 0, /* cuda if there is a GPU, else host */
+    TRP_BACKEND_CUDA = 1, /* NVIDIA GPUs of compute capability 8.0 or later */
+    TRP_BACKEND_HOST = 2, /* this machine's processors */
+} trp_backend;
+
+/* "cuda", "host", "best". Static string. */
+TRP_API const char *trp_backend_name(trp_backend backend);
+
+/* Where the libraries run. */
+typedef enum trp_isolation {
+    TRP_ISOLATION_PROCESS = 0, /* in a worker process: faults are contained */
+    TRP_ISOLATION_THREAD = 1,  /* in a thread of this process: no containment; for debuggers */
+} trp_isolation;
+
+/* A second worker, warm: libraries loaded, memory mapped. It takes over when the worker dies, and
+ * another is made behind it. It costs a context (on a GPU several hundred MB); when memory for
+ * buffers runs short there it is given up, and made again only after the next fault. */
+typedef enum trp_standby {
+    TRP_STANDBY_ON = 0, /* with process isolation */
+    TRP_STANDBY_OFF = 1,
+} trp_standby;
+
+typedef struct trp_device_options {
+    trp_backend backend;
+    uint32_t ordinal; /* which GPU, as CUDA numbers them; 0 for host */
+    trp_isolation isolation;
+    uint64_t memory_limit;   /* bytes of device memory to take, in whole arenas, for buffers; 0: no
+                              * limit of ours (host: the machine's memory) */
+    uint32_t mailbox_size;   /* requests that may wait in each actor; rounded up to a power of two,
+                              * at most 8192; 0: 4096 */
+    uint32_t restart_budget; /* restarts allowed within the window; 0: 16 */
+    uint64_t restart_window_ns; /* 0: 10 s */
+    trp_standby standby;
+    uint64_t deadline_ns;      /* default for requests, see trp_request; 0: none. Not with
+                                * thread isolation: TRP_E_UNSUPPORTED */
+    uint64_t start_timeout_ns; /* for a worker to become ready; 0: 60 s */
+} trp_device_options;
+
+/* Opens a device: starts its worker and waits until it is ready. options may be NULL. The device
+ * owns all its memory and every queued request, and outlives any worker.
+ * Errors: TRP_E_ARGUMENT (an option), TRP_E_MISSING (no such GPU, no driver, no worker program),
+ * TRP_E_VERSION (the worker is of another version), TRP_E_UNSUPPORTED (GPU too old, or it lacks
+ * what isolation needs), TRP_E_TIMEOUT (the worker was not ready in time), TRP_E_FAULT (it died
+ * before), TRP_E_BUSY (64 devices are open), TRP_E_MEMORY, TRP_E_SYSTEM. */
+TRP_API trp_status trp_device_open(trp_system *system, const trp_device_options *options,
+                                   trp_device **out);
+
+/* Closes a device. What is still pending ends with TRP_E_DEVICE_DOWN first; the worker is ended,
+ * all memory is returned, buffers and futures of the device become stale. Completions that lie in a
+ * queue are dropped from it. No other thread may be in a call on this device or its actors. NULL
+ * is ignored. */
+TRP_API void trp_device_close(trp_device *device);
+
+typedef enum trp_device_state {
+    TRP_DEVICE_READY = 1,
+    TRP_DEVICE_RECOVERING = 2, /* a worker died and another takes over; requests queue up */
+    TRP_DEVICE_DOWN = 3,       /* no worker any more: every request fails with TRP_E_DEVICE_DOWN */
+} trp_device_state;
+
+typedef struct trp_device_info {
+    trp_backend backend;
+    trp_isolation isolation;
+    trp_device_state state;
+    uint32_t ordinal;
+    char name[96];          /* "NVIDIA H200", or the processor's name */
+    uint32_t compute_major; /* 0 for host */
+    uint32_t compute_minor;
+    uint32_t processors;         /* multiprocessors, or CPU cores online */
+    uint64_t memory_total;       /* bytes of device memory */
+    uint64_t memory_limit;       /* 0: none of ours */
+    uint64_t memory_reserved;    /* bytes of arenas taken from the device */
+    uint64_t memory_used;        /* bytes of live buffers, rounded up to allocation units */
+    uint64_t buffers;            /* live buffers */
+    uint32_t incarnation;        /* number of the current worker, 1 is the first */
+    uint32_t restarts;           /* replacements of workers, failed attempts included */
+    int64_t worker_pid;          /* 0: none (thread isolation, down, or being
+                                  * replaced) */
+    int64_t standby_pid;         /* 0: none is ready */
+    uint64_t requests_submitted; /* since the device was opened */
+    uint64_t requests_failed;
+} trp_device_info;
+
+TRP_API trp_status trp_device_get_info(trp_device *device, trp_device_info *out);
+
+/* Describes the devices that trp_device_open() could open on this machine, without opening one:
+ * fills up to `capacity` records and sets *count to how many there are; the host device is the
+ * last. Only the fields up to memory_total are set. */
+TRP_API trp_status trp_system_list_devices(trp_system *system, trp_device_info *out,
+                                           size_t capacity, size_t *count);
+
+/* An actor: a mailbox, a library handle and a stream of its own, running in the worker. Requests to
+ * one actor run in the order sent; requests to different actors run concurrently, except that each
+ * waits for earlier requests on the same buffers (see submit.h). */
+typedef struct trp_actor_options {
+    const char *kind; /* "blas", "probe" */
+    const char *name; /* for people, at most 31 bytes; NULL: the kind */
+} trp_actor_options;
+
+/* Makes an actor and waits until its library is loaded in the worker. At most 61 at a time on a
+ * device. Errors: TRP_E_ARGUMENT (no such kind; the message lists them), TRP_E_MISSING (its library
+ * is not installed; the message says what to install), TRP_E_BUSY, TRP_E_DEVICE_DOWN. */
+TRP_API trp_status trp_actor_create(trp_device *device, const trp_actor_options *options,
+                                    trp_actor **out);
+
+/* Ends an actor once everything sent to it has completed. Waits for that. NULL is ignored. No other
+ * thread may be in a call on this actor. */
+TRP_API void trp_actor_destroy(trp_actor *actor);
+
+/* The device of an actor. */
+TRP_API trp_device *trp_actor_device(const trp_actor *actor);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

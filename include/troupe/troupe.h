@@ -1,0 +1,15 @@
+/* Troupe: NVIDIA's GPU libraries as supervised actors. Includes every public header.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TROUPE_TROUPE_H
+#define TROUPE_TROUPE_H
+
+#include <troupe/version.h>
+#include <troupe/types.h>
+#include <troupe/status.h>
+#include <troupe/device.h>
+#include <troupe/submit.h>
+#include <troupe/buffer.h>
+#include <troupe/blas.h>
+#include <troupe/probe.h>
+
+#endif

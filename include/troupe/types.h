@@ -1,0 +1,97 @@
+/* Element types, scalars and small shared types. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TROUPE_TYPES_H
+#define TROUPE_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TRP_API __attribute__((visibility("default")))
+#else
+#define TRP_API
+#endif
+
+/* Element type of a matrix, vector or tensor. Complex types are interleaved (real, imaginary);
+ * f4e2m1 packs two elements in a byte. Zero is no type: a request must name one. */
+typedef enum trp_dtype {
+    TRP_DTYPE_NONE = 0,
+    TRP_F64,
+    TRP_F32,
+    TRP_F16,    /* IEEE 754 binary16 */
+    TRP_BF16,   /* bfloat16 */
+    TRP_F8E4M3, /* OCP 8-bit floating point */
+    TRP_F8E5M2,
+    TRP_F4E2M1,
+    TRP_I8,
+    TRP_I32,
+    TRP_I64,
+    TRP_U8,
+    TRP_BOOL,
+    TRP_C64,  /* two f32 */
+    TRP_C128, /* two f64 */
+    TRP_DTYPE_COUNT
+} trp_dtype;
+
+/* Short name ("f32") of a type, "none" for TRP_DTYPE_NONE and unknown values. Static string. */
+TRP_API const char *trp_dtype_name(trp_dtype type);
+
+/* Bits in one element (4 for f4e2m1), 0 for unknown values. */
+TRP_API uint32_t trp_dtype_bits(trp_dtype type);
+
+/* Order of a matrix in memory. Zero is column-major, as in BLAS. */
+typedef enum trp_order {
+    TRP_COL_MAJOR = 0,
+    TRP_ROW_MAJOR = 1,
+} trp_order;
+
+/* A scalar argument such as alpha. One that was not given (all zero) takes the default that the
+ * field documents; make one with trp_real() or trp_complex(). It travels as f64 and is converted,
+ * rounded to nearest, to the compute type of the operation. */
+typedef struct trp_scalar {
+    double re;
+    double im;
+    bool given;
+} trp_scalar;
+
+static inline trp_scalar trp_real(double value)
+{
+    trp_scalar s = {value, 0.0, true};
+    return s;
+}
+
+static inline trp_scalar trp_complex(double re, double im)
+{
+    trp_scalar s = {re, im, true};
+    return s;
+}
+
+/* Opaque objects: things with identity, made by trp_..._create or _open and ended by the matching
+ * call. All calls on them are thread-safe unless a comment says otherwise. */
+typedef struct trp_system trp_system;
+typedef struct trp_device trp_device;
+typedef struct trp_actor trp_actor;
+typedef struct trp_queue trp_queue;
+
+/* Values that name something: copy them freely. A value whose object is gone, that was never
+ * given out, or that belongs to another device is found out by its generation and refused with
+ * TRP_E_STALE. All zero names nothing. */
+typedef struct trp_buffer {
+    uint64_t id;
+} trp_buffer;
+
+typedef struct trp_future {
+    uint64_t id;
+} trp_future;
+
+/* No limit, for every parameter called timeout_ns or wait_ns. */
+#define TRP_FOREVER INT64_C(-1)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

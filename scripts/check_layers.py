@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Checks that includes follow the layers of the design: arrows point down only.
+
+Includes of our own are written "layer/file.h" (relative to src/), "file.h" (same folder) or
+<troupe/file.h>. Prints each one that breaks the rules; exit code 1 if there is any.
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+# Each layer, and the layers of src/ that it may include besides itself. <troupe/...> is open to all.
+BELOW = {
+    "base": [],
+    "wire": ["base"],
+    "driver": ["base", "wire"],
+    "cache": ["base", "wire", "driver"],
+    "client": ["base", "wire", "driver"],
+    "worker": ["base", "wire", "driver", "cache"],
+    "backend": ["base", "wire", "driver", "cache", "worker"],
+    "actors": ["base", "wire", "driver", "cache", "worker", "backend"],
+}
+SOURCE_LAYERS = list(BELOW)
+
+# The folders outside of src/, by the longest prefix: they see the public headers and what is listed.
+OUTSIDE = {
+    "include": [],
+    "cli": ["cli", "bench"],
+    "examples": [],
+    "bench": ["bench", "driver", "actors"],
+    "tests": ["tests"],
+    "tests/support": ["tests", "base"],
+    "tests/cli": ["tests", "cli"],
+    "tests/unit": ["tests", "cli", "bench"] + SOURCE_LAYERS,
+    "tests/fuzz": ["tests", "cli", "bench"] + SOURCE_LAYERS,
+}
+
+# Files of src/ that join layers: the worker's main puts worker, backends and actors together.
+JOINTS = {"src/worker_main.c": SOURCE_LAYERS}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def allowed_layers(path: Path):
+    """The layers that a file may include, or None if the file is where none should be."""
+    name = path.as_posix()
+    if name in JOINTS:
+        return JOINTS[name]
+    if path.parts[0] == "src":
+        layer = path.parts[1]
+        return BELOW[layer] + [layer] if layer in BELOW else None
+    return OUTSIDE[max((p for p in OUTSIDE if name.startswith(p + "/")), key=len)]
+
+
+def target_layer(path: Path, include: str):
+    """The layer that an include names, or None for one of a system or of the same folder."""
+    if (path.parent / include).is_file() and "/" not in include:
+        return None
+    first = include.split("/")[0]
+    if first in BELOW or first in ("cli", "bench", "tests"):
+        return first
+    # "../x/y.h" and the like: resolve, to see where it really leads.
+    resolved = (path.parent / include).resolve()
+    if resolved.is_file() and resolved.is_relative_to(Path.cwd()):
+        parts = resolved.relative_to(Path.cwd()).parts
+        return parts[1] if parts[0] == "src" else parts[0]
+    return None
+
+
+def problems(path: Path):
+    allowed = allowed_layers(path)
+    if allowed is None:
+        yield 0, "a folder of src/ that scripts/check_layers.py does not know"
+        return
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        kind, include = match.groups()
+        if include.startswith("troupe/"):
+            if kind == '"':
+                yield number, f'write <{include}>, not "{include}"'
+            continue
+        target = target_layer(path, include)
+        if target and target not in allowed:
+            yield number, f'may not include "{include}" ({target})'
+
+
+def main():
+    os.chdir(Path(__file__).resolve().parent.parent)
+    count = failures = 0
+    for folder in ["include", "src", "cli", "examples", "bench", "tests"]:
+        for path in sorted(Path(folder).rglob("*.[ch]")):
+            count += 1
+            for number, text in problems(path):
+                print(f"{path}:{number}: {text}")
+                failures += 1
+    print(f"layers: {count} files, {failures} includes against the layering")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

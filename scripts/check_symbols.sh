@@ -1,0 +1,28 @@
+#!/bin/bash
+# The shared library exports exactly what the public headers declare with TRP_API; in the static one
+# every global name starts with trp_, so that it can't clash with a user's.
+# Usage: scripts/check_symbols.sh LIBTROUPE_SO LIBTROUPE_A
+set -euo pipefail
+export LC_ALL=C
+shared=$1 static=$2
+cd "$(dirname "$0")/.."
+
+# Names of one nm listing ("value type name@@VERSION"), without the version's own symbol (type A).
+names() { awk 'NF == 3 && $2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u; }
+
+# Declarations are joined to one line, since one may span several; the name is what precedes "(".
+declared=$(cat include/troupe/*.h | tr '\n' ' ' | grep -oE 'TRP_API [^(;]*\(' |
+    grep -oE 'trp_[a-z0-9_]+ *\($' | tr -d '( ' | sort -u)
+exported=$(nm -D --defined-only "$shared" | names)
+foreign=$(nm -g --defined-only "$static" | names | grep -v '^trp_' || true)
+
+failures=0
+report() { # report WHAT NAMES: one line a name, and a failure if there are any
+    [ -n "$2" ] || return 0
+    sed "s/^/$1: /" <<<"$2"
+    failures=$((failures + 1))
+}
+report "declared in a public header, but not exported" "$(comm -23 <(echo "$declared") <(echo "$exported"))"
+report "exported, but in no public header" "$(comm -13 <(echo "$declared") <(echo "$exported"))"
+report "a global name of the static library without trp_" "$foreign"
+[ "$failures" -eq 0 ]

@@ -1,0 +1,9 @@
+#!/bin/bash
+# clang-format over every C file of the project: rewrites them, or with --check fails for any that
+# it would change.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mode=(-i)
+[ "${1:-}" != --check ] || mode=(--dry-run -Werror)
+find include src cli bench examples tests -name '*.[ch]' -print0 |
+    xargs -0 -r clang-format --style=file "${mode[@]}"

@@ -1,0 +1,259 @@
+/* The blas actor on the host: OpenBLAS. f16 and bf16 are widened tile by tile to f32. */
+#include "actors/blas/blas.h"
+#include "actors/blas/blas_wire.h"
+#include "actors/blas/openblas.h"
+#include "backend/host/host_backend.h"
+#include "base/error.h"
+#include "base/half.h"
+#include "worker/actor.h"
+
+#include <troupe/blas.h>
+
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* 16-bit products are computed in tiles of TILE x TILE elements of C, in steps of TILE of k. The
+ * scratch memory for one step (widened A, widened B, sum) belongs to the actor: allocated at its
+ * start, so that no request can fail for want of it, and used by the stream's thread only. */
+enum { TILE = 1024 };
+#define TILE_ELEMENTS ((size_t)TILE * TILE)
+#define SCRATCH_BYTES (3 * TILE_ELEMENTS * sizeof(float))
+
+typedef struct state {
+    const trp__openblas *blas;
+    float *scratch;
+} state;
+
+trp_status trp__blas_host_report(char *version, size_t version_size, const char **path,
+                                 trp_error *error)
+{
+    const trp__openblas *blas;
+    trp_status status = trp__openblas_load(&blas, error);
+    if (status != TRP_OK)
+        return status;
+    trp__openblas_version(blas, version, version_size);
+    *path = trp__openblas_path();
+    return TRP_OK;
+}
+
+/* Life of an actor. */
+
+static trp_status init(trp__instance *instance, trp_error *error)
+{
+    state *s = instance->state;
+    trp_status status = trp__openblas_load(&s->blas, error);
+    if (status != TRP_OK)
+        return status;
+    void *scratch =
+        mmap(NULL, SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (scratch == MAP_FAILED)
+        return trp__error_set_errno(error, "scratch memory of a blas actor");
+    s->scratch = scratch;
+    return TRP_OK;
+}
+
+static void stop(trp__instance *instance)
+{
+    state *s = instance->state;
+    trp__host_drain(instance->stream);
+    if (s->scratch)
+        munmap(s->scratch, SCRATCH_BYTES);
+    memset(s, 0, sizeof *s);
+}
+
+/* Requests, on the stream's thread. */
+
+typedef struct gemm_arguments {
+    const state *state;
+    const char *a, *b;
+    char *c;
+    trp__gemm g;
+} gemm_arguments;
+
+_Static_assert(sizeof(gemm_arguments) <= TRP__HOST_ARGUMENT_BYTES, "an operation's arguments fit");
+
+static int cblas_trans(uint8_t trans)
+{
+    return trans == TRP_T ? TRP__CBLAS_TRANS : TRP__CBLAS_NO_TRANS;
+}
+
+/* C = beta C, for products of nothing. With beta 0, C is not read. */
+#define DEFINE_SCALE(type)                                                                         \
+    static void scale_##type(const trp__gemm *g, type *c)                                          \
+    {                                                                                              \
+        type beta = (type)g->beta;                                                                 \
+        for (int64_t j = 0; j < g->n; j++, c += g->ldc) {                                          \
+            for (int64_t i = 0; i < g->m; i++)                                                     \
+                c[i] = beta == 0 ? 0 : beta * c[i];                                                \
+        }                                                                                          \
+    }
+DEFINE_SCALE(float)
+DEFINE_SCALE(double)
+#undef DEFINE_SCALE
+
+/* With alpha 0, A and B are not looked at (their NaNs don't reach C), as BLAS has it. */
+static bool nothing_to_add(const trp__gemm *g)
+{
+    return g->k == 0 || g->alpha == 0;
+}
+
+static void run_f32(void *arguments)
+{
+    const gemm_arguments *x = arguments;
+    const trp__gemm *g = &x->g;
+    for (int64_t i = 0; i < g->batch; i++) {
+        const float *a = (const float *)x->a + i * g->a_stride;
+        const float *b = (const float *)x->b + i * g->b_stride;
+        float *c = (float *)x->c + i * g->c_stride;
+        if (nothing_to_add(g))
+            scale_float(g, c);
+        else
+            x->state->blas->cblas_sgemm(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a),
+                                        cblas_trans(g->trans_b), (int)g->m, (int)g->n, (int)g->k,
+                                        (float)g->alpha, a, (int)g->lda, b, (int)g->ldb,
+                                        (float)g->beta, c, (int)g->ldc);
+    }
+}
+
+static void run_f64(void *arguments)
+{
+    const gemm_arguments *x = arguments;
+    const trp__gemm *g = &x->g;
+    for (int64_t i = 0; i < g->batch; i++) {
+        const double *a = (const double *)x->a + i * g->a_stride;
+        const double *b = (const double *)x->b + i * g->b_stride;
+        double *c = (double *)x->c + i * g->c_stride;
+        if (nothing_to_add(g))
+            scale_double(g, c);
+        else
+            x->state->blas->cblas_dgemm(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a),
+                                        cblas_trans(g->trans_b), (int)g->m, (int)g->n, (int)g->k,
+                                        g->alpha, a, (int)g->lda, b, (int)g->ldb, g->beta, c,
+                                        (int)g->ldc);
+    }
+}
+
+static void widen(uint8_t type, const uint16_t *from, float *to, int64_t count)
+{
+    if (type == TRP_F16)
+        trp__f16_to_f32_array(from, to, (size_t)count);
+    else
+        trp__bf16_to_f32_array(from, to, (size_t)count);
+}
+
+static void narrow(uint8_t type, const float *from, uint16_t *to, int64_t count)
+{
+    if (type == TRP_F16)
+        trp__f32_to_f16_array(from, to, (size_t)count);
+    else
+        trp__f32_to_bf16_array(from, to, (size_t)count);
+}
+
+/* Widens the part of a stored matrix that makes `rows` x `columns` of op(X) from (row, column) on;
+ * the result, of leading dimension TILE, is transposed like the original. */
+static void widen_tile(uint8_t type, uint8_t trans, const uint16_t *x, int64_t ld, int64_t row,
+                       int64_t column, int64_t rows, int64_t columns, float *to)
+{
+    int64_t length = trans == TRP_T ? columns : rows;
+    int64_t count = trans == TRP_T ? rows : columns;
+    const uint16_t *from = trans == TRP_T ? x + column + row * ld : x + row + column * ld;
+    for (int64_t j = 0; j < count; j++)
+        widen(type, from + j * ld, to + j * TILE, length);
+}
+
+static int64_t at_most_a_tile(int64_t rest)
+{
+    return rest < TILE ? rest : TILE;
+}
+
+/* The tile of C at (i, j): c = alpha sum + beta c, rounded once. `line` is room for a column. */
+static void finish_tile(const trp__gemm *g, uint16_t *c, int64_t rows, int64_t columns,
+                        const float *sum, float *line)
+{
+    float alpha = (float)g->alpha;
+    float beta = (float)g->beta;
+    bool add = !nothing_to_add(g);
+    for (int64_t j = 0; j < columns; j++) {
+        uint16_t *out = c + j * g->ldc;
+        const float *in = sum + j * TILE;
+        if (beta != 0) {
+            widen(g->type, out, line, rows);
+            for (int64_t i = 0; i < rows; i++)
+                line[i] = add ? alpha * in[i] + beta * line[i] : beta * line[i];
+        } else {
+            for (int64_t i = 0; i < rows; i++)
+                line[i] = add ? alpha * in[i] : 0;
+        }
+        narrow(g->type, line, out, rows);
+    }
+}
+
+static void run_16_tile(const gemm_arguments *x, const uint16_t *a, const uint16_t *b, uint16_t *c,
+                        int64_t i, int64_t j)
+{
+    const trp__gemm *g = &x->g;
+    float *wide_a = x->state->scratch;
+    float *wide_b = wide_a + TILE_ELEMENTS;
+    float *sum = wide_b + TILE_ELEMENTS;
+    int64_t rows = at_most_a_tile(g->m - i);
+    int64_t columns = at_most_a_tile(g->n - j);
+    for (int64_t p = 0; p < g->k && !nothing_to_add(g); p += TILE) {
+        int64_t depth = at_most_a_tile(g->k - p);
+        widen_tile(g->type, g->trans_a, a, g->lda, i, p, rows, depth, wide_a);
+        widen_tile(g->type, g->trans_b, b, g->ldb, p, j, depth, columns, wide_b);
+        x->state->blas->cblas_sgemm(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a),
+                                    cblas_trans(g->trans_b), (int)rows, (int)columns, (int)depth,
+                                    1.0f, wide_a, TILE, wide_b, TILE, p == 0 ? 0.0f : 1.0f, sum,
+                                    TILE);
+    }
+    finish_tile(g, c + i + j * g->ldc, rows, columns, sum, wide_a);
+}
+
+static void run_16(void *arguments)
+{
+    const gemm_arguments *x = arguments;
+    const trp__gemm *g = &x->g;
+    for (int64_t l = 0; l < g->batch; l++) {
+        const uint16_t *a = (const uint16_t *)x->a + l * g->a_stride;
+        const uint16_t *b = (const uint16_t *)x->b + l * g->b_stride;
+        uint16_t *c = (uint16_t *)x->c + l * g->c_stride;
+        for (int64_t j = 0; j < g->n; j += TILE) {
+            for (int64_t i = 0; i < g->m; i += TILE)
+                run_16_tile(x, a, b, c, i, j);
+        }
+    }
+}
+
+static bool fits_32_bits(const trp__gemm *g)
+{
+    return g->m <= INT_MAX && g->n <= INT_MAX && g->k <= INT_MAX && g->lda <= INT_MAX &&
+           g->ldb <= INT_MAX && g->ldc <= INT_MAX;
+}
+
+static trp_status handle(trp__instance *instance, trp__job *job, trp_error *error)
+{
+    if (job->record->op != TRP_OP_GEMM)
+        return trp__error_set(error, TRP_E_INTERNAL, "operation %#x is not one of blas",
+                              job->record->op);
+    gemm_arguments x = {.state = instance->state};
+    memcpy(&x.g, job->record->payload, sizeof x.g);
+    if (x.g.m == 0 || x.g.n == 0)
+        return TRP_OK;
+    if (!fits_32_bits(&x.g))
+        return trp__error_set(error, TRP_E_UNSUPPORTED,
+                              "m, n, k or a leading dimension is 2^31 or more, which OpenBLAS with "
+                              "32-bit integers can't take");
+    x.c = job->address[TRP__GEMM_C];
+    x.a = x.g.k > 0 ? job->address[TRP__GEMM_A] : x.c;
+    x.b = x.g.k > 0 ? job->address[TRP__GEMM_B] : x.c;
+    void (*run)(void *) = x.g.type == TRP_F64 ? run_f64 : x.g.type == TRP_F32 ? run_f32 : run_16;
+    return trp__host_enqueue(instance->stream, run, &x, sizeof x, error);
+}
+
+const trp__actor_impl trp__blas_host = {
+    .state_bytes = sizeof(state),
+    .init = init,
+    .handle = handle,
+    .stop = stop,
+};

@@ -1,0 +1,26 @@
+/* Payload of TRP_OP_GEMM: checked, all defaults filled in, and always column-major. A row-major
+ * product C = A B travels as the column-major C' = B' A', so that here a and b may be the sender's
+ * b and a.
+ *
+ * access[TRP__GEMM_C] is C, [TRP__GEMM_A] and [TRP__GEMM_B] are A and B. With k 0 there is only C;
+ * with m or n 0 there is no access and nothing to do. */
+#ifndef TRP_ACTORS_BLAS_WIRE_H
+#define TRP_ACTORS_BLAS_WIRE_H
+
+#include <stdint.h>
+
+enum { TRP__GEMM_C = 0, TRP__GEMM_A = 1, TRP__GEMM_B = 2 };
+
+typedef struct trp__gemm {
+    uint8_t type;             /* trp_dtype */
+    uint8_t compute;          /* trp_compute */
+    uint8_t trans_a, trans_b; /* trp_transpose */
+    uint32_t reserved;
+    int64_t m, n, k;
+    int64_t lda, ldb, ldc; /* at least 1, also where a matrix is not looked at */
+    int64_t a_stride, b_stride, c_stride;
+    int64_t batch;
+    double alpha, beta;
+} trp__gemm;
+
+#endif

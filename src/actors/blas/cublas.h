@@ -1,0 +1,36 @@
+/* cuBLAS, opened at run time. */
+#ifndef TRP_ACTORS_BLAS_CUBLAS_H
+#define TRP_ACTORS_BLAS_CUBLAS_H
+
+#include "actors/blas/cublas_abi.h"
+
+#include <troupe/status.h>
+
+/* The loaded functions, called by their exported names. */
+typedef struct trp__cublas {
+#define TRP__CUBLAS_MEMBER(result, name, parameters, required) result(*name) parameters;
+    TRP__CUBLAS_FUNCTIONS(TRP__CUBLAS_MEMBER)
+#undef TRP__CUBLAS_MEMBER
+} trp__cublas;
+
+/* Opens cuBLAS, once per process and for its whole life; after a failure the next call tries again.
+ * Any thread. TRP_E_MISSING says in `error` what to install. */
+trp_status trp__cublas_load(const trp__cublas **out, trp_error *error);
+
+/* The file that cuBLAS was loaded from; empty before trp__cublas_load() has succeeded. */
+const char *trp__cublas_path(void);
+
+/* "13.1.0". */
+void trp__cublas_version(const trp__cublas *blas, char *out, size_t size);
+
+/* NVIDIA's recommendation for a workspace of one's own: 32 MiB from Hopper on, 4 MiB before. */
+static inline size_t trp__cublas_workspace_bytes(uint32_t compute_major)
+{
+    return (size_t)(compute_major >= 9 ? 32 : 4) << 20;
+}
+
+/* How every handle of Troupe computes: f16 and bf16 accumulate in f32, also where the sum over k is
+ * split. */
+#define TRP__CUBLAS_MATH TRP__CUBLAS_DISALLOW_REDUCED_PRECISION_REDUCTION
+
+#endif

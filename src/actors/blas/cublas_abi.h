@@ -1,0 +1,105 @@
+/* The part of cuBLAS's binary interface that Troupe uses, of cuBLAS 12 and later. Every line is
+ * compared with NVIDIA's header by tests/unit/cuda_abi_test.c.
+ *
+ * Source: cuBLAS documentation. */
+#ifndef TRP_ACTORS_BLAS_CUBLAS_ABI_H
+#define TRP_ACTORS_BLAS_CUBLAS_ABI_H
+
+#include "driver/cuda_abi.h"
+
+#include <stdint.h>
+
+typedef int trp__cublas_status; /* cublasStatus_t */
+typedef struct trp__cublas_opaque *trp__cublas_handle;
+
+enum {
+    TRP__CUBLAS_SUCCESS = 0,
+    TRP__CUBLAS_ALLOC_FAILED = 3,
+    TRP__CUBLAS_NOT_SUPPORTED = 15,
+};
+
+/* cublasOperation_t */
+typedef enum trp__cublas_operation {
+    TRP__CUBLAS_OP_N = 0,
+    TRP__CUBLAS_OP_T = 1,
+} trp__cublas_operation;
+
+/* cudaDataType */
+typedef enum trp__cublas_type {
+    TRP__CUDA_R_32F = 0,
+    TRP__CUDA_R_64F = 1,
+    TRP__CUDA_R_16F = 2,
+    TRP__CUDA_R_16BF = 14,
+} trp__cublas_type;
+
+/* cublasComputeType_t */
+typedef enum trp__cublas_compute {
+    TRP__CUBLAS_COMPUTE_32F = 68,
+    TRP__CUBLAS_COMPUTE_64F = 70,
+    TRP__CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
+} trp__cublas_compute;
+
+/* cublasGemmAlgo_t */
+typedef enum trp__cublas_algorithm {
+    TRP__CUBLAS_GEMM_DEFAULT = -1,
+} trp__cublas_algorithm;
+
+/* cublasMath_t; the flag is combined with a mode. */
+typedef enum trp__cublas_math {
+    TRP__CUBLAS_DEFAULT_MATH = 0,
+    TRP__CUBLAS_DISALLOW_REDUCED_PRECISION_REDUCTION = 16,
+} trp__cublas_math;
+
+/* libraryPropertyType */
+typedef enum trp__cublas_property {
+    TRP__CUDA_MAJOR_VERSION = 0,
+    TRP__CUDA_MINOR_VERSION = 1,
+    TRP__CUDA_PATCH_LEVEL = 2,
+} trp__cublas_property;
+
+/* One row a function: result, name as exported, parameters, whether it is required. The functions
+ * with 64-bit sizes came with cuBLAS 12. */
+#define TRP__CUBLAS_FUNCTIONS(X)                                                                   \
+    X(trp__cublas_status, cublasCreate_v2, (trp__cublas_handle * handle), true)                    \
+    X(trp__cublas_status, cublasDestroy_v2, (trp__cublas_handle handle), true)                     \
+    X(trp__cublas_status, cublasGetProperty, (trp__cublas_property property, int *value), true)    \
+    X(const char *, cublasGetStatusName, (trp__cublas_status status), true)                        \
+    X(const char *, cublasGetStatusString, (trp__cublas_status status), true)                      \
+    X(trp__cublas_status, cublasSetStream_v2, (trp__cublas_handle handle, trp__cu_stream stream),  \
+      true)                                                                                        \
+    X(trp__cublas_status, cublasSetWorkspace_v2,                                                   \
+      (trp__cublas_handle handle, void *workspace, size_t bytes), true)                            \
+    X(trp__cublas_status, cublasSetMathMode, (trp__cublas_handle handle, trp__cublas_math mode),   \
+      true)                                                                                        \
+    X(trp__cublas_status, cublasGemmEx,                                                            \
+      (trp__cublas_handle handle, trp__cublas_operation trans_a, trp__cublas_operation trans_b,    \
+       int m, int n, int k, const void *alpha, const void *a, trp__cublas_type a_type, int lda,    \
+       const void *b, trp__cublas_type b_type, int ldb, const void *beta, void *c,                 \
+       trp__cublas_type c_type, int ldc, trp__cublas_compute compute,                              \
+       trp__cublas_algorithm algorithm),                                                           \
+      true)                                                                                        \
+    X(trp__cublas_status, cublasGemmEx_64,                                                         \
+      (trp__cublas_handle handle, trp__cublas_operation trans_a, trp__cublas_operation trans_b,    \
+       int64_t m, int64_t n, int64_t k, const void *alpha, const void *a, trp__cublas_type a_type, \
+       int64_t lda, const void *b, trp__cublas_type b_type, int64_t ldb, const void *beta,         \
+       void *c, trp__cublas_type c_type, int64_t ldc, trp__cublas_compute compute,                 \
+       trp__cublas_algorithm algorithm),                                                           \
+      false)                                                                                       \
+    X(trp__cublas_status, cublasGemmStridedBatchedEx,                                              \
+      (trp__cublas_handle handle, trp__cublas_operation trans_a, trp__cublas_operation trans_b,    \
+       int m, int n, int k, const void *alpha, const void *a, trp__cublas_type a_type, int lda,    \
+       long long int a_stride, const void *b, trp__cublas_type b_type, int ldb,                    \
+       long long int b_stride, const void *beta, void *c, trp__cublas_type c_type, int ldc,        \
+       long long int c_stride, int batch, trp__cublas_compute compute,                             \
+       trp__cublas_algorithm algorithm),                                                           \
+      true)                                                                                        \
+    X(trp__cublas_status, cublasGemmStridedBatchedEx_64,                                           \
+      (trp__cublas_handle handle, trp__cublas_operation trans_a, trp__cublas_operation trans_b,    \
+       int64_t m, int64_t n, int64_t k, const void *alpha, const void *a, trp__cublas_type a_type, \
+       int64_t lda, long long int a_stride, const void *b, trp__cublas_type b_type, int64_t ldb,   \
+       long long int b_stride, const void *beta, void *c, trp__cublas_type c_type, int64_t ldc,    \
+       long long int c_stride, int64_t batch, trp__cublas_compute compute,                         \
+       trp__cublas_algorithm algorithm),                                                           \
+      false)
+
+#endif

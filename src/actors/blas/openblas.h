@@ -1,0 +1,38 @@
+/* OpenBLAS, opened at run time. */
+#ifndef TRP_ACTORS_BLAS_OPENBLAS_H
+#define TRP_ACTORS_BLAS_OPENBLAS_H
+
+#include <troupe/status.h>
+
+/* CBLAS_ORDER and CBLAS_TRANSPOSE. */
+enum { TRP__CBLAS_COLUMN_MAJOR = 102, TRP__CBLAS_NO_TRANS = 111, TRP__CBLAS_TRANS = 112 };
+
+/* One row a function: result, name as exported, parameters, whether it is required. */
+#define TRP__OPENBLAS_FUNCTIONS(X)                                                                 \
+    X(void, cblas_sgemm,                                                                           \
+      (int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a,      \
+       int lda, const float *b, int ldb, float beta, float *c, int ldc),                           \
+      true)                                                                                        \
+    X(void, cblas_dgemm,                                                                           \
+      (int order, int trans_a, int trans_b, int m, int n, int k, double alpha, const double *a,    \
+       int lda, const double *b, int ldb, double beta, double *c, int ldc),                        \
+      true)                                                                                        \
+    X(char *, openblas_get_config, (void), false)
+
+typedef struct trp__openblas {
+#define TRP__OPENBLAS_MEMBER(result, name, parameters, required) result(*name) parameters;
+    TRP__OPENBLAS_FUNCTIONS(TRP__OPENBLAS_MEMBER)
+#undef TRP__OPENBLAS_MEMBER
+} trp__openblas;
+
+/* Opens OpenBLAS, once per process and for its whole life; after a failure the next call tries
+ * again. Any thread. TRP_E_MISSING says in `error` what to install. */
+trp_status trp__openblas_load(const trp__openblas **out, trp_error *error);
+
+/* The file that OpenBLAS was loaded from; empty before trp__openblas_load() has succeeded. */
+const char *trp__openblas_path(void);
+
+/* "0.3.21", or "unknown". */
+void trp__openblas_version(const trp__openblas *blas, char *out, size_t size);
+
+#endif

@@ -1,0 +1,96 @@
+/* The sender's side of the probe actor. */
+#include "actors/probe/probe.h"
+
+#include "actors/probe/probe_wire.h"
+#include "base/error.h"
+
+#include <troupe/probe.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const action_names[TRP_PROBE_ACTION_COUNT] = {
+    [TRP_PROBE_NOP] = "nop",
+    [TRP_PROBE_SPIN] = "spin",
+    [TRP_PROBE_ILLEGAL_ADDRESS] = "illegal-address",
+    [TRP_PROBE_OUT_OF_BOUNDS] = "out-of-bounds",
+    [TRP_PROBE_MISALIGNED] = "misaligned",
+    [TRP_PROBE_TRAP] = "trap",
+    [TRP_PROBE_SEGV] = "segv",
+    [TRP_PROBE_ABORT] = "abort",
+    [TRP_PROBE_KILL] = "kill",
+    [TRP_PROBE_EXIT] = "exit",
+    [TRP_PROBE_LIBRARY_ERROR] = "library-error",
+};
+
+const char *trp_probe_action_name(trp_probe_action action)
+{
+    return (unsigned)action < TRP_PROBE_ACTION_COUNT ? action_names[action] : NULL;
+}
+
+/* Adds a whole buffer to the record; an unused one is left out. */
+static trp_status add_buffer(trp__pack *pack, const char *list, int index, trp_buffer buffer,
+                             uint32_t mode)
+{
+    trp__record *record = pack->record;
+    trp__access *access = &record->access[record->access_count];
+    char name[16];
+    uint64_t bytes = 0;
+    if (buffer.id == 0)
+        return TRP_OK;
+    snprintf(name, sizeof name, "%s[%d]", list, index);
+    trp_status status = pack->acquire(pack, name, buffer, (mode & TRP__READ) != 0, access, &bytes);
+    if (status != TRP_OK)
+        return status;
+    access->offset = 0;
+    access->bytes = bytes;
+    access->mode = mode;
+    record->access_count++; /* from here on the record's owner releases it */
+    return TRP_OK;
+}
+
+_Static_assert(2 * TRP_PROBE_BUFFERS <= TRP__ACCESS_MAX, "a record has room for all buffers");
+
+/* Work that does nothing leaves its outputs as they were: what they hold afterwards depends on what
+ * they held before. A fault writes to them and reads nothing. */
+static uint32_t output_mode(trp_probe_action action)
+{
+    return action == TRP_PROBE_NOP || action == TRP_PROBE_SPIN ? TRP__READ | TRP__WRITE
+                                                               : TRP__WRITE;
+}
+
+static trp_status pack_probe(trp__pack *pack, const trp_request *request)
+{
+    const trp_probe_request *r = (const trp_probe_request *)request;
+    trp_status status = TRP_OK;
+    if ((unsigned)r->action >= TRP_PROBE_ACTION_COUNT)
+        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                              "action: expected a trp_probe_action below %d, got %d",
+                              TRP_PROBE_ACTION_COUNT, (int)r->action);
+    trp__probe p = {.action = r->action, .duration_ns = r->duration_ns};
+    memcpy(pack->record->payload, &p, sizeof p);
+
+    for (int i = 0; i < TRP_PROBE_BUFFERS && status == TRP_OK; i++)
+        status = add_buffer(pack, "inputs", i, r->inputs[i], TRP__READ);
+    for (int i = 0; i < TRP_PROBE_BUFFERS && status == TRP_OK; i++)
+        status = add_buffer(pack, "outputs", i, r->outputs[i], output_mode(r->action));
+    if (status == TRP_OK && r->action == TRP_PROBE_OUT_OF_BOUNDS && pack->record->access_count == 0)
+        status = trp__error_set(pack->error, TRP_E_ARGUMENT,
+                                "inputs, outputs: out-of-bounds needs a buffer, got none");
+    return status;
+}
+
+static const trp__op_class ops[] = {
+    {.op = TRP_OP_PROBE,
+     .request_bytes = sizeof(trp_probe_request),
+     .name = "probe",
+     .pack = pack_probe},
+};
+
+const trp__actor_class trp__probe_class = {
+    .kind = "probe",
+    .op_count = sizeof ops / sizeof *ops,
+    .ops = ops,
+    .cuda = &trp__probe_cuda,
+    .host = &trp__probe_host,
+};

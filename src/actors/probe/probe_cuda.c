@@ -1,0 +1,168 @@
+/* The probe actor on NVIDIA GPUs: a few kernels, written in PTX so that no compiler is needed. */
+#include "actors/probe/probe.h"
+#include "actors/probe/probe_wire.h"
+#include "actors/probe/probe_worker.h"
+#include "backend/cuda/cuda_backend.h"
+#include "base/error.h"
+
+#include <string.h>
+
+/* probe_store writes 8 bytes to whatever address it is given. */
+static const char ptx[] = ".version 7.0\n"
+                          ".target sm_80\n"
+                          ".address_size 64\n"
+                          ".visible .entry probe_nop()\n"
+                          "{\n"
+                          "    ret;\n"
+                          "}\n"
+                          ".visible .entry probe_spin(.param .u64 duration)\n"
+                          "{\n"
+                          "    .reg .pred %more;\n"
+                          "    .reg .u64 %duration, %start, %now, %span;\n"
+                          "    ld.param.u64 %duration, [duration];\n"
+                          "    mov.u64 %start, %globaltimer;\n"
+                          "again:\n"
+                          "    mov.u64 %now, %globaltimer;\n"
+                          "    sub.u64 %span, %now, %start;\n"
+                          "    setp.lt.u64 %more, %span, %duration;\n"
+                          "    @%more bra again;\n"
+                          "    ret;\n"
+                          "}\n"
+                          ".visible .entry probe_store(.param .u64 address)\n"
+                          "{\n"
+                          "    .reg .u64 %address;\n"
+                          "    ld.param.u64 %address, [address];\n"
+                          "    st.global.u64 [%address], 57005;\n"
+                          "    ret;\n"
+                          "}\n"
+                          ".visible .entry probe_trap()\n"
+                          "{\n"
+                          "    trap;\n"
+                          "    ret;\n"
+                          "}\n";
+
+enum { SCRATCH_BYTES = 256 };
+
+typedef struct state {
+    trp__cu_module module;
+    trp__cu_function nop, spin, store, trap;
+    trp__cu_address scratch; /* for the misaligned access */
+} state;
+
+static void stop(trp__instance *instance)
+{
+    state *s = instance->state;
+    trp__accel *accel = instance->accel;
+    const trp__cuda *cu = trp__cuda_functions(accel);
+    if (s->scratch)
+        trp__cuda_check(accel, cu->cuMemFree_v2(s->scratch), "cuMemFree", NULL);
+    if (s->module)
+        trp__cuda_check(accel, cu->cuModuleUnload(s->module), "cuModuleUnload", NULL);
+    memset(s, 0, sizeof *s);
+}
+
+/* One thread of `kernel`, with one argument. */
+static trp_status launch(trp__instance *instance, trp__cu_function kernel, uint64_t argument,
+                         trp_error *error)
+{
+    const trp__cuda *cu = trp__cuda_functions(instance->accel);
+    void *arguments[] = {&argument};
+    return trp__cuda_check(instance->accel,
+                           cu->cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0,
+                                              trp__cuda_stream(instance->stream), arguments, NULL),
+                           "cuLaunchKernel", error);
+}
+
+static trp_status init(trp__instance *instance, trp_error *error)
+{
+    state *s = instance->state;
+    trp__accel *accel = instance->accel;
+    const trp__cuda *cu = trp__cuda_functions(accel);
+    const struct {
+        const char *name;
+        trp__cu_function *function;
+    } kernels[] = {
+        {"probe_nop", &s->nop},
+        {"probe_spin", &s->spin},
+        {"probe_store", &s->store},
+        {"probe_trap", &s->trap},
+    };
+    trp_status status =
+        trp__cuda_check(accel, cu->cuModuleLoadData(&s->module, ptx), "cuModuleLoadData", error);
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels && status == TRP_OK; i++)
+        status = trp__cuda_check(
+            accel, cu->cuModuleGetFunction(kernels[i].function, s->module, kernels[i].name),
+            "cuModuleGetFunction", error);
+    if (status == TRP_OK)
+        status = trp__cuda_check(accel, cu->cuMemAlloc_v2(&s->scratch, SCRATCH_BYTES), "cuMemAlloc",
+                                 error);
+    /* The driver prepares a kernel at its first launch; a standby has done that before it is
+     * needed. */
+    if (status == TRP_OK)
+        status = launch(instance, s->nop, 0, error);
+    if (status != TRP_OK)
+        stop(instance);
+    return status;
+}
+
+/* A fault of the GPU, as the last work in the stream. */
+static trp_status fault(trp__instance *instance, const trp__job *job, trp_probe_action action,
+                        trp_error *error)
+{
+    state *s = instance->state;
+    switch (action) {
+    case TRP_PROBE_ILLEGAL_ADDRESS:
+        return launch(instance, s->store, TRP__PROBE_UNMAPPED, error);
+    case TRP_PROBE_OUT_OF_BOUNDS:
+        return launch(instance, s->store, (uintptr_t)job->arena_end[0] + TRP__PROBE_PAST_THE_END,
+                      error);
+    case TRP_PROBE_MISALIGNED:
+        return launch(instance, s->store, s->scratch + 1, error);
+    default:
+        return launch(instance, s->trap, 0, error);
+    }
+}
+
+/* A death of the worker. What the outputs hold then must be as it is after real work, so the stream
+ * comes to its end first. */
+static trp_status crash(trp__instance *instance, trp_probe_action action, trp_error *error)
+{
+    const trp__cuda *cu = trp__cuda_functions(instance->accel);
+    trp_status status = trp__cuda_check(instance->accel,
+                                        cu->cuStreamSynchronize(trp__cuda_stream(instance->stream)),
+                                        "cuStreamSynchronize", error);
+    if (status == TRP_OK)
+        trp__probe_crash(action, NULL);
+    return status;
+}
+
+static trp_status handle(trp__instance *instance, trp__job *job, trp_error *error)
+{
+    state *s = instance->state;
+    trp__probe p;
+    memcpy(&p, job->record->payload, sizeof p);
+    trp_probe_action action = (trp_probe_action)p.action;
+    switch (action) {
+    case TRP_PROBE_NOP:
+        return launch(instance, s->nop, 0, error);
+    case TRP_PROBE_SPIN:
+        return launch(instance, s->spin, p.duration_ns, error);
+    case TRP_PROBE_LIBRARY_ERROR:
+        return trp__error_set_code(error, TRP_E_LIBRARY, "probe", 1,
+                                   "PROBE_LIBRARY_ERROR (1): asked for, in trp_probe");
+    default:
+        break;
+    }
+    trp_status status = trp__probe_scribble(instance, job, error);
+    if (status != TRP_OK)
+        return status;
+    return action >= TRP_PROBE_SEGV ? crash(instance, action, error)
+                                    : fault(instance, job, action, error);
+}
+
+const trp__actor_impl trp__probe_cuda = {
+    .state_bytes = sizeof(state),
+    .init = init,
+    .handle = handle,
+    .stop = stop,
+};

@@ -1,0 +1,66 @@
+/* The probe actor on the host. Faults happen on the stream's thread, after the work before them. */
+#include "actors/probe/probe.h"
+#include "actors/probe/probe_wire.h"
+#include "actors/probe/probe_worker.h"
+#include "backend/host/host_backend.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <string.h>
+
+typedef struct arguments {
+    trp__probe probe;
+    uintptr_t arena_end;
+} arguments;
+
+static void run_nop(void *unused)
+{
+    (void)unused;
+}
+
+/* Sleeps while more than this is left, so that a long spin takes no processor from others. */
+#define SLEEP_NS (200 * TRP__US)
+
+static void run_spin(void *memory)
+{
+    const arguments *a = memory;
+    uint64_t duration = a->probe.duration_ns < INT64_MAX ? a->probe.duration_ns : INT64_MAX;
+    int64_t end = trp__deadline((int64_t)duration);
+    for (int64_t now; (now = trp__now_ns()) < end;) {
+        if (end - now > SLEEP_NS)
+            trp__sleep_ns(end - now - SLEEP_NS / 2);
+        else
+            trp__relax();
+    }
+}
+
+static void run_crash(void *memory)
+{
+    const arguments *a = memory;
+    trp__probe_crash((trp_probe_action)a->probe.action,
+                     (void *)(a->arena_end + TRP__PROBE_PAST_THE_END));
+}
+
+static trp_status handle(trp__instance *instance, trp__job *job, trp_error *error)
+{
+    arguments a = {0};
+    memcpy(&a.probe, job->record->payload, sizeof a.probe);
+    if (job->record->access_count > 0)
+        a.arena_end = (uintptr_t)job->arena_end[0];
+    switch ((trp_probe_action)a.probe.action) {
+    case TRP_PROBE_NOP:
+        return trp__host_enqueue(instance->stream, run_nop, NULL, 0, error);
+    case TRP_PROBE_SPIN:
+        return trp__host_enqueue(instance->stream, run_spin, &a, sizeof a, error);
+    case TRP_PROBE_LIBRARY_ERROR:
+        return trp__error_set_code(error, TRP_E_LIBRARY, "probe", 1,
+                                   "PROBE_LIBRARY_ERROR (1): asked for, in trp_probe");
+    default:
+        break;
+    }
+    trp_status status = trp__probe_scribble(instance, job, error);
+    return status != TRP_OK ? status
+                            : trp__host_enqueue(instance->stream, run_crash, &a, sizeof a, error);
+}
+
+const trp__actor_impl trp__probe_host = {.handle = handle};

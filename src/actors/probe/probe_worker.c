@@ -1,0 +1,62 @@
+#include "actors/probe/probe_worker.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { RUBBISH = 0xa5 };
+
+trp_status trp__probe_scribble(trp__instance *instance, const trp__job *job, trp_error *error)
+{
+    trp_status status = TRP_OK;
+    for (uint32_t i = 0; i < job->record->access_count && status == TRP_OK; i++) {
+        const trp__access *access = &job->record->access[i];
+        if (access->mode & TRP__WRITE)
+            status = instance->backend->stream_fill(instance->stream, job->address[i], RUBBISH, 1,
+                                                    (access->bytes + 1) / 2, error);
+    }
+    return status;
+}
+
+/* A handler, a sanitizer's for one, would turn the death into something else. */
+static void restore_default(int signal_number)
+{
+    signal(signal_number, SIG_DFL);
+}
+
+/* The address comes through a volatile object, so that no compiler can know it. */
+__attribute__((noinline, no_sanitize("address", "undefined", "thread"))) static void
+store(uintptr_t address)
+{
+    volatile uintptr_t target = address;
+    *(volatile uint64_t *)target = 0xdead;
+}
+
+void trp__probe_crash(trp_probe_action action, void *address)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGABRT};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        restore_default(faults[i]);
+    switch (action) {
+    case TRP_PROBE_ILLEGAL_ADDRESS:
+    case TRP_PROBE_SEGV:
+        store(TRP__PROBE_UNMAPPED);
+        break;
+    case TRP_PROBE_OUT_OF_BOUNDS:
+        store((uintptr_t)address);
+        break;
+    case TRP_PROBE_MISALIGNED:
+        raise(SIGBUS); /* most processors allow the access itself */
+        break;
+    case TRP_PROBE_TRAP:
+        __builtin_trap();
+    case TRP_PROBE_KILL:
+        kill(getpid(), SIGKILL);
+        break;
+    case TRP_PROBE_EXIT:
+        _exit(3);
+    default:
+        break;
+    }
+    abort(); /* TRP_PROBE_ABORT, and wherever a fault did not end the process */
+}

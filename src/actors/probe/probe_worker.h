@@ -1,0 +1,23 @@
+/* What both backends of the probe actor share in the worker. */
+#ifndef TRP_ACTORS_PROBE_WORKER_H
+#define TRP_ACTORS_PROBE_WORKER_H
+
+#include "worker/actor.h"
+
+#include <troupe/probe.h>
+
+enum {
+    /* An address whose page is never mapped: not by a process (vm.mmap_min_addr), not by a GPU. */
+    TRP__PROBE_UNMAPPED = 0x100,
+    /* How far behind its arena TRP_PROBE_OUT_OF_BOUNDS writes; there is a guard. */
+    TRP__PROBE_PAST_THE_END = 64,
+};
+
+/* Overwrites the first half of each output with rubbish, as work that dies midway would. */
+trp_status trp__probe_scribble(trp__instance *instance, const trp__job *job, trp_error *error);
+
+/* Ends this process in the way that `action` stands for. `address`: where
+ * TRP_PROBE_OUT_OF_BOUNDS writes. */
+void trp__probe_crash(trp_probe_action action, void *address);
+
+#endif

@@ -1,0 +1,80 @@
+/* What the worker knows for `troupe doctor`: which libraries it finds. */
+#include "wire/entry.h"
+
+#include "actors/blas/blas.h"
+#include "driver/cuda.h"
+#include "driver/device_memory.h"
+
+#include <stdio.h>
+
+static trp_status report_driver(char *version, size_t version_size, const char **path,
+                                trp_error *error)
+{
+    const trp__cuda *cu;
+    int number = 0;
+    trp_status status = trp__cuda_load(&cu, error);
+    if (status != TRP_OK)
+        return status;
+    cu->cuDriverGetVersion(&number);
+    snprintf(version, version_size, "CUDA %d.%d", number / 1000, number % 1000 / 10);
+    *path = trp__cuda_path();
+    return TRP_OK;
+}
+
+static const struct {
+    const char *key;
+    trp_status (*report)(char *version, size_t version_size, const char **path, trp_error *error);
+} libraries[] = {
+    {"cuda", report_driver},
+    {"cublas", trp__blas_cuda_report},
+    {"openblas", trp__blas_host_report},
+};
+
+/* The line's last field must not break the line. */
+static void print_line(const char *key, const char *state, const char *version, const char *text)
+{
+    printf("%s\t%s\t%s\t", key, state, version);
+    for (; *text; text++)
+        putchar(*text == '\t' || *text == '\n' ? ' ' : *text);
+    putchar('\n');
+}
+
+/* Every GPU, since a driver alone is not enough: its version is its compute capability. */
+static void report_gpus(void)
+{
+    uint32_t count = 0;
+    if (trp__cuda_device_count(&count, NULL) != TRP_OK)
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        trp__cuda_device_info info;
+        trp_error error = {0};
+        char key[16];
+        char version[24] = "";
+        trp_status status = trp__cuda_device_describe(i, &info, &error);
+        if (status == TRP_OK) {
+            snprintf(version, sizeof version, "sm_%u%u", info.compute_major, info.compute_minor);
+            status = trp__cuda_device_check(i, &error);
+        }
+        snprintf(key, sizeof key, "gpu%u", i);
+        print_line(key, status == TRP_OK ? "ok" : "error", version,
+                   status == TRP_OK ? info.name : error.message);
+    }
+}
+
+int trp__worker_report(void)
+{
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+        char version[64] = "";
+        const char *path = "";
+        trp_error error = {0};
+        trp_status status = libraries[i].report(version, sizeof version, &path, &error);
+        print_line(libraries[i].key,
+                   status == TRP_OK          ? "ok"
+                   : status == TRP_E_MISSING ? "missing"
+                                             : "error",
+                   version, status == TRP_OK ? path : error.message);
+        if (i == 0)
+            report_gpus();
+    }
+    return fflush(stdout) == 0 ? 0 : 1;
+}

@@ -1,0 +1,400 @@
+/* The CUDA backend. Every call of the driver goes through trp__cuda_check(), so that the first
+ * error that breaks the context is remembered, whoever met it. */
+#include "backend/cuda/cuda_backend.h"
+
+#include "base/error.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* Host memory that the device reaches. */
+typedef struct region {
+    struct region *next;
+    char *base;
+    uint64_t bytes;
+    trp__cu_address device;
+} region;
+
+struct trp__stream {
+    trp__stream *next;
+    trp__accel *accel;
+    trp__cu_stream stream;
+};
+
+struct trp__accel {
+    const trp__cuda *cu;
+    trp__cu_device device;
+    trp__cu_context context;
+    uint32_t compute_major;
+    size_t granularity; /* of address reservations */
+    /* True while every registered region has the same address on the device: then an address needs
+     * no translation. That is how it is wherever CUDA has unified addressing and the processor's
+     * whole address space is mapped; elsewhere translating takes the lock. */
+    atomic_bool same_addresses;
+
+    pthread_mutex_t lock; /* of all below; never held over a call that can block */
+    region *regions;
+    trp__stream *streams;
+    int broken; /* the first sticky result; 0: none */
+    const char *broken_call;
+};
+
+const trp__cuda *trp__cuda_functions(const trp__accel *accel)
+{
+    return accel->cu;
+}
+
+uint32_t trp__cuda_compute_major(const trp__accel *accel)
+{
+    return accel->compute_major;
+}
+
+trp__cu_stream trp__cuda_stream(const trp__stream *stream)
+{
+    return stream->stream;
+}
+
+trp_status trp__cuda_fail(trp__accel *accel, int result, const char *call, trp_error *error)
+{
+    if (trp__cuda_sticky(result)) {
+        pthread_mutex_lock(&accel->lock);
+        if (accel->broken == 0) {
+            accel->broken = result;
+            accel->broken_call = call;
+        }
+        pthread_mutex_unlock(&accel->lock);
+    }
+    return trp__cuda_error(error, result, call);
+}
+
+/* Opening. */
+
+static trp_status attach(trp__accel *accel, trp_error *error)
+{
+    return trp__cuda_check(accel, accel->cu->cuCtxSetCurrent(accel->context), "cuCtxSetCurrent",
+                           error);
+}
+
+static trp_status start_context(trp__accel *accel, uint32_t ordinal, trp_error *error)
+{
+    const trp__cuda *cu = accel->cu;
+    int major = 0;
+    trp__cu_allocation_prop prop = {
+        .type = TRP__CU_MEM_ALLOCATION_TYPE_PINNED,
+        .requestedHandleTypes = TRP__CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        .location = {.type = TRP__CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)ordinal},
+    };
+    trp_status status =
+        trp__cuda_check(accel, cu->cuDeviceGet(&accel->device, (int)ordinal), "cuDeviceGet", error);
+    if (status == TRP_OK)
+        status =
+            trp__cuda_check(accel,
+                            cu->cuDeviceGetAttribute(
+                                &major, TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, accel->device),
+                            "cuDeviceGetAttribute", error);
+    if (status == TRP_OK)
+        status = trp__cuda_check(
+            accel,
+            cu->cuMemGetAllocationGranularity(&accel->granularity, &prop,
+                                              TRP__CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+            "cuMemGetAllocationGranularity", error);
+    accel->compute_major = (uint32_t)major;
+    if (status == TRP_OK)
+        status =
+            trp__cuda_check(accel, cu->cuDevicePrimaryCtxRetain(&accel->context, accel->device),
+                            "cuDevicePrimaryCtxRetain", error);
+    return status;
+}
+
+static void close_accel(trp__accel *accel)
+{
+    if (!accel)
+        return;
+    while (accel->regions) {
+        region *r = accel->regions;
+        accel->regions = r->next;
+        free(r);
+    }
+    if (accel->context)
+        accel->cu->cuDevicePrimaryCtxRelease_v2(accel->device);
+    pthread_mutex_destroy(&accel->lock);
+    free(accel);
+}
+
+static trp_status open_accel(uint32_t ordinal, trp__accel **out, trp_error *error)
+{
+    const trp__cuda *cu;
+    trp_status status = trp__cuda_load(&cu, error);
+    if (status != TRP_OK)
+        return status;
+    trp__accel *accel = calloc(1, sizeof *accel);
+    if (!accel)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a CUDA device");
+    accel->cu = cu;
+    atomic_init(&accel->same_addresses, true);
+    pthread_mutex_init(&accel->lock, NULL);
+    status = start_context(accel, ordinal, error);
+    if (status == TRP_OK)
+        status = attach(accel, error);
+    if (status != TRP_OK) {
+        close_accel(accel);
+        return status;
+    }
+    *out = accel;
+    return TRP_OK;
+}
+
+/* Memory. */
+
+/* The range is followed by an unmapped granule: what runs past the end of the last buffer faults
+ * instead of writing into the next arena. */
+static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, void **base,
+                            trp_error *error)
+{
+    const trp__cuda *cu = accel->cu;
+    uint64_t reserved = bytes + accel->granularity;
+    trp__cu_memory memory = 0;
+    trp__cu_address address = 0;
+    bool mapped = false;
+    trp__cu_access_desc access = {
+        .location = {.type = TRP__CU_MEM_LOCATION_TYPE_DEVICE, .id = accel->device},
+        .flags = TRP__CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+    };
+    trp_status status = trp__cuda_check(
+        accel,
+        cu->cuMemImportFromShareableHandle(&memory, (void *)(intptr_t)fd,
+                                           TRP__CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+        "cuMemImportFromShareableHandle", error);
+    if (status != TRP_OK)
+        return status;
+    status = trp__cuda_check(accel, cu->cuMemAddressReserve(&address, reserved, 0, 0, 0),
+                             "cuMemAddressReserve", error);
+    if (status == TRP_OK) {
+        status =
+            trp__cuda_check(accel, cu->cuMemMap(address, bytes, 0, memory, 0), "cuMemMap", error);
+        mapped = status == TRP_OK;
+    }
+    if (status == TRP_OK)
+        status = trp__cuda_check(accel, cu->cuMemSetAccess(address, bytes, &access, 1),
+                                 "cuMemSetAccess", error);
+    cu->cuMemRelease(memory); /* a mapping keeps it */
+    if (status == TRP_OK) {
+        *base = (void *)(uintptr_t)address;
+        return TRP_OK;
+    }
+    if (mapped)
+        cu->cuMemUnmap(address, bytes);
+    if (address)
+        cu->cuMemAddressFree(address, reserved);
+    return status;
+}
+
+static void arena_unmap(trp__accel *accel, void *base, uint64_t bytes)
+{
+    trp__cu_address address = (trp__cu_address)(uintptr_t)base;
+    trp__cuda_check(accel, accel->cu->cuMemUnmap(address, bytes), "cuMemUnmap", NULL);
+    trp__cuda_check(accel, accel->cu->cuMemAddressFree(address, bytes + accel->granularity),
+                    "cuMemAddressFree", NULL);
+}
+
+static trp_status host_register(trp__accel *accel, void *base, uint64_t bytes, trp_error *error)
+{
+    const trp__cuda *cu = accel->cu;
+    region *r = malloc(sizeof *r);
+    if (!r)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory to register host memory");
+    *r = (region){.base = base, .bytes = bytes};
+    trp_status status = trp__cuda_check(
+        accel,
+        cu->cuMemHostRegister_v2(
+            base, bytes, TRP__CU_MEMHOSTREGISTER_PORTABLE | TRP__CU_MEMHOSTREGISTER_DEVICEMAP),
+        "cuMemHostRegister", error);
+    if (status != TRP_OK) {
+        free(r);
+        return status;
+    }
+    status = trp__cuda_check(accel, cu->cuMemHostGetDevicePointer_v2(&r->device, base, 0),
+                             "cuMemHostGetDevicePointer", error);
+    if (status != TRP_OK) {
+        cu->cuMemHostUnregister(base);
+        free(r);
+        return status;
+    }
+    pthread_mutex_lock(&accel->lock);
+    r->next = accel->regions;
+    accel->regions = r;
+    pthread_mutex_unlock(&accel->lock);
+    if (r->device != (trp__cu_address)(uintptr_t)base)
+        atomic_store_explicit(&accel->same_addresses, false, memory_order_release);
+    return TRP_OK;
+}
+
+static void host_unregister(trp__accel *accel, void *base)
+{
+    pthread_mutex_lock(&accel->lock);
+    region **at = &accel->regions;
+    while (*at && (*at)->base != base)
+        at = &(*at)->next;
+    region *r = *at;
+    if (r)
+        *at = r->next;
+    pthread_mutex_unlock(&accel->lock);
+    if (!r)
+        return;
+    trp__cuda_check(accel, accel->cu->cuMemHostUnregister(base), "cuMemHostUnregister", NULL);
+    free(r);
+}
+
+static trp__cu_address translate_slowly(trp__accel *accel, uintptr_t address)
+{
+    trp__cu_address device = address;
+    pthread_mutex_lock(&accel->lock);
+    for (const region *r = accel->regions; r; r = r->next) {
+        uintptr_t offset = address - (uintptr_t)r->base;
+        if (address >= (uintptr_t)r->base && offset < r->bytes) {
+            device = r->device + offset;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&accel->lock);
+    return device;
+}
+
+/* The device's address of a word of registered memory. */
+static trp__cu_address translate(trp__accel *accel, _Atomic uint64_t *word)
+{
+    if (atomic_load_explicit(&accel->same_addresses, memory_order_acquire))
+        return (trp__cu_address)(uintptr_t)word;
+    return translate_slowly(accel, (uintptr_t)word);
+}
+
+/* Streams. */
+
+static trp_status stream_create(trp__accel *accel, trp__stream **out, trp_error *error)
+{
+    trp__stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a stream");
+    stream->accel = accel;
+    trp_status status = trp__cuda_check(
+        accel, accel->cu->cuStreamCreate(&stream->stream, TRP__CU_STREAM_NON_BLOCKING),
+        "cuStreamCreate", error);
+    if (status != TRP_OK) {
+        free(stream);
+        return status;
+    }
+    pthread_mutex_lock(&accel->lock);
+    stream->next = accel->streams;
+    accel->streams = stream;
+    pthread_mutex_unlock(&accel->lock);
+    *out = stream;
+    return TRP_OK;
+}
+
+static void stream_destroy(trp__stream *stream)
+{
+    trp__accel *accel = stream->accel;
+    const trp__cuda *cu = accel->cu;
+    trp__cuda_check(accel, cu->cuStreamSynchronize(stream->stream), "cuStreamSynchronize", NULL);
+    pthread_mutex_lock(&accel->lock);
+    trp__stream **at = &accel->streams;
+    while (*at != stream)
+        at = &(*at)->next;
+    *at = stream->next;
+    pthread_mutex_unlock(&accel->lock);
+    trp__cuda_check(accel, cu->cuStreamDestroy_v2(stream->stream), "cuStreamDestroy", NULL);
+    free(stream);
+}
+
+/* Unified addressing: cuMemcpyAsync finds out itself where each side lies. */
+static trp_status stream_copy(trp__stream *stream, void *to, const void *from, uint64_t bytes,
+                              trp_error *error)
+{
+    return trp__cuda_check(stream->accel,
+                           stream->accel->cu->cuMemcpyAsync((trp__cu_address)(uintptr_t)to,
+                                                            (trp__cu_address)(uintptr_t)from, bytes,
+                                                            stream->stream),
+                           "cuMemcpyAsync", error);
+}
+
+static trp_status stream_fill(trp__stream *stream, void *to, uint32_t pattern, uint32_t width,
+                              uint64_t count, trp_error *error)
+{
+    trp__accel *accel = stream->accel;
+    const trp__cuda *cu = accel->cu;
+    trp__cu_address address = (trp__cu_address)(uintptr_t)to;
+    switch (width) {
+    case 1:
+        return trp__cuda_check(
+            accel, cu->cuMemsetD8Async(address, (unsigned char)pattern, count, stream->stream),
+            "cuMemsetD8Async", error);
+    case 2:
+        return trp__cuda_check(
+            accel, cu->cuMemsetD16Async(address, (unsigned short)pattern, count, stream->stream),
+            "cuMemsetD16Async", error);
+    case 4:
+        return trp__cuda_check(accel, cu->cuMemsetD32Async(address, pattern, count, stream->stream),
+                               "cuMemsetD32Async", error);
+    default:
+        return trp__error_set(error, TRP_E_INTERNAL, "fill: expected a width of 1, 2 or 4, got %u",
+                              width);
+    }
+}
+
+static trp_status stream_signal(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
+                                trp_error *error)
+{
+    trp__accel *accel = stream->accel;
+    return trp__cuda_check(accel,
+                           accel->cu->cuStreamWriteValue64_v2(stream->stream,
+                                                              translate(accel, word), value,
+                                                              TRP__CU_STREAM_WRITE_VALUE_DEFAULT),
+                           "cuStreamWriteValue64", error);
+}
+
+static trp_status stream_wait(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
+                              trp_error *error)
+{
+    trp__accel *accel = stream->accel;
+    return trp__cuda_check(accel,
+                           accel->cu->cuStreamWaitValue64_v2(stream->stream, translate(accel, word),
+                                                             value, TRP__CU_STREAM_WAIT_VALUE_GEQ),
+                           "cuStreamWaitValue64", error);
+}
+
+/* The driver notices a fault of the device when it is asked about a stream. A sticky result is the
+ * same for every stream of the context, so the first ends the search. */
+static trp_status health(trp__accel *accel, trp_error *error)
+{
+    const trp__cuda *cu = accel->cu;
+    pthread_mutex_lock(&accel->lock);
+    for (const trp__stream *s = accel->streams; s && accel->broken == 0; s = s->next) {
+        trp__cu_result result = cu->cuStreamQuery(s->stream);
+        if (trp__cuda_sticky(result)) {
+            accel->broken = result;
+            accel->broken_call = "cuStreamQuery";
+        }
+    }
+    int broken = accel->broken;
+    const char *call = accel->broken_call;
+    pthread_mutex_unlock(&accel->lock);
+    return broken == 0 ? TRP_OK : trp__cuda_error(error, broken, call);
+}
+
+const trp__backend trp__cuda_backend = {
+    .name = "cuda",
+    .open = open_accel,
+    .close = close_accel,
+    .attach = attach,
+    .arena_map = arena_map,
+    .arena_unmap = arena_unmap,
+    .host_register = host_register,
+    .host_unregister = host_unregister,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .stream_copy = stream_copy,
+    .stream_fill = stream_fill,
+    .stream_signal = stream_signal,
+    .stream_wait = stream_wait,
+    .health = health,
+};

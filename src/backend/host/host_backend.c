@@ -1,0 +1,393 @@
+/* The host backend: what a GPU does, on the processor. A stream is a thread that runs a bounded
+ * ring of operations in order; device memory is the application's memfd. */
+#include "backend/host/host_backend.h"
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/futex.h"
+#include "base/shm.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    RING = 1024, /* operations that a stream holds; a power of two */
+};
+
+#define SPIN_NS (20 * TRP__US) /* how long a waiting thread spins before it sleeps */
+/* Sleepers look again by themselves after this time, in case that a word was written by somebody
+ * who doesn't know that they sleep. */
+#define NAP_NS TRP__MS
+
+typedef struct operation {
+    void (*run)(void *arguments);
+    uint64_t arguments[TRP__HOST_ARGUMENT_BYTES / 8];
+} operation;
+
+_Static_assert(sizeof(operation) == 256, "layout of an operation");
+
+struct trp__accel {
+    /* Waits between streams. A signal changes `signals` if there are waiters, after it has written
+     * its word; a waiter looks at the word after it has counted itself and read `signals`. All four
+     * accesses are sequentially consistent, so one side sees the other. */
+    _Atomic uint32_t signals;
+    _Atomic uint32_t waiters;
+};
+
+struct trp__stream {
+    /* Producer's line. */
+    _Alignas(64) _Atomic uint32_t enqueued; /* operations, modulo 2^32 */
+    _Atomic uint32_t producer_sleeps;
+    _Atomic uint32_t stopping;
+
+    /* The thread's line. */
+    _Alignas(64) _Atomic uint32_t done;
+    _Atomic uint32_t consumer_sleeps;
+
+    trp__accel *accel;
+    pthread_t thread;
+    operation ring[RING];
+};
+
+/* Waiting for a counter of the other side to change. `sleeps` tells that side to wake us after it
+ * has changed the counter: it is set before the last look, and read after the change. */
+
+static int64_t spin_end(int64_t now)
+{
+    return trp__cpu_may_spin() ? now + SPIN_NS : now;
+}
+
+static void sleep_on(_Atomic uint32_t *counter, uint32_t seen, _Atomic uint32_t *sleeps)
+{
+    atomic_store(sleeps, 1);
+    if (atomic_load(counter) == seen)
+        trp__futex_wait(counter, seen, -1);
+    atomic_store(sleeps, 0);
+}
+
+static void wait_for_change(_Atomic uint32_t *counter, uint32_t seen, _Atomic uint32_t *sleeps)
+{
+    int64_t end = 0;
+    for (uint32_t spins = 1; atomic_load_explicit(counter, memory_order_acquire) == seen; spins++) {
+        trp__relax();
+        if (spins % 64 != 0)
+            continue;
+        int64_t now = trp__now_ns();
+        if (end == 0)
+            end = spin_end(now);
+        if (now >= end)
+            sleep_on(counter, seen, sleeps);
+    }
+}
+
+static void advance(_Atomic uint32_t *counter, uint32_t value, _Atomic uint32_t *sleeps)
+{
+    atomic_store(counter, value);
+    if (atomic_load(sleeps))
+        trp__futex_wake(counter, 1);
+}
+
+/* The stream's thread. */
+
+static void *stream_main(void *argument)
+{
+    trp__stream *stream = argument;
+    uint32_t done = 0;
+    for (;;) {
+        wait_for_change(&stream->enqueued, done, &stream->consumer_sleeps);
+        if (atomic_load_explicit(&stream->stopping, memory_order_acquire))
+            return NULL; /* the ring was empty; the last step of `enqueued` stands for nothing */
+        operation *op = &stream->ring[done % RING];
+        op->run(op->arguments);
+        advance(&stream->done, ++done, &stream->producer_sleeps);
+    }
+}
+
+trp_status trp__host_enqueue(trp__stream *stream, void (*run)(void *arguments),
+                             const void *arguments, size_t bytes, trp_error *error)
+{
+    uint32_t enqueued = atomic_load_explicit(&stream->enqueued, memory_order_relaxed);
+    if (bytes > TRP__HOST_ARGUMENT_BYTES)
+        return trp__error_set(error, TRP_E_INTERNAL, "%zu bytes of arguments, at most %d fit",
+                              bytes, TRP__HOST_ARGUMENT_BYTES);
+    wait_for_change(&stream->done, enqueued - RING, &stream->producer_sleeps);
+    operation *op = &stream->ring[enqueued % RING];
+    op->run = run;
+    if (bytes > 0)
+        memcpy(op->arguments, arguments, bytes);
+    advance(&stream->enqueued, enqueued + 1, &stream->consumer_sleeps);
+    return TRP_OK;
+}
+
+void trp__host_drain(trp__stream *stream)
+{
+    uint32_t enqueued = atomic_load_explicit(&stream->enqueued, memory_order_relaxed);
+    uint32_t done;
+    while ((done = atomic_load_explicit(&stream->done, memory_order_acquire)) != enqueued)
+        wait_for_change(&stream->done, done, &stream->producer_sleeps);
+}
+
+/* Signals that a fault raises in a thread are left open; all others are for the application's own
+ * threads. */
+static void signals_for_streams(sigset_t *set)
+{
+    static const int open[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS};
+    sigfillset(set);
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++)
+        sigdelset(set, open[i]);
+}
+
+static trp_status stream_create(trp__accel *accel, trp__stream **out, trp_error *error)
+{
+    void *memory = NULL;
+    sigset_t during, before;
+    if (posix_memalign(&memory, 64, sizeof(trp__stream)) != 0)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a stream");
+    trp__stream *stream = memory;
+    memset(stream, 0, sizeof *stream);
+    stream->accel = accel;
+    signals_for_streams(&during);
+    pthread_sigmask(SIG_SETMASK, &during, &before);
+    int code = pthread_create(&stream->thread, NULL, stream_main, stream);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code != 0) {
+        free(stream);
+        errno = code;
+        return trp__error_set_errno(error, "a thread for a stream");
+    }
+    pthread_setname_np(stream->thread, "trp-stream");
+    *out = stream;
+    return TRP_OK;
+}
+
+static void stream_destroy(trp__stream *stream)
+{
+    trp__host_drain(stream);
+    uint32_t enqueued = atomic_load_explicit(&stream->enqueued, memory_order_relaxed);
+    atomic_store(&stream->stopping, 1);
+    advance(&stream->enqueued, enqueued + 1, &stream->consumer_sleeps);
+    pthread_join(stream->thread, NULL);
+    free(stream);
+}
+
+/* Operations. */
+
+typedef struct copy_arguments {
+    void *to;
+    const void *from;
+    uint64_t bytes;
+} copy_arguments;
+
+static void run_copy(void *arguments)
+{
+    const copy_arguments *a = arguments;
+    memcpy(a->to, a->from, a->bytes);
+}
+
+static trp_status stream_copy(trp__stream *stream, void *to, const void *from, uint64_t bytes,
+                              trp_error *error)
+{
+    copy_arguments a = {.to = to, .from = from, .bytes = bytes};
+    return trp__host_enqueue(stream, run_copy, &a, sizeof a, error);
+}
+
+typedef struct fill_arguments {
+    void *to;
+    uint64_t count;
+    uint32_t pattern;
+    uint32_t width;
+} fill_arguments;
+
+static void run_fill(void *arguments)
+{
+    const fill_arguments *a = arguments;
+    uint16_t *halves = a->to;
+    uint32_t *words = a->to;
+    switch (a->width) {
+    case 1:
+        memset(a->to, (int)(a->pattern & 0xff), a->count);
+        break;
+    case 2:
+        for (uint64_t i = 0; i < a->count; i++)
+            halves[i] = (uint16_t)a->pattern;
+        break;
+    default:
+        for (uint64_t i = 0; i < a->count; i++)
+            words[i] = a->pattern;
+        break;
+    }
+}
+
+static trp_status stream_fill(trp__stream *stream, void *to, uint32_t pattern, uint32_t width,
+                              uint64_t count, trp_error *error)
+{
+    fill_arguments a = {.to = to, .count = count, .pattern = pattern, .width = width};
+    if (width != 1 && width != 2 && width != 4)
+        return trp__error_set(error, TRP_E_INTERNAL, "fill: expected a width of 1, 2 or 4, got %u",
+                              width);
+    return trp__host_enqueue(stream, run_fill, &a, sizeof a, error);
+}
+
+typedef struct word_arguments {
+    trp__accel *accel;
+    _Atomic uint64_t *word;
+    uint64_t value;
+} word_arguments;
+
+static void run_signal(void *arguments)
+{
+    const word_arguments *a = arguments;
+    atomic_store(a->word, a->value);
+    if (atomic_load(&a->accel->waiters) == 0)
+        return;
+    atomic_fetch_add(&a->accel->signals, 1);
+    trp__futex_wake(&a->accel->signals, INT_MAX);
+}
+
+static trp_status stream_signal(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
+                                trp_error *error)
+{
+    word_arguments a = {.accel = stream->accel, .word = word, .value = value};
+    return trp__host_enqueue(stream, run_signal, &a, sizeof a, error);
+}
+
+static bool spin_for_word(const word_arguments *a)
+{
+    int64_t end = spin_end(trp__now_ns());
+    do {
+        for (int i = 0; i < 64; i++) {
+            if (atomic_load_explicit(a->word, memory_order_acquire) >= a->value)
+                return true;
+            trp__relax();
+        }
+    } while (trp__now_ns() < end);
+    return false;
+}
+
+static void run_wait(void *arguments)
+{
+    const word_arguments *a = arguments;
+    trp__accel *accel = a->accel;
+    if (spin_for_word(a))
+        return;
+    atomic_fetch_add(&accel->waiters, 1);
+    for (;;) {
+        uint32_t seen = atomic_load(&accel->signals);
+        if (atomic_load(a->word) >= a->value)
+            break;
+        trp__futex_wait(&accel->signals, seen, NAP_NS);
+    }
+    atomic_fetch_sub(&accel->waiters, 1);
+}
+
+static trp_status stream_wait(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
+                              trp_error *error)
+{
+    word_arguments a = {.accel = stream->accel, .word = word, .value = value};
+    return trp__host_enqueue(stream, run_wait, &a, sizeof a, error);
+}
+
+/* Device and memory. */
+
+static trp_status open_accel(uint32_t ordinal, trp__accel **out, trp_error *error)
+{
+    if (ordinal != 0)
+        return trp__error_set(error, TRP_E_MISSING, "ordinal: the only host device is 0, got %u",
+                              ordinal);
+    trp__accel *accel = calloc(1, sizeof *accel);
+    if (!accel)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for the host device");
+    *out = accel;
+    return TRP_OK;
+}
+
+static void close_accel(trp__accel *accel)
+{
+    free(accel);
+}
+
+static trp_status attach(trp__accel *accel, trp_error *error)
+{
+    (void)accel;
+    (void)error;
+    return TRP_OK;
+}
+
+static uint64_t page_bytes(void)
+{
+    return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The range is followed by a page without access: what runs past the end of the last buffer faults
+ * instead of writing into whatever is mapped there. */
+static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, void **base,
+                            trp_error *error)
+{
+    (void)accel;
+    if (bytes == 0 || bytes % page_bytes() != 0)
+        return trp__error_set(error, TRP_E_ARGUMENT,
+                              "an arena of %llu bytes: expected a multiple of %llu",
+                              (unsigned long long)bytes, (unsigned long long)page_bytes());
+    char *range = mmap(NULL, bytes + page_bytes(), PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (range == MAP_FAILED)
+        return trp__error_set_errno(error, "address space for an arena");
+    trp_status status = trp__shm_map(fd, bytes, true, range, base, error);
+    if (status != TRP_OK)
+        munmap(range, bytes + page_bytes());
+    return status;
+}
+
+static void arena_unmap(trp__accel *accel, void *base, uint64_t bytes)
+{
+    (void)accel;
+    munmap(base, bytes + page_bytes());
+}
+
+static trp_status host_register(trp__accel *accel, void *base, uint64_t bytes, trp_error *error)
+{
+    (void)accel;
+    (void)base;
+    (void)bytes;
+    (void)error;
+    return TRP_OK;
+}
+
+static void host_unregister(trp__accel *accel, void *base)
+{
+    (void)accel;
+    (void)base;
+}
+
+/* The faults of this backend are signals: a process that can ask is in good health. */
+static trp_status health(trp__accel *accel, trp_error *error)
+{
+    (void)accel;
+    (void)error;
+    return TRP_OK;
+}
+
+const trp__backend trp__host_backend = {
+    .name = "host",
+    .open = open_accel,
+    .close = close_accel,
+    .attach = attach,
+    .arena_map = arena_map,
+    .arena_unmap = arena_unmap,
+    .host_register = host_register,
+    .host_unregister = host_unregister,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .stream_copy = stream_copy,
+    .stream_fill = stream_fill,
+    .stream_signal = stream_signal,
+    .stream_wait = stream_wait,
+    .health = health,
+};

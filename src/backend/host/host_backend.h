@@ -1,0 +1,21 @@
+/* The host backend, and what its actors need from it. */
+#ifndef TRP_BACKEND_HOST_HOST_BACKEND_H
+#define TRP_BACKEND_HOST_HOST_BACKEND_H
+
+#include "worker/backend.h"
+
+extern const trp__backend trp__host_backend;
+
+enum { TRP__HOST_ARGUMENT_BYTES = 248 };
+
+/* Runs run(arguments) on the stream's thread when the work before it is done, with a copy of the
+ * `bytes` bytes at `arguments`, aligned to 8. Waits while 1,024 operations are in the stream; calls
+ * for one stream must not overlap. An operation has no way to report an error, so whatever can fail
+ * is checked or acquired before. */
+trp_status trp__host_enqueue(trp__stream *stream, void (*run)(void *arguments),
+                             const void *arguments, size_t bytes, trp_error *error);
+
+/* Waits until the stream has run everything enqueued so far. */
+void trp__host_drain(trp__stream *stream);
+
+#endif

@@ -1,0 +1,11 @@
+/* What the processor is like. */
+#ifndef TRP_BASE_CPU_H
+#define TRP_BASE_CPU_H
+
+#include <stdbool.h>
+
+/* Whether this process may run on so many cores that a thread that spins takes none away from the
+ * thread it waits for. Asked of the system once. */
+bool trp__cpu_may_spin(void);
+
+#endif

@@ -1,0 +1,142 @@
+/* Actors as the application sees them. */
+#include "base/error.h"
+#include "client/backoff.h"
+#include "client/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Makes the actor of a free number; device->lock is held (or nobody else knows the device). Actor
+ * structs are kept until the device closes, because any thread may be sweeping one. */
+trp_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_class *class,
+                           const char *name)
+{
+    trp_actor *actor = atomic_load(&device->actor[id]);
+    if (!actor) {
+        actor = aligned_alloc(64, (sizeof *actor + 63) / 64 * 64);
+        if (!actor)
+            return NULL;
+        memset(actor, 0, sizeof *actor);
+        actor->device = device;
+        actor->id = id;
+        actor->capacity = device->options.mailbox_size;
+        actor->mailbox = calloc(actor->capacity, sizeof *actor->mailbox);
+        if (!actor->mailbox) {
+            free(actor);
+            return NULL;
+        }
+        atomic_store(&device->actor[id], actor);
+    }
+    actor->class = class;
+    actor->answered = false;
+    actor->state = TRP__NUMBER_LIVE;
+    trp__copy_string(actor->name, sizeof actor->name, name);
+    return actor;
+}
+
+/* A free number, TRP__ACTORS if there is none; waits for numbers that the workers are about to
+ * drop. device->lock is held. */
+static uint32_t free_number(trp_device *device)
+{
+    for (;;) {
+        bool dropping = false;
+        for (uint32_t id = TRP__LANES; id < TRP__ACTORS; id++) {
+            trp_actor *actor = atomic_load(&device->actor[id]);
+            if (!actor || actor->state == TRP__NUMBER_FREE)
+                return id;
+            dropping = dropping || actor->state == TRP__NUMBER_DROPPING;
+        }
+        if (!dropping || atomic_load(&device->state) == TRP_DEVICE_DOWN)
+            return TRP__ACTORS;
+        pthread_cond_wait(&device->changed, &device->lock);
+    }
+}
+
+static trp_status no_such_kind(const char *kind)
+{
+    char kinds[128] = "";
+    size_t used = 0;
+    for (const trp__actor_class *const *c = trp__actor_classes; *c; c++) {
+        if (!(*c)->internal && used < sizeof kinds)
+            used += (size_t)snprintf(kinds + used, sizeof kinds - used, "%s\"%s\"",
+                                     used ? ", " : "", (*c)->kind);
+    }
+    return trp__fail(TRP_E_ARGUMENT, "kind: expected one of %s, got %s%s%s", kinds,
+                     kind ? "\"" : "", kind ? kind : "NULL", kind ? "\"" : "");
+}
+
+static void drop(trp_device *device, trp_actor *actor)
+{
+    trp__tell_drop(device, TRP__MSG_ACTOR_DROP, actor->id, &actor->state, &actor->told);
+}
+
+trp_status trp_actor_create(trp_device *device, const trp_actor_options *options, trp_actor **out)
+{
+    trp_status status = trp__device_usable(device);
+    if (status != TRP_OK)
+        return status;
+    if (!options || !out)
+        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
+                         options ? "out" : "options");
+    const trp__actor_class *class = options->kind ? trp__actor_class_find(options->kind) : NULL;
+    if (!class || class->internal)
+        return no_such_kind(options->kind);
+    const char *name = options->name ? options->name : class->kind;
+    if (strlen(name) >= sizeof(((trp_actor *)0)->name))
+        return trp__fail(TRP_E_ARGUMENT, "name: expected at most %zu bytes, got %zu",
+                         sizeof(((trp_actor *)0)->name) - 1, strlen(name));
+
+    trp_error error = {0};
+    trp_actor *actor = NULL;
+    pthread_mutex_lock(&device->lock);
+    uint32_t id = free_number(device);
+    if (id == TRP__ACTORS) {
+        status =
+            trp__error_set(&error, TRP_E_BUSY, "%d actors are in use", TRP__ACTORS - TRP__LANES);
+    } else if (!(actor = trp__actor_make(device, id, class, name))) {
+        status = trp__error_set(&error, TRP_E_MEMORY, "no memory for an actor");
+    } else {
+        trp__tell(
+            device,
+            &(trp__news){
+                .type = TRP__MSG_ACTOR, .id = id, .fd = -1, .kind = class->kind, .name = name});
+        while (!actor->answered && atomic_load(&device->state) != TRP_DEVICE_DOWN)
+            pthread_cond_wait(&device->changed, &device->lock);
+        if (!actor->answered)
+            trp__error_down(device, &actor->answer);
+        error = actor->answer;
+        status = error.status;
+        trp__copy_string(error.actor, sizeof error.actor, name);
+        if (status != TRP_OK)
+            drop(device, actor);
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (status != TRP_OK)
+        return trp__error_raise(&error);
+    *out = actor;
+    return TRP_OK;
+}
+
+void trp_actor_destroy(trp_actor *actor)
+{
+    if (!actor || trp__device_usable(actor->device) == TRP_E_FORKED)
+        return;
+    trp_device *device = actor->device;
+    trp__backoff backoff = trp__backoff_begin(TRP_FOREVER);
+    while (atomic_load(&actor->head) != atomic_load(&actor->tail)) {
+        int64_t nap = 0;
+        trp__sweep(actor);
+        trp__backoff_step(&backoff, &nap);
+        if (nap > 0)
+            trp__nap(nap);
+    }
+    pthread_mutex_lock(&device->lock);
+    drop(device, actor);
+    pthread_mutex_unlock(&device->lock);
+}
+
+trp_device *trp_actor_device(const trp_actor *actor)
+{
+    return actor->device;
+}

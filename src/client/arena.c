@@ -1,0 +1,178 @@
+/* Arenas: device memory that this process owns and exports to its workers by descriptor. */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/shm.h"
+#include "client/client.h"
+#include "driver/device_memory.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define ARENA_MAX    (UINT64_C(1) << 30)
+#define HOST_GRANULE (UINT64_C(64) << 10)
+#define DROP_WAIT_NS (2 * TRP__SECOND)
+
+static trp_status host_memory(uint64_t bytes, int *fd, trp_error *error)
+{
+    void *map = NULL;
+    trp_status status = trp__shm_create("troupe-arena", bytes, false, fd, &map, error);
+    if (status == TRP_OK)
+        trp__shm_unmap(map, bytes); /* only the worker touches it */
+    return status;
+}
+
+static trp_status take_memory(trp_device *device, uint64_t bytes, trp__client_arena *arena,
+                              trp_error *error)
+{
+    arena->bytes = bytes;
+    arena->handle = 0;
+    if (device->backend == TRP_BACKEND_HOST)
+        return host_memory(bytes, &arena->fd, error);
+    return trp__cuda_memory_create(device->options.ordinal, bytes, &arena->handle, &arena->fd,
+                                   error);
+}
+
+void trp__arena_close(trp_device *device, trp__client_arena *arena)
+{
+    close(arena->fd);
+    if (device->backend == TRP_BACKEND_CUDA)
+        trp__cuda_memory_release(arena->handle);
+}
+
+static trp_status granule(trp_device *device, uint64_t *bytes, trp_error *error)
+{
+    *bytes = HOST_GRANULE;
+    if (device->backend == TRP_BACKEND_HOST)
+        return TRP_OK;
+    return trp__cuda_memory_granularity(device->options.ordinal, bytes, error);
+}
+
+/* Gives back arenas without buffers. True if there were any. memory_lock is held. */
+bool trp__arena_trim(trp_device *device)
+{
+    bool any = false;
+    pthread_mutex_lock(&device->lock);
+    for (uint32_t i = 0; i < TRP__ARENAS; i++) {
+        trp__client_arena *arena = &device->arena[i];
+        if (arena->state != TRP__NUMBER_LIVE || !trp__suballoc_remove_region(device->suballoc, i))
+            continue;
+        any = true;
+        device->reserved -= arena->bytes;
+        trp__arena_close(device, arena);
+        trp__tell_drop(device, TRP__MSG_ARENA_DROP, i, &arena->state, &arena->told);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return any;
+}
+
+/* Waits until the worker has unmapped what was dropped; only then is the memory really free. No
+ * lock is held: the thread that takes the worker's answers may need any. */
+static void await_drops(trp_device *device)
+{
+    struct timespec until;
+    int64_t end = trp__now_ns() + DROP_WAIT_NS;
+    pthread_mutex_lock(&device->lock);
+    for (uint32_t i = 0; i < TRP__ARENAS;) {
+        if (device->arena[i].state != TRP__NUMBER_DROPPING) {
+            i++;
+            continue;
+        }
+        int64_t now = trp__now_ns();
+        if (now >= end)
+            break;
+        until.tv_sec = end / TRP__SECOND;
+        until.tv_nsec = end % TRP__SECOND;
+        pthread_cond_timedwait(&device->changed, &device->lock, &until);
+    }
+    pthread_mutex_unlock(&device->lock);
+}
+
+static uint64_t arena_size(const trp_device *device, uint64_t least, uint64_t unit)
+{
+    uint64_t bytes = device->next_arena_bytes > least ? device->next_arena_bytes : least;
+    uint64_t limit = device->options.memory_limit;
+    if (limit == 0 && device->backend == TRP_BACKEND_HOST)
+        limit = device->identity.memory_total; /* a memory file promises more than there is */
+    if (limit == 0 || (device->reserved <= limit && bytes <= limit - device->reserved))
+        return bytes;
+    uint64_t rest = limit > device->reserved ? (limit - device->reserved) / unit * unit : 0;
+    return rest >= least ? rest : 0;
+}
+
+static trp_status take_within_limit(trp_device *device, uint64_t least, uint64_t unit,
+                                    trp__client_arena *arena, trp_error *error)
+{
+    uint64_t bytes = arena_size(device, least, unit);
+    if (bytes == 0)
+        return trp__error_set(
+            error, TRP_E_MEMORY, "bytes: %llu more are needed, %llu are taken, the limit is %llu",
+            (unsigned long long)least, (unsigned long long)device->reserved,
+            (unsigned long long)(device->options.memory_limit ? device->options.memory_limit
+                                                              : device->identity.memory_total));
+    trp_status status = take_memory(device, bytes, arena, error);
+    if (status == TRP_E_MEMORY && bytes > least)
+        status = take_memory(device, least, arena, error);
+    return status;
+}
+
+/* Adds an arena with room for `needed` bytes. memory_lock is held. */
+trp_status trp__arena_add(trp_device *device, uint64_t needed, trp_error *error)
+{
+    uint64_t unit = 0;
+    trp__client_arena arena = {.state = TRP__NUMBER_LIVE};
+    trp_status status = granule(device, &unit, error);
+    if (status != TRP_OK)
+        return status;
+    if (needed > device->identity.memory_total || needed > UINT64_MAX - unit)
+        return trp__error_set(error, TRP_E_MEMORY, "bytes: %llu requested, the device has %llu",
+                              (unsigned long long)needed,
+                              (unsigned long long)device->identity.memory_total);
+    uint64_t least = (needed + unit - 1) / unit * unit;
+    status = take_within_limit(device, least, unit, &arena, error);
+    bool device_full = status == TRP_E_MEMORY && error->domain[0]; /* not only our own limit */
+    bool retry = device_full && trp__standby_give_up(device);
+    if (status == TRP_E_MEMORY && (trp__arena_trim(device) || retry)) {
+        pthread_mutex_unlock(&device->memory_lock);
+        await_drops(device);
+        pthread_mutex_lock(&device->memory_lock);
+        status = take_within_limit(device, least, unit, &arena, error);
+    }
+    if (status != TRP_OK)
+        return status;
+
+    uint32_t id = 0;
+    pthread_mutex_lock(&device->lock);
+    while (id < TRP__ARENAS && device->arena[id].state != TRP__NUMBER_FREE)
+        id++;
+    if (id == TRP__ARENAS) {
+        status = trp__error_set(error, TRP_E_MEMORY, "%d arenas are in use", TRP__ARENAS);
+    } else if (!trp__suballoc_add_region(device->suballoc, id, arena.bytes)) {
+        status = trp__error_set(error, TRP_E_MEMORY, "no memory for the bookkeeping of buffers");
+    } else {
+        device->arena[id] = arena;
+        device->reserved += arena.bytes;
+        if (device->next_arena_bytes < ARENA_MAX)
+            device->next_arena_bytes *= 2;
+        trp__tell(
+            device,
+            &(trp__news){.type = TRP__MSG_ARENA, .id = id, .bytes = arena.bytes, .fd = arena.fd});
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (status != TRP_OK)
+        trp__arena_close(device, &arena);
+    return status;
+}
+
+trp_status trp_device_trim(trp_device *device)
+{
+    trp_status status = trp__device_usable(device);
+    if (status != TRP_OK)
+        return status;
+    trp__sweep_device(device);
+    pthread_mutex_lock(&device->memory_lock);
+    trp__arena_trim(device);
+    pthread_mutex_unlock(&device->memory_lock);
+    await_drops(device);
+    return TRP_OK;
+}

@@ -1,0 +1,79 @@
+/* Waiting for something that nobody announces: spin briefly, then sleep in steps that grow with the
+ * time waited, so that a short wait ends at once and a long one costs little. */
+#ifndef TRP_CLIENT_BACKOFF_H
+#define TRP_CLIENT_BACKOFF_H
+
+#include "base/clock.h"
+#include "base/cpu.h"
+
+#include <sched.h>
+#include <stdbool.h>
+#include <sys/prctl.h>
+
+typedef struct trp__backoff {
+    int64_t started;
+    int64_t deadline;
+    uint32_t spins;
+} trp__backoff;
+
+#define TRP__SPIN_NS    (100 * TRP__US)
+#define TRP__NAP_MIN_NS (20 * TRP__US)
+#define TRP__NAP_MAX_NS (200 * TRP__US)
+
+static inline trp__backoff trp__backoff_begin(int64_t timeout_ns)
+{
+    return (trp__backoff){.deadline = timeout_ns == 0 ? INT64_MIN : trp__deadline(timeout_ns)};
+}
+
+/* The kernel may add 50 us to a thread's short sleeps unless the thread says otherwise; between
+ * these two calls it does. */
+static inline int trp__slack_begin(void)
+{
+    int before = prctl(PR_GET_TIMERSLACK);
+    prctl(PR_SET_TIMERSLACK, 1000UL);
+    return before;
+}
+
+static inline void trp__slack_end(int before)
+{
+    prctl(PR_SET_TIMERSLACK, before > 0 ? (unsigned long)before : 0UL);
+}
+
+/* Sleeps for the time asked and no longer. */
+static inline void trp__nap(int64_t ns)
+{
+    int slack = trp__slack_begin();
+    trp__sleep_ns(ns);
+    trp__slack_end(slack);
+}
+
+/* One step. Sets *nap_ns to how long to sleep now (0: do not). False when the time is over. */
+static inline bool trp__backoff_step(trp__backoff *b, int64_t *nap_ns)
+{
+    *nap_ns = 0;
+    if (b->deadline == INT64_MIN)
+        return false;
+    trp__relax();
+    if (++b->spins % 32 != 0)
+        return true;
+    int64_t now = trp__now_ns();
+    if (b->started == 0)
+        b->started = now;
+    if (now >= b->deadline)
+        return false;
+    int64_t waited = now - b->started;
+    if (waited < TRP__SPIN_NS) {
+        if (!trp__cpu_may_spin()) {
+            sched_yield();
+            b->spins |= 31; /* look at the clock after each */
+        }
+        return true;
+    }
+    int64_t nap = waited / 16;
+    nap = nap < TRP__NAP_MIN_NS ? TRP__NAP_MIN_NS : nap > TRP__NAP_MAX_NS ? TRP__NAP_MAX_NS : nap;
+    *nap_ns = nap < b->deadline - now ? nap : b->deadline - now;
+    b->spins = 31; /* look at the clock again after the nap */
+    return true;
+}
+
+#endif

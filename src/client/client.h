@@ -1,0 +1,391 @@
+/* Inside the application side.
+ *
+ * Locks, in the order in which they may be taken: stream->lock (one direction of large copies),
+ * device->memory_lock (sub-allocator, buffer slots), device->lock (worker, actors, arenas, host
+ * segments), segment_lock, queue->lock. A request that fits its mailbox takes none of them on its
+ * way to the worker and back, except for the last holder of a freed buffer and for queues. */
+#ifndef TRP_CLIENT_CLIENT_H
+#define TRP_CLIENT_CLIENT_H
+
+#include "base/log.h"
+#include "client/suballoc.h"
+#include "wire/actor_class.h"
+#include "wire/layout.h"
+#include "wire/message.h"
+
+#include <troupe/buffer.h>
+
+#include <pthread.h>
+
+#define TRP__NO_WORKER                                                                             \
+    "the program troupe-worker was not found beside this program, in ../libexec/troupe, or where " \
+    "Troupe was installed; set TROUPE_WORKER or worker_path"
+
+#define TRP__NO_DEADLINE                                                                           \
+    "deadline_ns: with thread isolation there are no deadlines, for a thread can't be killed"
+
+enum {
+    TRP__DEVICES = 64,
+    TRP__MAILBOX_DEFAULT = 4096,
+    TRP__MAILBOX_MAX = 8192,
+    TRP__TAG_BITS = 14, /* of a handle: which opened device it belongs to */
+};
+
+/* A request's life on this side. Kept with the slot's generation, and with whether a future wants
+ * its result, in one word, so that each change is also a check that the slot still holds the same
+ * request. Whoever takes a request from PENDING to RETIRING ends it: that happens exactly once. */
+typedef enum trp__phase {
+    TRP__FREE = 0,
+    TRP__FILLING,  /* being written by its sender */
+    TRP__PENDING,  /* sent */
+    TRP__RETIRING, /* being ended by one thread */
+    TRP__DONE,     /* ended; its future, or a queue, holds it */
+} trp__phase;
+
+#define TRP__WANTED UINT64_C(0x80) /* beside the phase: a future names the request */
+
+/* A copy through the pieces of a stream. */
+typedef struct trp__transfer {
+    char *user; /* source or target */
+    uint64_t bytes;
+    uint64_t number; /* place among the transfers of its stream */
+    uint64_t first_chunk, chunks, chunk_bytes;
+    uint64_t claimed, finished; /* chunks taken by, and done with by, copying threads */
+    uint32_t active;            /* threads that touch user memory now */
+    uint32_t next;              /* slot of the next transfer of the stream */
+} trp__transfer;
+
+#define TRP__NO_SLOT  UINT32_MAX
+#define TRP__NO_PIECE UINT32_MAX
+
+typedef struct trp__slot {
+    _Atomic uint64_t state;   /* generation << 8 | wanted | phase */
+    _Atomic uint64_t ticket;  /* 0 until it is sent */
+    _Atomic uint32_t actor;   /* id */
+    _Atomic bool passed_over; /* the worker shall not take it: its sender ends it */
+    _Atomic int stream;       /* -1: none; else `transfer` is in use */
+    _Atomic uint32_t waiters;
+    _Atomic uint32_t wake; /* futex of the waiters */
+    _Atomic uint32_t next_free;
+    trp_queue *queue;
+    void *user_data;
+    struct trp__slot *queue_next;
+    uint32_t index;
+    uint32_t device_tag;
+    uint32_t deaths;              /* workers that died while it was in flight */
+    _Atomic uint64_t deadline_ns; /* for its running; 0: none */
+    trp_status status;
+    uint32_t segment;  /* host segment that it holds, 0 for none */
+    uint32_t piece;    /* small staging piece that it holds */
+    void *read_target; /* where a small read's piece goes at the end */
+    uint64_t read_bytes;
+    trp__transfer transfer;
+} __attribute__((aligned(64))) trp__slot;
+
+/* What only this side knows of a buffer. */
+typedef struct trp__buffer_meta {
+    /* generation << 32 | freed << 31 | requests that hold it. Freed with none left: it goes. */
+    _Atomic uint64_t hold;
+    _Atomic uint64_t lost_ticket;    /* the last request that may have half-written it */
+    _Atomic uint64_t cover_ticket;   /* the last request sent that writes all of it */
+    _Atomic uint64_t good_ticket;    /* the last of those that succeeded */
+    uint64_t dependency_ticket;      /* a failed request that should have written it, */
+    uint32_t dependency_incarnation; /* as seen when this worker had died */
+    uint32_t node;                   /* in the sub-allocator */
+    uint32_t next_free;
+} trp__buffer_meta;
+
+/* Why a numbered resource can't be used again yet: the worker still knows the old one. */
+typedef enum trp__number_state {
+    TRP__NUMBER_FREE = 0,
+    TRP__NUMBER_LIVE,
+    TRP__NUMBER_DROPPING,
+} trp__number_state;
+
+typedef struct trp__client_arena {
+    trp__number_state state;
+    uint8_t told; /* workers that have yet to answer the drop, as bits */
+    int fd;
+    uint64_t bytes;
+    uint64_t handle; /* the driver's, on cuda */
+} trp__client_arena;
+
+typedef struct trp__client_segment {
+    trp__number_state state;
+    uint8_t told;
+    int fd;
+    char *base;
+    uint64_t bytes;
+    uint32_t holders; /* requests */
+    bool freed;
+    bool answered;
+    trp_error answer;
+} trp__client_segment;
+
+struct trp_actor {
+    trp_device *device;
+    const trp__actor_class *class;
+    trp__number_state state;
+    uint8_t told;
+    uint32_t id;
+    bool answered;
+    trp_error answer;
+    char name[32];
+    /* Mailbox: what was sent and has not been seen to end, as cells like those of the ring; 0: not
+     * written yet. */
+    uint64_t capacity;
+    _Atomic uint64_t *mailbox;
+    _Alignas(64) _Atomic uint64_t tail;
+    _Alignas(64) _Atomic uint64_t head;
+    _Atomic bool sweeping;
+    uint64_t watched; /* supervisor: the cell of the request that is running, */
+    int64_t watched_since;
+};
+
+typedef struct trp__client_stream {
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    uint32_t first, last; /* transfers that have chunks left to claim, TRP__NO_SLOT for none */
+    uint32_t active;      /* copying threads that are at a chunk */
+    uint64_t next_chunk;
+    /* Transfers by number: where their chunks end, and, from `ended` on, whether they have ended
+     * out of turn. */
+    uint64_t next_number, ended;
+    uint64_t base; /* all chunks below belong to transfers before `ended` */
+    struct trp__transfer_log {
+        uint64_t end_chunk;
+        bool ended;
+    } * log;
+} trp__client_stream;
+
+enum { TRP__COPY_THREADS = 4, TRP__WORKERS = 2, TRP__DYING = 8 };
+
+typedef struct trp__copier {
+    pthread_mutex_t lock; /* starting and stopping the threads */
+    pthread_t thread[TRP__STREAMS][TRP__COPY_THREADS];
+    uint32_t count[TRP__STREAMS];
+    _Atomic bool stop;
+} trp__copier;
+
+/* One worker; belongs to the supervisor thread. */
+typedef struct trp__process {
+    int socket; /* changed under device->lock; -1: no worker */
+    bool ready; /* under device->lock: it has started, and is told of everything */
+    uint32_t incarnation;
+    trp__reply *reply; /* its block, mapped for the supervisor */
+    int reply_fd;
+    int64_t pid; /* 0: none */
+    int pidfd;
+    bool has_thread; /* thread isolation */
+    pthread_t thread;
+} trp__process;
+
+struct trp_device {
+    trp_system *system;
+    trp_device_options options;
+    trp_backend backend;
+    trp_device_info identity; /* what never changes */
+    uint32_t tag;
+    const uint32_t *alive; /* a page that reads zero in a forked child */
+
+    trp__control *control;
+    trp__reply *reply; /* always at this address: a new incarnation's block replaces the mapping */
+    char *staging;
+    int control_fd, staging_fd;
+
+    _Atomic int state; /* trp_device_state */
+    _Atomic uint32_t incarnation;
+    _Atomic uint32_t restarts;
+    _Atomic uint64_t failed;
+    _Atomic uint32_t slots_used;  /* slots from here on were never used */
+    _Atomic uint64_t free_slots;  /* tag << 32 | index of the first free slot */
+    _Atomic uint64_t free_pieces; /* the same for small staging pieces */
+    _Atomic uint32_t piece_next[TRP__SMALL_COUNT];
+    trp__slot *slot;
+    trp_error *slot_error;
+    trp__buffer_meta *meta;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;                  /* answers, end of start-up */
+    _Atomic(trp_actor *) actor[TRP__ACTORS]; /* made once, used again, freed at the end */
+    trp__client_arena arena[TRP__ARENAS];
+    pthread_mutex_t segment_lock; /* holders, freed, base of segments */
+    trp__client_segment segment[TRP__HOST_SEGMENTS];
+    uint32_t segments_made; /* under segment_lock: numbers from here on were never used */
+    /* The worker that takes requests, and the warm one that waits for its death. */
+    trp__process worker[TRP__WORKERS];
+    uint32_t active;                /* its index */
+    trp__process dying[TRP__DYING]; /* workers that were given up and have not ended yet */
+    _Atomic int64_t worker_pid, standby_pid;
+    uint32_t incarnations; /* workers made so far */
+    uint32_t standby_failures;
+    _Atomic bool standby_unwanted; /* its memory is needed elsewhere */
+
+    pthread_mutex_t memory_lock;
+    trp__suballoc *suballoc;
+    uint32_t free_buffer;
+    uint32_t buffers_made;
+    uint64_t reserved, next_arena_bytes, live_buffers;
+    _Atomic uint64_t lingering; /* buffers that are freed and still held by requests */
+
+    trp__client_stream stream[TRP__STREAMS];
+    trp__copier copier;
+
+    pthread_t supervisor;
+    int wake_fd;
+    _Atomic bool supervisor_asleep;
+    _Atomic bool closing;
+    _Atomic uint64_t queue_bound; /* pending requests that go to queues */
+    _Atomic uint64_t deadlines;   /* pending requests with a deadline */
+    bool started;                 /* under lock: the first start has ended, as start_error says */
+    trp_error start_error;
+    int64_t *restart_time;     /* of the last restart_budget restarts */
+    uint8_t *pending_progress; /* what the supervisor found out of each */
+    uint64_t *pending;         /* scratch of the supervisor: cells of pending requests */
+};
+
+struct trp_queue {
+    trp_system *system;
+    pthread_mutex_t lock;
+    trp__slot *first, *last;
+    int fd;
+    _Atomic uint64_t expected; /* requests that will be delivered */
+    struct trp_queue *next;    /* of the system; under its lock */
+};
+
+struct trp_system {
+    const uint32_t *alive; /* a page that reads zero in a forked child */
+    char worker_path[4096];
+    trp__log log;
+    pthread_mutex_t lock;
+    trp_device *device[TRP__DEVICES];
+    uint32_t devices;
+    trp_queue *queues;
+};
+
+/* system.c */
+trp_status trp__device_usable(const trp_device *device);
+trp_status trp__system_usable(const trp_system *system);
+const uint32_t *trp__alive_create(trp_error *error);
+void trp__alive_destroy(const uint32_t *alive);
+trp_status trp__describe_device(trp_backend backend, uint32_t ordinal, trp_device_info *out,
+                                trp_error *error);
+trp_device *trp__device_by_tag(uint32_t tag);
+trp_status trp__device_register(trp_device *device);
+void trp__device_unlist(trp_device *device);
+void trp__device_unregister(trp_device *device);
+
+/* request.c: slots and the path of a request */
+void trp__slots_init(trp_device *device);
+uint32_t trp__index_pop(_Atomic uint64_t *head, _Atomic uint32_t *next, size_t stride);
+void trp__index_push(_Atomic uint64_t *head, _Atomic uint32_t *next, size_t stride, uint32_t index);
+trp__slot *trp__slot_begin(trp_device *device, trp__record **record);
+trp_status trp__slot_conclude(trp_device *device, trp__slot *slot, trp_status status,
+                              const trp_error *packing);
+trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error);
+trp_status trp__mailbox_reserve(trp_actor *actor, int64_t wait_ns, uint64_t *place);
+/* What is left to do for a request after it was published, with no lock held. */
+typedef struct trp__sent {
+    trp__slot *slot;
+    uint64_t pending; /* its state when it was published */
+    bool watched;     /* the supervisor must look after it */
+    bool lost;        /* an input is lost: the worker passes over it */
+} trp__sent;
+trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
+                            trp_completion *completion);
+void trp__slot_published(trp_device *device, const trp__sent *sent);
+trp_status trp__slot_send(trp_actor *actor, trp__slot *slot, int64_t wait_ns,
+                          trp_completion *completion);
+
+/* retire.c: how requests end */
+bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
+                 const trp_error *failure);
+bool trp__try_finish(trp_device *device, trp__slot *slot, uint64_t pending_state);
+void trp__error_down(const trp_device *device, trp_error *error);
+void trp__sweep(trp_actor *actor);
+void trp__sweep_device(trp_device *device);
+void trp__slot_release(trp_device *device, trp__slot *slot, uint64_t owned);
+
+/* buffer.c and arena.c */
+trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer, bool reads,
+                               trp__access *access, uint64_t *bytes);
+void trp__buffer_release(trp_device *device, uint32_t slot);
+bool trp__buffer_lost(const trp_device *device, uint32_t slot);
+void trp__buffer_mark_lost(trp_device *device, uint32_t slot, uint64_t ticket);
+bool trp__access_covers(const trp_device *device, const trp__access *access);
+void trp__raise_ticket(_Atomic uint64_t *word, uint64_t ticket);
+/* memory_lock is held, and given up while the worker is waited for. */
+trp_status trp__arena_add(trp_device *device, uint64_t needed, trp_error *error);
+bool trp__arena_trim(trp_device *device);
+void trp__arena_close(trp_device *device, trp__client_arena *arena);
+
+/* transfer.c and segment.c */
+bool trp__streams_init(trp_device *device);
+void trp__transfer_end(trp_device *device, trp__slot *slot);
+bool trp__transfer_drained(trp_device *device, trp__slot *slot);
+void trp__transfers_restart(trp_device *device, uint32_t stream);
+void trp__copier_stop(trp_device *device);
+bool trp__segment_find(trp_device *device, const void *memory, uint64_t bytes, uint32_t *segment,
+                       uint64_t *offset);
+void trp__segment_release(trp_device *device, uint32_t segment);
+void trp__segment_close(trp_device *device, trp__client_segment *segment);
+
+/* queue.c */
+void trp__queue_push(trp_queue *queue, trp__slot *slot);
+void trp__queue_forget(trp_queue *queue, trp_device *device);
+
+/* supervisor.c and process.c */
+trp_status trp__supervisor_start(trp_device *device);
+void trp__supervisor_stop(trp_device *device);
+void trp__supervisor_wake(trp_device *device);
+int trp__by_ticket(const void *a, const void *b);
+bool trp__standby_give_up(trp_device *device);
+trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *error);
+trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_error *error);
+void trp__process_welcome(trp_device *device, uint32_t index);
+trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *error);
+void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_error *cause);
+void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause);
+void trp__process_reap(trp_device *device, bool wait);
+void trp__number_answered(trp_device *device, uint32_t index, const trp__message *m);
+void trp__take_messages(trp_device *device, uint32_t index, bool *gone);
+/* Something that the workers have to know; device->lock is held (and given up for a moment when a
+ * socket is full). A worker that comes later is told of everything by the supervisor. */
+typedef struct trp__news {
+    trp__message_type type;
+    uint32_t id;
+    uint64_t bytes;
+    int fd; /* -1: none */
+    const char *kind, *name;
+    uint8_t *told; /* receives a bit for each worker that was told; NULL: nobody counts */
+} trp__news;
+void trp__tell(trp_device *device, const trp__news *news);
+void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
+                    trp__number_state *state, uint8_t *told);
+
+/* actor.c */
+trp_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_class *class,
+                           const char *name);
+
+static inline uint64_t trp__state(uint64_t generation, trp__phase phase)
+{
+    return generation << 8 | (uint64_t)phase;
+}
+
+static inline trp__phase trp__phase_of(uint64_t state)
+{
+    return (trp__phase)(state & 0x7f);
+}
+
+static inline uint64_t trp__generation_of(uint64_t state)
+{
+    return state >> 8;
+}
+
+static inline uint64_t trp__timeline(const trp_device *device, uint32_t actor)
+{
+    return atomic_load_explicit(&device->reply->timelines.timeline[actor].value,
+                                memory_order_acquire);
+}
+
+#endif

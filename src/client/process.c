@@ -1,0 +1,534 @@
+/* Workers: starting, talking to and ending them. Called by the supervisor thread, because a
+ * worker dies with the thread that started it; only trp__tell() and trp__tell_drop() are for all.
+ */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/futex.h"
+#include "base/shm.h"
+#include "client/client.h"
+#include "wire/entry.h"
+
+#include <troupe/version.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef P_PIDFD
+#define P_PIDFD 3
+#endif
+
+#define STOP_WAIT_MS     3000
+#define SOCKET_IN_WORKER 3
+#define CLOSING_CHECK_MS 20
+
+static void tell_all(trp_device *device, uint32_t index);
+static void tell_unanswered(trp_device *device);
+static void number_answered_all(trp_device *device, uint32_t index);
+
+/* Each worker has a reply block of its own, so that what a dying one still writes reaches nobody.
+ */
+static trp_status make_reply(trp__process *p, trp_error *error)
+{
+    void *map = NULL;
+    trp_status status =
+        trp__shm_create("troupe-reply", TRP__REPLY_BYTES, false, &p->reply_fd, &map, error);
+    if (status != TRP_OK)
+        return status;
+    madvise(map, TRP__REPLY_BYTES, MADV_DONTFORK);
+    p->reply = map;
+    p->reply->head =
+        (trp__block_head){.magic = TRP__MAGIC, .abi = TRP__ABI, .bytes = sizeof(trp__reply)};
+    return TRP_OK;
+}
+
+static trp_status spawn(trp_device *device, trp__process *p, int socket, trp_error *error)
+{
+    const char *path = device->system->worker_path;
+    char parent[24];
+    char *argv[] = {(char *)path, "--parent", parent, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    pid_t pid = 0;
+
+    if (path[0] == '\0')
+        return trp__error_set(error, TRP_E_MISSING, TRP__NO_WORKER);
+    snprintf(parent, sizeof parent, "%d", (int)getpid());
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, socket, SOCKET_IN_WORKER);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    int result = posix_spawn(&pid, path, &actions, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    if (result != 0)
+        return trp__error_set_code(error, result == ENOENT ? TRP_E_MISSING : TRP_E_SYSTEM, "errno",
+                                   result, "starting %s: %s", path, strerror(result));
+    p->pid = pid;
+    p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (p->pidfd < 0) {
+        trp__error_set_errno(error, "pidfd_open (Linux 5.3 or later is needed)");
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        p->pid = 0;
+        return TRP_E_SYSTEM;
+    }
+    return TRP_OK;
+}
+
+static void *thread_main(void *argument)
+{
+    int socket = (int)(intptr_t)argument;
+    trp__worker_run(socket, false);
+    return NULL;
+}
+
+static trp_status run(trp_device *device, trp__process *p, int socket, trp_error *error)
+{
+    if (device->options.isolation == TRP_ISOLATION_PROCESS) {
+        trp_status status = spawn(device, p, socket, error);
+        close(socket);
+        return status;
+    }
+    if (pthread_create(&p->thread, NULL, thread_main, (void *)(intptr_t)socket) != 0) {
+        close(socket);
+        return trp__error_set(error, TRP_E_SYSTEM, "the worker's thread can't be started");
+    }
+    p->has_thread = true;
+    return TRP_OK;
+}
+
+static trp_status greet(trp_device *device, const trp__process *p, int socket, trp_error *error)
+{
+    trp__message hello = {.id = p->incarnation};
+    int fds[TRP__MESSAGE_FDS] = {device->control_fd, p->reply_fd, device->staging_fd};
+    return trp__message_send(socket, TRP__MSG_HELLO, &hello, fds, TRP__MESSAGE_FDS, error);
+}
+
+/* Starts a worker; it will say READY or REFUSE, or die. */
+trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *error)
+{
+    trp__process p = {.socket = -1, .pidfd = -1, .reply_fd = -1};
+    int pair[2];
+    p.incarnation = ++device->incarnations;
+    trp_status status = make_reply(&p, error);
+    if (status != TRP_OK)
+        return status;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+        status = trp__error_set_errno(error, "socketpair");
+        goto out;
+    }
+    fcntl(pair[0], F_SETFL, O_NONBLOCK); /* this end only */
+    status = run(device, &p, pair[1], error);
+    if (status != TRP_OK) {
+        close(pair[0]);
+        goto out;
+    }
+    greet(device, &p, pair[0], NULL); /* if it is dead already, that shows soon */
+    pthread_mutex_lock(&device->lock);
+    p.socket = pair[0];
+    device->worker[index] = p;
+    pthread_mutex_unlock(&device->lock);
+out:
+    if (status != TRP_OK) {
+        trp__shm_unmap(p.reply, TRP__REPLY_BYTES);
+        close(p.reply_fd);
+    }
+    return status;
+}
+
+/* The worker is up: it learns of everything that lives. */
+void trp__process_welcome(trp_device *device, uint32_t index)
+{
+    pthread_mutex_lock(&device->lock);
+    device->worker[index].ready = true;
+    if (index != device->active) {
+        atomic_store(&device->standby_pid, device->worker[index].pid);
+        device->standby_failures = 0; /* what counts is failures in a row */
+    }
+    tell_all(device, index);
+    pthread_mutex_unlock(&device->lock);
+}
+
+static trp_status refusal(const trp__message *m, trp_error *error)
+{
+    *error = m->error;
+    if (error->status > TRP_OK && error->status <= TRP_E_INTERNAL)
+        return error->status;
+    return trp__error_set(error, TRP_E_INTERNAL, "the worker refused without a reason");
+}
+
+/* Waits for a worker's answer to the hello. On an error the worker is gone. */
+trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_error *error)
+{
+    trp__process *p = &device->worker[index];
+    int64_t end = trp__deadline((int64_t)device->options.start_timeout_ns);
+    trp_status status = TRP_E_TIMEOUT;
+    while (status == TRP_E_TIMEOUT) {
+        trp__message m;
+        int fds[TRP__MESSAGE_FDS];
+        bool closed = false;
+        struct pollfd poll_fd = {.fd = p->socket, .events = POLLIN};
+        if (atomic_load(&device->closing)) {
+            trp__error_down(device, error);
+            status = error->status;
+            break;
+        }
+        if (poll(&poll_fd, 1, CLOSING_CHECK_MS) <= 0) {
+            if (trp__now_ns() < end)
+                continue;
+            trp__error_set(
+                error, TRP_E_TIMEOUT, "the worker was not ready after %llu ms",
+                (unsigned long long)(device->options.start_timeout_ns / (uint64_t)TRP__MS));
+            break;
+        }
+        status = trp__message_receive(p->socket, &m, fds, &closed, error);
+        if (status == TRP_OK && m.type == TRP__MSG_READY) {
+            trp__process_welcome(device, index);
+            return TRP_OK;
+        }
+        if (status == TRP_OK)
+            status = m.type == TRP__MSG_REFUSE ? refusal(&m, error) : TRP_E_TIMEOUT;
+    }
+    /* Say why it ended, if it did not say so itself. */
+    trp_error cause = {0};
+    trp__process_end(device, index, true, &cause);
+    if (status == TRP_E_FAULT && cause.message[0])
+        *error = cause;
+    return status;
+}
+
+/* Lets a ready worker take the requests. Its reply block takes the place of the dead worker's at
+ * the same address: threads that read timelines see the old block or the new. */
+trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *error)
+{
+    trp__process *p = &device->worker[index];
+    void *map = NULL;
+    trp_status status =
+        trp__shm_map(p->reply_fd, TRP__REPLY_BYTES, true, device->reply, &map, error);
+    if (status != TRP_OK)
+        return status;
+    madvise(map, TRP__REPLY_BYTES, MADV_DONTFORK);
+    atomic_store(&device->incarnation, p->incarnation);
+    atomic_store(&device->worker_pid, p->pid);
+    atomic_store(&device->standby_pid, 0);
+    atomic_store(&device->control->promoted, p->incarnation);
+    trp__futex_wake(&device->control->promoted, INT32_MAX);
+    pthread_mutex_lock(&device->lock);
+    device->active = index;
+    atomic_store(&device->state, TRP_DEVICE_READY);
+    tell_unanswered(device);
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+    return TRP_OK;
+}
+
+static const char *signal_hint(int signal)
+{
+    return signal == SIGKILL ? ", by somebody or for want of memory" : "";
+}
+
+/* Says how a worker ended: its own last words, else what the kernel knows. */
+static void describe_end(const trp__process *p, const siginfo_t *info, bool known, trp_error *cause)
+{
+    const trp__reply *reply = p->reply;
+    long long pid = (long long)p->pid;
+    if (atomic_load_explicit(&reply->fault_present, memory_order_acquire)) {
+        *cause = reply->fault;
+        cause->domain[sizeof cause->domain - 1] = '\0';
+        cause->message[sizeof cause->message - 1] = '\0';
+        cause->status = TRP_E_FAULT;
+        if (cause->fault < TRP_FAULT_GPU || cause->fault > TRP_FAULT_EXIT)
+            cause->fault = TRP_FAULT_EXIT;
+    } else if (!known) {
+        trp__error_set(cause, TRP_E_FAULT,
+                       "the worker (pid %lld) ended; how is not known, because this program waits "
+                       "for all its children",
+                       pid);
+        cause->fault = TRP_FAULT_EXIT;
+    } else if (info->si_code == CLD_EXITED) {
+        trp__error_set_code(cause, TRP_E_FAULT, "exit", info->si_status,
+                            "the worker (pid %lld) exited with status %d", pid, info->si_status);
+        cause->fault = TRP_FAULT_EXIT;
+    } else {
+        const char *name = sigabbrev_np(info->si_status);
+        trp__error_set_code(cause, TRP_E_FAULT, "signal", info->si_status,
+                            "the worker (pid %lld) was killed by SIG%s%s", pid, name ? name : "?",
+                            signal_hint(info->si_status));
+        cause->fault = TRP_FAULT_SIGNAL;
+    }
+}
+
+static bool wait_for_end(const trp__process *p, int timeout_ms)
+{
+    int64_t end = trp__now_ns() + timeout_ms * TRP__MS;
+    struct pollfd poll_fd = {.fd = p->pidfd, .events = POLLIN};
+    for (;;) {
+        int64_t left = (end - trp__now_ns()) / TRP__MS;
+        int ready = poll(&poll_fd, 1, timeout_ms < 0 ? -1 : left > 0 ? (int)left : 0);
+        if (ready > 0)
+            return true;
+        if (ready == 0)
+            return false;
+    }
+}
+
+/* Waits for a process that ends, and takes its status. */
+static bool wait_status(const trp__process *p, siginfo_t *info)
+{
+    int waited;
+    memset(info, 0, sizeof *info);
+    wait_for_end(p, -1);
+    do
+        waited = waitid(P_PIDFD, (id_t)p->pidfd, info, WEXITED);
+    while (waited != 0 && errno == EINTR);
+    return waited == 0;
+}
+
+/* Nobody shall be told the number of a process that is about to be reaped. */
+static void forget_pid(trp_device *device, uint32_t index)
+{
+    atomic_store(index == device->active ? &device->worker_pid : &device->standby_pid, 0);
+}
+
+/* Takes a worker out of its place: nothing is told to it any more, and what it was told to drop is
+ * dropped. */
+static trp__process take_out(trp_device *device, uint32_t index)
+{
+    pthread_mutex_lock(&device->lock);
+    trp__process p = device->worker[index];
+    device->worker[index] = (trp__process){.socket = -1, .pidfd = -1, .reply_fd = -1};
+    number_answered_all(device, index);
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+    return p;
+}
+
+static void free_process(trp__process *p)
+{
+    if (p->pidfd >= 0)
+        close(p->pidfd);
+    if (p->socket >= 0)
+        close(p->socket);
+    if (p->reply_fd >= 0)
+        close(p->reply_fd);
+    trp__shm_unmap(p->reply, TRP__REPLY_BYTES);
+    *p = (trp__process){.socket = -1, .pidfd = -1, .reply_fd = -1};
+}
+
+static void kill_process(const trp__process *p)
+{
+    syscall(SYS_pidfd_send_signal, p->pidfd, SIGKILL, NULL, 0);
+}
+
+/* Ends a worker, gently first unless kill_now, and waits until it is gone: then its context is
+ * closed and none of its work can touch memory any more. */
+void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_error *cause)
+{
+    trp__process *place = &device->worker[index];
+    siginfo_t info;
+    bool known = false;
+    memset(&info, 0, sizeof info);
+    if (place->socket < 0)
+        return;
+    forget_pid(device, index);
+    if (!kill_now) {
+        trp__message stop = {0};
+        trp__message_send(place->socket, TRP__MSG_STOP, &stop, NULL, 0, NULL);
+    }
+    if (place->pid > 0) {
+        if (kill_now || !wait_for_end(place, STOP_WAIT_MS))
+            kill_process(place);
+        known = wait_status(place, &info);
+    }
+    trp__process p = take_out(device, index);
+    if (p.has_thread) {
+        close(p.socket); /* ends it */
+        p.socket = -1;
+        pthread_join(p.thread, NULL);
+    }
+    describe_end(&p, &info, known, cause);
+    free_process(&p);
+}
+
+/* Gives up a worker that has reported that its context is broken. The driver has stopped all work
+ * of that context before it reports, so there is no need to wait for the process. */
+void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause)
+{
+    uint32_t i = 0;
+    while (i < TRP__DYING && device->dying[i].pid != 0)
+        i++;
+    if (i == TRP__DYING) {
+        trp__process_reap(device, true);
+        i = 0;
+    }
+    forget_pid(device, index);
+    trp__process p = take_out(device, index);
+    describe_end(&p, NULL, false, cause);
+    kill_process(&p);
+    device->dying[i] = p;
+}
+
+/* Takes note of abandoned workers that have ended; with `wait`, of all. */
+void trp__process_reap(trp_device *device, bool wait)
+{
+    for (uint32_t i = 0; i < TRP__DYING; i++) {
+        trp__process *p = &device->dying[i];
+        siginfo_t info;
+        if (p->pid == 0 || (!wait && !wait_for_end(p, 0)))
+            continue;
+        wait_status(p, &info);
+        free_process(p);
+    }
+}
+
+/* Telling. */
+
+static void send_news(trp_device *device, uint32_t index, const trp__news *news)
+{
+    trp__message m = {.id = news->id, .bytes = news->bytes};
+    trp__process *p = &device->worker[index];
+    if (news->kind)
+        trp__copy_string(m.text, sizeof m.text, news->kind);
+    if (news->name)
+        trp__copy_string(m.error.actor, sizeof m.error.actor, news->name);
+    if (news->told)
+        *news->told |= (uint8_t)(1U << index);
+    bool supervisor = pthread_equal(pthread_self(), device->supervisor);
+    uint32_t incarnation = p->incarnation;
+    while (p->socket >= 0 && p->incarnation == incarnation) {
+        if (trp__message_send(p->socket, news->type, &m, &news->fd, news->fd >= 0, NULL) ==
+                TRP_OK ||
+            errno != EAGAIN)
+            return; /* a worker that is gone is noticed elsewhere */
+        /* The worker's inbox is full. It may be waiting for us to read its answers. */
+        bool closed = false;
+        pthread_mutex_unlock(&device->lock);
+        if (supervisor)
+            trp__take_messages(device, index, &closed);
+        trp__sleep_ns(100 * TRP__US);
+        pthread_mutex_lock(&device->lock);
+    }
+}
+
+void trp__tell(trp_device *device, const trp__news *news)
+{
+    for (uint32_t i = 0; i < TRP__WORKERS; i++) {
+        if (device->worker[i].ready)
+            send_news(device, i, news);
+    }
+}
+
+/* Tells that a number is dropped; it is free again when all that were told have answered. */
+void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
+                    trp__number_state *state, uint8_t *told)
+{
+    *state = TRP__NUMBER_DROPPING;
+    *told = 0;
+    trp__tell(device, &(trp__news){.type = type, .id = id, .fd = -1, .told = told});
+    if (*told == 0)
+        *state = TRP__NUMBER_FREE;
+}
+
+static void tell_actor(trp_device *device, uint32_t index, const trp_actor *actor)
+{
+    send_news(device, index,
+              &(trp__news){.type = TRP__MSG_ACTOR,
+                           .id = actor->id,
+                           .fd = -1,
+                           .kind = actor->class->kind,
+                           .name = actor->name});
+}
+
+static void tell_segment(trp_device *device, uint32_t index, uint32_t id)
+{
+    const trp__client_segment *s = &device->segment[id];
+    send_news(device, index,
+              &(trp__news){.type = TRP__MSG_HOST, .id = id, .bytes = s->bytes, .fd = s->fd});
+}
+
+/* Tells a new worker of everything that lives. device->lock is held. */
+static void tell_all(trp_device *device, uint32_t index)
+{
+    for (uint32_t i = 0; i < TRP__ACTORS; i++) {
+        trp_actor *actor = atomic_load(&device->actor[i]);
+        if (actor && actor->state == TRP__NUMBER_LIVE)
+            tell_actor(device, index, actor);
+    }
+    for (uint32_t i = 0; i < TRP__ARENAS; i++) {
+        trp__client_arena *arena = &device->arena[i];
+        if (arena->state == TRP__NUMBER_LIVE)
+            send_news(device, index,
+                      &(trp__news){
+                          .type = TRP__MSG_ARENA, .id = i, .bytes = arena->bytes, .fd = arena->fd});
+    }
+    for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
+        if (device->segment[i].state == TRP__NUMBER_LIVE)
+            tell_segment(device, index, i);
+    }
+}
+
+/* Asks a worker that was just promoted for answers that its predecessor owed. device->lock is
+ * held. */
+static void tell_unanswered(trp_device *device)
+{
+    for (uint32_t i = 0; i < TRP__ACTORS; i++) {
+        trp_actor *actor = atomic_load(&device->actor[i]);
+        if (actor && actor->state == TRP__NUMBER_LIVE && !actor->answered)
+            tell_actor(device, device->active, actor);
+    }
+    for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
+        if (device->segment[i].state == TRP__NUMBER_LIVE && !device->segment[i].answered)
+            tell_segment(device, device->active, i);
+    }
+}
+
+/* Answers to drops. */
+
+static void drop_answered(uint32_t index, trp__number_state *state, uint8_t *told)
+{
+    *told &= (uint8_t) ~(1U << index);
+    if (*state == TRP__NUMBER_DROPPING && *told == 0)
+        *state = TRP__NUMBER_FREE;
+}
+
+/* A worker has dropped a number. device->lock is held. */
+void trp__number_answered(trp_device *device, uint32_t index, const trp__message *m)
+{
+    trp_actor *actor = m->id < TRP__ACTORS ? atomic_load(&device->actor[m->id]) : NULL;
+    if (m->about == TRP__MSG_ARENA_DROP && m->id < TRP__ARENAS)
+        drop_answered(index, &device->arena[m->id].state, &device->arena[m->id].told);
+    else if (m->about == TRP__MSG_HOST_DROP && m->id < TRP__HOST_SEGMENTS)
+        drop_answered(index, &device->segment[m->id].state, &device->segment[m->id].told);
+    else if (m->about == TRP__MSG_ACTOR_DROP && actor)
+        drop_answered(index, &actor->state, &actor->told);
+}
+
+/* A worker is gone, and with it all that it knew. device->lock is held. */
+static void number_answered_all(trp_device *device, uint32_t index)
+{
+    for (uint32_t i = 0; i < TRP__ACTORS; i++) {
+        trp_actor *actor = atomic_load(&device->actor[i]);
+        if (actor)
+            drop_answered(index, &actor->state, &actor->told);
+    }
+    for (uint32_t i = 0; i < TRP__ARENAS; i++)
+        drop_answered(index, &device->arena[i].state, &device->arena[i].told);
+    for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++)
+        drop_answered(index, &device->segment[i].state, &device->segment[i].told);
+}

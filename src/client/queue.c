@@ -1,0 +1,166 @@
+/* Completion queues: a list of ended requests, and an event file that is readable while it is not
+ * empty. */
+#include "base/error.h"
+#include "client/backoff.h"
+#include "client/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+trp_status trp_queue_create(trp_system *system, trp_queue **out)
+{
+    if (!system || !out)
+        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
+                         system ? "out" : "system");
+    trp_error error = {0};
+    trp_status status = trp__system_usable(system);
+    if (status != TRP_OK)
+        return status;
+    trp_queue *queue = calloc(1, sizeof *queue);
+    if (!queue)
+        return trp__fail(TRP_E_MEMORY, "no memory for a queue");
+    queue->system = system;
+    queue->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (queue->fd < 0) {
+        trp__error_set_errno(&error, "eventfd");
+        free(queue);
+        return trp__error_raise(&error);
+    }
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_mutex_lock(&system->lock);
+    queue->next = system->queues;
+    system->queues = queue;
+    pthread_mutex_unlock(&system->lock);
+    *out = queue;
+    return TRP_OK;
+}
+
+trp_status trp_queue_destroy(trp_queue *queue)
+{
+    if (!queue)
+        return TRP_OK;
+    trp_status status = trp__system_usable(queue->system);
+    if (status != TRP_OK)
+        return status;
+    uint64_t expected = atomic_load(&queue->expected);
+    if (expected > 0)
+        return trp__fail(TRP_E_BUSY, "%llu requests will yet be delivered, or lie in the queue",
+                         (unsigned long long)expected);
+    pthread_mutex_lock(&queue->system->lock);
+    trp_queue **link = &queue->system->queues;
+    while (*link != queue)
+        link = &(*link)->next;
+    *link = queue->next;
+    pthread_mutex_unlock(&queue->system->lock);
+    close(queue->fd);
+    pthread_mutex_destroy(&queue->lock);
+    free(queue);
+    return TRP_OK;
+}
+
+int trp_queue_fd(const trp_queue *queue)
+{
+    return queue->fd;
+}
+
+static void set_readable(trp_queue *queue, bool readable)
+{
+    uint64_t value = 1;
+    ssize_t done =
+        readable ? write(queue->fd, &value, sizeof value) : read(queue->fd, &value, sizeof value);
+    (void)done; /* it can only say that the file is in that state already */
+}
+
+void trp__queue_push(trp_queue *queue, trp__slot *slot)
+{
+    slot->queue_next = NULL;
+    pthread_mutex_lock(&queue->lock);
+    if (queue->last) {
+        queue->last->queue_next = slot;
+    } else {
+        queue->first = slot;
+        set_readable(queue, true);
+    }
+    queue->last = slot;
+    pthread_mutex_unlock(&queue->lock);
+}
+
+/* Takes the first completion off the list and copies it. All under the lock: a device that closes
+ * takes its own completions off under the same lock before it is freed. */
+static bool pop(trp_queue *queue, trp_event *out)
+{
+    pthread_mutex_lock(&queue->lock);
+    trp__slot *slot = queue->first;
+    if (slot) {
+        trp_device *device = trp__device_by_tag(slot->device_tag);
+        queue->first = slot->queue_next;
+        if (!queue->first) {
+            queue->last = NULL;
+            set_readable(queue, false);
+        }
+        *out = (trp_event){.user_data = slot->user_data, .status = slot->status};
+        if (out->status != TRP_OK)
+            out->error = device->slot_error[slot->index];
+        uint64_t mine = trp__state(trp__generation_of(atomic_load(&slot->state)), TRP__FILLING);
+        trp__slot_release(device, slot, mine);
+        atomic_fetch_sub(&queue->expected, 1);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return slot != NULL;
+}
+
+/* Takes a closing device's completions off a queue. */
+void trp__queue_forget(trp_queue *queue, trp_device *device)
+{
+    pthread_mutex_lock(&queue->lock);
+    trp__slot **link = &queue->first;
+    queue->last = NULL;
+    while (*link) {
+        trp__slot *slot = *link;
+        if (slot->device_tag == device->tag) {
+            *link = slot->queue_next;
+            atomic_fetch_sub(&queue->expected, 1);
+        } else {
+            queue->last = slot;
+            link = &slot->queue_next;
+        }
+    }
+    if (!queue->first)
+        set_readable(queue, false);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+/* Looks for ended requests on all devices, so that a thread that waits here needs no other. */
+static void sweep_system(trp_system *system)
+{
+    pthread_mutex_lock(&system->lock);
+    for (int i = 0; i < TRP__DEVICES; i++) {
+        trp_device *device = system->device[i];
+        if (device && atomic_load_explicit(&device->queue_bound, memory_order_relaxed) > 0)
+            trp__sweep_device(device);
+    }
+    pthread_mutex_unlock(&system->lock);
+}
+
+trp_status trp_queue_next(trp_queue *queue, int64_t timeout_ns, trp_event *out)
+{
+    if (!queue || !out)
+        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
+                         queue ? "out" : "queue");
+    trp_status status = trp__system_usable(queue->system);
+    if (status != TRP_OK)
+        return status;
+    trp__backoff backoff = trp__backoff_begin(timeout_ns);
+    for (bool swept = false; !pop(queue, out); swept = true) {
+        int64_t nap = 0;
+        if (swept && !trp__backoff_step(&backoff, &nap))
+            return trp__fail(TRP_E_TIMEOUT, "no request has completed after %lld ns",
+                             (long long)timeout_ns);
+        if (nap > 0)
+            trp__nap(nap);
+        sweep_system(queue->system);
+    }
+    return TRP_OK;
+}

@@ -1,0 +1,451 @@
+/* The path of a request: a slot, its record, a place in the mailbox, a ticket, the ring. */
+#include "base/error.h"
+#include "base/futex.h"
+#include "client/backoff.h"
+#include "client/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A sender looks for ended requests of its actor this often, so that slots are used again while
+ * they are in its cache. */
+enum { SWEEP_EVERY = 32 };
+
+/* Lock-free stack of indices; the head carries a counter against reuse between load and swap. */
+
+static _Atomic uint32_t *next_of(_Atomic uint32_t *next, size_t stride, uint32_t index)
+{
+    return (_Atomic uint32_t *)(void *)((char *)next + stride * index);
+}
+
+uint32_t trp__index_pop(_Atomic uint64_t *head, _Atomic uint32_t *next, size_t stride)
+{
+    uint64_t old = atomic_load_explicit(head, memory_order_acquire);
+    for (;;) {
+        uint32_t index = (uint32_t)old;
+        if (index == UINT32_MAX)
+            return UINT32_MAX;
+        uint32_t after = atomic_load_explicit(next_of(next, stride, index), memory_order_relaxed);
+        uint64_t wanted = ((old >> 32) + 1) << 32 | after;
+        if (atomic_compare_exchange_weak_explicit(head, &old, wanted, memory_order_acq_rel,
+                                                  memory_order_acquire))
+            return index;
+    }
+}
+
+void trp__index_push(_Atomic uint64_t *head, _Atomic uint32_t *next, size_t stride, uint32_t index)
+{
+    uint64_t old = atomic_load_explicit(head, memory_order_relaxed);
+    uint64_t wanted;
+    do {
+        atomic_store_explicit(next_of(next, stride, index), (uint32_t)old, memory_order_relaxed);
+        wanted = ((old >> 32) + 1) << 32 | index;
+    } while (!atomic_compare_exchange_weak_explicit(head, &old, wanted, memory_order_release,
+                                                    memory_order_relaxed));
+}
+
+void trp__slots_init(trp_device *device)
+{
+    atomic_init(&device->free_slots, UINT32_MAX);
+    atomic_init(&device->free_pieces, UINT32_MAX);
+    for (uint32_t i = TRP__SLOTS; i-- > 0;) {
+        trp__slot *slot = &device->slot[i];
+        slot->index = i;
+        slot->device_tag = device->tag;
+        atomic_init(&slot->state, trp__state(1, TRP__FREE));
+        trp__index_push(&device->free_slots, &device->slot->next_free, sizeof(trp__slot), i);
+    }
+    for (uint32_t i = TRP__SMALL_COUNT; i-- > 0;)
+        trp__index_push(&device->free_pieces, device->piece_next, sizeof(uint32_t), i);
+}
+
+trp__slot *trp__slot_begin(trp_device *device, trp__record **record)
+{
+    uint32_t index =
+        trp__index_pop(&device->free_slots, &device->slot->next_free, sizeof(trp__slot));
+    if (index == UINT32_MAX) {
+        trp__sweep_device(device);
+        index = trp__index_pop(&device->free_slots, &device->slot->next_free, sizeof(trp__slot));
+    }
+    if (index == UINT32_MAX) {
+        trp__fail(TRP_E_BUSY,
+                  "%d requests of this device are pending, or have ended without their futures or "
+                  "queue events being taken",
+                  TRP__SLOTS);
+        return NULL;
+    }
+    trp__slot *slot = &device->slot[index];
+    uint32_t used = atomic_load_explicit(&device->slots_used, memory_order_relaxed);
+    while (used <= index && !atomic_compare_exchange_weak(&device->slots_used, &used, index + 1))
+        continue;
+    slot->deaths = 0;
+    slot->deadline_ns = device->options.deadline_ns;
+    atomic_store_explicit(&slot->ticket, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->stream, -1, memory_order_relaxed);
+    slot->queue = NULL;
+    slot->segment = 0;
+    slot->piece = TRP__NO_PIECE;
+    slot->read_target = NULL;
+    uint64_t generation = trp__generation_of(atomic_load(&slot->state));
+    atomic_store_explicit(&slot->state, trp__state(generation, TRP__FILLING), memory_order_relaxed);
+
+    *record = &device->control->record[index];
+    (*record)->ticket = 0;
+    (*record)->access_count = 0;
+    return slot;
+}
+
+/* A slot whose request was not sent after all; gives back what it holds. */
+static void abandon(trp_device *device, trp__slot *slot)
+{
+    const trp__record *record = &device->control->record[slot->index];
+    for (uint32_t i = 0; i < record->access_count; i++)
+        trp__buffer_release(device, record->access[i].slot);
+    if (slot->piece != TRP__NO_PIECE)
+        trp__index_push(&device->free_pieces, device->piece_next, sizeof(uint32_t), slot->piece);
+    if (slot->segment)
+        trp__segment_release(device, slot->segment);
+    uint64_t generation = trp__generation_of(atomic_load(&slot->state));
+    atomic_store(&slot->state, trp__state(generation, TRP__FREE));
+    trp__index_push(&device->free_slots, &device->slot->next_free, sizeof(trp__slot), slot->index);
+}
+
+/* The last step of every call that sends: `status` says whether the request was sent. If not,
+ * raises what packing it has found (sending raises its errors itself) and gives the slot back. */
+trp_status trp__slot_conclude(trp_device *device, trp__slot *slot, trp_status status,
+                              const trp_error *packing)
+{
+    if (status == TRP_OK)
+        return TRP_OK;
+    if (packing->status != TRP_OK)
+        trp__error_raise(packing);
+    abandon(device, slot);
+    return status;
+}
+
+trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
+{
+    return (trp__pack){.record = &device->control->record[slot->index],
+                       .error = error,
+                       .backend = device->backend,
+                       .acquire = trp__buffer_acquire,
+                       .context = slot};
+}
+
+/* Takes a place in the mailbox, which must then be published; waits for one up to wait_ns. */
+trp_status trp__mailbox_reserve(trp_actor *actor, int64_t wait_ns, uint64_t *place)
+{
+    trp__backoff backoff = trp__backoff_begin(wait_ns);
+    uint64_t tail = atomic_load_explicit(&actor->tail, memory_order_relaxed);
+    bool swept = false;
+    for (;;) {
+        uint64_t head = atomic_load_explicit(&actor->head, memory_order_acquire);
+        if (tail - head < actor->capacity) {
+            if (atomic_compare_exchange_weak_explicit(&actor->tail, &tail, tail + 1,
+                                                      memory_order_relaxed, memory_order_relaxed)) {
+                *place = tail;
+                return TRP_OK;
+            }
+            continue;
+        }
+        int64_t nap = 0;
+        trp__sweep(actor);
+        if (swept && !trp__backoff_step(&backoff, &nap))
+            return trp__fail(TRP_E_BUSY, "the mailbox of actor \"%s\" is full: %llu requests",
+                             actor->name, (unsigned long long)actor->capacity);
+        swept = true;
+        if (nap > 0)
+            trp__nap(nap);
+        tail = atomic_load_explicit(&actor->tail, memory_order_relaxed);
+    }
+}
+
+/* Buffers that this request writes whole hold good contents for whoever comes after it. */
+static void note_covered(trp_device *device, const trp__record *record, uint64_t ticket)
+{
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        const trp__access *a = &record->access[i];
+        if (trp__access_covers(device, a))
+            trp__raise_ticket(&device->meta[a->slot].cover_ticket, ticket);
+    }
+}
+
+/* Whether a fault has made an input unreadable since the request was packed. */
+static bool has_lost_input(const trp_device *device, const trp__record *record)
+{
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        if ((record->access[i].mode & TRP__READ) &&
+            trp__buffer_lost(device, record->access[i].slot))
+            return true;
+    }
+    return false;
+}
+
+/* Notes who shall be told; returns the flags of the slot's state. */
+static uint64_t set_completion(trp_device *device, trp__slot *slot, uint64_t generation,
+                               trp_completion *completion)
+{
+    slot->queue = completion ? completion->queue : NULL;
+    slot->user_data = completion ? completion->user_data : NULL;
+    if (slot->queue) {
+        atomic_fetch_add(&slot->queue->expected, 1);
+        atomic_fetch_add(&device->queue_bound, 1);
+        return 0;
+    }
+    if (!completion)
+        return 0;
+    completion->future.id =
+        (generation & UINT32_MAX) << 32 | (uint64_t)device->tag << TRP__SLOT_BITS | slot->index;
+    return TRP__WANTED;
+}
+
+static void ring_doorbell(trp_device *device)
+{
+    if (atomic_load(&device->reply->sleeping)) {
+        atomic_fetch_add(&device->control->doorbell, 1);
+        trp__futex_wake(&device->control->doorbell, 1);
+    }
+}
+
+/* Sends a filled slot for which the mailbox has a place. */
+trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
+                            trp_completion *completion)
+{
+    trp_device *device = actor->device;
+    trp__record *record = &device->control->record[slot->index];
+    uint64_t generation = trp__generation_of(atomic_load(&slot->state));
+    uint64_t pending =
+        trp__state(generation, TRP__PENDING) | set_completion(device, slot, generation, completion);
+    if (slot->deadline_ns)
+        atomic_fetch_add(&device->deadlines, 1);
+    record->actor = (uint16_t)actor->id;
+    atomic_store_explicit(&slot->actor, actor->id, memory_order_relaxed);
+
+    /* From here to the store into the ring nothing can fail: a ticket taken is a ticket used. */
+    uint64_t ticket = atomic_fetch_add(&device->control->next_ticket.value, 1);
+    uint64_t cell = ticket << TRP__SLOT_BITS | slot->index;
+    atomic_store_explicit(&slot->ticket, ticket, memory_order_relaxed);
+    /* A fault may have been dealt with since the request was packed. The supervisor judges every
+     * ticket up to one that it reads after it has marked what is lost; who has a later ticket sees
+     * the marks here. The worker passes over a cell whose record has another ticket. */
+    bool lost = has_lost_input(device, record);
+    if (!lost) /* a request that will not run must not hide what a fault did to its outputs */
+        note_covered(device, record, ticket);
+    record->ticket = lost ? 0 : ticket;
+    atomic_store_explicit(&slot->passed_over, lost, memory_order_relaxed);
+    trp__sent sent = {.slot = slot,
+                      .pending = pending,
+                      .watched = slot->queue != NULL || slot->deadline_ns != 0,
+                      .lost = lost};
+    atomic_store_explicit(&slot->state, pending, memory_order_release);
+    atomic_store_explicit(&actor->mailbox[place & (actor->capacity - 1)], cell,
+                          memory_order_release);
+    atomic_exchange(&device->control->ring[ticket % TRP__RING], cell);
+    ring_doorbell(device);
+    return sent;
+}
+
+/* The last step of sending, with no lock held. */
+void trp__slot_published(trp_device *device, const trp__sent *sent)
+{
+    /* The supervisor ends all that is pending after it has set DOWN; what was published later, the
+     * sender ends. */
+    trp_error error;
+    if (sent->lost) {
+        trp__error_set(&error, TRP_E_LOST,
+                       "a fault left an input of this request half-written "
+                       "while the request was being sent");
+        trp__retire(device, sent->slot, sent->pending, &error);
+    } else if (atomic_load(&device->state) == TRP_DEVICE_DOWN) {
+        trp__error_down(device, &error);
+        trp__retire(device, sent->slot, sent->pending, &error);
+    } else if (sent->watched) {
+        trp__supervisor_wake(device);
+    }
+}
+
+/* Sends a filled slot. On an error the slot is still the caller's. */
+trp_status trp__slot_send(trp_actor *actor, trp__slot *slot, int64_t wait_ns,
+                          trp_completion *completion)
+{
+    uint64_t place = 0;
+    trp_status status = trp__mailbox_reserve(actor, wait_ns, &place);
+    if (status != TRP_OK)
+        return status;
+    trp__sent sent = trp__slot_publish(actor, slot, place, completion);
+    trp__slot_published(actor->device, &sent);
+    if (place % SWEEP_EVERY == 0)
+        trp__sweep(actor);
+    return TRP_OK;
+}
+
+trp_status trp_submit(trp_actor *actor, const trp_request *request, trp_completion *completion)
+{
+    if (!actor || !request)
+        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
+                         actor ? "request" : "actor");
+    trp_device *device = actor->device;
+    trp_status status = trp__device_usable(device);
+    if (status != TRP_OK)
+        return status;
+    const trp__op_class *op = trp__op_class_find(actor->class, request->op);
+    if (!op)
+        return trp__fail(TRP_E_UNSUPPORTED, "op: actors of kind \"%s\" have no operation %#x",
+                         actor->class->kind, request->op);
+    if (request->deadline_ns && device->options.isolation == TRP_ISOLATION_THREAD)
+        return trp__fail(TRP_E_UNSUPPORTED, TRP__NO_DEADLINE);
+    if (request->size != op->request_bytes)
+        return trp__fail(TRP_E_VERSION, "size: a %s request has %u bytes here, got %u", op->name,
+                         op->request_bytes, request->size);
+
+    trp__record *record;
+    trp__slot *slot = trp__slot_begin(device, &record);
+    if (!slot)
+        return TRP_E_BUSY;
+    trp_error error = {0};
+    trp__pack pack = trp__pack_begin(device, slot, &error);
+    record->op = request->op;
+    if (request->deadline_ns)
+        slot->deadline_ns = request->deadline_ns;
+    status = op->pack(&pack, request);
+    if (status == TRP_OK)
+        status = trp__slot_send(actor, slot, request->wait_ns, completion);
+    else
+        trp__copy_string(error.actor, sizeof error.actor, actor->name);
+    return trp__slot_conclude(device, slot, status, &error);
+}
+
+/* Futures. */
+
+static trp__slot *slot_of(trp_future future, trp_device **device, uint64_t *generation)
+{
+    uint32_t tag = (uint32_t)future.id >> TRP__SLOT_BITS; /* with the unused bits, which are 0 */
+    *device = trp__device_by_tag(tag);
+    *generation = future.id >> 32;
+    return *device ? &(*device)->slot[future.id & (TRP__SLOTS - 1)] : NULL;
+}
+
+/* Ends a future that is done. False if another thread was faster. */
+static bool take_result(trp_device *device, trp__slot *slot, uint64_t state, trp_error *result)
+{
+    uint64_t mine = trp__state(trp__generation_of(state), TRP__FILLING);
+    if (!atomic_compare_exchange_strong(&slot->state, &state, mine))
+        return false;
+    if (slot->status != TRP_OK)
+        *result = device->slot_error[slot->index];
+    trp__slot_release(device, slot, mine);
+    return true;
+}
+
+static void sleep_on(trp__slot *slot, uint64_t state, int64_t nap)
+{
+    uint32_t seen = atomic_load(&slot->wake);
+    atomic_fetch_add(&slot->waiters, 1);
+    if (atomic_load(&slot->state) == state) {
+        int slack = trp__slack_begin();
+        trp__futex_wait(&slot->wake, seen, nap);
+        trp__slack_end(slack);
+    }
+    atomic_fetch_sub(&slot->waiters, 1);
+}
+
+static trp_status stale_future(void)
+{
+    return trp__fail(TRP_E_STALE, "future: it was never given out, was ended before, or its device "
+                                  "is closed");
+}
+
+static bool is_future(uint64_t state, uint64_t generation)
+{
+    return (trp__generation_of(state) & UINT32_MAX) == generation && (state & TRP__WANTED);
+}
+
+static trp_status wait_for(trp_future future, int64_t timeout_ns, trp_error *result)
+{
+    trp_device *device;
+    uint64_t generation;
+    trp__slot *slot = slot_of(future, &device, &generation);
+    if (!slot || generation == 0)
+        return stale_future();
+    trp_status status = trp__device_usable(device);
+    if (status == TRP_E_FORKED)
+        return status;
+
+    trp__backoff backoff = trp__backoff_begin(timeout_ns);
+    for (;;) {
+        uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+        if (!is_future(state, generation))
+            return stale_future();
+        trp__phase phase = trp__phase_of(state);
+        if (phase == TRP__PENDING && trp__try_finish(device, slot, state))
+            continue;
+        if (phase == TRP__DONE) {
+            if (!take_result(device, slot, state, result))
+                return stale_future();
+            return result->status == TRP_OK ? TRP_OK : trp__error_raise(result);
+        }
+        int64_t nap;
+        if (!trp__backoff_step(&backoff, &nap))
+            return trp__fail(TRP_E_TIMEOUT, "the request has not completed after %lld ns",
+                             (long long)timeout_ns);
+        if (nap > 0)
+            sleep_on(slot, state, nap);
+    }
+}
+
+trp_status trp_await(trp_future future, int64_t timeout_ns, trp_error *error)
+{
+    trp_error result = {0};
+    trp_status status = wait_for(future, timeout_ns, &result);
+    if (error)
+        *error = status == TRP_OK ? result : *trp_error_last();
+    return status;
+}
+
+void trp_future_drop(trp_future future)
+{
+    trp_device *device;
+    uint64_t generation;
+    trp__slot *slot = slot_of(future, &device, &generation);
+    if (!slot || generation == 0 || trp__device_usable(device) == TRP_E_FORKED)
+        return;
+    uint64_t state = atomic_load(&slot->state);
+    while (is_future(state, generation)) {
+        /* Whoever ends the request sees that nobody wants it; unless it has ended. */
+        bool done = trp__phase_of(state) == TRP__DONE;
+        uint64_t next =
+            done ? trp__state(trp__generation_of(state), TRP__FILLING) : state & ~TRP__WANTED;
+        if (!atomic_compare_exchange_weak(&slot->state, &state, next))
+            continue;
+        if (done)
+            trp__slot_release(device, slot, next);
+        return;
+    }
+}
+
+trp_status trp_device_drain(trp_device *device, int64_t timeout_ns)
+{
+    trp_status status = trp__device_usable(device);
+    if (status == TRP_E_FORKED || status == TRP_E_ARGUMENT)
+        return status;
+    uint64_t end = atomic_load(&device->control->next_ticket.value);
+    trp__backoff backoff = trp__backoff_begin(timeout_ns);
+    for (uint32_t i = 0; i < atomic_load(&device->slots_used);) {
+        trp__slot *slot = &device->slot[i];
+        uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+        trp__phase phase = trp__phase_of(state);
+        uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
+        bool pending = phase == TRP__RETIRING || (phase == TRP__PENDING && ticket < end);
+        if (!pending || (phase == TRP__PENDING && trp__try_finish(device, slot, state))) {
+            i += !pending;
+            continue;
+        }
+        int64_t nap;
+        if (!trp__backoff_step(&backoff, &nap))
+            return trp__fail(TRP_E_TIMEOUT, "request %llu has not completed",
+                             (unsigned long long)ticket);
+        if (nap > 0)
+            sleep_on(slot, state, nap);
+    }
+    return TRP_OK;
+}

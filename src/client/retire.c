@@ -1,0 +1,218 @@
+/* How requests end. Any thread that sees that a request is over may end it: its waiter, a sender in
+ * need of room, the supervisor. The change from PENDING to RETIRING picks one of them. */
+#include "base/error.h"
+#include "base/futex.h"
+#include "client/client.h"
+
+#include <string.h>
+
+void trp__error_down(const trp_device *device, trp_error *error)
+{
+    trp__error_set(error, TRP_E_DEVICE_DOWN,
+                   atomic_load(&device->closing)
+                       ? "the device is closed"
+                       : "the device is down: its worker failed too often");
+}
+
+/* What the worker said of a request that it did not do. */
+static bool read_reply(const trp_device *device, uint32_t slot, uint64_t ticket, trp_error *error)
+{
+    trp__reply_error *reply = &device->reply->error[slot];
+    if (atomic_load_explicit(&reply->ticket, memory_order_acquire) != ticket)
+        return false;
+    /* The worker may be out of its mind: nothing it wrote is used unchecked. */
+    char domain[sizeof reply->domain], message[sizeof reply->message];
+    int status = reply->status, code = reply->code;
+    memcpy(domain, reply->domain, sizeof domain);
+    memcpy(message, reply->message, sizeof message);
+    domain[sizeof domain - 1] = message[sizeof message - 1] = '\0';
+    if (status <= TRP_OK || status > TRP_E_INTERNAL)
+        status = TRP_E_INTERNAL;
+    trp__error_set_code(error, status, domain, code, "%s", message);
+    return true;
+}
+
+static void copy_small_read(const trp_device *device, trp__slot *slot)
+{
+    if (slot->read_target)
+        memcpy(slot->read_target,
+               device->staging + TRP__STAGING_SMALL + (size_t)slot->piece * TRP__SMALL_BYTES,
+               slot->read_bytes);
+}
+
+/* Whether a buffer's content is that of a fault, whatever requests are on their way to replace it.
+ */
+static bool is_bad(const trp__buffer_meta *meta)
+{
+    return atomic_load(&meta->lost_ticket) > atomic_load(&meta->good_ticket);
+}
+
+/* What the end of a request means for the contents of its outputs. Those that may be half-written
+ * are lost. A request that should have replaced a bad content and failed leaves it bad, which must
+ * show again: the request's ticket had hidden it. */
+static void settle_outputs(trp_device *device, const trp__slot *slot, const trp__record *record,
+                           uint64_t ticket)
+{
+    bool failed = slot->status != TRP_OK;
+    /* It may have been begun by a worker that died, or, a large copy, in parts. */
+    bool halfway = failed && (slot->status == TRP_E_FAULT || slot->deaths > 0 ||
+                              atomic_load_explicit(&slot->stream, memory_order_relaxed) >= 0);
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        const trp__access *access = &record->access[i];
+        trp__buffer_meta *meta = &device->meta[access->slot];
+        if (!(access->mode & TRP__WRITE))
+            continue;
+        bool covers = trp__access_covers(device, access) &&
+                      !atomic_load_explicit(&slot->passed_over, memory_order_relaxed);
+        if (halfway || (failed && covers && is_bad(meta)))
+            trp__buffer_mark_lost(device, access->slot, ticket);
+        else if (!failed && covers)
+            trp__raise_ticket(&meta->good_ticket, ticket);
+    }
+}
+
+static void release_holdings(trp_device *device, trp__slot *slot, const trp__record *record)
+{
+    for (uint32_t i = 0; i < record->access_count; i++)
+        trp__buffer_release(device, record->access[i].slot);
+    if (slot->piece != TRP__NO_PIECE)
+        trp__index_push(&device->free_pieces, device->piece_next, sizeof(uint32_t), slot->piece);
+    if (slot->segment)
+        trp__segment_release(device, slot->segment);
+}
+
+static void wake_waiters(trp__slot *slot)
+{
+    if (atomic_load(&slot->waiters) > 0) {
+        atomic_fetch_add(&slot->wake, 1);
+        trp__futex_wake(&slot->wake, INT32_MAX);
+    }
+}
+
+/* Gives a slot that this thread owns (its state is `owned`) back. */
+void trp__slot_release(trp_device *device, trp__slot *slot, uint64_t owned)
+{
+    uint64_t generation = trp__generation_of(owned) + 1;
+    if ((generation & UINT32_MAX) == 0)
+        generation++; /* a future's generation is never 0 */
+    atomic_store_explicit(&slot->ticket, 0, memory_order_relaxed);
+    atomic_store(&slot->state, trp__state(generation, TRP__FREE));
+    trp__index_push(&device->free_slots, &device->slot->next_free, sizeof(trp__slot), slot->index);
+}
+
+/* Hands the ended request to its queue or future; without either, gives the slot back. */
+static void tell(trp_device *device, trp__slot *slot, uint64_t generation)
+{
+    trp_queue *queue = slot->queue;
+    if (queue) {
+        atomic_store(&slot->state, trp__state(generation, TRP__DONE));
+        trp__queue_push(queue, slot);
+        atomic_fetch_sub(&device->queue_bound, 1);
+        return;
+    }
+    /* A future may be dropped at any moment before it is done. */
+    uint64_t state = atomic_load(&slot->state);
+    uint64_t next;
+    do
+        next = state & TRP__WANTED ? trp__state(generation, TRP__DONE) | TRP__WANTED
+                                   : trp__state(generation, TRP__FILLING);
+    while (!atomic_compare_exchange_weak(&slot->state, &state, next));
+    wake_waiters(slot);
+    if (!(next & TRP__WANTED))
+        trp__slot_release(device, slot, next);
+}
+
+/* Ends a pending request: with `failure`, or as the worker says if that is NULL. False if it is not
+ * pending any more. */
+bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
+                 const trp_error *failure)
+{
+    uint64_t generation = trp__generation_of(pending_state);
+    uint64_t wanted = pending_state & TRP__WANTED;
+    if (!atomic_compare_exchange_strong(&slot->state, &pending_state,
+                                        trp__state(generation, TRP__RETIRING) | wanted))
+        return false;
+
+    const trp__record *record = &device->control->record[slot->index];
+    uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
+    trp_error *error = &device->slot_error[slot->index];
+    bool replied = !failure && read_reply(device, slot->index, ticket, error);
+    bool failed = failure || replied;
+    if (failure)
+        *error = *failure;
+    slot->status = failed ? error->status : TRP_OK;
+
+    if (atomic_load_explicit(&slot->stream, memory_order_relaxed) >= 0)
+        trp__transfer_end(device, slot);
+    if (failed) {
+        uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed);
+        error->request = ticket;
+        if (replied || error->status == TRP_E_FAULT)
+            error->incarnation = atomic_load(&device->incarnation);
+        if (device->actor[actor])
+            trp__copy_string(error->actor, sizeof error->actor, device->actor[actor]->name);
+        atomic_fetch_add(&device->failed, 1);
+    } else {
+        copy_small_read(device, slot);
+    }
+    settle_outputs(device, slot, record, ticket);
+    if (slot->deadline_ns)
+        atomic_fetch_sub(&device->deadlines, 1);
+    release_holdings(device, slot, record);
+    tell(device, slot, generation);
+    return true;
+}
+
+/* Ends a request if it is over. True if it is no longer pending, or this thread can look again. */
+bool trp__try_finish(trp_device *device, trp__slot *slot, uint64_t pending_state)
+{
+    uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed) % TRP__ACTORS;
+    uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
+    if (ticket == 0 || trp__timeline(device, actor) < ticket ||
+        atomic_load_explicit(&slot->passed_over, memory_order_relaxed))
+        return false;
+    /* The device has filled the last piece of a large read; the user's memory may lack it yet. */
+    if (atomic_load_explicit(&slot->stream, memory_order_relaxed) == TRP__LANE_DOWNLOAD &&
+        atomic_load_explicit(&device->reply->error[slot->index].ticket, memory_order_acquire) !=
+            ticket &&
+        !trp__transfer_drained(device, slot))
+        return false;
+    return trp__retire(device, slot, pending_state, NULL);
+}
+
+/* Ends what is over in a mailbox, from its front. One thread at a time; others go their way. */
+void trp__sweep(trp_actor *actor)
+{
+    trp_device *device = actor->device;
+    if (atomic_exchange_explicit(&actor->sweeping, true, memory_order_acquire))
+        return;
+    uint64_t head = atomic_load_explicit(&actor->head, memory_order_relaxed);
+    for (;; head++) {
+        _Atomic uint64_t *place = &actor->mailbox[head & (actor->capacity - 1)];
+        uint64_t cell = atomic_load_explicit(place, memory_order_acquire);
+        if (cell == 0)
+            break;
+        trp__slot *slot = &device->slot[cell & (TRP__SLOTS - 1)];
+        uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+        /* Another ticket: that request has ended and the slot is in use again. */
+        if (atomic_load_explicit(&slot->ticket, memory_order_relaxed) == cell >> TRP__SLOT_BITS) {
+            trp__phase phase = trp__phase_of(state);
+            if (phase == TRP__RETIRING ||
+                (phase == TRP__PENDING && !trp__try_finish(device, slot, state)))
+                break;
+        }
+        atomic_store_explicit(place, 0, memory_order_relaxed);
+        atomic_store_explicit(&actor->head, head + 1, memory_order_release);
+    }
+    atomic_store_explicit(&actor->sweeping, false, memory_order_release);
+}
+
+void trp__sweep_device(trp_device *device)
+{
+    for (uint32_t i = 0; i < TRP__ACTORS; i++) {
+        trp_actor *actor = device->actor[i];
+        if (actor && atomic_load_explicit(&actor->head, memory_order_relaxed) !=
+                         atomic_load_explicit(&actor->tail, memory_order_relaxed))
+            trp__sweep(actor);
+    }
+}

@@ -1,0 +1,745 @@
+/* The device's supervisor thread: starts the worker, takes its messages, notices its death, decides
+ * what becomes of each request, and starts the next. */
+#include "base/clock.h"
+#include "base/error.h"
+#include "client/client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define QUEUE_NAP_MIN_NS (20 * TRP__US)
+#define QUEUE_NAP_MAX_NS (500 * TRP__US)
+#define DEADLINE_NAP_NS  (5 * TRP__MS)
+
+/* Messages. */
+
+static void take_answer(trp_device *device, uint32_t index, const trp__message *m)
+{
+    pthread_mutex_lock(&device->lock);
+    bool active = index == device->active;
+    trp_actor *actor = m->id < TRP__ACTORS ? atomic_load(&device->actor[m->id]) : NULL;
+    if (m->about == TRP__MSG_ACTOR && actor) {
+        if (active && !actor->answered) {
+            actor->answer = m->error;
+            actor->answered = true;
+        } else if (!active && m->error.status != TRP_OK && actor->answered &&
+                   actor->answer.status == TRP_OK) {
+            atomic_store(&device->standby_unwanted, true); /* it lacks what the active one has */
+        }
+    } else if (m->about == TRP__MSG_HOST && m->id < TRP__HOST_SEGMENTS) {
+        if (active && !device->segment[m->id].answered) {
+            device->segment[m->id].answer = m->error;
+            device->segment[m->id].answered = true;
+        } else if (!active && m->error.status != TRP_OK) {
+            atomic_store(&device->standby_unwanted, true);
+        }
+    } else if (m->about == TRP__MSG_ARENA && m->error.status != TRP_OK) {
+        trp__log_line(&device->system->log, TRP__LOG_ERROR, "arena %u can't be mapped: %s", m->id,
+                      m->error.message);
+        if (!active)
+            atomic_store(&device->standby_unwanted, true);
+    } else {
+        trp__number_answered(device, index, m);
+    }
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* Takes what a worker has sent. *gone is set when it has closed its end, or reported a fault. */
+void trp__take_messages(trp_device *device, uint32_t index, bool *gone)
+{
+    while (device->worker[index].socket >= 0) {
+        trp__message m;
+        trp_error error;
+        int fds[TRP__MESSAGE_FDS];
+        bool closed = false;
+        trp_status status =
+            trp__message_receive(device->worker[index].socket, &m, fds, &closed, &error);
+        if (status != TRP_OK) {
+            if (status != TRP_E_TIMEOUT)
+                *gone = true; /* what can't be understood is as good as gone */
+            return;
+        }
+        for (int i = 0; i < TRP__MESSAGE_FDS; i++) {
+            if (fds[i] >= 0)
+                close(fds[i]); /* a worker has no reason to send any */
+        }
+        if (m.type == TRP__MSG_ANSWER)
+            take_answer(device, index, &m);
+        else if (m.type == TRP__MSG_READY && index != device->active)
+            trp__process_welcome(device, index);
+        else if (m.type == TRP__MSG_FAULT || m.type == TRP__MSG_REFUSE)
+            *gone = true;
+    }
+}
+
+/* After a fault. */
+
+int trp__by_ticket(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Waits for senders that have a ticket below `end` but have not stored it into the ring yet: a
+ * matter of nanoseconds, unless the scheduler takes their core. */
+static void await_publication(trp_device *device, uint64_t end)
+{
+    uint64_t first = end > TRP__RING ? end - TRP__RING : 1;
+    for (uint64_t ticket = first; ticket < end; ticket++) {
+        const trp__cell *cell = &device->control->ring[ticket % TRP__RING];
+        while (atomic_load_explicit(cell, memory_order_acquire) >> TRP__SLOT_BITS < ticket)
+            sched_yield();
+    }
+}
+
+/* Waits out threads that are ending a request, for they read the reply block. */
+static uint64_t settled_state(trp__slot *slot)
+{
+    uint64_t state;
+    while (trp__phase_of(state = atomic_load(&slot->state)) == TRP__RETIRING)
+        sched_yield();
+    return state;
+}
+
+/* Collects the cells of all pending requests from `begin` to `end`, in ticket order. */
+static uint32_t collect_pending(trp_device *device, uint64_t begin, uint64_t end)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
+        trp__slot *slot = &device->slot[i];
+        uint64_t state = settled_state(slot);
+        uint64_t ticket = atomic_load(&slot->ticket);
+        if (trp__phase_of(state) == TRP__PENDING && ticket >= begin && ticket < end)
+            device->pending[count++] = ticket << TRP__SLOT_BITS | i;
+    }
+    qsort(device->pending, count, sizeof *device->pending, trp__by_ticket);
+    return count;
+}
+
+static trp__slot *slot_of(trp_device *device, uint64_t cell)
+{
+    return &device->slot[cell & (TRP__SLOTS - 1)];
+}
+
+/* Ends a request that the dead worker finished. A large read is finished by copying threads. */
+static void finish(trp_device *device, trp__slot *slot, uint64_t ticket)
+{
+    for (;;) {
+        uint64_t state = settled_state(slot);
+        if (trp__phase_of(state) != TRP__PENDING || atomic_load(&slot->ticket) != ticket ||
+            trp__try_finish(device, slot, state))
+            return;
+        trp__sleep_ns(QUEUE_NAP_MIN_NS);
+    }
+}
+
+/* Which failed request should have written a buffer, as known in this recovery; 0 for none. */
+static uint64_t dependency(const trp_device *device, uint32_t slot)
+{
+    const trp__buffer_meta *meta = &device->meta[slot];
+    bool current = meta->dependency_incarnation == atomic_load(&device->incarnation);
+    return current ? meta->dependency_ticket : 0;
+}
+
+static void set_dependency(trp_device *device, uint32_t slot, uint64_t ticket)
+{
+    device->meta[slot].dependency_incarnation = atomic_load(&device->incarnation);
+    device->meta[slot].dependency_ticket = ticket;
+}
+
+static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
+{
+    const trp__record *record = &device->control->record[slot->index];
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        if (record->access[i].mode & TRP__WRITE)
+            set_dependency(device, record->access[i].slot, record->ticket);
+    }
+    /* Again if its future is dropped at this moment, which changes the state. */
+    uint64_t state;
+    while (trp__phase_of(state = settled_state(slot)) == TRP__PENDING &&
+           !trp__retire(device, slot, state, error))
+        continue;
+}
+
+/* Whether a request that was not issued yet can still run: what it reads must have been written. */
+static bool can_run(trp_device *device, const trp__record *record, trp_error *error)
+{
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        const trp__access *a = &record->access[i];
+        trp__buffer_meta *meta = &device->meta[a->slot];
+        uint64_t cause = dependency(device, a->slot);
+        if (cause != 0 && (a->mode & TRP__READ)) {
+            bool lost = atomic_load(&meta->lost_ticket) == cause;
+            trp__error_set(error, lost ? TRP_E_LOST : TRP_E_DEPENDENCY,
+                           lost
+                               ? "request %llu died while it was writing an input of this one"
+                               : "request %llu should have written an input of this one and failed",
+                           (unsigned long long)cause);
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        const trp__access *a = &record->access[i];
+        if (trp__access_covers(device, a))
+            set_dependency(device, a->slot, 0);
+    }
+    return true;
+}
+
+/* A request that can run again without anybody noticing: none of its outputs is also an input. What
+ * it reads is still there, because the worker writes the end of a request before it starts another
+ * that destroys its inputs. */
+static bool is_idempotent(const trp__record *record)
+{
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        const trp__access *a = &record->access[i];
+        if (!(a->mode & TRP__WRITE))
+            continue;
+        for (uint32_t k = 0; k < record->access_count; k++) {
+            if (record->access[k].slot == a->slot && (record->access[k].mode & TRP__READ))
+                return false;
+        }
+    }
+    return true;
+}
+
+typedef struct judgement {
+    const trp_error *cause;
+    uint64_t hung;      /* the request that ran past its deadline; 0 if that is not why */
+    uint32_t in_flight; /* how many requests the dead worker had begun and not finished */
+    bool outsider;      /* somebody else killed the worker: no request need be guilty */
+} judgement;
+
+/* How far the dead worker had come with a request. SUSPECT: it had not begun it again, but one
+ * before it died of it, perhaps. */
+typedef enum progress { GONE, QUEUED, SUSPECT, IN_FLIGHT, DONE } progress;
+
+/* A request that was done may be ended by its waiter, and its slot used again, at any moment: what
+ * is read of the slot counts only if it is pending with the same ticket afterwards. The others stay
+ * so until the supervisor ends them. */
+static progress progress_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
+{
+    uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
+    progress p = trp__timeline(device, actor) >= ticket                       ? DONE
+                 : atomic_load(&device->reply->issued[actor].value) >= ticket ? IN_FLIGHT
+                                                                              : QUEUED;
+    bool passed_over = atomic_load(&slot->passed_over); /* its sender ends it */
+    bool ended = trp__phase_of(atomic_load(&slot->state)) != TRP__PENDING;
+    return ended || passed_over || atomic_load(&slot->ticket) != ticket ? GONE : p;
+}
+
+/* Whether a request that was in flight may run again: not if it is known to have killed the worker,
+ * and never a third time. */
+static bool may_run_again(const judgement *j, const trp__slot *slot, const trp__record *record)
+{
+    if (j->hung)
+        return slot->ticket != j->hung && slot->deaths < 2 && is_idempotent(record);
+    bool guilty = j->in_flight == 1 && !j->outsider;
+    return !guilty && slot->deaths < 2 && is_idempotent(record);
+}
+
+/* Decides about one request; lists it for the next worker if it goes on. */
+static void judge(trp_device *device, const judgement *j, uint64_t cell, progress p)
+{
+    trp__control *control = device->control;
+    uint64_t ticket = cell >> TRP__SLOT_BITS;
+    trp__slot *slot = slot_of(device, cell);
+    const trp__record *record = &control->record[slot->index];
+    trp_error error;
+    if (p == DONE) {
+        finish(device, slot, ticket);
+        return;
+    }
+    slot->deaths += p == IN_FLIGHT;
+    if (p == IN_FLIGHT && !may_run_again(j, slot, record))
+        fail(device, slot, j->cause);
+    else if (!can_run(device, record, &error))
+        fail(device, slot, &error);
+    else
+        control->resume[control->resume_count++] = slot->index;
+}
+
+static void judge_those(trp_device *device, const judgement *j, uint32_t count, progress from,
+                        progress to)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        progress p = (progress)device->pending_progress[i];
+        if (p >= from && p <= to)
+            judge(device, j, device->pending[i], p);
+    }
+}
+
+/* Decides about the pending requests with tickets from `begin` to `end`, in the order in which they
+ * were sent, but the done ones first and those in flight next: done ones end as they did; of those
+ * in flight the guilty and those that can't run twice fail, the others run again, alone; those not
+ * yet issued run unless an input will never come. */
+static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64_t end)
+{
+    await_publication(device, end);
+    uint32_t count = collect_pending(device, begin, end);
+    j->in_flight = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t cell = device->pending[i];
+        const trp__slot *slot = slot_of(device, cell);
+        progress p = progress_of(device, slot, cell >> TRP__SLOT_BITS);
+        if (p == QUEUED && slot->deaths > 0)
+            p = SUSPECT;
+        device->pending_progress[i] = (uint8_t)p;
+        j->in_flight += p == IN_FLIGHT;
+    }
+    judge_those(device, j, count, DONE, DONE);
+    judge_those(device, j, count, SUSPECT, IN_FLIGHT);
+    if (begin == 0)
+        device->control->resume_alone = device->control->resume_count;
+    judge_those(device, j, count, QUEUED, QUEUED);
+}
+
+/* Twice: requests that were being sent while the first pass marked contents as lost may have looked
+ * before the marks were there. Whoever takes a later ticket than the second pass sees them. */
+static void judge_requests(trp_device *device, const trp_error *cause, uint64_t hung)
+{
+    trp__control *control = device->control;
+    judgement j = {.cause = cause,
+                   .hung = hung,
+                   .outsider = cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL};
+    uint64_t middle = atomic_load(&control->next_ticket.value);
+    control->resume_count = 0;
+    judge_range(device, &j, 0, middle);
+    uint64_t end = atomic_load(&control->next_ticket.value);
+    judge_range(device, &j, middle, end);
+    control->resume_start = end;
+    for (uint32_t i = 0; i < TRP__STREAMS; i++)
+        trp__transfers_restart(device, i);
+}
+
+/* Ends everything pending; the device is down. */
+static void fail_all(trp_device *device)
+{
+    trp_error down;
+    trp__error_down(device, &down);
+    for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
+        trp__slot *slot = &device->slot[i];
+        uint64_t state;
+        while (trp__phase_of(state = settled_state(slot)) == TRP__PENDING) {
+            if (!trp__try_finish(device, slot, state))
+                trp__retire(device, slot, state, &down);
+        }
+    }
+}
+
+static void go_down(trp_device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    atomic_store(&device->state, TRP_DEVICE_DOWN);
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+    fail_all(device);
+}
+
+/* Whether one more restart is within the budget; counts it. */
+static bool may_restart(trp_device *device)
+{
+    uint32_t budget = device->options.restart_budget;
+    uint32_t restarts = atomic_load(&device->restarts);
+    int64_t now = trp__now_ns();
+    int64_t *oldest = &device->restart_time[restarts % budget];
+    if (restarts >= budget && (uint64_t)(now - *oldest) < device->options.restart_window_ns)
+        return false;
+    *oldest = now;
+    atomic_fetch_add(&device->restarts, 1);
+    return true;
+}
+
+/* Lets the standby take over, as soon as it is ready, or a new worker. */
+static trp_status promote_successor(trp_device *device, trp_error *error)
+{
+    trp_status status = TRP_OK;
+    uint32_t index = 1 - device->active;
+    if (device->worker[index].socket < 0)
+        status = trp__process_launch(device, index, error);
+    if (status == TRP_OK && !device->worker[index].ready)
+        status = trp__process_await_ready(device, index, error);
+    if (status != TRP_OK)
+        return status;
+    status = trp__process_promote(device, index, error);
+    if (status != TRP_OK) {
+        trp_error cause;
+        trp__process_end(device, index, true, &cause);
+    }
+    return status;
+}
+
+static void go_on_or_down(trp_device *device)
+{
+    const trp__log *log = &device->system->log;
+    while (device->options.isolation == TRP_ISOLATION_PROCESS && !atomic_load(&device->closing)) {
+        trp_error error = {0};
+        if (!may_restart(device))
+            break;
+        if (promote_successor(device, &error) == TRP_OK) {
+            atomic_store(&device->standby_unwanted, false); /* try again to have one */
+            return;
+        }
+        trp__log_line(log, TRP__LOG_ERROR, "a new worker can't be started: %s", error.message);
+    }
+    if (!atomic_load(&device->closing))
+        trp__log_line(log, TRP__LOG_ERROR, "device %s %u is down: %s",
+                      trp_backend_name(device->backend), device->options.ordinal,
+                      device->options.isolation == TRP_ISOLATION_THREAD
+                          ? "a worker in a thread can't be replaced"
+                          : "the restart budget is spent");
+    atomic_store(&device->worker_pid, 0);
+    trp_error cause;
+    trp__process_end(device, 1 - device->active, true, &cause); /* the standby, if there is one */
+    trp__process_reap(device, true);
+    go_down(device);
+}
+
+/* The active worker is dead, dying, or has to be killed (for request `hung`, if not 0). */
+static void recover(trp_device *device, uint64_t hung)
+{
+    uint32_t dead = device->active;
+    trp_error cause = {0};
+    const trp__reply *reply = device->worker[dead].reply;
+    bool told = atomic_load(&reply->fault_present) && reply->fault.fault == TRP_FAULT_GPU;
+    atomic_store(&device->state, TRP_DEVICE_RECOVERING);
+    if (told && device->worker[dead].pid > 0)
+        trp__process_abandon(device, dead, &cause);
+    else
+        trp__process_end(device, dead, true, &cause);
+    if (hung) {
+        trp__error_set(&cause, TRP_E_FAULT,
+                       "request %llu ran past its deadline; its worker was killed",
+                       (unsigned long long)hung);
+        cause.fault = TRP_FAULT_HANG;
+    }
+    uint32_t incarnation = atomic_load(&device->incarnation);
+    judge_requests(device, &cause, hung);
+    go_on_or_down(device);
+    trp__log_line(&device->system->log, TRP__LOG_WARNING, "worker %u of device %s %u: %s",
+                  incarnation, trp_backend_name(device->backend), device->options.ordinal,
+                  cause.message);
+}
+
+/* The standby. */
+
+#define STANDBY_FAILURES_MAX 3
+
+static bool wants_standby(const trp_device *device)
+{
+    return device->options.isolation == TRP_ISOLATION_PROCESS &&
+           device->options.standby == TRP_STANDBY_ON &&
+           atomic_load(&device->state) == TRP_DEVICE_READY &&
+           device->standby_failures < STANDBY_FAILURES_MAX &&
+           !atomic_load(&device->standby_unwanted);
+}
+
+/* Ends a standby that is dead, useless or unwanted. */
+static void lose_standby(trp_device *device, bool dead)
+{
+    const trp__log *log = &device->system->log;
+    trp_error cause = {0};
+    uint32_t index = 1 - device->active;
+    bool was_ready = device->worker[index].ready;
+    trp__process_end(device, index, true, &cause);
+    if (dead && !was_ready)
+        device->standby_failures++;
+    if (dead)
+        trp__log_line(log, TRP__LOG_WARNING, "the standby worker is lost: %s", cause.message);
+    else
+        trp__log_line(log, TRP__LOG_WARNING,
+                      "the standby worker is given up: its memory is needed");
+    pthread_mutex_lock(&device->lock);
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+}
+
+static void look_after_standby(trp_device *device)
+{
+    trp_error error;
+    uint32_t index = 1 - device->active;
+    bool exists = device->worker[index].socket >= 0;
+    if (exists && atomic_load(&device->standby_unwanted))
+        lose_standby(device, false);
+    else if (!exists && wants_standby(device) &&
+             trp__process_launch(device, index, &error) != TRP_OK)
+        device->standby_failures++;
+}
+
+/* Device memory is short: gives the standby's context back. True if there was one. No lock but
+ * memory_lock is held, which is given up for the time. */
+bool trp__standby_give_up(trp_device *device)
+{
+    if (device->backend != TRP_BACKEND_CUDA || atomic_load(&device->standby_pid) == 0 ||
+        atomic_exchange(&device->standby_unwanted, true))
+        return false;
+    uint64_t one = 1;
+    ssize_t done = write(device->wake_fd, &one, sizeof one);
+    (void)done;
+    pthread_mutex_unlock(&device->memory_lock);
+    pthread_mutex_lock(&device->lock);
+    while (atomic_load(&device->standby_pid) != 0 && atomic_load(&device->state) != TRP_DEVICE_DOWN)
+        pthread_cond_wait(&device->changed, &device->lock);
+    pthread_mutex_unlock(&device->lock);
+    pthread_mutex_lock(&device->memory_lock);
+    return true;
+}
+
+/* Deadlines. */
+
+/* The cell of the request that an actor's stream is at, 0 if none that was issued. */
+static uint64_t running_cell(trp_device *device, trp_actor *actor, uint64_t *deadline_ns)
+{
+    uint64_t head = atomic_load(&actor->head);
+    uint64_t tail = atomic_load(&actor->tail);
+    for (; head < tail; head++) {
+        uint64_t cell = atomic_load(&actor->mailbox[head & (actor->capacity - 1)]);
+        trp__slot *slot = &device->slot[cell & (TRP__SLOTS - 1)];
+        uint64_t ticket = cell >> TRP__SLOT_BITS;
+        if (cell == 0)
+            return 0;
+        progress p = progress_of(device, slot, ticket);
+        if (p == DONE || p == GONE)
+            continue;
+        *deadline_ns = atomic_load(&slot->deadline_ns);
+        return p == IN_FLIGHT ? cell : 0;
+    }
+    return 0;
+}
+
+/* Copies the list of accesses of a pending request. The request may end meanwhile and its slot be
+ * written anew; then the ticket has changed, and the copy counts for nothing. */
+__attribute__((no_sanitize("thread"))) static uint32_t
+copy_accesses(const trp_device *device, uint64_t cell, trp__access access[TRP__ACCESS_MAX])
+{
+    const trp__slot *slot = &device->slot[cell & (TRP__SLOTS - 1)];
+    const volatile trp__record *record = &device->control->record[slot->index];
+    uint32_t count = record->access_count;
+    count = count < TRP__ACCESS_MAX ? count : TRP__ACCESS_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        access[i].slot = record->access[i].slot;
+        access[i].mode = record->access[i].mode;
+    }
+    return atomic_load(&slot->ticket) == cell >> TRP__SLOT_BITS ? count : 0;
+}
+
+static bool in_conflict(const trp__access *a, uint32_t a_count, const trp__access *b,
+                        uint32_t b_count)
+{
+    for (uint32_t i = 0; i < a_count; i++) {
+        for (uint32_t k = 0; k < b_count; k++) {
+            if (a[i].slot == b[k].slot && ((a[i].mode | b[k].mode) & TRP__WRITE))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a request waits, in its stream, for an earlier one of another actor. */
+static bool waits_for_another(const trp_device *device, uint64_t cell)
+{
+    trp__access mine[TRP__ACCESS_MAX], others[TRP__ACCESS_MAX];
+    uint32_t count = copy_accesses(device, cell, mine);
+    uint32_t actor = atomic_load(&device->slot[cell & (TRP__SLOTS - 1)].actor);
+    for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
+        const trp__slot *slot = &device->slot[i];
+        uint64_t ticket = atomic_load(&slot->ticket);
+        if (trp__phase_of(atomic_load(&slot->state)) != TRP__PENDING || ticket == 0 ||
+            ticket >= cell >> TRP__SLOT_BITS || atomic_load(&slot->actor) == actor)
+            continue;
+        progress p = progress_of(device, slot, ticket);
+        if ((p == IN_FLIGHT || p == QUEUED) &&
+            in_conflict(mine, count, others,
+                        copy_accesses(device, ticket << TRP__SLOT_BITS | i, others)))
+            return true;
+    }
+    return false;
+}
+
+/* A request that has run past its deadline; 0 if none. Its time counts from when it is seen at the
+ * head of its stream with nothing to wait for. */
+static uint64_t find_hung(trp_device *device)
+{
+    int64_t now = trp__now_ns();
+    for (uint32_t i = 0; i < TRP__ACTORS; i++) {
+        trp_actor *actor = atomic_load(&device->actor[i]);
+        uint64_t deadline_ns = 0;
+        uint64_t cell = actor ? running_cell(device, actor, &deadline_ns) : 0;
+        if (!actor)
+            continue;
+        if (cell == 0 || cell != actor->watched ||
+            (deadline_ns != 0 && waits_for_another(device, cell))) {
+            actor->watched = cell;
+            actor->watched_since = now;
+        } else if (deadline_ns != 0 && (uint64_t)(now - actor->watched_since) >= deadline_ns) {
+            return cell >> TRP__SLOT_BITS;
+        }
+    }
+    return 0;
+}
+
+/* The thread. */
+
+void trp__supervisor_wake(trp_device *device)
+{
+    if (!atomic_load(&device->supervisor_asleep)) /* after queue_bound was raised */
+        return;
+    uint64_t one = 1;
+    ssize_t done = write(device->wake_fd, &one, sizeof one);
+    (void)done; /* it can only be full, which wakes as well */
+}
+
+enum { POLL_WAKE = 0, POLL_SOCKET = 1, POLL_PROCESS = 3, POLL_DYING = 5, POLL_COUNT = 13 };
+
+/* How long to sleep: until something happens; briefly, while requests are on their way to queues,
+ * or have deadlines, for nobody announces their ends. */
+static int64_t next_nap(trp_device *device, int64_t nap)
+{
+    if (atomic_load(&device->queue_bound) > 0)
+        return nap < QUEUE_NAP_MIN_NS   ? QUEUE_NAP_MIN_NS
+               : nap < QUEUE_NAP_MAX_NS ? nap + nap / 8
+                                        : QUEUE_NAP_MAX_NS;
+    return atomic_load(&device->deadlines) > 0 ? DEADLINE_NAP_NS : -1;
+}
+
+static void sleep_supervisor(trp_device *device, struct pollfd polled[POLL_COUNT], int64_t *nap)
+{
+    memset(polled, 0, sizeof *polled * POLL_COUNT);
+    polled[POLL_WAKE] = (struct pollfd){.fd = device->wake_fd, .events = POLLIN};
+    for (int i = 0; i < TRP__WORKERS; i++) {
+        polled[POLL_SOCKET + i] = (struct pollfd){.fd = device->worker[i].socket, .events = POLLIN};
+        polled[POLL_PROCESS + i] = (struct pollfd){.fd = device->worker[i].pidfd, .events = POLLIN};
+    }
+    for (int i = 0; i < TRP__DYING; i++) {
+        bool dying = device->dying[i].pid != 0;
+        polled[POLL_DYING + i] =
+            (struct pollfd){.fd = dying ? device->dying[i].pidfd : -1, .events = POLLIN};
+    }
+    atomic_store(&device->supervisor_asleep, true);
+    *nap = next_nap(device, *nap);
+    if (*nap >= 0)
+        atomic_store(&device->supervisor_asleep, false);
+    struct timespec t = {.tv_nsec = *nap};
+    if (!atomic_load(&device->closing) &&
+        ppoll(polled, POLL_COUNT, *nap >= 0 ? &t : NULL, NULL) < 0) {
+        for (int i = 0; i < POLL_COUNT; i++)
+            polled[i].revents = 0;
+    }
+    atomic_store(&device->supervisor_asleep, false);
+}
+
+static void take_events(trp_device *device, const struct pollfd polled[POLL_COUNT])
+{
+    uint32_t active = device->active, standby = 1 - active;
+    bool gone[TRP__WORKERS] = {false};
+    uint64_t value;
+    if (polled[POLL_WAKE].revents && read(device->wake_fd, &value, sizeof value) < 0)
+        return;
+    for (uint32_t i = 0; i < TRP__WORKERS; i++) {
+        if (polled[POLL_SOCKET + i].revents)
+            trp__take_messages(device, i, &gone[i]);
+        gone[i] = gone[i] || (polled[POLL_PROCESS + i].revents & POLLIN);
+    }
+    if (gone[standby])
+        lose_standby(device, true);
+    uint64_t hung = atomic_load(&device->deadlines) > 0 ? find_hung(device) : 0;
+    if (gone[active] || hung)
+        recover(device, gone[active] ? 0 : hung);
+    trp__process_reap(device, false);
+    look_after_standby(device);
+}
+
+static void supervise(trp_device *device)
+{
+    struct pollfd polled[POLL_COUNT];
+    int64_t nap = 0;
+    look_after_standby(device);
+    while (!atomic_load(&device->closing)) {
+        uint64_t before = atomic_load(&device->queue_bound);
+        sleep_supervisor(device, polled, &nap);
+        take_events(device, polled);
+        if (atomic_load(&device->queue_bound) > 0)
+            trp__sweep_device(device);
+        if (atomic_load(&device->queue_bound) != before)
+            nap = 0;
+    }
+}
+
+static trp_status start_first(trp_device *device, trp_error *error)
+{
+    device->active = 1; /* so that the first worker's place is that of a successor */
+    return promote_successor(device, error);
+}
+
+static void *supervisor_main(void *argument)
+{
+    trp_device *device = argument;
+    trp_error error = {0};
+    prctl(PR_SET_NAME, "troupe-super");
+    prctl(PR_SET_TIMERSLACK, 1000UL);
+    pthread_mutex_lock(&device->lock); /* trp__tell() compares with device->supervisor */
+    pthread_mutex_unlock(&device->lock);
+    trp_status status = start_first(device, &error);
+    pthread_mutex_lock(&device->lock);
+    device->start_error = error;
+    device->started = true;
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+    if (status != TRP_OK)
+        return NULL;
+    supervise(device);
+    trp__process_end(device, 1 - device->active, true, &error);
+    trp__process_end(device, device->active, false, &error);
+    go_down(device);
+    trp__process_reap(device, true);
+    return NULL;
+}
+
+trp_status trp__supervisor_start(trp_device *device)
+{
+    sigset_t all, before;
+    device->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (device->wake_fd < 0) {
+        trp_error error;
+        trp__error_set_errno(&error, "eventfd");
+        return trp__error_raise(&error);
+    }
+    /* The application's signals are its own threads' business. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_mutex_lock(&device->lock);
+    int result = pthread_create(&device->supervisor, NULL, supervisor_main, device);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (result != 0) {
+        pthread_mutex_unlock(&device->lock);
+        close(device->wake_fd);
+        return trp__fail(TRP_E_SYSTEM, "the supervisor thread can't be started");
+    }
+    while (!device->started)
+        pthread_cond_wait(&device->changed, &device->lock);
+    trp_error error = device->start_error;
+    pthread_mutex_unlock(&device->lock);
+    if (error.status == TRP_OK)
+        return TRP_OK;
+    pthread_join(device->supervisor, NULL);
+    close(device->wake_fd);
+    return trp__error_raise(&error);
+}
+
+void trp__supervisor_stop(trp_device *device)
+{
+    uint64_t one = 1;
+    atomic_store(&device->closing, true);
+    ssize_t done = write(device->wake_fd, &one, sizeof one);
+    (void)done;
+    pthread_join(device->supervisor, NULL);
+    close(device->wake_fd);
+}

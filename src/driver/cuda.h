@@ -1,0 +1,118 @@
+/* The CUDA driver, opened at run time. */
+#ifndef TRP_DRIVER_CUDA_H
+#define TRP_DRIVER_CUDA_H
+
+#include "driver/cuda_abi.h"
+
+#include <troupe/status.h>
+
+/* One row a function: result, name as exported (with the version suffix that the current ABI has),
+ * parameters. All are in every driver since CUDA 11.7 (R515), so all are required. */
+#define TRP__CUDA_FUNCTIONS(X)                                                                     \
+    X(trp__cu_result, cuInit, (unsigned int flags))                                                \
+    X(trp__cu_result, cuDriverGetVersion, (int *version))                                          \
+    X(trp__cu_result, cuGetErrorName, (trp__cu_result result, const char **name))                  \
+    X(trp__cu_result, cuGetErrorString, (trp__cu_result result, const char **text))                \
+    X(trp__cu_result, cuDeviceGetCount, (int *count))                                              \
+    X(trp__cu_result, cuDeviceGet, (trp__cu_device * device, int ordinal))                         \
+    X(trp__cu_result, cuDeviceGetName, (char *name, int size, trp__cu_device device))              \
+    X(trp__cu_result, cuDeviceGetAttribute,                                                        \
+      (int *value, trp__cu_attribute attribute, trp__cu_device device))                            \
+    X(trp__cu_result, cuDeviceTotalMem_v2, (size_t * bytes, trp__cu_device device))                \
+    X(trp__cu_result, cuDevicePrimaryCtxRetain,                                                    \
+      (trp__cu_context * context, trp__cu_device device))                                          \
+    X(trp__cu_result, cuDevicePrimaryCtxRelease_v2, (trp__cu_device device))                       \
+    X(trp__cu_result, cuCtxSetCurrent, (trp__cu_context context))                                  \
+    X(trp__cu_result, cuCtxSynchronize, (void))                                                    \
+    X(trp__cu_result, cuMemGetInfo_v2, (size_t * free, size_t * total))                            \
+    X(trp__cu_result, cuMemCreate,                                                                 \
+      (trp__cu_memory * memory, size_t bytes, const trp__cu_allocation_prop *prop,                 \
+       unsigned long long flags))                                                                  \
+    X(trp__cu_result, cuMemRelease, (trp__cu_memory memory))                                       \
+    X(trp__cu_result, cuMemGetAllocationGranularity,                                               \
+      (size_t * bytes, const trp__cu_allocation_prop *prop, trp__cu_granularity option))           \
+    X(trp__cu_result, cuMemExportToShareableHandle,                                                \
+      (void *handle, trp__cu_memory memory, trp__cu_handle_type type, unsigned long long flags))   \
+    X(trp__cu_result, cuMemImportFromShareableHandle,                                              \
+      (trp__cu_memory * memory, void *handle, trp__cu_handle_type type))                           \
+    X(trp__cu_result, cuMemAddressReserve,                                                         \
+      (trp__cu_address * address, size_t bytes, size_t alignment, trp__cu_address hint,            \
+       unsigned long long flags))                                                                  \
+    X(trp__cu_result, cuMemAddressFree, (trp__cu_address address, size_t bytes))                   \
+    X(trp__cu_result, cuMemMap,                                                                    \
+      (trp__cu_address address, size_t bytes, size_t offset, trp__cu_memory memory,                \
+       unsigned long long flags))                                                                  \
+    X(trp__cu_result, cuMemUnmap, (trp__cu_address address, size_t bytes))                         \
+    X(trp__cu_result, cuMemSetAccess,                                                              \
+      (trp__cu_address address, size_t bytes, const trp__cu_access_desc *access, size_t count))    \
+    X(trp__cu_result, cuMemHostRegister_v2, (void *base, size_t bytes, unsigned int flags))        \
+    X(trp__cu_result, cuMemHostUnregister, (void *base))                                           \
+    X(trp__cu_result, cuMemHostGetDevicePointer_v2,                                                \
+      (trp__cu_address * address, void *base, unsigned int flags))                                 \
+    X(trp__cu_result, cuMemHostAlloc, (void **base, size_t bytes, unsigned int flags))             \
+    X(trp__cu_result, cuMemFreeHost, (void *base))                                                 \
+    X(trp__cu_result, cuMemAlloc_v2, (trp__cu_address * address, size_t bytes))                    \
+    X(trp__cu_result, cuMemFree_v2, (trp__cu_address address))                                     \
+    X(trp__cu_result, cuMemAllocAsync,                                                             \
+      (trp__cu_address * address, size_t bytes, trp__cu_stream stream))                            \
+    X(trp__cu_result, cuMemFreeAsync, (trp__cu_address address, trp__cu_stream stream))            \
+    X(trp__cu_result, cuStreamCreate, (trp__cu_stream * stream, unsigned int flags))               \
+    X(trp__cu_result, cuStreamDestroy_v2, (trp__cu_stream stream))                                 \
+    X(trp__cu_result, cuStreamQuery, (trp__cu_stream stream))                                      \
+    X(trp__cu_result, cuStreamSynchronize, (trp__cu_stream stream))                                \
+    X(trp__cu_result, cuStreamWriteValue64_v2,                                                     \
+      (trp__cu_stream stream, trp__cu_address address, uint64_t value, unsigned int flags))        \
+    X(trp__cu_result, cuStreamWaitValue64_v2,                                                      \
+      (trp__cu_stream stream, trp__cu_address address, uint64_t value, unsigned int flags))        \
+    X(trp__cu_result, cuStreamWaitEvent,                                                           \
+      (trp__cu_stream stream, trp__cu_event event, unsigned int flags))                            \
+    X(trp__cu_result, cuEventCreate, (trp__cu_event * event, unsigned int flags))                  \
+    X(trp__cu_result, cuEventRecord, (trp__cu_event event, trp__cu_stream stream))                 \
+    X(trp__cu_result, cuEventQuery, (trp__cu_event event))                                         \
+    X(trp__cu_result, cuEventSynchronize, (trp__cu_event event))                                   \
+    X(trp__cu_result, cuEventElapsedTime,                                                          \
+      (float *milliseconds, trp__cu_event start, trp__cu_event end))                               \
+    X(trp__cu_result, cuEventDestroy_v2, (trp__cu_event event))                                    \
+    X(trp__cu_result, cuMemcpyAsync,                                                               \
+      (trp__cu_address to, trp__cu_address from, size_t bytes, trp__cu_stream stream))             \
+    X(trp__cu_result, cuMemcpyHtoD_v2, (trp__cu_address to, const void *from, size_t bytes))       \
+    X(trp__cu_result, cuMemcpyDtoH_v2, (void *to, trp__cu_address from, size_t bytes))             \
+    X(trp__cu_result, cuMemsetD8Async,                                                             \
+      (trp__cu_address to, unsigned char value, size_t count, trp__cu_stream stream))              \
+    X(trp__cu_result, cuMemsetD16Async,                                                            \
+      (trp__cu_address to, unsigned short value, size_t count, trp__cu_stream stream))             \
+    X(trp__cu_result, cuMemsetD32Async,                                                            \
+      (trp__cu_address to, unsigned int value, size_t count, trp__cu_stream stream))               \
+    X(trp__cu_result, cuModuleLoadData, (trp__cu_module * module, const void *image))              \
+    X(trp__cu_result, cuModuleUnload, (trp__cu_module module))                                     \
+    X(trp__cu_result, cuModuleGetFunction,                                                         \
+      (trp__cu_function * function, trp__cu_module module, const char *name))                      \
+    X(trp__cu_result, cuLaunchKernel,                                                              \
+      (trp__cu_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,   \
+       unsigned int block_x, unsigned int block_y, unsigned int block_z,                           \
+       unsigned int shared_bytes, trp__cu_stream stream, void **arguments, void **extra))
+
+/* The loaded functions, called by their exported names: cu->cuMemAlloc_v2(...). */
+typedef struct trp__cuda {
+#define TRP__CUDA_MEMBER(result, name, parameters) result(*name) parameters;
+    TRP__CUDA_FUNCTIONS(TRP__CUDA_MEMBER)
+#undef TRP__CUDA_MEMBER
+} trp__cuda;
+
+/* Opens the driver and calls cuInit, once per process and for its whole life; later calls give the
+ * same answer. Makes no context. Any thread. TRP_E_MISSING: no driver or no device. */
+trp_status trp__cuda_load(const trp__cuda **out, trp_error *error);
+
+/* The file that the driver was loaded from; empty before trp__cuda_load() has succeeded. */
+const char *trp__cuda_path(void);
+
+/* Turns a result other than 0 into an error record: domain "cuda", the code, the driver's name and
+ * text of it, and the call that returned it. Gives TRP_E_FAULT (with TRP_FAULT_GPU) for a sticky
+ * result, TRP_E_MEMORY, TRP_E_UNSUPPORTED, TRP_E_MISSING for no or an invalid device, else
+ * TRP_E_LIBRARY. */
+trp_status trp__cuda_error(trp_error *error, int result, const char *call);
+
+/* Whether a result says that its context is broken for good, so that the process must go. */
+bool trp__cuda_sticky(int result);
+
+#endif

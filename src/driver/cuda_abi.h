@@ -1,0 +1,122 @@
+/* The part of the CUDA driver's binary interface that Troupe uses, declared here so that it builds
+ * without a CUDA toolkit. Every line is compared with NVIDIA's header by
+ * tests/unit/cuda_abi_test.c.
+ *
+ * Source: CUDA Driver API Reference. */
+#ifndef TRP_DRIVER_CUDA_ABI_H
+#define TRP_DRIVER_CUDA_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int trp__cu_result; /* CUresult */
+typedef int trp__cu_device; /* CUdevice */
+typedef struct trp__cu_context_opaque *trp__cu_context;
+typedef struct trp__cu_stream_opaque *trp__cu_stream;
+typedef struct trp__cu_event_opaque *trp__cu_event;
+typedef struct trp__cu_module_opaque *trp__cu_module;
+typedef struct trp__cu_function_opaque *trp__cu_function;
+typedef unsigned long long trp__cu_address; /* CUdeviceptr */
+typedef unsigned long long trp__cu_memory;  /* CUmemGenericAllocationHandle */
+
+/* The results that some decision of ours depends on; the driver knows the names of all. */
+typedef enum trp__cu_result_code {
+    TRP__CU_SUCCESS = 0,
+    TRP__CU_OUT_OF_MEMORY = 2,
+    TRP__CU_DEINITIALIZED = 4,
+    TRP__CU_NO_DEVICE = 100,
+    TRP__CU_INVALID_DEVICE = 101,
+    TRP__CU_ECC_UNCORRECTABLE = 214,
+    TRP__CU_NVLINK_UNCORRECTABLE = 220,
+    TRP__CU_CONTAINED = 226,
+    TRP__CU_NOT_READY = 600,
+    TRP__CU_ILLEGAL_ADDRESS = 700,
+    TRP__CU_LAUNCH_TIMEOUT = 702,
+    TRP__CU_CONTEXT_IS_DESTROYED = 709,
+    TRP__CU_ASSERT = 710,
+    TRP__CU_HARDWARE_STACK_ERROR = 714,
+    TRP__CU_ILLEGAL_INSTRUCTION = 715,
+    TRP__CU_MISALIGNED_ADDRESS = 716,
+    TRP__CU_INVALID_ADDRESS_SPACE = 717,
+    TRP__CU_INVALID_PC = 718,
+    TRP__CU_LAUNCH_FAILED = 719,
+    TRP__CU_TENSOR_MEMORY_LEAK = 721,
+    TRP__CU_NOT_SUPPORTED = 801,
+    TRP__CU_MPS_CLIENT_TERMINATED = 810,
+    TRP__CU_EXTERNAL_DEVICE = 911,
+    TRP__CU_UNKNOWN = 999,
+} trp__cu_result_code;
+
+/* CUdevice_attribute */
+typedef enum trp__cu_attribute {
+    TRP__CU_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+    TRP__CU_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
+    TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+    TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+    TRP__CU_ATTRIBUTE_HOST_REGISTER_SUPPORTED = 99,
+    TRP__CU_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
+    TRP__CU_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
+    TRP__CU_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS = 122,
+} trp__cu_attribute;
+
+/* CUmemAllocationType */
+typedef enum trp__cu_allocation_type {
+    TRP__CU_MEM_ALLOCATION_TYPE_PINNED = 1,
+} trp__cu_allocation_type;
+
+/* CUmemAllocationHandleType */
+typedef enum trp__cu_handle_type {
+    TRP__CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
+} trp__cu_handle_type;
+
+/* CUmemLocationType */
+typedef enum trp__cu_location_type {
+    TRP__CU_MEM_LOCATION_TYPE_DEVICE = 1,
+} trp__cu_location_type;
+
+/* CUmemAllocationGranularity_flags */
+typedef enum trp__cu_granularity {
+    TRP__CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1,
+} trp__cu_granularity;
+
+/* CUmemAccess_flags */
+typedef enum trp__cu_access_flags {
+    TRP__CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
+} trp__cu_access_flags;
+
+typedef struct trp__cu_location {
+    trp__cu_location_type type;
+    int id;
+} trp__cu_location;
+
+typedef struct trp__cu_allocation_prop {
+    trp__cu_allocation_type type;
+    trp__cu_handle_type requestedHandleTypes;
+    trp__cu_location location;
+    void *win32HandleMetaData;
+    struct {
+        unsigned char compressionType;
+        unsigned char gpuDirectRDMACapable;
+        unsigned short usage;
+        unsigned char reserved[4];
+    } allocFlags;
+} trp__cu_allocation_prop;
+
+typedef struct trp__cu_access_desc {
+    trp__cu_location location;
+    trp__cu_access_flags flags;
+} trp__cu_access_desc;
+
+enum {
+    TRP__CU_STREAM_NON_BLOCKING = 1,
+    TRP__CU_STREAM_WAIT_VALUE_GEQ = 0,
+    TRP__CU_STREAM_WRITE_VALUE_DEFAULT = 0,
+    TRP__CU_EVENT_DEFAULT = 0,
+    TRP__CU_EVENT_DISABLE_TIMING = 2,
+    TRP__CU_MEMHOSTALLOC_PORTABLE = 1,
+    TRP__CU_MEMHOSTALLOC_DEVICEMAP = 2,
+    TRP__CU_MEMHOSTREGISTER_PORTABLE = 1,
+    TRP__CU_MEMHOSTREGISTER_DEVICEMAP = 2,
+};
+
+#endif

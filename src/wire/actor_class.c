@@ -1,0 +1,52 @@
+#include "wire/actor_class.h"
+
+#include "base/error.h"
+
+#include <string.h>
+
+trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
+                            uint64_t bytes, uint64_t alignment, uint32_t mode)
+{
+    trp__record *record = pack->record;
+    if (record->access_count >= TRP__ACCESS_MAX)
+        return trp__error_set(pack->error, TRP_E_INTERNAL, "%s: a request names at most %d buffers",
+                              name, TRP__ACCESS_MAX);
+    trp__access *access = &record->access[record->access_count];
+    uint64_t size = 0;
+    trp_status status = pack->acquire(pack, name, buffer, (mode & TRP__READ) != 0, access, &size);
+    if (status != TRP_OK)
+        return status;
+    access->offset = offset;
+    access->bytes = bytes;
+    access->mode = mode;
+    record->access_count++; /* from here on the record's owner releases it */
+
+    if (offset % alignment != 0)
+        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                              "%s_offset: expected a multiple of %llu bytes, got %llu", name,
+                              (unsigned long long)alignment, (unsigned long long)offset);
+    if (offset > size || bytes > size - offset)
+        return trp__error_set(
+            pack->error, TRP_E_ARGUMENT,
+            "%s: the request needs bytes %llu to %llu + %llu, the buffer has %llu", name,
+            (unsigned long long)offset, (unsigned long long)offset, (unsigned long long)bytes,
+            (unsigned long long)size);
+    return TRP_OK;
+}
+
+const trp__actor_class *trp__actor_class_find(const char *kind)
+{
+    for (const trp__actor_class *const *c = trp__actor_classes; *c; c++) {
+        if (strcmp((*c)->kind, kind) == 0)
+            return *c;
+    }
+    return NULL;
+}
+
+const trp__op_class *trp__op_class_find(const trp__actor_class *actor_class, uint32_t op)
+{
+    uint32_t index = (op & 0xff) - 1;
+    if (index >= actor_class->op_count || actor_class->ops[index].op != op)
+        return NULL;
+    return &actor_class->ops[index];
+}

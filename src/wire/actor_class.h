@@ -1,0 +1,57 @@
+/* What both sides know of a kind of actor.
+ *
+ * The sender's part, pack(), checks a request and writes its record; it runs in the application.
+ * The worker's part is a vtable of its own (worker/actor.h), opaque here. The table of all classes
+ * is at the end of the layering (actors/table.c) and reached through this declaration, so neither
+ * side depends on the actors. */
+#ifndef TRP_WIRE_ACTOR_CLASS_H
+#define TRP_WIRE_ACTOR_CLASS_H
+
+#include "wire/record.h"
+
+#include <troupe/submit.h>
+
+struct trp__actor_impl;
+
+/* A record in the making. */
+typedef struct trp__pack {
+    trp__record *record;
+    trp_error *error;
+    trp_backend backend;
+    /* Looks a buffer up and holds it for the record: fills slot, generation; sets *bytes to its
+     * size. Refuses stale handles; and lost contents, if `reads`. */
+    trp_status (*acquire)(struct trp__pack *pack, const char *name, trp_buffer buffer, bool reads,
+                          trp__access *access, uint64_t *bytes);
+    void *context; /* the application's, for acquire */
+} trp__pack;
+
+/* Adds an access to the record after checking that the range lies inside the buffer and that its
+ * offset is a multiple of `alignment`. `name` is the argument's name for messages. */
+trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
+                            uint64_t bytes, uint64_t alignment, uint32_t mode);
+
+typedef struct trp__op_class {
+    uint32_t op;            /* TRP_OP_...: its low byte is the place in the class's table + 1 */
+    uint32_t request_bytes; /* size of the public request struct */
+    const char *name;
+    trp_status (*pack)(trp__pack *pack, const trp_request *request);
+} trp__op_class;
+
+typedef struct trp__actor_class {
+    const char *kind;
+    bool internal; /* not for trp_actor_create() */
+    uint32_t op_count;
+    const trp__op_class *ops;
+    const struct trp__actor_impl *cuda; /* NULL: the backend lacks this actor */
+    const struct trp__actor_impl *host;
+} trp__actor_class;
+
+/* All classes, NULL-terminated. */
+extern const trp__actor_class *const trp__actor_classes[];
+
+const trp__actor_class *trp__actor_class_find(const char *kind);
+
+/* The operation of a class, NULL if it has none of that number. */
+const trp__op_class *trp__op_class_find(const trp__actor_class *actor_class, uint32_t op);
+
+#endif

@@ -1,0 +1,15 @@
+/* The worker's entrance, for the program troupe-worker and for thread isolation. */
+#ifndef TRP_WIRE_ENTRY_H
+#define TRP_WIRE_ENTRY_H
+
+#include <stdbool.h>
+
+/* Runs a worker that talks over `socket`, which it closes at the end. Returns the exit status that
+ * a process should have. With own_process, a death of the application ends the process at once. */
+int trp__worker_run(int socket, bool own_process);
+
+/* Prints what `troupe doctor` asks of the worker: a line for each library,
+ * key TAB ok|missing|error TAB version TAB path or what to install. */
+int trp__worker_report(void);
+
+#endif

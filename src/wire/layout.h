@@ -1,0 +1,152 @@
+/* The memory that the application and one worker share.
+ *
+ *   control block   written by the application, read-only in the worker: it describes the device
+ *                   and holds the submission ring and every request. It outlives workers.
+ *   reply block     written by one worker (and the GPU), read by the application; a new one for
+ *                   each incarnation, so a dying worker's last writes reach nobody.
+ *   staging         written by both: bounce pieces of copies from and to ordinary memory.
+ *
+ * Either side may be of another build, so both blocks begin with a magic number, the ABI version
+ * and their size, which are compared before anything else is read. */
+#ifndef TRP_WIRE_LAYOUT_H
+#define TRP_WIRE_LAYOUT_H
+
+#include "wire/record.h"
+
+#include <troupe/device.h>
+
+#include <stdatomic.h>
+
+#define TRP__MAGIC UINT64_C(0x6570756f72742e31)
+#define TRP__ABI   UINT32_C(1) /* raise with every change of a struct in wire/ */
+
+enum {
+    TRP__LINE = 64,
+    TRP__ACTORS = 64,
+    TRP__ARENAS = 1024,
+    TRP__HOST_SEGMENTS = 257, /* segment 0 is the staging memory */
+    TRP__BUFFER_BITS = 18,
+    TRP__BUFFERS = 1 << TRP__BUFFER_BITS,
+    TRP__SLOT_BITS = 14,
+    TRP__SLOTS = 1 << TRP__SLOT_BITS, /* requests that exist at a time */
+    TRP__RING = 2 * TRP__SLOTS,
+};
+
+/* Every device has three actors for its memory, so that copies in both directions and on the device
+ * overlap; copies through staging memory stream in the first two. */
+enum {
+    TRP__LANE_UPLOAD = 0,
+    TRP__LANE_DOWNLOAD = 1,
+    TRP__LANE_LOCAL = 2,
+    TRP__LANES = 3,
+    TRP__STREAMS = 2,
+};
+
+/* Staging memory: small pieces, one a small copy, then a ring of large pieces for each stream. */
+enum {
+    TRP__SMALL_BYTES = 64 << 10,
+    TRP__SMALL_COUNT = 256,
+    TRP__PIECE_BYTES = 512 << 10,
+    TRP__PIECES = 64,
+};
+#define TRP__STAGING_SMALL  UINT64_C(0)
+#define TRP__STAGING_PIECES ((uint64_t)TRP__SMALL_BYTES * TRP__SMALL_COUNT)
+#define TRP__STAGING_BYTES                                                                         \
+    (TRP__STAGING_PIECES + (uint64_t)TRP__STREAMS * TRP__PIECES * TRP__PIECE_BYTES)
+
+/* Where piece `chunk` of a stream lies in the staging memory. */
+static inline uint64_t trp__piece_offset(uint32_t stream, uint64_t chunk)
+{
+    return TRP__STAGING_PIECES +
+           ((uint64_t)stream * TRP__PIECES + chunk % TRP__PIECES) * TRP__PIECE_BYTES;
+}
+
+typedef struct trp__block_head {
+    uint64_t magic;
+    uint32_t abi;
+    uint32_t reserved;
+    uint64_t bytes;
+    char version[16];
+} trp__block_head;
+
+/* One buffer. The application changes the generation only when no request uses the slot. */
+typedef struct trp__buffer_entry {
+    _Atomic uint32_t generation;
+    uint32_t arena;
+    uint64_t offset;
+    uint64_t bytes;
+} trp__buffer_entry;
+
+typedef struct trp__padded_u64 {
+    _Atomic uint64_t value;
+} __attribute__((aligned(64))) trp__padded_u64;
+
+/* One cell of the submission ring: ticket << TRP__SLOT_BITS | slot. The cell of ticket t is
+ * t % TRP__RING; tickets begin at 1. A cell is never overwritten before the worker took it: each
+ * untaken one holds a request slot, and there are fewer slots than cells. */
+typedef _Atomic uint64_t trp__cell;
+
+typedef struct trp__control {
+    trp__block_head head;
+    uint32_t backend;
+    uint32_t ordinal;
+    uint32_t isolation;
+    uint32_t reserved;
+
+    /* Where a worker begins once it is promoted: first the requests listed, in order, of which the
+     * first `resume_alone` run one at a time; then the ring from `start`. */
+    uint64_t resume_start;
+    uint32_t resume_alone;
+    uint32_t resume_count;
+    uint32_t resume[TRP__SLOTS];
+
+    /* The incarnation that takes requests; a futex. A lower one is dead or dying, a higher one is
+     * warm and waits. */
+    _Alignas(64) _Atomic uint32_t promoted;
+    _Alignas(64) _Atomic uint32_t doorbell; /* futex: changes when a sleeping worker shall wake */
+    trp__padded_u64 next_ticket;
+
+    /* Streams: the last chunk + 1 for which the application is done with a piece of staging memory:
+     * it has filled it (upload) or emptied it (download). */
+    trp__padded_u64 piece_ready[TRP__STREAMS][TRP__PIECES];
+
+    _Alignas(64) trp__cell ring[TRP__RING];
+    trp__record record[TRP__SLOTS];
+    trp__buffer_entry buffer[TRP__BUFFERS];
+} trp__control;
+
+/* Why a request failed in the worker; written before the timeline passes its ticket. */
+typedef struct trp__reply_error {
+    _Atomic uint64_t ticket;
+    int32_t status;
+    int32_t code;
+    char domain[16];
+    char message[224];
+} trp__reply_error;
+
+_Static_assert(sizeof(trp__reply_error) == 256, "layout of an error reply");
+
+/* What the GPU writes, page-aligned because pages are what can be registered with a driver.
+ * timeline[a]: every request of actor a with a ticket up to this number is done.
+ * stream_done[s]: chunks of stream s that the device has copied. */
+typedef struct trp__timelines {
+    trp__padded_u64 timeline[TRP__ACTORS];
+    trp__padded_u64 stream_done[TRP__STREAMS];
+} __attribute__((aligned(4096))) trp__timelines;
+
+typedef struct trp__reply {
+    trp__block_head head;
+    _Alignas(64) _Atomic uint32_t sleeping; /* the worker needs the doorbell */
+    trp__padded_u64 taken;                  /* tickets below this were taken from the ring */
+    _Atomic uint32_t fault_present;         /* `fault` is complete; the worker is about to exit */
+    trp_error fault;
+    /* Every request of actor a with a ticket up to this number was, or is being, issued. */
+    trp__padded_u64 issued[TRP__ACTORS];
+    trp__timelines timelines;
+    trp__reply_error error[TRP__SLOTS];
+} trp__reply;
+
+#define TRP__CONTROL_BYTES ((sizeof(trp__control) + 4095) / 4096 * 4096)
+#define TRP__REPLY_BYTES   ((sizeof(trp__reply) + 4095) / 4096 * 4096)
+
+#endif

@@ -1,0 +1,27 @@
+/* Payload of the requests to a device's three memory actors, see wire/layout.h. access[0] is the
+ * buffer; of a copy access[0] is the source and access[1] the target. */
+#ifndef TRP_WIRE_MEMORY_H
+#define TRP_WIRE_MEMORY_H
+
+#include <stdint.h>
+
+enum {
+    TRP__OP_MEMORY_UPLOAD = 0x0001,   /* from host memory: segment, host_offset */
+    TRP__OP_MEMORY_DOWNLOAD = 0x0002, /* to host memory: segment, host_offset */
+    TRP__OP_MEMORY_STREAM = 0x0003,   /* through staging pieces: stream, first_chunk, chunks */
+    TRP__OP_MEMORY_COPY = 0x0004,
+    TRP__OP_MEMORY_FILL = 0x0005, /* pattern, width */
+};
+
+typedef struct trp__memory_payload {
+    uint32_t segment;
+    uint32_t stream; /* TRP__LANE_UPLOAD or TRP__LANE_DOWNLOAD */
+    uint64_t host_offset;
+    uint64_t first_chunk; /* chunks of a stream are numbered through all its requests */
+    uint64_t chunks;
+    uint64_t chunk_bytes; /* at most TRP__PIECE_BYTES; the last one may be shorter */
+    uint32_t pattern;
+    uint32_t width;
+} trp__memory_payload;
+
+#endif

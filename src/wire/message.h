@@ -1,0 +1,52 @@
+/* Messages over the control socket between application and worker: rare things that carry file
+ * descriptors or answers. A packet each (SOCK_SEQPACKET). The fields up to `type` never change
+ * between versions, so that two versions can at least tell each other apart. */
+#ifndef TRP_WIRE_MESSAGE_H
+#define TRP_WIRE_MESSAGE_H
+
+#include <troupe/status.h>
+
+enum { TRP__MESSAGE_FDS = 3 };
+
+typedef enum trp__message_type {
+    /* application -> worker */
+    TRP__MSG_HELLO = 1,  /* id: incarnation; fds: control block, reply block, staging memory */
+    TRP__MSG_ARENA,      /* id, bytes; fd */
+    TRP__MSG_ARENA_DROP, /* id */
+    TRP__MSG_HOST,       /* id, bytes; fd */
+    TRP__MSG_HOST_DROP,  /* id */
+    TRP__MSG_ACTOR,      /* id; text: kind, error.actor: name */
+    TRP__MSG_ACTOR_DROP, /* id */
+    TRP__MSG_STOP,       /* finish what is issued, then exit */
+    /* worker -> application */
+    TRP__MSG_READY,  /* the context is up, requests are taken */
+    TRP__MSG_ANSWER, /* to ARENA, HOST, ACTOR and the drops: id, request type in `about`, error */
+    TRP__MSG_FAULT,  /* the reply block says what; the process is about to exit */
+    TRP__MSG_REFUSE, /* the worker can't work: error says why; it exits */
+} trp__message_type;
+
+typedef struct trp__message {
+    uint64_t magic;
+    uint32_t abi;
+    char version[16];
+    uint32_t type;
+
+    uint32_t id;
+    uint32_t about;
+    uint64_t bytes;
+    char text[64];
+    trp_error error;
+} trp__message;
+
+/* Sends one message with `count` descriptors (which stay open here). */
+trp_status trp__message_send(int socket, trp__message_type type, trp__message *message,
+                             const int *fds, uint32_t count, trp_error *error);
+
+/* Receives one message; descriptors are stored in fds (-1 where none came) and belong to the
+ * caller. *closed is set when the other side is gone. Waits unless the socket is non-blocking; then
+ * TRP_E_TIMEOUT says that nothing is there. A message of another ABI version gives TRP_E_VERSION
+ * with both versions in the text. */
+trp_status trp__message_receive(int socket, trp__message *message, int fds[TRP__MESSAGE_FDS],
+                                bool *closed, trp_error *error);
+
+#endif

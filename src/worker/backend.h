@@ -1,0 +1,56 @@
+/* What the scheduler needs from a kind of device: memory, streams, and a view on its health.
+ *
+ * All stream_ calls only enqueue; work in one stream runs in order. Errors of a call that say that
+ * the whole context is broken are told apart by health(), asked after any error. */
+#ifndef TRP_WORKER_BACKEND_H
+#define TRP_WORKER_BACKEND_H
+
+#include <troupe/device.h>
+
+#include <stdatomic.h>
+
+typedef struct trp__accel trp__accel;   /* an open device; the backend defines it */
+typedef struct trp__stream trp__stream; /* likewise */
+
+typedef struct trp__backend {
+    const char *name;
+
+    /* Opens device `ordinal` and makes it current in the calling thread. */
+    trp_status (*open)(uint32_t ordinal, trp__accel **out, trp_error *error);
+    void (*close)(trp__accel *accel);
+    /* Makes the device current in another thread, before that thread makes any call. */
+    trp_status (*attach)(trp__accel *accel, trp_error *error);
+
+    /* Maps memory that the application exported; *base is an address for kernels. */
+    trp_status (*arena_map)(trp__accel *accel, int fd, uint64_t bytes, void **base,
+                            trp_error *error);
+    void (*arena_unmap)(trp__accel *accel, void *base, uint64_t bytes);
+
+    /* Lets the device reach host memory that is mapped in this process at `base`. */
+    trp_status (*host_register)(trp__accel *accel, void *base, uint64_t bytes, trp_error *error);
+    void (*host_unregister)(trp__accel *accel, void *base);
+
+    trp_status (*stream_create)(trp__accel *accel, trp__stream **out, trp_error *error);
+    void (*stream_destroy)(trp__stream *stream); /* waits for its work */
+    /* Any mix of device memory and registered host memory. */
+    trp_status (*stream_copy)(trp__stream *stream, void *to, const void *from, uint64_t bytes,
+                              trp_error *error);
+    /* `count` elements of `width` (1, 2, 4) bytes. */
+    trp_status (*stream_fill)(trp__stream *stream, void *to, uint32_t pattern, uint32_t width,
+                              uint64_t count, trp_error *error);
+    /* Writes a word of registered host memory when the work before it is done. */
+    trp_status (*stream_signal)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
+                                trp_error *error);
+    /* Holds the stream until the word is at least `value`. */
+    trp_status (*stream_wait)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
+                              trp_error *error);
+
+    /* TRP_OK, or TRP_E_FAULT with fault, domain, code and message set: the context is broken and
+     * the process must be replaced. Asks the device for news about finished work; cheap. */
+    trp_status (*health)(trp__accel *accel, trp_error *error);
+} trp__backend;
+
+/* By trp_backend value; NULL where there is none. In backend/table.c. */
+extern const trp__backend *const trp__backends[];
+
+#endif

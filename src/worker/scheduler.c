@@ -1,0 +1,498 @@
+/* The scheduler: takes requests from the ring in ticket order, finds what each has to wait for, and
+ * issues it to its actor's stream.
+ *
+ * Tickets give every request of the device a place in one total order, so "earlier" means the same
+ * for all: whatever a request waits for has a smaller ticket, and no cycle can form. An actor's
+ * requests stay in order among themselves; actors overtake each other freely. A request is issued
+ * only after everything that it waits for has been issued, because streams share hardware queues
+ * and a wait ahead of its own cause would never end. */
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/futex.h"
+#include "worker/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+enum {
+    TAKE_BATCH = 32,   /* requests taken before issuing again */
+    SIGNAL_BATCH = 16, /* requests of an actor that share one timeline write */
+};
+
+#define SPIN_NS       (200 * TRP__US) /* how long an idle scheduler spins before it sleeps */
+#define SPIN_SHORT_NS (2 * TRP__US)   /* the same where cores are few */
+#define HEALTH_NS     (250 * TRP__US) /* between questions to the device while work is in flight */
+#define NAP_NS        (500 * TRP__US) /* sleep while work is in flight */
+#define SHORT_NAP_NS  (20 * TRP__US)  /* sleep while something that nobody announces is awaited */
+
+#define NO_SLOT UINT32_MAX
+
+/* A request that was taken and not yet issued. The dependencies are those at the time it was taken;
+ * later requests may not add to them. */
+typedef struct pending {
+    uint32_t next;
+    trp__job job;
+    uint64_t overwrites; /* the last request of the same actor that reads what this one writes */
+    uint64_t waits_for;  /* bit a: ticket[a] of actor a */
+    uint64_t ticket[TRP__ACTORS];
+} pending;
+
+/* Who used a buffer last. Tickets of the past may name requests that are done long ago. */
+typedef struct usage {
+    uint64_t writer_ticket;
+    uint32_t writer;
+    uint64_t readers; /* bit a: actor a has read it since, last with reader_ticket[a] */
+    uint64_t reader_ticket[TRP__ACTORS];
+} usage;
+
+typedef struct lane {
+    uint32_t head, tail; /* taken, not issued */
+    uint64_t issued;     /* the last ticket whose work is completely in the stream */
+    uint64_t signalled;  /* the last ticket for which a timeline write is in the stream */
+    uint32_t unsignalled;
+} lane;
+
+struct trp__scheduler {
+    trp__worker *worker;
+    const trp__control *control;
+    trp__reply *reply;
+    const trp__backend *backend;
+    uint64_t next;      /* ticket to take next from the ring */
+    uint32_t resumed;   /* entries of control->resume that were taken */
+    uint64_t queued;    /* bit a: lane a has requests */
+    uint64_t to_signal; /* bit a: lane a has unsignalled work */
+    uint64_t in_flight; /* bit a: lane a's timeline is behind, when last looked at */
+    bool polling;       /* a request was held, or asked to be called again */
+    int64_t spin_ns;    /* how long to spin when idle, before sleeping */
+    lane lane[TRP__ACTORS];
+    pending pending[TRP__SLOTS];
+    usage usage[TRP__BUFFERS];
+};
+
+trp__scheduler *trp__scheduler_create(trp__worker *worker)
+{
+    /* Large and mostly never touched: calloc takes untouched zero pages. */
+    trp__scheduler *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->worker = worker;
+    s->control = worker->control;
+    s->reply = worker->reply;
+    s->backend = worker->backend;
+    s->spin_ns = trp__cpu_may_spin() ? SPIN_NS : SPIN_SHORT_NS;
+    for (int a = 0; a < TRP__ACTORS; a++)
+        s->lane[a].head = s->lane[a].tail = NO_SLOT;
+    return s;
+}
+
+void trp__scheduler_destroy(trp__scheduler *s)
+{
+    free(s);
+}
+
+static uint64_t timeline(const trp__scheduler *s, uint32_t actor)
+{
+    return atomic_load_explicit(&s->reply->timelines.timeline[actor].value, memory_order_acquire);
+}
+
+static uint64_t bit(uint32_t actor)
+{
+    return UINT64_C(1) << actor;
+}
+
+/* Taking. */
+
+static void depend(trp__scheduler *s, pending *p, uint32_t self, uint32_t actor, uint64_t ticket)
+{
+    if (actor == self || ticket == 0 || timeline(s, actor) >= ticket)
+        return; /* the stream's own order, or done */
+    if (!(p->waits_for & bit(actor)) || p->ticket[actor] < ticket)
+        p->ticket[actor] = ticket;
+    p->waits_for |= bit(actor);
+}
+
+static void note_access(trp__scheduler *s, pending *p, const trp__record *record,
+                        const trp__access *access)
+{
+    if (access->slot >= TRP__BUFFERS)
+        return; /* refused when it is issued */
+    usage *u = &s->usage[access->slot];
+    uint32_t self = record->actor;
+    depend(s, p, self, u->writer, u->writer_ticket);
+    if (!(access->mode & TRP__WRITE)) {
+        u->readers |= bit(self);
+        u->reader_ticket[self] = record->ticket;
+        return;
+    }
+    if ((u->readers & bit(self)) && u->reader_ticket[self] > p->overwrites)
+        p->overwrites = u->reader_ticket[self];
+    for (uint64_t readers = u->readers; readers; readers &= readers - 1) {
+        uint32_t reader = (uint32_t)__builtin_ctzll(readers);
+        depend(s, p, self, reader, u->reader_ticket[reader]);
+    }
+    u->readers = 0;
+    u->writer = self;
+    u->writer_ticket = record->ticket;
+}
+
+/* Memory that was freed and used again is ordered by the application, which saw the first request's
+ * end before it sent the second. ThreadSanitizer does not see through the other process. */
+static void show_order_to_tsan(const trp__scheduler *s)
+{
+#ifdef __SANITIZE_THREAD__
+    for (uint32_t a = 0; a < TRP__ACTORS; a++)
+        (void)timeline(s, a);
+    for (uint32_t i = 0; i < TRP__STREAMS; i++)
+        (void)atomic_load(&s->reply->timelines.stream_done[i].value);
+#else
+    (void)s;
+#endif
+}
+
+static void take(trp__scheduler *s, uint32_t slot)
+{
+    const trp__record *record = &s->control->record[slot];
+    pending *p = &s->pending[slot];
+    uint32_t actor = record->actor % TRP__ACTORS;
+    uint32_t count = record->access_count;
+    show_order_to_tsan(s);
+    p->next = NO_SLOT;
+    p->waits_for = 0;
+    p->overwrites = 0;
+    p->job.record = record;
+    p->job.progress = 0;
+    for (uint32_t i = 0; i < count && i < TRP__ACCESS_MAX; i++)
+        note_access(s, p, record, &record->access[i]);
+
+    lane *l = &s->lane[actor];
+    if (l->tail == NO_SLOT)
+        l->head = slot;
+    else
+        s->pending[l->tail].next = slot;
+    l->tail = slot;
+    s->queued |= bit(actor);
+}
+
+/* Sequentially consistent for sleep_idle(); on x86-64 that is an ordinary load. */
+static bool ring_has(const trp__scheduler *s)
+{
+    const trp__cell *cell = &s->control->ring[s->next % TRP__RING];
+    return atomic_load(cell) >> TRP__SLOT_BITS == s->next;
+}
+
+static bool anything_in_flight(trp__scheduler *s);
+
+/* Requests that were in flight when a worker died run alone, so that one that kills this worker too
+ * is known to be the culprit. True if the next one has to wait. */
+static bool must_stay_alone(trp__scheduler *s)
+{
+    return s->resumed > 0 && s->resumed <= s->control->resume_alone &&
+           (s->queued || s->to_signal || anything_in_flight(s));
+}
+
+static uint32_t take_some(trp__scheduler *s)
+{
+    uint32_t taken = 0;
+    while (s->resumed < s->control->resume_count && taken < TAKE_BATCH) {
+        if (must_stay_alone(s))
+            return taken;
+        take(s, s->control->resume[s->resumed++] % TRP__SLOTS);
+        taken++;
+    }
+    if (must_stay_alone(s))
+        return taken;
+    while (taken < TAKE_BATCH && ring_has(s)) {
+        uint64_t cell =
+            atomic_load_explicit(&s->control->ring[s->next % TRP__RING], memory_order_acquire);
+        uint32_t slot = (uint32_t)(cell & (TRP__SLOTS - 1));
+        /* A slot of another ticket: the request was ended before anybody took it. */
+        if (s->control->record[slot].ticket == s->next)
+            take(s, slot);
+        s->next++;
+        taken++;
+    }
+    if (taken)
+        atomic_store_explicit(&s->reply->taken.value, s->next, memory_order_release);
+    return taken;
+}
+
+/* Issuing. */
+
+/* One timeline write for everything issued to an actor since the last. */
+static trp_status signal_lane(trp__scheduler *s, uint32_t actor, trp_error *error)
+{
+    lane *l = &s->lane[actor];
+    trp__instance *instance = &s->worker->actor[actor].instance;
+    _Atomic uint64_t *word = &s->reply->timelines.timeline[actor].value;
+    s->to_signal &= ~bit(actor);
+    l->unsignalled = 0;
+    l->signalled = l->issued;
+    if (!instance->stream) { /* nothing can be in flight */
+        atomic_store_explicit(word, l->issued, memory_order_release);
+        return TRP_OK;
+    }
+    s->in_flight |= bit(actor);
+    return s->backend->stream_signal(instance->stream, word, l->issued, error);
+}
+
+static void reply_error(trp__scheduler *s, uint32_t slot, const trp_error *error)
+{
+    trp__reply_error *reply = &s->reply->error[slot];
+    reply->status = error->status;
+    reply->code = error->code;
+    trp__copy_string(reply->domain, sizeof reply->domain, error->domain);
+    trp__copy_string(reply->message, sizeof reply->message, error->message);
+    atomic_store_explicit(&reply->ticket, s->control->record[slot].ticket, memory_order_release);
+}
+
+typedef enum readiness { HOLD, GO, REFUSE } readiness;
+
+/* Finds the addresses of a request's buffers. */
+static readiness resolve(trp__scheduler *s, trp__job *job, trp_error *error)
+{
+    const trp__record *record = job->record;
+    if (record->access_count > TRP__ACCESS_MAX) {
+        trp__error_set(error, TRP_E_INTERNAL, "a record with %u accesses", record->access_count);
+        return REFUSE;
+    }
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        const trp__access *access = &record->access[i];
+        const trp__buffer_entry *entry = &s->control->buffer[access->slot % TRP__BUFFERS];
+        uint32_t generation = atomic_load_explicit(&entry->generation, memory_order_acquire);
+        if (access->slot >= TRP__BUFFERS || generation != access->generation) {
+            trp__error_set(error, TRP_E_STALE, "buffer %u of generation %u is gone", access->slot,
+                           access->generation);
+            return REFUSE;
+        }
+        trp__arena *arena = &s->worker->arena[entry->arena % TRP__ARENAS];
+        int state = atomic_load_explicit(&arena->state, memory_order_acquire);
+        if (state == TRP__ABSENT)
+            return HOLD;
+        if (state == TRP__FAILED) {
+            *error = arena->error;
+            return REFUSE;
+        }
+        if (access->offset > entry->bytes || access->bytes > entry->bytes - access->offset ||
+            entry->offset > arena->bytes || entry->bytes > arena->bytes - entry->offset) {
+            trp__error_set(error, TRP_E_INTERNAL, "an access outside of buffer %u", access->slot);
+            return REFUSE;
+        }
+        job->address[i] = (char *)arena->base + entry->offset + access->offset;
+        job->arena_end[i] = (char *)arena->base + arena->bytes;
+    }
+    return GO;
+}
+
+/* Whether everything that the request waits for is in a stream. */
+static bool causes_issued(trp__scheduler *s, pending *p)
+{
+    for (uint64_t rest = p->waits_for; rest; rest &= rest - 1) {
+        uint32_t actor = (uint32_t)__builtin_ctzll(rest);
+        if (timeline(s, actor) >= p->ticket[actor])
+            p->waits_for &= ~bit(actor);
+        else if (s->lane[actor].issued < p->ticket[actor])
+            return false;
+    }
+    return true;
+}
+
+static trp_status wait_for_causes(trp__scheduler *s, pending *p, trp__stream *stream,
+                                  trp_error *error)
+{
+    trp_status status = TRP_OK;
+    for (; p->waits_for && status == TRP_OK; p->waits_for &= p->waits_for - 1) {
+        uint32_t actor = (uint32_t)__builtin_ctzll(p->waits_for);
+        if (s->lane[actor].signalled < p->ticket[actor])
+            status = signal_lane(s, actor, error);
+        if (status == TRP_OK)
+            status = s->backend->stream_wait(stream, &s->reply->timelines.timeline[actor].value,
+                                             p->ticket[actor], error);
+    }
+    return status;
+}
+
+static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_error *error)
+{
+    trp__worker_actor *a = &s->worker->actor[actor];
+    int state = atomic_load_explicit(&a->state, memory_order_acquire);
+    if (state == TRP__ABSENT || !causes_issued(s, p))
+        return HOLD;
+    if (state == TRP__FAILED) {
+        *error = a->error;
+        return p->waits_for ? HOLD : REFUSE; /* no stream that could wait */
+    }
+    readiness ready = resolve(s, &p->job, error);
+    if (ready == HOLD)
+        return HOLD;
+    /* What is not known to be done may have to run again after a fault. So a request that destroys
+     * an input of one before it in the stream starts only after that one's end is written. */
+    if (p->overwrites > s->lane[actor].signalled && signal_lane(s, actor, error) != TRP_OK)
+        return REFUSE;
+    /* A refused request waits too: those after it rely on it having waited for their causes. */
+    trp_error waiting;
+    if (p->waits_for && wait_for_causes(s, p, a->instance.stream, &waiting) != TRP_OK) {
+        *error = waiting;
+        return REFUSE;
+    }
+    return ready;
+}
+
+/* Issues the first request of a lane. Returns TRP__AGAIN if it must stay, TRP_OK if it is issued or
+ * refused, and TRP_E_FAULT if the context is broken. */
+static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error)
+{
+    lane *l = &s->lane[actor];
+    uint32_t slot = l->head;
+    pending *p = &s->pending[slot];
+    uint64_t ticket = p->job.record->ticket;
+    trp__instance *instance = &s->worker->actor[actor].instance;
+    trp_status status = TRP_OK;
+
+    if (p->job.progress == 0) {
+        readiness ready = prepare(s, actor, p, error);
+        if (ready == HOLD)
+            return TRP__AGAIN;
+        if (ready == REFUSE)
+            status = error->status;
+    }
+    if (status == TRP_OK) {
+        atomic_store_explicit(&s->reply->issued[actor].value, ticket, memory_order_release);
+        status = instance->impl->handle(instance, &p->job, error);
+        if (status == TRP__AGAIN)
+            return status;
+    }
+    if (status != TRP_OK) {
+        trp_error health = {0};
+        if (s->backend->health(s->worker->accel, &health) != TRP_OK) {
+            *error = health;
+            return TRP_E_FAULT;
+        }
+        reply_error(s, slot, error);
+    }
+
+    l->head = p->next;
+    if (l->head == NO_SLOT) {
+        l->tail = NO_SLOT;
+        s->queued &= ~bit(actor);
+    }
+    l->issued = ticket;
+    s->to_signal |= bit(actor);
+    if (++l->unsignalled >= SIGNAL_BATCH)
+        return signal_lane(s, actor, error);
+    return TRP_OK;
+}
+
+/* Issues what can be issued; counts it in *issued. */
+static trp_status issue_some(trp__scheduler *s, uint32_t *issued, trp_error *error)
+{
+    s->polling = false;
+    for (uint64_t lanes = s->queued; lanes; lanes &= lanes - 1) {
+        uint32_t actor = (uint32_t)__builtin_ctzll(lanes);
+        for (int i = 0; i < TAKE_BATCH && s->lane[actor].head != NO_SLOT; i++) {
+            uint64_t progress = s->pending[s->lane[actor].head].job.progress;
+            uint32_t slot = s->lane[actor].head;
+            trp_status status = issue_head(s, actor, error);
+            if (status == TRP__AGAIN) {
+                s->polling = true;
+                *issued += s->pending[slot].job.progress != progress;
+                break;
+            }
+            if (status != TRP_OK)
+                return status;
+            ++*issued;
+        }
+    }
+    return TRP_OK;
+}
+
+static trp_status signal_all(trp__scheduler *s, trp_error *error)
+{
+    trp_status status = TRP_OK;
+    while (s->to_signal && status == TRP_OK)
+        status = signal_lane(s, (uint32_t)__builtin_ctzll(s->to_signal), error);
+    return status;
+}
+
+/* Idling. */
+
+static bool anything_in_flight(trp__scheduler *s)
+{
+    for (uint64_t rest = s->in_flight; rest; rest &= rest - 1) {
+        uint32_t actor = (uint32_t)__builtin_ctzll(rest);
+        if (timeline(s, actor) >= s->lane[actor].signalled)
+            s->in_flight &= ~bit(actor);
+    }
+    return s->in_flight != 0;
+}
+
+/* Sleeps until the doorbell rings. The application rings it if it sees `sleeping` set after it has
+ * published a request; all four accesses are sequentially consistent, so one of the two sees the
+ * other's. */
+static void sleep_idle(trp__scheduler *s, int64_t timeout_ns)
+{
+    const _Atomic uint32_t *doorbell = &s->control->doorbell;
+    uint32_t seen = atomic_load(doorbell);
+    atomic_store(&s->reply->sleeping, 1);
+    if (!ring_has(s) && !atomic_load(&s->worker->stop))
+        trp__futex_wait(doorbell, seen, timeout_ns);
+    atomic_store(&s->reply->sleeping, 0);
+}
+
+typedef struct idleness {
+    int64_t since; /* 0: not idle */
+    int64_t asked; /* when the device's health was asked last */
+    uint32_t spins;
+} idleness;
+
+static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
+{
+    trp__relax();
+    if (++idle->spins % 64 != 0)
+        return TRP_OK;
+    int64_t now = trp__now_ns();
+    if (idle->since == 0)
+        idle->since = now;
+    bool in_flight = anything_in_flight(s);
+    if (in_flight && now - idle->asked > HEALTH_NS) {
+        idle->asked = now;
+        trp_status status = s->backend->health(s->worker->accel, error);
+        if (status != TRP_OK)
+            return status;
+    }
+    if (now - idle->since < s->spin_ns)
+        return TRP_OK;
+    /* Requests of the last worker are taken one by one; nobody announces when the next may be. */
+    bool soon = s->polling || s->resumed < s->control->resume_count;
+    sleep_idle(s, soon ? SHORT_NAP_NS : in_flight ? NAP_NS : -1);
+    return TRP_OK;
+}
+
+trp_status trp__scheduler_run(trp__scheduler *s, trp_error *error)
+{
+    idleness idle = {0};
+    s->next = s->control->resume_start;
+    prctl(PR_SET_TIMERSLACK, 1000UL);
+    while (!atomic_load_explicit(&s->worker->stop, memory_order_acquire)) {
+        uint64_t turn = atomic_load_explicit(&s->worker->turns, memory_order_relaxed);
+        atomic_store_explicit(&s->worker->turns, turn + 1, memory_order_release);
+        uint32_t moved = take_some(s);
+        trp_status status = s->queued ? issue_some(s, &moved, error) : TRP_OK;
+        if (status == TRP_OK && s->to_signal && (!ring_has(s) || must_stay_alone(s)))
+            status = signal_all(s, error);
+        if (status == TRP_OK) {
+            if (moved)
+                idle.since = 0;
+            else
+                status = idle_step(s, &idle, error);
+        }
+        if (status != TRP_OK) {
+            if (error->status != TRP_E_FAULT &&
+                s->backend->health(s->worker->accel, error) == TRP_OK)
+                error->fault = TRP_FAULT_EXIT; /* a stream that can't be signalled is as broken */
+            return TRP_E_FAULT;
+        }
+    }
+    return TRP_OK;
+}

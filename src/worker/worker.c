@@ -1,0 +1,444 @@
+/* The worker: handshake, side thread, end. See worker.h for who does what. */
+#include "worker/worker.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/futex.h"
+#include "base/shm.h"
+#include "wire/actor_class.h"
+#include "wire/entry.h"
+#include "wire/message.h"
+
+#include <troupe/version.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Exit statuses of a worker process, for people who read logs. */
+enum { EXIT_CLEAN = 0, EXIT_REFUSED = 64, EXIT_FAULT = 70 };
+
+/* Services for actors. */
+
+trp_status trp__worker_host_address(trp__worker *w, uint32_t segment, uint64_t offset,
+                                    uint64_t bytes, void **out, trp_error *error)
+{
+    trp__host_segment *host = &w->host[segment % TRP__HOST_SEGMENTS];
+    int state = atomic_load_explicit(&host->state, memory_order_acquire);
+    if (state == TRP__ABSENT)
+        return TRP__AGAIN;
+    if (state == TRP__FAILED) {
+        *error = host->error;
+        return error->status;
+    }
+    if (segment >= TRP__HOST_SEGMENTS || offset > host->bytes || bytes > host->bytes - offset)
+        return trp__error_set(error, TRP_E_INTERNAL,
+                              "host memory segment %u does not hold %llu bytes at %llu", segment,
+                              (unsigned long long)bytes, (unsigned long long)offset);
+    *out = host->base + offset;
+    return TRP_OK;
+}
+
+bool trp__worker_piece_ready(trp__worker *w, uint32_t stream, uint64_t chunk)
+{
+    if (stream >= TRP__STREAMS)
+        return false;
+    /* An upload needs the chunk itself in the piece; a download needs the piece's previous chunk
+     * taken out. */
+    uint64_t previous = chunk + 1 > TRP__PIECES ? chunk + 1 - TRP__PIECES : 0;
+    uint64_t needed = stream == TRP__LANE_UPLOAD ? chunk + 1 : previous;
+    return atomic_load_explicit(&w->control->piece_ready[stream][chunk % TRP__PIECES].value,
+                                memory_order_acquire) >= needed;
+}
+
+_Atomic uint64_t *trp__worker_stream_done(trp__worker *w, uint32_t stream)
+{
+    return &w->reply->timelines.stream_done[stream].value;
+}
+
+/* Side thread: what is slow. */
+
+static void answer(trp__worker *w, trp__message_type type, const trp__message *about,
+                   const trp_error *error)
+{
+    trp__message m = {.error = *error};
+    if (about) {
+        m.id = about->id;
+        m.about = about->type;
+    }
+    trp__message_send(w->socket, type, &m, NULL, 0, NULL); /* if it fails, receiving fails too */
+}
+
+/* Sleepers on the application's futexes can be woken from here, though the words can't be changed
+ * (the memory is read-only); callers repeat this, because one that is just falling asleep is
+ * missed. */
+static void nudge_scheduler(trp__worker *w)
+{
+    trp__futex_wake((_Atomic uint32_t *)&w->control->doorbell, INT32_MAX);
+    trp__futex_wake((_Atomic uint32_t *)&w->control->promoted, INT32_MAX);
+    trp__sleep_ns(20 * TRP__US);
+}
+
+/* Waits until the scheduler has left whatever it was doing: the application may see a request end,
+ * and drop what the request used, before the scheduler has returned from issuing it. */
+static void await_scheduler_turn(trp__worker *w)
+{
+    uint64_t seen = atomic_load(&w->turns);
+    while (!atomic_load(&w->stop) && atomic_load(&w->turns) == seen)
+        nudge_scheduler(w);
+}
+
+/* After a restart the application may tell of a resource twice: from the thread that makes it, and
+ * when it lists all that there is. The second time is only answered. */
+
+static void add_arena(trp__worker *w, const trp__message *m, int fd)
+{
+    trp__arena *arena = &w->arena[m->id];
+    trp_error error = {0};
+    if (atomic_load(&arena->state) != TRP__ABSENT)
+        return;
+    trp_status status = w->backend->arena_map(w->accel, fd, m->bytes, &arena->base, &error);
+    arena->bytes = m->bytes;
+    arena->error = error;
+    atomic_store_explicit(&arena->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
+                          memory_order_release);
+    answer(w, TRP__MSG_ANSWER, m, &error);
+}
+
+static void drop_arena(trp__worker *w, uint32_t id)
+{
+    trp__arena *arena = &w->arena[id];
+    int state = atomic_exchange(&arena->state, TRP__ABSENT);
+    if (state != TRP__READY)
+        return;
+    await_scheduler_turn(w);
+    w->backend->arena_unmap(w->accel, arena->base, arena->bytes);
+}
+
+static trp_status map_host(trp__worker *w, uint32_t id, uint64_t bytes, int fd, trp_error *error)
+{
+    trp__host_segment *host = &w->host[id];
+    void *base = NULL;
+    trp_status status = trp__shm_map(fd, bytes, true, NULL, &base, error);
+    if (status == TRP_OK) {
+        status = w->backend->host_register(w->accel, base, bytes, error);
+        if (status != TRP_OK)
+            trp__shm_unmap(base, bytes);
+    }
+    host->base = base;
+    host->bytes = bytes;
+    atomic_store_explicit(&host->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
+                          memory_order_release);
+    return status;
+}
+
+static void add_host(trp__worker *w, const trp__message *m, int fd)
+{
+    trp__host_segment *host = &w->host[m->id];
+    if (atomic_load(&host->state) == TRP__ABSENT)
+        map_host(w, m->id, m->bytes, fd, &host->error);
+    answer(w, TRP__MSG_ANSWER, m, &host->error);
+}
+
+static void drop_host(trp__worker *w, uint32_t id)
+{
+    trp__host_segment *host = &w->host[id];
+    int state = atomic_exchange(&host->state, TRP__ABSENT);
+    memset(&host->error, 0, sizeof host->error);
+    if (state != TRP__READY)
+        return;
+    await_scheduler_turn(w);
+    w->backend->host_unregister(w->accel, host->base);
+    trp__shm_unmap(host->base, host->bytes);
+}
+
+static trp_status start_actor(trp__worker *w, trp__worker_actor *a, const char *kind,
+                              trp_error *error)
+{
+    trp__instance *instance = &a->instance;
+    const trp__actor_class *class = trp__actor_class_find(kind);
+    const trp__actor_impl *impl = !class                                    ? NULL
+                                  : w->control->backend == TRP_BACKEND_CUDA ? class->cuda
+                                                                            : class->host;
+    if (!impl)
+        return trp__error_set(error, TRP_E_UNSUPPORTED, "the %s backend has no actor of kind %s",
+                              w->backend->name, kind);
+    instance->impl = impl;
+    if (impl->state_bytes > 0 && !(instance->state = calloc(1, impl->state_bytes)))
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for an actor's state");
+    trp_status status = w->backend->stream_create(w->accel, &instance->stream, error);
+    /* A stream's first work sets it up; let it be this, which changes nothing. */
+    _Atomic uint64_t *word = &w->reply->timelines.timeline[instance->id].value;
+    if (status == TRP_OK)
+        status = w->backend->stream_signal(instance->stream, word, atomic_load(word), error);
+    if (status == TRP_OK && impl->init)
+        status = impl->init(instance, error);
+    return status;
+}
+
+static void stop_actor(trp__worker *w, uint32_t id)
+{
+    trp__worker_actor *a = &w->actor[id];
+    trp__instance *instance = &a->instance;
+    bool started = atomic_exchange(&a->state, TRP__ABSENT) == TRP__READY;
+    if (started)
+        await_scheduler_turn(w);
+    if (started && instance->impl->stop)
+        instance->impl->stop(instance);
+    if (instance->stream)
+        w->backend->stream_destroy(instance->stream);
+    free(instance->state);
+    memset(instance, 0, sizeof *instance);
+}
+
+static void add_actor(trp__worker *w, const trp__message *m)
+{
+    trp__worker_actor *a = &w->actor[m->id];
+    trp__instance *instance = &a->instance;
+    trp_error error = {0};
+    if (atomic_load(&a->state) != TRP__ABSENT) {
+        answer(w, TRP__MSG_ANSWER, m, &a->error);
+        return;
+    }
+    instance->backend = w->backend;
+    instance->accel = w->accel;
+    instance->worker = w;
+    instance->id = m->id;
+    trp__copy_string(instance->name, sizeof instance->name, m->error.actor);
+    trp_status status = start_actor(w, a, m->text, &error);
+    if (status != TRP_OK)
+        stop_actor(w, m->id);
+    a->error = error;
+    atomic_store_explicit(&a->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
+                          memory_order_release);
+    answer(w, TRP__MSG_ANSWER, m, &error);
+}
+
+/* Drops are answered so that the application can use the number again. */
+static void drop(trp__worker *w, const trp__message *m)
+{
+    const trp_error none = {0};
+    if (m->type == TRP__MSG_ARENA_DROP && m->id < TRP__ARENAS)
+        drop_arena(w, m->id);
+    else if (m->type == TRP__MSG_HOST_DROP && m->id < TRP__HOST_SEGMENTS)
+        drop_host(w, m->id);
+    else if (m->type == TRP__MSG_ACTOR_DROP && m->id < TRP__ACTORS)
+        stop_actor(w, m->id);
+    answer(w, TRP__MSG_ANSWER, m, &none);
+}
+
+static void dispatch(trp__worker *w, const trp__message *m, int fd)
+{
+    switch (m->type) {
+    case TRP__MSG_ARENA:
+        if (m->id < TRP__ARENAS)
+            add_arena(w, m, fd);
+        break;
+    case TRP__MSG_HOST:
+        if (m->id < TRP__HOST_SEGMENTS)
+            add_host(w, m, fd);
+        break;
+    case TRP__MSG_ACTOR:
+        if (m->id < TRP__ACTORS)
+            add_actor(w, m);
+        break;
+    case TRP__MSG_ARENA_DROP:
+    case TRP__MSG_HOST_DROP:
+    case TRP__MSG_ACTOR_DROP:
+        drop(w, m);
+        break;
+    default:
+        break; /* a message that only a newer application knows would have another ABI */
+    }
+}
+
+static void close_fds(int fds[TRP__MESSAGE_FDS])
+{
+    for (int i = 0; i < TRP__MESSAGE_FDS; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = -1;
+    }
+}
+
+/* Handles messages until STOP or until the application is gone. */
+static void side_loop(trp__worker *w)
+{
+    for (;;) {
+        trp__message m;
+        int fds[TRP__MESSAGE_FDS];
+        bool closed = false;
+        trp_status status = trp__message_receive(w->socket, &m, fds, &closed, NULL);
+        if (closed && w->own_process && !atomic_load(&w->stop))
+            _exit(EXIT_CLEAN); /* nobody is left to work for */
+        if (closed || (status == TRP_OK && m.type == TRP__MSG_STOP))
+            return;
+        if (status == TRP_OK)
+            dispatch(w, &m, fds[0]);
+        close_fds(fds);
+    }
+}
+
+/* Scheduler thread. */
+
+static void report_fault(trp__worker *w, const trp_error *error)
+{
+    trp__message m = {0};
+    w->reply->fault = *error;
+    atomic_store_explicit(&w->reply->fault_present, 1, memory_order_release);
+    trp__message_send(w->socket, TRP__MSG_FAULT, &m, NULL, 0, NULL);
+    if (w->own_process)
+        _exit(EXIT_FAULT); /* a broken context can't be torn down, only left */
+    atomic_store(&w->stop, true);
+    shutdown(w->socket, SHUT_RDWR); /* wakes the side thread */
+}
+
+/* A standby has everything ready and takes no request until it is promoted. */
+static void await_promotion(trp__worker *w)
+{
+    const _Atomic uint32_t *word = &w->control->promoted;
+    uint32_t promoted;
+    while (!atomic_load(&w->stop) && (promoted = atomic_load(word)) != w->incarnation) {
+        atomic_fetch_add(&w->turns, 1);
+        trp__futex_wait(word, promoted, -1);
+    }
+}
+
+static void *scheduler_main(void *argument)
+{
+    trp__worker *w = argument;
+    trp_error error = {0};
+    trp_status status = w->backend->attach(w->accel, &error);
+    await_promotion(w);
+    if (status == TRP_OK)
+        status = trp__scheduler_run(w->scheduler, &error);
+    if (status != TRP_OK)
+        report_fault(w, &error);
+    return NULL;
+}
+
+static void join_scheduler(trp__worker *w, pthread_t thread)
+{
+    struct timespec until;
+    do {
+        nudge_scheduler(w);
+        clock_gettime(CLOCK_REALTIME, &until);
+    } while (pthread_timedjoin_np(thread, NULL, &until) != 0);
+}
+
+/* Handshake. */
+
+static trp_status check_block(const trp__block_head *head, uint64_t bytes, const char *what,
+                              trp_error *error)
+{
+    if (head->magic == TRP__MAGIC && head->abi == TRP__ABI && head->bytes == bytes)
+        return TRP_OK;
+    return trp__error_set(error, TRP_E_VERSION,
+                          "%s: this worker is Troupe %s (ABI %u, %llu bytes), the application's is "
+                          "%.15s (ABI %u, %llu bytes)",
+                          what, TRP_VERSION_STRING, TRP__ABI, (unsigned long long)bytes,
+                          head->version, head->abi, (unsigned long long)head->bytes);
+}
+
+static trp_status set_up(trp__worker *w, const int fds[TRP__MESSAGE_FDS], trp_error *error)
+{
+    void *map = NULL;
+    trp_status status = trp__shm_map(fds[0], TRP__CONTROL_BYTES, false, NULL, &map, error);
+    if (status != TRP_OK)
+        return status;
+    w->control = map;
+    status = check_block(&w->control->head, sizeof(trp__control), "control block", error);
+    if (status == TRP_OK)
+        status = trp__shm_map(fds[1], TRP__REPLY_BYTES, true, NULL, &map, error);
+    if (status != TRP_OK)
+        return status;
+    w->reply = map;
+
+    uint32_t kind = w->control->backend;
+    w->backend = kind <= TRP_BACKEND_HOST ? trp__backends[kind] : NULL;
+    if (!w->backend)
+        return trp__error_set(error, TRP_E_UNSUPPORTED, "this worker has no backend %u", kind);
+    status = w->backend->open(w->control->ordinal, &w->accel, error);
+    if (status == TRP_OK)
+        status = w->backend->host_register(w->accel, &w->reply->timelines,
+                                           sizeof w->reply->timelines, error);
+    if (status == TRP_OK)
+        status = map_host(w, 0, TRP__STAGING_BYTES, fds[2], error);
+    if (status == TRP_OK && !(w->scheduler = trp__scheduler_create(w)))
+        status = trp__error_set(error, TRP_E_MEMORY, "no memory for the scheduler");
+    return status;
+}
+
+static void tear_down(trp__worker *w)
+{
+    for (uint32_t i = 0; i < TRP__ACTORS; i++)
+        stop_actor(w, i);
+    for (uint32_t i = 0; i < TRP__ARENAS; i++)
+        drop_arena(w, i);
+    for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++)
+        drop_host(w, i);
+    trp__scheduler_destroy(w->scheduler);
+    if (w->accel) {
+        w->backend->host_unregister(w->accel, &w->reply->timelines);
+        w->backend->close(w->accel);
+    }
+    trp__shm_unmap(w->reply, TRP__REPLY_BYTES);
+    trp__shm_unmap((void *)w->control, TRP__CONTROL_BYTES);
+}
+
+/* Ctrl-C in a terminal reaches every process of the group; what it means is the application's
+ * decision, and the worker ends with the application in any case. */
+static void ignore_terminal_signals(void)
+{
+    const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP};
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        signal(ignored[i], SIG_IGN);
+}
+
+int trp__worker_run(int socket, bool own_process)
+{
+    int result = EXIT_REFUSED;
+    trp_error error = {0};
+    trp__message hello;
+    int fds[TRP__MESSAGE_FDS];
+    bool closed = false;
+    pthread_t scheduler;
+
+    trp__worker *w = calloc(1, sizeof *w);
+    if (!w) {
+        close(socket);
+        return EXIT_REFUSED;
+    }
+    w->socket = socket;
+    w->own_process = own_process;
+    if (own_process)
+        ignore_terminal_signals();
+
+    trp_status status = trp__message_receive(socket, &hello, fds, &closed, &error);
+    if (status == TRP_OK && hello.type != TRP__MSG_HELLO)
+        status =
+            trp__error_set(&error, TRP_E_INTERNAL, "expected a hello, got message %u", hello.type);
+    w->incarnation = hello.id;
+    if (status == TRP_OK)
+        status = set_up(w, fds, &error);
+    close_fds(fds);
+    if (status == TRP_OK && pthread_create(&scheduler, NULL, scheduler_main, w) != 0)
+        status = trp__error_set(&error, TRP_E_SYSTEM, "the worker can't start a thread");
+    if (status != TRP_OK) {
+        answer(w, TRP__MSG_REFUSE, NULL, &error);
+        goto out;
+    }
+
+    answer(w, TRP__MSG_READY, NULL, &error);
+    side_loop(w);
+    atomic_store(&w->stop, true);
+    join_scheduler(w, scheduler);
+    result = atomic_load(&w->reply->fault_present) ? EXIT_FAULT : EXIT_CLEAN;
+out:
+    tear_down(w);
+    close(socket);
+    free(w);
+    return result;
+}

@@ -1,0 +1,41 @@
+/* troupe-worker: the process in which the libraries run. Started by libtroupe, never by hand,
+ * except with --report or --version. */
+#include "wire/entry.h"
+#include "wire/layout.h"
+
+#include <troupe/version.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { SOCKET = 3 };
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "--report") == 0)
+        return trp__worker_report();
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        printf("troupe-worker %s (ABI %u)\n", TRP_VERSION_STRING, TRP__ABI);
+        return 0;
+    }
+    if (argc != 3 || strcmp(argv[1], "--parent") != 0) {
+        fprintf(stderr, "troupe-worker is started by programs that use libtroupe.\n"
+                        "By hand: troupe-worker --report | --version\n");
+        return 2;
+    }
+    /* Die with the application, also if it dies between these lines: the parent is compared after
+     * the signal is asked for. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != (pid_t)strtol(argv[2], NULL, 10))
+        return 0;
+    /* A dump of the core would hold up the next worker for as long as it takes to write. */
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+    syscall(SYS_close_range, SOCKET + 1, ~0U, 0); /* nothing of the application stays open */
+    return trp__worker_run(SOCKET, true);
+}

@@ -1,0 +1,68 @@
+# shellcheck shell=sh disable=SC2034  # its variables are for those who source it
+# What the tests of the command share; sourced by each. Needs TROUPE (or TROUPE_COMMAND), the path of
+# the command. TROUPE_TEST_DEVICE (default host) is the device that they use. NPY_TOOL is the built
+# npy_tool; without it, it is compiled here.
+
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+troupe=${TROUPE:-${TROUPE_COMMAND:?TROUPE is not set: the path of the troupe command}}
+device=${TROUPE_TEST_DEVICE:-host}
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/troupe-cli.XXXXXX")
+failures=0
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM
+
+npy_tool=${NPY_TOOL:-}
+if [ -z "$npy_tool" ]; then
+    npy_tool=$tmp/npy_tool
+    ${CC:-cc} -std=gnu17 -O1 -o "$npy_tool" "$here/npy_tool.c" -lm || exit 1
+fi
+
+# matrix NAME f32|f64 C|F ROWS COLS: a random file $tmp/NAME.npy; the seed is shown.
+seed=${TROUPE_TEST_SEED:-$(date +%s)}
+echo "seed: $seed"
+matrix() {
+    seed=$((seed + 1))
+    "$npy_tool" make "$tmp/$1.npy" "$2" "$3" "$4" "$5" "$seed" || exit 1
+}
+
+# npy NAME 'DICT' BYTES: $tmp/NAME.npy with any header and so many zero bytes of data.
+npy() {
+    {
+        printf '\223NUMPY\001\000\166\000'
+        printf '%-117s\n' "$2"
+        head -c "$3" /dev/zero
+    } >"$tmp/$1.npy"
+}
+
+fail() {
+    echo "FAIL: $*"
+    [ -s "$tmp/out" ] && sed 's/^/  out: /' "$tmp/out"
+    [ -s "$tmp/err" ] && sed 's/^/  err: /' "$tmp/err"
+    failures=$((failures + 1))
+}
+
+# run STATUS ARGS...: the command with these arguments must end so. Output in $tmp/out, $tmp/err.
+run() {
+    expected=$1
+    shift
+    "$troupe" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    status=$?
+    if [ $status -ne "$expected" ]; then
+        fail "troupe $*: exit status $status, expected $expected"
+        return 1
+    fi
+    echo "ok: troupe $*: exit status $status"
+}
+
+# says out|err PATTERN: what the last run printed there has a line with this (grep -E).
+says() {
+    grep -Eq -- "$2" "$tmp/$1" || fail "std$1 has no '$2'"
+}
+
+finish() {
+    leftover=$(find "$tmp" -name '*.tmp' -o -name 'troupe-demo-*')
+    [ -z "$leftover" ] || fail "left behind: $leftover"
+    [ $failures -eq 0 ] || echo "$failures failures"
+    exit $((failures > 0))
+}

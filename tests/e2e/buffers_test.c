@@ -1,0 +1,586 @@
+/* Buffers: handles, sizes, limits, and what happens to memory that is freed while it is in use. */
+#include "support/harness.h"
+
+#include <stdatomic.h>
+
+static void sizes(void)
+{
+    static const uint64_t cases[] = {
+        1,    2,     255,     256,       257,           4095,           4096,
+        4097, 65535, 1000003, 2 * H_MIB, 2 * H_MIB + 1, 33 * H_MIB + 7, 70 * H_MIB};
+    enum { COUNT = sizeof cases / sizeof *cases };
+    h_world w = h_open(NULL);
+    trp_buffer buffer[COUNT];
+    void *content[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        buffer[i] = h_buffer(w.device, cases[i]);
+        H_EQUAL(h_buffer_info(w.device, buffer[i]).bytes, cases[i]);
+        H_CHECK(!h_buffer_info(w.device, buffer[i]).lost);
+        content[i] = h_random_block(h_rng(), cases[i]);
+        h_write(w.device, buffer[i], 0, content[i], cases[i]);
+    }
+    H_EQUAL(h_info(w.device).buffers, COUNT);
+    /* All at once, so that two buffers at one place would show. */
+    for (size_t i = 0; i < COUNT; i++) {
+        void *got = h_malloc(cases[i]);
+        h_read(w.device, buffer[i], 0, got, cases[i]);
+        H_SAME(got, content[i], cases[i]);
+        H_OK(trp_buffer_free(w.device, buffer[i]));
+        free(got);
+        free(content[i]);
+    }
+    H_EQUAL(h_info(w.device).buffers, 0);
+    H_EQUAL(h_info(w.device).memory_used, 0);
+    h_close(&w);
+}
+
+static void bad_arguments(void)
+{
+    h_world w = h_open(NULL);
+    trp_buffer b = {0};
+    trp_buffer_info info;
+    H_IS(trp_buffer_create(w.device, 0, &b), TRP_E_ARGUMENT);
+    H_SAYS("bytes");
+    H_IS(trp_buffer_create(w.device, 1, NULL), TRP_E_ARGUMENT);
+    H_SAYS("out");
+    H_IS(trp_buffer_create(NULL, 1, &b), TRP_E_ARGUMENT);
+    H_SAYS("device");
+    H_IS(trp_buffer_free(NULL, b), TRP_E_ARGUMENT);
+    H_IS(trp_buffer_get_info(NULL, b, &info), TRP_E_ARGUMENT);
+    b = h_buffer(w.device, 10);
+    H_IS(trp_buffer_get_info(w.device, b, NULL), TRP_E_ARGUMENT);
+    H_SAYS("out");
+    h_close(&w);
+}
+
+/* Every call that takes a buffer must refuse this one. */
+static void refused_everywhere(trp_device *device, trp_actor *blas, trp_actor *probe,
+                               trp_buffer bad, const char *word)
+{
+    float memory[16] = {0};
+    trp_buffer_info info;
+    trp_buffer good = h_buffer(device, sizeof memory);
+    trp_completion c = {.future = {77}};
+    trp_gemm_request gemm = {.type = TRP_F32, .m = 1, .n = 1, .k = 1, .a = good, .b = good};
+    H_IS(trp_buffer_free(device, bad), TRP_E_STALE);
+    H_SAYS(word);
+    H_IS(trp_buffer_get_info(device, bad, &info), TRP_E_STALE);
+    H_SAYS(word);
+    H_IS(trp_write(device, bad, 0, memory, 1, &c), TRP_E_STALE);
+    H_SAYS(word);
+    H_IS(trp_read(device, bad, 0, memory, 1, &c), TRP_E_STALE);
+    H_SAYS(word);
+    H_IS(trp_fill(device, bad, 0, 1, 1, 1, &c), TRP_E_STALE);
+    H_SAYS(word);
+    H_IS(trp_copy(device, bad, 0, good, 0, 1, &c), TRP_E_STALE);
+    H_SAYS("source");
+    H_IS(trp_copy(device, good, 0, bad, 0, 1, &c), TRP_E_STALE);
+    H_SAYS("target");
+    gemm.c = bad;
+    H_IS(trp_gemm(blas, &gemm, &c), TRP_E_STALE);
+    H_SAYS("c: ");
+    gemm.c = good;
+    gemm.b = bad;
+    gemm.a = h_buffer(device, 64);
+    H_IS(trp_gemm(blas, &gemm, &c), TRP_E_STALE);
+    H_SAYS("b: ");
+    H_OK(trp_buffer_free(device, gemm.a));
+    if (bad.id != 0) { /* of a probe, zero means "none" */
+        H_IS(trp_probe(probe, &(trp_probe_request){.inputs = {{0}, bad}}, &c), TRP_E_STALE);
+        H_SAYS("inputs[1]");
+        H_IS(trp_probe(probe, &(trp_probe_request){.outputs = {good, {0}, bad}}, &c), TRP_E_STALE);
+        H_SAYS("outputs[2]");
+    }
+    H_EQUAL(c.future.id, 77); /* a call that fails gives no future */
+    /* None of the refused requests may hold on to the good buffer. */
+    H_OK(trp_buffer_free(device, good));
+}
+
+static void stale_handles(void)
+{
+    h_world w = h_open(NULL);
+    trp_device_options options = h_options();
+    trp_device *other = NULL;
+    H_OK(trp_device_open(w.system, &options, &other));
+    trp_actor *blas = h_actor(w.device, "blas"), *probe = h_actor(w.device, "probe");
+    uint64_t used = h_info(w.device).memory_used;
+
+    trp_buffer freed = h_buffer(w.device, 100);
+    H_OK(trp_buffer_free(w.device, freed));
+    refused_everywhere(w.device, blas, probe, freed, "freed");
+
+    trp_buffer foreign = h_buffer(other, 100);
+    refused_everywhere(w.device, blas, probe, foreign, "another device");
+    H_EQUAL(h_buffer_info(other, foreign).bytes, 100);
+
+    refused_everywhere(w.device, blas, probe, (trp_buffer){0}, "no buffer");
+
+    trp_buffer good = h_buffer(w.device, 100);
+    refused_everywhere(w.device, blas, probe, (trp_buffer){good.id + 1}, "buffer");
+    refused_everywhere(w.device, blas, probe, (trp_buffer){good.id + (UINT64_C(1) << 32)},
+                       "buffer");
+    refused_everywhere(w.device, blas, probe, (trp_buffer){good.id & UINT32_MAX}, "buffer");
+    refused_everywhere(w.device, blas, probe, (trp_buffer){UINT64_MAX}, "buffer");
+    for (int i = 0; i < 20000; i++) {
+        trp_buffer_info info;
+        trp_buffer forged = {ref_rng_next(h_rng())};
+        if (i % 2)
+            forged.id = good.id ^ (UINT64_C(1) << ref_rng_below(h_rng(), 64));
+        if (forged.id == good.id)
+            continue;
+        H_IS(trp_buffer_get_info(w.device, forged, &info), TRP_E_STALE);
+        H_IS(trp_buffer_free(w.device, forged), TRP_E_STALE);
+    }
+    H_EQUAL(h_buffer_info(w.device, good).bytes, 100);
+    H_OK(trp_buffer_free(w.device, good));
+    H_EQUAL(h_info(w.device).memory_used, used);
+
+    trp_device_close(other);
+    /* The handle of a closed device, asked of a living one. */
+    refused_everywhere(w.device, blas, probe, foreign, "another device");
+    h_close(&w);
+}
+
+/* A slot is used again with another generation; old handles never name the new buffer. */
+static void generations(void)
+{
+    enum { ROUNDS = 1000 };
+    h_world w = h_open(NULL);
+    trp_buffer old[ROUNDS];
+    bool again = false;
+    for (int i = 0; i < ROUNDS; i++) {
+        old[i] = h_buffer(w.device, 64);
+        for (int k = 0; k < i; k++)
+            H_CHECK(old[k].id != old[i].id);
+        again |= i > 0 && (uint32_t)old[i].id == (uint32_t)old[0].id;
+        H_OK(trp_buffer_free(w.device, old[i]));
+        H_IS(trp_buffer_free(w.device, old[i]), TRP_E_STALE);
+    }
+    H_CHECK(again); /* else this test has not seen a slot used twice */
+    trp_buffer live = h_buffer(w.device, 64);
+    for (int i = 0; i < ROUNDS; i++)
+        H_IS(trp_buffer_free(w.device, old[i]), TRP_E_STALE);
+    H_EQUAL(h_buffer_info(w.device, live).bytes, 64);
+    h_close(&w);
+}
+
+static void too_large(void)
+{
+    h_world w = h_open(NULL);
+    trp_device_info info = h_info(w.device);
+    trp_buffer b = {0};
+    H_IS(trp_buffer_create(w.device, info.memory_total + 1, &b), TRP_E_MEMORY);
+    H_SAYS("bytes");
+    H_IS(trp_buffer_create(w.device, UINT64_MAX, &b), TRP_E_MEMORY);
+    H_IS(trp_buffer_create(w.device, UINT64_MAX - 255, &b), TRP_E_MEMORY);
+    H_IS(trp_buffer_create(w.device, UINT64_C(1) << 63, &b), TRP_E_MEMORY);
+    H_EQUAL(b.id, 0);
+    H_EQUAL(h_info(w.device).buffers, 0);
+    H_EQUAL(h_info(w.device).memory_used, 0);
+    /* The device goes on. */
+    b = h_buffer(w.device, 4096);
+    H_OK(trp_buffer_free(w.device, b));
+    h_close(&w);
+}
+
+/* Buffers until the device has no more; then all of it again. */
+static void memory_limit(void)
+{
+    enum { MOST = 64 };
+    trp_device_options options = h_options();
+    options.memory_limit = 64 * H_MIB;
+    h_world w = h_open(&options);
+    H_EQUAL(h_info(w.device).memory_limit, 64 * H_MIB);
+    trp_buffer b[MOST + 1] = {{0}};
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < MOST; i++) /* every byte of the limit can be had */
+            b[i] = h_buffer(w.device, H_MIB);
+        H_CHECK(h_info(w.device).memory_reserved <= 64 * H_MIB);
+        H_IS(trp_buffer_create(w.device, 1, &b[MOST]), TRP_E_MEMORY);
+        H_SAYS("limit");
+        H_OK(trp_buffer_free(w.device, b[17]));
+        H_IS(trp_buffer_create(w.device, H_MIB + 1, &b[MOST]), TRP_E_MEMORY);
+        b[17] = h_buffer(w.device, H_MIB);
+        for (int i = 0; i < MOST; i++)
+            H_OK(trp_buffer_free(w.device, b[i]));
+    }
+    /* One buffer of all of it: smaller arenas must make room. */
+    trp_buffer whole = h_buffer(w.device, 64 * H_MIB);
+    H_IS(trp_buffer_create(w.device, 1, &b[0]), TRP_E_MEMORY);
+    H_OK(trp_buffer_free(w.device, whole));
+    H_IS(trp_buffer_create(w.device, 64 * H_MIB + 1, &whole), TRP_E_MEMORY);
+    h_close(&w);
+}
+
+/* Limits around the sizes of arenas: never passed, and used but for less than one unit of memory of
+ * the device (2 MiB at most). */
+static void odd_limits(void)
+{
+    static const uint64_t limits[] = {2 * H_MIB,
+                                      3 * H_MIB + 5,
+                                      16 * H_MIB,
+                                      16 * H_MIB + 64 * H_KIB,
+                                      48 * H_MIB - 4096,
+                                      48 * H_MIB - 64 * H_KIB,
+                                      48 * H_MIB - 2 * H_MIB,
+                                      64 * H_MIB - 64 * H_KIB,
+                                      62 * H_MIB,
+                                      112 * H_MIB - 64 * H_KIB,
+                                      190 * H_MIB};
+    trp_device_options options = h_options();
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        options.memory_limit = limits[i];
+        h_world w = h_open(&options);
+        trp_buffer b;
+        trp_status status;
+        while ((status = trp_buffer_create(w.device, 64 * H_KIB, &b)) == TRP_OK)
+            H_CHECK(h_info(w.device).memory_reserved <= limits[i]);
+        H_IS(status, TRP_E_MEMORY);
+        H_CHECK(h_info(w.device).memory_used <= limits[i]);
+        H_CHECK(h_info(w.device).memory_used + 2 * H_MIB > limits[i]);
+        h_close(&w);
+    }
+}
+
+/* Nobody asks for the ends of these fills, yet their memory must come back: twenty times the limit
+ * passes through. */
+static void create_takes_back_what_is_done(void)
+{
+    trp_device_options options = h_options();
+    options.memory_limit = 64 * H_MIB;
+    h_world w = h_open(&options);
+    for (int i = 0; i < 40; i++) {
+        trp_buffer b = {0};
+        trp_status status = TRP_E_MEMORY;
+        /* The fill before may still run; then memory is really short, for a moment. */
+        for (int64_t end = h_now() + 5 * H_SEC; status == TRP_E_MEMORY && h_now() < end;) {
+            status = trp_buffer_create(w.device, 32 * H_MIB, &b);
+            if (status == TRP_E_MEMORY)
+                h_sleep(H_MS);
+        }
+        H_OK(status);
+        H_OK(trp_fill(w.device, b, 0, 32 * H_MIB, 0xab, 1, NULL));
+        H_OK(trp_buffer_free(w.device, b));
+    }
+    h_close(&w);
+}
+
+/* Freed right behind the requests that use it: they see the right bytes, although others take and
+ * overwrite whatever memory is free. */
+static void free_in_flight(void)
+{
+    enum { ROUNDS = 60, BYTES = 300 * 1024 };
+    trp_device_options options = h_options();
+    options.memory_limit = 32 * H_MIB; /* so that memory is used again soon */
+    h_world w = h_open(&options);
+    trp_actor *probe = h_actor(w.device, "probe");
+    char *want = h_malloc(BYTES), *got = h_malloc(BYTES), *junk = h_malloc(BYTES);
+    memset(junk, 0xee, BYTES);
+    for (int round = 0; round < ROUNDS; round++) {
+        trp_completion read = {0}, copied = {0};
+        trp_buffer source = h_buffer(w.device, BYTES), target = h_buffer(w.device, BYTES);
+        h_random_bytes(h_rng(), want, BYTES);
+        memset(got, 0, BYTES);
+        h_write(w.device, source, 0, want, BYTES);
+        /* The spin holds the copy back while the handle is already gone. */
+        H_OK(trp_probe(probe,
+                       &(trp_probe_request){
+                           .action = TRP_PROBE_SPIN, .duration_ns = 2000000, .outputs = {source}},
+                       NULL));
+        H_OK(trp_copy(w.device, source, 0, target, 0, BYTES, &copied));
+        H_OK(trp_buffer_free(w.device, source));
+        H_OK(trp_read(w.device, target, 0, got, BYTES, &read));
+        H_OK(trp_buffer_free(w.device, target));
+        for (int i = 0; i < 4; i++) {
+            trp_buffer other = h_buffer(w.device, BYTES);
+            H_OK(trp_write(w.device, other, 0, junk, BYTES, NULL));
+            H_OK(trp_buffer_free(w.device, other));
+        }
+        H_OK(h_await_any(copied));
+        H_OK(h_await_any(read));
+        H_SAME(got, want, BYTES);
+        H_IS(trp_buffer_free(w.device, source), TRP_E_STALE);
+    }
+    H_OK(trp_device_drain(w.device, H_LONG));
+    H_EQUAL(h_info(w.device).buffers, 0);
+    H_EQUAL(h_info(w.device).memory_used, 0);
+    free(want);
+    free(got);
+    free(junk);
+    h_close(&w);
+}
+
+/* Many creates and frees around a live set; the live ones keep their content and their handles. */
+static void churn(void)
+{
+    enum { LIVE = 500 };
+    const int rounds = H_SANITIZED ? 20000 : 100000;
+    h_world w = h_open(NULL);
+    trp_buffer live[LIVE] = {{0}};
+    uint64_t bytes[LIVE] = {0}, used = 0;
+    uint32_t mark[LIVE] = {0};
+    ref_rng *rng = h_rng();
+    for (int i = 0; i < rounds; i++) {
+        size_t k = ref_rng_below(rng, LIVE);
+        if (live[k].id != 0) {
+            if (i % 64 == 0) {
+                uint32_t got = 0;
+                h_read(w.device, live[k], 0, &got, 4);
+                if (mark[k] != 0)
+                    H_EQUAL(got, mark[k]);
+            }
+            H_OK(trp_buffer_free(w.device, live[k]));
+            mark[k] = 0;
+        }
+        bytes[k] = 4 + h_random_size(rng, 20000);
+        live[k] = h_buffer(w.device, bytes[k]);
+        if (i % 64 == 1) {
+            mark[k] = (uint32_t)i | 0x80000000U;
+            H_OK(trp_fill(w.device, live[k], 0, 4, mark[k], 4, NULL));
+        }
+    }
+    H_OK(trp_device_drain(w.device, H_LONG));
+    for (size_t k = 0; k < LIVE; k++) {
+        uint32_t got = 0;
+        if (live[k].id == 0)
+            continue;
+        h_read(w.device, live[k], 0, &got, 4);
+        if (mark[k] != 0)
+            H_EQUAL(got, mark[k]);
+        H_EQUAL(h_buffer_info(w.device, live[k]).bytes, bytes[k]);
+        used += (bytes[k] + 255) / 256 * 256;
+    }
+    H_EQUAL(h_info(w.device).memory_used, used);
+    h_close(&w);
+}
+
+typedef struct churner {
+    trp_device *device;
+    ref_rng rng;
+    uint32_t mark;
+} churner;
+
+static void *churn_thread(void *argument)
+{
+    churner *c = argument;
+    enum { LIVE = 16, BYTES = 5000 };
+    trp_buffer live[LIVE] = {{0}};
+    uint32_t mark[LIVE] = {0}, got;
+    for (int i = 0; i < (H_SANITIZED ? 500 : 3000); i++) {
+        size_t k = ref_rng_below(&c->rng, LIVE);
+        if (live[k].id != 0) {
+            got = 0;
+            h_read(c->device, live[k], 4, &got, 4);
+            H_EQUAL(got, mark[k]);
+            H_OK(trp_buffer_free(c->device, live[k]));
+        }
+        live[k] = h_buffer(c->device, 8 + ref_rng_below(&c->rng, BYTES));
+        mark[k] = c->mark + (uint32_t)i;
+        H_OK(trp_fill(c->device, live[k], 4, 4, mark[k], 4, NULL));
+    }
+    for (size_t k = 0; k < LIVE; k++) {
+        if (live[k].id != 0)
+            H_OK(trp_buffer_free(c->device, live[k]));
+    }
+    return NULL;
+}
+
+/* Eight threads, each with marks of its own in its buffers. */
+static void churn_in_threads(void)
+{
+    enum { THREADS = 8 };
+    h_world w = h_open(NULL);
+    churner c[THREADS];
+    h_thread *thread[THREADS];
+    for (uint32_t i = 0; i < THREADS; i++) {
+        c[i] = (churner){.device = w.device, .rng = h_rng_fork(), .mark = (i + 1) << 24};
+        thread[i] = h_start(churn_thread, &c[i]);
+    }
+    for (int i = 0; i < THREADS; i++)
+        h_join(thread[i]);
+    H_OK(trp_device_drain(w.device, H_LONG));
+    H_EQUAL(h_info(w.device).buffers, 0);
+    H_EQUAL(h_info(w.device).memory_used, 0);
+    h_close(&w);
+}
+
+typedef struct made {
+    trp_buffer buffer;
+    uint64_t bytes;
+} made;
+
+typedef struct asker {
+    trp_device *device;
+    const made *list;
+    _Atomic size_t count; /* entries of the list that are complete */
+    _Atomic bool stop;
+} asker;
+
+static void *ask_about(void *argument)
+{
+    asker *a = argument;
+    while (!atomic_load(&a->stop)) {
+        trp_buffer_info info = {0};
+        const made *last = &a->list[atomic_load(&a->count) - 1];
+        trp_status status = trp_buffer_get_info(a->device, last->buffer, &info);
+        if (status == TRP_OK)
+            H_EQUAL(info.bytes, last->bytes);
+        else
+            H_IS(status, TRP_E_STALE);
+    }
+    return NULL;
+}
+
+/* One thread asks about a buffer that another frees and makes again: the answer is about that
+ * buffer, or it is stale. */
+static void info_against_free(void)
+{
+    const size_t rounds = H_SANITIZED ? 5000 : 50000;
+    h_world w = h_open(NULL);
+    made *list = h_malloc(rounds * sizeof *list);
+    asker a = {.device = w.device, .list = list, .count = 1};
+    list[0] = (made){.buffer = h_buffer(w.device, 1), .bytes = 1};
+    h_thread *thread = h_start(ask_about, &a);
+    for (size_t i = 1; i < rounds; i++) {
+        H_OK(trp_buffer_free(w.device, list[i - 1].buffer));
+        list[i] = (made){.buffer = h_buffer(w.device, i % 1000 + 1), .bytes = i % 1000 + 1};
+        atomic_store(&a.count, i + 1);
+    }
+    atomic_store(&a.stop, true);
+    h_join(thread);
+    free(list);
+    h_close(&w);
+}
+
+static void trim(void)
+{
+    h_world w = h_open(NULL);
+    trp_buffer keep = h_buffer(w.device, 1000);
+    uint32_t mark = 0x12345678, got = 0;
+    h_write(w.device, keep, 0, &mark, 4);
+    uint64_t least = h_info(w.device).memory_reserved;
+    for (int round = 0; round < 3; round++) {
+        trp_buffer big[3];
+        for (int i = 0; i < 3; i++) {
+            big[i] = h_buffer(w.device, 100 * H_MIB);
+            H_OK(trp_fill(w.device, big[i], 0, H_MIB, 1, 1, NULL));
+        }
+        H_CHECK(h_info(w.device).memory_reserved >= 300 * H_MIB);
+        for (int i = 0; i < 3; i++)
+            H_OK(trp_buffer_free(w.device, big[i]));
+        H_OK(trp_device_drain(w.device, H_LONG));
+        H_OK(trp_device_trim(w.device));
+        H_CHECK(h_info(w.device).memory_reserved <= least);
+    }
+    h_read(w.device, keep, 0, &got, 4);
+    H_EQUAL(got, mark);
+    H_OK(trp_buffer_free(w.device, keep));
+    H_OK(trp_device_trim(w.device));
+    H_EQUAL(h_info(w.device).memory_reserved, 0);
+    /* And up again from nothing. */
+    keep = h_buffer(w.device, 1000);
+    h_write(w.device, keep, 0, &mark, 4);
+    h_close(&w);
+}
+
+/* The table of handles is bounded, and says so. */
+static void all_handles(void)
+{
+    enum { MOST = 262144 };
+    h_world w = h_open(NULL);
+    trp_buffer *b = h_malloc((MOST + 1) * sizeof *b);
+    for (int i = 0; i < MOST; i++)
+        b[i] = h_buffer(w.device, 1);
+    H_EQUAL(h_info(w.device).buffers, MOST);
+    H_IS(trp_buffer_create(w.device, 1, &b[MOST]), TRP_E_BUSY);
+    H_SAYS("262144");
+    uint64_t used = h_info(w.device).memory_used;
+    H_IS(trp_buffer_create(w.device, 1, &b[MOST]), TRP_E_BUSY);
+    H_EQUAL(h_info(w.device).memory_used, used);
+    H_OK(trp_buffer_free(w.device, b[1000]));
+    b[1000] = h_buffer(w.device, 1);
+    for (int i = 0; i < MOST; i++)
+        H_OK(trp_buffer_free(w.device, b[i]));
+    H_EQUAL(h_info(w.device).memory_used, 0);
+    free(b);
+    h_close(&w);
+}
+
+typedef struct presser {
+    trp_device *device;
+    trp_queue *queue;
+    ref_rng rng;
+} presser;
+
+enum { PRESSES = 60 };
+
+static void *press(void *argument)
+{
+    presser *p = argument;
+    for (int i = 0; i < PRESSES; i++) {
+        uint64_t bytes = (1 + ref_rng_below(&p->rng, 7)) * H_MIB + ref_rng_below(&p->rng, 70000);
+        trp_buffer b = {0};
+        trp_status status = TRP_E_MEMORY;
+        for (int64_t end = h_now() + 30 * H_SEC; status == TRP_E_MEMORY && h_now() < end;) {
+            status = trp_buffer_create(p->device, bytes, &b);
+            if (status == TRP_E_MEMORY)
+                h_sleep(H_MS / 4); /* the others have it all */
+        }
+        H_OK(status);
+        trp_completion c = {.queue = p->queue};
+        H_OK(trp_fill(p->device, b, 0, bytes, 1, 1, &c));
+        H_OK(trp_buffer_free(p->device, b));
+    }
+    return NULL;
+}
+
+/* Several threads at the limit, so that arenas come and go, while the ends of their requests, which
+ * give memory back, are taken by another thread. */
+static void limit_under_pressure(void)
+{
+    enum { THREADS = 4 };
+    trp_device_options options = h_options();
+    options.memory_limit = 32 * H_MIB;
+    h_world w = h_open(&options);
+    presser p[THREADS];
+    h_thread *thread[THREADS];
+    trp_queue *queue = NULL;
+    trp_event event;
+    H_OK(trp_queue_create(w.system, &queue));
+    for (int i = 0; i < THREADS; i++) {
+        p[i] = (presser){.device = w.device, .queue = queue, .rng = h_rng_fork()};
+        thread[i] = h_start(press, &p[i]);
+    }
+    for (int i = 0; i < THREADS * PRESSES; i++) {
+        H_OK(trp_queue_next(queue, H_LONG, &event));
+        H_OK(event.status);
+        H_CHECK(h_info(w.device).memory_reserved <= 32 * H_MIB);
+    }
+    for (int i = 0; i < THREADS; i++)
+        h_join(thread[i]);
+    H_EQUAL(h_info(w.device).memory_used, 0);
+    H_OK(trp_queue_destroy(queue));
+    h_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const h_case cases[] = {
+        {"sizes", sizes},
+        {"bad_arguments", bad_arguments},
+        {"stale_handles", stale_handles},
+        {"generations", generations},
+        {"too_large", too_large},
+        {"memory_limit", memory_limit},
+        {"odd_limits", odd_limits},
+        {"create_takes_back_what_is_done", create_takes_back_what_is_done},
+        {"free_in_flight", free_in_flight},
+        {"churn", churn},
+        {"churn_in_threads", churn_in_threads},
+        {"info_against_free", info_against_free},
+        {"limit_under_pressure", limit_under_pressure},
+        {"trim", trim},
+        {"all_handles", all_handles},
+    };
+    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}

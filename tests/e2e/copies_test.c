@@ -1,0 +1,543 @@
+/* Copies: every size class and offset, each kind of host memory, many at once, and bad ranges. */
+#include "support/harness.h"
+
+#include <stdatomic.h>
+
+/* Below, at and above each way that a copy can go: one small piece (64 KiB), one large piece (2
+ * MiB), the ring of 16 large pieces. */
+static const uint64_t size_classes[] = {
+    0,
+    1,
+    2,
+    255,
+    256,
+    4095,
+    4096,
+    4097,
+    64 * H_KIB - 1,
+    64 * H_KIB,
+    64 * H_KIB + 1,
+    2 * H_MIB - 1,
+    2 * H_MIB,
+    2 * H_MIB + 1,
+    4 * H_MIB + 12345,
+    33 * H_MIB + 4321,
+};
+enum { SIZE_CLASSES = sizeof size_classes / sizeof *size_classes };
+
+/* Writes and reads back a range of a buffer; what lies around it must stay as it was, in the buffer
+ * and around the target. */
+static void there_and_back(trp_device *device, const char *source, char *target, uint64_t bytes,
+                           uint64_t offset)
+{
+    enum { MARGIN = 300, GUARD = 0xa7 };
+    uint64_t size = offset + bytes + MARGIN;
+    trp_buffer b = h_buffer(device, size);
+    char *all = h_malloc(size), *want = h_malloc(size);
+    H_OK(trp_fill(device, b, 0, size, GUARD, 1, NULL));
+    h_write(device, b, offset, source, bytes);
+    memset(want, GUARD, size);
+    memcpy(want + offset, source, bytes);
+    memset(all, 0, size);
+    h_read(device, b, 0, all, size);
+    H_SAME(all, want, size);
+    memset(target, 0x11, bytes);
+    h_read(device, b, offset, target, bytes);
+    H_SAME(target, source, bytes);
+    H_OK(trp_buffer_free(device, b));
+    free(all);
+    free(want);
+}
+
+static void size_and_offset(void)
+{
+    static const uint64_t offsets[] = {0, 1, 3, 255, 4096, 65537};
+    h_world w = h_open(NULL);
+    for (size_t i = 0; i < SIZE_CLASSES; i++) {
+        uint64_t bytes = size_classes[i];
+        char *source = h_random_block(h_rng(), bytes), *target = h_malloc(bytes + 1);
+        size_t most = bytes > 3 * H_MIB ? 2 : sizeof offsets / sizeof *offsets;
+        for (size_t k = 0; k < most; k++) {
+            target[bytes] = 0x5c;
+            there_and_back(w.device, source, target, bytes, offsets[k]);
+            H_EQUAL((unsigned char)target[bytes], 0x5c);
+        }
+        free(source);
+        free(target);
+    }
+    h_close(&w);
+}
+
+static void large(void)
+{
+    const uint64_t bytes = 130 * H_MIB + 77;
+    h_world w = h_open(NULL);
+    char *source = h_random_block(h_rng(), bytes), *target = h_malloc(bytes);
+    trp_buffer b = h_buffer(w.device, bytes);
+    for (int round = 0; round < 2; round++) {
+        memset(target, 0, bytes);
+        h_write(w.device, b, 0, source, bytes);
+        h_read(w.device, b, 0, target, bytes);
+        H_SAME(target, source, bytes);
+        source[round]++;
+    }
+    free(source);
+    free(target);
+    h_close(&w);
+}
+
+static void host_memory(void)
+{
+    const uint64_t region = 5 * H_MIB;
+    h_world w = h_open(NULL);
+    char *a = NULL, *b = NULL;
+    H_OK(trp_host_alloc(w.device, region, (void **)&a));
+    H_OK(trp_host_alloc(w.device, region, (void **)&b));
+    H_CHECK(a != b);
+    H_EQUAL((uintptr_t)a % 4096, 0);
+    for (uint64_t i = 0; i < region; i++)
+        H_CHECK(a[i] == 0);
+    h_random_bytes(h_rng(), a, region);
+    for (size_t i = 0; i < SIZE_CLASSES; i++) {
+        uint64_t bytes = size_classes[i];
+        if (bytes > region)
+            continue;
+        there_and_back(w.device, a, b, bytes, 0);
+        /* The last bytes of both. */
+        there_and_back(w.device, a + region - bytes, b + region - bytes, bytes, 7);
+        if (bytes + 1000 < region)
+            there_and_back(w.device, a + 999, b + 333, bytes, 1);
+    }
+    H_OK(trp_host_free(w.device, a));
+    H_OK(trp_host_free(w.device, b));
+    h_close(&w);
+}
+
+/* A range that begins in a region and ends in the next is no region's: it must be copied all the
+ * same. Regions are mapped side by side often enough; else there is nothing to test. */
+static void across_two_regions(void)
+{
+    enum { REGIONS = 8 };
+    const uint64_t region = 256 * H_KIB;
+    h_world w = h_open(NULL);
+    char *r[REGIONS];
+    bool found = false;
+    for (int i = 0; i < REGIONS; i++) {
+        H_OK(trp_host_alloc(w.device, region, (void **)&r[i]));
+        h_random_bytes(h_rng(), r[i], region);
+    }
+    for (int i = 0; i < REGIONS; i++) {
+        for (int k = 0; k < REGIONS; k++) {
+            static const uint64_t sizes[] = {2, 4096, 100 * H_KIB, 400 * H_KIB};
+            if (r[i] + region != r[k])
+                continue;
+            found = true;
+            for (int s = 0; s < 4; s++) {
+                char *start = r[k] - sizes[s] / 2;
+                char *target = h_malloc(sizes[s]);
+                there_and_back(w.device, start, target, sizes[s], 3);
+                memcpy(target, start, sizes[s]);
+                trp_buffer b = h_buffer(w.device, sizes[s]);
+                h_write(w.device, b, 0, target, sizes[s]);
+                memset(start, 0, sizes[s]);
+                h_read(w.device, b, 0, start, sizes[s]);
+                H_SAME(start, target, sizes[s]);
+                H_OK(trp_buffer_free(w.device, b));
+                free(target);
+            }
+        }
+    }
+    for (int i = 0; i < REGIONS; i++)
+        H_OK(trp_host_free(w.device, r[i]));
+    h_close(&w);
+    if (!found)
+        printf("  (no two regions lie side by side here)\n");
+}
+
+static void host_free_while_copying(void)
+{
+    const uint64_t bytes = 8 * H_MIB;
+    h_world w = h_open(NULL);
+    trp_actor *probe = h_actor(w.device, "probe");
+    char *want = h_malloc(bytes), *got = h_malloc(bytes);
+    trp_buffer b = h_buffer(w.device, bytes);
+    for (int round = 0; round < 5; round++) {
+        void *memory = NULL;
+        trp_completion c = {0};
+        H_OK(trp_host_alloc(w.device, bytes, &memory));
+        h_random_bytes(h_rng(), memory, bytes);
+        memcpy(want, memory, bytes);
+        H_OK(trp_probe(
+            probe,
+            &(trp_probe_request){.action = TRP_PROBE_SPIN, .duration_ns = 20000000, .outputs = {b}},
+            NULL));
+        H_OK(trp_write(w.device, b, 0, memory, bytes, &c));
+        H_OK(trp_host_free(w.device, memory));
+        H_IS(trp_host_free(w.device, memory), TRP_E_STALE);
+        H_OK(h_await_any(c));
+        h_read(w.device, b, 0, got, bytes);
+        H_SAME(got, want, bytes);
+    }
+    free(want);
+    free(got);
+    h_close(&w);
+}
+
+static void host_memory_bounds(void)
+{
+    enum { MOST = 256 };
+    h_world w = h_open(NULL);
+    void *r[MOST + 1] = {NULL};
+    char other;
+    H_IS(trp_host_alloc(w.device, 0, &r[0]), TRP_E_ARGUMENT);
+    H_SAYS("bytes");
+    H_IS(trp_host_alloc(w.device, UINT64_MAX, &r[0]), TRP_E_ARGUMENT);
+    H_IS(trp_host_alloc(w.device, 1, NULL), TRP_E_ARGUMENT);
+    H_SAYS("out");
+    H_OK(trp_host_free(w.device, NULL));
+    H_IS(trp_host_free(w.device, &other), TRP_E_STALE);
+    for (int i = 0; i < MOST; i++) {
+        H_OK(trp_host_alloc(w.device, 1, &r[i]));
+        memset(r[i], i, 4096); /* whole pages */
+    }
+    H_IS(trp_host_alloc(w.device, 1, &r[MOST]), TRP_E_BUSY);
+    H_SAYS("256");
+    H_IS(trp_host_free(w.device, (char *)r[7] + 1), TRP_E_STALE);
+    H_OK(trp_host_free(w.device, r[7]));
+    /* The number of a freed region comes back once the worker has let go of it. */
+    trp_status status = TRP_E_BUSY;
+    for (int i = 0; i < 5000 && status == TRP_E_BUSY; i++) {
+        status = trp_host_alloc(w.device, 1, &r[7]);
+        h_sleep(H_MS);
+    }
+    H_OK(status);
+    for (int i = 0; i < MOST; i += 2)
+        H_OK(trp_host_free(w.device, r[i]));
+    h_close(&w); /* the rest goes with the device */
+}
+
+typedef struct mover {
+    trp_device *device;
+    ref_rng rng;
+    uint64_t bytes;
+    int rounds;
+} mover;
+
+/* One upload and one download at a time, checked. */
+static void *move(void *argument)
+{
+    mover *m = argument;
+    trp_buffer b = h_buffer(m->device, m->bytes);
+    char *source = h_malloc(m->bytes), *target = h_malloc(m->bytes);
+    for (int i = 0; i < m->rounds; i++) {
+        trp_completion up = {0}, down = {0};
+        uint64_t at = ref_rng_below(&m->rng, 5000);
+        uint64_t bytes = m->bytes - at - ref_rng_below(&m->rng, 5000);
+        h_random_bytes(&m->rng, source, bytes);
+        H_OK(trp_write(m->device, b, at, source, bytes, &up));
+        H_OK(trp_read(m->device, b, at, target, bytes, &down));
+        H_OK(h_await_any(up));
+        H_OK(h_await_any(down));
+        H_EQUAL(h_hash(target, bytes), h_hash(source, bytes));
+    }
+    H_OK(trp_buffer_free(m->device, b));
+    free(source);
+    free(target);
+    return NULL;
+}
+
+static void many_large_at_once(void)
+{
+    enum { THREADS = 6 };
+    h_world w = h_open(NULL);
+    mover m[THREADS];
+    h_thread *thread[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        m[i] = (mover){.device = w.device,
+                       .rng = h_rng_fork(),
+                       .bytes = i % 2 ? 35 * H_MIB : 3 * H_MIB + (uint64_t)i * 100001,
+                       .rounds = H_SANITIZED ? 3 : 8};
+        thread[i] = h_start(move, &m[i]);
+    }
+    for (int i = 0; i < THREADS; i++)
+        h_join(thread[i]);
+    h_close(&w);
+}
+
+/* Many in flight from one thread, of all sizes; ended in an order of their own. */
+static void many_in_flight(void)
+{
+    enum { COUNT = 150 };
+    h_world w = h_open(NULL);
+    trp_buffer b[COUNT];
+    char *source[COUNT], *target[COUNT];
+    uint64_t bytes[COUNT];
+    trp_completion up[COUNT] = {{0}}, down[COUNT] = {{0}};
+    for (int i = 0; i < COUNT; i++) {
+        bytes[i] = h_random_size(h_rng(), 5 * H_MIB);
+        b[i] = h_buffer(w.device, bytes[i]);
+        source[i] = h_random_block(h_rng(), bytes[i]);
+        target[i] = h_malloc(bytes[i]);
+        H_OK(trp_write(w.device, b[i], 0, source[i], bytes[i], &up[i]));
+        H_OK(trp_read(w.device, b[i], 0, target[i], bytes[i], &down[i]));
+    }
+    for (int i = COUNT; i-- > 0;) {
+        H_OK(h_await_any(down[i]));
+        H_OK(h_await_any(up[i]));
+        H_SAME(target[i], source[i], bytes[i]);
+        free(source[i]);
+        free(target[i]);
+    }
+    h_close(&w);
+}
+
+/* The source of a small copy is looked at during the call only, as is allowed: it must stay
+ * unchanged until the end. That of the target: nothing is touched after the end. */
+static void target_is_left_alone_afterwards(void)
+{
+    const uint64_t bytes = 9 * H_MIB;
+    h_world w = h_open(NULL);
+    trp_buffer b = h_buffer(w.device, bytes);
+    char *source = h_random_block(h_rng(), bytes), *target = h_malloc(bytes);
+    char *poison = h_malloc(bytes);
+    h_write(w.device, b, 0, source, bytes);
+    memset(poison, 0x3c, bytes);
+    for (int i = 0; i < 20; i++) {
+        uint64_t n = i % 2 ? bytes : 60000;
+        h_read(w.device, b, 0, target, n);
+        H_SAME(target, source, n);
+        memset(target, 0x3c, n);
+        H_OK(trp_device_drain(w.device, H_LONG));
+        H_SAME(target, poison, n);
+    }
+    free(source);
+    free(target);
+    free(poison);
+    h_close(&w);
+}
+
+static void device_copies(void)
+{
+    const uint64_t bytes = 3 * H_MIB;
+    h_world w = h_open(NULL);
+    trp_buffer a = h_buffer(w.device, bytes), b = h_buffer(w.device, bytes);
+    char *in_a = h_random_block(h_rng(), bytes), *in_b = h_random_block(h_rng(), bytes);
+    char *got = h_malloc(bytes);
+    h_write(w.device, a, 0, in_a, bytes);
+    h_write(w.device, b, 0, in_b, bytes);
+    for (int i = 0; i < 200; i++) {
+        uint64_t n = h_random_size(h_rng(), bytes);
+        uint64_t from = ref_rng_below(h_rng(), bytes - n + 1);
+        uint64_t to = ref_rng_below(h_rng(), bytes - n + 1);
+        if (i % 3 == 0) { /* within one buffer, ranges that just touch */
+            n = 1 + n / 2;
+            from = 0;
+            to = n;
+            if (i % 2) {
+                from = n;
+                to = 0;
+            }
+            if (2 * n > bytes)
+                continue;
+            H_OK(trp_copy(w.device, a, from, a, to, n, NULL));
+            memcpy(in_a + to, in_a + from, n);
+        } else if (i % 3 == 1) {
+            H_OK(trp_copy(w.device, a, from, b, to, n, NULL));
+            memcpy(in_b + to, in_a + from, n);
+        } else {
+            H_OK(trp_copy(w.device, b, from, a, to, n, NULL));
+            memcpy(in_a + to, in_b + from, n);
+        }
+    }
+    h_read(w.device, a, 0, got, bytes);
+    H_SAME(got, in_a, bytes);
+    h_read(w.device, b, 0, got, bytes);
+    H_SAME(got, in_b, bytes);
+    free(in_a);
+    free(in_b);
+    free(got);
+    h_close(&w);
+}
+
+static void fills(void)
+{
+    enum { BYTES = 100000 };
+    h_world w = h_open(NULL);
+    trp_buffer b = h_buffer(w.device, BYTES);
+    char *model = h_malloc(BYTES), *got = h_malloc(BYTES);
+    memset(model, 0, BYTES);
+    H_OK(trp_fill(w.device, b, 0, BYTES, 0, 1, NULL));
+    for (int i = 0; i < 300; i++) {
+        uint32_t width = 1U << (i % 3);
+        uint32_t pattern = (uint32_t)ref_rng_next(h_rng());
+        uint64_t n = h_random_size(h_rng(), BYTES / width) * width;
+        uint64_t at = ref_rng_below(h_rng(), (BYTES - n) / width + 1) * width;
+        if (i % 50 == 49)
+            n = 0;
+        H_OK(trp_fill(w.device, b, at, n, pattern, width, NULL));
+        for (uint64_t k = 0; k < n; k++) /* little-endian, as every platform here */
+            model[at + k] = (char)(pattern >> (8 * (k % width)));
+        if (i % 10 == 0) {
+            h_read(w.device, b, 0, got, BYTES);
+            H_SAME(got, model, BYTES);
+        }
+    }
+    h_read(w.device, b, 0, got, BYTES);
+    H_SAME(got, model, BYTES);
+    free(model);
+    free(got);
+    h_close(&w);
+}
+
+static void bad_ranges(void)
+{
+    enum { BYTES = 1000 };
+    h_world w = h_open(NULL);
+    trp_device *d = w.device;
+    trp_buffer a = h_buffer(d, BYTES), b = h_buffer(d, BYTES);
+    char memory[2 * BYTES], want[BYTES], got[BYTES];
+    trp_completion c = {.future = {5}};
+    memset(want, 0x42, sizeof want);
+    memset(memory, 0x99, sizeof memory);
+    h_write(d, a, 0, want, BYTES);
+    h_write(d, b, 0, want, BYTES);
+    static const struct {
+        uint64_t offset, bytes;
+    } outside[] = {{0, 1001},           {1, 1000},
+                   {1000, 1},           {1001, 0},
+                   {UINT64_MAX, 1},     {UINT64_MAX, 0},
+                   {1, UINT64_MAX},     {0, UINT64_MAX},
+                   {UINT64_MAX - 3, 8}, {500, UINT64_MAX - 499}};
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        uint64_t at = outside[i].offset, n = outside[i].bytes;
+        H_IS(trp_write(d, a, at, memory, n, &c), TRP_E_ARGUMENT);
+        H_SAYS("buffer");
+        H_IS(trp_read(d, a, at, memory, n, &c), TRP_E_ARGUMENT);
+        H_SAYS("buffer");
+        H_IS(trp_fill(d, a, at, n, 7, 1, &c), TRP_E_ARGUMENT);
+        H_SAYS("buffer");
+        H_IS(trp_copy(d, a, at, b, 0, n, &c), TRP_E_ARGUMENT);
+        H_SAYS("source");
+        if (n <= BYTES) {
+            H_IS(trp_copy(d, a, 0, b, at, n, &c), TRP_E_ARGUMENT);
+            H_SAYS("target");
+        }
+    }
+    H_IS(trp_write(d, a, 0, NULL, 1, &c), TRP_E_ARGUMENT);
+    H_SAYS("source");
+    H_IS(trp_read(d, a, 0, NULL, 1, &c), TRP_E_ARGUMENT);
+    H_SAYS("target");
+    H_IS(trp_write(NULL, a, 0, memory, 1, &c), TRP_E_ARGUMENT);
+    H_IS(trp_read(NULL, a, 0, memory, 1, &c), TRP_E_ARGUMENT);
+    H_IS(trp_copy(NULL, a, 0, b, 0, 1, &c), TRP_E_ARGUMENT);
+    H_IS(trp_fill(NULL, a, 0, 1, 1, 1, &c), TRP_E_ARGUMENT);
+    for (uint32_t width = 0; width < 10; width++) {
+        if (width == 1 || width == 2 || width == 4)
+            continue;
+        H_IS(trp_fill(d, a, 0, 8 * width, 1, width, &c), TRP_E_ARGUMENT);
+        H_SAYS("width");
+    }
+    H_IS(trp_fill(d, a, 0, 7, 1, 2, &c), TRP_E_ARGUMENT);
+    H_SAYS("bytes");
+    H_IS(trp_fill(d, a, 2, 8, 1, 4, &c), TRP_E_ARGUMENT);
+    H_SAYS("offset");
+    /* Ranges of one buffer that meet. */
+    H_IS(trp_copy(d, a, 0, a, 0, 1, &c), TRP_E_ARGUMENT);
+    H_SAYS("overlap");
+    H_IS(trp_copy(d, a, 0, a, 99, 100, &c), TRP_E_ARGUMENT);
+    H_IS(trp_copy(d, a, 99, a, 0, 100, &c), TRP_E_ARGUMENT);
+    H_IS(trp_copy(d, a, 100, a, 50, 100, &c), TRP_E_ARGUMENT);
+    H_OK(trp_copy(d, a, 0, a, 100, 100, NULL));
+    H_OK(trp_copy(d, a, 5, a, 5, 0, NULL));
+    H_EQUAL(c.future.id, 5);
+    /* Refused means: nothing was touched. */
+    h_read(d, a, 0, got, BYTES);
+    H_SAME(got, want, BYTES);
+    h_read(d, b, 0, got, BYTES);
+    H_SAME(got, want, BYTES);
+    /* And nothing holds the buffers. */
+    H_OK(trp_buffer_free(d, a));
+    H_OK(trp_buffer_free(d, b));
+    H_OK(trp_device_drain(d, H_LONG));
+    H_EQUAL(h_info(d).buffers, 0);
+    h_close(&w);
+}
+
+/* Nothing to copy: still a request, with an end. */
+static void zero_bytes(void)
+{
+    h_world w = h_open(NULL);
+    trp_buffer a = h_buffer(w.device, 16), b = h_buffer(w.device, 16);
+    char byte = 1;
+    for (uint64_t at = 0; at <= 16; at += 8) {
+        trp_completion c[6] = {{0}};
+        H_OK(trp_write(w.device, a, at, NULL, 0, &c[0]));
+        H_OK(trp_write(w.device, a, at, &byte, 0, &c[1]));
+        H_OK(trp_read(w.device, a, at, NULL, 0, &c[2]));
+        H_OK(trp_read(w.device, a, at, &byte, 0, &c[3]));
+        H_OK(trp_copy(w.device, a, at, b, at, 0, &c[4]));
+        H_OK(trp_fill(w.device, a, at, 0, 1, 4, &c[5]));
+        for (int i = 0; i < 6; i++)
+            H_OK(h_await_any(c[i]));
+    }
+    h_close(&w);
+}
+
+typedef struct churn {
+    trp_device *device;
+    _Atomic bool stop;
+} churn;
+
+static void *alloc_and_free(void *argument)
+{
+    churn *c = argument;
+    for (uint64_t i = 0; !atomic_load(&c->stop); i++) {
+        void *memory = NULL;
+        H_OK(trp_host_alloc(c->device, UINT64_C(4096) << (i % 6), &memory));
+        memset(memory, 1, 4096);
+        H_OK(trp_host_free(c->device, memory));
+    }
+    return NULL;
+}
+
+/* Regions come and go in other threads while ordinary memory is copied: each copy looks at all
+ * regions. */
+static void host_memory_churn(void)
+{
+    enum { THREADS = 3 };
+    h_world w = h_open(NULL);
+    churn c = {.device = w.device};
+    h_thread *thread[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        thread[i] = h_start(alloc_and_free, &c);
+    mover m = {.device = w.device, .rng = h_rng_fork(), .bytes = 20000, .rounds = 1500};
+    move(&m);
+    m.bytes = 3 * H_MIB;
+    m.rounds = 10;
+    move(&m);
+    atomic_store(&c.stop, true);
+    for (int i = 0; i < THREADS; i++)
+        h_join(thread[i]);
+    h_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const h_case cases[] = {
+        {"size_and_offset", size_and_offset},
+        {"large", large},
+        {"host_memory", host_memory},
+        {"across_two_regions", across_two_regions},
+        {"host_free_while_copying", host_free_while_copying},
+        {"host_memory_bounds", host_memory_bounds},
+        {"many_large_at_once", many_large_at_once},
+        {"many_in_flight", many_in_flight},
+        {"target_is_left_alone_afterwards", target_is_left_alone_afterwards},
+        {"device_copies", device_copies},
+        {"fills", fills},
+        {"bad_ranges", bad_ranges},
+        {"zero_bytes", zero_bytes},
+        {"host_memory_churn", host_memory_churn},
+    };
+    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}

@@ -1,0 +1,307 @@
+/* Deadlines: what runs too long is ended with its worker, what is long by right or only waits is
+ * not. */
+#include "support/harness.h"
+
+#include <signal.h>
+
+enum { BYTES = 4096 };
+
+/* Longer than any wait here: a spin that nobody ends fails the test. */
+#define ENDLESS (600 * H_SEC)
+#define SHORT   (200 * H_MS)
+
+static void spin(trp_actor *probe, int64_t ns, int64_t deadline_ns, trp_buffer input,
+                 trp_buffer output, trp_completion *c)
+{
+    *c = (trp_completion){0};
+    H_OK(trp_probe(probe,
+                   &(trp_probe_request){.header = {.deadline_ns = (uint64_t)deadline_ns},
+                                        .action = ns ? TRP_PROBE_SPIN : TRP_PROBE_NOP,
+                                        .duration_ns = (uint64_t)ns,
+                                        .inputs = {input},
+                                        .outputs = {output}},
+                   c));
+}
+
+static const trp_buffer none;
+
+static void nop(trp_actor *probe)
+{
+    trp_completion c;
+    spin(probe, 0, 0, none, none, &c);
+    H_OK(h_await_any(c));
+}
+
+/* It must end because of its deadline. */
+static void hangs(trp_completion c)
+{
+    trp_error error;
+    H_IS(h_await(c.future, &error), TRP_E_FAULT);
+    H_EQUAL(error.fault, TRP_FAULT_HANG);
+    H_CHECK(error.incarnation != 0 && error.request != 0);
+    H_CHECK(strstr(error.message, "deadline"));
+}
+
+static trp_buffer filled(trp_device *device, uint32_t value)
+{
+    trp_buffer b = h_buffer(device, BYTES);
+    trp_completion c = {0};
+    H_OK(trp_fill(device, b, 0, BYTES, value, 4, &c));
+    H_OK(h_await_any(c));
+    return b;
+}
+
+static uint32_t word_of(trp_device *device, trp_buffer b)
+{
+    uint32_t word[BYTES / 4];
+    h_read(device, b, 0, word, sizeof word);
+    for (int i = 1; i < BYTES / 4; i++)
+        H_EQUAL(word[i], word[0]);
+    return word[0];
+}
+
+static void hung(void)
+{
+    h_world w = h_open(NULL);
+    trp_actor *one = h_actor(w.device, "probe"), *two = h_actor(w.device, "probe");
+    trp_buffer kept = filled(w.device, 5), output = filled(w.device, 6);
+    for (int i = 0; i < 4; i++) {
+        trp_completion c, next, other, more = {0};
+        trp_device_info before = h_info(w.device);
+        bool writes = i % 2;
+        spin(one, ENDLESS, SHORT, kept, writes ? output : none, &c);
+        spin(one, 0, 0, none, none, &next);
+        spin(two, 0, 0, none, none, &other);
+        /* Waits for the hung one, which reads it. */
+        H_OK(trp_fill(w.device, kept, 0, BYTES, 5, 4, &more));
+        hangs(c);
+        H_OK(h_await_any(next));
+        H_OK(h_await_any(other));
+        H_OK(h_await_any(more));
+        trp_device_info after = h_info(w.device);
+        H_EQUAL(after.restarts, before.restarts + 1);
+        H_EQUAL(after.requests_failed, before.requests_failed + 1);
+        H_EQUAL(word_of(w.device, kept), 5);
+        H_EQUAL(h_buffer_info(w.device, output).lost, writes);
+        trp_completion fill = {0};
+        H_OK(trp_fill(w.device, output, 0, BYTES, 6, 4, &fill));
+        H_OK(h_await_any(fill));
+        nop(one);
+        nop(two);
+    }
+    h_close(&w);
+}
+
+static void default_of_the_device(void)
+{
+    trp_device_options options = h_options();
+    options.deadline_ns = (uint64_t)SHORT;
+    h_world w = h_open(&options);
+    trp_actor *probe = h_actor(w.device, "probe");
+    trp_completion c;
+    spin(probe, ENDLESS, 0, none, none, &c);
+    hangs(c);
+    nop(probe);
+    /* A request's own is used instead, be it longer or shorter. */
+    spin(probe, 600 * H_MS, 50 * H_SEC, none, none, &c);
+    H_OK(h_await_any(c));
+    H_EQUAL(h_info(w.device).restarts, 1);
+    h_close(&w);
+
+    options.deadline_ns = (uint64_t)(50 * H_SEC);
+    w = h_open(&options);
+    probe = h_actor(w.device, "probe");
+    spin(probe, ENDLESS, SHORT, none, none, &c);
+    hangs(c);
+    spin(probe, 300 * H_MS, 0, none, none, &c);
+    H_OK(h_await_any(c));
+    h_close(&w);
+}
+
+/* Many that are each in time, one behind the other; copies too. */
+static void long_work_is_left_alone(void)
+{
+    enum { COUNT = 30 };
+    trp_device_options options = h_options();
+    options.deadline_ns = (uint64_t)(2 * H_SEC);
+    h_world w = h_open(&options);
+    trp_actor *probe = h_actor(w.device, "probe");
+    trp_completion c[COUNT];
+    trp_buffer b = h_buffer(w.device, 8 * H_MIB);
+    char *data = h_random_block(h_rng(), 8 * H_MIB), *got = h_malloc(8 * H_MIB);
+    for (int i = 0; i < COUNT; i++)
+        spin(probe, 80 * H_MS, 0, none, none, &c[i]);
+    h_write(w.device, b, 0, data, 8 * H_MIB);
+    h_read(w.device, b, 0, got, 8 * H_MIB);
+    H_SAME(got, data, 8 * H_MIB);
+    for (int i = 0; i < COUNT; i++)
+        H_OK(h_await_any(c[i]));
+    H_EQUAL(h_info(w.device).restarts, 0);
+    free(data);
+    free(got);
+    h_close(&w);
+}
+
+/* Behind a long request of the same actor, or of another by way of a buffer, in either direction,
+ * and behind one that waits itself. */
+static void waiting_is_not_running(void)
+{
+    enum { ACTORS = 3 };
+    h_world w = h_open(NULL);
+    trp_actor *probe[ACTORS];
+    trp_buffer x = filled(w.device, 1), y = filled(w.device, 2);
+    for (int i = 0; i < ACTORS; i++)
+        probe[i] = h_actor(w.device, "probe");
+    for (int way = 0; way < 5; way++) {
+        trp_completion c[ACTORS];
+        trp_actor *second = way == 0 ? probe[0] : probe[1];
+        bool long_writes = way == 1 || way == 2;
+        int64_t patience = way == 2 ? 50 * H_SEC : 0;
+        spin(probe[0], 900 * H_MS, patience, long_writes ? none : x, long_writes ? x : none, &c[0]);
+        spin(second, 0, SHORT, long_writes ? x : none, long_writes ? y : x, &c[1]);
+        spin(probe[2], 0, SHORT, long_writes ? y : x, none, &c[2]);
+        for (int i = 0; i < ACTORS; i++)
+            H_OK(h_await_any(c[i]));
+        H_EQUAL(h_info(w.device).restarts, 0);
+    }
+    /* A read and a copy wait too. */
+    trp_device_options options = h_options();
+    options.deadline_ns = (uint64_t)SHORT;
+    h_close(&w);
+    w = h_open(&options);
+    probe[0] = h_actor(w.device, "probe");
+    x = filled(w.device, 1);
+    y = filled(w.device, 2);
+    uint32_t got[BYTES / 4];
+    trp_completion c, copy = {0}, read = {0};
+    spin(probe[0], 900 * H_MS, 50 * H_SEC, none, x, &c);
+    H_OK(trp_copy(w.device, x, 0, y, 0, BYTES, &copy));
+    H_OK(trp_read(w.device, y, 0, got, BYTES, &read));
+    H_OK(h_await_any(c));
+    H_OK(h_await_any(copy));
+    H_OK(h_await_any(read));
+    H_EQUAL(got[3], 1);
+    H_EQUAL(h_info(w.device).restarts, 0);
+    h_close(&w);
+}
+
+/* The one that hangs is found among those that wait for it with shorter deadlines. */
+static void the_right_one_is_blamed(void)
+{
+    h_world w = h_open(NULL);
+    trp_actor *one = h_actor(w.device, "probe"), *two = h_actor(w.device, "probe");
+    trp_buffer x = filled(w.device, 1), y = filled(w.device, 2);
+    trp_completion c, waits, behind, free_one;
+    spin(one, ENDLESS, 4 * SHORT, x, none, &c);
+    spin(two, 0, SHORT, y, x, &waits);
+    spin(two, 0, SHORT, y, none, &behind);
+    hangs(c);
+    /* It had not begun; that nobody knows, and it can't run twice. */
+    trp_status status = h_await_any(waits);
+    H_CHECK(status == TRP_OK || status == TRP_E_FAULT);
+    H_OK(h_await_any(behind));
+    H_EQUAL(h_info(w.device).restarts, 1);
+
+    trp_completion fill = {0};
+    H_OK(trp_fill(w.device, x, 0, BYTES, 2, 4, &fill));
+    H_OK(h_await_any(fill));
+    spin(one, ENDLESS, 4 * SHORT, none, x, &c);
+    spin(two, 0, SHORT, x, y, &waits);
+    spin(two, 0, SHORT, none, none, &free_one);
+    hangs(c);
+    status = h_await_any(waits);
+    H_CHECK(status == TRP_E_LOST || status == TRP_E_FAULT); /* the latter if it was in its stream */
+    H_OK(h_await_any(free_one));
+    H_EQUAL(h_info(w.device).restarts, 2);
+    H_CHECK(h_buffer_info(w.device, x).lost);
+    h_close(&w);
+}
+
+/* Work of others that was in flight runs again, unless it can't. */
+static void innocents(void)
+{
+    enum { ACTORS = 8 };
+    h_world w = h_open(NULL);
+    trp_actor *probe[ACTORS], *culprit = h_actor(w.device, "probe");
+    trp_actor *stuck = h_actor(w.device, "probe");
+    trp_buffer shared = filled(w.device, 1), output = filled(w.device, 2);
+    for (int i = 0; i < ACTORS; i++)
+        probe[i] = h_actor(w.device, "probe");
+    for (int round = 0; round < 2; round++) {
+        trp_completion c[ACTORS], hang, other;
+        trp_device_info before = h_info(w.device);
+        for (int i = 0; i < ACTORS; i++)
+            spin(probe[i], (i + 1) * 60 * H_MS, 0, shared, none, &c[i]);
+        /* It writes what it reads, so it can't run twice. */
+        spin(stuck, ENDLESS, 0, shared, output, &other);
+        spin(culprit, ENDLESS, SHORT, shared, none, &hang);
+        hangs(hang);
+        hangs(other);
+        for (int i = 0; i < ACTORS; i++)
+            H_OK(h_await_any(c[i]));
+        trp_device_info after = h_info(w.device);
+        H_EQUAL(after.restarts, before.restarts + 1);
+        H_EQUAL(after.requests_failed, before.requests_failed + 2);
+        H_CHECK(h_buffer_info(w.device, output).lost);
+        trp_completion fill = {0};
+        H_OK(trp_fill(w.device, output, 0, BYTES, 2, 4, &fill));
+        H_OK(h_await_any(fill));
+        H_EQUAL(word_of(w.device, shared), 1);
+    }
+    h_close(&w);
+}
+
+/* Two hang at the same time: each is found, with a worker for each. */
+static void two_at_once(void)
+{
+    h_world w = h_open(NULL);
+    trp_actor *one = h_actor(w.device, "probe"), *two = h_actor(w.device, "probe");
+    trp_completion a, b, c;
+    spin(one, ENDLESS, SHORT, none, none, &a);
+    spin(two, ENDLESS, 2 * SHORT, none, none, &b);
+    spin(one, 0, 0, none, none, &c);
+    hangs(a);
+    hangs(b);
+    H_OK(h_await_any(c));
+    H_EQUAL(h_info(w.device).restarts, 2);
+    H_EQUAL(h_info(w.device).requests_failed, 2);
+    h_close(&w);
+}
+
+/* The worker itself stands still, wherever it is. */
+static void stopped_worker(void)
+{
+    h_world w = h_open(NULL);
+    trp_actor *probe = h_actor(w.device, "probe");
+    for (int i = 0; i < 3; i++) {
+        trp_completion c, next;
+        spin(probe, 500 * H_MS, H_SEC, none, none, &c);
+        spin(probe, 0, 0, none, none, &next);
+        h_sleep(80 * H_MS);
+        H_CHECK(kill((pid_t)h_info(w.device).worker_pid, SIGSTOP) == 0);
+        /* The GPU goes on without it: the spin may be done in time. */
+        trp_status status = h_await_any(c);
+        H_CHECK(status == TRP_E_FAULT || h_is_cuda());
+        if (status == TRP_OK)
+            kill((pid_t)h_info(w.device).worker_pid, SIGCONT);
+        H_OK(h_await_any(next));
+        nop(probe);
+    }
+    h_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const h_case cases[] = {
+        {"hung", hung},
+        {"default_of_the_device", default_of_the_device},
+        {"long_work_is_left_alone", long_work_is_left_alone},
+        {"waiting_is_not_running", waiting_is_not_running},
+        {"the_right_one_is_blamed", the_right_one_is_blamed},
+        {"innocents", innocents},
+        {"two_at_once", two_at_once},
+        {"stopped_worker", stopped_worker},
+    };
+    h_need_process_isolation();
+    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}

@@ -1,0 +1,346 @@
+/*
+ * Fuzzes the reader of .npy headers.
+ *
+ * With libFuzzer:
+ *   clang -DTRP_LIBFUZZER -fsanitize=fuzzer,address,undefined tests/fuzz/npy_test.c -o npy_fuzz
+ * Alone, as a test that mutates valid headers at random, the same ones for the same seed:
+ *   npy_fuzz [ITERATIONS [SEED]]
+ *
+ * Any input must end in a header that means what it says or in a printable message; a broken
+ * promise stops the program with abort(), a wrong access is for the sanitizers to see.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "../../cli/npy.c"
+
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "npy: line %d: not so: %s\n", __LINE__, #condition);                   \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static void require_message(const char *error, size_t size)
+{
+    size_t len = strnlen(error, size);
+    REQUIRE(len > 0 && len < size);
+    for (size_t i = 0; i < len; i++) {
+        REQUIRE(error[i] >= 0x20 && error[i] < 0x7f);
+    }
+}
+
+static void require_sound(const npy_info *info)
+{
+    uint64_t elements;
+    REQUIRE(info->kind == 'f' && (info->item_size == 4 || info->item_size == 8));
+    REQUIRE(info->data_offset >= PREAMBLE_V1);
+    REQUIRE(info->data_offset <= PREAMBLE_V2 + NPY_HEADER_LIMIT);
+    if (info->rows == 0 || info->cols == 0) {
+        REQUIRE(info->data_bytes == 0);
+        return;
+    }
+    REQUIRE(!__builtin_mul_overflow(info->rows, info->cols, &elements));
+    REQUIRE(info->data_bytes / info->item_size == elements);
+    REQUIRE(info->data_bytes % info->item_size == 0);
+}
+
+/* A header that is written for `info` reads back as `info`. */
+static void require_round_trip(const npy_info *info)
+{
+    const header_bytes header = format_header(info);
+    npy_info again;
+    REQUIRE(header.len % ALIGNMENT == 0 && header.len <= sizeof(header.bytes));
+    REQUIRE(
+        npy_parse_header(header.bytes, header.len, header.len + info->data_bytes, &again, NULL, 0));
+    REQUIRE(again.rows == info->rows && again.cols == info->cols);
+    REQUIRE(again.item_size == info->item_size && again.fortran_order == info->fortran_order);
+    REQUIRE(again.data_bytes == info->data_bytes && again.data_offset == header.len);
+}
+
+/* True when the header is good, whatever the length of the data. */
+static bool try_header(const unsigned char *data, size_t size)
+{
+    char error[256], small[7];
+    npy_info info = {0}, same = {0};
+
+    bool whole = npy_parse_header(data, size, size, &info, error, sizeof(error));
+    if (whole) {
+        require_sound(&info);
+        REQUIRE(info.data_offset + info.data_bytes == size);
+    } else {
+        require_message(error, sizeof(error));
+        REQUIRE(!npy_parse_header(data, size, size, &same, small, sizeof(small)));
+        require_message(small, sizeof(small));
+        REQUIRE(!npy_parse_header(data, size, size, &same, NULL, 0));
+    }
+
+    /* The same bytes as the beginning of a longer file. Of a good header just one length is right.
+     */
+    if (!parse_all(data, size, UINT64_MAX, &info, (error_text){error, sizeof(error)})) {
+        REQUIRE(!whole);
+        require_message(error, sizeof(error));
+        return false;
+    }
+    require_sound(&info);
+    REQUIRE(info.data_offset <= size);
+    const uint64_t right = info.data_offset + info.data_bytes;
+    REQUIRE(whole == (right == size));
+    REQUIRE(npy_parse_header(data, size, right, &same, error, sizeof(error)));
+    REQUIRE(same.rows == info.rows && same.cols == info.cols &&
+            same.data_offset == info.data_offset && same.data_bytes == info.data_bytes);
+    REQUIRE(!npy_parse_header(data, size, right + 1, &same, error, sizeof(error)));
+    require_message(error, sizeof(error));
+    REQUIRE(!npy_parse_header(data, size, right - 1, &same, error, sizeof(error)));
+    require_message(error, sizeof(error));
+    require_round_trip(&info);
+    return true;
+}
+
+/* On a copy of just the right size, so that a sanitizer sees a read past the end. */
+static bool try_copy(const unsigned char *data, size_t size)
+{
+    unsigned char *copy = malloc(size == 0 ? 1 : size);
+    REQUIRE(copy != NULL);
+    if (size != 0) {
+        memcpy(copy, data, size);
+    }
+    bool good = try_header(copy, size);
+    free(copy);
+    return good;
+}
+
+#ifdef TRP_LIBFUZZER
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    try_copy(data, size);
+    return 0;
+}
+
+#else
+
+enum { INPUT_MAX = 2048, DEFAULT_ITERATIONS = 200000 };
+
+typedef struct input {
+    unsigned char bytes[INPUT_MAX];
+    size_t len;
+} input;
+
+static uint64_t random_state;
+
+/* splitmix64 */
+static uint64_t random_u64(void)
+{
+    uint64_t z = (random_state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static size_t random_below(size_t limit)
+{
+    return (size_t)(random_u64() % limit);
+}
+
+/* Of any magnitude from `least` to `most` bits. (Two draws in one expression would come in an order
+ * that is the compiler's choice.) */
+static uint64_t random_bits(unsigned least, unsigned most)
+{
+    const unsigned bits = least + (unsigned)random_below(most - least + 1);
+    return random_u64() >> (64 - bits);
+}
+
+/* A good file of any version, with its data when that is short. */
+static void make_valid(input *in)
+{
+    static const char *const orders[] = {"True", "False"};
+    static const char *const descrs[] = {"'<f4'", "'<f8'", "'=f4'", "\"=f8\""};
+    const unsigned major = 1 + (unsigned)random_below(3);
+    const size_t begin = major == 1 ? PREAMBLE_V1 : PREAMBLE_V2;
+    const uint64_t rows = random_bits(1, 32);
+    const uint64_t cols = random_bits(1, 24);
+    char text[256];
+    const char *descr = descrs[random_below(4)];
+    const char *order = orders[random_below(2)];
+    int text_len =
+        random_below(2) == 0
+            ? snprintf(text, sizeof(text),
+                       "{'descr': %s, 'fortran_order': %s, 'shape': (%" PRIu64 ", %" PRIu64 "), }",
+                       descr, order, rows, cols)
+            : snprintf(text, sizeof(text),
+                       "{\"shape\":(%" PRIu64 ",%" PRIu64 ",),\"descr\":%s,"
+                       "\"fortran_order\":%s}",
+                       rows, cols, descr, order);
+    size_t header = (size_t)text_len + random_below(120);
+    memset(in->bytes, ' ', sizeof(in->bytes));
+    memcpy(in->bytes, magic, sizeof(magic));
+    in->bytes[6] = (unsigned char)major;
+    in->bytes[7] = 0;
+    in->bytes[8] = (unsigned char)(header & 0xff);
+    in->bytes[9] = (unsigned char)(header >> 8);
+    if (major != 1) {
+        in->bytes[10] = in->bytes[11] = 0;
+    }
+    memcpy(in->bytes + begin, text, (size_t)text_len);
+    in->bytes[begin + header - 1] = (unsigned char)(header > (size_t)text_len ? '\n' : '}');
+    in->len = begin + header;
+    uint64_t data_bytes = rows * cols * (strchr(descr, '8') != NULL ? 8 : 4);
+    if (data_bytes < 1000) {
+        in->len += (size_t)data_bytes;
+    }
+}
+
+/* Puts `len` bytes in place of `cut` bytes at `at`. */
+static void replace_bytes(input *in, size_t at, size_t cut, const unsigned char *bytes, size_t len)
+{
+    cut = cut > in->len - at ? in->len - at : cut;
+    if (in->len - cut + len > sizeof(in->bytes)) {
+        return;
+    }
+    memmove(in->bytes + at + len, in->bytes + at + cut, in->len - at - cut);
+    memcpy(in->bytes + at, bytes, len);
+    in->len = in->len - cut + len;
+}
+
+/* Makes the header length agree with an edit inside the dict, so that the edit is reached. */
+static void mend_length(input *in, size_t old_len)
+{
+    if (in->len < PREAMBLE_V1) {
+        return;
+    }
+    size_t header = in->bytes[8] | (size_t)in->bytes[9] << 8;
+    header += in->len - old_len;
+    in->bytes[8] = (unsigned char)(header & 0xff);
+    in->bytes[9] = (unsigned char)(header >> 8 & 0xff);
+}
+
+static void mutate(input *in)
+{
+    static const char *const pieces[] = {
+        "{",
+        "}",
+        "(",
+        ")",
+        "[",
+        "]",
+        ",",
+        ":",
+        "'",
+        "\"",
+        "\\",
+        "\n",
+        "True",
+        "False",
+        "None",
+        "'descr'",
+        "'shape'",
+        "'fortran_order'",
+        "'<f4'",
+        "'<f8'",
+        "'>f8'",
+        "'|O'",
+        "'<i4'",
+        "[('x', '<f4')]",
+        "0",
+        "-1",
+        "1L",
+        "00",
+        "+",
+        "9223372036854775807",
+        "1e9",
+        "(),",
+        "(3,)",
+        "(1, 2, 3)",
+        " ",
+        "18446744073709551616",
+        "'shape': (2, 2), ",
+        "4611686018427387904",
+        "\x93NUMPY",
+        "2147483648",
+    };
+    const size_t piece_count = sizeof(pieces) / sizeof(pieces[0]);
+    unsigned char scratch[64] = {0};
+    const size_t old_len = in->len;
+    const size_t at = in->len == 0 ? 0 : random_below(in->len);
+    const char *piece = pieces[random_below(piece_count)];
+    switch (random_below(9)) {
+    case 0: /* flip a bit */
+        in->bytes[at] ^= (unsigned char)(1u << random_below(8));
+        break;
+    case 1: /* any byte */
+        in->bytes[at] = (unsigned char)random_u64();
+        break;
+    case 2: /* cut some out */
+        replace_bytes(in, at, 1 + random_below(8), scratch, 0);
+        break;
+    case 3: /* the end is missing */
+        in->len = at;
+        return;
+    case 4: /* put a piece in */
+        replace_bytes(in, at, 0, (const unsigned char *)piece, strlen(piece));
+        break;
+    case 5: /* put a piece over */
+        replace_bytes(in, at, strlen(piece), (const unsigned char *)piece, strlen(piece));
+        break;
+    case 6: { /* say something twice */
+        size_t len = 1 + random_below(sizeof(scratch) - 1);
+        len = len > in->len - at ? in->len - at : len;
+        memcpy(scratch, in->bytes + at, len);
+        replace_bytes(in, random_below(in->len + 1), 0, scratch, len);
+        break;
+    }
+    case 7: /* another digit for a digit */
+        for (size_t i = at; i < in->len; i++) {
+            if (is_digit(in->bytes[i])) {
+                in->bytes[i] = (unsigned char)('0' + random_below(10));
+                break;
+            }
+        }
+        break;
+    default: { /* version and length */
+        const size_t which = 6 + random_below(6);
+        in->bytes[which] = (unsigned char)random_bits(1, 8);
+        return;
+    }
+    }
+    if (random_below(4) != 0) {
+        mend_length(in, old_len);
+    }
+}
+
+static bool read_number(const char *text, uint64_t *out)
+{
+    char *end = NULL;
+    errno = 0;
+    *out = strtoull(text, &end, 0);
+    return errno == 0 && end != text && *end == '\0' && *text != '-';
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t iterations = DEFAULT_ITERATIONS, seed = 1, good = 0;
+    if (argc > 3 || (argc > 1 && !read_number(argv[1], &iterations)) ||
+        (argc > 2 && !read_number(argv[2], &seed))) {
+        fprintf(stderr, "usage: %s [ITERATIONS [SEED]]\n", argv[0]);
+        return 2;
+    }
+    printf("npy: %" PRIu64 " iterations, seed %" PRIu64 "\n", iterations, seed);
+    random_state = seed;
+    input in;
+    for (uint64_t i = 0; i < iterations; i++) {
+        make_valid(&in);
+        REQUIRE(try_copy(in.bytes, in.len));
+        for (size_t n = 1 + random_below(4); n > 0; n--) {
+            mutate(&in);
+        }
+        good += try_copy(in.bytes, in.len);
+    }
+    printf("npy: %" PRIu64 " mutants still good, %" PRIu64 " refused\n", good, iterations - good);
+    return 0;
+}
+
+#endif

@@ -1,0 +1,201 @@
+/* The checker of `troupe matmul --check` and of the demo: it must see what is wrong, and only that.
+ */
+#include "cli/check.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* The operands of one case and their product, which each test then spoils in its way. */
+typedef struct product {
+    matrix a, b, c;
+} product;
+
+static matrix make(uint32_t item_size, uint64_t rows, uint64_t cols, bool fortran, uint64_t seed)
+{
+    matrix m;
+    assert_true(matrix_shape(&m, item_size, rows, cols));
+    m.shape.fortran_order = fortran;
+    m.data = malloc(m.shape.data_bytes + 1);
+    assert_non_null(m.data);
+    matrix_randomise(&m.shape, m.data, seed);
+    return m;
+}
+
+static double get(const matrix *m, uint64_t row, uint64_t col)
+{
+    uint64_t i = m->shape.fortran_order ? col * m->shape.rows + row : row * m->shape.cols + col;
+    return m->shape.item_size == 8 ? ((double *)m->data)[i] : (double)((float *)m->data)[i];
+}
+
+static void set(const matrix *m, uint64_t row, uint64_t col, double value)
+{
+    uint64_t i = m->shape.fortran_order ? col * m->shape.rows + row : row * m->shape.cols + col;
+    if (m->shape.item_size == 8)
+        ((double *)m->data)[i] = value;
+    else
+        ((float *)m->data)[i] = (float)value;
+}
+
+/* Rounds after each step, as a library that accumulates in the matrices' type does. */
+static void multiply(const product *p)
+{
+    for (uint64_t i = 0; i < p->c.shape.rows; i++) {
+        for (uint64_t j = 0; j < p->c.shape.cols; j++) {
+            double sum64 = 0;
+            float sum32 = 0;
+            for (uint64_t k = 0; k < p->a.shape.cols; k++) {
+                sum64 += get(&p->a, i, k) * get(&p->b, k, j);
+                sum32 += (float)get(&p->a, i, k) * (float)get(&p->b, k, j);
+            }
+            set(&p->c, i, j, p->c.shape.item_size == 8 ? sum64 : (double)sum32);
+        }
+    }
+}
+
+static product make_product(uint32_t item_size, uint64_t m, uint64_t n, uint64_t k, bool fortran)
+{
+    product p = {
+        .a = make(item_size, m, k, fortran, 1),
+        .b = make(item_size, k, n, !fortran, 2),
+        .c = make(item_size, m, n, false, 3),
+    };
+    multiply(&p);
+    return p;
+}
+
+static void drop(product *p)
+{
+    free(p->a.data);
+    free(p->b.data);
+    free(p->c.data);
+}
+
+static check_result check_within(const product *p, double max_steps)
+{
+    check_result result;
+    assert_true(check_product(&p->a, &p->b, &p->c, TRP_COMPUTE_DEFAULT, max_steps, &result));
+    return result;
+}
+
+static check_result check(const product *p)
+{
+    return check_within(p, CHECK_MAX_STEPS);
+}
+
+static void right_products_pass(void **state)
+{
+    (void)state;
+    static const uint64_t shapes[][3] = {
+        {1, 1, 1}, {37, 29, 53}, {3, 300, 2}, {5, 4, 0}, {0, 4, 5}, {5, 0, 4}, {2, 3, 100000},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        for (int variant = 0; variant < 4; variant++) {
+            product p = make_product(variant & 1 ? 8 : 4, shapes[i][0], shapes[i][1], shapes[i][2],
+                                     variant & 2);
+            check_result result = check(&p);
+            assert_int_equal(result.wrong, 0);
+            assert_int_equal(result.rows, shapes[i][0]);
+            assert_true(result.error <= result.tolerance);
+            drop(&p);
+        }
+    }
+}
+
+static void one_wrong_element_is_found(void **state)
+{
+    (void)state;
+    for (uint32_t item_size = 4; item_size <= 8; item_size += 4) {
+        product p = make_product(item_size, 40, 150, 60, true);
+        for (uint64_t i = 0; i < 40; i += 13) {
+            uint64_t j = 149 - 3 * i;
+            double right = get(&p.c, i, j);
+            set(&p.c, i, j, right + (item_size == 8 ? 1e-12 : 1e-3));
+            check_result result = check(&p);
+            assert_int_equal(result.wrong, 1);
+            assert_int_equal(result.row, i);
+            assert_int_equal(result.col, j);
+            assert_true(fabs(result.expected - right) < 1e-4);
+            set(&p.c, i, j, NAN);
+            assert_int_equal(check(&p).wrong, 1);
+            set(&p.c, i, j, INFINITY);
+            assert_int_equal(check(&p).wrong, 1);
+            set(&p.c, i, j, right);
+        }
+        assert_int_equal(check(&p).wrong, 0);
+        memset(p.c.data, 0, p.c.shape.data_bytes); /* a result that was never written */
+        assert_true(check(&p).wrong > 5000);
+        drop(&p);
+    }
+}
+
+static void the_other_order_is_found(void **state)
+{
+    (void)state;
+    product p = make_product(4, 30, 30, 30, false);
+    p.b.shape.fortran_order = !p.b.shape.fortran_order;
+    assert_true(check(&p).wrong > 100);
+    drop(&p);
+}
+
+static void what_is_not_finite_is_compared_too(void **state)
+{
+    (void)state;
+    product p = make_product(4, 4, 5, 6, false);
+    set(&p.a, 1, 2, NAN);
+    set(&p.a, 2, 3, INFINITY);
+    multiply(&p);
+    assert_int_equal(check(&p).wrong, 0);
+    set(&p.c, 1, 0, 1); /* must be NaN */
+    set(&p.c, 2, 0, 1); /* must not be finite */
+    assert_int_equal(check(&p).wrong, 2);
+    drop(&p);
+}
+
+static void overflow_and_underflow_pass(void **state)
+{
+    (void)state;
+    product p = make_product(4, 2, 2, 2, false);
+    set(&p.a, 0, 0, 3e38);
+    set(&p.b, 0, 0, 3e38);
+    set(&p.a, 1, 0, 1e-30);
+    set(&p.a, 1, 1, 0);
+    set(&p.b, 0, 1, 1e-30);
+    multiply(&p);
+    assert_true(isinf(get(&p.c, 0, 0)));
+    assert_true(get(&p.c, 1, 1) == 0);
+    assert_int_equal(check(&p).wrong, 0);
+    drop(&p);
+}
+
+/* More rows than the steps allow: a sample that holds the first and the last one. */
+static void large_products_are_sampled(void **state)
+{
+    (void)state;
+    product p = make_product(4, 1000, 20, 10, false);
+    check_result result = check_within(&p, 20 * 10 * 101);
+    assert_int_equal(result.rows, 101);
+    assert_int_equal(result.wrong, 0);
+    set(&p.c, 0, 7, 100);
+    set(&p.c, 999, 7, 100);
+    assert_int_equal(check_within(&p, 20 * 10 * 101).wrong, 2);
+    assert_int_equal(check_within(&p, 1).rows, 1);
+    drop(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(right_products_pass),
+        cmocka_unit_test(one_wrong_element_is_found),
+        cmocka_unit_test(the_other_order_is_found),
+        cmocka_unit_test(what_is_not_finite_is_compared_too),
+        cmocka_unit_test(overflow_and_underflow_pass),
+        cmocka_unit_test(large_products_are_sampled),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,207 @@
+/* Our declarations of NVIDIA's interfaces against NVIDIA's own headers. Everything is checked by
+ * the compiler; the program has nothing left to do. Built only where cuda.h is found; the part on
+ * cuBLAS only where its header is there too. */
+#include "actors/blas/cublas_abi.h"
+#include "driver/cuda.h"
+
+#include <stdio.h>
+
+#include <cuda.h>
+
+#define SAME(ours, theirs)                                                                         \
+    _Static_assert((long long)(ours) == (long long)(theirs), #ours " is " #theirs)
+
+/* Constants. */
+
+#define RESULT(name) SAME(TRP__CU_##name, CUDA_ERROR_##name)
+SAME(TRP__CU_SUCCESS, CUDA_SUCCESS);
+RESULT(OUT_OF_MEMORY);
+RESULT(DEINITIALIZED);
+RESULT(NO_DEVICE);
+RESULT(INVALID_DEVICE);
+RESULT(ECC_UNCORRECTABLE);
+RESULT(NVLINK_UNCORRECTABLE);
+RESULT(NOT_READY);
+RESULT(ILLEGAL_ADDRESS);
+RESULT(LAUNCH_TIMEOUT);
+RESULT(CONTEXT_IS_DESTROYED);
+RESULT(ASSERT);
+RESULT(HARDWARE_STACK_ERROR);
+RESULT(ILLEGAL_INSTRUCTION);
+RESULT(MISALIGNED_ADDRESS);
+RESULT(INVALID_ADDRESS_SPACE);
+RESULT(INVALID_PC);
+RESULT(LAUNCH_FAILED);
+RESULT(NOT_SUPPORTED);
+RESULT(MPS_CLIENT_TERMINATED);
+RESULT(EXTERNAL_DEVICE);
+RESULT(UNKNOWN);
+#if CUDA_VERSION >= 12080 /* the results that came last */
+RESULT(CONTAINED);
+RESULT(TENSOR_MEMORY_LEAK);
+#endif
+
+#define ATTRIBUTE(name) SAME(TRP__CU_ATTRIBUTE_##name, CU_DEVICE_ATTRIBUTE_##name)
+ATTRIBUTE(MULTIPROCESSOR_COUNT);
+ATTRIBUTE(UNIFIED_ADDRESSING);
+ATTRIBUTE(COMPUTE_CAPABILITY_MAJOR);
+ATTRIBUTE(COMPUTE_CAPABILITY_MINOR);
+ATTRIBUTE(HOST_REGISTER_SUPPORTED);
+ATTRIBUTE(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+ATTRIBUTE(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+#if CUDA_VERSION >= 12000 /* 11.7 gave the number to the same attribute under another name */
+ATTRIBUTE(CAN_USE_64_BIT_STREAM_MEM_OPS);
+#endif
+
+#define CONSTANT(name) SAME(TRP__##name, name)
+CONSTANT(CU_MEM_ALLOCATION_TYPE_PINNED);
+CONSTANT(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+CONSTANT(CU_MEM_LOCATION_TYPE_DEVICE);
+CONSTANT(CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+CONSTANT(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+CONSTANT(CU_STREAM_NON_BLOCKING);
+CONSTANT(CU_STREAM_WAIT_VALUE_GEQ);
+CONSTANT(CU_STREAM_WRITE_VALUE_DEFAULT);
+CONSTANT(CU_EVENT_DEFAULT);
+CONSTANT(CU_EVENT_DISABLE_TIMING);
+CONSTANT(CU_MEMHOSTALLOC_PORTABLE);
+CONSTANT(CU_MEMHOSTALLOC_DEVICEMAP);
+CONSTANT(CU_MEMHOSTREGISTER_PORTABLE);
+CONSTANT(CU_MEMHOSTREGISTER_DEVICEMAP);
+
+/* Types. */
+
+SAME(sizeof(trp__cu_result), sizeof(CUresult));
+SAME(sizeof(trp__cu_attribute), sizeof(CUdevice_attribute));
+SAME(sizeof(trp__cu_handle_type), sizeof(CUmemAllocationHandleType));
+SAME(sizeof(trp__cu_granularity), sizeof(CUmemAllocationGranularity_flags));
+SAME(sizeof(trp__cu_device), sizeof(CUdevice));
+SAME(sizeof(trp__cu_address), sizeof(CUdeviceptr));
+SAME(sizeof(trp__cu_memory), sizeof(CUmemGenericAllocationHandle));
+SAME(sizeof(trp__cu_stream), sizeof(CUstream));
+
+#define SIZE(ours, theirs)                                                                         \
+    SAME(sizeof(ours), sizeof(theirs));                                                            \
+    SAME(_Alignof(ours), _Alignof(theirs))
+#define FIELD(ours, theirs, field)                                                                 \
+    SAME(offsetof(ours, field), offsetof(theirs, field));                                          \
+    SAME(sizeof(((ours *)0)->field), sizeof(((theirs *)0)->field))
+
+SIZE(trp__cu_location, CUmemLocation);
+FIELD(trp__cu_location, CUmemLocation, type);
+FIELD(trp__cu_location, CUmemLocation, id);
+
+SIZE(trp__cu_allocation_prop, CUmemAllocationProp);
+FIELD(trp__cu_allocation_prop, CUmemAllocationProp, type);
+FIELD(trp__cu_allocation_prop, CUmemAllocationProp, requestedHandleTypes);
+FIELD(trp__cu_allocation_prop, CUmemAllocationProp, location);
+FIELD(trp__cu_allocation_prop, CUmemAllocationProp, win32HandleMetaData);
+FIELD(trp__cu_allocation_prop, CUmemAllocationProp, allocFlags);
+FIELD(trp__cu_allocation_prop, CUmemAllocationProp, allocFlags.compressionType);
+FIELD(trp__cu_allocation_prop, CUmemAllocationProp, allocFlags.gpuDirectRDMACapable);
+FIELD(trp__cu_allocation_prop, CUmemAllocationProp, allocFlags.usage);
+FIELD(trp__cu_allocation_prop, CUmemAllocationProp, allocFlags.reserved);
+
+SIZE(trp__cu_access_desc, CUmemAccessDesc);
+FIELD(trp__cu_access_desc, CUmemAccessDesc, location);
+FIELD(trp__cu_access_desc, CUmemAccessDesc, flags);
+
+/* Functions: with NVIDIA's types written in place of ours, every row of the table must declare
+ * exactly what the header does, under the name that the header maps the function to. */
+
+#define trp__cu_result          CUresult
+#define trp__cu_device          CUdevice
+#define trp__cu_context         CUcontext
+#define trp__cu_stream          CUstream
+#define trp__cu_event           CUevent
+#define trp__cu_module          CUmodule
+#define trp__cu_function        CUfunction
+#define trp__cu_address         CUdeviceptr
+#define trp__cu_memory          CUmemGenericAllocationHandle
+#define trp__cu_attribute       CUdevice_attribute
+#define trp__cu_handle_type     CUmemAllocationHandleType
+#define trp__cu_granularity     CUmemAllocationGranularity_flags
+#define trp__cu_allocation_prop CUmemAllocationProp
+#define trp__cu_access_desc     CUmemAccessDesc
+
+#define SAME_FUNCTION(result, name, parameters)                                                    \
+    _Static_assert(__builtin_types_compatible_p(result(*) parameters, __typeof__(&name)),          \
+                   "type of " #name);
+TRP__CUDA_FUNCTIONS(SAME_FUNCTION)
+
+/* The names that we load are those that a program built with this header would be linked to. */
+#define TEXT(name)     #name
+#define EXPANDED(name) TEXT(name)
+#define LOADED_AS(name, exported)                                                                  \
+    _Static_assert(__builtin_strcmp(EXPANDED(name), exported) == 0, exported)
+LOADED_AS(cuDeviceTotalMem, "cuDeviceTotalMem_v2");
+LOADED_AS(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2");
+LOADED_AS(cuMemGetInfo, "cuMemGetInfo_v2");
+LOADED_AS(cuMemHostRegister, "cuMemHostRegister_v2");
+LOADED_AS(cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2");
+LOADED_AS(cuMemAlloc, "cuMemAlloc_v2");
+LOADED_AS(cuMemFree, "cuMemFree_v2");
+LOADED_AS(cuStreamDestroy, "cuStreamDestroy_v2");
+#if CUDA_VERSION >= 12000
+LOADED_AS(cuStreamWriteValue64, "cuStreamWriteValue64_v2");
+LOADED_AS(cuStreamWaitValue64, "cuStreamWaitValue64_v2");
+#endif
+LOADED_AS(cuEventDestroy, "cuEventDestroy_v2");
+LOADED_AS(cuMemcpyHtoD, "cuMemcpyHtoD_v2");
+LOADED_AS(cuMemcpyDtoH, "cuMemcpyDtoH_v2");
+LOADED_AS(cuMemCreate, "cuMemCreate");
+LOADED_AS(cuMemMap, "cuMemMap");
+LOADED_AS(cuMemcpyAsync, "cuMemcpyAsync");
+LOADED_AS(cuMemsetD32Async, "cuMemsetD32Async");
+LOADED_AS(cuLaunchKernel, "cuLaunchKernel");
+
+#if __has_include(<cublas_v2.h>)
+#include <cublas_v2.h>
+
+SAME(TRP__CUBLAS_SUCCESS, CUBLAS_STATUS_SUCCESS);
+SAME(TRP__CUBLAS_ALLOC_FAILED, CUBLAS_STATUS_ALLOC_FAILED);
+SAME(TRP__CUBLAS_NOT_SUPPORTED, CUBLAS_STATUS_NOT_SUPPORTED);
+CONSTANT(CUBLAS_OP_N);
+CONSTANT(CUBLAS_OP_T);
+CONSTANT(CUDA_R_32F);
+CONSTANT(CUDA_R_64F);
+CONSTANT(CUDA_R_16F);
+CONSTANT(CUDA_R_16BF);
+CONSTANT(CUBLAS_COMPUTE_32F);
+CONSTANT(CUBLAS_COMPUTE_64F);
+CONSTANT(CUBLAS_COMPUTE_32F_FAST_TF32);
+CONSTANT(CUBLAS_GEMM_DEFAULT);
+CONSTANT(CUBLAS_DEFAULT_MATH);
+SAME(TRP__CUBLAS_DISALLOW_REDUCED_PRECISION_REDUCTION,
+     CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
+SAME(TRP__CUDA_MAJOR_VERSION, MAJOR_VERSION);
+SAME(TRP__CUDA_MINOR_VERSION, MINOR_VERSION);
+SAME(TRP__CUDA_PATCH_LEVEL, PATCH_LEVEL);
+SAME(sizeof(trp__cublas_status), sizeof(cublasStatus_t));
+SAME(sizeof(trp__cublas_operation), sizeof(cublasOperation_t));
+SAME(sizeof(trp__cublas_type), sizeof(cudaDataType));
+SAME(sizeof(trp__cublas_compute), sizeof(cublasComputeType_t));
+SAME(sizeof(trp__cublas_algorithm), sizeof(cublasGemmAlgo_t));
+SAME(sizeof(trp__cublas_math), sizeof(cublasMath_t));
+SAME(sizeof(trp__cublas_property), sizeof(libraryPropertyType));
+
+#define trp__cublas_status    cublasStatus_t
+#define trp__cublas_handle    cublasHandle_t
+#define trp__cublas_operation cublasOperation_t
+#define trp__cublas_type      cudaDataType
+#define trp__cublas_compute   cublasComputeType_t
+#define trp__cublas_algorithm cublasGemmAlgo_t
+#define trp__cublas_math      cublasMath_t
+#define trp__cublas_property  libraryPropertyType
+
+#define SAME_CUBLAS_FUNCTION(result, name, parameters, required)                                   \
+    SAME_FUNCTION(result, name, parameters)
+TRP__CUBLAS_FUNCTIONS(SAME_CUBLAS_FUNCTION)
+#endif
+
+int main(void)
+{
+    printf("compared with the headers of CUDA %d.%d\n", CUDA_VERSION / 1000,
+           CUDA_VERSION % 1000 / 10);
+    return 0;
+}

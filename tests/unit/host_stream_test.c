@@ -1,0 +1,372 @@
+/* Streams and arenas of the host backend, and the deaths that the probe actor makes on it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "actors/probe/probe.h"
+#include "actors/probe/probe_wire.h"
+#include "backend/host/host_backend.h"
+#include "base/clock.h"
+#include "base/shm.h"
+#include "worker/actor.h"
+
+#include <troupe/probe.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const trp__backend *const backend = &trp__host_backend;
+
+enum { ARENA_BYTES = 1 << 16 };
+
+static trp__accel *open_accel(void)
+{
+    trp__accel *accel = NULL;
+    assert_int_equal(backend->open(0, &accel, NULL), TRP_OK);
+    assert_int_equal(backend->attach(accel, NULL), TRP_OK);
+    return accel;
+}
+
+static trp__stream *new_stream(trp__accel *accel)
+{
+    trp__stream *stream = NULL;
+    assert_int_equal(backend->stream_create(accel, &stream, NULL), TRP_OK);
+    return stream;
+}
+
+static void wait_until(const _Atomic uint64_t *word, uint64_t value)
+{
+    int64_t end = trp__now_ns() + 60 * TRP__SECOND;
+    while (atomic_load(word) < value) {
+        if (trp__now_ns() > end)
+            fail_msg("the word is %llu and does not become %llu",
+                     (unsigned long long)atomic_load(word), (unsigned long long)value);
+        trp__sleep_ns(10 * TRP__US);
+    }
+}
+
+/* Appends its number to a list that only the stream's thread touches. */
+typedef struct list {
+    uint32_t count;
+    uint32_t wrong; /* bytes of arguments that came changed */
+    uint32_t number[5000];
+} list;
+
+typedef struct append_arguments {
+    list *to;
+    uint32_t number;
+    char filler[TRP__HOST_ARGUMENT_BYTES - 16];
+} append_arguments;
+
+static void run_append(void *arguments)
+{
+    append_arguments *a = arguments;
+    for (size_t i = 0; i < sizeof a->filler; i++)
+        a->to->wrong += a->filler[i] != (char)a->number;
+    a->to->number[a->to->count++] = a->number;
+}
+
+/* More operations than the ring holds, the first of them slow: all run, in order, with the
+ * arguments as they were. */
+static void operations_run_in_order(void **state)
+{
+    static list numbers;
+    (void)state;
+    trp__accel *accel = open_accel();
+    trp__stream *stream = new_stream(accel);
+    _Atomic uint64_t gate = 0;
+    numbers.count = 0;
+    assert_int_equal(backend->stream_wait(stream, &gate, 1, NULL), TRP_OK);
+    for (uint32_t i = 0; i < 5000; i++) {
+        append_arguments a = {.to = &numbers, .number = i};
+        memset(a.filler, (char)i, sizeof a.filler);
+        if (i == 1000) /* the ring is nearly full; whoever waits for room must be woken */
+            atomic_store(&gate, 1);
+        assert_int_equal(trp__host_enqueue(stream, run_append, &a, sizeof a, NULL), TRP_OK);
+        memset(&a, 0, sizeof a);
+    }
+    trp__host_drain(stream);
+    assert_int_equal(numbers.count, 5000);
+    assert_int_equal(numbers.wrong, 0);
+    for (uint32_t i = 0; i < 5000; i++)
+        assert_int_equal(numbers.number[i], i);
+    backend->stream_destroy(stream);
+    backend->close(accel);
+}
+
+static void too_many_arguments(void **state)
+{
+    (void)state;
+    char arguments[TRP__HOST_ARGUMENT_BYTES + 1] = {0};
+    trp_error error;
+    trp__accel *accel = open_accel();
+    trp__stream *stream = new_stream(accel);
+    assert_int_equal(trp__host_enqueue(stream, run_append, arguments, sizeof arguments, &error),
+                     TRP_E_INTERNAL);
+    backend->stream_destroy(stream);
+    backend->close(accel);
+}
+
+static void run_slow(void *arguments)
+{
+    trp__sleep_ns(30 * TRP__MS);
+    atomic_fetch_add(*(_Atomic uint64_t **)arguments, 1);
+}
+
+static void destroying_waits_for_the_work(void **state)
+{
+    (void)state;
+    _Atomic uint64_t done = 0;
+    _Atomic uint64_t *word = &done;
+    trp__accel *accel = open_accel();
+    trp__stream *stream = new_stream(accel);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(trp__host_enqueue(stream, run_slow, &word, sizeof word, NULL), TRP_OK);
+    backend->stream_destroy(stream);
+    assert_int_equal(atomic_load(&done), 3);
+    stream = new_stream(accel); /* and one without work, which sleeps by now */
+    trp__sleep_ns(5 * TRP__MS);
+    backend->stream_destroy(stream);
+    backend->close(accel);
+}
+
+/* Two streams hand one word back and forth. */
+static void streams_wait_for_each_other(void **state)
+{
+    enum { ROUNDS = 3000 };
+    (void)state;
+    _Atomic uint64_t ping = 0;
+    _Atomic uint64_t pong = 0;
+    trp__accel *accel = open_accel();
+    trp__stream *a = new_stream(accel);
+    trp__stream *b = new_stream(accel);
+    for (uint64_t i = 1; i <= ROUNDS; i++) {
+        assert_int_equal(backend->stream_signal(a, &ping, i, NULL), TRP_OK);
+        assert_int_equal(backend->stream_wait(b, &ping, i, NULL), TRP_OK);
+        assert_int_equal(backend->stream_signal(b, &pong, i, NULL), TRP_OK);
+        assert_int_equal(backend->stream_wait(a, &pong, i, NULL), TRP_OK);
+    }
+    wait_until(&pong, ROUNDS);
+    assert_int_equal(atomic_load(&ping), ROUNDS);
+    backend->stream_destroy(a);
+    backend->stream_destroy(b);
+    backend->close(accel);
+}
+
+/* Many sleepers, one signal; and a word that is written by none of the streams. */
+static void sleepers_are_woken(void **state)
+{
+    enum { STREAMS = 24 };
+    (void)state;
+    static _Atomic uint64_t done[STREAMS];
+    static _Atomic uint64_t gate, outside;
+    trp__accel *accel = open_accel();
+    trp__stream *producer = new_stream(accel);
+    trp__stream *streams[STREAMS];
+    atomic_store(&gate, 0);
+    atomic_store(&outside, 0);
+    for (int i = 0; i < STREAMS; i++) {
+        atomic_store(&done[i], 0);
+        streams[i] = new_stream(accel);
+        backend->stream_wait(streams[i], &gate, 5, NULL);
+        backend->stream_signal(streams[i], &done[i], 1, NULL);
+    }
+    backend->stream_wait(producer, &outside, 1, NULL);
+    backend->stream_signal(producer, &gate, 4, NULL); /* not enough */
+    backend->stream_signal(producer, &gate, 7, NULL);
+    trp__sleep_ns(5 * TRP__MS);
+    assert_int_equal(atomic_load(&done[0]), 0);
+    atomic_store(&outside, 1);
+    for (int i = 0; i < STREAMS; i++) {
+        wait_until(&done[i], 1);
+        backend->stream_destroy(streams[i]);
+    }
+    backend->stream_destroy(producer);
+    assert_int_equal(backend->health(accel, NULL), TRP_OK);
+    backend->close(accel);
+}
+
+static int shared_arena(uint64_t bytes, unsigned char **map)
+{
+    void *at = NULL;
+    int fd = -1;
+    assert_int_equal(trp__shm_create("test-arena", bytes, false, &fd, &at, NULL), TRP_OK);
+    *map = at;
+    return fd;
+}
+
+static void copies_and_fills(void **state)
+{
+    (void)state;
+    unsigned char *mine;
+    void *base = NULL;
+    trp__accel *accel = open_accel();
+    trp__stream *stream = new_stream(accel);
+    int fd = shared_arena(ARENA_BYTES, &mine);
+    assert_int_equal(backend->arena_map(accel, fd, ARENA_BYTES, &base, NULL), TRP_OK);
+    close(fd);
+    unsigned char *device = base;
+
+    char text[] = "0123456789";
+    char back[sizeof text] = {0};
+    backend->stream_fill(stream, device, 0xabcdef12, 4, 3, NULL);
+    backend->stream_fill(stream, device + 2, 0x7788, 2, 1, NULL);
+    backend->stream_fill(stream, device + 5, 0x55, 1, 2, NULL);
+    backend->stream_copy(stream, device + 100, text, sizeof text, NULL);
+    backend->stream_copy(stream, device + 201, device + 100, sizeof text, NULL);
+    backend->stream_copy(stream, back, device + 201, sizeof text, NULL);
+    backend->stream_fill(stream, device, 0, 4, 0, NULL);
+    trp__host_drain(stream);
+    const unsigned char expected[] = {0x12, 0xef, 0x88, 0x77, 0x12, 0x55, 0x55,
+                                      0xab, 0x12, 0xef, 0xcd, 0xab, 0x00};
+    assert_memory_equal(mine, expected, sizeof expected); /* seen through the owner's mapping */
+    assert_string_equal(back, text);
+
+    trp_error error;
+    assert_int_equal(backend->stream_fill(stream, device, 0, 3, 1, &error), TRP_E_INTERNAL);
+    backend->arena_unmap(accel, base, ARENA_BYTES);
+    assert_int_equal(mine[0], 0x12); /* the memory is the owner's */
+    trp__shm_unmap(mine, ARENA_BYTES);
+    backend->stream_destroy(stream);
+    backend->close(accel);
+}
+
+static void bad_arenas_and_devices(void **state)
+{
+    (void)state;
+    unsigned char *mine;
+    void *base = NULL;
+    trp_error error;
+    trp__accel *accel = open_accel();
+    trp__accel *other = NULL;
+    int fd = shared_arena(ARENA_BYTES, &mine);
+    assert_int_equal(backend->arena_map(accel, fd, 100, &base, &error), TRP_E_ARGUMENT);
+    assert_int_not_equal(backend->arena_map(accel, fd, 2 * ARENA_BYTES, &base, &error), TRP_OK);
+    assert_int_not_equal(backend->arena_map(accel, -1, ARENA_BYTES, &base, &error), TRP_OK);
+    assert_int_equal(backend->open(1, &other, &error), TRP_E_MISSING);
+    close(fd);
+    trp__shm_unmap(mine, ARENA_BYTES);
+    backend->close(accel);
+}
+
+/* In a child: a probe with the arena as its output, on a stream that has work before it. */
+_Noreturn static void die(trp_probe_action action, int fd, uint64_t bytes)
+{
+    const struct rlimit no_core = {0};
+    trp__record record = {.op = TRP_OP_PROBE, .access_count = 1};
+    trp__probe probe = {.action = action};
+    trp__job job = {.record = &record};
+    trp__instance instance = {.impl = &trp__probe_host, .backend = backend};
+    void *base = NULL;
+    setrlimit(RLIMIT_CORE, &no_core);
+    memcpy(record.payload, &probe, sizeof probe);
+    record.access[0].mode = TRP__WRITE;
+    record.access[0].bytes = bytes;
+    if (backend->open(0, &instance.accel, NULL) != TRP_OK ||
+        backend->stream_create(instance.accel, &instance.stream, NULL) != TRP_OK ||
+        backend->arena_map(instance.accel, fd, bytes, &base, NULL) != TRP_OK)
+        _exit(99);
+    job.address[0] = base;
+    job.arena_end[0] = (char *)base + bytes;
+    backend->stream_fill(instance.stream, base, 0x11, 1, bytes, NULL);
+    if (trp__probe_host.handle(&instance, &job, NULL) != TRP_OK)
+        _exit(98);
+    trp__host_drain(instance.stream);
+    _exit(97);
+}
+
+/* Each kind of death is what its name says, comes after the work before it, and leaves the owner's
+ * memory there: its first half scribbled over. */
+static void probes_kill_the_worker(void **state)
+{
+    static const struct {
+        trp_probe_action action;
+        int signal_number; /* 0: exit status 3 */
+    } deaths[] = {
+        {TRP_PROBE_ILLEGAL_ADDRESS, SIGSEGV},
+        {TRP_PROBE_OUT_OF_BOUNDS, SIGSEGV},
+        {TRP_PROBE_MISALIGNED, SIGBUS},
+        {TRP_PROBE_SEGV, SIGSEGV},
+        {TRP_PROBE_ABORT, SIGABRT},
+        {TRP_PROBE_KILL, SIGKILL},
+        {TRP_PROBE_EXIT, 0},
+#if defined(__x86_64__)
+        {TRP_PROBE_TRAP, SIGILL},
+#endif
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++) {
+        unsigned char *mine;
+        int status = 0;
+        int fd = shared_arena(ARENA_BYTES, &mine);
+        pid_t child = fork();
+        if (child == 0)
+            die(deaths[i].action, fd, ARENA_BYTES);
+        assert_true(child > 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (deaths[i].signal_number == 0) {
+            assert_true(WIFEXITED(status));
+            assert_int_equal(WEXITSTATUS(status), 3);
+        } else {
+            assert_true(WIFSIGNALED(status));
+            assert_int_equal(WTERMSIG(status), deaths[i].signal_number);
+        }
+        assert_int_equal(mine[0], 0xa5);
+        assert_int_equal(mine[ARENA_BYTES / 2 - 1], 0xa5);
+        assert_int_equal(mine[ARENA_BYTES / 2], 0x11);
+        assert_int_equal(mine[ARENA_BYTES - 1], 0x11);
+        close(fd);
+        trp__shm_unmap(mine, ARENA_BYTES);
+    }
+}
+
+static void harmless_probes(void **state)
+{
+    (void)state;
+    trp__record record = {.op = TRP_OP_PROBE};
+    trp__probe probe = {.action = TRP_PROBE_LIBRARY_ERROR};
+    trp__job job = {.record = &record};
+    trp_error error = {0};
+    trp__instance instance = {.impl = &trp__probe_host, .backend = backend};
+    instance.accel = open_accel();
+    instance.stream = new_stream(instance.accel);
+    memcpy(record.payload, &probe, sizeof probe);
+    assert_int_equal(trp__probe_host.handle(&instance, &job, &error), TRP_E_LIBRARY);
+    assert_string_equal(error.domain, "probe");
+    assert_int_equal(error.code, 1);
+
+    probe = (trp__probe){.action = TRP_PROBE_SPIN, .duration_ns = 20 * TRP__MS};
+    memcpy(record.payload, &probe, sizeof probe);
+    int64_t start = trp__now_ns();
+    assert_int_equal(trp__probe_host.handle(&instance, &job, &error), TRP_OK);
+    trp__host_drain(instance.stream);
+    assert_true(trp__now_ns() - start >= 20 * TRP__MS);
+
+    probe = (trp__probe){.action = TRP_PROBE_NOP};
+    memcpy(record.payload, &probe, sizeof probe);
+    assert_int_equal(trp__probe_host.handle(&instance, &job, &error), TRP_OK);
+    backend->stream_destroy(instance.stream);
+    backend->close(instance.accel);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(probes_kill_the_worker), /* first: it forks, so there are no threads yet */
+        cmocka_unit_test(operations_run_in_order),
+        cmocka_unit_test(too_many_arguments),
+        cmocka_unit_test(destroying_waits_for_the_work),
+        cmocka_unit_test(streams_wait_for_each_other),
+        cmocka_unit_test(sleepers_are_woken),
+        cmocka_unit_test(copies_and_fills),
+        cmocka_unit_test(bad_arenas_and_devices),
+        cmocka_unit_test(harmless_probes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
