@@ -35,7 +35,8 @@ typedef struct trp_request {
                            * with TRP_E_FAULT; 0: the device's default. Waiting for its turn, and
                            * for earlier requests on its buffers, does not count. Not with thread
                            * isolation: TRP_E_UNSUPPORTED. */
-    int64_t wait_ns; /* how long to wait while the mailbox is full; 0: not at all, TRP_E_BUSY */
+    int64_t wait_ns; /* how long to wait for room while the mailbox is full, or the device's table
+                      * of requests is and one of them has not ended; 0: not at all, TRP_E_BUSY */
 } trp_request;
 
 /* How the end of a request is told. Zero it before use. With `queue` set, it is delivered there

@@ -27,7 +27,7 @@
 enum {
     TRP__DEVICES = 64,
     TRP__MAILBOX_DEFAULT = 4096,
-    TRP__MAILBOX_MAX = 8192,
+    TRP__MAILBOX_MAX = 16384,
     TRP__TAG_BITS = 14, /* of a handle: which opened device it belongs to */
 };
 
@@ -64,8 +64,6 @@ typedef struct trp__slot {
     _Atomic uint32_t actor;   /* id */
     _Atomic bool passed_over; /* the worker shall not take it: its sender ends it */
     _Atomic int stream;       /* -1: none; else `transfer` is in use */
-    _Atomic uint32_t waiters;
-    _Atomic uint32_t wake; /* futex of the waiters */
     _Atomic uint32_t next_free;
     trp_queue *queue;
     void *user_data;
@@ -279,7 +277,7 @@ void trp__device_unregister(trp_device *device);
 void trp__slots_init(trp_device *device);
 uint32_t trp__index_pop(_Atomic uint64_t *head, _Atomic uint32_t *next, size_t stride);
 void trp__index_push(_Atomic uint64_t *head, _Atomic uint32_t *next, size_t stride, uint32_t index);
-trp__slot *trp__slot_begin(trp_device *device, trp__record **record);
+trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **record);
 trp_status trp__slot_conclude(trp_device *device, trp__slot *slot, trp_status status,
                               const trp_error *packing);
 trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error);

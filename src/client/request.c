@@ -59,14 +59,44 @@ void trp__slots_init(trp_device *device)
         trp__index_push(&device->free_pieces, device->piece_next, sizeof(uint32_t), i);
 }
 
-trp__slot *trp__slot_begin(trp_device *device, trp__record **record)
+static uint32_t pop_slot(trp_device *device)
 {
-    uint32_t index =
-        trp__index_pop(&device->free_slots, &device->slot->next_free, sizeof(trp__slot));
-    if (index == UINT32_MAX) {
-        trp__sweep_device(device);
-        index = trp__index_pop(&device->free_slots, &device->slot->next_free, sizeof(trp__slot));
+    return trp__index_pop(&device->free_slots, &device->slot->next_free, sizeof(trp__slot));
+}
+
+/* Whether any request has yet to end. */
+static bool any_unfinished(const trp_device *device)
+{
+    for (uint32_t i = 0; i < TRP__SLOTS; i++) {
+        trp__phase phase = trp__phase_of(atomic_load(&device->slot[i].state));
+        if (phase != TRP__FREE && phase != TRP__DONE)
+            return true;
     }
+    return false;
+}
+
+/* Waits until a request of the device ends and leaves its slot, up to wait_ns. Once all have ended
+ * only their owners can free slots, and this thread may be the one. */
+static uint32_t await_slot(trp_device *device, int64_t wait_ns)
+{
+    trp__backoff backoff = trp__backoff_begin(wait_ns);
+    for (;;) {
+        int64_t nap = 0;
+        bool hope = any_unfinished(device);
+        trp__sweep_device(device);
+        uint32_t index = pop_slot(device);
+        if (index != UINT32_MAX || !hope || !trp__backoff_step(&backoff, &nap))
+            return index;
+        if (nap > 0)
+            trp__nap(nap);
+    }
+}
+
+trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **record)
+{
+    uint32_t index = pop_slot(device);
+    if (index == UINT32_MAX)
+        index = await_slot(device, wait_ns);
     if (index == UINT32_MAX) {
         trp__fail(TRP_E_BUSY,
                   "%d requests of this device are pending, or have ended without their futures or "
@@ -299,7 +329,7 @@ trp_status trp_submit(trp_actor *actor, const trp_request *request, trp_completi
                          op->request_bytes, request->size);
 
     trp__record *record;
-    trp__slot *slot = trp__slot_begin(device, &record);
+    trp__slot *slot = trp__slot_begin(device, request->wait_ns, &record);
     if (!slot)
         return TRP_E_BUSY;
     trp_error error = {0};
@@ -337,16 +367,17 @@ static bool take_result(trp_device *device, trp__slot *slot, uint64_t state, trp
     return true;
 }
 
-static void sleep_on(trp__slot *slot, uint64_t state, int64_t nap)
+static void sleep_on(trp_device *device, trp__slot *slot, uint64_t state, int64_t nap)
 {
-    uint32_t seen = atomic_load(&slot->wake);
-    atomic_fetch_add(&slot->waiters, 1);
+    trp__record *record = &device->control->record[slot->index];
+    uint32_t seen = atomic_load(&record->ended);
+    atomic_fetch_add(&record->sleepers, 1);
     if (atomic_load(&slot->state) == state) {
         int slack = trp__slack_begin();
-        trp__futex_wait(&slot->wake, seen, nap);
+        trp__futex_wait(&record->ended, seen, nap);
         trp__slack_end(slack);
     }
-    atomic_fetch_sub(&slot->waiters, 1);
+    atomic_fetch_sub(&record->sleepers, 1);
 }
 
 static trp_status stale_future(void)
@@ -389,7 +420,7 @@ static trp_status wait_for(trp_future future, int64_t timeout_ns, trp_error *res
             return trp__fail(TRP_E_TIMEOUT, "the request has not completed after %lld ns",
                              (long long)timeout_ns);
         if (nap > 0)
-            sleep_on(slot, state, nap);
+            sleep_on(device, slot, state, nap);
     }
 }
 
@@ -445,7 +476,7 @@ trp_status trp_device_drain(trp_device *device, int64_t timeout_ns)
             return trp__fail(TRP_E_TIMEOUT, "request %llu has not completed",
                              (unsigned long long)ticket);
         if (nap > 0)
-            sleep_on(slot, state, nap);
+            sleep_on(device, slot, state, nap);
     }
     return TRP_OK;
 }

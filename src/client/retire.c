@@ -81,11 +81,11 @@ static void release_holdings(trp_device *device, trp__slot *slot, const trp__rec
         trp__segment_release(device, slot->segment);
 }
 
-static void wake_waiters(trp__slot *slot)
+static void wake_sleepers(trp__record *record)
 {
-    if (atomic_load(&slot->waiters) > 0) {
-        atomic_fetch_add(&slot->wake, 1);
-        trp__futex_wake(&slot->wake, INT32_MAX);
+    if (atomic_load(&record->sleepers) > 0) {
+        atomic_fetch_add(&record->ended, 1);
+        trp__futex_wake(&record->ended, INT32_MAX);
     }
 }
 
@@ -117,7 +117,7 @@ static void tell(trp_device *device, trp__slot *slot, uint64_t generation)
         next = state & TRP__WANTED ? trp__state(generation, TRP__DONE) | TRP__WANTED
                                    : trp__state(generation, TRP__FILLING);
     while (!atomic_compare_exchange_weak(&slot->state, &state, next));
-    wake_waiters(slot);
+    wake_sleepers(&device->control->record[slot->index]);
     if (!(next & TRP__WANTED))
         trp__slot_release(device, slot, next);
 }

@@ -4,6 +4,8 @@
 
 #include <troupe/types.h>
 
+#include <stdatomic.h>
+
 enum {
     TRP__ACCESS_MAX = 8,
     TRP__PAYLOAD_BYTES = 192,
@@ -32,7 +34,11 @@ typedef struct trp__record {
     uint32_t op;
     uint16_t actor; /* index in the actor table */
     uint16_t access_count;
-    uint64_t reserved[6];
+    /* A futex of the application, changed when the request has ended. The worker may wake its
+     * sleepers, of whom there are `sleepers`, when the work is done. */
+    _Atomic uint32_t ended;
+    _Atomic uint32_t sleepers;
+    uint64_t reserved[5];
     unsigned char payload[TRP__PAYLOAD_BYTES];
     trp__access access[TRP__ACCESS_MAX];
 } __attribute__((aligned(64))) trp__record;

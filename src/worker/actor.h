@@ -29,9 +29,6 @@ typedef struct trp__job {
     uint64_t progress; /* for handle() that returns TRP__AGAIN; 0 at first */
 } trp__job;
 
-/* From handle(): a part is enqueued, call again soon. */
-#define TRP__AGAIN ((trp_status)-1)
-
 typedef struct trp__actor_impl {
     size_t state_bytes;
     trp_status (*init)(trp__instance *instance, trp_error *error);

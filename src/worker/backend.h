@@ -9,6 +9,9 @@
 
 #include <stdatomic.h>
 
+/* Not now; from handle() (worker/actor.h): a part is enqueued, call again soon. */
+#define TRP__AGAIN ((trp_status)-1)
+
 typedef struct trp__accel trp__accel;   /* an open device; the backend defines it */
 typedef struct trp__stream trp__stream; /* likewise */
 
@@ -44,6 +47,11 @@ typedef struct trp__backend {
     /* Holds the stream until the word is at least `value`. */
     trp_status (*stream_wait)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                               trp_error *error);
+
+    /* Wakes all sleepers on a futex when the work before it is done. It may wait for an interrupt
+     * of the device in a thread of its own, so it is for those who have waited long already. One at
+     * a time in a stream: TRP__AGAIN while the last is under way. */
+    trp_status (*stream_wake)(trp__stream *stream, _Atomic uint32_t *futex, trp_error *error);
 
     /* TRP_OK, or TRP_E_FAULT with fault, domain, code and message set: the context is broken and
      * the process must be replaced. Asks the device for news about finished work; cheap. */

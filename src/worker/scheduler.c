@@ -52,6 +52,8 @@ typedef struct lane {
     uint64_t issued;     /* the last ticket whose work is completely in the stream */
     uint64_t signalled;  /* the last ticket for which a timeline write is in the stream */
     uint32_t unsignalled;
+    uint32_t last_slot; /* of the request with ticket `issued` */
+    uint64_t announced; /* the last ticket whose end wakes its sleepers */
 } lane;
 
 struct trp__scheduler {
@@ -378,6 +380,7 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
         s->queued &= ~bit(actor);
     }
     l->issued = ticket;
+    l->last_slot = slot;
     s->to_signal |= bit(actor);
     if (++l->unsignalled >= SIGNAL_BATCH)
         return signal_lane(s, actor, error);
@@ -427,6 +430,24 @@ static bool anything_in_flight(trp__scheduler *s)
     return s->in_flight != 0;
 }
 
+/* Has those woken who sleep until the last request of a lane ends: the device tells of it sooner
+ * than they would look by themselves. Who waits for one before it looks now and then. */
+static void announce_ends(trp__scheduler *s)
+{
+    for (uint64_t rest = s->in_flight; rest; rest &= rest - 1) {
+        uint32_t actor = (uint32_t)__builtin_ctzll(rest);
+        lane *l = &s->lane[actor];
+        const trp__record *record = &s->control->record[l->last_slot];
+        trp_error ignored;
+        if (l->announced == l->signalled || l->signalled != l->issued ||
+            atomic_load_explicit(&record->sleepers, memory_order_relaxed) == 0)
+            continue;
+        if (s->backend->stream_wake(s->worker->actor[actor].instance.stream,
+                                    (_Atomic uint32_t *)&record->ended, &ignored) == TRP_OK)
+            l->announced = l->signalled;
+    }
+}
+
 /* Sleeps until the doorbell rings. The application rings it if it sees `sleeping` set after it has
  * published a request; all four accesses are sequentially consistent, so one of the two sees the
  * other's. */
@@ -463,6 +484,8 @@ static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
     }
     if (now - idle->since < s->spin_ns)
         return TRP_OK;
+    if (in_flight)
+        announce_ends(s);
     /* Requests of the last worker are taken one by one; nobody announces when the next may be. */
     bool soon = s->polling || s->resumed < s->control->resume_count;
     sleep_idle(s, soon ? SHORT_NAP_NS : in_flight ? NAP_NS : -1);

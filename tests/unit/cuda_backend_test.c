@@ -13,6 +13,7 @@
 #include "actors/probe/probe_wire.h"
 #include "backend/cuda/cuda_backend.h"
 #include "base/clock.h"
+#include "base/futex.h"
 #include "base/shm.h"
 #include "driver/device_memory.h"
 #include "support/reference.h"
@@ -21,6 +22,7 @@
 #include <troupe/troupe.h>
 
 #include <stdio.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -149,6 +151,45 @@ static void streams_wait_for_each_other(void **state)
     assert_int_equal(atomic_load(word(2)), ROUNDS);
     OK(backend->health(accel, error));
     backend->stream_destroy(other);
+}
+
+/* A sleeper on a futex is woken by the stream, and not before the work in front is done. */
+typedef struct sleeper {
+    _Atomic uint32_t word;
+    _Atomic bool awake;
+} sleeper;
+
+static void *sleep_long(void *argument)
+{
+    sleeper *s = argument;
+    trp__futex_wait(&s->word, 0, -1);
+    atomic_store(&s->awake, true);
+    return NULL;
+}
+
+static void a_futex_is_woken(void **state)
+{
+    static sleeper s;
+    pthread_t thread;
+    (void)state;
+    trp__stream *other = NULL;
+    OK(backend->stream_create(accel, &other, error));
+    atomic_store(word(3), 0);
+    assert_int_equal(pthread_create(&thread, NULL, sleep_long, &s), 0);
+    OK(backend->stream_wait(other, word(3), 1, error));
+    OK(backend->stream_wake(other, &s.word, error));
+    assert_int_equal(backend->stream_wake(other, &s.word, NULL), TRP__AGAIN);
+    trp__sleep_ns(5 * TRP__MS);
+    assert_false(atomic_load(&s.awake));
+    atomic_store(word(3), 1);
+    while (!atomic_load(&s.awake)) { /* it may not have slept yet when it was woken */
+        trp_status status = backend->stream_wake(other, &s.word, NULL);
+        assert_true(status == TRP_OK || status == TRP__AGAIN);
+        trp__sleep_ns(TRP__MS);
+    }
+    pthread_join(thread, NULL);
+    backend->stream_destroy(other);
+    OK(backend->health(accel, error));
 }
 
 /* Actors. */
@@ -360,10 +401,10 @@ static trp_status set_up(trp_error *error)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices),        cmocka_unit_test(copies_and_fills),
-        cmocka_unit_test(second_mapping), cmocka_unit_test(streams_wait_for_each_other),
-        cmocka_unit_test(products),       cmocka_unit_test(harmless_probes),
-        cmocka_unit_test(fault_is_told),
+        cmocka_unit_test(devices),          cmocka_unit_test(copies_and_fills),
+        cmocka_unit_test(second_mapping),   cmocka_unit_test(streams_wait_for_each_other),
+        cmocka_unit_test(a_futex_is_woken), cmocka_unit_test(products),
+        cmocka_unit_test(harmless_probes),  cmocka_unit_test(fault_is_told),
     };
     trp_error error = {0};
     uint32_t count;

@@ -9,12 +9,14 @@
 #include "actors/probe/probe_wire.h"
 #include "backend/host/host_backend.h"
 #include "base/clock.h"
+#include "base/futex.h"
 #include "base/shm.h"
 #include "worker/actor.h"
 
 #include <troupe/probe.h>
 
 #include <signal.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -192,6 +194,44 @@ static void sleepers_are_woken(void **state)
     backend->close(accel);
 }
 
+/* A sleeper on a futex is woken by the stream, and not before the work in front is done. */
+typedef struct sleeper {
+    _Atomic uint32_t word;
+    _Atomic bool awake;
+} sleeper;
+
+static void *sleep_long(void *argument)
+{
+    sleeper *s = argument;
+    trp__futex_wait(&s->word, 0, -1);
+    atomic_store(&s->awake, true);
+    return NULL;
+}
+
+static void a_futex_is_woken(void **state)
+{
+    (void)state;
+    static _Atomic uint64_t gate;
+    static sleeper s;
+    pthread_t thread;
+    trp__accel *accel = open_accel();
+    trp__stream *stream = new_stream(accel);
+    atomic_store(&gate, 0);
+    assert_int_equal(pthread_create(&thread, NULL, sleep_long, &s), 0);
+    backend->stream_wait(stream, &gate, 1, NULL);
+    assert_int_equal(backend->stream_wake(stream, &s.word, NULL), TRP_OK);
+    trp__sleep_ns(5 * TRP__MS);
+    assert_false(atomic_load(&s.awake));
+    atomic_store(&gate, 1);
+    while (!atomic_load(&s.awake)) { /* it may not have slept yet when it was woken */
+        assert_int_equal(backend->stream_wake(stream, &s.word, NULL), TRP_OK);
+        trp__sleep_ns(TRP__MS);
+    }
+    pthread_join(thread, NULL);
+    backend->stream_destroy(stream);
+    backend->close(accel);
+}
+
 static int shared_arena(uint64_t bytes, unsigned char **map)
 {
     void *at = NULL;
@@ -364,6 +404,7 @@ int main(void)
         cmocka_unit_test(destroying_waits_for_the_work),
         cmocka_unit_test(streams_wait_for_each_other),
         cmocka_unit_test(sleepers_are_woken),
+        cmocka_unit_test(a_futex_is_woken),
         cmocka_unit_test(copies_and_fills),
         cmocka_unit_test(bad_arenas_and_devices),
         cmocka_unit_test(harmless_probes),

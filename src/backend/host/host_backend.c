@@ -294,6 +294,17 @@ static trp_status stream_wait(trp__stream *stream, _Atomic uint64_t *word, uint6
     return trp__host_enqueue(stream, run_wait, &a, sizeof a, error);
 }
 
+static void run_wake(void *arguments)
+{
+    _Atomic uint32_t *const *futex = arguments;
+    trp__futex_wake(*futex, INT_MAX);
+}
+
+static trp_status stream_wake(trp__stream *stream, _Atomic uint32_t *futex, trp_error *error)
+{
+    return trp__host_enqueue(stream, run_wake, &futex, sizeof futex, error);
+}
+
 /* Device and memory. */
 
 static trp_status open_accel(uint32_t ordinal, trp__accel **out, trp_error *error)
@@ -389,5 +400,6 @@ const trp__backend trp__host_backend = {
     .stream_fill = stream_fill,
     .stream_signal = stream_signal,
     .stream_wait = stream_wait,
+    .stream_wake = stream_wake,
     .health = health,
 };
