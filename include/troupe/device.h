@@ -133,6 +133,8 @@ TRP_API trp_status trp_system_list_devices(trp_system *system, trp_device_info *
 typedef struct trp_actor_options {
     const char *kind; /* "blas", "probe" */
     const char *name; /* for people, at most 31 bytes; NULL: the kind */
+    bool cold;        /* a standby makes this actor only when it takes over: its library costs no
+                       * memory there before, and its requests wait for it after a fault */
 } trp_actor_options;
 
 /* Makes an actor and waits until its library is loaded in the worker. At most 61 at a time on a

@@ -97,10 +97,13 @@ trp_status trp_actor_create(trp_device *device, const trp_actor_options *options
     } else if (!(actor = trp__actor_make(device, id, class, name))) {
         status = trp__error_set(&error, TRP_E_MEMORY, "no memory for an actor");
     } else {
-        trp__tell(
-            device,
-            &(trp__news){
-                .type = TRP__MSG_ACTOR, .id = id, .fd = -1, .kind = class->kind, .name = name});
+        actor->cold = options->cold;
+        trp__tell(device, &(trp__news){.type = TRP__MSG_ACTOR,
+                                       .id = id,
+                                       .fd = -1,
+                                       .kind = class->kind,
+                                       .name = name,
+                                       .active_only = options->cold});
         while (!actor->answered && atomic_load(&device->state) != TRP_DEVICE_DOWN)
             pthread_cond_wait(&device->changed, &device->lock);
         if (!actor->answered)

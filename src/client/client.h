@@ -125,6 +125,7 @@ struct trp_actor {
     const trp__actor_class *class;
     trp__number_state state;
     uint8_t told;
+    bool cold; /* standbys do not make it */
     uint32_t id;
     bool answered;
     trp_error answer;
@@ -355,6 +356,7 @@ typedef struct trp__news {
     uint64_t bytes;
     int fd; /* -1: none */
     const char *kind, *name;
+    bool active_only;
     uint8_t *told; /* receives a bit for each worker that was told; NULL: nobody counts */
 } trp__news;
 void trp__tell(trp_device *device, const trp__news *news);

@@ -33,7 +33,7 @@
 #define CLOSING_CHECK_MS 20
 
 static void tell_all(trp_device *device, uint32_t index);
-static void tell_unanswered(trp_device *device);
+static void tell_promoted(trp_device *device);
 static void number_answered_all(trp_device *device, uint32_t index);
 
 /* Each worker has a reply block of its own, so that what a dying one still writes reaches nobody.
@@ -232,7 +232,7 @@ trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *e
     pthread_mutex_lock(&device->lock);
     device->active = index;
     atomic_store(&device->state, TRP_DEVICE_READY);
-    tell_unanswered(device);
+    tell_promoted(device);
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
     return TRP_OK;
@@ -429,7 +429,7 @@ static void send_news(trp_device *device, uint32_t index, const trp__news *news)
 void trp__tell(trp_device *device, const trp__news *news)
 {
     for (uint32_t i = 0; i < TRP__WORKERS; i++) {
-        if (device->worker[i].ready)
+        if (device->worker[i].ready && (i == device->active || !news->active_only))
             send_news(device, i, news);
     }
 }
@@ -467,7 +467,7 @@ static void tell_all(trp_device *device, uint32_t index)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp_actor *actor = atomic_load(&device->actor[i]);
-        if (actor && actor->state == TRP__NUMBER_LIVE)
+        if (actor && actor->state == TRP__NUMBER_LIVE && (index == device->active || !actor->cold))
             tell_actor(device, index, actor);
     }
     for (uint32_t i = 0; i < TRP__ARENAS; i++) {
@@ -483,13 +483,13 @@ static void tell_all(trp_device *device, uint32_t index)
     }
 }
 
-/* Asks a worker that was just promoted for answers that its predecessor owed. device->lock is
- * held. */
-static void tell_unanswered(trp_device *device)
+/* Tells a worker that was just promoted of what standbys are not told, and asks it for answers that
+ * its predecessor owed. device->lock is held. */
+static void tell_promoted(trp_device *device)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp_actor *actor = atomic_load(&device->actor[i]);
-        if (actor && actor->state == TRP__NUMBER_LIVE && !actor->answered)
+        if (actor && actor->state == TRP__NUMBER_LIVE && (actor->cold || !actor->answered))
             tell_actor(device, device->active, actor);
     }
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
