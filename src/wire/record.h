@@ -2,7 +2,9 @@
 #ifndef TRP_WIRE_RECORD_H
 #define TRP_WIRE_RECORD_H
 
-#include <troupe/types.h>
+#include <troupe/status.h>
+
+#include <stdatomic.h>
 
 enum {
     TRP__ACCESS_MAX = 8,
@@ -22,7 +24,10 @@ typedef struct trp__access {
     uint64_t offset;     /* bytes */
     uint64_t bytes;
     uint32_t mode; /* TRP__READ and so on */
-    uint32_t reserved;
+    /* The last failed request that should have written the buffer and whose failure its sender
+     * knew of when it sent this one; the low half of its ticket, 0 for none. It reads what is
+     * there. */
+    uint32_t accepted;
 } trp__access;
 
 /* 512 bytes: a first line that the scheduler needs, the actor's own payload, and the accesses,
@@ -32,12 +37,28 @@ typedef struct trp__record {
     uint32_t op;
     uint16_t actor; /* index in the actor table */
     uint16_t access_count;
-    uint64_t reserved[6];
+    /* Found out by the sender with the ticket in its hand, too late to refuse the call: the request
+     * shall be refused, with TRP_E_LOST or TRP_E_DEPENDENCY, because of request `cause`. */
+    uint32_t refuse; /* TRP_OK: it is not */
+    uint32_t reserved0;
+    uint64_t cause;
+    _Atomic uint64_t cancelled; /* the record's ticket: it shall not be issued any more */
+    uint64_t reserved[3];
     unsigned char payload[TRP__PAYLOAD_BYTES];
     trp__access access[TRP__ACCESS_MAX];
 } __attribute__((aligned(64))) trp__record;
 
 _Static_assert(sizeof(trp__access) == 32, "layout of an access");
 _Static_assert(sizeof(trp__record) == 512, "layout of a record");
+
+/* Fills the error of a request that was not issued, on either side: TRP_E_LOST or TRP_E_DEPENDENCY
+ * because of request `cause`, or TRP_E_CANCELLED. Returns `status`. */
+trp_status trp__refusal(trp_error *error, trp_status status, uint64_t cause);
+
+/* Whether no worker has had a part in a request that ended so. */
+static inline bool trp__is_refusal(trp_status status)
+{
+    return status == TRP_E_LOST || status == TRP_E_DEPENDENCY || status == TRP_E_CANCELLED;
+}
 
 #endif
