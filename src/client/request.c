@@ -180,8 +180,8 @@ static void check_inputs(const trp_device *device, trp__record *record)
         trp__access *a = &record->access[i];
         if (!(a->mode & TRP__READ))
             continue;
-        a->accepted = (uint32_t)atomic_load_explicit(&device->meta[a->slot].accepted_ticket,
-                                                     memory_order_acquire);
+        trp__set_accepted(
+            a, atomic_load_explicit(&device->meta[a->slot].accepted_ticket, memory_order_acquire));
         if (record->refuse == TRP_OK)
             record->refuse = (uint32_t)trp__buffer_readable(device, a->slot, &record->cause);
     }

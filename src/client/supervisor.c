@@ -158,7 +158,7 @@ static uint64_t dependency(const trp_device *device, const trp__access *access, 
     uint64_t now = current ? meta->judged_ticket : 0;
     before = before < ticket ? before : 0;
     uint64_t cause = before > now ? before : current && meta->judged_bad ? now : 0;
-    return cause != 0 && (uint32_t)cause == access->accepted ? 0 : cause;
+    return cause <= trp__accepted(access) ? 0 : cause;
 }
 
 /* A request that writes a buffer was judged: it fails, or goes on and writes all of it. */

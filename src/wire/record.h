@@ -23,12 +23,23 @@ typedef struct trp__access {
     uint32_t generation; /* that the slot must have */
     uint64_t offset;     /* bytes */
     uint64_t bytes;
-    uint32_t mode; /* TRP__READ and so on */
-    /* The last failed request that should have written the buffer and whose failure its sender
-     * knew of when it sent this one; the low half of its ticket, 0 for none. It reads what is
-     * there. */
-    uint32_t accepted;
+    uint16_t mode; /* TRP__READ and so on */
+    /* The ticket, 0 for none, of the last failed request that should have written the buffer and
+     * whose failure was told before this one was sent: this one reads what is there. */
+    uint16_t accepted_high;
+    uint32_t accepted_low;
 } trp__access;
+
+static inline uint64_t trp__accepted(const trp__access *access)
+{
+    return (uint64_t)access->accepted_high << 32 | access->accepted_low;
+}
+
+static inline void trp__set_accepted(trp__access *access, uint64_t ticket)
+{
+    access->accepted_high = (uint16_t)(ticket >> 32); /* a cell of the ring has 50 bits for it */
+    access->accepted_low = (uint32_t)ticket;
+}
 
 /* 512 bytes: a first line that the scheduler needs, the actor's own payload, and the accesses,
  * which both sides understand without knowing the operation. */

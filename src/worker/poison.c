@@ -26,7 +26,7 @@ uint64_t trp__poisons_cause(trp__poisons *poisons, const trp__record *record)
     for (uint32_t i = 0; i < accesses(record); i++) {
         const trp__access *access = &record->access[i];
         const trp__poison *p = access->mode & TRP__READ ? find(poisons, access) : NULL;
-        if (p && (uint32_t)p->ticket != access->accepted)
+        if (p && p->ticket > trp__accepted(access))
             return p->ticket;
     }
     return 0;
