@@ -30,12 +30,14 @@ typedef int trp_status;
     X(TRP_E_VERSION, 13, "two parts of Troupe are of different versions")                          \
     X(TRP_E_SYSTEM, 14, "the operating system refused a call")                                     \
     X(TRP_E_FORKED, 15, "a forked child used an object of its parent")                             \
-    X(TRP_E_INTERNAL, 16, "a defect in Troupe")
+    X(TRP_E_INTERNAL, 16, "a defect in Troupe")                                                    \
+    X(TRP_E_CANCELLED, 17, "the request was cancelled before it was given to the device")
 
 enum {
 #define TRP_STATUS_ENUM(name, value, text) name = value,
     TRP_STATUS_LIST(TRP_STATUS_ENUM)
 #undef TRP_STATUS_ENUM
+        TRP_STATUS_COUNT /* codes are below this; it grows with the list */
 };
 
 /* "TRP_E_STALE", or "TRP_E_UNKNOWN" for a value that is no code. Static string. */

@@ -53,13 +53,6 @@ static bool change_hold(trp_device *device, trp_buffer buffer, uint64_t change, 
     return true;
 }
 
-bool trp__buffer_lost(const trp_device *device, uint32_t slot)
-{
-    const trp__buffer_meta *meta = &device->meta[slot];
-    uint64_t lost = atomic_load_explicit(&meta->lost_ticket, memory_order_acquire);
-    return lost != 0 && lost >= atomic_load_explicit(&meta->cover_ticket, memory_order_acquire);
-}
-
 void trp__raise_ticket(_Atomic uint64_t *word, uint64_t ticket)
 {
     uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
@@ -79,23 +72,32 @@ bool trp__access_covers(const trp_device *device, const trp__access *access)
            access->bytes == device->control->buffer[access->slot].bytes;
 }
 
+static trp_status unreadable(trp_status status, uint64_t cause, const char *name, trp_buffer buffer,
+                             trp_error *error)
+{
+    return trp__error_set(
+        error, status,
+        status == TRP_E_LOST
+            ? "%s: a fault during request %llu may have left buffer %#llx half-written; write all "
+              "of it before reading it"
+            : "%s: request %llu should have written buffer %#llx and failed; await that request, "
+              "or write all of the buffer, before reading it",
+        name, (unsigned long long)cause, (unsigned long long)buffer.id);
+}
+
 trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer, bool reads,
                                trp__access *access, uint64_t *bytes)
 {
     trp__slot *request = pack->context;
     trp_device *device = trp__device_by_tag(request->device_tag);
     uint32_t slot = slot_of(buffer);
-    trp__buffer_meta *meta = &device->meta[slot];
-    uint64_t before;
+    uint64_t before, cause = 0;
     if (!change_hold(device, buffer, 1, &before))
         return stale(device, name, buffer, pack->error);
-    if (reads && trp__buffer_lost(device, slot)) {
+    trp_status status = reads ? trp__buffer_readable(device, slot, &cause) : TRP_OK;
+    if (status != TRP_OK) {
         trp__buffer_release(device, slot);
-        return trp__error_set(pack->error, TRP_E_LOST,
-                              "%s: a fault during request %llu may have left buffer %#llx half-"
-                              "written; write all of it before reading it",
-                              name, (unsigned long long)atomic_load(&meta->lost_ticket),
-                              (unsigned long long)buffer.id);
+        return unreadable(status, cause, name, buffer, pack->error);
     }
     access->slot = slot;
     access->generation = generation_of(buffer);
@@ -224,7 +226,9 @@ trp_status trp_buffer_create(trp_device *device, uint64_t bytes, trp_buffer *out
     trp__buffer_entry *entry = &device->control->buffer[slot];
     uint64_t generation = atomic_load_explicit(&meta->hold, memory_order_relaxed) >> 32;
     meta->node = block.node;
+    meta->judged_incarnation = 0;
     atomic_store_explicit(&meta->lost_ticket, 0, memory_order_relaxed);
+    atomic_store_explicit(&meta->poison_ticket, 0, memory_order_relaxed);
     atomic_store_explicit(&meta->cover_ticket, 0, memory_order_relaxed);
     atomic_store_explicit(&meta->good_ticket, 0, memory_order_relaxed);
     entry->arena = block.region;

@@ -1,6 +1,7 @@
 /* Inside the application side.
  *
- * Locks, in the order in which they may be taken: stream->lock (one direction of large copies),
+ * Locks, in the order in which they may be taken: judging (what becomes of a request that is
+ * cancelled, or whose worker has died), stream->lock (one direction of large copies),
  * device->memory_lock (sub-allocator, buffer slots), device->lock (worker, actors, arenas, host
  * segments), segment_lock, queue->lock. A request that fits its mailbox takes none of them on its
  * way to the worker and back, except for the last holder of a freed buffer and for queues. */
@@ -59,18 +60,19 @@ typedef struct trp__transfer {
 #define TRP__NO_PIECE UINT32_MAX
 
 typedef struct trp__slot {
-    _Atomic uint64_t state;   /* generation << 8 | wanted | phase */
-    _Atomic uint64_t ticket;  /* 0 until it is sent */
-    _Atomic uint32_t actor;   /* id */
-    _Atomic bool passed_over; /* the worker shall not take it: its sender ends it */
-    _Atomic int stream;       /* -1: none; else `transfer` is in use */
+    _Atomic uint64_t state;  /* generation << 8 | wanted | phase */
+    _Atomic uint64_t ticket; /* 0 until it is sent */
+    _Atomic uint32_t actor;  /* id */
+    _Atomic bool cancelling; /* somebody has asked for its end */
+    _Atomic int stream;      /* -1: none; else `transfer` is in use */
     _Atomic uint32_t next_free;
     trp_queue *queue;
     void *user_data;
     struct trp__slot *queue_next;
     uint32_t index;
     uint32_t device_tag;
-    uint32_t deaths;              /* workers that died while it was in flight */
+    _Atomic uint64_t detained;    /* cancelled: ticket and TRP__UNPASSED, ...; 0 for all others */
+    _Atomic uint32_t deaths;      /* workers that died while it was in flight */
     _Atomic uint64_t deadline_ns; /* for its running; 0: none */
     trp_status status;
     uint32_t segment;  /* host segment that it holds, 0 for none */
@@ -84,13 +86,18 @@ typedef struct trp__slot {
 typedef struct trp__buffer_meta {
     /* generation << 32 | freed << 31 | requests that hold it. Freed with none left: it goes. */
     _Atomic uint64_t hold;
-    _Atomic uint64_t lost_ticket;    /* the last request that may have half-written it */
-    _Atomic uint64_t cover_ticket;   /* the last request sent that writes all of it */
-    _Atomic uint64_t good_ticket;    /* the last of those that succeeded */
-    uint64_t dependency_ticket;      /* a failed request that should have written it, */
-    uint32_t dependency_incarnation; /* as seen when this worker had died */
-    uint32_t node;                   /* in the sub-allocator */
+    _Atomic uint64_t lost_ticket;     /* the last request that may have half-written it */
+    _Atomic uint64_t poison_ticket;   /* the last that should have written it and failed, */
+    _Atomic uint64_t accepted_ticket; /* and the last of those whose failure was told */
+    _Atomic uint64_t cover_ticket;    /* the last request sent that writes all of it */
+    _Atomic uint64_t good_ticket;     /* the last of those that succeeded */
+    /* The last request on it that was judged when this worker had died: it was one that failed, or
+     * one that goes on and writes all of it. */
+    uint64_t judged_ticket;
+    uint32_t judged_incarnation;
+    uint32_t node; /* in the sub-allocator */
     uint32_t next_free;
+    bool judged_bad;
 } trp__buffer_meta;
 
 /* Why a numbered resource can't be used again yet: the worker still knows the old one. */
@@ -204,6 +211,7 @@ struct trp_device {
     trp_error *slot_error;
     trp__buffer_meta *meta;
 
+    pthread_mutex_t judging; /* a request's fate is being decided; see cancel.c */
     pthread_mutex_t lock;
     pthread_cond_t changed;                  /* answers, end of start-up */
     _Atomic(trp_actor *) actor[TRP__ACTORS]; /* made once, used again, freed at the end */
@@ -288,13 +296,15 @@ typedef struct trp__sent {
     trp__slot *slot;
     uint64_t pending; /* its state when it was published */
     bool watched;     /* the supervisor must look after it */
-    bool lost;        /* an input is lost: the worker passes over it */
 } trp__sent;
 trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
                             trp_completion *completion);
 void trp__slot_published(trp_device *device, const trp__sent *sent);
 trp_status trp__slot_send(trp_actor *actor, trp__slot *slot, int64_t wait_ns,
                           trp_completion *completion);
+trp__slot *trp__future_slot(trp_future future, trp_device **device, uint64_t *generation);
+trp_status trp__future_stale(void);
+bool trp__is_future(uint64_t state, uint64_t generation);
 
 /* retire.c: how requests end */
 bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
@@ -304,12 +314,34 @@ void trp__error_down(const trp_device *device, trp_error *error);
 void trp__sweep(trp_actor *actor);
 void trp__sweep_device(trp_device *device);
 void trp__slot_release(trp_device *device, trp__slot *slot, uint64_t owned);
+void trp__wake_sleepers(trp_device *device, const trp__slot *slot);
+void trp__describe_failure(trp_device *device, const trp__slot *slot, trp_error *error);
+void trp__release_holdings(trp_device *device, trp__slot *slot);
+bool trp__replied(const trp_device *device, uint32_t slot, uint64_t ticket);
+
+/* cancel.c: requests that end before their turn */
+enum {
+    TRP__UNPASSED = 1, /* the worker has yet to pass it */
+    TRP__UNTAKEN = 2,  /* its future is not ended yet */
+    TRP__PASSING = 4,  /* a thread is at what follows from its being passed */
+};
+void trp__cancel_in_doubt(trp_device *device, trp__slot *slot, uint64_t state);
+void trp__slot_taken(trp_device *device, trp__slot *slot, uint64_t owned);
+uint64_t trp__detained(const trp__slot *slot);
+void trp__detained_pass(trp_device *device, trp__slot *slot, uint64_t ticket);
+bool trp__detained_over(trp_device *device, trp__slot *slot, uint64_t ticket);
+
+/* poison.c: what a failed request means for those that read its outputs */
+bool trp__buffer_lost(const trp_device *device, uint32_t slot);
+trp_status trp__buffer_readable(const trp_device *device, uint32_t slot, uint64_t *cause);
+uint64_t trp__poison_standing(const trp_device *device, uint32_t slot);
+void trp__poison_outputs(trp_device *device, const trp__slot *slot);
+void trp__poison_accept(trp_device *device, const trp__slot *slot);
 
 /* buffer.c and arena.c */
 trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer, bool reads,
                                trp__access *access, uint64_t *bytes);
 void trp__buffer_release(trp_device *device, uint32_t slot);
-bool trp__buffer_lost(const trp_device *device, uint32_t slot);
 void trp__buffer_mark_lost(trp_device *device, uint32_t slot, uint64_t ticket);
 bool trp__access_covers(const trp_device *device, const trp__access *access);
 void trp__raise_ticket(_Atomic uint64_t *word, uint64_t ticket);

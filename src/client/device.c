@@ -145,6 +145,7 @@ static void init_locks(trp_device *device)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&device->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&device->judging, NULL);
     pthread_mutex_init(&device->lock, NULL);
     pthread_mutex_init(&device->memory_lock, NULL);
     pthread_mutex_init(&device->segment_lock, NULL);
@@ -183,6 +184,7 @@ static void free_device(trp_device *device)
             close(fds[i]);
     }
     pthread_cond_destroy(&device->changed);
+    pthread_mutex_destroy(&device->judging);
     pthread_mutex_destroy(&device->lock);
     pthread_mutex_destroy(&device->memory_lock);
     pthread_mutex_destroy(&device->segment_lock);

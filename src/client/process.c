@@ -168,7 +168,7 @@ void trp__process_welcome(trp_device *device, uint32_t index)
 static trp_status refusal(const trp__message *m, trp_error *error)
 {
     *error = m->error;
-    if (error->status > TRP_OK && error->status <= TRP_E_INTERNAL)
+    if (error->status > TRP_OK && error->status < TRP_STATUS_COUNT)
         return error->status;
     return trp__error_set(error, TRP_E_INTERNAL, "the worker refused without a reason");
 }

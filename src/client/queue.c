@@ -101,8 +101,10 @@ static bool pop(trp_queue *queue, trp_event *out)
             set_readable(queue, false);
         }
         *out = (trp_event){.user_data = slot->user_data, .status = slot->status};
-        if (out->status != TRP_OK)
+        if (out->status != TRP_OK) {
             out->error = device->slot_error[slot->index];
+            trp__poison_accept(device, slot);
+        }
         uint64_t mine = trp__state(trp__generation_of(atomic_load(&slot->state)), TRP__FILLING);
         trp__slot_release(device, slot, mine);
         atomic_fetch_sub(&queue->expected, 1);

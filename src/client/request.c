@@ -108,10 +108,11 @@ trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **re
     uint32_t used = atomic_load_explicit(&device->slots_used, memory_order_relaxed);
     while (used <= index && !atomic_compare_exchange_weak(&device->slots_used, &used, index + 1))
         continue;
-    slot->deaths = 0;
+    atomic_store_explicit(&slot->deaths, 0, memory_order_relaxed);
     slot->deadline_ns = device->options.deadline_ns;
     atomic_store_explicit(&slot->ticket, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->stream, -1, memory_order_relaxed);
+    atomic_store_explicit(&slot->cancelling, false, memory_order_relaxed);
     slot->queue = NULL;
     slot->segment = 0;
     slot->piece = TRP__NO_PIECE;
@@ -200,15 +201,20 @@ static void note_covered(trp_device *device, const trp__record *record, uint64_t
     }
 }
 
-/* Whether a fault has made an input unreadable since the request was packed. */
-static bool has_lost_input(const trp_device *device, const trp__record *record)
+/* Notes which failures the sender knows of, and whether an input has become unreadable since the
+ * request was packed: then it shall be refused. */
+static void check_inputs(const trp_device *device, trp__record *record)
 {
+    record->refuse = TRP_OK;
     for (uint32_t i = 0; i < record->access_count; i++) {
-        if ((record->access[i].mode & TRP__READ) &&
-            trp__buffer_lost(device, record->access[i].slot))
-            return true;
+        trp__access *a = &record->access[i];
+        if (!(a->mode & TRP__READ))
+            continue;
+        trp__set_accepted(
+            a, atomic_load_explicit(&device->meta[a->slot].accepted_ticket, memory_order_acquire));
+        if (record->refuse == TRP_OK)
+            record->refuse = (uint32_t)trp__buffer_readable(device, a->slot, &record->cause);
     }
-    return false;
 }
 
 /* Notes who shall be told; returns the flags of the slot's state. */
@@ -256,17 +262,14 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
     uint64_t cell = ticket << TRP__SLOT_BITS | slot->index;
     atomic_store_explicit(&slot->ticket, ticket, memory_order_relaxed);
     /* A fault may have been dealt with since the request was packed. The supervisor judges every
-     * ticket up to one that it reads after it has marked what is lost; who has a later ticket sees
-     * the marks here. The worker passes over a cell whose record has another ticket. */
-    bool lost = has_lost_input(device, record);
-    if (!lost) /* a request that will not run must not hide what a fault did to its outputs */
+     * ticket up to one that it reads after it has marked what is lost or poisoned; who has a later
+     * ticket sees the marks here. */
+    check_inputs(device, record);
+    if (record->refuse == TRP_OK) /* else it must not hide what a fault did to its outputs */
         note_covered(device, record, ticket);
-    record->ticket = lost ? 0 : ticket;
-    atomic_store_explicit(&slot->passed_over, lost, memory_order_relaxed);
-    trp__sent sent = {.slot = slot,
-                      .pending = pending,
-                      .watched = slot->queue != NULL || slot->deadline_ns != 0,
-                      .lost = lost};
+    record->ticket = ticket;
+    trp__sent sent = {
+        .slot = slot, .pending = pending, .watched = slot->queue != NULL || slot->deadline_ns != 0};
     atomic_store_explicit(&slot->state, pending, memory_order_release);
     atomic_store_explicit(&actor->mailbox[place & (actor->capacity - 1)], cell,
                           memory_order_release);
@@ -281,12 +284,7 @@ void trp__slot_published(trp_device *device, const trp__sent *sent)
     /* The supervisor ends all that is pending after it has set DOWN; what was published later, the
      * sender ends. */
     trp_error error;
-    if (sent->lost) {
-        trp__error_set(&error, TRP_E_LOST,
-                       "a fault left an input of this request half-written "
-                       "while the request was being sent");
-        trp__retire(device, sent->slot, sent->pending, &error);
-    } else if (atomic_load(&device->state) == TRP_DEVICE_DOWN) {
+    if (atomic_load(&device->state) == TRP_DEVICE_DOWN) {
         trp__error_down(device, &error);
         trp__retire(device, sent->slot, sent->pending, &error);
     } else if (sent->watched) {
@@ -347,7 +345,7 @@ trp_status trp_submit(trp_actor *actor, const trp_request *request, trp_completi
 
 /* Futures. */
 
-static trp__slot *slot_of(trp_future future, trp_device **device, uint64_t *generation)
+trp__slot *trp__future_slot(trp_future future, trp_device **device, uint64_t *generation)
 {
     uint32_t tag = (uint32_t)future.id >> TRP__SLOT_BITS; /* with the unused bits, which are 0 */
     *device = trp__device_by_tag(tag);
@@ -361,9 +359,11 @@ static bool take_result(trp_device *device, trp__slot *slot, uint64_t state, trp
     uint64_t mine = trp__state(trp__generation_of(state), TRP__FILLING);
     if (!atomic_compare_exchange_strong(&slot->state, &state, mine))
         return false;
-    if (slot->status != TRP_OK)
+    if (slot->status != TRP_OK) {
         *result = device->slot_error[slot->index];
-    trp__slot_release(device, slot, mine);
+        trp__poison_accept(device, slot);
+    }
+    trp__slot_taken(device, slot, mine);
     return true;
 }
 
@@ -380,13 +380,13 @@ static void sleep_on(trp_device *device, trp__slot *slot, uint64_t state, int64_
     atomic_fetch_sub(&record->sleepers, 1);
 }
 
-static trp_status stale_future(void)
+trp_status trp__future_stale(void)
 {
     return trp__fail(TRP_E_STALE, "future: it was never given out, was ended before, or its device "
                                   "is closed");
 }
 
-static bool is_future(uint64_t state, uint64_t generation)
+bool trp__is_future(uint64_t state, uint64_t generation)
 {
     return (trp__generation_of(state) & UINT32_MAX) == generation && (state & TRP__WANTED);
 }
@@ -395,9 +395,9 @@ static trp_status wait_for(trp_future future, int64_t timeout_ns, trp_error *res
 {
     trp_device *device;
     uint64_t generation;
-    trp__slot *slot = slot_of(future, &device, &generation);
+    trp__slot *slot = trp__future_slot(future, &device, &generation);
     if (!slot || generation == 0)
-        return stale_future();
+        return trp__future_stale();
     trp_status status = trp__device_usable(device);
     if (status == TRP_E_FORKED)
         return status;
@@ -405,14 +405,14 @@ static trp_status wait_for(trp_future future, int64_t timeout_ns, trp_error *res
     trp__backoff backoff = trp__backoff_begin(timeout_ns);
     for (;;) {
         uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
-        if (!is_future(state, generation))
-            return stale_future();
+        if (!trp__is_future(state, generation))
+            return trp__future_stale();
         trp__phase phase = trp__phase_of(state);
         if (phase == TRP__PENDING && trp__try_finish(device, slot, state))
             continue;
         if (phase == TRP__DONE) {
             if (!take_result(device, slot, state, result))
-                return stale_future();
+                return trp__future_stale();
             return result->status == TRP_OK ? TRP_OK : trp__error_raise(result);
         }
         int64_t nap;
@@ -437,11 +437,11 @@ void trp_future_drop(trp_future future)
 {
     trp_device *device;
     uint64_t generation;
-    trp__slot *slot = slot_of(future, &device, &generation);
+    trp__slot *slot = trp__future_slot(future, &device, &generation);
     if (!slot || generation == 0 || trp__device_usable(device) == TRP_E_FORKED)
         return;
     uint64_t state = atomic_load(&slot->state);
-    while (is_future(state, generation)) {
+    while (trp__is_future(state, generation)) {
         /* Whoever ends the request sees that nobody wants it; unless it has ended. */
         bool done = trp__phase_of(state) == TRP__DONE;
         uint64_t next =
@@ -449,7 +449,7 @@ void trp_future_drop(trp_future future)
         if (!atomic_compare_exchange_weak(&slot->state, &state, next))
             continue;
         if (done)
-            trp__slot_release(device, slot, next);
+            trp__slot_taken(device, slot, next);
         return;
     }
 }
@@ -466,6 +466,7 @@ trp_status trp_device_drain(trp_device *device, int64_t timeout_ns)
         uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
         trp__phase phase = trp__phase_of(state);
         uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
+        trp__detained_over(device, slot, ticket);
         bool pending = phase == TRP__RETIRING || (phase == TRP__PENDING && ticket < end);
         if (!pending || (phase == TRP__PENDING && trp__try_finish(device, slot, state))) {
             i += !pending;

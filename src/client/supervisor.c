@@ -109,15 +109,17 @@ static uint64_t settled_state(trp__slot *slot)
     return state;
 }
 
-/* Collects the cells of all pending requests from `begin` to `end`, in ticket order. */
+/* Collects the cells of all pending requests from `begin` to `end`, in ticket order; also of those
+ * that were cancelled and have ended, for the worker has yet to pass them. */
 static uint32_t collect_pending(trp_device *device, uint64_t begin, uint64_t end)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
         trp__slot *slot = &device->slot[i];
         uint64_t state = settled_state(slot);
-        uint64_t ticket = atomic_load(&slot->ticket);
-        if (trp__phase_of(state) == TRP__PENDING && ticket >= begin && ticket < end)
+        uint64_t detained = trp__detained(slot);
+        uint64_t ticket = detained ? detained : atomic_load(&slot->ticket);
+        if ((detained || trp__phase_of(state) == TRP__PENDING) && ticket >= begin && ticket < end)
             device->pending[count++] = ticket << TRP__SLOT_BITS | i;
     }
     qsort(device->pending, count, sizeof *device->pending, trp__by_ticket);
@@ -129,39 +131,58 @@ static trp__slot *slot_of(trp_device *device, uint64_t cell)
     return &device->slot[cell & (TRP__SLOTS - 1)];
 }
 
-/* Ends a request that the dead worker finished. A large read is finished by copying threads. */
+/* Ends a request that the dead worker finished, or refused. A large read is finished by copying
+ * threads. */
 static void finish(trp_device *device, trp__slot *slot, uint64_t ticket)
 {
+    trp__detained_pass(device, slot, ticket);
     for (;;) {
         uint64_t state = settled_state(slot);
         if (trp__phase_of(state) != TRP__PENDING || atomic_load(&slot->ticket) != ticket ||
             trp__try_finish(device, slot, state))
             return;
+        if (trp__replied(device, slot->index, ticket) && trp__retire(device, slot, state, NULL))
+            return;
         trp__sleep_ns(QUEUE_NAP_MIN_NS);
     }
 }
 
-/* Which failed request should have written a buffer, as known in this recovery; 0 for none. */
-static uint64_t dependency(const trp_device *device, uint32_t slot)
+/* Which failed request should have written what a request reads; 0 for none. Either it had failed
+ * before, or this recovery has found out; the later one counts. A request that had failed already
+ * may also come after this one, which then was begun before that, on good inputs. */
+static uint64_t dependency(const trp_device *device, const trp__access *access, uint64_t ticket)
 {
-    const trp__buffer_meta *meta = &device->meta[slot];
-    bool current = meta->dependency_incarnation == atomic_load(&device->incarnation);
-    return current ? meta->dependency_ticket : 0;
+    const trp__buffer_meta *meta = &device->meta[access->slot];
+    bool current = meta->judged_incarnation == atomic_load(&device->incarnation);
+    uint64_t before = trp__poison_standing(device, access->slot);
+    uint64_t now = current ? meta->judged_ticket : 0;
+    before = before < ticket ? before : 0;
+    uint64_t cause = before > now ? before : current && meta->judged_bad ? now : 0;
+    return cause <= trp__accepted(access) ? 0 : cause;
 }
 
-static void set_dependency(trp_device *device, uint32_t slot, uint64_t ticket)
+/* A request that writes a buffer was judged: it fails, or goes on and writes all of it. */
+static void set_dependency(trp_device *device, uint32_t slot, uint64_t ticket, bool failed)
 {
-    device->meta[slot].dependency_incarnation = atomic_load(&device->incarnation);
-    device->meta[slot].dependency_ticket = ticket;
+    trp__buffer_meta *meta = &device->meta[slot];
+    meta->judged_incarnation = atomic_load(&device->incarnation);
+    meta->judged_ticket = ticket;
+    meta->judged_bad = failed;
 }
 
-static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
+/* Those that are judged after a failed request must not read what it should have written. */
+static void spoil_outputs(trp_device *device, const trp__slot *slot)
 {
     const trp__record *record = &device->control->record[slot->index];
     for (uint32_t i = 0; i < record->access_count; i++) {
         if (record->access[i].mode & TRP__WRITE)
-            set_dependency(device, record->access[i].slot, record->ticket);
+            set_dependency(device, record->access[i].slot, record->ticket, true);
     }
+}
+
+static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
+{
+    spoil_outputs(device, slot);
     /* Again if its future is dropped at this moment, which changes the state. */
     uint64_t state;
     while (trp__phase_of(state = settled_state(slot)) == TRP__PENDING &&
@@ -172,24 +193,24 @@ static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
 /* Whether a request that was not issued yet can still run: what it reads must have been written. */
 static bool can_run(trp_device *device, const trp__record *record, trp_error *error)
 {
+    if (record->refuse != TRP_OK) {
+        trp__refusal(error, (trp_status)record->refuse, record->cause);
+        return false;
+    }
     for (uint32_t i = 0; i < record->access_count; i++) {
         const trp__access *a = &record->access[i];
         trp__buffer_meta *meta = &device->meta[a->slot];
-        uint64_t cause = dependency(device, a->slot);
-        if (cause != 0 && (a->mode & TRP__READ)) {
+        uint64_t cause = a->mode & TRP__READ ? dependency(device, a, record->ticket) : 0;
+        if (cause != 0) {
             bool lost = atomic_load(&meta->lost_ticket) == cause;
-            trp__error_set(error, lost ? TRP_E_LOST : TRP_E_DEPENDENCY,
-                           lost
-                               ? "request %llu died while it was writing an input of this one"
-                               : "request %llu should have written an input of this one and failed",
-                           (unsigned long long)cause);
+            trp__refusal(error, lost ? TRP_E_LOST : TRP_E_DEPENDENCY, cause);
             return false;
         }
     }
     for (uint32_t i = 0; i < record->access_count; i++) {
         const trp__access *a = &record->access[i];
         if (trp__access_covers(device, a))
-            set_dependency(device, a->slot, 0);
+            set_dependency(device, a->slot, record->ticket, false);
     }
     return true;
 }
@@ -231,9 +252,23 @@ static progress progress_of(const trp_device *device, const trp__slot *slot, uin
     progress p = trp__timeline(device, actor) >= ticket                       ? DONE
                  : atomic_load(&device->reply->issued[actor].value) >= ticket ? IN_FLIGHT
                                                                               : QUEUED;
-    bool passed_over = atomic_load(&slot->passed_over); /* its sender ends it */
     bool ended = trp__phase_of(atomic_load(&slot->state)) != TRP__PENDING;
-    return ended || passed_over || atomic_load(&slot->ticket) != ticket ? GONE : p;
+    return ended || atomic_load(&slot->ticket) != ticket ? GONE : p;
+}
+
+/* The same for the judgement. What the worker has refused, or could not do, ends with what it said;
+ * later requests on the same buffers may have run. What was cancelled and has ended counts for what
+ * it would have written. */
+static progress standing_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
+{
+    bool detained = trp__detained(slot) == ticket;
+    uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
+    progress p = !detained                                ? progress_of(device, slot, ticket)
+                 : trp__timeline(device, actor) >= ticket ? DONE
+                                                          : QUEUED;
+    if ((p == QUEUED || p == IN_FLIGHT) && trp__replied(device, slot->index, ticket))
+        return DONE;
+    return p == QUEUED && atomic_load(&slot->deaths) > 0 ? SUSPECT : p;
 }
 
 /* Whether a request that was in flight may run again: not if it is known to have killed the worker,
@@ -254,17 +289,30 @@ static void judge(trp_device *device, const judgement *j, uint64_t cell, progres
     trp__slot *slot = slot_of(device, cell);
     const trp__record *record = &control->record[slot->index];
     trp_error error;
-    if (p == DONE) {
+    if (p == DONE || p == GONE) { /* gone: a waiter may be at it; what it notes counts below */
         finish(device, slot, ticket);
         return;
     }
-    slot->deaths += p == IN_FLIGHT;
-    if (p == IN_FLIGHT && !may_run_again(j, slot, record))
+    if (trp__detained(slot) == ticket) {
+        spoil_outputs(device, slot);
+        trp__detained_pass(device, slot, ticket);
+        return;
+    }
+    bool cancelled = atomic_load(&record->cancelled) == ticket;
+    if (p == IN_FLIGHT) {
+        slot->deaths++; /* from now on nobody cancels it */
+        atomic_store(&control->record[slot->index].cancelled, 0);
+    }
+    if (p == IN_FLIGHT && !may_run_again(j, slot, record)) {
         fail(device, slot, j->cause);
-    else if (!can_run(device, record, &error))
+    } else if (p == QUEUED && cancelled) {
+        trp__refusal(&error, TRP_E_CANCELLED, 0);
         fail(device, slot, &error);
-    else
+    } else if (!can_run(device, record, &error)) {
+        fail(device, slot, &error);
+    } else {
         control->resume[control->resume_count++] = slot->index;
+    }
 }
 
 static void judge_those(trp_device *device, const judgement *j, uint32_t count, progress from,
@@ -288,13 +336,11 @@ static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64
     j->in_flight = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t cell = device->pending[i];
-        const trp__slot *slot = slot_of(device, cell);
-        progress p = progress_of(device, slot, cell >> TRP__SLOT_BITS);
-        if (p == QUEUED && slot->deaths > 0)
-            p = SUSPECT;
+        progress p = standing_of(device, slot_of(device, cell), cell >> TRP__SLOT_BITS);
         device->pending_progress[i] = (uint8_t)p;
         j->in_flight += p == IN_FLIGHT;
     }
+    judge_those(device, j, count, GONE, GONE);
     judge_those(device, j, count, DONE, DONE);
     judge_those(device, j, count, SUSPECT, IN_FLIGHT);
     if (begin == 0)
@@ -310,6 +356,7 @@ static void judge_requests(trp_device *device, const trp_error *cause, uint64_t 
     judgement j = {.cause = cause,
                    .hung = hung,
                    .outsider = cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL};
+    pthread_mutex_lock(&device->judging);
     uint64_t middle = atomic_load(&control->next_ticket.value);
     control->resume_count = 0;
     judge_range(device, &j, 0, middle);
@@ -318,6 +365,7 @@ static void judge_requests(trp_device *device, const trp_error *cause, uint64_t 
     control->resume_start = end;
     for (uint32_t i = 0; i < TRP__STREAMS; i++)
         trp__transfers_restart(device, i);
+    pthread_mutex_unlock(&device->judging);
 }
 
 /* Ends everything pending; the device is down. */
@@ -332,6 +380,7 @@ static void fail_all(trp_device *device)
             if (!trp__try_finish(device, slot, state))
                 trp__retire(device, slot, state, &down);
         }
+        trp__detained_pass(device, slot, trp__detained(slot));
     }
 }
 

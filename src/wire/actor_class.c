@@ -18,7 +18,7 @@ trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer
         return status;
     access->offset = offset;
     access->bytes = bytes;
-    access->mode = mode;
+    access->mode = (uint16_t)mode;
     record->access_count++; /* from here on the record's owner releases it */
 
     if (offset % alignment != 0)

@@ -2,7 +2,7 @@
 #ifndef TRP_WIRE_RECORD_H
 #define TRP_WIRE_RECORD_H
 
-#include <troupe/types.h>
+#include <troupe/status.h>
 
 #include <stdatomic.h>
 
@@ -23,9 +23,23 @@ typedef struct trp__access {
     uint32_t generation; /* that the slot must have */
     uint64_t offset;     /* bytes */
     uint64_t bytes;
-    uint32_t mode; /* TRP__READ and so on */
-    uint32_t reserved;
+    uint16_t mode; /* TRP__READ and so on */
+    /* The ticket, 0 for none, of the last failed request that should have written the buffer and
+     * whose failure was told before this one was sent: this one reads what is there. */
+    uint16_t accepted_high;
+    uint32_t accepted_low;
 } trp__access;
+
+static inline uint64_t trp__accepted(const trp__access *access)
+{
+    return (uint64_t)access->accepted_high << 32 | access->accepted_low;
+}
+
+static inline void trp__set_accepted(trp__access *access, uint64_t ticket)
+{
+    access->accepted_high = (uint16_t)(ticket >> 32); /* a cell of the ring has 50 bits for it */
+    access->accepted_low = (uint32_t)ticket;
+}
 
 /* 512 bytes: a first line that the scheduler needs, the actor's own payload, and the accesses,
  * which both sides understand without knowing the operation. */
@@ -38,12 +52,28 @@ typedef struct trp__record {
      * sleepers, of whom there are `sleepers`, when the work is done. */
     _Atomic uint32_t ended;
     _Atomic uint32_t sleepers;
-    uint64_t reserved[5];
+    /* Found out by the sender with the ticket in its hand, too late to refuse the call: the request
+     * shall be refused, with TRP_E_LOST or TRP_E_DEPENDENCY, because of request `cause`. */
+    uint32_t refuse; /* TRP_OK: it is not */
+    uint32_t reserved0;
+    uint64_t cause;
+    _Atomic uint64_t cancelled; /* the record's ticket: it shall not be issued any more */
+    uint64_t reserved[2];
     unsigned char payload[TRP__PAYLOAD_BYTES];
     trp__access access[TRP__ACCESS_MAX];
 } __attribute__((aligned(64))) trp__record;
 
 _Static_assert(sizeof(trp__access) == 32, "layout of an access");
 _Static_assert(sizeof(trp__record) == 512, "layout of a record");
+
+/* Fills the error of a request that was not issued, on either side: TRP_E_LOST or TRP_E_DEPENDENCY
+ * because of request `cause`, or TRP_E_CANCELLED. Returns `status`. */
+trp_status trp__refusal(trp_error *error, trp_status status, uint64_t cause);
+
+/* Whether no worker has had a part in a request that ended so. */
+static inline bool trp__is_refusal(trp_status status)
+{
+    return status == TRP_E_LOST || status == TRP_E_DEPENDENCY || status == TRP_E_CANCELLED;
+}
 
 #endif

@@ -10,6 +10,8 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/futex.h"
+#include "worker/poison.h"
+#include "worker/window.h"
 #include "worker/worker.h"
 
 #include <stdlib.h>
@@ -26,6 +28,7 @@ enum {
 #define HEALTH_NS     (250 * TRP__US) /* between questions to the device while work is in flight */
 #define NAP_NS        (500 * TRP__US) /* sleep while work is in flight */
 #define SHORT_NAP_NS  (20 * TRP__US)  /* sleep while something that nobody announces is awaited */
+#define HELD_SHARE    8               /* part of the time waited, asleep while a lane is full */
 
 #define NO_SLOT UINT32_MAX
 
@@ -54,6 +57,7 @@ typedef struct lane {
     uint32_t unsignalled;
     uint32_t last_slot; /* of the request with ticket `issued` */
     uint64_t announced; /* the last ticket whose end wakes its sleepers */
+    trp__window window; /* what is in the stream and not done */
 } lane;
 
 struct trp__scheduler {
@@ -67,10 +71,12 @@ struct trp__scheduler {
     uint64_t to_signal; /* bit a: lane a has unsignalled work */
     uint64_t in_flight; /* bit a: lane a's timeline is behind, when last looked at */
     bool polling;       /* a request was held, or asked to be called again */
+    bool full;          /* a lane has enough in its stream */
     int64_t spin_ns;    /* how long to spin when idle, before sleeping */
     lane lane[TRP__ACTORS];
     pending pending[TRP__SLOTS];
     usage usage[TRP__BUFFERS];
+    trp__poisons poisons;
 };
 
 trp__scheduler *trp__scheduler_create(trp__worker *worker)
@@ -232,10 +238,12 @@ static trp_status signal_lane(trp__scheduler *s, uint32_t actor, trp_error *erro
     l->unsignalled = 0;
     l->signalled = l->issued;
     if (!instance->stream) { /* nothing can be in flight */
+        l->window.done = l->window.enqueued;
         atomic_store_explicit(word, l->issued, memory_order_release);
         return TRP_OK;
     }
     s->in_flight |= bit(actor);
+    trp__window_mark(&l->window, l->issued);
     return s->backend->stream_signal(instance->stream, word, l->issued, error);
 }
 
@@ -250,6 +258,19 @@ static void reply_error(trp__scheduler *s, uint32_t slot, const trp_error *error
 }
 
 typedef enum readiness { HOLD, GO, REFUSE } readiness;
+
+/* Whether the inputs of a request are what they should be. All earlier ones are issued or refused.
+ */
+static bool may_read(trp__scheduler *s, const trp__record *record, trp_error *error)
+{
+    trp_status status = (trp_status)record->refuse;
+    uint64_t cause = record->cause;
+    if (status == TRP_OK && s->poisons.count > 0) {
+        cause = trp__poisons_cause(&s->poisons, record);
+        status = cause != 0 ? TRP_E_DEPENDENCY : TRP_OK;
+    }
+    return status == TRP_OK || trp__refusal(error, status, cause) == TRP_OK;
+}
 
 /* Finds the addresses of a request's buffers. */
 static readiness resolve(trp__scheduler *s, trp__job *job, trp_error *error)
@@ -300,9 +321,9 @@ static bool causes_issued(trp__scheduler *s, pending *p)
     return true;
 }
 
-static trp_status wait_for_causes(trp__scheduler *s, pending *p, trp__stream *stream,
-                                  trp_error *error)
+static trp_status wait_for_causes(trp__scheduler *s, uint32_t self, pending *p, trp_error *error)
 {
+    trp__stream *stream = s->worker->actor[self].instance.stream;
     trp_status status = TRP_OK;
     for (; p->waits_for && status == TRP_OK; p->waits_for &= p->waits_for - 1) {
         uint32_t actor = (uint32_t)__builtin_ctzll(p->waits_for);
@@ -311,6 +332,7 @@ static trp_status wait_for_causes(trp__scheduler *s, pending *p, trp__stream *st
         if (status == TRP_OK)
             status = s->backend->stream_wait(stream, &s->reply->timelines.timeline[actor].value,
                                              p->ticket[actor], error);
+        trp__window_add(&s->lane[self].window, 1);
     }
     return status;
 }
@@ -325,7 +347,7 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
         *error = a->error;
         return p->waits_for ? HOLD : REFUSE; /* no stream that could wait */
     }
-    readiness ready = resolve(s, &p->job, error);
+    readiness ready = may_read(s, p->job.record, error) ? resolve(s, &p->job, error) : REFUSE;
     if (ready == HOLD)
         return HOLD;
     /* What is not known to be done may have to run again after a fault. So a request that destroys
@@ -334,11 +356,38 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
         return REFUSE;
     /* A refused request waits too: those after it rely on it having waited for their causes. */
     trp_error waiting;
-    if (p->waits_for && wait_for_causes(s, p, a->instance.stream, &waiting) != TRP_OK) {
+    if (p->waits_for && wait_for_causes(s, actor, p, &waiting) != TRP_OK) {
         *error = waiting;
         return REFUSE;
     }
     return ready;
+}
+
+/* The last look before the work begins. Who cancels a request marks it and then looks whether it is
+ * issued; here it is the other way round. All four accesses are sequentially consistent, so if the
+ * other side does not see `issued`, this one sees the mark. */
+static trp_status begin(trp__scheduler *s, uint32_t actor, const trp__record *record,
+                        trp_error *error)
+{
+    atomic_store(&s->reply->issued[actor].value, record->ticket);
+    return atomic_load(&record->cancelled) == record->ticket
+               ? trp__refusal(error, TRP_E_CANCELLED, 0)
+               : TRP_OK;
+}
+
+/* A request was refused, or its actor could not do it. */
+static trp_status note_failure(trp__scheduler *s, uint32_t slot, trp_status status,
+                               trp_error *error)
+{
+    const trp__record *record = &s->control->record[slot];
+    trp_error health = {0};
+    if (!trp__is_refusal(status) && s->backend->health(s->worker->accel, &health) != TRP_OK) {
+        *error = health;
+        return TRP_E_FAULT;
+    }
+    trp__poisons_add(&s->poisons, record, record->ticket);
+    reply_error(s, slot, error);
+    return TRP_OK;
 }
 
 /* Issues the first request of a lane. Returns TRP__AGAIN if it must stay, TRP_OK if it is issued or
@@ -356,22 +405,18 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
         readiness ready = prepare(s, actor, p, error);
         if (ready == HOLD)
             return TRP__AGAIN;
-        if (ready == REFUSE)
-            status = error->status;
+        status = ready == REFUSE ? error->status : begin(s, actor, p->job.record, error);
     }
     if (status == TRP_OK) {
-        atomic_store_explicit(&s->reply->issued[actor].value, ticket, memory_order_release);
         status = instance->impl->handle(instance, &p->job, error);
         if (status == TRP__AGAIN)
             return status;
     }
     if (status != TRP_OK) {
-        trp_error health = {0};
-        if (s->backend->health(s->worker->accel, &health) != TRP_OK) {
-            *error = health;
+        if (note_failure(s, slot, status, error) != TRP_OK)
             return TRP_E_FAULT;
-        }
-        reply_error(s, slot, error);
+    } else if (s->poisons.count > 0) {
+        trp__poisons_heal(&s->poisons, p->job.record, s->control);
     }
 
     l->head = p->next;
@@ -381,22 +426,38 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
     }
     l->issued = ticket;
     l->last_slot = slot;
+    trp__window_add(&l->window, 1);
     s->to_signal |= bit(actor);
     if (++l->unsignalled >= SIGNAL_BATCH)
         return signal_lane(s, actor, error);
     return TRP_OK;
 }
 
+/* Whether a lane must wait until its stream has moved on. Nobody else writes the end of what is in
+ * it while it is held, so that is done here. */
+static trp_status hold_if_full(trp__scheduler *s, uint32_t actor, bool *hold, trp_error *error)
+{
+    trp__window *window = &s->lane[actor].window;
+    *hold = trp__window_seems_full(window) && trp__window_full(window, timeline(s, actor));
+    s->full = s->full || *hold;
+    return *hold && (s->to_signal & bit(actor)) ? signal_lane(s, actor, error) : TRP_OK;
+}
+
 /* Issues what can be issued; counts it in *issued. */
 static trp_status issue_some(trp__scheduler *s, uint32_t *issued, trp_error *error)
 {
-    s->polling = false;
+    bool hold;
+    s->polling = s->full = false;
     for (uint64_t lanes = s->queued; lanes; lanes &= lanes - 1) {
         uint32_t actor = (uint32_t)__builtin_ctzll(lanes);
         for (int i = 0; i < TAKE_BATCH && s->lane[actor].head != NO_SLOT; i++) {
             uint64_t progress = s->pending[s->lane[actor].head].job.progress;
             uint32_t slot = s->lane[actor].head;
-            trp_status status = issue_head(s, actor, error);
+            trp_status status = hold_if_full(s, actor, &hold, error);
+            if (status == TRP_OK && hold)
+                break;
+            if (status == TRP_OK)
+                status = issue_head(s, actor, error);
             if (status == TRP__AGAIN) {
                 s->polling = true;
                 *issued += s->pending[slot].job.progress != progress;
@@ -488,7 +549,13 @@ static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
         announce_ends(s);
     /* Requests of the last worker are taken one by one; nobody announces when the next may be. */
     bool soon = s->polling || s->resumed < s->control->resume_count;
-    sleep_idle(s, soon ? SHORT_NAP_NS : in_flight ? NAP_NS : -1);
+    /* A full stream has much to do before it is empty. */
+    int64_t held = (now - idle->since) / HELD_SHARE;
+    held = held < SHORT_NAP_NS ? SHORT_NAP_NS : held;
+    sleep_idle(s, soon                       ? SHORT_NAP_NS
+                  : s->full && held < NAP_NS ? held
+                  : in_flight || s->full     ? NAP_NS
+                                             : -1);
     return TRP_OK;
 }
 

@@ -44,7 +44,7 @@ static trp_status add_buffer(trp__pack *pack, const char *list, int index, trp_b
         return status;
     access->offset = 0;
     access->bytes = bytes;
-    access->mode = mode;
+    access->mode = (uint16_t)mode;
     record->access_count++; /* from here on the record's owner releases it */
     return TRP_OK;
 }
