@@ -83,7 +83,7 @@ trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buf
                                trp__access *access, uint64_t *bytes)
 {
     trp__slot *request = pack->context;
-    trp_device *device = trp__device_by_tag(request->device_tag);
+    trp_device *device = trp__device_by_tag(request->item.device_tag);
     uint32_t slot = slot_of(buffer);
     trp__buffer_meta *meta = &device->meta[slot];
     uint64_t before;

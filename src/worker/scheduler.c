@@ -317,7 +317,7 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
 {
     trp__worker_actor *a = &s->worker->actor[actor];
     int state = atomic_load_explicit(&a->state, memory_order_acquire);
-    if (state == TRP__ABSENT || !causes_issued(s, p))
+    if (state <= TRP__RESTARTING || !causes_issued(s, p)) /* ABSENT too */
         return HOLD;
     if (state == TRP__FAILED) {
         *error = a->error;
@@ -339,8 +339,41 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
     return ready;
 }
 
+/* Takes the first request of a lane off it: its work, or its error, is in its place. */
+static void leave_lane(trp__scheduler *s, uint32_t actor, uint64_t ticket)
+{
+    lane *l = &s->lane[actor];
+    l->head = s->pending[l->head].next;
+    if (l->head == NO_SLOT) {
+        l->tail = NO_SLOT;
+        s->queued &= ~bit(actor);
+    }
+    l->issued = ticket;
+    l->unsignalled++;
+    s->to_signal |= bit(actor);
+}
+
+/* Gives an actor to the side thread once all that it has in its stream is signalled. */
+static trp_status restart_lane(trp__scheduler *s, uint32_t actor, trp_error *error)
+{
+    trp_error cause = *error;
+    trp_status status = signal_lane(s, actor, error);
+    if (status == TRP_OK)
+        trp__actor_restart(s->worker, actor, s->lane[actor].issued, &cause);
+    return status;
+}
+
+static bool is_broken(trp__scheduler *s, trp_error *error)
+{
+    trp_error health = {0};
+    if (s->backend->health(s->worker->accel, &health) == TRP_OK)
+        return false;
+    *error = health;
+    return true;
+}
+
 /* Issues the first request of a lane. Returns TRP__AGAIN if it must stay, TRP_OK if it is issued or
- * refused, and TRP_E_FAULT if the context is broken. */
+ * refused, and TRP_E_FAULT if the worker must end. */
 static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error)
 {
     lane *l = &s->lane[actor];
@@ -348,40 +381,36 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
     pending *p = &s->pending[slot];
     uint64_t ticket = p->job.record->ticket;
     trp__instance *instance = &s->worker->actor[actor].instance;
+    trp__directive directive = TRP__DIRECTIVE_REPLY;
     trp_status status = TRP_OK;
 
     if (p->job.progress == 0) {
         readiness ready = prepare(s, actor, p, error);
         if (ready == HOLD)
             return TRP__AGAIN;
-        if (ready == REFUSE)
+        if (ready == REFUSE) {
             status = error->status;
+            directive = is_broken(s, error) ? TRP__DIRECTIVE_RESTART_CONTEXT : TRP__DIRECTIVE_REPLY;
+        }
     }
     if (status == TRP_OK) {
         atomic_store_explicit(&s->reply->issued[actor].value, ticket, memory_order_release);
         status = instance->impl->handle(instance, &p->job, error);
+        if (__builtin_expect(status != TRP_OK && status != TRP__AGAIN, 0))
+            status = trp__obey(s->worker, instance, &p->job, error, &directive);
         if (status == TRP__AGAIN)
             return status;
     }
-    if (status != TRP_OK) {
-        trp_error health = {0};
-        if (s->backend->health(s->worker->accel, &health) != TRP_OK) {
-            *error = health;
+    if (__builtin_expect(status != TRP_OK, 0)) {
+        if (directive == TRP__DIRECTIVE_RESTART_CONTEXT)
             return TRP_E_FAULT;
-        }
         reply_error(s, slot, error);
     }
 
-    l->head = p->next;
-    if (l->head == NO_SLOT) {
-        l->tail = NO_SLOT;
-        s->queued &= ~bit(actor);
-    }
-    l->issued = ticket;
-    s->to_signal |= bit(actor);
-    if (++l->unsignalled >= SIGNAL_BATCH)
-        return signal_lane(s, actor, error);
-    return TRP_OK;
+    leave_lane(s, actor, ticket);
+    if (directive == TRP__DIRECTIVE_RESTART_ACTOR)
+        return restart_lane(s, actor, error);
+    return l->unsignalled >= SIGNAL_BATCH ? signal_lane(s, actor, error) : TRP_OK;
 }
 
 /* Issues what can be issued; counts it in *issued. */
@@ -490,7 +519,7 @@ trp_status trp__scheduler_run(trp__scheduler *s, trp_error *error)
         if (status != TRP_OK) {
             if (error->status != TRP_E_FAULT &&
                 s->backend->health(s->worker->accel, error) == TRP_OK)
-                error->fault = TRP_FAULT_EXIT; /* a stream that can't be signalled is as broken */
+                error->fault = TRP_FAULT_LIBRARY; /* a stream that can't be signalled is broken */
             return TRP_E_FAULT;
         }
     }
