@@ -161,7 +161,7 @@
     X(SIGVTALRM, 26, RESTART_CONTEXT)                                                              \
     X(SIGPROF, 27, RESTART_CONTEXT)                                                                \
     X(SIGWINCH, 28, REPLY)                                                                         \
-    X(SIGIO, 29, RESTART_CONTEXT)                                                                  \
+    X(SIGPOLL, 29, RESTART_CONTEXT)                                                                \
     X(SIGPWR, 30, RESTART_CONTEXT)                                                                 \
     X(SIGSYS, 31, RESTART_CONTEXT)                                                                 \
     X(SIG32, 32, RESTART_CONTEXT)                                                                  \

@@ -62,9 +62,8 @@ static bool may_restart(trp__worker *w)
 /* Makes the error of a call the reason why this worker ends. */
 static trp_status give_up(trp_error *error, const char *why)
 {
-    char message[sizeof error->message];
-    trp__copy_string(message, sizeof message, error->message);
-    trp__error_set_code(error, TRP_E_FAULT, error->domain, error->code, "%s%s", why, message);
+    const trp_error call = *error;
+    trp__error_set_code(error, TRP_E_FAULT, call.domain, call.code, "%s%s", why, call.message);
     error->fault = TRP_FAULT_LIBRARY;
     return TRP_E_FAULT;
 }
