@@ -57,14 +57,12 @@ typedef struct trp__transfer {
     uint32_t next;              /* slot of the next transfer of the stream */
 } trp__transfer;
 
-/* What lies in a queue: an ended request, or a watch that has notices. All under the queue's lock.
- */
+/* What lies in a queue: an ended request, or a watch that has notices. Under the queue's lock.
+ * Small, for each request slot has one. */
 typedef struct trp__queue_item {
     struct trp__queue_item *next;
-    /* Copies the item's next event. False: that was its last, so it is off the queue, and may be in
-     * use elsewhere already. */
-    bool (*take)(trp_queue *queue, struct trp__queue_item *item, trp_event *out);
     uint32_t device_tag;
+    bool is_watch; /* else a slot */
 } trp__queue_item;
 
 #define TRP__NO_SLOT  UINT32_MAX
@@ -353,13 +351,13 @@ void trp__segment_close(trp_device *device, trp__client_segment *segment);
 
 /* queue.c */
 void trp__queue_push(trp_queue *queue, trp__slot *slot);
-bool trp__queue_take_slot(trp_queue *queue, trp__queue_item *item, trp_event *out);
 void trp__queue_forget(trp_queue *queue, trp_device *device);
 /* The queue's lock is held. */
 void trp__queue_link(trp_queue *queue, trp__queue_item *item);
 void trp__queue_unlink(trp_queue *queue, trp__queue_item *item);
 
 /* watch.c */
+bool trp__watch_take(trp__queue_item *item, trp_event *out);
 void trp__notice_post(trp_device *device, trp_notice_kind kind, uint32_t incarnation,
                       int64_t time_ns, uint64_t dropped, const trp_error *error);
 void trp__notice(trp_device *device, trp_notice_kind kind, const trp_error *error);

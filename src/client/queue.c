@@ -110,7 +110,8 @@ void trp__queue_push(trp_queue *queue, trp__slot *slot)
     pthread_mutex_unlock(&queue->lock);
 }
 
-bool trp__queue_take_slot(trp_queue *queue, trp__queue_item *item, trp_event *out)
+/* Copies the end of a request, and gives its slot back. */
+static void take_slot(trp_queue *queue, trp__queue_item *item, trp_event *out)
 {
     trp__slot *slot = (trp__slot *)(void *)((char *)item - offsetof(trp__slot, item));
     trp_device *device = trp__device_by_tag(item->device_tag);
@@ -120,7 +121,6 @@ bool trp__queue_take_slot(trp_queue *queue, trp__queue_item *item, trp_event *ou
     uint64_t mine = trp__state(trp__generation_of(atomic_load(&slot->state)), TRP__FILLING);
     trp__slot_release(device, slot, mine);
     atomic_fetch_sub(&queue->expected, 1);
-    return false;
 }
 
 /* Takes the first event. All under the lock: a device that closes takes its own items off under the
@@ -131,7 +131,12 @@ static bool pop(trp_queue *queue, trp_event *out)
     trp__queue_item *item = queue->first;
     if (item) {
         trp__queue_item *next = item->next;
-        if (!item->take(queue, item, out)) {
+        bool stays = false;
+        if (item->is_watch)
+            stays = trp__watch_take(item, out);
+        else
+            take_slot(queue, item, out); /* after which it may be in use elsewhere */
+        if (!stays) {
             queue->first = next;
             if (!next) {
                 queue->last = NULL;

@@ -79,11 +79,12 @@ static trp_notice ring_pop(trp_watch *watch)
 
 /* Delivery. */
 
-static bool take_notice(trp_queue *queue, trp__queue_item *item, trp_event *out)
+/* Copies the next notice of a watch in a queue. False: that was the last, and it is in the queue no
+ * more. The queue's lock is held. */
+bool trp__watch_take(trp__queue_item *item, trp_event *out)
 {
     trp_watch *watch = (trp_watch *)item;
     trp_notice n = ring_pop(watch);
-    (void)queue;
     *out = (trp_event){.user_data = watch->options.user_data,
                        .status = n.error.status,
                        .error = n.error,
@@ -239,7 +240,7 @@ trp_status trp_device_watch(trp_device *device, const trp_watch_options *options
     trp_watch *watch = calloc(1, sizeof *watch);
     if (!watch)
         return trp__fail(TRP_E_MEMORY, "no memory for a watch");
-    watch->item = (trp__queue_item){.take = take_notice, .device_tag = device->tag};
+    watch->item = (trp__queue_item){.device_tag = device->tag, .is_watch = true};
     watch->device = device;
     watch->options = *options;
     pthread_mutex_lock(&device->watch_lock);
