@@ -52,8 +52,9 @@ typedef enum trp_isolation {
 } trp_isolation;
 
 /* A second worker, warm: libraries loaded, memory mapped. It takes over when the worker dies, and
- * another is made behind it. It costs a context (on a GPU several hundred MB); when memory for
- * buffers runs short there it is given up, and made again only after the next fault. */
+ * another is made behind it; if that fails, again and again, at last every 10 s. It costs a context
+ * (on a GPU several hundred MB); when memory for buffers runs short there it is given up, and made
+ * again only after the next fault. */
 typedef enum trp_standby {
     TRP_STANDBY_ON = 0, /* with process isolation */
     TRP_STANDBY_OFF = 1,
@@ -67,7 +68,8 @@ typedef struct trp_device_options {
                               * limit of ours (host: the machine's memory) */
     uint32_t mailbox_size;   /* requests that may wait in each actor; rounded up to a power of two,
                               * at most 16384; 0: 4096 */
-    uint32_t restart_budget; /* restarts allowed within the window; 0: 16 */
+    uint32_t restart_budget; /* restarts allowed within the window, and workers in a row that can't
+                              * be started; 0: 16 */
     uint64_t restart_window_ns; /* 0: 10 s */
     trp_standby standby;
     uint64_t deadline_ns;      /* default for requests, see trp_request; 0: none. Not with

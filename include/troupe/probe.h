@@ -27,6 +27,11 @@ typedef enum trp_probe_action {
     TRP_PROBE_KILL,            /* the worker sends itself SIGKILL, and the next one too */
     TRP_PROBE_EXIT,            /* the worker exits with status 3 */
     TRP_PROBE_LIBRARY_ERROR,   /* fails as a library call would, harmlessly: TRP_E_LIBRARY */
+    TRP_PROBE_ACTOR_ERROR,     /* the same, after which the actor is stopped and started anew */
+    TRP_PROBE_OUT_OF_MEMORY,   /* memory is short until the actor was asked to give some back; as
+                                * all actors are then, it succeeds in the end */
+    TRP_PROBE_DEVICE_GONE,     /* the worker reports that its device is gone: the device goes down
+                                * at once, whatever is left of its restart budget */
     TRP_PROBE_ACTION_COUNT
 } trp_probe_action;
 

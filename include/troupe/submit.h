@@ -34,6 +34,7 @@
 #define TROUPE_SUBMIT_H
 
 #include <troupe/device.h>
+#include <troupe/watch.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -89,23 +90,30 @@ TRP_API trp_status trp_cancel(trp_future future);
 TRP_API trp_status trp_device_drain(trp_device *device, int64_t timeout_ns);
 
 /* A completion queue collects the ends of requests, of any actors and devices of its system, in the
- * order in which they are seen. */
+ * order in which they are seen; and the notices of watches (see watch.h) that deliver to it. */
 TRP_API trp_status trp_queue_create(trp_system *system, trp_queue **out);
 
-/* Ends a queue. TRP_E_BUSY while requests that shall be delivered to it have not completed.
- * NULL is ignored. No other thread may be in a call on this queue. */
+/* Ends a queue. TRP_E_BUSY while requests that shall be delivered to it have not completed, or lie
+ * in it, or a watch delivers to it. NULL is ignored. No other thread may be in a call on this
+ * queue. */
 TRP_API trp_status trp_queue_destroy(trp_queue *queue);
 
 typedef struct trp_event {
-    void *user_data; /* of the trp_completion */
+    void *user_data; /* of the trp_completion, or of the trp_watch_options */
     trp_status status;
-    trp_error error; /* status TRP_OK: all zero */
+    trp_error error;        /* status TRP_OK: all zero */
+    trp_notice_kind notice; /* 0: the end of a request; else a notice, whose error and status are
+                             * above, and the rest of it below; see trp_notice */
+    uint32_t incarnation;
+    uint64_t sequence;
+    uint64_t dropped;
+    int64_t time_ns;
 } trp_event;
 
-/* Takes the next completion; waits up to timeout_ns for one. TRP_E_TIMEOUT if none came. */
+/* Takes the next event; waits up to timeout_ns for one. TRP_E_TIMEOUT if none came. */
 TRP_API trp_status trp_queue_next(trp_queue *queue, int64_t timeout_ns, trp_event *out);
 
-/* A file descriptor that is readable while the queue holds a completion, for epoll, libuv and the
+/* A file descriptor that is readable while the queue holds an event, for epoll, libuv and the
  * like. It belongs to the queue: poll it, never read or close it. After it reports readable call
  * trp_queue_next() until it returns TRP_E_TIMEOUT. */
 TRP_API int trp_queue_fd(const trp_queue *queue);

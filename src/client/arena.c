@@ -130,6 +130,8 @@ trp_status trp__arena_add(trp_device *device, uint64_t needed, trp_error *error)
                               (unsigned long long)device->identity.memory_total);
     uint64_t least = (needed + unit - 1) / unit * unit;
     status = take_within_limit(device, least, unit, &arena, error);
+    if (status == TRP_E_MEMORY)
+        trp__notice(device, TRP_NOTICE_LOW_MEMORY, error);
     bool device_full = status == TRP_E_MEMORY && error->domain[0]; /* not only our own limit */
     bool retry = device_full && trp__standby_give_up(device);
     if (status == TRP_E_MEMORY && (trp__arena_trim(device) || retry)) {

@@ -89,7 +89,7 @@ trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buf
                                trp__access *access, uint64_t *bytes)
 {
     trp__slot *request = pack->context;
-    trp_device *device = trp__device_by_tag(request->device_tag);
+    trp_device *device = trp__device_by_tag(request->item.device_tag);
     uint32_t slot = slot_of(buffer);
     uint64_t before, cause = 0;
     if (!change_hold(device, buffer, 1, &before))

@@ -3,8 +3,9 @@
  * Locks, in the order in which they may be taken: judging (what becomes of a request that is
  * cancelled, or whose worker has died), stream->lock (one direction of large copies),
  * device->memory_lock (sub-allocator, buffer slots), device->lock (worker, actors, arenas, host
- * segments), segment_lock, queue->lock. A request that fits its mailbox takes none of them on its
- * way to the worker and back, except for the last holder of a freed buffer and for queues. */
+ * segments), segment_lock, watch_lock, queue->lock. A request that fits its mailbox takes none of
+ * them on its way to the worker and back, except for the last holder of a freed buffer and for
+ * queues. */
 #ifndef TRP_CLIENT_CLIENT_H
 #define TRP_CLIENT_CLIENT_H
 
@@ -15,6 +16,7 @@
 #include "wire/message.h"
 
 #include <troupe/buffer.h>
+#include <troupe/watch.h>
 
 #include <pthread.h>
 
@@ -56,6 +58,14 @@ typedef struct trp__transfer {
     uint32_t next;              /* slot of the next transfer of the stream */
 } trp__transfer;
 
+/* What lies in a queue: an ended request, or a watch that has notices. Under the queue's lock.
+ * Small, for each request slot has one. */
+typedef struct trp__queue_item {
+    struct trp__queue_item *next;
+    uint32_t device_tag;
+    bool is_watch; /* else a slot */
+} trp__queue_item;
+
 #define TRP__NO_SLOT  UINT32_MAX
 #define TRP__NO_PIECE UINT32_MAX
 
@@ -68,9 +78,8 @@ typedef struct trp__slot {
     _Atomic uint32_t next_free;
     trp_queue *queue;
     void *user_data;
-    struct trp__slot *queue_next;
+    trp__queue_item item;
     uint32_t index;
-    uint32_t device_tag;
     _Atomic uint64_t detained;    /* cancelled: ticket and TRP__UNPASSED, ...; 0 for all others */
     _Atomic uint32_t deaths;      /* workers that died while it was in flight */
     _Atomic uint64_t deadline_ns; /* for its running; 0: none */
@@ -182,7 +191,8 @@ typedef struct trp__process {
     int reply_fd;
     int64_t pid; /* 0: none */
     int pidfd;
-    bool has_thread; /* thread isolation */
+    trp_error refusal; /* what it said if it could not start; status TRP_OK: nothing */
+    bool has_thread;   /* thread isolation */
     pthread_t thread;
 } trp__process;
 
@@ -224,8 +234,9 @@ struct trp_device {
     uint32_t active;                /* its index */
     trp__process dying[TRP__DYING]; /* workers that were given up and have not ended yet */
     _Atomic int64_t worker_pid, standby_pid;
-    uint32_t incarnations; /* workers made so far */
-    uint32_t standby_failures;
+    uint32_t incarnations;         /* workers made so far */
+    uint32_t standby_failures;     /* in a row */
+    int64_t standby_after;         /* when the next one may be started */
     _Atomic bool standby_unwanted; /* its memory is needed elsewhere */
 
     pthread_mutex_t memory_lock;
@@ -246,17 +257,25 @@ struct trp_device {
     _Atomic uint64_t deadlines;   /* pending requests with a deadline */
     bool started;                 /* under lock: the first start has ended, as start_error says */
     trp_error start_error;
+    trp_error down;            /* why it went down by itself; set before `state` is */
     int64_t *restart_time;     /* of the last restart_budget restarts */
     uint8_t *pending_progress; /* what the supervisor found out of each */
     uint64_t *pending;         /* scratch of the supervisor: cells of pending requests */
+
+    pthread_mutex_t watch_lock;
+    pthread_cond_t watch_idle; /* a callback has returned */
+    trp_watch *watches;
+    uint32_t watch_count;
+    uint64_t notices;          /* made so far */
+    _Atomic bool notices_wait; /* for the supervisor to call a callback */
 };
 
 struct trp_queue {
     trp_system *system;
     pthread_mutex_t lock;
-    trp__slot *first, *last;
+    trp__queue_item *first, *last;
     int fd;
-    _Atomic uint64_t expected; /* requests that will be delivered */
+    _Atomic uint64_t expected; /* requests that will be delivered, and watches */
     struct trp_queue *next;    /* of the system; under its lock */
 };
 
@@ -364,6 +383,18 @@ void trp__segment_close(trp_device *device, trp__client_segment *segment);
 /* queue.c */
 void trp__queue_push(trp_queue *queue, trp__slot *slot);
 void trp__queue_forget(trp_queue *queue, trp_device *device);
+/* The queue's lock is held. */
+void trp__queue_link(trp_queue *queue, trp__queue_item *item);
+void trp__queue_unlink(trp_queue *queue, trp__queue_item *item);
+
+/* watch.c */
+bool trp__watch_take(trp__queue_item *item, trp_event *out);
+void trp__notice_post(trp_device *device, trp_notice_kind kind, uint32_t incarnation,
+                      int64_t time_ns, uint64_t dropped, const trp_error *error);
+void trp__notice(trp_device *device, trp_notice_kind kind, const trp_error *error);
+void trp__notice_relay(trp_device *device, uint32_t incarnation, const trp__message *m);
+void trp__notices_deliver(trp_device *device);
+void trp__watches_close(trp_device *device);
 
 /* supervisor.c and process.c */
 trp_status trp__supervisor_start(trp_device *device);
@@ -373,6 +404,7 @@ int trp__by_ticket(const void *a, const void *b);
 bool trp__standby_give_up(trp_device *device);
 trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *error);
 trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_error *error);
+trp_status trp__process_refusal(const trp__message *m, trp_error *error);
 void trp__process_welcome(trp_device *device, uint32_t index);
 trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *error);
 void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_error *cause);

@@ -109,6 +109,7 @@ static void fill_control(trp_device *device)
     c->backend = device->backend;
     c->ordinal = device->options.ordinal;
     c->isolation = device->options.isolation;
+    c->restart_window_ns = device->options.restart_window_ns;
     c->resume_start = 1;
     atomic_store(&c->next_ticket.value, 1);
 }
@@ -146,6 +147,8 @@ static void init_locks(trp_device *device)
     pthread_cond_init(&device->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&device->judging, NULL);
+    pthread_cond_init(&device->watch_idle, NULL);
+    pthread_mutex_init(&device->watch_lock, NULL);
     pthread_mutex_init(&device->lock, NULL);
     pthread_mutex_init(&device->memory_lock, NULL);
     pthread_mutex_init(&device->segment_lock, NULL);
@@ -185,6 +188,8 @@ static void free_device(trp_device *device)
     }
     pthread_cond_destroy(&device->changed);
     pthread_mutex_destroy(&device->judging);
+    pthread_cond_destroy(&device->watch_idle);
+    pthread_mutex_destroy(&device->watch_lock);
     pthread_mutex_destroy(&device->lock);
     pthread_mutex_destroy(&device->memory_lock);
     pthread_mutex_destroy(&device->segment_lock);
@@ -273,6 +278,7 @@ void trp_device_close(trp_device *device)
     if (!device || *device->alive == 0)
         return; /* in a forked child nothing here is ours to end */
     trp__supervisor_stop(device);
+    trp__watches_close(device);
     trp__device_unlist(device); /* after this no thread that waits at a queue looks at it */
     leave_queues(device);
     trp__device_unregister(device);

@@ -165,7 +165,7 @@ void trp__process_welcome(trp_device *device, uint32_t index)
     pthread_mutex_unlock(&device->lock);
 }
 
-static trp_status refusal(const trp__message *m, trp_error *error)
+trp_status trp__process_refusal(const trp__message *m, trp_error *error)
 {
     *error = m->error;
     if (error->status > TRP_OK && error->status < TRP_STATUS_COUNT)
@@ -203,7 +203,7 @@ trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_erro
             return TRP_OK;
         }
         if (status == TRP_OK)
-            status = m.type == TRP__MSG_REFUSE ? refusal(&m, error) : TRP_E_TIMEOUT;
+            status = m.type == TRP__MSG_REFUSE ? trp__process_refusal(&m, error) : TRP_E_TIMEOUT;
     }
     /* Say why it ended, if it did not say so itself. */
     trp_error cause = {0};
@@ -248,13 +248,17 @@ static void describe_end(const trp__process *p, const siginfo_t *info, bool know
 {
     const trp__reply *reply = p->reply;
     long long pid = (long long)p->pid;
+    if (p->refusal.status != TRP_OK) {
+        *cause = p->refusal;
+        return;
+    }
     if (atomic_load_explicit(&reply->fault_present, memory_order_acquire)) {
         *cause = reply->fault;
         cause->domain[sizeof cause->domain - 1] = '\0';
         cause->message[sizeof cause->message - 1] = '\0';
         cause->status = TRP_E_FAULT;
-        if (cause->fault < TRP_FAULT_GPU || cause->fault > TRP_FAULT_EXIT)
-            cause->fault = TRP_FAULT_EXIT;
+        if (cause->fault < TRP_FAULT_GPU || cause->fault > TRP_FAULT_LIBRARY)
+            cause->fault = TRP_FAULT_LIBRARY;
     } else if (!known) {
         trp__error_set(cause, TRP_E_FAULT,
                        "the worker (pid %lld) ended; how is not known, because this program waits "

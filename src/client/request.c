@@ -51,7 +51,7 @@ void trp__slots_init(trp_device *device)
     for (uint32_t i = TRP__SLOTS; i-- > 0;) {
         trp__slot *slot = &device->slot[i];
         slot->index = i;
-        slot->device_tag = device->tag;
+        slot->item = (trp__queue_item){.device_tag = device->tag};
         atomic_init(&slot->state, trp__state(1, TRP__FREE));
         trp__index_push(&device->free_slots, &device->slot->next_free, sizeof(trp__slot), i);
     }

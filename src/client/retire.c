@@ -8,10 +8,10 @@
 
 void trp__error_down(const trp_device *device, trp_error *error)
 {
-    trp__error_set(error, TRP_E_DEVICE_DOWN,
-                   atomic_load(&device->closing)
-                       ? "the device is closed"
-                       : "the device is down: its worker failed too often");
+    if (atomic_load(&device->closing))
+        trp__error_set(error, TRP_E_DEVICE_DOWN, "the device is closed");
+    else
+        *error = device->down;
 }
 
 /* What the worker said of a request that it did not do. */

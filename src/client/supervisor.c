@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "client/client.h"
+#include "wire/directive.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -17,6 +18,12 @@
 #define QUEUE_NAP_MIN_NS (20 * TRP__US)
 #define QUEUE_NAP_MAX_NS (500 * TRP__US)
 #define DEADLINE_NAP_NS  (5 * TRP__MS)
+
+/* Between a worker that could not be started and the next try: doubled each time. A standby is no
+ * hurry. */
+#define START_DELAY_MIN_NS   (10 * TRP__MS)
+#define START_DELAY_MAX_NS   (1 * TRP__SECOND)
+#define STANDBY_DELAY_MAX_NS (10 * TRP__SECOND)
 
 /* Messages. */
 
@@ -52,6 +59,13 @@ static void take_answer(trp_device *device, uint32_t index, const trp__message *
     pthread_mutex_unlock(&device->lock);
 }
 
+static void welcome_standby(trp_device *device, uint32_t index)
+{
+    uint32_t incarnation = device->worker[index].incarnation;
+    trp__process_welcome(device, index);
+    trp__notice_post(device, TRP_NOTICE_STANDBY_READY, incarnation, trp__now_ns(), 0, NULL);
+}
+
 /* Takes what a worker has sent. *gone is set when it has closed its end, or reported a fault. */
 void trp__take_messages(trp_device *device, uint32_t index, bool *gone)
 {
@@ -74,8 +88,12 @@ void trp__take_messages(trp_device *device, uint32_t index, bool *gone)
         if (m.type == TRP__MSG_ANSWER)
             take_answer(device, index, &m);
         else if (m.type == TRP__MSG_READY && index != device->active)
-            trp__process_welcome(device, index);
-        else if (m.type == TRP__MSG_FAULT || m.type == TRP__MSG_REFUSE)
+            welcome_standby(device, index);
+        else if (m.type == TRP__MSG_NOTICE && index == device->active)
+            trp__notice_relay(device, device->worker[index].incarnation, &m);
+        else if (m.type == TRP__MSG_REFUSE)
+            trp__process_refusal(&m, &device->worker[index].refusal);
+        if (m.type == TRP__MSG_FAULT || m.type == TRP__MSG_REFUSE)
             *gone = true;
     }
 }
@@ -407,49 +425,121 @@ static bool may_restart(trp_device *device)
     return true;
 }
 
+/* How long to wait after a number of failures in a row. */
+static int64_t start_delay(uint32_t failures, int64_t most)
+{
+    int64_t delay = START_DELAY_MIN_NS;
+    while (--failures > 0 && delay < most)
+        delay *= 2;
+    return delay < most ? delay : most;
+}
+
+/* Waits before the next worker is started; less if the device closes. */
+static void await_next_start(trp_device *device, int64_t delay)
+{
+    struct pollfd wake = {.fd = device->wake_fd, .events = POLLIN};
+    int64_t end = trp__now_ns() + delay;
+    for (int64_t left; (left = end - trp__now_ns()) > 0 && !atomic_load(&device->closing);) {
+        struct timespec t = {.tv_sec = left / TRP__SECOND, .tv_nsec = left % TRP__SECOND};
+        uint64_t value;
+        trp__notices_deliver(device);
+        if (ppoll(&wake, 1, &t, NULL) > 0 && read(device->wake_fd, &value, sizeof value) < 0)
+            return;
+    }
+}
+
 /* Lets the standby take over, as soon as it is ready, or a new worker. */
 static trp_status promote_successor(trp_device *device, trp_error *error)
 {
     trp_status status = TRP_OK;
     uint32_t index = 1 - device->active;
-    if (device->worker[index].socket < 0)
+    bool standby = device->worker[index].socket >= 0;
+    if (!standby)
         status = trp__process_launch(device, index, error);
-    if (status == TRP_OK && !device->worker[index].ready)
+    if (status == TRP_OK && !device->worker[index].ready) {
+        trp__notices_deliver(device); /* there is time */
         status = trp__process_await_ready(device, index, error);
+    }
     if (status != TRP_OK)
         return status;
     status = trp__process_promote(device, index, error);
     if (status != TRP_OK) {
         trp_error cause;
         trp__process_end(device, index, true, &cause);
+    } else if (device->started) {
+        trp__notice(device, standby ? TRP_NOTICE_PROMOTION : TRP_NOTICE_RESTART, NULL);
     }
     return status;
 }
 
-static void go_on_or_down(trp_device *device)
+/* Whether an error says that no other worker would do better; notes it then. */
+static bool is_the_end(trp_device *device, const trp_error *error)
 {
-    const trp__log *log = &device->system->log;
-    while (device->options.isolation == TRP_ISOLATION_PROCESS && !atomic_load(&device->closing)) {
-        trp_error error = {0};
-        if (!may_restart(device))
-            break;
-        if (promote_successor(device, &error) == TRP_OK) {
-            atomic_store(&device->standby_unwanted, false); /* try again to have one */
-            return;
-        }
-        trp__log_line(log, TRP__LOG_ERROR, "a new worker can't be started: %s", error.message);
+    if (trp__directive_of(error->domain, error->code) != TRP__DIRECTIVE_STOP)
+        return false;
+    trp__error_set_code(&device->down, TRP_E_DEVICE_DOWN, error->domain, error->code,
+                        "the device is down: it is gone: %s", error->message);
+    return true;
+}
+
+/* Replaces the worker that ended by `cause`. False: there will be none any more; device->down says
+ * why, unless the device closes. A standby takes over at once. A worker that has to be started, and
+ * can't, is tried again, later each time, until as many in a row have failed as the budget has
+ * restarts. */
+static bool go_on(trp_device *device, const trp_error *cause)
+{
+    uint32_t budget = device->options.restart_budget;
+    trp_error error = *cause;
+    if (is_the_end(device, cause))
+        return false;
+    if (device->options.isolation == TRP_ISOLATION_THREAD) {
+        trp__error_set_code(&device->down, TRP_E_DEVICE_DOWN, cause->domain, cause->code,
+                            "the device is down: a worker in a thread can't be replaced: %s",
+                            cause->message);
+        return false;
     }
-    if (!atomic_load(&device->closing))
-        trp__log_line(log, TRP__LOG_ERROR, "device %s %u is down: %s",
+    for (uint32_t failures = 0; !atomic_load(&device->closing);) {
+        if (failures == budget || !may_restart(device))
+            break;
+        if (promote_successor(device, &error) == TRP_OK)
+            return true;
+        trp__log_line(&device->system->log, TRP__LOG_ERROR, "a new worker can't be started: %s",
+                      error.message);
+        if (is_the_end(device, &error))
+            return false;
+        if (++failures < budget)
+            await_next_start(device, start_delay(failures, START_DELAY_MAX_NS));
+    }
+    trp__error_set_code(&device->down, TRP_E_DEVICE_DOWN, error.domain, error.code,
+                        "the device is down: its worker failed too often: %s", error.message);
+    return false;
+}
+
+static void go_on_or_down(trp_device *device, const trp_error *cause)
+{
+    if (go_on(device, cause)) {
+        atomic_store(&device->standby_unwanted, false); /* try again to have one */
+        return;
+    }
+    bool by_itself = !atomic_load(&device->closing);
+    if (by_itself)
+        trp__log_line(&device->system->log, TRP__LOG_ERROR, "%s %u: %s",
                       trp_backend_name(device->backend), device->options.ordinal,
-                      device->options.isolation == TRP_ISOLATION_THREAD
-                          ? "a worker in a thread can't be replaced"
-                          : "the restart budget is spent");
+                      device->down.message);
     atomic_store(&device->worker_pid, 0);
-    trp_error cause;
-    trp__process_end(device, 1 - device->active, true, &cause); /* the standby, if there is one */
+    trp_error ended;
+    trp__process_end(device, 1 - device->active, true, &ended); /* the standby, if there is one */
     trp__process_reap(device, true);
     go_down(device);
+    if (by_itself)
+        trp__notice(device, TRP_NOTICE_STOP, &device->down);
+}
+
+/* When the end of a worker was noticed first: by itself, if it has reported a fault. */
+static int64_t fault_time(const trp__reply *reply, int64_t now)
+{
+    int64_t told = atomic_load(&reply->fault_present) ? reply->fault_time_ns : now;
+    return told > 0 && told < now ? told : now;
 }
 
 /* The active worker is dead, dying, or has to be killed (for request `hung`, if not 0). */
@@ -458,8 +548,12 @@ static void recover(trp_device *device, uint64_t hung)
     uint32_t dead = device->active;
     trp_error cause = {0};
     const trp__reply *reply = device->worker[dead].reply;
+    int64_t time = fault_time(reply, trp__now_ns());
     bool told = atomic_load(&reply->fault_present) && reply->fault.fault == TRP_FAULT_GPU;
+    uint32_t incarnation = atomic_load(&device->incarnation);
+    bool gone;
     atomic_store(&device->state, TRP_DEVICE_RECOVERING);
+    trp__take_messages(device, dead, &gone); /* what it had to say before */
     if (told && device->worker[dead].pid > 0)
         trp__process_abandon(device, dead, &cause);
     else
@@ -470,9 +564,11 @@ static void recover(trp_device *device, uint64_t hung)
                        (unsigned long long)hung);
         cause.fault = TRP_FAULT_HANG;
     }
-    uint32_t incarnation = atomic_load(&device->incarnation);
+    trp_error noted = cause;
+    noted.incarnation = incarnation;
+    trp__notice_post(device, TRP_NOTICE_FAULT, incarnation, time, 0, &noted);
     judge_requests(device, &cause, hung);
-    go_on_or_down(device);
+    go_on_or_down(device, &cause);
     trp__log_line(&device->system->log, TRP__LOG_WARNING, "worker %u of device %s %u: %s",
                   incarnation, trp_backend_name(device->backend), device->options.ordinal,
                   cause.message);
@@ -480,32 +576,49 @@ static void recover(trp_device *device, uint64_t hung)
 
 /* The standby. */
 
-#define STANDBY_FAILURES_MAX 3
-
 static bool wants_standby(const trp_device *device)
 {
     return device->options.isolation == TRP_ISOLATION_PROCESS &&
            device->options.standby == TRP_STANDBY_ON &&
            atomic_load(&device->state) == TRP_DEVICE_READY &&
-           device->standby_failures < STANDBY_FAILURES_MAX &&
            !atomic_load(&device->standby_unwanted);
+}
+
+/* A standby died, or could not be started: the next one comes later. */
+static void note_standby_failure(trp_device *device, uint32_t incarnation, const trp_error *cause)
+{
+    int64_t now = trp__now_ns();
+    device->standby_failures++;
+    device->standby_after = now + start_delay(device->standby_failures, STANDBY_DELAY_MAX_NS);
+    trp__log_line(&device->system->log, TRP__LOG_WARNING, "the standby worker is lost: %s",
+                  cause->message);
+    trp__notice_post(device, TRP_NOTICE_STANDBY_LOST, incarnation, now, 0, cause);
+}
+
+/* How long until a standby may be started; -1: none is to be. */
+static int64_t standby_delay(const trp_device *device)
+{
+    if (device->worker[1 - device->active].socket >= 0 || !wants_standby(device))
+        return -1;
+    int64_t left = device->standby_after - trp__now_ns();
+    return left > 0 ? left : 0;
 }
 
 /* Ends a standby that is dead, useless or unwanted. */
 static void lose_standby(trp_device *device, bool dead)
 {
-    const trp__log *log = &device->system->log;
     trp_error cause = {0};
     uint32_t index = 1 - device->active;
-    bool was_ready = device->worker[index].ready;
+    uint32_t incarnation = device->worker[index].incarnation;
     trp__process_end(device, index, true, &cause);
-    if (dead && !was_ready)
-        device->standby_failures++;
-    if (dead)
-        trp__log_line(log, TRP__LOG_WARNING, "the standby worker is lost: %s", cause.message);
-    else
-        trp__log_line(log, TRP__LOG_WARNING,
-                      "the standby worker is given up: its memory is needed");
+    if (dead) {
+        note_standby_failure(device, incarnation, &cause);
+    } else {
+        trp__error_set(&cause, TRP_E_MEMORY,
+                       "the standby worker is given up: its memory is needed");
+        trp__log_line(&device->system->log, TRP__LOG_WARNING, "%s", cause.message);
+        trp__notice_post(device, TRP_NOTICE_STANDBY_LOST, incarnation, trp__now_ns(), 0, &cause);
+    }
     pthread_mutex_lock(&device->lock);
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
@@ -515,12 +628,10 @@ static void look_after_standby(trp_device *device)
 {
     trp_error error;
     uint32_t index = 1 - device->active;
-    bool exists = device->worker[index].socket >= 0;
-    if (exists && atomic_load(&device->standby_unwanted))
+    if (device->worker[index].socket >= 0 && atomic_load(&device->standby_unwanted))
         lose_standby(device, false);
-    else if (!exists && wants_standby(device) &&
-             trp__process_launch(device, index, &error) != TRP_OK)
-        device->standby_failures++;
+    else if (standby_delay(device) == 0 && trp__process_launch(device, index, &error) != TRP_OK)
+        note_standby_failure(device, device->incarnations, &error);
 }
 
 /* Device memory is short: gives the standby's context back. True if there was one. No lock but
@@ -676,9 +787,10 @@ static void sleep_supervisor(trp_device *device, struct pollfd polled[POLL_COUNT
     *nap = next_nap(device, *nap);
     if (*nap >= 0)
         atomic_store(&device->supervisor_asleep, false);
-    struct timespec t = {.tv_nsec = *nap};
+    int64_t sleep = *nap >= 0 ? *nap : standby_delay(device);
+    struct timespec t = {.tv_sec = sleep / TRP__SECOND, .tv_nsec = sleep % TRP__SECOND};
     if (!atomic_load(&device->closing) &&
-        ppoll(polled, POLL_COUNT, *nap >= 0 ? &t : NULL, NULL) < 0) {
+        ppoll(polled, POLL_COUNT, sleep >= 0 ? &t : NULL, NULL) < 0) {
         for (int i = 0; i < POLL_COUNT; i++)
             polled[i].revents = 0;
     }
@@ -715,6 +827,7 @@ static void supervise(trp_device *device)
         uint64_t before = atomic_load(&device->queue_bound);
         sleep_supervisor(device, polled, &nap);
         take_events(device, polled);
+        trp__notices_deliver(device);
         if (atomic_load(&device->queue_bound) > 0)
             trp__sweep_device(device);
         if (atomic_load(&device->queue_bound) != before)
@@ -745,6 +858,7 @@ static void *supervisor_main(void *argument)
     if (status != TRP_OK)
         return NULL;
     supervise(device);
+    trp__notices_deliver(device);
     trp__process_end(device, 1 - device->active, true, &error);
     trp__process_end(device, device->active, false, &error);
     go_down(device);

@@ -92,6 +92,7 @@ typedef struct trp__control {
     uint32_t ordinal;
     uint32_t isolation;
     uint32_t reserved;
+    uint64_t restart_window_ns; /* in which restarts of actors are counted */
 
     /* Where a worker begins once it is promoted: first the requests listed, in order, of which the
      * first `resume_alone` run one at a time; then the ring from `start`. */
@@ -139,6 +140,7 @@ typedef struct trp__reply {
     _Alignas(64) _Atomic uint32_t sleeping; /* the worker needs the doorbell */
     trp__padded_u64 taken;                  /* tickets below this were taken from the ring */
     _Atomic uint32_t fault_present;         /* `fault` is complete; the worker is about to exit */
+    int64_t fault_time_ns;                  /* when it was reported, CLOCK_MONOTONIC */
     trp_error fault;
     /* Every request of actor a with a ticket up to this number was, or is being, issued. */
     trp__padded_u64 issued[TRP__ACTORS];

@@ -23,6 +23,8 @@ typedef enum trp__message_type {
     TRP__MSG_ANSWER, /* to ARENA, HOST, ACTOR and the drops: id, request type in `about`, error */
     TRP__MSG_FAULT,  /* the reply block says what; the process is about to exit */
     TRP__MSG_REFUSE, /* the worker can't work: error says why; it exits */
+    TRP__MSG_NOTICE, /* about: trp_notice_kind, bytes: its time, id: how many before it were not
+                      * sent, because the socket was full; error */
 } trp__message_type;
 
 typedef struct trp__message {
@@ -38,7 +40,9 @@ typedef struct trp__message {
     trp_error error;
 } trp__message;
 
-/* Sends one message with `count` descriptors (which stay open here). */
+/* Sends one message with `count` descriptors (which stay open here). Waits for room, unless the
+ * socket is non-blocking or the message is a notice; then TRP_E_SYSTEM with EAGAIN says that there
+ * is none. */
 trp_status trp__message_send(int socket, trp__message_type type, trp__message *message,
                              const int *fds, uint32_t count, trp_error *error);
 

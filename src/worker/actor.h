@@ -1,8 +1,14 @@
 /* The vtable of a library actor, and what the worker gives it.
  *
- * init() runs in the worker's side thread and may be slow; handle() runs in the scheduler thread
- * and must only enqueue work on the actor's stream. Both have the device current. Calls for one
- * actor never overlap. */
+ * init() and stop() run in the worker's side thread and may be slow; handle() and trim() run in the
+ * scheduler thread and must only enqueue work on the actor's stream. All have the device current.
+ * Calls for one actor never overlap.
+ *
+ * What the worker does about an error of handle() follows from its domain and code
+ * (wire/directive.h). Out of memory, which is also the status TRP_E_MEMORY of an error whose domain
+ * is not in that table: every actor's trim() runs, then handle() once more; so handle() must have
+ * enqueued nothing then. Restart: when what it enqueued before is done, stop() and init() run, on a
+ * new stream and with `state` zeroed. */
 #ifndef TRP_WORKER_ACTOR_H
 #define TRP_WORKER_ACTOR_H
 
@@ -33,7 +39,8 @@ typedef struct trp__actor_impl {
     size_t state_bytes;
     trp_status (*init)(trp__instance *instance, trp_error *error);
     trp_status (*handle)(trp__instance *instance, trp__job *job, trp_error *error);
-    void (*trim)(trp__instance *instance); /* give memory back; may be NULL */
+    void (*trim)(trp__instance *instance); /* give back memory that it can do without; quick; may
+                                            * be NULL */
     void (*stop)(trp__instance *instance); /* undo init; may be NULL */
 } trp__actor_impl;
 

@@ -341,7 +341,7 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
 {
     trp__worker_actor *a = &s->worker->actor[actor];
     int state = atomic_load_explicit(&a->state, memory_order_acquire);
-    if (state == TRP__ABSENT || !causes_issued(s, p))
+    if (state <= TRP__RESTARTING || !causes_issued(s, p)) /* ABSENT too */
         return HOLD;
     if (state == TRP__FAILED) {
         *error = a->error;
@@ -376,22 +376,50 @@ static trp_status begin(trp__scheduler *s, uint32_t actor, const trp__record *re
 }
 
 /* A request was refused, or its actor could not do it. */
-static trp_status note_failure(trp__scheduler *s, uint32_t slot, trp_status status,
-                               trp_error *error)
+static void note_failure(trp__scheduler *s, uint32_t slot, const trp_error *error)
 {
     const trp__record *record = &s->control->record[slot];
-    trp_error health = {0};
-    if (!trp__is_refusal(status) && s->backend->health(s->worker->accel, &health) != TRP_OK) {
-        *error = health;
-        return TRP_E_FAULT;
-    }
     trp__poisons_add(&s->poisons, record, record->ticket);
     reply_error(s, slot, error);
-    return TRP_OK;
+}
+
+/* Takes the first request of a lane off it: its work, or its error, is in its place. */
+static void leave_lane(trp__scheduler *s, uint32_t actor, uint64_t ticket)
+{
+    lane *l = &s->lane[actor];
+    l->last_slot = l->head;
+    l->head = s->pending[l->head].next;
+    if (l->head == NO_SLOT) {
+        l->tail = NO_SLOT;
+        s->queued &= ~bit(actor);
+    }
+    l->issued = ticket;
+    l->unsignalled++;
+    trp__window_add(&l->window, 1);
+    s->to_signal |= bit(actor);
+}
+
+/* Gives an actor to the side thread once all that it has in its stream is signalled. */
+static trp_status restart_lane(trp__scheduler *s, uint32_t actor, trp_error *error)
+{
+    trp_error cause = *error;
+    trp_status status = signal_lane(s, actor, error);
+    if (status == TRP_OK)
+        trp__actor_restart(s->worker, actor, s->lane[actor].issued, &cause);
+    return status;
+}
+
+static bool is_broken(trp__scheduler *s, trp_error *error)
+{
+    trp_error health = {0};
+    if (s->backend->health(s->worker->accel, &health) == TRP_OK)
+        return false;
+    *error = health;
+    return true;
 }
 
 /* Issues the first request of a lane. Returns TRP__AGAIN if it must stay, TRP_OK if it is issued or
- * refused, and TRP_E_FAULT if the context is broken. */
+ * refused, and TRP_E_FAULT if the worker must end. */
 static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error)
 {
     lane *l = &s->lane[actor];
@@ -399,6 +427,7 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
     pending *p = &s->pending[slot];
     uint64_t ticket = p->job.record->ticket;
     trp__instance *instance = &s->worker->actor[actor].instance;
+    trp__directive directive = TRP__DIRECTIVE_REPLY;
     trp_status status = TRP_OK;
 
     if (p->job.progress == 0) {
@@ -406,31 +435,28 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
         if (ready == HOLD)
             return TRP__AGAIN;
         status = ready == REFUSE ? error->status : begin(s, actor, p->job.record, error);
+        if (status != TRP_OK && !trp__is_refusal(status) && is_broken(s, error))
+            directive = TRP__DIRECTIVE_RESTART_CONTEXT;
     }
     if (status == TRP_OK) {
         status = instance->impl->handle(instance, &p->job, error);
+        if (__builtin_expect(status != TRP_OK && status != TRP__AGAIN, 0))
+            status = trp__obey(s->worker, instance, &p->job, error, &directive);
         if (status == TRP__AGAIN)
             return status;
     }
-    if (status != TRP_OK) {
-        if (note_failure(s, slot, status, error) != TRP_OK)
+    if (__builtin_expect(status != TRP_OK, 0)) {
+        if (directive == TRP__DIRECTIVE_RESTART_CONTEXT)
             return TRP_E_FAULT;
+        note_failure(s, slot, error);
     } else if (s->poisons.count > 0) {
         trp__poisons_heal(&s->poisons, p->job.record, s->control);
     }
 
-    l->head = p->next;
-    if (l->head == NO_SLOT) {
-        l->tail = NO_SLOT;
-        s->queued &= ~bit(actor);
-    }
-    l->issued = ticket;
-    l->last_slot = slot;
-    trp__window_add(&l->window, 1);
-    s->to_signal |= bit(actor);
-    if (++l->unsignalled >= SIGNAL_BATCH)
-        return signal_lane(s, actor, error);
-    return TRP_OK;
+    leave_lane(s, actor, ticket);
+    if (directive == TRP__DIRECTIVE_RESTART_ACTOR)
+        return restart_lane(s, actor, error);
+    return l->unsignalled >= SIGNAL_BATCH ? signal_lane(s, actor, error) : TRP_OK;
 }
 
 /* Whether a lane must wait until its stream has moved on. Nobody else writes the end of what is in
@@ -500,11 +526,13 @@ static void announce_ends(trp__scheduler *s)
         lane *l = &s->lane[actor];
         const trp__record *record = &s->control->record[l->last_slot];
         trp_error ignored;
+        const trp__worker_actor *a = &s->worker->actor[actor];
         if (l->announced == l->signalled || l->signalled != l->issued ||
-            atomic_load_explicit(&record->sleepers, memory_order_relaxed) == 0)
+            atomic_load_explicit(&record->sleepers, memory_order_relaxed) == 0 ||
+            atomic_load(&a->state) != TRP__READY) /* else its stream may be about to go */
             continue;
-        if (s->backend->stream_wake(s->worker->actor[actor].instance.stream,
-                                    (_Atomic uint32_t *)&record->ended, &ignored) == TRP_OK)
+        if (s->backend->stream_wake(a->instance.stream, (_Atomic uint32_t *)&record->ended,
+                                    &ignored) == TRP_OK)
             l->announced = l->signalled;
     }
 }
@@ -580,7 +608,7 @@ trp_status trp__scheduler_run(trp__scheduler *s, trp_error *error)
         if (status != TRP_OK) {
             if (error->status != TRP_E_FAULT &&
                 s->backend->health(s->worker->accel, error) == TRP_OK)
-                error->fault = TRP_FAULT_EXIT; /* a stream that can't be signalled is as broken */
+                error->fault = TRP_FAULT_LIBRARY; /* a stream that can't be signalled is broken */
             return TRP_E_FAULT;
         }
     }

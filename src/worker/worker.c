@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -154,18 +155,9 @@ static void drop_host(trp__worker *w, uint32_t id)
     trp__shm_unmap(host->base, host->bytes);
 }
 
-static trp_status start_actor(trp__worker *w, trp__worker_actor *a, const char *kind,
-                              trp_error *error)
+trp_status trp__instance_start(trp__worker *w, trp__instance *instance, trp_error *error)
 {
-    trp__instance *instance = &a->instance;
-    const trp__actor_class *class = trp__actor_class_find(kind);
-    const trp__actor_impl *impl = !class                                    ? NULL
-                                  : w->control->backend == TRP_BACKEND_CUDA ? class->cuda
-                                                                            : class->host;
-    if (!impl)
-        return trp__error_set(error, TRP_E_UNSUPPORTED, "the %s backend has no actor of kind %s",
-                              w->backend->name, kind);
-    instance->impl = impl;
+    const trp__actor_impl *impl = instance->impl;
     if (impl->state_bytes > 0 && !(instance->state = calloc(1, impl->state_bytes)))
         return trp__error_set(error, TRP_E_MEMORY, "no memory for an actor's state");
     trp_status status = w->backend->stream_create(w->accel, &instance->stream, error);
@@ -178,19 +170,40 @@ static trp_status start_actor(trp__worker *w, trp__worker_actor *a, const char *
     return status;
 }
 
-static void stop_actor(trp__worker *w, uint32_t id)
+void trp__instance_stop(trp__worker *w, trp__instance *instance, bool initialised)
 {
-    trp__worker_actor *a = &w->actor[id];
-    trp__instance *instance = &a->instance;
-    bool started = atomic_exchange(&a->state, TRP__ABSENT) == TRP__READY;
-    if (started)
-        await_scheduler_turn(w);
-    if (started && instance->impl->stop)
+    if (initialised && instance->impl->stop)
         instance->impl->stop(instance);
     if (instance->stream)
         w->backend->stream_destroy(instance->stream);
     free(instance->state);
-    memset(instance, 0, sizeof *instance);
+    instance->stream = NULL;
+    instance->state = NULL;
+}
+
+static trp_status start_actor(trp__worker *w, trp__worker_actor *a, const char *kind,
+                              trp_error *error)
+{
+    const trp__actor_class *class = trp__actor_class_find(kind);
+    const trp__actor_impl *impl = !class                                    ? NULL
+                                  : w->control->backend == TRP_BACKEND_CUDA ? class->cuda
+                                                                            : class->host;
+    if (!impl)
+        return trp__error_set(error, TRP_E_UNSUPPORTED, "the %s backend has no actor of kind %s",
+                              w->backend->name, kind);
+    a->instance.impl = impl;
+    return trp__instance_start(w, &a->instance, error);
+}
+
+static void stop_actor(trp__worker *w, uint32_t id)
+{
+    trp__worker_actor *a = &w->actor[id];
+    int state = atomic_exchange(&a->state, TRP__ABSENT);
+    bool started = state == TRP__READY || state == TRP__RESTARTING;
+    if (started)
+        await_scheduler_turn(w);
+    trp__instance_stop(w, &a->instance, started);
+    memset(&a->instance, 0, sizeof a->instance);
 }
 
 static void add_actor(trp__worker *w, const trp__message *m)
@@ -270,6 +283,7 @@ static void side_loop(trp__worker *w)
         trp__message m;
         int fds[TRP__MESSAGE_FDS];
         bool closed = false;
+        trp__side_wait(w);
         trp_status status = trp__message_receive(w->socket, &m, fds, &closed, NULL);
         if (closed && w->own_process && !atomic_load(&w->stop))
             _exit(EXIT_CLEAN); /* nobody is left to work for */
@@ -287,6 +301,7 @@ static void report_fault(trp__worker *w, const trp_error *error)
 {
     trp__message m = {0};
     w->reply->fault = *error;
+    w->reply->fault_time_ns = trp__now_ns();
     atomic_store_explicit(&w->reply->fault_present, 1, memory_order_release);
     trp__message_send(w->socket, TRP__MSG_FAULT, &m, NULL, 0, NULL);
     if (w->own_process)
@@ -421,6 +436,9 @@ int trp__worker_run(int socket, bool own_process)
         status =
             trp__error_set(&error, TRP_E_INTERNAL, "expected a hello, got message %u", hello.type);
     w->incarnation = hello.id;
+    w->side_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (status == TRP_OK && w->side_fd < 0)
+        status = trp__error_set_errno(&error, "eventfd");
     if (status == TRP_OK)
         status = set_up(w, fds, &error);
     close_fds(fds);
@@ -438,6 +456,8 @@ int trp__worker_run(int socket, bool own_process)
     result = atomic_load(&w->reply->fault_present) ? EXIT_FAULT : EXIT_CLEAN;
 out:
     tear_down(w);
+    if (w->side_fd >= 0)
+        close(w->side_fd);
     close(socket);
     free(w);
     return result;

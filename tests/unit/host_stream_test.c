@@ -302,7 +302,9 @@ _Noreturn static void die(trp_probe_action action, int fd, uint64_t bytes)
     trp__record record = {.op = TRP_OP_PROBE, .access_count = 1};
     trp__probe probe = {.action = action};
     trp__job job = {.record = &record};
-    trp__instance instance = {.impl = &trp__probe_host, .backend = backend};
+    trp__instance instance = {.impl = &trp__probe_host,
+                              .backend = backend,
+                              .state = calloc(1, trp__probe_host.state_bytes)};
     void *base = NULL;
     setrlimit(RLIMIT_CORE, &no_core);
     memcpy(record.payload, &probe, sizeof probe);
@@ -374,6 +376,8 @@ static void harmless_probes(void **state)
     trp__job job = {.record = &record};
     trp_error error = {0};
     trp__instance instance = {.impl = &trp__probe_host, .backend = backend};
+    instance.state = calloc(1, trp__probe_host.state_bytes);
+    assert_non_null(instance.state);
     instance.accel = open_accel();
     instance.stream = new_stream(instance.accel);
     memcpy(record.payload, &probe, sizeof probe);
@@ -393,6 +397,7 @@ static void harmless_probes(void **state)
     assert_int_equal(trp__probe_host.handle(&instance, &job, &error), TRP_OK);
     backend->stream_destroy(instance.stream);
     backend->close(instance.accel);
+    free(instance.state);
 }
 
 int main(void)

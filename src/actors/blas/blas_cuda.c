@@ -203,6 +203,8 @@ static trp_status handle(trp__instance *instance, trp__job *job, trp_error *erro
                             : gemm_64(instance->state, &g, a, b, c, error);
 }
 
+/* No trim: all that it holds is the handle and the workspace, and a handle without one would have
+ * to find memory at a later request. */
 const trp__actor_impl trp__blas_cuda = {
     .state_bytes = sizeof(state),
     .init = init,

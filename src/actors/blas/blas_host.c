@@ -53,6 +53,14 @@ static trp_status init(trp__instance *instance, trp_error *error)
     return TRP_OK;
 }
 
+/* The scratch memory stays, its pages go: they come back, zeroed, with the next product. */
+static void trim(trp__instance *instance)
+{
+    state *s = instance->state;
+    if (trp__host_idle(instance->stream))
+        madvise(s->scratch, SCRATCH_BYTES, MADV_DONTNEED);
+}
+
 static void stop(trp__instance *instance)
 {
     state *s = instance->state;
@@ -255,5 +263,6 @@ const trp__actor_impl trp__blas_host = {
     .state_bytes = sizeof(state),
     .init = init,
     .handle = handle,
+    .trim = trim,
     .stop = stop,
 };

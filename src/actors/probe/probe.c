@@ -21,6 +21,9 @@ static const char *const action_names[TRP_PROBE_ACTION_COUNT] = {
     [TRP_PROBE_KILL] = "kill",
     [TRP_PROBE_EXIT] = "exit",
     [TRP_PROBE_LIBRARY_ERROR] = "library-error",
+    [TRP_PROBE_ACTOR_ERROR] = "actor-error",
+    [TRP_PROBE_OUT_OF_MEMORY] = "out-of-memory",
+    [TRP_PROBE_DEVICE_GONE] = "device-gone",
 };
 
 const char *trp_probe_action_name(trp_probe_action action)
@@ -55,8 +58,9 @@ _Static_assert(2 * TRP_PROBE_BUFFERS <= TRP__ACCESS_MAX, "a record has room for 
  * they held before. A fault writes to them and reads nothing. */
 static uint32_t output_mode(trp_probe_action action)
 {
-    return action == TRP_PROBE_NOP || action == TRP_PROBE_SPIN ? TRP__READ | TRP__WRITE
-                                                               : TRP__WRITE;
+    bool harmless =
+        action == TRP_PROBE_NOP || action == TRP_PROBE_SPIN || action == TRP_PROBE_OUT_OF_MEMORY;
+    return harmless ? TRP__READ | TRP__WRITE : TRP__WRITE;
 }
 
 static trp_status pack_probe(trp__pack *pack, const trp_request *request)

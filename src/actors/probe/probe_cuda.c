@@ -3,7 +3,6 @@
 #include "actors/probe/probe_wire.h"
 #include "actors/probe/probe_worker.h"
 #include "backend/cuda/cuda_backend.h"
-#include "base/error.h"
 
 #include <string.h>
 
@@ -47,6 +46,7 @@ typedef struct state {
     trp__cu_module module;
     trp__cu_function nop, spin, store, trap;
     trp__cu_address scratch; /* for the misaligned access */
+    bool trimmed;            /* for TRP_PROBE_OUT_OF_MEMORY */
 } state;
 
 static void stop(trp__instance *instance)
@@ -136,24 +136,31 @@ static trp_status crash(trp__instance *instance, trp_probe_action action, trp_er
     return status;
 }
 
+static void trim(trp__instance *instance)
+{
+    state *s = instance->state;
+    s->trimmed = true;
+}
+
 static trp_status handle(trp__instance *instance, trp__job *job, trp_error *error)
 {
     state *s = instance->state;
     trp__probe p;
     memcpy(&p, job->record->payload, sizeof p);
     trp_probe_action action = (trp_probe_action)p.action;
+    trp_status status = trp__probe_error(action, &s->trimmed, error);
+    if (status != TRP_OK)
+        return status;
     switch (action) {
     case TRP_PROBE_NOP:
+    case TRP_PROBE_OUT_OF_MEMORY:
         return launch(instance, s->nop, 0, error);
     case TRP_PROBE_SPIN:
         return launch(instance, s->spin, p.duration_ns, error);
-    case TRP_PROBE_LIBRARY_ERROR:
-        return trp__error_set_code(error, TRP_E_LIBRARY, "probe", 1,
-                                   "PROBE_LIBRARY_ERROR (1): asked for, in trp_probe");
     default:
         break;
     }
-    trp_status status = trp__probe_scribble(instance, job, error);
+    status = trp__probe_scribble(instance, job, error);
     if (status != TRP_OK)
         return status;
     return action >= TRP_PROBE_SEGV ? crash(instance, action, error)
@@ -164,5 +171,6 @@ const trp__actor_impl trp__probe_cuda = {
     .state_bytes = sizeof(state),
     .init = init,
     .handle = handle,
+    .trim = trim,
     .stop = stop,
 };

@@ -4,7 +4,6 @@
 #include "actors/probe/probe_worker.h"
 #include "backend/host/host_backend.h"
 #include "base/clock.h"
-#include "base/error.h"
 
 #include <string.h>
 
@@ -41,26 +40,42 @@ static void run_crash(void *memory)
                      (void *)(a->arena_end + TRP__PROBE_PAST_THE_END));
 }
 
+typedef struct state {
+    bool trimmed; /* for TRP_PROBE_OUT_OF_MEMORY */
+} state;
+
+static void trim(trp__instance *instance)
+{
+    state *s = instance->state;
+    s->trimmed = true;
+}
+
 static trp_status handle(trp__instance *instance, trp__job *job, trp_error *error)
 {
+    state *s = instance->state;
     arguments a = {0};
     memcpy(&a.probe, job->record->payload, sizeof a.probe);
     if (job->record->access_count > 0)
         a.arena_end = (uintptr_t)job->arena_end[0];
+    trp_status status = trp__probe_error((trp_probe_action)a.probe.action, &s->trimmed, error);
+    if (status != TRP_OK)
+        return status;
     switch ((trp_probe_action)a.probe.action) {
     case TRP_PROBE_NOP:
+    case TRP_PROBE_OUT_OF_MEMORY:
         return trp__host_enqueue(instance->stream, run_nop, NULL, 0, error);
     case TRP_PROBE_SPIN:
         return trp__host_enqueue(instance->stream, run_spin, &a, sizeof a, error);
-    case TRP_PROBE_LIBRARY_ERROR:
-        return trp__error_set_code(error, TRP_E_LIBRARY, "probe", 1,
-                                   "PROBE_LIBRARY_ERROR (1): asked for, in trp_probe");
     default:
         break;
     }
-    trp_status status = trp__probe_scribble(instance, job, error);
+    status = trp__probe_scribble(instance, job, error);
     return status != TRP_OK ? status
                             : trp__host_enqueue(instance->stream, run_crash, &a, sizeof a, error);
 }
 
-const trp__actor_impl trp__probe_host = {.handle = handle};
+const trp__actor_impl trp__probe_host = {
+    .state_bytes = sizeof(state),
+    .handle = handle,
+    .trim = trim,
+};

@@ -1,5 +1,7 @@
 #include "actors/probe/probe_worker.h"
 
+#include "base/error.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -16,6 +18,31 @@ trp_status trp__probe_scribble(trp__instance *instance, const trp__job *job, trp
                                                     (access->bytes + 1) / 2, error);
     }
     return status;
+}
+
+trp_status trp__probe_error(trp_probe_action action, bool *trimmed, trp_error *error)
+{
+    /* The codes have rows in wire/directive.c. */
+    switch (action) {
+    case TRP_PROBE_LIBRARY_ERROR:
+        return trp__error_set_code(error, TRP_E_LIBRARY, "probe", 1,
+                                   "PROBE_LIBRARY_ERROR (1): asked for, in trp_probe");
+    case TRP_PROBE_ACTOR_ERROR:
+        return trp__error_set_code(error, TRP_E_LIBRARY, "probe", 2,
+                                   "PROBE_ACTOR_ERROR (2): asked for, in trp_probe");
+    case TRP_PROBE_OUT_OF_MEMORY:
+        if (*trimmed) {
+            *trimmed = false;
+            return TRP_OK;
+        }
+        return trp__error_set_code(error, TRP_E_MEMORY, "probe", 3,
+                                   "PROBE_OUT_OF_MEMORY (3): asked for, in trp_probe");
+    case TRP_PROBE_DEVICE_GONE:
+        return trp__error_set_code(error, TRP_E_LIBRARY, "probe", 4,
+                                   "PROBE_DEVICE_GONE (4): asked for, in trp_probe");
+    default:
+        return TRP_OK;
+    }
 }
 
 /* A handler, a sanitizer's for one, would turn the death into something else. */

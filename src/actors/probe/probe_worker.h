@@ -16,6 +16,10 @@ enum {
 /* Overwrites the first half of each output with rubbish, as work that dies midway would. */
 trp_status trp__probe_scribble(trp__instance *instance, const trp__job *job, trp_error *error);
 
+/* The drills of errors: what `action` fails with in handle(), TRP_OK if it is none of them. Out of
+ * memory it is until *trimmed, which is then taken back. */
+trp_status trp__probe_error(trp_probe_action action, bool *trimmed, trp_error *error);
+
 /* Ends this process in the way that `action` stands for. `address`: where
  * TRP_PROBE_OUT_OF_BOUNDS writes. */
 void trp__probe_crash(trp_probe_action action, void *address);

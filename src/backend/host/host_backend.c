@@ -134,6 +134,12 @@ void trp__host_drain(trp__stream *stream)
         wait_for_change(&stream->done, done, &stream->producer_sleeps);
 }
 
+bool trp__host_idle(const trp__stream *stream)
+{
+    return atomic_load_explicit(&stream->done, memory_order_acquire) ==
+           atomic_load_explicit(&stream->enqueued, memory_order_relaxed);
+}
+
 /* Signals that a fault raises in a thread are left open; all others are for the application's own
  * threads. */
 static void signals_for_streams(sigset_t *set)
