@@ -15,7 +15,8 @@
  * outputs: reading them gives TRP_E_LOST, and queued requests that would read them, or what those
  * should have written, end with TRP_E_LOST or TRP_E_DEPENDENCY. A request that fails otherwise
  * (TRP_E_LIBRARY, ...) leaves its outputs as they were, a large trp_write() excepted, whose buffer
- * is then lost; requests queued behind it run on what is there.
+ * is then lost; requests queued behind it run on what is there. With the device option fault_scope
+ * a death can cost more than that (see device.h); a sealed buffer (see buffer.h) is never lost.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TROUPE_SUBMIT_H

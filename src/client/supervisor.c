@@ -40,6 +40,8 @@ static void take_answer(trp_device *device, uint32_t index, const trp__message *
         } else if (!active && m->error.status != TRP_OK) {
             atomic_store(&device->standby_unwanted, true);
         }
+    } else if (trp__seal_answered(device, index, m)) {
+        /* whoever seals or unseals waits for the broadcast */
     } else if (m->about == TRP__MSG_ARENA && m->error.status != TRP_OK) {
         trp__log_line(&device->system->log, TRP__LOG_ERROR, "arena %u can't be mapped: %s", m->id,
                       m->error.message);
@@ -142,17 +144,20 @@ static void finish(trp_device *device, trp__slot *slot, uint64_t ticket)
 }
 
 /* Which failed request should have written a buffer, as known in this recovery; 0 for none. */
-static uint64_t dependency(const trp_device *device, uint32_t slot)
+static uint64_t dependency(const trp_device *device, const trp__access *access)
 {
-    const trp__buffer_meta *meta = &device->meta[slot];
-    bool current = meta->dependency_incarnation == atomic_load(&device->incarnation);
+    const trp__buffer_meta *meta = &device->meta[access->slot];
+    bool current = meta->dependency_incarnation == atomic_load(&device->incarnation) &&
+                   meta->dependency_generation == access->generation;
     return current ? meta->dependency_ticket : 0;
 }
 
-static void set_dependency(trp_device *device, uint32_t slot, uint64_t ticket)
+static void set_dependency(trp_device *device, const trp__access *access, uint64_t ticket)
 {
-    device->meta[slot].dependency_incarnation = atomic_load(&device->incarnation);
-    device->meta[slot].dependency_ticket = ticket;
+    trp__buffer_meta *meta = &device->meta[access->slot];
+    meta->dependency_incarnation = atomic_load(&device->incarnation);
+    meta->dependency_generation = access->generation;
+    meta->dependency_ticket = ticket;
 }
 
 static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
@@ -160,7 +165,7 @@ static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
     const trp__record *record = &device->control->record[slot->index];
     for (uint32_t i = 0; i < record->access_count; i++) {
         if (record->access[i].mode & TRP__WRITE)
-            set_dependency(device, record->access[i].slot, record->ticket);
+            set_dependency(device, &record->access[i], record->ticket);
     }
     /* Again if its future is dropped at this moment, which changes the state. */
     uint64_t state;
@@ -169,27 +174,37 @@ static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
         continue;
 }
 
+/* Why a request can't run: `cause` is the dependency of an input. */
+static void set_missing_input(const trp_device *device, uint32_t slot, uint64_t cause,
+                              trp_error *error)
+{
+    bool lost = atomic_load(&device->meta[slot].lost_ticket) == cause;
+    if (cause == TRP__SCOPE_LOST)
+        trp__error_set(error, TRP_E_LOST,
+                       "the worker that died may have written to an input of this request, and "
+                       "fault_scope is all");
+    else
+        trp__error_set(error, lost ? TRP_E_LOST : TRP_E_DEPENDENCY,
+                       lost ? "request %llu died while it was writing an input of this one"
+                            : "request %llu should have written an input of this one and failed",
+                       (unsigned long long)cause);
+}
+
 /* Whether a request that was not issued yet can still run: what it reads must have been written. */
 static bool can_run(trp_device *device, const trp__record *record, trp_error *error)
 {
     for (uint32_t i = 0; i < record->access_count; i++) {
         const trp__access *a = &record->access[i];
-        trp__buffer_meta *meta = &device->meta[a->slot];
-        uint64_t cause = dependency(device, a->slot);
+        uint64_t cause = dependency(device, a);
         if (cause != 0 && (a->mode & TRP__READ)) {
-            bool lost = atomic_load(&meta->lost_ticket) == cause;
-            trp__error_set(error, lost ? TRP_E_LOST : TRP_E_DEPENDENCY,
-                           lost
-                               ? "request %llu died while it was writing an input of this one"
-                               : "request %llu should have written an input of this one and failed",
-                           (unsigned long long)cause);
+            set_missing_input(device, a->slot, cause, error);
             return false;
         }
     }
     for (uint32_t i = 0; i < record->access_count; i++) {
         const trp__access *a = &record->access[i];
         if (trp__access_covers(device, a))
-            set_dependency(device, a->slot, 0);
+            set_dependency(device, a, 0);
     }
     return true;
 }
@@ -277,6 +292,19 @@ static void judge_those(trp_device *device, const judgement *j, uint32_t count, 
     }
 }
 
+/* With TRP_FAULT_SCOPE_ALL, before anything but the done requests below `end` is judged. */
+static void lose_everything(trp_device *device, uint32_t count, uint64_t end)
+{
+    trp__scope_begin(device);
+    for (uint32_t i = 0; i < count; i++) {
+        progress p = (progress)device->pending_progress[i];
+        if (p >= QUEUED && p <= IN_FLIGHT)
+            trp__scope_cover(device,
+                             &device->control->record[slot_of(device, device->pending[i])->index]);
+    }
+    trp__scope_end(device, end - 1);
+}
+
 /* Decides about the pending requests with tickets from `begin` to `end`, in the order in which they
  * were sent, but the done ones first and those in flight next: done ones end as they did; of those
  * in flight the guilty and those that can't run twice fail, the others run again, alone; those not
@@ -296,6 +324,8 @@ static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64
         j->in_flight += p == IN_FLIGHT;
     }
     judge_those(device, j, count, DONE, DONE);
+    if (begin == 0 && device->options.fault_scope == TRP_FAULT_SCOPE_ALL)
+        lose_everything(device, count, end);
     judge_those(device, j, count, SUSPECT, IN_FLIGHT);
     if (begin == 0)
         device->control->resume_alone = device->control->resume_count;

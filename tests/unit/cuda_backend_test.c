@@ -119,11 +119,11 @@ static void second_mapping(void **state)
     uint64_t other;
     int fd = -1;
     OK(trp__cuda_memory_create(0, arena_bytes, &other, &fd, error));
-    OK(backend->arena_map(accel, fd, arena_bytes, &base, error));
+    OK(backend->arena_map(accel, fd, arena_bytes, false, &base, error));
     OK(backend->stream_fill(stream, base, 0x77, 1, 64, error));
     finish(stream);
     backend->arena_unmap(accel, base, arena_bytes);
-    OK(backend->arena_map(accel, fd, arena_bytes, &base, error));
+    OK(backend->arena_map(accel, fd, arena_bytes, false, &base, error));
     close(fd);
     trp__cuda_memory_release(other);
     OK(backend->stream_copy(stream, host + 4096, base, 64, error));
@@ -168,12 +168,11 @@ static void end(trp__instance *instance)
 }
 
 /* Buffer i + 1 is the i-th of four equal parts of the arena. */
-static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, bool reads,
-                          trp__access *access, uint64_t *bytes)
+static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
+                          uint64_t *bytes)
 {
     (void)pack;
     (void)name;
-    (void)reads;
     access->slot = (uint32_t)buffer.id - 1;
     *bytes = arena_bytes / 4;
     return TRP_OK;
@@ -348,7 +347,7 @@ static trp_status set_up(trp_error *error)
     if (status == TRP_OK)
         status = backend->host_register(accel, host, HOST_BYTES, error);
     if (status == TRP_OK)
-        status = backend->arena_map(accel, fd, arena_bytes, &at, error);
+        status = backend->arena_map(accel, fd, arena_bytes, false, &at, error);
     device = at;
     if (status == TRP_OK)
         status = backend->stream_create(accel, &stream, error);

@@ -209,7 +209,7 @@ static void copies_and_fills(void **state)
     trp__accel *accel = open_accel();
     trp__stream *stream = new_stream(accel);
     int fd = shared_arena(ARENA_BYTES, &mine);
-    assert_int_equal(backend->arena_map(accel, fd, ARENA_BYTES, &base, NULL), TRP_OK);
+    assert_int_equal(backend->arena_map(accel, fd, ARENA_BYTES, false, &base, NULL), TRP_OK);
     close(fd);
     unsigned char *device = base;
 
@@ -246,9 +246,10 @@ static void bad_arenas_and_devices(void **state)
     trp__accel *accel = open_accel();
     trp__accel *other = NULL;
     int fd = shared_arena(ARENA_BYTES, &mine);
-    assert_int_equal(backend->arena_map(accel, fd, 100, &base, &error), TRP_E_ARGUMENT);
-    assert_int_not_equal(backend->arena_map(accel, fd, 2 * ARENA_BYTES, &base, &error), TRP_OK);
-    assert_int_not_equal(backend->arena_map(accel, -1, ARENA_BYTES, &base, &error), TRP_OK);
+    assert_int_equal(backend->arena_map(accel, fd, 100, false, &base, &error), TRP_E_ARGUMENT);
+    assert_int_not_equal(backend->arena_map(accel, fd, 2 * ARENA_BYTES, false, &base, &error),
+                         TRP_OK);
+    assert_int_not_equal(backend->arena_map(accel, -1, ARENA_BYTES, false, &base, &error), TRP_OK);
     assert_int_equal(backend->open(1, &other, &error), TRP_E_MISSING);
     close(fd);
     trp__shm_unmap(mine, ARENA_BYTES);
@@ -270,7 +271,7 @@ _Noreturn static void die(trp_probe_action action, int fd, uint64_t bytes)
     record.access[0].bytes = bytes;
     if (backend->open(0, &instance.accel, NULL) != TRP_OK ||
         backend->stream_create(instance.accel, &instance.stream, NULL) != TRP_OK ||
-        backend->arena_map(instance.accel, fd, bytes, &base, NULL) != TRP_OK)
+        backend->arena_map(instance.accel, fd, bytes, false, &base, NULL) != TRP_OK)
         _exit(99);
     job.address[0] = base;
     job.arena_end[0] = (char *)base + bytes;

@@ -16,6 +16,9 @@ enum {
 /* Overwrites the first half of each output with rubbish, as work that dies midway would. */
 trp_status trp__probe_scribble(trp__instance *instance, const trp__job *job, trp_error *error);
 
+/* Writes TRP__PROBE_STORE_BYTES bytes to any address, as code with a wild pointer would. */
+void trp__probe_store(uintptr_t address);
+
 /* Ends this process in the way that `action` stands for. `address`: where
  * TRP_PROBE_OUT_OF_BOUNDS writes. */
 void trp__probe_crash(trp_probe_action action, void *address);
