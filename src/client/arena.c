@@ -127,23 +127,32 @@ static trp_status take_within_limit(trp_device *device, uint64_t least, uint64_t
     return status;
 }
 
+/* memory_lock is held, and given up for the time. */
+static void await_drops_unlocked(trp_device *device)
+{
+    pthread_mutex_unlock(&device->memory_lock);
+    await_drops(device);
+    pthread_mutex_lock(&device->memory_lock);
+}
+
 /* Memory for an arena; if it is short, after giving back what is not needed. memory_lock is held,
  * and given up while workers are waited for. */
 static trp_status take_or_trim(trp_device *device, uint64_t least, uint64_t unit,
                                trp__client_arena *arena, trp_error *error)
 {
     trp_status status = take_within_limit(device, least, unit, arena, error);
-    if (status != TRP_E_MEMORY)
-        return status;
-    bool device_full = error->domain[0]; /* not only our own limit */
+    bool device_full = status == TRP_E_MEMORY && error->domain[0]; /* not only our own limit */
+    if (device_full && any_dropping(device)) {
+        await_drops_unlocked(device);
+        status = take_within_limit(device, least, unit, arena, error);
+        device_full = status == TRP_E_MEMORY && error->domain[0];
+    }
     bool retry = device_full && trp__standby_give_up(device);
-    retry = trp__arena_trim(device) || retry || (device_full && any_dropping(device));
-    if (!retry)
-        return status;
-    pthread_mutex_unlock(&device->memory_lock);
-    await_drops(device);
-    pthread_mutex_lock(&device->memory_lock);
-    return take_within_limit(device, least, unit, arena, error);
+    if (status == TRP_E_MEMORY && (trp__arena_trim(device) || retry)) {
+        await_drops_unlocked(device);
+        status = take_within_limit(device, least, unit, arena, error);
+    }
+    return status;
 }
 
 /* A free number, TRP__ARENAS if there is none. device->lock is held. */
@@ -201,11 +210,8 @@ trp_status trp__arena_add(trp_device *device, uint64_t needed, uint32_t *own, tr
     pthread_mutex_lock(&device->lock);
     bool full = free_number(device) == TRP__ARENAS;
     pthread_mutex_unlock(&device->lock);
-    if (full && any_dropping(device)) { /* numbers that come free as soon as the workers answer */
-        pthread_mutex_unlock(&device->memory_lock);
-        await_drops(device);
-        pthread_mutex_lock(&device->memory_lock);
-    }
+    if (full && any_dropping(device))
+        await_drops_unlocked(device); /* numbers come free as soon as the workers answer */
     pthread_mutex_lock(&device->lock);
     status = enter(device, &arena, own, error);
     pthread_mutex_unlock(&device->lock);

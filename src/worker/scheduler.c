@@ -259,11 +259,11 @@ static readiness may_write(const trp__access *access, uint64_t protection, trp__
                        access->slot);
         return REFUSE;
     }
-    uint64_t handled = atomic_load_explicit(&arena->protection, memory_order_acquire);
+    /* Until the side thread has made the last change, it may be about to make one before that. */
+    if (atomic_load_explicit(&arena->protection, memory_order_acquire) < protection)
+        return HOLD;
     if (!atomic_load(&arena->read_only))
         return GO;
-    if (handled < protection)
-        return HOLD; /* the side thread is about to make it writable */
     *error = arena->error;
     return REFUSE;
 }

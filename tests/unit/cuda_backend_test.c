@@ -132,6 +132,33 @@ static void second_mapping(void **state)
     backend->arena_unmap(accel, base, arena_bytes);
 }
 
+/* What is read-only can be read; made writable, written; and its content stays. That a write faults
+ * is for tests/gpu, since it ends the context. */
+static void read_only_mapping(void **state)
+{
+    (void)state;
+    void *base = NULL;
+    uint64_t other;
+    int fd = -1;
+    OK(trp__cuda_memory_create(0, arena_bytes, &other, &fd, error));
+    OK(backend->arena_map(accel, fd, arena_bytes, true, &base, error));
+    for (int i = 1; i < 20; i++) {
+        OK(backend->arena_protect(accel, base, arena_bytes, false, error));
+        OK(backend->stream_fill(stream, base, (uint32_t)i, 1, arena_bytes, error));
+        finish(stream);
+        OK(backend->arena_protect(accel, base, arena_bytes, true, error));
+        OK(backend->stream_copy(stream, host + 4096, base, 64, error));
+        OK(backend->stream_copy(stream, host + 8192, (char *)base + arena_bytes - 64, 64, error));
+        finish(stream);
+        assert_int_equal(host[4096], i);
+        assert_int_equal(host[8192 + 63], i);
+    }
+    OK(backend->health(accel, error));
+    backend->arena_unmap(accel, base, arena_bytes);
+    close(fd);
+    trp__cuda_memory_release(other);
+}
+
 static void streams_wait_for_each_other(void **state)
 {
     enum { ROUNDS = 200 };
@@ -359,9 +386,13 @@ static trp_status set_up(trp_error *error)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices),        cmocka_unit_test(copies_and_fills),
-        cmocka_unit_test(second_mapping), cmocka_unit_test(streams_wait_for_each_other),
-        cmocka_unit_test(products),       cmocka_unit_test(harmless_probes),
+        cmocka_unit_test(devices),
+        cmocka_unit_test(copies_and_fills),
+        cmocka_unit_test(read_only_mapping),
+        cmocka_unit_test(second_mapping),
+        cmocka_unit_test(streams_wait_for_each_other),
+        cmocka_unit_test(products),
+        cmocka_unit_test(harmless_probes),
         cmocka_unit_test(fault_is_told),
     };
     trp_error error = {0};
