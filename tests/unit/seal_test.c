@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "client/client.h"
 
 #include <troupe/troupe.h>
@@ -159,6 +160,40 @@ static void overtaken(void **state)
     tear_down(&s);
 }
 
+/* The worker has not come to a change that makes the mapping writable, or to the one before it: who
+ * writes is held back until it has. */
+static void held_back(void **state)
+{
+    (void)state;
+    stage s = set_up();
+    for (int i = 0; i < 3; i++) {
+        trp_completion c = {0}, read = {0};
+        uint32_t value = 0;
+        pthread_mutex_lock(&s.device->lock);
+        uint64_t to_come = s.arena->protection + 2;
+        s.arena->protection = to_come;
+        atomic_store(&s.entry->protection, to_come);
+        pthread_mutex_unlock(&s.device->lock);
+        if (i == 1) { /* read-only as yet */
+            send_change(&s, to_come - 1);
+            settle(&s);
+        }
+        trp_status sent = trp_read(s.device, s.buffer, 0, &value, 4, &read);
+        assert_int_equal(finish(sent, read), TRP_OK); /* who reads is not */
+        assert_int_equal(trp_fill(s.device, s.buffer, 0, BYTES, 40, 4, &c), TRP_OK);
+        assert_int_equal(trp_await(c.future, 50 * TRP__MS, NULL), TRP_E_TIMEOUT);
+        if (i == 2) {
+            send_change(&s, to_come - 1);
+            settle(&s);
+            assert_int_equal(trp_await(c.future, 50 * TRP__MS, NULL), TRP_E_TIMEOUT);
+        }
+        send_change(&s, to_come);
+        assert_int_equal(trp_await(c.future, TRP_FOREVER, NULL), TRP_OK);
+        assert_int_equal(word(&s), 40);
+    }
+    tear_down(&s);
+}
+
 /* What a call waits for, by the messages of both workers. */
 static void answers_to_the_last_change_count(void **state)
 {
@@ -219,6 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(worker_refuses),
         cmocka_unit_test(overtaken),
+        cmocka_unit_test(held_back),
         cmocka_unit_test(answers_to_the_last_change_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
