@@ -60,6 +60,26 @@ typedef enum trp_standby {
     TRP_STANDBY_OFF = 1,
 } trp_standby;
 
+/* What is taken for lost when a worker dies while requests run. Sealed buffers (see buffer.h) never
+ * are. */
+typedef enum trp_fault_scope {
+    /* The outputs of the requests that were interrupted and can't run again. Everything else is
+     * taken to be intact; so it is, unless a kernel has written to memory that its request did not
+     * name as an output. */
+    TRP_FAULT_SCOPE_OUTPUTS = 0,
+    /* Every buffer that is not sealed, for the kernel that died may have written anywhere it could
+     * reach. Whatever killed the worker counts, deadlines and SIGKILL too; the death of the standby
+     * does not, since it runs nothing. Then
+     * - reading any buffer gives TRP_E_LOST until it has been written whole;
+     * - requests in the queue that read a buffer end with TRP_E_LOST, unless one before them in the
+     *   queue writes it whole;
+     * - requests that were in flight and are not to blame run again only if all that they read is
+     *   sealed or in host memory; the others end with TRP_E_LOST, and their outputs are lost;
+     * - what had ended before has ended well, but its outputs are lost like all else.
+     * Host memory is not covered: that of trp_host_alloc() is within reach of kernels as well. */
+    TRP_FAULT_SCOPE_ALL = 1,
+} trp_fault_scope;
+
 typedef struct trp_device_options {
     trp_backend backend;
     uint32_t ordinal; /* which GPU, as CUDA numbers them; 0 for host */
@@ -75,6 +95,7 @@ typedef struct trp_device_options {
     uint64_t deadline_ns;      /* default for requests, see trp_request; 0: none. Not with
                                 * thread isolation: TRP_E_UNSUPPORTED */
     uint64_t start_timeout_ns; /* for a worker to become ready; 0: 60 s */
+    trp_fault_scope fault_scope;
 } trp_device_options;
 
 /* Opens a device: starts its worker and waits until it is ready. options may be NULL. The device

@@ -29,6 +29,9 @@
  * The failure of a request that nobody wants to know of (no completion, or its future dropped) is
  * never told: its outputs must be written anew. Telling does not help against TRP_E_LOST.
  *
+ * With the device option fault_scope a death can cost more than its request's outputs (device.h); a
+ * sealed buffer (buffer.h) is never lost.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TROUPE_SUBMIT_H
 #define TROUPE_SUBMIT_H

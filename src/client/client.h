@@ -104,9 +104,12 @@ typedef struct trp__buffer_meta {
      * one that goes on and writes all of it. */
     uint64_t judged_ticket;
     uint32_t judged_incarnation;
-    uint32_t node; /* in the sub-allocator */
+    uint32_t judged_generation; /* of this buffer of the slot */
+    uint32_t node;              /* in the sub-allocator; 0 if it is sealable */
     uint32_t next_free;
     bool judged_bad;
+    _Atomic uint32_t writers; /* see seal.c; only for sealable ones */
+    bool sealable;            /* it has an arena to itself */
 } trp__buffer_meta;
 
 /* Why a numbered resource can't be used again yet: the worker still knows the old one. */
@@ -122,6 +125,14 @@ typedef struct trp__client_arena {
     int fd;
     uint64_t bytes;
     uint64_t handle; /* the driver's, on cuda */
+    bool own;        /* it is that of one sealable buffer */
+    /* Of a sealable buffer's arena, see seal.c. The small numbers are workers, as bits. */
+    uint64_t protection; /* the last change, see wire/message.h */
+    bool moving;         /* a call seals or unseals the buffer */
+    uint8_t changing;    /* have yet to answer the last change */
+    uint8_t refused;     /* could not make it */
+    uint8_t guarded;     /* have it mapped read-only, or not at all */
+    trp_error *refusal;  /* where their error goes; NULL: nobody waits for it */
 } trp__client_arena;
 
 typedef struct trp__client_segment {
@@ -244,6 +255,7 @@ struct trp_device {
     uint32_t free_buffer;
     uint32_t buffers_made;
     uint64_t reserved, next_arena_bytes, live_buffers;
+    uint64_t sealable_bytes;    /* of `reserved`: arenas of sealable buffers */
     _Atomic uint64_t lingering; /* buffers that are freed and still held by requests */
 
     trp__client_stream stream[TRP__STREAMS];
@@ -358,16 +370,36 @@ void trp__poison_outputs(trp_device *device, const trp__slot *slot);
 void trp__poison_accept(trp_device *device, const trp__slot *slot);
 
 /* buffer.c and arena.c */
-trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer, bool reads,
+trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer,
                                trp__access *access, uint64_t *bytes);
+void trp__access_release(trp_device *device, const trp__access *access);
+/* Holds a buffer for a call; raises TRP_E_STALE if there is none. */
+trp_status trp__buffer_hold(trp_device *device, trp_buffer buffer, uint32_t *slot);
 void trp__buffer_release(trp_device *device, uint32_t slot);
 void trp__buffer_mark_lost(trp_device *device, uint32_t slot, uint64_t ticket);
 bool trp__access_covers(const trp_device *device, const trp__access *access);
 void trp__raise_ticket(_Atomic uint64_t *word, uint64_t ticket);
-/* memory_lock is held, and given up while the worker is waited for. */
-trp_status trp__arena_add(trp_device *device, uint64_t needed, trp_error *error);
+/* memory_lock is held, and given up while the worker is waited for. `own`: not NULL for the arena
+ * of one buffer, of which the sub-allocator does not learn; receives its id. */
+trp_status trp__arena_add(trp_device *device, uint64_t needed, uint32_t *own, trp_error *error);
+void trp__arena_return(trp_device *device, uint32_t id); /* such an arena; no lock is held */
 bool trp__arena_trim(trp_device *device);
 void trp__arena_close(trp_device *device, trp__client_arena *arena);
+
+/* seal.c; device->lock is held for the last three */
+bool trp__write_begin(trp__buffer_meta *meta);
+void trp__write_end(trp__buffer_meta *meta);
+bool trp__sealed(trp__buffer_meta *meta);
+bool trp__seal_answered(trp_device *device, uint32_t index, const trp__message *m);
+void trp__seal_announced(trp__client_arena *arena, uint32_t index);
+void trp__seal_worker_gone(trp__client_arena *arena, uint32_t index);
+
+/* scope.c; for the supervisor */
+#define TRP__SCOPE_LOST  UINT64_MAX            /* as a judged_ticket: lost with everything else */
+#define TRP__SCOPE_FIRST (TRP__SCOPE_LOST - 1) /* this and those above are no tickets */
+void trp__scope_begin(trp_device *device);
+void trp__scope_cover(trp_device *device, const trp__record *record);
+void trp__scope_end(trp_device *device, uint64_t last);
 
 /* transfer.c and segment.c */
 bool trp__streams_init(trp_device *device);
@@ -418,6 +450,7 @@ typedef struct trp__news {
     trp__message_type type;
     uint32_t id;
     uint64_t bytes;
+    uint64_t protection;
     int fd; /* -1: none */
     const char *kind, *name;
     bool active_only;

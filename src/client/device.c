@@ -41,6 +41,9 @@ static trp_status check_options(const trp_device_options *o)
         return trp__fail(TRP_E_UNSUPPORTED, TRP__NO_DEADLINE);
     if ((unsigned)o->standby > TRP_STANDBY_OFF)
         return trp__fail(TRP_E_ARGUMENT, "standby: expected 0 or 1, got %d", (int)o->standby);
+    if ((unsigned)o->fault_scope > TRP_FAULT_SCOPE_ALL)
+        return trp__fail(TRP_E_ARGUMENT, "fault_scope: expected 0 or 1, got %d",
+                         (int)o->fault_scope);
     if (o->restart_budget > 100000)
         return trp__fail(TRP_E_ARGUMENT, "restart_budget: expected at most 100000, got %u",
                          o->restart_budget);
@@ -304,7 +307,7 @@ trp_status trp_device_get_info(trp_device *device, trp_device_info *out)
     out->standby_pid = atomic_load(&device->standby_pid);
     pthread_mutex_lock(&device->memory_lock);
     out->memory_reserved = device->reserved;
-    out->memory_used = trp__suballoc_used_bytes(device->suballoc);
+    out->memory_used = trp__suballoc_used_bytes(device->suballoc) + device->sealable_bytes;
     out->buffers = device->live_buffers;
     pthread_mutex_unlock(&device->memory_lock);
     return TRP_OK;

@@ -405,7 +405,7 @@ void trp__process_reap(trp_device *device, bool wait)
 
 static void send_news(trp_device *device, uint32_t index, const trp__news *news)
 {
-    trp__message m = {.id = news->id, .bytes = news->bytes};
+    trp__message m = {.id = news->id, .bytes = news->bytes, .protection = news->protection};
     trp__process *p = &device->worker[index];
     if (news->kind)
         trp__copy_string(m.text, sizeof m.text, news->kind);
@@ -476,10 +476,15 @@ static void tell_all(trp_device *device, uint32_t index)
     }
     for (uint32_t i = 0; i < TRP__ARENAS; i++) {
         trp__client_arena *arena = &device->arena[i];
-        if (arena->state == TRP__NUMBER_LIVE)
-            send_news(device, index,
-                      &(trp__news){
-                          .type = TRP__MSG_ARENA, .id = i, .bytes = arena->bytes, .fd = arena->fd});
+        if (arena->state != TRP__NUMBER_LIVE)
+            continue;
+        trp__seal_announced(arena, index);
+        send_news(device, index,
+                  &(trp__news){.type = TRP__MSG_ARENA,
+                               .id = i,
+                               .bytes = arena->bytes,
+                               .protection = arena->protection,
+                               .fd = arena->fd});
     }
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
         if (device->segment[i].state == TRP__NUMBER_LIVE)
@@ -531,8 +536,10 @@ static void number_answered_all(trp_device *device, uint32_t index)
         if (actor)
             drop_answered(index, &actor->state, &actor->told);
     }
-    for (uint32_t i = 0; i < TRP__ARENAS; i++)
+    for (uint32_t i = 0; i < TRP__ARENAS; i++) {
         drop_answered(index, &device->arena[i].state, &device->arena[i].told);
+        trp__seal_worker_gone(&device->arena[i], index);
+    }
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++)
         drop_answered(index, &device->segment[i].state, &device->segment[i].told);
 }

@@ -131,7 +131,7 @@ static void abandon(trp_device *device, trp__slot *slot)
 {
     const trp__record *record = &device->control->record[slot->index];
     for (uint32_t i = 0; i < record->access_count; i++)
-        trp__buffer_release(device, record->access[i].slot);
+        trp__access_release(device, &record->access[i]);
     if (slot->piece != TRP__NO_PIECE)
         trp__index_push(&device->free_pieces, device->piece_next, sizeof(uint32_t), slot->piece);
     if (slot->segment)

@@ -47,6 +47,8 @@ static void take_answer(trp_device *device, uint32_t index, const trp__message *
         } else if (!active && m->error.status != TRP_OK) {
             atomic_store(&device->standby_unwanted, true);
         }
+    } else if (trp__seal_answered(device, index, m)) {
+        /* whoever seals or unseals waits for the broadcast */
     } else if (m->about == TRP__MSG_ARENA && m->error.status != TRP_OK) {
         trp__log_line(&device->system->log, TRP__LOG_ERROR, "arena %u can't be mapped: %s", m->id,
                       m->error.message);
@@ -171,19 +173,24 @@ static void finish(trp_device *device, trp__slot *slot, uint64_t ticket)
 static uint64_t dependency(const trp_device *device, const trp__access *access, uint64_t ticket)
 {
     const trp__buffer_meta *meta = &device->meta[access->slot];
-    bool current = meta->judged_incarnation == atomic_load(&device->incarnation);
-    uint64_t before = trp__poison_standing(device, access->slot);
+    bool current = meta->judged_incarnation == atomic_load(&device->incarnation) &&
+                   meta->judged_generation == access->generation;
     uint64_t now = current ? meta->judged_ticket : 0;
+    if (now >= TRP__SCOPE_FIRST)
+        return now;
+    uint64_t before = trp__poison_standing(device, access->slot);
     before = before < ticket ? before : 0;
     uint64_t cause = before > now ? before : current && meta->judged_bad ? now : 0;
     return cause <= trp__accepted(access) ? 0 : cause;
 }
 
 /* A request that writes a buffer was judged: it fails, or goes on and writes all of it. */
-static void set_dependency(trp_device *device, uint32_t slot, uint64_t ticket, bool failed)
+static void set_dependency(trp_device *device, const trp__access *access, uint64_t ticket,
+                           bool failed)
 {
-    trp__buffer_meta *meta = &device->meta[slot];
+    trp__buffer_meta *meta = &device->meta[access->slot];
     meta->judged_incarnation = atomic_load(&device->incarnation);
+    meta->judged_generation = access->generation;
     meta->judged_ticket = ticket;
     meta->judged_bad = failed;
 }
@@ -194,7 +201,7 @@ static void spoil_outputs(trp_device *device, const trp__slot *slot)
     const trp__record *record = &device->control->record[slot->index];
     for (uint32_t i = 0; i < record->access_count; i++) {
         if (record->access[i].mode & TRP__WRITE)
-            set_dependency(device, record->access[i].slot, record->ticket, true);
+            set_dependency(device, &record->access[i], record->ticket, true);
     }
 }
 
@@ -208,6 +215,19 @@ static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
         continue;
 }
 
+/* Why a request can't run: `cause` is the dependency of an input. */
+static void set_missing_input(const trp_device *device, uint32_t slot, uint64_t cause,
+                              trp_error *error)
+{
+    bool lost = atomic_load(&device->meta[slot].lost_ticket) == cause;
+    if (cause >= TRP__SCOPE_FIRST)
+        trp__error_set(error, TRP_E_LOST,
+                       "the worker that died may have written to an input of this request, and "
+                       "fault_scope is all");
+    else
+        trp__refusal(error, lost ? TRP_E_LOST : TRP_E_DEPENDENCY, cause);
+}
+
 /* Whether a request that was not issued yet can still run: what it reads must have been written. */
 static bool can_run(trp_device *device, const trp__record *record, trp_error *error)
 {
@@ -217,18 +237,16 @@ static bool can_run(trp_device *device, const trp__record *record, trp_error *er
     }
     for (uint32_t i = 0; i < record->access_count; i++) {
         const trp__access *a = &record->access[i];
-        trp__buffer_meta *meta = &device->meta[a->slot];
         uint64_t cause = a->mode & TRP__READ ? dependency(device, a, record->ticket) : 0;
         if (cause != 0) {
-            bool lost = atomic_load(&meta->lost_ticket) == cause;
-            trp__refusal(error, lost ? TRP_E_LOST : TRP_E_DEPENDENCY, cause);
+            set_missing_input(device, a->slot, cause, error);
             return false;
         }
     }
     for (uint32_t i = 0; i < record->access_count; i++) {
         const trp__access *a = &record->access[i];
         if (trp__access_covers(device, a))
-            set_dependency(device, a->slot, record->ticket, false);
+            set_dependency(device, a, record->ticket, false);
     }
     return true;
 }
@@ -343,6 +361,19 @@ static void judge_those(trp_device *device, const judgement *j, uint32_t count, 
     }
 }
 
+/* With TRP_FAULT_SCOPE_ALL, before anything but the done requests below `end` is judged. */
+static void lose_everything(trp_device *device, uint32_t count, uint64_t end)
+{
+    trp__scope_begin(device);
+    for (uint32_t i = 0; i < count; i++) {
+        progress p = (progress)device->pending_progress[i];
+        if (p >= QUEUED && p <= IN_FLIGHT)
+            trp__scope_cover(device,
+                             &device->control->record[slot_of(device, device->pending[i])->index]);
+    }
+    trp__scope_end(device, end - 1);
+}
+
 /* Decides about the pending requests with tickets from `begin` to `end`, in the order in which they
  * were sent, but the done ones first and those in flight next: done ones end as they did; of those
  * in flight the guilty and those that can't run twice fail, the others run again, alone; those not
@@ -360,6 +391,8 @@ static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64
     }
     judge_those(device, j, count, GONE, GONE);
     judge_those(device, j, count, DONE, DONE);
+    if (begin == 0 && device->options.fault_scope == TRP_FAULT_SCOPE_ALL)
+        lose_everything(device, count, end);
     judge_those(device, j, count, SUSPECT, IN_FLIGHT);
     if (begin == 0)
         device->control->resume_alone = device->control->resume_count;

@@ -64,6 +64,7 @@ typedef enum trp__cu_granularity {
 
 /* CUmemAccess_flags */
 typedef enum trp__cu_access_flags {
+    TRP__CU_MEM_ACCESS_FLAGS_PROT_READ = 1,
     TRP__CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
 } trp__cu_access_flags;
 

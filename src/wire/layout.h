@@ -69,13 +69,18 @@ typedef struct trp__block_head {
     char version[16];
 } trp__block_head;
 
-/* One buffer. The application changes the generation only when no request uses the slot. */
+/* One buffer. The application changes the generation only when no request uses the slot.
+ * `protection` is what the mapping of a sealable buffer's arena shall be, numbered as in
+ * trp__message; 0 for all other buffers. */
 typedef struct trp__buffer_entry {
     _Atomic uint32_t generation;
     uint32_t arena;
     uint64_t offset;
     uint64_t bytes;
+    _Atomic uint64_t protection;
 } trp__buffer_entry;
+
+_Static_assert(sizeof(trp__buffer_entry) == 32, "an entry lies in one cache line");
 
 typedef struct trp__padded_u64 {
     _Atomic uint64_t value;

@@ -11,22 +11,27 @@ enum { TRP__MESSAGE_FDS = 3 };
 typedef enum trp__message_type {
     /* application -> worker */
     TRP__MSG_HELLO = 1,  /* id: incarnation; fds: control block, reply block, staging memory */
-    TRP__MSG_ARENA,      /* id, bytes; fd */
+    TRP__MSG_ARENA,      /* id, bytes, protection; fd */
     TRP__MSG_ARENA_DROP, /* id */
     TRP__MSG_HOST,       /* id, bytes; fd */
     TRP__MSG_HOST_DROP,  /* id */
     TRP__MSG_ACTOR,      /* id; text: kind, error.actor: name */
     TRP__MSG_ACTOR_DROP, /* id */
     TRP__MSG_STOP,       /* finish what is issued, then exit */
+    TRP__MSG_PROTECT,    /* id of an arena, protection */
     /* worker -> application */
     TRP__MSG_READY,  /* the context is up, requests are taken */
-    TRP__MSG_ANSWER, /* to ARENA, HOST, ACTOR and the drops: id, request type in `about`, error */
+    TRP__MSG_ANSWER, /* to ARENA, HOST, ACTOR, PROTECT and the drops: id, request type in `about`,
+                      * protection, error */
     TRP__MSG_FAULT,  /* the reply block says what; the process is about to exit */
     TRP__MSG_REFUSE, /* the worker can't work: error says why; it exits */
     TRP__MSG_NOTICE, /* about: trp_notice_kind, bytes: its time, id: how many before it were not
                       * sent, because the socket was full; error */
 } trp__message_type;
 
+/* `protection` numbers the changes of an arena's mapping: an odd one makes it read-only, an even
+ * one writable. It only rises, also when the arena's id is used again, so a message that was
+ * overtaken by a later one is known by its number. */
 typedef struct trp__message {
     uint64_t magic;
     uint32_t abi;
@@ -36,6 +41,7 @@ typedef struct trp__message {
     uint32_t id;
     uint32_t about;
     uint64_t bytes;
+    uint64_t protection;
     char text[64];
     trp_error error;
 } trp__message;

@@ -24,9 +24,14 @@ typedef struct trp__backend {
     /* Makes the device current in another thread, before that thread makes any call. */
     trp_status (*attach)(trp__accel *accel, trp_error *error);
 
-    /* Maps memory that the application exported; *base is an address for kernels. */
-    trp_status (*arena_map)(trp__accel *accel, int fd, uint64_t bytes, void **base,
+    /* Maps memory that the application exported; *base is an address for kernels. What writes to a
+     * read-only mapping faults and changes nothing. */
+    trp_status (*arena_map)(trp__accel *accel, int fd, uint64_t bytes, bool read_only, void **base,
                             trp_error *error);
+    /* Makes a whole mapping read-only or writable, while work that reads it may be running. On an
+     * error it stays as it was. */
+    trp_status (*arena_protect)(trp__accel *accel, void *base, uint64_t bytes, bool read_only,
+                                trp_error *error);
     void (*arena_unmap)(trp__accel *accel, void *base, uint64_t bytes);
 
     /* Lets the device reach host memory that is mapped in this process at `base`. */

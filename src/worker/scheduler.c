@@ -272,6 +272,25 @@ static bool may_read(trp__scheduler *s, const trp__record *record, trp_error *er
     return status == TRP_OK || trp__refusal(error, status, cause) == TRP_OK;
 }
 
+/* Whether a request may write to a buffer that can be sealed. The sender has seen to it already; so
+ * a record that writes a sealed buffer is nothing that a sender wrote. */
+static readiness may_write(const trp__access *access, uint64_t protection, trp__arena *arena,
+                           trp_error *error)
+{
+    if (protection % 2 != 0) {
+        trp__error_set(error, TRP_E_ARGUMENT, "buffer %u is sealed, and the request writes it",
+                       access->slot);
+        return REFUSE;
+    }
+    /* Until the side thread has made the last change, it may be about to make one before that. */
+    if (atomic_load_explicit(&arena->protection, memory_order_acquire) < protection)
+        return HOLD;
+    if (!atomic_load(&arena->read_only))
+        return GO;
+    *error = arena->error;
+    return REFUSE;
+}
+
 /* Finds the addresses of a request's buffers. */
 static readiness resolve(trp__scheduler *s, trp__job *job, trp_error *error)
 {
@@ -301,6 +320,12 @@ static readiness resolve(trp__scheduler *s, trp__job *job, trp_error *error)
             entry->offset > arena->bytes || entry->bytes > arena->bytes - entry->offset) {
             trp__error_set(error, TRP_E_INTERNAL, "an access outside of buffer %u", access->slot);
             return REFUSE;
+        }
+        uint64_t protection = atomic_load_explicit(&entry->protection, memory_order_acquire);
+        if (protection != 0 && (access->mode & TRP__WRITE)) {
+            readiness writable = may_write(access, protection, arena, error);
+            if (writable != GO)
+                return writable;
         }
         job->address[i] = (char *)arena->base + entry->offset + access->offset;
         job->arena_end[i] = (char *)arena->base + arena->bytes;

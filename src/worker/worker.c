@@ -68,6 +68,7 @@ static void answer(trp__worker *w, trp__message_type type, const trp__message *a
     if (about) {
         m.id = about->id;
         m.about = about->type;
+        m.protection = about->protection;
     }
     trp__message_send(w->socket, type, &m, NULL, 0, NULL); /* if it fails, receiving fails too */
 }
@@ -100,11 +101,37 @@ static void add_arena(trp__worker *w, const trp__message *m, int fd)
     trp_error error = {0};
     if (atomic_load(&arena->state) != TRP__ABSENT)
         return;
-    trp_status status = w->backend->arena_map(w->accel, fd, m->bytes, &arena->base, &error);
+    if (atomic_load(&arena->protection) < m->protection)
+        atomic_store(&arena->protection, m->protection);
+    bool read_only = atomic_load(&arena->protection) % 2 != 0;
+    trp_status status =
+        w->backend->arena_map(w->accel, fd, m->bytes, read_only, &arena->base, &error);
+    atomic_store(&arena->read_only, read_only);
     arena->bytes = m->bytes;
     arena->error = error;
     atomic_store_explicit(&arena->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
                           memory_order_release);
+    answer(w, TRP__MSG_ANSWER, m, &error);
+}
+
+/* Makes a mapping read-only or writable. One that is not there yet will be made as its number says.
+ */
+static void protect_arena(trp__worker *w, const trp__message *m)
+{
+    trp__arena *arena = &w->arena[m->id];
+    trp_error error = {0};
+    if (m->protection > atomic_load(&arena->protection)) {
+        bool read_only = m->protection % 2 != 0;
+        bool differs = atomic_load(&arena->read_only) != read_only;
+        if (atomic_load(&arena->state) == TRP__READY && differs) {
+            if (w->backend->arena_protect(w->accel, arena->base, arena->bytes, read_only, &error) ==
+                TRP_OK)
+                atomic_store(&arena->read_only, read_only);
+            else
+                arena->error = error;
+        }
+        atomic_store_explicit(&arena->protection, m->protection, memory_order_release);
+    }
     answer(w, TRP__MSG_ANSWER, m, &error);
 }
 
@@ -248,6 +275,10 @@ static void dispatch(trp__worker *w, const trp__message *m, int fd)
     case TRP__MSG_ARENA:
         if (m->id < TRP__ARENAS)
             add_arena(w, m, fd);
+        break;
+    case TRP__MSG_PROTECT:
+        if (m->id < TRP__ARENAS)
+            protect_arena(w, m);
         break;
     case TRP__MSG_HOST:
         if (m->id < TRP__HOST_SEGMENTS)

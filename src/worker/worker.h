@@ -25,7 +25,9 @@ typedef struct trp__arena {
     _Atomic int state;
     void *base;
     uint64_t bytes;
-    trp_error error;
+    _Atomic uint64_t protection; /* the last change that was asked for, see wire/message.h */
+    _Atomic bool read_only;      /* the mapping, once there is one */
+    trp_error error;             /* why it is FAILED, or why it is not as `protection` says */
 } trp__arena;
 
 typedef struct trp__host_segment {

@@ -7,6 +7,7 @@
 
 #include "actors/probe/probe.h"
 #include "actors/probe/probe_wire.h"
+#include "actors/probe/probe_worker.h"
 #include "backend/host/host_backend.h"
 #include "base/clock.h"
 #include "base/futex.h"
@@ -249,7 +250,7 @@ static void copies_and_fills(void **state)
     trp__accel *accel = open_accel();
     trp__stream *stream = new_stream(accel);
     int fd = shared_arena(ARENA_BYTES, &mine);
-    assert_int_equal(backend->arena_map(accel, fd, ARENA_BYTES, &base, NULL), TRP_OK);
+    assert_int_equal(backend->arena_map(accel, fd, ARENA_BYTES, false, &base, NULL), TRP_OK);
     close(fd);
     unsigned char *device = base;
 
@@ -277,6 +278,56 @@ static void copies_and_fills(void **state)
     backend->close(accel);
 }
 
+static int write_in_child(unsigned char *at)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit no_core = {0};
+        setrlimit(RLIMIT_CORE, &no_core);
+        signal(SIGSEGV, SIG_DFL);
+        trp__probe_store((uintptr_t)at);
+        _exit(0);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+/* A mapping is read-only from the beginning, or from when it is said to be, and back; to its last
+ * byte. */
+static void read_only_arenas(void **state)
+{
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        unsigned char *mine;
+        void *base = NULL;
+        trp_error error;
+        trp__accel *accel = open_accel();
+        int fd = shared_arena(ARENA_BYTES, &mine);
+        assert_int_equal(backend->arena_map(accel, fd, ARENA_BYTES, first == 1, &base, NULL),
+                         TRP_OK);
+        close(fd);
+        unsigned char *last = (unsigned char *)base + ARENA_BYTES - 8;
+        for (int i = 0; i < 5; i++) {
+            bool read_only = (i + first) % 2 != 0;
+            if (i > 0)
+                assert_int_equal(
+                    backend->arena_protect(accel, base, ARENA_BYTES, read_only, &error), TRP_OK);
+            mine[0] = (unsigned char)i;
+            assert_int_equal(*(unsigned char *)base, i);
+            memset(mine + ARENA_BYTES - 8, 0, 8);
+            assert_int_equal(write_in_child(base), read_only ? SIGSEGV : 0);
+            assert_int_equal(write_in_child(last), read_only ? SIGSEGV : 0);
+            assert_int_equal(mine[ARENA_BYTES - 8], read_only ? 0 : 0xad);
+        }
+        assert_int_not_equal(backend->arena_protect(accel, last, 8, true, &error), TRP_OK);
+        backend->arena_unmap(accel, base, ARENA_BYTES);
+        trp__shm_unmap(mine, ARENA_BYTES);
+        backend->close(accel);
+    }
+}
+
 static void bad_arenas_and_devices(void **state)
 {
     (void)state;
@@ -286,9 +337,10 @@ static void bad_arenas_and_devices(void **state)
     trp__accel *accel = open_accel();
     trp__accel *other = NULL;
     int fd = shared_arena(ARENA_BYTES, &mine);
-    assert_int_equal(backend->arena_map(accel, fd, 100, &base, &error), TRP_E_ARGUMENT);
-    assert_int_not_equal(backend->arena_map(accel, fd, 2 * ARENA_BYTES, &base, &error), TRP_OK);
-    assert_int_not_equal(backend->arena_map(accel, -1, ARENA_BYTES, &base, &error), TRP_OK);
+    assert_int_equal(backend->arena_map(accel, fd, 100, false, &base, &error), TRP_E_ARGUMENT);
+    assert_int_not_equal(backend->arena_map(accel, fd, 2 * ARENA_BYTES, false, &base, &error),
+                         TRP_OK);
+    assert_int_not_equal(backend->arena_map(accel, -1, ARENA_BYTES, false, &base, &error), TRP_OK);
     assert_int_equal(backend->open(1, &other, &error), TRP_E_MISSING);
     close(fd);
     trp__shm_unmap(mine, ARENA_BYTES);
@@ -312,7 +364,7 @@ _Noreturn static void die(trp_probe_action action, int fd, uint64_t bytes)
     record.access[0].bytes = bytes;
     if (backend->open(0, &instance.accel, NULL) != TRP_OK ||
         backend->stream_create(instance.accel, &instance.stream, NULL) != TRP_OK ||
-        backend->arena_map(instance.accel, fd, bytes, &base, NULL) != TRP_OK)
+        backend->arena_map(instance.accel, fd, bytes, false, &base, NULL) != TRP_OK)
         _exit(99);
     job.address[0] = base;
     job.arena_end[0] = (char *)base + bytes;
@@ -404,6 +456,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probes_kill_the_worker), /* first: it forks, so there are no threads yet */
+        cmocka_unit_test(read_only_arenas),       /* it does too */
         cmocka_unit_test(operations_run_in_order),
         cmocka_unit_test(too_many_arguments),
         cmocka_unit_test(destroying_waits_for_the_work),

@@ -163,6 +163,8 @@ static trp_status handle(trp__instance *instance, trp__job *job, trp_error *erro
     status = trp__probe_scribble(instance, job, error);
     if (status != TRP_OK)
         return status;
+    if (action == TRP_PROBE_WRITE_SEALED)
+        return launch(instance, s->store, (uintptr_t)job->address[0], error);
     return action >= TRP_PROBE_SEGV ? crash(instance, action, error)
                                     : fault(instance, job, action, error);
 }

@@ -50,6 +50,13 @@ static void trim(trp__instance *instance)
     s->trimmed = true;
 }
 
+static void run_store(void *memory)
+{
+    uintptr_t address;
+    memcpy(&address, memory, sizeof address);
+    trp__probe_store(address);
+}
+
 static trp_status handle(trp__instance *instance, trp__job *job, trp_error *error)
 {
     state *s = instance->state;
@@ -70,8 +77,12 @@ static trp_status handle(trp__instance *instance, trp__job *job, trp_error *erro
         break;
     }
     status = trp__probe_scribble(instance, job, error);
-    return status != TRP_OK ? status
-                            : trp__host_enqueue(instance->stream, run_crash, &a, sizeof a, error);
+    if (status != TRP_OK)
+        return status;
+    if (a.probe.action == TRP_PROBE_WRITE_SEALED)
+        return trp__host_enqueue(instance->stream, run_store, &job->address[0],
+                                 sizeof job->address[0], error);
+    return trp__host_enqueue(instance->stream, run_crash, &a, sizeof a, error);
 }
 
 const trp__actor_impl trp__probe_host = {

@@ -52,8 +52,8 @@ static void restore_default(int signal_number)
 }
 
 /* The address comes through a volatile object, so that no compiler can know it. */
-__attribute__((noinline, no_sanitize("address", "undefined", "thread"))) static void
-store(uintptr_t address)
+__attribute__((noinline, no_sanitize("address", "undefined", "thread"))) void
+trp__probe_store(uintptr_t address)
 {
     volatile uintptr_t target = address;
     *(volatile uint64_t *)target = 0xdead;
@@ -67,10 +67,10 @@ void trp__probe_crash(trp_probe_action action, void *address)
     switch (action) {
     case TRP_PROBE_ILLEGAL_ADDRESS:
     case TRP_PROBE_SEGV:
-        store(TRP__PROBE_UNMAPPED);
+        trp__probe_store(TRP__PROBE_UNMAPPED);
         break;
     case TRP_PROBE_OUT_OF_BOUNDS:
-        store((uintptr_t)address);
+        trp__probe_store((uintptr_t)address);
         break;
     case TRP_PROBE_MISALIGNED:
         raise(SIGBUS); /* most processors allow the access itself */

@@ -20,6 +20,9 @@ trp_status trp__probe_scribble(trp__instance *instance, const trp__job *job, trp
  * memory it is until *trimmed, which is then taken back. */
 trp_status trp__probe_error(trp_probe_action action, bool *trimmed, trp_error *error);
 
+/* Writes TRP__PROBE_STORE_BYTES bytes to any address, as code with a wild pointer would. */
+void trp__probe_store(uintptr_t address);
+
 /* Ends this process in the way that `action` stands for. `address`: where
  * TRP_PROBE_OUT_OF_BOUNDS writes. */
 void trp__probe_crash(trp_probe_action action, void *address);

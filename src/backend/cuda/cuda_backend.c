@@ -161,9 +161,21 @@ static trp_status open_accel(uint32_t ordinal, trp__accel **out, trp_error *erro
 
 /* Memory. */
 
+static trp_status set_access(trp__accel *accel, trp__cu_address address, uint64_t bytes,
+                             bool read_only, trp_error *error)
+{
+    trp__cu_access_desc access = {
+        .location = {.type = TRP__CU_MEM_LOCATION_TYPE_DEVICE, .id = accel->device},
+        .flags = read_only ? TRP__CU_MEM_ACCESS_FLAGS_PROT_READ
+                           : TRP__CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+    };
+    return trp__cuda_check(accel, accel->cu->cuMemSetAccess(address, bytes, &access, 1),
+                           "cuMemSetAccess", error);
+}
+
 /* The range is followed by an unmapped granule: what runs past the end of the last buffer faults
  * instead of writing into the next arena. */
-static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, void **base,
+static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, bool read_only, void **base,
                             trp_error *error)
 {
     const trp__cuda *cu = accel->cu;
@@ -171,10 +183,6 @@ static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, void **ba
     trp__cu_memory memory = 0;
     trp__cu_address address = 0;
     bool mapped = false;
-    trp__cu_access_desc access = {
-        .location = {.type = TRP__CU_MEM_LOCATION_TYPE_DEVICE, .id = accel->device},
-        .flags = TRP__CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-    };
     trp_status status = trp__cuda_check(
         accel,
         cu->cuMemImportFromShareableHandle(&memory, (void *)(intptr_t)fd,
@@ -190,8 +198,7 @@ static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, void **ba
         mapped = status == TRP_OK;
     }
     if (status == TRP_OK)
-        status = trp__cuda_check(accel, cu->cuMemSetAccess(address, bytes, &access, 1),
-                                 "cuMemSetAccess", error);
+        status = set_access(accel, address, bytes, read_only, error);
     cu->cuMemRelease(memory); /* a mapping keeps it */
     if (status == TRP_OK) {
         *base = (void *)(uintptr_t)address;
@@ -202,6 +209,12 @@ static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, void **ba
     if (address)
         cu->cuMemAddressFree(address, reserved);
     return status;
+}
+
+static trp_status arena_protect(trp__accel *accel, void *base, uint64_t bytes, bool read_only,
+                                trp_error *error)
+{
+    return set_access(accel, (trp__cu_address)(uintptr_t)base, bytes, read_only, error);
 }
 
 static void arena_unmap(trp__accel *accel, void *base, uint64_t bytes)
@@ -501,6 +514,7 @@ const trp__backend trp__cuda_backend = {
     .close = close_accel,
     .attach = attach,
     .arena_map = arena_map,
+    .arena_protect = arena_protect,
     .arena_unmap = arena_unmap,
     .host_register = host_register,
     .host_unregister = host_unregister,

@@ -344,7 +344,7 @@ static uint64_t page_bytes(void)
 
 /* The range is followed by a page without access: what runs past the end of the last buffer faults
  * instead of writing into whatever is mapped there. */
-static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, void **base,
+static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, bool read_only, void **base,
                             trp_error *error)
 {
     (void)accel;
@@ -356,10 +356,19 @@ static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, void **ba
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED)
         return trp__error_set_errno(error, "address space for an arena");
-    trp_status status = trp__shm_map(fd, bytes, true, range, base, error);
+    trp_status status = trp__shm_map(fd, bytes, !read_only, range, base, error);
     if (status != TRP_OK)
         munmap(range, bytes + page_bytes());
     return status;
+}
+
+static trp_status arena_protect(trp__accel *accel, void *base, uint64_t bytes, bool read_only,
+                                trp_error *error)
+{
+    (void)accel;
+    if (mprotect(base, bytes, read_only ? PROT_READ : PROT_READ | PROT_WRITE) != 0)
+        return trp__error_set_errno(error, "mprotect of an arena");
+    return TRP_OK;
 }
 
 static void arena_unmap(trp__accel *accel, void *base, uint64_t bytes)
@@ -397,6 +406,7 @@ const trp__backend trp__host_backend = {
     .close = close_accel,
     .attach = attach,
     .arena_map = arena_map,
+    .arena_protect = arena_protect,
     .arena_unmap = arena_unmap,
     .host_register = host_register,
     .host_unregister = host_unregister,
