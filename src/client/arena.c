@@ -147,6 +147,8 @@ static trp_status take_or_trim(trp_device *device, uint64_t least, uint64_t unit
         status = take_within_limit(device, least, unit, arena, error);
         device_full = status == TRP_E_MEMORY && error->domain[0];
     }
+    if (status == TRP_E_MEMORY)
+        trp__notice(device, TRP_NOTICE_LOW_MEMORY, error);
     bool retry = device_full && trp__standby_give_up(device);
     if (status == TRP_E_MEMORY && (trp__arena_trim(device) || retry)) {
         await_drops_unlocked(device);
