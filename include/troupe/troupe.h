@@ -7,6 +7,7 @@
 #include <troupe/types.h>
 #include <troupe/status.h>
 #include <troupe/device.h>
+#include <troupe/observe.h>
 #include <troupe/submit.h>
 #include <troupe/buffer.h>
 #include <troupe/blas.h>

@@ -119,6 +119,7 @@ static void recycle(trp_device *device, uint32_t slot)
     atomic_store_explicit(&meta->hold, generation << 32 | FREED, memory_order_release);
     meta->next_free = device->free_buffer;
     device->free_buffer = slot;
+    trp__stats_memory(device);
     pthread_mutex_unlock(&device->memory_lock);
 }
 
@@ -216,6 +217,7 @@ trp_status trp_buffer_create(trp_device *device, uint64_t bytes, trp_buffer *out
             device->live_buffers++;
         }
     }
+    trp__stats_memory(device);
     pthread_mutex_unlock(&device->memory_lock);
     if (status != TRP_OK)
         return trp__error_raise(&error);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "client/client.h"
+#include "client/trace.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -259,12 +260,15 @@ static void judge(trp_device *device, const judgement *j, uint64_t cell, progres
         return;
     }
     slot->deaths += p == IN_FLIGHT;
-    if (p == IN_FLIGHT && !may_run_again(j, slot, record))
+    if (p == IN_FLIGHT && !may_run_again(j, slot, record)) {
         fail(device, slot, j->cause);
-    else if (!can_run(device, record, &error))
+    } else if (!can_run(device, record, &error)) {
         fail(device, slot, &error);
-    else
+    } else {
         control->resume[control->resume_count++] = slot->index;
+        if (p == IN_FLIGHT && trp__tracing(device))
+            trp__trace_interrupted(device, slot, record);
+    }
 }
 
 static void judge_those(trp_device *device, const judgement *j, uint32_t count, progress from,
@@ -341,6 +345,7 @@ static void go_down(trp_device *device)
     atomic_store(&device->state, TRP_DEVICE_DOWN);
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
+    trp__stats_publish(device);
     fail_all(device);
 }
 
@@ -358,12 +363,30 @@ static bool may_restart(trp_device *device)
     return true;
 }
 
+/* For those who look: figures and trace. */
+static void note_promotion(trp_device *device, bool warm)
+{
+    const trp__process *p = &device->worker[device->active];
+    device->promotions += warm;
+    trp__trace_mark_now(device, warm ? "promotion" : "restart", p->incarnation,
+                        "worker %u (pid %lld) takes the requests%s", p->incarnation,
+                        (long long)p->pid, warm ? "; it was the standby" : "");
+    trp__stats_publish(device);
+}
+
+static void note_fault(trp_device *device, uint32_t incarnation, const trp_error *cause)
+{
+    device->faults++;
+    trp__trace_mark_now(device, "fault", incarnation, "worker %u: %s", incarnation, cause->message);
+}
+
 /* Lets the standby take over, as soon as it is ready, or a new worker. */
 static trp_status promote_successor(trp_device *device, trp_error *error)
 {
     trp_status status = TRP_OK;
     uint32_t index = 1 - device->active;
-    if (device->worker[index].socket < 0)
+    bool warm = device->worker[index].socket >= 0;
+    if (!warm)
         status = trp__process_launch(device, index, error);
     if (status == TRP_OK && !device->worker[index].ready)
         status = trp__process_await_ready(device, index, error);
@@ -373,6 +396,8 @@ static trp_status promote_successor(trp_device *device, trp_error *error)
     if (status != TRP_OK) {
         trp_error cause;
         trp__process_end(device, index, true, &cause);
+    } else {
+        note_promotion(device, warm);
     }
     return status;
 }
@@ -384,6 +409,7 @@ static void go_on_or_down(trp_device *device)
         trp_error error = {0};
         if (!may_restart(device))
             break;
+        trp__stats_publish(device);
         if (promote_successor(device, &error) == TRP_OK) {
             atomic_store(&device->standby_unwanted, false); /* try again to have one */
             return;
@@ -400,6 +426,7 @@ static void go_on_or_down(trp_device *device)
     trp_error cause;
     trp__process_end(device, 1 - device->active, true, &cause); /* the standby, if there is one */
     trp__process_reap(device, true);
+    trp__trace_mark_now(device, "down", atomic_load(&device->incarnation), "the device is down");
     go_down(device);
 }
 
@@ -411,6 +438,7 @@ static void recover(trp_device *device, uint64_t hung)
     const trp__reply *reply = device->worker[dead].reply;
     bool told = atomic_load(&reply->fault_present) && reply->fault.fault == TRP_FAULT_GPU;
     atomic_store(&device->state, TRP_DEVICE_RECOVERING);
+    trp__stats_publish(device);
     if (told && device->worker[dead].pid > 0)
         trp__process_abandon(device, dead, &cause);
     else
@@ -422,6 +450,7 @@ static void recover(trp_device *device, uint64_t hung)
         cause.fault = TRP_FAULT_HANG;
     }
     uint32_t incarnation = atomic_load(&device->incarnation);
+    note_fault(device, incarnation, &cause);
     judge_requests(device, &cause, hung);
     go_on_or_down(device);
     trp__log_line(&device->system->log, TRP__LOG_WARNING, "worker %u of device %s %u: %s",
@@ -499,7 +528,7 @@ bool trp__standby_give_up(trp_device *device)
 static uint64_t running_cell(trp_device *device, trp_actor *actor, uint64_t *deadline_ns)
 {
     uint64_t head = atomic_load(&actor->head);
-    uint64_t tail = atomic_load(&actor->tail);
+    uint64_t tail = atomic_load(actor->tail);
     for (; head < tail; head++) {
         uint64_t cell = atomic_load(&actor->mailbox[head & (actor->capacity - 1)]);
         trp__slot *slot = &device->slot[cell & (TRP__SLOTS - 1)];
@@ -666,6 +695,7 @@ static void supervise(trp_device *device)
         uint64_t before = atomic_load(&device->queue_bound);
         sleep_supervisor(device, polled, &nap);
         take_events(device, polled);
+        trp__stats_publish(device);
         if (atomic_load(&device->queue_bound) > 0)
             trp__sweep_device(device);
         if (atomic_load(&device->queue_bound) != before)

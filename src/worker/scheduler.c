@@ -10,6 +10,8 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/futex.h"
+#include "worker/nvtx.h"
+#include "worker/tracer.h"
 #include "worker/worker.h"
 
 #include <stdlib.h>
@@ -66,6 +68,8 @@ struct trp__scheduler {
     uint64_t in_flight; /* bit a: lane a's timeline is behind, when last looked at */
     bool polling;       /* a request was held, or asked to be called again */
     int64_t spin_ns;    /* how long to spin when idle, before sleeping */
+    bool nvtx;          /* a tool wants to know of each request */
+    trp__tracer tracer;
     lane lane[TRP__ACTORS];
     pending pending[TRP__SLOTS];
     usage usage[TRP__BUFFERS];
@@ -81,6 +85,8 @@ trp__scheduler *trp__scheduler_create(trp__worker *worker)
     s->control = worker->control;
     s->reply = worker->reply;
     s->backend = worker->backend;
+    s->tracer.reply = worker->reply;
+    s->nvtx = trp__nvtx_wanted();
     s->spin_ns = trp__cpu_may_spin() ? SPIN_NS : SPIN_SHORT_NS;
     for (int a = 0; a < TRP__ACTORS; a++)
         s->lane[a].head = s->lane[a].tail = NO_SLOT;
@@ -100,6 +106,13 @@ static uint64_t timeline(const trp__scheduler *s, uint32_t actor)
 static uint64_t bit(uint32_t actor)
 {
     return UINT64_C(1) << actor;
+}
+
+/* Whether the application wants times to be noted. */
+static bool tracing(const trp__scheduler *s)
+{
+    return __builtin_expect(atomic_load_explicit(&s->control->tracing, memory_order_relaxed) != 0,
+                            0);
 }
 
 /* Taking. */
@@ -339,6 +352,23 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
     return ready;
 }
 
+/* Gives a request to its actor. */
+static trp_status hand_over(trp__scheduler *s, uint32_t actor, uint32_t slot, trp_error *error)
+{
+    pending *p = &s->pending[slot];
+    uint64_t ticket = p->job.record->ticket;
+    trp__instance *instance = &s->worker->actor[actor].instance;
+    if (tracing(s))
+        trp__tracer_issue(&s->tracer, actor, slot, ticket);
+    atomic_store_explicit(&s->reply->issued[actor].value, ticket, memory_order_release);
+    if (__builtin_expect(!s->nvtx, 1))
+        return instance->impl->handle(instance, &p->job, error);
+    trp__nvtx_push(instance, p->job.record);
+    trp_status status = instance->impl->handle(instance, &p->job, error);
+    trp__nvtx_pop();
+    return status;
+}
+
 /* Issues the first request of a lane. Returns TRP__AGAIN if it must stay, TRP_OK if it is issued or
  * refused, and TRP_E_FAULT if the context is broken. */
 static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error)
@@ -347,7 +377,6 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
     uint32_t slot = l->head;
     pending *p = &s->pending[slot];
     uint64_t ticket = p->job.record->ticket;
-    trp__instance *instance = &s->worker->actor[actor].instance;
     trp_status status = TRP_OK;
 
     if (p->job.progress == 0) {
@@ -358,8 +387,7 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
             status = error->status;
     }
     if (status == TRP_OK) {
-        atomic_store_explicit(&s->reply->issued[actor].value, ticket, memory_order_release);
-        status = instance->impl->handle(instance, &p->job, error);
+        status = hand_over(s, actor, slot, error);
         if (status == TRP__AGAIN)
             return status;
     }
@@ -465,6 +493,10 @@ static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
         return TRP_OK;
     /* Requests of the last worker are taken one by one; nobody announces when the next may be. */
     bool soon = s->polling || s->resumed < s->control->resume_count;
+    if (tracing(s)) {
+        trp__tracer_look(&s->tracer); /* what ended since the last turn, before a long sleep */
+        soon = soon || in_flight;
+    }
     sleep_idle(s, soon ? SHORT_NAP_NS : in_flight ? NAP_NS : -1);
     return TRP_OK;
 }
@@ -477,6 +509,8 @@ trp_status trp__scheduler_run(trp__scheduler *s, trp_error *error)
     while (!atomic_load_explicit(&s->worker->stop, memory_order_acquire)) {
         uint64_t turn = atomic_load_explicit(&s->worker->turns, memory_order_relaxed);
         atomic_store_explicit(&s->worker->turns, turn + 1, memory_order_release);
+        if (tracing(s))
+            trp__tracer_look(&s->tracer);
         uint32_t moved = take_some(s);
         trp_status status = s->queued ? issue_some(s, &moved, error) : TRP_OK;
         if (status == TRP_OK && s->to_signal && (!ring_has(s) || must_stay_alone(s)))

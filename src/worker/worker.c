@@ -166,6 +166,7 @@ static trp_status start_actor(trp__worker *w, trp__worker_actor *a, const char *
         return trp__error_set(error, TRP_E_UNSUPPORTED, "the %s backend has no actor of kind %s",
                               w->backend->name, kind);
     instance->impl = impl;
+    instance->class = class;
     if (impl->state_bytes > 0 && !(instance->state = calloc(1, impl->state_bytes)))
         return trp__error_set(error, TRP_E_MEMORY, "no memory for an actor's state");
     trp_status status = w->backend->stream_create(w->accel, &instance->stream, error);
