@@ -92,8 +92,8 @@ TRP_API trp_status trp_system_metrics(trp_system *system, char *out, size_t size
  *   issued  the worker is about to hand it to the library or driver, after everything that it
  *           waits for was handed over
  *   done    its end was seen, by the worker's scheduler or by the thread that ended it, whichever
- *           was first. Ends are seen some microseconds late (up to 100 while nothing else happens),
- *           and those that one timeline write serves are seen together.
+ *           was first. Ends are seen some microseconds late (up to 100 while nothing else happens).
+ *           Those that come less than 10 us apart may be seen together, up to 16 at a time.
  *
  * From these: "queued" is from sent to issued; "running" is from issued, or from the last end seen
  * before in the same stream if that is later, to done. Running thus includes waiting in the stream

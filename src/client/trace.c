@@ -217,6 +217,7 @@ trp_status trp_device_trace_stop(trp_device *device)
     trp_status status = trp__device_usable(device);
     if (status == TRP_E_FORKED || status == TRP_E_ARGUMENT)
         return status;
+    trp__sweep_device(device); /* what is over and was not seen to end yet belongs to the trace */
     pthread_mutex_lock(&device->trace->lock);
     atomic_store(&device->control->tracing, 0);
     stop_recording(device);
@@ -253,6 +254,7 @@ static trp_status write_trace(trp_device *device, const char *path, trp_error *e
     trp__trace_content c = {.device = device};
     trp__trace_mark *marks = NULL;
     trp_status status;
+    trp__sweep_device(device);
     pthread_mutex_lock(&device->trace->lock);
     if (device->trace->capacity == 0)
         status = trp__error_set(error, TRP_E_ARGUMENT, "device: no trace of it was begun");

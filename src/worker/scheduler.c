@@ -407,7 +407,8 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
     }
     l->issued = ticket;
     s->to_signal |= bit(actor);
-    if (++l->unsignalled >= SIGNAL_BATCH)
+    if (++l->unsignalled >= SIGNAL_BATCH ||
+        (tracing(s) && trp__tracer_wants_end(&s->tracer, actor)))
         return signal_lane(s, actor, error);
     return TRP_OK;
 }
