@@ -36,7 +36,7 @@ enum {
     /* Places of CORE2. */
     TRP__NVTX_CBID_CORE2_DomainRangePushEx = 4,
     TRP__NVTX_CBID_CORE2_DomainRangePop = 5,
-    TRP__NVTX_CBID_CORE2_DomainCreateA = 11,
+    TRP__NVTX_CBID_CORE2_DomainCreateA = 12,
 };
 
 typedef struct trp__nvtx_event_attributes {
