@@ -109,9 +109,9 @@ static void put_actor(screen *s, const trp_actor_stats *a, double per_second)
     char running[64] = "";
     if (*a->running)
         snprintf(running, sizeof running, "%s #%" PRIu64, a->running, a->running_request);
-    put(s, "  %-14s %-8s %7u %9u %8s %11" PRIu64 " %7" PRIu64 "  %s\n", a->name, a->kind,
-        a->queued, a->in_flight, per_second < 0 ? "-" : short_number(per_second).s, a->done,
-        a->failed, running);
+    put(s, "  %-14s %-8s %7u %9u %8s %11" PRIu64 " %7" PRIu64 "  %s\n", a->name, a->kind, a->queued,
+        a->in_flight, per_second < 0 ? "-" : short_number(per_second).s, a->done, a->failed,
+        running);
 }
 
 static void put_worker(screen *s, const trp_device_info *info)
@@ -358,8 +358,8 @@ static int look(const top_choice *c)
     if (!samples || !page)
         ui_error("top: no memory");
     else if (run_check(trp_observer_open(c->pid, &observer), "top"))
-        status = live ? show_live(c, observer, samples, page)
-                      : show_once(c, observer, samples, page);
+        status =
+            live ? show_live(c, observer, samples, page) : show_once(c, observer, samples, page);
     trp_observer_close(observer);
     free(samples);
     free(page);
@@ -387,9 +387,10 @@ int command_top(int argc, char **argv)
     const struct command command = {
         .name = "top",
         .operands = "PID",
-        .about = "Shows what the devices of a process are doing: actors, queues, what runs, memory,\n"
-                 "faults. It reads the process's shared memory; the process is not disturbed. On a\n"
-                 "terminal it is refreshed twice a second, until the process ends or Ctrl-C.",
+        .about =
+            "Shows what the devices of a process are doing: actors, queues, what runs, memory,\n"
+            "faults. It reads the process's shared memory; the process is not disturbed. On a\n"
+            "terminal it is refreshed twice a second, until the process ends or Ctrl-C.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .operand_count = 1,

@@ -134,7 +134,8 @@ static const void *map_file(int folder, const char *entry, uint64_t *inode, uint
         trp__error_set_errno(error, "opening a memory file of the process");
         return NULL;
     }
-    int seals = fcntl(fd, F_GET_SEALS); /* without this one it is just being made, or none of ours */
+    int seals =
+        fcntl(fd, F_GET_SEALS); /* without this one it is just being made, or none of ours */
     if (fstat(fd, &st) != 0 || (*inode != 0 && (uint64_t)st.st_ino != *inode) || seals < 0 ||
         !(seals & F_SEAL_SHRINK) || trp__shm_map(fd, bytes, false, NULL, &map, error) != TRP_OK) {
         close(fd);

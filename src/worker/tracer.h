@@ -6,8 +6,9 @@
 #include "base/clock.h"
 #include "wire/layout.h"
 
-/* Ends of an actor that come this much apart are worth a timeline write each; those that come faster
- * share one, for it costs about a fifth of a launch. Between the two, things stay as they are. */
+/* Ends of an actor that come this much apart are worth a timeline write each; those that come
+ * faster share one, for it costs about a fifth of a launch. Between the two, things stay as they
+ * are. */
 #define TRP__SLOW_NS (100 * TRP__US)
 #define TRP__FAST_NS (10 * TRP__US)
 

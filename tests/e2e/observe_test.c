@@ -255,9 +255,8 @@ static void metrics(void)
     static char text[32768];
     char small[100];
     size_t needed = 0, again = 0;
-    H_OK(trp_actor_create(w.device,
-                          &(trp_actor_options){.kind = "probe", .name = "a\"b\\c\nd\x80\xc3\xa9"},
-                          &odd));
+    H_OK(trp_actor_create(
+        w.device, &(trp_actor_options){.kind = "probe", .name = "a\"b\\c\nd\x80\xc3\xa9"}, &odd));
     for (int i = 0; i < 5; i++)
         h_probe(odd, i == 0 ? TRP_PROBE_LIBRARY_ERROR : TRP_PROBE_NOP, NULL);
     H_OK(trp_device_drain(w.device, H_LONG));
@@ -349,11 +348,16 @@ static void beside_senders(void)
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
-        {"at_rest", at_rest},       {"counts", counts},
-        {"in_flight", in_flight},   {"another_actor", another_actor},
-        {"memory", memory},         {"observer", observer},
-        {"metrics", metrics},       {"no_devices", no_devices},
-        {"beside_senders", beside_senders}, {"bad_arguments", bad_arguments},
+        {"at_rest", at_rest},
+        {"counts", counts},
+        {"in_flight", in_flight},
+        {"another_actor", another_actor},
+        {"memory", memory},
+        {"observer", observer},
+        {"metrics", metrics},
+        {"no_devices", no_devices},
+        {"beside_senders", beside_senders},
+        {"bad_arguments", bad_arguments},
     };
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

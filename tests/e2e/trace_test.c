@@ -76,8 +76,8 @@ static void check_nesting(const json *trace)
                 json_number(a, "tid") != json_number(b, "tid"))
                 continue;
             bool apart = a1 <= b0 + hair || b1 <= a0 + hair;
-            bool nested = (a0 <= b0 + hair && b1 <= a1 + hair) ||
-                          (b0 <= a0 + hair && a1 <= b1 + hair);
+            bool nested =
+                (a0 <= b0 + hair && b1 <= a1 + hair) || (b0 <= a0 + hair && a1 <= b1 + hair);
             if (!apart && !nested)
                 h_fail(__FILE__, __LINE__, "%f to %f and %f to %f overlap", a0, a1, b0, b1);
         }
@@ -132,7 +132,8 @@ static void life_of_requests(void)
     h_close(&w);
 }
 
-/* Whether each of some requests, the first of them number `first`, ran by itself for most of `us`. */
+/* Whether each of some requests, the first of them number `first`, ran by itself for most of `us`.
+ */
 static bool one_by_one(const json *trace, double first, int count, double us)
 {
     double end = 0;

@@ -1,7 +1,7 @@
 /*
  * Fuzzes what looks into other processes: blocks whose content is anything, and memory files that
- * are not what they say. Whatever is there, reading ends, its result is in bounds, and its texts are
- * harmless; a wrong access is for the sanitizers to see.
+ * are not what they say. Whatever is there, reading ends, its result is in bounds, and its texts
+ * are harmless; a wrong access is for the sanitizers to see.
  *
  *   observe_test [ITERATIONS [SEED]]
  */
@@ -42,8 +42,8 @@ static uint64_t next_random(void)
 /* Numbers near the edges as often as any others. */
 static uint64_t odd_number(void)
 {
-    static const uint64_t edges[] = {0, 1, 2, 63, 64, 65, 4095, 16383, 16384, 16385, UINT32_MAX,
-                                     INT64_MAX, UINT64_MAX};
+    static const uint64_t edges[] = {0,     1,     2,     63,         64,        65,        4095,
+                                     16383, 16384, 16385, UINT32_MAX, INT64_MAX, UINT64_MAX};
     uint64_t r = next_random();
     return r % 3 ? edges[r / 3 % (sizeof edges / sizeof *edges)] : next_random() >> r % 64;
 }

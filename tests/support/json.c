@@ -30,11 +30,11 @@ static bool take(reader *r, char c)
 /* Bytes of well-formed UTF-8 at p, 0 if they are not. */
 static size_t utf8_length(const unsigned char *p)
 {
-    size_t more = p[0] < 0x80                     ? 0
-                  : p[0] >= 0xc2 && p[0] < 0xe0   ? 1
-                  : (p[0] & 0xf0) == 0xe0         ? 2
+    size_t more = p[0] < 0x80                    ? 0
+                  : p[0] >= 0xc2 && p[0] < 0xe0  ? 1
+                  : (p[0] & 0xf0) == 0xe0        ? 2
                   : p[0] >= 0xf0 && p[0] <= 0xf4 ? 3
-                                                  : 99;
+                                                 : 99;
     if (more == 99)
         return 0;
     for (size_t i = 1; i <= more; i++) {

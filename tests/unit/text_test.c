@@ -22,16 +22,16 @@ static void clean(void **unused)
         {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
         {"\xc2\x9b"
          "2J\xc2\x80\xc2\xa0",
-         "?2J?\xc2\xa0"},                      /* C1 controls; a space that is none */
-        {"\xff\xfe\x80", "???"},               /* never in UTF-8 */
-        {"\xc3", "?"},                         /* cut off */
+         "?2J?\xc2\xa0"},        /* C1 controls; a space that is none */
+        {"\xff\xfe\x80", "???"}, /* never in UTF-8 */
+        {"\xc3", "?"},           /* cut off */
         {"\xe2\x82", "??"},
         {"\xf0\x9f\x98", "???"},
-        {"\xc0\xaf", "??"},                    /* overlong */
+        {"\xc0\xaf", "??"}, /* overlong */
         {"\xe0\x80\xaf", "???"},
         {"\xf0\x80\x80\xaf", "????"},
-        {"\xed\xa0\x80", "???"},               /* a surrogate */
-        {"\xf4\x90\x80\x80", "????"},          /* past the last character */
+        {"\xed\xa0\x80", "???"},      /* a surrogate */
+        {"\xf4\x90\x80\x80", "????"}, /* past the last character */
         {"\xc3(", "?("},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

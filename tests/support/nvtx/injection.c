@@ -63,8 +63,8 @@ static struct domain *create(const char *name)
 static int push(struct domain *domain, const struct attributes *a)
 {
     char line[256];
-    int good = a->version == 3 && a->size == sizeof *a && a->message_type == 1 &&
-               a->payload_type == 1;
+    int good =
+        a->version == 3 && a->size == sizeof *a && a->message_type == 1 && a->payload_type == 1;
     snprintf(line, sizeof line, "%s %s %d %s (%llu)\n", good ? "push" : "bad",
              domain ? domain->name : "-", depth, good ? a->ascii : "",
              (unsigned long long)a->payload);
