@@ -18,6 +18,7 @@
 /* One actor in the worker. */
 typedef struct trp__instance {
     const struct trp__actor_impl *impl;
+    const struct trp__actor_class *class; /* for names */
     const trp__backend *backend;
     trp__accel *accel;
     trp__stream *stream;

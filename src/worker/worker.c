@@ -219,6 +219,7 @@ static trp_status start_actor(trp__worker *w, trp__worker_actor *a, const char *
         return trp__error_set(error, TRP_E_UNSUPPORTED, "the %s backend has no actor of kind %s",
                               w->backend->name, kind);
     a->instance.impl = impl;
+    a->instance.class = class;
     return trp__instance_start(w, &a->instance, error);
 }
 
