@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "client/client.h"
+#include "client/points.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -50,6 +51,7 @@ static void take_answer(trp_device *device, uint32_t index, const trp__message *
     }
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
+    TRP__DEVICE_POINT(device, ANSWER_TAKEN);
 }
 
 /* Takes what a worker has sent. *gone is set when it has closed its end, or reported a fault. */
@@ -254,6 +256,7 @@ static void judge(trp_device *device, const judgement *j, uint64_t cell, progres
     trp__slot *slot = slot_of(device, cell);
     const trp__record *record = &control->record[slot->index];
     trp_error error;
+    TRP__DEVICE_POINT(device, JUDGE_REQUEST);
     if (p == DONE) {
         finish(device, slot, ticket);
         return;
@@ -285,6 +288,7 @@ static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64
 {
     await_publication(device, end);
     uint32_t count = collect_pending(device, begin, end);
+    TRP__DEVICE_POINT(device, JUDGE_COLLECTED);
     j->in_flight = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t cell = device->pending[i];
@@ -296,10 +300,13 @@ static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64
         j->in_flight += p == IN_FLIGHT;
     }
     judge_those(device, j, count, DONE, DONE);
+    TRP__DEVICE_POINT(device, JUDGE_DONE_ENDED);
     judge_those(device, j, count, SUSPECT, IN_FLIGHT);
+    TRP__DEVICE_POINT(device, JUDGE_FLIGHT_DECIDED);
     if (begin == 0)
         device->control->resume_alone = device->control->resume_count;
     judge_those(device, j, count, QUEUED, QUEUED);
+    TRP__DEVICE_POINT(device, JUDGE_RANGE_DECIDED);
 }
 
 /* Twice: requests that were being sent while the first pass marked contents as lost may have looked
@@ -310,6 +317,7 @@ static void judge_requests(trp_device *device, const trp_error *cause, uint64_t 
     judgement j = {.cause = cause,
                    .hung = hung,
                    .outsider = cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL};
+    TRP__DEVICE_POINT(device, JUDGE);
     uint64_t middle = atomic_load(&control->next_ticket.value);
     control->resume_count = 0;
     judge_range(device, &j, 0, middle);
@@ -318,6 +326,7 @@ static void judge_requests(trp_device *device, const trp_error *cause, uint64_t 
     control->resume_start = end;
     for (uint32_t i = 0; i < TRP__STREAMS; i++)
         trp__transfers_restart(device, i);
+    TRP__DEVICE_POINT(device, JUDGE_TRANSFERS_RESTARTED);
 }
 
 /* Ends everything pending; the device is down. */
@@ -337,6 +346,7 @@ static void fail_all(trp_device *device)
 
 static void go_down(trp_device *device)
 {
+    TRP__DEVICE_POINT(device, GO_DOWN);
     pthread_mutex_lock(&device->lock);
     atomic_store(&device->state, TRP_DEVICE_DOWN);
     pthread_cond_broadcast(&device->changed);
@@ -382,6 +392,7 @@ static void go_on_or_down(trp_device *device)
     const trp__log *log = &device->system->log;
     while (device->options.isolation == TRP_ISOLATION_PROCESS && !atomic_load(&device->closing)) {
         trp_error error = {0};
+        TRP__DEVICE_POINT(device, GO_ON);
         if (!may_restart(device))
             break;
         if (promote_successor(device, &error) == TRP_OK) {
@@ -408,6 +419,7 @@ static void recover(trp_device *device, uint64_t hung)
 {
     uint32_t dead = device->active;
     trp_error cause = {0};
+    TRP__DEVICE_POINT(device, RECOVER);
     const trp__reply *reply = device->worker[dead].reply;
     bool told = atomic_load(&reply->fault_present) && reply->fault.fault == TRP_FAULT_GPU;
     atomic_store(&device->state, TRP_DEVICE_RECOVERING);
@@ -450,6 +462,10 @@ static void lose_standby(trp_device *device, bool dead)
     uint32_t index = 1 - device->active;
     bool was_ready = device->worker[index].ready;
     trp__process_end(device, index, true, &cause);
+    if (dead)
+        TRP__DEVICE_POINT(device, STANDBY_LOST);
+    else
+        TRP__DEVICE_POINT(device, STANDBY_GIVEN_UP);
     if (dead && !was_ready)
         device->standby_failures++;
     if (dead)
@@ -467,6 +483,8 @@ static void look_after_standby(trp_device *device)
     trp_error error;
     uint32_t index = 1 - device->active;
     bool exists = device->worker[index].socket >= 0;
+    if (!exists && wants_standby(device))
+        TRP__DEVICE_POINT(device, STANDBY_LAUNCH);
     if (exists && atomic_load(&device->standby_unwanted))
         lose_standby(device, false);
     else if (!exists && wants_standby(device) &&

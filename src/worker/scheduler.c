@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "base/futex.h"
 #include "worker/worker.h"
 
@@ -198,6 +199,9 @@ static uint32_t take_some(trp__scheduler *s)
     while (s->resumed < s->control->resume_count && taken < TAKE_BATCH) {
         if (must_stay_alone(s))
             return taken;
+        TRP__FAULT_POINT(RESUME_TAKING);
+        if (s->resumed < s->control->resume_alone)
+            TRP__FAULT_POINT(RESUME_TAKING_ALONE);
         take(s, s->control->resume[s->resumed++] % TRP__SLOTS);
         taken++;
     }
@@ -206,6 +210,7 @@ static uint32_t take_some(trp__scheduler *s)
     while (taken < TAKE_BATCH && ring_has(s)) {
         uint64_t cell =
             atomic_load_explicit(&s->control->ring[s->next % TRP__RING], memory_order_acquire);
+        TRP__FAULT_POINT(RING_TAKING);
         uint32_t slot = (uint32_t)(cell & (TRP__SLOTS - 1));
         /* A slot of another ticket: the request was ended before anybody took it. */
         if (s->control->record[slot].ticket == s->next)
@@ -234,7 +239,10 @@ static trp_status signal_lane(trp__scheduler *s, uint32_t actor, trp_error *erro
         return TRP_OK;
     }
     s->in_flight |= bit(actor);
-    return s->backend->stream_signal(instance->stream, word, l->issued, error);
+    TRP__FAULT_POINT(SIGNAL_ENQUEUEING);
+    trp_status status = s->backend->stream_signal(instance->stream, word, l->issued, error);
+    TRP__FAULT_POINT(SIGNAL_ENQUEUED);
+    return status;
 }
 
 static void reply_error(trp__scheduler *s, uint32_t slot, const trp_error *error)
@@ -358,10 +366,15 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
             status = error->status;
     }
     if (status == TRP_OK) {
+        TRP__FAULT_POINT(ISSUE_UNMARKED);
         atomic_store_explicit(&s->reply->issued[actor].value, ticket, memory_order_release);
+        TRP__FAULT_POINT(ISSUE_MARKED);
         status = instance->impl->handle(instance, &p->job, error);
-        if (status == TRP__AGAIN)
+        if (status == TRP__AGAIN) {
+            TRP__FAULT_POINT(ISSUE_IN_PARTS);
             return status;
+        }
+        TRP__FAULT_POINT(ISSUE_HANDLED);
     }
     if (status != TRP_OK) {
         trp_error health = {0};
@@ -370,6 +383,7 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
             return TRP_E_FAULT;
         }
         reply_error(s, slot, error);
+        TRP__FAULT_POINT(ISSUE_ERROR_REPLIED);
     }
 
     l->head = p->next;
@@ -435,6 +449,7 @@ static void sleep_idle(trp__scheduler *s, int64_t timeout_ns)
     const _Atomic uint32_t *doorbell = &s->control->doorbell;
     uint32_t seen = atomic_load(doorbell);
     atomic_store(&s->reply->sleeping, 1);
+    TRP__FAULT_POINT(SCHEDULER_SLEEPS);
     if (!ring_has(s) && !atomic_load(&s->worker->stop))
         trp__futex_wait(doorbell, seen, timeout_ns);
     atomic_store(&s->reply->sleeping, 0);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "base/futex.h"
 #include "base/shm.h"
 #include "wire/actor_class.h"
@@ -99,12 +100,17 @@ static void add_arena(trp__worker *w, const trp__message *m, int fd)
     trp_error error = {0};
     if (atomic_load(&arena->state) != TRP__ABSENT)
         return;
-    trp_status status = w->backend->arena_map(w->accel, fd, m->bytes, &arena->base, &error);
+    trp_status status = TRP__FAULT_POINT_FAILS(ARENA_MAPPING)
+                            ? trp__error_set(&error, TRP_E_MEMORY, "a test lets the mapping fail")
+                            : w->backend->arena_map(w->accel, fd, m->bytes, &arena->base, &error);
+    TRP__FAULT_POINT(ARENA_MAPPED);
     arena->bytes = m->bytes;
     arena->error = error;
     atomic_store_explicit(&arena->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
                           memory_order_release);
+    TRP__FAULT_POINT(ARENA_UNANSWERED);
     answer(w, TRP__MSG_ANSWER, m, &error);
+    TRP__FAULT_POINT(ARENA_ANSWERED);
 }
 
 static void drop_arena(trp__worker *w, uint32_t id)
@@ -113,7 +119,9 @@ static void drop_arena(trp__worker *w, uint32_t id)
     int state = atomic_exchange(&arena->state, TRP__ABSENT);
     if (state != TRP__READY)
         return;
+    TRP__FAULT_POINT(DROP_ARENA);
     await_scheduler_turn(w);
+    TRP__FAULT_POINT(DROP_ARENA_UNMAPPING);
     w->backend->arena_unmap(w->accel, arena->base, arena->bytes);
 }
 
@@ -137,9 +145,12 @@ static trp_status map_host(trp__worker *w, uint32_t id, uint64_t bytes, int fd, 
 static void add_host(trp__worker *w, const trp__message *m, int fd)
 {
     trp__host_segment *host = &w->host[m->id];
+    TRP__FAULT_POINT(HOST_MAPPING);
     if (atomic_load(&host->state) == TRP__ABSENT)
         map_host(w, m->id, m->bytes, fd, &host->error);
+    TRP__FAULT_POINT(HOST_UNANSWERED);
     answer(w, TRP__MSG_ANSWER, m, &host->error);
+    TRP__FAULT_POINT(HOST_ANSWERED);
 }
 
 static void drop_host(trp__worker *w, uint32_t id)
@@ -149,7 +160,9 @@ static void drop_host(trp__worker *w, uint32_t id)
     memset(&host->error, 0, sizeof host->error);
     if (state != TRP__READY)
         return;
+    TRP__FAULT_POINT(DROP_HOST);
     await_scheduler_turn(w);
+    TRP__FAULT_POINT(DROP_HOST_UNMAPPING);
     w->backend->host_unregister(w->accel, host->base);
     trp__shm_unmap(host->base, host->bytes);
 }
@@ -169,6 +182,7 @@ static trp_status start_actor(trp__worker *w, trp__worker_actor *a, const char *
     if (impl->state_bytes > 0 && !(instance->state = calloc(1, impl->state_bytes)))
         return trp__error_set(error, TRP_E_MEMORY, "no memory for an actor's state");
     trp_status status = w->backend->stream_create(w->accel, &instance->stream, error);
+    TRP__FAULT_POINT(ACTOR_STREAM_MADE);
     /* A stream's first work sets it up; let it be this, which changes nothing. */
     _Atomic uint64_t *word = &w->reply->timelines.timeline[instance->id].value;
     if (status == TRP_OK)
@@ -183,8 +197,11 @@ static void stop_actor(trp__worker *w, uint32_t id)
     trp__worker_actor *a = &w->actor[id];
     trp__instance *instance = &a->instance;
     bool started = atomic_exchange(&a->state, TRP__ABSENT) == TRP__READY;
-    if (started)
+    if (started) {
+        TRP__FAULT_POINT(DROP_ACTOR);
         await_scheduler_turn(w);
+        TRP__FAULT_POINT(DROP_ACTOR_STOPPING);
+    }
     if (started && instance->impl->stop)
         instance->impl->stop(instance);
     if (instance->stream)
@@ -202,6 +219,7 @@ static void add_actor(trp__worker *w, const trp__message *m)
         answer(w, TRP__MSG_ANSWER, m, &a->error);
         return;
     }
+    TRP__FAULT_POINT(ACTOR_STARTING);
     instance->backend = w->backend;
     instance->accel = w->accel;
     instance->worker = w;
@@ -213,7 +231,9 @@ static void add_actor(trp__worker *w, const trp__message *m)
     a->error = error;
     atomic_store_explicit(&a->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
                           memory_order_release);
+    TRP__FAULT_POINT(ACTOR_UNANSWERED);
     answer(w, TRP__MSG_ANSWER, m, &error);
+    TRP__FAULT_POINT(ACTOR_ANSWERED);
 }
 
 /* Drops are answered so that the application can use the number again. */
@@ -226,7 +246,9 @@ static void drop(trp__worker *w, const trp__message *m)
         drop_host(w, m->id);
     else if (m->type == TRP__MSG_ACTOR_DROP && m->id < TRP__ACTORS)
         stop_actor(w, m->id);
+    TRP__FAULT_POINT(DROP_UNANSWERED);
     answer(w, TRP__MSG_ANSWER, m, &none);
+    TRP__FAULT_POINT(DROP_ANSWERED);
 }
 
 static void dispatch(trp__worker *w, const trp__message *m, int fd)
@@ -286,9 +308,12 @@ static void side_loop(trp__worker *w)
 static void report_fault(trp__worker *w, const trp_error *error)
 {
     trp__message m = {0};
+    TRP__FAULT_POINT(FAULT_UNREPORTED);
     w->reply->fault = *error;
     atomic_store_explicit(&w->reply->fault_present, 1, memory_order_release);
+    TRP__FAULT_POINT(FAULT_WRITTEN);
     trp__message_send(w->socket, TRP__MSG_FAULT, &m, NULL, 0, NULL);
+    TRP__FAULT_POINT(FAULT_REPORTED);
     if (w->own_process)
         _exit(EXIT_FAULT); /* a broken context can't be torn down, only left */
     atomic_store(&w->stop, true);
@@ -311,7 +336,9 @@ static void *scheduler_main(void *argument)
     trp__worker *w = argument;
     trp_error error = {0};
     trp_status status = w->backend->attach(w->accel, &error);
+    TRP__FAULT_POINT(WORKER_AWAITS_PROMOTION);
     await_promotion(w);
+    TRP__FAULT_POINT(WORKER_PROMOTED);
     if (status == TRP_OK)
         status = trp__scheduler_run(w->scheduler, &error);
     if (status != TRP_OK)
@@ -349,24 +376,29 @@ static trp_status set_up(trp__worker *w, const int fds[TRP__MESSAGE_FDS], trp_er
     if (status != TRP_OK)
         return status;
     w->control = map;
+    TRP__FAULT_POINT(WORKER_CONTROL_MAPPED);
     status = check_block(&w->control->head, sizeof(trp__control), "control block", error);
     if (status == TRP_OK)
         status = trp__shm_map(fds[1], TRP__REPLY_BYTES, true, NULL, &map, error);
     if (status != TRP_OK)
         return status;
     w->reply = map;
+    TRP__FAULT_POINT(WORKER_REPLY_MAPPED);
 
     uint32_t kind = w->control->backend;
     w->backend = kind <= TRP_BACKEND_HOST ? trp__backends[kind] : NULL;
     if (!w->backend)
         return trp__error_set(error, TRP_E_UNSUPPORTED, "this worker has no backend %u", kind);
     status = w->backend->open(w->control->ordinal, &w->accel, error);
+    TRP__FAULT_POINT(WORKER_DEVICE_OPEN);
     if (status == TRP_OK)
         status = w->backend->host_register(w->accel, &w->reply->timelines,
                                            sizeof w->reply->timelines, error);
     if (status == TRP_OK)
         status = map_host(w, 0, TRP__STAGING_BYTES, fds[2], error);
-    if (status == TRP_OK && !(w->scheduler = trp__scheduler_create(w)))
+    TRP__FAULT_POINT(WORKER_STAGING_MAPPED);
+    if (status == TRP_OK &&
+        (TRP__FAULT_POINT_FAILS(WORKER_SET_UP) || !(w->scheduler = trp__scheduler_create(w))))
         status = trp__error_set(error, TRP_E_MEMORY, "no memory for the scheduler");
     return status;
 }
@@ -416,7 +448,9 @@ int trp__worker_run(int socket, bool own_process)
     if (own_process)
         ignore_terminal_signals();
 
+    TRP__FAULT_POINT(WORKER_START);
     trp_status status = trp__message_receive(socket, &hello, fds, &closed, &error);
+    TRP__FAULT_POINT(WORKER_HELLO);
     if (status == TRP_OK && hello.type != TRP__MSG_HELLO)
         status =
             trp__error_set(&error, TRP_E_INTERNAL, "expected a hello, got message %u", hello.type);
@@ -431,13 +465,18 @@ int trp__worker_run(int socket, bool own_process)
         goto out;
     }
 
+    TRP__FAULT_POINT(WORKER_READY_UNSENT);
     answer(w, TRP__MSG_READY, NULL, &error);
+    TRP__FAULT_POINT(WORKER_READY_SENT);
     side_loop(w);
+    TRP__FAULT_POINT(WORKER_STOP);
     atomic_store(&w->stop, true);
     join_scheduler(w, scheduler);
+    TRP__FAULT_POINT(WORKER_STOP_JOINED);
     result = atomic_load(&w->reply->fault_present) ? EXIT_FAULT : EXIT_CLEAN;
 out:
     tear_down(w);
+    TRP__FAULT_POINT(WORKER_STOP_TORN_DOWN);
     close(socket);
     free(w);
     return result;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "base/futex.h"
 #include "base/shm.h"
 
@@ -105,7 +106,9 @@ static void *stream_main(void *argument)
         if (atomic_load_explicit(&stream->stopping, memory_order_acquire))
             return NULL; /* the ring was empty; the last step of `enqueued` stands for nothing */
         operation *op = &stream->ring[done % RING];
+        TRP__FAULT_POINT(HOST_OPERATION);
         op->run(op->arguments);
+        TRP__FAULT_POINT(HOST_OPERATION_DONE);
         advance(&stream->done, ++done, &stream->producer_sleeps);
     }
 }
@@ -370,7 +373,11 @@ static void host_unregister(trp__accel *accel, void *base)
 static trp_status health(trp__accel *accel, trp_error *error)
 {
     (void)accel;
-    (void)error;
+    if (TRP__FAULT_POINT_FAILS(HOST_HEALTH)) {
+        trp__error_set_code(error, TRP_E_FAULT, "host", 1, "a test says that the device is broken");
+        error->fault = TRP_FAULT_GPU;
+        return TRP_E_FAULT;
+    }
     return TRP_OK;
 }
 
