@@ -64,6 +64,7 @@
     POINT(ISSUE_MARKED, WORKER, false)                                                             \
     POINT(ISSUE_IN_PARTS, WORKER, false)                                                           \
     POINT(ISSUE_HANDLED, WORKER, false)                                                            \
+    POINT(ISSUE_ERROR_HEALTH, WORKER, true)                                                        \
     POINT(ISSUE_ERROR_REPLIED, WORKER, false)                                                      \
     POINT(SIGNAL_ENQUEUEING, WORKER, false)                                                        \
     POINT(SIGNAL_ENQUEUED, WORKER, false)                                                          \
@@ -71,10 +72,8 @@
     /* The host backend. */                                                                        \
     POINT(HOST_OPERATION, WORKER, false)                                                           \
     POINT(HOST_OPERATION_DONE, WORKER, false)                                                      \
-    POINT(HOST_HEALTH, WORKER, true)                                                               \
     POINT(FAULT_UNREPORTED, WORKER, false)                                                         \
     POINT(FAULT_WRITTEN, WORKER, false)                                                            \
-    POINT(FAULT_REPORTED, WORKER, false)                                                           \
     /* The application: starting a worker. */                                                      \
     POINT(LAUNCH, APPLICATION, true)                                                               \
     POINT(LAUNCH_SPAWNED, APPLICATION, false)                                                      \

@@ -347,6 +347,18 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
     return ready;
 }
 
+/* A request could not be issued: is that its own fault, or is the context broken? */
+static trp_status health_after_error(trp__scheduler *s, trp_error *health)
+{
+    if (TRP__FAULT_POINT_FAILS(ISSUE_ERROR_HEALTH)) {
+        trp__error_set_code(health, TRP_E_FAULT, "test", 1,
+                            "a test says that the context is broken");
+        health->fault = TRP_FAULT_GPU;
+        return TRP_E_FAULT;
+    }
+    return s->backend->health(s->worker->accel, health);
+}
+
 /* Issues the first request of a lane. Returns TRP__AGAIN if it must stay, TRP_OK if it is issued or
  * refused, and TRP_E_FAULT if the context is broken. */
 static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error)
@@ -378,7 +390,7 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
     }
     if (status != TRP_OK) {
         trp_error health = {0};
-        if (s->backend->health(s->worker->accel, &health) != TRP_OK) {
+        if (health_after_error(s, &health) != TRP_OK) {
             *error = health;
             return TRP_E_FAULT;
         }

@@ -313,7 +313,6 @@ static void report_fault(trp__worker *w, const trp_error *error)
     atomic_store_explicit(&w->reply->fault_present, 1, memory_order_release);
     TRP__FAULT_POINT(FAULT_WRITTEN);
     trp__message_send(w->socket, TRP__MSG_FAULT, &m, NULL, 0, NULL);
-    TRP__FAULT_POINT(FAULT_REPORTED);
     if (w->own_process)
         _exit(EXIT_FAULT); /* a broken context can't be torn down, only left */
     atomic_store(&w->stop, true);
