@@ -114,11 +114,14 @@ static trp_status run(trp_device *device, trp__process *p, int socket, trp_error
     return TRP_OK;
 }
 
-static trp_status greet(trp_device *device, const trp__process *p, int socket, trp_error *error)
+/* A worker that is not greeted would wait for that until its time is up; it ends when there is
+ * nobody to wait for. */
+static void greet(trp_device *device, const trp__process *p, int socket)
 {
     trp__message hello = {.id = p->incarnation};
     int fds[TRP__MESSAGE_FDS] = {device->control_fd, p->reply_fd, device->staging_fd};
-    return trp__message_send(socket, TRP__MSG_HELLO, &hello, fds, TRP__MESSAGE_FDS, error);
+    if (trp__message_send(socket, TRP__MSG_HELLO, &hello, fds, TRP__MESSAGE_FDS, NULL) != TRP_OK)
+        shutdown(socket, SHUT_RDWR);
 }
 
 /* Starts a worker; it will say READY or REFUSE, or die. */
@@ -143,7 +146,7 @@ trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *er
         goto out;
     }
     TRP__FAULT_POINT_NEAR(LAUNCH_SPAWNED, device->worker[1 - index].pid, p.pid);
-    greet(device, &p, pair[0], NULL); /* if it is dead already, that shows soon */
+    greet(device, &p, pair[0]); /* if it is dead already, that shows soon */
     TRP__FAULT_POINT_NEAR(LAUNCH_GREETED, device->worker[1 - index].pid, p.pid);
     pthread_mutex_lock(&device->lock);
     p.socket = pair[0];
@@ -192,13 +195,15 @@ trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_erro
         trp__message m;
         int fds[TRP__MESSAGE_FDS];
         bool closed = false;
-        struct pollfd poll_fd = {.fd = p->socket, .events = POLLIN};
+        /* The process too: a forked child of the application may hold the socket's other end. */
+        struct pollfd polled[2] = {{.fd = p->socket, .events = POLLIN},
+                                   {.fd = p->pidfd, .events = POLLIN}};
         if (atomic_load(&device->closing)) {
             trp__error_down(device, error);
             status = error->status;
             break;
         }
-        if (poll(&poll_fd, 1, CLOSING_CHECK_MS) <= 0) {
+        if (poll(polled, 2, CLOSING_CHECK_MS) <= 0) {
             if (trp__now_ns() < end)
                 continue;
             trp__error_set(
@@ -207,6 +212,8 @@ trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_erro
             break;
         }
         status = trp__message_receive(p->socket, &m, fds, &closed, error);
+        if (status == TRP_E_TIMEOUT && polled[1].revents)
+            status = trp__error_set(error, TRP_E_FAULT, "the worker ended before it was ready");
         if (status == TRP_OK && m.type == TRP__MSG_READY) {
             trp__process_welcome(device, index);
             return TRP_OK;

@@ -414,6 +414,16 @@ static void go_on_or_down(trp_device *device)
     go_down(device);
 }
 
+/* What runs again has its whole time again. */
+static void restart_deadlines(trp_device *device)
+{
+    for (uint32_t i = 0; i < TRP__ACTORS; i++) {
+        trp_actor *actor = atomic_load(&device->actor[i]);
+        if (actor)
+            actor->watched = 0;
+    }
+}
+
 /* The active worker is dead, dying, or has to be killed (for request `hung`, if not 0). */
 static void recover(trp_device *device, uint64_t hung)
 {
@@ -435,6 +445,7 @@ static void recover(trp_device *device, uint64_t hung)
     }
     uint32_t incarnation = atomic_load(&device->incarnation);
     judge_requests(device, &cause, hung);
+    restart_deadlines(device);
     go_on_or_down(device);
     trp__log_line(&device->system->log, TRP__LOG_WARNING, "worker %u of device %s %u: %s",
                   incarnation, trp_backend_name(device->backend), device->options.ordinal,
