@@ -150,12 +150,13 @@ static void restart(trp__worker *w, trp__worker_actor *a)
     if (status != TRP_OK)
         trp__instance_stop(w, instance, false);
     a->error = error;
-    atomic_store_explicit(&a->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
-                          memory_order_release);
     if (status == TRP_OK)
         notice(w, TRP_NOTICE_ACTOR_RESTART, instance->name, &a->restart_cause);
     else
         notice(w, TRP_NOTICE_ACTOR_FAILED, instance->name, &error);
+    /* From here on it is the scheduler's, which may give it back at once. */
+    atomic_store_explicit(&a->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
+                          memory_order_release);
 }
 
 /* Restarts the actors whose streams are empty; true if there are others. */
