@@ -423,6 +423,14 @@ trp_buffer h_buffer(trp_device *device, uint64_t bytes)
     return buffer;
 }
 
+trp_buffer h_sealable(trp_device *device, uint64_t bytes)
+{
+    trp_buffer buffer = {0};
+    H_OK(trp_buffer_create_with(device, &(trp_buffer_options){.bytes = bytes, .sealable = true},
+                                &buffer));
+    return buffer;
+}
+
 void h_write(trp_device *device, trp_buffer buffer, uint64_t offset, const void *data,
              uint64_t bytes)
 {

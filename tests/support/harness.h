@@ -109,6 +109,7 @@ bool h_log_said(const char *word);
 
 trp_actor *h_actor(trp_device *device, const char *kind);
 trp_buffer h_buffer(trp_device *device, uint64_t bytes);
+trp_buffer h_sealable(trp_device *device, uint64_t bytes);
 /* Wait until done. */
 void h_write(trp_device *device, trp_buffer buffer, uint64_t offset, const void *data,
              uint64_t bytes);
