@@ -19,6 +19,7 @@ static const struct {
 } sections[] = {
     {"round-trip", "one empty kernel, sent and waited for", suite_round_trip},
     {"sustained", "empty kernels, sent back to back", suite_sustained},
+    {"trace", "the same with a trace against without", suite_trace},
     {"gemm", "matrix products from 16 to 8192, sent back to back", suite_gemm},
     {"copy", "copies with memory that the device reaches directly", suite_copy},
     {"pageable", "copies with ordinary memory", suite_pageable},
