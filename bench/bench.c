@@ -21,6 +21,7 @@ static const struct {
     {"sustained", "empty kernels, sent back to back", suite_sustained},
     {"senders", "the same from 16 threads, and 10,000 in flight", suite_senders},
     {"waiting", "a request of 100 ms: how late it is seen, and what waiting takes", suite_waiting},
+    {"trace", "the same with a trace against without", suite_trace},
     {"gemm", "matrix products from 16 to 8192, sent back to back", suite_gemm},
     {"copy", "copies with memory that the device reaches directly", suite_copy},
     {"pageable", "copies with ordinary memory", suite_pageable},

@@ -9,6 +9,7 @@ static const trp_probe_request nothing = {
 typedef struct sides {
     suite *suite;
     trp_actor *probe;
+    bool traced; /* a trace of the device is running */
 } sides;
 
 static bool raw_round_trip(void *context, uint64_t count)
@@ -96,4 +97,69 @@ void suite_sustained(suite *s)
                                  "drain");
     measure(s, &plan, (stats_side){.run = api->launch ? raw_sustained : NULL},
             (stats_side){.run = troupe_sustained}, &row);
+}
+
+/* Tracing: both sides are Troupe's, the first without a trace, the second with one. A block
+ * switches in its first, untimed run. */
+
+static bool set_trace(sides *x, bool on)
+{
+    suite *s = x->suite;
+    if (x->traced == on)
+        return true;
+    x->traced = on;
+    return suite_check(
+        s, on ? trp_device_trace_start(s->device, NULL) : trp_device_trace_stop(s->device),
+        on ? "trp_device_trace_start" : "trp_device_trace_stop");
+}
+
+static bool untraced_sustained(void *context, uint64_t count)
+{
+    return set_trace(context, false) && troupe_sustained(context, count);
+}
+
+static bool traced_sustained(void *context, uint64_t count)
+{
+    return set_trace(context, true) && troupe_sustained(context, count);
+}
+
+static bool untraced_round_trip(void *context, uint64_t count)
+{
+    return set_trace(context, false) && troupe_round_trip(context, count);
+}
+
+static bool traced_round_trip(void *context, uint64_t count)
+{
+    return set_trace(context, true) && troupe_round_trip(context, count);
+}
+
+void suite_trace(suite *s)
+{
+    stats_plan each = {.blocks = s->quick ? 4 : 10, .count = 2000, .warm = 300, .each = true};
+    stats_plan all = {.blocks = s->quick ? 5 : 9, .count = s->quick ? 30000 : 100000};
+    report_row round_trip = {
+        .section = "trace",
+        .raw = "without a trace",
+        .name = "round trip",
+        .unit = "us",
+        .scale = 1e-3,
+        .tail = true,
+    };
+    report_row sustained = {
+        .section = "trace",
+        .raw = "without a trace",
+        .name = "sustained, each",
+        .unit = "ns",
+        .scale = 1,
+    };
+    all.warm = all.count / 20;
+    suite_bound(s, &sustained, REPORT_RATIO_AT_MOST, 1.03);
+    report_section(s->report, "What a trace costs",
+                   "an empty kernel through Troupe; raw: without a trace; Troupe: with one");
+    measure(s, &each, (stats_side){.run = untraced_round_trip},
+            (stats_side){.run = traced_round_trip}, &round_trip);
+    suite_check(s, trp_device_trace_stop(s->device), "trp_device_trace_stop");
+    measure(s, &all, (stats_side){.run = untraced_sustained}, (stats_side){.run = traced_sustained},
+            &sustained);
+    suite_check(s, trp_device_trace_stop(s->device), "trp_device_trace_stop");
 }

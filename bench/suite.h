@@ -23,6 +23,7 @@ void suite_round_trip(suite *s);
 void suite_sustained(suite *s);
 void suite_senders(suite *s);
 void suite_waiting(suite *s);
+void suite_trace(suite *s);
 void suite_gemm(suite *s);
 void suite_copy(suite *s);
 void suite_pageable(suite *s);

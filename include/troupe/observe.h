@@ -20,15 +20,16 @@ extern "C" {
 /* One actor. Every device has three for its memory: "upload", "download" and "local", of kind
  * "memory". Texts are UTF-8 without control characters; others are replaced by '?'. */
 typedef struct trp_actor_stats {
-    uint32_t id;              /* its number on the device, which is that of its stream too */
-    char name[32];            /* as given to trp_actor_create() */
-    char kind[32];            /* "blas", "memory", ... */
-    uint32_t capacity;        /* requests that its mailbox takes */
-    uint32_t queued;          /* requests sent and not yet issued to the device */
-    uint32_t in_flight;       /* requests issued to the device and not done there */
-    uint64_t sent;            /* requests accepted since the actor was made */
-    uint64_t done;            /* of those, the ones that the device is done with; never goes back */
-    uint64_t failed;          /* of those, the ones whose end was seen, and was an error */
+    uint32_t id;        /* its number on the device, which is that of its stream too */
+    char name[32];      /* as given to trp_actor_create() */
+    char kind[32];      /* "blas", "memory", ... */
+    uint32_t capacity;  /* requests that its mailbox takes */
+    uint32_t queued;    /* requests sent and not yet issued to the device */
+    uint32_t in_flight; /* requests issued to the device and not done there */
+    uint64_t sent;      /* requests accepted since the actor was made */
+    uint64_t done;      /* of those, the ones that the device is done with; never goes back. While a
+                         * worker is being replaced it is what was known before, 0 if nothing was */
+    uint64_t failed;    /* of those, the ones whose end was seen, and was an error */
     uint64_t running_request; /* the number of the oldest one in flight; 0: none */
     char running[24];         /* its operation ("gemm"); empty: none */
 } trp_actor_stats;

@@ -134,12 +134,12 @@ static void count_pending(const trp__view *view, counts *n)
 
 /* How many requests of an actor are done, `tail` having been sent. What was once known to be done
  * stays done, however unlucky the moments of the readings are. While a worker is being replaced
- * nobody knows. */
+ * (not `sure`) nobody knows: then it is what was known last. */
 static uint64_t raise_done(trp__view *view, uint32_t id, uint64_t tail, uint64_t pending, bool sure)
 {
     uint64_t seen = atomic_load(&view->done[id]);
-    uint64_t now = tail > pending ? tail - pending : 0;
-    while (sure && seen < now && !atomic_compare_exchange_weak(&view->done[id], &seen, now))
+    uint64_t now = sure && tail > pending ? tail - pending : 0;
+    while (seen < now && !atomic_compare_exchange_weak(&view->done[id], &seen, now))
         continue;
     return smaller(seen > now ? seen : now, tail);
 }

@@ -88,12 +88,18 @@ static void require_sound(const trp_device_stats *s)
     }
 }
 
+static void *zeroed_pages(size_t bytes)
+{
+    void *memory = aligned_alloc(4096, bytes);
+    return memory ? memset(memory, 0, bytes) : NULL;
+}
+
 /* Blocks in plain memory. */
 static void fuzz_view(uint64_t iterations)
 {
-    trp__stats *stats = calloc(1, TRP__STATS_BYTES);
-    trp__control *control = calloc(1, TRP__CONTROL_BYTES);
-    trp__reply *reply = calloc(1, TRP__REPLY_BYTES);
+    trp__stats *stats = zeroed_pages(TRP__STATS_BYTES);
+    trp__control *control = zeroed_pages(TRP__CONTROL_BYTES);
+    trp__reply *reply = zeroed_pages(TRP__REPLY_BYTES);
     trp__view *view = calloc(1, sizeof *view);
     trp_device_stats *out = malloc(sizeof *out);
     REQUIRE(stats && control && reply && view && out);
@@ -282,7 +288,7 @@ static void scribbled(uint64_t iterations)
 
 int main(int argc, char **argv)
 {
-    uint64_t iterations = argc > 1 ? strtoull(argv[1], NULL, 0) : 300;
+    uint64_t iterations = argc > 1 ? strtoull(argv[1], NULL, 0) : 100;
     state = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)getpid() * 1000003;
     printf("observe: %llu iterations, seed %llu\n", (unsigned long long)iterations,
            (unsigned long long)state);

@@ -55,11 +55,13 @@ static trp_device *make_device(trp_actor *actors)
     REQUIRE(d);
     memset(d, 0, sizeof *d);
     d->alive = &alive;
-    d->control = calloc(1, sizeof *d->control);
-    d->reply = calloc(1, sizeof *d->reply);
+    d->control = aligned_alloc(4096, TRP__CONTROL_BYTES);
+    d->reply = aligned_alloc(4096, TRP__REPLY_BYTES);
     d->slot = aligned_alloc(64, sizeof(trp__slot) * SLOTS);
     REQUIRE(d->control && d->reply && d->slot && trp__trace_create(d));
     memset(d->slot, 0, sizeof(trp__slot) * SLOTS);
+    memset(d->control, 0, TRP__CONTROL_BYTES);
+    memset(d->reply, 0, TRP__REPLY_BYTES);
     d->backend = TRP_BACKEND_HOST;
     strcpy(d->identity.name, "a \"processor\"\n\xff");
     atomic_store(&d->state, TRP_DEVICE_READY);
@@ -136,7 +138,7 @@ static void check_file(const char *path, int64_t start)
 int main(int argc, char **argv)
 {
     static trp_actor actors[4];
-    uint64_t iterations = argc > 1 ? strtoull(argv[1], NULL, 0) : 150;
+    uint64_t iterations = argc > 1 ? strtoull(argv[1], NULL, 0) : 40;
     char path[256];
     const char *folder = getenv("TMPDIR");
     state = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)getpid() * 1000003;
