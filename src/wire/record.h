@@ -32,7 +32,10 @@ typedef struct trp__record {
     uint32_t op;
     uint16_t actor; /* index in the actor table */
     uint16_t access_count;
-    uint64_t reserved[6];
+    /* It has a deadline: how long it has run must be seen, so it shares no timeline write. */
+    uint32_t timed;
+    uint32_t reserved0;
+    uint64_t reserved[5];
     unsigned char payload[TRP__PAYLOAD_BYTES];
     trp__access access[TRP__ACCESS_MAX];
 } __attribute__((aligned(64))) trp__record;

@@ -330,6 +330,9 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
      * an input of one before it in the stream starts only after that one's end is written. */
     if (p->overwrites > s->lane[actor].signalled && signal_lane(s, actor, error) != TRP_OK)
         return REFUSE;
+    /* The time of a request with a deadline begins when the end of what is before it is seen. */
+    if (p->job.record->timed && s->lane[actor].unsignalled && signal_lane(s, actor, error) != TRP_OK)
+        return REFUSE;
     /* A refused request waits too: those after it rely on it having waited for their causes. */
     trp_error waiting;
     if (p->waits_for && wait_for_causes(s, p, a->instance.stream, &waiting) != TRP_OK) {
@@ -379,7 +382,7 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
     }
     l->issued = ticket;
     s->to_signal |= bit(actor);
-    if (++l->unsignalled >= SIGNAL_BATCH)
+    if (++l->unsignalled >= SIGNAL_BATCH || p->job.record->timed)
         return signal_lane(s, actor, error);
     return TRP_OK;
 }
