@@ -247,7 +247,8 @@ static void reply_error(trp__scheduler *s, uint32_t slot, const trp_error *error
     atomic_store_explicit(&reply->ticket, s->control->record[slot].ticket, memory_order_release);
 }
 
-typedef enum readiness { HOLD, GO, REFUSE } readiness;
+/* BROKEN: a stream did not take a signal or a wait, on which other requests rely. */
+typedef enum readiness { HOLD, GO, REFUSE, BROKEN } readiness;
 
 /* Finds the addresses of a request's buffers. */
 static readiness resolve(trp__scheduler *s, trp__job *job, trp_error *error)
@@ -329,21 +330,21 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
     /* What is not known to be done may have to run again after a fault. So a request that destroys
      * an input of one before it in the stream starts only after that one's end is written. */
     if (p->overwrites > s->lane[actor].signalled && signal_lane(s, actor, error) != TRP_OK)
-        return REFUSE;
+        return BROKEN;
     /* The time of a request with a deadline begins when the end of what is before it is seen. */
     if (p->job.record->timed && s->lane[actor].unsignalled && signal_lane(s, actor, error) != TRP_OK)
-        return REFUSE;
+        return BROKEN;
     /* A refused request waits too: those after it rely on it having waited for their causes. */
     trp_error waiting;
     if (p->waits_for && wait_for_causes(s, p, a->instance.stream, &waiting) != TRP_OK) {
         *error = waiting;
-        return REFUSE;
+        return BROKEN;
     }
     return ready;
 }
 
 /* Issues the first request of a lane. Returns TRP__AGAIN if it must stay, TRP_OK if it is issued or
- * refused, and TRP_E_FAULT if the context is broken. */
+ * refused, and another status if the worker can't go on. */
 static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error)
 {
     lane *l = &s->lane[actor];
@@ -357,6 +358,8 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
         readiness ready = prepare(s, actor, p, error);
         if (ready == HOLD)
             return TRP__AGAIN;
+        if (ready == BROKEN)
+            return error->status;
         if (ready == REFUSE)
             status = error->status;
     }

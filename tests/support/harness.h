@@ -3,6 +3,7 @@
  * count of what a case leaves behind.
  *
  *   TROUPE_TEST_BACKEND    host (default) or cuda; without a GPU the program ends as skipped
+ *   TROUPE_TEST_GPU        fake: the cuda backend runs on the fake driver, which is as fast as a host
  *   TROUPE_TEST_ISOLATION  process (default) or thread
  *   TROUPE_TEST_SECONDS    how long each soak runs
  *   TROUPE_TEST_SEED       repeats a run, see reference.h
@@ -87,6 +88,8 @@ void h_check_bytes(const char *file, int line, const void *got, const void *want
 trp_backend h_backend(void);
 trp_isolation h_isolation(void);
 bool h_is_cuda(void);
+/* The cuda backend on a GPU, which is what sizes and times depend on. */
+bool h_is_gpu(void);
 
 typedef struct h_world {
     trp_system *system;

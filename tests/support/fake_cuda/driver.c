@@ -54,9 +54,7 @@ static int refusal(fake_need need)
         return FAKE_ERROR_INVALID_CONTEXT;
     if (need == FAKE_NEEDS_CONTEXT && !context_lives(current))
         return FAKE_ERROR_CONTEXT_IS_DESTROYED;
-    if (fake.calls_to_failure > 0 && --fake.calls_to_failure == 0)
-        return fake.failure;
-    return 0;
+    return ++fake.calls == fake.settings.fail_call ? fake.settings.fail_result : 0;
 }
 
 int fake_enter(fake_need need)
@@ -84,16 +82,6 @@ int fake_cuda_usable(void)
 {
     int result = fake_enter(FAKE_NEEDS_CONTEXT);
     return result ? result : fake_leave(0);
-}
-
-uint64_t fake_cuda_fail(uint64_t nth, int result)
-{
-    pthread_mutex_lock(&fake.lock);
-    uint64_t left = fake.calls_to_failure;
-    fake.calls_to_failure = nth;
-    fake.failure = result;
-    pthread_mutex_unlock(&fake.lock);
-    return left;
 }
 
 /* Handles: the slot's number and how often it was used, never 0 and never a small number, which
@@ -260,6 +248,8 @@ static void read_settings(void)
     s->memory_bytes = setting("FAKE_CUDA_MEMORY_MB", 8192, 1, 1 << 20) << 20;
     s->address_shift = setting("FAKE_CUDA_ADDRESS_SHIFT", 0, 0, UINT64_C(1) << 52);
     s->report_ns = (int64_t)setting("FAKE_CUDA_REPORT_MS", 0, 0, 60000) * 1000000;
+    s->fail_call = setting("FAKE_CUDA_FAIL_CALL", 0, 0, UINT64_MAX);
+    s->fail_result = (int)setting("FAKE_CUDA_FAIL_RESULT", FAKE_ERROR_OUT_OF_MEMORY, 1, 999);
     s->leaks = getenv("FAKE_CUDA_LEAKS");
     const char *answer = getenv("FAKE_CUDA_ATTRIBUTE");
     if (answer && sscanf(answer, "%d=%d", &s->attribute, &s->attribute_value) != 2) {

@@ -74,7 +74,9 @@ typedef struct fake_settings {
     uint64_t address_shift;
     int64_t report_ns;
     int attribute, attribute_value; /* an answer that is changed; attribute 0: none */
-    const char *leaks;              /* file for the counts at the program's end; NULL: none */
+    uint64_t fail_call; /* the call, from cuInit on, that fails for no fault of the caller; 0: none */
+    int fail_result;
+    const char *leaks; /* file for the counts at the program's end; NULL: none */
 } fake_settings;
 
 typedef struct fake_driver {
@@ -88,8 +90,7 @@ typedef struct fake_driver {
     fake_context context[FAKE_DEVICES];
     uint64_t taken[FAKE_DEVICES]; /* bytes of device memory */
 
-    uint64_t calls_to_failure; /* see fake_cuda_fail() */
-    int failure;
+    uint64_t calls; /* but for those that can't fail */
 
     bool faulted;         /* a stream has faulted; it will be told */
     atomic_bool stopping; /* nothing may be executed any more */

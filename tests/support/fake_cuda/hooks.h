@@ -31,10 +31,6 @@ FAKE_API bool fake_cuda_stopping(void);
 /* Whether the calling thread could work now: 0, or what its next call would return. */
 FAKE_API int fake_cuda_usable(void);
 
-/* The `nth` call from now (1: the next) of those that can fail for no fault of the caller returns
- * `result` and does nothing. 0: none. Returns how many were left until the last one asked for. */
-FAKE_API uint64_t fake_cuda_fail(uint64_t nth, int result);
-
 /* What is there that the program made and has not given back. */
 typedef struct fake_counts {
     size_t contexts, streams, events, modules, memories, reservations, mappings, allocations,
