@@ -332,7 +332,8 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
     if (p->overwrites > s->lane[actor].signalled && signal_lane(s, actor, error) != TRP_OK)
         return BROKEN;
     /* The time of a request with a deadline begins when the end of what is before it is seen. */
-    if (p->job.record->timed && s->lane[actor].unsignalled && signal_lane(s, actor, error) != TRP_OK)
+    if (p->job.record->timed && s->lane[actor].unsignalled &&
+        signal_lane(s, actor, error) != TRP_OK)
         return BROKEN;
     /* A refused request waits too: those after it rely on it having waited for their causes. */
     trp_error waiting;

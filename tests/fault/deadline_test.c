@@ -290,8 +290,8 @@ static void stopped_worker(void)
     h_close(&w);
 }
 
-/* Requests that come to the worker together share a timeline write; how long one with a deadline has
- * run must be known all the same. The worker stands still while they are sent. */
+/* Requests that come to the worker together share a timeline write; how long one with a deadline
+ * has run must be known all the same. The worker stands still while they are sent. */
 static void among_others(void)
 {
     enum { OTHERS = 5 };

@@ -1,9 +1,9 @@
-/* Every call that a worker makes to the driver fails once: the first, the second, and so on. Whatever
- * that is worth, everything ends, an error names its cause, and nothing is left behind. Needs the fake
- * driver, which fails a call on demand. */
+/* Every call that a worker makes to the driver fails once: the first, the second, and so on.
+ * Whatever that is worth, everything ends, an error names its cause, and nothing is left behind.
+ * Needs the fake driver, which fails a call on demand. */
 #include "support/harness.h"
 
-enum { CALLS = 60, SIDE = 32, BYTES = SIDE * SIDE * 4 };
+enum { CALLS = 70, SIDE = 32, BYTES = SIDE * SIDE * 4, LARGE = 1 << 20 };
 
 typedef struct outcome {
     int opened, made, sent, succeeded;
@@ -30,31 +30,32 @@ static void count_end(outcome *o, trp_status sent, trp_completion c)
 /* A product of matrices that are 1 everywhere. */
 static void work(trp_device *device, trp_actor *blas, trp_actor *probe, outcome *o)
 {
-    trp_completion c[4] = {{0}};
-    trp_buffer a = {0}, out = {0};
+    trp_completion c[5] = {{0}};
+    trp_buffer a = {0}, out = {0}, large = {0};
     float one[SIDE * SIDE], got[SIDE * SIDE] = {0};
+    char *memory = h_malloc(LARGE);
+    memset(memory, 3, LARGE);
     for (int i = 0; i < SIDE * SIDE; i++)
         one[i] = 1;
     H_OK(trp_buffer_create(device, BYTES, &a));
     H_OK(trp_buffer_create(device, BYTES, &out));
-    trp_status status[4];
+    H_OK(trp_buffer_create(device, LARGE, &large));
+    trp_status status[5];
     status[0] = trp_write(device, a, 0, one, BYTES, &c[0]);
-    status[1] = trp_gemm(blas,
-                         &(trp_gemm_request){.type = TRP_F32,
-                                             .m = SIDE,
-                                             .n = SIDE,
-                                             .k = SIDE,
-                                             .a = a,
-                                             .b = a,
-                                             .c = out},
-                         &c[1]);
+    status[1] =
+        trp_gemm(blas,
+                 &(trp_gemm_request){
+                     .type = TRP_F32, .m = SIDE, .n = SIDE, .k = SIDE, .a = a, .b = a, .c = out},
+                 &c[1]);
     status[2] = trp_probe(probe, &(trp_probe_request){.action = TRP_PROBE_NOP}, &c[2]);
     status[3] = trp_read(device, out, 0, got, BYTES, &c[3]);
+    status[4] = trp_write(device, large, 0, memory, LARGE, &c[4]); /* in chunks */
     int before = o->succeeded;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         count_end(o, status[i], c[i]);
-    if (o->succeeded == before + 4)
+    if (o->succeeded == before + 5)
         H_CHECK(got[0] == SIDE && got[SIDE * SIDE - 1] == SIDE);
+    free(memory);
 }
 
 static void one_round(trp_system *system, int call, outcome *o)
@@ -69,7 +70,7 @@ static void one_round(trp_system *system, int call, outcome *o)
     trp_status status = trp_device_open(system, &options, &device);
     if (status != TRP_OK) {
         H_CHECK(is_named());
-        H_SAYS("CUDA_ERROR_OUT_OF_MEMORY");
+        H_SAYS("CUDA_ERROR_");
         return;
     }
     o->opened++;
@@ -83,10 +84,11 @@ static void one_round(trp_system *system, int call, outcome *o)
     trp_device_close(device);
 }
 
-static void each_call_fails(void)
+static void each_call_gives(const char *result)
 {
     outcome o = {0};
     trp_system *system = h_system_create(NULL);
+    setenv("FAKE_CUDA_FAIL_RESULT", result, 1);
     for (int call = 1; call <= CALLS; call++)
         one_round(system, call, &o);
     unsetenv("FAKE_CUDA_FAIL_CALL");
@@ -96,10 +98,22 @@ static void each_call_fails(void)
     H_OK(trp_system_destroy(system));
 }
 
+static void out_of_memory(void)
+{
+    each_call_gives("2");
+}
+
+/* A result after which the worker is replaced. */
+static void illegal_address(void)
+{
+    each_call_gives("700");
+}
+
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
-        {"each_call_fails", each_call_fails},
+        {"out_of_memory", out_of_memory},
+        {"illegal_address", illegal_address},
     };
     h_need_process_isolation();
     if (!h_is_cuda() || h_is_gpu()) {

@@ -1,5 +1,6 @@
-/* Data survives faults: 20 buffers of 64 MiB (of 1 MiB on the fake driver), each checked by hash after each of 50 faults of five
- * kinds. Prints how long each step of a recovery took; time decides nothing. */
+/* Data survives faults: 20 buffers of 64 MiB (of 1 MiB on the fake driver), each checked by hash
+ * after each of 50 faults of five kinds. Prints how long each step of a recovery took; time decides
+ * nothing. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

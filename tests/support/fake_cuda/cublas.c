@@ -1,4 +1,5 @@
-/* A fake cuBLAS on the fake driver: products by a plain loop with sums in f64, in a stream's order. */
+/* A fake cuBLAS on the fake driver: products by a plain loop with sums in f64, in a stream's order.
+ */
 #include "support/fake_cuda/hooks.h"
 
 #include "actors/blas/cublas_abi.h"
@@ -237,8 +238,7 @@ static void run_one(const product *p, int64_t index, double *scratch)
 static void run_product(void *arguments)
 {
     const product *p = arguments;
-    double *scratch =
-        malloc((size_t)(p->m * p->k + p->k * p->n + p->m) * sizeof *scratch);
+    double *scratch = malloc((size_t)(p->m * p->k + p->k * p->n + p->m) * sizeof *scratch);
     if (!scratch)
         abort();
     for (int64_t i = 0; i < p->batch && !fake_cuda_stopping(); i++)
@@ -319,10 +319,9 @@ trp__cublas_status cublasGemmStridedBatchedEx_64(
 trp__cublas_status cublasGemmStridedBatchedEx(
     trp__cublas_handle handle, trp__cublas_operation trans_a, trp__cublas_operation trans_b, int m,
     int n, int k, const void *alpha, const void *a, trp__cublas_type a_type, int lda,
-    long long int a_stride, const void *b, trp__cublas_type b_type, int ldb,
-    long long int b_stride, const void *beta, void *c, trp__cublas_type c_type, int ldc,
-    long long int c_stride, int batch, trp__cublas_compute compute,
-    trp__cublas_algorithm algorithm)
+    long long int a_stride, const void *b, trp__cublas_type b_type, int ldb, long long int b_stride,
+    const void *beta, void *c, trp__cublas_type c_type, int ldc, long long int c_stride, int batch,
+    trp__cublas_compute compute, trp__cublas_algorithm algorithm)
 {
     return cublasGemmStridedBatchedEx_64(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda,
                                          a_stride, b, b_type, ldb, b_stride, beta, c, c_type, ldc,
@@ -332,10 +331,9 @@ trp__cublas_status cublasGemmStridedBatchedEx(
 trp__cublas_status cublasGemmEx_64(trp__cublas_handle handle, trp__cublas_operation trans_a,
                                    trp__cublas_operation trans_b, int64_t m, int64_t n, int64_t k,
                                    const void *alpha, const void *a, trp__cublas_type a_type,
-                                   int64_t lda, const void *b, trp__cublas_type b_type,
-                                   int64_t ldb, const void *beta, void *c, trp__cublas_type c_type,
-                                   int64_t ldc, trp__cublas_compute compute,
-                                   trp__cublas_algorithm algorithm)
+                                   int64_t lda, const void *b, trp__cublas_type b_type, int64_t ldb,
+                                   const void *beta, void *c, trp__cublas_type c_type, int64_t ldc,
+                                   trp__cublas_compute compute, trp__cublas_algorithm algorithm)
 {
     return cublasGemmStridedBatchedEx_64(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda,
                                          0, b, b_type, ldb, 0, beta, c, c_type, ldc, 0, 1, compute,

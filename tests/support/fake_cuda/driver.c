@@ -206,16 +206,15 @@ __attribute__((destructor)) static void tell_leaks(void)
     c.registrations += forgotten.registrations;
     size_t all = c.contexts + c.streams + c.events + c.modules + c.memories + c.reservations +
                  c.mappings + c.allocations + c.registrations;
-    int length =
-        snprintf(line, sizeof line,
-                 "%s: process %d: %zu contexts, %zu streams, %zu events, %zu modules, "
-                 "%zu memories, %zu reservations, %zu mappings, %zu allocations, "
-                 "%zu registrations\n",
-                 fake.broken ? "broken"
-                 : all       ? "left"
-                             : "clean",
-                 (int)getpid(), c.contexts, c.streams, c.events, c.modules, c.memories,
-                 c.reservations, c.mappings, c.allocations, c.registrations);
+    int length = snprintf(line, sizeof line,
+                          "%s: process %d: %zu contexts, %zu streams, %zu events, %zu modules, "
+                          "%zu memories, %zu reservations, %zu mappings, %zu allocations, "
+                          "%zu registrations\n",
+                          fake.broken ? "broken"
+                          : all       ? "left"
+                                      : "clean",
+                          (int)getpid(), c.contexts, c.streams, c.events, c.modules, c.memories,
+                          c.reservations, c.mappings, c.allocations, c.registrations);
     int fd = open(fake.settings.leaks, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0 || write(fd, line, (size_t)length) != length)
         perror(fake.settings.leaks);
@@ -370,11 +369,11 @@ trp__cu_result cuDeviceGetName(char *name, int size, trp__cu_device device)
 static bool find_attribute(int attribute, int *value)
 {
     static const int known[][2] = {
-        {1, 1024}, /* threads in a block */
-        {16, 132}, /* multiprocessors */
-        {39, 2048}, {41, 1}, /* unified addressing */
-        {75, 9},             /* compute capability */
-        {76, 0},   {89, 1},  {91, 1}, {99, 1}, /* registration of host memory */
+        {1, 1024},                             /* threads in a block */
+        {16, 132},                             /* multiprocessors */
+        {39, 2048}, {41, 1},                   /* unified addressing */
+        {75, 9},                               /* compute capability */
+        {76, 0},    {89, 1}, {91, 1}, {99, 1}, /* registration of host memory */
         {102, 1},                              /* virtual memory management */
         {103, 1},                              /* sharing by file descriptor */
         {122, 1},                              /* 64-bit stream memory operations */

@@ -74,7 +74,8 @@ typedef struct fake_settings {
     uint64_t address_shift;
     int64_t report_ns;
     int attribute, attribute_value; /* an answer that is changed; attribute 0: none */
-    uint64_t fail_call; /* the call, from cuInit on, that fails for no fault of the caller; 0: none */
+    uint64_t
+        fail_call; /* the call, from cuInit on, that fails for no fault of the caller; 0: none */
     int fail_result;
     const char *leaks; /* file for the counts at the program's end; NULL: none */
 } fake_settings;

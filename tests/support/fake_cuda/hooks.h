@@ -14,9 +14,9 @@ enum { FAKE_ARGUMENT_BYTES = 256 };
 FAKE_API int fake_cuda_enqueue(trp__cu_stream stream, void (*run)(void *arguments),
                                const void *arguments, size_t bytes);
 
-/* For a function that runs on a stream: the bytes behind a device address, which the processor can't
- * use itself. NULL: they are not mapped, or not for this; then the stream has faulted, and the
- * function must return. What was got must be let go. */
+/* For a function that runs on a stream: the bytes behind a device address, which the processor
+ * can't use itself. NULL: they are not mapped, or not for this; then the stream has faulted, and
+ * the function must return. What was got must be let go. */
 typedef struct fake_pin {
     void *at;
     struct fake_range *range;

@@ -1,4 +1,5 @@
-/* Device memory of the fake driver: memory files, and device addresses that the processor can't use.
+/* Device memory of the fake driver: memory files, and device addresses that the processor can't
+ * use.
  *
  * Device addresses come out of one reservation without access, and are never used twice: what uses
  * one by mistake, on the processor or after it was unmapped, is found out. The bytes are mapped a
@@ -241,8 +242,8 @@ static int new_memory(int fd, int device, size_t bytes, bool imported, trp__cu_m
         close(fd);
         return FAKE_ERROR_OUT_OF_MEMORY;
     }
-    *m = (memory){
-        .fd = fd, .device = device, .bytes = bytes, .imported = imported, .references = 1};
+    *m =
+        (memory){.fd = fd, .device = device, .bytes = bytes, .imported = imported, .references = 1};
     *out = handle;
     return FAKE_SUCCESS;
 }
@@ -323,7 +324,8 @@ static bool is_memory_file(int fd, size_t *bytes)
     return true;
 }
 
-/* The descriptor stays the caller's. Which device the memory is of is not in it: the current one. */
+/* The descriptor stays the caller's. Which device the memory is of is not in it: the current one.
+ */
 trp__cu_result cuMemImportFromShareableHandle(trp__cu_memory *out, void *handle,
                                               trp__cu_handle_type type)
 {

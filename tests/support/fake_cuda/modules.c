@@ -1,5 +1,5 @@
-/* Modules of the fake driver. It compiles nothing: it reads from PTX text which kernels there are and
- * what parameters they take, and runs those of whose name it knows what they do. */
+/* Modules of the fake driver. It compiles nothing: it reads from PTX text which kernels there are
+ * and what parameters they take, and runs those of whose name it knows what they do. */
 #include "support/fake_cuda/fake.h"
 
 #include <ctype.h>

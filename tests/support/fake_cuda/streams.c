@@ -1,7 +1,8 @@
 /* Streams of the fake driver: each is a thread that takes operations in order.
  *
- * Streams share a few hardware queues, as on a GPU: operations of a queue begin in the order in which
- * they were sent, so a wait holds up what was sent later to another stream of the same queue. */
+ * Streams share a few hardware queues, as on a GPU: operations of a queue begin in the order in
+ * which they were sent, so a wait holds up what was sent later to another stream of the same queue.
+ */
 #include "support/fake_cuda/fake.h"
 
 #include <stdlib.h>
@@ -228,8 +229,8 @@ static bool may_begin(const fake_stream *s)
         return false;
     if (op->kind == FAKE_OP_WAIT) {
         const _Atomic uint64_t *word = fake_word(op->word.address, false);
-        return !word || (int64_t)(atomic_load_explicit(word, memory_order_acquire) -
-                                  op->word.value) >= 0;
+        return !word ||
+               (int64_t)(atomic_load_explicit(word, memory_order_acquire) - op->word.value) >= 0;
     }
     return op->kind != FAKE_OP_EVENT_WAIT || op->event.event->completed >= op->event.number;
 }
@@ -617,8 +618,8 @@ trp__cu_result cuMemcpyHtoD_v2(trp__cu_address to, const void *from, size_t byte
         return result;
     if (!fake_known(to, bytes) || (bytes > 0 && !from))
         return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    return copy_now(&(fake_op){.kind = FAKE_OP_COPY,
-                               .copy = {.to = to, .bytes = bytes, .host_from = from}});
+    return copy_now(
+        &(fake_op){.kind = FAKE_OP_COPY, .copy = {.to = to, .bytes = bytes, .host_from = from}});
 }
 
 trp__cu_result cuMemcpyDtoH_v2(void *to, trp__cu_address from, size_t bytes)
@@ -628,8 +629,8 @@ trp__cu_result cuMemcpyDtoH_v2(void *to, trp__cu_address from, size_t bytes)
         return result;
     if (!fake_known(from, bytes) || (bytes > 0 && !to))
         return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    return copy_now(&(fake_op){.kind = FAKE_OP_COPY,
-                               .copy = {.from = from, .bytes = bytes, .host_to = to}});
+    return copy_now(
+        &(fake_op){.kind = FAKE_OP_COPY, .copy = {.from = from, .bytes = bytes, .host_to = to}});
 }
 
 static trp__cu_result enqueue_fill(trp__cu_address to, uint32_t value, uint32_t width, size_t count,
