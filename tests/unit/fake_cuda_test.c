@@ -394,6 +394,7 @@ static void sealed_memory(void)
     trp__cu_function store = kernel("probe_store");
     register_words();
     OK(launch(store, stream, at + 8));
+    OK(cu->cuStreamSynchronize(stream));
     OK(set_access(at, GRANULE, 1));
     OK(cu->cuMemcpyDtoH_v2(&got, at + 8, 8)); /* can be read */
     OK(set_access(at, GRANULE, 3));

@@ -50,10 +50,13 @@ static int refusal(fake_need need)
         return 0;
     if (fake.broken)
         return fake.broken;
-    if (need == FAKE_NEEDS_CONTEXT && !current)
+    bool in_context = need == FAKE_NEEDS_CONTEXT || need == FAKE_ENDS_CONTEXT;
+    if (in_context && !current)
         return FAKE_ERROR_INVALID_CONTEXT;
-    if (need == FAKE_NEEDS_CONTEXT && !context_lives(current))
+    if (in_context && !context_lives(current))
         return FAKE_ERROR_CONTEXT_IS_DESTROYED;
+    if (need == FAKE_ENDS_DRIVER || need == FAKE_ENDS_CONTEXT)
+        return 0;
     return ++fake.calls == fake.settings.fail_call ? fake.settings.fail_result : 0;
 }
 
@@ -430,7 +433,7 @@ trp__cu_result cuDevicePrimaryCtxRetain(trp__cu_context *context, trp__cu_device
 /* The last release ends the context, with all that is left in it. */
 trp__cu_result cuDevicePrimaryCtxRelease_v2(trp__cu_device device)
 {
-    int result = fake_enter(FAKE_NEEDS_DRIVER);
+    int result = fake_enter(FAKE_ENDS_DRIVER);
     if (result)
         return result;
     if (!device_exists(device))

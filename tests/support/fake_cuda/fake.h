@@ -107,6 +107,8 @@ typedef enum fake_need {
     FAKE_NEEDS_INIT,    /* cuInit, no context; says nothing of faults either */
     FAKE_NEEDS_DRIVER,  /* no context, but a process without a fault */
     FAKE_NEEDS_CONTEXT, /* a context that is current in the calling thread */
+    FAKE_ENDS_DRIVER,   /* as the two before; what gives something back does not fail on demand, */
+    FAKE_ENDS_CONTEXT,  /* since nobody could do anything about it */
 } fake_need;
 
 /* Takes the lock and gives 0; or gives what the call must return, without the lock. */

@@ -270,7 +270,7 @@ trp__cu_result cuMemCreate(trp__cu_memory *out, size_t bytes, const trp__cu_allo
 
 trp__cu_result cuMemRelease(trp__cu_memory handle)
 {
-    int result = fake_enter(FAKE_NEEDS_DRIVER);
+    int result = fake_enter(FAKE_ENDS_DRIVER);
     if (result)
         return result;
     memory *m = fake_handle_get(FAKE_MEMORY, handle);
@@ -376,7 +376,7 @@ static bool any_mapped(uint64_t address, uint64_t end)
 
 trp__cu_result cuMemAddressFree(trp__cu_address address, size_t bytes)
 {
-    int result = fake_enter(FAKE_NEEDS_DRIVER);
+    int result = fake_enter(FAKE_ENDS_DRIVER);
     if (result)
         return result;
     reservation **at = &reservations;
@@ -454,7 +454,7 @@ static void unmap_range(fake_range *r)
 
 trp__cu_result cuMemUnmap(trp__cu_address address, size_t bytes)
 {
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    int result = fake_enter(FAKE_ENDS_CONTEXT);
     if (result)
         return result;
     if (!whole_mappings(address, bytes))
@@ -560,7 +560,7 @@ trp__cu_result cuMemAlloc_v2(trp__cu_address *address, size_t bytes)
 /* Waits for all work that was sent before, as the driver does. */
 trp__cu_result cuMemFree_v2(trp__cu_address address)
 {
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    int result = fake_enter(FAKE_ENDS_CONTEXT);
     if (result)
         return result;
     if (address == 0)
@@ -586,7 +586,7 @@ trp__cu_result cuMemAllocAsync(trp__cu_address *address, size_t bytes, trp__cu_s
 
 trp__cu_result cuMemFreeAsync(trp__cu_address address, trp__cu_stream stream)
 {
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    int result = fake_enter(FAKE_ENDS_CONTEXT);
     if (result)
         return result;
     fake_stream *s = fake_stream_get(stream);
@@ -672,7 +672,7 @@ static fake_range *find_host(range_kind kind, const void *base)
 
 trp__cu_result cuMemHostUnregister(void *base)
 {
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    int result = fake_enter(FAKE_ENDS_CONTEXT);
     if (result)
         return result;
     fake_range *r = find_host(REGISTERED, base);
@@ -727,7 +727,7 @@ trp__cu_result cuMemHostAlloc(void **base, size_t bytes, unsigned int flags)
 
 trp__cu_result cuMemFreeHost(void *base)
 {
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    int result = fake_enter(FAKE_ENDS_CONTEXT);
     if (result)
         return result;
     fake_range *r = find_host(HOST, base);

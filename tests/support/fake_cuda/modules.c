@@ -188,7 +188,7 @@ trp__cu_result cuModuleLoadData(trp__cu_module *out, const void *image)
 
 trp__cu_result cuModuleUnload(trp__cu_module handle)
 {
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    int result = fake_enter(FAKE_ENDS_CONTEXT);
     if (result)
         return result;
     module *m = fake_handle_get(FAKE_MODULE, (uintptr_t)handle);

@@ -448,7 +448,8 @@ int fake_submit(fake_stream *s, const fake_op *like)
 
 static bool drained(const fake_stream *s, uint64_t sent)
 {
-    return fake.broken || s->ended || s->done >= sent;
+    /* The end of a stream by a fault comes before the fault is told. */
+    return fake.broken || s->done >= sent || (s->ended && !fake.faulted);
 }
 
 int fake_stream_drain(fake_stream *s)
@@ -497,7 +498,7 @@ trp__cu_result cuStreamCreate(trp__cu_stream *stream, unsigned int flags)
 /* The handle is of no use from here on; what was sent is still done. */
 trp__cu_result cuStreamDestroy_v2(trp__cu_stream stream)
 {
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    int result = fake_enter(FAKE_ENDS_CONTEXT);
     if (result)
         return result;
     fake_stream *s = stream ? fake_stream_get(stream) : NULL;
@@ -738,7 +739,7 @@ trp__cu_result cuEventCreate(trp__cu_event *out, unsigned int flags)
 /* Allowed while it is not reached: what waits for it goes on waiting. */
 trp__cu_result cuEventDestroy_v2(trp__cu_event handle)
 {
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    int result = fake_enter(FAKE_ENDS_CONTEXT);
     if (result)
         return result;
     fake_event *event = event_get(handle);
