@@ -31,6 +31,7 @@ OUTSIDE = {
     "bench": ["bench", "driver", "actors"],
     "tests": ["tests"],
     "tests/support": ["tests", "base"],
+    "tests/support/fake_cuda": ["tests", "base", "driver", "actors"],
     "tests/cli": ["tests", "cli"],
     "tests/unit": ["tests", "cli", "bench"] + SOURCE_LAYERS,
     "tests/fuzz": ["tests", "cli", "bench"] + SOURCE_LAYERS,

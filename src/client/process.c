@@ -190,6 +190,7 @@ trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_erro
     trp__process *p = &device->worker[index];
     int64_t end = trp__deadline((int64_t)device->options.start_timeout_ns);
     trp_status status = TRP_E_TIMEOUT;
+    bool refused = false;
     TRP__DEVICE_POINT(device, READY_AWAITED);
     while (status == TRP_E_TIMEOUT) {
         trp__message m;
@@ -218,13 +219,14 @@ trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_erro
             trp__process_welcome(device, index);
             return TRP_OK;
         }
+        refused = status == TRP_OK && m.type == TRP__MSG_REFUSE;
         if (status == TRP_OK)
-            status = m.type == TRP__MSG_REFUSE ? trp__process_refusal(&m, error) : TRP_E_TIMEOUT;
+            status = refused ? trp__process_refusal(&m, error) : TRP_E_TIMEOUT;
     }
     /* Say why it ended, if it did not say so itself. */
     trp_error cause = {0};
     trp__process_end(device, index, true, &cause);
-    if (status == TRP_E_FAULT && cause.message[0])
+    if (status == TRP_E_FAULT && !refused && cause.message[0])
         *error = cause;
     return status;
 }

@@ -257,6 +257,7 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
         trp__state(generation, TRP__PENDING) | set_completion(device, slot, generation, completion);
     if (slot->deadline_ns)
         atomic_fetch_add(&device->deadlines, 1);
+    record->timed = slot->deadline_ns != 0;
     record->actor = (uint16_t)actor->id;
     atomic_store_explicit(&slot->actor, actor->id, memory_order_relaxed);
     slot->sent_ns = trp__trace_sent(device);

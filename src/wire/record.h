@@ -55,7 +55,8 @@ typedef struct trp__record {
     /* Found out by the sender with the ticket in its hand, too late to refuse the call: the request
      * shall be refused, with TRP_E_LOST or TRP_E_DEPENDENCY, because of request `cause`. */
     uint32_t refuse; /* TRP_OK: it is not */
-    uint32_t reserved0;
+    /* It has a deadline: how long it has run must be seen, so it shares no timeline write. */
+    uint32_t timed;
     uint64_t cause;
     _Atomic uint64_t cancelled; /* the record's ticket: it shall not be issued any more */
     uint64_t reserved[2];

@@ -278,7 +278,8 @@ static void reply_error(trp__scheduler *s, uint32_t slot, const trp_error *error
     atomic_store_explicit(&reply->ticket, s->control->record[slot].ticket, memory_order_release);
 }
 
-typedef enum readiness { HOLD, GO, REFUSE } readiness;
+/* BROKEN: a stream did not take a signal or a wait, on which other requests rely. */
+typedef enum readiness { HOLD, GO, REFUSE, BROKEN } readiness;
 
 /* Whether the inputs of a request are what they should be. All earlier ones are issued or refused.
  */
@@ -399,12 +400,16 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
     /* What is not known to be done may have to run again after a fault. So a request that destroys
      * an input of one before it in the stream starts only after that one's end is written. */
     if (p->overwrites > s->lane[actor].signalled && signal_lane(s, actor, error) != TRP_OK)
-        return REFUSE;
+        return BROKEN;
+    /* The time of a request with a deadline begins when the end of what is before it is seen. */
+    if (p->job.record->timed && s->lane[actor].unsignalled &&
+        signal_lane(s, actor, error) != TRP_OK)
+        return BROKEN;
     /* A refused request waits too: those after it rely on it having waited for their causes. */
     trp_error waiting;
     if (p->waits_for && wait_for_causes(s, actor, p, &waiting) != TRP_OK) {
         *error = waiting;
-        return REFUSE;
+        return BROKEN;
     }
     return ready;
 }
@@ -472,7 +477,7 @@ static trp_status hand_over(trp__scheduler *s, trp__instance *instance, trp__job
 }
 
 /* Issues the first request of a lane. Returns TRP__AGAIN if it must stay, TRP_OK if it is issued or
- * refused, and TRP_E_FAULT if the worker must end. */
+ * refused, and another status if the worker must end. */
 static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error)
 {
     lane *l = &s->lane[actor];
@@ -487,6 +492,8 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
         readiness ready = prepare(s, actor, p, error);
         if (ready == HOLD)
             return TRP__AGAIN;
+        if (ready == BROKEN)
+            return error->status;
         status = ready == REFUSE ? error->status : begin(s, actor, slot, error);
         if (status != TRP_OK && !trp__is_refusal(status) && trp__is_broken(s->worker, error))
             directive = TRP__DIRECTIVE_RESTART_CONTEXT;
@@ -513,8 +520,8 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
     leave_lane(s, actor, ticket);
     if (directive == TRP__DIRECTIVE_RESTART_ACTOR)
         return restart_lane(s, actor, error);
-    bool end_now =
-        l->unsignalled >= SIGNAL_BATCH || (tracing(s) && trp__tracer_wants_end(&s->tracer, actor));
+    bool end_now = l->unsignalled >= SIGNAL_BATCH || p->job.record->timed ||
+                   (tracing(s) && trp__tracer_wants_end(&s->tracer, actor));
     return end_now ? signal_lane(s, actor, error) : TRP_OK;
 }
 

@@ -290,6 +290,42 @@ static void stopped_worker(void)
     h_close(&w);
 }
 
+/* Requests that come to the worker together share a timeline write; how long one with a deadline
+ * has run must be known all the same. The worker stands still while they are sent. */
+static void among_others(void)
+{
+    enum { OTHERS = 5 };
+    h_world w = h_open(NULL);
+    trp_actor *probe = h_actor(w.device, "probe");
+    for (int round = 0; round < 2; round++) {
+        trp_completion before[OTHERS], c, after[OTHERS];
+        int64_t worker = h_info(w.device).worker_pid;
+        H_CHECK(kill((pid_t)worker, SIGSTOP) == 0);
+        for (int i = 0; i < OTHERS; i++)
+            spin(probe, 0, 0, none, none, &before[i]);
+        spin(probe, ENDLESS, SHORT, none, none, &c);
+        H_CHECK(kill((pid_t)worker, SIGCONT) == 0);
+        hangs(c);
+        for (int i = 0; i < OTHERS; i++)
+            H_OK(h_await_any(before[i]));
+
+        /* What is before it and behind it has all the time. */
+        worker = h_await_standby(w.device).worker_pid;
+        H_CHECK(kill((pid_t)worker, SIGSTOP) == 0);
+        for (int i = 0; i < OTHERS; i++)
+            spin(probe, 80 * H_MS, 0, none, none, &before[i]);
+        spin(probe, H_MS, 2 * SHORT, none, none, &c);
+        for (int i = 0; i < OTHERS; i++)
+            spin(probe, 110 * H_MS, 0, none, none, &after[i]);
+        H_CHECK(kill((pid_t)worker, SIGCONT) == 0);
+        H_OK(h_await_any(c));
+        for (int i = 0; i < OTHERS; i++)
+            H_OK(h_await_any(after[i]));
+        H_EQUAL(h_info(w.device).restarts, (uint64_t)round + 1);
+    }
+    h_close(&w);
+}
+
 /* What a death interrupts and runs again has its whole time again. */
 static void anew_after_a_death(void)
 {
@@ -329,6 +365,7 @@ int main(int argc, char **argv)
         {"the_right_one_is_blamed", the_right_one_is_blamed},
         {"innocents", innocents},
         {"two_at_once", two_at_once},
+        {"among_others", among_others},
         {"stopped_worker", stopped_worker},
         {"anew_after_a_death", anew_after_a_death},
     };

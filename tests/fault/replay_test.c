@@ -6,7 +6,7 @@
 
 static int rounds(int host, int cuda)
 {
-    return h_is_cuda() ? cuda : H_SANITIZED ? (host + 3) / 4 : host;
+    return h_is_gpu() ? cuda : H_SANITIZED ? (host + 3) / 4 : host;
 }
 
 static void kill_worker(trp_device *device)
@@ -529,7 +529,7 @@ static void chain_round(chain *k, int round)
     trp_device *d = k->w.device;
     killer killing = {.device = d, .kills = round % 4 == 0 ? 2 : round % 4 == 1 ? 0 : 1};
     int crash = round % 4 == 1 || round % 8 == 2 ? (int)ref_rng_below(rng, STEPS) : -1;
-    int64_t span = h_is_cuda() ? 20000 : H_SANITIZED ? 40000 : 8000;
+    int64_t span = h_is_gpu() ? 20000 : H_SANITIZED ? 40000 : 8000;
     for (int i = 0; i < 2; i++)
         killing.after_ns[i] = (int64_t)ref_rng_below(rng, (size_t)span) * 1000;
     for (int i = 0; i < POOL; i++) {
@@ -591,7 +591,7 @@ static void chains(void)
 static void there_and_back(void)
 {
     enum { LEN = 6 };
-    const uint64_t bytes = (h_is_cuda() ? 256 : H_SANITIZED ? 2 : 8) * H_MIB;
+    const uint64_t bytes = (h_is_gpu() ? 256 : H_SANITIZED ? 2 : 8) * H_MIB;
     h_world w = h_open(NULL);
     trp_device *d = w.device;
     trp_buffer a = h_buffer(d, bytes), b = h_buffer(d, bytes), mark = h_buffer(d, bytes);
@@ -674,7 +674,7 @@ static void order_of_each_actor(void)
 static void large_copies(void)
 {
     enum { COPIES = 3 };
-    const uint64_t bytes = (h_is_cuda() ? 300 : H_SANITIZED ? 6 : 20) * H_MIB + 4321;
+    const uint64_t bytes = (h_is_gpu() ? 300 : H_SANITIZED ? 6 : 20) * H_MIB + 4321;
     h_world w = h_open(NULL);
     trp_device *d = w.device;
     trp_buffer up[COPIES], down[COPIES];
@@ -688,7 +688,7 @@ static void large_copies(void)
     }
     for (int round = 0; round < rounds(8, 4); round++) {
         trp_completion c[2 * COPIES] = {{0}}, small = {0};
-        int64_t span = h_is_cuda() ? 80 : 25;
+        int64_t span = h_is_gpu() ? 80 : 25;
         char note[100], back[100];
         h_random_bytes(h_rng(), note, sizeof note);
         for (int i = 0; i < COPIES; i++) {

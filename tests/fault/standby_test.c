@@ -90,7 +90,7 @@ static trp_device_info await_other_standby(trp_device *device, int64_t old)
 
 static int rounds(int host, int cuda)
 {
-    return h_is_cuda() ? cuda : H_SANITIZED ? (host + 1) / 2 : host;
+    return h_is_gpu() ? cuda : H_SANITIZED ? (host + 1) / 2 : host;
 }
 
 static void promotion(void)
@@ -336,7 +336,7 @@ static void known_to_it(void)
         void *memory = NULL;
         h_await_standby(d);
         fault(s.probe, TRP_PROBE_ABORT);
-        h_sleep((int64_t)ref_rng_below(h_rng(), (h_is_cuda() ? 200 : 4)) * H_MS);
+        h_sleep((int64_t)ref_rng_below(h_rng(), (h_is_gpu() ? 200 : 4)) * H_MS);
         trp_actor *blas = h_actor(d, "blas"), *probe = h_actor(d, "probe");
         H_OK(trp_host_alloc(d, BYTES, &memory));
         trp_buffer b = h_buffer(d, big);
@@ -443,7 +443,7 @@ static void close_while_it_starts(void)
 {
     for (int i = 0; i < rounds(12, 4); i++) {
         h_world w = h_open(NULL);
-        h_sleep((int64_t)ref_rng_below(h_rng(), h_is_cuda() ? 200000 : 6000) * 1000);
+        h_sleep((int64_t)ref_rng_below(h_rng(), h_is_gpu() ? 200000 : 6000) * 1000);
         if (i % 3 == 0) {
             h_close(&w);
             continue;

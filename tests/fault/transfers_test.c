@@ -8,7 +8,7 @@ enum { POISON = 0x3c };
 static uint64_t large_bytes(void)
 {
     /* Enough chunks to be in the middle of when the fault comes. */
-    return h_is_cuda() ? 900 * H_MIB : H_SANITIZED ? 80 * H_MIB : 160 * H_MIB;
+    return h_is_gpu() ? 900 * H_MIB : H_SANITIZED ? 80 * H_MIB : 160 * H_MIB;
 }
 
 static void check_poison(const char *memory, uint64_t bytes)

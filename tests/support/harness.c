@@ -288,6 +288,11 @@ bool h_is_cuda(void)
     return asked_for("TROUPE_TEST_BACKEND", "cuda");
 }
 
+bool h_is_gpu(void)
+{
+    return h_is_cuda() && !asked_for("TROUPE_TEST_GPU", "fake");
+}
+
 trp_backend h_backend(void)
 {
     return h_is_cuda() ? TRP_BACKEND_CUDA : TRP_BACKEND_HOST;

@@ -3,9 +3,9 @@
  * count of what a case leaves behind.
  *
  *   TROUPE_TEST_BACKEND    host (default) or cuda; without a GPU the program ends as skipped
- *   TROUPE_TEST_ISOLATION  process (default) or thread
- *   TROUPE_TEST_SECONDS    how long each soak runs
- *   TROUPE_TEST_SEED       repeats a run, see reference.h
+ *   TROUPE_TEST_GPU        fake: the cuda backend runs on the fake driver, which is as fast as a
+ * host TROUPE_TEST_ISOLATION  process (default) or thread TROUPE_TEST_SECONDS    how long each soak
+ * runs TROUPE_TEST_SEED       repeats a run, see reference.h
  *
  * Checks may be made in any thread and in forked children. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_HARNESS_H
@@ -87,6 +87,8 @@ void h_check_bytes(const char *file, int line, const void *got, const void *want
 trp_backend h_backend(void);
 trp_isolation h_isolation(void);
 bool h_is_cuda(void);
+/* The cuda backend on a GPU, which is what sizes and times depend on. */
+bool h_is_gpu(void);
 
 typedef struct h_world {
     trp_system *system;

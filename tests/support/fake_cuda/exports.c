@@ -1,0 +1,8 @@
+/* Refers to every function of the driver's table: a row without a fake doesn't link. */
+#include "support/fake_cuda/fake.h"
+
+__attribute__((used)) static const trp__cuda all = {
+#define ROW(result, name, parameters) .name = name,
+    TRP__CUDA_FUNCTIONS(ROW)
+#undef ROW
+};

@@ -1,0 +1,43 @@
+/* What the fake driver offers beside the CUDA driver's functions: to a fake library that works on
+ * its streams, and to tests, which take these from the loaded driver with dlsym. */
+#ifndef TESTS_FAKE_CUDA_HOOKS_H
+#define TESTS_FAKE_CUDA_HOOKS_H
+
+#include "driver/cuda.h"
+
+#define FAKE_API __attribute__((visibility("default")))
+
+enum { FAKE_ARGUMENT_BYTES = 256 };
+
+/* Puts a function behind the work in a stream. `bytes` of `arguments` are copied now and given to
+ * it then. NULL is the default stream. A result as of a launch. */
+FAKE_API int fake_cuda_enqueue(trp__cu_stream stream, void (*run)(void *arguments),
+                               const void *arguments, size_t bytes);
+
+/* For a function that runs on a stream: the bytes behind a device address, which the processor
+ * can't use itself. NULL: they are not mapped, or not for this; then the stream has faulted, and
+ * the function must return. What was got must be let go. */
+typedef struct fake_pin {
+    void *at;
+    struct fake_range *range;
+} fake_pin;
+
+FAKE_API void *fake_cuda_reach(fake_pin *pin, uint64_t address, size_t bytes, bool write);
+FAKE_API void fake_cuda_let_go(fake_pin *pin);
+
+/* True when the work on all streams is to stop at once, since one has faulted. */
+FAKE_API bool fake_cuda_stopping(void);
+
+/* Whether the calling thread could work now: 0, or what its next call would return. */
+FAKE_API int fake_cuda_usable(void);
+
+/* What is there that the program made and has not given back. */
+typedef struct fake_counts {
+    size_t contexts, streams, events, modules, memories, reservations, mappings, allocations,
+        registrations;
+    uint64_t bytes; /* of device memory that this process has taken */
+} fake_counts;
+
+FAKE_API fake_counts fake_cuda_count(void);
+
+#endif

@@ -1,0 +1,829 @@
+/* Streams of the fake driver: each is a thread that takes operations in order.
+ *
+ * Streams share a few hardware queues, as on a GPU: operations of a queue begin in the order in
+ * which they were sent, so a wait holds up what was sent later to another stream of the same queue.
+ */
+#include "support/fake_cuda/fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WORD_POLL_NS 500000 /* a word that another process writes is looked at this often */
+
+struct fake_stream {
+    fake_stream *next;
+    uintptr_t handle; /* 0: the default stream, or destroyed */
+    fake_context *context;
+    int queue;
+    pthread_cond_t wake;
+    fake_op *head, *tail;
+    unsigned int queued;
+    uint64_t sent, done; /* operations */
+    unsigned int users;  /* calls that wait for it */
+    bool idle;           /* its thread waits on `wake` */
+    bool polling;        /* and looks by itself from time to time */
+    bool closing;        /* it ends when nothing is left */
+    atomic_bool dropped; /* it ends now */
+    bool ended;
+};
+
+/* Events live as long as an operation refers to them. */
+struct fake_event {
+    unsigned int references;
+    unsigned int flags;
+    bool destroyed;
+    uint64_t recorded, completed; /* by number; 0: never */
+    int64_t time;
+};
+
+enum { EVENT_BLOCKING_SYNC = 1, EVENT_DISABLE_TIMING = 2 };
+
+typedef struct hardware_queue {
+    uint64_t sent, begun;
+} hardware_queue;
+
+static fake_stream *streams;
+static hardware_queue queues[FAKE_QUEUES];
+static int next_queue;
+
+static _Thread_local fake_stream *self; /* in the thread of a stream */
+static _Thread_local int self_fault;
+
+/* Operations, without the lock where they take long. */
+
+void fake_fault(int result)
+{
+    if (self_fault == 0)
+        self_fault = result;
+}
+
+bool fake_interrupted(void)
+{
+    return atomic_load_explicit(&fake.stopping, memory_order_relaxed) ||
+           (self && atomic_load_explicit(&self->dropped, memory_order_relaxed));
+}
+
+bool fake_cuda_stopping(void)
+{
+    return fake_interrupted();
+}
+
+/* One side of a copy, or a fill: the bytes that lie at `address`, or at `host` if that is given. */
+static char *reach(uint64_t address, const void *host, size_t *bytes, bool write,
+                   fake_range **range)
+{
+    *range = NULL;
+    if (host)
+        return (char *)(uintptr_t)host;
+    char *at = fake_pin_range(address, bytes, write, range);
+    if (!at)
+        fake_fault(FAKE_ERROR_ILLEGAL_ADDRESS);
+    return at;
+}
+
+static void let_go(fake_range *range)
+{
+    if (range)
+        fake_unpin_range(range);
+}
+
+static void run_copy(const fake_op *op)
+{
+    for (size_t at = 0; at < op->copy.bytes && !fake_interrupted();) {
+        size_t bytes = op->copy.bytes - at;
+        fake_range *from_range = NULL, *to_range = NULL;
+        if (bytes > FAKE_PIECE_BYTES)
+            bytes = FAKE_PIECE_BYTES;
+        pthread_mutex_lock(&fake.lock);
+        const char *from = reach(op->copy.from + at,
+                                 op->copy.host_from ? (const char *)op->copy.host_from + at : NULL,
+                                 &bytes, false, &from_range);
+        char *to =
+            from ? reach(op->copy.to + at, op->copy.host_to ? (char *)op->copy.host_to + at : NULL,
+                         &bytes, true, &to_range)
+                 : NULL;
+        pthread_mutex_unlock(&fake.lock);
+        if (to)
+            memmove(to, from, bytes);
+        pthread_mutex_lock(&fake.lock);
+        let_go(from_range);
+        let_go(to_range);
+        pthread_mutex_unlock(&fake.lock);
+        if (!to)
+            return;
+        at += bytes;
+    }
+}
+
+static void fill(char *to, uint32_t value, uint32_t width, size_t bytes)
+{
+    if (width == 1) {
+        memset(to, (int)(value & 0xff), bytes);
+        return;
+    }
+    for (size_t i = 0; i < bytes; i += width)
+        memcpy(to + i, &value, width); /* the low bytes come first */
+}
+
+static void run_fill(const fake_op *op)
+{
+    size_t all = op->fill.count * op->fill.width;
+    for (size_t at = 0; at < all && !fake_interrupted();) {
+        size_t bytes = all - at < FAKE_PIECE_BYTES ? all - at : FAKE_PIECE_BYTES;
+        fake_range *range = NULL;
+        pthread_mutex_lock(&fake.lock);
+        char *to = reach(op->fill.to + at, NULL, &bytes, true, &range);
+        pthread_mutex_unlock(&fake.lock);
+        if (!to)
+            return;
+        fill(to, op->fill.value, op->fill.width, bytes);
+        pthread_mutex_lock(&fake.lock);
+        let_go(range);
+        pthread_mutex_unlock(&fake.lock);
+        at += bytes;
+    }
+}
+
+static void drop_event(fake_event *event)
+{
+    if (--event->references == 0)
+        free(event);
+}
+
+/* With the lock. */
+static void run_short(const fake_op *op)
+{
+    _Atomic uint64_t *word;
+    switch (op->kind) {
+    case FAKE_OP_WRITE:
+        word = fake_word(op->word.address, true);
+        if (word)
+            atomic_store_explicit(word, op->word.value, memory_order_release);
+        else
+            fake_fault(FAKE_ERROR_ILLEGAL_ADDRESS);
+        break;
+    case FAKE_OP_WAIT:
+        if (!fake_word(op->word.address, false))
+            fake_fault(FAKE_ERROR_ILLEGAL_ADDRESS);
+        break;
+    case FAKE_OP_RECORD:
+        if (op->event.event->completed < op->event.number) {
+            op->event.event->completed = op->event.number;
+            op->event.event->time = fake_now();
+        }
+        break;
+    case FAKE_OP_FREE:
+        fake_allocation_free(op->address);
+        break;
+    default:
+        break;
+    }
+}
+
+static void run_long(fake_op *op)
+{
+    switch (op->kind) {
+    case FAKE_OP_COPY:
+        run_copy(op);
+        break;
+    case FAKE_OP_FILL:
+        run_fill(op);
+        break;
+    case FAKE_OP_KERNEL:
+        op->kernel.kernel->run(op->kernel.parameter);
+        break;
+    case FAKE_OP_FUNCTION:
+        op->function.run(op->function.arguments);
+        break;
+    default:
+        break;
+    }
+}
+
+static bool is_long(fake_op_kind kind)
+{
+    return kind == FAKE_OP_COPY || kind == FAKE_OP_FILL || kind == FAKE_OP_KERNEL ||
+           kind == FAKE_OP_FUNCTION;
+}
+
+static void free_op(fake_op *op)
+{
+    if (op->kind == FAKE_OP_RECORD || op->kind == FAKE_OP_EVENT_WAIT)
+        drop_event(op->event.event);
+    free(op);
+}
+
+/* Order. The lock is held. */
+
+static bool has_turn(const fake_stream *s)
+{
+    return s->head && s->head->turn == queues[s->queue].begun;
+}
+
+/* Whether the first operation of a stream may begin. */
+static bool may_begin(const fake_stream *s)
+{
+    const fake_op *op = s->head;
+    if (!has_turn(s))
+        return false;
+    if (op->kind == FAKE_OP_WAIT) {
+        const _Atomic uint64_t *word = fake_word(op->word.address, false);
+        return !word ||
+               (int64_t)(atomic_load_explicit(word, memory_order_acquire) - op->word.value) >= 0;
+    }
+    return op->kind != FAKE_OP_EVENT_WAIT || op->event.event->completed >= op->event.number;
+}
+
+/* After anything that may let a stream go on. */
+static void wake_streams(void)
+{
+    for (fake_stream *s = streams; s; s = s->next) {
+        if (s->idle && has_turn(s) && (!s->polling || may_begin(s)))
+            pthread_cond_signal(&s->wake);
+    }
+    fake_announce();
+}
+
+/* Only a wait for a word ends without anybody telling. */
+static void sleep_idle(fake_stream *s)
+{
+    s->idle = true;
+    s->polling = has_turn(s) && s->head->kind == FAKE_OP_WAIT;
+    if (s->polling) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += WORD_POLL_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&s->wake, &fake.lock, &until);
+    } else {
+        pthread_cond_wait(&s->wake, &fake.lock);
+    }
+    s->idle = false;
+}
+
+/* The operations that are left give up their turns, so that others go on. */
+static void discard(fake_stream *s)
+{
+    while (s->head && !atomic_load(&fake.stopping)) {
+        fake_op *op = s->head;
+        if (!has_turn(s)) {
+            fake_wait();
+            continue;
+        }
+        queues[s->queue].begun++;
+        s->head = op->next;
+        s->queued--;
+        free_op(op);
+        wake_streams();
+    }
+}
+
+/* Tells of a fault, from the stream that had it: first it is only this stream that stands still.
+ * When calls begin to return the error, nothing is being executed any more. */
+static void report_fault(int result)
+{
+    if (fake.faulted)
+        return; /* of another stream, which tells it */
+    fake.faulted = true;
+    int64_t end = fake_now() + fake.settings.report_ns;
+    for (int64_t left; (left = end - fake_now()) > 0;) {
+        pthread_mutex_unlock(&fake.lock);
+        nanosleep(&(struct timespec){.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000},
+                  NULL);
+        pthread_mutex_lock(&fake.lock);
+    }
+    atomic_store(&fake.stopping, true);
+    for (fake_stream *s = streams; s; s = s->next)
+        pthread_cond_signal(&s->wake);
+    while (fake.executing > 0)
+        pthread_cond_wait(&fake.quiet, &fake.lock);
+    fake.broken = result;
+    pthread_cond_broadcast(&fake.changed);
+}
+
+static void execute(fake_stream *s, fake_op *op)
+{
+    self_fault = 0;
+    if (is_long(op->kind)) {
+        fake.executing++;
+        pthread_mutex_unlock(&fake.lock);
+        run_long(op);
+        pthread_mutex_lock(&fake.lock);
+        if (--fake.executing == 0)
+            pthread_cond_signal(&fake.quiet);
+    } else {
+        run_short(op);
+    }
+    free_op(op);
+    if (self_fault == 0 && !atomic_load(&fake.stopping)) {
+        s->done++;
+        wake_streams();
+    }
+}
+
+static void *stream_main(void *argument)
+{
+    fake_stream *s = argument;
+    self = s;
+    pthread_mutex_lock(&fake.lock);
+    while (!atomic_load(&fake.stopping) && !atomic_load(&s->dropped)) {
+        if (!may_begin(s)) {
+            if (!s->head && s->closing)
+                break;
+            sleep_idle(s);
+            continue;
+        }
+        fake_op *op = s->head;
+        s->head = op->next;
+        s->queued--;
+        queues[s->queue].begun++;
+        wake_streams();
+        execute(s, op);
+        if (self_fault) {
+            report_fault(self_fault);
+            break;
+        }
+    }
+    discard(s);
+    s->ended = true;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+    return NULL;
+}
+
+/* Calls on streams. */
+
+static void stream_free(fake_stream *s)
+{
+    pthread_cond_destroy(&s->wake);
+    while (s->head) {
+        fake_op *op = s->head;
+        s->head = op->next;
+        free_op(op);
+    }
+    free(s);
+}
+
+/* Frees streams that were destroyed and have come to their end. */
+static void reap_streams(void)
+{
+    for (fake_stream **at = &streams; *at;) {
+        fake_stream *s = *at;
+        if (s->closing && s->ended && s->users == 0) {
+            *at = s->next;
+            stream_free(s);
+        } else {
+            at = &s->next;
+        }
+    }
+}
+
+static fake_stream *stream_new(fake_context *context)
+{
+    pthread_t thread;
+    reap_streams();
+    fake_stream *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->context = context;
+    s->queue = next_queue;
+    pthread_cond_init(&s->wake, NULL);
+    if (pthread_create(&thread, NULL, stream_main, s) != 0) {
+        free(s);
+        return NULL;
+    }
+    pthread_detach(thread);
+    next_queue = (next_queue + 1) % fake.settings.queues;
+    s->next = streams;
+    streams = s;
+    return s;
+}
+
+fake_stream *fake_stream_get(trp__cu_stream handle)
+{
+    fake_context *context = fake_current();
+    if (handle) {
+        fake_stream *s = fake_handle_get(FAKE_STREAM, (uintptr_t)handle);
+        return s && s->context == context ? s : NULL;
+    }
+    if (!context->standard)
+        context->standard = stream_new(context);
+    return context->standard;
+}
+
+static bool usable(const fake_stream *s)
+{
+    return fake.broken == 0 && !s->closing && !atomic_load(&s->dropped);
+}
+
+int fake_submit(fake_stream *s, const fake_op *like)
+{
+    s->users++;
+    while (usable(s) && s->queued >= FAKE_STREAM_DEPTH)
+        fake_wait();
+    s->users--;
+    if (!usable(s))
+        return fake.broken ? fake.broken : FAKE_ERROR_INVALID_HANDLE;
+    fake_op *op = malloc(sizeof *op);
+    if (!op)
+        return FAKE_ERROR_OUT_OF_MEMORY;
+    *op = *like;
+    op->next = NULL;
+    op->turn = queues[s->queue].sent++;
+    if (op->kind == FAKE_OP_RECORD || op->kind == FAKE_OP_EVENT_WAIT)
+        op->event.event->references++;
+    if (s->head)
+        s->tail->next = op;
+    else
+        s->head = op;
+    s->tail = op;
+    s->queued++;
+    s->sent++;
+    if (s->idle)
+        pthread_cond_signal(&s->wake);
+    return FAKE_SUCCESS;
+}
+
+static bool drained(const fake_stream *s, uint64_t sent)
+{
+    /* The end of a stream by a fault comes before the fault is told. */
+    return fake.broken || s->done >= sent || (s->ended && !fake.faulted);
+}
+
+int fake_stream_drain(fake_stream *s)
+{
+    uint64_t sent = s->sent;
+    s->users++; /* keeps it in the list */
+    while (!drained(s, sent))
+        fake_wait();
+    s->users--;
+    return fake.broken;
+}
+
+/* Streams that are made meanwhile come in front of the list. */
+int fake_drain_all(void)
+{
+    for (fake_stream *s = streams; s; s = s->next) {
+        int result = fake_stream_drain(s);
+        if (result)
+            return result;
+    }
+    return fake.broken;
+}
+
+trp__cu_result cuStreamCreate(trp__cu_stream *stream, unsigned int flags)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    if (flags > 1)
+        return fake_leave(FAKE_ERROR_INVALID_VALUE);
+    if (flags == 0) /* one that waits for the default stream, and the other way round */
+        return fake_leave(FAKE_ERROR_NOT_SUPPORTED);
+    fake_stream *s = stream_new(fake_current());
+    if (!s)
+        return fake_leave(FAKE_ERROR_OUT_OF_MEMORY);
+    s->handle = fake_handle_new(FAKE_STREAM, s);
+    if (!s->handle) {
+        s->closing = true;
+        pthread_cond_signal(&s->wake);
+        return fake_leave(FAKE_ERROR_OUT_OF_MEMORY);
+    }
+    *stream = (trp__cu_stream)s->handle;
+    return fake_leave(FAKE_SUCCESS);
+}
+
+/* The handle is of no use from here on; what was sent is still done. */
+trp__cu_result cuStreamDestroy_v2(trp__cu_stream stream)
+{
+    int result = fake_enter(FAKE_ENDS_CONTEXT);
+    if (result)
+        return result;
+    fake_stream *s = stream ? fake_stream_get(stream) : NULL;
+    if (!s)
+        return fake_leave(FAKE_ERROR_INVALID_HANDLE);
+    fake_handle_drop(s->handle);
+    s->handle = 0;
+    s->closing = true;
+    pthread_cond_signal(&s->wake);
+    return fake_leave(FAKE_SUCCESS);
+}
+
+trp__cu_result cuStreamQuery(trp__cu_stream stream)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    const fake_stream *s = fake_stream_get(stream);
+    return fake_leave(!s                   ? FAKE_ERROR_INVALID_HANDLE
+                      : s->done == s->sent ? FAKE_SUCCESS
+                                           : FAKE_ERROR_NOT_READY);
+}
+
+trp__cu_result cuStreamSynchronize(trp__cu_stream stream)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    fake_stream *s = fake_stream_get(stream);
+    return fake_leave(s ? fake_stream_drain(s) : FAKE_ERROR_INVALID_HANDLE);
+}
+
+void fake_streams_clear(fake_context *context)
+{
+    for (fake_stream *s = streams; s; s = s->next) {
+        if (s->context == context) {
+            atomic_store(&s->dropped, true);
+            pthread_cond_signal(&s->wake);
+        }
+    }
+    fake_announce();
+    for (fake_stream **at = &streams; *at;) {
+        fake_stream *s = *at;
+        if (s->context != context) {
+            at = &s->next;
+        } else if (!s->ended || s->users > 0) {
+            fake_wait();
+            at = &streams; /* others may have come or gone meanwhile */
+        } else {
+            *at = s->next;
+            if (s->handle)
+                fake_handle_drop(s->handle);
+            stream_free(s);
+        }
+    }
+    context->standard = NULL;
+}
+
+/* Calls that put work into a stream. */
+
+static int enqueue(trp__cu_stream stream, const fake_op *op)
+{
+    fake_stream *s = fake_stream_get(stream);
+    return fake_leave(s ? fake_submit(s, op) : FAKE_ERROR_INVALID_HANDLE);
+}
+
+static trp__cu_result enqueue_word(trp__cu_stream stream, fake_op_kind kind,
+                                   trp__cu_address address, uint64_t value, unsigned int flags)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    /* The flags are WAIT_VALUE_GEQ and WRITE_VALUE_DEFAULT; of the others none is in use. */
+    if (flags != 0 || address % 8 != 0 || !fake_word(address, kind == FAKE_OP_WRITE))
+        return fake_leave(FAKE_ERROR_INVALID_VALUE);
+    return enqueue(stream, &(fake_op){.kind = kind, .word = {.address = address, .value = value}});
+}
+
+trp__cu_result cuStreamWriteValue64_v2(trp__cu_stream stream, trp__cu_address address,
+                                       uint64_t value, unsigned int flags)
+{
+    return enqueue_word(stream, FAKE_OP_WRITE, address, value, flags);
+}
+
+trp__cu_result cuStreamWaitValue64_v2(trp__cu_stream stream, trp__cu_address address,
+                                      uint64_t value, unsigned int flags)
+{
+    return enqueue_word(stream, FAKE_OP_WAIT, address, value, flags);
+}
+
+trp__cu_result cuMemcpyAsync(trp__cu_address to, trp__cu_address from, size_t bytes,
+                             trp__cu_stream stream)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    /* The driver would copy from pageable memory too, and wait for it: nobody here may. */
+    if (!fake_known(to, bytes) || !fake_known(from, bytes))
+        return fake_leave(FAKE_ERROR_INVALID_VALUE);
+    return enqueue(
+        stream, &(fake_op){.kind = FAKE_OP_COPY, .copy = {.to = to, .from = from, .bytes = bytes}});
+}
+
+/* Copies with pageable memory, through the default stream, and waits. */
+static int copy_now(const fake_op *op)
+{
+    fake_stream *s = fake_stream_get(NULL);
+    if (!s)
+        return fake_leave(FAKE_ERROR_OUT_OF_MEMORY);
+    int result = fake_submit(s, op);
+    return fake_leave(result ? result : fake_stream_drain(s));
+}
+
+trp__cu_result cuMemcpyHtoD_v2(trp__cu_address to, const void *from, size_t bytes)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    if (!fake_known(to, bytes) || (bytes > 0 && !from))
+        return fake_leave(FAKE_ERROR_INVALID_VALUE);
+    return copy_now(
+        &(fake_op){.kind = FAKE_OP_COPY, .copy = {.to = to, .bytes = bytes, .host_from = from}});
+}
+
+trp__cu_result cuMemcpyDtoH_v2(void *to, trp__cu_address from, size_t bytes)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    if (!fake_known(from, bytes) || (bytes > 0 && !to))
+        return fake_leave(FAKE_ERROR_INVALID_VALUE);
+    return copy_now(
+        &(fake_op){.kind = FAKE_OP_COPY, .copy = {.from = from, .bytes = bytes, .host_to = to}});
+}
+
+static trp__cu_result enqueue_fill(trp__cu_address to, uint32_t value, uint32_t width, size_t count,
+                                   trp__cu_stream stream)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    if (to % width != 0 || count > SIZE_MAX / width || !fake_known(to, count * width))
+        return fake_leave(FAKE_ERROR_INVALID_VALUE);
+    return enqueue(stream, &(fake_op){.kind = FAKE_OP_FILL,
+                                      .fill = {
+                                          .to = to,
+                                          .count = count,
+                                          .value = value,
+                                          .width = width,
+                                      }});
+}
+
+trp__cu_result cuMemsetD8Async(trp__cu_address to, unsigned char value, size_t count,
+                               trp__cu_stream stream)
+{
+    return enqueue_fill(to, value, 1, count, stream);
+}
+
+trp__cu_result cuMemsetD16Async(trp__cu_address to, unsigned short value, size_t count,
+                                trp__cu_stream stream)
+{
+    return enqueue_fill(to, value, 2, count, stream);
+}
+
+trp__cu_result cuMemsetD32Async(trp__cu_address to, unsigned int value, size_t count,
+                                trp__cu_stream stream)
+{
+    return enqueue_fill(to, value, 4, count, stream);
+}
+
+int fake_cuda_enqueue(trp__cu_stream stream, void (*run)(void *arguments), const void *arguments,
+                      size_t bytes)
+{
+    fake_op op = {.kind = FAKE_OP_FUNCTION, .function = {.run = run}};
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    if (bytes > sizeof op.function.arguments)
+        return fake_leave(FAKE_ERROR_INVALID_VALUE);
+    if (bytes > 0)
+        memcpy(op.function.arguments, arguments, bytes);
+    return enqueue(stream, &op);
+}
+
+void *fake_cuda_reach(fake_pin *pin, uint64_t address, size_t bytes, bool write)
+{
+    size_t here = bytes;
+    pin->range = NULL;
+    pthread_mutex_lock(&fake.lock);
+    pin->at = fake_pin_range(address, &here, write, &pin->range);
+    if (pin->at && here < bytes) {
+        fake_unpin_range(pin->range);
+        pin->range = NULL;
+        pin->at = NULL;
+    }
+    pthread_mutex_unlock(&fake.lock);
+    if (!pin->at)
+        fake_fault(FAKE_ERROR_ILLEGAL_ADDRESS);
+    return pin->at;
+}
+
+void fake_cuda_let_go(fake_pin *pin)
+{
+    if (!pin->range)
+        return;
+    pthread_mutex_lock(&fake.lock);
+    fake_unpin_range(pin->range);
+    pthread_mutex_unlock(&fake.lock);
+    *pin = (fake_pin){0};
+}
+
+/* Events. */
+
+static fake_event *event_get(trp__cu_event handle)
+{
+    return fake_handle_get(FAKE_EVENT, (uintptr_t)handle);
+}
+
+trp__cu_result cuEventCreate(trp__cu_event *out, unsigned int flags)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    if (flags & ~(unsigned int)(EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING))
+        return fake_leave(FAKE_ERROR_INVALID_VALUE);
+    fake_event *event = calloc(1, sizeof *event);
+    uintptr_t handle = event ? fake_handle_new(FAKE_EVENT, event) : 0;
+    if (!handle) {
+        free(event);
+        return fake_leave(FAKE_ERROR_OUT_OF_MEMORY);
+    }
+    event->references = 1;
+    event->flags = flags;
+    *out = (trp__cu_event)handle;
+    return fake_leave(FAKE_SUCCESS);
+}
+
+/* Allowed while it is not reached: what waits for it goes on waiting. */
+trp__cu_result cuEventDestroy_v2(trp__cu_event handle)
+{
+    int result = fake_enter(FAKE_ENDS_CONTEXT);
+    if (result)
+        return result;
+    fake_event *event = event_get(handle);
+    if (!event)
+        return fake_leave(FAKE_ERROR_INVALID_HANDLE);
+    fake_handle_drop((uintptr_t)handle);
+    drop_event(event);
+    return fake_leave(FAKE_SUCCESS);
+}
+
+trp__cu_result cuEventRecord(trp__cu_event handle, trp__cu_stream stream)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    fake_event *event = event_get(handle);
+    fake_stream *s = fake_stream_get(stream);
+    if (!event || !s)
+        return fake_leave(FAKE_ERROR_INVALID_HANDLE);
+    event->references++; /* submitting may let the lock go */
+    result = fake_submit(s, &(fake_op){.kind = FAKE_OP_RECORD,
+                                       .event = {.event = event, .number = ++event->recorded}});
+    if (result)
+        event->completed = event->recorded;
+    drop_event(event);
+    return fake_leave(result);
+}
+
+trp__cu_result cuEventQuery(trp__cu_event handle)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    const fake_event *event = event_get(handle);
+    return fake_leave(!event                                ? FAKE_ERROR_INVALID_HANDLE
+                      : event->completed >= event->recorded ? FAKE_SUCCESS
+                                                            : FAKE_ERROR_NOT_READY);
+}
+
+trp__cu_result cuEventSynchronize(trp__cu_event handle)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    fake_event *event = event_get(handle);
+    if (!event)
+        return fake_leave(FAKE_ERROR_INVALID_HANDLE);
+    uint64_t number = event->recorded;
+    event->references++;
+    while (fake.broken == 0 && event->completed < number)
+        fake_wait();
+    drop_event(event);
+    return fake_leave(fake.broken);
+}
+
+trp__cu_result cuEventElapsedTime(float *milliseconds, trp__cu_event start, trp__cu_event end)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    const fake_event *a = event_get(start), *b = event_get(end);
+    if (!a || !b || ((a->flags | b->flags) & EVENT_DISABLE_TIMING) || !a->recorded || !b->recorded)
+        return fake_leave(FAKE_ERROR_INVALID_HANDLE);
+    if (a->completed < a->recorded || b->completed < b->recorded)
+        return fake_leave(FAKE_ERROR_NOT_READY);
+    *milliseconds = (float)((double)(b->time - a->time) / 1e6);
+    return fake_leave(FAKE_SUCCESS);
+}
+
+trp__cu_result cuStreamWaitEvent(trp__cu_stream stream, trp__cu_event handle, unsigned int flags)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    fake_event *event = event_get(handle);
+    if (!event)
+        return fake_leave(FAKE_ERROR_INVALID_HANDLE);
+    if (flags != 0)
+        return fake_leave(FAKE_ERROR_INVALID_VALUE);
+    event->references++;
+    fake_stream *s = fake_stream_get(stream);
+    result = s ? fake_submit(s, &(fake_op){.kind = FAKE_OP_EVENT_WAIT,
+                                           .event = {.event = event, .number = event->recorded}})
+               : FAKE_ERROR_INVALID_HANDLE;
+    drop_event(event);
+    return fake_leave(result);
+}
