@@ -136,7 +136,7 @@ static bool has_mapped(int64_t pid, const char *part)
 /* A cold actor's library is loaded by a standby only when it takes over. */
 static void cold(void)
 {
-    const char *library = h_is_cuda() ? "libcublas" : "openblas";
+    const char *library = h_is_cuda() ? "cublas" : "openblas";
     for (int is_cold = 0; is_cold < 2; is_cold++) {
         h_world w = h_open(NULL);
         trp_actor *blas = NULL;
