@@ -81,7 +81,7 @@ trp__slot *trp__slot_begin(trp_device *device, trp__record **record)
         continue;
     if (used <= index)
         trp__stats_slots(device, index + 1);
-    slot->deaths = 0;
+    atomic_store_explicit(&slot->deaths, 0, memory_order_relaxed);
     slot->deadline_ns = device->options.deadline_ns;
     atomic_store_explicit(&slot->ticket, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->stream, -1, memory_order_relaxed);
@@ -223,7 +223,7 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
         atomic_fetch_add(&device->deadlines, 1);
     record->actor = (uint16_t)actor->id;
     atomic_store_explicit(&slot->actor, actor->id, memory_order_relaxed);
-    slot->sent_ns = trp__trace_sent(device);
+    atomic_store_explicit(&slot->sent_ns, trp__trace_sent(device), memory_order_relaxed);
 
     /* From here to the store into the ring nothing can fail: a ticket taken is a ticket used. */
     uint64_t ticket = atomic_fetch_add(&device->control->next_ticket.value, 1);
