@@ -89,7 +89,7 @@ typedef struct trp__slot {
     uint32_t piece;    /* small staging piece that it holds */
     void *read_target; /* where a small read's piece goes at the end */
     uint64_t read_bytes;
-    int64_t sent_ns; /* while the device is traced; else 0 */
+    _Atomic int64_t sent_ns; /* while the device is traced; else 0 */
     trp__transfer transfer;
 } __attribute__((aligned(64))) trp__slot;
 

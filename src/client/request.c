@@ -260,7 +260,7 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
     record->timed = slot->deadline_ns != 0;
     record->actor = (uint16_t)actor->id;
     atomic_store_explicit(&slot->actor, actor->id, memory_order_relaxed);
-    slot->sent_ns = trp__trace_sent(device);
+    atomic_store_explicit(&slot->sent_ns, trp__trace_sent(device), memory_order_relaxed);
 
     /* From here to the store into the ring nothing can fail: a ticket taken is a ticket used. */
     uint64_t ticket = atomic_fetch_add(&device->control->next_ticket.value, 1);

@@ -40,9 +40,9 @@ void trp__trace_destroy(trp_device *device)
 
 /* Recording. */
 
-/* When the worker has seen that a timeline had come to `ticket`; `now` if it has not. The log holds
+/* When the worker has seen that a timeline had come to `ticket`; 0 if it has not. The log holds
  * growing tickets. An end that has left the log was seen before the oldest that is there. */
-static int64_t seen_done(const trp__progress *log, uint64_t ticket, int64_t now)
+static int64_t seen_done(const trp__progress *log, uint64_t ticket)
 {
     uint64_t count = atomic_load_explicit(&log->count, memory_order_acquire);
     uint64_t low = count >= TRP__PROGRESS ? count - TRP__PROGRESS + 1 : 0, high = count;
@@ -55,11 +55,11 @@ static int64_t seen_done(const trp__progress *log, uint64_t ticket, int64_t now)
             high = middle;
     }
     if (low == count)
-        return now;
+        return 0;
     int64_t ns = atomic_load_explicit(&log->stamp[low % TRP__PROGRESS].ns, memory_order_acquire);
     /* The writer may have come round to this place while it was read. */
     bool whole = atomic_load_explicit(&log->count, memory_order_acquire) < low + TRP__PROGRESS;
-    return whole ? ns : now;
+    return whole ? ns : 0;
 }
 
 static int64_t issued_at(const trp_device *device, uint32_t slot, uint64_t ticket)
@@ -68,12 +68,6 @@ static int64_t issued_at(const trp_device *device, uint32_t slot, uint64_t ticke
     if (atomic_load_explicit(&stamp->ticket, memory_order_acquire) != ticket)
         return 0;
     return atomic_load_explicit(&stamp->ns, memory_order_relaxed);
-}
-
-/* The worker may write any time there is: each lies between the one before and now. */
-static int64_t within(int64_t time, int64_t from, int64_t to)
-{
-    return time < from ? from : time > to ? to : time;
 }
 
 static trp__trace_event *take_place(trp__trace *t)
@@ -93,9 +87,10 @@ static void record_event(trp_device *device, const trp__slot *slot, const trp__r
     uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
     uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed) % TRP__ACTORS;
     const trp_actor *a = atomic_load_explicit(&device->actor[actor], memory_order_relaxed);
-    int64_t now = trp__now_ns();
     int64_t issued = issued_at(device, slot->index, ticket);
-    if (slot->sent_ns == 0 && issued == 0)
+    int64_t sent = atomic_load_explicit(&slot->sent_ns, memory_order_relaxed);
+    uint32_t deaths = atomic_load_explicit(&slot->deaths, memory_order_relaxed);
+    if (sent == 0 && issued == 0)
         return; /* from before the trace */
     trp__trace_event *e = take_place(t);
     if (!e)
@@ -106,11 +101,12 @@ static void record_event(trp_device *device, const trp__slot *slot, const trp__r
     e->by_timeline = by_timeline;
     e->status = (int16_t)(interrupted ? TRP_OK : slot->status);
     e->incarnation = atomic_load_explicit(&device->incarnation, memory_order_relaxed);
-    e->attempt = slot->deaths + !(interrupted || slot->status == TRP_E_FAULT);
-    e->sent = slot->sent_ns;
-    e->issued = issued ? within(issued, e->sent, now) : 0;
-    e->done = by_timeline ? seen_done(&device->reply->progress[actor], ticket, now) : now;
-    e->done = within(e->done, e->issued ? e->issued : e->sent, now);
+    e->attempt = deaths + !(interrupted || slot->status == TRP_E_FAULT);
+    e->sent = sent;
+    e->issued = issued;
+    e->done = by_timeline ? seen_done(&device->reply->progress[actor], ticket) : 0;
+    if (e->done == 0)
+        e->done = trp__now_ns();
     trp__op_name(a ? a->class : NULL, record->op, e->op, sizeof e->op);
     trp__copy_string(e->name, sizeof e->name, a ? a->name : "");
     atomic_store_explicit(&e->busy, false, memory_order_release);
@@ -132,7 +128,7 @@ void trp__trace_interrupted(trp_device *device, trp__slot *slot, const trp__reco
     pthread_mutex_lock(&t->lock);
     if (atomic_load(&t->recording)) {
         record_event(device, slot, record, false, true);
-        slot->sent_ns = trp__now_ns(); /* it is queued anew from here on */
+        atomic_store(&slot->sent_ns, trp__now_ns()); /* it is queued anew from here on */
     }
     pthread_mutex_unlock(&t->lock);
 }
@@ -234,6 +230,7 @@ static trp_status copy_ring(trp_device *device, trp__trace_content *c, trp__trac
     trp__trace *t = device->trace;
     bool running = atomic_load(&t->recording);
     stop_recording(device);
+    c->time = trp__now_ns();
     uint64_t next = atomic_load(&t->next);
     c->count = next < t->capacity ? next : t->capacity;
     c->marks = t->marks < TRP__TRACE_MARKS ? t->marks : TRP__TRACE_MARKS;

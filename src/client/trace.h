@@ -21,7 +21,8 @@ typedef struct trp__trace_event {
     uint32_t incarnation;
     uint32_t attempt; /* 1, and one more for each worker that died under it before */
     uint64_t ticket;
-    int64_t sent, issued, done; /* 0: not known, or not so far */
+    int64_t sent, issued, done; /* 0: not known, or not so far; the last two may be anything, for
+                                 * the worker has written them */
     char op[24];
     char name[32]; /* of the actor */
 } trp__trace_event;
@@ -81,6 +82,7 @@ void trp__trace_at_close(trp_device *device);
 /* Writes `count` events, in any order, and the marks. */
 typedef struct trp__trace_content {
     const trp_device *device;
+    int64_t time;            /* when the events were copied */
     trp__trace_event *event; /* is sorted and mended */
     uint64_t count, dropped;
     const trp__trace_mark *mark;

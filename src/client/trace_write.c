@@ -27,6 +27,19 @@ static bool same_stream(const trp__trace_event *a, const trp__trace_event *b)
     return a->incarnation == b->incarnation && a->actor == b->actor;
 }
 
+static int64_t within(int64_t time, int64_t from, int64_t to)
+{
+    return time < from ? from : time > to ? to : time;
+}
+
+/* The worker may have written any times there are: each is put between the one before and now. */
+static void bound_times(trp__trace_event *e, int64_t now)
+{
+    if (e->issued)
+        e->issued = within(e->issued, e->sent, now);
+    e->done = within(e->done, e->issued ? e->issued : e->sent, now);
+}
+
 /* Work of one stream ends in order: what is done before another was seen to be done, was done then,
  * whoever saw it later. */
 static void mend_ends(trp__trace_event *event, uint64_t count)
@@ -180,12 +193,14 @@ static void put_events(FILE *file, const trp__trace_content *c)
 }
 
 /* Events that were passed over, or that were there when the ring was made, have no ticket. */
-static uint64_t pack(trp__trace_event *event, uint64_t count)
+static uint64_t pack(trp__trace_event *event, uint64_t count, int64_t now)
 {
     uint64_t kept = 0;
     for (uint64_t i = 0; i < count; i++) {
-        if (event[i].ticket != 0)
-            event[kept++] = event[i];
+        if (event[i].ticket == 0)
+            continue;
+        bound_times(&event[i], now);
+        event[kept++] = event[i];
     }
     return kept;
 }
@@ -198,7 +213,7 @@ trp_status trp__trace_write_file(const trp__trace_content *content, const char *
     if (!file)
         return trp__error_set_code(error, TRP_E_SYSTEM, "errno", errno, "path: %s: %s", path,
                                    strerror(errno));
-    c.count = pack(c.event, c.count);
+    c.count = pack(c.event, c.count, c.time);
     qsort(c.event, c.count, sizeof *c.event, by_stream);
     mend_ends(c.event, c.count);
     put_head(file, &c);
