@@ -92,6 +92,8 @@ trp__slot *trp__slot_begin(trp_device *device, trp__record **record)
     *record = &device->control->record[index];
     (*record)->ticket = 0;
     (*record)->access_count = 0;
+    (*record)->code = 0;
+    (*record)->payload_bytes = 0;
     return slot;
 }
 

@@ -17,6 +17,7 @@
 #define QUEUE_NAP_MIN_NS (20 * TRP__US)
 #define QUEUE_NAP_MAX_NS (500 * TRP__US)
 #define DEADLINE_NAP_NS  (5 * TRP__MS)
+#define MAKING_NAP_NS    (20 * TRP__MS)
 
 /* Messages. */
 
@@ -26,13 +27,7 @@ static void take_answer(trp_device *device, uint32_t index, const trp__message *
     bool active = index == device->active;
     trp_actor *actor = m->id < TRP__ACTORS ? atomic_load(&device->actor[m->id]) : NULL;
     if (m->about == TRP__MSG_ACTOR && actor) {
-        if (active && !actor->answered) {
-            actor->answer = m->error;
-            actor->answered = true;
-        } else if (!active && m->error.status != TRP_OK && actor->answered &&
-                   actor->answer.status == TRP_OK) {
-            atomic_store(&device->standby_unwanted, true); /* it lacks what the active one has */
-        }
+        trp__making_answered(device, index, actor, &m->error);
     } else if (m->about == TRP__MSG_HOST && m->id < TRP__HOST_SEGMENTS) {
         if (active && !device->segment[m->id].answered) {
             device->segment[m->id].answer = m->error;
@@ -215,7 +210,8 @@ typedef struct judgement {
     const trp_error *cause;
     uint64_t hung;      /* the request that ran past its deadline; 0 if that is not why */
     uint32_t in_flight; /* how many requests the dead worker had begun and not finished */
-    bool outsider;      /* somebody else killed the worker: no request need be guilty */
+    uint32_t victims;   /* the same, of all ranges */
+    bool outsider;      /* somebody else may have killed the worker: no request need be guilty */
 } judgement;
 
 /* How far the dead worker had come with a request. SUSPECT: it had not begun it again, but one
@@ -295,6 +291,7 @@ static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64
         device->pending_progress[i] = (uint8_t)p;
         j->in_flight += p == IN_FLIGHT;
     }
+    j->victims += j->in_flight;
     judge_those(device, j, count, DONE, DONE);
     judge_those(device, j, count, SUSPECT, IN_FLIGHT);
     if (begin == 0)
@@ -303,13 +300,16 @@ static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64
 }
 
 /* Twice: requests that were being sent while the first pass marked contents as lost may have looked
- * before the marks were there. Whoever takes a later ticket than the second pass sees them. */
-static void judge_requests(trp_device *device, const trp_error *cause, uint64_t hung)
+ * before the marks were there. Whoever takes a later ticket than the second pass sees them.
+ * Returns how many were in flight. */
+static uint32_t judge_requests(trp_device *device, const trp_error *cause, uint64_t hung,
+                               bool outsider)
 {
     trp__control *control = device->control;
     judgement j = {.cause = cause,
                    .hung = hung,
-                   .outsider = cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL};
+                   .outsider =
+                       outsider || (cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL)};
     uint64_t middle = atomic_load(&control->next_ticket.value);
     control->resume_count = 0;
     judge_range(device, &j, 0, middle);
@@ -318,6 +318,7 @@ static void judge_requests(trp_device *device, const trp_error *cause, uint64_t 
     control->resume_start = end;
     for (uint32_t i = 0; i < TRP__STREAMS; i++)
         trp__transfers_restart(device, i);
+    return j.victims;
 }
 
 /* Ends everything pending; the device is down. */
@@ -367,6 +368,8 @@ static trp_status promote_successor(trp_device *device, trp_error *error)
         status = trp__process_launch(device, index, error);
     if (status == TRP_OK && !device->worker[index].ready)
         status = trp__process_await_ready(device, index, error);
+    if (status == TRP_OK)
+        status = trp__making_await(device, index, error);
     if (status != TRP_OK)
         return status;
     status = trp__process_promote(device, index, error);
@@ -410,6 +413,7 @@ static void recover(trp_device *device, uint64_t hung)
     trp_error cause = {0};
     const trp__reply *reply = device->worker[dead].reply;
     bool told = atomic_load(&reply->fault_present) && reply->fault.fault == TRP_FAULT_GPU;
+    trp__suspicion suspicion = trp__making_suspicion(device, dead);
     atomic_store(&device->state, TRP_DEVICE_RECOVERING);
     if (told && device->worker[dead].pid > 0)
         trp__process_abandon(device, dead, &cause);
@@ -420,9 +424,12 @@ static void recover(trp_device *device, uint64_t hung)
                        "request %llu ran past its deadline; its worker was killed",
                        (unsigned long long)hung);
         cause.fault = TRP_FAULT_HANG;
+        suspicion.made = 0;
     }
     uint32_t incarnation = atomic_load(&device->incarnation);
-    judge_requests(device, &cause, hung);
+    bool likely = trp__making_explain(device, &suspicion, &cause);
+    uint32_t victims = judge_requests(device, &cause, hung, likely);
+    trp__making_blame(device, &suspicion, victims > 0, &cause);
     go_on_or_down(device);
     trp__log_line(&device->system->log, TRP__LOG_WARNING, "worker %u of device %s %u: %s",
                   incarnation, trp_backend_name(device->backend), device->options.ordinal,
@@ -449,7 +456,13 @@ static void lose_standby(trp_device *device, bool dead)
     trp_error cause = {0};
     uint32_t index = 1 - device->active;
     bool was_ready = device->worker[index].ready;
+    trp__suspicion suspicion = trp__making_suspicion(device, index);
     trp__process_end(device, index, true, &cause);
+    if (dead) {
+        trp__making_explain(device, &suspicion, &cause);
+        trp__making_blame(device, &suspicion, false, &cause);
+    }
+    trp__making_lost_standby(device);
     if (dead && !was_ready)
         device->standby_failures++;
     if (dead)
@@ -627,9 +640,10 @@ static void sleep_supervisor(trp_device *device, struct pollfd polled[POLL_COUNT
     *nap = next_nap(device, *nap);
     if (*nap >= 0)
         atomic_store(&device->supervisor_asleep, false);
-    struct timespec t = {.tv_nsec = *nap};
+    bool making = *nap < 0 && trp__making_any(device);
+    struct timespec t = {.tv_nsec = making ? MAKING_NAP_NS : *nap};
     if (!atomic_load(&device->closing) &&
-        ppoll(polled, POLL_COUNT, *nap >= 0 ? &t : NULL, NULL) < 0) {
+        ppoll(polled, POLL_COUNT, *nap >= 0 || making ? &t : NULL, NULL) < 0) {
         for (int i = 0; i < POLL_COUNT; i++)
             polled[i].revents = 0;
     }
@@ -653,6 +667,7 @@ static void take_events(trp_device *device, const struct pollfd polled[POLL_COUN
     uint64_t hung = atomic_load(&device->deadlines) > 0 ? find_hung(device) : 0;
     if (gone[active] || hung)
         recover(device, gone[active] ? 0 : hung);
+    trp__making_check(device);
     trp__process_reap(device, false);
     look_after_standby(device);
 }

@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 
 #define TRP__MAGIC UINT64_C(0x6570756f72742e31)
-#define TRP__ABI   UINT32_C(1) /* raise with every change of a struct in wire/ */
+#define TRP__ABI   UINT32_C(2) /* raise with every change of a struct in wire/ */
 
 enum {
     TRP__LINE = 64,
@@ -139,6 +139,7 @@ typedef struct trp__reply {
     _Alignas(64) _Atomic uint32_t sleeping; /* the worker needs the doorbell */
     trp__padded_u64 taken;                  /* tickets below this were taken from the ring */
     _Atomic uint32_t fault_present;         /* `fault` is complete; the worker is about to exit */
+    _Atomic uint32_t making; /* 1 + the actor that is being made, by init() and what it loads */
     trp_error fault;
     /* Every request of actor a with a ticket up to this number was, or is being, issued. */
     trp__padded_u64 issued[TRP__ACTORS];

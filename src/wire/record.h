@@ -2,7 +2,7 @@
 #ifndef TRP_WIRE_RECORD_H
 #define TRP_WIRE_RECORD_H
 
-#include <troupe/types.h>
+#include <troupe/custom.h>
 
 enum {
     TRP__ACCESS_MAX = 8,
@@ -32,12 +32,22 @@ typedef struct trp__record {
     uint32_t op;
     uint16_t actor; /* index in the actor table */
     uint16_t access_count;
-    uint64_t reserved[6];
+    uint32_t code;          /* of a custom request */
+    uint32_t payload_bytes; /* of a custom request; others know theirs */
+    uint64_t reserved[5];
     unsigned char payload[TRP__PAYLOAD_BYTES];
     trp__access access[TRP__ACCESS_MAX];
 } __attribute__((aligned(64))) trp__record;
 
 _Static_assert(sizeof(trp__access) == 32, "layout of an access");
 _Static_assert(sizeof(trp__record) == 512, "layout of a record");
+
+_Static_assert((int)TRP__READ == (int)TRP_ACCESS_READ && (int)TRP__WRITE == (int)TRP_ACCESS_WRITE &&
+                   (TRP__READ | TRP__WRITE) == (int)TRP_ACCESS_READ_WRITE &&
+                   (TRP__WRITE | TRP__COVER) == (int)TRP_ACCESS_COVER,
+               "the public modes are those of a record");
+_Static_assert(TRP_CUSTOM_PAYLOAD_MAX <= TRP__PAYLOAD_BYTES &&
+                   TRP_CUSTOM_ACCESSES_MAX == TRP__ACCESS_MAX,
+               "a custom request fits into a record");
 
 #endif

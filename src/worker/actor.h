@@ -1,47 +1,72 @@
-/* The vtable of a library actor, and what the worker gives it.
- *
- * init() runs in the worker's side thread and may be slow; handle() runs in the scheduler thread
- * and must only enqueue work on the actor's stream. Both have the device current. Calls for one
- * actor never overlap. */
+/* Actors in the worker: the public vtable of <troupe/worker.h>, which all of them implement, and
+ * what the worker keeps with it. */
 #ifndef TRP_WORKER_ACTOR_H
 #define TRP_WORKER_ACTOR_H
 
 #include "wire/record.h"
 #include "worker/backend.h"
+#include "worker/library.h"
+
+#include <troupe/worker.h>
+
+struct trp__worker;
 
 /* One actor in the worker. */
 typedef struct trp__instance {
-    const struct trp__actor_impl *impl;
+    trp_instance api; /* what the actor sees; first, so that it leads back here */
+    const trp_actor_impl *impl;
     const trp__backend *backend;
     trp__accel *accel;
     trp__stream *stream;
-    struct trp__worker *worker; /* for the services below */
-    void *state;                /* impl->state_bytes, zeroed */
+    struct trp__worker *worker; /* NULL: no services that need one */
+    trp__library library;       /* where impl comes from; closed for a built-in actor */
     uint32_t id;
     char name[32];
+    char config[TRP_ACTOR_CONFIG_MAX + 1];
 } trp__instance;
 
-/* One request, checked: its accesses lie inside live buffers. */
+/* One request. */
 typedef struct trp__job {
+    trp_job api; /* what the actor sees; first */
     const trp__record *record;
-    void *address[TRP__ACCESS_MAX]; /* of each access, its offset included */
-    void *arena_end[TRP__ACCESS_MAX];
-    uint64_t progress; /* for handle() that returns TRP__AGAIN; 0 at first */
 } trp__job;
 
-/* From handle(): a part is enqueued, call again soon. */
-#define TRP__AGAIN ((trp_status)-1)
+/* Fills what the actor sees of an instance whose other fields are set. */
+void trp__instance_begin(trp__instance *instance, trp_backend kind, uint32_t ordinal,
+                         uint32_t incarnation);
 
-typedef struct trp__actor_impl {
-    size_t state_bytes;
-    trp_status (*init)(trp__instance *instance, trp_error *error);
-    trp_status (*handle)(trp__instance *instance, trp__job *job, trp_error *error);
-    void (*trim)(trp__instance *instance); /* give memory back; may be NULL */
-    void (*stop)(trp__instance *instance); /* undo init; may be NULL */
-} trp__actor_impl;
+/* Starts on a record; its accesses are still to be resolved. */
+static inline void trp__job_begin(trp__job *job, const trp__record *record)
+{
+    job->record = record;
+    job->api.op = record->op;
+    job->api.code = record->code;
+    job->api.payload = record->payload;
+    job->api.payload_bytes = record->payload_bytes;
+    job->api.access_count = 0;
+    job->api.progress = 0;
+}
+
+/* What to do about a request that handle() has refused: if memory was short, all actors give some
+ * back and it is tried once more. Sees to it that the error is one that an actor may have. */
+trp_status trp__actor_refused(trp__instance *instance, trp__job *job, trp_status status,
+                              trp_error *error);
+
+/* Makes a status and an error that an actor gave into ones that an actor may give. */
+trp_status trp__actor_verdict(trp_status status, trp_error *error);
+
+static inline trp_status trp__actor_handle(trp__instance *instance, trp__job *job, trp_error *error)
+{
+    trp_status status = instance->impl->handle(&instance->api, &job->api, error);
+    if (__builtin_expect(status != TRP_OK && status != TRP_AGAIN, 0))
+        status = trp__actor_refused(instance, job, status, error);
+    return status;
+}
+
+/* Services for the memory actors only: they end at memory that belongs to the application. */
 
 /* The address of host memory that the application shared: segment 0 is the staging memory.
- * TRP__AGAIN: the segment is on its way (a new worker registers them one by one). */
+ * TRP_AGAIN: the segment is on its way (a new worker registers them one by one). */
 trp_status trp__worker_host_address(struct trp__worker *worker, uint32_t segment, uint64_t offset,
                                     uint64_t bytes, void **out, trp_error *error);
 

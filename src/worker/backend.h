@@ -45,6 +45,19 @@ typedef struct trp__backend {
     trp_status (*stream_wait)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                               trp_error *error);
 
+    /* Waits until the stream has done everything enqueued so far. For the side thread, and for
+     * actors that give memory back. */
+    void (*stream_drain)(trp__stream *stream);
+    /* What actors of their own issue to: the CUstream; NULL if there is no such thing. */
+    void *(*stream_native)(trp__stream *stream);
+    /* Runs run(arguments) in the stream, with a copy of the arguments; NULL if streams run no
+     * functions of the host. */
+    trp_status (*stream_run)(trp__stream *stream, void (*run)(void *arguments),
+                             const void *arguments, size_t bytes, trp_error *error);
+    /* Fills an error from a result of the device's own library that an actor met, and remembers it
+     * if the context is broken. */
+    trp_status (*fail)(trp__accel *accel, int result, const char *call, trp_error *error);
+
     /* TRP_OK, or TRP_E_FAULT with fault, domain, code and message set: the context is broken and
      * the process must be replaced. Asks the device for news about finished work; cheap. */
     trp_status (*health)(trp__accel *accel, trp_error *error);

@@ -161,8 +161,7 @@ static void take(trp__scheduler *s, uint32_t slot)
     p->next = NO_SLOT;
     p->waits_for = 0;
     p->overwrites = 0;
-    p->job.record = record;
-    p->job.progress = 0;
+    trp__job_begin(&p->job, record);
     for (uint32_t i = 0; i < count && i < TRP__ACCESS_MAX; i++)
         note_access(s, p, record, &record->access[i]);
 
@@ -279,9 +278,13 @@ static readiness resolve(trp__scheduler *s, trp__job *job, trp_error *error)
             trp__error_set(error, TRP_E_INTERNAL, "an access outside of buffer %u", access->slot);
             return REFUSE;
         }
-        job->address[i] = (char *)arena->base + entry->offset + access->offset;
-        job->arena_end[i] = (char *)arena->base + arena->bytes;
+        job->api.access[i] =
+            (trp_job_access){.address = (char *)arena->base + entry->offset + access->offset,
+                             .guard = (char *)arena->base + arena->bytes,
+                             .bytes = access->bytes,
+                             .mode = (trp_access_mode)access->mode};
     }
+    job->api.access_count = record->access_count;
     return GO;
 }
 
@@ -339,7 +342,7 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
     return ready;
 }
 
-/* Issues the first request of a lane. Returns TRP__AGAIN if it must stay, TRP_OK if it is issued or
+/* Issues the first request of a lane. Returns TRP_AGAIN if it must stay, TRP_OK if it is issued or
  * refused, and TRP_E_FAULT if the context is broken. */
 static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error)
 {
@@ -350,17 +353,17 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
     trp__instance *instance = &s->worker->actor[actor].instance;
     trp_status status = TRP_OK;
 
-    if (p->job.progress == 0) {
+    if (p->job.api.progress == 0) {
         readiness ready = prepare(s, actor, p, error);
         if (ready == HOLD)
-            return TRP__AGAIN;
+            return TRP_AGAIN;
         if (ready == REFUSE)
             status = error->status;
     }
     if (status == TRP_OK) {
         atomic_store_explicit(&s->reply->issued[actor].value, ticket, memory_order_release);
-        status = instance->impl->handle(instance, &p->job, error);
-        if (status == TRP__AGAIN)
+        status = trp__actor_handle(instance, &p->job, error);
+        if (status == TRP_AGAIN)
             return status;
     }
     if (status != TRP_OK) {
@@ -370,6 +373,7 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
             return TRP_E_FAULT;
         }
         reply_error(s, slot, error);
+        error->status = TRP_OK; /* the next actor that says nothing has said nothing */
     }
 
     l->head = p->next;
@@ -391,12 +395,12 @@ static trp_status issue_some(trp__scheduler *s, uint32_t *issued, trp_error *err
     for (uint64_t lanes = s->queued; lanes; lanes &= lanes - 1) {
         uint32_t actor = (uint32_t)__builtin_ctzll(lanes);
         for (int i = 0; i < TAKE_BATCH && s->lane[actor].head != NO_SLOT; i++) {
-            uint64_t progress = s->pending[s->lane[actor].head].job.progress;
+            uint64_t progress = s->pending[s->lane[actor].head].job.api.progress;
             uint32_t slot = s->lane[actor].head;
             trp_status status = issue_head(s, actor, error);
-            if (status == TRP__AGAIN) {
+            if (status == TRP_AGAIN) {
                 s->polling = true;
-                *issued += s->pending[slot].job.progress != progress;
+                *issued += s->pending[slot].job.api.progress != progress;
                 break;
             }
             if (status != TRP_OK)

@@ -28,7 +28,7 @@ trp_status trp__worker_host_address(trp__worker *w, uint32_t segment, uint64_t o
     trp__host_segment *host = &w->host[segment % TRP__HOST_SEGMENTS];
     int state = atomic_load_explicit(&host->state, memory_order_acquire);
     if (state == TRP__ABSENT)
-        return TRP__AGAIN;
+        return TRP_AGAIN;
     if (state == TRP__FAILED) {
         *error = host->error;
         return error->status;
@@ -69,6 +69,19 @@ static void answer(trp__worker *w, trp__message_type type, const trp__message *a
         m.about = about->type;
     }
     trp__message_send(w->socket, type, &m, NULL, 0, NULL); /* if it fails, receiving fails too */
+}
+
+/* From whichever thread meets it. */
+static void report_fault(trp__worker *w, const trp_error *error)
+{
+    trp__message m = {0};
+    w->reply->fault = *error;
+    atomic_store_explicit(&w->reply->fault_present, 1, memory_order_release);
+    trp__message_send(w->socket, TRP__MSG_FAULT, &m, NULL, 0, NULL);
+    if (w->own_process)
+        _exit(EXIT_FAULT); /* a broken context can't be torn down, only left */
+    atomic_store(&w->stop, true);
+    shutdown(w->socket, SHUT_RDWR); /* wakes the side thread */
 }
 
 /* Sleepers on the application's futexes can be woken from here, though the words can't be changed
@@ -154,28 +167,49 @@ static void drop_host(trp__worker *w, uint32_t id)
     trp__shm_unmap(host->base, host->bytes);
 }
 
-static trp_status start_actor(trp__worker *w, trp__worker_actor *a, const char *kind,
+/* The implementation that an actor runs: built in, or the one of the application's library. */
+static trp_status find_impl(trp__worker *w, trp__instance *instance, const trp__message *m,
+                            trp_error *error)
+{
+    trp_backend backend = (trp_backend)w->control->backend;
+    const char *kind = m->text;
+    trp_status status = TRP_OK;
+    if (m->library[0]) {
+        kind = m->library;
+        status = trp__library_open(&instance->library, m->library, backend, &instance->impl, error);
+    } else {
+        const trp__actor_class *class = trp__actor_class_find(kind);
+        instance->impl = !class ? NULL : backend == TRP_BACKEND_CUDA ? class->cuda : class->host;
+    }
+    if (status != TRP_OK)
+        return status;
+    if (!instance->impl)
+        return trp__error_set(error, TRP_E_UNSUPPORTED, "the %s backend has no actor of kind %s",
+                              w->backend->name, kind);
+    return trp__impl_check(instance->impl, kind, error);
+}
+
+static trp_status start_actor(trp__worker *w, trp__worker_actor *a, const trp__message *m,
                               trp_error *error)
 {
     trp__instance *instance = &a->instance;
-    const trp__actor_class *class = trp__actor_class_find(kind);
-    const trp__actor_impl *impl = !class                                    ? NULL
-                                  : w->control->backend == TRP_BACKEND_CUDA ? class->cuda
-                                                                            : class->host;
-    if (!impl)
-        return trp__error_set(error, TRP_E_UNSUPPORTED, "the %s backend has no actor of kind %s",
-                              w->backend->name, kind);
-    instance->impl = impl;
-    if (impl->state_bytes > 0 && !(instance->state = calloc(1, impl->state_bytes)))
+    trp_status status = find_impl(w, instance, m, error);
+    if (status != TRP_OK)
+        return status;
+    const trp_actor_impl *impl = instance->impl;
+    if (impl->state_bytes > 0 && !(instance->api.state = calloc(1, impl->state_bytes)))
         return trp__error_set(error, TRP_E_MEMORY, "no memory for an actor's state");
-    trp_status status = w->backend->stream_create(w->accel, &instance->stream, error);
+    status = w->backend->stream_create(w->accel, &instance->stream, error);
     /* A stream's first work sets it up; let it be this, which changes nothing. */
     _Atomic uint64_t *word = &w->reply->timelines.timeline[instance->id].value;
     if (status == TRP_OK)
         status = w->backend->stream_signal(instance->stream, word, atomic_load(word), error);
-    if (status == TRP_OK && impl->init)
-        status = impl->init(instance, error);
-    return status;
+    if (status != TRP_OK)
+        return status;
+    trp__instance_begin(instance, (trp_backend)w->control->backend, w->control->ordinal,
+                        w->incarnation);
+    status = impl->init ? impl->init(&instance->api, error) : TRP_OK;
+    return status == TRP_OK ? TRP_OK : trp__actor_verdict(status, error);
 }
 
 static void stop_actor(trp__worker *w, uint32_t id)
@@ -185,12 +219,36 @@ static void stop_actor(trp__worker *w, uint32_t id)
     bool started = atomic_exchange(&a->state, TRP__ABSENT) == TRP__READY;
     if (started)
         await_scheduler_turn(w);
-    if (started && instance->impl->stop)
-        instance->impl->stop(instance);
+    if (started && instance->impl->stop) {
+        w->backend->stream_drain(instance->stream);
+        instance->impl->stop(&instance->api);
+    }
     if (instance->stream)
         w->backend->stream_destroy(instance->stream);
-    free(instance->state);
+    free(instance->api.state);
+    trp__library_close(&instance->library);
     memset(instance, 0, sizeof *instance);
+}
+
+/* Makes an actor. While `making` names it, the application takes a death of this worker for its
+ * doing; so what its init() has begun comes to its end first. */
+static trp_status make_actor(trp__worker *w, const trp__message *m, trp_error *error)
+{
+    trp__worker_actor *a = &w->actor[m->id];
+    trp_error health = {0};
+    atomic_store(&w->reply->making, m->id + 1);
+    trp_status status = start_actor(w, a, m, error);
+    if (status == TRP_OK)
+        w->backend->stream_drain(a->instance.stream);
+    if (w->backend->health(w->accel, &health) != TRP_OK) {
+        report_fault(w, &health);
+        *error = health;
+        status = health.status;
+    }
+    if (status != TRP_OK)
+        stop_actor(w, m->id);
+    atomic_store(&w->reply->making, 0);
+    return status;
 }
 
 static void add_actor(trp__worker *w, const trp__message *m)
@@ -207,9 +265,12 @@ static void add_actor(trp__worker *w, const trp__message *m)
     instance->worker = w;
     instance->id = m->id;
     trp__copy_string(instance->name, sizeof instance->name, m->error.actor);
-    trp_status status = start_actor(w, a, m->text, &error);
-    if (status != TRP_OK)
-        stop_actor(w, m->id);
+    trp__copy_string(instance->config, sizeof instance->config, m->config);
+    trp_status status = m->error.status;
+    if (status == TRP_OK)
+        status = make_actor(w, m, &error);
+    else
+        error = m->error; /* it has killed workers and is not tried again */
     a->error = error;
     atomic_store_explicit(&a->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
                           memory_order_release);
@@ -282,18 +343,6 @@ static void side_loop(trp__worker *w)
 }
 
 /* Scheduler thread. */
-
-static void report_fault(trp__worker *w, const trp_error *error)
-{
-    trp__message m = {0};
-    w->reply->fault = *error;
-    atomic_store_explicit(&w->reply->fault_present, 1, memory_order_release);
-    trp__message_send(w->socket, TRP__MSG_FAULT, &m, NULL, 0, NULL);
-    if (w->own_process)
-        _exit(EXIT_FAULT); /* a broken context can't be torn down, only left */
-    atomic_store(&w->stop, true);
-    shutdown(w->socket, SHUT_RDWR); /* wakes the side thread */
-}
 
 /* A standby has everything ready and takes no request until it is promoted. */
 static void await_promotion(trp__worker *w)

@@ -2,9 +2,7 @@
 #include "actors/probe/probe.h"
 #include "actors/probe/probe_wire.h"
 #include "actors/probe/probe_worker.h"
-#include "backend/host/host_backend.h"
 #include "base/clock.h"
-#include "base/error.h"
 
 #include <string.h>
 
@@ -41,26 +39,26 @@ static void run_crash(void *memory)
                      (void *)(a->arena_end + TRP__PROBE_PAST_THE_END));
 }
 
-static trp_status handle(trp__instance *instance, trp__job *job, trp_error *error)
+static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
     arguments a = {0};
-    memcpy(&a.probe, job->record->payload, sizeof a.probe);
-    if (job->record->access_count > 0)
-        a.arena_end = (uintptr_t)job->arena_end[0];
+    memcpy(&a.probe, job->payload, sizeof a.probe);
+    if (job->access_count > 0)
+        a.arena_end = (uintptr_t)job->access[0].guard;
     switch ((trp_probe_action)a.probe.action) {
     case TRP_PROBE_NOP:
-        return trp__host_enqueue(instance->stream, run_nop, NULL, 0, error);
+        return instance->services->enqueue(instance, run_nop, NULL, 0, error);
     case TRP_PROBE_SPIN:
-        return trp__host_enqueue(instance->stream, run_spin, &a, sizeof a, error);
+        return instance->services->enqueue(instance, run_spin, &a, sizeof a, error);
     case TRP_PROBE_LIBRARY_ERROR:
-        return trp__error_set_code(error, TRP_E_LIBRARY, "probe", 1,
-                                   "PROBE_LIBRARY_ERROR (1): asked for, in trp_probe");
+        return instance->services->fail(error, TRP_E_LIBRARY, "probe", 1,
+                                        "PROBE_LIBRARY_ERROR (1): asked for, in trp_probe");
     default:
         break;
     }
     trp_status status = trp__probe_scribble(instance, job, error);
     return status != TRP_OK ? status
-                            : trp__host_enqueue(instance->stream, run_crash, &a, sizeof a, error);
+                            : instance->services->enqueue(instance, run_crash, &a, sizeof a, error);
 }
 
-const trp__actor_impl trp__probe_host = {.handle = handle};
+const trp_actor_impl trp__probe_host = {.abi = TRP_ACTOR_ABI, .handle = handle};
