@@ -377,31 +377,6 @@ static void relative_path(void)
     h_close(&w);
 }
 
-static size_t count_lines(const char *path, const char *line)
-{
-    char text[4096];
-    size_t count = 0;
-    FILE *file = fopen(path, "re");
-    size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[length] = '\0';
-    for (const char *at = text; (at = strstr(at, line)); at += strlen(line))
-        count++;
-    return count;
-}
-
-static void await_lines(const char *path, const char *line, size_t wanted)
-{
-    int64_t end = h_now() + H_LONG;
-    while (count_lines(path, line) != wanted) {
-        if (h_now() > end)
-            h_fail(__FILE__, __LINE__, "%zu times %s in %s, expected %zu", count_lines(path, line),
-                   line, path, wanted);
-        h_sleep(H_MS);
-    }
-}
-
 /* With its last actor a library goes, in every worker that had it; the next one finds it as new. */
 static void unloading(void)
 {
@@ -409,20 +384,17 @@ static void unloading(void)
     size_t workers = h_isolation() == TRP_ISOLATION_PROCESS ? 2 : 1;
     if (workers == 2)
         h_await_standby(w.device);
-    const char *folder = getenv("TMPDIR");
     char config[300];
-    snprintf(config, sizeof config, "stop:%s/troupe-test-%d", folder ? folder : "/tmp",
-             (int)getpid());
-    const char *path = config + strlen("stop:");
+    const char *path = h_note_file(config, sizeof config);
     trp_actor *first = h_hostile(w.device, config), *second = h_hostile(w.device, NULL);
     H_EQUAL(h_report(w.device, second).inits, 2);
     trp_actor_destroy(first);
-    await_lines(path, "stop", workers);
+    h_await_lines(path, "stop", workers);
     h_works(w.device, second, 4);
-    H_EQUAL(count_lines(path, "unload"), 0);
+    H_EQUAL(h_count_lines(path, "unload"), 0);
     trp_actor_destroy(second);
-    await_lines(path, "unload", workers);
-    H_EQUAL(count_lines(path, "stop"), 2 * workers);
+    h_await_lines(path, "unload", workers);
+    H_EQUAL(h_count_lines(path, "stop"), 2 * workers);
     trp_actor *third = h_hostile(w.device, NULL);
     H_EQUAL(h_report(w.device, third).inits, 1);
     H_CHECK(unlink(path) == 0);

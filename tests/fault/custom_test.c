@@ -3,6 +3,7 @@
 #include "support/plugin.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 enum { WORDS = 4096, BYTES = WORDS * 4 };
 
@@ -172,8 +173,8 @@ static void init_hangs(void)
         H_IS(make(w.device, configs[i], &error), TRP_E_FAULT);
         H_EQUAL(error.fault, TRP_FAULT_HANG);
         H_CHECK(strstr(error.message, "it took longer than") != NULL);
-        H_EQUAL(h_info(w.device).restarts, i == 0 ? 0 : 1);
         h_works(w.device, good, 8);
+        H_EQUAL(h_info(w.device).restarts, i == 0 ? 0 : 1);
         h_close(&w);
     }
 }
@@ -308,30 +309,37 @@ static void modes_and_replay(void)
                 {TRP_ACCESS_WRITE, true},
                 {TRP_ACCESS_READ_WRITE, false},
                 {TRP_ACCESS_DEFAULT, false}};
+    char config[300];
+    const char *path = h_note_file(config, sizeof config);
     h_world w = h_open(NULL);
-    trp_actor *probe = h_actor(w.device, "probe"), *actor = h_hostile(w.device, NULL);
+    trp_actor *probe = h_actor(w.device, "probe"), *actor = h_hostile(w.device, config);
     trp_buffer b = h_buffer(w.device, BYTES), gate = h_buffer(w.device, 64);
-    h_works(w.device, actor, 1);
+    trp_buffer own = h_buffer(w.device, 64);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint32_t value = 77, got[WORDS];
         trp_completion spin = {0}, fill = {0};
+        size_t fills = h_count_lines(path, "fill");
         H_OK(trp_fill(w.device, b, 0, BYTES, 1, 4, NULL));
+        H_OK(trp_fill(w.device, own, 0, 64, 1, 4, NULL));
         H_OK(trp_fill(w.device, gate, 0, 64, 1, 4, &fill));
         H_OK(h_await_any(fill));
         h_await_standby(w.device);
-        /* The fill is issued, and waits in its stream for the spin, which runs too long. */
+        /* The fill is issued, and waits in its stream for a spin that never ends. */
         H_OK(trp_probe(probe,
-                       &(trp_probe_request){.header = {.deadline_ns = (uint64_t)(300 * H_MS)},
-                                            .action = TRP_PROBE_SPIN,
-                                            .duration_ns = (uint64_t)(20 * H_SEC),
-                                            .inputs = {gate}},
+                       &(trp_probe_request){.action = TRP_PROBE_SPIN,
+                                            .duration_ns = (uint64_t)(3600 * H_SEC),
+                                            .inputs = {gate, own},
+                                            .outputs = {own}},
                        &spin));
         trp_custom_request r = h_custom(HOSTILE_FILL, &value, 1);
         h_add_access(&r, b, rows[i].mode);
         h_add_access(&r, gate, TRP_ACCESS_COVER);
         H_OK(trp_custom(actor, &r, &fill));
+        h_await_lines(path, "fill", fills + 1);
+        H_CHECK(kill((pid_t)h_info(w.device).worker_pid, SIGKILL) == 0);
         H_IS(h_await_any(spin), TRP_E_FAULT);
         H_IS(h_await_any(fill), rows[i].again ? TRP_OK : TRP_E_FAULT);
+        H_EQUAL(h_count_lines(path, "fill"), fills + (rows[i].again ? 2 : 1));
         H_EQUAL(h_buffer_info(w.device, b).lost, !rows[i].again);
         H_EQUAL(h_buffer_info(w.device, gate).lost, !rows[i].again);
         if (rows[i].again) {
@@ -340,6 +348,7 @@ static void modes_and_replay(void)
             H_EQUAL(got[WORDS - 1], 77);
         }
     }
+    H_CHECK(unlink(path) == 0);
     h_close(&w);
 }
 

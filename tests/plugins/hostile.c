@@ -19,11 +19,11 @@ typedef struct state {
 } state;
 
 static _Atomic uint32_t inits, trims;
-static char stop_path[256];
+static char note_path[256];
 
 static void note(const char *line)
 {
-    int fd = stop_path[0] ? open(stop_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
+    int fd = note_path[0] ? open(note_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (fd < 0)
         return;
     ssize_t written = write(fd, line, strlen(line));
@@ -126,8 +126,8 @@ static trp_status init(trp_instance *instance, trp_error *error)
     for (size_t i = 0; i < sizeof s->zero; i++)
         s->was_zero = s->was_zero && s->zero[i] == 0;
     atomic_fetch_add(&inits, 1);
-    if (strncmp(instance->config, "stop:", 5) == 0)
-        snprintf(stop_path, sizeof stop_path, "%s", instance->config + 5);
+    if (strncmp(instance->config, "note:", 5) == 0)
+        snprintf(note_path, sizeof note_path, "%s", instance->config + 5);
     return misbehave(instance, error);
 }
 
@@ -229,6 +229,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     s->handled += job->progress == 0;
     switch (job->code) {
     case HOSTILE_FILL:
+        note("fill\n");
         return fill_outputs(instance, job, 1, error);
     case HOSTILE_COPY:
         return services->copy(instance, job->access[0].address, job->access[1].address,

@@ -4,12 +4,13 @@
 
 #include <stdint.h>
 
-/* The configuration is "WORD", "WORD@N" or "stop:PATH". With WORD, init() does what it says, from
+/* The configuration is "WORD", "WORD@N" or "note:PATH". With WORD, init() does what it says, from
  * worker N on:
  *   segv abort exit kill hang     in init()
  *   stream-segv stream-hang       in what init() has enqueued (host)
  *   refuse mute fault again       what init() returns
- * With "stop:PATH", stop() adds a line "stop" to that file, and unloading a line "unload". */
+ * With "note:PATH", lines are added to that file: "stop" by stop(), "unload" when the library goes,
+ * "fill" by handle() for HOSTILE_FILL. */
 
 /* trp_custom_request.code */
 enum {

@@ -65,3 +65,35 @@ hostile_report h_report(trp_device *device, trp_actor *hostile)
     H_OK(trp_buffer_free(device, buffer));
     return got;
 }
+
+const char *h_note_file(char *config, size_t size)
+{
+    const char *folder = getenv("TMPDIR");
+    snprintf(config, size, "note:%s/troupe-test-%d", folder ? folder : "/tmp", (int)getpid());
+    return config + strlen("note:");
+}
+
+size_t h_count_lines(const char *path, const char *line)
+{
+    char text[4096];
+    size_t count = 0;
+    FILE *file = fopen(path, "re");
+    size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[length] = '\0';
+    for (const char *at = text; (at = strstr(at, line)); at += strlen(line))
+        count++;
+    return count;
+}
+
+void h_await_lines(const char *path, const char *line, size_t wanted)
+{
+    int64_t end = h_now() + H_LONG;
+    while (h_count_lines(path, line) != wanted) {
+        if (h_now() > end)
+            h_fail(__FILE__, __LINE__, "%zu times %s in %s, expected %zu",
+                   h_count_lines(path, line), line, path, wanted);
+        h_sleep(H_MS);
+    }
+}

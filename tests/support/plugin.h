@@ -22,4 +22,10 @@ void h_works(trp_device *device, trp_actor *hostile, uint32_t value);
 /* What the actor tells of itself. */
 hostile_report h_report(trp_device *device, trp_actor *hostile);
 
+/* Writes a configuration with which the actor keeps notes, and returns the path in it. */
+const char *h_note_file(char *config, size_t size);
+/* How often a file has a line; waits until it has it so often. */
+size_t h_count_lines(const char *path, const char *line);
+void h_await_lines(const char *path, const char *line, size_t wanted);
+
 #endif
