@@ -19,6 +19,8 @@ static const struct {
 } sections[] = {
     {"round-trip", "one empty kernel, sent and waited for", suite_round_trip},
     {"sustained", "empty kernels, sent back to back", suite_sustained},
+    {"senders", "the same from 16 threads, and 10,000 in flight", suite_senders},
+    {"waiting", "a request of 100 ms: how late it is seen, and what waiting takes", suite_waiting},
     {"gemm", "matrix products from 16 to 8192, sent back to back", suite_gemm},
     {"copy", "copies with memory that the device reaches directly", suite_copy},
     {"pageable", "copies with ordinary memory", suite_pageable},

@@ -69,7 +69,7 @@ void suite_round_trip(suite *s)
         .scale = 1e-3,
         .tail = true,
     };
-    suite_bound(s, &row, REPORT_RATIO_AT_MOST, 1.15);
+    suite_bound(s, &row, REPORT_RATIO_AT_MOST, 1.05);
     report_section(s->report, "Round trip of one request",
                    api->round_trip ? "raw: launch, record an event, poll it; Troupe: submit, await"
                                    : "raw: nothing comparable on the host; Troupe: submit, await");
@@ -89,7 +89,7 @@ void suite_sustained(suite *s)
         .scale = 1,
     };
     plan.warm = plan.count / 20;
-    suite_bound(s, &row, REPORT_RATIO_AT_MOST, 1.35);
+    suite_bound(s, &row, REPORT_RATIO_AT_MOST, 1.05);
     report_section(s->report, "Requests sent back to back",
                    api->launch ? "raw: launch all, then synchronize; Troupe: submit all, then drain"
                                : "raw: nothing comparable on the host; Troupe: submit all, then "

@@ -21,6 +21,8 @@ typedef struct suite {
 /* The sections. Each shows its rows, and tells in the report what could not be measured. */
 void suite_round_trip(suite *s);
 void suite_sustained(suite *s);
+void suite_senders(suite *s);
+void suite_waiting(suite *s);
 void suite_gemm(suite *s);
 void suite_copy(suite *s);
 void suite_pageable(suite *s);

@@ -15,14 +15,57 @@ extern "C" {
  * Errors: TRP_E_ARGUMENT (0 bytes), TRP_E_MEMORY, TRP_E_BUSY (262,144 buffers are alive). */
 TRP_API trp_status trp_buffer_create(trp_device *device, uint64_t bytes, trp_buffer *out);
 
-/* Frees a buffer. The handle is stale from now on; requests that were sent before run to their end,
- * and the memory is used again only after that. Never blocks. TRP_E_STALE: it was freed before. */
+typedef struct trp_buffer_options {
+    uint64_t bytes; /* at least 1 */
+    /* The buffer can be sealed. It takes device memory for itself, in units of 2 MiB on GPUs and of
+     * 64 KiB on the host, and a file descriptor of this process; a device has about 1000 of such
+     * pieces. So it is meant for large content that is written once and read often, such as the
+     * weights of a model: many tensors in one buffer, told apart by offsets. */
+    bool sealable;
+} trp_buffer_options;
+
+/* Makes a buffer as trp_buffer_create() does, with options. Errors: as there; TRP_E_ARGUMENT also
+ * if options is NULL, TRP_E_MEMORY also if the device has no piece left. */
+TRP_API trp_status trp_buffer_create_with(trp_device *device, const trp_buffer_options *options,
+                                          trp_buffer *out);
+
+/* Seals a sealable buffer: it is mapped read-only in every worker, so that nothing can change or
+ * lose its content, neither a fault nor a kernel that writes where it should not (that kernel
+ * faults).
+ *
+ * From this call on, requests that write the buffer are refused with TRP_E_ARGUMENT. Those sent
+ * before are waited for, up to timeout_ns (TRP_FOREVER: without limit; 0: there must be none). If
+ * one of them failed otherwise than by a fault, the buffer holds what that one left. Then the
+ * workers change their mappings, which takes well under a millisecond for each; a worker that dies
+ * meanwhile does no harm. After TRP_OK the mapping is read-only in every worker that lives, and in
+ * all that come later. The content stays readable all the time.
+ *
+ * On an error the buffer is not sealed and can be written again. TRP_OK also if it is sealed
+ * already. While another thread seals or unseals it, this call waits for that one first, within
+ * timeout_ns. Errors: TRP_E_ARGUMENT (the buffer is not sealable), TRP_E_STALE, TRP_E_LOST (the
+ * content is lost), TRP_E_TIMEOUT (requests that write it have not ended, or, after the device's
+ * start_timeout_ns, a worker has not answered), TRP_E_DEVICE_DOWN, TRP_E_FORKED, and what the
+ * driver says if it can't change a mapping. */
+TRP_API trp_status trp_buffer_seal(trp_device *device, trp_buffer buffer, int64_t timeout_ns);
+
+/* Makes a sealed buffer writable again in every worker; then returns. TRP_OK also if it is not
+ * sealed. Waits first while another thread seals or unseals it. After an error other than
+ * TRP_E_ARGUMENT, TRP_E_STALE, TRP_E_DEVICE_DOWN and TRP_E_FORKED the buffer is not sealed either,
+ * but a worker may refuse requests that write it, or hold them back until it has changed its
+ * mapping. Errors: as of trp_buffer_seal(), without TRP_E_LOST. */
+TRP_API trp_status trp_buffer_unseal(trp_device *device, trp_buffer buffer);
+
+/* Frees a buffer, sealed or not. The handle is stale from now on; requests that were sent before
+ * run to their end, and the memory is used again only after that. Never blocks. TRP_E_STALE: it was
+ * freed before. */
 TRP_API trp_status trp_buffer_free(trp_device *device, trp_buffer buffer);
 
 typedef struct trp_buffer_info {
     uint64_t bytes;
     bool lost; /* a fault may have left it half-written; reading it fails until it is fully written
                 */
+    bool sealable; /* it was made so */
+    bool sealed;   /* trp_buffer_seal() has returned TRP_OK; not while it is being unsealed */
 } trp_buffer_info;
 
 TRP_API trp_status trp_buffer_get_info(trp_device *device, trp_buffer buffer, trp_buffer_info *out);

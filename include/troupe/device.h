@@ -52,12 +52,33 @@ typedef enum trp_isolation {
 } trp_isolation;
 
 /* A second worker, warm: libraries loaded, memory mapped. It takes over when the worker dies, and
- * another is made behind it. It costs a context (on a GPU several hundred MB); when memory for
- * buffers runs short there it is given up, and made again only after the next fault. */
+ * another is made behind it; if that fails, again and again, at last every 10 s. It costs a context
+ * (on a GPU several hundred MB); when memory for buffers runs short there it is given up, and made
+ * again only after the next fault. */
 typedef enum trp_standby {
     TRP_STANDBY_ON = 0, /* with process isolation */
     TRP_STANDBY_OFF = 1,
 } trp_standby;
+
+/* What is taken for lost when a worker dies while requests run. Sealed buffers (see buffer.h) never
+ * are. */
+typedef enum trp_fault_scope {
+    /* The outputs of the requests that were interrupted and can't run again. Everything else is
+     * taken to be intact; so it is, unless a kernel has written to memory that its request did not
+     * name as an output. */
+    TRP_FAULT_SCOPE_OUTPUTS = 0,
+    /* Every buffer that is not sealed, for the kernel that died may have written anywhere it could
+     * reach. Whatever killed the worker counts, deadlines and SIGKILL too; the death of the standby
+     * does not, since it runs nothing. Then
+     * - reading any buffer gives TRP_E_LOST until it has been written whole;
+     * - requests in the queue that read a buffer end with TRP_E_LOST, unless one before them in the
+     *   queue writes it whole;
+     * - requests that were in flight and are not to blame run again only if all that they read is
+     *   sealed or in host memory; the others end with TRP_E_LOST, and their outputs are lost;
+     * - what had ended before has ended well, but its outputs are lost like all else.
+     * Host memory is not covered: that of trp_host_alloc() is within reach of kernels as well. */
+    TRP_FAULT_SCOPE_ALL = 1,
+} trp_fault_scope;
 
 typedef struct trp_device_options {
     trp_backend backend;
@@ -66,8 +87,9 @@ typedef struct trp_device_options {
     uint64_t memory_limit;   /* bytes of device memory to take, in whole arenas, for buffers; 0: no
                               * limit of ours (host: the machine's memory) */
     uint32_t mailbox_size;   /* requests that may wait in each actor; rounded up to a power of two,
-                              * at most 8192; 0: 4096 */
-    uint32_t restart_budget; /* restarts allowed within the window; 0: 16 */
+                              * at most 16384; 0: 4096 */
+    uint32_t restart_budget; /* restarts allowed within the window, and workers in a row that can't
+                              * be started; 0: 16 */
     uint64_t restart_window_ns; /* 0: 10 s */
     trp_standby standby;
     uint64_t deadline_ns;      /* default for requests, see trp_request; 0: none. Not with
@@ -75,6 +97,7 @@ typedef struct trp_device_options {
     uint64_t start_timeout_ns; /* for a worker to become ready, and for it to make one actor;
                                 * 0: 60 s. Thread isolation waits for an actor as long as it
                                 * takes. */
+    trp_fault_scope fault_scope;
 } trp_device_options;
 
 /* Opens a device: starts its worker and waits until it is ready. options may be NULL. The device
@@ -136,6 +159,8 @@ typedef struct trp_actor_options {
     const char *kind; /* "blas", "probe"; "custom" or NULL with `library` */
     const char *name; /* for people, at most 31 bytes; NULL: the kind, or the library's file name
                        * without folder and extension, cut */
+    bool cold;        /* a standby makes this actor only when it takes over: its library costs no
+                       * memory there before, and its requests wait for it after a fault */
     /* An actor of your own: the path of the shared object that implements it, see
      * <troupe/worker.h>. A relative one is made absolute here. The worker loads it, and nothing
      * beside it that was not asked for; this process does not (but for thread isolation). */

@@ -30,12 +30,14 @@ typedef int trp_status;
     X(TRP_E_VERSION, 13, "two parts of Troupe are of different versions")                          \
     X(TRP_E_SYSTEM, 14, "the operating system refused a call")                                     \
     X(TRP_E_FORKED, 15, "a forked child used an object of its parent")                             \
-    X(TRP_E_INTERNAL, 16, "a defect in Troupe")
+    X(TRP_E_INTERNAL, 16, "a defect in Troupe")                                                    \
+    X(TRP_E_CANCELLED, 17, "the request was cancelled before it was given to the device")
 
 enum {
 #define TRP_STATUS_ENUM(name, value, text) name = value,
     TRP_STATUS_LIST(TRP_STATUS_ENUM)
 #undef TRP_STATUS_ENUM
+        TRP_STATUS_COUNT /* codes are below this; it grows with the list */
 };
 
 /* "TRP_E_STALE", or "TRP_E_UNKNOWN" for a value that is no code. Static string. */
@@ -47,10 +49,12 @@ TRP_API const char *trp_status_text(trp_status status);
 /* How a worker ended, for TRP_E_FAULT. */
 typedef enum trp_fault {
     TRP_FAULT_NONE = 0,
-    TRP_FAULT_GPU,    /* the driver reported a sticky error; code is its CUresult */
-    TRP_FAULT_SIGNAL, /* the worker was killed by a signal; code is its number */
-    TRP_FAULT_EXIT,   /* the worker exited by itself; code is its exit status */
-    TRP_FAULT_HANG,   /* the worker was killed because a request ran past its deadline */
+    TRP_FAULT_GPU,     /* the driver reported a sticky error; code is its CUresult */
+    TRP_FAULT_SIGNAL,  /* the worker was killed by a signal; code is its number */
+    TRP_FAULT_EXIT,    /* the worker exited by itself; code is its exit status */
+    TRP_FAULT_HANG,    /* the worker was killed because a request ran past its deadline */
+    TRP_FAULT_LIBRARY, /* the worker gave itself up: an error, code in `domain`, that only another
+                        * worker cures, or an actor that restarts did not help */
 } trp_fault;
 
 /* Everything known about an error, of fixed size. The strings are always terminated. */
@@ -60,7 +64,7 @@ typedef struct trp_error {
     int32_t code;         /* the code in `domain`: CUresult, cublasStatus_t, signal, errno */
     uint32_t incarnation; /* the worker that ran the request: 1 is the first; 0 if none did */
     uint64_t request;     /* the number of the request on its device; 0 before it had one */
-    char domain[16];      /* "cuda", "cublas", "signal", "exit", "errno"; empty if none */
+    char domain[16];      /* "cuda", "cublas", "signal", "exit", "errno", "probe"; empty if none */
     char actor[32];       /* the name of the actor; empty if none */
     char message[256];    /* which argument, what was expected, what came */
 } trp_error;

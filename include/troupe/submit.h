@@ -12,16 +12,32 @@
  * Failure. When a worker dies, the request that caused it, if known, and those in flight that both
  * read and write one buffer end with TRP_E_FAULT; the others in flight run once more, alone, on the
  * next worker, and end with TRP_E_FAULT if that one dies too. A request that ends so loses its
- * outputs: reading them gives TRP_E_LOST, and queued requests that would read them, or what those
- * should have written, end with TRP_E_LOST or TRP_E_DEPENDENCY. A request that fails otherwise
- * (TRP_E_LIBRARY, ...) leaves its outputs as they were, a large trp_write() excepted, whose buffer
- * is then lost; requests queued behind it run on what is there.
+ * outputs: reading them gives TRP_E_LOST, also to requests that were queued. A request that fails
+ * otherwise (TRP_E_LIBRARY, TRP_E_CANCELLED, ...) leaves in its outputs what its library has left
+ * there; a large trp_write() loses its buffer, unless it was cancelled.
+ *
+ * Dependencies. A request that fails in any way poisons every buffer that it should have written. A
+ * request that would read a poisoned buffer does not run: trp_submit() refuses it, or it ends, with
+ * TRP_E_DEPENDENCY, naming the failed request; and if it was queued it has failed too and poisons
+ * its own outputs. One request after the failed one reads a buffer again if
+ *   - a request that writes all of the buffer (and reads none of it) comes between them and
+ *     succeeds; or
+ *   - the failure was told before it was sent: the failed request's future was awaited, or its
+ *     event taken from a queue. It reads what is there. Requests sent before the telling stay
+ *     poisoned, however late they run. If several requests on one buffer have failed, the last one
+ *     sent decides.
+ * The failure of a request that nobody wants to know of (no completion, or its future dropped) is
+ * never told: its outputs must be written anew. Telling does not help against TRP_E_LOST.
+ *
+ * With the device option fault_scope a death can cost more than its request's outputs (device.h); a
+ * sealed buffer (buffer.h) is never lost.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TROUPE_SUBMIT_H
 #define TROUPE_SUBMIT_H
 
 #include <troupe/device.h>
+#include <troupe/watch.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,7 +51,8 @@ typedef struct trp_request {
                            * with TRP_E_FAULT; 0: the device's default. Waiting for its turn, and
                            * for earlier requests on its buffers, does not count. Not with thread
                            * isolation: TRP_E_UNSUPPORTED. */
-    int64_t wait_ns; /* how long to wait while the mailbox is full; 0: not at all, TRP_E_BUSY */
+    int64_t wait_ns; /* how long to wait for room while the mailbox is full, or the device's table
+                      * of requests is and one of them has not ended; 0: not at all, TRP_E_BUSY */
 } trp_request;
 
 /* How the end of a request is told. Zero it before use. With `queue` set, it is delivered there
@@ -49,7 +66,7 @@ typedef struct trp_completion {
 } trp_completion;
 
 /* Sends a request to an actor; returns without waiting for it. The request struct is copied.
- * Errors: TRP_E_ARGUMENT, TRP_E_STALE, TRP_E_LOST, TRP_E_UNSUPPORTED, TRP_E_BUSY,
+ * Errors: TRP_E_ARGUMENT, TRP_E_STALE, TRP_E_LOST, TRP_E_DEPENDENCY, TRP_E_UNSUPPORTED, TRP_E_BUSY,
  * TRP_E_DEVICE_DOWN, TRP_E_FORKED; trp_error_last() names the argument. */
 TRP_API trp_status trp_submit(trp_actor *actor, const trp_request *request,
                               trp_completion *completion);
@@ -63,28 +80,43 @@ TRP_API trp_status trp_await(trp_future future, int64_t timeout_ns, trp_error *e
 /* Gives up interest in a request, which runs on. Stale futures are ignored. */
 TRP_API void trp_future_drop(trp_future future);
 
+/* Asks that a request shall not run. If the device has not been given it yet, it ends at once with
+ * TRP_E_CANCELLED and has done nothing, though requests before it may still run; else it runs on
+ * and ends as it would have. The completion tells which; the future stays valid and is to be ended
+ * as ever. A copy of more than 64 KiB of ordinary memory can be cancelled until its first part is
+ * given to the device. A request that a dead worker had begun and that runs again can't be.
+ * TRP_OK: asked for, or too late. TRP_E_STALE: as for trp_await(). */
+TRP_API trp_status trp_cancel(trp_future future);
+
 /* Waits until everything sent to the device before the call has completed. TRP_OK says that it has
  * completed, not that it succeeded. */
 TRP_API trp_status trp_device_drain(trp_device *device, int64_t timeout_ns);
 
 /* A completion queue collects the ends of requests, of any actors and devices of its system, in the
- * order in which they are seen. */
+ * order in which they are seen; and the notices of watches (see watch.h) that deliver to it. */
 TRP_API trp_status trp_queue_create(trp_system *system, trp_queue **out);
 
-/* Ends a queue. TRP_E_BUSY while requests that shall be delivered to it have not completed.
- * NULL is ignored. No other thread may be in a call on this queue. */
+/* Ends a queue. TRP_E_BUSY while requests that shall be delivered to it have not completed, or lie
+ * in it, or a watch delivers to it. NULL is ignored. No other thread may be in a call on this
+ * queue. */
 TRP_API trp_status trp_queue_destroy(trp_queue *queue);
 
 typedef struct trp_event {
-    void *user_data; /* of the trp_completion */
+    void *user_data; /* of the trp_completion, or of the trp_watch_options */
     trp_status status;
-    trp_error error; /* status TRP_OK: all zero */
+    trp_error error;        /* status TRP_OK: all zero */
+    trp_notice_kind notice; /* 0: the end of a request; else a notice, whose error and status are
+                             * above, and the rest of it below; see trp_notice */
+    uint32_t incarnation;
+    uint64_t sequence;
+    uint64_t dropped;
+    int64_t time_ns;
 } trp_event;
 
-/* Takes the next completion; waits up to timeout_ns for one. TRP_E_TIMEOUT if none came. */
+/* Takes the next event; waits up to timeout_ns for one. TRP_E_TIMEOUT if none came. */
 TRP_API trp_status trp_queue_next(trp_queue *queue, int64_t timeout_ns, trp_event *out);
 
-/* A file descriptor that is readable while the queue holds a completion, for epoll, libuv and the
+/* A file descriptor that is readable while the queue holds an event, for epoll, libuv and the
  * like. It belongs to the queue: poll it, never read or close it. After it reports readable call
  * trp_queue_next() until it returns TRP_E_TIMEOUT. */
 TRP_API int trp_queue_fd(const trp_queue *queue);

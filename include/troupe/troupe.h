@@ -8,6 +8,7 @@
 #include <troupe/types.h>
 #include <troupe/status.h>
 #include <troupe/device.h>
+#include <troupe/watch.h>
 #include <troupe/submit.h>
 #include <troupe/buffer.h>
 #include <troupe/blas.h>

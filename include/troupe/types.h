@@ -76,6 +76,7 @@ typedef struct trp_system trp_system;
 typedef struct trp_device trp_device;
 typedef struct trp_actor trp_actor;
 typedef struct trp_queue trp_queue;
+typedef struct trp_watch trp_watch;
 
 /* Values that name something: copy them freely. A value whose object is gone, that was never
  * given out, or that belongs to another device is found out by its generation and refused with

@@ -78,9 +78,9 @@ typedef struct trp_services {
                        trp_error *error);
     trp_status (*fill)(trp_instance *instance, void *to, uint32_t pattern, uint32_t width,
                        uint64_t count, trp_error *error);
-    /* Waits until the actor's stream has done everything enqueued so far. For init(), stop() and
-     * trim(); never in handle(). */
-    void (*drain)(trp_instance *instance);
+    /* Whether the actor's stream has done everything enqueued so far; false if that can't be
+     * known. */
+    bool (*idle)(trp_instance *instance);
     /* CUDA: fills an error record from a CUresult other than 0, with the driver's name and text of
      * it, and tells the worker if it says that the context is broken. `call` is the function's
      * name. See trp_cuda_check(). */
@@ -111,7 +111,8 @@ typedef struct trp_actor_impl {
      * the device or for anything else. A request that it refuses must have enqueued nothing: from
      * the first piece of work on, it must not fail. */
     trp_status (*handle)(trp_instance *instance, trp_job *job, trp_error *error);
-    /* Device memory is short: gives back what can be made again. It may drain(). May be NULL. */
+    /* Memory is short: gives back what the actor can do without, if that takes no time: what work
+     * in its stream needs only if that is idle(). May be NULL. */
     void (*trim)(trp_instance *instance);
     /* Undoes init(). The actor's stream is idle then. May be NULL. */
     void (*stop)(trp_instance *instance);

@@ -164,6 +164,7 @@ trp_status trp_actor_create(trp_device *device, const trp_actor_options *options
     } else if (!(actor = trp__actor_make(device, id, wanted.class, wanted.name))) {
         status = trp__error_set(&error, TRP_E_MEMORY, "no memory for an actor");
     } else {
+        actor->cold = options->cold;
         trp__copy_string(actor->library, sizeof actor->library, wanted.library);
         trp__copy_string(actor->config, sizeof actor->config, wanted.config);
         trp__making_begin(device, actor);

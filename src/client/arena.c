@@ -66,6 +66,16 @@ bool trp__arena_trim(trp_device *device)
     return any;
 }
 
+static bool any_dropping(trp_device *device)
+{
+    bool any = false;
+    pthread_mutex_lock(&device->lock);
+    for (uint32_t i = 0; i < TRP__ARENAS; i++)
+        any = any || device->arena[i].state == TRP__NUMBER_DROPPING;
+    pthread_mutex_unlock(&device->lock);
+    return any;
+}
+
 /* Waits until the worker has unmapped what was dropped; only then is the memory really free. No
  * lock is held: the thread that takes the worker's answers may need any. */
 static void await_drops(trp_device *device)
@@ -88,9 +98,10 @@ static void await_drops(trp_device *device)
     pthread_mutex_unlock(&device->lock);
 }
 
-static uint64_t arena_size(const trp_device *device, uint64_t least, uint64_t unit)
+static uint64_t arena_size(const trp_device *device, uint64_t least, uint64_t unit, bool own)
 {
-    uint64_t bytes = device->next_arena_bytes > least ? device->next_arena_bytes : least;
+    bool larger = !own && device->next_arena_bytes > least;
+    uint64_t bytes = larger ? device->next_arena_bytes : least;
     uint64_t limit = device->options.memory_limit;
     if (limit == 0 && device->backend == TRP_BACKEND_HOST)
         limit = device->identity.memory_total; /* a memory file promises more than there is */
@@ -103,7 +114,7 @@ static uint64_t arena_size(const trp_device *device, uint64_t least, uint64_t un
 static trp_status take_within_limit(trp_device *device, uint64_t least, uint64_t unit,
                                     trp__client_arena *arena, trp_error *error)
 {
-    uint64_t bytes = arena_size(device, least, unit);
+    uint64_t bytes = arena_size(device, least, unit, arena->own);
     if (bytes == 0)
         return trp__error_set(
             error, TRP_E_MEMORY, "bytes: %llu more are needed, %llu are taken, the limit is %llu",
@@ -116,11 +127,77 @@ static trp_status take_within_limit(trp_device *device, uint64_t least, uint64_t
     return status;
 }
 
-/* Adds an arena with room for `needed` bytes. memory_lock is held. */
-trp_status trp__arena_add(trp_device *device, uint64_t needed, trp_error *error)
+/* memory_lock is held, and given up for the time. */
+static void await_drops_unlocked(trp_device *device)
+{
+    pthread_mutex_unlock(&device->memory_lock);
+    await_drops(device);
+    pthread_mutex_lock(&device->memory_lock);
+}
+
+/* Memory for an arena; if it is short, after giving back what is not needed. memory_lock is held,
+ * and given up while workers are waited for. */
+static trp_status take_or_trim(trp_device *device, uint64_t least, uint64_t unit,
+                               trp__client_arena *arena, trp_error *error)
+{
+    trp_status status = take_within_limit(device, least, unit, arena, error);
+    bool device_full = status == TRP_E_MEMORY && error->domain[0]; /* not only our own limit */
+    if (device_full && any_dropping(device)) {
+        await_drops_unlocked(device);
+        status = take_within_limit(device, least, unit, arena, error);
+        device_full = status == TRP_E_MEMORY && error->domain[0];
+    }
+    if (status == TRP_E_MEMORY)
+        trp__notice(device, TRP_NOTICE_LOW_MEMORY, error);
+    bool retry = device_full && trp__standby_give_up(device);
+    if (status == TRP_E_MEMORY && (trp__arena_trim(device) || retry)) {
+        await_drops_unlocked(device);
+        status = take_within_limit(device, least, unit, arena, error);
+    }
+    return status;
+}
+
+/* A free number, TRP__ARENAS if there is none. device->lock is held. */
+static uint32_t free_number(const trp_device *device)
+{
+    uint32_t id = 0;
+    while (id < TRP__ARENAS && device->arena[id].state != TRP__NUMBER_FREE)
+        id++;
+    return id;
+}
+
+/* Enters an arena under a number and tells the workers. Both locks are held. */
+static trp_status enter(trp_device *device, trp__client_arena *arena, uint32_t *own,
+                        trp_error *error)
+{
+    uint32_t id = free_number(device);
+    if (id == TRP__ARENAS)
+        return trp__error_set(error, TRP_E_MEMORY, "%d arenas are in use", TRP__ARENAS);
+    if (own) {
+        *own = id;
+        device->sealable_bytes += arena->bytes;
+    } else if (!trp__suballoc_add_region(device->suballoc, id, arena->bytes)) {
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for the bookkeeping of buffers");
+    } else if (device->next_arena_bytes < ARENA_MAX) {
+        device->next_arena_bytes *= 2;
+    }
+    /* A number's changes are counted on, and each arena is writable at first. */
+    uint64_t before = device->arena[id].protection;
+    arena->protection = before + before % 2;
+    device->arena[id] = *arena;
+    device->reserved += arena->bytes;
+    trp__tell(device, &(trp__news){.type = TRP__MSG_ARENA,
+                                   .id = id,
+                                   .bytes = arena->bytes,
+                                   .protection = arena->protection,
+                                   .fd = arena->fd});
+    return TRP_OK;
+}
+
+trp_status trp__arena_add(trp_device *device, uint64_t needed, uint32_t *own, trp_error *error)
 {
     uint64_t unit = 0;
-    trp__client_arena arena = {.state = TRP__NUMBER_LIVE};
+    trp__client_arena arena = {.state = TRP__NUMBER_LIVE, .own = own != NULL};
     trp_status status = granule(device, &unit, error);
     if (status != TRP_OK)
         return status;
@@ -128,40 +205,34 @@ trp_status trp__arena_add(trp_device *device, uint64_t needed, trp_error *error)
         return trp__error_set(error, TRP_E_MEMORY, "bytes: %llu requested, the device has %llu",
                               (unsigned long long)needed,
                               (unsigned long long)device->identity.memory_total);
-    uint64_t least = (needed + unit - 1) / unit * unit;
-    status = take_within_limit(device, least, unit, &arena, error);
-    bool device_full = status == TRP_E_MEMORY && error->domain[0]; /* not only our own limit */
-    bool retry = device_full && trp__standby_give_up(device);
-    if (status == TRP_E_MEMORY && (trp__arena_trim(device) || retry)) {
-        pthread_mutex_unlock(&device->memory_lock);
-        await_drops(device);
-        pthread_mutex_lock(&device->memory_lock);
-        status = take_within_limit(device, least, unit, &arena, error);
-    }
+    status = take_or_trim(device, (needed + unit - 1) / unit * unit, unit, &arena, error);
     if (status != TRP_OK)
         return status;
 
-    uint32_t id = 0;
     pthread_mutex_lock(&device->lock);
-    while (id < TRP__ARENAS && device->arena[id].state != TRP__NUMBER_FREE)
-        id++;
-    if (id == TRP__ARENAS) {
-        status = trp__error_set(error, TRP_E_MEMORY, "%d arenas are in use", TRP__ARENAS);
-    } else if (!trp__suballoc_add_region(device->suballoc, id, arena.bytes)) {
-        status = trp__error_set(error, TRP_E_MEMORY, "no memory for the bookkeeping of buffers");
-    } else {
-        device->arena[id] = arena;
-        device->reserved += arena.bytes;
-        if (device->next_arena_bytes < ARENA_MAX)
-            device->next_arena_bytes *= 2;
-        trp__tell(
-            device,
-            &(trp__news){.type = TRP__MSG_ARENA, .id = id, .bytes = arena.bytes, .fd = arena.fd});
-    }
+    bool full = free_number(device) == TRP__ARENAS;
+    pthread_mutex_unlock(&device->lock);
+    if (full && any_dropping(device))
+        await_drops_unlocked(device); /* numbers come free as soon as the workers answer */
+    pthread_mutex_lock(&device->lock);
+    status = enter(device, &arena, own, error);
     pthread_mutex_unlock(&device->lock);
     if (status != TRP_OK)
         trp__arena_close(device, &arena);
     return status;
+}
+
+void trp__arena_return(trp_device *device, uint32_t id)
+{
+    trp__client_arena *arena = &device->arena[id];
+    pthread_mutex_lock(&device->memory_lock);
+    device->reserved -= arena->bytes;
+    device->sealable_bytes -= arena->bytes;
+    pthread_mutex_unlock(&device->memory_lock);
+    pthread_mutex_lock(&device->lock);
+    trp__arena_close(device, arena);
+    trp__tell_drop(device, TRP__MSG_ARENA_DROP, id, &arena->state, &arena->told);
+    pthread_mutex_unlock(&device->lock);
 }
 
 trp_status trp_device_trim(trp_device *device)

@@ -18,7 +18,7 @@ typedef struct trp__backoff {
 
 #define TRP__SPIN_NS    (100 * TRP__US)
 #define TRP__NAP_MIN_NS (20 * TRP__US)
-#define TRP__NAP_MAX_NS (200 * TRP__US)
+#define TRP__NAP_MAX_NS (500 * TRP__US)
 
 static inline trp__backoff trp__backoff_begin(int64_t timeout_ns)
 {

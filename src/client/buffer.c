@@ -53,13 +53,6 @@ static bool change_hold(trp_device *device, trp_buffer buffer, uint64_t change, 
     return true;
 }
 
-bool trp__buffer_lost(const trp_device *device, uint32_t slot)
-{
-    const trp__buffer_meta *meta = &device->meta[slot];
-    uint64_t lost = atomic_load_explicit(&meta->lost_ticket, memory_order_acquire);
-    return lost != 0 && lost >= atomic_load_explicit(&meta->cover_ticket, memory_order_acquire);
-}
-
 void trp__raise_ticket(_Atomic uint64_t *word, uint64_t ticket)
 {
     uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
@@ -79,23 +72,55 @@ bool trp__access_covers(const trp_device *device, const trp__access *access)
            access->bytes == device->control->buffer[access->slot].bytes;
 }
 
-trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer, bool reads,
+trp_status trp__buffer_hold(trp_device *device, trp_buffer buffer, uint32_t *slot)
+{
+    trp_error error;
+    uint64_t before;
+    *slot = slot_of(buffer);
+    if (change_hold(device, buffer, 1, &before))
+        return TRP_OK;
+    stale(device, "buffer", buffer, &error);
+    return trp__error_raise(&error);
+}
+
+static trp_status unreadable(const trp_device *device, trp_status status, uint64_t cause,
+                             const char *name, trp_buffer buffer, trp_error *error)
+{
+    bool any = device->options.fault_scope == TRP_FAULT_SCOPE_ALL;
+    return trp__error_set(
+        error, status,
+        status != TRP_E_LOST
+            ? "%s: request %llu should have written buffer %#llx and failed; await that request, "
+              "or write all of the buffer, before reading it"
+        : any ? "%s: a worker that died after request %llu may have written to buffer %#llx; write "
+                "all of it before reading it"
+              : "%s: a fault during request %llu may have left buffer %#llx half-written; write "
+                "all of it before reading it",
+        name, (unsigned long long)cause, (unsigned long long)buffer.id);
+}
+
+trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer,
                                trp__access *access, uint64_t *bytes)
 {
     trp__slot *request = pack->context;
-    trp_device *device = trp__device_by_tag(request->device_tag);
+    trp_device *device = trp__device_by_tag(request->item.device_tag);
     uint32_t slot = slot_of(buffer);
     trp__buffer_meta *meta = &device->meta[slot];
-    uint64_t before;
+    uint64_t before, cause = 0;
     if (!change_hold(device, buffer, 1, &before))
         return stale(device, name, buffer, pack->error);
-    if (reads && trp__buffer_lost(device, slot)) {
+    trp_status status =
+        access->mode & TRP__READ ? trp__buffer_readable(device, slot, &cause) : TRP_OK;
+    if (status != TRP_OK) {
         trp__buffer_release(device, slot);
-        return trp__error_set(pack->error, TRP_E_LOST,
-                              "%s: a fault during request %llu may have left buffer %#llx half-"
-                              "written; write all of it before reading it",
-                              name, (unsigned long long)atomic_load(&meta->lost_ticket),
-                              (unsigned long long)buffer.id);
+        return unreadable(device, status, cause, name, buffer, pack->error);
+    }
+    if ((access->mode & TRP__WRITE) && meta->sealable && !trp__write_begin(meta)) {
+        trp__buffer_release(device, slot);
+        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                              "%s: buffer %#llx is sealed; it can't be written before "
+                              "trp_buffer_unseal()",
+                              name, (unsigned long long)buffer.id);
     }
     access->slot = slot;
     access->generation = generation_of(buffer);
@@ -107,12 +132,14 @@ trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buf
 static void recycle(trp_device *device, uint32_t slot)
 {
     trp__buffer_meta *meta = &device->meta[slot];
-    atomic_fetch_sub(&device->lingering, 1);
+    uint32_t arena = device->control->buffer[slot].arena;
+    bool sealable = meta->sealable;
     uint64_t generation = (atomic_load(&meta->hold) >> 32) + 1;
     if ((generation & UINT32_MAX) == 0)
         generation = 1;
     pthread_mutex_lock(&device->memory_lock);
-    trp__suballoc_free(device->suballoc, meta->node);
+    if (!sealable)
+        trp__suballoc_free(device->suballoc, meta->node);
     device->live_buffers--;
     atomic_store_explicit(&device->control->buffer[slot].generation, (uint32_t)generation,
                           memory_order_release);
@@ -120,6 +147,9 @@ static void recycle(trp_device *device, uint32_t slot)
     meta->next_free = device->free_buffer;
     device->free_buffer = slot;
     pthread_mutex_unlock(&device->memory_lock);
+    if (sealable)
+        trp__arena_return(device, arena);
+    atomic_fetch_sub(&device->lingering, 1); /* whoever waits for the memory can have it now */
 }
 
 void trp__buffer_release(trp_device *device, uint32_t slot)
@@ -127,6 +157,15 @@ void trp__buffer_release(trp_device *device, uint32_t slot)
     uint64_t before = atomic_fetch_sub_explicit(&device->meta[slot].hold, 1, memory_order_acq_rel);
     if ((before & FREED) && (before & HOLDERS) == 1)
         recycle(device, slot);
+}
+
+/* The end of what trp__buffer_acquire() began. */
+void trp__access_release(trp_device *device, const trp__access *access)
+{
+    trp__buffer_meta *meta = &device->meta[access->slot];
+    if ((access->mode & TRP__WRITE) && meta->sealable)
+        trp__write_end(meta);
+    trp__buffer_release(device, access->slot);
 }
 
 /* A slot that is free, or UINT32_MAX. memory_lock is held. */
@@ -153,36 +192,44 @@ static void sweep_unlocked(trp_device *device)
     pthread_mutex_lock(&device->memory_lock);
 }
 
-static trp_status grow(trp_device *device, uint64_t bytes, trp__suballoc_block *block,
-                       trp_error *error)
+/* Memory from the arenas that there are, which a sealable buffer can't have. */
+static bool take(trp_device *device, const trp_buffer_options *options, trp__suballoc_block *block)
 {
-    trp_status status = trp__arena_add(device, bytes, error);
-    if (status == TRP_OK && !trp__suballoc_alloc(device->suballoc, bytes, block))
+    return !options->sealable && trp__suballoc_alloc(device->suballoc, options->bytes, block);
+}
+
+static trp_status grow(trp_device *device, const trp_buffer_options *options,
+                       trp__suballoc_block *block, trp_error *error)
+{
+    *block = (trp__suballoc_block){0};
+    trp_status status =
+        trp__arena_add(device, options->bytes, options->sealable ? &block->region : NULL, error);
+    if (status == TRP_OK && !options->sealable && !take(device, options, block))
         status = trp__error_set(error, TRP_E_MEMORY, "no memory for the bookkeeping of buffers");
     return status;
 }
 
 /* Memory for a buffer: from the arenas; from freed buffers whose requests have ended; from a new
  * arena; last, from freed buffers whose requests are running, which takes as long as they do. */
-static trp_status allocate(trp_device *device, uint64_t bytes, trp__suballoc_block *block,
-                           trp_error *error)
+static trp_status allocate(trp_device *device, const trp_buffer_options *options,
+                           trp__suballoc_block *block, trp_error *error)
 {
-    if (trp__suballoc_alloc(device->suballoc, bytes, block))
+    if (take(device, options, block))
         return TRP_OK;
     sweep_unlocked(device);
-    if (trp__suballoc_alloc(device->suballoc, bytes, block))
+    if (take(device, options, block))
         return TRP_OK;
-    trp_status status = grow(device, bytes, block, error);
+    trp_status status = grow(device, options, block, error);
     trp__backoff backoff = trp__backoff_begin(LINGER_WAIT_NS);
     int64_t nap;
     while (status == TRP_E_MEMORY && atomic_load(&device->lingering) > 0 &&
            trp__backoff_step(&backoff, &nap)) {
         uint64_t before = atomic_load(&device->lingering);
         sweep_unlocked(device);
-        if (trp__suballoc_alloc(device->suballoc, bytes, block))
+        if (take(device, options, block))
             return TRP_OK;
         if (atomic_load(&device->lingering) < before) {
-            status = grow(device, bytes, block, error);
+            status = grow(device, options, block, error);
         } else if (nap > 0) {
             pthread_mutex_unlock(&device->memory_lock);
             trp__nap(nap);
@@ -192,48 +239,76 @@ static trp_status allocate(trp_device *device, uint64_t bytes, trp__suballoc_blo
     return status;
 }
 
-trp_status trp_buffer_create(trp_device *device, uint64_t bytes, trp_buffer *out)
+/* Gives memory back that no buffer has got. memory_lock is held, and given up for the time. */
+static void give_back(trp_device *device, const trp_buffer_options *options,
+                      const trp__suballoc_block *block)
+{
+    if (!options->sealable) {
+        trp__suballoc_free(device->suballoc, block->node);
+        return;
+    }
+    pthread_mutex_unlock(&device->memory_lock);
+    trp__arena_return(device, block->region);
+    pthread_mutex_lock(&device->memory_lock);
+}
+
+/* A new buffer in its slot. memory_lock is held: whoever holds it sees all buffers whole. */
+static void fill_slot(trp_device *device, uint32_t slot, const trp_buffer_options *options,
+                      const trp__suballoc_block *block, trp_buffer *out)
+{
+    trp__buffer_meta *meta = &device->meta[slot];
+    trp__buffer_entry *entry = &device->control->buffer[slot];
+    uint64_t generation = atomic_load_explicit(&meta->hold, memory_order_relaxed) >> 32;
+    meta->node = block->node;
+    meta->sealable = options->sealable;
+    meta->judged_incarnation = 0;
+    atomic_store_explicit(&meta->poison_ticket, 0, memory_order_relaxed);
+    atomic_store_explicit(&meta->writers, 0, memory_order_relaxed);
+    atomic_store_explicit(&meta->lost_ticket, 0, memory_order_relaxed);
+    atomic_store_explicit(&meta->cover_ticket, 0, memory_order_relaxed);
+    atomic_store_explicit(&meta->good_ticket, 0, memory_order_relaxed);
+    entry->arena = block->region;
+    entry->offset = block->offset;
+    entry->bytes = options->bytes;
+    atomic_store_explicit(&entry->protection, 0, memory_order_relaxed);
+    atomic_store_explicit(&entry->generation, (uint32_t)generation, memory_order_release);
+    atomic_store_explicit(&meta->hold, generation << 32, memory_order_release);
+    out->id = generation << 32 | (uint64_t)device->tag << TRP__BUFFER_BITS | slot;
+}
+
+trp_status trp_buffer_create_with(trp_device *device, const trp_buffer_options *options,
+                                  trp_buffer *out)
 {
     trp_status status = trp__device_usable(device);
     if (status != TRP_OK)
         return status;
-    if (bytes == 0 || !out)
-        return trp__fail(TRP_E_ARGUMENT, "%s",
-                         out ? "bytes: expected at least 1, got 0"
-                             : "out: expected a pointer, got NULL");
+    if (!options || !out)
+        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
+                         options ? "out" : "options");
+    if (options->bytes == 0)
+        return trp__fail(TRP_E_ARGUMENT, "bytes: expected at least 1, got 0");
     trp_error error = {0};
     trp__suballoc_block block;
-    uint32_t slot = UINT32_MAX;
 
     pthread_mutex_lock(&device->memory_lock);
-    status = allocate(device, bytes, &block, &error);
+    status = allocate(device, options, &block, &error);
     if (status == TRP_OK) {
-        slot = take_slot(device);
+        uint32_t slot = take_slot(device);
         if (slot == UINT32_MAX) {
-            trp__suballoc_free(device->suballoc, block.node);
+            give_back(device, options, &block);
             status = trp__error_set(&error, TRP_E_BUSY, "%d buffers are alive", TRP__BUFFERS);
         } else {
             device->live_buffers++;
+            fill_slot(device, slot, options, &block, out);
         }
     }
     pthread_mutex_unlock(&device->memory_lock);
-    if (status != TRP_OK)
-        return trp__error_raise(&error);
+    return status == TRP_OK ? TRP_OK : trp__error_raise(&error);
+}
 
-    trp__buffer_meta *meta = &device->meta[slot];
-    trp__buffer_entry *entry = &device->control->buffer[slot];
-    uint64_t generation = atomic_load_explicit(&meta->hold, memory_order_relaxed) >> 32;
-    meta->node = block.node;
-    atomic_store_explicit(&meta->lost_ticket, 0, memory_order_relaxed);
-    atomic_store_explicit(&meta->cover_ticket, 0, memory_order_relaxed);
-    atomic_store_explicit(&meta->good_ticket, 0, memory_order_relaxed);
-    entry->arena = block.region;
-    entry->offset = block.offset;
-    entry->bytes = bytes;
-    atomic_store_explicit(&entry->generation, (uint32_t)generation, memory_order_release);
-    atomic_store_explicit(&meta->hold, generation << 32, memory_order_release);
-    out->id = generation << 32 | (uint64_t)device->tag << TRP__BUFFER_BITS | slot;
-    return TRP_OK;
+trp_status trp_buffer_create(trp_device *device, uint64_t bytes, trp_buffer *out)
+{
+    return trp_buffer_create_with(device, &(trp_buffer_options){.bytes = bytes}, out);
 }
 
 trp_status trp_buffer_free(trp_device *device, trp_buffer buffer)
@@ -261,15 +336,15 @@ trp_status trp_buffer_get_info(trp_device *device, trp_buffer buffer, trp_buffer
         return status;
     if (!out)
         return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
-    uint32_t slot = slot_of(buffer);
-    uint64_t before;
-    if (!change_hold(device, buffer, 1, &before)) {
-        trp_error error;
-        stale(device, "buffer", buffer, &error);
-        return trp__error_raise(&error);
-    }
+    uint32_t slot;
+    status = trp__buffer_hold(device, buffer, &slot);
+    if (status != TRP_OK)
+        return status;
+    trp__buffer_meta *meta = &device->meta[slot];
     out->bytes = device->control->buffer[slot].bytes;
     out->lost = trp__buffer_lost(device, slot);
+    out->sealable = meta->sealable;
+    out->sealed = meta->sealable && trp__sealed(meta);
     trp__buffer_release(device, slot);
     return TRP_OK;
 }

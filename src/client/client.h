@@ -1,9 +1,11 @@
 /* Inside the application side.
  *
- * Locks, in the order in which they may be taken: stream->lock (one direction of large copies),
+ * Locks, in the order in which they may be taken: judging (what becomes of a request that is
+ * cancelled, or whose worker has died), stream->lock (one direction of large copies),
  * device->memory_lock (sub-allocator, buffer slots), device->lock (worker, actors, arenas, host
- * segments), segment_lock, queue->lock. A request that fits its mailbox takes none of them on its
- * way to the worker and back, except for the last holder of a freed buffer and for queues. */
+ * segments), segment_lock, watch_lock, queue->lock. A request that fits its mailbox takes none of
+ * them on its way to the worker and back, except for the last holder of a freed buffer and for
+ * queues. */
 #ifndef TRP_CLIENT_CLIENT_H
 #define TRP_CLIENT_CLIENT_H
 
@@ -14,6 +16,7 @@
 #include "wire/message.h"
 
 #include <troupe/buffer.h>
+#include <troupe/watch.h>
 
 #include <pthread.h>
 
@@ -27,7 +30,7 @@
 enum {
     TRP__DEVICES = 64,
     TRP__MAILBOX_DEFAULT = 4096,
-    TRP__MAILBOX_MAX = 8192,
+    TRP__MAILBOX_MAX = 16384,
     TRP__TAG_BITS = 14, /* of a handle: which opened device it belongs to */
 };
 
@@ -55,24 +58,30 @@ typedef struct trp__transfer {
     uint32_t next;              /* slot of the next transfer of the stream */
 } trp__transfer;
 
+/* What lies in a queue: an ended request, or a watch that has notices. Under the queue's lock.
+ * Small, for each request slot has one. */
+typedef struct trp__queue_item {
+    struct trp__queue_item *next;
+    uint32_t device_tag;
+    bool is_watch; /* else a slot */
+} trp__queue_item;
+
 #define TRP__NO_SLOT  UINT32_MAX
 #define TRP__NO_PIECE UINT32_MAX
 
 typedef struct trp__slot {
-    _Atomic uint64_t state;   /* generation << 8 | wanted | phase */
-    _Atomic uint64_t ticket;  /* 0 until it is sent */
-    _Atomic uint32_t actor;   /* id */
-    _Atomic bool passed_over; /* the worker shall not take it: its sender ends it */
-    _Atomic int stream;       /* -1: none; else `transfer` is in use */
-    _Atomic uint32_t waiters;
-    _Atomic uint32_t wake; /* futex of the waiters */
+    _Atomic uint64_t state;  /* generation << 8 | wanted | phase */
+    _Atomic uint64_t ticket; /* 0 until it is sent */
+    _Atomic uint32_t actor;  /* id */
+    _Atomic bool cancelling; /* somebody has asked for its end */
+    _Atomic int stream;      /* -1: none; else `transfer` is in use */
     _Atomic uint32_t next_free;
     trp_queue *queue;
     void *user_data;
-    struct trp__slot *queue_next;
+    trp__queue_item item;
     uint32_t index;
-    uint32_t device_tag;
-    uint32_t deaths;              /* workers that died while it was in flight */
+    _Atomic uint64_t detained;    /* cancelled: ticket and TRP__UNPASSED, ...; 0 for all others */
+    _Atomic uint32_t deaths;      /* workers that died while it was in flight */
     _Atomic uint64_t deadline_ns; /* for its running; 0: none */
     trp_status status;
     uint32_t segment;  /* host segment that it holds, 0 for none */
@@ -86,13 +95,21 @@ typedef struct trp__slot {
 typedef struct trp__buffer_meta {
     /* generation << 32 | freed << 31 | requests that hold it. Freed with none left: it goes. */
     _Atomic uint64_t hold;
-    _Atomic uint64_t lost_ticket;    /* the last request that may have half-written it */
-    _Atomic uint64_t cover_ticket;   /* the last request sent that writes all of it */
-    _Atomic uint64_t good_ticket;    /* the last of those that succeeded */
-    uint64_t dependency_ticket;      /* a failed request that should have written it, */
-    uint32_t dependency_incarnation; /* as seen when this worker had died */
-    uint32_t node;                   /* in the sub-allocator */
+    _Atomic uint64_t lost_ticket;     /* the last request that may have half-written it */
+    _Atomic uint64_t poison_ticket;   /* the last that should have written it and failed, */
+    _Atomic uint64_t accepted_ticket; /* and the last of those whose failure was told */
+    _Atomic uint64_t cover_ticket;    /* the last request sent that writes all of it */
+    _Atomic uint64_t good_ticket;     /* the last of those that succeeded */
+    /* The last request on it that was judged when this worker had died: it was one that failed, or
+     * one that goes on and writes all of it. */
+    uint64_t judged_ticket;
+    uint32_t judged_incarnation;
+    uint32_t judged_generation; /* of this buffer of the slot */
+    uint32_t node;              /* in the sub-allocator; 0 if it is sealable */
     uint32_t next_free;
+    bool judged_bad;
+    _Atomic uint32_t writers; /* see seal.c; only for sealable ones */
+    bool sealable;            /* it has an arena to itself */
 } trp__buffer_meta;
 
 /* Why a numbered resource can't be used again yet: the worker still knows the old one. */
@@ -108,6 +125,14 @@ typedef struct trp__client_arena {
     int fd;
     uint64_t bytes;
     uint64_t handle; /* the driver's, on cuda */
+    bool own;        /* it is that of one sealable buffer */
+    /* Of a sealable buffer's arena, see seal.c. The small numbers are workers, as bits. */
+    uint64_t protection; /* the last change, see wire/message.h */
+    bool moving;         /* a call seals or unseals the buffer */
+    uint8_t changing;    /* have yet to answer the last change */
+    uint8_t refused;     /* could not make it */
+    uint8_t guarded;     /* have it mapped read-only, or not at all */
+    trp_error *refusal;  /* where their error goes; NULL: nobody waits for it */
 } trp__client_arena;
 
 typedef struct trp__client_segment {
@@ -127,6 +152,7 @@ struct trp_actor {
     const trp__actor_class *class;
     trp__number_state state;
     uint8_t told;
+    bool cold; /* standbys do not make it */
     uint32_t id;
     bool answered;
     trp_error answer;
@@ -184,7 +210,8 @@ typedef struct trp__process {
     int reply_fd;
     int64_t pid; /* 0: none */
     int pidfd;
-    bool has_thread; /* thread isolation */
+    trp_error refusal; /* what it said if it could not start; status TRP_OK: nothing */
+    bool has_thread;   /* thread isolation */
     pthread_t thread;
     /* Actors that it was told to make and has not answered for (under device->lock); the one that
      * it is at, and since when. */
@@ -219,6 +246,7 @@ struct trp_device {
     trp_error *slot_error;
     trp__buffer_meta *meta;
 
+    pthread_mutex_t judging; /* a request's fate is being decided; see cancel.c */
     pthread_mutex_t lock;
     pthread_cond_t changed;                  /* answers, end of start-up */
     _Atomic(trp_actor *) actor[TRP__ACTORS]; /* made once, used again, freed at the end */
@@ -231,8 +259,9 @@ struct trp_device {
     uint32_t active;                /* its index */
     trp__process dying[TRP__DYING]; /* workers that were given up and have not ended yet */
     _Atomic int64_t worker_pid, standby_pid;
-    uint32_t incarnations; /* workers made so far */
-    uint32_t standby_failures;
+    uint32_t incarnations;         /* workers made so far */
+    uint32_t standby_failures;     /* in a row */
+    int64_t standby_after;         /* when the next one may be started */
     _Atomic bool standby_unwanted; /* its memory is needed elsewhere */
 
     pthread_mutex_t memory_lock;
@@ -240,6 +269,7 @@ struct trp_device {
     uint32_t free_buffer;
     uint32_t buffers_made;
     uint64_t reserved, next_arena_bytes, live_buffers;
+    uint64_t sealable_bytes;    /* of `reserved`: arenas of sealable buffers */
     _Atomic uint64_t lingering; /* buffers that are freed and still held by requests */
 
     trp__client_stream stream[TRP__STREAMS];
@@ -253,17 +283,25 @@ struct trp_device {
     _Atomic uint64_t deadlines;   /* pending requests with a deadline */
     bool started;                 /* under lock: the first start has ended, as start_error says */
     trp_error start_error;
+    trp_error down;            /* why it went down by itself; set before `state` is */
     int64_t *restart_time;     /* of the last restart_budget restarts */
     uint8_t *pending_progress; /* what the supervisor found out of each */
     uint64_t *pending;         /* scratch of the supervisor: cells of pending requests */
+
+    pthread_mutex_t watch_lock;
+    pthread_cond_t watch_idle; /* a callback has returned */
+    trp_watch *watches;
+    uint32_t watch_count;
+    uint64_t notices;          /* made so far */
+    _Atomic bool notices_wait; /* for the supervisor to call a callback */
 };
 
 struct trp_queue {
     trp_system *system;
     pthread_mutex_t lock;
-    trp__slot *first, *last;
+    trp__queue_item *first, *last;
     int fd;
-    _Atomic uint64_t expected; /* requests that will be delivered */
+    _Atomic uint64_t expected; /* requests that will be delivered, and watches */
     struct trp_queue *next;    /* of the system; under its lock */
 };
 
@@ -293,7 +331,7 @@ void trp__device_unregister(trp_device *device);
 void trp__slots_init(trp_device *device);
 uint32_t trp__index_pop(_Atomic uint64_t *head, _Atomic uint32_t *next, size_t stride);
 void trp__index_push(_Atomic uint64_t *head, _Atomic uint32_t *next, size_t stride, uint32_t index);
-trp__slot *trp__slot_begin(trp_device *device, trp__record **record);
+trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **record);
 trp_status trp__slot_conclude(trp_device *device, trp__slot *slot, trp_status status,
                               const trp_error *packing);
 trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error);
@@ -303,13 +341,15 @@ typedef struct trp__sent {
     trp__slot *slot;
     uint64_t pending; /* its state when it was published */
     bool watched;     /* the supervisor must look after it */
-    bool lost;        /* an input is lost: the worker passes over it */
 } trp__sent;
 trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
                             trp_completion *completion);
 void trp__slot_published(trp_device *device, const trp__sent *sent);
 trp_status trp__slot_send(trp_actor *actor, trp__slot *slot, int64_t wait_ns,
                           trp_completion *completion);
+trp__slot *trp__future_slot(trp_future future, trp_device **device, uint64_t *generation);
+trp_status trp__future_stale(void);
+bool trp__is_future(uint64_t state, uint64_t generation);
 
 /* retire.c: how requests end */
 bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
@@ -319,19 +359,61 @@ void trp__error_down(const trp_device *device, trp_error *error);
 void trp__sweep(trp_actor *actor);
 void trp__sweep_device(trp_device *device);
 void trp__slot_release(trp_device *device, trp__slot *slot, uint64_t owned);
+void trp__wake_sleepers(trp_device *device, const trp__slot *slot);
+void trp__describe_failure(trp_device *device, const trp__slot *slot, trp_error *error);
+void trp__release_holdings(trp_device *device, trp__slot *slot);
+bool trp__replied(const trp_device *device, uint32_t slot, uint64_t ticket);
+
+/* cancel.c: requests that end before their turn */
+enum {
+    TRP__UNPASSED = 1, /* the worker has yet to pass it */
+    TRP__UNTAKEN = 2,  /* its future is not ended yet */
+    TRP__PASSING = 4,  /* a thread is at what follows from its being passed */
+};
+void trp__cancel_in_doubt(trp_device *device, trp__slot *slot, uint64_t state);
+void trp__slot_taken(trp_device *device, trp__slot *slot, uint64_t owned);
+uint64_t trp__detained(const trp__slot *slot);
+void trp__detained_pass(trp_device *device, trp__slot *slot, uint64_t ticket);
+bool trp__detained_over(trp_device *device, trp__slot *slot, uint64_t ticket);
+
+/* poison.c: what a failed request means for those that read its outputs */
+bool trp__buffer_lost(const trp_device *device, uint32_t slot);
+trp_status trp__buffer_readable(const trp_device *device, uint32_t slot, uint64_t *cause);
+uint64_t trp__poison_standing(const trp_device *device, uint32_t slot);
+void trp__poison_outputs(trp_device *device, const trp__slot *slot);
+void trp__poison_accept(trp_device *device, const trp__slot *slot);
 
 /* buffer.c and arena.c */
-trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer, bool reads,
+trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer,
                                trp__access *access, uint64_t *bytes);
+void trp__access_release(trp_device *device, const trp__access *access);
+/* Holds a buffer for a call; raises TRP_E_STALE if there is none. */
+trp_status trp__buffer_hold(trp_device *device, trp_buffer buffer, uint32_t *slot);
 void trp__buffer_release(trp_device *device, uint32_t slot);
-bool trp__buffer_lost(const trp_device *device, uint32_t slot);
 void trp__buffer_mark_lost(trp_device *device, uint32_t slot, uint64_t ticket);
 bool trp__access_covers(const trp_device *device, const trp__access *access);
 void trp__raise_ticket(_Atomic uint64_t *word, uint64_t ticket);
-/* memory_lock is held, and given up while the worker is waited for. */
-trp_status trp__arena_add(trp_device *device, uint64_t needed, trp_error *error);
+/* memory_lock is held, and given up while the worker is waited for. `own`: not NULL for the arena
+ * of one buffer, of which the sub-allocator does not learn; receives its id. */
+trp_status trp__arena_add(trp_device *device, uint64_t needed, uint32_t *own, trp_error *error);
+void trp__arena_return(trp_device *device, uint32_t id); /* such an arena; no lock is held */
 bool trp__arena_trim(trp_device *device);
 void trp__arena_close(trp_device *device, trp__client_arena *arena);
+
+/* seal.c; device->lock is held for the last three */
+bool trp__write_begin(trp__buffer_meta *meta);
+void trp__write_end(trp__buffer_meta *meta);
+bool trp__sealed(trp__buffer_meta *meta);
+bool trp__seal_answered(trp_device *device, uint32_t index, const trp__message *m);
+void trp__seal_announced(trp__client_arena *arena, uint32_t index);
+void trp__seal_worker_gone(trp__client_arena *arena, uint32_t index);
+
+/* scope.c; for the supervisor */
+#define TRP__SCOPE_LOST  UINT64_MAX            /* as a judged_ticket: lost with everything else */
+#define TRP__SCOPE_FIRST (TRP__SCOPE_LOST - 1) /* this and those above are no tickets */
+void trp__scope_begin(trp_device *device);
+void trp__scope_cover(trp_device *device, const trp__record *record);
+void trp__scope_end(trp_device *device, uint64_t last);
 
 /* transfer.c and segment.c */
 bool trp__streams_init(trp_device *device);
@@ -347,6 +429,18 @@ void trp__segment_close(trp_device *device, trp__client_segment *segment);
 /* queue.c */
 void trp__queue_push(trp_queue *queue, trp__slot *slot);
 void trp__queue_forget(trp_queue *queue, trp_device *device);
+/* The queue's lock is held. */
+void trp__queue_link(trp_queue *queue, trp__queue_item *item);
+void trp__queue_unlink(trp_queue *queue, trp__queue_item *item);
+
+/* watch.c */
+bool trp__watch_take(trp__queue_item *item, trp_event *out);
+void trp__notice_post(trp_device *device, trp_notice_kind kind, uint32_t incarnation,
+                      int64_t time_ns, uint64_t dropped, const trp_error *error);
+void trp__notice(trp_device *device, trp_notice_kind kind, const trp_error *error);
+void trp__notice_relay(trp_device *device, uint32_t incarnation, const trp__message *m);
+void trp__notices_deliver(trp_device *device);
+void trp__watches_close(trp_device *device);
 
 /* supervisor.c and process.c */
 trp_status trp__supervisor_start(trp_device *device);
@@ -356,6 +450,7 @@ int trp__by_ticket(const void *a, const void *b);
 bool trp__standby_give_up(trp_device *device);
 trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *error);
 trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_error *error);
+trp_status trp__process_refusal(const trp__message *m, trp_error *error);
 void trp__process_welcome(trp_device *device, uint32_t index);
 trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *error);
 void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_error *cause);
@@ -370,6 +465,7 @@ typedef struct trp__news {
     trp__message_type type;
     uint32_t id;
     uint64_t bytes;
+    uint64_t protection;
     int fd;                 /* -1: none */
     const trp_actor *actor; /* of TRP__MSG_ACTOR */
     uint8_t *told;          /* receives a bit for each worker that was told; NULL: nobody counts */

@@ -41,6 +41,9 @@ static trp_status check_options(const trp_device_options *o)
         return trp__fail(TRP_E_UNSUPPORTED, TRP__NO_DEADLINE);
     if ((unsigned)o->standby > TRP_STANDBY_OFF)
         return trp__fail(TRP_E_ARGUMENT, "standby: expected 0 or 1, got %d", (int)o->standby);
+    if ((unsigned)o->fault_scope > TRP_FAULT_SCOPE_ALL)
+        return trp__fail(TRP_E_ARGUMENT, "fault_scope: expected 0 or 1, got %d",
+                         (int)o->fault_scope);
     if (o->restart_budget > 100000)
         return trp__fail(TRP_E_ARGUMENT, "restart_budget: expected at most 100000, got %u",
                          o->restart_budget);
@@ -109,6 +112,7 @@ static void fill_control(trp_device *device)
     c->backend = device->backend;
     c->ordinal = device->options.ordinal;
     c->isolation = device->options.isolation;
+    c->restart_window_ns = device->options.restart_window_ns;
     c->resume_start = 1;
     atomic_store(&c->next_ticket.value, 1);
 }
@@ -145,6 +149,9 @@ static void init_locks(trp_device *device)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&device->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&device->judging, NULL);
+    pthread_cond_init(&device->watch_idle, NULL);
+    pthread_mutex_init(&device->watch_lock, NULL);
     pthread_mutex_init(&device->lock, NULL);
     pthread_mutex_init(&device->memory_lock, NULL);
     pthread_mutex_init(&device->segment_lock, NULL);
@@ -183,6 +190,9 @@ static void free_device(trp_device *device)
             close(fds[i]);
     }
     pthread_cond_destroy(&device->changed);
+    pthread_mutex_destroy(&device->judging);
+    pthread_cond_destroy(&device->watch_idle);
+    pthread_mutex_destroy(&device->watch_lock);
     pthread_mutex_destroy(&device->lock);
     pthread_mutex_destroy(&device->memory_lock);
     pthread_mutex_destroy(&device->segment_lock);
@@ -271,6 +281,7 @@ void trp_device_close(trp_device *device)
     if (!device || *device->alive == 0)
         return; /* in a forked child nothing here is ours to end */
     trp__supervisor_stop(device);
+    trp__watches_close(device);
     trp__device_unlist(device); /* after this no thread that waits at a queue looks at it */
     leave_queues(device);
     trp__device_unregister(device);
@@ -296,7 +307,7 @@ trp_status trp_device_get_info(trp_device *device, trp_device_info *out)
     out->standby_pid = atomic_load(&device->standby_pid);
     pthread_mutex_lock(&device->memory_lock);
     out->memory_reserved = device->reserved;
-    out->memory_used = trp__suballoc_used_bytes(device->suballoc);
+    out->memory_used = trp__suballoc_used_bytes(device->suballoc) + device->sealable_bytes;
     out->buffers = device->live_buffers;
     pthread_mutex_unlock(&device->memory_lock);
     return TRP_OK;

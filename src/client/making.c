@@ -26,7 +26,7 @@ enum {
 void trp__making_begin(trp_device *device, trp_actor *actor)
 {
     uint32_t standby = 1 - device->active;
-    actor->trial = actor->library[0] != '\0' && device->worker[standby].ready;
+    actor->trial = actor->library[0] != '\0' && !actor->cold && device->worker[standby].ready;
     trp__tell_actor(device, actor->trial ? standby : device->active, actor);
     trp__supervisor_wake(device); /* from now on it looks at the time */
 }
@@ -55,7 +55,7 @@ void trp__making_answered(trp_device *device, uint32_t index, trp_actor *actor,
     if (!actor->answered && (active || (actor->trial && !good))) {
         actor->answer = *error;
         actor->answered = true;
-        if (good) /* the other one's turn */
+        if (good && !actor->cold) /* the other one's turn */
             trp__tell_actor(device, 1 - index, actor);
     } else if (!actor->answered && actor->trial) {
         actor->trial = false;
@@ -189,8 +189,8 @@ void trp__making_check(trp_device *device)
 
 /* Suspects. */
 
-/* Lets a new worker make the suspects that no worker has made yet. True if it has any suspects to
- * make. */
+/* Lets a new worker make the suspects that it was not told of: those that no worker has made yet,
+ * and cold ones. True if it has any suspects to make. */
 static bool tell_suspects(trp_device *device, uint32_t index)
 {
     bool any = false;
@@ -200,8 +200,8 @@ static bool tell_suspects(trp_device *device, uint32_t index)
         if (!actor || actor->state != TRP__NUMBER_LIVE || !actor->suspect || actor->condemned)
             continue;
         any = true;
-        if (!actor->answered && !actor->trial) {
-            actor->trial = true;
+        if (actor->cold || (!actor->answered && !actor->trial)) {
+            actor->trial = !actor->answered;
             trp__tell_actor(device, index, actor);
         }
     }

@@ -33,7 +33,7 @@
 #define CLOSING_CHECK_MS 20
 
 static void tell_all(trp_device *device, uint32_t index);
-static void tell_unanswered(trp_device *device);
+static void tell_promoted(trp_device *device);
 static void number_answered_all(trp_device *device, uint32_t index);
 
 /* Each worker has a reply block of its own, so that what a dying one still writes reaches nobody.
@@ -165,10 +165,10 @@ void trp__process_welcome(trp_device *device, uint32_t index)
     pthread_mutex_unlock(&device->lock);
 }
 
-static trp_status refusal(const trp__message *m, trp_error *error)
+trp_status trp__process_refusal(const trp__message *m, trp_error *error)
 {
     *error = m->error;
-    if (error->status > TRP_OK && error->status <= TRP_E_INTERNAL)
+    if (error->status > TRP_OK && error->status < TRP_STATUS_COUNT)
         return error->status;
     return trp__error_set(error, TRP_E_INTERNAL, "the worker refused without a reason");
 }
@@ -203,7 +203,7 @@ trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_erro
             return TRP_OK;
         }
         if (status == TRP_OK)
-            status = m.type == TRP__MSG_REFUSE ? refusal(&m, error) : TRP_E_TIMEOUT;
+            status = m.type == TRP__MSG_REFUSE ? trp__process_refusal(&m, error) : TRP_E_TIMEOUT;
     }
     /* Say why it ended, if it did not say so itself. */
     trp_error cause = {0};
@@ -232,7 +232,7 @@ trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *e
     pthread_mutex_lock(&device->lock);
     device->active = index;
     atomic_store(&device->state, TRP_DEVICE_READY);
-    tell_unanswered(device);
+    tell_promoted(device);
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
     return TRP_OK;
@@ -248,13 +248,17 @@ static void describe_end(const trp__process *p, const siginfo_t *info, bool know
 {
     const trp__reply *reply = p->reply;
     long long pid = (long long)p->pid;
+    if (p->refusal.status != TRP_OK) {
+        *cause = p->refusal;
+        return;
+    }
     if (atomic_load_explicit(&reply->fault_present, memory_order_acquire)) {
         *cause = reply->fault;
         cause->domain[sizeof cause->domain - 1] = '\0';
         cause->message[sizeof cause->message - 1] = '\0';
         cause->status = TRP_E_FAULT;
-        if (cause->fault < TRP_FAULT_GPU || cause->fault > TRP_FAULT_EXIT)
-            cause->fault = TRP_FAULT_EXIT;
+        if (cause->fault < TRP_FAULT_GPU || cause->fault > TRP_FAULT_LIBRARY)
+            cause->fault = TRP_FAULT_LIBRARY;
     } else if (!known) {
         trp__error_set(cause, TRP_E_FAULT,
                        "the worker (pid %lld) ended; how is not known, because this program waits "
@@ -401,7 +405,7 @@ void trp__process_reap(trp_device *device, bool wait)
 
 static void send_news(trp_device *device, uint32_t index, const trp__news *news)
 {
-    trp__message m = {.id = news->id, .bytes = news->bytes};
+    trp__message m = {.id = news->id, .bytes = news->bytes, .protection = news->protection};
     trp__process *p = &device->worker[index];
     if (news->actor)
         trp__making_message(news->actor, &m);
@@ -466,15 +470,21 @@ static void tell_all(trp_device *device, uint32_t index)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp_actor *actor = atomic_load(&device->actor[i]);
-        if (actor && actor->state == TRP__NUMBER_LIVE && actor->answered)
+        if (actor && actor->state == TRP__NUMBER_LIVE && actor->answered &&
+            (index == device->active || !actor->cold))
             trp__tell_actor(device, index, actor);
     }
     for (uint32_t i = 0; i < TRP__ARENAS; i++) {
         trp__client_arena *arena = &device->arena[i];
-        if (arena->state == TRP__NUMBER_LIVE)
-            send_news(device, index,
-                      &(trp__news){
-                          .type = TRP__MSG_ARENA, .id = i, .bytes = arena->bytes, .fd = arena->fd});
+        if (arena->state != TRP__NUMBER_LIVE)
+            continue;
+        trp__seal_announced(arena, index);
+        send_news(device, index,
+                  &(trp__news){.type = TRP__MSG_ARENA,
+                               .id = i,
+                               .bytes = arena->bytes,
+                               .protection = arena->protection,
+                               .fd = arena->fd});
     }
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
         if (device->segment[i].state == TRP__NUMBER_LIVE)
@@ -482,13 +492,13 @@ static void tell_all(trp_device *device, uint32_t index)
     }
 }
 
-/* Asks a worker that was just promoted for answers that its predecessor owed. device->lock is
- * held. */
-static void tell_unanswered(trp_device *device)
+/* Tells a worker that was just promoted of what standbys are not told, and asks it for answers that
+ * its predecessor owed. device->lock is held. */
+static void tell_promoted(trp_device *device)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp_actor *actor = atomic_load(&device->actor[i]);
-        if (actor && actor->state == TRP__NUMBER_LIVE && !actor->answered) {
+        if (actor && actor->state == TRP__NUMBER_LIVE && (actor->cold || !actor->answered)) {
             actor->trial = false;
             trp__tell_actor(device, device->active, actor);
         }
@@ -528,8 +538,10 @@ static void number_answered_all(trp_device *device, uint32_t index)
         if (actor)
             drop_answered(index, &actor->state, &actor->told);
     }
-    for (uint32_t i = 0; i < TRP__ARENAS; i++)
+    for (uint32_t i = 0; i < TRP__ARENAS; i++) {
         drop_answered(index, &device->arena[i].state, &device->arena[i].told);
+        trp__seal_worker_gone(&device->arena[i], index);
+    }
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++)
         drop_answered(index, &device->segment[i].state, &device->segment[i].told);
 }

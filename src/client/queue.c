@@ -1,10 +1,11 @@
-/* Completion queues: a list of ended requests, and an event file that is readable while it is not
- * empty. */
+/* Completion queues: a list of ended requests and of watches with notices, and an event file that
+ * is readable while it is not empty. */
 #include "base/error.h"
 #include "client/backoff.h"
 #include "client/client.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -46,7 +47,8 @@ trp_status trp_queue_destroy(trp_queue *queue)
         return status;
     uint64_t expected = atomic_load(&queue->expected);
     if (expected > 0)
-        return trp__fail(TRP_E_BUSY, "%llu requests will yet be delivered, or lie in the queue",
+        return trp__fail(TRP_E_BUSY,
+                         "%llu requests and watches will yet be delivered, or lie in the queue",
                          (unsigned long long)expected);
     pthread_mutex_lock(&queue->system->lock);
     trp_queue **link = &queue->system->queues;
@@ -73,58 +75,95 @@ static void set_readable(trp_queue *queue, bool readable)
     (void)done; /* it can only say that the file is in that state already */
 }
 
-void trp__queue_push(trp_queue *queue, trp__slot *slot)
+void trp__queue_link(trp_queue *queue, trp__queue_item *item)
 {
-    slot->queue_next = NULL;
-    pthread_mutex_lock(&queue->lock);
+    item->next = NULL;
     if (queue->last) {
-        queue->last->queue_next = slot;
+        queue->last->next = item;
     } else {
-        queue->first = slot;
+        queue->first = item;
         set_readable(queue, true);
     }
-    queue->last = slot;
+    queue->last = item;
+}
+
+void trp__queue_unlink(trp_queue *queue, trp__queue_item *item)
+{
+    trp__queue_item **link = &queue->first;
+    queue->last = NULL;
+    while (*link) {
+        if (*link == item) {
+            *link = item->next;
+        } else {
+            queue->last = *link;
+            link = &(*link)->next;
+        }
+    }
+    if (!queue->first)
+        set_readable(queue, false);
+}
+
+void trp__queue_push(trp_queue *queue, trp__slot *slot)
+{
+    pthread_mutex_lock(&queue->lock);
+    trp__queue_link(queue, &slot->item);
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* Takes the first completion off the list and copies it. All under the lock: a device that closes
- * takes its own completions off under the same lock before it is freed. */
+/* Copies the end of a request, and gives its slot back. */
+static void take_slot(trp_queue *queue, trp__queue_item *item, trp_event *out)
+{
+    trp__slot *slot = (trp__slot *)(void *)((char *)item - offsetof(trp__slot, item));
+    trp_device *device = trp__device_by_tag(item->device_tag);
+    *out = (trp_event){.user_data = slot->user_data, .status = slot->status};
+    if (out->status != TRP_OK) {
+        out->error = device->slot_error[slot->index];
+        trp__poison_accept(device, slot);
+    }
+    uint64_t mine = trp__state(trp__generation_of(atomic_load(&slot->state)), TRP__FILLING);
+    trp__slot_release(device, slot, mine);
+    atomic_fetch_sub(&queue->expected, 1);
+}
+
+/* Takes the first event. All under the lock: a device that closes takes its own items off under the
+ * same lock before it is freed. */
 static bool pop(trp_queue *queue, trp_event *out)
 {
     pthread_mutex_lock(&queue->lock);
-    trp__slot *slot = queue->first;
-    if (slot) {
-        trp_device *device = trp__device_by_tag(slot->device_tag);
-        queue->first = slot->queue_next;
-        if (!queue->first) {
-            queue->last = NULL;
-            set_readable(queue, false);
+    trp__queue_item *item = queue->first;
+    if (item) {
+        trp__queue_item *next = item->next;
+        bool stays = false;
+        if (item->is_watch)
+            stays = trp__watch_take(item, out);
+        else
+            take_slot(queue, item, out); /* after which it may be in use elsewhere */
+        if (!stays) {
+            queue->first = next;
+            if (!next) {
+                queue->last = NULL;
+                set_readable(queue, false);
+            }
         }
-        *out = (trp_event){.user_data = slot->user_data, .status = slot->status};
-        if (out->status != TRP_OK)
-            out->error = device->slot_error[slot->index];
-        uint64_t mine = trp__state(trp__generation_of(atomic_load(&slot->state)), TRP__FILLING);
-        trp__slot_release(device, slot, mine);
-        atomic_fetch_sub(&queue->expected, 1);
     }
     pthread_mutex_unlock(&queue->lock);
-    return slot != NULL;
+    return item != NULL;
 }
 
-/* Takes a closing device's completions off a queue. */
+/* Takes a closing device's completions off a queue; its watches have ended. */
 void trp__queue_forget(trp_queue *queue, trp_device *device)
 {
     pthread_mutex_lock(&queue->lock);
-    trp__slot **link = &queue->first;
+    trp__queue_item **link = &queue->first;
     queue->last = NULL;
     while (*link) {
-        trp__slot *slot = *link;
-        if (slot->device_tag == device->tag) {
-            *link = slot->queue_next;
+        trp__queue_item *item = *link;
+        if (item->device_tag == device->tag) {
+            *link = item->next;
             atomic_fetch_sub(&queue->expected, 1);
         } else {
-            queue->last = slot;
-            link = &slot->queue_next;
+            queue->last = item;
+            link = &item->next;
         }
     }
     if (!queue->first)
@@ -156,7 +195,7 @@ trp_status trp_queue_next(trp_queue *queue, int64_t timeout_ns, trp_event *out)
     for (bool swept = false; !pop(queue, out); swept = true) {
         int64_t nap = 0;
         if (swept && !trp__backoff_step(&backoff, &nap))
-            return trp__fail(TRP_E_TIMEOUT, "no request has completed after %lld ns",
+            return trp__fail(TRP_E_TIMEOUT, "no event has come after %lld ns",
                              (long long)timeout_ns);
         if (nap > 0)
             trp__nap(nap);

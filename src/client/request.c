@@ -51,7 +51,7 @@ void trp__slots_init(trp_device *device)
     for (uint32_t i = TRP__SLOTS; i-- > 0;) {
         trp__slot *slot = &device->slot[i];
         slot->index = i;
-        slot->device_tag = device->tag;
+        slot->item = (trp__queue_item){.device_tag = device->tag};
         atomic_init(&slot->state, trp__state(1, TRP__FREE));
         trp__index_push(&device->free_slots, &device->slot->next_free, sizeof(trp__slot), i);
     }
@@ -59,14 +59,44 @@ void trp__slots_init(trp_device *device)
         trp__index_push(&device->free_pieces, device->piece_next, sizeof(uint32_t), i);
 }
 
-trp__slot *trp__slot_begin(trp_device *device, trp__record **record)
+static uint32_t pop_slot(trp_device *device)
 {
-    uint32_t index =
-        trp__index_pop(&device->free_slots, &device->slot->next_free, sizeof(trp__slot));
-    if (index == UINT32_MAX) {
-        trp__sweep_device(device);
-        index = trp__index_pop(&device->free_slots, &device->slot->next_free, sizeof(trp__slot));
+    return trp__index_pop(&device->free_slots, &device->slot->next_free, sizeof(trp__slot));
+}
+
+/* Whether any request has yet to end. */
+static bool any_unfinished(const trp_device *device)
+{
+    for (uint32_t i = 0; i < TRP__SLOTS; i++) {
+        trp__phase phase = trp__phase_of(atomic_load(&device->slot[i].state));
+        if (phase != TRP__FREE && phase != TRP__DONE)
+            return true;
     }
+    return false;
+}
+
+/* Waits until a request of the device ends and leaves its slot, up to wait_ns. Once all have ended
+ * only their owners can free slots, and this thread may be the one. */
+static uint32_t await_slot(trp_device *device, int64_t wait_ns)
+{
+    trp__backoff backoff = trp__backoff_begin(wait_ns);
+    for (;;) {
+        int64_t nap = 0;
+        bool hope = any_unfinished(device);
+        trp__sweep_device(device);
+        uint32_t index = pop_slot(device);
+        if (index != UINT32_MAX || !hope || !trp__backoff_step(&backoff, &nap))
+            return index;
+        if (nap > 0)
+            trp__nap(nap);
+    }
+}
+
+trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **record)
+{
+    uint32_t index = pop_slot(device);
+    if (index == UINT32_MAX)
+        index = await_slot(device, wait_ns);
     if (index == UINT32_MAX) {
         trp__fail(TRP_E_BUSY,
                   "%d requests of this device are pending, or have ended without their futures or "
@@ -78,10 +108,11 @@ trp__slot *trp__slot_begin(trp_device *device, trp__record **record)
     uint32_t used = atomic_load_explicit(&device->slots_used, memory_order_relaxed);
     while (used <= index && !atomic_compare_exchange_weak(&device->slots_used, &used, index + 1))
         continue;
-    slot->deaths = 0;
+    atomic_store_explicit(&slot->deaths, 0, memory_order_relaxed);
     slot->deadline_ns = device->options.deadline_ns;
     atomic_store_explicit(&slot->ticket, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->stream, -1, memory_order_relaxed);
+    atomic_store_explicit(&slot->cancelling, false, memory_order_relaxed);
     slot->queue = NULL;
     slot->segment = 0;
     slot->piece = TRP__NO_PIECE;
@@ -102,7 +133,7 @@ static void abandon(trp_device *device, trp__slot *slot)
 {
     const trp__record *record = &device->control->record[slot->index];
     for (uint32_t i = 0; i < record->access_count; i++)
-        trp__buffer_release(device, record->access[i].slot);
+        trp__access_release(device, &record->access[i]);
     if (slot->piece != TRP__NO_PIECE)
         trp__index_push(&device->free_pieces, device->piece_next, sizeof(uint32_t), slot->piece);
     if (slot->segment)
@@ -172,15 +203,20 @@ static void note_covered(trp_device *device, const trp__record *record, uint64_t
     }
 }
 
-/* Whether a fault has made an input unreadable since the request was packed. */
-static bool has_lost_input(const trp_device *device, const trp__record *record)
+/* Notes which failures the sender knows of, and whether an input has become unreadable since the
+ * request was packed: then it shall be refused. */
+static void check_inputs(const trp_device *device, trp__record *record)
 {
+    record->refuse = TRP_OK;
     for (uint32_t i = 0; i < record->access_count; i++) {
-        if ((record->access[i].mode & TRP__READ) &&
-            trp__buffer_lost(device, record->access[i].slot))
-            return true;
+        trp__access *a = &record->access[i];
+        if (!(a->mode & TRP__READ))
+            continue;
+        trp__set_accepted(
+            a, atomic_load_explicit(&device->meta[a->slot].accepted_ticket, memory_order_acquire));
+        if (record->refuse == TRP_OK)
+            record->refuse = (uint32_t)trp__buffer_readable(device, a->slot, &record->cause);
     }
-    return false;
 }
 
 /* Notes who shall be told; returns the flags of the slot's state. */
@@ -228,17 +264,14 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
     uint64_t cell = ticket << TRP__SLOT_BITS | slot->index;
     atomic_store_explicit(&slot->ticket, ticket, memory_order_relaxed);
     /* A fault may have been dealt with since the request was packed. The supervisor judges every
-     * ticket up to one that it reads after it has marked what is lost; who has a later ticket sees
-     * the marks here. The worker passes over a cell whose record has another ticket. */
-    bool lost = has_lost_input(device, record);
-    if (!lost) /* a request that will not run must not hide what a fault did to its outputs */
+     * ticket up to one that it reads after it has marked what is lost or poisoned; who has a later
+     * ticket sees the marks here. */
+    check_inputs(device, record);
+    if (record->refuse == TRP_OK) /* else it must not hide what a fault did to its outputs */
         note_covered(device, record, ticket);
-    record->ticket = lost ? 0 : ticket;
-    atomic_store_explicit(&slot->passed_over, lost, memory_order_relaxed);
-    trp__sent sent = {.slot = slot,
-                      .pending = pending,
-                      .watched = slot->queue != NULL || slot->deadline_ns != 0,
-                      .lost = lost};
+    record->ticket = ticket;
+    trp__sent sent = {
+        .slot = slot, .pending = pending, .watched = slot->queue != NULL || slot->deadline_ns != 0};
     atomic_store_explicit(&slot->state, pending, memory_order_release);
     atomic_store_explicit(&actor->mailbox[place & (actor->capacity - 1)], cell,
                           memory_order_release);
@@ -253,12 +286,7 @@ void trp__slot_published(trp_device *device, const trp__sent *sent)
     /* The supervisor ends all that is pending after it has set DOWN; what was published later, the
      * sender ends. */
     trp_error error;
-    if (sent->lost) {
-        trp__error_set(&error, TRP_E_LOST,
-                       "a fault left an input of this request half-written "
-                       "while the request was being sent");
-        trp__retire(device, sent->slot, sent->pending, &error);
-    } else if (atomic_load(&device->state) == TRP_DEVICE_DOWN) {
+    if (atomic_load(&device->state) == TRP_DEVICE_DOWN) {
         trp__error_down(device, &error);
         trp__retire(device, sent->slot, sent->pending, &error);
     } else if (sent->watched) {
@@ -301,7 +329,7 @@ trp_status trp_submit(trp_actor *actor, const trp_request *request, trp_completi
                          op->request_bytes, request->size);
 
     trp__record *record;
-    trp__slot *slot = trp__slot_begin(device, &record);
+    trp__slot *slot = trp__slot_begin(device, request->wait_ns, &record);
     if (!slot)
         return TRP_E_BUSY;
     trp_error error = {0};
@@ -319,7 +347,7 @@ trp_status trp_submit(trp_actor *actor, const trp_request *request, trp_completi
 
 /* Futures. */
 
-static trp__slot *slot_of(trp_future future, trp_device **device, uint64_t *generation)
+trp__slot *trp__future_slot(trp_future future, trp_device **device, uint64_t *generation)
 {
     uint32_t tag = (uint32_t)future.id >> TRP__SLOT_BITS; /* with the unused bits, which are 0 */
     *device = trp__device_by_tag(tag);
@@ -333,31 +361,34 @@ static bool take_result(trp_device *device, trp__slot *slot, uint64_t state, trp
     uint64_t mine = trp__state(trp__generation_of(state), TRP__FILLING);
     if (!atomic_compare_exchange_strong(&slot->state, &state, mine))
         return false;
-    if (slot->status != TRP_OK)
+    if (slot->status != TRP_OK) {
         *result = device->slot_error[slot->index];
-    trp__slot_release(device, slot, mine);
+        trp__poison_accept(device, slot);
+    }
+    trp__slot_taken(device, slot, mine);
     return true;
 }
 
-static void sleep_on(trp__slot *slot, uint64_t state, int64_t nap)
+static void sleep_on(trp_device *device, trp__slot *slot, uint64_t state, int64_t nap)
 {
-    uint32_t seen = atomic_load(&slot->wake);
-    atomic_fetch_add(&slot->waiters, 1);
+    trp__record *record = &device->control->record[slot->index];
+    uint32_t seen = atomic_load(&record->ended);
+    atomic_fetch_add(&record->sleepers, 1);
     if (atomic_load(&slot->state) == state) {
         int slack = trp__slack_begin();
-        trp__futex_wait(&slot->wake, seen, nap);
+        trp__futex_wait(&record->ended, seen, nap);
         trp__slack_end(slack);
     }
-    atomic_fetch_sub(&slot->waiters, 1);
+    atomic_fetch_sub(&record->sleepers, 1);
 }
 
-static trp_status stale_future(void)
+trp_status trp__future_stale(void)
 {
     return trp__fail(TRP_E_STALE, "future: it was never given out, was ended before, or its device "
                                   "is closed");
 }
 
-static bool is_future(uint64_t state, uint64_t generation)
+bool trp__is_future(uint64_t state, uint64_t generation)
 {
     return (trp__generation_of(state) & UINT32_MAX) == generation && (state & TRP__WANTED);
 }
@@ -366,9 +397,9 @@ static trp_status wait_for(trp_future future, int64_t timeout_ns, trp_error *res
 {
     trp_device *device;
     uint64_t generation;
-    trp__slot *slot = slot_of(future, &device, &generation);
+    trp__slot *slot = trp__future_slot(future, &device, &generation);
     if (!slot || generation == 0)
-        return stale_future();
+        return trp__future_stale();
     trp_status status = trp__device_usable(device);
     if (status == TRP_E_FORKED)
         return status;
@@ -376,14 +407,14 @@ static trp_status wait_for(trp_future future, int64_t timeout_ns, trp_error *res
     trp__backoff backoff = trp__backoff_begin(timeout_ns);
     for (;;) {
         uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
-        if (!is_future(state, generation))
-            return stale_future();
+        if (!trp__is_future(state, generation))
+            return trp__future_stale();
         trp__phase phase = trp__phase_of(state);
         if (phase == TRP__PENDING && trp__try_finish(device, slot, state))
             continue;
         if (phase == TRP__DONE) {
             if (!take_result(device, slot, state, result))
-                return stale_future();
+                return trp__future_stale();
             return result->status == TRP_OK ? TRP_OK : trp__error_raise(result);
         }
         int64_t nap;
@@ -391,7 +422,7 @@ static trp_status wait_for(trp_future future, int64_t timeout_ns, trp_error *res
             return trp__fail(TRP_E_TIMEOUT, "the request has not completed after %lld ns",
                              (long long)timeout_ns);
         if (nap > 0)
-            sleep_on(slot, state, nap);
+            sleep_on(device, slot, state, nap);
     }
 }
 
@@ -408,11 +439,11 @@ void trp_future_drop(trp_future future)
 {
     trp_device *device;
     uint64_t generation;
-    trp__slot *slot = slot_of(future, &device, &generation);
+    trp__slot *slot = trp__future_slot(future, &device, &generation);
     if (!slot || generation == 0 || trp__device_usable(device) == TRP_E_FORKED)
         return;
     uint64_t state = atomic_load(&slot->state);
-    while (is_future(state, generation)) {
+    while (trp__is_future(state, generation)) {
         /* Whoever ends the request sees that nobody wants it; unless it has ended. */
         bool done = trp__phase_of(state) == TRP__DONE;
         uint64_t next =
@@ -420,7 +451,7 @@ void trp_future_drop(trp_future future)
         if (!atomic_compare_exchange_weak(&slot->state, &state, next))
             continue;
         if (done)
-            trp__slot_release(device, slot, next);
+            trp__slot_taken(device, slot, next);
         return;
     }
 }
@@ -437,6 +468,7 @@ trp_status trp_device_drain(trp_device *device, int64_t timeout_ns)
         uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
         trp__phase phase = trp__phase_of(state);
         uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
+        trp__detained_over(device, slot, ticket);
         bool pending = phase == TRP__RETIRING || (phase == TRP__PENDING && ticket < end);
         if (!pending || (phase == TRP__PENDING && trp__try_finish(device, slot, state))) {
             i += !pending;
@@ -447,7 +479,7 @@ trp_status trp_device_drain(trp_device *device, int64_t timeout_ns)
             return trp__fail(TRP_E_TIMEOUT, "request %llu has not completed",
                              (unsigned long long)ticket);
         if (nap > 0)
-            sleep_on(slot, state, nap);
+            sleep_on(device, slot, state, nap);
     }
     return TRP_OK;
 }

@@ -8,17 +8,17 @@
 
 void trp__error_down(const trp_device *device, trp_error *error)
 {
-    trp__error_set(error, TRP_E_DEVICE_DOWN,
-                   atomic_load(&device->closing)
-                       ? "the device is closed"
-                       : "the device is down: its worker failed too often");
+    if (atomic_load(&device->closing))
+        trp__error_set(error, TRP_E_DEVICE_DOWN, "the device is closed");
+    else
+        *error = device->down;
 }
 
 /* What the worker said of a request that it did not do. */
 static bool read_reply(const trp_device *device, uint32_t slot, uint64_t ticket, trp_error *error)
 {
     trp__reply_error *reply = &device->reply->error[slot];
-    if (atomic_load_explicit(&reply->ticket, memory_order_acquire) != ticket)
+    if (!trp__replied(device, slot, ticket))
         return false;
     /* The worker may be out of its mind: nothing it wrote is used unchecked. */
     char domain[sizeof reply->domain], message[sizeof reply->message];
@@ -26,10 +26,15 @@ static bool read_reply(const trp_device *device, uint32_t slot, uint64_t ticket,
     memcpy(domain, reply->domain, sizeof domain);
     memcpy(message, reply->message, sizeof message);
     domain[sizeof domain - 1] = message[sizeof message - 1] = '\0';
-    if (status <= TRP_OK || status > TRP_E_INTERNAL)
+    if (status <= TRP_OK || status >= TRP_STATUS_COUNT)
         status = TRP_E_INTERNAL;
     trp__error_set_code(error, status, domain, code, "%s", message);
     return true;
+}
+
+bool trp__replied(const trp_device *device, uint32_t slot, uint64_t ticket)
+{
+    return atomic_load_explicit(&device->reply->error[slot].ticket, memory_order_acquire) == ticket;
 }
 
 static void copy_small_read(const trp_device *device, trp__slot *slot)
@@ -40,52 +45,56 @@ static void copy_small_read(const trp_device *device, trp__slot *slot)
                slot->read_bytes);
 }
 
-/* Whether a buffer's content is that of a fault, whatever requests are on their way to replace it.
- */
-static bool is_bad(const trp__buffer_meta *meta)
-{
-    return atomic_load(&meta->lost_ticket) > atomic_load(&meta->good_ticket);
-}
-
 /* What the end of a request means for the contents of its outputs. Those that may be half-written
- * are lost. A request that should have replaced a bad content and failed leaves it bad, which must
- * show again: the request's ticket had hidden it. */
+ * are lost. */
 static void settle_outputs(trp_device *device, const trp__slot *slot, const trp__record *record,
                            uint64_t ticket)
 {
     bool failed = slot->status != TRP_OK;
     /* It may have been begun by a worker that died, or, a large copy, in parts. */
-    bool halfway = failed && (slot->status == TRP_E_FAULT || slot->deaths > 0 ||
-                              atomic_load_explicit(&slot->stream, memory_order_relaxed) >= 0);
+    bool halfway = failed && slot->status != TRP_E_CANCELLED &&
+                   (slot->status == TRP_E_FAULT || atomic_load(&slot->deaths) > 0 ||
+                    atomic_load_explicit(&slot->stream, memory_order_relaxed) >= 0);
     for (uint32_t i = 0; i < record->access_count; i++) {
         const trp__access *access = &record->access[i];
-        trp__buffer_meta *meta = &device->meta[access->slot];
         if (!(access->mode & TRP__WRITE))
             continue;
-        bool covers = trp__access_covers(device, access) &&
-                      !atomic_load_explicit(&slot->passed_over, memory_order_relaxed);
-        if (halfway || (failed && covers && is_bad(meta)))
+        if (halfway)
             trp__buffer_mark_lost(device, access->slot, ticket);
-        else if (!failed && covers)
-            trp__raise_ticket(&meta->good_ticket, ticket);
+        else if (!failed && trp__access_covers(device, access))
+            trp__raise_ticket(&device->meta[access->slot].good_ticket, ticket);
     }
+    if (failed)
+        trp__poison_outputs(device, slot);
 }
 
-static void release_holdings(trp_device *device, trp__slot *slot, const trp__record *record)
+void trp__release_holdings(trp_device *device, trp__slot *slot)
 {
+    const trp__record *record = &device->control->record[slot->index];
     for (uint32_t i = 0; i < record->access_count; i++)
-        trp__buffer_release(device, record->access[i].slot);
+        trp__access_release(device, &record->access[i]);
     if (slot->piece != TRP__NO_PIECE)
         trp__index_push(&device->free_pieces, device->piece_next, sizeof(uint32_t), slot->piece);
     if (slot->segment)
         trp__segment_release(device, slot->segment);
 }
 
-static void wake_waiters(trp__slot *slot)
+/* Completes the record of an error that ends a request. */
+void trp__describe_failure(trp_device *device, const trp__slot *slot, trp_error *error)
 {
-    if (atomic_load(&slot->waiters) > 0) {
-        atomic_fetch_add(&slot->wake, 1);
-        trp__futex_wake(&slot->wake, INT32_MAX);
+    uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed);
+    error->request = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
+    if (device->actor[actor])
+        trp__copy_string(error->actor, sizeof error->actor, device->actor[actor]->name);
+    atomic_fetch_add(&device->failed, 1);
+}
+
+void trp__wake_sleepers(trp_device *device, const trp__slot *slot)
+{
+    trp__record *record = &device->control->record[slot->index];
+    if (atomic_load(&record->sleepers) > 0) {
+        atomic_fetch_add(&record->ended, 1);
+        trp__futex_wake(&record->ended, INT32_MAX);
     }
 }
 
@@ -117,7 +126,7 @@ static void tell(trp_device *device, trp__slot *slot, uint64_t generation)
         next = state & TRP__WANTED ? trp__state(generation, TRP__DONE) | TRP__WANTED
                                    : trp__state(generation, TRP__FILLING);
     while (!atomic_compare_exchange_weak(&slot->state, &state, next));
-    wake_waiters(slot);
+    trp__wake_sleepers(device, slot);
     if (!(next & TRP__WANTED))
         trp__slot_release(device, slot, next);
 }
@@ -145,20 +154,16 @@ bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
     if (atomic_load_explicit(&slot->stream, memory_order_relaxed) >= 0)
         trp__transfer_end(device, slot);
     if (failed) {
-        uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed);
-        error->request = ticket;
-        if (replied || error->status == TRP_E_FAULT)
+        if ((replied && !trp__is_refusal(error->status)) || error->status == TRP_E_FAULT)
             error->incarnation = atomic_load(&device->incarnation);
-        if (device->actor[actor])
-            trp__copy_string(error->actor, sizeof error->actor, device->actor[actor]->name);
-        atomic_fetch_add(&device->failed, 1);
+        trp__describe_failure(device, slot, error);
     } else {
         copy_small_read(device, slot);
     }
     settle_outputs(device, slot, record, ticket);
     if (slot->deadline_ns)
         atomic_fetch_sub(&device->deadlines, 1);
-    release_holdings(device, slot, record);
+    trp__release_holdings(device, slot);
     tell(device, slot, generation);
     return true;
 }
@@ -168,14 +173,14 @@ bool trp__try_finish(trp_device *device, trp__slot *slot, uint64_t pending_state
 {
     uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed) % TRP__ACTORS;
     uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
-    if (ticket == 0 || trp__timeline(device, actor) < ticket ||
-        atomic_load_explicit(&slot->passed_over, memory_order_relaxed))
+    if (ticket == 0 || trp__timeline(device, actor) < ticket) {
+        if (atomic_load_explicit(&slot->cancelling, memory_order_relaxed))
+            trp__cancel_in_doubt(device, slot, pending_state);
         return false;
+    }
     /* The device has filled the last piece of a large read; the user's memory may lack it yet. */
     if (atomic_load_explicit(&slot->stream, memory_order_relaxed) == TRP__LANE_DOWNLOAD &&
-        atomic_load_explicit(&device->reply->error[slot->index].ticket, memory_order_acquire) !=
-            ticket &&
-        !trp__transfer_drained(device, slot))
+        !trp__replied(device, slot->index, ticket) && !trp__transfer_drained(device, slot))
         return false;
     return trp__retire(device, slot, pending_state, NULL);
 }
@@ -198,7 +203,9 @@ void trp__sweep(trp_actor *actor)
         if (atomic_load_explicit(&slot->ticket, memory_order_relaxed) == cell >> TRP__SLOT_BITS) {
             trp__phase phase = trp__phase_of(state);
             if (phase == TRP__RETIRING ||
-                (phase == TRP__PENDING && !trp__try_finish(device, slot, state)))
+                (phase == TRP__PENDING && !trp__try_finish(device, slot, state)) ||
+                (phase != TRP__PENDING &&
+                 !trp__detained_over(device, slot, cell >> TRP__SLOT_BITS)))
                 break;
         }
         atomic_store_explicit(place, 0, memory_order_relaxed);

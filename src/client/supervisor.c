@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "client/client.h"
+#include "wire/directive.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -18,6 +19,12 @@
 #define QUEUE_NAP_MAX_NS (500 * TRP__US)
 #define DEADLINE_NAP_NS  (5 * TRP__MS)
 #define MAKING_NAP_NS    (20 * TRP__MS)
+
+/* Between a worker that could not be started and the next try: doubled each time. A standby is no
+ * hurry. */
+#define START_DELAY_MIN_NS   (10 * TRP__MS)
+#define START_DELAY_MAX_NS   (1 * TRP__SECOND)
+#define STANDBY_DELAY_MAX_NS (10 * TRP__SECOND)
 
 /* Messages. */
 
@@ -35,6 +42,8 @@ static void take_answer(trp_device *device, uint32_t index, const trp__message *
         } else if (!active && m->error.status != TRP_OK) {
             atomic_store(&device->standby_unwanted, true);
         }
+    } else if (trp__seal_answered(device, index, m)) {
+        /* whoever seals or unseals waits for the broadcast */
     } else if (m->about == TRP__MSG_ARENA && m->error.status != TRP_OK) {
         trp__log_line(&device->system->log, TRP__LOG_ERROR, "arena %u can't be mapped: %s", m->id,
                       m->error.message);
@@ -45,6 +54,13 @@ static void take_answer(trp_device *device, uint32_t index, const trp__message *
     }
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
+}
+
+static void welcome_standby(trp_device *device, uint32_t index)
+{
+    uint32_t incarnation = device->worker[index].incarnation;
+    trp__process_welcome(device, index);
+    trp__notice_post(device, TRP_NOTICE_STANDBY_READY, incarnation, trp__now_ns(), 0, NULL);
 }
 
 /* Takes what a worker has sent. *gone is set when it has closed its end, or reported a fault. */
@@ -69,8 +85,12 @@ void trp__take_messages(trp_device *device, uint32_t index, bool *gone)
         if (m.type == TRP__MSG_ANSWER)
             take_answer(device, index, &m);
         else if (m.type == TRP__MSG_READY && index != device->active)
-            trp__process_welcome(device, index);
-        else if (m.type == TRP__MSG_FAULT || m.type == TRP__MSG_REFUSE)
+            welcome_standby(device, index);
+        else if (m.type == TRP__MSG_NOTICE && index == device->active)
+            trp__notice_relay(device, device->worker[index].incarnation, &m);
+        else if (m.type == TRP__MSG_REFUSE)
+            trp__process_refusal(&m, &device->worker[index].refusal);
+        if (m.type == TRP__MSG_FAULT || m.type == TRP__MSG_REFUSE)
             *gone = true;
     }
 }
@@ -104,15 +124,17 @@ static uint64_t settled_state(trp__slot *slot)
     return state;
 }
 
-/* Collects the cells of all pending requests from `begin` to `end`, in ticket order. */
+/* Collects the cells of all pending requests from `begin` to `end`, in ticket order; also of those
+ * that were cancelled and have ended, for the worker has yet to pass them. */
 static uint32_t collect_pending(trp_device *device, uint64_t begin, uint64_t end)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
         trp__slot *slot = &device->slot[i];
         uint64_t state = settled_state(slot);
-        uint64_t ticket = atomic_load(&slot->ticket);
-        if (trp__phase_of(state) == TRP__PENDING && ticket >= begin && ticket < end)
+        uint64_t detained = trp__detained(slot);
+        uint64_t ticket = detained ? detained : atomic_load(&slot->ticket);
+        if ((detained || trp__phase_of(state) == TRP__PENDING) && ticket >= begin && ticket < end)
             device->pending[count++] = ticket << TRP__SLOT_BITS | i;
     }
     qsort(device->pending, count, sizeof *device->pending, trp__by_ticket);
@@ -124,39 +146,63 @@ static trp__slot *slot_of(trp_device *device, uint64_t cell)
     return &device->slot[cell & (TRP__SLOTS - 1)];
 }
 
-/* Ends a request that the dead worker finished. A large read is finished by copying threads. */
+/* Ends a request that the dead worker finished, or refused. A large read is finished by copying
+ * threads. */
 static void finish(trp_device *device, trp__slot *slot, uint64_t ticket)
 {
+    trp__detained_pass(device, slot, ticket);
     for (;;) {
         uint64_t state = settled_state(slot);
         if (trp__phase_of(state) != TRP__PENDING || atomic_load(&slot->ticket) != ticket ||
             trp__try_finish(device, slot, state))
             return;
+        if (trp__replied(device, slot->index, ticket) && trp__retire(device, slot, state, NULL))
+            return;
         trp__sleep_ns(QUEUE_NAP_MIN_NS);
     }
 }
 
-/* Which failed request should have written a buffer, as known in this recovery; 0 for none. */
-static uint64_t dependency(const trp_device *device, uint32_t slot)
+/* Which failed request should have written what a request reads; 0 for none. Either it had failed
+ * before, or this recovery has found out; the later one counts. A request that had failed already
+ * may also come after this one, which then was begun before that, on good inputs. */
+static uint64_t dependency(const trp_device *device, const trp__access *access, uint64_t ticket)
 {
-    const trp__buffer_meta *meta = &device->meta[slot];
-    bool current = meta->dependency_incarnation == atomic_load(&device->incarnation);
-    return current ? meta->dependency_ticket : 0;
+    const trp__buffer_meta *meta = &device->meta[access->slot];
+    bool current = meta->judged_incarnation == atomic_load(&device->incarnation) &&
+                   meta->judged_generation == access->generation;
+    uint64_t now = current ? meta->judged_ticket : 0;
+    if (now >= TRP__SCOPE_FIRST)
+        return now;
+    uint64_t before = trp__poison_standing(device, access->slot);
+    before = before < ticket ? before : 0;
+    uint64_t cause = before > now ? before : current && meta->judged_bad ? now : 0;
+    return cause <= trp__accepted(access) ? 0 : cause;
 }
 
-static void set_dependency(trp_device *device, uint32_t slot, uint64_t ticket)
+/* A request that writes a buffer was judged: it fails, or goes on and writes all of it. */
+static void set_dependency(trp_device *device, const trp__access *access, uint64_t ticket,
+                           bool failed)
 {
-    device->meta[slot].dependency_incarnation = atomic_load(&device->incarnation);
-    device->meta[slot].dependency_ticket = ticket;
+    trp__buffer_meta *meta = &device->meta[access->slot];
+    meta->judged_incarnation = atomic_load(&device->incarnation);
+    meta->judged_generation = access->generation;
+    meta->judged_ticket = ticket;
+    meta->judged_bad = failed;
 }
 
-static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
+/* Those that are judged after a failed request must not read what it should have written. */
+static void spoil_outputs(trp_device *device, const trp__slot *slot)
 {
     const trp__record *record = &device->control->record[slot->index];
     for (uint32_t i = 0; i < record->access_count; i++) {
         if (record->access[i].mode & TRP__WRITE)
-            set_dependency(device, record->access[i].slot, record->ticket);
+            set_dependency(device, &record->access[i], record->ticket, true);
     }
+}
+
+static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
+{
+    spoil_outputs(device, slot);
     /* Again if its future is dropped at this moment, which changes the state. */
     uint64_t state;
     while (trp__phase_of(state = settled_state(slot)) == TRP__PENDING &&
@@ -164,27 +210,38 @@ static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
         continue;
 }
 
+/* Why a request can't run: `cause` is the dependency of an input. */
+static void set_missing_input(const trp_device *device, uint32_t slot, uint64_t cause,
+                              trp_error *error)
+{
+    bool lost = atomic_load(&device->meta[slot].lost_ticket) == cause;
+    if (cause >= TRP__SCOPE_FIRST)
+        trp__error_set(error, TRP_E_LOST,
+                       "the worker that died may have written to an input of this request, and "
+                       "fault_scope is all");
+    else
+        trp__refusal(error, lost ? TRP_E_LOST : TRP_E_DEPENDENCY, cause);
+}
+
 /* Whether a request that was not issued yet can still run: what it reads must have been written. */
 static bool can_run(trp_device *device, const trp__record *record, trp_error *error)
 {
+    if (record->refuse != TRP_OK) {
+        trp__refusal(error, (trp_status)record->refuse, record->cause);
+        return false;
+    }
     for (uint32_t i = 0; i < record->access_count; i++) {
         const trp__access *a = &record->access[i];
-        trp__buffer_meta *meta = &device->meta[a->slot];
-        uint64_t cause = dependency(device, a->slot);
-        if (cause != 0 && (a->mode & TRP__READ)) {
-            bool lost = atomic_load(&meta->lost_ticket) == cause;
-            trp__error_set(error, lost ? TRP_E_LOST : TRP_E_DEPENDENCY,
-                           lost
-                               ? "request %llu died while it was writing an input of this one"
-                               : "request %llu should have written an input of this one and failed",
-                           (unsigned long long)cause);
+        uint64_t cause = a->mode & TRP__READ ? dependency(device, a, record->ticket) : 0;
+        if (cause != 0) {
+            set_missing_input(device, a->slot, cause, error);
             return false;
         }
     }
     for (uint32_t i = 0; i < record->access_count; i++) {
         const trp__access *a = &record->access[i];
         if (trp__access_covers(device, a))
-            set_dependency(device, a->slot, 0);
+            set_dependency(device, a, record->ticket, false);
     }
     return true;
 }
@@ -227,9 +284,23 @@ static progress progress_of(const trp_device *device, const trp__slot *slot, uin
     progress p = trp__timeline(device, actor) >= ticket                       ? DONE
                  : atomic_load(&device->reply->issued[actor].value) >= ticket ? IN_FLIGHT
                                                                               : QUEUED;
-    bool passed_over = atomic_load(&slot->passed_over); /* its sender ends it */
     bool ended = trp__phase_of(atomic_load(&slot->state)) != TRP__PENDING;
-    return ended || passed_over || atomic_load(&slot->ticket) != ticket ? GONE : p;
+    return ended || atomic_load(&slot->ticket) != ticket ? GONE : p;
+}
+
+/* The same for the judgement. What the worker has refused, or could not do, ends with what it said;
+ * later requests on the same buffers may have run. What was cancelled and has ended counts for what
+ * it would have written. */
+static progress standing_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
+{
+    bool detained = trp__detained(slot) == ticket;
+    uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
+    progress p = !detained                                ? progress_of(device, slot, ticket)
+                 : trp__timeline(device, actor) >= ticket ? DONE
+                                                          : QUEUED;
+    if ((p == QUEUED || p == IN_FLIGHT) && trp__replied(device, slot->index, ticket))
+        return DONE;
+    return p == QUEUED && atomic_load(&slot->deaths) > 0 ? SUSPECT : p;
 }
 
 /* Whether a request that was in flight may run again: not if it is known to have killed the worker,
@@ -250,17 +321,30 @@ static void judge(trp_device *device, const judgement *j, uint64_t cell, progres
     trp__slot *slot = slot_of(device, cell);
     const trp__record *record = &control->record[slot->index];
     trp_error error;
-    if (p == DONE) {
+    if (p == DONE || p == GONE) { /* gone: a waiter may be at it; what it notes counts below */
         finish(device, slot, ticket);
         return;
     }
-    slot->deaths += p == IN_FLIGHT;
-    if (p == IN_FLIGHT && !may_run_again(j, slot, record))
+    if (trp__detained(slot) == ticket) {
+        spoil_outputs(device, slot);
+        trp__detained_pass(device, slot, ticket);
+        return;
+    }
+    bool cancelled = atomic_load(&record->cancelled) == ticket;
+    if (p == IN_FLIGHT) {
+        slot->deaths++; /* from now on nobody cancels it */
+        atomic_store(&control->record[slot->index].cancelled, 0);
+    }
+    if (p == IN_FLIGHT && !may_run_again(j, slot, record)) {
         fail(device, slot, j->cause);
-    else if (!can_run(device, record, &error))
+    } else if (p == QUEUED && cancelled) {
+        trp__refusal(&error, TRP_E_CANCELLED, 0);
         fail(device, slot, &error);
-    else
+    } else if (!can_run(device, record, &error)) {
+        fail(device, slot, &error);
+    } else {
         control->resume[control->resume_count++] = slot->index;
+    }
 }
 
 static void judge_those(trp_device *device, const judgement *j, uint32_t count, progress from,
@@ -271,6 +355,19 @@ static void judge_those(trp_device *device, const judgement *j, uint32_t count, 
         if (p >= from && p <= to)
             judge(device, j, device->pending[i], p);
     }
+}
+
+/* With TRP_FAULT_SCOPE_ALL, before anything but the done requests below `end` is judged. */
+static void lose_everything(trp_device *device, uint32_t count, uint64_t end)
+{
+    trp__scope_begin(device);
+    for (uint32_t i = 0; i < count; i++) {
+        progress p = (progress)device->pending_progress[i];
+        if (p >= QUEUED && p <= IN_FLIGHT)
+            trp__scope_cover(device,
+                             &device->control->record[slot_of(device, device->pending[i])->index]);
+    }
+    trp__scope_end(device, end - 1);
 }
 
 /* Decides about the pending requests with tickets from `begin` to `end`, in the order in which they
@@ -284,15 +381,15 @@ static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64
     j->in_flight = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t cell = device->pending[i];
-        const trp__slot *slot = slot_of(device, cell);
-        progress p = progress_of(device, slot, cell >> TRP__SLOT_BITS);
-        if (p == QUEUED && slot->deaths > 0)
-            p = SUSPECT;
+        progress p = standing_of(device, slot_of(device, cell), cell >> TRP__SLOT_BITS);
         device->pending_progress[i] = (uint8_t)p;
         j->in_flight += p == IN_FLIGHT;
     }
     j->victims += j->in_flight;
+    judge_those(device, j, count, GONE, GONE);
     judge_those(device, j, count, DONE, DONE);
+    if (begin == 0 && device->options.fault_scope == TRP_FAULT_SCOPE_ALL)
+        lose_everything(device, count, end);
     judge_those(device, j, count, SUSPECT, IN_FLIGHT);
     if (begin == 0)
         device->control->resume_alone = device->control->resume_count;
@@ -310,6 +407,7 @@ static uint32_t judge_requests(trp_device *device, const trp_error *cause, uint6
                    .hung = hung,
                    .outsider =
                        outsider || (cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL)};
+    pthread_mutex_lock(&device->judging);
     uint64_t middle = atomic_load(&control->next_ticket.value);
     control->resume_count = 0;
     judge_range(device, &j, 0, middle);
@@ -318,6 +416,7 @@ static uint32_t judge_requests(trp_device *device, const trp_error *cause, uint6
     control->resume_start = end;
     for (uint32_t i = 0; i < TRP__STREAMS; i++)
         trp__transfers_restart(device, i);
+    pthread_mutex_unlock(&device->judging);
     return j.victims;
 }
 
@@ -333,6 +432,7 @@ static void fail_all(trp_device *device)
             if (!trp__try_finish(device, slot, state))
                 trp__retire(device, slot, state, &down);
         }
+        trp__detained_pass(device, slot, trp__detained(slot));
     }
 }
 
@@ -359,15 +459,41 @@ static bool may_restart(trp_device *device)
     return true;
 }
 
+/* How long to wait after a number of failures in a row. */
+static int64_t start_delay(uint32_t failures, int64_t most)
+{
+    int64_t delay = START_DELAY_MIN_NS;
+    while (--failures > 0 && delay < most)
+        delay *= 2;
+    return delay < most ? delay : most;
+}
+
+/* Waits before the next worker is started; less if the device closes. */
+static void await_next_start(trp_device *device, int64_t delay)
+{
+    struct pollfd wake = {.fd = device->wake_fd, .events = POLLIN};
+    int64_t end = trp__now_ns() + delay;
+    for (int64_t left; (left = end - trp__now_ns()) > 0 && !atomic_load(&device->closing);) {
+        struct timespec t = {.tv_sec = left / TRP__SECOND, .tv_nsec = left % TRP__SECOND};
+        uint64_t value;
+        trp__notices_deliver(device);
+        if (ppoll(&wake, 1, &t, NULL) > 0 && read(device->wake_fd, &value, sizeof value) < 0)
+            return;
+    }
+}
+
 /* Lets the standby take over, as soon as it is ready, or a new worker. */
 static trp_status promote_successor(trp_device *device, trp_error *error)
 {
     trp_status status = TRP_OK;
     uint32_t index = 1 - device->active;
-    if (device->worker[index].socket < 0)
+    bool standby = device->worker[index].socket >= 0;
+    if (!standby)
         status = trp__process_launch(device, index, error);
-    if (status == TRP_OK && !device->worker[index].ready)
+    if (status == TRP_OK && !device->worker[index].ready) {
+        trp__notices_deliver(device); /* there is time */
         status = trp__process_await_ready(device, index, error);
+    }
     if (status == TRP_OK)
         status = trp__making_await(device, index, error);
     if (status != TRP_OK)
@@ -376,34 +502,80 @@ static trp_status promote_successor(trp_device *device, trp_error *error)
     if (status != TRP_OK) {
         trp_error cause;
         trp__process_end(device, index, true, &cause);
+    } else if (device->started) {
+        trp__notice(device, standby ? TRP_NOTICE_PROMOTION : TRP_NOTICE_RESTART, NULL);
     }
     return status;
 }
 
-static void go_on_or_down(trp_device *device)
+/* Whether an error says that no other worker would do better; notes it then. */
+static bool is_the_end(trp_device *device, const trp_error *error)
 {
-    const trp__log *log = &device->system->log;
-    while (device->options.isolation == TRP_ISOLATION_PROCESS && !atomic_load(&device->closing)) {
-        trp_error error = {0};
-        if (!may_restart(device))
-            break;
-        if (promote_successor(device, &error) == TRP_OK) {
-            atomic_store(&device->standby_unwanted, false); /* try again to have one */
-            return;
-        }
-        trp__log_line(log, TRP__LOG_ERROR, "a new worker can't be started: %s", error.message);
+    if (trp__directive_of(error->domain, error->code) != TRP__DIRECTIVE_STOP)
+        return false;
+    trp__error_set_code(&device->down, TRP_E_DEVICE_DOWN, error->domain, error->code,
+                        "the device is down: it is gone: %s", error->message);
+    return true;
+}
+
+/* Replaces the worker that ended by `cause`. False: there will be none any more; device->down says
+ * why, unless the device closes. A standby takes over at once. A worker that has to be started, and
+ * can't, is tried again, later each time, until as many in a row have failed as the budget has
+ * restarts. */
+static bool go_on(trp_device *device, const trp_error *cause)
+{
+    uint32_t budget = device->options.restart_budget;
+    trp_error error = *cause;
+    if (is_the_end(device, cause))
+        return false;
+    if (device->options.isolation == TRP_ISOLATION_THREAD) {
+        trp__error_set_code(&device->down, TRP_E_DEVICE_DOWN, cause->domain, cause->code,
+                            "the device is down: a worker in a thread can't be replaced: %s",
+                            cause->message);
+        return false;
     }
-    if (!atomic_load(&device->closing))
-        trp__log_line(log, TRP__LOG_ERROR, "device %s %u is down: %s",
+    for (uint32_t failures = 0; !atomic_load(&device->closing);) {
+        if (failures == budget || !may_restart(device))
+            break;
+        if (promote_successor(device, &error) == TRP_OK)
+            return true;
+        trp__log_line(&device->system->log, TRP__LOG_ERROR, "a new worker can't be started: %s",
+                      error.message);
+        if (is_the_end(device, &error))
+            return false;
+        if (++failures < budget)
+            await_next_start(device, start_delay(failures, START_DELAY_MAX_NS));
+    }
+    trp__error_set_code(&device->down, TRP_E_DEVICE_DOWN, error.domain, error.code,
+                        "the device is down: its worker failed too often: %s", error.message);
+    return false;
+}
+
+static void go_on_or_down(trp_device *device, const trp_error *cause)
+{
+    if (go_on(device, cause)) {
+        atomic_store(&device->standby_unwanted, false); /* try again to have one */
+        return;
+    }
+    bool by_itself = !atomic_load(&device->closing);
+    if (by_itself)
+        trp__log_line(&device->system->log, TRP__LOG_ERROR, "%s %u: %s",
                       trp_backend_name(device->backend), device->options.ordinal,
-                      device->options.isolation == TRP_ISOLATION_THREAD
-                          ? "a worker in a thread can't be replaced"
-                          : "the restart budget is spent");
+                      device->down.message);
     atomic_store(&device->worker_pid, 0);
-    trp_error cause;
-    trp__process_end(device, 1 - device->active, true, &cause); /* the standby, if there is one */
+    trp_error ended;
+    trp__process_end(device, 1 - device->active, true, &ended); /* the standby, if there is one */
     trp__process_reap(device, true);
     go_down(device);
+    if (by_itself)
+        trp__notice(device, TRP_NOTICE_STOP, &device->down);
+}
+
+/* When the end of a worker was noticed first: by itself, if it has reported a fault. */
+static int64_t fault_time(const trp__reply *reply, int64_t now)
+{
+    int64_t told = atomic_load(&reply->fault_present) ? reply->fault_time_ns : now;
+    return told > 0 && told < now ? told : now;
 }
 
 /* The active worker is dead, dying, or has to be killed (for request `hung`, if not 0). */
@@ -412,9 +584,13 @@ static void recover(trp_device *device, uint64_t hung)
     uint32_t dead = device->active;
     trp_error cause = {0};
     const trp__reply *reply = device->worker[dead].reply;
+    int64_t time = fault_time(reply, trp__now_ns());
     bool told = atomic_load(&reply->fault_present) && reply->fault.fault == TRP_FAULT_GPU;
     trp__suspicion suspicion = trp__making_suspicion(device, dead);
+    uint32_t incarnation = atomic_load(&device->incarnation);
+    bool gone;
     atomic_store(&device->state, TRP_DEVICE_RECOVERING);
+    trp__take_messages(device, dead, &gone); /* what it had to say before */
     if (told && device->worker[dead].pid > 0)
         trp__process_abandon(device, dead, &cause);
     else
@@ -426,11 +602,13 @@ static void recover(trp_device *device, uint64_t hung)
         cause.fault = TRP_FAULT_HANG;
         suspicion.made = 0;
     }
-    uint32_t incarnation = atomic_load(&device->incarnation);
     bool likely = trp__making_explain(device, &suspicion, &cause);
+    trp_error noted = cause;
+    noted.incarnation = incarnation;
+    trp__notice_post(device, TRP_NOTICE_FAULT, incarnation, time, 0, &noted);
     uint32_t victims = judge_requests(device, &cause, hung, likely);
     trp__making_blame(device, &suspicion, victims > 0, &cause);
-    go_on_or_down(device);
+    go_on_or_down(device, &cause);
     trp__log_line(&device->system->log, TRP__LOG_WARNING, "worker %u of device %s %u: %s",
                   incarnation, trp_backend_name(device->backend), device->options.ordinal,
                   cause.message);
@@ -438,38 +616,55 @@ static void recover(trp_device *device, uint64_t hung)
 
 /* The standby. */
 
-#define STANDBY_FAILURES_MAX 3
-
 static bool wants_standby(const trp_device *device)
 {
     return device->options.isolation == TRP_ISOLATION_PROCESS &&
            device->options.standby == TRP_STANDBY_ON &&
            atomic_load(&device->state) == TRP_DEVICE_READY &&
-           device->standby_failures < STANDBY_FAILURES_MAX &&
            !atomic_load(&device->standby_unwanted);
+}
+
+/* A standby died, or could not be started: the next one comes later. */
+static void note_standby_failure(trp_device *device, uint32_t incarnation, const trp_error *cause)
+{
+    int64_t now = trp__now_ns();
+    device->standby_failures++;
+    device->standby_after = now + start_delay(device->standby_failures, STANDBY_DELAY_MAX_NS);
+    trp__log_line(&device->system->log, TRP__LOG_WARNING, "the standby worker is lost: %s",
+                  cause->message);
+    trp__notice_post(device, TRP_NOTICE_STANDBY_LOST, incarnation, now, 0, cause);
+}
+
+/* How long until a standby may be started; -1: none is to be. */
+static int64_t standby_delay(const trp_device *device)
+{
+    if (device->worker[1 - device->active].socket >= 0 || !wants_standby(device))
+        return -1;
+    int64_t left = device->standby_after - trp__now_ns();
+    return left > 0 ? left : 0;
 }
 
 /* Ends a standby that is dead, useless or unwanted. */
 static void lose_standby(trp_device *device, bool dead)
 {
-    const trp__log *log = &device->system->log;
     trp_error cause = {0};
     uint32_t index = 1 - device->active;
-    bool was_ready = device->worker[index].ready;
     trp__suspicion suspicion = trp__making_suspicion(device, index);
+    uint32_t incarnation = device->worker[index].incarnation;
     trp__process_end(device, index, true, &cause);
     if (dead) {
         trp__making_explain(device, &suspicion, &cause);
         trp__making_blame(device, &suspicion, false, &cause);
     }
     trp__making_lost_standby(device);
-    if (dead && !was_ready)
-        device->standby_failures++;
-    if (dead)
-        trp__log_line(log, TRP__LOG_WARNING, "the standby worker is lost: %s", cause.message);
-    else
-        trp__log_line(log, TRP__LOG_WARNING,
-                      "the standby worker is given up: its memory is needed");
+    if (dead) {
+        note_standby_failure(device, incarnation, &cause);
+    } else {
+        trp__error_set(&cause, TRP_E_MEMORY,
+                       "the standby worker is given up: its memory is needed");
+        trp__log_line(&device->system->log, TRP__LOG_WARNING, "%s", cause.message);
+        trp__notice_post(device, TRP_NOTICE_STANDBY_LOST, incarnation, trp__now_ns(), 0, &cause);
+    }
     pthread_mutex_lock(&device->lock);
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
@@ -479,12 +674,10 @@ static void look_after_standby(trp_device *device)
 {
     trp_error error;
     uint32_t index = 1 - device->active;
-    bool exists = device->worker[index].socket >= 0;
-    if (exists && atomic_load(&device->standby_unwanted))
+    if (device->worker[index].socket >= 0 && atomic_load(&device->standby_unwanted))
         lose_standby(device, false);
-    else if (!exists && wants_standby(device) &&
-             trp__process_launch(device, index, &error) != TRP_OK)
-        device->standby_failures++;
+    else if (standby_delay(device) == 0 && trp__process_launch(device, index, &error) != TRP_OK)
+        note_standby_failure(device, device->incarnations, &error);
 }
 
 /* Device memory is short: gives the standby's context back. True if there was one. No lock but
@@ -640,10 +833,12 @@ static void sleep_supervisor(trp_device *device, struct pollfd polled[POLL_COUNT
     *nap = next_nap(device, *nap);
     if (*nap >= 0)
         atomic_store(&device->supervisor_asleep, false);
-    bool making = *nap < 0 && trp__making_any(device);
-    struct timespec t = {.tv_nsec = making ? MAKING_NAP_NS : *nap};
+    int64_t sleep = *nap >= 0 ? *nap : standby_delay(device);
+    if (trp__making_any(device) && (sleep < 0 || sleep > MAKING_NAP_NS))
+        sleep = MAKING_NAP_NS; /* somebody has to look at the time */
+    struct timespec t = {.tv_sec = sleep / TRP__SECOND, .tv_nsec = sleep % TRP__SECOND};
     if (!atomic_load(&device->closing) &&
-        ppoll(polled, POLL_COUNT, *nap >= 0 || making ? &t : NULL, NULL) < 0) {
+        ppoll(polled, POLL_COUNT, sleep >= 0 ? &t : NULL, NULL) < 0) {
         for (int i = 0; i < POLL_COUNT; i++)
             polled[i].revents = 0;
     }
@@ -681,6 +876,7 @@ static void supervise(trp_device *device)
         uint64_t before = atomic_load(&device->queue_bound);
         sleep_supervisor(device, polled, &nap);
         take_events(device, polled);
+        trp__notices_deliver(device);
         if (atomic_load(&device->queue_bound) > 0)
             trp__sweep_device(device);
         if (atomic_load(&device->queue_bound) != before)
@@ -711,6 +907,7 @@ static void *supervisor_main(void *argument)
     if (status != TRP_OK)
         return NULL;
     supervise(device);
+    trp__notices_deliver(device);
     trp__process_end(device, 1 - device->active, true, &error);
     trp__process_end(device, device->active, false, &error);
     go_down(device);

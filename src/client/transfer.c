@@ -396,7 +396,7 @@ static trp_status copy_host(const host_copy *copy, trp_buffer buffer, uint64_t o
     if (!copy->user && copy->bytes > 0)
         return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL", user_name);
     trp__record *record;
-    trp__slot *slot = trp__slot_begin(device, &record);
+    trp__slot *slot = trp__slot_begin(device, 0, &record);
     if (!slot)
         return TRP_E_BUSY;
     trp_error error = {0};
@@ -460,7 +460,7 @@ trp_status trp_copy(trp_device *device, trp_buffer source, uint64_t source_offse
     if (status != TRP_OK)
         return status;
     trp__record *record;
-    trp__slot *slot = trp__slot_begin(device, &record);
+    trp__slot *slot = trp__slot_begin(device, 0, &record);
     if (!slot)
         return TRP_E_BUSY;
     trp_error error = {0};
@@ -485,7 +485,7 @@ trp_status trp_fill(trp_device *device, trp_buffer buffer, uint64_t offset, uint
                          offset % width ? "offset" : "bytes", width,
                          (unsigned long long)(offset % width ? offset : bytes));
     trp__record *record;
-    trp__slot *slot = trp__slot_begin(device, &record);
+    trp__slot *slot = trp__slot_begin(device, 0, &record);
     if (!slot)
         return TRP_E_BUSY;
     trp_error error = {0};

@@ -2,6 +2,7 @@
 
 #include "base/dynlib.h"
 #include "base/error.h"
+#include "wire/directive.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -61,48 +62,28 @@ const char *trp__cuda_path(void)
     return library.path;
 }
 
-/* NVIDIA's documentation of these says that the context or the process can't be used further. An
- * unknown error is counted among them: it is what a GPU that fell off the bus gives, and a new
- * process is the safe answer. */
 bool trp__cuda_sticky(int result)
 {
-    switch (result) {
-    case TRP__CU_DEINITIALIZED:
-    case TRP__CU_ECC_UNCORRECTABLE:
-    case TRP__CU_NVLINK_UNCORRECTABLE:
-    case TRP__CU_CONTAINED:
-    case TRP__CU_ILLEGAL_ADDRESS:
-    case TRP__CU_LAUNCH_TIMEOUT:
-    case TRP__CU_CONTEXT_IS_DESTROYED:
-    case TRP__CU_ASSERT:
-    case TRP__CU_HARDWARE_STACK_ERROR:
-    case TRP__CU_ILLEGAL_INSTRUCTION:
-    case TRP__CU_MISALIGNED_ADDRESS:
-    case TRP__CU_INVALID_ADDRESS_SPACE:
-    case TRP__CU_INVALID_PC:
-    case TRP__CU_LAUNCH_FAILED:
-    case TRP__CU_TENSOR_MEMORY_LEAK:
-    case TRP__CU_MPS_CLIENT_TERMINATED:
-    case TRP__CU_EXTERNAL_DEVICE:
-    case TRP__CU_UNKNOWN:
-        return true;
-    default:
+    /* What health() gets all the time needs no look at the table. */
+    if (result == TRP__CU_SUCCESS || result == TRP__CU_NOT_READY)
         return false;
-    }
+    trp__directive directive = trp__directive_of("cuda", result);
+    return directive == TRP__DIRECTIVE_RESTART_CONTEXT || directive == TRP__DIRECTIVE_STOP;
 }
 
 static trp_status status_of(int result)
 {
-    if (trp__cuda_sticky(result))
-        return TRP_E_FAULT;
-    switch (result) {
-    case TRP__CU_OUT_OF_MEMORY:
-        return TRP_E_MEMORY;
-    case TRP__CU_NO_DEVICE:
-    case TRP__CU_INVALID_DEVICE:
+    if (result == TRP__CU_INVALID_DEVICE)
         return TRP_E_MISSING;
-    case TRP__CU_NOT_SUPPORTED:
+    if (result == TRP__CU_NOT_SUPPORTED)
         return TRP_E_UNSUPPORTED;
+    switch (trp__directive_of("cuda", result)) {
+    case TRP__DIRECTIVE_TRIM:
+        return TRP_E_MEMORY;
+    case TRP__DIRECTIVE_RESTART_CONTEXT:
+        return TRP_E_FAULT;
+    case TRP__DIRECTIVE_STOP:
+        return TRP_E_MISSING;
     default:
         return TRP_E_LIBRARY;
     }
@@ -111,17 +92,17 @@ static trp_status status_of(int result)
 trp_status trp__cuda_error(trp_error *error, int result, const char *call)
 {
     trp_status status = status_of(result);
-    const char *name = NULL;
+    const char *name = trp__code_name("cuda", result);
     const char *text = NULL;
     if (!error)
         return status;
-    if (cuda.cuGetErrorName && cuda.cuGetErrorName(result, &name) != TRP__CU_SUCCESS)
-        name = NULL;
+    if (!name && cuda.cuGetErrorName && cuda.cuGetErrorName(result, &name) != TRP__CU_SUCCESS)
+        name = NULL; /* newer than the table, and unknown to the driver */
     if (cuda.cuGetErrorString && cuda.cuGetErrorString(result, &text) != TRP__CU_SUCCESS)
         text = NULL;
     trp__error_set_code(error, status, "cuda", result, "%s (%d): %s, in %s",
                         name ? name : "CUDA error", result, text ? text : "no text", call);
-    if (status == TRP_E_FAULT)
-        error->fault = TRP_FAULT_GPU;
+    if (trp__cuda_sticky(result))
+        error->fault = trp__code_sticky("cuda", result) ? TRP_FAULT_GPU : TRP_FAULT_LIBRARY;
     return status;
 }

@@ -106,13 +106,15 @@ trp_status trp__cuda_load(const trp__cuda **out, trp_error *error);
 /* The file that the driver was loaded from; empty before trp__cuda_load() has succeeded. */
 const char *trp__cuda_path(void);
 
-/* Turns a result other than 0 into an error record: domain "cuda", the code, the driver's name and
- * text of it, and the call that returned it. Gives TRP_E_FAULT (with TRP_FAULT_GPU) for a sticky
- * result, TRP_E_MEMORY, TRP_E_UNSUPPORTED, TRP_E_MISSING for no or an invalid device, else
- * TRP_E_LIBRARY. */
+/* Turns a result other than 0 into an error record: domain "cuda", the code, its name and the
+ * driver's text of it, and the call that returned it. What the status is follows from the directive
+ * of the code (wire/directive.h): RESTART_CONTEXT gives TRP_E_FAULT, STOP gives TRP_E_MISSING, both
+ * with the fault TRP_FAULT_GPU if the driver has stopped the context's work, else
+ * TRP_FAULT_LIBRARY; TRIM gives TRP_E_MEMORY; the others TRP_E_LIBRARY, but for an invalid device
+ * (TRP_E_MISSING) and what is not supported (TRP_E_UNSUPPORTED). */
 trp_status trp__cuda_error(trp_error *error, int result, const char *call);
 
-/* Whether a result says that its context is broken for good, so that the process must go. */
+/* Whether a result says that the process must go: its directive is RESTART_CONTEXT or STOP. */
 bool trp__cuda_sticky(int result);
 
 #endif

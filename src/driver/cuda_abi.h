@@ -19,32 +19,15 @@ typedef struct trp__cu_function_opaque *trp__cu_function;
 typedef unsigned long long trp__cu_address; /* CUdeviceptr */
 typedef unsigned long long trp__cu_memory;  /* CUmemGenericAllocationHandle */
 
-/* The results that some decision of ours depends on; the driver knows the names of all. */
+/* The results that code names; wire/directive.c has all of them, and what is done about each. */
 typedef enum trp__cu_result_code {
     TRP__CU_SUCCESS = 0,
     TRP__CU_OUT_OF_MEMORY = 2,
-    TRP__CU_DEINITIALIZED = 4,
     TRP__CU_NO_DEVICE = 100,
     TRP__CU_INVALID_DEVICE = 101,
-    TRP__CU_ECC_UNCORRECTABLE = 214,
-    TRP__CU_NVLINK_UNCORRECTABLE = 220,
-    TRP__CU_CONTAINED = 226,
     TRP__CU_NOT_READY = 600,
     TRP__CU_ILLEGAL_ADDRESS = 700,
-    TRP__CU_LAUNCH_TIMEOUT = 702,
-    TRP__CU_CONTEXT_IS_DESTROYED = 709,
-    TRP__CU_ASSERT = 710,
-    TRP__CU_HARDWARE_STACK_ERROR = 714,
-    TRP__CU_ILLEGAL_INSTRUCTION = 715,
-    TRP__CU_MISALIGNED_ADDRESS = 716,
-    TRP__CU_INVALID_ADDRESS_SPACE = 717,
-    TRP__CU_INVALID_PC = 718,
-    TRP__CU_LAUNCH_FAILED = 719,
-    TRP__CU_TENSOR_MEMORY_LEAK = 721,
     TRP__CU_NOT_SUPPORTED = 801,
-    TRP__CU_MPS_CLIENT_TERMINATED = 810,
-    TRP__CU_EXTERNAL_DEVICE = 911,
-    TRP__CU_UNKNOWN = 999,
 } trp__cu_result_code;
 
 /* CUdevice_attribute */
@@ -81,6 +64,7 @@ typedef enum trp__cu_granularity {
 
 /* CUmemAccess_flags */
 typedef enum trp__cu_access_flags {
+    TRP__CU_MEM_ACCESS_FLAGS_PROT_READ = 1,
     TRP__CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
 } trp__cu_access_flags;
 
@@ -112,6 +96,7 @@ enum {
     TRP__CU_STREAM_WAIT_VALUE_GEQ = 0,
     TRP__CU_STREAM_WRITE_VALUE_DEFAULT = 0,
     TRP__CU_EVENT_DEFAULT = 0,
+    TRP__CU_EVENT_BLOCKING_SYNC = 1,
     TRP__CU_EVENT_DISABLE_TIMING = 2,
     TRP__CU_MEMHOSTALLOC_PORTABLE = 1,
     TRP__CU_MEMHOSTALLOC_DEVICEMAP = 2,

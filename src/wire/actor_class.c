@@ -13,12 +13,12 @@ trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer
                               name, TRP__ACCESS_MAX);
     trp__access *access = &record->access[record->access_count];
     uint64_t size = 0;
-    trp_status status = pack->acquire(pack, name, buffer, (mode & TRP__READ) != 0, access, &size);
+    access->mode = (uint16_t)mode;
+    trp_status status = pack->acquire(pack, name, buffer, access, &size);
     if (status != TRP_OK)
         return status;
     access->offset = offset;
     access->bytes = bytes;
-    access->mode = mode;
     record->access_count++; /* from here on the record's owner releases it */
 
     if (offset % alignment != 0)

@@ -18,9 +18,11 @@ typedef struct trp__pack {
     trp__record *record;
     trp_error *error;
     trp_backend backend;
-    /* Looks a buffer up and holds it for the record: fills slot, generation; sets *bytes to its
-     * size. Refuses stale handles; and lost contents, if `reads`. */
-    trp_status (*acquire)(struct trp__pack *pack, const char *name, trp_buffer buffer, bool reads,
+    /* Looks a buffer up and holds it for what access->mode says, which the caller has set: fills
+     * slot, generation; sets *bytes to its size. Refuses stale handles; lost contents, if the mode
+     * has TRP__READ; sealed buffers, if it has TRP__WRITE. The mode must stay as it is until the
+     * record's owner has released the access. */
+    trp_status (*acquire)(struct trp__pack *pack, const char *name, trp_buffer buffer,
                           trp__access *access, uint64_t *bytes);
     void *context; /* the application's, for acquire */
 } trp__pack;

@@ -69,13 +69,18 @@ typedef struct trp__block_head {
     char version[16];
 } trp__block_head;
 
-/* One buffer. The application changes the generation only when no request uses the slot. */
+/* One buffer. The application changes the generation only when no request uses the slot.
+ * `protection` is what the mapping of a sealable buffer's arena shall be, numbered as in
+ * trp__message; 0 for all other buffers. */
 typedef struct trp__buffer_entry {
     _Atomic uint32_t generation;
     uint32_t arena;
     uint64_t offset;
     uint64_t bytes;
+    _Atomic uint64_t protection;
 } trp__buffer_entry;
+
+_Static_assert(sizeof(trp__buffer_entry) == 32, "an entry lies in one cache line");
 
 typedef struct trp__padded_u64 {
     _Atomic uint64_t value;
@@ -92,6 +97,7 @@ typedef struct trp__control {
     uint32_t ordinal;
     uint32_t isolation;
     uint32_t reserved;
+    uint64_t restart_window_ns; /* in which restarts of actors are counted */
 
     /* Where a worker begins once it is promoted: first the requests listed, in order, of which the
      * first `resume_alone` run one at a time; then the ring from `start`. */
@@ -139,6 +145,7 @@ typedef struct trp__reply {
     _Alignas(64) _Atomic uint32_t sleeping; /* the worker needs the doorbell */
     trp__padded_u64 taken;                  /* tickets below this were taken from the ring */
     _Atomic uint32_t fault_present;         /* `fault` is complete; the worker is about to exit */
+    int64_t fault_time_ns;                  /* when it was reported, CLOCK_MONOTONIC */
     _Atomic uint32_t making; /* 1 + the actor that is being made, by init() and what it loads */
     trp_error fault;
     /* Every request of actor a with a ticket up to this number was, or is being, issued. */

@@ -34,9 +34,11 @@ trp_status trp__message_send(int socket, trp__message_type type, trp__message *m
         rights->cmsg_len = CMSG_LEN(sizeof(int) * count);
         memcpy(CMSG_DATA(rights), fds, sizeof(int) * count);
     }
+    /* A notice comes from the scheduler's thread, which waits for nobody. */
+    int flags = MSG_NOSIGNAL | (type == TRP__MSG_NOTICE ? MSG_DONTWAIT : 0);
     ssize_t sent;
     do
-        sent = sendmsg(socket, &header, MSG_NOSIGNAL);
+        sent = sendmsg(socket, &header, flags);
     while (sent < 0 && errno == EINTR);
     if (sent < 0)
         return trp__error_set_errno(error, "sending to the other process");

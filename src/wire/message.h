@@ -14,7 +14,7 @@ enum {
 typedef enum trp__message_type {
     /* application -> worker */
     TRP__MSG_HELLO = 1,  /* id: incarnation; fds: control block, reply block, staging memory */
-    TRP__MSG_ARENA,      /* id, bytes; fd */
+    TRP__MSG_ARENA,      /* id, bytes, protection; fd */
     TRP__MSG_ARENA_DROP, /* id */
     TRP__MSG_HOST,       /* id, bytes; fd */
     TRP__MSG_HOST_DROP,  /* id */
@@ -22,13 +22,20 @@ typedef enum trp__message_type {
                           * actor can't be made; its requests get this error */
     TRP__MSG_ACTOR_DROP, /* id */
     TRP__MSG_STOP,       /* finish what is issued, then exit */
+    TRP__MSG_PROTECT,    /* id of an arena, protection */
     /* worker -> application */
     TRP__MSG_READY,  /* the context is up, requests are taken */
-    TRP__MSG_ANSWER, /* to ARENA, HOST, ACTOR and the drops: id, request type in `about`, error */
+    TRP__MSG_ANSWER, /* to ARENA, HOST, ACTOR, PROTECT and the drops: id, request type in `about`,
+                      * protection, error */
     TRP__MSG_FAULT,  /* the reply block says what; the process is about to exit */
     TRP__MSG_REFUSE, /* the worker can't work: error says why; it exits */
+    TRP__MSG_NOTICE, /* about: trp_notice_kind, bytes: its time, id: how many before it were not
+                      * sent, because the socket was full; error */
 } trp__message_type;
 
+/* `protection` numbers the changes of an arena's mapping: an odd one makes it read-only, an even
+ * one writable. It only rises, also when the arena's id is used again, so a message that was
+ * overtaken by a later one is known by its number. */
 typedef struct trp__message {
     uint64_t magic;
     uint32_t abi;
@@ -38,13 +45,16 @@ typedef struct trp__message {
     uint32_t id;
     uint32_t about;
     uint64_t bytes;
+    uint64_t protection;
     char text[64];
     char library[TRP__LIBRARY_PATH_MAX + 1]; /* "": a built-in actor */
     char config[TRP_ACTOR_CONFIG_MAX + 1];
     trp_error error;
 } trp__message;
 
-/* Sends one message with `count` descriptors (which stay open here). */
+/* Sends one message with `count` descriptors (which stay open here). Waits for room, unless the
+ * socket is non-blocking or the message is a notice; then TRP_E_SYSTEM with EAGAIN says that there
+ * is none. */
 trp_status trp__message_send(int socket, trp__message_type type, trp__message *message,
                              const int *fds, uint32_t count, trp_error *error);
 

@@ -4,6 +4,8 @@
 
 #include <troupe/custom.h>
 
+#include <stdatomic.h>
+
 enum {
     TRP__ACCESS_MAX = 8,
     TRP__PAYLOAD_BYTES = 192,
@@ -21,9 +23,23 @@ typedef struct trp__access {
     uint32_t generation; /* that the slot must have */
     uint64_t offset;     /* bytes */
     uint64_t bytes;
-    uint32_t mode; /* TRP__READ and so on */
-    uint32_t reserved;
+    uint16_t mode; /* TRP__READ and so on */
+    /* The ticket, 0 for none, of the last failed request that should have written the buffer and
+     * whose failure was told before this one was sent: this one reads what is there. */
+    uint16_t accepted_high;
+    uint32_t accepted_low;
 } trp__access;
+
+static inline uint64_t trp__accepted(const trp__access *access)
+{
+    return (uint64_t)access->accepted_high << 32 | access->accepted_low;
+}
+
+static inline void trp__set_accepted(trp__access *access, uint64_t ticket)
+{
+    access->accepted_high = (uint16_t)(ticket >> 32); /* a cell of the ring has 50 bits for it */
+    access->accepted_low = (uint32_t)ticket;
+}
 
 /* 512 bytes: a first line that the scheduler needs, the actor's own payload, and the accesses,
  * which both sides understand without knowing the operation. */
@@ -32,9 +48,19 @@ typedef struct trp__record {
     uint32_t op;
     uint16_t actor; /* index in the actor table */
     uint16_t access_count;
-    uint32_t code;          /* of a custom request */
-    uint32_t payload_bytes; /* of a custom request; others know theirs */
-    uint64_t reserved[5];
+    /* A futex of the application, changed when the request has ended. The worker may wake its
+     * sleepers, of whom there are `sleepers`, when the work is done. */
+    _Atomic uint32_t ended;
+    _Atomic uint32_t sleepers;
+    /* Found out by the sender with the ticket in its hand, too late to refuse the call: the request
+     * shall be refused, with TRP_E_LOST or TRP_E_DEPENDENCY, because of request `cause`. */
+    uint32_t refuse; /* TRP_OK: it is not */
+    uint32_t reserved0;
+    uint64_t cause;
+    _Atomic uint64_t cancelled; /* the record's ticket: it shall not be issued any more */
+    uint32_t code;              /* of a custom request */
+    uint32_t payload_bytes;     /* of a custom request; others know theirs */
+    uint64_t reserved;
     unsigned char payload[TRP__PAYLOAD_BYTES];
     trp__access access[TRP__ACCESS_MAX];
 } __attribute__((aligned(64))) trp__record;
@@ -49,5 +75,15 @@ _Static_assert((int)TRP__READ == (int)TRP_ACCESS_READ && (int)TRP__WRITE == (int
 _Static_assert(TRP_CUSTOM_PAYLOAD_MAX <= TRP__PAYLOAD_BYTES &&
                    TRP_CUSTOM_ACCESSES_MAX == TRP__ACCESS_MAX,
                "a custom request fits into a record");
+
+/* Fills the error of a request that was not issued, on either side: TRP_E_LOST or TRP_E_DEPENDENCY
+ * because of request `cause`, or TRP_E_CANCELLED. Returns `status`. */
+trp_status trp__refusal(trp_error *error, trp_status status, uint64_t cause);
+
+/* Whether no worker has had a part in a request that ended so. */
+static inline bool trp__is_refusal(trp_status status)
+{
+    return status == TRP_E_LOST || status == TRP_E_DEPENDENCY || status == TRP_E_CANCELLED;
+}
 
 #endif

@@ -1,8 +1,7 @@
-/* What the worker does for actors: the table of services, and what follows from a refusal. */
+/* What the worker does for actors: the table of services, and what is made of their refusals. */
 #include "worker/actor.h"
 
 #include "base/error.h"
-#include "worker/worker.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,10 +49,10 @@ static trp_status fill(trp_instance *instance, void *to, uint32_t pattern, uint3
     return i->backend->stream_fill(i->stream, to, pattern, width, count, error);
 }
 
-static void drain(trp_instance *instance)
+static bool idle(trp_instance *instance)
 {
     const trp__instance *i = of(instance);
-    i->backend->stream_drain(i->stream);
+    return i->backend->stream_idle(i->stream);
 }
 
 static trp_status cuda_fail(trp_instance *instance, int result, const char *call, trp_error *error)
@@ -67,7 +66,7 @@ static const trp_services services = {
     .enqueue = enqueue,
     .copy = copy,
     .fill = fill,
-    .drain = drain,
+    .idle = idle,
     .cuda_fail = cuda_fail,
 };
 
@@ -84,22 +83,6 @@ void trp__instance_begin(trp__instance *instance, trp_backend kind, uint32_t ord
 }
 
 /* Refusals. */
-
-/* True if any actor has something to give back. Actors that are being made or ended are with the
- * side thread. */
-static bool trim_all(struct trp__worker *worker)
-{
-    bool any = false;
-    for (uint32_t i = 0; worker && i < TRP__ACTORS; i++) {
-        trp__worker_actor *a = &worker->actor[i];
-        if (atomic_load_explicit(&a->state, memory_order_acquire) != TRP__READY ||
-            !a->instance.impl->trim)
-            continue;
-        a->instance.impl->trim(&a->instance.api);
-        any = true;
-    }
-    return any;
-}
 
 static bool is_for_actors(trp_status status)
 {
@@ -124,24 +107,13 @@ static bool is_for_actors(trp_status status)
 trp_status trp__actor_verdict(trp_status status, trp_error *error)
 {
     char given[sizeof error->message], domain[sizeof error->domain];
-    int code = error->code;
+    bool said = error->status != TRP_OK;
+    int code = said ? error->code : 0;
     if (error->status == status && is_for_actors(status))
         return status;
-    trp__copy_string(given, sizeof given, error->status == TRP_OK ? "" : error->message);
-    trp__copy_string(domain, sizeof domain, error->domain);
+    trp__copy_string(given, sizeof given, said ? error->message : "");
+    trp__copy_string(domain, sizeof domain, said ? error->domain : "");
     return trp__error_set_code(error, is_for_actors(status) ? status : TRP_E_INTERNAL, domain, code,
                                "%s (%d)%s%.160s", trp_status_name(status), status,
                                given[0] ? ": " : " without a word", given);
-}
-
-trp_status trp__actor_refused(trp__instance *instance, trp__job *job, trp_status status,
-                              trp_error *error)
-{
-    if (status == TRP_E_MEMORY && job->api.progress == 0 && trim_all(instance->worker)) {
-        *error = (trp_error){0};
-        status = instance->impl->handle(&instance->api, &job->api, error);
-        if (status == TRP_OK || status == TRP_AGAIN)
-            return status;
-    }
-    return trp__actor_verdict(status, error);
 }

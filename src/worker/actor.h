@@ -1,5 +1,10 @@
 /* Actors in the worker: the public vtable of <troupe/worker.h>, which all of them implement, and
- * what the worker keeps with it. */
+ * what the worker keeps with it.
+ *
+ * What the worker does about an error of handle() follows from its domain and code
+ * (wire/directive.h). Out of memory, which is also the status TRP_E_MEMORY of an error whose domain
+ * is not in that table: every actor's trim() runs, then handle() once more. Restart: when what the
+ * actor enqueued before is done, stop() and init() run, on a new stream and with `state` zeroed. */
 #ifndef TRP_WORKER_ACTOR_H
 #define TRP_WORKER_ACTOR_H
 
@@ -18,7 +23,7 @@ typedef struct trp__instance {
     const trp__backend *backend;
     trp__accel *accel;
     trp__stream *stream;
-    struct trp__worker *worker; /* NULL: no services that need one */
+    struct trp__worker *worker; /* for the services below */
     trp__library library;       /* where impl comes from; closed for a built-in actor */
     uint32_t id;
     char name[32];
@@ -47,26 +52,21 @@ static inline void trp__job_begin(trp__job *job, const trp__record *record)
     job->api.progress = 0;
 }
 
-/* What to do about a request that handle() has refused: if memory was short, all actors give some
- * back and it is tried once more. Sees to it that the error is one that an actor may have. */
-trp_status trp__actor_refused(trp__instance *instance, trp__job *job, trp_status status,
-                              trp_error *error);
-
 /* Makes a status and an error that an actor gave into ones that an actor may give. */
 trp_status trp__actor_verdict(trp_status status, trp_error *error);
 
 static inline trp_status trp__actor_handle(trp__instance *instance, trp__job *job, trp_error *error)
 {
     trp_status status = instance->impl->handle(&instance->api, &job->api, error);
-    if (__builtin_expect(status != TRP_OK && status != TRP_AGAIN, 0))
-        status = trp__actor_refused(instance, job, status, error);
+    if (__builtin_expect(status != TRP_OK && status != TRP__AGAIN, 0))
+        status = trp__actor_verdict(status, error);
     return status;
 }
 
 /* Services for the memory actors only: they end at memory that belongs to the application. */
 
 /* The address of host memory that the application shared: segment 0 is the staging memory.
- * TRP_AGAIN: the segment is on its way (a new worker registers them one by one). */
+ * TRP__AGAIN: the segment is on its way (a new worker registers them one by one). */
 trp_status trp__worker_host_address(struct trp__worker *worker, uint32_t segment, uint64_t offset,
                                     uint64_t bytes, void **out, trp_error *error);
 

@@ -5,9 +5,12 @@
 #ifndef TRP_WORKER_BACKEND_H
 #define TRP_WORKER_BACKEND_H
 
-#include <troupe/device.h>
+#include <troupe/worker.h>
 
 #include <stdatomic.h>
+
+/* Not now; from handle() (worker/actor.h): a part is enqueued, call again soon. */
+#define TRP__AGAIN TRP_AGAIN
 
 typedef struct trp__accel trp__accel;   /* an open device; the backend defines it */
 typedef struct trp__stream trp__stream; /* likewise */
@@ -21,9 +24,14 @@ typedef struct trp__backend {
     /* Makes the device current in another thread, before that thread makes any call. */
     trp_status (*attach)(trp__accel *accel, trp_error *error);
 
-    /* Maps memory that the application exported; *base is an address for kernels. */
-    trp_status (*arena_map)(trp__accel *accel, int fd, uint64_t bytes, void **base,
+    /* Maps memory that the application exported; *base is an address for kernels. What writes to a
+     * read-only mapping faults and changes nothing. */
+    trp_status (*arena_map)(trp__accel *accel, int fd, uint64_t bytes, bool read_only, void **base,
                             trp_error *error);
+    /* Makes a whole mapping read-only or writable, while work that reads it may be running. On an
+     * error it stays as it was. */
+    trp_status (*arena_protect)(trp__accel *accel, void *base, uint64_t bytes, bool read_only,
+                                trp_error *error);
     void (*arena_unmap)(trp__accel *accel, void *base, uint64_t bytes);
 
     /* Lets the device reach host memory that is mapped in this process at `base`. */
@@ -45,10 +53,15 @@ typedef struct trp__backend {
     trp_status (*stream_wait)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                               trp_error *error);
 
-    /* Waits until the stream has done everything enqueued so far. For the side thread, and for
-     * actors that give memory back. */
+    /* Wakes all sleepers on a futex when the work before it is done. It may wait for an interrupt
+     * of the device in a thread of its own, so it is for those who have waited long already. One at
+     * a time in a stream: TRP__AGAIN while the last is under way. */
+    trp_status (*stream_wake)(trp__stream *stream, _Atomic uint32_t *futex, trp_error *error);
+
+    /* Waits until the stream has done everything enqueued so far; whether it has. */
     void (*stream_drain)(trp__stream *stream);
-    /* What actors of their own issue to: the CUstream; NULL if there is no such thing. */
+    bool (*stream_idle)(const trp__stream *stream);
+    /* What actors issue to by themselves: the CUstream; NULL if there is no such thing. */
     void *(*stream_native)(trp__stream *stream);
     /* Runs run(arguments) in the stream, with a copy of the arguments; NULL if streams run no
      * functions of the host. */

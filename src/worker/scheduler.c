@@ -10,6 +10,8 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/futex.h"
+#include "worker/poison.h"
+#include "worker/window.h"
 #include "worker/worker.h"
 
 #include <stdlib.h>
@@ -26,6 +28,7 @@ enum {
 #define HEALTH_NS     (250 * TRP__US) /* between questions to the device while work is in flight */
 #define NAP_NS        (500 * TRP__US) /* sleep while work is in flight */
 #define SHORT_NAP_NS  (20 * TRP__US)  /* sleep while something that nobody announces is awaited */
+#define HELD_SHARE    8               /* part of the time waited, asleep while a lane is full */
 
 #define NO_SLOT UINT32_MAX
 
@@ -52,6 +55,9 @@ typedef struct lane {
     uint64_t issued;     /* the last ticket whose work is completely in the stream */
     uint64_t signalled;  /* the last ticket for which a timeline write is in the stream */
     uint32_t unsignalled;
+    uint32_t last_slot; /* of the request with ticket `issued` */
+    uint64_t announced; /* the last ticket whose end wakes its sleepers */
+    trp__window window; /* what is in the stream and not done */
 } lane;
 
 struct trp__scheduler {
@@ -61,14 +67,17 @@ struct trp__scheduler {
     const trp__backend *backend;
     uint64_t next;      /* ticket to take next from the ring */
     uint32_t resumed;   /* entries of control->resume that were taken */
+    bool together;      /* those that must run alone are done */
     uint64_t queued;    /* bit a: lane a has requests */
     uint64_t to_signal; /* bit a: lane a has unsignalled work */
     uint64_t in_flight; /* bit a: lane a's timeline is behind, when last looked at */
     bool polling;       /* a request was held, or asked to be called again */
+    bool full;          /* a lane has enough in its stream */
     int64_t spin_ns;    /* how long to spin when idle, before sleeping */
     lane lane[TRP__ACTORS];
     pending pending[TRP__SLOTS];
     usage usage[TRP__BUFFERS];
+    trp__poisons poisons;
 };
 
 trp__scheduler *trp__scheduler_create(trp__worker *worker)
@@ -187,8 +196,11 @@ static bool anything_in_flight(trp__scheduler *s);
  * is known to be the culprit. True if the next one has to wait. */
 static bool must_stay_alone(trp__scheduler *s)
 {
-    return s->resumed > 0 && s->resumed <= s->control->resume_alone &&
-           (s->queued || s->to_signal || anything_in_flight(s));
+    if (s->together || s->resumed == 0 || s->resumed > s->control->resume_alone)
+        return false;
+    bool busy = s->queued || s->to_signal || anything_in_flight(s);
+    s->together = !busy && s->resumed == s->control->resume_alone;
+    return busy;
 }
 
 static uint32_t take_some(trp__scheduler *s)
@@ -229,10 +241,12 @@ static trp_status signal_lane(trp__scheduler *s, uint32_t actor, trp_error *erro
     l->unsignalled = 0;
     l->signalled = l->issued;
     if (!instance->stream) { /* nothing can be in flight */
+        l->window.done = l->window.enqueued;
         atomic_store_explicit(word, l->issued, memory_order_release);
         return TRP_OK;
     }
     s->in_flight |= bit(actor);
+    trp__window_mark(&l->window, l->issued);
     return s->backend->stream_signal(instance->stream, word, l->issued, error);
 }
 
@@ -247,6 +261,38 @@ static void reply_error(trp__scheduler *s, uint32_t slot, const trp_error *error
 }
 
 typedef enum readiness { HOLD, GO, REFUSE } readiness;
+
+/* Whether the inputs of a request are what they should be. All earlier ones are issued or refused.
+ */
+static bool may_read(trp__scheduler *s, const trp__record *record, trp_error *error)
+{
+    trp_status status = (trp_status)record->refuse;
+    uint64_t cause = record->cause;
+    if (status == TRP_OK && s->poisons.count > 0) {
+        cause = trp__poisons_cause(&s->poisons, record);
+        status = cause != 0 ? TRP_E_DEPENDENCY : TRP_OK;
+    }
+    return status == TRP_OK || trp__refusal(error, status, cause) == TRP_OK;
+}
+
+/* Whether a request may write to a buffer that can be sealed. The sender has seen to it already; so
+ * a record that writes a sealed buffer is nothing that a sender wrote. */
+static readiness may_write(const trp__access *access, uint64_t protection, trp__arena *arena,
+                           trp_error *error)
+{
+    if (protection % 2 != 0) {
+        trp__error_set(error, TRP_E_ARGUMENT, "buffer %u is sealed, and the request writes it",
+                       access->slot);
+        return REFUSE;
+    }
+    /* Until the side thread has made the last change, it may be about to make one before that. */
+    if (atomic_load_explicit(&arena->protection, memory_order_acquire) < protection)
+        return HOLD;
+    if (!atomic_load(&arena->read_only))
+        return GO;
+    *error = arena->error;
+    return REFUSE;
+}
 
 /* Finds the addresses of a request's buffers. */
 static readiness resolve(trp__scheduler *s, trp__job *job, trp_error *error)
@@ -278,6 +324,12 @@ static readiness resolve(trp__scheduler *s, trp__job *job, trp_error *error)
             trp__error_set(error, TRP_E_INTERNAL, "an access outside of buffer %u", access->slot);
             return REFUSE;
         }
+        uint64_t protection = atomic_load_explicit(&entry->protection, memory_order_acquire);
+        if (protection != 0 && (access->mode & TRP__WRITE)) {
+            readiness writable = may_write(access, protection, arena, error);
+            if (writable != GO)
+                return writable;
+        }
         job->api.access[i] =
             (trp_job_access){.address = (char *)arena->base + entry->offset + access->offset,
                              .guard = (char *)arena->base + arena->bytes,
@@ -301,9 +353,9 @@ static bool causes_issued(trp__scheduler *s, pending *p)
     return true;
 }
 
-static trp_status wait_for_causes(trp__scheduler *s, pending *p, trp__stream *stream,
-                                  trp_error *error)
+static trp_status wait_for_causes(trp__scheduler *s, uint32_t self, pending *p, trp_error *error)
 {
+    trp__stream *stream = s->worker->actor[self].instance.stream;
     trp_status status = TRP_OK;
     for (; p->waits_for && status == TRP_OK; p->waits_for &= p->waits_for - 1) {
         uint32_t actor = (uint32_t)__builtin_ctzll(p->waits_for);
@@ -312,6 +364,7 @@ static trp_status wait_for_causes(trp__scheduler *s, pending *p, trp__stream *st
         if (status == TRP_OK)
             status = s->backend->stream_wait(stream, &s->reply->timelines.timeline[actor].value,
                                              p->ticket[actor], error);
+        trp__window_add(&s->lane[self].window, 1);
     }
     return status;
 }
@@ -320,13 +373,13 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
 {
     trp__worker_actor *a = &s->worker->actor[actor];
     int state = atomic_load_explicit(&a->state, memory_order_acquire);
-    if (state == TRP__ABSENT || !causes_issued(s, p))
+    if (state <= TRP__RESTARTING || !causes_issued(s, p)) /* ABSENT too */
         return HOLD;
     if (state == TRP__FAILED) {
         *error = a->error;
         return p->waits_for ? HOLD : REFUSE; /* no stream that could wait */
     }
-    readiness ready = resolve(s, &p->job, error);
+    readiness ready = may_read(s, p->job.record, error) ? resolve(s, &p->job, error) : REFUSE;
     if (ready == HOLD)
         return HOLD;
     /* What is not known to be done may have to run again after a fault. So a request that destroys
@@ -335,15 +388,70 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
         return REFUSE;
     /* A refused request waits too: those after it rely on it having waited for their causes. */
     trp_error waiting;
-    if (p->waits_for && wait_for_causes(s, p, a->instance.stream, &waiting) != TRP_OK) {
+    if (p->waits_for && wait_for_causes(s, actor, p, &waiting) != TRP_OK) {
         *error = waiting;
         return REFUSE;
     }
     return ready;
 }
 
-/* Issues the first request of a lane. Returns TRP_AGAIN if it must stay, TRP_OK if it is issued or
- * refused, and TRP_E_FAULT if the context is broken. */
+/* The last look before the work begins. Who cancels a request marks it and then looks whether it is
+ * issued; here it is the other way round. All four accesses are sequentially consistent, so if the
+ * other side does not see `issued`, this one sees the mark. */
+static trp_status begin(trp__scheduler *s, uint32_t actor, const trp__record *record,
+                        trp_error *error)
+{
+    atomic_store(&s->reply->issued[actor].value, record->ticket);
+    return atomic_load(&record->cancelled) == record->ticket
+               ? trp__refusal(error, TRP_E_CANCELLED, 0)
+               : TRP_OK;
+}
+
+/* A request was refused, or its actor could not do it. */
+static void note_failure(trp__scheduler *s, uint32_t slot, const trp_error *error)
+{
+    const trp__record *record = &s->control->record[slot];
+    trp__poisons_add(&s->poisons, record, record->ticket);
+    reply_error(s, slot, error);
+}
+
+/* Takes the first request of a lane off it: its work, or its error, is in its place. */
+static void leave_lane(trp__scheduler *s, uint32_t actor, uint64_t ticket)
+{
+    lane *l = &s->lane[actor];
+    l->last_slot = l->head;
+    l->head = s->pending[l->head].next;
+    if (l->head == NO_SLOT) {
+        l->tail = NO_SLOT;
+        s->queued &= ~bit(actor);
+    }
+    l->issued = ticket;
+    l->unsignalled++;
+    trp__window_add(&l->window, 1);
+    s->to_signal |= bit(actor);
+}
+
+/* Gives an actor to the side thread once all that it has in its stream is signalled. */
+static trp_status restart_lane(trp__scheduler *s, uint32_t actor, trp_error *error)
+{
+    trp_error cause = *error;
+    trp_status status = signal_lane(s, actor, error);
+    if (status == TRP_OK)
+        trp__actor_restart(s->worker, actor, s->lane[actor].issued, &cause);
+    return status;
+}
+
+static bool is_broken(trp__scheduler *s, trp_error *error)
+{
+    trp_error health = {0};
+    if (s->backend->health(s->worker->accel, &health) == TRP_OK)
+        return false;
+    *error = health;
+    return true;
+}
+
+/* Issues the first request of a lane. Returns TRP__AGAIN if it must stay, TRP_OK if it is issued or
+ * refused, and TRP_E_FAULT if the worker must end. */
 static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error)
 {
     lane *l = &s->lane[actor];
@@ -351,54 +459,65 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
     pending *p = &s->pending[slot];
     uint64_t ticket = p->job.record->ticket;
     trp__instance *instance = &s->worker->actor[actor].instance;
+    trp__directive directive = TRP__DIRECTIVE_REPLY;
     trp_status status = TRP_OK;
 
     if (p->job.api.progress == 0) {
         readiness ready = prepare(s, actor, p, error);
         if (ready == HOLD)
-            return TRP_AGAIN;
-        if (ready == REFUSE)
-            status = error->status;
+            return TRP__AGAIN;
+        status = ready == REFUSE ? error->status : begin(s, actor, p->job.record, error);
+        if (status != TRP_OK && !trp__is_refusal(status) && is_broken(s, error))
+            directive = TRP__DIRECTIVE_RESTART_CONTEXT;
     }
     if (status == TRP_OK) {
-        atomic_store_explicit(&s->reply->issued[actor].value, ticket, memory_order_release);
+        error->status = TRP_OK; /* what is in it is no word of this actor's */
         status = trp__actor_handle(instance, &p->job, error);
-        if (status == TRP_AGAIN)
+        if (__builtin_expect(status != TRP_OK && status != TRP__AGAIN, 0))
+            status = trp__obey(s->worker, instance, &p->job, error, &directive);
+        if (status == TRP__AGAIN)
             return status;
     }
-    if (status != TRP_OK) {
-        trp_error health = {0};
-        if (s->backend->health(s->worker->accel, &health) != TRP_OK) {
-            *error = health;
+    if (__builtin_expect(status != TRP_OK, 0)) {
+        if (directive == TRP__DIRECTIVE_RESTART_CONTEXT)
             return TRP_E_FAULT;
-        }
-        reply_error(s, slot, error);
-        error->status = TRP_OK; /* the next actor that says nothing has said nothing */
+        note_failure(s, slot, error);
+    } else if (s->poisons.count > 0) {
+        trp__poisons_heal(&s->poisons, p->job.record, s->control);
     }
 
-    l->head = p->next;
-    if (l->head == NO_SLOT) {
-        l->tail = NO_SLOT;
-        s->queued &= ~bit(actor);
-    }
-    l->issued = ticket;
-    s->to_signal |= bit(actor);
-    if (++l->unsignalled >= SIGNAL_BATCH)
-        return signal_lane(s, actor, error);
-    return TRP_OK;
+    leave_lane(s, actor, ticket);
+    if (directive == TRP__DIRECTIVE_RESTART_ACTOR)
+        return restart_lane(s, actor, error);
+    return l->unsignalled >= SIGNAL_BATCH ? signal_lane(s, actor, error) : TRP_OK;
+}
+
+/* Whether a lane must wait until its stream has moved on. Nobody else writes the end of what is in
+ * it while it is held, so that is done here. */
+static trp_status hold_if_full(trp__scheduler *s, uint32_t actor, bool *hold, trp_error *error)
+{
+    trp__window *window = &s->lane[actor].window;
+    *hold = trp__window_seems_full(window) && trp__window_full(window, timeline(s, actor));
+    s->full = s->full || *hold;
+    return *hold && (s->to_signal & bit(actor)) ? signal_lane(s, actor, error) : TRP_OK;
 }
 
 /* Issues what can be issued; counts it in *issued. */
 static trp_status issue_some(trp__scheduler *s, uint32_t *issued, trp_error *error)
 {
-    s->polling = false;
+    bool hold;
+    s->polling = s->full = false;
     for (uint64_t lanes = s->queued; lanes; lanes &= lanes - 1) {
         uint32_t actor = (uint32_t)__builtin_ctzll(lanes);
         for (int i = 0; i < TAKE_BATCH && s->lane[actor].head != NO_SLOT; i++) {
             uint64_t progress = s->pending[s->lane[actor].head].job.api.progress;
             uint32_t slot = s->lane[actor].head;
-            trp_status status = issue_head(s, actor, error);
-            if (status == TRP_AGAIN) {
+            trp_status status = hold_if_full(s, actor, &hold, error);
+            if (status == TRP_OK && hold)
+                break;
+            if (status == TRP_OK)
+                status = issue_head(s, actor, error);
+            if (status == TRP__AGAIN) {
                 s->polling = true;
                 *issued += s->pending[slot].job.api.progress != progress;
                 break;
@@ -429,6 +548,26 @@ static bool anything_in_flight(trp__scheduler *s)
             s->in_flight &= ~bit(actor);
     }
     return s->in_flight != 0;
+}
+
+/* Has those woken who sleep until the last request of a lane ends: the device tells of it sooner
+ * than they would look by themselves. Who waits for one before it looks now and then. */
+static void announce_ends(trp__scheduler *s)
+{
+    for (uint64_t rest = s->in_flight; rest; rest &= rest - 1) {
+        uint32_t actor = (uint32_t)__builtin_ctzll(rest);
+        lane *l = &s->lane[actor];
+        const trp__record *record = &s->control->record[l->last_slot];
+        trp_error ignored;
+        const trp__worker_actor *a = &s->worker->actor[actor];
+        if (l->announced == l->signalled || l->signalled != l->issued ||
+            atomic_load_explicit(&record->sleepers, memory_order_relaxed) == 0 ||
+            atomic_load(&a->state) != TRP__READY) /* else its stream may be about to go */
+            continue;
+        if (s->backend->stream_wake(a->instance.stream, (_Atomic uint32_t *)&record->ended,
+                                    &ignored) == TRP_OK)
+            l->announced = l->signalled;
+    }
 }
 
 /* Sleeps until the doorbell rings. The application rings it if it sees `sleeping` set after it has
@@ -467,9 +606,17 @@ static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
     }
     if (now - idle->since < s->spin_ns)
         return TRP_OK;
+    if (in_flight)
+        announce_ends(s);
     /* Requests of the last worker are taken one by one; nobody announces when the next may be. */
     bool soon = s->polling || s->resumed < s->control->resume_count;
-    sleep_idle(s, soon ? SHORT_NAP_NS : in_flight ? NAP_NS : -1);
+    /* A full stream has much to do before it is empty. */
+    int64_t held = (now - idle->since) / HELD_SHARE;
+    held = held < SHORT_NAP_NS ? SHORT_NAP_NS : held;
+    sleep_idle(s, soon                       ? SHORT_NAP_NS
+                  : s->full && held < NAP_NS ? held
+                  : in_flight || s->full     ? NAP_NS
+                                             : -1);
     return TRP_OK;
 }
 
@@ -494,7 +641,7 @@ trp_status trp__scheduler_run(trp__scheduler *s, trp_error *error)
         if (status != TRP_OK) {
             if (error->status != TRP_E_FAULT &&
                 s->backend->health(s->worker->accel, error) == TRP_OK)
-                error->fault = TRP_FAULT_EXIT; /* a stream that can't be signalled is as broken */
+                error->fault = TRP_FAULT_LIBRARY; /* a stream that can't be signalled is broken */
             return TRP_E_FAULT;
         }
     }

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@ trp_status trp__worker_host_address(trp__worker *w, uint32_t segment, uint64_t o
     trp__host_segment *host = &w->host[segment % TRP__HOST_SEGMENTS];
     int state = atomic_load_explicit(&host->state, memory_order_acquire);
     if (state == TRP__ABSENT)
-        return TRP_AGAIN;
+        return TRP__AGAIN;
     if (state == TRP__FAILED) {
         *error = host->error;
         return error->status;
@@ -67,6 +68,7 @@ static void answer(trp__worker *w, trp__message_type type, const trp__message *a
     if (about) {
         m.id = about->id;
         m.about = about->type;
+        m.protection = about->protection;
     }
     trp__message_send(w->socket, type, &m, NULL, 0, NULL); /* if it fails, receiving fails too */
 }
@@ -76,6 +78,7 @@ static void report_fault(trp__worker *w, const trp_error *error)
 {
     trp__message m = {0};
     w->reply->fault = *error;
+    w->reply->fault_time_ns = trp__now_ns();
     atomic_store_explicit(&w->reply->fault_present, 1, memory_order_release);
     trp__message_send(w->socket, TRP__MSG_FAULT, &m, NULL, 0, NULL);
     if (w->own_process)
@@ -112,11 +115,37 @@ static void add_arena(trp__worker *w, const trp__message *m, int fd)
     trp_error error = {0};
     if (atomic_load(&arena->state) != TRP__ABSENT)
         return;
-    trp_status status = w->backend->arena_map(w->accel, fd, m->bytes, &arena->base, &error);
+    if (atomic_load(&arena->protection) < m->protection)
+        atomic_store(&arena->protection, m->protection);
+    bool read_only = atomic_load(&arena->protection) % 2 != 0;
+    trp_status status =
+        w->backend->arena_map(w->accel, fd, m->bytes, read_only, &arena->base, &error);
+    atomic_store(&arena->read_only, read_only);
     arena->bytes = m->bytes;
     arena->error = error;
     atomic_store_explicit(&arena->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
                           memory_order_release);
+    answer(w, TRP__MSG_ANSWER, m, &error);
+}
+
+/* Makes a mapping read-only or writable. One that is not there yet will be made as its number says.
+ */
+static void protect_arena(trp__worker *w, const trp__message *m)
+{
+    trp__arena *arena = &w->arena[m->id];
+    trp_error error = {0};
+    if (m->protection > atomic_load(&arena->protection)) {
+        bool read_only = m->protection % 2 != 0;
+        bool differs = atomic_load(&arena->read_only) != read_only;
+        if (atomic_load(&arena->state) == TRP__READY && differs) {
+            if (w->backend->arena_protect(w->accel, arena->base, arena->bytes, read_only, &error) ==
+                TRP_OK)
+                atomic_store(&arena->read_only, read_only);
+            else
+                arena->error = error;
+        }
+        atomic_store_explicit(&arena->protection, m->protection, memory_order_release);
+    }
     answer(w, TRP__MSG_ANSWER, m, &error);
 }
 
@@ -167,6 +196,38 @@ static void drop_host(trp__worker *w, uint32_t id)
     trp__shm_unmap(host->base, host->bytes);
 }
 
+trp_status trp__instance_start(trp__worker *w, trp__instance *instance, trp_error *error)
+{
+    const trp_actor_impl *impl = instance->impl;
+    trp_status status;
+    if (impl->state_bytes > 0 && !(instance->api.state = calloc(1, impl->state_bytes)))
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for an actor's state");
+    status = w->backend->stream_create(w->accel, &instance->stream, error);
+    /* A stream's first work sets it up; let it be this, which changes nothing. */
+    _Atomic uint64_t *word = &w->reply->timelines.timeline[instance->id].value;
+    if (status == TRP_OK)
+        status = w->backend->stream_signal(instance->stream, word, atomic_load(word), error);
+    if (status != TRP_OK)
+        return status;
+    trp__instance_begin(instance, (trp_backend)w->control->backend, w->control->ordinal,
+                        w->incarnation);
+    status = impl->init ? impl->init(&instance->api, error) : TRP_OK;
+    return status == TRP_OK ? TRP_OK : trp__actor_verdict(status, error);
+}
+
+void trp__instance_stop(trp__worker *w, trp__instance *instance, bool initialised)
+{
+    if (initialised && instance->impl->stop) {
+        w->backend->stream_drain(instance->stream);
+        instance->impl->stop(&instance->api);
+    }
+    if (instance->stream)
+        w->backend->stream_destroy(instance->stream);
+    free(instance->api.state);
+    instance->stream = NULL;
+    instance->api.state = NULL;
+}
+
 /* The implementation that an actor runs: built in, or the one of the application's library. */
 static trp_status find_impl(trp__worker *w, trp__instance *instance, const trp__message *m,
                             trp_error *error)
@@ -189,45 +250,16 @@ static trp_status find_impl(trp__worker *w, trp__instance *instance, const trp__
     return trp__impl_check(instance->impl, kind, error);
 }
 
-static trp_status start_actor(trp__worker *w, trp__worker_actor *a, const trp__message *m,
-                              trp_error *error)
-{
-    trp__instance *instance = &a->instance;
-    trp_status status = find_impl(w, instance, m, error);
-    if (status != TRP_OK)
-        return status;
-    const trp_actor_impl *impl = instance->impl;
-    if (impl->state_bytes > 0 && !(instance->api.state = calloc(1, impl->state_bytes)))
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for an actor's state");
-    status = w->backend->stream_create(w->accel, &instance->stream, error);
-    /* A stream's first work sets it up; let it be this, which changes nothing. */
-    _Atomic uint64_t *word = &w->reply->timelines.timeline[instance->id].value;
-    if (status == TRP_OK)
-        status = w->backend->stream_signal(instance->stream, word, atomic_load(word), error);
-    if (status != TRP_OK)
-        return status;
-    trp__instance_begin(instance, (trp_backend)w->control->backend, w->control->ordinal,
-                        w->incarnation);
-    status = impl->init ? impl->init(&instance->api, error) : TRP_OK;
-    return status == TRP_OK ? TRP_OK : trp__actor_verdict(status, error);
-}
-
 static void stop_actor(trp__worker *w, uint32_t id)
 {
     trp__worker_actor *a = &w->actor[id];
-    trp__instance *instance = &a->instance;
-    bool started = atomic_exchange(&a->state, TRP__ABSENT) == TRP__READY;
+    int state = atomic_exchange(&a->state, TRP__ABSENT);
+    bool started = state == TRP__READY || state == TRP__RESTARTING;
     if (started)
         await_scheduler_turn(w);
-    if (started && instance->impl->stop) {
-        w->backend->stream_drain(instance->stream);
-        instance->impl->stop(&instance->api);
-    }
-    if (instance->stream)
-        w->backend->stream_destroy(instance->stream);
-    free(instance->api.state);
-    trp__library_close(&instance->library);
-    memset(instance, 0, sizeof *instance);
+    trp__instance_stop(w, &a->instance, started);
+    trp__library_close(&a->instance.library);
+    memset(&a->instance, 0, sizeof a->instance);
 }
 
 /* Makes an actor. While `making` names it, the application takes a death of this worker for its
@@ -237,7 +269,9 @@ static trp_status make_actor(trp__worker *w, const trp__message *m, trp_error *e
     trp__worker_actor *a = &w->actor[m->id];
     trp_error health = {0};
     atomic_store(&w->reply->making, m->id + 1);
-    trp_status status = start_actor(w, a, m, error);
+    trp_status status = find_impl(w, &a->instance, m, error);
+    if (status == TRP_OK)
+        status = trp__instance_start(w, &a->instance, error);
     if (status == TRP_OK)
         w->backend->stream_drain(a->instance.stream);
     if (w->backend->health(w->accel, &health) != TRP_OK) {
@@ -297,6 +331,10 @@ static void dispatch(trp__worker *w, const trp__message *m, int fd)
         if (m->id < TRP__ARENAS)
             add_arena(w, m, fd);
         break;
+    case TRP__MSG_PROTECT:
+        if (m->id < TRP__ARENAS)
+            protect_arena(w, m);
+        break;
     case TRP__MSG_HOST:
         if (m->id < TRP__HOST_SEGMENTS)
             add_host(w, m, fd);
@@ -331,6 +369,7 @@ static void side_loop(trp__worker *w)
         trp__message m;
         int fds[TRP__MESSAGE_FDS];
         bool closed = false;
+        trp__side_wait(w);
         trp_status status = trp__message_receive(w->socket, &m, fds, &closed, NULL);
         if (closed && w->own_process && !atomic_load(&w->stop))
             _exit(EXIT_CLEAN); /* nobody is left to work for */
@@ -470,6 +509,9 @@ int trp__worker_run(int socket, bool own_process)
         status =
             trp__error_set(&error, TRP_E_INTERNAL, "expected a hello, got message %u", hello.type);
     w->incarnation = hello.id;
+    w->side_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (status == TRP_OK && w->side_fd < 0)
+        status = trp__error_set_errno(&error, "eventfd");
     if (status == TRP_OK)
         status = set_up(w, fds, &error);
     close_fds(fds);
@@ -487,6 +529,8 @@ int trp__worker_run(int socket, bool own_process)
     result = atomic_load(&w->reply->fault_present) ? EXIT_FAULT : EXIT_CLEAN;
 out:
     tear_down(w);
+    if (w->side_fd >= 0)
+        close(w->side_fd);
     close(socket);
     free(w);
     return result;

@@ -2,10 +2,13 @@
  *
  * The side thread reads the control socket and does what is slow: mapping arenas, registering host
  * memory, loading libraries. The scheduler thread takes requests and issues them. They meet in
- * `state` fields that go from ABSENT to READY or FAILED, published by the side thread. */
+ * `state` fields that go from ABSENT to READY or FAILED, published by the side thread. The
+ * scheduler changes one of them itself: an actor from READY to RESTARTING, which gives its instance
+ * to the side thread until that publishes READY or FAILED again. */
 #ifndef TRP_WORKER_WORKER_H
 #define TRP_WORKER_WORKER_H
 
+#include "wire/directive.h"
 #include "wire/layout.h"
 #include "worker/actor.h"
 
@@ -13,6 +16,7 @@
 
 typedef enum trp__resource_state {
     TRP__ABSENT = 0, /* the message that announces it may be under way */
+    TRP__RESTARTING, /* an actor: the side thread stops it and starts it again */
     TRP__READY,
     TRP__FAILED, /* `error` says why */
 } trp__resource_state;
@@ -21,7 +25,9 @@ typedef struct trp__arena {
     _Atomic int state;
     void *base;
     uint64_t bytes;
-    trp_error error;
+    _Atomic uint64_t protection; /* the last change that was asked for, see wire/message.h */
+    _Atomic bool read_only;      /* the mapping, once there is one */
+    trp_error error;             /* why it is FAILED, or why it is not as `protection` says */
 } trp__arena;
 
 typedef struct trp__host_segment {
@@ -35,9 +41,15 @@ typedef struct trp__worker_actor {
     _Atomic int state;
     trp__instance instance;
     trp_error error;
+    /* While it restarts: why, and the ticket that its timeline must reach before it is stopped. */
+    trp_error restart_cause;
+    uint64_t restart_after;
 } trp__worker_actor;
 
 typedef struct trp__scheduler trp__scheduler;
+
+/* Restarts of actors within the window; the next one restarts the whole context. */
+enum { TRP__ACTOR_RESTARTS = 8 };
 
 typedef struct trp__worker {
     const trp__control *control;
@@ -50,6 +62,10 @@ typedef struct trp__worker {
     uint32_t incarnation;
     _Atomic bool stop;
     _Atomic uint64_t turns; /* of the scheduler's loop */
+    int side_fd;            /* an event file: wakes the side thread for restarts */
+    int64_t restart_time[TRP__ACTOR_RESTARTS]; /* of the last restarts of actors */
+    uint32_t restarts;
+    _Atomic uint32_t unsent; /* notices for which the socket had no room */
     trp__arena arena[TRP__ARENAS];
     trp__host_segment host[TRP__HOST_SEGMENTS];
     trp__worker_actor actor[TRP__ACTORS];
@@ -62,5 +78,27 @@ void trp__scheduler_destroy(trp__scheduler *scheduler);
 /* Takes and issues requests until worker->stop. Returns TRP_OK, or TRP_E_FAULT with the error
  * filled when the device context is broken. */
 trp_status trp__scheduler_run(trp__scheduler *scheduler, trp_error *error);
+
+/* worker.c: an actor whose impl, name and so on are set; stop undoes start, also halfway. Both
+ * leave what identifies the actor as it is. Side thread. */
+trp_status trp__instance_start(trp__worker *worker, trp__instance *instance, trp_error *error);
+void trp__instance_stop(trp__worker *worker, trp__instance *instance, bool initialised);
+
+/* directives.c: what is done about an error of handle(), by the table of wire/directive.h. */
+
+/* Obeys what can be obeyed at once: trims, and calls handle() again. Returns what handle() returned
+ * then, TRP_OK or TRP__AGAIN; or an error and in *directive what is left to do: REPLY,
+ * RESTART_ACTOR (reply, then trp__actor_restart()), or RESTART_CONTEXT (`error` is a fault to
+ * report, whether or not another worker will come). Scheduler thread. */
+trp_status trp__obey(trp__worker *worker, trp__instance *instance, trp__job *job, trp_error *error,
+                     trp__directive *directive);
+
+/* Gives an actor to the side thread, to be started anew when its timeline has reached `after`: the
+ * last ticket that is, and whose timeline write is, in its stream. Scheduler thread. */
+void trp__actor_restart(trp__worker *worker, uint32_t actor, uint64_t after,
+                        const trp_error *cause);
+
+/* Waits until the control socket has something to read; restarts actors meanwhile. Side thread. */
+void trp__side_wait(trp__worker *worker);
 
 #endif

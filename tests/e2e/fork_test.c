@@ -35,6 +35,9 @@ static void refused_in_child(things *t)
     H_IS(trp_copy(d, t->buffer, 0, t->buffer, 1, 1, &c), TRP_E_FORKED);
     H_IS(trp_fill(d, t->buffer, 0, 1, 1, 1, &c), TRP_E_FORKED);
     H_IS(trp_buffer_create(d, 1, &b), TRP_E_FORKED);
+    H_IS(trp_buffer_create_with(d, &(trp_buffer_options){.bytes = 1}, &b), TRP_E_FORKED);
+    H_IS(trp_buffer_seal(d, t->buffer, TRP_FOREVER), TRP_E_FORKED);
+    H_IS(trp_buffer_unseal(d, t->buffer), TRP_E_FORKED);
     H_IS(trp_buffer_free(d, t->buffer), TRP_E_FORKED);
     H_IS(trp_buffer_get_info(d, t->buffer, &info), TRP_E_FORKED);
     H_IS(trp_host_alloc(d, 1, &memory), TRP_E_FORKED);

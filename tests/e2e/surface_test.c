@@ -308,7 +308,7 @@ static void mailbox_full(void)
 static void mailbox_sizes(void)
 {
     trp_device_options options = h_options();
-    options.mailbox_size = 8193;
+    options.mailbox_size = 16385;
     trp_device *device = NULL;
     trp_system *system = h_system_create(NULL);
     H_IS(trp_device_open(system, &options, &device), TRP_E_ARGUMENT);
@@ -346,6 +346,29 @@ static void ten_thousand_in_flight(void)
         H_IS(trp_await(c[i].future, 0, NULL), TRP_E_STALE);
     H_EQUAL(h_info(w.device).requests_submitted, COUNT + ACTORS);
     free(c);
+    h_close(&w);
+}
+
+/* More requests than the device holds: who may wait, waits; who may not, is told. */
+static void waiting_for_slots(void)
+{
+    enum { ACTORS = 5, COUNT = 4000 };
+    h_world w = h_open(NULL);
+    trp_actor *probe[ACTORS];
+    for (int i = 0; i < ACTORS; i++) {
+        probe[i] = h_actor(w.device, "probe");
+        h_spin(probe[i], 200 * H_MS, NULL);
+    }
+    for (int i = 0; i < ACTORS * COUNT; i++) {
+        trp_probe_request r = {.action = TRP_PROBE_NOP};
+        trp_status status = trp_probe(probe[i % ACTORS], &r, NULL);
+        H_CHECK(status == TRP_OK || status == TRP_E_BUSY);
+        r.header.wait_ns = H_LONG;
+        if (status == TRP_E_BUSY)
+            H_OK(trp_probe(probe[i % ACTORS], &r, NULL));
+    }
+    H_OK(trp_device_drain(w.device, H_LONG));
+    H_EQUAL(h_info(w.device).requests_submitted, ACTORS * COUNT + ACTORS);
     h_close(&w);
 }
 
@@ -749,6 +772,7 @@ int main(int argc, char **argv)
         {"mailbox_full", mailbox_full},
         {"mailbox_sizes", mailbox_sizes},
         {"ten_thousand_in_flight", ten_thousand_in_flight},
+        {"waiting_for_slots", waiting_for_slots},
         {"all_slots", all_slots},
         {"sixteen_threads_one_actor", sixteen_threads_one_actor},
         {"sixteen_threads_sixteen_actors", sixteen_threads_sixteen_actors},

@@ -9,13 +9,17 @@ typedef struct stage {
     trp_completion kill, spin;
     trp_buffer written; /* by the request that dies */
     trp_buffer held;    /* by the blocker, which therefore can't run twice */
+    trp_buffer gate;    /* written by the blocker's last request, which is not begun */
     uint32_t incarnation;
+    uint32_t word[1];
 } stage;
 
-/* Sets things up so that all that is sent next is sent to a worker that will begin none of it: one
- * probe kills the worker after `ns`; another has so much work behind a longer spin that its stream
- * is full, which holds the scheduler, or the scheduler waits for the first one's spin. The killer
- * and the empty probes run again on the next worker, alone, before all that was not begun. */
+/* Sets things up so that copies and fills that are sent next are sent to a worker that will begin
+ * none of them: one probe kills the worker after `ns`; another has more behind a longer spin than
+ * is given to a stream at a time. The last of that writes the gate, for which the first copy and
+ * fill in each direction wait, and all others wait behind those. Or the scheduler waits for the
+ * first one's spin. The killer and the empty probes run again on the next worker, alone, before all
+ * that was not begun. */
 static void block(stage *s, int64_t ns)
 {
     trp_completion ready[2] = {{0}};
@@ -39,8 +43,12 @@ static void block(stage *s, int64_t ns)
                                         .duration_ns = (uint64_t)(30 * H_SEC),
                                         .outputs = {s->held}},
                    &s->spin));
-    for (int i = 0; i < 1500; i++)
+    for (int i = 0; i < 1000; i++)
         h_probe(s->blocker, TRP_PROBE_NOP, NULL);
+    H_OK(trp_probe(s->blocker, &(trp_probe_request){.action = TRP_PROBE_NOP, .outputs = {s->gate}},
+                   NULL));
+    H_OK(trp_fill(s->w.device, s->gate, 0, 4, 0, 4, NULL));
+    H_OK(trp_read(s->w.device, s->gate, 0, s->word, 4, NULL));
 }
 
 /* Whether everything since block() was sent while the old worker lived. */
@@ -58,6 +66,7 @@ static void set_up(stage *s)
     s->blocker = h_actor(s->w.device, "probe");
     s->written = h_buffer(s->w.device, BYTES);
     s->held = h_buffer(s->w.device, BYTES);
+    s->gate = h_buffer(s->w.device, BYTES);
 }
 
 static trp_buffer filled(trp_device *device, uint32_t value)
@@ -262,7 +271,7 @@ static void freed_while_queued(void)
         H_OK(trp_device_drain(d, H_LONG));
         H_OK(trp_fill(d, s.written, 0, BYTES, 9, 4, NULL));
     }
-    H_EQUAL(h_info(d).buffers, 2);
+    H_EQUAL(h_info(d).buffers, 3);
     h_close(&s.w);
 }
 

@@ -289,6 +289,7 @@ typedef enum step_kind {
     STEP_READ,
     STEP_SPIN,
     STEP_TOUCH, /* empty work with an output: runs once only */
+    STEP_FAIL,  /* a library's error: does nothing */
     STEP_CRASH,
 } step_kind;
 
@@ -297,7 +298,7 @@ typedef struct step {
     int from, to;                       /* buffers, -1 for none */
     uint32_t from_cell, to_cell, cells; /* what is read of `from`, and written of `to` */
     float value;
-    bool sent;
+    bool sent, cancelled;
     trp_completion c;
     trp_status status;
     float *memory;
@@ -306,7 +307,7 @@ typedef struct step {
 typedef struct content {
     float cell[CELLS];
     bool unknown; /* a request died while it wrote this */
-    bool failed;  /* a request that should have written this has not; it may be lost as well */
+    bool failed;  /* the last request that should have written this has not */
 } content;
 
 typedef struct chain {
@@ -356,6 +357,7 @@ static trp_status send_step(chain *k, step *s)
     uint64_t bytes = (uint64_t)s->cells * STRIPE;
     trp_probe_request p = {.action = s->kind == STEP_CRASH   ? TRP_PROBE_ABORT
                                      : s->kind == STEP_TOUCH ? TRP_PROBE_NOP
+                                     : s->kind == STEP_FAIL  ? TRP_PROBE_LIBRARY_ERROR
                                                              : TRP_PROBE_SPIN,
                            .duration_ns = 100000};
     switch (s->kind) {
@@ -400,8 +402,10 @@ static step random_step(bool crash)
         s.to_cell = (uint32_t)ref_rng_below(rng, CELLS - s.cells + 1);
         s.from_cell = (uint32_t)ref_rng_below(rng, CELLS - s.cells + 1);
     }
+    if (s.kind == STEP_FAIL && part) /* fewer, or little else would run */
+        s.kind = STEP_TOUCH;
     if (s.kind == STEP_FILL || s.kind == STEP_MULTIPLY || s.kind == STEP_UPLOAD ||
-        s.kind == STEP_CRASH)
+        s.kind == STEP_FAIL || s.kind == STEP_CRASH)
         s.from = -1;
     if (s.kind == STEP_READ || s.kind == STEP_SPIN)
         s.to = -1;
@@ -432,9 +436,9 @@ static void apply(chain *k, int number)
     step *s = &k->step[number];
     content *to = s->to >= 0 ? &k->model[s->to] : NULL;
     content *from = s->from >= 0 ? &k->model[s->from] : NULL;
-    if (from && from->unknown)
-        h_fail(__FILE__, __LINE__, "step %d (kind %d) has read a lost buffer", number,
-               (int)s->kind);
+    if (from && (from->unknown || from->failed))
+        h_fail(__FILE__, __LINE__, "step %d (kind %d) has read a %s buffer", number, (int)s->kind,
+               from->unknown ? "lost" : "poisoned");
     float moved[CELLS];
     for (uint32_t i = 0; from && i < s->cells; i++)
         moved[i] = from->cell[s->from_cell + i];
@@ -459,8 +463,8 @@ static void play_model(chain *k, bool one_death)
         content *to = s->to >= 0 ? &k->model[s->to] : NULL;
         content *from = s->from >= 0 ? &k->model[s->from] : NULL;
         bool input_failed = from && (from->unknown || from->failed);
-        if (s->kind == STEP_CRASH && s->status == TRP_OK)
-            h_fail(__FILE__, __LINE__, "step %d crashes, and ended well", i);
+        if ((s->kind == STEP_CRASH || s->kind == STEP_FAIL) && s->status == TRP_OK)
+            h_fail(__FILE__, __LINE__, "step %d crashes or fails, and ended well", i);
         if (s->status == TRP_OK) {
             apply(k, i);
         } else if (s->status == TRP_E_FAULT) {
@@ -469,6 +473,12 @@ static void play_model(chain *k, bool one_death)
                        (int)s->kind);
             if (to)
                 to->unknown = true;
+        } else if (s->status == TRP_E_CANCELLED || s->status == TRP_E_LIBRARY) {
+            if (s->status == TRP_E_LIBRARY ? s->kind != STEP_FAIL : !s->cancelled)
+                h_fail(__FILE__, __LINE__, "step %d (kind %d) ended with %s", i, (int)s->kind,
+                       trp_status_name(s->status));
+            if (to)
+                to->failed = true;
         } else {
             if ((s->status != TRP_E_LOST && s->status != TRP_E_DEPENDENCY) || !input_failed)
                 h_fail(__FILE__, __LINE__, "step %d (kind %d) ended with %s, input %d was good", i,
@@ -537,8 +547,13 @@ static void chain_round(chain *k, int round)
         step *s = &k->step[i];
         s->status = send_step(k, s);
         s->sent = s->status == TRP_OK;
-        if (!s->sent && s->status != TRP_E_LOST)
+        if (!s->sent && s->status != TRP_E_LOST && s->status != TRP_E_DEPENDENCY)
             H_OK(s->status);
+        step *other = &k->step[ref_rng_below(rng, (size_t)i + 1)];
+        if (other->sent && ref_rng_below(rng, 16) == 0) {
+            H_OK(trp_cancel(other->c.future));
+            other->cancelled = true;
+        }
     }
     for (int i = 0; i < STEPS; i++) {
         if (k->step[i].sent)

@@ -134,6 +134,55 @@ static void promotion(void)
     h_close(&s.w);
 }
 
+/* Whether a file whose path has `part` in it is mapped by a process. */
+static bool has_mapped(int64_t pid, const char *part)
+{
+    char path[64], line[512];
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%lld/maps", (long long)pid);
+    FILE *file = fopen(path, "re");
+    H_CHECK(file != NULL);
+    while (!found && fgets(line, sizeof line, file))
+        found = strstr(line, part) != NULL;
+    fclose(file);
+    return found;
+}
+
+/* A cold actor's library is loaded by a standby only when it takes over. */
+static void cold(void)
+{
+    const char *library = h_is_cuda() ? "libcublas" : "openblas";
+    for (int is_cold = 0; is_cold < 2; is_cold++) {
+        h_world w = h_open(NULL);
+        trp_actor *blas = NULL;
+        trp_actor_options options = {.kind = "blas", .cold = is_cold != 0};
+        float one[4] = {1, 1, 1, 1}, c[4];
+        trp_buffer a = h_buffer(w.device, sizeof one), out = h_buffer(w.device, sizeof one);
+        H_OK(trp_actor_create(w.device, &options, &blas));
+        h_write(w.device, a, 0, one, sizeof one);
+        trp_actor *probe = h_actor(w.device, "probe");
+        for (int round = 0; round < 2; round++) {
+            trp_completion done = {0};
+            trp_device_info info = h_await_standby(w.device);
+            /* What was made before is made in the order told: a later actor's answer is not seen
+             * from here, so wait for the library where it must come. */
+            while (!is_cold && !has_mapped(info.standby_pid, library))
+                h_sleep(H_MS);
+            H_CHECK(has_mapped(info.worker_pid, library));
+            H_CHECK(!is_cold || !has_mapped(info.standby_pid, library));
+            fault(probe, TRP_PROBE_ABORT);
+            trp_gemm_request r = {
+                .type = TRP_F32, .m = 2, .n = 2, .k = 2, .a = a, .b = a, .c = out};
+            H_OK(trp_gemm(blas, &r, &done));
+            H_OK(h_await_any(done));
+            h_read(w.device, out, 0, c, sizeof c);
+            for (int i = 0; i < 4; i++)
+                H_CHECK(c[i] == 2);
+        }
+        h_close(&w);
+    }
+}
+
 static void off(void)
 {
     trp_device_options options = h_options();
@@ -428,6 +477,7 @@ int main(int argc, char **argv)
 {
     static const h_case cases[] = {
         {"promotion", promotion},
+        {"cold", cold},
         {"off", off},
         {"killed_while_idle", killed_while_idle},
         {"killed_while_it_starts", killed_while_it_starts},

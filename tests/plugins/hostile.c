@@ -133,7 +133,7 @@ static trp_status init(trp_instance *instance, trp_error *error)
 
 static void trim(trp_instance *instance)
 {
-    instance->services->drain(instance);
+    (void)instance->services->idle(instance);
     atomic_fetch_add(&trims, 1);
 }
 

@@ -30,13 +30,13 @@ static void names(void **unused)
     (void)unused;
     assert_string_equal(trp_status_name(TRP_OK), "TRP_OK");
     assert_string_equal(trp_status_name(TRP_E_INTERNAL), "TRP_E_INTERNAL");
-    for (int i = 0; i <= TRP_E_INTERNAL; i++) {
+    for (int i = 0; i < TRP_STATUS_COUNT; i++) {
         assert_string_not_equal(trp_status_name(i), "TRP_E_UNKNOWN");
         assert_true(strlen(trp_status_text(i)) > 1);
         for (int k = 0; k < i; k++)
             assert_string_not_equal(trp_status_name(i), trp_status_name(k));
     }
-    assert_string_equal(trp_status_name(TRP_E_INTERNAL + 1), "TRP_E_UNKNOWN");
+    assert_string_equal(trp_status_name(TRP_STATUS_COUNT), "TRP_E_UNKNOWN");
     assert_string_equal(trp_status_name(-1), "TRP_E_UNKNOWN");
     assert_non_null(trp_status_text(12345));
     /* The values are ABI. */
@@ -44,6 +44,8 @@ static void names(void **unused)
     assert_int_equal(TRP_E_LOST, 3);
     assert_int_equal(TRP_E_FAULT, 8);
     assert_int_equal(TRP_E_INTERNAL, 16);
+    assert_int_equal(TRP_E_CANCELLED, 17);
+    assert_int_equal(TRP_STATUS_COUNT, 18);
 }
 
 static void dtypes(void **unused)

@@ -36,12 +36,11 @@ typedef struct operands {
 
 static operands now;
 
-static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, bool reads,
-                          trp__access *access, uint64_t *bytes)
+static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
+                          uint64_t *bytes)
 {
     (void)pack;
     (void)name;
-    (void)reads;
     access->slot = (uint32_t)buffer.id - 1;
     *bytes = now.bytes[access->slot];
     return TRP_OK;

@@ -21,12 +21,12 @@
 enum { BUFFER_BYTES = 1 << 20 };
 
 /* Buffers are known by their number; 9 is stale, 8 is lost. */
-static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, bool reads,
-                          trp__access *access, uint64_t *bytes)
+static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
+                          uint64_t *bytes)
 {
     if (buffer.id == 0 || buffer.id == 9)
         return trp__error_set(pack->error, TRP_E_STALE, "%s: stale", name);
-    if (buffer.id == 8 && reads)
+    if (buffer.id == 8 && (access->mode & TRP__READ))
         return trp__error_set(pack->error, TRP_E_LOST, "%s: lost", name);
     access->slot = (uint32_t)buffer.id;
     access->generation = 1;

@@ -13,6 +13,7 @@
 #include "actors/probe/probe_wire.h"
 #include "backend/cuda/cuda_backend.h"
 #include "base/clock.h"
+#include "base/futex.h"
 #include "base/shm.h"
 #include "driver/device_memory.h"
 #include "support/reference.h"
@@ -21,6 +22,7 @@
 #include <troupe/troupe.h>
 
 #include <stdio.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -119,17 +121,44 @@ static void second_mapping(void **state)
     uint64_t other;
     int fd = -1;
     OK(trp__cuda_memory_create(0, arena_bytes, &other, &fd, error));
-    OK(backend->arena_map(accel, fd, arena_bytes, &base, error));
+    OK(backend->arena_map(accel, fd, arena_bytes, false, &base, error));
     OK(backend->stream_fill(stream, base, 0x77, 1, 64, error));
     finish(stream);
     backend->arena_unmap(accel, base, arena_bytes);
-    OK(backend->arena_map(accel, fd, arena_bytes, &base, error));
+    OK(backend->arena_map(accel, fd, arena_bytes, false, &base, error));
     close(fd);
     trp__cuda_memory_release(other);
     OK(backend->stream_copy(stream, host + 4096, base, 64, error));
     finish(stream);
     assert_int_equal(host[4096 + 63], 0x77);
     backend->arena_unmap(accel, base, arena_bytes);
+}
+
+/* What is read-only can be read; made writable, written; and its content stays. That a write faults
+ * is for tests/gpu, since it ends the context. */
+static void read_only_mapping(void **state)
+{
+    (void)state;
+    void *base = NULL;
+    uint64_t other;
+    int fd = -1;
+    OK(trp__cuda_memory_create(0, arena_bytes, &other, &fd, error));
+    OK(backend->arena_map(accel, fd, arena_bytes, true, &base, error));
+    for (int i = 1; i < 20; i++) {
+        OK(backend->arena_protect(accel, base, arena_bytes, false, error));
+        OK(backend->stream_fill(stream, base, (uint32_t)i, 1, arena_bytes, error));
+        finish(stream);
+        OK(backend->arena_protect(accel, base, arena_bytes, true, error));
+        OK(backend->stream_copy(stream, host + 4096, base, 64, error));
+        OK(backend->stream_copy(stream, host + 8192, (char *)base + arena_bytes - 64, 64, error));
+        finish(stream);
+        assert_int_equal(host[4096], i);
+        assert_int_equal(host[8192 + 63], i);
+    }
+    OK(backend->health(accel, error));
+    backend->arena_unmap(accel, base, arena_bytes);
+    close(fd);
+    trp__cuda_memory_release(other);
 }
 
 static void streams_wait_for_each_other(void **state)
@@ -151,6 +180,45 @@ static void streams_wait_for_each_other(void **state)
     backend->stream_destroy(other);
 }
 
+/* A sleeper on a futex is woken by the stream, and not before the work in front is done. */
+typedef struct sleeper {
+    _Atomic uint32_t word;
+    _Atomic bool awake;
+} sleeper;
+
+static void *sleep_long(void *argument)
+{
+    sleeper *s = argument;
+    trp__futex_wait(&s->word, 0, -1);
+    atomic_store(&s->awake, true);
+    return NULL;
+}
+
+static void a_futex_is_woken(void **state)
+{
+    static sleeper s;
+    pthread_t thread;
+    (void)state;
+    trp__stream *other = NULL;
+    OK(backend->stream_create(accel, &other, error));
+    atomic_store(word(3), 0);
+    assert_int_equal(pthread_create(&thread, NULL, sleep_long, &s), 0);
+    OK(backend->stream_wait(other, word(3), 1, error));
+    OK(backend->stream_wake(other, &s.word, error));
+    assert_int_equal(backend->stream_wake(other, &s.word, NULL), TRP__AGAIN);
+    trp__sleep_ns(5 * TRP__MS);
+    assert_false(atomic_load(&s.awake));
+    atomic_store(word(3), 1);
+    while (!atomic_load(&s.awake)) { /* it may not have slept yet when it was woken */
+        trp_status status = backend->stream_wake(other, &s.word, NULL);
+        assert_true(status == TRP_OK || status == TRP__AGAIN);
+        trp__sleep_ns(TRP__MS);
+    }
+    pthread_join(thread, NULL);
+    backend->stream_destroy(other);
+    OK(backend->health(accel, error));
+}
+
 /* Actors. */
 
 static void start(trp__instance *instance, const trp_actor_impl *impl)
@@ -170,12 +238,11 @@ static void end(trp__instance *instance)
 }
 
 /* Buffer i + 1 is the i-th of four equal parts of the arena. */
-static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, bool reads,
-                          trp__access *access, uint64_t *bytes)
+static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
+                          uint64_t *bytes)
 {
     (void)pack;
     (void)name;
-    (void)reads;
     access->slot = (uint32_t)buffer.id - 1;
     *bytes = arena_bytes / 4;
     return TRP_OK;
@@ -191,12 +258,11 @@ static trp_status send(trp__instance *instance, const trp__actor_class *class,
     trp_status status = class->ops[0].pack(&pack, request);
     trp__job_begin(&job, &record);
     for (uint32_t i = 0; i < record.access_count; i++) {
-        job.api.access[i] =
-            (trp_job_access){.address = device + record.access[i].slot * (arena_bytes / 4) +
-                                        record.access[i].offset,
-                             .guard = device + arena_bytes,
-                             .bytes = record.access[i].bytes,
-                             .mode = (trp_access_mode)record.access[i].mode};
+        job.api.access[i] = (trp_job_access){
+            .address = device + record.access[i].slot * (arena_bytes / 4) + record.access[i].offset,
+            .guard = device + arena_bytes,
+            .bytes = record.access[i].bytes,
+            .mode = (trp_access_mode)record.access[i].mode};
     }
     job.api.access_count = record.access_count;
     return status != TRP_OK ? status : instance->impl->handle(&instance->api, &job.api, error);
@@ -355,7 +421,7 @@ static trp_status set_up(trp_error *error)
     if (status == TRP_OK)
         status = backend->host_register(accel, host, HOST_BYTES, error);
     if (status == TRP_OK)
-        status = backend->arena_map(accel, fd, arena_bytes, &at, error);
+        status = backend->arena_map(accel, fd, arena_bytes, false, &at, error);
     device = at;
     if (status == TRP_OK)
         status = backend->stream_create(accel, &stream, error);
@@ -367,9 +433,14 @@ static trp_status set_up(trp_error *error)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices),        cmocka_unit_test(copies_and_fills),
-        cmocka_unit_test(second_mapping), cmocka_unit_test(streams_wait_for_each_other),
-        cmocka_unit_test(products),       cmocka_unit_test(harmless_probes),
+        cmocka_unit_test(devices),
+        cmocka_unit_test(copies_and_fills),
+        cmocka_unit_test(read_only_mapping),
+        cmocka_unit_test(second_mapping),
+        cmocka_unit_test(streams_wait_for_each_other),
+        cmocka_unit_test(a_futex_is_woken),
+        cmocka_unit_test(products),
+        cmocka_unit_test(harmless_probes),
         cmocka_unit_test(fault_is_told),
     };
     trp_error error = {0};

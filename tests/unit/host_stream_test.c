@@ -7,14 +7,17 @@
 
 #include "actors/probe/probe.h"
 #include "actors/probe/probe_wire.h"
+#include "actors/probe/probe_worker.h"
 #include "backend/host/host_backend.h"
 #include "base/clock.h"
+#include "base/futex.h"
 #include "base/shm.h"
 #include "worker/actor.h"
 
 #include <troupe/probe.h>
 
 #include <signal.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -192,6 +195,44 @@ static void sleepers_are_woken(void **state)
     backend->close(accel);
 }
 
+/* A sleeper on a futex is woken by the stream, and not before the work in front is done. */
+typedef struct sleeper {
+    _Atomic uint32_t word;
+    _Atomic bool awake;
+} sleeper;
+
+static void *sleep_long(void *argument)
+{
+    sleeper *s = argument;
+    trp__futex_wait(&s->word, 0, -1);
+    atomic_store(&s->awake, true);
+    return NULL;
+}
+
+static void a_futex_is_woken(void **state)
+{
+    (void)state;
+    static _Atomic uint64_t gate;
+    static sleeper s;
+    pthread_t thread;
+    trp__accel *accel = open_accel();
+    trp__stream *stream = new_stream(accel);
+    atomic_store(&gate, 0);
+    assert_int_equal(pthread_create(&thread, NULL, sleep_long, &s), 0);
+    backend->stream_wait(stream, &gate, 1, NULL);
+    assert_int_equal(backend->stream_wake(stream, &s.word, NULL), TRP_OK);
+    trp__sleep_ns(5 * TRP__MS);
+    assert_false(atomic_load(&s.awake));
+    atomic_store(&gate, 1);
+    while (!atomic_load(&s.awake)) { /* it may not have slept yet when it was woken */
+        assert_int_equal(backend->stream_wake(stream, &s.word, NULL), TRP_OK);
+        trp__sleep_ns(TRP__MS);
+    }
+    pthread_join(thread, NULL);
+    backend->stream_destroy(stream);
+    backend->close(accel);
+}
+
 static int shared_arena(uint64_t bytes, unsigned char **map)
 {
     void *at = NULL;
@@ -209,7 +250,7 @@ static void copies_and_fills(void **state)
     trp__accel *accel = open_accel();
     trp__stream *stream = new_stream(accel);
     int fd = shared_arena(ARENA_BYTES, &mine);
-    assert_int_equal(backend->arena_map(accel, fd, ARENA_BYTES, &base, NULL), TRP_OK);
+    assert_int_equal(backend->arena_map(accel, fd, ARENA_BYTES, false, &base, NULL), TRP_OK);
     close(fd);
     unsigned char *device = base;
 
@@ -237,6 +278,56 @@ static void copies_and_fills(void **state)
     backend->close(accel);
 }
 
+static int write_in_child(unsigned char *at)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit no_core = {0};
+        setrlimit(RLIMIT_CORE, &no_core);
+        signal(SIGSEGV, SIG_DFL);
+        trp__probe_store((uintptr_t)at);
+        _exit(0);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+/* A mapping is read-only from the beginning, or from when it is said to be, and back; to its last
+ * byte. */
+static void read_only_arenas(void **state)
+{
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        unsigned char *mine;
+        void *base = NULL;
+        trp_error error;
+        trp__accel *accel = open_accel();
+        int fd = shared_arena(ARENA_BYTES, &mine);
+        assert_int_equal(backend->arena_map(accel, fd, ARENA_BYTES, first == 1, &base, NULL),
+                         TRP_OK);
+        close(fd);
+        unsigned char *last = (unsigned char *)base + ARENA_BYTES - 8;
+        for (int i = 0; i < 5; i++) {
+            bool read_only = (i + first) % 2 != 0;
+            if (i > 0)
+                assert_int_equal(
+                    backend->arena_protect(accel, base, ARENA_BYTES, read_only, &error), TRP_OK);
+            mine[0] = (unsigned char)i;
+            assert_int_equal(*(unsigned char *)base, i);
+            memset(mine + ARENA_BYTES - 8, 0, 8);
+            assert_int_equal(write_in_child(base), read_only ? SIGSEGV : 0);
+            assert_int_equal(write_in_child(last), read_only ? SIGSEGV : 0);
+            assert_int_equal(mine[ARENA_BYTES - 8], read_only ? 0 : 0xad);
+        }
+        assert_int_not_equal(backend->arena_protect(accel, last, 8, true, &error), TRP_OK);
+        backend->arena_unmap(accel, base, ARENA_BYTES);
+        trp__shm_unmap(mine, ARENA_BYTES);
+        backend->close(accel);
+    }
+}
+
 static void bad_arenas_and_devices(void **state)
 {
     (void)state;
@@ -246,9 +337,10 @@ static void bad_arenas_and_devices(void **state)
     trp__accel *accel = open_accel();
     trp__accel *other = NULL;
     int fd = shared_arena(ARENA_BYTES, &mine);
-    assert_int_equal(backend->arena_map(accel, fd, 100, &base, &error), TRP_E_ARGUMENT);
-    assert_int_not_equal(backend->arena_map(accel, fd, 2 * ARENA_BYTES, &base, &error), TRP_OK);
-    assert_int_not_equal(backend->arena_map(accel, -1, ARENA_BYTES, &base, &error), TRP_OK);
+    assert_int_equal(backend->arena_map(accel, fd, 100, false, &base, &error), TRP_E_ARGUMENT);
+    assert_int_not_equal(backend->arena_map(accel, fd, 2 * ARENA_BYTES, false, &base, &error),
+                         TRP_OK);
+    assert_int_not_equal(backend->arena_map(accel, -1, ARENA_BYTES, false, &base, &error), TRP_OK);
     assert_int_equal(backend->open(1, &other, &error), TRP_E_MISSING);
     close(fd);
     trp__shm_unmap(mine, ARENA_BYTES);
@@ -262,20 +354,20 @@ _Noreturn static void die(trp_probe_action action, int fd, uint64_t bytes)
     trp__record record = {.op = TRP_OP_PROBE};
     trp__probe probe = {.action = action};
     trp__job job;
-    trp__instance instance = {.impl = &trp__probe_host, .backend = backend};
+    trp__instance instance = {.impl = &trp__probe_host,
+                              .backend = backend,
+                              .api.state = calloc(1, trp__probe_host.state_bytes)};
     void *base = NULL;
     setrlimit(RLIMIT_CORE, &no_core);
     memcpy(record.payload, &probe, sizeof probe);
     if (backend->open(0, &instance.accel, NULL) != TRP_OK ||
         backend->stream_create(instance.accel, &instance.stream, NULL) != TRP_OK ||
-        backend->arena_map(instance.accel, fd, bytes, &base, NULL) != TRP_OK)
+        backend->arena_map(instance.accel, fd, bytes, false, &base, NULL) != TRP_OK)
         _exit(99);
     trp__job_begin(&job, &record);
     job.api.access_count = 1;
-    job.api.access[0] = (trp_job_access){.address = base,
-                                         .guard = (char *)base + bytes,
-                                         .bytes = bytes,
-                                         .mode = TRP_ACCESS_WRITE};
+    job.api.access[0] = (trp_job_access){
+        .address = base, .guard = (char *)base + bytes, .bytes = bytes, .mode = TRP_ACCESS_WRITE};
     trp__instance_begin(&instance, TRP_BACKEND_HOST, 0, 1);
     backend->stream_fill(instance.stream, base, 0x11, 1, bytes, NULL);
     if (trp__probe_host.handle(&instance.api, &job.api, NULL) != TRP_OK)
@@ -337,6 +429,8 @@ static void harmless_probes(void **state)
     trp__job job;
     trp_error error = {0};
     trp__instance instance = {.impl = &trp__probe_host, .backend = backend};
+    instance.api.state = calloc(1, trp__probe_host.state_bytes);
+    assert_non_null(instance.api.state);
     instance.accel = open_accel();
     instance.stream = new_stream(instance.accel);
     trp__instance_begin(&instance, TRP_BACKEND_HOST, 0, 1);
@@ -358,17 +452,20 @@ static void harmless_probes(void **state)
     assert_int_equal(trp__probe_host.handle(&instance.api, &job.api, &error), TRP_OK);
     backend->stream_destroy(instance.stream);
     backend->close(instance.accel);
+    free(instance.api.state);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probes_kill_the_worker), /* first: it forks, so there are no threads yet */
+        cmocka_unit_test(read_only_arenas),       /* it does too */
         cmocka_unit_test(operations_run_in_order),
         cmocka_unit_test(too_many_arguments),
         cmocka_unit_test(destroying_waits_for_the_work),
         cmocka_unit_test(streams_wait_for_each_other),
         cmocka_unit_test(sleepers_are_woken),
+        cmocka_unit_test(a_futex_is_woken),
         cmocka_unit_test(copies_and_fills),
         cmocka_unit_test(bad_arenas_and_devices),
         cmocka_unit_test(harmless_probes),

@@ -101,12 +101,12 @@ typedef struct book {
     uint64_t bytes;
 } book;
 
-static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, bool reads,
-                          trp__access *access, uint64_t *bytes)
+static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
+                          uint64_t *bytes)
 {
     book *b = pack->context;
     (void)name;
-    b->reads = reads;
+    b->reads = access->mode & TRP__READ;
     if (b->refuse != TRP_OK)
         return trp__error_set(pack->error, b->refuse, "%s: refused", name);
     b->acquired++;

@@ -219,6 +219,8 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
                             : gemm_64(instance->state, &g, a, b, c, error);
 }
 
+/* No trim: all that it holds is the handle and the workspace, and a handle without one would have
+ * to find memory at a later request. */
 const trp_actor_impl trp__blas_cuda = {
     .abi = TRP_ACTOR_ABI,
     .state_bytes = sizeof(state),

@@ -52,6 +52,14 @@ static trp_status init(trp_instance *instance, trp_error *error)
     return TRP_OK;
 }
 
+/* The scratch memory stays, its pages go: they come back, zeroed, with the next product. */
+static void trim(trp_instance *instance)
+{
+    state *s = instance->state;
+    if (instance->services->idle(instance))
+        madvise(s->scratch, SCRATCH_BYTES, MADV_DONTNEED);
+}
+
 static void stop(trp_instance *instance)
 {
     state *s = instance->state;
@@ -253,5 +261,6 @@ const trp_actor_impl trp__blas_host = {
     .state_bytes = sizeof(state),
     .init = init,
     .handle = handle,
+    .trim = trim,
     .stop = stop,
 };

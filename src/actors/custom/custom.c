@@ -26,13 +26,12 @@ static trp_status add_access(trp__pack *pack, uint32_t index, const trp_custom_a
     if (!is_mode(mode))
         return trp__error_set(pack->error, TRP_E_ARGUMENT,
                               "%s.mode: expected a trp_access_mode, got %d", name, (int)mode);
-    trp_status status =
-        pack->acquire(pack, name, wish->buffer, (mode & TRP_ACCESS_READ) != 0, access, &size);
+    access->mode = (uint16_t)mode;
+    trp_status status = pack->acquire(pack, name, wish->buffer, access, &size);
     if (status != TRP_OK)
         return status;
     record->access_count++; /* from here on the record's owner releases it */
     access->offset = wish->offset;
-    access->mode = mode;
     if (wish->offset >= size)
         return trp__error_set(
             pack->error, TRP_E_ARGUMENT,

@@ -17,7 +17,7 @@ static trp_status stream(trp__instance *instance, trp_job *job, const trp__memor
     for (; job->progress < p->chunks; job->progress++) {
         uint64_t chunk = p->first_chunk + job->progress;
         if (!trp__worker_piece_ready(instance->worker, p->stream, chunk))
-            return TRP_AGAIN;
+            return TRP__AGAIN;
         uint64_t at = job->progress * p->chunk_bytes;
         uint64_t length = bytes - at < p->chunk_bytes ? bytes - at : p->chunk_bytes;
         char *device = (char *)job->access[0].address + at;

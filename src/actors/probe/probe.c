@@ -21,6 +21,10 @@ static const char *const action_names[TRP_PROBE_ACTION_COUNT] = {
     [TRP_PROBE_KILL] = "kill",
     [TRP_PROBE_EXIT] = "exit",
     [TRP_PROBE_LIBRARY_ERROR] = "library-error",
+    [TRP_PROBE_ACTOR_ERROR] = "actor-error",
+    [TRP_PROBE_OUT_OF_MEMORY] = "out-of-memory",
+    [TRP_PROBE_DEVICE_GONE] = "device-gone",
+    [TRP_PROBE_WRITE_SEALED] = "write-input",
 };
 
 const char *trp_probe_action_name(trp_probe_action action)
@@ -39,12 +43,12 @@ static trp_status add_buffer(trp__pack *pack, const char *list, int index, trp_b
     if (buffer.id == 0)
         return TRP_OK;
     snprintf(name, sizeof name, "%s[%d]", list, index);
-    trp_status status = pack->acquire(pack, name, buffer, (mode & TRP__READ) != 0, access, &bytes);
+    access->mode = (uint16_t)mode;
+    trp_status status = pack->acquire(pack, name, buffer, access, &bytes);
     if (status != TRP_OK)
         return status;
     access->offset = 0;
     access->bytes = bytes;
-    access->mode = mode;
     record->access_count++; /* from here on the record's owner releases it */
     return TRP_OK;
 }
@@ -55,8 +59,21 @@ _Static_assert(2 * TRP_PROBE_BUFFERS <= TRP__ACCESS_MAX, "a record has room for 
  * they held before. A fault writes to them and reads nothing. */
 static uint32_t output_mode(trp_probe_action action)
 {
-    return action == TRP_PROBE_NOP || action == TRP_PROBE_SPIN ? TRP__READ | TRP__WRITE
-                                                               : TRP__WRITE;
+    bool harmless =
+        action == TRP_PROBE_NOP || action == TRP_PROBE_SPIN || action == TRP_PROBE_OUT_OF_MEMORY;
+    return harmless ? TRP__READ | TRP__WRITE : TRP__WRITE;
+}
+
+/* write-input writes to the first access, which must be the first input. */
+static trp_status check_target(trp__pack *pack, trp_buffer target)
+{
+    uint64_t bytes = target.id ? pack->record->access[0].bytes : 0;
+    if (bytes >= TRP__PROBE_STORE_BYTES)
+        return TRP_OK;
+    return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                          "inputs[0]: write-input needs a buffer of at least %d bytes, got %s%llu",
+                          TRP__PROBE_STORE_BYTES,
+                          target.id ? "" : "none: ", (unsigned long long)bytes);
 }
 
 static trp_status pack_probe(trp__pack *pack, const trp_request *request)
@@ -77,6 +94,8 @@ static trp_status pack_probe(trp__pack *pack, const trp_request *request)
     if (status == TRP_OK && r->action == TRP_PROBE_OUT_OF_BOUNDS && pack->record->access_count == 0)
         status = trp__error_set(pack->error, TRP_E_ARGUMENT,
                                 "inputs, outputs: out-of-bounds needs a buffer, got none");
+    if (status == TRP_OK && r->action == TRP_PROBE_WRITE_SEALED)
+        status = check_target(pack, r->inputs[0]);
     return status;
 }
 

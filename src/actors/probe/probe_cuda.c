@@ -47,6 +47,7 @@ typedef struct state {
     trp__cu_module module;
     trp__cu_function nop, spin, store, trap;
     trp__cu_address scratch; /* for the misaligned access */
+    bool trimmed;            /* for TRP_PROBE_OUT_OF_MEMORY */
 } state;
 
 static void stop(trp_instance *instance)
@@ -137,26 +138,35 @@ static trp_status crash(trp_instance *instance, trp_probe_action action, trp_err
     return status;
 }
 
+static void trim(trp_instance *instance)
+{
+    state *s = instance->state;
+    s->trimmed = true;
+}
+
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
     state *s = instance->state;
     trp__probe p;
     memcpy(&p, job->payload, sizeof p);
     trp_probe_action action = (trp_probe_action)p.action;
+    trp_status status = trp__probe_error(action, &s->trimmed, error);
+    if (status != TRP_OK)
+        return status;
     switch (action) {
     case TRP_PROBE_NOP:
+    case TRP_PROBE_OUT_OF_MEMORY:
         return launch(instance, s->nop, 0, error);
     case TRP_PROBE_SPIN:
         return launch(instance, s->spin, p.duration_ns, error);
-    case TRP_PROBE_LIBRARY_ERROR:
-        return instance->services->fail(error, TRP_E_LIBRARY, "probe", 1,
-                                        "PROBE_LIBRARY_ERROR (1): asked for, in trp_probe");
     default:
         break;
     }
-    trp_status status = trp__probe_scribble(instance, job, error);
+    status = trp__probe_scribble(instance, job, error);
     if (status != TRP_OK)
         return status;
+    if (action == TRP_PROBE_WRITE_SEALED)
+        return launch(instance, s->store, (uintptr_t)job->access[0].address, error);
     return action >= TRP_PROBE_SEGV ? crash(instance, action, error)
                                     : fault(instance, job, action, error);
 }
@@ -166,5 +176,6 @@ const trp_actor_impl trp__probe_cuda = {
     .state_bytes = sizeof(state),
     .init = init,
     .handle = handle,
+    .trim = trim,
     .stop = stop,
 };

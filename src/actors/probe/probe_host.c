@@ -39,26 +39,54 @@ static void run_crash(void *memory)
                      (void *)(a->arena_end + TRP__PROBE_PAST_THE_END));
 }
 
+typedef struct state {
+    bool trimmed; /* for TRP_PROBE_OUT_OF_MEMORY */
+} state;
+
+static void trim(trp_instance *instance)
+{
+    state *s = instance->state;
+    s->trimmed = true;
+}
+
+static void run_store(void *memory)
+{
+    uintptr_t address;
+    memcpy(&address, memory, sizeof address);
+    trp__probe_store(address);
+}
+
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
+    state *s = instance->state;
     arguments a = {0};
     memcpy(&a.probe, job->payload, sizeof a.probe);
     if (job->access_count > 0)
         a.arena_end = (uintptr_t)job->access[0].guard;
+    trp_status status = trp__probe_error((trp_probe_action)a.probe.action, &s->trimmed, error);
+    if (status != TRP_OK)
+        return status;
     switch ((trp_probe_action)a.probe.action) {
     case TRP_PROBE_NOP:
+    case TRP_PROBE_OUT_OF_MEMORY:
         return instance->services->enqueue(instance, run_nop, NULL, 0, error);
     case TRP_PROBE_SPIN:
         return instance->services->enqueue(instance, run_spin, &a, sizeof a, error);
-    case TRP_PROBE_LIBRARY_ERROR:
-        return instance->services->fail(error, TRP_E_LIBRARY, "probe", 1,
-                                        "PROBE_LIBRARY_ERROR (1): asked for, in trp_probe");
     default:
         break;
     }
-    trp_status status = trp__probe_scribble(instance, job, error);
-    return status != TRP_OK ? status
-                            : instance->services->enqueue(instance, run_crash, &a, sizeof a, error);
+    status = trp__probe_scribble(instance, job, error);
+    if (status != TRP_OK)
+        return status;
+    if (a.probe.action == TRP_PROBE_WRITE_SEALED)
+        return instance->services->enqueue(instance, run_store, &job->access[0].address,
+                                           sizeof job->access[0].address, error);
+    return instance->services->enqueue(instance, run_crash, &a, sizeof a, error);
 }
 
-const trp_actor_impl trp__probe_host = {.abi = TRP_ACTOR_ABI, .handle = handle};
+const trp_actor_impl trp__probe_host = {
+    .abi = TRP_ACTOR_ABI,
+    .state_bytes = sizeof(state),
+    .handle = handle,
+    .trim = trim,
+};

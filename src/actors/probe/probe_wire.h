@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+enum { TRP__PROBE_STORE_BYTES = 8 }; /* that a store of the probe writes */
+
 typedef struct trp__probe {
     uint32_t action; /* trp_probe_action */
     uint32_t reserved;

@@ -1,5 +1,7 @@
 #include "actors/probe/probe_worker.h"
 
+#include "base/error.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,6 +20,31 @@ trp_status trp__probe_scribble(trp_instance *instance, const trp_job *job, trp_e
     return status;
 }
 
+trp_status trp__probe_error(trp_probe_action action, bool *trimmed, trp_error *error)
+{
+    /* The codes have rows in wire/directive.c. */
+    switch (action) {
+    case TRP_PROBE_LIBRARY_ERROR:
+        return trp__error_set_code(error, TRP_E_LIBRARY, "probe", 1,
+                                   "PROBE_LIBRARY_ERROR (1): asked for, in trp_probe");
+    case TRP_PROBE_ACTOR_ERROR:
+        return trp__error_set_code(error, TRP_E_LIBRARY, "probe", 2,
+                                   "PROBE_ACTOR_ERROR (2): asked for, in trp_probe");
+    case TRP_PROBE_OUT_OF_MEMORY:
+        if (*trimmed) {
+            *trimmed = false;
+            return TRP_OK;
+        }
+        return trp__error_set_code(error, TRP_E_MEMORY, "probe", 3,
+                                   "PROBE_OUT_OF_MEMORY (3): asked for, in trp_probe");
+    case TRP_PROBE_DEVICE_GONE:
+        return trp__error_set_code(error, TRP_E_LIBRARY, "probe", 4,
+                                   "PROBE_DEVICE_GONE (4): asked for, in trp_probe");
+    default:
+        return TRP_OK;
+    }
+}
+
 /* A handler, a sanitizer's for one, would turn the death into something else. */
 static void restore_default(int signal_number)
 {
@@ -25,8 +52,8 @@ static void restore_default(int signal_number)
 }
 
 /* The address comes through a volatile object, so that no compiler can know it. */
-__attribute__((noinline, no_sanitize("address", "undefined", "thread"))) static void
-store(uintptr_t address)
+__attribute__((noinline, no_sanitize("address", "undefined", "thread"))) void
+trp__probe_store(uintptr_t address)
 {
     volatile uintptr_t target = address;
     *(volatile uint64_t *)target = 0xdead;
@@ -40,10 +67,10 @@ void trp__probe_crash(trp_probe_action action, void *address)
     switch (action) {
     case TRP_PROBE_ILLEGAL_ADDRESS:
     case TRP_PROBE_SEGV:
-        store(TRP__PROBE_UNMAPPED);
+        trp__probe_store(TRP__PROBE_UNMAPPED);
         break;
     case TRP_PROBE_OUT_OF_BOUNDS:
-        store((uintptr_t)address);
+        trp__probe_store((uintptr_t)address);
         break;
     case TRP_PROBE_MISALIGNED:
         raise(SIGBUS); /* most processors allow the access itself */

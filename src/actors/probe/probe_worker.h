@@ -15,6 +15,13 @@ enum {
 /* Overwrites the first half of each output with rubbish, as work that dies midway would. */
 trp_status trp__probe_scribble(trp_instance *instance, const trp_job *job, trp_error *error);
 
+/* The drills of errors: what `action` fails with in handle(), TRP_OK if it is none of them. Out of
+ * memory it is until *trimmed, which is then taken back. */
+trp_status trp__probe_error(trp_probe_action action, bool *trimmed, trp_error *error);
+
+/* Writes TRP__PROBE_STORE_BYTES bytes to any address, as code with a wild pointer would. */
+void trp__probe_store(uintptr_t address);
+
 /* Ends this process in the way that `action` stands for. `address`: where
  * TRP_PROBE_OUT_OF_BOUNDS writes. */
 void trp__probe_crash(trp_probe_action action, void *address);

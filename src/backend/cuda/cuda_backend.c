@@ -3,8 +3,11 @@
 #include "backend/cuda/cuda_backend.h"
 
 #include "base/error.h"
+#include "base/futex.h"
 
+#include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 
 /* Host memory that the device reaches. */
@@ -15,10 +18,22 @@ typedef struct region {
     trp__cu_address device;
 } region;
 
+/* Waits for the work of a stream by an interrupt, so that sleepers are woken without anybody
+ * looking all the time. Started when it is first needed. */
+typedef struct waker {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    trp__cu_event event;
+    _Atomic uint32_t *futex; /* whose sleepers to wake after the event; NULL: nothing to do */
+    bool stop;
+} waker;
+
 struct trp__stream {
     trp__stream *next;
     trp__accel *accel;
     trp__cu_stream stream;
+    waker *waker; /* NULL: not started */
 };
 
 struct trp__accel {
@@ -122,9 +137,21 @@ static trp_status open_accel(uint32_t ordinal, trp__accel **out, trp_error *erro
 
 /* Memory. */
 
+static trp_status set_access(trp__accel *accel, trp__cu_address address, uint64_t bytes,
+                             bool read_only, trp_error *error)
+{
+    trp__cu_access_desc access = {
+        .location = {.type = TRP__CU_MEM_LOCATION_TYPE_DEVICE, .id = accel->device},
+        .flags = read_only ? TRP__CU_MEM_ACCESS_FLAGS_PROT_READ
+                           : TRP__CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+    };
+    return trp__cuda_check(accel, accel->cu->cuMemSetAccess(address, bytes, &access, 1),
+                           "cuMemSetAccess", error);
+}
+
 /* The range is followed by an unmapped granule: what runs past the end of the last buffer faults
  * instead of writing into the next arena. */
-static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, void **base,
+static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, bool read_only, void **base,
                             trp_error *error)
 {
     const trp__cuda *cu = accel->cu;
@@ -132,10 +159,6 @@ static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, void **ba
     trp__cu_memory memory = 0;
     trp__cu_address address = 0;
     bool mapped = false;
-    trp__cu_access_desc access = {
-        .location = {.type = TRP__CU_MEM_LOCATION_TYPE_DEVICE, .id = accel->device},
-        .flags = TRP__CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-    };
     trp_status status = trp__cuda_check(
         accel,
         cu->cuMemImportFromShareableHandle(&memory, (void *)(intptr_t)fd,
@@ -151,8 +174,7 @@ static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, void **ba
         mapped = status == TRP_OK;
     }
     if (status == TRP_OK)
-        status = trp__cuda_check(accel, cu->cuMemSetAccess(address, bytes, &access, 1),
-                                 "cuMemSetAccess", error);
+        status = set_access(accel, address, bytes, read_only, error);
     cu->cuMemRelease(memory); /* a mapping keeps it */
     if (status == TRP_OK) {
         *base = (void *)(uintptr_t)address;
@@ -163,6 +185,12 @@ static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, void **ba
     if (address)
         cu->cuMemAddressFree(address, reserved);
     return status;
+}
+
+static trp_status arena_protect(trp__accel *accel, void *base, uint64_t bytes, bool read_only,
+                                trp_error *error)
+{
+    return set_access(accel, (trp__cu_address)(uintptr_t)base, bytes, read_only, error);
 }
 
 static void arena_unmap(trp__accel *accel, void *base, uint64_t bytes)
@@ -267,11 +295,110 @@ static trp_status stream_create(trp__accel *accel, trp__stream **out, trp_error 
     return TRP_OK;
 }
 
+static void *waker_main(void *argument)
+{
+    trp__stream *stream = argument;
+    waker *w = stream->waker;
+    attach(stream->accel, NULL);
+    pthread_mutex_lock(&w->lock);
+    for (;;) {
+        while (!w->futex && !w->stop)
+            pthread_cond_wait(&w->changed, &w->lock);
+        if (w->stop)
+            break;
+        pthread_mutex_unlock(&w->lock);
+        /* After a fault it returns at once: then there is news as well. */
+        trp__cuda_check(stream->accel, stream->accel->cu->cuEventSynchronize(w->event),
+                        "cuEventSynchronize", NULL);
+        trp__futex_wake(w->futex, INT_MAX);
+        pthread_mutex_lock(&w->lock);
+        w->futex = NULL;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+static void free_waker(trp__accel *accel, waker *w)
+{
+    trp__cuda_check(accel, accel->cu->cuEventDestroy_v2(w->event), "cuEventDestroy", NULL);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+static trp_status start_waker(trp__stream *stream, trp_error *error)
+{
+    trp__accel *accel = stream->accel;
+    sigset_t all, before;
+    waker *w = calloc(1, sizeof *w);
+    if (!w)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a thread that waits");
+    trp_status status =
+        trp__cuda_check(accel,
+                        accel->cu->cuEventCreate(&w->event, TRP__CU_EVENT_BLOCKING_SYNC |
+                                                                TRP__CU_EVENT_DISABLE_TIMING),
+                        "cuEventCreate", error);
+    if (status != TRP_OK) {
+        free(w);
+        return status;
+    }
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->changed, NULL);
+    stream->waker = w;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = pthread_create(&w->thread, NULL, waker_main, stream);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code != 0) {
+        stream->waker = NULL;
+        free_waker(accel, w);
+        return trp__error_set(error, TRP_E_SYSTEM, "a thread that waits can't be started");
+    }
+    pthread_setname_np(w->thread, "trp-waker");
+    return TRP_OK;
+}
+
+/* The stream's work is done, so the thread has nothing left to wait for. */
+static void stop_waker(trp__stream *stream)
+{
+    waker *w = stream->waker;
+    if (!w)
+        return;
+    pthread_mutex_lock(&w->lock);
+    w->stop = true;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    pthread_join(w->thread, NULL);
+    free_waker(stream->accel, w);
+}
+
+static trp_status stream_wake(trp__stream *stream, _Atomic uint32_t *futex, trp_error *error)
+{
+    trp__accel *accel = stream->accel;
+    trp_status status = stream->waker ? TRP_OK : start_waker(stream, error);
+    if (status != TRP_OK)
+        return status;
+    waker *w = stream->waker;
+    pthread_mutex_lock(&w->lock);
+    if (w->futex)
+        status = TRP__AGAIN;
+    else
+        status = trp__cuda_check(accel, accel->cu->cuEventRecord(w->event, stream->stream),
+                                 "cuEventRecord", error);
+    if (status == TRP_OK) {
+        w->futex = futex;
+        pthread_cond_signal(&w->changed);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
 static void stream_destroy(trp__stream *stream)
 {
     trp__accel *accel = stream->accel;
     const trp__cuda *cu = accel->cu;
     trp__cuda_check(accel, cu->cuStreamSynchronize(stream->stream), "cuStreamSynchronize", NULL);
+    stop_waker(stream);
     pthread_mutex_lock(&accel->lock);
     trp__stream **at = &accel->streams;
     while (*at != stream)
@@ -344,6 +471,11 @@ static void stream_drain(trp__stream *stream)
                     "cuStreamSynchronize", NULL);
 }
 
+static bool stream_idle(const trp__stream *stream)
+{
+    return stream->accel->cu->cuStreamQuery(stream->stream) == TRP__CU_SUCCESS;
+}
+
 static void *stream_native(trp__stream *stream)
 {
     return stream->stream;
@@ -374,6 +506,7 @@ const trp__backend trp__cuda_backend = {
     .close = close_accel,
     .attach = attach,
     .arena_map = arena_map,
+    .arena_protect = arena_protect,
     .arena_unmap = arena_unmap,
     .host_register = host_register,
     .host_unregister = host_unregister,
@@ -383,7 +516,9 @@ const trp__backend trp__cuda_backend = {
     .stream_fill = stream_fill,
     .stream_signal = stream_signal,
     .stream_wait = stream_wait,
+    .stream_wake = stream_wake,
     .stream_drain = stream_drain,
+    .stream_idle = stream_idle,
     .stream_native = stream_native,
     .fail = trp__cuda_fail,
     .health = health,

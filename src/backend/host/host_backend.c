@@ -134,6 +134,12 @@ void trp__host_drain(trp__stream *stream)
         wait_for_change(&stream->done, done, &stream->producer_sleeps);
 }
 
+bool trp__host_idle(const trp__stream *stream)
+{
+    return atomic_load_explicit(&stream->done, memory_order_acquire) ==
+           atomic_load_explicit(&stream->enqueued, memory_order_relaxed);
+}
+
 /* Signals that a fault raises in a thread are left open; all others are for the application's own
  * threads. */
 static void signals_for_streams(sigset_t *set)
@@ -294,6 +300,17 @@ static trp_status stream_wait(trp__stream *stream, _Atomic uint64_t *word, uint6
     return trp__host_enqueue(stream, run_wait, &a, sizeof a, error);
 }
 
+static void run_wake(void *arguments)
+{
+    _Atomic uint32_t *const *futex = arguments;
+    trp__futex_wake(*futex, INT_MAX);
+}
+
+static trp_status stream_wake(trp__stream *stream, _Atomic uint32_t *futex, trp_error *error)
+{
+    return trp__host_enqueue(stream, run_wake, &futex, sizeof futex, error);
+}
+
 static void *stream_native(trp__stream *stream)
 {
     (void)stream;
@@ -333,7 +350,7 @@ static uint64_t page_bytes(void)
 
 /* The range is followed by a page without access: what runs past the end of the last buffer faults
  * instead of writing into whatever is mapped there. */
-static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, void **base,
+static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, bool read_only, void **base,
                             trp_error *error)
 {
     (void)accel;
@@ -345,10 +362,19 @@ static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, void **ba
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED)
         return trp__error_set_errno(error, "address space for an arena");
-    trp_status status = trp__shm_map(fd, bytes, true, range, base, error);
+    trp_status status = trp__shm_map(fd, bytes, !read_only, range, base, error);
     if (status != TRP_OK)
         munmap(range, bytes + page_bytes());
     return status;
+}
+
+static trp_status arena_protect(trp__accel *accel, void *base, uint64_t bytes, bool read_only,
+                                trp_error *error)
+{
+    (void)accel;
+    if (mprotect(base, bytes, read_only ? PROT_READ : PROT_READ | PROT_WRITE) != 0)
+        return trp__error_set_errno(error, "mprotect of an arena");
+    return TRP_OK;
 }
 
 static void arena_unmap(trp__accel *accel, void *base, uint64_t bytes)
@@ -393,6 +419,7 @@ const trp__backend trp__host_backend = {
     .close = close_accel,
     .attach = attach,
     .arena_map = arena_map,
+    .arena_protect = arena_protect,
     .arena_unmap = arena_unmap,
     .host_register = host_register,
     .host_unregister = host_unregister,
@@ -402,7 +429,9 @@ const trp__backend trp__host_backend = {
     .stream_fill = stream_fill,
     .stream_signal = stream_signal,
     .stream_wait = stream_wait,
+    .stream_wake = stream_wake,
     .stream_drain = trp__host_drain,
+    .stream_idle = trp__host_idle,
     .stream_native = stream_native,
     .stream_run = trp__host_enqueue,
     .fail = no_library,

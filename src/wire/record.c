@@ -1,0 +1,18 @@
+#include "wire/record.h"
+
+#include "base/error.h"
+
+trp_status trp__refusal(trp_error *error, trp_status status, uint64_t cause)
+{
+    unsigned long long request = cause;
+    if (status == TRP_E_LOST)
+        return trp__error_set(error, status,
+                              "a fault during request %llu left an input of this one half-written",
+                              request);
+    if (status == TRP_E_DEPENDENCY)
+        return trp__error_set(error, status,
+                              "request %llu should have written an input of this one and failed",
+                              request);
+    return trp__error_set(error, TRP_E_CANCELLED,
+                          "cancelled before it was given to the device; nothing was done");
+}

@@ -1,0 +1,34 @@
+/* Poison: which buffers a failed request should have written.
+ *
+ * A request is issued or refused only after every earlier one that uses its buffers, so the state
+ * here at that moment is exactly what those before it have left: what its sender did not know of
+ * yet is known here. Kept apart from the scheduler's own tables, for nobody looks at it while
+ * nothing has failed. */
+#ifndef TRP_WORKER_POISON_H
+#define TRP_WORKER_POISON_H
+
+#include "wire/layout.h"
+
+typedef struct trp__poison {
+    uint64_t ticket;     /* the last failed request that should have written the buffer, 0: none */
+    uint32_t generation; /* of the buffer that was meant */
+    uint32_t reserved;
+} trp__poison;
+
+typedef struct trp__poisons {
+    uint32_t count; /* of buffers that have one */
+    trp__poison buffer[TRP__BUFFERS];
+} trp__poisons;
+
+/* The failed request because of which this one must not read its inputs; 0: it may. Its sender may
+ * have been told of the failure before it sent this one. */
+uint64_t trp__poisons_cause(trp__poisons *poisons, const trp__record *record);
+
+/* The request has failed: what it should have written is poisoned. */
+void trp__poisons_add(trp__poisons *poisons, const trp__record *record, uint64_t ticket);
+
+/* The request is issued: what it writes whole is good again for those after it. */
+void trp__poisons_heal(trp__poisons *poisons, const trp__record *record,
+                       const trp__control *control);
+
+#endif

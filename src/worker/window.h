@@ -1,0 +1,63 @@
+/* A bound on what is in a stream and not done. A stream has room for a limited number of
+ * operations, about 1,024 on either backend; enqueueing one more waits until the stream moves on,
+ * and with it the scheduler, and all other actors. So a lane that has enough in its stream is held.
+ *
+ * A timeline tells tickets and not how much work they stand for. Beside each timeline write the
+ * window notes how many operations had been enqueued by then; that number is looked up only when
+ * the window seems full. */
+#ifndef TRP_WORKER_WINDOW_H
+#define TRP_WORKER_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    /* Operations of a stream, where a request counts as one whatever its actor makes of it: half of
+     * what fits is left for those that make two. The last request may bring some more: a wait for
+     * each other actor. The chunks of large copies are not counted; they are bounded by the pieces
+     * of staging memory. */
+    TRP__WINDOW_LIMIT = 512,
+    /* A timeline write is an operation itself and stands for at least one more, so this many are
+     * never out at a time. */
+    TRP__WINDOW_MARKS = 512,
+};
+
+typedef struct trp__window {
+    uint64_t enqueued, done; /* operations */
+    uint32_t first, last;    /* marks of writes that are not known to be done, modulo 2^32 */
+    struct {
+        uint64_t ticket, enqueued;
+    } mark[TRP__WINDOW_MARKS];
+} trp__window;
+
+static inline void trp__window_add(trp__window *w, uint64_t operations)
+{
+    w->enqueued += operations;
+}
+
+/* A write of `ticket` is enqueued behind all the rest. */
+static inline void trp__window_mark(trp__window *w, uint64_t ticket)
+{
+    uint32_t at = w->last++ % TRP__WINDOW_MARKS;
+    w->mark[at].ticket = ticket;
+    w->mark[at].enqueued = ++w->enqueued;
+}
+
+static inline bool trp__window_seems_full(const trp__window *w)
+{
+    return w->enqueued - w->done >= TRP__WINDOW_LIMIT;
+}
+
+/* Whether it is full, now that the timeline is at `timeline`. */
+static inline bool trp__window_full(trp__window *w, uint64_t timeline)
+{
+    for (; w->first != w->last; w->first++) {
+        uint32_t at = w->first % TRP__WINDOW_MARKS;
+        if (w->mark[at].ticket > timeline)
+            break;
+        w->done = w->mark[at].enqueued;
+    }
+    return trp__window_seems_full(w);
+}
+
+#endif

@@ -1,0 +1,600 @@
+/* The table of directives, over every code of the CUDA driver, of cuBLAS and of signals; and the
+ * worker's side of it, with actors and a backend that fail as they are told.
+ *
+ * The codes are listed here a second time, by what is to be done about them. Where NVIDIA's headers
+ * are found, every code of theirs must be in these lists, so that a new CUDA version shows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "wire/directive.h"
+#include "wire/message.h"
+#include "worker/worker.h"
+
+#include <troupe/watch.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The table. */
+
+typedef struct group {
+    trp__directive directive;
+    bool sticky;
+    int codes[80]; /* ended by -1 */
+} group;
+
+static const group cuda[] = {
+    {TRP__DIRECTIVE_REPLY, false, {0,   1,   5,   6,   7,   8,   36,  101, 200, 202, 205, 206,
+                                   207, 208, 209, 210, 211, 212, 213, 215, 216, 217, 218, 219,
+                                   221, 222, 223, 224, 225, 300, 301, 302, 303, 304, 402, 500,
+                                   600, 701, 703, 704, 705, 708, 711, 712, 713, 720, 800, 801,
+                                   811, 812, 909, 910, 912, 913, 914, 915, -1}},
+    {TRP__DIRECTIVE_TRIM, false, {2, -1}},
+    {TRP__DIRECTIVE_RESTART_ACTOR,
+     false,
+     {400, 401, 900, 901, 902, 903, 904, 905, 906, 907, 908, -1}},
+    {TRP__DIRECTIVE_RESTART_CONTEXT,
+     false,
+     {3, 4, 46, 201, 709, 802, 805, 806, 807, 808, 809, 810, 916, 999, -1}},
+    {TRP__DIRECTIVE_RESTART_CONTEXT,
+     true,
+     {214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 911, -1}},
+    {TRP__DIRECTIVE_STOP, false, {34, 100, 102, 803, 804, -1}},
+};
+
+static const group cublas[] = {
+    {TRP__DIRECTIVE_REPLY, false, {0, 7, 8, 15, 16, -1}},
+    {TRP__DIRECTIVE_TRIM, false, {3, -1}},
+    {TRP__DIRECTIVE_RESTART_ACTOR, false, {1, 11, 13, 14, -1}},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const group *find(const group *groups, size_t count, int code)
+{
+    for (size_t i = 0; i < count; i++) {
+        for (const int *c = groups[i].codes; *c >= 0; c++) {
+            if (*c == code)
+                return &groups[i];
+        }
+    }
+    return NULL;
+}
+
+/* Every number from -2 to 1100: those of the list as it says, all others as `other`. */
+static void check_domain(const char *domain, const group *groups, size_t count,
+                         trp__directive other)
+{
+    for (int code = -2; code < 1100; code++) {
+        const group *g = find(groups, count, code);
+        trp__directive got = trp__directive_of(domain, code);
+        trp__directive wanted = g ? g->directive : other;
+        if (got != wanted)
+            fail_msg("%s %d: %s, expected %s", domain, code, trp__directive_name(got),
+                     trp__directive_name(wanted));
+        assert_int_equal(trp__code_sticky(domain, code), g && g->sticky);
+        if ((trp__code_name(domain, code) != NULL) != (g != NULL))
+            fail_msg("%s %d: the name is %s", domain, code, trp__code_name(domain, code));
+    }
+}
+
+static void every_code_of_cuda(void **state)
+{
+    (void)state;
+    check_domain("cuda", cuda, COUNT(cuda), TRP__DIRECTIVE_RESTART_CONTEXT);
+    assert_string_equal(trp__code_name("cuda", 700), "CUDA_ERROR_ILLEGAL_ADDRESS");
+}
+
+static void every_code_of_cublas(void **state)
+{
+    (void)state;
+    check_domain("cublas", cublas, COUNT(cublas), TRP__DIRECTIVE_RESTART_ACTOR);
+    assert_string_equal(trp__code_name("cublas", 13), "CUBLAS_STATUS_EXECUTION_FAILED");
+}
+
+/* The enumerators "NAME = NUMBER" between two texts of a header: each must have a row. Returns how
+ * many there are; 0 if the header is not there. */
+static int compare_with_header(const char *header, const char *begin, const char *end,
+                               const char *domain)
+{
+    char line[512], path[512];
+    int count = 0;
+    bool inside = false;
+    snprintf(path, sizeof path, "%s/%s", TROUPE_CUDA_INCLUDE, header);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    while (fgets(line, sizeof line, file)) {
+        char name[128];
+        int code;
+        if (strstr(line, begin))
+            inside = true;
+        if (strstr(line, end))
+            inside = false;
+        if (!inside || sscanf(line, " %127[A-Z0-9_] = %d", name, &code) != 2)
+            continue;
+        const char *ours = trp__code_name(domain, code);
+        if (!ours || strcmp(ours, name) != 0)
+            fail_msg("%s %d is %s in %s, and %s in our table", domain, code, name, path,
+                     ours ? ours : "missing");
+        count++;
+    }
+    fclose(file);
+    return count;
+}
+
+static void headers_of_cuda(void **state)
+{
+    (void)state;
+    int codes = compare_with_header("cuda.h", "typedef enum cudaError_enum", "} CUresult", "cuda");
+    int statuses =
+        compare_with_header("cublas_api.h", "CUBLAS_STATUS_SUCCESS", "cublasStatus_t", "cublas");
+    if (codes == 0)
+        skip();
+    assert_in_range(codes, 80, 1000);
+    assert_true(statuses == 0 || statuses >= 10); /* cuBLAS may be a package of its own */
+}
+
+/* What the kernel does with a process that gets a signal and has no handler. */
+static void every_signal(void **state)
+{
+    (void)state;
+    for (int number = 1; number <= 64; number++) {
+        int status = 0;
+        pid_t child = fork();
+        if (child == 0) {
+            sigset_t none;
+            setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+            sigemptyset(&none);
+            sigprocmask(SIG_SETMASK, &none, NULL);
+            signal(number, SIG_DFL);
+            kill(getpid(), number);
+            _exit(0);
+        }
+        assert_true(child > 0);
+        assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+        if (WIFSTOPPED(status)) {
+            kill(child, SIGKILL);
+            assert_int_equal(waitpid(child, NULL, 0), child);
+        }
+        trp__directive wanted =
+            WIFSIGNALED(status) ? TRP__DIRECTIVE_RESTART_CONTEXT : TRP__DIRECTIVE_REPLY;
+        if (trp__directive_of("signal", number) != wanted)
+            fail_msg("signal %d: %s", number,
+                     trp__directive_name(trp__directive_of("signal", number)));
+        char name[32];
+        const char *abbreviation = sigabbrev_np(number); /* real-time signals have none */
+        if (abbreviation)
+            snprintf(name, sizeof name, "SIG%s", abbreviation);
+        else
+            snprintf(name, sizeof name, "SIG%d", number);
+        assert_string_equal(trp__code_name("signal", number), name);
+        assert_false(trp__code_sticky("signal", number));
+    }
+    assert_int_equal(trp__directive_of("signal", 65), TRP__DIRECTIVE_RESTART_CONTEXT);
+}
+
+static void other_domains(void **state)
+{
+    (void)state;
+    for (int code = -1; code < 200; code++) {
+        assert_int_equal(trp__directive_of("exit", code), TRP__DIRECTIVE_RESTART_CONTEXT);
+        assert_int_equal(trp__directive_of("errno", code),
+                         code == ENOMEM ? TRP__DIRECTIVE_TRIM : TRP__DIRECTIVE_REPLY);
+        assert_int_equal(trp__directive_of("", code), TRP__DIRECTIVE_REPLY);
+        assert_int_equal(trp__directive_of("mine", code), TRP__DIRECTIVE_REPLY);
+        assert_int_equal(trp__directive_of("CUDA", code), TRP__DIRECTIVE_REPLY);
+        assert_null(trp__code_name("mine", code));
+    }
+    static const trp__directive probe[] = {TRP__DIRECTIVE_REPLY,         TRP__DIRECTIVE_REPLY,
+                                           TRP__DIRECTIVE_RESTART_ACTOR, TRP__DIRECTIVE_TRIM,
+                                           TRP__DIRECTIVE_STOP,          TRP__DIRECTIVE_REPLY};
+    for (int code = 0; code < (int)COUNT(probe); code++)
+        assert_int_equal(trp__directive_of("probe", code), probe[code]);
+    for (int i = 0; i <= TRP__DIRECTIVE_STOP; i++)
+        assert_true(strlen(trp__directive_name((trp__directive)i)) > 3);
+}
+
+/* The worker, with what it works on replaced. */
+
+enum { ACTORS = 5, ACTOR = 3 };
+
+static trp__worker *w;
+static int application; /* the other end of the worker's socket */
+static trp_error health_error;
+static int trims[TRP__ACTORS], stops, inits, streams;
+static trp_status init_status;
+
+/* What handle() is to answer, one after the other; then TRP_OK. */
+static const struct answer {
+    trp_status status;
+    const char *domain;
+    int code;
+} * script;
+static size_t script_length, handled;
+
+static trp_status fake_health(trp__accel *accel, trp_error *error)
+{
+    (void)accel;
+    if (health_error.status != TRP_OK)
+        *error = health_error;
+    return health_error.status;
+}
+
+static trp_status fake_stream_create(trp__accel *accel, trp__stream **out, trp_error *error)
+{
+    (void)accel;
+    (void)error;
+    streams++;
+    *out = (trp__stream *)(void *)w;
+    return TRP_OK;
+}
+
+static void fake_stream_destroy(trp__stream *stream)
+{
+    assert_ptr_equal(stream, w);
+    streams--;
+}
+
+static trp_status fake_signal(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
+                              trp_error *error)
+{
+    (void)stream;
+    (void)error;
+    atomic_store(word, value);
+    return TRP_OK;
+}
+
+static const trp__backend backend = {
+    .name = "fake",
+    .health = fake_health,
+    .stream_create = fake_stream_create,
+    .stream_destroy = fake_stream_destroy,
+    .stream_signal = fake_signal,
+};
+
+static trp_status fake_init(trp__instance *instance, trp_error *error)
+{
+    inits++;
+    assert_int_equal(*(int *)instance->state, 0);
+    *(int *)instance->state = 1;
+    return init_status == TRP_OK
+               ? TRP_OK
+               : trp__error_set_code(error, init_status, "cublas", 1, "no handle");
+}
+
+static trp_status fake_handle(trp__instance *instance, trp__job *job, trp_error *error)
+{
+    (void)instance;
+    (void)job;
+    if (handled >= script_length) {
+        handled++;
+        return TRP_OK;
+    }
+    const struct answer *a = &script[handled++];
+    return trp__error_set_code(error, a->status, a->domain, a->code, "told to");
+}
+
+static void fake_trim(trp__instance *instance)
+{
+    trims[instance->id]++;
+}
+
+static void fake_stop(trp__instance *instance)
+{
+    assert_int_equal(*(int *)instance->state, 1);
+    stops++;
+}
+
+static const trp__actor_impl impl = {
+    .state_bytes = sizeof(int),
+    .init = fake_init,
+    .handle = fake_handle,
+    .trim = fake_trim,
+    .stop = fake_stop,
+};
+
+static int set_up(void **state)
+{
+    int pair[2];
+    (void)state;
+    w = calloc(1, sizeof *w);
+    w->control = calloc(1, sizeof *w->control);
+    w->reply = aligned_alloc(4096, TRP__REPLY_BYTES);
+    assert_true(w && w->control && w->reply);
+    memset(w->reply, 0, TRP__REPLY_BYTES);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+    w->socket = pair[0];
+    application = pair[1];
+    w->side_fd = eventfd(0, EFD_NONBLOCK);
+    w->backend = &backend;
+    ((trp__control *)w->control)->restart_window_ns = 3600 * (uint64_t)TRP__SECOND;
+    memset(trims, 0, sizeof trims);
+    memset(&health_error, 0, sizeof health_error);
+    stops = inits = streams = 0;
+    init_status = TRP_OK;
+    for (uint32_t i = 0; i < ACTORS; i++) {
+        trp__worker_actor *a = &w->actor[i];
+        a->instance = (trp__instance){.impl = &impl, .backend = &backend, .id = i, .worker = w};
+        snprintf(a->instance.name, sizeof a->instance.name, "actor %u", i);
+        assert_int_equal(trp__instance_start(w, &a->instance, NULL), TRP_OK);
+        atomic_store(&a->state, TRP__READY);
+    }
+    inits = 0;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < ACTORS; i++)
+        trp__instance_stop(w, &w->actor[i].instance, false);
+    close(w->socket);
+    close(application);
+    close(w->side_fd);
+    free(w->reply);
+    free((void *)w->control);
+    free(w);
+    return 0;
+}
+
+static trp_status obey(const struct answer *answers, size_t count, trp_error *error,
+                       trp__directive *directive)
+{
+    trp__job job = {0};
+    trp__instance *instance = &w->actor[ACTOR].instance;
+    script = answers;
+    script_length = count;
+    handled = 0;
+    assert_int_equal(fake_handle(instance, &job, error), answers[0].status);
+    return trp__obey(w, instance, &job, error, directive);
+}
+#define OBEY(error, directive, ...)                                                                \
+    obey((const struct answer[]){__VA_ARGS__}, COUNT(((const struct answer[]){__VA_ARGS__})),      \
+         error, directive)
+
+/* The next notice that the worker has sent; false if there is none. */
+static bool next_notice(trp__message *m)
+{
+    int fds[TRP__MESSAGE_FDS];
+    bool closed;
+    char byte;
+    if (recv(application, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0)
+        return false;
+    assert_int_equal(trp__message_receive(application, m, fds, &closed, NULL), TRP_OK);
+    assert_int_equal(m->type, TRP__MSG_NOTICE);
+    return true;
+}
+
+static void only_a_reply(void **state)
+{
+    trp_error error;
+    trp__directive directive;
+    trp__message m;
+    (void)state;
+    assert_int_equal(OBEY(&error, &directive, {TRP_E_LIBRARY, "cublas", 7}), TRP_E_LIBRARY);
+    assert_int_equal(directive, TRP__DIRECTIVE_REPLY);
+    assert_int_equal(OBEY(&error, &directive, {TRP_E_UNSUPPORTED, "", 0}), TRP_E_UNSUPPORTED);
+    assert_int_equal(directive, TRP__DIRECTIVE_REPLY);
+    assert_int_equal(OBEY(&error, &directive, {TRP_E_LIBRARY, "mine", 700}), TRP_E_LIBRARY);
+    assert_int_equal(directive, TRP__DIRECTIVE_REPLY);
+    assert_int_equal(handled, 1);
+    assert_false(next_notice(&m));
+}
+
+static void memory_is_given_back(void **state)
+{
+    static const struct answer shortages[] = {{TRP_E_MEMORY, "cuda", 2},
+                                              {TRP_E_MEMORY, "cublas", 3},
+                                              {TRP_E_MEMORY, "errno", ENOMEM},
+                                              {TRP_E_MEMORY, "", 0},
+                                              {TRP_E_MEMORY, "mine", 77}};
+    trp_error error;
+    trp__directive directive;
+    (void)state;
+    atomic_store(&w->actor[1].state, TRP__RESTARTING);
+    atomic_store(&w->actor[2].state, TRP__FAILED);
+    for (int i = 0; i < (int)COUNT(shortages); i++) {
+        trp__message m;
+        assert_int_equal(obey(&shortages[i], 1, &error, &directive), TRP_OK);
+        assert_int_equal(handled, 2); /* once more, and no more */
+        assert_int_equal(trims[0], i + 1);
+        assert_int_equal(trims[1], 0); /* it is the side thread's */
+        assert_int_equal(trims[2], 0);
+        assert_int_equal(trims[ACTOR], i + 1);
+        assert_int_equal(trims[4], i + 1);
+        assert_int_equal(trims[5], 0);
+        assert_true(next_notice(&m));
+        assert_int_equal(m.about, TRP_NOTICE_LOW_MEMORY);
+        assert_string_equal(m.error.actor, "actor 3");
+        assert_string_equal(m.error.domain, shortages[i].domain);
+        assert_true((int64_t)m.bytes <= trp__now_ns() &&
+                    (int64_t)m.bytes > trp__now_ns() - 60 * TRP__SECOND);
+        assert_false(next_notice(&m));
+    }
+}
+
+static void memory_stays_short(void **state)
+{
+    trp_error error;
+    trp__directive directive;
+    (void)state;
+    assert_int_equal(
+        OBEY(&error, &directive, {TRP_E_MEMORY, "cublas", 3}, {TRP_E_LIBRARY, "cuda", 2}),
+        TRP_E_MEMORY);
+    assert_int_equal(directive, TRP__DIRECTIVE_REPLY);
+    assert_int_equal(error.status, TRP_E_MEMORY);
+    assert_string_equal(error.domain, "cuda");
+    assert_int_equal(handled, 2);
+    assert_int_equal(trims[0], 1);
+    /* The second try may fail for another reason. */
+    assert_int_equal(
+        OBEY(&error, &directive, {TRP_E_MEMORY, "cublas", 3}, {TRP_E_LIBRARY, "cublas", 13}),
+        TRP_E_LIBRARY);
+    assert_int_equal(directive, TRP__DIRECTIVE_RESTART_ACTOR);
+    assert_int_equal(handled, 2);
+}
+
+static void restarts_are_counted(void **state)
+{
+    trp_error error;
+    trp__directive directive;
+    (void)state;
+    for (int i = 0; i < TRP__ACTOR_RESTARTS; i++) {
+        assert_int_equal(OBEY(&error, &directive, {TRP_E_LIBRARY, "cublas", 14}), TRP_E_LIBRARY);
+        assert_int_equal(directive, TRP__DIRECTIVE_RESTART_ACTOR);
+    }
+    assert_int_equal(OBEY(&error, &directive, {TRP_E_LIBRARY, "cublas", 14}), TRP_E_FAULT);
+    assert_int_equal(directive, TRP__DIRECTIVE_RESTART_CONTEXT);
+    assert_int_equal(error.status, TRP_E_FAULT);
+    assert_int_equal(error.fault, TRP_FAULT_LIBRARY);
+    assert_string_equal(error.domain, "cublas");
+    assert_int_equal(error.code, 14);
+    assert_non_null(strstr(error.message, "told to"));
+    /* Those of a window that has passed do not count. */
+    ((trp__control *)w->control)->restart_window_ns = 0;
+    assert_int_equal(OBEY(&error, &directive, {TRP_E_LIBRARY, "cublas", 14}), TRP_E_LIBRARY);
+    assert_int_equal(directive, TRP__DIRECTIVE_RESTART_ACTOR);
+}
+
+static void the_context_is_given_up(void **state)
+{
+    trp_error error;
+    trp__directive directive;
+    (void)state;
+    /* The table alone says so. */
+    assert_int_equal(OBEY(&error, &directive, {TRP_E_LIBRARY, "cuda", 201}), TRP_E_FAULT);
+    assert_int_equal(directive, TRP__DIRECTIVE_RESTART_CONTEXT);
+    assert_int_equal(error.fault, TRP_FAULT_LIBRARY);
+    /* The application's side looks the code up again and stops. */
+    assert_int_equal(OBEY(&error, &directive, {TRP_E_LIBRARY, "cuda", 100}), TRP_E_FAULT);
+    assert_int_equal(directive, TRP__DIRECTIVE_RESTART_CONTEXT);
+    assert_string_equal(error.domain, "cuda");
+    assert_int_equal(error.code, 100);
+    /* The context is broken, whatever the library calls it. */
+    trp__error_set_code(&health_error, TRP_E_FAULT, "cuda", 700, "an illegal address");
+    health_error.fault = TRP_FAULT_GPU;
+    assert_int_equal(OBEY(&error, &directive, {TRP_E_MEMORY, "cublas", 3}), TRP_E_FAULT);
+    assert_int_equal(directive, TRP__DIRECTIVE_RESTART_CONTEXT);
+    assert_int_equal(error.fault, TRP_FAULT_GPU);
+    assert_int_equal(error.code, 700);
+    assert_int_equal(handled, 1);
+    assert_int_equal(trims[0], 0);
+}
+
+/* Something to read, so that waiting ends. */
+static void side_wait(void)
+{
+    char byte = 0;
+    assert_int_equal(send(application, &byte, 1, 0), 1);
+    trp__side_wait(w);
+    assert_int_equal(recv(w->socket, &byte, 1, 0), 1);
+}
+
+static void an_actor_restarts(void **state)
+{
+    trp_error cause = {.status = TRP_E_LIBRARY, .domain = "cublas", .code = 13};
+    trp__worker_actor *a = &w->actor[ACTOR];
+    trp__message m;
+    (void)state;
+    atomic_store(&w->reply->timelines.timeline[ACTOR].value, 41);
+    trp__actor_restart(w, ACTOR, 42, &cause);
+    assert_int_equal(atomic_load(&a->state), TRP__RESTARTING);
+    side_wait(); /* its stream is not empty yet */
+    assert_int_equal(atomic_load(&a->state), TRP__RESTARTING);
+    assert_int_equal(stops, 0);
+    assert_false(next_notice(&m));
+    atomic_store(&w->reply->timelines.timeline[ACTOR].value, 42);
+    side_wait();
+    assert_int_equal(atomic_load(&a->state), TRP__READY);
+    assert_int_equal(stops, 1);
+    assert_int_equal(inits, 1);
+    assert_int_equal(streams, ACTORS);
+    assert_int_equal(atomic_load(&w->reply->timelines.timeline[ACTOR].value), 42);
+    assert_true(next_notice(&m));
+    assert_int_equal(m.about, TRP_NOTICE_ACTOR_RESTART);
+    assert_string_equal(m.error.actor, "actor 3");
+    assert_int_equal(m.error.code, 13);
+    /* One that is about to be dropped is left alone. */
+    atomic_store(&a->state, TRP__ABSENT);
+    trp__actor_restart(w, ACTOR, 42, &cause);
+    side_wait();
+    assert_int_equal(atomic_load(&a->state), TRP__ABSENT);
+    assert_int_equal(stops, 1);
+}
+
+static void an_actor_can_not_restart(void **state)
+{
+    trp_error cause = {.status = TRP_E_LIBRARY, .domain = "cublas", .code = 13};
+    trp__worker_actor *a = &w->actor[ACTOR];
+    trp__message m;
+    (void)state;
+    init_status = TRP_E_MEMORY;
+    trp__actor_restart(w, ACTOR, 0, &cause);
+    side_wait();
+    assert_int_equal(atomic_load(&a->state), TRP__FAILED);
+    assert_int_equal(a->error.status, TRP_E_MEMORY);
+    assert_int_equal(a->error.code, 1);
+    assert_null(a->instance.stream);
+    assert_int_equal(streams, ACTORS - 1);
+    assert_int_equal(stops, 1); /* init() cleans up after itself */
+    assert_true(next_notice(&m));
+    assert_int_equal(m.about, TRP_NOTICE_ACTOR_FAILED);
+    assert_int_equal(m.error.status, TRP_E_MEMORY);
+}
+
+/* The worker does not wait for an application that does not read; what it could not say is counted.
+ */
+static void notices_that_find_no_room(void **state)
+{
+    trp_error error;
+    trp__directive directive;
+    trp__message m;
+    uint32_t made = 0, got = 0;
+    (void)state;
+    while (atomic_load(&w->unsent) < 3 && made < 100000) {
+        assert_int_equal(OBEY(&error, &directive, {TRP_E_MEMORY, "cublas", 3}), TRP_OK);
+        made++;
+    }
+    assert_int_equal(atomic_load(&w->unsent), 3);
+    for (; next_notice(&m); got++)
+        assert_int_equal(m.id, 0);
+    assert_int_equal(got, made - 3);
+    assert_int_equal(OBEY(&error, &directive, {TRP_E_MEMORY, "cublas", 3}), TRP_OK);
+    assert_true(next_notice(&m));
+    assert_int_equal(m.id, 3);
+    assert_int_equal(atomic_load(&w->unsent), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_code_of_cuda),
+        cmocka_unit_test(every_code_of_cublas),
+        cmocka_unit_test(headers_of_cuda),
+        cmocka_unit_test(every_signal),
+        cmocka_unit_test(other_domains),
+        cmocka_unit_test_setup_teardown(only_a_reply, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(memory_is_given_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(memory_stays_short, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(restarts_are_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_context_is_given_up, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_actor_restarts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_actor_can_not_restart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(notices_that_find_no_room, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
