@@ -5,5 +5,6 @@
 int command_matmul(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_doctor(int argc, char **argv);
+int command_top(int argc, char **argv);
 
 #endif

@@ -18,6 +18,7 @@ static const struct {
     {"matmul", "multiply two matrices in NumPy files", command_matmul},
     {"demo", "two products with a fault between them, each checked", command_demo},
     {"doctor", "what this machine has, what works, what to install", command_doctor},
+    {"top", "what the devices of another process are doing", command_top},
     {"bench", "measure Troupe against the raw libraries", trp_bench_main},
 };
 

@@ -46,6 +46,11 @@ void ui_init(void)
         setvbuf(stdout, NULL, _IOLBF, 0); /* so that it interleaves rightly with standard error */
 }
 
+bool ui_is_terminal(void)
+{
+    return ui.terminal;
+}
+
 void ui_set_quiet(bool quiet)
 {
     ui.quiet = quiet;

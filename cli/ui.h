@@ -22,6 +22,9 @@ typedef enum ui_mark {
 /* Looks at the terminal and the environment; call it first. */
 void ui_init(void);
 
+/* Whether standard output is a terminal that obeys cursor commands. */
+bool ui_is_terminal(void);
+
 /* With quiet, ui_step(), ui_note(), ui_line() and ui_progress() print nothing. */
 void ui_set_quiet(bool quiet);
 

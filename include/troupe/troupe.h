@@ -9,6 +9,7 @@
 #include <troupe/status.h>
 #include <troupe/device.h>
 #include <troupe/watch.h>
+#include <troupe/observe.h>
 #include <troupe/submit.h>
 #include <troupe/buffer.h>
 #include <troupe/blas.h>

@@ -23,6 +23,7 @@ trp_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_cla
         actor->device = device;
         actor->id = id;
         actor->capacity = device->options.mailbox_size;
+        actor->tail = &device->stats->actor[id].tail;
         actor->mailbox = calloc(actor->capacity, sizeof *actor->mailbox);
         if (!actor->mailbox) {
             free(actor);
@@ -37,6 +38,7 @@ trp_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_cla
     actor->answered = false;
     actor->state = TRP__NUMBER_LIVE;
     trp__copy_string(actor->name, sizeof actor->name, name);
+    trp__stats_put_actor(actor);
     return actor;
 }
 
@@ -74,6 +76,7 @@ static trp_status no_such_kind(const char *kind)
 static void drop(trp_device *device, trp_actor *actor)
 {
     trp__tell_drop(device, TRP__MSG_ACTOR_DROP, actor->id, &actor->state, &actor->told);
+    trp__stats_put_actor(actor);
 }
 
 /* What an actor shall be, checked. */
@@ -191,7 +194,7 @@ void trp_actor_destroy(trp_actor *actor)
         return;
     trp_device *device = actor->device;
     trp__backoff backoff = trp__backoff_begin(TRP_FOREVER);
-    while (atomic_load(&actor->head) != atomic_load(&actor->tail)) {
+    while (atomic_load(&actor->head) != atomic_load(actor->tail)) {
         int64_t nap = 0;
         trp__sweep(actor);
         trp__backoff_step(&backoff, &nap);

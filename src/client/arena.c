@@ -243,6 +243,7 @@ trp_status trp_device_trim(trp_device *device)
     trp__sweep_device(device);
     pthread_mutex_lock(&device->memory_lock);
     trp__arena_trim(device);
+    trp__stats_memory(device);
     pthread_mutex_unlock(&device->memory_lock);
     await_drops(device);
     return TRP_OK;

@@ -146,6 +146,7 @@ static void recycle(trp_device *device, uint32_t slot)
     atomic_store_explicit(&meta->hold, generation << 32 | FREED, memory_order_release);
     meta->next_free = device->free_buffer;
     device->free_buffer = slot;
+    trp__stats_memory(device);
     pthread_mutex_unlock(&device->memory_lock);
     if (sealable)
         trp__arena_return(device, arena);
@@ -302,6 +303,7 @@ trp_status trp_buffer_create_with(trp_device *device, const trp_buffer_options *
             fill_slot(device, slot, options, &block, out);
         }
     }
+    trp__stats_memory(device);
     pthread_mutex_unlock(&device->memory_lock);
     return status == TRP_OK ? TRP_OK : trp__error_raise(&error);
 }

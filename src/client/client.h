@@ -10,6 +10,7 @@
 #define TRP_CLIENT_CLIENT_H
 
 #include "base/log.h"
+#include "client/stats.h"
 #include "client/suballoc.h"
 #include "wire/actor_class.h"
 #include "wire/layout.h"
@@ -88,6 +89,7 @@ typedef struct trp__slot {
     uint32_t piece;    /* small staging piece that it holds */
     void *read_target; /* where a small read's piece goes at the end */
     uint64_t read_bytes;
+    int64_t sent_ns; /* while the device is traced; else 0 */
     trp__transfer transfer;
 } __attribute__((aligned(64))) trp__slot;
 
@@ -169,7 +171,7 @@ struct trp_actor {
      * written yet. */
     uint64_t capacity;
     _Atomic uint64_t *mailbox;
-    _Alignas(64) _Atomic uint64_t tail;
+    _Atomic uint64_t *tail; /* on a line of its own, in the shared figures of the device */
     _Alignas(64) _Atomic uint64_t head;
     _Atomic bool sweeping;
     uint64_t watched; /* supervisor: the cell of the request that is running, */
@@ -233,6 +235,14 @@ struct trp_device {
     trp__reply *reply; /* always at this address: a new incarnation's block replaces the mapping */
     char *staging;
     int control_fd, staging_fd;
+
+    /* For those who look, see client/stats.h and client/trace.h. */
+    trp__stats *stats;
+    int stats_fd;
+    trp__view view;
+    _Atomic bool observable;     /* it is open, and `view` can be read */
+    uint64_t faults, promotions; /* the supervisor's */
+    struct trp__trace *trace;
 
     _Atomic int state; /* trp_device_state */
     _Atomic uint32_t incarnation;

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/shm.h"
 #include "client/client.h"
+#include "client/trace.h"
 #include "driver/device_memory.h"
 
 #include <troupe/version.h>
@@ -91,6 +92,9 @@ static trp_status map_blocks(trp_device *device, trp_error *error)
     if (status != TRP_OK)
         return status;
     device->staging = map;
+    status = trp__stats_create(device, error);
+    if (status != TRP_OK)
+        return status;
     /* Address space for the reply blocks to come. */
     map = mmap(NULL, TRP__REPLY_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
@@ -127,7 +131,8 @@ static trp_status make_tables(trp_device *device, trp_error *error)
     device->restart_time = calloc(device->options.restart_budget, sizeof *device->restart_time);
     device->suballoc = trp__suballoc_create();
     if (!device->slot || !device->slot_error || !device->meta || !device->pending ||
-        !device->pending_progress || !device->restart_time || !device->suballoc)
+        !device->pending_progress || !device->restart_time || !device->suballoc ||
+        !trp__trace_create(device))
         return trp__error_set(error, TRP_E_MEMORY, "no memory for a device's tables");
     memset(device->slot, 0, sizeof(trp__slot) * TRP__SLOTS);
     device->free_buffer = UINT32_MAX;
@@ -175,6 +180,8 @@ static void free_device(trp_device *device)
         free(actor);
     }
     trp__suballoc_destroy(device->suballoc);
+    trp__trace_destroy(device);
+    trp__stats_destroy(device);
     free(device->slot);
     free(device->slot_error);
     free(device->meta);
@@ -209,8 +216,10 @@ static trp_status set_up(trp_device *device, trp_error *error)
         status = map_blocks(device, error);
     if (status == TRP_OK)
         status = make_tables(device, error);
-    if (status == TRP_OK)
+    if (status == TRP_OK) {
         fill_control(device);
+        trp__stats_begin(device);
+    }
     return status;
 }
 
@@ -236,7 +245,7 @@ trp_status trp_device_open(trp_system *system, const trp_device_options *options
     memset(device, 0, sizeof *device);
     device->system = system;
     device->options = wish;
-    device->control_fd = device->staging_fd = -1;
+    device->control_fd = device->staging_fd = device->stats_fd = -1;
     for (int i = 0; i < TRP__WORKERS; i++)
         device->worker[i] = (trp__process){.socket = -1, .pidfd = -1, .reply_fd = -1};
     atomic_init(&device->state, TRP_DEVICE_RECOVERING);
@@ -261,6 +270,8 @@ trp_status trp_device_open(trp_system *system, const trp_device_options *options
         free_device(device);
         return status;
     }
+    trp__trace_by_environment(device);
+    atomic_store_explicit(&device->observable, true, memory_order_release);
     *out = device;
     return TRP_OK;
 }
@@ -282,6 +293,7 @@ void trp_device_close(trp_device *device)
         return; /* in a forked child nothing here is ours to end */
     trp__supervisor_stop(device);
     trp__watches_close(device);
+    trp__trace_at_close(device);
     trp__device_unlist(device); /* after this no thread that waits at a queue looks at it */
     leave_queues(device);
     trp__device_unregister(device);

@@ -3,6 +3,7 @@
 #include "base/futex.h"
 #include "client/backoff.h"
 #include "client/client.h"
+#include "client/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,8 @@ trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **re
     uint32_t used = atomic_load_explicit(&device->slots_used, memory_order_relaxed);
     while (used <= index && !atomic_compare_exchange_weak(&device->slots_used, &used, index + 1))
         continue;
+    if (used <= index)
+        trp__stats_slots(device, index + 1);
     atomic_store_explicit(&slot->deaths, 0, memory_order_relaxed);
     slot->deadline_ns = device->options.deadline_ns;
     atomic_store_explicit(&slot->ticket, 0, memory_order_relaxed);
@@ -169,12 +172,12 @@ trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
 trp_status trp__mailbox_reserve(trp_actor *actor, int64_t wait_ns, uint64_t *place)
 {
     trp__backoff backoff = trp__backoff_begin(wait_ns);
-    uint64_t tail = atomic_load_explicit(&actor->tail, memory_order_relaxed);
+    uint64_t tail = atomic_load_explicit(actor->tail, memory_order_relaxed);
     bool swept = false;
     for (;;) {
         uint64_t head = atomic_load_explicit(&actor->head, memory_order_acquire);
         if (tail - head < actor->capacity) {
-            if (atomic_compare_exchange_weak_explicit(&actor->tail, &tail, tail + 1,
+            if (atomic_compare_exchange_weak_explicit(actor->tail, &tail, tail + 1,
                                                       memory_order_relaxed, memory_order_relaxed)) {
                 *place = tail;
                 return TRP_OK;
@@ -189,7 +192,7 @@ trp_status trp__mailbox_reserve(trp_actor *actor, int64_t wait_ns, uint64_t *pla
         swept = true;
         if (nap > 0)
             trp__nap(nap);
-        tail = atomic_load_explicit(&actor->tail, memory_order_relaxed);
+        tail = atomic_load_explicit(actor->tail, memory_order_relaxed);
     }
 }
 
@@ -258,6 +261,7 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
         atomic_fetch_add(&device->deadlines, 1);
     record->actor = (uint16_t)actor->id;
     atomic_store_explicit(&slot->actor, actor->id, memory_order_relaxed);
+    slot->sent_ns = trp__trace_sent(device);
 
     /* From here to the store into the ring nothing can fail: a ticket taken is a ticket used. */
     uint64_t ticket = atomic_fetch_add(&device->control->next_ticket.value, 1);

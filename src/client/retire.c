@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/futex.h"
 #include "client/client.h"
+#include "client/trace.h"
 
 #include <string.h>
 
@@ -87,6 +88,7 @@ void trp__describe_failure(trp_device *device, const trp__slot *slot, trp_error 
     if (device->actor[actor])
         trp__copy_string(error->actor, sizeof error->actor, device->actor[actor]->name);
     atomic_fetch_add(&device->failed, 1);
+    trp__stats_failed(device, actor);
 }
 
 void trp__wake_sleepers(trp_device *device, const trp__slot *slot)
@@ -160,6 +162,8 @@ bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
     } else {
         copy_small_read(device, slot);
     }
+    if (__builtin_expect(trp__tracing(device), 0))
+        trp__trace_ended(device, slot, record, !failure);
     settle_outputs(device, slot, record, ticket);
     if (slot->deadline_ns)
         atomic_fetch_sub(&device->deadlines, 1);
@@ -219,7 +223,7 @@ void trp__sweep_device(trp_device *device)
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp_actor *actor = device->actor[i];
         if (actor && atomic_load_explicit(&actor->head, memory_order_relaxed) !=
-                         atomic_load_explicit(&actor->tail, memory_order_relaxed))
+                         atomic_load_explicit(actor->tail, memory_order_relaxed))
             trp__sweep(actor);
     }
 }

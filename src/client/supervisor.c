@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "client/client.h"
+#include "client/trace.h"
 #include "wire/directive.h"
 
 #include <errno.h>
@@ -344,6 +345,8 @@ static void judge(trp_device *device, const judgement *j, uint64_t cell, progres
         fail(device, slot, &error);
     } else {
         control->resume[control->resume_count++] = slot->index;
+        if (p == IN_FLIGHT && trp__tracing(device))
+            trp__trace_interrupted(device, slot, record);
     }
 }
 
@@ -442,6 +445,7 @@ static void go_down(trp_device *device)
     atomic_store(&device->state, TRP_DEVICE_DOWN);
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
+    trp__stats_publish(device);
     fail_all(device);
 }
 
@@ -482,6 +486,23 @@ static void await_next_start(trp_device *device, int64_t delay)
     }
 }
 
+/* For those who look: figures and trace. */
+static void note_promotion(trp_device *device, bool warm)
+{
+    const trp__process *p = &device->worker[device->active];
+    device->promotions += warm;
+    trp__trace_mark_now(device, warm ? "promotion" : "restart", p->incarnation,
+                        "worker %u (pid %lld) takes the requests%s", p->incarnation,
+                        (long long)p->pid, warm ? "; it was the standby" : "");
+    trp__stats_publish(device);
+}
+
+static void note_fault(trp_device *device, uint32_t incarnation, const trp_error *cause)
+{
+    device->faults++;
+    trp__trace_mark_now(device, "fault", incarnation, "worker %u: %s", incarnation, cause->message);
+}
+
 /* Lets the standby take over, as soon as it is ready, or a new worker. */
 static trp_status promote_successor(trp_device *device, trp_error *error)
 {
@@ -502,8 +523,10 @@ static trp_status promote_successor(trp_device *device, trp_error *error)
     if (status != TRP_OK) {
         trp_error cause;
         trp__process_end(device, index, true, &cause);
-    } else if (device->started) {
-        trp__notice(device, standby ? TRP_NOTICE_PROMOTION : TRP_NOTICE_RESTART, NULL);
+    } else {
+        note_promotion(device, standby);
+        if (device->started)
+            trp__notice(device, standby ? TRP_NOTICE_PROMOTION : TRP_NOTICE_RESTART, NULL);
     }
     return status;
 }
@@ -537,6 +560,7 @@ static bool go_on(trp_device *device, const trp_error *cause)
     for (uint32_t failures = 0; !atomic_load(&device->closing);) {
         if (failures == budget || !may_restart(device))
             break;
+        trp__stats_publish(device);
         if (promote_successor(device, &error) == TRP_OK)
             return true;
         trp__log_line(&device->system->log, TRP__LOG_ERROR, "a new worker can't be started: %s",
@@ -566,6 +590,7 @@ static void go_on_or_down(trp_device *device, const trp_error *cause)
     trp_error ended;
     trp__process_end(device, 1 - device->active, true, &ended); /* the standby, if there is one */
     trp__process_reap(device, true);
+    trp__trace_mark_now(device, "down", atomic_load(&device->incarnation), "the device is down");
     go_down(device);
     if (by_itself)
         trp__notice(device, TRP_NOTICE_STOP, &device->down);
@@ -591,6 +616,7 @@ static void recover(trp_device *device, uint64_t hung)
     bool gone;
     atomic_store(&device->state, TRP_DEVICE_RECOVERING);
     trp__take_messages(device, dead, &gone); /* what it had to say before */
+    trp__stats_publish(device);
     if (told && device->worker[dead].pid > 0)
         trp__process_abandon(device, dead, &cause);
     else
@@ -606,6 +632,7 @@ static void recover(trp_device *device, uint64_t hung)
     trp_error noted = cause;
     noted.incarnation = incarnation;
     trp__notice_post(device, TRP_NOTICE_FAULT, incarnation, time, 0, &noted);
+    note_fault(device, incarnation, &cause);
     uint32_t victims = judge_requests(device, &cause, hung, likely);
     trp__making_blame(device, &suspicion, victims > 0, &cause);
     go_on_or_down(device, &cause);
@@ -705,7 +732,7 @@ bool trp__standby_give_up(trp_device *device)
 static uint64_t running_cell(trp_device *device, trp_actor *actor, uint64_t *deadline_ns)
 {
     uint64_t head = atomic_load(&actor->head);
-    uint64_t tail = atomic_load(&actor->tail);
+    uint64_t tail = atomic_load(actor->tail);
     for (; head < tail; head++) {
         uint64_t cell = atomic_load(&actor->mailbox[head & (actor->capacity - 1)]);
         trp__slot *slot = &device->slot[cell & (TRP__SLOTS - 1)];
@@ -877,6 +904,7 @@ static void supervise(trp_device *device)
         sleep_supervisor(device, polled, &nap);
         take_events(device, polled);
         trp__notices_deliver(device);
+        trp__stats_publish(device);
         if (atomic_load(&device->queue_bound) > 0)
             trp__sweep_device(device);
         if (atomic_load(&device->queue_bound) != before)

@@ -57,4 +57,8 @@ const trp__actor_class *trp__actor_class_find(const char *kind);
 /* The operation of a class, NULL if it has none of that number. */
 const trp__op_class *trp__op_class_find(const trp__actor_class *actor_class, uint32_t op);
 
+/* The name of an operation for people: "gemm", "upload"; "0x0101" if it has none here. actor_class
+ * may be NULL. */
+void trp__op_name(const trp__actor_class *actor_class, uint32_t op, char *out, size_t size);
+
 #endif

@@ -109,6 +109,7 @@ typedef struct trp__control {
     /* The incarnation that takes requests; a futex. A lower one is dead or dying, a higher one is
      * warm and waits. */
     _Alignas(64) _Atomic uint32_t promoted;
+    _Atomic uint32_t tracing; /* not 0: both sides note times; beside what changes as rarely */
     _Alignas(64) _Atomic uint32_t doorbell; /* futex: changes when a sleeping worker shall wake */
     trp__padded_u64 next_ticket;
 
@@ -140,6 +141,20 @@ typedef struct trp__timelines {
     trp__padded_u64 stream_done[TRP__STREAMS];
 } __attribute__((aligned(4096))) trp__timelines;
 
+/* While the device is traced. Of a request: when it was issued. Of an actor: that its timeline had
+ * come to a ticket, and when the scheduler saw that. Times are of CLOCK_MONOTONIC, in ns. */
+typedef struct trp__stamp {
+    _Atomic uint64_t ticket; /* written after the time */
+    _Atomic int64_t ns;
+} trp__stamp;
+
+enum { TRP__PROGRESS = 128 };
+
+typedef struct trp__progress {
+    _Alignas(64) _Atomic uint64_t count; /* of stamps; number n lies in place n % TRP__PROGRESS */
+    _Alignas(64) trp__stamp stamp[TRP__PROGRESS];
+} trp__progress;
+
 typedef struct trp__reply {
     trp__block_head head;
     _Alignas(64) _Atomic uint32_t sleeping; /* the worker needs the doorbell */
@@ -152,6 +167,8 @@ typedef struct trp__reply {
     trp__padded_u64 issued[TRP__ACTORS];
     trp__timelines timelines;
     trp__reply_error error[TRP__SLOTS];
+    trp__stamp issue_stamp[TRP__SLOTS];
+    trp__progress progress[TRP__ACTORS];
 } trp__reply;
 
 #define TRP__CONTROL_BYTES ((sizeof(trp__control) + 4095) / 4096 * 4096)

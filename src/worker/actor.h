@@ -20,6 +20,7 @@ struct trp__worker;
 typedef struct trp__instance {
     trp_instance api; /* what the actor sees; first, so that it leads back here */
     const trp_actor_impl *impl;
+    const struct trp__actor_class *class; /* for names */
     const trp__backend *backend;
     trp__accel *accel;
     trp__stream *stream;
@@ -57,6 +58,7 @@ trp_status trp__actor_verdict(trp_status status, trp_error *error);
 
 static inline trp_status trp__actor_handle(trp__instance *instance, trp__job *job, trp_error *error)
 {
+    error->status = TRP_OK; /* what is in it is no word of this actor's */
     trp_status status = instance->impl->handle(&instance->api, &job->api, error);
     if (__builtin_expect(status != TRP_OK && status != TRP__AGAIN, 0))
         status = trp__actor_verdict(status, error);

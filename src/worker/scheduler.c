@@ -10,6 +10,8 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/futex.h"
+#include "worker/nvtx.h"
+#include "worker/tracer.h"
 #include "worker/poison.h"
 #include "worker/window.h"
 #include "worker/worker.h"
@@ -74,6 +76,8 @@ struct trp__scheduler {
     bool polling;       /* a request was held, or asked to be called again */
     bool full;          /* a lane has enough in its stream */
     int64_t spin_ns;    /* how long to spin when idle, before sleeping */
+    bool nvtx;          /* a tool wants to know of each request */
+    trp__tracer tracer;
     lane lane[TRP__ACTORS];
     pending pending[TRP__SLOTS];
     usage usage[TRP__BUFFERS];
@@ -90,6 +94,8 @@ trp__scheduler *trp__scheduler_create(trp__worker *worker)
     s->control = worker->control;
     s->reply = worker->reply;
     s->backend = worker->backend;
+    s->tracer.reply = worker->reply;
+    s->nvtx = trp__nvtx_wanted();
     s->spin_ns = trp__cpu_may_spin() ? SPIN_NS : SPIN_SHORT_NS;
     for (int a = 0; a < TRP__ACTORS; a++)
         s->lane[a].head = s->lane[a].tail = NO_SLOT;
@@ -109,6 +115,13 @@ static uint64_t timeline(const trp__scheduler *s, uint32_t actor)
 static uint64_t bit(uint32_t actor)
 {
     return UINT64_C(1) << actor;
+}
+
+/* Whether the application wants times to be noted. */
+static bool tracing(const trp__scheduler *s)
+{
+    return __builtin_expect(atomic_load_explicit(&s->control->tracing, memory_order_relaxed) != 0,
+                            0);
 }
 
 /* Taking. */
@@ -398,9 +411,11 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
 /* The last look before the work begins. Who cancels a request marks it and then looks whether it is
  * issued; here it is the other way round. All four accesses are sequentially consistent, so if the
  * other side does not see `issued`, this one sees the mark. */
-static trp_status begin(trp__scheduler *s, uint32_t actor, const trp__record *record,
-                        trp_error *error)
+static trp_status begin(trp__scheduler *s, uint32_t actor, uint32_t slot, trp_error *error)
 {
+    const trp__record *record = &s->control->record[slot];
+    if (tracing(s))
+        trp__tracer_issue(&s->tracer, actor, slot, record->ticket);
     atomic_store(&s->reply->issued[actor].value, record->ticket);
     return atomic_load(&record->cancelled) == record->ticket
                ? trp__refusal(error, TRP_E_CANCELLED, 0)
@@ -450,6 +465,18 @@ static bool is_broken(trp__scheduler *s, trp_error *error)
     return true;
 }
 
+/* Gives a request to its actor. */
+static trp_status hand_over(trp__scheduler *s, trp__instance *instance, trp__job *job,
+                            trp_error *error)
+{
+    if (__builtin_expect(!s->nvtx, 1))
+        return trp__actor_handle(instance, job, error);
+    trp__nvtx_push(instance, job->record);
+    trp_status status = trp__actor_handle(instance, job, error);
+    trp__nvtx_pop();
+    return status;
+}
+
 /* Issues the first request of a lane. Returns TRP__AGAIN if it must stay, TRP_OK if it is issued or
  * refused, and TRP_E_FAULT if the worker must end. */
 static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error)
@@ -466,13 +493,12 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
         readiness ready = prepare(s, actor, p, error);
         if (ready == HOLD)
             return TRP__AGAIN;
-        status = ready == REFUSE ? error->status : begin(s, actor, p->job.record, error);
+        status = ready == REFUSE ? error->status : begin(s, actor, slot, error);
         if (status != TRP_OK && !trp__is_refusal(status) && is_broken(s, error))
             directive = TRP__DIRECTIVE_RESTART_CONTEXT;
     }
     if (status == TRP_OK) {
-        error->status = TRP_OK; /* what is in it is no word of this actor's */
-        status = trp__actor_handle(instance, &p->job, error);
+        status = hand_over(s, instance, &p->job, error);
         if (__builtin_expect(status != TRP_OK && status != TRP__AGAIN, 0))
             status = trp__obey(s->worker, instance, &p->job, error, &directive);
         if (status == TRP__AGAIN)
@@ -489,7 +515,9 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
     leave_lane(s, actor, ticket);
     if (directive == TRP__DIRECTIVE_RESTART_ACTOR)
         return restart_lane(s, actor, error);
-    return l->unsignalled >= SIGNAL_BATCH ? signal_lane(s, actor, error) : TRP_OK;
+    bool end_now =
+        l->unsignalled >= SIGNAL_BATCH || (tracing(s) && trp__tracer_wants_end(&s->tracer, actor));
+    return end_now ? signal_lane(s, actor, error) : TRP_OK;
 }
 
 /* Whether a lane must wait until its stream has moved on. Nobody else writes the end of what is in
@@ -610,6 +638,10 @@ static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
         announce_ends(s);
     /* Requests of the last worker are taken one by one; nobody announces when the next may be. */
     bool soon = s->polling || s->resumed < s->control->resume_count;
+    if (tracing(s)) {
+        trp__tracer_look(&s->tracer); /* what ended since the last turn, before a long sleep */
+        soon = soon || in_flight;
+    }
     /* A full stream has much to do before it is empty. */
     int64_t held = (now - idle->since) / HELD_SHARE;
     held = held < SHORT_NAP_NS ? SHORT_NAP_NS : held;
@@ -628,6 +660,8 @@ trp_status trp__scheduler_run(trp__scheduler *s, trp_error *error)
     while (!atomic_load_explicit(&s->worker->stop, memory_order_acquire)) {
         uint64_t turn = atomic_load_explicit(&s->worker->turns, memory_order_relaxed);
         atomic_store_explicit(&s->worker->turns, turn + 1, memory_order_release);
+        if (tracing(s))
+            trp__tracer_look(&s->tracer);
         uint32_t moved = take_some(s);
         trp_status status = s->queued ? issue_some(s, &moved, error) : TRP_OK;
         if (status == TRP_OK && s->to_signal && (!ring_has(s) || must_stay_alone(s)))

@@ -235,11 +235,12 @@ static trp_status find_impl(trp__worker *w, trp__instance *instance, const trp__
     trp_backend backend = (trp_backend)w->control->backend;
     const char *kind = m->text;
     trp_status status = TRP_OK;
+    const trp__actor_class *class = trp__actor_class_find(kind);
+    instance->class = class;
     if (m->library[0]) {
         kind = m->library;
         status = trp__library_open(&instance->library, m->library, backend, &instance->impl, error);
     } else {
-        const trp__actor_class *class = trp__actor_class_find(kind);
         instance->impl = !class ? NULL : backend == TRP_BACKEND_CUDA ? class->cuda : class->host;
     }
     if (status != TRP_OK)

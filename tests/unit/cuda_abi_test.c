@@ -3,6 +3,7 @@
  * cuBLAS only where its header is there too. */
 #include "actors/blas/cublas_abi.h"
 #include "driver/cuda.h"
+#include "worker/nvtx_abi.h"
 
 #include <stdio.h>
 
@@ -180,6 +181,52 @@ SAME(sizeof(trp__cublas_property), sizeof(libraryPropertyType));
 #define SAME_CUBLAS_FUNCTION(result, name, parameters, required)                                   \
     SAME_FUNCTION(result, name, parameters)
 TRP__CUBLAS_FUNCTIONS(SAME_CUBLAS_FUNCTION)
+#endif
+
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+
+SAME(TRP__NVTX_VERSION, NVTX_VERSION);
+CONSTANT(NVTX_ETID_CALLBACKS);
+CONSTANT(NVTX_ETID_VERSIONINFO);
+CONSTANT(NVTX_MESSAGE_TYPE_ASCII);
+CONSTANT(NVTX_PAYLOAD_TYPE_UNSIGNED_INT64);
+CONSTANT(NVTX_CB_MODULE_CORE);
+CONSTANT(NVTX_CB_MODULE_CUDA);
+CONSTANT(NVTX_CB_MODULE_OPENCL);
+CONSTANT(NVTX_CB_MODULE_CUDART);
+CONSTANT(NVTX_CB_MODULE_CORE2);
+CONSTANT(NVTX_CB_MODULE_SYNC);
+CONSTANT(NVTX_CB_MODULE_SIZE);
+CONSTANT(NVTX_CBID_CORE_SIZE);
+CONSTANT(NVTX_CBID_CUDA_SIZE);
+CONSTANT(NVTX_CBID_OPENCL_SIZE);
+CONSTANT(NVTX_CBID_CUDART_SIZE);
+CONSTANT(NVTX_CBID_CORE2_SIZE);
+CONSTANT(NVTX_CBID_SYNC_SIZE);
+CONSTANT(NVTX_CBID_CORE2_DomainRangePushEx);
+CONSTANT(NVTX_CBID_CORE2_DomainRangePop);
+CONSTANT(NVTX_CBID_CORE2_DomainCreateA);
+
+#define NVTX_FIELD(ours, theirs)                                                                   \
+    SAME(offsetof(trp__nvtx_event_attributes, ours), offsetof(nvtxEventAttributes_t, theirs))
+SAME(sizeof(trp__nvtx_event_attributes), sizeof(nvtxEventAttributes_t));
+NVTX_FIELD(version, version);
+NVTX_FIELD(size, size);
+NVTX_FIELD(category, category);
+NVTX_FIELD(color_type, colorType);
+NVTX_FIELD(color, color);
+NVTX_FIELD(payload_type, payloadType);
+NVTX_FIELD(payload, payload);
+NVTX_FIELD(message_type, messageType);
+NVTX_FIELD(message, message);
+SAME(sizeof(trp__nvtx_callbacks), sizeof(NvtxExportTableCallbacks));
+SAME(offsetof(trp__nvtx_callbacks, GetModuleFunctionTable),
+     offsetof(NvtxExportTableCallbacks, GetModuleFunctionTable));
+SAME(sizeof(trp__nvtx_version_info), sizeof(NvtxExportTableVersionInfo));
+SAME(offsetof(trp__nvtx_version_info, version), offsetof(NvtxExportTableVersionInfo, version));
+SAME(offsetof(trp__nvtx_version_info, SetInjectionNvtxVersion),
+     offsetof(NvtxExportTableVersionInfo, SetInjectionNvtxVersion));
 #endif
 
 int main(void)

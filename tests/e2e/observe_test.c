@@ -1,0 +1,363 @@
+/* Figures of a device: in its own process, through an observer, and as metrics. They are exact
+ * whenever the device is at rest. */
+#include "support/harness.h"
+
+#include <unistd.h>
+
+static trp_device_stats get(trp_device *device)
+{
+    static trp_device_stats stats;
+    H_OK(trp_device_get_stats(device, &stats));
+    return stats;
+}
+
+static const trp_actor_stats *named(const trp_device_stats *stats, const char *name)
+{
+    for (uint32_t i = 0; i < stats->actor_count; i++) {
+        if (strcmp(stats->actor[i].name, name) == 0)
+            return &stats->actor[i];
+    }
+    return NULL;
+}
+
+/* Waits until an actor has so many requests issued and not done, and so many not issued. */
+static trp_actor_stats await_counts(trp_device *device, const char *name, uint32_t in_flight,
+                                    uint32_t queued)
+{
+    int64_t end = h_now() + H_LONG;
+    for (;;) {
+        trp_device_stats stats = get(device);
+        const trp_actor_stats *a = named(&stats, name);
+        H_CHECK(a);
+        if (a->in_flight == in_flight && a->queued == queued)
+            return *a;
+        if (h_now() > end)
+            h_fail(__FILE__, __LINE__, "%s has %u in flight and %u queued, expected %u and %u",
+                   name, a->in_flight, a->queued, in_flight, queued);
+        h_sleep(H_MS);
+    }
+}
+
+static void at_rest(void)
+{
+    h_world w = h_open(NULL);
+    trp_device_stats stats = get(w.device);
+    trp_device_info info = h_info(w.device);
+    H_EQUAL(stats.pid, getpid());
+    H_EQUAL(stats.info.backend, info.backend);
+    H_EQUAL(stats.info.isolation, h_isolation());
+    H_EQUAL(stats.info.state, TRP_DEVICE_READY);
+    H_EQUAL(stats.info.incarnation, 1);
+    H_EQUAL(stats.info.worker_pid, info.worker_pid);
+    H_EQUAL(stats.info.memory_total, info.memory_total);
+    H_CHECK(strcmp(stats.info.name, info.name) == 0);
+    H_EQUAL(stats.actor_count, 3);
+    H_CHECK(named(&stats, "upload") && named(&stats, "download") && named(&stats, "local"));
+    H_EQUAL(stats.faults, 0);
+    H_EQUAL(stats.promotions, 0);
+    h_close(&w);
+}
+
+/* Sent, done and failed of each actor, whatever of its requests was awaited. */
+static void counts(void)
+{
+    enum { SENT = 100, FAILING = 7 };
+    h_world w = h_open(NULL);
+    trp_actor *probe = h_actor(w.device, "probe");
+    for (int i = 0; i < SENT; i++)
+        h_probe(probe, i < FAILING ? TRP_PROBE_LIBRARY_ERROR : TRP_PROBE_NOP, NULL);
+    H_OK(trp_device_drain(w.device, H_LONG));
+    trp_actor_stats a = await_counts(w.device, "probe", 0, 0);
+    H_EQUAL(a.sent, SENT);
+    H_EQUAL(a.done, SENT);
+    H_EQUAL(a.failed, FAILING);
+    H_CHECK(strcmp(a.kind, "probe") == 0);
+    H_EQUAL(a.running_request, 0);
+    H_CHECK(a.running[0] == '\0');
+    trp_device_stats stats = get(w.device);
+    H_EQUAL(stats.info.requests_failed, FAILING);
+    H_EQUAL(stats.info.requests_submitted, SENT);
+
+    /* Nobody looks at the end of this one: the device has it done all the same. */
+    h_probe(probe, TRP_PROBE_NOP, NULL);
+    int64_t end = h_now() + H_LONG;
+    do {
+        a = await_counts(w.device, "probe", 0, 0);
+        H_CHECK(h_now() < end);
+    } while (a.done != SENT + 1);
+    H_EQUAL(a.sent, SENT + 1);
+    h_close(&w);
+}
+
+/* A request that runs, and one behind it in the stream. */
+static void in_flight(void)
+{
+    h_world w = h_open(NULL);
+    trp_actor *probe = h_actor(w.device, "probe");
+    trp_completion c[2] = {{0}};
+    H_OK(trp_device_drain(w.device, H_LONG));
+    h_spin(probe, 400 * H_MS, &c[0]);
+    h_probe(probe, TRP_PROBE_NOP, &c[1]);
+    trp_actor_stats a = await_counts(w.device, "probe", 2, 0);
+    H_EQUAL(a.done, 0);
+    H_CHECK(strcmp(a.running, "probe") == 0);
+    H_CHECK(a.running_request >= 1);
+    H_OK(h_await_any(c[0]));
+    H_OK(h_await_any(c[1]));
+    a = await_counts(w.device, "probe", 0, 0);
+    H_EQUAL(a.done, 2);
+    h_close(&w);
+}
+
+/* The number of an actor that is gone is used again; its figures begin anew. */
+static void another_actor(void)
+{
+    h_world w = h_open(NULL);
+    trp_actor *first = h_actor(w.device, "probe");
+    h_probe(first, TRP_PROBE_LIBRARY_ERROR, NULL);
+    h_probe(first, TRP_PROBE_NOP, NULL);
+    trp_actor_destroy(first);
+    trp_device_stats stats = get(w.device);
+    H_EQUAL(stats.actor_count, 3);
+
+    trp_actor *second = NULL;
+    H_OK(trp_actor_create(w.device, &(trp_actor_options){.kind = "probe", .name = "again"},
+                          &second));
+    h_probe(second, TRP_PROBE_NOP, NULL);
+    H_OK(trp_device_drain(w.device, H_LONG));
+    trp_actor_stats a = await_counts(w.device, "again", 0, 0);
+    H_EQUAL(a.sent, 1);
+    H_EQUAL(a.done, 1);
+    H_EQUAL(a.failed, 0);
+    stats = get(w.device);
+    H_EQUAL(stats.info.requests_failed, 1);
+    H_EQUAL(stats.info.requests_submitted, 3);
+    h_close(&w);
+}
+
+static void memory(void)
+{
+    h_world w = h_open(NULL);
+    trp_buffer b = h_buffer(w.device, 5 * H_MIB);
+    trp_device_info info = h_info(w.device);
+    trp_device_stats stats = get(w.device);
+    H_EQUAL(stats.info.buffers, 1);
+    H_EQUAL(stats.info.memory_used, info.memory_used);
+    H_EQUAL(stats.info.memory_reserved, info.memory_reserved);
+    H_CHECK(stats.info.memory_used >= 5 * H_MIB);
+    H_OK(trp_buffer_free(w.device, b));
+    stats = get(w.device);
+    H_EQUAL(stats.info.buffers, 0);
+    H_EQUAL(stats.info.memory_used, 0);
+    H_OK(trp_device_trim(w.device));
+    stats = get(w.device);
+    H_EQUAL(stats.info.memory_reserved, 0);
+    h_close(&w);
+}
+
+/* An observer of this very process sees what the process sees. */
+static void observer(void)
+{
+    enum { MOST = 4 };
+    static trp_device_stats seen[MOST];
+    trp_observer *o = NULL;
+    size_t count = 99;
+    H_OK(trp_observer_open(getpid(), &o));
+    H_OK(trp_observer_read(o, seen, MOST, &count));
+    H_EQUAL(count, 0);
+
+    h_world w[2] = {h_open(NULL), h_open(NULL)};
+    trp_actor *probe = h_actor(w[1].device, "probe");
+    h_probe(probe, TRP_PROBE_NOP, NULL);
+    H_OK(trp_device_drain(w[1].device, H_LONG));
+    H_OK(trp_observer_read(o, seen, MOST, &count));
+    H_EQUAL(count, 2);
+    H_CHECK(seen[0].number != seen[1].number);
+    for (int i = 0; i < 2; i++) {
+        trp_device_stats own = get(w[i].device);
+        const trp_device_stats *other = &seen[seen[1].number == own.number];
+        H_EQUAL(other->number, own.number);
+        H_EQUAL(other->pid, getpid());
+        H_EQUAL(other->actor_count, own.actor_count);
+        H_EQUAL(other->info.worker_pid, own.info.worker_pid);
+        H_EQUAL(other->info.requests_submitted, i);
+        const trp_actor_stats *a = named(other, "probe");
+        H_EQUAL(a ? a->done : 0, i);
+    }
+
+    /* Where only one fits, the count still says two. */
+    H_OK(trp_observer_read(o, seen, 1, &count));
+    H_EQUAL(count, 2);
+    H_OK(trp_observer_read(o, NULL, 0, &count));
+    H_EQUAL(count, 2);
+    h_close(&w[0]);
+    H_OK(trp_observer_read(o, seen, MOST, &count));
+    H_EQUAL(count, 1);
+    H_EQUAL(seen[0].number, get(w[1].device).number);
+    h_close(&w[1]);
+    H_OK(trp_observer_read(o, seen, MOST, &count));
+    H_EQUAL(count, 0);
+    trp_observer_close(o);
+    trp_observer_close(NULL);
+}
+
+static void bad_arguments(void)
+{
+    trp_observer *o = NULL;
+    trp_device_stats stats;
+    size_t count;
+    H_IS(trp_observer_open(getpid(), NULL), TRP_E_ARGUMENT);
+    H_IS(trp_observer_open(0, &o), TRP_E_ARGUMENT);
+    H_IS(trp_observer_open(-1, &o), TRP_E_ARGUMENT);
+    H_IS(trp_observer_open(INT64_C(1) << 40, &o), TRP_E_ARGUMENT);
+    H_IS(trp_observer_open(INT32_MAX, &o), TRP_E_MISSING);
+    H_SAYS("no process");
+    H_IS(trp_observer_read(NULL, &stats, 1, &count), TRP_E_ARGUMENT);
+    H_OK(trp_observer_open(getpid(), &o));
+    H_IS(trp_observer_read(o, &stats, 1, NULL), TRP_E_ARGUMENT);
+    H_IS(trp_observer_read(o, NULL, 1, &count), TRP_E_ARGUMENT);
+    trp_observer_close(o);
+    H_IS(trp_device_get_stats(NULL, &stats), TRP_E_ARGUMENT);
+    H_IS(trp_system_metrics(NULL, NULL, 0, NULL), TRP_E_ARGUMENT);
+    h_world w = h_open(NULL);
+    H_IS(trp_device_get_stats(w.device, NULL), TRP_E_ARGUMENT);
+    H_IS(trp_system_metrics(w.system, NULL, 1, NULL), TRP_E_ARGUMENT);
+    H_IS(trp_stats_metrics(NULL, 1, NULL, 0, NULL), TRP_E_ARGUMENT);
+    h_close(&w);
+}
+
+/* The value behind a line's labels. */
+static double metric(const char *text, const char *start)
+{
+    const char *line = strstr(text, start);
+    const char *end = line ? strstr(line, "} ") : NULL;
+    if (!end || memchr(line, '\n', (size_t)(end - line)))
+        h_fail(__FILE__, __LINE__, "no line that begins with %s in\n%s", start, text);
+    return strtod(end + 2, NULL);
+}
+
+/* Each line is a comment or a sample, and each sample follows the TYPE of its own metric. */
+static void check_lines(const char *text)
+{
+    char type[128] = "";
+    for (const char *line = text; *line; line = strchr(line, '\n') + 1) {
+        H_CHECK(strchr(line, '\n'));
+        if (sscanf(line, "# TYPE %127s", type) == 1 || strncmp(line, "# HELP ", 7) == 0)
+            continue;
+        H_CHECK(strncmp(line, type, strlen(type)) == 0 && line[strlen(type)] == '{');
+    }
+}
+
+static void metrics(void)
+{
+    h_world w = h_open(NULL);
+    trp_actor *odd = NULL;
+    static char text[32768];
+    char small[100];
+    size_t needed = 0, again = 0;
+    H_OK(trp_actor_create(
+        w.device, &(trp_actor_options){.kind = "probe", .name = "a\"b\\c\nd\x80\xc3\xa9"}, &odd));
+    for (int i = 0; i < 5; i++)
+        h_probe(odd, i == 0 ? TRP_PROBE_LIBRARY_ERROR : TRP_PROBE_NOP, NULL);
+    H_OK(trp_device_drain(w.device, H_LONG));
+
+    H_IS(trp_system_metrics(w.system, NULL, 0, &needed), TRP_E_ARGUMENT);
+    H_SAYS("size: expected at least");
+    H_CHECK(needed > 1000 && needed < sizeof text);
+    H_IS(trp_system_metrics(w.system, small, sizeof small, &again), TRP_E_ARGUMENT);
+    H_EQUAL(strlen(small), sizeof small - 1);
+    H_OK(trp_system_metrics(w.system, text, sizeof text, &again));
+    H_EQUAL(strlen(text), again - 1);
+    H_CHECK(strncmp(text, small, strlen(small)) == 0);
+    check_lines(text);
+    H_EQUAL(metric(text, "troupe_device_state{"), 1);
+    H_EQUAL(metric(text, "troupe_incarnation{"), 1);
+    H_EQUAL(metric(text, "troupe_faults_total{"), 0);
+    /* The label is escaped; what is no text is replaced. */
+    const char *name = ",id=\"3\",kind=\"probe\",actor=\"a\\\"b\\\\c?d?\xc3\xa9\"} ";
+    H_CHECK(strstr(text, name));
+    char line[256];
+    const char *const wanted[] = {"sent_total 5", "done_total 5", "failed_total 1", "in_flight 0"};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        const char *space = strchr(wanted[i], ' ');
+        snprintf(line, sizeof line, "%s%s", name, space + 1);
+        char begin[64];
+        snprintf(begin, sizeof begin, "\ntroupe_requests_%.*s{", (int)(space - wanted[i]),
+                 wanted[i]);
+        bool found = false;
+        for (const char *at = text; (at = strstr(at, begin)); at++) {
+            const char *hit = strstr(at + 1, line);
+            found = found || (hit && hit < strchr(at + 1, '\n'));
+        }
+        if (!found)
+            h_fail(__FILE__, __LINE__, "no sample %s in\n%s", wanted[i], text);
+    }
+    h_close(&w);
+}
+
+static void no_devices(void)
+{
+    trp_system *system = h_system_create(NULL);
+    char text[4] = "xxx";
+    size_t needed = 0;
+    H_OK(trp_system_metrics(system, text, sizeof text, &needed));
+    H_EQUAL(needed, 1);
+    H_EQUAL(text[0], 0);
+    H_OK(trp_system_destroy(system));
+}
+
+/* Readings beside senders: never more done than sent, never back. */
+typedef struct stress {
+    trp_actor *probe;
+    _Atomic bool stop;
+} stress;
+
+static void *send_all_the_time(void *argument)
+{
+    stress *s = argument;
+    trp_probe_request nop = {.header = {.wait_ns = TRP_FOREVER}};
+    while (!s->stop)
+        H_OK(trp_probe(s->probe, &nop, NULL));
+    return NULL;
+}
+
+static void beside_senders(void)
+{
+    h_world w = h_open(NULL);
+    stress s = {.probe = h_actor(w.device, "probe")};
+    h_thread *sender[2] = {h_start(send_all_the_time, &s), h_start(send_all_the_time, &s)};
+    uint64_t done = 0, sent = 0;
+    int64_t end = h_now() + 300 * H_MS;
+    while (h_now() < end || done < 100) {
+        trp_device_stats stats = get(w.device);
+        const trp_actor_stats *a = named(&stats, "probe");
+        H_CHECK(a && a->done >= done && a->sent >= sent && a->done <= a->sent);
+        done = a->done;
+        sent = a->sent;
+    }
+    s.stop = true;
+    h_join(sender[0]);
+    h_join(sender[1]);
+    H_OK(trp_device_drain(w.device, H_LONG));
+    trp_actor_stats a = await_counts(w.device, "probe", 0, 0);
+    H_EQUAL(a.done, a.sent);
+    H_EQUAL(a.sent, get(w.device).info.requests_submitted);
+    h_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const h_case cases[] = {
+        {"at_rest", at_rest},
+        {"counts", counts},
+        {"in_flight", in_flight},
+        {"another_actor", another_actor},
+        {"memory", memory},
+        {"observer", observer},
+        {"metrics", metrics},
+        {"no_devices", no_devices},
+        {"beside_senders", beside_senders},
+        {"bad_arguments", bad_arguments},
+    };
+    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}
