@@ -19,13 +19,13 @@
  * Dependencies. A request that fails in any way poisons every buffer that it should have written. A
  * request that would read a poisoned buffer does not run: trp_submit() refuses it, or it ends, with
  * TRP_E_DEPENDENCY, naming the failed request; and if it was queued it has failed too and poisons
- * its own outputs. One request after the failed one reads a buffer again if
- *   - a request that writes all of the buffer (and reads none of it) comes between them and
+ * its own outputs. What is sent after the failed request can read the buffer again if
+ *   - a request that writes all of the buffer (and reads none of it) comes between the two and
  *     succeeds; or
- *   - the failure was told before it was sent: the failed request's future was awaited, or its
- *     event taken from a queue. It reads what is there. Requests sent before the telling stay
- *     poisoned, however late they run. If several requests on one buffer have failed, the last one
- *     sent decides.
+ *   - the failure was told before the reader was sent: the failed request's future was awaited, or
+ *     its event taken from a queue. The reader then reads what is there. Requests sent before the
+ *     telling do not run, however late their turn comes. If several requests on one buffer have
+ *     failed, the last one sent decides.
  * The failure of a request that nobody wants to know of (no completion, or its future dropped) is
  * never told: its outputs must be written anew. Telling does not help against TRP_E_LOST.
  *
@@ -83,9 +83,10 @@ TRP_API void trp_future_drop(trp_future future);
 /* Asks that a request shall not run. If the device has not been given it yet, it ends at once with
  * TRP_E_CANCELLED and has done nothing, though requests before it may still run; else it runs on
  * and ends as it would have. The completion tells which; the future stays valid and is to be ended
- * as ever. A copy of more than 64 KiB of ordinary memory can be cancelled until its first part is
- * given to the device. A request that a dead worker had begun and that runs again can't be.
- * TRP_OK: asked for, or too late. TRP_E_STALE: as for trp_await(). */
+ * as ever. Until its turn comes, the device keeps a request slot, and the buffers' memory, for it.
+ * A copy of more than 64 KiB of ordinary memory can be cancelled until its first part is given to
+ * the device. A request that a dead worker had begun and that runs again can't be. TRP_OK: asked
+ * for, or too late. TRP_E_STALE: as for trp_await(). */
 TRP_API trp_status trp_cancel(trp_future future);
 
 /* Waits until everything sent to the device before the call has completed. TRP_OK says that it has

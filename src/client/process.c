@@ -6,6 +6,7 @@
 #include "base/futex.h"
 #include "base/shm.h"
 #include "client/client.h"
+#include "client/points.h"
 #include "wire/entry.h"
 
 #include <troupe/version.h>
@@ -113,11 +114,14 @@ static trp_status run(trp_device *device, trp__process *p, int socket, trp_error
     return TRP_OK;
 }
 
-static trp_status greet(trp_device *device, const trp__process *p, int socket, trp_error *error)
+/* A worker that is not greeted would wait for that until its time is up; it ends when there is
+ * nobody to wait for. */
+static void greet(trp_device *device, const trp__process *p, int socket)
 {
     trp__message hello = {.id = p->incarnation};
     int fds[TRP__MESSAGE_FDS] = {device->control_fd, p->reply_fd, device->staging_fd};
-    return trp__message_send(socket, TRP__MSG_HELLO, &hello, fds, TRP__MESSAGE_FDS, error);
+    if (trp__message_send(socket, TRP__MSG_HELLO, &hello, fds, TRP__MESSAGE_FDS, NULL) != TRP_OK)
+        shutdown(socket, SHUT_RDWR);
 }
 
 /* Starts a worker; it will say READY or REFUSE, or die. */
@@ -126,6 +130,8 @@ trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *er
     trp__process p = {.socket = -1, .pidfd = -1, .reply_fd = -1};
     int pair[2];
     p.incarnation = ++device->incarnations;
+    if (TRP__DEVICE_POINT_FAILS(device, LAUNCH))
+        return trp__error_set(error, TRP_E_SYSTEM, "a test lets the start fail");
     trp_status status = make_reply(&p, error);
     if (status != TRP_OK)
         return status;
@@ -139,11 +145,14 @@ trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *er
         close(pair[0]);
         goto out;
     }
-    greet(device, &p, pair[0], NULL); /* if it is dead already, that shows soon */
+    TRP__FAULT_POINT_NEAR(LAUNCH_SPAWNED, device->worker[1 - index].pid, p.pid);
+    greet(device, &p, pair[0]); /* if it is dead already, that shows soon */
+    TRP__FAULT_POINT_NEAR(LAUNCH_GREETED, device->worker[1 - index].pid, p.pid);
     pthread_mutex_lock(&device->lock);
     p.socket = pair[0];
     device->worker[index] = p;
     pthread_mutex_unlock(&device->lock);
+    TRP__DEVICE_POINT(device, LAUNCH_PLACED);
 out:
     if (status != TRP_OK) {
         trp__shm_unmap(p.reply, TRP__REPLY_BYTES);
@@ -155,6 +164,7 @@ out:
 /* The worker is up: it learns of everything that lives. */
 void trp__process_welcome(trp_device *device, uint32_t index)
 {
+    TRP__DEVICE_POINT(device, WELCOME);
     pthread_mutex_lock(&device->lock);
     device->worker[index].ready = true;
     if (index != device->active) {
@@ -163,6 +173,7 @@ void trp__process_welcome(trp_device *device, uint32_t index)
     }
     tell_all(device, index);
     pthread_mutex_unlock(&device->lock);
+    TRP__DEVICE_POINT(device, WELCOME_TOLD);
 }
 
 trp_status trp__process_refusal(const trp__message *m, trp_error *error)
@@ -179,17 +190,20 @@ trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_erro
     trp__process *p = &device->worker[index];
     int64_t end = trp__deadline((int64_t)device->options.start_timeout_ns);
     trp_status status = TRP_E_TIMEOUT;
+    TRP__DEVICE_POINT(device, READY_AWAITED);
     while (status == TRP_E_TIMEOUT) {
         trp__message m;
         int fds[TRP__MESSAGE_FDS];
         bool closed = false;
-        struct pollfd poll_fd = {.fd = p->socket, .events = POLLIN};
+        /* The process too: a forked child of the application may hold the socket's other end. */
+        struct pollfd polled[2] = {{.fd = p->socket, .events = POLLIN},
+                                   {.fd = p->pidfd, .events = POLLIN}};
         if (atomic_load(&device->closing)) {
             trp__error_down(device, error);
             status = error->status;
             break;
         }
-        if (poll(&poll_fd, 1, CLOSING_CHECK_MS) <= 0) {
+        if (poll(polled, 2, CLOSING_CHECK_MS) <= 0) {
             if (trp__now_ns() < end)
                 continue;
             trp__error_set(
@@ -198,6 +212,8 @@ trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_erro
             break;
         }
         status = trp__message_receive(p->socket, &m, fds, &closed, error);
+        if (status == TRP_E_TIMEOUT && polled[1].revents)
+            status = trp__error_set(error, TRP_E_FAULT, "the worker ended before it was ready");
         if (status == TRP_OK && m.type == TRP__MSG_READY) {
             trp__process_welcome(device, index);
             return TRP_OK;
@@ -219,15 +235,20 @@ trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *e
 {
     trp__process *p = &device->worker[index];
     void *map = NULL;
+    if (TRP__DEVICE_POINT_FAILS(device, PROMOTE_MAPPING))
+        return trp__error_set(error, TRP_E_SYSTEM, "a test lets the mapping fail");
     trp_status status =
         trp__shm_map(p->reply_fd, TRP__REPLY_BYTES, true, device->reply, &map, error);
     if (status != TRP_OK)
         return status;
     madvise(map, TRP__REPLY_BYTES, MADV_DONTFORK);
+    TRP__DEVICE_POINT(device, PROMOTE_MAPPED);
     atomic_store(&device->incarnation, p->incarnation);
     atomic_store(&device->worker_pid, p->pid);
     atomic_store(&device->standby_pid, 0);
+    TRP__DEVICE_POINT(device, PROMOTE_UNSTORED);
     atomic_store(&device->control->promoted, p->incarnation);
+    TRP__DEVICE_POINT(device, PROMOTE_STORED);
     trp__futex_wake(&device->control->promoted, INT32_MAX);
     pthread_mutex_lock(&device->lock);
     device->active = index;
@@ -235,6 +256,7 @@ trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *e
     tell_promoted(device);
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
+    TRP__DEVICE_POINT(device, PROMOTE_DONE);
     return TRP_OK;
 }
 
@@ -350,6 +372,7 @@ void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_err
     memset(&info, 0, sizeof info);
     if (place->socket < 0)
         return;
+    TRP__DEVICE_POINT(device, END);
     forget_pid(device, index);
     if (!kill_now) {
         trp__message stop = {0};
@@ -358,9 +381,11 @@ void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_err
     if (place->pid > 0) {
         if (kill_now || !wait_for_end(place, STOP_WAIT_MS))
             trp__process_kill(place);
+        TRP__DEVICE_POINT(device, END_KILLED);
         known = wait_status(place, &info);
     }
     trp__process p = take_out(device, index);
+    TRP__DEVICE_POINT(device, END_TAKEN_OUT);
     if (p.has_thread) {
         close(p.socket); /* ends it */
         p.socket = -1;
@@ -381,11 +406,14 @@ void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause)
         trp__process_reap(device, true);
         i = 0;
     }
+    TRP__DEVICE_POINT(device, ABANDON);
     forget_pid(device, index);
     trp__process p = take_out(device, index);
+    TRP__FAULT_POINT_NEAR(ABANDON_TAKEN_OUT, p.pid, device->worker[1 - index].pid);
     describe_end(&p, NULL, false, cause);
     trp__process_kill(&p);
     device->dying[i] = p;
+    TRP__FAULT_POINT_NEAR(ABANDON_KILLED, p.pid, device->worker[1 - index].pid);
 }
 
 /* Takes note of abandoned workers that have ended; with `wait`, of all. */
@@ -396,8 +424,10 @@ void trp__process_reap(trp_device *device, bool wait)
         siginfo_t info;
         if (p->pid == 0 || (!wait && !wait_for_end(p, 0)))
             continue;
+        TRP__DEVICE_POINT(device, REAP);
         wait_status(p, &info);
         free_process(p);
+        TRP__DEVICE_POINT(device, REAPED);
     }
 }
 
@@ -413,12 +443,15 @@ static void send_news(trp_device *device, uint32_t index, const trp__news *news)
         *news->told |= (uint8_t)(1U << index);
     bool supervisor = pthread_equal(pthread_self(), device->supervisor);
     uint32_t incarnation = p->incarnation;
+    TRP__DEVICE_POINT(device, NEWS_UNSENT);
     while (p->socket >= 0 && p->incarnation == incarnation) {
         trp_status status =
             trp__message_send(p->socket, news->type, &m, &news->fd, news->fd >= 0, NULL);
         p->making += status == TRP_OK && news->type == TRP__MSG_ACTOR;
-        if (status == TRP_OK || errno != EAGAIN)
+        if (status == TRP_OK || errno != EAGAIN) {
+            TRP__DEVICE_POINT(device, NEWS_SENT);
             return; /* a worker that is gone is noticed elsewhere */
+        }
         /* The worker's inbox is full. It may be waiting for us to read its answers. */
         bool closed = false;
         pthread_mutex_unlock(&device->lock);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "client/client.h"
+#include "client/points.h"
 #include "client/trace.h"
 #include "wire/directive.h"
 
@@ -55,6 +56,7 @@ static void take_answer(trp_device *device, uint32_t index, const trp__message *
     }
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
+    TRP__DEVICE_POINT(device, ANSWER_TAKEN);
 }
 
 static void welcome_standby(trp_device *device, uint32_t index)
@@ -322,6 +324,7 @@ static void judge(trp_device *device, const judgement *j, uint64_t cell, progres
     trp__slot *slot = slot_of(device, cell);
     const trp__record *record = &control->record[slot->index];
     trp_error error;
+    TRP__DEVICE_POINT(device, JUDGE_REQUEST);
     if (p == DONE || p == GONE) { /* gone: a waiter may be at it; what it notes counts below */
         finish(device, slot, ticket);
         return;
@@ -381,6 +384,7 @@ static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64
 {
     await_publication(device, end);
     uint32_t count = collect_pending(device, begin, end);
+    TRP__DEVICE_POINT(device, JUDGE_COLLECTED);
     j->in_flight = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t cell = device->pending[i];
@@ -393,10 +397,13 @@ static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64
     judge_those(device, j, count, DONE, DONE);
     if (begin == 0 && device->options.fault_scope == TRP_FAULT_SCOPE_ALL)
         lose_everything(device, count, end);
+    TRP__DEVICE_POINT(device, JUDGE_DONE_ENDED);
     judge_those(device, j, count, SUSPECT, IN_FLIGHT);
+    TRP__DEVICE_POINT(device, JUDGE_FLIGHT_DECIDED);
     if (begin == 0)
         device->control->resume_alone = device->control->resume_count;
     judge_those(device, j, count, QUEUED, QUEUED);
+    TRP__DEVICE_POINT(device, JUDGE_RANGE_DECIDED);
 }
 
 /* Twice: requests that were being sent while the first pass marked contents as lost may have looked
@@ -410,6 +417,7 @@ static uint32_t judge_requests(trp_device *device, const trp_error *cause, uint6
                    .hung = hung,
                    .outsider =
                        outsider || (cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL)};
+    TRP__DEVICE_POINT(device, JUDGE);
     pthread_mutex_lock(&device->judging);
     uint64_t middle = atomic_load(&control->next_ticket.value);
     control->resume_count = 0;
@@ -420,6 +428,7 @@ static uint32_t judge_requests(trp_device *device, const trp_error *cause, uint6
     for (uint32_t i = 0; i < TRP__STREAMS; i++)
         trp__transfers_restart(device, i);
     pthread_mutex_unlock(&device->judging);
+    TRP__DEVICE_POINT(device, JUDGE_TRANSFERS_RESTARTED);
     return j.victims;
 }
 
@@ -441,6 +450,7 @@ static void fail_all(trp_device *device)
 
 static void go_down(trp_device *device)
 {
+    TRP__DEVICE_POINT(device, GO_DOWN);
     pthread_mutex_lock(&device->lock);
     atomic_store(&device->state, TRP_DEVICE_DOWN);
     pthread_cond_broadcast(&device->changed);
@@ -558,6 +568,7 @@ static bool go_on(trp_device *device, const trp_error *cause)
         return false;
     }
     for (uint32_t failures = 0; !atomic_load(&device->closing);) {
+        TRP__DEVICE_POINT(device, GO_ON);
         if (failures == budget || !may_restart(device))
             break;
         trp__stats_publish(device);
@@ -603,11 +614,22 @@ static int64_t fault_time(const trp__reply *reply, int64_t now)
     return told > 0 && told < now ? told : now;
 }
 
+/* What runs again has its whole time again. */
+static void restart_deadlines(trp_device *device)
+{
+    for (uint32_t i = 0; i < TRP__ACTORS; i++) {
+        trp_actor *actor = atomic_load(&device->actor[i]);
+        if (actor)
+            actor->watched = 0;
+    }
+}
+
 /* The active worker is dead, dying, or has to be killed (for request `hung`, if not 0). */
 static void recover(trp_device *device, uint64_t hung)
 {
     uint32_t dead = device->active;
     trp_error cause = {0};
+    TRP__DEVICE_POINT(device, RECOVER);
     const trp__reply *reply = device->worker[dead].reply;
     int64_t time = fault_time(reply, trp__now_ns());
     bool told = atomic_load(&reply->fault_present) && reply->fault.fault == TRP_FAULT_GPU;
@@ -634,6 +656,7 @@ static void recover(trp_device *device, uint64_t hung)
     trp__notice_post(device, TRP_NOTICE_FAULT, incarnation, time, 0, &noted);
     note_fault(device, incarnation, &cause);
     uint32_t victims = judge_requests(device, &cause, hung, likely);
+    restart_deadlines(device);
     trp__making_blame(device, &suspicion, victims > 0, &cause);
     go_on_or_down(device, &cause);
     trp__log_line(&device->system->log, TRP__LOG_WARNING, "worker %u of device %s %u: %s",
@@ -679,6 +702,10 @@ static void lose_standby(trp_device *device, bool dead)
     trp__suspicion suspicion = trp__making_suspicion(device, index);
     uint32_t incarnation = device->worker[index].incarnation;
     trp__process_end(device, index, true, &cause);
+    if (dead)
+        TRP__DEVICE_POINT(device, STANDBY_LOST);
+    else
+        TRP__DEVICE_POINT(device, STANDBY_GIVEN_UP);
     if (dead) {
         trp__making_explain(device, &suspicion, &cause);
         trp__making_blame(device, &suspicion, false, &cause);
@@ -701,9 +728,12 @@ static void look_after_standby(trp_device *device)
 {
     trp_error error;
     uint32_t index = 1 - device->active;
+    bool due = standby_delay(device) == 0;
+    if (due)
+        TRP__DEVICE_POINT(device, STANDBY_LAUNCH);
     if (device->worker[index].socket >= 0 && atomic_load(&device->standby_unwanted))
         lose_standby(device, false);
-    else if (standby_delay(device) == 0 && trp__process_launch(device, index, &error) != TRP_OK)
+    else if (due && trp__process_launch(device, index, &error) != TRP_OK)
         note_standby_failure(device, device->incarnations, &error);
 }
 

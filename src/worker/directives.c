@@ -6,6 +6,7 @@
  * instance, starts it again, and publishes READY or FAILED. Other actors go on all the while. */
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "wire/message.h"
 #include "worker/worker.h"
 
@@ -68,14 +69,28 @@ static trp_status give_up(trp_error *error, const char *why)
     return TRP_E_FAULT;
 }
 
+static trp_status ask_health(trp__worker *w, trp_error *error)
+{
+    if (!TRP__FAULT_POINT_FAILS(ISSUE_ERROR_HEALTH))
+        return w->backend->health(w->accel, error);
+    trp__error_set_code(error, TRP_E_FAULT, "test", 1, "a test says that the context is broken");
+    error->fault = TRP_FAULT_GPU;
+    return TRP_E_FAULT;
+}
+
+bool trp__is_broken(trp__worker *w, trp_error *error)
+{
+    trp_error health = {0};
+    if (ask_health(w, &health) == TRP_OK)
+        return false;
+    *error = health;
+    return true;
+}
+
 /* One try at an error: whether the context is broken, else what the table says. */
 static trp__directive judge(trp__worker *w, trp_error *error)
 {
-    trp_error health = {0};
-    if (w->backend->health(w->accel, &health) == TRP_OK)
-        return directive_of(error);
-    *error = health;
-    return TRP__DIRECTIVE_RESTART_CONTEXT;
+    return trp__is_broken(w, error) ? TRP__DIRECTIVE_RESTART_CONTEXT : directive_of(error);
 }
 
 trp_status trp__obey(trp__worker *w, trp__instance *instance, trp__job *job, trp_error *error,
@@ -137,12 +152,13 @@ static void restart(trp__worker *w, trp__worker_actor *a)
         trp__instance_stop(w, instance, false);
     atomic_store(&w->reply->making, 0);
     a->error = error;
-    atomic_store_explicit(&a->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
-                          memory_order_release);
     if (status == TRP_OK)
         notice(w, TRP_NOTICE_ACTOR_RESTART, instance->name, &a->restart_cause);
     else
         notice(w, TRP_NOTICE_ACTOR_FAILED, instance->name, &error);
+    /* From here on it is the scheduler's, which may give it back at once. */
+    atomic_store_explicit(&a->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
+                          memory_order_release);
 }
 
 /* Restarts the actors whose streams are empty; true if there are others. */

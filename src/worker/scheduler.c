@@ -9,10 +9,11 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "base/futex.h"
 #include "worker/nvtx.h"
-#include "worker/tracer.h"
 #include "worker/poison.h"
+#include "worker/tracer.h"
 #include "worker/window.h"
 #include "worker/worker.h"
 
@@ -222,6 +223,9 @@ static uint32_t take_some(trp__scheduler *s)
     while (s->resumed < s->control->resume_count && taken < TAKE_BATCH) {
         if (must_stay_alone(s))
             return taken;
+        TRP__FAULT_POINT(RESUME_TAKING);
+        if (s->resumed < s->control->resume_alone)
+            TRP__FAULT_POINT(RESUME_TAKING_ALONE);
         take(s, s->control->resume[s->resumed++] % TRP__SLOTS);
         taken++;
     }
@@ -230,6 +234,7 @@ static uint32_t take_some(trp__scheduler *s)
     while (taken < TAKE_BATCH && ring_has(s)) {
         uint64_t cell =
             atomic_load_explicit(&s->control->ring[s->next % TRP__RING], memory_order_acquire);
+        TRP__FAULT_POINT(RING_TAKING);
         uint32_t slot = (uint32_t)(cell & (TRP__SLOTS - 1));
         /* A slot of another ticket: the request was ended before anybody took it. */
         if (s->control->record[slot].ticket == s->next)
@@ -260,7 +265,10 @@ static trp_status signal_lane(trp__scheduler *s, uint32_t actor, trp_error *erro
     }
     s->in_flight |= bit(actor);
     trp__window_mark(&l->window, l->issued);
-    return s->backend->stream_signal(instance->stream, word, l->issued, error);
+    TRP__FAULT_POINT(SIGNAL_ENQUEUEING);
+    trp_status status = s->backend->stream_signal(instance->stream, word, l->issued, error);
+    TRP__FAULT_POINT(SIGNAL_ENQUEUED);
+    return status;
 }
 
 static void reply_error(trp__scheduler *s, uint32_t slot, const trp_error *error)
@@ -416,7 +424,9 @@ static trp_status begin(trp__scheduler *s, uint32_t actor, uint32_t slot, trp_er
     const trp__record *record = &s->control->record[slot];
     if (tracing(s))
         trp__tracer_issue(&s->tracer, actor, slot, record->ticket);
+    TRP__FAULT_POINT(ISSUE_UNMARKED);
     atomic_store(&s->reply->issued[actor].value, record->ticket);
+    TRP__FAULT_POINT(ISSUE_MARKED);
     return atomic_load(&record->cancelled) == record->ticket
                ? trp__refusal(error, TRP_E_CANCELLED, 0)
                : TRP_OK;
@@ -456,15 +466,6 @@ static trp_status restart_lane(trp__scheduler *s, uint32_t actor, trp_error *err
     return status;
 }
 
-static bool is_broken(trp__scheduler *s, trp_error *error)
-{
-    trp_error health = {0};
-    if (s->backend->health(s->worker->accel, &health) == TRP_OK)
-        return false;
-    *error = health;
-    return true;
-}
-
 /* Gives a request to its actor. */
 static trp_status hand_over(trp__scheduler *s, trp__instance *instance, trp__job *job,
                             trp_error *error)
@@ -494,20 +495,24 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
         if (ready == HOLD)
             return TRP__AGAIN;
         status = ready == REFUSE ? error->status : begin(s, actor, slot, error);
-        if (status != TRP_OK && !trp__is_refusal(status) && is_broken(s, error))
+        if (status != TRP_OK && !trp__is_refusal(status) && trp__is_broken(s->worker, error))
             directive = TRP__DIRECTIVE_RESTART_CONTEXT;
     }
     if (status == TRP_OK) {
         status = hand_over(s, instance, &p->job, error);
         if (__builtin_expect(status != TRP_OK && status != TRP__AGAIN, 0))
             status = trp__obey(s->worker, instance, &p->job, error, &directive);
-        if (status == TRP__AGAIN)
+        if (status == TRP__AGAIN) {
+            TRP__FAULT_POINT(ISSUE_IN_PARTS);
             return status;
+        }
+        TRP__FAULT_POINT(ISSUE_HANDLED);
     }
     if (__builtin_expect(status != TRP_OK, 0)) {
         if (directive == TRP__DIRECTIVE_RESTART_CONTEXT)
             return TRP_E_FAULT;
         note_failure(s, slot, error);
+        TRP__FAULT_POINT(ISSUE_ERROR_REPLIED);
     } else if (s->poisons.count > 0) {
         trp__poisons_heal(&s->poisons, p->job.record, s->control);
     }
@@ -606,6 +611,7 @@ static void sleep_idle(trp__scheduler *s, int64_t timeout_ns)
     const _Atomic uint32_t *doorbell = &s->control->doorbell;
     uint32_t seen = atomic_load(doorbell);
     atomic_store(&s->reply->sleeping, 1);
+    TRP__FAULT_POINT(SCHEDULER_SLEEPS);
     if (!ring_has(s) && !atomic_load(&s->worker->stop))
         trp__futex_wait(doorbell, seen, timeout_ns);
     atomic_store(&s->reply->sleeping, 0);

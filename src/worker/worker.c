@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "base/futex.h"
 #include "base/shm.h"
 #include "wire/actor_class.h"
@@ -77,9 +78,11 @@ static void answer(trp__worker *w, trp__message_type type, const trp__message *a
 static void report_fault(trp__worker *w, const trp_error *error)
 {
     trp__message m = {0};
+    TRP__FAULT_POINT(FAULT_UNREPORTED);
     w->reply->fault = *error;
     w->reply->fault_time_ns = trp__now_ns();
     atomic_store_explicit(&w->reply->fault_present, 1, memory_order_release);
+    TRP__FAULT_POINT(FAULT_WRITTEN);
     trp__message_send(w->socket, TRP__MSG_FAULT, &m, NULL, 0, NULL);
     if (w->own_process)
         _exit(EXIT_FAULT); /* a broken context can't be torn down, only left */
@@ -119,13 +122,18 @@ static void add_arena(trp__worker *w, const trp__message *m, int fd)
         atomic_store(&arena->protection, m->protection);
     bool read_only = atomic_load(&arena->protection) % 2 != 0;
     trp_status status =
-        w->backend->arena_map(w->accel, fd, m->bytes, read_only, &arena->base, &error);
+        TRP__FAULT_POINT_FAILS(ARENA_MAPPING)
+            ? trp__error_set(&error, TRP_E_MEMORY, "a test lets the mapping fail")
+            : w->backend->arena_map(w->accel, fd, m->bytes, read_only, &arena->base, &error);
+    TRP__FAULT_POINT(ARENA_MAPPED);
     atomic_store(&arena->read_only, read_only);
     arena->bytes = m->bytes;
     arena->error = error;
     atomic_store_explicit(&arena->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
                           memory_order_release);
+    TRP__FAULT_POINT(ARENA_UNANSWERED);
     answer(w, TRP__MSG_ANSWER, m, &error);
+    TRP__FAULT_POINT(ARENA_ANSWERED);
 }
 
 /* Makes a mapping read-only or writable. One that is not there yet will be made as its number says.
@@ -155,7 +163,9 @@ static void drop_arena(trp__worker *w, uint32_t id)
     int state = atomic_exchange(&arena->state, TRP__ABSENT);
     if (state != TRP__READY)
         return;
+    TRP__FAULT_POINT(DROP_ARENA);
     await_scheduler_turn(w);
+    TRP__FAULT_POINT(DROP_ARENA_UNMAPPING);
     w->backend->arena_unmap(w->accel, arena->base, arena->bytes);
 }
 
@@ -179,9 +189,12 @@ static trp_status map_host(trp__worker *w, uint32_t id, uint64_t bytes, int fd, 
 static void add_host(trp__worker *w, const trp__message *m, int fd)
 {
     trp__host_segment *host = &w->host[m->id];
+    TRP__FAULT_POINT(HOST_MAPPING);
     if (atomic_load(&host->state) == TRP__ABSENT)
         map_host(w, m->id, m->bytes, fd, &host->error);
+    TRP__FAULT_POINT(HOST_UNANSWERED);
     answer(w, TRP__MSG_ANSWER, m, &host->error);
+    TRP__FAULT_POINT(HOST_ANSWERED);
 }
 
 static void drop_host(trp__worker *w, uint32_t id)
@@ -191,7 +204,9 @@ static void drop_host(trp__worker *w, uint32_t id)
     memset(&host->error, 0, sizeof host->error);
     if (state != TRP__READY)
         return;
+    TRP__FAULT_POINT(DROP_HOST);
     await_scheduler_turn(w);
+    TRP__FAULT_POINT(DROP_HOST_UNMAPPING);
     w->backend->host_unregister(w->accel, host->base);
     trp__shm_unmap(host->base, host->bytes);
 }
@@ -203,6 +218,7 @@ trp_status trp__instance_start(trp__worker *w, trp__instance *instance, trp_erro
     if (impl->state_bytes > 0 && !(instance->api.state = calloc(1, impl->state_bytes)))
         return trp__error_set(error, TRP_E_MEMORY, "no memory for an actor's state");
     status = w->backend->stream_create(w->accel, &instance->stream, error);
+    TRP__FAULT_POINT(ACTOR_STREAM_MADE);
     /* A stream's first work sets it up; let it be this, which changes nothing. */
     _Atomic uint64_t *word = &w->reply->timelines.timeline[instance->id].value;
     if (status == TRP_OK)
@@ -256,8 +272,11 @@ static void stop_actor(trp__worker *w, uint32_t id)
     trp__worker_actor *a = &w->actor[id];
     int state = atomic_exchange(&a->state, TRP__ABSENT);
     bool started = state == TRP__READY || state == TRP__RESTARTING;
-    if (started)
+    if (started) {
+        TRP__FAULT_POINT(DROP_ACTOR);
         await_scheduler_turn(w);
+        TRP__FAULT_POINT(DROP_ACTOR_STOPPING);
+    }
     trp__instance_stop(w, &a->instance, started);
     trp__library_close(&a->instance.library);
     memset(&a->instance, 0, sizeof a->instance);
@@ -295,6 +314,7 @@ static void add_actor(trp__worker *w, const trp__message *m)
         answer(w, TRP__MSG_ANSWER, m, &a->error);
         return;
     }
+    TRP__FAULT_POINT(ACTOR_STARTING);
     instance->backend = w->backend;
     instance->accel = w->accel;
     instance->worker = w;
@@ -309,7 +329,9 @@ static void add_actor(trp__worker *w, const trp__message *m)
     a->error = error;
     atomic_store_explicit(&a->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
                           memory_order_release);
+    TRP__FAULT_POINT(ACTOR_UNANSWERED);
     answer(w, TRP__MSG_ANSWER, m, &error);
+    TRP__FAULT_POINT(ACTOR_ANSWERED);
 }
 
 /* Drops are answered so that the application can use the number again. */
@@ -322,7 +344,9 @@ static void drop(trp__worker *w, const trp__message *m)
         drop_host(w, m->id);
     else if (m->type == TRP__MSG_ACTOR_DROP && m->id < TRP__ACTORS)
         stop_actor(w, m->id);
+    TRP__FAULT_POINT(DROP_UNANSWERED);
     answer(w, TRP__MSG_ANSWER, m, &none);
+    TRP__FAULT_POINT(DROP_ANSWERED);
 }
 
 static void dispatch(trp__worker *w, const trp__message *m, int fd)
@@ -400,7 +424,9 @@ static void *scheduler_main(void *argument)
     trp__worker *w = argument;
     trp_error error = {0};
     trp_status status = w->backend->attach(w->accel, &error);
+    TRP__FAULT_POINT(WORKER_AWAITS_PROMOTION);
     await_promotion(w);
+    TRP__FAULT_POINT(WORKER_PROMOTED);
     if (status == TRP_OK)
         status = trp__scheduler_run(w->scheduler, &error);
     if (status != TRP_OK)
@@ -438,24 +464,29 @@ static trp_status set_up(trp__worker *w, const int fds[TRP__MESSAGE_FDS], trp_er
     if (status != TRP_OK)
         return status;
     w->control = map;
+    TRP__FAULT_POINT(WORKER_CONTROL_MAPPED);
     status = check_block(&w->control->head, sizeof(trp__control), "control block", error);
     if (status == TRP_OK)
         status = trp__shm_map(fds[1], TRP__REPLY_BYTES, true, NULL, &map, error);
     if (status != TRP_OK)
         return status;
     w->reply = map;
+    TRP__FAULT_POINT(WORKER_REPLY_MAPPED);
 
     uint32_t kind = w->control->backend;
     w->backend = kind <= TRP_BACKEND_HOST ? trp__backends[kind] : NULL;
     if (!w->backend)
         return trp__error_set(error, TRP_E_UNSUPPORTED, "this worker has no backend %u", kind);
     status = w->backend->open(w->control->ordinal, &w->accel, error);
+    TRP__FAULT_POINT(WORKER_DEVICE_OPEN);
     if (status == TRP_OK)
         status = w->backend->host_register(w->accel, &w->reply->timelines,
                                            sizeof w->reply->timelines, error);
     if (status == TRP_OK)
         status = map_host(w, 0, TRP__STAGING_BYTES, fds[2], error);
-    if (status == TRP_OK && !(w->scheduler = trp__scheduler_create(w)))
+    TRP__FAULT_POINT(WORKER_STAGING_MAPPED);
+    if (status == TRP_OK &&
+        (TRP__FAULT_POINT_FAILS(WORKER_SET_UP) || !(w->scheduler = trp__scheduler_create(w))))
         status = trp__error_set(error, TRP_E_MEMORY, "no memory for the scheduler");
     return status;
 }
@@ -505,7 +536,9 @@ int trp__worker_run(int socket, bool own_process)
     if (own_process)
         ignore_terminal_signals();
 
+    TRP__FAULT_POINT(WORKER_START);
     trp_status status = trp__message_receive(socket, &hello, fds, &closed, &error);
+    TRP__FAULT_POINT(WORKER_HELLO);
     if (status == TRP_OK && hello.type != TRP__MSG_HELLO)
         status =
             trp__error_set(&error, TRP_E_INTERNAL, "expected a hello, got message %u", hello.type);
@@ -523,15 +556,20 @@ int trp__worker_run(int socket, bool own_process)
         goto out;
     }
 
+    TRP__FAULT_POINT(WORKER_READY_UNSENT);
     answer(w, TRP__MSG_READY, NULL, &error);
+    TRP__FAULT_POINT(WORKER_READY_SENT);
     side_loop(w);
+    TRP__FAULT_POINT(WORKER_STOP);
     atomic_store(&w->stop, true);
     join_scheduler(w, scheduler);
+    TRP__FAULT_POINT(WORKER_STOP_JOINED);
     result = atomic_load(&w->reply->fault_present) ? EXIT_FAULT : EXIT_CLEAN;
 out:
     tear_down(w);
     if (w->side_fd >= 0)
         close(w->side_fd);
+    TRP__FAULT_POINT(WORKER_STOP_TORN_DOWN);
     close(socket);
     free(w);
     return result;

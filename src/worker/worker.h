@@ -86,6 +86,9 @@ void trp__instance_stop(trp__worker *worker, trp__instance *instance, bool initi
 
 /* directives.c: what is done about an error of handle(), by the table of wire/directive.h. */
 
+/* After an error: whether the context is broken. *error becomes the fault then. */
+bool trp__is_broken(trp__worker *worker, trp_error *error);
+
 /* Obeys what can be obeyed at once: trims, and calls handle() again. Returns what handle() returned
  * then, TRP_OK or TRP__AGAIN; or an error and in *directive what is left to do: REPLY,
  * RESTART_ACTOR (reply, then trp__actor_restart()), or RESTART_CONTEXT (`error` is a fault to

@@ -166,8 +166,10 @@ static bool transitive_round(stage *s)
                   &x[TOUCHES]) == TRP_OK &&
         trp_read(d, c, 0, got[0], BYTES, &x[READS]) == TRP_OK &&
         trp_read(d, other, 0, got[1], BYTES, &x[READS_OTHER]) == TRP_OK && still_closed(s);
-    if (!sent)
+    if (!sent) {
+        H_OK(trp_device_drain(d, H_LONG)); /* for the memory that is read to */
         return false;
+    }
     H_IS(h_await_any(x[READS]), TRP_E_DEPENDENCY);
     H_EQUAL(got[0][WORDS / 2], 0x7e7e7e7e); /* nothing was copied */
     H_IS(h_await_any(x[TOUCHES]), TRP_E_DEPENDENCY);
@@ -225,8 +227,10 @@ static bool anew_round(stage *s)
                 trp_read(d, b, 0, got[1], BYTES, &c[1]) == TRP_OK &&
                 trp_copy(d, good, 0, b, 0, BYTES, &c[2]) == TRP_OK &&
                 trp_read(d, b, 0, got[2], BYTES, &c[3]) == TRP_OK && still_closed(s);
-    if (!sent)
+    if (!sent) {
+        H_OK(trp_device_drain(d, H_LONG)); /* for the memory that is read to */
         return false;
+    }
     H_IS(h_await_any(c[0]), TRP_E_DEPENDENCY);
     H_IS(h_await_any(c[1]), TRP_E_DEPENDENCY);
     H_OK(h_await_any(c[2]));

@@ -9,14 +9,6 @@
 
 enum { UNIT_HOST = 64 << 10, UNIT_CUDA = 2 << 20 };
 
-static trp_buffer sealable(trp_device *device, uint64_t bytes)
-{
-    trp_buffer b = {0};
-    H_OK(trp_buffer_create_with(device, &(trp_buffer_options){.bytes = bytes, .sealable = true},
-                                &b));
-    return b;
-}
-
 static void check_info(trp_device *device, trp_buffer b, bool is_sealable, bool sealed)
 {
     trp_buffer_info info = h_buffer_info(device, b);
@@ -51,7 +43,7 @@ static void arguments(void)
     H_SAYS("sealable");
     h_write(d, b, 0, "abc", 3);
 
-    trp_buffer s = sealable(d, 1000), far = sealable(other.device, 1000);
+    trp_buffer s = h_sealable(d, 1000), far = h_sealable(other.device, 1000);
     check_info(d, s, true, false);
     H_IS(trp_buffer_seal(NULL, s, 0), TRP_E_ARGUMENT);
     H_IS(trp_buffer_unseal(NULL, s), TRP_E_ARGUMENT);
@@ -76,7 +68,7 @@ static void who_may_what(void)
     h_world w = h_open(NULL);
     trp_device *d = w.device;
     trp_actor *probe = h_actor(d, "probe"), *blas = h_actor(d, "blas");
-    trp_buffer s = sealable(d, BYTES), x = h_buffer(d, BYTES);
+    trp_buffer s = h_sealable(d, BYTES), x = h_buffer(d, BYTES);
     float *data = h_malloc(BYTES), *got = h_malloc(BYTES);
     void *host = NULL;
     H_OK(trp_host_alloc(d, BYTES, &host));
@@ -177,7 +169,7 @@ static void waits_for_writers(void)
     h_world w = h_open(NULL);
     trp_device *d = w.device;
     trp_actor *probe = h_actor(d, "probe");
-    trp_buffer s = sealable(d, BYTES);
+    trp_buffer s = h_sealable(d, BYTES);
     char *data = h_malloc(BYTES), *got = h_malloc(BYTES);
     bool timed_out = false;
     for (int64_t ns = 50 * H_MS; !timed_out; ns *= 2) {
@@ -240,7 +232,7 @@ static void refused_writers_are_not_waited_for(void)
     h_world w = h_open(NULL);
     trp_device *d = w.device;
     trp_actor *blas = h_actor(d, "blas"), *probe = h_actor(d, "probe");
-    trp_buffer s = sealable(d, 4096), input = h_buffer(d, 64), stale = h_buffer(d, 8);
+    trp_buffer s = h_sealable(d, 4096), input = h_buffer(d, 64), stale = h_buffer(d, 8);
     H_OK(trp_buffer_free(d, stale));
     for (int i = 0; i < 100; i++) {
         H_IS(trp_fill(d, s, 4096, 4, 0, 4, NULL), TRP_E_ARGUMENT);
@@ -268,7 +260,7 @@ static void undeclared_write(void)
 {
     h_world w = h_open(NULL);
     trp_actor *probe = h_actor(w.device, "probe");
-    trp_buffer s = sealable(w.device, 16), small = h_buffer(w.device, 7);
+    trp_buffer s = h_sealable(w.device, 16), small = h_buffer(w.device, 7);
     const trp_buffer plain = h_buffer(w.device, 8), list[] = {s, plain};
     trp_completion c = {0};
     trp_probe_request r = {.action = TRP_PROBE_WRITE_SEALED};
@@ -302,7 +294,7 @@ static void memory_comes_back(void)
     trp_device *d = w.device;
     const uint64_t unit = h_is_cuda() ? UNIT_CUDA : UNIT_HOST;
     trp_actor *probe = h_actor(d, "probe");
-    trp_buffer s = sealable(d, 1);
+    trp_buffer s = h_sealable(d, 1);
     uint64_t reserved = h_info(d).memory_reserved;
     H_CHECK(reserved > 0 && reserved % unit == 0);
     H_EQUAL(h_info(d).memory_used, reserved);
@@ -337,7 +329,7 @@ static void memory_comes_back(void)
     /* What comes after it at the same place is not sealed. */
     for (int i = 0; i < 20; i++) {
         uint32_t got = 0;
-        s = sealable(d, 100000);
+        s = h_sealable(d, 100000);
         check_info(d, s, true, false);
         plain = h_buffer(d, 100);
         H_OK(trp_fill(d, plain, 0, 4, (uint32_t)i, 4, NULL));
@@ -391,7 +383,7 @@ static void numbers(void)
     H_OK(trp_device_drain(w.device, H_LONG));
     H_EQUAL(h_info(w.device).memory_reserved, 0);
     for (int i = 0; i < NUMBERS + 200; i++)
-        H_OK(trp_buffer_free(w.device, sealable(w.device, 8)));
+        H_OK(trp_buffer_free(w.device, h_sealable(w.device, 8)));
     H_EQUAL(h_info(w.device).memory_reserved, 0);
     h_close(&w);
 }
@@ -405,7 +397,7 @@ static void within_the_limit(void)
     trp_buffer b[4], more;
     const trp_buffer_options own = {.bytes = unit, .sealable = true};
     for (int i = 0; i < 4; i++)
-        b[i] = sealable(w.device, unit);
+        b[i] = h_sealable(w.device, unit);
     H_IS(trp_buffer_create_with(w.device, &own, &more), TRP_E_MEMORY);
     H_IS(trp_buffer_create(w.device, 1, &more), TRP_E_MEMORY);
     H_OK(trp_fill(w.device, b[2], 0, unit, 7, 4, NULL)); /* in use when it is freed */
@@ -499,7 +491,7 @@ static void *read_some(void *argument)
 
 static trp_buffer filled(trp_device *device)
 {
-    trp_buffer b = sealable(device, SHARED_BYTES);
+    trp_buffer b = h_sealable(device, SHARED_BYTES);
     H_OK(trp_fill(device, b, 0, SHARED_BYTES, 1, 4, NULL));
     return b;
 }
@@ -548,7 +540,7 @@ static void crowded(void)
 static void forked(void)
 {
     h_world w = h_open(NULL);
-    trp_buffer s = sealable(w.device, 1000);
+    trp_buffer s = h_sealable(w.device, 1000);
     fflush(NULL);
     pid_t pid = fork();
     H_CHECK(pid >= 0);
@@ -571,7 +563,7 @@ static void close_while_sealed(void)
     for (int i = 0; i < 4; i++) {
         h_world w = h_open(NULL);
         trp_actor *probe = h_actor(w.device, "probe");
-        trp_buffer s = sealable(w.device, 1 << 20), other = sealable(w.device, 5);
+        trp_buffer s = h_sealable(w.device, 1 << 20), other = h_sealable(w.device, 5);
         H_OK(trp_fill(w.device, s, 0, 1 << 20, 1, 4, NULL));
         H_OK(trp_buffer_seal(w.device, s, TRP_FOREVER));
         H_OK(trp_probe(probe, &(trp_probe_request){.inputs = {s}, .outputs = {other}}, NULL));

@@ -290,6 +290,35 @@ static void stopped_worker(void)
     h_close(&w);
 }
 
+/* What a death interrupts and runs again has its whole time again. */
+static void anew_after_a_death(void)
+{
+    h_world w = h_open(NULL);
+    trp_actor *one = h_actor(w.device, "probe");
+    trp_buffer kept = filled(w.device, 5);
+    bool proven = false;
+    for (int i = 0; i < 5 && !proven; i++) {
+        trp_completion c;
+        trp_error error;
+        trp_device_info before = h_await_standby(w.device);
+        spin(one, 600 * H_MS, H_SEC, kept, none, &c);
+        h_sleep(550 * H_MS);
+        kill((pid_t)before.worker_pid, SIGKILL);
+        h_await_incarnation(w.device, before.incarnation + 1);
+        int64_t again = h_now();
+        trp_status status = h_await(c.future, &error);
+        proven = status == TRP_OK;
+        if (proven)
+            continue;
+        /* A machine that stood still for a while proves nothing. */
+        H_IS(status, TRP_E_FAULT);
+        H_EQUAL(error.fault, TRP_FAULT_HANG);
+        H_CHECK(h_now() - again >= 900 * H_MS);
+    }
+    H_CHECK(proven);
+    h_close(&w);
+}
+
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
@@ -301,6 +330,7 @@ int main(int argc, char **argv)
         {"innocents", innocents},
         {"two_at_once", two_at_once},
         {"stopped_worker", stopped_worker},
+        {"anew_after_a_death", anew_after_a_death},
     };
     h_need_process_isolation();
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);

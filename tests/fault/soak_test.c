@@ -2,8 +2,10 @@
  * by what they send. Every request ends exactly once, what is said to be done is done, what nobody
  * was writing is intact, and only the guilty are blamed.
  *
- * TROUPE_TEST_SECONDS lengthens it. */
+ * TROUPE_TEST_SECONDS lengthens what is bounded by time, TROUPE_TEST_FAULTS=10000 what is bounded
+ * by a number of faults. */
 #include "support/harness.h"
+#include "support/steady.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,6 +19,14 @@ enum {
     N = 24,
 };
 
+/* Ways in which a worker is brought down. */
+typedef enum fault_kind { SEGV, ABORTED, KILLED, EXITED, HUNG, FAULT_KINDS } fault_kind;
+
+static const char *const kind_names[FAULT_KINDS] = {
+    [SEGV] = "SIGSEGV", [ABORTED] = "SIGABRT", [KILLED] = "SIGKILL",
+    [EXITED] = "exit",  [HUNG] = "hang",
+};
+
 typedef struct shared {
     h_world w;
     trp_queue *queue;
@@ -25,7 +35,10 @@ typedef struct shared {
     bool mixed;            /* the faults come from the threads */
     _Atomic bool stop;     /* of the senders, */
     _Atomic bool sent_all; /* which have ended since */
-    _Atomic uint64_t to_queue, sent, failed, drills;
+    _Atomic uint64_t to_queue, sent, failed;
+    _Atomic uint64_t faults[FAULT_KINDS];
+    size_t drill_every; /* steps of a thread */
+    uint64_t sent_before;
 } shared;
 
 /* What a thread knows of its buffers: the word that fills each, or that nothing is known. */
@@ -129,12 +142,15 @@ static void change(soaker *k)
 /* Brings the worker down, in any of the ways; the buffer that it writes is lost. */
 static void drill(soaker *k)
 {
-    static const trp_probe_action actions[] = {TRP_PROBE_SEGV, TRP_PROBE_ABORT, TRP_PROBE_KILL,
-                                               TRP_PROBE_EXIT, TRP_PROBE_SPIN};
+    static const trp_probe_action actions[FAULT_KINDS] = {
+        [SEGV] = TRP_PROBE_SEGV,   [ABORTED] = TRP_PROBE_ABORT, [KILLED] = TRP_PROBE_KILL,
+        [EXITED] = TRP_PROBE_EXIT, [HUNG] = TRP_PROBE_SPIN,
+    };
     trp_device *d = k->s->w.device;
     size_t i = ref_rng_below(&k->rng, OWN);
+    fault_kind kind = (fault_kind)ref_rng_below(&k->rng, FAULT_KINDS);
     trp_completion c = {0};
-    trp_probe_request r = {.action = actions[ref_rng_below(&k->rng, 5)],
+    trp_probe_request r = {.action = actions[kind],
                            .inputs = {k->s->kept[ref_rng_below(&k->rng, KEPT)]}};
     bool hangs = r.action == TRP_PROBE_SPIN;
     if (hangs) {
@@ -145,8 +161,8 @@ static void drill(soaker *k)
     }
     H_OK(trp_probe(k->probe, &r, &c));
     atomic_fetch_add(&k->s->sent, 1);
-    atomic_fetch_add(&k->s->drills, 1);
     H_IS(ended(k, c), TRP_E_FAULT);
+    atomic_fetch_add(&k->s->faults[kind], 1);
     if (!hangs) {
         H_CHECK(h_buffer_info(d, k->o.buffer[i]).lost);
         k->o.known[i] = false;
@@ -229,7 +245,7 @@ static void *soak(void *argument)
 {
     soaker *k = argument;
     while (!atomic_load(&k->s->stop)) {
-        if (k->s->mixed && ref_rng_below(&k->rng, 40) == 0)
+        if (k->s->mixed && ref_rng_below(&k->rng, k->s->drill_every) == 0)
             drill(k);
         switch (ref_rng_below(&k->rng, 8)) {
         case 0:
@@ -310,85 +326,132 @@ static void check_kept(shared *s)
     free(data);
 }
 
-static void run_soak(bool mixed, double seconds)
+/* ---- one soak ---- */
+
+static void begin(shared *s, soaker k[THREADS], h_thread *thread[THREADS + 1])
 {
-    shared s = {.mixed = mixed};
-    soaker k[THREADS];
-    h_thread *thread[THREADS + 1];
     trp_device_options options = h_options();
     options.restart_budget = 100000;
-    s.w = h_open(&options);
-    H_OK(trp_queue_create(s.w.system, &s.queue));
-    keep(&s);
-    uint64_t before = h_info(s.w.device).requests_submitted;
+    s->w = h_open(&options);
+    H_OK(trp_queue_create(s->w.system, &s->queue));
+    keep(s);
+    s->sent_before = h_info(s->w.device).requests_submitted;
     for (int i = 0; i < THREADS; i++) {
-        k[i] = (soaker){.s = &s, .rng = h_rng_fork(), .data = h_malloc(OWN_BYTES)};
-        k[i].blas = h_actor(s.w.device, "blas");
-        k[i].probe = h_actor(s.w.device, "probe");
+        k[i] = (soaker){.s = s, .rng = h_rng_fork(), .data = h_malloc(OWN_BYTES)};
+        k[i].blas = h_actor(s->w.device, "blas");
+        k[i].probe = h_actor(s->w.device, "probe");
         k[i].large = h_malloc(10 << 20);
-        k[i].large_buffer = h_buffer(s.w.device, 5 << 20);
+        k[i].large_buffer = h_buffer(s->w.device, 5 << 20);
         for (int b = 0; b < OWN; b++)
-            k[i].o.buffer[b] = h_buffer(s.w.device, OWN_BYTES);
+            k[i].o.buffer[b] = h_buffer(s->w.device, OWN_BYTES);
     }
-    thread[THREADS] = h_start(take_from_queue, &s);
+    thread[THREADS] = h_start(take_from_queue, s);
     for (int i = 0; i < THREADS; i++)
         thread[i] = h_start(soak, &k[i]);
-    uint32_t kills = 0;
-    int64_t end = h_now() + h_soak_ns(seconds);
-    while (h_now() < end) {
-        h_sleep((int64_t)ref_rng_below(h_rng(), 60) * H_MS + 1);
-        trp_device_info info = h_info(s.w.device);
-        /* Now and then the standby: alone, before the worker, or behind it. */
-        size_t which = ref_rng_below(h_rng(), 8);
-        if (which < 3 && info.standby_pid > 0)
-            kill((pid_t)info.standby_pid, SIGKILL);
-        if (!mixed && which > 0 && info.state == TRP_DEVICE_READY && info.worker_pid > 0 &&
-            kill((pid_t)info.worker_pid, SIGKILL) == 0)
-            kills++;
-        if (kills % 8 == 0)
-            check_kept(&s);
-    }
-    atomic_store(&s.stop, true);
+}
+
+static uint64_t count_faults(shared *s)
+{
+    uint64_t count = 0;
+    for (int i = 0; i < FAULT_KINDS; i++)
+        count += atomic_load(&s->faults[i]);
+    return count;
+}
+
+/* Kills what runs, at any moment: the standby alone, before the worker, or behind it. `hard`: the
+ * worker nearly every time. */
+static void kill_something(shared *s, bool hard)
+{
+    trp_device_info info = h_info(s->w.device);
+    size_t which = ref_rng_below(h_rng(), 8);
+    if (which < 3 && info.standby_pid > 0)
+        kill((pid_t)info.standby_pid, SIGKILL);
+    if ((hard ? which > 0 : which > 5) && info.state == TRP_DEVICE_READY && info.worker_pid > 0 &&
+        kill((pid_t)info.worker_pid, SIGKILL) == 0)
+        atomic_fetch_add(&s->faults[KILLED], 1);
+}
+
+static void end(shared *s, soaker k[THREADS], h_thread *thread[THREADS + 1])
+{
+    trp_event event;
+    atomic_store(&s->stop, true);
     for (int i = 0; i < THREADS; i++)
         h_join(thread[i]);
-    atomic_store(&s.sent_all, true);
+    atomic_store(&s->sent_all, true);
     h_join(thread[THREADS]);
-    H_OK(trp_device_drain(s.w.device, H_LONG));
-    check_kept(&s);
-    trp_device_info info = h_info(s.w.device);
-    trp_event event;
-    H_IS(trp_queue_next(s.queue, 0, &event), TRP_E_TIMEOUT);
-    H_EQUAL(info.requests_submitted - before, atomic_load(&s.sent));
-    H_EQUAL(info.requests_failed, atomic_load(&s.failed));
-    printf(
-        "  %u kills, %" PRIu64 " drills, %u restarts, %" PRIu64 " requests, %" PRIu64 " failed\n",
-        kills, atomic_load(&s.drills), info.restarts, atomic_load(&s.sent), atomic_load(&s.failed));
+    H_OK(trp_device_drain(s->w.device, H_LONG));
+    check_kept(s);
+    trp_device_info info = h_info(s->w.device);
+    H_IS(trp_queue_next(s->queue, 0, &event), TRP_E_TIMEOUT);
+    H_EQUAL(info.requests_submitted - s->sent_before, atomic_load(&s->sent));
+    H_EQUAL(info.requests_failed, atomic_load(&s->failed));
+    printf("  %" PRIu64 " faults (", count_faults(s));
+    for (int i = 0; i < FAULT_KINDS; i++)
+        printf("%s%s %" PRIu64, i ? ", " : "", kind_names[i], atomic_load(&s->faults[i]));
+    printf("), %u restarts, %" PRIu64 " requests, %" PRIu64 " of them failed\n", info.restarts,
+           atomic_load(&s->sent), atomic_load(&s->failed));
     H_CHECK(info.restarts > 0);
     for (int i = 0; i < THREADS; i++) {
         for (int b = 0; b < OWN; b++)
-            H_OK(trp_buffer_free(s.w.device, k[i].o.buffer[b]));
-        H_OK(trp_buffer_free(s.w.device, k[i].large_buffer));
+            H_OK(trp_buffer_free(s->w.device, k[i].o.buffer[b]));
+        H_OK(trp_buffer_free(s->w.device, k[i].large_buffer));
         trp_actor_destroy(k[i].blas);
         trp_actor_destroy(k[i].probe);
         free(k[i].data);
         free(k[i].large);
     }
     for (int i = 0; i < KEPT; i++)
-        H_OK(trp_buffer_free(s.w.device, s.kept[i]));
-    H_EQUAL(h_info(s.w.device).memory_used, 0);
-    H_EQUAL(h_info(s.w.device).buffers, 0);
-    H_OK(trp_queue_destroy(s.queue));
-    h_close(&s.w);
+        H_OK(trp_buffer_free(s->w.device, s->kept[i]));
+    H_EQUAL(h_info(s->w.device).memory_used, 0);
+    H_EQUAL(h_info(s->w.device).buffers, 0);
+    H_OK(trp_queue_destroy(s->queue));
+    h_close(&s->w);
 }
 
 static void killed_from_outside(void)
 {
-    run_soak(false, H_SANITIZED ? 5 : 3.5);
+    shared s = {.mixed = false};
+    soaker k[THREADS];
+    h_thread *thread[THREADS + 1];
+    begin(&s, k, thread);
+    int64_t until = h_now() + h_soak_ns(H_SANITIZED ? 5 : 3.5);
+    while (h_now() < until) {
+        h_sleep((int64_t)ref_rng_below(h_rng(), 60) * H_MS + 1);
+        kill_something(&s, true);
+        if (ref_rng_below(h_rng(), 8) == 0)
+            check_kept(&s);
+    }
+    end(&s, k, thread);
 }
 
-static void mixed_faults(void)
+static uint64_t faults_wanted(void)
 {
-    run_soak(true, H_SANITIZED ? 6 : 4.5);
+    const char *text = getenv("TROUPE_TEST_FAULTS");
+    return text && *text ? strtoull(text, NULL, 10) : H_SANITIZED ? 80 : 300;
+}
+
+/* Faults of all kinds, until there were as many as wanted; what the program holds in the second and
+ * in the last quarter of them is compared. */
+static void faults_of_all_kinds(void)
+{
+    shared s = {.mixed = true, .drill_every = 8};
+    soaker k[THREADS];
+    h_thread *thread[THREADS + 1];
+    h_steady early = {0}, late = {0};
+    uint64_t wanted = faults_wanted();
+    begin(&s, k, thread);
+    for (uint64_t faults; (faults = count_faults(&s)) < wanted;) {
+        h_sleep((int64_t)ref_rng_below(h_rng(), 20) * H_MS + 1);
+        kill_something(&s, false);
+        if (ref_rng_below(h_rng(), 32) == 0)
+            check_kept(&s);
+        if (faults >= wanted / 4 && faults < wanted / 2)
+            h_steady_sample(&early);
+        else if (faults >= wanted - wanted / 4)
+            h_steady_sample(&late);
+    }
+    end(&s, k, thread);
+    h_steady_check(&early, &late);
 }
 
 /* Actors, regions and buffers made and ended by several threads while workers die. */
@@ -459,7 +522,7 @@ int main(int argc, char **argv)
 {
     static const h_case cases[] = {
         {"killed_from_outside", killed_from_outside},
-        {"mixed_faults", mixed_faults},
+        {"faults_of_all_kinds", faults_of_all_kinds},
         {"making_things", making_things},
     };
     h_need_process_isolation();

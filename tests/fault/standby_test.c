@@ -2,10 +2,9 @@
  * was made while it was being started. */
 #include "support/harness.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <unistd.h>
+#include <sys/wait.h>
 
 enum { KEPT = 8, KEPT_BYTES = 100000 };
 
@@ -66,28 +65,14 @@ static void end_process(int64_t pid)
 /* A living child of this process other than `known`; 0 if there is none. */
 static int64_t other_child(int64_t known)
 {
-    int64_t found = 0;
-    DIR *dir = opendir("/proc");
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        char path[300], line[512];
-        long pid = strtol(entry->d_name, NULL, 10);
-        if (pid <= 0 || pid == known)
-            continue;
-        snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-        FILE *file = fopen(path, "re");
-        if (!file)
-            continue;
-        line[fread(line, 1, sizeof line - 1, file)] = '\0';
-        fclose(file);
-        const char *after = strrchr(line, ')');
-        char state = 0;
-        long parent = 0;
-        if (after && sscanf(after + 1, " %c %ld", &state, &parent) == 2 && parent == getpid() &&
-            state != 'Z')
-            found = pid;
+    int64_t child[8], found = 0;
+    size_t count = h_list_children(child, 8);
+    for (size_t i = 0; i < count && i < 8; i++) {
+        siginfo_t dead = {0};
+        bool waits = waitid(P_PID, (id_t)child[i], &dead, WEXITED | WNOHANG | WNOWAIT) == 0;
+        if (waits && dead.si_pid == 0 && child[i] != known)
+            found = child[i];
     }
-    if (dir)
-        closedir(dir);
     return found;
 }
 

@@ -5,14 +5,6 @@
 
 #include <stdatomic.h>
 
-static trp_buffer sealable(trp_device *device, uint64_t bytes)
-{
-    trp_buffer b = {0};
-    H_OK(trp_buffer_create_with(device, &(trp_buffer_options){.bytes = bytes, .sealable = true},
-                                &b));
-    return b;
-}
-
 static trp_status write_input(trp_actor *probe, trp_buffer input, trp_error *error)
 {
     trp_completion c = {0};
@@ -35,7 +27,7 @@ static void kernel_write_faults(void)
     h_world w = h_open(NULL);
     trp_device *d = w.device;
     trp_actor *probe = h_actor(d, "probe");
-    trp_buffer s = sealable(d, bytes), plain = h_buffer(d, 4096);
+    trp_buffer s = h_sealable(d, bytes), plain = h_buffer(d, 4096);
     void *host = NULL;
     H_OK(trp_host_alloc(d, bytes, &host));
     h_random_bytes(h_rng(), host, bytes);
@@ -125,7 +117,7 @@ static void changes_under_readers(void)
     h_world w = h_open(NULL);
     trp_device *d = w.device;
     trp_actor *probe = h_actor(d, "probe");
-    reader r = {.device = d, .weights = sealable(d, 64 * H_MIB)};
+    reader r = {.device = d, .weights = h_sealable(d, 64 * H_MIB)};
     union {
         float f;
         uint32_t u;
@@ -170,7 +162,7 @@ static void memory(void)
     static trp_buffer b[MANY];
     int64_t start = h_now();
     for (int i = 0; i < MANY; i++)
-        b[i] = sealable(w.device, 1);
+        b[i] = h_sealable(w.device, 1);
     printf("  %d sealable buffers: %.3f ms each\n", MANY, milliseconds(start) / MANY);
     H_EQUAL(h_info(w.device).memory_reserved, MANY * 2 * H_MIB);
     H_EQUAL(h_info(w.device).memory_used, MANY * 2 * H_MIB);
@@ -191,7 +183,7 @@ static void memory(void)
     H_OK(trp_device_trim(w.device));
     const uint64_t large = h_info(w.device).memory_total / 5 * 3;
     for (int i = 0; i < 2; i++) {
-        trp_buffer s = sealable(w.device, large);
+        trp_buffer s = h_sealable(w.device, large);
         H_OK(trp_fill(w.device, s, large - 4, 4, 7, 4, NULL));
         H_OK(trp_buffer_seal(w.device, s, TRP_FOREVER));
         H_OK(trp_buffer_free(w.device, s));
@@ -206,7 +198,7 @@ static void scope_all(void)
     h_world w = h_open(&options);
     trp_device *d = w.device;
     trp_actor *probe = h_actor(d, "probe");
-    trp_buffer s = sealable(d, 1 << 20), x = h_buffer(d, 1 << 20);
+    trp_buffer s = h_sealable(d, 1 << 20), x = h_buffer(d, 1 << 20);
     static const trp_probe_action actions[] = {TRP_PROBE_ILLEGAL_ADDRESS, TRP_PROBE_MISALIGNED,
                                                TRP_PROBE_TRAP, TRP_PROBE_KILL};
     H_OK(trp_fill(d, s, 0, 1 << 20, 3, 4, NULL));

@@ -109,6 +109,7 @@ bool h_log_said(const char *word);
 
 trp_actor *h_actor(trp_device *device, const char *kind);
 trp_buffer h_buffer(trp_device *device, uint64_t bytes);
+trp_buffer h_sealable(trp_device *device, uint64_t bytes);
 /* Wait until done. */
 void h_write(trp_device *device, trp_buffer buffer, uint64_t offset, const void *data,
              uint64_t bytes);
@@ -156,6 +157,8 @@ int64_t h_soak_ns(double standard);
 /* Open file descriptors, children (zombies too), threads of this process. */
 size_t h_count_fds(void);
 size_t h_count_children(void);
+/* The children's numbers, the first `capacity` of them; returns how many there are. */
+size_t h_list_children(int64_t *out, size_t capacity);
 size_t h_count_threads(void);
 bool h_process_exists(int64_t pid);
 /* Waits until a process is gone, or until a count comes to a value; fails after H_LONG. */

@@ -149,32 +149,39 @@ static void headers_of_cuda(void **state)
 }
 
 /* What the kernel does with a process that gets a signal and has no handler. */
+static bool ends_a_process(int number)
+{
+    int status = 0;
+    if (number == 32 || number == 33)
+        return true; /* libc's own: its handler can't be taken away */
+    pid_t child = fork();
+    if (child == 0) {
+        sigset_t none;
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        signal(number, SIG_DFL);
+        kill(getpid(), number);
+        _exit(0);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    if (WIFSTOPPED(status)) {
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+    }
+    return WIFSIGNALED(status);
+}
+
 static void every_signal(void **state)
 {
     (void)state;
     for (int number = 1; number <= 64; number++) {
-        int status = 0;
-        pid_t child = fork();
-        if (child == 0) {
-            sigset_t none;
-            setrlimit(RLIMIT_CORE, &(struct rlimit){0});
-            sigemptyset(&none);
-            sigprocmask(SIG_SETMASK, &none, NULL);
-            signal(number, SIG_DFL);
-            kill(getpid(), number);
-            _exit(0);
-        }
-        assert_true(child > 0);
-        assert_int_equal(waitpid(child, &status, WUNTRACED), child);
-        if (WIFSTOPPED(status)) {
-            kill(child, SIGKILL);
-            assert_int_equal(waitpid(child, NULL, 0), child);
-        }
+        trp__directive got = trp__directive_of("signal", number);
         trp__directive wanted =
-            WIFSIGNALED(status) ? TRP__DIRECTIVE_RESTART_CONTEXT : TRP__DIRECTIVE_REPLY;
-        if (trp__directive_of("signal", number) != wanted)
-            fail_msg("signal %d: %s", number,
-                     trp__directive_name(trp__directive_of("signal", number)));
+            ends_a_process(number) ? TRP__DIRECTIVE_RESTART_CONTEXT : TRP__DIRECTIVE_REPLY;
+        if (got != wanted)
+            fail_msg("signal %d: %s", number, trp__directive_name(got));
         char name[32];
         const char *abbreviation = sigabbrev_np(number); /* real-time signals have none */
         if (abbreviation)

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "base/futex.h"
 #include "base/shm.h"
 
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 enum {
@@ -100,12 +102,18 @@ static void *stream_main(void *argument)
 {
     trp__stream *stream = argument;
     uint32_t done = 0;
+    /* By the thread itself. pthread_setname_np() from another one opens a file of /proc/self/task,
+     * and the kernel may spin for a minute, with everything else standing still, when it takes such
+     * an entry away while the process is waited for. */
+    prctl(PR_SET_NAME, "trp-stream");
     for (;;) {
         wait_for_change(&stream->enqueued, done, &stream->consumer_sleeps);
         if (atomic_load_explicit(&stream->stopping, memory_order_acquire))
             return NULL; /* the ring was empty; the last step of `enqueued` stands for nothing */
         operation *op = &stream->ring[done % RING];
+        TRP__FAULT_POINT(HOST_OPERATION);
         op->run(op->arguments);
+        TRP__FAULT_POINT(HOST_OPERATION_DONE);
         advance(&stream->done, ++done, &stream->producer_sleeps);
     }
 }
@@ -168,7 +176,6 @@ static trp_status stream_create(trp__accel *accel, trp__stream **out, trp_error 
         errno = code;
         return trp__error_set_errno(error, "a thread for a stream");
     }
-    pthread_setname_np(stream->thread, "trp-stream");
     *out = stream;
     return TRP_OK;
 }

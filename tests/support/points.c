@@ -1,0 +1,52 @@
+#include "support/points.h"
+
+#include "base/fault_point.h"
+#include "support/harness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+enum { APPLICATION = 0, WORKER = 1 };
+
+static const h_point points[] = {
+#define POINT(name, side, can_fail) {#name, side, can_fail},
+    TRP__FAULT_POINTS(POINT)
+#undef POINT
+};
+
+const h_point *h_points(size_t *count)
+{
+    *count = sizeof points / sizeof *points;
+    return points;
+}
+
+size_t h_point_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+        if (strcmp(points[i].name, name) == 0)
+            return i;
+    }
+    h_fail(__FILE__, __LINE__, "there is no fault point %s", name);
+}
+
+uint32_t h_point_hits(const char *name)
+{
+    uint32_t hits = 0;
+    off_t at = (off_t)(h_point_find(name) * sizeof hits);
+    const char *path = getenv("TROUPE_FAULT_POINT_HITS");
+    int fd = open(path ? path : "", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || pread(fd, &hits, sizeof hits, at) != sizeof hits)
+        h_fail(__FILE__, __LINE__, "TROUPE_FAULT_POINT_HITS: %s", strerror(errno));
+    close(fd);
+    return hits;
+}
+
+bool h_points_built(void)
+{
+#ifdef TROUPE_FAULT_POINTS
+    return true;
+#else
+    return false;
+#endif
+}
