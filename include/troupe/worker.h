@@ -59,7 +59,10 @@ typedef struct trp_services {
     /* Fills an error record (if not NULL) and returns `status`, so that a function can end with it:
      * `domain` (up to 15 bytes) and `code` say whose error it is, "" and 0 if nobody's. An actor
      * may fail with TRP_E_ARGUMENT, _MEMORY, _UNSUPPORTED, _LIBRARY, _MISSING, _VERSION, _SYSTEM
-     * and _INTERNAL; any other status becomes TRP_E_INTERNAL. */
+     * and _INTERNAL; any other status becomes TRP_E_INTERNAL. What else the worker does about an
+     * error of handle() follows from domain and code, see docs/directives.md: of a domain that
+     * Troupe does not know, nothing, but after TRP_E_MEMORY all actors are asked to trim() and
+     * handle() is called once more. */
     trp_status (*fail)(trp_error *error, trp_status status, const char *domain, int32_t code,
                        const char *format, ...)
 #if defined(__GNUC__)
@@ -105,7 +108,8 @@ typedef struct trp_actor_impl {
     uint32_t abi;       /* TRP_ACTOR_ABI */
     size_t state_bytes; /* at most TRP_ACTOR_STATE_MAX; 0: none */
     /* Makes the actor ready: loads libraries and modules, allocates, warms up. May be slow. If it
-     * fails it has undone itself, for stop() is not called. May be NULL. */
+     * fails it has undone itself, for stop() is not called. After stop() it may be called again, on
+     * a new stream and with `state` zeroed. May be NULL. */
     trp_status (*init)(trp_instance *instance, trp_error *error);
     /* Takes one request: checks it and enqueues its work on the actor's stream. Must not wait for
      * the device or for anything else. A request that it refuses must have enqueued nothing: from

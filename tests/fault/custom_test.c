@@ -348,8 +348,8 @@ static void modes_and_replay(void)
             H_EQUAL(got[WORDS - 1], 77);
         }
     }
-    H_CHECK(unlink(path) == 0);
     h_close(&w);
+    H_CHECK(unlink(path) == 0); /* now that no actor of it stops any more */
 }
 
 /* Each new worker has the actor: its configuration, a fresh state. */
