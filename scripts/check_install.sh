@@ -1,9 +1,11 @@
 #!/bin/bash
 # Installs a build into a temporary folder, moves that folder, and uses it as a user would: a program
-# through pkg-config, one through find_package, and the command.
+# through pkg-config, one through find_package, the command, and custom actors: those of
+# docs/custom-actors.md and examples/custom, built as it is written there.
 # Usage: scripts/check_install.sh BUILD_DIR     (CC names the compiler)
 set -euo pipefail
 build=$(realpath "$1")
+source=$(realpath "$(dirname "$0")/..")
 cc=${CC:-gcc}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -60,3 +62,19 @@ EOF
     cmake --build user; } >user.log 2>&1 || { cat user.log; exit 1; }
 ./user/shared
 ./user/static
+
+# block FILE N: the Nth block of C in a page.
+block() { awk -v n="$2" '/^```/ { inside = /^```c$/ && ++count == n; next } inside' "$1"; }
+block "$source/docs/custom-actors.md" 1 >axpy_actor.c
+block "$source/docs/custom-actors.md" 2 >axpy.c
+strict=(-std=c17 -Wall -Wextra -Wconversion -Werror)
+flags=$(pkg-config --cflags troupe)
+"$cc" "${strict[@]}" -shared -fPIC axpy_actor.c $flags -o axpy_actor.so
+"$cc" "${strict[@]}" axpy.c $(pkg-config --cflags --libs troupe) -o axpy
+LD_LIBRARY_PATH=$prefix/lib ./axpy | tee axpy.log
+grep -qx 'y is 12 24 36' axpy.log
+
+cp "$source"/examples/custom/*.[ch] .
+"$cc" "${strict[@]}" -shared -fPIC scale_clamp_actor.c $flags -o scale_clamp_actor.so -ldl -lm
+"$cc" "${strict[@]}" scale_clamp.c $(pkg-config --cflags --libs troupe) -o scale_clamp -lm
+LD_LIBRARY_PATH=$prefix/lib ./scale_clamp ./scale_clamp_actor.so

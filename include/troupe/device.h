@@ -94,7 +94,9 @@ typedef struct trp_device_options {
     trp_standby standby;
     uint64_t deadline_ns;      /* default for requests, see trp_request; 0: none. Not with
                                 * thread isolation: TRP_E_UNSUPPORTED */
-    uint64_t start_timeout_ns; /* for a worker to become ready; 0: 60 s */
+    uint64_t start_timeout_ns; /* for a worker to become ready, and for it to make one actor;
+                                * 0: 60 s. Thread isolation waits for an actor as long as it
+                                * takes. */
     trp_fault_scope fault_scope;
 } trp_device_options;
 
@@ -154,15 +156,27 @@ TRP_API trp_status trp_system_list_devices(trp_system *system, trp_device_info *
  * one actor run in the order sent; requests to different actors run concurrently, except that each
  * waits for earlier requests on the same buffers (see submit.h). */
 typedef struct trp_actor_options {
-    const char *kind; /* "blas", "probe" */
-    const char *name; /* for people, at most 31 bytes; NULL: the kind */
+    const char *kind; /* "blas", "probe"; "custom" or NULL with `library` */
+    const char *name; /* for people, at most 31 bytes; NULL: the kind, or the library's file name
+                       * without folder and extension, cut */
     bool cold;        /* a standby makes this actor only when it takes over: its library costs no
                        * memory there before, and its requests wait for it after a fault */
+    /* An actor of your own: the path of the shared object that implements it, see
+     * <troupe/worker.h>. A relative one is made absolute here. The worker loads it, and nothing
+     * beside it that was not asked for; this process does not (but for thread isolation). */
+    const char *library;
+    const char *config; /* with `library`: a string for its init(), at most 1023 bytes; NULL: "" */
 } trp_actor_options;
 
 /* Makes an actor and waits until its library is loaded in the worker. At most 61 at a time on a
- * device. Errors: TRP_E_ARGUMENT (no such kind; the message lists them), TRP_E_MISSING (its library
- * is not installed; the message says what to install), TRP_E_BUSY, TRP_E_DEVICE_DOWN. */
+ * device. An actor with a `library` is made in the standby first, if one is ready: then an init()
+ * that crashes or hangs harms nobody.
+ * Errors: TRP_E_ARGUMENT (no such kind; the message lists them), TRP_E_MISSING (its library is not
+ * installed, the message says what to install; `library` can't be loaded, or has no
+ * trp_actor_entry), TRP_E_VERSION (`library` was compiled for another version of the worker),
+ * TRP_E_UNSUPPORTED (not on this backend), TRP_E_FAULT (the worker died while it made the actor, or
+ * was killed after start_timeout_ns; it is replaced, and later workers do not make the actor),
+ * TRP_E_BUSY, TRP_E_DEVICE_DOWN; and what init() fails with. */
 TRP_API trp_status trp_actor_create(trp_device *device, const trp_actor_options *options,
                                     trp_actor **out);
 

@@ -1,4 +1,5 @@
-/* Troupe: NVIDIA's GPU libraries as supervised actors. Includes every public header.
+/* Troupe: NVIDIA's GPU libraries as supervised actors. Includes every public header
+ * but <troupe/worker.h>, which is for authors of actors.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TROUPE_TROUPE_H
 #define TROUPE_TROUPE_H
@@ -13,5 +14,6 @@
 #include <troupe/buffer.h>
 #include <troupe/blas.h>
 #include <troupe/probe.h>
+#include <troupe/custom.h>
 
 #endif

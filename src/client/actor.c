@@ -3,6 +3,8 @@
 #include "client/backoff.h"
 #include "client/client.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +32,9 @@ trp_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_cla
         atomic_store(&device->actor[id], actor);
     }
     actor->class = class;
+    actor->library[0] = actor->config[0] = '\0';
+    actor->trial = actor->suspect = actor->condemned = false;
+    actor->killings = 0;
     actor->answered = false;
     actor->state = TRP__NUMBER_LIVE;
     trp__copy_string(actor->name, sizeof actor->name, name);
@@ -74,6 +79,71 @@ static void drop(trp_device *device, trp_actor *actor)
     trp__stats_put_actor(actor);
 }
 
+/* What an actor shall be, checked. */
+typedef struct wish {
+    const trp__actor_class *class;
+    char name[sizeof(((trp_actor *)0)->name)];
+    char library[sizeof(((trp_actor *)0)->library)];
+    const char *config;
+} wish;
+
+/* The worker may have another working folder, and later ones too: the path is made absolute. */
+static trp_status find_library(wish *w, const char *path)
+{
+    char resolved[PATH_MAX];
+    trp_error error;
+    if (!realpath(path, resolved)) {
+        trp__error_set_code(&error, TRP_E_MISSING, "errno", errno, "library: %.150s: %s", path,
+                            strerror(errno));
+        return trp__error_raise(&error);
+    }
+    if (strlen(resolved) >= sizeof w->library)
+        return trp__fail(TRP_E_ARGUMENT, "library: expected a path of at most %zu bytes, got %zu",
+                         sizeof w->library - 1, strlen(resolved));
+    trp__copy_string(w->library, sizeof w->library, resolved);
+    return TRP_OK;
+}
+
+/* Without folder and extension. */
+static void name_after_library(wish *w)
+{
+    const char *slash = strrchr(w->library, '/');
+    trp__copy_string(w->name, sizeof w->name, slash ? slash + 1 : w->library);
+    char *extension = strstr(w->name, ".so");
+    if (extension && extension > w->name)
+        *extension = '\0';
+}
+
+static trp_status check_options(const trp_actor_options *o, wish *w)
+{
+    const char *kind = o->kind || !o->library ? o->kind : "custom";
+    trp_status status = TRP_OK;
+    w->class = kind ? trp__actor_class_find(kind) : NULL;
+    w->config = o->config ? o->config : "";
+    if (!w->class || w->class->internal)
+        return no_such_kind(kind);
+    if (w->class->library && !o->library)
+        return trp__fail(TRP_E_ARGUMENT, "library: expected the path of the actor's shared object, "
+                                         "got NULL");
+    if (!w->class->library && (o->library || o->config))
+        return trp__fail(TRP_E_ARGUMENT, "%s: actors of kind \"%s\" have none, got \"%.100s\"",
+                         o->library ? "library" : "config", kind,
+                         o->library ? o->library : o->config);
+    if (strlen(w->config) > TRP_ACTOR_CONFIG_MAX)
+        return trp__fail(TRP_E_ARGUMENT, "config: expected at most %d bytes, got %zu",
+                         TRP_ACTOR_CONFIG_MAX, strlen(w->config));
+    if (o->name && strlen(o->name) >= sizeof w->name)
+        return trp__fail(TRP_E_ARGUMENT, "name: expected at most %zu bytes, got %zu",
+                         sizeof w->name - 1, strlen(o->name));
+    if (o->library)
+        status = find_library(w, o->library);
+    if (o->name || !o->library)
+        trp__copy_string(w->name, sizeof w->name, o->name ? o->name : kind);
+    else
+        name_after_library(w);
+    return status;
+}
+
 trp_status trp_actor_create(trp_device *device, const trp_actor_options *options, trp_actor **out)
 {
     trp_status status = trp__device_usable(device);
@@ -82,13 +152,10 @@ trp_status trp_actor_create(trp_device *device, const trp_actor_options *options
     if (!options || !out)
         return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
                          options ? "out" : "options");
-    const trp__actor_class *class = options->kind ? trp__actor_class_find(options->kind) : NULL;
-    if (!class || class->internal)
-        return no_such_kind(options->kind);
-    const char *name = options->name ? options->name : class->kind;
-    if (strlen(name) >= sizeof(((trp_actor *)0)->name))
-        return trp__fail(TRP_E_ARGUMENT, "name: expected at most %zu bytes, got %zu",
-                         sizeof(((trp_actor *)0)->name) - 1, strlen(name));
+    wish wanted = {0};
+    status = check_options(options, &wanted);
+    if (status != TRP_OK)
+        return status;
 
     trp_error error = {0};
     trp_actor *actor = NULL;
@@ -97,23 +164,20 @@ trp_status trp_actor_create(trp_device *device, const trp_actor_options *options
     if (id == TRP__ACTORS) {
         status =
             trp__error_set(&error, TRP_E_BUSY, "%d actors are in use", TRP__ACTORS - TRP__LANES);
-    } else if (!(actor = trp__actor_make(device, id, class, name))) {
+    } else if (!(actor = trp__actor_make(device, id, wanted.class, wanted.name))) {
         status = trp__error_set(&error, TRP_E_MEMORY, "no memory for an actor");
     } else {
         actor->cold = options->cold;
-        trp__tell(device, &(trp__news){.type = TRP__MSG_ACTOR,
-                                       .id = id,
-                                       .fd = -1,
-                                       .kind = class->kind,
-                                       .name = name,
-                                       .active_only = options->cold});
+        trp__copy_string(actor->library, sizeof actor->library, wanted.library);
+        trp__copy_string(actor->config, sizeof actor->config, wanted.config);
+        trp__making_begin(device, actor);
         while (!actor->answered && atomic_load(&device->state) != TRP_DEVICE_DOWN)
             pthread_cond_wait(&device->changed, &device->lock);
         if (!actor->answered)
             trp__error_down(device, &actor->answer);
         error = actor->answer;
         status = error.status;
-        trp__copy_string(error.actor, sizeof error.actor, name);
+        trp__copy_string(error.actor, sizeof error.actor, wanted.name);
         if (status != TRP_OK)
             drop(device, actor);
     }

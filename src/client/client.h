@@ -159,6 +159,14 @@ struct trp_actor {
     bool answered;
     trp_error answer;
     char name[32];
+    char library[TRP__LIBRARY_PATH_MAX + 1]; /* "": a built-in actor */
+    char config[TRP_ACTOR_CONFIG_MAX + 1];
+    /* Making it, see making.c; under device->lock. */
+    bool trial;        /* not answered, and told to the standby only */
+    bool suspect;      /* a worker died while it made this one, perhaps of something else */
+    bool condemned;    /* later workers get `verdict` in its place */
+    uint32_t killings; /* workers in a row that died of making it */
+    trp_error verdict;
     /* Mailbox: what was sent and has not been seen to end, as cells like those of the ring; 0: not
      * written yet. */
     uint64_t capacity;
@@ -207,6 +215,12 @@ typedef struct trp__process {
     trp_error refusal; /* what it said if it could not start; status TRP_OK: nothing */
     bool has_thread;   /* thread isolation */
     pthread_t thread;
+    /* Actors that it was told to make and has not answered for (under device->lock); the one that
+     * it is at, and since when. */
+    _Atomic uint32_t making;
+    uint32_t making_seen;
+    int64_t making_since;
+    bool stuck; /* it was killed because that took too long */
 } trp__process;
 
 struct trp_device {
@@ -450,6 +464,7 @@ trp_status trp__process_refusal(const trp__message *m, trp_error *error);
 void trp__process_welcome(trp_device *device, uint32_t index);
 trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *error);
 void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_error *cause);
+void trp__process_kill(const trp__process *process);
 void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause);
 void trp__process_reap(trp_device *device, bool wait);
 void trp__number_answered(trp_device *device, uint32_t index, const trp__message *m);
@@ -461,14 +476,34 @@ typedef struct trp__news {
     uint32_t id;
     uint64_t bytes;
     uint64_t protection;
-    int fd; /* -1: none */
-    const char *kind, *name;
-    bool active_only;
-    uint8_t *told; /* receives a bit for each worker that was told; NULL: nobody counts */
+    int fd;                 /* -1: none */
+    const trp_actor *actor; /* of TRP__MSG_ACTOR */
+    uint8_t *told;          /* receives a bit for each worker that was told; NULL: nobody counts */
 } trp__news;
 void trp__tell(trp_device *device, const trp__news *news);
+void trp__tell_actor(trp_device *device, uint32_t index, trp_actor *actor);
 void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
                     trp__number_state *state, uint8_t *told);
+
+/* making.c: actors that are being made. device->lock is held. */
+void trp__making_begin(trp_device *device, trp_actor *actor);
+void trp__making_message(const trp_actor *actor, trp__message *m);
+void trp__making_answered(trp_device *device, uint32_t index, trp_actor *actor,
+                          const trp_error *error);
+/* The supervisor's, which holds no lock. */
+typedef struct trp__suspicion {
+    uint32_t made; /* 1 + the actor that the worker was making; 0: none */
+    uint32_t incarnation;
+    bool stuck;
+} trp__suspicion;
+trp__suspicion trp__making_suspicion(const trp_device *device, uint32_t index);
+bool trp__making_explain(trp_device *device, const trp__suspicion *suspicion, trp_error *cause);
+void trp__making_blame(trp_device *device, const trp__suspicion *suspicion, bool others,
+                       const trp_error *cause);
+void trp__making_lost_standby(trp_device *device);
+bool trp__making_any(const trp_device *device);
+void trp__making_check(trp_device *device);
+trp_status trp__making_await(trp_device *device, uint32_t index, trp_error *error);
 
 /* actor.c */
 trp_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_class *class,

@@ -359,7 +359,7 @@ static void free_process(trp__process *p)
     *p = (trp__process){.socket = -1, .pidfd = -1, .reply_fd = -1};
 }
 
-static void kill_process(const trp__process *p)
+void trp__process_kill(const trp__process *p)
 {
     syscall(SYS_pidfd_send_signal, p->pidfd, SIGKILL, NULL, 0);
 }
@@ -382,7 +382,7 @@ void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_err
     }
     if (place->pid > 0) {
         if (kill_now || !wait_for_end(place, STOP_WAIT_MS))
-            kill_process(place);
+            trp__process_kill(place);
         TRP__DEVICE_POINT(device, END_KILLED);
         known = wait_status(place, &info);
     }
@@ -413,7 +413,7 @@ void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause)
     trp__process p = take_out(device, index);
     TRP__FAULT_POINT_NEAR(ABANDON_TAKEN_OUT, p.pid, device->worker[1 - index].pid);
     describe_end(&p, NULL, false, cause);
-    kill_process(&p);
+    trp__process_kill(&p);
     device->dying[i] = p;
     TRP__FAULT_POINT_NEAR(ABANDON_KILLED, p.pid, device->worker[1 - index].pid);
 }
@@ -439,27 +439,28 @@ static void send_news(trp_device *device, uint32_t index, const trp__news *news)
 {
     trp__message m = {.id = news->id, .bytes = news->bytes, .protection = news->protection};
     trp__process *p = &device->worker[index];
-    if (news->kind)
-        trp__copy_string(m.text, sizeof m.text, news->kind);
-    if (news->name)
-        trp__copy_string(m.error.actor, sizeof m.error.actor, news->name);
+    if (news->actor)
+        trp__making_message(news->actor, &m);
     if (news->told)
         *news->told |= (uint8_t)(1U << index);
     bool supervisor = pthread_equal(pthread_self(), device->supervisor);
     uint32_t incarnation = p->incarnation;
     TRP__DEVICE_POINT(device, NEWS_UNSENT);
     while (p->socket >= 0 && p->incarnation == incarnation) {
-        if (trp__message_send(p->socket, news->type, &m, &news->fd, news->fd >= 0, NULL) ==
-                TRP_OK ||
-            errno != EAGAIN) {
+        trp_status status =
+            trp__message_send(p->socket, news->type, &m, &news->fd, news->fd >= 0, NULL);
+        p->making += status == TRP_OK && news->type == TRP__MSG_ACTOR;
+        if (status == TRP_OK || errno != EAGAIN) {
             TRP__DEVICE_POINT(device, NEWS_SENT);
             return; /* a worker that is gone is noticed elsewhere */
         }
         /* The worker's inbox is full. It may be waiting for us to read its answers. */
         bool closed = false;
         pthread_mutex_unlock(&device->lock);
-        if (supervisor)
+        if (supervisor) {
             trp__take_messages(device, index, &closed);
+            trp__making_check(device);
+        }
         trp__sleep_ns(100 * TRP__US);
         pthread_mutex_lock(&device->lock);
     }
@@ -468,7 +469,7 @@ static void send_news(trp_device *device, uint32_t index, const trp__news *news)
 void trp__tell(trp_device *device, const trp__news *news)
 {
     for (uint32_t i = 0; i < TRP__WORKERS; i++) {
-        if (device->worker[i].ready && (i == device->active || !news->active_only))
+        if (device->worker[i].ready)
             send_news(device, i, news);
     }
 }
@@ -484,14 +485,11 @@ void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
         *state = TRP__NUMBER_FREE;
 }
 
-static void tell_actor(trp_device *device, uint32_t index, const trp_actor *actor)
+void trp__tell_actor(trp_device *device, uint32_t index, trp_actor *actor)
 {
-    send_news(device, index,
-              &(trp__news){.type = TRP__MSG_ACTOR,
-                           .id = actor->id,
-                           .fd = -1,
-                           .kind = actor->class->kind,
-                           .name = actor->name});
+    if (device->worker[index].ready)
+        send_news(device, index,
+                  &(trp__news){.type = TRP__MSG_ACTOR, .id = actor->id, .fd = -1, .actor = actor});
 }
 
 static void tell_segment(trp_device *device, uint32_t index, uint32_t id)
@@ -501,13 +499,15 @@ static void tell_segment(trp_device *device, uint32_t index, uint32_t id)
               &(trp__news){.type = TRP__MSG_HOST, .id = id, .bytes = s->bytes, .fd = s->fd});
 }
 
-/* Tells a new worker of everything that lives. device->lock is held. */
+/* Tells a new worker of everything that lives, but for actors that no worker has made yet: only the
+ * one that shall answer for them makes them. device->lock is held. */
 static void tell_all(trp_device *device, uint32_t index)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp_actor *actor = atomic_load(&device->actor[i]);
-        if (actor && actor->state == TRP__NUMBER_LIVE && (index == device->active || !actor->cold))
-            tell_actor(device, index, actor);
+        if (actor && actor->state == TRP__NUMBER_LIVE && actor->answered &&
+            (index == device->active || !actor->cold))
+            trp__tell_actor(device, index, actor);
     }
     for (uint32_t i = 0; i < TRP__ARENAS; i++) {
         trp__client_arena *arena = &device->arena[i];
@@ -533,8 +533,10 @@ static void tell_promoted(trp_device *device)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp_actor *actor = atomic_load(&device->actor[i]);
-        if (actor && actor->state == TRP__NUMBER_LIVE && (actor->cold || !actor->answered))
-            tell_actor(device, device->active, actor);
+        if (actor && actor->state == TRP__NUMBER_LIVE && (actor->cold || !actor->answered)) {
+            actor->trial = false;
+            trp__tell_actor(device, device->active, actor);
+        }
     }
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
         if (device->segment[i].state == TRP__NUMBER_LIVE && !device->segment[i].answered)

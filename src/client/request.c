@@ -126,6 +126,8 @@ trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **re
     *record = &device->control->record[index];
     (*record)->ticket = 0;
     (*record)->access_count = 0;
+    (*record)->code = 0;
+    (*record)->payload_bytes = 0;
     return slot;
 }
 

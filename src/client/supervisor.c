@@ -20,6 +20,7 @@
 #define QUEUE_NAP_MIN_NS (20 * TRP__US)
 #define QUEUE_NAP_MAX_NS (500 * TRP__US)
 #define DEADLINE_NAP_NS  (5 * TRP__MS)
+#define MAKING_NAP_NS    (20 * TRP__MS)
 
 /* Between a worker that could not be started and the next try: doubled each time. A standby is no
  * hurry. */
@@ -35,13 +36,7 @@ static void take_answer(trp_device *device, uint32_t index, const trp__message *
     bool active = index == device->active;
     trp_actor *actor = m->id < TRP__ACTORS ? atomic_load(&device->actor[m->id]) : NULL;
     if (m->about == TRP__MSG_ACTOR && actor) {
-        if (active && !actor->answered) {
-            actor->answer = m->error;
-            actor->answered = true;
-        } else if (!active && m->error.status != TRP_OK && actor->answered &&
-                   actor->answer.status == TRP_OK) {
-            atomic_store(&device->standby_unwanted, true); /* it lacks what the active one has */
-        }
+        trp__making_answered(device, index, actor, &m->error);
     } else if (m->about == TRP__MSG_HOST && m->id < TRP__HOST_SEGMENTS) {
         if (active && !device->segment[m->id].answered) {
             device->segment[m->id].answer = m->error;
@@ -275,7 +270,8 @@ typedef struct judgement {
     const trp_error *cause;
     uint64_t hung;      /* the request that ran past its deadline; 0 if that is not why */
     uint32_t in_flight; /* how many requests the dead worker had begun and not finished */
-    bool outsider;      /* somebody else killed the worker: no request need be guilty */
+    uint32_t victims;   /* the same, of all ranges */
+    bool outsider;      /* somebody else may have killed the worker: no request need be guilty */
 } judgement;
 
 /* How far the dead worker had come with a request. SUSPECT: it had not begun it again, but one
@@ -396,6 +392,7 @@ static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64
         device->pending_progress[i] = (uint8_t)p;
         j->in_flight += p == IN_FLIGHT;
     }
+    j->victims += j->in_flight;
     judge_those(device, j, count, GONE, GONE);
     judge_those(device, j, count, DONE, DONE);
     if (begin == 0 && device->options.fault_scope == TRP_FAULT_SCOPE_ALL)
@@ -410,13 +407,16 @@ static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64
 }
 
 /* Twice: requests that were being sent while the first pass marked contents as lost may have looked
- * before the marks were there. Whoever takes a later ticket than the second pass sees them. */
-static void judge_requests(trp_device *device, const trp_error *cause, uint64_t hung)
+ * before the marks were there. Whoever takes a later ticket than the second pass sees them.
+ * Returns how many were in flight. */
+static uint32_t judge_requests(trp_device *device, const trp_error *cause, uint64_t hung,
+                               bool outsider)
 {
     trp__control *control = device->control;
     judgement j = {.cause = cause,
                    .hung = hung,
-                   .outsider = cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL};
+                   .outsider =
+                       outsider || (cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL)};
     TRP__DEVICE_POINT(device, JUDGE);
     pthread_mutex_lock(&device->judging);
     uint64_t middle = atomic_load(&control->next_ticket.value);
@@ -429,6 +429,7 @@ static void judge_requests(trp_device *device, const trp_error *cause, uint64_t 
         trp__transfers_restart(device, i);
     pthread_mutex_unlock(&device->judging);
     TRP__DEVICE_POINT(device, JUDGE_TRANSFERS_RESTARTED);
+    return j.victims;
 }
 
 /* Ends everything pending; the device is down. */
@@ -524,6 +525,8 @@ static trp_status promote_successor(trp_device *device, trp_error *error)
         trp__notices_deliver(device); /* there is time */
         status = trp__process_await_ready(device, index, error);
     }
+    if (status == TRP_OK)
+        status = trp__making_await(device, index, error);
     if (status != TRP_OK)
         return status;
     status = trp__process_promote(device, index, error);
@@ -630,6 +633,7 @@ static void recover(trp_device *device, uint64_t hung)
     const trp__reply *reply = device->worker[dead].reply;
     int64_t time = fault_time(reply, trp__now_ns());
     bool told = atomic_load(&reply->fault_present) && reply->fault.fault == TRP_FAULT_GPU;
+    trp__suspicion suspicion = trp__making_suspicion(device, dead);
     uint32_t incarnation = atomic_load(&device->incarnation);
     bool gone;
     atomic_store(&device->state, TRP_DEVICE_RECOVERING);
@@ -644,13 +648,16 @@ static void recover(trp_device *device, uint64_t hung)
                        "request %llu ran past its deadline; its worker was killed",
                        (unsigned long long)hung);
         cause.fault = TRP_FAULT_HANG;
+        suspicion.made = 0;
     }
+    bool likely = trp__making_explain(device, &suspicion, &cause);
     trp_error noted = cause;
     noted.incarnation = incarnation;
     trp__notice_post(device, TRP_NOTICE_FAULT, incarnation, time, 0, &noted);
     note_fault(device, incarnation, &cause);
-    judge_requests(device, &cause, hung);
+    uint32_t victims = judge_requests(device, &cause, hung, likely);
     restart_deadlines(device);
+    trp__making_blame(device, &suspicion, victims > 0, &cause);
     go_on_or_down(device, &cause);
     trp__log_line(&device->system->log, TRP__LOG_WARNING, "worker %u of device %s %u: %s",
                   incarnation, trp_backend_name(device->backend), device->options.ordinal,
@@ -692,12 +699,18 @@ static void lose_standby(trp_device *device, bool dead)
 {
     trp_error cause = {0};
     uint32_t index = 1 - device->active;
+    trp__suspicion suspicion = trp__making_suspicion(device, index);
     uint32_t incarnation = device->worker[index].incarnation;
     trp__process_end(device, index, true, &cause);
     if (dead)
         TRP__DEVICE_POINT(device, STANDBY_LOST);
     else
         TRP__DEVICE_POINT(device, STANDBY_GIVEN_UP);
+    if (dead) {
+        trp__making_explain(device, &suspicion, &cause);
+        trp__making_blame(device, &suspicion, false, &cause);
+    }
+    trp__making_lost_standby(device);
     if (dead) {
         note_standby_failure(device, incarnation, &cause);
     } else {
@@ -878,6 +891,8 @@ static void sleep_supervisor(trp_device *device, struct pollfd polled[POLL_COUNT
     if (*nap >= 0)
         atomic_store(&device->supervisor_asleep, false);
     int64_t sleep = *nap >= 0 ? *nap : standby_delay(device);
+    if (trp__making_any(device) && (sleep < 0 || sleep > MAKING_NAP_NS))
+        sleep = MAKING_NAP_NS; /* somebody has to look at the time */
     struct timespec t = {.tv_sec = sleep / TRP__SECOND, .tv_nsec = sleep % TRP__SECOND};
     if (!atomic_load(&device->closing) &&
         ppoll(polled, POLL_COUNT, sleep >= 0 ? &t : NULL, NULL) < 0) {
@@ -904,6 +919,7 @@ static void take_events(trp_device *device, const struct pollfd polled[POLL_COUN
     uint64_t hung = atomic_load(&device->deadlines) > 0 ? find_hung(device) : 0;
     if (gone[active] || hung)
         recover(device, gone[active] ? 0 : hung);
+    trp__making_check(device);
     trp__process_reap(device, false);
     look_after_standby(device);
 }

@@ -1,7 +1,7 @@
 /* What both sides know of a kind of actor.
  *
  * The sender's part, pack(), checks a request and writes its record; it runs in the application.
- * The worker's part is a vtable of its own (worker/actor.h), opaque here. The table of all classes
+ * The worker's part is the vtable of <troupe/worker.h>, opaque here. The table of all classes
  * is at the end of the layering (actors/table.c) and reached through this declaration, so neither
  * side depends on the actors. */
 #ifndef TRP_WIRE_ACTOR_CLASS_H
@@ -11,7 +11,7 @@
 
 #include <troupe/submit.h>
 
-struct trp__actor_impl;
+struct trp_actor_impl;
 
 /* A record in the making. */
 typedef struct trp__pack {
@@ -42,10 +42,11 @@ typedef struct trp__op_class {
 typedef struct trp__actor_class {
     const char *kind;
     bool internal; /* not for trp_actor_create() */
+    bool library;  /* the worker's part is in a shared object that the application names */
     uint32_t op_count;
     const trp__op_class *ops;
-    const struct trp__actor_impl *cuda; /* NULL: the backend lacks this actor */
-    const struct trp__actor_impl *host;
+    const struct trp_actor_impl *cuda; /* NULL: the backend lacks this actor */
+    const struct trp_actor_impl *host;
 } trp__actor_class;
 
 /* All classes, NULL-terminated. */

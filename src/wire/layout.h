@@ -161,6 +161,7 @@ typedef struct trp__reply {
     trp__padded_u64 taken;                  /* tickets below this were taken from the ring */
     _Atomic uint32_t fault_present;         /* `fault` is complete; the worker is about to exit */
     int64_t fault_time_ns;                  /* when it was reported, CLOCK_MONOTONIC */
+    _Atomic uint32_t making; /* 1 + the actor that is being made, by init() and what it loads */
     trp_error fault;
     /* Every request of actor a with a ticket up to this number was, or is being, issued. */
     trp__padded_u64 issued[TRP__ACTORS];

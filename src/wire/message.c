@@ -93,6 +93,8 @@ trp_status trp__message_receive(int socket, trp__message *message, int fds[TRP__
     take_descriptors(&header, fds);
     message->version[sizeof message->version - 1] = '\0';
     message->text[sizeof message->text - 1] = '\0';
+    message->library[sizeof message->library - 1] = '\0';
+    message->config[sizeof message->config - 1] = '\0';
     message->error.domain[sizeof message->error.domain - 1] = '\0';
     message->error.actor[sizeof message->error.actor - 1] = '\0';
     message->error.message[sizeof message->error.message - 1] = '\0';

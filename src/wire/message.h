@@ -4,9 +4,12 @@
 #ifndef TRP_WIRE_MESSAGE_H
 #define TRP_WIRE_MESSAGE_H
 
-#include <troupe/status.h>
+#include <troupe/worker.h>
 
-enum { TRP__MESSAGE_FDS = 3 };
+enum {
+    TRP__MESSAGE_FDS = 3,
+    TRP__LIBRARY_PATH_MAX = 1023, /* bytes of the path of an actor's library */
+};
 
 typedef enum trp__message_type {
     /* application -> worker */
@@ -15,7 +18,8 @@ typedef enum trp__message_type {
     TRP__MSG_ARENA_DROP, /* id */
     TRP__MSG_HOST,       /* id, bytes; fd */
     TRP__MSG_HOST_DROP,  /* id */
-    TRP__MSG_ACTOR,      /* id; text: kind, error.actor: name */
+    TRP__MSG_ACTOR,      /* id; text: kind, error.actor: name; library, config. With an error: the
+                          * actor can't be made; its requests get this error */
     TRP__MSG_ACTOR_DROP, /* id */
     TRP__MSG_STOP,       /* finish what is issued, then exit */
     TRP__MSG_PROTECT,    /* id of an arena, protection */
@@ -43,6 +47,8 @@ typedef struct trp__message {
     uint64_t bytes;
     uint64_t protection;
     char text[64];
+    char library[TRP__LIBRARY_PATH_MAX + 1]; /* "": a built-in actor */
+    char config[TRP_ACTOR_CONFIG_MAX + 1];
     trp_error error;
 } trp__message;
 

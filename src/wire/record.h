@@ -2,7 +2,7 @@
 #ifndef TRP_WIRE_RECORD_H
 #define TRP_WIRE_RECORD_H
 
-#include <troupe/status.h>
+#include <troupe/custom.h>
 
 #include <stdatomic.h>
 
@@ -59,13 +59,23 @@ typedef struct trp__record {
     uint32_t timed;
     uint64_t cause;
     _Atomic uint64_t cancelled; /* the record's ticket: it shall not be issued any more */
-    uint64_t reserved[2];
+    uint32_t code;              /* of a custom request */
+    uint32_t payload_bytes;     /* of a custom request; others know theirs */
+    uint64_t reserved;
     unsigned char payload[TRP__PAYLOAD_BYTES];
     trp__access access[TRP__ACCESS_MAX];
 } __attribute__((aligned(64))) trp__record;
 
 _Static_assert(sizeof(trp__access) == 32, "layout of an access");
 _Static_assert(sizeof(trp__record) == 512, "layout of a record");
+
+_Static_assert((int)TRP__READ == (int)TRP_ACCESS_READ && (int)TRP__WRITE == (int)TRP_ACCESS_WRITE &&
+                   (TRP__READ | TRP__WRITE) == (int)TRP_ACCESS_READ_WRITE &&
+                   (TRP__WRITE | TRP__COVER) == (int)TRP_ACCESS_COVER,
+               "the public modes are those of a record");
+_Static_assert(TRP_CUSTOM_PAYLOAD_MAX <= TRP__PAYLOAD_BYTES &&
+                   TRP_CUSTOM_ACCESSES_MAX == TRP__ACCESS_MAX,
+               "a custom request fits into a record");
 
 /* Fills the error of a request that was not issued, on either side: TRP_E_LOST or TRP_E_DEPENDENCY
  * because of request `cause`, or TRP_E_CANCELLED. Returns `status`. */

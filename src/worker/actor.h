@@ -1,49 +1,71 @@
-/* The vtable of a library actor, and what the worker gives it.
- *
- * init() and stop() run in the worker's side thread and may be slow; handle() and trim() run in the
- * scheduler thread and must only enqueue work on the actor's stream. All have the device current.
- * Calls for one actor never overlap.
+/* Actors in the worker: the public vtable of <troupe/worker.h>, which all of them implement, and
+ * what the worker keeps with it.
  *
  * What the worker does about an error of handle() follows from its domain and code
  * (wire/directive.h). Out of memory, which is also the status TRP_E_MEMORY of an error whose domain
- * is not in that table: every actor's trim() runs, then handle() once more; so handle() must have
- * enqueued nothing then. Restart: when what it enqueued before is done, stop() and init() run, on a
- * new stream and with `state` zeroed. */
+ * is not in that table: every actor's trim() runs, then handle() once more. Restart: when what the
+ * actor enqueued before is done, stop() and init() run, on a new stream and with `state` zeroed. */
 #ifndef TRP_WORKER_ACTOR_H
 #define TRP_WORKER_ACTOR_H
 
 #include "wire/record.h"
 #include "worker/backend.h"
+#include "worker/library.h"
+
+#include <troupe/worker.h>
+
+struct trp__worker;
 
 /* One actor in the worker. */
 typedef struct trp__instance {
-    const struct trp__actor_impl *impl;
+    trp_instance api; /* what the actor sees; first, so that it leads back here */
+    const trp_actor_impl *impl;
     const struct trp__actor_class *class; /* for names */
     const trp__backend *backend;
     trp__accel *accel;
     trp__stream *stream;
     struct trp__worker *worker; /* for the services below */
-    void *state;                /* impl->state_bytes, zeroed */
+    trp__library library;       /* where impl comes from; closed for a built-in actor */
     uint32_t id;
     char name[32];
+    char config[TRP_ACTOR_CONFIG_MAX + 1];
 } trp__instance;
 
-/* One request, checked: its accesses lie inside live buffers. */
+/* One request. */
 typedef struct trp__job {
+    trp_job api; /* what the actor sees; first */
     const trp__record *record;
-    void *address[TRP__ACCESS_MAX]; /* of each access, its offset included */
-    void *arena_end[TRP__ACCESS_MAX];
-    uint64_t progress; /* for handle() that returns TRP__AGAIN; 0 at first */
 } trp__job;
 
-typedef struct trp__actor_impl {
-    size_t state_bytes;
-    trp_status (*init)(trp__instance *instance, trp_error *error);
-    trp_status (*handle)(trp__instance *instance, trp__job *job, trp_error *error);
-    void (*trim)(trp__instance *instance); /* give back memory that it can do without; quick; may
-                                            * be NULL */
-    void (*stop)(trp__instance *instance); /* undo init; may be NULL */
-} trp__actor_impl;
+/* Fills what the actor sees of an instance whose other fields are set. */
+void trp__instance_begin(trp__instance *instance, trp_backend kind, uint32_t ordinal,
+                         uint32_t incarnation);
+
+/* Starts on a record; its accesses are still to be resolved. */
+static inline void trp__job_begin(trp__job *job, const trp__record *record)
+{
+    job->record = record;
+    job->api.op = record->op;
+    job->api.code = record->code;
+    job->api.payload = record->payload;
+    job->api.payload_bytes = record->payload_bytes;
+    job->api.access_count = 0;
+    job->api.progress = 0;
+}
+
+/* Makes a status and an error that an actor gave into ones that an actor may give. */
+trp_status trp__actor_verdict(trp_status status, trp_error *error);
+
+static inline trp_status trp__actor_handle(trp__instance *instance, trp__job *job, trp_error *error)
+{
+    error->status = TRP_OK; /* what is in it is no word of this actor's */
+    trp_status status = instance->impl->handle(&instance->api, &job->api, error);
+    if (__builtin_expect(status != TRP_OK && status != TRP__AGAIN, 0))
+        status = trp__actor_verdict(status, error);
+    return status;
+}
+
+/* Services for the memory actors only: they end at memory that belongs to the application. */
 
 /* The address of host memory that the application shared: segment 0 is the staging memory.
  * TRP__AGAIN: the segment is on its way (a new worker registers them one by one). */

@@ -5,12 +5,12 @@
 #ifndef TRP_WORKER_BACKEND_H
 #define TRP_WORKER_BACKEND_H
 
-#include <troupe/device.h>
+#include <troupe/worker.h>
 
 #include <stdatomic.h>
 
 /* Not now; from handle() (worker/actor.h): a part is enqueued, call again soon. */
-#define TRP__AGAIN ((trp_status)-1)
+#define TRP__AGAIN TRP_AGAIN
 
 typedef struct trp__accel trp__accel;   /* an open device; the backend defines it */
 typedef struct trp__stream trp__stream; /* likewise */
@@ -57,6 +57,19 @@ typedef struct trp__backend {
      * of the device in a thread of its own, so it is for those who have waited long already. One at
      * a time in a stream: TRP__AGAIN while the last is under way. */
     trp_status (*stream_wake)(trp__stream *stream, _Atomic uint32_t *futex, trp_error *error);
+
+    /* Waits until the stream has done everything enqueued so far; whether it has. */
+    void (*stream_drain)(trp__stream *stream);
+    bool (*stream_idle)(const trp__stream *stream);
+    /* What actors issue to by themselves: the CUstream; NULL if there is no such thing. */
+    void *(*stream_native)(trp__stream *stream);
+    /* Runs run(arguments) in the stream, with a copy of the arguments; NULL if streams run no
+     * functions of the host. */
+    trp_status (*stream_run)(trp__stream *stream, void (*run)(void *arguments),
+                             const void *arguments, size_t bytes, trp_error *error);
+    /* Fills an error from a result of the device's own library that an actor met, and remembers it
+     * if the context is broken. */
+    trp_status (*fail)(trp__accel *accel, int result, const char *call, trp_error *error);
 
     /* TRP_OK, or TRP_E_FAULT with fault, domain, code and message set: the context is broken and
      * the process must be replaced. Asks the device for news about finished work; cheap. */

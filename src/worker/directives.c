@@ -35,7 +35,7 @@ static void trim_all(trp__worker *w)
         trp__worker_actor *a = &w->actor[i];
         if (atomic_load_explicit(&a->state, memory_order_acquire) == TRP__READY &&
             a->instance.impl->trim)
-            a->instance.impl->trim(&a->instance);
+            a->instance.impl->trim(&a->instance.api);
     }
 }
 
@@ -101,7 +101,7 @@ trp_status trp__obey(trp__worker *w, trp__instance *instance, trp__job *job, trp
         trp_error again = {0};
         trim_all(w);
         notice(w, TRP_NOTICE_LOW_MEMORY, instance->name, error);
-        trp_status status = instance->impl->handle(instance, job, &again);
+        trp_status status = trp__actor_handle(instance, job, &again);
         if (status == TRP_OK || status == TRP__AGAIN)
             return status;
         *error = again;
@@ -145,10 +145,12 @@ static void restart(trp__worker *w, trp__worker_actor *a)
 {
     trp_error error = {0};
     trp__instance *instance = &a->instance;
+    atomic_store(&w->reply->making, instance->id + 1);
     trp__instance_stop(w, instance, true);
     trp_status status = trp__instance_start(w, instance, &error);
     if (status != TRP_OK)
         trp__instance_stop(w, instance, false);
+    atomic_store(&w->reply->making, 0);
     a->error = error;
     if (status == TRP_OK)
         notice(w, TRP_NOTICE_ACTOR_RESTART, instance->name, &a->restart_cause);

@@ -70,6 +70,7 @@ struct trp__scheduler {
     const trp__backend *backend;
     uint64_t next;      /* ticket to take next from the ring */
     uint32_t resumed;   /* entries of control->resume that were taken */
+    bool together;      /* those that must run alone are done */
     uint64_t queued;    /* bit a: lane a has requests */
     uint64_t to_signal; /* bit a: lane a has unsignalled work */
     uint64_t in_flight; /* bit a: lane a's timeline is behind, when last looked at */
@@ -183,8 +184,7 @@ static void take(trp__scheduler *s, uint32_t slot)
     p->next = NO_SLOT;
     p->waits_for = 0;
     p->overwrites = 0;
-    p->job.record = record;
-    p->job.progress = 0;
+    trp__job_begin(&p->job, record);
     for (uint32_t i = 0; i < count && i < TRP__ACCESS_MAX; i++)
         note_access(s, p, record, &record->access[i]);
 
@@ -210,8 +210,11 @@ static bool anything_in_flight(trp__scheduler *s);
  * is known to be the culprit. True if the next one has to wait. */
 static bool must_stay_alone(trp__scheduler *s)
 {
-    return s->resumed > 0 && s->resumed <= s->control->resume_alone &&
-           (s->queued || s->to_signal || anything_in_flight(s));
+    if (s->together || s->resumed == 0 || s->resumed > s->control->resume_alone)
+        return false;
+    bool busy = s->queued || s->to_signal || anything_in_flight(s);
+    s->together = !busy && s->resumed == s->control->resume_alone;
+    return busy;
 }
 
 static uint32_t take_some(trp__scheduler *s)
@@ -349,9 +352,13 @@ static readiness resolve(trp__scheduler *s, trp__job *job, trp_error *error)
             if (writable != GO)
                 return writable;
         }
-        job->address[i] = (char *)arena->base + entry->offset + access->offset;
-        job->arena_end[i] = (char *)arena->base + arena->bytes;
+        job->api.access[i] =
+            (trp_job_access){.address = (char *)arena->base + entry->offset + access->offset,
+                             .guard = (char *)arena->base + arena->bytes,
+                             .bytes = access->bytes,
+                             .mode = (trp_access_mode)access->mode};
     }
+    job->api.access_count = record->access_count;
     return GO;
 }
 
@@ -469,9 +476,9 @@ static trp_status hand_over(trp__scheduler *s, trp__instance *instance, trp__job
                             trp_error *error)
 {
     if (__builtin_expect(!s->nvtx, 1))
-        return instance->impl->handle(instance, job, error);
+        return trp__actor_handle(instance, job, error);
     trp__nvtx_push(instance, job->record);
-    trp_status status = instance->impl->handle(instance, job, error);
+    trp_status status = trp__actor_handle(instance, job, error);
     trp__nvtx_pop();
     return status;
 }
@@ -488,7 +495,7 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
     trp__directive directive = TRP__DIRECTIVE_REPLY;
     trp_status status = TRP_OK;
 
-    if (p->job.progress == 0) {
+    if (p->job.api.progress == 0) {
         readiness ready = prepare(s, actor, p, error);
         if (ready == HOLD)
             return TRP__AGAIN;
@@ -543,7 +550,7 @@ static trp_status issue_some(trp__scheduler *s, uint32_t *issued, trp_error *err
     for (uint64_t lanes = s->queued; lanes; lanes &= lanes - 1) {
         uint32_t actor = (uint32_t)__builtin_ctzll(lanes);
         for (int i = 0; i < TAKE_BATCH && s->lane[actor].head != NO_SLOT; i++) {
-            uint64_t progress = s->pending[s->lane[actor].head].job.progress;
+            uint64_t progress = s->pending[s->lane[actor].head].job.api.progress;
             uint32_t slot = s->lane[actor].head;
             trp_status status = hold_if_full(s, actor, &hold, error);
             if (status == TRP_OK && hold)
@@ -552,7 +559,7 @@ static trp_status issue_some(trp__scheduler *s, uint32_t *issued, trp_error *err
                 status = issue_head(s, actor, error);
             if (status == TRP__AGAIN) {
                 s->polling = true;
-                *issued += s->pending[slot].job.progress != progress;
+                *issued += s->pending[slot].job.api.progress != progress;
                 break;
             }
             if (status != TRP_OK)

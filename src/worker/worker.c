@@ -74,6 +74,22 @@ static void answer(trp__worker *w, trp__message_type type, const trp__message *a
     trp__message_send(w->socket, type, &m, NULL, 0, NULL); /* if it fails, receiving fails too */
 }
 
+/* From whichever thread meets it. */
+static void report_fault(trp__worker *w, const trp_error *error)
+{
+    trp__message m = {0};
+    TRP__FAULT_POINT(FAULT_UNREPORTED);
+    w->reply->fault = *error;
+    w->reply->fault_time_ns = trp__now_ns();
+    atomic_store_explicit(&w->reply->fault_present, 1, memory_order_release);
+    TRP__FAULT_POINT(FAULT_WRITTEN);
+    trp__message_send(w->socket, TRP__MSG_FAULT, &m, NULL, 0, NULL);
+    if (w->own_process)
+        _exit(EXIT_FAULT); /* a broken context can't be torn down, only left */
+    atomic_store(&w->stop, true);
+    shutdown(w->socket, SHUT_RDWR); /* wakes the side thread */
+}
+
 /* Sleepers on the application's futexes can be woken from here, though the words can't be changed
  * (the memory is read-only); callers repeat this, because one that is just falling asleep is
  * missed. */
@@ -197,44 +213,58 @@ static void drop_host(trp__worker *w, uint32_t id)
 
 trp_status trp__instance_start(trp__worker *w, trp__instance *instance, trp_error *error)
 {
-    const trp__actor_impl *impl = instance->impl;
-    if (impl->state_bytes > 0 && !(instance->state = calloc(1, impl->state_bytes)))
+    const trp_actor_impl *impl = instance->impl;
+    trp_status status;
+    if (impl->state_bytes > 0 && !(instance->api.state = calloc(1, impl->state_bytes)))
         return trp__error_set(error, TRP_E_MEMORY, "no memory for an actor's state");
-    trp_status status = w->backend->stream_create(w->accel, &instance->stream, error);
+    status = w->backend->stream_create(w->accel, &instance->stream, error);
     TRP__FAULT_POINT(ACTOR_STREAM_MADE);
     /* A stream's first work sets it up; let it be this, which changes nothing. */
     _Atomic uint64_t *word = &w->reply->timelines.timeline[instance->id].value;
     if (status == TRP_OK)
         status = w->backend->stream_signal(instance->stream, word, atomic_load(word), error);
-    if (status == TRP_OK && impl->init)
-        status = impl->init(instance, error);
-    return status;
+    if (status != TRP_OK)
+        return status;
+    trp__instance_begin(instance, (trp_backend)w->control->backend, w->control->ordinal,
+                        w->incarnation);
+    status = impl->init ? impl->init(&instance->api, error) : TRP_OK;
+    return status == TRP_OK ? TRP_OK : trp__actor_verdict(status, error);
 }
 
 void trp__instance_stop(trp__worker *w, trp__instance *instance, bool initialised)
 {
-    if (initialised && instance->impl->stop)
-        instance->impl->stop(instance);
+    if (initialised && instance->impl->stop) {
+        w->backend->stream_drain(instance->stream);
+        instance->impl->stop(&instance->api);
+    }
     if (instance->stream)
         w->backend->stream_destroy(instance->stream);
-    free(instance->state);
+    free(instance->api.state);
     instance->stream = NULL;
-    instance->state = NULL;
+    instance->api.state = NULL;
 }
 
-static trp_status start_actor(trp__worker *w, trp__worker_actor *a, const char *kind,
-                              trp_error *error)
+/* The implementation that an actor runs: built in, or the one of the application's library. */
+static trp_status find_impl(trp__worker *w, trp__instance *instance, const trp__message *m,
+                            trp_error *error)
 {
+    trp_backend backend = (trp_backend)w->control->backend;
+    const char *kind = m->text;
+    trp_status status = TRP_OK;
     const trp__actor_class *class = trp__actor_class_find(kind);
-    const trp__actor_impl *impl = !class                                    ? NULL
-                                  : w->control->backend == TRP_BACKEND_CUDA ? class->cuda
-                                                                            : class->host;
-    if (!impl)
+    instance->class = class;
+    if (m->library[0]) {
+        kind = m->library;
+        status = trp__library_open(&instance->library, m->library, backend, &instance->impl, error);
+    } else {
+        instance->impl = !class ? NULL : backend == TRP_BACKEND_CUDA ? class->cuda : class->host;
+    }
+    if (status != TRP_OK)
+        return status;
+    if (!instance->impl)
         return trp__error_set(error, TRP_E_UNSUPPORTED, "the %s backend has no actor of kind %s",
                               w->backend->name, kind);
-    a->instance.impl = impl;
-    a->instance.class = class;
-    return trp__instance_start(w, &a->instance, error);
+    return trp__impl_check(instance->impl, kind, error);
 }
 
 static void stop_actor(trp__worker *w, uint32_t id)
@@ -248,7 +278,31 @@ static void stop_actor(trp__worker *w, uint32_t id)
         TRP__FAULT_POINT(DROP_ACTOR_STOPPING);
     }
     trp__instance_stop(w, &a->instance, started);
+    trp__library_close(&a->instance.library);
     memset(&a->instance, 0, sizeof a->instance);
+}
+
+/* Makes an actor. While `making` names it, the application takes a death of this worker for its
+ * doing; so what its init() has begun comes to its end first. */
+static trp_status make_actor(trp__worker *w, const trp__message *m, trp_error *error)
+{
+    trp__worker_actor *a = &w->actor[m->id];
+    trp_error health = {0};
+    atomic_store(&w->reply->making, m->id + 1);
+    trp_status status = find_impl(w, &a->instance, m, error);
+    if (status == TRP_OK)
+        status = trp__instance_start(w, &a->instance, error);
+    if (status == TRP_OK)
+        w->backend->stream_drain(a->instance.stream);
+    if (w->backend->health(w->accel, &health) != TRP_OK) {
+        report_fault(w, &health);
+        *error = health;
+        status = health.status;
+    }
+    if (status != TRP_OK)
+        stop_actor(w, m->id);
+    atomic_store(&w->reply->making, 0);
+    return status;
 }
 
 static void add_actor(trp__worker *w, const trp__message *m)
@@ -266,9 +320,12 @@ static void add_actor(trp__worker *w, const trp__message *m)
     instance->worker = w;
     instance->id = m->id;
     trp__copy_string(instance->name, sizeof instance->name, m->error.actor);
-    trp_status status = start_actor(w, a, m->text, &error);
-    if (status != TRP_OK)
-        stop_actor(w, m->id);
+    trp__copy_string(instance->config, sizeof instance->config, m->config);
+    trp_status status = m->error.status;
+    if (status == TRP_OK)
+        status = make_actor(w, m, &error);
+    else
+        error = m->error; /* it has killed workers and is not tried again */
     a->error = error;
     atomic_store_explicit(&a->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
                           memory_order_release);
@@ -350,21 +407,6 @@ static void side_loop(trp__worker *w)
 }
 
 /* Scheduler thread. */
-
-static void report_fault(trp__worker *w, const trp_error *error)
-{
-    trp__message m = {0};
-    TRP__FAULT_POINT(FAULT_UNREPORTED);
-    w->reply->fault = *error;
-    w->reply->fault_time_ns = trp__now_ns();
-    atomic_store_explicit(&w->reply->fault_present, 1, memory_order_release);
-    TRP__FAULT_POINT(FAULT_WRITTEN);
-    trp__message_send(w->socket, TRP__MSG_FAULT, &m, NULL, 0, NULL);
-    if (w->own_process)
-        _exit(EXIT_FAULT); /* a broken context can't be torn down, only left */
-    atomic_store(&w->stop, true);
-    shutdown(w->socket, SHUT_RDWR); /* wakes the side thread */
-}
 
 /* A standby has everything ready and takes no request until it is promoted. */
 static void await_promotion(trp__worker *w)

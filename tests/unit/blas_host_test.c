@@ -52,12 +52,13 @@ static trp_status send(const trp_gemm_request *r)
     trp_error error = {0};
     trp__pack pack = {
         .record = &record, .error = &error, .backend = TRP_BACKEND_HOST, .acquire = acquire};
-    trp__job job = {.record = &record};
+    trp__job job;
     trp_status status = trp__blas_class.ops[0].pack(&pack, &r->header);
+    trp__job_begin(&job, &record);
     for (uint32_t i = 0; i < record.access_count; i++)
-        job.address[i] = now.array[record.access[i].slot] + record.access[i].offset;
+        job.api.access[i].address = now.array[record.access[i].slot] + record.access[i].offset;
     if (status == TRP_OK)
-        status = trp__blas_host.handle(&instance, &job, &error);
+        status = trp__blas_host.handle(&instance.api, &job.api, &error);
     if (status != TRP_OK)
         print_message("%s\n", error.message);
     trp__host_drain(instance.stream);
@@ -283,20 +284,21 @@ int main(void)
     int result = 1;
     ref_rng_init(&rng, ref_seed());
     instance.backend = &trp__host_backend;
-    instance.state = calloc(1, trp__blas_host.state_bytes);
-    if (!instance.state || trp__host_backend.open(0, &instance.accel, &error) != TRP_OK ||
+    instance.api.state = calloc(1, trp__blas_host.state_bytes);
+    if (!instance.api.state || trp__host_backend.open(0, &instance.accel, &error) != TRP_OK ||
         trp__host_backend.stream_create(instance.accel, &instance.stream, &error) != TRP_OK)
         return 1;
-    trp_status status = trp__blas_host.init(&instance, &error);
+    trp__instance_begin(&instance, TRP_BACKEND_HOST, 0, 1);
+    trp_status status = trp__blas_host.init(&instance.api, &error);
     if (status == TRP_OK) {
         result = cmocka_run_group_tests(tests, NULL, NULL);
-        trp__blas_host.stop(&instance);
+        trp__blas_host.stop(&instance.api);
     } else {
         fprintf(stderr, "%s\n", error.message);
         result = status == TRP_E_MISSING ? 77 : 1;
     }
     trp__host_backend.stream_destroy(instance.stream);
     trp__host_backend.close(instance.accel);
-    free(instance.state);
+    free(instance.api.state);
     return result;
 }

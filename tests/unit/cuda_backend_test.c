@@ -221,18 +221,20 @@ static void a_futex_is_woken(void **state)
 
 /* Actors. */
 
-static void start(trp__instance *instance, const trp__actor_impl *impl)
+static void start(trp__instance *instance, const trp_actor_impl *impl)
 {
     *instance = (trp__instance){.impl = impl, .backend = backend, .accel = accel, .stream = stream};
-    instance->state = calloc(1, impl->state_bytes);
-    assert_non_null(instance->state);
-    OK(impl->init(instance, error));
+    instance->api.state = calloc(1, impl->state_bytes);
+    assert_non_null(instance->api.state);
+    trp__instance_begin(instance, TRP_BACKEND_CUDA, 0, 1);
+    OK(impl->init(&instance->api, error));
 }
 
 static void end(trp__instance *instance)
 {
-    instance->impl->stop(instance);
-    free(instance->state);
+    backend->stream_drain(instance->stream);
+    instance->impl->stop(&instance->api);
+    free(instance->api.state);
 }
 
 /* Buffer i + 1 is the i-th of four equal parts of the arena. */
@@ -252,14 +254,18 @@ static trp_status send(trp__instance *instance, const trp__actor_class *class,
     trp__record record = {.op = op};
     trp__pack pack = {
         .record = &record, .error = error, .backend = TRP_BACKEND_CUDA, .acquire = acquire};
-    trp__job job = {.record = &record};
+    trp__job job;
     trp_status status = class->ops[0].pack(&pack, request);
+    trp__job_begin(&job, &record);
     for (uint32_t i = 0; i < record.access_count; i++) {
-        job.address[i] =
-            device + record.access[i].slot * (arena_bytes / 4) + record.access[i].offset;
-        job.arena_end[i] = device + arena_bytes;
+        job.api.access[i] = (trp_job_access){
+            .address = device + record.access[i].slot * (arena_bytes / 4) + record.access[i].offset,
+            .guard = device + arena_bytes,
+            .bytes = record.access[i].bytes,
+            .mode = (trp_access_mode)record.access[i].mode};
     }
-    return status != TRP_OK ? status : instance->impl->handle(instance, &job, error);
+    job.api.access_count = record.access_count;
+    return status != TRP_OK ? status : instance->impl->handle(&instance->api, &job.api, error);
 }
 
 /* A product of packed matrices of up to 128 x 128, in the registered memory's second half. */

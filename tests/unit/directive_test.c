@@ -265,15 +265,27 @@ static trp_status fake_signal(trp__stream *stream, _Atomic uint64_t *word, uint6
     return TRP_OK;
 }
 
+static void fake_drain(trp__stream *stream)
+{
+    assert_ptr_equal(stream, w);
+}
+
+static void *fake_native(trp__stream *stream)
+{
+    return stream;
+}
+
 static const trp__backend backend = {
     .name = "fake",
+    .stream_drain = fake_drain,
+    .stream_native = fake_native,
     .health = fake_health,
     .stream_create = fake_stream_create,
     .stream_destroy = fake_stream_destroy,
     .stream_signal = fake_signal,
 };
 
-static trp_status fake_init(trp__instance *instance, trp_error *error)
+static trp_status fake_init(trp_instance *instance, trp_error *error)
 {
     inits++;
     assert_int_equal(*(int *)instance->state, 0);
@@ -283,7 +295,7 @@ static trp_status fake_init(trp__instance *instance, trp_error *error)
                : trp__error_set_code(error, init_status, "cublas", 1, "no handle");
 }
 
-static trp_status fake_handle(trp__instance *instance, trp__job *job, trp_error *error)
+static trp_status fake_handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
     (void)instance;
     (void)job;
@@ -295,18 +307,19 @@ static trp_status fake_handle(trp__instance *instance, trp__job *job, trp_error 
     return trp__error_set_code(error, a->status, a->domain, a->code, "told to");
 }
 
-static void fake_trim(trp__instance *instance)
+static void fake_trim(trp_instance *instance)
 {
-    trims[instance->id]++;
+    trims[((trp__instance *)instance)->id]++;
 }
 
-static void fake_stop(trp__instance *instance)
+static void fake_stop(trp_instance *instance)
 {
     assert_int_equal(*(int *)instance->state, 1);
     stops++;
 }
 
-static const trp__actor_impl impl = {
+static const trp_actor_impl impl = {
+    .abi = TRP_ACTOR_ABI,
     .state_bytes = sizeof(int),
     .init = fake_init,
     .handle = fake_handle,
@@ -366,7 +379,7 @@ static trp_status obey(const struct answer *answers, size_t count, trp_error *er
     script = answers;
     script_length = count;
     handled = 0;
-    assert_int_equal(fake_handle(instance, &job, error), answers[0].status);
+    assert_int_equal(fake_handle(&instance->api, &job.api, error), answers[0].status);
     return trp__obey(w, instance, &job, error, directive);
 }
 #define OBEY(error, directive, ...)                                                                \

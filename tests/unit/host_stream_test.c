@@ -351,25 +351,26 @@ static void bad_arenas_and_devices(void **state)
 _Noreturn static void die(trp_probe_action action, int fd, uint64_t bytes)
 {
     const struct rlimit no_core = {0};
-    trp__record record = {.op = TRP_OP_PROBE, .access_count = 1};
+    trp__record record = {.op = TRP_OP_PROBE};
     trp__probe probe = {.action = action};
-    trp__job job = {.record = &record};
+    trp__job job;
     trp__instance instance = {.impl = &trp__probe_host,
                               .backend = backend,
-                              .state = calloc(1, trp__probe_host.state_bytes)};
+                              .api.state = calloc(1, trp__probe_host.state_bytes)};
     void *base = NULL;
     setrlimit(RLIMIT_CORE, &no_core);
     memcpy(record.payload, &probe, sizeof probe);
-    record.access[0].mode = TRP__WRITE;
-    record.access[0].bytes = bytes;
     if (backend->open(0, &instance.accel, NULL) != TRP_OK ||
         backend->stream_create(instance.accel, &instance.stream, NULL) != TRP_OK ||
         backend->arena_map(instance.accel, fd, bytes, false, &base, NULL) != TRP_OK)
         _exit(99);
-    job.address[0] = base;
-    job.arena_end[0] = (char *)base + bytes;
+    trp__job_begin(&job, &record);
+    job.api.access_count = 1;
+    job.api.access[0] = (trp_job_access){
+        .address = base, .guard = (char *)base + bytes, .bytes = bytes, .mode = TRP_ACCESS_WRITE};
+    trp__instance_begin(&instance, TRP_BACKEND_HOST, 0, 1);
     backend->stream_fill(instance.stream, base, 0x11, 1, bytes, NULL);
-    if (trp__probe_host.handle(&instance, &job, NULL) != TRP_OK)
+    if (trp__probe_host.handle(&instance.api, &job.api, NULL) != TRP_OK)
         _exit(98);
     trp__host_drain(instance.stream);
     _exit(97);
@@ -425,31 +426,33 @@ static void harmless_probes(void **state)
     (void)state;
     trp__record record = {.op = TRP_OP_PROBE};
     trp__probe probe = {.action = TRP_PROBE_LIBRARY_ERROR};
-    trp__job job = {.record = &record};
+    trp__job job;
     trp_error error = {0};
     trp__instance instance = {.impl = &trp__probe_host, .backend = backend};
-    instance.state = calloc(1, trp__probe_host.state_bytes);
-    assert_non_null(instance.state);
+    instance.api.state = calloc(1, trp__probe_host.state_bytes);
+    assert_non_null(instance.api.state);
     instance.accel = open_accel();
     instance.stream = new_stream(instance.accel);
+    trp__instance_begin(&instance, TRP_BACKEND_HOST, 0, 1);
+    trp__job_begin(&job, &record);
     memcpy(record.payload, &probe, sizeof probe);
-    assert_int_equal(trp__probe_host.handle(&instance, &job, &error), TRP_E_LIBRARY);
+    assert_int_equal(trp__probe_host.handle(&instance.api, &job.api, &error), TRP_E_LIBRARY);
     assert_string_equal(error.domain, "probe");
     assert_int_equal(error.code, 1);
 
     probe = (trp__probe){.action = TRP_PROBE_SPIN, .duration_ns = 20 * TRP__MS};
     memcpy(record.payload, &probe, sizeof probe);
     int64_t start = trp__now_ns();
-    assert_int_equal(trp__probe_host.handle(&instance, &job, &error), TRP_OK);
+    assert_int_equal(trp__probe_host.handle(&instance.api, &job.api, &error), TRP_OK);
     trp__host_drain(instance.stream);
     assert_true(trp__now_ns() - start >= 20 * TRP__MS);
 
     probe = (trp__probe){.action = TRP_PROBE_NOP};
     memcpy(record.payload, &probe, sizeof probe);
-    assert_int_equal(trp__probe_host.handle(&instance, &job, &error), TRP_OK);
+    assert_int_equal(trp__probe_host.handle(&instance.api, &job.api, &error), TRP_OK);
     backend->stream_destroy(instance.stream);
     backend->close(instance.accel);
-    free(instance.state);
+    free(instance.api.state);
 }
 
 int main(void)

@@ -71,7 +71,7 @@ static void classes(void **unused)
     assert_null(trp__actor_class_find("BLAS"));
     for (const trp__actor_class *const *c = trp__actor_classes; *c; c++) {
         assert_ptr_equal(trp__actor_class_find((*c)->kind), *c);
-        assert_true((*c)->cuda || (*c)->host);
+        assert_true((*c)->library || (*c)->cuda || (*c)->host);
         for (uint32_t i = 0; i < (*c)->op_count; i++) {
             const trp__op_class *op = &(*c)->ops[i];
             assert_int_equal(op->op & 0xff, i + 1);

@@ -5,8 +5,8 @@
 #include "wire/actor_class.h"
 
 extern const trp__actor_class trp__blas_class;
-extern const struct trp__actor_impl trp__blas_cuda;
-extern const struct trp__actor_impl trp__blas_host;
+extern const struct trp_actor_impl trp__blas_cuda;
+extern const struct trp_actor_impl trp__blas_host;
 
 /* For `troupe doctor`: finds the library, stores its version and the file it is in. TRP_E_MISSING
  * says in `error` what to install. */

@@ -2,16 +2,17 @@
 #include "actors/blas/blas.h"
 #include "actors/blas/blas_wire.h"
 #include "actors/blas/cublas.h"
-#include "backend/cuda/cuda_backend.h"
 #include "base/error.h"
-#include "worker/actor.h"
+#include "driver/cuda.h"
 
 #include <troupe/blas.h>
+#include <troupe/worker.h>
 
 #include <limits.h>
 #include <string.h>
 
 typedef struct state {
+    const trp__cuda *cu;
     const trp__cublas *blas;
     trp__cublas_handle handle;
     trp__cu_address workspace;
@@ -46,38 +47,54 @@ static trp_status check(const trp__cublas *blas, trp__cublas_status result, cons
 
 /* Life of an actor. */
 
-static void stop(trp__instance *instance)
+static void stop(trp_instance *instance)
 {
     state *s = instance->state;
     if (s->handle)
         s->blas->cublasDestroy_v2(s->handle);
-    if (s->workspace) {
-        const trp__cuda *cu = trp__cuda_functions(instance->accel);
-        trp__cuda_check(instance->accel, cu->cuMemFree_v2(s->workspace), "cuMemFree", NULL);
-    }
+    if (s->workspace)
+        trp_cuda_check(instance, s->cu->cuMemFree_v2(s->workspace), "cuMemFree", NULL);
     memset(s, 0, sizeof *s);
 }
 
-static trp_status init(trp__instance *instance, trp_error *error)
+/* What NVIDIA recommends for the device's generation. */
+static trp_status workspace_bytes(trp_instance *instance, size_t *bytes, trp_error *error)
+{
+    const state *s = instance->state;
+    trp__cu_device device = 0;
+    int major = 0;
+    trp_status status = trp_cuda_check(
+        instance, s->cu->cuDeviceGet(&device, (int)instance->ordinal), "cuDeviceGet", error);
+    if (status == TRP_OK)
+        status = trp_cuda_check(
+            instance,
+            s->cu->cuDeviceGetAttribute(&major, TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
+            "cuDeviceGetAttribute", error);
+    *bytes = trp__cublas_workspace_bytes((uint32_t)major);
+    return status;
+}
+
+static trp_status init(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
-    trp__accel *accel = instance->accel;
-    const trp__cuda *cu = trp__cuda_functions(accel);
-    size_t bytes = trp__cublas_workspace_bytes(trp__cuda_compute_major(accel));
     const trp__cublas *blas;
+    size_t bytes = 0;
     trp_status status = trp__cublas_load(&blas, error);
+    if (status == TRP_OK)
+        status = trp__cuda_load(&s->cu, error);
+    if (status == TRP_OK)
+        status = workspace_bytes(instance, &bytes, error);
     if (status != TRP_OK)
         return status;
     s->blas = blas;
     status = check(blas, blas->cublasCreate_v2(&s->handle), "cublasCreate", error);
     if (status == TRP_OK)
-        status =
-            trp__cuda_check(accel, cu->cuMemAlloc_v2(&s->workspace, bytes), "cuMemAlloc", error);
+        status = trp_cuda_check(instance, s->cu->cuMemAlloc_v2(&s->workspace, bytes), "cuMemAlloc",
+                                error);
     /* Setting the stream takes a workspace away, so it comes first. */
     if (status == TRP_OK)
-        status =
-            check(blas, blas->cublasSetStream_v2(s->handle, trp__cuda_stream(instance->stream)),
-                  "cublasSetStream", error);
+        status = check(blas, blas->cublasSetStream_v2(s->handle, instance->stream),
+                       "cublasSetStream", error);
     if (status == TRP_OK)
         status = check(
             blas, blas->cublasSetWorkspace_v2(s->handle, (void *)(uintptr_t)s->workspace, bytes),
@@ -186,26 +203,26 @@ static trp_status gemm_64(state *s, const trp__gemm *g, const void *a, const voi
                  "cublasGemmStridedBatchedEx_64", error);
 }
 
-static trp_status handle(trp__instance *instance, trp__job *job, trp_error *error)
+static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
     trp__gemm g;
-    if (job->record->op != TRP_OP_GEMM)
-        return trp__error_set(error, TRP_E_INTERNAL, "operation %#x is not one of blas",
-                              job->record->op);
-    memcpy(&g, job->record->payload, sizeof g);
+    if (job->op != TRP_OP_GEMM)
+        return trp__error_set(error, TRP_E_INTERNAL, "operation %#x is not one of blas", job->op);
+    memcpy(&g, job->payload, sizeof g);
     if (g.m == 0 || g.n == 0)
         return TRP_OK;
-    void *c = job->address[TRP__GEMM_C];
+    void *c = job->access[TRP__GEMM_C].address;
     /* With k 0 cuBLAS reads neither A nor B, but may ask that they are not NULL. */
-    const void *a = g.k > 0 ? job->address[TRP__GEMM_A] : c;
-    const void *b = g.k > 0 ? job->address[TRP__GEMM_B] : c;
+    const void *a = g.k > 0 ? job->access[TRP__GEMM_A].address : c;
+    const void *b = g.k > 0 ? job->access[TRP__GEMM_B].address : c;
     return fits_32_bits(&g) ? gemm_32(instance->state, &g, a, b, c, error)
                             : gemm_64(instance->state, &g, a, b, c, error);
 }
 
 /* No trim: all that it holds is the handle and the workspace, and a handle without one would have
  * to find memory at a later request. */
-const trp__actor_impl trp__blas_cuda = {
+const trp_actor_impl trp__blas_cuda = {
+    .abi = TRP_ACTOR_ABI,
     .state_bytes = sizeof(state),
     .init = init,
     .handle = handle,

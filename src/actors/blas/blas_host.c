@@ -2,12 +2,11 @@
 #include "actors/blas/blas.h"
 #include "actors/blas/blas_wire.h"
 #include "actors/blas/openblas.h"
-#include "backend/host/host_backend.h"
 #include "base/error.h"
 #include "base/half.h"
-#include "worker/actor.h"
 
 #include <troupe/blas.h>
+#include <troupe/worker.h>
 
 #include <limits.h>
 #include <string.h>
@@ -39,7 +38,7 @@ trp_status trp__blas_host_report(char *version, size_t version_size, const char 
 
 /* Life of an actor. */
 
-static trp_status init(trp__instance *instance, trp_error *error)
+static trp_status init(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
     trp_status status = trp__openblas_load(&s->blas, error);
@@ -54,17 +53,16 @@ static trp_status init(trp__instance *instance, trp_error *error)
 }
 
 /* The scratch memory stays, its pages go: they come back, zeroed, with the next product. */
-static void trim(trp__instance *instance)
+static void trim(trp_instance *instance)
 {
     state *s = instance->state;
-    if (trp__host_idle(instance->stream))
+    if (instance->services->idle(instance))
         madvise(s->scratch, SCRATCH_BYTES, MADV_DONTNEED);
 }
 
-static void stop(trp__instance *instance)
+static void stop(trp_instance *instance)
 {
     state *s = instance->state;
-    trp__host_drain(instance->stream);
     if (s->scratch)
         munmap(s->scratch, SCRATCH_BYTES);
     memset(s, 0, sizeof *s);
@@ -79,7 +77,7 @@ typedef struct gemm_arguments {
     trp__gemm g;
 } gemm_arguments;
 
-_Static_assert(sizeof(gemm_arguments) <= TRP__HOST_ARGUMENT_BYTES, "an operation's arguments fit");
+_Static_assert(sizeof(gemm_arguments) <= TRP_ACTOR_ENQUEUE_MAX, "an operation's arguments fit");
 
 static int cblas_trans(uint8_t trans)
 {
@@ -239,27 +237,27 @@ static bool fits_32_bits(const trp__gemm *g)
            g->ldb <= INT_MAX && g->ldc <= INT_MAX;
 }
 
-static trp_status handle(trp__instance *instance, trp__job *job, trp_error *error)
+static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
-    if (job->record->op != TRP_OP_GEMM)
-        return trp__error_set(error, TRP_E_INTERNAL, "operation %#x is not one of blas",
-                              job->record->op);
+    if (job->op != TRP_OP_GEMM)
+        return trp__error_set(error, TRP_E_INTERNAL, "operation %#x is not one of blas", job->op);
     gemm_arguments x = {.state = instance->state};
-    memcpy(&x.g, job->record->payload, sizeof x.g);
+    memcpy(&x.g, job->payload, sizeof x.g);
     if (x.g.m == 0 || x.g.n == 0)
         return TRP_OK;
     if (!fits_32_bits(&x.g))
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "m, n, k or a leading dimension is 2^31 or more, which OpenBLAS with "
                               "32-bit integers can't take");
-    x.c = job->address[TRP__GEMM_C];
-    x.a = x.g.k > 0 ? job->address[TRP__GEMM_A] : x.c;
-    x.b = x.g.k > 0 ? job->address[TRP__GEMM_B] : x.c;
+    x.c = job->access[TRP__GEMM_C].address;
+    x.a = x.g.k > 0 ? job->access[TRP__GEMM_A].address : x.c;
+    x.b = x.g.k > 0 ? job->access[TRP__GEMM_B].address : x.c;
     void (*run)(void *) = x.g.type == TRP_F64 ? run_f64 : x.g.type == TRP_F32 ? run_f32 : run_16;
-    return trp__host_enqueue(instance->stream, run, &x, sizeof x, error);
+    return instance->services->enqueue(instance, run, &x, sizeof x, error);
 }
 
-const trp__actor_impl trp__blas_host = {
+const trp_actor_impl trp__blas_host = {
+    .abi = TRP_ACTOR_ABI,
     .state_bytes = sizeof(state),
     .init = init,
     .handle = handle,

@@ -9,18 +9,18 @@
 
 /* Copies chunk after chunk between the buffer and the ring of staging pieces, as far as the
  * application has made pieces ready. */
-static trp_status stream(trp__instance *instance, trp__job *job, const trp__memory_payload *p,
+static trp_status stream(trp__instance *instance, trp_job *job, const trp__memory_payload *p,
                          trp_error *error)
 {
     const trp__backend *backend = instance->backend;
-    uint64_t bytes = job->record->access[0].bytes;
+    uint64_t bytes = job->access[0].bytes;
     for (; job->progress < p->chunks; job->progress++) {
         uint64_t chunk = p->first_chunk + job->progress;
         if (!trp__worker_piece_ready(instance->worker, p->stream, chunk))
             return TRP__AGAIN;
         uint64_t at = job->progress * p->chunk_bytes;
         uint64_t length = bytes - at < p->chunk_bytes ? bytes - at : p->chunk_bytes;
-        char *device = (char *)job->address[0] + at;
+        char *device = (char *)job->access[0].address + at;
         void *piece = NULL;
         trp_status status = trp__worker_host_address(
             instance->worker, 0, trp__piece_offset(p->stream, chunk), length, &piece, error);
@@ -38,44 +38,50 @@ static trp_status stream(trp__instance *instance, trp__job *job, const trp__memo
     return TRP_OK;
 }
 
-static trp_status handle(trp__instance *instance, trp__job *job, trp_error *error)
+/* What the application shares beside buffers is no actor's but these ones'. */
+static trp__instance *of(trp_instance *instance)
 {
-    const trp__record *record = job->record;
+    return (trp__instance *)instance;
+}
+
+static trp_status handle(trp_instance *api, trp_job *job, trp_error *error)
+{
+    trp__instance *instance = of(api);
     const trp__backend *backend = instance->backend;
-    uint64_t bytes = record->access[0].bytes;
+    uint64_t bytes = job->access[0].bytes;
+    void *address = job->access[0].address;
     trp__memory_payload p;
     void *host = NULL;
     trp_status status;
-    memcpy(&p, record->payload, sizeof p);
+    memcpy(&p, job->payload, sizeof p);
 
-    switch (record->op) {
+    switch (job->op) {
     case TRP__OP_MEMORY_UPLOAD:
         status = trp__worker_host_address(instance->worker, p.segment, p.host_offset, bytes, &host,
                                           error);
         return status != TRP_OK
                    ? status
-                   : backend->stream_copy(instance->stream, job->address[0], host, bytes, error);
+                   : backend->stream_copy(instance->stream, address, host, bytes, error);
     case TRP__OP_MEMORY_DOWNLOAD:
         status = trp__worker_host_address(instance->worker, p.segment, p.host_offset, bytes, &host,
                                           error);
         return status != TRP_OK
                    ? status
-                   : backend->stream_copy(instance->stream, host, job->address[0], bytes, error);
+                   : backend->stream_copy(instance->stream, host, address, bytes, error);
     case TRP__OP_MEMORY_STREAM:
         return stream(instance, job, &p, error);
     case TRP__OP_MEMORY_COPY:
-        return backend->stream_copy(instance->stream, job->address[1], job->address[0], bytes,
+        return backend->stream_copy(instance->stream, job->access[1].address, address, bytes,
                                     error);
     case TRP__OP_MEMORY_FILL:
-        return backend->stream_fill(instance->stream, job->address[0], p.pattern, p.width,
-                                    bytes / p.width, error);
+        return backend->stream_fill(instance->stream, address, p.pattern, p.width, bytes / p.width,
+                                    error);
     default:
-        return trp__error_set(error, TRP_E_INTERNAL, "operation %#x is not one of memory",
-                              record->op);
+        return trp__error_set(error, TRP_E_INTERNAL, "operation %#x is not one of memory", job->op);
     }
 }
 
-static const trp__actor_impl impl = {.handle = handle};
+static const trp_actor_impl impl = {.abi = TRP_ACTOR_ABI, .handle = handle};
 
 /* The application writes these records itself (client/transfer.c), so there is nothing to pack. */
 const trp__actor_class trp__memory_class = {

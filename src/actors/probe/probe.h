@@ -5,7 +5,7 @@
 #include "wire/actor_class.h"
 
 extern const trp__actor_class trp__probe_class;
-extern const struct trp__actor_impl trp__probe_cuda;
-extern const struct trp__actor_impl trp__probe_host;
+extern const struct trp_actor_impl trp__probe_cuda;
+extern const struct trp_actor_impl trp__probe_host;
 
 #endif

@@ -2,7 +2,7 @@
 #include "actors/probe/probe.h"
 #include "actors/probe/probe_wire.h"
 #include "actors/probe/probe_worker.h"
-#include "backend/cuda/cuda_backend.h"
+#include "driver/cuda.h"
 
 #include <string.h>
 
@@ -43,41 +43,40 @@ static const char ptx[] = ".version 7.0\n"
 enum { SCRATCH_BYTES = 256 };
 
 typedef struct state {
+    const trp__cuda *cu;
     trp__cu_module module;
     trp__cu_function nop, spin, store, trap;
     trp__cu_address scratch; /* for the misaligned access */
     bool trimmed;            /* for TRP_PROBE_OUT_OF_MEMORY */
 } state;
 
-static void stop(trp__instance *instance)
+static void stop(trp_instance *instance)
 {
     state *s = instance->state;
-    trp__accel *accel = instance->accel;
-    const trp__cuda *cu = trp__cuda_functions(accel);
+    const trp__cuda *cu = s->cu;
     if (s->scratch)
-        trp__cuda_check(accel, cu->cuMemFree_v2(s->scratch), "cuMemFree", NULL);
+        trp_cuda_check(instance, cu->cuMemFree_v2(s->scratch), "cuMemFree", NULL);
     if (s->module)
-        trp__cuda_check(accel, cu->cuModuleUnload(s->module), "cuModuleUnload", NULL);
+        trp_cuda_check(instance, cu->cuModuleUnload(s->module), "cuModuleUnload", NULL);
     memset(s, 0, sizeof *s);
 }
 
 /* One thread of `kernel`, with one argument. */
-static trp_status launch(trp__instance *instance, trp__cu_function kernel, uint64_t argument,
+static trp_status launch(trp_instance *instance, trp__cu_function kernel, uint64_t argument,
                          trp_error *error)
 {
-    const trp__cuda *cu = trp__cuda_functions(instance->accel);
+    const trp__cuda *cu = ((const state *)instance->state)->cu;
     void *arguments[] = {&argument};
-    return trp__cuda_check(instance->accel,
-                           cu->cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0,
-                                              trp__cuda_stream(instance->stream), arguments, NULL),
-                           "cuLaunchKernel", error);
+    return trp_cuda_check(
+        instance,
+        cu->cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, instance->stream, arguments, NULL),
+        "cuLaunchKernel", error);
 }
 
-static trp_status init(trp__instance *instance, trp_error *error)
+static trp_status init(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
-    trp__accel *accel = instance->accel;
-    const trp__cuda *cu = trp__cuda_functions(accel);
+    const trp__cuda *cu;
     const struct {
         const char *name;
         trp__cu_function *function;
@@ -87,15 +86,19 @@ static trp_status init(trp__instance *instance, trp_error *error)
         {"probe_store", &s->store},
         {"probe_trap", &s->trap},
     };
-    trp_status status =
-        trp__cuda_check(accel, cu->cuModuleLoadData(&s->module, ptx), "cuModuleLoadData", error);
+    trp_status status = trp__cuda_load(&cu, error);
+    if (status != TRP_OK)
+        return status;
+    s->cu = cu;
+    status =
+        trp_cuda_check(instance, cu->cuModuleLoadData(&s->module, ptx), "cuModuleLoadData", error);
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels && status == TRP_OK; i++)
-        status = trp__cuda_check(
-            accel, cu->cuModuleGetFunction(kernels[i].function, s->module, kernels[i].name),
+        status = trp_cuda_check(
+            instance, cu->cuModuleGetFunction(kernels[i].function, s->module, kernels[i].name),
             "cuModuleGetFunction", error);
     if (status == TRP_OK)
-        status = trp__cuda_check(accel, cu->cuMemAlloc_v2(&s->scratch, SCRATCH_BYTES), "cuMemAlloc",
-                                 error);
+        status = trp_cuda_check(instance, cu->cuMemAlloc_v2(&s->scratch, SCRATCH_BYTES),
+                                "cuMemAlloc", error);
     /* The driver prepares a kernel at its first launch; a standby has done that before it is
      * needed. */
     if (status == TRP_OK)
@@ -106,7 +109,7 @@ static trp_status init(trp__instance *instance, trp_error *error)
 }
 
 /* A fault of the GPU, as the last work in the stream. */
-static trp_status fault(trp__instance *instance, const trp__job *job, trp_probe_action action,
+static trp_status fault(trp_instance *instance, const trp_job *job, trp_probe_action action,
                         trp_error *error)
 {
     state *s = instance->state;
@@ -114,7 +117,7 @@ static trp_status fault(trp__instance *instance, const trp__job *job, trp_probe_
     case TRP_PROBE_ILLEGAL_ADDRESS:
         return launch(instance, s->store, TRP__PROBE_UNMAPPED, error);
     case TRP_PROBE_OUT_OF_BOUNDS:
-        return launch(instance, s->store, (uintptr_t)job->arena_end[0] + TRP__PROBE_PAST_THE_END,
+        return launch(instance, s->store, (uintptr_t)job->access[0].guard + TRP__PROBE_PAST_THE_END,
                       error);
     case TRP_PROBE_MISALIGNED:
         return launch(instance, s->store, s->scratch + 1, error);
@@ -125,28 +128,27 @@ static trp_status fault(trp__instance *instance, const trp__job *job, trp_probe_
 
 /* A death of the worker. What the outputs hold then must be as it is after real work, so the stream
  * comes to its end first. */
-static trp_status crash(trp__instance *instance, trp_probe_action action, trp_error *error)
+static trp_status crash(trp_instance *instance, trp_probe_action action, trp_error *error)
 {
-    const trp__cuda *cu = trp__cuda_functions(instance->accel);
-    trp_status status = trp__cuda_check(instance->accel,
-                                        cu->cuStreamSynchronize(trp__cuda_stream(instance->stream)),
-                                        "cuStreamSynchronize", error);
+    const trp__cuda *cu = ((const state *)instance->state)->cu;
+    trp_status status = trp_cuda_check(instance, cu->cuStreamSynchronize(instance->stream),
+                                       "cuStreamSynchronize", error);
     if (status == TRP_OK)
         trp__probe_crash(action, NULL);
     return status;
 }
 
-static void trim(trp__instance *instance)
+static void trim(trp_instance *instance)
 {
     state *s = instance->state;
     s->trimmed = true;
 }
 
-static trp_status handle(trp__instance *instance, trp__job *job, trp_error *error)
+static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
     state *s = instance->state;
     trp__probe p;
-    memcpy(&p, job->record->payload, sizeof p);
+    memcpy(&p, job->payload, sizeof p);
     trp_probe_action action = (trp_probe_action)p.action;
     trp_status status = trp__probe_error(action, &s->trimmed, error);
     if (status != TRP_OK)
@@ -164,12 +166,13 @@ static trp_status handle(trp__instance *instance, trp__job *job, trp_error *erro
     if (status != TRP_OK)
         return status;
     if (action == TRP_PROBE_WRITE_SEALED)
-        return launch(instance, s->store, (uintptr_t)job->address[0], error);
+        return launch(instance, s->store, (uintptr_t)job->access[0].address, error);
     return action >= TRP_PROBE_SEGV ? crash(instance, action, error)
                                     : fault(instance, job, action, error);
 }
 
-const trp__actor_impl trp__probe_cuda = {
+const trp_actor_impl trp__probe_cuda = {
+    .abi = TRP_ACTOR_ABI,
     .state_bytes = sizeof(state),
     .init = init,
     .handle = handle,

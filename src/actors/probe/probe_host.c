@@ -2,7 +2,6 @@
 #include "actors/probe/probe.h"
 #include "actors/probe/probe_wire.h"
 #include "actors/probe/probe_worker.h"
-#include "backend/host/host_backend.h"
 #include "base/clock.h"
 
 #include <string.h>
@@ -44,7 +43,7 @@ typedef struct state {
     bool trimmed; /* for TRP_PROBE_OUT_OF_MEMORY */
 } state;
 
-static void trim(trp__instance *instance)
+static void trim(trp_instance *instance)
 {
     state *s = instance->state;
     s->trimmed = true;
@@ -57,22 +56,22 @@ static void run_store(void *memory)
     trp__probe_store(address);
 }
 
-static trp_status handle(trp__instance *instance, trp__job *job, trp_error *error)
+static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
     state *s = instance->state;
     arguments a = {0};
-    memcpy(&a.probe, job->record->payload, sizeof a.probe);
-    if (job->record->access_count > 0)
-        a.arena_end = (uintptr_t)job->arena_end[0];
+    memcpy(&a.probe, job->payload, sizeof a.probe);
+    if (job->access_count > 0)
+        a.arena_end = (uintptr_t)job->access[0].guard;
     trp_status status = trp__probe_error((trp_probe_action)a.probe.action, &s->trimmed, error);
     if (status != TRP_OK)
         return status;
     switch ((trp_probe_action)a.probe.action) {
     case TRP_PROBE_NOP:
     case TRP_PROBE_OUT_OF_MEMORY:
-        return trp__host_enqueue(instance->stream, run_nop, NULL, 0, error);
+        return instance->services->enqueue(instance, run_nop, NULL, 0, error);
     case TRP_PROBE_SPIN:
-        return trp__host_enqueue(instance->stream, run_spin, &a, sizeof a, error);
+        return instance->services->enqueue(instance, run_spin, &a, sizeof a, error);
     default:
         break;
     }
@@ -80,12 +79,13 @@ static trp_status handle(trp__instance *instance, trp__job *job, trp_error *erro
     if (status != TRP_OK)
         return status;
     if (a.probe.action == TRP_PROBE_WRITE_SEALED)
-        return trp__host_enqueue(instance->stream, run_store, &job->address[0],
-                                 sizeof job->address[0], error);
-    return trp__host_enqueue(instance->stream, run_crash, &a, sizeof a, error);
+        return instance->services->enqueue(instance, run_store, &job->access[0].address,
+                                           sizeof job->access[0].address, error);
+    return instance->services->enqueue(instance, run_crash, &a, sizeof a, error);
 }
 
-const trp__actor_impl trp__probe_host = {
+const trp_actor_impl trp__probe_host = {
+    .abi = TRP_ACTOR_ABI,
     .state_bytes = sizeof(state),
     .handle = handle,
     .trim = trim,

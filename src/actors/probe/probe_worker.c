@@ -8,14 +8,14 @@
 
 enum { RUBBISH = 0xa5 };
 
-trp_status trp__probe_scribble(trp__instance *instance, const trp__job *job, trp_error *error)
+trp_status trp__probe_scribble(trp_instance *instance, const trp_job *job, trp_error *error)
 {
     trp_status status = TRP_OK;
-    for (uint32_t i = 0; i < job->record->access_count && status == TRP_OK; i++) {
-        const trp__access *access = &job->record->access[i];
-        if (access->mode & TRP__WRITE)
-            status = instance->backend->stream_fill(instance->stream, job->address[i], RUBBISH, 1,
-                                                    (access->bytes + 1) / 2, error);
+    for (uint32_t i = 0; i < job->access_count && status == TRP_OK; i++) {
+        const trp_job_access *access = &job->access[i];
+        if (access->mode & TRP_ACCESS_WRITE)
+            status = instance->services->fill(instance, access->address, RUBBISH, 1,
+                                              (access->bytes + 1) / 2, error);
     }
     return status;
 }

@@ -2,9 +2,8 @@
 #ifndef TRP_ACTORS_PROBE_WORKER_H
 #define TRP_ACTORS_PROBE_WORKER_H
 
-#include "worker/actor.h"
-
 #include <troupe/probe.h>
+#include <troupe/worker.h>
 
 enum {
     /* An address whose page is never mapped: not by a process (vm.mmap_min_addr), not by a GPU. */
@@ -14,7 +13,7 @@ enum {
 };
 
 /* Overwrites the first half of each output with rubbish, as work that dies midway would. */
-trp_status trp__probe_scribble(trp__instance *instance, const trp__job *job, trp_error *error);
+trp_status trp__probe_scribble(trp_instance *instance, const trp_job *job, trp_error *error);
 
 /* The drills of errors: what `action` fails with in handle(), TRP_OK if it is none of them. Out of
  * memory it is until *trimmed, which is then taken back. */

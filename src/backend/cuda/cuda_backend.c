@@ -40,7 +40,6 @@ struct trp__accel {
     const trp__cuda *cu;
     trp__cu_device device;
     trp__cu_context context;
-    uint32_t compute_major;
     size_t granularity; /* of address reservations */
     /* True while every registered region has the same address on the device: then an address needs
      * no translation. That is how it is wherever CUDA has unified addressing and the processor's
@@ -53,21 +52,6 @@ struct trp__accel {
     int broken; /* the first sticky result; 0: none */
     const char *broken_call;
 };
-
-const trp__cuda *trp__cuda_functions(const trp__accel *accel)
-{
-    return accel->cu;
-}
-
-uint32_t trp__cuda_compute_major(const trp__accel *accel)
-{
-    return accel->compute_major;
-}
-
-trp__cu_stream trp__cuda_stream(const trp__stream *stream)
-{
-    return stream->stream;
-}
 
 trp_status trp__cuda_fail(trp__accel *accel, int result, const char *call, trp_error *error)
 {
@@ -93,7 +77,6 @@ static trp_status attach(trp__accel *accel, trp_error *error)
 static trp_status start_context(trp__accel *accel, uint32_t ordinal, trp_error *error)
 {
     const trp__cuda *cu = accel->cu;
-    int major = 0;
     trp__cu_allocation_prop prop = {
         .type = TRP__CU_MEM_ALLOCATION_TYPE_PINNED,
         .requestedHandleTypes = TRP__CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
@@ -102,18 +85,11 @@ static trp_status start_context(trp__accel *accel, uint32_t ordinal, trp_error *
     trp_status status =
         trp__cuda_check(accel, cu->cuDeviceGet(&accel->device, (int)ordinal), "cuDeviceGet", error);
     if (status == TRP_OK)
-        status =
-            trp__cuda_check(accel,
-                            cu->cuDeviceGetAttribute(
-                                &major, TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, accel->device),
-                            "cuDeviceGetAttribute", error);
-    if (status == TRP_OK)
         status = trp__cuda_check(
             accel,
             cu->cuMemGetAllocationGranularity(&accel->granularity, &prop,
                                               TRP__CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
             "cuMemGetAllocationGranularity", error);
-    accel->compute_major = (uint32_t)major;
     if (status == TRP_OK)
         status =
             trp__cuda_check(accel, cu->cuDevicePrimaryCtxRetain(&accel->context, accel->device),
@@ -489,6 +465,22 @@ static trp_status stream_wait(trp__stream *stream, _Atomic uint64_t *word, uint6
                            "cuStreamWaitValue64", error);
 }
 
+static void stream_drain(trp__stream *stream)
+{
+    trp__cuda_check(stream->accel, stream->accel->cu->cuStreamSynchronize(stream->stream),
+                    "cuStreamSynchronize", NULL);
+}
+
+static bool stream_idle(const trp__stream *stream)
+{
+    return stream->accel->cu->cuStreamQuery(stream->stream) == TRP__CU_SUCCESS;
+}
+
+static void *stream_native(trp__stream *stream)
+{
+    return stream->stream;
+}
+
 /* The driver notices a fault of the device when it is asked about a stream. A sticky result is the
  * same for every stream of the context, so the first ends the search. */
 static trp_status health(trp__accel *accel, trp_error *error)
@@ -525,5 +517,9 @@ const trp__backend trp__cuda_backend = {
     .stream_signal = stream_signal,
     .stream_wait = stream_wait,
     .stream_wake = stream_wake,
+    .stream_drain = stream_drain,
+    .stream_idle = stream_idle,
+    .stream_native = stream_native,
+    .fail = trp__cuda_fail,
     .health = health,
 };

@@ -1,4 +1,4 @@
-/* The CUDA backend, and what its actors need from it. */
+/* The CUDA backend. */
 #ifndef TRP_BACKEND_CUDA_CUDA_BACKEND_H
 #define TRP_BACKEND_CUDA_CUDA_BACKEND_H
 
@@ -7,17 +7,10 @@
 
 extern const trp__backend trp__cuda_backend;
 
-/* The driver's functions. */
-const trp__cuda *trp__cuda_functions(const trp__accel *accel);
-
-uint32_t trp__cuda_compute_major(const trp__accel *accel);
-
-trp__cu_stream trp__cuda_stream(const trp__stream *stream);
-
 /* Fills `error` for a result other than 0 and, if it is sticky, remembers it for health(). */
 trp_status trp__cuda_fail(trp__accel *accel, int result, const char *call, trp_error *error);
 
-/* Every driver call of an actor goes through this. `call` is the function's name. */
+/* Every driver call of the backend goes through this. `call` is the function's name. */
 static inline trp_status trp__cuda_check(trp__accel *accel, int result, const char *call,
                                          trp_error *error)
 {

@@ -318,6 +318,12 @@ static trp_status stream_wake(trp__stream *stream, _Atomic uint32_t *futex, trp_
     return trp__host_enqueue(stream, run_wake, &futex, sizeof futex, error);
 }
 
+static void *stream_native(trp__stream *stream)
+{
+    (void)stream;
+    return NULL;
+}
+
 /* Device and memory. */
 
 static trp_status open_accel(uint32_t ordinal, trp__accel **out, trp_error *error)
@@ -399,6 +405,13 @@ static void host_unregister(trp__accel *accel, void *base)
     (void)base;
 }
 
+static trp_status no_library(trp__accel *accel, int result, const char *call, trp_error *error)
+{
+    (void)accel;
+    return trp__error_set_code(error, TRP_E_LIBRARY, "cuda", result,
+                               "%s gave %d on the host backend, which has no CUDA", call, result);
+}
+
 /* The faults of this backend are signals: a process that can ask is in good health. */
 static trp_status health(trp__accel *accel, trp_error *error)
 {
@@ -424,5 +437,10 @@ const trp__backend trp__host_backend = {
     .stream_signal = stream_signal,
     .stream_wait = stream_wait,
     .stream_wake = stream_wake,
+    .stream_drain = trp__host_drain,
+    .stream_idle = trp__host_idle,
+    .stream_native = stream_native,
+    .stream_run = trp__host_enqueue,
+    .fail = no_library,
     .health = health,
 };

@@ -4,9 +4,11 @@
 
 #include "worker/backend.h"
 
+#include <troupe/worker.h>
+
 extern const trp__backend trp__host_backend;
 
-enum { TRP__HOST_ARGUMENT_BYTES = 248 };
+enum { TRP__HOST_ARGUMENT_BYTES = TRP_ACTOR_ENQUEUE_MAX };
 
 /* Runs run(arguments) on the stream's thread when the work before it is done, with a copy of the
  * `bytes` bytes at `arguments`, aligned to 8. Waits while 1,024 operations are in the stream; calls

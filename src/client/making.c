@@ -1,0 +1,243 @@
+/* Actors that are being made. What init() does in the worker is somebody else's code, and it may
+ * kill the worker or never come back. Each worker makes all actors anew, so such an actor must not
+ * be told to one worker after the other:
+ *
+ *   - A new actor is made by one worker first; the other one hears of it when that has succeeded.
+ *     The first is the standby for an actor from a library, since the standby has no request that
+ *     could suffer, and the active worker for a built-in one.
+ *   - A worker writes down which actor it is making. If it dies then, that actor did it: the call
+ *     that makes it fails. If something else may have done it (a request, somebody's SIGKILL), it
+ *     is suspect, and the next worker makes it before it takes requests, which leaves no doubt.
+ *   - An actor that was made before and kills two workers in a row is condemned: later workers
+ *     answer its requests with the reason. */
+#include "base/clock.h"
+#include "base/error.h"
+#include "client/client.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+
+enum {
+    KILLINGS_MAX = 2, /* of an actor that was made before */
+    CHECK_MS = 20,
+};
+
+void trp__making_begin(trp_device *device, trp_actor *actor)
+{
+    uint32_t standby = 1 - device->active;
+    actor->trial = actor->library[0] != '\0' && !actor->cold && device->worker[standby].ready;
+    trp__tell_actor(device, actor->trial ? standby : device->active, actor);
+    trp__supervisor_wake(device); /* from now on it looks at the time */
+}
+
+void trp__making_message(const trp_actor *actor, trp__message *m)
+{
+    if (actor->condemned)
+        m->error = actor->verdict;
+    trp__copy_string(m->text, sizeof m->text, actor->class->kind);
+    trp__copy_string(m->library, sizeof m->library, actor->library);
+    trp__copy_string(m->config, sizeof m->config, actor->config);
+    trp__copy_string(m->error.actor, sizeof m->error.actor, actor->name);
+}
+
+void trp__making_answered(trp_device *device, uint32_t index, trp_actor *actor,
+                          const trp_error *error)
+{
+    trp__process *p = &device->worker[index];
+    bool active = index == device->active;
+    bool good = error->status == TRP_OK;
+    p->making -= p->making > 0;
+    if (good) {
+        actor->killings = 0;
+        actor->suspect = false;
+    }
+    if (!actor->answered && (active || (actor->trial && !good))) {
+        actor->answer = *error;
+        actor->answered = true;
+        if (good && !actor->cold) /* the other one's turn */
+            trp__tell_actor(device, 1 - index, actor);
+    } else if (!actor->answered && actor->trial) {
+        actor->trial = false;
+        trp__tell_actor(device, device->active, actor);
+    } else if (actor->answered && !active && !good && actor->answer.status == TRP_OK &&
+               !actor->condemned) {
+        atomic_store(&device->standby_unwanted, true); /* it lacks what the active one has */
+    }
+}
+
+/* Blame. */
+
+/* To be asked before the worker is ended. What it says of itself may be anything. */
+trp__suspicion trp__making_suspicion(const trp_device *device, uint32_t index)
+{
+    const trp__process *p = &device->worker[index];
+    if (p->socket < 0)
+        return (trp__suspicion){0};
+    uint32_t made = atomic_load(&p->reply->making);
+    return (trp__suspicion){
+        .made = made <= TRP__ACTORS ? made : 0, .incarnation = p->incarnation, .stuck = p->stuck};
+}
+
+static void condemn(trp_device *device, trp_actor *actor, const trp_error *cause)
+{
+    trp_error *verdict = &actor->verdict;
+    actor->condemned = true;
+    trp__error_set_code(verdict, TRP_E_LIBRARY, cause->domain, cause->code,
+                        "making this actor killed %u workers, so it is not made again: %.150s",
+                        actor->killings, cause->message);
+    if (!actor->answered) {
+        actor->answer = *cause;
+        actor->answered = true;
+    } else {
+        trp__log_line(&device->system->log, TRP__LOG_ERROR, "actor \"%s\": %s", actor->name,
+                      verdict->message);
+    }
+}
+
+static trp_actor *suspected(trp_device *device, const trp__suspicion *suspicion)
+{
+    return suspicion->made > 0 ? atomic_load(&device->actor[suspicion->made - 1]) : NULL;
+}
+
+/* A worker is dead: makes the cause more exact if it was making an actor. True if that one is more
+ * likely to have killed it than a request: no worker has made it yet, or it is suspect. */
+bool trp__making_explain(trp_device *device, const trp__suspicion *suspicion, trp_error *cause)
+{
+    const trp_actor *actor = suspected(device, suspicion);
+    char told[160];
+    if (!actor)
+        return false;
+    if (suspicion->stuck) {
+        trp__error_set(cause, TRP_E_FAULT, "it took longer than %llu ms; its worker was killed",
+                       (unsigned long long)(device->options.start_timeout_ns / (uint64_t)TRP__MS));
+        cause->fault = TRP_FAULT_HANG;
+    }
+    cause->incarnation = suspicion->incarnation;
+    trp__copy_string(told, sizeof told, cause->message);
+    pthread_mutex_lock(&device->lock);
+    snprintf(cause->message, sizeof cause->message, "while actor \"%s\" was being made: %s",
+             actor->name, told);
+    bool likely = suspicion->stuck || !actor->answered || actor->suspect;
+    pthread_mutex_unlock(&device->lock);
+    return likely;
+}
+
+/* Holds the actor that a dead worker was making to account. `others`: something else may have
+ * killed the worker. */
+void trp__making_blame(trp_device *device, const trp__suspicion *suspicion, bool others,
+                       const trp_error *cause)
+{
+    trp_actor *actor = suspected(device, suspicion);
+    bool killed = cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL;
+    if (!actor)
+        return;
+    pthread_mutex_lock(&device->lock);
+    if (actor->state == TRP__NUMBER_LIVE && !actor->condemned) {
+        bool certain = suspicion->stuck || actor->suspect || !(others || killed);
+        actor->suspect = true;
+        actor->killings += certain;
+        if (actor->killings >= (actor->answered ? KILLINGS_MAX : 1))
+            condemn(device, actor, cause);
+    }
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* What the standby was to try, the active worker makes. */
+void trp__making_lost_standby(trp_device *device)
+{
+    pthread_mutex_lock(&device->lock);
+    for (uint32_t i = 0; i < TRP__ACTORS; i++) {
+        trp_actor *actor = atomic_load(&device->actor[i]);
+        if (actor && actor->state == TRP__NUMBER_LIVE && !actor->answered && actor->trial) {
+            actor->trial = false;
+            trp__tell_actor(device, device->active, actor);
+        }
+    }
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* Time. */
+
+bool trp__making_any(const trp_device *device)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < TRP__WORKERS; i++)
+        any = any || (device->worker[i].pid > 0 && device->worker[i].making > 0);
+    return any;
+}
+
+/* Kills a worker that is at one actor for too long; its death is noticed as any other. */
+void trp__making_check(trp_device *device)
+{
+    int64_t now = trp__now_ns();
+    for (uint32_t i = 0; i < TRP__WORKERS; i++) {
+        trp__process *p = &device->worker[i];
+        if (p->socket < 0 || p->pid <= 0 || p->stuck)
+            continue;
+        uint32_t made = atomic_load(&p->reply->making);
+        if (made == 0 || made != p->making_seen) {
+            p->making_seen = made;
+            p->making_since = now;
+        } else if ((uint64_t)(now - p->making_since) >= device->options.start_timeout_ns) {
+            p->stuck = true;
+            trp__process_kill(p);
+        }
+    }
+}
+
+/* Suspects. */
+
+/* Lets a new worker make the suspects that it was not told of: those that no worker has made yet,
+ * and cold ones. True if it has any suspects to make. */
+static bool tell_suspects(trp_device *device, uint32_t index)
+{
+    bool any = false;
+    pthread_mutex_lock(&device->lock);
+    for (uint32_t i = 0; i < TRP__ACTORS; i++) {
+        trp_actor *actor = atomic_load(&device->actor[i]);
+        if (!actor || actor->state != TRP__NUMBER_LIVE || !actor->suspect || actor->condemned)
+            continue;
+        any = true;
+        if (actor->cold || (!actor->answered && !actor->trial)) {
+            actor->trial = !actor->answered;
+            trp__tell_actor(device, index, actor);
+        }
+    }
+    pthread_mutex_unlock(&device->lock);
+    return any;
+}
+
+static uint32_t left_to_make(trp_device *device, uint32_t index)
+{
+    pthread_mutex_lock(&device->lock);
+    uint32_t left = device->worker[index].making;
+    pthread_mutex_unlock(&device->lock);
+    return left;
+}
+
+/* Where an actor is suspect, waits until a worker that is about to take requests has made all its
+ * actors: if it dies before, it was not for a request. On an error the worker is gone. */
+trp_status trp__making_await(trp_device *device, uint32_t index, trp_error *error)
+{
+    bool gone = false;
+    if (!tell_suspects(device, index))
+        return TRP_OK;
+    while (!gone && left_to_make(device, index) > 0 && !atomic_load(&device->closing)) {
+        const trp__process *p = &device->worker[index];
+        struct pollfd polled[] = {{.fd = p->socket, .events = POLLIN},
+                                  {.fd = p->pidfd, .events = POLLIN}};
+        poll(polled, p->pidfd >= 0 ? 2 : 1, CHECK_MS);
+        trp__take_messages(device, index, &gone);
+        gone = gone || (polled[1].revents & POLLIN);
+        trp__making_check(device);
+    }
+    if (!gone)
+        return TRP_OK;
+    trp__suspicion suspicion = trp__making_suspicion(device, index);
+    trp__process_end(device, index, true, error);
+    trp__making_explain(device, &suspicion, error);
+    trp__making_blame(device, &suspicion, false, error);
+    return error->status;
+}
