@@ -9,7 +9,8 @@
  *     that makes it fails. If something else may have done it (a request, somebody's SIGKILL), it
  *     is suspect, and the next worker makes it before it takes requests, which leaves no doubt.
  *   - An actor that was made before and kills two workers in a row is condemned: later workers
- *     answer its requests with the reason. */
+ *     answer its requests with the reason. SIGKILL may always be somebody else's, so it takes more
+ *     of them. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "client/client.h"
@@ -20,6 +21,7 @@
 
 enum {
     KILLINGS_MAX = 2, /* of an actor that was made before */
+    SIGKILLS_MAX = 6, /* of any */
     CHECK_MS = 20,
 };
 
@@ -137,7 +139,8 @@ void trp__making_blame(trp_device *device, const trp__suspicion *suspicion, bool
         bool certain = suspicion->stuck || actor->suspect || !(others || killed);
         actor->suspect = true;
         actor->killings += certain;
-        if (actor->killings >= (actor->answered ? KILLINGS_MAX : 1))
+        uint32_t most = killed ? SIGKILLS_MAX : actor->answered ? KILLINGS_MAX : 1;
+        if (actor->killings >= most)
             condemn(device, actor, cause);
     }
     pthread_cond_broadcast(&device->changed);

@@ -149,10 +149,10 @@ static void sigkill_is_not_held_against_it(void)
         uint32_t now = h_info(w.device).incarnation; /* the worker that tries it first */
         char config[32];
         snprintf(config, sizeof config, "kill@%u", now);
-        /* It kills each worker: twice is enough to know. */
+        /* It kills each worker, more often than chance would. */
         H_IS(make(w.device, config, &error), TRP_E_FAULT);
         H_EQUAL(error.code, SIGKILL);
-        H_CHECK(h_info(w.device).restarts <= 2);
+        H_CHECK(h_info(w.device).restarts <= 8);
         h_works(w.device, h_hostile(w.device, NULL), 6);
         h_close(&w);
     }

@@ -421,6 +421,20 @@ double ref_gemm_tolerance(ref_dtype dtype, size_t k, bool tf32)
     return tolerance;
 }
 
+double ref_gemm_cancellation(size_t k, double alpha, double beta, const double *reference,
+                             size_t count)
+{
+    double squares = 0;
+    for (size_t i = 0; i < count; i++)
+        squares += reference[i] * reference[i];
+    if (squares == 0)
+        return 1; /* the error is infinite, or there is none */
+    /* The variance of a uniform value is 1/3, that of a product of two 1/9. */
+    double typical = alpha * alpha * (double)k / 9 + beta * beta / 3;
+    double ratio = sqrt(typical / (squares / (double)count));
+    return ratio > 1 ? ratio : 1;
+}
+
 /* ---- guards ---- */
 
 bool ref_guards_intact(const void *before, const void *after, size_t byte_count,

@@ -119,6 +119,12 @@ double ref_worst_error(const ref_matrix *out, size_t m, size_t n, size_t batch,
  */
 double ref_gemm_tolerance(ref_dtype dtype, size_t k, bool tf32);
 
+/* How much larger a relative error may be because the terms of this very product cancel: what alpha
+ * A B + beta C has as root mean square for inputs uniform in [-1, 1), over what `count` elements of
+ * the reference have; at least 1. One element may be near 0, a large matrix is not. */
+double ref_gemm_cancellation(size_t k, double alpha, double beta, const double *reference,
+                             size_t count);
+
 /* ---- guards ---- */
 
 /* Whether an array of `byte_count` bytes is the same in `before` and `after` everywhere but in the

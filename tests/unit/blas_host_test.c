@@ -169,7 +169,9 @@ static void check_one(size_t type, const shape *s)
 
     double got = ref_relative_error(&c, c_rows, c_columns, s->batch, expected);
     double worst = ref_worst_error(&c, c_rows, c_columns, s->batch, expected);
-    double allowed = ref_gemm_tolerance(dtype, s->k, false);
+    double allowed =
+        ref_gemm_tolerance(dtype, s->k, false) *
+        ref_gemm_cancellation(s->k, s->alpha, s->beta, expected, s->m * s->n * s->batch);
     size_t bad = 0;
     if (!(got <= allowed && worst <= allowed * REF_WORST_FACTOR))
         fail_msg("%s %s%s%s m %zu n %zu k %zu batch %zu alpha %g beta %g: error %g, worst %g, "
