@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PLANS = 8 };
+enum { PLANS = 16 };
 
 #define STALL_NS    (20 * TRP__MS)
 #define END_WAIT_MS 10000

@@ -36,9 +36,10 @@ typedef struct shared {
     _Atomic bool stop;     /* of the senders, */
     _Atomic bool sent_all; /* which have ended since */
     _Atomic uint64_t to_queue, sent, failed;
+    _Atomic uint64_t ended; /* with a future */
     _Atomic uint64_t faults[FAULT_KINDS];
     size_t drill_every; /* steps of a thread */
-    uint64_t sent_before;
+    uint64_t sent_before, next_kill;
 } shared;
 
 /* What a thread knows of its buffers: the word that fills each, or that nothing is known. */
@@ -66,7 +67,16 @@ static bool ended_by_fault(trp_status status)
 static trp_status ended(soaker *k, trp_completion c)
 {
     trp_error error;
-    trp_status status = h_await(c.future, &error);
+    trp_status status = trp_await(c.future, H_LONG, &error);
+    if (status == TRP_E_TIMEOUT) {
+        trp_device_info i = h_info(k->s->w.device);
+        h_fail(__FILE__, __LINE__,
+               "a request did not end within a minute: state %d, incarnation %u, %u restarts, "
+               "worker %lld, standby %lld, %" PRIu64 " requests ended of %" PRIu64,
+               (int)i.state, i.incarnation, i.restarts, (long long)i.worker_pid,
+               (long long)i.standby_pid, atomic_load(&k->s->ended), atomic_load(&k->s->sent));
+    }
+    atomic_fetch_add(&k->s->ended, 1);
     if (status != TRP_OK) {
         if (!ended_by_fault(status))
             h_fail(__FILE__, __LINE__, "a request ended with %s: %s", trp_status_name(status),
@@ -359,9 +369,14 @@ static uint64_t count_faults(shared *s)
 }
 
 /* Kills what runs, at any moment: the standby alone, before the worker, or behind it. `hard`: the
- * worker nearly every time. */
+ * worker nearly every time. On a slow machine no worker would live long enough to do anything, so
+ * some requests must have ended since the last time. */
 static void kill_something(shared *s, bool hard)
 {
+    uint64_t ended = atomic_load(&s->ended);
+    if (ended < s->next_kill)
+        return;
+    s->next_kill = ended + 1 + ref_rng_below(h_rng(), THREADS);
     trp_device_info info = h_info(s->w.device);
     size_t which = ref_rng_below(h_rng(), 8);
     if (which < 3 && info.standby_pid > 0)

@@ -353,14 +353,23 @@ static void kill_from_outside(int64_t pid)
         kill((pid_t)pid, SIGKILL);
 }
 
+/* Waits, for a while, until the supervisor has seen it. */
+static void kill_standby(stage *s)
+{
+    int64_t pid = h_info(s->w.device).standby_pid;
+    kill_from_outside(pid);
+    for (int i = 0; i < 1000 && pid > 0 && h_info(s->w.device).standby_pid == pid; i++)
+        h_sleep(H_MS);
+}
+
 static void run_round(stage *s, int round)
 {
     bool faults = s->walk->scenario != H_WALK_PLAIN;
     work k = {.value = (float)(round + 2)};
     give_standby_time(s);
-    trp_device_info info = h_info(s->w.device);
     if (faults && round == 1)
-        kill_from_outside(info.standby_pid);
+        kill_standby(s);
+    trp_device_info info = h_info(s->w.device);
     send_copies(s, &k);
     if (faults && round == 0)
         send_culprit(s, &k);
