@@ -29,8 +29,10 @@
 #endif
 
 #define STOP_WAIT_MS     3000
+#define CLOSED_WAIT_MS   1000 /* for one that has closed its socket, to end by itself */
 #define SOCKET_IN_WORKER 3
 #define CLOSING_CHECK_MS 20
+#define TOUCH_NS         (10 * TRP__SECOND) /* at most, for the first touch of a GiB of host memory */
 
 static void tell_all(trp_device *device, uint32_t index);
 static void tell_unanswered(trp_device *device);
@@ -126,6 +128,7 @@ trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *er
     trp__process p = {.socket = -1, .pidfd = -1, .reply_fd = -1};
     int pair[2];
     p.incarnation = ++device->incarnations;
+    p.launched_ns = trp__now_ns();
     trp_status status = make_reply(&p, error);
     if (status != TRP_OK)
         return status;
@@ -157,53 +160,67 @@ void trp__process_welcome(trp_device *device, uint32_t index)
 {
     pthread_mutex_lock(&device->lock);
     device->worker[index].ready = true;
-    if (index != device->active) {
+    if (index != device->active)
         atomic_store(&device->standby_pid, device->worker[index].pid);
-        device->standby_failures = 0; /* what counts is failures in a row */
-    }
     tell_all(device, index);
     pthread_mutex_unlock(&device->lock);
 }
 
 static trp_status refusal(const trp__message *m, trp_error *error)
 {
-    *error = m->error;
-    if (error->status > TRP_OK && error->status <= TRP_E_INTERNAL)
+    trp__error_import(error, &m->error);
+    if (error->status != TRP_OK)
         return error->status;
     return trp__error_set(error, TRP_E_INTERNAL, "the worker refused without a reason");
+}
+
+/* A worker's first words: READY, REFUSE, or else it is none. */
+static trp_status take_first_words(trp__process *p, trp_error *error)
+{
+    trp__message m;
+    int fds[TRP__MESSAGE_FDS];
+    trp_status status = trp__message_receive(p->socket, &m, fds, &p->closed, error);
+    for (int i = 0; i < TRP__MESSAGE_FDS; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]); /* a worker has no reason to send any */
+    }
+    if (status != TRP_OK || m.type == TRP__MSG_READY)
+        return status;
+    if (m.type == TRP__MSG_REFUSE)
+        return refusal(&m, error);
+    return trp__error_set(error, TRP_E_VERSION,
+                          "the worker's first message is of type %u, which makes no sense", m.type);
 }
 
 /* Waits for a worker's answer to the hello. On an error the worker is gone. */
 trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_error *error)
 {
     trp__process *p = &device->worker[index];
-    int64_t end = trp__deadline((int64_t)device->options.start_timeout_ns);
+    int64_t end = trp__process_due(device, p);
     trp_status status = TRP_E_TIMEOUT;
     while (status == TRP_E_TIMEOUT) {
-        trp__message m;
-        int fds[TRP__MESSAGE_FDS];
-        bool closed = false;
-        struct pollfd poll_fd = {.fd = p->socket, .events = POLLIN};
+        struct pollfd poll_fd[2] = {{.fd = p->socket, .events = POLLIN},
+                                    {.fd = p->pidfd, .events = POLLIN}};
         if (atomic_load(&device->closing)) {
             trp__error_down(device, error);
             status = error->status;
             break;
         }
-        if (poll(&poll_fd, 1, CLOSING_CHECK_MS) <= 0) {
-            if (trp__now_ns() < end)
-                continue;
+        if (trp__now_ns() >= end) {
             trp__error_set(
                 error, TRP_E_TIMEOUT, "the worker was not ready after %llu ms",
                 (unsigned long long)(device->options.start_timeout_ns / (uint64_t)TRP__MS));
             break;
         }
-        status = trp__message_receive(p->socket, &m, fds, &closed, error);
-        if (status == TRP_OK && m.type == TRP__MSG_READY) {
+        if (poll(poll_fd, 2, CLOSING_CHECK_MS) <= 0)
+            continue;
+        status = take_first_words(p, error);
+        if (status == TRP_E_TIMEOUT && poll_fd[1].revents) /* somebody else has its socket open */
+            status = trp__error_set(error, TRP_E_FAULT, "the worker ended");
+        if (status == TRP_OK) {
             trp__process_welcome(device, index);
             return TRP_OK;
         }
-        if (status == TRP_OK)
-            status = m.type == TRP__MSG_REFUSE ? refusal(&m, error) : TRP_E_TIMEOUT;
     }
     /* Say why it ended, if it did not say so itself. */
     trp_error cause = {0};
@@ -219,11 +236,19 @@ trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *e
 {
     trp__process *p = &device->worker[index];
     void *map = NULL;
+    if (!trp__words_untouched(p->reply)) {
+        trp__error_set(error, TRP_E_FAULT,
+                       "the worker (pid %lld) spoke of progress before it had anything to do",
+                       (long long)p->pid);
+        error->fault = TRP_FAULT_BROKEN;
+        return error->status;
+    }
     trp_status status =
         trp__shm_map(p->reply_fd, TRP__REPLY_BYTES, true, device->reply, &map, error);
     if (status != TRP_OK)
         return status;
     madvise(map, TRP__REPLY_BYTES, MADV_DONTFORK);
+    device->seen = (trp__words){0};
     atomic_store(&device->incarnation, p->incarnation);
     atomic_store(&device->worker_pid, p->pid);
     atomic_store(&device->standby_pid, 0);
@@ -231,6 +256,7 @@ trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *e
     trp__futex_wake(&device->control->promoted, INT32_MAX);
     pthread_mutex_lock(&device->lock);
     device->active = index;
+    device->standby_failures = 0;
     atomic_store(&device->state, TRP_DEVICE_READY);
     tell_unanswered(device);
     pthread_cond_broadcast(&device->changed);
@@ -243,18 +269,35 @@ static const char *signal_hint(int signal)
     return signal == SIGKILL ? ", by somebody or for want of memory" : "";
 }
 
-/* Says how a worker ended: its own last words, else what the kernel knows. */
-static void describe_end(const trp__process *p, const siginfo_t *info, bool known, trp_error *cause)
+/* Its own last words, if they are complete. */
+static bool last_words(const trp__process *p, trp_error *cause)
 {
-    const trp__reply *reply = p->reply;
+    if (!atomic_load_explicit(&p->reply->fault_present, memory_order_acquire))
+        return false;
+    trp__error_import(cause, &p->reply->fault);
+    cause->status = TRP_E_FAULT;
+    if (cause->fault == TRP_FAULT_NONE)
+        cause->fault = TRP_FAULT_EXIT;
+    return true;
+}
+
+/* Says how a worker ended: what it was killed for, its own last words, else what the kernel knows.
+ */
+static void describe_end(const trp__process *p, const siginfo_t *info, bool known, bool killed,
+                         trp_error *cause)
+{
     long long pid = (long long)p->pid;
-    if (atomic_load_explicit(&reply->fault_present, memory_order_acquire)) {
-        *cause = reply->fault;
-        cause->domain[sizeof cause->domain - 1] = '\0';
-        cause->message[sizeof cause->message - 1] = '\0';
-        cause->status = TRP_E_FAULT;
-        if (cause->fault < TRP_FAULT_GPU || cause->fault > TRP_FAULT_EXIT)
-            cause->fault = TRP_FAULT_EXIT;
+    if (killed && p->closed && !p->breach) {
+        trp__error_set(cause, TRP_E_FAULT,
+                       "the worker (pid %lld) closed its connection and did not end; it was killed",
+                       pid);
+        cause->fault = TRP_FAULT_BROKEN;
+    } else if (p->breach && (killed || p->has_thread)) {
+        trp__error_set(cause, TRP_E_FAULT, "the worker (pid %lld) %s; it was killed", pid,
+                       p->breach);
+        cause->fault = p->breach_fault;
+    } else if (last_words(p, cause)) {
+        return;
     } else if (!known) {
         trp__error_set(cause, TRP_E_FAULT,
                        "the worker (pid %lld) ended; how is not known, because this program waits "
@@ -327,6 +370,7 @@ static void free_process(trp__process *p)
         close(p->socket);
     if (p->reply_fd >= 0)
         close(p->reply_fd);
+    trp__outbox_free(&p->outbox);
     trp__shm_unmap(p->reply, TRP__REPLY_BYTES);
     *p = (trp__process){.socket = -1, .pidfd = -1, .reply_fd = -1};
 }
@@ -342,7 +386,7 @@ void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_err
 {
     trp__process *place = &device->worker[index];
     siginfo_t info;
-    bool known = false;
+    bool known = false, killed = false;
     memset(&info, 0, sizeof info);
     if (place->socket < 0)
         return;
@@ -352,9 +396,14 @@ void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_err
         trp__message_send(place->socket, TRP__MSG_STOP, &stop, NULL, 0, NULL);
     }
     if (place->pid > 0) {
-        if (kill_now || !wait_for_end(place, STOP_WAIT_MS))
+        int patience_ms = !kill_now ? STOP_WAIT_MS : place->closed ? CLOSED_WAIT_MS : 0;
+        if (!wait_for_end(place, patience_ms)) {
             kill_process(place);
+            killed = true;
+        }
         known = wait_status(place, &info);
+        /* It may have been ending, of something else. */
+        killed = killed && known && info.si_code == CLD_KILLED && info.si_status == SIGKILL;
     }
     trp__process p = take_out(device, index);
     if (p.has_thread) {
@@ -362,7 +411,7 @@ void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_err
         p.socket = -1;
         pthread_join(p.thread, NULL);
     }
-    describe_end(&p, &info, known, cause);
+    describe_end(&p, &info, known, killed, cause);
     free_process(&p);
 }
 
@@ -379,7 +428,7 @@ void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause)
     }
     forget_pid(device, index);
     trp__process p = take_out(device, index);
-    describe_end(&p, NULL, false, cause);
+    describe_end(&p, NULL, false, false, cause);
     kill_process(&p);
     device->dying[i] = p;
 }
@@ -399,31 +448,29 @@ void trp__process_reap(trp_device *device, bool wait)
 
 /* Telling. */
 
+/* When the supervisor has to look whether a worker is late: with its start, or with an answer.
+ * INT64_MAX if nothing is awaited of it. device->lock is held, or this is the supervisor before it
+ * has told the worker anything. */
+int64_t trp__process_due(const trp_device *device, const trp__process *p)
+{
+    const trp__outbox *o = &p->outbox;
+    uint64_t timeout = device->options.start_timeout_ns;
+    int64_t since = p->ready ? o->owed_since : p->launched_ns;
+    if (p->socket < 0 || (p->ready && o->owed == 0))
+        return INT64_MAX;
+    if (p->ready)
+        timeout += (o->owed_host >> 30) * (uint64_t)TOUCH_NS;
+    return timeout > (uint64_t)(INT64_MAX - since) ? INT64_MAX : since + (int64_t)timeout;
+}
+
 static void send_news(trp_device *device, uint32_t index, const trp__news *news)
 {
-    trp__message m = {.id = news->id, .bytes = news->bytes};
     trp__process *p = &device->worker[index];
-    if (news->kind)
-        trp__copy_string(m.text, sizeof m.text, news->kind);
-    if (news->name)
-        trp__copy_string(m.error.actor, sizeof m.error.actor, news->name);
     if (news->told)
         *news->told |= (uint8_t)(1U << index);
-    bool supervisor = pthread_equal(pthread_self(), device->supervisor);
-    uint32_t incarnation = p->incarnation;
-    while (p->socket >= 0 && p->incarnation == incarnation) {
-        if (trp__message_send(p->socket, news->type, &m, &news->fd, news->fd >= 0, NULL) ==
-                TRP_OK ||
-            errno != EAGAIN)
-            return; /* a worker that is gone is noticed elsewhere */
-        /* The worker's inbox is full. It may be waiting for us to read its answers. */
-        bool closed = false;
-        pthread_mutex_unlock(&device->lock);
-        if (supervisor)
-            trp__take_messages(device, index, &closed);
-        trp__sleep_ns(100 * TRP__US);
-        pthread_mutex_lock(&device->lock);
-    }
+    /* A worker that is gone is noticed elsewhere; one that can't be told must go. */
+    if (trp__outbox_post(&p->outbox, p->socket, news) == TRP__NO_ROOM)
+        p->untold = true;
 }
 
 void trp__tell(trp_device *device, const trp__news *news)
@@ -432,14 +479,21 @@ void trp__tell(trp_device *device, const trp__news *news)
         if (device->worker[i].ready)
             send_news(device, i, news);
     }
+    if (!pthread_equal(pthread_self(), device->supervisor))
+        trp__supervisor_wake(device); /* it looks after what waits, and after the answers */
 }
 
 /* Tells that a number is dropped; it is free again when all that were told have answered. */
 void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
                     trp__number_state *state, uint8_t *told)
 {
+    trp__message_type made = type == TRP__MSG_ARENA_DROP  ? TRP__MSG_ARENA
+                             : type == TRP__MSG_HOST_DROP ? TRP__MSG_HOST
+                                                          : TRP__MSG_ACTOR;
     *state = TRP__NUMBER_DROPPING;
     *told = 0;
+    for (uint32_t i = 0; i < TRP__WORKERS; i++) /* its descriptor is closed */
+        trp__outbox_withdraw(&device->worker[i].outbox, made, id);
     trp__tell(device, &(trp__news){.type = type, .id = id, .fd = -1, .told = told});
     if (*told == 0)
         *state = TRP__NUMBER_FREE;

@@ -245,6 +245,18 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
     return sent;
 }
 
+/* Ends a request that this thread has just sent, if nobody else has; again if its future is dropped
+ * at this moment, which changes the state. */
+static void end_sent(trp_device *device, const trp__sent *sent, const trp_error *error)
+{
+    uint64_t state = sent->pending;
+    while (!trp__retire(device, sent->slot, state, error)) {
+        state = atomic_load(&sent->slot->state);
+        if ((state | TRP__WANTED) != (sent->pending | TRP__WANTED))
+            return;
+    }
+}
+
 /* The last step of sending, with no lock held. */
 void trp__slot_published(trp_device *device, const trp__sent *sent)
 {
@@ -255,10 +267,10 @@ void trp__slot_published(trp_device *device, const trp__sent *sent)
         trp__error_set(&error, TRP_E_LOST,
                        "a fault left an input of this request half-written "
                        "while the request was being sent");
-        trp__retire(device, sent->slot, sent->pending, &error);
+        end_sent(device, sent, &error);
     } else if (atomic_load(&device->state) == TRP_DEVICE_DOWN) {
         trp__error_down(device, &error);
-        trp__retire(device, sent->slot, sent->pending, &error);
+        end_sent(device, sent, &error);
     } else if (sent->watched) {
         trp__supervisor_wake(device);
     }

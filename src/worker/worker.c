@@ -97,8 +97,10 @@ static void add_arena(trp__worker *w, const trp__message *m, int fd)
 {
     trp__arena *arena = &w->arena[m->id];
     trp_error error = {0};
-    if (atomic_load(&arena->state) != TRP__ABSENT)
+    if (atomic_load(&arena->state) != TRP__ABSENT) {
+        answer(w, TRP__MSG_ANSWER, m, &arena->error);
         return;
+    }
     trp_status status = w->backend->arena_map(w->accel, fd, m->bytes, &arena->base, &error);
     arena->bytes = m->bytes;
     arena->error = error;
