@@ -37,16 +37,6 @@ static bool append(trp__outbox *o, const trp__letter *letter)
     return true;
 }
 
-static void owe(trp__outbox *o, const trp__letter *letter)
-{
-    if (o->owed++ == 0) {
-        o->owed_since = trp__now_ns();
-        o->owed_host = 0;
-    }
-    if (letter->type == TRP__MSG_HOST)
-        o->owed_host += letter->bytes;
-}
-
 trp__posting trp__outbox_post(trp__outbox *o, int socket, const trp__news *news)
 {
     trp__letter letter = {.type = news->type,
@@ -56,45 +46,49 @@ trp__posting trp__outbox_post(trp__outbox *o, int socket, const trp__news *news)
                           .kind = news->kind};
     if (news->name)
         trp__copy_string(letter.name, sizeof letter.name, news->name);
-    owe(o, &letter);
-    trp__posting result = o->count > 0 ? TRP__WAITING : send_letter(socket, &letter);
-    if (result == TRP__WAITING && !append(o, &letter))
+    if (!append(o, &letter))
         return TRP__NO_ROOM;
-    return result;
+    if (o->count == 1) {
+        o->owed_since = trp__now_ns();
+        o->host_bytes = 0;
+    }
+    if (letter.type == TRP__MSG_HOST)
+        o->host_bytes += letter.bytes;
+    return trp__outbox_flush(o, socket);
 }
 
 trp__posting trp__outbox_flush(trp__outbox *o, int socket)
 {
-    while (o->count > 0) {
-        trp__posting result = send_letter(socket, &o->letter[o->first]);
+    while (o->sent < o->count) {
+        trp__posting result = send_letter(socket, &o->letter[o->first + o->sent]);
         if (result != TRP__POSTED)
             return result;
-        o->first++;
-        o->count--;
+        o->sent++;
     }
-    o->first = 0;
     return TRP__POSTED;
 }
 
 void trp__outbox_withdraw(trp__outbox *o, trp__message_type type, uint32_t id)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < o->count; i++) {
+    size_t kept = o->sent;
+    for (size_t i = o->sent; i < o->count; i++) {
         const trp__letter *letter = &o->letter[o->first + i];
-        if (letter->type == type && letter->id == id)
-            o->owed--;
-        else
+        if (letter->type != type || letter->id != id)
             o->letter[o->first + kept++] = *letter;
     }
     o->count = kept;
 }
 
-bool trp__outbox_answered(trp__outbox *o)
+bool trp__outbox_answered(trp__outbox *o, uint32_t about, uint32_t id)
 {
-    if (o->owed <= o->count) /* all that is owed was not even sent */
+    if (o->sent == 0 || o->letter[o->first].type != about || o->letter[o->first].id != id)
         return false;
-    o->owed--;
+    o->first++;
+    o->count--;
+    o->sent--;
     o->owed_since = trp__now_ns();
+    if (o->count == 0)
+        o->first = 0;
     return true;
 }
 

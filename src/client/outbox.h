@@ -17,8 +17,8 @@ typedef struct trp__news {
     uint8_t *told; /* receives a bit for each worker that was told; NULL: nobody counts */
 } trp__news;
 
-/* One that waits for room in the worker's inbox. Its descriptor belongs to the resource: when that
- * goes, the letter is taken back. */
+/* News to one worker. The descriptor belongs to the resource: when that goes, a letter that was not
+ * sent yet is taken back. */
 typedef struct trp__letter {
     trp__message_type type;
     uint32_t id;
@@ -28,22 +28,23 @@ typedef struct trp__letter {
     char name[32];
 } trp__letter;
 
+/* Letters to one worker that it has not answered, in order; some at the end may not have been sent,
+ * because there was no room. A worker answers them in order too. */
 typedef struct trp__outbox {
-    trp__letter *letter; /* a list of `count` from `first` on */
-    size_t first, count, capacity;
-    uint64_t owed;      /* answers to what is sent or waits here */
-    uint64_t owed_host; /* bytes of host memory among it, whose first touch takes its time */
-    int64_t owed_since; /* the last answer, or when the first of these was told */
+    trp__letter *letter; /* `count` from `first` on */
+    size_t first, count, sent, capacity;
+    int64_t owed_since;  /* the last answer, or when the first of these was told */
+    uint64_t host_bytes; /* of host memory told since then, whose first touch takes its time */
 } trp__outbox;
 
 typedef enum trp__posting {
     TRP__POSTED,  /* sent */
     TRP__WAITING, /* the inbox is full; to be flushed later */
     TRP__NOBODY,  /* the other end is closed */
-    TRP__NO_ROOM, /* no memory for what waits */
+    TRP__NO_ROOM, /* no memory for a letter */
 } trp__posting;
 
-/* Sends news, or keeps it behind what waits already. */
+/* Sends news, or keeps it behind what waits already; in both cases an answer is owed. */
 trp__posting trp__outbox_post(trp__outbox *outbox, int socket, const trp__news *news);
 
 /* Sends what waits, as far as there is room: TRP__POSTED if nothing waits any more. */
@@ -52,8 +53,8 @@ trp__posting trp__outbox_flush(trp__outbox *outbox, int socket);
 /* Takes back what waits of one type about one number. */
 void trp__outbox_withdraw(trp__outbox *outbox, trp__message_type type, uint32_t id);
 
-/* An answer has come. False if none is owed. */
-bool trp__outbox_answered(trp__outbox *outbox);
+/* An answer has come. False if it is not that to the first letter. */
+bool trp__outbox_answered(trp__outbox *outbox, uint32_t about, uint32_t id);
 
 void trp__outbox_free(trp__outbox *outbox);
 

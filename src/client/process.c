@@ -456,10 +456,10 @@ int64_t trp__process_due(const trp_device *device, const trp__process *p)
     const trp__outbox *o = &p->outbox;
     uint64_t timeout = device->options.start_timeout_ns;
     int64_t since = p->ready ? o->owed_since : p->launched_ns;
-    if (p->socket < 0 || (p->ready && o->owed == 0))
+    if (p->socket < 0 || (p->ready && o->count == 0))
         return INT64_MAX;
     if (p->ready)
-        timeout += (o->owed_host >> 30) * (uint64_t)TOUCH_NS;
+        timeout += (o->host_bytes >> 30) * (uint64_t)TOUCH_NS;
     return timeout > (uint64_t)(INT64_MAX - since) ? INT64_MAX : since + (int64_t)timeout;
 }
 

@@ -32,12 +32,12 @@ static void take_answer(trp_device *device, uint32_t index, trp__message *m)
     pthread_mutex_lock(&device->lock);
     bool active = index == device->active;
     trp__process *p = &device->worker[index];
-    if (!trp__outbox_answered(&p->outbox)) {
+    if (!trp__outbox_answered(&p->outbox, m->about, m->id)) {
         pthread_mutex_unlock(&device->lock);
         trp__process_breach(p, TRP_FAULT_BROKEN, "answered what nobody had asked");
         return;
     }
-    if (!active && p->outbox.owed == 0)
+    if (!active && p->outbox.count == 0)
         device->standby_failures = 0; /* what counts is failures in a row */
     trp_actor *actor = m->id < TRP__ACTORS ? atomic_load(&device->actor[m->id]) : NULL;
     if (m->about == TRP__MSG_ACTOR && actor) {
@@ -685,7 +685,7 @@ static bool is_overdue(trp_device *device, trp_actor *actor, uint64_t cell, uint
 static bool owes_answers(trp_device *device)
 {
     pthread_mutex_lock(&device->lock);
-    bool owes = device->worker[device->active].outbox.owed > 0;
+    bool owes = device->worker[device->active].outbox.count > 0;
     pthread_mutex_unlock(&device->lock);
     return owes;
 }
@@ -774,7 +774,7 @@ static int64_t prepare_poll(trp_device *device, struct pollfd polled[POLL_COUNT]
     pthread_mutex_lock(&device->lock);
     for (int i = 0; i < TRP__WORKERS; i++) {
         const trp__process *p = &device->worker[i];
-        short wanted = p->outbox.count > 0 ? POLLIN | POLLOUT : POLLIN;
+        short wanted = p->outbox.sent < p->outbox.count ? POLLIN | POLLOUT : POLLIN;
         int64_t worker_due = p->untold ? 0 : trp__process_due(device, p);
         polled[POLL_SOCKET + i] = (struct pollfd){.fd = p->socket, .events = wanted};
         polled[POLL_PROCESS + i] = (struct pollfd){.fd = p->pidfd, .events = POLLIN};
