@@ -60,6 +60,19 @@ bool trp__buffer_lost(const trp_device *device, uint32_t slot)
     return lost != 0 && lost >= atomic_load_explicit(&meta->cover_ticket, memory_order_acquire);
 }
 
+/* The same for a request that has its ticket: one sent later that writes all of the buffer does not
+ * count, for it runs later. Then what counts is `cover`, seen before the request took its ticket.
+ */
+bool trp__buffer_lost_to(const trp_device *device, uint32_t slot, uint64_t ticket, uint64_t cover)
+{
+    const trp__buffer_meta *meta = &device->meta[slot];
+    uint64_t lost = atomic_load_explicit(&meta->lost_ticket, memory_order_acquire);
+    if (lost == 0)
+        return false;
+    uint64_t last = atomic_load_explicit(&meta->cover_ticket, memory_order_acquire);
+    return lost >= (last > ticket ? cover : last);
+}
+
 void trp__raise_ticket(_Atomic uint64_t *word, uint64_t ticket)
 {
     uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
@@ -97,6 +110,9 @@ trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buf
                               name, (unsigned long long)atomic_load(&meta->lost_ticket),
                               (unsigned long long)buffer.id);
     }
+    if (reads)
+        request->cover[access - pack->record->access] =
+            atomic_load_explicit(&meta->cover_ticket, memory_order_relaxed);
     access->slot = slot;
     access->generation = generation_of(buffer);
     *bytes = device->control->buffer[slot].bytes;

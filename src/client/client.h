@@ -76,9 +76,10 @@ typedef struct trp__slot {
     uint32_t deaths;              /* workers that died while it was in flight */
     _Atomic uint64_t deadline_ns; /* for its running; 0: none */
     trp_status status;
-    uint32_t segment;  /* host segment that it holds, 0 for none */
-    uint32_t piece;    /* small staging piece that it holds */
-    void *read_target; /* where a small read's piece goes at the end */
+    uint32_t segment;                /* host segment that it holds, 0 for none */
+    uint32_t piece;                  /* small staging piece that it holds */
+    uint64_t cover[TRP__ACCESS_MAX]; /* cover_ticket of each input, when it was looked up */
+    void *read_target;               /* where a small read's piece goes at the end */
     uint64_t read_bytes;
     trp__transfer transfer;
 } __attribute__((aligned(64))) trp__slot;
@@ -334,6 +335,7 @@ trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buf
                                trp__access *access, uint64_t *bytes);
 void trp__buffer_release(trp_device *device, uint32_t slot);
 bool trp__buffer_lost(const trp_device *device, uint32_t slot);
+bool trp__buffer_lost_to(const trp_device *device, uint32_t slot, uint64_t ticket, uint64_t cover);
 void trp__buffer_mark_lost(trp_device *device, uint32_t slot, uint64_t ticket);
 bool trp__access_covers(const trp_device *device, const trp__access *access);
 void trp__raise_ticket(_Atomic uint64_t *word, uint64_t ticket);

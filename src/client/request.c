@@ -171,11 +171,12 @@ static void note_covered(trp_device *device, const trp__record *record, uint64_t
 }
 
 /* Whether a fault has made an input unreadable since the request was packed. */
-static bool has_lost_input(const trp_device *device, const trp__record *record)
+static bool has_lost_input(const trp_device *device, const trp__slot *slot,
+                           const trp__record *record, uint64_t ticket)
 {
     for (uint32_t i = 0; i < record->access_count; i++) {
         if ((record->access[i].mode & TRP__READ) &&
-            trp__buffer_lost(device, record->access[i].slot))
+            trp__buffer_lost_to(device, record->access[i].slot, ticket, slot->cover[i]))
             return true;
     }
     return false;
@@ -228,7 +229,7 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
     /* A fault may have been dealt with since the request was packed. The supervisor judges every
      * ticket up to one that it reads after it has marked what is lost; who has a later ticket sees
      * the marks here. The worker passes over a cell whose record has another ticket. */
-    bool lost = has_lost_input(device, record);
+    bool lost = has_lost_input(device, slot, record, ticket);
     if (!lost) /* a request that will not run must not hide what a fault did to its outputs */
         note_covered(device, record, ticket);
     record->ticket = lost ? 0 : ticket;
