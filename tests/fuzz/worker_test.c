@@ -1,6 +1,6 @@
 /* A worker that has lost its mind, or is malicious: whatever it writes to what it can write, sends,
  * or leaves undone, the application reports a fault; it does not crash, hang, or touch memory that
- * is not its own (a sanitizer's to see). See support/rogue.h for what such workers do.
+ * is not its own (a sanitizer's to see). See fuzz/rogue.h for what such workers do.
  *
  * All kinds run at a time, each against a device and two threads that use it; then one at a time
  * with other seeds, at random, for TROUPE_TEST_SECONDS. A round is repeated by its seed alone, as
@@ -9,7 +9,7 @@
  * Every request has a deadline here, so each must end, exactly once; what it ends with, and the
  * data, is worth nothing. */
 #include "support/harness.h"
-#include "support/rogue.h"
+#include "fuzz/rogue.h"
 
 #include <stdatomic.h>
 #include <unistd.h>

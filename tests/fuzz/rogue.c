@@ -1,4 +1,4 @@
-#include "support/rogue.h"
+#include "fuzz/rogue.h"
 
 #include "support/reference.h"
 

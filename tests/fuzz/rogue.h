@@ -5,8 +5,8 @@
  * opens devices with the path that rogue_path() makes: a link to the test's own program whose name
  * says what the worker shall do, so that many may be started at a time.
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SUPPORT_ROGUE_H
-#define TESTS_SUPPORT_ROGUE_H
+#ifndef TESTS_FUZZ_ROGUE_H
+#define TESTS_FUZZ_ROGUE_H
 
 #include <stddef.h>
 #include <stdint.h>
