@@ -72,7 +72,9 @@ typedef struct trp_device_options {
     trp_standby standby;
     uint64_t deadline_ns;      /* default for requests, see trp_request; 0: none. Not with
                                 * thread isolation: TRP_E_UNSUPPORTED */
-    uint64_t start_timeout_ns; /* for a worker to become ready; 0: 60 s */
+    uint64_t start_timeout_ns; /* for a worker to become ready, and to answer when it is told of an
+                                * actor, an arena or host memory (10 s more for each GiB of that);
+                                * then it is killed and replaced; 0: 60 s */
 } trp_device_options;
 
 /* Opens a device: starts its worker and waits until it is ready. options may be NULL. The device
@@ -137,7 +139,8 @@ typedef struct trp_actor_options {
 
 /* Makes an actor and waits until its library is loaded in the worker. At most 61 at a time on a
  * device. Errors: TRP_E_ARGUMENT (no such kind; the message lists them), TRP_E_MISSING (its library
- * is not installed; the message says what to install), TRP_E_BUSY, TRP_E_DEVICE_DOWN. */
+ * is not installed; the message says what to install), TRP_E_FAULT (its worker did not answer
+ * within start_timeout_ns and was killed), TRP_E_BUSY, TRP_E_DEVICE_DOWN. */
 TRP_API trp_status trp_actor_create(trp_device *device, const trp_actor_options *options,
                                     trp_actor **out);
 
