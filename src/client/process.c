@@ -516,12 +516,19 @@ static void tell_segment(trp_device *device, uint32_t index, uint32_t id)
               &(trp__news){.type = TRP__MSG_HOST, .id = id, .bytes = s->bytes, .fd = s->fd});
 }
 
+/* Whether making something has failed, and who wanted it is about to drop it. */
+static bool has_failed(bool answered, const trp_error *answer)
+{
+    return answered && answer->status != TRP_OK;
+}
+
 /* Tells a new worker of everything that lives. device->lock is held. */
 static void tell_all(trp_device *device, uint32_t index)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp_actor *actor = atomic_load(&device->actor[i]);
-        if (actor && actor->state == TRP__NUMBER_LIVE)
+        if (actor && actor->state == TRP__NUMBER_LIVE &&
+            (i < TRP__LANES || !has_failed(actor->answered, &actor->answer)))
             tell_actor(device, index, actor);
     }
     for (uint32_t i = 0; i < TRP__ARENAS; i++) {
@@ -532,7 +539,8 @@ static void tell_all(trp_device *device, uint32_t index)
                           .type = TRP__MSG_ARENA, .id = i, .bytes = arena->bytes, .fd = arena->fd});
     }
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
-        if (device->segment[i].state == TRP__NUMBER_LIVE)
+        const trp__client_segment *segment = &device->segment[i];
+        if (segment->state == TRP__NUMBER_LIVE && !has_failed(segment->answered, &segment->answer))
             tell_segment(device, index, i);
     }
 }

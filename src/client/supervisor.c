@@ -416,7 +416,7 @@ static void go_on_or_down(trp_device *device)
     while (device->options.isolation == TRP_ISOLATION_PROCESS && !atomic_load(&device->closing)) {
         trp_error error = {0};
         /* Failures to start in a row count, however long each takes. */
-        if (!may_restart(device) || tries++ == device->options.restart_budget)
+        if (tries++ == device->options.restart_budget || !may_restart(device))
             break;
         if (promote_successor(device, &error) == TRP_OK) {
             atomic_store(&device->standby_unwanted, false); /* try again to have one */

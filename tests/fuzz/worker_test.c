@@ -398,6 +398,18 @@ static trp_device_options options_of(ref_rng *rng)
     };
 }
 
+/* What no application can take for a worker, whatever it is asked for. */
+static bool must_show(rogue_kind kind)
+{
+    static const rogue_kind kinds[] = {ROGUE_MUTE,  ROGUE_CLERK,   ROGUE_BOASTER, ROGUE_FLOODER,
+                                       ROGUE_HASTY, ROGUE_GARBLER, ROGUE_FORKER};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (kinds[i] == kind)
+            return true;
+    }
+    return false;
+}
+
 static void run_round(rogue_kind kind, uint64_t seed)
 {
     char path[4200];
@@ -411,6 +423,10 @@ static void run_round(rogue_kind kind, uint64_t seed)
     trp_status status = TIMED(trp_device_open(system, &options, &r.device));
     if (status == TRP_OK) {
         use_device(&r, &rng);
+        trp_device_info info = h_info(r.device);
+        if (must_show(kind) && info.restarts == 0 && info.state != TRP_DEVICE_DOWN)
+            h_fail(__FILE__, __LINE__, "a worker that is %s (seed %#" PRIx64 ") was not noticed",
+                   rogue_name(kind), seed);
         TIMED_VOID(trp_device_close(r.device));
     } else {
         check_error(trp_error_last());
