@@ -1,8 +1,8 @@
-/* The device's supervisor thread: starts the worker, takes its messages, notices its death, decides
- * what becomes of each request, and starts the next. */
+/* The device's supervisor thread: starts the workers, takes their messages, notices deaths, has the
+ * requests judged, and lets the next worker take over. */
 #include "base/clock.h"
 #include "base/error.h"
-#include "client/client.h"
+#include "client/judge.h"
 #include "client/points.h"
 #include "client/trace.h"
 #include "wire/directive.h"
@@ -21,7 +21,6 @@
 #define QUEUE_NAP_MAX_NS (500 * TRP__US)
 #define DEADLINE_NAP_NS  (5 * TRP__MS)
 #define MAKING_NAP_NS    (20 * TRP__MS)
-#define BEGIN_NS         TRP__SECOND /* beyond its deadline, for a request to be begun */
 
 /* Between a worker that could not be started and the next try: doubled each time. A standby is no
  * hurry. */
@@ -122,360 +121,6 @@ void trp__take_messages(trp_device *device, uint32_t index, bool *gone)
 
 /* After a fault. */
 
-int trp__by_ticket(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Waits for senders that have a ticket below `end` but have not stored it into the ring yet: a
- * matter of nanoseconds, unless the scheduler takes their core. */
-static void await_publication(trp_device *device, uint64_t end)
-{
-    uint64_t first = end > TRP__RING ? end - TRP__RING : 1;
-    for (uint64_t ticket = first; ticket < end; ticket++) {
-        const trp__cell *cell = &device->control->ring[ticket % TRP__RING];
-        while (atomic_load_explicit(cell, memory_order_acquire) >> TRP__SLOT_BITS < ticket)
-            sched_yield();
-    }
-}
-
-/* Waits out threads that are ending a request, for they read the reply block. */
-static uint64_t settled_state(trp__slot *slot)
-{
-    uint64_t state;
-    while (trp__phase_of(state = atomic_load(&slot->state)) == TRP__RETIRING)
-        sched_yield();
-    return state;
-}
-
-/* Collects the cells of all pending requests from `begin` to `end`, in ticket order; also of those
- * that were cancelled and have ended, for the worker has yet to pass them. */
-static uint32_t collect_pending(trp_device *device, uint64_t begin, uint64_t end)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
-        trp__slot *slot = &device->slot[i];
-        uint64_t state = settled_state(slot);
-        uint64_t detained = trp__detained(slot);
-        uint64_t ticket = detained ? detained : atomic_load(&slot->ticket);
-        if ((detained || trp__phase_of(state) == TRP__PENDING) && ticket >= begin && ticket < end)
-            device->pending[count++] = ticket << TRP__SLOT_BITS | i;
-    }
-    qsort(device->pending, count, sizeof *device->pending, trp__by_ticket);
-    return count;
-}
-
-static trp__slot *slot_of(trp_device *device, uint64_t cell)
-{
-    return &device->slot[cell & (TRP__SLOTS - 1)];
-}
-
-/* Ends a request that the dead worker finished, or refused. A large read is finished by copying
- * threads. */
-static void finish(trp_device *device, trp__slot *slot, uint64_t ticket)
-{
-    trp__detained_pass(device, slot, ticket);
-    uint64_t filled = device->seen.stream_done[TRP__LANE_DOWNLOAD];
-    bool copied = atomic_load(&slot->stream) == TRP__LANE_DOWNLOAD &&
-                  !trp__replied(device, slot->index, ticket) &&
-                  trp__transfer_filled(device, slot, filled);
-    for (;;) {
-        uint64_t state = settled_state(slot);
-        if (trp__phase_of(state) != TRP__PENDING || atomic_load(&slot->ticket) != ticket ||
-            ((!copied || trp__transfer_drained(device, slot)) &&
-             trp__retire(device, slot, state, NULL)))
-            return;
-        trp__sleep_ns(QUEUE_NAP_MIN_NS);
-    }
-}
-
-/* Which failed request should have written what a request reads; 0 for none. Either it had failed
- * before, or this recovery has found out; the later one counts. A request that had failed already
- * may also come after this one, which then was begun before that, on good inputs. */
-static uint64_t dependency(const trp_device *device, const trp__access *access, uint64_t ticket)
-{
-    const trp__buffer_meta *meta = &device->meta[access->slot];
-    bool current = meta->judged_incarnation == atomic_load(&device->incarnation) &&
-                   meta->judged_generation == access->generation;
-    uint64_t now = current ? meta->judged_ticket : 0;
-    if (now >= TRP__SCOPE_FIRST)
-        return now;
-    uint64_t before = trp__poison_standing(device, access->slot);
-    before = before < ticket ? before : 0;
-    uint64_t cause = before > now ? before : current && meta->judged_bad ? now : 0;
-    return cause <= trp__accepted(access) ? 0 : cause;
-}
-
-/* A request that writes a buffer was judged: it fails, or goes on and writes all of it. */
-static void set_dependency(trp_device *device, const trp__access *access, uint64_t ticket,
-                           bool failed)
-{
-    trp__buffer_meta *meta = &device->meta[access->slot];
-    meta->judged_incarnation = atomic_load(&device->incarnation);
-    meta->judged_generation = access->generation;
-    meta->judged_ticket = ticket;
-    meta->judged_bad = failed;
-}
-
-/* Those that are judged after a failed request must not read what it should have written. */
-static void spoil_outputs(trp_device *device, const trp__slot *slot)
-{
-    const trp__record *record = &device->control->record[slot->index];
-    for (uint32_t i = 0; i < record->access_count; i++) {
-        if (record->access[i].mode & TRP__WRITE)
-            set_dependency(device, &record->access[i], record->ticket, true);
-    }
-}
-
-static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
-{
-    spoil_outputs(device, slot);
-    /* Again if its future is dropped at this moment, which changes the state. */
-    uint64_t state;
-    while (trp__phase_of(state = settled_state(slot)) == TRP__PENDING &&
-           !trp__retire(device, slot, state, error))
-        continue;
-}
-
-/* Why a request can't run: `cause` is the dependency of an input. */
-static void set_missing_input(const trp_device *device, uint32_t slot, uint64_t cause,
-                              trp_error *error)
-{
-    bool lost = atomic_load(&device->meta[slot].lost_ticket) == cause;
-    if (cause >= TRP__SCOPE_FIRST)
-        trp__error_set(error, TRP_E_LOST,
-                       "the worker that died may have written to an input of this request, and "
-                       "fault_scope is all");
-    else
-        trp__refusal(error, lost ? TRP_E_LOST : TRP_E_DEPENDENCY, cause);
-}
-
-/* Whether a request that was not issued yet can still run: what it reads must have been written. */
-static bool can_run(trp_device *device, const trp__record *record, trp_error *error)
-{
-    if (record->refuse != TRP_OK) {
-        trp__refusal(error, (trp_status)record->refuse, record->cause);
-        return false;
-    }
-    for (uint32_t i = 0; i < record->access_count; i++) {
-        const trp__access *a = &record->access[i];
-        uint64_t cause = a->mode & TRP__READ ? dependency(device, a, record->ticket) : 0;
-        if (cause != 0) {
-            set_missing_input(device, a->slot, cause, error);
-            return false;
-        }
-    }
-    for (uint32_t i = 0; i < record->access_count; i++) {
-        const trp__access *a = &record->access[i];
-        if (trp__access_covers(device, a))
-            set_dependency(device, a, record->ticket, false);
-    }
-    return true;
-}
-
-/* A request that can run again without anybody noticing: none of its outputs is also an input. What
- * it reads is still there, because the worker writes the end of a request before it starts another
- * that destroys its inputs. */
-static bool is_idempotent(const trp__record *record)
-{
-    for (uint32_t i = 0; i < record->access_count; i++) {
-        const trp__access *a = &record->access[i];
-        if (!(a->mode & TRP__WRITE))
-            continue;
-        for (uint32_t k = 0; k < record->access_count; k++) {
-            if (record->access[k].slot == a->slot && (record->access[k].mode & TRP__READ))
-                return false;
-        }
-    }
-    return true;
-}
-
-typedef struct judgement {
-    const trp_error *cause;
-    uint64_t hung;      /* the request that ran past its deadline, or was not begun in that time */
-    uint32_t in_flight; /* how many requests the dead worker had begun and not finished */
-    uint32_t victims;   /* the same, of all ranges */
-    bool outsider;      /* somebody else may have killed the worker: no request need be guilty */
-} judgement;
-
-/* How far the worker had come with a request when it was last looked at. SUSPECT: it had not begun
- * it again, but one before it died of it, perhaps. */
-typedef enum progress { GONE, QUEUED, SUSPECT, IN_FLIGHT, DONE } progress;
-
-/* A request that was done may be ended by its waiter, and its slot used again, at any moment: what
- * is read of the slot counts only if it is pending with the same ticket afterwards. The others stay
- * so until the supervisor ends them. */
-static progress progress_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
-{
-    uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
-    progress p = device->seen.timeline[actor] >= ticket ? DONE
-                 : device->seen.issued[actor] >= ticket ? IN_FLIGHT
-                                                        : QUEUED;
-    bool ended = trp__phase_of(atomic_load(&slot->state)) != TRP__PENDING;
-    return ended || atomic_load(&slot->ticket) != ticket ? GONE : p;
-}
-
-/* The same for the judgement. What the worker has refused, or could not do, ends with what it said;
- * later requests on the same buffers may have run. What was cancelled and has ended counts for what
- * it would have written. */
-static progress standing_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
-{
-    bool detained = trp__detained(slot) == ticket;
-    uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
-    progress p = !detained                                ? progress_of(device, slot, ticket)
-                 : device->seen.timeline[actor] >= ticket ? DONE
-                                                          : QUEUED;
-    if ((p == QUEUED || p == IN_FLIGHT) && trp__replied(device, slot->index, ticket))
-        return DONE;
-    return p == QUEUED && atomic_load(&slot->deaths) > 0 ? SUSPECT : p;
-}
-
-/* Whether a request that was in flight may run again: not if it is known to have killed the worker,
- * and never a third time. */
-static bool may_run_again(const judgement *j, const trp__slot *slot, const trp__record *record)
-{
-    if (j->hung)
-        return slot->ticket != j->hung && slot->deaths < 2 && is_idempotent(record);
-    bool guilty = j->in_flight == 1 && !j->outsider;
-    return !guilty && slot->deaths < 2 && is_idempotent(record);
-}
-
-/* Decides about one request; lists it for the next worker if it goes on. */
-static void judge(trp_device *device, const judgement *j, uint64_t cell, progress p)
-{
-    trp__control *control = device->control;
-    uint64_t ticket = cell >> TRP__SLOT_BITS;
-    trp__slot *slot = slot_of(device, cell);
-    const trp__record *record = &control->record[slot->index];
-    trp_error error;
-    TRP__DEVICE_POINT(device, JUDGE_REQUEST);
-    if (p == DONE || p == GONE) { /* gone: a waiter may be at it; what it notes counts below */
-        finish(device, slot, ticket);
-        return;
-    }
-    if (trp__detained(slot) == ticket) {
-        spoil_outputs(device, slot);
-        trp__detained_pass(device, slot, ticket);
-        return;
-    }
-    bool cancelled = p != IN_FLIGHT && atomic_load(&record->cancelled) == ticket;
-    bool not_begun = p != IN_FLIGHT && ticket == j->hung && !cancelled;
-    if (p == IN_FLIGHT || not_begun) {
-        slot->deaths++; /* from now on nobody cancels it */
-        atomic_store(&control->record[slot->index].cancelled, 0);
-    }
-    /* One that was not begun is not to blame for that, the first time. */
-    if (not_begun ? slot->deaths > 1 : p == IN_FLIGHT && !may_run_again(j, slot, record)) {
-        fail(device, slot, j->cause);
-    } else if (p == QUEUED && cancelled) {
-        trp__refusal(&error, TRP_E_CANCELLED, 0);
-        fail(device, slot, &error);
-    } else if (!can_run(device, record, &error)) {
-        fail(device, slot, &error);
-    } else {
-        control->resume[control->resume_count++] = slot->index;
-        if (p == IN_FLIGHT && trp__tracing(device))
-            trp__trace_interrupted(device, slot, record);
-    }
-}
-
-static void judge_those(trp_device *device, const judgement *j, uint32_t count, progress from,
-                        progress to)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        progress p = (progress)device->pending_progress[i];
-        if (p >= from && p <= to)
-            judge(device, j, device->pending[i], p);
-    }
-}
-
-/* With TRP_FAULT_SCOPE_ALL, before anything but the done requests below `end` is judged. */
-static void lose_everything(trp_device *device, uint32_t count, uint64_t end)
-{
-    trp__scope_begin(device);
-    for (uint32_t i = 0; i < count; i++) {
-        progress p = (progress)device->pending_progress[i];
-        if (p >= QUEUED && p <= IN_FLIGHT)
-            trp__scope_cover(device,
-                             &device->control->record[slot_of(device, device->pending[i])->index]);
-    }
-    trp__scope_end(device, end - 1);
-}
-
-/* Decides about the pending requests with tickets from `begin` to `end`, in the order in which they
- * were sent, but the done ones first and those in flight next: done ones end as they did; of those
- * in flight the guilty and those that can't run twice fail, the others run again, alone; those not
- * yet issued run unless an input will never come. */
-static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64_t end)
-{
-    await_publication(device, end);
-    uint32_t count = collect_pending(device, begin, end);
-    TRP__DEVICE_POINT(device, JUDGE_COLLECTED);
-    j->in_flight = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t cell = device->pending[i];
-        progress p = standing_of(device, slot_of(device, cell), cell >> TRP__SLOT_BITS);
-        device->pending_progress[i] = (uint8_t)p;
-        j->in_flight += p == IN_FLIGHT;
-    }
-    j->victims += j->in_flight;
-    judge_those(device, j, count, GONE, GONE);
-    judge_those(device, j, count, DONE, DONE);
-    if (begin == 0 && device->options.fault_scope == TRP_FAULT_SCOPE_ALL)
-        lose_everything(device, count, end);
-    TRP__DEVICE_POINT(device, JUDGE_DONE_ENDED);
-    judge_those(device, j, count, SUSPECT, IN_FLIGHT);
-    TRP__DEVICE_POINT(device, JUDGE_FLIGHT_DECIDED);
-    if (begin == 0)
-        device->control->resume_alone = device->control->resume_count;
-    judge_those(device, j, count, QUEUED, QUEUED);
-    TRP__DEVICE_POINT(device, JUDGE_RANGE_DECIDED);
-}
-
-/* Twice: requests that were being sent while the first pass marked contents as lost may have looked
- * before the marks were there. Whoever takes a later ticket than the second pass sees them.
- * Returns how many were in flight. */
-static uint32_t judge_requests(trp_device *device, const trp_error *cause, uint64_t hung,
-                               bool outsider)
-{
-    trp__control *control = device->control;
-    judgement j = {.cause = cause,
-                   .hung = hung,
-                   .outsider = outsider ||
-                               (cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL) ||
-                               cause->fault == TRP_FAULT_HANG};
-    TRP__DEVICE_POINT(device, JUDGE);
-    pthread_mutex_lock(&device->judging);
-    uint64_t middle = atomic_load(&control->next_ticket.value);
-    control->resume_count = 0;
-    judge_range(device, &j, 0, middle);
-    uint64_t end = atomic_load(&control->next_ticket.value);
-    judge_range(device, &j, middle, end);
-    control->resume_start = end;
-    for (uint32_t i = 0; i < TRP__STREAMS; i++)
-        trp__transfers_restart(device, i);
-    pthread_mutex_unlock(&device->judging);
-    TRP__DEVICE_POINT(device, JUDGE_TRANSFERS_RESTARTED);
-    return j.victims;
-}
-
-/* Ends everything pending; the device is down. */
-static void fail_all(trp_device *device)
-{
-    trp_error down;
-    trp__error_down(device, &down);
-    for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
-        trp__slot *slot = &device->slot[i];
-        uint64_t state;
-        while (trp__phase_of(state = settled_state(slot)) == TRP__PENDING) {
-            if (!trp__try_finish(device, slot, state))
-                trp__retire(device, slot, state, &down);
-        }
-        trp__detained_pass(device, slot, trp__detained(slot));
-    }
-}
-
 static void go_down(trp_device *device)
 {
     TRP__DEVICE_POINT(device, GO_DOWN);
@@ -484,7 +129,7 @@ static void go_down(trp_device *device)
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
     trp__stats_publish(device);
-    fail_all(device);
+    trp__fail_all(device);
 }
 
 /* Whether one more restart is within the budget; counts it. */
@@ -678,26 +323,6 @@ static void give_up_answers(trp_device *device, const trp_error *cause)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* A request that keeps the device from going on; none if ticket is 0. */
-typedef struct hang {
-    uint64_t ticket;
-    bool begun;
-} hang;
-
-static void describe_hang(const hang *h, trp_error *cause)
-{
-    if (h->begun)
-        trp__error_set(cause, TRP_E_FAULT,
-                       "request %llu ran past its deadline; its worker was killed",
-                       (unsigned long long)h->ticket);
-    else
-        trp__error_set(cause, TRP_E_FAULT,
-                       "request %llu was not begun within its deadline, though nothing else was "
-                       "running; its worker was killed",
-                       (unsigned long long)h->ticket);
-    cause->fault = TRP_FAULT_HANG;
-}
-
 /* Ends the active worker; its words stay as they are. Without waiting for it if it has said that
  * its context is broken. */
 static void end_active(trp_device *device, trp_error *cause)
@@ -715,7 +340,7 @@ static void end_active(trp_device *device, trp_error *cause)
 
 /* The active worker is dead, dying, or has to be killed (for a request that hangs, if there is
  * one). */
-static void recover(trp_device *device, const hang *h)
+static void recover(trp_device *device, const trp__hang *h)
 {
     uint32_t dead = device->active;
     trp_error cause = {0};
@@ -731,7 +356,7 @@ static void recover(trp_device *device, const hang *h)
     trp__stats_publish(device);
     end_active(device, &cause);
     if (h->ticket)
-        describe_hang(h, &cause);
+        trp__describe_hang(h, &cause);
     if (h->ticket || late)
         suspicion.made = 0;
     bool likely = trp__making_explain(device, &suspicion, &cause);
@@ -741,7 +366,7 @@ static void recover(trp_device *device, const hang *h)
     note_fault(device, incarnation, &cause);
     if (late)
         give_up_answers(device, &cause);
-    uint32_t victims = judge_requests(device, &cause, h->ticket, likely);
+    uint32_t victims = trp__judge_requests(device, &cause, h->ticket, likely);
     restart_deadlines(device);
     trp__making_blame(device, &suspicion, victims > 0, &cause);
     go_on_or_down(device, &cause);
@@ -844,142 +469,6 @@ bool trp__standby_give_up(trp_device *device)
     pthread_mutex_unlock(&device->lock);
     pthread_mutex_lock(&device->memory_lock);
     return true;
-}
-
-/* Deadlines. */
-
-/* The cell of the first request of an actor that is not done, 0 if there is none; *p says whether
- * it was issued. */
-static uint64_t first_cell(trp_device *device, trp_actor *actor, progress *p, uint64_t *deadline_ns)
-{
-    uint64_t head = atomic_load(&actor->head);
-    uint64_t tail = atomic_load(actor->tail);
-    for (; head < tail; head++) {
-        uint64_t cell = atomic_load(&actor->mailbox[head & (actor->capacity - 1)]);
-        trp__slot *slot = &device->slot[cell & (TRP__SLOTS - 1)];
-        if (cell == 0)
-            return 0;
-        *p = progress_of(device, slot, cell >> TRP__SLOT_BITS);
-        if (*p == DONE || *p == GONE)
-            continue;
-        *deadline_ns = atomic_load(&slot->deadline_ns);
-        return cell;
-    }
-    return 0;
-}
-
-/* Copies the list of accesses of a pending request. The request may end meanwhile and its slot be
- * written anew; then the ticket has changed, and the copy counts for nothing. */
-__attribute__((no_sanitize("thread"))) static uint32_t
-copy_accesses(const trp_device *device, uint64_t cell, trp__access access[TRP__ACCESS_MAX])
-{
-    const trp__slot *slot = &device->slot[cell & (TRP__SLOTS - 1)];
-    const volatile trp__record *record = &device->control->record[slot->index];
-    uint32_t count = record->access_count;
-    count = count < TRP__ACCESS_MAX ? count : TRP__ACCESS_MAX;
-    for (uint32_t i = 0; i < count; i++) {
-        access[i].slot = record->access[i].slot;
-        access[i].mode = record->access[i].mode;
-    }
-    return atomic_load(&slot->ticket) == cell >> TRP__SLOT_BITS ? count : 0;
-}
-
-static bool in_conflict(const trp__access *a, uint32_t a_count, const trp__access *b,
-                        uint32_t b_count)
-{
-    for (uint32_t i = 0; i < a_count; i++) {
-        for (uint32_t k = 0; k < b_count; k++) {
-            if (a[i].slot == b[k].slot && ((a[i].mode | b[k].mode) & TRP__WRITE))
-                return true;
-        }
-    }
-    return false;
-}
-
-/* Whether a request waits, in its stream, for an earlier one of another actor. */
-static bool waits_for_another(const trp_device *device, uint64_t cell)
-{
-    trp__access mine[TRP__ACCESS_MAX], others[TRP__ACCESS_MAX];
-    uint32_t count = copy_accesses(device, cell, mine);
-    uint32_t actor = atomic_load(&device->slot[cell & (TRP__SLOTS - 1)].actor);
-    for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
-        const trp__slot *slot = &device->slot[i];
-        uint64_t ticket = atomic_load(&slot->ticket);
-        if (trp__phase_of(atomic_load(&slot->state)) != TRP__PENDING || ticket == 0 ||
-            ticket >= cell >> TRP__SLOT_BITS || atomic_load(&slot->actor) == actor)
-            continue;
-        progress p = progress_of(device, slot, ticket);
-        if ((p == IN_FLIGHT || p == QUEUED) &&
-            in_conflict(mine, count, others,
-                        copy_accesses(device, ticket << TRP__SLOT_BITS | i, others)))
-            return true;
-    }
-    return false;
-}
-
-/* Whether a request has been at the head of its stream, with nothing to wait for, for longer than
- * its deadline. */
-static bool is_overdue(trp_device *device, trp_actor *actor, uint64_t cell, uint64_t deadline_ns,
-                       int64_t now)
-{
-    if (cell == 0 || cell != actor->watched ||
-        (deadline_ns != 0 && waits_for_another(device, cell))) {
-        actor->watched = cell;
-        actor->watched_since = now;
-        return false;
-    }
-    return deadline_ns != 0 && (uint64_t)(now - actor->watched_since) >= deadline_ns;
-}
-
-/* Whether the worker is at something for which requests may have to wait; that takes its time. */
-static bool is_making(trp_device *device)
-{
-    const trp__process *p = &device->worker[device->active];
-    pthread_mutex_lock(&device->lock);
-    bool owes = p->outbox.count > 0;
-    pthread_mutex_unlock(&device->lock);
-    return owes || (p->reply && atomic_load(&p->reply->making) != 0);
-}
-
-/* Whether the worker leaves a request lying (`cell`, the first of all, while none is in flight; 0:
- * it does not). */
-static bool is_left_lying(trp_device *device, uint64_t cell, uint64_t deadline_ns, int64_t now)
-{
-    if (cell == 0 || cell != device->idle_cell || is_making(device)) {
-        device->idle_cell = cell;
-        device->idle_since = now;
-        return false;
-    }
-    uint64_t lying = (uint64_t)(now - device->idle_since);
-    return lying >= (uint64_t)BEGIN_NS && lying - (uint64_t)BEGIN_NS >= deadline_ns;
-}
-
-/* A request that has run past its deadline, or that the worker does not begin. Its time counts from
- * when it is seen at the head of its stream with nothing to wait for. */
-static hang find_hung(trp_device *device)
-{
-    int64_t now = trp__now_ns();
-    uint64_t lying = 0, lying_deadline_ns = 0;
-    bool busy = false;
-    for (uint32_t i = 0; i < TRP__ACTORS; i++) {
-        trp_actor *actor = atomic_load(&device->actor[i]);
-        uint64_t deadline_ns = 0;
-        progress p = GONE;
-        uint64_t cell = actor ? first_cell(device, actor, &p, &deadline_ns) : 0;
-        if (!actor)
-            continue;
-        bool running = cell != 0 && p == IN_FLIGHT;
-        busy = busy || running;
-        if (is_overdue(device, actor, running ? cell : 0, deadline_ns, now))
-            return (hang){.ticket = cell >> TRP__SLOT_BITS, .begun = true};
-        if (cell != 0 && !running && (lying == 0 || cell < lying)) {
-            lying = cell;
-            lying_deadline_ns = deadline_ns ? deadline_ns : device->options.start_timeout_ns;
-        }
-    }
-    if (is_left_lying(device, busy ? 0 : lying, lying_deadline_ns, now))
-        return (hang){.ticket = lying >> TRP__SLOT_BITS};
-    return (hang){0};
 }
 
 /* The thread. */
@@ -1116,7 +605,8 @@ static void take_events(trp_device *device, const struct pollfd polled[POLL_COUN
     }
     if (gone[standby])
         lose_standby(device, true);
-    hang h = atomic_load(&device->deadlines) > 0 && !gone[active] ? find_hung(device) : (hang){0};
+    trp__hang h = atomic_load(&device->deadlines) > 0 && !gone[active] ? trp__find_hung(device)
+                                                                       : (trp__hang){0};
     if (gone[active] || h.ticket)
         recover(device, &h);
     trp__making_check(device);
