@@ -94,7 +94,8 @@ TRP_API trp_status trp_fill(trp_device *device, trp_buffer buffer, uint64_t offs
 
 /* Host memory that the device reads and writes directly (pinned, on a GPU), page-aligned and
  * zeroed. Reads and writes from anywhere inside it need no staging. At most 256 regions on a
- * device. */
+ * device. Errors: TRP_E_ARGUMENT, TRP_E_BUSY, TRP_E_MEMORY, TRP_E_FAULT (the worker did not answer
+ * within start_timeout_ns and was killed), TRP_E_DEVICE_DOWN. */
 TRP_API trp_status trp_host_alloc(trp_device *device, uint64_t bytes, void **out);
 
 /* Returns host memory; the caller must not touch it any more. Copies that are still running keep it

@@ -94,9 +94,10 @@ typedef struct trp_device_options {
     trp_standby standby;
     uint64_t deadline_ns;      /* default for requests, see trp_request; 0: none. Not with
                                 * thread isolation: TRP_E_UNSUPPORTED */
-    uint64_t start_timeout_ns; /* for a worker to become ready, and for it to make one actor;
-                                * 0: 60 s. Thread isolation waits for an actor as long as it
-                                * takes. */
+    uint64_t start_timeout_ns; /* for a worker to become ready, to make one actor, and to answer
+                                * when it is told of an arena or host memory (10 s more for each GiB
+                                * of that); then it is killed and replaced; 0: 60 s. Thread
+                                * isolation waits for answers as long as they take. */
     trp_fault_scope fault_scope;
 } trp_device_options;
 

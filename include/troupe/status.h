@@ -52,9 +52,11 @@ typedef enum trp_fault {
     TRP_FAULT_GPU,     /* the driver reported a sticky error; code is its CUresult */
     TRP_FAULT_SIGNAL,  /* the worker was killed by a signal; code is its number */
     TRP_FAULT_EXIT,    /* the worker exited by itself; code is its exit status */
-    TRP_FAULT_HANG,    /* the worker was killed because a request ran past its deadline */
+    TRP_FAULT_HANG,    /* the worker was killed because a request ran past its deadline, or because
+                        * it did not begin one, or did not answer, for too long */
     TRP_FAULT_LIBRARY, /* the worker gave itself up: an error, code in `domain`, that only another
                         * worker cures, or an actor that restarts did not help */
+    TRP_FAULT_BROKEN,  /* the worker was killed because what it sent or wrote can't be true */
 } trp_fault;
 
 /* Everything known about an error, of fixed size. The strings are always terminated. */

@@ -49,8 +49,10 @@ typedef struct trp_request {
     uint32_t size;        /* sizeof the whole request struct */
     uint64_t deadline_ns; /* how long it may run; then its worker is killed, and the request ends
                            * with TRP_E_FAULT; 0: the device's default. Waiting for its turn, and
-                           * for earlier requests on its buffers, does not count. Not with thread
-                           * isolation: TRP_E_UNSUPPORTED. */
+                           * for earlier requests on its buffers, does not count; but if the
+                           * worker does not begin it within this and 1 s, though nothing else
+                           * runs, the worker is replaced, too, and the request runs again, once.
+                           * Not with thread isolation: TRP_E_UNSUPPORTED. */
     int64_t wait_ns; /* how long to wait for room while the mailbox is full, or the device's table
                       * of requests is and one of them has not ended; 0: not at all, TRP_E_BUSY */
 } trp_request;

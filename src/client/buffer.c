@@ -122,6 +122,9 @@ trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buf
                               "trp_buffer_unseal()",
                               name, (unsigned long long)buffer.id);
     }
+    if (access->mode & TRP__READ)
+        request->cover[access - pack->record->access] =
+            atomic_load_explicit(&meta->cover_ticket, memory_order_relaxed);
     access->slot = slot;
     access->generation = generation_of(buffer);
     *bytes = device->control->buffer[slot].bytes;

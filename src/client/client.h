@@ -10,6 +10,7 @@
 #define TRP_CLIENT_CLIENT_H
 
 #include "base/log.h"
+#include "client/outbox.h"
 #include "client/stats.h"
 #include "client/suballoc.h"
 #include "wire/actor_class.h"
@@ -85,9 +86,10 @@ typedef struct trp__slot {
     _Atomic uint32_t deaths;      /* workers that died while it was in flight */
     _Atomic uint64_t deadline_ns; /* for its running; 0: none */
     trp_status status;
-    uint32_t segment;  /* host segment that it holds, 0 for none */
-    uint32_t piece;    /* small staging piece that it holds */
-    void *read_target; /* where a small read's piece goes at the end */
+    uint32_t segment;                /* host segment that it holds, 0 for none */
+    uint32_t piece;                  /* small staging piece that it holds */
+    uint64_t cover[TRP__ACCESS_MAX]; /* cover_ticket of each input, when it was looked up */
+    void *read_target;               /* where a small read's piece goes at the end */
     uint64_t read_bytes;
     _Atomic int64_t sent_ns; /* while the device is traced; else 0 */
     trp__transfer transfer;
@@ -194,6 +196,14 @@ typedef struct trp__client_stream {
     } * log;
 } trp__client_stream;
 
+/* What a worker says of its progress, as last looked at and believed; belongs to the supervisor. */
+typedef struct trp__words {
+    uint64_t timeline[TRP__ACTORS];
+    uint64_t issued[TRP__ACTORS];
+    uint64_t stream_done[TRP__STREAMS];
+    uint64_t taken;
+} trp__words;
+
 enum { TRP__COPY_THREADS = 4, TRP__WORKERS = 2, TRP__DYING = 8 };
 
 typedef struct trp__copier {
@@ -215,6 +225,14 @@ typedef struct trp__process {
     trp_error refusal; /* what it said if it could not start; status TRP_OK: nothing */
     bool has_thread;   /* thread isolation */
     pthread_t thread;
+    int64_t launched_ns;
+    trp__outbox outbox; /* under device->lock, as is: */
+    bool untold;        /* there was no memory to tell it something */
+    bool closed;        /* it has closed its end of the socket, and may be about to end */
+    /* What it did that no worker does, or did not do in time; then it is killed. Belongs to the
+     * supervisor. NULL: nothing; else "it ...", and how that counts. */
+    const char *breach;
+    trp_fault breach_fault;
     /* Actors that it was told to make and has not answered for (under device->lock); the one that
      * it is at, and since when. */
     _Atomic uint32_t making;
@@ -289,6 +307,10 @@ struct trp_device {
     int wake_fd;
     _Atomic bool supervisor_asleep;
     _Atomic bool closing;
+    _Atomic bool alarm; /* somebody saw the worker write what can't be true */
+    trp__words seen;    /* of the active worker */
+    uint64_t idle_cell; /* supervisor: the cell of a request that nothing keeps from running, */
+    int64_t idle_since; /* and that the worker has not begun */
     _Atomic uint64_t queue_bound; /* pending requests that go to queues */
     _Atomic uint64_t deadlines;   /* pending requests with a deadline */
     bool started;                 /* under lock: the first start has ended, as start_error says */
@@ -389,6 +411,8 @@ bool trp__detained_over(trp_device *device, trp__slot *slot, uint64_t ticket);
 /* poison.c: what a failed request means for those that read its outputs */
 bool trp__buffer_lost(const trp_device *device, uint32_t slot);
 trp_status trp__buffer_readable(const trp_device *device, uint32_t slot, uint64_t *cause);
+trp_status trp__buffer_readable_at(const trp_device *device, uint32_t slot, uint64_t ticket,
+                                   uint64_t cover, uint64_t *cause);
 uint64_t trp__poison_standing(const trp_device *device, uint32_t slot);
 void trp__poison_outputs(trp_device *device, const trp__slot *slot);
 void trp__poison_accept(trp_device *device, const trp__slot *slot);
@@ -429,6 +453,7 @@ void trp__scope_end(trp_device *device, uint64_t last);
 bool trp__streams_init(trp_device *device);
 void trp__transfer_end(trp_device *device, trp__slot *slot);
 bool trp__transfer_drained(trp_device *device, trp__slot *slot);
+bool trp__transfer_filled(trp_device *device, trp__slot *slot, uint64_t stream_done);
 void trp__transfers_restart(trp_device *device, uint32_t stream);
 void trp__copier_stop(trp_device *device);
 bool trp__segment_find(trp_device *device, const void *memory, uint64_t bytes, uint32_t *segment,
@@ -456,6 +481,7 @@ void trp__watches_close(trp_device *device);
 trp_status trp__supervisor_start(trp_device *device);
 void trp__supervisor_stop(trp_device *device);
 void trp__supervisor_wake(trp_device *device);
+void trp__supervisor_alarm(trp_device *device);
 int trp__by_ticket(const void *a, const void *b);
 bool trp__standby_give_up(trp_device *device);
 trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *error);
@@ -469,19 +495,13 @@ void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause);
 void trp__process_reap(trp_device *device, bool wait);
 void trp__number_answered(trp_device *device, uint32_t index, const trp__message *m);
 void trp__take_messages(trp_device *device, uint32_t index, bool *gone);
-/* Something that the workers have to know; device->lock is held (and given up for a moment when a
- * socket is full). A worker that comes later is told of everything by the supervisor. */
-typedef struct trp__news {
-    trp__message_type type;
-    uint32_t id;
-    uint64_t bytes;
-    uint64_t protection;
-    int fd;                 /* -1: none */
-    const trp_actor *actor; /* of TRP__MSG_ACTOR */
-    uint8_t *told;          /* receives a bit for each worker that was told; NULL: nobody counts */
-} trp__news;
+void trp__look_after_mail(trp_device *device, uint32_t index);
+/* Tells the workers something; device->lock is held. Never waits: what a worker has no room for is
+ * sent by the supervisor later. A worker that comes later is told of everything by the supervisor.
+ */
 void trp__tell(trp_device *device, const trp__news *news);
 void trp__tell_actor(trp_device *device, uint32_t index, trp_actor *actor);
+int64_t trp__process_due(const trp_device *device, const trp__process *p);
 void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
                     trp__number_state *state, uint8_t *told);
 
@@ -501,9 +521,21 @@ bool trp__making_explain(trp_device *device, const trp__suspicion *suspicion, tr
 void trp__making_blame(trp_device *device, const trp__suspicion *suspicion, bool others,
                        const trp_error *cause);
 void trp__making_lost_standby(trp_device *device);
+bool trp__making_late(trp__process *p);
 bool trp__making_any(const trp_device *device);
 void trp__making_check(trp_device *device);
 trp_status trp__making_await(trp_device *device, uint32_t index, trp_error *error);
+
+/* distrust.c: what a worker writes is looked at before it counts */
+void trp__error_import(trp_error *out, const trp_error *from);
+void trp__text_import(char *to, const volatile char *from, size_t size);
+void trp__reply_import(trp_error *out, const trp__reply_error *from, const trp__record *record);
+void trp__process_breach(trp__process *p, trp_fault fault, const char *what);
+const char *trp__words_look(trp_device *device);
+bool trp__words_untouched(const trp__reply *reply);
+bool trp__timeline_absurd(trp_device *device, uint64_t timeline, uint64_t ticket);
+bool trp__read_absurd(trp_device *device);
+void trp__words_freeze(trp_device *device);
 
 /* actor.c */
 trp_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_class *class,
@@ -527,6 +559,12 @@ static inline uint64_t trp__generation_of(uint64_t state)
 static inline uint64_t trp__timeline(const trp_device *device, uint32_t actor)
 {
     return atomic_load_explicit(&device->reply->timelines.timeline[actor].value,
+                                memory_order_acquire);
+}
+
+static inline uint64_t trp__stream_done(const trp_device *device, uint32_t stream)
+{
+    return atomic_load_explicit(&device->reply->timelines.stream_done[stream].value,
                                 memory_order_acquire);
 }
 

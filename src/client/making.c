@@ -171,6 +171,20 @@ bool trp__making_any(const trp_device *device)
     return any;
 }
 
+/* The worker owes an answer for too long. True if it is at the actor for which it owes it: then
+ * that one is to blame, and the worker is killed. device->lock is held. */
+bool trp__making_late(trp__process *p)
+{
+    uint32_t made = atomic_load(&p->reply->making);
+    const trp__outbox *o = &p->outbox;
+    if (o->sent == 0 || o->letter[o->first].type != TRP__MSG_ACTOR ||
+        o->letter[o->first].id + 1 != made)
+        return false;
+    p->stuck = true;
+    trp__process_kill(p);
+    return true;
+}
+
 /* Kills a worker that is at one actor for too long; its death is noticed as any other. */
 void trp__making_check(trp_device *device)
 {
@@ -233,8 +247,9 @@ trp_status trp__making_await(trp_device *device, uint32_t index, trp_error *erro
                                   {.fd = p->pidfd, .events = POLLIN}};
         poll(polled, p->pidfd >= 0 ? 2 : 1, CHECK_MS);
         trp__take_messages(device, index, &gone);
-        gone = gone || (polled[1].revents & POLLIN);
+        trp__look_after_mail(device, index);
         trp__making_check(device);
+        gone = gone || p->breach || p->closed || p->stuck || (polled[1].revents & POLLIN);
     }
     if (!gone)
         return TRP_OK;

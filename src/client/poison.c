@@ -13,35 +13,62 @@
  * are given to requests of the next one in its slot. */
 #include "client/client.h"
 
-bool trp__buffer_lost(const trp_device *device, uint32_t slot)
+/* Who reads. One that has its ticket runs before later requests that write all of the buffer, so
+ * these do not count for it; what counts then is `cover`, seen before it took its ticket. */
+typedef struct reader {
+    uint64_t ticket, cover;
+} reader;
+
+static const reader whoever_comes = {.ticket = UINT64_MAX};
+
+/* The last request sent that writes all of the buffer before it is read. */
+static uint64_t cover_for(const trp__buffer_meta *meta, const reader *r)
+{
+    uint64_t last = atomic_load_explicit(&meta->cover_ticket, memory_order_acquire);
+    return last > r->ticket ? r->cover : last;
+}
+
+static bool is_lost(const trp__buffer_meta *meta, const reader *r)
 {
     /* A fault has left it half-written; it was not written anew; and no request that will do so is
      * under way, of which the last one sent can tell. If that one has failed, it hides nothing. */
-    const trp__buffer_meta *meta = &device->meta[slot];
     uint64_t lost = atomic_load_explicit(&meta->lost_ticket, memory_order_acquire);
     if (lost == 0 || lost <= atomic_load_explicit(&meta->good_ticket, memory_order_acquire))
         return false;
-    uint64_t cover = atomic_load_explicit(&meta->cover_ticket, memory_order_acquire);
+    uint64_t cover = cover_for(meta, r);
     return lost >= cover ||
            atomic_load_explicit(&meta->poison_ticket, memory_order_acquire) >= cover ||
            atomic_load_explicit(&meta->accepted_ticket, memory_order_acquire) >= cover;
 }
 
-static bool is_poisoned(const trp__buffer_meta *meta)
+bool trp__buffer_lost(const trp_device *device, uint32_t slot)
+{
+    return is_lost(&device->meta[slot], &whoever_comes);
+}
+
+static bool is_poisoned(const trp__buffer_meta *meta, const reader *r)
 {
     uint64_t poison = atomic_load_explicit(&meta->poison_ticket, memory_order_acquire);
     return poison > atomic_load_explicit(&meta->accepted_ticket, memory_order_acquire) &&
-           poison >= atomic_load_explicit(&meta->cover_ticket, memory_order_acquire);
+           poison >= cover_for(meta, r);
 }
 
 trp_status trp__buffer_readable(const trp_device *device, uint32_t slot, uint64_t *cause)
 {
+    return trp__buffer_readable_at(device, slot, UINT64_MAX, 0, cause);
+}
+
+/* The same for a request that has its ticket. `cover`: the buffer's cover_ticket before. */
+trp_status trp__buffer_readable_at(const trp_device *device, uint32_t slot, uint64_t ticket,
+                                   uint64_t cover, uint64_t *cause)
+{
     const trp__buffer_meta *meta = &device->meta[slot];
-    if (trp__buffer_lost(device, slot)) {
+    const reader r = {.ticket = ticket, .cover = cover};
+    if (is_lost(meta, &r)) {
         *cause = atomic_load(&meta->lost_ticket);
         return TRP_E_LOST;
     }
-    if (is_poisoned(meta)) {
+    if (is_poisoned(meta, &r)) {
         *cause = atomic_load(&meta->poison_ticket);
         return TRP_E_DEPENDENCY;
     }

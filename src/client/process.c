@@ -30,8 +30,11 @@
 #endif
 
 #define STOP_WAIT_MS     3000
+#define CLOSED_WAIT_MS   1000 /* for one that has closed its socket, to end by itself */
 #define SOCKET_IN_WORKER 3
 #define CLOSING_CHECK_MS 20
+#define PROTECT_NS       (10 * TRP__SECOND) /* more than who seals waits for it */
+#define TOUCH_NS         (10 * TRP__SECOND) /* at most, for the first touch of a GiB of host memory */
 
 static void tell_all(trp_device *device, uint32_t index);
 static void tell_promoted(trp_device *device);
@@ -130,6 +133,7 @@ trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *er
     trp__process p = {.socket = -1, .pidfd = -1, .reply_fd = -1};
     int pair[2];
     p.incarnation = ++device->incarnations;
+    p.launched_ns = trp__now_ns();
     if (TRP__DEVICE_POINT_FAILS(device, LAUNCH))
         return trp__error_set(error, TRP_E_SYSTEM, "a test lets the start fail");
     trp_status status = make_reply(&p, error);
@@ -167,10 +171,8 @@ void trp__process_welcome(trp_device *device, uint32_t index)
     TRP__DEVICE_POINT(device, WELCOME);
     pthread_mutex_lock(&device->lock);
     device->worker[index].ready = true;
-    if (index != device->active) {
+    if (index != device->active)
         atomic_store(&device->standby_pid, device->worker[index].pid);
-        device->standby_failures = 0; /* what counts is failures in a row */
-    }
     tell_all(device, index);
     pthread_mutex_unlock(&device->lock);
     TRP__DEVICE_POINT(device, WELCOME_TOLD);
@@ -178,24 +180,40 @@ void trp__process_welcome(trp_device *device, uint32_t index)
 
 trp_status trp__process_refusal(const trp__message *m, trp_error *error)
 {
-    *error = m->error;
-    if (error->status > TRP_OK && error->status < TRP_STATUS_COUNT)
+    trp__error_import(error, &m->error);
+    if (error->status != TRP_OK)
         return error->status;
     return trp__error_set(error, TRP_E_INTERNAL, "the worker refused without a reason");
+}
+
+/* A worker's first words: READY, REFUSE, or else it is none. */
+static trp_status take_first_words(trp__process *p, bool *refused, trp_error *error)
+{
+    trp__message m;
+    int fds[TRP__MESSAGE_FDS];
+    trp_status status = trp__message_receive(p->socket, &m, fds, &p->closed, error);
+    for (int i = 0; i < TRP__MESSAGE_FDS; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]); /* a worker has no reason to send any */
+    }
+    if (status != TRP_OK || m.type == TRP__MSG_READY)
+        return status;
+    *refused = m.type == TRP__MSG_REFUSE;
+    if (*refused)
+        return trp__process_refusal(&m, error);
+    return trp__error_set(error, TRP_E_VERSION,
+                          "the worker's first message is of type %u, which makes no sense", m.type);
 }
 
 /* Waits for a worker's answer to the hello. On an error the worker is gone. */
 trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_error *error)
 {
     trp__process *p = &device->worker[index];
-    int64_t end = trp__deadline((int64_t)device->options.start_timeout_ns);
+    int64_t end = trp__process_due(device, p);
     trp_status status = TRP_E_TIMEOUT;
     bool refused = false;
     TRP__DEVICE_POINT(device, READY_AWAITED);
     while (status == TRP_E_TIMEOUT) {
-        trp__message m;
-        int fds[TRP__MESSAGE_FDS];
-        bool closed = false;
         /* The process too: a forked child of the application may hold the socket's other end. */
         struct pollfd polled[2] = {{.fd = p->socket, .events = POLLIN},
                                    {.fd = p->pidfd, .events = POLLIN}};
@@ -204,24 +222,21 @@ trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_erro
             status = error->status;
             break;
         }
-        if (poll(polled, 2, CLOSING_CHECK_MS) <= 0) {
-            if (trp__now_ns() < end)
-                continue;
+        if (trp__now_ns() >= end) {
             trp__error_set(
                 error, TRP_E_TIMEOUT, "the worker was not ready after %llu ms",
                 (unsigned long long)(device->options.start_timeout_ns / (uint64_t)TRP__MS));
             break;
         }
-        status = trp__message_receive(p->socket, &m, fds, &closed, error);
-        if (status == TRP_E_TIMEOUT && polled[1].revents)
+        if (poll(polled, 2, CLOSING_CHECK_MS) <= 0)
+            continue;
+        status = take_first_words(p, &refused, error);
+        if (status == TRP_E_TIMEOUT && !refused && polled[1].revents)
             status = trp__error_set(error, TRP_E_FAULT, "the worker ended before it was ready");
-        if (status == TRP_OK && m.type == TRP__MSG_READY) {
+        if (status == TRP_OK) {
             trp__process_welcome(device, index);
             return TRP_OK;
         }
-        refused = status == TRP_OK && m.type == TRP__MSG_REFUSE;
-        if (status == TRP_OK)
-            status = refused ? trp__process_refusal(&m, error) : TRP_E_TIMEOUT;
     }
     /* Say why it ended, if it did not say so itself. */
     trp_error cause = {0};
@@ -239,12 +254,20 @@ trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *e
     void *map = NULL;
     if (TRP__DEVICE_POINT_FAILS(device, PROMOTE_MAPPING))
         return trp__error_set(error, TRP_E_SYSTEM, "a test lets the mapping fail");
+    if (!trp__words_untouched(p->reply)) {
+        trp__error_set(error, TRP_E_FAULT,
+                       "the worker (pid %lld) spoke of progress before it had anything to do",
+                       (long long)p->pid);
+        error->fault = TRP_FAULT_BROKEN;
+        return error->status;
+    }
     trp_status status =
         trp__shm_map(p->reply_fd, TRP__REPLY_BYTES, true, device->reply, &map, error);
     if (status != TRP_OK)
         return status;
     madvise(map, TRP__REPLY_BYTES, MADV_DONTFORK);
     TRP__DEVICE_POINT(device, PROMOTE_MAPPED);
+    device->seen = (trp__words){0};
     atomic_store(&device->incarnation, p->incarnation);
     atomic_store(&device->worker_pid, p->pid);
     atomic_store(&device->standby_pid, 0);
@@ -254,6 +277,7 @@ trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *e
     trp__futex_wake(&device->control->promoted, INT32_MAX);
     pthread_mutex_lock(&device->lock);
     device->active = index;
+    device->standby_failures = 0;
     atomic_store(&device->state, TRP_DEVICE_READY);
     tell_promoted(device);
     pthread_cond_broadcast(&device->changed);
@@ -267,22 +291,39 @@ static const char *signal_hint(int signal)
     return signal == SIGKILL ? ", by somebody or for want of memory" : "";
 }
 
-/* Says how a worker ended: its own last words, else what the kernel knows. */
-static void describe_end(const trp__process *p, const siginfo_t *info, bool known, trp_error *cause)
+/* Its own last words, if they are complete. */
+static bool last_words(const trp__process *p, trp_error *cause)
 {
-    const trp__reply *reply = p->reply;
-    long long pid = (long long)p->pid;
     if (p->refusal.status != TRP_OK) {
         *cause = p->refusal;
-        return;
+        return true;
     }
-    if (atomic_load_explicit(&reply->fault_present, memory_order_acquire)) {
-        *cause = reply->fault;
-        cause->domain[sizeof cause->domain - 1] = '\0';
-        cause->message[sizeof cause->message - 1] = '\0';
-        cause->status = TRP_E_FAULT;
-        if (cause->fault < TRP_FAULT_GPU || cause->fault > TRP_FAULT_LIBRARY)
-            cause->fault = TRP_FAULT_LIBRARY;
+    if (!atomic_load_explicit(&p->reply->fault_present, memory_order_acquire))
+        return false;
+    trp__error_import(cause, &p->reply->fault);
+    cause->status = TRP_E_FAULT;
+    if (cause->fault == TRP_FAULT_NONE)
+        cause->fault = TRP_FAULT_LIBRARY;
+    return true;
+}
+
+/* Says how a worker ended: what it was killed for, its own last words, else what the kernel knows.
+ */
+static void describe_end(const trp__process *p, const siginfo_t *info, bool known, bool killed,
+                         trp_error *cause)
+{
+    long long pid = (long long)p->pid;
+    if (p->breach && (killed || p->has_thread)) {
+        trp__error_set(cause, TRP_E_FAULT, "the worker (pid %lld) %s; it was killed", pid,
+                       p->breach);
+        cause->fault = p->breach_fault;
+    } else if (last_words(p, cause)) {
+        return;
+    } else if (killed && p->closed) {
+        trp__error_set(cause, TRP_E_FAULT,
+                       "the worker (pid %lld) closed its connection and did not end; it was killed",
+                       pid);
+        cause->fault = TRP_FAULT_BROKEN;
     } else if (!known) {
         trp__error_set(cause, TRP_E_FAULT,
                        "the worker (pid %lld) ended; how is not known, because this program waits "
@@ -355,6 +396,7 @@ static void free_process(trp__process *p)
         close(p->socket);
     if (p->reply_fd >= 0)
         close(p->reply_fd);
+    trp__outbox_free(&p->outbox);
     trp__shm_unmap(p->reply, TRP__REPLY_BYTES);
     *p = (trp__process){.socket = -1, .pidfd = -1, .reply_fd = -1};
 }
@@ -370,7 +412,7 @@ void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_err
 {
     trp__process *place = &device->worker[index];
     siginfo_t info;
-    bool known = false;
+    bool known = false, killed = false;
     memset(&info, 0, sizeof info);
     if (place->socket < 0)
         return;
@@ -381,10 +423,15 @@ void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_err
         trp__message_send(place->socket, TRP__MSG_STOP, &stop, NULL, 0, NULL);
     }
     if (place->pid > 0) {
-        if (kill_now || !wait_for_end(place, STOP_WAIT_MS))
+        int patience_ms = !kill_now ? STOP_WAIT_MS : place->closed ? CLOSED_WAIT_MS : 0;
+        if (!wait_for_end(place, patience_ms)) {
             trp__process_kill(place);
+            killed = true;
+        }
         TRP__DEVICE_POINT(device, END_KILLED);
         known = wait_status(place, &info);
+        /* It may have been ending, of something else. */
+        killed = killed && known && info.si_code == CLD_KILLED && info.si_status == SIGKILL;
     }
     trp__process p = take_out(device, index);
     TRP__DEVICE_POINT(device, END_TAKEN_OUT);
@@ -393,7 +440,7 @@ void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_err
         p.socket = -1;
         pthread_join(p.thread, NULL);
     }
-    describe_end(&p, &info, known, cause);
+    describe_end(&p, &info, known, killed, cause);
     free_process(&p);
 }
 
@@ -412,7 +459,7 @@ void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause)
     forget_pid(device, index);
     trp__process p = take_out(device, index);
     TRP__FAULT_POINT_NEAR(ABANDON_TAKEN_OUT, p.pid, device->worker[1 - index].pid);
-    describe_end(&p, NULL, false, cause);
+    describe_end(&p, NULL, false, false, cause);
     trp__process_kill(&p);
     device->dying[i] = p;
     TRP__FAULT_POINT_NEAR(ABANDON_KILLED, p.pid, device->worker[1 - index].pid);
@@ -435,35 +482,35 @@ void trp__process_reap(trp_device *device, bool wait)
 
 /* Telling. */
 
+/* When the supervisor has to look whether a worker is late: with its start, or with an answer.
+ * INT64_MAX if nothing is awaited of it; a thread can't be killed, so its answers are waited for.
+ * device->lock is held, or this is the supervisor before it has told the worker anything. */
+int64_t trp__process_due(const trp_device *device, const trp__process *p)
+{
+    const trp__outbox *o = &p->outbox;
+    uint64_t timeout = device->options.start_timeout_ns;
+    int64_t since = p->ready ? o->owed_since : p->launched_ns;
+    if (p->socket < 0 || (p->ready && (o->count == 0 || p->has_thread)))
+        return INT64_MAX;
+    if (p->ready)
+        timeout += (o->host_bytes >> 30) * (uint64_t)TOUCH_NS;
+    if (p->ready && o->letter[o->first].type == TRP__MSG_PROTECT)
+        timeout += (uint64_t)PROTECT_NS;
+    return timeout > (uint64_t)(INT64_MAX - since) ? INT64_MAX : since + (int64_t)timeout;
+}
+
 static void send_news(trp_device *device, uint32_t index, const trp__news *news)
 {
-    trp__message m = {.id = news->id, .bytes = news->bytes, .protection = news->protection};
     trp__process *p = &device->worker[index];
-    if (news->actor)
-        trp__making_message(news->actor, &m);
     if (news->told)
         *news->told |= (uint8_t)(1U << index);
-    bool supervisor = pthread_equal(pthread_self(), device->supervisor);
-    uint32_t incarnation = p->incarnation;
     TRP__DEVICE_POINT(device, NEWS_UNSENT);
-    while (p->socket >= 0 && p->incarnation == incarnation) {
-        trp_status status =
-            trp__message_send(p->socket, news->type, &m, &news->fd, news->fd >= 0, NULL);
-        p->making += status == TRP_OK && news->type == TRP__MSG_ACTOR;
-        if (status == TRP_OK || errno != EAGAIN) {
-            TRP__DEVICE_POINT(device, NEWS_SENT);
-            return; /* a worker that is gone is noticed elsewhere */
-        }
-        /* The worker's inbox is full. It may be waiting for us to read its answers. */
-        bool closed = false;
-        pthread_mutex_unlock(&device->lock);
-        if (supervisor) {
-            trp__take_messages(device, index, &closed);
-            trp__making_check(device);
-        }
-        trp__sleep_ns(100 * TRP__US);
-        pthread_mutex_lock(&device->lock);
-    }
+    /* A worker that is gone is noticed elsewhere; one that can't be told must go. */
+    if (trp__outbox_post(&p->outbox, p->socket, news) == TRP__NO_ROOM)
+        p->untold = true;
+    else
+        p->making += news->type == TRP__MSG_ACTOR;
+    TRP__DEVICE_POINT(device, NEWS_SENT);
 }
 
 void trp__tell(trp_device *device, const trp__news *news)
@@ -472,14 +519,24 @@ void trp__tell(trp_device *device, const trp__news *news)
         if (device->worker[i].ready)
             send_news(device, i, news);
     }
+    if (!pthread_equal(pthread_self(), device->supervisor))
+        trp__supervisor_wake(device); /* it looks after what waits, and after the answers */
 }
 
 /* Tells that a number is dropped; it is free again when all that were told have answered. */
 void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
                     trp__number_state *state, uint8_t *told)
 {
+    trp__message_type made = type == TRP__MSG_ARENA_DROP  ? TRP__MSG_ARENA
+                             : type == TRP__MSG_HOST_DROP ? TRP__MSG_HOST
+                                                          : TRP__MSG_ACTOR;
     *state = TRP__NUMBER_DROPPING;
     *told = 0;
+    for (uint32_t i = 0; i < TRP__WORKERS; i++) { /* its descriptor is closed */
+        trp__process *p = &device->worker[i];
+        uint32_t withdrawn = trp__outbox_withdraw(&p->outbox, made, id);
+        p->making -= made == TRP__MSG_ACTOR ? withdrawn : 0;
+    }
     trp__tell(device, &(trp__news){.type = type, .id = id, .fd = -1, .told = told});
     if (*told == 0)
         *state = TRP__NUMBER_FREE;
@@ -499,6 +556,12 @@ static void tell_segment(trp_device *device, uint32_t index, uint32_t id)
               &(trp__news){.type = TRP__MSG_HOST, .id = id, .bytes = s->bytes, .fd = s->fd});
 }
 
+/* Whether making something has failed, and who wanted it is about to drop it. */
+static bool has_failed(bool answered, const trp_error *answer)
+{
+    return answered && answer->status != TRP_OK;
+}
+
 /* Tells a new worker of everything that lives, but for actors that no worker has made yet: only the
  * one that shall answer for them makes them. device->lock is held. */
 static void tell_all(trp_device *device, uint32_t index)
@@ -506,6 +569,7 @@ static void tell_all(trp_device *device, uint32_t index)
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp_actor *actor = atomic_load(&device->actor[i]);
         if (actor && actor->state == TRP__NUMBER_LIVE && actor->answered &&
+            (i < TRP__LANES || !has_failed(true, &actor->answer)) &&
             (index == device->active || !actor->cold))
             trp__tell_actor(device, index, actor);
     }
@@ -522,7 +586,8 @@ static void tell_all(trp_device *device, uint32_t index)
                                .fd = arena->fd});
     }
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
-        if (device->segment[i].state == TRP__NUMBER_LIVE)
+        const trp__client_segment *segment = &device->segment[i];
+        if (segment->state == TRP__NUMBER_LIVE && !has_failed(segment->answered, &segment->answer))
             tell_segment(device, index, i);
     }
 }
@@ -533,7 +598,8 @@ static void tell_promoted(trp_device *device)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp_actor *actor = atomic_load(&device->actor[i]);
-        if (actor && actor->state == TRP__NUMBER_LIVE && (actor->cold || !actor->answered)) {
+        if (actor && actor->state == TRP__NUMBER_LIVE &&
+            (actor->cold ? !has_failed(actor->answered, &actor->answer) : !actor->answered)) {
             actor->trial = false;
             trp__tell_actor(device, device->active, actor);
         }

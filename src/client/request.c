@@ -208,7 +208,8 @@ static void note_covered(trp_device *device, const trp__record *record, uint64_t
 
 /* Notes which failures the sender knows of, and whether an input has become unreadable since the
  * request was packed: then it shall be refused. */
-static void check_inputs(const trp_device *device, trp__record *record)
+static void check_inputs(const trp_device *device, const trp__slot *slot, trp__record *record,
+                         uint64_t ticket)
 {
     record->refuse = TRP_OK;
     for (uint32_t i = 0; i < record->access_count; i++) {
@@ -218,7 +219,8 @@ static void check_inputs(const trp_device *device, trp__record *record)
         trp__set_accepted(
             a, atomic_load_explicit(&device->meta[a->slot].accepted_ticket, memory_order_acquire));
         if (record->refuse == TRP_OK)
-            record->refuse = (uint32_t)trp__buffer_readable(device, a->slot, &record->cause);
+            record->refuse = (uint32_t)trp__buffer_readable_at(device, a->slot, ticket,
+                                                               slot->cover[i], &record->cause);
     }
 }
 
@@ -271,7 +273,7 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
     /* A fault may have been dealt with since the request was packed. The supervisor judges every
      * ticket up to one that it reads after it has marked what is lost or poisoned; who has a later
      * ticket sees the marks here. */
-    check_inputs(device, record);
+    check_inputs(device, slot, record, ticket);
     if (record->refuse == TRP_OK) /* else it must not hide what a fault did to its outputs */
         note_covered(device, record, ticket);
     record->ticket = ticket;
@@ -285,6 +287,18 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
     return sent;
 }
 
+/* Ends a request that this thread has just sent, if nobody else has; again if its future is dropped
+ * at this moment, which changes the state. */
+static void end_sent(trp_device *device, const trp__sent *sent, const trp_error *error)
+{
+    uint64_t state = sent->pending;
+    while (!trp__retire(device, sent->slot, state, error)) {
+        state = atomic_load(&sent->slot->state);
+        if ((state | TRP__WANTED) != (sent->pending | TRP__WANTED))
+            return;
+    }
+}
+
 /* The last step of sending, with no lock held. */
 void trp__slot_published(trp_device *device, const trp__sent *sent)
 {
@@ -293,7 +307,7 @@ void trp__slot_published(trp_device *device, const trp__sent *sent)
     trp_error error;
     if (atomic_load(&device->state) == TRP_DEVICE_DOWN) {
         trp__error_down(device, &error);
-        trp__retire(device, sent->slot, sent->pending, &error);
+        end_sent(device, sent, &error);
     } else if (sent->watched) {
         trp__supervisor_wake(device);
     }

@@ -21,15 +21,7 @@ static bool read_reply(const trp_device *device, uint32_t slot, uint64_t ticket,
     trp__reply_error *reply = &device->reply->error[slot];
     if (!trp__replied(device, slot, ticket))
         return false;
-    /* The worker may be out of its mind: nothing it wrote is used unchecked. */
-    char domain[sizeof reply->domain], message[sizeof reply->message];
-    int status = reply->status, code = reply->code;
-    memcpy(domain, reply->domain, sizeof domain);
-    memcpy(message, reply->message, sizeof message);
-    domain[sizeof domain - 1] = message[sizeof message - 1] = '\0';
-    if (status <= TRP_OK || status >= TRP_STATUS_COUNT)
-        status = TRP_E_INTERNAL;
-    trp__error_set_code(error, status, domain, code, "%s", message);
+    trp__reply_import(error, reply, &device->control->record[slot]);
     return true;
 }
 
@@ -177,15 +169,24 @@ bool trp__try_finish(trp_device *device, trp__slot *slot, uint64_t pending_state
 {
     uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed) % TRP__ACTORS;
     uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
-    if (ticket == 0 || trp__timeline(device, actor) < ticket) {
+    uint64_t done = trp__timeline(device, actor);
+    if (ticket == 0 || done < ticket) {
         if (atomic_load_explicit(&slot->cancelling, memory_order_relaxed))
             trp__cancel_in_doubt(device, slot, pending_state);
         return false;
     }
+    if (trp__timeline_absurd(device, done, ticket)) {
+        trp__supervisor_alarm(device);
+        return false;
+    }
     /* The device has filled the last piece of a large read; the user's memory may lack it yet. */
     if (atomic_load_explicit(&slot->stream, memory_order_relaxed) == TRP__LANE_DOWNLOAD &&
-        !trp__replied(device, slot->index, ticket) && !trp__transfer_drained(device, slot))
+        !trp__replied(device, slot->index, ticket) && !trp__transfer_drained(device, slot)) {
+        /* The pieces are filled before the timeline is written, if the worker is in its mind. */
+        if (!trp__transfer_filled(device, slot, trp__stream_done(device, TRP__LANE_DOWNLOAD)))
+            trp__supervisor_alarm(device);
         return false;
+    }
     return trp__retire(device, slot, pending_state, NULL);
 }
 

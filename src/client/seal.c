@@ -54,11 +54,8 @@ bool trp__seal_answered(trp_device *device, uint32_t index, const trp__message *
     arena->changing &= (uint8_t)~bit;
     if (m->error.status != TRP_OK) {
         arena->refused |= bit;
-        if (arena->refusal) {
+        if (arena->refusal)
             *arena->refusal = m->error;
-            if (m->error.status < TRP_OK || m->error.status > TRP_E_INTERNAL)
-                arena->refusal->status = TRP_E_INTERNAL; /* it may be out of its mind */
-        }
         if (index != device->active)
             atomic_store(&device->standby_unwanted, true); /* it would be of no use */
     } else if (m->protection % 2 != 0) {

@@ -21,6 +21,7 @@
 #define QUEUE_NAP_MAX_NS (500 * TRP__US)
 #define DEADLINE_NAP_NS  (5 * TRP__MS)
 #define MAKING_NAP_NS    (20 * TRP__MS)
+#define BEGIN_NS         TRP__SECOND /* beyond its deadline, for a request to be begun */
 
 /* Between a worker that could not be started and the next try: doubled each time. A standby is no
  * hurry. */
@@ -30,10 +31,21 @@
 
 /* Messages. */
 
-static void take_answer(trp_device *device, uint32_t index, const trp__message *m)
+enum { MESSAGES_AT_ONCE = 64 }; /* of one worker, before looking at anything else */
+
+static void take_answer(trp_device *device, uint32_t index, trp__message *m)
 {
+    trp_error answer;
+    trp__error_import(&answer, &m->error);
+    m->error = answer;
     pthread_mutex_lock(&device->lock);
     bool active = index == device->active;
+    trp__process *p = &device->worker[index];
+    if (!trp__outbox_answered(&p->outbox, m->about, m->id)) {
+        pthread_mutex_unlock(&device->lock);
+        trp__process_breach(p, TRP_FAULT_BROKEN, "answered what nobody had asked");
+        return;
+    }
     trp_actor *actor = m->id < TRP__ACTORS ? atomic_load(&device->actor[m->id]) : NULL;
     if (m->about == TRP__MSG_ACTOR && actor) {
         trp__making_answered(device, index, actor, &m->error);
@@ -66,36 +78,46 @@ static void welcome_standby(trp_device *device, uint32_t index)
     trp__notice_post(device, TRP_NOTICE_STANDBY_READY, incarnation, trp__now_ns(), 0, NULL);
 }
 
-/* Takes what a worker has sent. *gone is set when it has closed its end, or reported a fault. */
+static void take_message(trp_device *device, uint32_t index, trp__message *m)
+{
+    trp__process *p = &device->worker[index];
+    if (m->type == TRP__MSG_ANSWER && p->ready)
+        take_answer(device, index, m);
+    else if (m->type == TRP__MSG_READY && !p->ready)
+        welcome_standby(device, index);
+    else if (m->type == TRP__MSG_NOTICE && index == device->active)
+        trp__notice_relay(device, p->incarnation, m);
+    else if (m->type == TRP__MSG_REFUSE)
+        trp__process_refusal(m, &p->refusal);
+    else if (m->type != TRP__MSG_FAULT)
+        trp__process_breach(p, TRP_FAULT_BROKEN, "sent a message that makes no sense");
+    if (m->type == TRP__MSG_FAULT || m->type == TRP__MSG_REFUSE)
+        p->closed = true; /* it is about to end */
+}
+
+/* Takes what a worker has sent. *gone is set when it has closed its end, or reported a fault, or
+ * can't be understood. */
 void trp__take_messages(trp_device *device, uint32_t index, bool *gone)
 {
-    while (device->worker[index].socket >= 0) {
+    trp__process *p = &device->worker[index];
+    for (int i = 0; i < MESSAGES_AT_ONCE && p->socket >= 0 && !p->breach && !p->closed; i++) {
         trp__message m;
-        trp_error error;
         int fds[TRP__MESSAGE_FDS];
         bool closed = false;
-        trp_status status =
-            trp__message_receive(device->worker[index].socket, &m, fds, &closed, &error);
-        if (status != TRP_OK) {
-            if (status != TRP_E_TIMEOUT)
-                *gone = true; /* what can't be understood is as good as gone */
-            return;
+        trp_status status = trp__message_receive(p->socket, &m, fds, &closed, NULL);
+        if (status == TRP_E_TIMEOUT)
+            break;
+        p->closed = closed;
+        for (int k = 0; k < TRP__MESSAGE_FDS; k++) {
+            if (fds[k] >= 0)
+                close(fds[k]); /* a worker has no reason to send any */
         }
-        for (int i = 0; i < TRP__MESSAGE_FDS; i++) {
-            if (fds[i] >= 0)
-                close(fds[i]); /* a worker has no reason to send any */
-        }
-        if (m.type == TRP__MSG_ANSWER)
-            take_answer(device, index, &m);
-        else if (m.type == TRP__MSG_READY && index != device->active)
-            welcome_standby(device, index);
-        else if (m.type == TRP__MSG_NOTICE && index == device->active)
-            trp__notice_relay(device, device->worker[index].incarnation, &m);
-        else if (m.type == TRP__MSG_REFUSE)
-            trp__process_refusal(&m, &device->worker[index].refusal);
-        if (m.type == TRP__MSG_FAULT || m.type == TRP__MSG_REFUSE)
-            *gone = true;
+        if (status == TRP_OK)
+            take_message(device, index, &m);
+        else if (!closed)
+            trp__process_breach(p, TRP_FAULT_BROKEN, "sent a message that can't be understood");
     }
+    *gone = *gone || p->breach || p->closed;
 }
 
 /* After a fault. */
@@ -154,12 +176,15 @@ static trp__slot *slot_of(trp_device *device, uint64_t cell)
 static void finish(trp_device *device, trp__slot *slot, uint64_t ticket)
 {
     trp__detained_pass(device, slot, ticket);
+    uint64_t filled = device->seen.stream_done[TRP__LANE_DOWNLOAD];
+    bool copied = atomic_load(&slot->stream) == TRP__LANE_DOWNLOAD &&
+                  !trp__replied(device, slot->index, ticket) &&
+                  trp__transfer_filled(device, slot, filled);
     for (;;) {
         uint64_t state = settled_state(slot);
         if (trp__phase_of(state) != TRP__PENDING || atomic_load(&slot->ticket) != ticket ||
-            trp__try_finish(device, slot, state))
-            return;
-        if (trp__replied(device, slot->index, ticket) && trp__retire(device, slot, state, NULL))
+            ((!copied || trp__transfer_drained(device, slot)) &&
+             trp__retire(device, slot, state, NULL)))
             return;
         trp__sleep_ns(QUEUE_NAP_MIN_NS);
     }
@@ -268,14 +293,14 @@ static bool is_idempotent(const trp__record *record)
 
 typedef struct judgement {
     const trp_error *cause;
-    uint64_t hung;      /* the request that ran past its deadline; 0 if that is not why */
+    uint64_t hung;      /* the request that ran past its deadline, or was not begun in that time */
     uint32_t in_flight; /* how many requests the dead worker had begun and not finished */
     uint32_t victims;   /* the same, of all ranges */
     bool outsider;      /* somebody else may have killed the worker: no request need be guilty */
 } judgement;
 
-/* How far the dead worker had come with a request. SUSPECT: it had not begun it again, but one
- * before it died of it, perhaps. */
+/* How far the worker had come with a request when it was last looked at. SUSPECT: it had not begun
+ * it again, but one before it died of it, perhaps. */
 typedef enum progress { GONE, QUEUED, SUSPECT, IN_FLIGHT, DONE } progress;
 
 /* A request that was done may be ended by its waiter, and its slot used again, at any moment: what
@@ -284,9 +309,9 @@ typedef enum progress { GONE, QUEUED, SUSPECT, IN_FLIGHT, DONE } progress;
 static progress progress_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
 {
     uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
-    progress p = trp__timeline(device, actor) >= ticket                       ? DONE
-                 : atomic_load(&device->reply->issued[actor].value) >= ticket ? IN_FLIGHT
-                                                                              : QUEUED;
+    progress p = device->seen.timeline[actor] >= ticket ? DONE
+                 : device->seen.issued[actor] >= ticket ? IN_FLIGHT
+                                                        : QUEUED;
     bool ended = trp__phase_of(atomic_load(&slot->state)) != TRP__PENDING;
     return ended || atomic_load(&slot->ticket) != ticket ? GONE : p;
 }
@@ -299,7 +324,7 @@ static progress standing_of(const trp_device *device, const trp__slot *slot, uin
     bool detained = trp__detained(slot) == ticket;
     uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
     progress p = !detained                                ? progress_of(device, slot, ticket)
-                 : trp__timeline(device, actor) >= ticket ? DONE
+                 : device->seen.timeline[actor] >= ticket ? DONE
                                                           : QUEUED;
     if ((p == QUEUED || p == IN_FLIGHT) && trp__replied(device, slot->index, ticket))
         return DONE;
@@ -334,12 +359,14 @@ static void judge(trp_device *device, const judgement *j, uint64_t cell, progres
         trp__detained_pass(device, slot, ticket);
         return;
     }
-    bool cancelled = atomic_load(&record->cancelled) == ticket;
-    if (p == IN_FLIGHT) {
+    bool cancelled = p != IN_FLIGHT && atomic_load(&record->cancelled) == ticket;
+    bool not_begun = p != IN_FLIGHT && ticket == j->hung && !cancelled;
+    if (p == IN_FLIGHT || not_begun) {
         slot->deaths++; /* from now on nobody cancels it */
         atomic_store(&control->record[slot->index].cancelled, 0);
     }
-    if (p == IN_FLIGHT && !may_run_again(j, slot, record)) {
+    /* One that was not begun is not to blame for that, the first time. */
+    if (not_begun ? slot->deaths > 1 : p == IN_FLIGHT && !may_run_again(j, slot, record)) {
         fail(device, slot, j->cause);
     } else if (p == QUEUED && cancelled) {
         trp__refusal(&error, TRP_E_CANCELLED, 0);
@@ -415,8 +442,9 @@ static uint32_t judge_requests(trp_device *device, const trp_error *cause, uint6
     trp__control *control = device->control;
     judgement j = {.cause = cause,
                    .hung = hung,
-                   .outsider =
-                       outsider || (cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL)};
+                   .outsider = outsider ||
+                               (cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL) ||
+                               cause->fault == TRP_FAULT_HANG};
     TRP__DEVICE_POINT(device, JUDGE);
     pthread_mutex_lock(&device->judging);
     uint64_t middle = atomic_load(&control->next_ticket.value);
@@ -614,9 +642,11 @@ static int64_t fault_time(const trp__reply *reply, int64_t now)
     return told > 0 && told < now ? told : now;
 }
 
-/* What runs again has its whole time again. */
+/* What was watched of the last worker says nothing of the next; what runs again has its whole time
+ * again. */
 static void restart_deadlines(trp_device *device)
 {
+    device->idle_cell = 0;
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp_actor *actor = atomic_load(&device->actor[i]);
         if (actor)
@@ -624,38 +654,94 @@ static void restart_deadlines(trp_device *device)
     }
 }
 
-/* The active worker is dead, dying, or has to be killed (for request `hung`, if not 0). */
-static void recover(trp_device *device, uint64_t hung)
+/* A worker that did not answer in time was killed. What it was asked to make is given up, or it
+ * would make the next one hang too. (After a death the next worker is only asked again.) What a
+ * standby tries first it was not asked. */
+static void give_up_answers(trp_device *device, const trp_error *cause)
+{
+    pthread_mutex_lock(&device->lock);
+    for (uint32_t i = TRP__LANES; i < TRP__ACTORS; i++) {
+        trp_actor *actor = atomic_load(&device->actor[i]);
+        if (!actor || actor->state != TRP__NUMBER_LIVE || actor->answered || actor->trial)
+            continue;
+        actor->answer = *cause;
+        actor->answered = true;
+    }
+    for (uint32_t i = 1; i < TRP__HOST_SEGMENTS; i++) {
+        trp__client_segment *segment = &device->segment[i];
+        if (segment->state != TRP__NUMBER_LIVE || segment->answered)
+            continue;
+        segment->answer = *cause;
+        segment->answered = true;
+    }
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* A request that keeps the device from going on; none if ticket is 0. */
+typedef struct hang {
+    uint64_t ticket;
+    bool begun;
+} hang;
+
+static void describe_hang(const hang *h, trp_error *cause)
+{
+    if (h->begun)
+        trp__error_set(cause, TRP_E_FAULT,
+                       "request %llu ran past its deadline; its worker was killed",
+                       (unsigned long long)h->ticket);
+    else
+        trp__error_set(cause, TRP_E_FAULT,
+                       "request %llu was not begun within its deadline, though nothing else was "
+                       "running; its worker was killed",
+                       (unsigned long long)h->ticket);
+    cause->fault = TRP_FAULT_HANG;
+}
+
+/* Ends the active worker; its words stay as they are. Without waiting for it if it has said that
+ * its context is broken. */
+static void end_active(trp_device *device, trp_error *cause)
+{
+    uint32_t dead = device->active;
+    const trp__process *p = &device->worker[dead];
+    bool told = !p->breach && atomic_load(&p->reply->fault_present) &&
+                p->reply->fault.fault == TRP_FAULT_GPU;
+    if (told && p->pid > 0)
+        trp__process_abandon(device, dead, cause);
+    else
+        trp__process_end(device, dead, true, cause);
+    trp__words_freeze(device);
+}
+
+/* The active worker is dead, dying, or has to be killed (for a request that hangs, if there is
+ * one). */
+static void recover(trp_device *device, const hang *h)
 {
     uint32_t dead = device->active;
     trp_error cause = {0};
     TRP__DEVICE_POINT(device, RECOVER);
-    const trp__reply *reply = device->worker[dead].reply;
-    int64_t time = fault_time(reply, trp__now_ns());
-    bool told = atomic_load(&reply->fault_present) && reply->fault.fault == TRP_FAULT_GPU;
+    const trp__process *p = &device->worker[dead];
+    int64_t time = fault_time(p->reply, trp__now_ns());
     trp__suspicion suspicion = trp__making_suspicion(device, dead);
     uint32_t incarnation = atomic_load(&device->incarnation);
-    bool gone;
+    bool gone = false;
     atomic_store(&device->state, TRP_DEVICE_RECOVERING);
     trp__take_messages(device, dead, &gone); /* what it had to say before */
+    bool late = p->breach && p->breach_fault == TRP_FAULT_HANG;
     trp__stats_publish(device);
-    if (told && device->worker[dead].pid > 0)
-        trp__process_abandon(device, dead, &cause);
-    else
-        trp__process_end(device, dead, true, &cause);
-    if (hung) {
-        trp__error_set(&cause, TRP_E_FAULT,
-                       "request %llu ran past its deadline; its worker was killed",
-                       (unsigned long long)hung);
-        cause.fault = TRP_FAULT_HANG;
+    end_active(device, &cause);
+    if (h->ticket)
+        describe_hang(h, &cause);
+    if (h->ticket || late)
         suspicion.made = 0;
-    }
     bool likely = trp__making_explain(device, &suspicion, &cause);
     trp_error noted = cause;
     noted.incarnation = incarnation;
     trp__notice_post(device, TRP_NOTICE_FAULT, incarnation, time, 0, &noted);
     note_fault(device, incarnation, &cause);
-    uint32_t victims = judge_requests(device, &cause, hung, likely);
+    if (late)
+        give_up_answers(device, &cause);
+    uint32_t victims = judge_requests(device, &cause, h->ticket, likely);
     restart_deadlines(device);
     trp__making_blame(device, &suspicion, victims > 0, &cause);
     go_on_or_down(device, &cause);
@@ -700,7 +786,11 @@ static void lose_standby(trp_device *device, bool dead)
     trp_error cause = {0};
     uint32_t index = 1 - device->active;
     trp__suspicion suspicion = trp__making_suspicion(device, index);
-    uint32_t incarnation = device->worker[index].incarnation;
+    const trp__process *p = &device->worker[index];
+    uint32_t incarnation = p->incarnation;
+    /* What counts is failures in a row, of those that were not up to their work. */
+    if (p->ready && p->outbox.count == 0 && !p->breach)
+        device->standby_failures = 0;
     trp__process_end(device, index, true, &cause);
     if (dead)
         TRP__DEVICE_POINT(device, STANDBY_LOST);
@@ -758,22 +848,22 @@ bool trp__standby_give_up(trp_device *device)
 
 /* Deadlines. */
 
-/* The cell of the request that an actor's stream is at, 0 if none that was issued. */
-static uint64_t running_cell(trp_device *device, trp_actor *actor, uint64_t *deadline_ns)
+/* The cell of the first request of an actor that is not done, 0 if there is none; *p says whether
+ * it was issued. */
+static uint64_t first_cell(trp_device *device, trp_actor *actor, progress *p, uint64_t *deadline_ns)
 {
     uint64_t head = atomic_load(&actor->head);
     uint64_t tail = atomic_load(actor->tail);
     for (; head < tail; head++) {
         uint64_t cell = atomic_load(&actor->mailbox[head & (actor->capacity - 1)]);
         trp__slot *slot = &device->slot[cell & (TRP__SLOTS - 1)];
-        uint64_t ticket = cell >> TRP__SLOT_BITS;
         if (cell == 0)
             return 0;
-        progress p = progress_of(device, slot, ticket);
-        if (p == DONE || p == GONE)
+        *p = progress_of(device, slot, cell >> TRP__SLOT_BITS);
+        if (*p == DONE || *p == GONE)
             continue;
         *deadline_ns = atomic_load(&slot->deadline_ns);
-        return p == IN_FLIGHT ? cell : 0;
+        return cell;
     }
     return 0;
 }
@@ -827,26 +917,69 @@ static bool waits_for_another(const trp_device *device, uint64_t cell)
     return false;
 }
 
-/* A request that has run past its deadline; 0 if none. Its time counts from when it is seen at the
- * head of its stream with nothing to wait for. */
-static uint64_t find_hung(trp_device *device)
+/* Whether a request has been at the head of its stream, with nothing to wait for, for longer than
+ * its deadline. */
+static bool is_overdue(trp_device *device, trp_actor *actor, uint64_t cell, uint64_t deadline_ns,
+                       int64_t now)
+{
+    if (cell == 0 || cell != actor->watched ||
+        (deadline_ns != 0 && waits_for_another(device, cell))) {
+        actor->watched = cell;
+        actor->watched_since = now;
+        return false;
+    }
+    return deadline_ns != 0 && (uint64_t)(now - actor->watched_since) >= deadline_ns;
+}
+
+/* Whether the worker is at something for which requests may have to wait; that takes its time. */
+static bool is_making(trp_device *device)
+{
+    const trp__process *p = &device->worker[device->active];
+    pthread_mutex_lock(&device->lock);
+    bool owes = p->outbox.count > 0;
+    pthread_mutex_unlock(&device->lock);
+    return owes || (p->reply && atomic_load(&p->reply->making) != 0);
+}
+
+/* Whether the worker leaves a request lying (`cell`, the first of all, while none is in flight; 0:
+ * it does not). */
+static bool is_left_lying(trp_device *device, uint64_t cell, uint64_t deadline_ns, int64_t now)
+{
+    if (cell == 0 || cell != device->idle_cell || is_making(device)) {
+        device->idle_cell = cell;
+        device->idle_since = now;
+        return false;
+    }
+    uint64_t lying = (uint64_t)(now - device->idle_since);
+    return lying >= (uint64_t)BEGIN_NS && lying - (uint64_t)BEGIN_NS >= deadline_ns;
+}
+
+/* A request that has run past its deadline, or that the worker does not begin. Its time counts from
+ * when it is seen at the head of its stream with nothing to wait for. */
+static hang find_hung(trp_device *device)
 {
     int64_t now = trp__now_ns();
+    uint64_t lying = 0, lying_deadline_ns = 0;
+    bool busy = false;
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp_actor *actor = atomic_load(&device->actor[i]);
         uint64_t deadline_ns = 0;
-        uint64_t cell = actor ? running_cell(device, actor, &deadline_ns) : 0;
+        progress p = GONE;
+        uint64_t cell = actor ? first_cell(device, actor, &p, &deadline_ns) : 0;
         if (!actor)
             continue;
-        if (cell == 0 || cell != actor->watched ||
-            (deadline_ns != 0 && waits_for_another(device, cell))) {
-            actor->watched = cell;
-            actor->watched_since = now;
-        } else if (deadline_ns != 0 && (uint64_t)(now - actor->watched_since) >= deadline_ns) {
-            return cell >> TRP__SLOT_BITS;
+        bool running = cell != 0 && p == IN_FLIGHT;
+        busy = busy || running;
+        if (is_overdue(device, actor, running ? cell : 0, deadline_ns, now))
+            return (hang){.ticket = cell >> TRP__SLOT_BITS, .begun = true};
+        if (cell != 0 && !running && (lying == 0 || cell < lying)) {
+            lying = cell;
+            lying_deadline_ns = deadline_ns ? deadline_ns : device->options.start_timeout_ns;
         }
     }
-    return 0;
+    if (is_left_lying(device, busy ? 0 : lying, lying_deadline_ns, now))
+        return (hang){.ticket = lying >> TRP__SLOT_BITS};
+    return (hang){0};
 }
 
 /* The thread. */
@@ -858,6 +991,16 @@ void trp__supervisor_wake(trp_device *device)
     uint64_t one = 1;
     ssize_t done = write(device->wake_fd, &one, sizeof one);
     (void)done; /* it can only be full, which wakes as well */
+}
+
+/* Has the supervisor look at what the worker says. */
+void trp__supervisor_alarm(trp_device *device)
+{
+    uint64_t one = 1;
+    if (atomic_exchange(&device->alarm, true))
+        return;
+    ssize_t done = write(device->wake_fd, &one, sizeof one);
+    (void)done;
 }
 
 enum { POLL_WAKE = 0, POLL_SOCKET = 1, POLL_PROCESS = 3, POLL_DYING = 5, POLL_COUNT = 13 };
@@ -873,26 +1016,49 @@ static int64_t next_nap(trp_device *device, int64_t nap)
     return atomic_load(&device->deadlines) > 0 ? DEADLINE_NAP_NS : -1;
 }
 
-static void sleep_supervisor(trp_device *device, struct pollfd polled[POLL_COUNT], int64_t *nap)
+/* What to wait for, and until when: INT64_MAX for no end. */
+static int64_t prepare_poll(trp_device *device, struct pollfd polled[POLL_COUNT])
 {
+    int64_t due = INT64_MAX;
     memset(polled, 0, sizeof *polled * POLL_COUNT);
     polled[POLL_WAKE] = (struct pollfd){.fd = device->wake_fd, .events = POLLIN};
+    pthread_mutex_lock(&device->lock);
     for (int i = 0; i < TRP__WORKERS; i++) {
-        polled[POLL_SOCKET + i] = (struct pollfd){.fd = device->worker[i].socket, .events = POLLIN};
-        polled[POLL_PROCESS + i] = (struct pollfd){.fd = device->worker[i].pidfd, .events = POLLIN};
+        const trp__process *p = &device->worker[i];
+        short wanted = p->outbox.sent < p->outbox.count ? POLLIN | POLLOUT : POLLIN;
+        int64_t worker_due = p->untold ? 0 : trp__process_due(device, p);
+        polled[POLL_SOCKET + i] = (struct pollfd){.fd = p->socket, .events = wanted};
+        polled[POLL_PROCESS + i] = (struct pollfd){.fd = p->pidfd, .events = POLLIN};
+        due = worker_due < due ? worker_due : due;
     }
+    pthread_mutex_unlock(&device->lock);
     for (int i = 0; i < TRP__DYING; i++) {
         bool dying = device->dying[i].pid != 0;
         polled[POLL_DYING + i] =
             (struct pollfd){.fd = dying ? device->dying[i].pidfd : -1, .events = POLLIN};
     }
+    return due;
+}
+
+/* The sooner of two times to sleep, -1 for no end. */
+static int64_t shorter(int64_t a, int64_t b)
+{
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+static void sleep_supervisor(trp_device *device, struct pollfd polled[POLL_COUNT], int64_t *nap)
+{
     atomic_store(&device->supervisor_asleep, true);
+    int64_t due = prepare_poll(device, polled);
     *nap = next_nap(device, *nap);
     if (*nap >= 0)
         atomic_store(&device->supervisor_asleep, false);
     int64_t sleep = *nap >= 0 ? *nap : standby_delay(device);
-    if (trp__making_any(device) && (sleep < 0 || sleep > MAKING_NAP_NS))
-        sleep = MAKING_NAP_NS; /* somebody has to look at the time */
+    if (trp__making_any(device))
+        sleep = shorter(sleep, MAKING_NAP_NS); /* somebody has to look at the time */
+    int64_t left = due - trp__now_ns();
+    if (due != INT64_MAX)
+        sleep = shorter(sleep, left > 0 ? left : 0);
     struct timespec t = {.tv_sec = sleep / TRP__SECOND, .tv_nsec = sleep % TRP__SECOND};
     if (!atomic_load(&device->closing) &&
         ppoll(polled, POLL_COUNT, sleep >= 0 ? &t : NULL, NULL) < 0) {
@@ -902,6 +1068,36 @@ static void sleep_supervisor(trp_device *device, struct pollfd polled[POLL_COUNT
     atomic_store(&device->supervisor_asleep, false);
 }
 
+/* Sends a worker what waits for room, and looks whether it is late. */
+void trp__look_after_mail(trp_device *device, uint32_t index)
+{
+    pthread_mutex_lock(&device->lock);
+    trp__process *p = &device->worker[index];
+    if (p->socket >= 0 && trp__outbox_flush(&p->outbox, p->socket) == TRP__NOBODY)
+        p->closed = true;
+    bool late = trp__process_due(device, p) <= trp__now_ns() && !trp__making_late(p);
+    bool untold = p->untold;
+    pthread_mutex_unlock(&device->lock);
+    if (late)
+        trp__process_breach(p, TRP_FAULT_HANG,
+                            p->ready ? "did not answer in time" : "was not ready in time");
+    else if (untold)
+        trp__process_breach(p, TRP_FAULT_HANG, "could not be told of all that there is");
+}
+
+/* Looks whether what the active worker says of its progress can be true. */
+static void look_at_words(trp_device *device)
+{
+    if (device->worker[device->active].socket < 0)
+        return;
+    bool alarm = atomic_exchange(&device->alarm, false);
+    const char *breach = trp__words_look(device);
+    if (!breach && alarm && trp__read_absurd(device))
+        breach = "said that a read was done that it had not copied";
+    if (breach)
+        trp__process_breach(&device->worker[device->active], TRP_FAULT_BROKEN, breach);
+}
+
 static void take_events(trp_device *device, const struct pollfd polled[POLL_COUNT])
 {
     uint32_t active = device->active, standby = 1 - active;
@@ -909,16 +1105,20 @@ static void take_events(trp_device *device, const struct pollfd polled[POLL_COUN
     uint64_t value;
     if (polled[POLL_WAKE].revents && read(device->wake_fd, &value, sizeof value) < 0)
         return;
+    look_at_words(device);
     for (uint32_t i = 0; i < TRP__WORKERS; i++) {
-        if (polled[POLL_SOCKET + i].revents)
+        const trp__process *p = &device->worker[i];
+        if (polled[POLL_SOCKET + i].revents & ~POLLOUT)
             trp__take_messages(device, i, &gone[i]);
-        gone[i] = gone[i] || (polled[POLL_PROCESS + i].revents & POLLIN);
+        trp__look_after_mail(device, i);
+        gone[i] = gone[i] || p->breach || p->closed || p->stuck ||
+                  (polled[POLL_PROCESS + i].revents & POLLIN);
     }
     if (gone[standby])
         lose_standby(device, true);
-    uint64_t hung = atomic_load(&device->deadlines) > 0 ? find_hung(device) : 0;
-    if (gone[active] || hung)
-        recover(device, gone[active] ? 0 : hung);
+    hang h = atomic_load(&device->deadlines) > 0 && !gone[active] ? find_hung(device) : (hang){0};
+    if (gone[active] || h.ticket)
+        recover(device, &h);
     trp__making_check(device);
     trp__process_reap(device, false);
     look_after_standby(device);

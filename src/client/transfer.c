@@ -223,6 +223,16 @@ bool trp__transfer_drained(trp_device *device, trp__slot *slot)
     return drained;
 }
 
+/* Whether the device says that it has filled all of a large read's pieces. */
+bool trp__transfer_filled(trp_device *device, trp__slot *slot, uint64_t stream_done)
+{
+    trp__client_stream *s = &device->stream[TRP__LANE_DOWNLOAD];
+    pthread_mutex_lock(&s->lock);
+    bool filled = slot->transfer.first_chunk + slot->transfer.chunks <= stream_done;
+    pthread_mutex_unlock(&s->lock);
+    return filled;
+}
+
 static void unlink_transfer(trp_device *device, trp__client_stream *s, trp__slot *slot)
 {
     uint32_t *link = &s->first;

@@ -150,14 +150,15 @@ void trp__notice_relay(trp_device *device, uint32_t incarnation, const trp__mess
 {
     const trp__log *log = &device->system->log;
     trp_notice_kind kind = (trp_notice_kind)m->about;
-    trp_error error = m->error;
+    trp_error error;
     int64_t now = trp__now_ns();
     int64_t time = m->bytes > 0 && m->bytes < (uint64_t)now ? (int64_t)m->bytes : now;
-    if (error.status <= TRP_OK || error.status > TRP_E_INTERNAL)
+    trp__error_import(&error, &m->error);
+    trp__text_import(error.actor, m->error.actor, sizeof error.actor);
+    if (error.status == TRP_OK)
         error.status = TRP_E_INTERNAL;
     error.fault = TRP_FAULT_NONE;
     error.incarnation = incarnation;
-    error.request = 0;
     if (kind == TRP_NOTICE_ACTOR_RESTART)
         trp__log_line(log, TRP__LOG_WARNING, "actor \"%s\" was restarted after %s", error.actor,
                       error.message);

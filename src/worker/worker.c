@@ -116,8 +116,10 @@ static void add_arena(trp__worker *w, const trp__message *m, int fd)
 {
     trp__arena *arena = &w->arena[m->id];
     trp_error error = {0};
-    if (atomic_load(&arena->state) != TRP__ABSENT)
+    if (atomic_load(&arena->state) != TRP__ABSENT) {
+        answer(w, TRP__MSG_ANSWER, m, &arena->error);
         return;
+    }
     if (atomic_load(&arena->protection) < m->protection)
         atomic_store(&arena->protection, m->protection);
     bool read_only = atomic_load(&arena->protection) % 2 != 0;

@@ -521,7 +521,7 @@ static void *press(void *argument)
         uint64_t bytes = (1 + ref_rng_below(&p->rng, 7)) * H_MIB + ref_rng_below(&p->rng, 70000);
         trp_buffer b = {0};
         trp_status status = TRP_E_MEMORY;
-        for (int64_t end = h_now() + 30 * H_SEC; status == TRP_E_MEMORY && h_now() < end;) {
+        for (int64_t end = h_now() + H_LONG; status == TRP_E_MEMORY && h_now() < end;) {
             status = trp_buffer_create(p->device, bytes, &b);
             if (status == TRP_E_MEMORY)
                 h_sleep(H_MS / 4); /* the others have it all */

@@ -103,7 +103,7 @@ static void killed(activity what, int64_t after_ns, int signal_number)
     H_CHECK(WIFSIGNALED(status) && WTERMSIG(status) == signal_number);
     /* What it leaves is ours now (subreaper), and must die by itself; a worker that the kill met
      * between its start and its request to die with its parent looks for that itself. */
-    int64_t limit = h_now() + 20 * H_SEC;
+    int64_t limit = h_now() + H_LONG;
     for (pid_t reaped; (reaped = waitpid(-1, NULL, WNOHANG)) >= 0;) {
         if (h_now() > limit)
             h_fail(__FILE__, __LINE__, "%zu processes outlive the application, its worker was %lld",

@@ -22,8 +22,8 @@
 
 enum { MAX_WALKS = 1024, MAX_POINTS = 256, AT_A_TIME = 4, BATCH = 12, TRIES = 6 };
 
-#define WALK_LIMIT   (100 * H_SEC)
-#define ORPHAN_LIMIT (20 * H_SEC)
+#define WALK_LIMIT   (2 * H_LONG)
+#define ORPHAN_LIMIT H_LONG
 
 typedef struct job {
     h_walk walk;

@@ -71,7 +71,7 @@ static trp_status ended(soaker *k, trp_completion c)
     if (status == TRP_E_TIMEOUT) {
         trp_device_info i = h_info(k->s->w.device);
         h_fail(__FILE__, __LINE__,
-               "a request did not end within a minute: state %d, incarnation %u, %u restarts, "
+               "a request does not end: state %d, incarnation %u, %u restarts, "
                "worker %lld, standby %lld, %" PRIu64 " requests ended of %" PRIu64,
                (int)i.state, i.incarnation, i.restarts, (long long)i.worker_pid,
                (long long)i.standby_pid, atomic_load(&k->s->ended), atomic_load(&k->s->sent));

@@ -396,7 +396,11 @@ trp_system *h_system_create(const char *worker_path)
 trp_device_options h_options(void)
 {
     return (trp_device_options){
-        .backend = h_backend(), .isolation = h_isolation(), .restart_budget = 1000};
+        .backend = h_backend(),
+        .isolation = h_isolation(),
+        .restart_budget = 1000,
+        .start_timeout_ns = (uint64_t)H_LONG,
+    };
 }
 
 h_world h_open(const trp_device_options *options)
@@ -481,7 +485,7 @@ trp_status h_await(trp_future future, trp_error *error)
 {
     trp_status status = trp_await(future, H_LONG, error);
     if (status == TRP_E_TIMEOUT)
-        h_fail(__FILE__, __LINE__, "a request did not end within a minute");
+        h_fail(__FILE__, __LINE__, "a request did not end within %d s", (int)(H_LONG / H_SEC));
     return status;
 }
 

@@ -25,8 +25,9 @@
 #define H_KIB UINT64_C(1024)
 #define H_MIB (H_KIB * 1024)
 
-/* A wait that only ends this way if something hangs. */
-#define H_LONG (60 * H_SEC)
+/* A wait that only ends this way if something hangs; a loaded machine may stand still for a minute.
+ */
+#define H_LONG (150 * H_SEC)
 
 /* Under TSan a process takes several times as long to start as under ASan. */
 #if defined(__SANITIZE_ADDRESS__)

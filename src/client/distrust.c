@@ -1,0 +1,257 @@
+/* What a worker says is looked at before it counts. It may be out of its mind: a library that
+ * writes through a wild pointer reaches the reply block and the socket as it reaches anything else.
+ * Then its results are worthless, but the application must not crash, hang, or read where it has no
+ * business; and it must find out.
+ *
+ * Each word is read once. Numbers that the worker gives are never sizes or places; they are only
+ * compared with what the application knows. What can't be true is a breach: the worker is killed,
+ * as after any fault. */
+#include "base/error.h"
+#include "client/client.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+/* Errors. */
+
+/* One line of printable text. */
+void trp__text_import(char *to, const volatile char *from, size_t size)
+{
+    size_t n = 0;
+    for (; n + 1 < size; n++) {
+        unsigned char c = (unsigned char)from[n];
+        if (c == '\0')
+            break;
+        to[n] = (char)(c < 0x20 || c == 0x7f ? ' ' : c);
+    }
+    memset(to + n, 0, size - n);
+}
+
+/* A status that a worker may give; the others are the application's to say: one that waits for a
+ * request would take a worker's TRP_E_TIMEOUT for its own. */
+static trp_status import_status(int status, trp_fault fault)
+{
+    switch (status) {
+    case TRP_E_BUSY:
+    case TRP_E_TIMEOUT:
+    case TRP_E_LOST:
+    case TRP_E_DEPENDENCY:
+    case TRP_E_DEVICE_DOWN:
+    case TRP_E_FORKED:
+    case TRP_E_CANCELLED:
+        return TRP_E_INTERNAL;
+    case TRP_E_FAULT:
+        return fault == TRP_FAULT_NONE ? TRP_E_INTERNAL : TRP_E_FAULT;
+    default:
+        return status < TRP_OK || status >= TRP_STATUS_COUNT ? TRP_E_INTERNAL : status;
+    }
+}
+
+/* How a worker may say that it ends; the rest is known better here. */
+static trp_fault import_fault(int fault)
+{
+    switch (fault) {
+    case TRP_FAULT_GPU:
+    case TRP_FAULT_SIGNAL:
+    case TRP_FAULT_EXIT:
+    case TRP_FAULT_LIBRARY:
+        return (trp_fault)fault;
+    default:
+        return TRP_FAULT_NONE;
+    }
+}
+
+/* Copies an error that a worker wrote, from memory that it may be writing to. TRP_OK stays; what is
+ * no status becomes TRP_E_INTERNAL. What only this side knows is left empty. */
+void trp__error_import(trp_error *out, const trp_error *from)
+{
+    const volatile trp_error *e = from;
+    out->fault = import_fault((int)e->fault);
+    out->status = import_status(e->status, out->fault);
+    out->code = e->code;
+    out->incarnation = 0;
+    out->request = 0;
+    trp__text_import(out->domain, e->domain, sizeof out->domain);
+    memset(out->actor, 0, sizeof out->actor);
+    trp__text_import(out->message, e->message, sizeof out->message);
+    if (out->status != TRP_OK && out->message[0] == '\0')
+        trp__copy_string(out->message, sizeof out->message, "the worker did not say why");
+}
+
+/* Whether a worker had a reason to refuse a request so. */
+static bool may_refuse(trp_status status, const trp__record *record)
+{
+    return status == TRP_E_DEPENDENCY ||
+           (status == TRP_E_LOST && record->refuse == (uint32_t)TRP_E_LOST) ||
+           (status == TRP_E_CANCELLED && atomic_load(&record->cancelled) == record->ticket);
+}
+
+/* The same for what it said of a request, which is no success. */
+void trp__reply_import(trp_error *out, const trp__reply_error *from, const trp__record *record)
+{
+    const volatile trp__reply_error *e = from;
+    trp_error said = {.status = e->status, .code = e->code};
+    trp_status status = said.status;
+    trp__text_import(said.domain, e->domain, sizeof said.domain);
+    trp__text_import(said.message, e->message, sizeof e->message);
+    trp__error_import(out, &said);
+    if (out->status == TRP_OK)
+        out->status = TRP_E_INTERNAL;
+    if (may_refuse(status, record))
+        out->status = status;
+}
+
+/* Breaches. */
+
+/* The first one counts. */
+void trp__process_breach(trp__process *p, trp_fault fault, const char *what)
+{
+    if (p->breach)
+        return;
+    p->breach = what;
+    p->breach_fault = fault;
+}
+
+/* A word that only rises and stays below `end`, which is read after the word. Keeps what is
+ * believed in *seen. */
+static const char *look(uint64_t *seen, const _Atomic uint64_t *word, const _Atomic uint64_t *end,
+                        uint64_t beyond)
+{
+    uint64_t value = atomic_load_explicit(word, memory_order_acquire);
+    if (value == *seen)
+        return NULL;
+    if (value < *seen)
+        return "set its progress back";
+    if (value >= atomic_load(end) + beyond)
+        return "said that it had done what nobody had sent";
+    *seen = value;
+    return NULL;
+}
+
+static const char *look_at_stream(trp_device *device, uint32_t i)
+{
+    uint64_t *seen = &device->seen.stream_done[i];
+    uint64_t done = trp__stream_done(device, i);
+    if (done == *seen)
+        return NULL;
+    pthread_mutex_lock(&device->stream[i].lock);
+    uint64_t end = device->stream[i].next_chunk;
+    pthread_mutex_unlock(&device->stream[i].lock);
+    if (done < *seen)
+        return "set its progress back";
+    if (done > end)
+        return "said that it had copied what nobody had sent";
+    *seen = done;
+    return NULL;
+}
+
+/* Looks at the active worker's progress; what is believed is in device->seen afterwards. Returns
+ * what can't be true, NULL if all can. */
+const char *trp__words_look(trp_device *device)
+{
+    const trp__reply *reply = device->reply;
+    trp__words *seen = &device->seen;
+    const _Atomic uint64_t *end = &device->control->next_ticket.value;
+    const char *breach = look(&seen->taken, &reply->taken.value, end, 1);
+    for (uint32_t i = 0; i < TRP__ACTORS && !breach; i++) {
+        if (!atomic_load_explicit(&device->actor[i], memory_order_relaxed))
+            continue;
+        breach = look(&seen->issued[i], &reply->issued[i].value, end, 0);
+        if (!breach)
+            breach = look(&seen->timeline[i], &reply->timelines.timeline[i].value, end, 0);
+    }
+    for (uint32_t i = 0; i < TRP__STREAMS && !breach; i++)
+        breach = look_at_stream(device, i);
+    return breach;
+}
+
+/* Whether a worker that has not been promoted has left its words alone. */
+bool trp__words_untouched(const trp__reply *reply)
+{
+    uint64_t any = atomic_load(&reply->taken.value);
+    for (uint32_t i = 0; i < TRP__ACTORS; i++)
+        any |=
+            atomic_load(&reply->issued[i].value) | atomic_load(&reply->timelines.timeline[i].value);
+    for (uint32_t i = 0; i < TRP__STREAMS; i++)
+        any |= atomic_load(&reply->timelines.stream_done[i].value);
+    return any == 0;
+}
+
+/* Whether a timeline that has passed a ticket can't be true. Who ends requests asks only if it is
+ * far ahead, which is rare, and random rubbish nearly always is. */
+bool trp__timeline_absurd(trp_device *device, uint64_t timeline, uint64_t ticket)
+{
+    return timeline - ticket >= TRP__RING &&
+           timeline >= atomic_load(&device->control->next_ticket.value);
+}
+
+/* Whether a worker says that a large read is done and has not filled its pieces. */
+static bool is_absurd_read(trp_device *device, trp__slot *slot)
+{
+    uint64_t ticket = atomic_load(&slot->ticket);
+    if (trp__phase_of(atomic_load(&slot->state)) != TRP__PENDING || ticket == 0 ||
+        atomic_load(&slot->stream) != TRP__LANE_DOWNLOAD ||
+        trp__timeline(device, TRP__LANE_DOWNLOAD) < ticket)
+        return false;
+    uint64_t done = trp__stream_done(device, TRP__LANE_DOWNLOAD);
+    return !trp__replied(device, slot->index, ticket) &&
+           !trp__transfer_filled(device, slot, done) &&
+           trp__phase_of(atomic_load(&slot->state)) == TRP__PENDING &&
+           atomic_load(&slot->ticket) == ticket;
+}
+
+/* Called by the supervisor, so no worker is replaced meanwhile. */
+bool trp__read_absurd(trp_device *device)
+{
+    for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
+        if (is_absurd_read(device, &device->slot[i]))
+            return true;
+    }
+    return false;
+}
+
+/* The end of a worker. */
+
+static uint64_t between(uint64_t value, uint64_t least, uint64_t most)
+{
+    return value > most ? least : value < least ? least : value;
+}
+
+/* A worker is gone, or as good as gone. Fixes its words as they are, as far as they can be true, in
+ * device->seen and for all who read timelines: whoever still has the block (a child of the dead
+ * worker) can't change what is judged. If memory is short the words stay where they are, which
+ * matters only if there is such a child. */
+void trp__words_freeze(trp_device *device)
+{
+    trp__words *seen = &device->seen;
+    const trp__reply *reply = device->reply;
+    uint64_t last = atomic_load(&device->control->next_ticket.value) - 1;
+    for (uint32_t i = 0; i < TRP__ACTORS; i++) {
+        seen->timeline[i] = between(trp__timeline(device, i), seen->timeline[i], last);
+        uint64_t issued = atomic_load(&reply->issued[i].value);
+        /* One that makes no sense may have been anything: all that was sent may have begun. */
+        seen->issued[i] = issued > last || issued < seen->issued[i] ? last : issued;
+    }
+    for (uint32_t i = 0; i < TRP__STREAMS; i++)
+        look_at_stream(device, i);
+    uint64_t *download = &seen->timeline[TRP__LANE_DOWNLOAD];
+    for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
+        trp__slot *slot = &device->slot[i];
+        uint64_t ticket = atomic_load(&slot->ticket);
+        if (ticket <= *download && is_absurd_read(device, slot))
+            *download = ticket - 1;
+    }
+
+    trp__timelines *copy =
+        mmap(NULL, sizeof *copy, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
+        return;
+    for (uint32_t i = 0; i < TRP__ACTORS; i++)
+        atomic_init(&copy->timeline[i].value, seen->timeline[i]);
+    for (uint32_t i = 0; i < TRP__STREAMS; i++)
+        atomic_init(&copy->stream_done[i].value, seen->stream_done[i]);
+    madvise(copy, sizeof *copy, MADV_DONTFORK);
+    if (mremap(copy, sizeof *copy, sizeof *copy, MREMAP_MAYMOVE | MREMAP_FIXED,
+               &device->reply->timelines) == MAP_FAILED)
+        munmap(copy, sizeof *copy);
+}

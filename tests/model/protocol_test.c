@@ -1,0 +1,393 @@
+/* Explores the model of the mailbox, of retiring, judging, promotion and replay: no order of steps
+ * loses a request, ends one twice, runs one where it must not run, or gets stuck. And the model is
+ * worth something: each of a list of ways to get the protocol wrong is found out by it.
+ *
+ *   protocol_test             the plans and mutations below: seconds
+ *   TROUPE_TEST_MODEL=large   larger plans too: minutes, and some GB of memory
+ *   protocol_test PLAN [MUTATION]   one plan, with the trace to what is broken
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "model/protocol.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { A0 = 0, A1 = 1, X = 1, Y = 2 };
+
+/* Plans that every run explores. */
+static const model_plan plans[] = {
+    {.name = "handshake", /* sleeping and waking */
+     .slots = 2,
+     .actors = 1,
+     .senders = 2,
+     .requests = 2,
+     .request = {{.sender = 0}, {.sender = 1}}},
+    {.name = "reuse", /* more requests than slots */
+     .slots = 2,
+     .actors = 2,
+     .senders = 2,
+     .requests = 3,
+     .request = {{.sender = 0}, {.sender = 1}, {.sender = 1, .actor = A1}}},
+    {.name = "kill", /* at any step of two senders */
+     .slots = 2,
+     .actors = 1,
+     .senders = 2,
+     .requests = 2,
+     .kills = 1,
+     .budget = 1,
+     .request = {{.sender = 0}, {.sender = 1}}},
+    {.name = "kills", /* the second while what was in flight runs again */
+     .slots = 2,
+     .actors = 2,
+     .senders = 1,
+     .requests = 2,
+     .kills = 3,
+     .budget = 3,
+     .request = {{.end = MODEL_AWAIT_LATER}, {.actor = A1}}},
+    {.name = "deadline", /* the supervisor itself kills the worker */
+     .slots = 2,
+     .actors = 2,
+     .senders = 1,
+     .requests = 2,
+     .kills = 1,
+     .hangs = 1,
+     .budget = 2,
+     .request = {{.end = MODEL_AWAIT_LATER}, {.actor = A1}}},
+    {.name = "culprit", /* one kills its worker, two have no part in it */
+     .slots = 3,
+     .actors = 2,
+     .senders = 2,
+     .requests = 3,
+     .budget = 3,
+     .request = {{.sender = 0, .must_succeed = true, .end = MODEL_AWAIT_LATER},
+                 {.sender = 0, .actor = A1, .must_succeed = true},
+                 {.sender = 1, .actor = A1, .culprit = true}}},
+    {.name = "culprit-between",
+     .slots = 3,
+     .actors = 2,
+     .senders = 1,
+     .requests = 3,
+     .budget = 3,
+     .request = {{.must_succeed = true, .end = MODEL_AWAIT_LATER},
+                 {.actor = A1, .culprit = true, .end = MODEL_AWAIT_LATER},
+                 {.actor = A1, .must_succeed = true}}},
+    {.name = "two-culprits",
+     .slots = 3,
+     .actors = 2,
+     .senders = 1,
+     .requests = 3,
+     .budget = 4,
+     .request = {{.culprit = true, .end = MODEL_AWAIT_LATER},
+                 {.actor = A1, .end = MODEL_AWAIT_LATER},
+                 {.actor = A1, .culprit = true}}},
+    {.name = "update", /* reads what it writes: must not run twice */
+     .slots = 2,
+     .actors = 2,
+     .buffers = 1,
+     .senders = 1,
+     .requests = 2,
+     .kills = 2,
+     .budget = 2,
+     .request = {{.reads = X, .writes = X, .end = MODEL_AWAIT_LATER}, {.actor = A1}}},
+    {.name = "lost", /* readers of what a culprit was writing */
+     .slots = 2,
+     .actors = 2,
+     .buffers = 1,
+     .senders = 2,
+     .requests = 3,
+     .budget = 2,
+     .request = {{.sender = 0, .writes = X, .culprit = true},
+                 {.sender = 1, .actor = A1, .reads = X},
+                 {.sender = 1, .actor = A1, .reads = X}}},
+    {.name = "rewritten", /* the same, and somebody else writes all of it anew */
+     .slots = 3,
+     .actors = 2,
+     .buffers = 1,
+     .senders = 2,
+     .requests = 3,
+     .budget = 2,
+     .request = {{.sender = 0, .writes = X, .culprit = true, .end = MODEL_AWAIT_LATER},
+                 {.sender = 0, .writes = X},
+                 {.sender = 1, .actor = A1, .reads = X}}},
+    {.name = "overwrite", /* an input of one that may run again, by its own actor */
+     .slots = 2,
+     .actors = 1,
+     .buffers = 1,
+     .senders = 1,
+     .requests = 2,
+     .kills = 2,
+     .budget = 2,
+     .request = {{.reads = X, .end = MODEL_AWAIT_LATER}, {.writes = X}}},
+    {.name = "overwrite-elsewhere", /* by another */
+     .slots = 2,
+     .actors = 2,
+     .buffers = 1,
+     .senders = 1,
+     .requests = 2,
+     .kills = 2,
+     .budget = 2,
+     .request = {{.reads = X, .end = MODEL_AWAIT_LATER}, {.actor = A1, .writes = X}}},
+    {.name = "chain", /* a reader of what a reader should have written */
+     .slots = 3,
+     .actors = 2,
+     .buffers = 2,
+     .senders = 1,
+     .requests = 3,
+     .kills = 1,
+     .budget = 2,
+     .request = {{.writes = X, .culprit = true, .end = MODEL_AWAIT_LATER},
+                 {.actor = A1, .reads = X, .writes = Y, .end = MODEL_AWAIT_LATER},
+                 {.reads = Y}}},
+    {.name = "down", /* no restart is left */
+     .slots = 2,
+     .actors = 1,
+     .senders = 2,
+     .requests = 2,
+     .kills = 1,
+     .budget = 0,
+     .request = {{.sender = 0}, {.sender = 1}}},
+    {.name = "drop", /* a future is dropped, and again when its slot is another's */
+     .slots = 1,
+     .actors = 1,
+     .mailbox = 4,
+     .senders = 2,
+     .requests = 3,
+     .sweeper = true,
+     .request = {{.sender = 0, .end = MODEL_DROP}, {.sender = 1}, {.sender = 1}}},
+    {.name = "nobody", /* wants to know; and the mailbox has one place */
+     .slots = 2,
+     .actors = 1,
+     .mailbox = 1,
+     .senders = 1,
+     .requests = 3,
+     .sweeper = true,
+     .request = {{.end = MODEL_NOBODY}, {.end = MODEL_NOBODY}, {.end = MODEL_NOBODY}}},
+    {.name = "nobody-killed",
+     .slots = 2,
+     .actors = 1,
+     .mailbox = 1,
+     .senders = 1,
+     .requests = 2,
+     .kills = 1,
+     .budget = 1,
+     .sweeper = true,
+     .request = {{.end = MODEL_NOBODY}, {.end = MODEL_NOBODY}}},
+};
+
+static const model_plan large_plans[] = {
+    {.name = "two-each",
+     .slots = 4,
+     .actors = 1,
+     .senders = 2,
+     .requests = 4,
+     .request = {{.sender = 0, .end = MODEL_AWAIT_LATER},
+                 {.sender = 0},
+                 {.sender = 1, .end = MODEL_AWAIT_LATER},
+                 {.sender = 1}}},
+    {.name = "three-senders",
+     .slots = 3,
+     .actors = 2,
+     .senders = 3,
+     .requests = 3,
+     .request = {{.sender = 0}, {.sender = 1, .actor = A1}, {.sender = 2}}},
+    {.name = "kills-large",
+     .slots = 2,
+     .actors = 2,
+     .senders = 2,
+     .requests = 2,
+     .kills = 3,
+     .budget = 3,
+     .request = {{.sender = 0}, {.sender = 1, .actor = A1}}},
+    {.name = "kill-of-three",
+     .slots = 3,
+     .actors = 2,
+     .senders = 2,
+     .requests = 3,
+     .kills = 1,
+     .budget = 1,
+     .request = {{.sender = 0},
+                 {.sender = 1, .end = MODEL_AWAIT_LATER},
+                 {.sender = 1, .actor = A1}}},
+    {.name = "update-large",
+     .slots = 2,
+     .actors = 2,
+     .buffers = 1,
+     .senders = 2,
+     .requests = 2,
+     .kills = 2,
+     .budget = 2,
+     .request = {{.sender = 0, .reads = X, .writes = X}, {.sender = 1, .actor = A1}}},
+    {.name = "overwrite-large",
+     .slots = 2,
+     .actors = 2,
+     .buffers = 1,
+     .senders = 2,
+     .requests = 2,
+     .kills = 2,
+     .budget = 2,
+     .request = {{.sender = 0, .reads = X}, {.sender = 1, .actor = A1, .writes = X}}},
+    {.name = "lost-and-killed",
+     .slots = 3,
+     .actors = 2,
+     .buffers = 1,
+     .senders = 2,
+     .requests = 3,
+     .kills = 1,
+     .budget = 2,
+     .request = {{.sender = 0, .writes = X, .culprit = true, .end = MODEL_AWAIT_LATER},
+                 {.sender = 0, .writes = X},
+                 {.sender = 1, .actor = A1, .reads = X}}},
+    {.name = "down-large",
+     .slots = 2,
+     .actors = 1,
+     .senders = 2,
+     .requests = 3,
+     .kills = 2,
+     .budget = 1,
+     .request = {{.sender = 0}, {.sender = 1}, {.sender = 1}}},
+    {.name = "drop-large",
+     .slots = 2,
+     .actors = 1,
+     .mailbox = 4,
+     .senders = 2,
+     .requests = 3,
+     .sweeper = true,
+     .request = {{.sender = 0, .end = MODEL_DROP}, {.sender = 1}, {.sender = 0}}},
+    {.name = "drop-and-killed",
+     .slots = 2,
+     .actors = 1,
+     .mailbox = 2,
+     .senders = 2,
+     .requests = 2,
+     .kills = 1,
+     .budget = 1,
+     .sweeper = true,
+     .request = {{.sender = 0, .end = MODEL_DROP}, {.sender = 1}}},
+};
+
+/* Every mutation, with the plan that finds it out and a word of what is said then. */
+static const struct wrong {
+    model_mutation mutation;
+    const char *plan, *says;
+} wrongs[] = {
+    {MODEL_DOORBELL_BEFORE_RING, "handshake", "no end can be reached"},
+    {MODEL_RING_NOT_FENCED, "handshake", "no end can be reached"},
+    {MODEL_SLEEPING_NOT_FENCED, "handshake", "no end can be reached"},
+    {MODEL_NO_SECOND_LOOK_AT_RING, "handshake", "no end can be reached"},
+    {MODEL_DOORBELL_NOT_RAISED, "handshake", "no end can be reached"},
+    {MODEL_CELL_BEFORE_RECORD, "handshake", "was not done"},
+    {MODEL_CELL_BEFORE_PENDING, "kill", "was not done"},
+    {MODEL_RECORD_NOT_COMPARED, "lost", "that its sender ends"},
+    {MODEL_ISSUED_AFTER_HANDLE, "update", "runs again"},
+    {MODEL_NO_SIGNAL_BEFORE_OVERWRITE, "overwrite", "or later"},
+    {MODEL_RETIRE_WITHOUT_SWAP, "kill", "ended twice"},
+    {MODEL_GENERATION_NOT_RAISED, "drop", "was not done"},
+    {MODEL_PLACE_FREED_EARLY, "nobody", "no end can be reached"},
+    {MODEL_SWEEP_SKIPS_UNFINISHED, "nobody", "no end can be reached"},
+    {MODEL_NO_AWAIT_PUBLICATION, "kill", "was not done"},
+    {MODEL_NO_SECOND_PASS_LOST, "kill", "was not done"},
+    {MODEL_NO_SECOND_PASS_UNJUDGED, "lost", "half-written"},
+    {MODEL_LOOK_BEFORE_TICKET, "lost", "half-written"},
+    {MODEL_LATER_COVER_COUNTS, "rewritten", "half-written"},
+    {MODEL_DEATHS_NOT_COUNTED, "kills", "third time"},
+    {MODEL_NOT_ALONE, "culprit-between", "no part in any death"},
+    {MODEL_ALONE_UNTIL_ISSUED, "culprit-between", "no part in any death"},
+    {MODEL_ALL_RUN_AGAIN, "update", "runs again"},
+    {MODEL_BLIND_REPLAY, "lost", "half-written"},
+    {MODEL_PROMOTED_BEFORE_MAPPED, "kill", "no end can be reached"},
+    {MODEL_DOWN_AFTER_FAILING, "down", "no end can be reached"},
+    {MODEL_SENDER_IGNORES_DOWN, "down", "no end can be reached"},
+    {MODEL_SENDER_LEAVES_LOST, "lost", "no end can be reached"},
+};
+
+enum {
+    PLANS = sizeof plans / sizeof *plans,
+    LARGE = sizeof large_plans / sizeof *large_plans,
+    WRONGS = sizeof wrongs / sizeof *wrongs,
+    STATES_MAX = 3 * 1000 * 1000,
+};
+
+#define LARGE_STATES_MAX UINT64_C(200000000)
+
+static const model_plan *find_plan(const char *name)
+{
+    for (int i = 0; i < PLANS + LARGE; i++) {
+        const model_plan *plan = i < PLANS ? &plans[i] : &large_plans[i - PLANS];
+        if (strcmp(plan->name, name) == 0)
+            return plan;
+    }
+    fprintf(stderr, "there is no plan \"%s\"\n", name);
+    exit(2);
+}
+
+static explorer_result explore(const model_plan *plan, model_mutation mutation, uint64_t max_states,
+                               FILE *trace)
+{
+    clock_t start = clock();
+    explorer_result result = model_run(plan, mutation, max_states, trace);
+    printf("  %-20s %-26s %9" PRIu64 " states %9" PRIu64 " steps, depth %3u, %5.2f s\n", plan->name,
+           mutation == MODEL_NONE ? "" : model_mutation_name(mutation), result.states, result.steps,
+           result.depth, (double)(clock() - start) / CLOCKS_PER_SEC);
+    return result;
+}
+
+/* The protocol as it is. */
+static int explore_right(const model_plan *plan, uint64_t max_states)
+{
+    explorer_result result = explore(plan, MODEL_NONE, max_states, stdout);
+    if (result.out_of_bound)
+        printf("%s: more than %" PRIu64 " states: nothing is proved\n", plan->name, max_states);
+    /* A model that can't go far proves nothing either. */
+    if (!result.broken && result.final == 0)
+        printf("%s: no final state was seen\n", plan->name);
+    return result.broken || result.out_of_bound || result.final == 0;
+}
+
+/* The protocol with a mistake, which must show, and as what it is. */
+static int explore_wrong(const struct wrong *w)
+{
+    explorer_result result = explore(find_plan(w->plan), w->mutation, STATES_MAX, NULL);
+    if (result.broken && strstr(result.broken, w->says))
+        return 0;
+    printf("%s in plan %s: expected \"%s\", got \"%s\"\n", model_mutation_name(w->mutation),
+           w->plan, w->says, result.broken ? result.broken : "nothing");
+    return 1;
+}
+
+static int explore_one(const char *plan, const char *mutation)
+{
+    for (int m = 0; m < MODEL_MUTATION_COUNT; m++) {
+        if (strcmp(mutation, model_mutation_name((model_mutation)m)) != 0)
+            continue;
+        explorer_result result =
+            explore(find_plan(plan), (model_mutation)m, LARGE_STATES_MAX, stdout);
+        return result.broken != NULL;
+    }
+    fprintf(stderr, "there is no mutation \"%s\"\n", mutation);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    const char *size = getenv("TROUPE_TEST_MODEL");
+    bool large = size && strcmp(size, "large") == 0;
+    int failures = 0;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc > 1)
+        return explore_one(argv[1], argc > 2 ? argv[2] : "NONE");
+    if (WRONGS != MODEL_MUTATION_COUNT - 1) {
+        printf("a mutation is not in the list\n");
+        failures++;
+    }
+    for (int i = 0; i < PLANS; i++)
+        failures += explore_right(&plans[i], STATES_MAX);
+    for (int i = 0; i < WRONGS; i++)
+        failures += explore_wrong(&wrongs[i]);
+    for (int i = 0; i < LARGE && large; i++)
+        failures += explore_right(&large_plans[i], LARGE_STATES_MAX);
+    if (failures)
+        printf("%d of them failed\n", failures);
+    return failures ? 1 : 0;
+}
