@@ -130,31 +130,35 @@ static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
         continue;
 }
 
-/* Why a request can't run: `cause` is the dependency of an input. */
-static void set_missing_input(const trp_device *device, uint32_t slot, uint64_t cause,
-                              trp_error *error)
+/* Why a request can't run. */
+typedef struct obstacle {
+    trp_status status; /* TRP_OK: it can */
+    uint64_t cause;
+} obstacle;
+
+static void describe_obstacle(const obstacle *o, trp_error *error)
 {
-    bool lost = atomic_load(&device->meta[slot].lost_ticket) == cause;
-    if (cause >= TRP__SCOPE_FIRST)
+    if (o->cause >= TRP__SCOPE_FIRST)
         trp__error_set(error, TRP_E_LOST,
                        "the worker that died may have written to an input of this request, and "
                        "fault_scope is all");
     else
-        trp__refusal(error, lost ? TRP_E_LOST : TRP_E_DEPENDENCY, cause);
+        trp__refusal(error, o->status, o->cause);
 }
 
 /* Whether a request that was not issued yet can still run: what it reads must have been written. */
-static bool can_run(trp_device *device, const trp__record *record, trp_error *error)
+static bool can_run(trp_device *device, const trp__record *record, obstacle *found)
 {
-    if (record->refuse != TRP_OK) {
-        trp__refusal(error, (trp_status)record->refuse, record->cause);
+    *found = (obstacle){.status = (trp_status)record->refuse, .cause = record->cause};
+    if (found->status != TRP_OK)
         return false;
-    }
     for (uint32_t i = 0; i < record->access_count; i++) {
         const trp__access *a = &record->access[i];
         uint64_t cause = a->mode & TRP__READ ? dependency(device, a, record->ticket) : 0;
         if (cause != 0) {
-            set_missing_input(device, a->slot, cause, error);
+            bool lost = cause >= TRP__SCOPE_FIRST ||
+                        atomic_load(&device->meta[a->slot].lost_ticket) == cause;
+            *found = (obstacle){.status = lost ? TRP_E_LOST : TRP_E_DEPENDENCY, .cause = cause};
             return false;
         }
     }
@@ -189,6 +193,7 @@ typedef struct judgement {
     uint32_t in_flight; /* how many requests the dead worker had begun and not finished */
     uint32_t victims;   /* the same, of all ranges */
     bool outsider;      /* somebody else may have killed the worker: no request need be guilty */
+    bool second;        /* the second pass */
 } judgement;
 
 /* A request that was done may be ended by its waiter, and its slot used again, at any moment: what
@@ -230,6 +235,25 @@ static bool may_run_again(const judgement *j, const trp__slot *slot, const trp__
     return !guilty && slot->deaths < 2 && is_idempotent(record);
 }
 
+/* A request that can't run. In the second pass the next worker is left to refuse it: to end it here
+ * would poison what it should have written, and who has looked at that already, with a later ticket
+ * than are judged, would not know. The worker comes to all of them in their order. */
+static void obstruct(trp_device *device, const judgement *j, trp__slot *slot, const obstacle *o)
+{
+    trp__control *control = device->control;
+    trp__record *record = &control->record[slot->index];
+    trp_error error;
+    if (!j->second) {
+        describe_obstacle(o, &error);
+        fail(device, slot, &error);
+        return;
+    }
+    record->refuse = (uint32_t)o->status;
+    record->cause = o->cause < TRP__SCOPE_FIRST ? o->cause : record->ticket - 1;
+    spoil_outputs(device, slot);
+    control->resume[control->resume_count++] = slot->index;
+}
+
 /* Decides about one request; lists it for the next worker if it goes on. */
 static void judge(trp_device *device, const judgement *j, uint64_t cell, trp__standing p)
 {
@@ -238,6 +262,7 @@ static void judge(trp_device *device, const judgement *j, uint64_t cell, trp__st
     trp__slot *slot = slot_of(device, cell);
     const trp__record *record = &control->record[slot->index];
     trp_error error;
+    obstacle found;
     TRP__DEVICE_POINT(device, JUDGE_REQUEST);
     if (p == TRP__WAS_DONE ||
         p == TRP__WAS_GONE) { /* gone: a waiter may be at it; what it notes counts below */
@@ -261,8 +286,8 @@ static void judge(trp_device *device, const judgement *j, uint64_t cell, trp__st
     } else if (p == TRP__WAS_QUEUED && cancelled) {
         trp__refusal(&error, TRP_E_CANCELLED, 0);
         fail(device, slot, &error);
-    } else if (!can_run(device, record, &error)) {
-        fail(device, slot, &error);
+    } else if (!can_run(device, record, &found)) {
+        obstruct(device, j, slot, &found);
     } else {
         control->resume[control->resume_count++] = slot->index;
         if (p == TRP__WAS_IN_FLIGHT && trp__tracing(device))
@@ -323,8 +348,9 @@ static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64
     TRP__DEVICE_POINT(device, JUDGE_RANGE_DECIDED);
 }
 
-/* Twice: requests that were being sent while the first pass marked contents as lost may have looked
- * before the marks were there. Whoever takes a later ticket than the second pass sees them.
+/* Twice: requests that were being sent while the first pass marked contents as lost or poisoned may
+ * have looked before the marks were there. Whoever takes a later ticket than the second pass sees
+ * them; the second pass makes no more.
  * Returns how many were in flight. */
 uint32_t trp__judge_requests(trp_device *device, const trp_error *cause, uint64_t hung,
                              bool outsider)
@@ -341,6 +367,7 @@ uint32_t trp__judge_requests(trp_device *device, const trp_error *cause, uint64_
     control->resume_count = 0;
     judge_range(device, &j, 0, middle);
     uint64_t end = atomic_load(&control->next_ticket.value);
+    j.second = true;
     judge_range(device, &j, middle, end);
     control->resume_start = end;
     for (uint32_t i = 0; i < TRP__STREAMS; i++)

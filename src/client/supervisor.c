@@ -587,6 +587,23 @@ static void look_at_words(trp_device *device)
         trp__process_breach(&device->worker[device->active], TRP_FAULT_BROKEN, breach);
 }
 
+/* A request that hangs, by what the worker says now: this thread may have been kept waiting since
+ * it looked last, so it looks twice before it believes it. */
+static trp__hang look_for_hang(trp_device *device, bool *gone)
+{
+    const trp__process *p = &device->worker[device->active];
+    trp__hang h = {0};
+    for (int look = 0; look < 2; look++) {
+        look_at_words(device);
+        *gone = *gone || p->breach;
+        bool asked = !*gone && atomic_load(&device->deadlines) > 0;
+        h = asked ? trp__find_hung(device) : (trp__hang){0};
+        if (h.ticket == 0)
+            break;
+    }
+    return h;
+}
+
 static void take_events(trp_device *device, const struct pollfd polled[POLL_COUNT])
 {
     uint32_t active = device->active, standby = 1 - active;
@@ -594,7 +611,6 @@ static void take_events(trp_device *device, const struct pollfd polled[POLL_COUN
     uint64_t value;
     if (polled[POLL_WAKE].revents && read(device->wake_fd, &value, sizeof value) < 0)
         return;
-    look_at_words(device);
     for (uint32_t i = 0; i < TRP__WORKERS; i++) {
         const trp__process *p = &device->worker[i];
         if (polled[POLL_SOCKET + i].revents & ~POLLOUT)
@@ -605,8 +621,7 @@ static void take_events(trp_device *device, const struct pollfd polled[POLL_COUN
     }
     if (gone[standby])
         lose_standby(device, true);
-    trp__hang h = atomic_load(&device->deadlines) > 0 && !gone[active] ? trp__find_hung(device)
-                                                                       : (trp__hang){0};
+    trp__hang h = look_for_hang(device, &gone[active]);
     if (gone[active] || h.ticket)
         recover(device, &h);
     trp__making_check(device);

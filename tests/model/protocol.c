@@ -74,6 +74,8 @@ typedef enum worker_place {
     K_ISSUE,
     K_HANDLE,
     K_LATE_ISSUED,
+    K_REFUSE,
+    K_LATE_REPLY,
     K_BUSY,
     K_SEEN,
     K_SAY,
@@ -87,7 +89,7 @@ typedef enum operation { NOTHING, WORK, SIGNAL, WAIT } operation;
 
 typedef struct slot {
     uint8_t phase, wanted, generation; /* one word */
-    uint8_t ticket, actor, passed_over, deaths;
+    uint8_t ticket, actor, refuse, deaths;
     uint8_t request; /* which one fills it, + 1; nobody reads it but the checks */
     uint8_t record_ticket;
 } slot;
@@ -104,6 +106,7 @@ typedef struct mailbox {
 /* What the application reads of the reply block. */
 typedef struct words {
     uint8_t sleeping, issued[MODEL_ACTORS], timeline[MODEL_ACTORS];
+    uint8_t replied[MODEL_SLOTS], said[MODEL_SLOTS]; /* ticket, status */
 } words;
 
 typedef struct lane {
@@ -118,7 +121,9 @@ typedef struct stream {
 } stream;
 
 typedef struct worker {
-    uint8_t place, next, resumed, lane, cell_slot, moved, asleep, polling;
+    uint8_t place, next, resumed, together, lane, cell_slot, moved, asleep, polling;
+    uint8_t refusal; /* of the head of `lane` */
+    uint8_t poison[MODEL_BUFFERS];
     uint8_t unseen_sleeping; /* a store that only the worker sees yet */
     lane lanes[MODEL_ACTORS];
     stream streams[MODEL_ACTORS];
@@ -128,7 +133,8 @@ typedef struct worker {
 } worker;
 
 typedef struct buffer {
-    uint8_t lost, cover, good, dependency; /* tickets */
+    uint8_t lost, poison, accepted, cover, good, judged; /* tickets */
+    uint8_t judged_bad;
     /* What is really in it, for the checks: the last request that wrote, and whether it got far. */
     uint8_t writer, half_written;
 } buffer;
@@ -149,8 +155,9 @@ typedef struct supervisor {
 } supervisor;
 
 typedef struct outcome {
-    uint8_t ends, runs, done, misread, ticket;
+    uint8_t ends, runs, done, misread, ticket, well;
     uint8_t future_slot, future_generation;
+    uint8_t accepted[MODEL_BUFFERS]; /* by its sender; in the record */
 } outcome;
 
 typedef struct state {
@@ -178,10 +185,12 @@ enum { SWEEPER = MODEL_SENDERS, SUPERVISOR = MODEL_SENDERS + 1 };
     X(ENDED_NOBODY, "a slot was ended that no request fills")                                      \
     X(ENDED_UNDONE, "a request has ended well and was not done")                                   \
     X(ENDED_MISREAD, "a request has ended well and has read what is half-written, or later")       \
+    X(ENDED_SPOILED,                                                                               \
+      "a request has ended well and has read what a failed one should have written")               \
     X(MUST_SUCCEED, "a request has failed that had no part in any death")                          \
     X(RUN_THRICE, "a request runs a third time")                                                   \
     X(RUN_TWICE, "a request runs again that reads what it writes")                                 \
-    X(RUN_ENDED, "a request is begun that has ended, or that its sender ends")                     \
+    X(RUN_ENDED, "a request is begun that has ended, or that shall be refused")                    \
     X(STALE, "a future is stale before it was ended")                                              \
     X(MISTAKEN, "a future got the end of another request")                                         \
     X(OVERFLOW, "the model's own tables are too small")
@@ -247,30 +256,54 @@ static bool covers(const model_request *q, uint32_t b)
     return (q->writes >> b & 1) && !(q->reads >> b & 1);
 }
 
-static bool is_lost(const state *s, uint32_t b)
+/* trp__buffer_readable(), where `cover` is the last request that writes all of it before. */
+static status readable(const buffer *x, uint8_t cover)
 {
-    return s->buffers[b].lost != 0 && s->buffers[b].lost >= s->buffers[b].cover;
+    bool hidden = x->lost < cover && x->poison < cover && x->accepted < cover;
+    if (x->lost > x->good && !hidden)
+        return LOST;
+    return x->poison > x->accepted && x->poison >= cover ? DEPENDENCY : OK;
 }
 
-static bool has_lost_input(const run *r, const state *s, uint32_t request)
+/* Whether a request can't have its inputs. */
+static status find_unreadable(const run *r, const state *s, uint32_t request)
 {
-    bool lost = false;
-    for (uint32_t b = 0; b < r->plan->buffers; b++)
-        lost = lost || ((r->plan->request[request].reads >> b & 1) && is_lost(s, b));
-    return lost;
+    status found = OK;
+    for (uint32_t b = 0; b < r->plan->buffers && found == OK; b++) {
+        if (r->plan->request[request].reads >> b & 1)
+            found = readable(&s->buffers[b], s->buffers[b].cover);
+    }
+    return found;
 }
 
-/* The same for a request that has its ticket: trp__buffer_lost_to(). */
-static bool has_lost_input_then(const run *r, const state *s, const thread *t)
+/* The same for a request that has its ticket: trp__buffer_readable_at(). */
+static status find_unreadable_then(const run *r, const state *s, const thread *t)
 {
-    bool lost = false;
-    for (uint32_t b = 0; b < r->plan->buffers; b++) {
+    status found = OK;
+    for (uint32_t b = 0; b < r->plan->buffers && found == OK; b++) {
         const buffer *x = &s->buffers[b];
         bool later = x->cover > t->ticket && !is(r, MODEL_LATER_COVER_COUNTS);
-        if ((r->plan->request[t->request].reads >> b & 1) && x->lost != 0)
-            lost = lost || x->lost >= (later ? t->cover[b] : x->cover);
+        if (r->plan->request[t->request].reads >> b & 1)
+            found = readable(x, later ? t->cover[b] : x->cover);
     }
-    return lost;
+    return found;
+}
+
+/* Of which failures the sender of a request knows. */
+static void note_accepted(const run *r, state *n, uint32_t request)
+{
+    for (uint32_t b = 0; b < r->plan->buffers; b++) {
+        if (r->plan->request[request].reads >> b & 1)
+            n->outcomes[request].accepted[b] = n->buffers[b].accepted;
+    }
+}
+
+static void raise_outputs(const run *r, state *n, uint32_t request, uint8_t ticket, bool accepted)
+{
+    for (uint32_t b = 0; b < r->plan->buffers; b++) {
+        if (r->plan->request[request].writes >> b & 1)
+            raise_to(accepted ? &n->buffers[b].accepted : &n->buffers[b].poison, ticket);
+    }
 }
 
 static void set_own(state *n, const words *w)
@@ -308,6 +341,26 @@ static void begin_retire(thread *t, uint32_t slot_index, const slot *seen, statu
     t->place = R_SWAP;
 }
 
+/* What a request reads should have been written by the last before it that writes there; if that
+ * one has failed, its sender knew. */
+static void check_inputs(const run *r, state *n, uint32_t reader)
+{
+    const outcome *o = &n->outcomes[reader];
+    for (uint32_t b = 0; b < r->plan->buffers; b++) {
+        const outcome *last = NULL;
+        if (!(r->plan->request[reader].reads >> b & 1))
+            continue;
+        for (uint32_t i = 0; i < r->plan->requests; i++) {
+            const outcome *w = &n->outcomes[i];
+            if ((r->plan->request[i].writes >> b & 1) && w->ticket != 0 && w->ticket < o->ticket &&
+                (!last || w->ticket > last->ticket))
+                last = w;
+        }
+        if (last && last->ends && !last->well && last->ticket > o->accepted[b])
+            breaks(n, ENDED_SPOILED);
+    }
+}
+
 /* The request that fills a slot has ended; whether that is right. */
 static void check_end(const run *r, state *n, const slot *s, uint8_t with)
 {
@@ -325,6 +378,11 @@ static void check_end(const run *r, state *n, const slot *s, uint8_t with)
         breaks(n, ENDED_MISREAD);
     if (with != OK && q->must_succeed)
         breaks(n, MUST_SUCCEED);
+    o->well = with == OK;
+    for (uint32_t i = 0; i < r->plan->requests; i++) {
+        if (n->outcomes[i].well)
+            check_inputs(r, n, i);
+    }
     o->runs = o->done = o->misread = 0; /* to run now is an error whatever it was */
 }
 
@@ -339,18 +397,21 @@ static void settle_outputs(const run *r, state *n, const slot *s, uint8_t with)
         buffer *x = &n->buffers[b];
         if (!(q->writes >> b & 1))
             continue;
-        bool covering = covers(q, b) && !s->passed_over;
-        if (halfway || (failed && covering && x->lost > x->good))
+        if (halfway)
             raise_to(&x->lost, s->ticket);
-        else if (!failed && covering)
+        else if (!failed && covers(q, b))
             raise_to(&x->good, s->ticket);
     }
+    if (failed)
+        raise_outputs(r, n, s->request - 1U, s->ticket, false);
 }
 
 static void retiring(const run *r, state *n, thread *t)
 {
     slot *s = &n->slots[t->slot];
     s->phase = RETIRING;
+    if (t->failure == OK && n->mapped.replied[t->slot] == s->ticket)
+        t->failure = n->mapped.said[t->slot];
     check_end(r, n, s, t->failure);
     bool writes = s->request != 0 && r->plan->request[s->request - 1].writes != 0;
     t->place = writes ? R_SETTLE : R_TELL;
@@ -481,12 +542,12 @@ static void step_begin(const run *r, const state *now, explorer *e, uint32_t ind
     offer(e, &n, "thread %d: fills slot %d", (int)index, (int)free);
 }
 
-/* Before the ticket: has_lost_input() as the handles are looked up. */
+/* Before the ticket: trp__buffer_readable() as the handles are looked up. */
 static void step_pack(const run *r, const state *now, explorer *e, uint32_t index)
 {
     state n = *now;
     thread *t = &n.threads[index];
-    if (has_lost_input(r, &n, t->request)) {
+    if (find_unreadable(r, &n, t->request) != OK) {
         outcome *o = &n.outcomes[t->request];
         o->ends = 1; /* the call fails: nothing was sent */
         o->future_slot = ALL_LOST;
@@ -500,7 +561,7 @@ static void step_pack(const run *r, const state *now, explorer *e, uint32_t inde
             t->cover[b] = n.buffers[b].cover;
         t->place = (uint8_t)after_pack(r);
     }
-    offer(e, &n, "thread %d: looks whether an input of request %d is lost", (int)index,
+    offer(e, &n, "thread %d: looks whether request %d may read its inputs", (int)index,
           now->threads[index].request);
 }
 
@@ -524,13 +585,16 @@ static void step_ticket(const run *r, const state *now, explorer *e, uint32_t in
         s->ticket = t->ticket;
         s->actor = q->actor;
         n.outcomes[t->request].ticket = t->ticket;
+        if (is(r, MODEL_LOOK_BEFORE_TICKET))
+            note_accepted(r, &n, t->request);
         t->place = q->reads && !is(r, MODEL_LOOK_BEFORE_TICKET) ? S_LOOK
                    : q->writes & ~q->reads                      ? S_COVER
                                                                 : S_PENDING;
         offer(e, &n, "thread %d: takes ticket %d", (int)index, t->ticket);
         break;
     case S_LOOK:
-        t->lost = has_lost_input_then(r, &n, t);
+        note_accepted(r, &n, t->request);
+        t->lost = (uint8_t)find_unreadable_then(r, &n, t);
         t->place = !t->lost && (q->writes & ~q->reads) ? S_COVER : S_PENDING;
         offer(e, &n, "thread %d: looks again for lost inputs of ticket %d", (int)index, t->ticket);
         break;
@@ -562,9 +626,9 @@ static void step_publish(const run *r, const state *now, explorer *e, uint32_t i
     bool late = is(r, MODEL_CELL_BEFORE_RECORD) || is(r, MODEL_CELL_BEFORE_PENDING);
     switch (t->place) {
     case S_PENDING:
-        s->passed_over = t->lost;
+        s->refuse = t->lost;
         if (!is(r, MODEL_CELL_BEFORE_RECORD))
-            s->record_ticket = t->lost ? 0 : t->ticket;
+            s->record_ticket = t->ticket;
         if (!is(r, MODEL_CELL_BEFORE_PENDING))
             set_pending(r, &n, t);
         t->place = r->plan->sweeper ? S_MAILBOX : early ? S_BELL : S_RING;
@@ -587,7 +651,7 @@ static void step_publish(const run *r, const state *now, explorer *e, uint32_t i
         if (is(r, MODEL_CELL_BEFORE_PENDING))
             set_pending(r, &n, t);
         else
-            s->record_ticket = t->lost ? 0 : t->ticket;
+            s->record_ticket = t->ticket;
         t->place = S_BELL;
         offer(e, &n, "thread %d: finishes slot %d", (int)index, t->slot);
         break;
@@ -641,12 +705,7 @@ static void step_sent(const run *r, const state *now, explorer *e, uint32_t inde
     bool down = n.device == DOWN && !is(r, MODEL_SENDER_IGNORES_DOWN);
     if (t->unseen_ring)
         return; /* what follows is far behind it */
-    if (t->lost && !is(r, MODEL_SENDER_LEAVES_LOST)) {
-        const slot seen = {.generation = t->generation,
-                           .wanted = plan_of(r, t)->end != MODEL_NOBODY};
-        begin_retire(t, t->slot, &seen, LOST, S_AFTER);
-        offer(e, &n, "thread %d: has seen a lost input of ticket %d", (int)index, s->ticket);
-    } else if (down) {
+    if (down) {
         const slot seen = {.generation = t->generation,
                            .wanted = plan_of(r, t)->end != MODEL_NOBODY};
         begin_retire(t, t->slot, &seen, DEVICE_DOWN, S_AFTER);
@@ -660,7 +719,7 @@ static void step_sent(const run *r, const state *now, explorer *e, uint32_t inde
 /* Whether trp__try_finish() would end a slot now. */
 static bool is_over(const state *s, const slot *x)
 {
-    return x->ticket != 0 && !x->passed_over && s->mapped.timeline[x->actor] >= x->ticket;
+    return x->ticket != 0 && s->mapped.timeline[x->actor] >= x->ticket;
 }
 
 static void step_await(const run *r, const state *now, explorer *e, uint32_t index)
@@ -680,6 +739,8 @@ static void step_await(const run *r, const state *now, explorer *e, uint32_t ind
     } else if (s->phase == DONE) {
         if (s->request != t->request + 1)
             breaks(&n, MISTAKEN);
+        if (!n.outcomes[t->request].well) /* trp__poison_accept() */
+            raise_outputs(r, &n, t->request, n.outcomes[t->request].ticket, true);
         s->phase = FILLING;
         t->slot = o->future_slot;
         t->back = S_TAKEN;
@@ -862,11 +923,11 @@ static bool anything_in_flight(const run *r, const state *s)
     return any;
 }
 
-static bool must_stay_alone(const run *r, const state *s)
+static bool must_stay_alone(const run *r, state *s)
 {
-    const worker *w = &s->worker;
+    worker *w = &s->worker;
     bool queued = false, to_signal = false;
-    if (w->resumed == 0 || w->resumed > s->resume_alone)
+    if (w->together || w->resumed == 0 || w->resumed > s->resume_alone)
         return false;
     for (uint32_t a = 0; a < r->plan->actors; a++) {
         queued = queued || w->lanes[a].count > 0;
@@ -874,7 +935,9 @@ static bool must_stay_alone(const run *r, const state *s)
     }
     if (is(r, MODEL_ALONE_UNTIL_ISSUED))
         return queued;
-    return queued || to_signal || anything_in_flight(r, s);
+    bool busy = queued || to_signal || anything_in_flight(r, s);
+    w->together = !busy && w->resumed == s->resume_alone;
+    return busy;
 }
 
 static void depend(state *n, uint32_t slot_index, uint32_t self, uint32_t actor, uint8_t ticket)
@@ -967,6 +1030,29 @@ static void prepare(const run *r, state *n, uint32_t lane_index, uint32_t slot_i
     }
 }
 
+/* may_read(): why the head of a lane must not be issued. */
+static status find_refusal(const run *r, const state *n, uint32_t slot_index)
+{
+    const slot *s = &n->slots[slot_index];
+    status found = is(r, MODEL_REFUSAL_IGNORED) ? OK : (status)s->refuse;
+    if (s->request == 0 || is(r, MODEL_POISON_IGNORED))
+        return found;
+    for (uint32_t b = 0; b < r->plan->buffers && found == OK; b++) {
+        if ((r->plan->request[s->request - 1].reads >> b & 1) &&
+            n->worker.poison[b] > n->outcomes[s->request - 1].accepted[b])
+            found = DEPENDENCY;
+    }
+    return found;
+}
+
+static void store_reply(state *n, uint32_t slot_index, uint8_t ticket, uint8_t said)
+{
+    words own = n->own;
+    own.replied[slot_index] = ticket;
+    own.said[slot_index] = said;
+    set_own(n, &own);
+}
+
 static void store_issued(state *n, uint32_t lane_index, uint8_t ticket)
 {
     words own = n->own;
@@ -1004,7 +1090,13 @@ static void step_issue(const run *r, const state *now, explorer *e)
             continue;
         }
         uint8_t ticket = n.slots[l->queue[0]].ticket;
+        w->refusal = (uint8_t)find_refusal(r, &n, l->queue[0]);
         prepare(r, &n, w->lane, l->queue[0]);
+        if (w->refusal != OK) {
+            w->place = K_REFUSE;
+            offer(e, &n, "worker: refuses ticket %d of actor %d", ticket, w->lane);
+            return;
+        }
         if (!is(r, MODEL_ISSUED_AFTER_HANDLE))
             store_issued(&n, w->lane, ticket);
         w->place = K_HANDLE;
@@ -1022,12 +1114,48 @@ static void check_run(const run *r, state *n, const slot *s)
     const model_request *q = &r->plan->request[s->request - 1];
     o->runs++;
     o->done = 0;
-    if (o->ends > 0 || s->passed_over)
+    if (o->ends > 0 || s->refuse)
         breaks(n, RUN_ENDED);
     if (o->runs > 2)
         breaks(n, RUN_THRICE);
     if (o->runs > 1 && (q->reads & q->writes))
         breaks(n, RUN_TWICE);
+}
+
+static void leave_lane(state *n)
+{
+    worker *w = &n->worker;
+    lane *l = &w->lanes[w->lane];
+    l->issued = n->slots[l->queue[0]].ticket;
+    l->unsignalled++;
+    l->count--;
+    memmove(l->queue, l->queue + 1, sizeof l->queue - 1);
+    l->queue[MODEL_SLOTS - 1] = 0;
+    w->moved = 1;
+}
+
+/* note_failure(), then the end is signalled like any other. */
+static void step_refuse(const run *r, const state *now, explorer *e)
+{
+    state n = *now;
+    worker *w = &n.worker;
+    uint8_t slot_index = w->place == K_REFUSE ? w->lanes[w->lane].queue[0] : w->cell_slot;
+    const slot *s = &n.slots[slot_index];
+    bool late = is(r, MODEL_REPLY_AFTER_END) && w->place == K_REFUSE;
+    for (uint32_t b = 0; b < r->plan->buffers && s->request != 0; b++) {
+        if (r->plan->request[s->request - 1].writes >> b & 1)
+            w->poison[b] = s->ticket;
+    }
+    if (!late)
+        store_reply(&n, slot_index, s->ticket, w->refusal);
+    if (w->place == K_REFUSE)
+        leave_lane(&n);
+    if (late)
+        signal_lane(&n, w->lane);
+    w->cell_slot = late ? slot_index : 0;
+    w->refusal = late ? w->refusal : 0;
+    w->place = late ? K_LATE_REPLY : K_ISSUE;
+    offer(e, &n, "worker: says why ticket %d is refused", s->ticket, 0);
 }
 
 static void step_handle(const run *r, const state *now, explorer *e)
@@ -1048,12 +1176,11 @@ static void step_handle(const run *r, const state *now, explorer *e)
         check_run(r, &n, s);
         enqueue(&n, w->lane, WORK, w->lane, s->request - 1U);
     }
-    l->issued = s->ticket;
-    l->unsignalled++;
-    l->count--;
-    memmove(l->queue, l->queue + 1, sizeof l->queue - 1);
-    l->queue[MODEL_SLOTS - 1] = 0;
-    w->moved = 1;
+    for (uint32_t b = 0; b < r->plan->buffers && s->request != 0; b++) {
+        if (covers(&r->plan->request[s->request - 1], b))
+            w->poison[b] = 0;
+    }
+    leave_lane(&n);
     w->place = is(r, MODEL_ISSUED_AFTER_HANDLE) ? K_LATE_ISSUED : K_ISSUE;
     offer(e, &n, "worker: issues ticket %d of actor %d", l->issued, w->lane);
 }
@@ -1073,7 +1200,7 @@ static void step_take(const run *r, const state *now, explorer *e)
     }
     if (w->place == K_RECORD) {
         uint8_t ticket = w->next++;
-        if (n.slots[w->cell_slot].record_ticket == ticket || is(r, MODEL_RECORD_NOT_COMPARED))
+        if (n.slots[w->cell_slot].record_ticket == ticket)
             take(r, &n, w->cell_slot);
         w->moved = 1;
         w->cell_slot = 0;
@@ -1193,6 +1320,10 @@ static void step_worker(const run *r, const state *now, explorer *e)
     case K_LATE_ISSUED:
         step_handle(r, now, e);
         break;
+    case K_REFUSE:
+    case K_LATE_REPLY:
+        step_refuse(r, now, e);
+        break;
     case K_BUSY:
         step_busy(r, now, e);
         break;
@@ -1310,7 +1441,7 @@ static void step_environment(const run *r, const state *now, explorer *e)
         return;
     for (uint32_t i = 0; i < r->plan->slots; i++) {
         const slot *s = &now->slots[i];
-        if (s->phase != PENDING || s->passed_over || now->mapped.timeline[s->actor] >= s->ticket ||
+        if (s->phase != PENDING || now->mapped.timeline[s->actor] >= s->ticket ||
             now->mapped.issued[s->actor] < s->ticket)
             continue;
         state n = *now;
@@ -1362,7 +1493,9 @@ static void find_progress(state *n)
                      : n->mapped.issued[s->actor] >= v->ticket[i] ? IN_FLIGHT
                      : s->deaths > 0                              ? SUSPECT
                                                                   : QUEUED;
-        if (s->phase != PENDING || s->passed_over || s->ticket != v->ticket[i])
+        if (n->mapped.replied[v->slot[i]] == v->ticket[i])
+            p = FINISHED;
+        if (s->phase != PENDING || s->ticket != v->ticket[i])
             p = GONE;
         v->progress[i] = (uint8_t)p;
         v->in_flight = (uint8_t)(v->in_flight + (p == IN_FLIGHT));
@@ -1380,28 +1513,51 @@ static bool may_run_again(const run *r, const state *n, const slot *s, const mod
     return !guilty && once && repeatable;
 }
 
-/* Whether what a request reads has been written, or will be; notes what it will write. */
-static status can_run(const run *r, state *n, const model_request *q)
+/* dependency(): which failed request should have written what one reads. */
+static uint8_t find_dependency(const buffer *x, uint8_t ticket, uint8_t accepted)
 {
+    uint8_t before = x->poison > x->good && x->poison < ticket ? x->poison : 0;
+    uint8_t failed_one = before > x->judged ? before : x->judged_bad ? x->judged : 0;
+    return failed_one <= accepted ? 0 : failed_one;
+}
+
+static void set_dependency(buffer *x, uint8_t ticket, bool failed)
+{
+    x->judged = ticket;
+    x->judged_bad = failed;
+}
+
+/* Whether what a request reads has been written, or will be; notes what it will write. */
+static status can_run(const run *r, state *n, const slot *s, const model_request *q)
+{
+    const outcome *o = &n->outcomes[s->request - 1];
+    if (s->refuse != OK)
+        return (status)s->refuse;
     for (uint32_t b = 0; b < r->plan->buffers; b++) {
         const buffer *x = &n->buffers[b];
-        if ((q->reads >> b & 1) && x->dependency != 0 && !is(r, MODEL_BLIND_REPLAY))
-            return x->lost == x->dependency ? LOST : DEPENDENCY;
+        uint8_t failed_one = find_dependency(x, s->ticket, o->accepted[b]);
+        if ((q->reads >> b & 1) && failed_one != 0 && !is(r, MODEL_BLIND_REPLAY))
+            return x->lost == failed_one ? LOST : DEPENDENCY;
     }
     for (uint32_t b = 0; b < r->plan->buffers; b++) {
         if (covers(q, b))
-            n->buffers[b].dependency = 0;
+            set_dependency(&n->buffers[b], s->ticket, false);
     }
     return OK;
 }
 
-static void begin_fail(const run *r, state *n, const slot *s, status with)
+static void spoil_outputs(const run *r, state *n, const slot *s)
 {
     const model_request *q = &r->plan->request[s->request - 1];
     for (uint32_t b = 0; b < r->plan->buffers; b++) {
         if (q->writes >> b & 1)
-            n->buffers[b].dependency = s->ticket;
+            set_dependency(&n->buffers[b], s->ticket, true);
     }
+}
+
+static void begin_fail(const run *r, state *n, const slot *s, status with)
+{
+    spoil_outputs(r, n, s);
     n->threads[SUPERVISOR].failure = (uint8_t)with;
     n->threads[SUPERVISOR].place = J_FAIL;
 }
@@ -1416,8 +1572,14 @@ static void judge_entry(const run *r, state *n, progress p)
     s->deaths = (uint8_t)(s->deaths + (p == IN_FLIGHT));
     if (p == IN_FLIGHT && !may_run_again(r, n, s, q)) {
         begin_fail(r, n, s, FAULT);
-    } else if ((cannot = can_run(r, n, q)) != OK) {
-        begin_fail(r, n, s, cannot);
+    } else if ((cannot = can_run(r, n, s, q)) != OK) {
+        if (v->in_second && !is(r, MODEL_SECOND_PASS_FAILS)) {
+            s->refuse = (uint8_t)cannot; /* the next worker's turn */
+            spoil_outputs(r, n, s);
+            n->resume[n->resume_count++] = v->slot[v->i++];
+        } else {
+            begin_fail(r, n, s, cannot);
+        }
     } else {
         n->resume[n->resume_count++] = v->slot[v->i++];
     }
@@ -1489,7 +1651,7 @@ static void step_successor(const run *r, const state *now, explorer *e)
         memset(&n.judge, 0, sizeof n.judge);
         n.cause = n.hung = 0;
         for (uint32_t b = 0; b < MODEL_BUFFERS; b++)
-            n.buffers[b].dependency = 0;
+            set_dependency(&n.buffers[b], 0, false);
         if (n.restarts == r->plan->budget) {
             t->place = is(r, MODEL_DOWN_AFTER_FAILING) ? V_FAIL : V_DOWN;
             offer(e, &n, "supervisor: the budget is spent", 0, 0);

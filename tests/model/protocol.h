@@ -42,7 +42,6 @@ typedef struct model_request {
     X(DOORBELL_NOT_RAISED)        /* wakes whoever sleeps now, without changing the word */        \
     X(CELL_BEFORE_RECORD)         /* the ticket is written to the record after the ring */         \
     X(CELL_BEFORE_PENDING)        /* the slot becomes PENDING after the ring */                    \
-    X(RECORD_NOT_COMPARED)        /* the worker takes a cell whose record has another ticket */    \
     X(ISSUED_AFTER_HANDLE)        /* `issued` is stored when the work is in the stream */          \
     X(NO_SIGNAL_BEFORE_OVERWRITE) /* an input is destroyed before its reader is known to be done   \
                                    */                                                              \
@@ -63,7 +62,10 @@ typedef struct model_request {
     X(PROMOTED_BEFORE_MAPPED) /* the new worker begins while senders see the old block */          \
     X(DOWN_AFTER_FAILING)     /* the state is set after all was failed */                          \
     X(SENDER_IGNORES_DOWN)    /* a sender does not look at the state after it has published */     \
-    X(SENDER_LEAVES_LOST)     /* a sender leaves a request that the worker passes over */
+    X(REFUSAL_IGNORED)        /* the worker runs what its sender has marked as to be refused */    \
+    X(REPLY_AFTER_END)        /* says why a request is refused when its end can be seen */         \
+    X(POISON_IGNORED)         /* runs what reads the outputs of a request that was refused */      \
+    X(SECOND_PASS_FAILS)      /* it ends what can not run itself, and marks what that poisons */
 
 typedef enum model_mutation {
 #define MODEL_MUTATION_ENUM(name) MODEL_##name,

@@ -140,6 +140,16 @@ static const model_plan plans[] = {
      .request = {{.writes = X, .culprit = true, .end = MODEL_AWAIT_LATER},
                  {.actor = A1, .reads = X, .writes = Y, .end = MODEL_AWAIT_LATER},
                  {.reads = Y}}},
+    {.name = "refused", /* late; and one that reads what it should have written */
+     .slots = 3,
+     .actors = 2,
+     .buffers = 2,
+     .senders = 2,
+     .requests = 3,
+     .budget = 2,
+     .request = {{.sender = 0, .writes = X, .culprit = true, .end = MODEL_AWAIT_LATER},
+                 {.sender = 1, .actor = A1, .reads = X, .writes = Y, .end = MODEL_AWAIT_LATER},
+                 {.sender = 1, .reads = Y}}},
     {.name = "down", /* no restart is left */
      .slots = 2,
      .actors = 1,
@@ -279,7 +289,6 @@ static const struct wrong {
     {MODEL_DOORBELL_NOT_RAISED, "handshake", "no end can be reached"},
     {MODEL_CELL_BEFORE_RECORD, "handshake", "was not done"},
     {MODEL_CELL_BEFORE_PENDING, "kill", "was not done"},
-    {MODEL_RECORD_NOT_COMPARED, "lost", "that its sender ends"},
     {MODEL_ISSUED_AFTER_HANDLE, "update", "runs again"},
     {MODEL_NO_SIGNAL_BEFORE_OVERWRITE, "overwrite", "or later"},
     {MODEL_RETIRE_WITHOUT_SWAP, "kill", "ended twice"},
@@ -299,7 +308,10 @@ static const struct wrong {
     {MODEL_PROMOTED_BEFORE_MAPPED, "kill", "no end can be reached"},
     {MODEL_DOWN_AFTER_FAILING, "down", "no end can be reached"},
     {MODEL_SENDER_IGNORES_DOWN, "down", "no end can be reached"},
-    {MODEL_SENDER_LEAVES_LOST, "lost", "no end can be reached"},
+    {MODEL_REFUSAL_IGNORED, "lost", "shall be refused"},
+    {MODEL_REPLY_AFTER_END, "lost", "was not done"},
+    {MODEL_POISON_IGNORED, "refused", "a failed one should have written"},
+    {MODEL_SECOND_PASS_FAILS, "refused", "a failed one should have written"},
 };
 
 enum {

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 /* Host memory that the device reaches. */
 typedef struct region {
@@ -299,6 +300,7 @@ static void *waker_main(void *argument)
 {
     trp__stream *stream = argument;
     waker *w = stream->waker;
+    prctl(PR_SET_NAME, "trp-waker"); /* by itself, see host_backend.c */
     attach(stream->accel, NULL);
     pthread_mutex_lock(&w->lock);
     for (;;) {
@@ -354,7 +356,6 @@ static trp_status start_waker(trp__stream *stream, trp_error *error)
         free_waker(accel, w);
         return trp__error_set(error, TRP_E_SYSTEM, "a thread that waits can't be started");
     }
-    pthread_setname_np(w->thread, "trp-waker");
     return TRP_OK;
 }
 
