@@ -127,13 +127,11 @@ static void worker_refuses(void **state)
 
 static void send_change(const stage *s, uint64_t protection)
 {
-    trp_device *d = s->device;
-    trp__message m = {.id = s->id, .protection = protection};
-    pthread_mutex_lock(&d->lock);
-    assert_int_equal(
-        trp__message_send(d->worker[d->active].socket, TRP__MSG_PROTECT, &m, NULL, 0, NULL),
-        TRP_OK);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&s->device->lock);
+    trp__tell(
+        s->device,
+        &(trp__news){.type = TRP__MSG_PROTECT, .id = s->id, .protection = protection, .fd = -1});
+    pthread_mutex_unlock(&s->device->lock);
 }
 
 /* A message that was overtaken changes nothing, and its answer ends no wait. */
@@ -217,14 +215,14 @@ static void answers_to_the_last_change_count(void **state)
     assert_true(trp__seal_answered(d, d->active, &m));
     assert_int_equal(s.arena->changing, 3 & ~(1U << d->active));
     assert_int_equal(s.arena->guarded, 1U << d->active);
-    /* The standby can't: it is given up. With nonsense for a status. */
+    /* The standby can't: it is given up. */
     trp_error error = {0};
     s.arena->refusal = &error;
-    m.error.status = 12345;
+    m.error.status = TRP_E_MEMORY;
     assert_true(trp__seal_answered(d, 1 - d->active, &m));
     assert_int_equal(s.arena->changing, 0);
     assert_int_equal(s.arena->refused, 1U << (1 - d->active));
-    assert_int_equal(error.status, TRP_E_INTERNAL);
+    assert_int_equal(error.status, TRP_E_MEMORY);
     assert_true(atomic_load(&d->standby_unwanted));
     trp__seal_worker_gone(s.arena, 1 - d->active);
     assert_int_equal(s.arena->refused, 0);
