@@ -86,9 +86,10 @@ static void read_plan(const char *text)
 static void read_plans(const char *list)
 {
     char text[1024], *rest = NULL;
-    if (strlen(list) >= sizeof text)
+    size_t length = strlen(list);
+    if (length >= sizeof text)
         refuse(list);
-    strcpy(text, list);
+    memcpy(text, list, length + 1);
     for (char *one = strtok_r(text, ",", &rest); one; one = strtok_r(NULL, ",", &rest))
         read_plan(one);
 }

@@ -452,8 +452,9 @@ void trp__scope_end(trp_device *device, uint64_t last);
 /* transfer.c and segment.c */
 bool trp__streams_init(trp_device *device);
 void trp__transfer_end(trp_device *device, trp__slot *slot);
-bool trp__transfer_drained(trp_device *device, trp__slot *slot);
-bool trp__transfer_filled(trp_device *device, trp__slot *slot, uint64_t stream_done);
+bool trp__transfer_drained(trp_device *device, trp__slot *slot, uint64_t pending);
+bool trp__transfer_filled(trp_device *device, trp__slot *slot, uint64_t pending,
+                          uint64_t stream_done);
 void trp__transfers_restart(trp_device *device, uint32_t stream);
 void trp__copier_stop(trp_device *device);
 bool trp__segment_find(trp_device *device, const void *memory, uint64_t bytes, uint32_t *segment,

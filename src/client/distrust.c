@@ -188,14 +188,15 @@ bool trp__timeline_absurd(trp_device *device, uint64_t timeline, uint64_t ticket
 /* Whether a worker says that a large read is done and has not filled its pieces. */
 static bool is_absurd_read(trp_device *device, trp__slot *slot)
 {
+    uint64_t state = atomic_load(&slot->state);
     uint64_t ticket = atomic_load(&slot->ticket);
-    if (trp__phase_of(atomic_load(&slot->state)) != TRP__PENDING || ticket == 0 ||
+    if (trp__phase_of(state) != TRP__PENDING || ticket == 0 ||
         atomic_load(&slot->stream) != TRP__LANE_DOWNLOAD ||
         trp__timeline(device, TRP__LANE_DOWNLOAD) < ticket)
         return false;
     uint64_t done = trp__stream_done(device, TRP__LANE_DOWNLOAD);
     return !trp__replied(device, slot->index, ticket) &&
-           !trp__transfer_filled(device, slot, done) &&
+           !trp__transfer_filled(device, slot, state, done) &&
            trp__phase_of(atomic_load(&slot->state)) == TRP__PENDING &&
            atomic_load(&slot->ticket) == ticket;
 }

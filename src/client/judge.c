@@ -71,11 +71,11 @@ static void finish(trp_device *device, trp__slot *slot, uint64_t ticket)
     uint64_t filled = device->seen.stream_done[TRP__LANE_DOWNLOAD];
     bool copied = atomic_load(&slot->stream) == TRP__LANE_DOWNLOAD &&
                   !trp__replied(device, slot->index, ticket) &&
-                  trp__transfer_filled(device, slot, filled);
+                  trp__transfer_filled(device, slot, settled_state(slot), filled);
     for (;;) {
         uint64_t state = settled_state(slot);
         if (trp__phase_of(state) != TRP__PENDING || atomic_load(&slot->ticket) != ticket ||
-            ((!copied || trp__transfer_drained(device, slot)) &&
+            ((!copied || trp__transfer_drained(device, slot, state)) &&
              trp__retire(device, slot, state, NULL)))
             return;
         trp__sleep_ns(FINISH_NAP_NS);

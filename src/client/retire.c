@@ -181,9 +181,11 @@ bool trp__try_finish(trp_device *device, trp__slot *slot, uint64_t pending_state
     }
     /* The device has filled the last piece of a large read; the user's memory may lack it yet. */
     if (atomic_load_explicit(&slot->stream, memory_order_relaxed) == TRP__LANE_DOWNLOAD &&
-        !trp__replied(device, slot->index, ticket) && !trp__transfer_drained(device, slot)) {
+        !trp__replied(device, slot->index, ticket) &&
+        !trp__transfer_drained(device, slot, pending_state)) {
         /* The pieces are filled before the timeline is written, if the worker is in its mind. */
-        if (!trp__transfer_filled(device, slot, trp__stream_done(device, TRP__LANE_DOWNLOAD)))
+        if (!trp__transfer_filled(device, slot, pending_state,
+                                  trp__stream_done(device, TRP__LANE_DOWNLOAD)))
             trp__supervisor_alarm(device);
         return false;
     }

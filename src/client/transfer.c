@@ -213,22 +213,38 @@ static void append_transfer(trp_device *device, uint32_t stream, uint32_t index)
                                        .chunk_bytes = t->chunk_bytes});
 }
 
+/* Whether a slot still holds the large read that was pending when its state was `state`; the read
+ * stream's lock is held. If it does, it does for as long as the lock is held, since whoever ends
+ * the read takes the lock before the slot is free. If not, the slot may be being filled anew, under
+ * another lock. */
+static bool still_pending(const trp__slot *slot, uint64_t state)
+{
+    return trp__phase_of(state) == TRP__PENDING &&
+           ((atomic_load(&slot->state) ^ state) & ~TRP__WANTED) == 0;
+}
+
+/* Both of the following say yes of a read that is not pending any more: the caller will find that
+ * it can't end it. */
+
 /* Whether everything that the device has put into pieces has reached user memory. */
-bool trp__transfer_drained(trp_device *device, trp__slot *slot)
+bool trp__transfer_drained(trp_device *device, trp__slot *slot, uint64_t pending)
 {
     trp__client_stream *s = &device->stream[TRP__LANE_DOWNLOAD];
     pthread_mutex_lock(&s->lock);
-    bool drained = slot->transfer.finished == slot->transfer.chunks;
+    bool drained =
+        !still_pending(slot, pending) || slot->transfer.finished == slot->transfer.chunks;
     pthread_mutex_unlock(&s->lock);
     return drained;
 }
 
 /* Whether the device says that it has filled all of a large read's pieces. */
-bool trp__transfer_filled(trp_device *device, trp__slot *slot, uint64_t stream_done)
+bool trp__transfer_filled(trp_device *device, trp__slot *slot, uint64_t pending,
+                          uint64_t stream_done)
 {
     trp__client_stream *s = &device->stream[TRP__LANE_DOWNLOAD];
     pthread_mutex_lock(&s->lock);
-    bool filled = slot->transfer.first_chunk + slot->transfer.chunks <= stream_done;
+    bool filled = !still_pending(slot, pending) ||
+                  slot->transfer.first_chunk + slot->transfer.chunks <= stream_done;
     pthread_mutex_unlock(&s->lock);
     return filled;
 }

@@ -242,7 +242,7 @@ static void count_hits(void)
 /* The first scenario from `from` on that comes to a point. */
 static h_scenario scenario_of(size_t point, h_scenario from)
 {
-    for (int s = from; s < H_WALK_SCENARIOS; s++) {
+    for (int s = (int)from; s < H_WALK_SCENARIOS; s++) {
         if (scenario_hits[s][point] > 0)
             return (h_scenario)s;
     }

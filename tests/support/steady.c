@@ -51,9 +51,11 @@ void h_steady_check(const h_steady *early, const h_steady *late)
     print("late ", late);
     if (early->samples == 0 || late->samples == 0)
         return;
-    H_CHECK(late->fds <= early->fds + 2); /* which of its workers are there at the moment */
+    /* On a busy machine there may be no moment without workers that start or end, up to ten of
+     * them with three descriptors each. What leaks with each fault adds up to more. */
+    H_CHECK(late->fds <= early->fds + 32);
     H_CHECK(late->threads <= early->threads);
-    H_CHECK(late->children <= early->children + 1);
+    H_CHECK(late->children <= early->children + 10);
     if (H_SANITIZED)
         return;
     H_CHECK(late->virtual_bytes <= early->virtual_bytes + VIRTUAL_SLACK);
