@@ -354,7 +354,8 @@ static trp_status start_waker(trp__stream *stream, trp_error *error)
     if (code != 0) {
         stream->waker = NULL;
         free_waker(accel, w);
-        return trp__error_set(error, TRP_E_SYSTEM, "a thread that waits can't be started");
+        trp__error_set(error, TRP_E_SYSTEM, "a thread that waits can't be started");
+        return TRP_E_SYSTEM;
     }
     return TRP_OK;
 }
@@ -376,10 +377,12 @@ static void stop_waker(trp__stream *stream)
 static trp_status stream_wake(trp__stream *stream, _Atomic uint32_t *futex, trp_error *error)
 {
     trp__accel *accel = stream->accel;
-    trp_status status = stream->waker ? TRP_OK : start_waker(stream, error);
-    if (status != TRP_OK)
+    trp_status status = TRP_OK;
+    if (!stream->waker && (status = start_waker(stream, error)) != TRP_OK)
         return status;
     waker *w = stream->waker;
+    if (!w)
+        return TRP_E_INTERNAL;
     pthread_mutex_lock(&w->lock);
     if (w->futex)
         status = TRP__AGAIN;
