@@ -194,6 +194,8 @@ static void hold_round(court *k, trp_probe_action action)
             H_OK(h_await_any(k->stream[i].c[n]));
     }
     check_guilty(k, guilty, &before);
+    h_await_state(k->w.device,
+                  TRP_DEVICE_READY); /* senders are told before the next one is ready */
     trp_device_info after = h_info(k->w.device);
     H_EQUAL(after.requests_failed, before.requests_failed + 1);
     H_CHECK(after.restarts > before.restarts);
