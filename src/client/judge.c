@@ -269,12 +269,18 @@ static void judge(trp_device *device, const judgement *j, uint64_t cell, trp__st
         finish(device, slot, ticket);
         return;
     }
-    if (trp__detained(slot) == ticket) {
+    bool cancelled = p != TRP__WAS_IN_FLIGHT && atomic_load(&record->cancelled) == ticket;
+    bool detained = trp__detained(slot) == ticket;
+    if (j->second && (detained || cancelled)) { /* the worker refuses it, see obstruct() */
+        spoil_outputs(device, slot);
+        control->resume[control->resume_count++] = slot->index;
+        return;
+    }
+    if (detained) {
         spoil_outputs(device, slot);
         trp__detained_pass(device, slot, ticket);
         return;
     }
-    bool cancelled = p != TRP__WAS_IN_FLIGHT && atomic_load(&record->cancelled) == ticket;
     bool not_begun = p != TRP__WAS_IN_FLIGHT && ticket == j->hung && !cancelled;
     if (p == TRP__WAS_IN_FLIGHT || not_begun) {
         slot->deaths++; /* from now on nobody cancels it */
