@@ -36,23 +36,26 @@ TRP_API trp_status trp_buffer_create_with(trp_device *device, const trp_buffer_o
  * From this call on, requests that write the buffer are refused with TRP_E_ARGUMENT. Those sent
  * before are waited for, up to timeout_ns (TRP_FOREVER: without limit; 0: there must be none). If
  * one of them failed otherwise than by a fault, the buffer holds what that one left. Then the
- * workers change their mappings, which takes well under a millisecond for each; a worker that dies
- * meanwhile does no harm. After TRP_OK the mapping is read-only in every worker that lives, and in
- * all that come later. The content stays readable all the time.
+ * workers change their mappings. A GPU can't use memory while its mapping changes, so the active
+ * worker waits first for the requests on the buffer that have begun, and requests that use the
+ * buffer meanwhile are held back until the change is made; so are later requests of their actors. A
+ * worker that dies meanwhile does no harm. After TRP_OK the mapping is read-only in every worker
+ * that lives, and in all that come later.
  *
  * On an error the buffer is not sealed and can be written again. TRP_OK also if it is sealed
  * already. While another thread seals or unseals it, this call waits for that one first, within
  * timeout_ns. Errors: TRP_E_ARGUMENT (the buffer is not sealable), TRP_E_STALE, TRP_E_LOST (the
- * content is lost), TRP_E_TIMEOUT (requests that write it have not ended, or, after the device's
- * start_timeout_ns, a worker has not answered), TRP_E_DEVICE_DOWN, TRP_E_FORKED, and what the
+ * content is lost), TRP_E_TIMEOUT (requests that write it have not ended; or those that read it
+ * have not within half the device's start_timeout_ns; or, after all of that, a worker has not
+ * answered), TRP_E_DEVICE_DOWN, TRP_E_FORKED, and what the
  * driver says if it can't change a mapping. */
 TRP_API trp_status trp_buffer_seal(trp_device *device, trp_buffer buffer, int64_t timeout_ns);
 
-/* Makes a sealed buffer writable again in every worker; then returns. TRP_OK also if it is not
- * sealed. Waits first while another thread seals or unseals it. After an error other than
- * TRP_E_ARGUMENT, TRP_E_STALE, TRP_E_DEVICE_DOWN and TRP_E_FORKED the buffer is not sealed either,
- * but a worker may refuse requests that write it, or hold them back until it has changed its
- * mapping. Errors: as of trp_buffer_seal(), without TRP_E_LOST. */
+/* Makes a sealed buffer writable again in every worker, in the same way; then returns. TRP_OK also
+ * if it is not sealed. Waits first while another thread seals or unseals it. After an error other
+ * than TRP_E_ARGUMENT, TRP_E_STALE, TRP_E_DEVICE_DOWN and TRP_E_FORKED the buffer is not sealed
+ * either, but a worker may refuse requests that write it, or hold them back until it has changed
+ * its mapping. Errors: as of trp_buffer_seal(), without TRP_E_LOST. */
 TRP_API trp_status trp_buffer_unseal(trp_device *device, trp_buffer buffer);
 
 /* Frees a buffer, sealed or not. The handle is stale from now on; requests that were sent before

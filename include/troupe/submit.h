@@ -91,8 +91,9 @@ TRP_API void trp_future_drop(trp_future future);
  * for, or too late. TRP_E_STALE: as for trp_await(). */
 TRP_API trp_status trp_cancel(trp_future future);
 
-/* Waits until everything sent to the device before the call has completed. TRP_OK says that it has
- * completed, not that it succeeded. */
+/* Waits until everything sent to the device before the call has completed, and the memory of
+ * buffers that were freed meanwhile has come back. TRP_OK says that it has completed, not that it
+ * succeeded. */
 TRP_API trp_status trp_device_drain(trp_device *device, int64_t timeout_ns);
 
 /* A completion queue collects the ends of requests, of any actors and devices of its system, in the

@@ -181,9 +181,10 @@ static trp_status enter(trp_device *device, trp__client_arena *arena, uint32_t *
     } else if (device->next_arena_bytes < ARENA_MAX) {
         device->next_arena_bytes *= 2;
     }
-    /* A number's changes are counted on, and each arena is writable at first. */
+    /* A number's changes are counted on, and each arena is writable at first. 0 stands for one that
+     * was never changed, nor can be. */
     uint64_t before = device->arena[id].protection;
-    arena->protection = before + before % 2;
+    arena->protection = own && before == 0 ? 2 : before + before % 2;
     device->arena[id] = *arena;
     device->reserved += arena->bytes;
     trp__tell(device, &(trp__news){.type = TRP__MSG_ARENA,

@@ -274,7 +274,9 @@ static void fill_slot(trp_device *device, uint32_t slot, const trp_buffer_option
     entry->arena = block->region;
     entry->offset = block->offset;
     entry->bytes = options->bytes;
-    atomic_store_explicit(&entry->protection, 0, memory_order_relaxed);
+    atomic_store_explicit(&entry->protection,
+                          options->sealable ? device->arena[block->region].protection : 0,
+                          memory_order_relaxed);
     atomic_store_explicit(&entry->generation, (uint32_t)generation, memory_order_release);
     atomic_store_explicit(&meta->hold, generation << 32, memory_order_release);
     out->id = generation << 32 | (uint64_t)device->tag << TRP__BUFFER_BITS | slot;

@@ -82,7 +82,7 @@ typedef struct trp__slot {
     void *user_data;
     trp__queue_item item;
     uint32_t index;
-    _Atomic uint64_t detained;    /* cancelled: ticket and TRP__UNPASSED, ...; 0 for all others */
+    _Atomic uint64_t detained;    /* of one that ended before its turn, see detained.c; else 0 */
     _Atomic uint32_t deaths;      /* workers that died while it was in flight */
     _Atomic uint64_t deadline_ns; /* for its running; 0: none */
     trp_status status;
@@ -386,23 +386,21 @@ bool trp__is_future(uint64_t state, uint64_t generation);
 /* retire.c: how requests end */
 bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
                  const trp_error *failure);
+bool trp__retire_early(trp_device *device, trp__slot *slot, uint64_t pending_state,
+                       const trp_error *failure);
 bool trp__try_finish(trp_device *device, trp__slot *slot, uint64_t pending_state);
 void trp__error_down(const trp_device *device, trp_error *error);
 void trp__sweep(trp_actor *actor);
 void trp__sweep_device(trp_device *device);
 void trp__slot_release(trp_device *device, trp__slot *slot, uint64_t owned);
-void trp__wake_sleepers(trp_device *device, const trp__slot *slot);
-void trp__describe_failure(trp_device *device, const trp__slot *slot, trp_error *error);
 void trp__release_holdings(trp_device *device, trp__slot *slot);
 bool trp__replied(const trp_device *device, uint32_t slot, uint64_t ticket);
 
-/* cancel.c: requests that end before their turn */
-enum {
-    TRP__UNPASSED = 1, /* the worker has yet to pass it */
-    TRP__UNTAKEN = 2,  /* its future is not ended yet */
-    TRP__PASSING = 4,  /* a thread is at what follows from its being passed */
-};
+/* cancel.c */
 void trp__cancel_in_doubt(trp_device *device, trp__slot *slot, uint64_t state);
+
+/* detained.c: requests that end before their turn */
+void trp__detain(trp__slot *slot, uint64_t ticket);
 void trp__slot_taken(trp_device *device, trp__slot *slot, uint64_t owned);
 uint64_t trp__detained(const trp__slot *slot);
 void trp__detained_pass(trp_device *device, trp__slot *slot, uint64_t ticket);

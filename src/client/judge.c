@@ -120,14 +120,33 @@ static void spoil_outputs(trp_device *device, const trp__slot *slot)
     }
 }
 
+static void leave_to_next(trp_device *device, const trp__slot *slot)
+{
+    trp__control *control = device->control;
+    control->resume[control->resume_count++] = slot->index;
+}
+
+/* A request that will not run. The next worker refuses it in its turn, so that what it should have
+ * written is poisoned in the order of the tickets (detained.c). */
+static void leave_refused(trp_device *device, const trp__slot *slot, trp_status status,
+                          uint64_t cause)
+{
+    trp__record *record = &device->control->record[slot->index];
+    record->refuse = (uint32_t)status;
+    record->cause = cause;
+    spoil_outputs(device, slot);
+    leave_to_next(device, slot);
+}
+
+/* A request of which this death is the end. */
 static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
 {
-    spoil_outputs(device, slot);
     /* Again if its future is dropped at this moment, which changes the state. */
     uint64_t state;
     while (trp__phase_of(state = settled_state(slot)) == TRP__PENDING &&
-           !trp__retire(device, slot, state, error))
+           !trp__retire_early(device, slot, state, error))
         continue;
+    leave_refused(device, slot, TRP_E_CANCELLED, 0);
 }
 
 /* Why a request can't run. */
@@ -135,16 +154,6 @@ typedef struct obstacle {
     trp_status status; /* TRP_OK: it can */
     uint64_t cause;
 } obstacle;
-
-static void describe_obstacle(const obstacle *o, trp_error *error)
-{
-    if (o->cause >= TRP__SCOPE_FIRST)
-        trp__error_set(error, TRP_E_LOST,
-                       "the worker that died may have written to an input of this request, and "
-                       "fault_scope is all");
-    else
-        trp__refusal(error, o->status, o->cause);
-}
 
 /* Whether a request that was not issued yet can still run: what it reads must have been written. */
 static bool can_run(trp_device *device, const trp__record *record, obstacle *found)
@@ -158,7 +167,8 @@ static bool can_run(trp_device *device, const trp__record *record, obstacle *fou
         if (cause != 0) {
             bool lost = cause >= TRP__SCOPE_FIRST ||
                         atomic_load(&device->meta[a->slot].lost_ticket) == cause;
-            *found = (obstacle){.status = lost ? TRP_E_LOST : TRP_E_DEPENDENCY, .cause = cause};
+            *found = (obstacle){.status = lost ? TRP_E_LOST : TRP_E_DEPENDENCY,
+                                .cause = cause >= TRP__SCOPE_FIRST ? TRP__WHOLE_WORKER : cause};
             return false;
         }
     }
@@ -193,7 +203,6 @@ typedef struct judgement {
     uint32_t in_flight; /* how many requests the dead worker had begun and not finished */
     uint32_t victims;   /* the same, of all ranges */
     bool outsider;      /* somebody else may have killed the worker: no request need be guilty */
-    bool second;        /* the second pass */
 } judgement;
 
 /* A request that was done may be ended by its waiter, and its slot used again, at any moment: what
@@ -210,7 +219,7 @@ trp__standing trp__progress_of(const trp_device *device, const trp__slot *slot, 
 }
 
 /* The same for the judgement. What the worker has refused, or could not do, ends with what it said;
- * later requests on the same buffers may have run. What was cancelled and has ended counts for what
+ * later requests on the same buffers may have run. What has ended before its turn counts for what
  * it would have written. */
 static trp__standing standing_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
 {
@@ -235,33 +244,12 @@ static bool may_run_again(const judgement *j, const trp__slot *slot, const trp__
     return !guilty && slot->deaths < 2 && is_idempotent(record);
 }
 
-/* A request that can't run. In the second pass the next worker is left to refuse it: to end it here
- * would poison what it should have written, and who has looked at that already, with a later ticket
- * than are judged, would not know. The worker comes to all of them in their order. */
-static void obstruct(trp_device *device, const judgement *j, trp__slot *slot, const obstacle *o)
-{
-    trp__control *control = device->control;
-    trp__record *record = &control->record[slot->index];
-    trp_error error;
-    if (!j->second) {
-        describe_obstacle(o, &error);
-        fail(device, slot, &error);
-        return;
-    }
-    record->refuse = (uint32_t)o->status;
-    record->cause = o->cause < TRP__SCOPE_FIRST ? o->cause : record->ticket - 1;
-    spoil_outputs(device, slot);
-    control->resume[control->resume_count++] = slot->index;
-}
-
-/* Decides about one request; lists it for the next worker if it goes on. */
+/* Decides about one request; lists it for the next worker unless it is over. */
 static void judge(trp_device *device, const judgement *j, uint64_t cell, trp__standing p)
 {
-    trp__control *control = device->control;
     uint64_t ticket = cell >> TRP__SLOT_BITS;
     trp__slot *slot = slot_of(device, cell);
-    const trp__record *record = &control->record[slot->index];
-    trp_error error;
+    trp__record *record = &device->control->record[slot->index];
     obstacle found;
     TRP__DEVICE_POINT(device, JUDGE_REQUEST);
     if (p == TRP__WAS_DONE ||
@@ -270,32 +258,22 @@ static void judge(trp_device *device, const judgement *j, uint64_t cell, trp__st
         return;
     }
     bool cancelled = p != TRP__WAS_IN_FLIGHT && atomic_load(&record->cancelled) == ticket;
-    bool detained = trp__detained(slot) == ticket;
-    if (j->second && (detained || cancelled)) { /* the worker refuses it, see obstruct() */
-        spoil_outputs(device, slot);
-        control->resume[control->resume_count++] = slot->index;
+    if (cancelled || trp__detained(slot) == ticket) {
+        leave_refused(device, slot, TRP_E_CANCELLED, 0);
         return;
     }
-    if (detained) {
-        spoil_outputs(device, slot);
-        trp__detained_pass(device, slot, ticket);
-        return;
-    }
-    bool not_begun = p != TRP__WAS_IN_FLIGHT && ticket == j->hung && !cancelled;
+    bool not_begun = p != TRP__WAS_IN_FLIGHT && ticket == j->hung;
     if (p == TRP__WAS_IN_FLIGHT || not_begun) {
         slot->deaths++; /* from now on nobody cancels it */
-        atomic_store(&control->record[slot->index].cancelled, 0);
+        atomic_store(&record->cancelled, 0);
     }
     /* One that was not begun is not to blame for that, the first time. */
     if (not_begun ? slot->deaths > 1 : p == TRP__WAS_IN_FLIGHT && !may_run_again(j, slot, record)) {
         fail(device, slot, j->cause);
-    } else if (p == TRP__WAS_QUEUED && cancelled) {
-        trp__refusal(&error, TRP_E_CANCELLED, 0);
-        fail(device, slot, &error);
     } else if (!can_run(device, record, &found)) {
-        obstruct(device, j, slot, &found);
+        leave_refused(device, slot, found.status, found.cause);
     } else {
-        control->resume[control->resume_count++] = slot->index;
+        leave_to_next(device, slot);
         if (p == TRP__WAS_IN_FLIGHT && trp__tracing(device))
             trp__trace_interrupted(device, slot, record);
     }
@@ -354,9 +332,9 @@ static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64
     TRP__DEVICE_POINT(device, JUDGE_RANGE_DECIDED);
 }
 
-/* Twice: requests that were being sent while the first pass marked contents as lost or poisoned may
- * have looked before the marks were there. Whoever takes a later ticket than the second pass sees
- * them; the second pass makes no more.
+/* Twice: requests that were being sent while the first pass marked contents as lost may have looked
+ * before the marks were there. Whoever takes a later ticket than the second pass sees them; the
+ * second pass makes no more.
  * Returns how many were in flight. */
 uint32_t trp__judge_requests(trp_device *device, const trp_error *cause, uint64_t hung,
                              bool outsider)
@@ -373,7 +351,6 @@ uint32_t trp__judge_requests(trp_device *device, const trp_error *cause, uint64_
     control->resume_count = 0;
     judge_range(device, &j, 0, middle);
     uint64_t end = atomic_load(&control->next_ticket.value);
-    j.second = true;
     judge_range(device, &j, middle, end);
     control->resume_start = end;
     for (uint32_t i = 0; i < TRP__STREAMS; i++)

@@ -121,7 +121,7 @@ static void take_slot(trp_queue *queue, trp__queue_item *item, trp_event *out)
         trp__poison_accept(device, slot);
     }
     uint64_t mine = trp__state(trp__generation_of(atomic_load(&slot->state)), TRP__FILLING);
-    trp__slot_release(device, slot, mine);
+    trp__slot_taken(device, slot, mine);
     atomic_fetch_sub(&queue->expected, 1);
 }
 

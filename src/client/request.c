@@ -487,8 +487,9 @@ trp_status trp_device_drain(trp_device *device, int64_t timeout_ns)
         uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
         trp__phase phase = trp__phase_of(state);
         uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
-        trp__detained_over(device, slot, ticket);
-        bool pending = phase == TRP__RETIRING || (phase == TRP__PENDING && ticket < end);
+        bool pending =
+            phase == TRP__RETIRING ||
+            (ticket < end && (phase == TRP__PENDING || !trp__detained_over(device, slot, ticket)));
         if (!pending || (phase == TRP__PENDING && trp__try_finish(device, slot, state))) {
             i += !pending;
             continue;

@@ -38,8 +38,8 @@ static void copy_small_read(const trp_device *device, trp__slot *slot)
                slot->read_bytes);
 }
 
-/* What the end of a request means for the contents of its outputs. Those that may be half-written
- * are lost. */
+/* What the end of a request means for the contents of its outputs, but for the poison. Those that
+ * may be half-written are lost. */
 static void settle_outputs(trp_device *device, const trp__slot *slot, const trp__record *record,
                            uint64_t ticket)
 {
@@ -57,8 +57,6 @@ static void settle_outputs(trp_device *device, const trp__slot *slot, const trp_
         else if (!failed && trp__access_covers(device, access))
             trp__raise_ticket(&device->meta[access->slot].good_ticket, ticket);
     }
-    if (failed)
-        trp__poison_outputs(device, slot);
 }
 
 void trp__release_holdings(trp_device *device, trp__slot *slot)
@@ -73,7 +71,7 @@ void trp__release_holdings(trp_device *device, trp__slot *slot)
 }
 
 /* Completes the record of an error that ends a request. */
-void trp__describe_failure(trp_device *device, const trp__slot *slot, trp_error *error)
+static void describe_failure(trp_device *device, const trp__slot *slot, trp_error *error)
 {
     uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed);
     error->request = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
@@ -83,7 +81,7 @@ void trp__describe_failure(trp_device *device, const trp__slot *slot, trp_error 
     trp__stats_failed(device, actor);
 }
 
-void trp__wake_sleepers(trp_device *device, const trp__slot *slot)
+static void wake_sleepers(trp_device *device, const trp__slot *slot)
 {
     trp__record *record = &device->control->record[slot->index];
     if (atomic_load(&record->sleepers) > 0) {
@@ -120,15 +118,13 @@ static void tell(trp_device *device, trp__slot *slot, uint64_t generation)
         next = state & TRP__WANTED ? trp__state(generation, TRP__DONE) | TRP__WANTED
                                    : trp__state(generation, TRP__FILLING);
     while (!atomic_compare_exchange_weak(&slot->state, &state, next));
-    trp__wake_sleepers(device, slot);
+    wake_sleepers(device, slot);
     if (!(next & TRP__WANTED))
-        trp__slot_release(device, slot, next);
+        trp__slot_taken(device, slot, next);
 }
 
-/* Ends a pending request: with `failure`, or as the worker says if that is NULL. False if it is not
- * pending any more. */
-bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
-                 const trp_error *failure)
+static bool end(trp_device *device, trp__slot *slot, uint64_t pending_state,
+                const trp_error *failure, bool early)
 {
     uint64_t generation = trp__generation_of(pending_state);
     uint64_t wanted = pending_state & TRP__WANTED;
@@ -150,7 +146,7 @@ bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
     if (failed) {
         if ((replied && !trp__is_refusal(error->status)) || error->status == TRP_E_FAULT)
             error->incarnation = atomic_load(&device->incarnation);
-        trp__describe_failure(device, slot, error);
+        describe_failure(device, slot, error);
     } else {
         copy_small_read(device, slot);
     }
@@ -159,9 +155,30 @@ bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
     settle_outputs(device, slot, record, ticket);
     if (slot->deadline_ns)
         atomic_fetch_sub(&device->deadlines, 1);
-    trp__release_holdings(device, slot);
+    if (early) {
+        trp__detain(slot, ticket);
+    } else {
+        if (failed)
+            trp__poison_outputs(device, slot);
+        trp__release_holdings(device, slot);
+    }
     tell(device, slot, generation);
     return true;
+}
+
+/* Ends a pending request: with `failure`, or as the worker says if that is NULL. False if it is not
+ * pending any more. */
+bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
+                 const trp_error *failure)
+{
+    return end(device, slot, pending_state, failure, false);
+}
+
+/* The same for one that fails while others before it may be still to run: it is detained. */
+bool trp__retire_early(trp_device *device, trp__slot *slot, uint64_t pending_state,
+                       const trp_error *failure)
+{
+    return end(device, slot, pending_state, failure, true);
 }
 
 /* Ends a request if it is over. True if it is no longer pending, or this thread can look again. */

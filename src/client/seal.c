@@ -161,13 +161,13 @@ static void tell_change(call *c)
 {
     trp__client_arena *arena = c->arena;
     arena->protection++;
-    atomic_store_explicit(&c->device->control->buffer[c->slot].protection, arena->protection,
-                          memory_order_release);
+    atomic_store(&c->device->control->buffer[c->slot].protection, arena->protection);
     if (arena->protection % 2 == 0)
         arena->guarded = 0;
     arena->changing = arena->refused = 0;
     trp__tell(c->device, &(trp__news){.type = TRP__MSG_PROTECT,
                                       .id = c->id,
+                                      .bytes = c->device->options.start_timeout_ns / 2,
                                       .protection = arena->protection,
                                       .fd = -1,
                                       .told = &arena->changing});

@@ -36,6 +36,8 @@ static void take_answer(trp_device *device, uint32_t index, trp__message *m)
 {
     trp_error answer;
     trp__error_import(&answer, &m->error);
+    if (m->about == TRP__MSG_PROTECT && m->error.status == TRP_E_TIMEOUT)
+        answer.status = TRP_E_TIMEOUT; /* what it waited for did not end */
     m->error = answer;
     pthread_mutex_lock(&device->lock);
     bool active = index == device->active;

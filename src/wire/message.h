@@ -22,7 +22,8 @@ typedef enum trp__message_type {
                           * actor can't be made; its requests get this error */
     TRP__MSG_ACTOR_DROP, /* id */
     TRP__MSG_STOP,       /* finish what is issued, then exit */
-    TRP__MSG_PROTECT,    /* id of an arena, protection */
+    TRP__MSG_PROTECT,    /* id of an arena, protection; bytes: how many ns to wait at most for
+                            requests that use the arena */
     /* worker -> application */
     TRP__MSG_READY,  /* the context is up, requests are taken */
     TRP__MSG_ANSWER, /* to ARENA, HOST, ACTOR, PROTECT and the drops: id, request type in `about`,

@@ -5,6 +5,10 @@
 trp_status trp__refusal(trp_error *error, trp_status status, uint64_t cause)
 {
     unsigned long long request = cause;
+    if (status == TRP_E_LOST && cause == TRP__WHOLE_WORKER)
+        return trp__error_set(error, status,
+                              "the worker that died may have written to an input of this request, "
+                              "and fault_scope is all");
     if (status == TRP_E_LOST)
         return trp__error_set(error, status,
                               "a fault during request %llu left an input of this one half-written",

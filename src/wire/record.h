@@ -77,6 +77,8 @@ _Static_assert(TRP_CUSTOM_PAYLOAD_MAX <= TRP__PAYLOAD_BYTES &&
                    TRP_CUSTOM_ACCESSES_MAX == TRP__ACCESS_MAX,
                "a custom request fits into a record");
 
+#define TRP__WHOLE_WORKER UINT64_MAX /* as a cause: no request, but a fault of the worker */
+
 /* Fills the error of a request that was not issued, on either side: TRP_E_LOST or TRP_E_DEPENDENCY
  * because of request `cause`, or TRP_E_CANCELLED. Returns `status`. */
 trp_status trp__refusal(trp_error *error, trp_status status, uint64_t cause);

@@ -297,12 +297,13 @@ static bool may_read(trp__scheduler *s, const trp__record *record, trp_error *er
     return status == TRP_OK || trp__refusal(error, status, cause) == TRP_OK;
 }
 
-/* Whether a request may write to a buffer that can be sealed. The sender has seen to it already; so
- * a record that writes a sealed buffer is nothing that a sender wrote. */
-static readiness may_write(const trp__access *access, uint64_t protection, trp__arena *arena,
-                           trp_error *error)
+/* Whether a request may use a buffer that can be sealed. The sender has seen to it already; so a
+ * record that writes a sealed buffer is nothing that a sender wrote. */
+static readiness may_use(const trp__access *access, uint64_t protection, trp__arena *arena,
+                         trp_error *error)
 {
-    if (protection % 2 != 0) {
+    bool writes = access->mode & TRP__WRITE;
+    if (writes && protection % 2 != 0) {
         trp__error_set(error, TRP_E_ARGUMENT, "buffer %u is sealed, and the request writes it",
                        access->slot);
         return REFUSE;
@@ -310,10 +311,35 @@ static readiness may_write(const trp__access *access, uint64_t protection, trp__
     /* Until the side thread has made the last change, it may be about to make one before that. */
     if (atomic_load_explicit(&arena->protection, memory_order_acquire) < protection)
         return HOLD;
-    if (!atomic_load(&arena->read_only))
+    if (!writes || !atomic_load(&arena->read_only))
         return GO;
     *error = arena->error;
     return REFUSE;
+}
+
+/* The side thread changes a mapping only when nobody uses it. Here the request is noted as a user
+ * first, and then looked whether a change is due; the application says that one is due, tells the
+ * side thread, and that looks who uses the arena. All is sequentially consistent, so if the change
+ * is not seen here, the user is seen there. */
+static readiness enter_arenas(trp__scheduler *s, const trp__record *record)
+{
+    uint32_t actor = record->actor % TRP__ACTORS;
+    uint64_t before[TRP__ACCESS_MAX];
+    bool due = false;
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        const trp__buffer_entry *entry = &s->control->buffer[record->access[i].slot];
+        trp__arena *arena = &s->worker->arena[entry->arena % TRP__ARENAS];
+        if (atomic_load_explicit(&entry->protection, memory_order_relaxed) == 0)
+            continue;
+        before[i] = atomic_exchange(&arena->used[actor], record->ticket);
+        due = due || atomic_load(&entry->protection) > atomic_load(&arena->protection);
+    }
+    for (uint32_t i = record->access_count; due && i-- > 0;) {
+        const trp__buffer_entry *entry = &s->control->buffer[record->access[i].slot];
+        if (atomic_load_explicit(&entry->protection, memory_order_relaxed) != 0)
+            atomic_store(&s->worker->arena[entry->arena % TRP__ARENAS].used[actor], before[i]);
+    }
+    return due ? HOLD : GO;
 }
 
 /* Finds the addresses of a request's buffers. */
@@ -324,6 +350,7 @@ static readiness resolve(trp__scheduler *s, trp__job *job, trp_error *error)
         trp__error_set(error, TRP_E_INTERNAL, "a record with %u accesses", record->access_count);
         return REFUSE;
     }
+    bool changeable = false;
     for (uint32_t i = 0; i < record->access_count; i++) {
         const trp__access *access = &record->access[i];
         const trp__buffer_entry *entry = &s->control->buffer[access->slot % TRP__BUFFERS];
@@ -347,10 +374,11 @@ static readiness resolve(trp__scheduler *s, trp__job *job, trp_error *error)
             return REFUSE;
         }
         uint64_t protection = atomic_load_explicit(&entry->protection, memory_order_acquire);
-        if (protection != 0 && (access->mode & TRP__WRITE)) {
-            readiness writable = may_write(access, protection, arena, error);
-            if (writable != GO)
-                return writable;
+        if (protection != 0) {
+            readiness usable = may_use(access, protection, arena, error);
+            if (usable != GO)
+                return usable;
+            changeable = true;
         }
         job->api.access[i] =
             (trp_job_access){.address = (char *)arena->base + entry->offset + access->offset,
@@ -359,7 +387,7 @@ static readiness resolve(trp__scheduler *s, trp__job *job, trp_error *error)
                              .mode = (trp_access_mode)access->mode};
     }
     job->api.access_count = record->access_count;
-    return GO;
+    return changeable ? enter_arenas(s, record) : GO;
 }
 
 /* Whether everything that the request waits for is in a stream. */

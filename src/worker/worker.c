@@ -138,6 +138,26 @@ static void add_arena(trp__worker *w, const trp__message *m, int fd)
     TRP__FAULT_POINT(ARENA_ANSWERED);
 }
 
+/* Waits until no request uses an arena: a GPU's driver takes pages away for a moment while it
+ * changes how they are mapped. The scheduler holds back what comes later (see enter_arenas there).
+ */
+static trp_status await_unused(trp__worker *w, trp__arena *arena, uint64_t limit_ns,
+                               trp_error *error)
+{
+    int64_t start = trp__now_ns();
+    for (uint32_t actor = 0; actor < TRP__ACTORS; actor++) {
+        const _Atomic uint64_t *done = &w->reply->timelines.timeline[actor].value;
+        while (atomic_load(done) < atomic_load(&arena->used[actor]) && !atomic_load(&w->stop)) {
+            if ((uint64_t)(trp__now_ns() - start) > limit_ns)
+                return trp__error_set(error, TRP_E_TIMEOUT,
+                                      "requests that use the buffer have not ended within %llu ms",
+                                      (unsigned long long)(limit_ns / (uint64_t)TRP__MS));
+            trp__sleep_ns(20 * TRP__US);
+        }
+    }
+    return TRP_OK;
+}
+
 /* Makes a mapping read-only or writable. One that is not there yet will be made as its number says.
  */
 static void protect_arena(trp__worker *w, const trp__message *m)
@@ -148,8 +168,9 @@ static void protect_arena(trp__worker *w, const trp__message *m)
         bool read_only = m->protection % 2 != 0;
         bool differs = atomic_load(&arena->read_only) != read_only;
         if (atomic_load(&arena->state) == TRP__READY && differs) {
-            if (w->backend->arena_protect(w->accel, arena->base, arena->bytes, read_only, &error) ==
-                TRP_OK)
+            if (await_unused(w, arena, m->bytes, &error) == TRP_OK &&
+                w->backend->arena_protect(w->accel, arena->base, arena->bytes, read_only, &error) ==
+                    TRP_OK)
                 atomic_store(&arena->read_only, read_only);
             else
                 arena->error = error;

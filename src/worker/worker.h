@@ -27,7 +27,9 @@ typedef struct trp__arena {
     uint64_t bytes;
     _Atomic uint64_t protection; /* the last change that was asked for, see wire/message.h */
     _Atomic bool read_only;      /* the mapping, once there is one */
-    trp_error error;             /* why it is FAILED, or why it is not as `protection` says */
+    /* Of an arena that can be changed: the last request of each actor that may use it. */
+    _Atomic uint64_t used[TRP__ACTORS];
+    trp_error error; /* why it is FAILED, or why it is not as `protection` says */
 } trp__arena;
 
 typedef struct trp__host_segment {

@@ -168,6 +168,7 @@ static void each_action(void)
     for (int i = 0; i < KEPT; i++)
         H_OK(trp_buffer_free(w.device, kept[i]));
     H_OK(trp_buffer_free(w.device, output));
+    H_OK(trp_device_drain(w.device, H_LONG)); /* the last worker has still to pass the culprit */
     H_EQUAL(h_info(w.device).memory_used, 0);
     free(data);
     h_close(&w);

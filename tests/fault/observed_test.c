@@ -57,6 +57,7 @@ static void figures(void)
         H_OK(h_await_any(spin));
         h_probe(probe, TRP_PROBE_SEGV, &bad);
         H_IS(h_await_any(bad), TRP_E_FAULT);
+        H_OK(trp_device_drain(w.device, H_LONG)); /* the next worker passes it */
         trp_device_stats s = await_seen(o, i + 1, "probe", 0);
         H_EQUAL(s.faults, i);
         H_EQUAL(s.promotions, i);

@@ -128,9 +128,11 @@ static void worker_refuses(void **state)
 static void send_change(const stage *s, uint64_t protection)
 {
     pthread_mutex_lock(&s->device->lock);
-    trp__tell(
-        s->device,
-        &(trp__news){.type = TRP__MSG_PROTECT, .id = s->id, .protection = protection, .fd = -1});
+    trp__tell(s->device, &(trp__news){.type = TRP__MSG_PROTECT,
+                                      .id = s->id,
+                                      .bytes = TRP__SECOND,
+                                      .protection = protection,
+                                      .fd = -1});
     pthread_mutex_unlock(&s->device->lock);
 }
 
@@ -159,7 +161,7 @@ static void overtaken(void **state)
 }
 
 /* The worker has not come to a change that makes the mapping writable, or to the one before it: who
- * writes is held back until it has. */
+ * uses the buffer is held back until it has. */
 static void held_back(void **state)
 {
     (void)state;
@@ -177,9 +179,10 @@ static void held_back(void **state)
             settle(&s);
         }
         trp_status sent = trp_read(s.device, s.buffer, 0, &value, 4, &read);
-        assert_int_equal(finish(sent, read), TRP_OK); /* who reads is not */
+        assert_int_equal(sent, TRP_OK);
         assert_int_equal(trp_fill(s.device, s.buffer, 0, BYTES, 40, 4, &c), TRP_OK);
         assert_int_equal(trp_await(c.future, 50 * TRP__MS, NULL), TRP_E_TIMEOUT);
+        assert_int_equal(trp_await(read.future, 0, NULL), TRP_E_TIMEOUT);
         if (i == 2) {
             send_change(&s, to_come - 1);
             settle(&s);
@@ -187,8 +190,48 @@ static void held_back(void **state)
         }
         send_change(&s, to_come);
         assert_int_equal(trp_await(c.future, TRP_FOREVER, NULL), TRP_OK);
+        assert_int_equal(trp_await(read.future, TRP_FOREVER, NULL), TRP_OK);
+        assert_int_equal(value, i == 0 ? 1 : 40);
         assert_int_equal(word(&s), 40);
     }
+    tear_down(&s);
+}
+
+/* The mapping is changed when nobody uses the buffer; whoever comes meanwhile waits. */
+static void readers_are_waited_for(void **state)
+{
+    (void)state;
+    stage s = set_up();
+    const int64_t spin = 300 * TRP__MS;
+    trp_completion c = {0}, late = {0};
+    trp_probe_request r = {
+        .action = TRP_PROBE_SPIN, .duration_ns = (uint64_t)spin, .inputs = {s.buffer}};
+    for (int i = 0; i < 2; i++) {
+        trp_status status = trp_probe(s.probe, &r, &c);
+        assert_int_equal(status, TRP_OK);
+        while (atomic_load(&s.device->reply->issued[s.probe->id].value) <
+               s.device->slot[c.future.id & (TRP__SLOTS - 1)].ticket)
+            trp__sleep_ns(TRP__MS);
+        status = i == 0 ? trp_buffer_seal(s.device, s.buffer, TRP_FOREVER)
+                        : trp_buffer_unseal(s.device, s.buffer);
+        assert_int_equal(status, TRP_OK);
+        assert_int_equal(trp_await(c.future, 0, NULL), TRP_OK);
+    }
+    /* One that does not end in time: the buffer is as it was. */
+    r.duration_ns = (uint64_t)(1500 * TRP__MS);
+    assert_int_equal(trp_probe(s.probe, &r, &c), TRP_OK);
+    while (atomic_load(&s.device->reply->issued[s.probe->id].value) <
+           s.device->slot[c.future.id & (TRP__SLOTS - 1)].ticket)
+        trp__sleep_ns(TRP__MS);
+    s.device->options.start_timeout_ns = (uint64_t)TRP__SECOND;
+    assert_int_equal(trp_buffer_seal(s.device, s.buffer, TRP_FOREVER), TRP_E_TIMEOUT);
+    assert_non_null(strstr(trp_error_last()->message, "requests that use the buffer"));
+    assert_int_equal(trp_await(c.future, 0, NULL), TRP_E_TIMEOUT);
+    r.duration_ns = 0;
+    assert_int_equal(trp_probe(s.probe, &r, &late), TRP_OK);
+    assert_int_equal(trp_await(c.future, TRP_FOREVER, NULL), TRP_OK);
+    assert_int_equal(trp_await(late.future, TRP_FOREVER, NULL), TRP_OK);
+    assert_int_equal(fill(&s, 5), TRP_OK);
     tear_down(&s);
 }
 
@@ -253,6 +296,7 @@ int main(void)
         cmocka_unit_test(worker_refuses),
         cmocka_unit_test(overtaken),
         cmocka_unit_test(held_back),
+        cmocka_unit_test(readers_are_waited_for),
         cmocka_unit_test(answers_to_the_last_change_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
