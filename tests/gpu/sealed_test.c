@@ -118,12 +118,15 @@ static void changes_under_readers(void)
     trp_device *d = w.device;
     trp_actor *probe = h_actor(d, "probe");
     reader r = {.device = d, .weights = h_sealable(d, 64 * H_MIB)};
+    reader bystander = {.device = d, .weights = h_buffer(d, 64 * H_MIB)};
     union {
         float f;
         uint32_t u;
     } one = {.f = 1};
     H_OK(trp_fill(d, r.weights, 0, 64 * H_MIB, one.u, 4, NULL));
+    H_OK(trp_fill(d, bystander.weights, 0, 64 * H_MIB, one.u, 4, NULL));
     h_await_standby(d);
+    h_thread *other = h_start(multiply, &bystander);
     h_thread *thread[READERS];
     for (int i = 0; i < READERS; i++)
         thread[i] = h_start(multiply, &r);
@@ -145,8 +148,10 @@ static void changes_under_readers(void)
     while (atomic_load(&r.products) < before + 32)
         h_sleep(H_MS);
     atomic_store(&r.stop, true);
+    atomic_store(&bystander.stop, true);
     for (int i = 0; i < READERS; i++)
         h_join(thread[i]);
+    h_join(other);
     printf("  %d changes each way under %" PRIu64 " products: %.3f ms a seal, %.3f ms an unseal\n",
            CHANGES, atomic_load(&r.products), seals / CHANGES, unseals / CHANGES);
     H_EQUAL(h_info(d).restarts, 0);
