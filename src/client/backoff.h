@@ -13,12 +13,18 @@
 typedef struct trp__backoff {
     int64_t started;
     int64_t deadline;
+    int64_t expected; /* how long this wait may take, as far as one can tell; 0: nobody can */
     uint32_t spins;
+    int slack; /* the thread's timer slack before the first nap; 0: there was none */
 } trp__backoff;
 
-#define TRP__SPIN_NS    (100 * TRP__US)
-#define TRP__NAP_MIN_NS (20 * TRP__US)
-#define TRP__NAP_MAX_NS (500 * TRP__US)
+#define TRP__SPIN_NS     (100 * TRP__US)
+#define TRP__NAP_MIN_NS  (20 * TRP__US)
+#define TRP__NAP_MAX_NS  (500 * TRP__US)
+#define TRP__NAP_FAR_NS  (2 * TRP__MS)   /* the longest while the end is not expected yet */
+#define TRP__NAP_NEAR_NS (40 * TRP__US)  /* around the expected end, */
+#define TRP__NEAR_MIN_NS (200 * TRP__US) /* which is this much before it and after, */
+#define TRP__NEAR_SHARE  256             /* or this part of the time expected */
 
 static inline trp__backoff trp__backoff_begin(int64_t timeout_ns)
 {
@@ -39,12 +45,43 @@ static inline void trp__slack_end(int before)
     prctl(PR_SET_TIMERSLACK, before > 0 ? (unsigned long)before : 0UL);
 }
 
+/* Before each nap of a wait with many; the other after the last. */
+static inline void trp__backoff_doze(trp__backoff *b)
+{
+    if (b->slack == 0)
+        b->slack = trp__slack_begin();
+}
+
+static inline void trp__backoff_end(trp__backoff *b)
+{
+    if (b->slack != 0)
+        trp__slack_end(b->slack);
+    b->slack = 0;
+}
+
 /* Sleeps for the time asked and no longer. */
 static inline void trp__nap(int64_t ns)
 {
     int slack = trp__slack_begin();
     trp__sleep_ns(ns);
     trp__slack_end(slack);
+}
+
+/* How long to sleep after having waited so long. */
+static inline int64_t trp__backoff_nap(const trp__backoff *b, int64_t waited)
+{
+    int64_t nap = waited / 16;
+    int64_t most = TRP__NAP_MAX_NS;
+    int64_t near = b->expected / TRP__NEAR_SHARE;
+    near = near < TRP__NEAR_MIN_NS ? TRP__NEAR_MIN_NS : near;
+    if (b->expected > 0 && waited < b->expected + near) {
+        most = b->expected - near - waited; /* until it may be over */
+        most = most < TRP__NAP_NEAR_NS  ? TRP__NAP_NEAR_NS
+               : most > TRP__NAP_FAR_NS ? TRP__NAP_FAR_NS
+                                        : most;
+    }
+    nap = nap > most ? most : nap;
+    return nap < TRP__NAP_MIN_NS ? TRP__NAP_MIN_NS : nap;
 }
 
 /* One step. Sets *nap_ns to how long to sleep now (0: do not). False when the time is over. */
@@ -69,8 +106,7 @@ static inline bool trp__backoff_step(trp__backoff *b, int64_t *nap_ns)
         }
         return true;
     }
-    int64_t nap = waited / 16;
-    nap = nap < TRP__NAP_MIN_NS ? TRP__NAP_MIN_NS : nap > TRP__NAP_MAX_NS ? TRP__NAP_MAX_NS : nap;
+    int64_t nap = trp__backoff_nap(b, waited);
     *nap_ns = nap < b->deadline - now ? nap : b->deadline - now;
     b->spins = 31; /* look at the clock again after the nap */
     return true;

@@ -388,16 +388,15 @@ static bool take_result(trp_device *device, trp__slot *slot, uint64_t state, trp
     return true;
 }
 
-static void sleep_on(trp_device *device, trp__slot *slot, uint64_t state, int64_t nap)
+static void sleep_on(trp_device *device, trp__slot *slot, uint64_t state, trp__backoff *backoff,
+                     int64_t nap)
 {
     trp__record *record = &device->control->record[slot->index];
     uint32_t seen = atomic_load(&record->ended);
     atomic_fetch_add(&record->sleepers, 1);
-    if (atomic_load(&slot->state) == state) {
-        int slack = trp__slack_begin();
+    trp__backoff_doze(backoff);
+    if (atomic_load(&slot->state) == state)
         trp__futex_wait(&record->ended, seen, nap);
-        trp__slack_end(slack);
-    }
     atomic_fetch_sub(&record->sleepers, 1);
 }
 
@@ -412,6 +411,43 @@ bool trp__is_future(uint64_t state, uint64_t generation)
     return (trp__generation_of(state) & UINT32_MAX) == generation && (state & TRP__WANTED);
 }
 
+/* A device may tell of its end late: one that sleeps until an interrupt, by some hundred
+ * microseconds. But work is often the same again; so the next wait for a request of the same actor
+ * looks more often when this much time has passed. */
+static void learn_wait(trp_device *device, uint32_t actor, const trp__backoff *backoff)
+{
+    if (backoff->slack != 0)
+        atomic_store_explicit(&device->typical_wait[actor], trp__now_ns() - backoff->started,
+                              memory_order_relaxed);
+}
+
+static trp_status wait_on(trp_device *device, trp__slot *slot, uint64_t generation,
+                          trp__backoff *backoff, trp_error *result)
+{
+    uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed) % TRP__ACTORS;
+    backoff->expected =
+        atomic_load_explicit(&device->typical_wait[actor], memory_order_relaxed);
+    for (;;) {
+        uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+        if (!trp__is_future(state, generation))
+            return trp__future_stale();
+        trp__phase phase = trp__phase_of(state);
+        if (phase == TRP__PENDING && trp__try_finish(device, slot, state))
+            continue;
+        if (phase == TRP__DONE) {
+            learn_wait(device, actor, backoff);
+            if (!take_result(device, slot, state, result))
+                return trp__future_stale();
+            return result->status == TRP_OK ? TRP_OK : trp__error_raise(result);
+        }
+        int64_t nap;
+        if (!trp__backoff_step(backoff, &nap))
+            return TRP_E_TIMEOUT;
+        if (nap > 0)
+            sleep_on(device, slot, state, backoff, nap);
+    }
+}
+
 static trp_status wait_for(trp_future future, int64_t timeout_ns, trp_error *result)
 {
     trp_device *device;
@@ -422,27 +458,13 @@ static trp_status wait_for(trp_future future, int64_t timeout_ns, trp_error *res
     trp_status status = trp__device_usable(device);
     if (status == TRP_E_FORKED)
         return status;
-
     trp__backoff backoff = trp__backoff_begin(timeout_ns);
-    for (;;) {
-        uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
-        if (!trp__is_future(state, generation))
-            return trp__future_stale();
-        trp__phase phase = trp__phase_of(state);
-        if (phase == TRP__PENDING && trp__try_finish(device, slot, state))
-            continue;
-        if (phase == TRP__DONE) {
-            if (!take_result(device, slot, state, result))
-                return trp__future_stale();
-            return result->status == TRP_OK ? TRP_OK : trp__error_raise(result);
-        }
-        int64_t nap;
-        if (!trp__backoff_step(&backoff, &nap))
-            return trp__fail(TRP_E_TIMEOUT, "the request has not completed after %lld ns",
-                             (long long)timeout_ns);
-        if (nap > 0)
-            sleep_on(device, slot, state, nap);
-    }
+    status = wait_on(device, slot, generation, &backoff, result);
+    trp__backoff_end(&backoff);
+    if (status == TRP_E_TIMEOUT)
+        return trp__fail(TRP_E_TIMEOUT, "the request has not completed after %lld ns",
+                         (long long)timeout_ns);
+    return status;
 }
 
 trp_status trp_await(trp_future future, int64_t timeout_ns, trp_error *error)
@@ -495,11 +517,14 @@ trp_status trp_device_drain(trp_device *device, int64_t timeout_ns)
             continue;
         }
         int64_t nap;
-        if (!trp__backoff_step(&backoff, &nap))
+        if (!trp__backoff_step(&backoff, &nap)) {
+            trp__backoff_end(&backoff);
             return trp__fail(TRP_E_TIMEOUT, "request %llu has not completed",
                              (unsigned long long)ticket);
+        }
         if (nap > 0)
-            sleep_on(device, slot, state, nap);
+            sleep_on(device, slot, state, &backoff, nap);
     }
+    trp__backoff_end(&backoff);
     return TRP_OK;
 }

@@ -29,7 +29,9 @@ enum {
 #define SPIN_NS       (200 * TRP__US) /* how long an idle scheduler spins before it sleeps */
 #define SPIN_SHORT_NS (2 * TRP__US)   /* the same where cores are few */
 #define HEALTH_NS     (250 * TRP__US) /* between questions to the device while work is in flight */
-#define NAP_NS        (500 * TRP__US) /* sleep while work is in flight */
+#define NAP_NS        (500 * TRP__US) /* sleep while work is in flight, at first; */
+#define NAP_SHARE     16              /* later this part of the time that nothing has happened, */
+#define NAP_MAX_NS    (2 * TRP__MS)   /* up to this */
 #define SHORT_NAP_NS  (20 * TRP__US)  /* sleep while something that nobody announces is awaited */
 #define HELD_SHARE    8               /* part of the time waited, asleep while a lane is full */
 
@@ -686,9 +688,12 @@ static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
     /* A full stream has much to do before it is empty. */
     int64_t held = (now - idle->since) / HELD_SHARE;
     held = held < SHORT_NAP_NS ? SHORT_NAP_NS : held;
+    int64_t nap = (now - idle->since) / NAP_SHARE;
+    nap = nap < NAP_NS ? NAP_NS : nap > NAP_MAX_NS ? NAP_MAX_NS : nap;
     sleep_idle(s, soon                       ? SHORT_NAP_NS
                   : s->full && held < NAP_NS ? held
-                  : in_flight || s->full     ? NAP_NS
+                  : s->full                  ? NAP_NS
+                  : in_flight                ? nap
                                              : -1);
     return TRP_OK;
 }
