@@ -110,8 +110,8 @@ typedef struct trp__control {
      * warm and waits. */
     _Alignas(64) _Atomic uint32_t promoted;
     _Atomic uint32_t tracing; /* not 0: both sides note times; beside what changes as rarely */
-    _Alignas(64) _Atomic uint32_t doorbell; /* futex: changes when a sleeping worker shall wake */
-    trp__padded_u64 next_ticket;
+    _Alignas(128) _Atomic uint32_t doorbell; /* futex: changes when a sleeping worker shall wake */
+    _Alignas(128) trp__padded_u64 next_ticket;
 
     /* Streams: the last chunk + 1 for which the application is done with a piece of staging memory:
      * it has filled it (upload) or emptied it (download). */
@@ -157,10 +157,12 @@ typedef struct trp__progress {
 
 typedef struct trp__reply {
     trp__block_head head;
-    _Alignas(64) _Atomic uint32_t sleeping; /* the worker needs the doorbell */
-    trp__padded_u64 taken;                  /* tickets below this were taken from the ring */
-    _Atomic uint32_t fault_present;         /* `fault` is complete; the worker is about to exit */
-    int64_t fault_time_ns;                  /* when it was reported, CLOCK_MONOTONIC */
+    /* The worker needs the doorbell. Read for each request, so not on a pair of cache lines (they
+     * are fetched in pairs) that is written for each. */
+    _Alignas(128) _Atomic uint32_t sleeping;
+    _Alignas(128) trp__padded_u64 taken;  /* tickets below this were taken from the ring */
+    _Alignas(128) _Atomic uint32_t fault_present; /* `fault` is complete; the worker ends */
+    int64_t fault_time_ns;                        /* when it was reported, CLOCK_MONOTONIC */
     _Atomic uint32_t making; /* 1 + the actor that is being made, by init() and what it loads */
     trp_error fault;
     /* Every request of actor a with a ticket up to this number was, or is being, issued. */

@@ -405,7 +405,7 @@ static void break_context(stage *s)
     if (s->walk->strict && status == TRP_E_FAULT)
         H_EQUAL(error.fault, TRP_FAULT_GPU);
     end_of(s, &spin, true);
-    H_CHECK(h_info(s->w.device).incarnation > before);
+    h_await_incarnation(s->w.device, before + 1); /* its end may be told before that */
 }
 
 /* The next standby fails to map an arena: it lacks what the other has, and is given up. */
