@@ -9,13 +9,16 @@ enum { RING = 2 * MODEL_SLOTS, OPERATIONS = 12, ALL_LOST = 0xff };
 
 typedef enum phase { FREE, FILLING, PENDING, RETIRING, DONE } phase;
 
-typedef enum status { OK, LOST, FAULT, DEPENDENCY, DEVICE_DOWN } status;
+typedef enum status { OK, LOST, FAULT, DEPENDENCY, DEVICE_DOWN, LIBRARY, CANCELLED } status;
+
+/* A slot whose request has failed before its turn (detained.c): what is still to come. */
+enum { UNPASSED = 1, UNTAKEN = 2, PASSING = 4 };
 
 typedef enum cause { BY_FAULT, BY_KILL, BY_DEADLINE } cause;
 
 typedef enum device_state { READY, RECOVERING, DOWN } device_state;
 
-typedef enum progress { GONE, QUEUED, SUSPECT, IN_FLIGHT, FINISHED } progress;
+typedef enum progress { QUEUED, SUSPECT, IN_FLIGHT, FINISHED } progress;
 
 /* Where a thread is: sender, then ending a request (any thread), sweeper, supervisor. */
 typedef enum place {
@@ -34,6 +37,10 @@ typedef enum place {
     S_LATE,
     S_SENT,
     S_AFTER, /* this and S_TAKEN are passed at once: nobody else could tell */
+    C_LOCK,
+    C_MARK,
+    C_LOOK,
+    C_UNLOCK,
     S_AWAIT,
     S_DROP,
     S_TAKEN,
@@ -44,6 +51,8 @@ typedef enum place {
     R_TELL,
     R_CLEAR,
     R_FREE,
+    D_POISON,
+    D_PASSED,
     Z_IDLE,
     Z_CELL,
     Z_STATE,
@@ -90,7 +99,8 @@ typedef enum operation { NOTHING, WORK, SIGNAL, WAIT } operation;
 typedef struct slot {
     uint8_t phase, wanted, generation; /* one word */
     uint8_t ticket, actor, refuse, deaths;
-    uint8_t request; /* which one fills it, + 1; nobody reads it but the checks */
+    uint8_t detained, cancelled; /* `cancelled` of the record, and `cancelling` */
+    uint8_t request;             /* which one fills it, + 1; nobody reads it but the checks */
     uint8_t record_ticket;
 } slot;
 
@@ -144,9 +154,11 @@ typedef struct thread {
     uint8_t request, ticket, lost, position, second; /* sending */
     uint8_t unseen_ring;                             /* a store that only the sender sees yet */
     uint8_t slot, generation, wanted, phase;         /* looking at a slot, as it was seen */
-    uint8_t cover[MODEL_BUFFERS];                    /* as it was seen before the ticket */
-    uint8_t failure, back, ended;                    /* ending a request */
-    uint8_t actor;                                   /* sweeping */
+    /* As they were seen before the ticket. */
+    uint8_t cover[MODEL_BUFFERS], accepted[MODEL_BUFFERS];
+    uint8_t failure, early, back, ended; /* ending a request */
+    uint8_t in_doubt;                    /* cancelling what was issued meanwhile */
+    uint8_t actor;                       /* sweeping */
 } thread;
 
 typedef struct supervisor {
@@ -158,12 +170,14 @@ typedef struct outcome {
     uint8_t ends, runs, done, misread, ticket, well;
     uint8_t future_slot, future_generation;
     uint8_t accepted[MODEL_BUFFERS]; /* by its sender; in the record */
+    uint8_t told, knew; /* its failure was; a bit for each request of which that was so */
 } outcome;
 
 typedef struct state {
     uint8_t broken;
     uint8_t next_ticket, doorbell, device, promoted, attached;
     uint8_t cause, hung, kills, hangs, restarts;
+    uint8_t judging; /* the lock: which thread has it, + 1 */
     uint8_t resume[MODEL_SLOTS], resume_count, resume_alone, resume_start;
     slot slots[MODEL_SLOTS];
     cell ring[RING];
@@ -191,6 +205,7 @@ enum { SWEEPER = MODEL_SENDERS, SUPERVISOR = MODEL_SENDERS + 1 };
     X(RUN_THRICE, "a request runs a third time")                                                   \
     X(RUN_TWICE, "a request runs again that reads what it writes")                                 \
     X(RUN_ENDED, "a request is begun that has ended, or that shall be refused")                    \
+    X(CANCELLED_BEGUN, "a request was cancelled that had begun")                                   \
     X(STALE, "a future is stale before it was ended")                                              \
     X(MISTAKEN, "a future got the end of another request")                                         \
     X(OVERFLOW, "the model's own tables are too small")
@@ -256,13 +271,14 @@ static bool covers(const model_request *q, uint32_t b)
     return (q->writes >> b & 1) && !(q->reads >> b & 1);
 }
 
-/* trp__buffer_readable(), where `cover` is the last request that writes all of it before. */
-static status readable(const buffer *x, uint8_t cover)
+/* trp__buffer_readable(), where `cover` is the last request that writes all of it before, and
+ * `accepted` the last of those whose failure was told. */
+static status readable(const buffer *x, uint8_t cover, uint8_t accepted)
 {
-    bool hidden = x->lost < cover && x->poison < cover && x->accepted < cover;
+    bool hidden = x->lost < cover && x->poison < cover && accepted < cover;
     if (x->lost > x->good && !hidden)
         return LOST;
-    return x->poison > x->accepted && x->poison >= cover ? DEPENDENCY : OK;
+    return x->poison > accepted && x->poison >= cover ? DEPENDENCY : OK;
 }
 
 /* Whether a request can't have its inputs. */
@@ -271,9 +287,17 @@ static status find_unreadable(const run *r, const state *s, uint32_t request)
     status found = OK;
     for (uint32_t b = 0; b < r->plan->buffers && found == OK; b++) {
         if (r->plan->request[request].reads >> b & 1)
-            found = readable(&s->buffers[b], s->buffers[b].cover);
+            found = readable(&s->buffers[b], s->buffers[b].cover, s->buffers[b].accepted);
     }
     return found;
+}
+
+/* The last failure that was told, but for those of requests behind the reader: they fail before
+ * their turn, and say nothing of one before it. */
+static uint8_t accepted_by(const run *r, const buffer *x, const thread *t, uint32_t b)
+{
+    bool later = t->ticket != 0 && x->accepted > t->ticket && !is(r, MODEL_LATER_TOLD_COUNTS);
+    return later ? t->accepted[b] : x->accepted;
 }
 
 /* The same for a request that has its ticket: trp__buffer_readable_at(). */
@@ -284,17 +308,22 @@ static status find_unreadable_then(const run *r, const state *s, const thread *t
         const buffer *x = &s->buffers[b];
         bool later = x->cover > t->ticket && !is(r, MODEL_LATER_COVER_COUNTS);
         if (r->plan->request[t->request].reads >> b & 1)
-            found = readable(x, later ? t->cover[b] : x->cover);
+            found = readable(x, later ? t->cover[b] : x->cover, accepted_by(r, x, t, b));
     }
     return found;
 }
 
 /* Of which failures the sender of a request knows. */
-static void note_accepted(const run *r, state *n, uint32_t request)
+static void note_accepted(const run *r, state *n, const thread *t)
 {
+    outcome *o = &n->outcomes[t->request];
+    for (uint32_t i = 0; i < r->plan->requests; i++) {
+        if (n->outcomes[i].told)
+            o->knew |= (uint8_t)(1U << i);
+    }
     for (uint32_t b = 0; b < r->plan->buffers; b++) {
-        if (r->plan->request[request].reads >> b & 1)
-            n->outcomes[request].accepted[b] = n->buffers[b].accepted;
+        if (r->plan->request[t->request].reads >> b & 1)
+            o->accepted[b] = accepted_by(r, &n->buffers[b], t, b);
     }
 }
 
@@ -324,6 +353,8 @@ static void go_on(const run *r, state *n, uint32_t index)
         after_sending(r, n, index);
     else if (t->place == S_TAKEN)
         next_request(r, t, index, t->request + 1U);
+    else if (t->place == Z_IDLE)
+        *t = (thread){.place = Z_IDLE};
 }
 
 /* ---- ending a request: retire.c ---- */
@@ -336,9 +367,46 @@ static void begin_retire(thread *t, uint32_t slot_index, const slot *seen, statu
     t->generation = seen->generation;
     t->wanted = seen->wanted;
     t->failure = (uint8_t)failure;
+    t->early = 0;
     t->back = (uint8_t)back;
     t->ended = 0;
     t->place = R_SWAP;
+}
+
+/* The same for trp__retire_early(). */
+static void begin_retire_early(thread *t, uint32_t slot_index, const slot *seen, status failure,
+                               place back)
+{
+    begin_retire(t, slot_index, seen, failure, back);
+    t->early = 1;
+}
+
+static void free_slot(const run *r, slot *s)
+{
+    *s = (slot){.phase = FREE,
+                .generation = (uint8_t)(s->generation + !is(r, MODEL_GENERATION_NOT_RAISED)),
+                .record_ticket = s->record_ticket};
+}
+
+/* One of the two for which a detained slot waits has come; the last one frees it, in the same step:
+ * until it is free, others can't tell. */
+static void leave_detained(const run *r, state *n, thread *t, uint8_t flag)
+{
+    slot *s = &n->slots[t->slot];
+    s->detained = (uint8_t)(s->detained & ~flag);
+    if (s->detained == 0 || is(r, MODEL_DETAINED_FREED))
+        free_slot(r, s);
+    t->ended = 1;
+    t->place = t->back;
+}
+
+/* trp__slot_taken(): the thread owns a slot of which nobody wants anything any more. */
+static void taken(const run *r, state *n, thread *t)
+{
+    if (n->slots[t->slot].detained)
+        leave_detained(r, n, t, UNTAKEN);
+    else
+        t->place = r->plan->sweeper ? R_CLEAR : R_FREE;
 }
 
 /* What a request reads should have been written by the last before it that writes there; if that
@@ -356,7 +424,7 @@ static void check_inputs(const run *r, state *n, uint32_t reader)
                 (!last || w->ticket > last->ticket))
                 last = w;
         }
-        if (last && last->ends && !last->well && last->ticket > o->accepted[b])
+        if (last && last->ends && !last->well && !(o->knew >> (last - n->outcomes) & 1))
             breaks(n, ENDED_SPOILED);
     }
 }
@@ -376,6 +444,8 @@ static void check_end(const run *r, state *n, const slot *s, uint8_t with)
         breaks(n, ENDED_UNDONE);
     if (with == OK && o->misread)
         breaks(n, ENDED_MISREAD);
+    if (with == CANCELLED && o->runs > 0)
+        breaks(n, CANCELLED_BEGUN);
     if (with != OK && q->must_succeed)
         breaks(n, MUST_SUCCEED);
     o->well = with == OK;
@@ -386,13 +456,13 @@ static void check_end(const run *r, state *n, const slot *s, uint8_t with)
     o->runs = o->done = o->misread = 0; /* to run now is an error whatever it was */
 }
 
-static void settle_outputs(const run *r, state *n, const slot *s, uint8_t with)
+static void settle_outputs(const run *r, state *n, const slot *s, uint8_t with, bool early)
 {
     if (s->request == 0)
         return;
     const model_request *q = &r->plan->request[s->request - 1];
     bool failed = with != OK;
-    bool halfway = failed && (with == FAULT || s->deaths > 0);
+    bool halfway = failed && with != CANCELLED && (with == FAULT || s->deaths > 0);
     for (uint32_t b = 0; b < r->plan->buffers; b++) {
         buffer *x = &n->buffers[b];
         if (!(q->writes >> b & 1))
@@ -402,7 +472,7 @@ static void settle_outputs(const run *r, state *n, const slot *s, uint8_t with)
         else if (!failed && covers(q, b))
             raise_to(&x->good, s->ticket);
     }
-    if (failed)
+    if (failed && !early)
         raise_outputs(r, n, s->request - 1U, s->ticket, false);
 }
 
@@ -413,8 +483,45 @@ static void retiring(const run *r, state *n, thread *t)
     if (t->failure == OK && n->mapped.replied[t->slot] == s->ticket)
         t->failure = n->mapped.said[t->slot];
     check_end(r, n, s, t->failure);
+    if (t->early)
+        s->detained = UNPASSED | UNTAKEN; /* nobody looks before it is told */
     bool writes = s->request != 0 && r->plan->request[s->request - 1].writes != 0;
     t->place = writes ? R_SETTLE : R_TELL;
+}
+
+/* trp__detained_pass() of a slot that was passed. It is one step if there is nothing to poison, or
+ * if the plan is not about that. */
+static void pass(const run *r, state *n, thread *t, uint32_t slot_index, place back)
+{
+    slot *s = &n->slots[slot_index];
+    bool writes = s->request != 0 && r->plan->request[s->request - 1].writes != 0;
+    t->slot = (uint8_t)slot_index;
+    t->back = (uint8_t)back;
+    s->detained = (uint8_t)((s->detained & ~UNPASSED) | PASSING);
+    if (writes && r->plan->slow_passing) {
+        t->place = D_POISON;
+        return;
+    }
+    if (writes)
+        raise_outputs(r, n, s->request - 1U, s->ticket, false);
+    leave_detained(r, n, t, PASSING);
+}
+
+static void step_pass(const run *r, const state *now, explorer *e, uint32_t index)
+{
+    state n = *now;
+    thread *t = &n.threads[index];
+    slot *s = &n.slots[t->slot];
+    if (t->place == D_POISON) {
+        raise_outputs(r, &n, s->request - 1U, s->ticket, false);
+        t->place = D_PASSED;
+        offer(e, &n, "thread %d: the outputs of slot %d are poisoned", (int)index, t->slot);
+    } else {
+        leave_detained(r, &n, t, PASSING);
+        go_on(r, &n, index);
+        offer(e, &n, "thread %d: slot %d is detained no longer", (int)index,
+              now->threads[index].slot);
+    }
 }
 
 static void step_retire(const run *r, const state *now, explorer *e, uint32_t index)
@@ -442,17 +549,24 @@ static void step_retire(const run *r, const state *now, explorer *e, uint32_t in
         offer(e, &n, "thread %d: slot %d is set to RETIRING", (int)index, t->slot);
         break;
     case R_SETTLE:
-        settle_outputs(r, &n, s, t->failure);
+        settle_outputs(r, &n, s, t->failure, t->early);
         t->place = R_TELL;
         offer(e, &n, "thread %d: the outputs of slot %d are settled", (int)index, t->slot);
         break;
     case R_TELL:
         t->ended = 1;
         s->phase = s->wanted ? DONE : FILLING;
-        t->place = s->wanted ? t->back : r->plan->sweeper ? R_CLEAR : R_FREE;
+        if (s->wanted)
+            t->place = t->back;
+        else
+            taken(r, &n, t);
         go_on(r, &n, index);
         offer(e, &n, "thread %d: slot %d is done, or nobody's", (int)index,
               now->threads[index].slot);
+        break;
+    case D_POISON:
+    case D_PASSED:
+        step_pass(r, now, e, index);
         break;
     case R_CLEAR: /* only a sweeper could tell */
         s->ticket = 0;
@@ -460,9 +574,7 @@ static void step_retire(const run *r, const state *now, explorer *e, uint32_t in
         offer(e, &n, "thread %d: slot %d loses its ticket", (int)index, t->slot);
         break;
     default: /* R_FREE */
-        *s = (slot){.phase = FREE,
-                    .generation = (uint8_t)(s->generation + !is(r, MODEL_GENERATION_NOT_RAISED)),
-                    .record_ticket = s->record_ticket};
+        free_slot(r, s);
         t->place = t->back;
         t->ended = 1;
         go_on(r, &n, index);
@@ -499,7 +611,19 @@ static void next_request(const run *r, thread *t, uint32_t index, uint32_t from)
     t->place = S_END;
 }
 
-/* Where the sender goes on after it has sent. */
+/* Where the sender goes on after it has sent, and cancelled. */
+static void after_cancelling(const run *r, thread *t, uint32_t index)
+{
+    const model_request *q = plan_of(r, t);
+    *t = (thread){.request = t->request};
+    if (q->end == MODEL_AWAIT)
+        t->place = S_AWAIT;
+    else if (q->end == MODEL_DROP)
+        t->place = S_DROP;
+    else
+        next_request(r, t, index, t->request + 1U);
+}
+
 static void after_sending(const run *r, state *n, uint32_t index)
 {
     thread *t = &n->threads[index];
@@ -509,13 +633,10 @@ static void after_sending(const run *r, state *n, uint32_t index)
         o->future_slot = t->slot;
         o->future_generation = t->generation;
     }
-    *t = (thread){.request = t->request};
-    if (q->end == MODEL_AWAIT)
-        t->place = S_AWAIT;
-    else if (q->end == MODEL_DROP)
-        t->place = S_DROP;
+    if (q->cancelled)
+        *t = (thread){.request = t->request, .place = C_LOCK};
     else
-        next_request(r, t, index, t->request + 1U);
+        after_cancelling(r, t, index);
 }
 
 /* The mailbox is looked at by sweepers alone. */
@@ -557,8 +678,10 @@ static void step_pack(const run *r, const state *now, explorer *e, uint32_t inde
             breaks(&n, MUST_SUCCEED);
         next_request(r, t, index, t->request + 1U);
     } else {
-        for (uint32_t b = 0; b < r->plan->buffers; b++)
+        for (uint32_t b = 0; b < r->plan->buffers; b++) {
             t->cover[b] = n.buffers[b].cover;
+            t->accepted[b] = n.buffers[b].accepted;
+        }
         t->place = (uint8_t)after_pack(r);
     }
     offer(e, &n, "thread %d: looks whether request %d may read its inputs", (int)index,
@@ -586,14 +709,14 @@ static void step_ticket(const run *r, const state *now, explorer *e, uint32_t in
         s->actor = q->actor;
         n.outcomes[t->request].ticket = t->ticket;
         if (is(r, MODEL_LOOK_BEFORE_TICKET))
-            note_accepted(r, &n, t->request);
+            note_accepted(r, &n, t);
         t->place = q->reads && !is(r, MODEL_LOOK_BEFORE_TICKET) ? S_LOOK
                    : q->writes & ~q->reads                      ? S_COVER
                                                                 : S_PENDING;
         offer(e, &n, "thread %d: takes ticket %d", (int)index, t->ticket);
         break;
     case S_LOOK:
-        note_accepted(r, &n, t->request);
+        note_accepted(r, &n, t);
         t->lost = (uint8_t)find_unreadable_then(r, &n, t);
         t->place = !t->lost && (q->writes & ~q->reads) ? S_COVER : S_PENDING;
         offer(e, &n, "thread %d: looks again for lost inputs of ticket %d", (int)index, t->ticket);
@@ -722,6 +845,14 @@ static bool is_over(const state *s, const slot *x)
     return x->ticket != 0 && s->mapped.timeline[x->actor] >= x->ticket;
 }
 
+/* trp__cancel_in_doubt(): the worker has answered that it found the mark; with the lock. */
+static bool in_doubt(const state *s, uint32_t slot_index)
+{
+    const slot *x = &s->slots[slot_index];
+    return x->cancelled && !s->judging && s->mapped.replied[slot_index] == x->ticket &&
+           s->mapped.said[slot_index] == CANCELLED;
+}
+
 static void step_await(const run *r, const state *now, explorer *e, uint32_t index)
 {
     state n = *now;
@@ -739,16 +870,75 @@ static void step_await(const run *r, const state *now, explorer *e, uint32_t ind
     } else if (s->phase == DONE) {
         if (s->request != t->request + 1)
             breaks(&n, MISTAKEN);
-        if (!n.outcomes[t->request].well) /* trp__poison_accept() */
+        if (!n.outcomes[t->request].well) { /* trp__poison_accept() */
             raise_outputs(r, &n, t->request, n.outcomes[t->request].ticket, true);
+            n.outcomes[t->request].told = 1;
+        }
         s->phase = FILLING;
         t->slot = o->future_slot;
         t->back = S_TAKEN;
-        t->place = r->plan->sweeper ? R_CLEAR : R_FREE;
-        offer(e, &n, "thread %d: takes the end of request %d", (int)index, t->request);
+        taken(r, &n, t);
+        go_on(r, &n, index);
+        offer(e, &n, "thread %d: takes the end of request %d", (int)index,
+              now->threads[index].request);
     } else if (s->phase == PENDING && is_over(&n, s)) {
         begin_retire(t, o->future_slot, s, OK, S_AWAIT);
         offer(e, &n, "thread %d: sees that request %d is over", (int)index, t->request);
+    } else if (s->phase == PENDING && in_doubt(&n, o->future_slot)) {
+        n.judging = (uint8_t)(index + 1);
+        t->in_doubt = 1;
+        begin_retire_early(t, o->future_slot, s, CANCELLED, C_UNLOCK);
+        offer(e, &n, "thread %d: sees that request %d was cancelled", (int)index, t->request);
+    }
+}
+
+/* trp_cancel(). What is over is left to who awaits it. */
+static void step_cancel(const run *r, const state *now, explorer *e, uint32_t index)
+{
+    state n = *now;
+    thread *t = &n.threads[index];
+    const outcome *o = &n.outcomes[t->request];
+    bool first = is(r, MODEL_CANCEL_LOOKS_FIRST);
+    slot *s = &n.slots[o->future_slot];
+    switch (t->place) {
+    case C_LOCK:
+        if (s->phase != PENDING || is_over(&n, s)) {
+            after_cancelling(r, t, index);
+        } else if (n.judging) {
+            return;
+        } else {
+            n.judging = (uint8_t)(index + 1);
+            t->place = s->deaths > 0 ? C_UNLOCK : first ? C_LOOK : C_MARK;
+        }
+        offer(e, &n, "thread %d: shall cancel request %d", (int)index, now->threads[index].request);
+        break;
+    case C_MARK:
+        s->cancelled = 1;
+        t->place = !first ? C_LOOK : C_UNLOCK;
+        if (first && t->lost)
+            begin_retire_early(t, o->future_slot, s, CANCELLED, C_UNLOCK);
+        offer(e, &n, "thread %d: marks request %d as cancelled", (int)index, t->request);
+        break;
+    case C_LOOK: /* the slot is this request's as long as its future is */
+        if (first) {
+            t->lost = n.mapped.issued[s->actor] < s->ticket;
+            t->place = C_MARK;
+        } else if (n.mapped.issued[s->actor] < s->ticket) {
+            begin_retire_early(t, o->future_slot, s, CANCELLED, C_UNLOCK);
+        } else {
+            t->place = C_UNLOCK;
+        }
+        offer(e, &n, "thread %d: looks whether request %d is issued", (int)index, t->request);
+        break;
+    default: /* C_UNLOCK */
+        n.judging = 0;
+        if (t->in_doubt)
+            *t = (thread){.place = S_AWAIT, .request = t->request, .second = t->second};
+        else
+            after_cancelling(r, t, index);
+        offer(e, &n, "thread %d: has cancelled request %d, or tried to", (int)index,
+              now->threads[index].request);
+        break;
     }
 }
 
@@ -764,7 +954,8 @@ static void step_drop(const run *r, const state *now, explorer *e, uint32_t inde
         s->phase = FILLING;
         t->slot = o->future_slot;
         t->back = S_TAKEN;
-        t->place = r->plan->sweeper ? R_CLEAR : R_FREE;
+        taken(r, &n, t);
+        go_on(r, &n, index);
     } else {
         if (valid)
             s->wanted = 0;
@@ -812,6 +1003,12 @@ static void step_sender(const run *r, const state *now, explorer *e, uint32_t in
     case S_DROP:
         step_drop(r, now, e, index);
         break;
+    case C_LOCK:
+    case C_MARK:
+    case C_LOOK:
+    case C_UNLOCK:
+        step_cancel(r, now, e, index);
+        break;
     case S_END:
         break;
     default:
@@ -836,6 +1033,27 @@ static void start_sweep(const run *r, const state *now, explorer *e)
     }
 }
 
+/* trp__detained_over() of a slot that is detained. */
+static bool was_passed(const state *s, const slot *x)
+{
+    return is_over(s, x) || s->device == DOWN;
+}
+
+/* Somebody who waits for the device to be idle: trp_device_drain(). It stands for sweepers in plans
+ * that have none, as far as these pass what is detained. */
+static void start_drain(const run *r, const state *now, explorer *e)
+{
+    for (uint32_t i = 0; i < r->plan->slots; i++) {
+        const slot *s = &now->slots[i];
+        if (s->phase == RETIRING || !(s->detained & UNPASSED) || !was_passed(now, s))
+            continue;
+        state n = *now;
+        pass(r, &n, &n.threads[SWEEPER], i, Z_IDLE);
+        go_on(r, &n, SWEEPER);
+        offer(e, &n, "drain: sees that slot %d was passed", (int)i, 0);
+    }
+}
+
 static void sweep_look(const run *r, state *n, thread *t)
 {
     slot *s = &n->slots[t->slot];
@@ -849,6 +1067,10 @@ static void sweep_look(const run *r, state *n, thread *t)
         begin_retire(t, t->slot, &seen, OK, Z_ENDED);
     } else if (t->phase == PENDING) {
         t->place = (uint8_t)(is(r, MODEL_SWEEP_SKIPS_UNFINISHED) ? clear : Z_LEAVE);
+    } else if (s->detained & UNPASSED) {
+        t->place = Z_LEAVE;
+        if (was_passed(n, s))
+            pass(r, n, t, t->slot, Z_ENDED);
     } else {
         t->place = (uint8_t)clear;
     }
@@ -863,7 +1085,10 @@ static void step_sweeper(const run *r, const state *now, explorer *e)
     const cell *c = &m->place[m->head % places(r)];
     switch (t->place) {
     case Z_IDLE:
-        start_sweep(r, now, e);
+        if (r->plan->sweeper)
+            start_sweep(r, now, e);
+        else
+            start_drain(r, now, e);
         return;
     case Z_CELL:
         t->slot = c->slot;
@@ -1134,6 +1359,37 @@ static void leave_lane(state *n)
     w->moved = 1;
 }
 
+static void poison(const run *r, state *n, const slot *s)
+{
+    for (uint32_t b = 0; b < r->plan->buffers && s->request != 0; b++) {
+        if (r->plan->request[s->request - 1].writes >> b & 1)
+            n->worker.poison[b] = s->ticket;
+    }
+}
+
+static void note_failure(const run *r, state *n, uint32_t slot_index, uint8_t said)
+{
+    poison(r, n, &n->slots[slot_index]);
+    store_reply(n, slot_index, n->slots[slot_index].ticket, said);
+}
+
+/* Its library takes a request, or fails. */
+static void hand_over(const run *r, state *n, uint32_t slot_index)
+{
+    const slot *s = &n->slots[slot_index];
+    const model_request *q = &r->plan->request[s->request - 1];
+    check_run(r, n, s);
+    if (q->fails && n->outcomes[s->request - 1].runs >= q->fails) {
+        note_failure(r, n, slot_index, LIBRARY);
+        return;
+    }
+    enqueue(n, n->worker.lane, WORK, n->worker.lane, s->request - 1U);
+    for (uint32_t b = 0; b < r->plan->buffers; b++) {
+        if (covers(q, b))
+            n->worker.poison[b] = 0;
+    }
+}
+
 /* note_failure(), then the end is signalled like any other. */
 static void step_refuse(const run *r, const state *now, explorer *e)
 {
@@ -1142,12 +1398,10 @@ static void step_refuse(const run *r, const state *now, explorer *e)
     uint8_t slot_index = w->place == K_REFUSE ? w->lanes[w->lane].queue[0] : w->cell_slot;
     const slot *s = &n.slots[slot_index];
     bool late = is(r, MODEL_REPLY_AFTER_END) && w->place == K_REFUSE;
-    for (uint32_t b = 0; b < r->plan->buffers && s->request != 0; b++) {
-        if (r->plan->request[s->request - 1].writes >> b & 1)
-            w->poison[b] = s->ticket;
-    }
-    if (!late)
-        store_reply(&n, slot_index, s->ticket, w->refusal);
+    if (late)
+        poison(r, &n, s);
+    else
+        note_failure(r, &n, slot_index, w->refusal);
     if (w->place == K_REFUSE)
         leave_lane(&n);
     if (late)
@@ -1170,16 +1424,12 @@ static void step_handle(const run *r, const state *now, explorer *e)
         offer(e, &n, "worker: says that ticket %d is issued", l->issued, 0);
         return;
     }
-    if (s->request == 0) {
+    if (s->request == 0)
         breaks(&n, RUN_ENDED);
-    } else {
-        check_run(r, &n, s);
-        enqueue(&n, w->lane, WORK, w->lane, s->request - 1U);
-    }
-    for (uint32_t b = 0; b < r->plan->buffers && s->request != 0; b++) {
-        if (covers(&r->plan->request[s->request - 1], b))
-            w->poison[b] = 0;
-    }
+    else if (s->cancelled) /* begin() */
+        note_failure(r, &n, l->queue[0], CANCELLED);
+    else
+        hand_over(r, &n, l->queue[0]);
     leave_lane(&n);
     w->place = is(r, MODEL_ISSUED_AFTER_HANDLE) ? K_LATE_ISSUED : K_ISSUE;
     offer(e, &n, "worker: issues ticket %d of actor %d", l->issued, w->lane);
@@ -1471,7 +1721,8 @@ static void collect(const run *r, state *n)
     v->count = 0;
     for (uint32_t i = 0; i < r->plan->slots; i++) {
         const slot *s = &n->slots[i];
-        if (s->phase != PENDING || s->ticket < v->begin || s->ticket >= v->end)
+        if ((s->phase != PENDING && !(s->detained & UNPASSED)) || s->ticket < v->begin ||
+            s->ticket >= v->end)
             continue;
         uint32_t at = v->count++;
         for (; at > 0 && v->ticket[at - 1] > s->ticket; at--) {
@@ -1489,14 +1740,13 @@ static void find_progress(state *n)
     v->in_flight = 0;
     for (uint32_t i = 0; i < v->count; i++) {
         const slot *s = &n->slots[v->slot[i]];
-        progress p = n->mapped.timeline[s->actor] >= v->ticket[i] ? FINISHED
-                     : n->mapped.issued[s->actor] >= v->ticket[i] ? IN_FLIGHT
-                     : s->deaths > 0                              ? SUSPECT
-                                                                  : QUEUED;
+        bool detained = s->detained & UNPASSED;
+        progress p = n->mapped.timeline[s->actor] >= v->ticket[i]              ? FINISHED
+                     : n->mapped.issued[s->actor] >= v->ticket[i] && !detained ? IN_FLIGHT
+                     : s->deaths > 0                                           ? SUSPECT
+                                                                               : QUEUED;
         if (n->mapped.replied[v->slot[i]] == v->ticket[i])
             p = FINISHED;
-        if (s->phase != PENDING || s->ticket != v->ticket[i])
-            p = GONE;
         v->progress[i] = (uint8_t)p;
         v->in_flight = (uint8_t)(v->in_flight + (p == IN_FLIGHT));
     }
@@ -1555,9 +1805,26 @@ static void spoil_outputs(const run *r, state *n, const slot *s)
     }
 }
 
+/* leave_refused(): the next worker refuses it in its turn. */
+static void leave_refused(const run *r, state *n, uint32_t slot_index, status with)
+{
+    n->slots[slot_index].refuse = (uint8_t)with;
+    spoil_outputs(r, n, &n->slots[slot_index]);
+    n->resume[n->resume_count++] = (uint8_t)slot_index;
+}
+
+/* Whether what has failed is over at once and its outputs poisoned, without any worker. */
+static bool fails_at_once(const run *r, const state *n, status with)
+{
+    bool second = n->judge.in_second;
+    return (is(r, MODEL_POISONED_EARLY) && (with == FAULT || !second)) ||
+           (is(r, MODEL_SECOND_PASS_FAILS) && with != FAULT && second);
+}
+
 static void begin_fail(const run *r, state *n, const slot *s, status with)
 {
-    spoil_outputs(r, n, s);
+    if (fails_at_once(r, n, with))
+        spoil_outputs(r, n, s);
     n->threads[SUPERVISOR].failure = (uint8_t)with;
     n->threads[SUPERVISOR].place = J_FAIL;
 }
@@ -1569,20 +1836,22 @@ static void judge_entry(const run *r, state *n, progress p)
     slot *s = &n->slots[v->slot[v->i]];
     const model_request *q = &r->plan->request[s->request - 1];
     status cannot;
-    s->deaths = (uint8_t)(s->deaths + (p == IN_FLIGHT));
-    if (p == IN_FLIGHT && !may_run_again(r, n, s, q)) {
-        begin_fail(r, n, s, FAULT);
-    } else if ((cannot = can_run(r, n, s, q)) != OK) {
-        if (v->in_second && !is(r, MODEL_SECOND_PASS_FAILS)) {
-            s->refuse = (uint8_t)cannot; /* the next worker's turn */
-            spoil_outputs(r, n, s);
-            n->resume[n->resume_count++] = v->slot[v->i++];
-        } else {
-            begin_fail(r, n, s, cannot);
-        }
-    } else {
-        n->resume[n->resume_count++] = v->slot[v->i++];
+    if ((s->detained & UNPASSED) || (s->cancelled && p != IN_FLIGHT)) {
+        leave_refused(r, n, v->slot[v->i++], CANCELLED);
+        return;
     }
+    if (p == IN_FLIGHT) {
+        s->deaths++;
+        s->cancelled = 0;
+    }
+    if (p == IN_FLIGHT && !may_run_again(r, n, s, q))
+        begin_fail(r, n, s, FAULT);
+    else if ((cannot = can_run(r, n, s, q)) == OK)
+        n->resume[n->resume_count++] = v->slot[v->i++];
+    else if (fails_at_once(r, n, cannot))
+        begin_fail(r, n, s, cannot);
+    else
+        leave_refused(r, n, v->slot[v->i++], cannot);
 }
 
 /* judge_those(), three times: up to the first entry that somebody else may see being ended. */
@@ -1613,8 +1882,10 @@ static void step_judge(const run *r, const state *now, explorer *e)
     if (t->place == J_JUDGE) {
         t->place = v->in_second ? V_MAP : V_END;
         v->pass = 0;
-        if (v->in_second)
+        if (v->in_second) {
             n.resume_start = v->end;
+            n.judging = 0;
+        }
     }
     offer(e, &n, "supervisor: judges, pass %d", now->judge.pass, 0);
 }
@@ -1626,15 +1897,28 @@ static void step_end_judged(const run *r, const state *now, explorer *e)
     supervisor *v = &n.judge;
     thread *t = &n.threads[SUPERVISOR];
     const slot *s = &n.slots[v->slot[v->i]];
-    (void)r;
+    bool same = s->ticket == v->ticket[v->i];
+    bool failed = t->place == J_FAIL;
+    status with = failed ? (status)t->failure : OK;
     if (s->phase == RETIRING)
         return;
-    if (s->phase == PENDING && s->ticket == v->ticket[v->i]) {
-        begin_retire(t, v->slot[v->i], s, t->place == J_FAIL ? (status)t->failure : OK,
-                     (place)t->place);
+    if (same && (s->detained & PASSING) && !is(r, MODEL_PASSING_NOT_AWAITED))
+        return;
+    if (same && s->phase == PENDING) {
+        if (failed && !fails_at_once(r, &n, with))
+            begin_retire_early(t, v->slot[v->i], s, with, J_FAIL);
+        else
+            begin_retire(t, v->slot[v->i], s, with, (place)t->place);
         offer(e, &n, "supervisor: ends ticket %d with status %d", s->ticket, t->failure);
         return;
     }
+    if (same && (s->detained & UNPASSED) && !failed) {
+        pass(r, &n, t, v->slot[v->i], J_FINISH);
+        offer(e, &n, "supervisor: ticket %d was passed", v->ticket[v->i], 0);
+        return;
+    }
+    if (failed && !fails_at_once(r, &n, with) && !is(r, MODEL_FAILED_NOT_LISTED))
+        leave_refused(r, &n, v->slot[v->i], CANCELLED);
     v->i++;
     *t = (thread){.place = J_JUDGE};
     offer(e, &n, "supervisor: ticket %d has ended", now->judge.ticket[now->judge.i], 0);
@@ -1708,6 +1992,13 @@ static void step_down(const run *r, const state *now, explorer *e)
         offer(e, &n, "supervisor: ends slot %d", v->i, 0);
         return;
     }
+    if (s->detained & PASSING)
+        return;
+    if (s->detained & UNPASSED) {
+        pass(r, &n, t, v->i, V_FAIL);
+        offer(e, &n, "supervisor: no worker will pass slot %d", v->i, 0);
+        return;
+    }
     v->i++;
     offer(e, &n, "supervisor: slot %d is not pending", now->judge.i, 0);
 }
@@ -1720,9 +2011,10 @@ static void step_recover(const run *r, const state *now, explorer *e)
     thread *t = &n.threads[SUPERVISOR];
     switch (t->place) {
     case V_IDLE:
-        if (n.worker.place != K_NONE || n.device != READY)
+        if (n.worker.place != K_NONE || n.device != READY || n.judging)
             return;
         n.device = RECOVERING;
+        n.judging = SUPERVISOR + 1;
         n.resume_count = n.resume_alone = 0;
         memset(n.resume, 0, sizeof n.resume);
         v->middle = v->end = n.next_ticket;
@@ -1733,7 +2025,7 @@ static void step_recover(const run *r, const state *now, explorer *e)
         if (!published(&n, v->end) && !is(r, MODEL_NO_AWAIT_PUBLICATION))
             return;
         for (uint32_t i = 0; i < r->plan->slots; i++) {
-            if (n.slots[i].phase == RETIRING)
+            if (n.slots[i].phase == RETIRING || (n.slots[i].detained & PASSING))
                 return;
         }
         collect(r, &n);
@@ -1751,6 +2043,7 @@ static void step_recover(const run *r, const state *now, explorer *e)
         if (is(r, MODEL_NO_SECOND_PASS_LOST) || is(r, MODEL_NO_SECOND_PASS_UNJUDGED)) {
             n.resume_start = is(r, MODEL_NO_SECOND_PASS_LOST) ? v->end : v->middle;
             t->place = V_MAP;
+            n.judging = 0;
         }
         offer(e, &n, "supervisor: and those below %d", v->end, 0);
         break;
@@ -1796,8 +2089,7 @@ static void all_steps(const void *context, const void *bytes, explorer *e)
     const state *now = bytes;
     for (uint32_t i = 0; i < r->plan->senders; i++)
         step_sender(r, now, e, i);
-    if (r->plan->sweeper)
-        step_sweeper(r, now, e);
+    step_sweeper(r, now, e);
     step_supervisor(r, now, e);
     step_worker(r, now, e);
     for (uint32_t a = 0; a < r->plan->actors; a++)

@@ -28,6 +28,8 @@ typedef struct model_request {
     uint8_t sender, actor;
     uint8_t reads, writes; /* a bit for each buffer; written and not read: all of it */
     uint8_t end;           /* model_end */
+    uint8_t fails;         /* its library fails, when it runs for this time, and later; 0: never */
+    bool cancelled;        /* by its sender, when it is sent */
     bool culprit;          /* kills its worker whenever it runs */
     bool must_succeed;     /* whatever happens */
 } model_request;
@@ -65,7 +67,13 @@ typedef struct model_request {
     X(REFUSAL_IGNORED)        /* the worker runs what its sender has marked as to be refused */    \
     X(REPLY_AFTER_END)        /* says why a request is refused when its end can be seen */         \
     X(POISON_IGNORED)         /* runs what reads the outputs of a request that was refused */      \
-    X(SECOND_PASS_FAILS)      /* it ends what can not run itself, and marks what that poisons */
+    X(SECOND_PASS_FAILS)      /* it ends what can not run itself, and marks what that poisons */   \
+    X(POISONED_EARLY)      /* what a death ends poisons its outputs then, and not in its turn */   \
+    X(FAILED_NOT_LISTED)   /* the next worker does not hear of it */                               \
+    X(DETAINED_FREED)      /* the slot of one that is detained is given back at once */            \
+    X(PASSING_NOT_AWAITED) /* judges while a thread is about to poison what was passed */          \
+    X(LATER_TOLD_COUNTS)   /* the failure of a later request passes for that of an input */        \
+    X(CANCEL_LOOKS_FIRST)  /* whether it is issued, before it is marked as cancelled */
 
 typedef enum model_mutation {
 #define MODEL_MUTATION_ENUM(name) MODEL_##name,
@@ -78,10 +86,11 @@ typedef enum model_mutation {
 typedef struct model_plan {
     const char *name;
     uint8_t slots, actors, buffers, mailbox, senders, requests;
-    uint8_t kills;  /* deaths from outside, at any moment */
-    uint8_t hangs;  /* kills by the supervisor, of any request in flight */
-    uint8_t budget; /* restarts before the device is down */
-    bool sweeper;   /* a thread that ends what is over, at any moment */
+    uint8_t kills;     /* deaths from outside, at any moment */
+    uint8_t hangs;     /* kills by the supervisor, of any request in flight */
+    uint8_t budget;    /* restarts before the device is down */
+    bool sweeper;      /* a thread that ends what is over, at any moment */
+    bool slow_passing; /* what was detained and passed is given back in more than one step */
     model_request request[MODEL_REQUESTS];
 } model_plan;
 
