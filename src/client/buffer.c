@@ -122,9 +122,11 @@ trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buf
                               "trp_buffer_unseal()",
                               name, (unsigned long long)buffer.id);
     }
-    if (access->mode & TRP__READ)
-        request->cover[access - pack->record->access] =
-            atomic_load_explicit(&meta->cover_ticket, memory_order_relaxed);
+    if (access->mode & TRP__READ) {
+        trp__look *look = &request->look[access - pack->record->access];
+        look->cover = atomic_load_explicit(&meta->cover_ticket, memory_order_relaxed);
+        look->accepted = atomic_load_explicit(&meta->accepted_ticket, memory_order_relaxed);
+    }
     access->slot = slot;
     access->generation = generation_of(buffer);
     *bytes = device->control->buffer[slot].bytes;
@@ -265,6 +267,9 @@ static void fill_slot(trp_device *device, uint32_t slot, const trp_buffer_option
     uint64_t generation = atomic_load_explicit(&meta->hold, memory_order_relaxed) >> 32;
     meta->node = block->node;
     meta->sealable = options->sealable;
+    /* What the supervisor has noted of the buffer before it was before the next worker, which ended
+     * that one's last request. ThreadSanitizer does not see through the other process. */
+    (void)atomic_load(&device->incarnation);
     meta->judged_incarnation = 0;
     atomic_store_explicit(&meta->poison_ticket, 0, memory_order_relaxed);
     atomic_store_explicit(&meta->writers, 0, memory_order_relaxed);

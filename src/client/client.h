@@ -71,6 +71,12 @@ typedef struct trp__queue_item {
 #define TRP__NO_SLOT  UINT32_MAX
 #define TRP__NO_PIECE UINT32_MAX
 
+/* What was known of a buffer when a request that reads it was packed. The request gets its ticket
+ * later, and what other threads do in between may belong after it. */
+typedef struct trp__look {
+    uint64_t cover, accepted; /* the buffer's cover_ticket and accepted_ticket */
+} trp__look;
+
 typedef struct trp__slot {
     _Atomic uint64_t state;  /* generation << 8 | wanted | phase */
     _Atomic uint64_t ticket; /* 0 until it is sent */
@@ -88,7 +94,8 @@ typedef struct trp__slot {
     trp_status status;
     uint32_t segment;                /* host segment that it holds, 0 for none */
     uint32_t piece;                  /* small staging piece that it holds */
-    uint64_t cover[TRP__ACCESS_MAX]; /* cover_ticket of each input, when it was looked up */
+    uint32_t lying;                  /* workers that left it lying past its deadline */
+    trp__look look[TRP__ACCESS_MAX]; /* of each input */
     void *read_target;               /* where a small read's piece goes at the end */
     uint64_t read_bytes;
     _Atomic int64_t sent_ns; /* while the device is traced; else 0 */
@@ -107,6 +114,7 @@ typedef struct trp__buffer_meta {
     /* The last request on it that was judged when this worker had died: it was one that failed, or
      * one that goes on and writes all of it. */
     uint64_t judged_ticket;
+    uint64_t judged_cover; /* the last of the latter */
     uint32_t judged_incarnation;
     uint32_t judged_generation; /* of this buffer of the slot */
     uint32_t node;              /* in the sub-allocator; 0 if it is sealable */
@@ -276,8 +284,8 @@ struct trp_device {
 
     pthread_mutex_t judging; /* a request's fate is being decided; see cancel.c */
     pthread_mutex_t lock;
-    pthread_cond_t changed;                  /* answers, end of start-up */
-    _Atomic(trp_actor *) actor[TRP__ACTORS]; /* made once, used again, freed at the end */
+    pthread_cond_t changed;                    /* answers, end of start-up */
+    _Atomic(trp_actor *) actor[TRP__ACTORS];   /* made once, used again, freed at the end */
     _Atomic int64_t typical_wait[TRP__ACTORS]; /* ns, of the last thread that slept for a request */
     trp__client_arena arena[TRP__ARENAS];
     pthread_mutex_t segment_lock; /* holders, freed, base of segments */
@@ -411,7 +419,9 @@ bool trp__detained_over(trp_device *device, trp__slot *slot, uint64_t ticket);
 bool trp__buffer_lost(const trp_device *device, uint32_t slot);
 trp_status trp__buffer_readable(const trp_device *device, uint32_t slot, uint64_t *cause);
 trp_status trp__buffer_readable_at(const trp_device *device, uint32_t slot, uint64_t ticket,
-                                   uint64_t cover, uint64_t *cause);
+                                   const trp__look *look, uint64_t *cause);
+uint64_t trp__buffer_accepted(const trp_device *device, uint32_t slot, uint64_t ticket,
+                              const trp__look *look);
 uint64_t trp__poison_standing(const trp_device *device, uint32_t slot);
 void trp__poison_outputs(trp_device *device, const trp__slot *slot);
 void trp__poison_accept(trp_device *device, const trp__slot *slot);

@@ -6,6 +6,16 @@
 
 #define BEGIN_NS TRP__SECOND /* beyond its deadline, for a request to be begun */
 
+/* How far the worker has come with a request. One that is detained keeps its place like any other.
+ */
+static trp__standing standing_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
+{
+    if (trp__detained(slot) != ticket)
+        return trp__progress_of(device, slot, ticket);
+    uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
+    return device->seen.timeline[actor] >= ticket ? TRP__WAS_DONE : TRP__WAS_QUEUED;
+}
+
 /* The cell of the first request of an actor that is not done, 0 if there is none; *p says whether
  * it was issued. */
 static uint64_t first_cell(trp_device *device, trp_actor *actor, trp__standing *p,
@@ -18,10 +28,10 @@ static uint64_t first_cell(trp_device *device, trp_actor *actor, trp__standing *
         trp__slot *slot = &device->slot[cell & (TRP__SLOTS - 1)];
         if (cell == 0)
             return 0;
-        *p = trp__progress_of(device, slot, cell >> TRP__SLOT_BITS);
+        *p = standing_of(device, slot, cell >> TRP__SLOT_BITS);
         if (*p == TRP__WAS_DONE || *p == TRP__WAS_GONE)
             continue;
-        *deadline_ns = atomic_load(&slot->deadline_ns);
+        *deadline_ns = trp__detained(slot) ? 0 : atomic_load(&slot->deadline_ns);
         return cell;
     }
     return 0;
@@ -64,10 +74,9 @@ static bool waits_for_another(const trp_device *device, uint64_t cell)
     for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
         const trp__slot *slot = &device->slot[i];
         uint64_t ticket = atomic_load(&slot->ticket);
-        if (trp__phase_of(atomic_load(&slot->state)) != TRP__PENDING || ticket == 0 ||
-            ticket >= cell >> TRP__SLOT_BITS || atomic_load(&slot->actor) == actor)
+        if (ticket == 0 || ticket >= cell >> TRP__SLOT_BITS || atomic_load(&slot->actor) == actor)
             continue;
-        trp__standing p = trp__progress_of(device, slot, ticket);
+        trp__standing p = standing_of(device, slot, ticket);
         if ((p == TRP__WAS_IN_FLIGHT || p == TRP__WAS_QUEUED) &&
             in_conflict(mine, count, others,
                         copy_accesses(device, ticket << TRP__SLOT_BITS | i, others)))

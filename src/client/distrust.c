@@ -82,7 +82,7 @@ void trp__error_import(trp_error *out, const trp_error *from)
 static bool may_refuse(trp_status status, const trp__record *record)
 {
     return status == TRP_E_DEPENDENCY ||
-           (status == TRP_E_LOST && record->refuse == (uint32_t)TRP_E_LOST) ||
+           (status == TRP_E_LOST && atomic_load(&record->refuse) == (uint32_t)TRP_E_LOST) ||
            (status == TRP_E_CANCELLED && atomic_load(&record->cancelled) == record->ticket);
 }
 

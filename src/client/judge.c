@@ -68,6 +68,7 @@ static trp__slot *slot_of(trp_device *device, uint64_t cell)
 static void finish(trp_device *device, trp__slot *slot, uint64_t ticket)
 {
     trp__detained_pass(device, slot, ticket);
+    trp__detained(slot); /* if another thread is at that, until it has noted the poison */
     uint64_t filled = device->seen.stream_done[TRP__LANE_DOWNLOAD];
     bool copied = atomic_load(&slot->stream) == TRP__LANE_DOWNLOAD &&
                   !trp__replied(device, slot->index, ticket) &&
@@ -82,21 +83,34 @@ static void finish(trp_device *device, trp__slot *slot, uint64_t ticket)
     }
 }
 
+/* Whether requests on the buffer of an access were judged in this recovery. */
+static bool is_current(const trp_device *device, const trp__access *access)
+{
+    const trp__buffer_meta *meta = &device->meta[access->slot];
+    return meta->judged_incarnation == atomic_load(&device->incarnation) &&
+           meta->judged_generation == access->generation;
+}
+
 /* Which failed request should have written what a request reads; 0 for none. Either it had failed
  * before, or this recovery has found out; the later one counts. A request that had failed already
  * may also come after this one, which then was begun before that, on good inputs. */
 static uint64_t dependency(const trp_device *device, const trp__access *access, uint64_t ticket)
 {
     const trp__buffer_meta *meta = &device->meta[access->slot];
-    bool current = meta->judged_incarnation == atomic_load(&device->incarnation) &&
-                   meta->judged_generation == access->generation;
+    bool current = is_current(device, access);
     uint64_t now = current ? meta->judged_ticket : 0;
     if (now >= TRP__SCOPE_FIRST)
         return now;
     uint64_t before = trp__poison_standing(device, access->slot);
     before = before < ticket ? before : 0;
     uint64_t cause = before > now ? before : current && meta->judged_bad ? now : 0;
-    return cause <= trp__accepted(access) ? 0 : cause;
+    if (cause > trp__accepted(access))
+        return cause;
+    /* What is half-written stays so, whatever later failures were told. */
+    uint64_t lost = atomic_load(&meta->lost_ticket);
+    uint64_t good = atomic_load(&meta->good_ticket);
+    uint64_t cover = current ? meta->judged_cover : 0;
+    return lost < ticket && lost > good && lost > cover ? lost : 0;
 }
 
 /* A request that writes a buffer was judged: it fails, or goes on and writes all of it. */
@@ -104,10 +118,14 @@ static void set_dependency(trp_device *device, const trp__access *access, uint64
                            bool failed)
 {
     trp__buffer_meta *meta = &device->meta[access->slot];
+    if (!is_current(device, access))
+        meta->judged_cover = 0;
     meta->judged_incarnation = atomic_load(&device->incarnation);
     meta->judged_generation = access->generation;
     meta->judged_ticket = ticket;
     meta->judged_bad = failed;
+    if (!failed)
+        meta->judged_cover = ticket;
 }
 
 /* Those that are judged after a failed request must not read what it should have written. */
@@ -132,7 +150,7 @@ static void leave_refused(trp_device *device, const trp__slot *slot, trp_status 
                           uint64_t cause)
 {
     trp__record *record = &device->control->record[slot->index];
-    record->refuse = (uint32_t)status;
+    atomic_store(&record->refuse, (uint32_t)status);
     record->cause = cause;
     spoil_outputs(device, slot);
     leave_to_next(device, slot);
@@ -158,7 +176,7 @@ typedef struct obstacle {
 /* Whether a request that was not issued yet can still run: what it reads must have been written. */
 static bool can_run(trp_device *device, const trp__record *record, obstacle *found)
 {
-    *found = (obstacle){.status = (trp_status)record->refuse, .cause = record->cause};
+    *found = (obstacle){.status = (trp_status)atomic_load(&record->refuse), .cause = record->cause};
     if (found->status != TRP_OK)
         return false;
     for (uint32_t i = 0; i < record->access_count; i++) {
@@ -262,19 +280,21 @@ static void judge(trp_device *device, const judgement *j, uint64_t cell, trp__st
         leave_refused(device, slot, TRP_E_CANCELLED, 0);
         return;
     }
-    bool not_begun = p != TRP__WAS_IN_FLIGHT && ticket == j->hung;
-    if (p == TRP__WAS_IN_FLIGHT || not_begun) {
+    bool in_flight = p == TRP__WAS_IN_FLIGHT;
+    if (in_flight) {
         slot->deaths++; /* from now on nobody cancels it */
         atomic_store(&record->cancelled, 0);
+        record->begun = true;
     }
     /* One that was not begun is not to blame for that, the first time. */
-    if (not_begun ? slot->deaths > 1 : p == TRP__WAS_IN_FLIGHT && !may_run_again(j, slot, record)) {
+    bool not_begun = !in_flight && ticket == j->hung && slot->lying++ > 0;
+    if (not_begun || (in_flight && !may_run_again(j, slot, record))) {
         fail(device, slot, j->cause);
     } else if (!can_run(device, record, &found)) {
         leave_refused(device, slot, found.status, found.cause);
     } else {
         leave_to_next(device, slot);
-        if (p == TRP__WAS_IN_FLIGHT && trp__tracing(device))
+        if (in_flight && trp__tracing(device))
             trp__trace_interrupted(device, slot, record);
     }
 }

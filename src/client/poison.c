@@ -13,10 +13,12 @@
  * are given to requests of the next one in its slot. */
 #include "client/client.h"
 
-/* Who reads. One that has its ticket runs before later requests that write all of the buffer, so
- * these do not count for it; what counts then is `cover`, seen before it took its ticket. */
+/* Who reads. One that has its ticket runs before later requests; so it does not count for it that
+ * these write all of the buffer, or that their failures were told. What counts then is what was
+ * seen before it took its ticket. */
 typedef struct reader {
-    uint64_t ticket, cover;
+    uint64_t ticket;
+    const trp__look *look;
 } reader;
 
 static const reader whoever_comes = {.ticket = UINT64_MAX};
@@ -25,7 +27,20 @@ static const reader whoever_comes = {.ticket = UINT64_MAX};
 static uint64_t cover_for(const trp__buffer_meta *meta, const reader *r)
 {
     uint64_t last = atomic_load_explicit(&meta->cover_ticket, memory_order_acquire);
-    return last > r->ticket ? r->cover : last;
+    return last > r->ticket ? r->look->cover : last;
+}
+
+/* The last failed request whose failure was told before. */
+static uint64_t accepted_for(const trp__buffer_meta *meta, const reader *r)
+{
+    uint64_t last = atomic_load_explicit(&meta->accepted_ticket, memory_order_acquire);
+    return last > r->ticket ? r->look->accepted : last;
+}
+
+uint64_t trp__buffer_accepted(const trp_device *device, uint32_t slot, uint64_t ticket,
+                              const trp__look *look)
+{
+    return accepted_for(&device->meta[slot], &(reader){.ticket = ticket, .look = look});
 }
 
 static bool is_lost(const trp__buffer_meta *meta, const reader *r)
@@ -38,7 +53,7 @@ static bool is_lost(const trp__buffer_meta *meta, const reader *r)
     uint64_t cover = cover_for(meta, r);
     return lost >= cover ||
            atomic_load_explicit(&meta->poison_ticket, memory_order_acquire) >= cover ||
-           atomic_load_explicit(&meta->accepted_ticket, memory_order_acquire) >= cover;
+           accepted_for(meta, r) >= cover;
 }
 
 bool trp__buffer_lost(const trp_device *device, uint32_t slot)
@@ -49,21 +64,20 @@ bool trp__buffer_lost(const trp_device *device, uint32_t slot)
 static bool is_poisoned(const trp__buffer_meta *meta, const reader *r)
 {
     uint64_t poison = atomic_load_explicit(&meta->poison_ticket, memory_order_acquire);
-    return poison > atomic_load_explicit(&meta->accepted_ticket, memory_order_acquire) &&
-           poison >= cover_for(meta, r);
+    return poison > accepted_for(meta, r) && poison >= cover_for(meta, r);
 }
 
 trp_status trp__buffer_readable(const trp_device *device, uint32_t slot, uint64_t *cause)
 {
-    return trp__buffer_readable_at(device, slot, UINT64_MAX, 0, cause);
+    return trp__buffer_readable_at(device, slot, UINT64_MAX, NULL, cause);
 }
 
-/* The same for a request that has its ticket. `cover`: the buffer's cover_ticket before. */
+/* The same for a request that has its ticket. `look`: what was seen before. */
 trp_status trp__buffer_readable_at(const trp_device *device, uint32_t slot, uint64_t ticket,
-                                   uint64_t cover, uint64_t *cause)
+                                   const trp__look *look, uint64_t *cause)
 {
     const trp__buffer_meta *meta = &device->meta[slot];
-    const reader r = {.ticket = ticket, .cover = cover};
+    const reader r = {.ticket = ticket, .look = look};
     if (is_lost(meta, &r)) {
         *cause = atomic_load(&meta->lost_ticket);
         return TRP_E_LOST;

@@ -111,7 +111,11 @@ trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **re
         continue;
     if (used <= index)
         trp__stats_slots(device, index + 1);
+    /* What the supervisor has noted of the last request here it noted before the next worker, which
+     * ended that request. ThreadSanitizer does not see through the other process. */
+    (void)atomic_load(&device->incarnation);
     atomic_store_explicit(&slot->deaths, 0, memory_order_relaxed);
+    slot->lying = 0;
     slot->deadline_ns = device->options.deadline_ns;
     atomic_store_explicit(&slot->ticket, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->stream, -1, memory_order_relaxed);
@@ -211,17 +215,17 @@ static void note_covered(trp_device *device, const trp__record *record, uint64_t
 static void check_inputs(const trp_device *device, const trp__slot *slot, trp__record *record,
                          uint64_t ticket)
 {
-    record->refuse = TRP_OK;
+    trp_status refuse = TRP_OK;
     for (uint32_t i = 0; i < record->access_count; i++) {
         trp__access *a = &record->access[i];
         if (!(a->mode & TRP__READ))
             continue;
-        trp__set_accepted(
-            a, atomic_load_explicit(&device->meta[a->slot].accepted_ticket, memory_order_acquire));
-        if (record->refuse == TRP_OK)
-            record->refuse = (uint32_t)trp__buffer_readable_at(device, a->slot, ticket,
-                                                               slot->cover[i], &record->cause);
+        const trp__look *look = &slot->look[i];
+        trp__set_accepted(a, trp__buffer_accepted(device, a->slot, ticket, look));
+        if (refuse == TRP_OK)
+            refuse = trp__buffer_readable_at(device, a->slot, ticket, look, &record->cause);
     }
+    atomic_store_explicit(&record->refuse, (uint32_t)refuse, memory_order_relaxed);
 }
 
 /* Notes who shall be told; returns the flags of the slot's state. */
@@ -262,6 +266,7 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
     if (slot->deadline_ns)
         atomic_fetch_add(&device->deadlines, 1);
     record->timed = slot->deadline_ns != 0;
+    record->begun = false;
     record->actor = (uint16_t)actor->id;
     atomic_store_explicit(&slot->actor, actor->id, memory_order_relaxed);
     atomic_store_explicit(&slot->sent_ns, trp__trace_sent(device), memory_order_relaxed);
@@ -274,7 +279,8 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
      * ticket up to one that it reads after it has marked what is lost or poisoned; who has a later
      * ticket sees the marks here. */
     check_inputs(device, slot, record, ticket);
-    if (record->refuse == TRP_OK) /* else it must not hide what a fault did to its outputs */
+    if (atomic_load_explicit(&record->refuse, memory_order_relaxed) ==
+        TRP_OK) /* else it must not hide what a fault did to its outputs */
         note_covered(device, record, ticket);
     record->ticket = ticket;
     trp__sent sent = {
@@ -425,8 +431,7 @@ static trp_status wait_on(trp_device *device, trp__slot *slot, uint64_t generati
                           trp__backoff *backoff, trp_error *result)
 {
     uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed) % TRP__ACTORS;
-    backoff->expected =
-        atomic_load_explicit(&device->typical_wait[actor], memory_order_relaxed);
+    backoff->expected = atomic_load_explicit(&device->typical_wait[actor], memory_order_relaxed);
     for (;;) {
         uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
         if (!trp__is_future(state, generation))

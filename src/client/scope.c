@@ -40,6 +40,7 @@ void trp__scope_begin(trp_device *device)
         meta->judged_incarnation = atomic_load(&device->incarnation);
         meta->judged_generation = (uint32_t)(atomic_load(&meta->hold) >> 32);
         meta->judged_ticket = TRP__SCOPE_LOST;
+        meta->judged_cover = 0;
         atomic_store(&meta->good_ticket, 0);
     }
     pthread_mutex_unlock(&device->lock);

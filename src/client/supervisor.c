@@ -416,8 +416,10 @@ static void lose_standby(trp_device *device, bool dead)
     const trp__process *p = &device->worker[index];
     uint32_t incarnation = p->incarnation;
     /* What counts is failures in a row, of those that were not up to their work. */
+    pthread_mutex_lock(&device->lock);
     if (p->ready && p->outbox.count == 0 && !p->breach)
         device->standby_failures = 0;
+    pthread_mutex_unlock(&device->lock);
     trp__process_end(device, index, true, &cause);
     if (dead)
         TRP__DEVICE_POINT(device, STANDBY_LOST);

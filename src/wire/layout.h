@@ -160,7 +160,7 @@ typedef struct trp__reply {
     /* The worker needs the doorbell. Read for each request, so not on a pair of cache lines (they
      * are fetched in pairs) that is written for each. */
     _Alignas(128) _Atomic uint32_t sleeping;
-    _Alignas(128) trp__padded_u64 taken;  /* tickets below this were taken from the ring */
+    _Alignas(128) trp__padded_u64 taken;          /* tickets below this were taken from the ring */
     _Alignas(128) _Atomic uint32_t fault_present; /* `fault` is complete; the worker ends */
     int64_t fault_time_ns;                        /* when it was reported, CLOCK_MONOTONIC */
     _Atomic uint32_t making; /* 1 + the actor that is being made, by init() and what it loads */

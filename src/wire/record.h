@@ -54,9 +54,10 @@ typedef struct trp__record {
     _Atomic uint32_t sleepers;
     /* Found out by the sender with the ticket in its hand, too late to refuse the call: the request
      * shall be refused, with TRP_E_LOST or TRP_E_DEPENDENCY, because of request `cause`. */
-    uint32_t refuse; /* TRP_OK: it is not */
+    _Atomic uint32_t refuse; /* TRP_OK: it is not */
     /* It has a deadline: how long it has run must be seen, so it shares no timeline write. */
-    uint32_t timed;
+    uint16_t timed;
+    uint16_t begun; /* a worker died while it was in flight: its outputs may be half-written */
     uint64_t cause;
     _Atomic uint64_t cancelled; /* the record's ticket: it shall not be issued any more */
     uint32_t code;              /* of a custom request */

@@ -8,7 +8,7 @@ static uint32_t accesses(const trp__record *record)
 static void clear(trp__poisons *poisons, trp__poison *p)
 {
     poisons->count -= p->ticket != 0;
-    p->ticket = 0;
+    p->ticket = p->halfway = 0;
 }
 
 /* The poison of the buffer that an access means, NULL if it has none. That of a buffer which had
@@ -28,19 +28,23 @@ uint64_t trp__poisons_cause(trp__poisons *poisons, const trp__record *record)
         const trp__poison *p = access->mode & TRP__READ ? find(poisons, access) : NULL;
         if (p && p->ticket > trp__accepted(access))
             return p->ticket;
+        if (p && p->halfway != 0)
+            return p->halfway;
     }
     return 0;
 }
 
-void trp__poisons_add(trp__poisons *poisons, const trp__record *record, uint64_t ticket)
+void trp__poisons_add(trp__poisons *poisons, const trp__record *record)
 {
     for (uint32_t i = 0; i < accesses(record); i++) {
         const trp__access *access = &record->access[i];
         trp__poison *p = &poisons->buffer[access->slot % TRP__BUFFERS];
         if (!(access->mode & TRP__WRITE))
             continue;
+        find(poisons, access); /* what is there may be of the buffer before */
         poisons->count += p->ticket == 0;
-        p->ticket = ticket;
+        p->ticket = record->ticket;
+        p->halfway = record->begun ? record->ticket : p->halfway;
         p->generation = access->generation;
     }
 }

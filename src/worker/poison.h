@@ -11,6 +11,7 @@
 
 typedef struct trp__poison {
     uint64_t ticket;     /* the last failed request that should have written the buffer, 0: none */
+    uint64_t halfway;    /* the last of those that may have written a part of it; 0: none */
     uint32_t generation; /* of the buffer that was meant */
     uint32_t reserved;
 } trp__poison;
@@ -21,11 +22,12 @@ typedef struct trp__poisons {
 } trp__poisons;
 
 /* The failed request because of which this one must not read its inputs; 0: it may. Its sender may
- * have been told of the failure before it sent this one. */
+ * have been told of the failure before it sent this one, which helps it if nothing is half-written.
+ */
 uint64_t trp__poisons_cause(trp__poisons *poisons, const trp__record *record);
 
 /* The request has failed: what it should have written is poisoned. */
-void trp__poisons_add(trp__poisons *poisons, const trp__record *record, uint64_t ticket);
+void trp__poisons_add(trp__poisons *poisons, const trp__record *record);
 
 /* The request is issued: what it writes whole is good again for those after it. */
 void trp__poisons_heal(trp__poisons *poisons, const trp__record *record,

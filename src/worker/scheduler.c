@@ -290,7 +290,7 @@ typedef enum readiness { HOLD, GO, REFUSE, BROKEN } readiness;
  */
 static bool may_read(trp__scheduler *s, const trp__record *record, trp_error *error)
 {
-    trp_status status = (trp_status)record->refuse;
+    trp_status status = (trp_status)atomic_load_explicit(&record->refuse, memory_order_relaxed);
     uint64_t cause = record->cause;
     if (status == TRP_OK && s->poisons.count > 0) {
         cause = trp__poisons_cause(&s->poisons, record);
@@ -471,7 +471,7 @@ static trp_status begin(trp__scheduler *s, uint32_t actor, uint32_t slot, trp_er
 static void note_failure(trp__scheduler *s, uint32_t slot, const trp_error *error)
 {
     const trp__record *record = &s->control->record[slot];
-    trp__poisons_add(&s->poisons, record, record->ticket);
+    trp__poisons_add(&s->poisons, record);
     reply_error(s, slot, error);
 }
 

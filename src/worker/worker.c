@@ -295,7 +295,7 @@ static void stop_actor(trp__worker *w, uint32_t id)
     trp__worker_actor *a = &w->actor[id];
     int state = atomic_exchange(&a->state, TRP__ABSENT);
     bool started = state == TRP__READY || state == TRP__RESTARTING;
-    if (started) {
+    if (state != TRP__ABSENT) { /* of a FAILED one too, requests are refused */
         TRP__FAULT_POINT(DROP_ACTOR);
         await_scheduler_turn(w);
         TRP__FAULT_POINT(DROP_ACTOR_STOPPING);

@@ -223,7 +223,9 @@ static void readers_are_waited_for(void **state)
     while (atomic_load(&s.device->reply->issued[s.probe->id].value) <
            s.device->slot[c.future.id & (TRP__SLOTS - 1)].ticket)
         trp__sleep_ns(TRP__MS);
+    pthread_mutex_lock(&s.device->lock);
     s.device->options.start_timeout_ns = (uint64_t)TRP__SECOND;
+    pthread_mutex_unlock(&s.device->lock);
     assert_int_equal(trp_buffer_seal(s.device, s.buffer, TRP_FOREVER), TRP_E_TIMEOUT);
     assert_non_null(strstr(trp_error_last()->message, "requests that use the buffer"));
     assert_int_equal(trp_await(c.future, 0, NULL), TRP_E_TIMEOUT);
