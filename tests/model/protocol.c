@@ -98,7 +98,8 @@ typedef enum operation { NOTHING, WORK, SIGNAL, WAIT } operation;
 
 typedef struct slot {
     uint8_t phase, wanted, generation; /* one word */
-    uint8_t ticket, actor, refuse, deaths;
+    uint8_t ticket, actor, refuse;
+    uint8_t deaths;              /* those with it in flight; `begun` of the record, if any */
     uint8_t detained, cancelled; /* `cancelled` of the record, and `cancelling` */
     uint8_t request;             /* which one fills it, + 1; nobody reads it but the checks */
     uint8_t record_ticket;
@@ -133,7 +134,7 @@ typedef struct stream {
 typedef struct worker {
     uint8_t place, next, resumed, together, lane, cell_slot, moved, asleep, polling;
     uint8_t refusal; /* of the head of `lane` */
-    uint8_t poison[MODEL_BUFFERS];
+    uint8_t poison[MODEL_BUFFERS], halfway[MODEL_BUFFERS];
     uint8_t unseen_sleeping; /* a store that only the worker sees yet */
     lane lanes[MODEL_ACTORS];
     stream streams[MODEL_ACTORS];
@@ -144,7 +145,7 @@ typedef struct worker {
 
 typedef struct buffer {
     uint8_t lost, poison, accepted, cover, good, judged; /* tickets */
-    uint8_t judged_bad;
+    uint8_t judged_bad, judged_cover;
     /* What is really in it, for the checks: the last request that wrote, and whether it got far. */
     uint8_t writer, half_written;
 } buffer;
@@ -171,6 +172,7 @@ typedef struct outcome {
     uint8_t future_slot, future_generation;
     uint8_t accepted[MODEL_BUFFERS]; /* by its sender; in the record */
     uint8_t told, knew; /* its failure was; a bit for each request of which that was so */
+    uint8_t refused;    /* for its inputs */
 } outcome;
 
 typedef struct state {
@@ -201,6 +203,7 @@ enum { SWEEPER = MODEL_SENDERS, SUPERVISOR = MODEL_SENDERS + 1 };
     X(ENDED_MISREAD, "a request has ended well and has read what is half-written, or later")       \
     X(ENDED_SPOILED,                                                                               \
       "a request has ended well and has read what a failed one should have written")               \
+    X(REFUSED_GOOD, "a request was refused though what it reads is good")                          \
     X(MUST_SUCCEED, "a request has failed that had no part in any death")                          \
     X(RUN_THRICE, "a request runs a third time")                                                   \
     X(RUN_TWICE, "a request runs again that reads what it writes")                                 \
@@ -409,24 +412,45 @@ static void taken(const run *r, state *n, thread *t)
         t->place = r->plan->sweeper ? R_CLEAR : R_FREE;
 }
 
+/* The last request before a reader that writes what it reads; NULL: none. */
+static const outcome *last_writer(const run *r, const state *n, uint32_t b, uint8_t ticket)
+{
+    const outcome *last = NULL;
+    for (uint32_t i = 0; i < r->plan->requests; i++) {
+        const outcome *w = &n->outcomes[i];
+        if ((r->plan->request[i].writes >> b & 1) && w->ticket != 0 && w->ticket < ticket &&
+            (!last || w->ticket > last->ticket))
+            last = w;
+    }
+    return last;
+}
+
 /* What a request reads should have been written by the last before it that writes there; if that
  * one has failed, its sender knew. */
 static void check_inputs(const run *r, state *n, uint32_t reader)
 {
     const outcome *o = &n->outcomes[reader];
     for (uint32_t b = 0; b < r->plan->buffers; b++) {
-        const outcome *last = NULL;
         if (!(r->plan->request[reader].reads >> b & 1))
             continue;
-        for (uint32_t i = 0; i < r->plan->requests; i++) {
-            const outcome *w = &n->outcomes[i];
-            if ((r->plan->request[i].writes >> b & 1) && w->ticket != 0 && w->ticket < o->ticket &&
-                (!last || w->ticket > last->ticket))
-                last = w;
-        }
+        const outcome *last = last_writer(r, n, b, o->ticket);
         if (last && last->ends && !last->well && !(o->knew >> (last - n->outcomes) & 1))
             breaks(n, ENDED_SPOILED);
     }
+}
+
+/* And one that was refused had a reason: not all of what it reads was written well. Of a writer
+ * that another thread sends at the same time, its sender may not have known. */
+static void check_refusal(const run *r, state *n, uint32_t reader)
+{
+    const outcome *o = &n->outcomes[reader];
+    const model_request *q = &r->plan->request[reader];
+    for (uint32_t b = 0; b < r->plan->buffers; b++) {
+        const outcome *last = q->reads >> b & 1 ? last_writer(r, n, b, o->ticket) : NULL;
+        if (last && (!last->well || r->plan->request[last - n->outcomes].sender != q->sender))
+            return;
+    }
+    breaks(n, REFUSED_GOOD);
 }
 
 /* The request that fills a slot has ended; whether that is right. */
@@ -449,9 +473,12 @@ static void check_end(const run *r, state *n, const slot *s, uint8_t with)
     if (with != OK && q->must_succeed)
         breaks(n, MUST_SUCCEED);
     o->well = with == OK;
+    o->refused = with == LOST || with == DEPENDENCY;
     for (uint32_t i = 0; i < r->plan->requests; i++) {
         if (n->outcomes[i].well)
             check_inputs(r, n, i);
+        if (n->outcomes[i].refused)
+            check_refusal(r, n, i);
     }
     o->runs = o->done = o->misread = 0; /* to run now is an error whatever it was */
 }
@@ -1263,8 +1290,9 @@ static status find_refusal(const run *r, const state *n, uint32_t slot_index)
     if (s->request == 0 || is(r, MODEL_POISON_IGNORED))
         return found;
     for (uint32_t b = 0; b < r->plan->buffers && found == OK; b++) {
+        bool halfway = n->worker.halfway[b] != 0 && !is(r, MODEL_TOLD_COUNTS_HALFWAY);
         if ((r->plan->request[s->request - 1].reads >> b & 1) &&
-            n->worker.poison[b] > n->outcomes[s->request - 1].accepted[b])
+            (halfway || n->worker.poison[b] > n->outcomes[s->request - 1].accepted[b]))
             found = DEPENDENCY;
     }
     return found;
@@ -1362,8 +1390,11 @@ static void leave_lane(state *n)
 static void poison(const run *r, state *n, const slot *s)
 {
     for (uint32_t b = 0; b < r->plan->buffers && s->request != 0; b++) {
-        if (r->plan->request[s->request - 1].writes >> b & 1)
-            n->worker.poison[b] = s->ticket;
+        if (!(r->plan->request[s->request - 1].writes >> b & 1))
+            continue;
+        n->worker.poison[b] = s->ticket;
+        if (s->deaths > 0)
+            n->worker.halfway[b] = s->ticket;
     }
 }
 
@@ -1386,7 +1417,7 @@ static void hand_over(const run *r, state *n, uint32_t slot_index)
     enqueue(n, n->worker.lane, WORK, n->worker.lane, s->request - 1U);
     for (uint32_t b = 0; b < r->plan->buffers; b++) {
         if (covers(q, b))
-            n->worker.poison[b] = 0;
+            n->worker.poison[b] = n->worker.halfway[b] = 0;
     }
 }
 
@@ -1763,18 +1794,24 @@ static bool may_run_again(const run *r, const state *n, const slot *s, const mod
     return !guilty && once && repeatable;
 }
 
-/* dependency(): which failed request should have written what one reads. */
-static uint8_t find_dependency(const buffer *x, uint8_t ticket, uint8_t accepted)
+/* dependency(): which failed request should have written what one reads, or has half done so. */
+static uint8_t find_dependency(const run *r, const buffer *x, uint8_t ticket, uint8_t accepted)
 {
     uint8_t before = x->poison > x->good && x->poison < ticket ? x->poison : 0;
     uint8_t failed_one = before > x->judged ? before : x->judged_bad ? x->judged : 0;
-    return failed_one <= accepted ? 0 : failed_one;
+    uint8_t cover = is(r, MODEL_COVER_NOT_JUDGED) ? 0 : x->judged_cover;
+    if (failed_one > accepted)
+        return failed_one;
+    bool halfway = x->lost < ticket && x->lost > x->good && x->lost > cover;
+    return halfway && !is(r, MODEL_TOLD_COUNTS_LOST) ? x->lost : 0;
 }
 
 static void set_dependency(buffer *x, uint8_t ticket, bool failed)
 {
     x->judged = ticket;
     x->judged_bad = failed;
+    if (!failed)
+        x->judged_cover = ticket;
 }
 
 /* Whether what a request reads has been written, or will be; notes what it will write. */
@@ -1785,7 +1822,7 @@ static status can_run(const run *r, state *n, const slot *s, const model_request
         return (status)s->refuse;
     for (uint32_t b = 0; b < r->plan->buffers; b++) {
         const buffer *x = &n->buffers[b];
-        uint8_t failed_one = find_dependency(x, s->ticket, o->accepted[b]);
+        uint8_t failed_one = find_dependency(r, x, s->ticket, o->accepted[b]);
         if ((q->reads >> b & 1) && failed_one != 0 && !is(r, MODEL_BLIND_REPLAY))
             return x->lost == failed_one ? LOST : DEPENDENCY;
     }

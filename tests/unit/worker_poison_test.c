@@ -1,0 +1,380 @@
+/* Which failed request a reader must not be let past: by itself, one rule at a time, and over
+ * random histories against a list of all that has happened. TROUPE_TEST_SEED repeats a random run.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "worker/poison.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { BYTES = 4096, UPDATE = TRP__READ | TRP__WRITE, WHOLE = TRP__WRITE | TRP__COVER };
+
+static trp__poisons poisons;
+static trp__control control;
+
+static int setup(void **unused)
+{
+    (void)unused;
+    memset(&poisons, 0, sizeof poisons);
+    for (uint32_t i = 0; i < TRP__BUFFERS; i++)
+        control.buffer[i].bytes = BYTES;
+    return 0;
+}
+
+/* A request that uses all of one buffer, of the first generation. */
+static trp__record request(uint64_t ticket, uint16_t mode, uint32_t buffer)
+{
+    trp__record record = {.ticket = ticket, .access_count = 1};
+    record.access[0] = (trp__access){.slot = buffer, .generation = 1, .bytes = BYTES, .mode = mode};
+    return record;
+}
+
+static void add_access(trp__record *record, uint16_t mode, uint32_t buffer)
+{
+    record->access[record->access_count++] =
+        (trp__access){.slot = buffer, .generation = 1, .bytes = BYTES, .mode = mode};
+}
+
+static void fails(uint64_t ticket, uint32_t buffer)
+{
+    trp__record record = request(ticket, WHOLE, buffer);
+    trp__poisons_add(&poisons, &record);
+}
+
+/* One that was in flight when a worker died. */
+static void fails_begun(uint64_t ticket, uint32_t buffer)
+{
+    trp__record record = request(ticket, WHOLE, buffer);
+    record.begun = 1;
+    trp__poisons_add(&poisons, &record);
+}
+
+static void issue(const trp__record *record)
+{
+    trp__poisons_heal(&poisons, record, &control);
+}
+
+/* Why a reader whose sender was told of failures up to `accepted` is refused. */
+static uint64_t cause(uint32_t buffer, uint64_t accepted)
+{
+    trp__record reader = request(UINT32_MAX, TRP__READ, buffer);
+    trp__set_accepted(&reader.access[0], accepted);
+    return trp__poisons_cause(&poisons, &reader);
+}
+
+static void nothing_failed(void **unused)
+{
+    (void)unused;
+    trp__record none = {.ticket = 1}, writer = request(2, WHOLE, 3);
+    assert_int_equal(cause(3, 0), 0);
+    assert_int_equal(trp__poisons_cause(&poisons, &none), 0);
+    issue(&writer);
+    assert_int_equal(poisons.count, 0);
+    assert_int_equal(cause(3, 0), 0);
+}
+
+static void only_readers_of_it(void **unused)
+{
+    (void)unused;
+    fails(7, 3);
+    trp__record writer = request(8, TRP__WRITE, 3), update = request(8, UPDATE, 3);
+    trp__record second = request(8, WHOLE, 3);
+    add_access(&second, TRP__READ, 3);
+    assert_int_equal(cause(3, 0), 7);
+    assert_int_equal(cause(2, 0), 0);
+    assert_int_equal(cause(4, 0), 0);
+    assert_int_equal(trp__poisons_cause(&poisons, &writer), 0);
+    assert_int_equal(trp__poisons_cause(&poisons, &update), 7);
+    assert_int_equal(trp__poisons_cause(&poisons, &second),
+                     7);              /* an access that is not the first */
+    assert_int_equal(cause(3, 0), 7); /* asking changes nothing */
+}
+
+static void only_what_it_writes(void **unused)
+{
+    (void)unused;
+    trp__record record = request(7, TRP__READ, 1);
+    add_access(&record, WHOLE, 2);
+    add_access(&record, TRP__WRITE, 3);
+    add_access(&record, UPDATE, 4);
+    trp__poisons_add(&poisons, &record);
+    assert_int_equal(poisons.count, 3);
+    assert_int_equal(cause(1, 0), 0);
+    for (uint32_t buffer = 2; buffer <= 4; buffer++)
+        assert_int_equal(cause(buffer, 0), 7);
+}
+
+static void all_accesses_and_no_more(void **unused)
+{
+    (void)unused;
+    trp__record record = {.ticket = 7};
+    for (uint32_t i = 0; i < TRP__ACCESS_MAX; i++)
+        add_access(&record, WHOLE, i);
+    record.access_count = UINT16_MAX; /* nothing that a sender wrote */
+    trp__poisons_add(&poisons, &record);
+    assert_int_equal(poisons.count, TRP__ACCESS_MAX);
+    assert_int_equal(cause(TRP__ACCESS_MAX - 1, 0), 7);
+    for (uint32_t i = 0; i < TRP__ACCESS_MAX; i++)
+        record.access[i].mode = i == TRP__ACCESS_MAX - 1 ? TRP__READ : TRP__WRITE;
+    assert_int_equal(trp__poisons_cause(&poisons, &record), 7);
+    record.access[0].slot = 2 * TRP__BUFFERS - 1; /* nor this: it stays inside the table */
+    trp__poisons_add(&poisons, &record);
+    assert_int_equal(cause(TRP__BUFFERS - 1, 0), 7);
+}
+
+static void who_was_told(void **unused)
+{
+    (void)unused;
+    fails(7, 3);
+    assert_int_equal(cause(3, 6), 7);
+    assert_int_equal(cause(3, 7), 0);
+    assert_int_equal(cause(3, 8), 0);
+    fails(9, 3); /* the last one counts */
+    assert_int_equal(cause(3, 7), 9);
+    assert_int_equal(cause(3, 8), 9);
+    assert_int_equal(cause(3, 9), 0);
+    assert_int_equal(poisons.count, 1);
+}
+
+/* A ticket of more than 32 bits is told in two parts. */
+static void late_tickets(void **unused)
+{
+    (void)unused;
+    uint64_t ticket = (UINT64_C(1) << 48) - 5;
+    fails(ticket, 3);
+    assert_true(cause(3, ticket - 1) == ticket);
+    assert_int_equal(cause(3, ticket), 0);
+    fails_begun(ticket, 4);
+    assert_true(cause(4, ticket) == ticket);
+}
+
+static void half_written_whatever_was_told(void **unused)
+{
+    (void)unused;
+    fails_begun(7, 3);
+    assert_int_equal(cause(3, 0), 7);
+    assert_int_equal(cause(3, 7), 7);
+    fails(9, 3); /* has written nothing, and healed nothing */
+    assert_int_equal(cause(3, 8), 9);
+    assert_int_equal(cause(3, 9), 7);
+    assert_int_equal(cause(3, 1000), 7);
+    fails_begun(11, 3); /* the last of those counts */
+    assert_int_equal(cause(3, 1000), 11);
+    assert_int_equal(cause(4, 0), 0);
+    assert_int_equal(poisons.count, 1);
+}
+
+static void only_all_of_it_heals(void **unused)
+{
+    (void)unused;
+    const struct {
+        uint16_t mode;
+        uint64_t offset, bytes;
+        bool heals;
+    } writers[] = {
+        {TRP__READ, 0, BYTES, false},
+        {TRP__WRITE, 0, BYTES, false},
+        {UPDATE, 0, BYTES, false},
+        {WHOLE, 0, BYTES - 1, false},
+        {WHOLE, 1, BYTES - 1, false},
+        {WHOLE, 1, BYTES, false},
+        {WHOLE, 0, BYTES / 2, false},
+        {WHOLE, BYTES / 2, BYTES / 2, false},
+        {WHOLE, 0, (uint64_t)BYTES + 1, false},
+        {WHOLE, 0, BYTES, true},
+    };
+    for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
+        memset(&poisons, 0, sizeof poisons);
+        fails_begun(5, 3);
+        fails(6, 3);
+        fails(6, 4);
+        trp__record writer = request(8, writers[i].mode, 3);
+        writer.access[0].offset = writers[i].offset;
+        writer.access[0].bytes = writers[i].bytes;
+        issue(&writer);
+        bool heals = writers[i].heals;
+        assert_int_equal(cause(3, 0), heals ? 0 : 6);
+        assert_int_equal(cause(3, 6), heals ? 0 : 5);
+        assert_int_equal(cause(4, 0), 6);
+        assert_int_equal(poisons.count, heals ? 1 : 2);
+        fails(9, 3); /* what was healed stays so: not even half of it is left */
+        assert_int_equal(cause(3, 9), heals ? 0 : 5);
+    }
+}
+
+static void two_halves_do_not_heal(void **unused)
+{
+    (void)unused;
+    fails(6, 3);
+    trp__record writer = request(8, WHOLE, 3);
+    add_access(&writer, WHOLE, 3);
+    writer.access[0].bytes = writer.access[1].bytes = writer.access[1].offset = BYTES / 2;
+    issue(&writer);
+    assert_int_equal(cause(3, 0), 6);
+}
+
+/* A slot of the table is given out again, when all requests on its buffer have ended. */
+static void of_another_generation(void **unused)
+{
+    (void)unused;
+    trp__record reader = request(20, TRP__READ, 3), writer = request(20, WHOLE, 3);
+    reader.access[0].generation = writer.access[0].generation = 2;
+
+    fails_begun(7, 3);
+    assert_int_equal(trp__poisons_cause(&poisons, &reader), 0);
+    assert_int_equal(poisons.count, 0);
+
+    fails_begun(7, 3);
+    issue(&writer);
+    assert_int_equal(poisons.count, 0);
+
+    fails_begun(7, 3); /* nothing half-written passes from one to the other */
+    trp__poisons_add(&poisons, &writer);
+    assert_int_equal(poisons.count, 1);
+    assert_int_equal(trp__poisons_cause(&poisons, &reader), 20);
+    trp__set_accepted(&reader.access[0], 20);
+    assert_int_equal(trp__poisons_cause(&poisons, &reader), 0);
+}
+
+static void counts_buffers(void **unused)
+{
+    (void)unused;
+    for (uint32_t i = 0; i < TRP__BUFFERS; i++) {
+        fails(1 + i, i);
+        fails_begun(TRP__BUFFERS + i, i);
+        assert_int_equal(poisons.count, i + 1);
+    }
+    for (uint32_t i = 0; i < TRP__BUFFERS; i++) {
+        trp__record writer = request(4 * TRP__BUFFERS, WHOLE, i);
+        issue(&writer);
+        issue(&writer);
+        assert_int_equal(poisons.count, TRP__BUFFERS - i - 1);
+    }
+}
+
+/* Random histories. */
+
+enum { EVENTS = 3000, FEW = 3 };
+
+typedef struct event {
+    enum { FAILED, ISSUED } what;
+    bool begun;
+    trp__record record;
+} event;
+
+static event history[EVENTS];
+static uint64_t random_state;
+
+/* splitmix64 */
+static uint32_t random_below(uint32_t limit)
+{
+    uint64_t z = (random_state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (uint32_t)((z ^ (z >> 31)) % limit);
+}
+
+/* What is to be said of a buffer after all that has happened, from the latest back. */
+static uint64_t expected(uint32_t events, const trp__access *reader)
+{
+    uint64_t last = 0, halfway = 0;
+    for (uint32_t i = events; i-- > 0;) {
+        const event *e = &history[i];
+        for (uint32_t k = e->record.access_count; k-- > 0;) {
+            const trp__access *a = &e->record.access[k];
+            if (a->slot != reader->slot || a->generation != reader->generation ||
+                !(a->mode & TRP__WRITE))
+                continue;
+            if (e->what == ISSUED) {
+                if ((a->mode & TRP__COVER) && a->offset == 0 && a->bytes == BYTES)
+                    goto out;
+                continue;
+            }
+            last = last ? last : e->record.ticket;
+            halfway = halfway || !e->begun ? halfway : e->record.ticket;
+        }
+    }
+out:
+    return last > trp__accepted(reader) ? last : halfway;
+}
+
+static void random_histories(void **unused)
+{
+    (void)unused;
+    static const uint16_t modes[] = {TRP__READ, TRP__WRITE, UPDATE, WHOLE};
+    const char *given = getenv("TROUPE_TEST_SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
+    uint32_t generation[FEW] = {1, 1, 1};
+    uint32_t refused = 0, let_in = 0;
+    print_message("seed %" PRIu64 "\n", seed);
+    random_state = seed;
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        event *e = &history[i];
+        trp__record *record = &e->record;
+        *e = (event){.what = random_below(3) ? ISSUED : FAILED};
+        record->ticket = i + 1;
+        record->begun = e->begun = random_below(3) == 0;
+        record->access_count = (uint16_t)(1 + random_below(3));
+        if (random_below(50) == 0)
+            generation[random_below(FEW)]++;
+        for (uint32_t k = 0; k < record->access_count; k++) {
+            uint32_t slot = random_below(FEW);
+            uint64_t offset = random_below(4) ? 0 : BYTES / 2;
+            record->access[k] = (trp__access){.slot = slot,
+                                              .generation = generation[slot],
+                                              .offset = offset,
+                                              .bytes = BYTES - offset,
+                                              .mode = modes[random_below(4)]};
+            trp__set_accepted(&record->access[k], random_below(3) ? i : random_below(i + 1));
+        }
+        uint64_t wanted = 0;
+        for (uint32_t k = 0; k < record->access_count && wanted == 0; k++) {
+            if (record->access[k].mode & TRP__READ)
+                wanted = expected(i, &record->access[k]);
+        }
+        assert_true(trp__poisons_cause(&poisons, record) == wanted);
+        refused += wanted != 0;
+        let_in += wanted == 0;
+        if (e->what == FAILED)
+            trp__poisons_add(&poisons, record);
+        else
+            trp__poisons_heal(&poisons, record, &control);
+        /* Each has one if its last generation has: the others are gone when they are looked at. */
+        uint32_t count = 0;
+        for (uint32_t slot = 0; slot < FEW; slot++) {
+            trp__record reader = request(0, TRP__READ, slot);
+            reader.access[0].generation = generation[slot];
+            count += trp__poisons_cause(&poisons, &reader) != 0;
+        }
+        assert_int_equal(poisons.count, count);
+    }
+    assert_true(refused > EVENTS / 20 && let_in > EVENTS / 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(nothing_failed, setup),
+        cmocka_unit_test_setup(only_readers_of_it, setup),
+        cmocka_unit_test_setup(only_what_it_writes, setup),
+        cmocka_unit_test_setup(all_accesses_and_no_more, setup),
+        cmocka_unit_test_setup(who_was_told, setup),
+        cmocka_unit_test_setup(late_tickets, setup),
+        cmocka_unit_test_setup(half_written_whatever_was_told, setup),
+        cmocka_unit_test_setup(only_all_of_it_heals, setup),
+        cmocka_unit_test_setup(two_halves_do_not_heal, setup),
+        cmocka_unit_test_setup(of_another_generation, setup),
+        cmocka_unit_test_setup(counts_buffers, setup),
+        cmocka_unit_test_setup(random_histories, setup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
