@@ -2,8 +2,6 @@
 # Runs the suites of the given build folders and ends with one line that sums them:
 # "N passed, N failed, N skipped". Fails if a test failed or a suite could not run.
 # Usage: scripts/run_tests.sh BUILD_DIR...
-# A test that fails is run once more, for a machine may stand still for longer than a test can bear;
-# the output shows the failure all the same. TROUPE_TEST_TRIES=1: it is not.
 # With TROUPE_TALLY=FILE it also appends "passed failed skipped" to that file, for .ci/run.
 set -uo pipefail
 
@@ -13,7 +11,7 @@ for build in "$@"; do
     report=$build/junit.xml
     rm -f "$report"
     ctest --test-dir "$build" -j "${TROUPE_TEST_JOBS:-2}" --output-on-failure --no-label-summary \
-        --no-tests=error --output-junit junit.xml --repeat "until-pass:${TROUPE_TEST_TRIES:-2}"
+        --no-tests=error --output-junit junit.xml
     code=$?
 
     # ctest counts tests, failures and skips in the attributes of <testsuite>.

@@ -91,6 +91,16 @@ static bool is_current(const trp_device *device, const trp__access *access)
            meta->judged_generation == access->generation;
 }
 
+/* The request that may have left a buffer half-written for one with this ticket; 0 for none. */
+static uint64_t standing_loss(const trp_device *device, const trp__access *access, uint64_t ticket)
+{
+    const trp__buffer_meta *meta = &device->meta[access->slot];
+    uint64_t lost = atomic_load(&meta->lost_ticket);
+    uint64_t good = atomic_load(&meta->good_ticket);
+    uint64_t cover = is_current(device, access) ? meta->judged_cover : 0;
+    return lost < ticket && lost > good && lost > cover ? lost : 0;
+}
+
 /* Which failed request should have written what a request reads; 0 for none. Either it had failed
  * before, or this recovery has found out; the later one counts. A request that had failed already
  * may also come after this one, which then was begun before that, on good inputs. */
@@ -104,13 +114,8 @@ static uint64_t dependency(const trp_device *device, const trp__access *access, 
     uint64_t before = trp__poison_standing(device, access->slot);
     before = before < ticket ? before : 0;
     uint64_t cause = before > now ? before : current && meta->judged_bad ? now : 0;
-    if (cause > trp__accepted(access))
-        return cause;
     /* What is half-written stays so, whatever later failures were told. */
-    uint64_t lost = atomic_load(&meta->lost_ticket);
-    uint64_t good = atomic_load(&meta->good_ticket);
-    uint64_t cover = current ? meta->judged_cover : 0;
-    return lost < ticket && lost > good && lost > cover ? lost : 0;
+    return cause > trp__accepted(access) ? cause : standing_loss(device, access, ticket);
 }
 
 /* A request that writes a buffer was judged: it fails, or goes on and writes all of it. */
@@ -174,7 +179,7 @@ typedef struct obstacle {
 } obstacle;
 
 /* Whether a request that was not issued yet can still run: what it reads must have been written. */
-static bool can_run(trp_device *device, const trp__record *record, obstacle *found)
+static bool can_run(trp_device *device, trp__record *record, obstacle *found)
 {
     *found = (obstacle){.status = (trp_status)atomic_load(&record->refuse), .cause = record->cause};
     if (found->status != TRP_OK)
@@ -192,8 +197,12 @@ static bool can_run(trp_device *device, const trp__record *record, obstacle *fou
     }
     for (uint32_t i = 0; i < record->access_count; i++) {
         const trp__access *a = &record->access[i];
-        if (trp__access_covers(device, a))
-            set_dependency(device, a, record->ticket, false);
+        if (!trp__access_covers(device, a))
+            continue;
+        if (standing_loss(device, a, record->ticket) != 0)
+            atomic_store(&record->begun,
+                         true); /* if it fails, half-written is what they still are */
+        set_dependency(device, a, record->ticket, false);
     }
     return true;
 }
@@ -284,7 +293,7 @@ static void judge(trp_device *device, const judgement *j, uint64_t cell, trp__st
     if (in_flight) {
         slot->deaths++; /* from now on nobody cancels it */
         atomic_store(&record->cancelled, 0);
-        record->begun = true;
+        atomic_store(&record->begun, true);
     }
     /* One that was not begun is not to blame for that, the first time. */
     bool not_begun = !in_flight && ticket == j->hung && slot->lying++ > 0;

@@ -266,7 +266,7 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
     if (slot->deadline_ns)
         atomic_fetch_add(&device->deadlines, 1);
     record->timed = slot->deadline_ns != 0;
-    record->begun = false;
+    atomic_store_explicit(&record->begun, false, memory_order_relaxed);
     record->actor = (uint16_t)actor->id;
     atomic_store_explicit(&slot->actor, actor->id, memory_order_relaxed);
     atomic_store_explicit(&slot->sent_ns, trp__trace_sent(device), memory_order_relaxed);

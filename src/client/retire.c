@@ -41,12 +41,12 @@ static void copy_small_read(const trp_device *device, trp__slot *slot)
 /* What the end of a request means for the contents of its outputs, but for the poison. Those that
  * may be half-written are lost. */
 static void settle_outputs(trp_device *device, const trp__slot *slot, const trp__record *record,
-                           uint64_t ticket)
+                           uint64_t ticket, bool early)
 {
     bool failed = slot->status != TRP_OK;
     /* It may have been begun by a worker that died, or, a large copy, in parts. */
     bool halfway = failed && slot->status != TRP_E_CANCELLED &&
-                   (slot->status == TRP_E_FAULT || atomic_load(&slot->deaths) > 0 ||
+                   (atomic_load(&record->begun) || (slot->status == TRP_E_FAULT && !early) ||
                     atomic_load_explicit(&slot->stream, memory_order_relaxed) >= 0);
     for (uint32_t i = 0; i < record->access_count; i++) {
         const trp__access *access = &record->access[i];
@@ -152,7 +152,7 @@ static bool end(trp_device *device, trp__slot *slot, uint64_t pending_state,
     }
     if (__builtin_expect(trp__tracing(device), 0))
         trp__trace_ended(device, slot, record, !failure);
-    settle_outputs(device, slot, record, ticket);
+    settle_outputs(device, slot, record, ticket, early);
     if (slot->deadline_ns)
         atomic_fetch_sub(&device->deadlines, 1);
     if (early) {

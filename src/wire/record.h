@@ -57,7 +57,9 @@ typedef struct trp__record {
     _Atomic uint32_t refuse; /* TRP_OK: it is not */
     /* It has a deadline: how long it has run must be seen, so it shares no timeline write. */
     uint16_t timed;
-    uint16_t begun; /* a worker died while it was in flight: its outputs may be half-written */
+    /* Its outputs may be half-written unless it succeeds: a worker died while it was in flight, or
+     * they were so before and it writes all of them. */
+    _Atomic uint16_t begun;
     uint64_t cause;
     _Atomic uint64_t cancelled; /* the record's ticket: it shall not be issued any more */
     uint32_t code;              /* of a custom request */

@@ -34,8 +34,9 @@ uint64_t trp__poisons_cause(trp__poisons *poisons, const trp__record *record)
     return 0;
 }
 
-void trp__poisons_add(trp__poisons *poisons, const trp__record *record)
+void trp__poisons_add(trp__poisons *poisons, const trp__record *record, bool parts)
 {
+    bool halfway = parts || atomic_load_explicit(&record->begun, memory_order_relaxed);
     for (uint32_t i = 0; i < accesses(record); i++) {
         const trp__access *access = &record->access[i];
         trp__poison *p = &poisons->buffer[access->slot % TRP__BUFFERS];
@@ -44,7 +45,7 @@ void trp__poisons_add(trp__poisons *poisons, const trp__record *record)
         find(poisons, access); /* what is there may be of the buffer before */
         poisons->count += p->ticket == 0;
         p->ticket = record->ticket;
-        p->halfway = record->begun ? record->ticket : p->halfway;
+        p->halfway = halfway ? record->ticket : p->halfway;
         p->generation = access->generation;
     }
 }

@@ -26,8 +26,8 @@ typedef struct trp__poisons {
  */
 uint64_t trp__poisons_cause(trp__poisons *poisons, const trp__record *record);
 
-/* The request has failed: what it should have written is poisoned. */
-void trp__poisons_add(trp__poisons *poisons, const trp__record *record);
+/* The request has failed: what it should have written is poisoned. `parts`: it had done a part. */
+void trp__poisons_add(trp__poisons *poisons, const trp__record *record, bool parts);
 
 /* The request is issued: what it writes whole is good again for those after it. */
 void trp__poisons_heal(trp__poisons *poisons, const trp__record *record,

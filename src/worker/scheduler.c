@@ -471,7 +471,7 @@ static trp_status begin(trp__scheduler *s, uint32_t actor, uint32_t slot, trp_er
 static void note_failure(trp__scheduler *s, uint32_t slot, const trp_error *error)
 {
     const trp__record *record = &s->control->record[slot];
-    trp__poisons_add(&s->poisons, record);
+    trp__poisons_add(&s->poisons, record, s->pending[slot].job.api.progress > 0);
     reply_error(s, slot, error);
 }
 

@@ -99,7 +99,8 @@ typedef enum operation { NOTHING, WORK, SIGNAL, WAIT } operation;
 typedef struct slot {
     uint8_t phase, wanted, generation; /* one word */
     uint8_t ticket, actor, refuse;
-    uint8_t deaths;              /* those with it in flight; `begun` of the record, if any */
+    uint8_t deaths;              /* those with it in flight */
+    uint8_t begun;               /* of the record */
     uint8_t detained, cancelled; /* `cancelled` of the record, and `cancelling` */
     uint8_t request;             /* which one fills it, + 1; nobody reads it but the checks */
     uint8_t record_ticket;
@@ -489,7 +490,7 @@ static void settle_outputs(const run *r, state *n, const slot *s, uint8_t with, 
         return;
     const model_request *q = &r->plan->request[s->request - 1];
     bool failed = with != OK;
-    bool halfway = failed && with != CANCELLED && (with == FAULT || s->deaths > 0);
+    bool halfway = failed && with != CANCELLED && (s->begun || (with == FAULT && !early));
     for (uint32_t b = 0; b < r->plan->buffers; b++) {
         buffer *x = &n->buffers[b];
         if (!(q->writes >> b & 1))
@@ -1393,7 +1394,7 @@ static void poison(const run *r, state *n, const slot *s)
         if (!(r->plan->request[s->request - 1].writes >> b & 1))
             continue;
         n->worker.poison[b] = s->ticket;
-        if (s->deaths > 0)
+        if (s->begun)
             n->worker.halfway[b] = s->ticket;
     }
 }
@@ -1794,16 +1795,21 @@ static bool may_run_again(const run *r, const state *n, const slot *s, const mod
     return !guilty && once && repeatable;
 }
 
+/* standing_loss(): which request may have half-written what one reads, or writes anew. */
+static uint8_t standing_loss(const run *r, const buffer *x, uint8_t ticket)
+{
+    uint8_t cover = is(r, MODEL_COVER_NOT_JUDGED) ? 0 : x->judged_cover;
+    return x->lost < ticket && x->lost > x->good && x->lost > cover ? x->lost : 0;
+}
+
 /* dependency(): which failed request should have written what one reads, or has half done so. */
 static uint8_t find_dependency(const run *r, const buffer *x, uint8_t ticket, uint8_t accepted)
 {
     uint8_t before = x->poison > x->good && x->poison < ticket ? x->poison : 0;
     uint8_t failed_one = before > x->judged ? before : x->judged_bad ? x->judged : 0;
-    uint8_t cover = is(r, MODEL_COVER_NOT_JUDGED) ? 0 : x->judged_cover;
     if (failed_one > accepted)
         return failed_one;
-    bool halfway = x->lost < ticket && x->lost > x->good && x->lost > cover;
-    return halfway && !is(r, MODEL_TOLD_COUNTS_LOST) ? x->lost : 0;
+    return is(r, MODEL_TOLD_COUNTS_LOST) ? 0 : standing_loss(r, x, ticket);
 }
 
 static void set_dependency(buffer *x, uint8_t ticket, bool failed)
@@ -1815,7 +1821,7 @@ static void set_dependency(buffer *x, uint8_t ticket, bool failed)
 }
 
 /* Whether what a request reads has been written, or will be; notes what it will write. */
-static status can_run(const run *r, state *n, const slot *s, const model_request *q)
+static status can_run(const run *r, state *n, slot *s, const model_request *q)
 {
     const outcome *o = &n->outcomes[s->request - 1];
     if (s->refuse != OK)
@@ -1827,8 +1833,11 @@ static status can_run(const run *r, state *n, const slot *s, const model_request
             return x->lost == failed_one ? LOST : DEPENDENCY;
     }
     for (uint32_t b = 0; b < r->plan->buffers; b++) {
-        if (covers(q, b))
-            set_dependency(&n->buffers[b], s->ticket, false);
+        if (!covers(q, b))
+            continue;
+        if (standing_loss(r, &n->buffers[b], s->ticket) != 0 && !is(r, MODEL_LOSS_FORGOTTEN))
+            s->begun = 1;
+        set_dependency(&n->buffers[b], s->ticket, false);
     }
     return OK;
 }
@@ -1879,6 +1888,7 @@ static void judge_entry(const run *r, state *n, progress p)
     }
     if (p == IN_FLIGHT) {
         s->deaths++;
+        s->begun = 1;
         s->cancelled = 0;
     }
     if (p == IN_FLIGHT && !may_run_again(r, n, s, q))

@@ -77,6 +77,7 @@ typedef struct model_request {
                               left it half-written */                                              \
     X(TOLD_COUNTS_LOST)    /* the judge does */                                                    \
     X(COVER_NOT_JUDGED)    /* the judge does not count who will write it anew */                   \
+    X(LOSS_FORGOTTEN)      /* nor that, if this fails, what is half-written still is */            \
     X(CANCEL_LOOKS_FIRST)  /* whether it is issued, before it is marked as cancelled */
 
 typedef enum model_mutation {

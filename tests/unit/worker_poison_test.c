@@ -47,15 +47,15 @@ static void add_access(trp__record *record, uint16_t mode, uint32_t buffer)
 static void fails(uint64_t ticket, uint32_t buffer)
 {
     trp__record record = request(ticket, WHOLE, buffer);
-    trp__poisons_add(&poisons, &record);
+    trp__poisons_add(&poisons, &record, false);
 }
 
-/* One that was in flight when a worker died. */
+/* One that was in flight when a worker died, or, with an even ticket, one that failed midway. */
 static void fails_begun(uint64_t ticket, uint32_t buffer)
 {
     trp__record record = request(ticket, WHOLE, buffer);
-    record.begun = 1;
-    trp__poisons_add(&poisons, &record);
+    record.begun = ticket % 2;
+    trp__poisons_add(&poisons, &record, ticket % 2 == 0);
 }
 
 static void issue(const trp__record *record)
@@ -106,7 +106,7 @@ static void only_what_it_writes(void **unused)
     add_access(&record, WHOLE, 2);
     add_access(&record, TRP__WRITE, 3);
     add_access(&record, UPDATE, 4);
-    trp__poisons_add(&poisons, &record);
+    trp__poisons_add(&poisons, &record, false);
     assert_int_equal(poisons.count, 3);
     assert_int_equal(cause(1, 0), 0);
     for (uint32_t buffer = 2; buffer <= 4; buffer++)
@@ -120,14 +120,14 @@ static void all_accesses_and_no_more(void **unused)
     for (uint32_t i = 0; i < TRP__ACCESS_MAX; i++)
         add_access(&record, WHOLE, i);
     record.access_count = UINT16_MAX; /* nothing that a sender wrote */
-    trp__poisons_add(&poisons, &record);
+    trp__poisons_add(&poisons, &record, false);
     assert_int_equal(poisons.count, TRP__ACCESS_MAX);
     assert_int_equal(cause(TRP__ACCESS_MAX - 1, 0), 7);
     for (uint32_t i = 0; i < TRP__ACCESS_MAX; i++)
         record.access[i].mode = i == TRP__ACCESS_MAX - 1 ? TRP__READ : TRP__WRITE;
     assert_int_equal(trp__poisons_cause(&poisons, &record), 7);
     record.access[0].slot = 2 * TRP__BUFFERS - 1; /* nor this: it stays inside the table */
-    trp__poisons_add(&poisons, &record);
+    trp__poisons_add(&poisons, &record, false);
     assert_int_equal(cause(TRP__BUFFERS - 1, 0), 7);
 }
 
@@ -167,8 +167,8 @@ static void half_written_whatever_was_told(void **unused)
     assert_int_equal(cause(3, 8), 9);
     assert_int_equal(cause(3, 9), 7);
     assert_int_equal(cause(3, 1000), 7);
-    fails_begun(11, 3); /* the last of those counts */
-    assert_int_equal(cause(3, 1000), 11);
+    fails_begun(12, 3); /* the last of those counts */
+    assert_int_equal(cause(3, 1000), 12);
     assert_int_equal(cause(4, 0), 0);
     assert_int_equal(poisons.count, 1);
 }
@@ -238,7 +238,7 @@ static void of_another_generation(void **unused)
     assert_int_equal(poisons.count, 0);
 
     fails_begun(7, 3); /* nothing half-written passes from one to the other */
-    trp__poisons_add(&poisons, &writer);
+    trp__poisons_add(&poisons, &writer, false);
     assert_int_equal(poisons.count, 1);
     assert_int_equal(trp__poisons_cause(&poisons, &reader), 20);
     trp__set_accepted(&reader.access[0], 20);
@@ -345,7 +345,7 @@ static void random_histories(void **unused)
         refused += wanted != 0;
         let_in += wanted == 0;
         if (e->what == FAILED)
-            trp__poisons_add(&poisons, record);
+            trp__poisons_add(&poisons, record, false);
         else
             trp__poisons_heal(&poisons, record, &control);
         /* Each has one if its last generation has: the others are gone when they are looked at. */
