@@ -23,7 +23,7 @@
 
 enum {
     TAKE_BATCH = 32,   /* requests taken before issuing again */
-    SIGNAL_BATCH = 16, /* requests of an actor that share one timeline write */
+    SIGNAL_BATCH = 32, /* requests of an actor that share one timeline write */
 };
 
 #define SPIN_NS       (200 * TRP__US) /* how long an idle scheduler spins before it sleeps */
