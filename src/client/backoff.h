@@ -25,9 +25,6 @@ typedef struct trp__backoff {
 #define TRP__NAP_NEAR_NS (40 * TRP__US)  /* around the expected end, */
 #define TRP__NEAR_MIN_NS (200 * TRP__US) /* which is this much before it and after, */
 #define TRP__NEAR_SHARE  256             /* or this part of the time expected */
-/* Spins so long before and after the expected end: a processor that sleeps wakes up late. */
-#define TRP__END_BEFORE_NS (40 * TRP__US)
-#define TRP__END_AFTER_NS  (80 * TRP__US)
 
 static inline trp__backoff trp__backoff_begin(int64_t timeout_ns)
 {
@@ -70,14 +67,6 @@ static inline void trp__nap(int64_t ns)
     trp__slack_end(slack);
 }
 
-/* Whether to spin after having waited so long. */
-static inline bool trp__backoff_spins(const trp__backoff *b, int64_t waited)
-{
-    return waited < TRP__SPIN_NS ||
-           (b->expected > 0 && waited > b->expected - TRP__END_BEFORE_NS &&
-            waited < b->expected + TRP__END_AFTER_NS && trp__cpu_may_spin());
-}
-
 /* How long to sleep after having waited so long. */
 static inline int64_t trp__backoff_nap(const trp__backoff *b, int64_t waited)
 {
@@ -110,7 +99,7 @@ static inline bool trp__backoff_step(trp__backoff *b, int64_t *nap_ns)
     if (now >= b->deadline)
         return false;
     int64_t waited = now - b->started;
-    if (trp__backoff_spins(b, waited)) {
+    if (waited < TRP__SPIN_NS) {
         if (!trp__cpu_may_spin()) {
             sched_yield();
             b->spins |= 31; /* look at the clock after each */

@@ -199,9 +199,9 @@ static bool can_run(trp_device *device, trp__record *record, obstacle *found)
         const trp__access *a = &record->access[i];
         if (!trp__access_covers(device, a))
             continue;
+        /* If it fails, half-written is what the buffer still is. */
         if (standing_loss(device, a, record->ticket) != 0)
-            atomic_store(&record->begun,
-                         true); /* if it fails, half-written is what they still are */
+            atomic_store(&record->begun, true);
         set_dependency(device, a, record->ticket, false);
     }
     return true;

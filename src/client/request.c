@@ -279,8 +279,8 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
      * ticket up to one that it reads after it has marked what is lost or poisoned; who has a later
      * ticket sees the marks here. */
     check_inputs(device, slot, record, ticket);
-    if (atomic_load_explicit(&record->refuse, memory_order_relaxed) ==
-        TRP_OK) /* else it must not hide what a fault did to its outputs */
+    /* One that is refused must not hide what a fault did to its outputs. */
+    if (atomic_load_explicit(&record->refuse, memory_order_relaxed) == TRP_OK)
         note_covered(device, record, ticket);
     record->ticket = ticket;
     trp__sent sent = {

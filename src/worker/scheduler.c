@@ -206,23 +206,6 @@ static bool ring_has(const trp__scheduler *s)
     return atomic_load(cell) >> TRP__SLOT_BITS == s->next;
 }
 
-/* What is to be taken lies in the sender's cache; so it is all asked for at once, before the first
- * is looked at. */
-static void fetch_records(const trp__scheduler *s)
-{
-    for (uint64_t ticket = s->next; ticket < s->next + TAKE_BATCH; ticket++) {
-        uint64_t cell =
-            atomic_load_explicit(&s->control->ring[ticket % TRP__RING], memory_order_relaxed);
-        if (cell >> TRP__SLOT_BITS != ticket)
-            break;
-        const trp__record *record = &s->control->record[cell & (TRP__SLOTS - 1)];
-        __builtin_prefetch(record);
-        __builtin_prefetch(record->payload);
-        __builtin_prefetch(record->access);
-        __builtin_prefetch(&s->pending[cell & (TRP__SLOTS - 1)], 1);
-    }
-}
-
 static bool anything_in_flight(trp__scheduler *s);
 
 /* Requests that were in flight when a worker died run alone, so that one that kills this worker too
@@ -250,7 +233,6 @@ static uint32_t take_some(trp__scheduler *s)
     }
     if (must_stay_alone(s))
         return taken;
-    fetch_records(s);
     while (taken < TAKE_BATCH && ring_has(s)) {
         uint64_t cell =
             atomic_load_explicit(&s->control->ring[s->next % TRP__RING], memory_order_acquire);
