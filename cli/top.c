@@ -324,7 +324,10 @@ static int show_once(const top_choice *c, trp_observer *observer, sample *s, scr
 static int show_live(const top_choice *c, trp_observer *observer, sample samples[2], screen *page)
 {
     const sample *earlier = NULL;
-    struct sigaction action = {.sa_handler = note_interrupt};
+    /* What is being written then is written whole; the pause between two pictures ends all the
+     * same.
+     */
+    struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     fputs("\033[2J", stdout);

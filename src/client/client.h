@@ -472,7 +472,7 @@ void trp__segment_release(trp_device *device, uint32_t segment);
 void trp__segment_close(trp_device *device, trp__client_segment *segment);
 
 /* queue.c */
-void trp__queue_push(trp_queue *queue, trp__slot *slot);
+void trp__queue_push(trp_queue *queue, trp__slot *slot, uint64_t done);
 void trp__queue_forget(trp_queue *queue, trp_device *device);
 /* The queue's lock is held. */
 void trp__queue_link(trp_queue *queue, trp__queue_item *item);

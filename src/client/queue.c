@@ -103,9 +103,12 @@ void trp__queue_unlink(trp_queue *queue, trp__queue_item *item)
         set_readable(queue, false);
 }
 
-void trp__queue_push(trp_queue *queue, trp__slot *slot)
+/* The slot becomes `done` with the lock held: who sees that, and then looks into the queue, finds
+ * it there. */
+void trp__queue_push(trp_queue *queue, trp__slot *slot, uint64_t done)
 {
     pthread_mutex_lock(&queue->lock);
+    atomic_store(&slot->state, done);
     trp__queue_link(queue, &slot->item);
     pthread_mutex_unlock(&queue->lock);
 }

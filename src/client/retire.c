@@ -106,8 +106,7 @@ static void tell(trp_device *device, trp__slot *slot, uint64_t generation)
 {
     trp_queue *queue = slot->queue;
     if (queue) {
-        atomic_store(&slot->state, trp__state(generation, TRP__DONE));
-        trp__queue_push(queue, slot);
+        trp__queue_push(queue, slot, trp__state(generation, TRP__DONE));
         atomic_fetch_sub(&device->queue_bound, 1);
         return;
     }
