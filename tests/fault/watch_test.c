@@ -385,7 +385,7 @@ static void stop(void)
 /* A watch ends while its notices lie in a queue, or a callback runs, or from inside of it. */
 static void ends(void)
 {
-    static log l;
+    static log l, every;
     h_world w = open_without_window();
     trp_queue *queue = make_queue(w.system);
     trp_actor *probe = h_actor(w.device, "probe");
@@ -410,6 +410,7 @@ static void ends(void)
     trp_watch_end(watch[2]);
     H_OK(trp_queue_destroy(queue));
 
+    trp_watch *witness = watch_by_callback(w.device, &every, events);
     atomic_store(&l.hold, true);
     uint32_t before = atomic_load(&l.count);
     restart_actor(probe, 3);
@@ -419,6 +420,8 @@ static void ends(void)
     trp_watch_end(seen); /* waits for the callback */
     H_CHECK(!atomic_load(&l.inside));
     uint32_t after = atomic_load(&l.count);
+    await_noted(&every, 3); /* else what follows would not be in step */
+    trp_watch_end(witness);
 
     static log own;
     trp_watch *self = watch_by_callback(w.device, &own, events);
