@@ -58,10 +58,21 @@ static void measure(suite *s, const stats_plan *plan, stats_side raw_side, stats
     trp_actor_destroy(x.probe);
 }
 
+/* The same, over the processors of the machine. */
+static void measure_placed(suite *s, stats_plan plan, stats_side raw_side, stats_side troupe_side,
+                           report_row *row)
+{
+    placement where;
+    placement_begin(&where, s->device);
+    plan.placement = &where;
+    measure(s, &plan, raw_side, troupe_side, row);
+    placement_end(&where);
+}
+
 void suite_round_trip(suite *s)
 {
     const raw_api *api = s->raw->api;
-    stats_plan plan = {.blocks = s->quick ? 4 : 10, .count = 2000, .warm = 300, .each = true};
+    stats_plan plan = {.blocks = s->quick ? 4 : 16, .count = 2000, .warm = 300, .each = true};
     report_row row = {
         .section = "round-trip",
         .raw = api->round_trip_label,
@@ -74,14 +85,14 @@ void suite_round_trip(suite *s)
     report_section(s->report, "Round trip of one request",
                    api->round_trip ? "raw: launch, record an event, poll it; Troupe: submit, await"
                                    : "raw: nothing comparable on the host; Troupe: submit, await");
-    measure(s, &plan, (stats_side){.run = api->round_trip ? raw_round_trip : NULL},
-            (stats_side){.run = troupe_round_trip}, &row);
+    measure_placed(s, plan, (stats_side){.run = api->round_trip ? raw_round_trip : NULL},
+                   (stats_side){.run = troupe_round_trip}, &row);
 }
 
 void suite_sustained(suite *s)
 {
     const raw_api *api = s->raw->api;
-    stats_plan plan = {.blocks = s->quick ? 3 : 5, .count = s->quick ? 30000 : 100000};
+    stats_plan plan = {.blocks = s->quick ? 4 : 16, .count = s->quick ? 20000 : 50000};
     report_row row = {
         .section = "sustained",
         .raw = api->launch_label,
@@ -95,8 +106,8 @@ void suite_sustained(suite *s)
                    api->launch ? "raw: launch all, then synchronize; Troupe: submit all, then drain"
                                : "raw: nothing comparable on the host; Troupe: submit all, then "
                                  "drain");
-    measure(s, &plan, (stats_side){.run = api->launch ? raw_sustained : NULL},
-            (stats_side){.run = troupe_sustained}, &row);
+    measure_placed(s, plan, (stats_side){.run = api->launch ? raw_sustained : NULL},
+                   (stats_side){.run = troupe_sustained}, &row);
 }
 
 /* Tracing: both sides are Troupe's, the first without a trace, the second with one. A block

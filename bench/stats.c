@@ -63,8 +63,12 @@ bool stats_compare(const stats_plan *plan, stats_side raw, stats_side troupe,
     uint64_t taken[2] = {0};
     bool ok = samples[0] && samples[1];
     for (uint32_t block = 0; block < plan->blocks && ok; block++) {
+        if (plan->placement)
+            placement_set(plan->placement, block, false);
         if (raw.run)
             ok = run_block(plan, raw, samples[0], &taken[0]);
+        if (plan->placement)
+            placement_set(plan->placement, block, true);
         if (ok && troupe.run)
             ok = run_block(plan, troupe, samples[1], &taken[1]);
     }

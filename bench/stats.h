@@ -2,6 +2,8 @@
 #ifndef TRP_BENCH_STATS_H
 #define TRP_BENCH_STATS_H
 
+#include "placement.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
@@ -36,6 +38,7 @@ typedef struct stats_plan {
     uint64_t count;  /* timed operations in a block */
     uint64_t warm;   /* untimed operations before them, in each block */
     bool each;       /* a sample is one operation, run by itself; else it is a block's mean */
+    const placement *placement; /* NULL: threads stay where they are */
 } stats_plan;
 
 /* Runs the blocks. A side with no function is left out. False if a side has failed, or there is no

@@ -12,6 +12,9 @@
  * they are in its cache. */
 enum { SWEEP_EVERY = 32 };
 
+/* A worker needs longer for so many requests than a sender sleeps that waits for room. */
+enum { LARGE_MAILBOX = 256 };
+
 /* Lock-free stack of indices; the head carries a counter against reuse between load and swap. */
 
 static _Atomic uint32_t *next_of(_Atomic uint32_t *next, size_t stride, uint32_t index)
@@ -172,10 +175,14 @@ trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
                        .context = slot};
 }
 
-/* Takes a place in the mailbox, which must then be published; waits for one up to wait_ns. */
+/* Takes a place in the mailbox, which must then be published; waits for one up to wait_ns. What a
+ * large mailbox holds keeps the worker busy for longer than a nap, and a sender that spins
+ * meanwhile takes cycles from it where two threads share a core. */
 trp_status trp__mailbox_reserve(trp_actor *actor, int64_t wait_ns, uint64_t *place)
 {
     trp__backoff backoff = trp__backoff_begin(wait_ns);
+    if (actor->capacity >= LARGE_MAILBOX)
+        backoff.spin_ns = 0;
     uint64_t tail = atomic_load_explicit(actor->tail, memory_order_relaxed);
     bool swept = false;
     for (;;) {
@@ -419,12 +426,12 @@ bool trp__is_future(uint64_t state, uint64_t generation)
 
 /* A device may tell of its end late: one that sleeps until an interrupt, by some hundred
  * microseconds. But work is often the same again; so the next wait for a request of the same actor
- * looks more often when this much time has passed. */
+ * looks more often when this much time has passed. What is learned is when the request was last
+ * seen to be running: when it was seen done, the thread may have been about to wake up for long. */
 static void learn_wait(trp_device *device, uint32_t actor, const trp__backoff *backoff)
 {
     if (backoff->slack != 0)
-        atomic_store_explicit(&device->typical_wait[actor], trp__now_ns() - backoff->started,
-                              memory_order_relaxed);
+        atomic_store_explicit(&device->typical_wait[actor], backoff->waited, memory_order_relaxed);
 }
 
 static trp_status wait_on(trp_device *device, trp__slot *slot, uint64_t generation,

@@ -1,4 +1,5 @@
 /* Systems, the registry of open devices, and finding the worker program. */
+#include "base/cpu.h"
 #include "base/error.h"
 #include "client/client.h"
 #include "driver/device_memory.h"
@@ -192,6 +193,7 @@ trp_status trp_system_create(const trp_system_options *options, trp_system **out
     if (options)
         system->log = (trp__log){.sink = options->log, .user_data = options->log_user_data};
     find_worker(system->worker_path, sizeof system->worker_path, wish);
+    (void)trp__cpu_may_spin(); /* as things are now, whatever this thread is bound to later */
     pthread_mutex_init(&system->lock, NULL);
     *out = system;
     return TRP_OK;

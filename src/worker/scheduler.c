@@ -30,8 +30,8 @@ enum {
 #define SPIN_SHORT_NS (2 * TRP__US)   /* the same where cores are few */
 #define HEALTH_NS     (250 * TRP__US) /* between questions to the device while work is in flight */
 #define NAP_NS        (500 * TRP__US) /* sleep while work is in flight, at first; */
-#define NAP_SHARE     16              /* later this part of the time that nothing has happened, */
-#define NAP_MAX_NS    (2 * TRP__MS)   /* up to this */
+#define NAP_SHARE     8               /* later this part of the time that nothing has happened, */
+#define NAP_MAX_NS    (4 * TRP__MS)   /* up to this */
 #define SHORT_NAP_NS  (20 * TRP__US)  /* sleep while something that nobody announces is awaited */
 #define HELD_SHARE    8               /* part of the time waited, asleep while a lane is full */
 
@@ -41,7 +41,6 @@ enum {
  * later requests may not add to them. */
 typedef struct pending {
     uint32_t next;
-    trp__job job;
     uint64_t overwrites; /* the last request of the same actor that reads what this one writes */
     uint64_t waits_for;  /* bit a: ticket[a] of actor a */
     uint64_t ticket[TRP__ACTORS];
@@ -57,6 +56,7 @@ typedef struct usage {
 
 typedef struct lane {
     uint32_t head, tail; /* taken, not issued */
+    trp__job job;        /* the first of them, as its actor sees it */
     uint64_t issued;     /* the last ticket whose work is completely in the stream */
     uint64_t signalled;  /* the last ticket for which a timeline write is in the stream */
     uint32_t unsignalled;
@@ -186,7 +186,6 @@ static void take(trp__scheduler *s, uint32_t slot)
     p->next = NO_SLOT;
     p->waits_for = 0;
     p->overwrites = 0;
-    trp__job_begin(&p->job, record);
     for (uint32_t i = 0; i < count && i < TRP__ACCESS_MAX; i++)
         note_access(s, p, record, &record->access[i]);
 
@@ -204,6 +203,23 @@ static bool ring_has(const trp__scheduler *s)
 {
     const trp__cell *cell = &s->control->ring[s->next % TRP__RING];
     return atomic_load(cell) >> TRP__SLOT_BITS == s->next;
+}
+
+/* What is to be taken lies in the sender's cache; so it is all asked for at once, before the first
+ * is looked at. */
+static void fetch_records(const trp__scheduler *s)
+{
+    for (uint64_t ticket = s->next; ticket < s->next + TAKE_BATCH; ticket++) {
+        uint64_t cell =
+            atomic_load_explicit(&s->control->ring[ticket % TRP__RING], memory_order_relaxed);
+        if (cell >> TRP__SLOT_BITS != ticket)
+            break;
+        const trp__record *record = &s->control->record[cell & (TRP__SLOTS - 1)];
+        __builtin_prefetch(record);
+        __builtin_prefetch(record->payload);
+        __builtin_prefetch(record->access);
+        __builtin_prefetch(&s->pending[cell & (TRP__SLOTS - 1)], 1);
+    }
 }
 
 static bool anything_in_flight(trp__scheduler *s);
@@ -233,6 +249,7 @@ static uint32_t take_some(trp__scheduler *s)
     }
     if (must_stay_alone(s))
         return taken;
+    fetch_records(s);
     while (taken < TAKE_BATCH && ring_has(s)) {
         uint64_t cell =
             atomic_load_explicit(&s->control->ring[s->next % TRP__RING], memory_order_acquire);
@@ -424,6 +441,8 @@ static trp_status wait_for_causes(trp__scheduler *s, uint32_t self, pending *p, 
 static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_error *error)
 {
     trp__worker_actor *a = &s->worker->actor[actor];
+    lane *l = &s->lane[actor];
+    const trp__record *record = l->job.record;
     int state = atomic_load_explicit(&a->state, memory_order_acquire);
     if (state <= TRP__RESTARTING || !causes_issued(s, p)) /* ABSENT too */
         return HOLD;
@@ -431,16 +450,15 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
         *error = a->error;
         return p->waits_for ? HOLD : REFUSE; /* no stream that could wait */
     }
-    readiness ready = may_read(s, p->job.record, error) ? resolve(s, &p->job, error) : REFUSE;
+    readiness ready = may_read(s, record, error) ? resolve(s, &l->job, error) : REFUSE;
     if (ready == HOLD)
         return HOLD;
     /* What is not known to be done may have to run again after a fault. So a request that destroys
      * an input of one before it in the stream starts only after that one's end is written. */
-    if (p->overwrites > s->lane[actor].signalled && signal_lane(s, actor, error) != TRP_OK)
+    if (p->overwrites > l->signalled && signal_lane(s, actor, error) != TRP_OK)
         return BROKEN;
     /* The time of a request with a deadline begins when the end of what is before it is seen. */
-    if (p->job.record->timed && s->lane[actor].unsignalled &&
-        signal_lane(s, actor, error) != TRP_OK)
+    if (record->timed && l->unsignalled && signal_lane(s, actor, error) != TRP_OK)
         return BROKEN;
     /* A refused request waits too: those after it rely on it having waited for their causes. */
     trp_error waiting;
@@ -468,11 +486,10 @@ static trp_status begin(trp__scheduler *s, uint32_t actor, uint32_t slot, trp_er
 }
 
 /* A request was refused, or its actor could not do it. */
-static void note_failure(trp__scheduler *s, uint32_t slot, const trp_error *error)
+static void note_failure(trp__scheduler *s, const lane *l, const trp_error *error)
 {
-    const trp__record *record = &s->control->record[slot];
-    trp__poisons_add(&s->poisons, record, s->pending[slot].job.api.progress > 0);
-    reply_error(s, slot, error);
+    trp__poisons_add(&s->poisons, l->job.record, l->job.api.progress > 0);
+    reply_error(s, l->head, error);
 }
 
 /* Takes the first request of a lane off it: its work, or its error, is in its place. */
@@ -485,6 +502,7 @@ static void leave_lane(trp__scheduler *s, uint32_t actor, uint64_t ticket)
         l->tail = NO_SLOT;
         s->queued &= ~bit(actor);
     }
+    l->job.api.progress = 0;
     l->issued = ticket;
     l->unsignalled++;
     trp__window_add(&l->window, 1);
@@ -519,14 +537,15 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
 {
     lane *l = &s->lane[actor];
     uint32_t slot = l->head;
-    pending *p = &s->pending[slot];
-    uint64_t ticket = p->job.record->ticket;
+    const trp__record *record = &s->control->record[slot];
+    uint64_t ticket = record->ticket;
     trp__instance *instance = &s->worker->actor[actor].instance;
     trp__directive directive = TRP__DIRECTIVE_REPLY;
     trp_status status = TRP_OK;
 
-    if (p->job.api.progress == 0) {
-        readiness ready = prepare(s, actor, p, error);
+    if (l->job.api.progress == 0) {
+        trp__job_begin(&l->job, record);
+        readiness ready = prepare(s, actor, &s->pending[slot], error);
         if (ready == HOLD)
             return TRP__AGAIN;
         if (ready == BROKEN)
@@ -536,9 +555,9 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
             directive = TRP__DIRECTIVE_RESTART_CONTEXT;
     }
     if (status == TRP_OK) {
-        status = hand_over(s, instance, &p->job, error);
+        status = hand_over(s, instance, &l->job, error);
         if (__builtin_expect(status != TRP_OK && status != TRP__AGAIN, 0))
-            status = trp__obey(s->worker, instance, &p->job, error, &directive);
+            status = trp__obey(s->worker, instance, &l->job, error, &directive);
         if (status == TRP__AGAIN) {
             TRP__FAULT_POINT(ISSUE_IN_PARTS);
             return status;
@@ -548,16 +567,16 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
     if (__builtin_expect(status != TRP_OK, 0)) {
         if (directive == TRP__DIRECTIVE_RESTART_CONTEXT)
             return TRP_E_FAULT;
-        note_failure(s, slot, error);
+        note_failure(s, l, error);
         TRP__FAULT_POINT(ISSUE_ERROR_REPLIED);
     } else if (s->poisons.count > 0) {
-        trp__poisons_heal(&s->poisons, p->job.record, s->control);
+        trp__poisons_heal(&s->poisons, record, s->control);
     }
 
     leave_lane(s, actor, ticket);
     if (directive == TRP__DIRECTIVE_RESTART_ACTOR)
         return restart_lane(s, actor, error);
-    bool end_now = l->unsignalled >= SIGNAL_BATCH || p->job.record->timed ||
+    bool end_now = l->unsignalled >= SIGNAL_BATCH || record->timed ||
                    (tracing(s) && trp__tracer_wants_end(&s->tracer, actor));
     return end_now ? signal_lane(s, actor, error) : TRP_OK;
 }
@@ -579,9 +598,9 @@ static trp_status issue_some(trp__scheduler *s, uint32_t *issued, trp_error *err
     s->polling = s->full = false;
     for (uint64_t lanes = s->queued; lanes; lanes &= lanes - 1) {
         uint32_t actor = (uint32_t)__builtin_ctzll(lanes);
-        for (int i = 0; i < TAKE_BATCH && s->lane[actor].head != NO_SLOT; i++) {
-            uint64_t progress = s->pending[s->lane[actor].head].job.api.progress;
-            uint32_t slot = s->lane[actor].head;
+        const lane *l = &s->lane[actor];
+        for (int i = 0; i < TAKE_BATCH && l->head != NO_SLOT; i++) {
+            uint64_t progress = l->job.api.progress;
             trp_status status = hold_if_full(s, actor, &hold, error);
             if (status == TRP_OK && hold)
                 break;
@@ -589,7 +608,7 @@ static trp_status issue_some(trp__scheduler *s, uint32_t *issued, trp_error *err
                 status = issue_head(s, actor, error);
             if (status == TRP__AGAIN) {
                 s->polling = true;
-                *issued += s->pending[slot].job.api.progress != progress;
+                *issued += l->job.api.progress != progress;
                 break;
             }
             if (status != TRP_OK)

@@ -1,4 +1,4 @@
-/* How long a wait naps, by what it has waited and what it expects. */
+/* How long a wait spins and naps, by what it has waited and what it expects. */
 #include "client/backoff.h"
 
 #include <troupe/troupe.h>
@@ -10,22 +10,23 @@
 
 #include <cmocka.h>
 
-#define NAP_FACTOR 16
-
 static void nothing_is_known(void **unused)
 {
     (void)unused;
     trp__backoff b = trp__backoff_begin(TRP_FOREVER);
+    assert_true(trp__backoff_spins(&b, 0));
+    assert_true(trp__backoff_spins(&b, TRP__SPIN_NS - 1));
     for (int64_t waited = TRP__SPIN_NS; waited < 100 * TRP__SECOND; waited += waited / 7) {
         int64_t nap = trp__backoff_nap(&b, waited);
+        assert_false(trp__backoff_spins(&b, waited));
         assert_in_range(nap, TRP__NAP_MIN_NS, TRP__NAP_MAX_NS);
         /* What is waited in vain at the end is a small part of the whole. */
-        assert_true(nap <= waited / NAP_FACTOR || nap == TRP__NAP_MIN_NS);
+        assert_true(nap <= waited / TRP__NAP_SHARE || nap == TRP__NAP_MIN_NS);
     }
 }
 
-/* A wait that ends when expected is seen to end soon; one that ends sooner or later, not much later
- * than without. */
+/* A wait that ends when expected is seen to end at once; one that ends sooner or later, not much
+ * later than without. */
 static void an_end_is_expected(void **unused)
 {
     (void)unused;
@@ -37,17 +38,24 @@ static void an_end_is_expected(void **unused)
             int64_t nap = trp__backoff_nap(&b, waited);
             bool near =
                 waited > expected[i] - TRP__NEAR_MIN_NS && waited < expected[i] + TRP__NEAR_MIN_NS;
+            bool spins = trp__backoff_spins(&b, waited);
+            bool may_spin = trp__cpu_may_spin() && near;
+            assert_true(!spins || may_spin);
+            if (may_spin && waited > expected[i] - TRP__END_BEFORE_NS &&
+                waited < expected[i] + TRP__END_AFTER_NS)
+                assert_true(spins);
             assert_in_range(nap, TRP__NAP_MIN_NS, TRP__NAP_FAR_NS);
-            assert_true(nap <= waited / NAP_FACTOR || nap == TRP__NAP_MIN_NS);
+            assert_true(nap <= waited / TRP__NAP_FAR || nap == TRP__NAP_MIN_NS);
             if (near)
                 assert_true(nap <= TRP__NAP_NEAR_NS);
             if (waited >= expected[i] + expected[i] / TRP__NEAR_SHARE + TRP__NEAR_MIN_NS)
-                assert_true(nap <= TRP__NAP_MAX_NS);
+                assert_true(nap == TRP__NAP_MIN_NS ||
+                            (nap <= TRP__NAP_MAX_NS && nap <= waited / TRP__NAP_SHARE));
             /* No nap goes past the moment from which the end may come. */
             if (waited < expected[i] - TRP__NEAR_MIN_NS)
                 assert_true(waited + nap <= expected[i] - TRP__NEAR_MIN_NS + TRP__NAP_NEAR_NS);
-            waited += nap;
-            naps++;
+            waited += spins ? TRP__US : nap;
+            naps += !spins;
         }
         assert_true(naps > 0);
     }
