@@ -87,7 +87,7 @@ typedef struct trp_device_options {
     uint64_t memory_limit;   /* bytes of device memory to take, in whole arenas, for buffers; 0: no
                               * limit of ours (host: the machine's memory) */
     uint32_t mailbox_size;   /* requests that may wait in each actor; rounded up to a power of two,
-                              * at most 16384; 0: 4096 */
+                              * at most 16384; 0: 1024 */
     uint32_t restart_budget; /* restarts allowed within the window, and workers in a row that can't
                               * be started; 0: 16 */
     uint64_t restart_window_ns; /* 0: 10 s */

@@ -63,11 +63,9 @@ trp_status trp_cancel(trp_future future)
 {
     trp_device *device;
     uint64_t generation;
-    trp__slot *slot = trp__future_slot(future, &device, &generation);
-    if (!slot || generation == 0)
-        return trp__future_stale();
-    trp_status status = trp__device_usable(device);
-    if (status == TRP_E_FORKED)
+    trp__slot *slot;
+    trp_status status = trp__future_find(future, &device, &slot, &generation);
+    if (status != TRP_OK)
         return status;
     uint64_t state = atomic_load(&slot->state);
     if (!trp__is_future(state, generation))

@@ -31,7 +31,7 @@
 
 enum {
     TRP__DEVICES = 64,
-    TRP__MAILBOX_DEFAULT = 4096,
+    TRP__MAILBOX_DEFAULT = 1024,
     TRP__MAILBOX_MAX = 16384,
     TRP__TAG_BITS = 14, /* of a handle: which opened device it belongs to */
 };
@@ -388,7 +388,8 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
 void trp__slot_published(trp_device *device, const trp__sent *sent);
 trp_status trp__slot_send(trp_actor *actor, trp__slot *slot, int64_t wait_ns,
                           trp_completion *completion);
-trp__slot *trp__future_slot(trp_future future, trp_device **device, uint64_t *generation);
+trp_status trp__future_find(trp_future future, trp_device **device, trp__slot **slot,
+                            uint64_t *generation);
 trp_status trp__future_stale(void);
 bool trp__is_future(uint64_t state, uint64_t generation);
 

@@ -379,12 +379,30 @@ trp_status trp_submit(trp_actor *actor, const trp_request *request, trp_completi
 
 /* Futures. */
 
-trp__slot *trp__future_slot(trp_future future, trp_device **device, uint64_t *generation)
+/* Where the request of a future is, or was: its slot may belong to another one by now, which only
+ * the slot's state tells. NULL: there never was one. */
+static trp__slot *future_slot(trp_future future, trp_device **device, uint64_t *generation)
 {
     uint32_t tag = (uint32_t)future.id >> TRP__SLOT_BITS; /* with the unused bits, which are 0 */
     *device = trp__device_by_tag(tag);
     *generation = future.id >> 32;
-    return *device ? &(*device)->slot[future.id & (TRP__SLOTS - 1)] : NULL;
+    return *device && *generation != 0 ? &(*device)->slot[future.id & (TRP__SLOTS - 1)] : NULL;
+}
+
+trp_status trp__future_stale(void)
+{
+    return trp__fail(TRP_E_STALE, "future: it was never given out, was ended before, or its device "
+                                  "is closed");
+}
+
+/* The same, for calls that can fail. A device that is down still has its requests. */
+trp_status trp__future_find(trp_future future, trp_device **device, trp__slot **slot,
+                            uint64_t *generation)
+{
+    *slot = future_slot(future, device, generation);
+    if (!*slot)
+        return trp__future_stale();
+    return trp__device_usable(*device) == TRP_E_FORKED ? TRP_E_FORKED : TRP_OK;
 }
 
 /* Ends a future that is done. False if another thread was faster. */
@@ -411,12 +429,6 @@ static void sleep_on(trp_device *device, trp__slot *slot, uint64_t state, trp__b
     if (atomic_load(&slot->state) == state)
         trp__futex_wait(&record->ended, seen, nap);
     atomic_fetch_sub(&record->sleepers, 1);
-}
-
-trp_status trp__future_stale(void)
-{
-    return trp__fail(TRP_E_STALE, "future: it was never given out, was ended before, or its device "
-                                  "is closed");
 }
 
 bool trp__is_future(uint64_t state, uint64_t generation)
@@ -464,11 +476,9 @@ static trp_status wait_for(trp_future future, int64_t timeout_ns, trp_error *res
 {
     trp_device *device;
     uint64_t generation;
-    trp__slot *slot = trp__future_slot(future, &device, &generation);
-    if (!slot || generation == 0)
-        return trp__future_stale();
-    trp_status status = trp__device_usable(device);
-    if (status == TRP_E_FORKED)
+    trp__slot *slot;
+    trp_status status = trp__future_find(future, &device, &slot, &generation);
+    if (status != TRP_OK)
         return status;
     trp__backoff backoff = trp__backoff_begin(timeout_ns);
     status = wait_on(device, slot, generation, &backoff, result);
@@ -492,8 +502,8 @@ void trp_future_drop(trp_future future)
 {
     trp_device *device;
     uint64_t generation;
-    trp__slot *slot = trp__future_slot(future, &device, &generation);
-    if (!slot || generation == 0 || trp__device_usable(device) == TRP_E_FORKED)
+    trp__slot *slot = future_slot(future, &device, &generation);
+    if (!slot || trp__device_usable(device) == TRP_E_FORKED)
         return;
     uint64_t state = atomic_load(&slot->state);
     while (trp__is_future(state, generation)) {
