@@ -471,7 +471,9 @@ trp_buffer_info h_buffer_info(trp_device *device, trp_buffer buffer)
 
 void h_probe(trp_actor *probe, trp_probe_action action, trp_completion *completion)
 {
-    H_OK(trp_probe(probe, &(trp_probe_request){.action = action}, completion));
+    H_OK(trp_probe(probe,
+                   &(trp_probe_request){.header = {.wait_ns = H_LONG}, .action = action},
+                   completion));
 }
 
 void h_spin(trp_actor *probe, int64_t ns, trp_completion *completion)
