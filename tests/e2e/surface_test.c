@@ -325,7 +325,7 @@ static void mailbox_sizes(void)
     H_IS(trp_device_open(system, &options, &device), TRP_E_ARGUMENT);
     H_SAYS("mailbox_size");
     H_OK(trp_system_destroy(system));
-    static const uint32_t sizes[][2] = {{1, 1}, {3, 4}, {0, 4096}, {8192, 8192}};
+    static const uint32_t sizes[][2] = {{1, 1}, {3, 4}, {0, 1024}, {8192, 8192}};
     for (int i = 0; i < 4; i++) {
         options.mailbox_size = sizes[i][0];
         h_world w = h_open(&options);

@@ -44,7 +44,7 @@ _Noreturn static void be_application(activity what, int pipe_end)
         break;
     case SPINNING:
         h_spin(probe, 60 * H_SEC, NULL);
-        for (int i = 0; i < 3000; i++)
+        for (int i = 0; i < 1000; i++)
             h_probe(probe, TRP_PROBE_NOP, NULL);
         break;
     case COPYING:
