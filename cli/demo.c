@@ -260,9 +260,9 @@ int command_demo(int argc, char **argv)
         .options = options,
         .option_count = sizeof options / sizeof *options,
     };
-    parse_result parsed = options_parse(&command, argc, argv);
-    if (parsed != PARSE_GO)
-        return parsed == PARSE_BAD ? EXIT_USAGE : EXIT_DONE;
+    int exit_status;
+    if (!options_parse(&command, argc, argv, &exit_status))
+        return exit_status;
     if (d.size < 1 || d.size > 100000)
         return options_reject(&command, "--size: expected 1 to 100000");
     if (!run_choice_resolve(&command, &d.choice))

@@ -247,9 +247,9 @@ int command_doctor(int argc, char **argv)
         .options = options,
         .option_count = sizeof options / sizeof *options,
     };
-    parse_result parsed = options_parse(&command, argc, argv);
-    if (parsed != PARSE_GO)
-        return parsed == PARSE_BAD ? EXIT_USAGE : EXIT_DONE;
+    int exit_status;
+    if (!options_parse(&command, argc, argv, &exit_status))
+        return exit_status;
 
     trp_system *system = NULL;
     ui_heading("Troupe %s\n", trp_version());

@@ -169,9 +169,9 @@ int command_matmul(int argc, char **argv)
         .option_count = sizeof options / sizeof *options,
         .operand_count = 2,
     };
-    parse_result parsed = options_parse(&command, argc, argv);
-    if (parsed != PARSE_GO)
-        return parsed == PARSE_BAD ? EXIT_USAGE : EXIT_DONE;
+    int exit_status;
+    if (!options_parse(&command, argc, argv, &exit_status))
+        return exit_status;
     if (!job.out_path)
         return options_reject(&command, "expected -o C.npy, the file to write");
     if (!run_choice_resolve(&command, &job.choice))

@@ -60,13 +60,13 @@ static const option *find_option(const struct command *command, const char *arg,
     return NULL;
 }
 
-static bool parse_number(const char *value, int64_t *out)
+bool options_number(const char *text, int64_t *out)
 {
     char *end;
     errno = 0;
-    long long number = strtoll(value, &end, 10);
+    long long number = strtoll(text, &end, 10);
     *out = number;
-    return *value >= '0' && *value <= '9' && *end == '\0' && errno == 0;
+    return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0;
 }
 
 static bool parse_choice(const option *o, const char *value, int *out)
@@ -87,7 +87,7 @@ static bool store(const option *o, const char *value)
         *(const char **)o->target = value;
         return *value != '\0';
     case OPTION_NUMBER:
-        return parse_number(value, o->target);
+        return options_number(value, o->target);
     case OPTION_CHOICE:
         return parse_choice(o, value, o->target);
     }
@@ -95,38 +95,40 @@ static bool store(const option *o, const char *value)
 }
 
 /* One option and its value; *i is moved to the last argument that belongs to it. */
-static parse_result parse_option(const struct command *command, int argc, char **argv, int *i)
+static bool parse_option(const struct command *command, int argc, char **argv, int *i, int *status)
 {
     const char *arg = argv[*i];
     if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) {
         show_help(command);
-        return PARSE_HELP_SHOWN;
+        *status = EXIT_DONE;
+        return false;
     }
     const char *value;
     const option *o = find_option(command, arg, &value);
     if (!o) {
-        options_reject(command, "unknown option '%s'", arg);
-        return PARSE_BAD;
+        *status = options_reject(command, "unknown option '%s'", arg);
+        return false;
     }
     if (o->kind == OPTION_FLAG && value) {
-        options_reject(command, "--%s takes no value", o->name);
-        return PARSE_BAD;
+        *status = options_reject(command, "--%s takes no value", o->name);
+        return false;
     }
     if (o->kind != OPTION_FLAG && !value) {
         if (*i + 1 >= argc) {
-            options_reject(command, "--%s needs a value: %s", o->name, o->argument);
-            return PARSE_BAD;
+            *status = options_reject(command, "--%s needs a value: %s", o->name, o->argument);
+            return false;
         }
         value = argv[++*i];
     }
     if (!store(o, value)) {
-        options_reject(command, "--%s: expected %s, got '%s'", o->name, o->argument, value);
-        return PARSE_BAD;
+        *status =
+            options_reject(command, "--%s: expected %s, got '%s'", o->name, o->argument, value);
+        return false;
     }
-    return PARSE_GO;
+    return true;
 }
 
-parse_result options_parse(const struct command *command, int argc, char **argv)
+bool options_parse(const struct command *command, int argc, char **argv, int *status)
 {
     int operands = 0;
     bool options_over = false;
@@ -135,16 +137,15 @@ parse_result options_parse(const struct command *command, int argc, char **argv)
             options_over = true;
         } else if (options_over || argv[i][0] != '-' || !argv[i][1]) {
             argv[++operands] = argv[i];
-        } else {
-            parse_result result = parse_option(command, argc, argv, &i);
-            if (result != PARSE_GO)
-                return result;
+        } else if (!parse_option(command, argc, argv, &i, status)) {
+            return false;
         }
     }
     if (operands != command->operand_count) {
-        options_reject(command, "expected %s, got %d",
-                       ui_plural((uint64_t)command->operand_count, "operand").s, operands);
-        return PARSE_BAD;
+        *status =
+            options_reject(command, "expected %s, got %d",
+                           ui_plural((uint64_t)command->operand_count, "operand").s, operands);
+        return false;
     }
-    return PARSE_GO;
+    return true;
 }

@@ -36,14 +36,12 @@ struct command {
     int operand_count; /* exactly so many; parsing moves them to argv[1] ... */
 };
 
-typedef enum parse_result {
-    PARSE_GO,
-    PARSE_HELP_SHOWN, /* the caller ends with EXIT_DONE */
-    PARSE_BAD,        /* told on standard error; the caller ends with EXIT_USAGE */
-} parse_result;
+/* Parses "--name value", "--name=value", "-l value", "-lvalue", "--" and --help. If it returns
+ * false the command ends with *status: the help was shown, or a mistake told on standard error. */
+bool options_parse(const struct command *command, int argc, char **argv, int *status);
 
-/* Parses "--name value", "--name=value", "-l value", "-lvalue", "--" and --help. */
-parse_result options_parse(const struct command *command, int argc, char **argv);
+/* A number as options take it: decimal, not negative, and nothing else. */
+bool options_number(const char *text, int64_t *out);
 
 /* For what a table can't express: tells it on standard error, points to the help. Returns
  * EXIT_USAGE. */

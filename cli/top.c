@@ -5,7 +5,6 @@
 #include "run.h"
 #include "ui.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -292,18 +291,18 @@ typedef struct top_choice {
     bool once, json, prometheus;
 } top_choice;
 
-static bool take(trp_observer *observer, sample *s)
+static trp_status take(trp_observer *observer, sample *s)
 {
     trp_status status = trp_observer_read(observer, s->device, MAX_DEVICES, &s->count);
     s->time = ui_now();
     if (s->count > MAX_DEVICES)
         s->count = MAX_DEVICES;
-    return run_check(status, "top");
+    return status;
 }
 
 static int show_once(const top_choice *c, trp_observer *observer, sample *s, screen *page)
 {
-    if (!take(observer, s))
+    if (!run_check(take(observer, s), "top"))
         return EXIT_FAILED;
     if (s->count == 0) {
         ui_error("top: process %" PRId64 " has no open Troupe device", c->pid);
@@ -333,15 +332,13 @@ static int show_live(const top_choice *c, trp_observer *observer, sample samples
     fputs("\033[2J", stdout);
     for (int i = 0; !interrupted; i = 1 - i) {
         sample *now = &samples[i];
-        trp_status status = trp_observer_read(observer, now->device, MAX_DEVICES, &now->count);
+        trp_status status = take(observer, now);
         if (status == TRP_E_MISSING) {
             printf("troupe: %s\n", trp_error_message());
             return EXIT_DONE;
         }
         if (!run_check(status, "top"))
             return EXIT_FAILED;
-        now->count = now->count < MAX_DEVICES ? now->count : MAX_DEVICES;
-        now->time = ui_now();
         put_sample(page, c->pid, earlier, now);
         show_in_place(page);
         earlier = now;
@@ -369,15 +366,6 @@ static int look(const top_choice *c)
     return status;
 }
 
-static bool parse_pid(const char *text, int64_t *pid)
-{
-    char *end;
-    errno = 0;
-    *pid = strtoll(text, &end, 10);
-    return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0 && *pid > 0 &&
-           *pid <= INT32_MAX;
-}
-
 int command_top(int argc, char **argv)
 {
     top_choice c = {0};
@@ -398,10 +386,10 @@ int command_top(int argc, char **argv)
         .option_count = sizeof options / sizeof *options,
         .operand_count = 1,
     };
-    parse_result parsed = options_parse(&command, argc, argv);
-    if (parsed != PARSE_GO)
-        return parsed == PARSE_BAD ? EXIT_USAGE : EXIT_DONE;
-    if (!parse_pid(argv[1], &c.pid))
+    int exit_status;
+    if (!options_parse(&command, argc, argv, &exit_status))
+        return exit_status;
+    if (!options_number(argv[1], &c.pid) || c.pid == 0 || c.pid > INT32_MAX)
         return options_reject(&command, "expected the number of a process, got '%s'", argv[1]);
     if (c.json && c.prometheus)
         return options_reject(&command, "--json and --prometheus contradict each other");

@@ -30,7 +30,8 @@ typedef struct trp__backoff {
 #define TRP__NEAR_MIN_NS (200 * TRP__US) /* which is this much before it and after, */
 #define TRP__NEAR_SHARE  256             /* or this part of the time expected */
 /* Spins so long before and after the expected end: a processor that sleeps wakes up late, up to 200
- * microseconds in a virtual machine, and what is expected is when it was last seen not to be over. */
+ * microseconds in a virtual machine, and what is expected is when it was last seen not to be over.
+ */
 #define TRP__END_BEFORE_NS (40 * TRP__US)
 #define TRP__END_AFTER_NS  (200 * TRP__US)
 
@@ -79,9 +80,8 @@ static inline void trp__nap(int64_t ns)
 /* Whether to spin after having waited so long. */
 static inline bool trp__backoff_spins(const trp__backoff *b, int64_t waited)
 {
-    return waited < b->spin_ns ||
-           (b->expected > 0 && waited > b->expected - TRP__END_BEFORE_NS &&
-            waited < b->expected + TRP__END_AFTER_NS && trp__cpu_may_spin());
+    return waited < b->spin_ns || (b->expected > 0 && waited > b->expected - TRP__END_BEFORE_NS &&
+                                   waited < b->expected + TRP__END_AFTER_NS && trp__cpu_may_spin());
 }
 
 /* How long to sleep after having waited so long. */

@@ -284,9 +284,10 @@ struct trp_device {
 
     pthread_mutex_t judging; /* a request's fate is being decided; see cancel.c */
     pthread_mutex_t lock;
-    pthread_cond_t changed;                    /* answers, end of start-up */
-    _Atomic(trp_actor *) actor[TRP__ACTORS];   /* made once, used again, freed at the end */
-    _Atomic int64_t typical_wait[TRP__ACTORS]; /* ns, at least, of the last thread that slept for one */
+    pthread_cond_t changed;                  /* answers, end of start-up */
+    _Atomic(trp_actor *) actor[TRP__ACTORS]; /* made once, used again, freed at the end */
+    _Atomic int64_t
+        typical_wait[TRP__ACTORS]; /* ns, at least, of the last thread that slept for one */
     trp__client_arena arena[TRP__ARENAS];
     pthread_mutex_t segment_lock; /* holders, freed, base of segments */
     trp__client_segment segment[TRP__HOST_SEGMENTS];

@@ -1,5 +1,5 @@
 /* trp_cancel(): what was not given to the device ends at once and does nothing; all else runs. */
-#include "support/harness.h"
+#include "support/gate.h"
 
 #include <stdatomic.h>
 
@@ -7,42 +7,21 @@ enum { WORDS = 64, BYTES = WORDS * 4 };
 
 typedef struct stage {
     h_world w;
-    trp_actor *blocker, *probe;
+    h_gate gate;
+    trp_actor *probe;
     trp_actor *spare; /* for one round; making one waits for a GPU */
-    trp_buffer gate, buffer;
-    trp_completion hold;
+    trp_buffer buffer;
     uint32_t word[WORDS];
 } stage;
-
-static void fill_now(trp_device *d, trp_buffer b, uint64_t bytes, uint32_t value)
-{
-    trp_completion c = {0};
-    H_OK(trp_fill(d, b, 0, bytes, value, 4, &c));
-    H_OK(h_await_any(c));
-}
 
 static stage set_up(void)
 {
     stage s = {.w = h_open(NULL)};
-    s.blocker = h_actor(s.w.device, "probe");
+    s.gate = h_gate_create(s.w.device, BYTES);
     s.probe = h_actor(s.w.device, "probe");
-    s.gate = h_buffer(s.w.device, BYTES);
     s.buffer = h_buffer(s.w.device, BYTES);
-    fill_now(s.w.device, s.gate, BYTES, 0);
-    fill_now(s.w.device, s.buffer, BYTES, 1);
+    h_fill(s.w.device, s.buffer, 1);
     return s;
-}
-
-/* Until the spin is over, what uses the gate is not given to the device: its last writer has more
- * before it than a stream is given at a time. */
-static void close_gate(stage *s, int64_t ns)
-{
-    s->hold = (trp_completion){0};
-    h_spin(s->blocker, ns, &s->hold);
-    for (int i = 0; i < 800; i++)
-        h_probe(s->blocker, TRP_PROBE_NOP, NULL);
-    H_OK(trp_probe(s->blocker, &(trp_probe_request){.action = TRP_PROBE_NOP, .outputs = {s->gate}},
-                   NULL));
 }
 
 /* Runs a round until it was fast enough for the gate to be closed all the time. */
@@ -51,22 +30,14 @@ static void with_gate(bool (*round)(stage *s))
     stage s = set_up();
     int64_t ns = 150 * H_MS;
     for (bool done = false; !done; ns *= 3) {
-        H_CHECK(ns < 30 * H_SEC);
-        H_OK(trp_device_drain(s.w.device, H_LONG));
         s.spare = h_actor(s.w.device, "probe");
-        close_gate(&s, ns);
+        h_gate_close(&s.gate, ns);
         done = round(&s);
         trp_actor_destroy(s.spare);
-        trp_future_drop(s.hold.future); /* the round may have ended it */
-        H_OK(trp_device_drain(s.w.device, H_LONG));
+        h_gate_open(&s.gate);
     }
     H_EQUAL(h_info(s.w.device).buffers, 2);
     h_close(&s.w);
-}
-
-static bool still_closed(stage *s)
-{
-    return trp_await(s->hold.future, 0, NULL) == TRP_E_TIMEOUT;
 }
 
 static uint32_t word_of(stage *s, trp_buffer b)
@@ -84,7 +55,7 @@ static bool at_once_round(stage *s)
     trp_device *d = s->w.device;
     trp_completion c[SENT] = {{0}};
     trp_error error;
-    H_OK(trp_fill(d, s->gate, 0, 4, 0, 4, &c[0]));
+    H_OK(trp_fill(d, s->gate.buffer, 0, 4, 0, 4, &c[0]));
     for (uint32_t i = 1; i < SENT; i++)
         H_OK(trp_fill(d, s->buffer, 0, BYTES, 100 + i, 4, &c[i]));
     uint64_t failed = h_info(d).requests_failed;
@@ -93,7 +64,7 @@ static bool at_once_round(stage *s)
     H_OK(trp_cancel(c[SENT / 2].future)); /* twice does no harm */
     for (int i = SENT / 2; i < SENT; i++) {
         trp_status status = trp_await(c[i].future, i % 2 ? 0 : H_LONG, &error);
-        if (!still_closed(s)) {
+        if (!h_gate_closed(&s->gate)) {
             trp_future_drop(c[i].future);
             break;
         }
@@ -105,7 +76,7 @@ static bool at_once_round(stage *s)
         H_IS(trp_await(c[i].future, 0, NULL), TRP_E_STALE);
         H_IS(trp_cancel(c[i].future), TRP_E_STALE);
     }
-    bool closed = still_closed(s);
+    bool closed = h_gate_closed(&s->gate);
     if (closed)
         H_EQUAL(h_info(d).requests_failed, failed + SENT / 2);
     for (int i = 0; i < SENT / 2; i++)
@@ -159,11 +130,11 @@ static bool poison_round(stage *s)
     trp_completion c[4] = {{0}};
     uint32_t got[3][WORDS];
     memset(got, 0x7e, sizeof got);
-    fill_now(d, s->buffer, BYTES, 8);
-    bool sent = trp_fill(d, s->gate, 0, 4, 0, 4, NULL) == TRP_OK &&
+    h_fill(d, s->buffer, 8);
+    bool sent = trp_fill(d, s->gate.buffer, 0, 4, 0, 4, NULL) == TRP_OK &&
                 trp_fill(d, s->buffer, 0, BYTES, 9, 4, &c[0]) == TRP_OK &&
                 trp_read(d, s->buffer, 0, got[0], BYTES, &c[1]) == TRP_OK &&
-                trp_cancel(c[0].future) == TRP_OK && still_closed(s);
+                trp_cancel(c[0].future) == TRP_OK && h_gate_closed(&s->gate);
     /* Before it is told. */
     trp_status early = trp_read(d, s->buffer, 0, got[1], BYTES, &c[2]);
     trp_status status = h_await_any(c[0]);
@@ -200,13 +171,13 @@ static bool large_round(stage *s)
     memset(target, 0x55, bytes);
     h_write(d, b, 0, other, bytes);
     /* The small ones hold up those behind them in the same direction. */
-    H_OK(trp_write(d, s->gate, 0, s->word, 4, NULL));
-    H_OK(trp_read(d, s->gate, 0, s->word, 4, NULL));
+    H_OK(trp_write(d, s->gate.buffer, 0, s->word, 4, NULL));
+    H_OK(trp_read(d, s->gate.buffer, 0, s->word, 4, NULL));
     H_OK(trp_write(d, b, 0, source, bytes, &c[0]));
     H_OK(trp_read(d, b, 0, target, bytes, &c[1]));
     H_OK(trp_cancel(c[0].future));
     H_OK(trp_cancel(c[1].future));
-    bool closed = still_closed(s);
+    bool closed = h_gate_closed(&s->gate);
     trp_status wrote = h_await_any(c[0]);
     memset(source, 0, bytes);
     free(source); /* ours again */
@@ -246,13 +217,13 @@ static bool leftovers_round(stage *s)
     trp_buffer b = h_buffer(d, BYTES);
     s->spare = NULL;
     for (int i = 0; i < SENT; i++)
-        H_OK(trp_probe(
-            actor,
-            &(trp_probe_request){.action = TRP_PROBE_NOP, .inputs = {s->gate}, .outputs = {b}},
-            &c[i]));
+        H_OK(trp_probe(actor,
+                       &(trp_probe_request){
+                           .action = TRP_PROBE_NOP, .inputs = {s->gate.buffer}, .outputs = {b}},
+                       &c[i]));
     for (int i = 0; i < SENT; i++)
         H_OK(trp_cancel(c[i].future));
-    bool closed = still_closed(s);
+    bool closed = h_gate_closed(&s->gate);
     for (int i = 0; i < SENT; i++) {
         if (i % 3 == 0)
             trp_future_drop(c[i].future);
@@ -276,9 +247,9 @@ static void close_with_cancelled(void)
     for (int i = 0; i < 3; i++) {
         stage s = set_up();
         trp_completion c[20] = {{0}};
-        close_gate(&s, 30 * H_MS);
+        h_gate_close(&s.gate, 30 * H_MS);
         for (int k = 0; k < 20; k++)
-            H_OK(trp_fill(s.w.device, s.gate, 0, BYTES, 4, 4, &c[k]));
+            H_OK(trp_fill(s.w.device, s.gate.buffer, 0, BYTES, 4, 4, &c[k]));
         for (int k = 0; k < 20; k += 2)
             H_OK(trp_cancel(c[k].future));
         for (int k = 0; k < 20; k += 3)
@@ -369,7 +340,7 @@ static void many_threads(void)
         p[i].rng = h_rng_fork();
         p[i].all = p;
         p[i].buffer = h_buffer(s.w.device, BYTES);
-        fill_now(s.w.device, p[i].buffer, BYTES, 0);
+        h_fill(s.w.device, p[i].buffer, 0);
     }
     uint64_t before = h_info(s.w.device).requests_failed;
     for (int i = 0; i < THREADS; i++)

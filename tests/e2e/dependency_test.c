@@ -1,13 +1,12 @@
 /* What becomes of requests that read what a failed request should have written. */
-#include "support/harness.h"
+#include "support/gate.h"
 
 enum { WORDS = 256, BYTES = WORDS * 4 };
 
 typedef struct stage {
     h_world w;
-    trp_actor *probe, *blocker;
-    trp_buffer gate;
-    trp_completion hold;
+    h_gate gate;
+    trp_actor *probe;
     uint32_t word[WORDS];
 } stage;
 
@@ -15,16 +14,8 @@ static stage set_up(void)
 {
     stage s = {.w = h_open(NULL)};
     s.probe = h_actor(s.w.device, "probe");
-    s.blocker = h_actor(s.w.device, "probe");
-    s.gate = h_buffer(s.w.device, BYTES);
+    s.gate = h_gate_create(s.w.device, BYTES);
     return s;
-}
-
-static trp_buffer filled(trp_device *device, uint32_t value)
-{
-    trp_buffer b = h_buffer(device, BYTES);
-    H_OK(trp_fill(device, b, 0, BYTES, value, 4, NULL));
-    return b;
 }
 
 /* A request that should write `b` and fails. */
@@ -40,18 +31,6 @@ static void fail_untold(stage *s, trp_buffer b)
 {
     send_failure(s, b, NULL);
     H_OK(trp_device_drain(s->w.device, H_LONG));
-}
-
-/* Holds back every request that uses the gate, until a spin is over: the last writer of the gate
- * comes after more than is given to a stream at a time. */
-static void close_gate(stage *s, int64_t ns)
-{
-    s->hold = (trp_completion){0};
-    h_spin(s->blocker, ns, &s->hold);
-    for (int i = 0; i < 800; i++)
-        h_probe(s->blocker, TRP_PROBE_NOP, NULL);
-    H_OK(trp_probe(s->blocker, &(trp_probe_request){.action = TRP_PROBE_NOP, .outputs = {s->gate}},
-                   NULL));
 }
 
 /* How a request ended, be it refused at once or later. */
@@ -92,7 +71,7 @@ static void is_poisoned(stage *s, trp_buffer b)
 static void names_it(void)
 {
     stage s = set_up();
-    trp_buffer b = filled(s.w.device, 1);
+    trp_buffer b = h_filled(s.w.device, BYTES, 1);
     trp_completion c[2] = {{0}};
     trp_error failed, later;
     char number[32];
@@ -120,28 +99,20 @@ static void with_gate(bool (*round)(stage *s))
     stage s = set_up();
     int64_t ns = 100 * H_MS;
     for (bool done = false; !done; ns *= 3) {
-        H_CHECK(ns < 30 * H_SEC);
-        H_OK(trp_device_drain(s.w.device, H_LONG));
-        close_gate(&s, ns);
+        h_gate_close(&s.gate, ns);
         done = round(&s);
-        trp_future_drop(s.hold.future); /* the round may have ended it */
-        H_OK(trp_device_drain(s.w.device, H_LONG));
+        h_gate_open(&s.gate);
     }
     h_close(&s.w);
-}
-
-/* Whether all since close_gate() was sent while it was closed. */
-static bool still_closed(stage *s)
-{
-    return trp_await(s->hold.future, 0, NULL) == TRP_E_TIMEOUT;
 }
 
 /* Fails behind the gate. */
 static void send_late_failure(stage *s, trp_buffer b, trp_completion *completion)
 {
     H_OK(trp_probe(s->probe,
-                   &(trp_probe_request){
-                       .action = TRP_PROBE_LIBRARY_ERROR, .inputs = {s->gate}, .outputs = {b}},
+                   &(trp_probe_request){.action = TRP_PROBE_LIBRARY_ERROR,
+                                        .inputs = {s->gate.buffer},
+                                        .outputs = {b}},
                    completion));
 }
 
@@ -150,7 +121,8 @@ static bool transitive_round(stage *s)
 {
     trp_device *d = s->w.device;
     trp_actor *blas = h_actor(d, "blas");
-    trp_buffer a = filled(d, 1), b = filled(d, 2), c = filled(d, 3), other = filled(d, 4);
+    trp_buffer a = h_filled(d, BYTES, 1), b = h_filled(d, BYTES, 2), c = h_filled(d, BYTES, 3),
+               other = h_filled(d, BYTES, 4);
     enum { FAILS, COPIES, MULTIPLIES, TOUCHES, READS, READS_OTHER, COUNT };
     trp_completion x[COUNT] = {{0}};
     uint32_t got[2][WORDS];
@@ -162,10 +134,10 @@ static bool transitive_round(stage *s)
                  &(trp_gemm_request){
                      .type = TRP_F32, .m = 16, .n = 16, .k = 16, .a = b, .b = other, .c = c},
                  &x[MULTIPLIES]) == TRP_OK &&
-        trp_probe(s->blocker, &(trp_probe_request){.action = TRP_PROBE_NOP, .outputs = {c}},
+        trp_probe(s->gate.blocker, &(trp_probe_request){.action = TRP_PROBE_NOP, .outputs = {c}},
                   &x[TOUCHES]) == TRP_OK &&
         trp_read(d, c, 0, got[0], BYTES, &x[READS]) == TRP_OK &&
-        trp_read(d, other, 0, got[1], BYTES, &x[READS_OTHER]) == TRP_OK && still_closed(s);
+        trp_read(d, other, 0, got[1], BYTES, &x[READS_OTHER]) == TRP_OK && h_gate_closed(&s->gate);
     if (!sent) {
         H_OK(trp_device_drain(d, H_LONG)); /* for the memory that is read to */
         return false;
@@ -196,7 +168,7 @@ static void written_anew(void)
 {
     stage s = set_up();
     trp_device *d = s.w.device;
-    trp_buffer b = filled(d, 1), good = filled(d, 9);
+    trp_buffer b = h_filled(d, BYTES, 1), good = h_filled(d, BYTES, 9);
     fail_untold(&s, b);
     is_poisoned(&s, b);
     H_OK(trp_fill(d, b, 0, BYTES - 4, 2, 4, NULL)); /* parts do not help */
@@ -218,7 +190,7 @@ static void written_anew(void)
 static bool anew_round(stage *s)
 {
     trp_device *d = s->w.device;
-    trp_buffer b = filled(d, 1), good = filled(d, 9);
+    trp_buffer b = h_filled(d, BYTES, 1), good = h_filled(d, BYTES, 9);
     trp_completion c[5] = {{0}};
     uint32_t got[3][WORDS];
     send_late_failure(s, b, NULL);
@@ -226,7 +198,7 @@ static bool anew_round(stage *s)
                 trp_fill(d, b, 0, BYTES / 2, 3, 4, NULL) == TRP_OK &&
                 trp_read(d, b, 0, got[1], BYTES, &c[1]) == TRP_OK &&
                 trp_copy(d, good, 0, b, 0, BYTES, &c[2]) == TRP_OK &&
-                trp_read(d, b, 0, got[2], BYTES, &c[3]) == TRP_OK && still_closed(s);
+                trp_read(d, b, 0, got[2], BYTES, &c[3]) == TRP_OK && h_gate_closed(&s->gate);
     if (!sent) {
         H_OK(trp_device_drain(d, H_LONG)); /* for the memory that is read to */
         return false;
@@ -249,7 +221,7 @@ static void told(void)
 {
     stage s = set_up();
     trp_device *d = s.w.device;
-    trp_buffer b = filled(d, 1);
+    trp_buffer b = h_filled(d, BYTES, 1);
     trp_completion c = {0};
     trp_event event;
     send_failure(&s, b, &c);
@@ -276,11 +248,11 @@ static void told(void)
     reads(&s, b, 2);
 
     c = (trp_completion){0};
-    close_gate(&s, 50 * H_MS);
+    h_gate_close(&s.gate, 50 * H_MS);
     send_late_failure(&s, b, &c);
     trp_future_drop(c.future); /* before its end, as a rule */
     is_poisoned(&s, b);
-    H_OK(h_await_any(s.hold));
+    H_OK(h_await_any(s.gate.hold));
 
     /* Of several failures the last one sent decides, in whatever order they are told. */
     trp_completion two[2] = {{0}};
@@ -305,29 +277,30 @@ static void before_and_after_telling(void)
 {
     stage s = set_up();
     trp_device *d = s.w.device;
-    trp_buffer b = filled(d, 1), x = filled(d, 2), y = filled(d, 3);
+    trp_buffer b = h_filled(d, BYTES, 1), x = h_filled(d, BYTES, 2), y = h_filled(d, BYTES, 3);
     trp_completion c[3] = {{0}};
     H_OK(trp_device_drain(d, H_LONG));
     for (int64_t ns = 200 * H_MS;; ns *= 2) {
         memset(c, 0, sizeof c);
-        close_gate(&s, ns);
+        h_gate_close(&s.gate, ns);
         send_failure(&s, b, &c[0]);
         /* May be refused at once, if the failure is known already; then once more. */
-        trp_status sent = trp_probe(
-            s.probe,
-            &(trp_probe_request){.action = TRP_PROBE_NOP, .inputs = {s.gate, b}, .outputs = {x}},
-            &c[1]);
+        trp_status sent =
+            trp_probe(s.probe,
+                      &(trp_probe_request){
+                          .action = TRP_PROBE_NOP, .inputs = {s.gate.buffer, b}, .outputs = {x}},
+                      &c[1]);
         H_IS(h_await_any(c[0]), TRP_E_LIBRARY);
-        bool held = still_closed(&s);
-        H_OK(trp_probe(
-            s.probe,
-            &(trp_probe_request){.action = TRP_PROBE_NOP, .inputs = {s.gate, b}, .outputs = {y}},
-            &c[2]));
+        bool held = h_gate_closed(&s.gate);
+        H_OK(trp_probe(s.probe,
+                       &(trp_probe_request){
+                           .action = TRP_PROBE_NOP, .inputs = {s.gate.buffer, b}, .outputs = {y}},
+                       &c[2]));
         if (sent == TRP_OK)
             H_IS(h_await_any(c[1]), TRP_E_DEPENDENCY);
         H_OK(h_await_any(c[2]));
         if (held)
-            H_OK(h_await_any(s.hold));
+            H_OK(h_await_any(s.gate.hold));
         if (sent == TRP_OK && held)
             break;
         H_CHECK(ns < 10 * H_SEC);
@@ -428,7 +401,7 @@ static trp_status send(game *g, step *s)
             p.inputs[0] = g->pool[s->from];
         if (s->to >= 0)
             p.outputs[0] = g->pool[s->to];
-        return trp_probe(s->value % 2 ? g->s.probe : g->s.blocker, &p, &s->c);
+        return trp_probe(s->value % 2 ? g->s.probe : g->s.gate.blocker, &p, &s->c);
     }
 }
 

@@ -73,9 +73,7 @@ static void in_time(trp_completion c)
 static trp_buffer filled(trp_device *device, uint32_t value)
 {
     trp_buffer b = h_buffer(device, BYTES);
-    trp_completion c = {0};
-    H_OK(trp_fill(device, b, 0, BYTES, value, 4, &c));
-    H_OK(h_await_any(c));
+    h_fill(device, b, value);
     return b;
 }
 

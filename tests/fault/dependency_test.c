@@ -1,6 +1,6 @@
 /* Poison and cancelling across the death of a worker: what it knew of failed requests, the next one
  * does not. */
-#include "support/harness.h"
+#include "support/gate.h"
 
 enum { WORDS = 256, BYTES = WORDS * 4 };
 
@@ -23,13 +23,6 @@ static stage set_up(void)
     return s;
 }
 
-static trp_buffer filled(trp_device *device, uint32_t value)
-{
-    trp_buffer b = h_buffer(device, BYTES);
-    H_OK(trp_fill(device, b, 0, BYTES, value, 4, NULL));
-    return b;
-}
-
 /* The worker dies after `ns`. Until then nothing that uses the gate is given to a stream: its last
  * writer has more before it than is given at a time. */
 static void begin(stage *s, int64_t ns)
@@ -47,10 +40,7 @@ static void begin(stage *s, int64_t ns)
                                         .outputs = {s->held}},
                    &s->spin));
     h_probe(s->blocker, TRP_PROBE_NOP, &s->in_flight);
-    for (int i = 0; i < 800; i++)
-        h_probe(s->blocker, TRP_PROBE_NOP, NULL);
-    H_OK(trp_probe(s->blocker, &(trp_probe_request){.action = TRP_PROBE_NOP, .outputs = {s->gate}},
-                   NULL));
+    h_gate_behind(s->blocker, s->gate);
     /* When this one is done, the scheduler has come past all of those. */
     h_probe(s->probe, TRP_PROBE_NOP, &ready);
     H_OK(h_await_any(ready));
@@ -100,10 +90,11 @@ static bool round_of(stage *s, int64_t ns)
     trp_completion c[COUNT] = {{0}}, early = {0}, told = {0};
     uint32_t got[WORDS];
     trp_buffer none = {0};
-    trp_buffer a = filled(d, 1), b = filled(d, 2), e = filled(d, 3), f = filled(d, 4);
+    trp_buffer a = h_filled(d, BYTES, 1), b = h_filled(d, BYTES, 2), e = h_filled(d, BYTES, 3),
+               f = h_filled(d, BYTES, 4);
     trp_buffer x[6];
     for (uint32_t i = 0; i < 6; i++)
-        x[i] = filled(d, 50 + i);
+        x[i] = h_filled(d, BYTES, 50 + i);
     begin(s, ns);
     /* What follows in the actor for local copies waits behind this. */
     bool sent = trp_fill(d, s->gate, 0, 4, 0, 4, NULL) == TRP_OK;
@@ -232,7 +223,8 @@ static void many_threads(void)
     player p[THREADS];
     h_thread *thread[THREADS];
     for (int i = 0; i < THREADS; i++) {
-        p[i] = (player){.s = &s, .rng = h_rng_fork(), .buffer = filled(d, 0), .stop = &stop};
+        p[i] =
+            (player){.s = &s, .rng = h_rng_fork(), .buffer = h_filled(d, BYTES, 0), .stop = &stop};
         thread[i] = h_start(play, &p[i]);
     }
     for (int i = 0; i < (H_SANITIZED ? 6 : 12); i++) {

@@ -69,13 +69,6 @@ static void set_up(stage *s)
     s->gate = h_buffer(s->w.device, BYTES);
 }
 
-static trp_buffer filled(trp_device *device, uint32_t value)
-{
-    trp_buffer b = h_buffer(device, BYTES);
-    H_OK(trp_fill(device, b, 0, BYTES, value, 4, NULL));
-    return b;
-}
-
 static uint32_t word_of(trp_device *device, trp_buffer b)
 {
     uint32_t word[BYTES / 4];
@@ -107,8 +100,9 @@ static bool queued_round(stage *s, int64_t ns)
     trp_completion c[COUNT] = {{0}};
     trp_error e[COUNT];
     uint32_t got[COUNT][BYTES / 4];
-    trp_buffer a = filled(d, 1), b = filled(d, 2), x = filled(d, 3), y = filled(d, 4);
-    trp_buffer z = filled(d, 5);
+    trp_buffer a = h_filled(d, BYTES, 1), b = h_filled(d, BYTES, 2), x = h_filled(d, BYTES, 3),
+               y = h_filled(d, BYTES, 4);
+    trp_buffer z = h_filled(d, BYTES, 5);
     H_OK(trp_fill(d, s->written, 0, BYTES, 9, 4, NULL));
     H_OK(trp_device_drain(d, H_LONG));
     memset(got, 0x7e, sizeof got);
@@ -210,7 +204,7 @@ static void lost_stays_lost(void)
     bool done = false;
     set_up(&s);
     trp_device *d = s.w.device;
-    trp_buffer victim = filled(d, 1);
+    trp_buffer victim = h_filled(d, BYTES, 1);
     int64_t ns = 200 * H_MS;
     for (int i = 0; i < 6 && !done; i++, ns *= 2) {
         trp_completion c[4] = {{0}};
@@ -250,7 +244,7 @@ static void freed_while_queued(void)
     set_up(&s);
     trp_device *d = s.w.device;
     for (int i = 0; i < 3; i++) {
-        trp_buffer a = filled(d, 21), b = h_buffer(d, BYTES);
+        trp_buffer a = h_filled(d, BYTES, 21), b = h_buffer(d, BYTES);
         uint32_t got[BYTES / 4] = {0};
         trp_completion c = {0};
         H_OK(trp_device_drain(d, H_LONG));
@@ -260,7 +254,7 @@ static void freed_while_queued(void)
         H_OK(trp_buffer_free(d, a));
         H_OK(trp_buffer_free(d, b));
         for (uint32_t k = 0; k < 10; k++) { /* they take what is free, which a and b are not yet */
-            trp_buffer other = filled(d, 77);
+            trp_buffer other = h_filled(d, BYTES, 77);
             H_OK(trp_buffer_free(d, other));
         }
         H_IS(h_await_any(s.kill), TRP_E_FAULT);
@@ -282,7 +276,7 @@ static void order_is_kept(void)
     stage s;
     set_up(&s);
     trp_device *d = s.w.device;
-    trp_buffer a = filled(d, 0), b = filled(d, 0);
+    trp_buffer a = h_filled(d, BYTES, 0), b = h_filled(d, BYTES, 0);
     for (int round = 0; round < 3; round++) {
         trp_completion c[STEPS] = {{0}};
         uint32_t got[STEPS][4];

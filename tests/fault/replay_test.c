@@ -30,13 +30,6 @@ static void spin_with(trp_actor *probe, int64_t ns, trp_buffer input, trp_buffer
 
 static const trp_buffer none;
 
-static void fill_now(trp_device *device, trp_buffer b, uint32_t word)
-{
-    trp_completion c = {0};
-    H_OK(trp_fill(device, b, 0, h_buffer_info(device, b).bytes, word, 4, &c));
-    H_OK(h_await_any(c));
-}
-
 /* ---- one culprit among many ---- */
 
 enum { INNOCENTS = 32, SIDE = 64, EACH = 3, MATRIX = SIDE * SIDE * 4 };
@@ -55,7 +48,7 @@ static void innocents(void)
         float f;
         uint32_t u;
     } one = {.f = 1};
-    fill_now(d, in, one.u);
+    h_fill(d, in, one.u);
     for (int i = 0; i < INNOCENTS; i++) {
         actor[i] = h_actor(d, i % 2 ? "blas" : "probe");
         out[i] = h_buffer(d, MATRIX);
@@ -152,13 +145,13 @@ static void not_idempotent(void)
     trp_actor *other = h_actor(d, "probe");
     trp_buffer x = h_buffer(d, BYTES), y = h_buffer(d, BYTES);
     int hit = 0;
-    fill_now(d, y, 2);
+    h_fill(d, y, 2);
     for (int round = 0; round < 8 && hit < 4; round++) {
         trp_completion c, behind = {0}, reads = {0}, free_one = {0}, twice, guilty = {0};
         uint32_t got[BYTES / 4];
         trp_error error, fault;
         trp_device_info before = h_info(d);
-        fill_now(d, x, 1);
+        h_fill(d, x, 1);
         spin_with(victim, 2 * H_SEC, y, x, &c);
         h_probe(victim, TRP_PROBE_NOP, &behind);
         spin_with(other, 5 * H_MS, y, none, &twice);
@@ -533,12 +526,12 @@ static void chain_round(chain *k, int round)
     for (int i = 0; i < 2; i++)
         killing.after_ns[i] = (int64_t)ref_rng_below(rng, (size_t)span) * 1000;
     for (int i = 0; i < POOL; i++) {
-        fill_now(d, k->pool[i], bits_of((float)i));
+        h_fill(d, k->pool[i], bits_of((float)i));
         k->model[i] = (content){0};
         for (int c = 0; c < CELLS; c++)
             k->model[i].cell[c] = (float)i;
     }
-    fill_now(d, k->ones, bits_of(1));
+    h_fill(d, k->ones, bits_of(1));
     for (int i = 0; i < STEPS; i++)
         k->step[i] = random_step(i == crash);
     uint32_t restarts = h_info(d).restarts;
@@ -600,9 +593,9 @@ static void there_and_back(void)
         trp_completion c[3 * LEN] = {{0}};
         uint32_t word = (uint32_t)round * 100;
         int sent = 0;
-        fill_now(d, a, word);
-        fill_now(d, b, 7);
-        fill_now(d, mark, word + 1);
+        h_fill(d, a, word);
+        h_fill(d, b, 7);
+        h_fill(d, mark, word + 1);
         killer killing = {.device = d, .kills = 1};
         killing.after_ns[0] = (int64_t)ref_rng_below(h_rng(), 12000) * 1000;
         h_thread *thread = h_start(kill_later, &killing);
@@ -637,7 +630,7 @@ static void order_of_each_actor(void)
     trp_actor *probe[ACTORS];
     trp_queue *queue = NULL;
     trp_buffer b = h_buffer(w.device, BYTES);
-    fill_now(w.device, b, 1);
+    h_fill(w.device, b, 1);
     H_OK(trp_queue_create(w.system, &queue));
     for (int i = 0; i < ACTORS; i++)
         probe[i] = h_actor(w.device, "probe");
@@ -733,7 +726,7 @@ static void exactly_once(void)
     trp_actor *probe[ACTORS];
     trp_queue *queue = NULL;
     trp_buffer b = h_buffer(w.device, BYTES), own[ACTORS];
-    fill_now(w.device, b, 1);
+    h_fill(w.device, b, 1);
     H_OK(trp_queue_create(w.system, &queue));
     for (int i = 0; i < ACTORS; i++) {
         probe[i] = h_actor(w.device, "probe");
@@ -744,7 +737,7 @@ static void exactly_once(void)
         static bool sent[COUNT], seen[COUNT];
         size_t queued = 0, failed = 0;
         for (int i = 0; i < ACTORS; i++)
-            fill_now(w.device, own[i], 3);
+            h_fill(w.device, own[i], 3);
         uint64_t failed_before = h_info(w.device).requests_failed;
         killer killing = {.device = w.device, .kills = 2};
         for (int i = 0; i < 2; i++)

@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #endif
 #include "../../cli/npy.c"
+#include "../support/random.h"
 
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \
@@ -130,44 +131,22 @@ typedef struct input {
     size_t len;
 } input;
 
-static uint64_t random_state;
-
-/* splitmix64 */
-static uint64_t random_u64(void)
-{
-    uint64_t z = (random_state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-static size_t random_below(size_t limit)
-{
-    return (size_t)(random_u64() % limit);
-}
-
-/* Of any magnitude from `least` to `most` bits. (Two draws in one expression would come in an order
- * that is the compiler's choice.) */
-static uint64_t random_bits(unsigned least, unsigned most)
-{
-    const unsigned bits = least + (unsigned)random_below(most - least + 1);
-    return random_u64() >> (64 - bits);
-}
+static uint64_t rng;
 
 /* A good file of any version, with its data when that is short. */
 static void make_valid(input *in)
 {
     static const char *const orders[] = {"True", "False"};
     static const char *const descrs[] = {"'<f4'", "'<f8'", "'=f4'", "\"=f8\""};
-    const unsigned major = 1 + (unsigned)random_below(3);
+    const unsigned major = 1 + random_below(&rng, 3);
     const size_t begin = major == 1 ? PREAMBLE_V1 : PREAMBLE_V2;
-    const uint64_t rows = random_bits(1, 32);
-    const uint64_t cols = random_bits(1, 24);
+    const uint64_t rows = random_bits(&rng, 1, 32);
+    const uint64_t cols = random_bits(&rng, 1, 24);
     char text[256];
-    const char *descr = descrs[random_below(4)];
-    const char *order = orders[random_below(2)];
+    const char *descr = descrs[random_below(&rng, 4)];
+    const char *order = orders[random_below(&rng, 2)];
     int text_len =
-        random_below(2) == 0
+        random_below(&rng, 2) == 0
             ? snprintf(text, sizeof(text),
                        "{'descr': %s, 'fortran_order': %s, 'shape': (%" PRIu64 ", %" PRIu64 "), }",
                        descr, order, rows, cols)
@@ -175,7 +154,7 @@ static void make_valid(input *in)
                        "{\"shape\":(%" PRIu64 ",%" PRIu64 ",),\"descr\":%s,"
                        "\"fortran_order\":%s}",
                        rows, cols, descr, order);
-    size_t header = (size_t)text_len + random_below(120);
+    size_t header = (size_t)text_len + random_below(&rng, 120);
     memset(in->bytes, ' ', sizeof(in->bytes));
     memcpy(in->bytes, magic, sizeof(magic));
     in->bytes[6] = (unsigned char)major;
@@ -265,17 +244,17 @@ static void mutate(input *in)
     const size_t piece_count = sizeof(pieces) / sizeof(pieces[0]);
     unsigned char scratch[64] = {0};
     const size_t old_len = in->len;
-    const size_t at = in->len == 0 ? 0 : random_below(in->len);
-    const char *piece = pieces[random_below(piece_count)];
-    switch (random_below(9)) {
+    const size_t at = in->len == 0 ? 0 : random_below(&rng, (uint32_t)in->len);
+    const char *piece = pieces[random_below(&rng, (uint32_t)piece_count)];
+    switch (random_below(&rng, 9)) {
     case 0: /* flip a bit */
-        in->bytes[at] ^= (unsigned char)(1u << random_below(8));
+        in->bytes[at] ^= (unsigned char)(1u << random_below(&rng, 8));
         break;
     case 1: /* any byte */
-        in->bytes[at] = (unsigned char)random_u64();
+        in->bytes[at] = (unsigned char)random_next(&rng);
         break;
     case 2: /* cut some out */
-        replace_bytes(in, at, 1 + random_below(8), scratch, 0);
+        replace_bytes(in, at, 1 + random_below(&rng, 8), scratch, 0);
         break;
     case 3: /* the end is missing */
         in->len = at;
@@ -287,27 +266,27 @@ static void mutate(input *in)
         replace_bytes(in, at, strlen(piece), (const unsigned char *)piece, strlen(piece));
         break;
     case 6: { /* say something twice */
-        size_t len = 1 + random_below(sizeof(scratch) - 1);
+        size_t len = 1 + random_below(&rng, sizeof(scratch) - 1);
         len = len > in->len - at ? in->len - at : len;
         memcpy(scratch, in->bytes + at, len);
-        replace_bytes(in, random_below(in->len + 1), 0, scratch, len);
+        replace_bytes(in, random_below(&rng, (uint32_t)in->len + 1), 0, scratch, len);
         break;
     }
     case 7: /* another digit for a digit */
         for (size_t i = at; i < in->len; i++) {
             if (is_digit(in->bytes[i])) {
-                in->bytes[i] = (unsigned char)('0' + random_below(10));
+                in->bytes[i] = (unsigned char)('0' + random_below(&rng, 10));
                 break;
             }
         }
         break;
     default: { /* version and length */
-        const size_t which = 6 + random_below(6);
-        in->bytes[which] = (unsigned char)random_bits(1, 8);
+        const size_t which = 6 + random_below(&rng, 6);
+        in->bytes[which] = (unsigned char)random_bits(&rng, 1, 8);
         return;
     }
     }
-    if (random_below(4) != 0) {
+    if (random_below(&rng, 4) != 0) {
         mend_length(in, old_len);
     }
 }
@@ -329,12 +308,12 @@ int main(int argc, char **argv)
         return 2;
     }
     printf("npy: %" PRIu64 " iterations, seed %" PRIu64 "\n", iterations, seed);
-    random_state = seed;
+    rng = seed;
     input in;
     for (uint64_t i = 0; i < iterations; i++) {
         make_valid(&in);
         REQUIRE(try_copy(in.bytes, in.len));
-        for (size_t n = 1 + random_below(4); n > 0; n--) {
+        for (size_t n = 1 + random_below(&rng, 4); n > 0; n--) {
             mutate(&in);
         }
         good += try_copy(in.bytes, in.len);

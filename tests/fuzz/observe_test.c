@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/shm.h"
 #include "client/client.h"
+#include "support/harness.h"
+#include "support/random.h"
 
 #include <troupe/troupe.h>
 
@@ -19,40 +21,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "observe: line %d: not so: %s (%s)\n", __LINE__, #condition,           \
-                    trp_error_message());                                                          \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
-
-static uint64_t state;
-
-static uint64_t next_random(void)
-{
-    state += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t z = state;
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
+static uint64_t rng;
 
 /* Numbers near the edges as often as any others. */
 static uint64_t odd_number(void)
 {
     static const uint64_t edges[] = {0,     1,     2,     63,         64,        65,        4095,
                                      16383, 16384, 16385, UINT32_MAX, INT64_MAX, UINT64_MAX};
-    uint64_t r = next_random();
-    return r % 3 ? edges[r / 3 % (sizeof edges / sizeof *edges)] : next_random() >> r % 64;
+    uint64_t r = random_next(&rng);
+    return r % 3 ? edges[r / 3 % (sizeof edges / sizeof *edges)] : random_next(&rng) >> r % 64;
 }
 
 static void scribble(void *memory, size_t bytes, uint32_t words)
 {
     for (uint32_t i = 0; i < words; i++) {
         uint64_t value = odd_number();
-        size_t at = next_random() % (bytes / 8) * 8;
+        size_t at = random_next(&rng) % (bytes / 8) * 8;
         memcpy((char *)memory + at, &value, 8);
     }
 }
@@ -60,31 +44,31 @@ static void scribble(void *memory, size_t bytes, uint32_t words)
 static void require_text(const char *text, size_t size)
 {
     size_t length = strnlen(text, size);
-    REQUIRE(length < size);
+    H_CHECK(length < size);
     for (size_t i = 0; i < length; i++)
-        REQUIRE((unsigned char)text[i] >= 0x20 && text[i] != 0x7f);
+        H_CHECK((unsigned char)text[i] >= 0x20 && text[i] != 0x7f);
 }
 
 static void require_sound(const trp_device_stats *s)
 {
     static char text[1 << 18];
     size_t needed = 0;
-    REQUIRE(s->actor_count <= TRP_STATS_ACTORS);
+    H_CHECK(s->actor_count <= TRP_STATS_ACTORS);
     require_text(s->info.name, sizeof s->info.name);
     for (uint32_t i = 0; i < s->actor_count; i++) {
         const trp_actor_stats *a = &s->actor[i];
         require_text(a->name, sizeof a->name);
         require_text(a->kind, sizeof a->kind);
         require_text(a->running, sizeof a->running);
-        REQUIRE(a->id < TRP_STATS_ACTORS && (i == 0 || a->id > s->actor[i - 1].id));
-        REQUIRE(a->queued <= TRP__SLOTS && a->in_flight <= TRP__SLOTS && a->done <= a->sent);
-        REQUIRE((a->in_flight > 0) == (a->running[0] != '\0'));
+        H_CHECK(a->id < TRP_STATS_ACTORS && (i == 0 || a->id > s->actor[i - 1].id));
+        H_CHECK(a->queued <= TRP__SLOTS && a->in_flight <= TRP__SLOTS && a->done <= a->sent);
+        H_CHECK((a->in_flight > 0) == (a->running[0] != '\0'));
     }
-    REQUIRE(trp_stats_metrics(s, 1, text, sizeof text, &needed) == TRP_OK);
-    REQUIRE(strlen(text) == needed - 1);
+    H_CHECK(trp_stats_metrics(s, 1, text, sizeof text, &needed) == TRP_OK);
+    H_CHECK(strlen(text) == needed - 1);
     for (const char *line = text; *line; line = strchr(line, '\n') + 1) {
         const char *end = strchr(line, '\n');
-        REQUIRE(end && (*line == '#' || strncmp(line, "troupe_", 7) == 0));
+        H_CHECK(end && (*line == '#' || strncmp(line, "troupe_", 7) == 0));
     }
 }
 
@@ -102,25 +86,25 @@ static void fuzz_view(uint64_t iterations)
     trp__reply *reply = zeroed_pages(TRP__REPLY_BYTES);
     trp__view *view = calloc(1, sizeof *view);
     trp_device_stats *out = malloc(sizeof *out);
-    REQUIRE(stats && control && reply && view && out);
+    H_CHECK(stats && control && reply && view && out);
     for (uint64_t i = 0; i < iterations; i++) {
-        if (next_random() % 8 == 0)
+        if (random_next(&rng) % 8 == 0)
             memset(view->done, 0, sizeof view->done);
         view->stats = stats;
-        view->control = next_random() % 8 ? control : NULL;
-        view->reply = next_random() % 8 ? reply : NULL;
+        view->control = random_next(&rng) % 8 ? control : NULL;
+        view->reply = random_next(&rng) % 8 ? reply : NULL;
         scribble(stats, TRP__STATS_BYTES, 200);
         /* Of the large ones only what is read. */
         scribble(&control->resume_start, 4096, 20);
         for (int k = 0; k < 50; k++)
-            scribble(&control->record[next_random() % 200], 64, 3);
+            scribble(&control->record[random_next(&rng) % 200], 64, 3);
         scribble(reply->issued, sizeof reply->issued, 30);
         scribble(&reply->timelines, sizeof reply->timelines, 30);
-        atomic_store(&stats->slots, (uint32_t)(next_random() % 4 ? 200 : odd_number()));
-        if (next_random() % 2)
+        atomic_store(&stats->slots, (uint32_t)(random_next(&rng) % 4 ? 200 : odd_number()));
+        if (random_next(&rng) % 2)
             atomic_store(&stats->version, 2);
         for (uint32_t a = 0; a < TRP__ACTORS; a++) {
-            if (next_random() % 16) /* an odd one makes a thousand readings */
+            if (random_next(&rng) % 16) /* an odd one makes a thousand readings */
                 atomic_store(&stats->actor[a].version, 4);
         }
         trp__view_read(view, out);
@@ -156,7 +140,7 @@ static void *make(const char *name, uint64_t bytes, int *fd)
 static void name_file(trp__stats_file *file, int fd)
 {
     struct stat st;
-    REQUIRE(fstat(fd, &st) == 0);
+    H_CHECK(fstat(fd, &st) == 0);
     file->fd = fd;
     file->inode = st.st_ino;
 }
@@ -196,9 +180,9 @@ static size_t devices_seen(trp_status wanted)
     static trp_device_stats out[2];
     trp_observer *o = NULL;
     size_t count = 0;
-    REQUIRE(trp_observer_open(getpid(), &o) == TRP_OK);
+    H_CHECK(trp_observer_open(getpid(), &o) == TRP_OK);
     for (int i = 0; i < 2; i++) { /* also on what is attached already */
-        REQUIRE(trp_observer_read(o, out, 2, &count) == wanted);
+        H_CHECK(trp_observer_read(o, out, 2, &count) == wanted);
         for (size_t k = 0; k < count; k++)
             require_sound(&out[k]);
     }
@@ -209,27 +193,27 @@ static size_t devices_seen(trp_status wanted)
 static void an_honest_one(void)
 {
     pretence p = begin_pretence();
-    REQUIRE(devices_seen(TRP_OK) == 1);
+    H_CHECK(devices_seen(TRP_OK) == 1);
     end_pretence(&p);
-    REQUIRE(devices_seen(TRP_OK) == 0);
+    H_CHECK(devices_seen(TRP_OK) == 0);
 }
 
 static void other_versions(void)
 {
     pretence p = begin_pretence();
     p.stats->head.magic++;
-    REQUIRE(devices_seen(TRP_OK) == 0); /* not one of ours */
+    H_CHECK(devices_seen(TRP_OK) == 0); /* not one of ours */
     p.stats->head.magic--;
     p.stats->head.abi++;
     memset(p.stats->head.version, '\n', sizeof p.stats->head.version);
     devices_seen(TRP_E_VERSION);
-    REQUIRE(strstr(trp_error_message(), "???") && !strchr(trp_error_message(), '\n'));
+    H_CHECK(strstr(trp_error_message(), "???") && !strchr(trp_error_message(), '\n'));
     p.stats->head.abi--;
     p.stats->head.bytes = UINT64_MAX;
     devices_seen(TRP_E_VERSION);
     p.stats->head.bytes = sizeof(trp__stats);
     p.control->head.abi++;
-    REQUIRE(devices_seen(TRP_OK) == 1); /* what can be had is shown */
+    H_CHECK(devices_seen(TRP_OK) == 1); /* what can be had is shown */
     end_pretence(&p);
 }
 
@@ -237,16 +221,16 @@ static void other_versions(void)
 static void not_sealed(void)
 {
     int fd = memfd_create(TRP__STATS_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    REQUIRE(fd >= 0);
-    REQUIRE(devices_seen(TRP_OK) == 0);
+    H_CHECK(fd >= 0);
+    H_CHECK(devices_seen(TRP_OK) == 0);
     trp__block_head head = {.magic = TRP__STATS_MAGIC, .abi = TRP__ABI};
-    REQUIRE(pwrite(fd, &head, sizeof head, 0) == sizeof head);
-    REQUIRE(ftruncate(fd, TRP__STATS_BYTES) == 0);
-    REQUIRE(devices_seen(TRP_OK) == 0);
+    H_CHECK(pwrite(fd, &head, sizeof head, 0) == sizeof head);
+    H_CHECK(ftruncate(fd, TRP__STATS_BYTES) == 0);
+    H_CHECK(devices_seen(TRP_OK) == 0);
     close(fd);
     fd = memfd_create(TRP__STATS_FILE, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    REQUIRE(ftruncate(fd, 4096) == 0);
-    REQUIRE(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    H_CHECK(ftruncate(fd, 4096) == 0);
+    H_CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
     devices_seen(TRP_E_VERSION);
     close(fd);
 }
@@ -256,16 +240,16 @@ static void other_files(void)
 {
     pretence p = begin_pretence();
     int ends[2], null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    REQUIRE(pipe(ends) == 0 && null >= 0);
+    H_CHECK(pipe(ends) == 0 && null >= 0);
     int fds[] = {ends[0], ends[1], null, p.stats_fd, p.reply_fd, 99999};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
         struct stat st = {0};
         fstat(fds[i], &st);
         p.stats->control.fd = p.stats->reply.fd = fds[i];
         p.stats->control.inode = p.stats->reply.inode = st.st_ino ? st.st_ino : 1;
-        REQUIRE(devices_seen(TRP_OK) == 1);
+        H_CHECK(devices_seen(TRP_OK) == 1);
         p.stats->control.fd = -(int)i;
-        REQUIRE(devices_seen(TRP_OK) == 1);
+        H_CHECK(devices_seen(TRP_OK) == 1);
     }
     close(ends[0]);
     close(ends[1]);
@@ -281,7 +265,7 @@ static void scribbled(uint64_t iterations)
         atomic_store(&p.stats->version, 2);
         for (uint32_t a = 0; a < TRP__ACTORS; a++)
             atomic_store(&p.stats->actor[a].version, 4);
-        REQUIRE(devices_seen(TRP_OK) == 1);
+        H_CHECK(devices_seen(TRP_OK) == 1);
     }
     end_pretence(&p);
 }
@@ -289,9 +273,9 @@ static void scribbled(uint64_t iterations)
 int main(int argc, char **argv)
 {
     uint64_t iterations = argc > 1 ? strtoull(argv[1], NULL, 0) : 100;
-    state = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)getpid() * 1000003;
+    rng = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)getpid() * 1000003;
     printf("observe: %llu iterations, seed %llu\n", (unsigned long long)iterations,
-           (unsigned long long)state);
+           (unsigned long long)rng);
     an_honest_one();
     other_versions();
     not_sealed();

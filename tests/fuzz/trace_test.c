@@ -7,7 +7,9 @@
  */
 #include "base/error.h"
 #include "client/trace.h"
+#include "support/harness.h"
 #include "support/json.h"
+#include "support/random.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,34 +18,16 @@
 
 enum { SLOTS = 64, EVENTS = 32 };
 
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "trace: line %d: not so: %s (%s)\n", __LINE__, #condition,             \
-                    trp_error_message());                                                          \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
-
-static uint64_t state;
-
-static uint64_t next_random(void)
-{
-    state += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t z = state;
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
+static uint64_t rng;
 
 /* A time: plausible, at an edge, or any. */
 static int64_t odd_time(int64_t start)
 {
     static const int64_t edges[] = {0, 1, -1, INT64_MAX, INT64_MIN};
-    uint64_t r = next_random();
+    uint64_t r = random_next(&rng);
     if (r % 2)
-        return start + (int64_t)(next_random() % 1000000);
-    return r % 4 ? edges[r / 4 % 5] : (int64_t)next_random();
+        return start + (int64_t)(random_next(&rng) % 1000000);
+    return r % 4 ? edges[r / 4 % 5] : (int64_t)random_next(&rng);
 }
 
 /* A device that has nothing but what a trace needs. */
@@ -52,13 +36,13 @@ static trp_device *make_device(trp_actor *actors)
     static const uint32_t alive = 1;
     static _Atomic uint64_t tail;
     trp_device *d = aligned_alloc(64, (sizeof *d + 63) / 64 * 64);
-    REQUIRE(d);
+    H_CHECK(d);
     memset(d, 0, sizeof *d);
     d->alive = &alive;
     d->control = aligned_alloc(4096, TRP__CONTROL_BYTES);
     d->reply = aligned_alloc(4096, TRP__REPLY_BYTES);
     d->slot = aligned_alloc(64, sizeof(trp__slot) * SLOTS);
-    REQUIRE(d->control && d->reply && d->slot && trp__trace_create(d));
+    H_CHECK(d->control && d->reply && d->slot && trp__trace_create(d));
     memset(d->slot, 0, sizeof(trp__slot) * SLOTS);
     memset(d->control, 0, TRP__CONTROL_BYTES);
     memset(d->reply, 0, TRP__REPLY_BYTES);
@@ -78,13 +62,13 @@ static trp_device *make_device(trp_actor *actors)
 static void scribble_reply(trp__reply *reply, int64_t start)
 {
     for (int i = 0; i < 100; i++) {
-        trp__stamp *stamp = &reply->issue_stamp[next_random() % SLOTS];
-        stamp->ticket = next_random() % 100;
+        trp__stamp *stamp = &reply->issue_stamp[random_next(&rng) % SLOTS];
+        stamp->ticket = random_next(&rng) % 100;
         stamp->ns = odd_time(start);
-        trp__progress *log = &reply->progress[next_random() % 4];
-        log->count = next_random() % 2 ? next_random() % 300 : next_random();
-        stamp = &log->stamp[next_random() % TRP__PROGRESS];
-        stamp->ticket = next_random() % 4 ? next_random() % 100 : next_random();
+        trp__progress *log = &reply->progress[random_next(&rng) % 4];
+        log->count = random_next(&rng) % 2 ? random_next(&rng) % 300 : random_next(&rng);
+        stamp = &log->stamp[random_next(&rng) % TRP__PROGRESS];
+        stamp->ticket = random_next(&rng) % 4 ? random_next(&rng) % 100 : random_next(&rng);
         stamp->ns = odd_time(start);
     }
 }
@@ -92,22 +76,23 @@ static void scribble_reply(trp__reply *reply, int64_t start)
 static void end_some(trp_device *d)
 {
     for (int i = 0; i < 20; i++) {
-        uint32_t index = (uint32_t)(next_random() % SLOTS);
+        uint32_t index = (uint32_t)(random_next(&rng) % SLOTS);
         trp__slot *slot = &d->slot[index];
         trp__record *record = &d->control->record[index];
         slot->index = index;
-        slot->ticket = next_random() % 100 + 1;
-        slot->actor = (uint32_t)(next_random() % 5); /* one of them does not exist */
-        slot->status = (int)(next_random() % 20);
-        slot->deaths = (uint32_t)(next_random() % 3);
+        slot->ticket = random_next(&rng) % 100 + 1;
+        slot->actor = (uint32_t)(random_next(&rng) % 5); /* one of them does not exist */
+        slot->status = (int)(random_next(&rng) % 20);
+        slot->deaths = (uint32_t)(random_next(&rng) % 3);
         slot->sent_ns = trp__trace_sent(d);
-        record->op = next_random() % 2 ? (uint32_t)(next_random() % 6) : (uint32_t)next_random();
-        atomic_store(&d->incarnation, (uint32_t)(next_random() % 3 + 1));
-        if (next_random() % 8 == 0)
+        record->op =
+            random_next(&rng) % 2 ? (uint32_t)(random_next(&rng) % 6) : (uint32_t)random_next(&rng);
+        atomic_store(&d->incarnation, (uint32_t)(random_next(&rng) % 3 + 1));
+        if (random_next(&rng) % 8 == 0)
             trp__trace_interrupted(d, slot, record);
         else
-            trp__trace_ended(d, slot, record, next_random() % 2);
-        if (next_random() % 8 == 0)
+            trp__trace_ended(d, slot, record, random_next(&rng) % 2);
+        if (random_next(&rng) % 8 == 0)
             trp__trace_mark_now(d, "fault", 1, "\"%s\"", "a text\n\\");
     }
 }
@@ -117,21 +102,21 @@ static void check_file(const char *path, int64_t start)
     json *trace = json_read_file(path);
     double from = (double)start / 1000 - 1, to = (double)trp__now_ns() / 1000 + 1;
     size_t count = 0;
-    REQUIRE(trace);
+    H_CHECK(trace);
     const json *events = json_get(trace, "traceEvents");
-    REQUIRE(events && events->kind == JSON_ARRAY);
+    H_CHECK(events && events->kind == JSON_ARRAY);
     for (const json *e = events->first; e; e = e->next) {
         const char *phase = json_string(e, "ph");
         if (strcmp(phase, "M") == 0)
             continue;
         double ts = json_number(e, "ts");
-        REQUIRE(ts >= from && ts <= to);
+        H_CHECK(ts >= from && ts <= to);
         if (strcmp(phase, "X") == 0) {
-            REQUIRE(json_number(e, "dur") >= 0 && ts + json_number(e, "dur") <= to);
+            H_CHECK(json_number(e, "dur") >= 0 && ts + json_number(e, "dur") <= to);
             count++;
         }
     }
-    REQUIRE(count <= EVENTS);
+    H_CHECK(count <= EVENTS);
     json_free(trace);
 }
 
@@ -141,19 +126,19 @@ int main(int argc, char **argv)
     uint64_t iterations = argc > 1 ? strtoull(argv[1], NULL, 0) : 40;
     char path[256];
     const char *folder = getenv("TMPDIR");
-    state = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)getpid() * 1000003;
+    rng = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)getpid() * 1000003;
     printf("trace: %llu iterations, seed %llu\n", (unsigned long long)iterations,
-           (unsigned long long)state);
+           (unsigned long long)rng);
     snprintf(path, sizeof path, "%s/troupe-trace-%d.json", folder ? folder : "/tmp", (int)getpid());
     trp_device *d = make_device(actors);
     for (uint64_t i = 0; i < iterations; i++) {
         int64_t start = trp__now_ns();
-        REQUIRE(trp_device_trace_start(d, &(trp_trace_options){.events = EVENTS}) == TRP_OK);
+        H_CHECK(trp_device_trace_start(d, &(trp_trace_options){.events = EVENTS}) == TRP_OK);
         for (int k = 0; k < 5; k++) {
             scribble_reply(d->reply, start);
             end_some(d);
         }
-        REQUIRE(trp_device_trace_write(d, path) == TRP_OK);
+        H_CHECK(trp_device_trace_write(d, path) == TRP_OK);
         check_file(path, start);
     }
     unlink(path);

@@ -440,6 +440,20 @@ trp_buffer h_sealable(trp_device *device, uint64_t bytes)
     return buffer;
 }
 
+void h_fill(trp_device *device, trp_buffer buffer, uint32_t word)
+{
+    trp_completion c = {0};
+    H_OK(trp_fill(device, buffer, 0, h_buffer_info(device, buffer).bytes, word, 4, &c));
+    H_OK(h_await_any(c));
+}
+
+trp_buffer h_filled(trp_device *device, uint64_t bytes, uint32_t word)
+{
+    trp_buffer buffer = h_buffer(device, bytes);
+    H_OK(trp_fill(device, buffer, 0, bytes, word, 4, NULL));
+    return buffer;
+}
+
 void h_write(trp_device *device, trp_buffer buffer, uint64_t offset, const void *data,
              uint64_t bytes)
 {
@@ -471,8 +485,7 @@ trp_buffer_info h_buffer_info(trp_device *device, trp_buffer buffer)
 
 void h_probe(trp_actor *probe, trp_probe_action action, trp_completion *completion)
 {
-    H_OK(trp_probe(probe,
-                   &(trp_probe_request){.header = {.wait_ns = H_LONG}, .action = action},
+    H_OK(trp_probe(probe, &(trp_probe_request){.header = {.wait_ns = H_LONG}, .action = action},
                    completion));
 }
 

@@ -123,6 +123,10 @@ bool h_log_said(const char *word);
 trp_actor *h_actor(trp_device *device, const char *kind);
 trp_buffer h_buffer(trp_device *device, uint64_t bytes);
 trp_buffer h_sealable(trp_device *device, uint64_t bytes);
+/* Fills all of a buffer with a word and waits until that is done. */
+void h_fill(trp_device *device, trp_buffer buffer, uint32_t word);
+/* A new buffer, and a fill of all of it that is only sent. */
+trp_buffer h_filled(trp_device *device, uint64_t bytes, uint32_t word);
 /* Wait until done. */
 void h_write(trp_device *device, trp_buffer buffer, uint64_t offset, const void *data,
              uint64_t bytes);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/half.h"
+#include "support/random.h"
 
 __attribute__((format(printf, 1, 2), noreturn)) static void misuse(const char *format, ...)
 {
@@ -33,14 +34,6 @@ static void *allocate(size_t count, size_t size)
 }
 
 /* ---- random numbers ---- */
-
-static uint64_t splitmix64(uint64_t *state)
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
 
 static uint64_t rotate_left(uint64_t x, unsigned by)
 {
@@ -65,7 +58,7 @@ uint64_t ref_seed(void)
         clock_gettime(CLOCK_REALTIME, &now);
         uint64_t mix = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
         mix ^= (uint64_t)getpid() << 40;
-        seed = splitmix64(&mix);
+        seed = random_next(&mix);
     }
     fprintf(stderr, "TROUPE_TEST_SEED=0x%" PRIx64 "\n", seed);
     return seed;
@@ -74,7 +67,7 @@ uint64_t ref_seed(void)
 void ref_rng_init(ref_rng *rng, uint64_t seed)
 {
     for (size_t i = 0; i < 4; i++) {
-        rng->state[i] = splitmix64(&seed);
+        rng->state[i] = random_next(&seed);
     }
 }
 

@@ -13,16 +13,15 @@
 #include "actors/probe/probe_wire.h"
 #include "backend/cuda/cuda_backend.h"
 #include "base/clock.h"
-#include "base/futex.h"
 #include "base/shm.h"
 #include "driver/device_memory.h"
 #include "support/reference.h"
+#include "support/sleeper.h"
 #include "worker/actor.h"
 
 #include <troupe/troupe.h>
 
 #include <stdio.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -181,28 +180,14 @@ static void streams_wait_for_each_other(void **state)
 }
 
 /* A sleeper on a futex is woken by the stream, and not before the work in front is done. */
-typedef struct sleeper {
-    _Atomic uint32_t word;
-    _Atomic bool awake;
-} sleeper;
-
-static void *sleep_long(void *argument)
-{
-    sleeper *s = argument;
-    trp__futex_wait(&s->word, 0, -1);
-    atomic_store(&s->awake, true);
-    return NULL;
-}
-
 static void a_futex_is_woken(void **state)
 {
-    static sleeper s;
-    pthread_t thread;
+    static h_sleeper s;
     (void)state;
     trp__stream *other = NULL;
     OK(backend->stream_create(accel, &other, error));
     atomic_store(word(3), 0);
-    assert_int_equal(pthread_create(&thread, NULL, sleep_long, &s), 0);
+    h_sleeper_start(&s);
     OK(backend->stream_wait(other, word(3), 1, error));
     OK(backend->stream_wake(other, &s.word, error));
     assert_int_equal(backend->stream_wake(other, &s.word, NULL), TRP__AGAIN);
@@ -214,7 +199,7 @@ static void a_futex_is_woken(void **state)
         assert_true(status == TRP_OK || status == TRP__AGAIN);
         trp__sleep_ns(TRP__MS);
     }
-    pthread_join(thread, NULL);
+    h_sleeper_join(&s);
     backend->stream_destroy(other);
     OK(backend->health(accel, error));
 }

@@ -10,14 +10,13 @@
 #include "actors/probe/probe_worker.h"
 #include "backend/host/host_backend.h"
 #include "base/clock.h"
-#include "base/futex.h"
 #include "base/shm.h"
+#include "support/sleeper.h"
 #include "worker/actor.h"
 
 #include <troupe/probe.h>
 
 #include <signal.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -196,29 +195,15 @@ static void sleepers_are_woken(void **state)
 }
 
 /* A sleeper on a futex is woken by the stream, and not before the work in front is done. */
-typedef struct sleeper {
-    _Atomic uint32_t word;
-    _Atomic bool awake;
-} sleeper;
-
-static void *sleep_long(void *argument)
-{
-    sleeper *s = argument;
-    trp__futex_wait(&s->word, 0, -1);
-    atomic_store(&s->awake, true);
-    return NULL;
-}
-
 static void a_futex_is_woken(void **state)
 {
     (void)state;
     static _Atomic uint64_t gate;
-    static sleeper s;
-    pthread_t thread;
+    static h_sleeper s;
     trp__accel *accel = open_accel();
     trp__stream *stream = new_stream(accel);
     atomic_store(&gate, 0);
-    assert_int_equal(pthread_create(&thread, NULL, sleep_long, &s), 0);
+    h_sleeper_start(&s);
     backend->stream_wait(stream, &gate, 1, NULL);
     assert_int_equal(backend->stream_wake(stream, &s.word, NULL), TRP_OK);
     trp__sleep_ns(5 * TRP__MS);
@@ -228,7 +213,7 @@ static void a_futex_is_woken(void **state)
         assert_int_equal(backend->stream_wake(stream, &s.word, NULL), TRP_OK);
         trp__sleep_ns(TRP__MS);
     }
-    pthread_join(thread, NULL);
+    h_sleeper_join(&s);
     backend->stream_destroy(stream);
     backend->close(accel);
 }

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "support/random.h"
+
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -49,29 +51,7 @@ static void *injected_realloc(void *old, size_t size)
 #define GRANULE ((uint64_t)TRP__SUBALLOC_GRANULE)
 #define MIB     (UINT64_C(1) << 20)
 
-static uint64_t random_state;
-
-/* splitmix64 */
-static uint64_t random_u64(void)
-{
-    uint64_t z = (random_state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-static uint32_t random_below(uint32_t limit)
-{
-    return (uint32_t)(random_u64() % limit);
-}
-
-/* Of any magnitude from 1 to `most` bits. (Two draws in one expression would come in an order that
- * is the compiler's choice.) */
-static uint64_t random_bits(uint32_t most)
-{
-    const uint32_t bits = 1 + random_below(most);
-    return random_u64() >> (64 - bits);
-}
+static uint64_t rng;
 
 static trp__suballoc *create(void)
 {
@@ -157,7 +137,7 @@ static void whole_region_of_any_size(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 6000; i++) {
-        uint64_t size = i < 3000 ? (i + 1) * GRANULE : random_bits(64);
+        uint64_t size = i < 3000 ? (i + 1) * GRANULE : random_bits(&rng, 1, 64);
         size = size < GRANULE ? GRANULE : size;
         trp__suballoc *sa = create();
         assert_true(trp__suballoc_add_region(sa, 7, size));
@@ -245,7 +225,7 @@ static void exhaustion_and_back(void **state)
         }
         refuse(sa, 1);
         for (uint32_t i = BLOCKS - 1; i > 0; i--) {
-            uint32_t other = random_below(i + 1), kept = nodes[i];
+            uint32_t other = random_below(&rng, i + 1), kept = nodes[i];
             nodes[i] = nodes[other];
             nodes[other] = kept;
         }
@@ -522,15 +502,15 @@ static bool model_empty(const model *m, uint32_t r)
 
 static uint64_t model_random_size(void)
 {
-    switch (random_below(8)) {
+    switch (random_below(&rng, 8)) {
     case 0:
-        return 1 + random_below(256);
+        return 1 + random_below(&rng, 256);
     case 1:
-        return (1 + random_below(MODEL_GRANULES)) * GRANULE;
+        return (1 + random_below(&rng, MODEL_GRANULES)) * GRANULE;
     case 2:
-        return 1 + random_bits(63);
+        return 1 + random_bits(&rng, 1, 63);
     default:
-        return 1 + random_below(1u << (8 + random_below(8)));
+        return 1 + random_below(&rng, 1u << (8 + random_below(&rng, 8)));
     }
 }
 
@@ -586,9 +566,10 @@ static void model_toggle_region(model *m, uint32_t r)
         }
         return;
     }
-    m->id[r] = r + MODEL_REGIONS * random_below(4000);
-    uint32_t granules = 1 + random_below(MODEL_GRANULES);
-    assert_true(trp__suballoc_add_region(m->sa, m->id[r], granules * GRANULE + random_below(256)));
+    m->id[r] = r + MODEL_REGIONS * random_below(&rng, 4000);
+    uint32_t granules = 1 + random_below(&rng, MODEL_GRANULES);
+    assert_true(
+        trp__suballoc_add_region(m->sa, m->id[r], granules * GRANULE + random_below(&rng, 256)));
     m->granules[r] = granules;
 }
 
@@ -607,28 +588,28 @@ static void model_compare(const model *m)
 static void random_run(uint64_t seed, uint32_t steps)
 {
     printf("random run with seed %" PRIu64 "\n", seed);
-    random_state = seed;
+    rng = seed;
     model *m = calloc(1, sizeof(*m));
     assert_non_null(m);
     m->sa = create();
     uint32_t pressure = 50; /* per cent of steps that allocate: drifts, to fill and to drain */
     for (uint32_t step = 0; step < steps; step++) {
         if (step % 2000 == 0) {
-            pressure = 20 + random_below(70);
+            pressure = 20 + random_below(&rng, 70);
         }
-        if (random_below(200) == 0) {
-            model_toggle_region(m, random_below(MODEL_REGIONS));
-        } else if (m->live_count < MODEL_LIVE && random_below(100) < pressure) {
+        if (random_below(&rng, 200) == 0) {
+            model_toggle_region(m, random_below(&rng, MODEL_REGIONS));
+        } else if (m->live_count < MODEL_LIVE && random_below(&rng, 100) < pressure) {
             model_alloc(m, model_random_size());
         } else if (m->live_count > 0) {
-            model_free(m, random_below(m->live_count));
+            model_free(m, random_below(&rng, m->live_count));
         }
         if (step % 64 == 0) {
             model_compare(m);
         }
     }
     while (m->live_count > 0) {
-        model_free(m, random_below(m->live_count));
+        model_free(m, random_below(&rng, m->live_count));
     }
     model_compare(m);
     for (uint32_t r = 0; r < MODEL_REGIONS; r++) {

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "support/random.h"
 #include "worker/window.h"
 
 #include <inttypes.h>
@@ -143,16 +144,7 @@ static void most_marks(void **unused)
     run_with_most_marks(UINT32_MAX - 2 * MARKS);
 }
 
-static uint64_t random_state;
-
-/* splitmix64 */
-static uint32_t random_below(uint32_t limit)
-{
-    uint64_t z = (random_state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)((z ^ (z >> 31)) % limit);
-}
+static uint64_t rng;
 
 /* A stream that runs at random, with a list of all its operations: the ticket of the first write
  * behind each, 0 as long as there is none. */
@@ -164,15 +156,15 @@ static void run_at_random(uint64_t operations)
     uint32_t full = 0, room = 0;
     memset(behind, 0, sizeof behind);
     while (enqueued + MARKS < operations) {
-        uint32_t what = random_below(40);
+        uint32_t what = random_below(&rng, 40);
         if (what == 0) {
-            timeline += random_below((uint32_t)(ticket - timeline) + 1);
+            timeline += random_below(&rng, (uint32_t)(ticket - timeline) + 1);
         } else if (!trp__window_seems_full(&w) || !trp__window_full(&w, timeline)) {
-            uint32_t some = 1 + random_below(what < 5 ? 70 : 3);
+            uint32_t some = 1 + random_below(&rng, what < 5 ? 70 : 3);
             trp__window_add(&w, some);
             enqueued += some;
-            if (random_below(3) == 0) {
-                ticket += 1 + random_below(3);
+            if (random_below(&rng, 3) == 0) {
+                ticket += 1 + random_below(&rng, 3);
                 trp__window_mark(&w, ticket);
                 enqueued++;
                 for (; unmarked < enqueued; unmarked++)
@@ -190,7 +182,7 @@ static void run_at_random(uint64_t operations)
         assert_true(w.last - w.first <= MARKS);
         /* Whatever was looked up, it is never less full than it is. */
         assert_true(trp__window_seems_full(&w) || enqueued - done < LIMIT);
-        if (random_below(4) == 0) {
+        if (random_below(&rng, 4) == 0) {
             bool wanted = enqueued - done >= LIMIT;
             assert_int_equal(trp__window_full(&w, timeline), wanted);
             full += wanted;
@@ -209,7 +201,7 @@ static void counters_wrap(void **unused)
     const uint32_t starts[] = {
         0, 1, UINT32_MAX, UINT32_MAX - 1, UINT32_MAX - MARKS, UINT32_MAX - 1000, INT32_MAX};
     print_message("seed %" PRIu64 "\n", seed);
-    random_state = seed;
+    rng = seed;
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
         setup(NULL);
         w.first = w.last = starts[i];

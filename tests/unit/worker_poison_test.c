@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "support/random.h"
 #include "worker/poison.h"
 
 #include <inttypes.h>
@@ -272,16 +273,7 @@ typedef struct event {
 } event;
 
 static event history[EVENTS];
-static uint64_t random_state;
-
-/* splitmix64 */
-static uint32_t random_below(uint32_t limit)
-{
-    uint64_t z = (random_state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)((z ^ (z >> 31)) % limit);
-}
+static uint64_t rng;
 
 /* What is to be said of a buffer after all that has happened, from the latest back. */
 static uint64_t expected(uint32_t events, const trp__access *reader)
@@ -316,25 +308,26 @@ static void random_histories(void **unused)
     uint32_t generation[FEW] = {1, 1, 1};
     uint32_t refused = 0, let_in = 0;
     print_message("seed %" PRIu64 "\n", seed);
-    random_state = seed;
+    rng = seed;
     for (uint32_t i = 0; i < EVENTS; i++) {
         event *e = &history[i];
         trp__record *record = &e->record;
-        *e = (event){.what = random_below(3) ? ISSUED : FAILED};
+        *e = (event){.what = random_below(&rng, 3) ? ISSUED : FAILED};
         record->ticket = i + 1;
-        record->begun = e->begun = random_below(3) == 0;
-        record->access_count = (uint16_t)(1 + random_below(3));
-        if (random_below(50) == 0)
-            generation[random_below(FEW)]++;
+        record->begun = e->begun = random_below(&rng, 3) == 0;
+        record->access_count = (uint16_t)(1 + random_below(&rng, 3));
+        if (random_below(&rng, 50) == 0)
+            generation[random_below(&rng, FEW)]++;
         for (uint32_t k = 0; k < record->access_count; k++) {
-            uint32_t slot = random_below(FEW);
-            uint64_t offset = random_below(4) ? 0 : BYTES / 2;
+            uint32_t slot = random_below(&rng, FEW);
+            uint64_t offset = random_below(&rng, 4) ? 0 : BYTES / 2;
             record->access[k] = (trp__access){.slot = slot,
                                               .generation = generation[slot],
                                               .offset = offset,
                                               .bytes = BYTES - offset,
-                                              .mode = modes[random_below(4)]};
-            trp__set_accepted(&record->access[k], random_below(3) ? i : random_below(i + 1));
+                                              .mode = modes[random_below(&rng, 4)]};
+            trp__set_accepted(&record->access[k],
+                              random_below(&rng, 3) ? i : random_below(&rng, i + 1));
         }
         uint64_t wanted = 0;
         for (uint32_t k = 0; k < record->access_count && wanted == 0; k++) {

@@ -69,47 +69,59 @@ bool fake_cuda_stopping(void)
     return fake_interrupted();
 }
 
-/* One side of a copy, or a fill: the bytes that lie at `address`, or at `host` if that is given. */
-static char *reach(uint64_t address, const void *host, size_t *bytes, bool write,
-                   fake_range **range)
+/* One side of a copy, or a fill: the bytes that lie at `address`, or at `host` if that is given. As
+ * many of them as lie in one piece; what was got must be let go. */
+static char *reach(fake_pin *pin, uint64_t address, const void *host, size_t *bytes, bool write)
 {
-    *range = NULL;
+    *pin = (fake_pin){.at = (void *)(uintptr_t)host};
     if (host)
-        return (char *)(uintptr_t)host;
-    char *at = fake_pin_range(address, bytes, write, range);
-    if (!at)
+        return pin->at;
+    pthread_mutex_lock(&fake.lock);
+    pin->at = fake_pin_range(address, bytes, write, &pin->range);
+    pthread_mutex_unlock(&fake.lock);
+    if (!pin->at)
         fake_fault(FAKE_ERROR_ILLEGAL_ADDRESS);
-    return at;
+    return pin->at;
 }
 
-static void let_go(fake_range *range)
+void *fake_cuda_reach(fake_pin *pin, uint64_t address, size_t bytes, bool write)
 {
-    if (range)
-        fake_unpin_range(range);
+    size_t here = bytes;
+    if (reach(pin, address, NULL, &here, write) && here < bytes) {
+        fake_cuda_let_go(pin);
+        fake_fault(FAKE_ERROR_ILLEGAL_ADDRESS);
+    }
+    return pin->at;
+}
+
+void fake_cuda_let_go(fake_pin *pin)
+{
+    if (pin->range) {
+        pthread_mutex_lock(&fake.lock);
+        fake_unpin_range(pin->range);
+        pthread_mutex_unlock(&fake.lock);
+    }
+    *pin = (fake_pin){0};
 }
 
 static void run_copy(const fake_op *op)
 {
     for (size_t at = 0; at < op->copy.bytes && !fake_interrupted();) {
         size_t bytes = op->copy.bytes - at;
-        fake_range *from_range = NULL, *to_range = NULL;
+        fake_pin from_pin, to_pin = {0};
         if (bytes > FAKE_PIECE_BYTES)
             bytes = FAKE_PIECE_BYTES;
-        pthread_mutex_lock(&fake.lock);
-        const char *from = reach(op->copy.from + at,
-                                 op->copy.host_from ? (const char *)op->copy.host_from + at : NULL,
-                                 &bytes, false, &from_range);
+        const char *from =
+            reach(&from_pin, op->copy.from + at,
+                  op->copy.host_from ? (const char *)op->copy.host_from + at : NULL, &bytes, false);
         char *to =
-            from ? reach(op->copy.to + at, op->copy.host_to ? (char *)op->copy.host_to + at : NULL,
-                         &bytes, true, &to_range)
+            from ? reach(&to_pin, op->copy.to + at,
+                         op->copy.host_to ? (char *)op->copy.host_to + at : NULL, &bytes, true)
                  : NULL;
-        pthread_mutex_unlock(&fake.lock);
         if (to)
             memmove(to, from, bytes);
-        pthread_mutex_lock(&fake.lock);
-        let_go(from_range);
-        let_go(to_range);
-        pthread_mutex_unlock(&fake.lock);
+        fake_cuda_let_go(&from_pin);
+        fake_cuda_let_go(&to_pin);
         if (!to)
             return;
         at += bytes;
@@ -131,16 +143,12 @@ static void run_fill(const fake_op *op)
     size_t all = op->fill.count * op->fill.width;
     for (size_t at = 0; at < all && !fake_interrupted();) {
         size_t bytes = all - at < FAKE_PIECE_BYTES ? all - at : FAKE_PIECE_BYTES;
-        fake_range *range = NULL;
-        pthread_mutex_lock(&fake.lock);
-        char *to = reach(op->fill.to + at, NULL, &bytes, true, &range);
-        pthread_mutex_unlock(&fake.lock);
+        fake_pin pin;
+        char *to = reach(&pin, op->fill.to + at, NULL, &bytes, true);
         if (!to)
             return;
         fill(to, op->fill.value, op->fill.width, bytes);
-        pthread_mutex_lock(&fake.lock);
-        let_go(range);
-        pthread_mutex_unlock(&fake.lock);
+        fake_cuda_let_go(&pin);
         at += bytes;
     }
 }
@@ -681,33 +689,6 @@ int fake_cuda_enqueue(trp__cu_stream stream, void (*run)(void *arguments), const
     if (bytes > 0)
         memcpy(op.function.arguments, arguments, bytes);
     return enqueue(stream, &op);
-}
-
-void *fake_cuda_reach(fake_pin *pin, uint64_t address, size_t bytes, bool write)
-{
-    size_t here = bytes;
-    pin->range = NULL;
-    pthread_mutex_lock(&fake.lock);
-    pin->at = fake_pin_range(address, &here, write, &pin->range);
-    if (pin->at && here < bytes) {
-        fake_unpin_range(pin->range);
-        pin->range = NULL;
-        pin->at = NULL;
-    }
-    pthread_mutex_unlock(&fake.lock);
-    if (!pin->at)
-        fake_fault(FAKE_ERROR_ILLEGAL_ADDRESS);
-    return pin->at;
-}
-
-void fake_cuda_let_go(fake_pin *pin)
-{
-    if (!pin->range)
-        return;
-    pthread_mutex_lock(&fake.lock);
-    fake_unpin_range(pin->range);
-    pthread_mutex_unlock(&fake.lock);
-    *pin = (fake_pin){0};
 }
 
 /* Events. */
