@@ -9,12 +9,61 @@
 extern "C" {
 #endif
 
-#define TRP_OP_GEMM UINT32_C(0x0101)
+/* Operations. The low byte is the place in the actor's table, from 1 on. */
+#define TRP_OP_GEMM  UINT32_C(0x0101)
+#define TRP_OP_AXPY  UINT32_C(0x0102)
+#define TRP_OP_SCAL  UINT32_C(0x0103)
+#define TRP_OP_VCOPY UINT32_C(0x0104)
+#define TRP_OP_SWAP  UINT32_C(0x0105)
+#define TRP_OP_ROT   UINT32_C(0x0106)
+#define TRP_OP_ROTG  UINT32_C(0x0107)
+#define TRP_OP_DOT   UINT32_C(0x0108)
+#define TRP_OP_DOTC  UINT32_C(0x0109)
+#define TRP_OP_NRM2  UINT32_C(0x010a)
+#define TRP_OP_ASUM  UINT32_C(0x010b)
+#define TRP_OP_IAMAX UINT32_C(0x010c)
+#define TRP_OP_IAMIN UINT32_C(0x010d)
+#define TRP_OP_GEMV  UINT32_C(0x010e)
+#define TRP_OP_GBMV  UINT32_C(0x010f)
+#define TRP_OP_GER   UINT32_C(0x0110)
+#define TRP_OP_GERC  UINT32_C(0x0111)
+#define TRP_OP_SYMV  UINT32_C(0x0112)
+#define TRP_OP_HEMV  UINT32_C(0x0113)
+#define TRP_OP_TRMV  UINT32_C(0x0114)
+#define TRP_OP_TRSV  UINT32_C(0x0115)
+#define TRP_OP_SYMM  UINT32_C(0x0116)
+#define TRP_OP_HEMM  UINT32_C(0x0117)
+#define TRP_OP_SYRK  UINT32_C(0x0118)
+#define TRP_OP_HERK  UINT32_C(0x0119)
+#define TRP_OP_SYR2K UINT32_C(0x011a)
+#define TRP_OP_HER2K UINT32_C(0x011b)
+#define TRP_OP_TRMM  UINT32_C(0x011c)
+#define TRP_OP_TRSM  UINT32_C(0x011d)
+#define TRP_OP_GEAM  UINT32_C(0x011e)
+#define TRP_OP_DGMM  UINT32_C(0x011f)
 
 typedef enum trp_transpose {
     TRP_N = 0, /* as it is */
     TRP_T = 1, /* transposed */
+    TRP_C = 2, /* transposed and conjugated; the same as TRP_T for real types */
 } trp_transpose;
+
+typedef enum trp_side {
+    TRP_LEFT = 0,
+    TRP_RIGHT = 1,
+} trp_side;
+
+/* The triangle of a matrix that is looked at; the other one is not, nor is it written. It is the
+ * upper or lower one of the matrix as such, whatever its order in memory. */
+typedef enum trp_uplo {
+    TRP_UPPER = 0,
+    TRP_LOWER = 1,
+} trp_uplo;
+
+typedef enum trp_diag {
+    TRP_NON_UNIT = 0,
+    TRP_UNIT = 1, /* the diagonal is not looked at and counts as ones */
+} trp_diag;
 
 /* Precision of the arithmetic. */
 typedef enum trp_compute {
@@ -63,6 +112,180 @@ static inline trp_status trp_gemm(trp_actor *blas, const trp_gemm_request *reque
     r.header.size = (uint32_t)sizeof r;
     return trp_submit(blas, &r.header, completion);
 }
+
+/* Level 1: vectors.
+ *
+ * Vector x has n elements of type `type` (f32, f64, c64, c128), of which element i lies at x_offset
+ * bytes plus i * incx elements in its buffer; with a negative incx the first is the last in memory,
+ * as in BLAS. An increment of 0 stands for 1. The operations with one input and a result, and
+ * scal, take positive increments only. An output must not overlap another vector, but for vectors
+ * of the same increment whose elements are all apart. If n is 0, vectors are not looked at, and a
+ * result is 0.
+ *
+ * `scalars`, if it names a buffer, holds what the operation would else take by value, read when it
+ * runs: alpha, or c and s. `result` is a buffer for what an operation gives.
+ *
+ * Source: cuBLAS and CBLAS, of the same names. */
+typedef struct trp_blas1_request {
+    trp_request header;
+    trp_dtype type;
+    int64_t n;
+    trp_scalar alpha; /* axpy, scal: default 1 */
+    trp_scalar c, s;  /* rot: must be given, unless `scalars` is; c is real */
+    trp_buffer x, y, scalars, result;
+    uint64_t x_offset, y_offset, scalars_offset, result_offset; /* bytes; multiples of the size of
+                                                                 * their elements */
+    int64_t incx, incy;                                         /* elements */
+} trp_blas1_request;
+
+/* Level 2: matrices and vectors.
+ *
+ * A has element type `type` (f32, f64, c64, c128); matrices and their leading dimension are as in
+ * trp_gemm_request, vectors as in trp_blas1_request. For symv, hemv, trmv and trsv A is n x n and m
+ * is not looked at. With beta 0, y is not read. Outputs must not overlap inputs. If m or n is 0
+ * nothing is done, also where beta is not 1, as in BLAS.
+ *
+ * With type c64 or c128 in row-major order, TRP_C, gerc and hemv are not to be had from cuBLAS:
+ * TRP_E_UNSUPPORTED.
+ *
+ * `scalars`, if it names a buffer, holds alpha and beta, one after the other as elements of `type`
+ * (ger, gerc: alpha only), read when the operation runs; they must not be given by value then.
+ *
+ * Source: cuBLAS and CBLAS, of the same names. */
+typedef struct trp_blas2_request {
+    trp_request header;
+    trp_dtype type;
+    trp_order order;
+    trp_transpose trans; /* gemv, gbmv, trmv, trsv */
+    trp_uplo uplo;       /* symv, hemv, trmv, trsv */
+    trp_diag diag;       /* trmv, trsv */
+    int64_t m, n;
+    int64_t kl, ku;   /* gbmv: diagonals below and above the main one. In column-major order element
+                       * (i, j) of A lies at (ku + i - j, j) of a kl + ku + 1 x n matrix, in
+                       * row-major order at (i, kl + j - i) of an m x kl + ku + 1 matrix. */
+    trp_scalar alpha; /* default 1 */
+    trp_scalar beta;  /* default 0 */
+    trp_buffer a, x, y, scalars;
+    uint64_t a_offset, x_offset, y_offset, scalars_offset; /* bytes */
+    int64_t lda;                                           /* elements; 0: the smallest */
+    int64_t incx, incy;
+    int64_t a_stride, x_stride, y_stride; /* gemv: elements; only looked at if batch > 1 */
+    int64_t batch;                        /* gemv; 0: 1 */
+} trp_blas2_request;
+
+/* Level 3: matrices.
+ *
+ * Element types are f32, f64, c64 and c128, for hemm, herk and her2k c64 and c128; matrices and
+ * their leading dimension are as in trp_gemm_request. With beta 0, C is not read. C must not
+ * overlap an input, but for trmm, where it may be B. Of the C of syrk, herk, syr2k and her2k one
+ * triangle is read and written. If C is empty nothing is done; if k is 0, C becomes beta * C.
+ *
+ * `scalars`, if it names a buffer, holds alpha and beta, one after the other as elements of `type`
+ * (trmm, trsm: alpha only; herk: both real; her2k: beta real, one complex element after alpha),
+ * read when the operation runs; they must not be given by value then. dgmm has no scalars.
+ *
+ * Source: cuBLAS and CBLAS, of the same names. */
+typedef struct trp_blas3_request {
+    trp_request header;
+    trp_dtype type;
+    trp_order order;
+    trp_side side;                /* symm, hemm, trmm, trsm, dgmm */
+    trp_uplo uplo;                /* all but geam and dgmm */
+    trp_transpose trans, trans_b; /* trans_b: geam */
+    trp_diag diag;                /* trmm, trsm */
+    int64_t m, n, k;
+    trp_scalar alpha; /* default 1; herk: real */
+    trp_scalar beta;  /* default 0; herk, her2k: real */
+    trp_buffer a, b, c, scalars;
+    uint64_t a_offset, b_offset, c_offset, scalars_offset; /* bytes */
+    int64_t lda, ldb, ldc;                                 /* elements; 0: the smallest */
+    int64_t incx;                                          /* dgmm: of vector b */
+} trp_blas3_request;
+
+/* Each sends its request; see trp_submit() for completion and errors. */
+#define TRP__BLAS(name, number, request_type)                                                      \
+    static inline trp_status trp_##name(trp_actor *blas, const request_type *request,              \
+                                        trp_completion *completion)                                \
+    {                                                                                              \
+        request_type r = *request;                                                                 \
+        r.header.op = number;                                                                      \
+        r.header.size = (uint32_t)sizeof r;                                                        \
+        return trp_submit(blas, &r.header, completion);                                            \
+    }
+
+/* y = alpha x + y */
+TRP__BLAS(axpy, TRP_OP_AXPY, trp_blas1_request)
+/* x = alpha x */
+TRP__BLAS(scal, TRP_OP_SCAL, trp_blas1_request)
+/* y = x */
+TRP__BLAS(vcopy, TRP_OP_VCOPY, trp_blas1_request)
+/* x and y change places. */
+TRP__BLAS(swap, TRP_OP_SWAP, trp_blas1_request)
+/* x = c x + s y, y = c y - conj(s) x. `scalars`: c, a real number in an element of `type`, and s.
+ */
+TRP__BLAS(rot, TRP_OP_ROT, trp_blas1_request)
+/* The rotation that maps (a, b) to (r, 0): a is the first element of x and becomes r; b is the
+ * first of y and becomes z, as BLAS defines it. `result`: c and s, as rot's `scalars` takes them. n
+ * is not looked at. */
+TRP__BLAS(rotg, TRP_OP_ROTG, trp_blas1_request)
+/* result = sum of x_i y_i, an element of `type`. */
+TRP__BLAS(dot, TRP_OP_DOT, trp_blas1_request)
+/* result = sum of conj(x_i) y_i */
+TRP__BLAS(dotc, TRP_OP_DOTC, trp_blas1_request)
+/* result = Euclidean norm of x: f32 for f32 and c64, f64 for f64 and c128. */
+TRP__BLAS(nrm2, TRP_OP_NRM2, trp_blas1_request)
+/* result = sum of |re x_i| + |im x_i|, of the type of nrm2's. */
+TRP__BLAS(asum, TRP_OP_ASUM, trp_blas1_request)
+/* result = the first i for which |re x_i| + |im x_i| is largest, counted from 1, as an i64. What it
+ * is where x has a NaN is not defined. */
+TRP__BLAS(iamax, TRP_OP_IAMAX, trp_blas1_request)
+/* The same for the smallest. */
+TRP__BLAS(iamin, TRP_OP_IAMIN, trp_blas1_request)
+
+/* y = alpha op(A) x + beta y; A is m x n. */
+TRP__BLAS(gemv, TRP_OP_GEMV, trp_blas2_request)
+/* The same for a band matrix. */
+TRP__BLAS(gbmv, TRP_OP_GBMV, trp_blas2_request)
+/* A = alpha x y^T + A; A is m x n. */
+TRP__BLAS(ger, TRP_OP_GER, trp_blas2_request)
+/* A = alpha x y^H + A */
+TRP__BLAS(gerc, TRP_OP_GERC, trp_blas2_request)
+/* y = alpha A x + beta y; A is symmetric. */
+TRP__BLAS(symv, TRP_OP_SYMV, trp_blas2_request)
+/* The same; A is Hermitian, and the imaginary parts of its diagonal are not looked at. c64, c128.
+ */
+TRP__BLAS(hemv, TRP_OP_HEMV, trp_blas2_request)
+/* x = op(A) x; A is triangular. */
+TRP__BLAS(trmv, TRP_OP_TRMV, trp_blas2_request)
+/* Solves op(A) x' = x and puts x' in the place of x; A is triangular. */
+TRP__BLAS(trsv, TRP_OP_TRSV, trp_blas2_request)
+
+/* C = alpha A B + beta C, with side TRP_RIGHT alpha B A + beta C; A is symmetric, C is m x n. */
+TRP__BLAS(symm, TRP_OP_SYMM, trp_blas3_request)
+/* The same; A is Hermitian. */
+TRP__BLAS(hemm, TRP_OP_HEMM, trp_blas3_request)
+/* C = alpha op(A) op(A)^T + beta C; op(A) is n x k, C symmetric. trans: TRP_N, TRP_T; for real
+ * types TRP_C too. */
+TRP__BLAS(syrk, TRP_OP_SYRK, trp_blas3_request)
+/* C = alpha op(A) op(A)^H + beta C; C is Hermitian, the imaginary parts of its diagonal become 0.
+ * trans: TRP_N, TRP_C. */
+TRP__BLAS(herk, TRP_OP_HERK, trp_blas3_request)
+/* C = alpha (op(A) op(B)^T + op(B) op(A)^T) + beta C; op(A) and op(B) are n x k. */
+TRP__BLAS(syr2k, TRP_OP_SYR2K, trp_blas3_request)
+/* C = alpha op(A) op(B)^H + conj(alpha) op(B) op(A)^H + beta C */
+TRP__BLAS(her2k, TRP_OP_HER2K, trp_blas3_request)
+/* C = alpha op(A) B, with side TRP_RIGHT alpha B op(A); A is triangular, B and C are m x n. C may
+ * be B: the same place and leading dimension, or no c at all. */
+TRP__BLAS(trmm, TRP_OP_TRMM, trp_blas3_request)
+/* Solves op(A) X = alpha B, with side TRP_RIGHT X op(A) = alpha B, and puts X in the place of B. */
+TRP__BLAS(trsm, TRP_OP_TRSM, trp_blas3_request)
+/* C = alpha op(A) + beta op(B), with trans for A and trans_b for B; C is m x n. With beta 0, B is
+ * not looked at. */
+TRP__BLAS(geam, TRP_OP_GEAM, trp_blas3_request)
+/* C = diag(b) A, with side TRP_RIGHT A diag(b); A and C are m x n, b is a vector of m or n elements
+ * with increment incx. */
+TRP__BLAS(dgmm, TRP_OP_DGMM, trp_blas3_request)
+#undef TRP__BLAS
 
 #ifdef __cplusplus
 }

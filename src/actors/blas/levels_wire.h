@@ -1,0 +1,34 @@
+/* Payload of the blas operations of levels 1 to 3 but gemm: checked, all defaults filled in, and
+ * always column-major. A row-major request travels as the column-major one of the transposed
+ * matrices that does the same.
+ *
+ * Operands are A, a matrix; X, a vector or the matrix B; and Y, a vector or the matrix C: those
+ * that the operation's cuBLAS function takes, in the order of BLAS. */
+#ifndef TRP_ACTORS_BLAS_LEVELS_WIRE_H
+#define TRP_ACTORS_BLAS_LEVELS_WIRE_H
+
+#include <stdint.h>
+
+enum { TRP__BLAS_A = 0, TRP__BLAS_X = 1, TRP__BLAS_Y = 2, TRP__BLAS_OPERANDS = 3 };
+enum { TRP__BLAS_NO_ACCESS = 0xff };
+
+typedef struct trp__levels {
+    uint8_t type;  /* trp_dtype: f32, f64, c64 or c128 */
+    uint8_t side;  /* trp_side */
+    uint8_t uplo;  /* trp_uplo */
+    uint8_t trans; /* trp_transpose; TRP_T and not TRP_C for real types */
+    uint8_t trans_b;
+    uint8_t diag;                       /* trp_diag */
+    uint8_t access[TRP__BLAS_OPERANDS]; /* index into the request's accesses */
+    uint8_t scalars;                    /* index of the access with alpha and beta, or c and s */
+    uint8_t result;                     /* index of the result's access */
+    uint8_t reserved[5];
+    int64_t m, n, k; /* k: also gbmv's kl */
+    int64_t ku;
+    int64_t ld[TRP__BLAS_OPERANDS]; /* leading dimension; increment of a vector */
+    int64_t stride[TRP__BLAS_OPERANDS];
+    int64_t batch;
+    double alpha[2], beta[2]; /* real, imaginary; c and s of rot */
+} trp__levels;
+
+#endif
