@@ -1,7 +1,7 @@
 /* Our declarations of NVIDIA's interfaces against NVIDIA's own headers. Everything is checked by
  * the compiler; the program has nothing left to do. Built only where cuda.h is found; the part on
  * cuBLAS only where its header is there too. */
-#include "actors/blas/cublas_abi.h"
+#include "actors/blas/cublas_levels.h"
 #include "driver/cuda.h"
 #include "worker/nvtx_abi.h"
 
@@ -147,10 +147,21 @@ SAME(TRP__CUBLAS_ALLOC_FAILED, CUBLAS_STATUS_ALLOC_FAILED);
 SAME(TRP__CUBLAS_NOT_SUPPORTED, CUBLAS_STATUS_NOT_SUPPORTED);
 CONSTANT(CUBLAS_OP_N);
 CONSTANT(CUBLAS_OP_T);
+CONSTANT(CUBLAS_OP_C);
+SAME(TRP__CUBLAS_LEFT, CUBLAS_SIDE_LEFT);
+SAME(TRP__CUBLAS_RIGHT, CUBLAS_SIDE_RIGHT);
+SAME(TRP__CUBLAS_LOWER, CUBLAS_FILL_MODE_LOWER);
+SAME(TRP__CUBLAS_UPPER, CUBLAS_FILL_MODE_UPPER);
+SAME(TRP__CUBLAS_NON_UNIT, CUBLAS_DIAG_NON_UNIT);
+SAME(TRP__CUBLAS_UNIT, CUBLAS_DIAG_UNIT);
+CONSTANT(CUBLAS_POINTER_MODE_HOST);
+CONSTANT(CUBLAS_POINTER_MODE_DEVICE);
 CONSTANT(CUDA_R_32F);
 CONSTANT(CUDA_R_64F);
 CONSTANT(CUDA_R_16F);
 CONSTANT(CUDA_R_16BF);
+CONSTANT(CUDA_C_32F);
+CONSTANT(CUDA_C_64F);
 CONSTANT(CUBLAS_COMPUTE_32F);
 CONSTANT(CUBLAS_COMPUTE_64F);
 CONSTANT(CUBLAS_COMPUTE_32F_FAST_TF32);
@@ -177,10 +188,25 @@ SAME(sizeof(trp__cublas_property), sizeof(libraryPropertyType));
 #define trp__cublas_algorithm cublasGemmAlgo_t
 #define trp__cublas_math      cublasMath_t
 #define trp__cublas_property  libraryPropertyType
+#define trp__cublas_side      cublasSideMode_t
+#define trp__cublas_fill      cublasFillMode_t
+#define trp__cublas_diag      cublasDiagType_t
+
+#define trp__cublas_pointer_mode cublasPointerMode_t
 
 #define SAME_CUBLAS_FUNCTION(result, name, parameters, required)                                   \
     SAME_FUNCTION(result, name, parameters)
 TRP__CUBLAS_FUNCTIONS(SAME_CUBLAS_FUNCTION)
+
+#if CUDA_VERSION >= 12000
+#define ROUTINE(name, family, T, R) SAME_FUNCTION(cublasStatus_t, name, TRP__CUBLAS_##family(T, R));
+#define COMPLEX(op, family, c, z)                                                                  \
+    ROUTINE(c, family, cuComplex, float) ROUTINE(z, family, cuDoubleComplex, double)
+#define ALL(op, family, s, d, c, z)                                                                \
+    ROUTINE(s, family, float, float)                                                               \
+    ROUTINE(d, family, double, double) COMPLEX(op, family, c, z)
+TRP__CUBLAS_ROUTINES(ALL, COMPLEX)
+#endif
 #endif
 
 #if __has_include(<nvtx3/nvToolsExt.h>)

@@ -4,6 +4,8 @@
 #include "base/error.h"
 #include "driver/cuda.h"
 
+#include <troupe/blas.h>
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +16,16 @@ static const trp__dynlib_symbol symbols[] = {
     {#name, offsetof(trp__cublas, name), required},
     TRP__CUBLAS_FUNCTIONS(SYMBOL_ROW)
 #undef SYMBOL_ROW
+#define ROUTINE(name, place, type) {#name, offsetof(trp__cublas, routine[place][type]), false},
+#define PLACE(op)                  ((TRP_OP_##op) & 0xff)
+#define ALL(op, family, s, d, c, z)                                                                \
+    ROUTINE(s, PLACE(op), 0) ROUTINE(d, PLACE(op), 1) COMPLEX(op, family, c, z)
+#define COMPLEX(op, family, c, z) ROUTINE(c, PLACE(op), 2) ROUTINE(z, PLACE(op), 3)
+        TRP__CUBLAS_ROUTINES(ALL, COMPLEX)
+#undef COMPLEX
+#undef ALL
+#undef PLACE
+#undef ROUTINE
 };
 
 /* One for all actors of a process; never closed, since cuBLAS keeps threads and hooks. */

@@ -2,7 +2,7 @@
 #ifndef TRP_ACTORS_BLAS_CUBLAS_H
 #define TRP_ACTORS_BLAS_CUBLAS_H
 
-#include "actors/blas/cublas_abi.h"
+#include "actors/blas/cublas_levels.h"
 
 #include <troupe/status.h>
 
@@ -11,6 +11,8 @@ typedef struct trp__cublas {
 #define TRP__CUBLAS_MEMBER(result, name, parameters, required) result(*name) parameters;
     TRP__CUBLAS_FUNCTIONS(TRP__CUBLAS_MEMBER)
 #undef TRP__CUBLAS_MEMBER
+    /* Those of cublas_levels.h, NULL where there is none; for f32, f64, c64, c128. */
+    void (*routine[TRP__CUBLAS_PLACES][TRP__CUBLAS_TYPES])(void);
 } trp__cublas;
 
 /* Opens cuBLAS, once per process and for its whole life; after a failure the next call tries again.

@@ -22,6 +22,7 @@ enum {
 typedef enum trp__cublas_operation {
     TRP__CUBLAS_OP_N = 0,
     TRP__CUBLAS_OP_T = 1,
+    TRP__CUBLAS_OP_C = 2,
 } trp__cublas_operation;
 
 /* cudaDataType */
@@ -29,6 +30,8 @@ typedef enum trp__cublas_type {
     TRP__CUDA_R_32F = 0,
     TRP__CUDA_R_64F = 1,
     TRP__CUDA_R_16F = 2,
+    TRP__CUDA_C_32F = 4,
+    TRP__CUDA_C_64F = 5,
     TRP__CUDA_R_16BF = 14,
 } trp__cublas_type;
 
@@ -49,6 +52,12 @@ typedef enum trp__cublas_math {
     TRP__CUBLAS_DEFAULT_MATH = 0,
     TRP__CUBLAS_DISALLOW_REDUCED_PRECISION_REDUCTION = 16,
 } trp__cublas_math;
+
+/* cublasPointerMode_t: where scalars and results are */
+typedef enum trp__cublas_pointer_mode {
+    TRP__CUBLAS_POINTER_MODE_HOST = 0,
+    TRP__CUBLAS_POINTER_MODE_DEVICE = 1,
+} trp__cublas_pointer_mode;
 
 /* libraryPropertyType */
 typedef enum trp__cublas_property {
@@ -71,6 +80,8 @@ typedef enum trp__cublas_property {
       (trp__cublas_handle handle, void *workspace, size_t bytes), true)                            \
     X(trp__cublas_status, cublasSetMathMode, (trp__cublas_handle handle, trp__cublas_math mode),   \
       true)                                                                                        \
+    X(trp__cublas_status, cublasSetPointerMode_v2,                                                 \
+      (trp__cublas_handle handle, trp__cublas_pointer_mode mode), true)                            \
     X(trp__cublas_status, cublasGemmEx,                                                            \
       (trp__cublas_handle handle, trp__cublas_operation trans_a, trp__cublas_operation trans_b,    \
        int m, int n, int k, const void *alpha, const void *a, trp__cublas_type a_type, int lda,    \

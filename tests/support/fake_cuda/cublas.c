@@ -42,6 +42,7 @@ enum { MAGIC = 0xb1a5 };
 struct trp__cublas_opaque {
     int magic;
     trp__cu_stream stream;
+    trp__cublas_pointer_mode mode;
 };
 
 static bool good(trp__cublas_handle handle)
@@ -117,6 +118,16 @@ trp__cublas_status cublasSetMathMode(trp__cublas_handle handle, trp__cublas_math
     if (!good(handle))
         return NOT_INITIALIZED;
     return ((int)mode & ~16) == 0 ? SUCCESS : INVALID_VALUE;
+}
+
+trp__cublas_status cublasSetPointerMode_v2(trp__cublas_handle handle, trp__cublas_pointer_mode mode)
+{
+    if (!good(handle))
+        return NOT_INITIALIZED;
+    if (mode != TRP__CUBLAS_POINTER_MODE_HOST && mode != TRP__CUBLAS_POINTER_MODE_DEVICE)
+        return INVALID_VALUE;
+    handle->mode = mode;
+    return SUCCESS;
 }
 
 /* Products. */
