@@ -68,8 +68,8 @@ typedef enum trp_diag {
 /* Precision of the arithmetic. */
 typedef enum trp_compute {
     TRP_COMPUTE_DEFAULT = 0, /* f64 for f64, f32 for f32, f16 and bf16 */
-    TRP_COMPUTE_TF32 = 1,    /* f32 only: allows inputs rounded to tf32 (10 bits of mantissa); a
-                              * device without tf32 units computes in f32 */
+    TRP_COMPUTE_TF32 = 1, /* f32 and c64 only: allows inputs rounded to tf32 (10 bits of mantissa);
+                           * a device without tf32 units computes in f32 */
 } trp_compute;
 
 /* C = alpha * op(A) * op(B) + beta * C, for `batch` independent triples of matrices.
@@ -81,10 +81,14 @@ typedef enum trp_compute {
  * the smallest. Matrix i of a batch lies i * *_stride elements after the first; strides of A and B
  * may be 0 (one matrix for all), that of C must keep the matrices apart.
  *
- * A, B and C have the element type `type`: f64, f32, f16 or bf16; f16 and bf16 accumulate in f32.
- * With beta 0, C is not read and may be uninitialised or lost. C must not overlap A or B. A and B
- * may be the same. If m or n is 0 nothing is done; if k is 0, C becomes beta * C and A and
- * B are not looked at.
+ * A, B and C have the element type `type`: f64, f32, f16, bf16, c64 or c128; f16 and bf16
+ * accumulate in f32. With beta 0, C is not read and may be uninitialised or lost. C must not
+ * overlap A or B. A and B may be the same. If m or n is 0 nothing is done; if k is 0, C becomes
+ * beta * C and A and B are not looked at.
+ *
+ * `scalars`, if it names a buffer, holds alpha and beta, one after the other, in the compute type
+ * (f32 for f16 and bf16, else `type`), read when the operation runs; they must not be given by
+ * value then, and C is read.
  *
  * Source: cublasGemmStridedBatchedEx, cblas_?gemm. */
 typedef struct trp_gemm_request {
@@ -101,6 +105,8 @@ typedef struct trp_gemm_request {
     int64_t lda, ldb, ldc;                 /* elements; 0: the smallest */
     int64_t a_stride, b_stride, c_stride;  /* elements; only looked at if batch > 1 */
     int64_t batch;                         /* 0: 1 */
+    trp_buffer scalars;
+    uint64_t scalars_offset; /* bytes */
 } trp_gemm_request;
 
 /* Sends a gemm; see trp_submit() for completion and errors. */

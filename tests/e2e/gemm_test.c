@@ -458,12 +458,12 @@ static void bad_input(void)
 
     BAD(type, TRP_DTYPE_NONE, "type");
     BAD(type, TRP_I8, "type");
-    BAD(type, TRP_C128, "type");
+    BAD(type, TRP_BOOL, "type");
     BAD(type, (trp_dtype)999, "type");
     BAD(type, (trp_dtype)-1, "type");
     BAD(compute, (trp_compute)2, "compute");
     BAD(order, (trp_order)2, "order");
-    BAD(trans_a, (trp_transpose)2, "trans_a");
+    BAD(trans_a, (trp_transpose)3, "trans_a");
     BAD(trans_b, (trp_transpose)-1, "trans_b");
     BAD(m, -1, "m:");
     BAD(n, -1, "n:");

@@ -2,6 +2,7 @@
 #include "actors/blas/blas.h"
 #include "actors/blas/blas_wire.h"
 #include "actors/blas/cublas.h"
+#include "actors/blas/levels_cuda.h"
 #include "base/error.h"
 #include "driver/cuda.h"
 
@@ -28,21 +29,6 @@ trp_status trp__blas_cuda_report(char *version, size_t version_size, const char 
     trp__cublas_version(blas, version, version_size);
     *path = trp__cublas_path();
     return TRP_OK;
-}
-
-/* Every call goes through this. A broken context shows as some status or other here; the scheduler
- * asks the backend's health() after each error. */
-static trp_status check(const trp__cublas *blas, trp__cublas_status result, const char *call,
-                        trp_error *error)
-{
-    if (__builtin_expect(result == TRP__CUBLAS_SUCCESS, 1))
-        return TRP_OK;
-    trp_status status = result == TRP__CUBLAS_ALLOC_FAILED    ? TRP_E_MEMORY
-                        : result == TRP__CUBLAS_NOT_SUPPORTED ? TRP_E_UNSUPPORTED
-                                                              : TRP_E_LIBRARY;
-    return trp__error_set_code(error, status, "cublas", result, "%s (%d): %s, in %s",
-                               blas->cublasGetStatusName(result), result,
-                               blas->cublasGetStatusString(result), call);
 }
 
 /* Life of an actor. */
@@ -87,21 +73,21 @@ static trp_status init(trp_instance *instance, trp_error *error)
     if (status != TRP_OK)
         return status;
     s->blas = blas;
-    status = check(blas, blas->cublasCreate_v2(&s->handle), "cublasCreate", error);
+    status = trp__cublas_check(blas, blas->cublasCreate_v2(&s->handle), "cublasCreate", error);
     if (status == TRP_OK)
         status = trp_cuda_check(instance, s->cu->cuMemAlloc_v2(&s->workspace, bytes), "cuMemAlloc",
                                 error);
     /* Setting the stream takes a workspace away, so it comes first. */
     if (status == TRP_OK)
-        status = check(blas, blas->cublasSetStream_v2(s->handle, instance->stream),
-                       "cublasSetStream", error);
+        status = trp__cublas_check(blas, blas->cublasSetStream_v2(s->handle, instance->stream),
+                                   "cublasSetStream", error);
     if (status == TRP_OK)
-        status = check(
+        status = trp__cublas_check(
             blas, blas->cublasSetWorkspace_v2(s->handle, (void *)(uintptr_t)s->workspace, bytes),
             "cublasSetWorkspace", error);
     if (status == TRP_OK)
-        status = check(blas, blas->cublasSetMathMode(s->handle, TRP__CUBLAS_MATH),
-                       "cublasSetMathMode", error);
+        status = trp__cublas_check(blas, blas->cublasSetMathMode(s->handle, TRP__CUBLAS_MATH),
+                                   "cublasSetMathMode", error);
     if (status != TRP_OK)
         stop(instance);
     return status;
@@ -118,6 +104,10 @@ static trp__cublas_type data_type(uint8_t type)
         return TRP__CUDA_R_16F;
     case TRP_BF16:
         return TRP__CUDA_R_16BF;
+    case TRP_C64:
+        return TRP__CUDA_C_32F;
+    case TRP_C128:
+        return TRP__CUDA_C_64F;
     default:
         return TRP__CUDA_R_32F;
     }
@@ -125,7 +115,7 @@ static trp__cublas_type data_type(uint8_t type)
 
 static trp__cublas_compute compute_type(const trp__gemm *g)
 {
-    if (g->type == TRP_F64)
+    if (g->type == TRP_F64 || g->type == TRP_C128)
         return TRP__CUBLAS_COMPUTE_64F;
     return g->compute == TRP_COMPUTE_TF32 ? TRP__CUBLAS_COMPUTE_32F_FAST_TF32
                                           : TRP__CUBLAS_COMPUTE_32F;
@@ -139,84 +129,109 @@ static bool fits_32_bits(const trp__gemm *g)
 
 static trp__cublas_operation operation(uint8_t trans)
 {
-    return trans == TRP_T ? TRP__CUBLAS_OP_T : TRP__CUBLAS_OP_N;
+    return trans == TRP_N ? TRP__CUBLAS_OP_N : trans == TRP_T ? TRP__CUBLAS_OP_T : TRP__CUBLAS_OP_C;
 }
 
 /* Scalars travel as f64; cuBLAS wants them in the compute type. */
 typedef union scalar {
-    double f64;
-    float f32;
+    double f64[2];
+    float f32[2];
 } scalar;
 
-static scalar scalar_of(uint8_t type, double value)
+static scalar scalar_of(uint8_t type, const double value[2])
 {
-    return type == TRP_F64 ? (scalar){.f64 = value} : (scalar){.f32 = (float)value};
+    if (type == TRP_F64 || type == TRP_C128)
+        return (scalar){.f64 = {value[0], value[1]}};
+    return (scalar){.f32 = {(float)value[0], (float)value[1]}};
 }
 
-static trp_status gemm_32(state *s, const trp__gemm *g, const void *a, const void *b, void *c,
-                          trp_error *error)
+/* Addresses of a product. The scalars are on the device if they come from a buffer. */
+typedef struct gemm_operands {
+    const void *a, *b, *alpha, *beta;
+    void *c;
+} gemm_operands;
+
+static trp_status gemm_32(state *s, const trp__gemm *g, const gemm_operands *x, trp_error *error)
 {
     const trp__cublas *blas = s->blas;
     trp__cublas_type type = data_type(g->type);
-    scalar alpha = scalar_of(g->type, g->alpha);
-    scalar beta = scalar_of(g->type, g->beta);
     if (g->batch == 1)
-        return check(blas,
-                     blas->cublasGemmEx(s->handle, operation(g->trans_a), operation(g->trans_b),
-                                        (int)g->m, (int)g->n, (int)g->k, &alpha, a, type,
-                                        (int)g->lda, b, type, (int)g->ldb, &beta, c, type,
-                                        (int)g->ldc, compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
-                     "cublasGemmEx", error);
-    return check(blas,
-                 blas->cublasGemmStridedBatchedEx(
-                     s->handle, operation(g->trans_a), operation(g->trans_b), (int)g->m, (int)g->n,
-                     (int)g->k, &alpha, a, type, (int)g->lda, g->a_stride, b, type, (int)g->ldb,
-                     g->b_stride, &beta, c, type, (int)g->ldc, g->c_stride, (int)g->batch,
-                     compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
-                 "cublasGemmStridedBatchedEx", error);
+        return trp__cublas_check(
+            blas,
+            blas->cublasGemmEx(s->handle, operation(g->trans_a), operation(g->trans_b), (int)g->m,
+                               (int)g->n, (int)g->k, x->alpha, x->a, type, (int)g->lda, x->b, type,
+                               (int)g->ldb, x->beta, x->c, type, (int)g->ldc, compute_type(g),
+                               TRP__CUBLAS_GEMM_DEFAULT),
+            "cublasGemmEx", error);
+    return trp__cublas_check(
+        blas,
+        blas->cublasGemmStridedBatchedEx(s->handle, operation(g->trans_a), operation(g->trans_b),
+                                         (int)g->m, (int)g->n, (int)g->k, x->alpha, x->a, type,
+                                         (int)g->lda, g->a_stride, x->b, type, (int)g->ldb,
+                                         g->b_stride, x->beta, x->c, type, (int)g->ldc, g->c_stride,
+                                         (int)g->batch, compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
+        "cublasGemmStridedBatchedEx", error);
 }
 
-static trp_status gemm_64(state *s, const trp__gemm *g, const void *a, const void *b, void *c,
-                          trp_error *error)
+static trp_status gemm_64(state *s, const trp__gemm *g, const gemm_operands *x, trp_error *error)
 {
     const trp__cublas *blas = s->blas;
     trp__cublas_type type = data_type(g->type);
-    scalar alpha = scalar_of(g->type, g->alpha);
-    scalar beta = scalar_of(g->type, g->beta);
     if (!blas->cublasGemmEx_64 || !blas->cublasGemmStridedBatchedEx_64)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "m, n, k, a leading dimension or batch is 2^31 or more, and this "
                               "cuBLAS has no cublasGemmEx_64");
     if (g->batch == 1)
-        return check(blas,
-                     blas->cublasGemmEx_64(s->handle, operation(g->trans_a), operation(g->trans_b),
-                                           g->m, g->n, g->k, &alpha, a, type, g->lda, b, type,
-                                           g->ldb, &beta, c, type, g->ldc, compute_type(g),
-                                           TRP__CUBLAS_GEMM_DEFAULT),
-                     "cublasGemmEx_64", error);
-    return check(blas,
-                 blas->cublasGemmStridedBatchedEx_64(
-                     s->handle, operation(g->trans_a), operation(g->trans_b), g->m, g->n, g->k,
-                     &alpha, a, type, g->lda, g->a_stride, b, type, g->ldb, g->b_stride, &beta, c,
-                     type, g->ldc, g->c_stride, g->batch, compute_type(g),
-                     TRP__CUBLAS_GEMM_DEFAULT),
-                 "cublasGemmStridedBatchedEx_64", error);
+        return trp__cublas_check(blas,
+                                 blas->cublasGemmEx_64(s->handle, operation(g->trans_a),
+                                                       operation(g->trans_b), g->m, g->n, g->k,
+                                                       x->alpha, x->a, type, g->lda, x->b, type,
+                                                       g->ldb, x->beta, x->c, type, g->ldc,
+                                                       compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
+                                 "cublasGemmEx_64", error);
+    return trp__cublas_check(blas,
+                             blas->cublasGemmStridedBatchedEx_64(
+                                 s->handle, operation(g->trans_a), operation(g->trans_b), g->m,
+                                 g->n, g->k, x->alpha, x->a, type, g->lda, g->a_stride, x->b, type,
+                                 g->ldb, g->b_stride, x->beta, x->c, type, g->ldc, g->c_stride,
+                                 g->batch, compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
+                             "cublasGemmStridedBatchedEx_64", error);
+}
+
+static trp_status gemm(state *s, const trp_job *job, trp_error *error)
+{
+    trp__gemm g;
+    memcpy(&g, job->payload, sizeof g);
+    if (g.m == 0 || g.n == 0)
+        return TRP_OK;
+    scalar alpha = scalar_of(g.type, g.alpha);
+    scalar beta = scalar_of(g.type, g.beta);
+    gemm_operands x = {.c = job->access[TRP__GEMM_C].address, .alpha = &alpha, .beta = &beta};
+    /* With k 0 cuBLAS reads neither A nor B, but may ask that they are not NULL. */
+    x.a = g.k > 0 ? job->access[TRP__GEMM_A].address : x.c;
+    x.b = g.k > 0 ? job->access[TRP__GEMM_B].address : x.c;
+    if (g.scalars == TRP__GEMM_NO_ACCESS)
+        return fits_32_bits(&g) ? gemm_32(s, &g, &x, error) : gemm_64(s, &g, &x, error);
+
+    bool wide = g.type == TRP_F64 || g.type == TRP_C64, widest = g.type == TRP_C128;
+    x.alpha = job->access[g.scalars].address;
+    x.beta = (const char *)x.alpha + (widest ? 16 : wide ? 8 : 4);
+    trp_status status = trp__cublas_check(
+        s->blas, s->blas->cublasSetPointerMode_v2(s->handle, TRP__CUBLAS_POINTER_MODE_DEVICE),
+        "cublasSetPointerMode", error);
+    if (status == TRP_OK)
+        status = fits_32_bits(&g) ? gemm_32(s, &g, &x, error) : gemm_64(s, &g, &x, error);
+    trp__cublas_status after =
+        s->blas->cublasSetPointerMode_v2(s->handle, TRP__CUBLAS_POINTER_MODE_HOST);
+    return status == TRP_OK ? trp__cublas_check(s->blas, after, "cublasSetPointerMode", error)
+                            : status;
 }
 
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
-    trp__gemm g;
-    if (job->op != TRP_OP_GEMM)
-        return trp__error_set(error, TRP_E_INTERNAL, "operation %#x is not one of blas", job->op);
-    memcpy(&g, job->payload, sizeof g);
-    if (g.m == 0 || g.n == 0)
-        return TRP_OK;
-    void *c = job->access[TRP__GEMM_C].address;
-    /* With k 0 cuBLAS reads neither A nor B, but may ask that they are not NULL. */
-    const void *a = g.k > 0 ? job->access[TRP__GEMM_A].address : c;
-    const void *b = g.k > 0 ? job->access[TRP__GEMM_B].address : c;
-    return fits_32_bits(&g) ? gemm_32(instance->state, &g, a, b, c, error)
-                            : gemm_64(instance->state, &g, a, b, c, error);
+    state *s = instance->state;
+    return job->op == TRP_OP_GEMM ? gemm(s, job, error)
+                                  : trp__levels_cuda(instance, job, s->blas, s->handle, error);
 }
 
 /* No trim: all that it holds is the handle and the workspace, and a handle without one would have

@@ -74,6 +74,7 @@ typedef struct gemm_arguments {
     const state *state;
     const char *a, *b;
     char *c;
+    const void *scalars; /* alpha and beta in a buffer; NULL: in g */
     trp__gemm g;
 } gemm_arguments;
 
@@ -81,14 +82,33 @@ _Static_assert(sizeof(gemm_arguments) <= TRP_ACTOR_ENQUEUE_MAX, "an operation's 
 
 static int cblas_trans(uint8_t trans)
 {
-    return trans == TRP_T ? TRP__CBLAS_TRANS : TRP__CBLAS_NO_TRANS;
+    return trans == TRP_N   ? TRP__CBLAS_NO_TRANS
+           : trans == TRP_T ? TRP__CBLAS_TRANS
+                            : TRP__CBLAS_CONJ_TRANS;
+}
+
+/* The request as it is when it runs. */
+static trp__gemm gemm_now(const gemm_arguments *x)
+{
+    trp__gemm g = x->g;
+    const float *f32 = x->scalars;
+    const double *f64 = x->scalars;
+    if (!x->scalars)
+        return g;
+    bool wide = g.type == TRP_F64 || g.type == TRP_C128;
+    int parts = g.type == TRP_C64 || g.type == TRP_C128 ? 2 : 1;
+    for (int i = 0; i < parts; i++) {
+        g.alpha[i] = wide ? f64[i] : (double)f32[i];
+        g.beta[i] = wide ? f64[parts + i] : (double)f32[parts + i];
+    }
+    return g;
 }
 
 /* C = beta C, for products of nothing. With beta 0, C is not read. */
 #define DEFINE_SCALE(type)                                                                         \
     static void scale_##type(const trp__gemm *g, type *c)                                          \
     {                                                                                              \
-        type beta = (type)g->beta;                                                                 \
+        type beta = (type)g->beta[0];                                                              \
         for (int64_t j = 0; j < g->n; j++, c += g->ldc) {                                          \
             for (int64_t i = 0; i < g->m; i++)                                                     \
                 c[i] = beta == 0 ? 0 : beta * c[i];                                                \
@@ -101,13 +121,13 @@ DEFINE_SCALE(double)
 /* With alpha 0, A and B are not looked at (their NaNs don't reach C), as BLAS has it. */
 static bool nothing_to_add(const trp__gemm *g)
 {
-    return g->k == 0 || g->alpha == 0;
+    return g->k == 0 || (g->alpha[0] == 0 && g->alpha[1] == 0);
 }
 
 static void run_f32(void *arguments)
 {
     const gemm_arguments *x = arguments;
-    const trp__gemm *g = &x->g;
+    const trp__gemm now = gemm_now(x), *g = &now;
     for (int64_t i = 0; i < g->batch; i++) {
         const float *a = (const float *)x->a + i * g->a_stride;
         const float *b = (const float *)x->b + i * g->b_stride;
@@ -117,15 +137,15 @@ static void run_f32(void *arguments)
         else
             x->state->blas->cblas_sgemm(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a),
                                         cblas_trans(g->trans_b), (int)g->m, (int)g->n, (int)g->k,
-                                        (float)g->alpha, a, (int)g->lda, b, (int)g->ldb,
-                                        (float)g->beta, c, (int)g->ldc);
+                                        (float)g->alpha[0], a, (int)g->lda, b, (int)g->ldb,
+                                        (float)g->beta[0], c, (int)g->ldc);
     }
 }
 
 static void run_f64(void *arguments)
 {
     const gemm_arguments *x = arguments;
-    const trp__gemm *g = &x->g;
+    const trp__gemm now = gemm_now(x), *g = &now;
     for (int64_t i = 0; i < g->batch; i++) {
         const double *a = (const double *)x->a + i * g->a_stride;
         const double *b = (const double *)x->b + i * g->b_stride;
@@ -135,8 +155,50 @@ static void run_f64(void *arguments)
         else
             x->state->blas->cblas_dgemm(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a),
                                         cblas_trans(g->trans_b), (int)g->m, (int)g->n, (int)g->k,
-                                        g->alpha, a, (int)g->lda, b, (int)g->ldb, g->beta, c,
+                                        g->alpha[0], a, (int)g->lda, b, (int)g->ldb, g->beta[0], c,
                                         (int)g->ldc);
+    }
+}
+
+/* C = beta C of complex numbers, as above; `c` is two real numbers an element. */
+#define DEFINE_SCALE(type)                                                                         \
+    static void scale_complex_##type(const trp__gemm *g, type *c)                                  \
+    {                                                                                              \
+        type re = (type)g->beta[0], im = (type)g->beta[1];                                         \
+        for (int64_t j = 0; j < g->n; j++, c += 2 * g->ldc) {                                      \
+            for (int64_t i = 0; i < 2 * g->m; i += 2) {                                            \
+                type x = c[i], y = c[i + 1];                                                       \
+                c[i] = re == 0 && im == 0 ? 0 : re * x - im * y;                                   \
+                c[i + 1] = re == 0 && im == 0 ? 0 : re * y + im * x;                               \
+            }                                                                                      \
+        }                                                                                          \
+    }
+DEFINE_SCALE(float)
+DEFINE_SCALE(double)
+#undef DEFINE_SCALE
+
+static void run_complex(void *arguments)
+{
+    const gemm_arguments *x = arguments;
+    const trp__gemm now = gemm_now(x), *g = &now;
+    bool wide = g->type == TRP_C128;
+    int64_t size = wide ? 16 : 8;
+    float alpha[2] = {(float)g->alpha[0], (float)g->alpha[1]};
+    float beta[2] = {(float)g->beta[0], (float)g->beta[1]};
+    void (*multiply)(int, int, int, int, int, int, const void *, const void *, int, const void *,
+                     int, const void *, void *, int) =
+        wide ? x->state->blas->cblas_zgemm : x->state->blas->cblas_cgemm;
+    for (int64_t i = 0; i < g->batch; i++) {
+        char *c = x->c + i * g->c_stride * size;
+        if (!nothing_to_add(g))
+            multiply(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a), cblas_trans(g->trans_b),
+                     (int)g->m, (int)g->n, (int)g->k, wide ? (const void *)g->alpha : alpha,
+                     x->a + i * g->a_stride * size, (int)g->lda, x->b + i * g->b_stride * size,
+                     (int)g->ldb, wide ? (const void *)g->beta : beta, c, (int)g->ldc);
+        else if (wide)
+            scale_complex_double(g, (double *)(void *)c);
+        else
+            scale_complex_float(g, (float *)(void *)c);
     }
 }
 
@@ -161,9 +223,9 @@ static void narrow(uint8_t type, const float *from, uint16_t *to, int64_t count)
 static void widen_tile(uint8_t type, uint8_t trans, const uint16_t *x, int64_t ld, int64_t row,
                        int64_t column, int64_t rows, int64_t columns, float *to)
 {
-    int64_t length = trans == TRP_T ? columns : rows;
-    int64_t count = trans == TRP_T ? rows : columns;
-    const uint16_t *from = trans == TRP_T ? x + column + row * ld : x + row + column * ld;
+    int64_t length = trans != TRP_N ? columns : rows;
+    int64_t count = trans != TRP_N ? rows : columns;
+    const uint16_t *from = trans != TRP_N ? x + column + row * ld : x + row + column * ld;
     for (int64_t j = 0; j < count; j++)
         widen(type, from + j * ld, to + j * TILE, length);
 }
@@ -177,8 +239,8 @@ static int64_t at_most_a_tile(int64_t rest)
 static void finish_tile(const trp__gemm *g, uint16_t *c, int64_t rows, int64_t columns,
                         const float *sum, float *line)
 {
-    float alpha = (float)g->alpha;
-    float beta = (float)g->beta;
+    float alpha = (float)g->alpha[0];
+    float beta = (float)g->beta[0];
     bool add = !nothing_to_add(g);
     for (int64_t j = 0; j < columns; j++) {
         uint16_t *out = c + j * g->ldc;
@@ -195,10 +257,9 @@ static void finish_tile(const trp__gemm *g, uint16_t *c, int64_t rows, int64_t c
     }
 }
 
-static void run_16_tile(const gemm_arguments *x, const uint16_t *a, const uint16_t *b, uint16_t *c,
-                        int64_t i, int64_t j)
+static void run_16_tile(const gemm_arguments *x, const trp__gemm *g, const uint16_t *a,
+                        const uint16_t *b, uint16_t *c, int64_t i, int64_t j)
 {
-    const trp__gemm *g = &x->g;
     float *wide_a = x->state->scratch;
     float *wide_b = wide_a + TILE_ELEMENTS;
     float *sum = wide_b + TILE_ELEMENTS;
@@ -219,14 +280,14 @@ static void run_16_tile(const gemm_arguments *x, const uint16_t *a, const uint16
 static void run_16(void *arguments)
 {
     const gemm_arguments *x = arguments;
-    const trp__gemm *g = &x->g;
+    const trp__gemm now = gemm_now(x), *g = &now;
     for (int64_t l = 0; l < g->batch; l++) {
         const uint16_t *a = (const uint16_t *)x->a + l * g->a_stride;
         const uint16_t *b = (const uint16_t *)x->b + l * g->b_stride;
         uint16_t *c = (uint16_t *)x->c + l * g->c_stride;
         for (int64_t j = 0; j < g->n; j += TILE) {
             for (int64_t i = 0; i < g->m; i += TILE)
-                run_16_tile(x, a, b, c, i, j);
+                run_16_tile(x, g, a, b, c, i, j);
         }
     }
 }
@@ -252,7 +313,13 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     x.c = job->access[TRP__GEMM_C].address;
     x.a = x.g.k > 0 ? job->access[TRP__GEMM_A].address : x.c;
     x.b = x.g.k > 0 ? job->access[TRP__GEMM_B].address : x.c;
-    void (*run)(void *) = x.g.type == TRP_F64 ? run_f64 : x.g.type == TRP_F32 ? run_f32 : run_16;
+    if (x.g.scalars != TRP__GEMM_NO_ACCESS)
+        x.scalars = job->access[x.g.scalars].address;
+    bool complex = x.g.type == TRP_C64 || x.g.type == TRP_C128;
+    void (*run)(void *) = complex               ? run_complex
+                          : x.g.type == TRP_F64 ? run_f64
+                          : x.g.type == TRP_F32 ? run_f32
+                                                : run_16;
     return instance->services->enqueue(instance, run, &x, sizeof x, error);
 }
 

@@ -9,18 +9,19 @@
 
 #include <stdint.h>
 
-enum { TRP__GEMM_C = 0, TRP__GEMM_A = 1, TRP__GEMM_B = 2 };
+enum { TRP__GEMM_C = 0, TRP__GEMM_A = 1, TRP__GEMM_B = 2, TRP__GEMM_NO_ACCESS = 0xff };
 
 typedef struct trp__gemm {
     uint8_t type;             /* trp_dtype */
     uint8_t compute;          /* trp_compute */
     uint8_t trans_a, trans_b; /* trp_transpose */
-    uint32_t reserved;
+    uint8_t scalars;          /* index of the access with alpha and beta */
+    uint8_t reserved[3];
     int64_t m, n, k;
     int64_t lda, ldb, ldc; /* at least 1, also where a matrix is not looked at */
     int64_t a_stride, b_stride, c_stride;
     int64_t batch;
-    double alpha, beta;
+    double alpha[2], beta[2]; /* real, imaginary */
 } trp__gemm;
 
 #endif

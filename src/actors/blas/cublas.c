@@ -94,6 +94,17 @@ const char *trp__cublas_path(void)
     return library.path;
 }
 
+trp_status trp__cublas_failed(const trp__cublas *blas, trp__cublas_status result, const char *call,
+                              trp_error *error)
+{
+    trp_status status = result == TRP__CUBLAS_ALLOC_FAILED    ? TRP_E_MEMORY
+                        : result == TRP__CUBLAS_NOT_SUPPORTED ? TRP_E_UNSUPPORTED
+                                                              : TRP_E_LIBRARY;
+    return trp__error_set_code(error, status, "cublas", result, "%s (%d): %s, in %s",
+                               blas->cublasGetStatusName(result), result,
+                               blas->cublasGetStatusString(result), call);
+}
+
 void trp__cublas_version(const trp__cublas *blas, char *out, size_t size)
 {
     int part[3] = {0};

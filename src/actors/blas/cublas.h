@@ -22,6 +22,18 @@ trp_status trp__cublas_load(const trp__cublas **out, trp_error *error);
 /* The file that cuBLAS was loaded from; empty before trp__cublas_load() has succeeded. */
 const char *trp__cublas_path(void);
 
+/* TRP_OK, or what a failure of `call` means. A broken context shows as some status or other here;
+ * the scheduler asks the backend's health() after each error. */
+trp_status trp__cublas_failed(const trp__cublas *blas, trp__cublas_status result, const char *call,
+                              trp_error *error);
+static inline trp_status trp__cublas_check(const trp__cublas *blas, trp__cublas_status result,
+                                           const char *call, trp_error *error)
+{
+    return __builtin_expect(result == TRP__CUBLAS_SUCCESS, 1)
+               ? TRP_OK
+               : trp__cublas_failed(blas, result, call, error);
+}
+
 /* "13.1.0". */
 void trp__cublas_version(const trp__cublas *blas, char *out, size_t size);
 

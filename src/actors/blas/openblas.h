@@ -5,7 +5,12 @@
 #include <troupe/status.h>
 
 /* CBLAS_ORDER and CBLAS_TRANSPOSE. */
-enum { TRP__CBLAS_COLUMN_MAJOR = 102, TRP__CBLAS_NO_TRANS = 111, TRP__CBLAS_TRANS = 112 };
+enum {
+    TRP__CBLAS_COLUMN_MAJOR = 102,
+    TRP__CBLAS_NO_TRANS = 111,
+    TRP__CBLAS_TRANS = 112,
+    TRP__CBLAS_CONJ_TRANS = 113
+};
 
 /* One row a function: result, name as exported, parameters, whether it is required. */
 #define TRP__OPENBLAS_FUNCTIONS(X)                                                                 \
@@ -16,6 +21,14 @@ enum { TRP__CBLAS_COLUMN_MAJOR = 102, TRP__CBLAS_NO_TRANS = 111, TRP__CBLAS_TRAN
     X(void, cblas_dgemm,                                                                           \
       (int order, int trans_a, int trans_b, int m, int n, int k, double alpha, const double *a,    \
        int lda, const double *b, int ldb, double beta, double *c, int ldc),                        \
+      true)                                                                                        \
+    X(void, cblas_cgemm,                                                                           \
+      (int order, int trans_a, int trans_b, int m, int n, int k, const void *alpha, const void *a, \
+       int lda, const void *b, int ldb, const void *beta, void *c, int ldc),                       \
+      true)                                                                                        \
+    X(void, cblas_zgemm,                                                                           \
+      (int order, int trans_a, int trans_b, int m, int n, int k, const void *alpha, const void *a, \
+       int lda, const void *b, int ldb, const void *beta, void *c, int ldc),                       \
       true)                                                                                        \
     X(char *, openblas_get_config, (void), false)
 

@@ -1,0 +1,189 @@
+/* The sender's side of gemm: checks a request and writes its record. */
+#include "actors/blas/gemm.h"
+
+#include "actors/blas/blas_wire.h"
+#include "actors/blas/operands.h"
+#include "base/error.h"
+
+#include <troupe/blas.h>
+
+#include <string.h>
+
+_Static_assert(sizeof(trp__gemm) <= TRP__PAYLOAD_BYTES, "the payload fits into a record");
+
+static bool is_complex(trp_dtype type)
+{
+    return type == TRP_C64 || type == TRP_C128;
+}
+
+static bool type_fits(trp_dtype type)
+{
+    return type == TRP_F64 || type == TRP_F32 || type == TRP_F16 || type == TRP_BF16 ||
+           is_complex(type);
+}
+
+static trp_status check_enums(trp__pack *pack, const trp_gemm_request *r)
+{
+    if (!type_fits(r->type))
+        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                              "type: expected f64, f32, f16, bf16, c64 or c128, got %s (%d)",
+                              trp_dtype_name(r->type), (int)r->type);
+    if (r->compute != TRP_COMPUTE_DEFAULT && r->compute != TRP_COMPUTE_TF32)
+        return trp__operand_wrong(pack, "compute", "TRP_COMPUTE_DEFAULT or TRP_COMPUTE_TF32",
+                                  r->compute);
+    if (r->compute == TRP_COMPUTE_TF32 && r->type != TRP_F32 && r->type != TRP_C64)
+        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                              "compute: TRP_COMPUTE_TF32 goes with types f32 and c64 only, got %s",
+                              trp_dtype_name(r->type));
+    if (r->order != TRP_COL_MAJOR && r->order != TRP_ROW_MAJOR)
+        return trp__operand_wrong(pack, "order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->order);
+    if ((uint32_t)r->trans_a > TRP_C)
+        return trp__operand_wrong(pack, "trans_a", "TRP_N, TRP_T or TRP_C", r->trans_a);
+    if ((uint32_t)r->trans_b > TRP_C)
+        return trp__operand_wrong(pack, "trans_b", "TRP_N, TRP_T or TRP_C", r->trans_b);
+    return TRP_OK;
+}
+
+static trp_status check_numbers(trp__pack *pack, const trp_gemm_request *r)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } sizes[] = {{"m", r->m}, {"n", r->n}, {"k", r->k}, {"batch", r->batch}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i].value < 0)
+            return trp__operand_wrong(pack, sizes[i].name, "0 or more", sizes[i].value);
+    }
+    const struct {
+        const char *name;
+        trp_scalar value;
+    } scalars[] = {{"alpha", r->alpha}, {"beta", r->beta}};
+    trp_status status = TRP_OK;
+    for (int i = 0; i < 2 && status == TRP_OK; i++) {
+        status = trp__check_one_source(pack, r->scalars, scalars[i].name, scalars[i].value);
+        if (status == TRP_OK)
+            status = trp__check_scalar(pack, scalars[i].name, scalars[i].value, r->type);
+    }
+    return status;
+}
+
+/* With beta 0 nothing of C is read, and it is covered if there is no gap between its elements. */
+static uint32_t c_mode(const trp__operand *c, const trp__gemm *g)
+{
+    if (g->beta[0] != 0 || g->beta[1] != 0 || g->scalars != TRP__GEMM_NO_ACCESS)
+        return TRP__READ | TRP__WRITE;
+    return trp__operand_dense(c, g->batch) ? TRP__WRITE | TRP__COVER : TRP__WRITE;
+}
+
+static trp_status check_matrix(trp__pack *pack, trp__operand *x, trp_order order, int64_t batch)
+{
+    trp_status status = trp__operand_check_ld(pack, x, order);
+    return status == TRP_OK ? trp__operand_measure(pack, x, batch) : status;
+}
+
+/* Checks the matrices and adds them to the record, in the order of blas_wire.h. */
+static trp_status pack_matrices(trp__pack *pack, const trp_gemm_request *r, trp__gemm *g,
+                                trp__operand *a, trp__operand *b, trp__operand *c)
+{
+    trp__operand *const inputs[] = {a, b};
+    trp_status status = check_matrix(pack, c, r->order, g->batch);
+    if (status == TRP_OK)
+        status = trp__operand_check_stride(pack, c, g->batch);
+    for (int i = 0; i < 2 && status == TRP_OK && g->k > 0; i++)
+        status = check_matrix(pack, inputs[i], r->order, g->batch);
+    c->mode = c_mode(c, g);
+    if (status == TRP_OK)
+        status = trp__operand_access(pack, c);
+    for (int i = 0; i < 2 && status == TRP_OK && g->k > 0; i++) {
+        status = trp__operand_access(pack, inputs[i]);
+        if (status == TRP_OK)
+            status = trp__operand_check_apart(pack, c, inputs[i], g->batch);
+    }
+    return status;
+}
+
+/* The scalars, as far as they come from a buffer. */
+static trp_status pack_scalars(trp__pack *pack, const trp_gemm_request *r, trp__gemm *g,
+                               const trp__operand *c)
+{
+    if (g->scalars == TRP__GEMM_NO_ACCESS)
+        return TRP_OK;
+    trp__operand x =
+        trp__operand_of_scalars(r->scalars, r->scalars_offset, trp__scalar_bytes(r->type), 2);
+    g->scalars = (uint8_t)pack->record->access_count;
+    trp_status status = trp__operand_access(pack, &x);
+    return status == TRP_OK ? trp__operand_check_apart(pack, c, &x, g->batch) : status;
+}
+
+trp_status trp__gemm_pack(trp__pack *pack, const trp_request *request)
+{
+    const trp_gemm_request *r = (const trp_gemm_request *)request;
+    trp_status status = check_enums(pack, r);
+    if (status == TRP_OK)
+        status = check_numbers(pack, r);
+    if (status != TRP_OK)
+        return status;
+
+    trp__gemm g = {
+        .type = (uint8_t)r->type,
+        .compute = (uint8_t)r->compute,
+        .scalars = r->scalars.id ? 0 : TRP__GEMM_NO_ACCESS,
+        .k = r->k,
+        .batch = r->batch ? r->batch : 1,
+        .alpha = {r->alpha.given ? r->alpha.re : 1.0, r->alpha.given ? r->alpha.im : 0.0},
+        .beta = {r->beta.given ? r->beta.re : 0.0, r->beta.given ? r->beta.im : 0.0},
+    };
+    uint32_t element = trp_dtype_bits(r->type) / 8;
+    trp__operand a = {.name = "a",
+                      .buffer = r->a,
+                      .offset = r->a_offset,
+                      .ld = r->lda,
+                      .stride = r->a_stride,
+                      .element = element,
+                      .mode = TRP__READ};
+    trp__operand b = {.name = "b",
+                      .buffer = r->b,
+                      .offset = r->b_offset,
+                      .ld = r->ldb,
+                      .stride = r->b_stride,
+                      .element = element,
+                      .mode = TRP__READ};
+    trp__operand c = {.name = "c",
+                      .buffer = r->c,
+                      .offset = r->c_offset,
+                      .ld = r->ldc,
+                      .stride = r->c_stride,
+                      .element = element};
+    bool swap = r->order == TRP_ROW_MAJOR;
+    g.m = swap ? r->n : r->m;
+    g.n = swap ? r->m : r->n;
+    g.trans_a = (uint8_t)(swap ? r->trans_b : r->trans_a);
+    g.trans_b = (uint8_t)(swap ? r->trans_a : r->trans_b);
+    if (swap) {
+        trp__operand first = a;
+        a = b;
+        b = first;
+    }
+    a.rows = g.trans_a == TRP_N ? g.m : g.k;
+    a.columns = g.trans_a == TRP_N ? g.k : g.m;
+    b.rows = g.trans_b == TRP_N ? g.k : g.n;
+    b.columns = g.trans_b == TRP_N ? g.n : g.k;
+    c.rows = g.m;
+    c.columns = g.n;
+
+    if (g.m > 0 && g.n > 0)
+        status = pack_matrices(pack, r, &g, &a, &b, &c);
+    if (g.m > 0 && g.n > 0 && status == TRP_OK)
+        status = pack_scalars(pack, r, &g, &c);
+    if (status != TRP_OK)
+        return status;
+    /* What is not looked at must still satisfy the library. */
+    g.lda = g.k > 0 ? a.ld : a.rows > 0 ? a.rows : 1;
+    g.ldb = g.k > 0 ? b.ld : b.rows > 0 ? b.rows : 1;
+    g.ldc = c.ld;
+    g.a_stride = g.k > 0 ? a.stride : 0;
+    g.b_stride = g.k > 0 ? b.stride : 0;
+    g.c_stride = c.stride;
+    memcpy(pack->record->payload, &g, sizeof g);
+    return TRP_OK;
+}

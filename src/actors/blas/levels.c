@@ -1,0 +1,692 @@
+/* The sender's side of levels 1 to 3: checks a request by the row of its operation and writes its
+ * record. */
+#include "actors/blas/levels.h"
+
+#include "actors/blas/levels_wire.h"
+#include "actors/blas/operands.h"
+#include "base/error.h"
+
+#include <troupe/blas.h>
+
+#include <string.h>
+
+_Static_assert(sizeof(trp__levels) <= TRP__PAYLOAD_BYTES, "the payload fits into a record");
+
+enum { A = TRP__BLAS_A, X = TRP__BLAS_X, Y = TRP__BLAS_Y, OPERANDS = TRP__BLAS_OPERANDS };
+
+/* A request of any level on its way to its payload. */
+typedef struct problem {
+    trp__pack *pack;
+    const struct row *row;
+    trp_dtype type;
+    trp_order order;
+    trp__levels g;
+    trp__operand operand[OPERANDS];
+    bool vector[OPERANDS];
+    bool unread[OPERANDS]; /* present, and not looked at */
+    trp__operand scalars, result;
+    trp_scalar alpha, beta, c, s; /* as given */
+} problem;
+
+/* What an operation is and takes. */
+typedef struct row {
+    uint32_t op;
+    uint32_t uses;                  /* flags as below */
+    uint32_t mode[OPERANDS];        /* how it uses A, X and Y; 0: it has none */
+    void (*lay_out)(problem *p);    /* sizes of the operands, from those of the request */
+    void (*to_columns)(problem *p); /* from row-major order to column-major */
+} row;
+
+/* Options and sizes. What an operation does not use must be 0, but for sizes. */
+enum {
+    COMPLEX_ONLY = 1 << 0,
+    TRANS = 1 << 1,
+    TRANS_B = 1 << 2,
+    SIDE = 1 << 3,
+    UPLO = 1 << 4,
+    DIAG = 1 << 5,
+    SIZE_M = 1 << 6,
+    SIZE_K = 1 << 7,
+    BAND = 1 << 8,
+    BATCH = 1 << 9,
+    ALPHA = 1 << 10,
+    BETA = 1 << 11,
+    ROTATION = 1 << 12,          /* c and s */
+    POSITIVE = 1 << 13,          /* the increment */
+    TRIANGLE = 1 << 14,          /* of Y is written */
+    NO_CONJUGATE = 1 << 15,      /* complex: no TRP_C */
+    NO_TRANSPOSE = 1 << 16,      /* complex: no TRP_T */
+    NO_ROWS = 1 << 17,           /* complex: no row-major order */
+    NO_ROWS_CONJUGATE = 1 << 18, /* complex: no row-major order with TRP_C */
+    REAL_SCALARS = 1 << 19,      /* alpha and beta */
+    REAL_BETA = 1 << 20,
+    GIVES_ELEMENT = 1 << 21,  /* a result: an element, */
+    GIVES_REAL = 1 << 22,     /* a real number, */
+    GIVES_INDEX = 1 << 23,    /* an i64, */
+    GIVES_ROTATION = 1 << 24, /* c and s */
+    IN_PLACE = 1 << 25,       /* Y may be X */
+};
+#define SCALARS (ALPHA | BETA | ROTATION)
+#define GIVES   (GIVES_ELEMENT | GIVES_REAL | GIVES_INDEX | GIVES_ROTATION)
+
+static bool is_complex(trp_dtype type)
+{
+    return type == TRP_C64 || type == TRP_C128;
+}
+
+static uint32_t element_bytes(const problem *p)
+{
+    return trp_dtype_bits(p->type) / 8;
+}
+
+static uint32_t real_bytes(const problem *p)
+{
+    return element_bytes(p) / (is_complex(p->type) ? 2 : 1);
+}
+
+/* Sizes of the operands, in column-major order. */
+
+static void set(problem *p, int operand, int64_t rows, int64_t columns)
+{
+    p->operand[operand].rows = rows;
+    p->operand[operand].columns = columns;
+}
+
+static void set_vector(problem *p, int operand, int64_t n)
+{
+    p->vector[operand] = true;
+    set(p, operand, n, 1);
+}
+
+static void lay_out_vectors(problem *p)
+{
+    set_vector(p, X, p->g.n);
+    set_vector(p, Y, p->g.n);
+}
+
+static void lay_out_gemv(problem *p)
+{
+    const trp__levels *g = &p->g;
+    set(p, A, p->row->uses & BAND ? g->k + g->ku + 1 : g->m, g->n);
+    set_vector(p, X, g->trans == TRP_N ? g->n : g->m);
+    set_vector(p, Y, g->trans == TRP_N ? g->m : g->n);
+}
+
+static void lay_out_ger(problem *p)
+{
+    set(p, A, p->g.m, p->g.n);
+    set_vector(p, X, p->g.m);
+    set_vector(p, Y, p->g.n);
+}
+
+static void lay_out_symv(problem *p)
+{
+    set(p, A, p->g.n, p->g.n);
+    lay_out_vectors(p);
+}
+
+static void lay_out_symm(problem *p)
+{
+    int64_t size = p->g.side == TRP_LEFT ? p->g.m : p->g.n;
+    set(p, A, size, size);
+    set(p, X, p->g.m, p->g.n);
+    set(p, Y, p->g.m, p->g.n);
+}
+
+static void lay_out_syrk(problem *p)
+{
+    const trp__levels *g = &p->g;
+    bool plain = g->trans == TRP_N;
+    set(p, A, plain ? g->n : g->k, plain ? g->k : g->n);
+    set(p, X, plain ? g->n : g->k, plain ? g->k : g->n);
+    set(p, Y, g->n, g->n);
+    p->unread[A] = p->unread[X] = g->k == 0;
+}
+
+static void lay_out_geam(problem *p)
+{
+    const trp__levels *g = &p->g;
+    set(p, A, g->trans == TRP_N ? g->m : g->n, g->trans == TRP_N ? g->n : g->m);
+    set(p, X, g->trans_b == TRP_N ? g->m : g->n, g->trans_b == TRP_N ? g->n : g->m);
+    set(p, Y, g->m, g->n);
+    p->unread[X] = g->beta[0] == 0 && g->beta[1] == 0 && !p->scalars.buffer.id;
+}
+
+static void lay_out_dgmm(problem *p)
+{
+    set(p, A, p->g.m, p->g.n);
+    set_vector(p, X, p->g.side == TRP_LEFT ? p->g.m : p->g.n);
+    set(p, Y, p->g.m, p->g.n);
+}
+
+/* From row-major order: a matrix in it is its transpose in column-major order. */
+
+static void swap_sizes(int64_t *x, int64_t *y)
+{
+    int64_t first = *x;
+    *x = *y;
+    *y = first;
+}
+
+static void swap_operands(problem *p, int x, int y)
+{
+    trp__operand first = p->operand[x];
+    p->operand[x] = p->operand[y];
+    p->operand[y] = first;
+    swap_sizes(&p->g.ld[x], &p->g.ld[y]);
+}
+
+/* y = A x is y = (A^T)^T x. */
+static void turn_gemv(problem *p)
+{
+    p->g.trans = p->g.trans == TRP_N ? TRP_T : TRP_N;
+    swap_sizes(&p->g.m, &p->g.n);
+    swap_sizes(&p->g.k, &p->g.ku);
+}
+
+/* (x y^T)^T = y x^T */
+static void turn_ger(problem *p)
+{
+    swap_sizes(&p->g.m, &p->g.n);
+    swap_operands(p, X, Y);
+}
+
+static void turn_symv(problem *p)
+{
+    p->g.uplo = !p->g.uplo;
+}
+
+static void turn_trmv(problem *p)
+{
+    p->g.uplo = !p->g.uplo;
+    p->g.trans = p->g.trans == TRP_N ? TRP_T : TRP_N;
+}
+
+/* (A B)^T = B^T A^T, and (op(A))^T is op of A^T for each op. */
+static void turn_symm(problem *p)
+{
+    p->g.side = !p->g.side;
+    p->g.uplo = !p->g.uplo;
+    swap_sizes(&p->g.m, &p->g.n);
+}
+
+/* (A A^T)^T is itself, (A A^H)^T = conj(A) A^T: either way what was on the right is on the left. */
+static void turn_syrk(problem *p)
+{
+    uint8_t other = p->row->uses & NO_TRANSPOSE ? TRP_C : TRP_T;
+    p->g.uplo = !p->g.uplo;
+    p->g.trans = p->g.trans == TRP_N ? other : TRP_N;
+}
+
+/* (alpha A B^H)^T = alpha conj(B) A^T: A and B change places too. */
+static void turn_her2k(problem *p)
+{
+    turn_syrk(p);
+    swap_operands(p, A, X);
+}
+
+static void turn_geam(problem *p)
+{
+    swap_sizes(&p->g.m, &p->g.n);
+}
+
+static void turn_dgmm(problem *p)
+{
+    p->g.side = !p->g.side;
+    swap_sizes(&p->g.m, &p->g.n);
+}
+
+/* The operations. */
+
+#define R    TRP__READ
+#define W    TRP__WRITE
+#define RW   (TRP__READ | TRP__WRITE)
+#define GEMV (TRANS | SIZE_M | ALPHA | BETA | NO_ROWS_CONJUGATE)
+
+/* clang-format off */
+static const row rows[] = {
+    /* operation    uses                                                   A   X   Y   sizes, order */
+    {TRP_OP_AXPY,  ALPHA,                                                 {0,  R,  RW}, lay_out_vectors, NULL},
+    {TRP_OP_SCAL,  ALPHA | POSITIVE,                                      {0,  RW, 0},  lay_out_vectors, NULL},
+    {TRP_OP_VCOPY, 0,                                                     {0,  R,  W},  lay_out_vectors, NULL},
+    {TRP_OP_SWAP,  0,                                                     {0,  RW, RW}, lay_out_vectors, NULL},
+    {TRP_OP_ROT,   ROTATION,                                              {0,  RW, RW}, lay_out_vectors, NULL},
+    {TRP_OP_ROTG,  GIVES_ROTATION,                                        {0,  RW, RW}, lay_out_vectors, NULL},
+    {TRP_OP_DOT,   GIVES_ELEMENT,                                         {0,  R,  R},  lay_out_vectors, NULL},
+    {TRP_OP_DOTC,  GIVES_ELEMENT,                                         {0,  R,  R},  lay_out_vectors, NULL},
+    {TRP_OP_NRM2,  GIVES_REAL | POSITIVE,                                 {0,  R,  0},  lay_out_vectors, NULL},
+    {TRP_OP_ASUM,  GIVES_REAL | POSITIVE,                                 {0,  R,  0},  lay_out_vectors, NULL},
+    {TRP_OP_IAMAX, GIVES_INDEX | POSITIVE,                                {0,  R,  0},  lay_out_vectors, NULL},
+    {TRP_OP_IAMIN, GIVES_INDEX | POSITIVE,                                {0,  R,  0},  lay_out_vectors, NULL},
+    {TRP_OP_GEMV,  GEMV | BATCH,                                          {R,  R,  W},  lay_out_gemv, turn_gemv},
+    {TRP_OP_GBMV,  GEMV | BAND,                                           {R,  R,  W},  lay_out_gemv, turn_gemv},
+    {TRP_OP_GER,   SIZE_M | ALPHA,                                        {RW, R,  R},  lay_out_ger,  turn_ger},
+    {TRP_OP_GERC,  SIZE_M | ALPHA | NO_ROWS,                              {RW, R,  R},  lay_out_ger,  turn_ger},
+    {TRP_OP_SYMV,  UPLO | ALPHA | BETA,                                   {R,  R,  W},  lay_out_symv, turn_symv},
+    {TRP_OP_HEMV,  UPLO | ALPHA | BETA | NO_ROWS | COMPLEX_ONLY,          {R,  R,  W},  lay_out_symv, turn_symv},
+    {TRP_OP_TRMV,  UPLO | TRANS | DIAG | NO_ROWS_CONJUGATE,               {R,  RW, 0},  lay_out_symv, turn_trmv},
+    {TRP_OP_TRSV,  UPLO | TRANS | DIAG | NO_ROWS_CONJUGATE,               {R,  RW, 0},  lay_out_symv, turn_trmv},
+    {TRP_OP_SYMM,  SIDE | UPLO | SIZE_M | ALPHA | BETA,                   {R,  R,  W},  lay_out_symm, turn_symm},
+    {TRP_OP_HEMM,  SIDE | UPLO | SIZE_M | ALPHA | BETA | COMPLEX_ONLY,    {R,  R,  W},  lay_out_symm, turn_symm},
+    {TRP_OP_SYRK,  UPLO | TRANS | SIZE_K | ALPHA | BETA | TRIANGLE | NO_CONJUGATE,
+                                                                          {R,  0,  W},  lay_out_syrk, turn_syrk},
+    {TRP_OP_HERK,  UPLO | TRANS | SIZE_K | ALPHA | BETA | TRIANGLE | NO_TRANSPOSE | REAL_SCALARS | COMPLEX_ONLY,
+                                                                          {R,  0,  W},  lay_out_syrk, turn_syrk},
+    {TRP_OP_SYR2K, UPLO | TRANS | SIZE_K | ALPHA | BETA | TRIANGLE | NO_CONJUGATE,
+                                                                          {R,  R,  W},  lay_out_syrk, turn_syrk},
+    {TRP_OP_HER2K, UPLO | TRANS | SIZE_K | ALPHA | BETA | TRIANGLE | NO_TRANSPOSE | REAL_BETA | COMPLEX_ONLY,
+                                                                          {R,  R,  W},  lay_out_syrk, turn_her2k},
+    {TRP_OP_TRMM,  SIDE | UPLO | TRANS | DIAG | SIZE_M | ALPHA | IN_PLACE, {R, R,  W},  lay_out_symm, turn_symm},
+    {TRP_OP_TRSM,  SIDE | UPLO | TRANS | DIAG | SIZE_M | ALPHA,           {R,  RW, 0},  lay_out_symm, turn_symm},
+    {TRP_OP_GEAM,  TRANS | TRANS_B | SIZE_M | ALPHA | BETA,               {R,  R,  W},  lay_out_geam, turn_geam},
+    {TRP_OP_DGMM,  SIDE | SIZE_M,                                         {R,  R,  W},  lay_out_dgmm, turn_dgmm},
+};
+/* clang-format on */
+#undef R
+#undef W
+#undef RW
+#undef GEMV
+
+/* trp_submit() has found the operation in the actor's table, which has a row here for each. */
+static const row *row_of(uint32_t op)
+{
+    const row *r = rows;
+    while (r->op != op)
+        r++;
+    return r;
+}
+
+/* Checks of what is not an operand. */
+
+static trp_status wrong(const problem *p, const char *argument, const char *expected, int64_t got)
+{
+    return trp__operand_wrong(p->pack, argument, expected, got);
+}
+
+static trp_status check_type(const problem *p)
+{
+    bool fits = is_complex(p->type) ||
+                ((p->type == TRP_F32 || p->type == TRP_F64) && !(p->row->uses & COMPLEX_ONLY));
+    return fits ? TRP_OK
+                : trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+                                 "type: expected %sc64 or c128, got %s (%d)",
+                                 p->row->uses & COMPLEX_ONLY ? "" : "f32, f64, ",
+                                 trp_dtype_name(p->type), (int)p->type);
+}
+
+/* `given` has the options as the sender wrote them, side to diag. */
+static trp_status check_options(const problem *p, const int64_t given[5])
+{
+    static const struct {
+        const char *name, *expected;
+        uint32_t flag;
+        int64_t most;
+    } options[5] = {
+        {"side", "TRP_LEFT or TRP_RIGHT", SIDE, TRP_RIGHT},
+        {"uplo", "TRP_UPPER or TRP_LOWER", UPLO, TRP_LOWER},
+        {"trans", "TRP_N, TRP_T or TRP_C", TRANS, TRP_C},
+        {"trans_b", "TRP_N, TRP_T or TRP_C", TRANS_B, TRP_C},
+        {"diag", "TRP_NON_UNIT or TRP_UNIT", DIAG, TRP_UNIT},
+    };
+    uint32_t uses = p->row->uses;
+    bool rows_first = p->order == TRP_ROW_MAJOR;
+    for (int i = 0; i < 5; i++) {
+        bool used = uses & options[i].flag;
+        if (given[i] < 0 || given[i] > (used ? options[i].most : 0))
+            return wrong(p, options[i].name,
+                         used ? options[i].expected : "0: it has no such option", given[i]);
+    }
+    if (p->order != TRP_COL_MAJOR && !rows_first)
+        return wrong(p, "order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", p->order);
+    if (!is_complex(p->type))
+        return TRP_OK;
+    if ((uses & NO_CONJUGATE) && given[2] == TRP_C)
+        return wrong(p, "trans", "TRP_N or TRP_T for a complex type", given[2]);
+    if ((uses & NO_TRANSPOSE) && given[2] == TRP_T)
+        return wrong(p, "trans", "TRP_N or TRP_C", given[2]);
+    if (rows_first && ((uses & NO_ROWS) || ((uses & NO_ROWS_CONJUGATE) && given[2] == TRP_C)))
+        return trp__error_set(p->pack->error, TRP_E_UNSUPPORTED,
+                              "order: TRP_ROW_MAJOR with type %s would need the conjugate of a "
+                              "matrix, which this operation can't take; expected TRP_COL_MAJOR",
+                              trp_dtype_name(p->type));
+    return TRP_OK;
+}
+
+static trp_status check_sizes(const problem *p)
+{
+    const trp__levels *g = &p->g;
+    uint32_t uses = p->row->uses;
+    const struct {
+        const char *name;
+        int64_t value;
+        bool used;
+    } sizes[] = {
+        {"m", g->m, uses & SIZE_M},
+        {"n", g->n, !(uses & GIVES_ROTATION)},
+        {uses & BAND ? "kl" : "k", g->k, uses & (SIZE_K | BAND)},
+        {"ku", g->ku, uses & BAND},
+        {"batch", g->batch, uses & BATCH},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i].used && sizes[i].value < 0)
+            return wrong(p, sizes[i].name, "0 or more", sizes[i].value);
+    }
+    int64_t sum;
+    if ((uses & BAND) && (__builtin_add_overflow(g->k, g->ku, &sum) || sum == INT64_MAX))
+        return wrong(p, "kl", "fewer than 2^63 diagonals with ku", g->k);
+    if (!(uses & BAND) && g->ku != 0)
+        return wrong(p, "ku", "0: it has no band", g->ku);
+    return !(uses & BATCH) && g->batch != 0 && g->batch != 1
+               ? wrong(p, "batch", "0 or 1: it has none", g->batch)
+               : TRP_OK;
+}
+
+/* One scalar by value. */
+static trp_status check_scalar(const problem *p, const char *name, trp_scalar scalar, bool used,
+                               bool real)
+{
+    if (!scalar.given)
+        return TRP_OK;
+    if (!used)
+        return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+                              "%s: expected none: the operation has no such scalar, got %g + %gi",
+                              name, scalar.re, scalar.im);
+    trp_status status = trp__check_one_source(p->pack, p->scalars.buffer, name, scalar);
+    if (status != TRP_OK)
+        return status;
+    if (real && scalar.im != 0)
+        return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+                              "%s: expected a real number, got %g + %gi", name, scalar.re,
+                              scalar.im);
+    return trp__check_scalar(p->pack, name, scalar, p->type);
+}
+
+static trp_status check_scalars(const problem *p)
+{
+    uint32_t uses = p->row->uses;
+    bool real = uses & REAL_SCALARS;
+    trp_status status = check_scalar(p, "alpha", p->alpha, uses & ALPHA, real);
+    if (status == TRP_OK)
+        status = check_scalar(p, "beta", p->beta, uses & BETA, real || (uses & REAL_BETA));
+    if (status == TRP_OK)
+        status = check_scalar(p, "c", p->c, uses & ROTATION, true);
+    if (status == TRP_OK)
+        status = check_scalar(p, "s", p->s, uses & ROTATION, false);
+    if (status != TRP_OK)
+        return status;
+    if (p->scalars.buffer.id && !(uses & SCALARS))
+        return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+                              "scalars: expected none: the operation has no scalars");
+    if ((uses & ROTATION) && !p->scalars.buffer.id && (!p->c.given || !p->s.given))
+        return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+                              "%s: expected a scalar, or both in `scalars`, got none",
+                              p->c.given ? "s" : "c");
+    return TRP_OK;
+}
+
+/* Operands. */
+
+static trp_status check_operand(problem *p, int i)
+{
+    trp__operand *x = &p->operand[i];
+    trp_status status;
+    if (p->vector[i]) {
+        status =
+            trp__operand_check_vector(p->pack, x, x->rows, &p->g.ld[i], p->row->uses & POSITIVE);
+    } else {
+        x->ld = p->g.ld[i];
+        status = trp__operand_check_ld(p->pack, x, p->order);
+        p->g.ld[i] = x->ld;
+    }
+    if (status == TRP_OK)
+        status = trp__operand_measure(p->pack, x, p->g.batch);
+    return status == TRP_OK && (x->mode & TRP__WRITE)
+               ? trp__operand_check_stride(p->pack, x, p->g.batch)
+               : status;
+}
+
+/* What is written and not read: with beta 0, or always. It is covered if nothing lies between. */
+static uint32_t mode_of(const problem *p, int i)
+{
+    const trp__operand *x = &p->operand[i];
+    uint32_t uses = p->row->uses;
+    bool reads = p->g.beta[0] != 0 || p->g.beta[1] != 0 || p->scalars.buffer.id;
+    if (x->mode != TRP__WRITE)
+        return x->mode;
+    if ((uses & BETA) && reads && p->row->op != TRP_OP_GEAM)
+        return TRP__READ | TRP__WRITE;
+    bool whole = !(uses & TRIANGLE) && trp__operand_dense(x, p->g.batch);
+    return whole ? TRP__WRITE | TRP__COVER : TRP__WRITE;
+}
+
+static trp_status add(problem *p, trp__operand *x, uint8_t *index)
+{
+    *index = (uint8_t)p->pack->record->access_count;
+    return trp__operand_access(p->pack, x);
+}
+
+/* Whether Y is X. */
+static bool in_place(const problem *p)
+{
+    const trp__operand *x = &p->operand[X], *y = &p->operand[Y];
+    return (p->row->uses & IN_PLACE) && x->buffer.id == y->buffer.id && x->offset == y->offset &&
+           x->ld == y->ld;
+}
+
+static trp_status add_operands(problem *p)
+{
+    trp_status status = TRP_OK;
+    for (int i = 0; i < OPERANDS && status == TRP_OK; i++) {
+        trp__operand *x = &p->operand[i];
+        if (x->mode == 0)
+            continue;
+        if (p->unread[i]) {
+            p->g.ld[i] = x->rows > 0 ? x->rows : 1;
+            x->mode = 0;
+            continue;
+        }
+        status = check_operand(p, i);
+        if (status != TRP_OK)
+            break;
+        x->mode = mode_of(p, i);
+        if (i == X && in_place(p))
+            x->mode = TRP__READ | TRP__WRITE;
+        if (i == Y && in_place(p)) {
+            x->mode = 0;
+            p->g.access[Y] = p->g.access[X];
+        } else {
+            status = add(p, x, &p->g.access[i]);
+        }
+    }
+    return status;
+}
+
+static trp_status add_scalars(problem *p)
+{
+    uint32_t uses = p->row->uses;
+    if (!p->scalars.buffer.id)
+        return TRP_OK;
+    bool real = uses & (REAL_SCALARS | REAL_BETA);
+    uint64_t count = uses & REAL_BETA ? 3 : uses & (BETA | ROTATION) ? 2 : 1;
+    p->scalars = trp__operand_of_scalars(p->scalars.buffer, p->scalars.offset,
+                                         real ? real_bytes(p) : element_bytes(p), count);
+    return add(p, &p->scalars, &p->g.scalars);
+}
+
+static trp_status add_result(problem *p)
+{
+    uint32_t uses = p->row->uses;
+    trp__operand *r = &p->result;
+    if (!(uses & GIVES))
+        return r->buffer.id ? trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+                                             "result: expected none: the operation gives none")
+                            : TRP_OK;
+    if (!r->buffer.id)
+        return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+                              "result: expected a buffer, got none");
+    uint32_t bytes = uses & GIVES_INDEX ? 8 : uses & GIVES_REAL ? real_bytes(p) : element_bytes(p);
+    *r = trp__operand_of_scalars(r->buffer, r->offset, bytes, uses & GIVES_ROTATION ? 2 : 1);
+    r->name = "result";
+    r->mode = TRP__WRITE | TRP__COVER;
+    return add(p, r, &p->g.result);
+}
+
+/* No output shares an element with anything else. */
+static trp_status check_apart(const problem *p)
+{
+    const trp__operand *all[OPERANDS + 2];
+    int count = 0;
+    for (int i = 0; i < OPERANDS; i++) {
+        if (p->operand[i].mode != 0)
+            all[count++] = &p->operand[i];
+    }
+    if (p->g.scalars != TRP__BLAS_NO_ACCESS)
+        all[count++] = &p->scalars;
+    if (p->g.result != TRP__BLAS_NO_ACCESS)
+        all[count++] = &p->result;
+    trp_status status = TRP_OK;
+    for (int i = 0; i < count; i++) {
+        for (int k = 0; k < count && status == TRP_OK && (all[i]->mode & TRP__WRITE); k++) {
+            if (k != i)
+                status = trp__operand_check_apart(p->pack, all[i], all[k], p->g.batch);
+        }
+    }
+    return status;
+}
+
+/* Whether nothing is to be done, so that no operand is looked at. */
+static bool is_empty(const problem *p)
+{
+    return p->g.n == 0 || ((p->row->uses & SIZE_M) && p->g.m == 0);
+}
+
+/* All checks, in the order in which a sender would look for the mistake; then the record. */
+static trp_status finish(problem *p, const int64_t options[5])
+{
+    trp_status status = check_type(p);
+    if (status == TRP_OK)
+        status = check_options(p, options);
+    if (status == TRP_OK)
+        status = check_sizes(p);
+    if (status == TRP_OK)
+        status = check_scalars(p);
+    if (status != TRP_OK)
+        return status;
+    trp__levels *g = &p->g;
+    bool complex = is_complex(p->type);
+    g->type = (uint8_t)p->type;
+    g->side = (uint8_t)options[0];
+    g->uplo = (uint8_t)options[1];
+    g->trans = (uint8_t)(options[2] == TRP_C && !complex ? TRP_T : options[2]);
+    g->trans_b = (uint8_t)(options[3] == TRP_C && !complex ? TRP_T : options[3]);
+    g->diag = (uint8_t)options[4];
+    if (g->batch == 0)
+        g->batch = 1;
+    for (int i = 0; i < OPERANDS; i++) {
+        p->operand[i].mode = p->row->mode[i];
+        p->operand[i].element = element_bytes(p);
+        g->access[i] = TRP__BLAS_NO_ACCESS;
+    }
+    g->scalars = g->result = TRP__BLAS_NO_ACCESS;
+    if (p->order == TRP_ROW_MAJOR && p->row->to_columns)
+        p->row->to_columns(p);
+    p->row->lay_out(p);
+    if (is_empty(p)) {
+        for (int i = 0; i < OPERANDS; i++)
+            p->operand[i].mode = 0;
+    } else {
+        status = add_operands(p);
+        if (status == TRP_OK)
+            status = add_scalars(p);
+    }
+    if (status == TRP_OK)
+        status = add_result(p);
+    if (status == TRP_OK)
+        status = check_apart(p);
+    for (int i = 0; i < OPERANDS; i++)
+        g->stride[i] = p->operand[i].stride;
+    memcpy(p->pack->record->payload, g, sizeof *g);
+    return status;
+}
+
+/* From the requests of the three levels. */
+
+static trp__operand named(const char *name, trp_buffer buffer, uint64_t offset)
+{
+    return (trp__operand){.name = name, .buffer = buffer, .offset = offset};
+}
+
+static void set_scalars(problem *p, trp_buffer buffer, uint64_t offset, trp_scalar alpha,
+                        trp_scalar beta)
+{
+    p->scalars = named("scalars", buffer, offset);
+    p->alpha = alpha;
+    p->beta = beta;
+    p->g.alpha[0] = alpha.given ? alpha.re : 1;
+    p->g.alpha[1] = alpha.given ? alpha.im : 0;
+    p->g.beta[0] = beta.given ? beta.re : 0;
+    p->g.beta[1] = beta.given ? beta.im : 0;
+}
+
+trp_status trp__blas1_pack(trp__pack *pack, const trp_request *request)
+{
+    const trp_blas1_request *r = (const trp_blas1_request *)request;
+    static const int64_t options[5] = {0};
+    problem p = {.pack = pack, .row = row_of(request->op), .type = r->type, .c = r->c, .s = r->s};
+    bool rotation = p.row->uses & ROTATION;
+    p.operand[X] = named("x", r->x, r->x_offset);
+    p.operand[Y] = named("y", r->y, r->y_offset);
+    p.result = named("result", r->result, r->result_offset);
+    set_scalars(&p, r->scalars, r->scalars_offset, r->alpha, (trp_scalar){0});
+    if (rotation) {
+        p.g.alpha[0] = r->c.re;
+        p.g.beta[0] = r->s.re;
+        p.g.beta[1] = r->s.im;
+    }
+    p.g.n = p.row->uses & GIVES_ROTATION ? 1 : r->n;
+    p.g.ld[X] = r->incx;
+    p.g.ld[Y] = r->incy;
+    return finish(&p, options);
+}
+
+trp_status trp__blas2_pack(trp__pack *pack, const trp_request *request)
+{
+    const trp_blas2_request *r = (const trp_blas2_request *)request;
+    const int64_t options[5] = {0, r->uplo, r->trans, 0, r->diag};
+    problem p = {.pack = pack, .row = row_of(request->op), .type = r->type, .order = r->order};
+    p.operand[A] = named("a", r->a, r->a_offset);
+    p.operand[X] = named("x", r->x, r->x_offset);
+    p.operand[Y] = named("y", r->y, r->y_offset);
+    p.operand[A].stride = r->a_stride;
+    p.operand[X].stride = r->x_stride;
+    p.operand[Y].stride = r->y_stride;
+    set_scalars(&p, r->scalars, r->scalars_offset, r->alpha, r->beta);
+    p.g.m = r->m;
+    p.g.n = r->n;
+    p.g.k = r->kl;
+    p.g.ku = r->ku;
+    p.g.ld[A] = r->lda;
+    p.g.ld[X] = r->incx;
+    p.g.ld[Y] = r->incy;
+    p.g.batch = r->batch;
+    return finish(&p, options);
+}
+
+trp_status trp__blas3_pack(trp__pack *pack, const trp_request *request)
+{
+    const trp_blas3_request *r = (const trp_blas3_request *)request;
+    const int64_t options[5] = {r->side, r->uplo, r->trans, r->trans_b, r->diag};
+    problem p = {.pack = pack, .row = row_of(request->op), .type = r->type, .order = r->order};
+    bool into_b = (p.row->uses & IN_PLACE) && !r->c.id;
+    p.operand[A] = named("a", r->a, r->a_offset);
+    p.operand[X] = named("b", r->b, r->b_offset);
+    p.operand[Y] = into_b ? named("b", r->b, r->b_offset) : named("c", r->c, r->c_offset);
+    set_scalars(&p, r->scalars, r->scalars_offset, r->alpha, r->beta);
+    p.g.m = r->m;
+    p.g.n = r->n;
+    p.g.k = r->k;
+    p.g.ld[A] = r->lda;
+    p.g.ld[X] = p.row->op == TRP_OP_DGMM ? r->incx : r->ldb;
+    p.g.ld[Y] = into_b ? r->ldb : r->ldc;
+    return finish(&p, options);
+}

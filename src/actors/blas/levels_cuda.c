@@ -1,0 +1,214 @@
+/* Levels 1 to 3 but gemm on NVIDIA GPUs: one function a family of routines, which passes on what
+ * the payload says. */
+#include "actors/blas/levels_cuda.h"
+
+#include "actors/blas/levels_wire.h"
+#include "base/error.h"
+
+#include <troupe/blas.h>
+
+#include <string.h>
+
+/* A scalar as the library takes it, of any type. */
+typedef union scalar {
+    float f32[2];
+    double f64[2];
+} scalar;
+
+/* A call in the making. Scalars are on the host or on the device, as the pointer mode says. */
+typedef struct call {
+    trp__cublas_handle handle;
+    void (*routine)(void);
+    trp__levels g;
+    void *operand[TRP__BLAS_OPERANDS];
+    const void *alpha, *beta; /* c and s of rot */
+    void *result;
+    uint32_t real; /* bytes of a real number of the type */
+} call;
+
+#define TYPE(family) typedef trp__cublas_status(*family##_routine) TRP__CUBLAS_##family(void, void);
+TYPE(AXPY)
+TYPE(SCAL)
+TYPE(COPY)
+TYPE(SWAP)
+TYPE(ROT)
+TYPE(ROTG)
+TYPE(DOT)
+TYPE(NORM)
+TYPE(INDEX)
+TYPE(GEMV)
+TYPE(GEMV_BATCHED)
+TYPE(GBMV)
+TYPE(GER)
+TYPE(SYMV)
+TYPE(TRMV)
+TYPE(SYMM)
+TYPE(SYRK)
+TYPE(HERK)
+TYPE(SYR2K)
+TYPE(HER2K)
+TYPE(TRMM)
+TYPE(TRSM)
+TYPE(GEAM)
+TYPE(DGMM)
+#undef TYPE
+
+static trp__cublas_operation operation(uint8_t trans)
+{
+    return trans == TRP_N ? TRP__CUBLAS_OP_N : trans == TRP_T ? TRP__CUBLAS_OP_T : TRP__CUBLAS_OP_C;
+}
+
+static trp__cublas_side side(const call *c)
+{
+    return c->g.side == TRP_LEFT ? TRP__CUBLAS_LEFT : TRP__CUBLAS_RIGHT;
+}
+
+static trp__cublas_fill fill(const call *c)
+{
+    return c->g.uplo == TRP_LOWER ? TRP__CUBLAS_LOWER : TRP__CUBLAS_UPPER;
+}
+
+static trp__cublas_diag diag(const call *c)
+{
+    return c->g.diag == TRP_UNIT ? TRP__CUBLAS_UNIT : TRP__CUBLAS_NON_UNIT;
+}
+
+/* What the families pass on. */
+#define CALL(family) ((family##_routine)c->routine)
+#define HANDLE       c->handle
+#define M            c->g.m
+#define N            c->g.n
+#define K            c->g.k
+#define ALPHA        c->alpha
+#define BETA         c->beta
+#define OP           operation(c->g.trans)
+#define A            c->operand[TRP__BLAS_A], c->g.ld[TRP__BLAS_A]
+#define X            c->operand[TRP__BLAS_X], c->g.ld[TRP__BLAS_X]
+#define Y            c->operand[TRP__BLAS_Y], c->g.ld[TRP__BLAS_Y]
+
+#define FAMILY(name, ...)                                                                          \
+    static trp__cublas_status call_##name(const call *c)                                           \
+    {                                                                                              \
+        return CALL(name)(HANDLE, __VA_ARGS__);                                                    \
+    }
+FAMILY(AXPY, N, ALPHA, X, Y)
+FAMILY(SCAL, N, ALPHA, X)
+FAMILY(COPY, N, X, Y)
+FAMILY(SWAP, N, X, Y)
+FAMILY(ROT, N, X, Y, ALPHA, BETA)
+FAMILY(ROTG, c->operand[TRP__BLAS_X], c->operand[TRP__BLAS_Y], c->result,
+       (char *)c->result + c->real * (c->g.type == TRP_C64 || c->g.type == TRP_C128 ? 2 : 1))
+FAMILY(DOT, N, X, Y, c->result)
+FAMILY(NORM, N, X, c->result)
+FAMILY(INDEX, N, X, c->result)
+FAMILY(GEMV, OP, M, N, ALPHA, A, X, BETA, Y)
+FAMILY(GEMV_BATCHED, OP, M, N, ALPHA, A, c->g.stride[TRP__BLAS_A], X, c->g.stride[TRP__BLAS_X],
+       BETA, Y, c->g.stride[TRP__BLAS_Y], c->g.batch)
+FAMILY(GBMV, OP, M, N, K, c->g.ku, ALPHA, A, X, BETA, Y)
+FAMILY(GER, M, N, ALPHA, X, Y, A)
+FAMILY(SYMV, fill(c), N, ALPHA, A, X, BETA, Y)
+FAMILY(TRMV, fill(c), OP, diag(c), N, A, X)
+FAMILY(SYMM, side(c), fill(c), M, N, ALPHA, A, X, BETA, Y)
+FAMILY(SYRK, fill(c), OP, N, K, ALPHA, A, BETA, Y)
+FAMILY(HERK, fill(c), OP, N, K, ALPHA, A, BETA, Y)
+FAMILY(SYR2K, fill(c), OP, N, K, ALPHA, A, X, BETA, Y)
+FAMILY(HER2K, fill(c), OP, N, K, ALPHA, A, X, BETA, Y)
+FAMILY(TRMM, side(c), fill(c), OP, diag(c), M, N, ALPHA, A, X, Y)
+FAMILY(TRSM, side(c), fill(c), OP, diag(c), M, N, ALPHA, A, X)
+FAMILY(GEAM, OP, operation(c->g.trans_b), M, N, ALPHA, A, BETA, X, Y)
+FAMILY(DGMM, side(c), M, N, A, X, Y)
+#undef FAMILY
+
+/* By the place of the operation, as the loaded routines. */
+static const struct {
+    trp__cublas_status (*call)(const call *c);
+    const char *name[TRP__CUBLAS_TYPES];
+} families[TRP__CUBLAS_PLACES] = {
+#define ALL(op, family, s, d, c, z) [(TRP_OP_##op) & 0xff] = {call_##family, {#s, #d, #c, #z}},
+#define COMPLEX(op, family, c, z)   [(TRP_OP_##op) & 0xff] = {call_##family, {"", "", #c, #z}},
+    TRP__CUBLAS_ROUTINES(ALL, COMPLEX)
+#undef ALL
+#undef COMPLEX
+};
+
+/* Results are written by the device, and so are scalars read that are in a buffer. */
+static trp_status do_call(const trp__cublas *blas, const call *c, bool on_device, const char *name,
+                          trp__cublas_status (*family)(const call *c), trp_error *error)
+{
+    trp_status status = TRP_OK;
+    if (on_device)
+        status = trp__cublas_check(
+            blas, blas->cublasSetPointerMode_v2(c->handle, TRP__CUBLAS_POINTER_MODE_DEVICE),
+            "cublasSetPointerMode", error);
+    if (status == TRP_OK)
+        status = trp__cublas_check(blas, family(c), name, error);
+    if (on_device) {
+        trp__cublas_status after =
+            blas->cublasSetPointerMode_v2(c->handle, TRP__CUBLAS_POINTER_MODE_HOST);
+        if (status == TRP_OK)
+            status = trp__cublas_check(blas, after, "cublasSetPointerMode", error);
+    }
+    return status;
+}
+
+static scalar to_scalar(const call *c, const double value[2])
+{
+    if (c->real == sizeof(double))
+        return (scalar){.f64 = {value[0], value[1]}};
+    return (scalar){.f32 = {(float)value[0], (float)value[1]}};
+}
+
+static void *address(const trp_job *job, uint8_t access)
+{
+    return access == TRP__BLAS_NO_ACCESS ? NULL : job->access[access].address;
+}
+
+/* An operand that is not looked at must not be NULL all the same. */
+static void find_operands(call *c, const trp_job *job)
+{
+    void *any = NULL;
+    for (int i = 0; i < TRP__BLAS_OPERANDS; i++) {
+        c->operand[i] = address(job, c->g.access[i]);
+        any = c->operand[i] ? c->operand[i] : any;
+    }
+    for (int i = 0; i < TRP__BLAS_OPERANDS; i++)
+        c->operand[i] = c->operand[i] ? c->operand[i] : any;
+    c->result = address(job, c->g.result);
+}
+
+/* Where the second scalar in a buffer is. */
+static uint32_t first_scalar_bytes(const call *c, uint32_t op)
+{
+    bool complex = c->g.type == TRP_C64 || c->g.type == TRP_C128;
+    return c->real * (complex && op != TRP_OP_HERK ? 2 : 1);
+}
+
+trp_status trp__levels_cuda(trp_instance *instance, const trp_job *job, const trp__cublas *blas,
+                            trp__cublas_handle handle, trp_error *error)
+{
+    call c = {.handle = handle};
+    memcpy(&c.g, job->payload, sizeof c.g);
+    bool batched = job->op == TRP_OP_GEMV && c.g.batch > 1;
+    uint32_t place = batched ? TRP_OP_GEMV_BATCHED : job->op & 0xff;
+    uint32_t type = c.g.type == TRP_F32 ? 0 : c.g.type == TRP_F64 ? 1 : c.g.type == TRP_C64 ? 2 : 3;
+    if (place >= TRP__CUBLAS_PLACES || !families[place].call)
+        return trp__error_set(error, TRP_E_INTERNAL, "operation %#x is not one of blas", job->op);
+    const char *name = families[place].name[type];
+    c.real = type % 2 ? sizeof(double) : sizeof(float);
+    c.routine = blas->routine[place][type];
+    if (!c.routine)
+        return trp__error_set(error, TRP_E_UNSUPPORTED, "this cuBLAS has no %s", name);
+    find_operands(&c, job);
+    if (!c.operand[TRP__BLAS_A]) { /* nothing to do; but a sum of nothing is 0 */
+        if (!c.result)
+            return TRP_OK;
+        return instance->services->fill(instance, c.result, 0, 1, job->access[c.g.result].bytes,
+                                        error);
+    }
+    scalar alpha = to_scalar(&c, c.g.alpha);
+    scalar beta = to_scalar(&c, c.g.beta);
+    const char *scalars = address(job, c.g.scalars);
+    c.alpha = scalars ? (const void *)scalars : &alpha;
+    c.beta = scalars ? (const void *)(scalars + first_scalar_bytes(&c, job->op)) : &beta;
+    return do_call(blas, &c, scalars || c.result, name, families[place].call, error);
+}

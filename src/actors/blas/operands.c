@@ -1,0 +1,172 @@
+#include "actors/blas/operands.h"
+
+#include "base/error.h"
+
+trp_status trp__operand_wrong(trp__pack *pack, const char *argument, const char *expected,
+                              int64_t got)
+{
+    return trp__error_set(pack->error, TRP_E_ARGUMENT, "%s: expected %s, got %lld", argument,
+                          expected, (long long)got);
+}
+
+trp_status trp__operand_check_ld(trp__pack *pack, trp__operand *x, trp_order order)
+{
+    if (x->ld == 0)
+        x->ld = x->rows > 0 ? x->rows : 1;
+    if (x->ld >= x->rows && x->ld > 0)
+        return TRP_OK;
+    return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                          "ld%s: expected at least %lld (the %s of %s as stored), got %lld",
+                          x->name, (long long)(x->rows > 0 ? x->rows : 1),
+                          order == TRP_ROW_MAJOR ? "columns" : "rows", x->name, (long long)x->ld);
+}
+
+trp_status trp__operand_check_vector(trp__pack *pack, trp__operand *x, int64_t n, int64_t *inc,
+                                     bool positive)
+{
+    if (*inc == 0)
+        *inc = 1;
+    if ((positive && *inc < 0) || *inc == INT64_MIN)
+        return trp__error_set(pack->error, TRP_E_ARGUMENT, "inc%s: expected %s, got %lld", x->name,
+                              positive ? "1 or more" : "more than -2^63", (long long)*inc);
+    int64_t size = *inc < 0 ? -*inc : *inc;
+    x->rows = size == 1 ? n : 1;
+    x->columns = size == 1 ? 1 : n;
+    x->ld = size == 1 ? n : size;
+    return TRP_OK;
+}
+
+trp_status trp__operand_measure(trp__pack *pack, trp__operand *x, int64_t batch)
+{
+    uint64_t span, bytes;
+    if (batch > 1 && x->stride < 0)
+        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                              "%s_stride: expected 0 or more, got %lld", x->name,
+                              (long long)x->stride);
+    if (batch <= 1)
+        x->stride = 0;
+    if (__builtin_mul_overflow((uint64_t)x->columns - 1, (uint64_t)x->ld, &x->one) ||
+        __builtin_add_overflow(x->one, (uint64_t)x->rows, &x->one) ||
+        __builtin_mul_overflow((uint64_t)batch - 1, (uint64_t)x->stride, &span) ||
+        __builtin_add_overflow(span, x->one, &x->elements) ||
+        __builtin_mul_overflow(x->elements, (uint64_t)x->element, &bytes) || bytes > INT64_MAX)
+        return trp__error_set(
+            pack->error, TRP_E_ARGUMENT,
+            "%s: %lld x %lld with leading dimension or increment %lld, batch %lld "
+            "with stride %lld spans more than 2^63 bytes",
+            x->name, (long long)x->rows, (long long)x->columns, (long long)x->ld, (long long)batch,
+            (long long)x->stride);
+    return TRP_OK;
+}
+
+trp_status trp__operand_check_stride(trp__pack *pack, const trp__operand *x, int64_t batch)
+{
+    if (batch <= 1 || (uint64_t)x->stride >= x->one)
+        return TRP_OK;
+    /* The first column of each, together. */
+    uint64_t side_by_side = x->elements - x->one + (uint64_t)x->rows;
+    if (x->stride >= x->rows && side_by_side <= (uint64_t)x->ld)
+        return TRP_OK;
+    return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                          "%s_stride: expected at least %llu, or %lld with a leading dimension or "
+                          "increment of at least %llu, to keep the members of the batch apart, got "
+                          "%lld and %lld",
+                          x->name, (unsigned long long)x->one, (long long)x->rows,
+                          (unsigned long long)side_by_side, (long long)x->stride, (long long)x->ld);
+}
+
+/* Whether two matrices of leading dimension `ld` meet: parts of one large matrix, say. `distance`
+ * elements lie between the first of c and the first of x. */
+static bool parts_meet(const trp__operand *c, const trp__operand *x, int64_t ld, int64_t distance)
+{
+    /* Column j of x lies `distance` + (j - i) ld after column i of c, so what counts is e = j - i.
+     * Columns are no longer than ld, so only the two e that bring them closest can make them meet.
+     */
+    int64_t whole = distance / ld - (distance % ld < 0); /* rounded down */
+    for (int64_t e = -whole - 1; e <= -whole; e++) {
+        int64_t apart = distance + e * ld;
+        if (e > -c->columns && e < x->columns && apart < c->rows && apart > -x->rows)
+            return true;
+    }
+    return false;
+}
+
+/* A leading dimension that both can be said to have; 0 if there is none. One column has any. */
+static int64_t common_ld(const trp__operand *c, const trp__operand *x)
+{
+    if (c->ld == x->ld || (x->columns == 1 && c->ld >= x->rows))
+        return c->ld;
+    return c->columns == 1 && x->ld >= c->rows ? x->ld : 0;
+}
+
+trp_status trp__operand_check_apart(trp__pack *pack, const trp__operand *written,
+                                    const trp__operand *other, int64_t batch)
+{
+    if (written->buffer.id != other->buffer.id)
+        return TRP_OK;
+    /* Both lie inside the buffer, as was checked: no sum overflows. */
+    uint64_t end = written->offset + written->elements * written->element;
+    uint64_t other_end = other->offset + other->elements * other->element;
+    if (end <= other->offset || other_end <= written->offset)
+        return TRP_OK;
+    int64_t ld = common_ld(written, other);
+    if (batch == 1 && ld > 0 && written->element == other->element) {
+        int64_t distance =
+            ((int64_t)other->offset - (int64_t)written->offset) / (int64_t)written->element;
+        if (!parts_meet(written, other, ld, distance))
+            return TRP_OK;
+    }
+    return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                          "%s: bytes %llu to %llu of its buffer must not overlap those of %s, %llu "
+                          "to %llu",
+                          written->name, (unsigned long long)written->offset,
+                          (unsigned long long)end, other->name, (unsigned long long)other->offset,
+                          (unsigned long long)other_end);
+}
+
+trp_status trp__operand_access(trp__pack *pack, const trp__operand *x)
+{
+    return trp__pack_access(pack, x->name, x->buffer, x->offset, x->elements * x->element,
+                            x->element, x->mode);
+}
+
+/* Scalars. */
+
+uint32_t trp__scalar_bytes(trp_dtype type)
+{
+    return type == TRP_F16 || type == TRP_BF16 ? 4 : trp_dtype_bits(type) / 8;
+}
+
+trp_status trp__check_scalar(trp__pack *pack, const char *name, trp_scalar scalar, trp_dtype type)
+{
+    if (!scalar.given || scalar.im == 0 || type == TRP_C64 || type == TRP_C128)
+        return TRP_OK;
+    return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                          "%s: expected a real number for type %s, got %g + %gi", name,
+                          trp_dtype_name(type), scalar.re, scalar.im);
+}
+
+trp_status trp__check_one_source(trp__pack *pack, trp_buffer scalars, const char *name,
+                                 trp_scalar scalar)
+{
+    if (!scalars.id || !scalar.given)
+        return TRP_OK;
+    return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                          "%s: expected none beside `scalars`, where it is read, got %g + %gi",
+                          name, scalar.re, scalar.im);
+}
+
+trp__operand trp__operand_of_scalars(trp_buffer buffer, uint64_t offset, uint32_t element,
+                                     uint64_t count)
+{
+    return (trp__operand){.name = "scalars",
+                          .buffer = buffer,
+                          .offset = offset,
+                          .rows = (int64_t)count,
+                          .columns = 1,
+                          .ld = (int64_t)count,
+                          .element = element,
+                          .mode = TRP__READ,
+                          .elements = count,
+                          .one = count};
+}
