@@ -72,6 +72,16 @@ typedef enum trp_compute {
                            * a device without tf32 units computes in f32 */
 } trp_compute;
 
+/* Small products that wait in a mailbox one after the other, with the same type, sizes, leading
+ * dimensions, options and scalars, none of which uses a buffer that another one writes, are done by
+ * one call of the library: it has the work of many done in little more than the time of one. What
+ * each request is and how it ends stays the same; but another kernel may do it, whose rounding
+ * differs by as much as that of any two kernels. */
+typedef enum trp_joining {
+    TRP_JOINING_DEFAULT = 0,
+    TRP_JOINING_OFF = 1, /* this product is done by a call of its own */
+} trp_joining;
+
 /* C = alpha * op(A) * op(B) + beta * C, for `batch` independent triples of matrices.
  *
  * op(A) is m x k, op(B) is k x n, C is m x n. Each matrix lies at `*_offset` bytes in its buffer
@@ -107,6 +117,7 @@ typedef struct trp_gemm_request {
     int64_t batch;                         /* 0: 1 */
     trp_buffer scalars;
     uint64_t scalars_offset; /* bytes */
+    trp_joining joining;
 } trp_gemm_request;
 
 /* Sends a gemm; see trp_submit() for completion and errors. */

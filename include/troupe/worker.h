@@ -6,7 +6,7 @@
  * the tutorial.
  *
  * Threads. init() and stop() run in the worker's side thread, where they may take their time;
- * handle() and trim() run in the scheduler thread, which serves all actors. Calls for one actor
+ * the others run in the scheduler thread, which serves all actors. Calls for one actor
  * never overlap; calls for different actors of one library may. On cuda the device's context (the
  * primary one) is current in both threads.
  *
@@ -23,11 +23,16 @@ extern "C" {
 
 /* The version of everything in this file: raised with every change that a library compiled before
  * would notice. A worker refuses a library that was compiled with another one. */
-#define TRP_ACTOR_ABI UINT32_C(1)
+#define TRP_ACTOR_ABI UINT32_C(2)
 
 #define TRP_ACTOR_CONFIG_MAX  1023               /* bytes of a configuration string */
 #define TRP_ACTOR_STATE_MAX   ((size_t)64 << 20) /* bytes of state_bytes */
 #define TRP_ACTOR_ENQUEUE_MAX 248                /* bytes of arguments, see enqueue() */
+#define TRP_ACTOR_JOINED_MAX  128                /* requests of one call of handle_joined() */
+/* Calls of handle() and handle_joined() that have enqueued something and whose work is not done: no
+ * further call is made while there are so many. So what an actor keeps for its work on the device
+ * it may keep in a ring of so many places. */
+#define TRP_ACTOR_CALLS_MAX 512
 
 /* From handle(): a part of the work is enqueued (or none yet); call again soon. */
 #define TRP_AGAIN ((trp_status)-1)
@@ -115,6 +120,19 @@ typedef struct trp_actor_impl {
      * the device or for anything else. A request that it refuses must have enqueued nothing: from
      * the first piece of work on, it must not fail. */
     trp_status (*handle)(trp_instance *instance, trp_job *job, trp_error *error);
+    /* For actors that can do the work of several requests in one go, for less than the work of each
+     * would take. The requests are alike as far as joins() says, follow each other in the mailbox,
+     * and are independent: none uses a buffer that another one writes. Both may be NULL.
+     *
+     * joins(): whether `next` can be done together with `first`; with itself: whether it can be
+     * done together with anything. Their accesses are not filled in yet. Must be quick.
+     *
+     * handle_joined(): enqueues the work of all, `count` from 2 to TRP_ACTOR_JOINED_MAX; no
+     * TRP_AGAIN. If it fails it has enqueued nothing that writes an output, and each request goes
+     * to handle(). */
+    bool (*joins)(trp_instance *instance, const trp_job *first, const trp_job *next);
+    trp_status (*handle_joined)(trp_instance *instance, trp_job *const *jobs, uint32_t count,
+                                trp_error *error);
     /* Memory is short: gives back what the actor can do without, if that takes no time: what work
      * in its stream needs only if that is idle(). May be NULL. */
     void (*trim)(trp_instance *instance);

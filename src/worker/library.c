@@ -28,6 +28,10 @@ trp_status trp__impl_check(const trp_actor_impl *impl, const char *name, trp_err
     if (!impl->handle)
         return trp__error_set(error, TRP_E_ARGUMENT, "%s: handle: expected a function, got NULL",
                               name);
+    if (!impl->joins != !impl->handle_joined)
+        return trp__error_set(
+            error, TRP_E_ARGUMENT, "%s: %s: expected a function, as there is a %s(), got NULL",
+            name, impl->joins ? "handle_joined" : "joins", impl->joins ? "joins" : "handle_joined");
     if (impl->state_bytes > TRP_ACTOR_STATE_MAX)
         return trp__error_set(error, TRP_E_ARGUMENT,
                               "%s: state_bytes: expected at most %zu, got %zu", name,

@@ -41,7 +41,8 @@ enum {
  * later requests may not add to them. */
 typedef struct pending {
     uint32_t next;
-    uint64_t overwrites; /* the last request of the same actor that reads what this one writes */
+    uint64_t overwrites; /* the last request of the same actor that reads what this one writes, */
+    uint64_t follows;    /* and the last that writes what this one uses */
     uint64_t waits_for;  /* bit a: ticket[a] of actor a */
     uint64_t ticket[TRP__ACTORS];
 } pending;
@@ -62,6 +63,7 @@ typedef struct lane {
     uint32_t unsignalled;
     uint32_t last_slot; /* of the request with ticket `issued` */
     uint64_t announced; /* the last ticket whose end wakes its sleepers */
+    uint64_t apart;     /* requests up to this one are not to be joined */
     trp__window window; /* what is in the stream and not done */
 } lane;
 
@@ -78,6 +80,7 @@ struct trp__scheduler {
     uint64_t in_flight; /* bit a: lane a's timeline is behind, when last looked at */
     bool polling;       /* a request was held, or asked to be called again */
     bool full;          /* a lane has enough in its stream */
+    uint32_t take_most; /* requests to take before issuing again */
     int64_t spin_ns;    /* how long to spin when idle, before sleeping */
     bool nvtx;          /* a tool wants to know of each request */
     trp__tracer tracer;
@@ -85,6 +88,7 @@ struct trp__scheduler {
     pending pending[TRP__SLOTS];
     usage usage[TRP__BUFFERS];
     trp__poisons poisons;
+    trp__job joined[TRP_ACTOR_JOINED_MAX];
 };
 
 trp__scheduler *trp__scheduler_create(trp__worker *worker)
@@ -99,6 +103,7 @@ trp__scheduler *trp__scheduler_create(trp__worker *worker)
     s->backend = worker->backend;
     s->tracer.reply = worker->reply;
     s->nvtx = trp__nvtx_wanted();
+    s->take_most = TAKE_BATCH;
     s->spin_ns = trp__cpu_may_spin() ? SPIN_NS : SPIN_SHORT_NS;
     for (int a = 0; a < TRP__ACTORS; a++)
         s->lane[a].head = s->lane[a].tail = NO_SLOT;
@@ -146,6 +151,8 @@ static void note_access(trp__scheduler *s, pending *p, const trp__record *record
     usage *u = &s->usage[access->slot];
     uint32_t self = record->actor;
     depend(s, p, self, u->writer, u->writer_ticket);
+    if (u->writer == self && u->writer_ticket > p->follows)
+        p->follows = u->writer_ticket;
     if (!(access->mode & TRP__WRITE)) {
         u->readers |= bit(self);
         u->reader_ticket[self] = record->ticket;
@@ -186,6 +193,7 @@ static void take(trp__scheduler *s, uint32_t slot)
     p->next = NO_SLOT;
     p->waits_for = 0;
     p->overwrites = 0;
+    p->follows = 0;
     for (uint32_t i = 0; i < count && i < TRP__ACCESS_MAX; i++)
         note_access(s, p, record, &record->access[i]);
 
@@ -209,7 +217,7 @@ static bool ring_has(const trp__scheduler *s)
  * is looked at. */
 static void fetch_records(const trp__scheduler *s)
 {
-    for (uint64_t ticket = s->next; ticket < s->next + TAKE_BATCH; ticket++) {
+    for (uint64_t ticket = s->next; ticket < s->next + s->take_most; ticket++) {
         uint64_t cell =
             atomic_load_explicit(&s->control->ring[ticket % TRP__RING], memory_order_relaxed);
         if (cell >> TRP__SLOT_BITS != ticket)
@@ -250,7 +258,7 @@ static uint32_t take_some(trp__scheduler *s)
     if (must_stay_alone(s))
         return taken;
     fetch_records(s);
-    while (taken < TAKE_BATCH && ring_has(s)) {
+    while (taken < s->take_most && ring_has(s)) {
         uint64_t cell =
             atomic_load_explicit(&s->control->ring[s->next % TRP__RING], memory_order_acquire);
         TRP__FAULT_POINT(RING_TAKING);
@@ -492,8 +500,9 @@ static void note_failure(trp__scheduler *s, const lane *l, const trp_error *erro
     reply_error(s, l->head, error);
 }
 
-/* Takes the first request of a lane off it: its work, or its error, is in its place. */
-static void leave_lane(trp__scheduler *s, uint32_t actor, uint64_t ticket)
+/* Takes the first request of a lane off it: its work, so many operations, or its error, is in its
+ * place. */
+static void leave_lane(trp__scheduler *s, uint32_t actor, uint64_t ticket, uint64_t operations)
 {
     lane *l = &s->lane[actor];
     l->last_slot = l->head;
@@ -505,7 +514,7 @@ static void leave_lane(trp__scheduler *s, uint32_t actor, uint64_t ticket)
     l->job.api.progress = 0;
     l->issued = ticket;
     l->unsignalled++;
-    trp__window_add(&l->window, 1);
+    trp__window_add(&l->window, operations);
     s->to_signal |= bit(actor);
 }
 
@@ -573,12 +582,110 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
         trp__poisons_heal(&s->poisons, record, s->control);
     }
 
-    leave_lane(s, actor, ticket);
+    leave_lane(s, actor, ticket, 1);
     if (directive == TRP__DIRECTIVE_RESTART_ACTOR)
         return restart_lane(s, actor, error);
     bool end_now = l->unsignalled >= SIGNAL_BATCH || record->timed ||
                    (tracing(s) && trp__tracer_wants_end(&s->tracer, actor));
     return end_now ? signal_lane(s, actor, error) : TRP_OK;
+}
+
+/* Joining. Requests at the front of a lane that are alike and independent go to their actor in one
+ * call. Each is otherwise what it would be by itself: it has its ticket, its accesses are resolved,
+ * it can be cancelled up to the last moment, and after a fault it is one of those in flight. */
+
+/* Begins the jobs of those at the front of a lane that their actor would join; returns how many. */
+static uint32_t find_joined(trp__scheduler *s, uint32_t actor)
+{
+    const lane *l = &s->lane[actor];
+    trp__instance *instance = &s->worker->actor[actor].instance;
+    const trp__record *first = &s->control->record[l->head];
+    uint32_t slot = s->pending[l->head].next, count = 1;
+    if (slot == NO_SLOT || l->job.api.progress != 0 || s->nvtx || s->poisons.count > 0 ||
+        first->timed || first->ticket <= l->apart ||
+        atomic_load_explicit(&s->worker->actor[actor].state, memory_order_acquire) != TRP__READY)
+        return 0;
+    trp__job_begin(&s->joined[0], first);
+    if (!instance->impl->joins(&instance->api, &s->joined[0].api, &s->joined[0].api))
+        return 0;
+    for (; slot != NO_SLOT && count < TRP_ACTOR_JOINED_MAX; slot = s->pending[slot].next) {
+        const pending *p = &s->pending[slot];
+        trp__job *job = &s->joined[count];
+        trp__job_begin(job, &s->control->record[slot]);
+        if (p->waits_for || p->follows >= first->ticket || p->overwrites >= first->ticket ||
+            job->record->timed ||
+            !instance->impl->joins(&instance->api, &s->joined[0].api, &job->api))
+            break;
+        count++;
+    }
+    return count;
+}
+
+/* A request that destroys an input of one before it in the stream, see prepare(). */
+static trp_status signal_overwritten(trp__scheduler *s, uint32_t actor, uint32_t count,
+                                     trp_error *error)
+{
+    const lane *l = &s->lane[actor];
+    uint32_t slot = l->head;
+    trp_status status = TRP_OK;
+    for (uint32_t i = 0; i < count && status == TRP_OK; i++, slot = s->pending[slot].next) {
+        if (s->pending[slot].overwrites > l->signalled)
+            status = signal_lane(s, actor, error);
+    }
+    return status;
+}
+
+/* Leaves in *count those that can be begun now, from the first on, and marks them as issued. An
+ * error means that the worker must end. */
+static trp_status begin_joined(trp__scheduler *s, uint32_t actor, uint32_t *count, trp_error *error)
+{
+    lane *l = &s->lane[actor];
+    uint32_t found = *count, ready = 1, slot = l->head;
+    *count = 0;
+    trp__job_begin(&l->job, &s->control->record[l->head]);
+    trp_status status = signal_overwritten(s, actor, found, error);
+    readiness first = status == TRP_OK ? prepare(s, actor, &s->pending[l->head], error) : BROKEN;
+    if (first != GO)
+        return first == BROKEN ? error->status : TRP_OK;
+    s->joined[0] = l->job;
+    while (ready < found && may_read(s, s->joined[ready].record, error) &&
+           resolve(s, &s->joined[ready], error) == GO)
+        ready++;
+    for (uint32_t i = 0; i < ready; i++, slot = s->pending[slot].next) {
+        if (begin(s, actor, slot, error) != TRP_OK)
+            break;
+        ++*count;
+    }
+    return TRP_OK;
+}
+
+/* Issues what can be joined at the front of a lane; says how many in *count. If that is 0, the
+ * first one goes by itself, which also finds out why if something is wrong. */
+static trp_status issue_joined(trp__scheduler *s, uint32_t actor, uint32_t *count, trp_error *error)
+{
+    lane *l = &s->lane[actor];
+    trp__instance *instance = &s->worker->actor[actor].instance;
+    trp_job *jobs[TRP_ACTOR_JOINED_MAX];
+    uint32_t found = instance->impl && instance->impl->joins ? find_joined(s, actor) : 0;
+    *count = 0;
+    if (found > 1) {
+        trp_status status = begin_joined(s, actor, &found, error);
+        if (status != TRP_OK)
+            return status;
+    }
+    if (found < 2)
+        return TRP_OK;
+    for (uint32_t i = 0; i < found; i++)
+        jobs[i] = &s->joined[i].api;
+    if (instance->impl->handle_joined(&instance->api, jobs, found, error) != TRP_OK) {
+        l->apart = s->joined[found - 1].record->ticket;
+        return TRP_OK;
+    }
+    TRP__FAULT_POINT(ISSUE_HANDLED);
+    for (uint32_t i = 0; i < found; i++)
+        leave_lane(s, actor, s->joined[i].record->ticket, i == 0);
+    *count = found;
+    return l->unsignalled >= SIGNAL_BATCH ? signal_lane(s, actor, error) : TRP_OK;
 }
 
 /* Whether a lane must wait until its stream has moved on. Nobody else writes the end of what is in
@@ -604,6 +711,13 @@ static trp_status issue_some(trp__scheduler *s, uint32_t *issued, trp_error *err
             trp_status status = hold_if_full(s, actor, &hold, error);
             if (status == TRP_OK && hold)
                 break;
+            uint32_t joined = 0;
+            if (status == TRP_OK)
+                status = issue_joined(s, actor, &joined, error);
+            s->take_most = joined ? TRP_ACTOR_JOINED_MAX : TAKE_BATCH;
+            *issued += joined;
+            if (status == TRP_OK && joined)
+                continue;
             if (status == TRP_OK)
                 status = issue_head(s, actor, error);
             if (status == TRP__AGAIN) {

@@ -8,15 +8,14 @@
 #ifndef TRP_WORKER_WINDOW_H
 #define TRP_WORKER_WINDOW_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include <troupe/worker.h>
 
 enum {
-    /* Operations of a stream, where a request counts as one whatever its actor makes of it: half of
-     * what fits is left for those that make two. The last request may bring some more: a wait for
-     * each other actor. The chunks of large copies are not counted; they are bounded by the pieces
-     * of staging memory. */
-    TRP__WINDOW_LIMIT = 512,
+    /* What <troupe/worker.h> promises. Operations of a stream, where a call of an actor counts as
+     * one whatever it makes of it: half of what fits is left for those that make two. The last
+     * request may bring some more: a wait for each other actor. The chunks of large copies are not
+     * counted; they are bounded by the pieces of staging memory. */
+    TRP__WINDOW_LIMIT = TRP_ACTOR_CALLS_MAX,
     /* A timeline write is an operation itself and stands for at least one more, so this many are
      * never out at a time. */
     TRP__WINDOW_MARKS = 512,

@@ -528,7 +528,7 @@ static void bad_input(void)
     /* The header. */
     H_IS(trp_submit(blas, NULL, &done), TRP_E_ARGUMENT);
     H_IS(trp_submit(NULL, &r.header, &done), TRP_E_ARGUMENT);
-    r.header.op = 0x0102;
+    r.header.op = 0x01ff;
     r.header.size = sizeof r;
     H_IS(trp_submit(blas, &r.header, &done), TRP_E_UNSUPPORTED);
     H_SAYS("op");

@@ -12,11 +12,22 @@
 #include <limits.h>
 #include <string.h>
 
+/* Products are joined up to this size, m n k. Larger ones keep the device busy by themselves. */
+#define JOINED_WORK (INT64_C(256) * 256 * 256)
+
+/* Addresses of the matrices of products that are done in one call; read by the device. */
+typedef struct addresses {
+    const void *a[TRP_ACTOR_JOINED_MAX], *b[TRP_ACTOR_JOINED_MAX];
+    void *c[TRP_ACTOR_JOINED_MAX];
+} addresses;
+
 typedef struct state {
     const trp__cuda *cu;
     const trp__cublas *blas;
     trp__cublas_handle handle;
     trp__cu_address workspace;
+    addresses *ring; /* one for each call that may be in the stream; NULL: none could be had */
+    uint32_t next;   /* in the ring */
 } state;
 
 trp_status trp__blas_cuda_report(char *version, size_t version_size, const char **path,
@@ -40,6 +51,8 @@ static void stop(trp_instance *instance)
         s->blas->cublasDestroy_v2(s->handle);
     if (s->workspace)
         trp_cuda_check(instance, s->cu->cuMemFree_v2(s->workspace), "cuMemFree", NULL);
+    if (s->ring)
+        trp_cuda_check(instance, s->cu->cuMemFreeHost(s->ring), "cuMemFreeHost", NULL);
     memset(s, 0, sizeof *s);
 }
 
@@ -58,6 +71,17 @@ static trp_status workspace_bytes(trp_instance *instance, size_t *bytes, trp_err
             "cuDeviceGetAttribute", error);
     *bytes = trp__cublas_workspace_bytes((uint32_t)major);
     return status;
+}
+
+/* Without it products are not joined. */
+static void make_ring(state *s)
+{
+    void *memory = NULL;
+    if (s->blas->cublasGemmBatchedEx &&
+        s->cu->cuMemHostAlloc(&memory, TRP_ACTOR_CALLS_MAX * sizeof(addresses),
+                              TRP__CU_MEMHOSTALLOC_PORTABLE | TRP__CU_MEMHOSTALLOC_DEVICEMAP) ==
+            TRP__CU_SUCCESS)
+        s->ring = memory;
 }
 
 static trp_status init(trp_instance *instance, trp_error *error)
@@ -88,7 +112,9 @@ static trp_status init(trp_instance *instance, trp_error *error)
     if (status == TRP_OK)
         status = trp__cublas_check(blas, blas->cublasSetMathMode(s->handle, TRP__CUBLAS_MATH),
                                    "cublasSetMathMode", error);
-    if (status != TRP_OK)
+    if (status == TRP_OK)
+        make_ring(s);
+    else
         stop(instance);
     return status;
 }
@@ -234,6 +260,61 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
                                   : trp__levels_cuda(instance, job, s->blas, s->handle, error);
 }
 
+/* Joined products. */
+
+static bool joins(trp_instance *instance, const trp_job *first, const trp_job *next)
+{
+    const state *s = instance->state;
+    if (!s->ring || next->op != TRP_OP_GEMM)
+        return false;
+    if (first != next)
+        return memcmp(first->payload, next->payload, sizeof(trp__gemm)) == 0;
+    trp__gemm g;
+    int64_t work;
+    memcpy(&g, first->payload, sizeof g);
+    return !g.apart && g.batch == 1 && g.scalars == TRP__GEMM_NO_ACCESS && g.m > 0 && g.n > 0 &&
+           g.k > 0 && fits_32_bits(&g) && !__builtin_mul_overflow(g.m, g.n, &work) &&
+           !__builtin_mul_overflow(work, g.k, &work) && work <= JOINED_WORK;
+}
+
+/* The kernels for batches take only addresses that vector loads can use. */
+static bool is_aligned(const trp_job *job)
+{
+    uintptr_t all = 0;
+    for (uint32_t i = 0; i < job->access_count; i++)
+        all |= (uintptr_t)job->access[i].address;
+    return all % 16 == 0;
+}
+
+static trp_status handle_joined(trp_instance *instance, trp_job *const *jobs, uint32_t count,
+                                trp_error *error)
+{
+    state *s = instance->state;
+    addresses *at = &s->ring[s->next];
+    trp__gemm g;
+    memcpy(&g, jobs[0]->payload, sizeof g);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!is_aligned(jobs[i]))
+            return trp__error_set(error, TRP_E_UNSUPPORTED, "matrices that are not aligned");
+        at->a[i] = jobs[i]->access[TRP__GEMM_A].address;
+        at->b[i] = jobs[i]->access[TRP__GEMM_B].address;
+        at->c[i] = jobs[i]->access[TRP__GEMM_C].address;
+    }
+    scalar alpha = scalar_of(g.type, g.alpha);
+    scalar beta = scalar_of(g.type, g.beta);
+    trp__cublas_type type = data_type(g.type);
+    trp_status status = trp__cublas_check(
+        s->blas,
+        s->blas->cublasGemmBatchedEx(s->handle, operation(g.trans_a), operation(g.trans_b),
+                                     (int)g.m, (int)g.n, (int)g.k, &alpha, at->a, type, (int)g.lda,
+                                     at->b, type, (int)g.ldb, &beta, at->c, type, (int)g.ldc,
+                                     (int)count, compute_type(&g), TRP__CUBLAS_GEMM_DEFAULT),
+        "cublasGemmBatchedEx", error);
+    if (status == TRP_OK)
+        s->next = (s->next + 1) % TRP_ACTOR_CALLS_MAX;
+    return status;
+}
+
 /* No trim: all that it holds is the handle and the workspace, and a handle without one would have
  * to find memory at a later request. */
 const trp_actor_impl trp__blas_cuda = {
@@ -241,5 +322,7 @@ const trp_actor_impl trp__blas_cuda = {
     .state_bytes = sizeof(state),
     .init = init,
     .handle = handle,
+    .joins = joins,
+    .handle_joined = handle_joined,
     .stop = stop,
 };

@@ -16,7 +16,8 @@ typedef struct trp__gemm {
     uint8_t compute;          /* trp_compute */
     uint8_t trans_a, trans_b; /* trp_transpose */
     uint8_t scalars;          /* index of the access with alpha and beta */
-    uint8_t reserved[3];
+    uint8_t apart;            /* not to be joined with others */
+    uint8_t reserved[2];
     int64_t m, n, k;
     int64_t lda, ldb, ldc; /* at least 1, also where a matrix is not looked at */
     int64_t a_stride, b_stride, c_stride;

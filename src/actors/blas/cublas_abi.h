@@ -111,6 +111,13 @@ typedef enum trp__cublas_property {
        long long int b_stride, const void *beta, void *c, trp__cublas_type c_type, int64_t ldc,    \
        long long int c_stride, int64_t batch, trp__cublas_compute compute,                         \
        trp__cublas_algorithm algorithm),                                                           \
+      false)                                                                                       \
+    X(trp__cublas_status, cublasGemmBatchedEx,                                                     \
+      (trp__cublas_handle handle, trp__cublas_operation trans_a, trp__cublas_operation trans_b,    \
+       int m, int n, int k, const void *alpha, const void *const a[], trp__cublas_type a_type,     \
+       int lda, const void *const b[], trp__cublas_type b_type, int ldb, const void *beta,         \
+       void *const c[], trp__cublas_type c_type, int ldc, int batch, trp__cublas_compute compute,  \
+       trp__cublas_algorithm algorithm),                                                           \
       false)
 
 #endif

@@ -37,6 +37,9 @@ static trp_status check_enums(trp__pack *pack, const trp_gemm_request *r)
                               trp_dtype_name(r->type));
     if (r->order != TRP_COL_MAJOR && r->order != TRP_ROW_MAJOR)
         return trp__operand_wrong(pack, "order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->order);
+    if ((uint32_t)r->joining > TRP_JOINING_OFF)
+        return trp__operand_wrong(pack, "joining", "TRP_JOINING_DEFAULT or TRP_JOINING_OFF",
+                                  r->joining);
     if ((uint32_t)r->trans_a > TRP_C)
         return trp__operand_wrong(pack, "trans_a", "TRP_N, TRP_T or TRP_C", r->trans_a);
     if ((uint32_t)r->trans_b > TRP_C)
@@ -128,6 +131,7 @@ trp_status trp__gemm_pack(trp__pack *pack, const trp_request *request)
         .type = (uint8_t)r->type,
         .compute = (uint8_t)r->compute,
         .scalars = r->scalars.id ? 0 : TRP__GEMM_NO_ACCESS,
+        .apart = r->joining == TRP_JOINING_OFF,
         .k = r->k,
         .batch = r->batch ? r->batch : 1,
         .alpha = {r->alpha.given ? r->alpha.re : 1.0, r->alpha.given ? r->alpha.im : 0.0},

@@ -265,17 +265,25 @@ static bool good_types(trp__cublas_type a, trp__cublas_type b, trp__cublas_type 
     return known && a == b && a == c && f64 == (compute == TRP__CUBLAS_COMPUTE_64F);
 }
 
-static int enqueue(trp__cublas_handle handle, const product *p)
+static bool is_empty(const product *p)
+{
+    return p->m == 0 || p->n == 0 || p->batch == 0;
+}
+
+static bool check(const product *p)
 {
     bool good_a = p->lda >= 1 && p->lda >= (p->trans_a ? p->k : p->m);
     bool good_b = p->ldb >= 1 && p->ldb >= (p->trans_b ? p->n : p->k);
-    if (p->m < 0 || p->n < 0 || p->k < 0 || p->batch < 0 || !good_a || !good_b || p->ldc < 1 ||
-        p->ldc < p->m)
+    return p->m >= 0 && p->n >= 0 && p->k >= 0 && p->batch >= 0 && good_a && good_b &&
+           p->ldc >= 1 && p->ldc >= p->m && (is_empty(p) || (p->a && p->b && p->c));
+}
+
+static int enqueue(trp__cublas_handle handle, const product *p)
+{
+    if (!check(p))
         return INVALID_VALUE;
-    if (p->m == 0 || p->n == 0 || p->batch == 0)
+    if (is_empty(p))
         return SUCCESS;
-    if (!p->a || !p->b || !p->c)
-        return INVALID_VALUE;
     return fake_cuda_enqueue(handle->stream, run_product, p, sizeof *p) == 0 ? SUCCESS
                                                                              : EXECUTION_FAILED;
 }
@@ -292,6 +300,43 @@ static double scalar(trp__cublas_compute compute, const void *at)
     return (double)f32;
 }
 
+static trp__cublas_status make_product(product *out, trp__cublas_handle handle,
+                                       trp__cublas_operation trans_a, trp__cublas_operation trans_b,
+                                       int64_t m, int64_t n, int64_t k, const void *alpha,
+                                       const void *a, trp__cublas_type a_type, int64_t lda,
+                                       long long int a_stride, const void *b,
+                                       trp__cublas_type b_type, int64_t ldb, long long int b_stride,
+                                       const void *beta, void *c, trp__cublas_type c_type,
+                                       int64_t ldc, long long int c_stride, int64_t batch,
+                                       trp__cublas_compute compute, trp__cublas_algorithm algorithm)
+{
+    if (!good(handle))
+        return NOT_INITIALIZED;
+    if (!alpha || !beta || (int)algorithm != -1)
+        return INVALID_VALUE;
+    if (!good_types(a_type, b_type, c_type, compute))
+        return NOT_SUPPORTED;
+    *out = (product){.trans_a = trans_a == TRP__CUBLAS_OP_T,
+                     .trans_b = trans_b == TRP__CUBLAS_OP_T,
+                     .type = a_type,
+                     .m = m,
+                     .n = n,
+                     .k = k,
+                     .lda = lda,
+                     .ldb = ldb,
+                     .ldc = ldc,
+                     .a_stride = a_stride,
+                     .b_stride = b_stride,
+                     .c_stride = c_stride,
+                     .batch = batch,
+                     .a = (uintptr_t)a,
+                     .b = (uintptr_t)b,
+                     .c = (uintptr_t)c,
+                     .alpha = scalar(compute, alpha),
+                     .beta = scalar(compute, beta)};
+    return SUCCESS;
+}
+
 trp__cublas_status cublasGemmStridedBatchedEx_64(
     trp__cublas_handle handle, trp__cublas_operation trans_a, trp__cublas_operation trans_b,
     int64_t m, int64_t n, int64_t k, const void *alpha, const void *a, trp__cublas_type a_type,
@@ -300,31 +345,11 @@ trp__cublas_status cublasGemmStridedBatchedEx_64(
     long long int c_stride, int64_t batch, trp__cublas_compute compute,
     trp__cublas_algorithm algorithm)
 {
-    if (!good(handle))
-        return NOT_INITIALIZED;
-    if (!alpha || !beta || (int)algorithm != -1)
-        return INVALID_VALUE;
-    if (!good_types(a_type, b_type, c_type, compute))
-        return NOT_SUPPORTED;
-    product p = {.trans_a = trans_a == TRP__CUBLAS_OP_T,
-                 .trans_b = trans_b == TRP__CUBLAS_OP_T,
-                 .type = a_type,
-                 .m = m,
-                 .n = n,
-                 .k = k,
-                 .lda = lda,
-                 .ldb = ldb,
-                 .ldc = ldc,
-                 .a_stride = a_stride,
-                 .b_stride = b_stride,
-                 .c_stride = c_stride,
-                 .batch = batch,
-                 .a = (uintptr_t)a,
-                 .b = (uintptr_t)b,
-                 .c = (uintptr_t)c,
-                 .alpha = scalar(compute, alpha),
-                 .beta = scalar(compute, beta)};
-    return enqueue(handle, &p);
+    product p;
+    trp__cublas_status status = make_product(&p, handle, trans_a, trans_b, m, n, k, alpha, a,
+                                             a_type, lda, a_stride, b, b_type, ldb, b_stride, beta,
+                                             c, c_type, ldc, c_stride, batch, compute, algorithm);
+    return status == SUCCESS ? enqueue(handle, &p) : status;
 }
 
 trp__cublas_status cublasGemmStridedBatchedEx(
@@ -360,4 +385,55 @@ trp__cublas_status cublasGemmEx(trp__cublas_handle handle, trp__cublas_operation
 {
     return cublasGemmEx_64(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb,
                            beta, c, c_type, ldc, compute, algorithm);
+}
+
+/* Products whose addresses are in arrays, which are read when they run. */
+
+typedef struct joined {
+    product product;
+    uint64_t a, b, c; /* addresses of the arrays */
+} joined;
+
+_Static_assert(sizeof(joined) <= FAKE_ARGUMENT_BYTES, "joined products fit into an operation");
+
+static uint64_t address_at(uint64_t array, int64_t index)
+{
+    fake_pin pin = {0};
+    uint64_t value = 0;
+    const void *at = fake_cuda_reach(&pin, array + (uint64_t)index * 8, 8, false);
+    if (at)
+        memcpy(&value, at, sizeof value);
+    fake_cuda_let_go(&pin);
+    return value;
+}
+
+static void run_joined(void *arguments)
+{
+    const joined *j = arguments;
+    product p = j->product;
+    for (int64_t i = 0; i < j->product.batch && !fake_cuda_stopping(); i++) {
+        p.a = address_at(j->a, i);
+        p.b = address_at(j->b, i);
+        p.c = address_at(j->c, i);
+        p.batch = 1;
+        run_product(&p);
+    }
+}
+
+trp__cublas_status cublasGemmBatchedEx(trp__cublas_handle handle, trp__cublas_operation trans_a,
+                                       trp__cublas_operation trans_b, int m, int n, int k,
+                                       const void *alpha, const void *const a[],
+                                       trp__cublas_type a_type, int lda, const void *const b[],
+                                       trp__cublas_type b_type, int ldb, const void *beta,
+                                       void *const c[], trp__cublas_type c_type, int ldc, int batch,
+                                       trp__cublas_compute compute, trp__cublas_algorithm algorithm)
+{
+    joined j = {.a = (uintptr_t)a, .b = (uintptr_t)b, .c = (uintptr_t)c};
+    trp__cublas_status status = make_product(
+        &j.product, handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, 0, b, b_type, ldb, 0,
+        beta, (void *)(uintptr_t)c, c_type, ldc, 0, batch, compute, algorithm);
+    if (status != SUCCESS || !check(&j.product) || is_empty(&j.product))
+        return status != SUCCESS ? status : check(&j.product) ? SUCCESS : INVALID_VALUE;
+    return fake_cuda_enqueue(handle->stream, run_joined, &j, sizeof j) == 0 ? SUCCESS
+                                                                            : EXECUTION_FAILED;
 }
