@@ -23,6 +23,7 @@ static const struct {
     {"waiting", "a request of 100 ms: how late it is seen, and what waiting takes", suite_waiting},
     {"trace", "the same with a trace against without", suite_trace},
     {"gemm", "matrix products from 16 to 8192, sent back to back", suite_gemm},
+    {"joined", "small products on buffers of their own, joined or not", suite_joined},
     {"copy", "copies with memory that the device reaches directly", suite_copy},
     {"pageable", "copies with ordinary memory", suite_pageable},
     {"alloc", "buffers created and freed", suite_alloc},

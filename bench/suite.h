@@ -25,6 +25,7 @@ void suite_senders(suite *s);
 void suite_waiting(suite *s);
 void suite_trace(suite *s);
 void suite_gemm(suite *s);
+void suite_joined(suite *s);
 void suite_copy(suite *s);
 void suite_pageable(suite *s);
 void suite_alloc(suite *s);

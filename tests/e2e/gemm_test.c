@@ -438,6 +438,76 @@ static trp_gemm_request right(trp_buffer a, trp_buffer b, trp_buffer c)
                               .ldc = 5};
 }
 
+/* Many small products at once, some of which need the results of others: whatever of them is done
+ * in one call, all come to what they come to one after the other. Small integers, so exactly. */
+
+enum { SIDE = 8, CELLS = SIDE * SIDE, INPUTS = 20, OUTPUTS = 60, DEEPEST = 3 };
+
+typedef struct small {
+    trp_buffer buffer;
+    float value[CELLS];
+    int depth; /* products that it is made of, one after the other */
+} small;
+
+static void multiply_small(small *out, const small *a, const small *b)
+{
+    out->depth = 1 + (a->depth > b->depth ? a->depth : b->depth);
+    for (int j = 0; j < SIDE; j++) {
+        for (int i = 0; i < SIDE; i++) {
+            float sum = 0;
+            for (int k = 0; k < SIDE; k++)
+                sum += a->value[i + k * SIDE] * b->value[k + j * SIDE];
+            out->value[i + j * SIDE] = sum;
+        }
+    }
+}
+
+/* An input, or now and then an output that is not too large to be computed with exactly. */
+static const small *pick(const small *all)
+{
+    const small *x = &all[ref_rng_below(h_rng(), INPUTS)];
+    const small *out = &all[INPUTS + ref_rng_below(h_rng(), OUTPUTS)];
+    return ref_rng_below(h_rng(), 12) == 0 && out->depth > 0 && out->depth < DEEPEST ? out : x;
+}
+
+static void many_at_once(void)
+{
+    static small all[INPUTS + OUTPUTS];
+    float got[CELLS];
+    open_world();
+    for (int i = 0; i < INPUTS + OUTPUTS; i++) {
+        all[i] = (small){.buffer = h_buffer(world.device, sizeof got)};
+        for (int k = 0; k < CELLS; k++)
+            all[i].value[k] = (float)ref_rng_below(h_rng(), 3) - 1;
+        h_write(world.device, all[i].buffer, 0, all[i].value, sizeof got);
+    }
+    for (int round = 0; round < 30; round++) {
+        for (int i = 0; i < 150; i++) {
+            small *out = &all[INPUTS + ref_rng_below(h_rng(), OUTPUTS)];
+            const small *a = pick(all), *b = pick(all);
+            if (a == out || b == out)
+                continue;
+            multiply_small(out, a, b);
+            trp_gemm_request r = {.header = {.wait_ns = H_LONG},
+                                  .type = TRP_F32,
+                                  .m = SIDE,
+                                  .n = SIDE,
+                                  .k = SIDE,
+                                  .a = a->buffer,
+                                  .b = b->buffer,
+                                  .c = out->buffer};
+            if (ref_rng_below(h_rng(), 60) == 0)
+                r.joining = TRP_JOINING_OFF;
+            H_OK(trp_gemm(blas, &r, NULL));
+        }
+        for (int i = INPUTS; i < INPUTS + OUTPUTS; i++) {
+            h_read(world.device, all[i].buffer, 0, got, sizeof got);
+            H_SAME(got, all[i].value, sizeof got);
+        }
+    }
+    close_world();
+}
+
 static void bad_input(void)
 {
     open_world();
@@ -467,6 +537,7 @@ static void bad_input(void)
     BAD(trans_b, (trp_transpose)-1, "trans_b");
     BAD(m, -1, "m:");
     BAD(n, -1, "n:");
+    BAD(joining, (trp_joining)2, "joining");
     BAD(k, INT64_MIN, "k:");
     BAD(batch, -1, "batch");
     BAD(alpha, trp_complex(1, 1), "alpha");
@@ -595,6 +666,7 @@ int main(int argc, char **argv)
         {"larger", larger},
         {"inputs_that_do_not_count", inputs_that_do_not_count},
         {"one_buffer", one_buffer},
+        {"many_at_once", many_at_once},
         {"bad_input", bad_input},
         {"actor_options", actor_options},
     };
