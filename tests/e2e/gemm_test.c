@@ -505,7 +505,7 @@ static void many_at_once(void)
             H_SAME(got, all[i].value, sizeof got);
         }
     }
-    close_world();
+    h_close(&world);
 }
 
 static void bad_input(void)
