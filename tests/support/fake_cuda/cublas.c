@@ -1,8 +1,7 @@
 /* A fake cuBLAS on the fake driver: products by a plain loop with sums in f64, in a stream's order.
  */
-#include "support/fake_cuda/hooks.h"
+#include "support/fake_cuda/cublas.h"
 
-#include "actors/blas/cublas_abi.h"
 #include "base/half.h"
 
 #include <stdlib.h>
@@ -23,20 +22,6 @@ static const struct {
 #undef ROW
 };
 
-#define STATUSES(X)                                                                                \
-    X(SUCCESS, 0)                                                                                  \
-    X(NOT_INITIALIZED, 1)                                                                          \
-    X(ALLOC_FAILED, 3)                                                                             \
-    X(INVALID_VALUE, 7)                                                                            \
-    X(EXECUTION_FAILED, 13)                                                                        \
-    X(NOT_SUPPORTED, 15)
-
-enum {
-#define STATUS(name, code) name = code,
-    STATUSES(STATUS)
-#undef STATUS
-};
-
 enum { MAGIC = 0xb1a5 };
 
 struct trp__cublas_opaque {
@@ -48,6 +33,20 @@ struct trp__cublas_opaque {
 static bool good(trp__cublas_handle handle)
 {
     return handle && handle->magic == MAGIC;
+}
+
+bool fake_cublas_mode(trp__cublas_handle handle, trp__cublas_pointer_mode *mode)
+{
+    if (good(handle))
+        *mode = handle->mode;
+    return good(handle);
+}
+
+trp__cublas_status fake_cublas_enqueue(trp__cublas_handle handle, void (*run)(void *arguments),
+                                       const void *arguments, size_t bytes)
+{
+    return fake_cuda_enqueue(handle->stream, run, arguments, bytes) == 0 ? SUCCESS
+                                                                         : EXECUTION_FAILED;
 }
 
 trp__cublas_status cublasCreate_v2(trp__cublas_handle *handle)
@@ -85,7 +84,7 @@ const char *cublasGetStatusName(trp__cublas_status status)
 #define CASE(name, code)                                                                           \
     case code:                                                                                     \
         return "CUBLAS_STATUS_" #name;
-        STATUSES(CASE)
+        FAKE_CUBLAS_STATUSES(CASE)
 #undef CASE
     default:
         return "CUBLAS_STATUS_UNKNOWN";
@@ -130,24 +129,31 @@ trp__cublas_status cublasSetPointerMode_v2(trp__cublas_handle handle, trp__cubla
     return SUCCESS;
 }
 
-/* Products. */
+/* Elements and scalars. */
 
-typedef struct product {
-    bool trans_a, trans_b;
-    trp__cublas_type type;
-    int64_t m, n, k, lda, ldb, ldc, a_stride, b_stride, c_stride, batch;
-    uint64_t a, b, c; /* device addresses */
-    double alpha, beta;
-} product;
+bool fake_complex(trp__cublas_type type)
+{
+    return type == TRP__CUDA_C_32F || type == TRP__CUDA_C_64F;
+}
 
-_Static_assert(sizeof(product) <= FAKE_ARGUMENT_BYTES, "a product fits into an operation");
+trp__cublas_type fake_real(trp__cublas_type type)
+{
+    return type == TRP__CUDA_C_32F   ? TRP__CUDA_R_32F
+           : type == TRP__CUDA_C_64F ? TRP__CUDA_R_64F
+                                     : type;
+}
 
-static size_t type_bytes(trp__cublas_type type)
+static size_t real_bytes(trp__cublas_type type)
 {
     return type == TRP__CUDA_R_64F ? 8 : type == TRP__CUDA_R_32F ? 4 : 2;
 }
 
-static double load(trp__cublas_type type, const char *at)
+size_t fake_bytes(trp__cublas_type type)
+{
+    return real_bytes(fake_real(type)) * (fake_complex(type) ? 2 : 1);
+}
+
+static double load_real(trp__cublas_type type, const char *at)
 {
     uint16_t half;
     float f32;
@@ -165,7 +171,7 @@ static double load(trp__cublas_type type, const char *at)
     }
 }
 
-static void store(trp__cublas_type type, char *at, double value)
+static void store_real(trp__cublas_type type, char *at, double value)
 {
     float f32 = (float)value;
     uint16_t half;
@@ -182,65 +188,152 @@ static void store(trp__cublas_type type, char *at, double value)
     }
 }
 
+fake_number fake_load(trp__cublas_type type, const char *at)
+{
+    trp__cublas_type real = fake_real(type);
+    return fake_pair(load_real(real, at),
+                     type == real ? 0 : load_real(real, at + real_bytes(real)));
+}
+
+void fake_store(trp__cublas_type type, char *at, fake_number value)
+{
+    trp__cublas_type real = fake_real(type);
+    store_real(real, at, creal(value));
+    if (type != real)
+        store_real(real, at + real_bytes(real), cimag(value));
+}
+
+bool fake_scalar_take(fake_scalar *scalar, trp__cublas_pointer_mode mode)
+{
+    if (!scalar->at)
+        return false;
+    if (mode == TRP__CUBLAS_POINTER_MODE_HOST) {
+        scalar->value = fake_load(scalar->type, scalar->at);
+        scalar->at = NULL;
+    }
+    return true;
+}
+
+bool fake_scalar_read(fake_scalar *scalar)
+{
+    fake_pin pin = {0};
+    if (!scalar->at)
+        return true;
+    if (!fake_cuda_reach(&pin, (uintptr_t)scalar->at, fake_bytes(scalar->type), false))
+        return false;
+    scalar->value = fake_load(scalar->type, pin.at);
+    fake_cuda_let_go(&pin);
+    return true;
+}
+
+/* Products. */
+
+typedef struct product {
+    trp__cublas_operation trans_a, trans_b;
+    trp__cublas_type type;
+    int64_t m, n, k, lda, ldb, ldc, a_stride, b_stride, c_stride, batch;
+    uint64_t a, b, c; /* device addresses; */
+    bool listed;      /* those of arrays of addresses, which are read when it runs */
+    fake_scalar alpha, beta;
+} product;
+
+_Static_assert(sizeof(product) <= FAKE_ARGUMENT_BYTES, "a product fits into an operation");
+
+/* Real and imaginary parts lie apart, so that both are sums of real products; those of real types
+ * have no second plane. */
+typedef struct planes {
+    double *a[2], *b[2], *sum[2];
+} planes;
+
 /* The bytes of a column-major matrix from its first element to its last. */
 static size_t span(const product *p, int64_t rows, int64_t columns, int64_t ld)
 {
-    return rows > 0 && columns > 0 ? (size_t)((columns - 1) * ld + rows) * type_bytes(p->type) : 0;
+    return rows > 0 && columns > 0 ? (size_t)((columns - 1) * ld + rows) * fake_bytes(p->type) : 0;
 }
 
 /* op(X), rows by columns, as packed columns of f64. */
-static void unpack(const product *p, const char *x, bool transposed, int64_t rows, int64_t columns,
-                   int64_t ld, double *out)
+static void unpack(const product *p, const char *x, trp__cublas_operation op, int64_t rows,
+                   int64_t columns, int64_t ld, double *const plane[2])
 {
-    size_t size = type_bytes(p->type);
+    size_t size = fake_bytes(p->type), to = 0;
     for (int64_t j = 0; j < columns; j++) {
-        for (int64_t i = 0; i < rows; i++)
-            *out++ = load(p->type, x + (size_t)(transposed ? j + i * ld : i + j * ld) * size);
+        for (int64_t i = 0; i < rows; i++, to++) {
+            int64_t at = op == TRP__CUBLAS_OP_N ? i + j * ld : j + i * ld;
+            fake_number value = fake_load(p->type, x + (size_t)at * size);
+            plane[0][to] = creal(value);
+            if (fake_complex(p->type))
+                plane[1][to] = op == TRP__CUBLAS_OP_C ? -cimag(value) : cimag(value);
+        }
     }
+}
+
+static void add(double *restrict sum, const double *restrict x, double factor, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        sum[i] += x[i] * factor;
 }
 
 /* One column of C. What is multiplied by 0 is not read. */
-static void column(const product *p, const double *a, const double *b, double *sum, char *c)
+static void column(const product *p, const planes *s, int64_t j, char *c)
 {
-    size_t size = type_bytes(p->type);
-    memset(sum, 0, (size_t)p->m * sizeof *sum);
-    for (int64_t l = 0; l < p->k && p->alpha != 0; l++) {
-        for (int64_t i = 0; i < p->m; i++)
-            sum[i] += a[l * p->m + i] * b[l];
+    fake_number alpha = p->alpha.value, beta = p->beta.value;
+    bool complex_sum = fake_complex(p->type);
+    memset(s->sum[0], 0, (size_t)p->m * (complex_sum ? 2 : 1) * sizeof(double));
+    for (int64_t l = 0; l < p->k && alpha != 0; l++) {
+        int64_t at = l * p->m, by = j * p->k + l;
+        add(s->sum[0], s->a[0] + at, s->b[0][by], p->m);
+        if (!complex_sum)
+            continue;
+        add(s->sum[0], s->a[1] + at, -s->b[1][by], p->m);
+        add(s->sum[1], s->a[0] + at, s->b[1][by], p->m);
+        add(s->sum[1], s->a[1] + at, s->b[0][by], p->m);
     }
     for (int64_t i = 0; i < p->m; i++) {
-        char *at = c + (size_t)i * size;
-        double value = p->alpha != 0 ? p->alpha * sum[i] : 0;
-        store(p->type, at, p->beta != 0 ? value + p->beta * load(p->type, at) : value);
+        char *at = c + (size_t)i * fake_bytes(p->type);
+        fake_number sum = fake_pair(s->sum[0][i], complex_sum ? s->sum[1][i] : 0);
+        fake_number value = alpha != 0 ? fake_times(alpha, sum) : 0;
+        if (beta != 0)
+            value += fake_times(beta, fake_load(p->type, at));
+        fake_store(p->type, at, value);
     }
 }
 
-static void multiply(const product *p, const char *a, const char *b, char *c, double *scratch)
+static void multiply(const product *p, const char *a, const char *b, char *c, const planes *s)
 {
-    double *a_packed = scratch, *b_packed = a_packed + p->m * p->k, *sum = b_packed + p->k * p->n;
-    if (p->alpha != 0 && p->k > 0) {
-        unpack(p, a, p->trans_a, p->m, p->k, p->lda, a_packed);
-        unpack(p, b, p->trans_b, p->k, p->n, p->ldb, b_packed);
+    if (p->alpha.value != 0 && p->k > 0) {
+        unpack(p, a, p->trans_a, p->m, p->k, p->lda, s->a);
+        unpack(p, b, p->trans_b, p->k, p->n, p->ldb, s->b);
     }
     for (int64_t j = 0; j < p->n && !fake_cuda_stopping(); j++)
-        column(p, a_packed, b_packed + j * p->k, sum,
-               c + (size_t)(j * p->ldc) * type_bytes(p->type));
+        column(p, s, j, c + (size_t)(j * p->ldc) * fake_bytes(p->type));
 }
 
-static void run_one(const product *p, int64_t index, double *scratch)
+/* Where a matrix of the batch begins. */
+static uint64_t matrix_at(const product *p, uint64_t base, int64_t stride, int64_t index)
+{
+    fake_pin pin = {0};
+    uint64_t listed = 0;
+    if (!p->listed)
+        return base + (uint64_t)(index * stride) * fake_bytes(p->type);
+    if (fake_cuda_reach(&pin, base + (uint64_t)index * sizeof listed, sizeof listed, false))
+        memcpy(&listed, pin.at, sizeof listed);
+    fake_cuda_let_go(&pin);
+    return listed;
+}
+
+static void run_one(const product *p, int64_t index, const planes *s)
 {
     fake_pin a = {0}, b = {0}, c = {0};
-    size_t size = type_bytes(p->type);
-    bool reads = p->alpha != 0 && p->k > 0;
-    uint64_t at_a = p->a + (uint64_t)(index * p->a_stride) * size;
-    uint64_t at_b = p->b + (uint64_t)(index * p->b_stride) * size;
-    uint64_t at_c = p->c + (uint64_t)(index * p->c_stride) * size;
+    bool reads = p->alpha.value != 0 && p->k > 0;
+    uint64_t at_a = matrix_at(p, p->a, p->a_stride, index);
+    uint64_t at_b = matrix_at(p, p->b, p->b_stride, index);
+    uint64_t at_c = matrix_at(p, p->c, p->c_stride, index);
     size_t a_bytes = p->trans_a ? span(p, p->k, p->m, p->lda) : span(p, p->m, p->k, p->lda);
     size_t b_bytes = p->trans_b ? span(p, p->n, p->k, p->ldb) : span(p, p->k, p->n, p->ldb);
     if ((!reads || (fake_cuda_reach(&a, at_a, a_bytes, false) &&
                     fake_cuda_reach(&b, at_b, b_bytes, false))) &&
         fake_cuda_reach(&c, at_c, span(p, p->m, p->n, p->ldc), true))
-        multiply(p, a.at, b.at, c.at, scratch);
+        multiply(p, a.at, b.at, c.at, s);
     fake_cuda_let_go(&a);
     fake_cuda_let_go(&b);
     fake_cuda_let_go(&c);
@@ -248,93 +341,67 @@ static void run_one(const product *p, int64_t index, double *scratch)
 
 static void run_product(void *arguments)
 {
-    const product *p = arguments;
-    double *scratch = malloc((size_t)(p->m * p->k + p->k * p->n + p->m) * sizeof *scratch);
+    product p = *(const product *)arguments;
+    if (!fake_scalar_read(&p.alpha) || !fake_scalar_read(&p.beta))
+        return;
+    size_t a = (size_t)(p.m * p.k), b = (size_t)(p.k * p.n), sum = (size_t)p.m;
+    double *scratch = malloc((a + b + sum) * 2 * sizeof *scratch);
     if (!scratch)
         abort();
-    for (int64_t i = 0; i < p->batch && !fake_cuda_stopping(); i++)
-        run_one(p, i, scratch);
+    double *at_b = scratch + 2 * a, *at_sum = at_b + 2 * b;
+    const planes s = {
+        .a = {scratch, scratch + a}, .b = {at_b, at_b + b}, .sum = {at_sum, at_sum + sum}};
+    for (int64_t i = 0; i < p.batch && !fake_cuda_stopping(); i++)
+        run_one(&p, i, &s);
     free(scratch);
 }
 
 static bool good_types(trp__cublas_type a, trp__cublas_type b, trp__cublas_type c,
                        trp__cublas_compute compute)
 {
-    bool f64 = a == TRP__CUDA_R_64F;
-    bool known = f64 || a == TRP__CUDA_R_32F || a == TRP__CUDA_R_16F || a == TRP__CUDA_R_16BF;
+    trp__cublas_type real = fake_real(a);
+    bool f64 = real == TRP__CUDA_R_64F;
+    bool known =
+        f64 || real == TRP__CUDA_R_32F || real == TRP__CUDA_R_16F || real == TRP__CUDA_R_16BF;
     return known && a == b && a == c && f64 == (compute == TRP__CUBLAS_COMPUTE_64F);
 }
 
-static bool is_empty(const product *p)
+/* Scalars of 16-bit types are f32, as the sums are. */
+static trp__cublas_type scalar_type(trp__cublas_type type)
 {
-    return p->m == 0 || p->n == 0 || p->batch == 0;
-}
-
-static bool check(const product *p)
-{
-    bool good_a = p->lda >= 1 && p->lda >= (p->trans_a ? p->k : p->m);
-    bool good_b = p->ldb >= 1 && p->ldb >= (p->trans_b ? p->n : p->k);
-    return p->m >= 0 && p->n >= 0 && p->k >= 0 && p->batch >= 0 && good_a && good_b &&
-           p->ldc >= 1 && p->ldc >= p->m && (is_empty(p) || (p->a && p->b && p->c));
+    return fake_bytes(type) > 2 ? type : TRP__CUDA_R_32F;
 }
 
 static int enqueue(trp__cublas_handle handle, const product *p)
 {
-    if (!check(p))
+    bool good_a = p->lda >= 1 && p->lda >= (p->trans_a ? p->k : p->m);
+    bool good_b = p->ldb >= 1 && p->ldb >= (p->trans_b ? p->n : p->k);
+    if (!FAKE_ONE_OF_3(p->trans_a) || !FAKE_ONE_OF_3(p->trans_b) || p->m < 0 || p->n < 0 ||
+        p->k < 0 || p->batch < 0 || !good_a || !good_b || p->ldc < 1 || p->ldc < p->m)
         return INVALID_VALUE;
-    if (is_empty(p))
+    if (p->m == 0 || p->n == 0 || p->batch == 0)
         return SUCCESS;
-    return fake_cuda_enqueue(handle->stream, run_product, p, sizeof *p) == 0 ? SUCCESS
-                                                                             : EXECUTION_FAILED;
+    if (!p->a || !p->b || !p->c)
+        return INVALID_VALUE;
+    return fake_cublas_enqueue(handle, run_product, p, sizeof *p);
 }
 
-static double scalar(trp__cublas_compute compute, const void *at)
-{
-    double f64;
-    float f32;
-    if (compute == TRP__CUBLAS_COMPUTE_64F) {
-        memcpy(&f64, at, sizeof f64);
-        return f64;
-    }
-    memcpy(&f32, at, sizeof f32);
-    return (double)f32;
-}
-
-static trp__cublas_status make_product(product *out, trp__cublas_handle handle,
-                                       trp__cublas_operation trans_a, trp__cublas_operation trans_b,
-                                       int64_t m, int64_t n, int64_t k, const void *alpha,
-                                       const void *a, trp__cublas_type a_type, int64_t lda,
-                                       long long int a_stride, const void *b,
-                                       trp__cublas_type b_type, int64_t ldb, long long int b_stride,
-                                       const void *beta, void *c, trp__cublas_type c_type,
-                                       int64_t ldc, long long int c_stride, int64_t batch,
-                                       trp__cublas_compute compute, trp__cublas_algorithm algorithm)
+/* Of a product whose other fields are filled in. */
+static trp__cublas_status start(trp__cublas_handle handle, product *p, const void *alpha,
+                                const void *beta, trp__cublas_type b_type, trp__cublas_type c_type,
+                                trp__cublas_compute compute, trp__cublas_algorithm algorithm)
 {
     if (!good(handle))
         return NOT_INITIALIZED;
-    if (!alpha || !beta || (int)algorithm != -1)
+    if ((int)algorithm != -1)
         return INVALID_VALUE;
-    if (!good_types(a_type, b_type, c_type, compute))
+    if (!good_types(p->type, b_type, c_type, compute))
         return NOT_SUPPORTED;
-    *out = (product){.trans_a = trans_a == TRP__CUBLAS_OP_T,
-                     .trans_b = trans_b == TRP__CUBLAS_OP_T,
-                     .type = a_type,
-                     .m = m,
-                     .n = n,
-                     .k = k,
-                     .lda = lda,
-                     .ldb = ldb,
-                     .ldc = ldc,
-                     .a_stride = a_stride,
-                     .b_stride = b_stride,
-                     .c_stride = c_stride,
-                     .batch = batch,
-                     .a = (uintptr_t)a,
-                     .b = (uintptr_t)b,
-                     .c = (uintptr_t)c,
-                     .alpha = scalar(compute, alpha),
-                     .beta = scalar(compute, beta)};
-    return SUCCESS;
+    p->alpha = (fake_scalar){.at = alpha, .type = scalar_type(p->type)};
+    p->beta = (fake_scalar){.at = beta, .type = scalar_type(p->type)};
+    if (!fake_scalar_take(&p->alpha, handle->mode) || !fake_scalar_take(&p->beta, handle->mode))
+        return INVALID_VALUE;
+    return enqueue(handle, p);
 }
 
 trp__cublas_status cublasGemmStridedBatchedEx_64(
@@ -345,11 +412,48 @@ trp__cublas_status cublasGemmStridedBatchedEx_64(
     long long int c_stride, int64_t batch, trp__cublas_compute compute,
     trp__cublas_algorithm algorithm)
 {
-    product p;
-    trp__cublas_status status = make_product(&p, handle, trans_a, trans_b, m, n, k, alpha, a,
-                                             a_type, lda, a_stride, b, b_type, ldb, b_stride, beta,
-                                             c, c_type, ldc, c_stride, batch, compute, algorithm);
-    return status == SUCCESS ? enqueue(handle, &p) : status;
+    product p = {.trans_a = trans_a,
+                 .trans_b = trans_b,
+                 .type = a_type,
+                 .m = m,
+                 .n = n,
+                 .k = k,
+                 .lda = lda,
+                 .ldb = ldb,
+                 .ldc = ldc,
+                 .a_stride = a_stride,
+                 .b_stride = b_stride,
+                 .c_stride = c_stride,
+                 .batch = batch,
+                 .a = (uintptr_t)a,
+                 .b = (uintptr_t)b,
+                 .c = (uintptr_t)c};
+    return start(handle, &p, alpha, beta, b_type, c_type, compute, algorithm);
+}
+
+trp__cublas_status cublasGemmBatchedEx(trp__cublas_handle handle, trp__cublas_operation trans_a,
+                                       trp__cublas_operation trans_b, int m, int n, int k,
+                                       const void *alpha, const void *const a[],
+                                       trp__cublas_type a_type, int lda, const void *const b[],
+                                       trp__cublas_type b_type, int ldb, const void *beta,
+                                       void *const c[], trp__cublas_type c_type, int ldc, int batch,
+                                       trp__cublas_compute compute, trp__cublas_algorithm algorithm)
+{
+    product p = {.trans_a = trans_a,
+                 .trans_b = trans_b,
+                 .type = a_type,
+                 .m = m,
+                 .n = n,
+                 .k = k,
+                 .lda = lda,
+                 .ldb = ldb,
+                 .ldc = ldc,
+                 .batch = batch,
+                 .a = (uintptr_t)a,
+                 .b = (uintptr_t)b,
+                 .c = (uintptr_t)c,
+                 .listed = true};
+    return start(handle, &p, alpha, beta, b_type, c_type, compute, algorithm);
 }
 
 trp__cublas_status cublasGemmStridedBatchedEx(
@@ -385,55 +489,4 @@ trp__cublas_status cublasGemmEx(trp__cublas_handle handle, trp__cublas_operation
 {
     return cublasGemmEx_64(handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, b, b_type, ldb,
                            beta, c, c_type, ldc, compute, algorithm);
-}
-
-/* Products whose addresses are in arrays, which are read when they run. */
-
-typedef struct joined {
-    product product;
-    uint64_t a, b, c; /* addresses of the arrays */
-} joined;
-
-_Static_assert(sizeof(joined) <= FAKE_ARGUMENT_BYTES, "joined products fit into an operation");
-
-static uint64_t address_at(uint64_t array, int64_t index)
-{
-    fake_pin pin = {0};
-    uint64_t value = 0;
-    const void *at = fake_cuda_reach(&pin, array + (uint64_t)index * 8, 8, false);
-    if (at)
-        memcpy(&value, at, sizeof value);
-    fake_cuda_let_go(&pin);
-    return value;
-}
-
-static void run_joined(void *arguments)
-{
-    const joined *j = arguments;
-    product p = j->product;
-    for (int64_t i = 0; i < j->product.batch && !fake_cuda_stopping(); i++) {
-        p.a = address_at(j->a, i);
-        p.b = address_at(j->b, i);
-        p.c = address_at(j->c, i);
-        p.batch = 1;
-        run_product(&p);
-    }
-}
-
-trp__cublas_status cublasGemmBatchedEx(trp__cublas_handle handle, trp__cublas_operation trans_a,
-                                       trp__cublas_operation trans_b, int m, int n, int k,
-                                       const void *alpha, const void *const a[],
-                                       trp__cublas_type a_type, int lda, const void *const b[],
-                                       trp__cublas_type b_type, int ldb, const void *beta,
-                                       void *const c[], trp__cublas_type c_type, int ldc, int batch,
-                                       trp__cublas_compute compute, trp__cublas_algorithm algorithm)
-{
-    joined j = {.a = (uintptr_t)a, .b = (uintptr_t)b, .c = (uintptr_t)c};
-    trp__cublas_status status = make_product(
-        &j.product, handle, trans_a, trans_b, m, n, k, alpha, a, a_type, lda, 0, b, b_type, ldb, 0,
-        beta, (void *)(uintptr_t)c, c_type, ldc, 0, batch, compute, algorithm);
-    if (status != SUCCESS || !check(&j.product) || is_empty(&j.product))
-        return status != SUCCESS ? status : check(&j.product) ? SUCCESS : INVALID_VALUE;
-    return fake_cuda_enqueue(handle->stream, run_joined, &j, sizeof j) == 0 ? SUCCESS
-                                                                            : EXECUTION_FAILED;
 }
