@@ -920,31 +920,30 @@ static void randomise(problem *p)
     }
 }
 
-/* Every combination of options, with so many problems of random sizes each. */
-static void check_type(const operation *op, int type, int rounds, tally *t)
+/* One problem of random sizes for every combination of options. */
+static void check_combinations(const operation *op, int type, tally *t)
 {
-    for (unsigned number = 0; !t->failed; number++) {
-        problem options = {.op = op, .type = types[type]};
-        if (!options_of(&options, number))
-            return;
-        if (!allowed(&options))
+    problem options = {.op = op, .type = types[type]};
+    for (unsigned number = 0; !t->failed && options_of(&options, number); number++) {
+        problem p = options;
+        if (!allowed(&p))
             continue;
-        for (int i = 0; i < rounds && !t->failed; i++) {
-            problem p = options;
-            randomise(&p);
-            t->failed = !solve(&p, t);
-            t->types[type] = true;
-        }
+        randomise(&p);
+        t->failed = !solve(&p, t);
+        t->types[type] = true;
     }
 }
 
 static tally check_operation(const operation *op)
 {
-    static const int rounds[] = {[1] = 40, [2] = 6, [3] = 4};
     tally t = {0};
-    for (int type = 0; type < TYPES && !t.failed; type++) {
-        if (ref_blas_complex(types[type]) || !(op->options & COMPLEX_ONLY))
-            check_type(op, type, rounds[op->level] / (H_SANITIZED ? 4 : 1) + 1, &t);
+    for (int type = 0; type < TYPES; type++) {
+        if (!ref_blas_complex(types[type]) && op->options & COMPLEX_ONLY)
+            continue;
+        int enough = t.problems + (H_SANITIZED ? 20 : 96);
+        do
+            check_combinations(op, type, &t);
+        while (!t.failed && t.problems < enough);
     }
     printf("    %-5s", op->name);
     for (int type = 0; type < TYPES; type++)
