@@ -940,7 +940,7 @@ static tally check_operation(const operation *op)
     for (int type = 0; type < TYPES; type++) {
         if (!ref_blas_complex(types[type]) && op->options & COMPLEX_ONLY)
             continue;
-        int enough = t.problems + (H_SANITIZED ? 20 : 96);
+        int enough = t.problems + (H_SANITIZED ? 20 : 120);
         do
             check_combinations(op, type, &t);
         while (!t.failed && t.problems < enough);
