@@ -238,7 +238,8 @@ TRP__BLAS(scal, TRP_OP_SCAL, trp_blas1_request)
 TRP__BLAS(vcopy, TRP_OP_VCOPY, trp_blas1_request)
 /* x and y change places. */
 TRP__BLAS(swap, TRP_OP_SWAP, trp_blas1_request)
-/* x = c x + s y, y = c y - conj(s) x. `scalars`: c, a real number in an element of `type`, and s.
+/* x = c x + s y, y = c y - conj(s) x. `scalars`: c, a real number in an element of `type` (an
+ * imaginary part is not looked at), and s.
  */
 TRP__BLAS(rot, TRP_OP_ROT, trp_blas1_request)
 /* The rotation that maps (a, b) to (r, 0): a is the first element of x and becomes r; b is the

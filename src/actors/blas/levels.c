@@ -527,7 +527,9 @@ static trp_status add_result(problem *p)
     uint32_t bytes = uses & GIVES_INDEX ? 8 : uses & GIVES_REAL ? real_bytes(p) : element_bytes(p);
     *r = trp__operand_of_scalars(r->buffer, r->offset, bytes, uses & GIVES_ROTATION ? 2 : 1);
     r->name = "result";
-    r->mode = TRP__WRITE | TRP__COVER;
+    /* Of a complex rotation's c only the real part is written. */
+    bool whole = !(uses & GIVES_ROTATION) || !is_complex(p->type);
+    r->mode = whole ? TRP__WRITE | TRP__COVER : TRP__WRITE;
     return add(p, r, &p->g.result);
 }
 
