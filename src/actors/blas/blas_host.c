@@ -1,7 +1,7 @@
 /* The blas actor on the host: OpenBLAS. f16 and bf16 are widened tile by tile to f32. */
 #include "actors/blas/blas.h"
 #include "actors/blas/blas_wire.h"
-#include "actors/blas/openblas.h"
+#include "actors/blas/levels_host.h"
 #include "base/error.h"
 #include "base/half.h"
 
@@ -300,9 +300,10 @@ static bool fits_32_bits(const trp__gemm *g)
 
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
+    state *s = instance->state;
     if (job->op != TRP_OP_GEMM)
-        return trp__error_set(error, TRP_E_INTERNAL, "operation %#x is not one of blas", job->op);
-    gemm_arguments x = {.state = instance->state};
+        return trp__levels_host_handle(instance, job, s->blas, error);
+    gemm_arguments x = {.state = s};
     memcpy(&x.g, job->payload, sizeof x.g);
     if (x.g.m == 0 || x.g.n == 0)
         return TRP_OK;

@@ -3,6 +3,8 @@
 #include "base/dynlib.h"
 #include "base/error.h"
 
+#include <troupe/blas.h>
+
 #include <pthread.h>
 #include <stdio.h>
 
@@ -11,6 +13,16 @@ static const trp__dynlib_symbol symbols[] = {
     {#name, offsetof(trp__openblas, name), required},
     TRP__OPENBLAS_FUNCTIONS(SYMBOL_ROW)
 #undef SYMBOL_ROW
+#define ROUTINE(op, name, type)                                                                    \
+    {#name, offsetof(trp__openblas, routine[TRP_OP_##op & 0xff][type]), false},
+#define REAL(op, family, s, d)      ROUTINE(op, s, 0) ROUTINE(op, d, 1)
+#define COMPLEX(op, family, c, z)   ROUTINE(op, c, 2) ROUTINE(op, z, 3)
+#define ALL(op, family, s, d, c, z) REAL(op, family, s, d) COMPLEX(op, family, c, z)
+        TRP__OPENBLAS_ROUTINES(ALL, REAL, COMPLEX)
+#undef ALL
+#undef COMPLEX
+#undef REAL
+#undef ROUTINE
 };
 
 /* One for all actors of a process; never closed, since OpenBLAS keeps threads. */

@@ -2,15 +2,9 @@
 #ifndef TRP_ACTORS_BLAS_OPENBLAS_H
 #define TRP_ACTORS_BLAS_OPENBLAS_H
 
-#include <troupe/status.h>
+#include "actors/blas/openblas_levels.h"
 
-/* CBLAS_ORDER and CBLAS_TRANSPOSE. */
-enum {
-    TRP__CBLAS_COLUMN_MAJOR = 102,
-    TRP__CBLAS_NO_TRANS = 111,
-    TRP__CBLAS_TRANS = 112,
-    TRP__CBLAS_CONJ_TRANS = 113
-};
+#include <troupe/status.h>
 
 /* One row a function: result, name as exported, parameters, whether it is required. */
 #define TRP__OPENBLAS_FUNCTIONS(X)                                                                 \
@@ -36,6 +30,8 @@ typedef struct trp__openblas {
 #define TRP__OPENBLAS_MEMBER(result, name, parameters, required) result(*name) parameters;
     TRP__OPENBLAS_FUNCTIONS(TRP__OPENBLAS_MEMBER)
 #undef TRP__OPENBLAS_MEMBER
+    /* Those of openblas_levels.h, NULL where there is none; for f32, f64, c64, c128. */
+    void (*routine[TRP__OPENBLAS_PLACES][TRP__OPENBLAS_TYPES])(void);
 } trp__openblas;
 
 /* Opens OpenBLAS, once per process and for its whole life; after a failure the next call tries

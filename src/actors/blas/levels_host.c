@@ -1,0 +1,184 @@
+#include "actors/blas/levels_host.h"
+
+#include "actors/blas/levels_wire.h"
+#include "base/error.h"
+
+#include <troupe/blas.h>
+
+#include <limits.h>
+#include <string.h>
+#include <tgmath.h>
+
+/* An operation on its way to the stream's thread. */
+typedef struct operation {
+    void (*run)(const struct operation *o);
+    void (*routine)(void); /* CBLAS's, NULL for a loop of our own */
+    void *a, *x, *y;
+    const void *scalars; /* NULL: they are in l */
+    void *result;
+    int m, n, k, ku, lda, ldx, ldy;  /* those of l, as CBLAS takes them */
+    uint8_t side, uplo, trans, diag; /* likewise */
+    trp__levels l;
+} operation;
+
+_Static_assert(sizeof(operation) <= TRP_ACTOR_ENQUEUE_MAX, "an operation's arguments fit");
+
+#define COLUMN_MAJOR TRP__CBLAS_COLUMN_MAJOR
+
+#define T       float
+#define R       float
+#define NAME(x) x##_f32
+#define COMPLEX 0
+#include "actors/blas/levels_host_type.h"
+
+#define T       double
+#define R       double
+#define NAME(x) x##_f64
+#define COMPLEX 0
+#include "actors/blas/levels_host_type.h"
+
+#define T       float _Complex
+#define R       float
+#define NAME(x) x##_c64
+#define COMPLEX 1
+#include "actors/blas/levels_host_type.h"
+
+#define T       double _Complex
+#define R       double
+#define NAME(x) x##_c128
+#define COMPLEX 1
+#include "actors/blas/levels_host_type.h"
+
+/* What runs for an operation and a type, and which routine of CBLAS that calls. */
+typedef struct method {
+    void (*run)(const operation *o);
+    const char *routine; /* NULL: none */
+} method;
+
+/* clang-format off */
+#define METHOD(op, type, function, name) [TRP_OP_##op & 0xff][type] = {function, name},
+#define REAL(op, family, s, d)      METHOD(op, 0, family##_f32, #s) METHOD(op, 1, family##_f64, #d)
+#define COMPLEX(op, family, c, z)   METHOD(op, 2, family##_c64, #c) METHOD(op, 3, family##_c128, #z)
+#define ALL(op, family, s, d, c, z) REAL(op, family, s, d) COMPLEX(op, family, c, z)
+#define REAL_LOOP(op, loop)         METHOD(op, 0, loop##_f32, NULL) METHOD(op, 1, loop##_f64, NULL)
+#define COMPLEX_LOOP(op, loop)      METHOD(op, 2, loop##_c64, NULL) METHOD(op, 3, loop##_c128, NULL)
+static const method methods[TRP__OPENBLAS_PLACES][TRP__OPENBLAS_TYPES] = {
+    TRP__OPENBLAS_ROUTINES(ALL, REAL, COMPLEX)
+    COMPLEX_LOOP(ROT, rot_loop)
+    COMPLEX_LOOP(SYMV, symv_loop)
+    REAL_LOOP(GEAM, geam_loop) COMPLEX_LOOP(GEAM, geam_loop)
+    REAL_LOOP(DGMM, dgmm_loop) COMPLEX_LOOP(DGMM, dgmm_loop)
+};
+#undef COMPLEX_LOOP
+#undef REAL_LOOP
+#undef ALL
+#undef COMPLEX
+#undef REAL
+#undef METHOD
+/* clang-format on */
+
+/* The operations that a size counts for, as bits of their places. */
+#define BIT(op) (UINT32_C(1) << (TRP_OP_##op & 0xff))
+static const uint32_t has_m = BIT(GEMV) | BIT(GBMV) | BIT(GER) | BIT(GERC) | BIT(SYMM) | BIT(HEMM) |
+                              BIT(TRMM) | BIT(TRSM) | BIT(GEAM) | BIT(DGMM);
+static const uint32_t has_k = BIT(GBMV) | BIT(SYRK) | BIT(HERK) | BIT(SYR2K) | BIT(HER2K);
+static const uint32_t has_ku = BIT(GBMV);
+/* A result is written also where there is nothing to take it from. */
+static const uint32_t runs_without_n =
+    BIT(ROTG) | BIT(DOT) | BIT(DOTC) | BIT(NRM2) | BIT(ASUM) | BIT(IAMAX) | BIT(IAMIN);
+#undef BIT
+
+static const method *find_method(uint32_t op, uint8_t type, uint32_t *place, uint32_t *column)
+{
+    static const uint8_t columns[TRP_DTYPE_COUNT] = {
+        [TRP_F32] = 1, [TRP_F64] = 2, [TRP_C64] = 3, [TRP_C128] = 4};
+    *place = op & 0xff;
+    *column = type < TRP_DTYPE_COUNT ? columns[type] - UINT32_C(1) : UINT32_MAX;
+    if (op >> 8 != TRP_OP_GEMM >> 8 || *place >= TRP__OPENBLAS_PLACES ||
+        *column >= TRP__OPENBLAS_TYPES)
+        return NULL;
+    const method *found = &methods[*place][*column];
+    return found->run ? found : NULL;
+}
+
+/* Sizes that the operation doesn't have may hold anything; here they become 0. */
+static void drop_unused_sizes(trp__levels *l, uint32_t bit)
+{
+    if (!(has_m & bit))
+        l->m = 0;
+    if (!(has_k & bit))
+        l->k = 0;
+    if (!(has_ku & bit))
+        l->ku = 0;
+}
+
+static bool fits_32_bits(const trp__levels *l)
+{
+    const int64_t all[] = {l->m, l->n, l->k, l->ku, l->ld[0], l->ld[1], l->ld[2]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i] > INT_MAX || all[i] < -INT_MAX)
+            return false;
+    }
+    return true;
+}
+
+static void *address(const trp_job *job, uint8_t access)
+{
+    return access == TRP__BLAS_NO_ACCESS ? NULL : job->access[access].address;
+}
+
+/* Fills what follows from l. */
+static void resolve(operation *o, const trp_job *job)
+{
+    const trp__levels *l = &o->l;
+    o->a = address(job, l->access[TRP__BLAS_A]);
+    o->x = address(job, l->access[TRP__BLAS_X]);
+    o->y = address(job, l->access[TRP__BLAS_Y]);
+    o->scalars = address(job, l->scalars);
+    o->result = address(job, l->result);
+    o->m = (int)l->m;
+    o->n = (int)l->n;
+    o->k = (int)l->k;
+    o->ku = (int)l->ku;
+    o->lda = (int)l->ld[TRP__BLAS_A];
+    o->ldx = (int)l->ld[TRP__BLAS_X];
+    o->ldy = (int)l->ld[TRP__BLAS_Y];
+    o->side = l->side == TRP_LEFT ? TRP__CBLAS_LEFT : TRP__CBLAS_RIGHT;
+    o->uplo = l->uplo == TRP_UPPER ? TRP__CBLAS_UPPER : TRP__CBLAS_LOWER;
+    o->trans = l->trans == TRP_N   ? TRP__CBLAS_NO_TRANS
+               : l->trans == TRP_T ? TRP__CBLAS_TRANS
+                                   : TRP__CBLAS_CONJ_TRANS;
+    o->diag = l->diag == TRP_UNIT ? TRP__CBLAS_UNIT : TRP__CBLAS_NON_UNIT;
+}
+
+static void run(void *arguments)
+{
+    const operation *o = arguments;
+    o->run(o);
+}
+
+trp_status trp__levels_host_handle(trp_instance *instance, trp_job *job, const trp__openblas *blas,
+                                   trp_error *error)
+{
+    operation o;
+    uint32_t place, column;
+    memcpy(&o.l, job->payload, sizeof o.l);
+    const method *found = find_method(job->op, o.l.type, &place, &column);
+    if (!found)
+        return trp__error_set(error, TRP_E_INTERNAL, "operation %#x for type %u is not one of blas",
+                              job->op, o.l.type);
+    uint32_t bit = UINT32_C(1) << place;
+    drop_unused_sizes(&o.l, bit);
+    if (!(runs_without_n & bit) && (o.l.n == 0 || (has_m & bit && o.l.m == 0)))
+        return TRP_OK;
+    o.run = found->run;
+    o.routine = blas->routine[place][column];
+    if (found->routine && !o.routine)
+        return trp__error_set(error, TRP_E_UNSUPPORTED, "this OpenBLAS has no %s", found->routine);
+    if (found->routine && !fits_32_bits(&o.l))
+        return trp__error_set(error, TRP_E_UNSUPPORTED,
+                              "a size, a leading dimension or an increment is 2^31 or more, which "
+                              "OpenBLAS with 32-bit integers can't take");
+    resolve(&o, job);
+    return instance->services->enqueue(instance, run, &o, sizeof o, error);
+}

@@ -1,0 +1,13 @@
+/* The blas operations of levels 1 to 3 but gemm on the host: OpenBLAS. */
+#ifndef TRP_ACTORS_BLAS_LEVELS_HOST_H
+#define TRP_ACTORS_BLAS_LEVELS_HOST_H
+
+#include "actors/blas/openblas.h"
+
+#include <troupe/worker.h>
+
+/* The actor's handle() for them. */
+trp_status trp__levels_host_handle(trp_instance *instance, trp_job *job, const trp__openblas *blas,
+                                   trp_error *error);
+
+#endif

@@ -1,0 +1,406 @@
+/* The operations of levels_host.c for one element type. That file alone includes this one, once a
+ * type, with macros that are undefined here again: T, the element type; R, the real type that
+ * belongs to it; COMPLEX, 0 or 1; NAME(x), which is x with a suffix of the type's own.
+ *
+ * The functions that call CBLAS have the names of the families in openblas_levels.h; those that end
+ * in _loop do what CBLAS has no routine for. */
+
+#if COMPLEX
+#define S           const T *
+#define SCALAR(var) (&(var))
+#else
+#define S           T
+#define SCALAR(var) (var)
+#endif
+#define CALL(family, ...) ((TRP__CBLAS_##family(T, R, S))o->routine)(__VA_ARGS__)
+
+/* Elements. */
+
+#if COMPLEX
+/* CMPLX() of <complex.h> is not to be had from every compiler. */
+static inline T NAME(make)(R real, R imaginary)
+{
+    T made;
+    ((R *)&made)[0] = real;
+    ((R *)&made)[1] = imaginary;
+    return made;
+}
+
+/* Spelled out, since C's own product looks for infinities in NaNs. */
+static inline T NAME(product)(T a, T b)
+{
+    return NAME(make)(creal(a) * creal(b) - cimag(a) * cimag(b),
+                      creal(a) * cimag(b) + cimag(a) * creal(b));
+}
+
+static inline T NAME(conjugate)(T a)
+{
+    return NAME(make)(creal(a), -cimag(a));
+}
+#else
+static inline T NAME(product)(T a, T b)
+{
+    return a * b;
+}
+
+static inline T NAME(conjugate)(T a)
+{
+    return a;
+}
+#endif
+
+/* Element 0 of a vector, which with a negative increment is the last in memory. */
+static inline T *NAME(first)(void *vector, int64_t n, int64_t increment)
+{
+    return (T *)vector + (increment < 0 ? (n - 1) * -increment : 0);
+}
+
+/* Scalars: by value, or in a buffer that is read now. */
+
+static T NAME(from_double)(const double *value)
+{
+#if COMPLEX
+    return NAME(make)((R)value[0], (R)value[1]);
+#else
+    return (T)value[0];
+#endif
+}
+
+static T NAME(alpha)(const operation *o)
+{
+    return o->scalars ? *(const T *)o->scalars : NAME(from_double)(o->l.alpha);
+}
+
+static T NAME(beta)(const operation *o)
+{
+    return o->scalars ? ((const T *)o->scalars)[1] : NAME(from_double)(o->l.beta);
+}
+
+/* y = beta y ahead of a routine: where beta is 0, for whether a NaN in y gets through has differed
+ * between OpenBLAS's kernels, and where nothing is added, for the routine isn't called then.
+ *
+ * Source: OpenBLAS issue 929. */
+
+static void NAME(scale)(T *y, int64_t n, int64_t increment, T beta)
+{
+    if (beta == 1)
+        return;
+    for (int64_t i = 0; i < n; i++)
+        y[i * increment] = beta == 0 ? 0 : NAME(product)(beta, y[i * increment]);
+}
+
+/* Both kinds return whether the routine is to be called, with *beta as it is now. */
+static bool NAME(begin_vector)(T *y, int64_t n, int64_t increment, T alpha, T *beta)
+{
+    bool add = alpha != 0;
+    if (add && *beta != 0)
+        return true;
+    NAME(scale)(y, n, increment < 0 ? -increment : increment, *beta);
+    *beta = 1;
+    return add;
+}
+
+static bool NAME(begin_matrix)(const operation *o, T alpha, T *beta)
+{
+    bool add = alpha != 0;
+    if (add && *beta != 0)
+        return true;
+    for (int64_t j = 0; j < o->l.n; j++)
+        NAME(scale)((T *)o->y + j * o->l.ld[TRP__BLAS_Y], o->l.m, 1, *beta);
+    *beta = 1;
+    return add;
+}
+
+static bool NAME(begin_triangle)(const operation *o, T alpha, T *beta)
+{
+    bool add = alpha != 0 && o->l.k > 0;
+    if (add && *beta != 0)
+        return true;
+    for (int64_t j = 0; j < o->l.n; j++) {
+        T *column = (T *)o->y + j * o->l.ld[TRP__BLAS_Y];
+        if (o->l.uplo == TRP_UPPER)
+            NAME(scale)(column, j + 1, 1, *beta);
+        else
+            NAME(scale)(column + j, o->l.n - j, 1, *beta);
+    }
+    *beta = 1;
+    return add;
+}
+
+/* Level 1. */
+
+static void NAME(axpy)(const operation *o)
+{
+    T alpha = NAME(alpha)(o);
+    CALL(axpy, o->n, SCALAR(alpha), o->x, o->ldx, o->y, o->ldy);
+}
+
+static void NAME(scal)(const operation *o)
+{
+    T alpha = NAME(alpha)(o);
+    CALL(scal, o->n, SCALAR(alpha), o->x, o->ldx);
+}
+
+static void NAME(copy)(const operation *o)
+{
+    CALL(copy, o->n, o->x, o->ldx, o->y, o->ldy);
+}
+
+static void NAME(swap)(const operation *o)
+{
+    CALL(swap, o->n, o->x, o->ldx, o->y, o->ldy);
+}
+
+static void NAME(rotg)(const operation *o)
+{
+    CALL(rotg, o->x, o->y, o->result, (T *)o->result + 1);
+}
+
+static void NAME(norm)(const operation *o)
+{
+    *(R *)o->result = CALL(norm, o->n, o->x, o->ldx);
+}
+
+static void NAME(index)(const operation *o)
+{
+    *(int64_t *)o->result = o->n == 0 ? 0 : (int64_t)CALL(index, o->n, o->x, o->ldx) + 1;
+}
+
+#if COMPLEX
+static void NAME(dot_sub)(const operation *o)
+{
+    CALL(dot_sub, o->n, o->x, o->ldx, o->y, o->ldy, o->result);
+}
+
+static void NAME(rot_loop)(const operation *o)
+{
+    int64_t n = o->l.n, incx = o->l.ld[TRP__BLAS_X], incy = o->l.ld[TRP__BLAS_Y];
+    T *x = NAME(first)(o->x, n, incx);
+    T *y = NAME(first)(o->y, n, incy);
+    R c = creal(NAME(from_double)(o->l.alpha));
+    if (o->scalars)
+        c = *(const R *)o->scalars;
+    T s = NAME(beta)(o);
+    T minus_s = -NAME(conjugate)(s);
+    for (int64_t i = 0; i < n; i++, x += incx, y += incy) {
+        T old = *x;
+        *x = c * old + NAME(product)(s, *y);
+        *y = c * *y + NAME(product)(minus_s, old);
+    }
+}
+#else
+static void NAME(dot)(const operation *o)
+{
+    *(T *)o->result = CALL(dot, o->n, o->x, o->ldx, o->y, o->ldy);
+}
+
+static void NAME(rot)(const operation *o)
+{
+    CALL(rot, o->n, o->x, o->ldx, o->y, o->ldy, NAME(alpha)(o), NAME(beta)(o));
+}
+#endif
+
+/* Level 2. */
+
+static void NAME(gemv)(const operation *o)
+{
+    T alpha = NAME(alpha)(o);
+    for (int64_t i = 0; i < o->l.batch; i++) {
+        T beta = NAME(beta)(o);
+        const T *a = (const T *)o->a + i * o->l.stride[TRP__BLAS_A];
+        const T *x = (const T *)o->x + i * o->l.stride[TRP__BLAS_X];
+        T *y = (T *)o->y + i * o->l.stride[TRP__BLAS_Y];
+        if (NAME(begin_vector)(y, o->l.trans == TRP_N ? o->m : o->n, o->ldy, alpha, &beta))
+            CALL(gemv, COLUMN_MAJOR, o->trans, o->m, o->n, SCALAR(alpha), a, o->lda, x, o->ldx,
+                 SCALAR(beta), y, o->ldy);
+    }
+}
+
+static void NAME(gbmv)(const operation *o)
+{
+    T alpha = NAME(alpha)(o), beta = NAME(beta)(o);
+    if (NAME(begin_vector)(o->y, o->l.trans == TRP_N ? o->m : o->n, o->ldy, alpha, &beta))
+        CALL(gbmv, COLUMN_MAJOR, o->trans, o->m, o->n, o->k, o->ku, SCALAR(alpha), o->a, o->lda,
+             o->x, o->ldx, SCALAR(beta), o->y, o->ldy);
+}
+
+static void NAME(ger)(const operation *o)
+{
+    T alpha = NAME(alpha)(o);
+    CALL(ger, COLUMN_MAJOR, o->m, o->n, SCALAR(alpha), o->x, o->ldx, o->y, o->ldy, o->a, o->lda);
+}
+
+static void NAME(symv)(const operation *o)
+{
+    T alpha = NAME(alpha)(o), beta = NAME(beta)(o);
+    if (NAME(begin_vector)(o->y, o->n, o->ldy, alpha, &beta))
+        CALL(symv, COLUMN_MAJOR, o->uplo, o->n, SCALAR(alpha), o->a, o->lda, o->x, o->ldx,
+             SCALAR(beta), o->y, o->ldy);
+}
+
+#if COMPLEX
+/* Each element beside the diagonal counts twice: for its row and, mirrored, for its column. */
+static void NAME(symv_loop)(const operation *o)
+{
+    int64_t n = o->l.n, incx = o->l.ld[TRP__BLAS_X], incy = o->l.ld[TRP__BLAS_Y];
+    T alpha = NAME(alpha)(o), beta = NAME(beta)(o);
+    const T *x = NAME(first)(o->x, n, incx);
+    T *y = NAME(first)(o->y, n, incy);
+    NAME(scale)(y, n, incy, beta);
+    for (int64_t j = 0; alpha != 0 && j < n; j++) {
+        const T *column = (const T *)o->a + j * o->l.ld[TRP__BLAS_A];
+        int64_t end = o->l.uplo == TRP_UPPER ? j : n;
+        T scaled = NAME(product)(alpha, x[j * incx]);
+        T sum = 0;
+        for (int64_t i = o->l.uplo == TRP_UPPER ? 0 : j + 1; i < end; i++) {
+            y[i * incy] += NAME(product)(scaled, column[i]);
+            sum += NAME(product)(column[i], x[i * incx]);
+        }
+        y[j * incy] += NAME(product)(scaled, column[j]) + NAME(product)(alpha, sum);
+    }
+}
+#endif
+
+static void NAME(trmv)(const operation *o)
+{
+    CALL(trmv, COLUMN_MAJOR, o->uplo, o->trans, o->diag, o->n, o->a, o->lda, o->x, o->ldx);
+}
+
+/* Level 3. */
+
+static void NAME(symm)(const operation *o)
+{
+    T alpha = NAME(alpha)(o), beta = NAME(beta)(o);
+    if (NAME(begin_matrix)(o, alpha, &beta))
+        CALL(symm, COLUMN_MAJOR, o->side, o->uplo, o->m, o->n, SCALAR(alpha), o->a, o->lda, o->x,
+             o->ldx, SCALAR(beta), o->y, o->ldy);
+}
+
+static void NAME(syrk)(const operation *o)
+{
+    T alpha = NAME(alpha)(o), beta = NAME(beta)(o);
+    if (NAME(begin_triangle)(o, alpha, &beta))
+        CALL(syrk, COLUMN_MAJOR, o->uplo, o->trans, o->n, o->k, SCALAR(alpha), o->a, o->lda,
+             SCALAR(beta), o->y, o->ldy);
+}
+
+static void NAME(syr2k)(const operation *o)
+{
+    T alpha = NAME(alpha)(o), beta = NAME(beta)(o);
+    if (NAME(begin_triangle)(o, alpha, &beta))
+        CALL(syr2k, COLUMN_MAJOR, o->uplo, o->trans, o->n, o->k, SCALAR(alpha), o->a, o->lda, o->x,
+             o->ldx, SCALAR(beta), o->y, o->ldy);
+}
+
+#if COMPLEX
+/* Ahead of a routine, which may do nothing, and so that what is there scales no NaN into the real
+ * parts. */
+static void NAME(make_diagonal_real)(const operation *o)
+{
+    T *c = o->y;
+    for (int64_t i = 0; i < o->l.n; i++, c += o->l.ld[TRP__BLAS_Y] + 1)
+        *c = creal(*c);
+}
+
+static void NAME(herk)(const operation *o)
+{
+    R alpha = o->scalars ? *(const R *)o->scalars : (R)o->l.alpha[0];
+    T beta = o->scalars ? ((const R *)o->scalars)[1] : (R)o->l.beta[0];
+    NAME(make_diagonal_real)(o);
+    if (NAME(begin_triangle)(o, alpha, &beta))
+        CALL(herk, COLUMN_MAJOR, o->uplo, o->trans, o->n, o->k, alpha, o->a, o->lda, creal(beta),
+             o->y, o->ldy);
+}
+
+static void NAME(her2k)(const operation *o)
+{
+    T alpha = NAME(alpha)(o);
+    T beta = o->scalars ? *(const R *)((const T *)o->scalars + 1) : (R)o->l.beta[0];
+    NAME(make_diagonal_real)(o);
+    if (NAME(begin_triangle)(o, alpha, &beta))
+        CALL(her2k, COLUMN_MAJOR, o->uplo, o->trans, o->n, o->k, SCALAR(alpha), o->a, o->lda, o->x,
+             o->ldx, creal(beta), o->y, o->ldy);
+}
+#endif
+
+/* CBLAS has it in place only. */
+static void NAME(trmm)(const operation *o)
+{
+    T alpha = NAME(alpha)(o), beta = alpha == 0 ? 0 : 1;
+    if (!NAME(begin_matrix)(o, alpha, &beta))
+        return;
+    for (int64_t j = 0; o->y != o->x && j < o->l.n; j++)
+        memcpy((T *)o->y + j * o->l.ld[TRP__BLAS_Y], (const T *)o->x + j * o->l.ld[TRP__BLAS_X],
+               (size_t)o->l.m * sizeof(T));
+    CALL(trmm, COLUMN_MAJOR, o->side, o->uplo, o->trans, o->diag, o->m, o->n, SCALAR(alpha), o->a,
+         o->lda, o->y, o->ldy);
+}
+
+static void NAME(trsm)(const operation *o)
+{
+    T alpha = NAME(alpha)(o);
+    for (int64_t j = 0; alpha == 0 && j < o->l.n; j++)
+        NAME(scale)((T *)o->x + j * o->l.ld[TRP__BLAS_X], o->l.m, 1, 0);
+    if (alpha != 0)
+        CALL(trsm, COLUMN_MAJOR, o->side, o->uplo, o->trans, o->diag, o->m, o->n, SCALAR(alpha),
+             o->a, o->lda, o->x, o->ldx);
+}
+
+/* A summand of geam: factor * op(from). */
+typedef struct NAME(summand) {
+    T factor;
+    const T *from;
+    int64_t row, column; /* steps in memory to the next one of op(from) */
+    bool conjugate;
+} NAME(summand);
+
+static NAME(summand) NAME(make_summand)(T factor, const T *from, int64_t ld, uint8_t trans)
+{
+    return (NAME(summand)){factor, from, trans == TRP_N ? 1 : ld, trans == TRP_N ? ld : 1,
+                           trans == TRP_C};
+}
+
+static inline T NAME(summand_at)(const NAME(summand) * s, int64_t i, int64_t j)
+{
+    if (s->factor == 0)
+        return 0;
+    T element = s->from[i * s->row + j * s->column];
+    return NAME(product)(s->factor, s->conjugate ? NAME(conjugate)(element) : element);
+}
+
+/* By bands of rows, so that a cache line of a transposed matrix serves more than one column. */
+static void NAME(geam_loop)(const operation *o)
+{
+    enum { BAND = 64 };
+    NAME(summand) a = NAME(make_summand)(NAME(alpha)(o), o->a, o->l.ld[TRP__BLAS_A], o->l.trans);
+    NAME(summand) b = NAME(make_summand)(NAME(beta)(o), o->x, o->l.ld[TRP__BLAS_X], o->l.trans_b);
+    for (int64_t band = 0; band < o->l.m; band += BAND) {
+        int64_t end = o->l.m - band < BAND ? o->l.m : band + BAND;
+        for (int64_t j = 0; j < o->l.n; j++) {
+            T *c = (T *)o->y + j * o->l.ld[TRP__BLAS_Y];
+            for (int64_t i = band; i < end; i++)
+                c[i] = NAME(summand_at)(&a, i, j) + NAME(summand_at)(&b, i, j);
+        }
+    }
+}
+
+static void NAME(dgmm_loop)(const operation *o)
+{
+    bool left = o->l.side == TRP_LEFT;
+    int64_t incx = o->l.ld[TRP__BLAS_X];
+    const T *x = NAME(first)(o->x, left ? o->l.m : o->l.n, incx);
+    for (int64_t j = 0; j < o->l.n; j++) {
+        const T *a = (const T *)o->a + j * o->l.ld[TRP__BLAS_A];
+        T *c = (T *)o->y + j * o->l.ld[TRP__BLAS_Y];
+        for (int64_t i = 0; i < o->l.m; i++)
+            c[i] = NAME(product)(x[(left ? i : j) * incx], a[i]);
+    }
+}
+
+#undef CALL
+#undef SCALAR
+#undef S
+#undef COMPLEX
+#undef NAME
+#undef R
+#undef T
