@@ -18,6 +18,7 @@ typedef struct operation {
     void *result;
     int m, n, k, ku, lda, ldx, ldy;  /* those of l, as CBLAS takes them */
     uint8_t side, uplo, trans, diag; /* likewise */
+    bool conjugates;                 /* dotc */
     trp__levels l;
 } operation;
 
@@ -172,6 +173,7 @@ trp_status trp__levels_host_handle(trp_instance *instance, trp_job *job, const t
     if (!(runs_without_n & bit) && (o.l.n == 0 || (has_m & bit && o.l.m == 0)))
         return TRP_OK;
     o.run = found->run;
+    o.conjugates = job->op == TRP_OP_DOTC;
     o.routine = blas->routine[place][column];
     if (found->routine && !o.routine)
         return trp__error_set(error, TRP_E_UNSUPPORTED, "this OpenBLAS has no %s", found->routine);
