@@ -42,7 +42,7 @@ typedef struct trp_instance trp_instance;
 /* One range of a buffer that a request works on. */
 typedef struct trp_job_access {
     void *address; /* for the device; on host an ordinary pointer */
-    void *guard;   /* where the memory mapped around it ends: an access from here on faults */
+    void *guard;   /* where the memory mapped around it ends: a write from here on faults */
     uint64_t bytes;
     trp_access_mode mode; /* never TRP_ACCESS_DEFAULT */
 } trp_job_access;

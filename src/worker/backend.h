@@ -12,6 +12,11 @@
 /* Not now; from handle() (worker/actor.h): a part is enqueued, call again soon. */
 #define TRP__AGAIN TRP_AGAIN
 
+/* On the host so much before and behind an arena may be read, which gives zeros, and not written.
+ * OpenBLAS's kernels for some processors load one element beyond the last of a vector, an increment
+ * away, without using it. */
+#define TRP__HOST_MARGIN (UINT64_C(64) << 20)
+
 typedef struct trp__accel trp__accel;   /* an open device; the backend defines it */
 typedef struct trp__stream trp__stream; /* likewise */
 

@@ -2,6 +2,7 @@
 
 #include "actors/blas/levels_wire.h"
 #include "base/error.h"
+#include "worker/backend.h"
 
 #include <troupe/blas.h>
 
@@ -18,13 +19,15 @@ typedef struct operation {
     void *result;
     int m, n, k, ku, lda, ldx, ldy;  /* those of l, as CBLAS takes them */
     uint8_t side, uplo, trans, diag; /* likewise */
-    bool conjugates;                 /* dotc */
     trp__levels l;
 } operation;
 
 _Static_assert(sizeof(operation) <= TRP_ACTOR_ENQUEUE_MAX, "an operation's arguments fit");
 
 #define COLUMN_MAJOR TRP__CBLAS_COLUMN_MAJOR
+
+/* Of a vector: what is one further lies within the margin of an arena. */
+#define LARGEST_INCREMENT ((int64_t)(TRP__HOST_MARGIN / sizeof(double _Complex)))
 
 #define T       float
 #define R       float
@@ -173,7 +176,6 @@ trp_status trp__levels_host_handle(trp_instance *instance, trp_job *job, const t
     if (!(runs_without_n & bit) && (o.l.n == 0 || (has_m & bit && o.l.m == 0)))
         return TRP_OK;
     o.run = found->run;
-    o.conjugates = job->op == TRP_OP_DOTC;
     o.routine = blas->routine[place][column];
     if (found->routine && !o.routine)
         return trp__error_set(error, TRP_E_UNSUPPORTED, "this OpenBLAS has no %s", found->routine);
@@ -181,6 +183,15 @@ trp_status trp__levels_host_handle(trp_instance *instance, trp_job *job, const t
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "a size, a leading dimension or an increment is 2^31 or more, which "
                               "OpenBLAS with 32-bit integers can't take");
+    bool vectors = place < (TRP_OP_SYMM & 0xff); /* and not matrices */
+    for (int i = TRP__BLAS_X; vectors && found->routine && i <= TRP__BLAS_Y; i++) {
+        int64_t inc = o.l.ld[i] < 0 ? -o.l.ld[i] : o.l.ld[i];
+        if (inc > LARGEST_INCREMENT)
+            return trp__error_set(error, TRP_E_UNSUPPORTED,
+                                  "an increment of %lld: OpenBLAS may look one element beyond the "
+                                  "last, so here it can be %lld at most",
+                                  (long long)inc, (long long)LARGEST_INCREMENT);
+    }
     resolve(&o, job);
     return instance->services->enqueue(instance, run, &o, sizeof o, error);
 }

@@ -167,20 +167,9 @@ static void NAME(index)(const operation *o)
 }
 
 #if COMPLEX
-/* With increments OpenBLAS's kernels for some processors (0.3.21 on Skylake-X) read one element
- * beyond the last, which may lie in memory that is not there. */
 static void NAME(dot_sub)(const operation *o)
 {
-    if (o->n == 0 || (o->ldx == 1 && o->ldy == 1)) {
-        CALL(dot_sub, o->n, o->x, o->ldx, o->y, o->ldy, o->result);
-        return;
-    }
-    const T *x = NAME(first)(o->x, o->n, o->ldx);
-    const T *y = NAME(first)(o->y, o->n, o->ldy);
-    double _Complex sum = 0;
-    for (int i = 0; i < o->n; i++, x += o->ldx, y += o->ldy)
-        sum += (double _Complex)NAME(product)(o->conjugates ? NAME(conjugate)(*x) : *x, *y);
-    *(T *)o->result = NAME(make)((R)creal(sum), (R)cimag(sum));
+    CALL(dot_sub, o->n, o->x, o->ldx, o->y, o->ldy, o->result);
 }
 
 static void NAME(rot_loop)(const operation *o)

@@ -355,8 +355,9 @@ static uint64_t page_bytes(void)
     return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The range is followed by a page without access: what runs past the end of the last buffer faults
- * instead of writing into whatever is mapped there. */
+/* Before and behind the range lie zeros that can only be read: what writes past the end of the last
+ * buffer faults instead of hitting whatever is mapped there, but libraries may look at what they
+ * then don't use (worker/backend.h). */
 static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, bool read_only, void **base,
                             trp_error *error)
 {
@@ -365,13 +366,13 @@ static trp_status arena_map(trp__accel *accel, int fd, uint64_t bytes, bool read
         return trp__error_set(error, TRP_E_ARGUMENT,
                               "an arena of %llu bytes: expected a multiple of %llu",
                               (unsigned long long)bytes, (unsigned long long)page_bytes());
-    char *range = mmap(NULL, bytes + page_bytes(), PROT_NONE,
+    char *range = mmap(NULL, bytes + 2 * TRP__HOST_MARGIN, PROT_READ,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED)
         return trp__error_set_errno(error, "address space for an arena");
-    trp_status status = trp__shm_map(fd, bytes, !read_only, range, base, error);
+    trp_status status = trp__shm_map(fd, bytes, !read_only, range + TRP__HOST_MARGIN, base, error);
     if (status != TRP_OK)
-        munmap(range, bytes + page_bytes());
+        munmap(range, bytes + 2 * TRP__HOST_MARGIN);
     return status;
 }
 
@@ -387,7 +388,7 @@ static trp_status arena_protect(trp__accel *accel, void *base, uint64_t bytes, b
 static void arena_unmap(trp__accel *accel, void *base, uint64_t bytes)
 {
     (void)accel;
-    munmap(base, bytes + page_bytes());
+    munmap((char *)base - TRP__HOST_MARGIN, bytes + 2 * TRP__HOST_MARGIN);
 }
 
 static trp_status host_register(trp__accel *accel, void *base, uint64_t bytes, trp_error *error)
