@@ -163,13 +163,14 @@ static void *address(const trp_job *job, uint8_t access)
     return access == TRP__BLAS_NO_ACCESS ? NULL : job->access[access].address;
 }
 
-/* An operand that is not looked at must not be NULL all the same. */
+/* An operand that is not looked at must not be NULL all the same, nor the output if there is
+ * another one: geam wants an input in the output's place to lie as that does. */
 static void find_operands(call *c, const trp_job *job)
 {
     void *any = NULL;
     for (int i = 0; i < TRP__BLAS_OPERANDS; i++) {
         c->operand[i] = address(job, c->g.access[i]);
-        any = c->operand[i] ? c->operand[i] : any;
+        any = any ? any : c->operand[i];
     }
     for (int i = 0; i < TRP__BLAS_OPERANDS; i++)
         c->operand[i] = c->operand[i] ? c->operand[i] : any;

@@ -574,7 +574,8 @@ static bool good_alias(const call *q, int which)
     const operand *in = &q->operand[which], *out = &q->operand[Y];
     bool may = q->op == GEAM || (q->op == TRMM && which == X) || (q->op == DGMM && which == A);
     trp__cublas_operation op = which == X ? q->trans_b : q->trans;
-    return !may || !wanted(q, which) || in->at != out->at ||
+    bool looked_at = wanted(q, which) || q->op == GEAM; /* whatever its scalars are */
+    return !may || !looked_at || in->at != out->at ||
            (in->step == out->step && op == TRP__CUBLAS_OP_N);
 }
 
