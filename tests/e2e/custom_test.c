@@ -298,6 +298,7 @@ static void bad_libraries(void)
     refused_library(w.device, h_plugin("broken_bytes"), TRP_E_VERSION, "9.8.7");
     refused_library(w.device, h_plugin("broken_impl_abi"), TRP_E_VERSION, "77");
     refused_library(w.device, h_plugin("broken_handle"), TRP_E_ARGUMENT, "handle");
+    refused_library(w.device, h_plugin("broken_joins"), TRP_E_ARGUMENT, "handle_joined");
     refused_library(w.device, h_plugin("broken_state"), TRP_E_ARGUMENT, "state_bytes");
     refused_library(w.device, h_plugin("broken_backend"), TRP_E_UNSUPPORTED, "nowhere");
 

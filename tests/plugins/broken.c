@@ -19,6 +19,16 @@ __attribute__((unused)) static trp_status handle(trp_instance *instance, trp_job
 #endif
 }
 
+#ifdef BROKEN_JOINS
+static bool joins(trp_instance *instance, const trp_job *first, const trp_job *next)
+{
+    (void)instance;
+    (void)first;
+    (void)next;
+    return false;
+}
+#endif
+
 /* An implementation needs no more than a handle(). */
 __attribute__((unused)) static const trp_actor_impl impl = {
 #ifdef BROKEN_IMPL_ABI
@@ -31,6 +41,9 @@ __attribute__((unused)) static const trp_actor_impl impl = {
 #endif
 #ifndef BROKEN_HANDLE
     .handle = handle,
+#endif
+#ifdef BROKEN_JOINS
+    .joins = joins,
 #endif
 };
 
