@@ -58,12 +58,12 @@ static void measure(suite *s, const stats_plan *plan, stats_side raw_side, stats
     trp_actor_destroy(x.probe);
 }
 
-/* The same, over the processors of the machine. */
-static void measure_placed(suite *s, stats_plan plan, stats_side raw_side, stats_side troupe_side,
-                           report_row *row)
+/* The same, over the processors of the machine; `both` sides may be Troupe's. */
+static void measure_placed(suite *s, bool both, stats_plan plan, stats_side raw_side,
+                           stats_side troupe_side, report_row *row)
 {
     placement where;
-    placement_begin(&where, s->device);
+    placement_begin(&where, s->device, both);
     plan.placement = &where;
     measure(s, &plan, raw_side, troupe_side, row);
     placement_end(&where);
@@ -85,7 +85,7 @@ void suite_round_trip(suite *s)
     report_section(s->report, "Round trip of one request",
                    api->round_trip ? "raw: launch, record an event, poll it; Troupe: submit, await"
                                    : "raw: nothing comparable on the host; Troupe: submit, await");
-    measure_placed(s, plan, (stats_side){.run = api->round_trip ? raw_round_trip : NULL},
+    measure_placed(s, false, plan, (stats_side){.run = api->round_trip ? raw_round_trip : NULL},
                    (stats_side){.run = troupe_round_trip}, &row);
 }
 
@@ -106,7 +106,7 @@ void suite_sustained(suite *s)
                    api->launch ? "raw: launch all, then synchronize; Troupe: submit all, then drain"
                                : "raw: nothing comparable on the host; Troupe: submit all, then "
                                  "drain");
-    measure_placed(s, plan, (stats_side){.run = api->launch ? raw_sustained : NULL},
+    measure_placed(s, false, plan, (stats_side){.run = api->launch ? raw_sustained : NULL},
                    (stats_side){.run = troupe_sustained}, &row);
 }
 
@@ -146,8 +146,8 @@ static bool traced_round_trip(void *context, uint64_t count)
 
 void suite_trace(suite *s)
 {
-    stats_plan each = {.blocks = s->quick ? 4 : 10, .count = 2000, .warm = 300, .each = true};
-    stats_plan all = {.blocks = s->quick ? 5 : 9, .count = s->quick ? 30000 : 100000};
+    stats_plan each = {.blocks = s->quick ? 4 : 16, .count = 2000, .warm = 300, .each = true};
+    stats_plan all = {.blocks = s->quick ? 4 : 16, .count = s->quick ? 20000 : 50000};
     report_row round_trip = {
         .section = "trace",
         .raw = "without a trace",
@@ -167,10 +167,10 @@ void suite_trace(suite *s)
     suite_bound(s, &sustained, REPORT_RATIO_AT_MOST, 1.03);
     report_section(s->report, "What a trace costs",
                    "an empty kernel through Troupe; raw: without a trace; Troupe: with one");
-    measure(s, &each, (stats_side){.run = untraced_round_trip},
-            (stats_side){.run = traced_round_trip}, &round_trip);
+    measure_placed(s, true, each, (stats_side){.run = untraced_round_trip},
+                   (stats_side){.run = traced_round_trip}, &round_trip);
     suite_check(s, trp_device_trace_stop(s->device), "trp_device_trace_stop");
-    measure(s, &all, (stats_side){.run = untraced_sustained}, (stats_side){.run = traced_sustained},
-            &sustained);
+    measure_placed(s, true, all, (stats_side){.run = untraced_sustained},
+                   (stats_side){.run = traced_sustained}, &sustained);
     suite_check(s, trp_device_trace_stop(s->device), "trp_device_trace_stop");
 }

@@ -6,10 +6,10 @@
 
 enum { LEAST = 4 };
 
-void placement_begin(placement *p, trp_device *device)
+void placement_begin(placement *p, trp_device *device, bool both)
 {
     trp_device_info info;
-    *p = (placement){.device = device};
+    *p = (placement){.device = device, .both = both};
     if (trp_device_get_info(device, &info) != TRP_OK || info.worker_pid == 0 ||
         sched_getaffinity(0, sizeof p->before, &p->before) != 0 || CPU_COUNT(&p->before) < LEAST)
         return;
@@ -46,8 +46,9 @@ void placement_set(const placement *p, uint32_t block, bool troupe)
     CPU_ZERO(&other);
     CPU_SET(p->cpu[block % p->count], &launching);
     CPU_SET(p->cpu[(block + p->count / 2) % p->count], &other);
-    put_worker(p, troupe ? &launching : &other);
-    sched_setaffinity(0, sizeof launching, troupe ? &other : &launching);
+    bool worker_launches = troupe || p->both;
+    put_worker(p, worker_launches ? &launching : &other);
+    sched_setaffinity(0, sizeof launching, worker_launches ? &other : &launching);
 }
 
 void placement_end(const placement *p)

@@ -15,11 +15,12 @@ typedef struct placement {
     cpu_set_t before; /* what the calling thread may run on */
     size_t cpu[CPU_SETSIZE];
     uint32_t count; /* 0: threads stay where they are */
+    bool both;      /* the raw side is Troupe's too */
 } placement;
 
 /* For the device's worker and the calling thread; does nothing if they can't have processors of
  * their own, with one to spare for each. */
-void placement_begin(placement *p, trp_device *device);
+void placement_begin(placement *p, trp_device *device, bool both);
 
 /* Puts the threads where they belong in block `block` of the raw side, or of Troupe's. */
 void placement_set(const placement *p, uint32_t block, bool troupe);

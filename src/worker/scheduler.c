@@ -564,6 +564,10 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
             directive = TRP__DIRECTIVE_RESTART_CONTEXT;
     }
     if (status == TRP_OK) {
+        /* What comes next is in this processor's cache by the time it is looked at. */
+        uint32_t next = s->pending[slot].next;
+        if (next != NO_SLOT)
+            __builtin_prefetch(&s->control->record[next]);
         status = hand_over(s, instance, &l->job, error);
         if (__builtin_expect(status != TRP_OK && status != TRP__AGAIN, 0))
             status = trp__obey(s->worker, instance, &l->job, error, &directive);
@@ -598,12 +602,14 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
 static uint32_t find_joined(trp__scheduler *s, uint32_t actor)
 {
     const lane *l = &s->lane[actor];
-    trp__instance *instance = &s->worker->actor[actor].instance;
+    trp__worker_actor *a = &s->worker->actor[actor];
+    trp__instance *instance = &a->instance;
     const trp__record *first = &s->control->record[l->head];
     uint32_t slot = s->pending[l->head].next, count = 1;
-    if (slot == NO_SLOT || l->job.api.progress != 0 || s->nvtx || s->poisons.count > 0 ||
-        first->timed || first->ticket <= l->apart ||
-        atomic_load_explicit(&s->worker->actor[actor].state, memory_order_acquire) != TRP__READY)
+    /* Until the actor is ready its instance is the side thread's. */
+    if (slot == NO_SLOT || atomic_load_explicit(&a->state, memory_order_acquire) != TRP__READY ||
+        !instance->impl->joins || l->job.api.progress != 0 || s->nvtx || s->poisons.count > 0 ||
+        first->timed || first->ticket <= l->apart)
         return 0;
     trp__job_begin(&s->joined[0], first);
     if (!instance->impl->joins(&instance->api, &s->joined[0].api, &s->joined[0].api))
@@ -666,7 +672,7 @@ static trp_status issue_joined(trp__scheduler *s, uint32_t actor, uint32_t *coun
     lane *l = &s->lane[actor];
     trp__instance *instance = &s->worker->actor[actor].instance;
     trp_job *jobs[TRP_ACTOR_JOINED_MAX];
-    uint32_t found = instance->impl && instance->impl->joins ? find_joined(s, actor) : 0;
+    uint32_t found = find_joined(s, actor);
     *count = 0;
     if (found > 1) {
         trp_status status = begin_joined(s, actor, &found, error);
