@@ -448,7 +448,7 @@ static void place_all(problem *p)
 }
 
 /* One of a batch; before or after. */
-static ref_operand view_of(const problem *p, int place, int64_t number, bool after)
+static ref_operand view_of(const problem *p, ref_place place, int64_t number, bool after)
 {
     const operand *x = &p->operands[place];
     ref_operand view = x->view;
@@ -655,7 +655,7 @@ static ref_blas reference_of(const problem *p, int64_t number)
     };
 }
 
-static void allow(problem *p, int place, const ref_operand *v, int64_t i, int64_t j)
+static void allow(problem *p, ref_place place, const ref_operand *v, int64_t i, int64_t j)
 {
     size_t size = ref_blas_size(v->type);
     memset(p->blocks[p->operands[place].block].writable + (size_t)ref_operand_index(v, i, j) * size,
@@ -716,7 +716,7 @@ static bool check_rotation(problem *p, tally *t)
 {
     ref_complex values[6]; /* a, b, r, z, c, s */
     for (int i = 0; i < 6; i++) {
-        int place = i < 4 ? REF_X + i % 2 : REF_RESULT;
+        ref_place place = i >= 4 ? REF_RESULT : i % 2 == 0 ? REF_X : REF_Y;
         ref_operand v = view_of(p, place, 0, i >= 2);
         int64_t row = i == 5;
         values[i] = ref_blas_load(v.type, v.data, ref_operand_index(&v, row, 0));
