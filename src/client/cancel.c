@@ -13,7 +13,6 @@
  * a dead worker. A request that a dead worker had begun is not cancelled: it may have done half of
  * its work. */
 #include "base/error.h"
-#include "base/fence.h"
 #include "client/client.h"
 
 static void end_unissued(trp_device *device, trp__slot *slot, uint64_t state)
@@ -56,9 +55,7 @@ static void cancel_pending(trp_device *device, trp__slot *slot, uint64_t generat
         return;
     trp__raise_ticket(&device->control->record[slot->index].cancelled, ticket);
     atomic_store(&slot->cancelling, true);
-    /* Without a barrier on either side the worker has the last word. */
-    bool in_order = !atomic_load(&device->reply->light) || trp__fence_heavy();
-    if (in_order && atomic_load(&device->reply->issued[actor].value) < ticket)
+    if (atomic_load(&device->reply->issued[actor].value) < ticket)
         end_unissued(device, slot, state);
 }
 

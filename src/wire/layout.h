@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 
 #define TRP__MAGIC UINT64_C(0x6570756f72742e31)
-#define TRP__ABI   UINT32_C(3) /* raise with every change of a struct in wire/ */
+#define TRP__ABI   UINT32_C(2) /* raise with every change of a struct in wire/ */
 
 enum {
     TRP__LINE = 64,
@@ -160,7 +160,6 @@ typedef struct trp__reply {
     /* The worker needs the doorbell. Read for each request, so not on a pair of cache lines (they
      * are fetched in pairs) that is written for each. */
     _Alignas(128) _Atomic uint32_t sleeping;
-    _Atomic uint32_t light; /* `issued` is stored without a barrier: see base/fence.h */
     _Alignas(128) trp__padded_u64 taken;          /* tickets below this were taken from the ring */
     _Alignas(128) _Atomic uint32_t fault_present; /* `fault` is complete; the worker ends */
     int64_t fault_time_ns;                        /* when it was reported, CLOCK_MONOTONIC */

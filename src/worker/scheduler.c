@@ -10,7 +10,6 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/fault_point.h"
-#include "base/fence.h"
 #include "base/futex.h"
 #include "worker/nvtx.h"
 #include "worker/poison.h"
@@ -84,7 +83,6 @@ struct trp__scheduler {
     uint32_t take_most; /* requests to take before issuing again */
     int64_t spin_ns;    /* how long to spin when idle, before sleeping */
     bool nvtx;          /* a tool wants to know of each request */
-    bool light;         /* who cancels has the system make the barrier */
     trp__tracer tracer;
     lane lane[TRP__ACTORS];
     pending pending[TRP__SLOTS];
@@ -480,23 +478,15 @@ static readiness prepare(trp__scheduler *s, uint32_t actor, pending *p, trp_erro
 }
 
 /* The last look before the work begins. Who cancels a request marks it and then looks whether it is
- * issued; here it is the other way round. With a barrier between the two on both sides, if the
- * other side does not see `issued`, this one sees the mark. This side's barrier would have to wait
- * until the processor has got rid of the last launch, for each request; so the other side makes it.
- */
+ * issued; here it is the other way round. All four accesses are sequentially consistent, so if the
+ * other side does not see `issued`, this one sees the mark. */
 static trp_status begin(trp__scheduler *s, uint32_t actor, uint32_t slot, trp_error *error)
 {
     const trp__record *record = &s->control->record[slot];
     if (tracing(s))
         trp__tracer_issue(&s->tracer, actor, slot, record->ticket);
     TRP__FAULT_POINT(ISSUE_UNMARKED);
-    _Atomic uint64_t *issued = &s->reply->issued[actor].value;
-    if (__builtin_expect(s->light, 1)) {
-        atomic_store_explicit(issued, record->ticket, memory_order_release);
-        trp__fence_light();
-    } else {
-        atomic_store(issued, record->ticket);
-    }
+    atomic_store(&s->reply->issued[actor].value, record->ticket);
     TRP__FAULT_POINT(ISSUE_MARKED);
     return atomic_load(&record->cancelled) == record->ticket
                ? trp__refusal(error, TRP_E_CANCELLED, 0)
@@ -850,8 +840,6 @@ static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
 trp_status trp__scheduler_run(trp__scheduler *s, trp_error *error)
 {
     idleness idle = {0};
-    s->light = trp__fence_join();
-    atomic_store(&s->reply->light, s->light);
     s->next = s->control->resume_start;
     prctl(PR_SET_TIMERSLACK, 1000UL);
     while (!atomic_load_explicit(&s->worker->stop, memory_order_acquire)) {
