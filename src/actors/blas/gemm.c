@@ -118,6 +118,19 @@ static trp_status pack_scalars(trp__pack *pack, const trp_gemm_request *r, trp__
     return status == TRP_OK ? trp__operand_check_apart(pack, c, &x, g->batch) : status;
 }
 
+/* One that is read; C's mode is set later. */
+static trp__operand matrix(trp_dtype type, const char *name, trp_buffer buffer, uint64_t offset,
+                           int64_t ld, int64_t stride)
+{
+    return (trp__operand){.name = name,
+                          .buffer = buffer,
+                          .offset = offset,
+                          .ld = ld,
+                          .stride = stride,
+                          .element = trp_dtype_bits(type) / 8,
+                          .mode = TRP__READ};
+}
+
 trp_status trp__gemm_pack(trp__pack *pack, const trp_request *request)
 {
     const trp_gemm_request *r = (const trp_gemm_request *)request;
@@ -137,27 +150,9 @@ trp_status trp__gemm_pack(trp__pack *pack, const trp_request *request)
         .alpha = {r->alpha.given ? r->alpha.re : 1.0, r->alpha.given ? r->alpha.im : 0.0},
         .beta = {r->beta.given ? r->beta.re : 0.0, r->beta.given ? r->beta.im : 0.0},
     };
-    uint32_t element = trp_dtype_bits(r->type) / 8;
-    trp__operand a = {.name = "a",
-                      .buffer = r->a,
-                      .offset = r->a_offset,
-                      .ld = r->lda,
-                      .stride = r->a_stride,
-                      .element = element,
-                      .mode = TRP__READ};
-    trp__operand b = {.name = "b",
-                      .buffer = r->b,
-                      .offset = r->b_offset,
-                      .ld = r->ldb,
-                      .stride = r->b_stride,
-                      .element = element,
-                      .mode = TRP__READ};
-    trp__operand c = {.name = "c",
-                      .buffer = r->c,
-                      .offset = r->c_offset,
-                      .ld = r->ldc,
-                      .stride = r->c_stride,
-                      .element = element};
+    trp__operand a = matrix(r->type, "a", r->a, r->a_offset, r->lda, r->a_stride);
+    trp__operand b = matrix(r->type, "b", r->b, r->b_offset, r->ldb, r->b_stride);
+    trp__operand c = matrix(r->type, "c", r->c, r->c_offset, r->ldc, r->c_stride);
     bool swap = r->order == TRP_ROW_MAJOR;
     g.m = swap ? r->n : r->m;
     g.n = swap ? r->m : r->n;
