@@ -232,6 +232,17 @@ static void bad_level_1(void)
     BAD(1, NRM2, result_offset, 2, "result_offset");
     BAD(1, DOT, result_offset, 2 * ELEMENT, "result:");
     BAD(1, ROTG, result_offset, ELEMENT, "result:");
+    /* Operands that the operation does not have. */
+    BAD(1, SCAL, y, short_1, "y:");
+    BAD(1, NRM2, y, short_1, "y:");
+    BAD(1, AXPY, result, short_1, "result:");
+    BAD(1, DOT, scalars, short_1, "scalars:");
+    BAD(2, TRSV, y, short_1, "y:");
+    BAD(2, TRMV, scalars, short_1, "scalars:");
+    BAD(3, SYRK, b, short_1, "b:");
+    BAD(3, HERK, b, short_1, "b:");
+    BAD(3, TRSM, c, short_1, "c:");
+    BAD(3, DGMM, scalars, short_1, "scalars:");
     BAD(1, DOT, result, (trp_buffer){0}, "result");
     BAD(1, ROTG, result, (trp_buffer){0}, "result");
     BAD(1, IAMIN, result, (trp_buffer){0}, "result");
