@@ -42,12 +42,6 @@ extern "C" {
 #define TRP_OP_GEAM  UINT32_C(0x011e)
 #define TRP_OP_DGMM  UINT32_C(0x011f)
 
-typedef enum trp_transpose {
-    TRP_N = 0, /* as it is */
-    TRP_T = 1, /* transposed */
-    TRP_C = 2, /* transposed and conjugated; the same as TRP_T for real types */
-} trp_transpose;
-
 typedef enum trp_side {
     TRP_LEFT = 0,
     TRP_RIGHT = 1,
@@ -64,13 +58,6 @@ typedef enum trp_diag {
     TRP_NON_UNIT = 0,
     TRP_UNIT = 1, /* the diagonal is not looked at and counts as ones */
 } trp_diag;
-
-/* Precision of the arithmetic. */
-typedef enum trp_compute {
-    TRP_COMPUTE_DEFAULT = 0, /* f64 for f64, f32 for f32, f16 and bf16 */
-    TRP_COMPUTE_TF32 = 1, /* f32 and c64 only: allows inputs rounded to tf32 (10 bits of mantissa);
-                           * a device without tf32 units computes in f32 */
-} trp_compute;
 
 /* Small products that wait in a mailbox one after the other, with the same type, sizes, leading
  * dimensions, options and scalars, none of which uses a buffer that another one writes, are done by

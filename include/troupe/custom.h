@@ -13,7 +13,7 @@ extern "C" {
 #define TRP_OP_CUSTOM UINT32_C(0x0301)
 
 #define TRP_CUSTOM_PAYLOAD_MAX  160 /* bytes */
-#define TRP_CUSTOM_ACCESSES_MAX 8
+#define TRP_CUSTOM_ACCESSES_MAX 16
 
 /* What a request does with a range of a buffer. Order between requests, which contents are lost in
  * a fault, and whether a request may run again after one follow from this alone, so it must be

@@ -49,6 +49,19 @@ typedef enum trp_order {
     TRP_ROW_MAJOR = 1,
 } trp_order;
 
+typedef enum trp_transpose {
+    TRP_N = 0, /* as it is */
+    TRP_T = 1, /* transposed */
+    TRP_C = 2, /* transposed and conjugated; the same as TRP_T for real types */
+} trp_transpose;
+
+/* Precision of the arithmetic of a product. */
+typedef enum trp_compute {
+    TRP_COMPUTE_DEFAULT = 0, /* f64 for f64, f32 for f32, f16 and bf16 */
+    TRP_COMPUTE_TF32 = 1, /* f32 and c64 only: allows inputs rounded to tf32 (10 bits of mantissa);
+                           * a device without tf32 units computes in f32 */
+} trp_compute;
+
 /* A scalar argument such as alpha. One that was not given (all zero) takes the default that the
  * field documents; make one with trp_real() or trp_complex(). It travels as f64 and is converted,
  * rounded to nearest, to the compute type of the operation. */

@@ -23,7 +23,7 @@ extern "C" {
 
 /* The version of everything in this file: raised with every change that a library compiled before
  * would notice. A worker refuses a library that was compiled with another one. */
-#define TRP_ACTOR_ABI UINT32_C(2)
+#define TRP_ACTOR_ABI UINT32_C(3)
 
 #define TRP_ACTOR_CONFIG_MAX  1023               /* bytes of a configuration string */
 #define TRP_ACTOR_STATE_MAX   ((size_t)64 << 20) /* bytes of state_bytes */
@@ -56,7 +56,7 @@ typedef struct trp_job {
     uint32_t payload_bytes;   /* of the trp_custom_request; a built-in actor knows its own */
     uint32_t access_count;    /* as sent, in the order sent */
     uint64_t progress;        /* the actor's own, for TRP_AGAIN: 0 at the first call */
-    trp_job_access access[8]; /* the first access_count */
+    trp_job_access access[TRP_CUSTOM_ACCESSES_MAX]; /* the first access_count */
 } trp_job;
 
 /* What the worker does for an actor. */

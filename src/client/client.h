@@ -95,11 +95,11 @@ typedef struct trp__slot {
     uint32_t segment;                /* host segment that it holds, 0 for none */
     uint32_t piece;                  /* small staging piece that it holds */
     uint32_t lying;                  /* workers that left it lying past its deadline */
-    trp__look look[TRP__ACCESS_MAX]; /* of each input */
     void *read_target;               /* where a small read's piece goes at the end */
     uint64_t read_bytes;
     _Atomic int64_t sent_ns; /* while the device is traced; else 0 */
     trp__transfer transfer;
+    trp__look look[TRP__ACCESS_MAX]; /* of each input */
 } __attribute__((aligned(64))) trp__slot;
 
 /* What only this side knows of a buffer. */

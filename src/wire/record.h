@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 
 enum {
-    TRP__ACCESS_MAX = 8,
-    TRP__PAYLOAD_BYTES = 192,
+    TRP__ACCESS_MAX = 16,
+    TRP__PAYLOAD_BYTES = 256,
 };
 
 enum {
@@ -41,7 +41,7 @@ static inline void trp__set_accepted(trp__access *access, uint64_t ticket)
     access->accepted_low = (uint32_t)ticket;
 }
 
-/* 512 bytes: a first line that the scheduler needs, the actor's own payload, and the accesses,
+/* 832 bytes: a first line that the scheduler needs, the actor's own payload, and the accesses,
  * which both sides understand without knowing the operation. */
 typedef struct trp__record {
     uint64_t ticket; /* place in the total order of the device; written last */
@@ -70,7 +70,7 @@ typedef struct trp__record {
 } __attribute__((aligned(64))) trp__record;
 
 _Static_assert(sizeof(trp__access) == 32, "layout of an access");
-_Static_assert(sizeof(trp__record) == 512, "layout of a record");
+_Static_assert(sizeof(trp__record) == 832, "layout of a record");
 
 _Static_assert((int)TRP__READ == (int)TRP_ACCESS_READ && (int)TRP__WRITE == (int)TRP_ACCESS_WRITE &&
                    (TRP__READ | TRP__WRITE) == (int)TRP_ACCESS_READ_WRITE &&

@@ -184,7 +184,7 @@ static void bad_requests(void)
     } while (0)
     REFUSED("payload_bytes", TRP_E_ARGUMENT, r.payload = payload; r.payload_bytes = 161);
     REFUSED("payload:", TRP_E_ARGUMENT, r.payload_bytes = 1);
-    REFUSED("access_count", TRP_E_ARGUMENT, r.access_count = 9);
+    REFUSED("access_count", TRP_E_ARGUMENT, r.access_count = TRP_CUSTOM_ACCESSES_MAX + 1);
     REFUSED("access[0].mode", TRP_E_ARGUMENT, r.access[0].mode = (trp_access_mode)4);
     REFUSED("access[0].mode", TRP_E_ARGUMENT, r.access[0].mode = (trp_access_mode)7);
     REFUSED("access[0].mode", TRP_E_ARGUMENT, r.access[0].mode = (trp_access_mode)-1);

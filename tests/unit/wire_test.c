@@ -21,7 +21,7 @@
 static void layout(void **unused)
 {
     (void)unused;
-    assert_int_equal(sizeof(trp__record), 512);
+    assert_int_equal(sizeof(trp__record), 832);
     assert_int_equal(sizeof(trp__padded_u64), 64);
     assert_int_equal(offsetof(trp__control, record) % 64, 0);
     assert_int_equal(offsetof(trp__control, ring) % 64, 0);
