@@ -13,6 +13,7 @@
 #include <troupe/submit.h>
 #include <troupe/buffer.h>
 #include <troupe/blas.h>
+#include <troupe/matmul.h>
 #include <troupe/probe.h>
 #include <troupe/custom.h>
 

@@ -2,11 +2,30 @@
 
 #include "base/error.h"
 
+#include <stdio.h>
+
 trp_status trp__operand_wrong(trp__pack *pack, const char *argument, const char *expected,
                               int64_t got)
 {
     return trp__error_set(pack->error, TRP_E_ARGUMENT, "%s: expected %s, got %lld", argument,
                           expected, (long long)got);
+}
+
+typedef struct argument_name {
+    char text[24];
+} argument_name;
+
+/* The sender's name of a leading dimension ("ld") or of a stride. */
+static argument_name name_of(const trp__operand *x, bool ld)
+{
+    argument_name out;
+    const char *part = ld ? "ld" : "stride";
+    if (x->fields)
+        snprintf(out.text, sizeof out.text, "%s.%s", x->name, part);
+    else
+        snprintf(out.text, sizeof out.text, "%s%s%s", ld ? part : x->name, ld ? "" : "_",
+                 ld ? x->name : part);
+    return out;
 }
 
 trp_status trp__operand_check_ld(trp__pack *pack, trp__operand *x, trp_order order)
@@ -16,8 +35,8 @@ trp_status trp__operand_check_ld(trp__pack *pack, trp__operand *x, trp_order ord
     if (x->ld >= x->rows && x->ld > 0)
         return TRP_OK;
     return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                          "ld%s: expected at least %lld (the %s of %s as stored), got %lld",
-                          x->name, (long long)(x->rows > 0 ? x->rows : 1),
+                          "%s: expected at least %lld (the %s of %s as stored), got %lld",
+                          name_of(x, true).text, (long long)(x->rows > 0 ? x->rows : 1),
                           order == TRP_ROW_MAJOR ? "columns" : "rows", x->name, (long long)x->ld);
 }
 
@@ -40,9 +59,8 @@ trp_status trp__operand_measure(trp__pack *pack, trp__operand *x, int64_t batch)
 {
     uint64_t span, bytes;
     if (batch > 1 && x->stride < 0)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                              "%s_stride: expected 0 or more, got %lld", x->name,
-                              (long long)x->stride);
+        return trp__error_set(pack->error, TRP_E_ARGUMENT, "%s: expected 0 or more, got %lld",
+                              name_of(x, false).text, (long long)x->stride);
     if (batch <= 1)
         x->stride = 0;
     if (__builtin_mul_overflow((uint64_t)x->columns - 1, (uint64_t)x->ld, &x->one) ||
@@ -68,10 +86,10 @@ trp_status trp__operand_check_stride(trp__pack *pack, const trp__operand *x, int
     if (x->stride >= x->rows && side_by_side <= (uint64_t)x->ld)
         return TRP_OK;
     return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                          "%s_stride: expected at least %llu, or %lld with a leading dimension or "
+                          "%s: expected at least %llu, or %lld with a leading dimension or "
                           "increment of at least %llu, to keep the members of the batch apart, got "
                           "%lld and %lld",
-                          x->name, (unsigned long long)x->one, (long long)x->rows,
+                          name_of(x, false).text, (unsigned long long)x->one, (long long)x->rows,
                           (unsigned long long)side_by_side, (long long)x->stride, (long long)x->ld);
 }
 

@@ -1,0 +1,162 @@
+/* The "matmul" actor: matrix products with everything around them done in the same pass: other
+ * types, scales, bias, activation and their gradients. cuBLASLt on GPUs; OpenBLAS and own loops on
+ * the host.
+ *
+ *     X = alpha * sA * sB * op(A) * op(B) + beta * sC * C
+ *     D = sD * activation(X + bias)
+ *
+ * For plain products of one type the blas actor's gemm (blas.h) is enough.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TROUPE_MATMUL_H
+#define TROUPE_MATMUL_H
+
+#include <troupe/submit.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TRP_OP_MATMUL UINT32_C(0x0401)
+
+typedef enum trp_activation {
+    TRP_ACTIVATION_NONE = 0,
+    TRP_ACTIVATION_RELU = 1,  /* max(x, 0) */
+    TRP_ACTIVATION_GELU = 2,  /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+    TRP_ACTIVATION_SILU = 3,  /* x / (1 + exp(-x)); not in cuBLASLt so far, host only */
+    TRP_ACTIVATION_DRELU = 4, /* the gradient: x where the bit in aux is set, else 0 */
+    TRP_ACTIVATION_DGELU = 5, /* the gradient: x times GELU's derivative at aux */
+} trp_activation;
+
+/* Of what a bias gradient is made. */
+typedef enum trp_bias_gradient {
+    TRP_BIAS_GRADIENT_NONE = 0,
+    TRP_BIAS_GRADIENT_D = 1, /* sums of D along its lines; with DRELU and DGELU */
+    TRP_BIAS_GRADIENT_A = 2, /* the m sums of op(A) over k; without an activation */
+    TRP_BIAS_GRADIENT_B = 3, /* the n sums of op(B) over k; without an activation */
+} trp_bias_gradient;
+
+/* How the scale factors of a matrix lie in their buffer. */
+typedef enum trp_scale_mode {
+    TRP_SCALE_TENSOR = 0,        /* one f32 for all of the matrix */
+    TRP_SCALE_VECTOR = 1,        /* A: an f32 for each row of op(A); B: for each column of op(B) */
+    TRP_SCALE_BLOCK_16 = 2,      /* f4e2m1: an f8e4m3 for 16 elements along k */
+    TRP_SCALE_BLOCK_32 = 3,      /* fp8: a power of two (ue8m0, a byte) for 32 elements along k */
+    TRP_SCALE_BLOCK_128 = 4,     /* fp8: an f32 for 128 elements along k; those of one k block lie
+                                  * together, one for each row of op(A) or column of op(B) */
+    TRP_SCALE_BLOCK_128X128 = 5, /* fp8: an f32 for 128 x 128 elements; those of one block of rows
+                                  * (of op(A), or columns of op(B)) lie together, one for each block
+                                  * of k, their count rounded up to a multiple of 4 */
+} trp_scale_mode;
+/* BLOCK_16 and BLOCK_32: factors come in tiles of 512, for 128 lines l (rows of op(A), columns of
+ * op(B)) and 4 blocks b of k: factor (l, b) of a tile lies at byte l % 32 * 16 + l / 32 * 4 + b.
+ * Tiles follow each other along k first; those at the edges are whole. */
+
+/* Scale factors on the device. Without a buffer they are 1. */
+typedef struct trp_scale {
+    trp_buffer buffer;
+    uint64_t offset; /* bytes */
+    trp_scale_mode mode;
+} trp_scale;
+
+/* One matrix, or as many as the batch has, `stride` elements after each other. In column-major
+ * order `ld` elements lie between columns, in row-major order between rows; 0: the smallest. */
+typedef struct trp_matmul_matrix {
+    trp_buffer buffer;
+    uint64_t offset; /* bytes; a multiple of the element size */
+    trp_dtype type;
+    trp_order order;
+    int64_t ld;     /* elements */
+    int64_t stride; /* elements; only looked at if batch > 1 */
+    trp_scale scale;
+} trp_matmul_matrix;
+
+/* A vector, or as many as the batch has. */
+typedef struct trp_matmul_vector {
+    trp_buffer buffer;
+    uint64_t offset; /* bytes; a multiple of the element size */
+    trp_dtype type;
+    int64_t stride; /* elements; 0: one for all of the batch */
+} trp_matmul_vector;
+
+/* Search for the fastest of the library's algorithms, done once a problem. */
+typedef enum trp_tune {
+    TRP_TUNE_OFF = 0, /* the first that the library's heuristic proposes */
+} trp_tune;
+
+/* op(A) is m x k, op(B) is k x n, C, D and X are m x n.
+ *
+ * Types. A and B: f64, f32, f16, bf16, c64, c128, i8 (both the same), f8e4m3 and f8e5m2 (mixed, but
+ * not e5m2 twice), f4e2m1. B's default is A's. D's default is A's, for i8 i32; C's is D's. Which
+ * other types D and C can have is the library's matter; f16, bf16 and f32 from f8, f16 and bf16 can
+ * be had anywhere. Products accumulate in f32 for all types of up to 32 bits but i8 (i32,
+ * wrapping), else in their own type. Results are rounded to nearest, once; those in f8, f4 and i8
+ * saturate. On GPUs fp8 and fp4 need A transposed and B not transposed, seen as column-major, and
+ * m, n, k and leading dimensions that are multiples of 16 bytes.
+ *
+ * C may have no buffer; then beta must be 0. With beta 0, C is not read. It may be in D's place
+ * (same buffer, offset, leading dimension, stride, type, order), else D must not overlap an input.
+ *
+ * Row-major and column-major matrices can be mixed, but C's order is D's. A complex matrix that is
+ * in the other order than D can't be TRP_C: TRP_E_UNSUPPORTED.
+ *
+ * A *line* of D is what is contiguous in memory: a column in column-major order, a row in row-major
+ * order. `bias` has an element for each place in a line and is added to every line; as input its
+ * default type is D's, but bf16 where D is fp8 or is f32 made of fp8, and f32 where D is i8.
+ * `gradient` has the type rules of `bias` and receives sums: with TRP_BIAS_GRADIENT_D for each
+ * place in a line the sum of D there over all lines.
+ *
+ * `aux` has the order of D. With RELU it receives bits, one for each element of D, 1 where X + bias
+ * is greater than 0; eight to a byte, lowest first; its `ld` counts bits and is a multiple of 128,
+ * as is its stride; its type is not given. With GELU it receives X + bias, in its type (default
+ * D's) times its scale; its ld is a multiple of 8, as is its stride. DRELU and DGELU read the same.
+ *
+ * `amax_d`: receives the largest absolute value of activation(X + bias), an f32, for fp8 D.
+ * `amax_aux`: likewise of what goes to aux, before its scale.
+ *
+ * `scalars`, if it names a buffer, holds alpha and beta, one after the other, in the type that the
+ * product is computed in (i8: i32 for D i32, else f32), read when the operation runs; they must not
+ * be given by value then, and C, if it has a buffer, is read.
+ *
+ * If m or n is 0 nothing is done and nothing written; k is at least 1.
+ *
+ * What the library refuses ends with TRP_E_UNSUPPORTED, and the message says which part of the
+ * request it can't do.
+ *
+ * Source: cublasLtMatmul. */
+typedef struct trp_matmul_request {
+    trp_request header;
+    int64_t m, n, k;
+    int64_t batch; /* 0: 1 */
+    trp_transpose trans_a, trans_b;
+    trp_compute compute;
+    bool fast_accumulation; /* fp8: accumulate faster and less exactly */
+    trp_matmul_matrix a, b, c, d;
+    trp_scalar alpha; /* default 1 */
+    trp_scalar beta;  /* default 0 */
+    trp_buffer scalars;
+    uint64_t scalars_offset; /* bytes */
+    trp_activation activation;
+    trp_matmul_vector bias;
+    trp_matmul_matrix aux;
+    trp_bias_gradient gradient_of;
+    trp_matmul_vector gradient;
+    trp_buffer amax_d, amax_aux;
+    uint64_t amax_d_offset, amax_aux_offset; /* bytes */
+    uint64_t workspace_bytes;                /* the most that an algorithm may use; 0: 32 MiB */
+    trp_tune tune;
+} trp_matmul_request;
+
+/* Sends a product; see trp_submit() for completion and errors. */
+static inline trp_status trp_matmul(trp_actor *matmul, const trp_matmul_request *request,
+                                    trp_completion *completion)
+{
+    trp_matmul_request r = *request;
+    r.header.op = TRP_OP_MATMUL;
+    r.header.size = (uint32_t)sizeof r;
+    return trp_submit(matmul, &r.header, completion);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,239 @@
+/* The products of matmul_host.c that are accumulated in one real type. That file alone includes
+ * this one, once a type, with macros that are undefined here again: T, the type; MY_TYPE, its
+ * trp_dtype; NAME(x), x with a suffix of the type's own; GEMM, the routine of CBLAS. */
+
+/* Elements. Those of up to 32 bits are converted by way of f32, exactly. */
+
+static void NAME(widen)(uint8_t type, const char *from, int64_t first, int64_t count, T *to)
+{
+    float part[256];
+    if (type == MY_TYPE) {
+        memcpy(to, (const T *)(const void *)from + first, (size_t)count * sizeof(T));
+        return;
+    }
+    for (int64_t i = 0; i < count; i += 256) {
+        int64_t some = count - i < 256 ? count - i : 256;
+        widen_some(type, from, first + i, some, part);
+        for (int64_t j = 0; j < some; j++)
+            to[i + j] = (T)part[j];
+    }
+}
+
+static void NAME(narrow)(uint8_t type, const T *from, char *to, int64_t first, int64_t count)
+{
+    float part[256];
+    if (type == MY_TYPE) {
+        memcpy((T *)(void *)to + first, from, (size_t)count * sizeof(T));
+        return;
+    }
+    for (int64_t i = 0; i < count; i += 256) {
+        int64_t some = count - i < 256 ? count - i : 256;
+        for (int64_t j = 0; j < some; j++)
+            part[j] = (float)from[i + j];
+        narrow_some(type, part, to, first + i, some);
+    }
+}
+
+/* Inputs: widens the part of matrix `which` that makes lines `line` to line + lines of op(A), or of
+ * op(B)^T, and `depth` of k from `p` on, to columns of TILE elements, transposed like the original.
+ */
+static void NAME(widen_tile)(const product *x, int which, int64_t batch, int64_t line,
+                             int64_t lines, int64_t p, int64_t depth, T *to)
+{
+    const trp__matmul *g = &x->g;
+    bool along_k = lines_along_k(g, which);
+    int64_t length = along_k ? depth : lines, count = along_k ? lines : depth;
+    int64_t row = along_k ? p : line, column = along_k ? line : p;
+    const char *from = x->at[which];
+    int64_t first = batch * g->stride[which] + row + column * g->ld[which];
+    scales s = scales_of(x, which);
+    for (int64_t j = 0; j < count; j++, first += g->ld[which], to += TILE) {
+        NAME(widen)(g->type[which], from, first, length, to);
+        for (int64_t i = 0; s.per_line && i < length; i++)
+            to[i] *= (T)scale_at(&s, along_k ? line + j : line + i, along_k ? p + i : p + j);
+    }
+}
+
+/* Epilogues, of one line of a tile at a time. */
+
+static T NAME(gelu)(T x)
+{
+    T u = (T)0.7978845608028654 * (x + (T)0.044715 * x * x * x);
+    return (T)0.5 * x * (1 + (T)tanh((double)u));
+}
+
+static T NAME(gelu_slope)(T x)
+{
+    T u = (T)0.7978845608028654 * (x + (T)0.044715 * x * x * x);
+    T t = (T)tanh((double)u);
+    T du = (T)0.7978845608028654 * (1 + 3 * (T)0.044715 * x * x);
+    return (T)0.5 * (1 + t) + (T)0.5 * x * (1 - t * t) * du;
+}
+
+static void NAME(note_largest)(const T *line, int64_t count, float *largest)
+{
+    for (int64_t i = 0; i < count; i++) {
+        T size = line[i] < 0 ? -line[i] : line[i];
+        if (size > (T)*largest || size != size)
+            *largest = (float)size;
+    }
+}
+
+static T NAME(factor)(const product *x, int which)
+{
+    return x->at[which] ? (T) * (const float *)x->at[which] : 1;
+}
+
+/* Writes what goes to aux, or does with the line what aux says. */
+static void NAME(apply_aux)(product *x, int64_t batch, int64_t row, int64_t column, T *line,
+                            int64_t count)
+{
+    const trp__matmul *g = &x->g;
+    char *aux = x->at[TRP__MATMUL_AUX];
+    int64_t first = batch * g->stride[TRP__MATMUL_AUX] + row + column * g->ld[TRP__MATMUL_AUX];
+    T stored[TILE];
+    switch (g->activation) {
+    case TRP_ACTIVATION_RELU:
+        for (int64_t i = 0; aux && i < count; i++)
+            set_bit(aux, first + i, line[i] > 0);
+        break;
+    case TRP_ACTIVATION_GELU:
+        if (!aux)
+            break;
+        NAME(note_largest)(line, count, &x->largest_aux);
+        T factor = NAME(factor)(x, TRP__MATMUL_SCALE_AUX);
+        for (int64_t i = 0; i < count; i++)
+            stored[i] = line[i] * factor;
+        NAME(narrow)(g->type[TRP__MATMUL_AUX], stored, aux, first, count);
+        break;
+    case TRP_ACTIVATION_DRELU:
+        for (int64_t i = 0; i < count; i++)
+            line[i] = get_bit(aux, first + i) ? line[i] : 0;
+        break;
+    case TRP_ACTIVATION_DGELU:
+        NAME(widen)(g->type[TRP__MATMUL_AUX], aux, first, count, stored);
+        factor = NAME(factor)(x, TRP__MATMUL_SCALE_AUX);
+        for (int64_t i = 0; i < count; i++)
+            line[i] *= NAME(gelu_slope)(stored[i] * factor);
+        break;
+    }
+}
+
+static void NAME(activate)(uint8_t activation, T *line, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        T v = line[i];
+        if (activation == TRP_ACTIVATION_RELU)
+            line[i] = v > 0 ? v : 0;
+        else if (activation == TRP_ACTIVATION_GELU)
+            line[i] = NAME(gelu)(v);
+        else if (activation == TRP_ACTIVATION_SILU)
+            line[i] = v / (1 + (T)exp((double)-v));
+    }
+}
+
+/* Rows `row` to row + rows of column `column` of D: sum is what op(A) op(B) gives there. */
+static void NAME(finish_line)(product *x, int64_t batch, int64_t row, int64_t column, int64_t rows,
+                              T *sum, T *gradient)
+{
+    const trp__matmul *g = &x->g;
+    T line[TILE];
+    T alpha = (T)x->alpha, beta = (T)x->beta;
+    if (g->type[TRP__MATMUL_D] == TRP_I32) {
+        finish_integers(x, batch, row, column, rows, (const double *)(const void *)sum);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++)
+        sum[i] = alpha != 0 ? alpha * sum[i] : 0;
+    if (beta != 0) {
+        int64_t first = batch * g->stride[TRP__MATMUL_C] + row + column * g->ld[TRP__MATMUL_C];
+        NAME(widen)(g->type[TRP__MATMUL_C], x->at[TRP__MATMUL_C], first, rows, line);
+        for (int64_t i = 0; i < rows; i++)
+            sum[i] += beta * line[i];
+    }
+    if (x->at[TRP__MATMUL_VECTOR] && g->gradient == TRP_BIAS_GRADIENT_NONE) {
+        NAME(widen)
+        (g->vector_type, x->at[TRP__MATMUL_VECTOR], batch * g->vector_stride + row, rows, line);
+        for (int64_t i = 0; i < rows; i++)
+            sum[i] += line[i];
+    }
+    NAME(apply_aux)(x, batch, row, column, sum, rows);
+    NAME(activate)(g->activation, sum, rows);
+    for (int64_t i = 0; g->gradient == TRP_BIAS_GRADIENT_D && i < rows; i++)
+        gradient[i] += sum[i];
+    if (x->at[TRP__MATMUL_AMAX_D])
+        NAME(note_largest)(sum, rows, &x->largest_d);
+    T factor = NAME(factor)(x, TRP__MATMUL_SCALE_D);
+    for (int64_t i = 0; factor != 1 && i < rows; i++)
+        sum[i] *= factor;
+    NAME(narrow)
+    (g->type[TRP__MATMUL_D], sum, x->at[TRP__MATMUL_D],
+     batch * g->stride[TRP__MATMUL_D] + row + column * g->ld[TRP__MATMUL_D], rows);
+}
+
+static void NAME(run_tile)(product *x, int64_t batch, int64_t row, int64_t column, int64_t rows,
+                           T *gradient)
+{
+    const trp__matmul *g = &x->g;
+    T *wide_a = x->scratch, *wide_b = wide_a + TILE * TILE, *sum = wide_b + TILE * TILE;
+    int64_t columns = at_most_a_tile(g->n - column);
+    for (int64_t p = 0; p < g->k && x->alpha != 0; p += TILE) {
+        int64_t depth = at_most_a_tile(g->k - p);
+        NAME(widen_tile)(x, TRP__MATMUL_A, batch, row, rows, p, depth, wide_a);
+        NAME(widen_tile)(x, TRP__MATMUL_B, batch, column, columns, p, depth, wide_b);
+        x->blas->GEMM(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a), cblas_trans(g->trans_b),
+                      (int)rows, (int)columns, (int)depth, 1, wide_a, TILE, wide_b, TILE,
+                      p == 0 ? 0 : 1, sum, TILE);
+    }
+    for (int64_t j = 0; j < columns; j++)
+        NAME(finish_line)(x, batch, row, column + j, rows, sum + j * TILE, gradient);
+}
+
+/* Sums of op(A) or op(B) over k, a tile of lines at a time. */
+static void NAME(sum_input)(const product *x, int which, int64_t batch)
+{
+    const trp__matmul *g = &x->g;
+    bool along_k = lines_along_k(g, which);
+    int64_t all = which == TRP__MATMUL_A ? g->m : g->n;
+    T *wide = x->scratch, sum[TILE];
+    for (int64_t line = 0; line < all; line += TILE) {
+        int64_t lines = at_most_a_tile(all - line);
+        memset(sum, 0, sizeof sum);
+        for (int64_t p = 0; p < g->k; p += TILE) {
+            int64_t depth = at_most_a_tile(g->k - p);
+            NAME(widen_tile)(x, which, batch, line, lines, p, depth, wide);
+            for (int64_t i = 0; i < lines; i++) {
+                for (int64_t q = 0; q < depth; q++)
+                    sum[i] += along_k ? wide[q + i * TILE] : wide[i + q * TILE];
+            }
+        }
+        NAME(narrow)
+        (g->vector_type, sum, x->at[TRP__MATMUL_VECTOR], batch * g->vector_stride + line, lines);
+    }
+}
+
+static void NAME(run)(product *x)
+{
+    const trp__matmul *g = &x->g;
+    T gradient[TILE];
+    for (int64_t l = 0; l < g->batch; l++) {
+        for (int64_t row = 0; row < g->m; row += TILE) {
+            int64_t rows = at_most_a_tile(g->m - row);
+            memset(gradient, 0, sizeof gradient);
+            for (int64_t column = 0; column < g->n; column += TILE)
+                NAME(run_tile)(x, l, row, column, rows, gradient);
+            if (g->gradient == TRP_BIAS_GRADIENT_D)
+                NAME(narrow)
+                (g->vector_type, gradient, x->at[TRP__MATMUL_VECTOR], l * g->vector_stride + row,
+                 rows);
+        }
+        if (g->gradient == TRP_BIAS_GRADIENT_A || g->gradient == TRP_BIAS_GRADIENT_B)
+            NAME(sum_input)
+            (x, g->gradient == TRP_BIAS_GRADIENT_A ? TRP__MATMUL_A : TRP__MATMUL_B, l);
+    }
+}
+
+#undef T
+#undef MY_TYPE
+#undef NAME
+#undef GEMM

@@ -1,0 +1,18 @@
+/* The operations of the matmul actor. */
+#include "actors/matmul/matmul.h"
+
+#include <troupe/matmul.h>
+
+static const trp__op_class ops[] = {
+    {.op = TRP_OP_MATMUL,
+     .request_bytes = sizeof(trp_matmul_request),
+     .name = "matmul",
+     .pack = trp__matmul_pack},
+};
+
+const trp__actor_class trp__matmul_class = {
+    .kind = "matmul",
+    .op_count = sizeof ops / sizeof *ops,
+    .ops = ops,
+    .host = &trp__matmul_host,
+};

@@ -1,0 +1,384 @@
+/* The matmul actor on the host. Products are computed in tiles: inputs are widened to the type that
+ * the product is accumulated in, multiplied by OpenBLAS, and finished line by line. Complex ones
+ * have no more to them than OpenBLAS does by itself. */
+#include "actors/blas/openblas.h"
+#include "actors/matmul/matmul.h"
+#include "actors/matmul/matmul_wire.h"
+#include "base/error.h"
+#include "base/half.h"
+#include "base/narrow.h"
+
+#include <troupe/matmul.h>
+#include <troupe/worker.h>
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* The scratch memory for one step (A, B and their product as tiles of TILE x TILE) belongs to the
+ * actor: allocated at its start, so that no request can fail for want of it, and used by the
+ * stream's thread only. */
+enum { TILE = 512 };
+#define SCRATCH_BYTES (3 * (size_t)TILE * TILE * sizeof(double))
+
+/* One product, on the stream's thread. */
+typedef struct product {
+    const trp__openblas *blas;
+    void *scratch;
+    trp__matmul g;
+    void *at[TRP__MATMUL_OPERANDS]; /* NULL: not there */
+    double alpha, beta;             /* of one that is not complex; with the scales of A and B */
+    float largest_d, largest_aux;
+} product;
+
+typedef struct state {
+    const trp__openblas *blas;
+    void *scratch;
+    product *ring; /* one for each call that may be in the stream */
+    uint32_t next; /* in the ring */
+} state;
+
+#define RING_BYTES (TRP_ACTOR_CALLS_MAX * sizeof(product))
+
+/* Life of an actor. */
+
+static void stop(trp_instance *instance)
+{
+    state *s = instance->state;
+    if (s->scratch)
+        munmap(s->scratch, SCRATCH_BYTES);
+    if (s->ring)
+        munmap(s->ring, RING_BYTES);
+    memset(s, 0, sizeof *s);
+}
+
+static void *map(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static trp_status init(trp_instance *instance, trp_error *error)
+{
+    state *s = instance->state;
+    trp_status status = trp__openblas_load(&s->blas, error);
+    if (status != TRP_OK)
+        return status;
+    s->scratch = map(SCRATCH_BYTES);
+    s->ring = map(RING_BYTES);
+    if (s->scratch && s->ring)
+        return TRP_OK;
+    status = trp__error_set_errno(error, "scratch memory of a matmul actor");
+    stop(instance);
+    return status;
+}
+
+/* The scratch memory stays, its pages go: they come back, zeroed, with the next product. */
+static void trim(trp_instance *instance)
+{
+    state *s = instance->state;
+    if (instance->services->idle(instance))
+        madvise(s->scratch, SCRATCH_BYTES, MADV_DONTNEED);
+}
+
+/* Elements. */
+
+static int64_t at_most_a_tile(int64_t rest)
+{
+    return rest < TILE ? rest : TILE;
+}
+
+/* Widens `count` elements from number `first` on to f32, those that it can hold exactly. */
+static void widen_some(uint8_t type, const char *from, int64_t first, int64_t count, float *to)
+{
+    size_t n = (size_t)count;
+    const uint8_t *bytes = (const uint8_t *)from + first;
+    const uint16_t *pairs = (const uint16_t *)(const void *)from + first;
+    switch (type) {
+    case TRP_F32:
+        memcpy(to, (const float *)(const void *)from + first, n * sizeof *to);
+        break;
+    case TRP_F16:
+        trp__f16_to_f32_array(pairs, to, n);
+        break;
+    case TRP_BF16:
+        trp__bf16_to_f32_array(pairs, to, n);
+        break;
+    case TRP_F8E4M3:
+        trp__f8e4m3_to_f32_array(bytes, to, n);
+        break;
+    case TRP_F8E5M2:
+        trp__f8e5m2_to_f32_array(bytes, to, n);
+        break;
+    case TRP_F4E2M1:
+        for (size_t i = 0; i < n; i++)
+            to[i] = trp__f4e2m1_load((const uint8_t *)from, (size_t)first + i);
+        break;
+    case TRP_I8:
+        for (size_t i = 0; i < n; i++)
+            to[i] = (int8_t)bytes[i];
+        break;
+    }
+}
+
+static int8_t to_i8(float value)
+{
+    float rounded = nearbyintf(value);
+    return rounded >= 127 ? 127 : rounded <= -128 ? -128 : rounded != rounded ? 0 : (int8_t)rounded;
+}
+
+static void narrow_some(uint8_t type, const float *from, char *to, int64_t first, int64_t count)
+{
+    size_t n = (size_t)count;
+    uint8_t *bytes = (uint8_t *)to + first;
+    uint16_t *pairs = (uint16_t *)(void *)to + first;
+    switch (type) {
+    case TRP_F32:
+        memcpy((float *)(void *)to + first, from, n * sizeof *from);
+        break;
+    case TRP_F16:
+        trp__f32_to_f16_array(from, pairs, n);
+        break;
+    case TRP_BF16:
+        trp__f32_to_bf16_array(from, pairs, n);
+        break;
+    case TRP_F8E4M3:
+        trp__f32_to_f8e4m3_array(from, bytes, n);
+        break;
+    case TRP_F8E5M2:
+        trp__f32_to_f8e5m2_array(from, bytes, n);
+        break;
+    case TRP_I8:
+        for (size_t i = 0; i < n; i++)
+            bytes[i] = (uint8_t)to_i8(from[i]);
+        break;
+    }
+}
+
+static bool get_bit(const char *bits, int64_t place)
+{
+    return (uint8_t)bits[place / 8] >> place % 8 & 1;
+}
+
+static void set_bit(char *bits, int64_t place, bool value)
+{
+    uint8_t mask = (uint8_t)(1u << place % 8);
+    uint8_t old = (uint8_t)bits[place / 8];
+    bits[place / 8] = (char)(value ? old | mask : old & ~mask);
+}
+
+/* Whether what is contiguous in the memory of A or B runs along k. */
+static bool lines_along_k(const trp__matmul *g, int which)
+{
+    return which == TRP__MATMUL_A ? g->trans_a != TRP_N : g->trans_b == TRP_N;
+}
+
+/* Scale factors of A or B, as far as there is more than one. */
+typedef struct scales {
+    bool per_line;
+    trp_scale_mode mode;
+    const void *at;
+    int64_t lines, blocks; /* blocks: of k */
+} scales;
+
+static scales scales_of(const product *x, int which)
+{
+    const trp__matmul *g = &x->g;
+    bool a = which == TRP__MATMUL_A;
+    trp_scale_mode mode = (trp_scale_mode)(a ? g->scale_a : g->scale_b);
+    int64_t width = mode == TRP_SCALE_BLOCK_16 ? 16 : mode == TRP_SCALE_BLOCK_32 ? 32 : 128;
+    return (scales){.per_line = mode != TRP_SCALE_TENSOR,
+                    .mode = mode,
+                    .at = x->at[a ? TRP__MATMUL_SCALE_A : TRP__MATMUL_SCALE_B],
+                    .lines = a ? g->m : g->n,
+                    .blocks = (g->k + width - 1) / width};
+}
+
+/* The place of a factor in tiles of 128 lines and 4 blocks, see matmul.h. */
+static int64_t in_tiles(int64_t line, int64_t block, int64_t blocks)
+{
+    int64_t tile = line / 128 * ((blocks + 3) / 4) + block / 4;
+    return tile * 512 + line % 32 * 16 + line % 128 / 32 * 4 + block % 4;
+}
+
+static float scale_at(const scales *s, int64_t line, int64_t p)
+{
+    const float *f32 = s->at;
+    const uint8_t *bytes = s->at;
+    switch (s->mode) {
+    case TRP_SCALE_VECTOR:
+        return f32[line];
+    case TRP_SCALE_BLOCK_16:
+        return trp__ue4m3_to_f32(bytes[in_tiles(line, p / 16, s->blocks)]);
+    case TRP_SCALE_BLOCK_32:
+        return trp__ue8m0_to_f32(bytes[in_tiles(line, p / 32, s->blocks)]);
+    case TRP_SCALE_BLOCK_128:
+        return f32[p / 128 * s->lines + line];
+    case TRP_SCALE_BLOCK_128X128:
+        return f32[line / 128 * ((s->blocks + 3) / 4 * 4) + p / 128];
+    default:
+        return f32[0];
+    }
+}
+
+/* Products. */
+
+static int cblas_trans(uint8_t trans)
+{
+    return trans == TRP_N   ? TRP__CBLAS_NO_TRANS
+           : trans == TRP_T ? TRP__CBLAS_TRANS
+                            : TRP__CBLAS_CONJ_TRANS;
+}
+
+/* D in i32, whose arithmetic wraps. The sums are integers of less than 53 bits. */
+static void finish_integers(const product *x, int64_t batch, int64_t row, int64_t column,
+                            int64_t rows, const double *sum)
+{
+    const trp__matmul *g = &x->g;
+    const int32_t *c = x->at[TRP__MATMUL_C];
+    int32_t *d = x->at[TRP__MATMUL_D];
+    uint64_t alpha = (uint64_t)(int64_t)x->alpha, beta = (uint64_t)(int64_t)x->beta;
+    if (beta != 0)
+        c += batch * g->stride[TRP__MATMUL_C] + row + column * g->ld[TRP__MATMUL_C];
+    d += batch * g->stride[TRP__MATMUL_D] + row + column * g->ld[TRP__MATMUL_D];
+    for (int64_t i = 0; i < rows; i++) {
+        uint64_t value = alpha != 0 ? alpha * (uint64_t)(int64_t)sum[i] : 0;
+        if (beta != 0)
+            value += beta * (uint64_t)(int64_t)c[i];
+        d[i] = (int32_t)(uint32_t)value;
+    }
+}
+
+#define T       float
+#define MY_TYPE TRP_F32
+#define NAME(x) x##_f32
+#define GEMM    cblas_sgemm
+#include "actors/matmul/host_real.h"
+
+#define T       double
+#define MY_TYPE TRP_F64
+#define NAME(x) x##_f64
+#define GEMM    cblas_dgemm
+#include "actors/matmul/host_real.h"
+
+/* D = C, where they are apart. */
+static void copy_c(const product *x, int64_t batch, size_t element)
+{
+    const trp__matmul *g = &x->g;
+    const char *c = x->at[TRP__MATMUL_C];
+    char *d = x->at[TRP__MATMUL_D];
+    for (int64_t j = 0; c != d && j < g->n; j++) {
+        int64_t from = batch * g->stride[TRP__MATMUL_C] + j * g->ld[TRP__MATMUL_C];
+        int64_t to = batch * g->stride[TRP__MATMUL_D] + j * g->ld[TRP__MATMUL_D];
+        memcpy(d + to * (int64_t)element, c + from * (int64_t)element, (size_t)g->m * element);
+    }
+}
+
+static void run_complex(product *x)
+{
+    const trp__matmul *g = &x->g;
+    bool wide = g->type[TRP__MATMUL_D] == TRP_C128;
+    int64_t size = wide ? 16 : 8;
+    const int64_t *ld = g->ld, *stride = g->stride;
+    float alpha[2] = {(float)g->alpha[0], (float)g->alpha[1]};
+    float beta[2] = {(float)g->beta[0], (float)g->beta[1]};
+    void (*multiply)(int, int, int, int, int, int, const void *, const void *, int, const void *,
+                     int, const void *, void *, int) =
+        wide ? x->blas->cblas_zgemm : x->blas->cblas_cgemm;
+    for (int64_t l = 0; l < g->batch; l++) {
+        const char *a = x->at[TRP__MATMUL_A], *b = x->at[TRP__MATMUL_B];
+        char *d = x->at[TRP__MATMUL_D];
+        if (g->beta[0] != 0 || g->beta[1] != 0)
+            copy_c(x, l, (size_t)size);
+        multiply(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a), cblas_trans(g->trans_b),
+                 (int)g->m, (int)g->n, (int)g->k, wide ? (const void *)g->alpha : alpha,
+                 a + l * stride[TRP__MATMUL_A] * size, (int)ld[TRP__MATMUL_A],
+                 b + l * stride[TRP__MATMUL_B] * size, (int)ld[TRP__MATMUL_B],
+                 wide ? (const void *)g->beta : beta, d + l * stride[TRP__MATMUL_D] * size,
+                 (int)ld[TRP__MATMUL_D]);
+    }
+}
+
+/* alpha and beta as they are when the product runs. */
+static void read_scalars(product *x)
+{
+    trp__matmul *g = &x->g;
+    const void *at = x->at[TRP__MATMUL_SCALARS];
+    bool complex = g->scalar_type == TRP_C64 || g->scalar_type == TRP_C128;
+    int parts = complex ? 2 : 1;
+    for (int i = 0; at && i < parts; i++) {
+        for (int which = 0; which < 2; which++) {
+            int place = which * parts + i;
+            double value = g->scalar_type == TRP_F64 || g->scalar_type == TRP_C128
+                               ? ((const double *)at)[place]
+                           : g->scalar_type == TRP_I32 ? ((const int32_t *)at)[place]
+                                                       : (double)((const float *)at)[place];
+            *(which == 0 ? &g->alpha[i] : &g->beta[i]) = value;
+        }
+    }
+    x->alpha = g->scalar_type == TRP_F32 ? (double)(float)g->alpha[0] : g->alpha[0];
+    x->beta = g->scalar_type == TRP_F32 ? (double)(float)g->beta[0] : g->beta[0];
+    if (x->at[TRP__MATMUL_SCALE_A] && g->scale_a == TRP_SCALE_TENSOR)
+        x->alpha *= (double)*(const float *)x->at[TRP__MATMUL_SCALE_A];
+    if (x->at[TRP__MATMUL_SCALE_B] && g->scale_b == TRP_SCALE_TENSOR)
+        x->alpha *= (double)*(const float *)x->at[TRP__MATMUL_SCALE_B];
+}
+
+static void run(void *arguments)
+{
+    product *x = *(product *const *)arguments;
+    uint8_t type = x->g.type[TRP__MATMUL_A];
+    read_scalars(x);
+    x->largest_d = x->largest_aux = 0;
+    if (type == TRP_C64 || type == TRP_C128)
+        run_complex(x);
+    else if (type == TRP_F64 || type == TRP_I8)
+        run_f64(x);
+    else
+        run_f32(x);
+    if (x->at[TRP__MATMUL_AMAX_D])
+        *(float *)x->at[TRP__MATMUL_AMAX_D] = x->largest_d;
+    if (x->at[TRP__MATMUL_AMAX_AUX])
+        *(float *)x->at[TRP__MATMUL_AMAX_AUX] = x->largest_aux;
+}
+
+/* What is not computed in tiles. */
+static bool fits_32_bits(const trp__matmul *g)
+{
+    bool fits = g->m <= INT_MAX && g->n <= INT_MAX && g->k <= INT_MAX;
+    for (int i = TRP__MATMUL_A; i <= TRP__MATMUL_D; i++)
+        fits = fits && g->ld[i] <= INT_MAX;
+    return fits || (g->type[TRP__MATMUL_A] != TRP_C64 && g->type[TRP__MATMUL_A] != TRP_C128);
+}
+
+static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
+{
+    state *s = instance->state;
+    product *x = &s->ring[s->next];
+    memcpy(&x->g, job->payload, sizeof x->g);
+    if (x->g.m == 0 || x->g.n == 0)
+        return TRP_OK;
+    if (!fits_32_bits(&x->g))
+        return trp__error_set(error, TRP_E_UNSUPPORTED,
+                              "m, n, k or a leading dimension is 2^31 or more, which OpenBLAS with "
+                              "32-bit integers can't take");
+    x->blas = s->blas;
+    x->scratch = s->scratch;
+    for (int i = 0; i < TRP__MATMUL_OPERANDS; i++)
+        x->at[i] =
+            x->g.access[i] != TRP__MATMUL_NO_ACCESS ? job->access[x->g.access[i]].address : NULL;
+    trp_status status = instance->services->enqueue(instance, run, &x, sizeof x, error);
+    if (status == TRP_OK)
+        s->next = (s->next + 1) % TRP_ACTOR_CALLS_MAX;
+    return status;
+}
+
+const trp_actor_impl trp__matmul_host = {
+    .abi = TRP_ACTOR_ABI,
+    .state_bytes = sizeof(state),
+    .init = init,
+    .handle = handle,
+    .trim = trim,
+    .stop = stop,
+};

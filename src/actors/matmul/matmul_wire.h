@@ -1,0 +1,50 @@
+/* Payload of TRP_OP_MATMUL: checked, all defaults filled in, and always column-major. A row-major
+ * product D = A B travels as the column-major D' = B' A', so that here A and B may be the sender's
+ * b and a. With m or n 0 there is no access and nothing to do. */
+#ifndef TRP_ACTORS_MATMUL_WIRE_H
+#define TRP_ACTORS_MATMUL_WIRE_H
+
+#include <stdint.h>
+
+/* What a product may work on. The first five are matrices. */
+enum {
+    TRP__MATMUL_A,
+    TRP__MATMUL_B,
+    TRP__MATMUL_C, /* with C in D's place its access is D's */
+    TRP__MATMUL_D,
+    TRP__MATMUL_AUX,
+    TRP__MATMUL_MATRICES,
+    TRP__MATMUL_VECTOR = TRP__MATMUL_MATRICES, /* the bias or the gradient */
+    TRP__MATMUL_SCALARS,
+    TRP__MATMUL_SCALE_A,
+    TRP__MATMUL_SCALE_B,
+    TRP__MATMUL_SCALE_D,
+    TRP__MATMUL_SCALE_AUX,
+    TRP__MATMUL_AMAX_D,
+    TRP__MATMUL_AMAX_AUX,
+    TRP__MATMUL_OPERANDS
+};
+enum { TRP__MATMUL_NO_ACCESS = 0xff };
+
+typedef struct trp__matmul {
+    uint8_t type[TRP__MATMUL_MATRICES]; /* trp_dtype; of aux bits TRP_DTYPE_NONE */
+    uint8_t vector_type;
+    uint8_t scalar_type;      /* what alpha and beta are: trp_dtype */
+    uint8_t trans_a, trans_b; /* trp_transpose; TRP_T and not TRP_C for real types */
+    uint8_t scale_a, scale_b; /* trp_scale_mode; those of C, D and aux are for the whole matrix */
+    uint8_t compute;          /* trp_compute */
+    uint8_t fast_accumulation;
+    uint8_t activation;                   /* trp_activation */
+    uint8_t gradient;                     /* trp_bias_gradient, of A and B as they are here */
+    uint8_t access[TRP__MATMUL_OPERANDS]; /* index into the request's accesses */
+    uint8_t tune;                         /* trp_tune */
+    uint8_t reserved;
+    int64_t m, n, k, batch;
+    int64_t ld[TRP__MATMUL_MATRICES];     /* elements (of aux bits: bits); of C at least 1 */
+    int64_t stride[TRP__MATMUL_MATRICES]; /* likewise */
+    int64_t vector_stride;                /* elements */
+    uint64_t workspace;                   /* bytes */
+    double alpha[2], beta[2];             /* real, imaginary */
+} trp__matmul;
+
+#endif
