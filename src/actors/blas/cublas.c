@@ -1,15 +1,11 @@
 #include "actors/blas/cublas.h"
 
-#include "base/dynlib.h"
 #include "base/error.h"
-#include "driver/cuda.h"
+#include "driver/toolkit.h"
 
 #include <troupe/blas.h>
 
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const trp__dynlib_symbol symbols[] = {
 #define SYMBOL_ROW(result, name, parameters, required)                                             \
@@ -28,70 +24,29 @@ static const trp__dynlib_symbol symbols[] = {
 #undef ROUTINE
 };
 
-/* One for all actors of a process; never closed, since cuBLAS keeps threads and hooks. */
-static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
-static trp__dynlib library;
+/* One for all actors of a process. */
 static trp__cublas functions;
-
-/* cuBLAS 13 needs a driver for CUDA 13; a driver for CUDA 13 runs cuBLAS 12 as well. */
-static const char *const *sonames(void)
-{
-    static const char *const all[] = {"libcublas.so.13", "libcublas.so.12", NULL};
-    const trp__cuda *cu;
-    int version = 0;
-    if (trp__cuda_load(&cu, NULL) == TRP_OK && cu->cuDriverGetVersion(&version) == 0 &&
-        version < 13000)
-        return all + 1;
-    return all;
-}
-
-/* Where CUDA's own packages and those of Python put it. The virtual environment of the caller comes
- * first. */
-static bool open_library(char *message, size_t message_size)
-{
-    char environment[TRP__DYNLIB_PATH_SIZE] = "";
-    const char *directories[] = {
-        environment,
-        "/usr/local/cuda/lib64",
-        "/usr/local/cuda-*/lib64",
-        "/opt/cuda/lib64",
-        "/usr/local/lib/python3*/dist-packages/nvidia/*/lib",
-        "/usr/local/lib/python3*/site-packages/nvidia/*/lib",
-        "/usr/lib/python3*/site-packages/nvidia/*/lib",
-        "/opt/*/lib/python3*/site-packages/nvidia/*/lib",
-        "/opt/*/.venv/lib/python3*/site-packages/nvidia/*/lib",
-        NULL,
-    };
-    const trp__dynlib_spec spec = {
-        .name = "cublas",
-        .sonames = sonames(),
-        .env = "TROUPE_CUBLAS",
-        .directories = directories,
-        .package_hint = "install cuBLAS 12 or 13 (CUDA toolkit, or pip install nvidia-cublas)",
-    };
-    const char *active = secure_getenv("VIRTUAL_ENV");
-    int length = active ? snprintf(environment, sizeof environment,
-                                   "%s/lib/python3*/site-packages/nvidia/*/lib", active)
-                        : 0;
-    if (length <= 0 || (size_t)length >= sizeof environment || environment[0] != '/')
-        memmove(directories, directories + 1, sizeof directories - sizeof *directories);
-    return trp__dynlib_open(&library, &spec, symbols, sizeof symbols / sizeof *symbols, &functions,
-                            message, message_size);
-}
+static trp__toolkit_library library = {
+    .name = "cublas",
+    .env = "TROUPE_CUBLAS",
+    .soname_13 = "libcublas.so.13",
+    .soname_12 = "libcublas.so.12",
+    .package_hint = "install cuBLAS 12 or 13 (CUDA toolkit, or pip install nvidia-cublas)",
+    .symbols = symbols,
+    .symbol_count = sizeof symbols / sizeof *symbols,
+    .table = &functions,
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+};
 
 trp_status trp__cublas_load(const trp__cublas **out, trp_error *error)
 {
-    char message[sizeof error->message];
-    pthread_mutex_lock(&load_lock);
-    bool loaded = library.handle || open_library(message, sizeof message);
-    pthread_mutex_unlock(&load_lock);
     *out = &functions;
-    return loaded ? TRP_OK : trp__error_set(error, TRP_E_MISSING, "%s", message);
+    return trp__toolkit_load(&library, error);
 }
 
 const char *trp__cublas_path(void)
 {
-    return library.path;
+    return library.library.path;
 }
 
 trp_status trp__cublas_failed(const trp__cublas *blas, trp__cublas_status result, const char *call,
