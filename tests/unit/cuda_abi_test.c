@@ -2,6 +2,7 @@
  * the compiler; the program has nothing left to do. Built only where cuda.h is found; the part on
  * cuBLAS only where its header is there too. */
 #include "actors/blas/cublas_levels.h"
+#include "actors/matmul/cublaslt_abi.h"
 #include "driver/cuda.h"
 #include "worker/nvtx_abi.h"
 
@@ -206,6 +207,81 @@ TRP__CUBLAS_FUNCTIONS(SAME_CUBLAS_FUNCTION)
     ROUTINE(s, family, float, float)                                                               \
     ROUTINE(d, family, double, double) COMPLEX(op, family, c, z)
 TRP__CUBLAS_ROUTINES(ALL, COMPLEX)
+#endif
+
+#if __has_include(<cublasLt.h>)
+#include <cublasLt.h>
+
+/* Constants that came with a version are left out before it. */
+#define LT_12_0(ours, theirs) SAME(TRP__CUBLASLT_##ours, theirs);
+#if CUBLAS_VERSION >= 120800
+#define LT_12_8(ours, theirs) LT_12_0(ours, theirs)
+#else
+#define LT_12_8(ours, theirs)
+#endif
+#if CUBLAS_VERSION >= 120900
+#define LT_12_9(ours, theirs) LT_12_0(ours, theirs)
+#else
+#define LT_12_9(ours, theirs)
+#endif
+#if CUBLAS_VERSION >= 130100
+#define LT_13_1(ours, theirs) LT_12_0(ours, theirs)
+#else
+#define LT_13_1(ours, theirs)
+#endif
+#define LT(since, name, value)         LT_##since(name, CUBLASLT_##name)
+#define LT_TYPE(since, name, value)    LT_##since(name, CUDA_##name)
+#define LT_COMPUTE(since, name, value) LT_##since(COMPUTE_##name, CUBLAS_COMPUTE_##name)
+TRP__CUBLASLT_TYPES(LT_TYPE)
+TRP__CUBLASLT_COMPUTES(LT_COMPUTE)
+TRP__CUBLASLT_EPILOGUES(LT)
+TRP__CUBLASLT_DESC_ATTRIBUTES(LT)
+TRP__CUBLASLT_LAYOUT_ATTRIBUTES(LT)
+TRP__CUBLASLT_PREFERENCE_ATTRIBUTES(LT)
+TRP__CUBLASLT_SCALE_MODES(LT)
+TRP__CUBLASLT_ORDERS(LT)
+TRP__CUBLASLT_BATCH_MODES(LT)
+TRP__CUBLASLT_POINTER_MODES(LT)
+TRP__CUBLASLT_REDUCTIONS(LT)
+TRP__CUBLASLT_SEARCHES(LT)
+TRP__CUBLASLT_CAPABILITIES(LT)
+TRP__CUBLASLT_CONFIGS(LT)
+
+#define LT_FIELD(ours, theirs)                                                                     \
+    SAME(offsetof(trp__cublaslt_result, ours), offsetof(cublasLtMatmulHeuristicResult_t, theirs)); \
+    SAME(sizeof(((trp__cublaslt_result *)0)->ours),                                                \
+         sizeof(((cublasLtMatmulHeuristicResult_t *)0)->theirs))
+SIZE(trp__cublaslt_algo, cublasLtMatmulAlgo_t);
+SIZE(trp__cublaslt_result, cublasLtMatmulHeuristicResult_t);
+LT_FIELD(algo, algo);
+LT_FIELD(workspace_bytes, workspaceSize);
+LT_FIELD(state, state);
+LT_FIELD(waves, wavesCount);
+LT_FIELD(reserved, reserved);
+SAME(sizeof(trp__cublaslt_type), sizeof(cudaDataType));
+SAME(sizeof(trp__cublaslt_compute), sizeof(cublasComputeType_t));
+SAME(sizeof(trp__cublaslt_desc_attribute), sizeof(cublasLtMatmulDescAttributes_t));
+SAME(sizeof(trp__cublaslt_layout_attribute), sizeof(cublasLtMatrixLayoutAttribute_t));
+SAME(sizeof(trp__cublaslt_preference_attribute), sizeof(cublasLtMatmulPreferenceAttributes_t));
+SAME(sizeof(trp__cublaslt_capability), sizeof(cublasLtMatmulAlgoCapAttributes_t));
+SAME(sizeof(trp__cublaslt_config), sizeof(cublasLtMatmulAlgoConfigAttributes_t));
+
+#define trp__cublaslt_handle     cublasLtHandle_t
+#define trp__cublaslt_desc       cublasLtMatmulDesc_t
+#define trp__cublaslt_layout     cublasLtMatrixLayout_t
+#define trp__cublaslt_preference cublasLtMatmulPreference_t
+#define trp__cublaslt_algo       cublasLtMatmulAlgo_t
+#define trp__cublaslt_result     cublasLtMatmulHeuristicResult_t
+#define trp__cublaslt_type       cudaDataType
+#define trp__cublaslt_compute    cublasComputeType_t
+#define trp__cublaslt_capability cublasLtMatmulAlgoCapAttributes_t
+#define trp__cublaslt_config     cublasLtMatmulAlgoConfigAttributes_t
+
+#define trp__cublaslt_desc_attribute       cublasLtMatmulDescAttributes_t
+#define trp__cublaslt_layout_attribute     cublasLtMatrixLayoutAttribute_t
+#define trp__cublaslt_preference_attribute cublasLtMatmulPreferenceAttributes_t
+
+TRP__CUBLASLT_FUNCTIONS(SAME_CUBLAS_FUNCTION)
 #endif
 #endif
 
