@@ -2,6 +2,7 @@
 #include "wire/entry.h"
 
 #include "actors/blas/blas.h"
+#include "actors/matmul/matmul.h"
 #include "driver/cuda.h"
 #include "driver/device_memory.h"
 
@@ -27,6 +28,7 @@ static const struct {
 } libraries[] = {
     {"cuda", report_driver},
     {"cublas", trp__blas_cuda_report},
+    {"cublaslt", trp__matmul_cuda_report},
     {"openblas", trp__blas_host_report},
 };
 

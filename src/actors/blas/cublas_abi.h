@@ -15,6 +15,7 @@ typedef struct trp__cublas_opaque *trp__cublas_handle;
 enum {
     TRP__CUBLAS_SUCCESS = 0,
     TRP__CUBLAS_ALLOC_FAILED = 3,
+    TRP__CUBLAS_INVALID_VALUE = 7,
     TRP__CUBLAS_NOT_SUPPORTED = 15,
 };
 

@@ -224,12 +224,11 @@ static void NAME(run)(product *x)
                 NAME(run_tile)(x, l, row, column, rows, gradient);
             if (g->gradient == TRP_BIAS_GRADIENT_D)
                 NAME(narrow)
-                (g->vector_type, gradient, x->at[TRP__MATMUL_VECTOR], l * g->vector_stride + row,
-                 rows);
+            (g->vector_type, gradient, x->at[TRP__MATMUL_VECTOR], l * g->vector_stride + row, rows);
         }
         if (g->gradient == TRP_BIAS_GRADIENT_A || g->gradient == TRP_BIAS_GRADIENT_B)
             NAME(sum_input)
-            (x, g->gradient == TRP_BIAS_GRADIENT_A ? TRP__MATMUL_A : TRP__MATMUL_B, l);
+        (x, g->gradient == TRP_BIAS_GRADIENT_A ? TRP__MATMUL_A : TRP__MATMUL_B, l);
     }
 }
 

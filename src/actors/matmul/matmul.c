@@ -14,5 +14,6 @@ const trp__actor_class trp__matmul_class = {
     .kind = "matmul",
     .op_count = sizeof ops / sizeof *ops,
     .ops = ops,
+    .cuda = &trp__matmul_cuda,
     .host = &trp__matmul_host,
 };

@@ -1,0 +1,465 @@
+#include "actors/matmul/plan.h"
+
+#include "base/error.h"
+
+#include <troupe/matmul.h>
+
+#include <string.h>
+
+#define SET_DESC(lt, desc, attribute, value)                                                       \
+    (lt)->cublasLtMatmulDescSetAttribute((desc), TRP__CUBLASLT_MATMUL_DESC_##attribute, &(value),  \
+                                         sizeof(value))
+#define SET_LAYOUT(lt, layout, attribute, value)                                                   \
+    (lt)->cublasLtMatrixLayoutSetAttribute((layout), TRP__CUBLASLT_MATRIX_LAYOUT_##attribute,      \
+                                           &(value), sizeof(value))
+#define SET_PREFERENCE(lt, preference, attribute, value)                                           \
+    (lt)->cublasLtMatmulPreferenceSetAttribute(                                                    \
+        (preference), TRP__CUBLASLT_MATMUL_PREF_##attribute, &(value), sizeof(value))
+
+/* Troupe's numbers and the library's. */
+
+static int32_t data_type(uint8_t type)
+{
+    static const uint8_t types[TRP_DTYPE_COUNT] = {
+        [TRP_F64] = TRP__CUBLASLT_R_64F,        [TRP_F32] = TRP__CUBLASLT_R_32F,
+        [TRP_F16] = TRP__CUBLASLT_R_16F,        [TRP_BF16] = TRP__CUBLASLT_R_16BF,
+        [TRP_F8E4M3] = TRP__CUBLASLT_R_8F_E4M3, [TRP_F8E5M2] = TRP__CUBLASLT_R_8F_E5M2,
+        [TRP_F4E2M1] = TRP__CUBLASLT_R_4F_E2M1, [TRP_I8] = TRP__CUBLASLT_R_8I,
+        [TRP_I32] = TRP__CUBLASLT_R_32I,        [TRP_C64] = TRP__CUBLASLT_C_32F,
+        [TRP_C128] = TRP__CUBLASLT_C_64F,
+    };
+    return types[type % TRP_DTYPE_COUNT];
+}
+
+static trp__cublaslt_compute compute_type(const trp__matmul *g)
+{
+    switch (g->type[TRP__MATMUL_A]) {
+    case TRP_F64:
+    case TRP_C128:
+        return TRP__CUBLASLT_COMPUTE_64F;
+    case TRP_I8:
+        return TRP__CUBLASLT_COMPUTE_32I;
+    default:
+        return g->compute == TRP_COMPUTE_TF32 ? TRP__CUBLASLT_COMPUTE_32F_FAST_TF32
+                                              : TRP__CUBLASLT_COMPUTE_32F;
+    }
+}
+
+static bool has(const trp__matmul *g, int operand)
+{
+    return g->access[operand] != TRP__MATMUL_NO_ACCESS;
+}
+
+/* The bits of an epilogue are put together as the library's own constants are. */
+static uint32_t epilogue(const trp__matmul *g)
+{
+    bool aux = has(g, TRP__MATMUL_AUX);
+    bool bias = has(g, TRP__MATMUL_VECTOR) && g->gradient == TRP_BIAS_GRADIENT_NONE;
+    bool gradient = g->gradient == TRP_BIAS_GRADIENT_D;
+    uint32_t plain = bias ? TRP__CUBLASLT_EPILOGUE_BIAS : TRP__CUBLASLT_EPILOGUE_DEFAULT;
+    switch (g->activation) {
+    case TRP_ACTIVATION_RELU:
+        return (aux ? TRP__CUBLASLT_EPILOGUE_RELU_AUX : TRP__CUBLASLT_EPILOGUE_RELU) |
+               (bias ? TRP__CUBLASLT_EPILOGUE_BIAS : 0);
+    case TRP_ACTIVATION_GELU:
+        return (aux ? TRP__CUBLASLT_EPILOGUE_GELU_AUX : TRP__CUBLASLT_EPILOGUE_GELU) |
+               (bias ? TRP__CUBLASLT_EPILOGUE_BIAS : 0);
+    case TRP_ACTIVATION_DRELU:
+        return gradient ? TRP__CUBLASLT_EPILOGUE_DRELU_BGRAD : TRP__CUBLASLT_EPILOGUE_DRELU;
+    case TRP_ACTIVATION_DGELU:
+        return gradient ? TRP__CUBLASLT_EPILOGUE_DGELU_BGRAD : TRP__CUBLASLT_EPILOGUE_DGELU;
+    default:
+        return g->gradient == TRP_BIAS_GRADIENT_A   ? TRP__CUBLASLT_EPILOGUE_BGRADA
+               : g->gradient == TRP_BIAS_GRADIENT_B ? TRP__CUBLASLT_EPILOGUE_BGRADB
+                                                    : plain;
+    }
+}
+
+/* trp_scale_mode to cublasLtMatmulMatrixScale_t. */
+static int32_t scale_mode(uint8_t mode)
+{
+    static const uint8_t modes[] = {
+        [TRP_SCALE_TENSOR] = TRP__CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F,
+        [TRP_SCALE_VECTOR] = TRP__CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F,
+        [TRP_SCALE_BLOCK_16] = TRP__CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3,
+        [TRP_SCALE_BLOCK_32] = TRP__CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0,
+        [TRP_SCALE_BLOCK_128] = TRP__CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F,
+        [TRP_SCALE_BLOCK_128X128] = TRP__CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F,
+    };
+    return modes[mode % (sizeof modes)];
+}
+
+/* Keys. */
+
+static uint8_t alignment_of(const void *address)
+{
+    uintptr_t bits = (uintptr_t)address | 256;
+    return (uint8_t)__builtin_ctzll(bits);
+}
+
+trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[])
+{
+    static const uint8_t looked_at[] = {TRP__MATMUL_A, TRP__MATMUL_B,   TRP__MATMUL_C,
+                                        TRP__MATMUL_D, TRP__MATMUL_AUX, TRP__MATMUL_VECTOR};
+    trp__matmul_key key;
+    memset(&key, 0, sizeof key);
+    key.problem = *problem;
+    memset(key.problem.alpha, 0, sizeof key.problem.alpha);
+    memset(key.problem.beta, 0, sizeof key.problem.beta);
+    for (size_t i = 0; i < sizeof looked_at; i++)
+        key.alignment[i] = alignment_of(at[looked_at[i]]);
+    return key;
+}
+
+/* Descriptors. */
+
+static trp_status describe_epilogue(const trp__cublaslt *lt, trp__cublaslt_desc desc,
+                                    const trp__matmul *g, trp_error *error)
+{
+    uint32_t bits = epilogue(g);
+    int32_t vector = data_type(g->vector_type), aux = data_type(g->type[TRP__MATMUL_AUX]);
+    trp__cublas_status result = SET_DESC(lt, desc, EPILOGUE, bits);
+    if (result == 0 && has(g, TRP__MATMUL_VECTOR))
+        result = SET_DESC(lt, desc, BIAS_DATA_TYPE, vector);
+    if (result == 0 && has(g, TRP__MATMUL_VECTOR) && g->batch > 1)
+        result = SET_DESC(lt, desc, BIAS_BATCH_STRIDE, g->vector_stride);
+    if (result == 0 && has(g, TRP__MATMUL_AUX))
+        result = SET_DESC(lt, desc, EPILOGUE_AUX_LD, g->ld[TRP__MATMUL_AUX]);
+    if (result == 0 && has(g, TRP__MATMUL_AUX) && g->batch > 1)
+        result = SET_DESC(lt, desc, EPILOGUE_AUX_BATCH_STRIDE, g->stride[TRP__MATMUL_AUX]);
+    if (result == 0 && has(g, TRP__MATMUL_AUX) && g->type[TRP__MATMUL_AUX] != TRP_DTYPE_NONE)
+        result = SET_DESC(lt, desc, EPILOGUE_AUX_DATA_TYPE, aux);
+    return trp__cublaslt_check(lt, result, "cublasLtMatmulDescSetAttribute", error);
+}
+
+static trp_status describe(const trp__cublaslt *lt, trp__cublaslt_desc desc, const trp__matmul *g,
+                           trp_error *error)
+{
+    int32_t trans_a = g->trans_a, trans_b = g->trans_b; /* the same numbers as in BLAS */
+    int32_t device = TRP__CUBLASLT_POINTER_MODE_DEVICE;
+    int32_t mode_a = scale_mode(g->scale_a), mode_b = scale_mode(g->scale_b);
+    int8_t fast = 1;
+    trp__cublas_status result = SET_DESC(lt, desc, TRANSA, trans_a);
+    if (result == 0)
+        result = SET_DESC(lt, desc, TRANSB, trans_b);
+    if (result == 0 && has(g, TRP__MATMUL_SCALARS))
+        result = SET_DESC(lt, desc, POINTER_MODE, device);
+    if (result == 0 && g->fast_accumulation)
+        result = SET_DESC(lt, desc, FAST_ACCUM, fast);
+    /* Older libraries know no modes but the default. */
+    if (result == 0 && g->scale_a != TRP_SCALE_TENSOR)
+        result = SET_DESC(lt, desc, A_SCALE_MODE, mode_a);
+    if (result == 0 && g->scale_b != TRP_SCALE_TENSOR)
+        result = SET_DESC(lt, desc, B_SCALE_MODE, mode_b);
+    trp_status status = trp__cublaslt_check(lt, result, "cublasLtMatmulDescSetAttribute", error);
+    return status == TRP_OK ? describe_epilogue(lt, desc, g, error) : status;
+}
+
+static trp_status make_layout(const trp__cublaslt *lt, const trp__matmul *g, int which,
+                              trp__cublaslt_layout *out, trp_error *error)
+{
+    bool a_is = g->trans_a == TRP_N, b_is = g->trans_b == TRP_N;
+    const int64_t rows[] = {a_is ? g->m : g->k, b_is ? g->k : g->n, g->m, g->m};
+    const int64_t columns[] = {a_is ? g->k : g->m, b_is ? g->n : g->k, g->n, g->n};
+    int32_t batch = (int32_t)g->batch;
+    trp__cublas_status result =
+        lt->cublasLtMatrixLayoutCreate(out, data_type(g->type[which]), (uint64_t)rows[which],
+                                       (uint64_t)columns[which], g->ld[which]);
+    if (result == 0 && g->batch > 1)
+        result = SET_LAYOUT(lt, *out, BATCH_COUNT, batch);
+    if (result == 0 && g->batch > 1)
+        result = SET_LAYOUT(lt, *out, STRIDED_BATCH_OFFSET, g->stride[which]);
+    return trp__cublaslt_check(lt, result, "cublasLtMatrixLayoutCreate", error);
+}
+
+void trp__matmul_plan_drop(const trp__cublaslt *lt, trp__matmul_plan *plan)
+{
+    for (int i = 0; i < TRP__MATMUL_LAYOUTS; i++) {
+        if (plan->layout[i])
+            lt->cublasLtMatrixLayoutDestroy(plan->layout[i]);
+    }
+    if (plan->desc)
+        lt->cublasLtMatmulDescDestroy(plan->desc);
+    memset(plan, 0, sizeof *plan);
+}
+
+trp_status trp__matmul_plan_place(const trp__cublaslt *lt, const trp__matmul_plan *plan,
+                                  const trp__matmul *problem, void *const at[], trp_error *error)
+{
+    static const struct {
+        uint8_t operand;
+        trp__cublaslt_desc_attribute attribute;
+    } pointers[] = {
+        {TRP__MATMUL_VECTOR, TRP__CUBLASLT_MATMUL_DESC_BIAS_POINTER},
+        {TRP__MATMUL_AUX, TRP__CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER},
+        {TRP__MATMUL_SCALE_A, TRP__CUBLASLT_MATMUL_DESC_A_SCALE_POINTER},
+        {TRP__MATMUL_SCALE_B, TRP__CUBLASLT_MATMUL_DESC_B_SCALE_POINTER},
+        {TRP__MATMUL_SCALE_D, TRP__CUBLASLT_MATMUL_DESC_D_SCALE_POINTER},
+        {TRP__MATMUL_SCALE_AUX, TRP__CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_SCALE_POINTER},
+        {TRP__MATMUL_AMAX_D, TRP__CUBLASLT_MATMUL_DESC_AMAX_D_POINTER},
+        {TRP__MATMUL_AMAX_AUX, TRP__CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_AMAX_POINTER},
+    };
+    trp__cublas_status result = TRP__CUBLAS_SUCCESS;
+    for (size_t i = 0; i < sizeof pointers / sizeof *pointers && result == 0; i++) {
+        if (has(problem, pointers[i].operand))
+            result = lt->cublasLtMatmulDescSetAttribute(plan->desc, pointers[i].attribute,
+                                                        &at[pointers[i].operand], sizeof(void *));
+    }
+    return trp__cublaslt_check(lt, result, "cublasLtMatmulDescSetAttribute", error);
+}
+
+/* Heuristics. */
+
+static trp_status make_preference(const trp__cublaslt *lt, const trp__matmul_key *key,
+                                  trp__cublaslt_preference *out, trp_error *error)
+{
+    uint64_t workspace = key->problem.workspace;
+    uint32_t a = UINT32_C(1) << key->alignment[0], b = UINT32_C(1) << key->alignment[1];
+    uint32_t d = UINT32_C(1) << key->alignment[3];
+    /* A C that is not there is told to be in D's place. */
+    uint32_t c = has(&key->problem, TRP__MATMUL_C) ? UINT32_C(1) << key->alignment[2] : d;
+    trp__cublas_status result = lt->cublasLtMatmulPreferenceCreate(out);
+    if (result == 0)
+        result = SET_PREFERENCE(lt, *out, MAX_WORKSPACE_BYTES, workspace);
+    if (result == 0)
+        result = SET_PREFERENCE(lt, *out, MIN_ALIGNMENT_A_BYTES, a);
+    if (result == 0)
+        result = SET_PREFERENCE(lt, *out, MIN_ALIGNMENT_B_BYTES, b);
+    if (result == 0)
+        result = SET_PREFERENCE(lt, *out, MIN_ALIGNMENT_C_BYTES, c);
+    if (result == 0)
+        result = SET_PREFERENCE(lt, *out, MIN_ALIGNMENT_D_BYTES, d);
+    return trp__cublaslt_check(lt, result, "cublasLtMatmulPreferenceSetAttribute", error);
+}
+
+static trp_status choose(const trp__matmul_planner *planner, const trp__matmul_key *key,
+                         trp__matmul_plan *plan, trp_error *error)
+{
+    const trp__cublaslt *lt = planner->lt;
+    trp__cublaslt_preference preference = NULL;
+    trp__cublaslt_result first;
+    int found = 0;
+    trp_status status = make_preference(lt, key, &preference, error);
+    if (status == TRP_OK)
+        status =
+            trp__cublaslt_check(lt,
+                                lt->cublasLtMatmulAlgoGetHeuristic(
+                                    planner->handle, plan->desc, plan->layout[TRP__MATMUL_A],
+                                    plan->layout[TRP__MATMUL_B], plan->layout[TRP__MATMUL_C],
+                                    plan->layout[TRP__MATMUL_D], preference, 1, &first, &found),
+                                "cublasLtMatmulAlgoGetHeuristic", error);
+    if (preference)
+        lt->cublasLtMatmulPreferenceDestroy(preference);
+    if (status == TRP_OK && (found < 1 || first.state != TRP__CUBLAS_SUCCESS))
+        status = trp__error_set_code(error, TRP_E_UNSUPPORTED, "cublas", TRP__CUBLAS_NOT_SUPPORTED,
+                                     "cuBLASLt has no algorithm for this problem");
+    if (status != TRP_OK)
+        return status;
+    plan->algo = first.algo;
+    plan->workspace = first.workspace_bytes;
+    return TRP_OK;
+}
+
+static trp_status try_plan(const trp__matmul_planner *planner, const trp__matmul_key *key,
+                           void *const at[], trp__matmul_plan *plan, trp_error *error)
+{
+    const trp__cublaslt *lt = planner->lt;
+    const trp__matmul *g = &key->problem;
+    trp_status status = trp__cublaslt_check(
+        lt, lt->cublasLtMatmulDescCreate(&plan->desc, compute_type(g), data_type(g->scalar_type)),
+        "cublasLtMatmulDescCreate", error);
+    if (status == TRP_OK)
+        status = describe(lt, plan->desc, g, error);
+    if (status == TRP_OK)
+        status = trp__matmul_plan_place(lt, plan, g, at, error);
+    for (int i = 0; i < TRP__MATMUL_LAYOUTS && status == TRP_OK; i++)
+        status = make_layout(lt, g, i, &plan->layout[i], error);
+    if (status == TRP_OK)
+        status = choose(planner, key, plan, error);
+    plan->ready = status == TRP_OK;
+    if (status != TRP_OK)
+        trp__matmul_plan_drop(lt, plan);
+    return status;
+}
+
+/* Refusals: which part of a problem it is that the library can't do. Each of these leaves out or
+ * replaces one part, and returns false if the problem does not have it. */
+
+static bool without(trp__matmul *g, int operand)
+{
+    bool had = has(g, operand);
+    g->access[operand] = TRP__MATMUL_NO_ACCESS;
+    return had;
+}
+
+static bool without_aux(trp__matmul *g)
+{
+    bool needed = g->activation == TRP_ACTIVATION_DRELU || g->activation == TRP_ACTIVATION_DGELU;
+    return !needed && without(g, TRP__MATMUL_AUX);
+}
+
+static bool without_gradient(trp__matmul *g)
+{
+    bool had = g->gradient != TRP_BIAS_GRADIENT_NONE;
+    g->gradient = TRP_BIAS_GRADIENT_NONE;
+    return had && without(g, TRP__MATMUL_VECTOR);
+}
+
+static bool without_bias(trp__matmul *g)
+{
+    return g->gradient == TRP_BIAS_GRADIENT_NONE && without(g, TRP__MATMUL_VECTOR);
+}
+
+static bool without_epilogue(trp__matmul *g)
+{
+    bool had = epilogue(g) != TRP__CUBLASLT_EPILOGUE_DEFAULT;
+    g->activation = TRP_ACTIVATION_NONE;
+    g->gradient = TRP_BIAS_GRADIENT_NONE;
+    without(g, TRP__MATMUL_AUX);
+    without(g, TRP__MATMUL_VECTOR);
+    return had;
+}
+
+static bool without_largest(trp__matmul *g)
+{
+    bool d = without(g, TRP__MATMUL_AMAX_D), aux = without(g, TRP__MATMUL_AMAX_AUX);
+    return d || aux;
+}
+
+static bool with_tensor_scales(trp__matmul *g)
+{
+    bool had = g->scale_a != TRP_SCALE_TENSOR || g->scale_b != TRP_SCALE_TENSOR;
+    g->scale_a = g->scale_b = TRP_SCALE_TENSOR;
+    return had;
+}
+
+static bool without_batch(trp__matmul *g)
+{
+    bool had = g->batch > 1;
+    g->batch = 1;
+    return had;
+}
+
+static void make_tight(trp__matmul *g)
+{
+    g->ld[TRP__MATMUL_A] = g->trans_a == TRP_N ? g->m : g->k;
+    g->ld[TRP__MATMUL_B] = g->trans_b == TRP_N ? g->k : g->n;
+    g->ld[TRP__MATMUL_C] = g->ld[TRP__MATMUL_D] = g->m;
+}
+
+static bool with_tight_lines(trp__matmul *g)
+{
+    int64_t before[TRP__MATMUL_MATRICES];
+    memcpy(before, g->ld, sizeof before);
+    make_tight(g);
+    return memcmp(before, g->ld, sizeof before) != 0;
+}
+
+static bool with_tn(trp__matmul *g)
+{
+    bool had = g->trans_a == TRP_N || g->trans_b != TRP_N;
+    g->trans_a = TRP_T;
+    g->trans_b = TRP_N;
+    make_tight(g);
+    return had;
+}
+
+static int64_t to_16(int64_t size)
+{
+    return (size + 15) / 16 * 16;
+}
+
+static bool with_round_sizes(trp__matmul *g)
+{
+    bool had = g->m % 16 != 0 || g->n % 16 != 0 || g->k % 16 != 0;
+    g->m = to_16(g->m);
+    g->n = to_16(g->n);
+    g->k = to_16(g->k);
+    make_tight(g);
+    return had;
+}
+
+static bool with_round_sizes_and_tn(trp__matmul *g)
+{
+    bool sizes = with_round_sizes(g), tn = with_tn(g);
+    return sizes && tn;
+}
+
+/* The first that helps is named. */
+static const struct {
+    bool (*change)(trp__matmul *g);
+    const char *text;
+} parts[] = {
+    {without_aux, "without an aux output"},
+    {without_gradient, "without the bias gradient"},
+    {without_bias, "without a bias"},
+    {without_epilogue, "without any activation, bias, aux and gradient"},
+    {without_largest, "without amax"},
+    {with_tensor_scales, "with scales for whole tensors"},
+    {without_batch, "without a batch"},
+    {with_tight_lines, "with the smallest leading dimensions"},
+    {with_tn, "with A transposed and B not, in column-major order"},
+    {with_round_sizes, "with m, n and k that are multiples of 16"},
+    {with_round_sizes_and_tn, "with A transposed and B not, in column-major order, and m, n and k "
+                              "that are multiples of 16"},
+};
+
+static trp_status blame(const trp__matmul_planner *planner, const trp__matmul_key *key,
+                        void *const at[], trp_error *error)
+{
+    char version[32];
+    trp__cublaslt_version(planner->lt, version, sizeof version);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        trp__matmul_key other = *key;
+        trp__matmul_plan plan = {0};
+        trp_error ignored;
+        if (!parts[i].change(&other.problem) ||
+            try_plan(planner, &other, at, &plan, &ignored) != TRP_OK)
+            continue;
+        trp__matmul_plan_drop(planner->lt, &plan);
+        return trp__error_set_code(error, TRP_E_UNSUPPORTED, "cublas", TRP__CUBLAS_NOT_SUPPORTED,
+                                   "cuBLASLt %s on compute capability %d.%d has no algorithm for "
+                                   "this problem; it has one %s",
+                                   version, planner->major, planner->minor, parts[i].text);
+    }
+    const uint8_t *type = key->problem.type;
+    return trp__error_set_code(error, TRP_E_UNSUPPORTED, "cublas", TRP__CUBLAS_NOT_SUPPORTED,
+                               "cuBLASLt %s on compute capability %d.%d has no algorithm for this "
+                               "problem of %s x %s to %s, whatever part is left out",
+                               version, planner->major, planner->minor,
+                               trp_dtype_name((trp_dtype)type[TRP__MATMUL_A]),
+                               trp_dtype_name((trp_dtype)type[TRP__MATMUL_B]),
+                               trp_dtype_name((trp_dtype)type[TRP__MATMUL_D]));
+}
+
+/* What a device must have, where its generation says it all. */
+static trp_status check_device(const trp__matmul_planner *planner, const trp__matmul *g,
+                               trp_error *error)
+{
+    bool fp4 = g->type[TRP__MATMUL_A] == TRP_F4E2M1;
+    bool blocks = g->scale_a == TRP_SCALE_BLOCK_32 || g->scale_b == TRP_SCALE_BLOCK_32 ||
+                  g->scale_a == TRP_SCALE_BLOCK_16 || g->scale_b == TRP_SCALE_BLOCK_16;
+    bool fp8 = g->type[TRP__MATMUL_A] == TRP_F8E4M3 || g->type[TRP__MATMUL_A] == TRP_F8E5M2;
+    int capability = 10 * planner->major + planner->minor;
+    int needed = fp4 || blocks ? 100 : fp8 ? 89 : 0;
+    if (capability >= needed)
+        return TRP_OK;
+    return trp__error_set(error, TRP_E_UNSUPPORTED,
+                          "%s need compute capability %d.%d, and this device has %d.%d",
+                          fp4      ? "fp4 matrices"
+                          : blocks ? "scale factors for blocks of 16 or 32 elements"
+                                   : "fp8 matrices",
+                          needed / 10, needed % 10, planner->major, planner->minor);
+}
+
+trp_status trp__matmul_plan_make(const trp__matmul_planner *planner, const trp__matmul_key *key,
+                                 void *const at[], trp__matmul_plan *plan, trp_error *error)
+{
+    trp_status status = check_device(planner, &key->problem, error);
+    if (status != TRP_OK)
+        return status;
+    status = try_plan(planner, key, at, plan, error);
+    bool refused = status == TRP_E_UNSUPPORTED ||
+                   (status == TRP_E_LIBRARY && error->code == TRP__CUBLAS_INVALID_VALUE);
+    return refused ? blame(planner, key, at, error) : status;
+}

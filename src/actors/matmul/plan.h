@@ -1,0 +1,52 @@
+/* How cuBLASLt does one problem: its descriptors, and the algorithm that was chosen. */
+#ifndef TRP_ACTORS_MATMUL_PLAN_H
+#define TRP_ACTORS_MATMUL_PLAN_H
+
+#include "actors/matmul/cublaslt.h"
+#include "actors/matmul/matmul_wire.h"
+
+#include <stdbool.h>
+
+enum { TRP__MATMUL_LAYOUTS = TRP__MATMUL_D + 1 };
+
+/* What a plan depends on: of the payload all but the scalars, which are 0 here; and how operands
+ * are aligned, as a power of two up to 256, for an algorithm may rely on it. */
+typedef struct trp__matmul_key {
+    trp__matmul problem;
+    uint8_t alignment[8]; /* of A, B, C, D, aux and vector: exponents */
+} trp__matmul_key;
+
+_Static_assert(sizeof(trp__matmul_key) % 8 == 0, "a key for a trp__lru");
+
+typedef struct trp__matmul_plan {
+    bool ready;
+    trp__cublaslt_desc desc;
+    trp__cublaslt_layout layout[TRP__MATMUL_LAYOUTS];
+    trp__cublaslt_algo algo;
+    size_t workspace; /* bytes that it needs */
+} trp__matmul_plan;
+
+/* Where and with what problems are planned. */
+typedef struct trp__matmul_planner {
+    const trp__cublaslt *lt;
+    trp__cublaslt_handle handle;
+    int major, minor; /* compute capability */
+} trp__matmul_planner;
+
+trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[]);
+
+/* Makes a plan from an empty one, with the first algorithm that the library's heuristic proposes.
+ * at[] has the operands' addresses (NULL: not there); they are not used but for their alignment.
+ * TRP_E_UNSUPPORTED names the part of the problem that the library can't do, as far as leaving out
+ * one part shows it. On an error the plan is empty again. Any thread. */
+trp_status trp__matmul_plan_make(const trp__matmul_planner *planner, const trp__matmul_key *key,
+                                 void *const at[], trp__matmul_plan *plan, trp_error *error);
+
+/* Empties a plan. */
+void trp__matmul_plan_drop(const trp__cublaslt *lt, trp__matmul_plan *plan);
+
+/* Tells the descriptor where the operands are. */
+trp_status trp__matmul_plan_place(const trp__cublaslt *lt, const trp__matmul_plan *plan,
+                                  const trp__matmul *problem, void *const at[], trp_error *error);
+
+#endif

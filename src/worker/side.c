@@ -1,0 +1,92 @@
+#include "worker/side.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct trp__side {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    void (*enter)(void *argument);
+    void *enter_argument;
+    void (*work)(void *argument); /* under the lock; NULL: none */
+    void *argument;
+    bool ending; /* under the lock */
+    atomic_bool busy;
+};
+
+static void *side_main(void *argument)
+{
+    trp__side *side = argument;
+    if (side->enter)
+        side->enter(side->enter_argument);
+    pthread_mutex_lock(&side->lock);
+    while (side->work || !side->ending) {
+        void (*work)(void *) = side->work;
+        void *its_argument = side->argument;
+        if (!work) {
+            pthread_cond_wait(&side->changed, &side->lock);
+            continue;
+        }
+        side->work = NULL;
+        pthread_mutex_unlock(&side->lock);
+        work(its_argument);
+        atomic_store_explicit(&side->busy, false, memory_order_release);
+        pthread_mutex_lock(&side->lock);
+    }
+    pthread_mutex_unlock(&side->lock);
+    return NULL;
+}
+
+trp_status trp__side_start(trp__side **out, void (*enter)(void *argument), void *argument,
+                           trp_error *error)
+{
+    trp__side *side = calloc(1, sizeof *side);
+    if (!side)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a thread of an actor");
+    side->enter = enter;
+    side->enter_argument = argument;
+    pthread_mutex_init(&side->lock, NULL);
+    pthread_cond_init(&side->changed, NULL);
+    int code = pthread_create(&side->thread, NULL, side_main, side);
+    if (code != 0) {
+        free(side);
+        errno = code;
+        return trp__error_set_errno(error, "a thread of an actor");
+    }
+    *out = side;
+    return TRP_OK;
+}
+
+void trp__side_stop(trp__side *side)
+{
+    if (!side)
+        return;
+    pthread_mutex_lock(&side->lock);
+    side->ending = true;
+    pthread_cond_signal(&side->changed);
+    pthread_mutex_unlock(&side->lock);
+    pthread_join(side->thread, NULL);
+    pthread_cond_destroy(&side->changed);
+    pthread_mutex_destroy(&side->lock);
+    free(side);
+}
+
+bool trp__side_busy(const trp__side *side)
+{
+    return atomic_load_explicit(&side->busy, memory_order_acquire);
+}
+
+void trp__side_run(trp__side *side, void (*work)(void *argument), void *argument)
+{
+    atomic_store_explicit(&side->busy, true, memory_order_relaxed);
+    pthread_mutex_lock(&side->lock);
+    side->work = work;
+    side->argument = argument;
+    pthread_cond_signal(&side->changed);
+    pthread_mutex_unlock(&side->lock);
+}
