@@ -1,0 +1,19 @@
+/* The folder for what is worth keeping beyond the process: $TROUPE_CACHE, else
+ * $XDG_CACHE_HOME/troupe, else ~/.cache/troupe. Empty TROUPE_CACHE: there is none. */
+#ifndef TRP_CACHE_FOLDER_H
+#define TRP_CACHE_FOLDER_H
+
+#include <troupe/status.h>
+
+#include <stdbool.h>
+
+/* A descriptor of the folder, which the caller closes. With `make` it is made, for its owner alone,
+ * if it is not there. What others may write into, and so could be anybody's, is refused: the folder
+ * must belong to this user or to root, and neither group nor others may write to it.
+ * TRP_E_MISSING: there is none. TRP_E_SYSTEM says why it can't be used. */
+trp_status trp__cache_folder_open(bool make, int *fd, trp_error *error);
+
+/* Opens a file in it, close-on-exec, under the same conditions; symbolic links are not followed. */
+trp_status trp__cache_file_open(int folder, const char *name, int flags, int *fd, trp_error *error);
+
+#endif
