@@ -78,9 +78,19 @@ typedef struct trp_matmul_vector {
     int64_t stride; /* elements; 0: one for all of the batch */
 } trp_matmul_vector;
 
-/* Search for the fastest of the library's algorithms, done once a problem. */
+/* Search for the fastest of the library's algorithms. It is done once for a problem (types, sizes,
+ * layouts, alignments, options, but not the scalars), on memory of its own, while the request and
+ * those behind it wait in their mailbox: about 50 ms or half a second for small problems, up to some
+ * seconds for large ones; a deadline goes on meanwhile. An algorithm is taken that is at least 2 %
+ * faster than the first that the library's heuristic proposes, and by more than the measurements
+ * vary. What was found is kept in the cache folder ($TROUPE_CACHE, else $XDG_CACHE_HOME/troupe, else
+ * ~/.cache/troupe) for this GPU, driver and version of the library, and used by every later request
+ * of the problem in any process, also without a search. Where a search can't be had (no memory for
+ * its operands, say) the heuristic's first algorithm is taken. The host has nothing to search. */
 typedef enum trp_tune {
-    TRP_TUNE_OFF = 0, /* the first that the library's heuristic proposes */
+    TRP_TUNE_OFF = 0,   /* what was found before, else the heuristic's first */
+    TRP_TUNE_QUICK = 1, /* of up to 8 algorithms */
+    TRP_TUNE_FULL = 2,  /* of up to 64, measured longer; also where a quick search was done */
 } trp_tune;
 
 /* op(A) is m x k, op(B) is k x n, C, D and X are m x n.

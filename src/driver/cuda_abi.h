@@ -33,6 +33,7 @@ typedef enum trp__cu_result_code {
 /* CUdevice_attribute */
 typedef enum trp__cu_attribute {
     TRP__CU_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+    TRP__CU_ATTRIBUTE_L2_CACHE_SIZE = 38,
     TRP__CU_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
     TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
     TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,

@@ -1,9 +1,10 @@
 /* The matmul actor on NVIDIA GPUs: cuBLASLt. */
 #include "actors/matmul/cublaslt.h"
 #include "actors/matmul/matmul.h"
-#include "actors/matmul/plan.h"
+#include "actors/matmul/tune.h"
 #include "base/error.h"
 #include "cache/lru.h"
+#include "cache/records.h"
 #include "driver/cuda.h"
 #include "worker/side.h"
 
@@ -11,6 +12,7 @@
 #include <troupe/worker.h>
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Plans that an actor keeps, of some hundred bytes each. */
@@ -37,8 +39,10 @@ typedef struct state {
 
     /* What the side thread works on, or has: only one problem at a time. */
     bool planning;
+    trp__records *records; /* of searches */
     trp__matmul_key key;
     void *at[TRP__MATMUL_OPERANDS];
+    uint64_t bytes[TRP__MATMUL_OPERANDS];
     trp__matmul_plan plan;
     trp_status status;
     trp_error error;
@@ -78,6 +82,7 @@ static void stop(trp_instance *instance)
     if (s->planning && s->status == TRP_OK)
         trp__matmul_plan_drop(s->planner.lt, &s->plan);
     trp__lru_destroy(s->plans);
+    trp__records_close(s->records);
     if (s->planner.handle)
         s->planner.lt->cublasLtDestroy(s->planner.handle);
     free_workspaces(instance, 0);
@@ -92,28 +97,56 @@ static void enter(void *argument)
     s->cu->cuCtxSetCurrent(s->context);
 }
 
+static trp_status attribute(trp_instance *instance, trp__cu_attribute which, int *out,
+                            trp_error *error)
+{
+    state *s = instance->state;
+    return trp_cuda_check(instance, s->cu->cuDeviceGetAttribute(out, which, s->device),
+                          "cuDeviceGetAttribute", error);
+}
+
+/* What is found by measuring holds for this GPU, driver and library. */
+static trp_status open_records(trp_instance *instance, int processors, trp_error *error)
+{
+    state *s = instance->state;
+    char name[96] = "", version[32], identity[TRP__RECORDS_IDENTITY];
+    int driver = 0;
+    trp__cublaslt_version(s->planner.lt, version, sizeof version);
+    trp_status status = trp_cuda_check(
+        instance, s->cu->cuDeviceGetName(name, sizeof name, s->device), "cuDeviceGetName", error);
+    if (status == TRP_OK)
+        status = trp_cuda_check(instance, s->cu->cuDriverGetVersion(&driver), "cuDriverGetVersion",
+                                error);
+    if (status != TRP_OK)
+        return status;
+    snprintf(identity, sizeof identity, "%s, %d multiprocessors, driver for CUDA %d, cuBLASLt %s",
+             name, processors, driver, version);
+    return trp__records_open("matmul", identity, sizeof(trp__matmul_key),
+                             sizeof(trp__matmul_record), &s->records, error);
+}
+
 static trp_status open_device(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
     const trp__cuda *cu = s->cu;
+    int processors = 0, l2 = 0;
     trp_status status = trp_cuda_check(
         instance, cu->cuDeviceGet(&s->device, (int)instance->ordinal), "cuDeviceGet", error);
     if (status == TRP_OK)
         status = trp_cuda_check(instance, cu->cuDevicePrimaryCtxRetain(&s->context, s->device),
                                 "cuDevicePrimaryCtxRetain", error);
     if (status == TRP_OK)
-        status = trp_cuda_check(instance,
-                                cu->cuDeviceGetAttribute(&s->planner.major,
-                                                         TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-                                                         s->device),
-                                "cuDeviceGetAttribute", error);
+        status = attribute(instance, TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &s->planner.major,
+                           error);
     if (status == TRP_OK)
-        status = trp_cuda_check(instance,
-                                cu->cuDeviceGetAttribute(&s->planner.minor,
-                                                         TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-                                                         s->device),
-                                "cuDeviceGetAttribute", error);
-    return status;
+        status = attribute(instance, TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &s->planner.minor,
+                           error);
+    if (status == TRP_OK)
+        status = attribute(instance, TRP__CU_ATTRIBUTE_L2_CACHE_SIZE, &l2, error);
+    if (status == TRP_OK)
+        status = attribute(instance, TRP__CU_ATTRIBUTE_MULTIPROCESSOR_COUNT, &processors, error);
+    s->planner.l2_bytes = (uint64_t)l2;
+    return status == TRP_OK ? open_records(instance, processors, error) : status;
 }
 
 static trp_status add_workspace(trp_instance *instance, size_t bytes, trp_error *error)
@@ -170,12 +203,38 @@ static void trim(trp_instance *instance)
 static void make_plan(void *argument)
 {
     state *s = argument;
+    trp_tune tune = (trp_tune)s->key.problem.tune;
+    trp__matmul_key problem = s->key;
+    problem.problem.tune = TRP_TUNE_OFF;
     s->status = trp__matmul_plan_make(&s->planner, &s->key, s->at, &s->plan, &s->error);
+    if (s->status != TRP_OK)
+        return;
+    const trp__matmul_record *known = trp__records_find(s->records, &problem);
+    bool enough = known && (known->full || tune != TRP_TUNE_FULL);
+    trp__matmul_record found;
+    trp_error ignored; /* what can't be kept on disk is found again by the next process */
+    if (enough && trp__matmul_use_record(&s->planner, &s->key, known, &s->plan))
+        return;
+    if (tune != TRP_TUNE_OFF && trp__matmul_tune(&s->planner, s->cu, &s->key, s->bytes,
+                                                 tune == TRP_TUNE_FULL, &s->plan, &found))
+        (void)trp__records_add(s->records, &problem, &found, &ignored);
+}
+
+/* The plans for a problem that other requests asked no search for, or less of one, are made anew.
+ */
+static void forget_untuned(state *s, const trp__matmul_key *key)
+{
+    trp__matmul_key other = *key;
+    for (other.problem.tune = 0; other.problem.tune < key->problem.tune; other.problem.tune++) {
+        void *plan = trp__lru_find(s->plans, &other);
+        if (plan)
+            trp__lru_remove(s->plans, plan);
+    }
 }
 
 /* TRP_AGAIN while it is made. */
 static trp_status find_plan(state *s, const trp__matmul_key *key, void *const at[],
-                            const trp__matmul_plan **out, trp_error *error)
+                            const uint64_t bytes[], const trp__matmul_plan **out, trp_error *error)
 {
     *out = trp__lru_find(s->plans, key);
     if (*out)
@@ -185,7 +244,8 @@ static trp_status find_plan(state *s, const trp__matmul_key *key, void *const at
     if (s->planning) {
         s->planning = false;
         bool ours = memcmp(key, &s->key, sizeof *key) == 0;
-        if (s->status == TRP_OK) { /* also one that was cancelled meanwhile */
+        if (s->status == TRP_OK) { /* also of one that was cancelled meanwhile */
+            forget_untuned(s, &s->key);
             trp__matmul_plan *plan = trp__lru_add(s->plans, &s->key);
             *plan = s->plan;
             *out = ours ? plan : NULL;
@@ -198,6 +258,7 @@ static trp_status find_plan(state *s, const trp__matmul_key *key, void *const at
     }
     s->key = *key;
     memcpy(s->at, at, sizeof s->at);
+    memcpy(s->bytes, bytes, sizeof s->bytes);
     memset(&s->plan, 0, sizeof s->plan);
     s->planning = true;
     trp__side_run(s->side, make_plan, s);
@@ -206,51 +267,12 @@ static trp_status find_plan(state *s, const trp__matmul_key *key, void *const at
 
 /* Requests. */
 
-/* Scalars travel as f64; the library wants them in the compute type. */
-typedef union scalar {
-    double f64[2];
-    float f32[2];
-    int32_t i32;
-} scalar;
-
-static scalar scalar_of(uint8_t type, const double value[2])
-{
-    if (type == TRP_F64 || type == TRP_C128)
-        return (scalar){.f64 = {value[0], value[1]}};
-    if (type == TRP_I32)
-        return (scalar){.i32 = (int32_t)value[0]};
-    return (scalar){.f32 = {(float)value[0], (float)value[1]}};
-}
-
-static trp_status launch(trp_instance *instance, const trp__matmul_plan *plan, const trp__matmul *g,
-                         void *const at[], trp_error *error)
-{
-    state *s = instance->state;
-    const trp__cublaslt *lt = s->planner.lt;
-    scalar alpha = scalar_of(g->scalar_type, g->alpha), beta = scalar_of(g->scalar_type, g->beta);
-    const void *alpha_at = &alpha, *beta_at = &beta;
-    if (at[TRP__MATMUL_SCALARS]) {
-        alpha_at = at[TRP__MATMUL_SCALARS];
-        beta_at = (const char *)alpha_at + trp_dtype_bits((trp_dtype)g->scalar_type) / 8;
-    }
-    /* A C that is not there is not read, for beta is 0; but the library wants one. */
-    const void *c = at[TRP__MATMUL_C] ? at[TRP__MATMUL_C] : at[TRP__MATMUL_D];
-    return trp__cublaslt_check(
-        lt,
-        lt->cublasLtMatmul(s->planner.handle, plan->desc, alpha_at, at[TRP__MATMUL_A],
-                           plan->layout[TRP__MATMUL_A], at[TRP__MATMUL_B],
-                           plan->layout[TRP__MATMUL_B], beta_at, c, plan->layout[TRP__MATMUL_C],
-                           at[TRP__MATMUL_D], plan->layout[TRP__MATMUL_D], &plan->algo,
-                           (void *)(uintptr_t)s->workspace[s->workspaces - 1], s->workspace_bytes,
-                           instance->stream),
-        "cublasLtMatmul", error);
-}
-
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
     state *s = instance->state;
     const trp__matmul_plan *plan = NULL;
     void *at[TRP__MATMUL_OPERANDS];
+    uint64_t bytes[TRP__MATMUL_OPERANDS];
     trp__matmul g;
     memcpy(&g, job->payload, sizeof g);
     if (g.m == 0 || g.n == 0)
@@ -258,18 +280,24 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     if (g.batch > INT_MAX)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "a batch of 2^31 or more, which cuBLASLt can't take");
-    for (int i = 0; i < TRP__MATMUL_OPERANDS; i++)
-        at[i] = g.access[i] != TRP__MATMUL_NO_ACCESS ? job->access[g.access[i]].address : NULL;
+    for (int i = 0; i < TRP__MATMUL_OPERANDS; i++) {
+        const trp_job_access *access =
+            g.access[i] != TRP__MATMUL_NO_ACCESS ? &job->access[g.access[i]] : NULL;
+        at[i] = access ? access->address : NULL;
+        bytes[i] = access ? access->bytes : 0;
+    }
     trp__matmul_key key = trp__matmul_key_of(&g, at);
-    trp_status status = find_plan(s, &key, at, &plan, error);
+    trp_status status = find_plan(s, &key, at, bytes, &plan, error);
     if (status == TRP_OK && plan->workspace > s->workspace_bytes)
         status = add_workspace(instance,
                                plan->workspace > 2 * s->workspace_bytes ? plan->workspace
                                                                         : 2 * s->workspace_bytes,
                                error);
-    if (status == TRP_OK)
-        status = trp__matmul_plan_place(s->planner.lt, plan, &g, at, error);
-    return status == TRP_OK ? launch(instance, plan, &g, at, error) : status;
+    return status == TRP_OK
+               ? trp__matmul_plan_launch(&s->planner, plan, &g, at,
+                                         (void *)(uintptr_t)s->workspace[s->workspaces - 1],
+                                         s->workspace_bytes, instance->stream, error)
+               : status;
 }
 
 const trp_actor_impl trp__matmul_cuda = {

@@ -169,7 +169,7 @@ static trp_status check_enums(making *m)
         {"gradient_of", "a trp_bias_gradient", r->gradient_of, TRP_BIAS_GRADIENT_B},
         {"a.scale.mode", "a trp_scale_mode", r->a.scale.mode, TRP_SCALE_BLOCK_128X128},
         {"b.scale.mode", "a trp_scale_mode", r->b.scale.mode, TRP_SCALE_BLOCK_128X128},
-        {"tune", "TRP_TUNE_OFF", r->tune, TRP_TUNE_OFF},
+        {"tune", "a trp_tune", r->tune, TRP_TUNE_FULL},
     };
     for (size_t i = 0; i < sizeof enums / sizeof *enums; i++) {
         if (enums[i].value > enums[i].most)

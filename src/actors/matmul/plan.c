@@ -89,6 +89,22 @@ static int32_t scale_mode(uint8_t mode)
     return modes[mode % (sizeof modes)];
 }
 
+/* Scalars travel as f64; the library wants them in the compute type. */
+typedef union scalar {
+    double f64[2];
+    float f32[2];
+    int32_t i32;
+} scalar;
+
+static scalar scalar_of(uint8_t type, const double value[2])
+{
+    if (type == TRP_F64 || type == TRP_C128)
+        return (scalar){.f64 = {value[0], value[1]}};
+    if (type == TRP_I32)
+        return (scalar){.i32 = (int32_t)value[0]};
+    return (scalar){.f32 = {(float)value[0], (float)value[1]}};
+}
+
 /* Keys. */
 
 static uint8_t alignment_of(const void *address)
@@ -183,8 +199,9 @@ void trp__matmul_plan_drop(const trp__cublaslt *lt, trp__matmul_plan *plan)
     memset(plan, 0, sizeof *plan);
 }
 
-trp_status trp__matmul_plan_place(const trp__cublaslt *lt, const trp__matmul_plan *plan,
-                                  const trp__matmul *problem, void *const at[], trp_error *error)
+/* Tells the descriptor where the operands are. */
+static trp_status place(const trp__cublaslt *lt, const trp__matmul_plan *plan,
+                        const trp__matmul *problem, void *const at[], trp_error *error)
 {
     static const struct {
         uint8_t operand;
@@ -232,24 +249,45 @@ static trp_status make_preference(const trp__cublaslt *lt, const trp__matmul_key
     return trp__cublaslt_check(lt, result, "cublasLtMatmulPreferenceSetAttribute", error);
 }
 
-static trp_status choose(const trp__matmul_planner *planner, const trp__matmul_key *key,
-                         trp__matmul_plan *plan, trp_error *error)
+static trp_status propose(const trp__matmul_planner *planner, const trp__matmul_key *key,
+                          const trp__matmul_plan *plan, trp__cublaslt_result *out, int room,
+                          int *found, trp_error *error)
 {
     const trp__cublaslt *lt = planner->lt;
     trp__cublaslt_preference preference = NULL;
-    trp__cublaslt_result first;
-    int found = 0;
     trp_status status = make_preference(lt, key, &preference, error);
     if (status == TRP_OK)
-        status =
-            trp__cublaslt_check(lt,
-                                lt->cublasLtMatmulAlgoGetHeuristic(
-                                    planner->handle, plan->desc, plan->layout[TRP__MATMUL_A],
-                                    plan->layout[TRP__MATMUL_B], plan->layout[TRP__MATMUL_C],
-                                    plan->layout[TRP__MATMUL_D], preference, 1, &first, &found),
-                                "cublasLtMatmulAlgoGetHeuristic", error);
+        status = trp__cublaslt_check(lt,
+                                     lt->cublasLtMatmulAlgoGetHeuristic(
+                                         planner->handle, plan->desc, plan->layout[TRP__MATMUL_A],
+                                         plan->layout[TRP__MATMUL_B], plan->layout[TRP__MATMUL_C],
+                                         plan->layout[TRP__MATMUL_D], preference, room, out, found),
+                                     "cublasLtMatmulAlgoGetHeuristic", error);
     if (preference)
         lt->cublasLtMatmulPreferenceDestroy(preference);
+    return status;
+}
+
+int trp__matmul_plan_candidates(const trp__matmul_planner *planner, const trp__matmul_key *key,
+                                const trp__matmul_plan *plan, trp__cublaslt_result *out, int room)
+{
+    trp_error ignored;
+    int found = 0, good = 0;
+    if (propose(planner, key, plan, out, room, &found, &ignored) != TRP_OK)
+        return 0;
+    for (int i = 0; i < found; i++) {
+        if (out[i].state == TRP__CUBLAS_SUCCESS)
+            out[good++] = out[i];
+    }
+    return good;
+}
+
+static trp_status choose(const trp__matmul_planner *planner, const trp__matmul_key *key,
+                         trp__matmul_plan *plan, trp_error *error)
+{
+    trp__cublaslt_result first;
+    int found = 0;
+    trp_status status = propose(planner, key, plan, &first, 1, &found, error);
     if (status == TRP_OK && (found < 1 || first.state != TRP__CUBLAS_SUCCESS))
         status = trp__error_set_code(error, TRP_E_UNSUPPORTED, "cublas", TRP__CUBLAS_NOT_SUPPORTED,
                                      "cuBLASLt has no algorithm for this problem");
@@ -271,7 +309,7 @@ static trp_status try_plan(const trp__matmul_planner *planner, const trp__matmul
     if (status == TRP_OK)
         status = describe(lt, plan->desc, g, error);
     if (status == TRP_OK)
-        status = trp__matmul_plan_place(lt, plan, g, at, error);
+        status = place(lt, plan, g, at, error);
     for (int i = 0; i < TRP__MATMUL_LAYOUTS && status == TRP_OK; i++)
         status = make_layout(lt, g, i, &plan->layout[i], error);
     if (status == TRP_OK)
@@ -462,4 +500,31 @@ trp_status trp__matmul_plan_make(const trp__matmul_planner *planner, const trp__
     bool refused = status == TRP_E_UNSUPPORTED ||
                    (status == TRP_E_LIBRARY && error->code == TRP__CUBLAS_INVALID_VALUE);
     return refused ? blame(planner, key, at, error) : status;
+}
+
+trp_status trp__matmul_plan_launch(const trp__matmul_planner *planner, const trp__matmul_plan *plan,
+                                   const trp__matmul *problem, void *const at[], void *workspace,
+                                   size_t workspace_bytes, trp__cu_stream stream, trp_error *error)
+{
+    const trp__cublaslt *lt = planner->lt;
+    scalar alpha = scalar_of(problem->scalar_type, problem->alpha);
+    scalar beta = scalar_of(problem->scalar_type, problem->beta);
+    const void *alpha_at = &alpha, *beta_at = &beta;
+    if (at[TRP__MATMUL_SCALARS]) {
+        alpha_at = at[TRP__MATMUL_SCALARS];
+        beta_at = (const char *)alpha_at + trp_dtype_bits((trp_dtype)problem->scalar_type) / 8;
+    }
+    /* A C that is not there is not read, for beta is 0; but the library wants one. */
+    const void *c = at[TRP__MATMUL_C] ? at[TRP__MATMUL_C] : at[TRP__MATMUL_D];
+    trp_status status = place(lt, plan, problem, at, error);
+    if (status != TRP_OK)
+        return status;
+    return trp__cublaslt_check(lt,
+                               lt->cublasLtMatmul(planner->handle, plan->desc, alpha_at,
+                                                  at[TRP__MATMUL_A], plan->layout[TRP__MATMUL_A],
+                                                  at[TRP__MATMUL_B], plan->layout[TRP__MATMUL_B],
+                                                  beta_at, c, plan->layout[TRP__MATMUL_C],
+                                                  at[TRP__MATMUL_D], plan->layout[TRP__MATMUL_D],
+                                                  &plan->algo, workspace, workspace_bytes, stream),
+                               "cublasLtMatmul", error);
 }

@@ -30,7 +30,8 @@ typedef struct trp__matmul_plan {
 typedef struct trp__matmul_planner {
     const trp__cublaslt *lt;
     trp__cublaslt_handle handle;
-    int major, minor; /* compute capability */
+    int major, minor;  /* compute capability */
+    uint64_t l2_bytes; /* of the device's cache */
 } trp__matmul_planner;
 
 trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[]);
@@ -42,11 +43,18 @@ trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[])
 trp_status trp__matmul_plan_make(const trp__matmul_planner *planner, const trp__matmul_key *key,
                                  void *const at[], trp__matmul_plan *plan, trp_error *error);
 
+/* The algorithms that the library proposes for a plan that is made, the best by its heuristic
+ * first; returns how many, at most `room`. */
+int trp__matmul_plan_candidates(const trp__matmul_planner *planner, const trp__matmul_key *key,
+                                const trp__matmul_plan *plan, trp__cublaslt_result *out, int room);
+
 /* Empties a plan. */
 void trp__matmul_plan_drop(const trp__cublaslt *lt, trp__matmul_plan *plan);
 
-/* Tells the descriptor where the operands are. */
-trp_status trp__matmul_plan_place(const trp__cublaslt *lt, const trp__matmul_plan *plan,
-                                  const trp__matmul *problem, void *const at[], trp_error *error);
+/* Enqueues a product of the plan's problem, whose scalars are those given here. Plans are for one
+ * thread at a time. */
+trp_status trp__matmul_plan_launch(const trp__matmul_planner *planner, const trp__matmul_plan *plan,
+                                   const trp__matmul *problem, void *const at[], void *workspace,
+                                   size_t workspace_bytes, trp__cu_stream stream, trp_error *error);
 
 #endif

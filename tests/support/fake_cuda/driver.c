@@ -372,14 +372,15 @@ trp__cu_result cuDeviceGetName(char *name, int size, trp__cu_device device)
 static bool find_attribute(int attribute, int *value)
 {
     static const int known[][2] = {
-        {1, 1024},                             /* threads in a block */
-        {16, 132},                             /* multiprocessors */
-        {39, 2048}, {41, 1},                   /* unified addressing */
-        {75, 9},                               /* compute capability */
-        {76, 0},    {89, 1}, {91, 1}, {99, 1}, /* registration of host memory */
-        {102, 1},                              /* virtual memory management */
-        {103, 1},                              /* sharing by file descriptor */
-        {122, 1},                              /* 64-bit stream memory operations */
+        {1, 1024},                                /* threads in a block */
+        {16, 132},                                /* multiprocessors */
+        {38, 1 << 20},                            /* bytes of L2; a small one for small machines */
+        {39, 2048},    {41, 1},                   /* unified addressing */
+        {75, 9},                                  /* compute capability */
+        {76, 0},       {89, 1}, {91, 1}, {99, 1}, /* registration of host memory */
+        {102, 1},                                 /* virtual memory management */
+        {103, 1},                                 /* sharing by file descriptor */
+        {122, 1},                                 /* 64-bit stream memory operations */
     };
     if (attribute != 0 && attribute == fake.settings.attribute) {
         *value = fake.settings.attribute_value;
