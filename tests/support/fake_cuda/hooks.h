@@ -40,4 +40,24 @@ typedef struct fake_counts {
 
 FAKE_API fake_counts fake_cuda_count(void);
 
+/* Of the fake cuBLASLt, in its own library. */
+typedef enum fake_cublaslt_call {
+    FAKE_CUBLASLT_HEURISTIC, /* cublasLtMatmulAlgoGetHeuristic */
+    FAKE_CUBLASLT_CHECK,     /* cublasLtMatmulAlgoCheck */
+    FAKE_CUBLASLT_MATMUL,    /* cublasLtMatmul */
+    FAKE_CUBLASLT_CALLS,
+} fake_cublaslt_call;
+
+typedef struct fake_cublaslt_counts {
+    uint64_t calls[FAKE_CUBLASLT_CALLS];         /* of this process so far, failed ones too */
+    size_t handles, descs, layouts, preferences; /* not given back */
+} fake_cublaslt_counts;
+
+FAKE_API fake_cublaslt_counts fake_cublaslt_count(void);
+
+/* The next `times` calls of one kind, after `skip` more that are as usual, give `result` and do
+ * nothing. Replaces what was set before. */
+FAKE_API void fake_cublaslt_fail(fake_cublaslt_call call, uint64_t skip, uint64_t times,
+                                 int result);
+
 #endif
