@@ -115,6 +115,16 @@ static vector make(int type, size_t length)
     return x;
 }
 
+/* Scale factors: none is 0, which would hide the others. */
+static vector make_factors(size_t length)
+{
+    vector x = make(T(R_32F), length);
+    for (size_t i = 0; i < length; i++)
+        put(x.type, x.host, i, 1 + (double)ref_rng_below(&lt_rng, 3));
+    OK(lt_cu->cuMemcpyHtoD_v2(x.at, x.host, length * size_of(x.type)));
+    return x;
+}
+
 static void fetch(vector *x)
 {
     OK(lt_cu->cuMemcpyDtoH_v2(x->host, x->at, x->length * size_of(x->type)));
@@ -186,15 +196,15 @@ static size_t factor_count(int mode, int64_t outer, int64_t k)
 static void set_up_scales(product *p)
 {
     if (p->a_mode || p->tensor_scales) {
-        p->a_factors = make(T(R_32F), factor_count(p->a_mode, p->m, p->k));
-        p->b_factors = make(T(R_32F), factor_count(p->b_mode, p->n, p->k));
+        p->a_factors = make_factors(factor_count(p->a_mode, p->m, p->k));
+        p->b_factors = make_factors(factor_count(p->b_mode, p->n, p->k));
         SET(p, A_SCALE_MODE, int32_t, p->a_mode);
         SET(p, B_SCALE_MODE, int32_t, p->b_mode);
         SET(p, A_SCALE_POINTER, uint64_t, p->a_factors.at);
         SET(p, B_SCALE_POINTER, uint64_t, p->b_factors.at);
     }
     if (p->d_scale) {
-        p->d_factor = make(T(R_32F), 1);
+        p->d_factor = make_factors(1);
         p->amax = make(T(R_32F), 1);
         SET(p, D_SCALE_POINTER, uint64_t, p->d_factor.at);
         SET(p, AMAX_D_POINTER, uint64_t, p->amax.at);
@@ -251,6 +261,7 @@ void lt_set_up(product *p)
     set_up_scales(p);
     set_up_epilogue(p);
     p->c_before = copy_of(&p->x[2]);
+    p->d_before = copy_of(&p->x[3]);
     p->aux_before = copy_of(&p->aux);
 }
 
@@ -265,6 +276,7 @@ void lt_take_down(product *p)
         OK(lt_api->cublasLtMatrixLayoutDestroy(p->layout[i]));
     OK(lt_api->cublasLtMatmulDescDestroy(p->desc));
     free(p->c_before);
+    free(p->d_before);
     free(p->aux_before);
 }
 
@@ -462,6 +474,23 @@ static void check_batch(const product *p, int64_t batch, expected *e)
     }
 }
 
+/* Between columns and matrices nothing is written. */
+static void check_gaps(const product *p)
+{
+    const size_t size = size_of(p->types[3]);
+    bool *inside = calloc(p->x[3].length, sizeof *inside);
+    assert_non_null(inside);
+    for (int64_t batch = 0; batch < p->batch; batch++) {
+        for (int64_t i = 0; i < p->m * p->n; i++)
+            inside[place(p, 3, batch, i % p->m, i / p->m)] = true;
+    }
+    for (size_t i = 0; i < p->x[3].length; i++) {
+        if (!inside[i])
+            assert_memory_equal((char *)p->x[3].host + i * size, p->d_before + i * size, size);
+    }
+    free(inside);
+}
+
 void lt_check_product(product p)
 {
     trp__cublaslt_result results[1];
@@ -481,6 +510,7 @@ void lt_check_product(product p)
         fetch(&p.aux);
     for (int64_t batch = 0; batch < p.batch; batch++)
         check_batch(&p, batch, &e);
+    check_gaps(&p);
     if (p.amax.at) {
         fetch(&p.amax);
         assert_true(fabs(creal(get(T(R_32F), p.amax.host, 0)) - e.amax) <= e.amax * 1e-6);

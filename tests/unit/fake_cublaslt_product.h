@@ -32,6 +32,7 @@ extern trp__cublaslt_handle lt_handle;
 extern trp__cu_stream lt_stream;
 extern ref_rng lt_rng;
 
+/* Opens the driver, the library, a context, a stream and a handle. */
 void lt_open(void);
 
 /* An array on the device and what was last put there. */
@@ -51,13 +52,13 @@ typedef struct product {
     number alpha, beta;
     int a_mode, b_mode, aux_type, pointer_mode;
     bool tensor_scales, d_scale;
-    /* filled in by set_up() */
+    /* filled in by lt_set_up() */
     trp__cublaslt_desc desc;
     trp__cublaslt_layout layout[4];
     int64_t rows[4], columns[4], ld[4], stride[4];
     vector x[4], bias, aux, a_factors, b_factors, d_factor, amax, aux_amax, scalars;
     int64_t aux_ld;
-    unsigned char *c_before, *aux_before;
+    unsigned char *c_before, *d_before, *aux_before;
 } product;
 
 /* f32, 32 x 20 x 48, alpha 2, beta -1. */
