@@ -269,6 +269,30 @@ static void descriptors(void **state)
     assert_int_equal(now.handles, 1);
 }
 
+/* Aux matrices of more rows than one unit of their leading dimension. */
+static void aux_is_as_long_as_a_column(void **state)
+{
+    (void)state;
+    const struct {
+        uint32_t epilogue;
+        int64_t ld;
+    } rows[] = {{RELU | AUX, 128}, {GELU | AUX, 136}, {GELU | AUX, 148}};
+    for (size_t i = 0; i < 3; i++) {
+        product p = lt_usual();
+        trp__cublaslt_result result;
+        int found;
+        p.m = 144;
+        p.epilogue = rows[i].epilogue;
+        lt_set_up(&p);
+        OK(lt_ask(&p, 0, 16, 1, &result, &found));
+        SET(&p, EPILOGUE_AUX_LD, int64_t, rows[i].ld);
+        assert_int_equal(lt_ask(&p, 0, 16, 1, &result, &found), INVALID);
+        SET(&p, EPILOGUE_AUX_LD, int64_t, 256);
+        OK(lt_ask(&p, 0, 16, 1, &result, &found));
+        lt_take_down(&p);
+    }
+}
+
 static void what_the_heuristic_gives(void **state)
 {
     (void)state;
@@ -440,6 +464,7 @@ int main(void)
         cmocka_unit_test(factors_of_parts),
         cmocka_unit_test(what_hopper_can_not),
         cmocka_unit_test(descriptors),
+        cmocka_unit_test(aux_is_as_long_as_a_column),
         cmocka_unit_test(what_the_heuristic_gives),
         cmocka_unit_test(an_algorithm_is_for_its_product),
         cmocka_unit_test(calls_are_counted_and_fail_on_demand),
