@@ -50,12 +50,12 @@ typedef struct trp_job_access {
 /* One request, checked: its ranges lie inside live buffers, and what the device has to wait for is
  * in the stream already. It is the worker's; valid during the call of handle(). */
 typedef struct trp_job {
-    uint32_t op;              /* TRP_OP_CUSTOM, for what was sent with trp_custom() */
-    uint32_t code;            /* of the trp_custom_request */
-    const void *payload;      /* read-only memory, aligned to 64 bytes */
-    uint32_t payload_bytes;   /* of the trp_custom_request; a built-in actor knows its own */
-    uint32_t access_count;    /* as sent, in the order sent */
-    uint64_t progress;        /* the actor's own, for TRP_AGAIN: 0 at the first call */
+    uint32_t op;            /* TRP_OP_CUSTOM, for what was sent with trp_custom() */
+    uint32_t code;          /* of the trp_custom_request */
+    const void *payload;    /* read-only memory, aligned to 64 bytes */
+    uint32_t payload_bytes; /* of the trp_custom_request; a built-in actor knows its own */
+    uint32_t access_count;  /* as sent, in the order sent */
+    uint64_t progress;      /* the actor's own, for TRP_AGAIN: 0 at the first call */
     trp_job_access access[TRP_CUSTOM_ACCESSES_MAX]; /* the first access_count */
 } trp_job;
 
