@@ -12,24 +12,37 @@
 
 enum { DONE = 0, FAILED = 1, USAGE = 2 };
 
+typedef enum suite_name { DISPATCH, MATMUL, SUITES } suite_name;
+
+static const char *const suite_names[] = {[DISPATCH] = "dispatch", [MATMUL] = "matmul"};
+
 /* The sections, in the order in which they run. */
 static const struct {
     const char *name, *about;
     void (*run)(suite *s);
+    suite_name suite;
 } sections[] = {
-    {"round-trip", "one empty kernel, sent and waited for", suite_round_trip},
-    {"sustained", "empty kernels, sent back to back", suite_sustained},
-    {"senders", "the same from 16 threads, and 10,000 in flight", suite_senders},
-    {"waiting", "a request of 100 ms: how late it is seen, and what waiting takes", suite_waiting},
-    {"trace", "the same with a trace against without", suite_trace},
-    {"gemm", "matrix products from 16 to 8192, sent back to back", suite_gemm},
-    {"joined", "small products on buffers of their own, joined or not", suite_joined},
-    {"copy", "copies with memory that the device reaches directly", suite_copy},
-    {"pageable", "copies with ordinary memory", suite_pageable},
-    {"alloc", "buffers created and freed", suite_alloc},
+    {"round-trip", "one empty kernel, sent and waited for", suite_round_trip, DISPATCH},
+    {"sustained", "empty kernels, sent back to back", suite_sustained, DISPATCH},
+    {"senders", "the same from 16 threads, and 10,000 in flight", suite_senders, DISPATCH},
+    {"waiting", "a request of 100 ms: how late it is seen, and what waiting takes", suite_waiting,
+     DISPATCH},
+    {"trace", "the same with a trace against without", suite_trace, DISPATCH},
+    {"gemm", "matrix products from 16 to 8192, sent back to back", suite_gemm, DISPATCH},
+    {"joined", "small products on buffers of their own, joined or not", suite_joined, DISPATCH},
+    {"copy", "copies with memory that the device reaches directly", suite_copy, DISPATCH},
+    {"pageable", "copies with ordinary memory", suite_pageable, DISPATCH},
+    {"alloc", "buffers created and freed", suite_alloc, DISPATCH},
+    {"shapes", "products of bf16 and fp8: squares, and shapes of transformers", suite_matmul_shapes,
+     MATMUL},
+    {"tuned", "the same after a full search", suite_matmul_tuned, MATMUL},
+    {"epilogue", "a product with bias, gelu and aux against one without", suite_matmul_epilogue,
+     MATMUL},
+    {"overhead", "what a request costs beyond the library's call", suite_matmul_overhead, MATMUL},
+    {"plans", "1,000 distinct problems, twice", suite_matmul_plans, MATMUL},
 };
 
-enum { SECTION_COUNT = sizeof sections / sizeof *sections, ALL = (1 << SECTION_COUNT) - 1 };
+enum { SECTION_COUNT = sizeof sections / sizeof *sections };
 
 typedef struct choice {
     trp_backend backend;
@@ -39,7 +52,8 @@ typedef struct choice {
     bool no_standby;
     bool help;
     const char *json; /* NULL: none */
-    unsigned chosen;  /* bit i: sections[i] */
+    suite_name suite;
+    unsigned chosen; /* bit i: sections[i]; 0: all of the suite */
 } choice;
 
 /* Options. */
@@ -119,7 +133,7 @@ static const struct {
 static void show_help(void)
 {
     printf(
-        "usage: troupe bench dispatch [options]\n\n"
+        "usage: troupe bench dispatch|matmul [options]\n\n"
         "Measures, in one run and in turns, what work costs through Troupe's worker process and\n"
         "what the same work costs with the driver and the library called directly.\n\n"
         "options:\n");
@@ -132,7 +146,8 @@ static void show_help(void)
     printf("      %-24s  %s\n", "--no-standby", "without the standby worker");
     printf("  -h, %-24s  %s\n\nsections:\n", "--help", "show this");
     for (size_t i = 0; i < SECTION_COUNT; i++)
-        printf("      %-24s  %s\n", sections[i].name, sections[i].about);
+        printf("      %-8s  %-14s  %s\n", suite_names[sections[i].suite], sections[i].name,
+               sections[i].about);
 }
 
 /* "--name value" or "--name=value". */
@@ -158,6 +173,15 @@ static bool parse_option(choice *c, int argc, char **argv, int *i)
     return reject("unknown option '%s'", arg);
 }
 
+static bool parse_suite(choice *c, const char *text)
+{
+    for (c->suite = 0; c->suite < SUITES; c->suite++) {
+        if (!strcmp(suite_names[c->suite], text))
+            return true;
+    }
+    return false;
+}
+
 static bool parse(choice *c, int argc, char **argv)
 {
     int operands = 0;
@@ -165,15 +189,21 @@ static bool parse(choice *c, int argc, char **argv)
         if (argv[i][0] == '-') {
             if (!parse_option(c, argc, argv, &i))
                 return false;
-        } else if (operands++ > 0 || strcmp(argv[i], "dispatch") != 0) {
-            return operands > 1 ? reject("one suite at a time, got '%s' too", argv[i])
-                                : reject("there is no suite '%s': expected dispatch", argv[i]);
+        } else if (operands++ > 0) {
+            return reject("one suite at a time, got '%s' too", argv[i]);
+        } else if (!parse_suite(c, argv[i])) {
+            return reject("there is no suite '%s': expected dispatch or matmul", argv[i]);
         }
     }
     if (c->help)
         return true;
     if (operands == 0)
-        return reject("expected a suite: dispatch");
+        return reject("expected a suite: dispatch or matmul");
+    for (size_t i = 0; i < SECTION_COUNT; i++) {
+        if ((c->chosen >> i & 1) && sections[i].suite != c->suite)
+            return reject("--only: '%s' is a section of %s, not of %s", sections[i].name,
+                          suite_names[sections[i].suite], suite_names[c->suite]);
+    }
     if (!c->gpu_given)
         return true;
     if (c->backend == TRP_BACKEND_HOST)
@@ -308,7 +338,8 @@ static bool run_sections(suite *s, const choice *c, int argc, char **argv)
 {
     describe(s, argc, argv);
     for (size_t i = 0; i < SECTION_COUNT; i++) {
-        if (c->chosen & (1U << i))
+        bool chosen = c->chosen ? c->chosen >> i & 1 : sections[i].suite == c->suite;
+        if (chosen)
             sections[i].run(s);
     }
     report_finish(s->report);
@@ -330,7 +361,7 @@ static bool can_write(const char *path)
 
 int trp_bench_main(int argc, char **argv)
 {
-    choice c = {.chosen = ALL};
+    choice c = {.backend = TRP_BACKEND_BEST};
     if (!parse(&c, argc, argv))
         return USAGE;
     if (c.help) {

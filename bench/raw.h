@@ -9,6 +9,12 @@
 
 typedef struct raw raw;
 
+/* D = A^T B, column-major: A is k x m, B k x n. */
+typedef struct raw_product {
+    trp_dtype type, type_d;
+    int64_t m, n, k;
+} raw_product;
+
 typedef enum raw_direction { RAW_TO_DEVICE, RAW_TO_HOST } raw_direction;
 
 enum { RAW_ALLOCATORS = 2 };
@@ -31,6 +37,13 @@ typedef struct raw_api {
     bool (*gemm)(raw *r, uint64_t count); /* sends all, waits once */
     bool (*gemm_result)(raw *r, void *c, size_t bytes);
     void (*gemm_end)(raw *r); /* also after gemm_begin() has failed */
+
+    const char *matmul_label;
+    /* A and B are filled with the piece, again and again. */
+    bool (*matmul_begin)(raw *r, const raw_product *product, const void *piece, size_t bytes);
+    bool (*matmul)(raw *r, uint64_t count); /* sends all, waits once */
+    bool (*matmul_result)(raw *r, void *d, size_t bytes);
+    void (*matmul_end)(raw *r); /* also after matmul_begin() has failed */
 
     /* Takes device memory for copies, and host memory that the device reaches directly. */
     bool (*copy_begin)(raw *r, uint64_t bytes, bool pinned);

@@ -1,5 +1,6 @@
 /* The raw side on a GPU: driver and cuBLAS, called as a program without Troupe would. */
 #include "raw.h"
+#include "raw_lt.h"
 
 #include "actors/blas/cublas.h"
 #include "driver/cuda.h"
@@ -36,6 +37,8 @@ typedef struct raw_cuda {
     trp__cublas_type type;
     trp__cublas_compute compute;
     trp__cu_address a, b, c;
+
+    raw_lt lt;
 
     trp__cu_address memory; /* for copies */
     void *pinned;
@@ -213,6 +216,33 @@ static void cuda_gemm_end(raw *base)
     free_device(r, &r->c);
 }
 
+static bool cuda_matmul_begin(raw *base, const raw_product *product, const void *piece,
+                              size_t bytes)
+{
+    raw_cuda *r = of(base);
+    r->lt.cu = r->cu;
+    r->lt.stream = r->stream;
+    r->lt.error = base->error;
+    return raw_lt_begin(&r->lt, product, piece, bytes) && synchronize(r);
+}
+
+static bool cuda_matmul(raw *base, uint64_t count)
+{
+    raw_cuda *r = of(base);
+    return raw_lt_run(&r->lt, count) && synchronize(r);
+}
+
+static bool cuda_matmul_result(raw *base, void *d, size_t bytes)
+{
+    raw_cuda *r = of(base);
+    return synchronize(r) && check(r, r->cu->cuMemcpyDtoH_v2(d, r->lt.d, bytes), "cuMemcpyDtoH");
+}
+
+static void cuda_matmul_end(raw *base)
+{
+    raw_lt_end(&of(base)->lt);
+}
+
 /* Copies. */
 
 static bool cuda_copy_begin(raw *base, uint64_t bytes, bool pinned)
@@ -306,6 +336,7 @@ static void cuda_close(raw *base)
     if (r->context) {
         cuda_gemm_end(base);
         cuda_copy_end(base);
+        raw_lt_close(&r->lt);
         if (r->handle)
             r->blas->cublasDestroy_v2(r->handle);
         free_device(r, &r->workspace);
@@ -333,6 +364,11 @@ static const raw_api api = {
     .gemm = cuda_gemm,
     .gemm_result = cuda_gemm_result,
     .gemm_end = cuda_gemm_end,
+    .matmul_label = "cublasLtMatmul, the heuristic's first algorithm",
+    .matmul_begin = cuda_matmul_begin,
+    .matmul = cuda_matmul,
+    .matmul_result = cuda_matmul_result,
+    .matmul_end = cuda_matmul_end,
     .copy_begin = cuda_copy_begin,
     .copy_end = cuda_copy_end,
     .pinned_label = "cuMemcpyAsync with memory of cuMemHostAlloc, cuStreamSynchronize",

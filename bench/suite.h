@@ -1,4 +1,4 @@
-/* A run of `troupe bench dispatch`: both sides open on one device, and what its sections share. */
+/* A run of `troupe bench`: both sides open on one device, and what its sections share. */
 #ifndef TRP_BENCH_SUITE_H
 #define TRP_BENCH_SUITE_H
 
@@ -29,6 +29,11 @@ void suite_joined(suite *s);
 void suite_copy(suite *s);
 void suite_pageable(suite *s);
 void suite_alloc(suite *s);
+void suite_matmul_shapes(suite *s);
+void suite_matmul_tuned(suite *s);
+void suite_matmul_epilogue(suite *s);
+void suite_matmul_overhead(suite *s);
+void suite_matmul_plans(suite *s);
 
 /* True for TRP_OK; else keeps what failed, and why. */
 bool suite_check(suite *s, trp_status status, const char *call);

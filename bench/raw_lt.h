@@ -1,0 +1,30 @@
+/* cuBLASLt, called as a program without Troupe would: the first algorithm that its heuristic
+ * proposes, with a workspace of 32 MiB. Part of the raw side on a GPU. */
+#ifndef TRP_BENCH_RAW_LT_H
+#define TRP_BENCH_RAW_LT_H
+
+#include "raw.h"
+
+#include "actors/matmul/cublaslt.h"
+#include "driver/cuda.h"
+
+typedef struct raw_lt {
+    const trp__cuda *cu;
+    trp__cu_stream stream;
+    char *error;             /* room for 320 bytes */
+    const trp__cublaslt *lt; /* NULL: not loaded yet */
+    trp__cublaslt_handle handle;
+    trp__cu_address workspace, a, b, d;
+    trp__cublaslt_desc desc;
+    trp__cublaslt_layout layout[3]; /* of A, B, D */
+    trp__cublaslt_algo algo;
+} raw_lt;
+
+/* A is k x m and taken transposed, B is k x n, D is m x n, all column-major. What begin() has taken
+ * end() gives back, also after a failure; close() the rest. */
+bool raw_lt_begin(raw_lt *x, const raw_product *product, const void *piece, size_t piece_bytes);
+bool raw_lt_run(raw_lt *x, uint64_t count); /* sends all, does not wait */
+void raw_lt_end(raw_lt *x);
+void raw_lt_close(raw_lt *x);
+
+#endif
