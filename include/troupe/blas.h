@@ -78,14 +78,26 @@ typedef enum trp_joining {
  * the smallest. Matrix i of a batch lies i * *_stride elements after the first; strides of A and B
  * may be 0 (one matrix for all), that of C must keep the matrices apart.
  *
- * A, B and C have the element type `type`: f64, f32, f16, bf16, c64 or c128; f16 and bf16
- * accumulate in f32. With beta 0, C is not read and may be uninitialised or lost. C must not
- * overlap A or B. A and B may be the same. If m or n is 0 nothing is done; if k is 0, C becomes
- * beta * C and A and B are not looked at.
+ * A and B have the element type `type`: f64, f32, f16, bf16, i8, c64 or c128. C has the type
+ * `type_c`, by default `type`, for i8 i32; f16, bf16 and i8 go with f32 too. Sums of f16 and bf16
+ * are f32, and so are those of i8 if C is. Those of i8 with C of i32 are exact modulo 2^32, and so
+ * is all that is done to them; alpha and beta are then integers in the range of int32_t. For that
+ * pair cuBLAS needs lda, ldb, the strides of A and B, and their offsets in bytes to be multiples
+ * of 4: TRP_E_UNSUPPORTED on cuda if one is not.
+ *
+ * With beta 0, C is not read and may be uninitialised or lost. C must not overlap A or B. A and B
+ * may be the same. If m or n is 0 nothing is done; if k is 0, C becomes beta * C and A and B are
+ * not looked at.
  *
  * `scalars`, if it names a buffer, holds alpha and beta, one after the other, in the compute type
- * (f32 for f16 and bf16, else `type`), read when the operation runs; they must not be given by
- * value then, and C is read.
+ * (i32 if C is, f32 for f16, bf16 and i8 otherwise, else `type`), read when the operation runs;
+ * they must not be given by value then, and C is read.
+ *
+ * `compute`: TRP_COMPUTE_PEDANTIC goes with all types; on the host it is what is done anyhow.
+ * TRP_COMPUTE_EMULATED is for f32 and c64 sums of products of bf16 (cuBLAS 12.9 and a device of
+ * compute capability 10.0), for f64 and c128 fixed-point arithmetic (cuBLAS 13.1, which comes with
+ * CUDA 13.0 update 2); what is missing is told by TRP_E_UNSUPPORTED, as is the host, which has none
+ * of it.
  *
  * Source: cublasGemmStridedBatchedEx, cblas_?gemm. */
 typedef struct trp_gemm_request {
@@ -105,6 +117,7 @@ typedef struct trp_gemm_request {
     trp_buffer scalars;
     uint64_t scalars_offset; /* bytes */
     trp_joining joining;
+    trp_dtype type_c; /* of C; 0: `type`, for i8 i32 */
 } trp_gemm_request;
 
 /* Sends a gemm; see trp_submit() for completion and errors. */

@@ -57,9 +57,13 @@ typedef enum trp_transpose {
 
 /* Precision of the arithmetic of a product. */
 typedef enum trp_compute {
-    TRP_COMPUTE_DEFAULT = 0, /* f64 for f64, f32 for f32, f16 and bf16 */
-    TRP_COMPUTE_TF32 = 1, /* f32 and c64 only: allows inputs rounded to tf32 (10 bits of mantissa);
-                           * a device without tf32 units computes in f32 */
+    TRP_COMPUTE_DEFAULT = 0,  /* f64 for f64; f32 for f32, f16 and bf16; i32 for integers */
+    TRP_COMPUTE_TF32 = 1,     /* f32 and c64 only: allows inputs rounded to tf32 (10 bits of
+                               * mantissa); a device without tf32 units computes in f32 */
+    TRP_COMPUTE_PEDANTIC = 2, /* the default's type in every step, and no algorithm that saves
+                               * operations */
+    TRP_COMPUTE_EMULATED = 3, /* f32, f64, c64, c128: by many products of a narrower type, to about
+                               * the accuracy of the default */
 } trp_compute;
 
 /* A scalar argument such as alpha. One that was not given (all zero) takes the default that the

@@ -4,14 +4,13 @@
 #include <math.h>
 
 static const struct {
-    trp_dtype type;
-    ref_dtype ref;
-    double unit; /* roundoff of one element */
+    trp_dtype type, type_c;
+    ref_dtype ref, ref_c;
+    double unit; /* roundoff of one element of C */
 } types[] = {
-    {TRP_F64, REF_F64, 0x1p-53},
-    {TRP_F32, REF_F32, 0x1p-24},
-    {TRP_F16, REF_F16, 0x1p-11},
-    {TRP_BF16, REF_BF16, 0x1p-8},
+    {TRP_F64, 0, REF_F64, REF_F64, 0x1p-53},       {TRP_F32, TRP_F32, REF_F32, REF_F32, 0x1p-24},
+    {TRP_F16, 0, REF_F16, REF_F16, 0x1p-11},       {TRP_BF16, TRP_BF16, REF_BF16, REF_BF16, 0x1p-8},
+    {TRP_F16, TRP_F32, REF_F16, REF_F32, 0x1p-24}, {TRP_BF16, TRP_F32, REF_BF16, REF_F32, 0x1p-24},
 };
 enum { TYPES = sizeof types / sizeof *types };
 
@@ -81,7 +80,8 @@ static double *packed(const layout *x, bool row_major, size_t rows, size_t colum
 
 typedef struct problem {
     int type; /* in types[] */
-    bool tf32, row_major, trans_a, trans_b, gaps;
+    trp_compute compute;
+    bool row_major, trans_a, trans_b, gaps;
     size_t m, n, k, batch;
     bool share_a, share_b;
     trp_scalar alpha, beta;
@@ -130,13 +130,13 @@ static double *reference(const problem *p, const layout *a, const layout *b, con
 static void describe(const problem *p, const char *what, size_t i, size_t j, size_t b, double got,
                      double want, double bound)
 {
-    h_fail(
-        __FILE__, __LINE__,
-        "%s: %s%s order %d trans %d %d m n k %zu %zu %zu batch %zu share %d %d alpha %g beta %g: "
-        "C(%zu, %zu) of %zu is %.17g, expected %.17g within %g",
-        what, ref_dtype_name(types[p->type].ref), p->tf32 ? " as tf32" : "", p->row_major,
-        p->trans_a, p->trans_b, p->m, p->n, p->k, p->batch, p->share_a, p->share_b, alpha_of(p),
-        beta_of(p), i, j, b, got, want, bound);
+    h_fail(__FILE__, __LINE__,
+           "%s: %s to %s compute %d order %d trans %d %d m n k %zu %zu %zu batch %zu share %d %d "
+           "alpha %g beta %g: "
+           "C(%zu, %zu) of %zu is %.17g, expected %.17g within %g",
+           what, ref_dtype_name(types[p->type].ref), ref_dtype_name(types[p->type].ref_c),
+           p->compute, p->row_major, p->trans_a, p->trans_b, p->m, p->n, p->k, p->batch, p->share_a,
+           p->share_b, alpha_of(p), beta_of(p), i, j, b, got, want, bound);
 }
 
 /* Each element lies within the bound that rounding allows it: of the sum of its terms' absolute
@@ -147,7 +147,8 @@ static void compare(const problem *p, const layout *before, const char *after, c
     size_t size = element_size(before);
     double unit = types[p->type].unit;
     double accumulate = types[p->type].ref == REF_F64 ? 0x1p-53 : 0x1p-24;
-    double share = 4 * ((double)p->k + 4) * accumulate + (p->tf32 ? 0x1p-9 : 0);
+    double share =
+        4 * ((double)p->k + 4) * accumulate + (p->compute == TRP_COMPUTE_TF32 ? 0x1p-9 : 0);
     char *expected_outside = h_malloc(before->span * size);
     memcpy(expected_outside, before->bytes, before->span * size);
     for (size_t b = 0; b < p->batch; b++) {
@@ -178,23 +179,24 @@ static trp_buffer upload(const layout *x)
 
 static void run(const problem *p)
 {
-    ref_dtype ref = types[p->type].ref;
+    ref_dtype ref = types[p->type].ref, ref_c = types[p->type].ref_c;
     size_t ar = p->trans_a ? p->k : p->m, ac = p->trans_a ? p->m : p->k;
     size_t br = p->trans_b ? p->n : p->k, bc = p->trans_b ? p->k : p->n;
     layout a = lay_out(ref, p->row_major, ar, ac, p->batch, p->share_a, p->gaps);
     layout b = lay_out(ref, p->row_major, br, bc, p->batch, p->share_b, p->gaps);
-    layout c = lay_out(ref, p->row_major, p->m, p->n, p->batch, false, p->gaps);
+    layout c = lay_out(ref_c, p->row_major, p->m, p->n, p->batch, false, p->gaps);
     fill_layout(&a, p->row_major, ar, ac, p->batch);
     fill_layout(&b, p->row_major, br, bc, p->batch);
     if (beta_of(p) != 0) /* else C stays poisoned: it must not be read */
         fill_layout(&c, p->row_major, p->m, p->n, p->batch);
     double *want = reference(p, &a, &b, &c, false), *magnitude = reference(p, &a, &b, &c, true);
     trp_buffer ba = upload(&a), bb = upload(&b), bc_ = upload(&c);
-    size_t size = element_size(&c);
+    size_t size = element_size(&c), in_size = element_size(&a);
     trp_completion done = {0};
     trp_gemm_request request = {
         .type = types[p->type].type,
-        .compute = p->tf32 ? TRP_COMPUTE_TF32 : TRP_COMPUTE_DEFAULT,
+        .type_c = types[p->type].type_c,
+        .compute = p->compute,
         .order = p->row_major ? TRP_ROW_MAJOR : TRP_COL_MAJOR,
         .trans_a = p->trans_a ? TRP_T : TRP_N,
         .trans_b = p->trans_b ? TRP_T : TRP_N,
@@ -206,8 +208,8 @@ static void run(const problem *p)
         .a = ba,
         .b = bb,
         .c = bc_,
-        .a_offset = a.offset * size,
-        .b_offset = b.offset * size,
+        .a_offset = a.offset * in_size,
+        .b_offset = b.offset * in_size,
         .c_offset = c.offset * size,
         .lda = p->gaps ? (int64_t)a.ld : 0,
         .ldb = p->gaps ? (int64_t)b.ld : 0,
@@ -223,8 +225,9 @@ static void run(const problem *p)
     h_read(world.device, bc_, 0, after, c.span * size);
     compare(p, &c, after, want, magnitude);
     /* The inputs are inputs. */
-    h_read(world.device, ba, 0, after, a.span < c.span ? a.span * size : c.span * size);
-    H_SAME(after, a.bytes, a.span < c.span ? a.span * size : c.span * size);
+    size_t some = a.span * in_size < c.span * size ? a.span * in_size : c.span * size;
+    h_read(world.device, ba, 0, after, some);
+    H_SAME(after, a.bytes, some);
     H_OK(trp_buffer_free(world.device, ba));
     H_OK(trp_buffer_free(world.device, bb));
     H_OK(trp_buffer_free(world.device, bc_));
@@ -281,6 +284,17 @@ static void combinations(void)
     h_close(&world);
 }
 
+/* One that goes with the type, on this backend and device: the fake's is one of Hopper. */
+static trp_compute pick_compute(const problem *p)
+{
+    bool f32 = types[p->type].type == TRP_F32, f64 = types[p->type].type == TRP_F64;
+    trp_compute any = (trp_compute)ref_rng_below(h_rng(), 4);
+    if ((any == TRP_COMPUTE_TF32 && !f32) ||
+        (any == TRP_COMPUTE_EMULATED && (!f64 || !h_is_cuda() || h_is_gpu())))
+        return TRP_COMPUTE_DEFAULT;
+    return any;
+}
+
 static void random_problems(void)
 {
     open_world();
@@ -300,7 +314,7 @@ static void random_problems(void)
         };
         p.share_a = ref_rng_below(h_rng(), 3) == 0;
         p.share_b = ref_rng_below(h_rng(), 3) == 0;
-        p.tf32 = types[p.type].type == TRP_F32 && ref_rng_below(h_rng(), 3) == 0;
+        p.compute = pick_compute(&p);
         run(&p);
     }
     h_close(&world);
@@ -346,7 +360,7 @@ static void larger(void)
                      .alpha = trp_real(1.5),
                      .beta = trp_real(0.5)};
         run(&p);
-        p.tf32 = types[t].type == TRP_F32;
+        p.compute = types[t].type == TRP_F32 ? TRP_COMPUTE_TF32 : TRP_COMPUTE_PEDANTIC;
         run(&p);
     }
     h_close(&world);
@@ -527,11 +541,14 @@ static void bad_input(void)
     } while (0)
 
     BAD(type, TRP_DTYPE_NONE, "type");
-    BAD(type, TRP_I8, "type");
+    BAD(type, TRP_I32, "type");
+    BAD(type_c, TRP_F64, "type_c");
+    BAD(type_c, (trp_dtype)-1, "type_c");
     BAD(type, TRP_BOOL, "type");
     BAD(type, (trp_dtype)999, "type");
     BAD(type, (trp_dtype)-1, "type");
-    BAD(compute, (trp_compute)2, "compute");
+    BAD(compute, (trp_compute)4, "compute");
+    BAD(compute, (trp_compute)-1, "compute");
     BAD(order, (trp_order)2, "order");
     BAD(trans_a, (trp_transpose)3, "trans_a");
     BAD(trans_b, (trp_transpose)-1, "trans_b");
@@ -616,6 +633,14 @@ static void bad_input(void)
     H_EQUAL(h_info(world.device).requests_submitted, before);
     /* Nothing was sent, and nothing is held. */
     r = right(a, b, c);
+    if (h_is_cuda() && !h_is_gpu()) { /* the fake is a Hopper, which says so only in its turn */
+        trp_completion told = {0};
+        r.compute = TRP_COMPUTE_EMULATED;
+        H_OK(trp_gemm(blas, &r, &told));
+        H_IS(h_await_any(told), TRP_E_UNSUPPORTED);
+        H_SAYS("needs a device of compute capability 10.0");
+        r.compute = TRP_COMPUTE_DEFAULT;
+    }
     H_OK(trp_gemm(blas, &r, NULL));
     H_OK(trp_device_drain(world.device, H_LONG));
     H_OK(trp_buffer_free(world.device, a));

@@ -103,7 +103,8 @@ static void bad_arguments_are_named(void **state)
     REFUSED("type", r.type = TRP_DTYPE_NONE);
     REFUSED("type", r.type = TRP_I32);
     REFUSED("type", r.type = (trp_dtype)1000);
-    REFUSED("compute", r.compute = (trp_compute)2);
+    REFUSED("compute", r.compute = (trp_compute)4);
+    REFUSED("compute", r.compute = (trp_compute)-1);
     REFUSED("compute", r.compute = TRP_COMPUTE_TF32; r.type = TRP_F16);
     REFUSED("order", r.order = (trp_order)2);
     REFUSED("trans_a", r.trans_a = (trp_transpose)3);
@@ -209,6 +210,48 @@ static void accesses(void **state)
     r.alpha = trp_real(0); /* given, so not the default */
     assert_int_equal(gemm(&r), TRP_OK);
     assert_true(payload().alpha[0] == 0);
+}
+
+static void types_of_c(void **state)
+{
+    static const struct {
+        trp_dtype type, given, type_c;
+        uint32_t element;
+    } pairs[] = {
+        {TRP_F64, 0, TRP_F64, 8},      {TRP_F32, TRP_F32, TRP_F32, 4},
+        {TRP_F16, 0, TRP_F16, 2},      {TRP_F16, TRP_F32, TRP_F32, 4},
+        {TRP_BF16, 0, TRP_BF16, 2},    {TRP_BF16, TRP_F32, TRP_F32, 4},
+        {TRP_I8, 0, TRP_I32, 4},       {TRP_I8, TRP_I32, TRP_I32, 4},
+        {TRP_I8, TRP_F32, TRP_F32, 4}, {TRP_C64, 0, TRP_C64, 8},
+        {TRP_C128, 0, TRP_C128, 16},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        trp_gemm_request r = sample();
+        r.type = pairs[i].type;
+        r.type_c = pairs[i].given;
+        r.compute = TRP_COMPUTE_PEDANTIC;
+        assert_int_equal(gemm(&r), TRP_OK);
+        assert_int_equal(payload().type, pairs[i].type);
+        assert_int_equal(payload().type_c, pairs[i].type_c);
+        assert_int_equal(payload().compute, TRP_COMPUTE_PEDANTIC);
+        assert_int_equal(record.access[TRP__GEMM_A].bytes, 15 * trp_dtype_bits(r.type) / 8);
+        assert_int_equal(record.access[TRP__GEMM_C].bytes, 35 * pairs[i].element);
+        r.type_c = TRP_I64;
+        refused(&r, "type_c");
+    }
+    REFUSED("alpha", r.type = TRP_I8; r.alpha = trp_real(0.5));
+    REFUSED("beta", r.type = TRP_I8; r.beta = trp_real(0x1p31));
+    REFUSED("compute", r.type = TRP_I8; r.compute = TRP_COMPUTE_EMULATED);
+    REFUSED("compute", r.type = TRP_BF16; r.compute = TRP_COMPUTE_EMULATED);
+    trp_gemm_request r = sample();
+    r.compute = TRP_COMPUTE_EMULATED;
+    assert_int_equal(gemm(&r), TRP_E_UNSUPPORTED);
+    r = sample();
+    r.type = TRP_I8; /* half an integer is a float, too */
+    r.type_c = TRP_F32;
+    r.alpha = trp_real(0.5);
+    assert_int_equal(gemm(&r), TRP_OK);
 }
 
 static void lost_and_stale_buffers(void **state)
@@ -424,6 +467,7 @@ int main(void)
         cmocka_unit_test(sizes_that_overflow),
         cmocka_unit_test(large_dimensions),
         cmocka_unit_test(accesses),
+        cmocka_unit_test(types_of_c),
         cmocka_unit_test(lost_and_stale_buffers),
         cmocka_unit_test(nothing_to_do),
         cmocka_unit_test(row_major_is_swapped),

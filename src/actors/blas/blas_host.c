@@ -1,28 +1,16 @@
-/* The blas actor on the host: OpenBLAS. f16 and bf16 are widened tile by tile to f32. */
+/* The blas actor on the host: OpenBLAS. */
 #include "actors/blas/blas.h"
-#include "actors/blas/blas_wire.h"
+#include "actors/blas/gemm_host.h"
 #include "actors/blas/levels_host.h"
 #include "base/error.h"
-#include "base/half.h"
 
 #include <troupe/blas.h>
 #include <troupe/worker.h>
 
-#include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
 
-/* 16-bit products are computed in tiles of TILE x TILE elements of C, in steps of TILE of k. The
- * scratch memory for one step (widened A, widened B, sum) belongs to the actor: allocated at its
- * start, so that no request can fail for want of it, and used by the stream's thread only. */
-enum { TILE = 1024 };
-#define TILE_ELEMENTS ((size_t)TILE * TILE)
-#define SCRATCH_BYTES (3 * TILE_ELEMENTS * sizeof(float))
-
-typedef struct state {
-    const trp__openblas *blas;
-    float *scratch;
-} state;
+typedef trp__blas_host_state state;
 
 trp_status trp__blas_host_report(char *version, size_t version_size, const char **path,
                                  trp_error *error)
@@ -44,8 +32,8 @@ static trp_status init(trp_instance *instance, trp_error *error)
     trp_status status = trp__openblas_load(&s->blas, error);
     if (status != TRP_OK)
         return status;
-    void *scratch =
-        mmap(NULL, SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *scratch = mmap(NULL, TRP__GEMM_HOST_SCRATCH, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (scratch == MAP_FAILED)
         return trp__error_set_errno(error, "scratch memory of a blas actor");
     s->scratch = scratch;
@@ -57,271 +45,22 @@ static void trim(trp_instance *instance)
 {
     state *s = instance->state;
     if (instance->services->idle(instance))
-        madvise(s->scratch, SCRATCH_BYTES, MADV_DONTNEED);
+        madvise(s->scratch, TRP__GEMM_HOST_SCRATCH, MADV_DONTNEED);
 }
 
 static void stop(trp_instance *instance)
 {
     state *s = instance->state;
     if (s->scratch)
-        munmap(s->scratch, SCRATCH_BYTES);
+        munmap(s->scratch, TRP__GEMM_HOST_SCRATCH);
     memset(s, 0, sizeof *s);
-}
-
-/* Requests, on the stream's thread. */
-
-typedef struct gemm_arguments {
-    const state *state;
-    const char *a, *b;
-    char *c;
-    const void *scalars; /* alpha and beta in a buffer; NULL: in g */
-    trp__gemm g;
-} gemm_arguments;
-
-_Static_assert(sizeof(gemm_arguments) <= TRP_ACTOR_ENQUEUE_MAX, "an operation's arguments fit");
-
-static int cblas_trans(uint8_t trans)
-{
-    return trans == TRP_N   ? TRP__CBLAS_NO_TRANS
-           : trans == TRP_T ? TRP__CBLAS_TRANS
-                            : TRP__CBLAS_CONJ_TRANS;
-}
-
-/* The request as it is when it runs. */
-static trp__gemm gemm_now(const gemm_arguments *x)
-{
-    trp__gemm g = x->g;
-    const float *f32 = x->scalars;
-    const double *f64 = x->scalars;
-    if (!x->scalars)
-        return g;
-    bool wide = g.type == TRP_F64 || g.type == TRP_C128;
-    int parts = g.type == TRP_C64 || g.type == TRP_C128 ? 2 : 1;
-    for (int i = 0; i < parts; i++) {
-        g.alpha[i] = wide ? f64[i] : (double)f32[i];
-        g.beta[i] = wide ? f64[parts + i] : (double)f32[parts + i];
-    }
-    return g;
-}
-
-/* C = beta C, for products of nothing. With beta 0, C is not read. */
-#define DEFINE_SCALE(type)                                                                         \
-    static void scale_##type(const trp__gemm *g, type *c)                                          \
-    {                                                                                              \
-        type beta = (type)g->beta[0];                                                              \
-        for (int64_t j = 0; j < g->n; j++, c += g->ldc) {                                          \
-            for (int64_t i = 0; i < g->m; i++)                                                     \
-                c[i] = beta == 0 ? 0 : beta * c[i];                                                \
-        }                                                                                          \
-    }
-DEFINE_SCALE(float)
-DEFINE_SCALE(double)
-#undef DEFINE_SCALE
-
-/* With alpha 0, A and B are not looked at (their NaNs don't reach C), as BLAS has it. */
-static bool nothing_to_add(const trp__gemm *g)
-{
-    return g->k == 0 || (g->alpha[0] == 0 && g->alpha[1] == 0);
-}
-
-static void run_f32(void *arguments)
-{
-    const gemm_arguments *x = arguments;
-    const trp__gemm now = gemm_now(x), *g = &now;
-    for (int64_t i = 0; i < g->batch; i++) {
-        const float *a = (const float *)x->a + i * g->a_stride;
-        const float *b = (const float *)x->b + i * g->b_stride;
-        float *c = (float *)x->c + i * g->c_stride;
-        if (nothing_to_add(g))
-            scale_float(g, c);
-        else
-            x->state->blas->cblas_sgemm(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a),
-                                        cblas_trans(g->trans_b), (int)g->m, (int)g->n, (int)g->k,
-                                        (float)g->alpha[0], a, (int)g->lda, b, (int)g->ldb,
-                                        (float)g->beta[0], c, (int)g->ldc);
-    }
-}
-
-static void run_f64(void *arguments)
-{
-    const gemm_arguments *x = arguments;
-    const trp__gemm now = gemm_now(x), *g = &now;
-    for (int64_t i = 0; i < g->batch; i++) {
-        const double *a = (const double *)x->a + i * g->a_stride;
-        const double *b = (const double *)x->b + i * g->b_stride;
-        double *c = (double *)x->c + i * g->c_stride;
-        if (nothing_to_add(g))
-            scale_double(g, c);
-        else
-            x->state->blas->cblas_dgemm(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a),
-                                        cblas_trans(g->trans_b), (int)g->m, (int)g->n, (int)g->k,
-                                        g->alpha[0], a, (int)g->lda, b, (int)g->ldb, g->beta[0], c,
-                                        (int)g->ldc);
-    }
-}
-
-/* C = beta C of complex numbers, as above; `c` is two real numbers an element. */
-#define DEFINE_SCALE(type)                                                                         \
-    static void scale_complex_##type(const trp__gemm *g, type *c)                                  \
-    {                                                                                              \
-        type re = (type)g->beta[0], im = (type)g->beta[1];                                         \
-        for (int64_t j = 0; j < g->n; j++, c += 2 * g->ldc) {                                      \
-            for (int64_t i = 0; i < 2 * g->m; i += 2) {                                            \
-                type x = c[i], y = c[i + 1];                                                       \
-                c[i] = re == 0 && im == 0 ? 0 : re * x - im * y;                                   \
-                c[i + 1] = re == 0 && im == 0 ? 0 : re * y + im * x;                               \
-            }                                                                                      \
-        }                                                                                          \
-    }
-DEFINE_SCALE(float)
-DEFINE_SCALE(double)
-#undef DEFINE_SCALE
-
-static void run_complex(void *arguments)
-{
-    const gemm_arguments *x = arguments;
-    const trp__gemm now = gemm_now(x), *g = &now;
-    bool wide = g->type == TRP_C128;
-    int64_t size = wide ? 16 : 8;
-    float alpha[2] = {(float)g->alpha[0], (float)g->alpha[1]};
-    float beta[2] = {(float)g->beta[0], (float)g->beta[1]};
-    void (*multiply)(int, int, int, int, int, int, const void *, const void *, int, const void *,
-                     int, const void *, void *, int) =
-        wide ? x->state->blas->cblas_zgemm : x->state->blas->cblas_cgemm;
-    for (int64_t i = 0; i < g->batch; i++) {
-        char *c = x->c + i * g->c_stride * size;
-        if (!nothing_to_add(g))
-            multiply(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a), cblas_trans(g->trans_b),
-                     (int)g->m, (int)g->n, (int)g->k, wide ? (const void *)g->alpha : alpha,
-                     x->a + i * g->a_stride * size, (int)g->lda, x->b + i * g->b_stride * size,
-                     (int)g->ldb, wide ? (const void *)g->beta : beta, c, (int)g->ldc);
-        else if (wide)
-            scale_complex_double(g, (double *)(void *)c);
-        else
-            scale_complex_float(g, (float *)(void *)c);
-    }
-}
-
-static void widen(uint8_t type, const uint16_t *from, float *to, int64_t count)
-{
-    if (type == TRP_F16)
-        trp__f16_to_f32_array(from, to, (size_t)count);
-    else
-        trp__bf16_to_f32_array(from, to, (size_t)count);
-}
-
-static void narrow(uint8_t type, const float *from, uint16_t *to, int64_t count)
-{
-    if (type == TRP_F16)
-        trp__f32_to_f16_array(from, to, (size_t)count);
-    else
-        trp__f32_to_bf16_array(from, to, (size_t)count);
-}
-
-/* Widens the part of a stored matrix that makes `rows` x `columns` of op(X) from (row, column) on;
- * the result, of leading dimension TILE, is transposed like the original. */
-static void widen_tile(uint8_t type, uint8_t trans, const uint16_t *x, int64_t ld, int64_t row,
-                       int64_t column, int64_t rows, int64_t columns, float *to)
-{
-    int64_t length = trans != TRP_N ? columns : rows;
-    int64_t count = trans != TRP_N ? rows : columns;
-    const uint16_t *from = trans != TRP_N ? x + column + row * ld : x + row + column * ld;
-    for (int64_t j = 0; j < count; j++)
-        widen(type, from + j * ld, to + j * TILE, length);
-}
-
-static int64_t at_most_a_tile(int64_t rest)
-{
-    return rest < TILE ? rest : TILE;
-}
-
-/* The tile of C at (i, j): c = alpha sum + beta c, rounded once. `line` is room for a column. */
-static void finish_tile(const trp__gemm *g, uint16_t *c, int64_t rows, int64_t columns,
-                        const float *sum, float *line)
-{
-    float alpha = (float)g->alpha[0];
-    float beta = (float)g->beta[0];
-    bool add = !nothing_to_add(g);
-    for (int64_t j = 0; j < columns; j++) {
-        uint16_t *out = c + j * g->ldc;
-        const float *in = sum + j * TILE;
-        if (beta != 0) {
-            widen(g->type, out, line, rows);
-            for (int64_t i = 0; i < rows; i++)
-                line[i] = add ? alpha * in[i] + beta * line[i] : beta * line[i];
-        } else {
-            for (int64_t i = 0; i < rows; i++)
-                line[i] = add ? alpha * in[i] : 0;
-        }
-        narrow(g->type, line, out, rows);
-    }
-}
-
-static void run_16_tile(const gemm_arguments *x, const trp__gemm *g, const uint16_t *a,
-                        const uint16_t *b, uint16_t *c, int64_t i, int64_t j)
-{
-    float *wide_a = x->state->scratch;
-    float *wide_b = wide_a + TILE_ELEMENTS;
-    float *sum = wide_b + TILE_ELEMENTS;
-    int64_t rows = at_most_a_tile(g->m - i);
-    int64_t columns = at_most_a_tile(g->n - j);
-    for (int64_t p = 0; p < g->k && !nothing_to_add(g); p += TILE) {
-        int64_t depth = at_most_a_tile(g->k - p);
-        widen_tile(g->type, g->trans_a, a, g->lda, i, p, rows, depth, wide_a);
-        widen_tile(g->type, g->trans_b, b, g->ldb, p, j, depth, columns, wide_b);
-        x->state->blas->cblas_sgemm(TRP__CBLAS_COLUMN_MAJOR, cblas_trans(g->trans_a),
-                                    cblas_trans(g->trans_b), (int)rows, (int)columns, (int)depth,
-                                    1.0f, wide_a, TILE, wide_b, TILE, p == 0 ? 0.0f : 1.0f, sum,
-                                    TILE);
-    }
-    finish_tile(g, c + i + j * g->ldc, rows, columns, sum, wide_a);
-}
-
-static void run_16(void *arguments)
-{
-    const gemm_arguments *x = arguments;
-    const trp__gemm now = gemm_now(x), *g = &now;
-    for (int64_t l = 0; l < g->batch; l++) {
-        const uint16_t *a = (const uint16_t *)x->a + l * g->a_stride;
-        const uint16_t *b = (const uint16_t *)x->b + l * g->b_stride;
-        uint16_t *c = (uint16_t *)x->c + l * g->c_stride;
-        for (int64_t j = 0; j < g->n; j += TILE) {
-            for (int64_t i = 0; i < g->m; i += TILE)
-                run_16_tile(x, g, a, b, c, i, j);
-        }
-    }
-}
-
-static bool fits_32_bits(const trp__gemm *g)
-{
-    return g->m <= INT_MAX && g->n <= INT_MAX && g->k <= INT_MAX && g->lda <= INT_MAX &&
-           g->ldb <= INT_MAX && g->ldc <= INT_MAX;
 }
 
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
-    state *s = instance->state;
-    if (job->op != TRP_OP_GEMM)
-        return trp__levels_host_handle(instance, job, s->blas, error);
-    gemm_arguments x = {.state = s};
-    memcpy(&x.g, job->payload, sizeof x.g);
-    if (x.g.m == 0 || x.g.n == 0)
-        return TRP_OK;
-    if (!fits_32_bits(&x.g))
-        return trp__error_set(error, TRP_E_UNSUPPORTED,
-                              "m, n, k or a leading dimension is 2^31 or more, which OpenBLAS with "
-                              "32-bit integers can't take");
-    x.c = job->access[TRP__GEMM_C].address;
-    x.a = x.g.k > 0 ? job->access[TRP__GEMM_A].address : x.c;
-    x.b = x.g.k > 0 ? job->access[TRP__GEMM_B].address : x.c;
-    if (x.g.scalars != TRP__GEMM_NO_ACCESS)
-        x.scalars = job->access[x.g.scalars].address;
-    bool complex = x.g.type == TRP_C64 || x.g.type == TRP_C128;
-    void (*run)(void *) = complex               ? run_complex
-                          : x.g.type == TRP_F64 ? run_f64
-                          : x.g.type == TRP_F32 ? run_f32
-                                                : run_16;
-    return instance->services->enqueue(instance, run, &x, sizeof x, error);
+    const state *s = instance->state;
+    return job->op == TRP_OP_GEMM ? trp__gemm_host(instance, job, s, error)
+                                  : trp__levels_host_handle(instance, job, s->blas, error);
 }
 
 const trp_actor_impl trp__blas_host = {

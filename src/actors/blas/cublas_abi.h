@@ -31,17 +31,31 @@ typedef enum trp__cublas_type {
     TRP__CUDA_R_32F = 0,
     TRP__CUDA_R_64F = 1,
     TRP__CUDA_R_16F = 2,
+    TRP__CUDA_R_8I = 3,
     TRP__CUDA_C_32F = 4,
     TRP__CUDA_C_64F = 5,
+    TRP__CUDA_R_32I = 10,
     TRP__CUDA_R_16BF = 14,
 } trp__cublas_type;
 
-/* cublasComputeType_t */
+/* cublasComputeType_t; the emulated ones came with cuBLAS 12.9 and 13.1. */
 typedef enum trp__cublas_compute {
     TRP__CUBLAS_COMPUTE_32F = 68,
+    TRP__CUBLAS_COMPUTE_32F_PEDANTIC = 69,
     TRP__CUBLAS_COMPUTE_64F = 70,
+    TRP__CUBLAS_COMPUTE_64F_PEDANTIC = 71,
+    TRP__CUBLAS_COMPUTE_32I = 72,
+    TRP__CUBLAS_COMPUTE_32I_PEDANTIC = 73,
     TRP__CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
+    TRP__CUBLAS_COMPUTE_32F_EMULATED_16BFX9 = 78,
+    TRP__CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT = 79,
 } trp__cublas_compute;
+
+/* cublasEmulationStrategy_t: what the library does where it may emulate. EAGER: it does. */
+typedef enum trp__cublas_strategy {
+    TRP__CUBLAS_EMULATION_STRATEGY_DEFAULT = 0,
+    TRP__CUBLAS_EMULATION_STRATEGY_EAGER = 2,
+} trp__cublas_strategy;
 
 /* cublasGemmAlgo_t */
 typedef enum trp__cublas_algorithm {
@@ -66,6 +80,14 @@ typedef enum trp__cublas_property {
     TRP__CUDA_MINOR_VERSION = 1,
     TRP__CUDA_PATCH_LEVEL = 2,
 } trp__cublas_property;
+
+/* Those that came with emulation: the first with that of f32 (cuBLAS 12.9), the second with that of
+ * f64 (13.1), which is all that it is looked up for. */
+#define TRP__CUBLAS_EMULATION_FUNCTIONS(X)                                                         \
+    X(trp__cublas_status, cublasSetEmulationStrategy,                                              \
+      (trp__cublas_handle handle, trp__cublas_strategy strategy), false)                           \
+    X(trp__cublas_status, cublasSetFixedPointEmulationMaxMantissaBitCount,                         \
+      (trp__cublas_handle handle, int bits), false)
 
 /* One row a function: result, name as exported, parameters, whether it is required. The functions
  * with 64-bit sizes came with cuBLAS 12. */
@@ -119,6 +141,7 @@ typedef enum trp__cublas_property {
        int lda, const void *const b[], trp__cublas_type b_type, int ldb, const void *beta,         \
        void *const c[], trp__cublas_type c_type, int ldc, int batch, trp__cublas_compute compute,  \
        trp__cublas_algorithm algorithm),                                                           \
-      false)
+      false)                                                                                       \
+    TRP__CUBLAS_EMULATION_FUNCTIONS(X)
 
 #endif

@@ -11,30 +11,79 @@
 
 _Static_assert(sizeof(trp__gemm) <= TRP__PAYLOAD_BYTES, "the payload fits into a record");
 
-static bool is_complex(trp_dtype type)
+/* The element types that go together, and what they can be computed in beside the default and
+ * TRP_COMPUTE_PEDANTIC. The first row of a type has its default.
+ *
+ * Source: cublasGemmEx. */
+enum { TF32 = 1 << TRP_COMPUTE_TF32, EMULATED = 1 << TRP_COMPUTE_EMULATED };
+
+static const struct pair {
+    trp_dtype type, type_c;
+    uint32_t compute; /* bit c: TRP_COMPUTE_ c */
+} pairs[] = {
+    {TRP_F64, TRP_F64, EMULATED},
+    {TRP_F32, TRP_F32, TF32 | EMULATED},
+    {TRP_F16, TRP_F16, 0},
+    {TRP_F16, TRP_F32, 0},
+    {TRP_BF16, TRP_BF16, 0},
+    {TRP_BF16, TRP_F32, 0},
+    {TRP_I8, TRP_I32, 0},
+    {TRP_I8, TRP_F32, 0},
+    {TRP_C64, TRP_C64, TF32 | EMULATED},
+    {TRP_C128, TRP_C128, EMULATED},
+};
+enum { PAIRS = sizeof pairs / sizeof *pairs };
+
+/* The row of a request's types; NULL if there is none, with *type_known. */
+static const struct pair *find_pair(const trp_gemm_request *r, bool *type_known)
 {
-    return type == TRP_C64 || type == TRP_C128;
+    *type_known = false;
+    for (int i = 0; i < PAIRS; i++) {
+        if (pairs[i].type != r->type)
+            continue;
+        *type_known = true;
+        if (r->type_c == TRP_DTYPE_NONE || r->type_c == pairs[i].type_c)
+            return &pairs[i];
+    }
+    return NULL;
 }
 
-static bool type_fits(trp_dtype type)
+static trp_status check_types(trp__pack *pack, const trp_gemm_request *r, trp_dtype *type_c)
 {
-    return type == TRP_F64 || type == TRP_F32 || type == TRP_F16 || type == TRP_BF16 ||
-           is_complex(type);
+    bool known;
+    const struct pair *pair = find_pair(r, &known);
+    if (!known)
+        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                              "type: expected f64, f32, f16, bf16, i8, c64 or c128, got %s (%d)",
+                              trp_dtype_name(r->type), (int)r->type);
+    if (!pair)
+        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                              "type_c: expected %s for type %s, got %s (%d)",
+                              r->type == TRP_I8                           ? "i32 or f32"
+                              : r->type == TRP_F16 || r->type == TRP_BF16 ? "the same or f32"
+                                                                          : "the same",
+                              trp_dtype_name(r->type), trp_dtype_name(r->type_c), (int)r->type_c);
+    *type_c = pair->type_c;
+    if ((uint32_t)r->compute > TRP_COMPUTE_EMULATED)
+        return trp__operand_wrong(pack, "compute", "a TRP_COMPUTE_ constant", r->compute);
+    bool any = r->compute == TRP_COMPUTE_DEFAULT || r->compute == TRP_COMPUTE_PEDANTIC;
+    if (!any && !(pair->compute & UINT32_C(1) << r->compute))
+        return trp__error_set(pack->error, TRP_E_ARGUMENT, "compute: %s, got %s",
+                              r->compute == TRP_COMPUTE_TF32
+                                  ? "TRP_COMPUTE_TF32 goes with types f32 and c64 only"
+                                  : "TRP_COMPUTE_EMULATED goes with types f32, f64, c64 and c128 "
+                                    "only",
+                              trp_dtype_name(r->type));
+    if (r->compute == TRP_COMPUTE_EMULATED && pack->backend == TRP_BACKEND_HOST)
+        return trp__error_set(
+            pack->error, TRP_E_UNSUPPORTED,
+            "compute: TRP_COMPUTE_EMULATED is not to be had on the host; expected "
+            "another one");
+    return TRP_OK;
 }
 
 static trp_status check_enums(trp__pack *pack, const trp_gemm_request *r)
 {
-    if (!type_fits(r->type))
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                              "type: expected f64, f32, f16, bf16, c64 or c128, got %s (%d)",
-                              trp_dtype_name(r->type), (int)r->type);
-    if (r->compute != TRP_COMPUTE_DEFAULT && r->compute != TRP_COMPUTE_TF32)
-        return trp__operand_wrong(pack, "compute", "TRP_COMPUTE_DEFAULT or TRP_COMPUTE_TF32",
-                                  r->compute);
-    if (r->compute == TRP_COMPUTE_TF32 && r->type != TRP_F32 && r->type != TRP_C64)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                              "compute: TRP_COMPUTE_TF32 goes with types f32 and c64 only, got %s",
-                              trp_dtype_name(r->type));
     if (r->order != TRP_COL_MAJOR && r->order != TRP_ROW_MAJOR)
         return trp__operand_wrong(pack, "order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->order);
     if ((uint32_t)r->joining > TRP_JOINING_OFF)
@@ -47,7 +96,18 @@ static trp_status check_enums(trp__pack *pack, const trp_gemm_request *r)
     return TRP_OK;
 }
 
-static trp_status check_numbers(trp__pack *pack, const trp_gemm_request *r)
+static trp_status check_integer(trp__pack *pack, const char *name, trp_scalar scalar)
+{
+    bool whole = scalar.re >= INT32_MIN && scalar.re <= INT32_MAX &&
+                 scalar.re == (double)(int32_t)scalar.re && scalar.im == 0;
+    if (!scalar.given || whole)
+        return TRP_OK;
+    return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                          "%s: expected an integer of 32 bits for C of type i32, got %g + %gi",
+                          name, scalar.re, scalar.im);
+}
+
+static trp_status check_numbers(trp__pack *pack, const trp_gemm_request *r, trp_dtype scalar_type)
 {
     const struct {
         const char *name;
@@ -65,7 +125,9 @@ static trp_status check_numbers(trp__pack *pack, const trp_gemm_request *r)
     for (int i = 0; i < 2 && status == TRP_OK; i++) {
         status = trp__check_one_source(pack, r->scalars, scalars[i].name, scalars[i].value);
         if (status == TRP_OK)
-            status = trp__check_scalar(pack, scalars[i].name, scalars[i].value, r->type);
+            status = scalar_type == TRP_I32
+                         ? check_integer(pack, scalars[i].name, scalars[i].value)
+                         : trp__check_scalar(pack, scalars[i].name, scalars[i].value, scalar_type);
     }
     return status;
 }
@@ -84,6 +146,28 @@ static trp_status check_matrix(trp__pack *pack, trp__operand *x, trp_order order
     return status == TRP_OK ? trp__operand_measure(pack, x, batch) : status;
 }
 
+/* What cuBLAS asks of inputs whose products are summed as integers.
+ *
+ * Source: cuBLAS documentation, cublasGemmEx. */
+static trp_status check_multiples(trp__pack *pack, const trp__operand *x)
+{
+    const struct {
+        const char *before, *after;
+        uint64_t value;
+    } numbers[] = {{"ld", "", (uint64_t)x->ld},
+                   {"", "_offset", x->offset},
+                   {"", "_stride", (uint64_t)x->stride}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (numbers[i].value % 4 != 0)
+            return trp__error_set(
+                pack->error, TRP_E_UNSUPPORTED,
+                "%s%s%s: expected a multiple of 4, which cuBLAS needs for i8 with "
+                "C of i32, got %llu",
+                numbers[i].before, x->name, numbers[i].after, (unsigned long long)numbers[i].value);
+    }
+    return TRP_OK;
+}
+
 /* Checks the matrices and adds them to the record, in the order of blas_wire.h. */
 static trp_status pack_matrices(trp__pack *pack, const trp_gemm_request *r, trp__gemm *g,
                                 trp__operand *a, trp__operand *b, trp__operand *c)
@@ -92,8 +176,11 @@ static trp_status pack_matrices(trp__pack *pack, const trp_gemm_request *r, trp_
     trp_status status = check_matrix(pack, c, r->order, g->batch);
     if (status == TRP_OK)
         status = trp__operand_check_stride(pack, c, g->batch);
-    for (int i = 0; i < 2 && status == TRP_OK && g->k > 0; i++)
+    for (int i = 0; i < 2 && status == TRP_OK && g->k > 0; i++) {
         status = check_matrix(pack, inputs[i], r->order, g->batch);
+        if (status == TRP_OK && g->type_c == TRP_I32 && pack->backend == TRP_BACKEND_CUDA)
+            status = check_multiples(pack, inputs[i]);
+    }
     c->mode = c_mode(c, g);
     if (status == TRP_OK)
         status = trp__operand_access(pack, c);
@@ -111,8 +198,9 @@ static trp_status pack_scalars(trp__pack *pack, const trp_gemm_request *r, trp__
 {
     if (g->scalars == TRP__GEMM_NO_ACCESS)
         return TRP_OK;
+    trp_dtype type = trp__gemm_scalar_type((trp_dtype)g->type, (trp_dtype)g->type_c);
     trp__operand x =
-        trp__operand_of_scalars(r->scalars, r->scalars_offset, trp__scalar_bytes(r->type), 2);
+        trp__operand_of_scalars(r->scalars, r->scalars_offset, trp_dtype_bits(type) / 8, 2);
     g->scalars = (uint8_t)pack->record->access_count;
     trp_status status = trp__operand_access(pack, &x);
     return status == TRP_OK ? trp__operand_check_apart(pack, c, &x, g->batch) : status;
@@ -131,17 +219,28 @@ static trp__operand matrix(trp_dtype type, const char *name, trp_buffer buffer, 
                           .mode = TRP__READ};
 }
 
+/* What is not looked at must still satisfy the library. */
+static int64_t unread_ld(const trp__operand *x, const trp__gemm *g)
+{
+    int64_t least = x->rows > 0 ? x->rows : 1;
+    return g->type_c == TRP_I32 ? (least + 3) / 4 * 4 : least;
+}
+
 trp_status trp__gemm_pack(trp__pack *pack, const trp_request *request)
 {
     const trp_gemm_request *r = (const trp_gemm_request *)request;
-    trp_status status = check_enums(pack, r);
+    trp_dtype type_c = TRP_DTYPE_NONE;
+    trp_status status = check_types(pack, r, &type_c);
     if (status == TRP_OK)
-        status = check_numbers(pack, r);
+        status = check_enums(pack, r);
+    if (status == TRP_OK)
+        status = check_numbers(pack, r, trp__gemm_scalar_type(r->type, type_c));
     if (status != TRP_OK)
         return status;
 
     trp__gemm g = {
         .type = (uint8_t)r->type,
+        .type_c = (uint8_t)type_c,
         .compute = (uint8_t)r->compute,
         .scalars = r->scalars.id ? 0 : TRP__GEMM_NO_ACCESS,
         .apart = r->joining == TRP_JOINING_OFF,
@@ -152,7 +251,7 @@ trp_status trp__gemm_pack(trp__pack *pack, const trp_request *request)
     };
     trp__operand a = matrix(r->type, "a", r->a, r->a_offset, r->lda, r->a_stride);
     trp__operand b = matrix(r->type, "b", r->b, r->b_offset, r->ldb, r->b_stride);
-    trp__operand c = matrix(r->type, "c", r->c, r->c_offset, r->ldc, r->c_stride);
+    trp__operand c = matrix(type_c, "c", r->c, r->c_offset, r->ldc, r->c_stride);
     bool swap = r->order == TRP_ROW_MAJOR;
     g.m = swap ? r->n : r->m;
     g.n = swap ? r->m : r->n;
@@ -176,9 +275,8 @@ trp_status trp__gemm_pack(trp__pack *pack, const trp_request *request)
         status = pack_scalars(pack, r, &g, &c);
     if (status != TRP_OK)
         return status;
-    /* What is not looked at must still satisfy the library. */
-    g.lda = g.k > 0 ? a.ld : a.rows > 0 ? a.rows : 1;
-    g.ldb = g.k > 0 ? b.ld : b.rows > 0 ? b.rows : 1;
+    g.lda = g.k > 0 ? a.ld : unread_ld(&a, &g);
+    g.ldb = g.k > 0 ? b.ld : unread_ld(&b, &g);
     g.ldc = c.ld;
     g.a_stride = g.k > 0 ? a.stride : 0;
     g.b_stride = g.k > 0 ? b.stride : 0;

@@ -150,11 +150,6 @@ trp_status trp__operand_access(trp__pack *pack, const trp__operand *x)
 
 /* Scalars. */
 
-uint32_t trp__scalar_bytes(trp_dtype type)
-{
-    return type == TRP_F16 || type == TRP_BF16 ? 4 : trp_dtype_bits(type) / 8;
-}
-
 trp_status trp__check_scalar(trp__pack *pack, const char *name, trp_scalar scalar, trp_dtype type)
 {
     if (!scalar.given || scalar.im == 0 || type == TRP_C64 || type == TRP_C128)

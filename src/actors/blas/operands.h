@@ -54,9 +54,6 @@ trp_status trp__operand_access(trp__pack *pack, const trp__operand *x);
 
 /* alpha and beta, or other scalars, of a request: by value, or `count` of them in a buffer. */
 
-/* What one scalar takes: an element of the type that an operation computes in. */
-uint32_t trp__scalar_bytes(trp_dtype type);
-
 /* Whether a scalar fits a type: real types have no imaginary part. */
 trp_status trp__check_scalar(trp__pack *pack, const char *name, trp_scalar scalar, trp_dtype type);
 

@@ -28,6 +28,7 @@ struct trp__cublas_opaque {
     int magic;
     trp__cu_stream stream;
     trp__cublas_pointer_mode mode;
+    trp__cublas_strategy strategy;
 };
 
 static bool good(trp__cublas_handle handle)
@@ -71,7 +72,7 @@ trp__cublas_status cublasDestroy_v2(trp__cublas_handle handle)
 
 trp__cublas_status cublasGetProperty(trp__cublas_property property, int *value)
 {
-    static const int version[] = {13, 0, 0};
+    static const int version[] = {13, 1, 0};
     if ((int)property < 0 || (int)property > 2)
         return INVALID_VALUE;
     *value = version[property];
@@ -129,6 +130,23 @@ trp__cublas_status cublasSetPointerMode_v2(trp__cublas_handle handle, trp__cubla
     return SUCCESS;
 }
 
+trp__cublas_status cublasSetEmulationStrategy(trp__cublas_handle handle,
+                                              trp__cublas_strategy strategy)
+{
+    if (!good(handle))
+        return NOT_INITIALIZED;
+    if (!FAKE_ONE_OF_3(strategy))
+        return INVALID_VALUE;
+    handle->strategy = strategy;
+    return SUCCESS;
+}
+
+trp__cublas_status cublasSetFixedPointEmulationMaxMantissaBitCount(trp__cublas_handle handle,
+                                                                   int bits)
+{
+    return !good(handle) ? NOT_INITIALIZED : bits < 0 ? INVALID_VALUE : SUCCESS;
+}
+
 /* Elements and scalars. */
 
 bool fake_complex(trp__cublas_type type)
@@ -145,7 +163,17 @@ trp__cublas_type fake_real(trp__cublas_type type)
 
 static size_t real_bytes(trp__cublas_type type)
 {
-    return type == TRP__CUDA_R_64F ? 8 : type == TRP__CUDA_R_32F ? 4 : 2;
+    switch (type) {
+    case TRP__CUDA_R_64F:
+        return 8;
+    case TRP__CUDA_R_32F:
+    case TRP__CUDA_R_32I:
+        return 4;
+    case TRP__CUDA_R_8I:
+        return 1;
+    default:
+        return 2;
+    }
 }
 
 size_t fake_bytes(trp__cublas_type type)
@@ -158,7 +186,15 @@ static double load_real(trp__cublas_type type, const char *at)
     uint16_t half;
     float f32;
     double f64;
+    int32_t i32;
+    int8_t i8;
     switch (type) {
+    case TRP__CUDA_R_32I:
+        memcpy(&i32, at, sizeof i32);
+        return i32;
+    case TRP__CUDA_R_8I:
+        memcpy(&i8, at, sizeof i8);
+        return i8;
     case TRP__CUDA_R_64F:
         memcpy(&f64, at, sizeof f64);
         return f64;
@@ -230,7 +266,7 @@ bool fake_scalar_read(fake_scalar *scalar)
 
 typedef struct product {
     trp__cublas_operation trans_a, trans_b;
-    trp__cublas_type type;
+    trp__cublas_type type, c_type; /* A and B have one */
     int64_t m, n, k, lda, ldb, ldc, a_stride, b_stride, c_stride, batch;
     uint64_t a, b, c; /* device addresses; */
     bool listed;      /* those of arrays of addresses, which are read when it runs */
@@ -246,9 +282,9 @@ typedef struct planes {
 } planes;
 
 /* The bytes of a column-major matrix from its first element to its last. */
-static size_t span(const product *p, int64_t rows, int64_t columns, int64_t ld)
+static size_t span(trp__cublas_type type, int64_t rows, int64_t columns, int64_t ld)
 {
-    return rows > 0 && columns > 0 ? (size_t)((columns - 1) * ld + rows) * fake_bytes(p->type) : 0;
+    return rows > 0 && columns > 0 ? (size_t)((columns - 1) * ld + rows) * fake_bytes(type) : 0;
 }
 
 /* op(X), rows by columns, as packed columns of f64. */
@@ -273,6 +309,21 @@ static void add(double *restrict sum, const double *restrict x, double factor, i
         sum[i] += x[i] * factor;
 }
 
+/* Integers are exact modulo 2^32. A sum is, too: no test comes near 2^53. */
+static uint32_t wrapped(double integer)
+{
+    return (uint32_t)(uint64_t)(int64_t)integer;
+}
+
+static void store_integer(const product *p, double sum, char *at)
+{
+    uint32_t old = 0, beta = wrapped(creal(p->beta.value));
+    if (beta != 0)
+        memcpy(&old, at, sizeof old);
+    uint32_t value = wrapped(creal(p->alpha.value)) * wrapped(sum) + beta * old;
+    memcpy(at, &value, sizeof value);
+}
+
 /* One column of C. What is multiplied by 0 is not read. */
 static void column(const product *p, const planes *s, int64_t j, char *c)
 {
@@ -289,12 +340,16 @@ static void column(const product *p, const planes *s, int64_t j, char *c)
         add(s->sum[1], s->a[1] + at, s->b[0][by], p->m);
     }
     for (int64_t i = 0; i < p->m; i++) {
-        char *at = c + (size_t)i * fake_bytes(p->type);
+        char *at = c + (size_t)i * fake_bytes(p->c_type);
+        if (p->c_type == TRP__CUDA_R_32I) {
+            store_integer(p, s->sum[0][i], at);
+            continue;
+        }
         fake_number sum = fake_pair(s->sum[0][i], complex_sum ? s->sum[1][i] : 0);
         fake_number value = alpha != 0 ? fake_times(alpha, sum) : 0;
         if (beta != 0)
-            value += fake_times(beta, fake_load(p->type, at));
-        fake_store(p->type, at, value);
+            value += fake_times(beta, fake_load(p->c_type, at));
+        fake_store(p->c_type, at, value);
     }
 }
 
@@ -305,16 +360,17 @@ static void multiply(const product *p, const char *a, const char *b, char *c, co
         unpack(p, b, p->trans_b, p->k, p->n, p->ldb, s->b);
     }
     for (int64_t j = 0; j < p->n && !fake_cuda_stopping(); j++)
-        column(p, s, j, c + (size_t)(j * p->ldc) * fake_bytes(p->type));
+        column(p, s, j, c + (size_t)(j * p->ldc) * fake_bytes(p->c_type));
 }
 
 /* Where a matrix of the batch begins. */
-static uint64_t matrix_at(const product *p, uint64_t base, int64_t stride, int64_t index)
+static uint64_t matrix_at(const product *p, uint64_t base, trp__cublas_type type, int64_t stride,
+                          int64_t index)
 {
     fake_pin pin = {0};
     uint64_t listed = 0;
     if (!p->listed)
-        return base + (uint64_t)(index * stride) * fake_bytes(p->type);
+        return base + (uint64_t)(index * stride) * fake_bytes(type);
     if (fake_cuda_reach(&pin, base + (uint64_t)index * sizeof listed, sizeof listed, false))
         memcpy(&listed, pin.at, sizeof listed);
     fake_cuda_let_go(&pin);
@@ -325,14 +381,16 @@ static void run_one(const product *p, int64_t index, const planes *s)
 {
     fake_pin a = {0}, b = {0}, c = {0};
     bool reads = p->alpha.value != 0 && p->k > 0;
-    uint64_t at_a = matrix_at(p, p->a, p->a_stride, index);
-    uint64_t at_b = matrix_at(p, p->b, p->b_stride, index);
-    uint64_t at_c = matrix_at(p, p->c, p->c_stride, index);
-    size_t a_bytes = p->trans_a ? span(p, p->k, p->m, p->lda) : span(p, p->m, p->k, p->lda);
-    size_t b_bytes = p->trans_b ? span(p, p->n, p->k, p->ldb) : span(p, p->k, p->n, p->ldb);
+    uint64_t at_a = matrix_at(p, p->a, p->type, p->a_stride, index);
+    uint64_t at_b = matrix_at(p, p->b, p->type, p->b_stride, index);
+    uint64_t at_c = matrix_at(p, p->c, p->c_type, p->c_stride, index);
+    size_t a_bytes =
+        p->trans_a ? span(p->type, p->k, p->m, p->lda) : span(p->type, p->m, p->k, p->lda);
+    size_t b_bytes =
+        p->trans_b ? span(p->type, p->n, p->k, p->ldb) : span(p->type, p->k, p->n, p->ldb);
     if ((!reads || (fake_cuda_reach(&a, at_a, a_bytes, false) &&
                     fake_cuda_reach(&b, at_b, b_bytes, false))) &&
-        fake_cuda_reach(&c, at_c, span(p, p->m, p->n, p->ldc), true))
+        fake_cuda_reach(&c, at_c, span(p->c_type, p->m, p->n, p->ldc), true))
         multiply(p, a.at, b.at, c.at, s);
     fake_cuda_let_go(&a);
     fake_cuda_let_go(&b);
@@ -356,20 +414,59 @@ static void run_product(void *arguments)
     free(scratch);
 }
 
-static bool good_types(trp__cublas_type a, trp__cublas_type b, trp__cublas_type c,
-                       trp__cublas_compute compute)
+/* What may be multiplied with what: of A and B, of C, and the modes by their bits. */
+#define MODE(name) (UINT64_C(1) << (TRP__CUBLAS_COMPUTE_##name - 64))
+#define F32        (MODE(32F) | MODE(32F_PEDANTIC))
+#define F32_ONLY   (F32 | MODE(32F_FAST_TF32) | MODE(32F_EMULATED_16BFX9))
+#define F64        (MODE(64F) | MODE(64F_PEDANTIC) | MODE(64F_EMULATED_FIXEDPOINT))
+#define I32        (MODE(32I) | MODE(32I_PEDANTIC))
+#define EMULATED   (MODE(32F_EMULATED_16BFX9) | MODE(64F_EMULATED_FIXEDPOINT))
+
+static const struct {
+    trp__cublas_type type, c_type;
+    uint64_t modes;
+    trp__cublas_type scalars;
+} combinations[] = {
+    {TRP__CUDA_R_64F, TRP__CUDA_R_64F, F64, TRP__CUDA_R_64F},
+    {TRP__CUDA_C_64F, TRP__CUDA_C_64F, F64, TRP__CUDA_C_64F},
+    {TRP__CUDA_R_32F, TRP__CUDA_R_32F, F32_ONLY, TRP__CUDA_R_32F},
+    {TRP__CUDA_C_32F, TRP__CUDA_C_32F, F32_ONLY, TRP__CUDA_C_32F},
+    {TRP__CUDA_R_16F, TRP__CUDA_R_16F, F32, TRP__CUDA_R_32F},
+    {TRP__CUDA_R_16F, TRP__CUDA_R_32F, F32, TRP__CUDA_R_32F},
+    {TRP__CUDA_R_16BF, TRP__CUDA_R_16BF, F32, TRP__CUDA_R_32F},
+    {TRP__CUDA_R_16BF, TRP__CUDA_R_32F, F32, TRP__CUDA_R_32F},
+    {TRP__CUDA_R_8I, TRP__CUDA_R_32F, F32, TRP__CUDA_R_32F},
+    {TRP__CUDA_R_8I, TRP__CUDA_R_32I, I32, TRP__CUDA_R_32I},
+};
+
+/* The type of the scalars; NOT_SUPPORTED if there is no such combination. */
+static int find_scalars(const product *p, trp__cublas_type b_type, trp__cublas_compute compute,
+                        trp__cublas_type *scalars)
 {
-    trp__cublas_type real = fake_real(a);
-    bool f64 = real == TRP__CUDA_R_64F;
-    bool known =
-        f64 || real == TRP__CUDA_R_32F || real == TRP__CUDA_R_16F || real == TRP__CUDA_R_16BF;
-    return known && a == b && a == c && f64 == (compute == TRP__CUBLAS_COMPUTE_64F);
+    uint64_t bit = (unsigned int)compute - 64 < 64 ? UINT64_C(1) << (compute - 64) : 0;
+    for (size_t i = 0; i < sizeof combinations / sizeof *combinations; i++) {
+        *scalars = combinations[i].scalars;
+        if (combinations[i].type == p->type && combinations[i].c_type == p->c_type &&
+            (combinations[i].modes & bit) && b_type == p->type)
+            return SUCCESS;
+    }
+    return NOT_SUPPORTED;
 }
 
-/* Scalars of 16-bit types are f32, as the sums are. */
-static trp__cublas_type scalar_type(trp__cublas_type type)
+/* The library would do without emulation under another strategy than the eager one, and not say so;
+ * the fake says so. Nor shall the strategy stay behind after a product. */
+static bool good_strategy(trp__cublas_handle handle, trp__cublas_compute compute)
 {
-    return fake_bytes(type) > 2 ? type : TRP__CUDA_R_32F;
+    bool emulated = (unsigned int)compute - 64 < 64 && ((EMULATED >> (compute - 64)) & 1);
+    return handle->strategy == (emulated ? TRP__CUBLAS_EMULATION_STRATEGY_EAGER
+                                         : TRP__CUBLAS_EMULATION_STRATEGY_DEFAULT);
+}
+
+/* Sums of integers are to be had for inputs that can be loaded in fours. */
+static bool in_fours(const product *p)
+{
+    uint64_t steps = (uint64_t)(p->lda | p->ldb | p->a_stride | p->b_stride);
+    return (steps | (p->listed ? 0 : p->a | p->b)) % 4 == 0;
 }
 
 static int enqueue(trp__cublas_handle handle, const product *p)
@@ -395,10 +492,15 @@ static trp__cublas_status start(trp__cublas_handle handle, product *p, const voi
         return NOT_INITIALIZED;
     if ((int)algorithm != -1)
         return INVALID_VALUE;
-    if (!good_types(p->type, b_type, c_type, compute))
+    trp__cublas_type scalars;
+    p->c_type = c_type;
+    if (!good_strategy(handle, compute))
+        return INVALID_VALUE;
+    if (find_scalars(p, b_type, compute, &scalars) != SUCCESS ||
+        (c_type == TRP__CUDA_R_32I && !in_fours(p)))
         return NOT_SUPPORTED;
-    p->alpha = (fake_scalar){.at = alpha, .type = scalar_type(p->type)};
-    p->beta = (fake_scalar){.at = beta, .type = scalar_type(p->type)};
+    p->alpha = (fake_scalar){.at = alpha, .type = scalars};
+    p->beta = (fake_scalar){.at = beta, .type = scalars};
     if (!fake_scalar_take(&p->alpha, handle->mode) || !fake_scalar_take(&p->beta, handle->mode))
         return INVALID_VALUE;
     return enqueue(handle, p);
