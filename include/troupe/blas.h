@@ -194,8 +194,10 @@ typedef struct trp_blas2_request {
  *
  * Element types are f32, f64, c64 and c128, for hemm, herk and her2k c64 and c128; matrices and
  * their leading dimension are as in trp_gemm_request. With beta 0, C is not read. C must not
- * overlap an input, but for trmm, where it may be B. Of the C of syrk, herk, syr2k and her2k one
- * triangle is read and written. If C is empty nothing is done; if k is 0, C becomes beta * C.
+ * overlap an input, but for trmm, where it may be B. A batch of trsm is so many independent ones,
+ * as in trp_gemm_request: a_stride may be 0, b_stride must keep the matrices apart. Of the C of
+ * syrk, herk, syr2k and her2k one triangle is read and written. If C is empty nothing is done; if k
+ * is 0, C becomes beta * C.
  *
  * `scalars`, if it names a buffer, holds alpha and beta, one after the other as elements of `type`
  * (trmm, trsm: alpha only; herk: both real; her2k: beta real, one complex element after alpha),
@@ -217,6 +219,8 @@ typedef struct trp_blas3_request {
     uint64_t a_offset, b_offset, c_offset, scalars_offset; /* bytes */
     int64_t lda, ldb, ldc;                                 /* elements; 0: the smallest */
     int64_t incx;                                          /* dgmm: of vector b */
+    int64_t a_stride, b_stride; /* trsm: elements; only looked at if batch > 1 */
+    int64_t batch;              /* trsm; 0: 1 */
 } trp_blas3_request;
 
 /* Each sends its request; see trp_submit() for completion and errors. */

@@ -375,6 +375,27 @@ static void bad_level_3(void)
     r.type = TRP_F32;
     r.alpha = trp_complex(1, 1);
     expect(__LINE__, "symm of f32 with a complex alpha", SEND(r), TRP_E_ARGUMENT, "alpha");
+    BAD(3, TRSM, batch, -1, "batch");
+    BAD(3, TRSM, batch, 2, "b_stride");
+    BAD(3, TRMM, batch, 2, "batch");
+    BAD(3, SYMM, batch, -1, "batch");
+    BAD(3, GEAM, batch, INT64_MAX, "batch");
+    r = right_3(TRP_OP_TRSM);
+    r.a = r.b = large;
+    r.batch = 2;
+    r.b_offset = 100 * ELEMENT;
+    r.b_stride = ROWS * COLUMNS - 1;
+    expect(__LINE__, "trsm with matrices that overlap", SEND(r), TRP_E_ARGUMENT, "b_stride");
+    r.b_stride = ROWS * COLUMNS;
+    r.a_stride = -1;
+    expect(__LINE__, "trsm with a negative stride", SEND(r), TRP_E_ARGUMENT, "a_stride");
+    r.a_stride = 100;
+    expect(__LINE__, "trsm with b in a", SEND(r), TRP_E_ARGUMENT, "overlap");
+    r.batch = INT64_MAX;
+    expect(__LINE__, "trsm with a huge batch", SEND(r), TRP_E_ARGUMENT, "");
+    r.batch = 2;
+    r.a_stride = 0;
+    taken(__LINE__, "trsm of two with one matrix", SEND(r));
     close_world();
 }
 

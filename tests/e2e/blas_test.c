@@ -143,7 +143,7 @@ static const operation operations[] = {
       SHAPED(BY_BETA, N, N, REF_HERMITIAN)}, NO_RESULT},
     {OP3(trmm, TRMM), ORDER | SIDE | UPLO | TRANS | DIAG | ALPHA | IN_PLACE,
      {SHAPED(IN, SIDED, SIDED, REF_TRIANGULAR), MATRIX(IN, M, N), MATRIX(OUT, M, N)}, NO_RESULT},
-    {OP3(trsm, TRSM), ORDER | SIDE | UPLO | TRANS | DIAG | ALPHA | SOLVES,
+    {OP3(trsm, TRSM), ORDER | SIDE | UPLO | TRANS | DIAG | ALPHA | SOLVES | BATCHES,
      {SHAPED(IN, SIDED, SIDED, REF_TRIANGULAR), MATRIX(INOUT, M, N), NOTHING}, NO_RESULT},
     {OP3(geam, GEAM), ORDER | TRANS | TRANS_B | ALPHA | BETA,
      {FLIPPED_MATRIX(IN, M, N, BY_TRANS), FLIPPED_MATRIX(IN, M, N, BY_TRANS_B), MATRIX(OUT, M, N)},
@@ -615,6 +615,9 @@ static trp_status send_3(const problem *p, trp_completion *done)
         .lda = p->operands[REF_A].ld,
         .ldb = p->operands[REF_X].ld,
         .ldc = p->operands[REF_Y].ld,
+        .a_stride = p->operands[REF_A].stride,
+        .b_stride = p->operands[REF_X].stride,
+        .batch = p->batch == 1 ? (int64_t)below(2) : p->batch,
     };
     if (p->same_place) {
         r.c = r.b;
@@ -983,12 +986,47 @@ static void level_3(void)
     check_level(3);
 }
 
+/* More systems than there are addresses to write down at a time, some of them in one request: each
+ * is a x = b with a matrix of one element, or with one for all of two. */
+static void many_systems(void)
+{
+    enum { MOST = 70000, REQUESTS = 6 };
+    static float a[MOST], x[MOST], got[MOST];
+    world = h_open(NULL);
+    blas = h_actor(world.device, "blas");
+    for (int i = 0; i < MOST; i++) {
+        a[i] = (float)(1 << below(5));
+        x[i] = (float)below(1000);
+    }
+    trp_buffer at_a = h_buffer(world.device, sizeof a), at_x = h_buffer(world.device, sizeof x);
+    h_write(world.device, at_a, 0, a, sizeof a);
+    h_write(world.device, at_x, 0, x, sizeof x);
+    trp_blas3_request r = {.header = {.wait_ns = H_LONG}, .type = TRP_F32, .a = at_a, .b = at_x};
+    for (int i = 0; i < REQUESTS; i++) {
+        bool shared = below(2);
+        int64_t batch = i == 0 ? MOST : 1 + (int64_t)below(MOST);
+        r.m = 1;
+        r.n = 1;
+        r.a_stride = shared ? 0 : 1;
+        r.b_stride = 1;
+        r.batch = batch;
+        r.alpha = trp_real(i % 2 ? 0.5 : 4);
+        H_OK(trp_trsm(blas, &r, NULL));
+        for (int64_t k = 0; k < batch; k++)
+            x[k] = x[k] * (i % 2 ? 0.5f : 4) / a[shared ? 0 : k];
+    }
+    h_read(world.device, at_x, 0, got, sizeof got);
+    H_SAME(got, x, sizeof got);
+    h_close(&world);
+}
+
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
         {"level_1", level_1},
         {"level_2", level_2},
         {"level_3", level_3},
+        {"many_systems", many_systems},
     };
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

@@ -35,6 +35,8 @@ static void stop(trp_instance *instance)
         trp_cuda_check(instance, s->cu->cuMemFree_v2(s->workspace), "cuMemFree", NULL);
     if (s->ring)
         trp_cuda_check(instance, s->cu->cuMemFreeHost(s->ring), "cuMemFreeHost", NULL);
+    if (s->list)
+        trp_cuda_check(instance, s->cu->cuMemFreeHost(s->list), "cuMemFreeHost", NULL);
     memset(s, 0, sizeof *s);
 }
 
@@ -53,15 +55,21 @@ static trp_status find_major(trp_instance *instance, trp_error *error)
     return status;
 }
 
-/* Without it products are not joined. */
-static void make_ring(state *s)
+/* Memory of the host that the device can read at the same address; NULL if there is none. */
+static void *device_readable(const state *s, size_t bytes)
 {
     void *memory = NULL;
-    if (s->blas->cublasGemmBatchedEx &&
-        s->cu->cuMemHostAlloc(&memory, TRP_ACTOR_CALLS_MAX * sizeof *s->ring,
-                              TRP__CU_MEMHOSTALLOC_PORTABLE | TRP__CU_MEMHOSTALLOC_DEVICEMAP) ==
-            TRP__CU_SUCCESS)
-        s->ring = memory;
+    trp__cu_result result = s->cu->cuMemHostAlloc(
+        &memory, bytes, TRP__CU_MEMHOSTALLOC_PORTABLE | TRP__CU_MEMHOSTALLOC_DEVICEMAP);
+    return result == TRP__CU_SUCCESS ? memory : NULL;
+}
+
+/* Without the one products are not joined, without the other there are no batches of trsm. */
+static void make_lists(state *s)
+{
+    if (s->blas->cublasGemmBatchedEx)
+        s->ring = device_readable(s, TRP_ACTOR_CALLS_MAX * sizeof *s->ring);
+    s->list = device_readable(s, TRP__BLAS_LISTED * sizeof *s->list);
 }
 
 static trp_status init(trp_instance *instance, trp_error *error)
@@ -94,7 +102,7 @@ static trp_status init(trp_instance *instance, trp_error *error)
         status = trp__cublas_check(blas, blas->cublasSetMathMode(s->handle, TRP__CUBLAS_MATH),
                                    "cublasSetMathMode", error);
     if (status == TRP_OK)
-        make_ring(s);
+        make_lists(s);
     else
         stop(instance);
     return status;
@@ -106,7 +114,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
     state *s = instance->state;
     return job->op == TRP_OP_GEMM ? trp__gemm_cuda(s, job, error)
-                                  : trp__levels_cuda(instance, job, s->blas, s->handle, error);
+                                  : trp__levels_cuda(instance, job, s, error);
 }
 
 /* No trim: all that it holds is the handle and the workspace, and a handle without one would have

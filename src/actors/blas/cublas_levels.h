@@ -39,12 +39,13 @@ typedef enum trp__cublas_diag { TRP__CUBLAS_NON_UNIT = 0, TRP__CUBLAS_UNIT = 1 }
 #define TRP__CUBLAS_HER2K(T, R) (trp__cublas_handle, trp__cublas_fill, trp__cublas_operation trans, int64_t n, int64_t k, const T *alpha, const T *a, int64_t lda, const T *b, int64_t ldb, const R *beta, T *c, int64_t ldc)
 #define TRP__CUBLAS_TRMM(T, R) (trp__cublas_handle, trp__cublas_side, trp__cublas_fill, trp__cublas_operation trans, trp__cublas_diag, int64_t m, int64_t n, const T *alpha, const T *a, int64_t lda, const T *b, int64_t ldb, T *c, int64_t ldc)
 #define TRP__CUBLAS_TRSM(T, R) (trp__cublas_handle, trp__cublas_side, trp__cublas_fill, trp__cublas_operation trans, trp__cublas_diag, int64_t m, int64_t n, const T *alpha, const T *a, int64_t lda, T *b, int64_t ldb)
+#define TRP__CUBLAS_TRSM_BATCHED(T, R) (trp__cublas_handle, trp__cublas_side, trp__cublas_fill, trp__cublas_operation trans, trp__cublas_diag, int64_t m, int64_t n, const T *alpha, const T *const a[], int64_t lda, T *const b[], int64_t ldb, int64_t batch)
 #define TRP__CUBLAS_GEAM(T, R) (trp__cublas_handle, trp__cublas_operation trans_a, trp__cublas_operation trans_b, int64_t m, int64_t n, const T *alpha, const T *a, int64_t lda, const T *beta, const T *b, int64_t ldb, T *c, int64_t ldc)
 #define TRP__CUBLAS_DGMM(T, R) (trp__cublas_handle, trp__cublas_side, int64_t m, int64_t n, const T *a, int64_t lda, const T *x, int64_t incx, T *c, int64_t ldc)
 
 /* One row a routine for each of f32, f64, c64, c128: the operation, the family, the names. COMPLEX:
- * there is none for real types. The operations are those of <troupe/blas.h>, and one more for a
- * batch of gemv. */
+ * there is none for real types. The operations are those of <troupe/blas.h>, and one more each
+ * for a batch of gemv and of trsm. */
 #define TRP__CUBLAS_ROUTINES(ALL, COMPLEX)                                                                                   \
     ALL(AXPY, AXPY, cublasSaxpy_v2_64, cublasDaxpy_v2_64, cublasCaxpy_v2_64, cublasZaxpy_v2_64)                              \
     ALL(SCAL, SCAL, cublasSscal_v2_64, cublasDscal_v2_64, cublasCscal_v2_64, cublasZscal_v2_64)                              \
@@ -75,13 +76,15 @@ typedef enum trp__cublas_diag { TRP__CUBLAS_NON_UNIT = 0, TRP__CUBLAS_UNIT = 1 }
     COMPLEX(HER2K, HER2K, cublasCher2k_v2_64, cublasZher2k_v2_64)                                                            \
     ALL(TRMM, TRMM, cublasStrmm_v2_64, cublasDtrmm_v2_64, cublasCtrmm_v2_64, cublasZtrmm_v2_64)                              \
     ALL(TRSM, TRSM, cublasStrsm_v2_64, cublasDtrsm_v2_64, cublasCtrsm_v2_64, cublasZtrsm_v2_64)                              \
+    ALL(TRSM_BATCHED, TRSM_BATCHED, cublasStrsmBatched_64, cublasDtrsmBatched_64, cublasCtrsmBatched_64, cublasZtrsmBatched_64) \
     ALL(GEAM, GEAM, cublasSgeam_64, cublasDgeam_64, cublasCgeam_64, cublasZgeam_64)                                          \
     ALL(DGMM, DGMM, cublasSdgmm_64, cublasDdgmm_64, cublasCdgmm_64, cublasZdgmm_64)
 /* clang-format on */
 
-/* Places of the operations in the table of loaded routines: the low byte of TRP_OP_..., which
- * leaves 0 for a batch of gemv. */
-enum { TRP__CUBLAS_PLACES = 0x20, TRP__CUBLAS_TYPES = 4 };
+/* Places of the operations in the table of loaded routines: the low byte of TRP_OP_..., and for
+ * batches what that leaves. */
+enum { TRP__CUBLAS_PLACES = 0x21, TRP__CUBLAS_TYPES = 4 };
 #define TRP_OP_GEMV_BATCHED 0
+#define TRP_OP_TRSM_BATCHED 0x20
 
 #endif

@@ -277,7 +277,7 @@ static const row rows[] = {
     {TRP_OP_HER2K, UPLO | TRANS | SIZE_K | ALPHA | BETA | TRIANGLE | NO_TRANSPOSE | REAL_BETA | COMPLEX_ONLY,
                                                                           {R,  R,  W},  lay_out_syrk, turn_her2k},
     {TRP_OP_TRMM,  SIDE | UPLO | TRANS | DIAG | SIZE_M | ALPHA | IN_PLACE, {R, R,  W},  lay_out_symm, turn_symm},
-    {TRP_OP_TRSM,  SIDE | UPLO | TRANS | DIAG | SIZE_M | ALPHA,           {R,  RW, 0},  lay_out_symm, turn_symm},
+    {TRP_OP_TRSM,  SIDE | UPLO | TRANS | DIAG | SIZE_M | ALPHA | BATCH,   {R,  RW, 0},  lay_out_symm, turn_symm},
     {TRP_OP_GEAM,  TRANS | TRANS_B | SIZE_M | ALPHA | BETA,               {R,  R,  W},  lay_out_geam, turn_geam},
     {TRP_OP_DGMM,  SIDE | SIZE_M,                                         {R,  R,  W},  lay_out_dgmm, turn_dgmm},
 };
@@ -704,5 +704,8 @@ trp_status trp__blas3_pack(trp__pack *pack, const trp_request *request)
     p.g.ld[A] = r->lda;
     p.g.ld[X] = p.row->op == TRP_OP_DGMM ? r->incx : r->ldb;
     p.g.ld[Y] = into_b ? r->ldb : r->ldc;
+    p.operand[A].stride = r->a_stride;
+    p.operand[X].stride = r->b_stride;
+    p.g.batch = r->batch;
     return finish(&p, options);
 }

@@ -49,6 +49,7 @@ TYPE(SYR2K)
 TYPE(HER2K)
 TYPE(TRMM)
 TYPE(TRSM)
+TYPE(TRSM_BATCHED)
 TYPE(GEAM)
 TYPE(DGMM)
 #undef TYPE
@@ -115,6 +116,7 @@ FAMILY(SYR2K, fill(c), OP, N, K, ALPHA, A, X, BETA, Y)
 FAMILY(HER2K, fill(c), OP, N, K, ALPHA, A, X, BETA, Y)
 FAMILY(TRMM, side(c), fill(c), OP, diag(c), M, N, ALPHA, A, X, Y)
 FAMILY(TRSM, side(c), fill(c), OP, diag(c), M, N, ALPHA, A, X)
+FAMILY(TRSM_BATCHED, side(c), fill(c), OP, diag(c), M, N, ALPHA, A, X, c->g.batch)
 FAMILY(GEAM, OP, operation(c->g.trans_b), M, N, ALPHA, A, BETA, X, Y)
 FAMILY(DGMM, side(c), M, N, A, X, Y)
 #undef FAMILY
@@ -184,13 +186,57 @@ static uint32_t first_scalar_bytes(const call *c, uint32_t op)
     return c->real * (complex && op != TRP_OP_HERK ? 2 : 1);
 }
 
-trp_status trp__levels_cuda(trp_instance *instance, const trp_job *job, const trp__cublas *blas,
-                            trp__cublas_handle handle, trp_error *error)
+/* Where cuBLAS has a routine of its own for batches. */
+static uint32_t place_of(uint32_t op, int64_t batch)
 {
-    call c = {.handle = handle};
+    return batch > 1 && op == TRP_OP_GEMV   ? TRP_OP_GEMV_BATCHED
+           : batch > 1 && op == TRP_OP_TRSM ? TRP_OP_TRSM_BATCHED
+                                            : op & 0xff;
+}
+
+/* A batch whose routine takes the addresses of its matrices: in parts, if there are many, and as
+ * far as addresses can be written down that the device does not need any more. */
+static trp_status do_listed(trp_instance *instance, trp_job *job, trp__blas_state *s,
+                            const call *whole, bool on_device, const char *name, trp_error *error)
+{
+    enum { MOST = TRP__BLAS_LISTED / 2 };
+    int64_t batch = whole->g.batch, size = whole->real;
+    size *= whole->g.type == TRP_C64 || whole->g.type == TRP_C128 ? 2 : 1;
+    if (!s->list)
+        return trp__error_set(error, TRP_E_MEMORY,
+                              "there was no host memory for the addresses of a batch");
+    while ((int64_t)job->progress < batch) {
+        int64_t first = (int64_t)job->progress;
+        uint32_t count = batch - first < MOST ? (uint32_t)(batch - first) : MOST;
+        if (TRP__BLAS_LISTED - s->listed < 2 * count) {
+            if (!instance->services->idle(instance))
+                return TRP_AGAIN;
+            s->listed = 0;
+        }
+        call part = *whole;
+        part.g.batch = count;
+        for (int i = TRP__BLAS_A; i <= TRP__BLAS_X; i++, s->listed += count) {
+            void **list = s->list + s->listed;
+            for (uint32_t k = 0; k < count; k++)
+                list[k] = (char *)whole->operand[i] + (first + k) * whole->g.stride[i] * size;
+            part.operand[i] = list;
+        }
+        trp_status status =
+            do_call(s->blas, &part, on_device, name, families[TRP_OP_TRSM_BATCHED].call, error);
+        if (status != TRP_OK)
+            return status;
+        job->progress += count;
+    }
+    return TRP_OK;
+}
+
+trp_status trp__levels_cuda(trp_instance *instance, trp_job *job, trp__blas_state *s,
+                            trp_error *error)
+{
+    const trp__cublas *blas = s->blas;
+    call c = {.handle = s->handle};
     memcpy(&c.g, job->payload, sizeof c.g);
-    bool batched = job->op == TRP_OP_GEMV && c.g.batch > 1;
-    uint32_t place = batched ? TRP_OP_GEMV_BATCHED : job->op & 0xff;
+    uint32_t place = place_of(job->op, c.g.batch);
     uint32_t type = c.g.type == TRP_F32 ? 0 : c.g.type == TRP_F64 ? 1 : c.g.type == TRP_C64 ? 2 : 3;
     if (place >= TRP__CUBLAS_PLACES || !families[place].call)
         return trp__error_set(error, TRP_E_INTERNAL, "operation %#x is not one of blas", job->op);
@@ -211,5 +257,8 @@ trp_status trp__levels_cuda(trp_instance *instance, const trp_job *job, const tr
     const char *scalars = address(job, c.g.scalars);
     c.alpha = scalars ? (const void *)scalars : &alpha;
     c.beta = scalars ? (const void *)(scalars + first_scalar_bytes(&c, job->op)) : &beta;
-    return do_call(blas, &c, scalars || c.result, name, families[place].call, error);
+    bool on_device = scalars || c.result;
+    return place == TRP_OP_TRSM_BATCHED
+               ? do_listed(instance, job, s, &c, on_device, name, error)
+               : do_call(blas, &c, on_device, name, families[place].call, error);
 }

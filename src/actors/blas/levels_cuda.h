@@ -2,13 +2,11 @@
 #ifndef TRP_ACTORS_BLAS_LEVELS_CUDA_H
 #define TRP_ACTORS_BLAS_LEVELS_CUDA_H
 
-#include "actors/blas/cublas.h"
-
-#include <troupe/worker.h>
+#include "actors/blas/blas_cuda.h"
 
 /* Does a request of any operation but gemm with a handle whose pointer mode is that of the host,
  * and leaves it so. */
-trp_status trp__levels_cuda(trp_instance *instance, const trp_job *job, const trp__cublas *blas,
-                            trp__cublas_handle handle, trp_error *error);
+trp_status trp__levels_cuda(trp_instance *instance, trp_job *job, trp__blas_state *state,
+                            trp_error *error);
 
 #endif

@@ -339,11 +339,15 @@ static void NAME(trmm)(const operation *o)
 static void NAME(trsm)(const operation *o)
 {
     T alpha = NAME(alpha)(o);
-    for (int64_t j = 0; alpha == 0 && j < o->l.n; j++)
-        NAME(scale)((T *)o->x + j * o->l.ld[TRP__BLAS_X], o->l.m, 1, 0);
-    if (alpha != 0)
-        CALL(trsm, COLUMN_MAJOR, o->side, o->uplo, o->trans, o->diag, o->m, o->n, SCALAR(alpha),
-             o->a, o->lda, o->x, o->ldx);
+    for (int64_t i = 0; i < o->l.batch; i++) {
+        const T *a = (const T *)o->a + i * o->l.stride[TRP__BLAS_A];
+        T *x = (T *)o->x + i * o->l.stride[TRP__BLAS_X];
+        for (int64_t j = 0; alpha == 0 && j < o->l.n; j++)
+            NAME(scale)(x + j * o->l.ld[TRP__BLAS_X], o->l.m, 1, 0);
+        if (alpha != 0)
+            CALL(trsm, COLUMN_MAJOR, o->side, o->uplo, o->trans, o->diag, o->m, o->n, SCALAR(alpha),
+                 a, o->lda, x, o->ldx);
+    }
 }
 
 /* A summand of geam: factor * op(from). */

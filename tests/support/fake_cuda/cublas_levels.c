@@ -386,6 +386,7 @@ static const struct {
     [HER2K] = {{"pq", "pq", "nn"}, HERMITIAN, 0, multiply},
     [TRMM] = {{"ss", "mn", "mn"}, TRIANGLE, 0, multiply},
     [TRSM] = {{"ss", "", "mn"}, TRIANGLE, 0, solve},
+    [TRSM_BATCHED] = {{"ss", "", "mn"}, TRIANGLE, 0, solve},
     [GEAM] = {{"rc", "RC", "mn"}, FULL, 0, add},
     [DGMM] = {{"mn", "s1", "mn"}, FULL, 0, scale_rows},
 };
@@ -492,13 +493,32 @@ static bool wanted(const call *q, int which)
     return written(q, which) || by->kind == NONE || by->number.at || by->number.value != 0;
 }
 
+/* Where an operand of one of a batch begins: a stride further than the last, or where a list of
+ * addresses says, which is read when the work is done. */
+static bool find_one(const call *q, const operand *o, int64_t index, uint64_t *at)
+{
+    fake_pin pin = {0};
+    *at = (uintptr_t)o->at;
+    if (q->op != TRSM_BATCHED) {
+        *at += (uint64_t)(index * o->stride) * fake_bytes(q->type);
+        return true;
+    }
+    if (!fake_cuda_reach(&pin, *at + (uint64_t)index * sizeof *at, sizeof *at, false))
+        return false;
+    memcpy(at, pin.at, sizeof *at);
+    fake_cuda_let_go(&pin);
+    return true;
+}
+
 static bool reach(const call *q, int which, int64_t index, view *v, fake_pin *pin)
 {
     const operand *o = &q->operand[which];
     size_t size = fake_bytes(q->type);
     *v = lay_out(q, which);
     if (v->size > 0 && wanted(q, which)) {
-        uint64_t at = (uintptr_t)o->at + (uint64_t)(index * o->stride) * size;
+        uint64_t at;
+        if (!find_one(q, o, index, &at))
+            return false;
         v->at = fake_cuda_reach(pin, at, (size_t)v->size * size, written(q, which));
         if (!v->at)
             return false;
@@ -564,7 +584,7 @@ static bool good_operand(const call *q, int which)
     const void *at = q->operand[which].at;
     if (lay_out(q, which).size == 0 || !wanted(q, which))
         return true;
-    return (uintptr_t)at % fake_bytes(q->type) == 0 &&
+    return (uintptr_t)at % (q->op == TRSM_BATCHED ? sizeof at : fake_bytes(q->type)) == 0 &&
            (at || (!written(q, which) && factor(q, which)->number.at));
 }
 
@@ -600,7 +620,7 @@ static trp__cublas_status launch(trp__cublas_handle handle, const call *given)
     trp__cublas_pointer_mode mode;
     if (!fake_cublas_mode(handle, &mode))
         return NOT_INITIALIZED;
-    if (q.op != GEMV_BATCHED)
+    if (q.op != GEMV_BATCHED && q.op != TRSM_BATCHED)
         q.batch = 1;
     clear_empty(&q);
     if (!good_options(&q) || !good_sizes(&q) || !take_scalar(&q, &q.alpha, mode) ||
@@ -669,8 +689,9 @@ static trp__cublas_status launch(trp__cublas_handle handle, const call *given)
 #define CALL_TRIANGLE                                                                              \
     SIZE(m, n), .side = side, .fill = fill, .trans = trans, .diag = diag,                          \
                 SCALAR(alpha, alpha, ELEMENT)
-#define CALL_TRMM CALL_TRIANGLE, MATRICES
-#define CALL_TRSM CALL_TRIANGLE, OPERAND(A, a, lda), OPERAND(Y, b, ldb)
+#define CALL_TRMM         CALL_TRIANGLE, MATRICES
+#define CALL_TRSM         CALL_TRIANGLE, OPERAND(A, a, lda), OPERAND(Y, b, ldb)
+#define CALL_TRSM_BATCHED CALL_TRSM, .batch = batch
 #define CALL_GEAM                                                                                  \
     SIZE(m, n), MATRICES, SCALARS(ELEMENT, ELEMENT), .trans = trans_a, .trans_b = trans_b
 #define CALL_DGMM                                                                                  \

@@ -1,0 +1,33 @@
+/* What the blas actor keeps on a GPU. */
+#ifndef TRP_ACTORS_BLAS_BLAS_CUDA_H
+#define TRP_ACTORS_BLAS_BLAS_CUDA_H
+
+#include "actors/blas/cublas.h"
+#include "driver/cuda.h"
+
+#include <troupe/worker.h>
+
+/* Addresses of the matrices of products that are done in one call; read by the device. */
+typedef struct trp__gemm_addresses {
+    const void *a[TRP_ACTOR_JOINED_MAX], *b[TRP_ACTOR_JOINED_MAX];
+    void *c[TRP_ACTOR_JOINED_MAX];
+} trp__gemm_addresses;
+
+enum { TRP__BLAS_LISTED = 1 << 16 };
+
+typedef struct trp__blas_state {
+    const trp__cuda *cu;
+    const trp__cublas *blas;
+    trp__cublas_handle handle;
+    trp__cu_address workspace;
+    int major; /* of the device's compute capability */
+    /* One for each call that may be in the stream; NULL: none could be had. */
+    trp__gemm_addresses *ring;
+    uint32_t next; /* in the ring */
+    /* Addresses of the matrices of a batch, TRP__BLAS_LISTED of them; read by the device. They are
+     * used from the first on, and again when the stream is idle. NULL: none could be had. */
+    void **list;
+    uint32_t listed; /* may be in use */
+} trp__blas_state;
+
+#endif
