@@ -140,7 +140,13 @@ static inline trp_status trp_gemm(trp_actor *blas, const trp_gemm_request *reque
  * result is 0.
  *
  * `scalars`, if it names a buffer, holds what the operation would else take by value, read when it
- * runs: alpha, or c and s. `result` is a buffer for what an operation gives.
+ * runs: alpha, or c and s.
+ *
+ * What an operation gives goes to the buffer `result`, or to `value` in the sender's own memory: it
+ * is there before the end of the request is told, if that succeeds, and is not written otherwise.
+ * The memory must be as large as the result, may be at any address, and must stay until the end is
+ * told. Up to 256 such requests and small copies of a device are under way at a time; one more
+ * waits up to header.wait_ns, then TRP_E_BUSY.
  *
  * Source: cuBLAS and CBLAS, of the same names. */
 typedef struct trp_blas1_request {
@@ -153,6 +159,7 @@ typedef struct trp_blas1_request {
     uint64_t x_offset, y_offset, scalars_offset, result_offset; /* bytes; multiples of the size of
                                                                  * their elements */
     int64_t incx, incy;                                         /* elements */
+    void *value;                                                /* instead of result */
 } trp_blas1_request;
 
 /* Level 2: matrices and vectors.

@@ -95,7 +95,7 @@ typedef struct trp__slot {
     uint32_t segment;  /* host segment that it holds, 0 for none */
     uint32_t piece;    /* small staging piece that it holds */
     uint32_t lying;    /* workers that left it lying past its deadline */
-    void *read_target; /* where a small read's piece goes at the end */
+    void *read_target; /* where a small read's piece, or a result's, goes at the end */
     uint64_t read_bytes;
     _Atomic int64_t sent_ns; /* while the device is traced; else 0 */
     trp__transfer transfer;
@@ -463,6 +463,7 @@ void trp__scope_end(trp_device *device, uint64_t last);
 /* transfer.c and segment.c */
 bool trp__streams_init(trp_device *device);
 void trp__transfer_end(trp_device *device, trp__slot *slot);
+trp_status trp__result_reserve(trp__pack *pack, void *target, uint32_t bytes, int64_t wait_ns);
 bool trp__transfer_drained(trp_device *device, trp__slot *slot, uint64_t pending);
 bool trp__transfer_filled(trp_device *device, trp__slot *slot, uint64_t pending,
                           uint64_t stream_done);

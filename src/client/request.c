@@ -135,6 +135,7 @@ trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **re
     (*record)->access_count = 0;
     (*record)->code = 0;
     (*record)->payload_bytes = 0;
+    (*record)->piece = 0;
     return slot;
 }
 
@@ -172,6 +173,7 @@ trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
                        .error = error,
                        .backend = device->backend,
                        .acquire = trp__buffer_acquire,
+                       .result = trp__result_reserve,
                        .context = slot};
 }
 

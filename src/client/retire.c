@@ -33,8 +33,7 @@ bool trp__replied(const trp_device *device, uint32_t slot, uint64_t ticket)
 static void copy_small_read(const trp_device *device, trp__slot *slot)
 {
     if (slot->read_target)
-        memcpy(slot->read_target,
-               device->staging + TRP__STAGING_SMALL + (size_t)slot->piece * TRP__SMALL_BYTES,
+        memcpy(slot->read_target, device->staging + trp__small_offset(slot->piece),
                slot->read_bytes);
 }
 

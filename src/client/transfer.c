@@ -379,19 +379,49 @@ static trp_status send_stream(const host_copy *copy, trp__slot *slot, trp_comple
     return TRP_OK;
 }
 
+/* Gives a slot a small piece; waits for one up to wait_ns. */
+static bool take_piece(trp_device *device, trp__slot *slot, int64_t wait_ns)
+{
+    trp__backoff backoff = trp__backoff_begin(wait_ns);
+    for (bool swept = false;; swept = true) {
+        int64_t nap = 0;
+        slot->piece = trp__index_pop(&device->free_pieces, device->piece_next, sizeof(uint32_t));
+        if (slot->piece != TRP__NO_PIECE)
+            return true;
+        if (swept && !trp__backoff_step(&backoff, &nap))
+            return false;
+        trp__sweep_device(device);
+        if (nap > 0)
+            trp__nap(nap);
+    }
+}
+
+/* As a pack's result(). What the request writes there travels on as a small read does. */
+trp_status trp__result_reserve(trp__pack *pack, void *target, uint32_t bytes, int64_t wait_ns)
+{
+    trp__slot *slot = pack->context;
+    trp_device *device = trp__device_by_tag(slot->item.device_tag);
+    if (bytes > TRP__SMALL_BYTES || slot->piece != TRP__NO_PIECE)
+        return trp__error_set(pack->error, TRP_E_INTERNAL, "a result of %u bytes", bytes);
+    if (!take_piece(device, slot, wait_ns))
+        return trp__error_set(pack->error, TRP_E_BUSY, "%d small copies and results are under way",
+                              TRP__SMALL_COUNT);
+    memset(device->staging + trp__small_offset(slot->piece), 0, bytes);
+    slot->read_target = target;
+    slot->read_bytes = bytes;
+    pack->record->piece = slot->piece + 1;
+    pack->record->piece_bytes = bytes;
+    return TRP_OK;
+}
+
 static trp_status send_small(const host_copy *copy, trp__slot *slot, trp__record *record,
                              trp_completion *completion)
 {
     trp_device *device = copy->device;
     bool upload = copy->lane == TRP__LANE_UPLOAD;
-    slot->piece = trp__index_pop(&device->free_pieces, device->piece_next, sizeof(uint32_t));
-    if (slot->piece == TRP__NO_PIECE) {
-        trp__sweep_device(device);
-        slot->piece = trp__index_pop(&device->free_pieces, device->piece_next, sizeof(uint32_t));
-    }
-    if (slot->piece == TRP__NO_PIECE)
-        return trp__fail(TRP_E_BUSY, "%d small copies are under way", TRP__SMALL_COUNT);
-    uint64_t offset = TRP__STAGING_SMALL + (uint64_t)slot->piece * TRP__SMALL_BYTES;
+    if (!take_piece(device, slot, 0))
+        return trp__fail(TRP_E_BUSY, "%d small copies and results are under way", TRP__SMALL_COUNT);
+    uint64_t offset = trp__small_offset(slot->piece);
     if (upload && copy->bytes > 0) {
         memcpy(device->staging + offset, copy->user, copy->bytes);
     } else if (!upload) {

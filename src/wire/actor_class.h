@@ -24,7 +24,12 @@ typedef struct trp__pack {
      * record's owner has released the access. */
     trp_status (*acquire)(struct trp__pack *pack, const char *name, trp_buffer buffer,
                           trp__access *access, uint64_t *bytes);
-    void *context; /* the application's, for acquire */
+    /* Reserves room for `bytes` bytes of a result, zeroed, which go to `target` in the application
+     * if the request succeeds, before its end is told. At most once a request. The actor finds the
+     * room as one more access, behind those of the record. Waits for some up to wait_ns, then
+     * TRP_E_BUSY. */
+    trp_status (*result)(struct trp__pack *pack, void *target, uint32_t bytes, int64_t wait_ns);
+    void *context; /* the application's, for these two */
 } trp__pack;
 
 /* Adds an access to the record after checking that the range lies inside the buffer and that its

@@ -54,6 +54,12 @@ enum {
 #define TRP__STAGING_BYTES                                                                         \
     (TRP__STAGING_PIECES + (uint64_t)TRP__STREAMS * TRP__PIECES * TRP__PIECE_BYTES)
 
+/* Where a small piece lies in the staging memory. */
+static inline uint64_t trp__small_offset(uint32_t piece)
+{
+    return TRP__STAGING_SMALL + (uint64_t)piece * TRP__SMALL_BYTES;
+}
+
 /* Where piece `chunk` of a stream lies in the staging memory. */
 static inline uint64_t trp__piece_offset(uint32_t stream, uint64_t chunk)
 {

@@ -42,6 +42,8 @@ typedef struct trp__backend {
     /* Lets the device reach host memory that is mapped in this process at `base`. */
     trp_status (*host_register)(trp__accel *accel, void *base, uint64_t bytes, trp_error *error);
     void (*host_unregister)(trp__accel *accel, void *base);
+    /* What work on the device calls an address in it; NULL: the same. */
+    void *(*host_address)(trp__accel *accel, void *address);
 
     trp_status (*stream_create)(trp__accel *accel, trp__stream **out, trp_error *error);
     void (*stream_destroy)(trp__stream *stream); /* waits for its work */

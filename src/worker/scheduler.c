@@ -369,6 +369,35 @@ static readiness enter_arenas(trp__scheduler *s, const trp__record *record)
     return due ? HOLD : GO;
 }
 
+/* Finds the piece of staging memory that a result goes to, which is one more access. */
+static readiness resolve_piece(const trp__scheduler *s, trp__job *job, trp_error *error)
+{
+    const trp__record *record = job->record;
+    uint32_t count = job->api.access_count, bytes = record->piece_bytes;
+    void *address = NULL;
+    if (record->piece == 0)
+        return GO;
+    if (record->piece > TRP__SMALL_COUNT || bytes > TRP__SMALL_BYTES ||
+        count >= sizeof job->api.access / sizeof *job->api.access) {
+        trp__error_set(error, TRP_E_INTERNAL,
+                       "a result of %u bytes in piece %u of the staging memory, beside %u accesses",
+                       bytes, record->piece, count);
+        return REFUSE;
+    }
+    trp_status status = trp__worker_host_address(s->worker, 0, trp__small_offset(record->piece - 1),
+                                                 bytes, &address, error);
+    if (status != TRP_OK)
+        return status == TRP__AGAIN ? HOLD : REFUSE;
+    if (s->backend->host_address)
+        address = s->backend->host_address(s->worker->accel, address);
+    job->api.access[count] = (trp_job_access){.address = address,
+                                              .guard = (char *)address + TRP__SMALL_BYTES,
+                                              .bytes = bytes,
+                                              .mode = TRP_ACCESS_COVER};
+    job->api.access_count++;
+    return GO;
+}
+
 /* Finds the addresses of a request's buffers. */
 static readiness resolve(trp__scheduler *s, trp__job *job, trp_error *error)
 {
@@ -414,7 +443,8 @@ static readiness resolve(trp__scheduler *s, trp__job *job, trp_error *error)
                              .mode = (trp_access_mode)access->mode};
     }
     job->api.access_count = record->access_count;
-    return changeable ? enter_arenas(s, record) : GO;
+    readiness ready = resolve_piece(s, job, error);
+    return ready == GO && changeable ? enter_arenas(s, record) : ready;
 }
 
 /* Whether everything that the request waits for is in a stream. */

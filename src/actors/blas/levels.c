@@ -25,6 +25,8 @@ typedef struct problem {
     bool vector[OPERANDS];
     bool unread[OPERANDS]; /* present, and not looked at */
     trp__operand scalars, result;
+    void *value; /* instead of the result's buffer, in the sender's memory */
+    int64_t wait_ns;
     trp_scalar alpha, beta, c, s; /* as given */
 } problem;
 
@@ -529,16 +531,25 @@ static trp_status add_result(problem *p)
 {
     uint32_t uses = p->row->uses;
     trp__operand *r = &p->result;
+    bool into_buffer = r->buffer.id, into_value = p->value;
     if (!(uses & GIVES))
-        return r->buffer.id ? trp__error_set(p->pack->error, TRP_E_ARGUMENT,
-                                             "result: expected none: the operation gives none")
-                            : TRP_OK;
-    if (!r->buffer.id)
-        return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
-                              "result: expected a buffer, got none");
+        return into_buffer || into_value
+                   ? trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+                                    "%s: expected none: the operation gives none",
+                                    into_buffer ? "result" : "value")
+                   : TRP_OK;
+    if (into_buffer == into_value)
+        return trp__error_set(p->pack->error, TRP_E_ARGUMENT, "%s",
+                              into_value ? "value: expected none beside `result`, got a pointer"
+                                         : "result: expected a buffer, or a pointer in `value`, "
+                                           "got none");
     uint32_t bytes = uses & GIVES_INDEX ? 8 : uses & GIVES_REAL ? real_bytes(p) : element_bytes(p);
     *r = trp__operand_of_scalars(r->buffer, r->offset, bytes, uses & GIVES_ROTATION ? 2 : 1);
     r->name = "result";
+    if (into_value) {
+        p->g.result = (uint8_t)p->pack->record->access_count;
+        return p->pack->result(p->pack, p->value, (uint32_t)r->elements * bytes, p->wait_ns);
+    }
     /* Of a complex rotation's c only the real part is written. */
     bool whole = !(uses & GIVES_ROTATION) || !is_complex(p->type);
     r->mode = whole ? TRP__WRITE | TRP__COVER : TRP__WRITE;
@@ -556,7 +567,7 @@ static trp_status check_apart(const problem *p)
     }
     if (p->g.scalars != TRP__BLAS_NO_ACCESS)
         all[count++] = &p->scalars;
-    if (p->g.result != TRP__BLAS_NO_ACCESS)
+    if (p->g.result != TRP__BLAS_NO_ACCESS && !p->value)
         all[count++] = &p->result;
     trp_status status = TRP_OK;
     for (int i = 0; i < count; i++) {
@@ -653,6 +664,8 @@ trp_status trp__blas1_pack(trp__pack *pack, const trp_request *request)
     p.operand[X] = named("x", r->x, r->x_offset);
     p.operand[Y] = named("y", r->y, r->y_offset);
     p.result = named("result", r->result, r->result_offset);
+    p.value = r->value;
+    p.wait_ns = request->wait_ns;
     set_scalars(&p, r->scalars, r->scalars_offset, r->alpha, (trp_scalar){0});
     if (rotation) {
         p.g.alpha[0] = r->c.re;

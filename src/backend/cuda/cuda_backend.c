@@ -273,6 +273,13 @@ static trp__cu_address translate(trp__accel *accel, _Atomic uint64_t *word)
     return translate_slowly(accel, (uintptr_t)word);
 }
 
+static void *host_address(trp__accel *accel, void *address)
+{
+    if (atomic_load_explicit(&accel->same_addresses, memory_order_acquire))
+        return address;
+    return (void *)(uintptr_t)translate_slowly(accel, (uintptr_t)address);
+}
+
 /* Streams. */
 
 static trp_status stream_create(trp__accel *accel, trp__stream **out, trp_error *error)
@@ -514,6 +521,7 @@ const trp__backend trp__cuda_backend = {
     .arena_unmap = arena_unmap,
     .host_register = host_register,
     .host_unregister = host_unregister,
+    .host_address = host_address,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .stream_copy = stream_copy,
