@@ -163,12 +163,16 @@ static trp_status check_enums(making *m)
         {"b.order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->b.order, TRP_ROW_MAJOR},
         {"c.order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->c.order, TRP_ROW_MAJOR},
         {"d.order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->d.order, TRP_ROW_MAJOR},
+        {"aux.order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->aux.order, TRP_ROW_MAJOR},
         {"trans_a", "TRP_N, TRP_T or TRP_C", r->trans_a, TRP_C},
         {"trans_b", "TRP_N, TRP_T or TRP_C", r->trans_b, TRP_C},
         {"activation", "a trp_activation", r->activation, TRP_ACTIVATION_DGELU},
         {"gradient_of", "a trp_bias_gradient", r->gradient_of, TRP_BIAS_GRADIENT_B},
         {"a.scale.mode", "a trp_scale_mode", r->a.scale.mode, TRP_SCALE_BLOCK_128X128},
         {"b.scale.mode", "a trp_scale_mode", r->b.scale.mode, TRP_SCALE_BLOCK_128X128},
+        {"c.scale.mode", "a trp_scale_mode", r->c.scale.mode, TRP_SCALE_BLOCK_128X128},
+        {"d.scale.mode", "a trp_scale_mode", r->d.scale.mode, TRP_SCALE_BLOCK_128X128},
+        {"aux.scale.mode", "a trp_scale_mode", r->aux.scale.mode, TRP_SCALE_BLOCK_128X128},
         {"tune", "a trp_tune", r->tune, TRP_TUNE_FULL},
     };
     for (size_t i = 0; i < sizeof enums / sizeof *enums; i++) {
