@@ -10,7 +10,7 @@
  * row whose leading dimension is the increment's size. */
 typedef struct trp__operand {
     const char *name; /* the sender's: "a", "x" */
-    bool fields;      /* its numbers are called "a.ld" and "a.stride", not "lda" and "a_stride" */
+    bool fields;      /* its numbers are called "a.ld", "a.stride" and "a.offset", not "lda", ... */
     trp_buffer buffer;
     uint64_t offset; /* bytes */
     int64_t rows, columns;

@@ -510,7 +510,7 @@ static void set_small(making *m, int which, const char *name, trp_buffer buffer,
     trp__operand *x = &m->operand[which];
     *x = trp__operand_of_scalars(buffer, offset, bytes, (uint64_t)count);
     x->name = name;
-    x->fields = true;
+    x->fields = which != TRP__MATMUL_SCALARS && which < TRP__MATMUL_AMAX_D;
     x->mode = mode;
 }
 
