@@ -1,0 +1,272 @@
+/* What the sender of the matmul actor refuses: the status, the argument that the message names, and
+ * that nothing was queued; and what is at the edge and must not be refused. */
+#include "support/matmul_requests.h"
+
+#include <math.h>
+
+/* Else the cases below would say nothing. */
+static void right_requests(void)
+{
+    mq_open();
+    TAKEN(plain, );
+    TAKEN(biased, );
+    TAKEN(in_buffer, );
+    TAKEN(relu, );
+    TAKEN(gelu, );
+    TAKEN(drelu, );
+    TAKEN(dgelu, );
+    TAKEN(of_a, );
+    TAKEN(fp8, );
+    TAKEN(fp4, );
+    TAKEN(c64, );
+    TAKEN(i8, );
+    TAKEN(i8_to_i8, );
+    TAKEN(plain, r.d = r.c);
+    TAKEN(plain, r.c = (trp_matmul_matrix){0}; r.beta = trp_real(0));
+    TAKEN(plain, r.b.type = r.c.type = r.d.type = TRP_F32; r.batch = 1);
+    TAKEN(plain, r.a.stride = r.d.stride = -1; r.bias.stride = -1);
+    TAKEN(plain, r.compute = TRP_COMPUTE_TF32);
+    TAKEN(fp8, r.fast_accumulation = true);
+    TAKEN(fp8, r.aux.type = TRP_BF16; r.aux.buffer = large; r.aux.scale.buffer = r.amax_aux = none);
+    TAKEN(relu, r.aux.buffer = none);
+    TAKEN(gelu, r.aux.buffer = none);
+    if (!h_is_cuda())
+        TAKEN(biased, r.activation = TRP_ACTIVATION_SILU);
+    mq_close();
+}
+
+/* ---- types and options ---- */
+
+static void types(void)
+{
+    static const trp_dtype inputs[] = {TRP_DTYPE_NONE, TRP_I32,       TRP_I64,
+                                       TRP_U8,         TRP_BOOL,      TRP_DTYPE_COUNT,
+                                       (trp_dtype)-1,  (trp_dtype)258};
+    mq_open();
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        BAD("a.type", plain, r.a.type = inputs[i]);
+        if (inputs[i] == TRP_DTYPE_NONE)
+            continue;
+        BAD("b.type", plain, r.b.type = inputs[i]);
+        CANNOT("c.type", plain, r.c.type = inputs[i]);
+        CANNOT("d.type", plain, r.d.type = inputs[i]);
+        BAD("bias.type", biased, r.bias.type = inputs[i]);
+        BAD("gradient.type", of_a, r.gradient.type = inputs[i]);
+        BAD("aux.type", gelu, r.aux.type = inputs[i]);
+    }
+    BAD("b.type", plain, r.b.type = TRP_F16);
+    BAD("b.type", fp8, r.b.type = TRP_F4E2M1);
+    BAD("b.type", fp4, r.b.type = TRP_F8E4M3);
+    CANNOT("b.type", fp8, r.a.type = r.b.type = TRP_F8E5M2);
+    CANNOT("b.type", fp8, r.a.type = TRP_F8E5M2);
+    CANNOT("d.type", fp4, r.d.type = TRP_DTYPE_NONE);
+    CANNOT("d.type", plain, r.d.type = TRP_F64);
+    CANNOT("c.type", plain, r.c.type = TRP_F16);
+    CANNOT("c.type", fp8, r.c.type = TRP_F8E4M3);
+    BAD("bias.type", biased, r.bias.type = TRP_F16);
+    BAD("aux.type", gelu, r.aux.type = TRP_F16);
+    BAD("aux.type", relu, r.aux.type = TRP_I8);
+    BAD("aux.type", drelu, r.aux.type = TRP_F32);
+    BAD("compute", plain, r.compute = TRP_COMPUTE_TF32; r.a.type = TRP_F16);
+    BAD("compute", c64, r.compute = TRP_COMPUTE_TF32; r.a.type = TRP_C128);
+    BAD("fast_accumulation", plain, r.fast_accumulation = true);
+    BAD("fast_accumulation", fp4, r.fast_accumulation = true);
+    mq_close();
+}
+
+static void enums(void)
+{
+    mq_open();
+    for (int i = 0; i < 3; i++) {
+        const int bad = i == 0 ? -1 : i == 1 ? 77 : INT32_MIN;
+        BAD("a.order", plain, r.a.order = (trp_order)bad);
+        BAD("b.order", plain, r.b.order = (trp_order)bad);
+        BAD("c.order", plain, r.c.order = (trp_order)bad);
+        BAD("d.order", plain, r.d.order = (trp_order)bad);
+        BAD("aux.order", gelu, r.aux.order = (trp_order)bad);
+        BAD("trans_a", plain, r.trans_a = (trp_transpose)bad);
+        BAD("trans_b", plain, r.trans_b = (trp_transpose)bad);
+        BAD("activation", plain, r.activation = (trp_activation)bad);
+        BAD("gradient_of", plain, r.gradient_of = (trp_bias_gradient)bad);
+        BAD("a.scale.mode", fp8, r.a.scale.mode = (trp_scale_mode)bad);
+        BAD("b.scale.mode", fp8, r.b.scale.mode = (trp_scale_mode)bad);
+        BAD("c.scale.mode", fp8, r.c.scale.mode = (trp_scale_mode)bad);
+        BAD("d.scale.mode", fp8, r.d.scale.mode = (trp_scale_mode)bad);
+        BAD("aux.scale.mode", fp8, r.aux.scale.mode = (trp_scale_mode)bad);
+        BAD("compute", plain, r.compute = (trp_compute)bad);
+        BAD("tune", plain, r.tune = (trp_tune)bad);
+    }
+    BAD("a.order", plain, r.a.order = (trp_order)2);
+    BAD("trans_b", plain, r.trans_b = (trp_transpose)3);
+    BAD("activation", plain, r.activation = (trp_activation)6);
+    BAD("gradient_of", plain, r.gradient_of = (trp_bias_gradient)4);
+    BAD("a.scale.mode", fp8, r.a.scale.mode = (trp_scale_mode)6);
+    BAD("compute", plain, r.compute = (trp_compute)2);
+    CANNOT("trans_a", c64, r.trans_a = TRP_C; r.a.order = TRP_ROW_MAJOR);
+    CANNOT("trans_b", c64, r.trans_b = TRP_C; r.b.order = TRP_ROW_MAJOR);
+    CANNOT("trans_a", c64, r.trans_a = TRP_C; r.d.order = TRP_ROW_MAJOR);
+    TAKEN(c64, r.trans_a = TRP_C; r.a.order = r.d.order = TRP_ROW_MAJOR);
+    TAKEN(c64, r.trans_a = TRP_T; r.a.order = TRP_ROW_MAJOR);
+    TAKEN(plain, r.trans_a = TRP_C; r.a.order = TRP_ROW_MAJOR);
+    CANNOT("c.order", plain, r.c.order = TRP_ROW_MAJOR);
+    CANNOT("c.order", plain, r.c = r.d; r.c.order = TRP_ROW_MAJOR);
+    TAKEN(plain, r.c.order = TRP_ROW_MAJOR; r.beta = trp_real(0));
+    CANNOT("aux.order", gelu, r.aux.order = TRP_ROW_MAJOR);
+    CANNOT("aux.order", drelu, r.aux.order = TRP_ROW_MAJOR);
+    mq_close();
+}
+
+static void scalar_values(void)
+{
+    mq_open();
+    BAD("alpha", plain, r.alpha = trp_complex(1, 1));
+    BAD("beta", plain, r.beta = trp_complex(0, -1));
+    BAD("alpha", i8, r.alpha = trp_real(0.5));
+    BAD("alpha", i8, r.alpha = trp_real(0x1p31));
+    BAD("alpha", i8, r.alpha = trp_real((double)NAN));
+    BAD("beta", i8, r.beta = trp_real(-1.5));
+    BAD("beta", i8, r.beta = trp_real((double)INFINITY));
+    TAKEN(i8, r.alpha = trp_real(-0x1p31));
+    TAKEN(i8_to_i8, r.alpha = trp_real(0.5));
+    BAD("alpha", in_buffer, r.alpha = trp_real(1));
+    BAD("beta", in_buffer, r.beta = trp_real(0));
+    BAD("c.buffer", in_buffer, r.c.buffer = none);
+    BAD("c.buffer", plain, r.c.buffer = none);
+    BAD("c.buffer", c64, r.beta = trp_complex(0, 1));
+    BAD("scalars_offset", in_buffer, r.scalars_offset = 2);
+    BAD("scalars:", in_buffer, r.scalars_offset = 4);
+    BAD("scalars:", in_buffer, r.scalars_offset = UINT64_MAX - 7);
+    mq_close();
+}
+
+/* ---- what surrounds the product ---- */
+
+static void epilogues(void)
+{
+    mq_open();
+    CANNOT("activation", c64, r.activation = TRP_ACTIVATION_RELU);
+    CANNOT("activation", i8, r.activation = TRP_ACTIVATION_GELU);
+    CANNOT("bias.buffer", c64, r.bias.buffer = vector);
+    CANNOT("bias.buffer", i8, r.bias.buffer = vector);
+    CANNOT("gradient.buffer", c64, r.gradient_of = TRP_BIAS_GRADIENT_A; r.gradient.buffer = vector);
+    CANNOT("aux.buffer", i8_to_i8, r.activation = TRP_ACTIVATION_RELU; r.aux.buffer = bits);
+    CANNOT("aux.buffer", i8_to_i8, r.activation = TRP_ACTIVATION_DGELU; r.aux.buffer = bits);
+    if (h_is_cuda())
+        CANNOT("activation", plain, r.activation = TRP_ACTIVATION_SILU);
+    else
+        BAD("aux.buffer", gelu, r.activation = TRP_ACTIVATION_SILU);
+    BAD("aux.buffer", gelu, r.activation = TRP_ACTIVATION_NONE);
+    BAD("aux.buffer", drelu, r.aux.buffer = none);
+    BAD("aux.buffer", dgelu, r.aux.buffer = none);
+    BAD("gradient.buffer", dgelu, r.gradient.buffer = none);
+    BAD("gradient.buffer", plain, r.gradient.buffer = vector);
+    BAD("gradient.buffer", plain, r.gradient_of = TRP_BIAS_GRADIENT_B);
+    CANNOT("gradient_of", of_a, r.gradient_of = TRP_BIAS_GRADIENT_D);
+    CANNOT("gradient_of", of_a, r.activation = TRP_ACTIVATION_RELU);
+    CANNOT("gradient_of", dgelu, r.gradient_of = TRP_BIAS_GRADIENT_A);
+    CANNOT("gradient_of", drelu, r.gradient_of = TRP_BIAS_GRADIENT_B);
+    CANNOT("gradient_of", fp4, r.gradient_of = TRP_BIAS_GRADIENT_A; r.gradient.buffer = vector);
+    CANNOT("gradient_of", i8_to_i8, r.gradient_of = TRP_BIAS_GRADIENT_B;
+           r.gradient.buffer = vector);
+    CANNOT("bias.buffer", of_a, r.bias.buffer = scalars);
+    CANNOT("bias.buffer", dgelu, r.bias.buffer = scalars);
+    BAD("bias.offset", biased, r.bias.offset = 2);
+    BAD("bias:", biased, r.bias.offset = 4);
+    BAD("bias:", biased, r.d.order = r.c.order = TRP_ROW_MAJOR); /* of n elements now */
+    BAD("gradient:", of_a, r.gradient_of = TRP_BIAS_GRADIENT_B);
+    BAD("gradient.offset", of_a, r.gradient.offset = 1);
+    mq_close();
+}
+
+static void aux_layouts(void)
+{
+    mq_open();
+    BAD("aux.ld", relu, r.aux.ld = 8);
+    BAD("aux.ld", relu, r.aux.ld = 129);
+    BAD("aux.ld", relu, r.aux.ld = -128);
+    BAD("aux.ld", gelu, r.aux.ld = M);
+    BAD("aux.ld", gelu, r.aux.ld = -8);
+    BAD("aux.ld", dgelu, r.aux.ld = 4);
+    BAD("aux:", relu, r.aux.ld = 256);
+    BAD("aux:", gelu, r.aux.ld = 16);
+    BAD("aux:", relu, r.aux.offset = 1);
+    BAD("aux.offset", gelu, r.aux.offset = 2);
+    BAD("aux:", drelu, r.aux.ld = INT64_MAX - 127);
+    BAD("aux:", dgelu, r.aux.ld = INT64_MAX - 7);
+    BAD("aux:", gelu, r.aux.ld = INT64_C(1) << 61);
+    /* Batches. */
+    for (int i = 0; i < 2; i++) {
+        trp_matmul_request r = i ? gelu() : relu();
+        r.batch = 2;
+        r.bias.buffer = none;
+        r.c.stride = 0;
+        r.d = (trp_matmul_matrix){.buffer = large, .stride = M * N};
+        r.aux = (trp_matmul_matrix){.buffer = large, .offset = 4096};
+        r.aux.stride = i ? 4 : 64;
+        mq_refused(__LINE__, "a stride askew", &r, TRP_E_ARGUMENT, "aux.stride");
+        r.aux.stride = i ? 40 : 128;
+        mq_refused(__LINE__, "a stride that is too small", &r, TRP_E_ARGUMENT, "aux.stride");
+        r.aux.stride = i ? -8 : -128;
+        mq_refused(__LINE__, "a negative stride", &r, TRP_E_ARGUMENT, "aux.stride");
+        r.aux.stride = i ? 48 : 128 * N;
+        mq_taken(__LINE__, "two of aux", &r);
+    }
+    mq_close();
+}
+
+static void scale_factors(void)
+{
+    mq_open();
+    for (int i = 1; i < 6; i++) {
+        trp_scale_mode mode = (trp_scale_mode)i;
+        bool bytes = mode == TRP_SCALE_BLOCK_16 || mode == TRP_SCALE_BLOCK_32;
+        BAD("a.scale", fp8, r.a.scale = (trp_scale){.mode = mode});
+        BAD("b.scale", fp8, r.b.scale = (trp_scale){.mode = mode});
+        CANNOT("c.scale", fp8, r.c.scale = (trp_scale){.mode = mode});
+        CANNOT("d.scale", fp8, r.d.scale.mode = mode);
+        CANNOT("aux.scale", fp8, r.aux.scale.mode = mode);
+        CANNOT("a.scale", plain, r.a.scale = (trp_scale){.mode = mode, .buffer = large});
+        if (i == TRP_SCALE_BLOCK_16) {
+            CANNOT("b.scale", fp8, r.b.scale = (trp_scale){.mode = mode, .buffer = large});
+            TAKEN(fp4, r.b.scale = (trp_scale){.mode = mode, .buffer = large});
+        } else {
+            CANNOT("b.scale", fp4, r.b.scale = (trp_scale){.mode = mode, .buffer = large});
+            TAKEN(fp8, r.b.scale = (trp_scale){.mode = mode, .buffer = large});
+            BAD("b.scale", fp8, r.b.scale.mode = mode; r.b.scale.offset = 16);
+            BAD("a.scale.offset", fp8, r.a.scale = (trp_scale){large, bytes ? 16 : 2, mode};
+                if (bytes) r.a.scale.offset = 8);
+            CANNOT("a.scale", fp8, r.batch = 2; r.a.scale = (trp_scale){large, 0, mode};
+                   r.d.buffer = r.aux.buffer = large; r.d.offset = 16384; r.aux.offset = 32768;
+                   r.d.stride = r.aux.stride = SIDE * SIDE);
+        }
+    }
+    CANNOT("a.scale", plain, r.a.scale.buffer = factor[0]);
+    CANNOT("b.scale", fp4, r.b.scale.buffer = factor[0]);
+    CANNOT("c.scale", plain, r.c.scale.buffer = factor[0]);
+    CANNOT("d.scale", plain, r.d.scale.buffer = factor[0]);
+    CANNOT("amax_d", plain, r.amax_d = amax[0]);
+    CANNOT("aux.scale", gelu, r.aux.scale.buffer = factor[0]);
+    CANNOT("amax_aux", gelu, r.amax_aux = amax[0]);
+    CANNOT("amax_aux", plain, r.amax_aux = amax[0]);
+    CANNOT("aux.scale", plain, r.aux.scale.buffer = factor[0]);
+    CANNOT("aux.scale", fp8, r.activation = TRP_ACTIVATION_RELU);
+    CANNOT("amax_aux", fp8, r.activation = TRP_ACTIVATION_DGELU);
+    CANNOT("aux.scale", fp8, r.aux.type = TRP_BF16; r.aux.buffer = large);
+    BAD("d.scale.offset", fp8, r.d.scale.offset = 2);
+    BAD("d.scale:", fp8, r.d.scale.offset = 4);
+    BAD("aux.scale:", fp8, r.aux.scale.offset = UINT64_MAX - 3);
+    BAD("amax_d_offset", fp8, r.amax_d_offset = 3);
+    BAD("amax_d:", fp8, r.amax_d_offset = 4);
+    BAD("amax_aux:", fp8, r.amax_aux_offset = 4);
+    mq_close();
+}
+
+int main(int argc, char **argv)
+{
+    static const h_case cases[] = {
+        {"right_requests", right_requests}, {"types", types},         {"enums", enums},
+        {"scalar_values", scalar_values},   {"epilogues", epilogues}, {"aux_layouts", aux_layouts},
+        {"scale_factors", scale_factors},
+    };
+    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}
