@@ -1,5 +1,6 @@
 /* What the sender of the matmul actor refuses: the status, the argument that the message names, and
  * that nothing was queued; and what is at the edge and must not be refused. */
+#include "support/matmul_reference.h"
 #include "support/matmul_requests.h"
 
 #include <math.h>
@@ -204,6 +205,8 @@ static void aux_layouts(void)
         r.aux = (trp_matmul_matrix){.buffer = large, .offset = 4096};
         r.aux.stride = i ? 4 : 64;
         mq_refused(__LINE__, "a stride askew", &r, TRP_E_ARGUMENT, "aux.stride");
+        r.aux.stride = i ? 52 : 128 * N + 64;
+        mq_refused(__LINE__, "a large stride askew", &r, TRP_E_ARGUMENT, "aux.stride");
         r.aux.stride = i ? 40 : 128;
         mq_refused(__LINE__, "a stride that is too small", &r, TRP_E_ARGUMENT, "aux.stride");
         r.aux.stride = i ? -8 : -128;
@@ -261,12 +264,41 @@ static void scale_factors(void)
     mq_close();
 }
 
+/* Factors up to the last byte of their buffer, and one element further. */
+static void ends_of_scale_factors(void)
+{
+    static const int64_t sizes[][2] = {{16, 16}, {16, 528}, {144, 16}, {144, 272}, {32, 640}};
+    mq_open();
+    for (int i = 0; i < 5 * 5; i++) {
+        trp_scale_mode mode = (trp_scale_mode)(i % 5 + 1);
+        bool bytes = mode == TRP_SCALE_BLOCK_16 || mode == TRP_SCALE_BLOCK_32;
+        int64_t lines = sizes[i / 5][0], k = sizes[i / 5][1];
+        trp_buffer four = h_buffer(world.device, 4 * H_MIB);
+        trp_matmul_request r = {.m = lines, .n = SIDE, .k = k, .trans_a = TRP_T};
+        r.a = r.b = (trp_matmul_matrix){.buffer = four, .type = TRP_F8E4M3};
+        if (mode == TRP_SCALE_BLOCK_16)
+            r.a.type = r.b.type = TRP_F4E2M1;
+        r.d = (trp_matmul_matrix){.buffer = four, .offset = H_MIB, .type = TRP_F32};
+        r.a.scale = (trp_scale){large, 65536 - (uint64_t)ref_scale_bytes(mode, lines, k), mode};
+        mq_taken(__LINE__, "scale factors at the end", &r);
+        r.a.scale.offset += bytes ? 16 : 4;
+        mq_refused(__LINE__, "scale factors past the end", &r, TRP_E_ARGUMENT, "a.scale:");
+        H_OK(trp_buffer_free(world.device, four));
+    }
+    mq_close();
+}
+
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
-        {"right_requests", right_requests}, {"types", types},         {"enums", enums},
-        {"scalar_values", scalar_values},   {"epilogues", epilogues}, {"aux_layouts", aux_layouts},
+        {"right_requests", right_requests},
+        {"types", types},
+        {"enums", enums},
+        {"scalar_values", scalar_values},
+        {"epilogues", epilogues},
+        {"aux_layouts", aux_layouts},
         {"scale_factors", scale_factors},
+        {"ends_of_scale_factors", ends_of_scale_factors},
     };
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

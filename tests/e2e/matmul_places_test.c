@@ -21,6 +21,19 @@ static void sizes(void)
     BAD("k:", plain, r.k = -5);
     BAD("batch:", plain, r.batch = -1);
     BAD("k:", plain, r.m = r.n = r.k = 0);
+    /* One that only the padding of aux takes too far. */
+    for (int i = 0; i < 2; i++) {
+        trp_matmul_request r = fp8();
+        r.activation = i ? TRP_ACTIVATION_GELU : TRP_ACTIVATION_RELU;
+        r.trans_a = TRP_N;
+        r.n = r.k = 1;
+        r.beta = trp_real(0);
+        r.aux.scale.buffer = r.amax_aux = none;
+        r.m = INT64_MAX;
+        mq_refused(__LINE__, "2^63 - 1 rows", &r, TRP_E_ARGUMENT, "m:");
+        r.m = INT64_MAX - 1;
+        mq_refused(__LINE__, "2^63 - 2 rows", &r, TRP_E_ARGUMENT, "m:");
+    }
     for (int i = 0; i < HUGE; i++) {
         for (int make = 0; make < MAKERS; make++) {
             for (int which = 0; which < 64; which++) {
@@ -68,6 +81,7 @@ static void leading_dimensions(void)
     BAD("a.ld", plain, r.a.ld = M - 1; r.d.order = r.c.order = TRP_ROW_MAJOR);
     BAD("a:", fp4, r.a.ld = 2 * SIDE + 1);
     BAD("a:", fp4, r.k = 2 * SIDE - 1);
+    BAD("a:", fp4, r.k = 2 * SIDE - 1; r.a.ld = r.b.ld = 2 * SIDE);
     BAD("a:", fp4, r.trans_a = TRP_N; r.m = SIDE - 1);
     BAD("b:", fp4, r.batch = 2; r.b.stride = 3);
     TAKEN(fp4, r.m = SIDE - 1);
