@@ -108,7 +108,7 @@ static uint32_t get_code(trp_dtype type, const void *array, int64_t index)
     uint16_t pair;
     switch (trp_dtype_bits(type)) {
     case 4:
-        return bytes[index / 2] >> index % 2 * 4 & 15u;
+        return (uint32_t)bytes[index / 2] >> index % 2 * 4 & 15u;
     case 8:
         return bytes[index];
     default:
