@@ -67,7 +67,8 @@ static T NAME(gelu_slope)(T x)
     T u = (T)0.7978845608028654 * (x + (T)0.044715 * x * x * x);
     T t = (T)tanh((double)u);
     T du = (T)0.7978845608028654 * (1 + 3 * (T)0.044715 * x * x);
-    return (T)0.5 * (1 + t) + (T)0.5 * x * (1 - t * t) * du;
+    T rest = 1 - t * t; /* 0 where du may be infinite */
+    return (T)0.5 * (1 + t) + (rest > 0 ? (T)0.5 * x * rest * du : 0);
 }
 
 static void NAME(note_largest)(const T *line, int64_t count, float *largest)
