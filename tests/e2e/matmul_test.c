@@ -155,6 +155,26 @@ static void larger(void)
     mm_close(&bench);
 }
 
+/* Where a power within an activation overflows, but the activation does not. What a GPU's library
+ * makes of them is its own matter. */
+static void huge_values(void)
+{
+    if (h_is_cuda())
+        h_skip("only the host's activations are ours");
+    static const size_t rows[] = {0, 1, 4, 5};
+    mm_open(&bench);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (int activation = 0; activation < 6; activation++) {
+            mm_problem p = mm_draw(&mm_rows[rows[i]], 20, 20);
+            p.activation = (trp_activation)activation;
+            p.alpha = trp_real(1e25);
+            p.huge_aux = true;
+            mm_run(&bench, p);
+        }
+    }
+    mm_close(&bench);
+}
+
 static void smallest(void)
 {
     mm_open(&bench);
@@ -214,10 +234,11 @@ static void soak(void)
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
-        {"layouts", layouts}, {"epilogues", epilogues},
-        {"scales", scales},   {"scalars_in_a_buffer", scalars_in_a_buffer},
-        {"larger", larger},   {"smallest", smallest},
-        {"empty", empty},     {"soak", soak},
+        {"layouts", layouts},   {"epilogues", epilogues},
+        {"scales", scales},     {"scalars_in_a_buffer", scalars_in_a_buffer},
+        {"larger", larger},     {"huge_values", huge_values},
+        {"smallest", smallest}, {"empty", empty},
+        {"soak", soak},
     };
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

@@ -258,7 +258,7 @@ static void fill_all(work *w)
     if (reads_c) /* else it stays poisoned: it must not be read */
         fill(&w->at[p->c == MM_C_IN_PLACE ? MM_D : MM_C], 1);
     if (!w->at[MM_AUX].written)
-        fill(&w->at[MM_AUX], 4);
+        fill(&w->at[MM_AUX], p->huge_aux ? 1e30 : 4);
     if (p->bias)
         fill(&w->at[MM_VECTOR], p->types->d == TRP_I8 ? 50 : 1);
     fill_scale(w, MM_SCALE_A, p->scale_a, p->m);

@@ -40,6 +40,7 @@ typedef struct mm_problem {
     trp_bias_gradient gradient;
     int scale_a, scale_b; /* trp_scale_mode or MM_UNSCALED */
     bool scale_d, scale_aux, amax_d, amax_aux;
+    bool huge_aux; /* what a derivative reads is of up to 10^30 */
     bool gaps;
     bool fit;       /* sizes, strides and places as GPUs like them */
     bool one_pool;  /* all operands in one buffer, */
