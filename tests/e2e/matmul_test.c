@@ -64,7 +64,7 @@ static void epilogues(void)
     mm_open(&bench);
     for (size_t row = 0; row < mm_row_count; row++) {
         for (unsigned way = 0; way < 6 * 2 * 2 * 4 * 2 * 2; way++) {
-            mm_problem p = plain(&mm_rows[row], 40, 30);
+            mm_problem p = plain(&mm_rows[row], 24, 20);
             unsigned rest = way / 16;
             p.bias = way & 1;
             p.aux = way & 2;
@@ -144,7 +144,10 @@ static void larger(void)
             mm_run(&bench, p);
             if (all)
                 continue;
-            p.activation = TRP_ACTIVATION_DGELU;
+            static const trp_activation with_aux[] = {TRP_ACTIVATION_RELU, TRP_ACTIVATION_DRELU,
+                                                      TRP_ACTIVATION_DGELU};
+            p.activation = with_aux[(i + k) % 3];
+            p.aux = true;
             p.gradient = TRP_BIAS_GRADIENT_D;
             mm_run(&bench, p);
             p.activation = TRP_ACTIVATION_NONE;
@@ -225,7 +228,7 @@ static void empty(void)
 static void soak(void)
 {
     mm_open(&bench);
-    int64_t end = h_now() + h_soak_ns(1.0);
+    int64_t end = h_now() + h_soak_ns(0.5);
     while (h_now() < end)
         mm_run(&bench, mm_draw(&mm_rows[below(mm_row_count)], 60, 150));
     mm_close(&bench);
