@@ -70,6 +70,10 @@ static void types(void)
     BAD("aux.type", drelu, r.aux.type = TRP_F32);
     BAD("compute", plain, r.compute = TRP_COMPUTE_TF32; r.a.type = TRP_F16);
     BAD("compute", c64, r.compute = TRP_COMPUTE_TF32; r.a.type = TRP_C128);
+    BAD("compute", fp8, r.compute = TRP_COMPUTE_EMULATED);
+    TAKEN(fp8, r.compute = TRP_COMPUTE_PEDANTIC);
+    if (h_backend() == TRP_BACKEND_HOST)
+        CANNOT("compute", plain, r.compute = TRP_COMPUTE_EMULATED);
     BAD("fast_accumulation", plain, r.fast_accumulation = true);
     BAD("fast_accumulation", fp4, r.fast_accumulation = true);
     mq_close();
@@ -102,7 +106,7 @@ static void enums(void)
     BAD("activation", plain, r.activation = (trp_activation)6);
     BAD("gradient_of", plain, r.gradient_of = (trp_bias_gradient)4);
     BAD("a.scale.mode", fp8, r.a.scale.mode = (trp_scale_mode)6);
-    BAD("compute", plain, r.compute = (trp_compute)2);
+    BAD("compute", plain, r.compute = (trp_compute)4);
     CANNOT("trans_a", c64, r.trans_a = TRP_C; r.a.order = TRP_ROW_MAJOR);
     CANNOT("trans_b", c64, r.trans_b = TRP_C; r.b.order = TRP_ROW_MAJOR);
     CANNOT("trans_a", c64, r.trans_a = TRP_C; r.d.order = TRP_ROW_MAJOR);

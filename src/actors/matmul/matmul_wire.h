@@ -40,7 +40,7 @@ typedef struct trp__matmul {
     uint8_t tune;                         /* trp_tune */
     uint8_t reserved;
     int64_t m, n, k, batch;
-    int64_t ld[TRP__MATMUL_MATRICES];     /* elements (of aux bits: bits); of C at least 1 */
+    int64_t ld[TRP__MATMUL_MATRICES];     /* elements (of aux bits: bits); of no C: D's */
     int64_t stride[TRP__MATMUL_MATRICES]; /* likewise */
     int64_t vector_stride;                /* elements */
     uint64_t workspace;                   /* bytes */

@@ -107,13 +107,20 @@ static trp_status check_inputs(making *m, trp_dtype a, trp_dtype b)
 static trp_status check_compute(making *m, trp_dtype input)
 {
     trp_compute compute = m->r->compute;
-    if (compute != TRP_COMPUTE_DEFAULT && compute != TRP_COMPUTE_TF32)
-        return wrong(m, "compute", "TRP_COMPUTE_DEFAULT or TRP_COMPUTE_TF32", compute);
-    if (compute == TRP_COMPUTE_TF32 && input != TRP_F32 && input != TRP_C64)
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
-                              "compute: TRP_COMPUTE_TF32 goes with inputs of f32 and c64 only, got "
-                              "%s",
+    bool single = input == TRP_F32 || input == TRP_C64;
+    bool wide = input == TRP_F64 || input == TRP_C128;
+    if ((uint32_t)compute > TRP_COMPUTE_EMULATED)
+        return wrong(m, "compute", "a TRP_COMPUTE_ constant", compute);
+    if ((compute == TRP_COMPUTE_TF32 && !single) ||
+        (compute == TRP_COMPUTE_EMULATED && !single && !wide))
+        return trp__error_set(m->pack->error, TRP_E_ARGUMENT, "compute: %s, got %s",
+                              compute == TRP_COMPUTE_TF32
+                                  ? "TRP_COMPUTE_TF32 goes with inputs of f32 and c64 only"
+                                  : "TRP_COMPUTE_EMULATED goes with inputs of f32, f64, c64 and "
+                                    "c128 only",
                               trp_dtype_name(input));
+    if (compute == TRP_COMPUTE_EMULATED && m->pack->backend == TRP_BACKEND_HOST)
+        return UNSUPPORTED(m, "compute: TRP_COMPUTE_EMULATED is not to be had on the host");
     if (m->r->fast_accumulation && !is_fp8(input))
         return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
                               "fast_accumulation: goes with fp8 inputs only, got %s",
@@ -469,8 +476,8 @@ static trp_status set_c_and_d(making *m)
     if (status == TRP_OK)
         status = set_matrix(m, TRP__MATMUL_D, "d", &m->r->d, m->g.m, m->g.n);
     if (!m->operand[TRP__MATMUL_C].mode) { /* what the library is told of a C that is not there */
-        m->g.ld[TRP__MATMUL_C] = m->in_place ? m->g.ld[TRP__MATMUL_D] : m->g.m;
-        m->g.stride[TRP__MATMUL_C] = m->in_place ? m->g.stride[TRP__MATMUL_D] : 0;
+        m->g.ld[TRP__MATMUL_C] = m->g.ld[TRP__MATMUL_D];
+        m->g.stride[TRP__MATMUL_C] = m->g.stride[TRP__MATMUL_D];
     }
     return status;
 }

@@ -33,16 +33,20 @@ static int32_t data_type(uint8_t type)
 
 static trp__cublaslt_compute compute_type(const trp__matmul *g)
 {
-    switch (g->type[TRP__MATMUL_A]) {
-    case TRP_F64:
-    case TRP_C128:
-        return TRP__CUBLASLT_COMPUTE_64F;
-    case TRP_I8:
-        return TRP__CUBLASLT_COMPUTE_32I;
-    default:
-        return g->compute == TRP_COMPUTE_TF32 ? TRP__CUBLASLT_COMPUTE_32F_FAST_TF32
-                                              : TRP__CUBLASLT_COMPUTE_32F;
-    }
+    static const uint8_t modes[][3] = {
+        /* of f32, f64 and i32 */
+        [TRP_COMPUTE_DEFAULT] = {TRP__CUBLASLT_COMPUTE_32F, TRP__CUBLASLT_COMPUTE_64F,
+                                 TRP__CUBLASLT_COMPUTE_32I},
+        [TRP_COMPUTE_TF32] = {TRP__CUBLASLT_COMPUTE_32F_FAST_TF32},
+        [TRP_COMPUTE_PEDANTIC] = {TRP__CUBLASLT_COMPUTE_32F_PEDANTIC,
+                                  TRP__CUBLASLT_COMPUTE_64F_PEDANTIC,
+                                  TRP__CUBLASLT_COMPUTE_32I_PEDANTIC},
+        [TRP_COMPUTE_EMULATED] = {TRP__CUBLASLT_COMPUTE_32F_EMULATED_16BFX9,
+                                  TRP__CUBLASLT_COMPUTE_64F_EMULATED_FIXEDPOINT},
+    };
+    uint8_t type = g->type[TRP__MATMUL_A];
+    int column = type == TRP_F64 || type == TRP_C128 ? 1 : type == TRP_I8 ? 2 : 0;
+    return modes[g->compute % (sizeof modes / sizeof *modes)][column];
 }
 
 static bool has(const trp__matmul *g, int operand)
@@ -371,6 +375,14 @@ static bool with_tensor_scales(trp__matmul *g)
     return had;
 }
 
+static bool with_default_compute(trp__matmul *g)
+{
+    bool had = g->compute != TRP_COMPUTE_DEFAULT || g->fast_accumulation;
+    g->compute = TRP_COMPUTE_DEFAULT;
+    g->fast_accumulation = 0;
+    return had;
+}
+
 static bool without_batch(trp__matmul *g)
 {
     bool had = g->batch > 1;
@@ -433,6 +445,7 @@ static const struct {
     {without_bias, "without a bias"},
     {without_epilogue, "without any activation, bias, aux and gradient"},
     {without_largest, "without amax"},
+    {with_default_compute, "with TRP_COMPUTE_DEFAULT and without fast_accumulation"},
     {with_tensor_scales, "with scales for whole tensors"},
     {without_batch, "without a batch"},
     {with_tight_lines, "with the smallest leading dimensions"},
@@ -514,8 +527,10 @@ trp_status trp__matmul_plan_launch(const trp__matmul_planner *planner, const trp
         alpha_at = at[TRP__MATMUL_SCALARS];
         beta_at = (const char *)alpha_at + trp_dtype_bits((trp_dtype)problem->scalar_type) / 8;
     }
-    /* A C that is not there is not read, for beta is 0; but the library wants one. */
-    const void *c = at[TRP__MATMUL_C] ? at[TRP__MATMUL_C] : at[TRP__MATMUL_D];
+    /* A C that is not there is said to be in D's place, if it can be, and is not read, for beta is
+     * 0. */
+    bool same = problem->type[TRP__MATMUL_C] == problem->type[TRP__MATMUL_D];
+    const void *c = at[TRP__MATMUL_C] ? at[TRP__MATMUL_C] : same ? at[TRP__MATMUL_D] : NULL;
     trp_status status = place(lt, plan, problem, at, error);
     if (status != TRP_OK)
         return status;

@@ -235,6 +235,19 @@ static double activate(work *w, int64_t i, int64_t j, double x)
     return e & LT_GELU ? gelu(x) : x;
 }
 
+/* Integers of 32 bits, which wrap. */
+static void finish_integer(work *w, int64_t i, int64_t j, double alpha)
+{
+    const lt_problem *p = w->p;
+    uint64_t value = (uint64_t)(int64_t)alpha * (uint64_t)(int64_t)w->sum[0][i];
+    if (w->beta != 0) {
+        double c = fake_lt_load_real((int)p->c.type, w->c + place(&p->c, i, j));
+        value += (uint64_t)(int64_t)creal(w->beta) * (uint64_t)(int64_t)c;
+    }
+    int32_t wrapped = (int32_t)(uint32_t)value;
+    memcpy(w->d + place(&p->d, i, j), &wrapped, sizeof wrapped);
+}
+
 static void finish(work *w, int64_t i, int64_t j)
 {
     const lt_problem *p = w->p;
@@ -243,6 +256,10 @@ static void finish(work *w, int64_t i, int64_t j)
     fake_number alpha = w->alpha
                             ? fake_lt_load(scalar, w->alpha + (size_t)i * fake_lt_bytes(scalar))
                             : w->one_alpha;
+    if ((int)p->d.type == T(R_32I)) {
+        finish_integer(w, i, j, creal(alpha));
+        return;
+    }
     fake_number value = fake_times(alpha, fake_pair(w->sum[0][i], w->sum[1][i]));
     if (w->beta != 0)
         value += fake_times(w->beta, fake_lt_load((int)p->c.type, w->c + place(&p->c, i, j)));
@@ -470,8 +487,8 @@ trp__cublas_status cublasLtMatmul(trp__cublaslt_handle handle, trp__cublaslt_des
         status = fake_lt_check(handle, desc, a_layout, b_layout, c_layout, d_layout, &j.p);
     if (status != SUCCESS)
         return status;
-    if (!a || !b || !c || !d || (c == d && !same_layout(&j.p.c, &j.p.d)) ||
-        !take_scalars(&j, alpha, beta))
+    if (!a || !b || !d || (c == d && !same_layout(&j.p.c, &j.p.d)) ||
+        !take_scalars(&j, alpha, beta) || (!c && (j.beta.at || j.beta.value != 0)))
         return INVALID_VALUE;
     status = check_algo(&j, algo, workspace_bytes);
     return status == SUCCESS ? start(&j, stream) : status;

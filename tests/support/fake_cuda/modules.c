@@ -50,11 +50,8 @@ static void run_trap(const uint64_t *parameter)
 
 /* A kernel that the tests launch needs a row here. */
 static const fake_kernel kernels[] = {
-    {"probe_nop", run_nop, 0},
-    {"bench_nop", run_nop, 0},
-    {"probe_spin", run_spin, 1},
-    {"probe_store", run_store, 1},
-    {"probe_trap", run_trap, 0},
+    {"probe_nop", run_nop, 0},     {"bench_nop", run_nop, 0},   {"probe_spin", run_spin, 1},
+    {"probe_store", run_store, 1}, {"probe_trap", run_trap, 0},
 };
 
 const fake_kernel *fake_kernel_find(const char *name)
