@@ -42,6 +42,8 @@ extern "C" {
 #define TRP_OP_GEAM  UINT32_C(0x011e)
 #define TRP_OP_DGMM  UINT32_C(0x011f)
 
+#define TRP_OP_GEMM_LIST UINT32_C(0x0120)
+
 typedef enum trp_side {
     TRP_LEFT = 0,
     TRP_RIGHT = 1,
@@ -126,6 +128,46 @@ static inline trp_status trp_gemm(trp_actor *blas, const trp_gemm_request *reque
 {
     trp_gemm_request r = *request;
     r.header.op = TRP_OP_GEMM;
+    r.header.size = (uint32_t)sizeof r;
+    return trp_submit(blas, &r.header, completion);
+}
+
+/* A list of gemms, each with its own matrices, that is sent in one call and has one completion.
+ *
+ * `common` is what all have in common, as in a trp_gemm_request: type, compute, order, transposes,
+ * scalars; also the sizes and leading dimensions, unless own_sizes says that they are the item's.
+ * What `common` does not give (its header, a, b, c and their offsets, strides and batch, and then
+ * the sizes) must be 0.
+ *
+ * All are checked before any is sent: if one is refused the call fails, its message names the item,
+ * and nothing is queued. They are done in the order of the list, those that are independent at a
+ * time, as products that are joined (trp_joining): equal ones by cublasGemmBatchedEx, those of
+ * different sizes by cublasGemmGroupedBatchedEx where cuBLAS has it. The completion comes when all
+ * have ended, with the first failure in the order of the list, whose message names its place;
+ * others may have been done. Cancelling cancels all that the device was not given yet.
+ *
+ * The mailbox must have room for all: TRP_E_ARGUMENT if it is too small, TRP_E_BUSY if it has none
+ * within header.wait_ns. A deadline counts for each product; with one, products are not joined. */
+typedef struct trp_gemm_item {
+    trp_buffer a, b, c;
+    uint64_t a_offset, b_offset, c_offset; /* bytes */
+    int64_t m, n, k, lda, ldb, ldc;        /* with own_sizes; else 0 */
+} trp_gemm_item;
+
+typedef struct trp_gemm_list_request {
+    trp_request header;
+    trp_gemm_request common;
+    bool own_sizes;
+    int64_t count;             /* of items, at least 1 */
+    const trp_gemm_item *item; /* read during the call */
+} trp_gemm_list_request;
+
+/* Sends a list; see trp_submit() for completion and errors. */
+static inline trp_status trp_gemm_list(trp_actor *blas, const trp_gemm_list_request *request,
+                                       trp_completion *completion)
+{
+    trp_gemm_list_request r = *request;
+    r.header.op = TRP_OP_GEMM_LIST;
     r.header.size = (uint32_t)sizeof r;
     return trp_submit(blas, &r.header, completion);
 }

@@ -33,7 +33,8 @@ static bool answered(const trp_device *device, uint32_t slot, uint64_t ticket)
 void trp__cancel_in_doubt(trp_device *device, trp__slot *slot, uint64_t state)
 {
     uint64_t ticket = atomic_load(&slot->ticket);
-    if (!(state & TRP__WANTED) || !answered(device, slot->index, ticket) ||
+    bool alone = atomic_load_explicit(&slot->leader, memory_order_relaxed) == TRP__NO_SLOT;
+    if ((alone && !(state & TRP__WANTED)) || !answered(device, slot->index, ticket) ||
         pthread_mutex_trylock(&device->judging) != 0)
         return;
     /* Not if a worker has died meanwhile and the request was judged to run again. */
@@ -43,20 +44,44 @@ void trp__cancel_in_doubt(trp_device *device, trp__slot *slot, uint64_t state)
     pthread_mutex_unlock(&device->judging);
 }
 
-/* Marks a pending request; `judging` is held. */
-static void cancel_pending(trp_device *device, trp__slot *slot, uint64_t generation)
+/* Marks the request with a ticket and a state, if it is pending; `judging` is held. */
+static void cancel_pending(trp_device *device, trp__slot *slot, uint64_t ticket, uint64_t state)
 {
-    uint64_t ticket = atomic_load(&slot->ticket);
-    uint64_t state = atomic_load(&slot->state);
     uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
-    /* Still the same request, so the ticket is its own. */
-    if (!trp__is_future(state, generation) || trp__phase_of(state) != TRP__PENDING ||
-        atomic_load(&slot->deaths) > 0)
+    if (trp__phase_of(state) != TRP__PENDING || atomic_load(&slot->deaths) > 0)
         return;
     trp__raise_ticket(&device->control->record[slot->index].cancelled, ticket);
     atomic_store(&slot->cancelling, true);
     if (atomic_load(&device->reply->issued[actor].value) < ticket)
         end_unissued(device, slot, state);
+}
+
+/* The request of a future. */
+static void cancel_one(trp_device *device, trp__slot *slot, uint64_t generation)
+{
+    uint64_t ticket = atomic_load(&slot->ticket);
+    uint64_t state = atomic_load(&slot->state);
+    if (trp__is_future(state, generation)) /* the same request still, so the ticket is its own */
+        cancel_pending(device, slot, ticket, state);
+}
+
+/* All of a list, whose tickets follow each other up to the leader's. It may end meanwhile, and its
+ * slots be used again: what has another ticket is left alone. */
+static void cancel_list(trp_device *device, trp__slot *leader, uint64_t generation)
+{
+    uint64_t last = atomic_load(&leader->ticket);
+    uint64_t first = last + 1 - atomic_load(&leader->members);
+    uint32_t index = atomic_load(&leader->first);
+    if (!trp__is_future(atomic_load(&leader->state), generation))
+        return;
+    for (uint64_t ticket = first; ticket <= last; ticket++) {
+        trp__slot *slot = &device->slot[index % TRP__SLOTS];
+        uint64_t state = atomic_load(&slot->state);
+        index = atomic_load(&slot->mate);
+        if (atomic_load(&slot->ticket) != ticket || atomic_load(&slot->state) != state)
+            return;
+        cancel_pending(device, slot, ticket, state);
+    }
 }
 
 trp_status trp_cancel(trp_future future)
@@ -70,10 +95,15 @@ trp_status trp_cancel(trp_future future)
     uint64_t state = atomic_load(&slot->state);
     if (!trp__is_future(state, generation))
         return trp__future_stale();
-    if (trp__phase_of(state) == TRP__PENDING && !trp__try_finish(device, slot, state)) {
-        pthread_mutex_lock(&device->judging);
-        cancel_pending(device, slot, generation);
-        pthread_mutex_unlock(&device->judging);
-    }
+    if (trp__phase_of(state) == TRP__DONE ||
+        (trp__phase_of(state) == TRP__PENDING && trp__try_finish(device, slot, state) &&
+         !trp__leads(slot)))
+        return TRP_OK;
+    pthread_mutex_lock(&device->judging);
+    if (trp__leads(slot))
+        cancel_list(device, slot, generation);
+    else
+        cancel_one(device, slot, generation);
+    pthread_mutex_unlock(&device->judging);
     return TRP_OK;
 }

@@ -45,6 +45,7 @@ typedef enum trp__phase {
     TRP__PENDING,  /* sent */
     TRP__RETIRING, /* being ended by one thread */
     TRP__DONE,     /* ended; its future, or a queue, holds it */
+    TRP__GATHERED, /* ended; the leader of its list holds it, see list.c */
 } trp__phase;
 
 #define TRP__WANTED UINT64_C(0x80) /* beside the phase: a future names the request */
@@ -98,6 +99,13 @@ typedef struct trp__slot {
     void *read_target; /* where a small read's piece, or a result's, goes at the end */
     uint64_t read_bytes;
     _Atomic int64_t sent_ns; /* while the device is traced; else 0 */
+    /* Of one that belongs to a list, whose last is the leader. NO_SLOT: to none. */
+    _Atomic uint32_t leader, mate; /* mate: the next in the list */
+    /* The leader's: */
+    _Atomic uint32_t first; /* of the list */
+    _Atomic uint32_t left;  /* members that have not ended */
+    _Atomic uint32_t members;
+    trp_status list_status; /* once they have ended: of the first that failed */
     trp__transfer transfer;
     trp__look look[TRP__ACCESS_MAX]; /* of each input */
 } __attribute__((aligned(64))) trp__slot;
@@ -377,7 +385,10 @@ trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **re
 trp_status trp__slot_conclude(trp_device *device, trp__slot *slot, trp_status status,
                               const trp_error *packing);
 trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error);
-trp_status trp__mailbox_reserve(trp_actor *actor, int64_t wait_ns, uint64_t *place);
+bool trp__any_unfinished(const trp_device *device);
+void trp__slot_abandon(trp_device *device, trp__slot *slot);
+/* `count` places, from *place on, all of which must then be published. */
+trp_status trp__mailbox_reserve(trp_actor *actor, uint32_t count, int64_t wait_ns, uint64_t *place);
 /* What is left to do for a request after it was published, with no lock held. */
 typedef struct trp__sent {
     trp__slot *slot;
@@ -386,6 +397,11 @@ typedef struct trp__sent {
 } trp__sent;
 trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
                             trp_completion *completion);
+/* The same in two steps, for several with tickets in a row: after trp__slot_enlist() of each,
+ * trp__slots_show() makes them visible to the worker, all at once. */
+trp__sent trp__slot_enlist(trp_actor *actor, trp__slot *slot, uint64_t place, uint64_t ticket,
+                           trp_completion *completion);
+void trp__slots_show(trp_device *device, const trp__sent *sent, uint32_t count, uint64_t ticket);
 void trp__slot_published(trp_device *device, const trp__sent *sent);
 trp_status trp__slot_send(trp_actor *actor, trp__slot *slot, int64_t wait_ns,
                           trp_completion *completion);
@@ -406,6 +422,22 @@ void trp__sweep_device(trp_device *device);
 void trp__slot_release(trp_device *device, trp__slot *slot, uint64_t owned);
 void trp__release_holdings(trp_device *device, trp__slot *slot);
 bool trp__replied(const trp_device *device, uint32_t slot, uint64_t ticket);
+
+/* Tells the end of a request, whose slot has that generation, to whoever wants to know. */
+void trp__tell_end(trp_device *device, trp__slot *slot, uint64_t generation);
+void trp__wake_sleepers(trp_device *device, const trp__slot *slot);
+
+/* list.c: requests with one completion */
+trp_status trp__list_submit(trp_actor *actor, const trp__op_class *op, const trp_request *request,
+                            trp_completion *completion);
+void trp__list_gather(trp_device *device, trp__slot *slot, uint64_t generation);
+void trp__list_look(trp_device *device, const trp__slot *leader);
+trp_status trp__result_read(trp_device *device, const trp__slot *slot, trp_error *out);
+void trp__result_taken(trp_device *device, trp__slot *slot, uint64_t owned);
+static inline bool trp__leads(const trp__slot *slot)
+{
+    return atomic_load_explicit(&slot->leader, memory_order_relaxed) == slot->index;
+}
 
 /* cancel.c */
 void trp__cancel_in_doubt(trp_device *device, trp__slot *slot, uint64_t state);

@@ -118,13 +118,10 @@ static void take_slot(trp_queue *queue, trp__queue_item *item, trp_event *out)
 {
     trp__slot *slot = (trp__slot *)(void *)((char *)item - offsetof(trp__slot, item));
     trp_device *device = trp__device_by_tag(item->device_tag);
-    *out = (trp_event){.user_data = slot->user_data, .status = slot->status};
-    if (out->status != TRP_OK) {
-        out->error = device->slot_error[slot->index];
-        trp__poison_accept(device, slot);
-    }
+    *out = (trp_event){.user_data = slot->user_data};
+    out->status = trp__result_read(device, slot, &out->error);
     uint64_t mine = trp__state(trp__generation_of(atomic_load(&slot->state)), TRP__FILLING);
-    trp__slot_taken(device, slot, mine);
+    trp__result_taken(device, slot, mine);
     atomic_fetch_sub(&queue->expected, 1);
 }
 

@@ -69,11 +69,11 @@ static uint32_t pop_slot(trp_device *device)
 }
 
 /* Whether any request has yet to end. */
-static bool any_unfinished(const trp_device *device)
+bool trp__any_unfinished(const trp_device *device)
 {
     for (uint32_t i = 0; i < TRP__SLOTS; i++) {
         trp__phase phase = trp__phase_of(atomic_load(&device->slot[i].state));
-        if (phase != TRP__FREE && phase != TRP__DONE)
+        if (phase == TRP__FILLING || phase == TRP__PENDING || phase == TRP__RETIRING)
             return true;
     }
     return false;
@@ -86,7 +86,7 @@ static uint32_t await_slot(trp_device *device, int64_t wait_ns)
     trp__backoff backoff = trp__backoff_begin(wait_ns);
     for (;;) {
         int64_t nap = 0;
-        bool hope = any_unfinished(device);
+        bool hope = trp__any_unfinished(device);
         trp__sweep_device(device);
         uint32_t index = pop_slot(device);
         if (index != UINT32_MAX || !hope || !trp__backoff_step(&backoff, &nap))
@@ -127,6 +127,7 @@ trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **re
     slot->segment = 0;
     slot->piece = TRP__NO_PIECE;
     slot->read_target = NULL;
+    atomic_store_explicit(&slot->leader, TRP__NO_SLOT, memory_order_relaxed);
     uint64_t generation = trp__generation_of(atomic_load(&slot->state));
     atomic_store_explicit(&slot->state, trp__state(generation, TRP__FILLING), memory_order_relaxed);
 
@@ -140,7 +141,7 @@ trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **re
 }
 
 /* A slot whose request was not sent after all; gives back what it holds. */
-static void abandon(trp_device *device, trp__slot *slot)
+void trp__slot_abandon(trp_device *device, trp__slot *slot)
 {
     const trp__record *record = &device->control->record[slot->index];
     for (uint32_t i = 0; i < record->access_count; i++)
@@ -163,7 +164,7 @@ trp_status trp__slot_conclude(trp_device *device, trp__slot *slot, trp_status st
         return TRP_OK;
     if (packing->status != TRP_OK)
         trp__error_raise(packing);
-    abandon(device, slot);
+    trp__slot_abandon(device, slot);
     return status;
 }
 
@@ -177,10 +178,10 @@ trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
                        .context = slot};
 }
 
-/* Takes a place in the mailbox, which must then be published; waits for one up to wait_ns. What a
- * large mailbox holds keeps the worker busy for longer than a nap, and a sender that spins
- * meanwhile takes cycles from it where two threads share a core. */
-trp_status trp__mailbox_reserve(trp_actor *actor, int64_t wait_ns, uint64_t *place)
+/* Takes places in the mailbox; waits for them up to wait_ns. What a large mailbox holds keeps the
+ * worker busy for longer than a nap, and a sender that spins meanwhile takes cycles from it where
+ * two threads share a core. */
+trp_status trp__mailbox_reserve(trp_actor *actor, uint32_t count, int64_t wait_ns, uint64_t *place)
 {
     trp__backoff backoff = trp__backoff_begin(wait_ns);
     if (actor->capacity >= LARGE_MAILBOX)
@@ -189,8 +190,8 @@ trp_status trp__mailbox_reserve(trp_actor *actor, int64_t wait_ns, uint64_t *pla
     bool swept = false;
     for (;;) {
         uint64_t head = atomic_load_explicit(&actor->head, memory_order_acquire);
-        if (tail - head < actor->capacity) {
-            if (atomic_compare_exchange_weak_explicit(actor->tail, &tail, tail + 1,
+        if (tail - head + count <= actor->capacity) {
+            if (atomic_compare_exchange_weak_explicit(actor->tail, &tail, tail + count,
                                                       memory_order_relaxed, memory_order_relaxed)) {
                 *place = tail;
                 return TRP_OK;
@@ -200,8 +201,11 @@ trp_status trp__mailbox_reserve(trp_actor *actor, int64_t wait_ns, uint64_t *pla
         int64_t nap = 0;
         trp__sweep(actor);
         if (swept && !trp__backoff_step(&backoff, &nap))
-            return trp__fail(TRP_E_BUSY, "the mailbox of actor \"%s\" is full: %llu requests",
-                             actor->name, (unsigned long long)actor->capacity);
+            return trp__fail(
+                TRP_E_BUSY,
+                count > 1 ? "the mailbox of actor \"%s\", for %llu requests, has no room for %u"
+                          : "the mailbox of actor \"%s\" is full: %llu requests",
+                actor->name, (unsigned long long)actor->capacity, count);
         swept = true;
         if (nap > 0)
             trp__nap(nap);
@@ -263,9 +267,10 @@ static void ring_doorbell(trp_device *device)
     }
 }
 
-/* Sends a filled slot for which the mailbox has a place. */
-trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
-                            trp_completion *completion)
+/* All of sending but that the worker sees it. From the taking of the ticket to the store into the
+ * ring nothing can fail: a ticket taken is a ticket used. */
+trp__sent trp__slot_enlist(trp_actor *actor, trp__slot *slot, uint64_t place, uint64_t ticket,
+                           trp_completion *completion)
 {
     trp_device *device = actor->device;
     trp__record *record = &device->control->record[slot->index];
@@ -280,8 +285,6 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
     atomic_store_explicit(&slot->actor, actor->id, memory_order_relaxed);
     atomic_store_explicit(&slot->sent_ns, trp__trace_sent(device), memory_order_relaxed);
 
-    /* From here to the store into the ring nothing can fail: a ticket taken is a ticket used. */
-    uint64_t ticket = atomic_fetch_add(&device->control->next_ticket.value, 1);
     uint64_t cell = ticket << TRP__SLOT_BITS | slot->index;
     atomic_store_explicit(&slot->ticket, ticket, memory_order_relaxed);
     /* A fault may have been dealt with since the request was packed. The supervisor judges every
@@ -297,8 +300,26 @@ trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
     atomic_store_explicit(&slot->state, pending, memory_order_release);
     atomic_store_explicit(&actor->mailbox[place & (actor->capacity - 1)], cell,
                           memory_order_release);
-    atomic_exchange(&device->control->ring[ticket % TRP__RING], cell);
+    return sent;
+}
+
+/* The worker takes tickets in order, so it sees none of them before the first. */
+void trp__slots_show(trp_device *device, const trp__sent *sent, uint32_t count, uint64_t ticket)
+{
+    for (uint32_t i = count; i-- > 0;) {
+        uint64_t cell = (ticket + i) << TRP__SLOT_BITS | sent[i].slot->index;
+        atomic_exchange(&device->control->ring[(ticket + i) % TRP__RING], cell);
+    }
     ring_doorbell(device);
+}
+
+/* Sends a filled slot for which the mailbox has a place. */
+trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
+                            trp_completion *completion)
+{
+    uint64_t ticket = atomic_fetch_add(&actor->device->control->next_ticket.value, 1);
+    trp__sent sent = trp__slot_enlist(actor, slot, place, ticket, completion);
+    trp__slots_show(actor->device, &sent, 1, ticket);
     return sent;
 }
 
@@ -333,7 +354,7 @@ trp_status trp__slot_send(trp_actor *actor, trp__slot *slot, int64_t wait_ns,
                           trp_completion *completion)
 {
     uint64_t place = 0;
-    trp_status status = trp__mailbox_reserve(actor, wait_ns, &place);
+    trp_status status = trp__mailbox_reserve(actor, 1, wait_ns, &place);
     if (status != TRP_OK)
         return status;
     trp__sent sent = trp__slot_publish(actor, slot, place, completion);
@@ -361,6 +382,8 @@ trp_status trp_submit(trp_actor *actor, const trp_request *request, trp_completi
     if (request->size != op->request_bytes)
         return trp__fail(TRP_E_VERSION, "size: a %s request has %u bytes here, got %u", op->name,
                          op->request_bytes, request->size);
+    if (op->list)
+        return trp__list_submit(actor, op, request, completion);
 
     trp__record *record;
     trp__slot *slot = trp__slot_begin(device, request->wait_ns, &record);
@@ -413,11 +436,8 @@ static bool take_result(trp_device *device, trp__slot *slot, uint64_t state, trp
     uint64_t mine = trp__state(trp__generation_of(state), TRP__FILLING);
     if (!atomic_compare_exchange_strong(&slot->state, &state, mine))
         return false;
-    if (slot->status != TRP_OK) {
-        *result = device->slot_error[slot->index];
-        trp__poison_accept(device, slot);
-    }
-    trp__slot_taken(device, slot, mine);
+    trp__result_read(device, slot, result);
+    trp__result_taken(device, slot, mine);
     return true;
 }
 
@@ -460,6 +480,11 @@ static trp_status wait_on(trp_device *device, trp__slot *slot, uint64_t generati
         trp__phase phase = trp__phase_of(state);
         if (phase == TRP__PENDING && trp__try_finish(device, slot, state))
             continue;
+        if (phase == TRP__GATHERED) {
+            trp__list_look(device, slot);
+            if (atomic_load(&slot->state) != state)
+                continue;
+        }
         if (phase == TRP__DONE) {
             learn_wait(device, actor, backoff);
             if (!take_result(device, slot, state, result))
@@ -516,7 +541,7 @@ void trp_future_drop(trp_future future)
         if (!atomic_compare_exchange_weak(&slot->state, &state, next))
             continue;
         if (done)
-            trp__slot_taken(device, slot, next);
+            trp__result_taken(device, slot, next);
         return;
     }
 }
@@ -535,12 +560,15 @@ trp_status trp_device_drain(trp_device *device, int64_t timeout_ns)
         uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
         bool pending =
             phase == TRP__RETIRING ||
+            (ticket < end && phase == TRP__GATHERED && trp__leads(slot)) ||
             (ticket < end && (phase == TRP__PENDING || !trp__detained_over(device, slot, ticket)));
         if (!pending || (phase == TRP__PENDING && trp__try_finish(device, slot, state))) {
             i += !pending;
             continue;
         }
         int64_t nap;
+        if (phase == TRP__GATHERED)
+            trp__list_look(device, slot);
         if (!trp__backoff_step(&backoff, &nap)) {
             trp__backoff_end(&backoff);
             return trp__fail(TRP_E_TIMEOUT, "request %llu has not completed",

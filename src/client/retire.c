@@ -80,7 +80,7 @@ static void describe_failure(trp_device *device, const trp__slot *slot, trp_erro
     trp__stats_failed(device, actor);
 }
 
-static void wake_sleepers(trp_device *device, const trp__slot *slot)
+void trp__wake_sleepers(trp_device *device, const trp__slot *slot)
 {
     trp__record *record = &device->control->record[slot->index];
     if (atomic_load(&record->sleepers) > 0) {
@@ -101,7 +101,7 @@ void trp__slot_release(trp_device *device, trp__slot *slot, uint64_t owned)
 }
 
 /* Hands the ended request to its queue or future; without either, gives the slot back. */
-static void tell(trp_device *device, trp__slot *slot, uint64_t generation)
+void trp__tell_end(trp_device *device, trp__slot *slot, uint64_t generation)
 {
     trp_queue *queue = slot->queue;
     if (queue) {
@@ -116,9 +116,9 @@ static void tell(trp_device *device, trp__slot *slot, uint64_t generation)
         next = state & TRP__WANTED ? trp__state(generation, TRP__DONE) | TRP__WANTED
                                    : trp__state(generation, TRP__FILLING);
     while (!atomic_compare_exchange_weak(&slot->state, &state, next));
-    wake_sleepers(device, slot);
+    trp__wake_sleepers(device, slot);
     if (!(next & TRP__WANTED))
-        trp__slot_taken(device, slot, next);
+        trp__result_taken(device, slot, next);
 }
 
 static bool end(trp_device *device, trp__slot *slot, uint64_t pending_state,
@@ -160,7 +160,10 @@ static bool end(trp_device *device, trp__slot *slot, uint64_t pending_state,
             trp__poison_outputs(device, slot);
         trp__release_holdings(device, slot);
     }
-    tell(device, slot, generation);
+    if (atomic_load_explicit(&slot->leader, memory_order_relaxed) == TRP__NO_SLOT)
+        trp__tell_end(device, slot, generation);
+    else
+        trp__list_gather(device, slot, generation);
     return true;
 }
 

@@ -361,7 +361,7 @@ static trp_status send_stream(const host_copy *copy, trp__slot *slot, trp_comple
     uint64_t place = 0;
     trp_status status = start_copiers(device, copy->lane);
     if (status == TRP_OK)
-        status = trp__mailbox_reserve(actor, 0, &place);
+        status = trp__mailbox_reserve(actor, 1, 0, &place);
     if (status != TRP_OK)
         return status;
 

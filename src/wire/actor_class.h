@@ -37,11 +37,22 @@ typedef struct trp__pack {
 trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
                             uint64_t bytes, uint64_t alignment, uint32_t mode);
 
+/* An operation that stands for several requests of another one, which are sent together and have
+ * one completion. */
+typedef struct trp__list_class {
+    uint32_t op; /* of each */
+    /* How many they are, at least 1; checks what they have in common. */
+    trp_status (*count)(const trp_request *request, uint32_t *count, trp_error *error);
+    /* Checks one of them and writes its record. */
+    trp_status (*pack)(trp__pack *pack, const trp_request *request, uint32_t index);
+} trp__list_class;
+
 typedef struct trp__op_class {
     uint32_t op;            /* TRP_OP_...: its low byte is the place in the class's table + 1 */
     uint32_t request_bytes; /* size of the public request struct */
     const char *name;
     trp_status (*pack)(trp__pack *pack, const trp_request *request);
+    const trp__list_class *list; /* instead of pack; else NULL */
 } trp__op_class;
 
 typedef struct trp__actor_class {

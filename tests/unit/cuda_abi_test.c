@@ -213,6 +213,8 @@ SAME(sizeof(trp__cublas_property), sizeof(libraryPropertyType));
 #if CUBLAS_VERSION >= 130100
 #define trp__cublas_strategy cublasEmulationStrategy_t
 #else /* no header to compare with */
+#undef TRP__CUBLAS_GROUPED_FUNCTION
+#define TRP__CUBLAS_GROUPED_FUNCTION(X)
 #undef TRP__CUBLAS_EMULATION_FUNCTIONS
 #define TRP__CUBLAS_EMULATION_FUNCTIONS(X)
 #endif

@@ -77,7 +77,8 @@ static void classes(void **unused)
             assert_int_equal(op->op & 0xff, i + 1);
             assert_ptr_equal(trp__op_class_find(*c, op->op), op);
             assert_true(op->request_bytes >= sizeof(trp_request));
-            assert_non_null(op->pack);
+            assert_true((op->pack != NULL) != (op->list != NULL));
+            assert_true(!op->list || trp__op_class_find(*c, op->list->op));
             /* Numbers are unique among all classes. */
             for (const trp__actor_class *const *d = trp__actor_classes; *d; d++) {
                 if (*d != *c)
@@ -87,7 +88,7 @@ static void classes(void **unused)
     }
     assert_int_equal(trp__op_class_find(blas, TRP_OP_GEMM)->request_bytes,
                      sizeof(trp_gemm_request));
-    static const uint32_t none[] = {0, 1, 0x0100, 0x0120, 0x01ff, 0x10101, 0x0201, UINT32_MAX};
+    static const uint32_t none[] = {0, 1, 0x0100, 0x0121, 0x01ff, 0x10101, 0x0201, UINT32_MAX};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         assert_null(trp__op_class_find(blas, none[i]));
 }

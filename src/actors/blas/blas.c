@@ -2,6 +2,7 @@
 #include "actors/blas/blas.h"
 
 #include "actors/blas/gemm.h"
+#include "actors/blas/gemm_list.h"
 #include "actors/blas/levels.h"
 
 #include <troupe/blas.h>
@@ -47,6 +48,10 @@ static const trp__op_class ops[] = {
     LEVEL(3, TRP_OP_TRSM, "trsm"),
     LEVEL(3, TRP_OP_GEAM, "geam"),
     LEVEL(3, TRP_OP_DGMM, "dgmm"),
+    {.op = TRP_OP_GEMM_LIST,
+     .request_bytes = sizeof(trp_gemm_list_request),
+     .name = "gemm_list",
+     .list = &trp__gemm_list},
 };
 
 const trp__actor_class trp__blas_class = {

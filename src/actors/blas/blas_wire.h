@@ -18,7 +18,7 @@ typedef struct trp__gemm {
     uint8_t scalars;          /* index of the access with alpha and beta */
     uint8_t apart;            /* not to be joined with others */
     uint8_t type_c;           /* trp_dtype, of C; `type` is that of A and B */
-    uint8_t reserved;
+    uint8_t grouped;          /* may be joined with others of another size that may be, too */
     int64_t m, n, k;
     int64_t lda, ldb, ldc; /* at least 1, also where a matrix is not looked at */
     int64_t a_stride, b_stride, c_stride;

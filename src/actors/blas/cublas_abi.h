@@ -81,6 +81,17 @@ typedef enum trp__cublas_property {
     TRP__CUDA_PATCH_LEVEL = 2,
 } trp__cublas_property;
 
+/* Came with cuBLAS 12.5. */
+#define TRP__CUBLAS_GROUPED_FUNCTION(X)                                                            \
+    X(trp__cublas_status, cublasGemmGroupedBatchedEx,                                              \
+      (trp__cublas_handle handle, const trp__cublas_operation trans_a[],                           \
+       const trp__cublas_operation trans_b[], const int m[], const int n[], const int k[],         \
+       const void *alpha, const void *const a[], trp__cublas_type a_type, const int lda[],         \
+       const void *const b[], trp__cublas_type b_type, const int ldb[], const void *beta,          \
+       void *const c[], trp__cublas_type c_type, const int ldc[], int group_count,                 \
+       const int group_size[], trp__cublas_compute compute),                                       \
+      false)
+
 /* Those that came with emulation: the first with that of f32 (cuBLAS 12.9), the second with that of
  * f64 (13.1), which is all that it is looked up for. */
 #define TRP__CUBLAS_EMULATION_FUNCTIONS(X)                                                         \
@@ -142,6 +153,7 @@ typedef enum trp__cublas_property {
        void *const c[], trp__cublas_type c_type, int ldc, int batch, trp__cublas_compute compute,  \
        trp__cublas_algorithm algorithm),                                                           \
       false)                                                                                       \
+    TRP__CUBLAS_GROUPED_FUNCTION(X)                                                                \
     TRP__CUBLAS_EMULATION_FUNCTIONS(X)
 
 #endif

@@ -235,20 +235,56 @@ trp_status trp__gemm_cuda(state *s, const trp_job *job, trp_error *error)
 
 /* Joined products. */
 
+/* A product that can be done together with others of its kind. */
+static bool can_join(const trp__gemm *g)
+{
+    int64_t work;
+    return !g->apart && g->compute != TRP_COMPUTE_EMULATED && g->batch == 1 &&
+           g->scalars == TRP__GEMM_NO_ACCESS && g->m > 0 && g->n > 0 && g->k > 0 &&
+           fits_32_bits(g) && !__builtin_mul_overflow(g->m, g->n, &work) &&
+           !__builtin_mul_overflow(work, g->k, &work) && work <= JOINED_WORK;
+}
+
+/* Whether cublasGemmGroupedBatchedEx takes products of a kind.
+ *
+ * Source: cuBLAS documentation. */
+static bool can_group(const state *s, const trp__gemm *g)
+{
+    if (!s->blas->cublasGemmGroupedBatchedEx || !g->grouped || g->type != g->type_c)
+        return false;
+    switch (g->type) {
+    case TRP_F32:
+    case TRP_F64:
+        return true;
+    case TRP_F16:
+    case TRP_BF16:
+        return g->compute == TRP_COMPUTE_DEFAULT;
+    default:
+        return false;
+    }
+}
+
+static bool same_but_for_size(const trp__gemm *x, const trp__gemm *y)
+{
+    return x->type == y->type && x->type_c == y->type_c && x->compute == y->compute &&
+           x->trans_a == y->trans_a && x->trans_b == y->trans_b && y->grouped &&
+           memcmp(x->alpha, y->alpha, sizeof x->alpha) == 0 &&
+           memcmp(x->beta, y->beta, sizeof x->beta) == 0;
+}
+
 bool trp__gemm_cuda_joins(trp_instance *instance, const trp_job *first, const trp_job *next)
 {
     const state *s = instance->state;
     if (!s->ring || next->op != TRP_OP_GEMM)
         return false;
-    if (first != next)
-        return memcmp(first->payload, next->payload, sizeof(trp__gemm)) == 0;
-    trp__gemm g;
-    int64_t work;
-    memcpy(&g, first->payload, sizeof g);
-    return !g.apart && g.compute != TRP_COMPUTE_EMULATED && g.batch == 1 &&
-           g.scalars == TRP__GEMM_NO_ACCESS && g.m > 0 && g.n > 0 && g.k > 0 && fits_32_bits(&g) &&
-           !__builtin_mul_overflow(g.m, g.n, &work) && !__builtin_mul_overflow(work, g.k, &work) &&
-           work <= JOINED_WORK;
+    trp__gemm g, other;
+    if (first != next && memcmp(first->payload, next->payload, sizeof g) == 0)
+        return true;
+    memcpy(&g, next->payload, sizeof g);
+    if (first == next)
+        return can_join(&g);
+    memcpy(&other, first->payload, sizeof other);
+    return can_group(s, &other) && same_but_for_size(&other, &g) && can_join(&g);
 }
 
 /* The kernels for batches take only addresses that vector loads can use. */
@@ -260,12 +296,67 @@ static bool is_aligned(const trp_job *job)
     return all % 16 == 0;
 }
 
+/* Products of one size. */
+static trp_status multiply_equal(const state *s, const trp__gemm *g, const trp__gemm_addresses *at,
+                                 uint32_t count, trp_error *error)
+{
+    scalar alpha = scalar_of(g, g->alpha);
+    scalar beta = scalar_of(g, g->beta);
+    trp__cublas_type type = data_type(g->type), type_c = data_type(g->type_c);
+    return trp__cublas_check(s->blas,
+                             s->blas->cublasGemmBatchedEx(
+                                 s->handle, operation(g->trans_a), operation(g->trans_b), (int)g->m,
+                                 (int)g->n, (int)g->k, &alpha, at->a, type, (int)g->lda, at->b,
+                                 type, (int)g->ldb, &beta, at->c, type_c, (int)g->ldc, (int)count,
+                                 compute_type(g), TRP__CUBLAS_GEMM_DEFAULT),
+                             "cublasGemmBatchedEx", error);
+}
+
+/* Products each of a size of its own: a group of one. What cuBLAS takes of each group is in memory
+ * of the host, but for the addresses. */
+static trp_status multiply_each(const state *s, trp_job *const *jobs, const trp__gemm_addresses *at,
+                                uint32_t count, trp_error *error)
+{
+    trp__cublas_operation trans_a[TRP_ACTOR_JOINED_MAX], trans_b[TRP_ACTOR_JOINED_MAX];
+    int m[TRP_ACTOR_JOINED_MAX], n[TRP_ACTOR_JOINED_MAX], k[TRP_ACTOR_JOINED_MAX];
+    int lda[TRP_ACTOR_JOINED_MAX], ldb[TRP_ACTOR_JOINED_MAX], ldc[TRP_ACTOR_JOINED_MAX];
+    int one[TRP_ACTOR_JOINED_MAX];
+    _Alignas(double) char alpha[TRP_ACTOR_JOINED_MAX * sizeof(double)];
+    _Alignas(double) char beta[sizeof alpha];
+    trp__gemm g;
+    memcpy(&g, jobs[0]->payload, sizeof g);
+    size_t scalar_bytes = trp_dtype_bits(scalar_type(&g)) / 8;
+    trp__cublas_type type = data_type(g.type);
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(&g, jobs[i]->payload, sizeof g);
+        trans_a[i] = operation(g.trans_a);
+        trans_b[i] = operation(g.trans_b);
+        m[i] = (int)g.m;
+        n[i] = (int)g.n;
+        k[i] = (int)g.k;
+        lda[i] = (int)g.lda;
+        ldb[i] = (int)g.ldb;
+        ldc[i] = (int)g.ldc;
+        one[i] = 1;
+        scalar a = scalar_of(&g, g.alpha), b = scalar_of(&g, g.beta);
+        memcpy(alpha + i * scalar_bytes, &a, scalar_bytes);
+        memcpy(beta + i * scalar_bytes, &b, scalar_bytes);
+    }
+    return trp__cublas_check(s->blas,
+                             s->blas->cublasGemmGroupedBatchedEx(s->handle, trans_a, trans_b, m, n,
+                                                                 k, alpha, at->a, type, lda, at->b,
+                                                                 type, ldb, beta, at->c, type, ldc,
+                                                                 (int)count, one, compute_type(&g)),
+                             "cublasGemmGroupedBatchedEx", error);
+}
+
 trp_status trp__gemm_cuda_joined(trp_instance *instance, trp_job *const *jobs, uint32_t count,
                                  trp_error *error)
 {
     state *s = instance->state;
     trp__gemm_addresses *at = &s->ring[s->next];
     trp__gemm g;
+    bool equal = true;
     memcpy(&g, jobs[0]->payload, sizeof g);
     for (uint32_t i = 0; i < count; i++) {
         if (!is_aligned(jobs[i]))
@@ -273,17 +364,10 @@ trp_status trp__gemm_cuda_joined(trp_instance *instance, trp_job *const *jobs, u
         at->a[i] = jobs[i]->access[TRP__GEMM_A].address;
         at->b[i] = jobs[i]->access[TRP__GEMM_B].address;
         at->c[i] = jobs[i]->access[TRP__GEMM_C].address;
+        equal = equal && memcmp(&g, jobs[i]->payload, sizeof g) == 0;
     }
-    scalar alpha = scalar_of(&g, g.alpha);
-    scalar beta = scalar_of(&g, g.beta);
-    trp__cublas_type type = data_type(g.type), type_c = data_type(g.type_c);
-    trp_status status = trp__cublas_check(
-        s->blas,
-        s->blas->cublasGemmBatchedEx(s->handle, operation(g.trans_a), operation(g.trans_b),
-                                     (int)g.m, (int)g.n, (int)g.k, &alpha, at->a, type, (int)g.lda,
-                                     at->b, type, (int)g.ldb, &beta, at->c, type_c, (int)g.ldc,
-                                     (int)count, compute_type(&g), TRP__CUBLAS_GEMM_DEFAULT),
-        "cublasGemmBatchedEx", error);
+    trp_status status =
+        equal ? multiply_equal(s, &g, at, count, error) : multiply_each(s, jobs, at, count, error);
     if (status == TRP_OK)
         s->next = (s->next + 1) % TRP_ACTOR_CALLS_MAX;
     return status;

@@ -238,7 +238,7 @@ trp_status trp__levels_cuda(trp_instance *instance, trp_job *job, trp__blas_stat
     memcpy(&c.g, job->payload, sizeof c.g);
     uint32_t place = place_of(job->op, c.g.batch);
     uint32_t type = c.g.type == TRP_F32 ? 0 : c.g.type == TRP_F64 ? 1 : c.g.type == TRP_C64 ? 2 : 3;
-    if (place >= TRP__CUBLAS_PLACES || !families[place].call)
+    if (job->op > TRP_OP_DGMM || place >= TRP__CUBLAS_PLACES || !families[place].call)
         return trp__error_set(error, TRP_E_INTERNAL, "operation %#x is not one of blas", job->op);
     const char *name = families[place].name[type];
     c.real = type % 2 ? sizeof(double) : sizeof(float);

@@ -558,6 +558,36 @@ trp__cublas_status cublasGemmBatchedEx(trp__cublas_handle handle, trp__cublas_op
     return start(handle, &p, alpha, beta, b_type, c_type, compute, algorithm);
 }
 
+/* A batch of products for each group; all that is in host memory is read now. */
+trp__cublas_status
+cublasGemmGroupedBatchedEx(trp__cublas_handle handle, const trp__cublas_operation trans_a[],
+                           const trp__cublas_operation trans_b[], const int m[], const int n[],
+                           const int k[], const void *alpha, const void *const a[],
+                           trp__cublas_type a_type, const int lda[], const void *const b[],
+                           trp__cublas_type b_type, const int ldb[], const void *beta,
+                           void *const c[], trp__cublas_type c_type, const int ldc[],
+                           int group_count, const int group_size[], trp__cublas_compute compute)
+{
+    size_t scalar = a_type == TRP__CUDA_R_64F ? 8 : 4;
+    if (!good(handle))
+        return NOT_INITIALIZED;
+    if (handle->mode != TRP__CUBLAS_POINTER_MODE_HOST || group_count < 0)
+        return INVALID_VALUE;
+    if (a_type != c_type || fake_complex(a_type) ||
+        (real_bytes(a_type) == 2 && compute != TRP__CUBLAS_COMPUTE_32F))
+        return NOT_SUPPORTED;
+    for (int i = 0, first = 0; i < group_count; first += group_size[i++]) {
+        trp__cublas_status status = cublasGemmBatchedEx(
+            handle, trans_a[i], trans_b[i], m[i], n[i], k[i],
+            (const char *)alpha + (size_t)i * scalar, a + first, a_type, lda[i], b + first, b_type,
+            ldb[i], (const char *)beta + (size_t)i * scalar, c + first, c_type, ldc[i],
+            group_size[i], compute, TRP__CUBLAS_GEMM_DEFAULT);
+        if (status != SUCCESS)
+            return status;
+    }
+    return SUCCESS;
+}
+
 trp__cublas_status cublasGemmStridedBatchedEx(
     trp__cublas_handle handle, trp__cublas_operation trans_a, trp__cublas_operation trans_b, int m,
     int n, int k, const void *alpha, const void *a, trp__cublas_type a_type, int lda,
