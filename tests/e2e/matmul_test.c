@@ -42,8 +42,6 @@ static void layouts(void)
             p.order_d = order_of(way & 16);
             p.c = (mm_c)(rest % 3);
             p.batch = rest / 3 ? 3 : 1;
-            if (trp_dtype_bits(p.types->a) < 16) /* of which a GPU takes some alone */
-                p.fit = false;
             mm_run(&bench, p);
         }
     }

@@ -42,7 +42,7 @@ typedef struct mm_problem {
     bool scale_d, scale_aux, amax_d, amax_aux;
     bool huge_aux; /* what a derivative reads is of up to 10^30 */
     bool gaps;
-    bool fit;       /* sizes, strides and places as GPUs like them */
+    bool fit; /* sizes, strides and places as GPUs like them; of fp8 and so on transposes too */
     bool one_pool;  /* all operands in one buffer, */
     bool two_pools; /* or the inputs in one and the outputs in another; else each in its own */
     bool share_a, share_b, share_c, share_bias; /* stride 0 */
@@ -82,7 +82,8 @@ typedef struct mm_bench {
 
 /* Opens a device and an actor on it; skips the case if the backend has no such actor. */
 void mm_open(mm_bench *bench);
-/* Prints how it went. */
+/* Prints how it went; on the cuda backend, or if TROUPE_TEST_TABLE is set, of each kind of problem.
+ */
 void mm_close(mm_bench *bench);
 
 /* Settles a problem, sends it and checks what comes. Only on GPUs may it be refused. */
