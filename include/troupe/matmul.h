@@ -96,12 +96,13 @@ typedef enum trp_tune {
 /* op(A) is m x k, op(B) is k x n, C, D and X are m x n.
  *
  * Types. A and B: f64, f32, f16, bf16, c64, c128, i8 (both the same), f8e4m3 and f8e5m2 (mixed, but
- * not e5m2 twice), f4e2m1. B's default is A's. D's default is A's, for i8 i32; C's is D's. Which
- * other types D and C can have is the library's matter; f16, bf16 and f32 from f8, f16 and bf16 can
- * be had anywhere. Products accumulate in f32 for all types of up to 32 bits but i8 (i32,
- * wrapping), else in their own type. Results are rounded to nearest, once; those in f8, f4 and i8
- * saturate. On GPUs fp8 and fp4 need A transposed and B not transposed, seen as column-major, and
- * m, n, k and leading dimensions that are multiples of 16 bytes.
+ * not e5m2 twice), f4e2m1. B's default is A's. D's default is A's, for i8 i32; C's is D's, but bf16
+ * where D is fp8. Which other types D and C can have is the library's matter; f16, bf16 and f32
+ * from f8, and f16 and bf16 in their own type or f32, can be had anywhere. Products accumulate in
+ * f32 for all types of up to 32 bits but i8 (i32, wrapping), else in their own type. Results are
+ * rounded to nearest, once; those in f8, f4 and i8 saturate. On GPUs fp8 and fp4 need A transposed
+ * and B not transposed, seen as column-major, and m, n, k and leading dimensions that are multiples
+ * of 16 bytes.
  *
  * C may have no buffer; then beta must be 0. With beta 0, C is not read. It may be in D's place
  * (same buffer, offset, leading dimension, stride, type, order), else D must not overlap an input.
@@ -111,21 +112,23 @@ typedef enum trp_tune {
  *
  * A *line* of D is what is contiguous in memory: a column in column-major order, a row in row-major
  * order. `bias` has an element for each place in a line and is added to every line; as input its
- * default type is D's, but bf16 where D is fp8 or is f32 made of fp8, and f32 where D is i8.
- * `gradient` has the type rules of `bias` and receives sums: with TRP_BIAS_GRADIENT_D for each
- * place in a line the sum of D there over all lines.
+ * default type, which is the only one, is D's, but bf16 where D is fp8 (f16 if C is f16) or is f32
+ * made of fp8 or fp4, and f32 where D is i8. `gradient` has the type rules of `bias` and receives
+ * sums: with TRP_BIAS_GRADIENT_D for each place in a line the sum of D there over all lines, before
+ * D's scale.
  *
  * `aux` has the order of D. With RELU it receives bits, one for each element of D, 1 where X + bias
  * is greater than 0; eight to a byte, lowest first; its `ld` counts bits and is a multiple of 128,
  * as is its stride; its type is not given. With GELU it receives X + bias, in its type (default
- * D's) times its scale; its ld is a multiple of 8, as is its stride. DRELU and DGELU read the same.
+ * D's) times its scale; its ld is a multiple of 8, as is its stride. DRELU and DGELU read the same;
+ * DGELU multiplies what it reads by the scale.
  *
  * `amax_d`: receives the largest absolute value of activation(X + bias), an f32, for fp8 D.
  * `amax_aux`: likewise of what goes to aux, before its scale.
  *
  * `scalars`, if it names a buffer, holds alpha and beta, one after the other, in the type that the
  * product is computed in (i8: i32 for D i32, else f32), read when the operation runs; they must not
- * be given by value then, and C, if it has a buffer, is read.
+ * be given by value then, and C must have a buffer and is read.
  *
  * If m or n is 0 nothing is done and nothing written; k is at least 1.
  *
