@@ -13,6 +13,12 @@ static size_t below(size_t n)
     return ref_rng_below(h_rng(), n);
 }
 
+/* ThreadSanitizer makes all of it slow, and sees as much in a part of it. */
+static bool left_out(void)
+{
+    return H_TSAN && below(8) > 0;
+}
+
 /* Sizes, layout and scalars at random; no epilogue and no scales. */
 static mm_problem plain(const mm_types *types, size_t size_limit, size_t k_limit)
 {
@@ -42,7 +48,8 @@ static void layouts(void)
             p.order_d = order_of(way & 16);
             p.c = (mm_c)(rest % 3);
             p.batch = rest / 3 ? 3 : 1;
-            mm_run(&bench, p);
+            if (!left_out())
+                mm_run(&bench, p);
         }
     }
     mm_close(&bench);
@@ -74,7 +81,7 @@ static void epilogues(void)
             p.amax_d = below(2);
             p.scale_aux = below(2);
             p.amax_aux = below(2);
-            if (possible(&p))
+            if (possible(&p) && !left_out())
                 mm_run(&bench, p);
         }
     }
@@ -102,7 +109,7 @@ static void scales(void)
             p.aux = p.scale_aux = p.amax_aux = below(2);
             settled = p;
             mm_settle(&settled);
-            if (settled.scale_a == p.scale_a && settled.scale_b == p.scale_b)
+            if (settled.scale_a == p.scale_a && settled.scale_b == p.scale_b && !left_out())
                 mm_run(&bench, p);
         }
     }
