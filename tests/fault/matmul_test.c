@@ -32,7 +32,7 @@ static trp_buffer add_output(stage *s, job *j, int which, uint64_t bytes)
     return j->out[which] = h_buffer(s->w.device, bytes);
 }
 
-/* Small whole numbers times `step`, all of which the types and the sums hold exactly. */
+/* Small whole numbers, which the types and the sums hold exactly. */
 static trp_buffer inputs(trp_device *device, bool fp8)
 {
     static const uint8_t codes[] = {0x38, 0xb8, 0x40, 0x00}; /* 1, -1, 2, 0 */
