@@ -1,0 +1,336 @@
+/* Plans of the matmul actor: made once for a problem; a search's result is kept and used again; a
+ * refusal says which part it was; and a library that fails is told. How often the library was asked
+ * only the fake one tells. */
+#include "support/harness.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { SIDE = 48, BYTES = 1 << 20 };
+
+static h_world world;
+static trp_actor *matmul;
+static trp_buffer a, b, d, extra;
+static char folder[64], counts_file[96];
+
+static void open_actor(void)
+{
+    trp_device_options options = h_options();
+    options.standby = TRP_STANDBY_OFF; /* one worker, one line of counts */
+    world = h_open(&options);
+    matmul = h_actor(world.device, "matmul");
+    a = h_filled(world.device, BYTES, 0);
+    b = h_filled(world.device, BYTES, 0);
+    d = h_filled(world.device, BYTES, 0);
+    extra = h_filled(world.device, BYTES, 0);
+}
+
+/* Each worker begins with no plan. */
+static void close_actor(void)
+{
+    h_close(&world);
+}
+
+static trp_matmul_request plain(void)
+{
+    return (trp_matmul_request){.m = SIDE,
+                                .n = SIDE,
+                                .k = SIDE,
+                                .trans_a = TRP_T,
+                                .a = {.buffer = a, .type = TRP_BF16},
+                                .b = {.buffer = b},
+                                .d = {.buffer = d}};
+}
+
+static trp_status run(const trp_matmul_request *request)
+{
+    trp_completion c = {0};
+    trp_status sent = trp_matmul(matmul, request, &c);
+    return sent == TRP_OK ? h_await_any(c) : sent;
+}
+
+/* What the library was asked for in the last worker that ended in order. */
+typedef struct counts {
+    unsigned long long heuristics, checks, matmuls, left;
+} counts;
+
+static counts last_counts(void)
+{
+    counts c = {0}, next;
+    FILE *file = fopen(counts_file, "r");
+    H_CHECK(file != NULL);
+    while (fscanf(file, "heuristics %llu checks %llu matmuls %llu left %llu\n", &next.heuristics,
+                  &next.checks, &next.matmuls, &next.left) == 4)
+        c = next;
+    fclose(file);
+    H_EQUAL(c.left, 0);
+    return c;
+}
+
+static void empty_folder(void)
+{
+    char command[256];
+    snprintf(command, sizeof command, "rm -rf '%s' && mkdir -m 700 '%s'", folder, folder);
+    H_EQUAL(system(command), 0);
+}
+
+/* Cases. */
+
+enum { PROBLEMS = 1000 };
+
+static void run_problems(int passes)
+{
+    for (int pass = 0; pass < passes; pass++) {
+        trp_completion c[PROBLEMS] = {{0}};
+        for (int i = 0; i < PROBLEMS; i++) {
+            trp_matmul_request r = plain();
+            r.header.wait_ns = TRP_FOREVER;
+            r.m = 1 + i % 40;
+            r.n = 1 + i / 40;
+            r.k = 3;
+            H_OK(trp_matmul(matmul, &r, &c[i]));
+        }
+        for (int i = 0; i < PROBLEMS; i++)
+            H_OK(h_await_any(c[i]));
+    }
+}
+
+static void a_thousand_problems_twice(void)
+{
+    open_actor();
+    run_problems(2);
+    close_actor();
+    if (h_is_gpu())
+        return;
+    counts c = last_counts();
+    H_EQUAL(c.heuristics, PROBLEMS);
+    H_EQUAL(c.matmuls, 2 * PROBLEMS);
+}
+
+/* Scalars and places make no other problem; what the library must know does. */
+static void what_makes_a_problem(void)
+{
+    open_actor();
+    trp_matmul_request r = plain();
+    H_OK(run(&r));
+    r.alpha = trp_real(-2);
+    H_OK(run(&r));
+    r.a.offset = 4096;
+    r.d.offset = 8192;
+    H_OK(run(&r));
+    r.d.offset = 8192 + 16; /* aligned otherwise: another problem */
+    H_OK(run(&r));
+    r.beta = trp_real(1);
+    r.c.buffer = extra; /* another one */
+    H_OK(run(&r));
+    r.beta = trp_real(3);
+    H_OK(run(&r));
+    close_actor();
+    if (h_is_gpu())
+        return;
+    H_EQUAL(last_counts().heuristics, 3);
+}
+
+static void a_search_is_kept(void)
+{
+    counts c;
+    empty_folder();
+    trp_matmul_request r;
+    for (int round = 0; round < 4; round++) {
+        static const trp_tune tunes[] = {TRP_TUNE_QUICK, TRP_TUNE_OFF, TRP_TUNE_FULL,
+                                         TRP_TUNE_QUICK};
+        open_actor();
+        r = plain();
+        r.tune = tunes[round];
+        H_OK(run(&r));
+        H_OK(run(&r));
+        close_actor();
+        if (h_is_gpu())
+            continue;
+        c = last_counts();
+        /* A record is found, and the library agrees with it: nothing is measured. A full search is
+         * done though a quick one was. */
+        bool searched = round == 0 || round == 2;
+        H_EQUAL(c.checks, searched ? 0 : 1);
+        H_EQUAL(c.heuristics, searched ? 2 : 1);
+        H_CHECK(searched ? c.matmuls > 20 : c.matmuls == 2);
+    }
+}
+
+/* After a search also those who asked for none have its result, in the same worker too. */
+static void others_profit(void)
+{
+    empty_folder();
+    open_actor();
+    trp_matmul_request r = plain();
+    H_OK(run(&r));
+    r.tune = TRP_TUNE_FULL;
+    H_OK(run(&r));
+    r.tune = TRP_TUNE_OFF;
+    H_OK(run(&r)); /* its plan is made anew: with the record */
+    H_OK(run(&r));
+    close_actor();
+    if (!h_is_gpu())
+        H_EQUAL(last_counts().checks, 1);
+}
+
+/* A search with everything that a request can have. */
+static void a_search_of_everything(void)
+{
+    open_actor();
+    trp_matmul_request r = plain();
+    r.tune = TRP_TUNE_QUICK;
+    r.batch = 2;
+    r.a.stride = r.b.stride = r.d.stride = SIDE * SIDE;
+    r.c = (trp_matmul_matrix){.buffer = d, .stride = SIDE * SIDE};
+    r.beta = trp_real(0.5);
+    H_OK(run(&r)); /* in place */
+    r = plain();
+    r.tune = TRP_TUNE_QUICK;
+    r.a.type = TRP_F8E4M3;
+    r.d.type = TRP_F8E4M3;
+    r.a.scale.buffer = r.b.scale.buffer = r.d.scale.buffer = extra;
+    r.amax_d = extra;
+    r.amax_d_offset = 1024;
+    H_OK(run(&r));
+    r = plain();
+    r.tune = TRP_TUNE_QUICK;
+    r.activation = TRP_ACTIVATION_GELU;
+    r.aux = (trp_matmul_matrix){.buffer = extra};
+    r.bias = (trp_matmul_vector){.buffer = extra, .offset = BYTES / 2};
+    H_OK(run(&r));
+    r = plain();
+    r.tune = TRP_TUNE_QUICK;
+    r.scalars = extra;
+    r.c.buffer = d;
+    H_OK(run(&r));
+    close_actor();
+}
+
+/* Whatever the folder is, products are right; only what was found is not kept. */
+static void no_folder(void)
+{
+    static const char *const folders[] = {"", "/dev/null", "/nowhere/at/all", "relative"};
+    char own[64];
+    snprintf(own, sizeof own, "%s", folder);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        setenv("TROUPE_CACHE", folders[i], 1);
+        open_actor();
+        trp_matmul_request r = plain();
+        r.tune = TRP_TUNE_QUICK;
+        H_OK(run(&r));
+        r.tune = TRP_TUNE_OFF;
+        H_OK(run(&r));
+        close_actor();
+    }
+    setenv("TROUPE_CACHE", own, 1);
+}
+
+/* A request that the library can't do: the message says which part it is. */
+static void refusals(void)
+{
+    open_actor();
+    trp_matmul_request r = plain();
+    r.a.type = TRP_F8E4M3;
+    r.d.type = TRP_BF16;
+    H_OK(run(&r));
+    trp_matmul_request wrong = r;
+    trp_error error;
+    trp_completion c = {0};
+    wrong.trans_a = TRP_N;
+    H_OK(trp_matmul(matmul, &wrong, &c));
+    H_IS(h_await(c.future, &error), TRP_E_UNSUPPORTED);
+    h_check_says(__FILE__, __LINE__, error.message, "A transposed and B not");
+    wrong = r;
+    wrong.m = wrong.n = wrong.k = 17;
+    c = (trp_completion){0};
+    H_OK(trp_matmul(matmul, &wrong, &c));
+    H_IS(h_await(c.future, &error), TRP_E_UNSUPPORTED);
+    h_check_says(__FILE__, __LINE__, error.message, "multiples of 16");
+    wrong = r;
+    wrong.a.type = TRP_F4E2M1;
+    wrong.b.type = TRP_DTYPE_NONE;
+    wrong.k = 64;
+    wrong.a.scale = wrong.b.scale = (trp_scale){.buffer = extra, .mode = TRP_SCALE_BLOCK_16};
+    c = (trp_completion){0};
+    H_OK(trp_matmul(matmul, &wrong, &c));
+    trp_status status = h_await(c.future, &error);
+    if (status != TRP_OK) { /* a GPU may have it */
+        H_IS(status, TRP_E_UNSUPPORTED);
+        h_check_says(__FILE__, __LINE__, error.message, "compute capability 10.0");
+    }
+    H_OK(run(&r));
+    close_actor();
+}
+
+/* The library fails once, in either call; the next request is done. */
+static void a_library_that_fails(void)
+{
+    static const char *const calls[] = {"FAKE_CUBLASLT_FAIL_HEURISTIC",
+                                        "FAKE_CUBLASLT_FAIL_MATMUL"};
+    if (h_is_gpu())
+        h_skip("only the fake cuBLASLt fails on demand");
+    for (int i = 0; i < 2; i++) {
+        setenv(calls[i], "2", 1);
+        open_actor();
+        trp_matmul_request r = plain();
+        trp_error error;
+        trp_completion c = {0};
+        H_OK(run(&r));
+        r.m = 16;
+        H_OK(trp_matmul(matmul, &r, &c));
+        H_IS(h_await(c.future, &error), TRP_E_LIBRARY);
+        H_CHECK(strcmp(error.domain, "cublas") == 0 && error.code == 13);
+        H_OK(run(&r));
+        close_actor();
+        unsetenv(calls[i]);
+    }
+}
+
+/* Searches in which a measurement fails leave the first algorithm. */
+static void a_search_that_fails(void)
+{
+    char number[16];
+    if (h_is_gpu())
+        h_skip("only the fake cuBLASLt fails on demand");
+    for (int call = 1; call < 60; call += 9) {
+        empty_folder();
+        snprintf(number, sizeof number, "%d", call);
+        setenv("FAKE_CUBLASLT_FAIL_MATMUL", number, 1);
+        open_actor();
+        trp_matmul_request r = plain();
+        r.tune = TRP_TUNE_QUICK;
+        H_OK(run(&r));
+        close_actor();
+    }
+    unsetenv("FAKE_CUBLASLT_FAIL_MATMUL");
+}
+
+int main(int argc, char **argv)
+{
+    static const h_case cases[] = {
+        {"a_thousand_problems_twice", a_thousand_problems_twice},
+        {"what_makes_a_problem", what_makes_a_problem},
+        {"a_search_is_kept", a_search_is_kept},
+        {"others_profit", others_profit},
+        {"a_search_of_everything", a_search_of_everything},
+        {"no_folder", no_folder},
+        {"refusals", refusals},
+        {"a_library_that_fails", a_library_that_fails},
+        {"a_search_that_fails", a_search_that_fails},
+    };
+    h_need_process_isolation();
+    if (!h_is_cuda()) {
+        printf("skipped: the host makes no plans\n");
+        return H_EXIT_SKIPPED;
+    }
+    snprintf(folder, sizeof folder, "/tmp/troupe-plans-%d", (int)getpid());
+    snprintf(counts_file, sizeof counts_file, "%s-counts", folder);
+    setenv("TROUPE_CACHE", folder, 1);
+    setenv("FAKE_CUBLASLT_COUNTS", counts_file, 1);
+    empty_folder();
+    int result = h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+    char command[256];
+    snprintf(command, sizeof command, "rm -rf '%s' '%s'", folder, counts_file);
+    return system(command) == 0 ? result : 1;
+}
