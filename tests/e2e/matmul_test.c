@@ -13,10 +13,10 @@ static size_t below(size_t n)
     return ref_rng_below(h_rng(), n);
 }
 
-/* ThreadSanitizer makes all of it slow, and sees as much in a part of it. */
+/* Sanitizers make all of it slow, and see as much in a part of it. */
 static bool left_out(void)
 {
-    return H_TSAN && below(8) > 0;
+    return H_SANITIZED && below(H_TSAN ? 32 : 4) > 0;
 }
 
 /* Sizes, layout and scalars at random; no epilogue and no scales. */
