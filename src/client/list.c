@@ -33,26 +33,32 @@ static void abandon_all(trp_device *device, const trp__sent *all, uint32_t count
 
 /* Takes a slot for each. Who waits for more holds none: two lists that held a part each would wait
  * for one another. */
-static trp_status take_slots(trp_device *device, trp__sent *all, uint32_t count, int64_t wait_ns)
+static bool take_slots(trp_device *device, const trp_request *request, trp__sent *all,
+                       uint32_t count)
 {
-    trp__backoff backoff = trp__backoff_begin(wait_ns);
+    trp__backoff backoff = trp__backoff_begin(request->wait_ns);
     for (;;) {
         trp__record *record;
+        trp__slot *slot;
         uint32_t taken = 0;
-        while (taken < count && (all[taken].slot = trp__slot_begin(device, 0, &record)))
-            taken++;
+        while (taken < count && (slot = trp__slot_begin(device, 0, &record))) {
+            if (request->deadline_ns)
+                slot->deadline_ns = request->deadline_ns;
+            all[taken++].slot = slot;
+        }
         if (taken == count)
-            return TRP_OK;
+            return true;
         abandon_all(device, all, taken);
         int64_t nap = 0;
         bool hope = trp__any_unfinished(device);
         trp__sweep_device(device);
-        if (!hope || !trp__backoff_step(&backoff, &nap))
-            return trp__fail(TRP_E_BUSY,
-                             "%u of %d requests that a device can have are not to be had: others "
-                             "are pending, or have ended without their futures or queue events "
-                             "being taken",
-                             count, TRP__SLOTS);
+        if (!hope || !trp__backoff_step(&backoff, &nap)) {
+            trp__fail(TRP_E_BUSY,
+                      "%u of %d requests that a device can have are not to be had: others are "
+                      "pending, or have ended without their futures or queue events being taken",
+                      count, TRP__SLOTS);
+            return false;
+        }
         if (nap > 0)
             trp__nap(nap);
     }
@@ -66,8 +72,6 @@ static trp_status pack_all(trp_device *device, const trp__list_class *list,
     for (uint32_t i = 0; i < count && status == TRP_OK; i++) {
         trp__pack pack = trp__pack_begin(device, all[i].slot, error);
         pack.record->op = list->op;
-        if (request->deadline_ns)
-            all[i].slot->deadline_ns = request->deadline_ns;
         status = list->pack(&pack, request, i);
     }
     return status;
@@ -111,19 +115,19 @@ trp_status trp__list_submit(trp_actor *actor, const trp__op_class *op, const trp
     trp_status status = op->list->count(request, &count, &error);
     if (status == TRP_OK && count > actor->capacity)
         status = trp__error_set(&error, TRP_E_ARGUMENT,
-                                "count: expected at most %llu, what the actor's mailbox takes, got "
-                                "%u",
+                                "count: expected 1 to %llu, what the actor's mailbox takes, got %u",
                                 (unsigned long long)actor->capacity, count);
-    if (status != TRP_OK) {
+    if (status != TRP_OK || count == 0) {
         trp__copy_string(error.actor, sizeof error.actor, actor->name);
         return trp__error_raise(&error);
     }
     trp__sent *all = calloc(count, sizeof *all);
     if (!all)
         return trp__fail(TRP_E_MEMORY, "no memory for a list of %u requests", count);
-    status = take_slots(device, all, count, request->wait_ns);
-    if (status != TRP_OK)
-        goto out;
+    if (!take_slots(device, request, all, count)) {
+        free(all);
+        return TRP_E_BUSY;
+    }
     status = pack_all(device, op->list, request, all, count, &error);
     if (status == TRP_OK) {
         status = trp__mailbox_reserve(actor, count, request->wait_ns, &place);
@@ -135,7 +139,6 @@ trp_status trp__list_submit(trp_actor *actor, const trp__op_class *op, const trp
         send_all(actor, all, count, place, completion);
     else
         abandon_all(device, all, count);
-out:
     free(all);
     return status;
 }

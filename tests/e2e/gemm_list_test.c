@@ -294,7 +294,7 @@ static void bad_input(void)
     BAD(TRP_E_ARGUMENT, "count: expected 1 or more", r.count = 0);
     BAD(TRP_E_ARGUMENT, "count: expected 1 or more", r.count = -1);
     BAD(TRP_E_ARGUMENT, "count: expected 1 or more", r.count = INT64_MAX);
-    BAD(TRP_E_ARGUMENT, "count: expected at most", r.count = INT32_MAX);
+    BAD(TRP_E_ARGUMENT, "count: expected 1 to", r.count = INT32_MAX);
     BAD(TRP_E_ARGUMENT, "item: expected a pointer", r.item = NULL);
     BAD(TRP_E_ARGUMENT, "common.a: expected 0", r.common.a = a);
     BAD(TRP_E_ARGUMENT, "common.batch: expected 0", r.common.batch = 2);
@@ -429,7 +429,7 @@ static void full_mailbox(void)
                c = h_buffer(world.device, (MAILBOX + 1) * 16);
     trp_gemm_list_request r = simple(items, MAILBOX + 1, a, c);
     H_IS(trp_gemm_list(blas, &r, NULL), TRP_E_ARGUMENT);
-    H_SAYS("count: expected at most 1024");
+    H_SAYS("count: expected 1 to 1024");
     for (int64_t ns = 100 * H_MS;; ns *= 2) {
         trp_completion first = {0}, last = {0};
         h_gate_close(&gate, ns);

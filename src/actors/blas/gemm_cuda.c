@@ -264,12 +264,10 @@ static bool can_group(const state *s, const trp__gemm *g)
     }
 }
 
-static bool same_but_for_size(const trp__gemm *x, const trp__gemm *y)
+/* Each group has its own sizes, scalars and options. */
+static bool may_be_grouped(const trp__gemm *x, const trp__gemm *y)
 {
-    return x->type == y->type && x->type_c == y->type_c && x->compute == y->compute &&
-           x->trans_a == y->trans_a && x->trans_b == y->trans_b && y->grouped &&
-           memcmp(x->alpha, y->alpha, sizeof x->alpha) == 0 &&
-           memcmp(x->beta, y->beta, sizeof x->beta) == 0;
+    return y->grouped && x->type == y->type && x->type_c == y->type_c && x->compute == y->compute;
 }
 
 bool trp__gemm_cuda_joins(trp_instance *instance, const trp_job *first, const trp_job *next)
@@ -284,7 +282,7 @@ bool trp__gemm_cuda_joins(trp_instance *instance, const trp_job *first, const tr
     if (first == next)
         return can_join(&g);
     memcpy(&other, first->payload, sizeof other);
-    return can_group(s, &other) && same_but_for_size(&other, &g) && can_join(&g);
+    return can_group(s, &other) && may_be_grouped(&other, &g) && can_join(&g);
 }
 
 /* The kernels for batches take only addresses that vector loads can use. */
@@ -364,7 +362,7 @@ trp_status trp__gemm_cuda_joined(trp_instance *instance, trp_job *const *jobs, u
         at->a[i] = jobs[i]->access[TRP__GEMM_A].address;
         at->b[i] = jobs[i]->access[TRP__GEMM_B].address;
         at->c[i] = jobs[i]->access[TRP__GEMM_C].address;
-        equal = equal && memcmp(&g, jobs[i]->payload, sizeof g) == 0;
+        equal = equal && memcmp(jobs[0]->payload, jobs[i]->payload, sizeof g) == 0;
     }
     trp_status status =
         equal ? multiply_equal(s, &g, at, count, error) : multiply_each(s, jobs, at, count, error);

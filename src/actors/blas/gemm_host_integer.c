@@ -27,7 +27,7 @@ static void widen(int16_t (*to)[DEPTH], const int8_t *x, int64_t lines, int64_t 
 {
     for (int64_t l = 0; l < lines; l++) {
         for (int64_t p = 0; p < depth; p++)
-            to[l][p] = x[l * line + p * step];
+            to[l][p] = (int16_t)x[l * line + p * step];
     }
 }
 
