@@ -7,6 +7,7 @@
 #include <troupe/version.h>
 #include <troupe/types.h>
 #include <troupe/status.h>
+#include <troupe/convert.h>
 #include <troupe/device.h>
 #include <troupe/watch.h>
 #include <troupe/observe.h>
