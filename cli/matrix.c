@@ -12,35 +12,58 @@
 matrix_text matrix_describe(const matrix *m)
 {
     matrix_text text;
-    snprintf(text.s, sizeof text.s, "%" PRIu64 " x %" PRIu64 " %c%" PRIu32, m->shape.rows,
-             m->shape.cols, m->shape.kind, m->shape.item_size * 8);
+    const char *type = trp_dtype_name(matrix_dtype(m));
+    if (m->shape.vector)
+        snprintf(text.s, sizeof text.s, "%" PRIu64 " %s", m->shape.rows, type);
+    else
+        snprintf(text.s, sizeof text.s, "%" PRIu64 " x %" PRIu64 " %s", m->shape.rows,
+                 m->shape.cols, type);
     return text;
+}
+
+trp_dtype matrix_type_of(const npy_info *shape)
+{
+    static const struct {
+        char kind;
+        uint32_t item_size;
+        trp_dtype type;
+    } types[] = {{'f', 8, TRP_F64}, {'f', 4, TRP_F32}, {'f', 2, TRP_F16}, {'c', 16, TRP_C128},
+                 {'c', 8, TRP_C64}, {'i', 4, TRP_I32}, {'i', 1, TRP_I8},  {'u', 1, TRP_U8}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (types[i].kind == shape->kind && types[i].item_size == shape->item_size)
+            return types[i].type;
+    }
+    return TRP_DTYPE_NONE;
 }
 
 trp_dtype matrix_dtype(const matrix *m)
 {
-    if (m->shape.kind != 'f')
-        return TRP_DTYPE_NONE;
-    return m->shape.item_size == 8 ? TRP_F64 : m->shape.item_size == 4 ? TRP_F32 : TRP_DTYPE_NONE;
+    return matrix_type_of(&m->shape);
 }
 
-int matrix_open(const char *path, matrix *m)
+int matrix_open_file(const char *path, npy_info *shape)
 {
     char error[256];
-    memset(m, 0, sizeof *m);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         ui_error("%s: %s", path, strerror(errno));
         return -1;
     }
-    if (!npy_read_info(fd, &m->shape, error, sizeof error)) {
-        ui_error("%s: %s", path, error);
-    } else if (matrix_dtype(m) == TRP_DTYPE_NONE) {
-        ui_error("%s: expected elements of f32 or f64, got %c%" PRIu32, path, m->shape.kind,
-                 m->shape.item_size * 8);
-    } else {
+    if (npy_read_info(fd, shape, error, sizeof error))
         return fd;
-    }
+    ui_error("%s: %s", path, error);
+    close(fd);
+    return -1;
+}
+
+int matrix_open(const char *path, matrix *m)
+{
+    memset(m, 0, sizeof *m);
+    int fd = matrix_open_file(path, &m->shape);
+    trp_dtype type = matrix_dtype(m);
+    if (fd < 0 || (!m->shape.vector && (type == TRP_F32 || type == TRP_F64)))
+        return fd;
+    ui_error("%s: expected a matrix of f32 or f64, got %s", path, matrix_describe(m).s);
     close(fd);
     return -1;
 }

@@ -11,7 +11,10 @@ typedef struct matrix {
     trp_buffer buffer; /* likewise */
 } matrix;
 
-/* "1000 x 1200 f32". */
+/* The type of the elements in a file. */
+trp_dtype matrix_type_of(const npy_info *shape);
+
+/* "1000 x 1200 f32"; of a vector "1000 f32". */
 typedef struct matrix_text {
     char s[64];
 } matrix_text;
@@ -20,6 +23,9 @@ matrix_text matrix_describe(const matrix *m);
 trp_dtype matrix_dtype(const matrix *m);
 
 /* Opens a file and reads its header; -1 after telling what is wrong. The caller closes it. */
+int matrix_open_file(const char *path, npy_info *shape);
+
+/* The same; it must be a matrix of f32 or f64. */
 int matrix_open(const char *path, matrix *m);
 
 /* The shape of a fresh matrix in C order. False, and told, if it would be too large to address. */

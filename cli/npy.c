@@ -238,11 +238,13 @@ typedef struct dict {
     size_t rank;
 } dict;
 
+/* All dtypes that are taken, as NumPy writes them. */
+#define SUPPORTED "expected '<f8', '<f4', '<f2', '<c16', '<c8', '<i4', '|i1' or '|u1'"
+
 static bool parse_descr(parser *p, dict *d)
 {
     if (next_is(p, '[')) {
-        return refuse(p->error, "structured dtype: expected a plain '<f4' (float32) or '<f8' "
-                                "(float64)");
+        return refuse(p->error, "structured dtype: " SUPPORTED);
     }
     if (p->next.kind != TOKEN_STRING) {
         return unexpected(p, "a string for 'descr'");
@@ -396,28 +398,49 @@ static const char *kind_name(unsigned char kind)
     return "unknown";
 }
 
-static bool interpret_descr(const token *descr, npy_info *info, error_text error)
+typedef struct dtype {
+    char kind;
+    uint32_t item_size;
+} dtype;
+
+static const dtype dtypes[] = {{'f', 8}, {'f', 4}, {'f', 2}, {'c', 16},
+                               {'c', 8}, {'i', 4}, {'i', 1}, {'u', 1}};
+
+static bool is_taken(char kind, uint32_t item_size)
 {
-    static const char supported[] = "expected '<f4' (float32) or '<f8' (float64)";
-    static const struct {
-        const char *descr;
-        uint32_t item_size;
-    } accepted[] = {{"<f4", 4}, {"<f8", 8}, {"=f4", 4}, {"=f8", 8}};
-    for (size_t i = 0; i < sizeof(accepted) / sizeof(accepted[0]); i++) {
-        if (text_is(descr, accepted[i].descr)) {
-            info->kind = 'f';
-            info->item_size = accepted[i].item_size;
+    for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
+        if (dtypes[i].kind == kind && dtypes[i].item_size == item_size) {
             return true;
         }
     }
+    return false;
+}
+
+/* Bytes have no order: '|'. Of the rest, '<' is little-endian and '=' is what this machine has. */
+static bool interpret_descr(const token *descr, npy_info *info, error_text error)
+{
     const quoted shown = quote(descr->text, descr->len);
-    if (text_is(descr, ">f4") || text_is(descr, ">f8")) {
-        return refuse(error, "big-endian dtype '%s': %s; convert with a.astype('<f%c')", shown.text,
-                      supported, descr->text[2]);
+    for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "%c%" PRIu32, dtypes[i].kind, dtypes[i].item_size);
+        if (descr->len != strlen(name) + 1 || memcmp(descr->text + 1, name, descr->len - 1) != 0) {
+            continue;
+        }
+        bool bytes = dtypes[i].item_size == 1;
+        if (memchr(bytes ? "|" : "<=", descr->text[0], bytes ? 1 : 2) != NULL) {
+            info->kind = dtypes[i].kind;
+            info->item_size = dtypes[i].item_size;
+            return true;
+        }
+        if (descr->text[0] == '>' && !bytes) {
+            return refuse(error,
+                          "big-endian dtype '%s': " SUPPORTED "; convert with a.astype('<%s')",
+                          shown.text, name);
+        }
     }
     size_t prefix = descr->len > 0 && memchr("<>=|", descr->text[0], 4) != NULL;
     unsigned char kind = prefix < descr->len ? descr->text[prefix] : 0;
-    return refuse(error, "%s dtype '%s': %s", kind_name(kind), shown.text, supported);
+    return refuse(error, "%s dtype '%s': " SUPPORTED, kind_name(kind), shown.text);
 }
 
 /* rows * cols * item_size; false when it does not fit in 63 bits, which is what a file can have. */
@@ -437,12 +460,13 @@ static bool interpret_dict(const dict *d, npy_info *info, error_text error)
         return false;
     }
     const quoted shape = quote(d->shape.text, d->shape.len);
-    if (d->rank != 2) {
-        return refuse(error, "%zu-D array of shape %s: expected a matrix, 2-D", d->rank,
-                      shape.text);
+    if (d->rank != 1 && d->rank != 2) {
+        return refuse(error, "%zu-D array of shape %s: expected a matrix, 2-D, or a vector, 1-D",
+                      d->rank, shape.text);
     }
+    info->vector = d->rank == 1;
     info->rows = d->dim[0];
-    info->cols = d->dim[1];
+    info->cols = info->vector ? 1 : d->dim[1];
     info->fortran_order = d->fortran_order;
     if (!count_bytes(info, &info->data_bytes)) {
         return refuse(error, "bad shape: %s of %u-byte elements is more than 2^63 - 1 bytes",
@@ -516,6 +540,23 @@ static bool parse_all(const unsigned char *buf, size_t len, uint64_t file_size, 
     return parse_dict(buf + pre.begin, pre.len, &d, error) && interpret_dict(&d, info, error);
 }
 
+typedef struct shape_text {
+    char text[48];
+} shape_text;
+
+/* The shape as a tuple of Python. */
+static shape_text format_shape(const npy_info *info)
+{
+    shape_text shape;
+    if (info->vector) {
+        snprintf(shape.text, sizeof(shape.text), "(%" PRIu64 ",)", info->rows);
+    } else {
+        snprintf(shape.text, sizeof(shape.text), "(%" PRIu64 ", %" PRIu64 ")", info->rows,
+                 info->cols);
+    }
+    return shape;
+}
+
 bool npy_parse_header(const unsigned char *buf, size_t len, uint64_t file_size, npy_info *out,
                       char *error_buf, size_t error_size)
 {
@@ -530,15 +571,15 @@ bool npy_parse_header(const unsigned char *buf, size_t len, uint64_t file_size, 
     uint64_t present = file_size - info.data_offset;
     if (present < info.data_bytes) {
         return refuse(error,
-                      "truncated data: shape (%" PRIu64 ", %" PRIu64 ") of %u-byte elements is "
-                      "%" PRIu64 " bytes, the file has %" PRIu64 " after its header",
-                      info.rows, info.cols, info.item_size, info.data_bytes, present);
+                      "truncated data: shape %s of %u-byte elements is %" PRIu64
+                      " bytes, the file has %" PRIu64 " after its header",
+                      format_shape(&info).text, info.item_size, info.data_bytes, present);
     }
     if (present > info.data_bytes) {
         return refuse(error,
-                      "trailing bytes: shape (%" PRIu64 ", %" PRIu64 ") of %u-byte elements is "
-                      "%" PRIu64 " bytes, the file has %" PRIu64 " more; expected one array alone",
-                      info.rows, info.cols, info.item_size, info.data_bytes,
+                      "trailing bytes: shape %s of %u-byte elements is %" PRIu64
+                      " bytes, the file has %" PRIu64 " more; expected one array alone",
+                      format_shape(&info).text, info.item_size, info.data_bytes,
                       present - info.data_bytes);
     }
     *out = info;
@@ -614,12 +655,12 @@ typedef struct header_bytes {
 static header_bytes format_header(const npy_info *shape)
 {
     char dict_text[192], dimension[24];
-    int text_len = snprintf(
-        dict_text, sizeof(dict_text),
-        "{'descr': '<f%u', 'fortran_order': %s, 'shape': (%" PRIu64 ", %" PRIu64 "), }",
-        shape->item_size, shape->fortran_order ? "True" : "False", shape->rows, shape->cols);
+    int text_len = snprintf(dict_text, sizeof(dict_text),
+                            "{'descr': '%c%c%u', 'fortran_order': %s, 'shape': %s, }",
+                            shape->item_size == 1 ? '|' : '<', shape->kind, shape->item_size,
+                            shape->fortran_order ? "True" : "False", format_shape(shape).text);
     int growing = snprintf(dimension, sizeof(dimension), "%" PRIu64,
-                           shape->fortran_order ? shape->cols : shape->rows);
+                           shape->fortran_order && !shape->vector ? shape->cols : shape->rows);
     size_t unpadded = PREAMBLE_V1 + (size_t)(text_len + GROWTH_DIGITS - growing) + 1;
     header_bytes header;
     header.len = unpadded + (ALIGNMENT - unpadded % ALIGNMENT);
@@ -736,14 +777,17 @@ bool npy_write(const char *path, const npy_info *shape, const void *data, char *
 {
     const error_text error = {error_buf, error_size};
     uint64_t bytes = 0;
-    if (shape->kind != 'f' || (shape->item_size != 4 && shape->item_size != 8)) {
-        return refuse(error, "writing %s: dtype %s%u: expected f4 (float32) or f8 (float64)", path,
-                      quote((const unsigned char *)&shape->kind, 1).text, shape->item_size);
+    if (!is_taken(shape->kind, shape->item_size)) {
+        return refuse(error, "writing %s: dtype %s%u: expected f8, f4, f2, c16, c8, i4, i1 or u1",
+                      path, quote((const unsigned char *)&shape->kind, 1).text, shape->item_size);
+    }
+    if (shape->vector && shape->cols != 1) {
+        return refuse(error, "writing %s: a vector of %" PRIu64 " columns: expected 1", path,
+                      shape->cols);
     }
     if (shape->rows > INT64_MAX || shape->cols > INT64_MAX || !count_bytes(shape, &bytes)) {
-        return refuse(error,
-                      "writing %s: shape (%" PRIu64 ", %" PRIu64 ") is more than 2^63 - 1 bytes",
-                      path, shape->rows, shape->cols);
+        return refuse(error, "writing %s: shape %s is more than 2^63 - 1 bytes", path,
+                      format_shape(shape).text);
     }
     if (data == NULL && bytes != 0) {
         return refuse(error, "writing %s: no data for %" PRIu64 " bytes", path, bytes);

@@ -1,5 +1,6 @@
 /*
- * Reading and writing NumPy .npy files, for matrices of float32 and float64.
+ * Reading and writing NumPy .npy files, for matrices and vectors of these elements:
+ * float64, float32, float16, complex128, complex64, int32, int8 and uint8.
  *
  * The format: numpy/lib/format.py ("NPY format"), versions 1.0, 2.0 and 3.0. A file is a magic
  * string, a version, a length, a header of that length that is a Python dict literal, and the raw
@@ -20,10 +21,12 @@
 /* The longest header that is read, in bytes. NumPy's own are 118 bytes for a matrix. */
 #define NPY_HEADER_LIMIT (1u << 20)
 
-/* A matrix in a file. */
+/* A matrix or a vector in a file. */
 typedef struct npy_info {
-    char kind;            /* 'f': IEEE floating point, little-endian */
-    uint32_t item_size;   /* bytes of an element: 4 or 8 */
+    char kind;            /* 'f': IEEE floating point, 'c': complex of two such; 'i', 'u': integer
+                           * with and without a sign; all little-endian */
+    uint32_t item_size;   /* bytes of an element: of f 2, 4 or 8, c 8 or 16, i 1 or 4, u 1 */
+    bool vector;          /* a 1-D array: `rows` elements, cols 1 */
     bool fortran_order;   /* column-major; else row-major. Either way without gaps. */
     uint64_t rows, cols;  /* either may be 0 */
     uint64_t data_offset; /* bytes from the start of the file to the first element */
@@ -44,8 +47,8 @@ bool npy_read_data(int fd, const npy_info *info, void *dst, char *error, size_t 
 
 /*
  * Writes a matrix to `path`, byte for byte as numpy.save would. `shape` gives kind, item_size,
- * fortran_order, rows and cols; its data_offset and data_bytes are not looked at. `data` is the
- * elements in that order, and may be NULL for a matrix without any.
+ * vector, fortran_order, rows and cols; its data_offset and data_bytes are not looked at. `data` is
+ * the elements in that order, and may be NULL for a matrix without any.
  *
  * The file appears whole or not at all: it is written under a temporary name in the same folder,
  * synced, and renamed over what was there. After any failure the temporary is gone and what was

@@ -35,7 +35,8 @@ static void require_message(const char *error, size_t size)
 static void require_sound(const npy_info *info)
 {
     uint64_t elements;
-    REQUIRE(info->kind == 'f' && (info->item_size == 4 || info->item_size == 8));
+    REQUIRE(is_taken(info->kind, info->item_size));
+    REQUIRE(!info->vector || info->cols == 1);
     REQUIRE(info->data_offset >= PREAMBLE_V1);
     REQUIRE(info->data_offset <= PREAMBLE_V2 + NPY_HEADER_LIMIT);
     if (info->rows == 0 || info->cols == 0) {
@@ -56,6 +57,7 @@ static void require_round_trip(const npy_info *info)
     REQUIRE(
         npy_parse_header(header.bytes, header.len, header.len + info->data_bytes, &again, NULL, 0));
     REQUIRE(again.rows == info->rows && again.cols == info->cols);
+    REQUIRE(again.kind == info->kind && again.vector == info->vector);
     REQUIRE(again.item_size == info->item_size && again.fortran_order == info->fortran_order);
     REQUIRE(again.data_bytes == info->data_bytes && again.data_offset == header.len);
 }
@@ -137,23 +139,31 @@ static uint64_t rng;
 static void make_valid(input *in)
 {
     static const char *const orders[] = {"True", "False"};
-    static const char *const descrs[] = {"'<f4'", "'<f8'", "'=f4'", "\"=f8\""};
+    static const struct {
+        const char *text;
+        uint64_t item_size;
+    } descrs[] = {{"'<f4'", 4}, {"'<f8'", 8},   {"'=f4'", 4}, {"\"=f8\"", 8}, {"'<f2'", 2},
+                  {"'<c8'", 8}, {"'<c16'", 16}, {"'<i4'", 4}, {"'|i1'", 1},   {"'|u1'", 1}};
     const unsigned major = 1 + random_below(&rng, 3);
     const size_t begin = major == 1 ? PREAMBLE_V1 : PREAMBLE_V2;
     const uint64_t rows = random_bits(&rng, 1, 32);
-    const uint64_t cols = random_bits(&rng, 1, 24);
-    char text[256];
-    const char *descr = descrs[random_below(&rng, 4)];
+    const bool vector = random_below(&rng, 4) == 0;
+    const uint64_t cols = vector ? 1 : random_bits(&rng, 1, 24);
+    char text[256], shape[64];
+    const uint32_t which = random_below(&rng, sizeof(descrs) / sizeof(descrs[0]));
+    const char *descr = descrs[which].text;
     const char *order = orders[random_below(&rng, 2)];
+    if (vector) {
+        snprintf(shape, sizeof(shape), "(%" PRIu64 ",)", rows);
+    } else {
+        snprintf(shape, sizeof(shape), "(%" PRIu64 ", %" PRIu64 ")", rows, cols);
+    }
     int text_len =
         random_below(&rng, 2) == 0
-            ? snprintf(text, sizeof(text),
-                       "{'descr': %s, 'fortran_order': %s, 'shape': (%" PRIu64 ", %" PRIu64 "), }",
-                       descr, order, rows, cols)
-            : snprintf(text, sizeof(text),
-                       "{\"shape\":(%" PRIu64 ",%" PRIu64 ",),\"descr\":%s,"
-                       "\"fortran_order\":%s}",
-                       rows, cols, descr, order);
+            ? snprintf(text, sizeof(text), "{'descr': %s, 'fortran_order': %s, 'shape': %s, }",
+                       descr, order, shape)
+            : snprintf(text, sizeof(text), "{\"shape\":%s,\"descr\":%s,\"fortran_order\":%s}",
+                       shape, descr, order);
     size_t header = (size_t)text_len + random_below(&rng, 120);
     memset(in->bytes, ' ', sizeof(in->bytes));
     memcpy(in->bytes, magic, sizeof(magic));
@@ -167,7 +177,7 @@ static void make_valid(input *in)
     memcpy(in->bytes + begin, text, (size_t)text_len);
     in->bytes[begin + header - 1] = (unsigned char)(header > (size_t)text_len ? '\n' : '}');
     in->len = begin + header;
-    uint64_t data_bytes = rows * cols * (strchr(descr, '8') != NULL ? 8 : 4);
+    uint64_t data_bytes = rows * cols * descrs[which].item_size;
     if (data_bytes < 1000) {
         in->len += (size_t)data_bytes;
     }
@@ -223,6 +233,10 @@ static void mutate(input *in)
         "'>f8'",
         "'|O'",
         "'<i4'",
+        "'|u1'",
+        "'<c16'",
+        "'<f2'",
+        "'>c8'",
         "[('x', '<f4')]",
         "0",
         "-1",

@@ -87,7 +87,6 @@ static npy_info accept_dict(const char *dict_text, uint64_t data_bytes)
             fail_msg("refused %s: %s", dict_text, error);
         }
         assert_true(info.data_offset == f.len && info.data_bytes == data_bytes);
-        assert_int_equal(info.kind, 'f');
     }
     return info;
 }
@@ -98,10 +97,36 @@ static npy_info accept_dict(const char *dict_text, uint64_t data_bytes)
 static void accepted_dtypes(void **state)
 {
     (void)state;
-    assert_int_equal(accept_dict(DICT("'<f4'", "False", "(3, 4)"), 48).item_size, 4);
-    assert_int_equal(accept_dict(DICT("'<f8'", "False", "(3, 4)"), 96).item_size, 8);
-    assert_int_equal(accept_dict(DICT("'=f4'", "False", "(3, 4)"), 48).item_size, 4);
-    assert_int_equal(accept_dict(DICT("'=f8'", "False", "(3, 4)"), 96).item_size, 8);
+    const struct {
+        const char *dict_text;
+        char kind;
+        uint32_t item_size;
+    } cases[] = {
+        {DICT("'<f2'", "False", "(3, 4)"), 'f', 2},  {DICT("'=f2'", "False", "(3, 4)"), 'f', 2},
+        {DICT("'<f4'", "False", "(3, 4)"), 'f', 4},  {DICT("'=f4'", "False", "(3, 4)"), 'f', 4},
+        {DICT("'<f8'", "False", "(3, 4)"), 'f', 8},  {DICT("'=f8'", "False", "(3, 4)"), 'f', 8},
+        {DICT("'<c8'", "False", "(3, 4)"), 'c', 8},  {DICT("'=c16'", "False", "(3, 4)"), 'c', 16},
+        {DICT("'<c16'", "True", "(3, 4)"), 'c', 16}, {DICT("'<i4'", "False", "(3, 4)"), 'i', 4},
+        {DICT("'=i4'", "False", "(3, 4)"), 'i', 4},  {DICT("'|i1'", "False", "(3, 4)"), 'i', 1},
+        {DICT("'|u1'", "False", "(3, 4)"), 'u', 1},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        npy_info info = accept_dict(cases[i].dict_text, 12 * cases[i].item_size);
+        assert_int_equal(info.kind, cases[i].kind);
+        assert_int_equal(info.item_size, cases[i].item_size);
+        assert_false(info.vector);
+    }
+}
+
+static void accepted_vectors(void **state)
+{
+    (void)state;
+    npy_info info = accept_dict(DICT("'<f4'", "False", "(12,)"), 48);
+    assert_true(info.vector && info.rows == 12 && info.cols == 1);
+    info = accept_dict(DICT("'<f8'", "True", "(0,)"), 0);
+    assert_true(info.vector && info.rows == 0 && info.cols == 1);
+    refuse_dict(DICT("'<f4'", "False", "(12,)"), "truncated data: shape (12,) of 4-byte elements "
+                                                 "is 48 bytes, the file has 0 after its header");
 }
 
 static void accepted_orders_and_shapes(void **state)
@@ -242,8 +267,6 @@ static void longest_header(void **state)
     free(bytes);
 }
 
-#define SUPPORTED "expected '<f4' (float32) or '<f8' (float64)"
-
 static void refused_dtypes(void **state)
 {
     (void)state;
@@ -252,16 +275,19 @@ static void refused_dtypes(void **state)
     } cases[] = {
         {DICT("'|O'", "False", "(3, 4)"), "object dtype '|O': " SUPPORTED},
         {DICT("'O'", "False", "(3, 4)"), "object dtype 'O': " SUPPORTED},
-        {DICT("'<i4'", "False", "(3, 4)"), "integer dtype '<i4': " SUPPORTED},
+        {DICT("'<i2'", "False", "(3, 4)"), "integer dtype '<i2': " SUPPORTED},
+        {DICT("'<i1'", "False", "(3, 4)"), "integer dtype '<i1': " SUPPORTED},
+        {DICT("'i4'", "False", "(3, 4)"), "integer dtype 'i4': " SUPPORTED},
         {DICT("'>i8'", "False", "(3, 4)"), "integer dtype '>i8': " SUPPORTED},
-        {DICT("'|u1'", "False", "(3, 4)"), "unsigned integer dtype '|u1': " SUPPORTED},
+        {DICT("'<u4'", "False", "(3, 4)"), "unsigned integer dtype '<u4': " SUPPORTED},
+        {DICT("'>u1'", "False", "(3, 4)"), "unsigned integer dtype '>u1': " SUPPORTED},
         {DICT("'|b1'", "False", "(3, 4)"), "boolean dtype '|b1': " SUPPORTED},
-        {DICT("'<f2'", "False", "(3, 4)"), "floating point dtype '<f2': " SUPPORTED},
         {DICT("'<f16'", "False", "(3, 4)"), "floating point dtype '<f16': " SUPPORTED},
         {DICT("'f4'", "False", "(3, 4)"), "floating point dtype 'f4': " SUPPORTED},
         {DICT("'|f4'", "False", "(3, 4)"), "floating point dtype '|f4': " SUPPORTED},
         {DICT("'<f4 '", "False", "(3, 4)"), "floating point dtype '<f4 ': " SUPPORTED},
-        {DICT("'<c8'", "False", "(3, 4)"), "complex dtype '<c8': " SUPPORTED},
+        {DICT("'<c32'", "False", "(3, 4)"), "complex dtype '<c32': " SUPPORTED},
+        {DICT("'|c8'", "False", "(3, 4)"), "complex dtype '|c8': " SUPPORTED},
         {DICT("'|S5'", "False", "(3, 4)"), "byte string dtype '|S5': " SUPPORTED},
         {DICT("'<U5'", "False", "(3, 4)"), "text dtype '<U5': " SUPPORTED},
         {DICT("'|V2'", "False", "(3, 4)"), "void dtype '|V2': " SUPPORTED},
@@ -274,8 +300,11 @@ static void refused_dtypes(void **state)
          "big-endian dtype '>f4': " SUPPORTED "; convert with a.astype('<f4')"},
         {DICT("'>f8'", "False", "(3, 4)"),
          "big-endian dtype '>f8': " SUPPORTED "; convert with a.astype('<f8')"},
-        {DICT("[('x', '<f4'), ('y', '<f4')]", "False", "(3,)"),
-         "structured dtype: expected a plain '<f4' (float32) or '<f8' (float64)"},
+        {DICT("'>c16'", "False", "(3, 4)"),
+         "big-endian dtype '>c16': " SUPPORTED "; convert with a.astype('<c16')"},
+        {DICT("'>i4'", "False", "(3, 4)"),
+         "big-endian dtype '>i4': " SUPPORTED "; convert with a.astype('<i4')"},
+        {DICT("[('x', '<f4'), ('y', '<f4')]", "False", "(3,)"), "structured dtype: " SUPPORTED},
         {DICT("('<f4', (2,))", "False", "(3,)"),
          "bad header: expected a string for 'descr' at byte 10, got ("},
         {DICT("None", "False", "(3, 4)"),
@@ -286,18 +315,19 @@ static void refused_dtypes(void **state)
     }
 }
 
+#define RANKS "expected a matrix, 2-D, or a vector, 1-D"
+
 static void refused_shapes(void **state)
 {
     (void)state;
     const struct {
         const char *dict_text, *message;
     } cases[] = {
-        {DICT("'<f4'", "False", "()"), "0-D array of shape (): expected a matrix, 2-D"},
-        {DICT("'<f4'", "False", "(12,)"), "1-D array of shape (12,): expected a matrix, 2-D"},
-        {DICT("'<f4'", "False", "(2, 3, 4)"),
-         "3-D array of shape (2, 3, 4): expected a matrix, 2-D"},
-        {DICT("'<f4'", "False", "(2, 3, 4, 5,)"),
-         "4-D array of shape (2, 3, 4, 5,): expected a matrix, 2-D"},
+        {DICT("'<f4'", "False", "()"), "0-D array of shape (): " RANKS},
+        {DICT("'<f4'", "False", "(2, 3, 4)"), "3-D array of shape (2, 3, 4): " RANKS},
+        {DICT("'<f4'", "False", "(2, 3, 4, 5,)"), "4-D array of shape (2, 3, 4, 5,): " RANKS},
+        {DICT("'<f8'", "False", "(1152921504606846976,)"),
+         "bad shape: (1152921504606846976,) of 8-byte elements is more than 2^63 - 1 bytes"},
         {DICT("'<f4'", "False", "(-3, 4)"), "bad shape: dimension -3 is negative"},
         {DICT("'<f4'", "False", "(3, -4)"), "bad shape: dimension -4 is negative"},
         {DICT("'<f4'", "False", "(3, 9223372036854775808)"),
@@ -450,10 +480,18 @@ static void put_file(const char *path, const void *bytes, size_t len)
     assert_int_equal(close(fd), 0);
 }
 
-static void round_trip(uint32_t item_size, bool fortran, uint64_t rows, uint64_t cols)
+/* For `cols`: a vector. */
+#define NO_COLS UINT64_MAX
+
+static void round_trip(char kind, uint32_t item_size, bool fortran, uint64_t rows, uint64_t cols)
 {
-    const npy_info shape = {
-        .kind = 'f', .item_size = item_size, .fortran_order = fortran, .rows = rows, .cols = cols};
+    const npy_info shape = {.kind = kind,
+                            .item_size = item_size,
+                            .vector = cols == NO_COLS,
+                            .fortran_order = fortran,
+                            .rows = rows,
+                            .cols = cols == NO_COLS ? 1 : cols};
+    cols = shape.cols;
     const size_t bytes = (size_t)(rows * cols * item_size);
     unsigned char *data = malloc(bytes + 1), *back = malloc(bytes + 1);
     assert_true(data != NULL && back != NULL);
@@ -476,7 +514,8 @@ static void round_trip(uint32_t item_size, bool fortran, uint64_t rows, uint64_t
     }
     assert_int_equal(lseek(fd, 0, SEEK_CUR), 0);
     close(fd);
-    assert_true(info.kind == 'f' && info.item_size == item_size && info.fortran_order == fortran);
+    assert_true(info.kind == kind && info.item_size == item_size && info.fortran_order == fortran);
+    assert_int_equal(info.vector, shape.vector);
     assert_true(info.rows == rows && info.cols == cols && info.data_bytes == bytes);
     assert_true(info.data_offset % 64 == 0);
     assert_memory_equal(data, back, bytes);
@@ -493,12 +532,18 @@ static void what_is_written_is_read_back(void **state)
     const uint64_t dims[] = {0, 1, 2, 9, 10, 101, 1000};
     for (size_t i = 0; i < 7; i++) {
         for (size_t j = 0; j < 7; j++) {
-            round_trip(4, (i + j) % 2 != 0, dims[i], dims[j]);
-            round_trip(8, (i + j) % 2 == 0, dims[i], dims[j]);
+            for (size_t t = 0; t < sizeof(dtypes) / sizeof(dtypes[0]); t++) {
+                if (dims[i] * dims[j] < 100000 || t < 2) {
+                    round_trip(dtypes[t].kind, dtypes[t].item_size, (i + j + t) % 2 != 0, dims[i],
+                               dims[j]);
+                }
+            }
         }
+        round_trip('f', 4, false, dims[i], NO_COLS);
+        round_trip('u', 1, false, dims[i], NO_COLS);
     }
-    round_trip(4, false, 0, INT64_MAX);
-    round_trip(8, true, INT64_MAX, 0);
+    round_trip('f', 4, false, 0, INT64_MAX);
+    round_trip('f', 8, true, INT64_MAX, 0);
 }
 
 /* The bytes that numpy.save (2.x) writes for these. */
@@ -516,7 +561,14 @@ static void the_header_is_numpys(void **state)
         assert_int_equal(header.bytes[i], ' ');
     }
     assert_int_equal(header.bytes[127], '\n');
+    shape = (npy_info){.kind = 'i', .item_size = 1, .vector = true, .rows = 12, .cols = 1};
+    header = format_header(&shape);
+    assert_int_equal(header.len, 128);
+    expected = "\x93NUMPY\x01\x00v\x00{'descr': '|i1', 'fortran_order': False, "
+               "'shape': (12,), }  ";
+    assert_memory_equal(header.bytes, expected, 10 + 58);
     /* The longest one. */
+    shape = (npy_info){.kind = 'c', .item_size = 16};
     shape.rows = 0;
     shape.cols = INT64_MAX;
     shape.fortran_order = false;
@@ -588,10 +640,13 @@ static void write_refusals(void **state)
     const char *path = in_folder("c.npy");
     npy_info shape = two_by_two;
     shape.kind = 'i';
-    refuse_write(path, &shape, four, "dtype i8: expected f4 (float32) or f8 (float64)");
+    refuse_write(path, &shape, four, "dtype i8: expected f8, f4, f2, c16, c8, i4, i1 or u1");
     shape = two_by_two;
-    shape.item_size = 2;
-    refuse_write(path, &shape, four, "dtype f2: expected f4 (float32) or f8 (float64)");
+    shape.item_size = 1;
+    refuse_write(path, &shape, four, "dtype f1: expected f8, f4, f2, c16, c8, i4, i1 or u1");
+    shape = two_by_two;
+    shape.vector = true;
+    refuse_write(path, &shape, four, "a vector of 2 columns: expected 1");
     shape = two_by_two;
     shape.rows = UINT64_C(1) << 61;
     refuse_write(path, &shape, four, "shape (2305843009213693952, 2) is more than 2^63 - 1 bytes");
@@ -728,6 +783,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accepted_dtypes),
+        cmocka_unit_test(accepted_vectors),
         cmocka_unit_test(accepted_orders_and_shapes),
         cmocka_unit_test(accepted_spellings),
         cmocka_unit_test(files_that_are_too_short),
