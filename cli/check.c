@@ -1,49 +1,32 @@
 #include "check.h"
 
+#include "check_sums.h"
 #include "ui.h"
 
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define MAX_THREADS 16
-#define PANEL_BYTES (UINT64_C(2) << 20) /* of B as f64, in one thread: stays in its cache */
-#define PANEL_COLS  128
-
-/* The work of all threads: each takes the next panel of columns until none is left. */
+/* A comparison under way, shared by all threads. */
 typedef struct check_job {
-    const matrix *a, *b, *c;
-    uint64_t rows; /* compared */
-    uint64_t panel_cols;
+    const matrix *c;
     double tolerance, floor;
     double overflow; /* norms' product from which on a partial sum may be infinite */
-    _Atomic uint64_t next_col;
-    atomic_bool failed; /* no memory */
     pthread_mutex_t lock;
     double error2, norm2; /* sums of squares; under lock, as is out */
     double worst;
     check_result *out;
 } check_job;
 
-static double element(const matrix *m, uint64_t row, uint64_t col)
+static check_view view_of(const matrix *m)
 {
-    uint64_t i = m->shape.fortran_order ? col * m->shape.rows + row : row * m->shape.cols + col;
-    return m->shape.item_size == 8 ? ((const double *)m->data)[i]
-                                   : (double)((const float *)m->data)[i];
-}
-
-/* The i-th of `count` rows spread evenly over all of them, first and last included. */
-static uint64_t sampled_row(const check_job *job, uint64_t i)
-{
-    uint64_t all = job->c->shape.rows;
-    if (job->rows == all || job->rows < 2)
-        return i;
-    return (uint64_t)((double)i * (double)(all - 1) / (double)(job->rows - 1));
+    bool fortran = m->shape.fortran_order;
+    return (check_view){.data = m->data,
+                        .type = matrix_dtype(m),
+                        .row_step = fortran ? 1 : m->shape.cols,
+                        .col_step = fortran ? m->shape.rows : 1};
 }
 
 /* How far c is from r, in units of what is allowed: more than 1 is wrong. What is not finite is so
@@ -59,22 +42,24 @@ static double excess(const check_job *job, double c, double r, double norms)
     return norms >= job->overflow && !isfinite(c) ? 0 : INFINITY;
 }
 
-static void compare_row(check_job *job, uint64_t row, uint64_t col0, uint64_t cols,
-                        const double *sums, double a_norm, const double *b_norms)
+static void compare(void *user, const check_part *part)
 {
+    check_job *job = user;
+    const check_view c = view_of(job->c);
+    const double *sums = part->sums[0];
     double error2 = 0, norm2 = 0, worst = 0;
-    uint64_t wrong = 0, worst_col = col0;
-    for (uint64_t j = 0; j < cols; j++) {
-        double c = element(job->c, row, col0 + j);
-        double x = excess(job, c, sums[j], a_norm * b_norms[j]);
-        if (isfinite(c) && isfinite(sums[j])) {
-            error2 += (c - sums[j]) * (c - sums[j]);
+    uint64_t wrong = 0, worst_at = 0;
+    for (uint64_t j = 0; j < part->cols; j++) {
+        double got = check_element(&c, part->row, part->col0 + j, 0);
+        double x = excess(job, got, sums[j], part->row_norm * part->col_norms[j]);
+        if (isfinite(got) && isfinite(sums[j])) {
+            error2 += (got - sums[j]) * (got - sums[j]);
             norm2 += sums[j] * sums[j];
         }
         wrong += !(x <= 1);
         if (!(x <= worst)) {
             worst = x;
-            worst_col = col0 + j;
+            worst_at = j;
         }
     }
     pthread_mutex_lock(&job->lock);
@@ -83,80 +68,19 @@ static void compare_row(check_job *job, uint64_t row, uint64_t col0, uint64_t co
     job->out->wrong += wrong;
     if (wrong > 0 && worst > job->worst) {
         job->worst = worst;
-        job->out->row = row;
-        job->out->col = worst_col;
-        job->out->got = element(job->c, row, worst_col);
-        job->out->expected = sums[worst_col - col0];
+        job->out->row = part->row;
+        job->out->col = part->col0 + worst_at;
+        job->out->got = check_element(&c, part->row, job->out->col, 0);
+        job->out->expected = sums[worst_at];
     }
     pthread_mutex_unlock(&job->lock);
 }
 
-/* sums = row of A times panel; returns the norm of the row. */
-static double multiply_row(const check_job *job, uint64_t row, uint64_t cols, const double *panel,
-                           double *sums)
-{
-    uint64_t k = job->a->shape.cols;
-    double norm2 = 0;
-    memset(sums, 0, cols * sizeof *sums);
-    for (uint64_t p = 0; p < k; p++) {
-        double a = element(job->a, row, p);
-        const double *b = panel + p * cols;
-        norm2 += a * a;
-        for (uint64_t j = 0; j < cols; j++)
-            sums[j] += a * b[j];
-    }
-    return sqrt(norm2);
-}
-
-/* Columns col0 ... of B, row after row as f64; their norms. */
-static void pack_panel(const check_job *job, uint64_t col0, uint64_t cols, double *panel,
-                       double *norms)
-{
-    uint64_t k = job->b->shape.rows;
-    memset(norms, 0, cols * sizeof *norms);
-    for (uint64_t p = 0; p < k; p++) {
-        for (uint64_t j = 0; j < cols; j++) {
-            double b = element(job->b, p, col0 + j);
-            panel[p * cols + j] = b;
-            norms[j] += b * b;
-        }
-    }
-    for (uint64_t j = 0; j < cols; j++)
-        norms[j] = sqrt(norms[j]);
-}
-
-static void *check_thread(void *argument)
-{
-    check_job *job = argument;
-    uint64_t width = job->panel_cols, n = job->c->shape.cols;
-    double *panel = calloc(width * (job->b->shape.rows + 2), sizeof *panel);
-    if (!panel) {
-        atomic_store(&job->failed, true);
-        return NULL;
-    }
-    double *norms = panel + width * job->b->shape.rows;
-    double *sums = norms + width;
-    for (;;) {
-        uint64_t col0 = atomic_fetch_add(&job->next_col, width);
-        if (col0 >= n)
-            break;
-        uint64_t cols = n - col0 < width ? n - col0 : width;
-        pack_panel(job, col0, cols, panel, norms);
-        for (uint64_t i = 0; i < job->rows; i++) {
-            uint64_t row = sampled_row(job, i);
-            double a_norm = multiply_row(job, row, cols, panel, sums);
-            compare_row(job, row, col0, cols, sums, a_norm, norms);
-        }
-    }
-    free(panel);
-    return NULL;
-}
-
 /* Unit roundoffs: f32 2^-24, f64 2^-53; an input rounded or cut to tf32 is off by at most 2^-10. */
-static void set_tolerance(check_job *job, trp_compute compute)
+static void set_tolerance(check_job *job, uint64_t terms, trp_compute compute)
 {
     bool f64 = job->c->shape.item_size == 8;
-    double k = (double)job->a->shape.cols;
+    double k = (double)terms;
     job->tolerance = (f64 ? 0x1p-53 : 0x1p-24) * (16 + 4 * sqrt(k));
     if (compute == TRP_COMPUTE_TF32)
         job->tolerance += 0x1p-9;
@@ -164,48 +88,29 @@ static void set_tolerance(check_job *job, trp_compute compute)
     job->overflow = (f64 ? DBL_MAX : (double)FLT_MAX) / 2;
 }
 
-static uint64_t rows_to_compare(const matrix *a, const matrix *c, double max_steps)
-{
-    double row_steps = (double)a->shape.cols * (double)c->shape.cols;
-    double rows = max_steps / (row_steps > 1 ? row_steps : 1);
-    if (rows >= (double)c->shape.rows)
-        return c->shape.rows;
-    return rows < 1 ? 1 : (uint64_t)rows;
-}
-
-static uint64_t panel_width(uint64_t k)
-{
-    uint64_t fits = PANEL_BYTES / sizeof(double) / (k ? k : 1);
-    return fits < 8 ? 8 : fits < PANEL_COLS ? fits : PANEL_COLS;
-}
-
 bool check_product(const matrix *a, const matrix *b, const matrix *c, trp_compute compute,
                    double max_steps, check_result *out)
 {
-    check_job job = {.a = a, .b = b, .c = c, .out = out};
-    pthread_t threads[MAX_THREADS];
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int count = cores < 2 ? 1 : cores > MAX_THREADS ? MAX_THREADS : (int)cores;
-    int started = 0;
+    check_job job = {.c = c, .out = out};
+    check_sums sums = {.a = view_of(a),
+                       .b = view_of(b),
+                       .m = c->shape.rows,
+                       .n = c->shape.cols,
+                       .k = a->shape.cols,
+                       .max_steps = max_steps,
+                       .compare = compare,
+                       .user = &job};
     uint64_t began = ui_now();
-
     memset(out, 0, sizeof *out);
-    set_tolerance(&job, compute);
-    job.rows = out->rows = rows_to_compare(a, c, max_steps);
-    job.panel_cols = panel_width(b->shape.rows);
+    set_tolerance(&job, sums.k, compute);
+    out->rows = check_sums_rows(&sums);
     out->tolerance = job.tolerance;
     pthread_mutex_init(&job.lock, NULL);
-    while (c->shape.data_bytes > 0 && started < count - 1 &&
-           pthread_create(&threads[started], NULL, check_thread, &job) == 0)
-        started++;
-    if (c->shape.data_bytes > 0)
-        check_thread(&job);
-    while (started > 0)
-        pthread_join(threads[--started], NULL);
+    bool ok = check_sums_run(&sums);
     pthread_mutex_destroy(&job.lock);
     out->error = job.norm2 > 0 ? sqrt(job.error2 / job.norm2) : sqrt(job.error2);
     out->ns = ui_now() - began;
-    return !atomic_load(&job.failed);
+    return ok;
 }
 
 bool check_and_show(const char *label, const matrix *a, const matrix *b, const matrix *c,
