@@ -1,194 +1,200 @@
-/* troupe matmul: a product of two npy files, into a third. */
-#include "commands.h"
+/* troupe matmul: a product of npy files, with what cuBLASLt does around it; its options. */
+#include "matmul.h"
 
-#include "check.h"
+#include "commands.h"
 #include "ui.h"
 
-#include <inttypes.h>
-#include <unistd.h>
+#include <string.h>
 
-/* One invocation: two operands and the result. */
-typedef struct matmul {
-    run_choice choice;
-    const char *out_path;
-    bool tf32, check, quiet;
-    const char *paths[2];
-    int fds[2];
-    matrix in[2], out;
-    struct run run;
-} matmul;
+/* Choices of the option tables: of types, and in the order of these: */
+#define INPUT_TYPES "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "c64", "c128"
+static const char *const input_types[] = {INPUT_TYPES, NULL};
+static const char *const fp8_types[] = {"f8e4m3", "f8e5m2", NULL};
+static const char *const result_types[] = {INPUT_TYPES, "i32", NULL};
+static const char *const trans_names[] = {"n", "t", "c", NULL};         /* trp_transpose */
+static const char *const tune_names[] = {"off", "quick", "full", NULL}; /* trp_tune */
+static const char *const activation_names[] = {"none", "relu",  "gelu", /* trp_activation */
+                                               "silu", "drelu", "dgelu", NULL};
+static const char *const gradient_names[] = {"", "d", "a", "b", NULL}; /* trp_bias_gradient */
 
-static trp_compute compute_of(const matmul *job)
+/* What the options say, before they are looked at together. */
+typedef struct given {
+    const char *out, *add, *bias, *aux, *gradient, *scale_a, *scale_b, *scale_d;
+    int type, type_b, type_d, trans_a, trans_b, activation, tune;
+} given;
+
+static trp_dtype type_of(const char *const *names, int choice)
 {
-    return job->tf32 ? TRP_COMPUTE_TF32 : TRP_COMPUTE_DEFAULT;
+    int type = TRP_F64;
+    while (choice >= 0 && strcmp(trp_dtype_name((trp_dtype)type), names[choice]) != 0)
+        type++;
+    return choice < 0 ? TRP_DTYPE_NONE : (trp_dtype)type;
 }
 
-/* Headers only: what can't work is refused before a worker is started. */
-static bool open_inputs(matmul *job)
+static void set_file(matmul *job, int which, const char *name, const char *path, operand_use use)
 {
-    for (int i = 0; i < 2; i++) {
-        job->fds[i] = matrix_open(job->paths[i], &job->in[i]);
-        if (job->fds[i] < 0)
-            return false;
+    if (path)
+        job->operand[which] = (operand){.use = use, .option = name, .path = path, .fd = -1};
+}
+
+/* "0.5", or the name of a file. */
+static void set_scale(matmul *job, int which, const char *name, const char *text)
+{
+    double number;
+    if (text && options_real(text, &number))
+        operand_set_number(&job->operand[which], OPERAND_INPUT, name, number);
+    else
+        set_file(job, which, name, text, OPERAND_INPUT);
+}
+
+/* "a=FILE". */
+static void set_gradient(matmul *job, const char *text)
+{
+    for (int i = TRP_BIAS_GRADIENT_D; text && gradient_names[i]; i++) {
+        if (text[0] == gradient_names[i][0] && text[1] == '=' && text[2]) {
+            job->gradient_of = (trp_bias_gradient)i;
+            set_file(job, MATMUL_GRADIENT, "--gradient", text + 2, OPERAND_OUTPUT);
+        }
     }
-    if (!matrix_agree(job->paths[0], &job->in[0], job->paths[1], &job->in[1]))
-        return false;
-    if (job->tf32 && job->in[0].shape.item_size != 4) {
-        ui_error("--tf32 is for f32 matrices; these are %s", matrix_describe(&job->in[0]).s);
-        return false;
-    }
-    return matrix_shape(&job->out, job->in[0].shape.item_size, job->in[0].shape.rows,
-                        job->in[1].shape.cols);
 }
 
-/* Looked at first because the host backend's memory is the machine's own, lent out page by page: a
- * matrix that doesn't fit would be noticed by the system killing us. There the copies that the
- * device holds count too. */
-static bool fits(const matmul *job)
+static bool same_file(const matmul *job, int a, int b)
 {
-    double need = (double)job->in[0].shape.data_bytes + (double)job->in[1].shape.data_bytes +
-                  (double)job->out.shape.data_bytes;
-    if (job->run.info.backend == TRP_BACKEND_HOST)
-        need *= 2;
-    if (need <= (double)job->run.info.memory_total)
-        return true;
-    ui_error("the matrices need %s of memory; %s has %s", ui_bytes((uint64_t)need).s,
-             run_device_text(&job->run.info).s, ui_bytes(job->run.info.memory_total).s);
-    return false;
+    const operand *x = &job->operand[a], *y = &job->operand[b];
+    return x->use == OPERAND_OUTPUT && y->use == OPERAND_OUTPUT && x->path && y->path &&
+           !strcmp(x->path, y->path);
 }
 
-static bool read_inputs(matmul *job)
+/* What the table can't express. */
+static int check_together(const struct command *command, const matmul *job, const given *g)
 {
-    for (int i = 0; i < 2; i++) {
-        matrix *m = &job->in[i];
-        ui_progress("reading %s", job->paths[i]);
-        uint64_t began = ui_now();
-        if (!matrix_place(&job->run, m) || !matrix_read_file(m, job->fds[i], job->paths[i]))
-            return false;
-        uint64_t took = ui_now() - began;
-        ui_step(UI_NONE, "read", took, "%s: %s, %s order, %s at %s", job->paths[i],
-                matrix_describe(m).s, m->shape.fortran_order ? "Fortran" : "C",
-                ui_bytes(m->shape.data_bytes).s, ui_byte_rate(m->shape.data_bytes, took).s);
-    }
-    return matrix_place(&job->run, &job->out);
+    bool wants_aux = g->activation == TRP_ACTIVATION_DRELU || g->activation == TRP_ACTIVATION_DGELU;
+    bool has_aux =
+        wants_aux || g->activation == TRP_ACTIVATION_RELU || g->activation == TRP_ACTIVATION_GELU;
+    double ignored;
+    if (!g->out)
+        return options_reject(command, "expected -o C.npy, the file to write");
+    if (g->aux && !has_aux)
+        return options_reject(command, "--aux: expected --activation relu, gelu, drelu or dgelu");
+    if (!g->aux && wants_aux)
+        return options_reject(command, "--activation %s: expected --aux FILE, which it reads",
+                              activation_names[g->activation]);
+    if (job->beta.given && !g->add)
+        return options_reject(command, "--beta: expected --add FILE, which it multiplies");
+    if (g->gradient && job->gradient_of == TRP_BIAS_GRADIENT_NONE)
+        return options_reject(command, "--gradient: expected d=FILE, a=FILE or b=FILE, got '%s'",
+                              g->gradient);
+    if (g->scale_d && !options_real(g->scale_d, &ignored))
+        return options_reject(command, "--scale-d: expected a number, got '%s'", g->scale_d);
+    if (same_file(job, MATMUL_D, MATMUL_AUX) || same_file(job, MATMUL_D, MATMUL_GRADIENT) ||
+        same_file(job, MATMUL_AUX, MATMUL_GRADIENT))
+        return options_reject(command, "--output, --aux and --gradient: expected different files");
+    return EXIT_DONE;
 }
 
-static bool upload(matmul *job)
+static void settle(matmul *job, const given *g, char **files)
 {
-    uint64_t bytes = job->in[0].shape.data_bytes + job->in[1].shape.data_bytes;
-    ui_progress("uploading");
-    uint64_t began = ui_now();
-    if (!matrix_upload(&job->run, &job->in[0]) || !matrix_upload(&job->run, &job->in[1]))
-        return false;
-    uint64_t took = ui_now() - began;
-    ui_step(UI_NONE, "upload", took, "%s at %s", ui_bytes(bytes).s, ui_byte_rate(bytes, took).s);
-    return true;
+    bool reads_aux = g->activation == TRP_ACTIVATION_DRELU || g->activation == TRP_ACTIVATION_DGELU;
+    job->type = type_of(input_types, g->type);
+    job->type_b = type_of(fp8_types, g->type_b);
+    job->type_d = type_of(result_types, g->type_d);
+    job->trans_a = (trp_transpose)g->trans_a;
+    job->trans_b = (trp_transpose)g->trans_b;
+    job->activation = (trp_activation)g->activation;
+    job->tune = (trp_tune)g->tune;
+    set_file(job, MATMUL_A, "A", files[0], OPERAND_INPUT);
+    set_file(job, MATMUL_B, "B", files[1], OPERAND_INPUT);
+    set_file(job, MATMUL_D, "the result", g->out, OPERAND_OUTPUT);
+    set_file(job, MATMUL_C, "--add", g->add, OPERAND_INPUT);
+    set_file(job, MATMUL_BIAS, "--bias", g->bias, OPERAND_INPUT);
+    set_file(job, MATMUL_AUX, "--aux", g->aux, reads_aux ? OPERAND_INPUT : OPERAND_OUTPUT);
+    set_scale(job, MATMUL_SCALE_A, "--scale-a", g->scale_a);
+    set_scale(job, MATMUL_SCALE_B, "--scale-b", g->scale_b);
+    set_scale(job, MATMUL_SCALE_D, "--scale-d", g->scale_d);
+    if (job->amax)
+        operand_set_number(&job->operand[MATMUL_AMAX], OPERAND_OUTPUT, "--amax", 0);
+    set_gradient(job, g->gradient);
 }
 
-static bool multiply(matmul *job)
-{
-    const npy_info *c = &job->out.shape;
-    double flops = 2.0 * (double)c->rows * (double)c->cols * (double)job->in[0].shape.cols;
-    ui_progress("multiplying");
-    uint64_t began = ui_now();
-    if (!matrix_multiply(&job->run, &job->in[0], &job->in[1], &job->out, compute_of(job)))
-        return false;
-    uint64_t took = ui_now() - began;
-    ui_step(UI_NONE, "product", took, "%" PRIu64 " x %" PRIu64 " x %" PRIu64 " in %s at %s",
-            c->rows, job->in[0].shape.cols, c->cols,
-            job->tf32 ? "tf32" : trp_dtype_name(matrix_dtype(&job->out)),
-            ui_flop_rate(flops, took).s);
-    return true;
-}
+#define TYPES "f64|f32|f16|bf16|f8e4m3|f8e5m2|i8|c64|c128"
 
-static bool download(matmul *job)
+/* The command line; false: the command ends with *exit_status. */
+static bool read_options(matmul *job, int argc, char **argv, int *exit_status)
 {
-    uint64_t bytes = job->out.shape.data_bytes;
-    ui_progress("downloading");
-    uint64_t began = ui_now();
-    if (!matrix_download(&job->run, &job->out))
-        return false;
-    uint64_t took = ui_now() - began;
-    ui_step(UI_NONE, "download", took, "%s at %s", ui_bytes(bytes).s, ui_byte_rate(bytes, took).s);
-    return true;
-}
-
-static bool write_output(matmul *job)
-{
-    char error[256];
-    uint64_t bytes = job->out.shape.data_bytes;
-    ui_progress("writing %s", job->out_path);
-    uint64_t began = ui_now();
-    if (!npy_write(job->out_path, &job->out.shape, job->out.data, error, sizeof error)) {
-        ui_error("%s", error);
-        return false;
-    }
-    uint64_t took = ui_now() - began;
-    ui_step(UI_NONE, "write", took, "%s: %s, %s at %s", job->out_path, matrix_describe(&job->out).s,
-            ui_bytes(bytes).s, ui_byte_rate(bytes, took).s);
-    return true;
-}
-
-static bool open_run(matmul *job)
-{
-    ui_progress("opening the device");
-    uint64_t began = ui_now();
-    if (!run_open(&job->run, &job->choice, NULL) || !fits(job))
-        return false;
-    ui_step(UI_NONE, "device", ui_now() - began, "%s, worker process %" PRIi64,
-            run_device_text(&job->run.info).s, job->run.info.worker_pid);
-    return true;
-}
-
-static bool check(matmul *job)
-{
-    return !job->check ||
-           check_and_show("check", &job->in[0], &job->in[1], &job->out, compute_of(job));
-}
-
-int command_matmul(int argc, char **argv)
-{
-    matmul job = {.choice = RUN_CHOICE_INIT, .fds = {-1, -1}};
+    given g = {.type = -1, .type_b = -1, .type_d = -1};
     const option options[] = {
-        {'o', "output", "C.npy", "the file to write; may be one of the inputs", OPTION_TEXT,
-         &job.out_path, NULL},
-        RUN_DEVICE_OPTIONS(job.choice),
+        {'o', "output", "C.npy", "the file to write; may be one of the inputs", OPTION_TEXT, &g.out,
+         NULL},
+        RUN_DEVICE_OPTIONS(job->choice),
+        {0, "type", TYPES, "what A and B are rounded to and multiplied as (default: as they are)",
+         OPTION_CHOICE, &g.type, input_types},
+        {0, "type-b", "f8e4m3|f8e5m2", "the type of B, if another fp8 than A's", OPTION_CHOICE,
+         &g.type_b, fp8_types},
+        {0, "type-d", TYPES "|i32",
+         "the type of the result (default: A's, for i8 i32); bf16 and fp8 are written as f32",
+         OPTION_CHOICE, &g.type_d, result_types},
         {0, "tf32", NULL, "let a GPU round f32 inputs to tf32: faster, 3 digits", OPTION_FLAG,
-         &job.tf32, NULL},
+         &job->tf32, NULL},
+        {0, "fast-accumulation", NULL, "fp8: accumulate faster and less exactly", OPTION_FLAG,
+         &job->fast_accumulation, NULL},
+        {0, "trans-a", "n|t|c", "take A as it is, transposed, transposed and conjugated",
+         OPTION_CHOICE, &g.trans_a, trans_names},
+        {0, "trans-b", "n|t|c", "the same for B", OPTION_CHOICE, &g.trans_b, trans_names},
+        {0, "alpha", "RE[,IM]", "factor of the product (default 1)", OPTION_SCALAR, &job->alpha,
+         NULL},
+        {0, "add", "FILE", "a matrix that is added", OPTION_TEXT, &g.add, NULL},
+        {0, "beta", "RE[,IM]", "its factor (default 1)", OPTION_SCALAR, &job->beta, NULL},
+        {0, "bias", "FILE", "a vector that is added to each row", OPTION_TEXT, &g.bias, NULL},
+        {0, "activation", "relu|gelu|silu|drelu|dgelu",
+         "what is done with each element then; d...: the gradient", OPTION_CHOICE, &g.activation,
+         activation_names},
+        {0, "aux", "FILE", "what relu and gelu write for drelu and dgelu to read", OPTION_TEXT,
+         &g.aux, NULL},
+        {0, "gradient", "d|a|b=FILE",
+         "write sums: of the result's columns (drelu, dgelu), of A's rows, of B's columns",
+         OPTION_TEXT, &g.gradient, NULL},
+        {0, "scale-a", "X|FILE", "fp8: factor of A, or one for each of its rows", OPTION_TEXT,
+         &g.scale_a, NULL},
+        {0, "scale-b", "X|FILE", "fp8: factor of B, or one for each of its columns", OPTION_TEXT,
+         &g.scale_b, NULL},
+        {0, "scale-d", "X", "factor of an fp8 result", OPTION_TEXT, &g.scale_d, NULL},
+        {0, "amax", NULL, "print the largest absolute value of an fp8 result, before its factor",
+         OPTION_FLAG, &job->amax, NULL},
+        {0, "workspace", "BYTES", "the most that an algorithm may use (default 32 MiB)",
+         OPTION_NUMBER, &job->workspace, NULL},
+        {0, "tune", "off|quick|full", "search for the fastest algorithm first; it is remembered",
+         OPTION_CHOICE, &g.tune, tune_names},
         {0, "check", NULL, "compare with a float64 product; a wrong result is not written",
-         OPTION_FLAG, &job.check, NULL},
-        {'q', "quiet", NULL, "print errors only", OPTION_FLAG, &job.quiet, NULL},
+         OPTION_FLAG, &job->check, NULL},
+        {'q', "quiet", NULL, "print errors only", OPTION_FLAG, &job->quiet, NULL},
     };
     const struct command command = {
         .name = "matmul",
         .operands = "A.npy B.npy -o C.npy",
-        .about =
-            "Multiplies two matrices of f32 or f64 in NumPy files, in C or Fortran order, on a\n"
-            "GPU or this machine's processors, and writes the product in C order.",
+        .about = "Multiplies two matrices in NumPy files, in C or Fortran order, on a GPU or this\n"
+                 "machine's processors, and writes the result in C order:\n\n"
+                 "    scale_d * activation(alpha * scale_a A * scale_b B + beta * ADD + bias)",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .operand_count = 2,
     };
+    if (!options_parse(&command, argc, argv, exit_status))
+        return false;
+    settle(job, &g, argv + 1);
+    *exit_status = check_together(&command, job, &g);
+    if (*exit_status == EXIT_DONE && !run_choice_resolve(&command, &job->choice))
+        *exit_status = EXIT_USAGE;
+    return *exit_status == EXIT_DONE;
+}
+
+int command_matmul(int argc, char **argv)
+{
+    matmul job = {.choice = RUN_CHOICE_INIT};
     int exit_status;
-    if (!options_parse(&command, argc, argv, &exit_status))
+    if (!read_options(&job, argc, argv, &exit_status))
         return exit_status;
-    if (!job.out_path)
-        return options_reject(&command, "expected -o C.npy, the file to write");
-    if (!run_choice_resolve(&command, &job.choice))
-        return EXIT_USAGE;
-    job.paths[0] = argv[1];
-    job.paths[1] = argv[2];
     ui_set_quiet(job.quiet);
-
-    bool ok = open_inputs(&job) && open_run(&job) && read_inputs(&job) && upload(&job) &&
-              multiply(&job) && download(&job) && check(&job) && write_output(&job);
-
-    for (int i = 0; i < 2; i++) {
-        if (job.fds[i] >= 0)
-            close(job.fds[i]);
-        matrix_release(&job.run, &job.in[i]);
-    }
-    matrix_release(&job.run, &job.out);
-    run_close(&job.run);
+    bool ok = matmul_plan(&job) && matmul_run(&job);
+    matmul_close(&job);
     return ok ? EXIT_DONE : EXIT_FAILED;
 }

@@ -3,6 +3,7 @@
 #include "ui.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +20,17 @@ int options_reject(const struct command *command, const char *format, ...)
     return EXIT_USAGE;
 }
 
+enum { HELP_COLUMN = 28 };
+
 static void show_option(char letter, const char *name, const char *argument, const char *help)
 {
-    char left[64];
+    char left[128];
     snprintf(left, sizeof left, "%c%c%s --%s%s%s", letter ? '-' : ' ', letter ? letter : ' ',
              letter ? "," : " ", name, argument ? " " : "", argument ? argument : "");
-    printf("  %-28s  %s\n", left, help);
+    if (strlen(left) > HELP_COLUMN)
+        printf("  %s\n  %-*s  %s\n", left, HELP_COLUMN, "", help);
+    else
+        printf("  %-*s  %s\n", HELP_COLUMN, left, help);
 }
 
 static void show_help(const struct command *command)
@@ -69,6 +75,30 @@ bool options_number(const char *text, int64_t *out)
     return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0;
 }
 
+/* The number that a text begins with; *end is what follows. */
+static bool leading_real(const char *text, double *out, char **end)
+{
+    *out = strtod(text, end);
+    return *end != text && isfinite(*out) && *text != ' ' && *text != '\t';
+}
+
+bool options_real(const char *text, double *out)
+{
+    char *end;
+    return leading_real(text, out, &end) && *end == '\0';
+}
+
+bool options_scalar(const char *text, trp_scalar *out)
+{
+    double re, im = 0;
+    char *end;
+    if (!leading_real(text, &re, &end) ||
+        (*end != '\0' && (*end != ',' || !options_real(end + 1, &im))))
+        return false;
+    *out = trp_complex(re, im);
+    return true;
+}
+
 static bool parse_choice(const option *o, const char *value, int *out)
 {
     for (*out = 0; o->choices[*out]; (*out)++)
@@ -90,6 +120,8 @@ static bool store(const option *o, const char *value)
         return options_number(value, o->target);
     case OPTION_CHOICE:
         return parse_choice(o, value, o->target);
+    case OPTION_SCALAR:
+        return options_scalar(value, o->target);
     }
     return false;
 }

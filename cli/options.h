@@ -2,6 +2,8 @@
 #ifndef TRP_CLI_OPTIONS_H
 #define TRP_CLI_OPTIONS_H
 
+#include <troupe/types.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +16,7 @@ typedef enum option_kind {
     OPTION_TEXT,   /* target: const char * */
     OPTION_NUMBER, /* target: int64_t; not negative */
     OPTION_CHOICE, /* target: int, an index into choices */
+    OPTION_SCALAR, /* target: trp_scalar; "re" or "re,im", finite */
 } option_kind;
 
 typedef struct option {
@@ -42,6 +45,12 @@ bool options_parse(const struct command *command, int argc, char **argv, int *st
 
 /* A number as options take it: decimal, not negative, and nothing else. */
 bool options_number(const char *text, int64_t *out);
+
+/* A finite number, and nothing else. */
+bool options_real(const char *text, double *out);
+
+/* "re" or "re,im". */
+bool options_scalar(const char *text, trp_scalar *out);
 
 /* For what a table can't express: tells it on standard error, points to the help. Returns
  * EXIT_USAGE. */

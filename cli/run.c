@@ -43,7 +43,8 @@ bool run_await(trp_status sent, const trp_completion *completion, const char *do
                      doing);
 }
 
-bool run_open(struct run *run, const run_choice *choice, const trp_system_options *options)
+static bool open_device(struct run *run, const run_choice *choice,
+                        const trp_system_options *options)
 {
     trp_device_options device = {
         .backend = (trp_backend)choice->backend,
@@ -51,17 +52,31 @@ bool run_open(struct run *run, const run_choice *choice, const trp_system_option
         .isolation = TRP_ISOLATION_PROCESS,
         .standby = choice->standby ? TRP_STANDBY_ON : TRP_STANDBY_OFF,
     };
-    trp_actor_options blas = {.kind = "blas"};
     memset(run, 0, sizeof *run);
     return run_check(trp_system_create(options, &run->system), "starting") &&
            run_check(trp_device_open(run->system, &device, &run->device), "opening the device") &&
-           run_check(trp_device_get_info(run->device, &run->info), "opening the device") &&
+           run_check(trp_device_get_info(run->device, &run->info), "opening the device");
+}
+
+bool run_open(struct run *run, const run_choice *choice, const trp_system_options *options)
+{
+    trp_actor_options blas = {.kind = "blas"};
+    return open_device(run, choice, options) &&
            run_check(trp_actor_create(run->device, &blas, &run->blas), "starting the blas actor");
+}
+
+bool run_open_matmul(struct run *run, const run_choice *choice)
+{
+    trp_actor_options matmul = {.kind = "matmul"};
+    return open_device(run, choice, NULL) &&
+           run_check(trp_actor_create(run->device, &matmul, &run->matmul),
+                     "starting the matmul actor");
 }
 
 void run_close(struct run *run)
 {
     trp_actor_destroy(run->blas);
+    trp_actor_destroy(run->matmul);
     trp_device_close(run->device);
     run_check(trp_system_destroy(run->system), "ending");
     memset(run, 0, sizeof *run);

@@ -1,4 +1,4 @@
-/* What every command that computes needs: a system, a device and its blas actor. */
+/* What every command that computes needs: a system, a device and an actor. */
 #ifndef TRP_CLI_RUN_H
 #define TRP_CLI_RUN_H
 
@@ -38,13 +38,15 @@ bool run_choice_resolve(const struct command *command, run_choice *choice);
 struct run {
     trp_system *system;
     trp_device *device;
-    trp_actor *blas;
-    trp_device_info info; /* as it was when opened */
+    trp_actor *blas, *matmul; /* NULL: not started */
+    trp_device_info info;     /* as it was when opened */
 };
 
-/* Opens all three; `options` may be NULL. Tells an error on standard error. run_close() ends what
- * was opened, also after an error. */
+/* Opens system, device and blas actor; `options` may be NULL. Tells an error on standard error.
+ * run_close() ends what was opened, also after an error. */
 bool run_open(struct run *run, const run_choice *choice, const trp_system_options *options);
+/* The same with the matmul actor in place of the blas actor. */
+bool run_open_matmul(struct run *run, const run_choice *choice);
 void run_close(struct run *run);
 
 /* "NVIDIA H200 (cuda 0)". */

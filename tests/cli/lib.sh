@@ -18,7 +18,7 @@ if [ -z "$npy_tool" ]; then
     ${CC:-cc} -std=gnu17 -O1 -o "$npy_tool" "$here/npy_tool.c" -lm || exit 1
 fi
 
-# matrix NAME f32|f64 C|F ROWS COLS: a random file $tmp/NAME.npy; the seed is shown.
+# matrix NAME TYPE C|F|V ROWS COLS: a random file $tmp/NAME.npy, V a vector; the seed is shown.
 seed=${TROUPE_TEST_SEED:-$(date +%s)}
 echo "seed: $seed"
 matrix() {
