@@ -418,7 +418,8 @@ static double activated(size_t i, size_t j, double x, double slack)
     return x;
 }
 
-static void check_gradient(const double *column_sums)
+/* `sizes`: sums of absolute values. */
+static void check_gradient(const double *column_sums, double *sizes)
 {
     const char *text = value_of("gradient");
     if (!text)
@@ -429,11 +430,13 @@ static void check_gradient(const double *column_sums)
         die("the gradient has another shape");
     for (size_t i = 0; i < count; i++) {
         double sum = text[0] == 'd' ? column_sums[i] : 0;
-        for (size_t p = 0; text[0] != 'd' && p < in_a.cols; p++)
-            sum +=
+        for (size_t p = 0; text[0] != 'd' && p < in_a.cols; p++) {
+            double x =
                 text[0] == 'a' ? in_a.data[i * in_a.cols + p].re : in_b.data[p * in_b.cols + i].re;
-        double slack =
-            type == F64 ? 1e-8 : ldexp((double)(d.rows + in_a.cols), -types[type_d].fraction - 1);
+            sum += x;
+            sizes[i] = (p == 0 ? 0 : sizes[i]) + fabs(x);
+        }
+        double slack = sizes[i] * (ldexp(1, -types[type_d].fraction - 1) + 4e-6);
         expect("gradient", i, 0, g.data[i].re, sum, slack, type_v);
     }
     free(g.data);
@@ -458,7 +461,7 @@ static int check_matmul(void)
     int in_file = type_d == BF16 || is_fp8(type_d) ? F32 : type_d;
     if (d.rows != in_a.rows || d.cols != in_b.cols || d.type != in_file || d.fortran)
         die("the result has another shape, type or order");
-    double *column_sums = calloc(d.cols + 1, sizeof *column_sums);
+    double *column_sums = calloc(2 * d.cols + d.rows + 1, sizeof *column_sums);
     if (!column_sums)
         die("out of memory");
     double scale_d = scalar_of("scale_d", 1).re;
@@ -468,13 +471,14 @@ static int check_matmul(void)
             number x = element(i, j, &slack), got = d.data[i * d.cols + j];
             double y = activated(i, j, x.re, slack);
             column_sums[j] += y;
+            column_sums[d.cols + j] += fabs(y);
             expect("d", i, j, got.re, y * scale_d, (1.2 * slack + 1e-9 * fabs(y)) * scale_d,
                    type_d);
             if (is_complex(type))
                 expect("d.imag", i, j, got.im, x.im, slack, type_d);
         }
     }
-    check_gradient(column_sums);
+    check_gradient(column_sums, column_sums + d.cols);
     free(column_sums);
     matrix *all[] = {&in_a, &in_b, &c, &bias, &aux, &scales_a, &scales_b, &d};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
