@@ -15,7 +15,8 @@ static const struct {
     const char *name, *summary;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"matmul", "multiply two matrices in NumPy files", command_matmul},
+    {"matmul", "multiply matrices in NumPy files", command_matmul},
+    {"tune", "search for the fastest algorithms ahead of time", command_tune},
     {"demo", "two products with a fault between them, each checked", command_demo},
     {"doctor", "what this machine has, what works, what to install", command_doctor},
     {"top", "what the devices of another process are doing", command_top},
