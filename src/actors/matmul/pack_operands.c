@@ -1,0 +1,325 @@
+/* The sender's side of matmul: where matrices, vectors, scalars and scale factors lie. */
+#include "actors/matmul/pack.h"
+
+/* Elements to a byte: aux bits have no type. */
+static int64_t to_a_byte(uint8_t type)
+{
+    return type == TRP_DTYPE_NONE ? 8 : type == TRP_F4E2M1 ? 2 : 1;
+}
+
+/* Turns elements into bytes where several make one. */
+static trp_status make_bytes(trp__making *m, trp__operand *x, int64_t per)
+{
+    if (x->rows % per != 0 || x->ld % per != 0 || x->stride % per != 0)
+        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+                              "%s: expected lines, %s.ld and %s.stride that are multiples of %lld "
+                              "elements, a byte, got %lld, %lld and %lld",
+                              x->name, x->name, x->name, (long long)per, (long long)x->rows,
+                              (long long)x->ld, (long long)x->stride);
+    x->rows /= per;
+    x->ld /= per;
+    x->stride /= per;
+    return TRP_OK;
+}
+
+/* Describes matrix `which`, rows x columns as the library sees it; its mode is set already. */
+static trp_status set_matrix(trp__making *m, int which, const char *name,
+                             const trp_matmul_matrix *from, int64_t rows, int64_t columns)
+{
+    uint8_t type = m->g.type[which];
+    trp__operand *x = &m->operand[which];
+    int64_t per = to_a_byte(type);
+    *x = (trp__operand){.name = name,
+                        .fields = true,
+                        .buffer = from->buffer,
+                        .offset = from->offset,
+                        .rows = rows,
+                        .columns = columns,
+                        .ld = from->ld,
+                        .stride = m->g.batch > 1 ? from->stride : 0,
+                        .element = per > 1 ? 1 : trp_dtype_bits((trp_dtype)type) / 8,
+                        .mode = x->mode};
+    trp_status status = trp__operand_check_ld(m->pack, x, from->order);
+    m->g.ld[which] = x->ld;
+    m->g.stride[which] = x->stride;
+    if (status == TRP_OK && per > 1)
+        status = make_bytes(m, x, per);
+    if (status == TRP_OK)
+        status = trp__operand_measure(m->pack, x, m->g.batch);
+    if (status == TRP_OK && (x->mode & TRP__WRITE))
+        status = trp__operand_check_stride(m->pack, x, m->g.batch);
+    if (status == TRP_OK && x->mode == TRP__WRITE && trp__operand_dense(x, m->g.batch))
+        x->mode |= TRP__COVER;
+    return status;
+}
+
+static bool same_place(const trp__making *m)
+{
+    const trp_matmul_matrix *c = &m->r->c, *d = &m->r->d;
+    int64_t smallest = m->g.m;
+    return c->buffer.id == d->buffer.id && c->offset == d->offset &&
+           (c->ld ? c->ld : smallest) == (d->ld ? d->ld : smallest) &&
+           (m->g.batch <= 1 || c->stride == d->stride) &&
+           m->g.type[TRP__MATMUL_C] == m->g.type[TRP__MATMUL_D];
+}
+
+static trp_status set_c_and_d(trp__making *m)
+{
+    trp_status status = TRP_OK;
+    m->in_place = m->reads_c && same_place(m);
+    if (m->reads_c && m->r->c.order != m->r->d.order)
+        return TRP__UNSUPPORTED(m, "c.order: another one than d.order");
+    m->operand[TRP__MATMUL_C].mode = m->reads_c && !m->in_place ? TRP__READ : 0;
+    m->operand[TRP__MATMUL_D].mode = m->in_place ? TRP__READ | TRP__WRITE : TRP__WRITE;
+    if (m->reads_c && !m->in_place)
+        status = set_matrix(m, TRP__MATMUL_C, "c", &m->r->c, m->g.m, m->g.n);
+    if (status == TRP_OK)
+        status = set_matrix(m, TRP__MATMUL_D, "d", &m->r->d, m->g.m, m->g.n);
+    if (!m->operand[TRP__MATMUL_C].mode) { /* what the library is told of a C that is not there */
+        m->g.ld[TRP__MATMUL_C] = m->g.ld[TRP__MATMUL_D];
+        m->g.stride[TRP__MATMUL_C] = m->g.stride[TRP__MATMUL_D];
+    }
+    return status;
+}
+
+/* The library may write the last of the bits of a line by 128. */
+static trp_status set_aux(trp__making *m)
+{
+    const trp_matmul_matrix *aux = &m->r->aux;
+    bool bits = trp__aux_is_bits(m->r->activation);
+    int64_t unit = bits ? 128 : 8;
+    if (!aux->buffer.id)
+        return TRP_OK;
+    if (m->g.m > INT64_MAX - unit)
+        return trp__matmul_wrong(m, m->swap ? "n" : "m", "less than 2^63 - 128", m->g.m);
+    int64_t rows = bits ? (m->g.m + unit - 1) / unit * unit : m->g.m;
+    trp_matmul_matrix from = *aux;
+    if (from.ld == 0)
+        from.ld = (m->g.m + unit - 1) / unit * unit;
+    if (from.ld % unit != 0)
+        return trp__matmul_wrong(m, "aux.ld", bits ? "a multiple of 128 bits" : "a multiple of 8",
+                                 from.ld);
+    if (m->g.batch > 1 && from.stride % unit != 0)
+        return trp__matmul_wrong(m, "aux.stride",
+                                 bits ? "a multiple of 128 bits" : "a multiple of 8", from.stride);
+    if (aux->order != m->r->d.order)
+        return TRP__UNSUPPORTED(m, "aux.order: another one than d.order");
+    m->operand[TRP__MATMUL_AUX].mode = trp__is_gradient(m->r->activation) ? TRP__READ : TRP__WRITE;
+    trp_status status = set_matrix(m, TRP__MATMUL_AUX, "aux", &from, rows, m->g.n);
+    if (rows != m->g.m) /* what it does to the bits behind a line is not known */
+        m->operand[TRP__MATMUL_AUX].mode &= ~(uint32_t)TRP__COVER;
+    return status;
+}
+
+/* A small thing: `count` elements of `bytes` each. */
+static void set_small(trp__making *m, int which, const char *name, trp_buffer buffer,
+                      uint64_t offset, uint32_t bytes, int64_t count, uint32_t mode)
+{
+    trp__operand *x = &m->operand[which];
+    *x = trp__operand_of_scalars(buffer, offset, bytes, (uint64_t)count);
+    x->name = name;
+    x->fields = which != TRP__MATMUL_SCALARS && which < TRP__MATMUL_AMAX_D;
+    x->mode = mode;
+}
+
+static trp_status set_vector(trp__making *m)
+{
+    const trp_matmul_request *r = m->r;
+    bool gradient = r->gradient_of != TRP_BIAS_GRADIENT_NONE;
+    const trp_matmul_vector *v = gradient ? &r->gradient : &r->bias;
+    if (!v->buffer.id)
+        return TRP_OK;
+    int64_t count = m->g.gradient == TRP_BIAS_GRADIENT_B ? m->g.n : m->g.m;
+    trp__operand *x = &m->operand[TRP__MATMUL_VECTOR];
+    set_small(m, TRP__MATMUL_VECTOR, gradient ? "gradient" : "bias", v->buffer, v->offset,
+              trp_dtype_bits((trp_dtype)m->g.vector_type) / 8, count,
+              gradient ? TRP__WRITE : TRP__READ);
+    x->stride = m->g.batch > 1 ? v->stride : 0;
+    m->g.vector_stride = x->stride;
+    trp_status status = trp__operand_measure(m->pack, x, m->g.batch);
+    if (status == TRP_OK && gradient)
+        status = trp__operand_check_stride(m->pack, x, m->g.batch);
+    if (status == TRP_OK && gradient && trp__operand_dense(x, m->g.batch))
+        x->mode |= TRP__COVER;
+    return status;
+}
+
+static int64_t rounded_up(int64_t value, int64_t unit)
+{
+    return value / unit + (value % unit != 0);
+}
+
+/* How many scale factors a matrix of `lines` x k has; no overflow, for the matrix is in a buffer.
+ */
+static int64_t scale_count(trp_scale_mode mode, int64_t lines, int64_t k)
+{
+    int64_t width = mode == TRP_SCALE_BLOCK_16 ? 16 : mode == TRP_SCALE_BLOCK_32 ? 32 : 128;
+    int64_t blocks = rounded_up(k, width);
+    switch (mode) {
+    case TRP_SCALE_VECTOR:
+        return lines;
+    case TRP_SCALE_BLOCK_16:
+    case TRP_SCALE_BLOCK_32:
+        return rounded_up(lines, 128) * rounded_up(blocks, 4) * 512;
+    case TRP_SCALE_BLOCK_128:
+        return lines * blocks;
+    case TRP_SCALE_BLOCK_128X128:
+        return rounded_up(blocks, 4) * 4 * rounded_up(lines, 128);
+    default:
+        return 1;
+    }
+}
+
+static bool mode_fits(trp_scale_mode mode, uint8_t type)
+{
+    return mode == TRP_SCALE_BLOCK_16 ? type == TRP_F4E2M1 : trp__is_fp8(type);
+}
+
+/* Scale factors of A or B, as they are here; `name` is the sender's. */
+static trp_status set_input_scale(trp__making *m, int which, const char *name,
+                                  const trp_scale *scale, uint8_t *mode)
+{
+    uint8_t type = m->g.type[which];
+    if (!scale->buffer.id && scale->mode == TRP_SCALE_TENSOR)
+        return TRP_OK;
+    if (!scale->buffer.id)
+        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+                              "%s: expected a buffer with mode %d, got none", name,
+                              (int)scale->mode);
+    if (!mode_fits(scale->mode, type))
+        return TRP__UNSUPPORTED(m, "%s: factors of mode %d for a matrix of type %s", name,
+                                (int)scale->mode, trp_dtype_name((trp_dtype)type));
+    if (scale->mode != TRP_SCALE_TENSOR && m->g.batch > 1)
+        return TRP__UNSUPPORTED(m, "%s: factors of mode %d with a batch", name, (int)scale->mode);
+    bool bytes = scale->mode == TRP_SCALE_BLOCK_16 || scale->mode == TRP_SCALE_BLOCK_32;
+    if (bytes && scale->offset % 16 != 0)
+        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+                              "%s.offset: expected a multiple of 16, got %llu", name,
+                              (unsigned long long)scale->offset);
+    int64_t lines = which == TRP__MATMUL_A ? m->g.m : m->g.n;
+    *mode = (uint8_t)scale->mode;
+    set_small(m, which == TRP__MATMUL_A ? TRP__MATMUL_SCALE_A : TRP__MATMUL_SCALE_B, name,
+              scale->buffer, scale->offset, bytes ? 1 : 4, scale_count(scale->mode, lines, m->g.k),
+              TRP__READ);
+    return TRP_OK;
+}
+
+/* The factor of an output, or where its largest value goes: one f32 where the output is fp8. */
+static trp_status set_output_scale(trp__making *m, int which, const char *name, trp_buffer buffer,
+                                   uint64_t offset, int mode, uint8_t type, uint32_t access)
+{
+    if (!buffer.id && mode == TRP_SCALE_TENSOR)
+        return TRP_OK;
+    if (mode != TRP_SCALE_TENSOR)
+        return TRP__UNSUPPORTED(m, "%s: mode %d of factors for what is written", name, mode);
+    if (!trp__is_fp8(type))
+        return TRP__UNSUPPORTED(m, "%s: for a matrix that is not fp8, but %s", name,
+                                type == TRP_DTYPE_NONE ? "bits or not there"
+                                                       : trp_dtype_name((trp_dtype)type));
+    set_small(m, which, name, buffer, offset, 4, 1, access);
+    return TRP_OK;
+}
+
+static trp_status set_scales(trp__making *m)
+{
+    const trp_matmul_request *r = m->r;
+    const trp__matmul *g = &m->g;
+    const trp_scale *a = m->swap ? &r->b.scale : &r->a.scale;
+    const trp_scale *b = m->swap ? &r->a.scale : &r->b.scale;
+    uint8_t d_type = g->type[TRP__MATMUL_D];
+    uint8_t aux_type = r->aux.buffer.id ? g->type[TRP__MATMUL_AUX] : TRP_DTYPE_NONE;
+    uint32_t written = TRP__WRITE | TRP__COVER;
+    if (r->c.scale.buffer.id || r->c.scale.mode != TRP_SCALE_TENSOR)
+        return TRP__UNSUPPORTED(m, "c.scale: for a matrix that is not fp8, but %s",
+                                trp_dtype_name((trp_dtype)g->type[TRP__MATMUL_C]));
+    trp_status status =
+        set_input_scale(m, TRP__MATMUL_A, m->swap ? "b.scale" : "a.scale", a, &m->g.scale_a);
+    if (status == TRP_OK)
+        status =
+            set_input_scale(m, TRP__MATMUL_B, m->swap ? "a.scale" : "b.scale", b, &m->g.scale_b);
+    if (status == TRP_OK)
+        status = set_output_scale(m, TRP__MATMUL_SCALE_D, "d.scale", r->d.scale.buffer,
+                                  r->d.scale.offset, (int)r->d.scale.mode, d_type, TRP__READ);
+    if (status == TRP_OK)
+        status = set_output_scale(m, TRP__MATMUL_SCALE_AUX, "aux.scale", r->aux.scale.buffer,
+                                  r->aux.scale.offset, (int)r->aux.scale.mode, aux_type, TRP__READ);
+    if (status == TRP_OK)
+        status = set_output_scale(m, TRP__MATMUL_AMAX_D, "amax_d", r->amax_d, r->amax_d_offset,
+                                  TRP_SCALE_TENSOR, d_type, written);
+    if (status == TRP_OK)
+        status = set_output_scale(
+            m, TRP__MATMUL_AMAX_AUX, "amax_aux", r->amax_aux, r->amax_aux_offset, TRP_SCALE_TENSOR,
+            trp__is_gradient(r->activation) ? TRP_DTYPE_NONE : aux_type, written);
+    return status;
+}
+
+static void set_scalars(trp__making *m)
+{
+    trp_dtype type = (trp_dtype)m->g.scalar_type;
+    if (m->r->scalars.id)
+        set_small(m, TRP__MATMUL_SCALARS, "scalars", m->r->scalars, m->r->scalars_offset,
+                  trp_dtype_bits(type) / 8, 2, TRP__READ);
+}
+
+/* The record. */
+
+static trp_status add_accesses(trp__making *m, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        if (!m->operand[i].mode)
+            continue;
+        m->g.access[i] = (uint8_t)m->pack->record->access_count;
+        trp_status status = trp__operand_access(m->pack, &m->operand[i]);
+        if (status != TRP_OK)
+            return status;
+    }
+    return TRP_OK;
+}
+
+static trp_status check_all_apart(trp__making *m)
+{
+    for (int w = 0; w < TRP__MATMUL_OPERANDS; w++) {
+        for (int i = 0; (m->operand[w].mode & TRP__WRITE) && i < TRP__MATMUL_OPERANDS; i++) {
+            /* Of two that are written, once. */
+            bool skip =
+                i == w || !m->operand[i].mode || (i < w && (m->operand[i].mode & TRP__WRITE));
+            trp_status status = skip ? TRP_OK
+                                     : trp__operand_check_apart(m->pack, &m->operand[w],
+                                                                &m->operand[i], m->g.batch);
+            if (status != TRP_OK)
+                return status;
+        }
+    }
+    return TRP_OK;
+}
+
+trp_status trp__matmul_set_operands(trp__making *m)
+{
+    const trp_matmul_request *r = m->r;
+    const trp_matmul_matrix *a = m->swap ? &r->b : &r->a, *b = m->swap ? &r->a : &r->b;
+    const trp__matmul *g = &m->g;
+    bool a_is = g->trans_a == TRP_N, b_is = g->trans_b == TRP_N;
+    m->operand[TRP__MATMUL_A].mode = m->operand[TRP__MATMUL_B].mode = TRP__READ;
+    trp_status status = set_matrix(m, TRP__MATMUL_A, m->swap ? "b" : "a", a, a_is ? g->m : g->k,
+                                   a_is ? g->k : g->m);
+    if (status == TRP_OK)
+        status = set_matrix(m, TRP__MATMUL_B, m->swap ? "a" : "b", b, b_is ? g->k : g->n,
+                            b_is ? g->n : g->k);
+    if (status == TRP_OK)
+        status = set_c_and_d(m);
+    if (status == TRP_OK)
+        status = set_aux(m);
+    if (status == TRP_OK)
+        status = set_vector(m);
+    if (status == TRP_OK)
+        status = add_accesses(m, 0, TRP__MATMUL_SCALARS);
+    /* The matrices lie in buffers: nothing below overflows. */
+    set_scalars(m);
+    if (status == TRP_OK)
+        status = set_scales(m);
+    if (status == TRP_OK)
+        status = add_accesses(m, TRP__MATMUL_SCALARS, TRP__MATMUL_OPERANDS);
+    if (status == TRP_OK && m->in_place)
+        m->g.access[TRP__MATMUL_C] = m->g.access[TRP__MATMUL_D];
+    return status == TRP_OK ? check_all_apart(m) : status;
+}
