@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 struct trp__side {
     pthread_t thread;
@@ -22,6 +23,7 @@ struct trp__side {
 static void *side_main(void *argument)
 {
     trp__side *side = argument;
+    prctl(PR_SET_NAME, "trp-side");
     if (side->enter)
         side->enter(side->enter_argument);
     pthread_mutex_lock(&side->lock);
