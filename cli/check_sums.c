@@ -125,8 +125,8 @@ static double multiply_row(const work *w, uint64_t row, const panel *x)
 {
     const check_view *a = &w->sums->a;
     double norm2 = 0, scale = factor(a, row);
-    for (int part = 0; part < w->planes; part++)
-        memset(x->sums[part], 0, x->cols * sizeof(double));
+    memset(x->sums[0], 0, x->cols * sizeof(double));
+    memset(x->sums[1], 0, x->cols * sizeof(double));
     for (uint64_t p = 0; p < w->sums->k; p++) {
         double re = check_element(a, row, p, 0) * scale, im = 0;
         add_products(x->sums[0], re, x->plane[0] + p * x->cols, x->cols);
@@ -167,9 +167,10 @@ static void *run_thread(void *argument)
         atomic_store(&w->failed, true);
         return NULL;
     }
-    panel x = {.plane = {memory, memory + plane}, .norms = memory + 2 * plane};
-    x.sums[0] = x.norms + width;
-    x.sums[1] = x.norms + 2 * width;
+    double *norms = memory + 2 * plane;
+    panel x = {.plane = {memory, memory + plane},
+               .norms = norms,
+               .sums = {norms + width, norms + 2 * width}};
     for (;;) {
         x.col0 = atomic_fetch_add(&w->next_col, width);
         if (x.col0 >= n)

@@ -194,6 +194,12 @@ static bool plan_outputs(matmul *job, const types *t)
     if (!operand_shape_output(d, t->d, job->m, job->n, false) ||
         !operand_lay_out(d, t->d, true, 1) || !plan_aux(job, t))
         return false;
+    for (int i = MATMUL_GRADIENT; i <= MATMUL_AMAX; i++) {
+        if (job->operand[i].use != OPERAND_ABSENT && d->layout.bytes == 0) {
+            ui_error("%s: there is none of an empty result", job->operand[i].option);
+            return false;
+        }
+    }
     return gradient->use == OPERAND_ABSENT ||
            (operand_shape_output(gradient, t->vector, sums, 1, true) &&
             operand_lay_out(gradient, t->vector, false, 1));

@@ -219,7 +219,7 @@ bool operand_convert(operand *o)
     float number = (float)o->number;
     if (!o->path && o->data)
         memcpy(o->data, &number, sizeof number);
-    if (!o->file_data)
+    if (!o->file_data || !o->data)
         return true;
     memset(o->data, 0, o->layout.bytes); /* what pads the lines */
     return convert(o, &f, o->file_data, &o->layout, o->data);

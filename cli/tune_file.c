@@ -151,7 +151,7 @@ static bool set_epilogue(reader *r, const char *value)
     char text[64], *rest = text, *part;
     if (strlen(value) >= sizeof text)
         return false;
-    strcpy(text, value);
+    snprintf(text, sizeof text, "%s", value);
     while ((part = strsep(&rest, "+")))
         if (!set_part(r, part))
             return false;

@@ -226,6 +226,17 @@ said 1 'troupe: --type-b: b.type: f8e5m2' --type f8e5m2
 [ ! -e "$tmp/c2.npy" ] || fail "an output file was left"
 [ "$device" = host ] || said 1 '--activation: activation: silu' --activation silu
 
+# --- empty results, and empty sums ---
+matrix a f32 C 5 6
+matrix b f32 C 6 0
+matrix c f32 C 5 0
+general type=bf16 add=c
+general activation=relu aux=aux
+said 1 '--gradient: there is none of an empty result' --gradient "a=$tmp/g.npy"
+matrix a f32 C 5 0
+matrix b f32 C 0 4
+said 1 'k: expected 1 or more, got 0' --type bf16
+
 # --- options ---
 matrix a f32 C 40 50
 matrix b f32 F 50 60
