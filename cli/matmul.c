@@ -11,7 +11,9 @@
 static const char *const input_types[] = {INPUT_TYPES, NULL};
 static const char *const fp8_types[] = {"f8e4m3", "f8e5m2", NULL};
 static const char *const result_types[] = {INPUT_TYPES, "i32", NULL};
-static const char *const trans_names[] = {"n", "t", "c", NULL};         /* trp_transpose */
+static const char *const trans_names[] = {"n", "t", "c", NULL}; /* trp_transpose */
+static const char *const compute_names[] = {"default", "tf32", "pedantic", "emulated",
+                                            NULL};                      /* trp_compute */
 static const char *const tune_names[] = {"off", "quick", "full", NULL}; /* trp_tune */
 static const char *const activation_names[] = {"none", "relu",  "gelu", /* trp_activation */
                                                "silu", "drelu", "dgelu", NULL};
@@ -20,7 +22,8 @@ static const char *const gradient_names[] = {"", "d", "a", "b", NULL}; /* trp_bi
 /* What the options say, before they are looked at together. */
 typedef struct given {
     const char *out, *add, *bias, *aux, *gradient, *scale_a, *scale_b, *scale_d;
-    int type, type_b, type_d, trans_a, trans_b, activation, tune;
+    int type, type_b, type_d, trans_a, trans_b, activation, tune, compute;
+    bool tf32;
 } given;
 
 static trp_dtype type_of(const char *const *names, int choice)
@@ -74,6 +77,9 @@ static int check_together(const struct command *command, const matmul *job, cons
     double ignored;
     if (!g->out)
         return options_reject(command, "expected -o C.npy, the file to write");
+    if (g->tf32 && g->compute != TRP_COMPUTE_DEFAULT && g->compute != TRP_COMPUTE_TF32)
+        return options_reject(command, "--tf32 and --compute %s contradict each other",
+                              compute_names[g->compute]);
     if (g->aux && !has_aux)
         return options_reject(command, "--aux: expected --activation relu, gelu, drelu or dgelu");
     if (!g->aux && wants_aux)
@@ -102,6 +108,7 @@ static void settle(matmul *job, const given *g, char **files)
     job->trans_b = (trp_transpose)g->trans_b;
     job->activation = (trp_activation)g->activation;
     job->tune = (trp_tune)g->tune;
+    job->compute = g->tf32 ? TRP_COMPUTE_TF32 : g->compute;
     set_file(job, MATMUL_A, "A", files[0], OPERAND_INPUT);
     set_file(job, MATMUL_B, "B", files[1], OPERAND_INPUT);
     set_file(job, MATMUL_D, "the result", g->out, OPERAND_OUTPUT);
@@ -133,8 +140,10 @@ static bool read_options(matmul *job, int argc, char **argv, int *exit_status)
         {0, "type-d", TYPES "|i32",
          "the type of the result (default: A's, for i8 i32); bf16 and fp8 are written as f32",
          OPTION_CHOICE, &g.type_d, result_types},
-        {0, "tf32", NULL, "let a GPU round f32 inputs to tf32: faster, 3 digits", OPTION_FLAG,
-         &job->tf32, NULL},
+        {0, "compute", "default|tf32|pedantic|emulated",
+         "arithmetic; tf32: a GPU may round f32 inputs to 3 digits", OPTION_CHOICE, &g.compute,
+         compute_names},
+        {0, "tf32", NULL, "--compute tf32", OPTION_FLAG, &g.tf32, NULL},
         {0, "fast-accumulation", NULL, "fp8: accumulate faster and less exactly", OPTION_FLAG,
          &job->fast_accumulation, NULL},
         {0, "trans-a", "n|t|c", "take A as it is, transposed, transposed and conjugated",

@@ -21,7 +21,8 @@ enum {
 
 typedef struct matmul {
     run_choice choice;
-    bool tf32, fast_accumulation, amax, check, quiet;
+    int compute; /* a trp_compute */
+    bool fast_accumulation, amax, check, quiet;
     trp_dtype type, type_b, type_d; /* TRP_DTYPE_NONE: not given */
     trp_transpose trans_a, trans_b;
     trp_scalar alpha, beta; /* not given: 1, and 1 if there is a C */

@@ -67,8 +67,8 @@ static bool check_types(const matmul *job, const types *t)
                  job->type_b ? "; --type-b is for the two types of fp8" : "; see --type");
         return false;
     }
-    if (job->tf32 && t->a != TRP_F32 && t->a != TRP_C64) {
-        ui_error("--tf32 is for f32 and c64 matrices; these are multiplied as %s",
+    if (job->compute == TRP_COMPUTE_TF32 && t->a != TRP_F32 && t->a != TRP_C64) {
+        ui_error("--compute tf32 is for f32 and c64 matrices; these are multiplied as %s",
                  trp_dtype_name(t->a));
         return false;
     }

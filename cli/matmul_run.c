@@ -143,7 +143,7 @@ static trp_matmul_request request_of(const matmul *job)
         .k = (int64_t)job->k,
         .trans_a = job->trans_a,
         .trans_b = job->trans_b,
-        .compute = job->tf32 ? TRP_COMPUTE_TF32 : TRP_COMPUTE_DEFAULT,
+        .compute = (trp_compute)job->compute,
         .fast_accumulation = job->fast_accumulation,
         .a = matrix_of(&o[MATMUL_A]),
         .b = matrix_of(&o[MATMUL_B]),
@@ -176,7 +176,7 @@ static trp_gemm_request gemm_of(const matmul *job)
     const operand *o = job->operand;
     return (trp_gemm_request){
         .type = o[MATMUL_D].layout.type,
-        .compute = job->tf32 ? TRP_COMPUTE_TF32 : TRP_COMPUTE_DEFAULT,
+        .compute = (trp_compute)job->compute,
         .order = TRP_ROW_MAJOR,
         .trans_a = o[MATMUL_A].layout.row_major ? TRP_N : TRP_T,
         .trans_b = o[MATMUL_B].layout.row_major ? TRP_N : TRP_T,
@@ -203,7 +203,7 @@ static const char *option_of(const char *message)
         {"aux.", "--aux"},        {"activation", "--activation"},
         {"alpha", "--alpha"},     {"beta", "--beta"},
         {"trans_a", "--trans-a"}, {"trans_b", "--trans-b"},
-        {"compute", "--tf32"},    {"fast_accumulation", "--fast-accumulation"},
+        {"compute", "--compute"}, {"fast_accumulation", "--fast-accumulation"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!strncmp(message, names[i].field, strlen(names[i].field)))
@@ -235,8 +235,8 @@ static bool send(matmul *job)
 static void describe_types(const matmul *job, char *text, size_t size)
 {
     trp_dtype a = job->operand[MATMUL_A].layout.type, b = job->operand[MATMUL_B].layout.type;
-    snprintf(text, size, "%s%s%s", job->tf32 ? "tf32" : trp_dtype_name(a), a == b ? "" : " and ",
-             a == b ? "" : trp_dtype_name(b));
+    snprintf(text, size, "%s%s%s", job->compute == TRP_COMPUTE_TF32 ? "tf32" : trp_dtype_name(a),
+             a == b ? "" : " and ", a == b ? "" : trp_dtype_name(b));
 }
 
 static bool multiply(matmul *job)
@@ -299,7 +299,7 @@ static check_matmul check_of(const matmul *job)
         .m = job->m,
         .n = job->n,
         .k = job->k,
-        .compute = job->tf32 ? TRP_COMPUTE_TF32 : TRP_COMPUTE_DEFAULT,
+        .compute = (trp_compute)job->compute,
         .fast_accumulation = job->fast_accumulation,
         .on_gpu = job->run.info.backend != TRP_BACKEND_HOST,
         .alpha = job->alpha.given ? job->alpha : trp_real(1),

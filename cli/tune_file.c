@@ -172,6 +172,10 @@ static bool set_flag(reader *r, const char *word)
     trp_matmul_request *q = &r->p->request;
     if (!strcmp(word, "tf32"))
         q->compute = TRP_COMPUTE_TF32;
+    else if (!strcmp(word, "pedantic"))
+        q->compute = TRP_COMPUTE_PEDANTIC;
+    else if (!strcmp(word, "emulated"))
+        q->compute = TRP_COMPUTE_EMULATED;
     else if (!strcmp(word, "fast"))
         q->fast_accumulation = true;
     else if (!strcmp(word, "amax"))
@@ -215,7 +219,8 @@ static bool read_word(reader *r, const char *word)
         return true;
     return wrong(r,
                  "'%.60s': expected type=, type_b=, type_c=, type_d=, trans=, order=, batch=, "
-                 "epilogue=, add=, scale=, workspace=, scale_d, amax, tf32 or fast",
+                 "epilogue=, add=, scale=, workspace=, scale_d, amax, tf32, "
+                 "pedantic, emulated or fast",
                  word);
 }
 

@@ -241,6 +241,7 @@ said 1 'k: expected 1 or more, got 0' --type bf16
 matrix a f32 C 40 50
 matrix b f32 F 50 60
 product --tf32 --check
+product --compute pedantic --check
 product -q
 [ ! -s "$tmp/out" ] || fail "--quiet printed something"
 product --quiet --check
@@ -300,6 +301,8 @@ matrix double f64 C 3 4
 refused 'good.npy is 2 x 3 f32, .*double.npy is 3 x 4 f64' good double
 matrix d2 f64 C 4 4
 run 1 matmul "$tmp/double.npy" "$tmp/d2.npy" -o "$tmp/c.npy" --tf32 && says err 'tf32'
+run 2 matmul "$tmp/double.npy" "$tmp/d2.npy" -o "$tmp/c.npy" --tf32 --compute pedantic && says err 'contradict'
+run 1 matmul "$tmp/double.npy" "$tmp/d2.npy" -o "$tmp/c.npy" --compute emulated --device host && says err 'TRP_COMPUTE_EMULATED'
 # A result that no memory holds: from two files without any data.
 npy tall "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 0), }" 0
 npy wide "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4611686018427387904), }" 0
