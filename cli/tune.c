@@ -31,7 +31,7 @@ typedef struct tune {
 /* As <troupe/matmul.h> has it. */
 static bool find_folder(tune *t)
 {
-    const char *own = getenv("TROUPE_CACHE"), *base = getenv("XDG_CACHE_HOME");
+    const char *own = getenv("TROUPE_CACHE_DIR"), *base = getenv("XDG_CACHE_HOME");
     const char *home = getenv("HOME");
     int length = 0;
     if (own)
@@ -43,7 +43,7 @@ static bool find_folder(tune *t)
     if (length > 0 && (size_t)length < sizeof t->folder - 32 && t->folder[0] == '/')
         return true;
     ui_error(
-        "there is no folder to keep records in: expected a full path in TROUPE_CACHE, or HOME");
+        "there is no folder to keep records in: expected a full path in TROUPE_CACHE_DIR, or HOME");
     return false;
 }
 
@@ -69,8 +69,8 @@ static bool check_folder(const tune *t)
     snprintf(file, sizeof file, "%s/tune-XXXXXX", t->folder);
     int fd = mkstemp(file);
     if (fd < 0) {
-        ui_error("records can't be kept in %s: %s; TROUPE_CACHE names another folder", t->folder,
-                 strerror(errno));
+        ui_error("records can't be kept in %s: %s; TROUPE_CACHE_DIR names another folder",
+                 t->folder, strerror(errno));
         return false;
     }
     close(fd);

@@ -83,7 +83,7 @@ typedef struct trp_matmul_vector {
  * those behind it wait in their mailbox: about 50 ms or half a second for small problems, up to
  * some seconds for large ones; a deadline goes on meanwhile. An algorithm is taken that is at least
  * 2 % faster than the first that the library's heuristic proposes, and by more than the
- * measurements vary. What was found is kept in the cache folder ($TROUPE_CACHE, else
+ * measurements vary. What was found is kept in the cache folder ($TROUPE_CACHE_DIR, else
  * $XDG_CACHE_HOME/troupe, else
  * ~/.cache/troupe) for this GPU, driver and version of the library, and used by every later request
  * of the problem in any process, also without a search. Where a search can't be had (no memory for

@@ -14,7 +14,7 @@
 /* False: there is none. */
 static bool folder_path(char *path, size_t size)
 {
-    const char *own = secure_getenv("TROUPE_CACHE");
+    const char *own = secure_getenv("TROUPE_CACHE_DIR");
     const char *base = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
     int length = 0;
     if (own)
@@ -63,9 +63,10 @@ trp_status trp__cache_folder_open(bool make, int *fd, trp_error *error)
 {
     char path[PATH_MAX];
     if (!folder_path(path, sizeof path))
-        return trp__error_set(error, TRP_E_MISSING,
-                              "there is no cache folder: TROUPE_CACHE is empty or no full path, or "
-                              "neither it nor HOME is set");
+        return trp__error_set(
+            error, TRP_E_MISSING,
+            "there is no cache folder: TROUPE_CACHE_DIR is empty or no full path, or "
+            "neither it nor HOME is set");
     if (make)
         make_folder(path);
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,5 +1,5 @@
-/* The folder for what is worth keeping beyond the process: $TROUPE_CACHE, else
- * $XDG_CACHE_HOME/troupe, else ~/.cache/troupe. Empty TROUPE_CACHE: there is none. */
+/* The folder for what is worth keeping beyond the process: $TROUPE_CACHE_DIR, else
+ * $XDG_CACHE_HOME/troupe, else ~/.cache/troupe. Empty TROUPE_CACHE_DIR: there is none. */
 #ifndef TRP_CACHE_FOLDER_H
 #define TRP_CACHE_FOLDER_H
 

@@ -227,6 +227,8 @@ static void fetch_records(const trp__scheduler *s)
         __builtin_prefetch(record->payload);
         __builtin_prefetch(record->access);
         __builtin_prefetch(&s->pending[cell & (TRP__SLOTS - 1)], 1);
+        if (tracing(s)) /* the application has read the one before */
+            __builtin_prefetch(&s->reply->issue_stamp[cell & (TRP__SLOTS - 1)], 1);
     }
 }
 

@@ -179,8 +179,8 @@ run 0 matmul "$tmp/a.npy" "$tmp/b.npy" -o "$tmp/d.npy" --device "$device" --type
     --scale-d 4 --fast-accumulation --check && says out 'amax .*[0-9.]+, the largest'
 
 # --- searches, and limits ---
-TROUPE_CACHE=$tmp/cache
-export TROUPE_CACHE
+TROUPE_CACHE_DIR=$tmp/cache
+export TROUPE_CACHE_DIR
 general tune=quick
 general tune=full type=bf16 workspace=1048576
 

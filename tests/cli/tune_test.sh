@@ -2,8 +2,8 @@
 # troupe tune: what it understands, what it keeps, and where it can't.
 . "$(dirname "$0")/lib.sh"
 
-TROUPE_CACHE=$tmp/cache
-export TROUPE_CACHE
+TROUPE_CACHE_DIR=$tmp/cache
+export TROUPE_CACHE_DIR
 
 cat >"$tmp/p.txt" <<END
 # two layers
@@ -75,11 +75,11 @@ run 1 tune --device "$device" --quick "$tmp/some.txt" && says err 'some.txt:1: 6
 
 # --- no folder for records ---
 for folder in '' relative /proc/troupe-cache; do
-    TROUPE_CACHE=$folder
+    TROUPE_CACHE_DIR=$folder
     run 1 tune --device "$device" "$tmp/p.txt" && says err '(no folder|records can.t be kept)'
 done
 mkdir -m 777 "$tmp/open"
-TROUPE_CACHE=$tmp/open
+TROUPE_CACHE_DIR=$tmp/open
 run 1 tune --device "$device" "$tmp/p.txt" && says err 'others can write to it'
 
 finish

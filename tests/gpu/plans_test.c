@@ -214,7 +214,7 @@ static void no_folder(void)
     char own[64];
     snprintf(own, sizeof own, "%s", folder);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        setenv("TROUPE_CACHE", folders[i], 1);
+        setenv("TROUPE_CACHE_DIR", folders[i], 1);
         open_actor();
         trp_matmul_request r = plain();
         r.tune = TRP_TUNE_QUICK;
@@ -223,7 +223,7 @@ static void no_folder(void)
         H_OK(run(&r));
         close_actor();
     }
-    setenv("TROUPE_CACHE", own, 1);
+    setenv("TROUPE_CACHE_DIR", own, 1);
 }
 
 /* A request that the library can't do: the message says which part it is. */
@@ -326,7 +326,7 @@ int main(int argc, char **argv)
     }
     snprintf(folder, sizeof folder, "/tmp/troupe-plans-%d", (int)getpid());
     snprintf(counts_file, sizeof counts_file, "%s-counts", folder);
-    setenv("TROUPE_CACHE", folder, 1);
+    setenv("TROUPE_CACHE_DIR", folder, 1);
     setenv("FAKE_CUBLASLT_COUNTS", counts_file, 1);
     empty_folder();
     int result = h_main(argc, argv, cases, sizeof cases / sizeof *cases);

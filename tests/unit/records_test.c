@@ -93,7 +93,7 @@ static int setup(void **state)
     (void)state;
     chmod(folder, 0700);
     empty_folder();
-    return setenv("TROUPE_CACHE", folder, 1);
+    return setenv("TROUPE_CACHE_DIR", folder, 1);
 }
 
 static long file_size(void)
@@ -201,13 +201,13 @@ static void hostile_folders(void **state)
     chmod(folder, 0702);
     refused("only its owner can write");
     chmod(folder, 0700);
-    setenv("TROUPE_CACHE", "", 1);
+    setenv("TROUPE_CACHE_DIR", "", 1);
     refused("there is no cache folder");
-    setenv("TROUPE_CACHE", "relative/path", 1);
+    setenv("TROUPE_CACHE_DIR", "relative/path", 1);
     refused("there is no cache folder");
-    setenv("TROUPE_CACHE", "/dev/null", 1);
+    setenv("TROUPE_CACHE_DIR", "/dev/null", 1);
     refused("/dev/null");
-    setenv("TROUPE_CACHE", "/nowhere/at/all", 1);
+    setenv("TROUPE_CACHE_DIR", "/nowhere/at/all", 1);
     refused("/nowhere/at/all");
 }
 
@@ -290,7 +290,7 @@ static void places(void **state)
     (void)state;
     char path[128];
     int fd;
-    unsetenv("TROUPE_CACHE");
+    unsetenv("TROUPE_CACHE_DIR");
     setenv("XDG_CACHE_HOME", folder, 1);
     assert_int_equal(trp__cache_folder_open(true, &fd, NULL), TRP_OK);
     close(fd);
