@@ -3,6 +3,7 @@
  * only the fake one tells. */
 #include "support/harness.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -306,6 +307,73 @@ static void a_search_that_fails(void)
     unsetenv("FAKE_CUBLASLT_FAIL_MATMUL");
 }
 
+/* The worker dies in a search: the request runs again, on the next one. */
+static void killed_in_a_search(void)
+{
+    for (int round = 0; round < 6; round++) {
+        empty_folder();
+        open_actor();
+        trp_matmul_request r = plain();
+        trp_completion c = {0};
+        trp_error error;
+        r.tune = TRP_TUNE_FULL;
+        H_OK(trp_matmul(matmul, &r, &c));
+        h_sleep(round * 5 * H_MS);
+        kill((pid_t)h_info(world.device).worker_pid, SIGKILL);
+        H_IS(h_await(c.future, &error), TRP_OK);
+        r.tune = TRP_TUNE_OFF;
+        H_OK(run(&r));
+        close_actor();
+    }
+}
+
+/* Cancelled, dropped, or overdue while it waits for its plan: it ends, and the next one is done. */
+static void given_up_in_a_search(void)
+{
+    for (int round = 0; round < 12; round++) {
+        empty_folder();
+        open_actor();
+        trp_matmul_request r = plain(), other = plain();
+        trp_completion c = {0};
+        trp_error error;
+        r.tune = TRP_TUNE_FULL;
+        if (round % 3 == 2)
+            r.header.deadline_ns = 2 * H_MS;
+        H_OK(trp_matmul(matmul, &r, &c));
+        h_sleep(round / 3 * 2 * H_MS);
+        if (round % 3 == 0)
+            H_OK(trp_cancel(c.future));
+        if (round % 3 == 1) {
+            trp_future_drop(c.future);
+        } else {
+            trp_status status = h_await(c.future, &error);
+            H_CHECK(status == TRP_OK || status == (round % 3 == 0 ? TRP_E_CANCELLED : TRP_E_FAULT));
+        }
+        h_fill(world.device, d, 0); /* it may be lost */
+        other.m = 16;
+        H_OK(run(&other));
+        if (round == 10)
+            trp_actor_destroy(matmul); /* with its plans */
+        close_actor();
+    }
+}
+
+/* The actor ends while its thread searches. */
+static void ended_in_a_search(void)
+{
+    for (int round = 0; round < 4; round++) {
+        empty_folder();
+        open_actor();
+        trp_matmul_request r = plain();
+        r.tune = TRP_TUNE_FULL;
+        H_OK(trp_matmul(matmul, &r, NULL));
+        h_sleep(round * 4 * H_MS);
+        if (round % 2)
+            trp_actor_destroy(matmul);
+        close_actor();
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
@@ -318,6 +386,9 @@ int main(int argc, char **argv)
         {"refusals", refusals},
         {"a_library_that_fails", a_library_that_fails},
         {"a_search_that_fails", a_search_that_fails},
+        {"killed_in_a_search", killed_in_a_search},
+        {"given_up_in_a_search", given_up_in_a_search},
+        {"ended_in_a_search", ended_in_a_search},
     };
     h_need_process_isolation();
     if (!h_is_cuda()) {
