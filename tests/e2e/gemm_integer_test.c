@@ -204,7 +204,7 @@ static problem random_problem(size_t most)
 static void to_i32(void)
 {
     open_world();
-    for (int i = 0; i < (H_SANITIZED ? 60 : 250); i++) {
+    for (int i = 0; i < (H_TSAN ? 15 : H_SANITIZED ? 60 : 250); i++) {
         problem p = random_problem(90);
         run(&p);
     }
@@ -235,7 +235,7 @@ static void larger(void)
 static void to_f32(void)
 {
     open_world();
-    for (int i = 0; i < (H_SANITIZED ? 60 : 200); i++) {
+    for (int i = 0; i < (H_TSAN ? 15 : H_SANITIZED ? 60 : 200); i++) {
         problem p = random_problem(60);
         p.to_f32 = true;
         p.alpha = (int32_t)below(5) - 2;

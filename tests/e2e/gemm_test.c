@@ -298,7 +298,7 @@ static trp_compute pick_compute(const problem *p)
 static void random_problems(void)
 {
     open_world();
-    for (int i = 0; i < (H_SANITIZED ? 100 : 400); i++) {
+    for (int i = 0; i < (H_TSAN ? 40 : H_SANITIZED ? 100 : 400); i++) {
         problem p = {
             .type = (int)ref_rng_below(h_rng(), TYPES),
             .row_major = ref_rng_below(h_rng(), 2),

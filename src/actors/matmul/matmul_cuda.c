@@ -243,7 +243,7 @@ static trp_status find_plan(state *s, const trp__matmul_key *key, void *const at
         return TRP_AGAIN;
     if (s->planning) {
         s->planning = false;
-        bool ours = memcmp(key, &s->key, sizeof *key) == 0;
+        bool ours = trp__matmul_same_key(key, &s->key);
         if (s->status == TRP_OK) { /* also of one that was cancelled meanwhile */
             forget_untuned(s, &s->key);
             trp__matmul_plan *plan = trp__lru_add(s->plans, &s->key);

@@ -188,9 +188,10 @@ static scales scales_of(const product *x, int which)
     bool a = which == TRP__MATMUL_A;
     trp_scale_mode mode = (trp_scale_mode)(a ? g->scale_a : g->scale_b);
     int64_t width = mode == TRP_SCALE_BLOCK_16 ? 16 : mode == TRP_SCALE_BLOCK_32 ? 32 : 128;
-    return (scales){.per_line = mode != TRP_SCALE_TENSOR,
+    const void *at = x->at[a ? TRP__MATMUL_SCALE_A : TRP__MATMUL_SCALE_B];
+    return (scales){.per_line = at && mode != TRP_SCALE_TENSOR,
                     .mode = mode,
-                    .at = x->at[a ? TRP__MATMUL_SCALE_A : TRP__MATMUL_SCALE_B],
+                    .at = at,
                     .lines = a ? g->m : g->n,
                     .blocks = (g->k + width - 1) / width};
 }
@@ -325,9 +326,14 @@ static void read_scalars(product *x)
         x->alpha *= (double)*(const float *)x->at[TRP__MATMUL_SCALE_B];
 }
 
+/* What is enqueued. */
+typedef struct run_arguments {
+    product *product; /* in the ring */
+} run_arguments;
+
 static void run(void *arguments)
 {
-    product *x = *(product *const *)arguments;
+    product *x = ((run_arguments *)arguments)->product;
     uint8_t type = x->g.type[TRP__MATMUL_A];
     read_scalars(x);
     x->largest_d = x->largest_aux = 0;
@@ -368,7 +374,9 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     for (int i = 0; i < TRP__MATMUL_OPERANDS; i++)
         x->at[i] =
             x->g.access[i] != TRP__MATMUL_NO_ACCESS ? job->access[x->g.access[i]].address : NULL;
-    trp_status status = instance->services->enqueue(instance, run, &x, sizeof x, error);
+    run_arguments arguments = {x};
+    trp_status status =
+        instance->services->enqueue(instance, run, &arguments, sizeof arguments, error);
     if (status == TRP_OK)
         s->next = (s->next + 1) % TRP_ACTOR_CALLS_MAX;
     return status;

@@ -38,7 +38,7 @@ typedef struct trp__matmul {
     uint8_t gradient;                     /* trp_bias_gradient, of A and B as they are here */
     uint8_t access[TRP__MATMUL_OPERANDS]; /* index into the request's accesses */
     uint8_t tune;                         /* trp_tune */
-    uint8_t reserved[3]; /* no padding: it is part of a key */
+    uint8_t reserved[3];                  /* no padding: it is part of a key */
     int64_t m, n, k, batch;
     int64_t ld[TRP__MATMUL_MATRICES];     /* elements (of aux bits: bits); of no C: D's */
     int64_t stride[TRP__MATMUL_MATRICES]; /* likewise */

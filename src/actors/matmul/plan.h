@@ -6,6 +6,7 @@
 #include "actors/matmul/matmul_wire.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 enum { TRP__MATMUL_LAYOUTS = TRP__MATMUL_D + 1 };
 
@@ -33,6 +34,12 @@ typedef struct trp__matmul_planner {
     int major, minor;  /* compute capability */
     uint64_t l2_bytes; /* of the device's cache */
 } trp__matmul_planner;
+
+/* Byte by byte: its scalars are 0, and there is no padding. */
+static inline bool trp__matmul_same_key(const trp__matmul_key *x, const trp__matmul_key *y)
+{
+    return memcmp((const unsigned char *)x, (const unsigned char *)y, sizeof *x) == 0;
+}
 
 trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[]);
 
