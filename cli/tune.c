@@ -265,7 +265,7 @@ static bool read_options(tune *t, int argc, char **argv, int *exit_status)
             "  epilogue=X+Y+...  bias relu gelu drelu dgelu aux sums_a sums_b sums_d\n"
             "  add=d|apart       a C, in D's place or apart from it\n"
             "  scale=tensor|vector  scale factors of A and B;  scale_d, amax: of D\n"
-            "  tf32, pedantic, emulated, fast   arithmetic; fast: fp8 accumulated faster\n"
+            "  tf32, pedantic, fast   arithmetic; fast: fp8 accumulated faster\n"
             "  workspace=BYTES   the most that an algorithm may use",
         .options = options,
         .option_count = sizeof options / sizeof *options,

@@ -174,8 +174,6 @@ static bool set_flag(reader *r, const char *word)
         q->compute = TRP_COMPUTE_TF32;
     else if (!strcmp(word, "pedantic"))
         q->compute = TRP_COMPUTE_PEDANTIC;
-    else if (!strcmp(word, "emulated"))
-        q->compute = TRP_COMPUTE_EMULATED;
     else if (!strcmp(word, "fast"))
         q->fast_accumulation = true;
     else if (!strcmp(word, "amax"))
@@ -220,7 +218,7 @@ static bool read_word(reader *r, const char *word)
     return wrong(r,
                  "'%.60s': expected type=, type_b=, type_c=, type_d=, trans=, order=, batch=, "
                  "epilogue=, add=, scale=, workspace=, scale_d, amax, tf32, "
-                 "pedantic, emulated or fast",
+                 "pedantic or fast",
                  word);
 }
 

@@ -142,7 +142,7 @@ typedef struct trp_matmul_request {
     int64_t m, n, k;
     int64_t batch; /* 0: 1 */
     trp_transpose trans_a, trans_b;
-    trp_compute compute;
+    trp_compute compute;    /* not TRP_COMPUTE_EMULATED, which is gemm's */
     bool fast_accumulation; /* fp8: accumulate faster and less exactly */
     trp_matmul_matrix a, b, c, d;
     trp_scalar alpha; /* default 1 */

@@ -78,19 +78,18 @@ static trp_status check_compute(trp__making *m, trp_dtype input)
 {
     trp_compute compute = m->r->compute;
     bool single = input == TRP_F32 || input == TRP_C64;
-    bool wide = input == TRP_F64 || input == TRP_C128;
     if ((uint32_t)compute > TRP_COMPUTE_EMULATED)
         return trp__matmul_wrong(m, "compute", "a TRP_COMPUTE_ constant", compute);
-    if ((compute == TRP_COMPUTE_TF32 && !single) ||
-        (compute == TRP_COMPUTE_EMULATED && !single && !wide))
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT, "compute: %s, got %s",
-                              compute == TRP_COMPUTE_TF32
-                                  ? "TRP_COMPUTE_TF32 goes with inputs of f32 and c64 only"
-                                  : "TRP_COMPUTE_EMULATED goes with inputs of f32, f64, c64 and "
-                                    "c128 only",
+    if (compute == TRP_COMPUTE_TF32 && !single)
+        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+                              "compute: TRP_COMPUTE_TF32 goes with inputs of f32 and c64 only, got "
+                              "%s",
                               trp_dtype_name(input));
-    if (compute == TRP_COMPUTE_EMULATED && m->pack->backend == TRP_BACKEND_HOST)
-        return TRP__UNSUPPORTED(m, "compute: TRP_COMPUTE_EMULATED is not to be had on the host");
+    /* cuBLASLt takes it and may then compute as ever, without saying so. */
+    if (compute == TRP_COMPUTE_EMULATED)
+        return TRP__UNSUPPORTED(m,
+                                "compute: TRP_COMPUTE_EMULATED, which only the blas actor's gemm "
+                                "has");
     if (m->r->fast_accumulation && !trp__is_fp8(input))
         return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
                               "fast_accumulation: goes with fp8 inputs only, got %s",

@@ -41,8 +41,6 @@ static trp__cublaslt_compute compute_type(const trp__matmul *g)
         [TRP_COMPUTE_PEDANTIC] = {TRP__CUBLASLT_COMPUTE_32F_PEDANTIC,
                                   TRP__CUBLASLT_COMPUTE_64F_PEDANTIC,
                                   TRP__CUBLASLT_COMPUTE_32I_PEDANTIC},
-        [TRP_COMPUTE_EMULATED] = {TRP__CUBLASLT_COMPUTE_32F_EMULATED_16BFX9,
-                                  TRP__CUBLASLT_COMPUTE_64F_EMULATED_FIXEDPOINT},
     };
     uint8_t type = g->type[TRP__MATMUL_A];
     int column = type == TRP_F64 || type == TRP_C128 ? 1 : type == TRP_I8 ? 2 : 0;
