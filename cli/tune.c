@@ -5,7 +5,10 @@
 #include "run.h"
 #include "ui.h"
 
-#include <errno.h>
+#include "cache/folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -21,65 +24,60 @@ typedef struct tune {
     bool quick, list, quiet;
     const char *path;
     tune_problem *problems;
-    size_t count, failed;
+    size_t count, failed, known; /* known: no new record was made */
     struct run run;
     char folder[PATH_MAX];
 } tune;
 
 /* Where records are kept. */
 
-/* As <troupe/matmul.h> has it. */
 static bool find_folder(tune *t)
 {
-    const char *own = getenv("TROUPE_CACHE_DIR"), *base = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-    int length = 0;
-    if (own)
-        length = snprintf(t->folder, sizeof t->folder, "%s", own);
-    else if (base && base[0] == '/')
-        length = snprintf(t->folder, sizeof t->folder, "%s/troupe", base);
-    else if (home && home[0] == '/')
-        length = snprintf(t->folder, sizeof t->folder, "%s/.cache/troupe", home);
-    if (length > 0 && (size_t)length < sizeof t->folder - 32 && t->folder[0] == '/')
+    trp_error error;
+    if (trp__cache_folder_path(t->folder, sizeof t->folder, &error) == TRP_OK)
         return true;
-    ui_error(
-        "there is no folder to keep records in: expected a full path in TROUPE_CACHE_DIR, or HOME");
+    ui_error("records can't be kept: %s", error.message);
     return false;
 }
 
-/* The folder and the one above it, as far as they are not there. */
-static void make_folder(const char *path)
+/* A file is made and removed, where the worker would write. */
+static bool check_folder(void)
 {
-    char parent[PATH_MAX];
-    snprintf(parent, sizeof parent, "%s", path);
-    char *slash = strrchr(parent, '/');
-    if (slash && slash != parent) {
-        *slash = '\0';
-        mkdir(parent, 0700);
+    static const char name[] = "tune.check";
+    trp_error error;
+    int folder, file = -1;
+    trp_status status = trp__cache_folder_open(true, &folder, &error);
+    if (status == TRP_OK) {
+        status = trp__cache_file_open(folder, name, O_RDWR | O_CREAT, &file, &error);
+        if (file >= 0)
+            close(file);
+        unlinkat(folder, name, 0);
+        close(folder);
     }
-    mkdir(path, 0700);
+    if (status != TRP_OK)
+        ui_error("records can't be kept: %s; TROUPE_CACHE_DIR names another folder", error.message);
+    return status == TRP_OK;
 }
 
-/* A file is made and removed; and the worker must trust the folder. */
-static bool check_folder(const tune *t)
+/* Bytes of all records: they grow by what a search has found. */
+static uint64_t record_bytes(void)
 {
-    char file[PATH_MAX + 32];
+    trp_error ignored;
     struct stat s;
-    make_folder(t->folder);
-    snprintf(file, sizeof file, "%s/tune-XXXXXX", t->folder);
-    int fd = mkstemp(file);
-    if (fd < 0) {
-        ui_error("records can't be kept in %s: %s; TROUPE_CACHE_DIR names another folder",
-                 t->folder, strerror(errno));
-        return false;
+    uint64_t bytes = 0;
+    int folder;
+    if (trp__cache_folder_open(false, &folder, &ignored) != TRP_OK)
+        return 0;
+    DIR *all = fdopendir(folder);
+    for (struct dirent *e; all && (e = readdir(all));) {
+        if (strstr(e->d_name, ".records") && fstatat(folder, e->d_name, &s, 0) == 0)
+            bytes += (uint64_t)s.st_size;
     }
-    close(fd);
-    unlink(file);
-    if (stat(t->folder, &s) == 0 && (s.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
-        (s.st_uid == geteuid() || s.st_uid == 0))
-        return true;
-    ui_error("records are not kept in %s: others can write to it", t->folder);
-    return false;
+    if (all)
+        closedir(all);
+    else
+        close(folder);
+    return bytes;
 }
 
 /* Memory of one problem. */
@@ -193,11 +191,17 @@ static void tune_one(tune *t, size_t i)
     const tune_problem *p = &t->problems[i];
     uint64_t search_ns = 0, product_ns = 0;
     char label[48];
+    uint64_t before = record_bytes();
     trp_status status = search(t, p, &search_ns, &product_ns);
     snprintf(label, sizeof label, "%zu of %zu", i + 1, t->count);
     if (status == TRP_OK) {
-        ui_step(UI_GOOD, label, search_ns, "%s: %s a product, %s", p->text,
-                ui_duration(product_ns).s, ui_flop_rate(flops_of(p), product_ns).s);
+        bool grown = record_bytes() > before;
+        ui_step(grown ? UI_GOOD : UI_NONE, label, search_ns, "%s: %s a product, %s%s", p->text,
+                ui_duration(product_ns).s, ui_flop_rate(flops_of(p), product_ns).s,
+                grown ? ""
+                      : "; no new record: it was searched before, or there was no room for a "
+                        "search");
+        t->known += !grown;
         return;
     }
     t->failed++;
@@ -230,14 +234,14 @@ static bool run_all(tune *t)
         ui_line("the host backend has nothing to search");
         return true;
     }
-    if (!check_folder(t))
+    if (!check_folder())
         return false;
     began = ui_now();
     for (size_t i = 0; i < t->count; i++) {
         show_progress(t, i, began);
         tune_one(t, i);
     }
-    ui_line("%zu of %s searched in %s; records are kept in %s", t->count - t->failed,
+    ui_line("%zu of %s searched in %s; records are kept in %s", t->count - t->failed - t->known,
             ui_plural(t->count, "problem").s, ui_duration(ui_now() - began).s, t->folder);
     return t->failed == 0;
 }

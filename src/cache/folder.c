@@ -11,8 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* False: there is none. */
-static bool folder_path(char *path, size_t size)
+trp_status trp__cache_folder_path(char *path, size_t size, trp_error *error)
 {
     const char *own = secure_getenv("TROUPE_CACHE_DIR");
     const char *base = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
@@ -23,7 +22,11 @@ static bool folder_path(char *path, size_t size)
         length = snprintf(path, size, "%s/troupe", base);
     else if (home && home[0] == '/')
         length = snprintf(path, size, "%s/.cache/troupe", home);
-    return length > 0 && (size_t)length < size && path[0] == '/';
+    if (length > 0 && (size_t)length < size && path[0] == '/')
+        return TRP_OK;
+    return trp__error_set(error, TRP_E_MISSING,
+                          "there is no cache folder: expected a full path in TROUPE_CACHE_DIR, or "
+                          "without that variable in XDG_CACHE_HOME or HOME");
 }
 
 /* The folder and the one above it, as far as they are not there. */
@@ -62,11 +65,9 @@ static trp_status check_owner(int fd, const char *path, mode_t type, trp_error *
 trp_status trp__cache_folder_open(bool make, int *fd, trp_error *error)
 {
     char path[PATH_MAX];
-    if (!folder_path(path, sizeof path))
-        return trp__error_set(
-            error, TRP_E_MISSING,
-            "there is no cache folder: TROUPE_CACHE_DIR is empty or no full path, or "
-            "neither it nor HOME is set");
+    trp_status status = trp__cache_folder_path(path, sizeof path, error);
+    if (status != TRP_OK)
+        return status;
     if (make)
         make_folder(path);
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -74,7 +75,7 @@ trp_status trp__cache_folder_open(bool make, int *fd, trp_error *error)
         return errno == ENOENT
                    ? trp__error_set(error, TRP_E_MISSING, "%s: there is no such folder", path)
                    : trp__error_set_errno(error, path);
-    trp_status status = check_owner(folder, path, S_IFDIR, error);
+    status = check_owner(folder, path, S_IFDIR, error);
     if (status != TRP_OK) {
         close(folder);
         return status;

@@ -6,6 +6,10 @@
 #include <troupe/status.h>
 
 #include <stdbool.h>
+#include <stddef.h>
+
+/* Its full path. TRP_E_MISSING: there is none. */
+trp_status trp__cache_folder_path(char *path, size_t size, trp_error *error);
 
 /* A descriptor of the folder, which the caller closes. With `make` it is made, for its owner alone,
  * if it is not there. What others may write into, and so could be anybody's, is refused: the folder
