@@ -96,17 +96,6 @@ static trp_status check_enums(trp__pack *pack, const trp_gemm_request *r)
     return TRP_OK;
 }
 
-static trp_status check_integer(trp__pack *pack, const char *name, trp_scalar scalar)
-{
-    bool whole = scalar.re >= INT32_MIN && scalar.re <= INT32_MAX &&
-                 scalar.re == (double)(int32_t)scalar.re && scalar.im == 0;
-    if (!scalar.given || whole)
-        return TRP_OK;
-    return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                          "%s: expected an integer of 32 bits for C of type i32, got %g + %gi",
-                          name, scalar.re, scalar.im);
-}
-
 static trp_status check_numbers(trp__pack *pack, const trp_gemm_request *r, trp_dtype scalar_type)
 {
     const struct {
@@ -125,9 +114,7 @@ static trp_status check_numbers(trp__pack *pack, const trp_gemm_request *r, trp_
     for (int i = 0; i < 2 && status == TRP_OK; i++) {
         status = trp__check_one_source(pack, r->scalars, scalars[i].name, scalars[i].value);
         if (status == TRP_OK)
-            status = scalar_type == TRP_I32
-                         ? check_integer(pack, scalars[i].name, scalars[i].value)
-                         : trp__check_scalar(pack, scalars[i].name, scalars[i].value, scalar_type);
+            status = trp__check_scalar(pack, scalars[i].name, scalars[i].value, scalar_type);
     }
     return status;
 }

@@ -154,9 +154,20 @@ trp_status trp__operand_access(trp__pack *pack, const trp__operand *x)
 
 /* Scalars. */
 
+static bool is_int32(double value)
+{
+    return value >= INT32_MIN && value <= INT32_MAX && value == (double)(int32_t)value;
+}
+
 trp_status trp__check_scalar(trp__pack *pack, const char *name, trp_scalar scalar, trp_dtype type)
 {
-    if (!scalar.given || scalar.im == 0 || type == TRP_C64 || type == TRP_C128)
+    if (!scalar.given || type == TRP_C64 || type == TRP_C128)
+        return TRP_OK;
+    if (type == TRP_I32 && (scalar.im != 0 || !is_int32(scalar.re)))
+        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                              "%s: expected an integer of 32 bits where sums are i32, got %g + %gi",
+                              name, scalar.re, scalar.im);
+    if (scalar.im == 0)
         return TRP_OK;
     return trp__error_set(pack->error, TRP_E_ARGUMENT,
                           "%s: expected a real number for type %s, got %g + %gi", name,

@@ -54,7 +54,7 @@ trp_status trp__operand_access(trp__pack *pack, const trp__operand *x);
 
 /* alpha and beta, or other scalars, of a request: by value, or `count` of them in a buffer. */
 
-/* Whether a scalar fits a type: real types have no imaginary part. */
+/* Whether a scalar fits a type: real types have no imaginary part, i32 no fraction. */
 trp_status trp__check_scalar(trp__pack *pack, const char *name, trp_scalar scalar, trp_dtype type);
 
 /* Scalars are either in a buffer or given by value. */

@@ -3,7 +3,6 @@
 
 #include "actors/matmul/matmul.h"
 
-#include <math.h>
 #include <string.h>
 
 _Static_assert(sizeof(trp__matmul) <= TRP__PAYLOAD_BYTES, "the payload fits into a record");
@@ -180,11 +179,6 @@ static trp_status check_sizes(trp__making *m)
     return TRP_OK;
 }
 
-static bool is_int32(double value)
-{
-    return value >= INT32_MIN && value <= INT32_MAX && value == floor(value);
-}
-
 static trp_status check_scalar(trp__making *m, const char *name, trp_scalar scalar, double missing,
                                double out[2])
 {
@@ -196,10 +190,6 @@ static trp_status check_scalar(trp__making *m, const char *name, trp_scalar scal
         return status;
     out[0] = scalar.given ? scalar.re : missing;
     out[1] = scalar.given ? scalar.im : 0;
-    if (type == TRP_I32 && !is_int32(out[0]))
-        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
-                              "%s: expected an integer of 32 bits where D is i32, got %g", name,
-                              out[0]);
     return TRP_OK;
 }
 
