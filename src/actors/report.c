@@ -1,8 +1,9 @@
 /* What the worker knows for `troupe doctor`: which libraries it finds. */
 #include "wire/entry.h"
 
-#include "actors/blas/blas.h"
-#include "actors/matmul/matmul.h"
+#include "actors/blas/cublas.h"
+#include "actors/blas/openblas.h"
+#include "actors/matmul/cublaslt.h"
 #include "driver/cuda.h"
 #include "driver/device_memory.h"
 
@@ -22,14 +23,32 @@ static trp_status report_driver(char *version, size_t version_size, const char *
     return TRP_OK;
 }
 
+/* One library: its functions for loading it, for its version and its path are named alike. */
+#define DEFINE_REPORT(name)                                                                        \
+    static trp_status report_##name(char *version, size_t version_size, const char **path,         \
+                                    trp_error *error)                                              \
+    {                                                                                              \
+        const trp__##name *library;                                                                \
+        trp_status status = trp__##name##_load(&library, error);                                   \
+        if (status != TRP_OK)                                                                      \
+            return status;                                                                         \
+        trp__##name##_version(library, version, version_size);                                     \
+        *path = trp__##name##_path();                                                              \
+        return TRP_OK;                                                                             \
+    }
+DEFINE_REPORT(cublas)
+DEFINE_REPORT(cublaslt)
+DEFINE_REPORT(openblas)
+#undef DEFINE_REPORT
+
 static const struct {
     const char *key;
     trp_status (*report)(char *version, size_t version_size, const char **path, trp_error *error);
 } libraries[] = {
     {"cuda", report_driver},
-    {"cublas", trp__blas_cuda_report},
-    {"cublaslt", trp__matmul_cuda_report},
-    {"openblas", trp__blas_host_report},
+    {"cublas", report_cublas},
+    {"cublaslt", report_cublaslt},
+    {"openblas", report_openblas},
 };
 
 /* The line's last field must not break the line. */

@@ -12,18 +12,6 @@
 
 typedef trp__blas_state state;
 
-trp_status trp__blas_cuda_report(char *version, size_t version_size, const char **path,
-                                 trp_error *error)
-{
-    const trp__cublas *blas;
-    trp_status status = trp__cublas_load(&blas, error);
-    if (status != TRP_OK)
-        return status;
-    trp__cublas_version(blas, version, version_size);
-    *path = trp__cublas_path();
-    return TRP_OK;
-}
-
 /* Life of an actor. */
 
 static void stop(trp_instance *instance)

@@ -12,18 +12,6 @@
 
 typedef trp__blas_host_state state;
 
-trp_status trp__blas_host_report(char *version, size_t version_size, const char **path,
-                                 trp_error *error)
-{
-    const trp__openblas *blas;
-    trp_status status = trp__openblas_load(&blas, error);
-    if (status != TRP_OK)
-        return status;
-    trp__openblas_version(blas, version, version_size);
-    *path = trp__openblas_path();
-    return TRP_OK;
-}
-
 /* Life of an actor. */
 
 static trp_status init(trp_instance *instance, trp_error *error)

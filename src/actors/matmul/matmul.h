@@ -15,8 +15,4 @@ trp_status trp__matmul_pack(trp__pack *pack, const trp_request *request);
 extern const trp_actor_impl trp__matmul_cuda;
 extern const trp_actor_impl trp__matmul_host;
 
-/* For `troupe doctor`, see blas.h. */
-trp_status trp__matmul_cuda_report(char *version, size_t version_size, const char **path,
-                                   trp_error *error);
-
 #endif

@@ -48,18 +48,6 @@ typedef struct state {
     trp_error error;
 } state;
 
-trp_status trp__matmul_cuda_report(char *version, size_t version_size, const char **path,
-                                   trp_error *error)
-{
-    const trp__cublaslt *lt;
-    trp_status status = trp__cublaslt_load(&lt, error);
-    if (status != TRP_OK)
-        return status;
-    trp__cublaslt_version(lt, version, version_size);
-    *path = trp__cublaslt_path();
-    return TRP_OK;
-}
-
 /* Life of an actor. */
 
 static void drop_plan(void *context, void *plan)
