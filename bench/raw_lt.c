@@ -50,7 +50,7 @@ static bool fill(raw_lt *x, trp__cu_address *out, uint64_t bytes, const void *pi
 {
     uint64_t done = bytes < piece_bytes ? bytes : piece_bytes;
     bool good = check_driver(x, x->cu->cuMemAlloc_v2(out, (size_t)bytes), "cuMemAlloc") &&
-                check_driver(x, x->cu->cuMemcpyHtoD_v2(*out, piece, (size_t)done), "cuMemcpyHtoD");
+                check_driver(x, trp__cuda_upload(x->cu, *out, piece, (size_t)done), "cuMemcpyHtoD");
     while (good && done < bytes) {
         uint64_t some = bytes - done < done ? bytes - done : done;
         good = check_driver(x, x->cu->cuMemcpyAsync(*out + done, *out, (size_t)some, x->stream),

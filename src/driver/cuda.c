@@ -106,3 +106,10 @@ trp_status trp__cuda_error(trp_error *error, int result, const char *call)
         error->fault = trp__code_sticky("cuda", result) ? TRP_FAULT_GPU : TRP_FAULT_LIBRARY;
     return status;
 }
+
+trp__cu_result trp__cuda_upload(const trp__cuda *cu, trp__cu_address to, const void *from,
+                                size_t bytes)
+{
+    trp__cu_result result = cu->cuMemcpyHtoD_v2(to, from, bytes);
+    return result == TRP__CU_SUCCESS ? cu->cuStreamSynchronize(NULL) : result;
+}

@@ -114,6 +114,12 @@ const char *trp__cuda_path(void);
  * (TRP_E_MISSING) and what is not supported (TRP_E_UNSUPPORTED). */
 trp_status trp__cuda_error(trp_error *error, int result, const char *call);
 
+/* Copies to the device and waits until it is there. cuMemcpyHtoD by itself may return while the
+ * last of pageable memory is still on its way through the default stream, for which streams that
+ * were made not to block do not wait. */
+trp__cu_result trp__cuda_upload(const trp__cuda *cu, trp__cu_address to, const void *from,
+                                size_t bytes);
+
 /* Whether a result says that the process must go: its directive is RESTART_CONTEXT or STOP. */
 bool trp__cuda_sticky(int result);
 

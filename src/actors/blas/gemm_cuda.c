@@ -155,9 +155,30 @@ static trp_status gemm_64(state *s, const trp__gemm *g, const gemm_operands *x, 
                              "cublasGemmStridedBatchedEx_64", error);
 }
 
-static trp_status multiply(state *s, const trp__gemm *g, const gemm_operands *x, trp_error *error)
+/* cuBLAS 13 has no more than one layout for integers, and not for all sizes. */
+static trp_status refuse_integers(const state *s, trp_error *error)
 {
-    return fits_32_bits(g) ? gemm_32(s, g, x, error) : gemm_64(s, g, x, error);
+    char version[32];
+    trp__cublas_version(s->blas, version, sizeof version);
+    return trp__error_set_code(error, TRP_E_UNSUPPORTED, "cublas", TRP__CUBLAS_NOT_SUPPORTED,
+                               "type_c: cuBLAS %s does not do this product of i8 with C of i32. It "
+                               "does those with A transposed and B not (in row-major order: A not "
+                               "and B transposed) whose m, n and k are multiples of 16; with C of "
+                               "f32 it does all",
+                               version);
+}
+
+static trp_status multiply(state *s, const trp__gemm *given, const gemm_operands *x,
+                           trp_error *error)
+{
+    trp__gemm product = *given, *g = &product;
+    if (g->k == 0) { /* A and B are not looked at, so they may as well be in the layout that goes */
+        g->trans_a = TRP_T;
+        g->trans_b = TRP_N;
+        g->lda = g->ldb = 4;
+    }
+    trp_status status = fits_32_bits(g) ? gemm_32(s, g, x, error) : gemm_64(s, g, x, error);
+    return status == TRP_E_UNSUPPORTED && g->type_c == TRP_I32 ? refuse_integers(s, error) : status;
 }
 
 /* Whether library and device have the emulation that a product asks for. Of themselves they would

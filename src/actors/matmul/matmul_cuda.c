@@ -74,6 +74,8 @@ static void stop(trp_instance *instance)
     if (s->planner.handle)
         s->planner.lt->cublasLtDestroy(s->planner.handle);
     free_workspaces(instance, 0);
+    if (s->planner.constants)
+        trp_cuda_check(instance, s->cu->cuMemFree_v2(s->planner.constants), "cuMemFree", NULL);
     if (s->context)
         s->cu->cuDevicePrimaryCtxRelease_v2(s->device);
     memset(s, 0, sizeof *s);
@@ -151,6 +153,20 @@ static trp_status add_workspace(trp_instance *instance, size_t bytes, trp_error 
     return TRP_OK;
 }
 
+static trp_status place_constants(trp_instance *instance, trp_error *error)
+{
+    state *s = instance->state;
+    size_t bytes;
+    const void *constants = trp__matmul_constants(&bytes);
+    trp_status status = trp_cuda_check(instance, s->cu->cuMemAlloc_v2(&s->planner.constants, bytes),
+                                       "cuMemAlloc", error);
+    if (status == TRP_OK)
+        status = trp_cuda_check(instance,
+                                trp__cuda_upload(s->cu, s->planner.constants, constants, bytes),
+                                "cuMemcpyHtoD", error);
+    return status;
+}
+
 static trp_status init(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
@@ -166,6 +182,8 @@ static trp_status init(trp_instance *instance, trp_error *error)
                                 "cublasLtCreate", error);
     if (status == TRP_OK)
         status = add_workspace(instance, WORKSPACE_FIRST, error);
+    if (status == TRP_OK)
+        status = place_constants(instance, error);
     if (status == TRP_OK)
         status = trp__lru_create(sizeof(trp__matmul_key), sizeof(trp__matmul_plan), PLANS,
                                  drop_plan, (void *)(uintptr_t)s->planner.lt, &s->plans, error);
@@ -195,7 +213,7 @@ static void make_plan(void *argument)
     trp__matmul_key problem = s->key;
     problem.problem.tune = TRP_TUNE_OFF;
     s->status = trp__matmul_plan_make(&s->planner, &s->key, s->at, &s->plan, &s->error);
-    if (s->status != TRP_OK)
+    if (s->status != TRP_OK || s->plan.blind) /* nothing is multiplied, so nothing to search */
         return;
     const trp__matmul_record *known = trp__records_find(s->records, &problem);
     bool enough = known && (known->full || tune != TRP_TUNE_FULL);

@@ -4,6 +4,7 @@
 
 #include <troupe/matmul.h>
 
+#include <stddef.h>
 #include <string.h>
 
 #define SET_DESC(lt, desc, attribute, value)                                                       \
@@ -91,6 +92,19 @@ static int32_t scale_mode(uint8_t mode)
     return modes[mode % (sizeof modes)];
 }
 
+static const char *scale_mode_name(uint8_t mode)
+{
+    static const char *const names[] = {
+        [TRP_SCALE_TENSOR] = "TRP_SCALE_TENSOR",
+        [TRP_SCALE_VECTOR] = "TRP_SCALE_VECTOR",
+        [TRP_SCALE_BLOCK_16] = "TRP_SCALE_BLOCK_16",
+        [TRP_SCALE_BLOCK_32] = "TRP_SCALE_BLOCK_32",
+        [TRP_SCALE_BLOCK_128] = "TRP_SCALE_BLOCK_128",
+        [TRP_SCALE_BLOCK_128X128] = "TRP_SCALE_BLOCK_128X128",
+    };
+    return names[mode % (sizeof names / sizeof *names)];
+}
+
 /* Scalars travel as f64; the library wants them in the compute type. */
 typedef union scalar {
     double f64[2];
@@ -107,12 +121,40 @@ static scalar scalar_of(uint8_t type, const double value[2])
     return (scalar){.f32 = {(float)value[0], (float)value[1]}};
 }
 
+/* 0 of every scalar type, and 1 of each. */
+static const struct constants {
+    double zero[2], f64[2];
+    float f32[2];
+    int32_t i32[2];
+} constants = {{0, 0}, {1, 0}, {1, 0}, {1, 0}};
+
+const void *trp__matmul_constants(size_t *bytes)
+{
+    *bytes = sizeof constants;
+    return &constants;
+}
+
+static size_t one_at(uint8_t type)
+{
+    return type == TRP_F64 || type == TRP_C128 ? offsetof(struct constants, f64)
+           : type == TRP_I32                   ? offsetof(struct constants, i32)
+                                               : offsetof(struct constants, f32);
+}
+
 /* Keys. */
 
 static uint8_t alignment_of(const void *address)
 {
     uintptr_t bits = (uintptr_t)address | 256;
     return (uint8_t)__builtin_ctzll(bits);
+}
+
+/* D = epilogue(C): cuBLASLt leaves D as it is if it sees alpha 0 and beta 1, though C may be apart
+ * and there may be an epilogue. Where it can't see them, in the device's memory, it does not. */
+static bool is_blind_spot(const trp__matmul *g)
+{
+    return !has(g, TRP__MATMUL_SCALARS) && g->alpha[0] == 0 && g->alpha[1] == 0 &&
+           g->beta[0] == 1 && g->beta[1] == 0;
 }
 
 trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[])
@@ -124,6 +166,7 @@ trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[])
     key.problem = *problem;
     memset(key.problem.alpha, 0, sizeof key.problem.alpha);
     memset(key.problem.beta, 0, sizeof key.problem.beta);
+    key.problem.beta[0] = is_blind_spot(problem);
     for (size_t i = 0; i < sizeof looked_at; i++)
         key.alignment[i] = alignment_of(at[looked_at[i]]);
     return key;
@@ -160,7 +203,7 @@ static trp_status describe(const trp__cublaslt *lt, trp__cublaslt_desc desc, con
     trp__cublas_status result = SET_DESC(lt, desc, TRANSA, trans_a);
     if (result == 0)
         result = SET_DESC(lt, desc, TRANSB, trans_b);
-    if (result == 0 && has(g, TRP__MATMUL_SCALARS))
+    if (result == 0 && (has(g, TRP__MATMUL_SCALARS) || is_blind_spot(g)))
         result = SET_DESC(lt, desc, POINTER_MODE, device);
     if (result == 0 && g->fast_accumulation)
         result = SET_DESC(lt, desc, FAST_ACCUM, fast);
@@ -237,9 +280,14 @@ static trp_status make_preference(const trp__cublaslt *lt, const trp__matmul_key
     uint32_t d = UINT32_C(1) << key->alignment[3];
     /* A C that is not there is told to be in D's place. */
     uint32_t c = has(&key->problem, TRP__MATMUL_C) ? UINT32_C(1) << key->alignment[2] : d;
+    /* Parts of a sum are added up in the compute type, not rounded to a narrower D before. */
+    uint32_t reductions = TRP__CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    bool narrow = trp_dtype_bits((trp_dtype)key->problem.type[TRP__MATMUL_D]) < 32;
     trp__cublas_status result = lt->cublasLtMatmulPreferenceCreate(out);
     if (result == 0)
         result = SET_PREFERENCE(lt, *out, MAX_WORKSPACE_BYTES, workspace);
+    if (result == 0 && narrow)
+        result = SET_PREFERENCE(lt, *out, REDUCTION_SCHEME_MASK, reductions);
     if (result == 0)
         result = SET_PREFERENCE(lt, *out, MIN_ALIGNMENT_A_BYTES, a);
     if (result == 0)
@@ -316,7 +364,7 @@ static trp_status try_plan(const trp__matmul_planner *planner, const trp__matmul
         status = make_layout(lt, g, i, &plan->layout[i], error);
     if (status == TRP_OK)
         status = choose(planner, key, plan, error);
-    plan->ready = status == TRP_OK;
+    plan->blind = is_blind_spot(g);
     if (status != TRP_OK)
         trp__matmul_plan_drop(lt, plan);
     return status;
@@ -332,10 +380,17 @@ static bool without(trp__matmul *g, int operand)
     return had;
 }
 
+static bool drop_aux(trp__matmul *g)
+{
+    without(g, TRP__MATMUL_SCALE_AUX);
+    without(g, TRP__MATMUL_AMAX_AUX);
+    return without(g, TRP__MATMUL_AUX);
+}
+
 static bool without_aux(trp__matmul *g)
 {
     bool needed = g->activation == TRP_ACTIVATION_DRELU || g->activation == TRP_ACTIVATION_DGELU;
-    return !needed && without(g, TRP__MATMUL_AUX);
+    return !needed && drop_aux(g);
 }
 
 static bool without_gradient(trp__matmul *g)
@@ -355,7 +410,7 @@ static bool without_epilogue(trp__matmul *g)
     bool had = epilogue(g) != TRP__CUBLASLT_EPILOGUE_DEFAULT;
     g->activation = TRP_ACTIVATION_NONE;
     g->gradient = TRP_BIAS_GRADIENT_NONE;
-    without(g, TRP__MATMUL_AUX);
+    drop_aux(g);
     without(g, TRP__MATMUL_VECTOR);
     return had;
 }
@@ -501,10 +556,33 @@ static trp_status check_device(const trp__matmul_planner *planner, const trp__ma
                           needed / 10, needed % 10, planner->major, planner->minor);
 }
 
+/* What the library takes and then does in another way than it is meant (seen with 13.1 on compute
+ * capability 9.0): gelu of a D of i8 is computed of what is already rounded to i8, and modes of
+ * scale factors that don't go together end in a fault. */
+static trp_status check_library(const trp__matmul *g, trp_error *error)
+{
+    bool gelu = g->activation == TRP_ACTIVATION_GELU;
+    bool blocks = (g->scale_a == TRP_SCALE_BLOCK_128 || g->scale_a == TRP_SCALE_BLOCK_128X128) &&
+                  (g->scale_b == TRP_SCALE_BLOCK_128 || g->scale_b == TRP_SCALE_BLOCK_128X128);
+    bool both = g->scale_a == TRP_SCALE_BLOCK_128X128 && g->scale_b == TRP_SCALE_BLOCK_128X128;
+    if (gelu && g->type[TRP__MATMUL_D] == TRP_I8)
+        return trp__error_set(error, TRP_E_UNSUPPORTED,
+                              "activation: gelu with a D of i8, which cuBLASLt computes of values "
+                              "that are already rounded to i8");
+    if (g->scale_a != g->scale_b ? !blocks : both)
+        return trp__error_set(error, TRP_E_UNSUPPORTED,
+                              "scale modes %s and %s of A and B: cuBLASLt has the same for both, "
+                              "or TRP_SCALE_BLOCK_128 with TRP_SCALE_BLOCK_128X128",
+                              scale_mode_name(g->scale_a), scale_mode_name(g->scale_b));
+    return TRP_OK;
+}
+
 trp_status trp__matmul_plan_make(const trp__matmul_planner *planner, const trp__matmul_key *key,
                                  void *const at[], trp__matmul_plan *plan, trp_error *error)
 {
     trp_status status = check_device(planner, &key->problem, error);
+    if (status == TRP_OK)
+        status = check_library(&key->problem, error);
     if (status != TRP_OK)
         return status;
     status = try_plan(planner, key, at, plan, error);
@@ -524,6 +602,10 @@ trp_status trp__matmul_plan_launch(const trp__matmul_planner *planner, const trp
     if (at[TRP__MATMUL_SCALARS]) {
         alpha_at = at[TRP__MATMUL_SCALARS];
         beta_at = (const char *)alpha_at + trp_dtype_bits((trp_dtype)problem->scalar_type) / 8;
+    } else if (plan->blind) {
+        trp__cu_address zero = planner->constants, one = zero + one_at(problem->scalar_type);
+        alpha_at = (const void *)(uintptr_t)zero;
+        beta_at = (const void *)(uintptr_t)one;
     }
     /* A C that is not there is said to be in D's place, if it can be, and is not read, for beta is
      * 0. */
@@ -532,12 +614,14 @@ trp_status trp__matmul_plan_launch(const trp__matmul_planner *planner, const trp
     trp_status status = place(lt, plan, problem, at, error);
     if (status != TRP_OK)
         return status;
-    return trp__cublaslt_check(lt,
-                               lt->cublasLtMatmul(planner->handle, plan->desc, alpha_at,
-                                                  at[TRP__MATMUL_A], plan->layout[TRP__MATMUL_A],
-                                                  at[TRP__MATMUL_B], plan->layout[TRP__MATMUL_B],
-                                                  beta_at, c, plan->layout[TRP__MATMUL_C],
-                                                  at[TRP__MATMUL_D], plan->layout[TRP__MATMUL_D],
-                                                  &plan->algo, workspace, workspace_bytes, stream),
-                               "cublasLtMatmul", error);
+    trp__cublas_status result = lt->cublasLtMatmul(
+        planner->handle, plan->desc, alpha_at, at[TRP__MATMUL_A], plan->layout[TRP__MATMUL_A],
+        at[TRP__MATMUL_B], plan->layout[TRP__MATMUL_B], beta_at, c, plan->layout[TRP__MATMUL_C],
+        at[TRP__MATMUL_D], plan->layout[TRP__MATMUL_D], &plan->algo, workspace, workspace_bytes,
+        stream);
+    if (result == TRP__CUBLAS_NOT_SUPPORTED)
+        return trp__error_set_code(error, TRP_E_UNSUPPORTED, "cublas", result,
+                                   "cuBLASLt proposes an algorithm for this problem and then "
+                                   "refuses to run it");
+    return trp__cublaslt_check(lt, result, "cublasLtMatmul", error);
 }

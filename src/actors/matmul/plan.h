@@ -4,14 +4,16 @@
 
 #include "actors/matmul/cublaslt.h"
 #include "actors/matmul/matmul_wire.h"
+#include "driver/cuda.h"
 
 #include <stdbool.h>
 #include <string.h>
 
 enum { TRP__MATMUL_LAYOUTS = TRP__MATMUL_D + 1 };
 
-/* What a plan depends on: of the payload all but the scalars, which are 0 here; and how operands
- * are aligned, as a power of two up to 256, for an algorithm may rely on it. */
+/* What a plan depends on: of the payload all but the scalars, which are 0 here (of alpha 0 with
+ * beta 1, which takes a plan of its own, beta is 1); and how operands are aligned, as a power of
+ * two up to 256, for an algorithm may rely on it. */
 typedef struct trp__matmul_key {
     trp__matmul problem;
     uint8_t alignment[8]; /* of A, B, C, D, aux and vector: exponents */
@@ -20,7 +22,7 @@ typedef struct trp__matmul_key {
 _Static_assert(sizeof(trp__matmul_key) % 8 == 0, "a key for a trp__lru");
 
 typedef struct trp__matmul_plan {
-    bool ready;
+    bool blind; /* alpha is 0 and beta is 1, and the library must not see it */
     trp__cublaslt_desc desc;
     trp__cublaslt_layout layout[TRP__MATMUL_LAYOUTS];
     trp__cublaslt_algo algo;
@@ -31,8 +33,9 @@ typedef struct trp__matmul_plan {
 typedef struct trp__matmul_planner {
     const trp__cublaslt *lt;
     trp__cublaslt_handle handle;
-    int major, minor;  /* compute capability */
-    uint64_t l2_bytes; /* of the device's cache */
+    int major, minor;          /* compute capability */
+    uint64_t l2_bytes;         /* of the device's cache */
+    trp__cu_address constants; /* trp__matmul_constants() in the device's memory */
 } trp__matmul_planner;
 
 /* Byte by byte: its scalars are 0, and there is no padding. */
@@ -40,6 +43,9 @@ static inline bool trp__matmul_same_key(const trp__matmul_key *x, const trp__mat
 {
     return memcmp((const unsigned char *)x, (const unsigned char *)y, sizeof *x) == 0;
 }
+
+/* What planner->constants must point to. */
+const void *trp__matmul_constants(size_t *bytes);
 
 trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[]);
 

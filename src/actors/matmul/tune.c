@@ -103,7 +103,7 @@ static bool fill_small(bench *b, int operand, trp__cu_address to, uint64_t bytes
     const void *from = type == TRP_F64 || type == TRP_C128 ? (const void *)f64
                        : type == TRP_I32                   ? (const void *)i32
                                                            : (const void *)f32;
-    return cu->cuMemcpyHtoD_v2(to, from, bytes) == 0;
+    return trp__cuda_upload(cu, to, from, bytes) == 0;
 }
 
 static bool fill_matrix(bench *b, uint8_t type, trp__cu_address to, uint64_t bytes)
@@ -113,7 +113,7 @@ static bool fill_matrix(bench *b, uint8_t type, trp__cu_address to, uint64_t byt
     if (!from)
         return false;
     fill_piece(type, from, piece);
-    bool good = b->cu->cuMemcpyHtoD_v2(to, from, piece) == 0;
+    bool good = trp__cuda_upload(b->cu, to, from, piece) == 0;
     free(from);
     for (uint64_t done = piece; good && done < bytes;) {
         uint64_t some = bytes - done < done ? bytes - done : done;

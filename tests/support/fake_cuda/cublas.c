@@ -484,6 +484,12 @@ static int enqueue(trp__cublas_handle handle, const product *p)
 }
 
 /* Of a product whose other fields are filled in. */
+/* As cuBLAS 13.1 on an H200 does integers; it takes some others too. */
+static bool is_tn(const product *p)
+{
+    return p->trans_a != TRP__CUBLAS_OP_N && p->trans_b == TRP__CUBLAS_OP_N;
+}
+
 static trp__cublas_status start(trp__cublas_handle handle, product *p, const void *alpha,
                                 const void *beta, trp__cublas_type b_type, trp__cublas_type c_type,
                                 trp__cublas_compute compute, trp__cublas_algorithm algorithm)
@@ -497,7 +503,7 @@ static trp__cublas_status start(trp__cublas_handle handle, product *p, const voi
     if (!good_strategy(handle, compute))
         return INVALID_VALUE;
     if (find_scalars(p, b_type, compute, &scalars) != SUCCESS ||
-        (c_type == TRP__CUDA_R_32I && !in_fours(p)))
+        (c_type == TRP__CUDA_R_32I && (!in_fours(p) || !is_tn(p))))
         return NOT_SUPPORTED;
     p->alpha = (fake_scalar){.at = alpha, .type = scalars};
     p->beta = (fake_scalar){.at = beta, .type = scalars};
