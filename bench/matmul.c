@@ -9,6 +9,9 @@
 
 enum { PIECE = 1 << 20, SAMPLE = 1 << 20, POISON = 0xff };
 
+/* Copies of the operands: together more than twice the largest cache of a GPU, if so many do. */
+enum { COLD = 128 << 20, COPIES = 16 };
+
 /* m is what a transformer's layer writes for each token, n the tokens: in cuBLAS's column-major
  * terms D = A^T B, with the weights as A. */
 typedef struct shape {
@@ -28,6 +31,7 @@ typedef struct product {
     raw_product what;
     bool raw, epilogue;
     trp_tune tune;
+    uint32_t next; /* copy */
     trp_buffer a, b, d, bias, aux;
     void *piece;
 } product;
@@ -79,16 +83,17 @@ static bool begin(product *p)
 {
     const raw_product *w = &p->what;
     const suite *s = p->suite;
+    uint64_t copies = w->copies;
     p->piece = malloc(PIECE);
     if (!p->piece)
         return false;
     fill_piece(w->type, p->piece, s->seed);
-    bool good = make_buffer(p, bytes_of(w->type, w->k, w->m), true, &p->a) &&
-                make_buffer(p, bytes_of(w->type, w->k, w->n), true, &p->b) &&
-                make_buffer(p, bytes_of(w->type_d, w->m, w->n), false, &p->d);
+    bool good = make_buffer(p, copies * bytes_of(w->type, w->k, w->m), true, &p->a) &&
+                make_buffer(p, copies * bytes_of(w->type, w->k, w->n), true, &p->b) &&
+                make_buffer(p, copies * bytes_of(w->type_d, w->m, w->n), false, &p->d);
     if (good && p->epilogue)
         good = make_buffer(p, bytes_of(w->type_d, w->m, 1), true, &p->bias) &&
-               make_buffer(p, bytes_of(w->type_d, w->m, w->n), false, &p->aux);
+               make_buffer(p, copies * bytes_of(w->type_d, w->m, w->n), false, &p->aux);
     return good && (!p->raw || s->raw->api->matmul_begin(s->raw, w, p->piece, PIECE));
 }
 
@@ -113,34 +118,38 @@ static bool run_raw(void *context, uint64_t count)
     return p->suite->raw->api->matmul(p->suite->raw, count);
 }
 
-static trp_matmul_request request_of(const product *p)
+static trp_matmul_request request_of(const product *p, uint32_t copy)
 {
     const raw_product *w = &p->what;
+    uint64_t d_offset = copy * bytes_of(w->type_d, w->m, w->n);
     trp_matmul_request r = {
         .header = {.wait_ns = TRP_FOREVER},
         .m = w->m,
         .n = w->n,
         .k = w->k,
         .trans_a = TRP_T,
-        .a = {.buffer = p->a, .type = w->type},
-        .b = {.buffer = p->b},
-        .d = {.buffer = p->d, .type = w->type_d},
+        .a = {.buffer = p->a, .type = w->type, .offset = copy * bytes_of(w->type, w->k, w->m)},
+        .b = {.buffer = p->b, .offset = copy * bytes_of(w->type, w->k, w->n)},
+        .d = {.buffer = p->d, .type = w->type_d, .offset = d_offset},
         .tune = p->tune,
     };
     if (p->epilogue) {
         r.activation = TRP_ACTIVATION_GELU;
         r.bias.buffer = p->bias;
         r.aux.buffer = p->aux;
+        r.aux.offset = d_offset;
     }
     return r;
 }
 
 static bool run_troupe(void *context, uint64_t count)
 {
-    const product *p = context;
-    const trp_matmul_request request = request_of(p);
-    for (uint64_t i = 0; i < count; i++) {
-        if (!suite_check(p->suite, trp_matmul(p->actor, &request, NULL), "trp_matmul"))
+    product *p = context;
+    trp_matmul_request of_copy[COPIES];
+    for (uint32_t i = 0; i < p->what.copies; i++)
+        of_copy[i] = request_of(p, i);
+    for (uint64_t i = 0; i < count; i++, p->next = (p->next + 1) % p->what.copies) {
+        if (!suite_check(p->suite, trp_matmul(p->actor, &of_copy[p->next], NULL), "trp_matmul"))
             return false;
     }
     return suite_check(p->suite, trp_device_drain(p->suite->device, TRP_FOREVER),
@@ -151,7 +160,7 @@ static bool run_troupe(void *context, uint64_t count)
 static bool run_first(product *p)
 {
     trp_completion done = {0};
-    trp_matmul_request request = request_of(p);
+    trp_matmul_request request = request_of(p, 0);
     return suite_await(p->suite, trp_matmul(p->actor, &request, &done), &done, "trp_matmul");
 }
 
@@ -192,9 +201,17 @@ static bool compare(product *p, char note[40])
 
 static product product_of(suite *s, trp_actor *actor, trp_dtype type, shape x)
 {
+    uint64_t bytes =
+        bytes_of(type, x.k, x.m) + bytes_of(type, x.k, x.n) + bytes_of(TRP_BF16, x.m, x.n);
+    uint64_t copies = COLD / bytes + 1;
     return (product){.suite = s,
                      .actor = actor,
-                     .what = {.type = type, .type_d = TRP_BF16, .m = x.m, .n = x.n, .k = x.k},
+                     .what = {.type = type,
+                              .type_d = TRP_BF16,
+                              .m = x.m,
+                              .n = x.n,
+                              .k = x.k,
+                              .copies = copies < COPIES ? (uint32_t)copies : COPIES},
                      .raw = s->raw->api->matmul_begin != NULL};
 }
 
@@ -204,14 +221,18 @@ static bool measure(product *p, report_row *row)
     suite *s = p->suite;
     stats_side raw_side = {.run = p->raw ? run_raw : NULL, .context = p};
     stats_side troupe_side = {.run = run_troupe, .context = p};
-    stats_plan plan = {.blocks = s->quick ? 3 : 5};
+    stats_plan plan = {.blocks = s->quick ? 3 : 7};
+    placement where;
     row->raw = p->raw ? s->raw->api->matmul_label : NULL;
     bool good = begin(p) && run_first(p) && (!p->raw || p->epilogue || compare(p, row->note));
     if (good) {
         plan.count =
-            stats_calibrate(p->raw ? raw_side : troupe_side, s->quick ? 20e6 : 40e6, 10000);
+            stats_calibrate(p->raw ? raw_side : troupe_side, s->quick ? 20e6 : 80e6, 10000);
         plan.warm = plan.count / 8 + 1;
+        placement_begin(&where, s->device, false);
+        plan.placement = &where;
         good = plan.count > 0 && suite_measure(s, &plan, raw_side, troupe_side, row);
+        placement_end(&where);
     } else {
         suite_fail(s, row->section, row->name);
     }

@@ -9,10 +9,12 @@
 
 typedef struct raw raw;
 
-/* D = A^T B, column-major: A is k x m, B k x n. */
+/* D = A^T B, column-major: A is k x m, B k x n. There are several of each, one behind the other,
+ * and each product takes the next: as a program has its weights in memory and not in the cache. */
 typedef struct raw_product {
     trp_dtype type, type_d;
     int64_t m, n, k;
+    uint32_t copies;
 } raw_product;
 
 typedef enum raw_direction { RAW_TO_DEVICE, RAW_TO_HOST } raw_direction;

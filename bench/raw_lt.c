@@ -116,18 +116,25 @@ bool raw_lt_begin(raw_lt *x, const raw_product *p, const void *piece, size_t pie
 {
     uint64_t in = trp_dtype_bits(p->type) / 8, out = trp_dtype_bits(p->type_d) / 8;
     uint64_t m = (uint64_t)p->m, n = (uint64_t)p->n, k = (uint64_t)p->k;
-    return open_library(x) && fill(x, &x->a, m * k * in, piece, piece_bytes) &&
-           fill(x, &x->b, n * k * in, piece, piece_bytes) &&
-           check_driver(x, x->cu->cuMemAlloc_v2(&x->d, m * n * out), "cuMemAlloc") &&
+    x->product = *p;
+    x->a_bytes = m * k * in;
+    x->b_bytes = n * k * in;
+    x->d_bytes = m * n * out;
+    x->next = 0;
+    return open_library(x) && fill(x, &x->a, x->a_bytes * p->copies, piece, piece_bytes) &&
+           fill(x, &x->b, x->b_bytes * p->copies, piece, piece_bytes) &&
+           check_driver(x, x->cu->cuMemAlloc_v2(&x->d, x->d_bytes * p->copies), "cuMemAlloc") &&
            describe(x, p) && choose(x);
 }
 
 bool raw_lt_run(raw_lt *x, uint64_t count)
 {
     const float alpha = 1, beta = 0;
-    const void *a = (const void *)(uintptr_t)x->a, *b = (const void *)(uintptr_t)x->b;
-    void *d = (void *)(uintptr_t)x->d, *workspace = (void *)(uintptr_t)x->workspace;
-    for (uint64_t i = 0; i < count; i++) {
+    void *workspace = (void *)(uintptr_t)x->workspace;
+    for (uint64_t i = 0; i < count; i++, x->next = (x->next + 1) % x->product.copies) {
+        const void *a = (const void *)(uintptr_t)(x->a + x->next * x->a_bytes);
+        const void *b = (const void *)(uintptr_t)(x->b + x->next * x->b_bytes);
+        void *d = (void *)(uintptr_t)(x->d + x->next * x->d_bytes);
         if (!check(x,
                    x->lt->cublasLtMatmul(x->handle, x->desc, &alpha, a, x->layout[0], b,
                                          x->layout[1], &beta, d, x->layout[2], d, x->layout[2],

@@ -15,6 +15,9 @@ typedef struct raw_lt {
     const trp__cublaslt *lt; /* NULL: not loaded yet */
     trp__cublaslt_handle handle;
     trp__cu_address workspace, a, b, d;
+    raw_product product;
+    uint64_t a_bytes, b_bytes, d_bytes; /* of one copy */
+    uint32_t next;                      /* copy */
     trp__cublaslt_desc desc;
     trp__cublaslt_layout layout[3]; /* of A, B, D */
     trp__cublaslt_algo algo;
@@ -23,7 +26,7 @@ typedef struct raw_lt {
 /* A is k x m and taken transposed, B is k x n, D is m x n, all column-major. What begin() has taken
  * end() gives back, also after a failure; close() the rest. */
 bool raw_lt_begin(raw_lt *x, const raw_product *product, const void *piece, size_t piece_bytes);
-bool raw_lt_run(raw_lt *x, uint64_t count); /* sends all, does not wait */
+bool raw_lt_run(raw_lt *x, uint64_t count); /* sends all, the first copy first, does not wait */
 void raw_lt_end(raw_lt *x);
 void raw_lt_close(raw_lt *x);
 
