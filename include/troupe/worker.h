@@ -106,6 +106,7 @@ struct trp_instance {
     trp_backend backend;
     uint32_t ordinal;     /* cuda: the device's, for cuDeviceGet() */
     uint32_t incarnation; /* the number of this worker, 1 is the first */
+    uint32_t backlog;     /* in handle(): about how many operations are in the stream, not done */
 };
 
 /* The implementation of an actor on one backend. */

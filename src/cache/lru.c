@@ -149,12 +149,17 @@ uint32_t trp__lru_count(const trp__lru *lru)
     return lru->count;
 }
 
+void trp__lru_clear(trp__lru *lru)
+{
+    while (lru->count > 0)
+        remove_at(lru, lru->entry[lru->capacity].newer);
+}
+
 void trp__lru_destroy(trp__lru *lru)
 {
     if (!lru)
         return;
-    while (lru->count > 0)
-        remove_at(lru, lru->entry[lru->capacity].newer);
+    trp__lru_clear(lru);
     free(lru->entry);
     free(lru->first);
     free(lru->pairs);

@@ -29,6 +29,9 @@ void *trp__lru_add(trp__lru *lru, const void *key);
 /* Drops a value. */
 void trp__lru_remove(trp__lru *lru, void *value);
 
+/* Drops all values. */
+void trp__lru_clear(trp__lru *lru);
+
 uint32_t trp__lru_count(const trp__lru *lru);
 
 #endif

@@ -66,6 +66,13 @@
       (trp__cu_stream stream, trp__cu_address address, uint64_t value, unsigned int flags))        \
     X(trp__cu_result, cuStreamWaitEvent,                                                           \
       (trp__cu_stream stream, trp__cu_event event, unsigned int flags))                            \
+    X(trp__cu_result, cuStreamBeginCapture_v2, (trp__cu_stream stream, trp__cu_capture_mode mode)) \
+    X(trp__cu_result, cuStreamEndCapture, (trp__cu_stream stream, trp__cu_graph * graph))          \
+    X(trp__cu_result, cuGraphInstantiateWithFlags,                                                 \
+      (trp__cu_graph_exec * exec, trp__cu_graph graph, unsigned long long flags))                  \
+    X(trp__cu_result, cuGraphLaunch, (trp__cu_graph_exec exec, trp__cu_stream stream))             \
+    X(trp__cu_result, cuGraphExecDestroy, (trp__cu_graph_exec exec))                               \
+    X(trp__cu_result, cuGraphDestroy, (trp__cu_graph graph))                                       \
     X(trp__cu_result, cuEventCreate, (trp__cu_event * event, unsigned int flags))                  \
     X(trp__cu_result, cuEventRecord, (trp__cu_event event, trp__cu_stream stream))                 \
     X(trp__cu_result, cuEventQuery, (trp__cu_event event))                                         \

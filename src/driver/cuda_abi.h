@@ -14,6 +14,8 @@ typedef int trp__cu_device; /* CUdevice */
 typedef struct trp__cu_context_opaque *trp__cu_context;
 typedef struct trp__cu_stream_opaque *trp__cu_stream;
 typedef struct trp__cu_event_opaque *trp__cu_event;
+typedef struct trp__cu_graph_opaque *trp__cu_graph;
+typedef struct trp__cu_graph_exec_opaque *trp__cu_graph_exec;
 typedef struct trp__cu_module_opaque *trp__cu_module;
 typedef struct trp__cu_function_opaque *trp__cu_function;
 typedef unsigned long long trp__cu_address; /* CUdeviceptr */
@@ -44,6 +46,10 @@ typedef enum trp__cu_attribute {
 } trp__cu_attribute;
 
 /* CUmemAllocationType */
+typedef enum trp__cu_capture_mode {
+    TRP__CU_STREAM_CAPTURE_MODE_RELAXED = 2,
+} trp__cu_capture_mode;
+
 typedef enum trp__cu_allocation_type {
     TRP__CU_MEM_ALLOCATION_TYPE_PINNED = 1,
 } trp__cu_allocation_type;

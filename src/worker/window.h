@@ -47,8 +47,8 @@ static inline bool trp__window_seems_full(const trp__window *w)
     return w->enqueued - w->done >= TRP__WINDOW_LIMIT;
 }
 
-/* Whether it is full, now that the timeline is at `timeline`. */
-static inline bool trp__window_full(trp__window *w, uint64_t timeline)
+/* Notes what is done, now that the timeline is at `timeline`. */
+static inline void trp__window_look(trp__window *w, uint64_t timeline)
 {
     for (; w->first != w->last; w->first++) {
         uint32_t at = w->first % TRP__WINDOW_MARKS;
@@ -56,6 +56,12 @@ static inline bool trp__window_full(trp__window *w, uint64_t timeline)
             break;
         w->done = w->mark[at].enqueued;
     }
+}
+
+/* Whether it is full, now that the timeline is at `timeline`. */
+static inline bool trp__window_full(trp__window *w, uint64_t timeline)
+{
+    trp__window_look(w, timeline);
     return trp__window_seems_full(w);
 }
 

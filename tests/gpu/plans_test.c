@@ -374,6 +374,103 @@ static void ended_in_a_search(void)
     }
 }
 
+/* Products that come again with the same operands. */
+
+static trp_matmul_request adding(uint64_t place)
+{
+    trp_matmul_request r = plain();
+    r.a.type = TRP_F32;
+    r.d.offset = place * 16;
+    r.c = r.d;
+    r.beta = trp_real(1);
+    r.m = r.n = 2;
+    return r;
+}
+
+static void fill(trp_buffer buffer, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    h_fill(world.device, buffer, bits);
+}
+
+/* A of x and B of 1: adds SIDE x to each element of D. */
+static void add_times(const trp_matmul_request *r, float x, int times)
+{
+    fill(a, x);
+    for (int i = 0; i < times; i++)
+        H_OK(run(r));
+}
+
+static void expect(uint64_t place, float value)
+{
+    float got[4];
+    h_read(world.device, d, place * 16, got, sizeof got);
+    for (int i = 0; i < 4; i++)
+        H_EQUAL((uint64_t)got[i], (uint64_t)value);
+}
+
+static void again_and_again(void)
+{
+    enum { OFTEN = 4 }; /* calls before it is recorded, by one more */
+    open_actor();
+    trp_matmul_request r = adding(0), other = adding(0);
+    other.alpha = trp_real(3);
+    fill(b, 1);
+    add_times(&r, 1, 10);
+    expect(0, 10 * SIDE);
+    add_times(&r, 2, 10); /* what is in the operands is not recorded */
+    expect(0, 30 * SIDE);
+    add_times(&other, 1, 10); /* but the scalars are */
+    expect(0, 60 * SIDE);
+    H_OK(trp_device_trim(world.device));
+    add_times(&r, 1, 10);
+    expect(0, 70 * SIDE);
+    close_actor();
+    if (h_is_gpu())
+        return;
+    counts c = last_counts();
+    H_EQUAL(c.heuristics, 1);
+    H_CHECK(c.matmuls <= 3 * (OFTEN + 1));
+}
+
+static void more_than_are_recorded(void)
+{
+    enum { PLACES = 600, ROUNDS = 7 };
+    open_actor();
+    fill(a, 1);
+    fill(b, 1);
+    for (int i = 0; i < PLACES * ROUNDS; i++) {
+        trp_matmul_request r = adding((uint64_t)(i % 7 < 3 ? i % 5 : i % PLACES));
+        r.header.wait_ns = TRP_FOREVER;
+        H_OK(trp_matmul(matmul, &r, NULL));
+    }
+    H_OK(trp_device_drain(world.device, H_LONG));
+    float sum = 0, *got = h_malloc(PLACES * 16);
+    h_read(world.device, d, 0, got, PLACES * 16);
+    for (int i = 0; i < PLACES * 4; i++)
+        sum += got[i];
+    H_EQUAL((uint64_t)sum, UINT64_C(4) * SIDE * PLACES * ROUNDS);
+    free(got);
+    close_actor();
+}
+
+static void again_in_the_next_worker(void)
+{
+    open_actor();
+    trp_actor *probe = h_actor(world.device, "probe");
+    trp_matmul_request r = adding(0);
+    fill(b, 1);
+    for (int i = 1; i <= 3; i++) {
+        trp_completion guilty = {0};
+        add_times(&r, 1, 8);
+        expect(0, (float)(i * 8 * SIDE));
+        h_probe(probe, TRP_PROBE_KILL, &guilty);
+        H_IS(h_await_any(guilty), TRP_E_FAULT);
+    }
+    close_actor();
+}
+
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
@@ -389,6 +486,9 @@ int main(int argc, char **argv)
         {"killed_in_a_search", killed_in_a_search},
         {"given_up_in_a_search", given_up_in_a_search},
         {"ended_in_a_search", ended_in_a_search},
+        {"again_and_again", again_and_again},
+        {"more_than_are_recorded", more_than_are_recorded},
+        {"again_in_the_next_worker", again_in_the_next_worker},
     };
     h_need_process_isolation();
     if (!h_is_cuda()) {

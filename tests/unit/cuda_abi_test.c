@@ -45,6 +45,7 @@ CONSTANT(CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
 CONSTANT(CU_MEM_ACCESS_FLAGS_PROT_READ);
 CONSTANT(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 CONSTANT(CU_STREAM_NON_BLOCKING);
+CONSTANT(CU_STREAM_CAPTURE_MODE_RELAXED);
 CONSTANT(CU_STREAM_WAIT_VALUE_GEQ);
 CONSTANT(CU_STREAM_WRITE_VALUE_DEFAULT);
 CONSTANT(CU_EVENT_BLOCKING_SYNC);
@@ -105,6 +106,9 @@ FIELD(trp__cu_access_desc, CUmemAccessDesc, flags);
 #define trp__cu_address         CUdeviceptr
 #define trp__cu_memory          CUmemGenericAllocationHandle
 #define trp__cu_attribute       CUdevice_attribute
+#define trp__cu_graph           CUgraph
+#define trp__cu_graph_exec      CUgraphExec
+#define trp__cu_capture_mode    CUstreamCaptureMode
 #define trp__cu_handle_type     CUmemAllocationHandleType
 #define trp__cu_granularity     CUmemAllocationGranularity_flags
 #define trp__cu_allocation_prop CUmemAllocationProp
@@ -135,6 +139,7 @@ LOADED_AS(cuStreamWaitValue64, "cuStreamWaitValue64_v2");
 LOADED_AS(cuEventDestroy, "cuEventDestroy_v2");
 LOADED_AS(cuMemcpyHtoD, "cuMemcpyHtoD_v2");
 LOADED_AS(cuMemcpyDtoH, "cuMemcpyDtoH_v2");
+LOADED_AS(cuStreamBeginCapture, "cuStreamBeginCapture_v2");
 LOADED_AS(cuMemCreate, "cuMemCreate");
 LOADED_AS(cuMemMap, "cuMemMap");
 LOADED_AS(cuMemcpyAsync, "cuMemcpyAsync");

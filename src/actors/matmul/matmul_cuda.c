@@ -1,4 +1,5 @@
 /* The matmul actor on NVIDIA GPUs: cuBLASLt. */
+#include "actors/matmul/again.h"
 #include "actors/matmul/cublaslt.h"
 #include "actors/matmul/matmul.h"
 #include "actors/matmul/tune.h"
@@ -26,12 +27,17 @@ enum { PLANS = 4096 };
  * still need it. */
 enum { WORKSPACES = 32 };
 
+/* With less than this in the stream the device may be waiting for the next product. Timeline writes
+ * stand for many, so that few are not told apart. */
+enum { SHALLOW = 256 };
+
 typedef struct state {
     const trp__cuda *cu;
     trp__cu_device device;
     trp__cu_context context; /* the device's primary one, held; NULL: not yet */
     trp__matmul_planner planner;
     trp__lru *plans;
+    trp__matmul_again again;
     trp__side *side;
     trp__cu_address workspace[WORKSPACES];
     size_t workspace_bytes; /* of the last */
@@ -69,6 +75,7 @@ static void stop(trp_instance *instance)
     trp__side_stop(s->side);
     if (s->planning && s->status == TRP_OK)
         trp__matmul_plan_drop(s->planner.lt, &s->plan);
+    trp__matmul_again_close(&s->again);
     trp__lru_destroy(s->plans);
     trp__records_close(s->records);
     if (s->planner.handle)
@@ -188,6 +195,8 @@ static trp_status init(trp_instance *instance, trp_error *error)
         status = trp__lru_create(sizeof(trp__matmul_key), sizeof(trp__matmul_plan), PLANS,
                                  drop_plan, (void *)(uintptr_t)s->planner.lt, &s->plans, error);
     if (status == TRP_OK)
+        status = trp__matmul_again_open(&s->again, s->cu, error);
+    if (status == TRP_OK)
         status = trp__side_start(&s->side, enter, s, error);
     if (status != TRP_OK)
         stop(instance);
@@ -198,6 +207,7 @@ static trp_status init(trp_instance *instance, trp_error *error)
 static void trim(trp_instance *instance)
 {
     state *s = instance->state;
+    trp__matmul_again_forget(&s->again);
     if (s->workspaces <= 1 || !instance->services->idle(instance))
         return;
     free_workspaces(instance, 1);
@@ -233,8 +243,10 @@ static void forget_untuned(state *s, const trp__matmul_key *key)
     trp__matmul_key other = *key;
     for (other.problem.tune = 0; other.problem.tune < key->problem.tune; other.problem.tune++) {
         void *plan = trp__lru_find(s->plans, &other);
-        if (plan)
+        if (plan) {
             trp__lru_remove(s->plans, plan);
+            trp__matmul_again_forget(&s->again);
+        }
     }
 }
 
@@ -273,10 +285,52 @@ static trp_status find_plan(state *s, const trp__matmul_key *key, void *const at
 
 /* Requests. */
 
-static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
+static void *workspace_of(const state *s)
+{
+    return (void *)(uintptr_t)s->workspace[s->workspaces - 1];
+}
+
+static trp__matmul_again_key again_key_of(const state *s, const trp__matmul *g, void *const at[])
+{
+    trp__matmul_again_key key = {.problem = *g, .workspace = workspace_of(s)};
+    for (int i = 0; i < TRP__MATMUL_OPERANDS; i++)
+        key.at[i] = at[i];
+    return key;
+}
+
+/* Calls the library; or, where the device might wait for that call, goes without it. */
+static trp_status launch(trp_instance *instance, const trp__matmul *g, void *const at[],
+                         const uint64_t bytes[], trp_error *error)
 {
     state *s = instance->state;
     const trp__matmul_plan *plan = NULL;
+    bool shallow = instance->backlog < SHALLOW;
+    if (shallow) {
+        trp__matmul_again_key again = again_key_of(s, g, at);
+        trp__cu_graph_exec graph = trp__matmul_again_find(&s->again, &again);
+        if (graph)
+            return trp_cuda_check(instance, s->cu->cuGraphLaunch(graph, instance->stream),
+                                  "cuGraphLaunch", error);
+    }
+    trp__matmul_key key = trp__matmul_key_of(g, at);
+    trp_status status = find_plan(s, &key, at, bytes, &plan, error);
+    if (status == TRP_OK && plan->workspace > s->workspace_bytes)
+        status = add_workspace(instance,
+                               plan->workspace > 2 * s->workspace_bytes ? plan->workspace
+                                                                        : 2 * s->workspace_bytes,
+                               error);
+    if (status == TRP_OK)
+        status = trp__matmul_plan_launch(&s->planner, plan, g, at, workspace_of(s),
+                                         s->workspace_bytes, instance->stream, error);
+    if (status == TRP_OK && shallow) {
+        trp__matmul_again_key again = again_key_of(s, g, at);
+        trp__matmul_again_note(&s->again, &s->planner, plan, &again, s->workspace_bytes);
+    }
+    return status;
+}
+
+static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
+{
     void *at[TRP__MATMUL_OPERANDS];
     uint64_t bytes[TRP__MATMUL_OPERANDS];
     trp__matmul g;
@@ -292,18 +346,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
         at[i] = access ? access->address : NULL;
         bytes[i] = access ? access->bytes : 0;
     }
-    trp__matmul_key key = trp__matmul_key_of(&g, at);
-    trp_status status = find_plan(s, &key, at, bytes, &plan, error);
-    if (status == TRP_OK && plan->workspace > s->workspace_bytes)
-        status = add_workspace(instance,
-                               plan->workspace > 2 * s->workspace_bytes ? plan->workspace
-                                                                        : 2 * s->workspace_bytes,
-                               error);
-    return status == TRP_OK
-               ? trp__matmul_plan_launch(&s->planner, plan, &g, at,
-                                         (void *)(uintptr_t)s->workspace[s->workspaces - 1],
-                                         s->workspace_bytes, instance->stream, error)
-               : status;
+    return launch(instance, &g, at, bytes, error);
 }
 
 const trp_actor_impl trp__matmul_cuda = {

@@ -456,12 +456,25 @@ static trp__cublas_status check_algo(job *j, const trp__cublaslt_algo *algo, siz
     return fake_lt_aligned_enough(&j->p, given) ? SUCCESS : NOT_SUPPORTED;
 }
 
+/* At every launch of a graph. */
+static void run_again(void *argument)
+{
+    job *j = malloc(sizeof *j);
+    if (!j)
+        abort();
+    memcpy(j, argument, sizeof *j);
+    job_add(j);
+    run_job(&j);
+}
+
 static trp__cublas_status start(const job *filled, trp__cu_stream stream)
 {
     job *j = malloc(sizeof *j);
     if (!j)
         return ALLOC_FAILED;
     *j = *filled;
+    if (fake_cuda_record(stream, run_again, free, j))
+        return SUCCESS;
     job_add(j);
     if (fake_cuda_enqueue(stream, run_job, &j, sizeof j) == 0)
         return SUCCESS;

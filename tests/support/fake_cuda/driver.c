@@ -169,7 +169,8 @@ static fake_counts count_all(void)
     fake_counts c = {.streams = counts[FAKE_STREAM],
                      .events = counts[FAKE_EVENT],
                      .modules = counts[FAKE_MODULE],
-                     .memories = counts[FAKE_MEMORY]};
+                     .memories = counts[FAKE_MEMORY],
+                     .graphs = counts[FAKE_GRAPH] + counts[FAKE_GRAPH_EXEC]};
     for (int i = 0; i < FAKE_DEVICES; i++) {
         c.contexts += fake.context[i].retained;
         c.bytes += fake.taken[i];
@@ -208,16 +209,16 @@ __attribute__((destructor)) static void tell_leaks(void)
     c.allocations += forgotten.allocations;
     c.registrations += forgotten.registrations;
     size_t all = c.contexts + c.streams + c.events + c.modules + c.memories + c.reservations +
-                 c.mappings + c.allocations + c.registrations;
+                 c.mappings + c.allocations + c.registrations + c.graphs;
     int length = snprintf(line, sizeof line,
                           "%s: process %d: %zu contexts, %zu streams, %zu events, %zu modules, "
                           "%zu memories, %zu reservations, %zu mappings, %zu allocations, "
-                          "%zu registrations\n",
+                          "%zu registrations, %zu graphs\n",
                           fake.broken ? "broken"
                           : all       ? "left"
                                       : "clean",
                           (int)getpid(), c.contexts, c.streams, c.events, c.modules, c.memories,
-                          c.reservations, c.mappings, c.allocations, c.registrations);
+                          c.reservations, c.mappings, c.allocations, c.registrations, c.graphs);
     int fd = open(fake.settings.leaks, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0 || write(fd, line, (size_t)length) != length)
         perror(fake.settings.leaks);

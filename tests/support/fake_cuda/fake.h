@@ -132,6 +132,8 @@ typedef enum fake_kind {
     FAKE_MODULE,
     FAKE_FUNCTION,
     FAKE_MEMORY,
+    FAKE_GRAPH,
+    FAKE_GRAPH_EXEC,
     FAKE_KINDS,
 } fake_kind;
 
@@ -169,6 +171,7 @@ void fake_memory_count(fake_counts *counts);
 /* Streams. */
 
 typedef struct fake_event fake_event;
+typedef struct fake_graph fake_graph;
 struct fake_kernel;
 
 typedef enum fake_op_kind {
@@ -181,6 +184,7 @@ typedef enum fake_op_kind {
     FAKE_OP_KERNEL,
     FAKE_OP_FUNCTION,
     FAKE_OP_FREE,
+    FAKE_OP_GRAPH,
 } fake_op_kind;
 
 typedef struct fake_op {
@@ -215,6 +219,7 @@ typedef struct fake_op {
             uint64_t arguments[FAKE_ARGUMENT_BYTES / 8];
         } function;
         uint64_t address; /* FREE */
+        fake_graph *graph;
     };
 } fake_op;
 
@@ -229,8 +234,17 @@ int fake_drain_all(void);
 bool fake_interrupted(void);
 /* From an operation that runs: it ends with a fault. */
 void fake_fault(int result);
+/* Where a stream keeps what is recorded of it, NULL if nothing is; NULL: there is no such stream.
+ */
+fake_graph **fake_stream_capture(trp__cu_stream handle);
 /* Ends all streams of a context, whatever is in them. */
 void fake_streams_clear(fake_context *context);
+
+/* Graphs. The lock is held, but when one runs. */
+
+void fake_graph_keep(fake_graph *graph);
+void fake_graph_drop(fake_graph *graph);
+void fake_graph_run(const fake_graph *graph);
 
 /* Kernels. */
 

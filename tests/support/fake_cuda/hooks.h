@@ -14,6 +14,11 @@ enum { FAKE_ARGUMENT_BYTES = 256 };
 FAKE_API int fake_cuda_enqueue(trp__cu_stream stream, void (*run)(void *arguments),
                                const void *arguments, size_t bytes);
 
+/* If what goes into a stream is being recorded: records a function there, to be called at every
+ * launch of the graph with `argument`, which drop() gets in the end. False: it is not. */
+FAKE_API bool fake_cuda_record(trp__cu_stream stream, void (*run)(void *argument),
+                               void (*drop)(void *argument), void *argument);
+
 /* For a function that runs on a stream: the bytes behind a device address, which the processor
  * can't use itself. NULL: they are not mapped, or not for this; then the stream has faulted, and
  * the function must return. What was got must be let go. */
@@ -34,7 +39,7 @@ FAKE_API int fake_cuda_usable(void);
 /* What is there that the program made and has not given back. */
 typedef struct fake_counts {
     size_t contexts, streams, events, modules, memories, reservations, mappings, allocations,
-        registrations;
+        registrations, graphs;
     uint64_t bytes; /* of device memory that this process has taken */
 } fake_counts;
 

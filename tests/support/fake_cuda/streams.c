@@ -25,6 +25,7 @@ struct fake_stream {
     bool polling;        /* and looks by itself from time to time */
     bool closing;        /* it ends when nothing is left */
     atomic_bool dropped; /* it ends now */
+    fake_graph *capture; /* what is recorded; NULL: nothing is */
     bool ended;
 };
 
@@ -204,6 +205,9 @@ static void run_long(fake_op *op)
     case FAKE_OP_FUNCTION:
         op->function.run(op->function.arguments);
         break;
+    case FAKE_OP_GRAPH:
+        fake_graph_run(op->graph);
+        break;
     default:
         break;
     }
@@ -212,13 +216,15 @@ static void run_long(fake_op *op)
 static bool is_long(fake_op_kind kind)
 {
     return kind == FAKE_OP_COPY || kind == FAKE_OP_FILL || kind == FAKE_OP_KERNEL ||
-           kind == FAKE_OP_FUNCTION;
+           kind == FAKE_OP_FUNCTION || kind == FAKE_OP_GRAPH;
 }
 
 static void free_op(fake_op *op)
 {
     if (op->kind == FAKE_OP_RECORD || op->kind == FAKE_OP_EVENT_WAIT)
         drop_event(op->event.event);
+    if (op->kind == FAKE_OP_GRAPH)
+        fake_graph_drop(op->graph);
     free(op);
 }
 
@@ -421,6 +427,12 @@ fake_stream *fake_stream_get(trp__cu_stream handle)
     return context->standard;
 }
 
+fake_graph **fake_stream_capture(trp__cu_stream handle)
+{
+    fake_stream *s = fake_stream_get(handle);
+    return s ? &s->capture : NULL;
+}
+
 static bool usable(const fake_stream *s)
 {
     return fake.broken == 0 && !s->closing && !atomic_load(&s->dropped);
@@ -428,6 +440,8 @@ static bool usable(const fake_stream *s)
 
 int fake_submit(fake_stream *s, const fake_op *like)
 {
+    if (s->capture) /* what is recorded goes another way, see graphs.c */
+        return FAKE_ERROR_NOT_SUPPORTED;
     s->users++;
     while (usable(s) && s->queued >= FAKE_STREAM_DEPTH)
         fake_wait();
@@ -442,6 +456,8 @@ int fake_submit(fake_stream *s, const fake_op *like)
     op->turn = queues[s->queue].sent++;
     if (op->kind == FAKE_OP_RECORD || op->kind == FAKE_OP_EVENT_WAIT)
         op->event.event->references++;
+    if (op->kind == FAKE_OP_GRAPH)
+        fake_graph_keep(op->graph);
     if (s->head)
         s->tail->next = op;
     else
@@ -512,6 +528,9 @@ trp__cu_result cuStreamDestroy_v2(trp__cu_stream stream)
     fake_stream *s = stream ? fake_stream_get(stream) : NULL;
     if (!s)
         return fake_leave(FAKE_ERROR_INVALID_HANDLE);
+    if (s->capture)
+        fake_graph_drop(s->capture);
+    s->capture = NULL;
     fake_handle_drop(s->handle);
     s->handle = 0;
     s->closing = true;
