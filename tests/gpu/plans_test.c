@@ -150,9 +150,12 @@ static void a_search_is_kept(void)
             continue;
         c = last_counts();
         /* A record is found, and the library agrees with it: nothing is measured. A full search is
-         * done though a quick one was. */
+         * done though a quick one was, and asks the library about more than it proposes. */
         bool searched = round == 0 || round == 2;
-        H_EQUAL(c.checks, searched ? 0 : 1);
+        if (round == 2)
+            H_CHECK(c.checks > 3);
+        else
+            H_EQUAL(c.checks, searched ? 0 : 1);
         H_EQUAL(c.heuristics, searched ? 2 : 1);
         H_CHECK(searched ? c.matmuls > 20 : c.matmuls == 2);
     }
@@ -165,7 +168,7 @@ static void others_profit(void)
     open_actor();
     trp_matmul_request r = plain();
     H_OK(run(&r));
-    r.tune = TRP_TUNE_FULL;
+    r.tune = TRP_TUNE_QUICK;
     H_OK(run(&r));
     r.tune = TRP_TUNE_OFF;
     H_OK(run(&r)); /* its plan is made anew: with the record */
@@ -180,7 +183,7 @@ static void a_search_of_everything(void)
 {
     open_actor();
     trp_matmul_request r = plain();
-    r.tune = TRP_TUNE_QUICK;
+    r.tune = TRP_TUNE_FULL;
     r.batch = 2;
     r.a.stride = r.b.stride = r.d.stride = SIDE * SIDE;
     r.c = (trp_matmul_matrix){.buffer = d, .stride = SIDE * SIDE};

@@ -320,6 +320,10 @@ typedef struct trp__cublaslt_result {
       (const trp__cublaslt_algo *algo, trp__cublaslt_config attribute, void *value, size_t bytes,  \
        size_t *written),                                                                           \
       true)                                                                                        \
+    X(trp__cublas_status, cublasLtMatmulAlgoConfigSetAttribute,                                    \
+      (trp__cublaslt_algo * algo, trp__cublaslt_config attribute, const void *value,               \
+       size_t bytes),                                                                              \
+      true)                                                                                        \
     X(trp__cublas_status, cublasLtMatmulAlgoCapGetAttribute,                                       \
       (const trp__cublaslt_algo *algo, trp__cublaslt_capability attribute, void *value,            \
        size_t bytes, size_t *written),                                                             \

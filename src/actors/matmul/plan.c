@@ -557,18 +557,25 @@ static trp_status check_device(const trp__matmul_planner *planner, const trp__ma
 }
 
 /* What the library takes and then does in another way than it is meant (seen with 13.1 on compute
- * capability 9.0): gelu of a D of i8 is computed of what is already rounded to i8, and modes of
- * scale factors that don't go together end in a fault. */
+ * capability 9.0): gelu of a D of i8 is computed of what is already rounded to i8, products with
+ * vectors see alpha and beta on the device too, and modes of scale factors that don't go together
+ * end in a fault. */
 static trp_status check_library(const trp__matmul *g, trp_error *error)
 {
     bool gelu = g->activation == TRP_ACTIVATION_GELU;
     bool blocks = (g->scale_a == TRP_SCALE_BLOCK_128 || g->scale_a == TRP_SCALE_BLOCK_128X128) &&
                   (g->scale_b == TRP_SCALE_BLOCK_128 || g->scale_b == TRP_SCALE_BLOCK_128X128);
+    bool epilogue_too = epilogue(g) != TRP__CUBLASLT_EPILOGUE_DEFAULT;
+    bool apart = g->access[TRP__MATMUL_C] != g->access[TRP__MATMUL_D];
     bool both = g->scale_a == TRP_SCALE_BLOCK_128X128 && g->scale_b == TRP_SCALE_BLOCK_128X128;
     if (gelu && g->type[TRP__MATMUL_D] == TRP_I8)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "activation: gelu with a D of i8, which cuBLASLt computes of values "
                               "that are already rounded to i8");
+    if (is_blind_spot(g) && (g->m == 1 || g->n == 1) && (apart || epilogue_too))
+        return trp__error_set(error, TRP_E_UNSUPPORTED,
+                              "alpha: 0 with beta 1 where D is a vector, which cuBLASLt leaves as "
+                              "it is");
     if (g->scale_a != g->scale_b ? !blocks : both)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "scale modes %s and %s of A and B: cuBLASLt has the same for both, "

@@ -1,10 +1,14 @@
 #include "actors/matmul/tune.h"
 
+#include "actors/matmul/neighbours.h"
+#include "base/clock.h"
 #include "base/half.h"
 #include "base/narrow.h"
 
+#include <troupe/convert.h>
 #include <troupe/matmul.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +21,20 @@ enum {
     ROUNDS_FULL = 11,
     COPIES = 16,
     REPETITIONS = 200,
+    ROOM = 2048,       /* for what a full search times */
+    CLIMBS = 2,        /* from the fastest so far to their neighbours */
+    SEEDS = 3,         /* so many of them */
+    SAMPLE = 64 << 10, /* bytes of D that are compared */
 };
+
+/* After this much time no more neighbours are tried. */
+#define CLIMB_NS INT64_C(2000000000)
+
+/* Workspace for what is not proposed, at most. */
+#define WORKSPACE_TO_CLIMB ((size_t)256 << 20)
+
+/* A neighbour that takes this much longer than the fastest is timed no further. */
+#define HOPELESS 1.3f
 
 /* What beats the first algorithm is this much faster. */
 #define ENOUGH 0.98f
@@ -25,6 +42,7 @@ enum {
 /* How long one measurement shall take. */
 #define LENGTH_QUICK_US 300.0f
 #define LENGTH_FULL_US  1000.0f
+#define LENGTH_CLIMB_US 300.0f
 
 /* A place to measure: operands, as often as it takes that none is in the cache when its turn comes.
  */
@@ -325,12 +343,125 @@ static int find_candidates(const trp__matmul_planner *planner, const trp__matmul
     return count;
 }
 
+/* Climbing: what differs in one attribute from the fastest may be faster yet. */
+
+typedef struct climb {
+    bench *b;
+    trp__matmul_plan *plan;
+    candidate *all;
+    int count;
+    float best_us;
+    int64_t until;
+} climb;
+
+static bool is_known(const climb *c, const trp__cublaslt_algo *algo)
+{
+    for (int i = 0; i < c->count; i++) {
+        if (memcmp(&c->all[i].from.algo, algo, sizeof *algo) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool time_neighbour(void *context, const trp__cublaslt_result *neighbour)
+{
+    climb *c = context;
+    candidate *new = &c->all[c->count];
+    if (is_known(c, &neighbour->algo) || neighbour->workspace_bytes > c->b->workspace_bytes)
+        return true;
+    new->from = *neighbour;
+    float us = measure(c->b, c->plan, new, 1); /* also loads the kernel */
+    us = us >= 0 ? measure(c->b, c->plan, new, 2) : us;
+    if (us >= 0 && us < HOPELESS * c->best_us)
+        us = measure(c->b, c->plan, new, repetitions(us, LENGTH_CLIMB_US));
+    if (us >= 0) {
+        new->us[0] = us;
+        c->best_us = us < c->best_us ? us : c->best_us;
+        c->count++;
+    }
+    return c->count < ROOM && trp__now_ns() < c->until;
+}
+
+/* Returns how many there are then, ordered as qualify() has them. */
+static int add_neighbours(bench *b, const trp__matmul_key *key, trp__matmul_plan *plan,
+                          candidate *all, int count)
+{
+    climb c = {b, plan, all, count, all[0].us[0], trp__now_ns() + CLIMB_NS};
+    bool more = true;
+    if (count > 1 && all[1].us[0] < c.best_us)
+        c.best_us = all[1].us[0];
+    for (int round = 0; round < CLIMBS && more; round++) {
+        trp__cublaslt_algo seed[SEEDS];
+        int seeds = c.count < SEEDS ? c.count : SEEDS;
+        for (int i = 0; i < seeds; i++)
+            seed[i] = all[i].from.algo;
+        for (int i = 0; i < seeds && more; i++)
+            more = trp__matmul_neighbours(b->planner, key, plan, &seed[i], time_neighbour, &c);
+        qsort(all + 1, (size_t)c.count - 1, sizeof *all, compare_candidates);
+    }
+    return c.count;
+}
+
+/* What a neighbour computes is compared with the first one's D before it is used. */
+
+static bool take_sample(bench *b, trp__matmul_plan *plan, const candidate *c, uint64_t bytes,
+                        void *out)
+{
+    size_t size = bytes < SAMPLE ? (size_t)bytes : SAMPLE;
+    trp__cu_address d = (uintptr_t)b->at[0][TRP__MATMUL_D];
+    b->next = 0;
+    return fill_operand(b, TRP__MATMUL_D, d, bytes) && measure(b, plan, c, 1) >= 0 &&
+           b->cu->cuMemcpyDtoH_v2(out, d, size) == 0;
+}
+
+/* How far two samples may be apart: sums are added up in another order. */
+static double tolerance_of(trp_dtype type)
+{
+    uint32_t bits = trp_dtype_bits(type);
+    return type == TRP_F64 || type == TRP_C128   ? 1e-10
+           : bits >= 32                          ? 1e-3
+           : type == TRP_F16 || type == TRP_BF16 ? 2e-2
+                                                 : 0.1;
+}
+
+static bool are_close(trp_dtype type, const void *x, const void *y, uint64_t bytes)
+{
+    trp_dtype real = type == TRP_C128 ? TRP_F64 : type == TRP_C64 ? TRP_F32 : type;
+    size_t width = trp_dtype_bits(real) / 8;
+    size_t count = (size_t)(bytes < SAMPLE ? bytes : SAMPLE) / width;
+    double norm = 0, distance = 0;
+    for (size_t i = 0; i < count; i++) {
+        double u, v;
+        if (trp_convert(real, (const char *)x + i * width, TRP_F64, &u, 1) != TRP_OK ||
+            trp_convert(real, (const char *)y + i * width, TRP_F64, &v, 1) != TRP_OK)
+            return false;
+        norm += u * u;
+        distance += (u - v) * (u - v);
+    }
+    return sqrt(distance) <= tolerance_of(type) * sqrt(norm); /* of a NaN: no */
+}
+
+static bool computes_the_same(bench *b, trp__matmul_plan *plan, const candidate *first,
+                              const candidate *other, uint64_t bytes)
+{
+    void *x = malloc(SAMPLE), *y = malloc(SAMPLE);
+    bool same = x && y && take_sample(b, plan, first, bytes, x) &&
+                take_sample(b, plan, other, bytes, y) &&
+                are_close((trp_dtype)b->problem.type[TRP__MATMUL_D], x, y, bytes);
+    free(x);
+    free(y);
+    return same;
+}
+
 static bool search(bench *b, const trp__matmul_key *key, const uint64_t bytes[], bool full,
                    trp__matmul_plan *plan, candidate *all, int count, trp__matmul_record *out)
 {
     int rounds = full ? ROUNDS_FULL : ROUNDS_QUICK;
     int finalists = 1 + (full ? FINALISTS_FULL : FINALISTS_QUICK);
     float length = full ? LENGTH_FULL_US : LENGTH_QUICK_US;
+    b->workspace_bytes = !full                                         ? 0
+                         : key->problem.workspace < WORKSPACE_TO_CLIMB ? key->problem.workspace
+                                                                       : WORKSPACE_TO_CLIMB;
     for (int i = 0; i < count; i++) {
         if (all[i].from.workspace_bytes > b->workspace_bytes)
             b->workspace_bytes = all[i].from.workspace_bytes;
@@ -338,10 +469,14 @@ static bool search(bench *b, const trp__matmul_key *key, const uint64_t bytes[],
     if (!open_bench(b, key, bytes))
         return false;
     int left = qualify(b, plan, all, count, length);
+    if (full && left > 0)
+        left = add_neighbours(b, key, plan, all, left);
     finalists = left < finalists ? left : finalists;
     if (left == 0 || !run_rounds(b, plan, all, finalists, rounds, length))
         return false;
     const candidate *best = &all[winner(all, finalists, rounds)];
+    if (best != all && !computes_the_same(b, plan, &all[0], best, bytes[TRP__MATMUL_D]))
+        best = &all[0];
     *out = (trp__matmul_record){.algo = best->from.algo,
                                 .workspace = best->from.workspace_bytes,
                                 .default_us = all[0].us[rounds / 2],
@@ -357,9 +492,9 @@ bool trp__matmul_tune(const trp__matmul_planner *planner, const trp__cuda *cu,
 {
     bench b = {.planner = planner, .cu = cu};
     trp__cublaslt_algo first = plan->algo;
-    int room = full ? CANDIDATES_FULL : CANDIDATES_QUICK;
-    candidate *all = calloc((size_t)room, sizeof *all);
-    int count = all ? find_candidates(planner, key, plan, all, room) : 0;
+    int proposals = full ? CANDIDATES_FULL : CANDIDATES_QUICK;
+    candidate *all = calloc(ROOM, sizeof *all);
+    int count = all ? find_candidates(planner, key, plan, all, proposals) : 0;
     bool found = count > 0 && search(&b, key, bytes, full, plan, all, count, out);
     plan->algo = found ? out->algo : first;
     plan->workspace = found ? (size_t)out->workspace : plan->workspace;

@@ -126,6 +126,7 @@ typedef struct lt_algo {
     uint64_t workspace_bytes;
     uint32_t alignment[4]; /* of A, B, C and D, as promised */
     uint64_t problem;      /* for which it was made */
+    uint64_t swizzle;      /* 0 or 1, which makes no difference */
     uint64_t sum;          /* of all before */
 } lt_algo;
 

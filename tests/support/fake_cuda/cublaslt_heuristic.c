@@ -200,6 +200,7 @@ trp__cublas_status cublasLtMatmulAlgoConfigGetAttribute(const trp__cublaslt_algo
     case TRP__CUBLASLT_ALGO_CONFIG_STAGES_ID:
         return give(&algorithms[index].stages, 4, value, bytes, written);
     case TRP__CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING:
+        return give(&content.swizzle, 4, value, bytes, written);
     case TRP__CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION:
         return give(&none, 4, value, bytes, written);
     case TRP__CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID:
@@ -207,6 +208,26 @@ trp__cublas_status cublasLtMatmulAlgoConfigGetAttribute(const trp__cublaslt_algo
         return give(&none, 2, value, bytes, written);
     }
     return INVALID_VALUE;
+}
+
+/* The one attribute that can be changed is swizzling. */
+trp__cublas_status cublasLtMatmulAlgoConfigSetAttribute(trp__cublaslt_algo *algo,
+                                                        trp__cublaslt_config number,
+                                                        const void *value, size_t bytes)
+{
+    lt_algo content;
+    uint32_t wanted;
+    if (!read_any(algo, &content) || !value || (bytes != 2 && bytes != 4))
+        return INVALID_VALUE;
+    if (number != TRP__CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING)
+        return NOT_SUPPORTED;
+    memcpy(&wanted, value, sizeof wanted);
+    if (wanted > 1)
+        return INVALID_VALUE;
+    content.swizzle = wanted;
+    content.sum = sum_of_algo(&content);
+    memcpy(algo, &content, sizeof content);
+    return SUCCESS;
 }
 
 trp__cublas_status cublasLtMatmulAlgoCapGetAttribute(const trp__cublaslt_algo *algo,
@@ -223,6 +244,7 @@ trp__cublas_status cublasLtMatmulAlgoCapGetAttribute(const trp__cublaslt_algo *a
     uint32_t index = content.id - FIRST_ID;
     switch (number) {
     case TRP__CUBLASLT_ALGO_CAP_SPLITK_SUPPORT:
+    case TRP__CUBLASLT_ALGO_CAP_CTA_SWIZZLING_SUPPORT:
     case TRP__CUBLASLT_ALGO_CAP_STRIDED_BATCH_SUPPORT:
     case TRP__CUBLASLT_ALGO_CAP_OUT_OF_PLACE_RESULT_SUPPORT:
         return give(&one, 4, value, bytes, written);
@@ -244,7 +266,6 @@ trp__cublas_status cublasLtMatmulAlgoCapGetAttribute(const trp__cublaslt_algo *a
     case TRP__CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_D_BYTES:
         return give(&content.alignment[number - TRP__CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES], 4,
                     value, bytes, written);
-    case TRP__CUBLASLT_ALGO_CAP_CTA_SWIZZLING_SUPPORT:
     case TRP__CUBLASLT_ALGO_CAP_UPLO_SUPPORT:
     case TRP__CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX:
     case TRP__CUBLASLT_ALGO_CAP_CUSTOM_MEMORY_ORDER:
