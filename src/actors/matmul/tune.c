@@ -28,7 +28,7 @@ enum {
 };
 
 /* After this much time no more neighbours are tried. */
-#define CLIMB_NS INT64_C(2000000000)
+#define CLIMB_NS INT64_C(1000000000)
 
 /* Workspace for what is not proposed, at most. */
 #define WORKSPACE_TO_CLIMB ((size_t)256 << 20)
