@@ -572,10 +572,15 @@ static trp_status check_library(const trp__matmul *g, trp_error *error)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "activation: gelu with a D of i8, which cuBLASLt computes of values "
                               "that are already rounded to i8");
-    if (is_blind_spot(g) && (g->m == 1 || g->n == 1) && (apart || epilogue_too))
+    bool may_be_skipped =
+        has(g, TRP__MATMUL_C) && (has(g, TRP__MATMUL_SCALARS) || is_blind_spot(g));
+    if (may_be_skipped && (g->m == 1 || g->n == 1) && (apart || epilogue_too))
         return trp__error_set(error, TRP_E_UNSUPPORTED,
-                              "alpha: 0 with beta 1 where D is a vector, which cuBLASLt leaves as "
-                              "it is");
+                              "%s where D is a vector and C is apart or there is an epilogue: "
+                              "cuBLASLt leaves that D as it is",
+                              has(g, TRP__MATMUL_SCALARS)
+                                  ? "scalars: in a buffer, where they may be 0 and 1,"
+                                  : "alpha: 0 with beta 1,");
     if (g->scale_a != g->scale_b ? !blocks : both)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "scale modes %s and %s of A and B: cuBLASLt has the same for both, "
