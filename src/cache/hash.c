@@ -1,25 +1,12 @@
 #include "cache/hash.h"
 
+#include "cache/bytes.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* Little-endian words, which every machine that this is built for has. */
-static uint64_t load64(const void *from)
-{
-    uint64_t word;
-    memcpy(&word, from, sizeof word);
-    return word;
-}
-
-static uint32_t load32(const void *from)
-{
-    uint32_t word;
-    memcpy(&word, from, sizeof word);
-    return word;
-}
 
 /* BLAKE2b: RFC 7693, sections 2 and 3. */
 
@@ -79,7 +66,7 @@ static void compress(uint64_t *h, const unsigned char *block, uint64_t count, bo
         v[i + 8] = iv[i];
     }
     for (size_t i = 0; i < 16; i++)
-        m[i] = load64(block + 8 * i);
+        m[i] = trp__get64(block + 8 * i);
     v[12] ^= count;
     if (last)
         v[14] = ~v[14];
@@ -224,7 +211,7 @@ uint64_t trp__checksum(const void *data, size_t bytes)
         uint64_t lane[4] = {PRIME1 + PRIME2, PRIME2, 0, 0 - PRIME1};
         for (; left >= 32; at += 32, left -= 32) {
             for (size_t i = 0; i < 4; i++)
-                lane[i] = round64(lane[i], load64(at + 8 * i));
+                lane[i] = round64(lane[i], trp__get64(at + 8 * i));
         }
         sum = turn_left(lane[0], 1) + turn_left(lane[1], 7) + turn_left(lane[2], 12) +
               turn_left(lane[3], 18);
@@ -233,9 +220,9 @@ uint64_t trp__checksum(const void *data, size_t bytes)
     }
     sum += bytes;
     for (; left >= 8; at += 8, left -= 8)
-        sum = turn_left(sum ^ round64(0, load64(at)), 27) * PRIME1 + PRIME4;
+        sum = turn_left(sum ^ round64(0, trp__get64(at)), 27) * PRIME1 + PRIME4;
     for (; left >= 4; at += 4, left -= 4)
-        sum = turn_left(sum ^ load32(at) * PRIME1, 23) * PRIME2 + PRIME3;
+        sum = turn_left(sum ^ trp__get32(at) * PRIME1, 23) * PRIME2 + PRIME3;
     for (; left > 0; at++, left--)
         sum = turn_left(sum ^ *at * PRIME5, 11) * PRIME1;
     sum = (sum ^ sum >> 33) * PRIME2;

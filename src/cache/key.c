@@ -1,21 +1,11 @@
 #include "cache/key.h"
 
+#include "cache/bytes.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 enum { FIELD_HEAD = 8 };
-
-static void store32(unsigned char *to, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        to[i] = (unsigned char)(value >> (8 * i));
-}
-
-static uint32_t load32(const unsigned char *from)
-{
-    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 |
-           (uint32_t)from[3] << 24;
-}
 
 /* Building. */
 
@@ -62,8 +52,8 @@ static void add(trp__key *key, trp__key_tag tag, const void *first, size_t first
     }
     if (!make_room(key, FIELD_HEAD + first_bytes + second_bytes))
         return;
-    store32(head, (uint32_t)tag);
-    store32(head + 4, (uint32_t)(first_bytes + second_bytes));
+    trp__put32(head, (uint32_t)tag);
+    trp__put32(head + 4, (uint32_t)(first_bytes + second_bytes));
     append(key, head, sizeof head);
     append(key, first, first_bytes);
     append(key, second, second_bytes);
@@ -91,7 +81,7 @@ void trp__key_begin(trp__key *key, const char *kind)
     key->length = 0;
     key->status = TRP_OK;
     trp__hasher_begin(&key->hasher);
-    store32(version, TRP__KEY_VERSION);
+    trp__put32(version, TRP__KEY_VERSION);
     trp__key_add(key, TRP__KEY_FORMAT, version, sizeof version);
     trp__key_add_text(key, TRP__KEY_KIND, kind);
 }
@@ -121,10 +111,10 @@ bool trp__key_next(const void *key, size_t length, size_t *at, trp__key_field *o
     const unsigned char *bytes = key;
     if (*at > length || length - *at < FIELD_HEAD)
         return false;
-    size_t size = load32(bytes + *at + 4);
+    size_t size = trp__get32(bytes + *at + 4);
     if (size > length - *at - FIELD_HEAD)
         return false;
-    *out = (trp__key_field){load32(bytes + *at), bytes + *at + FIELD_HEAD, size};
+    *out = (trp__key_field){trp__get32(bytes + *at), bytes + *at + FIELD_HEAD, size};
     *at += FIELD_HEAD + size;
     return true;
 }
@@ -135,7 +125,7 @@ bool trp__key_is_valid(const void *key, size_t length)
     size_t at = 0;
     if (length > TRP__KEY_BYTES_MAX || !trp__key_next(key, length, &at, &field) ||
         field.tag != TRP__KEY_FORMAT || field.bytes != 4 ||
-        load32(field.content) != TRP__KEY_VERSION)
+        trp__get32(field.content) != TRP__KEY_VERSION)
         return false;
     while (trp__key_next(key, length, &at, &field)) {
         if (field.tag == TRP__KEY_HEADER && (field.bytes <= TRP__HASH_BYTES ||

@@ -53,8 +53,8 @@ typedef struct trp__store_options {
     const trp__log *log;
 } trp__store_options;
 
-/* Opens the store; NULL options: all defaults. Nothing is made on disk before something is written.
- * A pack or folder that can't be used is a warning. TRP_E_MEMORY is the only error. */
+/* Opens the store; NULL options: all defaults. Nothing is made on disk before something is claimed
+ * or written. A pack or folder that can't be used is a warning. TRP_E_MEMORY is the only error. */
 trp_status trp__store_open(const trp__store_options *options, trp__store **out, trp_error *error);
 
 /* All hits and claims must have ended. NULL is ignored. */
@@ -77,7 +77,8 @@ typedef struct trp__store_header {
 } trp__store_header;
 
 /* Says what the compiler would read now for a name: true and the hash of its content, or false if
- * there is nothing. It is asked at most once for a name and path in a look-up. */
+ * there is nothing. In a look-up it is asked at most once by each layer for a name and path. It
+ * must not call the store. */
 typedef bool (*trp__store_resolve)(void *context, const char *name, const char *path,
                                    trp__hash *content);
 
@@ -107,9 +108,8 @@ typedef struct trp__store_request {
 
 typedef enum trp__store_layer { TRP__STORE_PACK, TRP__STORE_DISK } trp__store_layer;
 
-/* What was found. The pointers are valid until trp__store_hit_end(); both are aligned to 8 bytes,
- * the payload to 64 in a pack and 16 else. What happens to the folder meanwhile does not touch
- * them. */
+/* What was found. The pointers are valid until trp__store_hit_end(); the note is aligned to 8
+ * bytes, the payload to 64. What happens to the folder meanwhile does not touch them. */
 typedef struct trp__store_hit {
     const void *payload;
     size_t bytes;
