@@ -304,9 +304,10 @@ static trp_status write_in(trp__disk *disk, int folder, const char *name, const 
         trp__cache_file_open(folder, temporary, O_WRONLY | O_CREAT | O_EXCL, &fd, error);
     if (status != TRP_OK)
         return status;
-    bool good = !TRP__FAULT_POINT_FAILS(CACHE_TEMPORARY_MADE);
-    good = good && write_unharmed(fd, front, entry->payload_at, entry->payload, entry->bytes);
-    good = good && !TRP__FAULT_POINT_FAILS(CACHE_WRITTEN) && fsync(fd) == 0;
+    errno = EIO; /* what a fault point that fails gives */
+    bool good = !TRP__FAULT_POINT_FAILS(CACHE_TEMPORARY_MADE) &&
+                write_unharmed(fd, front, entry->payload_at, entry->payload, entry->bytes) &&
+                !TRP__FAULT_POINT_FAILS(CACHE_WRITTEN) && fsync(fd) == 0;
     int code = errno;
     TRP__FAULT_POINT(CACHE_SYNCED);
     if (close(fd) != 0 && good) { /* some file systems find out only now */
