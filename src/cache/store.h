@@ -183,7 +183,7 @@ trp_status trp__store_put(trp__store *store, const trp__store_request *request,
 /* --- Explaining --- */
 
 /* Why a key is not there: writes lines to `text`, each ended by a newline, that say in what the
- * nearest entry of the same kind and name differs: "option 2: -O3, not -O2". `headers`, may be
+ * nearest entry of the same kind and name differs: "option: -O3, not -O2". `headers`, may be
  * NULL, are those that the request would read now. Returns the length of the whole text, of which
  * `size`
  * - 1 bytes are written. Reads all entries of that name: for people, not for each compile. */
