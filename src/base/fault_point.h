@@ -112,7 +112,7 @@
     POINT(STANDBY_LAUNCH, APPLICATION, false)                                                      \
     POINT(STANDBY_LOST, APPLICATION, false)                                                        \
     POINT(STANDBY_GIVEN_UP, APPLICATION, false)                                                    \
-    /* The kernel cache, in whatever process: for unit/store_faults_test. */           \
+    /* The kernel cache, in whatever process: for unit/store_processes_test. */                    \
     POINT(CACHE_TEMPORARY_MADE, CACHE, true)                                                       \
     POINT(CACHE_HALF_WRITTEN, CACHE, true)                                                         \
     POINT(CACHE_WRITTEN, CACHE, true)                                                              \

@@ -77,7 +77,7 @@ void h_file_write(const char *path, const char *text)
 
 void h_file_flip(const char *path, long at)
 {
-    unsigned char byte;
+    unsigned char byte = 0;
     int fd = open(path, O_RDWR | O_CLOEXEC);
     require(fd >= 0 && pread(fd, &byte, 1, at) == 1, path);
     byte = (unsigned char)~byte;
