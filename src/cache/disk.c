@@ -174,7 +174,7 @@ trp_status trp__disk_find(trp__disk *disk, const trp__hash *hash, uint32_t type,
 {
     char name[TRP__DISK_NAME];
     struct stat s;
-    int folder, fd;
+    int folder = -1, fd;
     *bytes = NULL;
     if (trp__disk_folder(disk, false, &folder, NULL) != TRP_OK)
         return TRP_E_MISSING;

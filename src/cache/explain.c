@@ -81,8 +81,10 @@ static shown show_bytes(const unsigned char *content, size_t bytes)
         text.s[i] = text.s[i] ? text.s[i] : '?';
     text.s[some] = '\0';
     trp__text_clean(text.s);
-    if (some < bytes)
-        strcat(text.s, "...");
+    if (some < bytes) {
+        size_t end = strlen(text.s);
+        snprintf(text.s + end, sizeof text.s - end, "...");
+    }
     return text;
 }
 
@@ -187,16 +189,21 @@ static void tell_headers(trp__text *out, const char *name, const difference *d)
     if (d->count[0] == 0 && d->count[1] == 0)
         trp__text_add(out, "%ss: the same in another order\n", name);
     while (i < d->count[0] || j < d->count[1]) {
-        const trp__key_field *a = i < d->count[0] ? &d->only[0][i] : NULL;
-        const trp__key_field *b = j < d->count[1] ? &d->only[1][j] : NULL;
-        bool both = a && b && same_name(a, b), first = a && (both || !b || by_content(a, b) < 0);
-        const char *what = both ? "another content" : first ? "read now only" : "not read now";
+        const trp__key_field *a = d->only[0] + i, *b = d->only[1] + j;
+        int order = 0;
+        if (i == d->count[0] || j == d->count[1])
+            order = i < d->count[0] ? -1 : 1;
+        else if (!same_name(a, b))
+            order = by_content(a, b);
+        const char *what = order == 0  ? "another content"
+                           : order < 0 ? "read now only"
+                                       : "not read now";
         if (lines++ < LINES)
-            trp__text_add(out, "%s: %s: %s\n", name, show(first ? a : b).s, what);
+            trp__text_add(out, "%s: %s: %s\n", name, show(order <= 0 ? a : b).s, what);
         else
             more++;
-        i += first;
-        j += both || !first;
+        i += order <= 0;
+        j += order >= 0;
     }
     if (more > 0)
         trp__text_add(out, "%ss: %zu more differ\n", name, more);
