@@ -29,6 +29,7 @@ typedef struct trp__disk {
     const trp__log *log;
     atomic_bool told_folder, told_write; /* each is told of once */
     atomic_uint uncounted;               /* entries that the account does not know of */
+    atomic_bool look_due;                /* at all files, whatever the account says */
 } trp__disk;
 
 #define TRP__DISK_NAME 96

@@ -99,28 +99,31 @@ void trp__disk_count(trp__disk *disk, int folder, uint64_t bytes)
         if (read_account(fd, &a)) {
             a.bytes += bytes;
             counted = write_account(fd, &a);
+        } else {
+            atomic_store(&disk->look_due, true); /* which sets it right */
         }
         close(fd);
         close(lock);
     }
-    if (!counted)
-        atomic_fetch_add(&disk->uncounted, 1);
+    if (!counted && atomic_fetch_add(&disk->uncounted, 1) % LOOK_COUNT == 0)
+        atomic_store(&disk->look_due, true);
 }
 
-/* The account without its lock: one that is being written is no good, and then it is not due. */
+/* Reads the account without its lock: one that is being written is no good, and then it is not due.
+ */
 static bool is_due(trp__disk *disk, int folder)
 {
     int fd;
     account a;
     bool known = false;
+    if (atomic_exchange(&disk->look_due, false))
+        return true;
     if (trp__cache_file_open(folder, "account", O_RDONLY, &fd, NULL) == TRP_OK) {
         known = read_account(fd, &a);
         close(fd);
     }
     int64_t age = known ? now_ns() - a.looked_ns : 0;
-    if (known && (a.bytes > disk->max_bytes || age < 0 || age > LOOK_NS))
-        return true;
-    return atomic_load(&disk->uncounted) % LOOK_COUNT == 1;
+    return known && (a.bytes > disk->max_bytes || age < 0 || age > LOOK_NS);
 }
 
 void trp__disk_prune_if_due(trp__disk *disk)
@@ -132,7 +135,6 @@ void trp__disk_prune_if_due(trp__disk *disk)
     close(folder);
     if (!due)
         return;
-    atomic_store(&disk->uncounted, 0);
     trp__disk_pruned ignored;
     trp__disk_prune(disk, disk->max_bytes, &ignored, NULL);
 }

@@ -23,8 +23,9 @@
  *     TRP_OK         hit holds the payload; trp__store_hit_end() when it is loaded
  *     TRP_E_MISSING  it is ours to make: compile, trp__store_put(), trp__store_claim_end()
  *
- * All functions are thread-safe. In a forked child the store can be used; claims are the parent's,
- * and last until both have ended them or ended. */
+ * All functions are thread-safe. A claim is its owner's: where it is ended there, children that
+ * were forked meanwhile have no part in it; if the owner dies, it lasts until those have ended or
+ * exec'ed, too. */
 #ifndef TRP_CACHE_STORE_H
 #define TRP_CACHE_STORE_H
 

@@ -708,7 +708,7 @@ static void bounded(void **state)
         if (i == 80)
             unlink(account);
     }
-    assert_true(h_folder_count(entries, "", ".entry") <= 60);
+    assert_true(h_folder_count(entries, "", ".entry") <= 25);
     assert_true(has(store, 119));
     trp__disk_pruned pruned;
     assert_int_equal(trp__disk_prune(&store->disk, store->disk.max_bytes, &pruned, NULL), TRP_OK);
