@@ -147,7 +147,9 @@ typedef struct trp__store_wait {
  *
  *   TRP_OK           *hit is filled, *claim NULL
  *   TRP_E_MISSING    *claim is the caller's: make it, then trp__store_claim_end()
- *   TRP_E_TIMEOUT    the deadline passed; TRP_E_CANCELLED: is_cancelled() said so
+ *   TRP_E_TIMEOUT    the deadline passed: the one who has it may be stopped; making it without a
+ *                    claim does no harm
+ *   TRP_E_CANCELLED  is_cancelled() said so
  *   TRP_E_MEMORY     and the key's own error
  *
  * One who fails to make it ends the claim; the next in line then tries. A thread must not wait for
