@@ -4,6 +4,7 @@
 
 int command_matmul(int argc, char **argv);
 int command_tune(int argc, char **argv);
+int command_cache(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_top(int argc, char **argv);

@@ -17,6 +17,7 @@ static const struct {
 } commands[] = {
     {"matmul", "multiply matrices in NumPy files", command_matmul},
     {"tune", "search for the fastest algorithms ahead of time", command_tune},
+    {"cache", "the kernel cache: list, verify, prune, explain", command_cache},
     {"demo", "two products with a fault between them, each checked", command_demo},
     {"doctor", "what this machine has, what works, what to install", command_doctor},
     {"top", "what the devices of another process are doing", command_top},
@@ -47,11 +48,12 @@ static int run_command(int argc, char **argv)
     return EXIT_USAGE;
 }
 
-static int help_about(char *name)
+/* Of a command, or of a subcommand. */
+static int help_about(int argc, char **argv)
 {
     char help[] = "--help";
-    char *argv[] = {name, help, NULL};
-    return run_command(2, argv);
+    char *asked[] = {argv[0], argc > 1 ? argv[1] : help, argc > 1 ? help : NULL, NULL};
+    return run_command(argc > 1 ? 3 : 2, asked);
 }
 
 static int dispatch(int argc, char **argv)
@@ -65,7 +67,7 @@ static int dispatch(int argc, char **argv)
         return EXIT_DONE;
     }
     if (!strcmp(argv[1], "help") && argc > 2)
-        return help_about(argv[2]);
+        return help_about(argc - 2, argv + 2);
     if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
         return show_help();
     return run_command(argc - 1, argv + 1);

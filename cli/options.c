@@ -173,11 +173,13 @@ bool options_parse(const struct command *command, int argc, char **argv, int *st
             return false;
         }
     }
-    if (operands != command->operand_count) {
-        *status =
-            options_reject(command, "expected %s, got %d",
-                           ui_plural((uint64_t)command->operand_count, "operand").s, operands);
+    int most = command->operand_count + command->optional_count;
+    if (operands < command->operand_count || operands > most) {
+        *status = options_reject(command, "expected %s%s, got %d",
+                                 command->optional_count ? "at most " : "",
+                                 ui_plural((uint64_t)most, "operand").s, operands);
         return false;
     }
+    argv[operands + 1] = NULL;
     return true;
 }

@@ -36,7 +36,8 @@ struct command {
     const char *about;    /* lines of text */
     const option *options;
     size_t option_count;
-    int operand_count; /* exactly so many; parsing moves them to argv[1] ... */
+    int operand_count; /* at least so many; parsing moves them to argv[1] ..., with a NULL behind */
+    int optional_count; /* so many more may follow */
 };
 
 /* Parses "--name value", "--name=value", "-l value", "-lvalue", "--" and --help. If it returns

@@ -3,7 +3,7 @@
 # of the points and of the variables that arm them are in its files.
 # Usage: scripts/check_fault_points.sh FILE...     libraries and programs of a release build
 set -euo pipefail
-names='trp__fault_point|TROUPE_FAULT_POINT|PROMOTE_UNSTORED|RESUME_TAKING_ALONE'
+names='trp__fault_point|TROUPE_FAULT_POINT|PROMOTE_UNSTORED|RESUME_TAKING_ALONE|CACHE_HALF_WRITTEN'
 failures=0
 for file in "$@"; do
     [ -f "$file" ] || { echo "no such file: $file"; exit 1; }

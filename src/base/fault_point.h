@@ -111,7 +111,18 @@
     POINT(GO_DOWN, APPLICATION, false)                                                             \
     POINT(STANDBY_LAUNCH, APPLICATION, false)                                                      \
     POINT(STANDBY_LOST, APPLICATION, false)                                                        \
-    POINT(STANDBY_GIVEN_UP, APPLICATION, false)
+    POINT(STANDBY_GIVEN_UP, APPLICATION, false)                                                    \
+    /* The kernel cache, in whatever process: for unit/store_processes_test. */                    \
+    POINT(CACHE_TEMPORARY_MADE, CACHE, true)                                                       \
+    POINT(CACHE_HALF_WRITTEN, CACHE, true)                                                         \
+    POINT(CACHE_WRITTEN, CACHE, true)                                                              \
+    POINT(CACHE_SYNCED, CACHE, false)                                                              \
+    POINT(CACHE_COUNTED, CACHE, true)                                                              \
+    POINT(CACHE_RENAMED, CACHE, false)                                                             \
+    POINT(CACHE_ENTRY_WRITTEN, CACHE, false)                                                       \
+    POINT(CACHE_CLAIMED, CACHE, false)                                                             \
+    POINT(CACHE_EVICTING, CACHE, false)                                                            \
+    POINT(CACHE_EVICTED, CACHE, false)
 
 typedef enum trp__fault_point_id {
 #define POINT(name, side, can_fail) TRP__POINT_##name,

@@ -11,22 +11,62 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-trp_status trp__cache_folder_path(char *path, size_t size, trp_error *error)
+/* Whether the folder is there, or can be made by make_folder(). */
+static bool is_possible(const char *path)
+{
+    char above[PATH_MAX];
+    snprintf(above, sizeof above, "%s", path);
+    for (int level = 0; level < 3; level++) {
+        if (faccessat(AT_FDCWD, above, level == 0 ? F_OK : W_OK | X_OK, AT_EACCESS) == 0)
+            return true;
+        char *slash = strrchr(above, '/');
+        if (errno != ENOENT || !slash || slash == above)
+            return false;
+        *slash = '\0';
+    }
+    return false;
+}
+
+/* The last resort, where nobody has a home. */
+static int temporary_path(char *path, size_t size)
+{
+    const char *folder = secure_getenv("TMPDIR");
+    return snprintf(path, size, "%s/troupe-%u", folder && folder[0] == '/' ? folder : "/tmp",
+                    (unsigned)geteuid());
+}
+
+trp_status trp__cache_place_find(trp__cache_place *place, trp_error *error)
 {
     const char *own = secure_getenv("TROUPE_CACHE_DIR");
     const char *base = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
+    size_t size = sizeof place->path;
     int length = 0;
+    place->shared = false;
     if (own)
-        length = snprintf(path, size, "%s", own);
+        length = snprintf(place->path, size, "%s", own);
     else if (base && base[0] == '/')
-        length = snprintf(path, size, "%s/troupe", base);
+        length = snprintf(place->path, size, "%s/troupe", base);
     else if (home && home[0] == '/')
-        length = snprintf(path, size, "%s/.cache/troupe", home);
-    if (length > 0 && (size_t)length < size && path[0] == '/')
+        length = snprintf(place->path, size, "%s/.cache/troupe", home);
+    if (!own && (length <= 0 || (size_t)length >= size || !is_possible(place->path))) {
+        length = temporary_path(place->path, size);
+        place->shared = true;
+    }
+    if (length > 0 && (size_t)length < size && place->path[0] == '/')
         return TRP_OK;
     return trp__error_set(error, TRP_E_MISSING,
-                          "there is no cache folder: expected a full path in TROUPE_CACHE_DIR, or "
-                          "without that variable in XDG_CACHE_HOME or HOME");
+                          "there is no cache folder: expected a full path in TROUPE_CACHE_DIR, "
+                          "got '%.100s'",
+                          own ? own : "");
+}
+
+trp_status trp__cache_folder_path(char *path, size_t size, trp_error *error)
+{
+    trp__cache_place place;
+    trp_status status = trp__cache_place_find(&place, error);
+    if (status == TRP_OK && (size_t)snprintf(path, size, "%s", place.path) >= size)
+        status = trp__error_set(error, TRP_E_MISSING, "the path of the cache folder is too long");
+    return status;
 }
 
 /* The folder and the one above it, as far as they are not there. */
@@ -62,20 +102,14 @@ static trp_status check_owner(int fd, const char *path, mode_t type, trp_error *
     return TRP_OK;
 }
 
-trp_status trp__cache_folder_open(bool make, int *fd, trp_error *error)
+/* Takes an opened folder if it can be trusted, else closes it. */
+static trp_status take_folder(int folder, const char *path, int *fd, trp_error *error)
 {
-    char path[PATH_MAX];
-    trp_status status = trp__cache_folder_path(path, sizeof path, error);
-    if (status != TRP_OK)
-        return status;
-    if (make)
-        make_folder(path);
-    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return errno == ENOENT
                    ? trp__error_set(error, TRP_E_MISSING, "%s: there is no such folder", path)
                    : trp__error_set_errno(error, path);
-    status = check_owner(folder, path, S_IFDIR, error);
+    trp_status status = check_owner(folder, path, S_IFDIR, error);
     if (status != TRP_OK) {
         close(folder);
         return status;
@@ -84,9 +118,35 @@ trp_status trp__cache_folder_open(bool make, int *fd, trp_error *error)
     return TRP_OK;
 }
 
-trp_status trp__cache_file_open(int folder, const char *name, int flags, int *fd, trp_error *error)
+trp_status trp__cache_place_open(const trp__cache_place *place, bool make, int *fd,
+                                 trp_error *error)
 {
-    int file = openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (make)
+        make_folder(place->path);
+    /* The last resort may be anybody's link to anywhere. */
+    int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (place->shared ? O_NOFOLLOW : 0);
+    return take_folder(open(place->path, flags), place->path, fd, error);
+}
+
+trp_status trp__cache_folder_open(bool make, int *fd, trp_error *error)
+{
+    trp__cache_place place;
+    trp_status status = trp__cache_place_find(&place, error);
+    return status == TRP_OK ? trp__cache_place_open(&place, make, fd, error) : status;
+}
+
+trp_status trp__cache_folder_open_in(int folder, const char *name, bool make, int *fd,
+                                     trp_error *error)
+{
+    if (make)
+        mkdirat(folder, name, 0700);
+    int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+    return take_folder(openat(folder, name, flags), name, fd, error);
+}
+
+/* Takes an opened file if it can be trusted, else closes it. */
+static trp_status take_file(int file, const char *name, int *fd, trp_error *error)
+{
     if (file < 0)
         return errno == ENOENT
                    ? trp__error_set(error, TRP_E_MISSING, "%s: there is no such file", name)
@@ -98,4 +158,15 @@ trp_status trp__cache_file_open(int folder, const char *name, int flags, int *fd
     }
     *fd = file;
     return TRP_OK;
+}
+
+trp_status trp__cache_file_open(int folder, const char *name, int flags, int *fd, trp_error *error)
+{
+    int file = openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    return take_file(file, name, fd, error);
+}
+
+trp_status trp__cache_open_path(const char *path, int *fd, trp_error *error)
+{
+    return take_file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), path, fd, error);
 }

@@ -7,18 +7,35 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-enum { APPLICATION = 0, WORKER = 1 };
+enum { APPLICATION = 0, WORKER = 1, CACHE = 2 };
 
 static const h_point points[] = {
-#define POINT(name, side, can_fail) {#name, side, can_fail},
+#define POINT(name, side, can_fail) {#name, (side) == WORKER, can_fail},
+    TRP__FAULT_POINTS(POINT)
+#undef POINT
+};
+
+/* Those of the cache are the last ones. */
+static const int sides[] = {
+#define POINT(name, side, can_fail) side,
     TRP__FAULT_POINTS(POINT)
 #undef POINT
 };
 
 const h_point *h_points(size_t *count)
 {
-    *count = sizeof points / sizeof *points;
+    *count = 0;
+    while (*count < sizeof points / sizeof *points && sides[*count] != CACHE)
+        ++*count;
     return points;
+}
+
+const h_point *h_cache_points(size_t *count)
+{
+    size_t before;
+    h_points(&before);
+    *count = sizeof points / sizeof *points - before;
+    return points + before;
 }
 
 size_t h_point_find(const char *name)

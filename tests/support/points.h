@@ -13,8 +13,11 @@ typedef struct h_point {
     bool can_fail;  /* the action "fail" means something there */
 } h_point;
 
-/* All points, in the order in which the processes count their hits. */
+/* All points of a device, in the order in which the processes count their hits. */
 const h_point *h_points(size_t *count);
+
+/* Those of the kernel cache. */
+const h_point *h_cache_points(size_t *count);
 
 /* The place of a point in the table; fails if there is none of that name. */
 size_t h_point_find(const char *name);

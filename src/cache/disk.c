@@ -1,0 +1,357 @@
+#include "cache/disk.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fault_point.h"
+#include "cache/bytes.h"
+#include "cache/prune.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+/* An entry that is used again within this time is not stamped again. */
+#define STAMP_NS (60 * TRP__SECOND)
+
+/* Names. */
+
+static const struct {
+    uint32_t type;
+    const char *suffix;
+} suffixes[] = {{TRP__ENTRY_PAYLOAD, ".entry"}, {TRP__ENTRY_HEADERS, ".headers"}};
+
+void trp__disk_name(char name[TRP__DISK_NAME], const trp__hash *hash, uint32_t type)
+{
+    char text[TRP__HASH_TEXT];
+    trp__hash_text(hash, text);
+    snprintf(name, TRP__DISK_NAME, "%s%s", text, suffixes[type == TRP__ENTRY_HEADERS].suffix);
+}
+
+bool trp__disk_parse_name(const char *name, trp__hash *hash, uint32_t *type)
+{
+    size_t digits = TRP__HASH_TEXT - 1;
+    if (strnlen(name, digits) < digits || !trp__hash_parse(name, digits, hash))
+        return false;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        if (strcmp(name + digits, suffixes[i].suffix) == 0) {
+            *type = suffixes[i].type;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The folder. */
+
+/* One line for each kind of trouble in a store's life; the next one says nothing new. */
+static void tell_once(trp__disk *disk, atomic_bool *told, const char *message)
+{
+    if (!atomic_exchange(told, true))
+        trp__log_line(disk->log, TRP__LOG_WARNING, "the kernel cache is not used: %s", message);
+}
+
+trp_status trp__disk_folder(trp__disk *disk, bool make, int *folder, trp_error *error)
+{
+    trp_error why = {0};
+    int above = -1;
+    if (disk->absent)
+        return trp__error_set(error, TRP_E_MISSING, "there is no cache folder");
+    trp_status status = trp__cache_place_open(&disk->place, make, &above, &why);
+    if (status == TRP_OK) {
+        status = trp__cache_folder_open_in(above, "store", make, folder, &why);
+        close(above);
+    }
+    if (status != TRP_OK && (status != TRP_E_MISSING || make))
+        tell_once(disk, &disk->told_folder, why.message);
+    if (status != TRP_OK && error)
+        *error = why;
+    return status;
+}
+
+/* Reading. */
+
+static bool read_whole(int fd, unsigned char *to, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t some = pread(fd, to + done, bytes - done, (off_t)done);
+        if (some < 0 && errno == EINTR)
+            continue;
+        if (some <= 0)
+            return false;
+        done += (size_t)some;
+    }
+    return true;
+}
+
+/* Memory at a multiple of 64 bytes, so that the payload is at one too. */
+static unsigned char *make_memory(size_t bytes)
+{
+    size_t whole = (bytes + TRP__ENTRY_ALIGN - 1) / TRP__ENTRY_ALIGN * TRP__ENTRY_ALIGN;
+    return aligned_alloc(TRP__ENTRY_ALIGN, whole);
+}
+
+/* The bytes of a file, at least those of a head. A copy, not a mapping: what was checked can't
+ * change afterwards, and a file that is cut meanwhile is no SIGBUS. */
+static const char *read_file(int fd, uint64_t size, unsigned char **bytes)
+{
+    if (size < TRP__ENTRY_HEAD)
+        return "it is cut off";
+    if (size > TRP__ENTRY_BYTES_MAX)
+        return "it is longer than it should be";
+    *bytes = make_memory((size_t)size);
+    if (!*bytes)
+        return "there is no memory for it";
+    if (read_whole(fd, *bytes, (size_t)size))
+        return NULL;
+    free(*bytes);
+    *bytes = NULL;
+    return "it can't be read";
+}
+
+/* The head alone, then what is before the payload. */
+static const char *read_front(int fd, uint64_t size, unsigned char **bytes, trp__entry *entry)
+{
+    unsigned char head[TRP__ENTRY_HEAD];
+    if (size < sizeof head || !read_whole(fd, head, sizeof head))
+        return "it is cut off";
+    const char *wrong = trp__entry_read_head(head, size, entry);
+    if (wrong)
+        return wrong;
+    *bytes = make_memory(entry->payload_at);
+    if (!*bytes)
+        return "there is no memory for it";
+    return read_whole(fd, *bytes, entry->payload_at) ? trp__entry_read_front(*bytes, entry)
+                                                     : "it can't be read";
+}
+
+const char *trp__disk_read(int folder, const char *name, bool front_only, unsigned char **bytes,
+                           trp__entry *entry)
+{
+    struct stat s;
+    int fd;
+    *bytes = NULL;
+    *entry = (trp__entry){0};
+    if (trp__cache_file_open(folder, name, O_RDONLY, &fd, NULL) != TRP_OK)
+        return "it can't be opened, or is not ours to trust";
+    const char *wrong = "it can't be read";
+    if (fstat(fd, &s) == 0 && front_only)
+        wrong = read_front(fd, (uint64_t)s.st_size, bytes, entry);
+    else if (fstat(fd, &s) == 0)
+        wrong = read_file(fd, (uint64_t)s.st_size, bytes);
+    close(fd);
+    if (!wrong && !front_only)
+        wrong = trp__entry_read(*bytes, (uint64_t)s.st_size, entry);
+    return wrong;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * TRP__SECOND + t.tv_nsec;
+}
+
+/* Makes an entry the last used. It may be one that we can only read: then it stays as it is. */
+static void stamp(int fd, const struct stat *s)
+{
+    int64_t age = now_ns() - ((int64_t)s->st_mtim.tv_sec * TRP__SECOND + s->st_mtim.tv_nsec);
+    if (age < 0 || age > STAMP_NS) {
+        struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
+        (void)!futimens(fd, times);
+    }
+}
+
+trp_status trp__disk_find(trp__disk *disk, const trp__hash *hash, uint32_t type, const void *key,
+                          size_t key_bytes, unsigned char **bytes, trp__entry *entry)
+{
+    char name[TRP__DISK_NAME];
+    struct stat s;
+    int folder = -1, fd;
+    *bytes = NULL;
+    if (trp__disk_folder(disk, false, &folder, NULL) != TRP_OK)
+        return TRP_E_MISSING;
+    trp__disk_name(name, hash, type);
+    trp_status status = trp__cache_file_open(folder, name, O_RDONLY, &fd, NULL);
+    close(folder);
+    if (status != TRP_OK)
+        return TRP_E_MISSING;
+    const char *wrong = "it can't be read";
+    if (fstat(fd, &s) == 0)
+        wrong = read_file(fd, (uint64_t)s.st_size, bytes);
+    if (!wrong)
+        wrong = trp__entry_read(*bytes, (uint64_t)s.st_size, entry);
+    if (!wrong && entry->type == type && entry->key_bytes == key_bytes &&
+        memcmp(entry->key, key, key_bytes) == 0)
+        stamp(fd, &s);
+    else
+        status = TRP_E_MISSING;
+    close(fd);
+    if (status != TRP_OK) {
+        free(*bytes);
+        *bytes = NULL;
+    }
+    return status;
+}
+
+/* Locks. */
+
+trp_status trp__disk_open_lock(int folder, int *fd, trp_error *error)
+{
+    return trp__cache_file_open(folder, "lock", O_RDWR | O_CREAT, fd, error);
+}
+
+trp__lock_result trp__disk_lock(int fd, int64_t at)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
+    while (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
+        if (errno != EINTR)
+            return errno == EAGAIN || errno == EACCES ? TRP__LOCK_BUSY : TRP__LOCK_NONE;
+    }
+    return TRP__LOCKED;
+}
+
+void trp__disk_unlock(int fd, int64_t at)
+{
+    struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
+    (void)fcntl(fd, F_OFD_SETLK, &lock);
+}
+
+/* Writing. */
+
+static void make_temporary_name(char name[TRP__DISK_NAME])
+{
+    static atomic_uint counter;
+    uint64_t number;
+    if (getrandom(&number, sizeof number, GRND_NONBLOCK) != (ssize_t)sizeof number)
+        number = (uint64_t)now_ns() + atomic_fetch_add(&counter, 1);
+    snprintf(name, TRP__DISK_NAME, TRP__TEMPORARY "%d-%016llx", (int)getpid(),
+             (unsigned long long)number);
+}
+
+/* Like writev() of both, to the end. */
+static bool write_parts(int fd, const void *front, size_t front_bytes, const void *payload,
+                        size_t bytes)
+{
+    const struct {
+        const unsigned char *data;
+        size_t bytes;
+    } parts[] = {{front, front_bytes}, {payload, bytes}};
+    for (int i = 0; i < 2; i++) {
+        for (size_t done = 0; done < parts[i].bytes;) {
+            ssize_t some = write(fd, parts[i].data + done, parts[i].bytes - done);
+            if (some < 0 && errno == EINTR)
+                continue;
+            if (some <= 0)
+                return false;
+            done += (size_t)some;
+        }
+        if (i == 0 && TRP__FAULT_POINT_FAILS(CACHE_HALF_WRITTEN))
+            return errno = ENOSPC, false;
+    }
+    return true;
+}
+
+/* A file past the size limit (RLIMIT_FSIZE) is an error like any other, not the end of the process:
+ * the signal, which goes to the thread that writes, is held back and taken. */
+static bool write_unharmed(int fd, const void *front, size_t front_bytes, const void *payload,
+                           size_t bytes)
+{
+    sigset_t signals, before, waiting;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGXFSZ);
+    sigpending(&waiting);
+    bool blocked = pthread_sigmask(SIG_BLOCK, &signals, &before) == 0;
+    bool good = write_parts(fd, front, front_bytes, payload, bytes);
+    int code = errno;
+    if (!good && code == EFBIG && blocked && !sigismember(&waiting, SIGXFSZ)) {
+        const struct timespec none = {0};
+        while (sigtimedwait(&signals, NULL, &none) < 0 && errno == EINTR)
+            continue;
+    }
+    if (blocked)
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = code;
+    return good;
+}
+
+/* What is there under the name is replaced, whatever it is. */
+static bool move(int folder, const char *from, const char *to)
+{
+    if (renameat(folder, from, folder, to) == 0)
+        return true;
+    if (errno != EISDIR && errno != EEXIST && errno != ENOTEMPTY)
+        return false;
+    unlinkat(folder, to, AT_REMOVEDIR); /* an empty folder, made by who knows whom */
+    return renameat(folder, from, folder, to) == 0;
+}
+
+/* Writes it under another name, and gives it its own when it is whole and on the disk. */
+static trp_status write_in(trp__disk *disk, int folder, const char *name, const trp__entry *entry,
+                           const unsigned char *front, trp_error *error)
+{
+    char temporary[TRP__DISK_NAME];
+    int fd;
+    make_temporary_name(temporary);
+    trp_status status =
+        trp__cache_file_open(folder, temporary, O_WRONLY | O_CREAT | O_EXCL, &fd, error);
+    if (status != TRP_OK)
+        return status;
+    errno = EIO; /* what a fault point that fails gives */
+    bool good = !TRP__FAULT_POINT_FAILS(CACHE_TEMPORARY_MADE) &&
+                write_unharmed(fd, front, entry->payload_at, entry->payload, entry->bytes) &&
+                !TRP__FAULT_POINT_FAILS(CACHE_WRITTEN) && fsync(fd) == 0;
+    int code = errno;
+    TRP__FAULT_POINT(CACHE_SYNCED);
+    if (close(fd) != 0 && good) { /* some file systems find out only now */
+        code = errno;
+        good = false;
+    }
+    if (good) {
+        trp__disk_count(disk, folder, entry->size);
+        good = !TRP__FAULT_POINT_FAILS(CACHE_COUNTED) && move(folder, temporary, name);
+        code = errno;
+    }
+    TRP__FAULT_POINT(CACHE_RENAMED);
+    if (good)
+        return TRP_OK;
+    unlinkat(folder, temporary, 0);
+    errno = code;
+    return trp__error_set_errno(error, "an entry of the kernel cache can't be written");
+}
+
+trp_status trp__disk_write(trp__disk *disk, trp__entry *entry, trp_error *error)
+{
+    unsigned char *front = NULL;
+    char name[TRP__DISK_NAME];
+    trp_error why = {0};
+    int folder = -1;
+    trp_status status = trp__entry_make(entry, &front, &why);
+    if (status == TRP_OK && entry->size > disk->max_bytes)
+        status = trp__error_set(&why, TRP_E_ARGUMENT,
+                                "an entry of %zu bytes is larger than the cache may be: %llu",
+                                entry->size, (unsigned long long)disk->max_bytes);
+    if (status == TRP_OK)
+        status = trp__disk_folder(disk, true, &folder, &why);
+    if (status == TRP_OK) {
+        trp__disk_name(name, &entry->hash, entry->type);
+        status = write_in(disk, folder, name, entry, front, &why);
+        if (status != TRP_OK)
+            tell_once(disk, &disk->told_write, why.message);
+    }
+    if (folder >= 0)
+        close(folder);
+    free(front);
+    if (status == TRP_OK)
+        trp__disk_prune_if_due(disk);
+    else if (error)
+        *error = why;
+    return status;
+}

@@ -1,0 +1,445 @@
+#include "cache/pack.h"
+
+#include "base/error.h"
+#include "cache/bytes.h"
+#include "cache/folder.h"
+#include "cache/headers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The head, at both ends of the file. */
+enum {
+    HEAD = 64,
+    AT_VERSION = 8,
+    AT_COUNT = 16,
+    AT_SIZE = 24,
+    AT_HEAD_SUM = 56,
+};
+
+/* A row of the index, sorted by hash, then type. */
+enum {
+    ROW = 64,
+    AT_TYPE = 32,
+    AT_OFFSET = 40,
+    AT_BYTES = 48,
+    AT_ROW_SUM = 56,
+};
+
+#define PACK_VERSION 1u
+#define ALIGN        ((uint64_t)TRP__ENTRY_ALIGN)
+
+static const unsigned char magic[8] = {0x7f, 'T', 'R', 'P', 'P', '\r', '\n', 0x1a};
+
+static int compare(const unsigned char *row, const trp__hash *hash, uint32_t type)
+{
+    int order = memcmp(row, hash->byte, sizeof hash->byte);
+    uint32_t other = trp__get32(row + AT_TYPE);
+    return order ? order : (other > type) - (other < type);
+}
+
+/* Writing. */
+
+/* Entries go to a file of their own until their number, and with it the size of the index, is
+ * known: the index is in front, so that a file that was cut off still has it. */
+struct trp__cache_pack_writer {
+    char path[PATH_MAX], temporary[PATH_MAX], entries[PATH_MAX];
+    int fd, entries_fd;
+    uint64_t size; /* of the entries so far, a multiple of 64 */
+    unsigned char *rows;
+    size_t count, room;
+};
+
+static int make_file(const char *path)
+{
+    return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+}
+
+trp_status trp__cache_pack_begin(const char *path, trp__cache_pack_writer **out, trp_error *error)
+{
+    uint64_t number = 0;
+    trp__cache_pack_writer *w = calloc(1, sizeof *w);
+    if (!w)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory to write a pack");
+    (void)!getrandom(&number, sizeof number, GRND_NONBLOCK);
+    w->fd = w->entries_fd = -1;
+    if ((size_t)snprintf(w->path, sizeof w->path, "%s", path) >= sizeof w->path - 64) {
+        free(w);
+        return trp__error_set(error, TRP_E_ARGUMENT, "the path of the pack is too long");
+    }
+    int length = (int)strlen(path);
+    snprintf(w->temporary, sizeof w->temporary, "%.*s.%d-%08x.tmp", length, w->path, (int)getpid(),
+             (unsigned)number);
+    snprintf(w->entries, sizeof w->entries, "%.*s.%d-%08x.entries.tmp", length, w->path,
+             (int)getpid(), (unsigned)number);
+    w->fd = make_file(w->temporary);
+    if (w->fd >= 0)
+        w->entries_fd = make_file(w->entries);
+    if (w->entries_fd < 0) {
+        trp_status status = trp__error_set_errno(error, path);
+        trp__cache_pack_abandon(w);
+        return status;
+    }
+    unlink(w->entries); /* it goes with its descriptor */
+    *out = w;
+    return TRP_OK;
+}
+
+static bool write_at(int fd, const void *data, size_t bytes, uint64_t at)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t some = pwrite(fd, (const char *)data + done, bytes - done, (off_t)(at + done));
+        if (some < 0 && errno == EINTR)
+            continue;
+        if (some <= 0)
+            return false;
+        done += (size_t)some;
+    }
+    return true;
+}
+
+static unsigned char *new_row(trp__cache_pack_writer *w)
+{
+    if (w->count == w->room) {
+        size_t room = w->room ? 2 * w->room : 64;
+        unsigned char *rows = realloc(w->rows, room * ROW);
+        if (!rows)
+            return NULL;
+        w->rows = rows;
+        w->room = room;
+    }
+    return memset(w->rows + w->count * ROW, 0, ROW);
+}
+
+static bool has_row(const trp__cache_pack_writer *w, const trp__hash *hash, uint32_t type)
+{
+    for (size_t i = 0; i < w->count; i++) {
+        if (compare(w->rows + i * ROW, hash, type) == 0)
+            return true;
+    }
+    return false;
+}
+
+static trp_status add(trp__cache_pack_writer *w, trp__entry *entry, trp_error *error)
+{
+    unsigned char *front = NULL;
+    trp_status status = trp__entry_make(entry, &front, error);
+    if (status != TRP_OK)
+        return status;
+    unsigned char *row = new_row(w);
+    if (!row) {
+        status = trp__error_set(error, TRP_E_MEMORY, "no memory for the index of a pack");
+    } else if (has_row(w, &entry->hash, entry->type)) {
+        status = trp__error_set(error, TRP_E_ARGUMENT, "the pack has an entry of this key already");
+    } else if (!write_at(w->entries_fd, front, entry->payload_at, w->size) ||
+               !write_at(w->entries_fd, entry->payload, entry->bytes,
+                         w->size + entry->payload_at)) {
+        status = trp__error_set_errno(error, w->path);
+    } else {
+        memcpy(row, entry->hash.byte, sizeof entry->hash.byte);
+        trp__put32(row + AT_TYPE, entry->type);
+        trp__put64(row + AT_OFFSET, w->size); /* among the entries, until all is known */
+        trp__put64(row + AT_BYTES, entry->size);
+        w->size += (entry->size + ALIGN - 1) / ALIGN * ALIGN;
+        w->count++;
+    }
+    free(front);
+    return status;
+}
+
+static trp_status add_headers(trp__cache_pack_writer *w, const trp__store_request *request,
+                              const trp__store_entry *entry, trp_error *error)
+{
+    unsigned char *list = NULL;
+    size_t size = 0;
+    trp_status status =
+        trp__headers_make(entry->headers, entry->header_count, NULL, &list, &size, error);
+    if (status == TRP_OK)
+        status = add(w,
+                     &(trp__entry){.type = TRP__ENTRY_HEADERS,
+                                   .key = request->key->bytes,
+                                   .key_bytes = request->key->length,
+                                   .payload = list,
+                                   .bytes = size},
+                     error);
+    free(list);
+    return status;
+}
+
+trp_status trp__cache_pack_add(trp__cache_pack_writer *writer, const trp__store_request *request,
+                               const trp__store_entry *entry, trp_error *error)
+{
+    trp__key full;
+    trp__key_copy(request->key, &full);
+    for (size_t i = 0; request->resolve && i < entry->header_count; i++)
+        trp__key_add_header(&full, entry->headers[i].name, &entry->headers[i].content);
+    trp_status status = full.status;
+    if (status != TRP_OK)
+        trp__error_set(error, status, "the key of an entry is too long, or there is no memory");
+    if (status == TRP_OK)
+        status = add(writer,
+                     &(trp__entry){.type = TRP__ENTRY_PAYLOAD,
+                                   .key = full.bytes,
+                                   .key_bytes = full.length,
+                                   .note = entry->note,
+                                   .note_bytes = entry->note_bytes,
+                                   .payload = entry->payload,
+                                   .bytes = entry->bytes},
+                     error);
+    if (status == TRP_OK && request->resolve) {
+        status = add_headers(writer, request, entry, error);
+        if (status != TRP_OK)
+            writer->count--; /* its bytes stay, and nothing leads to them */
+    }
+    trp__key_end(&full);
+    return status;
+}
+
+static int by_hash(const void *left, const void *right)
+{
+    trp__hash hash;
+    memcpy(hash.byte, right, sizeof hash.byte);
+    return compare(left, &hash, trp__get32((const unsigned char *)right + AT_TYPE));
+}
+
+/* The entries, behind head and index. */
+static bool copy_entries(trp__cache_pack_writer *w, uint64_t to)
+{
+    unsigned char piece[65536];
+    for (uint64_t at = 0; at < w->size;) {
+        size_t bytes = w->size - at < sizeof piece ? (size_t)(w->size - at) : sizeof piece;
+        ssize_t some = pread(w->entries_fd, piece, bytes, (off_t)at);
+        if (some < 0 && errno == EINTR)
+            continue;
+        if (some < 0)
+            return false;
+        if (some == 0) { /* behind the last one, up to a multiple of 64 */
+            memset(piece, 0, bytes);
+            some = (ssize_t)bytes;
+        }
+        if (!write_at(w->fd, piece, (size_t)some, to + at))
+            return false;
+        at += (uint64_t)some;
+    }
+    return true;
+}
+
+static bool write_all(trp__cache_pack_writer *w)
+{
+    unsigned char head[HEAD] = {0};
+    uint64_t entries = HEAD + w->count * ROW;
+    for (size_t i = 0; i < w->count; i++) {
+        unsigned char *row = w->rows + i * ROW;
+        trp__put64(row + AT_OFFSET, trp__get64(row + AT_OFFSET) + entries);
+        trp__put64(row + AT_ROW_SUM, trp__checksum(row, AT_ROW_SUM));
+    }
+    if (w->count > 0)
+        qsort(w->rows, w->count, ROW, by_hash);
+    memcpy(head, magic, sizeof magic);
+    trp__put32(head + AT_VERSION, PACK_VERSION);
+    trp__put64(head + AT_COUNT, w->count);
+    trp__put64(head + AT_SIZE, entries + w->size + HEAD);
+    trp__put64(head + AT_HEAD_SUM, trp__checksum(head, AT_HEAD_SUM));
+    return write_at(w->fd, head, HEAD, 0) && write_at(w->fd, w->rows, w->count * ROW, HEAD) &&
+           copy_entries(w, entries) && write_at(w->fd, head, HEAD, entries + w->size) &&
+           fchmod(w->fd, 0644) == 0 && fsync(w->fd) == 0;
+}
+
+trp_status trp__cache_pack_finish(trp__cache_pack_writer *writer, trp_error *error)
+{
+    trp_status status = TRP_OK;
+    if (!write_all(writer) || rename(writer->temporary, writer->path) != 0) {
+        status = trp__error_set_errno(error, writer->path);
+    } else {
+        close(writer->fd);
+        writer->fd = -1;
+    }
+    trp__cache_pack_abandon(writer);
+    return status;
+}
+
+void trp__cache_pack_abandon(trp__cache_pack_writer *writer)
+{
+    if (!writer)
+        return;
+    if (writer->entries_fd >= 0)
+        close(writer->entries_fd);
+    if (writer->fd >= 0) {
+        close(writer->fd);
+        unlink(writer->temporary);
+    }
+    free(writer->rows);
+    free(writer);
+}
+
+/* Reading. */
+
+struct trp__cache_pack {
+    char path[PATH_MAX];
+    const unsigned char *bytes;
+    uint64_t size; /* of the file as it is, which may have been cut */
+    const unsigned char *rows;
+    uint64_t count;
+    void *mapping; /* NULL: the caller's memory */
+};
+
+/* Whether this is a head; it says how much of the index there is. */
+static trp_status read_head(trp__cache_pack *p, const unsigned char *head)
+{
+    if (memcmp(head, magic, sizeof magic) != 0)
+        return TRP_E_SYSTEM;
+    if (trp__get32(head + AT_VERSION) != PACK_VERSION)
+        return TRP_E_VERSION;
+    if (trp__get64(head + AT_HEAD_SUM) != trp__checksum(head, AT_HEAD_SUM))
+        return TRP_E_SYSTEM;
+    uint64_t count = trp__get64(head + AT_COUNT), there = (p->size - HEAD) / ROW;
+    p->count = count < there ? count : there;
+    return TRP_OK;
+}
+
+trp_status trp__cache_pack_open_memory(const void *bytes, size_t size, const char *path,
+                                       trp__cache_pack **out, trp_error *error)
+{
+    trp__cache_pack *p = calloc(1, sizeof *p);
+    if (!p)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory to open a pack");
+    p->bytes = bytes;
+    p->size = size;
+    p->rows = size >= HEAD ? p->bytes + HEAD : NULL;
+    snprintf(p->path, sizeof p->path, "%s", path);
+    trp_status status = TRP_E_SYSTEM;
+    if (size >= HEAD)
+        status = read_head(p, p->bytes);
+    if (status != TRP_OK && size >= 2 * HEAD) {
+        trp_status last = read_head(p, p->bytes + size - HEAD);
+        status = last == TRP_OK ? last : status;
+    }
+    if (status == TRP_OK) {
+        *out = p;
+        return TRP_OK;
+    }
+    free(p);
+    return status == TRP_E_VERSION
+               ? trp__error_set(error, status, "%s: a pack of another version", path)
+               : trp__error_set(error, status, "%s: no pack, or damaged at both ends", path);
+}
+
+trp_status trp__cache_pack_open(const char *path, trp__cache_pack **out, trp_error *error)
+{
+    struct stat s;
+    int fd;
+    trp_status status = trp__cache_open_path(path, &fd, error);
+    if (status != TRP_OK)
+        return status;
+    void *mapping = NULL;
+    if (fstat(fd, &s) != 0) {
+        status = trp__error_set_errno(error, path);
+    } else if (s.st_size > 0) {
+        mapping = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (mapping == MAP_FAILED) {
+            status = trp__error_set_errno(error, path);
+            mapping = NULL;
+        }
+    }
+    close(fd);
+    if (status == TRP_OK)
+        status = trp__cache_pack_open_memory(mapping, (size_t)s.st_size, path, out, error);
+    if (status == TRP_OK)
+        (*out)->mapping = mapping;
+    else if (mapping)
+        munmap(mapping, (size_t)s.st_size);
+    return status;
+}
+
+void trp__cache_pack_close(trp__cache_pack *pack)
+{
+    if (!pack)
+        return;
+    if (pack->mapping)
+        munmap(pack->mapping, (size_t)pack->size);
+    free(pack);
+}
+
+const char *trp__cache_pack_path(const trp__cache_pack *pack)
+{
+    return pack->path;
+}
+
+uint64_t trp__cache_pack_count(const trp__cache_pack *pack)
+{
+    return pack->count;
+}
+
+static bool row_is_good(const unsigned char *row)
+{
+    return trp__get64(row + AT_ROW_SUM) == trp__checksum(row, AT_ROW_SUM);
+}
+
+/* The bytes of the entry that a row leads to; NULL if they are not all there. */
+static const unsigned char *entry_bytes(const trp__cache_pack *p, const unsigned char *row,
+                                        uint64_t *bytes)
+{
+    uint64_t offset = trp__get64(row + AT_OFFSET);
+    *bytes = trp__get64(row + AT_BYTES);
+    if (offset % ALIGN != 0 || offset > p->size || *bytes > p->size - offset)
+        return NULL;
+    return p->bytes + offset;
+}
+
+const char *trp__cache_pack_entry(const trp__cache_pack *pack, uint64_t i, trp__entry *entry)
+{
+    const unsigned char *row = pack->rows + i * ROW;
+    uint64_t bytes;
+    *entry = (trp__entry){0};
+    if (!row_is_good(row))
+        return "its row in the index is damaged";
+    const unsigned char *from = entry_bytes(pack, row, &bytes);
+    if (!from)
+        return "the file is cut off";
+    const char *wrong = trp__entry_read(from, bytes, entry);
+    if (!wrong && compare(row, &entry->hash, entry->type) != 0)
+        wrong = "its row in the index is another's";
+    return wrong;
+}
+
+/* The row of a key by bisection. A damaged row says nothing: the next good one is asked instead. */
+static const unsigned char *find_row(const trp__cache_pack *p, const trp__hash *hash, uint32_t type)
+{
+    uint64_t from = 0, to = p->count;
+    while (from < to) {
+        uint64_t middle = from + (to - from) / 2, at = middle;
+        while (at < to && !row_is_good(p->rows + at * ROW))
+            at++;
+        if (at == to) {
+            to = middle;
+            continue;
+        }
+        const unsigned char *row = p->rows + at * ROW;
+        int order = compare(row, hash, type);
+        if (order == 0)
+            return row;
+        if (order < 0)
+            from = at + 1;
+        else
+            to = middle;
+    }
+    return NULL;
+}
+
+bool trp__cache_pack_find(const trp__cache_pack *pack, const trp__hash *hash, uint32_t type,
+                          const void *key, size_t key_bytes, trp__entry *entry)
+{
+    uint64_t bytes;
+    const unsigned char *row = find_row(pack, hash, type);
+    const unsigned char *from = row ? entry_bytes(pack, row, &bytes) : NULL;
+    return from && !trp__entry_read(from, bytes, entry) && entry->type == type &&
+           entry->key_bytes == key_bytes && memcmp(entry->key, key, key_bytes) == 0;
+}
