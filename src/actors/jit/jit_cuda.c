@@ -222,8 +222,10 @@ static trp_status find_module(trp_instance *instance, trp_job *job, const trp__h
         return status;
     if (!busy) {
         look_for_freed(instance, s, 4);
-        if (s->going)
+        if (s->going) {
             trp__side_run(s->side, tidy, s);
+            busy = true;
+        }
     }
     for (uint32_t i = 0; i < s->count; i++) {
         trp__jit_loaded *m = s->module[i];
@@ -233,7 +235,7 @@ static trp_status find_module(trp_instance *instance, trp_job *job, const trp__h
             return TRP_OK;
         }
     }
-    if (trp__side_busy(s->side))
+    if (busy) /* when asked at first: since then it may have loaded something */
         return TRP_AGAIN;
     /* Asked again because memory is short, and has tried again already: that will do. */
     if (ours && job->progress == 0 && s->failures >= 2) {
