@@ -386,7 +386,7 @@ static inline trp_status trp_kernel_query(trp_actor *jit, const trp_kernel_query
 TRP_API trp_status trp_module_free(trp_device *device, trp_module module);
 
 typedef enum trp_module_state {
-    TRP_MODULE_PENDING = 1, /* what makes it has not ended */
+    TRP_MODULE_PENDING = 1, /* what makes it has not ended; for a while also after it was cancelled */
     TRP_MODULE_READY = 2,
     TRP_MODULE_FAILED = 3, /* could not be made; its log may be there */
 } trp_module_state;

@@ -237,7 +237,8 @@ static trp_status stale(const char *name, trp_module module, trp_error *error)
 /* Whether the module could not be made. That it was told does not make it readable. */
 static bool has_failed(const trp__buffer_meta *meta)
 {
-    return atomic_load(&meta->good_ticket) == 0 && atomic_load(&meta->poison_ticket) != 0;
+    return atomic_load(&meta->good_ticket) == 0 &&
+           (atomic_load(&meta->poison_ticket) != 0 || atomic_load(&meta->lost_ticket) != 0);
 }
 
 trp_status trp__module_use(trp__pack *pack, const char *name, trp_module module, uint32_t mode,
@@ -400,11 +401,11 @@ static trp_status hold(trp_device *device, trp_module module, uint32_t *slot, tr
 static trp_module_state state_of(trp_device *device, uint32_t slot)
 {
     const trp__buffer_meta *meta = &device->meta[slot];
-    if (atomic_load(&meta->good_ticket) == 0 && atomic_load(&meta->poison_ticket) == 0)
+    if (atomic_load(&meta->good_ticket) == 0 && !has_failed(meta))
         trp__sweep_device(device); /* ends what is over */
-    return atomic_load(&meta->good_ticket) != 0     ? TRP_MODULE_READY
-           : atomic_load(&meta->poison_ticket) != 0 ? TRP_MODULE_FAILED
-                                                    : TRP_MODULE_PENDING;
+    return atomic_load(&meta->good_ticket) != 0 ? TRP_MODULE_READY
+           : has_failed(meta)                   ? TRP_MODULE_FAILED
+                                                : TRP_MODULE_PENDING;
 }
 
 /* A copy of an output's head whose sizes can be true; false: there is none. */
