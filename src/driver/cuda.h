@@ -114,10 +114,10 @@
       (int *grid, int *block, trp__cu_function function, trp__cu_shared_of_block shared_of_block,  \
        size_t shared_bytes, int limit))                                                            \
     X(trp__cu_result, cuTensorMapEncodeTiled,                                                      \
-      (trp__cu_tensor_map * map, trp__cu_tensor_enum type, unsigned int rank, void *address,       \
+      (trp__cu_tensor_map * map, trp__cu_tensor_type type, unsigned int rank, void *address,       \
        const uint64_t *size, const uint64_t *stride, const unsigned int *box,                      \
-       const unsigned int *step, trp__cu_tensor_enum interleave, trp__cu_tensor_enum swizzle,      \
-       trp__cu_tensor_enum l2, trp__cu_tensor_enum fill))
+       const unsigned int *step, trp__cu_tensor_interleave interleave,                             \
+       trp__cu_tensor_swizzle swizzle, trp__cu_tensor_l2 l2, trp__cu_tensor_fill fill))
 
 /* The loaded functions, called by their exported names: cu->cuMemAlloc_v2(...). */
 typedef struct trp__cuda {

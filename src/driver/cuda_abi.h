@@ -95,7 +95,11 @@ typedef struct trp__cu_access_desc {
 } trp__cu_access_desc;
 
 typedef unsigned int trp__cu_jit_option; /* CUjit_option */
-typedef unsigned int trp__cu_tensor_enum; /* CUtensorMapDataType, ...Interleave and so on */
+typedef unsigned int trp__cu_tensor_type; /* CUtensorMapDataType, and so on */
+typedef unsigned int trp__cu_tensor_interleave;
+typedef unsigned int trp__cu_tensor_swizzle;
+typedef unsigned int trp__cu_tensor_l2;
+typedef unsigned int trp__cu_tensor_fill;
 typedef size_t (*trp__cu_shared_of_block)(int block); /* CUoccupancyB2DSize */
 
 /* CUfunction_attribute */
@@ -116,7 +120,7 @@ typedef struct trp__cu_launch_attribute {
     unsigned int id;
     char pad[4];
     union {
-        char room[64];
+        uint64_t room[8];
         int cooperative;
         struct {
             unsigned int x, y, z;
@@ -136,7 +140,7 @@ typedef struct trp__cu_launch_config {
 
 /* CUtensorMap, which is opaque. */
 typedef struct trp__cu_tensor_map {
-    _Alignas(64) uint64_t opaque[16];
+    _Alignas(128) uint64_t opaque[16]; /* 64 is enough for drivers before CUDA 13 */
 } trp__cu_tensor_map;
 
 enum {

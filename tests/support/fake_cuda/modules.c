@@ -485,12 +485,13 @@ trp__cu_result cuOccupancyMaxPotentialBlockSize(int *grid, int *block, trp__cu_f
 }
 
 /* Some of the driver's rules. The map's first word is the address, then rank and sizes. */
-trp__cu_result cuTensorMapEncodeTiled(trp__cu_tensor_map *map, trp__cu_tensor_enum type,
+trp__cu_result cuTensorMapEncodeTiled(trp__cu_tensor_map *map, trp__cu_tensor_type type,
                                       unsigned int rank, void *address, const uint64_t *size,
                                       const uint64_t *stride, const unsigned int *box,
-                                      const unsigned int *step, trp__cu_tensor_enum interleave,
-                                      trp__cu_tensor_enum swizzle, trp__cu_tensor_enum l2,
-                                      trp__cu_tensor_enum fill)
+                                      const unsigned int *step,
+                                      trp__cu_tensor_interleave interleave,
+                                      trp__cu_tensor_swizzle swizzle, trp__cu_tensor_l2 l2,
+                                      trp__cu_tensor_fill fill)
 {
     int result = fake_enter(FAKE_NEEDS_CONTEXT);
     if (result)
