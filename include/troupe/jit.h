@@ -40,15 +40,15 @@ extern "C" {
 #define TRP_OP_MODULE_SET    UINT32_C(0x0505)
 #define TRP_OP_KERNEL_QUERY  UINT32_C(0x0506)
 
-#define TRP_JIT_OPTIONS_MAX     256 /* options, include paths, headers, names: of each so many */
-#define TRP_JIT_SOURCE_MAX      (UINT64_C(256) << 20) /* bytes of all that a request brings */
-#define TRP_JIT_LINK_INPUTS_MAX 64
+#define TRP_JIT_OPTIONS_MAX      256 /* options, include paths, headers, names: of each so many */
+#define TRP_JIT_SOURCE_MAX       (UINT64_C(256) << 20) /* bytes of all that a request brings */
+#define TRP_JIT_LINK_INPUTS_MAX  64
 #define TRP_JIT_LINK_MODULES_MAX 15 /* of these inputs, modules */
-#define TRP_KERNEL_ARGS_MAX     256
-#define TRP_KERNEL_BUFFERS_MAX  14    /* arguments that name a buffer */
-#define TRP_KERNEL_VALUES_MAX   32764 /* bytes of all arguments together */
-#define TRP_MODULE_SET_MAX      65536 /* bytes of one trp_module_set() */
-#define TRP_MODULE_SETS_MAX     32    /* ranges of a module that are set, see there */
+#define TRP_KERNEL_ARGS_MAX      256
+#define TRP_KERNEL_BUFFERS_MAX   14    /* arguments that name a buffer */
+#define TRP_KERNEL_VALUES_MAX    32764 /* bytes of all arguments together */
+#define TRP_MODULE_SET_MAX       65536 /* bytes of one trp_module_set() */
+#define TRP_MODULE_SETS_MAX      32    /* ranges of a module that are set, see there */
 
 /* A module. Generation-checked as buffers are: a handle that was freed, was never given out or is
  * another device's gives TRP_E_STALE. All zero names none. */
@@ -127,7 +127,7 @@ typedef struct trp_jit_link_request {
     trp_request header;
     const trp_jit_input *inputs;
     uint32_t input_count;
-    bool lto; /* link-time optimisation; inputs of LTO-IR need it */
+    bool lto;                   /* link-time optimisation; inputs of LTO-IR need it */
     const char *const *options; /* as nvJitLink documents them, but for -arch, -lto, -ptx */
     uint32_t option_count;
     const char *const *names; /* as in a compile. Expressions are those of the modules linked; other
@@ -143,8 +143,8 @@ typedef struct trp_jit_link_request {
  * the GPU fails this request. */
 typedef struct trp_jit_load_request {
     trp_request header;
-    const void *image; /* cubin, fatbin, or PTX text; copied */
-    uint64_t bytes;    /* of PTX with or without its terminating zero */
+    const void *image;        /* cubin, fatbin, or PTX text; copied */
+    uint64_t bytes;           /* of PTX with or without its terminating zero */
     const char *const *names; /* of kernels and, with an ampersand, variables; as in the image */
     uint32_t name_count;
     trp_module *module; /* out */
@@ -153,21 +153,21 @@ typedef struct trp_jit_load_request {
 /* One axis has size[i] elements; axis 0 is the one that is contiguous. As cuTensorMapEncodeTiled
  * wants it, whose rules (alignments, the limits of a box) the driver checks. */
 typedef struct trp_tensor_map {
-    trp_dtype type;     /* not f64-complex; i8, u8, bool, fp8 as bytes, f4e2m1 as 16 packed values */
-    uint32_t rank;      /* 1 to 5 */
-    uint64_t size[5];   /* elements */
-    uint64_t stride[4]; /* bytes between neighbours of axis i + 1; all 0: densely packed */
-    uint32_t box[5];    /* elements that one copy moves */
-    uint32_t step[5];   /* between elements of an axis that are moved; 0: 1 */
+    trp_dtype type;   /* not f64-complex; i8, u8, bool, fp8 as bytes, f4e2m1 as 16 packed values */
+    uint32_t rank;    /* 1 to 5 */
+    uint64_t size[5]; /* elements */
+    uint64_t stride[4];  /* bytes between neighbours of axis i + 1; all 0: densely packed */
+    uint32_t box[5];     /* elements that one copy moves */
+    uint32_t step[5];    /* between elements of an axis that are moved; 0: 1 */
     uint32_t interleave; /* CUtensorMapInterleave: 0 none, 1 16 bytes, 2 32 bytes */
-    uint32_t swizzle;    /* CUtensorMapSwizzle: 0 none, 1 32, 2 64, 3 128 bytes, 4 to 6 the others */
-    uint32_t l2;         /* CUtensorMapL2promotion: 0 none, 1 64, 2 128, 3 256 bytes */
-    bool nan_fill;       /* what lies outside is NaN, not 0 */
+    uint32_t swizzle; /* CUtensorMapSwizzle: 0 none, 1 32, 2 64, 3 128 bytes, 4 to 6 the others */
+    uint32_t l2;      /* CUtensorMapL2promotion: 0 none, 1 64, 2 128, 3 256 bytes */
+    bool nan_fill;    /* what lies outside is NaN, not 0 */
 } trp_tensor_map;
 
 typedef enum trp_arg_kind {
-    TRP_ARG_VALUE = 0,  /* `bytes` bytes, at `data` if that is not NULL, else in `bits` */
-    TRP_ARG_BUFFER = 1, /* the address of `buffer` at `offset`; the parameter is a pointer */
+    TRP_ARG_VALUE = 0,      /* `bytes` bytes, at `data` if that is not NULL, else in `bits` */
+    TRP_ARG_BUFFER = 1,     /* the address of `buffer` at `offset`; the parameter is a pointer */
     TRP_ARG_TENSOR_MAP = 2, /* `map` of `buffer` at `offset`; the parameter is a __grid_constant__
                              * CUtensorMap */
 } trp_arg_kind;
@@ -180,9 +180,9 @@ typedef struct trp_kernel_arg {
     uint64_t bits;    /* VALUE without `data` */
     const void *data; /* VALUE: a struct, for example; copied by the call */
     trp_buffer buffer;
-    uint64_t offset;        /* bytes */
-    uint64_t buffer_bytes;  /* of it that the kernel uses; 0: all from the offset to its end */
-    trp_access_mode mode;   /* 0: READ_WRITE */
+    uint64_t offset;       /* bytes */
+    uint64_t buffer_bytes; /* of it that the kernel uses; 0: all from the offset to its end */
+    trp_access_mode mode;  /* 0: READ_WRITE */
     const trp_tensor_map *map;
 } trp_kernel_arg;
 
@@ -247,55 +247,55 @@ static inline trp_kernel_arg trp_arg_tensor_map(trp_buffer buffer, const trp_ten
     return a;
 }
 
-/* A kernel on the actor's stream: cuLaunchKernelEx. The arguments are compared with the kernel's own
- * parameters, their number and the size of each, before anything runs. After another request's
+/* A kernel on the actor's stream: cuLaunchKernelEx. The arguments are compared with the kernel's
+ * own parameters, their number and the size of each, before anything runs. After another request's
  * fault it runs again if it reads no buffer that it writes. */
 typedef struct trp_kernel_launch_request {
     trp_request header;
     trp_module module;
-    const char *kernel; /* as in the `names` of the module; NULL: the first of them */
-    uint32_t grid[3];   /* blocks: x at least 1; y and z 0: 1. At most 2^31 - 1, 65535, 65535 */
-    uint32_t block[3];  /* threads: x at least 1; y and z 0: 1. At most 1024, 1024, 64, and 1024 in
-                         * all */
+    const char *kernel;  /* as in the `names` of the module; NULL: the first of them */
+    uint32_t grid[3];    /* blocks: x at least 1; y and z 0: 1. At most 2^31 - 1, 65535, 65535 */
+    uint32_t block[3];   /* threads: x at least 1; y and z 0: 1. At most 1024, 1024, 64, and 1024 in
+                          * all */
     uint32_t cluster[3]; /* blocks of a cluster; x 0: none. At most 16 in all; of which the grid is
                           * a multiple */
-    uint32_t shared_bytes; /* dynamic shared memory of each block; above 48 KiB the kernel is allowed
-                            * it first */
+    uint32_t shared_bytes; /* dynamic shared memory of each block; above 48 KiB the kernel is
+                            * allowed it first */
     bool cooperative;      /* all blocks run at a time, and can wait for each other */
     const trp_kernel_arg *args;
     uint32_t arg_count;
 } trp_kernel_launch_request;
 
-/* Writes to a variable of a module, __device__ or __constant__, in the order of the actor's requests:
- * cuModuleGetGlobal and a copy. The data is copied by the call and belongs to the module from then
- * on: it is written again wherever the module is loaded again. A module keeps up to
- * TRP_MODULE_SETS_MAX such ranges; what a later one covers is dropped once that has run. TRP_E_BUSY:
- * there is no room for one more. */
+/* Writes to a variable of a module, __device__ or __constant__, in the order of the actor's
+ * requests: cuModuleGetGlobal and a copy. The data is copied by the call and belongs to the module
+ * from then on: it is written again wherever the module is loaded again. A module keeps up to
+ * TRP_MODULE_SETS_MAX such ranges; what a later one covers is dropped once that has run.
+ * TRP_E_BUSY: there is no room for one more. */
 typedef struct trp_module_set_request {
     trp_request header;
     trp_module module;
     const char *variable; /* as in the `names`, with or without its ampersand; or the plain name of
                            * an extern "C" one */
-    uint64_t offset; /* bytes, in the variable */
+    uint64_t offset;      /* bytes, in the variable */
     const void *data;
     uint32_t bytes; /* 1 to TRP_MODULE_SET_MAX */
 } trp_module_set_request;
 
 /* What is known of a kernel: cuFuncGetAttribute and the occupancy functions. */
 typedef struct trp_kernel_info {
-    uint32_t registers;           /* of a thread */
-    uint32_t shared_bytes;        /* static, of a block */
+    uint32_t registers;    /* of a thread */
+    uint32_t shared_bytes; /* static, of a block */
     uint32_t constant_bytes;
-    uint32_t local_bytes;         /* of a thread: what is spilled, and arrays */
-    uint32_t threads_max;         /* of a block */
-    uint32_t shared_dynamic_max;  /* bytes that a launch may ask for now */
-    uint32_t ptx_version;         /* 90 for compute_90 */
-    uint32_t binary_version;      /* 90 for sm_90 */
+    uint32_t local_bytes;        /* of a thread: what is spilled, and arrays */
+    uint32_t threads_max;        /* of a block */
+    uint32_t shared_dynamic_max; /* bytes that a launch may ask for now */
+    uint32_t ptx_version;        /* 90 for compute_90 */
+    uint32_t binary_version;     /* 90 for sm_90 */
     uint32_t parameters;
-    uint32_t parameter_bytes;     /* up to the end of the last one */
+    uint32_t parameter_bytes;      /* up to the end of the last one */
     uint32_t blocks_per_processor; /* that fit, of `block_threads` threads */
-    uint32_t block_best;          /* threads of a block for the highest occupancy */
-    uint32_t grid_best;           /* blocks that fill the GPU then */
+    uint32_t block_best;           /* threads of a block for the highest occupancy */
+    uint32_t grid_best;            /* blocks that fill the GPU then */
 } trp_kernel_info;
 
 typedef struct trp_kernel_query_request {
@@ -307,9 +307,9 @@ typedef struct trp_kernel_query_request {
     trp_kernel_info *out;   /* written if the request succeeds, before its end is told */
 } trp_kernel_query_request;
 
-/* Each of these sends a request; see trp_submit() for the completion and errors. What is told by the
- * call: TRP_E_ARGUMENT (names what and why), TRP_E_STALE, TRP_E_DEPENDENCY, TRP_E_UNSUPPORTED (what
- * this backend lacks), TRP_E_BUSY (the mailbox is full, or there is no room for more images),
+/* Each of these sends a request; see trp_submit() for the completion and errors. What is told by
+ * the call: TRP_E_ARGUMENT (names what and why), TRP_E_STALE, TRP_E_DEPENDENCY, TRP_E_UNSUPPORTED
+ * (what this backend lacks), TRP_E_BUSY (the mailbox is full, or there is no room for more images),
  * TRP_E_MEMORY. What the completion tells: TRP_E_LIBRARY with domain "nvrtc", "nvjitlink" or "cuda"
  * and the library's code; of a compile that failed the message begins with the first lines that say
  * "error", and trp_module_read() has the whole log. TRP_E_MISSING: the library is not there, and
@@ -330,7 +330,7 @@ static inline trp_status trp_jit_compile(trp_actor *jit, const trp_jit_compile_r
 }
 
 static inline trp_status trp_jit_link(trp_actor *jit, const trp_jit_link_request *request,
-                                         trp_module *module, trp_completion *completion)
+                                      trp_module *module, trp_completion *completion)
 {
     trp_jit_link_request r = *request;
     r.header.op = TRP_OP_JIT_LINK;
@@ -342,7 +342,7 @@ static inline trp_status trp_jit_link(trp_actor *jit, const trp_jit_link_request
 }
 
 static inline trp_status trp_jit_load(trp_actor *jit, const trp_jit_load_request *request,
-                                         trp_module *module, trp_completion *completion)
+                                      trp_module *module, trp_completion *completion)
 {
     trp_jit_load_request r = *request;
     r.header.op = TRP_OP_JIT_LOAD;
@@ -386,7 +386,8 @@ static inline trp_status trp_kernel_query(trp_actor *jit, const trp_kernel_query
 TRP_API trp_status trp_module_free(trp_device *device, trp_module module);
 
 typedef enum trp_module_state {
-    TRP_MODULE_PENDING = 1, /* what makes it has not ended; for a while also after it was cancelled */
+    TRP_MODULE_PENDING =
+        1, /* what makes it has not ended; for a while also after it was cancelled */
     TRP_MODULE_READY = 2,
     TRP_MODULE_FAILED = 3, /* could not be made; its log may be there */
 } trp_module_state;

@@ -49,12 +49,8 @@ static const struct {
     const char *key;
     trp_status (*report)(char *version, size_t version_size, const char **path, trp_error *error);
 } libraries[] = {
-    {"cuda", report_driver},
-    {"cublas", report_cublas},
-    {"cublaslt", report_cublaslt},
-    {"nvrtc", report_nvrtc},
-    {"nvjitlink", report_nvjitlink},
-    {"openblas", report_openblas},
+    {"cuda", report_driver}, {"cublas", report_cublas},       {"cublaslt", report_cublaslt},
+    {"nvrtc", report_nvrtc}, {"nvjitlink", report_nvjitlink}, {"openblas", report_openblas},
 };
 
 /* The line's last field must not break the line. */

@@ -141,8 +141,8 @@ typedef struct trp__buffer_meta {
     uint32_t node;              /* in the sub-allocator; 0 if it is sealable */
     uint32_t next_free;
     bool judged_bad;
-    _Atomic uint32_t writers; /* see seal.c; only for sealable ones */
-    bool sealable;            /* it has an arena to itself */
+    _Atomic uint32_t writers;   /* see seal.c; only for sealable ones */
+    bool sealable;              /* it has an arena to itself */
     struct trp__module *module; /* whose token it is; NULL: an ordinary buffer */
 } trp__buffer_meta;
 

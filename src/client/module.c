@@ -94,7 +94,8 @@ static trp_device *device_of(const trp__pack *pack)
  * ended. */
 static void cut_home(trp_device *device, trp__module *m);
 
-/* Homes are made with room for what may come; those of modules that are made are cut to what has. */
+/* Homes are made with room for what may come; those of modules that are made are cut to what has.
+ */
 static void cut_all(trp_device *device)
 {
     uint32_t made;
@@ -279,11 +280,10 @@ trp_status trp__module_use(trp__pack *pack, const char *name, trp_module module,
                               name, (unsigned long long)atomic_load(&meta->poison_ticket),
                               (unsigned long long)module.id);
     if (m->actor != pack->actor || m->actor_made != pack->actor->made)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                              "%s: module %#llx was made by another actor%s%.31s", name,
-                              (unsigned long long)module.id,
-                              m->actor != pack->actor ? ", " : " of the same name",
-                              m->actor != pack->actor ? m->actor->name : "");
+        return trp__error_set(
+            pack->error, TRP_E_ARGUMENT, "%s: module %#llx was made by another actor%s%.31s", name,
+            (unsigned long long)module.id, m->actor != pack->actor ? ", " : " of the same name",
+            m->actor != pack->actor ? m->actor->name : "");
     describe_place(device, m, place);
     return TRP_OK;
 }
@@ -359,11 +359,10 @@ trp_status trp__module_add_set(trp__pack *pack, const trp__module_place *place,
         shared->name_bytes = name_bytes;
         shared->bytes = bytes;
         shared->checksum = trp__checksum(0, room, name_bytes + bytes);
-        m->set[i] =
-            (module_set){.extent = extent,
-                         .offset = offset,
-                         .slot = request->index,
-                         .generation = trp__generation_of(atomic_load(&request->state))};
+        m->set[i] = (module_set){.extent = extent,
+                                 .offset = offset,
+                                 .slot = request->index,
+                                 .generation = trp__generation_of(atomic_load(&request->state))};
         *set = i;
     } else {
         status = i == TRP__MODULE_SETS
@@ -385,8 +384,7 @@ static trp_status hold(trp_device *device, trp_module module, uint32_t *slot, tr
     trp_error error;
     if (status == TRP_E_FORKED || status == TRP_E_ARGUMENT)
         return status;
-    if (token_of(module).id == 0 ||
-        trp__buffer_hold(device, token_of(module), slot) != TRP_OK) {
+    if (token_of(module).id == 0 || trp__buffer_hold(device, token_of(module), slot) != TRP_OK) {
         stale("module", module, &error);
         return trp__error_raise(&error);
     }

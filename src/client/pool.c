@@ -10,8 +10,8 @@
 
 enum { UNIT = 4096 };
 
-/* A piece of the pool, in use or free. All of them together are the pool, in order; no two free ones
- * are neighbours. So giving back needs no memory. */
+/* A piece of the pool, in use or free. All of them together are the pool, in order; no two free
+ * ones are neighbours. So giving back needs no memory. */
 struct trp__extent {
     uint64_t offset, bytes;
     bool used;

@@ -183,8 +183,8 @@ trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
                        .module_make = trp__module_make,
                        .module_use = trp__module_use,
                        .module_add_set = trp__module_add_set,
-                       .compute = device->identity.compute_major * 10 +
-                                  device->identity.compute_minor,
+                       .compute =
+                           device->identity.compute_major * 10 + device->identity.compute_minor,
                        .context = slot};
 }
 

@@ -77,7 +77,8 @@ trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint
                             void **base, trp_error *error)
 {
     int fd = -1;
-    trp_status status = trp__shm_create(plain ? "troupe-modules" : "troupe-host", bytes, false, &fd, base, error);
+    trp_status status =
+        trp__shm_create(plain ? "troupe-modules" : "troupe-host", bytes, false, &fd, base, error);
     if (status != TRP_OK)
         return status;
     pthread_mutex_lock(&device->lock);
@@ -93,11 +94,9 @@ trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint
     pthread_mutex_lock(&device->segment_lock);
     *s = (trp__client_segment){.state = TRP__NUMBER_LIVE, .fd = fd, .bytes = bytes, .plain = plain};
     pthread_mutex_unlock(&device->segment_lock);
-    trp__tell(device, &(trp__news){.type = TRP__MSG_HOST,
-                                   .id = *id,
-                                   .bytes = bytes,
-                                   .protection = plain,
-                                   .fd = fd});
+    trp__tell(device,
+              &(trp__news){
+                  .type = TRP__MSG_HOST, .id = *id, .bytes = bytes, .protection = plain, .fd = fd});
     while (!s->answered && atomic_load(&device->state) != TRP_DEVICE_DOWN)
         pthread_cond_wait(&device->changed, &device->lock);
     if (!s->answered)

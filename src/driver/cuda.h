@@ -100,7 +100,7 @@
     X(trp__cu_result, cuModuleGetGlobal_v2,                                                        \
       (trp__cu_address * address, size_t * bytes, trp__cu_module module, const char *name))        \
     X(trp__cu_result, cuFuncGetParamInfo,                                                          \
-      (trp__cu_function function, size_t index, size_t *offset, size_t *bytes))                    \
+      (trp__cu_function function, size_t index, size_t * offset, size_t * bytes))                  \
     X(trp__cu_result, cuFuncGetAttribute,                                                          \
       (int *value, trp__cu_function_attribute attribute, trp__cu_function function))               \
     X(trp__cu_result, cuFuncSetAttribute,                                                          \

@@ -94,7 +94,7 @@ typedef struct trp__cu_access_desc {
     trp__cu_access_flags flags;
 } trp__cu_access_desc;
 
-typedef unsigned int trp__cu_jit_option; /* CUjit_option */
+typedef unsigned int trp__cu_jit_option;  /* CUjit_option */
 typedef unsigned int trp__cu_tensor_type; /* CUtensorMapDataType, and so on */
 typedef unsigned int trp__cu_tensor_interleave;
 typedef unsigned int trp__cu_tensor_swizzle;

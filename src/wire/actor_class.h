@@ -89,7 +89,7 @@ typedef struct trp__op_class {
     const char *name;
     trp_status (*pack)(trp__pack *pack, const trp_request *request);
     const trp__list_class *list; /* instead of pack; else NULL */
-    bool apart; /* it goes to one of the actor's companions */
+    bool apart;                  /* it goes to one of the actor's companions */
 } trp__op_class;
 
 typedef struct trp__actor_class {

@@ -1,7 +1,7 @@
 /* Modules of the jit actor, as both sides know them. A module is a buffer of TRP__MODULE_TOKEN
  * bytes, which is what requests on it are ordered by, and a *home* in memory that the application
- * shares: in it the sender leaves what is to be compiled, the worker the image, and whichever worker
- * comes next finds that there.
+ * shares: in it the sender leaves what is to be compiled, the worker the image, and whichever
+ * worker comes next finds that there.
  *
  *   head     trp__home_head: what was written to variables
  *   input    what makes the module; the actor's own affair
@@ -13,8 +13,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define TRP__MODULE_TOKEN   256                    /* bytes of the buffer */
-#define TRP__POOL_BYTES     (UINT64_C(16) << 30)   /* of address space; memory only as it is used */
+#define TRP__MODULE_TOKEN   256                  /* bytes of the buffer */
+#define TRP__POOL_BYTES     (UINT64_C(16) << 30) /* of address space; memory only as it is used */
 #define TRP__OUTPUT_DEFAULT (UINT64_C(16) << 20)
 #define TRP__OUTPUT_MAX     (UINT64_C(1) << 30)
 #define TRP__HOME_OUTPUT    UINT64_C(0x7475706d6f682e31) /* a complete output begins so */
@@ -35,8 +35,8 @@ typedef struct trp__home {
  * loads it for. */
 typedef struct trp__home_set {
     _Atomic uint64_t number;
-    uint64_t data;     /* offset in the segment: the variable's name, terminated, then the bytes */
-    uint64_t at;       /* bytes, in the variable */
+    uint64_t data; /* offset in the segment: the variable's name, terminated, then the bytes */
+    uint64_t at;   /* bytes, in the variable */
     uint32_t name_bytes; /* with the end */
     uint32_t bytes;
     uint64_t checksum; /* of name and bytes */

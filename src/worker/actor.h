@@ -65,7 +65,8 @@ static inline trp_status trp__actor_handle(trp__instance *instance, trp__job *jo
     return status;
 }
 
-/* Services for the memory actors and jit only: they end at memory that belongs to the application. */
+/* Services for the memory actors and jit only: they end at memory that belongs to the application.
+ */
 
 /* The address of host memory that the application shared: segment 0 is the staging memory.
  * TRP__AGAIN: the segment is on its way (a new worker registers them one by one). */

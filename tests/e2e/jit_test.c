@@ -1,6 +1,6 @@
 /* The jit actor: what is compiled, linked, launched and refused; and that modules outlive workers.
- * Compiling needs the real NVRTC, on whatever backend: without it those cases are skipped. Launching
- * needs a GPU, or the fake driver, which knows the kernels of support/jit_kernels.h. */
+ * Compiling needs the real NVRTC, on whatever backend: without it those cases are skipped.
+ * Launching needs a GPU, or the fake driver, which knows the kernels of support/jit_kernels.h. */
 #include "support/harness.h"
 #include "support/jit_kernels.h"
 
@@ -142,7 +142,10 @@ static void outputs(void)
     H_OK(trp_module_get_info(b.device, m, &info));
     H_CHECK(info.state == TRP_MODULE_READY && info.output == TRP_JIT_CUBIN && info.names == 3 &&
             info.image_bytes > 500 && info.log_bytes == 0 && info.headers == 0);
-    image_begins(&b, m, "\x7f" "ELF", 4);
+    image_begins(&b, m,
+                 "\x7f"
+                 "ELF",
+                 4);
     char *lowered = part_of(&b, m, TRP_MODULE_NAMES, NULL);
     H_CHECK(strcmp(lowered, "_Z5scaleIfLi4EEvPT_S0_\ntable\nplain\n") == 0);
     free(lowered);
@@ -159,7 +162,10 @@ static void outputs(void)
 
     r.output = TRP_JIT_LTOIR;
     m = compiled(&b, &r);
-    image_begins(&b, m, "\xed" "CN\x7f", 4);
+    image_begins(&b, m,
+                 "\xed"
+                 "CN\x7f",
+                 4);
     H_OK(trp_module_free(b.device, m));
     close_bench(&b);
 }
@@ -308,7 +314,10 @@ static void linking(void)
             break;
         }
         H_OK(status);
-        image_begins(&b, whole, "\x7f" "ELF", 4);
+        image_begins(&b, whole,
+                     "\x7f"
+                     "ELF",
+                     4);
         part_says(&b, whole, TRP_MODULE_NAMES, "_Z6callerIfEvPT_\n");
 
         /* One that lacks a function is no module. */
@@ -372,8 +381,8 @@ static const char *slow_source(char *out, size_t size, int depth)
     return out;
 }
 
-/* Some are cancelled while they are compiled, some before: none is ended twice, those after them are
- * compiled, and memory that was given back is used again meanwhile. */
+/* Some are cancelled while they are compiled, some before: none is ended twice, those after them
+ * are compiled, and memory that was given back is used again meanwhile. */
 static void cancelling(void)
 {
     need_nvrtc();
@@ -397,7 +406,8 @@ static void cancelling(void)
         cancelled += status == TRP_E_CANCELLED;
     }
     H_CHECK(cancelled > 0);
-    trp_jit_compile_request r = compile_of("extern \"C\" __global__ void after(int *x) { x[0] = 1; }");
+    trp_jit_compile_request r =
+        compile_of("extern \"C\" __global__ void after(int *x) { x[0] = 1; }");
     r.output = TRP_JIT_PTX;
     last = compiled(&b, &r);
     part_says(&b, last, TRP_MODULE_IMAGE, ".entry after(");
@@ -802,10 +812,11 @@ static void compile_and_launch(void)
     trp_module m;
     trp_buffer out = h_buffer(b.device, N * 4);
     trp_jit_compile_request r = {
-        .source = "extern \"C\" __global__ void jit_fill(unsigned *out, unsigned v, unsigned n)\n"
-                  "{ unsigned i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = v + i; }"
-                  "extern \"C\" __global__ void jit_axpy(const float *x, float *y, float a,\n"
-                  "                                      unsigned n) { }",
+        .source =
+            "extern \"C\" __global__ void jit_fill(unsigned *out, unsigned v, unsigned n)\n"
+            "{ unsigned i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = v + i; }"
+            "extern \"C\" __global__ void jit_axpy(const float *x, float *y, float a,\n"
+            "                                      unsigned n) { }",
         .names = names,
         .name_count = 2,
         .output = TRP_JIT_PTX};

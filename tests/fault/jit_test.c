@@ -109,8 +109,8 @@ static void killed_in_a_compile(void)
     char *slow = slow_source(1), quick[COUNT][100];
     H_OK(send_compile(&b, slow, 0, &m[0], &c[0]));
     for (int i = 1; i < COUNT; i++) {
-        snprintf(quick[i], sizeof quick[i], "extern \"C\" __global__ void k%d(int *x) { x[0] = %d; }",
-                 i, i);
+        snprintf(quick[i], sizeof quick[i],
+                 "extern \"C\" __global__ void k%d(int *x) { x[0] = %d; }", i, i);
         H_OK(send_compile(&b, quick[i], 0, &m[i], &c[i]));
     }
     h_sleep(50 * H_MS);

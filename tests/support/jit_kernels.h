@@ -1,5 +1,5 @@
-/* Kernels for tests of the jit actor, as PTX, for machines without NVRTC; compiled by NVRTC 13.0 for
- * compute_80 from
+/* Kernels for tests of the jit actor, as PTX, for machines without NVRTC; compiled by NVRTC 13.0
+ * for compute_80 from
  *
  *     extern "C" {
  *     __device__ float factor = 1.0f;
@@ -13,8 +13,11 @@
  *     struct three { unsigned long long a, b, c; };
  *     __global__ void jit_sum(unsigned long long *out, three s) { out[0] = s.a + s.b + s.c; }
  *     struct alignas(64) map { unsigned long long opaque[16]; };
- *     __global__ void jit_map(unsigned *out, const __grid_constant__ map m) { for (int i = 0; i < 6; i++) out[i] = (unsigned)m.opaque[1 + i]; }
- *     __global__ void jit_spin(unsigned long long ns) { unsigned long long t, s; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(s)); do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)); while (t - s < ns); }
+ *     __global__ void jit_map(unsigned *out, const __grid_constant__ map m) { for (int i = 0; i <
+ * 6; i++) out[i] = (unsigned)m.opaque[1 + i]; }
+ *     __global__ void jit_spin(unsigned long long ns) { unsigned long long t, s; asm
+ * volatile("mov.u64 %0, %%globaltimer;" : "=l"(s)); do asm volatile("mov.u64 %0, %%globaltimer;" :
+ * "=l"(t)); while (t - s < ns); }
  *     __global__ void jit_trap(void) { asm volatile("trap;"); }
  *     }
  *

@@ -427,9 +427,9 @@ static void read_source(tracer *t, size_t from)
             line_begins = false;
         } else {
             line_begins = false;
-            at = is_word(*at)                  ? read_word(t, at, from)
+            at = is_word(*at)                ? read_word(t, at, from)
                  : *at == '"' || *at == '\'' ? skip_literal(at)
-                                               : at + 1;
+                                             : at + 1;
         }
     }
 }
@@ -471,8 +471,8 @@ static void read_options(tracer *t)
     }
 }
 
-/* Tries each name that stands for a header with the definitions that there are by now; whether there
- * was anything new. */
+/* Tries each name that stands for a header with the definitions that there are by now; whether
+ * there was anything new. */
 static bool read_indirects(tracer *t)
 {
     bool any = false;

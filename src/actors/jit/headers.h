@@ -1,6 +1,6 @@
 /* Which headers a compile may read: found by reading the sources as the preprocessor would, but
- * without knowing which conditions hold, so the answer may have too many and lacks none that it does
- * not say it may lack. NVRTC has no option that tells. */
+ * without knowing which conditions hold, so the answer may have too many and lacks none that it
+ * does not say it may lack. NVRTC has no option that tells. */
 #ifndef TRP_ACTORS_JIT_HEADERS_H
 #define TRP_ACTORS_JIT_HEADERS_H
 

@@ -2,11 +2,10 @@
 #include "actors/jit/jit.h"
 
 #define ROW(number, request, label, function, elsewhere)                                           \
-    {.op = number,                                                                                 \
-     .request_bytes = sizeof(request),                                                             \
-     .name = label,                                                                                \
-     .pack = function,                                                                             \
-     .apart = elsewhere}
+    {                                                                                              \
+        .op = number, .request_bytes = sizeof(request), .name = label, .pack = function,           \
+        .apart = elsewhere                                                                         \
+    }
 
 static const trp__op_class ops[] = {
     ROW(TRP_OP_JIT_COMPILE, trp_jit_compile_request, "compile", trp__jit_pack_compile, true),

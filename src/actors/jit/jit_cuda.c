@@ -145,8 +145,8 @@ static void look_for_freed(trp_instance *instance, state *s, uint32_t most)
 
 static void make_room(state *s, uint64_t bytes)
 {
-    while (s->count > 0 && (s->count == TRP__JIT_LOADED_MOST ||
-                            s->bytes + bytes > TRP__JIT_LOADED_BYTES)) {
+    while (s->count > 0 &&
+           (s->count == TRP__JIT_LOADED_MOST || s->bytes + bytes > TRP__JIT_LOADED_BYTES)) {
         uint32_t oldest = 0;
         for (uint32_t i = 1; i < s->count; i++) {
             if (s->module[i]->used < s->module[oldest]->used)
@@ -161,7 +161,8 @@ static trp_status find_source(trp_instance *instance, const trp__home *home, uin
 {
     trp__worker *w = worker_of(instance);
     void *pool = NULL, *head = NULL, *output = NULL;
-    trp_status status = trp__worker_host_address(w, home->segment, 0, TRP__POOL_BYTES, &pool, error);
+    trp_status status =
+        trp__worker_host_address(w, home->segment, 0, TRP__POOL_BYTES, &pool, error);
     if (status == TRP_OK)
         status = trp__worker_host_address(w, home->segment, home->offset, sizeof(trp__home_head),
                                           &head, error);
@@ -282,9 +283,9 @@ static trp_status encode_map(trp_instance *instance, const state *s, uint32_t in
                              const trp__jit_tensor *t, void *address, trp__cu_tensor_map *out,
                              trp_error *error)
 {
-    trp__cu_result result = s->cu->cuTensorMapEncodeTiled(
-        out, t->type, t->rank, address, t->size, t->stride, t->box, t->step, t->interleave,
-        t->swizzle, t->l2, t->fill);
+    trp__cu_result result =
+        s->cu->cuTensorMapEncodeTiled(out, t->type, t->rank, address, t->size, t->stride, t->box,
+                                      t->step, t->interleave, t->swizzle, t->l2, t->fill);
     if (result == TRP__CU_INVALID_VALUE)
         return trp__error_set_code(error, TRP_E_ARGUMENT, "", 0,
                                    "args[%u].map: cuTensorMapEncodeTiled refuses it; see its rules "
@@ -361,9 +362,8 @@ static trp_status allow(trp_instance *instance, const trp__cuda *cu, trp__jit_ke
     if (l->shared > 48 << 10 && l->shared > k->shared_allowed) {
         status = trp_cuda_check(
             instance,
-            cu->cuFuncSetAttribute(k->function,
-                                   TRP__CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                   (int)l->shared),
+            cu->cuFuncSetAttribute(
+                k->function, TRP__CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)l->shared),
             "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)", error);
         if (status == TRP_OK)
             k->shared_allowed = l->shared;
@@ -485,9 +485,9 @@ static trp_status ask(trp_instance *instance, const trp__jit_kernel *k,
 {
     const state *s = instance->state;
     int value = 0;
-    trp_status status = trp_cuda_check(
-        instance, s->cu->cuFuncGetAttribute(&value, which, k->function), "cuFuncGetAttribute",
-        error);
+    trp_status status =
+        trp_cuda_check(instance, s->cu->cuFuncGetAttribute(&value, which, k->function),
+                       "cuFuncGetAttribute", error);
     *out = (uint32_t)value;
     return status;
 }
@@ -516,16 +516,16 @@ static trp_status ask_all(trp_instance *instance, const trp__jit_query *q, const
     info->parameters = k->parameters;
     info->parameter_bytes = k->all_bytes;
     if (status == TRP_OK)
-        status = trp_cuda_check(instance,
-                                s->cu->cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                                    &blocks, k->function,
-                                    (int)(q->block ? q->block : info->threads_max), q->shared),
-                                "cuOccupancyMaxActiveBlocksPerMultiprocessor", error);
+        status = trp_cuda_check(
+            instance,
+            s->cu->cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &blocks, k->function, (int)(q->block ? q->block : info->threads_max), q->shared),
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor", error);
     if (status == TRP_OK)
-        status = trp_cuda_check(instance,
-                                s->cu->cuOccupancyMaxPotentialBlockSize(&grid, &block, k->function,
-                                                                        NULL, q->shared, 0),
-                                "cuOccupancyMaxPotentialBlockSize", error);
+        status = trp_cuda_check(
+            instance,
+            s->cu->cuOccupancyMaxPotentialBlockSize(&grid, &block, k->function, NULL, q->shared, 0),
+            "cuOccupancyMaxPotentialBlockSize", error);
     info->blocks_per_processor = (uint32_t)blocks;
     info->grid_best = (uint32_t)grid;
     info->block_best = (uint32_t)block;

@@ -81,8 +81,7 @@ static trp_status read_parameters(trp_instance *instance, const trp__cuda *cu, t
     uint32_t room = 0;
     for (;;) {
         size_t offset = 0, bytes = 0;
-        trp__cu_result result =
-            cu->cuFuncGetParamInfo(k->function, k->parameters, &offset, &bytes);
+        trp__cu_result result = cu->cuFuncGetParamInfo(k->function, k->parameters, &offset, &bytes);
         if (result == TRP__CU_INVALID_VALUE)
             return TRP_OK; /* behind the last one */
         trp_status status = trp_cuda_check(instance, result, "cuFuncGetParamInfo", error);
@@ -119,9 +118,9 @@ static trp_status find_kernels(trp_instance *instance, const trp__cuda *cu, trp_
     return status;
 }
 
-trp_status trp__jit_variable(trp_instance *instance, const trp__cuda *cu,
-                             const trp__jit_loaded *m, const char *name, trp__cu_address *address,
-                             size_t *bytes, trp_error *error)
+trp_status trp__jit_variable(trp_instance *instance, const trp__cuda *cu, const trp__jit_loaded *m,
+                             const char *name, trp__cu_address *address, size_t *bytes,
+                             trp_error *error)
 {
     if (name[0] == TRP__JIT_NUMBERED) {
         unsigned long number = strtoul(name + 1, NULL, 10);
@@ -137,8 +136,8 @@ trp_status trp__jit_variable(trp_instance *instance, const trp__cuda *cu,
     return trp_cuda_check(instance, result, "cuModuleGetGlobal", error);
 }
 
-/* One range that was set before. The sender may drop it at this moment; then a later one that covers
- * it is there, and it is left out. */
+/* One range that was set before. The sender may drop it at this moment; then a later one that
+ * covers it is there, and it is left out. */
 static trp_status set_again(trp_instance *instance, const trp__cuda *cu, const trp__jit_loaded *m,
                             const trp__jit_source *source, const trp__home_set *shared,
                             uint64_t number, trp_error *error)
@@ -165,9 +164,9 @@ static trp_status set_again(trp_instance *instance, const trp__cuda *cu, const t
     if (same && status == TRP_OK && (at > size || bytes > size - at))
         status = damaged(error, "record of variables");
     if (same && status == TRP_OK)
-        status = trp_cuda_check(
-            instance, cu->cuMemcpyHtoD_v2(address + at, copy + name_bytes, bytes), "cuMemcpyHtoD",
-            error);
+        status =
+            trp_cuda_check(instance, cu->cuMemcpyHtoD_v2(address + at, copy + name_bytes, bytes),
+                           "cuMemcpyHtoD", error);
     free(copy);
     return status;
 }
@@ -233,9 +232,8 @@ trp_status trp__jit_module_load(trp_instance *instance, const trp__cuda *cu,
     if (status == TRP_OK)
         status = read_names(m, &head, body, error);
     if (status == TRP_OK)
-        status = load_image(instance, cu,
-                            body + head.log_bytes + head.names_bytes + head.headers_bytes, m,
-                            error);
+        status = load_image(
+            instance, cu, body + head.log_bytes + head.names_bytes + head.headers_bytes, m, error);
     if (status == TRP_OK)
         status = find_kernels(instance, cu, m, error);
     if (status == TRP_OK)

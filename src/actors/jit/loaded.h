@@ -28,7 +28,7 @@ typedef struct trp__jit_loaded {
     uint64_t bytes;
     uint64_t used; /* a stamp that rises */
     uint32_t count;
-    trp__jit_kernel *kernel; /* one for each name */
+    trp__jit_kernel *kernel;      /* one for each name */
     struct trp__jit_loaded *next; /* among those to unload */
 } trp__jit_loaded;
 
@@ -42,8 +42,8 @@ typedef struct trp__jit_source {
     uint64_t before; /* sets with a lower number are made again */
 } trp__jit_source;
 
-/* In the side thread, with the context current. Errors: TRP_E_LIBRARY (the driver's), TRP_E_INTERNAL
- * (the home is damaged), TRP_E_MEMORY. */
+/* In the side thread, with the context current. Errors: TRP_E_LIBRARY (the driver's),
+ * TRP_E_INTERNAL (the home is damaged), TRP_E_MEMORY. */
 trp_status trp__jit_module_load(trp_instance *instance, const trp__cuda *cu,
                                 const trp__jit_source *source, trp__jit_loaded **out,
                                 trp_error *error);

@@ -284,9 +284,8 @@ static trp_status run_nvrtc(const trp__nvrtc *rtc, compile *c, trp__jit_made *ma
     trp_status status = list_options(c, options, &count, error);
     if (status != TRP_OK)
         return status;
-    trp__nvrtc_result result =
-        rtc->nvrtcCreateProgram(&program, c->source, c->name, (int)c->head.headers,
-                                c->header_texts, c->header_names);
+    trp__nvrtc_result result = rtc->nvrtcCreateProgram(
+        &program, c->source, c->name, (int)c->head.headers, c->header_texts, c->header_names);
     for (uint32_t i = 0; i < c->head.names && result == TRP__NVRTC_SUCCESS; i++) {
         call = "nvrtcAddNameExpression";
         result = rtc->nvrtcAddNameExpression(program, c->names[i]);
@@ -350,7 +349,10 @@ static int input_type(uint32_t kind, const char *data, uint64_t bytes)
 {
     if (kind != TRP_JIT_INPUT_ANY)
         return (int)kind; /* our numbers are nvJitLink's */
-    if (bytes >= 4 && memcmp(data, "\x7f" "ELF", 4) == 0)
+    if (bytes >= 4 && memcmp(data,
+                             "\x7f"
+                             "ELF",
+                             4) == 0)
         return TRP__NVJITLINK_INPUT_CUBIN;
     if (bytes >= 4 && memcmp(data, "\x50\xed\x55\xba", 4) == 0)
         return TRP__NVJITLINK_INPUT_FATBIN;
@@ -428,8 +430,8 @@ static trp_status add_inputs(const trp__nvjitlink *jl, trp__nvjitlink_handle han
             bytes = images[used].bytes;
             take_names(l, b, entry.names, &images[used++]);
         }
-        trp__nvjitlink_result result = jl->nvJitLinkAddData(
-            handle, input_type(entry.kind, data, bytes), data, bytes, name);
+        trp__nvjitlink_result result =
+            jl->nvJitLinkAddData(handle, input_type(entry.kind, data, bytes), data, bytes, name);
         if (result != TRP__NVJITLINK_SUCCESS)
             return trp__error_set_code(error, TRP_E_LIBRARY, "nvjitlink", result,
                                        "inputs[%u] (%.60s): nvJitLink's error %d, in "

@@ -31,8 +31,8 @@ typedef struct trp__jit_stop {
     void *argument;
 } trp__jit_stop;
 
-/* Compiles `input` (see jit_wire.h), which nobody else writes to. Fills `made` as far as it gets: the
- * log also when it fails. Errors: TRP_E_MISSING (NVRTC), TRP_E_LIBRARY, TRP_E_ARGUMENT,
+/* Compiles `input` (see jit_wire.h), which nobody else writes to. Fills `made` as far as it gets:
+ * the log also when it fails. Errors: TRP_E_MISSING (NVRTC), TRP_E_LIBRARY, TRP_E_ARGUMENT,
  * TRP_E_MEMORY, TRP_E_INTERNAL (an input that no sender made). */
 trp_status trp__jit_compile(const char *input, uint64_t bytes, const trp__jit_stop *stop,
                             trp__jit_made *made, trp_error *error);

@@ -81,11 +81,11 @@ static trp_status copy_image(state *s, uint32_t i)
     memcpy(s->image_copy[i], s->source[i] + sizeof head, body);
     if (trp__checksum(0, s->image_copy[i], body) != head.checksum)
         return trp__error_set(&s->error, TRP_E_INTERNAL, "the image of module %u is damaged", i);
-    s->image[i] = (trp__jit_image){
-        .data = s->image_copy[i] + head.log_bytes + head.names_bytes + head.headers_bytes,
-        .bytes = head.image_bytes,
-        .names = s->image_copy[i] + head.log_bytes,
-        .names_bytes = head.names_bytes};
+    s->image[i] = (trp__jit_image){.data = s->image_copy[i] + head.log_bytes + head.names_bytes +
+                                           head.headers_bytes,
+                                   .bytes = head.image_bytes,
+                                   .names = s->image_copy[i] + head.log_bytes,
+                                   .names_bytes = head.names_bytes};
     return TRP_OK;
 }
 
@@ -106,10 +106,10 @@ static void make(void *argument)
 {
     state *s = argument;
     const trp__jit_stop stop = {.wanted = stop_wanted, .argument = s};
-    s->status = s->linking ? trp__jit_link(s->copy, s->home.input_bytes, s->image, s->images,
-                                           &s->made, &s->error)
-                           : trp__jit_compile(s->copy, s->home.input_bytes, &stop, &s->made,
-                                              &s->error);
+    s->status =
+        s->linking
+            ? trp__jit_link(s->copy, s->home.input_bytes, s->image, s->images, &s->made, &s->error)
+            : trp__jit_compile(s->copy, s->home.input_bytes, &stop, &s->made, &s->error);
 }
 
 static char *put(char *at, const char *data, size_t bytes)
@@ -160,9 +160,8 @@ static trp_status address(trp_instance *instance, const trp__home *home, uint64_
                           uint64_t bytes, const char **out, trp_error *error)
 {
     void *at = NULL;
-    trp_status status =
-        trp__worker_host_address(((trp__instance *)instance)->worker, home->segment, offset, bytes,
-                                 &at, error);
+    trp_status status = trp__worker_host_address(((trp__instance *)instance)->worker, home->segment,
+                                                 offset, bytes, &at, error);
     *out = at;
     return status;
 }
@@ -189,11 +188,11 @@ static trp_status find_images(trp_instance *instance, state *s, trp_error *error
             trp__jit_blob(&b, &bytes);
         if (!entry.module || b.bad)
             continue;
-        if (s->images == TRP_JIT_LINK_MODULES_MAX || entry.home.output_bytes < sizeof(trp__home_output))
+        if (s->images == TRP_JIT_LINK_MODULES_MAX ||
+            entry.home.output_bytes < sizeof(trp__home_output))
             return trp__error_set(error, TRP_E_INTERNAL, "the input of a link is damaged");
-        trp_status status =
-            address(instance, &entry.home, trp__home_output_at(&entry.home),
-                    entry.home.output_bytes, &s->source[s->images], error);
+        trp_status status = address(instance, &entry.home, trp__home_output_at(&entry.home),
+                                    entry.home.output_bytes, &s->source[s->images], error);
         if (status != TRP_OK)
             return status;
         s->source_room[s->images] = entry.home.output_bytes;
@@ -264,7 +263,8 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
         }
         return begin(instance, job, error);
     case COPYING_IN:
-        return s->status == TRP_OK ? go_on(job, s, MAKING, make) : go_on(job, s, COPYING_OUT, copy_out);
+        return s->status == TRP_OK ? go_on(job, s, MAKING, make)
+                                   : go_on(job, s, COPYING_OUT, copy_out);
     case MAKING:
         return go_on(job, s, COPYING_OUT, copy_out);
     default:

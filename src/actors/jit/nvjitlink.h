@@ -13,8 +13,8 @@ typedef struct trp__nvjitlink {
 #undef TRP__NVJITLINK_MEMBER
 } trp__nvjitlink;
 
-/* Opens nvJitLink, once per process and for its whole life; after a failure the next call tries again.
- * Any thread. TRP_E_MISSING says in `error` what to install. */
+/* Opens nvJitLink, once per process and for its whole life; after a failure the next call tries
+ * again. Any thread. TRP_E_MISSING says in `error` what to install. */
 trp_status trp__nvjitlink_load(const trp__nvjitlink **out, trp_error *error);
 
 /* The file that nvJitLink was loaded from; empty before trp__nvjitlink_load() has succeeded. */

@@ -1,7 +1,7 @@
-/* The part of nvJitLink's binary interface that Troupe uses, declared here so that it builds without
- * a CUDA toolkit. Every line is compared with NVIDIA's header by tests/unit/cuda_abi_test.c. The
- * library exports each function by its plain name too, beside the one with a version that the
- * header's inline functions call.
+/* The part of nvJitLink's binary interface that Troupe uses, declared here so that it builds
+ * without a CUDA toolkit. Every line is compared with NVIDIA's header by
+ * tests/unit/cuda_abi_test.c. The library exports each function by its plain name too, beside the
+ * one with a version that the header's inline functions call.
  *
  * Source: nvJitLink documentation. */
 #ifndef TRP_ACTORS_JIT_NVJITLINK_ABI_H
@@ -36,19 +36,19 @@ enum {
       true)                                                                                        \
     X(trp__nvjitlink_result, nvJitLinkComplete, (trp__nvjitlink_handle handle), true)              \
     X(trp__nvjitlink_result, nvJitLinkGetLinkedCubinSize,                                          \
-      (trp__nvjitlink_handle handle, size_t *bytes), true)                                         \
+      (trp__nvjitlink_handle handle, size_t * bytes), true)                                        \
     X(trp__nvjitlink_result, nvJitLinkGetLinkedCubin, (trp__nvjitlink_handle handle, void *image), \
       true)                                                                                        \
     X(trp__nvjitlink_result, nvJitLinkGetLinkedPtxSize,                                            \
-      (trp__nvjitlink_handle handle, size_t *bytes), true)                                         \
+      (trp__nvjitlink_handle handle, size_t * bytes), true)                                        \
     X(trp__nvjitlink_result, nvJitLinkGetLinkedPtx, (trp__nvjitlink_handle handle, char *image),   \
       true)                                                                                        \
     X(trp__nvjitlink_result, nvJitLinkGetErrorLogSize,                                             \
-      (trp__nvjitlink_handle handle, size_t *bytes), true)                                         \
+      (trp__nvjitlink_handle handle, size_t * bytes), true)                                        \
     X(trp__nvjitlink_result, nvJitLinkGetErrorLog, (trp__nvjitlink_handle handle, char *log),      \
       true)                                                                                        \
     X(trp__nvjitlink_result, nvJitLinkGetInfoLogSize,                                              \
-      (trp__nvjitlink_handle handle, size_t *bytes), true)                                         \
+      (trp__nvjitlink_handle handle, size_t * bytes), true)                                        \
     X(trp__nvjitlink_result, nvJitLinkGetInfoLog, (trp__nvjitlink_handle handle, char *log), true)
 
 #endif

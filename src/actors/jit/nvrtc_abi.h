@@ -33,14 +33,14 @@ enum {
       (trp__nvrtc_program program, int count, const char *const *options), true)                   \
     X(trp__nvrtc_result, nvrtcGetLoweredName,                                                      \
       (trp__nvrtc_program program, const char *expression, const char **name), true)               \
-    X(trp__nvrtc_result, nvrtcGetProgramLogSize, (trp__nvrtc_program program, size_t *bytes),      \
+    X(trp__nvrtc_result, nvrtcGetProgramLogSize, (trp__nvrtc_program program, size_t * bytes),     \
       true)                                                                                        \
     X(trp__nvrtc_result, nvrtcGetProgramLog, (trp__nvrtc_program program, char *log), true)        \
-    X(trp__nvrtc_result, nvrtcGetCUBINSize, (trp__nvrtc_program program, size_t *bytes), true)     \
+    X(trp__nvrtc_result, nvrtcGetCUBINSize, (trp__nvrtc_program program, size_t * bytes), true)    \
     X(trp__nvrtc_result, nvrtcGetCUBIN, (trp__nvrtc_program program, char *image), true)           \
-    X(trp__nvrtc_result, nvrtcGetPTXSize, (trp__nvrtc_program program, size_t *bytes), true)       \
+    X(trp__nvrtc_result, nvrtcGetPTXSize, (trp__nvrtc_program program, size_t * bytes), true)      \
     X(trp__nvrtc_result, nvrtcGetPTX, (trp__nvrtc_program program, char *image), true)             \
-    X(trp__nvrtc_result, nvrtcGetLTOIRSize, (trp__nvrtc_program program, size_t *bytes), true)     \
+    X(trp__nvrtc_result, nvrtcGetLTOIRSize, (trp__nvrtc_program program, size_t * bytes), true)    \
     X(trp__nvrtc_result, nvrtcGetLTOIR, (trp__nvrtc_program program, char *image), true)           \
     X(trp__nvrtc_result, nvrtcSetFlowCallback,                                                     \
       (trp__nvrtc_program program, int (*callback)(void *, void *), void *payload), false)

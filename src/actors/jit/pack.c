@@ -120,8 +120,9 @@ trp_status trp__jit_find_kernel(trp__pack *pack, const trp__module_place *place,
         }
     }
     if (place->name_count == 0)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                              "kernel: the module was made without names, so it has none to launch");
+        return trp__error_set(
+            pack->error, TRP_E_ARGUMENT,
+            "kernel: the module was made without names, so it has none to launch");
     return trp__error_set(pack->error, TRP_E_ARGUMENT,
                           "kernel: expected one of the module's %u names (the first is \"%.60s\"), "
                           "got \"%.60s\"",

@@ -182,9 +182,10 @@ static trp_status add_buffer(trp__pack *pack, uint32_t index, const trp_kernel_a
     record->access_count++; /* from here on the record's owner releases it */
     one->offset = a->offset;
     if (a->offset >= size)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                              "%s.offset: expected less than the %llu bytes of the buffer, got %llu",
-                              name, (unsigned long long)size, (unsigned long long)a->offset);
+        return trp__error_set(
+            pack->error, TRP_E_ARGUMENT,
+            "%s.offset: expected less than the %llu bytes of the buffer, got %llu", name,
+            (unsigned long long)size, (unsigned long long)a->offset);
     one->bytes = a->buffer_bytes ? a->buffer_bytes : size - a->offset;
     if (one->bytes > size - a->offset || one->bytes < least)
         return trp__error_set(
@@ -255,10 +256,9 @@ static trp_status count_args(trp__pack *pack, const trp_kernel_launch_request *r
                                   "args[%u].kind: expected a trp_arg_kind, got %d", i,
                                   (int)a->kind);
         if (a->kind == TRP_ARG_VALUE && (a->bytes == 0 || a->bytes > most))
-            return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                                  "args[%u].bytes: expected 1 to %llu%s, got %u", i,
-                                  (unsigned long long)most, a->data ? "" : " without `data`",
-                                  a->bytes);
+            return trp__error_set(
+                pack->error, TRP_E_ARGUMENT, "args[%u].bytes: expected 1 to %llu%s, got %u", i,
+                (unsigned long long)most, a->data ? "" : " without `data`", a->bytes);
         if (a->kind == TRP_ARG_TENSOR_MAP && !a->map)
             return trp__error_set(pack->error, TRP_E_ARGUMENT,
                                   "args[%u].map: expected a pointer, got NULL", i);
@@ -345,15 +345,14 @@ trp_status trp__jit_pack_set(trp__pack *pack, const trp_request *request)
     if (status == TRP_OK && (!r->variable || !r->variable[0] || strlen(r->variable) > 1023))
         status = trp__error_set(pack->error, TRP_E_ARGUMENT,
                                 "variable: expected a name of 1 to 1023 bytes, got %s",
-                                !r->variable        ? "NULL"
+                                !r->variable     ? "NULL"
                                 : r->variable[0] ? "a longer one"
                                                  : "an empty one");
     if (status == TRP_OK && (r->bytes == 0 || r->bytes > TRP_MODULE_SET_MAX))
         status = trp__error_set(pack->error, TRP_E_ARGUMENT, "bytes: expected 1 to %d, got %u",
                                 TRP_MODULE_SET_MAX, r->bytes);
     if (status == TRP_OK && !r->data)
-        status =
-            trp__error_set(pack->error, TRP_E_ARGUMENT, "data: expected a pointer, got NULL");
+        status = trp__error_set(pack->error, TRP_E_ARGUMENT, "data: expected a pointer, got NULL");
     if (status == TRP_OK && r->offset > UINT64_MAX / 2)
         status = trp__error_set(pack->error, TRP_E_ARGUMENT,
                                 "offset: expected one in the variable, got %llu",

@@ -286,8 +286,7 @@ trp_status trp__jit_pack_load(trp__pack *pack, const trp_request *request)
         status = trp__jit_check_strings(pack, &names, &bytes);
     if (status != TRP_OK)
         return status;
-    const trp__module_wish wish = {.output_bytes =
-                                       sizeof(trp__home_output) + bytes + r->bytes + 1,
+    const trp__module_wish wish = {.output_bytes = sizeof(trp__home_output) + bytes + r->bytes + 1,
                                    .name_count = r->name_count,
                                    .names = r->names};
     status = pack->module_make(pack, &wish, r->module, &place);
@@ -342,16 +341,16 @@ static trp_status check_link(trp__pack *pack, linking *l)
     const trp_jit_link_request *r = l->r;
     trp_status status = check_module_pointer(pack, r->module);
     if (status == TRP_OK && (r->input_count == 0 || r->input_count > TRP_JIT_LINK_INPUTS_MAX))
-        status = trp__error_set(pack->error, TRP_E_ARGUMENT,
-                                "input_count: expected 1 to %d, got %u", TRP_JIT_LINK_INPUTS_MAX,
-                                r->input_count);
+        status =
+            trp__error_set(pack->error, TRP_E_ARGUMENT, "input_count: expected 1 to %d, got %u",
+                           TRP_JIT_LINK_INPUTS_MAX, r->input_count);
     if (status == TRP_OK && !r->inputs)
-        status = trp__error_set(pack->error, TRP_E_ARGUMENT,
-                                "inputs: expected a pointer, got NULL");
+        status =
+            trp__error_set(pack->error, TRP_E_ARGUMENT, "inputs: expected a pointer, got NULL");
     if (status == TRP_OK && (uint32_t)r->output > TRP_JIT_PTX)
-        status = trp__error_set(pack->error, TRP_E_ARGUMENT,
-                                "output: expected TRP_JIT_CUBIN or TRP_JIT_PTX, got %d",
-                                (int)r->output);
+        status =
+            trp__error_set(pack->error, TRP_E_ARGUMENT,
+                           "output: expected TRP_JIT_CUBIN or TRP_JIT_PTX, got %d", (int)r->output);
     if (status == TRP_OK && r->output == TRP_JIT_PTX && !r->lto)
         status = trp__error_set(pack->error, TRP_E_ARGUMENT,
                                 "output: TRP_JIT_PTX is made of LTO-IR only, with `lto`");

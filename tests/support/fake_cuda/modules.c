@@ -118,12 +118,12 @@ static void run_map(const uint64_t *parameter)
 
 /* A kernel that the tests launch needs a row here. */
 static const fake_kernel kernels[] = {
-    {"probe_nop", run_nop, 0, NULL},     {"bench_nop", run_nop, 0, NULL},
-    {"probe_spin", run_spin, 1, NULL},   {"probe_store", run_store, 1, NULL},
-    {"probe_trap", run_trap, 0, NULL},   {"jit_axpy", run_axpy, 4, NULL},
-    {"jit_fill", run_fill, 3, NULL},     {"jit_scale", run_scale, 3, "factor"},
-    {"jit_sum", run_sum, 2, NULL},       {"jit_map", run_map, 2, NULL},
-    {"jit_spin", run_spin, 1, NULL},     {"jit_trap", run_trap, 0, NULL},
+    {"probe_nop", run_nop, 0, NULL},   {"bench_nop", run_nop, 0, NULL},
+    {"probe_spin", run_spin, 1, NULL}, {"probe_store", run_store, 1, NULL},
+    {"probe_trap", run_trap, 0, NULL}, {"jit_axpy", run_axpy, 4, NULL},
+    {"jit_fill", run_fill, 3, NULL},   {"jit_scale", run_scale, 3, "factor"},
+    {"jit_sum", run_sum, 2, NULL},     {"jit_map", run_map, 2, NULL},
+    {"jit_spin", run_spin, 1, NULL},   {"jit_trap", run_trap, 0, NULL},
 };
 
 const fake_kernel *fake_kernel_find(const char *name)
@@ -203,7 +203,8 @@ static size_t ptx_word(const char *at, char *out, size_t size)
 }
 
 /* What is declared after .param, .global or .const: ".u64 name", ".u64 .ptr .align 1 name",
- * ".align 4 .b8 name[16]". Returns what comes behind it; its bytes are 0 if it is not understood. */
+ * ".align 4 .b8 name[16]". Returns what comes behind it; its bytes are 0 if it is not understood.
+ */
 static const char *read_declared(const char *at, char *name, size_t *bytes)
 {
     char word[NAME_BYTES] = "";
