@@ -3,6 +3,8 @@
 
 #include "actors/blas/cublas.h"
 #include "actors/blas/openblas.h"
+#include "actors/jit/nvjitlink.h"
+#include "actors/jit/nvrtc.h"
 #include "actors/matmul/cublaslt.h"
 #include "driver/cuda.h"
 #include "driver/device_memory.h"
@@ -38,6 +40,8 @@ static trp_status report_driver(char *version, size_t version_size, const char *
     }
 DEFINE_REPORT(cublas)
 DEFINE_REPORT(cublaslt)
+DEFINE_REPORT(nvrtc)
+DEFINE_REPORT(nvjitlink)
 DEFINE_REPORT(openblas)
 #undef DEFINE_REPORT
 
@@ -45,10 +49,8 @@ static const struct {
     const char *key;
     trp_status (*report)(char *version, size_t version_size, const char **path, trp_error *error);
 } libraries[] = {
-    {"cuda", report_driver},
-    {"cublas", report_cublas},
-    {"cublaslt", report_cublaslt},
-    {"openblas", report_openblas},
+    {"cuda", report_driver}, {"cublas", report_cublas},       {"cublaslt", report_cublaslt},
+    {"nvrtc", report_nvrtc}, {"nvjitlink", report_nvjitlink}, {"openblas", report_openblas},
 };
 
 /* The line's last field must not break the line. */

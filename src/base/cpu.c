@@ -19,3 +19,10 @@ bool trp__cpu_may_spin(void)
     }
     return answer == 2;
 }
+
+unsigned int trp__cpu_count(void)
+{
+    cpu_set_t cores;
+    int count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    return count > 0 ? (unsigned int)count : 1;
+}

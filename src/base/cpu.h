@@ -8,4 +8,7 @@
  * thread it waits for. Asked of the system once. */
 bool trp__cpu_may_spin(void);
 
+/* Processors that this process may use; at least 1. */
+unsigned int trp__cpu_count(void);
+
 #endif

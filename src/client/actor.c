@@ -1,7 +1,8 @@
 /* Actors as the application sees them. */
+#include "base/cpu.h"
 #include "base/error.h"
 #include "client/backoff.h"
-#include "client/client.h"
+#include "client/module.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -35,6 +36,8 @@ trp_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_cla
     actor->library[0] = actor->config[0] = '\0';
     actor->trial = actor->suspect = actor->condemned = false;
     actor->killings = 0;
+    actor->companions = 0;
+    actor->made++;
     actor->answered = false;
     actor->state = TRP__NUMBER_LIVE;
     trp__copy_string(actor->name, sizeof actor->name, name);
@@ -144,32 +147,23 @@ static trp_status check_options(const trp_actor_options *o, wish *w)
     return status;
 }
 
-trp_status trp_actor_create(trp_device *device, const trp_actor_options *options, trp_actor **out)
+/* Makes one actor and waits until the worker has. */
+static trp_status make_one(trp_device *device, const wish *wanted, bool cold, trp_actor **out)
 {
-    trp_status status = trp__device_usable(device);
-    if (status != TRP_OK)
-        return status;
-    if (!options || !out)
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         options ? "out" : "options");
-    wish wanted = {0};
-    status = check_options(options, &wanted);
-    if (status != TRP_OK)
-        return status;
-
     trp_error error = {0};
     trp_actor *actor = NULL;
+    trp_status status = TRP_OK;
     pthread_mutex_lock(&device->lock);
     uint32_t id = free_number(device);
     if (id == TRP__ACTORS) {
         status =
             trp__error_set(&error, TRP_E_BUSY, "%d actors are in use", TRP__ACTORS - TRP__LANES);
-    } else if (!(actor = trp__actor_make(device, id, wanted.class, wanted.name))) {
+    } else if (!(actor = trp__actor_make(device, id, wanted->class, wanted->name))) {
         status = trp__error_set(&error, TRP_E_MEMORY, "no memory for an actor");
     } else {
-        actor->cold = options->cold;
-        trp__copy_string(actor->library, sizeof actor->library, wanted.library);
-        trp__copy_string(actor->config, sizeof actor->config, wanted.config);
+        actor->cold = cold;
+        trp__copy_string(actor->library, sizeof actor->library, wanted->library);
+        trp__copy_string(actor->config, sizeof actor->config, wanted->config);
         trp__making_begin(device, actor);
         while (!actor->answered && atomic_load(&device->state) != TRP_DEVICE_DOWN)
             pthread_cond_wait(&device->changed, &device->lock);
@@ -177,7 +171,7 @@ trp_status trp_actor_create(trp_device *device, const trp_actor_options *options
             trp__error_down(device, &actor->answer);
         error = actor->answer;
         status = error.status;
-        trp__copy_string(error.actor, sizeof error.actor, wanted.name);
+        trp__copy_string(error.actor, sizeof error.actor, wanted->name);
         if (status != TRP_OK)
             drop(device, actor);
     }
@@ -188,10 +182,8 @@ trp_status trp_actor_create(trp_device *device, const trp_actor_options *options
     return TRP_OK;
 }
 
-void trp_actor_destroy(trp_actor *actor)
+static void end_one(trp_actor *actor)
 {
-    if (!actor || trp__device_usable(actor->device) == TRP_E_FORKED)
-        return;
     trp_device *device = actor->device;
     trp__backoff backoff = trp__backoff_begin(TRP_FOREVER);
     while (atomic_load(&actor->head) != atomic_load(actor->tail)) {
@@ -204,6 +196,63 @@ void trp_actor_destroy(trp_actor *actor)
     pthread_mutex_lock(&device->lock);
     drop(device, actor);
     pthread_mutex_unlock(&device->lock);
+}
+
+/* Those that share the work of an actor. They are named after it. */
+static trp_status make_companions(trp_device *device, const wish *wanted, trp_actor *actor,
+                                  bool cold)
+{
+    const trp__actor_class *class = wanted->class->companion;
+    unsigned int count = class ? trp__cpu_count() : 0;
+    trp_status status = TRP_OK;
+    if (count > TRP__COMPANIONS)
+        count = TRP__COMPANIONS;
+    for (unsigned int i = 0; i < count && status == TRP_OK; i++) {
+        wish one = {.class = class, .config = ""};
+        trp_actor *made = NULL;
+        snprintf(one.name, sizeof one.name, "%.27s.%u", wanted->name, i + 1);
+        status = make_one(device, &one, cold, &made);
+        if (status == TRP_OK)
+            actor->companion[actor->companions++] = made;
+    }
+    return status;
+}
+
+trp_status trp_actor_create(trp_device *device, const trp_actor_options *options, trp_actor **out)
+{
+    trp_status status = trp__device_usable(device);
+    if (status != TRP_OK)
+        return status;
+    if (!options || !out)
+        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
+                         options ? "out" : "options");
+    wish wanted = {0};
+    trp_actor *actor = NULL;
+    status = check_options(options, &wanted);
+    if (status == TRP_OK && wanted.class->modules)
+        status = trp__pool_open(device);
+    if (status == TRP_OK)
+        status = make_one(device, &wanted, options->cold, &actor);
+    if (status != TRP_OK)
+        return status;
+    status = make_companions(device, &wanted, actor, options->cold);
+    if (status != TRP_OK) {
+        trp_error error = *trp_error_last();
+        trp_actor_destroy(actor);
+        return trp__error_raise(&error);
+    }
+    *out = actor;
+    return TRP_OK;
+}
+
+/* Its companions first: what waits for them is its own. */
+void trp_actor_destroy(trp_actor *actor)
+{
+    if (!actor || trp__device_usable(actor->device) == TRP_E_FORKED)
+        return;
+    for (uint32_t i = 0; i < actor->companions; i++)
+        end_one(actor->companion[i]);
+    end_one(actor);
 }
 
 trp_device *trp_actor_device(const trp_actor *actor)

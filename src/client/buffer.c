@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "client/backoff.h"
 #include "client/client.h"
+#include "client/module.h"
 
 #include <string.h>
 
@@ -143,6 +144,8 @@ static void recycle(trp_device *device, uint32_t slot)
     if ((generation & UINT32_MAX) == 0)
         generation = 1;
     pthread_mutex_lock(&device->memory_lock);
+    struct trp__module *module = meta->module;
+    meta->module = NULL;
     if (!sealable)
         trp__suballoc_free(device->suballoc, meta->node);
     device->live_buffers--;
@@ -155,6 +158,8 @@ static void recycle(trp_device *device, uint32_t slot)
     pthread_mutex_unlock(&device->memory_lock);
     if (sealable)
         trp__arena_return(device, arena);
+    if (module)
+        trp__module_destroy(device, module);
     atomic_fetch_sub(&device->lingering, 1); /* whoever waits for the memory can have it now */
 }
 

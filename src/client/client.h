@@ -3,7 +3,8 @@
  * Locks, in the order in which they may be taken: judging (what becomes of a request that is
  * cancelled, or whose worker has died), stream->lock (one direction of large copies),
  * device->memory_lock (sub-allocator, buffer slots), device->lock (worker, actors, arenas, host
- * segments), segment_lock, watch_lock, queue->lock. A request that fits its mailbox takes none of
+ * segments), segment_lock, watch_lock, queue->lock; pool.opening before all but judging, pool.lock
+ * after all. A request that fits its mailbox takes none of
  * them on its way to the worker and back, except for the last holder of a freed buffer and for
  * queues. */
 #ifndef TRP_CLIENT_CLIENT_H
@@ -69,6 +70,17 @@ typedef struct trp__queue_item {
     bool is_watch; /* else a slot */
 } trp__queue_item;
 
+typedef struct trp__extent trp__extent;
+
+/* Where modules have their homes, see pool.c. */
+typedef struct trp__pool {
+    pthread_mutex_t opening;
+    pthread_mutex_t lock; /* the pieces; the last lock of all */
+    char *base;           /* NULL: not made yet */
+    uint32_t segment;
+    trp__extent *first;
+} trp__pool;
+
 #define TRP__NO_SLOT  UINT32_MAX
 #define TRP__NO_PIECE UINT32_MAX
 
@@ -95,6 +107,7 @@ typedef struct trp__slot {
     trp_status status;
     uint32_t segment;  /* host segment that it holds, 0 for none */
     uint32_t piece;    /* small staging piece that it holds */
+    uint64_t module;   /* that it makes, until it is sent; 0: none */
     uint32_t lying;    /* workers that left it lying past its deadline */
     void *read_target; /* where a small read's piece, or a result's, goes at the end */
     uint64_t read_bytes;
@@ -128,8 +141,9 @@ typedef struct trp__buffer_meta {
     uint32_t node;              /* in the sub-allocator; 0 if it is sealable */
     uint32_t next_free;
     bool judged_bad;
-    _Atomic uint32_t writers; /* see seal.c; only for sealable ones */
-    bool sealable;            /* it has an arena to itself */
+    _Atomic uint32_t writers;   /* see seal.c; only for sealable ones */
+    bool sealable;              /* it has an arena to itself */
+    struct trp__module *module; /* whose token it is; NULL: an ordinary buffer */
 } trp__buffer_meta;
 
 /* Why a numbered resource can't be used again yet: the worker still knows the old one. */
@@ -163,6 +177,7 @@ typedef struct trp__client_segment {
     uint64_t bytes;
     uint32_t holders; /* requests */
     bool freed;
+    bool plain; /* the device does not reach it: the pool of modules */
     bool answered;
     trp_error answer;
 } trp__client_segment;
@@ -174,6 +189,10 @@ struct trp_actor {
     uint8_t told;
     bool cold; /* standbys do not make it */
     uint32_t id;
+    uint64_t made; /* which of the actors that had this struct it is */
+    /* Actors that share its work, see trp__actor_class; made and ended with it. */
+    trp_actor *companion[TRP__COMPANIONS];
+    uint32_t companions;
     bool answered;
     trp_error answer;
     char name[32];
@@ -299,6 +318,7 @@ struct trp_device {
     trp__client_arena arena[TRP__ARENAS];
     pthread_mutex_t segment_lock; /* holders, freed, base of segments */
     trp__client_segment segment[TRP__HOST_SEGMENTS];
+    trp__pool pool;
     uint32_t segments_made; /* under segment_lock: numbers from here on were never used */
     /* The worker that takes requests, and the warm one that waits for its death. */
     trp__process worker[TRP__WORKERS];
@@ -504,6 +524,10 @@ void trp__copier_stop(trp_device *device);
 bool trp__segment_find(trp_device *device, const void *memory, uint64_t bytes, uint32_t *segment,
                        uint64_t *offset);
 void trp__segment_release(trp_device *device, uint32_t segment);
+/* A new segment, `plain` for memory that no device reaches; waits for the worker's answer. */
+trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint32_t *id,
+                            void **base, trp_error *error);
+trp_status trp__input_reserve(trp__pack *pack, uint32_t bytes, int64_t wait_ns, void **room);
 void trp__segment_close(trp_device *device, trp__client_segment *segment);
 
 /* queue.c */

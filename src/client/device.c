@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/shm.h"
 #include "client/client.h"
+#include "client/module.h"
 #include "client/trace.h"
 #include "driver/device_memory.h"
 
@@ -160,6 +161,8 @@ static void init_locks(trp_device *device)
     pthread_mutex_init(&device->lock, NULL);
     pthread_mutex_init(&device->memory_lock, NULL);
     pthread_mutex_init(&device->segment_lock, NULL);
+    pthread_mutex_init(&device->pool.opening, NULL);
+    pthread_mutex_init(&device->pool.lock, NULL);
 }
 
 static void free_device(trp_device *device)
@@ -169,6 +172,11 @@ static void free_device(trp_device *device)
         if (device->arena[i].state == TRP__NUMBER_LIVE)
             trp__arena_close(device, &device->arena[i]);
     }
+    for (uint32_t i = 0; device->meta && i < device->buffers_made; i++) {
+        if (device->meta[i].module)
+            trp__module_destroy(device, device->meta[i].module);
+    }
+    trp__pool_close(device);
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
         if (device->segment[i].state == TRP__NUMBER_LIVE)
             trp__segment_close(device, &device->segment[i]);
@@ -203,6 +211,8 @@ static void free_device(trp_device *device)
     pthread_mutex_destroy(&device->lock);
     pthread_mutex_destroy(&device->memory_lock);
     pthread_mutex_destroy(&device->segment_lock);
+    pthread_mutex_destroy(&device->pool.opening);
+    pthread_mutex_destroy(&device->pool.lock);
     free(device);
 }
 

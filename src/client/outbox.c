@@ -50,7 +50,7 @@ trp__posting trp__outbox_post(trp__outbox *o, int socket, const trp__news *news)
         o->owed_since = trp__now_ns();
         o->host_bytes = 0;
     }
-    if (letter.type == TRP__MSG_HOST)
+    if (letter.type == TRP__MSG_HOST && letter.protection == 0)
         o->host_bytes += letter.bytes;
     return trp__outbox_flush(o, socket);
 }

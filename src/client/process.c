@@ -553,7 +553,11 @@ static void tell_segment(trp_device *device, uint32_t index, uint32_t id)
 {
     const trp__client_segment *s = &device->segment[id];
     send_news(device, index,
-              &(trp__news){.type = TRP__MSG_HOST, .id = id, .bytes = s->bytes, .fd = s->fd});
+              &(trp__news){.type = TRP__MSG_HOST,
+                           .id = id,
+                           .bytes = s->bytes,
+                           .protection = s->plain,
+                           .fd = s->fd});
 }
 
 /* Whether making something has failed, and who wanted it is about to drop it. */

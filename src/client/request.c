@@ -3,6 +3,7 @@
 #include "base/futex.h"
 #include "client/backoff.h"
 #include "client/client.h"
+#include "client/module.h"
 #include "client/trace.h"
 
 #include <stdlib.h>
@@ -126,6 +127,7 @@ trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **re
     slot->queue = NULL;
     slot->segment = 0;
     slot->piece = TRP__NO_PIECE;
+    slot->module = 0;
     slot->read_target = NULL;
     atomic_store_explicit(&slot->leader, TRP__NO_SLOT, memory_order_relaxed);
     uint64_t generation = trp__generation_of(atomic_load(&slot->state));
@@ -150,6 +152,8 @@ void trp__slot_abandon(trp_device *device, trp__slot *slot)
         trp__index_push(&device->free_pieces, device->piece_next, sizeof(uint32_t), slot->piece);
     if (slot->segment)
         trp__segment_release(device, slot->segment);
+    if (slot->module)
+        trp__module_undo(device, slot->module);
     uint64_t generation = trp__generation_of(atomic_load(&slot->state));
     atomic_store(&slot->state, trp__state(generation, TRP__FREE));
     trp__index_push(&device->free_slots, &device->slot->next_free, sizeof(trp__slot), slot->index);
@@ -175,6 +179,12 @@ trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
                        .backend = device->backend,
                        .acquire = trp__buffer_acquire,
                        .result = trp__result_reserve,
+                       .input = trp__input_reserve,
+                       .module_make = trp__module_make,
+                       .module_use = trp__module_use,
+                       .module_add_set = trp__module_add_set,
+                       .compute =
+                           device->identity.compute_major * 10 + device->identity.compute_minor,
                        .context = slot};
 }
 
@@ -281,6 +291,7 @@ trp__sent trp__slot_enlist(trp_actor *actor, trp__slot *slot, uint64_t place, ui
         atomic_fetch_add(&device->deadlines, 1);
     record->timed = slot->deadline_ns != 0;
     atomic_store_explicit(&record->begun, false, memory_order_relaxed);
+    slot->module = 0; /* it is the sender's from now on */
     record->actor = (uint16_t)actor->id;
     atomic_store_explicit(&slot->actor, actor->id, memory_order_relaxed);
     atomic_store_explicit(&slot->sent_ns, trp__trace_sent(device), memory_order_relaxed);
@@ -364,6 +375,24 @@ trp_status trp__slot_send(trp_actor *actor, trp__slot *slot, int64_t wait_ns,
     return TRP_OK;
 }
 
+/* The companion that has the least to do. */
+static trp_actor *least_busy(const trp_actor *actor)
+{
+    trp_actor *best = NULL;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < actor->companions; i++) {
+        trp_actor *one = actor->companion[i];
+        trp__sweep(one);
+        uint64_t load = atomic_load_explicit(one->tail, memory_order_relaxed) -
+                        atomic_load_explicit(&one->head, memory_order_relaxed);
+        if (load < least) {
+            least = load;
+            best = one;
+        }
+    }
+    return best;
+}
+
 trp_status trp_submit(trp_actor *actor, const trp_request *request, trp_completion *completion)
 {
     if (!actor || !request)
@@ -391,12 +420,14 @@ trp_status trp_submit(trp_actor *actor, const trp_request *request, trp_completi
         return TRP_E_BUSY;
     trp_error error = {0};
     trp__pack pack = trp__pack_begin(device, slot, &error);
+    pack.actor = actor;
     record->op = request->op;
     if (request->deadline_ns)
         slot->deadline_ns = request->deadline_ns;
     status = op->pack(&pack, request);
     if (status == TRP_OK)
-        status = trp__slot_send(actor, slot, request->wait_ns, completion);
+        status = trp__slot_send(op->apart ? least_busy(actor) : actor, slot, request->wait_ns,
+                                completion);
     else
         trp__copy_string(error.actor, sizeof error.actor, actor->name);
     return trp__slot_conclude(device, slot, status, &error);

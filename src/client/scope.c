@@ -35,7 +35,7 @@ void trp__scope_begin(trp_device *device)
     pthread_mutex_lock(&device->lock);
     for (uint32_t slot = 0; slot < device->buffers_made; slot++) {
         trp__buffer_meta *meta = &device->meta[slot];
-        if (is_guarded(device, slot))
+        if (is_guarded(device, slot) || meta->module) /* whose image has a checksum */
             continue;
         meta->judged_incarnation = atomic_load(&device->incarnation);
         meta->judged_generation = (uint32_t)(atomic_load(&meta->hold) >> 32);

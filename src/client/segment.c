@@ -73,11 +73,12 @@ static uint32_t free_number(trp_device *device)
     }
 }
 
-static trp_status add(trp_device *device, uint64_t bytes, uint32_t *id, void **base,
-                      trp_error *error)
+trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint32_t *id,
+                            void **base, trp_error *error)
 {
     int fd = -1;
-    trp_status status = trp__shm_create("troupe-host", bytes, false, &fd, base, error);
+    trp_status status =
+        trp__shm_create(plain ? "troupe-modules" : "troupe-host", bytes, false, &fd, base, error);
     if (status != TRP_OK)
         return status;
     pthread_mutex_lock(&device->lock);
@@ -91,9 +92,11 @@ static trp_status add(trp_device *device, uint64_t bytes, uint32_t *id, void **b
     }
     trp__client_segment *s = &device->segment[*id];
     pthread_mutex_lock(&device->segment_lock);
-    *s = (trp__client_segment){.state = TRP__NUMBER_LIVE, .fd = fd, .bytes = bytes};
+    *s = (trp__client_segment){.state = TRP__NUMBER_LIVE, .fd = fd, .bytes = bytes, .plain = plain};
     pthread_mutex_unlock(&device->segment_lock);
-    trp__tell(device, &(trp__news){.type = TRP__MSG_HOST, .id = *id, .bytes = bytes, .fd = fd});
+    trp__tell(device,
+              &(trp__news){
+                  .type = TRP__MSG_HOST, .id = *id, .bytes = bytes, .protection = plain, .fd = fd});
     while (!s->answered && atomic_load(&device->state) != TRP_DEVICE_DOWN)
         pthread_cond_wait(&device->changed, &device->lock);
     if (!s->answered)
@@ -123,7 +126,7 @@ trp_status trp_host_alloc(trp_device *device, uint64_t bytes, void **out)
     trp_error error = {0};
     uint32_t id = 0;
     void *base = NULL;
-    status = add(device, trp__page_round(bytes), &id, &base, &error);
+    status = trp__segment_add(device, trp__page_round(bytes), false, &id, &base, &error);
     if (status != TRP_OK)
         return trp__error_raise(&error);
     pthread_mutex_lock(&device->segment_lock);

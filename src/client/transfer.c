@@ -414,6 +414,17 @@ trp_status trp__result_reserve(trp__pack *pack, void *target, uint32_t bytes, in
     return TRP_OK;
 }
 
+/* As a pack's input(). */
+trp_status trp__input_reserve(trp__pack *pack, uint32_t bytes, int64_t wait_ns, void **room)
+{
+    const trp__slot *slot = pack->context;
+    trp_device *device = trp__device_by_tag(slot->item.device_tag);
+    trp_status status = trp__result_reserve(pack, NULL, bytes, wait_ns);
+    if (status == TRP_OK)
+        *room = device->staging + trp__small_offset(slot->piece);
+    return status;
+}
+
 static trp_status send_small(const host_copy *copy, trp__slot *slot, trp__record *record,
                              trp_completion *completion)
 {

@@ -16,6 +16,9 @@ static const trp__dynlib_symbol symbols[] = {
 #define SYMBOL_ROW(result, name, parameters) {#name, offsetof(trp__cuda, name), true},
     TRP__CUDA_FUNCTIONS(SYMBOL_ROW)
 #undef SYMBOL_ROW
+#define SYMBOL_ROW(result, name, parameters) {#name, offsetof(trp__cuda, name), false},
+        TRP__CUDA_OPTIONAL_FUNCTIONS(SYMBOL_ROW)
+#undef SYMBOL_ROW
 };
 
 static void load(void)

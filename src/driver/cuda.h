@@ -99,10 +99,38 @@
        unsigned int block_x, unsigned int block_y, unsigned int block_z,                           \
        unsigned int shared_bytes, trp__cu_stream stream, void **arguments, void **extra))
 
+/* Newer ones, or for single actors: NULL where a driver lacks them. In drivers since CUDA 12.4. */
+#define TRP__CUDA_OPTIONAL_FUNCTIONS(X)                                                            \
+    X(trp__cu_result, cuModuleLoadDataEx,                                                          \
+      (trp__cu_module * module, const void *image, unsigned int count,                             \
+       trp__cu_jit_option *options, void **values))                                                \
+    X(trp__cu_result, cuModuleGetGlobal_v2,                                                        \
+      (trp__cu_address * address, size_t * bytes, trp__cu_module module, const char *name))        \
+    X(trp__cu_result, cuFuncGetParamInfo,                                                          \
+      (trp__cu_function function, size_t index, size_t * offset, size_t * bytes))                  \
+    X(trp__cu_result, cuFuncGetAttribute,                                                          \
+      (int *value, trp__cu_function_attribute attribute, trp__cu_function function))               \
+    X(trp__cu_result, cuFuncSetAttribute,                                                          \
+      (trp__cu_function function, trp__cu_function_attribute attribute, int value))                \
+    X(trp__cu_result, cuLaunchKernelEx,                                                            \
+      (const trp__cu_launch_config *config, trp__cu_function function, void **arguments,           \
+       void **extra))                                                                              \
+    X(trp__cu_result, cuOccupancyMaxActiveBlocksPerMultiprocessor,                                 \
+      (int *blocks, trp__cu_function function, int block, size_t shared_bytes))                    \
+    X(trp__cu_result, cuOccupancyMaxPotentialBlockSize,                                            \
+      (int *grid, int *block, trp__cu_function function, trp__cu_shared_of_block shared_of_block,  \
+       size_t shared_bytes, int limit))                                                            \
+    X(trp__cu_result, cuTensorMapEncodeTiled,                                                      \
+      (trp__cu_tensor_map * map, trp__cu_tensor_type type, unsigned int rank, void *address,       \
+       const uint64_t *size, const uint64_t *stride, const unsigned int *box,                      \
+       const unsigned int *step, trp__cu_tensor_interleave interleave,                             \
+       trp__cu_tensor_swizzle swizzle, trp__cu_tensor_l2 l2, trp__cu_tensor_fill fill))
+
 /* The loaded functions, called by their exported names: cu->cuMemAlloc_v2(...). */
 typedef struct trp__cuda {
 #define TRP__CUDA_MEMBER(result, name, parameters) result(*name) parameters;
     TRP__CUDA_FUNCTIONS(TRP__CUDA_MEMBER)
+    TRP__CUDA_OPTIONAL_FUNCTIONS(TRP__CUDA_MEMBER)
 #undef TRP__CUDA_MEMBER
 } trp__cuda;
 

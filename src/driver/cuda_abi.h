@@ -24,9 +24,11 @@ typedef unsigned long long trp__cu_memory;  /* CUmemGenericAllocationHandle */
 /* The results that code names; wire/directive.c has all of them, and what is done about each. */
 typedef enum trp__cu_result_code {
     TRP__CU_SUCCESS = 0,
+    TRP__CU_INVALID_VALUE = 1,
     TRP__CU_OUT_OF_MEMORY = 2,
     TRP__CU_NO_DEVICE = 100,
     TRP__CU_INVALID_DEVICE = 101,
+    TRP__CU_NOT_FOUND = 500,
     TRP__CU_NOT_READY = 600,
     TRP__CU_ILLEGAL_ADDRESS = 700,
     TRP__CU_NOT_SUPPORTED = 801,
@@ -97,6 +99,62 @@ typedef struct trp__cu_access_desc {
     trp__cu_location location;
     trp__cu_access_flags flags;
 } trp__cu_access_desc;
+
+typedef unsigned int trp__cu_jit_option;  /* CUjit_option */
+typedef unsigned int trp__cu_tensor_type; /* CUtensorMapDataType, and so on */
+typedef unsigned int trp__cu_tensor_interleave;
+typedef unsigned int trp__cu_tensor_swizzle;
+typedef unsigned int trp__cu_tensor_l2;
+typedef unsigned int trp__cu_tensor_fill;
+typedef size_t (*trp__cu_shared_of_block)(int block); /* CUoccupancyB2DSize */
+
+/* CUfunction_attribute */
+typedef enum trp__cu_function_attribute {
+    TRP__CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
+    TRP__CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
+    TRP__CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES = 2,
+    TRP__CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,
+    TRP__CU_FUNC_ATTRIBUTE_NUM_REGS = 4,
+    TRP__CU_FUNC_ATTRIBUTE_PTX_VERSION = 5,
+    TRP__CU_FUNC_ATTRIBUTE_BINARY_VERSION = 6,
+    TRP__CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
+    TRP__CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14,
+} trp__cu_function_attribute;
+
+/* CUlaunchAttribute: only the members of its union that are used. */
+typedef struct trp__cu_launch_attribute {
+    unsigned int id;
+    char pad[4];
+    union {
+        uint64_t room[8];
+        int cooperative;
+        struct {
+            unsigned int x, y, z;
+        } cluster;
+    } value;
+} trp__cu_launch_attribute;
+
+/* CUlaunchConfig */
+typedef struct trp__cu_launch_config {
+    unsigned int gridDimX, gridDimY, gridDimZ;
+    unsigned int blockDimX, blockDimY, blockDimZ;
+    unsigned int sharedMemBytes;
+    trp__cu_stream hStream;
+    trp__cu_launch_attribute *attrs;
+    unsigned int numAttrs;
+} trp__cu_launch_config;
+
+/* CUtensorMap, which is opaque. */
+typedef struct trp__cu_tensor_map {
+    _Alignas(128) uint64_t opaque[16]; /* 64 is enough for drivers before CUDA 13 */
+} trp__cu_tensor_map;
+
+enum {
+    TRP__CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
+    TRP__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
+    TRP__CU_JIT_ERROR_LOG_BUFFER = 5,
+    TRP__CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
+};
 
 enum {
     TRP__CU_STREAM_NON_BLOCKING = 1,

@@ -7,11 +7,31 @@
 #ifndef TRP_WIRE_ACTOR_CLASS_H
 #define TRP_WIRE_ACTOR_CLASS_H
 
+#include "wire/module.h"
 #include "wire/record.h"
 
-#include <troupe/submit.h>
+#include <troupe/jit.h>
 
 struct trp_actor_impl;
+
+/* A module that a request is to make. */
+typedef struct trp__module_wish {
+    uint64_t input_bytes;
+    uint64_t output_bytes; /* room for it */
+    uint32_t output_kind;  /* trp_jit_output */
+    uint32_t name_count;
+    const char *const *names; /* copied */
+} trp__module_wish;
+
+/* A module that a request makes or uses; valid while the record is packed. */
+typedef struct trp__module_place {
+    trp__home home;
+    char *input;  /* of the home, here */
+    char *output; /* likewise */
+    uint32_t name_count;
+    const char *const *names;
+    struct trp__module *module; /* the application's */
+} trp__module_place;
 
 /* A record in the making. */
 typedef struct trp__pack {
@@ -29,7 +49,23 @@ typedef struct trp__pack {
      * room as one more access, behind those of the record. Waits for some up to wait_ns, then
      * TRP_E_BUSY. */
     trp_status (*result)(struct trp__pack *pack, void *target, uint32_t bytes, int64_t wait_ns);
-    void *context; /* the application's, for these two */
+    /* Reserves room for `bytes` bytes of input that the record has no room for, up to
+     * TRP__SMALL_BYTES; instead of a result, and like it. */
+    trp_status (*input)(struct trp__pack *pack, uint32_t bytes, int64_t wait_ns, void **room);
+    /* Makes a module, of which the record's next access is that it writes it whole: compiled by the
+     * worker, or filled by the caller. Its input is to be filled by the caller. */
+    trp_status (*module_make)(struct trp__pack *pack, const trp__module_wish *wish, trp_module *out,
+                              trp__module_place *place);
+    /* Adds a module of the same actor as an access, as acquire() does for a buffer. */
+    trp_status (*module_use)(struct trp__pack *pack, const char *name, trp_module module,
+                             uint32_t mode, trp__module_place *place);
+    /* Notes in a module's home what a request will write to a variable; its number in *set. */
+    trp_status (*module_add_set)(struct trp__pack *pack, const trp__module_place *place,
+                                 const char *variable, uint64_t at, const void *data,
+                                 uint32_t bytes, uint32_t *set);
+    uint32_t compute; /* the device's compute capability, 90 for 9.0; 0 on the host */
+    trp_actor *actor;
+    void *context; /* the application's, for these */
 } trp__pack;
 
 /* Adds an access to the record after checking that the range lies inside the buffer and that its
@@ -53,6 +89,7 @@ typedef struct trp__op_class {
     const char *name;
     trp_status (*pack)(trp__pack *pack, const trp_request *request);
     const trp__list_class *list; /* instead of pack; else NULL */
+    bool apart;                  /* it goes to one of the actor's companions */
 } trp__op_class;
 
 typedef struct trp__actor_class {
@@ -63,7 +100,14 @@ typedef struct trp__actor_class {
     const trp__op_class *ops;
     const struct trp_actor_impl *cuda; /* NULL: the backend lacks this actor */
     const struct trp_actor_impl *host;
+    /* Actors of that class are made with each of this one, as many as there are processors, up to
+     * TRP__COMPANIONS: for operations that take long and that nothing shall wait for but what needs
+     * their results. Each such operation goes to the one that has the least to do. */
+    const struct trp__actor_class *companion;
+    bool modules; /* needs the pool for modules */
 } trp__actor_class;
+
+enum { TRP__COMPANIONS = 8 };
 
 /* All classes, NULL-terminated. */
 extern const trp__actor_class *const trp__actor_classes[];

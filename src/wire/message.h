@@ -16,7 +16,7 @@ typedef enum trp__message_type {
     TRP__MSG_HELLO = 1,  /* id: incarnation; fds: control block, reply block, staging memory */
     TRP__MSG_ARENA,      /* id, bytes, protection; fd */
     TRP__MSG_ARENA_DROP, /* id */
-    TRP__MSG_HOST,       /* id, bytes; fd */
+    TRP__MSG_HOST,       /* id, bytes; fd; protection: 1 for memory that no device reaches */
     TRP__MSG_HOST_DROP,  /* id */
     TRP__MSG_ACTOR,      /* id; text: kind, error.actor: name; library, config. With an error: the
                           * actor can't be made; its requests get this error */

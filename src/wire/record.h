@@ -64,8 +64,8 @@ typedef struct trp__record {
     _Atomic uint64_t cancelled; /* the record's ticket: it shall not be issued any more */
     uint32_t code;              /* of a custom request */
     uint32_t payload_bytes;     /* of a custom request; others know theirs */
-    /* A small piece of staging memory for a result: its number + 1, 0 for none; and how many of its
-     * bytes. The actor finds it as one more access, behind those below. */
+    /* A small piece of staging memory for a result, or for input: its number + 1, 0 for none; and
+     * how many of its bytes. The actor finds it as one more access, behind those below. */
     uint32_t piece;
     uint32_t piece_bytes;
     unsigned char payload[TRP__PAYLOAD_BYTES];

@@ -65,12 +65,16 @@ static inline trp_status trp__actor_handle(trp__instance *instance, trp__job *jo
     return status;
 }
 
-/* Services for the memory actors only: they end at memory that belongs to the application. */
+/* Services for the memory actors and jit only: they end at memory that belongs to the application.
+ */
 
 /* The address of host memory that the application shared: segment 0 is the staging memory.
  * TRP__AGAIN: the segment is on its way (a new worker registers them one by one). */
 trp_status trp__worker_host_address(struct trp__worker *worker, uint32_t segment, uint64_t offset,
                                     uint64_t bytes, void **out, trp_error *error);
+
+/* Whether a buffer is still there: its slot has that generation. */
+bool trp__worker_buffer_live(const struct trp__worker *worker, uint32_t slot, uint32_t generation);
 
 /* Streams of staging pieces, see wire/layout.h. */
 bool trp__worker_piece_ready(struct trp__worker *worker, uint32_t stream, uint64_t chunk);

@@ -192,18 +192,26 @@ static void drop_arena(trp__worker *w, uint32_t id)
     w->backend->arena_unmap(w->accel, arena->base, arena->bytes);
 }
 
-static trp_status map_host(trp__worker *w, uint32_t id, uint64_t bytes, int fd, trp_error *error)
+bool trp__worker_buffer_live(const trp__worker *w, uint32_t slot, uint32_t generation)
+{
+    return slot < TRP__BUFFERS && atomic_load_explicit(&w->control->buffer[slot].generation,
+                                                       memory_order_acquire) == generation;
+}
+
+static trp_status map_host(trp__worker *w, uint32_t id, uint64_t bytes, bool plain, int fd,
+                           trp_error *error)
 {
     trp__host_segment *host = &w->host[id];
     void *base = NULL;
     trp_status status = trp__shm_map(fd, bytes, true, NULL, &base, error);
-    if (status == TRP_OK) {
+    if (status == TRP_OK && !plain) {
         status = w->backend->host_register(w->accel, base, bytes, error);
         if (status != TRP_OK)
             trp__shm_unmap(base, bytes);
     }
     host->base = base;
     host->bytes = bytes;
+    host->plain = plain;
     atomic_store_explicit(&host->state, status == TRP_OK ? TRP__READY : TRP__FAILED,
                           memory_order_release);
     return status;
@@ -214,7 +222,7 @@ static void add_host(trp__worker *w, const trp__message *m, int fd)
     trp__host_segment *host = &w->host[m->id];
     TRP__FAULT_POINT(HOST_MAPPING);
     if (atomic_load(&host->state) == TRP__ABSENT)
-        map_host(w, m->id, m->bytes, fd, &host->error);
+        map_host(w, m->id, m->bytes, m->protection == 1, fd, &host->error);
     TRP__FAULT_POINT(HOST_UNANSWERED);
     answer(w, TRP__MSG_ANSWER, m, &host->error);
     TRP__FAULT_POINT(HOST_ANSWERED);
@@ -230,7 +238,8 @@ static void drop_host(trp__worker *w, uint32_t id)
     TRP__FAULT_POINT(DROP_HOST);
     await_scheduler_turn(w);
     TRP__FAULT_POINT(DROP_HOST_UNMAPPING);
-    w->backend->host_unregister(w->accel, host->base);
+    if (!host->plain)
+        w->backend->host_unregister(w->accel, host->base);
     trp__shm_unmap(host->base, host->bytes);
 }
 
@@ -506,7 +515,7 @@ static trp_status set_up(trp__worker *w, const int fds[TRP__MESSAGE_FDS], trp_er
         status = w->backend->host_register(w->accel, &w->reply->timelines,
                                            sizeof w->reply->timelines, error);
     if (status == TRP_OK)
-        status = map_host(w, 0, TRP__STAGING_BYTES, fds[2], error);
+        status = map_host(w, 0, TRP__STAGING_BYTES, false, fds[2], error);
     TRP__FAULT_POINT(WORKER_STAGING_MAPPED);
     if (status == TRP_OK &&
         (TRP__FAULT_POINT_FAILS(WORKER_SET_UP) || !(w->scheduler = trp__scheduler_create(w))))

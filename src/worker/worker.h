@@ -36,6 +36,7 @@ typedef struct trp__host_segment {
     _Atomic int state;
     char *base;
     uint64_t bytes;
+    bool plain; /* not registered: only processors reach it */
     trp_error error;
 } trp__host_segment;
 

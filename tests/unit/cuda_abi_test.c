@@ -2,6 +2,8 @@
  * the compiler; the program has nothing left to do. Built only where cuda.h is found; the part on
  * cuBLAS only where its header is there too. */
 #include "actors/blas/cublas_levels.h"
+#include "actors/jit/nvjitlink_abi.h"
+#include "actors/jit/nvrtc_abi.h"
 #include "actors/matmul/cublaslt_abi.h"
 #include "driver/cuda.h"
 #include "worker/nvtx_abi.h"
@@ -17,9 +19,11 @@
 
 #define RESULT(name) SAME(TRP__CU_##name, CUDA_ERROR_##name)
 SAME(TRP__CU_SUCCESS, CUDA_SUCCESS);
+RESULT(INVALID_VALUE);
 RESULT(OUT_OF_MEMORY);
 RESULT(NO_DEVICE);
 RESULT(INVALID_DEVICE);
+RESULT(NOT_FOUND);
 RESULT(NOT_READY);
 RESULT(ILLEGAL_ADDRESS);
 RESULT(NOT_SUPPORTED);
@@ -93,6 +97,40 @@ SIZE(trp__cu_access_desc, CUmemAccessDesc);
 FIELD(trp__cu_access_desc, CUmemAccessDesc, location);
 FIELD(trp__cu_access_desc, CUmemAccessDesc, flags);
 
+#if CUDA_VERSION >= 12040
+CONSTANT(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+CONSTANT(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+CONSTANT(CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES);
+CONSTANT(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
+CONSTANT(CU_FUNC_ATTRIBUTE_NUM_REGS);
+CONSTANT(CU_FUNC_ATTRIBUTE_PTX_VERSION);
+CONSTANT(CU_FUNC_ATTRIBUTE_BINARY_VERSION);
+CONSTANT(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+CONSTANT(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
+CONSTANT(CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+CONSTANT(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+CONSTANT(CU_JIT_ERROR_LOG_BUFFER);
+CONSTANT(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+
+SAME(sizeof(trp__cu_tensor_map), sizeof(CUtensorMap));
+_Static_assert(_Alignof(trp__cu_tensor_map) >= _Alignof(CUtensorMap), "alignment of a tensor map");
+SIZE(trp__cu_launch_attribute, CUlaunchAttribute);
+FIELD(trp__cu_launch_attribute, CUlaunchAttribute, id);
+FIELD(trp__cu_launch_attribute, CUlaunchAttribute, value);
+FIELD(trp__cu_launch_attribute, CUlaunchAttribute, value.cooperative);
+SAME(offsetof(trp__cu_launch_attribute, value.cluster),
+     offsetof(CUlaunchAttribute, value.clusterDim));
+SIZE(trp__cu_launch_config, CUlaunchConfig);
+FIELD(trp__cu_launch_config, CUlaunchConfig, gridDimX);
+FIELD(trp__cu_launch_config, CUlaunchConfig, gridDimZ);
+FIELD(trp__cu_launch_config, CUlaunchConfig, blockDimX);
+FIELD(trp__cu_launch_config, CUlaunchConfig, blockDimZ);
+FIELD(trp__cu_launch_config, CUlaunchConfig, sharedMemBytes);
+FIELD(trp__cu_launch_config, CUlaunchConfig, hStream);
+FIELD(trp__cu_launch_config, CUlaunchConfig, attrs);
+FIELD(trp__cu_launch_config, CUlaunchConfig, numAttrs);
+#endif
+
 /* Functions: with NVIDIA's types written in place of ours, every row of the table must declare
  * exactly what the header does, under the name that the header maps the function to. */
 
@@ -118,6 +156,19 @@ FIELD(trp__cu_access_desc, CUmemAccessDesc, flags);
     _Static_assert(__builtin_types_compatible_p(result(*) parameters, __typeof__(&name)),          \
                    "type of " #name);
 TRP__CUDA_FUNCTIONS(SAME_FUNCTION)
+#if CUDA_VERSION >= 12040
+#define trp__cu_jit_option         CUjit_option
+#define trp__cu_function_attribute CUfunction_attribute
+#define trp__cu_shared_of_block    CUoccupancyB2DSize
+#define trp__cu_launch_config      CUlaunchConfig
+#define trp__cu_tensor_map         CUtensorMap
+#define trp__cu_tensor_type        CUtensorMapDataType
+#define trp__cu_tensor_interleave  CUtensorMapInterleave
+#define trp__cu_tensor_swizzle     CUtensorMapSwizzle
+#define trp__cu_tensor_l2          CUtensorMapL2promotion
+#define trp__cu_tensor_fill        CUtensorMapFloatOOBfill
+TRP__CUDA_OPTIONAL_FUNCTIONS(SAME_FUNCTION)
+#endif
 
 /* The names that we load are those that a program built with this header would be linked to. */
 #define TEXT(name)     #name
@@ -312,6 +363,42 @@ SAME(sizeof(trp__cublaslt_config), sizeof(cublasLtMatmulAlgoConfigAttributes_t))
 
 TRP__CUBLASLT_FUNCTIONS(SAME_CUBLAS_FUNCTION)
 #endif
+#endif
+
+#define SAME_LIBRARY_FUNCTION(result, name, parameters, required)                                  \
+    SAME_FUNCTION(result, name, parameters)
+
+#if __has_include(<nvrtc.h>) && CUDA_VERSION >= 12080
+#include <nvrtc.h>
+
+CONSTANT(NVRTC_SUCCESS);
+CONSTANT(NVRTC_ERROR_OUT_OF_MEMORY);
+CONSTANT(NVRTC_ERROR_INVALID_OPTION);
+CONSTANT(NVRTC_ERROR_COMPILATION);
+CONSTANT(NVRTC_ERROR_CANCELLED);
+SAME(sizeof(trp__nvrtc_result), sizeof(nvrtcResult));
+#define trp__nvrtc_result  nvrtcResult
+#define trp__nvrtc_program nvrtcProgram
+TRP__NVRTC_FUNCTIONS(SAME_LIBRARY_FUNCTION)
+#endif
+
+#if __has_include(<nvJitLink.h>)
+#include <nvJitLink.h>
+
+CONSTANT(NVJITLINK_SUCCESS);
+CONSTANT(NVJITLINK_INPUT_CUBIN);
+CONSTANT(NVJITLINK_INPUT_PTX);
+CONSTANT(NVJITLINK_INPUT_LTOIR);
+CONSTANT(NVJITLINK_INPUT_FATBIN);
+CONSTANT(NVJITLINK_INPUT_OBJECT);
+CONSTANT(NVJITLINK_INPUT_LIBRARY);
+CONSTANT(NVJITLINK_INPUT_ANY);
+SAME(sizeof(trp__nvjitlink_result), sizeof(nvJitLinkResult));
+SAME(sizeof(trp__nvjitlink_input), sizeof(nvJitLinkInputType));
+#define trp__nvjitlink_result nvJitLinkResult
+#define trp__nvjitlink_input  nvJitLinkInputType
+#define trp__nvjitlink_handle nvJitLinkHandle
+TRP__NVJITLINK_FUNCTIONS(SAME_LIBRARY_FUNCTION)
 #endif
 
 #if __has_include(<nvtx3/nvToolsExt.h>)

@@ -3,6 +3,6 @@
 
 __attribute__((used)) static const trp__cuda all = {
 #define ROW(result, name, parameters) .name = name,
-    TRP__CUDA_FUNCTIONS(ROW)
+    TRP__CUDA_FUNCTIONS(ROW) TRP__CUDA_OPTIONAL_FUNCTIONS(ROW)
 #undef ROW
 };

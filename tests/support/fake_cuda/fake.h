@@ -14,6 +14,7 @@
  * linked with all references resolved, and exports.c refers to each. */
 #define FAKE_DECLARE(result, name, parameters) FAKE_API result name parameters;
 TRP__CUDA_FUNCTIONS(FAKE_DECLARE)
+TRP__CUDA_OPTIONAL_FUNCTIONS(FAKE_DECLARE)
 #undef FAKE_DECLARE
 
 /* The results that the fake gives, by themselves: the driver's numbers must not come from the code
@@ -160,6 +161,8 @@ bool fake_known(uint64_t address, size_t bytes);
 /* The word at a device's address of 8 aligned bytes; NULL as above. */
 _Atomic uint64_t *fake_word(uint64_t address, bool write);
 
+/* As cuMemAlloc, with the lock held. */
+int fake_allocate(trp__cu_address *address, size_t bytes);
 /* Frees what cuMemAlloc gave; cuMemFreeAsync has claimed it before. */
 bool fake_allocation_claim(uint64_t address);
 void fake_allocation_free(uint64_t address);
@@ -250,8 +253,9 @@ void fake_graph_run(const fake_graph *graph);
 
 typedef struct fake_kernel {
     const char *name;
-    void (*run)(const uint64_t *parameter);
+    void (*run)(const uint64_t *parameter); /* each in as many words as it needs */
     size_t parameter_count;
+    const char *variable; /* of the module, whose address is one more word; NULL: none */
 } fake_kernel;
 
 /* NULL: none of this name has been written for the fake. */

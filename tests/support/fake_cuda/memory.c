@@ -497,7 +497,7 @@ trp__cu_result cuMemSetAccess(trp__cu_address address, size_t bytes,
 
 /* Allocations. */
 
-static int allocate(trp__cu_address *address, size_t bytes)
+int fake_allocate(trp__cu_address *address, size_t bytes)
 {
     int device = fake_current()->device;
     if (bytes == 0)
@@ -554,7 +554,7 @@ void fake_allocation_free(uint64_t address)
 trp__cu_result cuMemAlloc_v2(trp__cu_address *address, size_t bytes)
 {
     int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    return result ? result : fake_leave(allocate(address, bytes));
+    return result ? result : fake_leave(fake_allocate(address, bytes));
 }
 
 /* Waits for all work that was sent before, as the driver does. */
@@ -581,7 +581,7 @@ trp__cu_result cuMemAllocAsync(trp__cu_address *address, size_t bytes, trp__cu_s
         return result;
     if (!fake_stream_get(stream))
         return fake_leave(FAKE_ERROR_INVALID_HANDLE);
-    return fake_leave(allocate(address, bytes));
+    return fake_leave(fake_allocate(address, bytes));
 }
 
 trp__cu_result cuMemFreeAsync(trp__cu_address address, trp__cu_stream stream)

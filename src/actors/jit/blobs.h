@@ -1,0 +1,58 @@
+/* Reading blobs, see jit_wire.h: whatever is there, nothing outside is read. */
+#ifndef TRP_ACTORS_JIT_BLOBS_H
+#define TRP_ACTORS_JIT_BLOBS_H
+
+#include "actors/jit/jit_wire.h"
+
+#include <string.h>
+
+typedef struct trp__jit_blobs {
+    const char *at;
+    uint64_t left;
+    bool bad; /* something did not fit */
+} trp__jit_blobs;
+
+static inline trp__jit_blobs trp__jit_blobs_begin(const char *at, uint64_t bytes)
+{
+    return (trp__jit_blobs){.at = at, .left = bytes};
+}
+
+/* The first bytes, which are no blob. */
+static inline const void *trp__jit_blobs_head(trp__jit_blobs *b, uint64_t bytes)
+{
+    const char *at = b->at;
+    b->bad = b->bad || bytes > b->left;
+    if (b->bad)
+        return NULL;
+    b->at += bytes;
+    b->left -= bytes;
+    return at;
+}
+
+/* The next blob; NULL if there is none. */
+static inline const char *trp__jit_blob(trp__jit_blobs *b, uint64_t *bytes)
+{
+    const char *length = trp__jit_blobs_head(b, 8);
+    *bytes = 0;
+    if (!length)
+        return NULL;
+    memcpy(bytes, length, 8);
+    if (*bytes > b->left || trp__jit_padded(*bytes) > b->left) {
+        b->bad = true;
+        return NULL;
+    }
+    return trp__jit_blobs_head(b, trp__jit_padded(*bytes));
+}
+
+/* The next blob, which is a text. */
+static inline const char *trp__jit_blob_text(trp__jit_blobs *b)
+{
+    uint64_t bytes;
+    const char *text = trp__jit_blob(b, &bytes);
+    if (text && bytes > 0 && text[bytes - 1] == '\0')
+        return text;
+    b->bad = true;
+    return NULL;
+}
+
+#endif

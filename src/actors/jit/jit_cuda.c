@@ -1,0 +1,592 @@
+/* The jit actor on NVIDIA GPUs: loads modules, launches kernels. */
+#include "actors/jit/jit.h"
+#include "actors/jit/loaded.h"
+#include "base/error.h"
+#include "worker/actor.h"
+#include "worker/side.h"
+#include "worker/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct state {
+    const trp__cuda *cu;
+    trp__cu_device device;
+    trp__cu_context context; /* the device's primary one, held; NULL: not yet */
+    trp__side *side;
+    uint64_t stamp;
+    uint32_t count, looked; /* modules; where the last look for freed ones ended */
+    uint64_t bytes;
+    trp__jit_loaded *module[TRP__JIT_LOADED_MOST];
+    trp__jit_loaded *going; /* to be unloaded by the side thread */
+
+    /* What the side thread works on, or has. */
+    bool loading; /* for the request `ticket` */
+    uint64_t ticket;
+    trp_instance *instance;
+    trp__jit_source source;
+    trp__jit_loaded *found;
+    uint32_t failures; /* of loads for `ticket` */
+    trp_status status;
+    trp_error error;
+} state;
+
+/* Life of an actor. */
+
+static void enter(void *argument)
+{
+    state *s = argument;
+    s->cu->cuCtxSetCurrent(s->context);
+}
+
+static void unload_list(trp_instance *instance, state *s)
+{
+    while (s->going) {
+        trp__jit_loaded *m = s->going;
+        s->going = m->next;
+        trp__jit_module_unload(instance, s->cu, m);
+    }
+}
+
+static void stop(trp_instance *instance)
+{
+    state *s = instance->state;
+    trp__side_stop(s->side);
+    if (s->found)
+        trp__jit_module_unload(instance, s->cu, s->found);
+    unload_list(instance, s);
+    for (uint32_t i = 0; i < s->count; i++)
+        trp__jit_module_unload(instance, s->cu, s->module[i]);
+    if (s->context)
+        s->cu->cuDevicePrimaryCtxRelease_v2(s->device);
+    memset(s, 0, sizeof *s);
+}
+
+/* What was added to the driver after the first one that Troupe runs on. */
+static trp_status check_driver(const trp__cuda *cu, trp_error *error)
+{
+    const char *lacking = NULL;
+#define CHECK(result, name, parameters)                                                            \
+    if (!cu->name)                                                                                 \
+        lacking = #name;
+    TRP__CUDA_OPTIONAL_FUNCTIONS(CHECK)
+#undef CHECK
+    return lacking ? trp__error_set(error, TRP_E_UNSUPPORTED,
+                                    "the driver lacks %s; the jit actor needs one for CUDA 12.4 or "
+                                    "later",
+                                    lacking)
+                   : TRP_OK;
+}
+
+static trp_status init(trp_instance *instance, trp_error *error)
+{
+    state *s = instance->state;
+    trp_status status = trp__cuda_load(&s->cu, error);
+    if (status != TRP_OK)
+        return status;
+    status = check_driver(s->cu, error);
+    if (status == TRP_OK)
+        status = trp_cuda_check(instance, s->cu->cuDeviceGet(&s->device, (int)instance->ordinal),
+                                "cuDeviceGet", error);
+    if (status == TRP_OK)
+        status = trp_cuda_check(instance, s->cu->cuDevicePrimaryCtxRetain(&s->context, s->device),
+                                "cuDevicePrimaryCtxRetain", error);
+    if (status == TRP_OK)
+        status = trp__side_start(&s->side, enter, s, error);
+    s->instance = instance;
+    if (status != TRP_OK)
+        stop(instance);
+    return status;
+}
+
+/* Modules. */
+
+static trp__worker *worker_of(trp_instance *instance)
+{
+    return ((trp__instance *)instance)->worker;
+}
+
+/* Takes a module off the table; it is unloaded later. */
+static void let_go(state *s, uint32_t i)
+{
+    trp__jit_loaded *m = s->module[i];
+    s->bytes -= m->bytes;
+    s->module[i] = s->module[--s->count];
+    m->next = s->going;
+    s->going = m;
+}
+
+/* In the side thread: what is unloaded may be used by kernels in the stream. */
+static void tidy(void *argument)
+{
+    state *s = argument;
+    if (s->going && s->cu->cuStreamSynchronize(s->instance->stream) == TRP__CU_SUCCESS)
+        unload_list(s->instance, s);
+}
+
+static void load(void *argument)
+{
+    state *s = argument;
+    tidy(s);
+    s->status = trp__jit_module_load(s->instance, s->cu, &s->source, &s->found, &s->error);
+}
+
+/* Takes freed modules off the table: a few are looked at each time, so that all are soon. The side
+ * thread must not be busy. */
+static void look_for_freed(trp_instance *instance, state *s, uint32_t most)
+{
+    for (uint32_t n = 0; n < most && n < s->count; n++) {
+        s->looked = s->looked + 1 < s->count ? s->looked + 1 : 0;
+        const trp__jit_loaded *m = s->module[s->looked];
+        if (!trp__worker_buffer_live(worker_of(instance), m->slot, m->generation))
+            let_go(s, s->looked);
+    }
+}
+
+static void make_room(state *s, uint64_t bytes)
+{
+    while (s->count > 0 &&
+           (s->count == TRP__JIT_LOADED_MOST || s->bytes + bytes > TRP__JIT_LOADED_BYTES)) {
+        uint32_t oldest = 0;
+        for (uint32_t i = 1; i < s->count; i++) {
+            if (s->module[i]->used < s->module[oldest]->used)
+                oldest = i;
+        }
+        let_go(s, oldest);
+    }
+}
+
+static trp_status find_source(trp_instance *instance, const trp__home *home, uint64_t ticket,
+                              trp__jit_source *source, trp_error *error)
+{
+    trp__worker *w = worker_of(instance);
+    void *pool = NULL, *head = NULL, *output = NULL;
+    trp_status status =
+        trp__worker_host_address(w, home->segment, 0, TRP__POOL_BYTES, &pool, error);
+    if (status == TRP_OK)
+        status = trp__worker_host_address(w, home->segment, home->offset, sizeof(trp__home_head),
+                                          &head, error);
+    if (status == TRP_OK)
+        status = trp__worker_host_address(w, home->segment, trp__home_output_at(home),
+                                          home->output_bytes, &output, error);
+    if (status == TRP_OK && home->output_bytes < sizeof(trp__home_output))
+        status = trp__error_set(error, TRP_E_INTERNAL, "a module without a home");
+    *source = (trp__jit_source){.head = head,
+                                .output = output,
+                                .room = home->output_bytes,
+                                .pool = pool,
+                                .pool_bytes = TRP__POOL_BYTES,
+                                .before = ticket};
+    return status;
+}
+
+/* A module that has just been loaded, for the request in hand or for one that is gone. */
+static trp_status take_found(state *s, trp_job *job, bool ours, trp_error *error)
+{
+    trp__jit_loaded *m = s->found;
+    s->loading = false;
+    s->found = NULL;
+    if (ours)
+        job->progress = 0;
+    if (m && (!ours || s->status != TRP_OK)) {
+        m->next = s->going;
+        s->going = m;
+    } else if (m) {
+        const trp__access *token = &((trp__job *)job)->record->access[0];
+        m->slot = token->slot;
+        m->generation = token->generation;
+        make_room(s, m->bytes);
+        s->module[s->count++] = m;
+        s->bytes += m->bytes;
+    }
+    if (!ours || s->status == TRP_OK)
+        return TRP_OK;
+    s->failures++;
+    *error = s->error;
+    return s->status;
+}
+
+/* The module of a request, which is its first access. TRP_AGAIN while it is loaded; the request
+ * can't be cancelled then, since its home is read. */
+static trp_status find_module(trp_instance *instance, trp_job *job, const trp__home *home,
+                              trp__jit_loaded **out, trp_error *error)
+{
+    state *s = instance->state;
+    const trp__record *record = ((trp__job *)job)->record;
+    const trp__access *token = &record->access[0];
+    bool ours = record->ticket == s->ticket;
+    trp_status status = TRP_OK;
+    bool busy = trp__side_busy(s->side);
+    if (!busy && s->loading)
+        status = take_found(s, job, ours, error);
+    if (status != TRP_OK)
+        return status;
+    if (!busy) {
+        look_for_freed(instance, s, 4);
+        if (s->going) {
+            trp__side_run(s->side, tidy, s);
+            busy = true;
+        }
+    }
+    for (uint32_t i = 0; i < s->count; i++) {
+        trp__jit_loaded *m = s->module[i];
+        if (m->slot == token->slot && m->generation == token->generation) {
+            m->used = ++s->stamp;
+            *out = m;
+            return TRP_OK;
+        }
+    }
+    if (busy) /* when asked at first: since then it may have loaded something */
+        return TRP_AGAIN;
+    /* Asked again because memory is short, and has tried again already: that will do. */
+    if (ours && job->progress == 0 && s->failures >= 2) {
+        *error = s->error;
+        return s->status;
+    }
+    status = find_source(instance, home, record->ticket, &s->source, error);
+    if (status != TRP_OK)
+        return status;
+    s->failures = ours ? s->failures : 0;
+    s->ticket = record->ticket;
+    s->loading = true;
+    job->progress = 1;
+    trp__side_run(s->side, load, s);
+    return TRP_AGAIN;
+}
+
+/* Launching. */
+
+/* The kernel of a module by the number of its name. */
+static trp_status find_kernel(trp__jit_loaded *m, uint32_t name, trp__jit_kernel **out,
+                              trp_error *error)
+{
+    if (name >= m->count)
+        return trp__error_set(error, TRP_E_INTERNAL, "kernel %u of a module with %u", name,
+                              m->count);
+    *out = &m->kernel[name];
+    return (*out)->function ? TRP_OK
+                            : trp__error_set(error, TRP_E_ARGUMENT,
+                                             "kernel: the module has none that is called %.120s in "
+                                             "its image",
+                                             (*out)->name);
+}
+
+/* The arguments of one launch, as the driver gets them. */
+typedef struct arguments {
+    void *at[TRP_KERNEL_ARGS_MAX + 1];
+    void *address[TRP_KERNEL_BUFFERS_MAX];
+    trp__cu_tensor_map map[TRP_KERNEL_BUFFERS_MAX];
+    uint32_t addresses, maps;
+} arguments;
+
+static trp_status encode_map(trp_instance *instance, const state *s, uint32_t index,
+                             const trp__jit_tensor *t, void *address, trp__cu_tensor_map *out,
+                             trp_error *error)
+{
+    trp__cu_result result =
+        s->cu->cuTensorMapEncodeTiled(out, t->type, t->rank, address, t->size, t->stride, t->box,
+                                      t->step, t->interleave, t->swizzle, t->l2, t->fill);
+    if (result == TRP__CU_INVALID_VALUE)
+        return trp__error_set_code(error, TRP_E_ARGUMENT, "", 0,
+                                   "args[%u].map: cuTensorMapEncodeTiled refuses it; see its rules "
+                                   "on alignment, box and swizzle",
+                                   index);
+    return trp_cuda_check(instance, result, "cuTensorMapEncodeTiled", error);
+}
+
+static trp_status wrong_size(trp_error *error, const trp__jit_kernel *k, uint32_t index,
+                             uint32_t got)
+{
+    return trp__error_set(error, TRP_E_ARGUMENT,
+                          "args[%u]: the parameter of %.100s has %u bytes, got %u", index, k->name,
+                          k->parameter_bytes[index], got);
+}
+
+/* Finds one argument at `from`, of which `left` bytes are there; *taken is how many it has. */
+static trp_status set_argument(trp_instance *instance, const trp_job *job, const trp__jit_kernel *k,
+                               uint32_t index, const unsigned char *from, uint32_t left,
+                               arguments *a, uint32_t *taken, trp_error *error)
+{
+    trp__jit_arg arg;
+    trp__jit_tensor tensor;
+    if (left < sizeof arg)
+        return trp__error_set(error, TRP_E_INTERNAL, "the arguments of a launch are damaged");
+    memcpy(&arg, from, sizeof arg);
+    uint32_t size = arg.kind == TRP_ARG_VALUE ? arg.bytes : arg.kind == TRP_ARG_BUFFER ? 8 : 128;
+    if (arg.bytes > left - sizeof arg || trp__jit_padded(arg.bytes) > left - sizeof arg ||
+        (arg.kind != TRP_ARG_VALUE &&
+         (arg.access >= job->access_count || a->addresses == TRP_KERNEL_BUFFERS_MAX)) ||
+        (arg.kind == TRP_ARG_TENSOR_MAP && arg.bytes != sizeof tensor))
+        return trp__error_set(error, TRP_E_INTERNAL, "the arguments of a launch are damaged");
+    *taken = (uint32_t)(sizeof arg + trp__jit_padded(arg.bytes));
+    if (size != k->parameter_bytes[index])
+        return wrong_size(error, k, index, size);
+    if (arg.kind == TRP_ARG_VALUE) {
+        a->at[index] = (void *)(uintptr_t)(from + sizeof arg);
+        return TRP_OK;
+    }
+    void **address = &a->address[a->addresses++];
+    *address = job->access[arg.access].address;
+    a->at[index] = address;
+    if (arg.kind == TRP_ARG_BUFFER)
+        return TRP_OK;
+    memcpy(&tensor, from + sizeof arg, sizeof tensor);
+    a->at[index] = &a->map[a->maps];
+    return encode_map(instance, instance->state, index, &tensor, *address, &a->map[a->maps++],
+                      error);
+}
+
+static trp_status set_arguments(trp_instance *instance, const trp_job *job,
+                                const trp__jit_launch *l, const trp__jit_kernel *k,
+                                const unsigned char *from, arguments *a, trp_error *error)
+{
+    uint32_t at = 0;
+    trp_status status = TRP_OK;
+    if (l->arg_count != k->parameters)
+        return trp__error_set(error, TRP_E_ARGUMENT,
+                              "arg_count: %.120s has %u parameters, got %u arguments", k->name,
+                              k->parameters, l->arg_count);
+    for (uint32_t i = 0; i < l->arg_count && i < TRP_KERNEL_ARGS_MAX && status == TRP_OK; i++) {
+        uint32_t taken = 0;
+        status = set_argument(instance, job, k, i, from + at, l->args_bytes - at, a, &taken, error);
+        at += taken;
+    }
+    return status;
+}
+
+/* What a kernel must be allowed before it may be launched so. */
+static trp_status allow(trp_instance *instance, const trp__cuda *cu, trp__jit_kernel *k,
+                        const trp__jit_launch *l, trp_error *error)
+{
+    trp_status status = TRP_OK;
+    if (l->shared > 48 << 10 && l->shared > k->shared_allowed) {
+        status = trp_cuda_check(
+            instance,
+            cu->cuFuncSetAttribute(
+                k->function, TRP__CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)l->shared),
+            "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)", error);
+        if (status == TRP_OK)
+            k->shared_allowed = l->shared;
+    }
+    if (status == TRP_OK && !k->large_clusters &&
+        l->cluster[0] * l->cluster[1] * l->cluster[2] > 8) {
+        status = trp_cuda_check(
+            instance,
+            cu->cuFuncSetAttribute(k->function,
+                                   TRP__CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
+            "cuFuncSetAttribute(NON_PORTABLE_CLUSTER_SIZE_ALLOWED)", error);
+        k->large_clusters = status == TRP_OK;
+    }
+    return status;
+}
+
+/* The request's piece of staging memory, for the processor. */
+static trp_status find_piece(trp_instance *instance, const trp_job *job, uint32_t bytes, void **out,
+                             trp_error *error)
+{
+    const trp__record *record = ((const trp__job *)job)->record;
+    if (record->piece == 0 || record->piece > TRP__SMALL_COUNT || bytes > record->piece_bytes ||
+        bytes > TRP__SMALL_BYTES)
+        return trp__error_set(error, TRP_E_INTERNAL, "a request without its staging memory");
+    return trp__worker_host_address(worker_of(instance), 0, trp__small_offset(record->piece - 1),
+                                    bytes, out, error);
+}
+
+static trp_status launch(trp_instance *instance, trp_job *job, trp_error *error)
+{
+    const state *s = instance->state;
+    const trp__jit_launch *l = job->payload;
+    trp__jit_loaded *m = NULL;
+    trp__jit_kernel *k = NULL;
+    void *piece = NULL;
+    arguments a;
+    trp__cu_launch_attribute attributes[2];
+    memset(attributes, 0, sizeof attributes);
+    a.addresses = a.maps = 0;
+    trp_status status = find_module(instance, job, &l->home, &m, error);
+    if (status == TRP_OK)
+        status = find_kernel(m, l->name, &k, error);
+    if (status == TRP_OK && l->args_bytes > sizeof l->args)
+        status = find_piece(instance, job, l->args_bytes, &piece, error);
+    if (status == TRP_OK)
+        status = set_arguments(instance, job, l, k, piece ? piece : l->args, &a, error);
+    if (status == TRP_OK)
+        status = allow(instance, s->cu, k, l, error);
+    if (status != TRP_OK)
+        return status;
+    trp__cu_launch_config config = {.gridDimX = l->grid[0],
+                                    .gridDimY = l->grid[1],
+                                    .gridDimZ = l->grid[2],
+                                    .blockDimX = l->block[0],
+                                    .blockDimY = l->block[1],
+                                    .blockDimZ = l->block[2],
+                                    .sharedMemBytes = l->shared,
+                                    .hStream = instance->stream,
+                                    .attrs = attributes};
+    if (l->cooperative) {
+        attributes[config.numAttrs].id = TRP__CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+        attributes[config.numAttrs++].value.cooperative = 1;
+    }
+    if (l->cluster[0]) {
+        trp__cu_launch_attribute *one = &attributes[config.numAttrs++];
+        one->id = TRP__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        one->value.cluster.x = l->cluster[0];
+        one->value.cluster.y = l->cluster[1];
+        one->value.cluster.z = l->cluster[2];
+    }
+    return trp_cuda_check(instance, s->cu->cuLaunchKernelEx(&config, k->function, a.at, NULL),
+                          "cuLaunchKernelEx", error);
+}
+
+/* Variables. */
+
+static trp_status set_variable(trp_instance *instance, trp_job *job, trp_error *error)
+{
+    const state *s = instance->state;
+    const trp__jit_set *r = job->payload;
+    trp__jit_loaded *m = NULL;
+    trp__jit_source source;
+    trp__cu_address address = 0;
+    size_t size = 0;
+    char name[1024];
+    trp_status status = find_module(instance, job, &r->home, &m, error);
+    if (status == TRP_OK)
+        status = find_source(instance, &r->home, 0, &source, error);
+    if (status != TRP_OK)
+        return status;
+    if (r->set >= TRP__MODULE_SETS || job->access_count < 2)
+        return trp__error_set(error, TRP_E_INTERNAL, "a set without its data");
+    /* Memory that the worker may write: everything is looked at before it is used. */
+    trp__home_set *shared = (trp__home_set *)(uintptr_t)&source.head->set[r->set];
+    const trp_job_access *from = &job->access[job->access_count - 1];
+    uint64_t data = shared->data, at = shared->at;
+    uint32_t name_bytes = shared->name_bytes;
+    if (name_bytes == 0 || name_bytes > sizeof name || data > source.pool_bytes - name_bytes)
+        return trp__error_set(error, TRP_E_INTERNAL, "a set without its name");
+    memcpy(name, source.pool + data, name_bytes);
+    name[name_bytes - 1] = '\0';
+    status = trp__jit_variable(instance, s->cu, m, name, &address, &size, error);
+    if (status == TRP_OK && (at > size || from->bytes > size - at))
+        status = trp__error_set(error, TRP_E_ARGUMENT,
+                                "bytes: the variable has %zu, got %llu from offset %llu on", size,
+                                (unsigned long long)from->bytes, (unsigned long long)at);
+    if (status == TRP_OK)
+        status = instance->services->copy(instance, (void *)(uintptr_t)(address + at),
+                                          from->address, from->bytes, error);
+    if (status == TRP_OK)
+        atomic_store(&shared->number, ((trp__job *)job)->record->ticket);
+    return status;
+}
+
+/* Query. */
+
+static trp_status ask(trp_instance *instance, const trp__jit_kernel *k,
+                      trp__cu_function_attribute which, uint32_t *out, trp_error *error)
+{
+    const state *s = instance->state;
+    int value = 0;
+    trp_status status =
+        trp_cuda_check(instance, s->cu->cuFuncGetAttribute(&value, which, k->function),
+                       "cuFuncGetAttribute", error);
+    *out = (uint32_t)value;
+    return status;
+}
+
+static trp_status ask_all(trp_instance *instance, const trp__jit_query *q, const trp__jit_kernel *k,
+                          trp_kernel_info *info, trp_error *error)
+{
+    const state *s = instance->state;
+    const struct {
+        trp__cu_function_attribute which;
+        uint32_t *out;
+    } rows[] = {
+        {TRP__CU_FUNC_ATTRIBUTE_NUM_REGS, &info->registers},
+        {TRP__CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &info->shared_bytes},
+        {TRP__CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES, &info->constant_bytes},
+        {TRP__CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, &info->local_bytes},
+        {TRP__CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &info->threads_max},
+        {TRP__CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &info->shared_dynamic_max},
+        {TRP__CU_FUNC_ATTRIBUTE_PTX_VERSION, &info->ptx_version},
+        {TRP__CU_FUNC_ATTRIBUTE_BINARY_VERSION, &info->binary_version},
+    };
+    int blocks = 0, grid = 0, block = 0;
+    trp_status status = TRP_OK;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && status == TRP_OK; i++)
+        status = ask(instance, k, rows[i].which, rows[i].out, error);
+    info->parameters = k->parameters;
+    info->parameter_bytes = k->all_bytes;
+    if (status == TRP_OK)
+        status = trp_cuda_check(
+            instance,
+            s->cu->cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &blocks, k->function, (int)(q->block ? q->block : info->threads_max), q->shared),
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor", error);
+    if (status == TRP_OK)
+        status = trp_cuda_check(
+            instance,
+            s->cu->cuOccupancyMaxPotentialBlockSize(&grid, &block, k->function, NULL, q->shared, 0),
+            "cuOccupancyMaxPotentialBlockSize", error);
+    info->blocks_per_processor = (uint32_t)blocks;
+    info->grid_best = (uint32_t)grid;
+    info->block_best = (uint32_t)block;
+    return status;
+}
+
+static trp_status query(trp_instance *instance, trp_job *job, trp_error *error)
+{
+    const trp__jit_query *q = job->payload;
+    trp__jit_loaded *m = NULL;
+    trp__jit_kernel *k = NULL;
+    trp_kernel_info info = {0};
+    void *out = NULL;
+    trp_status status = find_module(instance, job, &q->home, &m, error);
+    if (status == TRP_OK)
+        status = find_kernel(m, q->name, &k, error);
+    if (status == TRP_OK)
+        status = find_piece(instance, job, sizeof info, &out, error);
+    if (status == TRP_OK)
+        status = ask_all(instance, q, k, &info, error);
+    if (status == TRP_OK)
+        memcpy(out, &info, sizeof info);
+    return status;
+}
+
+/* Requests. */
+
+static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
+{
+    trp__jit_loaded *m = NULL;
+    if (((trp__job *)job)->record->access_count == 0)
+        return trp__error_set(error, TRP_E_INTERNAL, "a request without a module");
+    switch (job->op) {
+    case TRP_OP_KERNEL_LAUNCH:
+        return launch(instance, job, error);
+    case TRP_OP_MODULE_SET:
+        return set_variable(instance, job, error);
+    case TRP_OP_KERNEL_QUERY:
+        return query(instance, job, error);
+    case TRP_OP_JIT_LOAD:
+        return find_module(instance, job, &((const trp__jit_make *)job->payload)->home, &m, error);
+    default:
+        return trp__error_set(error, TRP_E_UNSUPPORTED, "operation %#x", job->op);
+    }
+}
+
+/* What is not freed stays: its variables may hold what kernels have left in them. */
+static void trim(trp_instance *instance)
+{
+    state *s = instance->state;
+    if (!s->side || trp__side_busy(s->side) || !instance->services->idle(instance))
+        return;
+    look_for_freed(instance, s, TRP__JIT_LOADED_MOST);
+    unload_list(instance, s);
+}
+
+const trp_actor_impl trp__jit_cuda = {
+    .abi = TRP_ACTOR_ABI,
+    .state_bytes = sizeof(state),
+    .init = init,
+    .handle = handle,
+    .trim = trim,
+    .stop = stop,
+};

@@ -1,0 +1,60 @@
+/* Modules that a worker has loaded: at most so many, and so many bytes of images, of which those go
+ * that were not used for longest. Loading and unloading wait for the driver, and are done in a side
+ * thread; everything else is the scheduler's. */
+#ifndef TRP_ACTORS_JIT_LOADED_H
+#define TRP_ACTORS_JIT_LOADED_H
+
+#include "actors/jit/jit_wire.h"
+#include "driver/cuda.h"
+
+#include <troupe/worker.h>
+
+#define TRP__JIT_LOADED_MOST  256
+#define TRP__JIT_LOADED_BYTES (UINT64_C(1) << 30)
+
+typedef struct trp__jit_kernel {
+    char *name;                /* in the image */
+    trp__cu_function function; /* NULL: it is no kernel */
+    uint32_t parameters;
+    uint32_t *parameter_bytes;
+    uint32_t all_bytes;      /* up to the end of the last parameter */
+    uint32_t shared_allowed; /* dynamic shared memory */
+    bool large_clusters;     /* of more than 8 blocks are allowed */
+} trp__jit_kernel;
+
+typedef struct trp__jit_loaded {
+    uint32_t slot, generation; /* of the module's token */
+    trp__cu_module module;
+    uint64_t bytes;
+    uint64_t used; /* a stamp that rises */
+    uint32_t count;
+    trp__jit_kernel *kernel;      /* one for each name */
+    struct trp__jit_loaded *next; /* among those to unload */
+} trp__jit_loaded;
+
+/* Where a module's home is, for one load. */
+typedef struct trp__jit_source {
+    const trp__home_head *head;
+    const char *output;
+    uint64_t room;
+    const char *pool; /* the whole segment, for what was set */
+    uint64_t pool_bytes;
+    uint64_t before; /* sets with a lower number are made again */
+} trp__jit_source;
+
+/* In the side thread, with the context current. Errors: TRP_E_LIBRARY (the driver's),
+ * TRP_E_INTERNAL (the home is damaged), TRP_E_MEMORY. */
+trp_status trp__jit_module_load(trp_instance *instance, const trp__cuda *cu,
+                                const trp__jit_source *source, trp__jit_loaded **out,
+                                trp_error *error);
+
+/* In the side thread, or where nothing of the module is in a stream. */
+void trp__jit_module_unload(trp_instance *instance, const trp__cuda *cu, trp__jit_loaded *module);
+
+/* The address and size of a variable, by its name in the image or "#3"; TRP_E_ARGUMENT: the module
+ * has none. */
+trp_status trp__jit_variable(trp_instance *instance, const trp__cuda *cu,
+                             const trp__jit_loaded *module, const char *name,
+                             trp__cu_address *address, size_t *bytes, trp_error *error);
+
+#endif

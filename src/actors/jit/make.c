@@ -1,0 +1,552 @@
+#include "actors/jit/make.h"
+
+#include "actors/jit/blobs.h"
+#include "actors/jit/headers.h"
+#include "actors/jit/nvjitlink.h"
+#include "actors/jit/nvrtc.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <troupe/jit.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Lists have few places more than what a sender may send. */
+enum { OPTIONS = 2 * TRP_JIT_OPTIONS_MAX + 8 };
+
+void trp__jit_made_free(trp__jit_made *made)
+{
+    free(made->image);
+    free(made->log);
+    free(made->names);
+    free(made->headers);
+    *made = (trp__jit_made){0};
+}
+
+static trp_status no_memory(trp_error *error)
+{
+    return trp__error_set(error, TRP_E_MEMORY, "no memory for a compile");
+}
+
+static trp_status bad_input(trp_error *error)
+{
+    return trp__error_set(error, TRP_E_INTERNAL, "the input of a module is damaged");
+}
+
+/* Logs. */
+
+/* A line that tells of an error, and not of how many there were. */
+static bool tells(const char *line, size_t length)
+{
+    const char *at = memmem(line, length, "error", 5);
+    return at && (at[5] == ':' || at[5] == ' ') && !memmem(line, length, "errors detected", 15) &&
+           !memmem(line, length, "error detected", 14);
+}
+
+void trp__jit_error_lines(const char *log, const char *what, char *message, size_t size)
+{
+    trp__text text = {.out = message, .size = size};
+    const char *line = log ? log : "";
+    for (int taken = 0; *line && taken < 3;) {
+        size_t length = strcspn(line, "\n");
+        if (tells(line, length)) {
+            trp__text_add(&text, "%s%.*s", taken ? "; " : "", (int)length, line);
+            taken++;
+        }
+        line += length + (line[length] == '\n');
+    }
+    trp__text_add(&text, "%s%s", text.length > 0 ? "; " : "", what);
+}
+
+/* Joined lines: names, headers. */
+
+typedef struct lines {
+    char *text;
+    size_t bytes, room;
+    bool no_memory;
+} lines;
+
+static void add_line(lines *l, const char *first, const char *second)
+{
+    size_t more = strlen(first) + strlen(second) + 1;
+    if (l->bytes + more + 1 > l->room) {
+        size_t room = 2 * (l->room + more + 1);
+        char *larger = realloc(l->text, room);
+        if (!larger) {
+            l->no_memory = true;
+            return;
+        }
+        l->text = larger;
+        l->room = room;
+    }
+    snprintf(l->text + l->bytes, more + 1, "%s%s\n", first, second);
+    l->bytes += more;
+}
+
+/* Compile. */
+
+typedef struct compile {
+    const trp__jit_stop *stop;
+    trp__jit_compile_head head;
+    const char *source, *name, *architecture;
+    const char *options[TRP_JIT_OPTIONS_MAX], *includes[TRP_JIT_OPTIONS_MAX],
+        *names[TRP_JIT_OPTIONS_MAX];
+    const char *header_names[TRP_JIT_OPTIONS_MAX], *header_texts[TRP_JIT_OPTIONS_MAX];
+    char *include_options[TRP_JIT_OPTIONS_MAX];
+    char architecture_option[64];
+} compile;
+
+static void read_texts(trp__jit_blobs *b, const char **out, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = trp__jit_blob_text(b);
+}
+
+static trp_status read_compile(compile *c, const char *input, uint64_t bytes, trp_error *error)
+{
+    trp__jit_blobs b = trp__jit_blobs_begin(input, bytes);
+    const void *head = trp__jit_blobs_head(&b, sizeof c->head);
+    if (head)
+        memcpy(&c->head, head, sizeof c->head);
+    if (b.bad || c->head.options > TRP_JIT_OPTIONS_MAX || c->head.includes > TRP_JIT_OPTIONS_MAX ||
+        c->head.headers > TRP_JIT_OPTIONS_MAX || c->head.names > TRP_JIT_OPTIONS_MAX)
+        return bad_input(error);
+    c->source = trp__jit_blob_text(&b);
+    c->name = trp__jit_blob_text(&b);
+    c->architecture = trp__jit_blob_text(&b);
+    read_texts(&b, c->options, c->head.options);
+    read_texts(&b, c->includes, c->head.includes);
+    for (uint32_t i = 0; i < c->head.headers; i++) {
+        c->header_names[i] = trp__jit_blob_text(&b);
+        c->header_texts[i] = trp__jit_blob_text(&b);
+    }
+    read_texts(&b, c->names, c->head.names);
+    return b.bad ? bad_input(error) : TRP_OK;
+}
+
+/* What NVRTC gets: the order of a request's options is kept. */
+static trp_status list_options(compile *c, const char *options[OPTIONS], int *count,
+                               trp_error *error)
+{
+    int n = 0;
+    snprintf(c->architecture_option, sizeof c->architecture_option, "--gpu-architecture=%.31s",
+             c->architecture);
+    options[n++] = c->architecture_option;
+    if (c->head.output == TRP_JIT_LTOIR)
+        options[n++] = "-dlto";
+    if (!strchr(c->name, '/'))
+        options[n++] = "--no-source-include"; /* else the worker's current folder */
+    for (uint32_t i = 0; i < c->head.includes; i++) {
+        size_t size = strlen(c->includes[i]) + 16;
+        c->include_options[i] = malloc(size);
+        if (!c->include_options[i])
+            return no_memory(error);
+        snprintf(c->include_options[i], size, "--include-path=%s", c->includes[i]);
+        options[n++] = c->include_options[i];
+    }
+    for (uint32_t i = 0; i < c->head.options; i++)
+        options[n++] = c->options[i];
+    *count = n;
+    return TRP_OK;
+}
+
+static trp_status trace(const compile *c, trp__jit_headers *out, trp_error *error)
+{
+    trp__jit_text headers[TRP_JIT_OPTIONS_MAX];
+    for (uint32_t i = 0; i < c->head.headers; i++)
+        headers[i] = (trp__jit_text){c->header_names[i], c->header_texts[i]};
+    const trp__jit_program program = {.source = {c->name, c->source},
+                                      .headers = headers,
+                                      .header_count = c->head.headers,
+                                      .includes = c->includes,
+                                      .include_count = c->head.includes,
+                                      .options = c->options,
+                                      .option_count = c->head.options};
+    return trp__jit_headers_trace(&program, out, error);
+}
+
+static bool same_headers(const trp__jit_headers *a, const trp__jit_headers *b)
+{
+    bool same = a->count == b->count && a->unsure == b->unsure;
+    for (size_t i = 0; i < a->count && same; i++)
+        same = a->row[i].kind == b->row[i].kind && a->row[i].sum == b->row[i].sum &&
+               a->row[i].bytes == b->row[i].bytes && strcmp(a->row[i].name, b->row[i].name) == 0;
+    return same;
+}
+
+/* The list of headers as text. What has changed while the compiler ran is not sure. */
+static trp_status set_headers(const compile *c, const trp__jit_headers *before, trp__jit_made *made,
+                              trp_error *error)
+{
+    static const char *const kinds[] = {"memory ", "file ", "none "};
+    trp__jit_headers after = {0};
+    lines l = {0};
+    trp_status status = trace(c, &after, error);
+    if (status != TRP_OK)
+        return status;
+    for (size_t i = 0; i < before->count; i++) {
+        add_line(&l, kinds[before->row[i].kind], before->row[i].name);
+        made->header_count += before->row[i].kind != TRP__JIT_FOUND_NONE;
+    }
+    if (before->unsure || !same_headers(before, &after))
+        add_line(&l, "unsure", "");
+    trp__jit_headers_free(&after);
+    made->headers = l.text;
+    made->headers_bytes = l.bytes;
+    return l.no_memory ? no_memory(error) : TRP_OK;
+}
+
+static trp_status failed(const trp__nvrtc *rtc, trp__nvrtc_result result, const char *call,
+                         const char *log, trp_error *error)
+{
+    char what[128], message[sizeof error->message];
+    snprintf(what, sizeof what, "%s (%d), in %s", rtc->nvrtcGetErrorString(result), result, call);
+    trp__jit_error_lines(log, what, message, sizeof message);
+    return trp__error_set_code(error, TRP_E_LIBRARY, "nvrtc", result, "%s", message);
+}
+
+static int flow(void *argument, void *reserved)
+{
+    const trp__jit_stop *stop = argument;
+    (void)reserved;
+    return stop->wanted(stop->argument);
+}
+
+static trp_status read_log(const trp__nvrtc *rtc, trp__nvrtc_program program, trp__jit_made *made,
+                           trp_error *error)
+{
+    size_t bytes = 0;
+    if (rtc->nvrtcGetProgramLogSize(program, &bytes) != TRP__NVRTC_SUCCESS || bytes <= 1)
+        return TRP_OK;
+    made->log = malloc(bytes + 1);
+    if (!made->log)
+        return no_memory(error);
+    made->log[0] = made->log[bytes] = '\0';
+    rtc->nvrtcGetProgramLog(program, made->log);
+    made->log_bytes = strlen(made->log);
+    return TRP_OK;
+}
+
+static trp_status read_image(const trp__nvrtc *rtc, trp__nvrtc_program program, uint32_t output,
+                             trp__jit_made *made, trp_error *error)
+{
+    static const char *const calls[] = {"nvrtcGetCUBIN", "nvrtcGetPTX", "nvrtcGetLTOIR"};
+    trp__nvrtc_result (*const size_of[])(trp__nvrtc_program, size_t *) = {
+        rtc->nvrtcGetCUBINSize, rtc->nvrtcGetPTXSize, rtc->nvrtcGetLTOIRSize};
+    trp__nvrtc_result (*const get[])(trp__nvrtc_program, char *) = {
+        rtc->nvrtcGetCUBIN, rtc->nvrtcGetPTX, rtc->nvrtcGetLTOIR};
+    if (output > TRP_JIT_LTOIR)
+        return bad_input(error);
+    trp__nvrtc_result result = size_of[output](program, &made->image_bytes);
+    if (result == TRP__NVRTC_SUCCESS && made->image_bytes > 0) {
+        made->image = malloc(made->image_bytes);
+        if (!made->image) {
+            made->image_bytes = 0;
+            return no_memory(error);
+        }
+        result = get[output](program, made->image);
+    }
+    return result == TRP__NVRTC_SUCCESS && made->image_bytes > 0
+               ? TRP_OK
+               : failed(rtc, result, calls[output], NULL, error);
+}
+
+static trp_status read_names(const trp__nvrtc *rtc, trp__nvrtc_program program, const compile *c,
+                             trp__jit_made *made, trp_error *error)
+{
+    lines l = {0};
+    for (uint32_t i = 0; i < c->head.names; i++) {
+        const char *lowered = "";
+        trp__nvrtc_result result = rtc->nvrtcGetLoweredName(program, c->names[i], &lowered);
+        if (result != TRP__NVRTC_SUCCESS) {
+            free(l.text);
+            return trp__error_set_code(error, TRP_E_LIBRARY, "nvrtc", result,
+                                       "names[%u]: \"%.100s\": %s (%d), in nvrtcGetLoweredName", i,
+                                       c->names[i], rtc->nvrtcGetErrorString(result), result);
+        }
+        add_line(&l, lowered, "");
+    }
+    made->names = l.text;
+    made->names_bytes = l.bytes;
+    made->name_count = c->head.names;
+    return l.no_memory ? no_memory(error) : TRP_OK;
+}
+
+static trp_status run_nvrtc(const trp__nvrtc *rtc, compile *c, trp__jit_made *made,
+                            trp_error *error)
+{
+    trp__nvrtc_program program = NULL;
+    const char *options[OPTIONS];
+    const char *call = "nvrtcCreateProgram";
+    int count = 0;
+    trp_status status = list_options(c, options, &count, error);
+    if (status != TRP_OK)
+        return status;
+    trp__nvrtc_result result = rtc->nvrtcCreateProgram(
+        &program, c->source, c->name, (int)c->head.headers, c->header_texts, c->header_names);
+    for (uint32_t i = 0; i < c->head.names && result == TRP__NVRTC_SUCCESS; i++) {
+        call = "nvrtcAddNameExpression";
+        result = rtc->nvrtcAddNameExpression(program, c->names[i]);
+    }
+    if (result == TRP__NVRTC_SUCCESS && rtc->nvrtcSetFlowCallback)
+        rtc->nvrtcSetFlowCallback(program, flow, (void *)(uintptr_t)c->stop);
+    if (result == TRP__NVRTC_SUCCESS) {
+        call = "nvrtcCompileProgram";
+        result = rtc->nvrtcCompileProgram(program, count, options);
+        status = read_log(rtc, program, made, error);
+    }
+    if (status == TRP_OK && result != TRP__NVRTC_SUCCESS)
+        status = failed(rtc, result, call, made->log, error);
+    if (status == TRP_OK)
+        status = read_names(rtc, program, c, made, error);
+    if (status == TRP_OK)
+        status = read_image(rtc, program, c->head.output, made, error);
+    if (program)
+        rtc->nvrtcDestroyProgram(&program);
+    return status;
+}
+
+/* The kernel cache stands around run_nvrtc(): what it needs for a key is in `c` and `headers`, an
+ * answer of it is a `made`, and only what is not `unsure` may be kept. */
+trp_status trp__jit_compile(const char *input, uint64_t bytes, const trp__jit_stop *stop,
+                            trp__jit_made *made, trp_error *error)
+{
+    const trp__nvrtc *rtc;
+    trp__jit_headers headers = {0};
+    compile *c = calloc(1, sizeof *c);
+    if (!c)
+        return no_memory(error);
+    c->stop = stop;
+    trp_status status = read_compile(c, input, bytes, error);
+    if (status == TRP_OK)
+        status = trp__nvrtc_load(&rtc, error);
+    if (status == TRP_OK)
+        status = trace(c, &headers, error);
+    if (status == TRP_OK)
+        status = run_nvrtc(rtc, c, made, error);
+    if (status == TRP_OK)
+        status = set_headers(c, &headers, made, error);
+    trp__jit_headers_free(&headers);
+    for (uint32_t i = 0; i < c->head.includes && i < TRP_JIT_OPTIONS_MAX; i++)
+        free(c->include_options[i]);
+    free(c);
+    return status;
+}
+
+/* Link. */
+
+typedef struct linking {
+    trp__jit_link_head head;
+    const char *architecture;
+    const char *options[TRP_JIT_OPTIONS_MAX], *names[TRP_JIT_OPTIONS_MAX];
+    const char *lowered[TRP_JIT_OPTIONS_MAX]; /* with its length, since a line is no text */
+    size_t lowered_bytes[TRP_JIT_OPTIONS_MAX];
+} linking;
+
+static int input_type(uint32_t kind, const char *data, uint64_t bytes)
+{
+    if (kind != TRP_JIT_INPUT_ANY)
+        return (int)kind; /* our numbers are nvJitLink's */
+    if (bytes >= 4 && memcmp(data,
+                             "\x7f"
+                             "ELF",
+                             4) == 0)
+        return TRP__NVJITLINK_INPUT_CUBIN;
+    if (bytes >= 4 && memcmp(data, "\x50\xed\x55\xba", 4) == 0)
+        return TRP__NVJITLINK_INPUT_FATBIN;
+    return bytes >= 2 && (unsigned char)data[0] == 0xed && (unsigned char)data[1] == 'C'
+               ? TRP__NVJITLINK_INPUT_LTOIR
+           : memmem(data, bytes, ".version", 8) ? TRP__NVJITLINK_INPUT_PTX
+                                                : TRP__NVJITLINK_INPUT_LTOIR;
+}
+
+static trp_status link_failed(const trp__nvjitlink *jl, trp__nvjitlink_result result,
+                              const char *call, const char *log, trp_error *error)
+{
+    char what[96], message[sizeof error->message];
+    (void)jl;
+    snprintf(what, sizeof what, "nvJitLink's error %d, in %s", result, call);
+    trp__jit_error_lines(log, what, message, sizeof message);
+    return trp__error_set_code(error, TRP_E_LIBRARY, "nvjitlink", result, "%s", message);
+}
+
+static void read_link_log(const trp__nvjitlink *jl, trp__nvjitlink_handle handle,
+                          trp__jit_made *made)
+{
+    size_t errors = 0, infos = 0;
+    jl->nvJitLinkGetErrorLogSize(handle, &errors);
+    jl->nvJitLinkGetInfoLogSize(handle, &infos);
+    made->log = calloc(1, errors + infos + 3);
+    if (!made->log)
+        return;
+    if (errors > 0)
+        jl->nvJitLinkGetErrorLog(handle, made->log);
+    size_t length = strlen(made->log);
+    if (length > 0)
+        made->log[length++] = '\n';
+    if (infos > 0)
+        jl->nvJitLinkGetInfoLog(handle, made->log + length);
+    made->log_bytes = strlen(made->log);
+}
+
+/* The lowered names of a module's expressions, for those that the link names too. */
+static void take_names(linking *l, trp__jit_blobs *b, uint32_t count, const trp__jit_image *image)
+{
+    const char *line = image->names, *end = image->names + image->names_bytes;
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name = trp__jit_blob_text(b);
+        const char *stop = line < end ? memchr(line, '\n', (size_t)(end - line)) : NULL;
+        for (uint32_t k = 0; name && stop && k < l->head.names; k++) {
+            if (strcmp(l->names[k], name) == 0) {
+                l->lowered[k] = line;
+                l->lowered_bytes[k] = (size_t)(stop - line);
+            }
+        }
+        if (stop)
+            line = stop + 1;
+    }
+}
+
+static trp_status add_inputs(const trp__nvjitlink *jl, trp__nvjitlink_handle handle, linking *l,
+                             trp__jit_blobs *b, const trp__jit_image *images, uint32_t count,
+                             trp_error *error)
+{
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < l->head.inputs; i++) {
+        trp__jit_link_input entry = {0};
+        uint64_t size, bytes;
+        const char *head = trp__jit_blob(b, &size);
+        const char *name = trp__jit_blob_text(b);
+        const char *data = trp__jit_blob(b, &bytes);
+        if (b->bad || size != sizeof entry)
+            return bad_input(error);
+        memcpy(&entry, head, sizeof entry);
+        if (entry.module) {
+            if (used == count)
+                return bad_input(error);
+            data = images[used].data;
+            bytes = images[used].bytes;
+            take_names(l, b, entry.names, &images[used++]);
+        }
+        trp__nvjitlink_result result =
+            jl->nvJitLinkAddData(handle, input_type(entry.kind, data, bytes), data, bytes, name);
+        if (result != TRP__NVJITLINK_SUCCESS)
+            return trp__error_set_code(error, TRP_E_LIBRARY, "nvjitlink", result,
+                                       "inputs[%u] (%.60s): nvJitLink's error %d, in "
+                                       "nvJitLinkAddData",
+                                       i, name, result);
+    }
+    return b->bad ? bad_input(error) : TRP_OK;
+}
+
+static trp_status set_link_names(const linking *l, trp__jit_made *made, trp_error *error)
+{
+    lines all = {0};
+    for (uint32_t i = 0; i < l->head.names; i++) {
+        const char *plain = l->names[i][0] == '&' ? l->names[i] + 1 : l->names[i];
+        char *lowered = l->lowered[i] ? strndup(l->lowered[i], l->lowered_bytes[i]) : NULL;
+        add_line(&all, lowered ? lowered : plain, "");
+        free(lowered);
+    }
+    made->names = all.text;
+    made->names_bytes = all.bytes;
+    made->name_count = l->head.names;
+    return all.no_memory ? no_memory(error) : TRP_OK;
+}
+
+static trp_status read_linked(const trp__nvjitlink *jl, trp__nvjitlink_handle handle, bool ptx,
+                              trp__jit_made *made, trp_error *error)
+{
+    trp__nvjitlink_result result =
+        ptx ? jl->nvJitLinkGetLinkedPtxSize(handle, &made->image_bytes)
+            : jl->nvJitLinkGetLinkedCubinSize(handle, &made->image_bytes);
+    if (result != TRP__NVJITLINK_SUCCESS || made->image_bytes == 0)
+        return link_failed(jl, result, "nvJitLinkGetLinkedCubinSize", NULL, error);
+    made->image = malloc(made->image_bytes);
+    if (!made->image) {
+        made->image_bytes = 0;
+        return no_memory(error);
+    }
+    result = ptx ? jl->nvJitLinkGetLinkedPtx(handle, made->image)
+                 : jl->nvJitLinkGetLinkedCubin(handle, made->image);
+    return result == TRP__NVJITLINK_SUCCESS
+               ? TRP_OK
+               : link_failed(jl, result, "nvJitLinkGetLinkedCubin", NULL, error);
+}
+
+static trp_status read_link(linking *l, trp__jit_blobs *b, trp_error *error)
+{
+    const void *head = trp__jit_blobs_head(b, sizeof l->head);
+    if (head)
+        memcpy(&l->head, head, sizeof l->head);
+    if (b->bad || l->head.options > TRP_JIT_OPTIONS_MAX || l->head.names > TRP_JIT_OPTIONS_MAX ||
+        l->head.inputs > TRP_JIT_LINK_INPUTS_MAX)
+        return bad_input(error);
+    l->architecture = trp__jit_blob_text(b);
+    read_texts(b, l->options, l->head.options);
+    read_texts(b, l->names, l->head.names);
+    return b->bad ? bad_input(error) : TRP_OK;
+}
+
+static trp_status run_link(const trp__nvjitlink *jl, linking *l, trp__jit_blobs *b,
+                           const trp__jit_image *images, uint32_t count, trp__jit_made *made,
+                           trp_error *error)
+{
+    const char *options[TRP_JIT_OPTIONS_MAX + 4];
+    trp__nvjitlink_handle handle = NULL;
+    char architecture[64];
+    uint32_t n = 0;
+    bool ptx = l->head.output == TRP_JIT_PTX;
+    snprintf(architecture, sizeof architecture, "-arch=%.31s", l->architecture);
+    options[n++] = architecture;
+    if (l->head.lto)
+        options[n++] = "-lto";
+    if (ptx)
+        options[n++] = "-ptx";
+    for (uint32_t i = 0; i < l->head.options; i++)
+        options[n++] = l->options[i];
+    trp__nvjitlink_result result = jl->nvJitLinkCreate(&handle, n, options);
+    if (result != TRP__NVJITLINK_SUCCESS) {
+        if (handle) {
+            read_link_log(jl, handle, made);
+            jl->nvJitLinkDestroy(&handle);
+        }
+        return link_failed(jl, result, "nvJitLinkCreate: an option or the architecture", made->log,
+                           error);
+    }
+    trp_status status = add_inputs(jl, handle, l, b, images, count, error);
+    bool refused = status == TRP_E_LIBRARY;
+    if (status == TRP_OK) {
+        result = jl->nvJitLinkComplete(handle);
+        read_link_log(jl, handle, made);
+        if (result != TRP__NVJITLINK_SUCCESS)
+            status = link_failed(jl, result, "nvJitLinkComplete", made->log, error);
+    } else if (refused) {
+        read_link_log(jl, handle, made);
+    }
+    if (status == TRP_OK)
+        status = read_linked(jl, handle, ptx, made, error);
+    if (status == TRP_OK)
+        status = set_link_names(l, made, error);
+    jl->nvJitLinkDestroy(&handle);
+    return status;
+}
+
+trp_status trp__jit_link(const char *input, uint64_t bytes, const trp__jit_image *images,
+                         uint32_t count, trp__jit_made *made, trp_error *error)
+{
+    const trp__nvjitlink *jl;
+    trp__jit_blobs b = trp__jit_blobs_begin(input, bytes);
+    linking *l = calloc(1, sizeof *l);
+    if (!l)
+        return no_memory(error);
+    trp_status status = read_link(l, &b, error);
+    if (status == TRP_OK)
+        status = trp__nvjitlink_load(&jl, error);
+    if (status == TRP_OK)
+        status = run_link(jl, l, &b, images, count, made, error);
+    free(l);
+    return status;
+}

@@ -1,0 +1,49 @@
+/* Compiling and linking, in a side thread of the worker: from the input of a module's home to its
+ * output. Here is where the kernel cache has its place, see docs/actors/jit.md. */
+#ifndef TRP_ACTORS_JIT_MAKE_H
+#define TRP_ACTORS_JIT_MAKE_H
+
+#include <troupe/status.h>
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What has been made, in memory of the worker. Parts may be NULL if their size is 0. */
+typedef struct trp__jit_made {
+    char *image, *log, *names, *headers;
+    size_t image_bytes, log_bytes, names_bytes, headers_bytes;
+    uint32_t name_count, header_count;
+} trp__jit_made;
+
+/* The images that a link reads: copies of the modules' outputs, in their order. */
+typedef struct trp__jit_image {
+    const char *data;
+    uint64_t bytes;
+    const char *names; /* the lowered names, a line each */
+    uint64_t names_bytes;
+} trp__jit_image;
+
+/* Whether the work shall be given up; may be called by any thread. */
+typedef struct trp__jit_stop {
+    bool (*wanted)(void *argument);
+    void *argument;
+} trp__jit_stop;
+
+/* Compiles `input` (see jit_wire.h), which nobody else writes to. Fills `made` as far as it gets:
+ * the log also when it fails. Errors: TRP_E_MISSING (NVRTC), TRP_E_LIBRARY, TRP_E_ARGUMENT,
+ * TRP_E_MEMORY, TRP_E_INTERNAL (an input that no sender made). */
+trp_status trp__jit_compile(const char *input, uint64_t bytes, const trp__jit_stop *stop,
+                            trp__jit_made *made, trp_error *error);
+
+/* Links `input`; `images` are those of its modules. */
+trp_status trp__jit_link(const char *input, uint64_t bytes, const trp__jit_image *images,
+                         uint32_t count, trp__jit_made *made, trp_error *error);
+
+void trp__jit_made_free(trp__jit_made *made);
+
+/* Makes `message` begin with the first lines of a log that tell of an error. */
+void trp__jit_error_lines(const char *log, const char *what, char *message, size_t size);
+
+#endif

@@ -1,0 +1,293 @@
+/* A companion of the jit actor, in the worker: compiles and links, one module at a time, in a side
+ * thread. The same on all backends, for it needs no device.
+ *
+ * A request that is cancelled gives its memory back at once, the module's home too if it is freed.
+ * So the home is only touched while the request can't be cancelled, which is when `progress` is not
+ * 0: its input is copied out first, and what was made is copied in at the end. In between, which is
+ * long, the request can be cancelled at any moment, and the compiler is told to stop. */
+#include "actors/jit/jit.h"
+#include "actors/jit/jit_wire.h"
+#include "actors/jit/blobs.h"
+#include "actors/jit/make.h"
+#include "base/checksum.h"
+#include "base/error.h"
+#include "worker/actor.h"
+#include "worker/side.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum phase {
+    IDLE = 0,
+    COPYING_IN,
+    MAKING,
+    COPYING_OUT,
+} phase;
+
+typedef struct state {
+    trp__side *side;
+    phase phase;
+    uint64_t ticket; /* of the request that it works for */
+    bool linking;
+    trp__home home;
+    const char *input; /* of the home, in its place */
+    char *output;
+    /* What the side thread has. */
+    char *copy;
+    const char *source[TRP_JIT_LINK_MODULES_MAX]; /* outputs of the modules that are linked */
+    uint64_t source_room[TRP_JIT_LINK_MODULES_MAX];
+    trp__jit_image image[TRP_JIT_LINK_MODULES_MAX];
+    char *image_copy[TRP_JIT_LINK_MODULES_MAX];
+    uint32_t images;
+    trp__jit_made made;
+    trp_status status;
+    trp_error error;
+    const trp__record *record; /* whose mark of cancelling it looks at */
+    atomic_bool ending;        /* the work is to be given up */
+} state;
+
+static void clear(state *s)
+{
+    free(s->copy);
+    for (uint32_t i = 0; i < s->images; i++)
+        free(s->image_copy[i]);
+    trp__jit_made_free(&s->made);
+    s->copy = NULL;
+    s->images = 0;
+    s->phase = IDLE;
+    atomic_store(&s->ending, false);
+}
+
+/* In the side thread. */
+
+static bool stop_wanted(void *argument)
+{
+    state *s = argument;
+    return atomic_load(&s->ending) || atomic_load(&s->record->cancelled) >= s->ticket;
+}
+
+/* A copy of a module's output that is whole. */
+static trp_status copy_image(state *s, uint32_t i)
+{
+    trp__home_output head;
+    memcpy(&head, s->source[i], sizeof head);
+    uint64_t size = trp__home_output_size(&head, s->source_room[i]);
+    if (head.magic != TRP__HOME_OUTPUT || size == UINT64_MAX)
+        return trp__error_set(&s->error, TRP_E_LIBRARY, "module %u to link has no image", i);
+    uint64_t body = size - sizeof head;
+    s->image_copy[i] = malloc(body + 1);
+    if (!s->image_copy[i])
+        return trp__error_set(&s->error, TRP_E_MEMORY, "no memory for an image to link");
+    memcpy(s->image_copy[i], s->source[i] + sizeof head, body);
+    if (trp__checksum(0, s->image_copy[i], body) != head.checksum)
+        return trp__error_set(&s->error, TRP_E_INTERNAL, "the image of module %u is damaged", i);
+    s->image[i] = (trp__jit_image){.data = s->image_copy[i] + head.log_bytes + head.names_bytes +
+                                           head.headers_bytes,
+                                   .bytes = head.image_bytes,
+                                   .names = s->image_copy[i] + head.log_bytes,
+                                   .names_bytes = head.names_bytes};
+    return TRP_OK;
+}
+
+static void copy_in(void *argument)
+{
+    state *s = argument;
+    s->status = TRP_OK;
+    s->copy = malloc(s->home.input_bytes + 1);
+    if (s->copy)
+        memcpy(s->copy, s->input, s->home.input_bytes);
+    else
+        s->status = trp__error_set(&s->error, TRP_E_MEMORY, "no memory for a source");
+    for (uint32_t i = 0; i < s->images && s->status == TRP_OK; i++)
+        s->status = copy_image(s, i);
+}
+
+static void make(void *argument)
+{
+    state *s = argument;
+    const trp__jit_stop stop = {.wanted = stop_wanted, .argument = s};
+    s->status =
+        s->linking
+            ? trp__jit_link(s->copy, s->home.input_bytes, s->image, s->images, &s->made, &s->error)
+            : trp__jit_compile(s->copy, s->home.input_bytes, &stop, &s->made, &s->error);
+}
+
+static char *put(char *at, const char *data, size_t bytes)
+{
+    if (bytes > 0)
+        memcpy(at, data, bytes);
+    return at + bytes;
+}
+
+/* Leaves what was made, or at least the log, in the home. */
+static void copy_out(void *argument)
+{
+    state *s = argument;
+    trp__jit_made *m = &s->made;
+    size_t rest = s->status == TRP_OK ? m->names_bytes + m->headers_bytes + m->image_bytes : 0;
+    size_t room = s->home.output_bytes;
+    trp__home_output head = {.names = m->name_count, .headers = m->header_count};
+    if (room < sizeof head)
+        return;
+    room -= sizeof head;
+    if (s->status == TRP_OK && m->log_bytes + rest > room) {
+        s->status = trp__error_set(&s->error, TRP_E_ARGUMENT,
+                                   "output_bytes_max: expected at least %zu for what was made, got "
+                                   "%zu",
+                                   sizeof head + m->log_bytes + rest, room + sizeof head);
+        rest = 0;
+    }
+    head.log_bytes = m->log_bytes < room - rest ? m->log_bytes : room - rest;
+    if (rest > 0) {
+        head.names_bytes = m->names_bytes;
+        head.headers_bytes = m->headers_bytes;
+        head.image_bytes = m->image_bytes;
+    }
+    memcpy(s->output, &head, sizeof head); /* without its magic */
+    char *first = s->output + sizeof head;
+    char *at = put(first, m->log, head.log_bytes);
+    at = put(at, m->names, head.names_bytes);
+    at = put(at, m->headers, head.headers_bytes);
+    at = put(at, m->image, head.image_bytes);
+    head.checksum = trp__checksum(0, first, (size_t)(at - first));
+    head.magic = TRP__HOME_OUTPUT;
+    memcpy(s->output, &head, sizeof head);
+}
+
+/* In the scheduler. */
+
+static trp_status address(trp_instance *instance, const trp__home *home, uint64_t offset,
+                          uint64_t bytes, const char **out, trp_error *error)
+{
+    void *at = NULL;
+    trp_status status = trp__worker_host_address(((trp__instance *)instance)->worker, home->segment,
+                                                 offset, bytes, &at, error);
+    *out = at;
+    return status;
+}
+
+/* Finds the homes of the modules that a link reads. */
+static trp_status find_images(trp_instance *instance, state *s, trp_error *error)
+{
+    trp__jit_link_head head = {0};
+    trp__jit_blobs b = trp__jit_blobs_begin(s->input, s->home.input_bytes);
+    const void *first = trp__jit_blobs_head(&b, sizeof head);
+    uint64_t bytes;
+    if (first)
+        memcpy(&head, first, sizeof head);
+    for (uint64_t i = 0; !b.bad && i < (uint64_t)1 + head.options + head.names; i++)
+        trp__jit_blob(&b, &bytes);
+    for (uint32_t i = 0; !b.bad && i < head.inputs; i++) {
+        trp__jit_link_input entry = {0};
+        const char *at = trp__jit_blob(&b, &bytes);
+        if (at && bytes == sizeof entry)
+            memcpy(&entry, at, sizeof entry);
+        trp__jit_blob(&b, &bytes);
+        trp__jit_blob(&b, &bytes);
+        for (uint32_t k = 0; k < entry.names && !b.bad; k++)
+            trp__jit_blob(&b, &bytes);
+        if (!entry.module || b.bad)
+            continue;
+        if (s->images == TRP_JIT_LINK_MODULES_MAX ||
+            entry.home.output_bytes < sizeof(trp__home_output))
+            return trp__error_set(error, TRP_E_INTERNAL, "the input of a link is damaged");
+        trp_status status = address(instance, &entry.home, trp__home_output_at(&entry.home),
+                                    entry.home.output_bytes, &s->source[s->images], error);
+        if (status != TRP_OK)
+            return status;
+        s->source_room[s->images] = entry.home.output_bytes;
+        s->image_copy[s->images++] = NULL;
+    }
+    return b.bad ? trp__error_set(error, TRP_E_INTERNAL, "the input of a link is damaged") : TRP_OK;
+}
+
+static trp_status begin(trp_instance *instance, trp_job *job, trp_error *error)
+{
+    state *s = instance->state;
+    const trp__record *record = ((trp__job *)job)->record;
+    const char *output = NULL;
+    trp__jit_make payload;
+    memcpy(&payload, job->payload, sizeof payload);
+    s->home = payload.home;
+    s->linking = job->op == TRP_OP_JIT_LINK;
+    trp_status status = s->side ? TRP_OK : trp__side_start(&s->side, NULL, NULL, error);
+    if (status == TRP_OK)
+        status = address(instance, &s->home, trp__home_input_at(&s->home), s->home.input_bytes,
+                         &s->input, error);
+    if (status == TRP_OK)
+        status = address(instance, &s->home, trp__home_output_at(&s->home), s->home.output_bytes,
+                         &output, error);
+    if (status == TRP_OK && s->linking)
+        status = find_images(instance, s, error);
+    if (status != TRP_OK) {
+        s->images = 0; /* nothing was copied */
+        return status;
+    }
+    s->output = (char *)(uintptr_t)output;
+    s->record = record;
+    s->ticket = record->ticket;
+    s->phase = COPYING_IN;
+    job->progress = 1;
+    trp__side_run(s->side, copy_in, s);
+    return TRP_AGAIN;
+}
+
+static trp_status go_on(trp_job *job, state *s, phase next, void (*work)(void *))
+{
+    s->phase = next;
+    job->progress = next == MAKING ? 0 : 1;
+    trp__side_run(s->side, work, s);
+    return TRP_AGAIN;
+}
+
+static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
+{
+    state *s = instance->state;
+    uint64_t ticket = ((trp__job *)job)->record->ticket;
+    bool ours = ticket == s->ticket;
+    if (job->op != TRP_OP_JIT_COMPILE && job->op != TRP_OP_JIT_LINK)
+        return trp__error_set(error, TRP_E_UNSUPPORTED, "operation %#x", job->op);
+    if (s->phase != IDLE && trp__side_busy(s->side)) {
+        if (!ours)
+            atomic_store(&s->ending, true);
+        return TRP_AGAIN;
+    }
+    if (s->phase != IDLE && !ours)
+        clear(s); /* of one that was cancelled */
+    switch (s->phase) {
+    case IDLE:
+        /* Asked again because memory is short: to try once more would take as long again. */
+        if (ours && s->status != TRP_OK) {
+            *error = s->error;
+            return s->status;
+        }
+        return begin(instance, job, error);
+    case COPYING_IN:
+        return s->status == TRP_OK ? go_on(job, s, MAKING, make)
+                                   : go_on(job, s, COPYING_OUT, copy_out);
+    case MAKING:
+        return go_on(job, s, COPYING_OUT, copy_out);
+    default:
+        job->progress = 0;
+        clear(s);
+        if (s->status != TRP_OK)
+            *error = s->error;
+        return s->status;
+    }
+}
+
+static void stop(trp_instance *instance)
+{
+    state *s = instance->state;
+    atomic_store(&s->ending, true);
+    trp__side_stop(s->side);
+    s->side = NULL;
+    clear(s);
+}
+
+const trp_actor_impl trp__jit_maker = {
+    .abi = TRP_ACTOR_ABI,
+    .state_bytes = sizeof(state),
+    .handle = handle,
+    .stop = stop,
+};

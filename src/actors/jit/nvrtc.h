@@ -1,0 +1,26 @@
+/* NVRTC, opened at run time. */
+#ifndef TRP_ACTORS_JIT_NVRTC_H
+#define TRP_ACTORS_JIT_NVRTC_H
+
+#include "actors/jit/nvrtc_abi.h"
+
+#include <troupe/status.h>
+
+/* The loaded functions, called by their exported names. */
+typedef struct trp__nvrtc {
+#define TRP__NVRTC_MEMBER(result, name, parameters, required) result(*name) parameters;
+    TRP__NVRTC_FUNCTIONS(TRP__NVRTC_MEMBER)
+#undef TRP__NVRTC_MEMBER
+} trp__nvrtc;
+
+/* Opens NVRTC, once per process and for its whole life; after a failure the next call tries again.
+ * Any thread. TRP_E_MISSING says in `error` what to install. */
+trp_status trp__nvrtc_load(const trp__nvrtc **out, trp_error *error);
+
+/* The file that NVRTC was loaded from; empty before trp__nvrtc_load() has succeeded. */
+const char *trp__nvrtc_path(void);
+
+/* "13.0". */
+void trp__nvrtc_version(const trp__nvrtc *library, char *out, size_t size);
+
+#endif

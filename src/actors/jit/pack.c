@@ -1,0 +1,130 @@
+/* The sender's side of the jit actor: what its requests have in common. */
+#include "actors/jit/pack.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+trp_status trp__jit_need_gpu(trp__pack *pack, const char *what)
+{
+    if (pack->backend != TRP_BACKEND_HOST)
+        return TRP_OK;
+    return trp__error_set(pack->error, TRP_E_UNSUPPORTED,
+                          "%s needs a GPU; on the host the jit actor compiles and links only",
+                          what);
+}
+
+trp_status trp__jit_check_strings(trp__pack *pack, const trp__jit_strings *list, uint64_t *bytes)
+{
+    if (list->count > TRP_JIT_OPTIONS_MAX)
+        return trp__error_set(pack->error, TRP_E_ARGUMENT, "%s: expected at most %d, got %u",
+                              list->what, TRP_JIT_OPTIONS_MAX, list->count);
+    if (list->count > 0 && !list->item)
+        return trp__error_set(pack->error, TRP_E_ARGUMENT, "%s: expected a pointer to %u, got NULL",
+                              list->what, list->count);
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (!list->item[i] || !list->item[i][0])
+            return trp__error_set(pack->error, TRP_E_ARGUMENT, "%s[%u]: expected a text, got %s",
+                                  list->what, i, list->item[i] ? "an empty one" : "NULL");
+        *bytes += trp__jit_blob_bytes(strlen(list->item[i]) + 1);
+    }
+    return TRP_OK;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* "sm_" or "compute_", two or three digits, and perhaps a or f. */
+static bool is_architecture(const char *text, bool virtual_too)
+{
+    size_t digits = 0;
+    if (strncmp(text, "sm_", 3) == 0)
+        text += 3;
+    else if (virtual_too && strncmp(text, "compute_", 8) == 0)
+        text += 8;
+    else
+        return false;
+    while (is_digit(text[digits]))
+        digits++;
+    text += digits;
+    if (*text == 'a' || *text == 'f')
+        text++;
+    return (digits == 2 || digits == 3) && *text == '\0';
+}
+
+trp_status trp__jit_architecture(trp__pack *pack, const char *wish, bool virtual_too, char *out)
+{
+    bool suffix = wish && (strcmp(wish, "a") == 0 || strcmp(wish, "f") == 0);
+    if (!wish || suffix) {
+        if (pack->compute == 0)
+            return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                                  "architecture: expected one such as \"sm_90\", got %s; the host "
+                                  "has none that could stand for it",
+                                  wish ? wish : "NULL");
+        snprintf(out, 32, "sm_%u%s", pack->compute, suffix ? wish : "");
+        return TRP_OK;
+    }
+    if (!is_architecture(wish, virtual_too))
+        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                              "architecture: expected one such as \"sm_90\", \"sm_90a\"%s, got "
+                              "\"%.40s\"",
+                              virtual_too ? " or \"compute_90\"" : "", wish);
+    snprintf(out, 32, "%s", wish);
+    return TRP_OK;
+}
+
+trp_status trp__jit_output_room(trp__pack *pack, uint64_t wish, uint64_t *bytes)
+{
+    *bytes = wish ? wish : TRP__OUTPUT_DEFAULT;
+    if (*bytes <= TRP__OUTPUT_MAX)
+        return TRP_OK;
+    return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                          "output_bytes_max: expected at most %llu, got %llu",
+                          (unsigned long long)TRP__OUTPUT_MAX, (unsigned long long)wish);
+}
+
+char *trp__jit_put(char *at, const void *data, uint64_t bytes)
+{
+    memcpy(at, &bytes, sizeof bytes);
+    if (bytes > 0)
+        memcpy(at + 8, data, bytes);
+    return at + trp__jit_blob_bytes(bytes);
+}
+
+char *trp__jit_put_string(char *at, const char *text)
+{
+    return trp__jit_put(at, text, strlen(text) + 1);
+}
+
+char *trp__jit_put_strings(char *at, const trp__jit_strings *list)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        at = trp__jit_put_string(at, list->item[i]);
+    return at;
+}
+
+trp_status trp__jit_find_kernel(trp__pack *pack, const trp__module_place *place, const char *kernel,
+                                uint32_t *name)
+{
+    if (place->home.output_kind == TRP_JIT_LTOIR)
+        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                              "module: it is LTO-IR, which can't be launched; link it first");
+    for (uint32_t i = 0; i < place->name_count; i++) {
+        const char *one = place->names[i];
+        if (one[0] != '&' && (!kernel || strcmp(kernel, one) == 0)) {
+            *name = i;
+            return TRP_OK;
+        }
+    }
+    if (place->name_count == 0)
+        return trp__error_set(
+            pack->error, TRP_E_ARGUMENT,
+            "kernel: the module was made without names, so it has none to launch");
+    return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                          "kernel: expected one of the module's %u names (the first is \"%.60s\"), "
+                          "got \"%.60s\"",
+                          place->name_count, place->names[0], kernel ? kernel : "NULL");
+}

@@ -1,0 +1,446 @@
+/* The sender's side of compile, link and load. */
+#include "actors/jit/jit.h"
+#include "actors/jit/pack.h"
+#include "base/checksum.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static trp_status check_module_pointer(trp__pack *pack, const trp_module *module)
+{
+    return module ? TRP_OK
+                  : trp__error_set(pack->error, TRP_E_ARGUMENT,
+                                   "module: expected a pointer, got NULL");
+}
+
+static trp_status check_total(trp__pack *pack, uint64_t bytes)
+{
+    if (bytes <= TRP_JIT_SOURCE_MAX)
+        return TRP_OK;
+    return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                          "expected at most %llu bytes of texts and images in a request, got %llu",
+                          (unsigned long long)TRP_JIT_SOURCE_MAX, (unsigned long long)bytes);
+}
+
+/* Options that a field stands for, or that have files made or read beside the headers. One that
+ * ends with '=' or has a value of its own is told by its beginning. */
+typedef struct refused_option {
+    const char *text;
+    bool prefix;
+    const char *instead;
+} refused_option;
+
+static const refused_option compile_refused[] = {
+    {"--gpu-architecture", true, "say it in `architecture`"},
+    {"-arch", true, "say it in `architecture`"},
+    {"--include-path", true, "say it in `include_paths`"},
+    {"-I", true, "say it in `include_paths`"},
+    {"-dlto", false, "ask for the output TRP_JIT_LTOIR"},
+    {"--dlink-time-opt", false, "ask for the output TRP_JIT_LTOIR"},
+    {"-optix-ir", false, "OptiX-IR is not made here"},
+    {"--optix-ir", false, "OptiX-IR is not made here"},
+    {"--time", true, "files are not written"},
+    {"-time", true, "files are not written"},
+    {"--fdevice-time-trace", true, "files are not written"},
+    {"-fdevice-time-trace", true, "files are not written"},
+    {"--pch", true, "precompiled headers are not used"},
+    {"-pch", true, "precompiled headers are not used"},
+    {"--create-pch", true, "precompiled headers are not used"},
+    {"-create-pch", true, "precompiled headers are not used"},
+    {"--use-pch", true, "precompiled headers are not used"},
+    {"-use-pch", true, "precompiled headers are not used"},
+};
+
+static const refused_option link_refused[] = {
+    {"-arch", true, "say it in `architecture`"},
+    {"-lto", false, "say it in `lto`"},
+    {"-ptx", false, "ask for the output TRP_JIT_PTX"},
+    {"-time", true, "files are not written"},
+};
+
+static trp_status check_options(trp__pack *pack, const trp__jit_strings *options,
+                                const refused_option *refused, size_t count)
+{
+    for (uint32_t i = 0; i < options->count; i++) {
+        for (size_t k = 0; k < count; k++) {
+            size_t length = strlen(refused[k].text);
+            const char *one = options->item[i];
+            if (strncmp(one, refused[k].text, length) == 0 &&
+                (refused[k].prefix || one[length] == '\0'))
+                return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                                      "options[%u]: \"%.60s\" is not for here: %s", i, one,
+                                      refused[k].instead);
+        }
+    }
+    return TRP_OK;
+}
+
+/* Compile. */
+
+typedef struct compile {
+    const trp_jit_compile_request *r;
+    trp__jit_strings options, includes, names;
+    char architecture[32];
+    char folder[PATH_MAX]; /* for relative include paths */
+    uint64_t bytes;        /* of the input */
+} compile;
+
+static trp_status check_headers(trp__pack *pack, compile *c)
+{
+    const trp_jit_compile_request *r = c->r;
+    if (r->header_count > TRP_JIT_OPTIONS_MAX)
+        return trp__error_set(pack->error, TRP_E_ARGUMENT, "headers: expected at most %d, got %u",
+                              TRP_JIT_OPTIONS_MAX, r->header_count);
+    if (r->header_count > 0 && !r->headers)
+        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                              "headers: expected a pointer to %u, got NULL", r->header_count);
+    for (uint32_t i = 0; i < r->header_count; i++) {
+        const trp_jit_header *h = &r->headers[i];
+        if (!h->name || !h->name[0] || !h->text)
+            return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                                  "headers[%u].%s: expected a text, got %s", i,
+                                  h->text ? "name" : "text", h->name ? "an empty one" : "NULL");
+        c->bytes += trp__jit_blob_bytes(strlen(h->name) + 1);
+        c->bytes += trp__jit_blob_bytes(strlen(h->text) + 1);
+    }
+    return TRP_OK;
+}
+
+static trp_status check_includes(trp__pack *pack, compile *c)
+{
+    uint32_t relative = 0;
+    trp_status status = trp__jit_check_strings(pack, &c->includes, &c->bytes);
+    for (uint32_t i = 0; i < c->includes.count && status == TRP_OK; i++)
+        relative += c->includes.item[i][0] != '/';
+    if (status != TRP_OK || relative == 0)
+        return status;
+    if (!getcwd(c->folder, sizeof c->folder))
+        return trp__error_set(pack->error, TRP_E_SYSTEM,
+                              "include_paths: the current folder, which a relative one is in: %s",
+                              strerror(errno));
+    c->bytes += relative * trp__jit_padded(strlen(c->folder) + 1);
+    return TRP_OK;
+}
+
+static trp_status check_compile(trp__pack *pack, compile *c)
+{
+    const trp_jit_compile_request *r = c->r;
+    trp_status status = check_module_pointer(pack, r->module);
+    if (status == TRP_OK && (!r->source || !r->source[0]))
+        status = trp__error_set(pack->error, TRP_E_ARGUMENT, "source: expected a text, got %s",
+                                r->source ? "an empty one" : "NULL");
+    if (status == TRP_OK && (uint32_t)r->output > TRP_JIT_LTOIR)
+        status = trp__error_set(pack->error, TRP_E_ARGUMENT,
+                                "output: expected a trp_jit_output, got %d", (int)r->output);
+    if (status == TRP_OK)
+        status = trp__jit_architecture(pack, r->architecture, r->output != TRP_JIT_CUBIN,
+                                       c->architecture);
+    c->bytes = sizeof(trp__jit_compile_head);
+    if (status == TRP_OK)
+        status = trp__jit_check_strings(pack, &c->options, &c->bytes);
+    if (status == TRP_OK)
+        status = check_options(pack, &c->options, compile_refused,
+                               sizeof compile_refused / sizeof *compile_refused);
+    if (status == TRP_OK)
+        status = trp__jit_check_strings(pack, &c->names, &c->bytes);
+    if (status == TRP_OK)
+        status = check_includes(pack, c);
+    if (status == TRP_OK)
+        status = check_headers(pack, c);
+    if (status != TRP_OK)
+        return status;
+    c->bytes += trp__jit_blob_bytes(strlen(r->source) + 1);
+    c->bytes += trp__jit_blob_bytes(strlen(r->name ? r->name : "kernel.cu") + 1);
+    c->bytes += trp__jit_blob_bytes(strlen(c->architecture) + 1);
+    return check_total(pack, c->bytes);
+}
+
+static char *put_include(char *at, const compile *c, const char *path)
+{
+    char whole[2 * PATH_MAX];
+    if (path[0] == '/')
+        return trp__jit_put_string(at, path);
+    snprintf(whole, sizeof whole, "%s/%s", c->folder, path);
+    return trp__jit_put_string(at, whole);
+}
+
+static void put_compile(const compile *c, char *at)
+{
+    const trp_jit_compile_request *r = c->r;
+    const trp__jit_compile_head head = {.options = c->options.count,
+                                        .includes = c->includes.count,
+                                        .headers = r->header_count,
+                                        .names = c->names.count,
+                                        .output = (uint32_t)r->output};
+    memcpy(at, &head, sizeof head);
+    at = trp__jit_put_string(at + sizeof head, r->source);
+    at = trp__jit_put_string(at, r->name ? r->name : "kernel.cu");
+    at = trp__jit_put_string(at, c->architecture);
+    at = trp__jit_put_strings(at, &c->options);
+    for (uint32_t i = 0; i < c->includes.count; i++)
+        at = put_include(at, c, c->includes.item[i]);
+    for (uint32_t i = 0; i < r->header_count; i++) {
+        at = trp__jit_put_string(at, r->headers[i].name);
+        at = trp__jit_put_string(at, r->headers[i].text);
+    }
+    trp__jit_put_strings(at, &c->names);
+}
+
+static trp_status set_payload(trp__pack *pack, const trp__module_place *place)
+{
+    const trp__jit_make make = {.home = place->home};
+    memcpy(pack->record->payload, &make, sizeof make);
+    return TRP_OK;
+}
+
+trp_status trp__jit_pack_compile(trp__pack *pack, const trp_request *request)
+{
+    const trp_jit_compile_request *r = (const trp_jit_compile_request *)request;
+    trp__module_place place;
+    trp__module_wish wish;
+    compile c = {.r = r,
+                 .options = {"options", r->options, r->option_count},
+                 .includes = {"include_paths", r->include_paths, r->include_count},
+                 .names = {"names", r->names, r->name_count}};
+    trp_status status = check_compile(pack, &c);
+    if (status != TRP_OK)
+        return status;
+    wish = (trp__module_wish){.input_bytes = c.bytes,
+                              .output_kind = (uint32_t)r->output,
+                              .name_count = r->name_count,
+                              .names = r->names};
+    status = trp__jit_output_room(pack, r->output_bytes_max, &wish.output_bytes);
+    if (status == TRP_OK)
+        status = pack->module_make(pack, &wish, r->module, &place);
+    if (status != TRP_OK)
+        return status;
+    put_compile(&c, place.input);
+    return set_payload(pack, &place);
+}
+
+/* Load. */
+
+/* What the first bytes say: a cubin is an ELF file, a fatbin has its magic, PTX is text. */
+static bool is_image(const unsigned char *image, uint64_t bytes)
+{
+    static const unsigned char elf[4] = {0x7f, 'E', 'L', 'F'};
+    static const unsigned char fatbin[4] = {0x50, 0xed, 0x55, 0xba};
+    if (bytes < 16)
+        return false;
+    if (memcmp(image, elf, 4) == 0 || memcmp(image, fatbin, 4) == 0)
+        return true;
+    for (uint64_t i = 0; i < bytes; i++) {
+        if (image[i] == '\0')
+            return i == bytes - 1;
+    }
+    return true;
+}
+
+static void put_loaded(const trp__module_place *place, const trp_jit_load_request *r)
+{
+    trp__home_output head = {.magic = TRP__HOME_OUTPUT, .names = r->name_count};
+    char *first = place->output + sizeof head, *at = first;
+    for (uint32_t i = 0; i < r->name_count; i++) {
+        const char *name = r->names[i][0] == '&' ? r->names[i] + 1 : r->names[i];
+        size_t length = strlen(name);
+        memcpy(at, name, length);
+        at[length] = '\n';
+        at += length + 1;
+    }
+    head.names_bytes = (uint64_t)(at - first);
+    head.image_bytes = r->bytes + 1; /* text ends with a zero; what else there is does no harm */
+    memcpy(at, r->image, r->bytes);
+    at[r->bytes] = '\0';
+    if (((const char *)r->image)[r->bytes - 1] == '\0')
+        head.image_bytes--;
+    head.checksum = trp__checksum(0, first, head.names_bytes + head.image_bytes);
+    memcpy(place->output, &head, sizeof head);
+}
+
+trp_status trp__jit_pack_load(trp__pack *pack, const trp_request *request)
+{
+    const trp_jit_load_request *r = (const trp_jit_load_request *)request;
+    const trp__jit_strings names = {"names", r->names, r->name_count};
+    trp__module_place place;
+    uint64_t bytes = 0;
+    trp_status status = trp__jit_need_gpu(pack, "loading an image");
+    if (status == TRP_OK)
+        status = check_module_pointer(pack, r->module);
+    if (status == TRP_OK && (!r->image || r->bytes == 0))
+        status = trp__error_set(pack->error, TRP_E_ARGUMENT, "%s",
+                                r->image ? "bytes: expected the size of an image, got 0"
+                                         : "image: expected a pointer, got NULL");
+    if (status == TRP_OK)
+        status = check_total(pack, r->bytes);
+    if (status == TRP_OK && !is_image(r->image, r->bytes))
+        status = trp__error_set(pack->error, TRP_E_ARGUMENT,
+                                "image: expected a cubin, a fatbin or PTX, got %llu bytes of "
+                                "something else",
+                                (unsigned long long)r->bytes);
+    if (status == TRP_OK)
+        status = trp__jit_check_strings(pack, &names, &bytes);
+    if (status != TRP_OK)
+        return status;
+    const trp__module_wish wish = {.output_bytes = sizeof(trp__home_output) + bytes + r->bytes + 1,
+                                   .name_count = r->name_count,
+                                   .names = r->names};
+    status = pack->module_make(pack, &wish, r->module, &place);
+    if (status != TRP_OK)
+        return status;
+    put_loaded(&place, r);
+    return set_payload(pack, &place);
+}
+
+/* Link. */
+
+typedef struct linking {
+    const trp_jit_link_request *r;
+    trp__jit_strings options, names;
+    char architecture[32];
+    trp__module_place module[TRP_JIT_LINK_MODULES_MAX];
+    uint32_t modules;
+    uint64_t bytes;
+} linking;
+
+static trp_status check_input(trp__pack *pack, linking *l, uint32_t i)
+{
+    const trp_jit_input *in = &l->r->inputs[i];
+    if ((in->module.id != 0) == (in->data != NULL))
+        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                              "inputs[%u]: expected a module or data, got %s", i,
+                              in->data ? "both" : "neither");
+    if (in->data && in->bytes == 0)
+        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                              "inputs[%u].bytes: expected at least 1, got 0", i);
+    if ((uint32_t)in->kind > TRP_JIT_INPUT_LIBRARY)
+        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                              "inputs[%u].kind: expected a trp_jit_input_kind, got %d", i,
+                              (int)in->kind);
+    l->bytes += trp__jit_blob_bytes(sizeof(trp__jit_link_input));
+    l->bytes += trp__jit_blob_bytes(strlen(in->name ? in->name : "input 00") + 1);
+    if (in->data) {
+        l->bytes += trp__jit_blob_bytes(in->bytes + 1);
+        return check_total(pack, in->bytes) == TRP_OK ? check_total(pack, l->bytes)
+                                                      : TRP_E_ARGUMENT;
+    }
+    l->bytes += trp__jit_blob_bytes(0);
+    if (++l->modules > TRP_JIT_LINK_MODULES_MAX)
+        return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                              "inputs: expected at most %d modules among them",
+                              TRP_JIT_LINK_MODULES_MAX);
+    return TRP_OK;
+}
+
+static trp_status check_link(trp__pack *pack, linking *l)
+{
+    const trp_jit_link_request *r = l->r;
+    trp_status status = check_module_pointer(pack, r->module);
+    if (status == TRP_OK && (r->input_count == 0 || r->input_count > TRP_JIT_LINK_INPUTS_MAX))
+        status =
+            trp__error_set(pack->error, TRP_E_ARGUMENT, "input_count: expected 1 to %d, got %u",
+                           TRP_JIT_LINK_INPUTS_MAX, r->input_count);
+    if (status == TRP_OK && !r->inputs)
+        status =
+            trp__error_set(pack->error, TRP_E_ARGUMENT, "inputs: expected a pointer, got NULL");
+    if (status == TRP_OK && (uint32_t)r->output > TRP_JIT_PTX)
+        status =
+            trp__error_set(pack->error, TRP_E_ARGUMENT,
+                           "output: expected TRP_JIT_CUBIN or TRP_JIT_PTX, got %d", (int)r->output);
+    if (status == TRP_OK && r->output == TRP_JIT_PTX && !r->lto)
+        status = trp__error_set(pack->error, TRP_E_ARGUMENT,
+                                "output: TRP_JIT_PTX is made of LTO-IR only, with `lto`");
+    if (status == TRP_OK)
+        status = trp__jit_architecture(pack, r->architecture, false, l->architecture);
+    l->bytes = sizeof(trp__jit_link_head) + trp__jit_blob_bytes(strlen(l->architecture) + 1);
+    if (status == TRP_OK)
+        status = trp__jit_check_strings(pack, &l->options, &l->bytes);
+    if (status == TRP_OK)
+        status = check_options(pack, &l->options, link_refused,
+                               sizeof link_refused / sizeof *link_refused);
+    if (status == TRP_OK)
+        status = trp__jit_check_strings(pack, &l->names, &l->bytes);
+    for (uint32_t i = 0; i < r->input_count && status == TRP_OK; i++)
+        status = check_input(pack, l, i);
+    return status;
+}
+
+/* The modules among the inputs, which are read. */
+static trp_status use_modules(trp__pack *pack, linking *l)
+{
+    trp_status status = TRP_OK;
+    uint32_t m = 0;
+    for (uint32_t i = 0; i < l->r->input_count && status == TRP_OK; i++) {
+        char name[32];
+        if (l->r->inputs[i].data)
+            continue;
+        snprintf(name, sizeof name, "inputs[%u].module", i);
+        status = pack->module_use(pack, name, l->r->inputs[i].module, TRP__READ, &l->module[m]);
+        for (uint32_t k = 0; status == TRP_OK && k < l->module[m].name_count; k++)
+            l->bytes += trp__jit_blob_bytes(strlen(l->module[m].names[k]) + 1);
+        m++;
+    }
+    return status == TRP_OK ? check_total(pack, l->bytes) : status;
+}
+
+static void put_link(const linking *l, char *at)
+{
+    const trp_jit_link_request *r = l->r;
+    const trp__jit_link_head head = {.options = l->options.count,
+                                     .names = l->names.count,
+                                     .inputs = r->input_count,
+                                     .output = (uint32_t)r->output,
+                                     .lto = r->lto};
+    uint32_t m = 0;
+    memcpy(at, &head, sizeof head);
+    at = trp__jit_put_string(at + sizeof head, l->architecture);
+    at = trp__jit_put_strings(at, &l->options);
+    at = trp__jit_put_strings(at, &l->names);
+    for (uint32_t i = 0; i < r->input_count; i++) {
+        const trp_jit_input *in = &r->inputs[i];
+        trp__jit_link_input entry = {.kind = (uint32_t)in->kind};
+        char name[24];
+        const trp__module_place *place = in->data ? NULL : &l->module[m++];
+        if (place) {
+            entry.module = 1;
+            entry.home = place->home;
+            entry.names = place->name_count;
+        }
+        snprintf(name, sizeof name, "input %u", i);
+        at = trp__jit_put(at, &entry, sizeof entry);
+        at = trp__jit_put_string(at, in->name ? in->name : name);
+        at = trp__jit_put(at, in->data, place ? 0 : in->bytes);
+        for (uint32_t k = 0; place && k < place->name_count; k++)
+            at = trp__jit_put_string(at, place->names[k]);
+    }
+}
+
+trp_status trp__jit_pack_link(trp__pack *pack, const trp_request *request)
+{
+    const trp_jit_link_request *r = (const trp_jit_link_request *)request;
+    trp__module_place place;
+    trp__module_wish wish;
+    linking l = {.r = r,
+                 .options = {"options", r->options, r->option_count},
+                 .names = {"names", r->names, r->name_count}};
+    trp_status status = check_link(pack, &l);
+    if (status == TRP_OK)
+        status = use_modules(pack, &l);
+    if (status != TRP_OK)
+        return status;
+    wish = (trp__module_wish){.input_bytes = l.bytes,
+                              .output_kind = (uint32_t)r->output,
+                              .name_count = r->name_count,
+                              .names = r->names};
+    status = trp__jit_output_room(pack, r->output_bytes_max, &wish.output_bytes);
+    if (status == TRP_OK)
+        status = pack->module_make(pack, &wish, r->module, &place);
+    if (status != TRP_OK)
+        return status;
+    put_link(&l, place.input);
+    return set_payload(pack, &place);
+}

@@ -1,0 +1,88 @@
+/* Modules of the jit actor, as both sides know them. A module is a buffer of TRP__MODULE_TOKEN
+ * bytes, which is what requests on it are ordered by, and a *home* in memory that the application
+ * shares: in it the sender leaves what is to be compiled, the worker the image, and whichever
+ * worker comes next finds that there.
+ *
+ *   head     trp__home_head: what was written to variables
+ *   input    what makes the module; the actor's own affair
+ *   output   trp__home_output, then log, names, headers and image, one behind the other
+ */
+#ifndef TRP_WIRE_MODULE_H
+#define TRP_WIRE_MODULE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define TRP__MODULE_TOKEN   256                  /* bytes of the buffer */
+#define TRP__POOL_BYTES     (UINT64_C(16) << 30) /* of address space; memory only as it is used */
+#define TRP__OUTPUT_DEFAULT (UINT64_C(16) << 20)
+#define TRP__OUTPUT_MAX     (UINT64_C(1) << 30)
+#define TRP__HOME_OUTPUT    UINT64_C(0x7475706d6f682e31) /* a complete output begins so */
+#define TRP__MODULE_SETS    32
+
+/* Where a home lies, in a record. */
+typedef struct trp__home {
+    uint32_t segment;
+    uint32_t output_kind; /* trp_jit_output */
+    uint64_t offset;      /* of the head in the segment */
+    uint64_t input_bytes;
+    uint64_t output_bytes; /* room for it */
+} trp__home;
+
+/* Something that was written to a variable. The application fills it while `number` is 0, for which
+ * the worker takes it for empty; the worker that writes it sets `number` to the request's ticket.
+ * Another worker that loads the module writes all those again that come before the request that it
+ * loads it for. */
+typedef struct trp__home_set {
+    _Atomic uint64_t number;
+    uint64_t data; /* offset in the segment: the variable's name, terminated, then the bytes */
+    uint64_t at;   /* bytes, in the variable */
+    uint32_t name_bytes; /* with the end */
+    uint32_t bytes;
+    uint64_t checksum; /* of name and bytes */
+} trp__home_set;
+
+typedef struct trp__home_head {
+    trp__home_set set[TRP__MODULE_SETS];
+} trp__home_head;
+
+typedef struct trp__home_output {
+    uint64_t magic; /* written last */
+    uint32_t names, headers;
+    uint64_t log_bytes, names_bytes, headers_bytes, image_bytes;
+    uint64_t checksum; /* of all that follows this struct */
+} trp__home_output;
+
+static inline uint64_t trp__home_input_at(const trp__home *home)
+{
+    return home->offset + (sizeof(trp__home_head) + 63) / 64 * 64;
+}
+
+static inline uint64_t trp__home_output_at(const trp__home *home)
+{
+    return trp__home_input_at(home) + (home->input_bytes + 63) / 64 * 64;
+}
+
+/* Bytes of a home in all. */
+static inline uint64_t trp__home_bytes(const trp__home *home)
+{
+    return trp__home_output_at(home) + home->output_bytes - home->offset;
+}
+
+/* Bytes of an output in all; UINT64_MAX if its sizes can't be true in `room` bytes. */
+static inline uint64_t trp__home_output_size(const trp__home_output *output, uint64_t room)
+{
+    if (room < sizeof *output)
+        return UINT64_MAX;
+    uint64_t left = room - sizeof *output;
+    const uint64_t part[] = {output->log_bytes, output->names_bytes, output->headers_bytes,
+                             output->image_bytes};
+    for (int i = 0; i < 4; i++) {
+        if (part[i] > left)
+            return UINT64_MAX;
+        left -= part[i];
+    }
+    return room - left;
+}
+
+#endif

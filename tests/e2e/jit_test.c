@@ -1,0 +1,853 @@
+/* The jit actor: what is compiled, linked, launched and refused; and that modules outlive workers.
+ * Compiling needs the real NVRTC, on whatever backend: without it those cases are skipped.
+ * Launching needs a GPU, or the fake driver, which knows the kernels of support/jit_kernels.h. */
+#include "support/harness.h"
+#include "support/jit_kernels.h"
+
+#include <math.h>
+#include <signal.h>
+
+enum { MANY = 100, N = 1000 };
+
+static const char *const kernel_names[] = {"jit_axpy", "jit_fill", "jit_scale", "jit_sum",
+                                           "jit_map",  "jit_spin", "&factor",   "jit_trap"};
+enum { NAMES = sizeof kernel_names / sizeof *kernel_names };
+
+typedef struct bench {
+    h_world world;
+    trp_device *device;
+    trp_actor *jit;
+} bench;
+
+static bench open_with(const trp_device_options *options)
+{
+    bench b = {.world = h_open(options)};
+    b.device = b.world.device;
+    b.jit = h_actor(b.device, "jit");
+    return b;
+}
+
+static bench open_bench(void)
+{
+    return open_with(NULL);
+}
+
+static void close_bench(bench *b)
+{
+    trp_actor_destroy(b->jit);
+    h_close(&b->world);
+}
+
+static trp_status end_of(trp_completion c, trp_error *error)
+{
+    return h_await(c.future, error);
+}
+
+/* ---- compiling ---- */
+
+static const char scale_source[] = "template <class T, int N>\n"
+                                   "__global__ void scale(T *x, T a) { x[threadIdx.x] *= a * N; }\n"
+                                   "__constant__ float table[4];\n"
+                                   "extern \"C\" __global__ void plain(float *x)\n"
+                                   "{ x[0] = table[1]; }\n";
+
+/* A compile request for a source, for an architecture that NVRTC 12 and 13 have. */
+static trp_jit_compile_request compile_of(const char *source)
+{
+    return (trp_jit_compile_request){.source = source, .architecture = "sm_90"};
+}
+
+/* Whether the worker finds NVRTC; asked of it once, before anything is open. */
+static bool has_nvrtc(void)
+{
+    static int known;
+    if (known == 0) {
+        bench b = open_bench();
+        trp_jit_compile_request r = compile_of("__global__ void k() {}");
+        trp_module m;
+        trp_completion c = {0};
+        trp_error error = {0};
+        H_OK(trp_jit_compile(b.jit, &r, &m, &c));
+        trp_status status = end_of(c, &error);
+        H_CHECK(status == TRP_OK || status == TRP_E_MISSING);
+        if (status == TRP_E_MISSING)
+            h_check_says(__FILE__, __LINE__, error.message, "install");
+        known = status == TRP_OK ? 1 : 2;
+        close_bench(&b);
+    }
+    return known == 1;
+}
+
+static void need_nvrtc(void)
+{
+    if (!has_nvrtc())
+        h_skip("NVRTC is not installed");
+}
+
+static void need_gpu(void)
+{
+    if (!h_is_cuda())
+        h_skip("kernels run on GPUs only");
+}
+
+static trp_module compiled(const bench *b, const trp_jit_compile_request *r)
+{
+    trp_module m = {0};
+    trp_completion c = {0};
+    H_OK(trp_jit_compile(b->jit, r, &m, &c));
+    H_CHECK(m.id != 0);
+    H_OK(end_of(c, NULL));
+    return m;
+}
+
+/* A part of a module as a text; the caller frees it. */
+static char *part_of(const bench *b, trp_module m, trp_module_part part, uint64_t *bytes)
+{
+    uint64_t size = 0, again = 0;
+    H_OK(trp_module_read(b->device, m, part, NULL, 0, &size));
+    char *out = h_malloc(size + 1);
+    H_OK(trp_module_read(b->device, m, part, out, size + 1, &again));
+    H_EQUAL(again, size);
+    out[size] = '\0';
+    if (bytes)
+        *bytes = size;
+    return out;
+}
+
+static void part_says(const bench *b, trp_module m, trp_module_part part, const char *word)
+{
+    char *text = part_of(b, m, part, NULL);
+    h_check_says(__FILE__, __LINE__, text, word);
+    free(text);
+}
+
+static void image_begins(const bench *b, trp_module m, const char *first, size_t length)
+{
+    uint64_t bytes = 0;
+    char *image = part_of(b, m, TRP_MODULE_IMAGE, &bytes);
+    H_CHECK(bytes > length && memcmp(image, first, length) == 0);
+    free(image);
+}
+
+static void outputs(void)
+{
+    static const char *const names[] = {"scale<float, 4>", "&table", "plain"};
+    need_nvrtc();
+    bench b = open_bench();
+    trp_jit_compile_request r = compile_of(scale_source);
+    trp_module_info info;
+    r.names = names;
+    r.name_count = 3;
+    trp_module m = compiled(&b, &r);
+    H_OK(trp_module_get_info(b.device, m, &info));
+    H_CHECK(info.state == TRP_MODULE_READY && info.output == TRP_JIT_CUBIN && info.names == 3 &&
+            info.image_bytes > 500 && info.log_bytes == 0 && info.headers == 0);
+    image_begins(&b, m,
+                 "\x7f"
+                 "ELF",
+                 4);
+    char *lowered = part_of(&b, m, TRP_MODULE_NAMES, NULL);
+    H_CHECK(strcmp(lowered, "_Z5scaleIfLi4EEvPT_S0_\ntable\nplain\n") == 0);
+    free(lowered);
+    H_OK(trp_module_free(b.device, m));
+    H_IS(trp_module_free(b.device, m), TRP_E_STALE);
+    H_IS(trp_module_get_info(b.device, m, &info), TRP_E_STALE);
+
+    r.output = TRP_JIT_PTX;
+    r.architecture = "compute_90";
+    m = compiled(&b, &r);
+    part_says(&b, m, TRP_MODULE_IMAGE, ".entry _Z5scaleIfLi4EEvPT_S0_");
+    part_says(&b, m, TRP_MODULE_IMAGE, ".target sm_90");
+    H_OK(trp_module_free(b.device, m));
+
+    r.output = TRP_JIT_LTOIR;
+    m = compiled(&b, &r);
+    image_begins(&b, m,
+                 "\xed"
+                 "CN\x7f",
+                 4);
+    H_OK(trp_module_free(b.device, m));
+    close_bench(&b);
+}
+
+/* The log is there as a whole, and the message begins with what matters. */
+static void errors_of_a_compile(void)
+{
+    static const char *const names[] = {"missing<int>"};
+    need_nvrtc();
+    bench b = open_bench();
+    trp_jit_compile_request r = compile_of("__global__ void k(int *x)\n"
+                                           "{\n"
+                                           "    int unused;\n"
+                                           "    x[0] = undeclared;\n"
+                                           "    x[1] = alsonot;\n"
+                                           "}\n");
+    trp_module m, other;
+    trp_module_info info;
+    trp_completion c = {0};
+    trp_error error = {0};
+    r.name = "wrong.cu";
+    H_OK(trp_jit_compile(b.jit, &r, &m, &c));
+    H_IS(end_of(c, &error), TRP_E_LIBRARY);
+    H_CHECK(strcmp(error.domain, "nvrtc") == 0 && error.code == 6);
+    H_CHECK(strncmp(error.message, "wrong.cu(4): error", 18) == 0);
+    h_check_says(__FILE__, __LINE__, error.message, "undeclared");
+    H_OK(trp_module_get_info(b.device, m, &info));
+    H_CHECK(info.state == TRP_MODULE_FAILED && info.log_bytes > 0 && info.image_bytes == 0);
+    part_says(&b, m, TRP_MODULE_LOG, "alsonot");
+    part_says(&b, m, TRP_MODULE_LOG, "never referenced");
+    part_says(&b, m, TRP_MODULE_LOG, "2 errors detected");
+    uint64_t bytes;
+    H_IS(trp_module_read(b.device, m, TRP_MODULE_IMAGE, NULL, 0, &bytes), TRP_E_DEPENDENCY);
+
+    /* That it was told makes no image: a link that needs it is refused still. */
+    const trp_jit_input in = {.module = m};
+    const trp_jit_link_request l = {.inputs = &in, .input_count = 1, .architecture = "sm_90"};
+    H_IS(trp_jit_link(b.jit, &l, &other, NULL), TRP_E_DEPENDENCY);
+    H_SAYS("should have made");
+    H_EQUAL(other.id, 0);
+    H_OK(trp_module_free(b.device, m));
+
+    r = compile_of("__global__ void k() {}");
+    r.names = names;
+    r.name_count = 1;
+    H_OK(trp_jit_compile(b.jit, &r, &m, &c));
+    H_IS(end_of(c, &error), TRP_E_LIBRARY);
+    h_check_says(__FILE__, __LINE__, error.message, "missing");
+
+    static const char *const options[] = {"--no-such-option"};
+    r = compile_of("__global__ void k() {}");
+    r.options = options;
+    r.option_count = 1;
+    H_OK(trp_jit_compile(b.jit, &r, &m, &c));
+    H_IS(end_of(c, &error), TRP_E_LIBRARY);
+    h_check_says(__FILE__, __LINE__, error.message, "no-such-option");
+
+    r = compile_of("__global__ void k() {}");
+    r.architecture = "sm_999";
+    H_OK(trp_jit_compile(b.jit, &r, &m, &c));
+    H_IS(end_of(c, &error), TRP_E_LIBRARY);
+
+    r = compile_of(scale_source);
+    r.output_bytes_max = 600;
+    H_OK(trp_jit_compile(b.jit, &r, &m, &c));
+    H_IS(end_of(c, &error), TRP_E_ARGUMENT);
+    h_check_says(__FILE__, __LINE__, error.message, "output_bytes_max");
+    close_bench(&b);
+}
+
+/* Headers in memory and on disk, and the list of what was read. */
+static void headers(void)
+{
+    need_nvrtc();
+    char folder[] = "/tmp/troupe-jit-XXXXXX", path[128];
+    H_CHECK(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/disk.h", folder);
+    FILE *file = fopen(path, "w");
+    H_CHECK(file && fputs("#define DISK 5\n", file) >= 0 && fclose(file) == 0);
+    const trp_jit_header memory[] = {{"first.h", "#include \"deep/second.h\"\n"},
+                                     {"deep/second.h", "#define TWO 2\n"},
+                                     {"unused.h", "#error never\n"}};
+    const char *const includes[] = {folder};
+    const char *const options[] = {"-DWHICH=\"disk.h\"", "-std=c++17"};
+    bench b = open_bench();
+    trp_jit_compile_request r = compile_of("#include \"first.h\"\n"
+                                           "#include WHICH\n"
+                                           "extern \"C\" __global__ void k(int *x)\n"
+                                           "{ x[TWO] = DISK; }\n");
+    r.headers = memory;
+    r.header_count = 3;
+    r.include_paths = includes;
+    r.include_count = 1;
+    r.options = options;
+    r.option_count = 2;
+    trp_module m = compiled(&b, &r);
+    trp_module_info info;
+    H_OK(trp_module_get_info(b.device, m, &info));
+    H_EQUAL(info.headers, 3);
+    char *list = part_of(&b, m, TRP_MODULE_HEADERS, NULL);
+    h_check_says(__FILE__, __LINE__, list, "memory first.h\n");
+    h_check_says(__FILE__, __LINE__, list, "memory deep/second.h\n");
+    h_check_says(__FILE__, __LINE__, list, path);
+    H_CHECK(!strstr(list, "unused.h") && !strstr(list, "unsure"));
+    free(list);
+    remove(path);
+    remove(folder);
+    close_bench(&b);
+}
+
+/* A function in one module, its caller in another, each compiled to LTO-IR and to PTX. */
+static void linking(void)
+{
+    static const char *const names[] = {"caller<float>"};
+    static const char *const rdc[] = {"-rdc=true"};
+    need_nvrtc();
+    bench b = open_bench();
+    for (int lto = 0; lto < 2; lto++) {
+        trp_module part[2], whole;
+        trp_completion c = {0};
+        trp_error error = {0};
+        trp_jit_compile_request r =
+            compile_of("extern __device__ float twice(float);\n"
+                       "template <class T> __global__ void caller(T *x) { x[0] = twice(x[1]); }\n");
+        r.names = names;
+        r.name_count = 1;
+        r.options = rdc;
+        r.option_count = 1;
+        r.output = lto ? TRP_JIT_LTOIR : TRP_JIT_CUBIN;
+        H_OK(trp_jit_compile(b.jit, &r, &part[0], NULL));
+        r.source = "__device__ float twice(float x) { return 2 * x; }\n";
+        r.names = NULL;
+        r.name_count = 0;
+        H_OK(trp_jit_compile(b.jit, &r, &part[1], NULL));
+        const trp_jit_input in[] = {{.module = part[0]}, {.module = part[1], .name = "twice"}};
+        trp_jit_link_request l = {.inputs = in,
+                                  .input_count = 2,
+                                  .lto = lto != 0,
+                                  .names = names,
+                                  .name_count = 1,
+                                  .architecture = "sm_90"};
+        H_OK(trp_jit_link(b.jit, &l, &whole, &c)); /* waits for both compiles */
+        trp_status status = end_of(c, &error);
+        if (status == TRP_E_MISSING) {
+            H_CHECK(strstr(error.message, "nvJitLink") != NULL);
+            break;
+        }
+        H_OK(status);
+        image_begins(&b, whole,
+                     "\x7f"
+                     "ELF",
+                     4);
+        part_says(&b, whole, TRP_MODULE_NAMES, "_Z6callerIfEvPT_\n");
+
+        /* One that lacks a function is no module. */
+        l.input_count = 1;
+        H_OK(trp_jit_link(b.jit, &l, &whole, &c));
+        H_IS(end_of(c, &error), TRP_E_LIBRARY);
+        H_CHECK(strcmp(error.domain, "nvjitlink") == 0);
+        part_says(&b, whole, TRP_MODULE_LOG, "twice");
+    }
+    close_bench(&b);
+}
+
+/* Many at a time; each is right, and each ends once. */
+static void side_by_side(void)
+{
+    need_nvrtc();
+    bench b = open_bench();
+    static char source[MANY][160];
+    trp_module m[MANY];
+    trp_queue *queue = NULL;
+    bool seen[MANY] = {false};
+    H_OK(trp_queue_create(b.world.system, &queue));
+    int many = H_SANITIZED ? 12 : MANY;
+    for (int i = 0; i < many; i++) {
+        snprintf(source[i], sizeof source[i],
+                 "extern \"C\" __global__ void k%d(int *x) { x[0] = %d; }", i, i * 7);
+        trp_jit_compile_request r = compile_of(source[i]);
+        trp_completion c = {.queue = queue, .user_data = &seen[i]};
+        r.output = TRP_JIT_PTX;
+        H_OK(trp_jit_compile(b.jit, &r, &m[i], &c));
+    }
+    for (int i = 0; i < many; i++) {
+        trp_event e;
+        H_OK(trp_queue_next(queue, H_LONG, &e));
+        H_OK(e.status);
+        H_CHECK(!*(bool *)e.user_data);
+        *(bool *)e.user_data = true;
+    }
+    for (int i = 0; i < many; i++) {
+        char word[32];
+        snprintf(word, sizeof word, ".entry k%d(", i);
+        part_says(&b, m[i], TRP_MODULE_IMAGE, word);
+        H_OK(trp_module_free(b.device, m[i]));
+    }
+    trp_event none;
+    H_IS(trp_queue_next(queue, 0, &none), TRP_E_TIMEOUT);
+    H_OK(trp_queue_destroy(queue));
+    close_bench(&b);
+}
+
+/* A source that takes long: as many instantiations as `depth` says. */
+static const char *slow_source(char *out, size_t size, int depth)
+{
+    snprintf(out, size,
+             "template <int N> struct F { static constexpr unsigned v = F<N - 1>::v * 3 + N; };\n"
+             "template <> struct F<0> { static constexpr unsigned v = 1; };\n"
+             "template <int N> __device__ unsigned g(unsigned x)\n"
+             "{ if constexpr (N > 0) return g<N - 1>(x * F<N>::v + threadIdx.x); else return x; }\n"
+             "extern \"C\" __global__ void k(unsigned *x) { x[0] = g<%d>(x[1]); }\n",
+             depth);
+    return out;
+}
+
+/* Some are cancelled while they are compiled, some before: none is ended twice, those after them
+ * are compiled, and memory that was given back is used again meanwhile. */
+static void cancelling(void)
+{
+    need_nvrtc();
+    bench b = open_bench();
+    char source[600];
+    trp_module m[24], last;
+    trp_completion c[24] = {{0}};
+    int cancelled = 0;
+    for (int i = 0; i < 24; i++) {
+        trp_jit_compile_request r = compile_of(slow_source(source, sizeof source, 150 + i));
+        H_OK(trp_jit_compile(b.jit, &r, &m[i], &c[i]));
+    }
+    h_sleep(20 * H_MS);
+    for (int i = 0; i < 24; i++) {
+        H_OK(trp_cancel(c[i].future));
+        H_OK(trp_module_free(b.device, m[i]));
+    }
+    for (int i = 0; i < 24; i++) {
+        trp_status status = end_of(c[i], NULL);
+        H_CHECK(status == TRP_OK || status == TRP_E_CANCELLED);
+        cancelled += status == TRP_E_CANCELLED;
+    }
+    H_CHECK(cancelled > 0);
+    trp_jit_compile_request r =
+        compile_of("extern \"C\" __global__ void after(int *x) { x[0] = 1; }");
+    r.output = TRP_JIT_PTX;
+    last = compiled(&b, &r);
+    part_says(&b, last, TRP_MODULE_IMAGE, ".entry after(");
+    close_bench(&b);
+}
+
+/* Other actors do not wait for a compile, and requests on other modules do not. */
+static void others_go_on(void)
+{
+    need_nvrtc();
+    bench b = open_bench();
+    char source[600];
+    trp_module m;
+    trp_completion slow = {0};
+    trp_jit_compile_request r = compile_of(slow_source(source, sizeof source, 400));
+    H_OK(trp_jit_compile(b.jit, &r, &m, &slow));
+    trp_actor *probe = h_actor(b.device, "probe");
+    for (int i = 0; i < 10; i++) {
+        trp_completion c = {0};
+        h_probe(probe, TRP_PROBE_NOP, &c);
+        H_OK(end_of(c, NULL));
+    }
+    trp_module_info info;
+    H_OK(trp_module_get_info(b.device, m, &info));
+    uint64_t bytes;
+    if (info.state == TRP_MODULE_PENDING) /* if not, this machine is quick */
+        H_CHECK(trp_module_read(b.device, m, TRP_MODULE_LOG, NULL, 0, &bytes) == TRP_E_BUSY ||
+                trp_module_get_info(b.device, m, &info) == TRP_OK);
+    H_OK(trp_cancel(slow.future));
+    trp_status status = end_of(slow, NULL);
+    H_CHECK(status == TRP_OK || status == TRP_E_CANCELLED);
+    trp_actor_destroy(probe);
+    close_bench(&b);
+}
+
+/* What the host can't do is refused by the call. */
+static void refused_on_the_host(void)
+{
+    if (h_is_cuda())
+        h_skip("for the host only");
+    bench b = open_bench();
+    trp_module m = {1}, made;
+    trp_kernel_info info;
+    float value = 1;
+    const trp_kernel_launch_request launch = {.module = m, .grid = {1}, .block = {1}};
+    const trp_jit_load_request load = {.image = jit_kernels_ptx, .bytes = sizeof jit_kernels_ptx};
+    const trp_module_set_request set = {
+        .module = m, .variable = "x", .data = &value, .bytes = sizeof value};
+    const trp_kernel_query_request query = {.module = m, .out = &info};
+    H_IS(trp_kernel_launch(b.jit, &launch, NULL), TRP_E_UNSUPPORTED);
+    H_SAYS("needs a GPU");
+    H_IS(trp_jit_load(b.jit, &load, &made, NULL), TRP_E_UNSUPPORTED);
+    H_IS(trp_module_set(b.jit, &set, NULL), TRP_E_UNSUPPORTED);
+    H_IS(trp_kernel_query(b.jit, &query, NULL), TRP_E_UNSUPPORTED);
+    trp_jit_compile_request r = {.source = "__global__ void k() {}"};
+    H_IS(trp_jit_compile(b.jit, &r, &made, NULL), TRP_E_ARGUMENT);
+    H_SAYS("architecture");
+    close_bench(&b);
+}
+
+/* ---- launching ---- */
+
+static trp_module loaded(const bench *b)
+{
+    trp_module m;
+    const trp_jit_load_request r = {.image = jit_kernels_ptx,
+                                    .bytes = sizeof jit_kernels_ptx,
+                                    .names = kernel_names,
+                                    .name_count = NAMES};
+    H_OK(trp_jit_load(b->jit, &r, &m, NULL)); /* what follows waits for it */
+    return m;
+}
+
+static trp_kernel_launch_request launch_of(trp_module m, const char *kernel,
+                                           const trp_kernel_arg *args, uint32_t count)
+{
+    return (trp_kernel_launch_request){.module = m,
+                                       .kernel = kernel,
+                                       .grid = {(N + 255) / 256},
+                                       .block = {256},
+                                       .args = args,
+                                       .arg_count = count};
+}
+
+/* out[i] = value + i */
+static trp_status send_fill(const bench *b, trp_module m, trp_buffer out, uint32_t value,
+                            trp_completion *c)
+{
+    const trp_kernel_arg args[] = {trp_arg_buffer(out, TRP_ACCESS_COVER), trp_arg_u32(value),
+                                   trp_arg_u32(N)};
+    const trp_kernel_launch_request r = launch_of(m, "jit_fill", args, 3);
+    return trp_kernel_launch(b->jit, &r, c);
+}
+
+static void check_filled(const bench *b, trp_buffer out, uint32_t value)
+{
+    uint32_t got[N];
+    h_read(b->device, out, 0, got, sizeof got);
+    for (uint32_t i = 0; i < N; i++)
+        H_EQUAL(got[i], value + i);
+}
+
+/* Loaded, launched and read without waiting in between. */
+static void launching(void)
+{
+    need_gpu();
+    bench b = open_bench();
+    float x[N], y[N], got[N];
+    trp_module m = loaded(&b);
+    trp_buffer bx = h_buffer(b.device, sizeof x), by = h_buffer(b.device, sizeof y);
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)ref_rng_uniform(h_rng(), -1, 1);
+        y[i] = (float)ref_rng_uniform(h_rng(), -1, 1);
+    }
+    H_OK(trp_write(b.device, bx, 0, x, sizeof x, NULL));
+    H_OK(trp_write(b.device, by, 0, y, sizeof y, NULL));
+    trp_kernel_arg args[] = {trp_arg_buffer(bx, TRP_ACCESS_READ),
+                             trp_arg_buffer(by, TRP_ACCESS_READ_WRITE), trp_arg_f32(2.5f),
+                             trp_arg_u32(N)};
+    trp_kernel_launch_request r = launch_of(m, NULL, args, 4); /* the first name */
+    H_OK(trp_kernel_launch(b.jit, &r, NULL));
+    h_read(b.device, by, 0, got, sizeof got);
+    for (int i = 0; i < N; i++)
+        H_CHECK(fabsf(got[i] - (y[i] + 2.5f * x[i])) < 1e-5f);
+
+    /* At an offset. */
+    args[0].offset = args[1].offset = 400;
+    args[3] = trp_arg_u32(N - 100);
+    H_OK(trp_kernel_launch(b.jit, &r, NULL));
+    h_read(b.device, by, 0, got, sizeof got);
+    for (int i = 0; i < N; i++)
+        H_CHECK(fabsf(got[i] - (y[i] + (i < 100 ? 2.5f : 5.0f) * x[i])) < 1e-5f);
+    H_OK(trp_buffer_free(b.device, bx));
+    H_OK(trp_buffer_free(b.device, by));
+    close_bench(&b);
+}
+
+/* A struct as an argument, in the record and, beside many others, in staging memory. */
+static void arguments(void)
+{
+    need_gpu();
+    bench b = open_bench();
+    trp_module m = loaded(&b);
+    trp_buffer out = h_buffer(b.device, 64);
+    const uint64_t three[3] = {5, 70, 900};
+    uint64_t sum = 0;
+    trp_kernel_arg args[] = {trp_arg_buffer(out, TRP_ACCESS_WRITE), trp_arg_bytes(three, 24)};
+    trp_kernel_launch_request r = launch_of(m, "jit_sum", args, 2);
+    H_OK(trp_kernel_launch(b.jit, &r, NULL));
+    h_read(b.device, out, 0, &sum, sizeof sum);
+    H_EQUAL(sum, 975);
+
+    /* What is wrong with it is found by the kernel's own parameters, and costs only this. */
+    trp_completion c = {0};
+    trp_error error = {0};
+    r.arg_count = 1;
+    H_OK(trp_kernel_launch(b.jit, &r, &c));
+    H_IS(end_of(c, &error), TRP_E_ARGUMENT);
+    h_check_says(__FILE__, __LINE__, error.message, "jit_sum has 2 parameters, got 1");
+    r.arg_count = 2;
+    args[1].bytes = 16;
+    H_OK(trp_kernel_launch(b.jit, &r, &c));
+    H_IS(end_of(c, &error), TRP_E_ARGUMENT);
+    h_check_says(__FILE__, __LINE__, error.message, "args[1]: the parameter of jit_sum has 24");
+    args[0] = trp_arg_u32(1);
+    args[1].bytes = 24;
+    H_OK(trp_kernel_launch(b.jit, &r, &c));
+    H_IS(end_of(c, &error), TRP_E_ARGUMENT);
+    h_check_says(__FILE__, __LINE__, error.message, "args[0]");
+    H_EQUAL(h_info(b.device).restarts, 0);
+    close_bench(&b);
+}
+
+static void tensor_maps(void)
+{
+    need_gpu();
+    if (h_is_gpu())
+        h_skip("a real map can't be read by a kernel; gpu/jit uses one");
+    bench b = open_bench();
+    trp_module m = loaded(&b);
+    trp_buffer out = h_buffer(b.device, 64), data = h_buffer(b.device, 64 * 32 * 4);
+    trp_tensor_map map = {.type = TRP_F32, .rank = 2, .size = {64, 32}, .box = {32, 16}};
+    uint32_t got[6] = {0};
+    trp_kernel_arg args[] = {trp_arg_buffer(out, TRP_ACCESS_WRITE),
+                             trp_arg_tensor_map(data, &map, TRP_ACCESS_READ)};
+    trp_kernel_launch_request r = launch_of(m, "jit_map", args, 2);
+    r.shared_bytes = 100 << 10;
+    r.cluster[0] = 2;
+    r.cooperative = true;
+    h_fill(b.device, data, 0);
+    H_OK(trp_kernel_launch(b.jit, &r, NULL));
+    h_read(b.device, out, 0, got, sizeof got);
+    H_CHECK(got[0] == 2 && got[1] == 64 && got[2] == 32 && got[3] == 0);
+
+    map.size[1] = 33; /* more than the buffer has */
+    H_IS(trp_kernel_launch(b.jit, &r, NULL), TRP_E_ARGUMENT);
+    H_SAYS("args[1].map");
+    map.size[1] = 32;
+    args[1].offset = 8; /* refused by the driver */
+    map.size[1] = 31;
+    trp_completion c = {0};
+    trp_error error = {0};
+    H_OK(trp_kernel_launch(b.jit, &r, &c));
+    H_IS(end_of(c, &error), TRP_E_ARGUMENT);
+    h_check_says(__FILE__, __LINE__, error.message, "cuTensorMapEncodeTiled");
+    close_bench(&b);
+}
+
+static void attributes(void)
+{
+    need_gpu();
+    bench b = open_bench();
+    trp_module m = loaded(&b);
+    trp_kernel_info info = {0};
+    trp_completion c = {0};
+    trp_kernel_query_request q = {.module = m, .kernel = "jit_axpy", .out = &info};
+    q.block_threads = 256;
+    H_OK(trp_kernel_query(b.jit, &q, &c));
+    H_OK(end_of(c, NULL));
+    H_CHECK(info.parameters == 4 && info.parameter_bytes >= 24 && info.threads_max >= 256 &&
+            info.registers > 0 && info.blocks_per_processor >= 1 && info.block_best >= 32 &&
+            info.grid_best >= 1);
+    close_bench(&b);
+}
+
+/* ---- variables ---- */
+
+static trp_status set_factor(const bench *b, trp_module m, float value, trp_completion *c)
+{
+    const trp_module_set_request r = {
+        .module = m, .variable = "factor", .data = &value, .bytes = sizeof value};
+    return trp_module_set(b->jit, &r, c);
+}
+
+/* y = factor * x for x = 1 everywhere; what y is then. */
+static float scaled(const bench *b, trp_module m, trp_buffer x, trp_buffer y)
+{
+    float got = 0;
+    const trp_kernel_arg args[] = {trp_arg_buffer(y, TRP_ACCESS_COVER),
+                                   trp_arg_buffer(x, TRP_ACCESS_READ), trp_arg_u32(N)};
+    const trp_kernel_launch_request r = launch_of(m, "jit_scale", args, 3);
+    H_OK(trp_kernel_launch(b->jit, &r, NULL));
+    h_read(b->device, y, (N - 1) * 4, &got, sizeof got);
+    return got;
+}
+
+static trp_buffer ones(const bench *b)
+{
+    const float one = 1;
+    uint32_t word;
+    memcpy(&word, &one, sizeof word);
+    return h_filled(b->device, N * 4, word);
+}
+
+/* In the order of the requests; far more often than a module has places. */
+static void variables(void)
+{
+    need_gpu();
+    bench b = open_bench();
+    trp_module m = loaded(&b);
+    trp_buffer x = ones(&b), y = h_buffer(b.device, N * 4);
+    trp_completion c = {0};
+    trp_error error = {0};
+    for (int i = 1; i <= 3 * TRP_MODULE_SETS_MAX; i++) {
+        H_OK(set_factor(&b, m, (float)i, NULL));
+        H_CHECK(scaled(&b, m, x, y) == (float)i);
+    }
+    trp_module_set_request r = {.module = m, .variable = "nothing", .data = "1234", .bytes = 4};
+    H_OK(trp_module_set(b.jit, &r, &c));
+    H_IS(end_of(c, &error), TRP_E_ARGUMENT);
+    h_check_says(__FILE__, __LINE__, error.message, "nothing");
+    r.variable = "factor";
+    r.offset = 1;
+    H_OK(trp_module_set(b.jit, &r, &c));
+    H_IS(end_of(c, &error), TRP_E_ARGUMENT);
+    h_check_says(__FILE__, __LINE__, error.message, "the variable has 4");
+    H_CHECK(scaled(&b, m, x, y) == (float)(3 * TRP_MODULE_SETS_MAX)); /* both were told */
+    close_bench(&b);
+}
+
+/* ---- lives of handles ---- */
+
+static void stale_handles(void)
+{
+    need_gpu();
+    bench b = open_bench();
+    h_world other_world = h_open(NULL);
+    trp_actor *other = h_actor(other_world.device, "jit"), *second = h_actor(b.device, "jit");
+    trp_module m = loaded(&b), none = {0}, forged;
+    trp_buffer out = h_buffer(b.device, N * 4);
+    H_IS(send_fill(&b, none, out, 1, NULL), TRP_E_STALE);
+    H_SAYS("no module");
+    forged.id = m.id + (UINT64_C(1) << 32);
+    H_IS(send_fill(&b, forged, out, 1, NULL), TRP_E_STALE);
+    forged.id = out.id; /* a buffer is no module, */
+    H_IS(send_fill(&b, forged, out, 1, NULL), TRP_E_STALE);
+    H_IS(trp_module_free(b.device, forged), TRP_E_STALE);
+    forged.id = out.id | UINT64_C(1) << 63;
+    H_IS(send_fill(&b, forged, out, 1, NULL), TRP_E_STALE);
+    H_IS(trp_buffer_free(b.device, (trp_buffer){m.id}), TRP_E_STALE); /* and no module a buffer */
+    bench with_other = {.world = other_world, .device = other_world.device, .jit = other};
+    trp_buffer there = h_buffer(other_world.device, N * 4);
+    H_IS(send_fill(&with_other, m, there, 1, NULL), TRP_E_STALE);
+    bench with_second = {.world = b.world, .device = b.device, .jit = second};
+    H_IS(send_fill(&with_second, m, out, 1, NULL), TRP_E_ARGUMENT);
+    H_SAYS("another actor");
+
+    /* Freed with launches on their way. */
+    trp_completion c[20] = {{0}};
+    for (int i = 0; i < 20; i++)
+        H_OK(send_fill(&b, m, out, (uint32_t)i, &c[i]));
+    H_OK(trp_module_free(b.device, m));
+    H_IS(send_fill(&b, m, out, 1, NULL), TRP_E_STALE);
+    for (int i = 0; i < 20; i++)
+        H_OK(end_of(c[i], NULL));
+    check_filled(&b, out, 19);
+    trp_actor_destroy(second);
+    trp_actor_destroy(other);
+    h_close(&other_world);
+    close_bench(&b);
+}
+
+/* More modules than a worker keeps loaded, twice round. */
+static void many_modules(void)
+{
+    enum { MODULES = 300 };
+    need_gpu();
+    if (h_is_gpu())
+        h_skip("on the fake driver it is quick");
+    bench b = open_bench();
+    static trp_module m[MODULES];
+    trp_buffer out = h_buffer(b.device, N * 4);
+    int modules = H_SANITIZED ? 40 : MODULES;
+    for (int i = 0; i < modules; i++)
+        m[i] = loaded(&b);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < modules; i++)
+            H_OK(send_fill(&b, m[i], out, (uint32_t)i, NULL));
+        check_filled(&b, out, (uint32_t)modules - 1);
+    }
+    for (int i = 0; i < modules; i++)
+        H_OK(trp_module_free(b.device, m[i]));
+    close_bench(&b);
+}
+
+/* An image that the driver does not take: its load fails, and so does what was sent behind it. */
+static void bad_images(void)
+{
+    static const char bad[] = ".version 7.8\n.target sm_80\n.address_size 64\n"
+                              ".visible .entry jit_fill(.param what)\n{\n}\n";
+    need_gpu();
+    bench b = open_bench();
+    trp_module m;
+    trp_completion load = {0}, launch = {0}, again = {0};
+    trp_error error = {0};
+    trp_buffer out = h_buffer(b.device, N * 4);
+    const trp_jit_load_request r = {
+        .image = bad, .bytes = sizeof bad, .names = &kernel_names[1], .name_count = 1};
+    H_OK(trp_jit_load(b.jit, &r, &m, &load));
+    H_OK(send_fill(&b, m, out, 1, &launch));
+    H_IS(end_of(load, &error), TRP_E_LIBRARY);
+    uint64_t cause = error.request;
+    H_CHECK(strcmp(error.domain, "cuda") == 0);
+    h_check_says(__FILE__, __LINE__, error.message, "ptxas");
+    H_IS(end_of(launch, &error), TRP_E_DEPENDENCY);
+    char word[32];
+    snprintf(word, sizeof word, "%llu", (unsigned long long)cause);
+    h_check_says(__FILE__, __LINE__, error.message, word);
+    H_IS(send_fill(&b, m, out, 1, &again), TRP_E_DEPENDENCY); /* told, but still no module */
+    H_SAYS(word);
+    H_OK(trp_module_free(b.device, m));
+    close_bench(&b);
+}
+
+/* A launch sent behind a compile that fails, on a backend that launches. */
+static void launch_of_a_failed_compile(void)
+{
+    static const char *const names[] = {"jit_fill"};
+    need_gpu();
+    need_nvrtc();
+    bench b = open_bench();
+    trp_module m;
+    trp_completion compile = {0}, launch = {0};
+    trp_error error = {0};
+    trp_buffer out = h_buffer(b.device, N * 4);
+    trp_jit_compile_request r = {
+        .source = "this is not C++", .names = names, .name_count = 1, .output = TRP_JIT_PTX};
+    H_OK(trp_jit_compile(b.jit, &r, &m, &compile));
+    H_OK(send_fill(&b, m, out, 1, &launch));
+    H_IS(end_of(launch, &error), TRP_E_DEPENDENCY);
+    H_IS(end_of(compile, &error), TRP_E_LIBRARY);
+    close_bench(&b);
+}
+
+/* From source to result. The fake driver reads the parameters from the PTX that NVRTC makes. */
+static void compile_and_launch(void)
+{
+    static const char *const names[] = {"jit_fill", "jit_axpy"};
+    need_gpu();
+    need_nvrtc();
+    bench b = open_bench();
+    trp_module m;
+    trp_buffer out = h_buffer(b.device, N * 4);
+    trp_jit_compile_request r = {
+        .source =
+            "extern \"C\" __global__ void jit_fill(unsigned *out, unsigned v, unsigned n)\n"
+            "{ unsigned i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = v + i; }"
+            "extern \"C\" __global__ void jit_axpy(const float *x, float *y, float a,\n"
+            "                                      unsigned n) { }",
+        .names = names,
+        .name_count = 2,
+        .output = TRP_JIT_PTX};
+    H_OK(trp_jit_compile(b.jit, &r, &m, NULL));
+    H_OK(send_fill(&b, m, out, 40, NULL));
+    check_filled(&b, out, 40);
+    close_bench(&b);
+}
+
+static const h_case cases[] = {
+    {"outputs", outputs},
+    {"errors_of_a_compile", errors_of_a_compile},
+    {"headers", headers},
+    {"linking", linking},
+    {"side_by_side", side_by_side},
+    {"cancelling", cancelling},
+    {"others_go_on", others_go_on},
+    {"refused_on_the_host", refused_on_the_host},
+    {"launching", launching},
+    {"arguments", arguments},
+    {"tensor_maps", tensor_maps},
+    {"attributes", attributes},
+    {"variables", variables},
+    {"stale_handles", stale_handles},
+    {"many_modules", many_modules},
+    {"bad_images", bad_images},
+    {"launch_of_a_failed_compile", launch_of_a_failed_compile},
+    {"compile_and_launch", compile_and_launch},
+};
+
+int main(int argc, char **argv)
+{
+    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}
