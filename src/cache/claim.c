@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fault_point.h"
-#include "cache/bytes.h"
+#include "base/bytes.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>

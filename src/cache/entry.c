@@ -1,7 +1,7 @@
 #include "cache/entry.h"
 
 #include "base/error.h"
-#include "cache/bytes.h"
+#include "base/bytes.h"
 #include "cache/key.h"
 
 #include <stdlib.h>

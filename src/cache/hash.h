@@ -1,10 +1,10 @@
-/* The two hashes of the kernel cache.
- *
- * BLAKE2b with 256 bits (RFC 7693) names entries and stands for the content of headers: two
- * different inputs must not meet. XXH64 (seed 0, the specification of xxHash 0.1.1) finds damage,
- * at the speed of memory; nothing else hangs on it. */
+/* The hash of the kernel cache: BLAKE2b with 256 bits (RFC 7693). It names entries and stands for
+ * the content of headers: two different inputs must not meet. What finds damage, and nothing else,
+ * is trp__checksum(). */
 #ifndef TRP_CACHE_HASH_H
 #define TRP_CACHE_HASH_H
+
+#include "base/checksum.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,7 +48,5 @@ bool trp__hash_parse(const char *text, size_t length, trp__hash *out);
 
 /* The hash of a file's content. False: it is not there, no regular file, or can't be read. */
 bool trp__hash_file(const char *path, trp__hash *out);
-
-uint64_t trp__checksum(const void *data, size_t bytes);
 
 #endif

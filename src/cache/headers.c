@@ -1,7 +1,7 @@
 #include "cache/headers.h"
 
 #include "base/error.h"
-#include "cache/bytes.h"
+#include "base/bytes.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "cache/key.h"
 
-#include "cache/bytes.h"
+#include "base/bytes.h"
 
 #include <stdlib.h>
 #include <string.h>

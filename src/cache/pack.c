@@ -1,7 +1,7 @@
 #include "cache/pack.h"
 
 #include "base/error.h"
-#include "cache/bytes.h"
+#include "base/bytes.h"
 #include "cache/folder.h"
 #include "cache/headers.h"
 

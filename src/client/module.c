@@ -358,7 +358,7 @@ trp_status trp__module_add_set(trp__pack *pack, const trp__module_place *place,
         shared->at = at;
         shared->name_bytes = name_bytes;
         shared->bytes = bytes;
-        shared->checksum = trp__checksum(0, room, name_bytes + bytes);
+        shared->checksum = trp__checksum(room, name_bytes + bytes);
         m->set[i] = (module_set){.extent = extent,
                                  .offset = offset,
                                  .slot = request->index,

@@ -7,7 +7,7 @@
  * kernel. Every other mutation gets right checksums afterwards, as if somebody had written it so:
  * of those only sense is asked, that all they say lies inside of them. A broken promise stops the
  * program with abort(); a wrong access is for the sanitizers to see. */
-#include "cache/bytes.h"
+#include "base/bytes.h"
 #include "cache/entry.h"
 #include "cache/headers.h"
 #include "cache/key.h"

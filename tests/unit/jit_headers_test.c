@@ -184,15 +184,17 @@ static void places(void **state)
     assert_true(has(&h, TRP__JIT_FOUND_NONE, "sub.h")); /* if it comes, it is read instead */
     assert_false(has(&h, TRP__JIT_FOUND_MEMORY, "other.h"));
     assert_false(h.unsure);
-    uint64_t sum = 0;
-    for (size_t i = 0; i < h.count; i++)
-        sum += h.row[i].sum;
+    trp__hash before[32];
+    size_t count = h.count;
+    bool differs = false;
+    for (size_t i = 0; i < count; i++)
+        before[i] = h.row[i].content;
     trp__jit_headers_free(&h);
     put_file("sub/beside.h", "#include \"sub.g\"\n"); /* one byte */
     h = trace("#include \"m.h\"\n", memory, 4, NULL, 0);
-    for (size_t i = 0; i < h.count; i++)
-        sum -= h.row[i].sum;
-    assert_true(sum != 0);
+    for (size_t i = 0; i < h.count && i < count; i++)
+        differs = differs || !trp__hash_equal(&before[i], &h.row[i].content);
+    assert_true(differs);
     trp__jit_headers_free(&h);
 }
 

@@ -1,6 +1,5 @@
 #include "actors/jit/headers.h"
 
-#include "base/checksum.h"
 #include "base/error.h"
 
 #include <ctype.h>
@@ -122,7 +121,7 @@ static bool has_row(const trp__jit_headers *h, trp__jit_found kind, const char *
 }
 
 /* Takes `name`. */
-static void add_row(tracer *t, trp__jit_found kind, char *name, uint64_t sum, uint64_t bytes)
+static void add_row(tracer *t, trp__jit_found kind, char *name, trp__hash content)
 {
     trp__jit_headers *h = t->out;
     h->row = grown(t, h->row, h->count, &h->capacity, sizeof *h->row);
@@ -130,8 +129,7 @@ static void add_row(tracer *t, trp__jit_found kind, char *name, uint64_t sum, ui
         free(name);
         return;
     }
-    h->row[h->count++] =
-        (trp__jit_header_row){.kind = kind, .name = name, .sum = sum, .bytes = bytes};
+    h->row[h->count++] = (trp__jit_header_row){.kind = kind, .name = name, .content = content};
 }
 
 /* A header in memory of this name, if there is one. */
@@ -146,7 +144,7 @@ static void look_in_memory(tracer *t, const char *name)
         const char *text = p->headers[i].text;
         size_t length = strlen(text);
         add_row(t, TRP__JIT_FOUND_MEMORY, copied(t, name, strlen(name)),
-                trp__checksum(0, text, length), length);
+                trp__hash_of(text, length));
         add_source(t, text, folder_of(t, name), true);
         return;
     }
@@ -203,11 +201,11 @@ static bool look_at_file(tracer *t, char *path)
         if (has_row(t->out, TRP__JIT_FOUND_NONE, path))
             free(path);
         else
-            add_row(t, TRP__JIT_FOUND_NONE, path, 0, 0);
+            add_row(t, TRP__JIT_FOUND_NONE, path, (trp__hash){0});
         return false;
     }
     add_source(t, text, folder_of(t, path), false);
-    add_row(t, TRP__JIT_FOUND_FILE, path, trp__checksum(0, text, bytes), bytes);
+    add_row(t, TRP__JIT_FOUND_FILE, path, trp__hash_of(text, bytes));
     free(text);
     return true;
 }

@@ -4,6 +4,8 @@
 #ifndef TRP_ACTORS_JIT_HEADERS_H
 #define TRP_ACTORS_JIT_HEADERS_H
 
+#include "cache/hash.h"
+
 #include <troupe/status.h>
 
 #include <stdbool.h>
@@ -25,9 +27,8 @@ typedef enum trp__jit_found {
 /* Something that the result of a compile depends on. */
 typedef struct trp__jit_header_row {
     trp__jit_found kind;
-    char *name;   /* or absolute path */
-    uint64_t sum; /* of its content; 0 for NONE */
-    uint64_t bytes;
+    char *name;        /* or absolute path */
+    trp__hash content; /* all zero for NONE */
 } trp__jit_header_row;
 
 typedef struct trp__jit_headers {

@@ -50,7 +50,7 @@ static trp_status copy_output(const trp__jit_source *source, trp__home_output *h
         return no_memory(error);
     memcpy(*body, source->output + sizeof *head, size);
     (*body)[size] = '\0';
-    return trp__checksum(0, *body, size) == head->checksum ? TRP_OK : damaged(error, "image");
+    return trp__checksum(*body, size) == head->checksum ? TRP_OK : damaged(error, "image");
 }
 
 static trp_status read_names(trp__jit_loaded *m, const trp__home_output *head, const char *body,
@@ -156,7 +156,7 @@ static trp_status set_again(trp_instance *instance, const trp__cuda *cu, const t
     memcpy(copy, source->pool + data, name_bytes + bytes);
     bool same = atomic_load(&shared->number) == number;
     bool whole = name_bytes > 0 && copy[name_bytes - 1] == '\0' &&
-                 trp__checksum(0, copy, name_bytes + bytes) == sum;
+                 trp__checksum(copy, name_bytes + bytes) == sum;
     if (same && !whole)
         status = damaged(error, "record of variables");
     if (same && status == TRP_OK)

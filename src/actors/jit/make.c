@@ -2,6 +2,7 @@
 
 #include "actors/jit/blobs.h"
 #include "actors/jit/headers.h"
+#include "actors/jit/kept.h"
 #include "actors/jit/nvjitlink.h"
 #include "actors/jit/nvrtc.h"
 #include "base/error.h"
@@ -111,7 +112,8 @@ static trp_status read_compile(compile *c, const char *input, uint64_t bytes, tr
     if (head)
         memcpy(&c->head, head, sizeof c->head);
     if (b.bad || c->head.options > TRP_JIT_OPTIONS_MAX || c->head.includes > TRP_JIT_OPTIONS_MAX ||
-        c->head.headers > TRP_JIT_OPTIONS_MAX || c->head.names > TRP_JIT_OPTIONS_MAX)
+        c->head.headers > TRP_JIT_OPTIONS_MAX || c->head.names > TRP_JIT_OPTIONS_MAX ||
+        c->head.output > TRP_JIT_LTOIR)
         return bad_input(error);
     c->source = trp__jit_blob_text(&b);
     c->name = trp__jit_blob_text(&b);
@@ -171,28 +173,27 @@ static bool same_headers(const trp__jit_headers *a, const trp__jit_headers *b)
 {
     bool same = a->count == b->count && a->unsure == b->unsure;
     for (size_t i = 0; i < a->count && same; i++)
-        same = a->row[i].kind == b->row[i].kind && a->row[i].sum == b->row[i].sum &&
-               a->row[i].bytes == b->row[i].bytes && strcmp(a->row[i].name, b->row[i].name) == 0;
+        same = a->row[i].kind == b->row[i].kind &&
+               trp__hash_equal(&a->row[i].content, &b->row[i].content) &&
+               strcmp(a->row[i].name, b->row[i].name) == 0;
     return same;
 }
 
-/* The list of headers as text. What has changed while the compiler ran is not sure. */
-static trp_status set_headers(const compile *c, const trp__jit_headers *before, trp__jit_made *made,
+static const char *const found_texts[] = {[TRP__JIT_FOUND_MEMORY] = "memory ",
+                                          [TRP__JIT_FOUND_FILE] = "file ",
+                                          [TRP__JIT_FOUND_NONE] = "none "};
+
+/* The list of headers as text. */
+static trp_status set_headers(const trp__jit_headers *headers, bool sure, trp__jit_made *made,
                               trp_error *error)
 {
-    static const char *const kinds[] = {"memory ", "file ", "none "};
-    trp__jit_headers after = {0};
     lines l = {0};
-    trp_status status = trace(c, &after, error);
-    if (status != TRP_OK)
-        return status;
-    for (size_t i = 0; i < before->count; i++) {
-        add_line(&l, kinds[before->row[i].kind], before->row[i].name);
-        made->header_count += before->row[i].kind != TRP__JIT_FOUND_NONE;
+    for (size_t i = 0; i < headers->count; i++) {
+        add_line(&l, found_texts[headers->row[i].kind], headers->row[i].name);
+        made->header_count += headers->row[i].kind != TRP__JIT_FOUND_NONE;
     }
-    if (before->unsure || !same_headers(before, &after))
+    if (!sure)
         add_line(&l, "unsure", "");
-    trp__jit_headers_free(&after);
     made->headers = l.text;
     made->headers_bytes = l.bytes;
     return l.no_memory ? no_memory(error) : TRP_OK;
@@ -308,8 +309,83 @@ static trp_status run_nvrtc(const trp__nvrtc *rtc, compile *c, trp__jit_made *ma
     return status;
 }
 
-/* The kernel cache stands around run_nvrtc(): what it needs for a key is in `c` and `headers`, an
- * answer of it is a `made`, and only what is not `unsure` may be kept. */
+/* The kernel cache. */
+
+/* All that a compile's result depends on. Folders to search are in it, for a result may have names
+ * of files in it. */
+static void make_key(const trp__nvrtc *rtc, const compile *c, const trp__jit_headers *headers,
+                     trp__key *key)
+{
+    static const char *const outputs[] = {
+        [TRP_JIT_CUBIN] = "cubin", [TRP_JIT_PTX] = "ptx", [TRP_JIT_LTOIR] = "ltoir"};
+    char version[32], build[128], compiler[192];
+    trp__nvrtc_version(rtc, version, sizeof version);
+    trp__jit_build_of(trp__nvrtc_path(), build, sizeof build);
+    snprintf(compiler, sizeof compiler, "NVRTC %s, build %s", version, build);
+    trp__key_begin(key, "jit");
+    trp__key_add_text(key, TRP__KEY_NAME, c->name);
+    trp__key_add_text(key, TRP__KEY_COMPILER, compiler);
+    trp__key_add_text(key, TRP__KEY_TARGET, c->architecture);
+    trp__key_add_text(key, TRP__KEY_OUTPUT, outputs[c->head.output]);
+    for (uint32_t i = 0; i < c->head.includes; i++)
+        trp__key_add_text(key, TRP__KEY_SETTING, c->includes[i]);
+    for (uint32_t i = 0; i < c->head.options; i++)
+        trp__key_add_text(key, TRP__KEY_OPTION, c->options[i]);
+    for (uint32_t i = 0; i < c->head.names; i++)
+        trp__key_add_text(key, TRP__KEY_EXPRESSION, c->names[i]);
+    trp__key_add_text(key, TRP__KEY_SOURCE, c->source);
+    for (size_t i = 0; i < headers->count; i++) {
+        const trp__jit_header_row *row = &headers->row[i];
+        char *name = NULL;
+        if (asprintf(&name, "%s%s", found_texts[row->kind], row->name) < 0) {
+            key->status = TRP_E_MEMORY;
+            return;
+        }
+        trp__key_add_header(key, name, &row->content);
+        free(name);
+    }
+}
+
+typedef struct compiling {
+    const trp__nvrtc *rtc;
+    compile *c;
+    const trp__jit_headers *headers;
+    bool changed; /* while the compiler ran */
+} compiling;
+
+static trp_status compile_now(void *context, trp__jit_made *made, bool *keep, trp_error *error)
+{
+    compiling *x = context;
+    trp__jit_headers after = {0};
+    trp_status status = run_nvrtc(x->rtc, x->c, made, error);
+    if (status == TRP_OK)
+        status = trace(x->c, &after, error);
+    x->changed = status == TRP_OK && !same_headers(x->headers, &after);
+    *keep = !x->changed;
+    trp__jit_headers_free(&after);
+    return status;
+}
+
+/* What may depend on more than is known is compiled each time. */
+static trp_status find_or_compile(const trp__nvrtc *rtc, compile *c,
+                                  const trp__jit_headers *headers, trp__jit_made *made,
+                                  trp_error *error)
+{
+    compiling x = {rtc, c, headers, false};
+    bool ignored;
+    trp_status status;
+    if (headers->unsure) {
+        status = compile_now(&x, made, &ignored, error);
+    } else {
+        trp__key key = {0};
+        make_key(rtc, c, headers, &key);
+        status = trp__jit_keep(&key, c->stop, compile_now, &x, made, error);
+        trp__key_end(&key);
+    }
+    return status == TRP_OK ? set_headers(headers, !headers->unsure && !x.changed, made, error)
+                            : status;
+}
+
 trp_status trp__jit_compile(const char *input, uint64_t bytes, const trp__jit_stop *stop,
                             trp__jit_made *made, trp_error *error)
 {
@@ -325,9 +401,7 @@ trp_status trp__jit_compile(const char *input, uint64_t bytes, const trp__jit_st
     if (status == TRP_OK)
         status = trace(c, &headers, error);
     if (status == TRP_OK)
-        status = run_nvrtc(rtc, c, made, error);
-    if (status == TRP_OK)
-        status = set_headers(c, &headers, made, error);
+        status = find_or_compile(rtc, c, &headers, made, error);
     trp__jit_headers_free(&headers);
     for (uint32_t i = 0; i < c->head.includes && i < TRP_JIT_OPTIONS_MAX; i++)
         free(c->include_options[i]);

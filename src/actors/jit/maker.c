@@ -79,7 +79,7 @@ static trp_status copy_image(state *s, uint32_t i)
     if (!s->image_copy[i])
         return trp__error_set(&s->error, TRP_E_MEMORY, "no memory for an image to link");
     memcpy(s->image_copy[i], s->source[i] + sizeof head, body);
-    if (trp__checksum(0, s->image_copy[i], body) != head.checksum)
+    if (trp__checksum(s->image_copy[i], body) != head.checksum)
         return trp__error_set(&s->error, TRP_E_INTERNAL, "the image of module %u is damaged", i);
     s->image[i] = (trp__jit_image){.data = s->image_copy[i] + head.log_bytes + head.names_bytes +
                                            head.headers_bytes,
@@ -149,7 +149,7 @@ static void copy_out(void *argument)
     at = put(at, m->names, head.names_bytes);
     at = put(at, m->headers, head.headers_bytes);
     at = put(at, m->image, head.image_bytes);
-    head.checksum = trp__checksum(0, first, (size_t)(at - first));
+    head.checksum = trp__checksum(first, (size_t)(at - first));
     head.magic = TRP__HOME_OUTPUT;
     memcpy(s->output, &head, sizeof head);
 }

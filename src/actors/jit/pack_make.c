@@ -258,7 +258,7 @@ static void put_loaded(const trp__module_place *place, const trp_jit_load_reques
     at[r->bytes] = '\0';
     if (((const char *)r->image)[r->bytes - 1] == '\0')
         head.image_bytes--;
-    head.checksum = trp__checksum(0, first, head.names_bytes + head.image_bytes);
+    head.checksum = trp__checksum(first, head.names_bytes + head.image_bytes);
     memcpy(place->output, &head, sizeof head);
 }
 

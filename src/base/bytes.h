@@ -1,6 +1,6 @@
 /* Numbers in files: little-endian, at any address. */
-#ifndef TRP_CACHE_BYTES_H
-#define TRP_CACHE_BYTES_H
+#ifndef TRP_BASE_BYTES_H
+#define TRP_BASE_BYTES_H
 
 #include <stdint.h>
 

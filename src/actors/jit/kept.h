@@ -1,0 +1,24 @@
+/* Compiles that were done before, by any process of this user: the kernel cache around a compile.
+ */
+#ifndef TRP_ACTORS_JIT_KEPT_H
+#define TRP_ACTORS_JIT_KEPT_H
+
+#include "actors/jit/make.h"
+#include "cache/key.h"
+
+/* Makes what is not there. *keep: whether it may be kept. */
+typedef trp_status (*trp__jit_maker_function)(void *context, trp__jit_made *made, bool *keep,
+                                              trp_error *error);
+
+/* Fills image, log and names of `made` from the cache; or has them made, by one thread of all
+ * processes at a time, and keeps them. What goes wrong with the cache goes unnoticed but for a
+ * warning. TRP_E_CANCELLED: `stop` said so while another one was at it. */
+trp_status trp__jit_keep(const trp__key *key, const trp__jit_stop *stop,
+                         trp__jit_maker_function make, void *context, trp__jit_made *made,
+                         trp_error *error);
+
+/* What identifies a loaded library's build, as text: the build ID that its linker left in it. Empty
+ * if there is none. */
+void trp__jit_build_of(const char *path, char *out, size_t size);
+
+#endif

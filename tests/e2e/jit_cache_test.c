@@ -1,0 +1,253 @@
+/* The kernel cache under the jit actor: what was compiled once is not compiled again, by whatever
+ * worker; what is different is; and what is wrong with the folder costs no compile. An entry that
+ * is written again has another file, so the file tells whether a compile was done. Needs the real
+ * NVRTC. */
+#include "support/harness.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <dirent.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static const char source[] = "#include \"value.h\"\n"
+                             "template <class T> __global__ void set(T *x) { x[0] = VALUE; }\n"
+                             "#warning \"kept with its log\"\n";
+
+typedef struct bench {
+    h_world world;
+    trp_actor *jit;
+} bench;
+
+static bench open_bench(void)
+{
+    bench b = {.world = h_open(NULL)};
+    b.jit = h_actor(b.world.device, "jit");
+    return b;
+}
+
+static void close_bench(bench *b)
+{
+    trp_actor_destroy(b->jit);
+    h_close(&b->world);
+}
+
+/* What lies in the folder: how many entries, and the file of the last. */
+typedef struct look {
+    int entries;
+    ino_t file;
+    char path[512];
+} look;
+
+static void look_into(const char *path, look *out)
+{
+    DIR *all = opendir(path);
+    for (const struct dirent *e; all && (e = readdir(all)) != NULL;) {
+        char full[512];
+        struct stat s;
+        if (e->d_name[0] == '.')
+            continue;
+        snprintf(full, sizeof full, "%s/%s", path, e->d_name);
+        H_CHECK(lstat(full, &s) == 0);
+        size_t length = strlen(e->d_name);
+        if (S_ISDIR(s.st_mode)) {
+            look_into(full, out);
+        } else if (length > 2 && s.st_size > 1000) { /* not the account, not the locks */
+            out->entries++;
+            out->file = s.st_ino;
+            snprintf(out->path, sizeof out->path, "%.500s", full);
+        }
+    }
+    if (all)
+        closedir(all);
+}
+
+static look now(void)
+{
+    look l = {0};
+    look_into(folder, &l);
+    return l;
+}
+
+typedef struct wish {
+    const char *value; /* of the header */
+    const char *options[2];
+    uint32_t option_count;
+} wish;
+
+static char *module_text(const bench *b, trp_module m, trp_module_part part)
+{
+    uint64_t bytes = 0;
+    H_OK(trp_module_read(b->world.device, m, part, NULL, 0, &bytes));
+    char *text = h_malloc(bytes + 1);
+    H_OK(trp_module_read(b->world.device, m, part, text, bytes + 1, &bytes));
+    text[bytes] = '\0';
+    return text;
+}
+
+/* False: there is no NVRTC. */
+static bool compile(const bench *b, wish w)
+{
+    const trp_jit_header header = {"value.h", w.value};
+    const char *name = "set<float>";
+    trp_jit_compile_request r = {.source = source,
+                                 .architecture = "sm_90",
+                                 .headers = &header,
+                                 .header_count = 1,
+                                 .names = &name,
+                                 .name_count = 1,
+                                 .options = w.options,
+                                 .option_count = w.option_count};
+    trp_module m;
+    trp_completion c = {0};
+    H_OK(trp_jit_compile(b->jit, &r, &m, &c));
+    trp_status status = h_await(c.future, NULL);
+    if (status == TRP_E_MISSING)
+        return false;
+    H_OK(status);
+    char *log = module_text(b, m, TRP_MODULE_LOG), *names = module_text(b, m, TRP_MODULE_NAMES);
+    char *image = module_text(b, m, TRP_MODULE_IMAGE);
+    h_check_says(__FILE__, __LINE__, log, "kept with its log");
+    h_check_says(__FILE__, __LINE__, names, "set");
+    H_CHECK(memcmp(image,
+                   "\x7f"
+                   "ELF",
+                   4) == 0);
+    free(log);
+    free(names);
+    free(image);
+    H_OK(trp_module_free(b->world.device, m));
+    return true;
+}
+
+static void empty_folder(void)
+{
+    char command[256];
+    snprintf(command, sizeof command, "rm -rf '%s' && mkdir -m 700 '%s'", folder, folder);
+    H_EQUAL(system(command), 0);
+}
+
+static const wish plain = {.value = "#define VALUE 1\n"};
+
+static bench begin(void)
+{
+    empty_folder();
+    bench b = open_bench();
+    if (!compile(&b, plain))
+        h_skip("NVRTC is not installed");
+    H_EQUAL(now().entries, 1);
+    return b;
+}
+
+static void once(void)
+{
+    bench b = begin();
+    look first = now();
+    H_CHECK(compile(&b, plain));
+    H_EQUAL(now().file, first.file);
+    close_bench(&b);
+    b = open_bench(); /* another worker */
+    H_CHECK(compile(&b, plain));
+    H_EQUAL(now().file, first.file);
+    H_EQUAL(now().entries, 1);
+    close_bench(&b);
+}
+
+static void what_makes_another(void)
+{
+    bench b = begin();
+    const wish other[] = {
+        {.value = "#define VALUE 2\n"}, /* one byte of a header */
+        {.value = "#define VALUE 1\n", .options = {"-DA", "-DB"}, .option_count = 2},
+        {.value = "#define VALUE 1\n", .options = {"-DB", "-DA"}, .option_count = 2},
+    };
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        H_CHECK(compile(&b, other[i]));
+        H_EQUAL(now().entries, i + 2);
+    }
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        H_CHECK(compile(&b, other[i]));
+    H_EQUAL(now().entries, 4);
+    close_bench(&b);
+}
+
+/* An entry that is damaged somewhere is made again, and replaced. */
+static void damaged(void)
+{
+    bench b = begin();
+    for (int i = 0; i < 3; i++) {
+        look before = now();
+        struct stat s;
+        unsigned char byte;
+        int fd = open(before.path, O_RDWR | O_CLOEXEC);
+        H_CHECK(fd >= 0 && fstat(fd, &s) == 0);
+        off_t at = (off_t)ref_rng_below(h_rng(), (size_t)s.st_size);
+        H_CHECK(pread(fd, &byte, 1, at) == 1);
+        byte ^= (unsigned char)(1 + ref_rng_below(h_rng(), 255));
+        H_CHECK(pwrite(fd, &byte, 1, at) == 1);
+        close(fd);
+        H_CHECK(compile(&b, plain));
+        H_EQUAL(now().entries, 1);
+        look mended = now();
+        H_CHECK(compile(&b, plain));
+        H_EQUAL(now().file, mended.file);
+    }
+    close_bench(&b);
+}
+
+/* Many at a time want few. */
+static void wanted_by_many(void)
+{
+    enum { MANY = 24, FEW = 3 };
+    static const char *const values[FEW] = {"#define VALUE 7\n", "#define VALUE 8\n",
+                                            "#define VALUE 9\n"};
+    bench b = begin();
+    trp_module m[MANY];
+    trp_completion c[MANY] = {{0}};
+    for (int i = 0; i < MANY; i++) {
+        const trp_jit_header header = {"value.h", values[i % FEW]};
+        trp_jit_compile_request r = {
+            .source = source, .architecture = "sm_90", .headers = &header, .header_count = 1};
+        H_OK(trp_jit_compile(b.jit, &r, &m[i], &c[i]));
+    }
+    for (int i = 0; i < MANY; i++)
+        H_OK(h_await(c[i].future, NULL));
+    H_EQUAL(now().entries, 1 + FEW);
+    close_bench(&b);
+}
+
+static void no_folder(void)
+{
+    bench b = begin();
+    close_bench(&b);
+    static const char *const bad[] = {"", "/dev/null", "/nowhere/at/all"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        setenv("TROUPE_CACHE_DIR", bad[i], 1);
+        b = open_bench();
+        H_CHECK(compile(&b, plain));
+        close_bench(&b);
+    }
+    setenv("TROUPE_CACHE_DIR", folder, 1);
+    H_CHECK(chmod(folder, 0777) == 0); /* what anybody can write into is not used */
+    b = open_bench();
+    look before = now();
+    H_CHECK(compile(&b, (wish){.value = "#define VALUE 3\n"}));
+    H_EQUAL(now().entries, before.entries);
+    close_bench(&b);
+}
+
+int main(int argc, char **argv)
+{
+    static const h_case cases[] = {
+        {"once", once},           {"what_makes_another", what_makes_another},
+        {"damaged", damaged},     {"wanted_by_many", wanted_by_many},
+        {"no_folder", no_folder},
+    };
+    snprintf(folder, sizeof folder, "/tmp/troupe-jit-cache-%d", (int)getpid());
+    setenv("TROUPE_CACHE_DIR", folder, 1);
+    int result = h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+    char command[256];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command) == 0 ? result : 1;
+}
