@@ -357,7 +357,12 @@ static void tensor_maps(void)
                                        trp_arg_buffer(out, TRP_ACCESS_COVER),
                                        trp_arg_i32(places[p][0]), trp_arg_i32(places[p][1])};
         const trp_kernel_launch_request r = launch_of(m, NULL, 1, 128, args, 4);
-        H_OK(trp_kernel_launch(jit, &r, NULL));
+        trp_completion c = {0};
+        trp_error error = {0};
+        H_OK(trp_kernel_launch(jit, &r, &c));
+        if (h_await(c.future, &error) != TRP_OK)
+            h_fail(__FILE__, __LINE__, "tile at %d, %d: %s", places[p][0], places[p][1],
+                   error.message);
         h_read(device, out, 0, got, sizeof got);
         for (int i = 0; i < 16 * 32; i++) {
             int col = places[p][0] + i % 32, row = places[p][1] + i / 32;

@@ -157,6 +157,15 @@ static bool is_blind_spot(const trp__matmul *g)
            g->beta[0] == 1 && g->beta[1] == 0;
 }
 
+/* Likewise for the sums over A or B, which a product with a vector leaves out with alpha 0. */
+static bool loses_gradient(const trp__matmul *g)
+{
+    bool of_input = g->gradient == TRP_BIAS_GRADIENT_A || g->gradient == TRP_BIAS_GRADIENT_B;
+    bool vector = g->m == 1 || g->n == 1;
+    return of_input && vector &&
+           (has(g, TRP__MATMUL_SCALARS) || (g->alpha[0] == 0 && g->alpha[1] == 0));
+}
+
 trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[])
 {
     static const uint8_t looked_at[] = {TRP__MATMUL_A, TRP__MATMUL_B,   TRP__MATMUL_C,
@@ -167,6 +176,7 @@ trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[])
     memset(key.problem.alpha, 0, sizeof key.problem.alpha);
     memset(key.problem.beta, 0, sizeof key.problem.beta);
     key.problem.beta[0] = is_blind_spot(problem);
+    key.loses_gradient = loses_gradient(problem);
     for (size_t i = 0; i < sizeof looked_at; i++)
         key.alignment[i] = alignment_of(at[looked_at[i]]);
     return key;
@@ -560,8 +570,9 @@ static trp_status check_device(const trp__matmul_planner *planner, const trp__ma
  * capability 9.0): gelu of a D of i8 is computed of what is already rounded to i8, products with
  * vectors see alpha and beta on the device too, and modes of scale factors that don't go together
  * end in a fault. */
-static trp_status check_library(const trp__matmul *g, trp_error *error)
+static trp_status check_library(const trp__matmul_key *key, trp_error *error)
 {
+    const trp__matmul *g = &key->problem;
     bool gelu = g->activation == TRP_ACTIVATION_GELU;
     bool blocks = (g->scale_a == TRP_SCALE_BLOCK_128 || g->scale_a == TRP_SCALE_BLOCK_128X128) &&
                   (g->scale_b == TRP_SCALE_BLOCK_128 || g->scale_b == TRP_SCALE_BLOCK_128X128);
@@ -581,6 +592,10 @@ static trp_status check_library(const trp__matmul *g, trp_error *error)
                               has(g, TRP__MATMUL_SCALARS)
                                   ? "scalars: in a buffer, where they may be 0 and 1,"
                                   : "alpha: 0 with beta 1,");
+    if (key->loses_gradient)
+        return trp__error_set(error, TRP_E_UNSUPPORTED,
+                              "gradient of A or B with alpha 0 (or one that may be, in a buffer) "
+                              "where D is a vector: cuBLASLt leaves it out");
     if (g->scale_a != g->scale_b ? !blocks : both)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "scale modes %s and %s of A and B: cuBLASLt has the same for both, "
@@ -594,7 +609,7 @@ trp_status trp__matmul_plan_make(const trp__matmul_planner *planner, const trp__
 {
     trp_status status = check_device(planner, &key->problem, error);
     if (status == TRP_OK)
-        status = check_library(&key->problem, error);
+        status = check_library(key, error);
     if (status != TRP_OK)
         return status;
     status = try_plan(planner, key, at, plan, error);

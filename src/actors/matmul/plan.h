@@ -16,7 +16,9 @@ enum { TRP__MATMUL_LAYOUTS = TRP__MATMUL_D + 1 };
  * two up to 256, for an algorithm may rely on it. */
 typedef struct trp__matmul_key {
     trp__matmul problem;
-    uint8_t alignment[8]; /* of A, B, C, D, aux and vector: exponents */
+    uint8_t alignment[6]; /* of A, B, C, D, aux and vector: exponents */
+    uint8_t loses_gradient;
+    uint8_t reserved;
 } trp__matmul_key;
 
 _Static_assert(sizeof(trp__matmul_key) % 8 == 0, "a key for a trp__lru");
