@@ -423,7 +423,7 @@ static void others_go_on(void)
     char source[600];
     trp_module m;
     trp_completion slow = {0};
-    trp_jit_compile_request r = compile_of(slow_source(source, sizeof source, 400));
+    trp_jit_compile_request r = compile_of(slow_source(source, sizeof source, 180));
     H_OK(trp_jit_compile(b.jit, &r, &m, &slow));
     trp_actor *probe = h_actor(b.device, "probe");
     for (int i = 0; i < 10; i++) {
