@@ -381,7 +381,7 @@ static inline trp_status trp_kernel_query(trp_actor *jit, const trp_kernel_query
 }
 
 /* Frees a module. The handle is stale from now on; requests that were sent before run to their end.
- * Its image goes after the last of them; the worker unloads it before the actor's next request.
+ * Its image goes after the last of them; the worker unloads it with the actor's next requests.
  * Never blocks. TRP_E_STALE. */
 TRP_API trp_status trp_module_free(trp_device *device, trp_module module);
 
@@ -406,7 +406,7 @@ TRP_API trp_status trp_module_get_info(trp_device *device, trp_module module, tr
 
 /* What can be read of a module. */
 typedef enum trp_module_part {
-    TRP_MODULE_IMAGE = 0, /* cubin, PTX or LTO-IR */
+    TRP_MODULE_IMAGE = 0, /* cubin, PTX (with its terminating zero) or LTO-IR */
     TRP_MODULE_LOG = 1,   /* what the compiler or linker said, all of it; text */
     TRP_MODULE_NAMES = 2, /* the name in the image of each of its names, a line each; text */
     /* The headers that the compile has read, a line each: "memory NAME", "file PATH", and "none

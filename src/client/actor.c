@@ -202,7 +202,7 @@ static void end_one(trp_actor *actor)
 static trp_status make_companions(trp_device *device, const wish *wanted, trp_actor *actor,
                                   bool cold)
 {
-    const trp__actor_class *class = wanted->class->companion;
+    const trp__actor_class *class = actor->class->companion;
     unsigned int count = class ? trp__cpu_count() : 0;
     trp_status status = TRP_OK;
     if (count > TRP__COMPANIONS)
@@ -229,11 +229,11 @@ trp_status trp_actor_create(trp_device *device, const trp_actor_options *options
     wish wanted = {0};
     trp_actor *actor = NULL;
     status = check_options(options, &wanted);
-    if (status == TRP_OK && wanted.class->modules)
+    if (status == TRP_OK && wanted.class && wanted.class->modules)
         status = trp__pool_open(device);
     if (status == TRP_OK)
         status = make_one(device, &wanted, options->cold, &actor);
-    if (status != TRP_OK)
+    if (status != TRP_OK || !actor)
         return status;
     status = make_companions(device, &wanted, actor, options->cold);
     if (status != TRP_OK) {

@@ -32,7 +32,7 @@ typedef struct trp__module {
     module_set set[TRP__MODULE_SETS];
 } trp__module;
 
-_Static_assert((int)TRP__MODULE_SETS == (int)TRP_MODULE_SETS_MAX, "as the header says");
+_Static_assert(TRP_MODULE_SETS_MAX - TRP__MODULE_SETS == 0, "as the header says");
 
 static trp_buffer token_of(trp_module module)
 {
@@ -90,8 +90,6 @@ static trp_device *device_of(const trp__pack *pack)
     return trp__device_by_tag(request->item.device_tag);
 }
 
-/* What is told by the buffers of a device is enough: those made with the module's last use have
- * ended. */
 static void cut_home(trp_device *device, trp__module *m);
 
 /* Homes are made with room for what may come; those of modules that are made are cut to what has.
@@ -163,6 +161,9 @@ static trp_status make_home(trp_device *device, trp__module *m, const trp__modul
                               "made, take all of %llu GiB: free some, or await some",
                               (unsigned long long)(TRP__POOL_BYTES >> 30));
     m->home.offset = offset;
+    /* A piece that was used before is zeroed by the kernel, where it can do that. */
+    memset(at_pool(device, offset), 0, sizeof(trp__home_head));
+    memset(at_pool(device, trp__home_output_at(&m->home)), 0, sizeof(uint64_t));
     return TRP_OK;
 }
 
@@ -418,14 +419,14 @@ static bool read_head(const trp__module_place *place, trp__home_output *head)
 
 trp_status trp_module_get_info(trp_device *device, trp_module module, trp_module_info *out)
 {
-    uint32_t slot;
-    trp__module *m;
+    uint32_t slot = 0;
+    trp__module *m = NULL;
     trp__module_place place;
     trp__home_output head;
     if (!out)
         return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
     trp_status status = hold(device, module, &slot, &m);
-    if (status != TRP_OK)
+    if (status != TRP_OK || !m)
         return status;
     *out = (trp_module_info){.state = state_of(device, slot), .names = m->name_count};
     describe_place(device, m, &place);
@@ -460,9 +461,9 @@ static trp_status read_part(const trp__module_place *place, trp_module_state sta
     const char *from = place->output + sizeof head + before[part];
     uint64_t count = length[part] < size ? length[part] : size;
     *bytes = length[part];
-    if (count > 0)
+    if (out && count > 0)
         memcpy(out, from, count);
-    if (part != TRP_MODULE_IMAGE && size > count)
+    if (out && part != TRP_MODULE_IMAGE && size > count)
         ((char *)out)[count] = '\0';
     return TRP_OK;
 }
@@ -470,8 +471,8 @@ static trp_status read_part(const trp__module_place *place, trp_module_state sta
 trp_status trp_module_read(trp_device *device, trp_module module, trp_module_part part, void *out,
                            uint64_t size, uint64_t *bytes)
 {
-    uint32_t slot;
-    trp__module *m;
+    uint32_t slot = 0;
+    trp__module *m = NULL;
     trp__module_place place;
     if ((uint32_t)part > TRP_MODULE_HEADERS)
         return trp__fail(TRP_E_ARGUMENT, "part: expected a trp_module_part, got %d", (int)part);
@@ -479,7 +480,7 @@ trp_status trp_module_read(trp_device *device, trp_module module, trp_module_par
         return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
                          bytes ? "out" : "bytes");
     trp_status status = hold(device, module, &slot, &m);
-    if (status != TRP_OK)
+    if (status != TRP_OK || !m)
         return status;
     trp_module_state state = state_of(device, slot);
     describe_place(device, m, &place);

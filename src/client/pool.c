@@ -32,7 +32,7 @@ trp_status trp__pool_open(trp_device *device)
             status = trp__error_set(&error, TRP_E_MEMORY, "no memory for a table of images");
         else
             status = trp__segment_add(device, TRP__POOL_BYTES, true, &segment, &base, &error);
-        if (status == TRP_OK) {
+        if (status == TRP_OK && all) {
             madvise(base, TRP__POOL_BYTES, MADV_DONTFORK);
             madvise(base, TRP__POOL_BYTES, MADV_DONTDUMP);
             all->bytes = TRP__POOL_BYTES;

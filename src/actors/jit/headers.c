@@ -439,7 +439,7 @@ static const char *value_of(const trp__jit_program *p, uint32_t *i, const char *
 {
     const char *one = p->options[*i];
     size_t length = strlen(option);
-    if (strncmp(one, option, length) != 0)
+    if (!one || strncmp(one, option, length) != 0)
         return NULL;
     if (one[length] == '=')
         return one + length + 1;

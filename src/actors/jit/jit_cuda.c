@@ -404,9 +404,11 @@ static trp_status launch(trp_instance *instance, trp_job *job, trp_error *error)
     memset(attributes, 0, sizeof attributes);
     a.addresses = a.maps = 0;
     trp_status status = find_module(instance, job, &l->home, &m, error);
-    if (status == TRP_OK)
+    if (status == TRP_OK && m)
         status = find_kernel(m, l->name, &k, error);
-    if (status == TRP_OK && l->args_bytes > sizeof l->args)
+    if (status != TRP_OK || !k)
+        return status;
+    if (l->args_bytes > sizeof l->args)
         status = find_piece(instance, job, l->args_bytes, &piece, error);
     if (status == TRP_OK)
         status = set_arguments(instance, job, l, k, piece ? piece : l->args, &a, error);
@@ -540,13 +542,14 @@ static trp_status query(trp_instance *instance, trp_job *job, trp_error *error)
     trp_kernel_info info = {0};
     void *out = NULL;
     trp_status status = find_module(instance, job, &q->home, &m, error);
-    if (status == TRP_OK)
+    if (status == TRP_OK && m)
         status = find_kernel(m, q->name, &k, error);
-    if (status == TRP_OK)
-        status = find_piece(instance, job, sizeof info, &out, error);
+    if (status != TRP_OK || !k)
+        return status;
+    status = find_piece(instance, job, sizeof info, &out, error);
     if (status == TRP_OK)
         status = ask_all(instance, q, k, &info, error);
-    if (status == TRP_OK)
+    if (status == TRP_OK && out)
         memcpy(out, &info, sizeof info);
     return status;
 }

@@ -37,9 +37,9 @@ const char *trp__nvjitlink_path(void)
     return library.library.path;
 }
 
-void trp__nvjitlink_version(const trp__nvjitlink *loaded, char *out, size_t size)
+void trp__nvjitlink_version(const trp__nvjitlink *lib, char *out, size_t size)
 {
     unsigned int part[2] = {0};
-    loaded->nvJitLinkVersion(&part[0], &part[1]);
+    lib->nvJitLinkVersion(&part[0], &part[1]);
     snprintf(out, size, "%u.%u", part[0], part[1]);
 }

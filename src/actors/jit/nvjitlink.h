@@ -21,6 +21,6 @@ trp_status trp__nvjitlink_load(const trp__nvjitlink **out, trp_error *error);
 const char *trp__nvjitlink_path(void);
 
 /* "13.0". */
-void trp__nvjitlink_version(const trp__nvjitlink *library, char *out, size_t size);
+void trp__nvjitlink_version(const trp__nvjitlink *lib, char *out, size_t size);
 
 #endif

@@ -37,9 +37,9 @@ const char *trp__nvrtc_path(void)
     return library.library.path;
 }
 
-void trp__nvrtc_version(const trp__nvrtc *loaded, char *out, size_t size)
+void trp__nvrtc_version(const trp__nvrtc *lib, char *out, size_t size)
 {
     int part[2] = {0};
-    loaded->nvrtcVersion(&part[0], &part[1]);
+    lib->nvrtcVersion(&part[0], &part[1]);
     snprintf(out, size, "%d.%d", part[0], part[1]);
 }

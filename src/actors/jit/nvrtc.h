@@ -21,6 +21,6 @@ trp_status trp__nvrtc_load(const trp__nvrtc **out, trp_error *error);
 const char *trp__nvrtc_path(void);
 
 /* "13.0". */
-void trp__nvrtc_version(const trp__nvrtc *library, char *out, size_t size);
+void trp__nvrtc_version(const trp__nvrtc *lib, char *out, size_t size);
 
 #endif

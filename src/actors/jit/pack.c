@@ -79,6 +79,8 @@ trp_status trp__jit_architecture(trp__pack *pack, const char *wish, bool virtual
 trp_status trp__jit_output_room(trp__pack *pack, uint64_t wish, uint64_t *bytes)
 {
     *bytes = wish ? wish : TRP__OUTPUT_DEFAULT;
+    if (*bytes < sizeof(trp__home_output))
+        *bytes = sizeof(trp__home_output);
     if (*bytes <= TRP__OUTPUT_MAX)
         return TRP_OK;
     return trp__error_set(pack->error, TRP_E_ARGUMENT,

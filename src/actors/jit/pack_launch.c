@@ -59,7 +59,7 @@ static trp_status set_dimensions(trp__pack *pack, const trp_kernel_launch_reques
                               pack->compute / 10, pack->compute % 10);
     status = set_axes(pack, &cluster_limits, r->cluster, l->cluster);
     for (int i = 0; i < 3 && status == TRP_OK; i++) {
-        if (l->grid[i] % l->cluster[i] != 0)
+        if (l->cluster[i] != 0 && l->grid[i] % l->cluster[i] != 0)
             status = trp__error_set(pack->error, TRP_E_ARGUMENT,
                                     "grid[%d]: expected a multiple of cluster[%d], %u, got %u", i,
                                     i, l->cluster[i], l->grid[i]);
@@ -361,7 +361,7 @@ trp_status trp__jit_pack_set(trp__pack *pack, const trp_request *request)
         status = pack->module_use(pack, "module", r->module, TRP__WRITE, &place);
     if (status == TRP_OK)
         status = pack->input(pack, r->bytes, r->header.wait_ns, &room);
-    if (status != TRP_OK)
+    if (status != TRP_OK || !room || !r->data)
         return status;
     memcpy(room, r->data, r->bytes);
     number_variable(&place, r->variable, number);
