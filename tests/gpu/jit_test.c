@@ -351,7 +351,7 @@ static void tensor_maps(void)
     trp_buffer bx = buffer_of(x, WIDTH * HEIGHT * 4), out = h_buffer(device, sizeof got);
     const trp_tensor_map map = {
         .type = TRP_F32, .rank = 2, .size = {WIDTH, HEIGHT}, .box = {32, 16}};
-    static const int places[][2] = {{0, 0}, {32, 16}, {7, 3}, {190, 40}, {-5, -2}};
+    static const int places[][2] = {{0, 0}, {32, 16}, {8, 3}, {192, 40}, {-8, -2}};
     for (size_t p = 0; p < sizeof places / sizeof *places; p++) {
         const trp_kernel_arg args[] = {trp_arg_tensor_map(bx, &map, TRP_ACCESS_READ),
                                        trp_arg_buffer(out, TRP_ACCESS_COVER),

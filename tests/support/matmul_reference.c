@@ -206,12 +206,15 @@ static ref_value place_of(const ref_matmul *p, lines a, lines b, int64_t i, int6
                                       l * r->bias.stride + (r->d.order == TRP_ROW_MAJOR ? j : i)));
     double product = cabs(alpha) * size, rest = cabs(beta) * cabs(c) + fabs(bias);
     double steps = 2 * ((double)r->k + 6) * p->unit.step * (a.im ? 2 : 1);
-    ref_complex x = alpha * (sum[0] + sum[1] * I) + beta * c;
-    bool two_passes = p->unit.between && (p->bias || r->activation != TRP_ACTIVATION_NONE);
-    return (ref_value){.value = x + bias,
-                       .bound = product * (steps + 2 * p->unit.input) + rest * 16 * own_unit(p) +
-                                (double)r->k * (1 + cabs(alpha)) * smallest(r->a.type) +
-                                (two_passes ? half_step(r->d.type, cabs(x)) : 0)};
+    ref_complex own = alpha * (sum[0] + sum[1] * I), x = own + beta * c;
+    bool two_passes =
+        p->unit.between && (p->bias || r->activation != TRP_ACTIVATION_NONE || beta != 0);
+    return (ref_value){
+        .value = x + bias,
+        .bound =
+            product * (steps + 2 * p->unit.input) + rest * 16 * own_unit(p) +
+            (double)r->k * (1 + cabs(alpha)) * smallest(r->a.type) +
+            (two_passes ? half_step(r->d.type, cabs(own)) + half_step(r->d.type, cabs(x)) : 0)};
 }
 
 /* ---- activations: a value, and by how much more it may be wrong ---- */

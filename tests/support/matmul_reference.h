@@ -19,7 +19,7 @@ typedef struct ref_units {
     double step;     /* of one step of the accumulation */
     double input;    /* to which inputs may be rounded: tf32 */
     double function; /* of tanh and exp */
-    bool between;    /* X may be rounded to D's type before bias and activation */
+    bool between;    /* X may be rounded to D's type before C, bias and activation */
 } ref_units;
 
 typedef struct ref_matmul {
