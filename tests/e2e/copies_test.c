@@ -70,7 +70,7 @@ static void size_and_offset(void)
 
 static void large(void)
 {
-    const uint64_t bytes = 130 * H_MIB + 77;
+    const uint64_t bytes = (H_TSAN ? 40 : 130) * H_MIB + 77;
     h_world w = h_open(NULL);
     char *source = h_random_block(h_rng(), bytes), *target = h_malloc(bytes);
     trp_buffer b = h_buffer(w.device, bytes);
@@ -256,7 +256,9 @@ static void many_large_at_once(void)
         m[i] = (mover){.device = w.device,
                        .rng = h_rng_fork(),
                        .bytes = i % 2 ? 35 * H_MIB : 3 * H_MIB + (uint64_t)i * 100001,
-                       .rounds = H_SANITIZED ? 3 : 8};
+                       .rounds = H_TSAN        ? 1
+                                 : H_SANITIZED ? 3
+                                               : 8};
         thread[i] = h_start(move, &m[i]);
     }
     for (int i = 0; i < THREADS; i++)

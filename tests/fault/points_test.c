@@ -363,7 +363,7 @@ static void walk_all(void)
     count_hits();
     size_t counted = job_count;
     for (size_t p = 0; p < point_count; p++) {
-        if (H_TSAN && !walks_all() && ref_rng_below(h_rng(), 4) != 0)
+        if (H_SANITIZED && !walks_all() && ref_rng_below(h_rng(), H_TSAN ? 4 : 2) != 0)
             continue;
         if (points[p].in_worker)
             worker_dies(p);

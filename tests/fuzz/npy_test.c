@@ -126,7 +126,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 #else
 
-enum { INPUT_MAX = 2048, DEFAULT_ITERATIONS = 200000 };
+#if defined(__SANITIZE_ADDRESS__)
+enum { DEFAULT_ITERATIONS = 60000 }; /* of which each takes longer */
+#else
+enum { DEFAULT_ITERATIONS = 200000 };
+#endif
+
+enum { INPUT_MAX = 2048 };
 
 typedef struct input {
     unsigned char bytes[INPUT_MAX];
