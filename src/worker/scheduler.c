@@ -24,6 +24,7 @@
 enum {
     TAKE_BATCH = 32,   /* requests taken before issuing again */
     SIGNAL_BATCH = 64, /* requests of an actor that share one timeline write */
+    LOOK_FROM = 128,   /* so many operations in a stream are counted anew */
     SHARING = 8,       /* ... if so many times as many operations are in the stream */
 };
 
@@ -561,6 +562,15 @@ static trp_status restart_lane(trp__scheduler *s, uint32_t actor, trp_error *err
     return status;
 }
 
+/* Operations in a stream that are not known to be done; more than a few only if they are not. */
+static uint32_t backlog(trp__scheduler *s, uint32_t actor)
+{
+    trp__window *w = &s->lane[actor].window;
+    if (w->enqueued - w->done >= LOOK_FROM)
+        trp__window_look(w, timeline(s, actor));
+    return (uint32_t)(w->enqueued - w->done);
+}
+
 /* Gives a request to its actor. */
 static trp_status hand_over(trp__scheduler *s, trp__instance *instance, trp__job *job,
                             trp_error *error)
@@ -601,8 +611,7 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
         uint32_t next = s->pending[slot].next;
         if (next != NO_SLOT)
             __builtin_prefetch(&s->control->record[next]);
-        trp__window_look(&l->window, timeline(s, actor));
-        instance->api.backlog = (uint32_t)(l->window.enqueued - l->window.done);
+        instance->api.backlog = backlog(s, actor);
         status = hand_over(s, instance, &l->job, error);
         if (__builtin_expect(status != TRP_OK && status != TRP__AGAIN, 0))
             status = trp__obey(s->worker, instance, &l->job, error, &directive);

@@ -8,7 +8,7 @@
 
 /* Ends of an actor that come this much apart are worth a timeline write each; those that come
  * faster share one, for it costs about a fifth of a launch. Between the two, things stay as they
- * are. */
+ * are. What shares a write has the time between two of them in equal parts. */
 #define TRP__SLOW_NS (100 * TRP__US)
 #define TRP__FAST_NS (10 * TRP__US)
 
@@ -19,6 +19,7 @@ typedef struct trp__tracer {
     uint64_t issued[TRP__ACTORS]; /* the last request that was noted */
     uint64_t seen[TRP__ACTORS];   /* of the timeline */
     int64_t since[TRP__ACTORS];   /* when it moved last, or had something to do again */
+    int64_t between[TRP__ACTORS]; /* requests that were issued since then */
 } trp__tracer;
 
 /* Notes that a timeline has moved, if it has. `now` is 0 if the time is not known yet. */
@@ -34,8 +35,9 @@ static inline void trp__tracer_look_at(trp__tracer *t, uint32_t actor, int64_t *
     t->seen[actor] = ticket;
     if (*now == 0)
         *now = trp__now_ns();
-    int64_t took = *now - t->since[actor];
+    int64_t took = (*now - t->since[actor]) / (t->between[actor] > 1 ? t->between[actor] : 1);
     t->since[actor] = *now;
+    t->between[actor] = 0;
     t->fast = took < TRP__FAST_NS ? t->fast | bit : took > TRP__SLOW_NS ? t->fast & ~bit : t->fast;
 
     trp__progress *log = &t->reply->progress[actor];
@@ -69,8 +71,11 @@ static inline void trp__tracer_issue(trp__tracer *t, uint32_t actor, uint32_t sl
         return;
     int64_t now = trp__now_ns();
     trp__tracer_look_at(t, actor, &now);
-    if (!(t->watched >> actor & 1))
+    if (!(t->watched >> actor & 1)) {
         t->since[actor] = now;
+        t->between[actor] = 0;
+    }
+    t->between[actor]++;
     atomic_store_explicit(&stamp->ns, now, memory_order_relaxed);
     atomic_store_explicit(&stamp->ticket, ticket, memory_order_release);
     t->issued[actor] = ticket;
