@@ -129,8 +129,8 @@ static bool begin(product *p)
             return false;
         fill_random(p->element, p->host[i], count, suite_random(s->seed, 2 * count + (size_t)i));
     }
-    if (p->raw &&
-        !s->raw->api->gemm_begin(s->raw, p->element->type, p->n, p->host[0], p->host[1], p->bytes))
+    if (p->raw && !s->raw->api->gemm_begin(s->raw, p->element->type, p->n, p->host[0], p->host[1],
+                                           p->bytes, 1))
         return false;
     return upload(p, &p->a, p->host[0]) && upload(p, &p->b, p->host[1]) && upload(p, &p->c, NULL);
 }

@@ -71,7 +71,8 @@ static bool begin(joined *j)
             j->host[i][k] =
                 (float)((int)(suite_random(s->seed + i, k) >> 40) - (1 << 23)) * 0x1p-23f;
     }
-    if (j->raw && !s->raw->api->gemm_begin(s->raw, TRP_F32, j->n, j->host[0], j->host[1], j->bytes))
+    if (j->raw && !s->raw->api->gemm_begin(s->raw, TRP_F32, j->n, j->host[0], j->host[1], j->bytes,
+                                           j->triples))
         return false;
     for (uint32_t i = 0; i < j->triples; i++) {
         if (!make_buffer(j, &j->a[i], j->host[0]) || !make_buffer(j, &j->b[i], j->host[1]) ||

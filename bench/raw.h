@@ -34,8 +34,10 @@ typedef struct raw_api {
 
     const char *gemm_label;
     bool (*gemm_supports)(trp_dtype type);
-    /* Takes memory for C = A B, n x n, column-major; A and B are copied, C is poisoned. */
-    bool (*gemm_begin)(raw *r, trp_dtype type, int n, const void *a, const void *b, size_t bytes);
+    /* Takes memory for C = A B, n x n, column-major; A and B are copied, C is poisoned. There are
+     * so many copies of each, and each product takes the next. */
+    bool (*gemm_begin)(raw *r, trp_dtype type, int n, const void *a, const void *b, size_t bytes,
+                       uint32_t copies);
     bool (*gemm)(raw *r, uint64_t count); /* sends all, waits once */
     bool (*gemm_result)(raw *r, void *c, size_t bytes);
     void (*gemm_end)(raw *r); /* also after gemm_begin() has failed */

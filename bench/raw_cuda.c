@@ -37,6 +37,8 @@ typedef struct raw_cuda {
     trp__cublas_type type;
     trp__cublas_compute compute;
     trp__cu_address a, b, c;
+    size_t bytes; /* of one copy of each */
+    uint32_t copies, next;
 
     raw_lt lt;
 
@@ -154,19 +156,25 @@ static trp__cublas_type data_type(trp_dtype type)
 }
 
 static bool cuda_gemm_begin(raw *base, trp_dtype type, int n, const void *a, const void *b,
-                            size_t bytes)
+                            size_t bytes, uint32_t copies)
 {
     raw_cuda *r = of(base);
     const trp__cuda *cu = r->cu;
+    size_t all = bytes * copies;
+    bool good = true;
+    r->bytes = bytes;
+    r->copies = copies;
+    r->next = 0;
     r->n = n;
     r->type = data_type(type);
     r->compute = type == TRP_F64 ? TRP__CUBLAS_COMPUTE_64F : TRP__CUBLAS_COMPUTE_32F;
-    return make_handle(r) && check(r, cu->cuMemAlloc_v2(&r->a, bytes), "cuMemAlloc") &&
-           check(r, cu->cuMemAlloc_v2(&r->b, bytes), "cuMemAlloc") &&
-           check(r, cu->cuMemAlloc_v2(&r->c, bytes), "cuMemAlloc") &&
-           check(r, cu->cuMemcpyHtoD_v2(r->a, a, bytes), "cuMemcpyHtoD") &&
-           check(r, cu->cuMemcpyHtoD_v2(r->b, b, bytes), "cuMemcpyHtoD") &&
-           check(r, cu->cuMemsetD8Async(r->c, POISON, bytes, r->stream), "cuMemsetD8Async") &&
+    good = make_handle(r) && check(r, cu->cuMemAlloc_v2(&r->a, all), "cuMemAlloc") &&
+           check(r, cu->cuMemAlloc_v2(&r->b, all), "cuMemAlloc") &&
+           check(r, cu->cuMemAlloc_v2(&r->c, all), "cuMemAlloc");
+    for (size_t at = 0; good && at < all; at += bytes)
+        good = check(r, cu->cuMemcpyHtoD_v2(r->a + at, a, bytes), "cuMemcpyHtoD") &&
+               check(r, cu->cuMemcpyHtoD_v2(r->b + at, b, bytes), "cuMemcpyHtoD");
+    return good && check(r, cu->cuMemsetD8Async(r->c, POISON, all, r->stream), "cuMemsetD8Async") &&
            check(r, cu->cuCtxSynchronize(), "cuCtxSynchronize");
 }
 
@@ -180,11 +188,12 @@ static bool cuda_gemm(raw *base, uint64_t count)
     raw_cuda *r = of(base);
     const scalar alpha = r->type == TRP__CUDA_R_64F ? (scalar){.f64 = 1} : (scalar){.f32 = 1};
     const scalar beta = {.f64 = 0}; /* all bits zero: 0 in either type */
-    const void *a = (const void *)(uintptr_t)r->a;
-    const void *b = (const void *)(uintptr_t)r->b;
-    void *c = (void *)(uintptr_t)r->c;
     int n = r->n;
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count; i++, r->next = (r->next + 1) % r->copies) {
+        size_t at = r->next * r->bytes;
+        const void *a = (const void *)(uintptr_t)(r->a + at);
+        const void *b = (const void *)(uintptr_t)(r->b + at);
+        void *c = (void *)(uintptr_t)(r->c + at);
         if (!check_blas(r,
                         r->blas->cublasGemmEx(r->handle, TRP__CUBLAS_OP_N, TRP__CUBLAS_OP_N, n, n,
                                               n, &alpha, a, r->type, n, b, r->type, n, &beta, c,

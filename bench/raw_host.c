@@ -13,6 +13,8 @@ typedef struct raw_host {
     raw base;
     const trp__openblas *blas; /* NULL: not found */
     int n;
+    size_t bytes; /* of one copy of each */
+    uint32_t copies, next;
     trp_dtype type;
     void *a, *b, *c;
     void *memory, *other; /* for copies */
@@ -46,20 +48,25 @@ static bool host_gemm_supports(trp_dtype type)
 }
 
 static bool host_gemm_begin(raw *base, trp_dtype type, int n, const void *a, const void *b,
-                            size_t bytes)
+                            size_t bytes, uint32_t copies)
 {
     raw_host *r = of(base);
     if (!r->blas)
         return fail(r, "OpenBLAS was not found");
     r->n = n;
     r->type = type;
-    r->a = malloc(bytes);
-    r->b = malloc(bytes);
-    r->c = touched(bytes, POISON);
+    r->bytes = bytes;
+    r->copies = copies;
+    r->next = 0;
+    r->a = malloc(bytes * copies);
+    r->b = malloc(bytes * copies);
+    r->c = touched(bytes * copies, POISON);
     if (!r->a || !r->b || !r->c)
         return fail(r, "no memory");
-    memcpy(r->a, a, bytes);
-    memcpy(r->b, b, bytes);
+    for (uint32_t i = 0; i < copies; i++) {
+        memcpy((char *)r->a + i * bytes, a, bytes);
+        memcpy((char *)r->b + i * bytes, b, bytes);
+    }
     return true;
 }
 
@@ -67,13 +74,15 @@ static bool host_gemm(raw *base, uint64_t count)
 {
     raw_host *r = of(base);
     int n = r->n;
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count; i++, r->next = (r->next + 1) % r->copies) {
+        size_t at = r->next * r->bytes;
+        void *a = (char *)r->a + at, *b = (char *)r->b + at, *c = (char *)r->c + at;
         if (r->type == TRP_F64)
             r->blas->cblas_dgemm(TRP__CBLAS_COLUMN_MAJOR, TRP__CBLAS_NO_TRANS, TRP__CBLAS_NO_TRANS,
-                                 n, n, n, 1, r->a, n, r->b, n, 0, r->c, n);
+                                 n, n, n, 1, a, n, b, n, 0, c, n);
         else
             r->blas->cblas_sgemm(TRP__CBLAS_COLUMN_MAJOR, TRP__CBLAS_NO_TRANS, TRP__CBLAS_NO_TRANS,
-                                 n, n, n, 1, r->a, n, r->b, n, 0, r->c, n);
+                                 n, n, n, 1, a, n, b, n, 0, c, n);
     }
     return true;
 }
