@@ -1,16 +1,13 @@
 /* troupe cache warm, pack: compiling ahead, as programs would. */
 #include "cache.h"
 
-#include "kernels.h"
-#include "options.h"
-#include "run.h"
+#include "cache_make.h"
 #include "ui.h"
 
 #include "cache/prune.h"
 
 #include <errno.h>
 #include <ftw.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,18 +25,6 @@ typedef struct flight {
     trp_status sent;
     char error[512]; /* of a request that was not sent */
 } flight;
-
-typedef struct making {
-    const char *path; /* of the file */
-    option_texts architectures;
-    bool quiet;
-    kernel *kernels;
-    size_t count;
-    size_t all, ended, failed; /* compiles: lines times architectures */
-    uint64_t began;
-    bool given_up; /* there is no compiler */
-    struct run run;
-} making;
 
 /* Compiling. */
 
@@ -122,8 +107,7 @@ static void end(making *m, flight *f)
         trp_module_free(m->run.device, f->module);
 }
 
-/* All lines for all architectures. */
-static bool compile_all(making *m)
+bool making_run(making *m)
 {
     const run_choice host = {.backend = TRP_BACKEND_HOST};
     flight *flights = calloc(FLIGHT, sizeof *flights);
@@ -133,7 +117,8 @@ static bool compile_all(making *m)
     if (!flights)
         ui_error("out of memory");
     m->began = ui_now();
-    m->all = m->count * m->architectures.count;
+    if (open)
+        m->all = m->count * m->architectures.count;
     while (open && (m->ended < sent || (sent < m->all && !m->given_up))) {
         if (sent < m->all && sent - m->ended < FLIGHT && !m->given_up) {
             send(m, sent, &flights[sent % FLIGHT]);
@@ -162,12 +147,6 @@ static bool read_input(making *m, const struct command *command, int argc, char 
     ui_set_quiet(m->quiet);
     return kernels_read_file(m->path, &m->kernels, &m->count);
 }
-
-#define ARCHITECTURE_OPTION(m)                                                                     \
-    {                                                                                              \
-        0, "arch", "sm_90a", "compile for it; may be given several times", OPTION_TEXTS,           \
-            &(m).architectures, NULL                                                               \
-    }
 
 /* warm */
 
@@ -208,7 +187,7 @@ static bool warm(making *m)
     bool ok = check_folder(store);
     if (ok) {
         size_t before = count_entries(store);
-        ok = compile_all(m);
+        ok = making_run(m);
         size_t after = count_entries(store);
         if (m->all > 0 && !m->given_up)
             ui_line("%zu of %s found or made in %s, %zu of them new in %s", m->all - m->failed,
@@ -224,7 +203,7 @@ int cache_warm(int argc, char **argv)
     making m = {0};
     int exit_status;
     const option options[] = {
-        ARCHITECTURE_OPTION(m),
+        MAKING_ARCHITECTURES(m),
         {'q', "quiet", NULL, "print errors only", OPTION_FLAG, &m.quiet, NULL},
     };
     const struct command command = {
@@ -251,8 +230,7 @@ int cache_warm(int argc, char **argv)
 
 /* pack */
 
-/* A cache for this command alone, which the worker inherits. */
-static bool make_folder(char folder[PATH_MAX])
+bool making_folder_make(char folder[PATH_MAX])
 {
     const char *parent = getenv("TMPDIR");
     if (!parent || parent[0] != '/')
@@ -275,7 +253,7 @@ static int remove_one(const char *path, const struct stat *s, int type, struct F
     return remove(path);
 }
 
-static void remove_folder(const char *folder)
+void making_folder_remove(const char *folder)
 {
     if (*folder && nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
         ui_error("%s: %s", folder, strerror(errno));
@@ -289,8 +267,7 @@ typedef struct folding {
     trp_error error;
 } folding;
 
-/* The key that an entry was written with: its fields added again. */
-static void copy_key(const trp__entry *entry, trp__key *key)
+void cache_copy_key(const trp__entry *entry, trp__key *key)
 {
     char kind[32];
     trp__key_field field;
@@ -317,7 +294,7 @@ static bool fold_one(void *context, const trp__inspected *one)
                                     .bytes = one->entry.bytes,
                                     .note = one->entry.note,
                                     .note_bytes = one->entry.note_bytes};
-    copy_key(&one->entry, &key);
+    cache_copy_key(&one->entry, &key);
     f->status =
         trp__cache_pack_add(f->writer, &(trp__store_request){.key = &key}, &entry, &f->error);
     trp__key_end(&key);
@@ -359,13 +336,13 @@ static bool pack(making *m, const char *path)
         ui_error("%s: expected at least one kernel; no pack is written", m->path);
         return false;
     }
-    bool ok = make_folder(folder);
-    if (ok && !compile_all(m)) {
+    bool ok = making_folder_make(folder);
+    if (ok && !making_run(m)) {
         ui_error("no pack is written");
         ok = false;
     }
     ok = ok && fold(m, path);
-    remove_folder(folder);
+    making_folder_remove(folder);
     return ok;
 }
 
@@ -375,7 +352,7 @@ int cache_pack(int argc, char **argv)
     const char *path = NULL;
     int exit_status;
     const option options[] = {
-        ARCHITECTURE_OPTION(m),
+        MAKING_ARCHITECTURES(m),
         {'o', "output", "PACK", "the file to write", OPTION_TEXT, &path, NULL},
         {'q', "quiet", NULL, "print errors only", OPTION_FLAG, &m.quiet, NULL},
     };

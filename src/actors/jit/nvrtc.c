@@ -4,6 +4,7 @@
 #include "driver/toolkit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -57,7 +58,11 @@ static void add_builtins(const char *path, char out[TRP__NVRTC_IDENTITY])
     char name[TRP__DYNLIB_PATH_SIZE + 64], id[TRP__BUILD_ID_TEXT];
     const char *slash = strrchr(path, '/');
     int folder = slash ? (int)(slash - path) : 0;
+    const char *version = slash ? strstr(slash, ".so.") : NULL;
+    int own = version ? atoi(version + 4) : 0; /* 0: its name does not say */
     for (int major = MAJOR_FIRST; major <= MAJOR_LAST; major++) {
+        if (own != 0 && own != major)
+            continue;
         for (int minor = 0; minor <= MINOR_LAST; minor++) {
             size_t used = strlen(out);
             snprintf(name, sizeof name, "%.*s/libnvrtc-builtins.so.%d.%d", folder, path, major,
