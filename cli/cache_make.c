@@ -18,8 +18,6 @@ enum { FLIGHT = 32 };
 
 /* A compile that was sent. */
 typedef struct flight {
-    const kernel *kernel;
-    const char *architecture;
     trp_module module;
     trp_completion done;
     trp_status sent;
@@ -28,11 +26,21 @@ typedef struct flight {
 
 /* Compiling. */
 
+/* The compiles are counted from 0: each line for each architecture. */
+static const kernel *kernel_of(const making *m, size_t index)
+{
+    return &m->kernels[index / m->architectures.count];
+}
+
+static const char *architecture_of(const making *m, size_t index)
+{
+    return m->architectures.text[index % m->architectures.count];
+}
+
 static void send(making *m, size_t index, flight *f)
 {
-    *f = (flight){.kernel = &m->kernels[index / m->architectures.count],
-                  .architecture = m->architectures.text[index % m->architectures.count]};
-    trp_jit_compile_request r = kernel_request(f->kernel, f->architecture);
+    trp_jit_compile_request r = kernel_request(kernel_of(m, index), architecture_of(m, index));
+    *f = (flight){0};
     r.header.wait_ns = TRP_FOREVER;
     f->sent = trp_jit_compile(m->run.jit, &r, &f->module, &f->done);
     if (f->sent != TRP_OK)
@@ -57,30 +65,32 @@ static bool is_unsure(const making *m, const flight *f)
     return unsure;
 }
 
-static void show_progress(const making *m, const flight *f)
+static void show_progress(const making *m)
 {
+    const char *architecture = architecture_of(m, m->ended), *text = kernel_of(m, m->ended)->text;
     uint64_t left = m->ended ? (ui_now() - m->began) / m->ended * (m->all - m->ended) : 0;
     if (m->ended == 0)
-        ui_progress("1 of %zu: %s %s", m->all, f->architecture, f->kernel->text);
+        ui_progress("1 of %zu: %s %s", m->all, architecture, text);
     else
         ui_progress("%zu of %zu, about %s left: %s %s", m->ended + 1, m->all, ui_duration(left).s,
-                    f->architecture, f->kernel->text);
+                    architecture, text);
 }
 
 static void tell(const making *m, const flight *f, trp_status status, const char *message)
 {
+    const char *architecture = architecture_of(m, m->ended);
+    const kernel *k = kernel_of(m, m->ended);
     char label[48];
     trp_module_info info = {0};
-    snprintf(label, sizeof label, "%zu of %zu", m->ended, m->all);
+    snprintf(label, sizeof label, "%zu of %zu", m->ended + 1, m->all);
     if (status != TRP_OK) {
-        ui_step(UI_BAD, label, 0, "%s %s", f->architecture, f->kernel->text);
-        ui_error("%s:%d: %s: %s (%s)", m->path, f->kernel->line, f->architecture, message,
+        ui_step(UI_BAD, label, 0, "%s %s", architecture, k->text);
+        ui_error("%s:%d: %s: %s (%s)", m->path, k->line, architecture, message,
                  trp_status_name(status));
         return;
     }
     (void)trp_module_get_info(m->run.device, f->module, &info);
-    ui_step(UI_GOOD, label, 0, "%s %s: %s", f->architecture, f->kernel->text,
-            ui_bytes(info.image_bytes).s);
+    ui_step(UI_GOOD, label, 0, "%s %s: %s", architecture, k->text, ui_bytes(info.image_bytes).s);
 }
 
 /* Waits for one, and tells of it. Without a compiler the first says it for all. */
@@ -89,7 +99,7 @@ static void end(making *m, flight *f)
     trp_error error = {0};
     const char *message = f->error;
     trp_status status = f->sent;
-    show_progress(m, f);
+    show_progress(m);
     if (status == TRP_OK) {
         status = trp_await(f->done.future, TRP_FOREVER, &error);
         message = error.message;
@@ -98,9 +108,9 @@ static void end(making *m, flight *f)
         status = TRP_E_UNSUPPORTED;
         message = "it can't be kept: an #include of a macro, or an #embed, hides what it reads";
     }
-    m->ended++;
     if (!m->given_up || status != TRP_E_MISSING)
         tell(m, f, status, message);
+    m->ended++;
     m->failed += status != TRP_OK;
     m->given_up = m->given_up || status == TRP_E_MISSING;
     if (f->module.id)
@@ -119,13 +129,12 @@ bool making_run(making *m)
     m->began = ui_now();
     if (open)
         m->all = m->count * m->architectures.count;
-    while (open && (m->ended < sent || (sent < m->all && !m->given_up))) {
-        if (sent < m->all && sent - m->ended < FLIGHT && !m->given_up) {
+    while (open) {
+        for (; sent < m->all && sent - m->ended < FLIGHT && !m->given_up; sent++)
             send(m, sent, &flights[sent % FLIGHT]);
-            sent++;
-        } else {
-            end(m, &flights[m->ended % FLIGHT]);
-        }
+        if (m->ended == sent)
+            break;
+        end(m, &flights[m->ended % FLIGHT]);
     }
     if (open)
         run_close(&m->run);

@@ -283,11 +283,12 @@ trp_jit_compile_request kernel_request(const kernel *k, const char *architecture
 
 void kernel_end(kernel *k)
 {
-    kernel_list *lists[] = {&k->options,      &k->includes,     &k->names,
-                            &k->header_names, &k->header_paths, &k->owned};
+    enum { LISTS = 6 };
+    kernel_list *const lists[LISTS] = {&k->options,      &k->includes,     &k->names,
+                                       &k->header_names, &k->header_paths, &k->owned};
     for (uint32_t i = 0; i < k->owned.count; i++)
         free((void *)(uintptr_t)k->owned.item[i]);
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+    for (size_t i = 0; i < LISTS; i++)
         free(lists[i]->item);
     free(k->source);
     free(k->headers);
