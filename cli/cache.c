@@ -17,6 +17,8 @@ static const struct {
     {"verify", "read every entry and pack, and tell what is damaged", cache_verify},
     {"prune", "remove what was not used for longest", cache_prune},
     {"clear", "remove all entries", cache_clear},
+    {"warm", "compile what a file lists into the cache", cache_warm},
+    {"pack", "compile what a file lists into one file, to be shipped", cache_pack},
     {"explain", "what made an entry another one than its nearest", cache_explain},
 };
 

@@ -15,6 +15,8 @@ int cache_explain(int argc, char **argv);
 int cache_verify(int argc, char **argv);
 int cache_prune(int argc, char **argv);
 int cache_clear(int argc, char **argv);
+int cache_warm(int argc, char **argv);
+int cache_pack(int argc, char **argv);
 
 /* The store as programs find it by the environment; an error is told. With `need_folder` one that
  * has no folder on disk is one, too. */

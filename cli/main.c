@@ -17,7 +17,7 @@ static const struct {
 } commands[] = {
     {"matmul", "multiply matrices in NumPy files", command_matmul},
     {"tune", "search for the fastest algorithms ahead of time", command_tune},
-    {"cache", "the kernel cache: list, verify, prune, explain", command_cache},
+    {"cache", "the kernel cache: list, verify, prune, warm, pack, explain", command_cache},
     {"demo", "two products with a fault between them, each checked", command_demo},
     {"doctor", "what this machine has, what works, what to install", command_doctor},
     {"top", "what the devices of another process are doing", command_top},

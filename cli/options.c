@@ -107,6 +107,14 @@ static bool parse_choice(const option *o, const char *value, int *out)
     return false;
 }
 
+static bool add_text(option_texts *texts, const char *value)
+{
+    if (*value == '\0' || texts->count == OPTION_TEXTS_MAX)
+        return false;
+    texts->text[texts->count++] = value;
+    return true;
+}
+
 static bool store(const option *o, const char *value)
 {
     switch (o->kind) {
@@ -116,6 +124,8 @@ static bool store(const option *o, const char *value)
     case OPTION_TEXT:
         *(const char **)o->target = value;
         return *value != '\0';
+    case OPTION_TEXTS:
+        return add_text(o->target, value);
     case OPTION_NUMBER:
         return options_number(value, o->target);
     case OPTION_CHOICE:

@@ -14,10 +14,18 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 typedef enum option_kind {
     OPTION_FLAG,   /* target: bool */
     OPTION_TEXT,   /* target: const char * */
+    OPTION_TEXTS,  /* target: option_texts; may be given several times */
     OPTION_NUMBER, /* target: int64_t; not negative */
     OPTION_CHOICE, /* target: int, an index into choices */
     OPTION_SCALAR, /* target: trp_scalar; "re" or "re,im", finite */
 } option_kind;
+
+enum { OPTION_TEXTS_MAX = 32 };
+
+typedef struct option_texts {
+    const char *text[OPTION_TEXTS_MAX];
+    size_t count;
+} option_texts;
 
 typedef struct option {
     char letter; /* 0: none */

@@ -73,10 +73,18 @@ bool run_open_matmul(struct run *run, const run_choice *choice)
                      "starting the matmul actor");
 }
 
+bool run_open_jit(struct run *run, const run_choice *choice)
+{
+    trp_actor_options jit = {.kind = "jit"};
+    return open_device(run, choice, NULL) &&
+           run_check(trp_actor_create(run->device, &jit, &run->jit), "starting the jit actor");
+}
+
 void run_close(struct run *run)
 {
     trp_actor_destroy(run->blas);
     trp_actor_destroy(run->matmul);
+    trp_actor_destroy(run->jit);
     trp_device_close(run->device);
     run_check(trp_system_destroy(run->system), "ending");
     memset(run, 0, sizeof *run);

@@ -4,6 +4,8 @@
 
 #include "base/dynlib.h"
 
+#include "base/ldpath.h"
+
 #include <dlfcn.h>
 #include <glob.h>
 #include <link.h>
@@ -50,11 +52,12 @@ __attribute__((format(printf, 2, 3))) static void append(text *to, const char *f
     va_end(arguments);
 }
 
-/* One call of trp__dynlib_open. */
+/* One call of trp__dynlib_open or trp__dynlib_find. */
 typedef struct search {
     const trp__dynlib_spec *spec;
     trp__dynlib *lib;
-    text reason; /* the first failure other than a plain "no such file": it tells what to mend */
+    bool find_only; /* nothing is loaded: lib gets a path and no handle */
+    text reason;    /* the first failure other than a plain "no such file": it tells what to mend */
     char reason_bytes[512];
 } search;
 
@@ -74,6 +77,23 @@ static const char *loader_message(void)
     return message != NULL ? message : "unknown error of the loader";
 }
 
+/* Stores a file's real path. */
+static bool keep_path(search *s, const char *name)
+{
+    /* A file that was removed meanwhile keeps its name. */
+    char *resolved = realpath(name, NULL);
+    const char *path = resolved != NULL ? resolved : name;
+    const size_t length = strlen(path);
+    const bool fits = length < sizeof s->lib->path;
+    if (fits) {
+        memcpy(s->lib->path, path, length + 1);
+    } else {
+        note(s, "the path is longer than %zu bytes: %s", sizeof s->lib->path - 1, path);
+    }
+    free(resolved);
+    return fits;
+}
+
 /* Stores the real path of the file behind lib->handle; false where it isn't one to keep open. */
 static bool learn_path(search *s)
 {
@@ -87,23 +107,34 @@ static bool learn_path(search *s)
              map->l_name);
         return false;
     }
-    /* A file that was removed meanwhile keeps the loader's name. */
-    char *resolved = realpath(map->l_name, NULL);
-    const char *path = resolved != NULL ? resolved : map->l_name;
-    const size_t length = strlen(path);
-    const bool fits = length < sizeof s->lib->path;
-    if (fits) {
-        memcpy(s->lib->path, path, length + 1);
-    } else {
-        note(s, "the path is longer than %zu bytes: %s", sizeof s->lib->path - 1, path);
+    return keep_path(s, map->l_name);
+}
+
+/* What load() does without loading. True also ends the search where nobody but the loader can tell:
+ * then there is no path. */
+static bool find(search *s, const char *name)
+{
+    char found[TRP__DYNLIB_PATH_SIZE];
+    if (name[0] == '/') {
+        return access(name, F_OK) == 0 && keep_path(s, name);
     }
-    free(resolved);
-    return fits;
+    switch (trp__ldpath_find(name, found, sizeof found)) {
+    case TRP__LDPATH_FOUND:
+        return access(found, F_OK) == 0 && keep_path(s, found);
+    case TRP__LDPATH_ABSENT:
+        return false;
+    case TRP__LDPATH_UNKNOWN:
+        break;
+    }
+    return true;
 }
 
 /* `name` is an absolute path, or a soname for the loader's own search. */
 static bool load(search *s, const char *name)
 {
+    if (s->find_only) {
+        return find(s, name);
+    }
     s->lib->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (s->lib->handle == NULL) {
         /* The loader puts the file's name before its message, and only where it found no file is
@@ -327,6 +358,17 @@ bool trp__dynlib_open(trp__dynlib *lib, const trp__dynlib_spec *spec,
         return false;
     }
     return true;
+}
+
+bool trp__dynlib_find(const trp__dynlib_spec *spec, char path[TRP__DYNLIB_PATH_SIZE])
+{
+    trp__dynlib lib = {0};
+    text no_message = text_into(NULL, 0);
+    search s = {.spec = spec, .lib = &lib, .find_only = true};
+    const char *named = setting(spec->env);
+    bool found = named != NULL ? open_named(&s, named, &no_message) : open_found(&s, &no_message);
+    memcpy(path, lib.path, sizeof lib.path);
+    return found && lib.path[0] != '\0';
 }
 
 void trp__dynlib_close(trp__dynlib *lib)

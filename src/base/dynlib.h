@@ -66,6 +66,11 @@ bool trp__dynlib_open(trp__dynlib *lib, const trp__dynlib_spec *spec,
                       const trp__dynlib_symbol *symbols, size_t symbol_count, void *table,
                       char *error, size_t error_size);
 
+/* The file that trp__dynlib_open() would load, as far as can be told without loading anything: the
+ * first that is there, whether or not it is any good. False if there is none, or only the loader
+ * itself can tell (see base/ldpath.h). Some tens of microseconds. */
+bool trp__dynlib_find(const trp__dynlib_spec *spec, char path[TRP__DYNLIB_PATH_SIZE]);
+
 /* Closes it; the pointers taken from it are dead from here on. A closed one is left as it is. */
 void trp__dynlib_close(trp__dynlib *lib);
 

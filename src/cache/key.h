@@ -26,7 +26,7 @@
     FIELD(EXPRESSION, 6, "expression") /* one name expression; in order */                         \
     FIELD(TARGET, 7, "target")         /* "sm_90a" */                                              \
     FIELD(OUTPUT, 8, "output")         /* "cubin", "ptx", "ltoir" */                               \
-    FIELD(COMPILER, 9, "compiler")     /* its name, version and build, as text */                  \
+    FIELD(COMPILER, 9, "compiler")     /* its name and build, as text */                           \
     FIELD(INPUT, 10, "input")          /* another input, whole or as a hash: what is linked */     \
     FIELD(SETTING, 11, "setting")      /* "name=value", whatever else counts */                    \
     FIELD(HEADER, 12, "header")        /* name, a zero byte, 32 bytes: the content's hash */

@@ -17,46 +17,79 @@ static bool driver_is_old(void)
            version < 13000;
 }
 
-/* Where CUDA's own packages and those of Python put libraries. The virtual environment of the
- * caller comes first. */
-static bool open_library(trp__toolkit_library *library, char *message, size_t message_size)
+/* Where CUDA's own packages and those of Python put libraries. */
+static const char *const folders[] = {
+    "/usr/local/cuda/lib64",
+    "/usr/local/cuda-*/lib64",
+    "/opt/cuda/lib64",
+    "/usr/local/lib/python3*/dist-packages/nvidia/*/lib",
+    "/usr/local/lib/python3*/site-packages/nvidia/*/lib",
+    "/usr/lib/python3*/site-packages/nvidia/*/lib",
+    "/opt/*/lib/python3*/site-packages/nvidia/*/lib",
+    "/opt/*/.venv/lib/python3*/site-packages/nvidia/*/lib",
+};
+
+enum { FOLDERS = sizeof folders / sizeof *folders };
+
+/* A search, with the lists that it points to. */
+typedef struct places {
+    char environment[TRP__DYNLIB_PATH_SIZE];
+    const char *directories[FOLDERS + 2], *sonames[3];
+    trp__dynlib_spec spec;
+} places;
+
+/* The virtual environment of the caller comes first. */
+static void list_places(const trp__toolkit_library *library, places *p)
 {
-    char environment[TRP__DYNLIB_PATH_SIZE] = "";
-    const char *directories[] = {
-        environment,
-        "/usr/local/cuda/lib64",
-        "/usr/local/cuda-*/lib64",
-        "/opt/cuda/lib64",
-        "/usr/local/lib/python3*/dist-packages/nvidia/*/lib",
-        "/usr/local/lib/python3*/site-packages/nvidia/*/lib",
-        "/usr/lib/python3*/site-packages/nvidia/*/lib",
-        "/opt/*/lib/python3*/site-packages/nvidia/*/lib",
-        "/opt/*/.venv/lib/python3*/site-packages/nvidia/*/lib",
-        NULL,
-    };
-    const char *const sonames[] = {library->soname_13, library->soname_12, NULL};
-    const trp__dynlib_spec spec = {
-        .name = library->name,
-        .sonames = driver_is_old() ? sonames + 1 : sonames,
-        .env = library->env,
-        .directories = directories,
-        .package_hint = library->package_hint,
-    };
     const char *active = secure_getenv("VIRTUAL_ENV");
-    int length = active ? snprintf(environment, sizeof environment,
+    size_t directories = 0, sonames = 0;
+    int length = active ? snprintf(p->environment, sizeof p->environment,
                                    "%s/lib/python3*/site-packages/nvidia/*/lib", active)
                         : 0;
-    if (length <= 0 || (size_t)length >= sizeof environment || environment[0] != '/')
-        memmove(directories, directories + 1, sizeof directories - sizeof *directories);
-    return trp__dynlib_open(&library->library, &spec, library->symbols, library->symbol_count,
-                            library->table, message, message_size);
+    if (length > 0 && (size_t)length < sizeof p->environment && p->environment[0] == '/')
+        p->directories[directories++] = p->environment;
+    for (size_t i = 0; i < FOLDERS; i++)
+        p->directories[directories++] = folders[i];
+    p->directories[directories] = NULL;
+    if (!driver_is_old())
+        p->sonames[sonames++] = library->soname_13;
+    p->sonames[sonames++] = library->soname_12;
+    p->sonames[sonames] = NULL;
+    p->spec = (trp__dynlib_spec){
+        .name = library->name,
+        .sonames = p->sonames,
+        .env = library->env,
+        .directories = p->directories,
+        .package_hint = library->package_hint,
+    };
 }
 
 trp_status trp__toolkit_load(trp__toolkit_library *library, trp_error *error)
 {
     char message[sizeof error->message];
+    places p;
     pthread_mutex_lock(&library->lock);
-    bool loaded = library->library.handle || open_library(library, message, sizeof message);
+    bool loaded = library->library.handle != NULL;
+    if (!loaded) {
+        list_places(library, &p);
+        loaded = trp__dynlib_open(&library->library, &p.spec, library->symbols,
+                                  library->symbol_count, library->table, message, sizeof message);
+    }
     pthread_mutex_unlock(&library->lock);
     return loaded ? TRP_OK : trp__error_set(error, TRP_E_MISSING, "%s", message);
+}
+
+bool trp__toolkit_find(trp__toolkit_library *library, char path[TRP__DYNLIB_PATH_SIZE])
+{
+    places p;
+    pthread_mutex_lock(&library->lock);
+    bool found = library->library.handle != NULL;
+    if (found) {
+        memcpy(path, library->library.path, sizeof library->library.path);
+    } else {
+        list_places(library, &p);
+        found = trp__dynlib_find(&p.spec, path);
+    }
+    pthread_mutex_unlock(&library->lock);
+    return found;
 }

@@ -27,4 +27,8 @@ typedef struct trp__toolkit_library {
  * thread. TRP_E_MISSING says in `error` what to install. */
 trp_status trp__toolkit_load(trp__toolkit_library *library, trp_error *error);
 
+/* The file that it is loaded from; before that, the one that trp__toolkit_load() would try first,
+ * see trp__dynlib_find(). */
+bool trp__toolkit_find(trp__toolkit_library *library, char path[TRP__DYNLIB_PATH_SIZE]);
+
 #endif

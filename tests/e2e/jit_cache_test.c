@@ -237,12 +237,96 @@ static void no_folder(void)
     close_bench(&b);
 }
 
+/* Whether the worker has mapped NVRTC, and from where. */
+static bool has_nvrtc(const bench *b, char *file, size_t size)
+{
+    char path[64], line[1024];
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/maps", (int)h_info(b->world.device).worker_pid);
+    FILE *maps = fopen(path, "r");
+    H_CHECK(maps != NULL);
+    while (!found && fgets(line, sizeof line, maps)) {
+        const char *name = strchr(line, '/');
+        found = name && strstr(name, "/libnvrtc.so");
+        if (found)
+            snprintf(file, size, "%.*s", (int)strcspn(name, "\n"), name);
+    }
+    fclose(maps);
+    return found;
+}
+
+/* What is found needs no compiler; nor does it need one that can be loaded. */
+static void without_the_compiler(void)
+{
+    if (h_isolation() != TRP_ISOLATION_PROCESS)
+        h_skip("the library would be in this process, from cases before");
+    char file[512];
+    bench b = begin();
+    look first = now();
+    H_CHECK(has_nvrtc(&b, file, sizeof file));
+    close_bench(&b);
+    b = open_bench();
+    H_CHECK(!has_nvrtc(&b, file, sizeof file));
+    H_CHECK(compile(&b, plain));
+    H_CHECK(!has_nvrtc(&b, file, sizeof file));
+    H_EQUAL(now().file, first.file);
+    H_CHECK(compile(&b, (wish){.value = "#define VALUE 2\n"}));
+    H_CHECK(has_nvrtc(&b, file, sizeof file)); /* the entry was not another build's */
+    H_EQUAL(now().entries, 2);
+    H_CHECK(compile(&b, plain));
+    H_EQUAL(now().entries, 2);
+    close_bench(&b);
+}
+
+/* One that is the first to be found and can't be loaded is not the one that compiles; what its
+ * result is called must come from the one that does. */
+static void taken_for_another(void)
+{
+    if (h_isolation() != TRP_ISOLATION_PROCESS)
+        h_skip("the library would be in this process, from cases before");
+    char file[512], place[80], command[1024];
+    bench b = begin();
+    look first = now();
+    H_CHECK(has_nvrtc(&b, file, sizeof file));
+    close_bench(&b);
+    snprintf(place, sizeof place, "%s-nvrtc", folder);
+    snprintf(command, sizeof command, "mkdir '%s' && head -c 65536 '%s' >'%s/libnvrtc.so.13'",
+             place, file, place);
+    H_EQUAL(system(command), 0);
+    snprintf(command, sizeof command, /* of a machine that there is not: e_machine */
+             "cd '%s' && printf '\\377' | dd of=libnvrtc.so.13 bs=1 seek=18 conv=notrunc "
+             "2>/dev/null && cp libnvrtc.so.13 libnvrtc.so.12",
+             place);
+    H_EQUAL(system(command), 0);
+    setenv("TROUPE_LIBRARY_PATH", place, 1);
+    b = open_bench();
+    H_CHECK(compile(&b, plain));
+    H_CHECK(has_nvrtc(&b, file, sizeof file));
+    H_EQUAL(now().entries, 1);
+    H_EQUAL(now().file, first.file);
+    H_CHECK(compile(&b, (wish){.value = "#define VALUE 2\n"}));
+    H_EQUAL(now().entries, 2);
+    close_bench(&b);
+    unsetenv("TROUPE_LIBRARY_PATH");
+    setenv("TROUPE_NVRTC", "/nowhere/libnvrtc.so.13", 1);
+    b = open_bench();
+    H_CHECK(!compile(&b, plain));
+    close_bench(&b);
+    unsetenv("TROUPE_NVRTC");
+    snprintf(command, sizeof command, "rm -rf '%s'", place);
+    H_EQUAL(system(command), 0);
+}
+
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
-        {"once", once},           {"what_makes_another", what_makes_another},
-        {"damaged", damaged},     {"wanted_by_many", wanted_by_many},
+        {"once", once},
+        {"what_makes_another", what_makes_another},
+        {"damaged", damaged},
+        {"wanted_by_many", wanted_by_many},
         {"no_folder", no_folder},
+        {"without_the_compiler", without_the_compiler},
+        {"taken_for_another", taken_for_another},
     };
     snprintf(folder, sizeof folder, "/tmp/troupe-jit-cache-%d", (int)getpid());
     setenv("TROUPE_CACHE_DIR", folder, 1);

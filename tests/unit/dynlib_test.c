@@ -54,8 +54,14 @@ static trp__dynlib lib;
 static math_table table;
 static char error[2048];
 
+/* What trp__dynlib_find() said to the spec that was opened last; "" if nothing. */
+static char found[TRP__DYNLIB_PATH_SIZE];
+
 static bool open_with(const trp__dynlib_spec *spec)
 {
+    memset(found, 'x', sizeof found);
+    if (!trp__dynlib_find(spec, found))
+        assert_string_equal(found, "");
     memset(&lib, 0x5a, sizeof lib);
     memset(&table, 0x5a, sizeof table);
     memset(error, 'x', sizeof error);
@@ -67,6 +73,7 @@ static void assert_opened(const char *path)
     assert_string_equal(error, "");
     assert_non_null(lib.handle);
     assert_string_equal(lib.path, path);
+    assert_string_equal(found, path);
     assert_null(table.absent);
     assert_true(table.cos(0.0) == 1.0);
     assert_true(table.hypot(3.0, 4.0) == 5.0);
@@ -384,7 +391,10 @@ static void patterns_give_the_newest_first(void **state)
     /* A corrupt newest one is passed over; without it the next is the newest. */
     write_file("versions/kit-12.10/lib64/libtrpfake.so.1", "text", 4);
     assert_true(open_with(&spec));
-    assert_opened(path_of(path, "versions/kit-12.9/lib64/libtrpfake.so.1"));
+    /* Who only looks takes it for good. */
+    assert_string_equal(found, path_of(path, "versions/kit-12.10/lib64/libtrpfake.so.1"));
+    memcpy(found, path_of(path, "versions/kit-12.9/lib64/libtrpfake.so.1"), NAME_SIZE);
+    assert_opened(path);
 
     const char *const exact[] = {"/nonexistent/*", path_of(plain, "versions/kit-9.2/lib64"),
                                  pattern, NULL};

@@ -1,10 +1,11 @@
 #include "actors/jit/kept.h"
 
+#include "actors/jit/nvrtc.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "cache/inspect.h"
 #include "cache/store.h"
 
-#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,44 +112,53 @@ trp_status trp__jit_keep(const trp__key *key, const trp__jit_stop *stop,
     return status;
 }
 
-/* Build IDs. */
-
-typedef struct search {
-    const char *path;
-    char *out;
-    size_t size;
-} search;
-
-static int look_at_library(struct dl_phdr_info *info, size_t size, void *context)
+bool trp__jit_find_kept(const trp__key *key, trp__jit_made *made)
 {
-    const search *s = context;
-    (void)size;
-    if (!info->dlpi_name || strcmp(info->dlpi_name, s->path) != 0)
-        return 0;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        if (part->p_type != PT_NOTE)
-            continue;
-        const char *at = (const char *)(uintptr_t)(info->dlpi_addr + part->p_vaddr);
-        const char *end = at + part->p_memsz;
-        while ((size_t)(end - at) >= sizeof(ElfW(Nhdr))) {
-            ElfW(Nhdr) note;
-            memcpy(&note, at, sizeof note);
-            const char *name = at + sizeof note, *id = name + (note.n_namesz + 3) / 4 * 4;
-            if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-                memcmp(name, "GNU", 4) == 0) {
-                for (uint32_t k = 0; k < note.n_descsz && 2 * k + 2 < s->size; k++)
-                    snprintf(s->out + 2 * k, 3, "%02x", (unsigned char)id[k]);
-                return 1;
-            }
-            at = id + (note.n_descsz + 3) / 4 * 4;
-        }
-    }
-    return 1;
+    const trp__store_request request = {.key = key};
+    trp__store_hit hit = {0};
+    pthread_once(&once, open_store);
+    bool found = store && trp__store_find(store, &request, &hit) == TRP_OK && take(&hit, made);
+    trp__store_hit_end(&hit);
+    return found;
 }
 
-void trp__jit_build_of(const char *path, char *out, size_t size)
+/* Compilers of packs: each pack is made by one, as a rule. */
+
+enum { COMPILERS = 16 };
+static char compilers[COMPILERS][TRP__NVRTC_IDENTITY];
+static pthread_once_t compilers_once = PTHREAD_ONCE_INIT;
+
+/* Packs come first, so an entry that is in none ends it. */
+static bool see_compiler(void *context, const trp__inspected *one)
 {
-    out[0] = '\0';
-    dl_iterate_phdr(look_at_library, &(search){path, out, size});
+    char kind[8], compiler[TRP__NVRTC_IDENTITY];
+    size_t i = 0;
+    (void)context;
+    if (!one->pack)
+        return false;
+    if (one->wrong || one->type != TRP__ENTRY_PAYLOAD)
+        return true;
+    trp__inspect_field(&one->entry, TRP__KEY_KIND, kind, sizeof kind);
+    trp__inspect_field(&one->entry, TRP__KEY_COMPILER, compiler, sizeof compiler);
+    if (strcmp(kind, "jit") != 0 || !*compiler)
+        return true;
+    while (i < COMPILERS && *compilers[i] && strcmp(compilers[i], compiler) != 0)
+        i++;
+    if (i < COMPILERS)
+        memcpy(compilers[i], compiler, sizeof compiler);
+    return true;
+}
+
+static void list_compilers(void)
+{
+    trp_error ignored;
+    pthread_once(&once, open_store);
+    if (store)
+        (void)trp__inspect_all(store, false, see_compiler, NULL, &ignored);
+}
+
+const char *trp__jit_packed_compiler(size_t i)
+{
+    pthread_once(&compilers_once, list_compilers);
+    return i < COMPILERS && *compilers[i] ? compilers[i] : NULL;
 }

@@ -17,8 +17,11 @@ trp_status trp__jit_keep(const trp__key *key, const trp__jit_stop *stop,
                          trp__jit_maker_function make, void *context, trp__jit_made *made,
                          trp_error *error);
 
-/* What identifies a loaded library's build, as text: the build ID that its linker left in it. Empty
- * if there is none. */
-void trp__jit_build_of(const char *path, char *out, size_t size);
+/* The same where nothing can be made: whether it was there. */
+bool trp__jit_find_kept(const trp__key *key, trp__jit_made *made);
+
+/* The compilers that have made what is in the packs of this process, as fields of keys have them;
+ * NULL behind the last. */
+const char *trp__jit_packed_compiler(size_t i);
 
 #endif

@@ -313,15 +313,11 @@ static trp_status run_nvrtc(const trp__nvrtc *rtc, compile *c, trp__jit_made *ma
 
 /* All that a compile's result depends on. Folders to search are in it, for a result may have names
  * of files in it. */
-static void make_key(const trp__nvrtc *rtc, const compile *c, const trp__jit_headers *headers,
+static void make_key(const char *compiler, const compile *c, const trp__jit_headers *headers,
                      trp__key *key)
 {
     static const char *const outputs[] = {
         [TRP_JIT_CUBIN] = "cubin", [TRP_JIT_PTX] = "ptx", [TRP_JIT_LTOIR] = "ltoir"};
-    char version[32], build[128], compiler[192];
-    trp__nvrtc_version(rtc, version, sizeof version);
-    trp__jit_build_of(trp__nvrtc_path(), build, sizeof build);
-    snprintf(compiler, sizeof compiler, "NVRTC %s, build %s", version, build);
     trp__key_begin(key, "jit");
     trp__key_add_text(key, TRP__KEY_NAME, c->name);
     trp__key_add_text(key, TRP__KEY_COMPILER, compiler);
@@ -347,17 +343,34 @@ static void make_key(const trp__nvrtc *rtc, const compile *c, const trp__jit_hea
 }
 
 typedef struct compiling {
-    const trp__nvrtc *rtc;
     compile *c;
     const trp__jit_headers *headers;
-    bool changed; /* while the compiler ran */
+    char compiler[TRP__NVRTC_IDENTITY]; /* that the key has; empty: it does not matter */
+    bool mistaken; /* the compiler that was loaded is another one: nothing was compiled */
+    bool changed;  /* headers, while the compiler ran */
 } compiling;
+
+/* Loads NVRTC, and finds out whether it is the one whose result is wanted. */
+static trp_status load_compiler(compiling *x, const trp__nvrtc **rtc, trp_error *error)
+{
+    char loaded[TRP__NVRTC_IDENTITY];
+    trp_status status = trp__nvrtc_load(rtc, error);
+    if (status != TRP_OK || !*x->compiler)
+        return status;
+    status = trp__nvrtc_identity(loaded, error);
+    x->mistaken = status == TRP_OK && strcmp(loaded, x->compiler) != 0;
+    return x->mistaken ? trp__error_set(error, TRP_E_INTERNAL, "NVRTC was taken for another one")
+                       : status;
+}
 
 static trp_status compile_now(void *context, trp__jit_made *made, bool *keep, trp_error *error)
 {
     compiling *x = context;
+    const trp__nvrtc *rtc;
     trp__jit_headers after = {0};
-    trp_status status = run_nvrtc(x->rtc, x->c, made, error);
+    trp_status status = load_compiler(x, &rtc, error);
+    if (status == TRP_OK)
+        status = run_nvrtc(rtc, x->c, made, error);
     if (status == TRP_OK)
         status = trace(x->c, &after, error);
     x->changed = status == TRP_OK && !same_headers(x->headers, &after);
@@ -366,21 +379,49 @@ static trp_status compile_now(void *context, trp__jit_made *made, bool *keep, tr
     return status;
 }
 
-/* What may depend on more than is known is compiled each time. */
-static trp_status find_or_compile(const trp__nvrtc *rtc, compile *c,
-                                  const trp__jit_headers *headers, trp__jit_made *made,
+/* Without NVRTC: what a pack has, whatever NVRTC has made it. */
+static bool find_packed(const compile *c, const trp__jit_headers *headers, trp__jit_made *made)
+{
+    const char *compiler;
+    bool found = false;
+    for (size_t i = 0; !found && (compiler = trp__jit_packed_compiler(i)); i++) {
+        trp__key key = {0};
+        make_key(compiler, c, headers, &key);
+        found = trp__jit_find_kept(&key, made);
+        trp__key_end(&key);
+    }
+    return found;
+}
+
+static trp_status find_or_make(compiling *x, trp__jit_made *made, trp_error *error)
+{
+    trp__key key = {0};
+    trp_status status = trp__nvrtc_identity(x->compiler, error);
+    x->mistaken = false;
+    if (status == TRP_OK) {
+        make_key(x->compiler, x->c, x->headers, &key);
+        status = trp__jit_keep(&key, x->c->stop, compile_now, x, made, error);
+        trp__key_end(&key);
+    }
+    return status;
+}
+
+/* NVRTC is loaded only if there is something to compile; what may depend on more than is known is
+ * compiled each time. */
+static trp_status find_or_compile(compile *c, const trp__jit_headers *headers, trp__jit_made *made,
                                   trp_error *error)
 {
-    compiling x = {rtc, c, headers, false};
+    compiling x = {.c = c, .headers = headers};
     bool ignored;
     trp_status status;
     if (headers->unsure) {
         status = compile_now(&x, made, &ignored, error);
     } else {
-        trp__key key = {0};
-        make_key(rtc, c, headers, &key);
-        status = trp__jit_keep(&key, c->stop, compile_now, &x, made, error);
-        trp__key_end(&key);
+        status = find_or_make(&x, made, error);
+        if (x.mistaken) /* now it is loaded and known */
+            status = find_or_make(&x, made, error);
+        if (status == TRP_E_MISSING && find_packed(c, headers, made))
+            status = TRP_OK;
     }
     return status == TRP_OK ? set_headers(headers, !headers->unsure && !x.changed, made, error)
                             : status;
@@ -389,7 +430,6 @@ static trp_status find_or_compile(const trp__nvrtc *rtc, compile *c,
 trp_status trp__jit_compile(const char *input, uint64_t bytes, const trp__jit_stop *stop,
                             trp__jit_made *made, trp_error *error)
 {
-    const trp__nvrtc *rtc;
     trp__jit_headers headers = {0};
     compile *c = calloc(1, sizeof *c);
     if (!c)
@@ -397,11 +437,9 @@ trp_status trp__jit_compile(const char *input, uint64_t bytes, const trp__jit_st
     c->stop = stop;
     trp_status status = read_compile(c, input, bytes, error);
     if (status == TRP_OK)
-        status = trp__nvrtc_load(&rtc, error);
-    if (status == TRP_OK)
         status = trace(c, &headers, error);
     if (status == TRP_OK)
-        status = find_or_compile(rtc, c, &headers, made, error);
+        status = find_or_compile(c, &headers, made, error);
     trp__jit_headers_free(&headers);
     for (uint32_t i = 0; i < c->head.includes && i < TRP_JIT_OPTIONS_MAX; i++)
         free(c->include_options[i]);

@@ -1,5 +1,5 @@
 /* Compiling and linking, in a side thread of the worker: from the input of a module's home to its
- * output. Here is where the kernel cache has its place, see docs/actors/jit.md. */
+ * output. A compile goes through the kernel cache, see docs/actors/jit.md. */
 #ifndef TRP_ACTORS_JIT_MAKE_H
 #define TRP_ACTORS_JIT_MAKE_H
 

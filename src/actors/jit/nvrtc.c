@@ -1,9 +1,12 @@
 #include "actors/jit/nvrtc.h"
 
-#include "base/error.h"
+#include "base/build_id.h"
 #include "driver/toolkit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 static const trp__dynlib_symbol symbols[] = {
 #define SYMBOL_ROW(result, name, parameters, required)                                             \
@@ -42,4 +45,90 @@ void trp__nvrtc_version(const trp__nvrtc *lib, char *out, size_t size)
     int part[2] = {0};
     lib->nvrtcVersion(&part[0], &part[1]);
     snprintf(out, size, "%d.%d", part[0], part[1]);
+}
+
+/* Identities. */
+
+/* NVRTC loads its builtins by a name with both parts of its version, which is not known before it
+ * is loaded. Names that there could be are tried: a folder of the system has thousands of files. */
+enum { MAJOR_FIRST = 12, MAJOR_LAST = 13, MINOR_LAST = 15 };
+
+static void add_builtins(const char *path, char out[TRP__NVRTC_IDENTITY])
+{
+    char name[TRP__DYNLIB_PATH_SIZE + 64], id[TRP__BUILD_ID_TEXT];
+    const char *slash = strrchr(path, '/');
+    int folder = slash ? (int)(slash - path) : 0;
+    const char *version = slash ? strstr(slash, ".so.") : NULL;
+    int own = version ? atoi(version + 4) : 0; /* 0: its name does not say */
+    for (int major = MAJOR_FIRST; major <= MAJOR_LAST; major++) {
+        if (own != 0 && own != major)
+            continue;
+        for (int minor = 0; minor <= MINOR_LAST; minor++) {
+            size_t used = strlen(out);
+            snprintf(name, sizeof name, "%.*s/libnvrtc-builtins.so.%d.%d", folder, path, major,
+                     minor);
+            if (trp__build_id_of_file(name, id))
+                snprintf(out + used, TRP__NVRTC_IDENTITY - used, ", builtins %s", id);
+        }
+    }
+}
+
+/* Before it is loaded. False: it has to be, to be known. */
+static bool identify_file(char out[TRP__NVRTC_IDENTITY])
+{
+    char path[TRP__DYNLIB_PATH_SIZE], id[TRP__BUILD_ID_TEXT];
+    if (!trp__toolkit_find(&library, path) || !trp__build_id_of_file(path, id))
+        return false;
+    snprintf(out, TRP__NVRTC_IDENTITY, "NVRTC build %s", id);
+    add_builtins(path, out);
+    return true;
+}
+
+/* Once it is. One that was linked without a build ID is told apart by version and size. */
+static void identify_loaded(char out[TRP__NVRTC_IDENTITY])
+{
+    char id[TRP__BUILD_ID_TEXT];
+    char version[32];
+    struct stat s = {0};
+    if (trp__build_id_of_loaded(library.library.handle, id)) {
+        snprintf(out, TRP__NVRTC_IDENTITY, "NVRTC build %s", id);
+    } else {
+        trp__nvrtc_version(&functions, version, sizeof version);
+        (void)!stat(library.library.path, &s);
+        snprintf(out, TRP__NVRTC_IDENTITY, "NVRTC %s of %lld bytes", version, (long long)s.st_size);
+    }
+    add_builtins(library.library.path, out);
+}
+
+/* What was found out, as it costs some tens of microseconds. */
+static struct {
+    pthread_mutex_t lock;
+    enum { NOT_KNOWN, BY_FILE, LOADED } known;
+    char text[TRP__NVRTC_IDENTITY];
+} identity = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool is_loaded(void)
+{
+    pthread_mutex_lock(&library.lock);
+    bool loaded = library.library.handle != NULL;
+    pthread_mutex_unlock(&library.lock);
+    return loaded;
+}
+
+trp_status trp__nvrtc_identity(char out[TRP__NVRTC_IDENTITY], trp_error *error)
+{
+    trp_status status = TRP_OK;
+    pthread_mutex_lock(&identity.lock);
+    if (identity.known == NOT_KNOWN && !is_loaded() && identify_file(identity.text))
+        identity.known = BY_FILE;
+    if (identity.known == NOT_KNOWN)
+        status = trp__toolkit_load(&library, error);
+    if (identity.known != LOADED && is_loaded()) {
+        identify_loaded(identity.text);
+        identity.known = LOADED;
+    }
+    if (status == TRP_OK)
+        memcpy(out, identity.text, sizeof identity.text);
+    pthread_mutex_unlock(&identity.lock);
+    return status;
 }

@@ -23,4 +23,13 @@ const char *trp__nvrtc_path(void);
 /* "13.0". */
 void trp__nvrtc_version(const trp__nvrtc *lib, char *out, size_t size);
 
+/* Room for the identity of any compiler, with its end. */
+enum { TRP__NVRTC_IDENTITY = 512 };
+
+/* Which build of NVRTC compiles here, as text: the build IDs of NVRTC and of its builtins beside
+ * it. Read from the files that trp__nvrtc_load() would take; NVRTC is loaded only where that can't
+ * be told. So it is a good guess until NVRTC is loaded, and true from then on. Any thread. The
+ * errors of trp__nvrtc_load(). */
+trp_status trp__nvrtc_identity(char out[TRP__NVRTC_IDENTITY], trp_error *error);
+
 #endif

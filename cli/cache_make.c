@@ -1,0 +1,386 @@
+/* troupe cache warm, pack: compiling ahead, as programs would. */
+#include "cache.h"
+
+#include "cache_make.h"
+#include "ui.h"
+
+#include "cache/prune.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Compiles in flight: more than the actor has threads, so that none of them waits. */
+enum { FLIGHT = 32 };
+
+/* A compile that was sent. */
+typedef struct flight {
+    trp_module module;
+    trp_completion done;
+    trp_status sent;
+    char error[512]; /* of a request that was not sent */
+} flight;
+
+/* Compiling. */
+
+/* The compiles are counted from 0: each line for each architecture. */
+static const kernel *kernel_of(const making *m, size_t index)
+{
+    return &m->kernels[index / m->architectures.count];
+}
+
+static const char *architecture_of(const making *m, size_t index)
+{
+    return m->architectures.text[index % m->architectures.count];
+}
+
+static void send(making *m, size_t index, flight *f)
+{
+    trp_jit_compile_request r = kernel_request(kernel_of(m, index), architecture_of(m, index));
+    *f = (flight){0};
+    r.header.wait_ns = TRP_FOREVER;
+    f->sent = trp_jit_compile(m->run.jit, &r, &f->module, &f->done);
+    if (f->sent != TRP_OK)
+        snprintf(f->error, sizeof f->error, "%s", trp_error_message());
+}
+
+/* What is compiled, but could not be found again: a macro names what it includes. */
+static bool is_unsure(const making *m, const flight *f)
+{
+    static const char word[] = "unsure\n";
+    uint64_t bytes = 0;
+    bool unsure = false;
+    trp_device *device = m->run.device;
+    if (trp_module_read(device, f->module, TRP_MODULE_HEADERS, NULL, 0, &bytes) != TRP_OK)
+        return false;
+    char *text = malloc(bytes + 1);
+    if (text &&
+        trp_module_read(device, f->module, TRP_MODULE_HEADERS, text, bytes, &bytes) == TRP_OK)
+        unsure = bytes >= sizeof word - 1 &&
+                 memcmp(text + bytes - (sizeof word - 1), word, sizeof word - 1) == 0;
+    free(text);
+    return unsure;
+}
+
+static void show_progress(const making *m)
+{
+    const char *architecture = architecture_of(m, m->ended), *text = kernel_of(m, m->ended)->text;
+    uint64_t left = m->ended ? (ui_now() - m->began) / m->ended * (m->all - m->ended) : 0;
+    if (m->ended == 0)
+        ui_progress("1 of %zu: %s %s", m->all, architecture, text);
+    else
+        ui_progress("%zu of %zu, about %s left: %s %s", m->ended + 1, m->all, ui_duration(left).s,
+                    architecture, text);
+}
+
+static void tell(const making *m, const flight *f, trp_status status, const char *message)
+{
+    const char *architecture = architecture_of(m, m->ended);
+    const kernel *k = kernel_of(m, m->ended);
+    char label[48];
+    trp_module_info info = {0};
+    snprintf(label, sizeof label, "%zu of %zu", m->ended + 1, m->all);
+    if (status != TRP_OK) {
+        ui_step(UI_BAD, label, 0, "%s %s", architecture, k->text);
+        ui_error("%s:%d: %s: %s (%s)", m->path, k->line, architecture, message,
+                 trp_status_name(status));
+        return;
+    }
+    (void)trp_module_get_info(m->run.device, f->module, &info);
+    ui_step(UI_GOOD, label, 0, "%s %s: %s", architecture, k->text, ui_bytes(info.image_bytes).s);
+}
+
+/* Waits for one, and tells of it. Without a compiler the first says it for all. */
+static void end(making *m, flight *f)
+{
+    trp_error error = {0};
+    const char *message = f->error;
+    trp_status status = f->sent;
+    show_progress(m);
+    if (status == TRP_OK) {
+        status = trp_await(f->done.future, TRP_FOREVER, &error);
+        message = error.message;
+    }
+    if (status == TRP_OK && is_unsure(m, f)) {
+        status = TRP_E_UNSUPPORTED;
+        message = "it can't be kept: an #include of a macro, or an #embed, hides what it reads";
+    }
+    if (!m->given_up || status != TRP_E_MISSING)
+        tell(m, f, status, message);
+    m->ended++;
+    m->failed += status != TRP_OK;
+    m->given_up = m->given_up || status == TRP_E_MISSING;
+    if (f->module.id)
+        trp_module_free(m->run.device, f->module);
+}
+
+bool making_run(making *m)
+{
+    const run_choice host = {.backend = TRP_BACKEND_HOST};
+    flight *flights = calloc(FLIGHT, sizeof *flights);
+    size_t sent = 0;
+    ui_progress("starting the worker");
+    bool open = flights && run_open_jit(&m->run, &host);
+    if (!flights)
+        ui_error("out of memory");
+    m->began = ui_now();
+    if (open)
+        m->all = m->count * m->architectures.count;
+    while (open) {
+        for (; sent < m->all && sent - m->ended < FLIGHT && !m->given_up; sent++)
+            send(m, sent, &flights[sent % FLIGHT]);
+        if (m->ended == sent)
+            break;
+        end(m, &flights[m->ended % FLIGHT]);
+    }
+    if (open)
+        run_close(&m->run);
+    free(flights);
+    return open && m->failed == 0;
+}
+
+static bool read_input(making *m, const struct command *command, int argc, char **argv,
+                       int *exit_status)
+{
+    if (!options_parse(command, argc, argv, exit_status))
+        return false;
+    m->path = argv[1];
+    if (m->architectures.count == 0) {
+        *exit_status = options_reject(command, "expected at least one --arch, as in --arch sm_90a");
+        return false;
+    }
+    *exit_status = EXIT_FAILED;
+    ui_set_quiet(m->quiet);
+    return kernels_read_file(m->path, &m->kernels, &m->count);
+}
+
+/* warm */
+
+/* What is made would be lost where there is no folder to write to. */
+static bool check_folder(trp__store *store)
+{
+    trp_error error;
+    int folder;
+    trp_status status = trp__disk_folder(&store->disk, true, &folder, &error);
+    if (status == TRP_OK)
+        close(folder);
+    else
+        ui_error("kernels can't be kept: %s; TROUPE_CACHE_DIR names another folder", error.message);
+    return status == TRP_OK;
+}
+
+static size_t count_entries(trp__store *store)
+{
+    trp__disk_list list;
+    trp_error error;
+    int folder;
+    size_t count = 0;
+    if (trp__disk_folder(&store->disk, false, &folder, &error) != TRP_OK)
+        return 0;
+    if (trp__disk_list_all(folder, &list, &error) == TRP_OK) {
+        count = list.count;
+        trp__disk_list_end(&list);
+    }
+    close(folder);
+    return count;
+}
+
+static bool warm(making *m)
+{
+    trp__store *store;
+    if (!cache_open(&store, true))
+        return false;
+    bool ok = check_folder(store);
+    if (ok) {
+        size_t before = count_entries(store);
+        ok = making_run(m);
+        size_t after = count_entries(store);
+        if (m->all > 0 && !m->given_up)
+            ui_line("%zu of %s found or made in %s, %zu of them new in %s", m->all - m->failed,
+                    ui_plural(m->all, "kernel").s, ui_duration(ui_now() - m->began).s,
+                    after > before ? after - before : 0, store->disk.place.path);
+    }
+    trp__store_close(store);
+    return ok;
+}
+
+int cache_warm(int argc, char **argv)
+{
+    making m = {0};
+    int exit_status;
+    const option options[] = {
+        MAKING_ARCHITECTURES(m),
+        {'q', "quiet", NULL, "print errors only", OPTION_FLAG, &m.quiet, NULL},
+    };
+    const struct command command = {
+        .name = "cache warm",
+        .operands = "FILE --arch sm_90a",
+        .about =
+            "Compiles what a text file lists, for each architecture, into the kernel cache: so\n"
+            "that programs of this user find it. Needs NVRTC, and no GPU.\n\n" KERNELS_HELP,
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .operand_count = 1,
+    };
+    if (read_input(&m, &command, argc, argv, &exit_status)) {
+        if (m.count == 0) {
+            ui_line("%s: no kernels", m.path);
+            exit_status = EXIT_DONE;
+        } else {
+            exit_status = warm(&m) ? EXIT_DONE : EXIT_FAILED;
+        }
+    }
+    kernels_end(m.kernels, m.count);
+    return exit_status;
+}
+
+/* pack */
+
+bool making_folder_make(char folder[PATH_MAX])
+{
+    const char *parent = getenv("TMPDIR");
+    if (!parent || parent[0] != '/')
+        parent = "/tmp";
+    int length = snprintf(folder, PATH_MAX, "%s/troupe-pack-XXXXXX", parent);
+    if (length < 0 || length >= PATH_MAX)
+        errno = ENAMETOOLONG;
+    else if (mkdtemp(folder) && setenv("TROUPE_CACHE_DIR", folder, 1) == 0 &&
+             setenv("TROUPE_CACHE_SIZE", "1024T", 1) == 0 && /* all of it goes into the pack */
+             unsetenv("TROUPE_CACHE_PACKS") == 0)
+        return true;
+    ui_error("a folder in %s: %s", parent, strerror(errno));
+    folder[0] = '\0';
+    return false;
+}
+
+static int remove_one(const char *path, const struct stat *s, int type, struct FTW *where)
+{
+    (void)s, (void)type, (void)where;
+    return remove(path);
+}
+
+void making_folder_remove(const char *folder)
+{
+    if (*folder && nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
+        ui_error("%s: %s", folder, strerror(errno));
+}
+
+typedef struct folding {
+    trp__cache_pack_writer *writer;
+    size_t count;
+    uint64_t bytes;
+    trp_status status;
+    trp_error error;
+} folding;
+
+void cache_copy_key(const trp__entry *entry, trp__key *key)
+{
+    char kind[32];
+    trp__key_field field;
+    trp__inspect_field(entry, TRP__KEY_KIND, kind, sizeof kind);
+    *key = (trp__key){0};
+    trp__key_begin(key, kind);
+    for (size_t at = 0; trp__key_next(entry->key, entry->key_bytes, &at, &field);) {
+        if (field.tag != TRP__KEY_FORMAT && field.tag != TRP__KEY_KIND)
+            trp__key_add(key, (trp__key_tag)field.tag, field.content, field.bytes);
+    }
+}
+
+static bool fold_one(void *context, const trp__inspected *one)
+{
+    folding *f = context;
+    trp__key key;
+    if (one->wrong || one->type != TRP__ENTRY_PAYLOAD) {
+        f->status = TRP_E_INTERNAL;
+        snprintf(f->error.message, sizeof f->error.message, "an entry that was just made: %s",
+                 one->wrong ? one->wrong : "it is no kernel");
+        return false;
+    }
+    const trp__store_entry entry = {.payload = one->entry.payload,
+                                    .bytes = one->entry.bytes,
+                                    .note = one->entry.note,
+                                    .note_bytes = one->entry.note_bytes};
+    cache_copy_key(&one->entry, &key);
+    f->status =
+        trp__cache_pack_add(f->writer, &(trp__store_request){.key = &key}, &entry, &f->error);
+    trp__key_end(&key);
+    f->count++;
+    f->bytes += one->entry.bytes;
+    return f->status == TRP_OK;
+}
+
+static bool fold(const making *m, const char *pack)
+{
+    folding f = {0};
+    trp__store *store;
+    ui_progress("writing %s", pack);
+    if (!cache_open(&store, true))
+        return false;
+    f.status = trp__cache_pack_begin(pack, &f.writer, &f.error);
+    if (f.status == TRP_OK) {
+        trp_status all = trp__inspect_all(store, true, fold_one, &f, &f.error);
+        f.status = all == TRP_OK ? f.status : all;
+        if (f.status == TRP_OK)
+            f.status = trp__cache_pack_finish(f.writer, &f.error);
+        else
+            trp__cache_pack_abandon(f.writer);
+    }
+    trp__store_close(store);
+    if (f.status == TRP_OK)
+        ui_line("%s of %s, for %s, in %s: %s", ui_plural(f.count, "kernel").s,
+                ui_plural(m->count, "line").s, ui_plural(m->architectures.count, "architecture").s,
+                pack, ui_bytes(f.bytes).s);
+    else
+        ui_error("%s: %s", pack, f.error.message);
+    return f.status == TRP_OK;
+}
+
+static bool pack(making *m, const char *path)
+{
+    char folder[PATH_MAX] = "";
+    if (m->count == 0) {
+        ui_error("%s: expected at least one kernel; no pack is written", m->path);
+        return false;
+    }
+    bool ok = making_folder_make(folder);
+    if (ok && !making_run(m)) {
+        ui_error("no pack is written");
+        ok = false;
+    }
+    ok = ok && fold(m, path);
+    making_folder_remove(folder);
+    return ok;
+}
+
+int cache_pack(int argc, char **argv)
+{
+    making m = {0};
+    const char *path = NULL;
+    int exit_status;
+    const option options[] = {
+        MAKING_ARCHITECTURES(m),
+        {'o', "output", "PACK", "the file to write", OPTION_TEXT, &path, NULL},
+        {'q', "quiet", NULL, "print errors only", OPTION_FLAG, &m.quiet, NULL},
+    };
+    const struct command command = {
+        .name = "cache pack",
+        .operands = "FILE --arch sm_90a -o PACK",
+        .about = "Compiles what a text file lists, for each architecture, into one file that an\n"
+                 "application ships: a program for which TROUPE_CACHE_PACKS names it finds the\n"
+                 "kernels there. Needs NVRTC, and no GPU.\n\n" KERNELS_HELP,
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .operand_count = 1,
+    };
+    if (read_input(&m, &command, argc, argv, &exit_status)) {
+        if (!path)
+            exit_status = options_reject(&command, "expected -o PACK, the file to write");
+        else
+            exit_status = pack(&m, path) ? EXIT_DONE : EXIT_FAILED;
+    }
+    kernels_end(m.kernels, m.count);
+    return exit_status;
+}

@@ -1,0 +1,139 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* dlinfo, dl_iterate_phdr */
+#endif
+
+#include "base/build_id.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* More is read of no file: libraries have about ten parts, and notes of some hundred bytes. */
+enum { PARTS_MAX = 64, NOTES_MAX = 4096 };
+
+#if __SIZEOF_POINTER__ == 8
+#define OUR_CLASS ELFCLASS64
+#else
+#define OUR_CLASS ELFCLASS32
+#endif
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define OUR_DATA ELFDATA2LSB
+#else
+#define OUR_DATA ELFDATA2MSB
+#endif
+
+static size_t padded(uint32_t bytes, size_t align)
+{
+    return ((size_t)bytes + align - 1) / align * align;
+}
+
+/* Looks through a part with notes. */
+static bool find_in_notes(const unsigned char *notes, size_t size, size_t align,
+                          char out[TRP__BUILD_ID_TEXT])
+{
+    ElfW(Nhdr) note;
+    for (size_t at = 0; at <= size && size - at >= sizeof note;) {
+        memcpy(&note, notes + at, sizeof note);
+        at += sizeof note;
+        size_t name = padded(note.n_namesz, align), content = padded(note.n_descsz, align);
+        if (name > size - at || note.n_descsz > size - at - name)
+            return false;
+        const unsigned char *id = notes + at + name;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+            memcmp(notes + at, "GNU", 4) == 0 && note.n_descsz > 0 &&
+            note.n_descsz <= TRP__BUILD_ID_BYTES_MAX) {
+            for (uint32_t i = 0; i < note.n_descsz; i++)
+                snprintf(out + 2 * i, 3, "%02x", id[i]);
+            return true;
+        }
+        at += name + content;
+    }
+    return false;
+}
+
+static size_t note_align(const ElfW(Phdr) * part)
+{
+    return part->p_align == 8 ? 8 : 4;
+}
+
+/* Files. */
+
+static bool read_at(int fd, void *out, size_t bytes, uint64_t at)
+{
+    return at <= INT64_MAX - bytes && pread(fd, out, bytes, (off_t)at) == (ssize_t)bytes;
+}
+
+static bool is_ours(const ElfW(Ehdr) * head)
+{
+    return memcmp(head->e_ident, ELFMAG, SELFMAG) == 0 && head->e_ident[EI_CLASS] == OUR_CLASS &&
+           head->e_ident[EI_DATA] == OUR_DATA && head->e_phentsize == sizeof(ElfW(Phdr)) &&
+           head->e_phnum <= PARTS_MAX;
+}
+
+static bool find_in_file(int fd, char out[TRP__BUILD_ID_TEXT])
+{
+    ElfW(Ehdr) head;
+    ElfW(Phdr) part[PARTS_MAX];
+    unsigned char notes[NOTES_MAX];
+    if (!read_at(fd, &head, sizeof head, 0) || !is_ours(&head) ||
+        !read_at(fd, part, head.e_phnum * sizeof *part, head.e_phoff))
+        return false;
+    for (int i = 0; i < head.e_phnum; i++) {
+        if (part[i].p_type == PT_NOTE && part[i].p_filesz <= sizeof notes &&
+            read_at(fd, notes, part[i].p_filesz, part[i].p_offset) &&
+            find_in_notes(notes, part[i].p_filesz, note_align(&part[i]), out))
+            return true;
+    }
+    return false;
+}
+
+bool trp__build_id_of_file(const char *path, char out[TRP__BUILD_ID_TEXT])
+{
+    struct stat s;
+    out[0] = '\0';
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
+    if (fd < 0)
+        return false;
+    bool found = fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && find_in_file(fd, out);
+    close(fd);
+    return found;
+}
+
+/* Loaded libraries. */
+
+typedef struct search {
+    ElfW(Addr) address; /* where the library begins */
+    char *out;
+    bool found;
+} search;
+
+static int look_at_library(struct dl_phdr_info *info, size_t size, void *context)
+{
+    search *s = context;
+    (void)size;
+    if (info->dlpi_addr != s->address)
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum && !s->found; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        const void *notes = (const void *)(uintptr_t)(info->dlpi_addr + part->p_vaddr);
+        s->found = part->p_type == PT_NOTE &&
+                   find_in_notes(notes, part->p_memsz, note_align(part), s->out);
+    }
+    return 1;
+}
+
+bool trp__build_id_of_loaded(void *handle, char out[TRP__BUILD_ID_TEXT])
+{
+    struct link_map *map = NULL;
+    out[0] = '\0';
+    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)
+        return false;
+    search s = {.address = map->l_addr, .out = out};
+    dl_iterate_phdr(look_at_library, &s);
+    return s.found;
+}

@@ -1,0 +1,133 @@
+#!/bin/sh
+# troupe cache warm and pack: what they understand, and that programs find what they have made.
+. "$(dirname "$0")/lib.sh"
+
+TROUPE_CACHE_DIR=$tmp/cache
+export TROUPE_CACHE_DIR
+
+mkdir "$tmp/in"
+cat >"$tmp/in/scale.cu" <<END
+#include "value.h"
+template <class T, int N> __global__ void scale(T *x, T a) { x[threadIdx.x] *= a * N * VALUE; }
+__constant__ float table[4];
+END
+echo '#define VALUE 3' >"$tmp/in/value.h"
+cat >"$tmp/in/all.txt" <<END
+# two kernels
+scale.cu -DM=4 --name "scale<float, 4>" --name &table --header value.h=value.h  # in memory
+
+scale.cu --include . '--name=scale<double, 2>' --output ptx --as own.cu
+END
+
+# --- files and words that are no good ---
+# wrong PATTERN LINE: must be refused, with file and line.
+wrong() {
+    printf '# comment\n%s\n' "$2" >"$tmp/in/wrong.txt"
+    run 1 cache warm "$tmp/in/wrong.txt" --arch sm_90 && says err "wrong.txt:2: .*$1"
+}
+wrong "'-DN=4': expected the path of a source" '-DN=4 scale.cu'
+wrong "'N=4': expected an option, --name" 'scale.cu -D N=4'
+wrong "'--name': expected EXPRESSION behind it" 'scale.cu --name'
+wrong "'--include': expected DIR" 'scale.cu --include='
+wrong "'x.h': expected --header NAME=PATH" 'scale.cu --header x.h'
+wrong "'elf': expected --output cubin, ptx or ltoir" 'scale.cu --output elf'
+wrong 'a quote has no end' 'scale.cu --name "scale<float'
+wrong 'none.cu: No such file' none.cu
+wrong 'none.h: No such file' 'scale.cu --header a=none.h'
+wrong 'expected a file of at most' .
+printf 'a\0b' >"$tmp/in/zero.cu"
+wrong 'zero.cu: expected text' zero.cu
+wrong 'nothere.txt' nothere.txt
+run 1 cache warm "$tmp/nothere.txt" --arch sm_90 && says err 'nothere.txt: No such file'
+run 1 cache pack "$tmp" --arch sm_90 -o "$tmp/p" && says err "$tmp: Is a directory"
+run 2 cache warm "$tmp/in/all.txt" && says err 'expected at least one --arch'
+run 2 cache pack "$tmp/in/all.txt" --arch sm_90 && says err 'expected -o PACK'
+run 2 cache warm --arch sm_90 && says err 'expected 1 operand'
+run 0 cache warm --help && says out '--name EXPRESSION' && says out '--arch sm_90a'
+: >"$tmp/in/empty.txt"
+run 0 cache warm "$tmp/in/empty.txt" --arch sm_90 && says out 'empty.txt: no kernels'
+run 1 cache pack "$tmp/in/empty.txt" --arch sm_90 -o "$tmp/p" && says err 'no pack is written'
+[ ! -e "$tmp/cache" ] || fail "a folder was made for nothing"
+
+# --- without NVRTC ---
+missing() {
+    TROUPE_NVRTC=/nowhere/libnvrtc.so.13 "$troupe" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+}
+missing cache warm "$tmp/in/all.txt" --arch sm_90 && fail 'warm without NVRTC'
+says err 'all.txt:2: sm_90: .*TROUPE_NVRTC.*TRP_E_MISSING'
+[ "$(wc -l <"$tmp/err")" -eq 1 ] || fail "told more than once"
+missing cache pack "$tmp/in/all.txt" --arch sm_90 -o "$tmp/p" && fail 'pack without NVRTC'
+says err 'no pack is written'
+if ! "$troupe" cache warm -q "$tmp/in/all.txt" --arch sm_90 2>"$tmp/err" && grep -q "NVRTC.*MISSING" "$tmp/err"; then
+    [ $failures -eq 0 ] && echo 'skipped: NVRTC is not installed' && exit 77
+    finish
+fi
+
+# entries: how many there are in the cache folder.
+entries() {
+    find "$tmp/cache/store" -name '*.entry' | wc -l
+}
+
+# --- warm ---
+run 0 cache clear
+run 0 cache warm "$tmp/in/all.txt" --arch sm_90 --arch=sm_100 && says out '4 of 4 kernels .* 4 of them new' &&
+    says out '1 of 4 .*sm_90 scale.cu -DM=4'
+[ "$(entries)" -eq 4 ] || fail "$(entries) entries"
+run 0 cache warm -q "$tmp/in/all.txt" --arch sm_100 --arch sm_90
+[ ! -s "$tmp/out" ] || fail "--quiet printed something"
+[ "$(entries)" -eq 4 ] || fail "$(entries) entries"
+run 0 cache ls && says out 'own.cu .*sm_100 .*ptx' && says out 'kernel.cu .*sm_90 .*cubin'
+echo '#error wanted' >"$tmp/in/bad.cu"
+printf '#define HEADER(x) <x.h>\n#include HEADER(value)\n' >"$tmp/in/unsure.cu"
+echo 'unsure.cu --include .' >"$tmp/in/unsure.txt"
+printf 'bad.cu\nscale.cu --include=. --output=ptx\n' >"$tmp/in/some.txt"
+run 1 cache warm "$tmp/in/some.txt" --arch sm_90 && says err 'some.txt:1: sm_90: .*wanted' &&
+    says out '1 of 2 kernels .* 1 of them new'
+run 1 cache warm "$tmp/in/some.txt" --arch sm_1 && says err 'some.txt:2: sm_1: '
+run 1 cache warm "$tmp/in/unsure.txt" --arch sm_90 && says err "unsure.txt:1: sm_90: it can't be kept"
+TROUPE_CACHE_DIR='' "$troupe" cache warm "$tmp/in/all.txt" --arch sm_90 2>"$tmp/err" && fail 'no folder'
+says err 'there is no cache folder'
+
+# --- pack ---
+run 0 cache clear
+TMPDIR=$tmp
+export TMPDIR
+run 1 cache pack "$tmp/in/some.txt" --arch sm_90 -o "$tmp/some.pack" && says err 'no pack is written'
+[ ! -e "$tmp/some.pack" ] || fail "half a pack"
+run 0 cache pack "$tmp/in/all.txt" --arch sm_90 --arch sm_100 -o "$tmp/all.pack" &&
+    says out '4 kernels of 2 lines, for 2 architectures, in .*all.pack'
+[ "$(entries)" -eq 0 ] || fail "pack wrote to the cache"
+[ -z "$(find "$tmp" -name 'troupe-pack-*')" ] || fail "a folder is left"
+run 1 cache pack "$tmp/in/all.txt" --arch sm_90 -o "$tmp/no/all.pack" && says err 'no/all.pack'
+
+# Whoever compiles the same finds it there, and needs no compiler.
+TROUPE_CACHE_PACKS=$tmp/all.pack
+export TROUPE_CACHE_PACKS
+run 0 cache ls && says out 'in a pack .*own.cu'
+run 0 cache verify && says out '4 good, 0 damaged'
+run 0 cache warm "$tmp/in/all.txt" --arch sm_100 --arch sm_90 && says out '4 of 4 kernels .* 0 of them new'
+[ "$(entries)" -eq 0 ] || fail "what a pack has was compiled"
+missing cache warm "$tmp/in/all.txt" --arch sm_90 || fail 'a pack without NVRTC'
+[ "$(entries)" -eq 0 ] || fail "what a pack has was written"
+echo '#define VALUE 4' >"$tmp/in/value.h"
+missing cache warm "$tmp/in/all.txt" --arch sm_90 && fail 'another header'
+run 0 cache warm "$tmp/in/all.txt" --arch sm_90 && says out '2 of them new'
+[ "$(entries)" -eq 2 ] || fail "$(entries) entries, for another header"
+
+# --- explain a line ---
+unset TROUPE_CACHE_PACKS
+run 0 cache explain "$tmp/in/all.txt:4" --arch sm_90 --arch sm_100 && says out 'sm_90 scale.cu .*: the cache has it, as' &&
+    says out 'sm_100 scale.cu .*: not there' && says out 'target: sm_100, not sm_90'
+echo '#define VALUE 5' >"$tmp/in/value.h"
+sed '4 s/ptx/ptx -DM=5/' "$tmp/in/all.txt" >"$tmp/in/other.txt"
+run 0 cache explain "$tmp/in/other.txt:4" --arch sm_90 && says out 'option: -DM=5 is new' &&
+    says out 'header: file .*/value.h: another content'
+echo '#define VALUE 3' >"$tmp/in/value.h"
+export TROUPE_CACHE_PACKS="$tmp/all.pack"
+run 0 cache explain "$tmp/in/all.txt:4" --arch sm_90 && says out ': a pack has it'
+[ "$(entries)" -eq 2 ] || fail "explain wrote to the cache"
+run 1 cache explain "$tmp/in/all.txt:1" --arch sm_90 && says err 'all.txt:1: there is no kernel in this line'
+run 2 cache explain "$tmp/in/all.txt:2" && says err 'expected at least one --arch'
+run 2 cache explain --arch sm_90 && says err 'arch belongs to FILE:LINE'
+
+finish
