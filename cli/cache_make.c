@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,15 @@ static void end(making *m, flight *f)
         trp_module_free(m->run.device, f->module);
 }
 
+/* With a folder of its own, the command goes on to its end when it is interrupted, to remove that.
+ */
+static volatile sig_atomic_t interrupted;
+
+static void note_interrupt(int signal)
+{
+    interrupted = signal;
+}
+
 bool making_run(making *m)
 {
     const run_choice host = {.backend = TRP_BACKEND_HOST};
@@ -130,7 +140,7 @@ bool making_run(making *m)
     if (open)
         m->all = m->count * m->architectures.count;
     while (open) {
-        for (; sent < m->all && sent - m->ended < FLIGHT && !m->given_up; sent++)
+        for (; sent < m->all && sent - m->ended < FLIGHT && !m->given_up && !interrupted; sent++)
             send(m, sent, &flights[sent % FLIGHT]);
         if (m->ended == sent)
             break;
@@ -139,7 +149,9 @@ bool making_run(making *m)
     if (open)
         run_close(&m->run);
     free(flights);
-    return open && m->failed == 0;
+    if (interrupted)
+        ui_error("interrupted");
+    return open && m->failed == 0 && !interrupted;
 }
 
 static bool read_input(making *m, const struct command *command, int argc, char **argv,
@@ -242,6 +254,9 @@ int cache_warm(int argc, char **argv)
 bool making_folder_make(char folder[PATH_MAX])
 {
     const char *parent = getenv("TMPDIR");
+    struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
     if (!parent || parent[0] != '/')
         parent = "/tmp";
     int length = snprintf(folder, PATH_MAX, "%s/troupe-pack-XXXXXX", parent);

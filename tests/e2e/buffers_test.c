@@ -314,7 +314,7 @@ static void free_in_flight(void)
 static void churn(void)
 {
     enum { LIVE = 500 };
-    const int rounds = H_TSAN ? 5000 : H_SANITIZED ? 20000 : 100000;
+    const int rounds = H_TSAN ? 2000 : H_SANITIZED ? 20000 : 100000;
     h_world w = h_open(NULL);
     trp_buffer live[LIVE] = {{0}};
     uint64_t bytes[LIVE] = {0}, used = 0;
@@ -366,7 +366,7 @@ static void *churn_thread(void *argument)
     enum { LIVE = 16, BYTES = 5000 };
     trp_buffer live[LIVE] = {{0}};
     uint32_t mark[LIVE] = {0}, got;
-    for (int i = 0; i < (H_SANITIZED ? 500 : 3000); i++) {
+    for (int i = 0; i < (H_TSAN ? 200 : H_SANITIZED ? 500 : 3000); i++) {
         size_t k = ref_rng_below(&c->rng, LIVE);
         if (live[k].id != 0) {
             got = 0;
@@ -435,7 +435,7 @@ static void *ask_about(void *argument)
  * buffer, or it is stale. */
 static void info_against_free(void)
 {
-    const size_t rounds = H_TSAN ? 2000 : H_SANITIZED ? 5000 : 50000;
+    const size_t rounds = H_TSAN ? 1000 : H_SANITIZED ? 5000 : 50000;
     h_world w = h_open(NULL);
     made *list = h_malloc(rounds * sizeof *list);
     asker a = {.device = w.device, .list = list, .count = 1};
