@@ -36,11 +36,6 @@ static inline uint64_t turn_right(uint64_t word, int bits)
     return word >> bits | word << (64 - bits);
 }
 
-static inline uint64_t turn_left(uint64_t word, int bits)
-{
-    return word << bits | word >> (64 - bits);
-}
-
 #define MIX(a, b, c, d, x, y)                                                                      \
     (v[a] += v[b] + (x), v[d] = turn_right(v[d] ^ v[a], 32), v[c] += v[d],                         \
      v[b] = turn_right(v[b] ^ v[c], 24), v[a] += v[b] + (y), v[d] = turn_right(v[d] ^ v[a], 16),   \
