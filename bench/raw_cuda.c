@@ -189,7 +189,7 @@ static bool cuda_gemm(raw *base, uint64_t count)
     const scalar alpha = r->type == TRP__CUDA_R_64F ? (scalar){.f64 = 1} : (scalar){.f32 = 1};
     const scalar beta = {.f64 = 0}; /* all bits zero: 0 in either type */
     int n = r->n;
-    for (uint64_t i = 0; i < count; i++, r->next = (r->next + 1) % r->copies) {
+    for (uint64_t i = 0; i < count; i++, r->next = r->next + 1 < r->copies ? r->next + 1 : 0) {
         size_t at = r->next * r->bytes;
         const void *a = (const void *)(uintptr_t)(r->a + at);
         const void *b = (const void *)(uintptr_t)(r->b + at);

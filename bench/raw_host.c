@@ -74,7 +74,7 @@ static bool host_gemm(raw *base, uint64_t count)
 {
     raw_host *r = of(base);
     int n = r->n;
-    for (uint64_t i = 0; i < count; i++, r->next = (r->next + 1) % r->copies) {
+    for (uint64_t i = 0; i < count; i++, r->next = r->next + 1 < r->copies ? r->next + 1 : 0) {
         size_t at = r->next * r->bytes;
         void *a = (char *)r->a + at, *b = (char *)r->b + at, *c = (char *)r->c + at;
         if (r->type == TRP_F64)

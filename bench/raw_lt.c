@@ -131,7 +131,8 @@ bool raw_lt_run(raw_lt *x, uint64_t count)
 {
     const float alpha = 1, beta = 0;
     void *workspace = (void *)(uintptr_t)x->workspace;
-    for (uint64_t i = 0; i < count; i++, x->next = (x->next + 1) % x->product.copies) {
+    for (uint64_t i = 0; i < count;
+         i++, x->next = x->next + 1 < x->product.copies ? x->next + 1 : 0) {
         const void *a = (const void *)(uintptr_t)(x->a + x->next * x->a_bytes);
         const void *b = (const void *)(uintptr_t)(x->b + x->next * x->b_bytes);
         void *d = (void *)(uintptr_t)(x->d + x->next * x->d_bytes);
