@@ -3,8 +3,8 @@
 #include "base/error.h"
 
 enum {
-    RECORDINGS = 512, /* of some 10 KB each */
-    OFTEN = 4,        /* so many calls cost less than recording */
+    RECORDINGS = 512,
+    OFTEN = 4, /* so many calls cost less than recording */
 };
 
 /* What is known of one product. */

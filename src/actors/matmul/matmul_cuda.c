@@ -290,12 +290,13 @@ static void *workspace_of(const state *s)
     return (void *)(uintptr_t)s->workspace[s->workspaces - 1];
 }
 
-static trp__matmul_again_key again_key_of(const state *s, const trp__matmul *g, void *const at[])
+static void make_again_key(const state *s, const trp__matmul *g, void *const at[],
+                           trp__matmul_again_key *key)
 {
-    trp__matmul_again_key key = {.problem = *g, .workspace = workspace_of(s)};
+    key->problem = *g;
     for (int i = 0; i < TRP__MATMUL_OPERANDS; i++)
-        key.at[i] = at[i];
-    return key;
+        key->at[i] = at[i];
+    key->workspace = workspace_of(s);
 }
 
 /* Calls the library; or, where the device might wait for that call, goes without it. */
@@ -304,9 +305,10 @@ static trp_status launch(trp_instance *instance, const trp__matmul *g, void *con
 {
     state *s = instance->state;
     const trp__matmul_plan *plan = NULL;
+    trp__matmul_again_key again;
     bool shallow = instance->backlog < SHALLOW;
     if (shallow) {
-        trp__matmul_again_key again = again_key_of(s, g, at);
+        make_again_key(s, g, at, &again);
         trp__cu_graph_exec graph = trp__matmul_again_find(&s->again, &again);
         if (graph)
             return trp_cuda_check(instance, s->cu->cuGraphLaunch(graph, instance->stream),
@@ -323,7 +325,7 @@ static trp_status launch(trp_instance *instance, const trp__matmul *g, void *con
         status = trp__matmul_plan_launch(&s->planner, plan, g, at, workspace_of(s),
                                          s->workspace_bytes, instance->stream, error);
     if (status == TRP_OK && shallow) {
-        trp__matmul_again_key again = again_key_of(s, g, at);
+        again.workspace = workspace_of(s); /* there may be a larger one by now */
         trp__matmul_again_note(&s->again, &s->planner, plan, &again, s->workspace_bytes);
     }
     return status;

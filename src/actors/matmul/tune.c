@@ -402,7 +402,7 @@ static int add_neighbours(bench *b, const trp__matmul_key *key, trp__matmul_plan
     return c.count;
 }
 
-/* What a neighbour computes is compared with the first one's D before it is used. */
+/* What is fastest is used only if the first part of its D is that of the first algorithm. */
 
 static bool take_sample(bench *b, trp__matmul_plan *plan, const candidate *c, uint64_t bytes,
                         void *out)

@@ -16,9 +16,10 @@ typedef struct trp__matmul_record {
 
 /* Times the algorithms that the library proposes for a plan that is made, on operands of its own of
  * `bytes` each, in a stream of its own, and puts the fastest into the plan: where it beats the
- * first by 2 % and by more than the measurements vary. `full`: more of them, longer. False: it
- * could not be done (no memory, most likely) and the plan is as it was. The device's context must
- * be current; takes from milliseconds to seconds. */
+ * first by 2 % and by more than the measurements vary, and its D begins as the first one's does.
+ * `full`: more of them, longer, and what differs from them in one attribute. False: it could not be
+ * done (no memory, most likely) and the plan is as it was. The device's context must be current;
+ * takes from milliseconds to seconds. */
 bool trp__matmul_tune(const trp__matmul_planner *planner, const trp__cuda *cu,
                       const trp__matmul_key *key, const uint64_t bytes[], bool full,
                       trp__matmul_plan *plan, trp__matmul_record *out);
