@@ -1,11 +1,13 @@
 /* Runs one test program and fails it for anything that it leaves behind: a process, shared memory
  * named "troupe*", a file in its temporary folder. SPDX-License-Identifier: Apache-2.0
  *
- *   sandbox [--timeout SECONDS] [--fixed-addresses] PROGRAM [ARGUMENT...]
+ *   sandbox [--timeout SECONDS] [--fixed-addresses] [--shm PREFIX] PROGRAM [ARGUMENT...]
  *
  * The program gets a fresh TMPDIR and a process group of its own. The exit code is the program's
  * (128 + signal if it was killed), or 99 when it left something behind or ran out of time.
- * --fixed-addresses turns address randomisation off, which ThreadSanitizer may need. */
+ * --fixed-addresses turns address randomisation off, which ThreadSanitizer may need. --shm looks
+ * for shared memory with another name than "troupe*": sandboxes that run side by side see each
+ * other's. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +34,7 @@ enum {
 };
 
 static const char shm_folder[] = "/dev/shm";
-static const char shm_prefix[] = "troupe";
+static const char *shm_prefix = "troupe";
 
 static int64_t now_ms(void)
 {
@@ -302,11 +304,14 @@ int main(int argc, char **argv)
             timeout_s = strtol(argv[++next], NULL, 10);
         else if (strcmp(argv[next], "--fixed-addresses") == 0)
             fixed_addresses = true;
+        else if (strcmp(argv[next], "--shm") == 0 && next + 1 < argc)
+            shm_prefix = argv[++next];
         else
             break;
     }
     if (next >= argc || strncmp(argv[next], "--", 2) == 0) {
-        complain("usage: sandbox [--timeout SECONDS] [--fixed-addresses] PROGRAM [ARGUMENT...]");
+        complain("usage: sandbox [--timeout SECONDS] [--fixed-addresses] [--shm PREFIX] PROGRAM "
+                 "[ARGUMENT...]");
         return EXIT_DIRTY;
     }
 

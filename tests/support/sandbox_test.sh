@@ -1,11 +1,11 @@
 #!/bin/bash
 # Test of the sandbox itself: it passes exit codes on, and fails what leaves something behind.
 # Usage: sandbox_test.sh SANDBOX [OPTION...]
-sandbox=("$@")
 failures=0
 output=$(mktemp)
 mark=$$$RANDOM # in the command line of every process below, to find it again
-trap 'rm -f "$output" /dev/shm/troupe-sandbox-test.$mark' EXIT
+trap 'rm -f "$output" /dev/shm/sandbox-test.$mark' EXIT
+sandbox=("$@" --shm "sandbox-test.$mark") # what other tests, in sandboxes beside this one, overlook
 
 # expect CODE TEXT SCRIPT: the sandbox ends SCRIPT with CODE and prints TEXT.
 expect() {
@@ -26,8 +26,8 @@ expect 0   ""                     '(sleep 1 &)'                        # ends wi
 expect 0   ""                     'touch $TMPDIR/file; rm $TMPDIR/file'
 expect 99  "left running"         '(sleep 600.$0 &)'                    # an orphan
 expect 99  "left running"         'setsid sleep 600.$0 & exit 0'       # out of the process group
-expect 99  "left behind: /dev/shm/troupe-sandbox-test" 'touch /dev/shm/troupe-sandbox-test.$0'
-rm -f "/dev/shm/troupe-sandbox-test.$mark"
+expect 99  "left behind: /dev/shm/sandbox-test" 'touch /dev/shm/sandbox-test.$0'
+rm -f "/dev/shm/sandbox-test.$mark"
 expect 99  "left behind:"         'mkdir $TMPDIR/folder; touch $TMPDIR/folder/file'
 sandbox=("$1" --timeout 1)
 expect 99  "no end after 1 s"     'sleep 600.$0'
