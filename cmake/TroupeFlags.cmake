@@ -35,5 +35,8 @@ elseif(TROUPE_SANITIZE STREQUAL "thread")
 elseif(TROUPE_SANITIZE)
   message(FATAL_ERROR "TROUPE_SANITIZE=${TROUPE_SANITIZE}: expected nothing, address or thread")
 endif()
+if(TROUPE_SANITIZE)
+  list(APPEND TROUPE_SANITIZE_FLAGS -g1) # enough for a report's lines, and sooner built
+endif()
 add_compile_options(${TROUPE_SANITIZE_FLAGS})
 add_link_options(${TROUPE_SANITIZE_FLAGS})

@@ -5,13 +5,14 @@
 # With TROUPE_TALLY=FILE it also appends "passed failed skipped" to that file, for .ci/run.
 set -uo pipefail
 
+jobs=${TROUPE_TEST_JOBS:-$(($(nproc) + 1))} # many tests wait more than they compute
 passed=0 failed=0 skipped=0
 for build in "$@"; do
     [ $# -eq 1 ] || echo "--- $build"
     report=$build/junit.xml
     rm -f "$report"
-    ctest --test-dir "$build" -j "${TROUPE_TEST_JOBS:-2}" --output-on-failure --no-label-summary \
-        --no-tests=error --output-junit junit.xml
+    ctest --test-dir "$build" -j "$jobs" --output-on-failure --no-label-summary --no-tests=error \
+        --output-junit junit.xml
     code=$?
 
     # ctest counts tests, failures and skips in the attributes of <testsuite>.

@@ -3,9 +3,10 @@
  * count of what a case leaves behind.
  *
  *   TROUPE_TEST_BACKEND    host (default) or cuda; without a GPU the program ends as skipped
- *   TROUPE_TEST_GPU        fake: the cuda backend runs on the fake driver, which is as fast as a
- * host TROUPE_TEST_ISOLATION  process (default) or thread TROUPE_TEST_SECONDS    how long each soak
- * runs TROUPE_TEST_SEED       repeats a run, see reference.h
+ *   TROUPE_TEST_GPU        fake: on the fake driver, which is as fast as a host
+ *   TROUPE_TEST_ISOLATION  process (default) or thread
+ *   TROUPE_TEST_SECONDS    how long each soak runs
+ *   TROUPE_TEST_SEED       repeats a run, see reference.h
  *
  * Checks may be made in any thread and in forked children. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_HARNESS_H
