@@ -25,6 +25,19 @@ typedef enum trp_activation {
     TRP_ACTIVATION_SILU = 3,  /* x / (1 + exp(-x)); not in cuBLASLt so far, host only */
     TRP_ACTIVATION_DRELU = 4, /* the gradient: x where the bit in aux is set, else 0 */
     TRP_ACTIVATION_DGELU = 5, /* the gradient: x times GELU's derivative at aux */
+    /* Of epilogue trees (cutlass.h) only. */
+    TRP_ACTIVATION_CLIPPED_RELU = 6, /* min(max(x, 0), limit) */
+    TRP_ACTIVATION_LEAKY_RELU = 7,   /* x, times a slope where it is not above 0 */
+    TRP_ACTIVATION_ELU = 8,          /* x above 0, else alpha (exp(x) - 1) */
+    TRP_ACTIVATION_SELU = 9,         /* ELU with the two constants of its paper */
+    TRP_ACTIVATION_GELU_ERF = 10,    /* x/2 (1 + erf(x / sqrt(2))) */
+    TRP_ACTIVATION_SIGMOID = 11,     /* 1 / (1 + exp(-x)) */
+    TRP_ACTIVATION_TANH = 12,
+    TRP_ACTIVATION_SOFTPLUS = 13,     /* log(1 + exp(beta x)) / beta */
+    TRP_ACTIVATION_MISH = 14,         /* x tanh(log(1 + exp(x))) */
+    TRP_ACTIVATION_HARD_SIGMOID = 15, /* min(max(x + 3, 0), 6) / 6 */
+    TRP_ACTIVATION_HARD_SWISH = 16,   /* x min(max(x + 3, 0), 6) / 6 */
+    TRP_ACTIVATION_CLAMP = 17,        /* min(max(x, least), most) */
 } trp_activation;
 
 /* Of what a bias gradient is made. */

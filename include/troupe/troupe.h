@@ -15,6 +15,7 @@
 #include <troupe/buffer.h>
 #include <troupe/blas.h>
 #include <troupe/matmul.h>
+#include <troupe/cutlass.h>
 #include <troupe/jit.h>
 #include <troupe/probe.h>
 #include <troupe/custom.h>

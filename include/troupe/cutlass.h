@@ -1,0 +1,146 @@
+/* The "cutlass" actor: kernels of CUTLASS that are made at run time. Here: the epilogue tree, what
+ * such a kernel does with its sums before it stores them.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TROUPE_CUTLASS_H
+#define TROUPE_CUTLASS_H
+
+#include <troupe/matmul.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An epilogue tree computes D from the sums of a product, element by element, in one pass. It is an
+ * array of nodes, each of which comes after its inputs. nodes[0] is no node but stands for "none":
+ * it must be all zero. The last node is the root: its value, rounded to D's type, is D.
+ *
+ *     enum { NONE, SUM, BIAS, SHIFTED, ROOT, COUNT };
+ *     const trp_epilogue_node nodes[COUNT] = {
+ *         [SUM] = {.kind = TRP_EPILOGUE_ACCUMULATOR},
+ *         [BIAS] = {.kind = TRP_EPILOGUE_PER_ROW, .buffer = bias},
+ *         [SHIFTED] = {.kind = TRP_EPILOGUE_BINARY, .input = {SUM, BIAS}},
+ *         [ROOT] = {.kind = TRP_EPILOGUE_ACTIVATION, .activation = TRP_ACTIVATION_GELU,
+ *                   .input = {SHIFTED}},
+ *     };
+ *
+ * Every value is an m x n matrix of the compute type: f64 if the sums are f64, else f32. A node may
+ * be the input of several; it is computed once. What reads memory is widened, which is exact; each
+ * operation rounds its result to the compute type (additions, multiplications and divisions
+ * exactly, functions such as exp to a few units in the last place) and none is fused with another
+ * but in TRP_EPILOGUE_FMA. Storing rounds to nearest, once; f8 and i8 saturate.
+ *
+ * "Per row" means m values, of which value i belongs to all of row i; "per column" n values. (What
+ * CUTLASS calls a column broadcast is per row here, and its row broadcast per column.)
+ *
+ * Types in memory, where the compute type is f32: matrices f32, f16, bf16, f8e4m3, f8e5m2 or i8;
+ * vectors that are read f32, f16 or bf16; scalars and results of reductions f32. Where it is f64:
+ * matrices and vectors f64 or f32; scalars and results of reductions f64.
+ *
+ * Stores and reductions write to memory and pass their input on: their value is their input. They
+ * need not be used by another node; all others must be. What is written must not overlap anything
+ * else that the request uses.
+ *
+ * Shapes, types and places may change from request to request; a kernel is compiled once for a
+ * tree, whatever its scalars, parameters, buffers and strides are. docs/actors/cutlass.md says when
+ * two trees are the same. */
+typedef enum trp_epilogue_kind {
+    TRP_EPILOGUE_NONE = 0,
+    /* The sums of the product. No input. */
+    TRP_EPILOGUE_ACCUMULATOR = 1,
+    /* The request's C, which must have a buffer then and is always read. No input. */
+    TRP_EPILOGUE_C = 2,
+    /* One number: `value`, or an element of `buffer` for each of the batch. No input. */
+    TRP_EPILOGUE_SCALAR = 3,
+    /* A vector of m or n elements in `buffer`. No input. */
+    TRP_EPILOGUE_PER_ROW = 4,
+    TRP_EPILOGUE_PER_COLUMN = 5,
+    /* A matrix of m x n elements in `buffer`. No input. */
+    TRP_EPILOGUE_AUX_LOAD = 6,
+    /* Writes input 0 to a matrix of m x n elements in `buffer`. */
+    TRP_EPILOGUE_AUX_STORE = 7,
+    /* Input 0 times a vector of m or n elements in `buffer`: as a multiplication by PER_ROW or
+     * PER_COLUMN, and the same kernel. */
+    TRP_EPILOGUE_SCALE_ROWS = 8,
+    TRP_EPILOGUE_SCALE_COLUMNS = 9,
+    /* `activation` of input 0; DRELU and DGELU take what the activation was given as input 1. */
+    TRP_EPILOGUE_ACTIVATION = 10,
+    /* `unary` of input 0. */
+    TRP_EPILOGUE_UNARY = 11,
+    /* `binary` of inputs 0 and 1. */
+    TRP_EPILOGUE_BINARY = 12,
+    /* Input 0 times input 1 plus input 2, rounded once. */
+    TRP_EPILOGUE_FMA = 13,
+    /* Input 0 rounded to `type`, and widened again: a type of a matrix. */
+    TRP_EPILOGUE_CONVERT = 14,
+    /* `reduction` of input 0 over each row, to m elements in `buffer`; over each column, to n; over
+     * the whole matrix, to one. */
+    TRP_EPILOGUE_REDUCE_ROWS = 15,
+    TRP_EPILOGUE_REDUCE_COLUMNS = 16,
+    TRP_EPILOGUE_REDUCE_ALL = 17,
+} trp_epilogue_kind;
+
+typedef enum trp_unary {
+    TRP_UNARY_NEGATE = 0,
+    TRP_UNARY_ABS = 1,
+    TRP_UNARY_SQUARE = 2,
+    TRP_UNARY_SQRT = 3,
+    TRP_UNARY_RSQRT = 4,      /* 1 / sqrt(x) */
+    TRP_UNARY_RECIPROCAL = 5, /* 1 / x */
+    TRP_UNARY_EXP = 6,
+    TRP_UNARY_LOG = 7,
+} trp_unary;
+
+typedef enum trp_binary {
+    TRP_BINARY_ADD = 0,
+    TRP_BINARY_SUB = 1,
+    TRP_BINARY_MUL = 2,
+    TRP_BINARY_DIV = 3,
+    TRP_BINARY_MIN = 4, /* NaN if either is; 0 is above -0 */
+    TRP_BINARY_MAX = 5,
+} trp_binary;
+
+/* What a reduction makes of its elements. The order of summation is not fixed on a GPU, so a sum
+ * may differ in its last bits from run to run. MAX, MIN and AMAX pass over NaNs; of no elements
+ * they are -infinity, infinity and 0. */
+typedef enum trp_reduction {
+    TRP_REDUCTION_SUM = 0,
+    TRP_REDUCTION_MAX = 1,
+    TRP_REDUCTION_MIN = 2,
+    TRP_REDUCTION_AMAX = 3, /* the largest absolute value */
+} trp_reduction;
+
+enum {
+    TRP_EPILOGUE_NODES_MAX = 32, /* nodes[0] included */
+    TRP_EPILOGUE_INPUTS = 3,
+    TRP_EPILOGUE_PARAMETERS = 2,
+};
+
+/* One node. A field that its kind does not name must be zero. */
+typedef struct trp_epilogue_node {
+    trp_epilogue_kind kind;
+    uint32_t input[TRP_EPILOGUE_INPUTS]; /* indices of earlier nodes; 0: none */
+    trp_activation activation;           /* ACTIVATION: not NONE */
+    trp_unary unary;                     /* UNARY */
+    trp_binary binary;                   /* BINARY */
+    trp_reduction reduction;             /* REDUCE_... */
+    trp_scalar value;                    /* SCALAR without a buffer: real; default 1 */
+    /* ACTIVATION: real, finite. CLIPPED_RELU: the limit, at least 0, default 6. LEAKY_RELU: the
+     * slope, default 0.01. ELU: alpha, default 1. SOFTPLUS: beta, above 0, default 1. CLAMP: the
+     * least (default 0) and the most (default 1), not below it. */
+    trp_scalar parameter[TRP_EPILOGUE_PARAMETERS];
+    /* What lies in memory. The caller keeps the buffer until the request has ended. */
+    trp_buffer buffer;
+    uint64_t offset; /* bytes; a multiple of the element size */
+    trp_dtype type;  /* of its elements. Default of matrices: D's; of all else: the compute type */
+    trp_order order; /* AUX_LOAD, AUX_STORE */
+    int64_t ld;      /* AUX_LOAD, AUX_STORE: elements between columns (row-major: rows); 0: the
+                      * smallest */
+    int64_t stride;  /* elements between those of a batch; only looked at if there is one. What is
+                      * read may have 0, one for all; so may results of reductions, which then run
+                      * over the batch too */
+} trp_epilogue_node;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
