@@ -1,5 +1,5 @@
-/* The "cutlass" actor: kernels of CUTLASS that are made at run time. Here: the epilogue tree, what
- * such a kernel does with its sums before it stores them.
+/* The "cutlass" actor: matrix products with an epilogue of one's own, a tree that says what becomes
+ * of the sums before they are stored.
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TROUPE_CUTLASS_H
 #define TROUPE_CUTLASS_H
@@ -139,6 +139,56 @@ typedef struct trp_epilogue_node {
                       * read may have 0, one for all; so may results of reductions, which then run
                       * over the batch too */
 } trp_epilogue_node;
+
+/* --- Products --- */
+
+#define TRP_OP_CUTLASS_GEMM UINT32_C(0x0601)
+
+/* A is m x k, B is k x n, C and D are m x n, each in its order; C's is D's.
+ *
+ *     D = alpha * A * B + beta * C, or what the epilogue tree makes of A * B
+ *
+ * Types. A and B: f64, f32, f16, bf16, i8 (both the same), f8e4m3 and f8e5m2 (in any mixture). B's
+ * default is A's. Sums are f64 for f64, i32 (wrapping) for i8, else f32. D and C: f64 for f64; else
+ * f32, f16, bf16, f8e4m3, f8e5m2 or i8; of i8 without a tree i32 too, of which C is then also. D's
+ * default is A's, for fp8 bf16, for i8 i32 (so with a tree it must be said); C's is D's. D is
+ * rounded to nearest, once; f8 and i8 saturate.
+ *
+ * alpha and beta are f32 (f64 for f64; 32-bit integers where D is i32). Without a tree and with
+ * beta 0, C is not read; a beta other than 0 needs it. With a tree there are no alpha and beta, and
+ * C is what its nodes TRP_EPILOGUE_C read, just then. C may be in D's place (same buffer, offset,
+ * leading dimension, stride and type); else D overlaps nothing that is read, or written beside it.
+ *
+ * If m or n is 0 nothing is done and nothing written; k is at least 1.
+ *
+ * Implemented on the host backend so far: OpenBLAS, the tree in f32 or f64. Errors beside those of
+ * trp_submit(): TRP_E_ARGUMENT names the argument or node, what was expected and what came;
+ * TRP_E_UNSUPPORTED says what there is not: `scale` of a matrix (a tree has nodes for factors of
+ * tensors, rows and columns), other types, more than TRP_CUTLASS_BUFFERS_MAX operands in memory. */
+typedef struct trp_cutlass_gemm_request {
+    trp_request header;
+    int64_t m, n, k;
+    int64_t batch;       /* 0: 1 */
+    trp_compute compute; /* f32: DEFAULT and PEDANTIC in f32, TF32 allows inputs rounded to tf32 */
+    trp_matmul_matrix a, b, c, d;
+    trp_scalar alpha; /* default 1 */
+    trp_scalar beta;  /* default 0 */
+    const trp_epilogue_node *epilogue; /* copied; NULL: none */
+    uint32_t epilogue_count;           /* of nodes, nodes[0] included */
+} trp_cutlass_gemm_request;
+
+enum { TRP_CUTLASS_BUFFERS_MAX = 15 }; /* A, B, C, D and what nodes of a tree read and write */
+
+/* Sends a product; see trp_submit() for completion and errors. */
+static inline trp_status trp_cutlass_gemm(trp_actor *cutlass,
+                                          const trp_cutlass_gemm_request *request,
+                                          trp_completion *completion)
+{
+    trp_cutlass_gemm_request r = *request;
+    r.header.op = TRP_OP_CUTLASS_GEMM;
+    r.header.size = (uint32_t)sizeof r;
+    return trp_submit(cutlass, &r.header, completion);
+}
 
 #ifdef __cplusplus
 }

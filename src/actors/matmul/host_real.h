@@ -172,12 +172,12 @@ static void NAME(finish_line)(product *x, int64_t batch, int64_t row, int64_t co
      batch * g->stride[TRP__MATMUL_D] + row + column * g->ld[TRP__MATMUL_D], rows);
 }
 
-static void NAME(run_tile)(product *x, int64_t batch, int64_t row, int64_t column, int64_t rows,
-                           T *gradient)
+/* The product's part of a tile, in the scratch memory. */
+static T *NAME(sums)(const product *x, int64_t batch, int64_t row, int64_t column, int64_t rows,
+                     int64_t columns)
 {
     const trp__matmul *g = &x->g;
     T *wide_a = x->scratch, *wide_b = wide_a + TILE * TILE, *sum = wide_b + TILE * TILE;
-    int64_t columns = at_most_a_tile(g->n - column);
     for (int64_t p = 0; p < g->k && x->alpha != 0; p += TILE) {
         int64_t depth = at_most_a_tile(g->k - p);
         NAME(widen_tile)(x, TRP__MATMUL_A, batch, row, rows, p, depth, wide_a);
@@ -186,6 +186,14 @@ static void NAME(run_tile)(product *x, int64_t batch, int64_t row, int64_t colum
                       (int)rows, (int)columns, (int)depth, 1, wide_a, TILE, wide_b, TILE,
                       p == 0 ? 0 : 1, sum, TILE);
     }
+    return sum;
+}
+
+static void NAME(run_tile)(product *x, int64_t batch, int64_t row, int64_t column, int64_t rows,
+                           T *gradient)
+{
+    int64_t columns = at_most_a_tile(x->g.n - column);
+    T *sum = NAME(sums)(x, batch, row, column, rows, columns);
     for (int64_t j = 0; j < columns; j++)
         NAME(finish_line)(x, batch, row, column + j, rows, sum + j * TILE, gradient);
 }

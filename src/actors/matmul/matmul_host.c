@@ -1,9 +1,9 @@
 /* The matmul actor on the host. Products are computed in tiles: inputs are widened to the type that
  * the product is accumulated in, multiplied by OpenBLAS, and finished line by line. Complex ones
  * have no more to them than OpenBLAS does by itself. */
-#include "actors/blas/openblas.h"
+#include "actors/matmul/matmul_host.h"
+
 #include "actors/matmul/matmul.h"
-#include "actors/matmul/matmul_wire.h"
 #include "base/error.h"
 #include "base/half.h"
 #include "base/narrow.h"
@@ -16,22 +16,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* The scratch memory for one step (A, B and their product as tiles of TILE x TILE) belongs to the
- * actor: allocated at its start, so that no request can fail for want of it, and used by the
- * stream's thread only. */
-enum { TILE = 512 };
-#define SCRATCH_BYTES (3 * (size_t)TILE * TILE * sizeof(double))
+enum { TILE = TRP__HOST_TILE };
 
-/* One product, on the stream's thread. */
-typedef struct product {
-    const trp__openblas *blas;
-    void *scratch;
-    trp__matmul g;
-    void *at[TRP__MATMUL_OPERANDS]; /* NULL: not there */
-    double alpha, beta;             /* of one that is not complex; with the scales of A and B */
-    float largest_d, largest_aux;
-} product;
+typedef trp__host_product product; /* on the stream's thread */
 
+/* The scratch memory belongs to the actor: allocated at its start, so that no request can fail for
+ * want of it, and used by the stream's thread only. */
 typedef struct state {
     const trp__openblas *blas;
     void *scratch;
@@ -47,7 +37,7 @@ static void stop(trp_instance *instance)
 {
     state *s = instance->state;
     if (s->scratch)
-        munmap(s->scratch, SCRATCH_BYTES);
+        munmap(s->scratch, TRP__HOST_SCRATCH_BYTES);
     if (s->ring)
         munmap(s->ring, RING_BYTES);
     memset(s, 0, sizeof *s);
@@ -65,7 +55,7 @@ static trp_status init(trp_instance *instance, trp_error *error)
     trp_status status = trp__openblas_load(&s->blas, error);
     if (status != TRP_OK)
         return status;
-    s->scratch = map(SCRATCH_BYTES);
+    s->scratch = map(TRP__HOST_SCRATCH_BYTES);
     s->ring = map(RING_BYTES);
     if (s->scratch && s->ring)
         return TRP_OK;
@@ -79,7 +69,7 @@ static void trim(trp_instance *instance)
 {
     state *s = instance->state;
     if (instance->services->idle(instance))
-        madvise(s->scratch, SCRATCH_BYTES, MADV_DONTNEED);
+        madvise(s->scratch, TRP__HOST_SCRATCH_BYTES, MADV_DONTNEED);
 }
 
 /* Elements. */
@@ -262,6 +252,15 @@ static void finish_integers(const product *x, int64_t batch, int64_t row, int64_
 #define NAME(x) x##_f64
 #define GEMM    cblas_dgemm
 #include "actors/matmul/host_real.h"
+
+const void *trp__host_product_sums(const product *x, int64_t batch, int64_t row, int64_t column,
+                                   int64_t rows, int64_t columns)
+{
+    uint8_t type = x->g.type[TRP__MATMUL_A];
+    return type == TRP_F64 || type == TRP_I8
+               ? (const void *)sums_f64(x, batch, row, column, rows, columns)
+               : (const void *)sums_f32(x, batch, row, column, rows, columns);
+}
 
 /* D = C, where they are apart. */
 static void copy_c(const product *x, int64_t batch, size_t element)

@@ -1,0 +1,18 @@
+/* The operations of the cutlass actor. */
+#include "actors/cutlass/cutlass.h"
+
+#include <troupe/cutlass.h>
+
+static const trp__op_class ops[] = {
+    {.op = TRP_OP_CUTLASS_GEMM,
+     .request_bytes = sizeof(trp_cutlass_gemm_request),
+     .name = "cutlass gemm",
+     .pack = trp__cutlass_pack_gemm},
+};
+
+const trp__actor_class trp__cutlass_class = {
+    .kind = "cutlass",
+    .op_count = sizeof ops / sizeof *ops,
+    .ops = ops,
+    .host = &trp__cutlass_host,
+};
