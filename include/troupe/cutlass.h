@@ -77,6 +77,8 @@ typedef enum trp_epilogue_kind {
     TRP_EPILOGUE_REDUCE_ROWS = 15,
     TRP_EPILOGUE_REDUCE_COLUMNS = 16,
     TRP_EPILOGUE_REDUCE_ALL = 17,
+    /* Input 0, and nothing more: to name D where other nodes use its value too. The last node. */
+    TRP_EPILOGUE_D = 18,
 } trp_epilogue_kind;
 
 typedef enum trp_unary {

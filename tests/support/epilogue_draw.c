@@ -7,7 +7,8 @@
 
 bool epilogue_is_sink(trp_epilogue_kind kind)
 {
-    return kind == TRP_EPILOGUE_AUX_STORE || kind >= TRP_EPILOGUE_REDUCE_ROWS;
+    return kind == TRP_EPILOGUE_AUX_STORE ||
+           (kind >= TRP_EPILOGUE_REDUCE_ROWS && kind <= TRP_EPILOGUE_REDUCE_ALL);
 }
 
 bool epilogue_has_memory(trp_epilogue_kind kind)
@@ -166,7 +167,7 @@ static void join(epilogue_tree *t)
     if (root == 0) /* only stores are left over: one of them is the root */
         return;
     if (root != t->count - 1)
-        add(t, (trp_epilogue_node){.kind = TRP_EPILOGUE_UNARY, .input = {root}});
+        add(t, (trp_epilogue_node){.kind = TRP_EPILOGUE_D, .input = {root}});
 }
 
 void epilogue_draw(uint64_t *rng, epilogue_limits limits, epilogue_tree *out)

@@ -218,6 +218,7 @@ static void naive_element(int64_t i, int64_t j, int64_t l, double *value)
         case TRP_EPILOGUE_REDUCE_ROWS:
         case TRP_EPILOGUE_REDUCE_COLUMNS:
         case TRP_EPILOGUE_REDUCE_ALL:
+        case TRP_EPILOGUE_D:
             value[k] = v[0];
             break;
         default:
@@ -261,7 +262,7 @@ static void naive(void)
         naive_element(i, j, l, value);
         for (uint32_t k = 1; k < drawn.count; k++) {
             trp_epilogue_kind kind = drawn.node[k].kind;
-            if (kind >= TRP_EPILOGUE_REDUCE_ROWS)
+            if (kind >= TRP_EPILOGUE_REDUCE_ROWS && kind <= TRP_EPILOGUE_REDUCE_ALL)
                 naive_reduce(
                     k,
                     &reductions[k][k % 2 ? l : 0][kind == TRP_EPILOGUE_REDUCE_ROWS      ? i

@@ -105,6 +105,8 @@ static void refused_graphs(void **state)
         "nodes[3] (per column): expected a node that something uses; neither D nor what is stored "
         "depends on it",
         n[SUM].input[1] = ACC);
+    BAD(TRP_E_ARGUMENT, "nodes[5] (d): expected as the last node, nodes[6], only",
+        n[KEPT] = ((trp_epilogue_node){.kind = TRP_EPILOGUE_D, .input = {SUM}}));
     BAD(TRP_E_ARGUMENT, "nodes[4]: kind: expected a trp_epilogue_kind but NONE, got 99",
         n[SUM].kind = (trp_epilogue_kind)99);
     BAD(TRP_E_ARGUMENT, "nodes[4] (none): kind: expected a trp_epilogue_kind but NONE, got 0",

@@ -152,6 +152,7 @@ static const struct {
                                      TRP__TREE_REDUCE_COLUMNS},
     [TRP_EPILOGUE_REDUCE_ALL] = {"reduce all", HAS_REDUCTION | HAS_TYPE | HAS_BUFFER | IS_SINK, 1,
                                  TRP__TREE_REDUCE_ALL},
+    [TRP_EPILOGUE_D] = {"d", 0, 1, TRP__TREE_OPS},
 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
@@ -444,6 +445,8 @@ static trp_status check_node(const build *b, uint32_t i)
     trp_status status = check_enums(b, i);
     if (status != TRP_OK)
         return status;
+    if (x->kind == TRP_EPILOGUE_D && i != b->count - 1)
+        return WRONG(b, i, "expected as the last node, nodes[%u], only", b->count - 1);
     uint8_t function = (has & OF_FUNCTION) ? function_of(x) : TRP__FN_COUNT;
     uint32_t parameters = function < TRP__FN_COUNT ? functions[function].parameters : 0;
     uint32_t inputs =
@@ -571,6 +574,10 @@ static trp_status lower(build *b, uint32_t i)
     uint8_t made = 0;
     if (has & OF_FUNCTION)
         return lower_function(b, i, function_of(x), TRP__TREE_NODES_MAX, &b->value[i]);
+    if (x->kind == TRP_EPILOGUE_D) {
+        b->value[i] = b->value[x->input[0]];
+        return TRP_OK;
+    }
     trp__tree_node node = {.op = kinds[x->kind].op};
     if (b->types->transpose)
         node.op = transposed(node.op);

@@ -8,9 +8,9 @@
  * none may. Of an `exact` function the GPU's result is the host's, bit by bit, but for the payload
  * of a NaN; of the others it is within a few units in the last place.
  *
- * `body` is the CUDA text that makes the result, a value of type T. It must not leave anything to
- * the compiler's choice: products and sums are written as mul() and add(), which are never fused.
- */
+ * `body` is the CUDA text that makes the result, a value of type T. That of an exact function
+ * leaves nothing to the compiler's choice: products and sums are written as mul() and add(), which
+ * are never fused. */
 #ifndef TRP_ACTORS_CUTLASS_TREE_FUNCTIONS_H
 #define TRP_ACTORS_CUTLASS_TREE_FUNCTIONS_H
 
