@@ -3,6 +3,7 @@
 #define TRP_CLI_COMMANDS_H
 
 int command_matmul(int argc, char **argv);
+int command_cutlass(int argc, char **argv);
 int command_tune(int argc, char **argv);
 int command_cache(int argc, char **argv);
 int command_demo(int argc, char **argv);

@@ -16,6 +16,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"matmul", "multiply matrices in NumPy files", command_matmul},
+    {"cutlass", "multiply, with an epilogue of one's own", command_cutlass},
     {"tune", "search for the fastest algorithms ahead of time", command_tune},
     {"cache", "the kernel cache: list, verify, prune, warm, pack, explain", command_cache},
     {"demo", "two products with a fault between them, each checked", command_demo},

@@ -73,6 +73,14 @@ bool run_open_matmul(struct run *run, const run_choice *choice)
                      "starting the matmul actor");
 }
 
+bool run_open_cutlass(struct run *run, const run_choice *choice)
+{
+    trp_actor_options cutlass = {.kind = "cutlass"};
+    return open_device(run, choice, NULL) &&
+           run_check(trp_actor_create(run->device, &cutlass, &run->cutlass),
+                     "starting the cutlass actor");
+}
+
 bool run_open_jit(struct run *run, const run_choice *choice)
 {
     trp_actor_options jit = {.kind = "jit"};
@@ -84,6 +92,7 @@ void run_close(struct run *run)
 {
     trp_actor_destroy(run->blas);
     trp_actor_destroy(run->matmul);
+    trp_actor_destroy(run->cutlass);
     trp_actor_destroy(run->jit);
     trp_device_close(run->device);
     run_check(trp_system_destroy(run->system), "ending");

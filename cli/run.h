@@ -38,7 +38,7 @@ bool run_choice_resolve(const struct command *command, run_choice *choice);
 struct run {
     trp_system *system;
     trp_device *device;
-    trp_actor *blas, *matmul, *jit; /* NULL: not started */
+    trp_actor *blas, *matmul, *cutlass, *jit; /* NULL: not started */
     trp_device_info info;           /* as it was when opened */
 };
 
@@ -47,6 +47,8 @@ struct run {
 bool run_open(struct run *run, const run_choice *choice, const trp_system_options *options);
 /* The same with the matmul actor in place of the blas actor. */
 bool run_open_matmul(struct run *run, const run_choice *choice);
+/* The same with the cutlass actor. */
+bool run_open_cutlass(struct run *run, const run_choice *choice);
 /* The same with the jit actor. */
 bool run_open_jit(struct run *run, const run_choice *choice);
 void run_close(struct run *run);
