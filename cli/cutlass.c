@@ -29,12 +29,10 @@ static bool read_options(cutlass *job, int argc, char **argv, int *exit_status)
         {'o', "output", "D.npy", "the file to write; may be one of the inputs", OPTION_TEXT, &out,
          NULL},
         {'e', "epilogue", "TEXT",
-         "what becomes of the sums (default acc), as\n"
-         "'relu(alpha*acc + bias[row]) * scale[col]'",
+         "what becomes of the sums: 'relu(alpha*acc + bias[row]) * scale[col]' (default acc)",
          OPTION_TEXT, &text, NULL},
         {'w', "with", "NAME=FILE|NUMBER",
-         "what a name of the epilogue stands for: c, a scalar, a vector ([row], [col]), a matrix "
-         "([row,col]), or the file that a statement writes",
+         "what a name of the epilogue stands for; of what it stores, the file to write",
          OPTION_TEXTS, &job->with, NULL},
         RUN_DEVICE_OPTIONS(job->choice),
         {0, "type", "f64|f32|f16|bf16|f8e4m3|f8e5m2|i8",
@@ -43,8 +41,8 @@ static bool read_options(cutlass *job, int argc, char **argv, int *exit_status)
         {0, "type-b", "f8e4m3|f8e5m2", "the type of B, if another fp8 than A's", OPTION_CHOICE,
          &type_b, fp8_types},
         {0, "type-d", "f64|f32|f16|bf16|f8e4m3|f8e5m2|i8|i32",
-         "the type of the result (default: A's, for fp8 bf16, for i8 i32, with an epilogue f32)",
-         OPTION_CHOICE, &type_d, result_types},
+         "the type of the result (default: A's, of fp8 bf16, of i8 i32 or f32)", OPTION_CHOICE,
+         &type_d, result_types},
         {0, "tf32", NULL, "allow f32 inputs to be rounded to 3 digits", OPTION_FLAG, &job->tf32,
          NULL},
         {'q', "quiet", NULL, "print errors only", OPTION_FLAG, &job->quiet, NULL},
@@ -103,8 +101,8 @@ int command_cutlass(int argc, char **argv)
     if (argc >= 2 && !strcmp(argv[1], "gemm"))
         return gemm(argc - 1, argv + 1);
     if (argc < 2 || (strcmp(argv[1], "--help") != 0 && strcmp(argv[1], "-h") != 0))
-        return options_reject(&self, argc < 2 ? "expected a subcommand"
-                                              : "unknown subcommand '%s'", argv[1]);
+        return options_reject(&self, argc < 2 ? "expected a subcommand" : "unknown subcommand '%s'",
+                              argv[1]);
     printf("usage: troupe cutlass SUBCOMMAND [options]\n\n"
            "Matrix products with an epilogue of one's own.\n\nsubcommands:\n"
            "  gemm      multiply two matrices in NumPy files\n"

@@ -22,8 +22,8 @@ typedef struct cutlass {
 
     operand operand[CUTLASS_OPERANDS];
     char name[CUTLASS_OPERANDS][EPILOGUE_NAME_MAX + 8]; /* "--with bias", for messages */
-    uint32_t count;                          /* of operands */
-    uint32_t of_node[TRP_EPILOGUE_NODES_MAX]; /* the operand of a node; 0: none */
+    uint32_t count;                                     /* of operands */
+    uint32_t of_node[TRP_EPILOGUE_NODES_MAX];           /* the operand of a node; 0: none */
     uint64_t m, n, k;
     struct run run;
 } cutlass;

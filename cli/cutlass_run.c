@@ -116,10 +116,7 @@ static bool settle_types(cutlass *job)
         job->type_b = job->type;
     bool fp8 = job->type == TRP_F8E4M3 || job->type == TRP_F8E5M2;
     if (!job->type_d)
-        job->type_d = fp8                     ? TRP_BF16
-                      : job->type != TRP_I8   ? job->type
-                      : plain                 ? TRP_I32
-                                              : TRP_F32;
+        job->type_d = fp8 ? TRP_BF16 : job->type != TRP_I8 ? job->type : plain ? TRP_I32 : TRP_F32;
     if (job->type_b == TRP_F8E4M3 || job->type_b == TRP_F8E5M2 || job->type_b == job->type)
         return true;
     ui_error("both matrices must be of one type: %s, %s; see --type", operand_describe(a).s,
@@ -133,8 +130,7 @@ static bool lay_out_node(cutlass *job, uint32_t node)
     operand *o = &job->operand[job->of_node[node]];
     bool per_row = x->kind == TRP_EPILOGUE_PER_ROW || x->kind == TRP_EPILOGUE_SCALE_ROWS ||
                    x->kind == TRP_EPILOGUE_REDUCE_ROWS;
-    bool per_column = x->kind == TRP_EPILOGUE_PER_COLUMN ||
-                      x->kind == TRP_EPILOGUE_SCALE_COLUMNS ||
+    bool per_column = x->kind == TRP_EPILOGUE_PER_COLUMN || x->kind == TRP_EPILOGUE_SCALE_COLUMNS ||
                       x->kind == TRP_EPILOGUE_REDUCE_COLUMNS;
     bool one = x->kind == TRP_EPILOGUE_SCALAR || x->kind == TRP_EPILOGUE_REDUCE_ALL;
     bool vector = per_row || per_column || one;
@@ -148,9 +144,9 @@ static bool lay_out_node(cutlass *job, uint32_t node)
     if (o->use == OPERAND_OUTPUT) {
         if (!operand_shape_output(o, type, rows, columns, vector))
             return false;
-    } else if (vector ? o->file.rows * o->file.cols != rows ||
-                            (o->file.rows != 1 && o->file.cols != 1)
-                      : o->file.vector || o->file.rows != rows || o->file.cols != columns) {
+    } else if (vector
+                   ? o->file.rows * o->file.cols != rows || (o->file.rows != 1 && o->file.cols != 1)
+                   : o->file.vector || o->file.rows != rows || o->file.cols != columns) {
         ui_error("%s: expected %" PRIu64 " x %" PRIu64 " elements; %s", o->option, rows, columns,
                  operand_describe(o).s);
         return false;

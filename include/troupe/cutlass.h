@@ -173,8 +173,8 @@ typedef struct trp_cutlass_gemm_request {
     int64_t batch;       /* 0: 1 */
     trp_compute compute; /* f32: DEFAULT and PEDANTIC in f32, TF32 allows inputs rounded to tf32 */
     trp_matmul_matrix a, b, c, d;
-    trp_scalar alpha; /* default 1 */
-    trp_scalar beta;  /* default 0 */
+    trp_scalar alpha;                  /* default 1 */
+    trp_scalar beta;                   /* default 0 */
     const trp_epilogue_node *epilogue; /* copied; NULL: none */
     uint32_t epilogue_count;           /* of nodes, nodes[0] included */
 } trp_cutlass_gemm_request;

@@ -89,9 +89,10 @@ static void finish_integers(const run_state *x, const trp__tree_tile *tile)
             int64_t line = by_row ? row : column, at = by_row ? column : row;
             uint32_t value = (uint32_t)g->alpha * (uint32_t)sums[i + j * tile->acc_ld];
             if (g->beta != 0)
-                value += (uint32_t)g->beta *
-                         (uint32_t)c[tile->batch * g->stride[TRP__GEMM_C] +
-                                     line * g->ld[TRP__GEMM_C] + at];
+                value +=
+                    (uint32_t)g->beta *
+                    (uint32_t)
+                        c[tile->batch * g->stride[TRP__GEMM_C] + line * g->ld[TRP__GEMM_C] + at];
             d[tile->batch * g->stride[TRP__GEMM_D] + line * g->ld[TRP__GEMM_D] + at] =
                 (int32_t)value;
         }

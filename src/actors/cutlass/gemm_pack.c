@@ -154,16 +154,14 @@ static uint32_t plain_nodes(making *m, bool beta)
     x[SUMS].kind = TRP_EPILOGUE_ACCUMULATOR;
     x[ALPHA] = (trp_epilogue_node){.kind = TRP_EPILOGUE_SCALAR, .value = m->r->alpha};
     if (!beta) {
-        x[C] = (trp_epilogue_node){.kind = TRP_EPILOGUE_BINARY,
-                                   .binary = TRP_BINARY_MUL,
-                                   .input = {ALPHA, SUMS}};
+        x[C] = (trp_epilogue_node){
+            .kind = TRP_EPILOGUE_BINARY, .binary = TRP_BINARY_MUL, .input = {ALPHA, SUMS}};
         return C + 1;
     }
     x[C].kind = TRP_EPILOGUE_C;
     x[BETA] = (trp_epilogue_node){.kind = TRP_EPILOGUE_SCALAR, .value = m->r->beta};
-    x[SCALED] = (trp_epilogue_node){.kind = TRP_EPILOGUE_BINARY,
-                                    .binary = TRP_BINARY_MUL,
-                                    .input = {BETA, C}};
+    x[SCALED] = (trp_epilogue_node){
+        .kind = TRP_EPILOGUE_BINARY, .binary = TRP_BINARY_MUL, .input = {BETA, C}};
     x[ROOT] = (trp_epilogue_node){.kind = TRP_EPILOGUE_FMA, .input = {ALPHA, SUMS, SCALED}};
     return ROOT + 1;
 }
@@ -206,8 +204,7 @@ static trp_status set_tree(making *m, bool integers)
     if (status != TRP_OK)
         return status;
     if (count == 0 && beta && m->c == TRP_DTYPE_NONE)
-        return FAIL(m, TRP_E_ARGUMENT,
-                    "c.buffer: expected one with a beta other than 0, got none");
+        return FAIL(m, TRP_E_ARGUMENT, "c.buffer: expected one with a beta other than 0, got none");
     if (integers) {
         m->g.alpha = r->alpha.given ? (int32_t)r->alpha.re : 1;
         m->g.beta = r->beta.given ? (int32_t)r->beta.re : 0;
@@ -270,8 +267,7 @@ static trp_status set_matrices(making *m)
     m->in_place = reads_c && same_place(m);
     if (reads_c && r->c.order != r->d.order)
         return FAIL(m, TRP_E_UNSUPPORTED, "c.order: another one than d.order");
-    trp_status status =
-        set_matrix(m, TRP__GEMM_A, "a", &r->a, m->g.m, m->g.k, TRP__READ);
+    trp_status status = set_matrix(m, TRP__GEMM_A, "a", &r->a, m->g.m, m->g.k, TRP__READ);
     if (status == TRP_OK)
         status = set_matrix(m, TRP__GEMM_B, "b", &r->b, m->g.k, m->g.n, TRP__READ);
     if (status == TRP_OK && reads_c && !m->in_place)
@@ -362,9 +358,8 @@ static trp_status set_places(making *m)
 {
     trp_status status = set_matrices(m);
     if (status == TRP_OK && m->tree.count)
-        status =
-            trp__tree_place_operands(m->pack, m->nodes, &m->tree, m->g.m, m->g.n, m->g.batch,
-                                     m->matrix, TRP__GEMM_MATRICES, &m->operands);
+        status = trp__tree_place_operands(m->pack, m->nodes, &m->tree, m->g.m, m->g.n, m->g.batch,
+                                          m->matrix, TRP__GEMM_MATRICES, &m->operands);
     if (status == TRP_OK)
         status = check_count(m);
     return status == TRP_OK ? set_rest(m) : status;
