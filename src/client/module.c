@@ -196,6 +196,7 @@ trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_m
     device->meta[token.id & (TRP__BUFFERS - 1)].module = m;
     pthread_mutex_unlock(&device->memory_lock);
     request->module = token.id;
+    request->handle = NULL;
     access->mode = TRP__WRITE | TRP__COVER;
     status = trp__buffer_acquire(pack, "module", token, access, &bytes);
     if (status != TRP_OK)
@@ -204,13 +205,16 @@ trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_m
     access->bytes = TRP__MODULE_TOKEN;
     record->access_count++;
     describe_place(device, m, place);
+    request->handle = out;
     out->id = token.id | MODULE_BIT;
     return TRP_OK;
 }
 
-void trp__module_undo(trp_device *device, uint64_t id)
+void trp__module_undo(trp_device *device, trp__slot *request)
 {
-    trp_buffer_free(device, (trp_buffer){id});
+    if (request->handle)
+        request->handle->id = 0;
+    trp_buffer_free(device, (trp_buffer){request->module});
 }
 
 trp_status trp_module_free(trp_device *device, trp_module module)
