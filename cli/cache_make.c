@@ -94,6 +94,28 @@ static void tell(const making *m, const flight *f, trp_status status, const char
     ui_step(UI_GOOD, label, 0, "%s %s: %s", architecture, k->text, ui_bytes(info.image_bytes).s);
 }
 
+/* With a folder of its own, the command goes on to its end when it is interrupted, to remove that.
+ */
+static volatile sig_atomic_t interrupted;
+
+static void note_interrupt(int signal)
+{
+    interrupted = signal;
+}
+
+/* A compile may take minutes: it is not waited for by one who was interrupted. */
+static trp_status await(const flight *f, trp_error *error)
+{
+    enum { LOOK_MS = 100 };
+    trp_status status = TRP_E_TIMEOUT;
+    while (status == TRP_E_TIMEOUT) {
+        if (interrupted)
+            trp_cancel(f->done.future);
+        status = trp_await(f->done.future, LOOK_MS * INT64_C(1000000), error);
+    }
+    return status;
+}
+
 /* Waits for one, and tells of it. Without a compiler the first says it for all. */
 static void end(making *m, flight *f)
 {
@@ -102,29 +124,22 @@ static void end(making *m, flight *f)
     trp_status status = f->sent;
     show_progress(m);
     if (status == TRP_OK) {
-        status = trp_await(f->done.future, TRP_FOREVER, &error);
+        status = await(f, &error);
         message = error.message;
     }
     if (status == TRP_OK && is_unsure(m, f)) {
         status = TRP_E_UNSUPPORTED;
         message = "it can't be kept: an #include of a macro, or an #embed, hides what it reads";
     }
-    if (!m->given_up || status != TRP_E_MISSING)
+    bool told =
+        (m->given_up && status == TRP_E_MISSING) || (interrupted && status == TRP_E_CANCELLED);
+    if (!told)
         tell(m, f, status, message);
     m->ended++;
     m->failed += status != TRP_OK;
     m->given_up = m->given_up || status == TRP_E_MISSING;
     if (f->module.id)
         trp_module_free(m->run.device, f->module);
-}
-
-/* With a folder of its own, the command goes on to its end when it is interrupted, to remove that.
- */
-static volatile sig_atomic_t interrupted;
-
-static void note_interrupt(int signal)
-{
-    interrupted = signal;
 }
 
 bool making_run(making *m)
@@ -253,10 +268,13 @@ int cache_warm(int argc, char **argv)
 
 bool making_folder_make(char folder[PATH_MAX])
 {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     const char *parent = getenv("TMPDIR");
-    struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    struct sigaction old, action = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* as by nohup */
+            sigaction(signals[i], &action, NULL);
+    }
     if (!parent || parent[0] != '/')
         parent = "/tmp";
     int length = snprintf(folder, PATH_MAX, "%s/troupe-pack-XXXXXX", parent);

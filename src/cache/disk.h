@@ -47,7 +47,7 @@ bool trp__disk_parse_name(const char *name, trp__hash *hash, uint32_t *type);
 trp_status trp__disk_folder(trp__disk *disk, bool make, int *folder, trp_error *error);
 
 /* Reads the entry of a key, and makes it the last used. *bytes is the caller's to free(); the entry
- * points into it. TRP_E_MISSING: there is none that is good. TRP_E_MEMORY. */
+ * points into it. TRP_E_MISSING: there is none that is good, or no memory for it. */
 trp_status trp__disk_find(trp__disk *disk, const trp__hash *hash, uint32_t type, const void *key,
                           size_t key_bytes, unsigned char **bytes, trp__entry *entry);
 

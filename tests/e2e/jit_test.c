@@ -415,6 +415,29 @@ static void cancelling(void)
     close_bench(&b);
 }
 
+/* A request that is not sent makes no module: its handle is none, not one that was freed. */
+static void not_sent(void)
+{
+    enum { MANY_MORE = 100 };
+    need_nvrtc();
+    trp_device_options o = h_options();
+    char source[600];
+    trp_module m = {0};
+    trp_status status = TRP_OK;
+    o.mailbox_size = 1;
+    bench b = open_with(&o);
+    for (int i = 0; i < MANY_MORE && status == TRP_OK; i++) {
+        trp_jit_compile_request r = compile_of(slow_source(source, sizeof source, 200 + i));
+        m.id = 1;
+        status = trp_jit_compile(b.jit, &r, &m, NULL);
+        H_CHECK(status != TRP_OK || m.id != 0);
+    }
+    H_EQUAL(status, TRP_E_BUSY);
+    H_EQUAL(m.id, 0);
+    H_IS(trp_module_free(b.device, m), TRP_E_STALE);
+    close_bench(&b);
+}
+
 /* Other actors do not wait for a compile, and requests on other modules do not. */
 static void others_go_on(void)
 {
@@ -834,6 +857,7 @@ static const h_case cases[] = {
     {"linking", linking},
     {"side_by_side", side_by_side},
     {"cancelling", cancelling},
+    {"not_sent", not_sent},
     {"others_go_on", others_go_on},
     {"refused_on_the_host", refused_on_the_host},
     {"launching", launching},

@@ -2,6 +2,7 @@
 
 #include "actors/jit/nvrtc.h"
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "cache/inspect.h"
 #include "cache/store.h"
@@ -25,6 +26,10 @@ static void open_store(void)
 /* The note of an entry: three numbers (names, bytes of names, bytes of the log), then these. */
 
 enum { NOTE_HEAD = 20 };
+
+/* Whoever makes the same for longer than any compile takes may have been stopped, and may never go
+ * on: then two make it. */
+#define PATIENCE_NS (300 * TRP__SECOND)
 
 static char *make_note(const trp__jit_made *made, size_t *bytes)
 {
@@ -90,8 +95,9 @@ trp_status trp__jit_keep(const trp__key *key, const trp__jit_stop *stop,
                          trp_error *error)
 {
     const trp__store_request request = {.key = key};
-    const trp__store_wait wait = {
-        .deadline_ns = INT64_MAX, .is_cancelled = stop->wanted, .context = stop->argument};
+    const trp__store_wait wait = {.deadline_ns = trp__deadline(PATIENCE_NS),
+                                  .is_cancelled = stop->wanted,
+                                  .context = stop->argument};
     trp__store_hit hit = {0};
     trp__store_claim *claim = NULL;
     bool keep = false;
