@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 typedef struct trp__disk {
     bool absent; /* there is no place: "" was asked for, or TROUPE_CACHE_DIR is empty */
@@ -58,6 +59,9 @@ const char *trp__disk_read(int folder, const char *name, bool front_only, unsign
 
 /* Writes an entry: type, key, note and payload of *entry. */
 trp_status trp__disk_write(trp__disk *disk, trp__entry *entry, trp_error *error);
+
+/* When a file was last used, CLOCK_REALTIME in ns; of times that this can't say, the nearest. */
+int64_t trp__disk_stamp(const struct stat *s);
 
 /* A lock on one byte of the file `lock`, for whoever has opened `fd` (F_OFD_SETLK): it ends with
  * that descriptor, however its process dies. */

@@ -186,11 +186,6 @@ static DIR *open_names(int folder)
     return names;
 }
 
-static int64_t stamp_of(const struct stat *s)
-{
-    return (int64_t)s->st_mtim.tv_sec * TRP__SECOND + s->st_mtim.tv_nsec;
-}
-
 static bool is_temporary(const char *name)
 {
     return strncmp(name, TRP__TEMPORARY, strlen(TRP__TEMPORARY)) == 0;
@@ -213,7 +208,7 @@ trp_status trp__disk_list_all(int folder, trp__disk_list *out, trp_error *error)
             fstatat(folder, e->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
         file.bytes = (uint64_t)s.st_size;
-        file.stamp_ns = stamp_of(&s);
+        file.stamp_ns = trp__disk_stamp(&s);
         file.used_ns = file.stamp_ns < now ? file.stamp_ns : now;
         if (temporary) {
             out->temporaries++;
@@ -250,7 +245,7 @@ static uint64_t reap(int folder)
         struct stat s;
         if (!is_temporary(e->d_name) || fstatat(folder, e->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
-        int64_t age = now - stamp_of(&s);
+        int64_t age = now - trp__disk_stamp(&s);
         if (age > TEMPORARY_NS || age < -TEMPORARY_NS)
             reaped += unlinkat(folder, e->d_name, 0) == 0;
     }
@@ -266,7 +261,8 @@ static bool evict(int folder, const trp__disk_file *file)
     struct stat s;
     trp__disk_name(name, &file->hash, file->type);
     TRP__FAULT_POINT(CACHE_EVICTING);
-    if (fstatat(folder, name, &s, AT_SYMLINK_NOFOLLOW) != 0 || stamp_of(&s) != file->stamp_ns)
+    if (fstatat(folder, name, &s, AT_SYMLINK_NOFOLLOW) != 0 ||
+        trp__disk_stamp(&s) != file->stamp_ns)
         return false;
     bool removed = unlinkat(folder, name, S_ISDIR(s.st_mode) ? AT_REMOVEDIR : 0) == 0;
     TRP__FAULT_POINT(CACHE_EVICTED);
