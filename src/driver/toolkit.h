@@ -34,8 +34,8 @@ typedef struct trp__toolkit_library {
  *
  * in its header, and all that loads it, in its source:
  *
- *     TRP__TOOLKIT_DEFINE(trp__cufft, TRP__CUFFT_FUNCTIONS(TRP__TOOLKIT_SYMBOL), .name = "cuFFT",
- * ...)
+ *     TRP__TOOLKIT_DEFINE(trp__cufft, TRP__CUFFT_FUNCTIONS(TRP__TOOLKIT_SYMBOL),
+ *                         .name = "cuFFT", .env = "TROUPE_CUFFT", ...)
  */
 #define TRP__TOOLKIT_MEMBER(result, function, parameters, required) result(*function) parameters;
 
