@@ -94,6 +94,28 @@ static void tell(const making *m, const flight *f, trp_status status, const char
     ui_step(UI_GOOD, label, 0, "%s %s: %s", architecture, k->text, ui_bytes(info.image_bytes).s);
 }
 
+/* With a folder of its own, the command goes on to its end when it is interrupted, to remove that.
+ */
+static volatile sig_atomic_t interrupted;
+
+static void note_interrupt(int signal)
+{
+    interrupted = signal;
+}
+
+/* A compile may take minutes: it is not waited for by one who was interrupted. */
+static trp_status await(const flight *f, trp_error *error)
+{
+    enum { LOOK_MS = 100 };
+    trp_status status = TRP_E_TIMEOUT;
+    while (status == TRP_E_TIMEOUT) {
+        if (interrupted)
+            trp_cancel(f->done.future);
+        status = trp_await(f->done.future, LOOK_MS * INT64_C(1000000), error);
+    }
+    return status;
+}
+
 /* Waits for one, and tells of it. Without a compiler the first says it for all. */
 static void end(making *m, flight *f)
 {
@@ -102,29 +124,22 @@ static void end(making *m, flight *f)
     trp_status status = f->sent;
     show_progress(m);
     if (status == TRP_OK) {
-        status = trp_await(f->done.future, TRP_FOREVER, &error);
+        status = await(f, &error);
         message = error.message;
     }
     if (status == TRP_OK && is_unsure(m, f)) {
         status = TRP_E_UNSUPPORTED;
         message = "it can't be kept: an #include of a macro, or an #embed, hides what it reads";
     }
-    if (!m->given_up || status != TRP_E_MISSING)
+    bool told =
+        (m->given_up && status == TRP_E_MISSING) || (interrupted && status == TRP_E_CANCELLED);
+    if (!told)
         tell(m, f, status, message);
     m->ended++;
     m->failed += status != TRP_OK;
     m->given_up = m->given_up || status == TRP_E_MISSING;
     if (f->module.id)
         trp_module_free(m->run.device, f->module);
-}
-
-/* With a folder of its own, the command goes on to its end when it is interrupted, to remove that.
- */
-static volatile sig_atomic_t interrupted;
-
-static void note_interrupt(int signal)
-{
-    interrupted = signal;
 }
 
 bool making_run(making *m)
@@ -160,13 +175,19 @@ static bool read_input(making *m, const struct command *command, int argc, char 
     if (!options_parse(command, argc, argv, exit_status))
         return false;
     m->path = argv[1];
-    if (m->architectures.count == 0) {
-        *exit_status = options_reject(command, "expected at least one --arch, as in --arch sm_90a");
+    if (!m->path && !m->tuning) {
+        *exit_status = options_reject(command, "expected FILE, or --tuning");
+        return false;
+    }
+    if ((m->architectures.count > 0) != (m->path != NULL)) {
+        *exit_status = options_reject(command, m->path ? "expected at least one --arch, as in "
+                                                         "--arch sm_90a"
+                                                       : "--arch belongs to FILE");
         return false;
     }
     *exit_status = EXIT_FAILED;
     ui_set_quiet(m->quiet);
-    return kernels_read_file(m->path, &m->kernels, &m->count);
+    return !m->path || kernels_read_file(m->path, &m->kernels, &m->count);
 }
 
 /* warm */
@@ -253,10 +274,13 @@ int cache_warm(int argc, char **argv)
 
 bool making_folder_make(char folder[PATH_MAX])
 {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     const char *parent = getenv("TMPDIR");
-    struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    struct sigaction old, action = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* as by nohup */
+            sigaction(signals[i], &action, NULL);
+    }
     if (!parent || parent[0] != '/')
         parent = "/tmp";
     int length = snprintf(folder, PATH_MAX, "%s/troupe-pack-XXXXXX", parent);
@@ -285,7 +309,8 @@ void making_folder_remove(const char *folder)
 
 typedef struct folding {
     trp__cache_pack_writer *writer;
-    size_t count;
+    trp__store *programs; /* the cache that programs have; NULL: not asked for */
+    size_t count, records;
     uint64_t bytes;
     trp_status status;
     trp_error error;
@@ -327,45 +352,105 @@ static bool fold_one(void *context, const trp__inspected *one)
     return f->status == TRP_OK;
 }
 
-static bool fold(const making *m, const char *pack)
+/* A record of a search, of those that are in the cache of programs. */
+static bool fold_record(void *context, const trp__inspected *one)
 {
-    folding f = {0};
+    folding *f = context;
+    char kind[32];
+    trp__key key;
+    trp__store_hit hit;
+    if (one->wrong || one->type != TRP__ENTRY_PAYLOAD)
+        return true;
+    trp__inspect_field(&one->entry, TRP__KEY_KIND, kind, sizeof kind);
+    if (strcmp(kind, TRP__KIND_MATMUL_TUNING) != 0)
+        return true;
+    cache_copy_key(&one->entry, &key);
+    const trp__store_request request = {.key = &key};
+    if (trp__store_find(f->programs, &request, &hit) == TRP_OK) { /* else it is gone by now */
+        const trp__store_entry entry = {.payload = hit.payload, .bytes = hit.bytes};
+        f->status = trp__cache_pack_add(f->writer, &request, &entry, &f->error);
+        f->records++;
+        f->bytes += hit.bytes;
+    }
+    trp__store_hit_end(&hit);
+    trp__key_end(&key);
+    return f->status == TRP_OK;
+}
+
+/* All that was compiled, and the records. */
+static trp_status fold_all(const making *m, folding *f)
+{
     trp__store *store;
+    trp_error error = {0};
+    trp_status status = TRP_OK;
+    if (m->path) {
+        if (!cache_open(&store, true)) {
+            snprintf(f->error.message, sizeof f->error.message, "what was compiled is gone");
+            return TRP_E_INTERNAL;
+        }
+        status = trp__inspect_all(store, true, fold_one, f, &error);
+        trp__store_close(store);
+    }
+    if (status == TRP_OK && f->status == TRP_OK && f->programs)
+        status = trp__inspect_all(f->programs, false, fold_record, f, &error);
+    if (status != TRP_OK)
+        f->error = error;
+    return status != TRP_OK ? status : f->status;
+}
+
+static bool fold(const making *m, trp__store *programs, const char *pack)
+{
+    folding f = {.programs = programs};
     ui_progress("writing %s", pack);
-    if (!cache_open(&store, true))
-        return false;
     f.status = trp__cache_pack_begin(pack, &f.writer, &f.error);
     if (f.status == TRP_OK) {
-        trp_status all = trp__inspect_all(store, true, fold_one, &f, &f.error);
-        f.status = all == TRP_OK ? f.status : all;
+        f.status = fold_all(m, &f);
         if (f.status == TRP_OK)
             f.status = trp__cache_pack_finish(f.writer, &f.error);
         else
             trp__cache_pack_abandon(f.writer);
     }
-    trp__store_close(store);
-    if (f.status == TRP_OK)
+    if (f.status != TRP_OK) {
+        ui_error("%s: %s", pack, f.error.message);
+        return false;
+    }
+    if (m->path)
         ui_line("%s of %s, for %s, in %s: %s", ui_plural(f.count, "kernel").s,
                 ui_plural(m->count, "line").s, ui_plural(m->architectures.count, "architecture").s,
                 pack, ui_bytes(f.bytes).s);
-    else
-        ui_error("%s: %s", pack, f.error.message);
-    return f.status == TRP_OK;
+    if (programs)
+        ui_line("%s of searches in %s", ui_plural(f.records, "record").s, pack);
+    return true;
+}
+
+/* The cache of programs, before the environment names another one; without the packs laid over it,
+ * which stay what they are. */
+static bool open_programs(const making *m, trp__store **programs)
+{
+    const trp__store_options options = {.packs = ""};
+    trp_error error;
+    *programs = NULL;
+    if (!m->tuning || trp__store_open(&options, programs, &error) == TRP_OK)
+        return true;
+    ui_error("the cache can't be opened: %s", error.message);
+    return false;
 }
 
 static bool pack(making *m, const char *path)
 {
     char folder[PATH_MAX] = "";
-    if (m->count == 0) {
+    trp__store *programs;
+    if (m->path && m->count == 0) {
         ui_error("%s: expected at least one kernel; no pack is written", m->path);
         return false;
     }
-    bool ok = making_folder_make(folder);
-    if (ok && !making_run(m)) {
+    bool ok = open_programs(m, &programs) && (!m->path || making_folder_make(folder));
+    if (ok && m->path && !making_run(m)) {
         ui_error("no pack is written");
         ok = false;
     }
-    ok = ok && fold(m, path);
+    ok = ok && fold(m, programs, path);
+    trp__store_close(programs);
     making_folder_remove(folder);
     return ok;
 }
@@ -377,18 +462,22 @@ int cache_pack(int argc, char **argv)
     int exit_status;
     const option options[] = {
         MAKING_ARCHITECTURES(m),
+        {0, "tuning", NULL, "and what searches have found (troupe tune), of the cache on disk",
+         OPTION_FLAG, &m.tuning, NULL},
         {'o', "output", "PACK", "the file to write", OPTION_TEXT, &path, NULL},
         {'q', "quiet", NULL, "print errors only", OPTION_FLAG, &m.quiet, NULL},
     };
     const struct command command = {
         .name = "cache pack",
-        .operands = "FILE --arch sm_90a -o PACK",
+        .operands = "[FILE --arch sm_90a] -o PACK",
         .about = "Compiles what a text file lists, for each architecture, into one file that an\n"
                  "application ships: a program for which TROUPE_CACHE_PACKS names it finds the\n"
-                 "kernels there. Needs NVRTC, and no GPU.\n\n" KERNELS_HELP,
+                 "kernels there. Needs NVRTC, and no GPU. With --tuning the pack has the\n"
+                 "algorithms that searches on this machine have found, too, or, without FILE,\n"
+                 "just these.\n\n" KERNELS_HELP,
         .options = options,
         .option_count = sizeof options / sizeof *options,
-        .operand_count = 1,
+        .optional_count = 1,
     };
     if (read_input(&m, &command, argc, argv, &exit_status)) {
         if (!path)

@@ -12,9 +12,9 @@
 #include <limits.h>
 
 typedef struct making {
-    const char *path; /* of the file */
+    const char *path; /* of the file; NULL: none */
     option_texts architectures;
-    bool quiet;
+    bool quiet, tuning; /* tuning: a pack gets the records of searches, too */
     kernel *kernels;
     size_t count;
     size_t all, ended, failed; /* compiles: lines times architectures */

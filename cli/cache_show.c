@@ -71,7 +71,7 @@ static void list_line(const trp__inspected *one, char (*text)[COLUMN_ROOM])
     char used[64] = "in a pack";
     if (!one->pack)
         snprintf(used, sizeof used, "%s ago", age(one->used_ns / 1000000000).s);
-    ui_line("%s  %10s  %-14s  %-8s %-24s %-8s %s", cache_short(&one->hash).s,
+    ui_line("%s  %10s  %-14s  %-13s %-24s %-8s %s", cache_short(&one->hash).s,
             ui_bytes(one->entry.bytes).s, used, text[0], *text[1] ? text[1] : "-",
             *text[2] ? text[2] : "-", text[3]);
 }
@@ -106,7 +106,7 @@ int cache_ls(int argc, char **argv)
         .name = "cache ls",
         .operands = "",
         .about =
-            "Lists the entries: hash, bytes of what was compiled, when it was last used, kind,\n"
+            "Lists the entries: hash, bytes of what was made, when it was last used, kind,\n"
             "name, target and output; those of packs first, then those on disk, the last used\n"
             "first. What is damaged is left out ('troupe cache verify' tells of it).",
         .options = options,

@@ -177,9 +177,9 @@ int cache_clear(int argc, char **argv)
     const struct command command = {
         .name = "cache clear",
         .operands = "",
-        .about =
-            "Removes all entries. Packs, and what 'troupe tune' has found, stay. Programs that\n"
-            "run keep what they have loaded.",
+        .about = "Removes all entries, also what 'troupe tune' has found. Packs stay. Programs "
+                 "that run\n"
+                 "keep what they have loaded.",
         .options = NULL,
         .option_count = 0,
     };

@@ -5,16 +5,17 @@
 #include "run.h"
 #include "ui.h"
 
-#include "cache/folder.h"
+#include "cache/inspect.h"
+#include "cache/key.h"
+#include "cache/store_parts.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { REPETITIONS = 10 }; /* of a product that is timed */
@@ -27,6 +28,7 @@ typedef struct tune {
     size_t count, failed, known; /* known: no new record was made */
     struct run run;
     char folder[PATH_MAX];
+    trp__store *store; /* that the worker keeps records in, without packs */
 } tune;
 
 /* Where records are kept. */
@@ -40,13 +42,22 @@ static bool find_folder(tune *t)
     return false;
 }
 
-/* A file is made and removed, where the worker would write. */
-static bool check_folder(void)
+static void drop_line(void *user_data, int level, const char *line)
 {
-    static const char name[] = "tune.check";
+    (void)user_data, (void)level, (void)line;
+}
+
+/* A file is made and removed, where the worker would write. */
+static bool check_folder(tune *t)
+{
+    static const char name[] = TRP__TEMPORARY "tune";
+    static const trp__log silent = {.sink = drop_line}; /* what is wrong is told below */
+    const trp__store_options options = {.packs = "", .log = &silent};
     trp_error error;
     int folder, file = -1;
-    trp_status status = trp__cache_folder_open(true, &folder, &error);
+    trp_status status = trp__store_open(&options, &t->store, &error);
+    if (status == TRP_OK)
+        status = trp__disk_folder(&t->store->disk, true, &folder, &error);
     if (status == TRP_OK) {
         status = trp__cache_file_open(folder, name, O_RDWR | O_CREAT, &file, &error);
         if (file >= 0)
@@ -59,25 +70,40 @@ static bool check_folder(void)
     return status == TRP_OK;
 }
 
-/* Bytes of all records: they grow by what a search has found. */
-static uint64_t record_bytes(void)
+/* Looking for a record that was made since a search began. A file's time is when it was made, or
+ * when it was used again; that is noted only a minute after the time before, so one that is younger
+ * and was made long ago is no new one. */
+typedef struct newcomer {
+    struct timespec since; /* by the clock that files are stamped with */
+    bool found;
+} newcomer;
+
+static bool see_newcomer(void *context, const trp__inspected *one)
+{
+    newcomer *n = context;
+    char kind[32];
+    if (one->used_ns < (int64_t)n->since.tv_sec * 1000000000 + n->since.tv_nsec)
+        return false; /* the last used come first */
+    if (one->wrong || one->type != TRP__ENTRY_PAYLOAD)
+        return true;
+    trp__inspect_field(&one->entry, TRP__KEY_KIND, kind, sizeof kind);
+    n->found = !strcmp(kind, TRP__KIND_MATMUL_TUNING) &&
+               (int64_t)one->entry.made >= (int64_t)n->since.tv_sec - 1;
+    return !n->found;
+}
+
+static newcomer begin_newcomer(void)
+{
+    newcomer n = {0};
+    clock_gettime(CLOCK_REALTIME_COARSE, &n.since);
+    return n;
+}
+
+static bool has_newcomer(const tune *t, newcomer *n)
 {
     trp_error ignored;
-    struct stat s;
-    uint64_t bytes = 0;
-    int folder;
-    if (trp__cache_folder_open(false, &folder, &ignored) != TRP_OK)
-        return 0;
-    DIR *all = fdopendir(folder);
-    for (struct dirent *e; all && (e = readdir(all));) {
-        if (strstr(e->d_name, ".records") && fstatat(folder, e->d_name, &s, 0) == 0)
-            bytes += (uint64_t)s.st_size;
-    }
-    if (all)
-        closedir(all);
-    else
-        close(folder);
-    return bytes;
+    (void)trp__inspect_all(t->store, false, see_newcomer, n, &ignored);
+    return n->found;
 }
 
 /* Memory of one problem. */
@@ -191,17 +217,17 @@ static void tune_one(tune *t, size_t i)
     const tune_problem *p = &t->problems[i];
     uint64_t search_ns = 0, product_ns = 0;
     char label[48];
-    uint64_t before = record_bytes();
+    newcomer record = begin_newcomer();
     trp_status status = search(t, p, &search_ns, &product_ns);
     snprintf(label, sizeof label, "%zu of %zu", i + 1, t->count);
     if (status == TRP_OK) {
-        bool grown = record_bytes() > before;
-        ui_step(grown ? UI_GOOD : UI_NONE, label, search_ns, "%s: %s a product, %s%s", p->text,
+        bool found = has_newcomer(t, &record);
+        ui_step(found ? UI_GOOD : UI_NONE, label, search_ns, "%s: %s a product, %s%s", p->text,
                 ui_duration(product_ns).s, ui_flop_rate(flops_of(p), product_ns).s,
-                grown ? ""
+                found ? ""
                       : "; no new record: it was searched before, or there was no room for a "
                         "search");
-        t->known += !grown;
+        t->known += !found;
         return;
     }
     t->failed++;
@@ -234,7 +260,7 @@ static bool run_all(tune *t)
         ui_line("the host backend has nothing to search");
         return true;
     }
-    if (!check_folder())
+    if (!check_folder(t))
         return false;
     began = ui_now();
     for (size_t i = 0; i < t->count; i++) {
@@ -297,6 +323,7 @@ int command_tune(int argc, char **argv)
     else if (ok)
         ok = run_all(&t);
     free(t.problems);
+    trp__store_close(t.store);
     run_close(&t.run);
     return ok ? EXIT_DONE : EXIT_FAILED;
 }

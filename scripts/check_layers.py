@@ -26,7 +26,7 @@ SOURCE_LAYERS = list(BELOW)
 # The folders outside of src/, by the longest prefix: they see the public headers and what is listed.
 OUTSIDE = {
     "include": [],
-    "cli": ["cli", "bench", "cache"],  # the folder of records has one rule; troupe cache
+    "cli": ["cli", "bench", "cache"],  # troupe cache, troupe tune
     "examples": [],
     "bench": ["bench", "driver", "actors"],
     "tests": ["tests"],

@@ -83,8 +83,9 @@ typedef struct trp_jit_compile_request {
     const char *const *include_paths;
     uint32_t include_count;
     /* Further options, as NVRTC documents them ("--use_fast_math", "-DN=4", "-std=c++20"), in
-     * order. Refused are those that a field stands for (architecture, include path, -dlto) and
-     * those that make or read files of NVRTC's own (--time, --pch and their kind). */
+     * order. Refused are those that a field stands for (architecture, include path, -dlto), those
+     * that make or read files of NVRTC's own (--time, --pch and their kind), and those with blanks
+     * around them, which NVRTC would drop. */
     const char *const *options;
     uint32_t option_count;
     /* What shall be found in the module: names of kernels, and of variables with an ampersand
@@ -145,7 +146,8 @@ typedef struct trp_jit_load_request {
     trp_request header;
     const void *image;        /* cubin, fatbin, or PTX text; copied */
     uint64_t bytes;           /* of PTX with or without its terminating zero */
-    const char *const *names; /* of kernels and, with an ampersand, variables; as in the image */
+    const char *const *names; /* of kernels and, with an ampersand, variables; as in the image,
+                               * and so without line ends */
     uint32_t name_count;
     trp_module *module; /* out */
 } trp_jit_load_request;

@@ -96,11 +96,12 @@ typedef struct trp_matmul_vector {
  * those behind it wait in their mailbox: about 50 ms or half a second for small problems, up to
  * some seconds for large ones; a deadline goes on meanwhile. An algorithm is taken that is at least
  * 2 % faster than the first that the library's heuristic proposes, and by more than the
- * measurements vary. What was found is kept in the cache folder ($TROUPE_CACHE_DIR, else
- * $XDG_CACHE_HOME/troupe, else
- * ~/.cache/troupe) for this GPU, driver and version of the library, and used by every later request
- * of the problem in any process, also without a search. Where a search can't be had (no memory for
- * its operands, say) the heuristic's first algorithm is taken. The host has nothing to search. */
+ * measurements vary. What was found is kept in the kernel cache ($TROUPE_CACHE_DIR, else
+ * $XDG_CACHE_HOME/troupe, else ~/.cache/troupe; `troupe cache`) for this GPU, driver and version of
+ * the library, and used by every later request of the problem in any process, also without a
+ * search. Of processes that ask for the same search one makes it, the others wait for it. Where a
+ * search can't be had (no memory for its operands, say) the heuristic's first algorithm is taken.
+ * The host has nothing to search. */
 typedef enum trp_tune {
     TRP_TUNE_OFF = 0,   /* what was found before, else the heuristic's first */
     TRP_TUNE_QUICK = 1, /* of up to 8 algorithms */

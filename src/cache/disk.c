@@ -159,10 +159,19 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * TRP__SECOND + t.tv_nsec;
 }
 
+int64_t trp__disk_stamp(const struct stat *s)
+{
+    int64_t seconds = s->st_mtim.tv_sec;
+    if (seconds < 0)
+        return 0;
+    return seconds < INT64_MAX / TRP__SECOND ? seconds * TRP__SECOND + s->st_mtim.tv_nsec
+                                             : INT64_MAX;
+}
+
 /* Makes an entry the last used. It may be one that we can only read: then it stays as it is. */
 static void stamp(int fd, const struct stat *s)
 {
-    int64_t age = now_ns() - ((int64_t)s->st_mtim.tv_sec * TRP__SECOND + s->st_mtim.tv_nsec);
+    int64_t age = now_ns() - trp__disk_stamp(s);
     if (age < 0 || age > STAMP_NS) {
         struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
         (void)!futimens(fd, times);

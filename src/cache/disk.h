@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 typedef struct trp__disk {
     bool absent; /* there is no place: "" was asked for, or TROUPE_CACHE_DIR is empty */
@@ -47,7 +48,7 @@ bool trp__disk_parse_name(const char *name, trp__hash *hash, uint32_t *type);
 trp_status trp__disk_folder(trp__disk *disk, bool make, int *folder, trp_error *error);
 
 /* Reads the entry of a key, and makes it the last used. *bytes is the caller's to free(); the entry
- * points into it. TRP_E_MISSING: there is none that is good. TRP_E_MEMORY. */
+ * points into it. TRP_E_MISSING: there is none that is good, or no memory for it. */
 trp_status trp__disk_find(trp__disk *disk, const trp__hash *hash, uint32_t type, const void *key,
                           size_t key_bytes, unsigned char **bytes, trp__entry *entry);
 
@@ -58,6 +59,9 @@ const char *trp__disk_read(int folder, const char *name, bool front_only, unsign
 
 /* Writes an entry: type, key, note and payload of *entry. */
 trp_status trp__disk_write(trp__disk *disk, trp__entry *entry, trp_error *error);
+
+/* When a file was last used, CLOCK_REALTIME in ns; of times that this can't say, the nearest. */
+int64_t trp__disk_stamp(const struct stat *s);
 
 /* A lock on one byte of the file `lock`, for whoever has opened `fd` (F_OFD_SETLK): it ends with
  * that descriptor, however its process dies. */

@@ -88,6 +88,22 @@ static shown show_bytes(const unsigned char *content, size_t bytes)
     return text;
 }
 
+/* What is no text is known by its hash. */
+static shown show_content(const trp__key_field *f)
+{
+    shown text;
+    bool is_text = true;
+    for (size_t i = 0; is_text && i < f->bytes; i++)
+        is_text = f->content[i] >= 0x20 || f->content[i] == '\n' || f->content[i] == '\t';
+    if (is_text)
+        return show_bytes(f->content, f->bytes);
+    char hash[TRP__HASH_TEXT];
+    trp__hash whole = trp__hash_of(f->content, f->bytes);
+    trp__hash_text(&whole, hash);
+    snprintf(text.s, sizeof text.s, "%zu bytes, %.12s", f->bytes, hash);
+    return text;
+}
+
 /* A header's field is its name, a zero and the hash; a format's is a number. */
 static shown show(const trp__key_field *f)
 {
@@ -95,7 +111,7 @@ static shown show(const trp__key_field *f)
     if (f->tag == TRP__KEY_HEADER && f->bytes > TRP__HASH_BYTES)
         return show_bytes(f->content, f->bytes - TRP__HASH_BYTES - 1);
     if (f->tag != TRP__KEY_FORMAT)
-        return show_bytes(f->content, f->bytes);
+        return show_content(f);
     snprintf(text.s, sizeof text.s, "%u", f->bytes ? f->content[0] : 0);
     return text;
 }

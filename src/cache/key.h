@@ -13,13 +13,16 @@
 /* Version of the meaning of keys and entries. A key of another version is another key. */
 #define TRP__KEY_VERSION 1u
 
+/* The kind of what searches of the matmul actor have found, for those who look for it by itself. */
+#define TRP__KIND_MATMUL_TUNING "matmul tuning"
+
 /* No key is longer: sources and all. */
 #define TRP__KEY_BYTES_MAX (UINT32_C(64) << 20)
 
 /* FIELD(name, tag, text): text is for people. Tags are part of the format: append only. */
 #define TRP__KEY_FIELDS(FIELD)                                                                     \
     FIELD(FORMAT, 1, "format")         /* the version, 4 bytes; added by begin() */                \
-    FIELD(KIND, 2, "kind")             /* "jit", "matmul plan", ...: whose key it is */            \
+    FIELD(KIND, 2, "kind")             /* "jit", "matmul tuning", ...: whose key it is */          \
     FIELD(NAME, 3, "name")             /* what people call it: the source's name */                \
     FIELD(SOURCE, 4, "source")         /* the whole text */                                        \
     FIELD(OPTION, 5, "option")         /* one of the compiler's options; in order */               \

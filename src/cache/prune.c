@@ -70,8 +70,15 @@ static bool write_account(int fd, const account *a)
     return pwrite(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes;
 }
 
-/* Opens the account with its lock held; closing *lock ends that. Others hold it for microseconds;
- * if one of them was stopped at it, we do without. */
+/* Ends a lock, also where a child that was forked meanwhile has the descriptor, too. */
+static void end_lock(int lock, int64_t at)
+{
+    trp__disk_unlock(lock, at);
+    close(lock);
+}
+
+/* Opens the account with its lock held, until close_account(). Others hold it for microseconds; if
+ * one of them was stopped at it, we do without. */
 static bool open_account(int folder, int *fd, int *lock)
 {
     enum { TRIES = 100 };
@@ -86,8 +93,14 @@ static bool open_account(int folder, int *fd, int *lock)
     if (result == TRP__LOCKED &&
         trp__cache_file_open(folder, "account", O_RDWR | O_CREAT, fd, NULL) == TRP_OK)
         return true;
-    close(*lock);
+    end_lock(*lock, LOCK_ACCOUNT);
     return false;
+}
+
+static void close_account(int fd, int lock)
+{
+    close(fd);
+    end_lock(lock, LOCK_ACCOUNT);
 }
 
 void trp__disk_count(trp__disk *disk, int folder, uint64_t bytes)
@@ -102,8 +115,7 @@ void trp__disk_count(trp__disk *disk, int folder, uint64_t bytes)
         } else {
             atomic_store(&disk->look_due, true); /* which sets it right */
         }
-        close(fd);
-        close(lock);
+        close_account(fd, lock);
     }
     if (!counted && atomic_fetch_add(&disk->uncounted, 1) % LOOK_COUNT == 0)
         atomic_store(&disk->look_due, true);
@@ -174,11 +186,6 @@ static DIR *open_names(int folder)
     return names;
 }
 
-static int64_t stamp_of(const struct stat *s)
-{
-    return (int64_t)s->st_mtim.tv_sec * TRP__SECOND + s->st_mtim.tv_nsec;
-}
-
 static bool is_temporary(const char *name)
 {
     return strncmp(name, TRP__TEMPORARY, strlen(TRP__TEMPORARY)) == 0;
@@ -201,7 +208,7 @@ trp_status trp__disk_list_all(int folder, trp__disk_list *out, trp_error *error)
             fstatat(folder, e->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
         file.bytes = (uint64_t)s.st_size;
-        file.stamp_ns = stamp_of(&s);
+        file.stamp_ns = trp__disk_stamp(&s);
         file.used_ns = file.stamp_ns < now ? file.stamp_ns : now;
         if (temporary) {
             out->temporaries++;
@@ -238,7 +245,7 @@ static uint64_t reap(int folder)
         struct stat s;
         if (!is_temporary(e->d_name) || fstatat(folder, e->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
-        int64_t age = now - stamp_of(&s);
+        int64_t age = now - trp__disk_stamp(&s);
         if (age > TEMPORARY_NS || age < -TEMPORARY_NS)
             reaped += unlinkat(folder, e->d_name, 0) == 0;
     }
@@ -254,7 +261,8 @@ static bool evict(int folder, const trp__disk_file *file)
     struct stat s;
     trp__disk_name(name, &file->hash, file->type);
     TRP__FAULT_POINT(CACHE_EVICTING);
-    if (fstatat(folder, name, &s, AT_SYMLINK_NOFOLLOW) != 0 || stamp_of(&s) != file->stamp_ns)
+    if (fstatat(folder, name, &s, AT_SYMLINK_NOFOLLOW) != 0 ||
+        trp__disk_stamp(&s) != file->stamp_ns)
         return false;
     bool removed = unlinkat(folder, name, S_ISDIR(s.st_mode) ? AT_REMOVEDIR : 0) == 0;
     TRP__FAULT_POINT(CACHE_EVICTED);
@@ -271,8 +279,7 @@ static void settle(int folder, bool known, const account *before, uint64_t left,
     if (known && read_account(fd, &now) && now.bytes > before->bytes)
         settled.bytes += now.bytes - before->bytes;
     (void)write_account(fd, &settled);
-    close(fd);
-    close(lock);
+    close_account(fd, lock);
 }
 
 static trp_status prune_in(int folder, uint64_t limit, uint64_t goal, trp__disk_pruned *out,
@@ -322,7 +329,7 @@ trp_status trp__disk_prune(trp__disk *disk, uint64_t limit, trp__disk_pruned *ou
     else
         status = prune_in(folder, limit, limit / 10 * 9, out, error);
     if (lock >= 0)
-        close(lock);
+        end_lock(lock, LOCK_PRUNE);
     close(folder);
     return status;
 }

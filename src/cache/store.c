@@ -9,6 +9,7 @@
 #include "cache/prune.h"
 #include "cache/store_parts.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,22 @@ trp_status trp__store_open(const trp__store_options *options, trp__store **out, 
     }
     *out = store;
     return TRP_OK;
+}
+
+static trp__store *of_process;
+
+static void open_of_process(void)
+{
+    trp_error ignored;
+    if (trp__store_open(NULL, &of_process, &ignored) != TRP_OK)
+        of_process = NULL;
+}
+
+trp__store *trp__store_of_process(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, open_of_process);
+    return of_process;
 }
 
 void trp__store_close(trp__store *store)
@@ -283,6 +300,15 @@ void trp__store_hit_end(trp__store_hit *hit)
     *hit = (trp__store_hit){0};
 }
 
+trp_status trp__store_claim_begin(trp__store *store, const trp__key *key,
+                                  const trp__store_wait *wait, trp__store_claim **claim,
+                                  trp_error *error)
+{
+    trp__hash hash = trp__key_hash(key);
+    *claim = NULL;
+    return trp__claim_begin(&store->claims, &store->disk, &hash, wait, claim, error);
+}
+
 trp_status trp__store_claim_or_find(trp__store *store, const trp__store_request *request,
                                     const trp__store_wait *wait, trp__store_hit *hit,
                                     trp__store_claim **claim, trp_error *error)
@@ -290,8 +316,7 @@ trp_status trp__store_claim_or_find(trp__store *store, const trp__store_request 
     *claim = NULL;
     trp_status status = trp__store_find(store, request, hit);
     if (status == TRP_E_MISSING) {
-        trp__hash hash = trp__key_hash(request->key);
-        status = trp__claim_begin(&store->claims, &store->disk, &hash, wait, claim, error);
+        status = trp__store_claim_begin(store, request->key, wait, claim, error);
         if (status != TRP_OK)
             return status;
         status = trp__store_find(store, request, hit); /* whoever had it may have made it */

@@ -1,4 +1,5 @@
-/* The kernel cache: what was made once, by any process of this user, found again. Two layers:
+/* The kernel cache: what was made once, by any process of this user, found again: kernels of the
+ * jit actor, what searches of the matmul actor have found. Two layers:
  *
  *   packs  read-only files that an application ships, memory-mapped (cache/pack.h)
  *   disk   a folder of entries, bounded, the least recently used go first
@@ -57,6 +58,10 @@ typedef struct trp__store_options {
 /* Opens the store; NULL options: all defaults. Nothing is made on disk before something is claimed
  * or written. A pack or folder that can't be used is a warning. TRP_E_MEMORY is the only error. */
 trp_status trp__store_open(const trp__store_options *options, trp__store **out, trp_error *error);
+
+/* The one of this process, with all defaults: actors come and go. The first who asks opens it, and
+ * nobody closes it. NULL: there was no memory. */
+trp__store *trp__store_of_process(void);
 
 /* All hits and claims must have ended. NULL is ignored. */
 void trp__store_close(trp__store *store);
@@ -157,6 +162,13 @@ typedef struct trp__store_wait {
 trp_status trp__store_claim_or_find(trp__store *store, const trp__store_request *request,
                                     const trp__store_wait *wait, trp__store_hit *hit,
                                     trp__store_claim **claim, trp_error *error);
+
+/* The right to make it by itself, for one who wants something better than what is there. To be
+ * looked for once more when it is got, for whoever had it may have made that. TRP_OK;
+ * TRP_E_TIMEOUT, TRP_E_CANCELLED and TRP_E_MEMORY as above, with *claim NULL. */
+trp_status trp__store_claim_begin(trp__store *store, const trp__key *key,
+                                  const trp__store_wait *wait, trp__store_claim **claim,
+                                  trp_error *error);
 
 /* Lets the next one go on. NULL is ignored. */
 void trp__store_claim_end(trp__store_claim *claim);

@@ -105,11 +105,12 @@ typedef struct trp__slot {
     _Atomic uint32_t deaths;      /* workers that died while it was in flight */
     _Atomic uint64_t deadline_ns; /* for its running; 0: none */
     trp_status status;
-    uint32_t segment;  /* host segment that it holds, 0 for none */
-    uint32_t piece;    /* small staging piece that it holds */
-    uint64_t module;   /* that it makes, until it is sent; 0: none */
-    uint32_t lying;    /* workers that left it lying past its deadline */
-    void *read_target; /* where a small read's piece, or a result's, goes at the end */
+    uint32_t segment;   /* host segment that it holds, 0 for none */
+    uint32_t piece;     /* small staging piece that it holds */
+    uint64_t module;    /* that it makes, until it is sent; 0: none */
+    trp_module *handle; /* where its sender has that one's handle; with `module` */
+    uint32_t lying;     /* workers that left it lying past its deadline */
+    void *read_target;  /* where a small read's piece, or a result's, goes at the end */
     uint64_t read_bytes;
     _Atomic int64_t sent_ns; /* while the device is traced; else 0 */
     /* Of one that belongs to a list, whose last is the leader. NO_SLOT: to none. */

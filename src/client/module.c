@@ -12,10 +12,13 @@
 
 #define MODULE_BIT (UINT64_C(1) << 63) /* of the generation, which never gets there */
 
-/* One of the ranges of trp__home_head, as this side knows it. */
+/* One of the ranges of trp__home_head, as this side knows it: what stands there the worker can have
+ * written over. */
 typedef struct module_set {
     trp__extent *extent; /* name and bytes; NULL: the place is free */
     uint64_t offset;     /* of the extent */
+    uint64_t at;         /* bytes, in the variable */
+    uint32_t name_bytes, bytes;
     uint32_t slot;       /* the request that writes it, */
     uint64_t generation; /* by the slot's generation */
 } module_set;
@@ -193,6 +196,7 @@ trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_m
     device->meta[token.id & (TRP__BUFFERS - 1)].module = m;
     pthread_mutex_unlock(&device->memory_lock);
     request->module = token.id;
+    request->handle = NULL;
     access->mode = TRP__WRITE | TRP__COVER;
     status = trp__buffer_acquire(pack, "module", token, access, &bytes);
     if (status != TRP_OK)
@@ -201,13 +205,16 @@ trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_m
     access->bytes = TRP__MODULE_TOKEN;
     record->access_count++;
     describe_place(device, m, place);
+    request->handle = out;
     out->id = token.id | MODULE_BIT;
     return TRP_OK;
 }
 
-void trp__module_undo(trp_device *device, uint64_t id)
+void trp__module_undo(trp_device *device, trp__slot *request)
 {
-    trp_buffer_free(device, (trp_buffer){id});
+    if (request->handle)
+        request->handle->id = 0;
+    trp_buffer_free(device, (trp_buffer){request->module});
 }
 
 trp_status trp_module_free(trp_device *device, trp_module module)
@@ -299,11 +306,11 @@ static bool has_ended(const trp_device *device, const module_set *s)
            (phase != TRP__FILLING && phase != TRP__PENDING && phase != TRP__RETIRING);
 }
 
-static bool covers(trp_device *device, const trp__home_set *by, const trp__home_set *one)
+static bool covers(trp_device *device, const module_set *by, const module_set *one)
 {
     return by->name_bytes == one->name_bytes && by->at <= one->at &&
            by->at + by->bytes >= one->at + one->bytes &&
-           memcmp(at_pool(device, by->data), at_pool(device, one->data), one->name_bytes) == 0;
+           memcmp(at_pool(device, by->offset), at_pool(device, one->offset), one->name_bytes) == 0;
 }
 
 static void drop_set(trp_device *device, module_set *s, trp__home_set *shared)
@@ -326,7 +333,7 @@ static void tidy_sets(trp_device *device, trp__module *m, trp__home_head *head)
         bool drop = number == 0;
         for (uint32_t k = 0; k < TRP__MODULE_SETS && !drop; k++)
             drop = k != i && m->set[k].extent && atomic_load(&head->set[k].number) > number &&
-                   has_ended(device, &m->set[k]) && covers(device, &head->set[k], shared);
+                   has_ended(device, &m->set[k]) && covers(device, &m->set[k], s);
         if (drop)
             drop_set(device, s, shared);
     }
@@ -362,6 +369,9 @@ trp_status trp__module_add_set(trp__pack *pack, const trp__module_place *place,
         shared->checksum = trp__checksum(room, name_bytes + bytes);
         m->set[i] = (module_set){.extent = extent,
                                  .offset = offset,
+                                 .at = at,
+                                 .name_bytes = name_bytes,
+                                 .bytes = bytes,
                                  .slot = request->index,
                                  .generation = trp__generation_of(atomic_load(&request->state))};
         *set = i;

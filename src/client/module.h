@@ -25,7 +25,7 @@ trp_status trp__module_add_set(trp__pack *pack, const trp__module_place *place,
                                uint32_t *set);
 /* The module of a buffer's slot has no holder any more, or its device is closing. */
 void trp__module_destroy(trp_device *device, struct trp__module *module);
-/* Frees the module that a request should have made, which was not sent. */
-void trp__module_undo(trp_device *device, uint64_t id);
+/* Frees the module that a request should have made, which was not sent; its handle is none. */
+void trp__module_undo(trp_device *device, trp__slot *request);
 
 #endif

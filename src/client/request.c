@@ -153,7 +153,7 @@ void trp__slot_abandon(trp_device *device, trp__slot *slot)
     if (slot->segment)
         trp__segment_release(device, slot->segment);
     if (slot->module)
-        trp__module_undo(device, slot->module);
+        trp__module_undo(device, slot);
     uint64_t generation = trp__generation_of(atomic_load(&slot->state));
     atomic_store(&slot->state, trp__state(generation, TRP__FREE));
     trp__index_push(&device->free_slots, &device->slot->next_free, sizeof(trp__slot), slot->index);

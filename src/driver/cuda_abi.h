@@ -169,4 +169,11 @@ enum {
     TRP__CU_MEMHOSTREGISTER_DEVICEMAP = 2,
 };
 
+/* libraryPropertyType: which part of its version a library of the toolkit is asked for */
+typedef enum trp__cuda_property {
+    TRP__CUDA_MAJOR_VERSION = 0,
+    TRP__CUDA_MINOR_VERSION = 1,
+    TRP__CUDA_PATCH_LEVEL = 2,
+} trp__cuda_property;
+
 #endif

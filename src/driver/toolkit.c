@@ -93,3 +93,13 @@ bool trp__toolkit_find(trp__toolkit_library *library, char path[TRP__DYNLIB_PATH
     pthread_mutex_unlock(&library->lock);
     return found;
 }
+
+void trp__toolkit_version(int (*get_property)(trp__cuda_property which, int *value), char *out,
+                          size_t size)
+{
+    int part[3] = {0};
+    get_property(TRP__CUDA_MAJOR_VERSION, &part[0]);
+    get_property(TRP__CUDA_MINOR_VERSION, &part[1]);
+    get_property(TRP__CUDA_PATCH_LEVEL, &part[2]);
+    snprintf(out, size, "%d.%d.%d", part[0], part[1], part[2]);
+}

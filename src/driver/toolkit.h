@@ -4,6 +4,7 @@
 #define TRP_DRIVER_TOOLKIT_H
 
 #include "base/dynlib.h"
+#include "driver/cuda_abi.h"
 
 #include <troupe/status.h>
 
@@ -23,6 +24,51 @@ typedef struct trp__toolkit_library {
     trp__dynlib library; /* never closed: these libraries keep threads and hooks */
 } trp__toolkit_library;
 
+/* A library is a table of its functions, an X-macro whose rows are (result, name, parameters,
+ * required). From it come the struct that the loaded functions are called through,
+ *
+ *     typedef struct trp__cufft {
+ *         TRP__CUFFT_FUNCTIONS(TRP__TOOLKIT_MEMBER)
+ *     } trp__cufft;
+ *     TRP__TOOLKIT_DECLARE(trp__cufft);
+ *
+ * in its header, and all that loads it, in its source:
+ *
+ *     TRP__TOOLKIT_DEFINE(trp__cufft, TRP__CUFFT_FUNCTIONS(TRP__TOOLKIT_SYMBOL),
+ *                         .name = "cuFFT", .env = "TROUPE_CUFFT", ...)
+ */
+#define TRP__TOOLKIT_MEMBER(result, function, parameters, required) result(*function) parameters;
+
+/* trp__NAME_load() opens the library as trp__toolkit_load() does; trp__NAME_path() is the file that
+ * it was loaded from, empty before that has succeeded. */
+#define TRP__TOOLKIT_DECLARE(type)                                                                 \
+    trp_status type##_load(const type **out, trp_error *error);                                    \
+    const char *type##_path(void)
+
+/* A row of a list of symbols. */
+#define TRP__TOOLKIT_SYMBOL(result, function, parameters, required)                                \
+    {#function, offsetof(__typeof__(functions), function), required},
+
+/* The functions (`functions`) and the library (`library`), one for all actors of a process; what
+ * follows the symbols is the library's members up to package_hint. */
+#define TRP__TOOLKIT_DEFINE(type, symbol_rows, ...)                                                \
+    static type functions;                                                                         \
+    static const trp__dynlib_symbol symbols[] = {symbol_rows};                                     \
+    static trp__toolkit_library library = {.symbols = symbols,                                     \
+                                           .symbol_count = sizeof symbols / sizeof *symbols,       \
+                                           .table = &functions,                                    \
+                                           .lock = PTHREAD_MUTEX_INITIALIZER,                      \
+                                           __VA_ARGS__};                                           \
+    trp_status type##_load(const type **out, trp_error *error)                                     \
+    {                                                                                              \
+        *out = &functions;                                                                         \
+        return trp__toolkit_load(&library, error);                                                 \
+    }                                                                                              \
+    const char *type##_path(void)                                                                  \
+    {                                                                                              \
+        return library.library.path;                                                               \
+    }
+
 /* Opens it, once per process and for its whole life; after a failure the next call tries again. Any
  * thread. TRP_E_MISSING says in `error` what to install. */
 trp_status trp__toolkit_load(trp__toolkit_library *library, trp_error *error);
@@ -30,5 +76,9 @@ trp_status trp__toolkit_load(trp__toolkit_library *library, trp_error *error);
 /* The file that it is loaded from; before that, the one that trp__toolkit_load() would try first,
  * see trp__dynlib_find(). */
 bool trp__toolkit_find(trp__toolkit_library *library, char path[TRP__DYNLIB_PATH_SIZE]);
+
+/* "13.1.0", of a library that has a function for the parts of its version. */
+void trp__toolkit_version(int (*get_property)(trp__cuda_property which, int *value), char *out,
+                          size_t size);
 
 #endif

@@ -100,6 +100,40 @@ run 0 cache pack "$tmp/in/all.txt" --arch sm_90 --arch sm_100 -o "$tmp/all.pack"
 [ -z "$(find "$tmp" -name 'troupe-pack-*')" ] || fail "a folder is left"
 run 1 cache pack "$tmp/in/all.txt" --arch sm_90 -o "$tmp/no/all.pack" && says err 'no/all.pack'
 
+# One that is interrupted ends soon, whatever is being compiled, and leaves nothing.
+{
+    echo 'template <int K, int I> __device__ unsigned g(unsigned x)'
+    echo '{ if constexpr (I > 0) return g<K, I - 1>(x * (I + K) + threadIdx.x); else return x; }'
+    echo 'extern "C" __global__ void slow(unsigned *x) {'
+    i=0
+    while [ $i -lt 400 ]; do
+        echo "x[$i] = g<$i, 150>(x[1]);"
+        i=$((i + 1))
+    done
+    echo '}'
+} >"$tmp/in/slow.cu"
+echo slow.cu >"$tmp/in/slow.txt"
+for signal in TERM HUP; do
+    "$troupe" cache pack "$tmp/in/slow.txt" --arch sm_90 -o "$tmp/slow.pack" >"$tmp/out" 2>"$tmp/err" </dev/null &
+    pid=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        [ -n "$(find "$tmp" -name 'troupe-pack-*')" ] && break
+        sleep 1
+    done
+    sleep 1
+    kill -$signal $pid
+    i=0
+    while [ $i -lt 60 ] && kill -0 $pid 2>/dev/null; do
+        sleep 1
+        i=$((i + 1))
+    done
+    kill -9 $pid 2>/dev/null && fail "SIG$signal did not end it"
+    wait $pid
+    says err interrupted
+    [ -z "$(find "$tmp" -name 'troupe-pack-*')" ] || fail "a folder is left by SIG$signal"
+    [ ! -e "$tmp/slow.pack" ] || fail "half a pack"
+done
+
 # Whoever compiles the same finds it there, and needs no compiler.
 TROUPE_CACHE_PACKS=$tmp/all.pack
 export TROUPE_CACHE_PACKS

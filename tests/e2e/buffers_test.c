@@ -253,7 +253,7 @@ static void create_takes_back_what_is_done(void)
         trp_buffer b = {0};
         trp_status status = TRP_E_MEMORY;
         /* The fill before may still run; then memory is really short, for a moment. */
-        for (int64_t end = h_now() + 5 * H_SEC; status == TRP_E_MEMORY && h_now() < end;) {
+        for (int64_t end = h_now() + H_LONG; status == TRP_E_MEMORY && h_now() < end;) {
             status = trp_buffer_create(w.device, 32 * H_MIB, &b);
             if (status == TRP_E_MEMORY)
                 h_sleep(H_MS);

@@ -172,6 +172,41 @@ static void what_makes_another(void)
     close_bench(&b);
 }
 
+static void put_text(const char *name, const char *text)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "we");
+    H_CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* What an option has included before the source comes from the folder that the worker was started
+ * in, which is in no key. */
+static void included_before(void)
+{
+    static const char *const options[] = {"-include=before.h"};
+    char back[4096];
+    bench b = begin();
+    close_bench(&b);
+    put_text("before.h", "#define BEFORE 1\n");
+    H_CHECK(getcwd(back, sizeof back) && chdir(folder) == 0);
+    b = open_bench();
+    const trp_jit_compile_request r = {.source = "__global__ void k(int *x) { x[0] = BEFORE; }",
+                                       .architecture = "sm_90",
+                                       .options = options,
+                                       .option_count = 1};
+    for (int i = 0; i < 2; i++) {
+        trp_module m;
+        trp_completion c = {0};
+        trp_error error = {0};
+        H_OK(trp_jit_compile(b.jit, &r, &m, &c));
+        H_EQUAL(h_await(c.future, &error), i == 0 ? TRP_OK : TRP_E_LIBRARY);
+        put_text("before.h", "#error it has changed\n");
+    }
+    close_bench(&b);
+    H_CHECK(chdir(back) == 0);
+}
+
 /* An entry that is damaged somewhere is made again, and replaced. */
 static void damaged(void)
 {
@@ -190,6 +225,7 @@ static void damaged(void)
         H_CHECK(compile(&b, plain));
         H_EQUAL(now().entries, 1);
         look mended = now();
+        H_CHECK(mended.file != before.file);
         H_CHECK(compile(&b, plain));
         H_EQUAL(now().file, mended.file);
     }
@@ -322,6 +358,7 @@ int main(int argc, char **argv)
     static const h_case cases[] = {
         {"once", once},
         {"what_makes_another", what_makes_another},
+        {"included_before", included_before},
         {"damaged", damaged},
         {"wanted_by_many", wanted_by_many},
         {"no_folder", no_folder},

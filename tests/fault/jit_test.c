@@ -360,6 +360,56 @@ static void replay(void)
     close_bench(&b);
 }
 
+/* Where the memory that is shared for modules is mapped here, and in the worker. */
+static char *shared_modules(void)
+{
+    char line[512];
+    unsigned long long base = 0;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    H_CHECK(maps != NULL);
+    while (base == 0 && fgets(line, sizeof line, maps)) {
+        if (strstr(line, "memfd:troupe-modules"))
+            base = strtoull(line, NULL, 16);
+    }
+    fclose(maps);
+    H_CHECK(base != 0);
+    return (char *)(uintptr_t)base;
+}
+
+/* A worker may write anything into the records of what was set (src/wire/module.h): that is not
+ * looked up by the application, where it would be the end of it. */
+static void wild_writes_into_records(void)
+{
+    enum { SETS = 32, WORDS = 5, DATA = 1, SIZES = 3 }; /* of a record, 8 bytes each */
+    need_gpu();
+    bench b = open_with(NULL);
+    trp_module m = loaded(&b);
+    trp_buffer x = ones(&b), y = h_buffer(b.device, N * 4);
+    for (int i = 1; i <= 2; i++) {
+        set_factor(&b, m, (float)i);
+        scale(&b, m, x, y, NULL);
+        H_CHECK(last_of(&b, y) == (float)i);
+    }
+    for (int i = 0; i < SETS; i++) {
+        const uint64_t wild = UINT64_C(1) << 60, huge = UINT64_MAX;
+        char *record = shared_modules() + i * WORDS * 8;
+        memcpy(record + DATA * 8, &wild, 8);
+        memcpy(record + SIZES * 8, &huge, 8);
+    }
+    for (int i = 3; i <= 6; i++) { /* each of which drops those that it covers */
+        set_factor(&b, m, (float)i);
+        scale(&b, m, x, y, NULL);
+        H_CHECK(last_of(&b, y) == (float)i);
+    }
+    /* By now none of the damaged ones is left that the next worker could trip over. */
+    uint32_t before = h_info(b.device).incarnation;
+    kill((pid_t)h_info(b.device).worker_pid, SIGKILL);
+    h_await_incarnation(b.device, before + 1);
+    scale(&b, m, x, y, NULL);
+    H_CHECK(last_of(&b, y) == 6);
+    close_bench(&b);
+}
+
 static const h_case cases[] = {
     {"killed_in_a_compile", killed_in_a_compile},
     {"deadline_of_a_compile", deadline_of_a_compile},
@@ -369,6 +419,7 @@ static const h_case cases[] = {
     {"trap", trap},
     {"order_of_sets", order_of_sets},
     {"replay", replay},
+    {"wild_writes_into_records", wild_writes_into_records},
 };
 
 int main(int argc, char **argv)

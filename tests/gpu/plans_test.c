@@ -1,10 +1,14 @@
 /* Plans of the matmul actor: made once for a problem; a search's result is kept and used again; a
  * refusal says which part it was; and a library that fails is told. How often the library was asked
  * only the fake one tells. */
+#include "support/folder.h"
 #include "support/harness.h"
+#include "support/points.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SIDE = 48, BYTES = 1 << 20 };
@@ -14,11 +18,16 @@ static trp_actor *matmul;
 static trp_buffer a, b, d, extra;
 static char folder[64], counts_file[96];
 
-static void open_actor(void)
+static h_world open_world(void)
 {
     trp_device_options options = h_options();
     options.standby = TRP_STANDBY_OFF; /* one worker, one line of counts */
-    world = h_open(&options);
+    return h_open(&options);
+}
+
+static void open_actor(void)
+{
+    world = open_world();
     matmul = h_actor(world.device, "matmul");
     a = h_filled(world.device, BYTES, 0);
     b = h_filled(world.device, BYTES, 0);
@@ -50,21 +59,40 @@ static trp_status run(const trp_matmul_request *request)
     return sent == TRP_OK ? h_await_any(c) : sent;
 }
 
+/* A problem again, with a search or without one. */
+static trp_status run_tuned(trp_tune tune)
+{
+    trp_matmul_request r = plain();
+    r.tune = tune;
+    return run(&r);
+}
+
 /* What the library was asked for in the last worker that ended in order. */
 typedef struct counts {
     unsigned long long heuristics, checks, matmuls, left;
 } counts;
 
+/* All workers that ended in order, up to `room` of them; returns how many there were. */
+static size_t all_counts(counts *out, size_t room)
+{
+    counts next;
+    size_t count = 0;
+    FILE *file = fopen(counts_file, "r");
+    if (!file)
+        return 0;
+    while (fscanf(file, "heuristics %llu checks %llu matmuls %llu left %llu\n", &next.heuristics,
+                  &next.checks, &next.matmuls, &next.left) == 4) {
+        H_EQUAL(next.left, 0);
+        out[count++ % room] = next;
+    }
+    fclose(file);
+    return count;
+}
+
 static counts last_counts(void)
 {
-    counts c = {0}, next;
-    FILE *file = fopen(counts_file, "r");
-    H_CHECK(file != NULL);
-    while (fscanf(file, "heuristics %llu checks %llu matmuls %llu left %llu\n", &next.heuristics,
-                  &next.checks, &next.matmuls, &next.left) == 4)
-        c = next;
-    fclose(file);
-    H_EQUAL(c.left, 0);
+    counts c;
+    H_CHECK(all_counts(&c, 1) > 0);
     return c;
 }
 
@@ -73,6 +101,29 @@ static void empty_folder(void)
     char command[256];
     snprintf(command, sizeof command, "rm -rf '%s' && mkdir -m 700 '%s'", folder, folder);
     H_EQUAL(system(command), 0);
+}
+
+/* The one record that is kept. */
+static void find_record(char path[256])
+{
+    char entries[128];
+    snprintf(entries, sizeof entries, "%s/store", folder);
+    H_EQUAL(h_folder_count(entries, "", ".entry"), 1);
+    H_CHECK(h_folder_find(entries, ".entry", path, 256));
+}
+
+/* Takes the right to search from all others, whatever the problem is, as a search under way in
+ * another process does; closing it gives it back. */
+static int hold_searches(void)
+{
+    char path[128];
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = INT64_C(1) << 62};
+    snprintf(path, sizeof path, "%s/store", folder);
+    H_CHECK(mkdir(path, 0700) == 0);
+    snprintf(path, sizeof path, "%s/store/lock", folder);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    H_CHECK(fd >= 0 && fcntl(fd, F_OFD_SETLK, &all) == 0);
+    return fd;
 }
 
 /* Cases. */
@@ -158,6 +209,193 @@ static void a_search_is_kept(void)
             H_EQUAL(c.checks, searched ? 0 : 1);
         H_EQUAL(c.heuristics, searched ? 2 : 1);
         H_CHECK(searched ? c.matmuls > 20 : c.matmuls == 2);
+    }
+    char path[256];
+    find_record(path); /* a better one takes the place of the one before */
+}
+
+/* A record in which a byte is wrong, or that others may write, is none, and is replaced. */
+static void a_damaged_record(void)
+{
+    char path[256];
+    empty_folder();
+    open_actor();
+    H_OK(run_tuned(TRP_TUNE_QUICK));
+    close_actor();
+    for (int round = 0; round < 5; round++) {
+        const long size = 96; /* of a record, which ends the file */
+        find_record(path);
+        long places[] = {40, 300, h_file_size(path) - size, h_file_size(path) - 1};
+        if (round < 4)
+            h_file_flip(path, places[round]);
+        else
+            H_EQUAL(chmod(path, 0666), 0);
+        for (int i = 0; i < 3; i++) {
+            open_actor();
+            H_OK(run_tuned(i == 1 ? TRP_TUNE_QUICK : TRP_TUNE_OFF));
+            close_actor();
+            if (h_is_gpu())
+                continue;
+            counts c = last_counts();
+            H_EQUAL(c.checks, i == 2);
+            H_CHECK(i == 1 ? c.matmuls > 20 : c.matmuls == 1);
+        }
+    }
+}
+
+/* Where a record can't be kept, the actor that has searched knows, and nobody else. */
+static void what_is_not_kept(void)
+{
+    for (int round = 0; round < 2; round++) {
+        empty_folder();
+        if (round == 0)
+            setenv("TROUPE_CACHE_SIZE", "1", 1);
+        else
+            H_EQUAL(chmod(folder, 0500), 0);
+        for (int worker = 0; worker < 2; worker++) {
+            open_actor();
+            H_OK(run_tuned(worker == 0 ? TRP_TUNE_QUICK : TRP_TUNE_OFF));
+            H_OK(run_tuned(TRP_TUNE_OFF));
+            close_actor();
+            if (!h_is_gpu() && (round == 0 || geteuid() != 0)) /* root may write anywhere */
+                H_EQUAL(last_counts().checks, worker == 0);
+        }
+        unsetenv("TROUPE_CACHE_SIZE");
+        H_EQUAL(chmod(folder, 0700), 0);
+    }
+}
+
+/* One of two workers that ask for the same at once. */
+typedef struct twin {
+    h_world world;
+    trp_actor *matmul;
+    trp_completion done;
+} twin;
+
+static void open_twin(twin *t)
+{
+    open_actor();
+    *t = (twin){.world = world, .matmul = matmul};
+}
+
+static void ask_twin(twin *t, trp_tune tune)
+{
+    trp_buffer of[3];
+    trp_matmul_request r = plain();
+    for (int i = 0; i < 3; i++)
+        of[i] = h_filled(t->world.device, BYTES, 0);
+    r.a.buffer = of[0];
+    r.b.buffer = of[1];
+    r.d.buffer = of[2];
+    r.tune = tune;
+    H_OK(trp_matmul(t->matmul, &r, &t->done));
+}
+
+/* The last two workers: one has searched, the other has taken what that found. */
+static void expect_one_search(void)
+{
+    counts c[2];
+    if (h_is_gpu())
+        return;
+    H_CHECK(all_counts(c, 2) >= 2);
+    bool first = c[0].matmuls > 1;
+    H_CHECK(c[!first].matmuls > 20);
+    H_EQUAL(c[first].matmuls, 1);
+    H_EQUAL(c[first].checks, 1);
+}
+
+/* Both wait until nobody holds the right to search any more. */
+static void two_processes_search_once(void)
+{
+    twin twins[2];
+    char path[256];
+    empty_folder();
+    int held = hold_searches();
+    for (int i = 0; i < 2; i++) {
+        open_twin(&twins[i]);
+        ask_twin(&twins[i], TRP_TUNE_QUICK);
+    }
+    h_sleep(20 * H_MS);
+    close(held);
+    for (int i = 0; i < 2; i++)
+        H_OK(h_await_any(twins[i].done));
+    for (int i = 0; i < 2; i++)
+        h_close(&twins[i].world);
+    expect_one_search();
+    find_record(path);
+}
+
+/* The first to get the right to search dies with it. Its request runs again, and the other one, who
+ * waited, or came later, has no harm of it. */
+static void dead_in_a_search(void)
+{
+    twin twins[2];
+    char hits[96];
+    if (!h_points_built())
+        h_skip("this build has no fault points");
+    empty_folder();
+    snprintf(hits, sizeof hits, "%s/hits", folder);
+    H_EQUAL(close(open(hits, O_RDWR | O_CREAT | O_CLOEXEC, 0600)), 0);
+    H_EQUAL(truncate(hits, 4096), 0);
+    setenv("TROUPE_FAULT_POINT_HITS", hits, 1);
+    setenv("TROUPE_FAULT_POINT", "CACHE_CLAIMED:1:kill-self", 1);
+    int held = hold_searches();
+    for (int i = 0; i < 2; i++) {
+        open_twin(&twins[i]);
+        ask_twin(&twins[i], TRP_TUNE_QUICK);
+    }
+    h_sleep(20 * H_MS);
+    close(held);
+    uint32_t restarts = 0;
+    for (int i = 0; i < 2; i++) {
+        H_OK(h_await_any(twins[i].done));
+        restarts += h_info(twins[i].world.device).restarts;
+    }
+    H_EQUAL(restarts, 1);
+    H_CHECK(h_point_hits("CACHE_CLAIMED") >= 2);
+    for (int i = 0; i < 2; i++)
+        h_close(&twins[i].world);
+    unsetenv("TROUPE_FAULT_POINT");
+    unsetenv("TROUPE_FAULT_POINT_HITS");
+    expect_one_search();
+}
+
+/* Another process is at the search for longer than anybody wants it: who is cancelled or ends while
+ * it waits holds nobody up. */
+static void given_up_while_another_searches(void)
+{
+    char entries[128];
+    snprintf(entries, sizeof entries, "%s/store", folder);
+    for (int round = 0; round < 4; round++) {
+        trp_completion c = {0};
+        empty_folder();
+        size_t before = all_counts(&(counts){0}, 1);
+        int held = hold_searches();
+        open_actor();
+        trp_matmul_request r = plain(), other = plain();
+        r.tune = TRP_TUNE_QUICK;
+        other.m = 16;
+        H_OK(trp_matmul(matmul, &r, &c));
+        h_sleep(round * 10 * H_MS);
+        if (round % 2 == 0) {
+            H_OK(trp_cancel(c.future));
+            H_IS(h_await_any(c), TRP_E_CANCELLED);
+            H_OK(run(&other));
+            H_EQUAL(h_folder_count(entries, "", ".entry"), 0); /* nobody has searched */
+            c = (trp_completion){0};
+            H_OK(trp_matmul(matmul, &r, &c)); /* the same again: it waits again */
+            h_sleep(H_MS);
+            close(held);
+            H_OK(h_await_any(c));
+            close_actor();
+        } else {
+            close_actor();
+            close(held);
+        }
+        if (h_is_gpu())
+            continue;
+        H_EQUAL(all_counts(&(counts){0}, 1), before + 1);
+        H_CHECK(round % 2 == 0 ? last_counts().matmuls > 20 : last_counts().matmuls == 0);
     }
 }
 
@@ -474,12 +712,47 @@ static void again_in_the_next_worker(void)
     close_actor();
 }
 
+/* Of two problems in turn each is given up at some time; what became of that is nothing to those
+ * who ask for it later. */
+static void given_up_in_turn(void)
+{
+    empty_folder();
+    int held = hold_searches();
+    open_actor();
+    trp_matmul_request r[2] = {plain(), plain()};
+    r[0].tune = r[1].tune = TRP_TUNE_QUICK;
+    r[1].m = 16;
+    for (int i = 0; i < 60; i++) {
+        trp_completion c = {0};
+        H_OK(trp_matmul(matmul, &r[i % 2], &c));
+        h_sleep((int64_t)ref_rng_below(h_rng(), 4) * H_MS / 2);
+        H_OK(trp_cancel(c.future));
+        H_IS(h_await_any(c), TRP_E_CANCELLED);
+        if (i % 6 == 5)
+            h_sleep(12 * H_MS); /* the one that waits has looked meanwhile */
+    }
+    for (int i = 0; i < 2; i++) {
+        trp_completion c = {0};
+        H_OK(trp_matmul(matmul, &r[i], &c));
+        if (i == 0)
+            close(held);
+        H_OK(h_await_any(c));
+    }
+    close_actor();
+}
+
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
         {"a_thousand_problems_twice", a_thousand_problems_twice},
         {"what_makes_a_problem", what_makes_a_problem},
         {"a_search_is_kept", a_search_is_kept},
+        {"a_damaged_record", a_damaged_record},
+        {"what_is_not_kept", what_is_not_kept},
+        {"two_processes_search_once", two_processes_search_once},
+        {"dead_in_a_search", dead_in_a_search},
+        {"given_up_while_another_searches", given_up_while_another_searches},
+        {"given_up_in_turn", given_up_in_turn},
         {"others_profit", others_profit},
         {"a_search_of_everything", a_search_of_everything},
         {"no_folder", no_folder},

@@ -250,7 +250,7 @@ SAME(sizeof(trp__cublas_type), sizeof(cudaDataType));
 SAME(sizeof(trp__cublas_compute), sizeof(cublasComputeType_t));
 SAME(sizeof(trp__cublas_algorithm), sizeof(cublasGemmAlgo_t));
 SAME(sizeof(trp__cublas_math), sizeof(cublasMath_t));
-SAME(sizeof(trp__cublas_property), sizeof(libraryPropertyType));
+SAME(sizeof(trp__cuda_property), sizeof(libraryPropertyType));
 
 #define trp__cublas_status    cublasStatus_t
 #define trp__cublas_handle    cublasHandle_t
@@ -259,7 +259,7 @@ SAME(sizeof(trp__cublas_property), sizeof(libraryPropertyType));
 #define trp__cublas_compute   cublasComputeType_t
 #define trp__cublas_algorithm cublasGemmAlgo_t
 #define trp__cublas_math      cublasMath_t
-#define trp__cublas_property  libraryPropertyType
+#define trp__cuda_property    libraryPropertyType
 #define trp__cublas_side      cublasSideMode_t
 #define trp__cublas_fill      cublasFillMode_t
 #define trp__cublas_diag      cublasDiagType_t

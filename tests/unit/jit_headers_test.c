@@ -212,6 +212,16 @@ static void from_options(void **state)
     assert_true(has(&h, TRP__JIT_FOUND_FILE, "b.h"));
     assert_true(has(&h, TRP__JIT_FOUND_FILE, "sub/c.h"));
     assert_true(has(&h, TRP__JIT_FOUND_FILE, "d.h"));
+    assert_true(h.unsure); /* the current folder may have a b.h or c.h, which comes first */
+    trp__jit_headers_free(&h);
+
+    char path[128];
+    const trp__jit_text memory = {"b.h", ""};
+    const char *const sure[] = {"-include=b.h", "--pre-include", path, "-DN=\"a.h\""};
+    snprintf(path, sizeof path, "%s/sub/c.h", folder);
+    h = trace("#include N\n", &memory, 1, sure, 4);
+    assert_true(has(&h, TRP__JIT_FOUND_MEMORY, "b.h"));
+    assert_true(has(&h, TRP__JIT_FOUND_FILE, "sub/c.h"));
     assert_false(h.unsure);
     trp__jit_headers_free(&h);
 }

@@ -199,12 +199,16 @@ static void compile_refused(void **state)
     COMPILE((r.include_paths = null, r.include_count = 1), TRP_E_ARGUMENT, "include_paths[0]");
     COMPILE((r.headers = nameless, r.header_count = 1), TRP_E_ARGUMENT, "headers[0].name");
     COMPILE((r.headers = textless, r.header_count = 1), TRP_E_ARGUMENT, "headers[0].text");
+    COMPILE((r.headers = textless, r.header_count = 1), TRP_E_ARGUMENT, "got NULL");
     COMPILE((r.headers = NULL, r.header_count = 1), TRP_E_ARGUMENT, "headers");
     COMPILE((r.options = arch, r.option_count = 2), TRP_E_ARGUMENT, "options[1]");
     COMPILE((r.options = inc, r.option_count = 1), TRP_E_ARGUMENT, "include_paths");
     COMPILE((r.options = dlto, r.option_count = 1), TRP_E_ARGUMENT, "TRP_JIT_LTOIR");
     COMPILE((r.options = pch, r.option_count = 1), TRP_E_ARGUMENT, "precompiled");
     COMPILE((r.options = time_option, r.option_count = 1), TRP_E_ARGUMENT, "written");
+    static const char *const blank[] = {" -Ix", "\t-include=x.h", "-include=x.h ", " ", "-DN\n"};
+    for (size_t i = 0; i < sizeof blank / sizeof *blank; i++)
+        COMPILE((r.options = &blank[i], r.option_count = 1), TRP_E_ARGUMENT, "blanks");
     static const char *const bad[] = {"sm_9",    "sm_9000", "sm_90x", "compute_90", "native",
                                       "sm_90a ", "sm_",     "",       "90",         "SM_90"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -287,7 +291,7 @@ static void load_refused(void **state)
     (void)state;
     char image[64] = "\x7f"
                      "ELF";
-    static const char *const null[] = {NULL};
+    static const char *const null[] = {NULL}, *const two_lines[] = {"a", "b\nc"};
     trp_jit_load_request good = {.image = image, .bytes = sizeof image, .module = &out_module}, r;
     assert_int_equal(pack(trp__jit_pack_load, &good), TRP_OK);
     r = good, r.image = NULL;
@@ -300,6 +304,8 @@ static void load_refused(void **state)
     refused(trp__jit_pack_load, &r, TRP_E_ARGUMENT, "module");
     r = good, r.names = null, r.name_count = 1;
     refused(trp__jit_pack_load, &r, TRP_E_ARGUMENT, "names[0]");
+    r = good, r.names = two_lines, r.name_count = 2;
+    refused(trp__jit_pack_load, &r, TRP_E_ARGUMENT, "names[1]");
     image[0] = 1;
     refused(trp__jit_pack_load, &good, TRP_E_ARGUMENT, "image");
     backend = TRP_BACKEND_HOST;
@@ -338,6 +344,9 @@ static void link_refused(void **state)
     refused(trp__jit_pack_link, &r, TRP_E_DEPENDENCY, "inputs[0]");
     r = good, r.inputs = many, r.input_count = TRP_JIT_LINK_MODULES_MAX + 1;
     refused(trp__jit_pack_link, &r, TRP_E_ARGUMENT, "modules");
+    static const char *const two_lines[] = {"b\nc"};
+    r = good, r.names = two_lines, r.name_count = 1;
+    refused(trp__jit_pack_link, &r, TRP_E_ARGUMENT, "names[0]");
     r = good, r.output = TRP_JIT_PTX;
     refused(trp__jit_pack_link, &r, TRP_E_ARGUMENT, "lto");
     r = good, r.output = TRP_JIT_LTOIR;

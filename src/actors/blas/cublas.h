@@ -3,24 +3,18 @@
 #define TRP_ACTORS_BLAS_CUBLAS_H
 
 #include "actors/blas/cublas_levels.h"
+#include "driver/toolkit.h"
 
 #include <troupe/status.h>
 
 /* The loaded functions, called by their exported names. */
 typedef struct trp__cublas {
-#define TRP__CUBLAS_MEMBER(result, name, parameters, required) result(*name) parameters;
-    TRP__CUBLAS_FUNCTIONS(TRP__CUBLAS_MEMBER)
-#undef TRP__CUBLAS_MEMBER
+    TRP__CUBLAS_FUNCTIONS(TRP__TOOLKIT_MEMBER)
     /* Those of cublas_levels.h, NULL where there is none; for f32, f64, c64, c128. */
     void (*routine[TRP__CUBLAS_PLACES][TRP__CUBLAS_TYPES])(void);
 } trp__cublas;
 
-/* Opens cuBLAS, once per process and for its whole life; after a failure the next call tries again.
- * Any thread. TRP_E_MISSING says in `error` what to install. */
-trp_status trp__cublas_load(const trp__cublas **out, trp_error *error);
-
-/* The file that cuBLAS was loaded from; empty before trp__cublas_load() has succeeded. */
-const char *trp__cublas_path(void);
+TRP__TOOLKIT_DECLARE(trp__cublas);
 
 /* TRP_OK, or what a failure of `call` means. A broken context shows as some status or other here;
  * the scheduler asks the backend's health() after each error. */

@@ -74,13 +74,6 @@ typedef enum trp__cublas_pointer_mode {
     TRP__CUBLAS_POINTER_MODE_DEVICE = 1,
 } trp__cublas_pointer_mode;
 
-/* libraryPropertyType */
-typedef enum trp__cublas_property {
-    TRP__CUDA_MAJOR_VERSION = 0,
-    TRP__CUDA_MINOR_VERSION = 1,
-    TRP__CUDA_PATCH_LEVEL = 2,
-} trp__cublas_property;
-
 /* Came with cuBLAS 12.5. */
 #define TRP__CUBLAS_GROUPED_FUNCTION(X)                                                            \
     X(trp__cublas_status, cublasGemmGroupedBatchedEx,                                              \
@@ -105,7 +98,7 @@ typedef enum trp__cublas_property {
 #define TRP__CUBLAS_FUNCTIONS(X)                                                                   \
     X(trp__cublas_status, cublasCreate_v2, (trp__cublas_handle * handle), true)                    \
     X(trp__cublas_status, cublasDestroy_v2, (trp__cublas_handle handle), true)                     \
-    X(trp__cublas_status, cublasGetProperty, (trp__cublas_property property, int *value), true)    \
+    X(trp__cublas_status, cublasGetProperty, (trp__cuda_property property, int *value), true)      \
     X(const char *, cublasGetStatusName, (trp__cublas_status status), true)                        \
     X(const char *, cublasGetStatusString, (trp__cublas_status status), true)                      \
     X(trp__cublas_status, cublasSetStream_v2, (trp__cublas_handle handle, trp__cu_stream stream),  \

@@ -463,8 +463,15 @@ static void read_options(tracer *t)
         }
         for (int k = 0; k < 2 && !value; k++) {
             value = value_of(p, &i, including[k]);
-            if (value)
+            if (value) {
+                size_t before = t->out->count;
                 resolve(t, value, true, false, 0);
+                /* What is not in memory the compiler looks for in the current folder of its
+                 * process, before include_paths. */
+                bool memory =
+                    t->out->count > before && t->out->row[before].kind == TRP__JIT_FOUND_MEMORY;
+                t->out->unsure = t->out->unsure || (!memory && value[0] != '/');
+            }
         }
     }
 }

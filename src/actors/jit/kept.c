@@ -2,6 +2,7 @@
 
 #include "actors/jit/nvrtc.h"
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "cache/inspect.h"
 #include "cache/store.h"
@@ -11,20 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One for the process: actors come and go. */
-static trp__store *store;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void open_store(void)
-{
-    trp_error ignored;
-    if (trp__store_open(NULL, &store, &ignored) != TRP_OK)
-        store = NULL;
-}
-
 /* The note of an entry: three numbers (names, bytes of names, bytes of the log), then these. */
 
 enum { NOTE_HEAD = 20 };
+
+/* Whoever makes the same for longer than any compile takes may have been stopped, and may never go
+ * on: then two make it. */
+#define PATIENCE_NS (300 * TRP__SECOND)
 
 static char *make_note(const trp__jit_made *made, size_t *bytes)
 {
@@ -75,7 +69,7 @@ static bool take(const trp__store_hit *hit, trp__jit_made *made)
     return true;
 }
 
-static void put(const trp__store_request *request, const trp__jit_made *made)
+static void put(trp__store *store, const trp__store_request *request, const trp__jit_made *made)
 {
     trp_error ignored; /* the store has told of what others need to know */
     trp__store_entry entry = {.payload = made->image, .bytes = made->image_bytes};
@@ -90,12 +84,13 @@ trp_status trp__jit_keep(const trp__key *key, const trp__jit_stop *stop,
                          trp_error *error)
 {
     const trp__store_request request = {.key = key};
-    const trp__store_wait wait = {
-        .deadline_ns = INT64_MAX, .is_cancelled = stop->wanted, .context = stop->argument};
+    const trp__store_wait wait = {.deadline_ns = trp__deadline(PATIENCE_NS),
+                                  .is_cancelled = stop->wanted,
+                                  .context = stop->argument};
     trp__store_hit hit = {0};
     trp__store_claim *claim = NULL;
     bool keep = false;
-    pthread_once(&once, open_store);
+    trp__store *store = trp__store_of_process();
     trp_status status = store
                             ? trp__store_claim_or_find(store, &request, &wait, &hit, &claim, error)
                             : TRP_E_MISSING;
@@ -107,7 +102,7 @@ trp_status trp__jit_keep(const trp__key *key, const trp__jit_stop *stop,
         return TRP_OK;
     status = make(context, made, &keep, error);
     if (store && status == TRP_OK && keep)
-        put(&request, made);
+        put(store, &request, made);
     trp__store_claim_end(claim);
     return status;
 }
@@ -116,7 +111,7 @@ bool trp__jit_find_kept(const trp__key *key, trp__jit_made *made)
 {
     const trp__store_request request = {.key = key};
     trp__store_hit hit = {0};
-    pthread_once(&once, open_store);
+    trp__store *store = trp__store_of_process();
     bool found = store && trp__store_find(store, &request, &hit) == TRP_OK && take(&hit, made);
     trp__store_hit_end(&hit);
     return found;
@@ -152,7 +147,7 @@ static bool see_compiler(void *context, const trp__inspected *one)
 static void list_compilers(void)
 {
     trp_error ignored;
-    pthread_once(&once, open_store);
+    trp__store *store = trp__store_of_process();
     if (store)
         (void)trp__inspect_all(store, false, see_compiler, NULL, &ignored);
 }

@@ -11,8 +11,9 @@ typedef trp_status (*trp__jit_maker_function)(void *context, trp__jit_made *made
                                               trp_error *error);
 
 /* Fills image, log and names of `made` from the cache; or has them made, by one thread of all
- * processes at a time, and keeps them. What goes wrong with the cache goes unnoticed but for a
- * warning. TRP_E_CANCELLED: `stop` said so while another one was at it. */
+ * processes at a time (unless that one takes minutes), and keeps them. What goes wrong with the
+ * cache goes unnoticed but for a warning. TRP_E_CANCELLED: `stop` said so while another one was at
+ * it. */
 trp_status trp__jit_keep(const trp__key *key, const trp__jit_stop *stop,
                          trp__jit_maker_function make, void *context, trp__jit_made *made,
                          trp_error *error);

@@ -1,41 +1,11 @@
 #include "actors/jit/nvjitlink.h"
 
-#include "base/error.h"
-#include "driver/toolkit.h"
-
 #include <stdio.h>
 
-static const trp__dynlib_symbol symbols[] = {
-#define SYMBOL_ROW(result, name, parameters, required)                                             \
-    {#name, offsetof(trp__nvjitlink, name), required},
-    TRP__NVJITLINK_FUNCTIONS(SYMBOL_ROW)
-#undef SYMBOL_ROW
-};
-
-/* One for all actors of a process. */
-static trp__nvjitlink functions;
-static trp__toolkit_library library = {
-    .name = "nvJitLink",
-    .env = "TROUPE_NVJITLINK",
-    .soname_13 = "libnvJitLink.so.13",
-    .soname_12 = "libnvJitLink.so.12",
-    .package_hint = "install nvJitLink 12 or 13 (CUDA toolkit, or pip install nvidia-nvjitlink)",
-    .symbols = symbols,
-    .symbol_count = sizeof symbols / sizeof *symbols,
-    .table = &functions,
-    .lock = PTHREAD_MUTEX_INITIALIZER,
-};
-
-trp_status trp__nvjitlink_load(const trp__nvjitlink **out, trp_error *error)
-{
-    *out = &functions;
-    return trp__toolkit_load(&library, error);
-}
-
-const char *trp__nvjitlink_path(void)
-{
-    return library.library.path;
-}
+TRP__TOOLKIT_DEFINE(
+    trp__nvjitlink, TRP__NVJITLINK_FUNCTIONS(TRP__TOOLKIT_SYMBOL), .name = "nvJitLink",
+    .env = "TROUPE_NVJITLINK", .soname_13 = "libnvJitLink.so.13", .soname_12 = "libnvJitLink.so.12",
+    .package_hint = "install nvJitLink 12 or 13 (CUDA toolkit, or pip install nvidia-nvjitlink)")
 
 void trp__nvjitlink_version(const trp__nvjitlink *lib, char *out, size_t size)
 {

@@ -1,44 +1,16 @@
 #include "actors/jit/nvrtc.h"
 
 #include "base/build_id.h"
-#include "driver/toolkit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static const trp__dynlib_symbol symbols[] = {
-#define SYMBOL_ROW(result, name, parameters, required)                                             \
-    {#name, offsetof(trp__nvrtc, name), required},
-    TRP__NVRTC_FUNCTIONS(SYMBOL_ROW)
-#undef SYMBOL_ROW
-};
-
-/* One for all actors of a process. */
-static trp__nvrtc functions;
-static trp__toolkit_library library = {
-    .name = "NVRTC",
-    .env = "TROUPE_NVRTC",
-    .soname_13 = "libnvrtc.so.13",
-    .soname_12 = "libnvrtc.so.12",
-    .package_hint = "install NVRTC 12 or 13 (CUDA toolkit, or pip install nvidia-cuda-nvrtc)",
-    .symbols = symbols,
-    .symbol_count = sizeof symbols / sizeof *symbols,
-    .table = &functions,
-    .lock = PTHREAD_MUTEX_INITIALIZER,
-};
-
-trp_status trp__nvrtc_load(const trp__nvrtc **out, trp_error *error)
-{
-    *out = &functions;
-    return trp__toolkit_load(&library, error);
-}
-
-const char *trp__nvrtc_path(void)
-{
-    return library.library.path;
-}
+TRP__TOOLKIT_DEFINE(
+    trp__nvrtc, TRP__NVRTC_FUNCTIONS(TRP__TOOLKIT_SYMBOL), .name = "NVRTC", .env = "TROUPE_NVRTC",
+    .soname_13 = "libnvrtc.so.13", .soname_12 = "libnvrtc.so.12",
+    .package_hint = "install NVRTC 12 or 13 (CUDA toolkit, or pip install nvidia-cuda-nvrtc)")
 
 void trp__nvrtc_version(const trp__nvrtc *lib, char *out, size_t size)
 {

@@ -3,22 +3,16 @@
 #define TRP_ACTORS_JIT_NVRTC_H
 
 #include "actors/jit/nvrtc_abi.h"
+#include "driver/toolkit.h"
 
 #include <troupe/status.h>
 
 /* The loaded functions, called by their exported names. */
 typedef struct trp__nvrtc {
-#define TRP__NVRTC_MEMBER(result, name, parameters, required) result(*name) parameters;
-    TRP__NVRTC_FUNCTIONS(TRP__NVRTC_MEMBER)
-#undef TRP__NVRTC_MEMBER
+    TRP__NVRTC_FUNCTIONS(TRP__TOOLKIT_MEMBER)
 } trp__nvrtc;
 
-/* Opens NVRTC, once per process and for its whole life; after a failure the next call tries again.
- * Any thread. TRP_E_MISSING says in `error` what to install. */
-trp_status trp__nvrtc_load(const trp__nvrtc **out, trp_error *error);
-
-/* The file that NVRTC was loaded from; empty before trp__nvrtc_load() has succeeded. */
-const char *trp__nvrtc_path(void);
+TRP__TOOLKIT_DECLARE(trp__nvrtc);
 
 /* "13.0". */
 void trp__nvrtc_version(const trp__nvrtc *lib, char *out, size_t size);

@@ -63,13 +63,24 @@ static const refused_option link_refused[] = {
     {"-time", true, "files are not written"},
 };
 
+static bool is_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
 static trp_status check_options(trp__pack *pack, const trp__jit_strings *options,
                                 const refused_option *refused, size_t count)
 {
     for (uint32_t i = 0; i < options->count; i++) {
+        const char *one = options->item[i];
+        /* NVRTC drops them, and then takes for an option what nobody here has taken for it. */
+        if (is_blank(one[0]) || is_blank(one[strlen(one) - 1]))
+            return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                                  "options[%u]: expected an option without blanks around it, got "
+                                  "\"%.60s\"",
+                                  i, one);
         for (size_t k = 0; k < count; k++) {
             size_t length = strlen(refused[k].text);
-            const char *one = options->item[i];
             if (strncmp(one, refused[k].text, length) == 0 &&
                 (refused[k].prefix || one[length] == '\0'))
                 return trp__error_set(pack->error, TRP_E_ARGUMENT,
@@ -102,9 +113,9 @@ static trp_status check_headers(trp__pack *pack, compile *c)
     for (uint32_t i = 0; i < r->header_count; i++) {
         const trp_jit_header *h = &r->headers[i];
         if (!h->name || !h->name[0] || !h->text)
-            return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                                  "headers[%u].%s: expected a text, got %s", i,
-                                  h->text ? "name" : "text", h->name ? "an empty one" : "NULL");
+            return trp__error_set(
+                pack->error, TRP_E_ARGUMENT, "headers[%u].%s: expected a text, got %s", i,
+                h->text ? "name" : "text", h->text && h->name ? "an empty one" : "NULL");
         c->bytes += trp__jit_blob_bytes(strlen(h->name) + 1);
         c->bytes += trp__jit_blob_bytes(strlen(h->text) + 1);
     }
@@ -223,6 +234,18 @@ trp_status trp__jit_pack_compile(trp__pack *pack, const trp_request *request)
     return set_payload(pack, &place);
 }
 
+/* Names as they are in an image: the worker gets them a line each. */
+static trp_status check_names(trp__pack *pack, const trp__jit_strings *names, uint64_t *bytes)
+{
+    trp_status status = trp__jit_check_strings(pack, names, bytes);
+    for (uint32_t i = 0; i < names->count && status == TRP_OK; i++) {
+        if (strchr(names->item[i], '\n'))
+            status = trp__error_set(pack->error, TRP_E_ARGUMENT,
+                                    "names[%u]: expected a name, got one with a line end", i);
+    }
+    return status;
+}
+
 /* Load. */
 
 /* What the first bytes say: a cubin is an ELF file, a fatbin has its magic, PTX is text. */
@@ -283,7 +306,7 @@ trp_status trp__jit_pack_load(trp__pack *pack, const trp_request *request)
                                 "something else",
                                 (unsigned long long)r->bytes);
     if (status == TRP_OK)
-        status = trp__jit_check_strings(pack, &names, &bytes);
+        status = check_names(pack, &names, &bytes);
     if (status != TRP_OK)
         return status;
     const trp__module_wish wish = {.output_bytes = sizeof(trp__home_output) + bytes + r->bytes + 1,
@@ -363,7 +386,7 @@ static trp_status check_link(trp__pack *pack, linking *l)
         status = check_options(pack, &l->options, link_refused,
                                sizeof link_refused / sizeof *link_refused);
     if (status == TRP_OK)
-        status = trp__jit_check_strings(pack, &l->names, &l->bytes);
+        status = check_names(pack, &l->names, &l->bytes);
     for (uint32_t i = 0; i < r->input_count && status == TRP_OK; i++)
         status = check_input(pack, l, i);
     return status;

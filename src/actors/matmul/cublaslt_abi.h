@@ -270,7 +270,7 @@ typedef struct trp__cublaslt_result {
     X(trp__cublas_status, cublasLtCreate, (trp__cublaslt_handle * handle), true)                   \
     X(trp__cublas_status, cublasLtDestroy, (trp__cublaslt_handle handle), true)                    \
     X(size_t, cublasLtGetVersion, (void), true)                                                    \
-    X(trp__cublas_status, cublasLtGetProperty, (trp__cublas_property property, int *value), true)  \
+    X(trp__cublas_status, cublasLtGetProperty, (trp__cuda_property property, int *value), true)    \
     X(const char *, cublasLtGetStatusName, (trp__cublas_status status), true)                      \
     X(const char *, cublasLtGetStatusString, (trp__cublas_status status), true)                    \
     X(trp__cublas_status, cublasLtMatmul,                                                          \

@@ -3,9 +3,9 @@
 #include "actors/matmul/cublaslt.h"
 #include "actors/matmul/matmul.h"
 #include "actors/matmul/tune.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "cache/lru.h"
-#include "cache/records.h"
 #include "driver/cuda.h"
 #include "worker/side.h"
 
@@ -13,6 +13,7 @@
 #include <troupe/worker.h>
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +32,9 @@ enum { WORKSPACES = 32 };
  * stand for many, so that few are not told apart. */
 enum { SHALLOW = 256 };
 
+/* So long another process may be at the same search: then it is stopped, most likely. */
+#define PATIENCE_NS (60 * TRP__SECOND)
+
 typedef struct state {
     const trp__cuda *cu;
     trp__cu_device device;
@@ -45,8 +49,12 @@ typedef struct state {
 
     /* What the side thread works on, or has: only one problem at a time. */
     bool planning;
-    trp__records *records; /* of searches */
+    trp__store *store; /* of what searches have found; NULL: there is none */
+    trp__matmul_site site;
+    atomic_bool unwanted; /* nobody waits for the search that another process makes */
     trp__matmul_key key;
+    bool searched; /* `own` is what this actor has found itself, which may not be in the store */
+    trp__matmul_record own;
     void *at[TRP__MATMUL_OPERANDS];
     uint64_t bytes[TRP__MATMUL_OPERANDS];
     trp__matmul_plan plan;
@@ -72,12 +80,12 @@ static void free_workspaces(trp_instance *instance, uint32_t first)
 static void stop(trp_instance *instance)
 {
     state *s = instance->state;
+    atomic_store(&s->unwanted, true);
     trp__side_stop(s->side);
     if (s->planning && s->status == TRP_OK)
         trp__matmul_plan_drop(s->planner.lt, &s->plan);
     trp__matmul_again_close(&s->again);
     trp__lru_destroy(s->plans);
-    trp__records_close(s->records);
     if (s->planner.handle)
         s->planner.lt->cublasLtDestroy(s->planner.handle);
     free_workspaces(instance, 0);
@@ -103,10 +111,11 @@ static trp_status attribute(trp_instance *instance, trp__cu_attribute which, int
 }
 
 /* What is found by measuring holds for this GPU, driver and library. */
-static trp_status open_records(trp_instance *instance, int processors, trp_error *error)
+static trp_status describe_site(trp_instance *instance, int processors, trp_error *error)
 {
     state *s = instance->state;
-    char name[96] = "", version[32], identity[TRP__RECORDS_IDENTITY];
+    trp__matmul_site *site = &s->site;
+    char name[96] = "", version[32];
     int driver = 0;
     trp__cublaslt_version(s->planner.lt, version, sizeof version);
     trp_status status = trp_cuda_check(
@@ -116,10 +125,13 @@ static trp_status open_records(trp_instance *instance, int processors, trp_error
                                 error);
     if (status != TRP_OK)
         return status;
-    snprintf(identity, sizeof identity, "%s, %d multiprocessors, driver for CUDA %d, cuBLASLt %s",
-             name, processors, driver, version);
-    return trp__records_open("matmul", identity, sizeof(trp__matmul_key),
-                             sizeof(trp__matmul_record), &s->records, error);
+    snprintf(site->gpu, sizeof site->gpu, "%s, %d multiprocessors", name, processors);
+    snprintf(site->target, sizeof site->target, "sm_%d%d", s->planner.major, s->planner.minor);
+    snprintf(site->driver, sizeof site->driver, "for CUDA %d.%d", driver / 1000,
+             driver % 1000 / 10);
+    snprintf(site->library, sizeof site->library, "cuBLASLt %s", version);
+    s->store = trp__store_of_process();
+    return TRP_OK;
 }
 
 static trp_status open_device(trp_instance *instance, trp_error *error)
@@ -143,7 +155,7 @@ static trp_status open_device(trp_instance *instance, trp_error *error)
     if (status == TRP_OK)
         status = attribute(instance, TRP__CU_ATTRIBUTE_MULTIPROCESSOR_COUNT, &processors, error);
     s->planner.l2_bytes = (uint64_t)l2;
-    return status == TRP_OK ? open_records(instance, processors, error) : status;
+    return status == TRP_OK ? describe_site(instance, processors, error) : status;
 }
 
 static trp_status add_workspace(trp_instance *instance, size_t bytes, trp_error *error)
@@ -216,24 +228,54 @@ static void trim(trp_instance *instance)
 
 /* Plans. */
 
+static bool is_unwanted(void *argument)
+{
+    state *s = argument;
+    return atomic_load(&s->unwanted);
+}
+
+/* Whether there is a record that is good enough, and the library agrees to it. */
+static bool use_record(state *s, const trp__key *key)
+{
+    trp__matmul_record known = s->own;
+    bool found = trp__matmul_record_find(s->store, key, &known) || s->searched;
+    return found && (known.full || s->key.problem.tune != TRP_TUNE_FULL) &&
+           trp__matmul_use_record(&s->planner, &s->key, &known, &s->plan);
+}
+
+/* Searches, unless another thread or process is at it: then waits for what that finds. False:
+ * nobody wants it any more. */
+static bool search_once(state *s, const trp__key *key)
+{
+    const trp__store_wait wait = {
+        .deadline_ns = trp__deadline(PATIENCE_NS), .is_cancelled = is_unwanted, .context = s};
+    trp__store_claim *claim = NULL;
+    trp__matmul_record found;
+    trp_error ignored; /* a search without a claim does no harm */
+    bool full = s->key.problem.tune == TRP_TUNE_FULL;
+    if (s->store &&
+        trp__store_claim_begin(s->store, key, &wait, &claim, &ignored) == TRP_E_CANCELLED)
+        return false;
+    if (!use_record(s, key) &&
+        trp__matmul_tune(&s->planner, s->cu, &s->key, s->bytes, full, &s->plan, &found))
+        trp__matmul_record_keep(s->store, key, &found);
+    trp__store_claim_end(claim);
+    return true;
+}
+
 static void make_plan(void *argument)
 {
     state *s = argument;
-    trp_tune tune = (trp_tune)s->key.problem.tune;
-    trp__matmul_key problem = s->key;
-    problem.problem.tune = TRP_TUNE_OFF;
+    trp__key key;
     s->status = trp__matmul_plan_make(&s->planner, &s->key, s->at, &s->plan, &s->error);
     if (s->status != TRP_OK || s->plan.blind) /* nothing is multiplied, so nothing to search */
         return;
-    const trp__matmul_record *known = trp__records_find(s->records, &problem);
-    bool enough = known && (known->full || tune != TRP_TUNE_FULL);
-    trp__matmul_record found;
-    trp_error ignored; /* what can't be kept on disk is found again by the next process */
-    if (enough && trp__matmul_use_record(&s->planner, &s->key, known, &s->plan))
-        return;
-    if (tune != TRP_TUNE_OFF && trp__matmul_tune(&s->planner, s->cu, &s->key, s->bytes,
-                                                 tune == TRP_TUNE_FULL, &s->plan, &found))
-        (void)trp__records_add(s->records, &problem, &found, &ignored);
+    trp__matmul_record_key(&s->site, &s->key, &key);
+    if (!use_record(s, &key) && s->key.problem.tune != TRP_TUNE_OFF && !search_once(s, &key)) {
+        trp__matmul_plan_drop(s->planner.lt, &s->plan);
+        s->status = TRP_E_CANCELLED;
+    }
+    trp__key_end(&key);
 }
 
 /* The plans for a problem that other requests asked no search for, or less of one, are made anew.
@@ -250,6 +292,22 @@ static void forget_untuned(state *s, const trp__matmul_key *key)
     }
 }
 
+/* What this actor has searched for another request holds for those who ask for less, too, also
+ * where there is no folder to keep it in. */
+static void look_here(state *s)
+{
+    trp__matmul_key other = s->key;
+    s->searched = false;
+    while (!s->searched && other.problem.tune++ < TRP_TUNE_FULL) {
+        const trp__matmul_plan *plan = trp__lru_find(s->plans, &other);
+        s->searched = plan != NULL;
+        if (plan)
+            s->own = (trp__matmul_record){.algo = plan->algo,
+                                          .workspace = plan->workspace,
+                                          .full = other.problem.tune == TRP_TUNE_FULL};
+    }
+}
+
 /* TRP_AGAIN while it is made. */
 static trp_status find_plan(state *s, const trp__matmul_key *key, void *const at[],
                             const uint64_t bytes[], const trp__matmul_plan **out, trp_error *error)
@@ -257,18 +315,21 @@ static trp_status find_plan(state *s, const trp__matmul_key *key, void *const at
     *out = trp__lru_find(s->plans, key);
     if (*out)
         return TRP_OK;
-    if (trp__side_busy(s->side))
+    bool ours = s->planning && trp__matmul_same_key(key, &s->key);
+    if (trp__side_busy(s->side)) {
+        if (!ours) /* the request that it was for is gone */
+            atomic_store(&s->unwanted, true);
         return TRP_AGAIN;
+    }
     if (s->planning) {
         s->planning = false;
-        bool ours = trp__matmul_same_key(key, &s->key);
         if (s->status == TRP_OK) { /* also of one that was cancelled meanwhile */
             forget_untuned(s, &s->key);
             trp__matmul_plan *plan = trp__lru_add(s->plans, &s->key);
             *plan = s->plan;
             *out = ours ? plan : NULL;
         }
-        if (ours) {
+        if (ours && s->status != TRP_E_CANCELLED) {
             if (s->status != TRP_OK)
                 *error = s->error;
             return s->status;
@@ -278,7 +339,9 @@ static trp_status find_plan(state *s, const trp__matmul_key *key, void *const at
     memcpy(s->at, at, sizeof s->at);
     memcpy(s->bytes, bytes, sizeof s->bytes);
     memset(&s->plan, 0, sizeof s->plan);
+    look_here(s);
     s->planning = true;
+    atomic_store(&s->unwanted, false);
     trp__side_run(s->side, make_plan, s);
     return TRP_AGAIN;
 }

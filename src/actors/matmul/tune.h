@@ -2,17 +2,8 @@
 #ifndef TRP_ACTORS_MATMUL_TUNE_H
 #define TRP_ACTORS_MATMUL_TUNE_H
 
-#include "actors/matmul/plan.h"
+#include "actors/matmul/record.h"
 #include "driver/cuda.h"
-
-/* What a search has found: kept on disk by trp__matmul_key. */
-typedef struct trp__matmul_record {
-    trp__cublaslt_algo algo;
-    uint64_t workspace;        /* bytes */
-    float default_us, best_us; /* of one product; equal if the first algorithm stays */
-    uint32_t candidates;       /* that were timed */
-    uint32_t full;             /* it was a full search */
-} trp__matmul_record;
 
 /* Times the algorithms that the library proposes for a plan that is made, on operands of its own of
  * `bytes` each, in a stream of its own, and puts the fastest into the plan: where it beats the

@@ -70,7 +70,7 @@ trp__cublas_status cublasDestroy_v2(trp__cublas_handle handle)
     return SUCCESS;
 }
 
-trp__cublas_status cublasGetProperty(trp__cublas_property property, int *value)
+trp__cublas_status cublasGetProperty(trp__cuda_property property, int *value)
 {
     static const int version[] = {13, 1, 0};
     if ((int)property < 0 || (int)property > 2)

@@ -157,7 +157,7 @@ size_t cublasLtGetVersion(void)
     return 130100;
 }
 
-trp__cublas_status cublasLtGetProperty(trp__cublas_property property, int *value)
+trp__cublas_status cublasLtGetProperty(trp__cuda_property property, int *value)
 {
     static const int version[] = {13, 1, 0};
     if (!FAKE_ONE_OF_3(property) || !value)

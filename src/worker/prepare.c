@@ -1,0 +1,199 @@
+/* Whether a request can be issued: its causes are in streams, its inputs are good, its buffers are
+ * where it can reach them. */
+#include "base/error.h"
+#include "worker/scheduler.h"
+
+bool trp__may_read(trp__scheduler *s, const trp__record *record, trp_error *error)
+{
+    trp_status status = (trp_status)atomic_load_explicit(&record->refuse, memory_order_relaxed);
+    uint64_t cause = record->cause;
+    if (status == TRP_OK && s->poisons.count > 0) {
+        cause = trp__poisons_cause(&s->poisons, record);
+        status = cause != 0 ? TRP_E_DEPENDENCY : TRP_OK;
+    }
+    return status == TRP_OK || trp__refusal(error, status, cause) == TRP_OK;
+}
+
+/* Whether a request may use a buffer that can be sealed. The sender has seen to it already; so a
+ * record that writes a sealed buffer is nothing that a sender wrote. */
+static trp__readiness may_use(const trp__access *access, uint64_t protection, trp__arena *arena,
+                              trp_error *error)
+{
+    bool writes = access->mode & TRP__WRITE;
+    if (writes && protection % 2 != 0) {
+        trp__error_set(error, TRP_E_ARGUMENT, "buffer %u is sealed, and the request writes it",
+                       access->slot);
+        return TRP__REFUSE;
+    }
+    /* Until the side thread has made the last change, it may be about to make one before that. */
+    if (atomic_load_explicit(&arena->protection, memory_order_acquire) < protection)
+        return TRP__HOLD;
+    if (!writes || !atomic_load(&arena->read_only))
+        return TRP__GO;
+    *error = arena->error;
+    return TRP__REFUSE;
+}
+
+/* The side thread changes a mapping only when nobody uses it. Here the request is noted as a user
+ * first, and then looked whether a change is due; the application says that one is due, tells the
+ * side thread, and that looks who uses the arena. All is sequentially consistent, so if the change
+ * is not seen here, the user is seen there. */
+static trp__readiness enter_arenas(trp__scheduler *s, const trp__record *record)
+{
+    uint32_t actor = record->actor % TRP__ACTORS;
+    uint64_t before[TRP__ACCESS_MAX];
+    bool due = false;
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        const trp__buffer_entry *entry = &s->control->buffer[record->access[i].slot];
+        trp__arena *arena = &s->worker->arena[entry->arena % TRP__ARENAS];
+        if (atomic_load_explicit(&entry->protection, memory_order_relaxed) == 0)
+            continue;
+        before[i] = atomic_exchange(&arena->used[actor], record->ticket);
+        due = due || atomic_load(&entry->protection) > atomic_load(&arena->protection);
+    }
+    for (uint32_t i = record->access_count; due && i-- > 0;) {
+        const trp__buffer_entry *entry = &s->control->buffer[record->access[i].slot];
+        if (atomic_load_explicit(&entry->protection, memory_order_relaxed) != 0)
+            atomic_store(&s->worker->arena[entry->arena % TRP__ARENAS].used[actor], before[i]);
+    }
+    return due ? TRP__HOLD : TRP__GO;
+}
+
+/* Finds the piece of staging memory that a result goes to, which is one more access. */
+static trp__readiness resolve_piece(const trp__scheduler *s, trp__job *job, trp_error *error)
+{
+    const trp__record *record = job->record;
+    uint32_t count = job->api.access_count, bytes = record->piece_bytes;
+    void *address = NULL;
+    if (record->piece == 0)
+        return TRP__GO;
+    if (record->piece > TRP__SMALL_COUNT || bytes > TRP__SMALL_BYTES ||
+        count >= sizeof job->api.access / sizeof *job->api.access) {
+        trp__error_set(error, TRP_E_INTERNAL,
+                       "a result of %u bytes in piece %u of the staging memory, beside %u accesses",
+                       bytes, record->piece, count);
+        return TRP__REFUSE;
+    }
+    trp_status status = trp__worker_host_address(s->worker, 0, trp__small_offset(record->piece - 1),
+                                                 bytes, &address, error);
+    if (status != TRP_OK)
+        return status == TRP__AGAIN ? TRP__HOLD : TRP__REFUSE;
+    if (s->backend->host_address)
+        address = s->backend->host_address(s->worker->accel, address);
+    job->api.access[count] = (trp_job_access){.address = address,
+                                              .guard = (char *)address + TRP__SMALL_BYTES,
+                                              .bytes = bytes,
+                                              .mode = TRP_ACCESS_COVER};
+    job->api.access_count++;
+    return TRP__GO;
+}
+
+trp__readiness trp__resolve(trp__scheduler *s, trp__job *job, trp_error *error)
+{
+    const trp__record *record = job->record;
+    if (record->access_count > TRP__ACCESS_MAX) {
+        trp__error_set(error, TRP_E_INTERNAL, "a record with %u accesses", record->access_count);
+        return TRP__REFUSE;
+    }
+    bool changeable = false;
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        const trp__access *access = &record->access[i];
+        const trp__buffer_entry *entry = &s->control->buffer[access->slot % TRP__BUFFERS];
+        uint32_t generation = atomic_load_explicit(&entry->generation, memory_order_acquire);
+        if (access->slot >= TRP__BUFFERS || generation != access->generation) {
+            trp__error_set(error, TRP_E_STALE, "buffer %u of generation %u is gone", access->slot,
+                           access->generation);
+            return TRP__REFUSE;
+        }
+        trp__arena *arena = &s->worker->arena[entry->arena % TRP__ARENAS];
+        int state = atomic_load_explicit(&arena->state, memory_order_acquire);
+        if (state == TRP__ABSENT)
+            return TRP__HOLD;
+        if (state == TRP__FAILED) {
+            *error = arena->error;
+            return TRP__REFUSE;
+        }
+        if (access->offset > entry->bytes || access->bytes > entry->bytes - access->offset ||
+            entry->offset > arena->bytes || entry->bytes > arena->bytes - entry->offset) {
+            trp__error_set(error, TRP_E_INTERNAL, "an access outside of buffer %u", access->slot);
+            return TRP__REFUSE;
+        }
+        uint64_t protection = atomic_load_explicit(&entry->protection, memory_order_acquire);
+        if (protection != 0) {
+            trp__readiness usable = may_use(access, protection, arena, error);
+            if (usable != TRP__GO)
+                return usable;
+            changeable = true;
+        }
+        job->api.access[i] =
+            (trp_job_access){.address = (char *)arena->base + entry->offset + access->offset,
+                             .guard = (char *)arena->base + arena->bytes,
+                             .bytes = access->bytes,
+                             .mode = (trp_access_mode)access->mode};
+    }
+    job->api.access_count = record->access_count;
+    trp__readiness ready = resolve_piece(s, job, error);
+    return ready == TRP__GO && changeable ? enter_arenas(s, record) : ready;
+}
+
+/* Whether everything that the request waits for is in a stream. */
+static bool causes_issued(trp__scheduler *s, trp__pending *p)
+{
+    for (uint64_t rest = p->waits_for; rest; rest &= rest - 1) {
+        uint32_t actor = (uint32_t)__builtin_ctzll(rest);
+        if (trp__timeline(s, actor) >= p->ticket[actor])
+            p->waits_for &= ~trp__bit(actor);
+        else if (s->lane[actor].issued < p->ticket[actor])
+            return false;
+    }
+    return true;
+}
+
+static trp_status wait_for_causes(trp__scheduler *s, uint32_t self, trp__pending *p,
+                                  trp_error *error)
+{
+    trp__stream *stream = s->worker->actor[self].instance.stream;
+    trp_status status = TRP_OK;
+    for (; p->waits_for && status == TRP_OK; p->waits_for &= p->waits_for - 1) {
+        uint32_t actor = (uint32_t)__builtin_ctzll(p->waits_for);
+        if (s->lane[actor].signalled < p->ticket[actor])
+            status = trp__signal_lane(s, actor, error);
+        if (status == TRP_OK)
+            status = s->backend->stream_wait(stream, &s->reply->timelines.timeline[actor].value,
+                                             p->ticket[actor], error);
+        trp__window_add(&s->lane[self].window, 1);
+    }
+    return status;
+}
+
+trp__readiness trp__prepare(trp__scheduler *s, uint32_t actor, trp__pending *p, trp_error *error)
+{
+    trp__worker_actor *a = &s->worker->actor[actor];
+    trp__lane *l = &s->lane[actor];
+    const trp__record *record = l->job.record;
+    int state = atomic_load_explicit(&a->state, memory_order_acquire);
+    if (state <= TRP__RESTARTING || !causes_issued(s, p)) /* ABSENT too */
+        return TRP__HOLD;
+    if (state == TRP__FAILED) {
+        *error = a->error;
+        return p->waits_for ? TRP__HOLD : TRP__REFUSE; /* no stream that could wait */
+    }
+    trp__readiness ready =
+        trp__may_read(s, record, error) ? trp__resolve(s, &l->job, error) : TRP__REFUSE;
+    if (ready == TRP__HOLD)
+        return TRP__HOLD;
+    /* What is not known to be done may have to run again after a fault. So a request that destroys
+     * an input of one before it in the stream starts only after that one's end is written. */
+    if (p->overwrites > l->signalled && trp__signal_lane(s, actor, error) != TRP_OK)
+        return TRP__BROKEN;
+    /* The time of a request with a deadline begins when the end of what is before it is seen. */
+    if (record->timed && l->unsignalled && trp__signal_lane(s, actor, error) != TRP_OK)
+        return TRP__BROKEN;
+    /* A refused request waits too: those after it rely on it having waited for their causes. */
+    trp_error waiting;
+    if (p->waits_for && wait_for_causes(s, actor, p, &waiting) != TRP_OK) {
+        *error = waiting;
+        return TRP__BROKEN;
+    }
+    return ready;
+}
