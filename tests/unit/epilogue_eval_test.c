@@ -535,6 +535,9 @@ static void special_values(void **state)
         [4] = {.kind = TRP_EPILOGUE_NONE},
     };
     assert_true(evaluate(n, 4, x) == 0x1p-11 + 0x1p-24);
+    n[2].value.re = 0x1p-60; /* nearly halfway: in f64 it would be so quite */
+    assert_true(evaluate(n, 4, x) == 1 + 0x1p-11 + 0x1p-23);
+    n[2].value.re = -1;
     n[3] = (trp_epilogue_node){.kind = TRP_EPILOGUE_UNARY, .unary = TRP_UNARY_SQUARE, .input = {1}};
     n[4] = (trp_epilogue_node){.kind = TRP_EPILOGUE_BINARY, .input = {3, 2}};
     assert_true(evaluate(n, 5, x) == 0x1p-11);

@@ -49,6 +49,97 @@ static uint32_t count_in(const char *in, const char *what)
     return n;
 }
 
+/* Where arguments go, read out of the text as a C++ compiler would: those of a visitor with
+ * children are members op_0, op_1, ... of which the last is the visitor's own. */
+
+typedef struct span {
+    const char *at;
+    size_t length;
+} span;
+
+/* What a name stands for. */
+static span definition(const char *name, size_t length)
+{
+    char line[64];
+    snprintf(line, sizeof line, "using %.*s = ", (int)length, name);
+    const char *at = strstr(text, line);
+    assert_non_null(at);
+    at += strlen(line);
+    return (span){at, (size_t)(strchr(at, ';') - at)};
+}
+
+static span alias_of(span type)
+{
+    return type.at[0] == 'v' || type.at[0] == 'T' ? definition(type.at, type.length) : type;
+}
+
+static bool is_tree(span type)
+{
+    return strncmp(type.at, "fusion::Sm90TreeVisitor<", 24) == 0 ||
+           strncmp(type.at, "fusion::Sm80EVT<", 16) == 0;
+}
+
+/* Member `which` of the arguments of a tree: its type. */
+static span member_of(span type, uint32_t which)
+{
+    span part[1 + TRP__TREE_INPUTS + 1];
+    uint32_t parts = 0, depth = 0;
+    const char *begin = strchr(type.at, '<') + 1;
+    for (const char *c = begin; c < type.at + type.length; c++) {
+        if ((*c == ',' && depth == 0) || c == type.at + type.length - 1) {
+            assert_in_range(parts, 0, TRP__TREE_INPUTS);
+            part[parts++] = (span){begin, (size_t)(c - begin)};
+            begin = c + 2;
+        }
+        depth += *c == '<';
+        depth -= *c == '>';
+    }
+    assert_in_range(which, 0, parts - 1);
+    return which == parts - 1 ? part[0] : part[which + 1];
+}
+
+/* The number of the node whose arguments are at a path: "x.op_0.op_1", "cute::get<3>(x)". */
+static uint32_t node_at(const char *path)
+{
+    span type = alias_of((span){"Tree", 4});
+    if (strncmp(path, "cute::get<", 10) == 0)
+        return (uint32_t)atoi(path + 10);
+    if (!is_tree(type)) /* a list of up to four */
+        return (uint32_t)atoi(strstr(path, ".op_") + 4);
+    for (path = strstr(path, ".op_"); path && path[0] == '.'; path += 5) {
+        assert_true(is_tree(type));
+        type = alias_of(member_of(type, (uint32_t)(path[4] - '0')));
+    }
+    assert_memory_equal(type.at, "op", 2);
+    return (uint32_t)atoi(type.at + 2);
+}
+
+static void require_arguments(const trp__tree *tree)
+{
+    static const char *const puts[TRP__TREE_OPS] = {
+        [TRP__TREE_SCALAR] = "put_scalar",      [TRP__TREE_PER_ROW] = "put_column",
+        [TRP__TREE_PER_COLUMN] = "put_row",     [TRP__TREE_LOAD] = "put_matrix",
+        [TRP__TREE_STORE] = "put_matrix",       [TRP__TREE_REDUCE_ROWS] = "put_column",
+        [TRP__TREE_REDUCE_COLUMNS] = "put_row", [TRP__TREE_REDUCE_ALL] = "put_result",
+    };
+    bool put[TRP__TREE_NODES_MAX] = {false};
+    const char *at = strstr(text, "Tree::Arguments x;");
+    for (at = strstr(at, "  put_"); at; at = strstr(at + 1, "  put_")) {
+        const char *path = strchr(at, '(') + 1, *end = strchr(at, ';');
+        const char *words = strstr(at, "a.slot + ");
+        if (!words || words > end)
+            continue; /* C or D */
+        uint32_t node = node_at(path);
+        assert_in_range(node, 0, tree->count - 1);
+        const trp__tree_node *x = &tree->node[node];
+        assert_memory_equal(at + 2, puts[x->op], strlen(puts[x->op]));
+        assert_int_equal(atoi(words + 9), trp__tree_word(tree, x->slot));
+        put[node] = true;
+    }
+    for (uint32_t i = 0; i < tree->count; i++)
+        assert_int_equal(put[i], tree->node[i].slot != 0);
+}
+
 static const trp_epilogue_node sample[] = {
     [1] = {.kind = TRP_EPILOGUE_ACCUMULATOR},
     [2] = {.kind = TRP_EPILOGUE_SCALE_ROWS, .input = {1}, .buffer = {2}},
@@ -80,6 +171,7 @@ static void nested(void **state)
     assert_null(strstr(text, "struct fn_gelu"));
     assert_non_null(strstr(text, "using ElementC = void;"));
     assert_non_null(strstr(text, "using ElementD = cutlass::half_t;"));
+    require_arguments(&tree);
     assert_int_equal(render(&tree, TRP__TREE_SM80, text), TRP_OK);
     assert_non_null(strstr(text, "VisitorRowBroadcast<trp_thread_map, cutlass::bfloat16_t,"));
     assert_non_null(strstr(text, "put_matrix<0>(x.op_1, a.d, a.ldd, a.batch_d);"));
@@ -127,6 +219,7 @@ static void random_trees(void **state)
         assert_int_equal(count_in(text, "("), count_in(text, ")"));
         bool list = count_in(text, "TopologicalVisitor<") == 1;
         lists += list;
+        require_arguments(&a);
         for (uint32_t k = 0; k < a.count; k++) {
             char what[64];
             const trp__tree_node *x = &a.node[k];

@@ -369,6 +369,43 @@ static void symmetric_trees(void **state)
     }
 }
 
+/* Four vectors in a ring of maxima, which are added in two ways: as neighbours, so that two of the
+ * vectors have both of their maxima in one sum, or as opposites, so that none has. Nodes that look
+ * alike from near are not here. */
+static void rings(void **state)
+{
+    (void)state;
+    uint64_t rng = ref_seed();
+    const uint32_t joined[2][4] = {{5, 6, 7, 8}, {5, 7, 6, 8}};
+    epilogue_tree t[2];
+    trp__tree lowered_tree;
+    form f[2];
+    for (uint32_t k = 0; k < 2; k++) {
+        memset(&t[k], 0, sizeof t[k]);
+        t[k].accumulator = t[k].d = TRP_F32;
+        t[k].count = 12;
+        for (uint32_t i = 1; i <= 4; i++) {
+            t[k].node[i] = (trp_epilogue_node){.kind = TRP_EPILOGUE_PER_ROW, .buffer = {i}};
+            t[k].node[4 + i] = (trp_epilogue_node){
+                .kind = TRP_EPILOGUE_BINARY, .binary = TRP_BINARY_MAX, .input = {i, i % 4 + 1}};
+        }
+        for (uint32_t i = 0; i < 2; i++)
+            t[k].node[9 + i] = (trp_epilogue_node){
+                .kind = TRP_EPILOGUE_BINARY, .input = {joined[k][2 * i], joined[k][2 * i + 1]}};
+        t[k].node[11] = (trp_epilogue_node){
+            .kind = TRP_EPILOGUE_BINARY, .binary = TRP_BINARY_MUL, .input = {9, 10}};
+        f[k] = form_of(&t[k], &lowered_tree);
+        for (int i = 0; i < 50; i++) {
+            epilogue_tree shuffled;
+            uint32_t new_of[TRP_EPILOGUE_NODES_MAX];
+            epilogue_shuffle(&rng, &t[k], &shuffled, new_of);
+            form g = form_of(&shuffled, &lowered_tree);
+            assert_true(same(&f[k], &g));
+        }
+    }
+    assert_false(same(&f[0], &f[1]));
+}
+
 static void bad_forms(void **state)
 {
     (void)state;
@@ -570,6 +607,7 @@ int main(void)
         cmocka_unit_test(equal_trees),
         cmocka_unit_test(alike_but_different),
         cmocka_unit_test(symmetric_trees),
+        cmocka_unit_test(rings),
         cmocka_unit_test(bad_forms),
         cmocka_unit_test(transposed),
         cmocka_unit_test(places),
