@@ -11,7 +11,7 @@
 #include <troupe/status.h>
 
 /* Version of the meaning of keys and entries. A key of another version is another key. */
-#define TRP__KEY_VERSION 1u
+#define TRP__KEY_VERSION 2u
 
 /* No key is longer: sources and all. */
 #define TRP__KEY_BYTES_MAX (UINT32_C(64) << 20)

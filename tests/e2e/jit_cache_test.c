@@ -317,6 +317,85 @@ static void taken_for_another(void)
     H_EQUAL(system(command), 0);
 }
 
+/* Headers in files. */
+
+static char *place_of(const char *name)
+{
+    static char path[96];
+    snprintf(path, sizeof path, "%s-%s", folder, name);
+    return path;
+}
+
+static void put_header(const char *place, const char *text)
+{
+    char path[128];
+    (void)mkdir(place_of(place), 0700);
+    snprintf(path, sizeof path, "%s/value.h", place_of(place));
+    FILE *file = fopen(path, "w");
+    H_CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* Compiles with a header that lies there; returns the image. */
+static char *compile_with(const bench *b, const char *place, const char *option, uint64_t *bytes)
+{
+    static const char text[] =
+        "#include <value.h>\n"
+        "extern \"C\" __global__ void set(const char **x) { x[0] = VALUE; }\n";
+    const char *include = place_of(place);
+    trp_jit_compile_request r = {.source = text,
+                                 .architecture = "sm_90",
+                                 .include_paths = &include,
+                                 .include_count = 1,
+                                 .options = &option,
+                                 .option_count = option != NULL};
+    trp_module m;
+    trp_completion c = {0};
+    H_OK(trp_jit_compile(b->jit, &r, &m, &c));
+    H_OK(h_await(c.future, NULL));
+    H_OK(trp_module_read(b->world.device, m, TRP_MODULE_IMAGE, NULL, 0, bytes));
+    char *image = h_malloc(*bytes);
+    H_OK(trp_module_read(b->world.device, m, TRP_MODULE_IMAGE, image, *bytes, bytes));
+    H_OK(trp_module_free(b->world.device, m));
+    return image;
+}
+
+/* How many entries two compiles with the same header in two places make, and how many differ. */
+static int entries_for(bench *b, const char *text, const char *option, bool *same)
+{
+    uint64_t bytes[2];
+    int before = now().entries;
+    put_header("here", text);
+    put_header("elsewhere", text);
+    char *first = compile_with(b, "here", option, &bytes[0]);
+    char *second = compile_with(b, "elsewhere", option, &bytes[1]);
+    *same = bytes[0] == bytes[1] && memcmp(first, second, bytes[0]) == 0;
+    free(first);
+    free(second);
+    return now().entries - before;
+}
+
+/* A header is known by its content and how it is found, not by where its folder lies; unless the
+ * result may have the path in it. */
+static void wherever_headers_lie(void)
+{
+    char command[256];
+    bench b = begin();
+    bool same;
+    H_EQUAL(entries_for(&b, "#define VALUE \"here\"\n", NULL, &same), 1);
+    H_CHECK(same);
+    H_EQUAL(entries_for(&b, "#define VALUE \"there\"\n", NULL, &same), 1);
+    H_EQUAL(entries_for(&b, "#define VALUE __FILE__\n", NULL, &same), 2);
+    H_EQUAL(
+        entries_for(&b, "__device__ const char v[] = __FILE__;\n#define VALUE v\n", NULL, &same),
+        2);
+    H_CHECK(!same);
+    H_EQUAL(entries_for(&b, "#define VALUE \"here\"\n", "-lineinfo", &same), 2);
+    H_EQUAL(entries_for(&b, "#define VALUE \"here\"\n", "--device-debug", &same), 2);
+    close_bench(&b);
+    snprintf(command, sizeof command, "rm -rf '%s'*where '%s-here'", folder, folder);
+    H_EQUAL(system(command), 0);
+}
+
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
@@ -327,6 +406,7 @@ int main(int argc, char **argv)
         {"no_folder", no_folder},
         {"without_the_compiler", without_the_compiler},
         {"taken_for_another", taken_for_another},
+        {"wherever_headers_lie", wherever_headers_lie},
     };
     snprintf(folder, sizeof folder, "/tmp/troupe-jit-cache-%d", (int)getpid());
     setenv("TROUPE_CACHE_DIR", folder, 1);

@@ -10,6 +10,7 @@
 
 #include <troupe/jit.h>
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,7 +174,7 @@ static bool same_headers(const trp__jit_headers *a, const trp__jit_headers *b)
 {
     bool same = a->count == b->count && a->unsure == b->unsure;
     for (size_t i = 0; i < a->count && same; i++)
-        same = a->row[i].kind == b->row[i].kind &&
+        same = a->row[i].kind == b->row[i].kind && a->row[i].same_as == b->row[i].same_as &&
                trp__hash_equal(&a->row[i].content, &b->row[i].content) &&
                strcmp(a->row[i].name, b->row[i].name) == 0;
     return same;
@@ -189,8 +190,9 @@ static trp_status set_headers(const trp__jit_headers *headers, bool sure, trp__j
 {
     lines l = {0};
     for (size_t i = 0; i < headers->count; i++) {
-        add_line(&l, found_texts[headers->row[i].kind], headers->row[i].name);
-        made->header_count += headers->row[i].kind != TRP__JIT_FOUND_NONE;
+        const trp__jit_header_row *row = &headers->row[i];
+        add_line(&l, found_texts[row->kind], row->path ? row->path : row->name);
+        made->header_count += row->kind != TRP__JIT_FOUND_NONE;
     }
     if (!sure)
         add_line(&l, "unsure", "");
@@ -311,8 +313,66 @@ static trp_status run_nvrtc(const trp__nvrtc *rtc, compile *c, trp__jit_made *ma
 
 /* The kernel cache. */
 
-/* All that a compile's result depends on. Folders to search are in it, for a result may have names
- * of files in it. */
+/* Whether the paths of folders can be in the result: a text asks for them, debug information has
+ * them. NVRTC's LTO-IR always has some (seen with 13.0). */
+static bool has_paths(const compile *c, const trp__jit_headers *headers)
+{
+    static const char *const debug[] = {"lineinfo", "line-info", "debug"};
+    bool any = headers->placed || (headers->folders && c->head.output == TRP_JIT_LTOIR);
+    for (uint32_t i = 0; i < c->head.options && headers->folders && !any; i++) {
+        any = strcmp(c->options[i], "-G") == 0;
+        for (size_t k = 0; k < sizeof debug / sizeof *debug; k++)
+            any = any || strstr(c->options[i], debug[k]);
+    }
+    return any;
+}
+
+static void add_formatted(trp__key *key, trp__key_tag tag, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void add_formatted(trp__key *key, trp__key_tag tag, const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        key->status = key->status != TRP_OK ? key->status : TRP_E_MEMORY;
+    else
+        trp__key_add_text(key, tag, text);
+    va_end(args);
+    free(text);
+}
+
+/* Folders are told by their number alone where that is all that counts, so that an entry fits
+ * wherever they lie. */
+static void add_folders(trp__key *key, const compile *c, const trp__jit_headers *headers)
+{
+    if (has_paths(c, headers)) {
+        for (uint32_t i = 0; i < c->head.includes; i++)
+            add_formatted(key, TRP__KEY_SETTING, "include_paths[%u]=%s", i, c->includes[i]);
+    } else if (c->head.includes > 0) {
+        add_formatted(key, TRP__KEY_SETTING, "include_paths=%u", c->head.includes);
+    }
+}
+
+static void add_headers(trp__key *key, const trp__jit_headers *headers)
+{
+    for (size_t i = 0; i < headers->count; i++) {
+        const trp__jit_header_row *row = &headers->row[i];
+        char *name = NULL;
+        if (asprintf(&name, "%s%s", found_texts[row->kind], row->name) < 0) {
+            key->status = TRP_E_MEMORY;
+            return;
+        }
+        trp__key_add_header(key, name, &row->content);
+        free(name);
+        if (row->same_as != i) /* no name has a newline in it */
+            add_formatted(key, TRP__KEY_SETTING, "one file=%s\n%s", row->name,
+                          headers->row[row->same_as].name);
+    }
+}
+
+/* All that a compile's result depends on. */
 static void make_key(const char *compiler, const compile *c, const trp__jit_headers *headers,
                      trp__key *key)
 {
@@ -323,23 +383,13 @@ static void make_key(const char *compiler, const compile *c, const trp__jit_head
     trp__key_add_text(key, TRP__KEY_COMPILER, compiler);
     trp__key_add_text(key, TRP__KEY_TARGET, c->architecture);
     trp__key_add_text(key, TRP__KEY_OUTPUT, outputs[c->head.output]);
-    for (uint32_t i = 0; i < c->head.includes; i++)
-        trp__key_add_text(key, TRP__KEY_SETTING, c->includes[i]);
+    add_folders(key, c, headers);
     for (uint32_t i = 0; i < c->head.options; i++)
         trp__key_add_text(key, TRP__KEY_OPTION, c->options[i]);
     for (uint32_t i = 0; i < c->head.names; i++)
         trp__key_add_text(key, TRP__KEY_EXPRESSION, c->names[i]);
     trp__key_add_text(key, TRP__KEY_SOURCE, c->source);
-    for (size_t i = 0; i < headers->count; i++) {
-        const trp__jit_header_row *row = &headers->row[i];
-        char *name = NULL;
-        if (asprintf(&name, "%s%s", found_texts[row->kind], row->name) < 0) {
-            key->status = TRP_E_MEMORY;
-            return;
-        }
-        trp__key_add_header(key, name, &row->content);
-        free(name);
-    }
+    add_headers(key, headers);
 }
 
 typedef struct compiling {
