@@ -78,7 +78,7 @@ run 0 cache warm -q "$tmp/in/all.txt" --arch sm_100 --arch sm_90
 [ "$(entries)" -eq 4 ] || fail "$(entries) entries"
 run 0 cache ls && says out 'own.cu .*sm_100 .*ptx' && says out 'kernel.cu .*sm_90 .*cubin'
 echo '#error wanted' >"$tmp/in/bad.cu"
-printf '#define HEADER(x) <x.h>\n#include HEADER(value)\n' >"$tmp/in/unsure.cu"
+printf '#define HEADER(x, y) <x.h>\n#include HEADER(value, 1)\n' >"$tmp/in/unsure.cu"
 echo 'unsure.cu --include .' >"$tmp/in/unsure.txt"
 printf 'bad.cu\nscale.cu --include=. --output=ptx\n' >"$tmp/in/some.txt"
 run 1 cache warm "$tmp/in/some.txt" --arch sm_90 && says err 'some.txt:1: sm_90: .*wanted' &&

@@ -121,6 +121,14 @@ static void forms(void **state)
         "#define N \"a.h\"\n#include N\n",
         "#include N\n#define N <a.h>\n",
         "#include_next <a.h>\n",
+        "#define F(x) <x>\n#include F(a.h)\n",
+        "#include F ( a )\n#define F( x ) <x.h> // of that name\n",
+        "#define F(x) \"a.h\"\n#include F(x)\n",
+        "#define DIR sub/..\n#define N <DIR/a.h>\n#include N\n",
+        "#define A a\n#define N <A.h>\n#include N\n",
+        "#define HAS(x) __has_include(x)\n#if HAS(<a.h>)\n#endif\n",
+        "#if X\n#elif HAS(\"a.h\") && Y\n#endif\n#define HAS(x) (1 && __has_include( x ))\n",
+        "#define HAS(x) __has_include(x)\n#define HAS_A HAS(<a.h>)\n",
         "#import \"a.h\"\n",
         "\r\n#include \"a.h\"\r\n",
         "#include \"a.h\"", /* no end of line */
@@ -128,7 +136,8 @@ static void forms(void **state)
     put_file("a.h", "int a;\n");
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
         trp__jit_headers h = trace(sources[i], NULL, 0, NULL, 0);
-        if (!has(&h, TRP__JIT_FOUND_FILE, "a.h") || h.unsure)
+        if (!(has(&h, TRP__JIT_FOUND_FILE, "a.h") || has(&h, TRP__JIT_FOUND_FILE, "sub/../a.h")) ||
+            h.unsure)
             fail_msg("source %zu: %s", i, h.unsure ? "unsure" : "not found");
         trp__jit_headers_free(&h);
     }
@@ -161,7 +170,15 @@ static void unsure(void **state)
     (void)state;
     static const char *const sources[] = {
         "#include UNKNOWN\n",
-        "#define F(x) <x>\n#include F(a.h)\n",
+        "#define F(x, y) <x>\n#include F(a.h, b)\n",
+        "#define F(x) <x>\n#include F(a b)\n",
+        "#define F(x) <x>\n#include F\n",
+        "#define F <a.h>\n#include F(a.h)\n",
+        "#define F(x) <x>\n#define a G(1)\n#include F(a.h)\n",
+        "#define N <__ROOT__/a.h>\n#include N\n",
+        "#define HAS(x) __has_include(x)\n#if HAS(WHAT)\n#endif\n",
+        "#define HAS(x) __has_include(x)\n#define TOO(x) HAS(x)\n#if TOO(<a.h>)\n#endif\n",
+        "#define HAS(x, y) __has_include(x)\n#if HAS(<a.h>, 1)\n#endif\n",
         "#define N a.h\n#include N\n",
         "#define N \"a.h\"\n#undef N\n#define N STR(b.h)\n#include N\n",
         "#embed \"a.h\"\n",

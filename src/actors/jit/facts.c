@@ -30,7 +30,9 @@ typedef struct reader {
     size_t count, room;
     char *strings;
     size_t bytes, bytes_room;
-    bool in_define; /* what is read is the body of a macro */
+    bool in_define, in_condition;  /* where what is read stands */
+    const char *macro, *parameter; /* in_define: its name, and its only parameter or NULL */
+    size_t macro_length, parameter_length;
     bool no_memory;
     trp__jit_facts *out;
 } reader;
@@ -99,9 +101,15 @@ bool trp__jit_asks_for_paths(const char *text)
 
 /* Text. */
 
-static bool is_word(char c)
+/* Whether a character is one of a word: a table, since every byte of every header is asked about.
+ */
+static const bool word_characters[256] = {
+    ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['_'] = true, ['$'] = true,
+};
+
+static inline bool is_word(char c)
 {
-    return isalnum((unsigned char)c) || c == '_' || c == '$';
+    return word_characters[(unsigned char)c];
 }
 
 static size_t word_length(const char *at)
@@ -120,11 +128,8 @@ static bool word_is(const char *at, size_t length, const char *word)
 /* The end of a comment that begins at `at`; its newline, if it is one of C++, is left. */
 static const char *skip_comment(const char *at)
 {
-    if (at[1] == '/') {
-        while (*at && *at != '\n')
-            at++;
-        return at;
-    }
+    if (at[1] == '/')
+        return strchrnul(at, '\n');
     const char *end = strstr(at + 2, "*/");
     return end ? end + 2 : at + strlen(at);
 }
@@ -185,9 +190,37 @@ static size_t operand_length(const char *at)
 
 /* Reading. */
 
+/* A part of a name of a file: no quotes, and nothing that stands for something else but words. */
+static size_t part_length(const char *at)
+{
+    size_t n = 0;
+    while (!is_comment(at + n) && (is_word(at[n]) || (at[n] && strchr("./-", at[n]))))
+        n++;
+    return n;
+}
+
+static bool line_ends(const char *at)
+{
+    at = skip_blanks(at);
+    return *at == '\0' || *at == '\n';
+}
+
+/* NAME(ARGUMENT): the argument's length, 0 if it is no part of a name; *argument is where it
+ * begins.
+ */
+static size_t argument_length(const char *at, const char **argument)
+{
+    if (*at != '(')
+        return 0;
+    *argument = skip_blanks(at + 1);
+    size_t length = part_length(*argument);
+    return *skip_blanks(*argument + length) == ')' ? length : 0;
+}
+
 /* What stands behind #include or in __has_include(). */
 static void note_include(reader *r, const char *at, bool all)
 {
+    const char *argument = NULL;
     size_t length = operand_length(at);
     if (length > 0) {
         add(r, (found){TRP__JIT_INCLUDES, all, NONE, keep(r, at, length)});
@@ -195,23 +228,59 @@ static void note_include(reader *r, const char *at, bool all)
     }
     length = word_length(at);
     const char *rest = skip_blanks(at + length);
+    size_t of = length > 0 ? argument_length(rest, &argument) : 0;
+    if (of > 0)
+        rest = skip_blanks(skip_blanks(argument + of) + 1);
     if (length == 0 || (*rest && *rest != '\n' && *rest != ')'))
         r->out->unsure = true; /* no plain name */
+    else if (r->in_define && length == r->parameter_length && of == 0 &&
+             memcmp(at, r->parameter, length) == 0)
+        add(r, (found){TRP__JIT_DEFINES_TEST, all, keep(r, r->macro, r->macro_length), NONE});
     else
-        add(r, (found){TRP__JIT_INCLUDES_MACRO, all, keep(r, at, length), NONE});
+        add(r, (found){TRP__JIT_INCLUDES_MACRO, all, keep(r, at, length),
+                       of > 0 ? keep(r, argument, of) : NONE});
+}
+
+/* A body with the parameter's words replaced. */
+static size_t keep_template(reader *r, const char *body, size_t length)
+{
+    size_t at = keep(r, body, length), to = at;
+    if (at == NONE)
+        return NONE;
+    char *text = r->strings + at;
+    bool literal = *text == '"';
+    for (size_t i = 0; i < length;) {
+        size_t word = literal ? 0 : word_length(text + i);
+        if (word > 0 && word == r->parameter_length && memcmp(text + i, r->parameter, word) == 0)
+            r->strings[to++] = TRP__JIT_PARAMETER;
+        else
+            for (size_t k = 0; k < (word ? word : 1); k++)
+                r->strings[to++] = text[i + k];
+        i += word ? word : 1;
+    }
+    r->strings[to] = '\0';
+    return at;
 }
 
 /* A definition: `at` is behind the macro's name. */
-static void note_macro(reader *r, const char *name, size_t length, const char *at)
+static void note_macro(reader *r, const char *at)
 {
-    found f = {TRP__JIT_DEFINES, false, keep(r, name, length), NONE};
-    if (*at != '(') {
-        at = skip_blanks(at);
-        size_t operand = operand_length(at);
-        const char *rest = operand ? skip_blanks(at + operand) : at;
-        if (operand && (*rest == '\0' || *rest == '\n'))
-            f.operand = keep(r, at, operand);
+    found f = {TRP__JIT_DEFINES, false, keep(r, r->macro, r->macro_length), NONE};
+    const char *body = skip_blanks(at);
+    if (*at == '(') {
+        size_t length = argument_length(at, &r->parameter);
+        r->parameter_length = length == word_length(r->parameter) ? length : 0;
+        body = r->parameter_length ? skip_blanks(r->parameter + length) + 1 : at;
+        body = skip_blanks(body);
+        f.kind = TRP__JIT_DEFINES_OF_ONE;
     }
+    size_t length = operand_length(body);
+    length = length ? length : part_length(body);
+    bool known = length > 0 && line_ends(body + length);
+    if (known && *at == '(')
+        f.operand = r->parameter_length ? keep_template(r, body, length) : NONE;
+    else if (known)
+        f.operand = keep(r, body, length);
     add(r, f);
 }
 
@@ -228,19 +297,48 @@ static void read_directive(reader *r, const char *at)
     } else if (word_is(at, length, "embed")) {
         r->out->unsure = true;
     } else if (word_is(at, length, "define")) {
-        size_t name = word_length(rest);
         r->in_define = true;
-        if (name > 0)
-            note_macro(r, rest, name, rest + name);
+        r->macro = rest;
+        r->macro_length = word_length(rest);
+        r->parameter_length = 0;
+        if (r->macro_length > 0)
+            note_macro(r, rest + r->macro_length);
+    } else if (word_is(at, length, "if") || word_is(at, length, "elif")) {
+        r->in_condition = true;
+    }
+}
+
+/* The first bytes of all parts of the words that ask, as bits of a table that has few others. */
+
+enum { PLACES = 2048 };
+static bool begins_part[PLACES];
+static pthread_once_t parts_once = PTHREAD_ONCE_INIT;
+
+static uint32_t place_of_part(const char *at)
+{
+    uint32_t first;
+    memcpy(&first, at, sizeof first);
+    return first * UINT32_C(2654435761) >> 21;
+}
+
+_Static_assert(PART_LEAST == sizeof(uint32_t) && PLACES == 1 << (32 - 21), "as the hash has it");
+
+static void list_parts(void)
+{
+    for (size_t i = 0; i < ASKING; i++) {
+        for (size_t k = 0; asking[i].word[k + PART_LEAST - 1]; k++)
+            begins_part[place_of_part(asking[i].word + k)] = true;
     }
 }
 
 /* Whether a word asks for paths, or may be a part of one that does. */
 static void note_word(reader *r, const char *at, size_t length)
 {
+    if (length < PART_LEAST || !begins_part[place_of_part(at)])
+        return;
     for (size_t i = 0; i < ASKING; i++) {
         size_t whole = strlen(asking[i].word);
-        if (length > whole || length < PART_LEAST)
+        if (length > whole)
             continue;
         if (length == whole && memcmp(at, asking[i].word, whole) == 0) {
             if (asking[i].elsewhere || r->in_define)
@@ -253,15 +351,33 @@ static void note_word(reader *r, const char *at, size_t length)
     }
 }
 
+/* A call of a macro that may test for a file. */
+static void note_call(reader *r, const char *at, size_t length)
+{
+    const char *open = skip_blanks(at + length);
+    if (*open != '(' || word_is(at, length, "defined") || word_is(at, length, "__has_include") ||
+        (r->in_define && at == r->macro)) /* its parameters */
+        return;
+    const char *argument = skip_blanks(open + 1);
+    size_t operand = operand_length(argument);
+    if (operand > 0 && *skip_blanks(argument + operand) == ')')
+        add(r, (found){TRP__JIT_CALLS, false, keep(r, at, length), keep(r, argument, operand)});
+    else if (*argument != ')')
+        add(r, (found){TRP__JIT_CALLS, false, keep(r, at, length), NONE});
+}
+
 static const char *read_word(reader *r, const char *at)
 {
     size_t length = word_length(at);
     const char *rest = at + length;
-    if (word_is(at, length, "__has_include") || word_is(at, length, "__has_include_next")) {
+    if (*at == '_' &&
+        (word_is(at, length, "__has_include") || word_is(at, length, "__has_include_next"))) {
         const char *open = skip_blanks(rest);
         if (*open == '(')
             note_include(r, skip_blanks(open + 1), length > 13);
     }
+    if (r->in_define || r->in_condition)
+        note_call(r, at, length);
     if (*rest == '"' && length <= 3 && at[length - 1] == 'R')
         return skip_raw(rest);
     if (*rest == '\'' && isdigit((unsigned char)*at))
@@ -283,12 +399,18 @@ static const char *read_hash(reader *r, const char *at, bool line_begins)
 static void read_text(reader *r, const char *text)
 {
     bool line_begins = true;
+    pthread_once(&parts_once, list_parts);
     for (const char *at = text; *at;) {
-        if (is_comment(at)) {
+        if (is_word(*at)) {
+            line_begins = false;
+            at = read_word(r, at);
+        } else if (*at == ' ' || *at == '\t') {
+            at++;
+        } else if (is_comment(at)) {
             at = skip_comment(at);
         } else if (*at == '\n') {
             line_begins = true;
-            r->in_define = false;
+            r->in_define = r->in_condition = false;
             at++;
         } else if (isspace((unsigned char)*at)) {
             at++;
@@ -297,9 +419,7 @@ static void read_text(reader *r, const char *text)
             line_begins = false;
         } else {
             line_begins = false;
-            at = is_word(*at)                ? read_word(r, at)
-                 : *at == '"' || *at == '\'' ? skip_literal(at)
-                                             : at + 1;
+            at = *at == '"' || *at == '\'' ? skip_literal(at) : at + 1;
         }
     }
 }
@@ -309,12 +429,15 @@ static char *unspliced(const char *text, size_t bytes)
 {
     char *plain = malloc(bytes + 1), *to = plain;
     for (const char *at = text; plain && *at;) {
-        if (at[0] == '\\' && at[1] == '\n')
-            at += 2;
-        else if (at[0] == '\\' && at[1] == '\r' && at[2] == '\n')
-            at += 3;
-        else
-            *to++ = *at++;
+        const char *next = strchrnul(at, '\\');
+        to = mempcpy(to, at, (size_t)(next - at));
+        size_t splice = next[0] == '\0'                      ? 0
+                        : next[1] == '\n'                    ? 2
+                        : next[1] == '\r' && next[2] == '\n' ? 3
+                                                             : 0;
+        if (splice == 0 && *next)
+            *to++ = *next++;
+        at = next + splice;
     }
     if (plain)
         *to = '\0';
@@ -326,20 +449,27 @@ static const char *string_at(const reader *r, size_t at)
     return at == NONE ? NULL : r->strings + at;
 }
 
-/* Takes what was found to the facts. */
+/* Takes what was found to the facts, calls behind all others. */
 static bool finish(reader *r)
 {
     trp__jit_facts *f = r->out;
     trp__jit_fact *fact = calloc(r->count + 1, sizeof *fact);
+    size_t n = 0;
     if (!fact)
         return false;
-    for (size_t i = 0; i < r->count; i++)
-        fact[i] = (trp__jit_fact){.kind = r->found[i].kind,
-                                  .all = r->found[i].all,
-                                  .name = string_at(r, r->found[i].name),
-                                  .operand = string_at(r, r->found[i].operand)};
+    for (int calls = 0; calls < 2; calls++) {
+        for (size_t i = 0; i < r->count; i++) {
+            if ((r->found[i].kind == TRP__JIT_CALLS) == calls)
+                fact[n++] = (trp__jit_fact){.kind = r->found[i].kind,
+                                            .all = r->found[i].all,
+                                            .name = string_at(r, r->found[i].name),
+                                            .operand = string_at(r, r->found[i].operand)};
+        }
+        if (!calls)
+            f->count = n;
+    }
+    f->calls = n - f->count;
     f->fact = fact;
-    f->count = r->count;
     f->strings = r->strings;
     r->strings = NULL;
     return true;

@@ -12,11 +12,19 @@
 #include <stdint.h>
 
 typedef enum trp__jit_fact_kind {
-    TRP__JIT_INCLUDES = 0,       /* `operand`, "file" or <file> with its quotes */
-    TRP__JIT_INCLUDES_MACRO = 1, /* what the macro `name` stands for */
-    TRP__JIT_DEFINES =
-        2, /* the macro `name` as `operand`; NULL: as anything but a name of a file */
+    TRP__JIT_INCLUDES = 0, /* `operand`, "file" or <file> with its quotes */
+    /* What the macro `name` stands for; with `operand` as its argument, if that is not NULL. */
+    TRP__JIT_INCLUDES_MACRO,
+    /* The macro `name` as `operand`: "file", <file>, or a part of that, a word with slashes and
+     * points; NULL: as anything else. */
+    TRP__JIT_DEFINES,
+    TRP__JIT_DEFINES_OF_ONE, /* the same, of one parameter, for which TRP__JIT_PARAMETER stands */
+    TRP__JIT_DEFINES_TEST,   /* the macro `name` of one parameter uses __has_include() on that */
+    /* Calls the macro `name` where it may be such a test, on `operand`; NULL: on anything else. */
+    TRP__JIT_CALLS,
 } trp__jit_fact_kind;
+
+#define TRP__JIT_PARAMETER '\1'
 
 typedef struct trp__jit_fact {
     trp__jit_fact_kind kind;
@@ -27,7 +35,8 @@ typedef struct trp__jit_fact {
 /* Never changes once it is made. */
 typedef struct trp__jit_facts {
     trp__hash content;
-    size_t count;
+    size_t count; /* without calls, */
+    size_t calls; /* which are behind the others */
     const trp__jit_fact *fact;
     bool unsure; /* it may include what is not listed */
     /* It may ask for the path of the file in which it says so; of the file that uses what it

@@ -3,6 +3,7 @@
 #include "base/checksum.h"
 #include "base/error.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,19 +20,29 @@ typedef struct source {
     const trp__jit_facts *facts;
     place folder; /* where what it includes in quotes is looked for first */
     bool memory;  /* `folder.path` is part of the names of headers in memory */
+    size_t tests; /* macros whose calls in it were looked for */
 } source;
 
-/* A name that a macro stands for, as facts have it. */
+/* A definition, as facts have it. */
 typedef struct macro {
-    const char *name, *operand;
+    const trp__jit_fact *fact;
+    size_t next; /* of those whose names share a place in the table; 0: none, else from 1 */
 } macro;
 
-/* #include NAME, to be looked at when all definitions are known. */
+/* #include NAME, or NAME(ARGUMENT), to be looked at when all definitions are known. */
 typedef struct indirect {
-    const char *name;
+    const trp__jit_fact *fact;
     size_t source;
-    size_t done; /* definitions that it was tried with */
+    size_t done;  /* definitions that there were when it was looked at */
+    bool unknown; /* it may stand for something else */
 } indirect;
+
+/* A macro that tests for files. */
+typedef struct test {
+    const trp__jit_fact *fact;
+} test;
+
+enum { MACRO_PLACES = 4096, EXPANSIONS_MOST = 16 };
 
 typedef struct tracer {
     const trp__jit_program *program;
@@ -39,8 +50,10 @@ typedef struct tracer {
     source *sources;
     macro *macros;
     indirect *indirects;
-    size_t source_count, macro_count, indirect_count;
-    size_t source_room, macro_room, indirect_room;
+    test *tests;
+    size_t source_count, macro_count, indirect_count, test_count;
+    size_t source_room, macro_room, indirect_room, test_room;
+    size_t macro_first[MACRO_PLACES];
     bool pastes, has_parts, asks; /* of any text */
     bool no_memory;
 } tracer;
@@ -211,12 +224,22 @@ typedef struct spot {
     char path[PATH_MAX], name[PATH_MAX];
 } spot;
 
-/* "folder/name" twice. False: it is too long for any file to be there. */
+/* "folder/name". False: it is too long for any file to be there. */
+static bool join_one(char out[PATH_MAX], const char *folder, const char *name, size_t length)
+{
+    size_t first = strlen(folder);
+    if (first + length + 2 > PATH_MAX)
+        return false;
+    memcpy(out, folder, first);
+    out[first] = '/';
+    memcpy(out + first + 1, name, length + 1);
+    return true;
+}
+
 static bool join(spot *s, const char *path, const char *name, const char *rest)
 {
-    int a = snprintf(s->path, sizeof s->path, "%s/%s", path, rest);
-    int b = snprintf(s->name, sizeof s->name, "%s/%s", name, rest);
-    return a > 0 && (size_t)a < sizeof s->path && b > 0 && (size_t)b < sizeof s->name;
+    size_t length = strlen(rest);
+    return join_one(s->path, path, rest, length) && join_one(s->name, name, rest, length);
 }
 
 /* Follows a file that was found, unless it was followed from the same folder by another name: names
@@ -308,19 +331,35 @@ static void resolve_operand(tracer *t, const char *operand, bool all, size_t fro
 
 /* Following. */
 
-static void note_indirect(tracer *t, const char *name, size_t from)
+static void note_indirect(tracer *t, const trp__jit_fact *fact, size_t from)
 {
     t->indirects =
         grown(t, t->indirects, t->indirect_count, &t->indirect_room, sizeof *t->indirects);
     if (t->indirect_count < t->indirect_room)
-        t->indirects[t->indirect_count++] = (indirect){.name = name, .source = from};
+        t->indirects[t->indirect_count++] =
+            (indirect){.fact = fact, .source = from, .done = SIZE_MAX};
 }
 
-static void note_macro(tracer *t, const char *name, const char *operand)
+static size_t *first_macro(tracer *t, const char *name, size_t length)
+{
+    return &t->macro_first[trp__checksum(name, length) % MACRO_PLACES];
+}
+
+static void note_macro(tracer *t, const trp__jit_fact *fact)
 {
     t->macros = grown(t, t->macros, t->macro_count, &t->macro_room, sizeof *t->macros);
-    if (t->macro_count < t->macro_room)
-        t->macros[t->macro_count++] = (macro){name, operand};
+    if (t->macro_count == t->macro_room)
+        return;
+    size_t *first = first_macro(t, fact->name, strlen(fact->name));
+    t->macros[t->macro_count++] = (macro){fact, *first};
+    *first = t->macro_count;
+}
+
+static void note_test(tracer *t, const trp__jit_fact *fact)
+{
+    t->tests = grown(t, t->tests, t->test_count, &t->test_room, sizeof *t->tests);
+    if (t->test_count < t->test_room)
+        t->tests[t->test_count++] = (test){fact};
 }
 
 static void follow(tracer *t, size_t from)
@@ -333,13 +372,104 @@ static void follow(tracer *t, size_t from)
             resolve_operand(t, f->operand, f->all, from);
             break;
         case TRP__JIT_INCLUDES_MACRO:
-            note_indirect(t, f->name, from);
+            note_indirect(t, f, from);
             break;
         case TRP__JIT_DEFINES:
-            note_macro(t, f->name, f->operand);
+        case TRP__JIT_DEFINES_OF_ONE:
+            note_macro(t, f);
+            break;
+        case TRP__JIT_DEFINES_TEST:
+            note_test(t, f);
+            break;
+        case TRP__JIT_CALLS: /* looked for when tests are known */
             break;
         }
     }
+}
+
+/* The next definition of a name, from `at` on: its number from 1, 0 if there is none. */
+static size_t next_macro(tracer *t, size_t at, const char *name, size_t length)
+{
+    for (; at != 0; at = t->macros[at - 1].next) {
+        const char *other = t->macros[at - 1].fact->name;
+        if (strncmp(other, name, length) == 0 && other[length] == '\0')
+            return at;
+    }
+    return 0;
+}
+
+static size_t find_macro(tracer *t, const char *name, size_t length)
+{
+    return next_macro(t, *first_macro(t, name, length), name, length);
+}
+
+static size_t word_at(const char *text)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)text[n]) || text[n] == '_' || text[n] == '$')
+        n++;
+    return n;
+}
+
+/* The first word of a name of a file that is a macro itself; false: there is none. Within "quotes"
+ * nothing is replaced. */
+static bool find_word(tracer *t, const char *text, size_t *at, size_t *length)
+{
+    if (*text == '"')
+        return false;
+    for (*at = 0; text[*at]; *at += *length ? *length : 1) {
+        *length = word_at(text + *at);
+        if (*length > 0 && find_macro(t, text + *at, *length))
+            return true;
+    }
+    return false;
+}
+
+/* `text` from `at`, where `length` bytes are replaced. False: it is too long. */
+static bool replace(const char *text, size_t at, size_t length, const char *by, char out[PATH_MAX])
+{
+    int n = snprintf(out, PATH_MAX, "%.*s%s%s", (int)at, text, by, text + at + length);
+    return n > 0 && n < PATH_MAX;
+}
+
+/* Every file that a text with macros in it may stand for. False: it may stand for something else;
+ * what begins with two underscores may be a macro of the compiler's. */
+static bool expand(tracer *t, const char *text, size_t from, int depth)
+{
+    char next[PATH_MAX];
+    size_t at = 0, length = 0;
+    if (!find_word(t, text, &at, &length)) {
+        bool whole = *text == '"' || (*text == '<' && !strstr(text, "__"));
+        if (whole)
+            resolve_operand(t, text, true, from);
+        return whole;
+    }
+    bool known = depth < EXPANSIONS_MOST;
+    for (size_t m = find_macro(t, text + at, length); m && known;) {
+        const trp__jit_fact *f = t->macros[m - 1].fact;
+        known = f->kind == TRP__JIT_DEFINES && f->operand &&
+                replace(text, at, length, f->operand, next) && expand(t, next, from, depth + 1);
+        m = next_macro(t, t->macros[m - 1].next, f->name, length);
+    }
+    return known;
+}
+
+/* The same for a definition of a macro of one parameter. */
+static bool expand_call(tracer *t, const trp__jit_fact *definition, const char *argument,
+                        size_t from)
+{
+    char first[PATH_MAX], second[PATH_MAX], *text = first, *next = second;
+    const char *parameter;
+    if (!definition->operand || snprintf(text, PATH_MAX, "%s", definition->operand) >= PATH_MAX)
+        return false;
+    while ((parameter = strchr(text, TRP__JIT_PARAMETER)) != NULL) {
+        if (!replace(text, (size_t)(parameter - text), 1, argument, next))
+            return false;
+        char *last = text;
+        text = next;
+        next = last;
+    }
+    return expand(t, text, from, 0);
 }
 
 /* Options. */
@@ -394,41 +524,56 @@ static void read_options(tracer *t)
     }
 }
 
-/* Tries each name that stands for a header with the definitions that there are by now; whether
- * there was anything new. */
-static bool read_indirects(tracer *t)
+/* Looks at what is included by a macro, with all definitions that there are; again when there are
+ * more. Whether there was anything to look at. *known: each stands for files alone. */
+static bool read_indirects(tracer *t, bool *known)
 {
     bool any = false;
     for (size_t i = 0; i < t->indirect_count; i++) {
-        const char *name = t->indirects[i].name;
-        size_t source_number = t->indirects[i].source;
-        for (; t->indirects[i].done < t->macro_count; t->indirects[i].done++) {
-            const macro m = t->macros[t->indirects[i].done];
-            if (strcmp(m.name, name) != 0 || !m.operand)
-                continue;
-            any = true;
-            resolve_operand(t, m.operand, true, source_number);
+        const indirect n = t->indirects[i];
+        if (n.done == t->macro_count)
+            continue;
+        any = true;
+        t->indirects[i].done = t->macro_count;
+        size_t length = strlen(n.fact->name), m = find_macro(t, n.fact->name, length);
+        bool good = m != 0;
+        for (; m && good; m = next_macro(t, t->macros[m - 1].next, n.fact->name, length)) {
+            const trp__jit_fact *f = t->macros[m - 1].fact;
+            if (!n.fact->operand)
+                good =
+                    f->kind == TRP__JIT_DEFINES && f->operand && expand(t, f->operand, n.source, 0);
+            else
+                good = f->kind == TRP__JIT_DEFINES_OF_ONE &&
+                       expand_call(t, f, n.fact->operand, n.source);
         }
+        t->indirects[i].unknown = !good;
     }
+    for (size_t i = 0; i < t->indirect_count; i++)
+        *known = *known && !t->indirects[i].unknown;
     return any;
 }
 
-/* Whether each name has definitions, all of which are names of files. */
-static bool all_known(const tracer *t)
+/* Calls of macros that test for files. */
+static bool read_tests(tracer *t)
 {
-    for (size_t i = 0; i < t->indirect_count; i++) {
-        bool known = false;
-        for (size_t k = 0; k < t->macro_count; k++) {
-            if (strcmp(t->macros[k].name, t->indirects[i].name) != 0)
-                continue;
-            known = true;
-            if (!t->macros[k].operand)
-                return false;
+    bool any = false;
+    for (size_t i = 0; i < t->source_count; i++) {
+        for (; t->sources[i].tests < t->test_count; t->sources[i].tests++) {
+            const char *name = t->tests[t->sources[i].tests].fact->name;
+            const trp__jit_facts *facts = t->sources[i].facts;
+            any = true;
+            for (size_t k = 0; k < facts->calls; k++) {
+                const trp__jit_fact *f = &facts->fact[facts->count + k];
+                if (strcmp(f->name, name) != 0)
+                    continue;
+                if (f->operand)
+                    resolve_operand(t, f->operand, true, i);
+                else
+                    t->out->unsure = true;
+            }
         }
-        if (!known)
-            return false;
     }
-    return true;
+    return any;
 }
 
 static void free_tracer(tracer *t)
@@ -441,6 +586,8 @@ static void free_tracer(tracer *t)
     free(t->sources);
     free(t->macros);
     free(t->indirects);
+    free(t->tests);
+    free(t);
 }
 
 /* The source's own folder is where its name says, which is in every key. */
@@ -455,22 +602,28 @@ static place folder_of_source(tracer *t, const char *name)
 trp_status trp__jit_headers_trace(const trp__jit_program *program, trp__jit_headers *out,
                                   trp_error *error)
 {
-    tracer t = {.program = program, .out = out};
     const trp__jit_text *own = &program->source;
+    tracer *t = calloc(1, sizeof *t);
+    bool known = true, lacking = !t;
     size_t read = 0;
-    out->settled = true;
-    add_source(&t, trp__jit_facts_of(own->text, strlen(own->text)), folder_of_source(&t, own->name),
-               false);
-    if (t.source_count > 0)
-        read_options(&t);
-    do {
-        while (read < t.source_count)
-            follow(&t, read++);
-    } while (read_indirects(&t) || read < t.source_count);
-    out->unsure = out->unsure || !all_known(&t);
-    out->placed = out->folders && (t.asks || (t.pastes && t.has_parts));
-    free_tracer(&t);
-    if (!t.no_memory)
+    if (t) {
+        *t = (tracer){.program = program, .out = out};
+        out->settled = true;
+        add_source(t, trp__jit_facts_of(own->text, strlen(own->text)),
+                   folder_of_source(t, own->name), false);
+        if (t->source_count > 0)
+            read_options(t);
+        do {
+            while (read < t->source_count)
+                follow(t, read++);
+            known = true;
+        } while (read_tests(t) || read_indirects(t, &known) || read < t->source_count);
+        out->unsure = out->unsure || !known;
+        out->placed = out->folders && (t->asks || (t->pastes && t->has_parts));
+        lacking = t->no_memory;
+        free_tracer(t);
+    }
+    if (!lacking)
         return TRP_OK;
     trp__jit_headers_free(out);
     return trp__error_set(error, TRP_E_MEMORY, "no memory for a list of headers");
