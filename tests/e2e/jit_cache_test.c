@@ -396,6 +396,95 @@ static void wherever_headers_lie(void)
     H_EQUAL(system(command), 0);
 }
 
+/* Memory: the same request again in a process needs no cache. Whether it was compiled shows in what
+ * is written to the folder, which is emptied before. */
+
+static bool compiled_again(bench *b, const char *place, const char *option)
+{
+    uint64_t bytes;
+    empty_folder();
+    free(compile_with(b, place, option, &bytes));
+    int entries = now().entries;
+    H_CHECK(entries <= 1);
+    return entries == 1;
+}
+
+static void same_request(void)
+{
+    unsetenv("TROUPE_JIT_MEMORY");
+    bench b = begin();
+    empty_folder();
+    H_CHECK(compile(&b, plain));
+    H_EQUAL(now().entries, 0);
+    /* A module that shares with one that is gone, in its own turn, is as good. */
+    H_CHECK(compile(&b, plain));
+    H_EQUAL(now().entries, 0);
+    const wish other[] = {{.value = "#define VALUE 2\n"},
+                          {.value = "#define VALUE 1\n", .options = {"-DA"}, .option_count = 1}};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        H_CHECK(compile(&b, other[i]));
+        H_EQUAL(now().entries, i + 1);
+    }
+    empty_folder();
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        H_CHECK(compile(&b, other[i]));
+    H_CHECK(compile(&b, plain));
+    H_EQUAL(now().entries, 0);
+    close_bench(&b);
+    b = open_bench(); /* it was that device's */
+    H_CHECK(compile(&b, plain));
+    H_EQUAL(now().entries, 1);
+    close_bench(&b);
+    setenv("TROUPE_JIT_MEMORY", "0", 1);
+}
+
+/* A header that changes, goes, or comes in front is seen; one that has just changed is read. */
+static void same_request_other_headers(void)
+{
+    char command[256];
+    unsetenv("TROUPE_JIT_MEMORY");
+    bench b = begin();
+    put_header("kept", "#define VALUE \"one\"\n");
+    while (compiled_again(&b, "kept", NULL)) /* until its times tell of changes */
+        usleep(100000);
+    H_CHECK(!compiled_again(&b, "kept", NULL));
+    put_header("kept", "#define VALUE \"two\"\n");
+    H_CHECK(compiled_again(&b, "kept", NULL));
+    H_CHECK(compiled_again(&b, "kept", NULL)); /* still too young */
+    while (compiled_again(&b, "kept", NULL))
+        usleep(100000);
+    H_CHECK(!compiled_again(&b, "kept", NULL));
+    snprintf(command, sizeof command, "cd '%s' && cp value.h other.h && mv other.h value.h",
+             place_of("kept"));
+    H_EQUAL(system(command), 0);
+    H_CHECK(compiled_again(&b, "kept", NULL));
+    close_bench(&b);
+    snprintf(command, sizeof command, "rm -rf '%s'", place_of("kept"));
+    H_EQUAL(system(command), 0);
+    setenv("TROUPE_JIT_MEMORY", "0", 1);
+}
+
+/* More than there is room for: those not used for longest go, and all goes on. */
+static void bounded_memory(void)
+{
+    enum { SOME = 4 };
+    static const char *const values[SOME] = {"#define VALUE 1\n", "#define VALUE 2\n",
+                                             "#define VALUE 3\n", "#define VALUE 4\n"};
+    setenv("TROUPE_JIT_MEMORY", "16000", 1);
+    bench b = begin();
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < SOME; i++)
+            H_CHECK(compile(&b, (wish){.value = values[i]}));
+    }
+    empty_folder();
+    H_CHECK(compile(&b, (wish){.value = values[SOME - 1]}));
+    H_EQUAL(now().entries, 0);
+    H_CHECK(compile(&b, (wish){.value = values[0]}));
+    H_EQUAL(now().entries, 1);
+    close_bench(&b);
+    setenv("TROUPE_JIT_MEMORY", "0", 1);
+}
+
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
@@ -407,9 +496,13 @@ int main(int argc, char **argv)
         {"without_the_compiler", without_the_compiler},
         {"taken_for_another", taken_for_another},
         {"wherever_headers_lie", wherever_headers_lie},
+        {"same_request", same_request},
+        {"same_request_other_headers", same_request_other_headers},
+        {"bounded_memory", bounded_memory},
     };
     snprintf(folder, sizeof folder, "/tmp/troupe-jit-cache-%d", (int)getpid());
     setenv("TROUPE_CACHE_DIR", folder, 1);
+    setenv("TROUPE_JIT_MEMORY", "0", 1); /* most cases are about what is on the disk */
     int result = h_main(argc, argv, cases, sizeof cases / sizeof *cases);
     char command[256];
     snprintf(command, sizeof command, "rm -rf '%s'", folder);

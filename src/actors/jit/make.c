@@ -7,6 +7,7 @@
 #include "actors/jit/nvrtc.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "wire/module.h"
 
 #include <troupe/jit.h>
 
@@ -24,6 +25,7 @@ void trp__jit_made_free(trp__jit_made *made)
     free(made->log);
     free(made->names);
     free(made->headers);
+    free(made->stamps);
     *made = (trp__jit_made){0};
 }
 
@@ -199,6 +201,43 @@ static trp_status set_headers(const trp__jit_headers *headers, bool sure, trp__j
     made->headers = l.text;
     made->headers_bytes = l.bytes;
     return l.no_memory ? no_memory(error) : TRP_OK;
+}
+
+/* What tells the application whether the headers are still the same. A relative path is one of the
+ * worker's current folder: then it can't. */
+static trp_status set_stamps(const trp__jit_headers *headers, trp__jit_made *made, trp_error *error)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < headers->count; i++) {
+        const char *path = headers->row[i].path;
+        if (path && path[0] != '/')
+            return TRP_OK;
+        bytes += path ? sizeof(trp__home_stamp) + strlen(path) + 1 : 0;
+    }
+    char *at = malloc(bytes + 1);
+    if (!at)
+        return no_memory(error);
+    made->stamps = at;
+    made->stamps_bytes = bytes;
+    made->keepable = true;
+    for (size_t i = 0; i < headers->count; i++) {
+        const trp__jit_header_row *row = &headers->row[i];
+        if (!row->path)
+            continue;
+        trp__home_stamp s = {.exists = row->kind == TRP__JIT_FOUND_FILE,
+                             .path_bytes = (uint32_t)strlen(row->path) + 1};
+        if (s.exists) {
+            s.device = row->stamp.device;
+            s.inode = row->stamp.inode;
+            s.bytes = row->stamp.bytes;
+            s.modified_ns = row->stamp.modified_ns;
+            s.changed_ns = row->stamp.changed_ns;
+        }
+        memcpy(at, &s, sizeof s);
+        memcpy(at + sizeof s, row->path, s.path_bytes);
+        at += sizeof s + s.path_bytes;
+    }
+    return TRP_OK;
 }
 
 static trp_status failed(const trp__nvrtc *rtc, trp__nvrtc_result result, const char *call,
@@ -473,8 +512,12 @@ static trp_status find_or_compile(compile *c, const trp__jit_headers *headers, t
         if (status == TRP_E_MISSING && find_packed(c, headers, made))
             status = TRP_OK;
     }
-    return status == TRP_OK ? set_headers(headers, !headers->unsure && !x.changed, made, error)
-                            : status;
+    bool sure = !headers->unsure && !x.changed;
+    if (status == TRP_OK)
+        status = set_headers(headers, sure, made, error);
+    if (status == TRP_OK && sure && headers->settled)
+        status = set_stamps(headers, made, error);
+    return status;
 }
 
 trp_status trp__jit_compile(const char *input, uint64_t bytes, const trp__jit_stop *stop,
