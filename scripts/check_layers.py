@@ -28,7 +28,7 @@ OUTSIDE = {
     "include": [],
     "cli": ["cli", "bench", "cache"],  # the folder of records has one rule; troupe cache
     "examples": [],
-    "bench": ["bench", "driver", "actors"],
+    "bench": ["bench", "driver", "actors", "cache"],
     "tests": ["tests"],
     "tests/support": ["tests", "base"],
     "tests/support/fake_cuda": ["tests", "base", "driver", "actors"],
