@@ -10,7 +10,7 @@
 
 #define BYTES_DEFAULT (UINT64_C(64) << 20)
 
-enum { HEADS = 32 };
+enum { HEADS = 256 }; /* a page each */
 
 typedef enum kept_state {
     MAKING = 0, /* the request is on its way, or has ended and nobody has looked yet */
