@@ -396,6 +396,43 @@ static void wherever_headers_lie(void)
     H_EQUAL(system(command), 0);
 }
 
+/* A header finds those that lie beside it; a source of no folder finds none in the worker's. */
+static void beside(void)
+{
+    static const char *const found = "#include \"inner/value.h\"\n"
+                                     "extern \"C\" __global__ void set(int *x) { x[0] = VALUE; }\n";
+    static const char *const not_found = "#include \"value.h\"\n";
+    char command[512], before[512];
+    bench b = begin();
+    close_bench(&b);
+    put_header("here", "#define VALUE HIDDEN\n");
+    snprintf(command, sizeof command,
+             "mkdir '%s/inner' && cd '%s/inner' && mv ../value.h hidden.h && "
+             "echo '#include \"hidden.h\"' >value.h && echo '#define HIDDEN 3' >>value.h",
+             place_of("here"), place_of("here"));
+    H_EQUAL(system(command), 0);
+    snprintf(before, sizeof before, "%s/inner", place_of("here"));
+    char *own = getcwd(command, sizeof command);
+    H_CHECK(own && chdir(before) == 0);
+    b = open_bench();
+    H_CHECK(chdir(own) == 0);
+    const char *include = place_of("here");
+    trp_jit_compile_request r = {
+        .source = found, .architecture = "sm_90", .include_paths = &include, .include_count = 1};
+    trp_module m;
+    trp_completion c = {0};
+    H_OK(trp_jit_compile(b.jit, &r, &m, &c));
+    H_OK(h_await(c.future, NULL));
+    trp_completion other = {0};
+    r.source = not_found;
+    H_OK(trp_jit_compile(b.jit, &r, &m, &other));
+    H_EQUAL(h_await(other.future, NULL), TRP_E_LIBRARY);
+    h_check_says(__FILE__, __LINE__, trp_error_message(), "kernel.cu(1): ");
+    close_bench(&b);
+    snprintf(command, sizeof command, "rm -rf '%s'", place_of("here"));
+    H_EQUAL(system(command), 0);
+}
+
 /* Memory: the same request again in a process needs no cache. Whether it was compiled shows in what
  * is written to the folder, which is emptied before. */
 
@@ -496,6 +533,7 @@ int main(int argc, char **argv)
         {"without_the_compiler", without_the_compiler},
         {"taken_for_another", taken_for_another},
         {"wherever_headers_lie", wherever_headers_lie},
+        {"beside", beside},
         {"same_request", same_request},
         {"same_request_other_headers", same_request_other_headers},
         {"bounded_memory", bounded_memory},

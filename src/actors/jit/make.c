@@ -100,6 +100,7 @@ typedef struct compile {
     const char *header_names[TRP_JIT_OPTIONS_MAX], *header_texts[TRP_JIT_OPTIONS_MAX];
     char *include_options[TRP_JIT_OPTIONS_MAX];
     char architecture_option[64];
+    char *placed_source, *placed_name;
 } compile;
 
 static void read_texts(trp__jit_blobs *b, const char **out, uint32_t count)
@@ -141,7 +142,7 @@ static trp_status list_options(compile *c, const char *options[OPTIONS], int *co
     options[n++] = c->architecture_option;
     if (c->head.output == TRP_JIT_LTOIR)
         options[n++] = "-dlto";
-    if (!strchr(c->name, '/'))
+    if (!strchr(c->name, '/') && !c->placed_source)
         options[n++] = "--no-source-include"; /* else the worker's current folder */
     for (uint32_t i = 0; i < c->head.includes; i++) {
         size_t size = strlen(c->includes[i]) + 16;
@@ -155,6 +156,23 @@ static trp_status list_options(compile *c, const char *options[OPTIONS], int *co
         options[n++] = c->options[i];
     *count = n;
     return TRP_OK;
+}
+
+/* A source without a folder is told to lie in one that can't have a file, for else what it includes
+ * would be looked for in the worker's current folder. (--no-source-include, which is for that,
+ * keeps headers too from finding those beside them; seen with NVRTC 13.0.) #line gives it its own
+ * name again. A name that can't stand there keeps the option. */
+static trp_status place_source(compile *c, trp_error *error)
+{
+    for (const char *at = c->name; *at; at++) {
+        if (*at == '/' || *at == '"' || *at == '\\' || (unsigned char)*at < ' ')
+            return TRP_OK;
+    }
+    if (asprintf(&c->placed_name, "/dev/null/%s", c->name) < 0)
+        c->placed_name = NULL;
+    if (asprintf(&c->placed_source, "#line 1 \"%s\"\n%s", c->name, c->source) < 0)
+        c->placed_source = NULL;
+    return c->placed_name && c->placed_source ? TRP_OK : no_memory(error);
 }
 
 static trp_status trace(const compile *c, trp__jit_headers *out, trp_error *error)
@@ -323,11 +341,15 @@ static trp_status run_nvrtc(const trp__nvrtc *rtc, compile *c, trp__jit_made *ma
     const char *options[OPTIONS];
     const char *call = "nvrtcCreateProgram";
     int count = 0;
-    trp_status status = list_options(c, options, &count, error);
+    trp_status status = place_source(c, error);
+    if (status == TRP_OK)
+        status = list_options(c, options, &count, error);
     if (status != TRP_OK)
         return status;
-    trp__nvrtc_result result = rtc->nvrtcCreateProgram(
-        &program, c->source, c->name, (int)c->head.headers, c->header_texts, c->header_names);
+    trp__nvrtc_result result =
+        rtc->nvrtcCreateProgram(&program, c->placed_source ? c->placed_source : c->source,
+                                c->placed_name ? c->placed_name : c->name, (int)c->head.headers,
+                                c->header_texts, c->header_names);
     for (uint32_t i = 0; i < c->head.names && result == TRP__NVRTC_SUCCESS; i++) {
         call = "nvrtcAddNameExpression";
         result = rtc->nvrtcAddNameExpression(program, c->names[i]);
@@ -536,6 +558,8 @@ trp_status trp__jit_compile(const char *input, uint64_t bytes, const trp__jit_st
     trp__jit_headers_free(&headers);
     for (uint32_t i = 0; i < c->head.includes && i < TRP_JIT_OPTIONS_MAX; i++)
         free(c->include_options[i]);
+    free(c->placed_source);
+    free(c->placed_name);
     free(c);
     return status;
 }
