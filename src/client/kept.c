@@ -313,8 +313,25 @@ static bool same_files(const trp__kept *k)
     return true;
 }
 
+/* What is known of one that was found. */
+typedef struct look {
+    trp_buffer token; /* of its maker, if that has not been seen to end */
+    bool made;
+    uint32_t incarnation;
+    trp__home home;
+} look;
+
+/* The lock is held. */
+static void look_at(const trp__kept *k, look *out)
+{
+    out->token = k->state == MAKING ? k->token : (trp_buffer){0};
+    out->made = k->state == MADE;
+    out->incarnation = k->incarnation;
+    out->home = k->home;
+}
+
 /* One of this request, held. */
-static trp__kept *find(trp__kept_list *list, const trp__module_wish *wish, trp_buffer *token)
+static trp__kept *find(trp__kept_list *list, const trp__module_wish *wish, look *out)
 {
     trp__kept *found = NULL;
     pthread_mutex_lock(&list->lock);
@@ -326,7 +343,7 @@ static trp__kept *find(trp__kept_list *list, const trp__module_wish *wish, trp_b
             continue;
         k->holders++;
         k->used = ++list->used;
-        *token = k->state == MAKING ? k->token : (trp_buffer){0};
+        look_at(k, out);
         found = k;
     }
     pthread_mutex_unlock(&list->lock);
@@ -347,29 +364,30 @@ static void look_at_maker(trp_device *device, trp__kept *k, trp_buffer token)
 trp__kept *trp__kept_find(trp_device *device, const trp__module_wish *wish, trp__home *output)
 {
     trp__kept_list *list = device->kept;
-    trp_buffer token;
     trp__home_output head;
-    trp__kept *k = list ? find(list, wish, &token) : NULL;
+    look l;
+    trp__kept *k = list ? find(list, wish, &l) : NULL;
     if (!k)
         return NULL;
-    if (token.id != 0)
-        look_at_maker(device, k, token);
-    pthread_mutex_lock(&list->lock);
-    bool made = k->state == MADE;
-    uint32_t incarnation = k->incarnation;
-    *output = k->home;
-    pthread_mutex_unlock(&list->lock);
+    bool on_its_way = l.token.id != 0;
+    if (on_its_way) {
+        look_at_maker(device, k, l.token);
+        pthread_mutex_lock(&list->lock);
+        look_at(k, &l);
+        pthread_mutex_unlock(&list->lock);
+    }
     /* A worker that died may have written anywhere before. */
     uint32_t now = atomic_load(&device->incarnation);
-    if (made && incarnation != now) {
-        look_at_output(device, output, &head, &made);
+    if (l.made && l.incarnation != now) {
+        look_at_output(device, &l.home, &head, &l.made);
         pthread_mutex_lock(&list->lock);
         k->incarnation = now;
         pthread_mutex_unlock(&list->lock);
     }
-    if (made && same_files(k))
+    *output = l.home;
+    if (l.made && same_files(k))
         return k;
-    if (token.id == 0) /* else it may be on its way */
+    if (!on_its_way)
         make_useless(device, k);
     trp__kept_release(device, k);
     return NULL;
