@@ -106,11 +106,11 @@ static void drop_one(trp_device *device, const trp__kept *k)
     }
 }
 
-/* Until there is room for one more, and for what they have. */
-static void drop_old(trp_device *device)
+/* Until there are at most so many, and what they have fits. */
+static void drop_old(trp_device *device, uint32_t most)
 {
     trp__kept_list *list = device->kept;
-    while (list->count > 0 && (list->count >= TRP__KEPT_MOST || list->bytes > list->bytes_most)) {
+    while (list->count > 0 && (list->count > most || list->bytes > list->bytes_most)) {
         uint32_t oldest = 0;
         for (uint32_t i = 1; i < list->count; i++) {
             if (list->entry[i]->used < list->entry[oldest]->used)
@@ -202,11 +202,12 @@ trp__kept *trp__kept_add(trp_device *device, uint64_t sum, const trp__home *home
                      .token = token,
                      .bytes = home->input_bytes + sizeof *k};
     pthread_mutex_lock(&list->lock);
-    drop_old(device);
+    drop_old(device, TRP__KEPT_MOST - 1);
     k->used = ++list->used;
     list->sum[list->count] = sum;
     list->entry[list->count++] = k;
     list->bytes += k->bytes;
+    drop_old(device, TRP__KEPT_MOST);
     pthread_mutex_unlock(&list->lock);
     return k;
 }
@@ -260,7 +261,7 @@ static void take_made(trp_device *device, trp__kept *k)
         k->state = USELESS;
         drop_one(device, k);
     }
-    drop_old(device);
+    drop_old(device, TRP__KEPT_MOST);
     pthread_mutex_unlock(&list->lock);
     free(stamps);
 }
