@@ -49,6 +49,11 @@ typedef struct raw_api {
     bool (*matmul_result)(raw *r, void *d, size_t bytes);
     void (*matmul_end)(raw *r); /* also after matmul_begin() has failed */
 
+    /* Loads an image, launches its kernel with a null pointer for its parameter, waits; one at a
+     * time. */
+    bool (*load_and_launch)(raw *r, const void *image, const char *kernel);
+    void (*unload)(raw *r); /* also after load_and_launch() has failed */
+
     /* Takes device memory for copies, and host memory that the device reaches directly. */
     bool (*copy_begin)(raw *r, uint64_t bytes, bool pinned);
     void (*copy_end)(raw *r); /* also after copy_begin() has failed */

@@ -29,6 +29,7 @@ typedef struct raw_cuda {
     trp__cu_event event;
     trp__cu_module module;
     trp__cu_function nop;
+    trp__cu_module image; /* of load_and_launch */
 
     const trp__cublas *blas; /* NULL: not found */
     trp__cublas_handle handle;
@@ -112,6 +113,30 @@ static bool cuda_launch(raw *base, uint64_t count)
             return false;
     }
     return synchronize(r);
+}
+
+/* An image. */
+
+static bool cuda_load_and_launch(raw *base, const void *image, const char *kernel)
+{
+    raw_cuda *r = of(base);
+    trp__cu_function function;
+    void *nothing = NULL, *parameters[] = {&nothing};
+    return check(r, r->cu->cuModuleLoadData(&r->image, image), "cuModuleLoadData") &&
+           check(r, r->cu->cuModuleGetFunction(&function, r->image, kernel),
+                 "cuModuleGetFunction") &&
+           check(r,
+                 r->cu->cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, r->stream, parameters, NULL),
+                 "cuLaunchKernel") &&
+           synchronize(r);
+}
+
+static void cuda_unload(raw *base)
+{
+    raw_cuda *r = of(base);
+    if (r->image)
+        r->cu->cuModuleUnload(r->image);
+    r->image = NULL;
 }
 
 /* Products. */
@@ -349,6 +374,7 @@ static void cuda_close(raw *base)
         if (r->handle)
             r->blas->cublasDestroy_v2(r->handle);
         free_device(r, &r->workspace);
+        cuda_unload(base);
         if (r->module)
             cu->cuModuleUnload(r->module);
         if (r->event)
@@ -378,6 +404,8 @@ static const raw_api api = {
     .matmul = cuda_matmul,
     .matmul_result = cuda_matmul_result,
     .matmul_end = cuda_matmul_end,
+    .load_and_launch = cuda_load_and_launch,
+    .unload = cuda_unload,
     .copy_begin = cuda_copy_begin,
     .copy_end = cuda_copy_end,
     .pinned_label = "cuMemcpyAsync with memory of cuMemHostAlloc, cuStreamSynchronize",

@@ -34,6 +34,11 @@ void suite_matmul_tuned(suite *s);
 void suite_matmul_epilogue(suite *s);
 void suite_matmul_overhead(suite *s);
 void suite_matmul_plans(suite *s);
+void suite_jit_warm(suite *s);
+void suite_jit_memory(suite *s);
+void suite_jit_many(suite *s);
+void suite_jit_large(suite *s);
+void suite_jit_processes(suite *s);
 
 /* True for TRP_OK; else keeps what failed, and why. */
 bool suite_check(suite *s, trp_status status, const char *call);

@@ -28,7 +28,7 @@ OUTSIDE = {
     "include": [],
     "cli": ["cli", "bench", "cache"],  # troupe cache, troupe tune
     "examples": [],
-    "bench": ["bench", "driver", "actors"],
+    "bench": ["bench", "driver", "actors", "cache"],
     "tests": ["tests"],
     "tests/support": ["tests", "base"],
     "tests/support/fake_cuda": ["tests", "base", "driver", "actors"],

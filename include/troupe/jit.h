@@ -70,7 +70,8 @@ typedef struct trp_jit_header {
 } trp_jit_header;
 
 /* CUDA C++ source to a module: nvrtcCreateProgram, nvrtcAddNameExpression, nvrtcCompileProgram.
- * Everything is copied by the call. */
+ * Everything is copied by the call. What was compiled before, by this process or another, is not
+ * compiled again as long as its headers are the same; see docs/actors/jit.md. */
 typedef struct trp_jit_compile_request {
     trp_request header; /* a deadline counts from when the compile begins */
     const char *source; /* terminated */

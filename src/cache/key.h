@@ -11,7 +11,7 @@
 #include <troupe/status.h>
 
 /* Version of the meaning of keys and entries. A key of another version is another key. */
-#define TRP__KEY_VERSION 1u
+#define TRP__KEY_VERSION 2u
 
 /* The kind of what searches of the matmul actor have found, for those who look for it by itself. */
 #define TRP__KIND_MATMUL_TUNING "matmul tuning"

@@ -145,6 +145,7 @@ static void recycle(trp_device *device, uint32_t slot)
         generation = 1;
     pthread_mutex_lock(&device->memory_lock);
     struct trp__module *module = meta->module;
+    bool made = module && atomic_load(&meta->good_ticket) != 0;
     meta->module = NULL;
     if (!sealable)
         trp__suballoc_free(device->suballoc, meta->node);
@@ -159,7 +160,7 @@ static void recycle(trp_device *device, uint32_t slot)
     if (sealable)
         trp__arena_return(device, arena);
     if (module)
-        trp__module_destroy(device, module);
+        trp__module_destroy(device, module, made);
     atomic_fetch_sub(&device->lingering, 1); /* whoever waits for the memory can have it now */
 }
 

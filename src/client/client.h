@@ -4,7 +4,7 @@
  * cancelled, or whose worker has died), stream->lock (one direction of large copies),
  * device->memory_lock (sub-allocator, buffer slots), device->lock (worker, actors, arenas, host
  * segments), segment_lock, watch_lock, queue->lock; pool.opening before all but judging, pool.lock
- * after all. A request that fits its mailbox takes none of
+ * after all, kept->lock just before it. A request that fits its mailbox takes none of
  * them on its way to the worker and back, except for the last holder of a freed buffer and for
  * queues. */
 #ifndef TRP_CLIENT_CLIENT_H
@@ -320,7 +320,8 @@ struct trp_device {
     pthread_mutex_t segment_lock; /* holders, freed, base of segments */
     trp__client_segment segment[TRP__HOST_SEGMENTS];
     trp__pool pool;
-    uint32_t segments_made; /* under segment_lock: numbers from here on were never used */
+    struct trp__kept_list *kept; /* kept.c */
+    uint32_t segments_made;      /* under segment_lock: numbers from here on were never used */
     /* The worker that takes requests, and the warm one that waits for its death. */
     trp__process worker[TRP__WORKERS];
     uint32_t active;                /* its index */

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/shm.h"
 #include "client/client.h"
+#include "client/kept.h"
 #include "client/module.h"
 #include "client/trace.h"
 #include "driver/device_memory.h"
@@ -163,6 +164,7 @@ static void init_locks(trp_device *device)
     pthread_mutex_init(&device->segment_lock, NULL);
     pthread_mutex_init(&device->pool.opening, NULL);
     pthread_mutex_init(&device->pool.lock, NULL);
+    trp__kept_init(device);
 }
 
 static void free_device(trp_device *device)
@@ -174,8 +176,9 @@ static void free_device(trp_device *device)
     }
     for (uint32_t i = 0; device->meta && i < device->buffers_made; i++) {
         if (device->meta[i].module)
-            trp__module_destroy(device, device->meta[i].module);
+            trp__module_destroy(device, device->meta[i].module, false);
     }
+    trp__kept_close(device);
     trp__pool_close(device);
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
         if (device->segment[i].state == TRP__NUMBER_LIVE)

@@ -2,6 +2,7 @@
  * buffer, with one bit more, so that neither kind is taken for the other. What the token brings:
  * generations, freeing while requests are on their way, order, and that a module that could not be
  * made is noticed by those that use it. */
+#include "client/kept.h"
 #include "client/module.h"
 
 #include "base/checksum.h"
@@ -28,7 +29,8 @@ typedef struct trp__module {
     uint64_t actor_made;
     uint32_t name_count;
     char **names;
-    trp__extent *extent;
+    trp__extent *extent;  /* NULL: it belongs to `kept` */
+    trp__kept *kept;      /* what it shares with others or may; NULL: nothing */
     pthread_mutex_t lock; /* the rest */
     trp__home home;
     bool cut; /* the home is as small as it can be */
@@ -76,14 +78,18 @@ static trp__module *new_module(const trp__module_wish *wish, trp_actor *actor)
     return NULL;
 }
 
-void trp__module_destroy(trp_device *device, trp__module *m)
+void trp__module_destroy(trp_device *device, trp__module *m, bool made)
 {
     for (uint32_t i = 0; i < TRP__MODULE_SETS; i++) {
         if (m->set[i].extent)
             trp__pool_return(device, m->set[i].extent);
     }
-    if (m->extent)
+    if (m->kept && !m->home.shared)
+        trp__kept_settle(device, m->kept, made);
+    if (m->extent && !(m->home.shared && trp__kept_return_head(device, m->extent, m->home.offset)))
         trp__pool_return(device, m->extent);
+    if (m->kept)
+        trp__kept_release(device, m->kept);
     free_module(m);
 }
 
@@ -105,8 +111,12 @@ static void cut_all(trp_device *device)
     made = device->buffers_made;
     for (uint32_t i = 0; i < made; i++) {
         trp__module *m = device->meta[i].module;
-        if (m && atomic_load(&device->meta[i].good_ticket) != 0)
-            cut_home(device, m);
+        if (m && atomic_load(&device->meta[i].good_ticket) != 0) {
+            if (m->kept && !m->home.shared)
+                trp__kept_settle(device, m->kept, true);
+            else
+                cut_home(device, m);
+        }
     }
     pthread_mutex_unlock(&device->memory_lock);
 }
@@ -120,11 +130,11 @@ static void cut_home(trp_device *device, trp__module *m)
 {
     trp__home_output head;
     pthread_mutex_lock(&m->lock);
-    if (!m->cut) {
+    if (!m->cut && !m->kept) { /* what is shared is cut by kept.c */
         memcpy(&head, at_pool(device, trp__home_output_at(&m->home)), sizeof head);
         uint64_t size = trp__home_output_size(&head, m->home.output_bytes);
         if (head.magic == TRP__HOME_OUTPUT && size != UINT64_MAX) {
-            m->home.output_bytes = size;
+            m->home.output_bytes = (uint32_t)size;
             trp__pool_cut(device, m->extent, trp__home_bytes(&m->home));
             m->cut = true;
         }
@@ -148,13 +158,14 @@ static trp_status make_home(trp_device *device, trp__module *m, const trp__modul
                             trp_error *error)
 {
     uint64_t offset = 0;
-    m->home = (trp__home){.segment = device->pool.segment,
-                          .output_kind = wish->output_kind,
-                          .input_bytes = wish->input_bytes,
-                          .output_bytes = wish->output_bytes};
+    m->home.segment = device->pool.segment;
+    m->home.output_kind = wish->output_kind;
     uint64_t bytes = trp__home_bytes(&m->home);
-    m->extent = trp__pool_take(device, bytes, &offset);
+    m->extent = m->home.shared ? trp__kept_take_head(device, &offset) : NULL;
+    if (!m->extent)
+        m->extent = trp__pool_take(device, bytes, &offset);
     if (!m->extent) {
+        trp__kept_drop_all(device);
         cut_all(device);
         m->extent = trp__pool_take(device, bytes, &offset);
     }
@@ -166,12 +177,14 @@ static trp_status make_home(trp_device *device, trp__module *m, const trp__modul
     m->home.offset = offset;
     /* A piece that was used before is zeroed by the kernel, where it can do that. */
     memset(at_pool(device, offset), 0, sizeof(trp__home_head));
-    memset(at_pool(device, trp__home_output_at(&m->home)), 0, sizeof(uint64_t));
+    if (!m->home.shared)
+        memset(at_pool(device, trp__home_output_at(&m->home)), 0, sizeof(uint64_t));
     return TRP_OK;
 }
 
-trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
-                            trp__module_place *place)
+/* Gives a module its home and its token, and adds it to the record; takes it. */
+static trp_status add_module(trp__pack *pack, trp__module *m, const trp__module_wish *wish,
+                             trp_module *out, trp__module_place *place)
 {
     trp__slot *request = pack->context;
     trp_device *device = device_of(pack);
@@ -179,9 +192,6 @@ trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_m
     trp__access *access = &record->access[record->access_count];
     trp_buffer token = {0};
     uint64_t bytes;
-    trp__module *m = new_module(wish, pack->actor);
-    if (!m)
-        return trp__error_set(pack->error, TRP_E_MEMORY, "no memory for a module");
     trp_status status = make_home(device, m, wish, pack->error);
     if (status == TRP_OK) {
         status = trp_buffer_create(device, TRP__MODULE_TOKEN, &token);
@@ -189,7 +199,7 @@ trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_m
             *pack->error = *trp_error_last();
     }
     if (status != TRP_OK) {
-        trp__module_destroy(device, m);
+        trp__module_destroy(device, m, false);
         return status;
     }
     pthread_mutex_lock(&device->memory_lock);
@@ -208,6 +218,52 @@ trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_m
     request->handle = out;
     out->id = token.id | MODULE_BIT;
     return TRP_OK;
+}
+
+static trp_status no_memory(trp__pack *pack)
+{
+    return trp__error_set(pack->error, TRP_E_MEMORY, "no memory for a module");
+}
+
+trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
+                            trp__module_place *place)
+{
+    trp__module *m = new_module(wish, pack->actor);
+    if (!m)
+        return no_memory(pack);
+    m->home = (trp__home){.input_bytes = (uint32_t)wish->input_bytes,
+                          .output_bytes = (uint32_t)wish->output_bytes};
+    return add_module(pack, m, wish, out, place);
+}
+
+trp_status trp__module_again(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
+                             trp__module_place *place, bool *found)
+{
+    trp_device *device = device_of(pack);
+    trp__home output;
+    trp__kept *kept = trp__kept_find(device, wish, &output);
+    *found = kept != NULL;
+    if (!kept)
+        return TRP_OK;
+    trp__module *m = new_module(wish, pack->actor);
+    if (!m) {
+        trp__kept_release(device, kept);
+        return no_memory(pack);
+    }
+    m->kept = kept;
+    m->home =
+        (trp__home){.output_bytes = output.output_bytes, .shared = trp__home_output_at(&output)};
+    return add_module(pack, m, wish, out, place);
+}
+
+void trp__module_keep(trp__pack *pack, const trp__module_wish *wish, const trp__module_place *place)
+{
+    const trp__slot *request = pack->context;
+    trp__module *m = place->module;
+    m->kept = trp__kept_add(device_of(pack), wish->sum, &m->home, (uint32_t)wish->output_bytes,
+                            (trp_buffer){request->module}, m->extent);
+    if (m->kept)
+        m->extent = NULL;
 }
 
 void trp__module_undo(trp_device *device, trp__slot *request)

@@ -181,6 +181,8 @@ trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
                        .result = trp__result_reserve,
                        .input = trp__input_reserve,
                        .module_make = trp__module_make,
+                       .module_again = trp__module_again,
+                       .module_keep = trp__module_keep,
                        .module_use = trp__module_use,
                        .module_add_set = trp__module_add_set,
                        .compute =

@@ -21,6 +21,11 @@ typedef struct trp__module_wish {
     uint32_t output_kind;  /* trp_jit_output */
     uint32_t name_count;
     const char *const *names; /* copied */
+    /* Of one that may be kept and found again: a checksum of all that the request asks for, and
+     * whether an input of so many bytes asks for the same. 0 and NULL: none. */
+    uint64_t sum;
+    bool (*is_same)(const void *request, const char *input);
+    const void *request;
 } trp__module_wish;
 
 /* A module that a request makes or uses; valid while the record is packed. */
@@ -56,6 +61,13 @@ typedef struct trp__pack {
      * worker, or filled by the caller. Its input is to be filled by the caller. */
     trp_status (*module_make)(struct trp__pack *pack, const trp__module_wish *wish, trp_module *out,
                               trp__module_place *place);
+    /* Makes one of what the same request has made before, which needs nothing of the worker but
+     * that it tells of the end. *found false: there is none, and nothing was done. */
+    trp_status (*module_again)(struct trp__pack *pack, const trp__module_wish *wish,
+                               trp_module *out, trp__module_place *place, bool *found);
+    /* Keeps what a module's request will have made, whose input is complete. */
+    void (*module_keep)(struct trp__pack *pack, const trp__module_wish *wish,
+                        const trp__module_place *place);
     /* Adds a module of the same actor as an access, as acquire() does for a buffer. */
     trp_status (*module_use)(struct trp__pack *pack, const char *name, trp_module module,
                              uint32_t mode, trp__module_place *place);

@@ -5,7 +5,7 @@
  *
  *   head     trp__home_head: what was written to variables
  *   input    what makes the module; the actor's own affair
- *   output   trp__home_output, then log, names, headers and image, one behind the other
+ *   output   trp__home_output, then log, names, headers, image and stamps, one behind the other
  */
 #ifndef TRP_WIRE_MODULE_H
 #define TRP_WIRE_MODULE_H
@@ -25,8 +25,9 @@ typedef struct trp__home {
     uint32_t segment;
     uint32_t output_kind; /* trp_jit_output */
     uint64_t offset;      /* of the head in the segment */
-    uint64_t input_bytes;
-    uint64_t output_bytes; /* room for it */
+    uint32_t input_bytes;
+    uint32_t output_bytes; /* room for it */
+    uint64_t shared;       /* where the output lies that several homes have; 0: it is its own */
 } trp__home;
 
 /* Something that was written to a variable. The application fills it while `number` is 0, for which
@@ -49,9 +50,20 @@ typedef struct trp__home_head {
 typedef struct trp__home_output {
     uint64_t magic; /* written last */
     uint32_t names, headers;
-    uint64_t log_bytes, names_bytes, headers_bytes, image_bytes;
+    uint32_t keepable; /* 1: the same request makes the same, as long as the stamps are true */
+    uint32_t reserved;
+    uint64_t log_bytes, names_bytes, headers_bytes, image_bytes, stamps_bytes;
     uint64_t checksum; /* of all that follows this struct */
 } trp__home_output;
+
+/* A file that was read, or one that was not there, with its path behind this; one behind the other,
+ * at any address. */
+typedef struct trp__home_stamp {
+    uint64_t device, inode, bytes;
+    int64_t modified_ns, changed_ns;
+    uint32_t exists;
+    uint32_t path_bytes; /* with its end */
+} trp__home_stamp;
 
 static inline uint64_t trp__home_input_at(const trp__home *home)
 {
@@ -60,13 +72,15 @@ static inline uint64_t trp__home_input_at(const trp__home *home)
 
 static inline uint64_t trp__home_output_at(const trp__home *home)
 {
-    return trp__home_input_at(home) + (home->input_bytes + 63) / 64 * 64;
+    return home->shared ? home->shared
+                        : trp__home_input_at(home) + ((uint64_t)home->input_bytes + 63) / 64 * 64;
 }
 
 /* Bytes of a home in all. */
 static inline uint64_t trp__home_bytes(const trp__home *home)
 {
-    return trp__home_output_at(home) + home->output_bytes - home->offset;
+    return home->shared ? trp__home_input_at(home) + home->input_bytes - home->offset
+                        : trp__home_output_at(home) + home->output_bytes - home->offset;
 }
 
 /* Bytes of an output in all; UINT64_MAX if its sizes can't be true in `room` bytes. */
@@ -76,8 +90,8 @@ static inline uint64_t trp__home_output_size(const trp__home_output *output, uin
         return UINT64_MAX;
     uint64_t left = room - sizeof *output;
     const uint64_t part[] = {output->log_bytes, output->names_bytes, output->headers_bytes,
-                             output->image_bytes};
-    for (int i = 0; i < 4; i++) {
+                             output->image_bytes, output->stamps_bytes};
+    for (int i = 0; i < 5; i++) {
         if (part[i] > left)
             return UINT64_MAX;
         left -= part[i];

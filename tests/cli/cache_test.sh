@@ -78,7 +78,7 @@ run 0 cache warm -q "$tmp/in/all.txt" --arch sm_100 --arch sm_90
 [ "$(entries)" -eq 4 ] || fail "$(entries) entries"
 run 0 cache ls && says out 'own.cu .*sm_100 .*ptx' && says out 'kernel.cu .*sm_90 .*cubin'
 echo '#error wanted' >"$tmp/in/bad.cu"
-printf '#define HEADER(x) <x.h>\n#include HEADER(value)\n' >"$tmp/in/unsure.cu"
+printf '#define HEADER(x, y) <x.h>\n#include HEADER(value, 1)\n' >"$tmp/in/unsure.cu"
 echo 'unsure.cu --include .' >"$tmp/in/unsure.txt"
 printf 'bad.cu\nscale.cu --include=. --output=ptx\n' >"$tmp/in/some.txt"
 run 1 cache warm "$tmp/in/some.txt" --arch sm_90 && says err 'some.txt:1: sm_90: .*wanted' &&
@@ -143,6 +143,18 @@ run 0 cache warm "$tmp/in/all.txt" --arch sm_100 --arch sm_90 && says out '4 of 
 [ "$(entries)" -eq 0 ] || fail "what a pack has was compiled"
 missing cache warm "$tmp/in/all.txt" --arch sm_90 || fail 'a pack without NVRTC'
 [ "$(entries)" -eq 0 ] || fail "what a pack has was written"
+cp -r "$tmp/in" "$tmp/moved"
+missing cache warm "$tmp/moved/all.txt" --arch sm_90 || fail 'a pack, for headers that lie elsewhere'
+echo 'scale.cu --include . --include .. "--name=scale<double, 2>" --output ptx --as own.cu' >"$tmp/moved/folders.txt"
+missing cache warm "$tmp/moved/folders.txt" --arch sm_90 && fail 'one more folder'
+echo '#define VALUE __LINE__ + sizeof(__FILE__)' | tee "$tmp/in/value.h" >"$tmp/moved/value.h"
+printf 'scale.cu --include . "--name=scale<int, 2>"\n' | tee "$tmp/in/path.txt" >"$tmp/moved/path.txt"
+run 0 cache pack "$tmp/in/path.txt" --arch sm_90 -o "$tmp/path.pack"
+TROUPE_CACHE_PACKS=$tmp/path.pack missing cache warm "$tmp/in/path.txt" --arch sm_90 || fail 'its own path'
+TROUPE_CACHE_PACKS=$tmp/path.pack missing cache warm "$tmp/moved/path.txt" --arch sm_90 && fail 'the path of another place'
+run 0 cache pack "$tmp/in/all.txt" --arch sm_90 --arch sm_100 -o "$tmp/again.pack"
+cmp -s "$tmp/again.pack" "$tmp/all.pack" && fail 'two headers, one pack'
+rm -r "$tmp/moved"
 echo '#define VALUE 4' >"$tmp/in/value.h"
 missing cache warm "$tmp/in/all.txt" --arch sm_90 && fail 'another header'
 run 0 cache warm "$tmp/in/all.txt" --arch sm_90 && says out '2 of them new'
@@ -155,7 +167,7 @@ run 0 cache explain "$tmp/in/all.txt:4" --arch sm_90 --arch sm_100 && says out '
 echo '#define VALUE 5' >"$tmp/in/value.h"
 sed '4 s/ptx/ptx -DM=5/' "$tmp/in/all.txt" >"$tmp/in/other.txt"
 run 0 cache explain "$tmp/in/other.txt:4" --arch sm_90 && says out 'option: -DM=5 is new' &&
-    says out 'header: file .*/value.h: another content'
+    says out 'header: file include_paths\[0\]/value.h: another content'
 echo '#define VALUE 3' >"$tmp/in/value.h"
 export TROUPE_CACHE_PACKS="$tmp/all.pack"
 run 0 cache explain "$tmp/in/all.txt:4" --arch sm_90 && says out ': a pack has it'

@@ -353,6 +353,211 @@ static void taken_for_another(void)
     H_EQUAL(system(command), 0);
 }
 
+/* Headers in files. */
+
+static char *place_of(const char *name)
+{
+    static char path[96];
+    snprintf(path, sizeof path, "%s-%s", folder, name);
+    return path;
+}
+
+static void put_header(const char *place, const char *text)
+{
+    char path[128];
+    (void)mkdir(place_of(place), 0700);
+    snprintf(path, sizeof path, "%s/value.h", place_of(place));
+    FILE *file = fopen(path, "w");
+    H_CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* Compiles with a header that lies there; returns the image. */
+static char *compile_with(const bench *b, const char *place, const char *option, uint64_t *bytes)
+{
+    static const char text[] =
+        "#include <value.h>\n"
+        "extern \"C\" __global__ void set(const char **x) { x[0] = VALUE; }\n";
+    const char *include = place_of(place);
+    trp_jit_compile_request r = {.source = text,
+                                 .architecture = "sm_90",
+                                 .include_paths = &include,
+                                 .include_count = 1,
+                                 .options = &option,
+                                 .option_count = option != NULL};
+    trp_module m;
+    trp_completion c = {0};
+    H_OK(trp_jit_compile(b->jit, &r, &m, &c));
+    H_OK(h_await(c.future, NULL));
+    H_OK(trp_module_read(b->world.device, m, TRP_MODULE_IMAGE, NULL, 0, bytes));
+    char *image = h_malloc(*bytes);
+    H_OK(trp_module_read(b->world.device, m, TRP_MODULE_IMAGE, image, *bytes, bytes));
+    H_OK(trp_module_free(b->world.device, m));
+    return image;
+}
+
+/* How many entries two compiles with the same header in two places make, and how many differ. */
+static int entries_for(bench *b, const char *text, const char *option, bool *same)
+{
+    uint64_t bytes[2];
+    int before = now().entries;
+    put_header("here", text);
+    put_header("elsewhere", text);
+    char *first = compile_with(b, "here", option, &bytes[0]);
+    char *second = compile_with(b, "elsewhere", option, &bytes[1]);
+    *same = bytes[0] == bytes[1] && memcmp(first, second, bytes[0]) == 0;
+    free(first);
+    free(second);
+    return now().entries - before;
+}
+
+/* A header is known by its content and how it is found, not by where its folder lies; unless the
+ * result may have the path in it. */
+static void wherever_headers_lie(void)
+{
+    char command[256];
+    bench b = begin();
+    bool same;
+    H_EQUAL(entries_for(&b, "#define VALUE \"here\"\n", NULL, &same), 1);
+    H_CHECK(same);
+    H_EQUAL(entries_for(&b, "#define VALUE \"there\"\n", NULL, &same), 1);
+    H_EQUAL(entries_for(&b, "#define VALUE __FILE__\n", NULL, &same), 2);
+    H_EQUAL(
+        entries_for(&b, "__device__ const char v[] = __FILE__;\n#define VALUE v\n", NULL, &same),
+        2);
+    H_CHECK(!same);
+    H_EQUAL(entries_for(&b, "#define VALUE \"here\"\n", "-lineinfo", &same), 2);
+    H_EQUAL(entries_for(&b, "#define VALUE \"here\"\n", "--device-debug", &same), 2);
+    close_bench(&b);
+    snprintf(command, sizeof command, "rm -rf '%s'*where '%s-here'", folder, folder);
+    H_EQUAL(system(command), 0);
+}
+
+/* A header finds those that lie beside it; a source of no folder finds none in the worker's. */
+static void beside(void)
+{
+    static const char *const found = "#include \"inner/value.h\"\n"
+                                     "extern \"C\" __global__ void set(int *x) { x[0] = VALUE; }\n";
+    static const char *const not_found = "#include \"value.h\"\n";
+    char command[512], before[512];
+    bench b = begin();
+    close_bench(&b);
+    put_header("here", "#define VALUE HIDDEN\n");
+    snprintf(command, sizeof command,
+             "mkdir '%s/inner' && cd '%s/inner' && mv ../value.h hidden.h && "
+             "echo '#include \"hidden.h\"' >value.h && echo '#define HIDDEN 3' >>value.h",
+             place_of("here"), place_of("here"));
+    H_EQUAL(system(command), 0);
+    snprintf(before, sizeof before, "%s/inner", place_of("here"));
+    char *own = getcwd(command, sizeof command);
+    H_CHECK(own && chdir(before) == 0);
+    b = open_bench();
+    H_CHECK(chdir(own) == 0);
+    const char *include = place_of("here");
+    trp_jit_compile_request r = {
+        .source = found, .architecture = "sm_90", .include_paths = &include, .include_count = 1};
+    trp_module m;
+    trp_completion c = {0};
+    H_OK(trp_jit_compile(b.jit, &r, &m, &c));
+    H_OK(h_await(c.future, NULL));
+    trp_completion other = {0};
+    r.source = not_found;
+    H_OK(trp_jit_compile(b.jit, &r, &m, &other));
+    H_EQUAL(h_await(other.future, NULL), TRP_E_LIBRARY);
+    h_check_says(__FILE__, __LINE__, trp_error_message(), "kernel.cu(1): ");
+    close_bench(&b);
+    snprintf(command, sizeof command, "rm -rf '%s'", place_of("here"));
+    H_EQUAL(system(command), 0);
+}
+
+/* Memory: the same request again in a process needs no cache. Whether it was compiled shows in what
+ * is written to the folder, which is emptied before. */
+
+static bool compiled_again(bench *b, const char *place, const char *option)
+{
+    uint64_t bytes;
+    empty_folder();
+    free(compile_with(b, place, option, &bytes));
+    int entries = now().entries;
+    H_CHECK(entries <= 1);
+    return entries == 1;
+}
+
+static void same_request(void)
+{
+    unsetenv("TROUPE_JIT_MEMORY");
+    bench b = begin();
+    empty_folder();
+    H_CHECK(compile(&b, plain));
+    H_EQUAL(now().entries, 0);
+    /* A module that shares with one that is gone, in its own turn, is as good. */
+    H_CHECK(compile(&b, plain));
+    H_EQUAL(now().entries, 0);
+    const wish other[] = {{.value = "#define VALUE 2\n"},
+                          {.value = "#define VALUE 1\n", .options = {"-DA"}, .option_count = 1}};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        H_CHECK(compile(&b, other[i]));
+        H_EQUAL(now().entries, i + 1);
+    }
+    empty_folder();
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        H_CHECK(compile(&b, other[i]));
+    H_CHECK(compile(&b, plain));
+    H_EQUAL(now().entries, 0);
+    close_bench(&b);
+    b = open_bench(); /* it was that device's */
+    H_CHECK(compile(&b, plain));
+    H_EQUAL(now().entries, 1);
+    close_bench(&b);
+    setenv("TROUPE_JIT_MEMORY", "0", 1);
+}
+
+/* A header that changes, goes, or comes in front is seen; one that has just changed is read. */
+static void same_request_other_headers(void)
+{
+    char command[256];
+    unsetenv("TROUPE_JIT_MEMORY");
+    bench b = begin();
+    put_header("kept", "#define VALUE \"one\"\n");
+    while (compiled_again(&b, "kept", NULL)) /* until its times tell of changes */
+        usleep(100000);
+    H_CHECK(!compiled_again(&b, "kept", NULL));
+    put_header("kept", "#define VALUE \"two\"\n");
+    H_CHECK(compiled_again(&b, "kept", NULL));
+    H_CHECK(compiled_again(&b, "kept", NULL)); /* still too young */
+    while (compiled_again(&b, "kept", NULL))
+        usleep(100000);
+    H_CHECK(!compiled_again(&b, "kept", NULL));
+    snprintf(command, sizeof command, "cd '%s' && cp value.h other.h && mv other.h value.h",
+             place_of("kept"));
+    H_EQUAL(system(command), 0);
+    H_CHECK(compiled_again(&b, "kept", NULL));
+    close_bench(&b);
+    snprintf(command, sizeof command, "rm -rf '%s'", place_of("kept"));
+    H_EQUAL(system(command), 0);
+    setenv("TROUPE_JIT_MEMORY", "0", 1);
+}
+
+/* More than there is room for: those not used for longest go, and all goes on. */
+static void bounded_memory(void)
+{
+    enum { SOME = 4 };
+    static const char *const values[SOME] = {"#define VALUE 1\n", "#define VALUE 2\n",
+                                             "#define VALUE 3\n", "#define VALUE 4\n"};
+    setenv("TROUPE_JIT_MEMORY", "16000", 1);
+    bench b = begin();
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < SOME; i++)
+            H_CHECK(compile(&b, (wish){.value = values[i]}));
+    }
+    empty_folder();
+    H_CHECK(compile(&b, (wish){.value = values[SOME - 1]}));
+    H_EQUAL(now().entries, 0);
+    H_CHECK(compile(&b, (wish){.value = values[0]}));
+    H_EQUAL(now().entries, 1);
+    close_bench(&b);
+    setenv("TROUPE_JIT_MEMORY", "0", 1);
+}
+
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
@@ -364,9 +569,15 @@ int main(int argc, char **argv)
         {"no_folder", no_folder},
         {"without_the_compiler", without_the_compiler},
         {"taken_for_another", taken_for_another},
+        {"wherever_headers_lie", wherever_headers_lie},
+        {"beside", beside},
+        {"same_request", same_request},
+        {"same_request_other_headers", same_request_other_headers},
+        {"bounded_memory", bounded_memory},
     };
     snprintf(folder, sizeof folder, "/tmp/troupe-jit-cache-%d", (int)getpid());
     setenv("TROUPE_CACHE_DIR", folder, 1);
+    setenv("TROUPE_JIT_MEMORY", "0", 1); /* most cases are about what is on the disk */
     int result = h_main(argc, argv, cases, sizeof cases / sizeof *cases);
     char command[256];
     snprintf(command, sizeof command, "rm -rf '%s'", folder);

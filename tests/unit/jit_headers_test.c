@@ -8,6 +8,7 @@
 #include "actors/jit/headers.h"
 #include "actors/jit/make.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,10 +71,21 @@ static bool has(const trp__jit_headers *h, trp__jit_found kind, const char *name
     snprintf(path, sizeof path, "%s%s%s", kind == TRP__JIT_FOUND_MEMORY ? "" : folder,
              kind == TRP__JIT_FOUND_MEMORY ? "" : "/", name);
     for (size_t i = 0; i < h->count; i++) {
-        if (h->row[i].kind == kind && strcmp(h->row[i].name, path) == 0)
+        const trp__jit_header_row *row = &h->row[i];
+        if (row->kind == kind && strcmp(row->path ? row->path : row->name, path) == 0)
             return true;
     }
     return false;
+}
+
+/* The row that is called so in keys. */
+static const trp__jit_header_row *called(const trp__jit_headers *h, const char *name)
+{
+    for (size_t i = 0; i < h->count; i++) {
+        if (strcmp(h->row[i].name, name) == 0)
+            return &h->row[i];
+    }
+    return NULL;
 }
 
 static size_t found(const trp__jit_headers *h)
@@ -109,6 +121,14 @@ static void forms(void **state)
         "#define N \"a.h\"\n#include N\n",
         "#include N\n#define N <a.h>\n",
         "#include_next <a.h>\n",
+        "#define F(x) <x>\n#include F(a.h)\n",
+        "#include F ( a )\n#define F( x ) <x.h> // of that name\n",
+        "#define F(x) \"a.h\"\n#include F(x)\n",
+        "#define DIR sub/..\n#define N <DIR/a.h>\n#include N\n",
+        "#define A a\n#define N <A.h>\n#include N\n",
+        "#define HAS(x) __has_include(x)\n#if HAS(<a.h>)\n#endif\n",
+        "#if X\n#elif HAS(\"a.h\") && Y\n#endif\n#define HAS(x) (1 && __has_include( x ))\n",
+        "#define HAS(x) __has_include(x)\n#define HAS_A HAS(<a.h>)\n",
         "#import \"a.h\"\n",
         "\r\n#include \"a.h\"\r\n",
         "#include \"a.h\"", /* no end of line */
@@ -116,7 +136,8 @@ static void forms(void **state)
     put_file("a.h", "int a;\n");
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
         trp__jit_headers h = trace(sources[i], NULL, 0, NULL, 0);
-        if (!has(&h, TRP__JIT_FOUND_FILE, "a.h") || h.unsure)
+        if (!(has(&h, TRP__JIT_FOUND_FILE, "a.h") || has(&h, TRP__JIT_FOUND_FILE, "sub/../a.h")) ||
+            h.unsure)
             fail_msg("source %zu: %s", i, h.unsure ? "unsure" : "not found");
         trp__jit_headers_free(&h);
     }
@@ -149,7 +170,15 @@ static void unsure(void **state)
     (void)state;
     static const char *const sources[] = {
         "#include UNKNOWN\n",
-        "#define F(x) <x>\n#include F(a.h)\n",
+        "#define F(x, y) <x>\n#include F(a.h, b)\n",
+        "#define F(x) <x>\n#include F(a b)\n",
+        "#define F(x) <x>\n#include F\n",
+        "#define F <a.h>\n#include F(a.h)\n",
+        "#define F(x) <x>\n#define a G(1)\n#include F(a.h)\n",
+        "#define N <__ROOT__/a.h>\n#include N\n",
+        "#define HAS(x) __has_include(x)\n#if HAS(WHAT)\n#endif\n",
+        "#define HAS(x) __has_include(x)\n#define TOO(x) HAS(x)\n#if TOO(<a.h>)\n#endif\n",
+        "#define HAS(x, y) __has_include(x)\n#if HAS(<a.h>, 1)\n#endif\n",
         "#define N a.h\n#include N\n",
         "#define N \"a.h\"\n#undef N\n#define N STR(b.h)\n#include N\n",
         "#embed \"a.h\"\n",
@@ -226,6 +255,142 @@ static void from_options(void **state)
     trp__jit_headers_free(&h);
 }
 
+/* What a file is called does not depend on where its folder lies. */
+static void names(void **state)
+{
+    (void)state;
+    put_file("a.h", "#include \"sub/c.h\"\n#include <d.h>\n");
+    put_file("sub/c.h", "#include \"../a.h\"\n#include \"e.h\"\n");
+    put_file("sub/d.h", "");
+    put_file("sub/e.h", "");
+    trp__jit_headers h = trace("#include \"a.h\"\n", NULL, 0, NULL, 0);
+    assert_int_equal(called(&h, "include_paths[0]/a.h")->kind, TRP__JIT_FOUND_FILE);
+    assert_int_equal(called(&h, "include_paths[0]/sub/c.h")->kind, TRP__JIT_FOUND_FILE);
+    assert_int_equal(called(&h, "include_paths[0]/d.h")->kind, TRP__JIT_FOUND_NONE);
+    assert_int_equal(called(&h, "include_paths[1]/d.h")->kind, TRP__JIT_FOUND_FILE);
+    assert_int_equal(called(&h, "include_paths[0]/sub/e.h")->kind, TRP__JIT_FOUND_FILE);
+    /* The same file by another name: told so, and followed once. */
+    const trp__jit_header_row *again = called(&h, "include_paths[0]/sub/../a.h");
+    assert_non_null(again);
+    assert_string_equal(h.row[again->same_as].name, "include_paths[0]/a.h");
+    assert_null(called(&h, "include_paths[0]/sub/../sub/c.h"));
+    assert_true(h.folders);
+    assert_false(h.unsure || h.placed);
+    trp__jit_headers_free(&h);
+}
+
+/* A file that two folders have is two rows, which say whether it is one file. */
+static void one_file_twice(void **state)
+{
+    (void)state;
+    char from[96], to[96];
+    put_file("f.h", "int f;\n");
+    snprintf(from, sizeof from, "%s/f.h", folder);
+    snprintf(to, sizeof to, "%s/sub/f.h", folder);
+    for (int linked = 0; linked < 2; linked++) {
+        (void)unlink(to);
+        if (linked)
+            assert_int_equal(symlink(from, to), 0);
+        else
+            put_file("sub/f.h", "int f;\n");
+        trp__jit_headers h = trace("#include \"f.h\"\n#include \"sub/f.h\"\n", NULL, 0, NULL, 0);
+        const trp__jit_header_row *second = called(&h, "include_paths[0]/sub/f.h");
+        assert_int_equal(second->same_as == 0, linked);
+        assert_int_equal(h.count, 2);
+        trp__jit_headers_free(&h);
+    }
+}
+
+/* Headers that name each other with "..", each time longer, come to an end. */
+static void round_about(void **state)
+{
+    (void)state;
+    put_file("sub/p.h", "#include \"../sub/q.h\"\n#include \"../sub/../sub/q.h\"\n");
+    put_file("sub/q.h", "#include \"../sub/p.h\"\n#include \"../sub/../sub/p.h\"\n");
+    trp__jit_headers h = trace("#include \"sub/p.h\"\n", NULL, 0, NULL, 0);
+    assert_true(h.count < 16);
+    trp__jit_headers_free(&h);
+}
+
+/* Texts that may have the path of a file in the result. */
+static void asking(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source, *header, *option;
+        bool placed;
+    } cases[] = {
+        {"#include \"g.h\"\n", "int g;\n", NULL, false},
+        {"#include \"g.h\"\n", "const char *g = __FILE__;\n", NULL, true},
+        {"#include \"g.h\"\n", "// __FILE__\nconst char *g = \"__FILE__ assert\";\n", NULL, false},
+        {"#include \"g.h\"\n", "f() { assert(1); }\n", NULL, true},
+        {"#include \"g.h\"\n", "f() { static_assert(1); }\n", NULL, false},
+        {"#include \"g.h\"\n", "f(const char *p = __builtin_FILE());\n", NULL, true},
+        {"#include \"g.h\"\n", "__FI\\\nLE__\n", NULL, true},
+        {"#include \"g.h\"\n", "G\n", "-DG=__FILE__", true},
+        {"#include \"g.h\"\nassert(2);\n", "int g;\n", NULL, false}, /* the source's own name */
+        {"#define G assert(2)\n#include \"g.h\"\n", "f() { G; }\n", NULL, true},
+        {"#define C(a, b) a##b\n#include \"g.h\"\n", "f() { C(__FI, LE__); }\n", NULL, true},
+        {"#define C(a, b) a %:%: b\n#include \"g.h\"\n", "f() { C(__FILE, __); }\n", NULL, true},
+        {"#define C(a, b) a##b\n#include \"g.h\"\n", "f() { C(g, h); }\n", NULL, false},
+        {"f() { assert(2); }\n#define G __FILE__\n", "", NULL, false}, /* no file */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_file("g.h", cases[i].header);
+        trp__jit_headers h =
+            trace(cases[i].source, NULL, 0, &cases[i].option, cases[i].option != NULL);
+        if (h.placed != cases[i].placed || h.unsure)
+            fail_msg("case %zu: %s", i, h.placed ? "placed" : h.unsure ? "unsure" : "not placed");
+        trp__jit_headers_free(&h);
+    }
+}
+
+static const trp__jit_facts *facts_of(const char *path, bool *settled)
+{
+    const trp__jit_facts *facts;
+    trp__jit_stamp stamp;
+    assert_int_equal(trp__jit_facts_of_file(path, &facts, &stamp, settled), TRP__JIT_FILE_READ);
+    return facts;
+}
+
+/* What is known of a file is taken again as long as nothing can have changed it unseen. */
+static void known_files(void **state)
+{
+    (void)state;
+    char path[96];
+    bool settled;
+    uint64_t read[2], known[2];
+    struct stat s;
+    put_file("k.h", "int k;\n");
+    snprintf(path, sizeof path, "%s/k.h", folder);
+    assert_int_equal(stat(path, &s), 0);
+    trp__jit_facts_counts(&read[0], &known[0]);
+    const trp__jit_facts *first = facts_of(path, &settled);
+    trp__jit_facts_counts(&read[1], &known[1]);
+    assert_int_equal(read[1], read[0] + 1);
+    /* Some seconds must lie between its last change and its reading. */
+    for (; !settled; usleep(50000)) {
+        const trp__jit_facts *next = facts_of(path, &settled);
+        assert_true(next != first);
+        trp__jit_facts_release(next);
+    }
+    trp__jit_facts_counts(&read[0], &known[0]);
+    const trp__jit_facts *again = facts_of(path, &settled);
+    trp__jit_facts_counts(&read[1], &known[1]);
+    assert_int_equal(read[1], read[0]);
+    assert_int_equal(known[1], known[0] + 1);
+    assert_true(settled && trp__hash_equal(&first->content, &again->content));
+    /* Of the same size, with the old time put back: the time of that tells. */
+    const struct timespec times[2] = {s.st_atim, s.st_mtim};
+    put_file("k.h", "int j;\n");
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    const trp__jit_facts *other = facts_of(path, &settled);
+    assert_false(settled || trp__hash_equal(&first->content, &other->content));
+    trp__jit_facts_release(first);
+    trp__jit_facts_release(again);
+    trp__jit_facts_release(other);
+}
+
 /* Rubbish is read to its end and no further. */
 static void rubbish(void **state)
 {
@@ -264,8 +429,9 @@ static void error_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(forms),        TEST(not_forms), TEST(unsure),      TEST(places),
-        TEST(from_options), TEST(rubbish),   TEST(error_lines),
+        TEST(forms),          TEST(not_forms),   TEST(unsure),      TEST(places),
+        TEST(from_options),   TEST(rubbish),     TEST(error_lines), TEST(names),
+        TEST(one_file_twice), TEST(round_about), TEST(asking),      TEST(known_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,8 +43,10 @@ static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, 
 
 static void place_of(trp__module_place *place, uint64_t input, uint64_t output)
 {
-    place->home = (trp__home){
-        .segment = 5, .output_kind = module_kind, .input_bytes = input, .output_bytes = output};
+    place->home = (trp__home){.segment = 5,
+                              .output_kind = module_kind,
+                              .input_bytes = (uint32_t)input,
+                              .output_bytes = (uint32_t)output};
     assert_true(trp__home_bytes(&place->home) <= ROOM);
     place->input = home + trp__home_input_at(&place->home);
     place->output = home + trp__home_output_at(&place->home);
@@ -66,6 +68,26 @@ static trp_status module_make(trp__pack *pack, const trp__module_wish *wish, trp
              wish->output_bytes < ROOM / 4 ? wish->output_bytes : ROOM / 4);
     out->id = 77;
     return TRP_OK;
+}
+
+/* Nothing was made before. */
+static trp_status module_again(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
+                               trp__module_place *place, bool *found)
+{
+    (void)pack;
+    (void)wish;
+    (void)out;
+    (void)place;
+    *found = false;
+    return TRP_OK;
+}
+
+/* What is kept is found again by the request that it was kept for. */
+static void module_keep(trp__pack *pack, const trp__module_wish *wish,
+                        const trp__module_place *place)
+{
+    (void)pack;
+    assert_true(wish->sum != 0 && wish->is_same(wish->request, place->input));
 }
 
 /* Modules too: 9 is stale, 8 has failed. */
@@ -123,6 +145,8 @@ static trp_status pack(trp_status (*function)(trp__pack *, const trp_request *),
                    .result = result,
                    .input = input,
                    .module_make = module_make,
+                   .module_again = module_again,
+                   .module_keep = module_keep,
                    .module_use = module_use,
                    .module_add_set = module_add_set,
                    .compute = compute};

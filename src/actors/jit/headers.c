@@ -1,37 +1,48 @@
 #include "actors/jit/headers.h"
 
+#include "base/checksum.h"
 #include "base/error.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#define FILE_MOST ((off_t)64 << 20) /* a header that is larger is none */
+/* A folder, where it lies, and what it is called wherever it lies. Both NULL: none. */
+typedef struct place {
+    char *path, *name;
+} place;
 
-/* Something to read for includes. */
+/* Something whose facts are to be followed. */
 typedef struct source {
-    char *text;   /* without spliced lines; owned */
-    char *folder; /* where what it includes in quotes is looked for first; NULL: nowhere */
-    bool memory;  /* `folder` is part of the names of headers in memory */
+    const trp__jit_facts *facts;
+    place folder; /* where what it includes in quotes is looked for first */
+    bool memory;  /* `folder.path` is part of the names of headers in memory */
+    size_t tests; /* macros whose calls in it were looked for */
 } source;
 
-/* A name that a macro stands for: #define NAME "file", or anything else. */
+/* A definition, as facts have it. */
 typedef struct macro {
-    char *name;
-    char *operand; /* "file" or <file> with its quotes; NULL: something else */
+    const trp__jit_fact *fact;
+    size_t next; /* of those whose names share a place in the table; 0: none, else from 1 */
 } macro;
 
-/* #include NAME, to be looked at when all definitions are known. */
+/* #include NAME, or NAME(ARGUMENT), to be looked at when all definitions are known. */
 typedef struct indirect {
-    char *name;
+    const trp__jit_fact *fact;
     size_t source;
-    size_t done; /* definitions that it was tried with */
+    size_t done;  /* definitions that there were when it was looked at */
+    bool unknown; /* it may stand for something else */
 } indirect;
+
+/* A macro that tests for files. */
+typedef struct test {
+    const trp__jit_fact *fact;
+} test;
+
+enum { MACRO_PLACES = 4096, EXPANSIONS_MOST = 16 };
 
 typedef struct tracer {
     const trp__jit_program *program;
@@ -39,8 +50,11 @@ typedef struct tracer {
     source *sources;
     macro *macros;
     indirect *indirects;
-    size_t source_count, macro_count, indirect_count;
-    size_t source_room, macro_room, indirect_room;
+    test *tests;
+    size_t source_count, macro_count, indirect_count, test_count;
+    size_t source_room, macro_room, indirect_room, test_room;
+    size_t macro_first[MACRO_PLACES];
+    bool pastes, has_parts, asks; /* of any text */
     bool no_memory;
 } tracer;
 
@@ -49,7 +63,7 @@ static void *grown(tracer *t, void *array, size_t count, size_t *room, size_t si
 {
     if (count < *room)
         return array;
-    size_t wanted = *room ? 2 * *room : 16;
+    size_t wanted = *room ? 2 * *room : 64;
     void *larger = realloc(array, wanted * size);
     if (larger)
         *room = wanted;
@@ -70,66 +84,117 @@ static char *copied(tracer *t, const char *text, size_t length)
     return copy;
 }
 
-static char *joined(tracer *t, const char *folder, const char *name)
-{
-    size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(size);
-    if (path)
-        snprintf(path, size, "%s/%s", folder, name);
-    else
-        t->no_memory = true;
-    return path;
-}
-
+/* The folder of a path or name; NULL: it has none. */
 static char *folder_of(tracer *t, const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? copied(t, path, slash > path ? (size_t)(slash - path) : 1) : NULL;
 }
 
-/* Adds a text, without its spliced lines; takes `folder`. */
-static void add_source(tracer *t, const char *text, char *folder, bool memory)
+/* Takes facts and folder. */
+static void add_source(tracer *t, const trp__jit_facts *facts, place folder, bool memory)
 {
-    char *plain = copied(t, text, strlen(text)), *to = plain;
     t->sources = grown(t, t->sources, t->source_count, &t->source_room, sizeof *t->sources);
-    if (!plain || t->source_count == t->source_room) {
-        free(plain);
-        free(folder);
+    if (!facts || t->source_count == t->source_room) {
+        t->no_memory = true;
+        trp__jit_facts_release(facts);
+        free(folder.path);
+        free(folder.name);
         return;
     }
-    for (const char *at = text; *at;) {
-        if (at[0] == '\\' && at[1] == '\n')
-            at += 2;
-        else if (at[0] == '\\' && at[1] == '\r' && at[2] == '\n')
-            at += 3;
-        else
-            *to++ = *at++;
-    }
-    *to = '\0';
-    t->sources[t->source_count++] = (source){.text = plain, .folder = folder, .memory = memory};
+    t->out->unsure = t->out->unsure || facts->unsure;
+    t->pastes = t->pastes || facts->pastes;
+    t->has_parts = t->has_parts || facts->has_parts;
+    t->asks = t->asks || facts->asks_elsewhere;
+    t->sources[t->source_count++] = (source){.facts = facts, .folder = folder, .memory = memory};
 }
 
-/* Rows. */
+/* Rows, found by their names in a table of twice as many places. */
 
-static bool has_row(const trp__jit_headers *h, trp__jit_found kind, const char *name)
+static size_t *slot_of(const trp__jit_headers *h, bool memory, const char *name)
 {
-    for (size_t i = 0; i < h->count; i++) {
-        if (h->row[i].kind == kind && strcmp(h->row[i].name, name) == 0)
-            return true;
+    size_t at = trp__checksum(name, strlen(name)) + memory;
+    for (;; at++) {
+        size_t *slot = &h->slot[at & (h->slots - 1)];
+        if (*slot == 0)
+            return slot;
+        const trp__jit_header_row *row = &h->row[*slot - 1];
+        if ((row->kind == TRP__JIT_FOUND_MEMORY) == memory && strcmp(row->name, name) == 0)
+            return slot;
     }
-    return false;
 }
 
-/* Takes `name`. */
-static void add_row(tracer *t, trp__jit_found kind, char *name, trp__hash content)
+static const trp__jit_header_row *find_row(const trp__jit_headers *h, bool memory, const char *name)
+{
+    size_t slot = h->slots ? *slot_of(h, memory, name) : 0;
+    return slot ? &h->row[slot - 1] : NULL;
+}
+
+/* The first row of a file, in the second half of the table. */
+static size_t *slot_of_file(const trp__jit_headers *h, const trp__jit_stamp *stamp)
+{
+    const uint64_t file[2] = {stamp->device, stamp->inode};
+    for (size_t at = trp__checksum(file, sizeof file);; at++) {
+        size_t *slot = &h->slot[h->slots + (at & (h->slots - 1))];
+        if (*slot == 0)
+            return slot;
+        const trp__jit_stamp *other = &h->row[*slot - 1].stamp;
+        if (other->device == stamp->device && other->inode == stamp->inode)
+            return slot;
+    }
+}
+
+static void fill_slots(trp__jit_headers *h, size_t row)
+{
+    const trp__jit_header_row *r = &h->row[row];
+    *slot_of(h, r->kind == TRP__JIT_FOUND_MEMORY, r->name) = row + 1;
+    if (r->kind == TRP__JIT_FOUND_FILE && r->same_as == row)
+        *slot_of_file(h, &r->stamp) = row + 1;
+}
+
+static bool grow_slots(trp__jit_headers *h)
+{
+    size_t wanted = h->slots ? 2 * h->slots : 128;
+    size_t *slot = calloc(2 * wanted, sizeof *slot);
+    if (!slot)
+        return false;
+    free(h->slot);
+    h->slot = slot;
+    h->slots = wanted;
+    for (size_t i = 0; i < h->count; i++)
+        fill_slots(h, i);
+    return true;
+}
+
+/* Another name of a file, through a link or a second folder, may tell the compiler that it has read
+ * it (#pragma once): its first row, or the next one. */
+static size_t first_of_file(const trp__jit_headers *h, const trp__jit_stamp *stamp)
+{
+    size_t slot = h->slots ? *slot_of_file(h, stamp) : 0;
+    return slot ? slot - 1 : h->count;
+}
+
+static bool same_folder(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Takes the row's strings. False: there is no memory. */
+static bool add_row(tracer *t, trp__jit_header_row row)
 {
     trp__jit_headers *h = t->out;
     h->row = grown(t, h->row, h->count, &h->capacity, sizeof *h->row);
-    if (!name || h->count == h->capacity) {
-        free(name);
-        return;
+    bool room = 2 * h->count < h->slots || grow_slots(h);
+    if (!room || !row.name || h->count == h->capacity) {
+        t->no_memory = true;
+        free(row.name);
+        free(row.path);
+        return false;
     }
-    h->row[h->count++] = (trp__jit_header_row){.kind = kind, .name = name, .content = content};
+    h->row[h->count] = row;
+    fill_slots(h, h->count++);
+    return true;
 }
 
 /* A header in memory of this name, if there is one. */
@@ -139,75 +204,89 @@ static void look_in_memory(tracer *t, const char *name)
     for (uint32_t i = 0; i < p->header_count; i++) {
         if (strcmp(p->headers[i].name, name) != 0)
             continue;
-        if (has_row(t->out, TRP__JIT_FOUND_MEMORY, name))
+        if (find_row(t->out, true, name))
             return;
-        const char *text = p->headers[i].text;
-        size_t length = strlen(text);
-        add_row(t, TRP__JIT_FOUND_MEMORY, copied(t, name, strlen(name)),
-                trp__hash_of(text, length));
-        add_source(t, text, folder_of(t, name), true);
+        const trp__jit_facts *facts =
+            trp__jit_facts_of(p->headers[i].text, strlen(p->headers[i].text));
+        if (facts)
+            add_row(t, (trp__jit_header_row){.kind = TRP__JIT_FOUND_MEMORY,
+                                             .name = copied(t, name, strlen(name)),
+                                             .content = facts->content,
+                                             .same_as = t->out->count});
+        add_source(t, facts, (place){.path = folder_of(t, name)}, true);
         return;
     }
 }
 
-/* The content of a file, terminated; NULL with errno ENOENT: there is none. */
-static char *read_whole(tracer *t, const char *path, size_t *bytes)
+/* Files. */
+
+typedef struct spot {
+    char path[PATH_MAX], name[PATH_MAX];
+} spot;
+
+/* "folder/name". False: it is too long for any file to be there. */
+static bool join_one(char out[PATH_MAX], const char *folder, const char *name, size_t length)
 {
-    struct stat st;
-    char *text = NULL;
-    size_t got = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return NULL;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > FILE_MOST) {
-        errno = S_ISDIR(st.st_mode) ? ENOENT : EFBIG;
-        goto out;
-    }
-    text = malloc((size_t)st.st_size + 1);
-    if (!text) {
-        t->no_memory = true;
-        goto out;
-    }
-    while (got < (size_t)st.st_size) {
-        ssize_t n = read(fd, text + got, (size_t)st.st_size - got);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        got += (size_t)n;
-    }
-    text[got] = '\0';
-    *bytes = got;
-out:
-    close(fd);
-    return text;
+    size_t first = strlen(folder);
+    if (first + length + 2 > PATH_MAX)
+        return false;
+    memcpy(out, folder, first);
+    out[first] = '/';
+    memcpy(out + first + 1, name, length + 1);
+    return true;
 }
 
-/* A file at `path`, which is taken; whether there is one. */
-static bool look_at_file(tracer *t, char *path)
+static bool join(spot *s, const char *path, const char *name, const char *rest)
 {
-    size_t bytes = 0;
-    if (!path)
-        return false;
-    if (has_row(t->out, TRP__JIT_FOUND_FILE, path)) {
-        free(path);
-        return true;
+    size_t length = strlen(rest);
+    return join_one(s->path, path, rest, length) && join_one(s->name, name, rest, length);
+}
+
+/* Follows a file that was found, unless it was followed from the same folder by another name: names
+ * with ".." in them could go on for ever. Takes the facts. */
+static void follow_file(tracer *t, const spot *s, const trp__jit_header_row *row,
+                        const trp__jit_facts *facts)
+{
+    const trp__jit_headers *h = t->out;
+    place beside = {folder_of(t, s->path), folder_of(t, s->name)};
+    char *first = row->same_as < h->count ? folder_of(t, h->row[row->same_as].path) : NULL;
+    if (first && beside.path && same_folder(first, beside.path)) {
+        trp__jit_facts_release(facts);
+        free(beside.path);
+        free(beside.name);
+    } else {
+        add_source(t, facts, beside, false);
     }
-    errno = 0;
-    char *text = read_whole(t, path, &bytes);
-    if (!text) {
-        if (errno != ENOENT && errno != ENOTDIR)
-            t->out->unsure = true;
-        if (has_row(t->out, TRP__JIT_FOUND_NONE, path))
-            free(path);
-        else
-            add_row(t, TRP__JIT_FOUND_NONE, path, (trp__hash){0});
-        return false;
+    free(first);
+}
+
+/* Whether there is a file. `folder`: it is in one of include_paths. */
+static bool look_at_file(tracer *t, const spot *s, bool folder)
+{
+    trp__jit_headers *h = t->out;
+    const trp__jit_header_row *known = find_row(h, false, s->name);
+    const trp__jit_facts *facts;
+    bool settled;
+    if (known)
+        return known->kind == TRP__JIT_FOUND_FILE;
+    trp__jit_header_row row = {.kind = TRP__JIT_FOUND_NONE,
+                               .name = copied(t, s->name, strlen(s->name)),
+                               .path = copied(t, s->path, strlen(s->path)),
+                               .same_as = h->count};
+    trp__jit_file file = trp__jit_facts_of_file(s->path, &facts, &row.stamp, &settled);
+    t->no_memory = t->no_memory || file == TRP__JIT_FILE_NO_MEMORY;
+    if (file == TRP__JIT_FILE_UNREADABLE)
+        h->unsure = true;
+    if (file == TRP__JIT_FILE_READ) {
+        row.kind = TRP__JIT_FOUND_FILE;
+        row.content = facts->content;
+        row.same_as = first_of_file(h, &row.stamp);
+        h->settled = h->settled && settled;
+        h->folders = h->folders || folder;
+        t->asks = t->asks || (folder && facts->asks_here);
+        follow_file(t, s, &row, facts);
     }
-    add_source(t, text, folder_of(t, path), false);
-    add_row(t, TRP__JIT_FOUND_FILE, path, trp__hash_of(text, bytes));
-    free(text);
-    return true;
+    return add_row(t, row) && file == TRP__JIT_FILE_READ;
 }
 
 /* Everything that an #include may find. A header in memory and the first file both count, whichever
@@ -216,220 +295,181 @@ static void resolve(tracer *t, const char *name, bool quotes, bool all, size_t f
 {
     const trp__jit_program *p = t->program;
     const source s = t->sources[from]; /* the array may move */
-    char *folder = s.folder ? copied(t, s.folder, strlen(s.folder)) : NULL;
+    bool found = false;
+    char folder[32];
+    spot at;
     look_in_memory(t, name);
-    if (folder && s.memory) {
-        char *beside = joined(t, folder, name);
-        if (beside)
-            look_in_memory(t, beside);
-        free(beside);
-    }
+    if (s.memory && s.folder.path && join(&at, s.folder.path, "", name))
+        look_in_memory(t, at.path);
     if (name[0] == '/') {
-        look_at_file(t, copied(t, name, strlen(name)));
-        free(folder);
+        if (snprintf(at.path, sizeof at.path, "%s", name) < (int)sizeof at.path) {
+            memcpy(at.name, at.path, sizeof at.name);
+            look_at_file(t, &at, false);
+        }
         return;
     }
-    bool found = quotes && folder && !s.memory && look_at_file(t, joined(t, folder, name));
-    for (uint32_t i = 0; i < p->include_count && (!found || all); i++)
-        found = look_at_file(t, joined(t, p->includes[i], name)) || found;
-    free(folder);
-}
-
-/* Reading. */
-
-static bool is_word(char c)
-{
-    return isalnum((unsigned char)c) || c == '_' || c == '$';
-}
-
-static size_t word_length(const char *at)
-{
-    size_t n = 0;
-    while (is_word(at[n]))
-        n++;
-    return n;
-}
-
-static bool word_is(const char *at, size_t length, const char *word)
-{
-    return strlen(word) == length && memcmp(at, word, length) == 0;
-}
-
-/* The end of a comment that begins at `at`; its newline, if it is one of C++, is left. */
-static const char *skip_comment(const char *at)
-{
-    if (at[1] == '/') {
-        while (*at && *at != '\n')
-            at++;
-        return at;
+    if (quotes && !s.memory && s.folder.path && join(&at, s.folder.path, s.folder.name, name))
+        found = look_at_file(t, &at, strncmp(s.folder.name, "include_paths[", 14) == 0);
+    for (uint32_t i = 0; i < p->include_count && (!found || all); i++) {
+        snprintf(folder, sizeof folder, "include_paths[%u]", i);
+        if (join(&at, p->includes[i], folder, name))
+            found = look_at_file(t, &at, true) || found;
     }
-    const char *end = strstr(at + 2, "*/");
-    return end ? end + 2 : at + strlen(at);
 }
 
-static bool is_comment(const char *at)
+/* "file" or <file>. */
+static void resolve_operand(tracer *t, const char *operand, bool all, size_t from)
 {
-    return at[0] == '/' && (at[1] == '/' || at[1] == '*');
+    char name[PATH_MAX];
+    size_t length = strlen(operand) - 2;
+    if (length >= sizeof name)
+        return; /* no file has such a name */
+    memcpy(name, operand + 1, length);
+    name[length] = '\0';
+    resolve(t, name, *operand == '"', all, from);
 }
 
-/* Blanks and comments, up to the end of the line. */
-static const char *skip_blanks(const char *at)
+/* Following. */
+
+static void note_indirect(tracer *t, const trp__jit_fact *fact, size_t from)
 {
-    for (;;) {
-        if (*at == ' ' || *at == '\t' || *at == '\r' || *at == '\v' || *at == '\f')
-            at++;
-        else if (is_comment(at))
-            at = skip_comment(at);
-        else
+    t->indirects =
+        grown(t, t->indirects, t->indirect_count, &t->indirect_room, sizeof *t->indirects);
+    if (t->indirect_count < t->indirect_room)
+        t->indirects[t->indirect_count++] =
+            (indirect){.fact = fact, .source = from, .done = SIZE_MAX};
+}
+
+static size_t *first_macro(tracer *t, const char *name, size_t length)
+{
+    return &t->macro_first[trp__checksum(name, length) % MACRO_PLACES];
+}
+
+static void note_macro(tracer *t, const trp__jit_fact *fact)
+{
+    t->macros = grown(t, t->macros, t->macro_count, &t->macro_room, sizeof *t->macros);
+    if (t->macro_count == t->macro_room)
+        return;
+    size_t *first = first_macro(t, fact->name, strlen(fact->name));
+    t->macros[t->macro_count++] = (macro){fact, *first};
+    *first = t->macro_count;
+}
+
+static void note_test(tracer *t, const trp__jit_fact *fact)
+{
+    t->tests = grown(t, t->tests, t->test_count, &t->test_room, sizeof *t->tests);
+    if (t->test_count < t->test_room)
+        t->tests[t->test_count++] = (test){fact};
+}
+
+static void follow(tracer *t, size_t from)
+{
+    const trp__jit_facts *facts = t->sources[from].facts;
+    for (size_t i = 0; i < facts->count; i++) {
+        const trp__jit_fact *f = &facts->fact[i];
+        switch (f->kind) {
+        case TRP__JIT_INCLUDES:
+            resolve_operand(t, f->operand, f->all, from);
+            break;
+        case TRP__JIT_INCLUDES_MACRO:
+            note_indirect(t, f, from);
+            break;
+        case TRP__JIT_DEFINES:
+        case TRP__JIT_DEFINES_OF_ONE:
+            note_macro(t, f);
+            break;
+        case TRP__JIT_DEFINES_TEST:
+            note_test(t, f);
+            break;
+        case TRP__JIT_CALLS: /* looked for when tests are known */
+            break;
+        }
+    }
+}
+
+/* The next definition of a name, from `at` on: its number from 1, 0 if there is none. */
+static size_t next_macro(tracer *t, size_t at, const char *name, size_t length)
+{
+    for (; at != 0; at = t->macros[at - 1].next) {
+        const char *other = t->macros[at - 1].fact->name;
+        if (strncmp(other, name, length) == 0 && other[length] == '\0')
             return at;
-    }
-}
-
-/* The end of a string or character; they end with their line, whatever is missing. */
-static const char *skip_literal(const char *at)
-{
-    char quote = *at++;
-    while (*at && *at != '\n' && *at != quote)
-        at += at[0] == '\\' && at[1] ? 2 : 1;
-    return *at == quote ? at + 1 : at;
-}
-
-/* The end of a raw string whose quote is at `at`. */
-static const char *skip_raw(const char *at)
-{
-    char close[24] = ")";
-    size_t n = strcspn(at + 1, "(\n");
-    if (n > 16 || at[1 + n] != '(')
-        return skip_literal(at);
-    memcpy(close + 1, at + 1, n);
-    close[1 + n] = '"';
-    close[2 + n] = '\0';
-    const char *end = strstr(at + 2 + n, close);
-    return end ? end + strlen(close) : at + strlen(at);
-}
-
-/* "file" or <file> at `at`: its length with the quotes, 0 if it is none. */
-static size_t operand_length(const char *at)
-{
-    char close = *at == '"' ? '"' : *at == '<' ? '>' : '\0';
-    if (!close)
-        return 0;
-    for (size_t n = 1; at[n] && at[n] != '\n'; n++) {
-        if (at[n] == close)
-            return n > 1 ? n + 1 : 0;
     }
     return 0;
 }
 
-static void resolve_operand(tracer *t, const char *at, size_t length, bool all, size_t from)
+static size_t find_macro(tracer *t, const char *name, size_t length)
 {
-    char *name = copied(t, at + 1, length - 2);
-    if (name)
-        resolve(t, name, *at == '"', all, from);
-    free(name);
+    return next_macro(t, *first_macro(t, name, length), name, length);
 }
 
-/* What stands behind #include or in __has_include(). */
-static void note_include(tracer *t, const char *at, bool all, size_t from)
+static size_t word_at(const char *text)
 {
-    size_t length = operand_length(at);
-    if (length > 0) {
-        resolve_operand(t, at, length, all, from);
-        return;
-    }
-    length = word_length(at);
-    const char *rest = skip_blanks(at + length);
-    if (length == 0 || (*rest && *rest != '\n' && *rest != ')')) {
-        t->out->unsure = true; /* no plain name */
-        return;
-    }
-    t->indirects =
-        grown(t, t->indirects, t->indirect_count, &t->indirect_room, sizeof *t->indirects);
-    char *name = copied(t, at, length);
-    if (!name || t->indirect_count == t->indirect_room) {
-        free(name);
-        return;
-    }
-    t->indirects[t->indirect_count++] = (indirect){.name = name, .source = from};
+    size_t n = 0;
+    while (isalnum((unsigned char)text[n]) || text[n] == '_' || text[n] == '$')
+        n++;
+    return n;
 }
 
-/* A definition: `at` is behind the macro's name. */
-static void note_macro(tracer *t, const char *name, size_t length, const char *at)
+/* The first word of a name of a file that is a macro itself; false: there is none. Within "quotes"
+ * nothing is replaced. */
+static bool find_word(tracer *t, const char *text, size_t *at, size_t *length)
 {
-    t->macros = grown(t, t->macros, t->macro_count, &t->macro_room, sizeof *t->macros);
-    char *copy = copied(t, name, length);
-    if (!copy || t->macro_count == t->macro_room) {
-        free(copy);
-        return;
+    if (*text == '"')
+        return false;
+    for (*at = 0; text[*at]; *at += *length ? *length : 1) {
+        *length = word_at(text + *at);
+        if (*length > 0 && find_macro(t, text + *at, *length))
+            return true;
     }
-    macro m = {.name = copy};
-    if (*at != '(') {
-        at = skip_blanks(at);
-        size_t operand = operand_length(at);
-        const char *rest = operand ? skip_blanks(at + operand) : at;
-        if (operand && (*rest == '\0' || *rest == '\n'))
-            m.operand = copied(t, at, operand);
-    }
-    t->macros[t->macro_count++] = m;
+    return false;
 }
 
-/* A directive: `at` is behind its #. */
-static void read_directive(tracer *t, const char *at, size_t from)
+/* `text` from `at`, where `length` bytes are replaced. False: it is too long. */
+static bool replace(const char *text, size_t at, size_t length, const char *by, char out[PATH_MAX])
 {
-    at = skip_blanks(at);
-    size_t length = word_length(at);
-    const char *rest = skip_blanks(at + length);
-    if (word_is(at, length, "include") || word_is(at, length, "import")) {
-        note_include(t, rest, false, from);
-    } else if (word_is(at, length, "include_next")) {
-        note_include(t, rest, true, from);
-    } else if (word_is(at, length, "embed")) {
-        t->out->unsure = true;
-    } else if (word_is(at, length, "define")) {
-        size_t name = word_length(rest);
-        if (name > 0)
-            note_macro(t, rest, name, rest + name);
-    }
+    int n = snprintf(out, PATH_MAX, "%.*s%s%s", (int)at, text, by, text + at + length);
+    return n > 0 && n < PATH_MAX;
 }
 
-static const char *read_word(tracer *t, const char *at, size_t from)
+/* Every file that a text with macros in it may stand for. False: it may stand for something else;
+ * what begins with two underscores may be a macro of the compiler's. */
+static bool expand(tracer *t, const char *text, size_t from, int depth)
 {
-    size_t length = word_length(at);
-    const char *rest = at + length;
-    if (word_is(at, length, "__has_include") || word_is(at, length, "__has_include_next")) {
-        const char *open = skip_blanks(rest);
-        if (*open == '(')
-            note_include(t, skip_blanks(open + 1), length > 13, from);
+    char next[PATH_MAX];
+    size_t at = 0, length = 0;
+    if (!find_word(t, text, &at, &length)) {
+        bool whole = *text == '"' || (*text == '<' && !strstr(text, "__"));
+        if (whole)
+            resolve_operand(t, text, true, from);
+        return whole;
     }
-    if (*rest == '"' && length <= 3 && at[length - 1] == 'R')
-        return skip_raw(rest);
-    if (*rest == '\'' && isdigit((unsigned char)*at))
-        return rest + 1; /* of a number, 1'000 */
-    return rest;
+    bool known = depth < EXPANSIONS_MOST;
+    for (size_t m = find_macro(t, text + at, length); m && known;) {
+        const trp__jit_fact *f = t->macros[m - 1].fact;
+        known = f->kind == TRP__JIT_DEFINES && f->operand &&
+                replace(text, at, length, f->operand, next) && expand(t, next, from, depth + 1);
+        m = next_macro(t, t->macros[m - 1].next, f->name, length);
+    }
+    return known;
 }
 
-static void read_source(tracer *t, size_t from)
+/* The same for a definition of a macro of one parameter. */
+static bool expand_call(tracer *t, const trp__jit_fact *definition, const char *argument,
+                        size_t from)
 {
-    bool line_begins = true;
-    for (const char *at = t->sources[from].text; *at;) {
-        if (is_comment(at)) {
-            at = skip_comment(at);
-        } else if (*at == '\n') {
-            line_begins = true;
-            at++;
-        } else if (isspace((unsigned char)*at)) {
-            at++;
-        } else if (line_begins && (*at == '#' || (at[0] == '%' && at[1] == ':'))) {
-            at += *at == '#' ? 1 : 2;
-            read_directive(t, at, from);
-            line_begins = false;
-        } else {
-            line_begins = false;
-            at = is_word(*at)                ? read_word(t, at, from)
-                 : *at == '"' || *at == '\'' ? skip_literal(at)
-                                             : at + 1;
-        }
+    char first[PATH_MAX], second[PATH_MAX], *text = first, *next = second;
+    const char *parameter;
+    if (!definition->operand || snprintf(text, PATH_MAX, "%s", definition->operand) >= PATH_MAX)
+        return false;
+    while ((parameter = strchr(text, TRP__JIT_PARAMETER)) != NULL) {
+        if (!replace(text, (size_t)(parameter - text), 1, argument, next))
+            return false;
+        char *last = text;
+        text = next;
+        next = last;
     }
+    return expand(t, text, from, 0);
 }
 
 /* Options. */
@@ -448,6 +488,21 @@ static const char *value_of(const trp__jit_program *p, uint32_t *i, const char *
     return *i + 1 < p->option_count ? p->options[++*i] : NULL;
 }
 
+/* -DNAME=VALUE is a line of a source: #define NAME VALUE. */
+static void define(tracer *t, const char *value)
+{
+    char *line = NULL;
+    const char *equals = strchr(value, '=');
+    int length = asprintf(&line, "#define %.*s %s\n",
+                          (int)(equals ? equals - value : (ptrdiff_t)strlen(value)), value,
+                          equals ? equals + 1 : "1");
+    if (length < 0)
+        t->no_memory = true;
+    else
+        add_source(t, trp__jit_facts_of(line, (size_t)length), (place){0}, false);
+    free(length < 0 ? NULL : line);
+}
+
 static void read_options(tracer *t)
 {
     static const char *const defining[] = {"--define-macro", "-D"};
@@ -455,11 +510,11 @@ static void read_options(tracer *t)
     const trp__jit_program *p = t->program;
     for (uint32_t i = 0; i < p->option_count; i++) {
         const char *value = NULL;
+        t->asks = t->asks || trp__jit_asks_for_paths(p->options[i]);
         for (int k = 0; k < 2 && !value; k++) {
             value = value_of(p, &i, defining[k]);
-            size_t length = value ? word_length(value) : 0;
-            if (length > 0)
-                note_macro(t, value, length, value[length] == '=' ? value + length + 1 : "");
+            if (value)
+                define(t, value);
         }
         for (int k = 0; k < 2 && !value; k++) {
             value = value_of(p, &i, including[k]);
@@ -476,75 +531,106 @@ static void read_options(tracer *t)
     }
 }
 
-/* Tries each name that stands for a header with the definitions that there are by now; whether
- * there was anything new. */
-static bool read_indirects(tracer *t)
+/* Looks at what is included by a macro, with all definitions that there are; again when there are
+ * more. Whether there was anything to look at. *known: each stands for files alone. */
+static bool read_indirects(tracer *t, bool *known)
 {
     bool any = false;
     for (size_t i = 0; i < t->indirect_count; i++) {
-        const char *name = t->indirects[i].name;
-        size_t source_number = t->indirects[i].source;
-        for (; t->indirects[i].done < t->macro_count; t->indirects[i].done++) {
-            const macro *m = &t->macros[t->indirects[i].done];
-            if (strcmp(m->name, name) != 0 || !m->operand)
-                continue;
+        const indirect n = t->indirects[i];
+        if (n.done == t->macro_count)
+            continue;
+        any = true;
+        t->indirects[i].done = t->macro_count;
+        size_t length = strlen(n.fact->name), m = find_macro(t, n.fact->name, length);
+        bool good = m != 0;
+        for (; m && good; m = next_macro(t, t->macros[m - 1].next, n.fact->name, length)) {
+            const trp__jit_fact *f = t->macros[m - 1].fact;
+            if (!n.fact->operand)
+                good =
+                    f->kind == TRP__JIT_DEFINES && f->operand && expand(t, f->operand, n.source, 0);
+            else
+                good = f->kind == TRP__JIT_DEFINES_OF_ONE &&
+                       expand_call(t, f, n.fact->operand, n.source);
+        }
+        t->indirects[i].unknown = !good;
+    }
+    for (size_t i = 0; i < t->indirect_count; i++)
+        *known = *known && !t->indirects[i].unknown;
+    return any;
+}
+
+/* Calls of macros that test for files. */
+static bool read_tests(tracer *t)
+{
+    bool any = false;
+    for (size_t i = 0; i < t->source_count; i++) {
+        for (; t->sources[i].tests < t->test_count; t->sources[i].tests++) {
+            const char *name = t->tests[t->sources[i].tests].fact->name;
+            const trp__jit_facts *facts = t->sources[i].facts;
             any = true;
-            resolve_operand(t, m->operand, strlen(m->operand), true, source_number);
+            for (size_t k = 0; k < facts->calls; k++) {
+                const trp__jit_fact *f = &facts->fact[facts->count + k];
+                if (strcmp(f->name, name) != 0)
+                    continue;
+                if (f->operand)
+                    resolve_operand(t, f->operand, true, i);
+                else
+                    t->out->unsure = true;
+            }
         }
     }
     return any;
 }
 
-/* Whether each name has definitions, all of which are names of files. */
-static bool all_known(const tracer *t)
-{
-    for (size_t i = 0; i < t->indirect_count; i++) {
-        bool known = false;
-        for (size_t k = 0; k < t->macro_count; k++) {
-            if (strcmp(t->macros[k].name, t->indirects[i].name) != 0)
-                continue;
-            known = true;
-            if (!t->macros[k].operand)
-                return false;
-        }
-        if (!known)
-            return false;
-    }
-    return true;
-}
-
 static void free_tracer(tracer *t)
 {
     for (size_t i = 0; i < t->source_count; i++) {
-        free(t->sources[i].text);
-        free(t->sources[i].folder);
+        trp__jit_facts_release(t->sources[i].facts);
+        free(t->sources[i].folder.path);
+        free(t->sources[i].folder.name);
     }
-    for (size_t i = 0; i < t->macro_count; i++) {
-        free(t->macros[i].name);
-        free(t->macros[i].operand);
-    }
-    for (size_t i = 0; i < t->indirect_count; i++)
-        free(t->indirects[i].name);
     free(t->sources);
     free(t->macros);
     free(t->indirects);
+    free(t->tests);
+    free(t);
+}
+
+/* The source's own folder is where its name says, which is in every key. */
+static place folder_of_source(tracer *t, const char *name)
+{
+    place p = {.path = folder_of(t, name)};
+    if (p.path)
+        p.name = copied(t, "beside the source", 17);
+    return p;
 }
 
 trp_status trp__jit_headers_trace(const trp__jit_program *program, trp__jit_headers *out,
                                   trp_error *error)
 {
-    tracer t = {.program = program, .out = out};
+    const trp__jit_text *own = &program->source;
+    tracer *t = calloc(1, sizeof *t);
+    bool known = true, lacking = !t;
     size_t read = 0;
-    add_source(&t, program->source.text, folder_of(&t, program->source.name), false);
-    if (t.source_count > 0)
-        read_options(&t);
-    do {
-        while (read < t.source_count)
-            read_source(&t, read++);
-    } while (read_indirects(&t) || read < t.source_count);
-    out->unsure = out->unsure || !all_known(&t);
-    free_tracer(&t);
-    if (!t.no_memory)
+    if (t) {
+        *t = (tracer){.program = program, .out = out};
+        out->settled = true;
+        add_source(t, trp__jit_facts_of(own->text, strlen(own->text)),
+                   folder_of_source(t, own->name), false);
+        if (t->source_count > 0)
+            read_options(t);
+        do {
+            while (read < t->source_count)
+                follow(t, read++);
+            known = true;
+        } while (read_tests(t) || read_indirects(t, &known) || read < t->source_count);
+        out->unsure = out->unsure || !known;
+        out->placed = out->folders && (t->asks || (t->pastes && t->has_parts));
+        lacking = t->no_memory;
+        free_tracer(t);
+    }
+    if (!lacking)
         return TRP_OK;
     trp__jit_headers_free(out);
     return trp__error_set(error, TRP_E_MEMORY, "no memory for a list of headers");
@@ -552,8 +638,11 @@ trp_status trp__jit_headers_trace(const trp__jit_program *program, trp__jit_head
 
 void trp__jit_headers_free(trp__jit_headers *headers)
 {
-    for (size_t i = 0; i < headers->count; i++)
+    for (size_t i = 0; i < headers->count; i++) {
         free(headers->row[i].name);
+        free(headers->row[i].path);
+    }
     free(headers->row);
+    free(headers->slot);
     *headers = (trp__jit_headers){0};
 }

@@ -4,13 +4,9 @@
 #ifndef TRP_ACTORS_JIT_HEADERS_H
 #define TRP_ACTORS_JIT_HEADERS_H
 
-#include "cache/hash.h"
+#include "actors/jit/facts.h"
 
 #include <troupe/status.h>
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 typedef struct trp__jit_text {
     const char *name;
@@ -27,8 +23,14 @@ typedef enum trp__jit_found {
 /* Something that the result of a compile depends on. */
 typedef struct trp__jit_header_row {
     trp__jit_found kind;
-    char *name;        /* or absolute path */
+    /* What it is called wherever the folders lie: the name of a header in memory;
+     * "include_paths[0]/a/b.h"; "beside the source/b.h"; a path that is asked for as it is. Each
+     * comes once. */
+    char *name;
+    char *path;        /* where it lies here; NULL: in memory */
     trp__hash content; /* all zero for NONE */
+    size_t same_as; /* an earlier row that is the same file by another name; else its own number */
+    trp__jit_stamp stamp; /* of FILE */
 } trp__jit_header_row;
 
 typedef struct trp__jit_headers {
@@ -37,6 +39,11 @@ typedef struct trp__jit_headers {
     /* Something is included by a name that only the preprocessor knows, or can't be read: what was
      * compiled may depend on more than is listed. */
     bool unsure;
+    bool placed;  /* files of include_paths are among them, and any text asks where files lie */
+    bool folders; /* files of include_paths are among them */
+    bool settled; /* the stamps tell when a file changes */
+    size_t *slot; /* which rows there are, by name; behind those, by file */
+    size_t slots;
 } trp__jit_headers;
 
 /* What is compiled. */

@@ -12,6 +12,8 @@
 /* Payload of compile, link and load. */
 typedef struct trp__jit_make {
     trp__home home;
+    uint32_t is_made; /* 1: the output is there, for it was made before */
+    uint32_t reserved;
 } trp__jit_make;
 
 /* The input of a compile: this, then as blobs source, name, architecture, options, include paths,

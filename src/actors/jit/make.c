@@ -7,9 +7,11 @@
 #include "actors/jit/nvrtc.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "wire/module.h"
 
 #include <troupe/jit.h>
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,7 @@ void trp__jit_made_free(trp__jit_made *made)
     free(made->log);
     free(made->names);
     free(made->headers);
+    free(made->stamps);
     *made = (trp__jit_made){0};
 }
 
@@ -97,6 +100,7 @@ typedef struct compile {
     const char *header_names[TRP_JIT_OPTIONS_MAX], *header_texts[TRP_JIT_OPTIONS_MAX];
     char *include_options[TRP_JIT_OPTIONS_MAX];
     char architecture_option[64];
+    char *placed_source, *placed_name;
 } compile;
 
 static void read_texts(trp__jit_blobs *b, const char **out, uint32_t count)
@@ -138,7 +142,7 @@ static trp_status list_options(compile *c, const char *options[OPTIONS], int *co
     options[n++] = c->architecture_option;
     if (c->head.output == TRP_JIT_LTOIR)
         options[n++] = "-dlto";
-    if (!strchr(c->name, '/'))
+    if (!strchr(c->name, '/') && !c->placed_source)
         options[n++] = "--no-source-include"; /* else the worker's current folder */
     for (uint32_t i = 0; i < c->head.includes; i++) {
         size_t size = strlen(c->includes[i]) + 16;
@@ -152,6 +156,23 @@ static trp_status list_options(compile *c, const char *options[OPTIONS], int *co
         options[n++] = c->options[i];
     *count = n;
     return TRP_OK;
+}
+
+/* A source without a folder is told to lie in one that can't have a file, for else what it includes
+ * would be looked for in the worker's current folder. (--no-source-include, which is for that,
+ * keeps headers too from finding those beside them; seen with NVRTC 13.0.) #line gives it its own
+ * name again. A name that can't stand there keeps the option. */
+static trp_status place_source(compile *c, trp_error *error)
+{
+    for (const char *at = c->name; *at; at++) {
+        if (*at == '/' || *at == '"' || *at == '\\' || (unsigned char)*at < ' ')
+            return TRP_OK;
+    }
+    if (asprintf(&c->placed_name, "/dev/null/%s", c->name) < 0)
+        c->placed_name = NULL;
+    if (asprintf(&c->placed_source, "#line 1 \"%s\"\n%s", c->name, c->source) < 0)
+        c->placed_source = NULL;
+    return c->placed_name && c->placed_source ? TRP_OK : no_memory(error);
 }
 
 static trp_status trace(const compile *c, trp__jit_headers *out, trp_error *error)
@@ -173,7 +194,7 @@ static bool same_headers(const trp__jit_headers *a, const trp__jit_headers *b)
 {
     bool same = a->count == b->count && a->unsure == b->unsure;
     for (size_t i = 0; i < a->count && same; i++)
-        same = a->row[i].kind == b->row[i].kind &&
+        same = a->row[i].kind == b->row[i].kind && a->row[i].same_as == b->row[i].same_as &&
                trp__hash_equal(&a->row[i].content, &b->row[i].content) &&
                strcmp(a->row[i].name, b->row[i].name) == 0;
     return same;
@@ -189,14 +210,52 @@ static trp_status set_headers(const trp__jit_headers *headers, bool sure, trp__j
 {
     lines l = {0};
     for (size_t i = 0; i < headers->count; i++) {
-        add_line(&l, found_texts[headers->row[i].kind], headers->row[i].name);
-        made->header_count += headers->row[i].kind != TRP__JIT_FOUND_NONE;
+        const trp__jit_header_row *row = &headers->row[i];
+        add_line(&l, found_texts[row->kind], row->path ? row->path : row->name);
+        made->header_count += row->kind != TRP__JIT_FOUND_NONE;
     }
     if (!sure)
         add_line(&l, "unsure", "");
     made->headers = l.text;
     made->headers_bytes = l.bytes;
     return l.no_memory ? no_memory(error) : TRP_OK;
+}
+
+/* What tells the application whether the headers are still the same. A relative path is one of the
+ * worker's current folder: then it can't. */
+static trp_status set_stamps(const trp__jit_headers *headers, trp__jit_made *made, trp_error *error)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < headers->count; i++) {
+        const char *path = headers->row[i].path;
+        if (path && path[0] != '/')
+            return TRP_OK;
+        bytes += path ? sizeof(trp__home_stamp) + strlen(path) + 1 : 0;
+    }
+    char *at = malloc(bytes + 1);
+    if (!at)
+        return no_memory(error);
+    made->stamps = at;
+    made->stamps_bytes = bytes;
+    made->keepable = true;
+    for (size_t i = 0; i < headers->count; i++) {
+        const trp__jit_header_row *row = &headers->row[i];
+        if (!row->path)
+            continue;
+        trp__home_stamp s = {.exists = row->kind == TRP__JIT_FOUND_FILE,
+                             .path_bytes = (uint32_t)strlen(row->path) + 1};
+        if (s.exists) {
+            s.device = row->stamp.device;
+            s.inode = row->stamp.inode;
+            s.bytes = row->stamp.bytes;
+            s.modified_ns = row->stamp.modified_ns;
+            s.changed_ns = row->stamp.changed_ns;
+        }
+        memcpy(at, &s, sizeof s);
+        memcpy(at + sizeof s, row->path, s.path_bytes);
+        at += sizeof s + s.path_bytes;
+    }
+    return TRP_OK;
 }
 
 static trp_status failed(const trp__nvrtc *rtc, trp__nvrtc_result result, const char *call,
@@ -282,11 +341,15 @@ static trp_status run_nvrtc(const trp__nvrtc *rtc, compile *c, trp__jit_made *ma
     const char *options[OPTIONS];
     const char *call = "nvrtcCreateProgram";
     int count = 0;
-    trp_status status = list_options(c, options, &count, error);
+    trp_status status = place_source(c, error);
+    if (status == TRP_OK)
+        status = list_options(c, options, &count, error);
     if (status != TRP_OK)
         return status;
-    trp__nvrtc_result result = rtc->nvrtcCreateProgram(
-        &program, c->source, c->name, (int)c->head.headers, c->header_texts, c->header_names);
+    trp__nvrtc_result result =
+        rtc->nvrtcCreateProgram(&program, c->placed_source ? c->placed_source : c->source,
+                                c->placed_name ? c->placed_name : c->name, (int)c->head.headers,
+                                c->header_texts, c->header_names);
     for (uint32_t i = 0; i < c->head.names && result == TRP__NVRTC_SUCCESS; i++) {
         call = "nvrtcAddNameExpression";
         result = rtc->nvrtcAddNameExpression(program, c->names[i]);
@@ -311,8 +374,66 @@ static trp_status run_nvrtc(const trp__nvrtc *rtc, compile *c, trp__jit_made *ma
 
 /* The kernel cache. */
 
-/* All that a compile's result depends on. Folders to search are in it, for a result may have names
- * of files in it. */
+/* Whether the paths of folders can be in the result: a text asks for them, debug information has
+ * them. NVRTC's LTO-IR always has some (seen with 13.0). */
+static bool has_paths(const compile *c, const trp__jit_headers *headers)
+{
+    static const char *const debug[] = {"lineinfo", "line-info", "debug"};
+    bool any = headers->placed || (headers->folders && c->head.output == TRP_JIT_LTOIR);
+    for (uint32_t i = 0; i < c->head.options && headers->folders && !any; i++) {
+        any = strcmp(c->options[i], "-G") == 0;
+        for (size_t k = 0; k < sizeof debug / sizeof *debug; k++)
+            any = any || strstr(c->options[i], debug[k]);
+    }
+    return any;
+}
+
+static void add_formatted(trp__key *key, trp__key_tag tag, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void add_formatted(trp__key *key, trp__key_tag tag, const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        key->status = key->status != TRP_OK ? key->status : TRP_E_MEMORY;
+    else
+        trp__key_add_text(key, tag, text);
+    va_end(args);
+    free(text);
+}
+
+/* Folders are told by their number alone where that is all that counts, so that an entry fits
+ * wherever they lie. */
+static void add_folders(trp__key *key, const compile *c, const trp__jit_headers *headers)
+{
+    if (has_paths(c, headers)) {
+        for (uint32_t i = 0; i < c->head.includes; i++)
+            add_formatted(key, TRP__KEY_SETTING, "include_paths[%u]=%s", i, c->includes[i]);
+    } else if (c->head.includes > 0) {
+        add_formatted(key, TRP__KEY_SETTING, "include_paths=%u", c->head.includes);
+    }
+}
+
+static void add_headers(trp__key *key, const trp__jit_headers *headers)
+{
+    for (size_t i = 0; i < headers->count; i++) {
+        const trp__jit_header_row *row = &headers->row[i];
+        char *name = NULL;
+        if (asprintf(&name, "%s%s", found_texts[row->kind], row->name) < 0) {
+            key->status = TRP_E_MEMORY;
+            return;
+        }
+        trp__key_add_header(key, name, &row->content);
+        free(name);
+        if (row->same_as != i) /* no name has a newline in it */
+            add_formatted(key, TRP__KEY_SETTING, "one file=%s\n%s", row->name,
+                          headers->row[row->same_as].name);
+    }
+}
+
+/* All that a compile's result depends on. */
 static void make_key(const char *compiler, const compile *c, const trp__jit_headers *headers,
                      trp__key *key)
 {
@@ -323,23 +444,13 @@ static void make_key(const char *compiler, const compile *c, const trp__jit_head
     trp__key_add_text(key, TRP__KEY_COMPILER, compiler);
     trp__key_add_text(key, TRP__KEY_TARGET, c->architecture);
     trp__key_add_text(key, TRP__KEY_OUTPUT, outputs[c->head.output]);
-    for (uint32_t i = 0; i < c->head.includes; i++)
-        trp__key_add_text(key, TRP__KEY_SETTING, c->includes[i]);
+    add_folders(key, c, headers);
     for (uint32_t i = 0; i < c->head.options; i++)
         trp__key_add_text(key, TRP__KEY_OPTION, c->options[i]);
     for (uint32_t i = 0; i < c->head.names; i++)
         trp__key_add_text(key, TRP__KEY_EXPRESSION, c->names[i]);
     trp__key_add_text(key, TRP__KEY_SOURCE, c->source);
-    for (size_t i = 0; i < headers->count; i++) {
-        const trp__jit_header_row *row = &headers->row[i];
-        char *name = NULL;
-        if (asprintf(&name, "%s%s", found_texts[row->kind], row->name) < 0) {
-            key->status = TRP_E_MEMORY;
-            return;
-        }
-        trp__key_add_header(key, name, &row->content);
-        free(name);
-    }
+    add_headers(key, headers);
 }
 
 typedef struct compiling {
@@ -423,8 +534,12 @@ static trp_status find_or_compile(compile *c, const trp__jit_headers *headers, t
         if (status == TRP_E_MISSING && find_packed(c, headers, made))
             status = TRP_OK;
     }
-    return status == TRP_OK ? set_headers(headers, !headers->unsure && !x.changed, made, error)
-                            : status;
+    bool sure = !headers->unsure && !x.changed;
+    if (status == TRP_OK)
+        status = set_headers(headers, sure, made, error);
+    if (status == TRP_OK && sure && headers->settled)
+        status = set_stamps(headers, made, error);
+    return status;
 }
 
 trp_status trp__jit_compile(const char *input, uint64_t bytes, const trp__jit_stop *stop,
@@ -443,6 +558,8 @@ trp_status trp__jit_compile(const char *input, uint64_t bytes, const trp__jit_st
     trp__jit_headers_free(&headers);
     for (uint32_t i = 0; i < c->head.includes && i < TRP_JIT_OPTIONS_MAX; i++)
         free(c->include_options[i]);
+    free(c->placed_source);
+    free(c->placed_name);
     free(c);
     return status;
 }

@@ -13,8 +13,10 @@
 /* What has been made, in memory of the worker. Parts may be NULL if their size is 0. */
 typedef struct trp__jit_made {
     char *image, *log, *names, *headers;
-    size_t image_bytes, log_bytes, names_bytes, headers_bytes;
+    char *stamps; /* of the files that were read, and of those that were not there */
+    size_t image_bytes, log_bytes, names_bytes, headers_bytes, stamps_bytes;
     uint32_t name_count, header_count;
+    bool keepable; /* the same is made again as long as the stamps are true */
 } trp__jit_made;
 
 /* The images that a link reads: copies of the modules' outputs, in their order. */

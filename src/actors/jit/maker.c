@@ -124,7 +124,9 @@ static void copy_out(void *argument)
 {
     state *s = argument;
     trp__jit_made *m = &s->made;
-    size_t rest = s->status == TRP_OK ? m->names_bytes + m->headers_bytes + m->image_bytes : 0;
+    size_t rest = s->status == TRP_OK
+                      ? m->names_bytes + m->headers_bytes + m->image_bytes + m->stamps_bytes
+                      : 0;
     size_t room = s->home.output_bytes;
     trp__home_output head = {.names = m->name_count, .headers = m->header_count};
     if (room < sizeof head)
@@ -142,6 +144,8 @@ static void copy_out(void *argument)
         head.names_bytes = m->names_bytes;
         head.headers_bytes = m->headers_bytes;
         head.image_bytes = m->image_bytes;
+        head.stamps_bytes = m->stamps_bytes;
+        head.keepable = m->keepable;
     }
     memcpy(s->output, &head, sizeof head); /* without its magic */
     char *first = s->output + sizeof head;
@@ -149,6 +153,7 @@ static void copy_out(void *argument)
     at = put(at, m->names, head.names_bytes);
     at = put(at, m->headers, head.headers_bytes);
     at = put(at, m->image, head.image_bytes);
+    at = put(at, m->stamps, head.stamps_bytes);
     head.checksum = trp__checksum(first, (size_t)(at - first));
     head.magic = TRP__HOME_OUTPUT;
     memcpy(s->output, &head, sizeof head);
@@ -208,6 +213,8 @@ static trp_status begin(trp_instance *instance, trp_job *job, trp_error *error)
     const char *output = NULL;
     trp__jit_make payload;
     memcpy(&payload, job->payload, sizeof payload);
+    if (payload.is_made)
+        return TRP_OK;
     s->home = payload.home;
     s->linking = job->op == TRP_OP_JIT_LINK;
     trp_status status = s->side ? TRP_OK : trp__side_start(&s->side, NULL, NULL, error);

@@ -171,13 +171,18 @@ static trp_status check_compile(trp__pack *pack, compile *c)
     return check_total(pack, c->bytes);
 }
 
+static const char *include_path(const compile *c, const char *path, char whole[2 * PATH_MAX])
+{
+    if (path[0] == '/')
+        return path;
+    snprintf(whole, 2 * PATH_MAX, "%s/%s", c->folder, path);
+    return whole;
+}
+
 static char *put_include(char *at, const compile *c, const char *path)
 {
     char whole[2 * PATH_MAX];
-    if (path[0] == '/')
-        return trp__jit_put_string(at, path);
-    snprintf(whole, sizeof whole, "%s/%s", c->folder, path);
-    return trp__jit_put_string(at, whole);
+    return trp__jit_put_string(at, include_path(c, path, whole));
 }
 
 static void put_compile(const compile *c, char *at)
@@ -202,9 +207,74 @@ static void put_compile(const compile *c, char *at)
     trp__jit_put_strings(at, &c->names);
 }
 
-static trp_status set_payload(trp__pack *pack, const trp__module_place *place)
+/* Whether an input asks for the same, blob for blob. */
+
+typedef struct comparing {
+    const char *at;
+    bool same;
+} comparing;
+
+static void compare(comparing *c, const char *text)
 {
-    const trp__jit_make make = {.home = place->home};
+    uint64_t bytes = 0;
+    if (!c->same)
+        return;
+    memcpy(&bytes, c->at, sizeof bytes);
+    size_t length = strlen(text) + 1;
+    c->same = bytes == length && memcmp(c->at + 8, text, length) == 0;
+    c->at += trp__jit_blob_bytes(bytes);
+}
+
+static void compare_all(comparing *c, const trp__jit_strings *list)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        compare(c, list->item[i]);
+}
+
+/* The order is that of put_compile(). The input has the size that this request's has, and was
+ * written by it, so its blobs end where they should. */
+static bool is_same_compile(const void *request, const char *input)
+{
+    const compile *c = request;
+    const trp_jit_compile_request *r = c->r;
+    char whole[2 * PATH_MAX];
+    trp__jit_compile_head head;
+    memcpy(&head, input, sizeof head);
+    comparing x = {.at = input + sizeof head,
+                   .same = head.options == c->options.count && head.includes == c->includes.count &&
+                           head.headers == r->header_count && head.names == c->names.count &&
+                           head.output == (uint32_t)r->output};
+    compare(&x, r->source);
+    compare(&x, r->name ? r->name : "kernel.cu");
+    compare(&x, c->architecture);
+    compare_all(&x, &c->options);
+    for (uint32_t i = 0; i < c->includes.count; i++)
+        compare(&x, include_path(c, c->includes.item[i], whole));
+    for (uint32_t i = 0; i < r->header_count; i++) {
+        compare(&x, r->headers[i].name);
+        compare(&x, r->headers[i].text);
+    }
+    compare_all(&x, &c->names);
+    return x.same;
+}
+
+/* Of what tells requests apart; those that it takes for one are compared. */
+static uint64_t sum_of(const compile *c)
+{
+    const trp_jit_compile_request *r = c->r;
+    uint64_t part[5] = {c->bytes, trp__checksum(r->source, strlen(r->source)),
+                        trp__checksum(c->architecture, strlen(c->architecture)),
+                        (uint64_t)r->output};
+    for (uint32_t i = 0; i < c->names.count; i++)
+        part[4] = part[4] * 31 + trp__checksum(c->names.item[i], strlen(c->names.item[i]));
+    for (uint32_t i = 0; i < c->options.count; i++)
+        part[4] = part[4] * 31 + trp__checksum(c->options.item[i], strlen(c->options.item[i]));
+    return trp__checksum(part, sizeof part);
+}
+
+static trp_status set_payload(trp__pack *pack, const trp__module_place *place, bool is_made)
+{
+    const trp__jit_make make = {.home = place->home, .is_made = is_made};
     memcpy(pack->record->payload, &make, sizeof make);
     return TRP_OK;
 }
@@ -213,6 +283,7 @@ trp_status trp__jit_pack_compile(trp__pack *pack, const trp_request *request)
 {
     const trp_jit_compile_request *r = (const trp_jit_compile_request *)request;
     trp__module_place place;
+    bool found = false;
     trp__module_wish wish;
     compile c = {.r = r,
                  .options = {"options", r->options, r->option_count},
@@ -224,14 +295,21 @@ trp_status trp__jit_pack_compile(trp__pack *pack, const trp_request *request)
     wish = (trp__module_wish){.input_bytes = c.bytes,
                               .output_kind = (uint32_t)r->output,
                               .name_count = r->name_count,
-                              .names = r->names};
+                              .names = r->names,
+                              .sum = sum_of(&c),
+                              .is_same = is_same_compile,
+                              .request = &c};
     status = trp__jit_output_room(pack, r->output_bytes_max, &wish.output_bytes);
     if (status == TRP_OK)
-        status = pack->module_make(pack, &wish, r->module, &place);
+        status = pack->module_again(pack, &wish, r->module, &place, &found);
+    if (status != TRP_OK || found)
+        return status == TRP_OK ? set_payload(pack, &place, true) : status;
+    status = pack->module_make(pack, &wish, r->module, &place);
     if (status != TRP_OK)
         return status;
     put_compile(&c, place.input);
-    return set_payload(pack, &place);
+    pack->module_keep(pack, &wish, &place);
+    return set_payload(pack, &place, false);
 }
 
 /* Names as they are in an image: the worker gets them a line each. */
@@ -316,7 +394,7 @@ trp_status trp__jit_pack_load(trp__pack *pack, const trp_request *request)
     if (status != TRP_OK)
         return status;
     put_loaded(&place, r);
-    return set_payload(pack, &place);
+    return set_payload(pack, &place, false);
 }
 
 /* Link. */
@@ -465,5 +543,5 @@ trp_status trp__jit_pack_link(trp__pack *pack, const trp_request *request)
     if (status != TRP_OK)
         return status;
     put_link(&l, place.input);
-    return set_payload(pack, &place);
+    return set_payload(pack, &place, false);
 }

@@ -1,0 +1,679 @@
+/* Kernels that were compiled before: what a program waits for them, by where they are found. Each
+ * section has a cache folder of its own, which is removed. */
+#include "suite.h"
+
+#include "cache/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { ENTRIES = 10000, ENTRIES_QUICK = 1000, PROCESSES = 64, SHARED = 20, SIDE_BY_SIDE = 100 };
+
+/* A folder with a cache in it, which the programs that are started from here on use. */
+typedef struct place {
+    char folder[64], cache[96], file[96], list[96], pack[96];
+    char *cache_before, *packs_before;
+    char target[16]; /* "sm_90" */
+    char *source;
+} place;
+
+static char *kept_variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value ? strdup(value) : NULL;
+}
+
+static void put_back(const char *name, char *value)
+{
+    if (value)
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
+    free(value);
+}
+
+/* A kernel of about 50 KB: a chain of products that the compiler can't shorten. It writes nothing
+ * unless it is given an address. `number` makes it another one. */
+static char *write_source(unsigned number, unsigned steps)
+{
+    char *text = NULL;
+    int length = asprintf(&text,
+                          "extern \"C\" __global__ void warm(float *out)\n"
+                          "{\n"
+                          "    float x = threadIdx.x + %uu, y = blockIdx.x;\n"
+                          "    if (!out)\n"
+                          "        return;\n"
+                          "#pragma unroll\n"
+                          "    for (int i = 0; i < %u; i++) {\n"
+                          "        x = x * y + (float)i;\n"
+                          "        y = y * x - (float)(i * 7 %% 1000);\n"
+                          "    }\n"
+                          "    out[threadIdx.x] = x + y;\n"
+                          "}\n",
+                          number, steps);
+    return length < 0 ? NULL : text;
+}
+
+enum { STEPS = 1500, STEPS_SMALL = 20 };
+
+static bool failed(suite *s, const char *what)
+{
+    snprintf(s->error, sizeof s->error, "%s: %s", what, strerror(errno));
+    return false;
+}
+
+static bool put_file(suite *s, const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    bool ok = file && fputs(text, file) >= 0;
+    if (file)
+        ok = fclose(file) == 0 && ok;
+    return ok || failed(s, path);
+}
+
+static bool begin(suite *s, place *p)
+{
+    *p = (place){.cache_before = kept_variable("TROUPE_CACHE_DIR"),
+                 .packs_before = kept_variable("TROUPE_CACHE_PACKS")};
+    strcpy(p->folder, "/tmp/troupe-bench-XXXXXX");
+    if (!mkdtemp(p->folder)) {
+        p->folder[0] = '\0';
+        return failed(s, "/tmp");
+    }
+    snprintf(p->cache, sizeof p->cache, "%s/cache", p->folder);
+    snprintf(p->file, sizeof p->file, "%s/warm.cu", p->folder);
+    snprintf(p->list, sizeof p->list, "%s/kernels.txt", p->folder);
+    snprintf(p->pack, sizeof p->pack, "%s/kernels.pack", p->folder);
+    snprintf(p->target, sizeof p->target, "sm_%u",
+             suite_on_gpu(s) ? s->info.compute_major * 10 + s->info.compute_minor : 90);
+    setenv("TROUPE_CACHE_DIR", p->cache, 1);
+    setenv("TROUPE_CACHE_PACKS", "", 1);
+    p->source = write_source(0, STEPS);
+    return p->source && put_file(s, p->file, p->source) &&
+           put_file(s, p->list, "warm.cu --name warm\n");
+}
+
+static int remove_one(const char *path, const struct stat *s, int type, struct FTW *where)
+{
+    (void)s;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
+static void end(place *p)
+{
+    if (*p->folder)
+        (void)nftw(p->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    put_back("TROUPE_CACHE_DIR", p->cache_before);
+    put_back("TROUPE_CACHE_PACKS", p->packs_before);
+    free(p->source);
+}
+
+/* The command itself, for what is measured by processes. */
+
+static bool start(suite *s, const char *const *arguments, pid_t *pid)
+{
+    posix_spawn_file_actions_t quiet;
+    posix_spawn_file_actions_init(&quiet);
+    posix_spawn_file_actions_addopen(&quiet, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    errno = posix_spawn(pid, "/proc/self/exe", &quiet, NULL, (char *const *)(uintptr_t)arguments,
+                        environ);
+    posix_spawn_file_actions_destroy(&quiet);
+    return errno == 0 || failed(s, "starting troupe");
+}
+
+static bool finish(suite *s, pid_t pid)
+{
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    snprintf(s->error, sizeof s->error, "a process that was started has failed");
+    return false;
+}
+
+static bool run(suite *s, const char *const *arguments)
+{
+    pid_t pid;
+    return start(s, arguments, &pid) && finish(s, pid);
+}
+
+/* A device with a jit actor, in a worker that was not there before. */
+
+typedef struct fresh {
+    trp_device *device;
+    trp_actor *jit;
+} fresh;
+
+static bool open_fresh(suite *s, fresh *f)
+{
+    trp_device_options options = {
+        .backend = s->info.backend, .ordinal = s->info.ordinal, .standby = TRP_STANDBY_OFF};
+    trp_actor_options actor = {.kind = "jit"};
+    *f = (fresh){0};
+    return suite_check(s, trp_device_open(s->system, &options, &f->device), "trp_device_open") &&
+           suite_check(s, trp_actor_create(f->device, &actor, &f->jit), "trp_actor_create");
+}
+
+static void close_fresh(fresh *f)
+{
+    trp_actor_destroy(f->jit);
+    trp_device_close(f->device);
+}
+
+static bool compile(suite *s, trp_actor *jit, const place *p, const char *source,
+                    trp_module *module, trp_completion *done)
+{
+    static const char *const name = "warm";
+    const trp_jit_compile_request r = {.header = {.wait_ns = TRP_FOREVER},
+                                       .source = source,
+                                       .names = &name,
+                                       .name_count = 1,
+                                       .architecture = p->target};
+    return suite_check(s, trp_jit_compile(jit, &r, module, done), "trp_jit_compile");
+}
+
+static bool launch(suite *s, trp_actor *jit, trp_module module)
+{
+    const trp_kernel_arg none = trp_arg_u64(0);
+    const trp_kernel_launch_request r = {
+        .module = module, .grid = {1}, .block = {32}, .args = &none, .arg_count = 1};
+    trp_completion done = {0};
+    return suite_await(s, trp_kernel_launch(jit, &r, &done), &done, "trp_kernel_launch");
+}
+
+/* From the request to the end of the first launch; on the host, to the module. */
+static bool first_use(suite *s, const place *p, fresh *f, double *ns)
+{
+    trp_module module;
+    trp_completion done = {0};
+    int64_t from = stats_now();
+    bool ok = compile(s, f->jit, p, p->source, &module, &done) &&
+              suite_await(s, TRP_OK, &done, "trp_jit_compile") &&
+              (!suite_on_gpu(s) || launch(s, f->jit, module));
+    *ns = (double)(stats_now() - from);
+    return ok;
+}
+
+/* The image, for the raw side; the caller frees it. */
+static char *read_image(suite *s, const place *p, uint64_t *bytes)
+{
+    fresh f;
+    trp_module module;
+    trp_completion done = {0};
+    char *image = NULL;
+    *bytes = 0;
+    if (open_fresh(s, &f) && compile(s, f.jit, p, p->source, &module, &done) &&
+        suite_await(s, TRP_OK, &done, "trp_jit_compile") &&
+        suite_check(s, trp_module_read(f.device, module, TRP_MODULE_IMAGE, NULL, 0, bytes),
+                    "trp_module_read"))
+        image = malloc(*bytes);
+    if (image)
+        (void)trp_module_read(f.device, module, TRP_MODULE_IMAGE, image, *bytes, bytes);
+    close_fresh(&f);
+    return image;
+}
+
+static bool sample_fresh(suite *s, const place *p, uint32_t count, double *ns)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        fresh f;
+        bool ok = open_fresh(s, &f) && first_use(s, p, &f, &ns[i]);
+        close_fresh(&f);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+static bool sample_raw(suite *s, const char *image, uint32_t count, double *ns)
+{
+    const raw_api *api = s->raw->api;
+    for (uint32_t i = 0; i < count && api->load_and_launch; i++) {
+        int64_t from = stats_now();
+        if (!api->load_and_launch(s->raw, image, "warm"))
+            return false;
+        ns[i] = (double)(stats_now() - from);
+        api->unload(s->raw);
+    }
+    return true;
+}
+
+/* The row, and one with what is beyond the raw side's median, which has the bound. */
+static void add_rows(suite *s, const char *where, double limit_ms, double *raw_ns,
+                     double *troupe_ns, uint32_t count)
+{
+    report_row row = {.section = "warm",
+                      .raw = "cuModuleLoadData, cuModuleGetFunction, cuLaunchKernel",
+                      .unit = "ms",
+                      .tail = true,
+                      .scale = 1e-6};
+    bool gpu = s->raw->api->load_and_launch != NULL;
+    snprintf(row.name, sizeof row.name, "%s", where);
+    if (gpu)
+        row.raw_ns = stats_summarise(raw_ns, count);
+    row.troupe_ns = stats_summarise(troupe_ns, count);
+    report_add(s->report, &row);
+    if (!gpu)
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        troupe_ns[i] -= row.raw_ns.p50;
+    row.raw_ns = (stats_summary){0};
+    row.troupe_ns = stats_summarise(troupe_ns, count);
+    snprintf(row.name, sizeof row.name, "%s, beyond raw", where);
+    suite_bound(s, &row, REPORT_VALUE_AT_MOST, limit_ms);
+    report_add(s->report, &row);
+}
+
+static bool warm_disk(suite *s, const place *p, double *raw_ns, double *troupe_ns, uint32_t count)
+{
+    uint64_t bytes;
+    char *image = read_image(s, p, &bytes);
+    bool ok = image && sample_raw(s, image, count, raw_ns) && sample_fresh(s, p, count, troupe_ns);
+    if (ok) {
+        char where[40];
+        snprintf(where, sizeof where, "from disk, %.0f KB", (double)bytes / 1e3);
+        add_rows(s, where, 0.5, raw_ns, troupe_ns, count);
+    }
+    free(image);
+    return ok;
+}
+
+static bool warm_pack(suite *s, const place *p, const double *raw_ns, double *scratch,
+                      double *troupe_ns, uint32_t count)
+{
+    const char *const arguments[] = {"troupe", "cache",   "pack", "-q",    p->list,
+                                     "--arch", p->target, "-o",   p->pack, NULL};
+    if (!run(s, arguments))
+        return false;
+    setenv("TROUPE_CACHE_PACKS", p->pack, 1);
+    setenv("TROUPE_CACHE_DIR", "", 1);
+    memcpy(scratch, raw_ns, count * sizeof *scratch);
+    bool ok = sample_fresh(s, p, count, troupe_ns);
+    if (ok)
+        add_rows(s, "from a pack", 0.2, scratch, troupe_ns, count);
+    return ok;
+}
+
+void suite_jit_warm(suite *s)
+{
+    const uint32_t count = s->quick ? 10 : 60;
+    place p;
+    double *ns = calloc(3 * (size_t)count, sizeof *ns);
+    report_section(
+        s->report, "A kernel that was compiled before, in a new worker",
+        suite_on_gpu(s)
+            ? "raw: load the image, launch; Troupe: compile request, launch, awaited. "
+              "The same with CuPy: python3 bench/cupy_warm.py"
+            : "raw: needs a GPU, as launching does; Troupe: the compile request, awaited");
+    if (!ns || !begin(s, &p) || !warm_disk(s, &p, ns, ns + count, count) ||
+        !warm_pack(s, &p, ns, ns + 2 * count, ns + count, count))
+        suite_fail(s, "warm", "warm start");
+    if (ns)
+        end(&p);
+    free(ns);
+}
+
+/* Memory: the same request again, where its result is. What the sending thread computes is counted,
+ * not what it waits. */
+
+static int64_t thread_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+enum { BURST = 64 };
+
+static bool burst_of_hits(suite *s, const fresh *f, const place *p, const char *source, double *ns)
+{
+    trp_module module;
+    int64_t from = thread_ns();
+    for (int i = 0; i < BURST; i++) {
+        if (!compile(s, f->jit, p, source, &module, NULL) ||
+            !suite_check(s, trp_module_free(f->device, module), "trp_module_free"))
+            return false;
+    }
+    *ns = (double)(thread_ns() - from) / BURST;
+    return suite_check(s, trp_device_drain(f->device, TRP_FOREVER), "trp_device_drain");
+}
+
+static bool burst_of_nothing(suite *s, const fresh *f, trp_actor *probe, double *ns)
+{
+    const trp_probe_request nothing = {.header = {.wait_ns = TRP_FOREVER}, .action = TRP_PROBE_NOP};
+    int64_t from = thread_ns();
+    for (int i = 0; i < BURST; i++) {
+        if (!suite_check(s, trp_probe(probe, &nothing, NULL), "trp_probe"))
+            return false;
+    }
+    *ns = (double)(thread_ns() - from) / BURST;
+    return suite_check(s, trp_device_drain(f->device, TRP_FOREVER), "trp_device_drain");
+}
+
+static bool measure_hits(suite *s, const fresh *f, const place *p, trp_actor *probe,
+                         const char *source, const char *name)
+{
+    enum { BURSTS = 400 };
+    static double raw_ns[BURSTS], troupe_ns[BURSTS];
+    trp_module first;
+    trp_completion done = {0};
+    uint32_t count = s->quick ? 50 : BURSTS;
+    bool ok = compile(s, f->jit, p, source, &first, &done) &&
+              suite_await(s, TRP_OK, &done, "trp_jit_compile");
+    for (uint32_t i = 0; i < count && ok; i++)
+        ok = burst_of_nothing(s, f, probe, &raw_ns[i]) &&
+             burst_of_hits(s, f, p, source, &troupe_ns[i]);
+    if (!ok)
+        return false;
+    report_row row = {.section = "memory",
+                      .raw = "an empty request of the probe actor",
+                      .unit = "us",
+                      .scale = 1e-3};
+    row.raw_ns = stats_summarise(raw_ns, count);
+    row.troupe_ns = stats_summarise(troupe_ns, count);
+    snprintf(row.name, sizeof row.name, "%s", name);
+    report_add(s->report, &row);
+    for (uint32_t i = 0; i < count; i++)
+        troupe_ns[i] -= row.raw_ns.p50;
+    row.raw_ns = (stats_summary){0};
+    row.troupe_ns = stats_summarise(troupe_ns, count);
+    row.bound = REPORT_VALUE_AT_MOST;
+    row.limit = 2;
+    snprintf(row.name, sizeof row.name, "%s, beyond", name);
+    report_add(s->report, &row);
+    return true;
+}
+
+void suite_jit_memory(suite *s)
+{
+    place p;
+    fresh f = {0};
+    trp_actor *probe = NULL;
+    trp_actor_options options = {.kind = "probe"};
+    report_section(
+        s->report, "The same compile again in a process",
+        "processor time of the sender; raw: an empty request; Troupe: a compile request, "
+        "and its module freed");
+    bool ok = begin(s, &p) && open_fresh(s, &f) &&
+              suite_check(s, trp_actor_create(f.device, &options, &probe), "trp_actor_create") &&
+              measure_hits(s, &f, &p, probe, p.source, "found in memory");
+    if (!ok)
+        suite_fail(s, "memory", "the same again");
+    trp_actor_destroy(probe);
+    close_fresh(&f);
+    end(&p);
+}
+
+/* Many at a time. */
+
+static bool compile_many(suite *s, const fresh *f, const place *p, unsigned first, bool together,
+                         double *ns)
+{
+    char *source[SIDE_BY_SIDE] = {0};
+    trp_module module[SIDE_BY_SIDE];
+    trp_completion done[SIDE_BY_SIDE] = {{0}};
+    bool ok = true;
+    for (unsigned i = 0; i < SIDE_BY_SIDE && ok; i++)
+        ok = (source[i] = write_source(first + i, STEPS_SMALL)) != NULL;
+    int64_t from = stats_now();
+    for (unsigned i = 0; i < SIDE_BY_SIDE && ok; i++)
+        ok = compile(s, f->jit, p, source[i], &module[i], &done[i]) &&
+             (together || suite_await(s, TRP_OK, &done[i], "trp_jit_compile"));
+    for (unsigned i = 0; i < SIDE_BY_SIDE && ok && together; i++)
+        ok = suite_await(s, TRP_OK, &done[i], "trp_jit_compile");
+    *ns = (double)(stats_now() - from);
+    for (unsigned i = 0; i < SIDE_BY_SIDE && ok; i++)
+        ok = suite_check(s, trp_module_free(f->device, module[i]), "trp_module_free");
+    for (unsigned i = 0; i < SIDE_BY_SIDE; i++)
+        free(source[i]);
+    return ok;
+}
+
+void suite_jit_many(suite *s)
+{
+    place p;
+    fresh f = {0};
+    double ns[3];
+    report_row row = {.section = "many",
+                      .raw = "the same, each awaited before the next is sent",
+                      .name = "100 kernels, new",
+                      .unit = "ms",
+                      .scale = 1e-6};
+    report_section(s->report, "Kernels that nobody has compiled before",
+                   "raw: through Troupe, one after the other; Troupe: all sent at once");
+    bool ok = begin(s, &p) && open_fresh(s, &f) && compile_many(s, &f, &p, 1000, true, &ns[0]) &&
+              compile_many(s, &f, &p, 2000, false, &ns[1]) &&
+              compile_many(s, &f, &p, 3000, true, &ns[2]); /* the first has loaded NVRTC */
+    if (ok) {
+        row.raw_ns = stats_summarise(&ns[1], 1);
+        row.troupe_ns = stats_summarise(&ns[2], 1);
+        report_add(s->report, &row);
+    } else {
+        suite_fail(s, "many", row.name);
+    }
+    close_fresh(&f);
+    end(&p);
+}
+
+/* A large cache. */
+
+static void key_of(trp__key *key, unsigned number)
+{
+    char name[32];
+    *key = (trp__key){0};
+    snprintf(name, sizeof name, "kernel %u", number);
+    trp__key_begin(key, "jit");
+    trp__key_add_text(key, TRP__KEY_NAME, name);
+    trp__key_add_text(key, TRP__KEY_SOURCE, name);
+}
+
+static bool fill(suite *s, trp__store *store, unsigned from, unsigned to)
+{
+    static const char payload[4096] = "payload";
+    trp_error error;
+    for (unsigned i = from; i < to; i++) {
+        trp__key key;
+        key_of(&key, i);
+        const trp__store_request request = {.key = &key};
+        const trp__store_entry entry = {.payload = payload, .bytes = sizeof payload};
+        trp_status status = trp__store_put(store, &request, &entry, &error);
+        trp__key_end(&key);
+        if (status != TRP_OK) {
+            snprintf(s->error, sizeof s->error, "%s", error.message);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool look_up(suite *s, trp__store *store, unsigned entries, double *ns, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        trp__key key;
+        trp__store_hit hit;
+        key_of(&key, (unsigned)(suite_random(s->seed, i) % entries));
+        const trp__store_request request = {.key = &key};
+        int64_t from = stats_now();
+        trp_status status = trp__store_find(store, &request, &hit);
+        ns[i] = (double)(stats_now() - from);
+        trp__store_hit_end(&hit);
+        trp__key_end(&key);
+        if (status != TRP_OK) {
+            snprintf(s->error, sizeof s->error, "an entry that was written is not there");
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool time_stat(suite *s, double *ns, uint32_t count)
+{
+    static const char *const arguments[] = {"troupe", "cache", "stat", NULL};
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t from = stats_now();
+        if (!run(s, arguments))
+            return false;
+        ns[i] = (double)(stats_now() - from);
+    }
+    return true;
+}
+
+static bool measure_large(suite *s, trp__store *store, unsigned entries)
+{
+    enum { FINDS = 2000, STATS = 9, FEW = 10 };
+    static double ns[2][FINDS], stat_ns[2][STATS];
+    char many[32];
+    if (!fill(s, store, 0, FEW) || !look_up(s, store, FEW, ns[0], FINDS) ||
+        !time_stat(s, stat_ns[0], STATS) || !fill(s, store, FEW, entries) ||
+        !look_up(s, store, entries, ns[1], FINDS) || !time_stat(s, stat_ns[1], STATS))
+        return false;
+    report_row row = {.section = "large",
+                      .raw = "a cache of 10 entries",
+                      .unit = "us",
+                      .tail = true,
+                      .scale = 1e-3};
+    snprintf(many, sizeof many, "%u entries", entries);
+    snprintf(row.name, sizeof row.name, "look-up, %s", many);
+    row.raw_ns = stats_summarise(ns[0], FINDS);
+    row.troupe_ns = stats_summarise(ns[1], FINDS);
+    row.bound = REPORT_RATIO_AT_MOST;
+    row.limit =
+        2; /* other entries than the last are in nobody's cache; it does not grow with them */
+    report_add(s->report, &row);
+    row = (report_row){.section = "large",
+                       .raw = "a cache of 10 entries",
+                       .unit = "ms",
+                       .scale = 1e-6,
+                       .bound = REPORT_VALUE_AT_MOST,
+                       .limit = 100};
+    snprintf(row.name, sizeof row.name, "troupe cache stat, %s", many);
+    row.raw_ns = stats_summarise(stat_ns[0], STATS);
+    row.troupe_ns = stats_summarise(stat_ns[1], STATS);
+    report_add(s->report, &row);
+    return true;
+}
+
+void suite_jit_large(suite *s)
+{
+    place p;
+    trp__store *store = NULL;
+    trp_error error;
+    report_section(s->report, "A large cache", "raw: 10 entries; Troupe: many");
+    bool ok = begin(s, &p) &&
+              trp__store_open(&(trp__store_options){.folder = p.cache, .packs = ""}, &store,
+                              &error) == TRP_OK &&
+              measure_large(s, store, s->quick ? ENTRIES_QUICK : ENTRIES);
+    if (!ok)
+        suite_fail(s, "large", "a large cache");
+    trp__store_close(store);
+    end(&p);
+}
+
+/* Many processes that want the same. An entry comes to its name by a rename, so renames tell how
+ * often was compiled. */
+
+static unsigned count_entries(int watch)
+{
+    char events[65536] __attribute__((aligned(__alignof__(struct inotify_event))));
+    unsigned count = 0;
+    for (ssize_t bytes; (bytes = read(watch, events, sizeof events)) > 0;) {
+        for (const char *at = events; at < events + bytes;) {
+            const struct inotify_event *e = (const struct inotify_event *)(const void *)at;
+            const char *dot = e->len > 0 ? strrchr(e->name, '.') : NULL;
+            count += dot && strcmp(dot, ".entry") == 0;
+            at += sizeof *e + e->len;
+        }
+    }
+    return count;
+}
+
+static bool put_kernels(suite *s, const place *p)
+{
+    FILE *list = fopen(p->list, "w");
+    bool ok = list != NULL;
+    for (unsigned i = 0; i < SHARED && ok; i++) {
+        char path[128];
+        char *source = write_source(i, STEPS_SMALL);
+        snprintf(path, sizeof path, "%s/k%u.cu", p->folder, i);
+        ok = source && put_file(s, path, source) && fprintf(list, "k%u.cu --name warm\n", i) > 0;
+        free(source);
+    }
+    if (list)
+        ok = fclose(list) == 0 && ok;
+    return ok;
+}
+
+static bool start_all(suite *s, const place *p, uint32_t count, double *ns)
+{
+    const char *const arguments[] = {"troupe", "cache",  "warm",    "-q",
+                                     p->list,  "--arch", p->target, NULL};
+    pid_t pid[PROCESSES];
+    uint32_t started = 0;
+    int64_t from = stats_now();
+    while (started < count && start(s, arguments, &pid[started]))
+        started++;
+    bool ok = started == count;
+    for (uint32_t i = 0; i < started; i++)
+        ok = finish(s, pid[i]) && ok;
+    *ns = (double)(stats_now() - from);
+    return ok;
+}
+
+static bool measure_processes(suite *s, const place *p)
+{
+    double one = 0, all = 0;
+    char store[128];
+    snprintf(store, sizeof store, "%s/one", p->folder);
+    setenv("TROUPE_CACHE_DIR", store, 1);
+    if (!start_all(s, p, 1, &one))
+        return false;
+    setenv("TROUPE_CACHE_DIR", p->cache, 1);
+    snprintf(store, sizeof store, "%s/store", p->cache);
+    int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (mkdir(p->cache, 0700) != 0 || mkdir(store, 0700) != 0 || watch < 0 ||
+        inotify_add_watch(watch, store, IN_MOVED_TO) < 0)
+        return failed(s, store);
+    bool ok = start_all(s, p, PROCESSES, &all);
+    unsigned made = count_entries(watch);
+    close(watch);
+    if (!ok)
+        return false;
+    report_row row = {.section = "processes",
+                      .raw = "one process",
+                      .name = "64 processes, 20 kernels",
+                      .unit = "s",
+                      .scale = 1e-9};
+    row.raw_ns = stats_summarise(&one, 1);
+    row.troupe_ns = stats_summarise(&all, 1);
+    snprintf(row.note, sizeof row.note, "%u compiled", made);
+    report_add(s->report, &row);
+    if (made == SHARED)
+        return true;
+    snprintf(s->error, sizeof s->error, "%u kernels were compiled, expected %d", made, SHARED);
+    return false;
+}
+
+void suite_jit_processes(suite *s)
+{
+    place p;
+    report_section(s->report, "Processes that start together and want the same kernels",
+                   "raw: one process; Troupe: 64 at once");
+    if (!begin(s, &p) || !put_kernels(s, &p) || !measure_processes(s, &p))
+        suite_fail(s, "processes", "64 processes");
+    end(&p);
+}

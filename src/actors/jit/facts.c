@@ -1,0 +1,721 @@
+#include "actors/jit/facts.h"
+
+#include "base/checksum.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FILE_MOST ((off_t)64 << 20) /* a header that is larger is none */
+
+/* In the making. Strings are offsets until all are there; NONE is NULL. */
+
+#define NONE SIZE_MAX
+
+typedef struct found {
+    trp__jit_fact_kind kind;
+    bool all;
+    size_t name, operand;
+} found;
+
+typedef struct reader {
+    found *found;
+    size_t count, room;
+    char *strings;
+    size_t bytes, bytes_room;
+    bool in_define, in_condition;  /* where what is read stands */
+    const char *macro, *parameter; /* in_define: its name, and its only parameter or NULL */
+    size_t macro_length, parameter_length;
+    bool no_memory;
+    trp__jit_facts *out;
+} reader;
+
+static size_t keep(reader *r, const char *text, size_t length)
+{
+    size_t at = r->bytes;
+    if (at + length + 1 > r->bytes_room) {
+        size_t room = 2 * (r->bytes_room + length + 64);
+        char *larger = realloc(r->strings, room);
+        if (!larger) {
+            r->no_memory = true;
+            return NONE;
+        }
+        r->strings = larger;
+        r->bytes_room = room;
+    }
+    memcpy(r->strings + at, text, length);
+    r->strings[at + length] = '\0';
+    r->bytes += length + 1;
+    return at;
+}
+
+static void add(reader *r, found one)
+{
+    if (r->count == r->room) {
+        size_t room = r->room ? 2 * r->room : 16;
+        found *larger = realloc(r->found, room * sizeof *larger);
+        if (!larger) {
+            r->no_memory = true;
+            return;
+        }
+        r->found = larger;
+        r->room = room;
+    }
+    r->found[r->count++] = one;
+}
+
+/* Words that ask where a file lies. Those of a macro or of a default argument tell of the file that
+ * uses it. */
+static const struct {
+    const char *word;
+    bool elsewhere;
+    bool in_parts; /* a macro can make it of parts */
+} asking[] = {
+    {"__FILE__", false, true},
+    {"assert", false, true},
+    {"__BASE_FILE__", false, false}, /* its parts are those of __FILE__ */
+    {"__FILE_NAME__", false, false},
+    {"__builtin_FILE", true, true},
+    {"__builtin_FILE_NAME", true, false},
+    {"__builtin_source_location", true, true},
+    {"source_location", true, false},
+};
+
+enum { ASKING = sizeof asking / sizeof *asking, PART_LEAST = 4 };
+
+bool trp__jit_asks_for_paths(const char *text)
+{
+    for (size_t i = 0; i < ASKING; i++) {
+        if (strstr(text, asking[i].word))
+            return true;
+    }
+    return false;
+}
+
+/* Text. */
+
+/* Whether a character is one of a word: a table, since every byte of every header is asked about.
+ */
+static const bool word_characters[256] = {
+    ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['_'] = true, ['$'] = true,
+};
+
+static inline bool is_word(char c)
+{
+    return word_characters[(unsigned char)c];
+}
+
+static size_t word_length(const char *at)
+{
+    size_t n = 0;
+    while (is_word(at[n]))
+        n++;
+    return n;
+}
+
+static bool word_is(const char *at, size_t length, const char *word)
+{
+    return strlen(word) == length && memcmp(at, word, length) == 0;
+}
+
+/* The end of a comment that begins at `at`; its newline, if it is one of C++, is left. */
+static const char *skip_comment(const char *at)
+{
+    if (at[1] == '/')
+        return strchrnul(at, '\n');
+    const char *end = strstr(at + 2, "*/");
+    return end ? end + 2 : at + strlen(at);
+}
+
+static bool is_comment(const char *at)
+{
+    return at[0] == '/' && (at[1] == '/' || at[1] == '*');
+}
+
+/* Blanks and comments, up to the end of the line. */
+static const char *skip_blanks(const char *at)
+{
+    for (;;) {
+        if (*at == ' ' || *at == '\t' || *at == '\r' || *at == '\v' || *at == '\f')
+            at++;
+        else if (is_comment(at))
+            at = skip_comment(at);
+        else
+            return at;
+    }
+}
+
+/* The end of a string or character; they end with their line, whatever is missing. */
+static const char *skip_literal(const char *at)
+{
+    char quote = *at++;
+    while (*at && *at != '\n' && *at != quote)
+        at += at[0] == '\\' && at[1] ? 2 : 1;
+    return *at == quote ? at + 1 : at;
+}
+
+/* The end of a raw string whose quote is at `at`. */
+static const char *skip_raw(const char *at)
+{
+    char close[24] = ")";
+    size_t n = strcspn(at + 1, "(\n");
+    if (n > 16 || at[1 + n] != '(')
+        return skip_literal(at);
+    memcpy(close + 1, at + 1, n);
+    close[1 + n] = '"';
+    close[2 + n] = '\0';
+    const char *end = strstr(at + 2 + n, close);
+    return end ? end + strlen(close) : at + strlen(at);
+}
+
+/* "file" or <file> at `at`: its length with the quotes, 0 if it is none. */
+static size_t operand_length(const char *at)
+{
+    char close = *at == '"' ? '"' : *at == '<' ? '>' : '\0';
+    if (!close)
+        return 0;
+    for (size_t n = 1; at[n] && at[n] != '\n'; n++) {
+        if (at[n] == close)
+            return n > 1 ? n + 1 : 0;
+    }
+    return 0;
+}
+
+/* Reading. */
+
+/* A part of a name of a file: no quotes, and nothing that stands for something else but words. */
+static size_t part_length(const char *at)
+{
+    size_t n = 0;
+    while (!is_comment(at + n) && (is_word(at[n]) || (at[n] && strchr("./-", at[n]))))
+        n++;
+    return n;
+}
+
+static bool line_ends(const char *at)
+{
+    at = skip_blanks(at);
+    return *at == '\0' || *at == '\n';
+}
+
+/* NAME(ARGUMENT): the argument's length, 0 if it is no part of a name; *argument is where it
+ * begins.
+ */
+static size_t argument_length(const char *at, const char **argument)
+{
+    if (*at != '(')
+        return 0;
+    *argument = skip_blanks(at + 1);
+    size_t length = part_length(*argument);
+    return *skip_blanks(*argument + length) == ')' ? length : 0;
+}
+
+/* What stands behind #include or in __has_include(). */
+static void note_include(reader *r, const char *at, bool all)
+{
+    const char *argument = NULL;
+    size_t length = operand_length(at);
+    if (length > 0) {
+        add(r, (found){TRP__JIT_INCLUDES, all, NONE, keep(r, at, length)});
+        return;
+    }
+    length = word_length(at);
+    const char *rest = skip_blanks(at + length);
+    size_t of = length > 0 ? argument_length(rest, &argument) : 0;
+    if (of > 0)
+        rest = skip_blanks(skip_blanks(argument + of) + 1);
+    if (length == 0 || (*rest && *rest != '\n' && *rest != ')'))
+        r->out->unsure = true; /* no plain name */
+    else if (r->in_define && length == r->parameter_length && of == 0 &&
+             memcmp(at, r->parameter, length) == 0)
+        add(r, (found){TRP__JIT_DEFINES_TEST, all, keep(r, r->macro, r->macro_length), NONE});
+    else
+        add(r, (found){TRP__JIT_INCLUDES_MACRO, all, keep(r, at, length),
+                       of > 0 ? keep(r, argument, of) : NONE});
+}
+
+/* A body with the parameter's words replaced. */
+static size_t keep_template(reader *r, const char *body, size_t length)
+{
+    size_t at = keep(r, body, length), to = at;
+    if (at == NONE)
+        return NONE;
+    char *text = r->strings + at;
+    bool literal = *text == '"';
+    for (size_t i = 0; i < length;) {
+        size_t word = literal ? 0 : word_length(text + i);
+        if (word > 0 && word == r->parameter_length && memcmp(text + i, r->parameter, word) == 0)
+            r->strings[to++] = TRP__JIT_PARAMETER;
+        else
+            for (size_t k = 0; k < (word ? word : 1); k++)
+                r->strings[to++] = text[i + k];
+        i += word ? word : 1;
+    }
+    r->strings[to] = '\0';
+    return at;
+}
+
+/* A definition: `at` is behind the macro's name. */
+static void note_macro(reader *r, const char *at)
+{
+    found f = {TRP__JIT_DEFINES, false, keep(r, r->macro, r->macro_length), NONE};
+    const char *body = skip_blanks(at);
+    if (*at == '(') {
+        size_t length = argument_length(at, &r->parameter);
+        r->parameter_length = length == word_length(r->parameter) ? length : 0;
+        body = r->parameter_length ? skip_blanks(r->parameter + length) + 1 : at;
+        body = skip_blanks(body);
+        f.kind = TRP__JIT_DEFINES_OF_ONE;
+    }
+    size_t length = operand_length(body);
+    length = length ? length : part_length(body);
+    bool known = length > 0 && line_ends(body + length);
+    if (known && *at == '(')
+        f.operand = r->parameter_length ? keep_template(r, body, length) : NONE;
+    else if (known)
+        f.operand = keep(r, body, length);
+    add(r, f);
+}
+
+/* A directive: `at` is behind its #. */
+static void read_directive(reader *r, const char *at)
+{
+    at = skip_blanks(at);
+    size_t length = word_length(at);
+    const char *rest = skip_blanks(at + length);
+    if (word_is(at, length, "include") || word_is(at, length, "import")) {
+        note_include(r, rest, false);
+    } else if (word_is(at, length, "include_next")) {
+        note_include(r, rest, true);
+    } else if (word_is(at, length, "embed")) {
+        r->out->unsure = true;
+    } else if (word_is(at, length, "define")) {
+        r->in_define = true;
+        r->macro = rest;
+        r->macro_length = word_length(rest);
+        r->parameter_length = 0;
+        if (r->macro_length > 0)
+            note_macro(r, rest + r->macro_length);
+    } else if (word_is(at, length, "if") || word_is(at, length, "elif")) {
+        r->in_condition = true;
+    }
+}
+
+/* The first bytes of all parts of the words that ask, as bits of a table that has few others. */
+
+enum { PLACES = 2048 };
+static bool begins_part[PLACES];
+static pthread_once_t parts_once = PTHREAD_ONCE_INIT;
+
+static uint32_t place_of_part(const char *at)
+{
+    uint32_t first;
+    memcpy(&first, at, sizeof first);
+    return first * UINT32_C(2654435761) >> 21;
+}
+
+_Static_assert(PART_LEAST == sizeof(uint32_t) && PLACES == 1 << (32 - 21), "as the hash has it");
+
+static void list_parts(void)
+{
+    for (size_t i = 0; i < ASKING; i++) {
+        for (size_t k = 0; asking[i].word[k + PART_LEAST - 1]; k++)
+            begins_part[place_of_part(asking[i].word + k)] = true;
+    }
+}
+
+/* Whether a word asks for paths, or may be a part of one that does. */
+static void note_word(reader *r, const char *at, size_t length)
+{
+    if (length < PART_LEAST || !begins_part[place_of_part(at)])
+        return;
+    for (size_t i = 0; i < ASKING; i++) {
+        size_t whole = strlen(asking[i].word);
+        if (length > whole)
+            continue;
+        if (length == whole && memcmp(at, asking[i].word, whole) == 0) {
+            if (asking[i].elsewhere || r->in_define)
+                r->out->asks_elsewhere = true;
+            else
+                r->out->asks_here = true;
+        } else if (asking[i].in_parts && memmem(asking[i].word, whole, at, length)) {
+            r->out->has_parts = true;
+        }
+    }
+}
+
+/* A call of a macro that may test for a file. */
+static void note_call(reader *r, const char *at, size_t length)
+{
+    const char *open = skip_blanks(at + length);
+    if (*open != '(' || word_is(at, length, "defined") || word_is(at, length, "__has_include") ||
+        (r->in_define && at == r->macro)) /* its parameters */
+        return;
+    const char *argument = skip_blanks(open + 1);
+    size_t operand = operand_length(argument);
+    if (operand > 0 && *skip_blanks(argument + operand) == ')')
+        add(r, (found){TRP__JIT_CALLS, false, keep(r, at, length), keep(r, argument, operand)});
+    else if (*argument != ')')
+        add(r, (found){TRP__JIT_CALLS, false, keep(r, at, length), NONE});
+}
+
+static const char *read_word(reader *r, const char *at)
+{
+    size_t length = word_length(at);
+    const char *rest = at + length;
+    if (*at == '_' &&
+        (word_is(at, length, "__has_include") || word_is(at, length, "__has_include_next"))) {
+        const char *open = skip_blanks(rest);
+        if (*open == '(')
+            note_include(r, skip_blanks(open + 1), length > 13);
+    }
+    if (r->in_define || r->in_condition)
+        note_call(r, at, length);
+    if (*rest == '"' && length <= 3 && at[length - 1] == 'R')
+        return skip_raw(rest);
+    if (*rest == '\'' && isdigit((unsigned char)*at))
+        return rest + 1; /* of a number, 1'000 */
+    note_word(r, at, length);
+    return rest;
+}
+
+static const char *read_hash(reader *r, const char *at, bool line_begins)
+{
+    size_t length = *at == '#' ? 1 : 2;
+    if (line_begins)
+        read_directive(r, at + length);
+    else if (at[length] == *at)
+        r->out->pastes = true;
+    return at + length;
+}
+
+static void read_text(reader *r, const char *text)
+{
+    bool line_begins = true;
+    pthread_once(&parts_once, list_parts);
+    for (const char *at = text; *at;) {
+        if (is_word(*at)) {
+            line_begins = false;
+            at = read_word(r, at);
+        } else if (*at == ' ' || *at == '\t') {
+            at++;
+        } else if (is_comment(at)) {
+            at = skip_comment(at);
+        } else if (*at == '\n') {
+            line_begins = true;
+            r->in_define = r->in_condition = false;
+            at++;
+        } else if (isspace((unsigned char)*at)) {
+            at++;
+        } else if (*at == '#' || (at[0] == '%' && at[1] == ':')) {
+            at = read_hash(r, at, line_begins);
+            line_begins = false;
+        } else {
+            line_begins = false;
+            at = *at == '"' || *at == '\'' ? skip_literal(at) : at + 1;
+        }
+    }
+}
+
+/* A copy without spliced lines. */
+static char *unspliced(const char *text, size_t bytes)
+{
+    char *plain = malloc(bytes + 1), *to = plain;
+    for (const char *at = text; plain && *at;) {
+        const char *next = strchrnul(at, '\\');
+        to = mempcpy(to, at, (size_t)(next - at));
+        size_t splice = next[0] == '\0'                      ? 0
+                        : next[1] == '\n'                    ? 2
+                        : next[1] == '\r' && next[2] == '\n' ? 3
+                                                             : 0;
+        if (splice == 0 && *next)
+            *to++ = *next++;
+        at = next + splice;
+    }
+    if (plain)
+        *to = '\0';
+    return plain;
+}
+
+static const char *string_at(const reader *r, size_t at)
+{
+    return at == NONE ? NULL : r->strings + at;
+}
+
+/* Takes what was found to the facts, calls behind all others. */
+static bool finish(reader *r)
+{
+    trp__jit_facts *f = r->out;
+    trp__jit_fact *fact = calloc(r->count + 1, sizeof *fact);
+    size_t n = 0;
+    if (!fact)
+        return false;
+    for (int calls = 0; calls < 2; calls++) {
+        for (size_t i = 0; i < r->count; i++) {
+            if ((r->found[i].kind == TRP__JIT_CALLS) == calls)
+                fact[n++] = (trp__jit_fact){.kind = r->found[i].kind,
+                                            .all = r->found[i].all,
+                                            .name = string_at(r, r->found[i].name),
+                                            .operand = string_at(r, r->found[i].operand)};
+        }
+        if (!calls)
+            f->count = n;
+    }
+    f->calls = n - f->count;
+    f->fact = fact;
+    f->strings = r->strings;
+    r->strings = NULL;
+    return true;
+}
+
+const trp__jit_facts *trp__jit_facts_of(const char *text, size_t bytes)
+{
+    reader r = {.out = calloc(1, sizeof *r.out)};
+    char *plain = unspliced(text, bytes);
+    bool ok = r.out && plain;
+    if (ok) {
+        atomic_init(&r.out->holders, 1);
+        r.out->content = trp__hash_of(text, bytes);
+        r.out->unsure = strlen(text) != bytes; /* nobody knows what is behind a zero byte */
+        read_text(&r, plain);
+        ok = !r.no_memory && finish(&r);
+    }
+    free(plain);
+    free(r.found);
+    free(r.strings);
+    if (!ok)
+        free(r.out);
+    return ok ? r.out : NULL;
+}
+
+void trp__jit_facts_release(const trp__jit_facts *facts)
+{
+    trp__jit_facts *f = (trp__jit_facts *)(uintptr_t)facts;
+    if (!f || atomic_fetch_sub(&f->holders, 1) > 1)
+        return;
+    free((void *)(uintptr_t)f->fact);
+    free(f->strings);
+    free(f);
+}
+
+/* Files. */
+
+/* The content of what is open, terminated. NULL: *result says why. */
+static char *read_whole(int fd, const struct stat *s, size_t *bytes, trp__jit_file *result)
+{
+    size_t got = 0;
+    *result = TRP__JIT_FILE_NO_MEMORY;
+    char *text = malloc((size_t)s->st_size + 1);
+    while (text && got < (size_t)s->st_size) {
+        ssize_t n = read(fd, text + got, (size_t)s->st_size - got);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        got += (size_t)n;
+    }
+    if (text)
+        text[got] = '\0';
+    *bytes = got;
+    return text;
+}
+
+static int64_t in_ns(const struct timespec *t)
+{
+    return (int64_t)t->tv_sec * INT64_C(1000000000) + t->tv_nsec;
+}
+
+static trp__jit_stamp stamp_of(const struct stat *s)
+{
+    return (trp__jit_stamp){.device = s->st_dev,
+                            .inode = s->st_ino,
+                            .bytes = (uint64_t)s->st_size,
+                            .modified_ns = in_ns(&s->st_mtim),
+                            .changed_ns = in_ns(&s->st_ctim)};
+}
+
+static bool same_stamp(const trp__jit_stamp *a, const trp__jit_stamp *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->bytes == b->bytes &&
+           a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns;
+}
+
+/* Times of files have steps: of a clock tick here, of two seconds at the worst (FAT). What changes
+ * a file in the same step in which it was changed before leaves its times as they are. */
+#define STEP_NS INT64_C(2000000000)
+
+static bool is_settled(const trp__jit_stamp *stamp, int64_t now_ns)
+{
+    return stamp->modified_ns < now_ns - STEP_NS && stamp->changed_ns < now_ns - STEP_NS;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return in_ns(&t);
+}
+
+/* What is known of files: a table by device and inode. When it is full, those go that were not used
+ * since it was full the last time. */
+
+enum { BUCKETS = 1024, KNOWN_MOST = 8192 };
+
+typedef struct known {
+    struct known *next;
+    trp__jit_stamp stamp;
+    const trp__jit_facts *facts;
+    bool used;
+} known;
+
+static struct {
+    pthread_mutex_t lock;
+    known *bucket[BUCKETS];
+    size_t count;
+    uint64_t reads, hits;
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static known **bucket_of(const trp__jit_stamp *stamp)
+{
+    const uint64_t file[2] = {stamp->device, stamp->inode};
+    return &table.bucket[trp__checksum(file, sizeof file) % BUCKETS];
+}
+
+static const trp__jit_facts *hold(const trp__jit_facts *facts)
+{
+    atomic_fetch_add(&((trp__jit_facts *)(uintptr_t)facts)->holders, 1);
+    return facts;
+}
+
+static const trp__jit_facts *find_known(const trp__jit_stamp *stamp)
+{
+    const trp__jit_facts *facts = NULL;
+    pthread_mutex_lock(&table.lock);
+    for (known *k = *bucket_of(stamp); k && !facts; k = k->next) {
+        if (same_stamp(&k->stamp, stamp)) {
+            k->used = true;
+            facts = hold(k->facts);
+            table.hits++;
+        }
+    }
+    pthread_mutex_unlock(&table.lock);
+    return facts;
+}
+
+static void drop(known **at)
+{
+    known *k = *at;
+    *at = k->next;
+    table.count--;
+    trp__jit_facts_release(k->facts);
+    free(k);
+}
+
+static void drop_unused(void)
+{
+    bool all = true;
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (const known *k = table.bucket[i]; k && all; k = k->next)
+            all = k->used;
+    }
+    for (size_t i = 0; i < BUCKETS; i++) {
+        for (known **at = &table.bucket[i]; *at;) {
+            if (all || !(*at)->used) {
+                drop(at);
+            } else {
+                (*at)->used = false;
+                at = &(*at)->next;
+            }
+        }
+    }
+}
+
+/* Also in place of what was known of an older version of the file. */
+static void note_known(const trp__jit_stamp *stamp, const trp__jit_facts *facts)
+{
+    known *k = malloc(sizeof *k);
+    if (!k)
+        return;
+    pthread_mutex_lock(&table.lock);
+    if (table.count >= KNOWN_MOST)
+        drop_unused();
+    known **head = bucket_of(stamp);
+    for (known **at = head; *at;) {
+        if ((*at)->stamp.device == stamp->device && (*at)->stamp.inode == stamp->inode)
+            drop(at);
+        else
+            at = &(*at)->next;
+    }
+    *k = (known){.next = *head, .stamp = *stamp, .facts = hold(facts), .used = true};
+    *head = k;
+    table.count++;
+    pthread_mutex_unlock(&table.lock);
+}
+
+void trp__jit_facts_counts(uint64_t *read, uint64_t *known_files)
+{
+    pthread_mutex_lock(&table.lock);
+    *read = table.reads;
+    *known_files = table.hits;
+    pthread_mutex_unlock(&table.lock);
+}
+
+static trp__jit_file read_file(const char *path, const trp__jit_facts **out, trp__jit_stamp *stamp,
+                               bool *settled)
+{
+    struct stat before = {0}, after;
+    size_t bytes = 0;
+    trp__jit_file result = TRP__JIT_FILE_UNREADABLE;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
+    if (fd < 0)
+        return errno == ENOENT || errno == ENOTDIR ? TRP__JIT_FILE_NONE : TRP__JIT_FILE_UNREADABLE;
+    int64_t now = now_ns(); /* before it is read: what changes it from now on has a later time */
+    bool good = fstat(fd, &before) == 0 && S_ISREG(before.st_mode) && before.st_size <= FILE_MOST;
+    char *text = good ? read_whole(fd, &before, &bytes, &result) : NULL;
+    if (text) {
+        *out = trp__jit_facts_of(text, bytes);
+        result = *out ? TRP__JIT_FILE_READ : TRP__JIT_FILE_NO_MEMORY;
+    } else if (!good && S_ISDIR(before.st_mode)) {
+        result = TRP__JIT_FILE_NONE;
+    }
+    if (result == TRP__JIT_FILE_READ) {
+        *stamp = stamp_of(&before);
+        trp__jit_stamp later = *stamp;
+        if (fstat(fd, &after) == 0)
+            later = stamp_of(&after);
+        *settled = same_stamp(stamp, &later) && bytes == stamp->bytes && is_settled(stamp, now);
+    }
+    free(text);
+    close(fd);
+    return result;
+}
+
+trp__jit_file trp__jit_facts_of_file(const char *path, const trp__jit_facts **out,
+                                     trp__jit_stamp *stamp, bool *settled)
+{
+    struct stat s;
+    *out = NULL;
+    *settled = false;
+    if (stat(path, &s) != 0)
+        return errno == ENOENT || errno == ENOTDIR ? TRP__JIT_FILE_NONE : TRP__JIT_FILE_UNREADABLE;
+    *stamp = stamp_of(&s);
+    *out = S_ISREG(s.st_mode) ? find_known(stamp) : NULL;
+    if (*out) {
+        *settled = true;
+        return TRP__JIT_FILE_READ;
+    }
+    trp__jit_file result = read_file(path, out, stamp, settled);
+    pthread_mutex_lock(&table.lock);
+    table.reads += result == TRP__JIT_FILE_READ;
+    pthread_mutex_unlock(&table.lock);
+    if (result == TRP__JIT_FILE_READ && *settled)
+        note_known(stamp, *out);
+    return result;
+}
