@@ -129,7 +129,9 @@ static void end(making *m, flight *f)
     }
     if (status == TRP_OK && is_unsure(m, f)) {
         status = TRP_E_UNSUPPORTED;
-        message = "it can't be kept: an #include of a macro, or an #embed, hides what it reads";
+        message = "it can't be kept: it says when it is compiled, or an #include of a macro, an "
+                  "#embed or "
+                  "an option hides what it reads";
     }
     bool told =
         (m->given_up && status == TRP_E_MISSING) || (interrupted && status == TRP_E_CANCELLED);

@@ -117,6 +117,9 @@ static void forms(void **state)
         "// it's \\\n still a comment\n#include \"a.h\"\n",
         "#error don't\n#include \"a.h\"\n",
         "auto r = R\"x( /* )\" )x\";\n#include \"a.h\"\n",
+        "int n = 0xA'B'C;\n#include \"a.h\"\nint m = 'B';\n",
+        "#if 0\n1R\"(\n#endif\n#include \"a.h\"\nconst char *s = \")\";\n",
+        "auto r = u8R\"( /* )\";\n#include \"a.h\"\n",
         "#if __has_include(\"a.h\")\n#endif\n",
         "#define N \"a.h\"\n#include N\n",
         "#include N\n#define N <a.h>\n",
@@ -154,6 +157,8 @@ static void not_forms(void **state)
         "x #include \"a.h\"\n",
         "#pragma include \"a.h\"\n",
         "s = \"\\\n#include \\\"a.h\\\"\";\n",
+        "#ifdef __has_include\n#endif\n#if defined __has_include && "
+        "defined(__has_include)\n#endif\n",
     };
     put_file("a.h", "int a;\n");
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
@@ -184,6 +189,15 @@ static void unsure(void **state)
         "#embed \"a.h\"\n",
         "#if __has_include(N)\n#endif\n",
         "#include A B\n",
+        "#define H __has_include\n#if H(<a.h>)\n#endif\n",
+        "const char *t = __DATE__;\n",
+        "const char *t = \"\" __TIME__;\n",
+        "const char *t = __TIMESTAMP__;\n",
+        "?"
+        "?=include \"a.h\"\n",
+        "int a; /"
+        "/ ?"
+        "?/\n#include \"a.h\"\n",
     };
     put_file("a.h", "int a;\n");
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {

@@ -366,22 +366,52 @@ static void note_call(reader *r, const char *at, size_t length)
         add(r, (found){TRP__JIT_CALLS, false, keep(r, at, length), NONE});
 }
 
-static const char *read_word(reader *r, const char *at)
+/* The end of a number, as 0x1'000 or 1.5f. */
+static const char *skip_number(const char *at)
 {
-    size_t length = word_length(at);
-    const char *rest = at + length;
-    if (*at == '_' &&
-        (word_is(at, length, "__has_include") || word_is(at, length, "__has_include_next"))) {
-        const char *open = skip_blanks(rest);
+    while (is_word(*at) || *at == '.' || (*at == '\'' && is_word(at[1])))
+        at++;
+    return at;
+}
+
+/* Whether a raw string may follow. */
+static bool is_raw_prefix(const char *at, size_t length)
+{
+    static const char *const prefixes[] = {"R", "LR", "uR", "UR", "u8R"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        if (word_is(at, length, prefixes[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Words whose meaning is no file's. */
+static void note_underscored(reader *r, const char *at, size_t length)
+{
+    const char *open = skip_blanks(at + length);
+    if (word_is(at, length, "__has_include") || word_is(at, length, "__has_include_next")) {
         if (*open == '(')
             note_include(r, skip_blanks(open + 1), length > 13);
+        else if (r->in_define)
+            r->out->unsure = true; /* by another name */
+    } else if (word_is(at, length, "__DATE__") || word_is(at, length, "__TIME__") ||
+               word_is(at, length, "__TIMESTAMP__")) {
+        r->out->unsure = true;
     }
+}
+
+static const char *read_word(reader *r, const char *at)
+{
+    if (isdigit((unsigned char)*at))
+        return skip_number(at);
+    size_t length = word_length(at);
+    const char *rest = at + length;
+    if (at[0] == '_' && at[1] == '_')
+        note_underscored(r, at, length);
     if (r->in_define || r->in_condition)
         note_call(r, at, length);
-    if (*rest == '"' && length <= 3 && at[length - 1] == 'R')
+    if (*rest == '"' && is_raw_prefix(at, length))
         return skip_raw(rest);
-    if (*rest == '\'' && isdigit((unsigned char)*at))
-        return rest + 1; /* of a number, 1'000 */
     note_word(r, at, length);
     return rest;
 }
@@ -483,7 +513,13 @@ const trp__jit_facts *trp__jit_facts_of(const char *text, size_t bytes)
     if (ok) {
         atomic_init(&r.out->holders, 1);
         r.out->content = trp__hash_of(text, bytes);
-        r.out->unsure = strlen(text) != bytes; /* nobody knows what is behind a zero byte */
+        /* Nobody knows what is behind a zero byte; and with trigraphs, which old versions of the
+         * language have, # and \\ can be written in another way. */
+        r.out->unsure = strlen(text) != bytes ||
+                        strstr(plain, "?"
+                                      "?=") ||
+                        strstr(plain, "?"
+                                      "?/");
         read_text(&r, plain);
         ok = !r.no_memory && finish(&r);
     }

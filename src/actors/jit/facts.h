@@ -38,7 +38,7 @@ typedef struct trp__jit_facts {
     size_t count; /* without calls, */
     size_t calls; /* which are behind the others */
     const trp__jit_fact *fact;
-    bool unsure; /* it may include what is not listed */
+    bool unsure; /* it may include what is not listed, or says when it is compiled */
     /* It may ask for the path of the file in which it says so; of the file that uses what it
      * defines. A macro may also put such a word together: it has ## somewhere, and somewhere there
      * are parts of one. */
