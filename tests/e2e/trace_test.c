@@ -337,8 +337,8 @@ static void beside_senders(void)
     for (int i = 0; i < SENDERS; i++)
         sender[i] = h_start(send_and_await, &l);
     for (int i = 0; i < 10; i++) {
-        uint64_t sent = l.sent;
         H_OK(trp_device_trace_start(w.device, &(trp_trace_options){.events = 32U << i % 3}));
+        uint64_t sent = l.sent;
         while (l.sent < sent + 200) /* the worker may see late that it shall note times */
             h_sleep(H_MS / 10);
         if (i % 2)
