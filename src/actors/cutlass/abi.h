@@ -16,7 +16,7 @@
 #ifndef TRP_ACTORS_CUTLASS_ABI_H
 #define TRP_ACTORS_CUTLASS_ABI_H
 
-#ifdef __CUDACC_RTC__
+#ifdef __CUDACC__
 #include "troupe_std.h"
 #define TRP_CUTLASS_ASSERT static_assert
 #else
@@ -134,7 +134,7 @@ enum {
 TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_map) == 128, "a tensor map");
 TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_built) == 48, "what a builder writes");
 TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_args) == 752, "arguments of a problem");
-#ifndef __CUDACC_RTC__
+#ifndef __CUDACC__
 TRP_CUTLASS_ASSERT(offsetof(trp_cutlass_args, slot) == 368, "arguments of a problem");
 #endif
 

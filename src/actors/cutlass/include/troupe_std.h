@@ -181,11 +181,12 @@ template <class T, size_t N> struct extent<T[N], 0> : integral_constant<size_t, 
 template <class T> struct alignment_of : integral_constant<size_t, alignof(T)> {};
 template <class T> inline constexpr size_t alignment_of_v = alignof(T);
 
-/* Of arithmetic types: whether it is an integer, and what the other signedness of it is. */
-template <class T> struct trp_number { static constexpr int kind = 0; };
+/* Of arithmetic types: whether it is an integer, and what the other signedness of it is. An enum,
+ * since a static constant ends as a global of the image, used or not. */
+template <class T> struct trp_number { enum { kind = 0 }; };
 #define TRP_INTEGER(t, s, u)                                                                       \
     template <> struct trp_number<t> {                                                             \
-        static constexpr int kind = 1;                                                             \
+        enum { kind = 1 };                                                                         \
         using with_sign = s;                                                                       \
         using without_sign = u;                                                                    \
     };
@@ -205,8 +206,8 @@ TRP_INTEGER(wchar_t, int, unsigned)
 TRP_INTEGER(char16_t, short, unsigned short)
 TRP_INTEGER(char32_t, int, unsigned)
 #undef TRP_INTEGER
-template <> struct trp_number<float> { static constexpr int kind = 2; };
-template <> struct trp_number<double> { static constexpr int kind = 2; };
+template <> struct trp_number<float> { enum { kind = 2 }; };
+template <> struct trp_number<double> { enum { kind = 2 }; };
 
 TRP_TRAIT(is_integral, trp_number<remove_cv_t<T>>::kind == 1)
 TRP_TRAIT(is_floating_point, trp_number<remove_cv_t<T>>::kind == 2)

@@ -67,6 +67,7 @@
     cutlass::epilogue::thread::LinearCombination<TRP_D, TRP_D_ALIGN, TRP_ACC, TRP_SCALAR>
 #endif
 
+#define TRP_SM 80
 #include "troupe_cutlass.h"
 
 #include "cutlass/epilogue/thread/linear_combination.h"
