@@ -11,6 +11,15 @@ if(TROUPE_BUILD_CLI)
 endif()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+# What the kernels made of CUTLASS are compiled from: our templates, and of CUTLASS's headers those that
+# they include, where scripts/cutlass.sh has fetched them.
+set(cutlass_dir ${CMAKE_INSTALL_DATADIR}/troupe/cutlass)
+install(FILES src/actors/cutlass/abi.h DESTINATION ${cutlass_dir}/templates)
+install(DIRECTORY src/actors/cutlass/templates/ DESTINATION ${cutlass_dir}/templates
+        FILES_MATCHING PATTERN "*.cuh")
+install(DIRECTORY src/actors/cutlass/include/ DESTINATION ${cutlass_dir}/overlay)
+install(DIRECTORY build/cutlass/ DESTINATION ${cutlass_dir} OPTIONAL PATTERN "stamp" EXCLUDE)
+
 # find_package(Troupe) -> Troupe::troupe, Troupe::troupe_static
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Troupe)
 configure_package_config_file(cmake/TroupeConfig.cmake.in ${PROJECT_BINARY_DIR}/TroupeConfig.cmake

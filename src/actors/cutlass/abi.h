@@ -41,26 +41,26 @@ typedef struct trp_cutlass_args {
     int64_t batch_a, batch_b, batch_c, batch_d;
     int32_t m, n, k, l; /* l: batches, at least 1; of grouped products the groups */
 
-    double alpha, beta;            /* converted to the type that the epilogue computes in */
-    uint64_t alpha_ptr, beta_ptr;  /* addresses of such values instead; or 0 */
+    double alpha, beta;           /* converted to the type that the epilogue computes in */
+    uint64_t alpha_ptr, beta_ptr; /* addresses of such values instead; or 0 */
 
-    uint64_t workspace;            /* 0: only ask how much is needed */
+    uint64_t workspace; /* 0: only ask how much is needed */
     uint64_t workspace_bytes;
 
-    int32_t sm_count;              /* of the device */
-    int32_t blocks_per_sm;         /* of this kernel, for stream-K of sm_80 */
-    int32_t max_active_clusters;   /* of this kernel; 0: by sm_count */
-    int32_t swizzle;               /* tiles that follow each other, as a power of two: 1, 2, 4, 8 */
-    int32_t raster;                /* 0 whichever suits, 1 along m, 2 along n */
-    int32_t splits;                /* of k; 0 and 1: none */
-    int32_t stream_k;              /* 0 heuristic, 1 data-parallel, 2 split-k, 3 stream-k */
-    int32_t reduction;             /* of stream-k: 0 deterministic, 1 not */
+    int32_t sm_count;            /* of the device */
+    int32_t blocks_per_sm;       /* of this kernel, for stream-K of sm_80 */
+    int32_t max_active_clusters; /* of this kernel; 0: by sm_count */
+    int32_t swizzle;             /* tiles that follow each other, as a power of two: 1, 2, 4, 8 */
+    int32_t raster;              /* 0 whichever suits, 1 along m, 2 along n */
+    int32_t splits;              /* of k; 0 and 1: none */
+    int32_t stream_k;            /* 0 heuristic, 1 data-parallel, 2 split-k, 3 stream-k */
+    int32_t reduction;           /* of stream-k: 0 deterministic, 1 not */
 
     /* Grouped products: in device memory; (m, n, k) as int32 for each group, and strides. */
     uint64_t group_shapes;
     uint64_t group_lda, group_ldb, group_ldc, group_ldd; /* arrays of int64 */
-    uint64_t group_shapes_host; /* reserved: 0 */
-    int32_t group_m, group_n, group_k, group_reserved; /* upper bounds of all groups, or 0 */
+    uint64_t group_shapes_host;                          /* reserved: 0 */
+    int32_t group_m, group_n, group_k, group_reserved;   /* upper bounds of all groups, or 0 */
 
     /* Convolutions: activation N D H W C, filter K T R S C, output N Z P Q K, all packed unless a
      * stride says otherwise. */

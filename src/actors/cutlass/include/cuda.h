@@ -74,11 +74,12 @@ __device__ __noinline__ inline void trp_note_map(CUtensorMap *out, uint64_t tag,
     *reinterpret_cast<trp_cutlass_map *>(out) = map;
 }
 
-__device__ inline CUresult trp_cuTensorMapEncodeTiled(
-    CUtensorMap *out, CUtensorMapDataType type, uint32_t rank, void *address, uint64_t const *size,
-    uint64_t const *stride, uint32_t const *box, uint32_t const *step,
-    CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2,
-    CUtensorMapFloatOOBfill fill)
+__device__ inline CUresult
+trp_cuTensorMapEncodeTiled(CUtensorMap *out, CUtensorMapDataType type, uint32_t rank, void *address,
+                           uint64_t const *size, uint64_t const *stride, uint32_t const *box,
+                           uint32_t const *step, CUtensorMapInterleave interleave,
+                           CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2,
+                           CUtensorMapFloatOOBfill fill)
 {
     trp_note_map(out, TRP_CUTLASS_TILED, type, rank, address, size, stride, step, interleave,
                  swizzle, l2, fill);
@@ -110,12 +111,18 @@ __device__ inline CUresult trp_cuTensorMapEncodeIm2col(
 
 /* What that code says when it fails, which it can't here. */
 #define throw (void)
-namespace std {
+namespace std
+{
 struct runtime_error {
-    __device__ constexpr runtime_error(char const *) {}
+    __device__ constexpr runtime_error(char const *)
+    {
+    }
 };
 struct trp_stream {
-    template <class T> __device__ trp_stream const &operator<<(T const &) const { return *this; }
+    template <class T> __device__ trp_stream const &operator<<(T const &) const
+    {
+        return *this;
+    }
 };
 __device__ constexpr trp_stream cerr{};
 enum trp_end { endl };

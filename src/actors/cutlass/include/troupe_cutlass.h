@@ -14,7 +14,8 @@
 
 #if TRP_SM < 100
 /* The default of a parameter of policies for sm_100. */
-namespace cute {
+namespace cute
+{
 struct SM100_TMEM_LOAD_32dp32b32x;
 }
 #endif

@@ -88,13 +88,51 @@ using trp_swizzle = cutlass::gemm::threadblock::ThreadblockSwizzleStreamK;
 using trp_swizzle = cutlass::gemm::threadblock::GemmIdentityThreadblockSwizzle<8>;
 #endif
 
+/* The epilogue writes rows. A D that is column-major is the row-major D' = B' A' of the transposes,
+ * whose layouts are the other ones. */
+#if TRP_D_ROW
+#define TRP_LEFT TRP_A, trp_layout<TRP_A_ROW>, cutlass::ComplexTransform::kNone, TRP_A_ALIGN
+#define TRP_RIGHT TRP_B, trp_layout<TRP_B_ROW>, cutlass::ComplexTransform::kNone, TRP_B_ALIGN
+#else
+#define TRP_LEFT TRP_B, trp_layout<!TRP_B_ROW>, cutlass::ComplexTransform::kNone, TRP_B_ALIGN
+#define TRP_RIGHT TRP_A, trp_layout<!TRP_A_ROW>, cutlass::ComplexTransform::kNone, TRP_A_ALIGN
+#endif
 using trp_kernel = typename cutlass::gemm::kernel::DefaultGemmUniversal<
-    TRP_A, trp_layout<TRP_A_ROW>, cutlass::ComplexTransform::kNone, TRP_A_ALIGN, TRP_B,
-    trp_layout<TRP_B_ROW>, cutlass::ComplexTransform::kNone, TRP_B_ALIGN, TRP_D,
-    trp_layout<TRP_D_ROW>, TRP_ACC, cutlass::arch::TRP_CLASS, cutlass::arch::TRP_ARCH,
-    cutlass::gemm::GemmShape<TRP_TILE>, cutlass::gemm::GemmShape<TRP_WARP>,
+    TRP_LEFT, TRP_RIGHT, TRP_D, cutlass::layout::RowMajor, TRP_ACC, cutlass::arch::TRP_CLASS,
+    cutlass::arch::TRP_ARCH, cutlass::gemm::GemmShape<TRP_TILE>, cutlass::gemm::GemmShape<TRP_WARP>,
     cutlass::gemm::GemmShape<TRP_INSTRUCTION>, TRP_EPILOGUE, trp_swizzle, TRP_STAGES,
     cutlass::arch::TRP_OPERATOR>::GemmKernel;
+
+#if TRP_STREAM_K
+#define TRP_RUN trp_run_2x_static
+#else
+#define TRP_RUN trp_run_2x
+#endif
+
+/* Where the kernel finds its workspace, and how much of it is to be zero. */
+#if TRP_STREAM_K
+struct trp_params : trp_kernel::Params {
+    using trp_kernel::Params::Params;
+    __device__ void place(uint64_t workspace, trp_cutlass_built &built)
+    {
+        const size_t partials = this->get_partials_workspace_size();
+        const size_t barriers = this->get_barrier_workspace_size();
+        /* CUTLASS has the barriers last; here first, as that is what is to be zero. */
+        this->barrier_workspace = reinterpret_cast<void *>(barriers ? workspace : 0);
+        this->partials_workspace = reinterpret_cast<void *>(partials ? workspace + barriers : 0);
+        built.workspace_zero = barriers;
+    }
+};
+#else
+struct trp_params : trp_kernel::Params {
+    using trp_kernel::Params::Params;
+    __device__ void place(uint64_t workspace, trp_cutlass_built &built)
+    {
+        this->semaphore = reinterpret_cast<int *>(workspace);
+        built.workspace_zero = built.workspace_bytes;
+    }
+};
+#endif
 
 __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
                                      trp_cutlass_built &built)
@@ -116,12 +154,7 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
     const auto mode =
         batched ? cutlass::gemm::GemmUniversalMode::kBatched : cutlass::gemm::GemmUniversalMode::kGemm;
 
-    /* What is column-major is computed as its transpose: CUTLASS swaps the operands in the type. */
-#if TRP_D_ROW
-    constexpr bool swap = false;
-#else
-    constexpr bool swap = !TRP_STREAM_K || true;
-#endif
+    constexpr bool swap = !TRP_D_ROW;
     const int m = swap ? args.n : args.m, n = swap ? args.m : args.n;
     auto pointer = [](uint64_t address) { return reinterpret_cast<void *>(address); };
     typename trp_kernel::Arguments arguments(
@@ -137,25 +170,19 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
     if (trp_kernel::can_implement(arguments) != cutlass::Status::kSuccess)
         return TRP_CUTLASS_REFUSED;
 
-    typename trp_kernel::Params params(arguments, args.sm_count,
-                                       args.blocks_per_sm > 0 ? args.blocks_per_sm : 1);
+    trp_params params(arguments, args.sm_count, args.blocks_per_sm > 0 ? args.blocks_per_sm : 1);
     built.workspace_bytes = params.get_workspace_size();
-    built.workspace_zero = built.workspace_bytes;
     if (built.workspace_bytes > (args.workspace ? args.workspace_bytes : 0))
         return TRP_CUTLASS_WORKSPACE;
-#if TRP_STREAM_K
-    trp_set_workspace(params, pointer(args.workspace), built);
-#else
-    params.semaphore = static_cast<int *>(pointer(args.workspace));
-#endif
+    params.place(args.workspace, built);
     const dim3 grid = params.get_grid_dims();
     built.grid[0] = grid.x;
     built.grid[1] = grid.y;
     built.grid[2] = grid.z;
-    trp_write_params(out, params);
+    trp_write_params<typename trp_kernel::Params>(out, params);
     return TRP_CUTLASS_BUILT;
 }
 
-TRP_MODULE(trp_kernel, trp_run_2x, sizeof(typename trp_kernel::SharedStorage),
+TRP_MODULE(trp_kernel, TRP_RUN, sizeof(typename trp_kernel::SharedStorage),
            trp_kernel::kThreadCount, 1, 1, 1, 1, trp_kernel::ThreadblockShape::kM,
            trp_kernel::ThreadblockShape::kN, trp_kernel::ThreadblockShape::kK, TRP_STAGES)

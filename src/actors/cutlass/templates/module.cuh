@@ -14,6 +14,13 @@ template <class K> __device__ __forceinline__ void trp_run_2x(typename K::Params
     kernel(params, *reinterpret_cast<typename K::SharedStorage *>(trp_shared));
 }
 
+template <class K>
+__device__ __forceinline__ void trp_run_2x_static(typename K::Params const &params)
+{
+    extern __shared__ __align__(128) char trp_shared[];
+    K::invoke(params, *reinterpret_cast<typename K::SharedStorage *>(trp_shared));
+}
+
 template <class K> __device__ __forceinline__ void trp_run_3x(typename K::Params const &params)
 {
     extern __shared__ __align__(128) char trp_shared[];

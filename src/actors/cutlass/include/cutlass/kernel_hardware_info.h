@@ -1,5 +1,5 @@
-/* In place of CUTLASS's, whose questions to the device NVRTC does not see: the host asks, and passes
- * the answers in.
+/* In place of CUTLASS's, whose questions to the device NVRTC does not see: the host asks, and
+ * passes the answers in.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once
@@ -7,7 +7,8 @@
 #include "cutlass/device_kernel.h"
 #include <cute/int_tuple.hpp>
 
-namespace cutlass {
+namespace cutlass
+{
 
 struct KernelHardwareInfo {
     int device_id = 0;
@@ -16,7 +17,10 @@ struct KernelHardwareInfo {
     dim3 cluster_shape = {0, 0, 0};
     dim3 cluster_shape_fallback = {0, 0, 0};
 
-    __device__ static int query_device_multiprocessor_count(int = 0) { return 0; }
+    __device__ static int query_device_multiprocessor_count(int = 0)
+    {
+        return 0;
+    }
 };
 
 } // namespace cutlass

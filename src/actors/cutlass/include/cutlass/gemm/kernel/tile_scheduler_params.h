@@ -14,7 +14,8 @@
 #include "cutlass/workspace.h"
 
 /* What is to be zero, the host sees to. */
-namespace cutlass {
+namespace cutlass
+{
 __device__ inline Status zero_workspace(void *, size_t, cudaStream_t, CudaHostAdapter *)
 {
     return Status::kSuccess;
