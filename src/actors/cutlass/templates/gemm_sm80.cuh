@@ -67,17 +67,7 @@
     cutlass::epilogue::thread::LinearCombination<TRP_D, TRP_D_ALIGN, TRP_ACC, TRP_SCALAR>
 #endif
 
-#define TRP_SM 80
-#include "troupe_cutlass.h"
-
-#include "cutlass/epilogue/thread/linear_combination.h"
-#include "cutlass/gemm/kernel/default_gemm_universal.h"
-#include "cutlass/gemm/threadblock/threadblock_swizzle.h"
-#if TRP_STREAM_K
-#include "cutlass/gemm/threadblock/threadblock_swizzle_streamk.h"
-#endif
-
-#include "module.cuh"
+#include "gemm_sm80_headers.cuh"
 
 template <bool Row>
 using trp_layout = cutlass::platform::conditional_t<Row, cutlass::layout::RowMajor,
