@@ -5,7 +5,7 @@ what it took and gave. Needs NVRTC and nvJitLink, CUDA's headers and scripts/cut
 Usage: cutlass_sweep.py [--arch ARCH] [--out FOLDER] [--cuda FOLDER] [NAME...]
 
 NAME... are rows of cutlass_rows.txt, whole or their beginnings; none: all of them. With --out the
-sources, PTX and cubins stay in FOLDER. CPU seconds are of all threads; elapsed ones only mean
+sources and cubins stay in FOLDER. CPU seconds are of all threads; elapsed ones only mean
 something on an idle machine. Exit code 1 if a row does not compile, 77 if there is no compiler.
 """
 
@@ -20,7 +20,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ACTOR = ROOT / "src/actors/cutlass"
-OPTIONS = ["-std=c++17", "--device-as-default-execution-space", "-DNDEBUG", "-w"]
+OPTIONS = ["-std=c++17", "--device-as-default-execution-space", "-dlto", "-DNDEBUG", "-w"]
+LINK = ["-lto", "-kernels-used=trp_cutlass_kernel,trp_cutlass_build",
+        "-variables-used=trp_cutlass_info", "-verbose"]
 INFO = ["abi", "params", "args", "shared", "threads", "cm", "cn", "ck", "tm", "tn", "tk", "stages",
         "alignment"]
 
@@ -53,7 +55,7 @@ class Failed(Exception):
     pass
 
 
-def nvrtc_ptx(nvrtc, text, name, options):
+def compile_lto(nvrtc, text, name, options):
     program = ctypes.c_void_p()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), name.encode(), 0, None, None)
     try:
@@ -65,35 +67,22 @@ def nvrtc_ptx(nvrtc, text, name, options):
             log = ctypes.create_string_buffer(size.value)
             nvrtc.nvrtcGetProgramLog(program, log)
             raise Failed(log.value.decode(errors="replace"))
-        nvrtc.nvrtcGetPTXSize(program, ctypes.byref(size))
-        ptx = ctypes.create_string_buffer(size.value)
-        nvrtc.nvrtcGetPTX(program, ptx)
-        return ptx.value.decode()
+        nvrtc.nvrtcGetLTOIRSize(program, ctypes.byref(size))
+        image = ctypes.create_string_buffer(size.value)
+        nvrtc.nvrtcGetLTOIR(program, image)
+        return image.raw
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
 
 
-VARIABLE = re.compile(r"^\.global [^=;]*?([A-Za-z_$][\w$]*)(\[[^\]]*\])?( = .*)?;$")
-
-
-def strip(ptx):
-    """PTX without the variables that nothing in it names: what is left of C++'s static constants."""
-    ptx = re.sub(r"^(\.global [^=;]*\btrp_cutlass_info\b)", r".visible \1", ptx, flags=re.MULTILINE)
-    lines = ptx.split("\n")
-    kept = [line for line in lines if not VARIABLE.match(line)]
-    used = set(re.findall(r"[A-Za-z_$][\w$]*", "\n".join(kept)))
-    found = [(line, VARIABLE.match(line)) for line in lines]
-    return "\n".join(line for line, match in found if not match or match.group(1) in used)
-
-
-def link(nvjitlink, ptx, arch):
+def link(nvjitlink, image, arch):
     handle = ctypes.c_void_p()
-    options = (ctypes.c_char_p * 2)(f"-arch={arch}".encode(), b"-verbose")
-    if nvjitlink.nvJitLinkCreate(ctypes.byref(handle), 2, options):
+    options = [o.encode() for o in [f"-arch={arch}", *LINK]]
+    array = (ctypes.c_char_p * len(options))(*options)
+    if nvjitlink.nvJitLinkCreate(ctypes.byref(handle), len(options), array):
         raise Failed("nvJitLink: not with these options")
     try:
-        text = ptx.encode() + b"\0"
-        code = nvjitlink.nvJitLinkAddData(handle, 2, text, ctypes.c_size_t(len(text)), b"kernel")
+        code = nvjitlink.nvJitLinkAddData(handle, 3, image, ctypes.c_size_t(len(image)), b"kernel")
         code = code or nvjitlink.nvJitLinkComplete(handle)
         size = ctypes.c_size_t()
         logs = []
@@ -138,15 +127,12 @@ def info(cubin):
     return {}
 
 
-def registers(cubin):
-    """Registers and bytes of local memory of the kernel, from its attributes in the image."""
-    count = frame = None
-    for name, head in sections(cubin):
-        if name == ".text.trp_cutlass_kernel":
-            count = head[7] >> 24
-        if name.startswith(".nv.local.trp_cutlass_kernel"):
-            frame = head[5]
-    return count, frame
+def registers(log):
+    """Registers of the kernel, and bytes that it spills, as ptxas says."""
+    text = log.partition("Compiling entry function 'trp_cutlass_kernel'")[2]
+    count = re.search(r"Used (\d+) registers", text)
+    spills = re.search(r"(\d+) bytes spill stores", text)
+    return int(count[1]) if count else "?", int(spills[1]) if spills else "?"
 
 
 def cpu():
@@ -172,7 +158,7 @@ def main():
     includes = [ACTOR / "include", ACTOR / "templates", ACTOR, args.headers,
                 args.cuda / "include", args.cuda / "include/cccl"]
     failures = 0
-    print("row                              arch    cpu s  wall s  link s     KB  regs  local"
+    print("row                              arch    cpu s  wall s  link s     KB  regs  spills"
           "  shared  threads  stages  params", flush=True)
     for name, arch, template, settings in rows(args.rows):
         if args.names and not any(name.startswith(n) for n in args.names):
@@ -183,27 +169,25 @@ def main():
         text = source(template, settings)
         try:
             begin, used = time.monotonic(), cpu()
-            ptx = nvrtc_ptx(nvrtc, text, name + ".cu", options)
+            image = compile_lto(nvrtc, text, name + ".cu", options)
             compiled, compiled_cpu = time.monotonic(), cpu()
-            short = strip(ptx)
-            cubin, log = link(nvjitlink, short, arch)
+            cubin, log = link(nvjitlink, image, arch)
         except Failed as error:
             failures += 1
             print(f"{name:32} {arch:7} FAILED")
             print("\n".join("    " + line[:240] for line in str(error).split("\n")[:12]), flush=True)
             continue
-        what, (count, frame) = info(cubin), registers(cubin)
+        what, (count, spills) = info(cubin), registers(log)
         print(f"{name:32} {arch:7} {compiled_cpu - used:5.1f}  {compiled - begin:6.1f}"
               f"  {cpu() - compiled_cpu:6.2f}  {len(cubin) / 1024:5.0f}  {count!s:>4}"
-              f"  {frame or 0:5}  {what.get('shared', 0):6}  {what.get('threads', 0):7}"
+              f"  {spills!s:>6}  {what.get('shared', 0):6}  {what.get('threads', 0):7}"
               f"  {what.get('stages', 0):6}  {what.get('params', 0):6}", flush=True)
         for line in log.split("\n"):
-            if "C75" in line or "serializ" in line:
+            if re.search(r"\(C\d+\)|serialized", line):
                 print("    " + line[:240], flush=True)
         if args.out:
             args.out.mkdir(parents=True, exist_ok=True)
             (args.out / f"{name}.cu").write_text(text)
-            (args.out / f"{name}.ptx").write_text(short)
             (args.out / f"{name}.cubin").write_bytes(cubin)
     return 1 if failures else 0
 
