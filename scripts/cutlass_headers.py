@@ -51,8 +51,10 @@ def closure(places):
 
 def main():
     if sys.argv[1:] == ["--hash"]:
-        text = b"".join(p.read_bytes() for p in our_files() + [Path(__file__)])
-        print(hashlib.sha256(text).hexdigest()[:16])
+        lines = [f"{p.relative_to(ACTOR)} {m}" for p in our_files()
+                 for m in INCLUDE.findall(p.read_text())]
+        text = "\n".join(lines) + Path(__file__).read_text()
+        print(hashlib.sha256(text.encode()).hexdigest()[:16])
         return 0
     if len(sys.argv) != 3:
         print(__doc__, file=sys.stderr)

@@ -128,6 +128,8 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
                                      trp_cutlass_built &built)
 {
     using scalar = TRP_SCALAR;
+    if (args.m <= 0 || args.n <= 0 || args.k <= 0)
+        return TRP_CUTLASS_REFUSED;
 #ifdef TRP_EPILOGUE_PLAIN
     typename trp_kernel::EpilogueOutputOp::Params epilogue(scalar(args.alpha), scalar(args.beta));
     if (args.alpha_ptr)

@@ -139,6 +139,8 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
                                      trp_cutlass_built &built)
 {
     using scalar = TRP_SCALAR;
+    if (args.m <= 0 || args.n <= 0 || args.k <= 0)
+        return TRP_CUTLASS_REFUSED;
     typename trp_kernel::Arguments arguments{};
     arguments.mode = cutlass::gemm::GemmUniversalMode::kGemm;
     arguments.problem_shape = {args.m, args.n, args.k, args.l > 1 ? args.l : 1};

@@ -122,6 +122,8 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
                                      trp_cutlass_built &built)
 {
     using scalar = TRP_SCALAR;
+    if (args.l <= 0)
+        return TRP_CUTLASS_REFUSED;
     typename trp_kernel::Arguments arguments{};
     arguments.mode = cutlass::gemm::GemmUniversalMode::kGrouped;
     arguments.problem_shape.num_groups = args.l;
