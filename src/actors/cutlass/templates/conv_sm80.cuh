@@ -1,5 +1,6 @@
-/* Convolution forward, and its gradients by data and by filter, as implicit products by CUTLASS 2.x:
- * channels last, two dimensions (one is two with height 1) or three; sm_80 and what came after it.
+/* Convolution forward, and its gradients by data and by filter, as implicit products by
+ * CUTLASS 2.x: channels last, two dimensions (one is two with height 1) or three; sm_80 and what
+ * came after it.
  *
  * A and B are what the operation reads: activation and filter (fprop), gradient of the output and
  * filter (dgrad), gradient of the output and activation (wgrad). C and D are like its result.
@@ -123,10 +124,9 @@ using trp_swizzle = cutlass::gemm::threadblock::GemmIdentityThreadblockSwizzle<4
 
 using trp_kernel = typename cutlass::conv::kernel::TRP_CONV_KERNEL<
     TRP_A, trp_tensor, TRP_B, trp_tensor, TRP_D, trp_tensor, TRP_ACC, cutlass::arch::TRP_CLASS,
-    cutlass::arch::TRP_ARCH, cutlass::gemm::GemmShape<TRP_TILE>,
-    cutlass::gemm::GemmShape<TRP_WARP>, cutlass::gemm::GemmShape<TRP_INSTRUCTION>, TRP_EPILOGUE,
-    trp_swizzle, TRP_STAGES, cutlass::arch::TRP_OPERATOR,
-    cutlass::conv::IteratorAlgorithm::TRP_CONV_ITERATOR,
+    cutlass::arch::TRP_ARCH, cutlass::gemm::GemmShape<TRP_TILE>, cutlass::gemm::GemmShape<TRP_WARP>,
+    cutlass::gemm::GemmShape<TRP_INSTRUCTION>, TRP_EPILOGUE, trp_swizzle, TRP_STAGES,
+    cutlass::arch::TRP_OPERATOR, cutlass::conv::IteratorAlgorithm::TRP_CONV_ITERATOR,
 #if TRP_CONV == 1 && TRP_CONV_UNIT_STRIDE
     cutlass::conv::StrideSupport::kUnity
 #else
@@ -145,14 +145,13 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
     auto const &a = args;
     const int splits = a.splits > 1 ? a.splits : 1;
     const int groups = a.conv_groups > 1 ? a.conv_groups : 1;
-    const auto mode = a.conv_cross ? cutlass::conv::Mode::kCrossCorrelation
-                                   : cutlass::conv::Mode::kConvolution;
+    const auto mode =
+        a.conv_cross ? cutlass::conv::Mode::kCrossCorrelation : cutlass::conv::Mode::kConvolution;
 #if TRP_CONV_DIMS == 2
-    cutlass::conv::Conv2dProblemSize problem(a.conv_n, a.conv_h, a.conv_w, a.conv_c, a.conv_k,
-                                             a.conv_r, a.conv_s, a.conv_p, a.conv_q, a.conv_pad[1],
-                                             a.conv_pad[2], a.conv_stride[1], a.conv_stride[2],
-                                             a.conv_dilation[1], a.conv_dilation[2], mode, splits,
-                                             groups);
+    cutlass::conv::Conv2dProblemSize problem(
+        a.conv_n, a.conv_h, a.conv_w, a.conv_c, a.conv_k, a.conv_r, a.conv_s, a.conv_p, a.conv_q,
+        a.conv_pad[1], a.conv_pad[2], a.conv_stride[1], a.conv_stride[2], a.conv_dilation[1],
+        a.conv_dilation[2], mode, splits, groups);
     trp_tensor activation(a.conv_c, a.conv_w * a.conv_c, a.conv_h * a.conv_w * a.conv_c);
     trp_tensor filter(a.conv_c / groups, a.conv_s * (a.conv_c / groups),
                       a.conv_r * a.conv_s * (a.conv_c / groups));
@@ -160,9 +159,9 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
 #else
     cutlass::conv::Conv3dProblemSize problem(
         a.conv_n, a.conv_d, a.conv_h, a.conv_w, a.conv_c, a.conv_k, a.conv_t, a.conv_r, a.conv_s,
-        a.conv_z, a.conv_p, a.conv_q, a.conv_pad[0], a.conv_pad[1], a.conv_pad[2],
-        a.conv_stride[0], a.conv_stride[1], a.conv_stride[2], a.conv_dilation[0],
-        a.conv_dilation[1], a.conv_dilation[2], mode, splits, groups);
+        a.conv_z, a.conv_p, a.conv_q, a.conv_pad[0], a.conv_pad[1], a.conv_pad[2], a.conv_stride[0],
+        a.conv_stride[1], a.conv_stride[2], a.conv_dilation[0], a.conv_dilation[1],
+        a.conv_dilation[2], mode, splits, groups);
     trp_tensor activation = trp_tensor::packed({a.conv_n, a.conv_d, a.conv_h, a.conv_w, a.conv_c});
     trp_tensor filter = trp_tensor::packed({a.conv_k, a.conv_t, a.conv_r, a.conv_s, a.conv_c});
     trp_tensor output = trp_tensor::packed({a.conv_n, a.conv_z, a.conv_p, a.conv_q, a.conv_k});
@@ -185,19 +184,18 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
     typename trp_kernel::EpilogueOutputOp::Params epilogue = TRP_EPILOGUE_ARGS(args);
 #endif
 
-    typename trp_kernel::Arguments arguments(
-        problem, {reinterpret_cast<TRP_A *>(args.a), layout_a},
-        {reinterpret_cast<TRP_B *>(args.b), layout_b},
-        {reinterpret_cast<TRP_D *>(args.c), layout_d},
-        {reinterpret_cast<TRP_D *>(args.d), layout_d}, epilogue,
-        cutlass::conv::SplitKMode::kSerial);
+    typename trp_kernel::Arguments arguments(problem, {reinterpret_cast<TRP_A *>(args.a), layout_a},
+                                             {reinterpret_cast<TRP_B *>(args.b), layout_b},
+                                             {reinterpret_cast<TRP_D *>(args.c), layout_d},
+                                             {reinterpret_cast<TRP_D *>(args.d), layout_d},
+                                             epilogue, cutlass::conv::SplitKMode::kSerial);
 
     trp_swizzle swizzle;
-    const auto tiled = swizzle.get_tiled_shape(
-        trp_kernel::kConvolutionalOperator, problem,
-        {trp_kernel::ThreadblockShape::kM, trp_kernel::ThreadblockShape::kN,
-         trp_kernel::ThreadblockShape::kK},
-        splits);
+    const auto tiled =
+        swizzle.get_tiled_shape(trp_kernel::kConvolutionalOperator, problem,
+                                {trp_kernel::ThreadblockShape::kM, trp_kernel::ThreadblockShape::kN,
+                                 trp_kernel::ThreadblockShape::kK},
+                                splits);
     if (splits > 1)
         built.workspace_bytes = sizeof(int) * size_t(tiled.m()) * size_t(tiled.n());
     built.workspace_zero = built.workspace_bytes;

@@ -61,7 +61,8 @@
 #ifndef TRP_STREAM_K
 #define TRP_STREAM_K 0
 #endif
-#ifndef TRP_EPILOGUE /* a functor of the 2.x epilogue; its parameters from TRP_EPILOGUE_ARGS(args) */
+#ifndef TRP_EPILOGUE /* a functor of the 2.x epilogue; its parameters from TRP_EPILOGUE_ARGS(args) \
+                      */
 #define TRP_EPILOGUE_PLAIN
 #define TRP_EPILOGUE                                                                               \
     cutlass::epilogue::thread::LinearCombination<TRP_D, TRP_D_ALIGN, TRP_ACC, TRP_SCALAR>
@@ -70,8 +71,8 @@
 #include "gemm_sm80_headers.cuh"
 
 template <bool Row>
-using trp_layout = cutlass::platform::conditional_t<Row, cutlass::layout::RowMajor,
-                                                    cutlass::layout::ColumnMajor>;
+using trp_layout =
+    cutlass::platform::conditional_t<Row, cutlass::layout::RowMajor, cutlass::layout::ColumnMajor>;
 #if TRP_STREAM_K
 using trp_swizzle = cutlass::gemm::threadblock::ThreadblockSwizzleStreamK;
 #else
@@ -81,10 +82,10 @@ using trp_swizzle = cutlass::gemm::threadblock::GemmIdentityThreadblockSwizzle<8
 /* The epilogue writes rows. A D that is column-major is the row-major D' = B' A' of the transposes,
  * whose layouts are the other ones. */
 #if TRP_D_ROW
-#define TRP_LEFT TRP_A, trp_layout<TRP_A_ROW>, cutlass::ComplexTransform::kNone, TRP_A_ALIGN
+#define TRP_LEFT  TRP_A, trp_layout<TRP_A_ROW>, cutlass::ComplexTransform::kNone, TRP_A_ALIGN
 #define TRP_RIGHT TRP_B, trp_layout<TRP_B_ROW>, cutlass::ComplexTransform::kNone, TRP_B_ALIGN
 #else
-#define TRP_LEFT TRP_B, trp_layout<!TRP_B_ROW>, cutlass::ComplexTransform::kNone, TRP_B_ALIGN
+#define TRP_LEFT  TRP_B, trp_layout<!TRP_B_ROW>, cutlass::ComplexTransform::kNone, TRP_B_ALIGN
 #define TRP_RIGHT TRP_A, trp_layout<!TRP_A_ROW>, cutlass::ComplexTransform::kNone, TRP_A_ALIGN
 #endif
 using trp_kernel = typename cutlass::gemm::kernel::DefaultGemmUniversal<
@@ -143,8 +144,8 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
     const int splits = args.splits > 1 ? args.splits : 1;
     if (batched && splits > 1)
         return TRP_CUTLASS_REFUSED;
-    const auto mode =
-        batched ? cutlass::gemm::GemmUniversalMode::kBatched : cutlass::gemm::GemmUniversalMode::kGemm;
+    const auto mode = batched ? cutlass::gemm::GemmUniversalMode::kBatched
+                              : cutlass::gemm::GemmUniversalMode::kGemm;
 
     constexpr bool swap = !TRP_D_ROW;
     const int m = swap ? args.n : args.m, n = swap ? args.m : args.n;

@@ -75,8 +75,8 @@
 template <int M, int N, int K = 1>
 using trp_shape = cute::Shape<cute::Int<M>, cute::Int<N>, cute::Int<K>>;
 template <bool Row>
-using trp_layout = cutlass::platform::conditional_t<Row, cutlass::layout::RowMajor,
-                                                    cutlass::layout::ColumnMajor>;
+using trp_layout =
+    cutlass::platform::conditional_t<Row, cutlass::layout::RowMajor, cutlass::layout::ColumnMajor>;
 template <class T> inline constexpr int trp_bits = cutlass::sizeof_bits<T>::value;
 template <> inline constexpr int trp_bits<void> = 128;
 
@@ -102,11 +102,11 @@ using trp_epilogue_schedule = cutlass::epilogue::TmaWarpSpecializedCooperative;
 /* A tree of visitors, if there is one, is a type and how its arguments follow from the slots. It
  * may use trp_tile, and trp_epilogue_descriptor for nodes that load or store by TMA. */
 using trp_epilogue_descriptor = cutlass::epilogue::collective::detail::EpilogueDescriptor<
-    trp_tile, cutlass::epilogue::collective::EpilogueTileAuto, TRP_C, TRP_D,
-    trp_epilogue_schedule>;
+    trp_tile, cutlass::epilogue::collective::EpilogueTileAuto, TRP_C, TRP_D, trp_epilogue_schedule>;
 #ifndef TRP_FUSION
 #define TRP_FUSION_PLAIN
-#define TRP_FUSION cutlass::epilogue::fusion::LinearCombination<TRP_D, TRP_SCALAR, TRP_C, TRP_SCALAR>
+#define TRP_FUSION                                                                                 \
+    cutlass::epilogue::fusion::LinearCombination<TRP_D, TRP_SCALAR, TRP_C, TRP_SCALAR>
 #endif
 
 using trp_epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
@@ -182,8 +182,8 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
                                    : args.stream_k == 2 ? decomposition::SplitK
                                    : args.stream_k == 3 ? decomposition::StreamK
                                                         : decomposition::Heuristic;
-    scheduler.reduction_mode = args.reduction ? reduction::Nondeterministic
-                                              : reduction::Deterministic;
+    scheduler.reduction_mode =
+        args.reduction ? reduction::Nondeterministic : reduction::Deterministic;
 #endif
 
     if (!trp_kernel::can_implement(arguments))
@@ -193,8 +193,8 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
     if (built.workspace_bytes > (args.workspace ? args.workspace_bytes : 0))
         return TRP_CUTLASS_WORKSPACE;
 
-    typename trp_kernel::Params params = trp_kernel::to_underlying_arguments(
-        arguments, reinterpret_cast<void *>(args.workspace));
+    typename trp_kernel::Params params =
+        trp_kernel::to_underlying_arguments(arguments, reinterpret_cast<void *>(args.workspace));
     const dim3 grid = trp_kernel::get_grid_shape(params);
     built.grid[0] = grid.x;
     built.grid[1] = grid.y;
@@ -206,4 +206,5 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
 TRP_MODULE(trp_kernel, trp_run_3x, trp_kernel::SharedStorageSize, trp_kernel::MaxThreadsPerBlock,
            trp_kernel::MinBlocksPerMultiprocessor, cute::size<0>(trp_cluster{}),
            cute::size<1>(trp_cluster{}), cute::size<2>(trp_cluster{}), cute::size<0>(trp_tile{}),
-           cute::size<1>(trp_tile{}), cute::size<2>(trp_tile{}), trp_mainloop::DispatchPolicy::Stages)
+           cute::size<1>(trp_tile{}), cute::size<2>(trp_tile{}),
+           trp_mainloop::DispatchPolicy::Stages)

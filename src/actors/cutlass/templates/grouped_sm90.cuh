@@ -1,5 +1,5 @@
-/* Many products at once, each with its own sizes, strides and addresses, all in device memory: sm_90a
- * with TMA, whose maps the kernel itself changes from group to group.
+/* Many products at once, each with its own sizes, strides and addresses, all in device memory:
+ * sm_90a with TMA, whose maps the kernel itself changes from group to group.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
@@ -48,7 +48,7 @@
 #endif
 
 #define TRP_SCHEDULER 2
-#define TRP_SM 90
+#define TRP_SM        90
 #include "sm90.cuh"
 
 #include "cutlass/gemm/group_array_problem_shape.hpp"
@@ -68,8 +68,8 @@
 template <int M, int N, int K = 1>
 using trp_shape = cute::Shape<cute::Int<M>, cute::Int<N>, cute::Int<K>>;
 template <bool Row>
-using trp_layout = cutlass::platform::conditional_t<Row, cutlass::layout::RowMajor,
-                                                    cutlass::layout::ColumnMajor>;
+using trp_layout =
+    cutlass::platform::conditional_t<Row, cutlass::layout::RowMajor, cutlass::layout::ColumnMajor>;
 template <class T> inline constexpr int trp_bits = cutlass::sizeof_bits<T>::value;
 template <> inline constexpr int trp_bits<void> = 128;
 
@@ -86,11 +86,11 @@ using trp_epilogue_schedule = cutlass::epilogue::PtrArrayTmaWarpSpecializedCoope
 #endif
 
 using trp_epilogue_descriptor = cutlass::epilogue::collective::detail::EpilogueDescriptor<
-    trp_tile, cutlass::epilogue::collective::EpilogueTileAuto, TRP_C, TRP_D,
-    trp_epilogue_schedule>;
+    trp_tile, cutlass::epilogue::collective::EpilogueTileAuto, TRP_C, TRP_D, trp_epilogue_schedule>;
 #ifndef TRP_FUSION
 #define TRP_FUSION_PLAIN
-#define TRP_FUSION cutlass::epilogue::fusion::LinearCombination<TRP_D, TRP_SCALAR, TRP_C, TRP_SCALAR>
+#define TRP_FUSION                                                                                 \
+    cutlass::epilogue::fusion::LinearCombination<TRP_D, TRP_SCALAR, TRP_C, TRP_SCALAR>
 #endif
 
 /* A layout with a star: strides are in an array, one a group. */
@@ -108,8 +108,8 @@ using trp_stages = cutlass::gemm::collective::StageCountAutoCarveout<int(
 #endif
 using trp_mainloop = typename cutlass::gemm::collective::CollectiveBuilder<
     cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, TRP_A, trp_layout<TRP_A_ROW> *,
-    128 / trp_bits<TRP_A>, TRP_B, trp_layout<TRP_B_ROW> *, 128 / trp_bits<TRP_B>, TRP_ACC,
-    trp_tile, trp_cluster, trp_stages, trp_schedule>::CollectiveOp;
+    128 / trp_bits<TRP_A>, TRP_B, trp_layout<TRP_B_ROW> *, 128 / trp_bits<TRP_B>, TRP_ACC, trp_tile,
+    trp_cluster, trp_stages, trp_schedule>::CollectiveOp;
 
 using trp_kernel = cutlass::gemm::kernel::GemmUniversal<trp_problem, trp_mainloop, trp_epilogue,
                                                         cutlass::gemm::GroupScheduler>;
@@ -162,8 +162,8 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
     if (built.workspace_bytes > (args.workspace ? args.workspace_bytes : 0))
         return TRP_CUTLASS_WORKSPACE;
 
-    typename trp_kernel::Params params = trp_kernel::to_underlying_arguments(
-        arguments, reinterpret_cast<void *>(args.workspace));
+    typename trp_kernel::Params params =
+        trp_kernel::to_underlying_arguments(arguments, reinterpret_cast<void *>(args.workspace));
     const dim3 grid = trp_kernel::get_grid_shape(params);
     built.grid[0] = grid.x;
     built.grid[1] = grid.y;
@@ -175,4 +175,5 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
 TRP_MODULE(trp_kernel, trp_run_3x, trp_kernel::SharedStorageSize, trp_kernel::MaxThreadsPerBlock,
            trp_kernel::MinBlocksPerMultiprocessor, cute::size<0>(trp_cluster{}),
            cute::size<1>(trp_cluster{}), cute::size<2>(trp_cluster{}), cute::size<0>(trp_tile{}),
-           cute::size<1>(trp_tile{}), cute::size<2>(trp_tile{}), trp_mainloop::DispatchPolicy::Stages)
+           cute::size<1>(trp_tile{}), cute::size<2>(trp_tile{}),
+           trp_mainloop::DispatchPolicy::Stages)

@@ -28,8 +28,8 @@ template <class K> __device__ __forceinline__ void trp_run_3x(typename K::Params
     kernel(params, trp_shared);
 }
 
-/* A kernel's parameter, all of whose bytes are written: what is padding is zero, so that equal
- * arguments give equal bytes. */
+/* A kernel's parameter. Its padding is not written: the host has zeroed it, so that equal arguments
+ * give equal bytes. */
 template <class T> __device__ void trp_write_params(void *out, T const &params)
 {
     static_assert(sizeof(T) <= TRP_CUTLASS_PARAMS_MAX, "the parameter of a kernel is too large");
@@ -65,8 +65,8 @@ template <class T> __device__ __forceinline__ T trp_slot(trp_cutlass_args const 
         run<K>(params);                                                                            \
     }                                                                                              \
                                                                                                    \
-    extern "C" __global__ void __launch_bounds__(1) trp_cutlass_build(                             \
-        __grid_constant__ trp_cutlass_args const args, void *out)                                  \
+    extern "C" __global__ void __launch_bounds__(1)                                                \
+        trp_cutlass_build(__grid_constant__ trp_cutlass_args const args, void *out)                \
     {                                                                                              \
         trp_cutlass_built built = {};                                                              \
         built.abi = TRP_CUTLASS_ABI;                                                               \

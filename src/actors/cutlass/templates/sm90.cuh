@@ -16,10 +16,13 @@
 
 #include "cutlass/epilogue/fusion/callbacks.hpp"
 
-namespace cutlass::epilogue::collective {
+namespace cutlass::epilogue::collective
+{
 
-struct EpilogueTileAuto {};
-struct EpilogueScheduleAuto {};
+struct EpilogueTileAuto {
+};
+struct EpilogueScheduleAuto {
+};
 
 template <class Arch, class Class, class Tile, class Cluster, class EpilogueTile, class Accumulator,
           class Compute, class C, class LayoutC, int AlignmentC, class D, class LayoutD,
@@ -30,7 +33,8 @@ struct CollectiveBuilder {
     static_assert(cutlass::detail::dependent_false<Arch>, "there is no such epilogue");
 };
 
-namespace detail {
+namespace detail
+{
 
 /* An operation with a name has callbacks somewhere; a tree of visitors is its own. */
 template <class Policy, class Operation, class Tile, class EpilogueTile, class Accumulator,
@@ -39,9 +43,8 @@ struct CallbacksBuilder {
     using Callbacks = fusion::FusionCallbacks<Policy, Operation, Tile, EpilogueTile>;
 };
 template <class Policy, class Tree, class Tile, class EpilogueTile, class Load, class Accumulator>
-struct CallbacksBuilder<
-    Policy, Tree, Tile, EpilogueTile, Accumulator, Load,
-    cute::enable_if_t<not cute::is_base_of_v<fusion::FusionOperation, Tree>>> {
+struct CallbacksBuilder<Policy, Tree, Tile, EpilogueTile, Accumulator, Load,
+                        cute::enable_if_t<not cute::is_base_of_v<fusion::FusionOperation, Tree>>> {
     using Callbacks = Tree;
 };
 
@@ -53,8 +56,7 @@ struct CallbacksBuilder<
 #include "cutlass/gemm/collective/collective_mma_decl.hpp"
 
 /* A matrix's stride as a kernel wants it: of its rows (row-major) or columns, one, of batches. */
-template <class Stride>
-__device__ __forceinline__ Stride trp_stride(int64_t leading, int64_t batch)
+template <class Stride> __device__ __forceinline__ Stride trp_stride(int64_t leading, int64_t batch)
 {
     Stride stride{};
     if constexpr (cutlass::gemm::detail::is_major<0, Stride>())
