@@ -17,7 +17,7 @@
 #ifndef TRP_CONV_UNIT_STRIDE /* dgrad: all strides are 1 */
 #define TRP_CONV_UNIT_STRIDE 0
 #endif
-#ifndef TRP_CONV_ITERATOR /* kOptimized, kAnalytic */
+#ifndef TRP_CONV_ITERATOR /* kOptimized, kAnalytic: dgrad of 3 dimensions with strides is that */
 #define TRP_CONV_ITERATOR kOptimized
 #endif
 #ifndef TRP_A
