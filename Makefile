@@ -18,7 +18,7 @@ build  = { [ $(call folder,$(1))/build.ninja -nt CMakePresets.json ] \
 SETUP  = scripts/setup.sh build runtime $(if $(filter clang%,$(notdir $(CC))),lint)
 
 .DEFAULT_GOAL := release
-.PHONY: release dev demo test sanitize bench install format lint setup clean help
+.PHONY: release dev demo test sanitize bench cutlass install format lint setup clean help
 
 release: ## build the library, the worker and the command (the default)
 	@$(SETUP)
@@ -42,6 +42,9 @@ sanitize: ## run the test suite under ASan+UBSan, then under TSan
 
 bench: release ## measure what a request through the worker costs
 	@$(call folder,release)/bin/troupe bench dispatch
+
+cutlass: ## fetch the headers of CUTLASS, for the kernels that are made of them
+	@scripts/cutlass.sh
 
 install: release ## install under PREFIX (default /usr/local)
 	@cmake --install $(call folder,release) --prefix $(abspath $(PREFIX))

@@ -1,0 +1,141 @@
+/* What the host and the text of a kernel agree on: the arguments of a problem, what the module's
+ * builder makes of them, and what the module says of itself. Read by the C compiler and by NVRTC.
+ *
+ * A module has three things, all with names as here:
+ *
+ *   trp_cutlass_kernel   the kernel. Its one parameter is a struct that only CUTLASS can fill.
+ *   trp_cutlass_build    one thread that fills it: it is given a trp_cutlass_args by value, and the
+ *                        address of a trp_cutlass_built with room behind it for the parameter.
+ *   trp_cutlass_info     what is fixed: TRP_CUTLASS_INFO_WORDS numbers.
+ *
+ * To run a problem: launch the builder with the arguments (grid 1, block 1), copy what it has made
+ * to the host, encode each tensor map that it has left there (below), and launch the kernel with
+ * those bytes as its parameter. The bytes hold for this problem as long as no address changes.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRP_ACTORS_CUTLASS_ABI_H
+#define TRP_ACTORS_CUTLASS_ABI_H
+
+#ifdef __CUDACC__
+#include "troupe_std.h"
+#define TRP_CUTLASS_ASSERT static_assert
+#else
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+#define TRP_CUTLASS_ASSERT _Static_assert
+#endif
+
+#define TRP_CUTLASS_ABI         1   /* changes with anything in this file */
+#define TRP_CUTLASS_SLOTS       48  /* arguments of an epilogue tree */
+#define TRP_CUTLASS_ALIGN       128 /* of the parameter, behind what describes it */
+#define TRP_CUTLASS_PARAMS_MAX  4096
+#define TRP_CUTLASS_RESULT_SIZE (TRP_CUTLASS_ALIGN + TRP_CUTLASS_PARAMS_MAX)
+
+/* A problem. What a template has no use for is ignored. Addresses are the device's. A matrix has a
+ * leading dimension (elements between its rows if it is row-major, its columns if not) and a
+ * distance between batches, both in elements. */
+typedef struct trp_cutlass_args {
+    uint64_t a, b, c, d; /* of grouped products: arrays of as many addresses */
+    int64_t lda, ldb, ldc, ldd;
+    int64_t batch_a, batch_b, batch_c, batch_d;
+    int32_t m, n, k, l; /* l: batches, at least 1; of grouped products the groups */
+
+    double alpha, beta;           /* converted to the type that the epilogue computes in */
+    uint64_t alpha_ptr, beta_ptr; /* addresses of such values instead; or 0 */
+
+    uint64_t workspace; /* 0: only ask how much is needed */
+    uint64_t workspace_bytes;
+
+    int32_t sm_count;            /* of the device */
+    int32_t blocks_per_sm;       /* of this kernel, for stream-K of sm_80 */
+    int32_t max_active_clusters; /* of this kernel; 0: by sm_count */
+    int32_t swizzle;             /* tiles that follow each other, as a power of two: 1, 2, 4, 8 */
+    int32_t raster;              /* 0 whichever suits, 1 along m, 2 along n */
+    int32_t splits;              /* of k; 0 and 1: none */
+    int32_t stream_k;            /* 0 heuristic, 1 data-parallel, 2 split-k, 3 stream-k */
+    int32_t reduction;           /* of stream-k: 0 deterministic, 1 not */
+
+    /* Grouped products: in device memory; (m, n, k) as int32 for each group, and strides. */
+    uint64_t group_shapes;
+    uint64_t group_lda, group_ldb, group_ldc, group_ldd; /* arrays of int64 */
+    uint64_t group_shapes_host;                          /* reserved: 0 */
+    int32_t group_m, group_n, group_k, group_reserved;   /* upper bounds of all groups, or 0 */
+
+    /* Convolutions: activation N D H W C, filter K T R S C, output N Z P Q K, all packed unless a
+     * stride says otherwise. */
+    int32_t conv_n, conv_d, conv_h, conv_w, conv_c;
+    int32_t conv_k, conv_t, conv_r, conv_s;
+    int32_t conv_z, conv_p, conv_q;
+    int32_t conv_pad[3], conv_pad_after[3], conv_stride[3], conv_dilation[3];
+    int32_t conv_groups;
+    int32_t conv_cross; /* 0 convolution, 1 cross-correlation */
+    int32_t conv_reserved[2];
+
+    uint64_t slot[TRP_CUTLASS_SLOTS]; /* of an epilogue tree: addresses, strides, bits of scalars */
+} trp_cutlass_args;
+
+/* Why nothing was built. */
+enum {
+    TRP_CUTLASS_BUILT = 1,     /* all is there. 0 is what memory says that was never written to */
+    TRP_CUTLASS_WORKSPACE = 2, /* the workspace is too small: `workspace_bytes` are needed */
+    TRP_CUTLASS_REFUSED = 3,   /* the kernel does not do this problem (alignment, sizes) */
+};
+
+/* What the builder writes; the parameter is at TRP_CUTLASS_ALIGN bytes behind the beginning. */
+typedef struct trp_cutlass_built {
+    uint32_t abi;
+    uint32_t status;
+    uint32_t params_bytes;
+    uint32_t tensor_maps; /* that are to be encoded in it */
+    uint32_t grid[3];     /* blocks */
+    uint32_t reserved;
+    uint64_t workspace_bytes;
+    uint64_t workspace_zero; /* of them, from the beginning, that are to be zero at each launch */
+} trp_cutlass_built;
+
+/* In the parameter, at a multiple of 64 bytes, in place of each CUtensorMap: the arguments of
+ * cuTensorMapEncodeTiled() or cuTensorMapEncodeIm2col() that make it. 128 bytes, as the map. */
+#define TRP_CUTLASS_TILED  UINT64_C(0x64656c6974707274) /* "trptiled" */
+#define TRP_CUTLASS_IM2COL UINT64_C(0x326d69312d707274)
+
+typedef struct trp_cutlass_map {
+    uint64_t tag;
+    uint64_t address;
+    uint64_t stride[4]; /* bytes; rank - 1 of them */
+    uint32_t size[5];   /* less one: a dimension may have 2^32 */
+    uint16_t box[5];    /* tiled: elements of the box. im2col: 0 and 1 are pixels and channels */
+    uint8_t type;       /* CUtensorMapDataType */
+    uint8_t rank;
+    uint8_t step[5]; /* element strides */
+    uint8_t interleave;
+    uint8_t swizzle;
+    uint8_t l2;
+    uint8_t fill;
+    uint8_t reserved0;
+    int8_t lower[3], upper[3]; /* corners, im2col */
+    uint8_t reserved[32];
+} trp_cutlass_map;
+
+/* The words of trp_cutlass_info. */
+enum {
+    TRP_CUTLASS_INFO_ABI = 0,
+    TRP_CUTLASS_INFO_PARAMS = 1,  /* bytes of the kernel's parameter */
+    TRP_CUTLASS_INFO_ARGS = 2,    /* sizeof(trp_cutlass_args): both sides agree */
+    TRP_CUTLASS_INFO_SHARED = 3,  /* bytes of dynamic shared memory */
+    TRP_CUTLASS_INFO_THREADS = 4, /* of a block */
+    TRP_CUTLASS_INFO_CLUSTER = 5, /* 5, 6, 7: blocks of a cluster; 1, 1, 1 where there is none */
+    TRP_CUTLASS_INFO_TILE = 8,    /* 8, 9, 10: m, n, k of a block's tile */
+    TRP_CUTLASS_INFO_STAGES = 11,
+    TRP_CUTLASS_INFO_ALIGNMENT = 12, /* of the parameter */
+    TRP_CUTLASS_INFO_WORDS = 16,
+};
+
+TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_map) == 128, "a tensor map");
+TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_built) == 48, "what a builder writes");
+TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_args) == 752, "arguments of a problem");
+#ifndef __CUDACC__
+TRP_CUTLASS_ASSERT(offsetof(trp_cutlass_args, slot) == 368, "arguments of a problem");
+#endif
+
+#endif

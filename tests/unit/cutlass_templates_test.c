@@ -1,0 +1,177 @@
+/* The templates of src/actors/cutlass, as NVRTC compiles them: a few cheap kernels for sm_80, and
+ * that the device's side of abi.h is the host's. No GPU is needed; NVRTC, CUDA's headers and
+ * CUTLASS's (scripts/cutlass.sh) are, else the test is skipped. scripts/cutlass_sweep.py compiles
+ * all rows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "actors/cutlass/abi.h"
+#include "actors/jit/nvrtc.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const trp__nvrtc *nvrtc;
+static char include_actor[512], include_ours[512], include_templates[512], include_cutlass[512];
+static char include_cuda[512], include_cccl[512];
+
+/* The image that `settings` (lines of #define) give with a template. */
+static char *compile(const char *settings, const char *template, size_t *bytes)
+{
+    char source[1024];
+    snprintf(source, sizeof source, "%s#include \"%s.cuh\"\n", settings, template);
+    const char *options[] = {
+        "--gpu-architecture=sm_80",
+        "-std=c++17",
+        "--device-as-default-execution-space",
+        "-DNDEBUG",
+        "-w",
+        include_ours,
+        include_templates,
+        include_actor,
+        include_cutlass,
+        include_cuda,
+        include_cccl,
+    };
+    trp__nvrtc_program program = NULL;
+    assert_int_equal(nvrtc->nvrtcCreateProgram(&program, source, "kernel.cu", 0, NULL, NULL),
+                     TRP__NVRTC_SUCCESS);
+    int code =
+        nvrtc->nvrtcCompileProgram(program, (int)(sizeof options / sizeof options[0]), options);
+    if (code != TRP__NVRTC_SUCCESS) {
+        size_t size = 0;
+        nvrtc->nvrtcGetProgramLogSize(program, &size);
+        char *log = calloc(1, size + 1);
+        assert_non_null(log);
+        nvrtc->nvrtcGetProgramLog(program, log);
+        print_error("%.4000s\n", log);
+        free(log);
+    }
+    assert_int_equal(code, TRP__NVRTC_SUCCESS);
+    assert_int_equal(nvrtc->nvrtcGetCUBINSize(program, bytes), TRP__NVRTC_SUCCESS);
+    char *image = malloc(*bytes);
+    assert_non_null(image);
+    assert_int_equal(nvrtc->nvrtcGetCUBIN(program, image), TRP__NVRTC_SUCCESS);
+    nvrtc->nvrtcDestroyProgram(&program);
+    return image;
+}
+
+/* The symbol of that name, or NULL. */
+static const Elf64_Sym *find_symbol(const char *image, const char *name, const Elf64_Shdr **section)
+{
+    const Elf64_Ehdr *head = (const Elf64_Ehdr *)image;
+    const Elf64_Shdr *sections = (const Elf64_Shdr *)(image + head->e_shoff);
+    for (int i = 0; i < head->e_shnum; i++) {
+        if (sections[i].sh_type != SHT_SYMTAB)
+            continue;
+        const char *strings = image + sections[sections[i].sh_link].sh_offset;
+        const Elf64_Sym *symbols = (const Elf64_Sym *)(image + sections[i].sh_offset);
+        for (size_t s = 0; s < sections[i].sh_size / sizeof *symbols; s++) {
+            if (strcmp(strings + symbols[s].st_name, name) == 0) {
+                *section = &sections[symbols[s].st_shndx];
+                return &symbols[s];
+            }
+        }
+    }
+    return NULL;
+}
+
+static void check_module(const char *image, uint32_t threads)
+{
+    const Elf64_Shdr *section = NULL;
+    assert_non_null(find_symbol(image, "trp_cutlass_kernel", &section));
+    assert_non_null(find_symbol(image, "trp_cutlass_build", &section));
+    const Elf64_Sym *symbol = find_symbol(image, "trp_cutlass_info", &section);
+    assert_non_null(symbol);
+    uint32_t info[TRP_CUTLASS_INFO_WORDS];
+    assert_int_equal(symbol->st_size, sizeof info);
+    memcpy(info, image + section->sh_offset + symbol->st_value, sizeof info);
+    assert_int_equal(info[TRP_CUTLASS_INFO_ABI], TRP_CUTLASS_ABI);
+    assert_int_equal(info[TRP_CUTLASS_INFO_ARGS], sizeof(trp_cutlass_args));
+    assert_in_range(info[TRP_CUTLASS_INFO_PARAMS], 1, TRP_CUTLASS_PARAMS_MAX);
+    assert_in_range(info[TRP_CUTLASS_INFO_SHARED], 1, 232448);
+    assert_int_equal(info[TRP_CUTLASS_INFO_THREADS], threads);
+    assert_int_equal(info[TRP_CUTLASS_INFO_CLUSTER], 1);
+}
+
+static void test_half(void **state)
+{
+    (void)state;
+    size_t bytes = 0;
+    char *image = compile("#define TRP_A cutlass::half_t\n", "gemm_sm80", &bytes);
+    check_module(image, 128);
+    free(image);
+}
+
+static void test_column_major_f64(void **state)
+{
+    (void)state;
+    size_t bytes = 0;
+    char *image = compile("#define TRP_A double\n"
+                          "#define TRP_ACC double\n"
+                          "#define TRP_A_ROW 0\n"
+                          "#define TRP_B_ROW 0\n"
+                          "#define TRP_D_ROW 0\n"
+                          "#define TRP_INSTRUCTION 8, 8, 4\n"
+                          "#define TRP_TILE 64, 64, 16\n"
+                          "#define TRP_WARP 32, 32, 16\n"
+                          "#define TRP_A_ALIGN 1\n"
+                          "#define TRP_D_ALIGN 1\n",
+                          "gemm_sm80", &bytes);
+    check_module(image, 128);
+    free(image);
+}
+
+static void option(char *out, size_t size, const char *folder, const char *below)
+{
+    snprintf(out, size, "-I%s%s", folder, below);
+}
+
+static bool exists(const char *folder, const char *name)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, R_OK) == 0;
+}
+
+int main(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    printf("skipped: the compiler itself is what a sanitizer would watch\n");
+    return 77;
+#endif
+    const char *cutlass = getenv("TROUPE_CUTLASS");
+    if (!cutlass)
+        cutlass = TRP_TEST_CUTLASS;
+    trp_error error;
+    if (!exists(cutlass, "cutlass/cutlass.h")) {
+        printf("skipped: no headers of CUTLASS in %s (scripts/cutlass.sh fetches them)\n", cutlass);
+        return 77;
+    }
+    if (!exists(TRP_TEST_CUDA, "cuda_fp16.h")) {
+        printf("skipped: no headers of CUDA\n");
+        return 77;
+    }
+    if (trp__nvrtc_load(&nvrtc, &error) != TRP_OK) {
+        printf("skipped: %s\n", error.message);
+        return 77;
+    }
+    option(include_actor, sizeof include_actor, TRP_TEST_SOURCE, "/src/actors/cutlass");
+    option(include_ours, sizeof include_ours, TRP_TEST_SOURCE, "/src/actors/cutlass/include");
+    option(include_templates, sizeof include_templates, TRP_TEST_SOURCE,
+           "/src/actors/cutlass/templates");
+    option(include_cutlass, sizeof include_cutlass, cutlass, "");
+    option(include_cuda, sizeof include_cuda, TRP_TEST_CUDA, "");
+    option(include_cccl, sizeof include_cccl, TRP_TEST_CUDA, "/cccl");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_half),
+        cmocka_unit_test(test_column_major_f64),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
