@@ -1,6 +1,6 @@
 /* All that gemm_sm80.cuh includes, whatever the row: a source may have it in front of its settings,
  * with #pragma nv_hdrstop behind it, and be compiled with a precompiled header (see
- * docs/actors/cutlass.md).
+ * docs/cutlass-kernels.md).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once
