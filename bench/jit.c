@@ -17,8 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum { ENTRIES = 10000, ENTRIES_QUICK = 1000, PROCESSES = 64, SHARED = 20, SIDE_BY_SIDE = 100 };
 
 /* A folder with a cache in it, which the programs that are started from here on use. */
@@ -85,9 +83,9 @@ static bool put_file(suite *s, const char *path, const char *text)
 
 static bool begin(suite *s, place *p)
 {
-    *p = (place){.cache_before = kept_variable("TROUPE_CACHE_DIR"),
-                 .packs_before = kept_variable("TROUPE_CACHE_PACKS")};
-    strcpy(p->folder, "/tmp/troupe-bench-XXXXXX");
+    *p = (place){.folder = "/tmp/troupe-bench-XXXXXX"};
+    p->cache_before = kept_variable("TROUPE_CACHE_DIR");
+    p->packs_before = kept_variable("TROUPE_CACHE_PACKS");
     if (!mkdtemp(p->folder)) {
         p->folder[0] = '\0';
         return failed(s, "/tmp");

@@ -283,11 +283,10 @@ static uint32_t plain_node(parser *p, size_t at, trp_epilogue_kind kind)
 static trp_epilogue_kind read_index(parser *p, bool *empty)
 {
     char first[EPILOGUE_NAME_MAX] = "", second[EPILOGUE_NAME_MAX] = "";
-    size_t at = p->at;
     *empty = false;
     if (!take(p, '['))
         return TRP_EPILOGUE_SCALAR;
-    at = p->at;
+    size_t at = p->at;
     *empty = take(p, ']');
     if (*empty)
         return TRP_EPILOGUE_SCALAR;

@@ -231,10 +231,12 @@ static void take_made(trp_device *device, trp__kept *k)
 {
     trp__kept_list *list = device->kept;
     trp__home_output head;
-    trp__home home = k->home;
     char *stamps = NULL;
     uint32_t incarnation = atomic_load(&device->incarnation);
     bool good;
+    pthread_mutex_lock(&list->lock); /* another thread may be at it */
+    const trp__home home = k->home;
+    pthread_mutex_unlock(&list->lock);
     uint64_t size = look_at_output(device, &home, &head, &good);
     if (good)
         stamps = malloc(head.stamps_bytes + 1);

@@ -157,8 +157,7 @@ static void not_forms(void **state)
         "x #include \"a.h\"\n",
         "#pragma include \"a.h\"\n",
         "s = \"\\\n#include \\\"a.h\\\"\";\n",
-        "#ifdef __has_include\n#endif\n#if defined __has_include && "
-        "defined(__has_include)\n#endif\n",
+        "#ifdef __has_include\n#endif\n#if defined(__has_include)\n#endif\n",
     };
     put_file("a.h", "int a;\n");
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {

@@ -125,9 +125,14 @@ static void run_tile(const run_state *x, const trp__tree_eval *eval, trp__tree_t
         finish_integers(x, tile);
 }
 
-static void run(void *argument)
+/* What is enqueued. */
+typedef struct run_arguments {
+    run_state *state; /* in the ring */
+} run_arguments;
+
+static void run(void *arguments)
 {
-    run_state *x = *(run_state **)argument;
+    run_state *x = ((run_arguments *)arguments)->state;
     const trp__cutlass_gemm *g = &x->g;
     const trp__tree_eval eval = {.tree = &x->tree,
                                  .m = g->m,
@@ -256,7 +261,8 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     if (status != TRP_OK)
         return status;
     set_product(x, s, job);
-    status = instance->services->enqueue(instance, run, &x, sizeof x, error);
+    run_arguments arguments = {x};
+    status = instance->services->enqueue(instance, run, &arguments, sizeof arguments, error);
     if (status == TRP_OK)
         s->next = (s->next + 1) % TRP_ACTOR_CALLS_MAX;
     else

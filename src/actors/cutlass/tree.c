@@ -400,10 +400,10 @@ static trp_status check_number(const build *b, uint32_t i, const char *field, co
 
 static trp_status check_parameters(const build *b, uint32_t i, uint32_t parameters)
 {
-    static const char *const fields[] = {"parameter[0]", "parameter[1]"};
+    static const char *const fields[TRP_EPILOGUE_PARAMETERS] = {"parameter[0]", "parameter[1]"};
     const trp_epilogue_node *x = &b->nodes[i];
     double p[TRP_EPILOGUE_PARAMETERS] = {parameter_of(x, 0), parameter_of(x, 1)};
-    for (uint32_t k = 0; k < parameters; k++) {
+    for (uint32_t k = 0; k < parameters && k < TRP_EPILOGUE_PARAMETERS; k++) {
         trp_status status = check_number(b, i, fields[k], &x->parameter[k], true);
         if (status != TRP_OK)
             return status;

@@ -137,7 +137,7 @@ static void refine(search *s, colours *c)
 static void write_form(const trp__tree *t, const uint8_t place[NODES], form *out)
 {
     uint8_t *b = out->bytes;
-    uint8_t at[NODES];
+    uint8_t at[NODES] = {0};
     for (uint8_t i = 0; i < t->count; i++)
         at[place[i]] = i;
     *b++ = VERSION;
@@ -200,7 +200,7 @@ static void single_out(search *s, colours *c, uint32_t node)
 static uint64_t first_form(search *s, colours c)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    form f;
+    form f = {.length = 0};
     uint8_t shared;
     while (find_shared(s, &c, &shared)) {
         uint32_t i = 0;
@@ -222,7 +222,7 @@ static void find_least(search *s, const colours *from, form *best, colours *winn
     uint32_t firsts = 0;
     uint8_t shared;
     if (!find_shared(s, from, &shared)) {
-        form mine;
+        form mine = {.length = 0};
         s->leaves++;
         write_form(s->tree, from->of, &mine);
         if (best->length == 0 || compare_forms(&mine, best) < 0) {
@@ -254,7 +254,7 @@ static void renumber(trp__tree *t, const uint8_t place[NODES])
 {
     trp__tree old = *t;
     uint8_t slots = TRP__TREE_SLOT_FIRST;
-    uint8_t at[NODES];
+    uint8_t at[NODES] = {0};
     for (uint8_t i = 0; i < old.count; i++)
         at[place[i]] = i;
     memset(t->origin, 0, sizeof t->origin);
@@ -276,7 +276,7 @@ void trp__tree_canonize(trp__tree *tree)
 {
     search s = {.tree = tree, .used = KEY_BYTES};
     form best = {.length = 0};
-    colours c, winner;
+    colours c = {0}, winner;
     first_colours(&s, &c);
     refine(&s, &c);
     winner = c;
@@ -287,9 +287,9 @@ void trp__tree_canonize(trp__tree *tree)
 size_t trp__tree_encode(const trp__tree *tree, uint8_t bytes[TRP__TREE_BYTES_MAX])
 {
     uint8_t place[NODES];
-    form f;
-    for (uint8_t i = 0; i < NODES; i++)
-        place[i] = i;
+    form f = {.length = 0};
+    for (uint32_t i = 0; i < NODES; i++)
+        place[i] = (uint8_t)i;
     write_form(tree, place, &f);
     memcpy(bytes, f.bytes, f.length);
     return f.length;

@@ -334,7 +334,7 @@ static void evaluate_function(const trp__tree *t, line *l, uint32_t node)
 {
     const trp__tree_node *x = &t->node[node];
     uint32_t inputs = trp__tree_inputs(x);
-    double v[TRP__TREE_INPUTS];
+    double v[TRP__TREE_INPUTS] = {0};
     for (int64_t i = 0; i < l->count; i++) {
         for (uint32_t p = 0; p < inputs; p++)
             v[p] = l->value[x->input[p]][i];

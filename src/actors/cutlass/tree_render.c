@@ -290,11 +290,11 @@ static void add_functions(const render *r)
             reduced[t->node[i].detail] = true;
     }
     add_functor(r, "as_is", 1, "return x;");
-    for (uint8_t f = 0; f < TRP__FN_COUNT; f++) {
+    for (uint32_t f = 0; f < TRP__FN_COUNT; f++) {
         trp__text text = {.out = name, .size = sizeof name};
         trp__text_add(&text, "fn_%s", functions[f].name);
         if (needed[f])
-            add_functor(r, name, trp__tree_function_inputs(f), functions[f].body);
+            add_functor(r, name, trp__tree_function_inputs((uint8_t)f), functions[f].body);
     }
     for (uint32_t k = 0; k <= TRP_REDUCTION_AMAX; k++) {
         trp__text text = {.out = name, .size = sizeof name};
@@ -558,6 +558,12 @@ static void add_put(const render *r, const trp__tree_node *x, const char *at)
                                              : "Compute(0)");
 }
 
+static void extend(path *at, const char *step)
+{
+    size_t length = strlen(at->text);
+    trp__copy_string(at->text + length, sizeof at->text - length, step);
+}
+
 /* Those of v<node> at `at`, which is changed and left as it was. */
 static void put_nested(const render *r, uint32_t node, path *at)
 {
@@ -570,10 +576,10 @@ static void put_nested(const render *r, uint32_t node, path *at)
         if (!trp__tree_is_sink(&t->node[s]) || t->node[s].input[0] != node)
             continue;
         size_t here = strlen(at->text);
-        strcat(at->text, ".op_1");
+        extend(at, ".op_1");
         add_put(r, &t->node[s], at->text);
         at->text[here] = '\0';
-        strcat(at->text, ".op_0");
+        extend(at, ".op_0");
     }
     size_t inner = strlen(at->text);
     for (uint32_t p = 0; p < inputs; p++) {

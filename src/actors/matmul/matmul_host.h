@@ -28,7 +28,7 @@ typedef struct trp__host_product {
  * number `batch`. Column-major with a leading dimension of TRP__HOST_TILE; f64 if A is f64 or i8,
  * else f32. Of the product its types, sizes and places of A and B count, and alpha, which must not
  * be 0. Valid until the next call; nothing of A may be complex. */
-const void *trp__host_product_sums(const trp__host_product *product, int64_t batch, int64_t row,
+const void *trp__host_product_sums(const trp__host_product *x, int64_t batch, int64_t row,
                                    int64_t column, int64_t rows, int64_t columns);
 
 #endif
