@@ -182,8 +182,8 @@ bool h_process_exists(int64_t pid);
 /* Waits until a process is gone, or until a count comes to a value; fails after H_LONG. */
 void h_await_gone(int64_t pid);
 void h_await_count(const char *what, size_t (*count)(void), size_t wanted);
-/* Waits for the count of threads to come back to `count`: the kernel shows a joined one a little
- * longer. */
+/* Waits for the count of threads to come down to `count`: the kernel shows a joined one a little
+ * longer, also when they are counted before. */
 bool h_threads_come_to(size_t count);
 
 /* A thread that must not fail to start. */
