@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* One product, on the stream's thread. */
 typedef struct run_state {
@@ -18,54 +17,22 @@ typedef struct run_state {
     double *sums; /* of the tree's reductions */
 } run_state;
 
-typedef struct state {
-    const trp__openblas *blas;
-    void *scratch;
-    run_state *ring; /* one for each call that may be in the stream */
-    uint32_t next;   /* in the ring */
-} state;
-
-#define RING_BYTES (TRP_ACTOR_CALLS_MAX * sizeof(run_state))
-
 /* Life of an actor. */
-
-static void stop(trp_instance *instance)
-{
-    state *s = instance->state;
-    if (s->scratch)
-        munmap(s->scratch, TRP__HOST_SCRATCH_BYTES);
-    if (s->ring)
-        munmap(s->ring, RING_BYTES);
-    memset(s, 0, sizeof *s);
-}
-
-static void *map(size_t bytes)
-{
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return at == MAP_FAILED ? NULL : at;
-}
 
 static trp_status init(trp_instance *instance, trp_error *error)
 {
-    state *s = instance->state;
-    trp_status status = trp__openblas_load(&s->blas, error);
-    if (status != TRP_OK)
-        return status;
-    s->scratch = map(TRP__HOST_SCRATCH_BYTES);
-    s->ring = map(RING_BYTES);
-    if (s->scratch && s->ring)
-        return TRP_OK;
-    status = trp__error_set_errno(error, "scratch memory of a cutlass actor");
-    stop(instance);
-    return status;
+    return trp__host_room_open(instance->state, sizeof(run_state), error);
 }
 
-/* The scratch memory stays, its pages go: they come back, zeroed, with the next product. */
 static void trim(trp_instance *instance)
 {
-    state *s = instance->state;
     if (instance->services->idle(instance))
-        madvise(s->scratch, TRP__HOST_SCRATCH_BYTES, MADV_DONTNEED);
+        trp__host_room_trim(instance->state);
+}
+
+static void stop(trp_instance *instance)
+{
+    trp__host_room_close(instance->state);
 }
 
 /* Work. */
@@ -170,7 +137,7 @@ static void *address(const trp_job *job, uint32_t access)
 }
 
 /* What the matmul actor's part needs to know of A and B. */
-static void set_product(run_state *x, const state *s, const trp_job *job)
+static void set_product(run_state *x, const trp__host_room *s, const trp_job *job)
 {
     const trp__cutlass_gemm *g = &x->g;
     trp__host_product *p = &x->product;
@@ -250,8 +217,8 @@ static trp_status set_sums(run_state *x, trp_error *error)
 
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
-    state *s = instance->state;
-    run_state *x = &s->ring[s->next];
+    trp__host_room *s = instance->state;
+    run_state *x = (run_state *)s->ring + s->next;
     memcpy(&x->g, job->payload, sizeof x->g);
     if (x->g.m == 0 || x->g.n == 0)
         return TRP_OK;
@@ -272,7 +239,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 
 const trp_actor_impl trp__cutlass_host = {
     .abi = TRP_ACTOR_ABI,
-    .state_bytes = sizeof(state),
+    .state_bytes = sizeof(trp__host_room),
     .init = init,
     .handle = handle,
     .trim = trim,

@@ -20,27 +20,15 @@ enum { TILE = TRP__HOST_TILE };
 
 typedef trp__host_product product; /* on the stream's thread */
 
-/* The scratch memory belongs to the actor: allocated at its start, so that no request can fail for
- * want of it, and used by the stream's thread only. */
-typedef struct state {
-    const trp__openblas *blas;
-    void *scratch;
-    product *ring; /* one for each call that may be in the stream */
-    uint32_t next; /* in the ring */
-} state;
+/* Life of an actor, whose state is its room; of this one and of others. */
 
-#define RING_BYTES (TRP_ACTOR_CALLS_MAX * sizeof(product))
-
-/* Life of an actor. */
-
-static void stop(trp_instance *instance)
+void trp__host_room_close(trp__host_room *room)
 {
-    state *s = instance->state;
-    if (s->scratch)
-        munmap(s->scratch, TRP__HOST_SCRATCH_BYTES);
-    if (s->ring)
-        munmap(s->ring, RING_BYTES);
-    memset(s, 0, sizeof *s);
+    if (room->scratch)
+        munmap(room->scratch, TRP__HOST_SCRATCH_BYTES);
+    if (room->ring)
+        munmap(room->ring, room->ring_bytes);
+    *room = (trp__host_room){0};
 }
 
 static void *map(size_t bytes)
@@ -49,27 +37,40 @@ static void *map(size_t bytes)
     return at == MAP_FAILED ? NULL : at;
 }
 
-static trp_status init(trp_instance *instance, trp_error *error)
+trp_status trp__host_room_open(trp__host_room *room, size_t place, trp_error *error)
 {
-    state *s = instance->state;
-    trp_status status = trp__openblas_load(&s->blas, error);
+    *room = (trp__host_room){.ring_bytes = TRP_ACTOR_CALLS_MAX * place};
+    trp_status status = trp__openblas_load(&room->blas, error);
     if (status != TRP_OK)
         return status;
-    s->scratch = map(TRP__HOST_SCRATCH_BYTES);
-    s->ring = map(RING_BYTES);
-    if (s->scratch && s->ring)
+    room->scratch = map(TRP__HOST_SCRATCH_BYTES);
+    room->ring = map(room->ring_bytes);
+    if (room->scratch && room->ring)
         return TRP_OK;
-    status = trp__error_set_errno(error, "scratch memory of a matmul actor");
-    stop(instance);
+    status = trp__error_set_errno(error, "scratch memory of an actor for products");
+    trp__host_room_close(room);
     return status;
 }
 
-/* The scratch memory stays, its pages go: they come back, zeroed, with the next product. */
+void trp__host_room_trim(trp__host_room *room)
+{
+    madvise(room->scratch, TRP__HOST_SCRATCH_BYTES, MADV_DONTNEED);
+}
+
+static trp_status init(trp_instance *instance, trp_error *error)
+{
+    return trp__host_room_open(instance->state, sizeof(product), error);
+}
+
 static void trim(trp_instance *instance)
 {
-    state *s = instance->state;
     if (instance->services->idle(instance))
-        madvise(s->scratch, TRP__HOST_SCRATCH_BYTES, MADV_DONTNEED);
+        trp__host_room_trim(instance->state);
+}
+
+static void stop(trp_instance *instance)
+{
+    trp__host_room_close(instance->state);
 }
 
 /* Elements. */
@@ -359,8 +360,8 @@ static bool fits_32_bits(const trp__matmul *g)
 
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
-    state *s = instance->state;
-    product *x = &s->ring[s->next];
+    trp__host_room *s = instance->state;
+    product *x = (product *)s->ring + s->next;
     memcpy(&x->g, job->payload, sizeof x->g);
     if (x->g.m == 0 || x->g.n == 0)
         return TRP_OK;
@@ -383,7 +384,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 
 const trp_actor_impl trp__matmul_host = {
     .abi = TRP_ACTOR_ABI,
-    .state_bytes = sizeof(state),
+    .state_bytes = sizeof(trp__host_room),
     .init = init,
     .handle = handle,
     .trim = trim,

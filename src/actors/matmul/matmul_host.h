@@ -14,6 +14,23 @@ enum { TRP__HOST_TILE = 512 };
 /* What one step needs: A, B and their product as tiles. */
 #define TRP__HOST_SCRATCH_BYTES (3 * (size_t)TRP__HOST_TILE * TRP__HOST_TILE * sizeof(double))
 
+/* What an actor of products has on the host. The memory is allocated at its start, so that no
+ * request can fail for want of it. */
+typedef struct trp__host_room {
+    const trp__openblas *blas;
+    void *scratch; /* for the stream's thread */
+    void *ring;    /* a place for each call that may be in the stream */
+    size_t ring_bytes;
+    uint32_t next; /* in the ring */
+} trp__host_room;
+
+/* `place`: bytes of one in the ring. On an error there is nothing to close. */
+trp_status trp__host_room_open(trp__host_room *room, size_t place, trp_error *error);
+void trp__host_room_close(trp__host_room *room);
+/* The scratch memory stays, its pages go: they come back, zeroed, with the next product. The stream
+ * must be idle. */
+void trp__host_room_trim(trp__host_room *room);
+
 /* One product. Used by one thread at a time. */
 typedef struct trp__host_product {
     const trp__openblas *blas;
