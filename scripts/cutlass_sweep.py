@@ -20,7 +20,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ACTOR = ROOT / "src/actors/cutlass"
-OPTIONS = ["-std=c++17", "--device-as-default-execution-space", "-dlto", "-DNDEBUG", "-w"]
+OPTIONS = ["-std=c++17", "--device-as-default-execution-space", "-dlto", "-DNDEBUG", "-w",
+           "--device-int128"]
 LINK = ["-lto", "-kernels-used=trp_cutlass_kernel,trp_cutlass_build",
         "-variables-used=trp_cutlass_info", "-verbose"]
 INFO = ["abi", "params", "args", "shared", "threads", "cm", "cn", "ck", "tm", "tn", "tk", "stages",

@@ -31,6 +31,7 @@ static char *compile(const char *settings, const char *template, size_t *bytes)
         "-std=c++17",
         "--device-as-default-execution-space",
         "-DNDEBUG",
+        "--device-int128",
         "-w",
         include_ours,
         include_templates,
