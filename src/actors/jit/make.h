@@ -43,6 +43,11 @@ trp_status trp__jit_compile(const char *input, uint64_t bytes, const trp__jit_st
 trp_status trp__jit_link(const char *input, uint64_t bytes, const trp__jit_image *images,
                          uint32_t count, trp__jit_made *made, trp_error *error);
 
+/* Links what a compile to LTO-IR has made, alone: its image becomes a cubin, the log of the link
+ * follows that of the compile. `expressions` are those of made->names. */
+trp_status trp__jit_link_alone(const char *architecture, const char *const *expressions,
+                               uint32_t count, trp__jit_made *made, trp_error *error);
+
 void trp__jit_made_free(trp__jit_made *made);
 
 /* Makes `message` begin with the first lines of a log that tell of an error. */
