@@ -12,10 +12,10 @@
 
 enum { DONE = 0, FAILED = 1, USAGE = 2 };
 
-typedef enum suite_name { DISPATCH, MATMUL, JIT, SUITES } suite_name;
+typedef enum suite_name { DISPATCH, MATMUL, CUTLASS, JIT, SUITES } suite_name;
 
 static const char *const suite_names[] = {
-    [DISPATCH] = "dispatch", [MATMUL] = "matmul", [JIT] = "jit"};
+    [DISPATCH] = "dispatch", [MATMUL] = "matmul", [CUTLASS] = "cutlass", [JIT] = "jit"};
 
 /* The sections, in the order in which they run. */
 static const struct {
@@ -41,6 +41,7 @@ static const struct {
      MATMUL},
     {"overhead", "what a request costs beyond the library's call", suite_matmul_overhead, MATMUL},
     {"plans", "1,000 distinct problems, twice", suite_matmul_plans, MATMUL},
+    {"kernels", "products of bf16 and fp8 by kernels of CUTLASS", suite_cutlass_shapes, CUTLASS},
     {"warm", "a kernel compiled before: from disk, from a pack", suite_jit_warm, JIT},
     {"memory", "the same compile again in a process", suite_jit_memory, JIT},
     {"many", "100 new kernels, side by side", suite_jit_many, JIT},
@@ -139,7 +140,7 @@ static const struct {
 static void show_help(void)
 {
     printf(
-        "usage: troupe bench dispatch|matmul|jit [options]\n\n"
+        "usage: troupe bench dispatch|matmul|cutlass|jit [options]\n\n"
         "Measures, in one run and in turns, what work costs through Troupe's worker process and\n"
         "what the same work costs with the driver and the library called directly.\n\n"
         "options:\n");
@@ -198,13 +199,14 @@ static bool parse(choice *c, int argc, char **argv)
         } else if (operands++ > 0) {
             return reject("one suite at a time, got '%s' too", argv[i]);
         } else if (!parse_suite(c, argv[i])) {
-            return reject("there is no suite '%s': expected dispatch, matmul or jit", argv[i]);
+            return reject("there is no suite '%s': expected dispatch, matmul, cutlass or jit",
+                          argv[i]);
         }
     }
     if (c->help)
         return true;
     if (operands == 0)
-        return reject("expected a suite: dispatch, matmul or jit");
+        return reject("expected a suite: dispatch, matmul, cutlass or jit");
     for (size_t i = 0; i < SECTION_COUNT; i++) {
         if ((c->chosen >> i & 1) && sections[i].suite != c->suite)
             return reject("--only: '%s' is a section of %s, not of %s", sections[i].name,

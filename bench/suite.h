@@ -34,6 +34,7 @@ void suite_matmul_tuned(suite *s);
 void suite_matmul_epilogue(suite *s);
 void suite_matmul_overhead(suite *s);
 void suite_matmul_plans(suite *s);
+void suite_cutlass_shapes(suite *s);
 void suite_jit_warm(suite *s);
 void suite_jit_memory(suite *s);
 void suite_jit_many(suite *s);

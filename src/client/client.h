@@ -192,6 +192,7 @@ struct trp_actor {
     uint32_t id;
     uint64_t made; /* which of the actors that had this struct it is */
     /* Actors that share its work, see trp__actor_class; made and ended with it. */
+    void *sender; /* see trp__actor_class */
     trp_actor *companion[TRP__COMPANIONS];
     uint32_t companions;
     bool answered;

@@ -186,8 +186,11 @@ static void free_device(trp_device *device)
     }
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp_actor *actor = atomic_load(&device->actor[i]);
-        if (actor)
+        if (actor) {
+            if (actor->sender)
+                actor->class->sender_end(actor->sender, NULL);
             free(actor->mailbox);
+        }
         free(actor);
     }
     trp__suballoc_destroy(device->suballoc);

@@ -12,6 +12,7 @@ extern const trp__actor_class trp__cutlass_class;
 trp_status trp__cutlass_pack_gemm(trp__pack *pack, const trp_request *request);
 
 /* The worker's side. */
+extern const trp_actor_impl trp__cutlass_cuda;
 extern const trp_actor_impl trp__cutlass_host;
 
 #endif

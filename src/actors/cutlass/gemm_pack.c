@@ -1,6 +1,8 @@
 /* The sender's side of a product: checks a request and writes its record. */
 #include "actors/cutlass/cutlass.h"
 #include "actors/cutlass/gemm_wire.h"
+#include "actors/cutlass/run_pack.h"
+#include "actors/cutlass/run_wire.h"
 #include "base/error.h"
 
 #include <string.h>
@@ -194,7 +196,9 @@ static trp_status set_tree(making *m, bool integers)
     const trp__tree_types types = {.accumulator = m->sums,
                                    .c = m->c,
                                    .d = (trp_dtype)m->g.type[TRP__GEMM_D],
-                                   .order = r->d.order};
+                                   .order = r->d.order,
+                                   .transpose = m->pack->backend == TRP_BACKEND_CUDA &&
+                                                r->d.order == TRP_COL_MAJOR};
     bool beta = r->beta.given && r->beta.re != 0;
     uint32_t count = r->epilogue_count;
     if ((count == 0) != (r->epilogue == NULL))
@@ -362,7 +366,15 @@ static trp_status set_places(making *m)
                                           m->matrix, TRP__GEMM_MATRICES, &m->operands);
     if (status == TRP_OK)
         status = check_count(m);
-    return status == TRP_OK ? set_rest(m) : status;
+    if (status != TRP_OK || m->pack->backend == TRP_BACKEND_HOST)
+        return status == TRP_OK ? set_rest(m) : status;
+    const trp__cutlass_product product = {.g = &m->g,
+                                          .tree = &m->tree,
+                                          .matrix = m->matrix,
+                                          .operands = &m->operands,
+                                          .in_place = m->in_place,
+                                          .wait_ns = m->r->header.wait_ns};
+    return trp__cutlass_pack_product(m->pack, &product);
 }
 
 trp_status trp__cutlass_pack_gemm(trp__pack *pack, const trp_request *request)
@@ -382,7 +394,9 @@ trp_status trp__cutlass_pack_gemm(trp__pack *pack, const trp_request *request)
         status = set_tree(&m, integers);
     if (status == TRP_OK && m.g.m > 0 && m.g.n > 0)
         status = set_places(&m);
-    if (status == TRP_OK)
+    else if (status == TRP_OK && pack->backend == TRP_BACKEND_CUDA)
+        memset(pack->record->payload, 0, sizeof(trp__cutlass_run));
+    if (status == TRP_OK && pack->backend == TRP_BACKEND_HOST)
         memcpy(pack->record->payload, &m.g, sizeof m.g);
     return status;
 }

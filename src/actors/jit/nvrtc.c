@@ -19,6 +19,11 @@ void trp__nvrtc_version(const trp__nvrtc *lib, char *out, size_t size)
     snprintf(out, size, "%d.%d", part[0], part[1]);
 }
 
+bool trp__nvrtc_find(char *path)
+{
+    return trp__toolkit_find(&library, path);
+}
+
 /* Identities. */
 
 /* NVRTC loads its builtins by a name with both parts of its version, which is not known before it

@@ -17,6 +17,9 @@ TRP__TOOLKIT_DECLARE(trp__nvrtc);
 /* "13.0". */
 void trp__nvrtc_version(const trp__nvrtc *lib, char *out, size_t size);
 
+/* The file that it is loaded from, or would be. `path` has PATH_MAX bytes. */
+bool trp__nvrtc_find(char *path);
+
 /* Room for the identity of any compiler, with its end. */
 enum { TRP__NVRTC_IDENTITY = 512 };
 
