@@ -39,6 +39,7 @@ static trp_status check_enums(making *m)
         {"c.order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->c.order, TRP_ROW_MAJOR},
         {"d.order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->d.order, TRP_ROW_MAJOR},
         {"compute", "TRP_COMPUTE_DEFAULT, _TF32 or _PEDANTIC", r->compute, TRP_COMPUTE_PEDANTIC},
+        {"first", "TRP_CUTLASS_FIRST_WAIT or _FALLBACK", r->first, TRP_CUTLASS_FIRST_FALLBACK},
     };
     for (size_t i = 0; i < COUNT_OF(enums); i++) {
         if (enums[i].value > enums[i].most)
@@ -373,8 +374,24 @@ static trp_status set_places(making *m)
                                           .matrix = m->matrix,
                                           .operands = &m->operands,
                                           .in_place = m->in_place,
-                                          .wait_ns = m->r->header.wait_ns};
+                                          .request = m->r};
     return trp__cutlass_pack_product(m->pack, &product);
+}
+
+/* The host has no kernels to choose from. */
+static trp_status check_choice(making *m)
+{
+    const trp_cutlass_gemm_request *r = m->r;
+    if (r->chosen)
+        *r->chosen = (trp_cutlass_chosen){.ready = true};
+    if (m->pack->backend != TRP_BACKEND_HOST)
+        return TRP_OK;
+    if (r->chosen)
+        trp__copy_string(r->chosen->kernel, sizeof r->chosen->kernel, "host");
+    return r->kernel ? FAIL(m, TRP_E_UNSUPPORTED,
+                            "kernel: expected NULL on the host, which has none, got \"%.60s\"",
+                            r->kernel)
+                     : TRP_OK;
 }
 
 trp_status trp__cutlass_pack_gemm(trp__pack *pack, const trp_request *request)
@@ -390,6 +407,8 @@ trp_status trp__cutlass_pack_gemm(trp__pack *pack, const trp_request *request)
         status = set_outputs(&m, &integers);
     if (status == TRP_OK)
         status = check_scales(&m);
+    if (status == TRP_OK)
+        status = check_choice(&m);
     if (status == TRP_OK)
         status = set_tree(&m, integers);
     if (status == TRP_OK && m.g.m > 0 && m.g.n > 0)

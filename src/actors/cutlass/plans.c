@@ -171,7 +171,7 @@ static trp_status use_plan(trp__pack *pack, sender *s, const trp__cutlass_row *r
 
 trp_status trp__cutlass_plan(trp__pack *pack, const trp__cutlass_row *row,
                              const trp__cutlass_problem *problem, trp__module_place *place,
-                             bool *ready)
+                             trp__cutlass_want want, bool *ready)
 {
     sender *s = pack->sender;
     const plan_key key = key_of(row, problem);
@@ -180,17 +180,20 @@ trp_status trp__cutlass_plan(trp__pack *pack, const trp__cutlass_row *row,
     pthread_mutex_lock(&s->lock);
     s->device = trp_actor_device(pack->actor);
     plan *p = trp__lru_find(s->plans, &key);
-    if (!p) {
+    *ready = false;
+    if (!p && want != TRP__CUTLASS_USE_IF_THERE) {
         status = compile(pack, row, problem, &made);
         if (status == TRP_OK) {
             p = trp__lru_add(s->plans, &key);
             p->module = made;
         }
-    } else {
+    } else if (p) {
         status = use_plan(pack, s, row, p);
     }
-    if (status == TRP_OK) {
+    if (status == TRP_OK && p) {
         *ready = p->ready;
+    }
+    if (status == TRP_OK && p && (*ready || want == TRP__CUTLASS_USE)) {
         status = pack->module_use(pack, "kernel", p->module, TRP__READ, place);
     }
     pthread_mutex_unlock(&s->lock);

@@ -114,23 +114,66 @@ static void set_problem(running *w)
 
 /* The kernel. */
 
-/* The best row that can have the tree, as the record's first access. */
+static void tell(const running *w, const trp__cutlass_row *row, bool ready, bool fallback)
+{
+    trp_cutlass_chosen *chosen = w->x->request->chosen;
+    if (!chosen)
+        return;
+    *chosen = (trp_cutlass_chosen){.ready = ready, .fallback = fallback};
+    trp__copy_string(chosen->kernel, sizeof chosen->kernel, row->name);
+}
+
+static trp_status try_row(running *w, const trp__cutlass_row *row, trp__cutlass_want want,
+                          bool fallback, bool *used)
+{
+    trp__module_place place;
+    bool ready;
+    trp_status status = trp__cutlass_plan(w->pack, row, &w->problem, &place, want, &ready);
+    *used = status == TRP_OK && (ready || want == TRP__CUTLASS_USE);
+    if (!*used)
+        return status;
+    trp__cutlass_row_settings(row, &w->problem, &w->args);
+    w->run.home = place.home;
+    tell(w, row, ready, fallback);
+    return TRP_OK;
+}
+
+/* The one that the request names. */
+static trp_status add_named(running *w)
+{
+    const char *name = w->x->request->kernel;
+    const trp__cutlass_row *row = trp__cutlass_row_find(name);
+    bool used;
+    if (!row)
+        return trp__error_set(w->pack->error, TRP_E_ARGUMENT,
+                              "kernel: there is none that is called \"%.60s\"", name);
+    trp_status status = trp__cutlass_row_applies(row, &w->problem, w->pack->error);
+    return status == TRP_OK ? try_row(w, row, TRP__CUTLASS_USE, false, &used) : status;
+}
+
+/* The best row, as the record's first access; or, while that is compiled and the request does not
+ * want to wait, the best of those that are there. A row whose kernels can't have the tree is passed
+ * over. */
 static trp_status add_kernel(running *w)
 {
     const trp__cutlass_row *row[ROWS_MAX];
-    trp__module_place place;
-    bool ready = false;
-    uint32_t count = trp__cutlass_choose(&w->problem, row, ROWS_MAX, w->pack->error);
+    uint32_t count, best = 0;
+    bool used = false, wait = w->x->request->first == TRP_CUTLASS_FIRST_WAIT;
+    if (w->x->request->kernel)
+        return add_named(w);
+    count = trp__cutlass_choose(&w->problem, row, ROWS_MAX, w->pack->error);
     if (count == 0)
         return w->pack->error->status;
     trp_status status = TRP_E_UNSUPPORTED;
-    for (uint32_t i = 0; i < count && status == TRP_E_UNSUPPORTED; i++) {
-        status = trp__cutlass_plan(w->pack, row[i], &w->problem, &place, &ready);
-        if (status == TRP_OK)
-            trp__cutlass_row_settings(row[i], &w->problem, &w->args);
+    for (; best < count && status == TRP_E_UNSUPPORTED; best++)
+        status = try_row(w, row[best], wait ? TRP__CUTLASS_USE : TRP__CUTLASS_USE_IF_READY, false,
+                         &used);
+    for (uint32_t i = best; i < count && status == TRP_OK && !used; i++) {
+        status = try_row(w, row[i], TRP__CUTLASS_USE_IF_THERE, true, &used);
+        status = status == TRP_E_UNSUPPORTED ? TRP_OK : status;
     }
-    w->run.home = place.home;
-    return status;
+    return status == TRP_OK && !used ? try_row(w, row[best - 1], TRP__CUTLASS_USE, false, &used)
+                                     : status;
 }
 
 /* Accesses and arguments. */
@@ -237,7 +280,8 @@ static trp_status write_record(running *w)
     char *room;
     void *piece = NULL;
     w->run.args_bytes = (uint32_t)(offsetof(trp_cutlass_args, slot) + words * 8);
-    trp_status status = w->pack->input(w->pack, trp__run_bytes(&w->run), w->x->wait_ns, &piece);
+    trp_status status =
+        w->pack->input(w->pack, trp__run_bytes(&w->run), w->x->request->header.wait_ns, &piece);
     if (status != TRP_OK)
         return status;
     room = piece;

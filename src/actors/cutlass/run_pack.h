@@ -13,7 +13,7 @@ typedef struct trp__cutlass_product {
     const trp__operand *matrix; /* TRP__GEMM_MATRICES of them; mode 0: there is none */
     const trp__tree_operands *operands;
     bool in_place; /* C is read where D is written */
-    int64_t wait_ns;
+    const trp_cutlass_gemm_request *request;
 } trp__cutlass_product;
 
 /* Chooses a kernel, adds it and all operands as accesses, and writes the record. */
