@@ -128,14 +128,25 @@ template <class Map> struct trp_map_layout : Map {
     using CtaShapeMNL = cute::Shape<cute::Int<Shape::kRow * Count::kRow * Shape::kGroup *
                                               Count::kGroup * Shape::kCluster * Count::kCluster>,
                                     cute::Int<Shape::kColumn * Count::kColumn>, cute::_1>;
-    /* Of a tile's columns, then of its rows, from the fastest on. */
+    /* As visitors pick it to pieces: reductions want 0, 1, 2, 3, 5, 8 and 10. */
     using ThreadMapShape =
+        cute::Shape<cute::Int<Map::kElementsPerAccess>, cute::Int<Access::kAccessWidth>,
+                    cute::Int<Repeat::kColumn>, cute::Int<Access::kAccessRows>,
+                    cute::Int<Repeat::kRow>, cute::Int<Access::kWarpsRemainingForRows>,
+                    cute::Int<Count::kRow>, cute::Int<Count::kGroup>, cute::Int<Groups>,
+                    cute::Int<Count::kCluster>, cute::Int<Clusters>>;
+    /* Of a tile's columns, then of its rows, from the fastest on. */
+    using TileShape =
         cute::Shape<cute::Int<Map::kElementsPerAccess>, cute::Int<Access::kAccessWidth>,
                     cute::Int<Repeat::kColumn>, cute::Int<Access::kAccessRows>,
                     cute::Int<Repeat::kRow>, cute::Int<Access::kWarpsRemainingForRows>,
                     cute::Int<Count::kRow>, cute::Int<Groups>, cute::Int<Repeat::kGroup>,
                     cute::Int<Count::kGroup>, cute::Int<Clusters>, cute::Int<Repeat::kCluster>,
                     cute::Int<Count::kCluster>>;
+    /* Rows of a step: visitors take one mode, and no more than one repeats. */
+    static_assert((Repeat::kRow > 1) + (Repeat::kGroup > 1) + (Repeat::kCluster > 1) <= 1,
+                  "the rows of a step are not evenly spaced");
+    static constexpr int Rows = Repeat::kRow > 1 ? 2 : Repeat::kGroup > 1 ? 4 : 6;
 
     CUTLASS_DEVICE static auto tid2coord(int thread)
     {
@@ -152,12 +163,11 @@ template <class Map> struct trp_map_layout : Map {
         auto [column, row, warp, group, cluster] = tid2coord(thread);
         auto all =
             make_tensor(block.data(), make_layout(get<1>(block.layout()), get<0>(block.layout())))
-                .compose(make_layout(ThreadMapShape{}));
+                .compose(make_layout(TileShape{}));
         auto mine = all(_, column, _, row, _, warp, _, group, _, _, cluster, _, _);
         auto l = mine.layout();
-        return make_tensor(mine.data(), make_layout(get<0>(l), get<1>(l),
-                                                    make_layout(get<2>(l), get<4>(l), get<6>(l)),
-                                                    get<3>(l), get<5>(l), get<7>(l)));
+        return make_tensor(mine.data(), make_layout(get<0>(l), get<1>(l), get<Rows>(l), get<3>(l),
+                                                    get<5>(l), get<7>(l)));
     }
 };
 using trp_thread_map =
