@@ -58,7 +58,9 @@ typedef struct choice {
     bool quick;
     bool no_standby;
     bool help;
-    const char *json; /* NULL: none */
+    const char *json;   /* NULL: none */
+    uint32_t size;      /* of the cutlass suite: 0 all */
+    const char *kernel; /* likewise: NULL the actor's choice */
     suite_name suite;
     unsigned chosen; /* bit i: sections[i]; 0: all of the suite */
 } choice;
@@ -88,15 +90,31 @@ static bool parse_backend(choice *c, const char *text)
     return reject("--device: expected best|cuda|host, got '%s'", text);
 }
 
-static bool parse_gpu(choice *c, const char *text)
+static bool parse_number(const char *option, const char *text, uint32_t *out)
 {
     char *end;
     errno = 0;
     unsigned long number = strtoul(text, &end, 10);
     if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || number > UINT16_MAX)
-        return reject("--gpu: expected N, got '%s'", text);
-    c->gpu = (uint32_t)number;
+        return reject("%s: expected N, got '%s'", option, text);
+    *out = (uint32_t)number;
+    return true;
+}
+
+static bool parse_gpu(choice *c, const char *text)
+{
     c->gpu_given = true;
+    return parse_number("--gpu", text, &c->gpu);
+}
+
+static bool parse_size(choice *c, const char *text)
+{
+    return parse_number("--size", text, &c->size);
+}
+
+static bool parse_kernel(choice *c, const char *text)
+{
+    c->kernel = text;
     return true;
 }
 
@@ -135,6 +153,9 @@ static const struct {
     {"--gpu", "N", "which GPU, as CUDA numbers them (default 0)", parse_gpu},
     {"--json", "FILE", "write all figures to a file too", parse_json},
     {"--only", "NAME,NAME,...", "some sections only, of those below", parse_only},
+    {"--size", "N", "of the cutlass suite, products of N x N x N only", parse_size},
+    {"--kernel", "NAME", "of the cutlass suite, a kernel of the catalogue in place of its choice",
+     parse_kernel},
 };
 
 static void show_help(void)
@@ -376,7 +397,8 @@ int trp_bench_main(int argc, char **argv)
         show_help();
         return DONE;
     }
-    suite s = {.quick = c.quick, .seed = (uint32_t)stats_now()};
+    suite s = {
+        .quick = c.quick, .size = (int)c.size, .kernel = c.kernel, .seed = (uint32_t)stats_now()};
     if (!can_write(c.json))
         return FAILED;
     s.report = report_create();

@@ -31,6 +31,7 @@ typedef struct product {
     raw_product what;
     bool raw, epilogue;
     bool cutlass; /* it is the cutlass actor */
+    trp_cutlass_chosen chosen;
     trp_tune tune;
     uint32_t next; /* copy */
     trp_buffer a, b, d, bias, aux;
@@ -144,11 +145,13 @@ static trp_matmul_request request_of(const product *p, uint32_t copy)
 }
 
 /* The same product for the cutlass actor, whose matrices have orders and are not transposed. */
-static trp_cutlass_gemm_request kernel_request_of(const trp_matmul_request *m)
+static trp_cutlass_gemm_request kernel_request_of(product *p, const trp_matmul_request *m)
 {
     trp_cutlass_gemm_request r = {
         .header = m->header, .m = m->m, .n = m->n, .k = m->k, .a = m->a, .b = m->b, .d = m->d};
     r.a.order = TRP_ROW_MAJOR;
+    r.kernel = p->suite->kernel;
+    r.chosen = &p->chosen;
     return r;
 }
 
@@ -159,7 +162,7 @@ static bool run_troupe(void *context, uint64_t count)
     trp_cutlass_gemm_request kernel_of_copy[COPIES];
     for (uint32_t i = 0; i < p->what.copies; i++) {
         of_copy[i] = request_of(p, i);
-        kernel_of_copy[i] = kernel_request_of(&of_copy[i]);
+        kernel_of_copy[i] = kernel_request_of(p, &of_copy[i]);
     }
     for (uint64_t i = 0; i < count; i++, p->next = p->next + 1 < p->what.copies ? p->next + 1 : 0) {
         trp_status status = p->cutlass ? trp_cutlass_gemm(p->actor, &kernel_of_copy[p->next], NULL)
@@ -176,7 +179,7 @@ static bool run_first(product *p)
 {
     trp_completion done = {0};
     trp_matmul_request request = request_of(p, 0);
-    trp_cutlass_gemm_request kernel = kernel_request_of(&request);
+    trp_cutlass_gemm_request kernel = kernel_request_of(p, &request);
     trp_status status = p->cutlass ? trp_cutlass_gemm(p->actor, &kernel, &done)
                                    : trp_matmul(p->actor, &request, &done);
     return suite_await(p->suite, status, &done, "a product");
@@ -445,7 +448,9 @@ void suite_cutlass_shapes(suite *s)
     for (size_t t = 0; actor && t < sizeof types / sizeof *types; t++) {
         for (size_t i = 0; i < sizeof squares / sizeof *squares; i++) {
             int n = squares[i];
-            if (n > (suite_on_gpu(s) ? s->quick ? 4096 : 16384 : 1024))
+            bool chosen =
+                s->size ? n == s->size : n <= (suite_on_gpu(s) ? s->quick ? 4096 : 16384 : 1024);
+            if (!chosen)
                 continue;
             product p = product_of(s, actor, types[t], (shape){n, n, n});
             p.cutlass = true;
@@ -453,6 +458,7 @@ void suite_cutlass_shapes(suite *s)
             suite_bound(s, &row, REPORT_RATIO_AT_LEAST, n == 4096 || n == 8192 ? 1.0 : 0.95);
             if (measure(&p, &row) && p.raw)
                 add_to(&sum, &row);
+            printf("  %s\n", p.chosen.kernel);
         }
     }
     add_mean(s, "cutlass", &sum, 1.0);

@@ -13,6 +13,8 @@ typedef struct suite {
     trp_system *system;
     trp_device *device;
     trp_device_info info; /* as it was when opened */
+    int size;             /* of products by kernels of CUTLASS; 0: all */
+    const char *kernel;   /* that they are to run; NULL: the actor's choice */
     bool quick;
     uint64_t seed;
     char error[320]; /* of Troupe's side, in the row that is being measured */

@@ -302,8 +302,17 @@ static void drop(sent *s)
     free(s->scale);
 }
 
+/* With TROUPE_TEST_ONLY=3 the third alone: several processes compile faster than one. */
 static void run_all(const product *p, size_t count)
 {
+    const char *only = getenv("TROUPE_TEST_ONLY");
+    size_t which = only ? strtoul(only, NULL, 10) : 0;
+    if (which > count)
+        return;
+    if (which > 0) {
+        p += which - 1;
+        count = 1;
+    }
     open_world();
     sent *s = h_malloc(count * sizeof *s);
     int64_t start = h_now();
