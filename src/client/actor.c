@@ -229,8 +229,12 @@ trp_status trp_actor_create(trp_device *device, const trp_actor_options *options
     wish wanted = {0};
     trp_actor *actor = NULL;
     status = check_options(options, &wanted);
-    if (status == TRP_OK && wanted.class && wanted.class->modules)
+    if (status == TRP_OK && wanted.class && wanted.class->modules) {
         status = trp__pool_open(device);
+        /* The worker hears of it before it does of the actor; so the first module, whose token is a
+         * buffer, needs not wait until the worker has mapped it. */
+        trp__buffer_expect(device, TRP__MODULE_TOKEN);
+    }
     if (status == TRP_OK)
         status = make_one(device, &wanted, options->cold, &actor);
     if (status != TRP_OK || !actor)
