@@ -12,7 +12,7 @@
 
 /* Work that comes in parts follows itself at once, and a thread that sleeps is woken late, up to
  * 200 microseconds in a virtual machine: so it spins for so long, where there are cores for it. */
-#define SPIN_NS (100 * TRP__US)
+#define SPIN_NS (200 * TRP__US)
 
 struct trp__side {
     pthread_t thread;
@@ -22,7 +22,8 @@ struct trp__side {
     void *enter_argument;
     void (*work)(void *argument); /* under the lock; NULL: none */
     void *argument;
-    bool ending; /* under the lock */
+    bool ending;   /* under the lock */
+    bool expected; /* under the lock: work is about to come */
     atomic_bool busy;
 };
 
@@ -45,11 +46,19 @@ static void *side_main(void *argument)
     while (side->work || !side->ending) {
         void (*work)(void *) = side->work;
         void *its_argument = side->argument;
+        if (!work && side->expected) {
+            side->expected = false;
+            pthread_mutex_unlock(&side->lock);
+            spin(side);
+            pthread_mutex_lock(&side->lock);
+            continue;
+        }
         if (!work) {
             pthread_cond_wait(&side->changed, &side->lock);
             continue;
         }
         side->work = NULL;
+        side->expected = false;
         pthread_mutex_unlock(&side->lock);
         work(its_argument);
         atomic_store_explicit(&side->busy, false, memory_order_release);
@@ -103,6 +112,16 @@ void trp__side_stop(trp__side *side)
 bool trp__side_busy(const trp__side *side)
 {
     return atomic_load_explicit(&side->busy, memory_order_acquire);
+}
+
+void trp__side_expect(trp__side *side)
+{
+    if (!trp__cpu_may_spin())
+        return;
+    pthread_mutex_lock(&side->lock);
+    side->expected = true;
+    pthread_cond_signal(&side->changed);
+    pthread_mutex_unlock(&side->lock);
 }
 
 void trp__side_run(trp__side *side, void (*work)(void *argument), void *argument)

@@ -575,6 +575,12 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     }
 }
 
+void trp__jit_cuda_expect(trp_instance *instance)
+{
+    const state *s = instance->state;
+    trp__side_expect(s->side);
+}
+
 /* What is not freed stays: its variables may hold what kernels have left in them. */
 static void trim(trp_instance *instance)
 {

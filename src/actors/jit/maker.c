@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "worker/actor.h"
 #include "worker/side.h"
+#include "worker/worker.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -270,6 +271,18 @@ static trp_status begin(trp_instance *instance, trp_job *job, trp_error *error)
     return copied_in(job, s);
 }
 
+/* Who waits for a module launches it next, as a rule: those who load it wake up meanwhile. */
+static void announce(trp_instance *instance)
+{
+    trp__worker *w = ((trp__instance *)instance)->worker;
+    for (uint32_t i = 0; i < TRP__ACTORS; i++) {
+        trp__worker_actor *a = &w->actor[i];
+        if (atomic_load_explicit(&a->state, memory_order_acquire) == TRP__READY &&
+            a->instance.impl == &trp__jit_cuda)
+            trp__jit_cuda_expect(&a->instance.api);
+    }
+}
+
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
     state *s = instance->state;
@@ -304,7 +317,9 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     }
     job->progress = 0;
     clear(s);
-    if (s->status != TRP_OK)
+    if (s->status == TRP_OK)
+        announce(instance);
+    else
         *error = s->error;
     return s->status;
 }
