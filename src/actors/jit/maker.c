@@ -231,9 +231,25 @@ static trp_status go_on(trp_job *job, state *s, phase next, void (*work)(void *)
     return TRP_AGAIN;
 }
 
-static trp_status copied_in(trp_job *job, state *s)
+/* Who waits for a module launches it next, as a rule: those who load it wake up meanwhile. */
+static void announce(trp_instance *instance)
 {
-    return s->status == TRP_OK ? go_on(job, s, MAKING, make) : go_on(job, s, COPYING_OUT, copy_out);
+    trp__worker *w = ((trp__instance *)instance)->worker;
+    for (uint32_t i = 0; i < TRP__ACTORS; i++) {
+        trp__worker_actor *a = &w->actor[i];
+        if (atomic_load_explicit(&a->state, memory_order_acquire) == TRP__READY &&
+            a->instance.impl == &trp__jit_cuda)
+            trp__jit_cuda_expect(&a->instance.api);
+    }
+}
+
+static trp_status copied_in(trp_instance *instance, trp_job *job, state *s)
+{
+    if (s->status != TRP_OK)
+        return go_on(job, s, COPYING_OUT, copy_out);
+    go_on(job, s, MAKING, make);
+    announce(instance); /* it may be in the cache */
+    return TRP_AGAIN;
 }
 
 static trp_status begin(trp_instance *instance, trp_job *job, trp_error *error)
@@ -268,19 +284,7 @@ static trp_status begin(trp_instance *instance, trp_job *job, trp_error *error)
     if (s->home.input_bytes > COPY_AT_ONCE || s->images > 0)
         return go_on(job, s, COPYING_IN, copy_in);
     copy_in(s);
-    return copied_in(job, s);
-}
-
-/* Who waits for a module launches it next, as a rule: those who load it wake up meanwhile. */
-static void announce(trp_instance *instance)
-{
-    trp__worker *w = ((trp__instance *)instance)->worker;
-    for (uint32_t i = 0; i < TRP__ACTORS; i++) {
-        trp__worker_actor *a = &w->actor[i];
-        if (atomic_load_explicit(&a->state, memory_order_acquire) == TRP__READY &&
-            a->instance.impl == &trp__jit_cuda)
-            trp__jit_cuda_expect(&a->instance.api);
-    }
+    return copied_in(instance, job, s);
 }
 
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
@@ -306,7 +310,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
         }
         return begin(instance, job, error);
     case COPYING_IN:
-        return copied_in(job, s);
+        return copied_in(instance, job, s);
     case MAKING:
         if (made_bytes(&s->made) > COPY_AT_ONCE)
             return go_on(job, s, COPYING_OUT, copy_out);
