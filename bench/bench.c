@@ -391,6 +391,8 @@ static bool can_write(const char *path)
 int trp_bench_main(int argc, char **argv)
 {
     choice c = {.backend = TRP_BACKEND_BEST};
+    if (argc == 4 && !strcmp(argv[1], SUITE_FIRST_LOAD))
+        return suite_first_load(argv[2], argv[3]) ? DONE : FAILED;
     if (!parse(&c, argc, argv))
         return USAGE;
     if (c.help) {

@@ -43,6 +43,12 @@ void suite_jit_many(suite *s);
 void suite_jit_large(suite *s);
 void suite_jit_processes(suite *s);
 
+/* `troupe bench --first-load IMAGE GPU`, which the bench starts itself: loads a file with an image
+ * and launches its kernel "warm" in a process that has done nothing before; prints what that took
+ * in nanoseconds. */
+#define SUITE_FIRST_LOAD "--first-load"
+bool suite_first_load(const char *path, const char *gpu);
+
 /* True for TRP_OK; else keeps what failed, and why. */
 bool suite_check(suite *s, trp_status status, const char *call);
 

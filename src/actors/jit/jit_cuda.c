@@ -335,6 +335,12 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     }
 }
 
+void trp__jit_cuda_expect(trp_instance *instance)
+{
+    const trp__jit_loader *s = instance->state;
+    trp__side_expect(s->side);
+}
+
 /* Life of an actor, whose state is its loader. */
 
 static trp_status init(trp_instance *instance, trp_error *error)

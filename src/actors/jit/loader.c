@@ -45,11 +45,12 @@ static trp_status check_driver(const trp__cuda *cu, trp_error *error)
         lacking = #name;
     TRP__CUDA_OPTIONAL_FUNCTIONS(CHECK)
 #undef CHECK
-    return lacking ? trp__error_set(error, TRP_E_UNSUPPORTED,
-                                    "the driver lacks %s; loading kernels needs one for CUDA 12.4 or "
-                                    "later",
-                                    lacking)
-                   : TRP_OK;
+    return lacking
+               ? trp__error_set(error, TRP_E_UNSUPPORTED,
+                                "the driver lacks %s; loading kernels needs one for CUDA 12.4 or "
+                                "later",
+                                lacking)
+               : TRP_OK;
 }
 
 trp_status trp__jit_loader_start(trp__jit_loader *l, trp_instance *instance, trp_error *error)

@@ -22,9 +22,13 @@ enum { OPTIONS = 2 * TRP_JIT_OPTIONS_MAX + 8 };
 
 void trp__jit_made_free(trp__jit_made *made)
 {
-    free(made->image);
-    free(made->log);
-    free(made->names);
+    if (made->hit.payload) {
+        trp__store_hit_end(&made->hit);
+    } else {
+        free(made->image);
+        free(made->log);
+        free(made->names);
+    }
     free(made->headers);
     free(made->stamps);
     *made = (trp__jit_made){0};
@@ -568,4 +572,34 @@ trp_status trp__jit_compile(const char *input, uint64_t bytes, const trp__jit_st
     free(c->placed_name);
     free(c);
     return status;
+}
+
+void trp__jit_prepare(void)
+{
+    char compiler[TRP__NVRTC_IDENTITY];
+    trp__jit_headers headers = {0};
+    trp__jit_made made = {0};
+    trp_error ignored;
+    compile *c = calloc(1, sizeof *c);
+    if (!c)
+        return;
+    /* The look-up of what nobody compiles: what it takes in folders, memory and code is there when
+     * the first one comes that somebody waits for. */
+    c->source = "";
+    c->name = "nothing";
+    c->architecture = "sm_0";
+    bool known = trp__nvrtc_look(compiler);
+    if (trace(c, &headers, &ignored) == TRP_OK) {
+        if (known) {
+            trp__key key = {0};
+            make_key(compiler, c, &headers, &key);
+            (void)trp__jit_find_kept(&key, &made);
+            trp__key_end(&key);
+        } else {
+            (void)find_packed(c, &headers, &made);
+        }
+    }
+    trp__jit_made_free(&made);
+    trp__jit_headers_free(&headers);
+    free(c);
 }

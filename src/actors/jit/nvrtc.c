@@ -92,6 +92,17 @@ static bool is_loaded(void)
     return loaded;
 }
 
+bool trp__nvrtc_look(char out[TRP__NVRTC_IDENTITY])
+{
+    pthread_mutex_lock(&identity.lock);
+    if (identity.known == NOT_KNOWN && !is_loaded() && identify_file(identity.text))
+        identity.known = BY_FILE;
+    bool known = identity.known != NOT_KNOWN;
+    memcpy(out, identity.text, sizeof identity.text);
+    pthread_mutex_unlock(&identity.lock);
+    return known;
+}
+
 trp_status trp__nvrtc_identity(char out[TRP__NVRTC_IDENTITY], trp_error *error)
 {
     trp_status status = TRP_OK;

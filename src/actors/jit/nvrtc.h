@@ -29,4 +29,7 @@ enum { TRP__NVRTC_IDENTITY = 512 };
  * errors of trp__nvrtc_load(). */
 trp_status trp__nvrtc_identity(char out[TRP__NVRTC_IDENTITY], trp_error *error);
 
+/* The same as far as it can be told without loading it; false: it can't. */
+bool trp__nvrtc_look(char out[TRP__NVRTC_IDENTITY]);
+
 #endif
