@@ -95,9 +95,8 @@ using trp_swizzle = cutlass::gemm::threadblock::GemmIdentityThreadblockSwizzle<8
 
 /* What the epilogue is laid out for. It has no layout for few elements of 8 bits; with a tree it is
  * the tree that stores them, and the sums' own serves. */
-using trp_element =
-    cutlass::platform::conditional_t < TRP_TREE &&cutlass::sizeof_bits<TRP_D>::value == 8 &&
-    TRP_D_ALIGN<4, TRP_ACC, TRP_D>;
+constexpr bool trp_laid_out = cutlass::sizeof_bits<TRP_D>::value > 8 || TRP_D_ALIGN >= 4;
+using trp_element = cutlass::platform::conditional_t<trp_laid_out || !TRP_TREE, TRP_D, TRP_ACC>;
 
 /* The epilogue writes rows. A D that is column-major is the row-major D' = B' A' of the transposes,
  * whose layouts are the other ones. */
