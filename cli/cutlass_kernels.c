@@ -4,7 +4,7 @@
 #include "cutlass.h"
 #include "ui.h"
 
-#include "actors/cutlass/catalogue_parts.h"
+#include "actors/cutlass/catalogue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
