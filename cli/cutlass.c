@@ -100,12 +100,15 @@ int command_cutlass(int argc, char **argv)
     static const struct command self = {.name = "cutlass"};
     if (argc >= 2 && !strcmp(argv[1], "gemm"))
         return gemm(argc - 1, argv + 1);
+    if (argc >= 2 && !strcmp(argv[1], "kernels"))
+        return cutlass_kernels(argc - 1, argv + 1);
     if (argc < 2 || (strcmp(argv[1], "--help") != 0 && strcmp(argv[1], "-h") != 0))
         return options_reject(&self, argc < 2 ? "expected a subcommand" : "unknown subcommand '%s'",
                               argv[1]);
     printf("usage: troupe cutlass SUBCOMMAND [options]\n\n"
            "Matrix products with an epilogue of one's own.\n\nsubcommands:\n"
            "  gemm      multiply two matrices in NumPy files\n"
+           "  kernels   the kernels that products on a GPU can have\n"
            "\n'troupe help cutlass SUBCOMMAND' shows its options, as does --help after it.\n");
     return EXIT_DONE;
 }

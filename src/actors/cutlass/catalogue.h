@@ -57,6 +57,12 @@ typedef struct trp__cutlass_row {
     bool by_name; /* never chosen: its results are less exact than asked for */
 } trp__cutlass_row;
 
+/* By SIMT instead of tensor cores. */
+static inline bool trp__cutlass_row_simt(const trp__cutlass_row *row)
+{
+    return row->family == TRP__CUTLASS_SM80 && row->instruction[0] == 1;
+}
+
 uint32_t trp__cutlass_row_count(void);
 const trp__cutlass_row *trp__cutlass_row_at(uint32_t i);
 

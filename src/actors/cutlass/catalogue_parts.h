@@ -4,12 +4,6 @@
 
 #include "actors/cutlass/catalogue.h"
 
-/* By SIMT instead of tensor cores. */
-static inline bool trp__cutlass_row_simt(const trp__cutlass_row *row)
-{
-    return row->family == TRP__CUTLASS_SM80 && row->instruction[0] == 1;
-}
-
 /* How many elements of D's type a thread stores at once, and of C and auxiliary matrices loads. At
  * most eight for 2.x: with more a warp's rows would not divide among its threads. */
 static inline uint32_t trp__cutlass_row_line_elements(const trp__cutlass_row *row, uint32_t type)

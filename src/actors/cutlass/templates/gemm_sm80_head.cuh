@@ -70,7 +70,7 @@
                       */
 #define TRP_EPILOGUE_PLAIN
 #define TRP_EPILOGUE                                                                               \
-    cutlass::epilogue::thread::LinearCombination<TRP_D, TRP_D_ALIGN, TRP_ACC, TRP_SCALAR>
+    cutlass::epilogue::thread::LinearCombination<trp_element, TRP_D_ALIGN, TRP_ACC, TRP_SCALAR>
 #endif
 
 #include "gemm_sm80_headers.cuh"
@@ -93,6 +93,11 @@ using trp_swizzle = cutlass::gemm::threadblock::ThreadblockSwizzleStreamK;
 using trp_swizzle = cutlass::gemm::threadblock::GemmIdentityThreadblockSwizzle<8>;
 #endif
 
+/* What the epilogue is laid out for. It has no layout for few elements of 8 bits; with a tree it is
+ * the tree that stores them, and the sums' own serves. */
+constexpr bool trp_laid_out = cutlass::sizeof_bits<TRP_D>::value > 8 || TRP_D_ALIGN >= 4;
+using trp_element = cutlass::platform::conditional_t<trp_laid_out || !TRP_TREE, TRP_D, TRP_ACC>;
+
 /* The epilogue writes rows. A D that is column-major is the row-major D' = B' A' of the transposes,
  * whose layouts are the other ones. */
 #if TRP_D_ROW
@@ -103,7 +108,7 @@ using trp_swizzle = cutlass::gemm::threadblock::GemmIdentityThreadblockSwizzle<8
 #define TRP_RIGHT TRP_A, trp_layout<!TRP_A_ROW>, cutlass::ComplexTransform::kNone, TRP_A_ALIGN
 #endif
 using trp_plain_kernel = typename cutlass::gemm::kernel::DefaultGemmUniversal<
-    TRP_LEFT, TRP_RIGHT, TRP_D, cutlass::layout::RowMajor, TRP_ACC, cutlass::arch::TRP_CLASS,
+    TRP_LEFT, TRP_RIGHT, trp_element, cutlass::layout::RowMajor, TRP_ACC, cutlass::arch::TRP_CLASS,
     cutlass::arch::TRP_ARCH, cutlass::gemm::GemmShape<TRP_TILE>, cutlass::gemm::GemmShape<TRP_WARP>,
     cutlass::gemm::GemmShape<TRP_INSTRUCTION>, TRP_EPILOGUE, trp_swizzle, TRP_STAGES,
     cutlass::arch::TRP_OPERATOR>::GemmKernel;
