@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/futex.h"
+#include "base/zeroed.h"
 #include "worker/nvtx.h"
 #include "worker/scheduler.h"
 
@@ -34,8 +35,7 @@ enum {
 
 trp__scheduler *trp__scheduler_create(trp__worker *worker)
 {
-    /* Large and mostly never touched: calloc takes untouched zero pages. */
-    trp__scheduler *s = calloc(1, sizeof *s);
+    trp__scheduler *s = trp__zeroed(sizeof *s); /* large and mostly never touched */
     if (!s)
         return NULL;
     s->worker = worker;
@@ -53,7 +53,7 @@ trp__scheduler *trp__scheduler_create(trp__worker *worker)
 
 void trp__scheduler_destroy(trp__scheduler *s)
 {
-    free(s);
+    trp__zeroed_free(s, sizeof *s);
 }
 
 /* Taking. */
