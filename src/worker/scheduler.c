@@ -14,7 +14,6 @@
 #include "worker/nvtx.h"
 #include "worker/scheduler.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
