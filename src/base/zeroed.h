@@ -9,7 +9,7 @@
 #endif
 
 /* Zeroed memory, NULL if there is none. calloc takes zero pages that nobody touches; only
- * ThreadSanitizer's writes all of them, 60 MB at each start of a worker. */
+ * ThreadSanitizer's writes all of them, at each start of a worker. */
 static inline void *trp__zeroed(size_t bytes)
 {
 #ifdef __SANITIZE_THREAD__
