@@ -10,10 +10,10 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/futex.h"
+#include "base/zeroed.h"
 #include "worker/nvtx.h"
 #include "worker/scheduler.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -35,8 +35,7 @@ enum {
 
 trp__scheduler *trp__scheduler_create(trp__worker *worker)
 {
-    /* Large and mostly never touched: calloc takes untouched zero pages. */
-    trp__scheduler *s = calloc(1, sizeof *s);
+    trp__scheduler *s = trp__zeroed(sizeof *s); /* large and mostly never touched */
     if (!s)
         return NULL;
     s->worker = worker;
@@ -54,7 +53,7 @@ trp__scheduler *trp__scheduler_create(trp__worker *worker)
 
 void trp__scheduler_destroy(trp__scheduler *s)
 {
-    free(s);
+    trp__zeroed_free(s, sizeof *s);
 }
 
 /* Taking. */
