@@ -61,7 +61,6 @@ static const trp__cutlass_row rows[] = {
     MMA90("tf32_128x128x32_1x1", TF32, 128, 128, 32, 1, 1, 4, 65, COOPERATIVE),
     MMA90("tf32_64x128x32_1x1_pingpong", TF32, 64, 128, 32, 1, 1, 4, 58, PINGPONG),
     MMA90("tf32_128x128x32_1x1_streamk", TF32, 128, 128, 32, 1, 1, 4, 62, STREAM_K),
-    MMA90("fp8_128x256x128_2x1", FP8, 128, 256, 128, 2, 1, 16, 70, COOPERATIVE),
     MMA90("fp8_128x128x128_2x1", FP8, 128, 128, 128, 2, 1, 16, 64, COOPERATIVE),
     MMA90("fp8_128x128x128_1x1", FP8, 128, 128, 128, 1, 1, 16, 60, COOPERATIVE),
     MMA90("fp8_64x128x128_1x1_pingpong", FP8, 64, 128, 128, 1, 1, 16, 55, PINGPONG),
@@ -117,9 +116,9 @@ static const trp__cutlass_row rows[] = {
     I8_80("128x128x64_a4", 128, 128, 64, 64, 4, 4, 4, 45, PLAIN),
     I8_80("64x64x64_a4", 64, 64, 32, 32, 4, 4, 0, 30, PLAIN),
     I8_80("128x128x64_a1", 128, 128, 64, 64, 2, 1, 0, 12, PLAIN),
-    /* Tensor cores want i8 along k; these, by dp4a, take any layout. */
-    MMA80("i8_simt_128x128x32", I8, 128, 128, 32, 32, 64, 1, 1, 4, 2, 1, 0, 50, PLAIN),
-    MMA80("i8_simt_64x64x32", I8, 64, 64, 32, 32, 32, 1, 1, 4, 2, 1, 0, 40, PLAIN),
+    /* Tensor cores want i8 along k; these take any layout. (By dp4a they would take fours only.) */
+    MMA80("i8_simt_128x128x8", I8, 128, 128, 8, 32, 64, 1, 1, 1, 2, 1, 0, 40, PLAIN),
+    MMA80("i8_simt_64x64x8", I8, 64, 64, 8, 32, 32, 1, 1, 1, 2, 1, 0, 32, PLAIN),
 
     FP8_80("128x128x64_a16", 128, 128, 64, 32, 4, 16, 16, 70),
     FP8_80("64x64x64_a16", 64, 64, 32, 32, 4, 16, 16, 46),

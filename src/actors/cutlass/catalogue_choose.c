@@ -211,7 +211,7 @@ static double operations_per_clock(const trp__cutlass_row *row, const trp__cutla
         [TRP__CUTLASS_F64] = 256,   [TRP__CUTLASS_I8] = 8192,   [TRP__CUTLASS_FP8] = 8192,
     };
     if (trp__cutlass_row_simt(row))
-        return row->inputs == TRP__CUTLASS_I8 ? 512 : 256;
+        return 256;
     if (row->family == TRP__CUTLASS_SM90 || row->inputs == TRP__CUTLASS_F64)
         return wgmma[row->inputs];
     /* 8.9 has fp8 of its own; what came later computes mma.sync's as f16. */
