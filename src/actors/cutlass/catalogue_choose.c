@@ -197,7 +197,7 @@ trp_status trp__cutlass_row_applies(const trp__cutlass_row *row, const trp__cutl
 
 enum {
     CLOCK_HZ = 1700000000,
-    L2_BYTES_PER_CLOCK = 48,     /* to one processor, all of them reading */
+    L2_BYTES_PER_CLOCK = 64,     /* to one processor, all of them reading */
     MEMORY_BYTES_PER_CLOCK = 16, /* likewise */
 };
 #define LAUNCH_SECONDS 3e-6
