@@ -131,6 +131,8 @@ static const trp__cutlass_row rows[] = {
     MMA80("fp8_simt_64x64x8", FP8, 64, 64, 8, 32, 32, 1, 1, 1, 2, 1, 0, 32, PLAIN),
 };
 
+_Static_assert(sizeof rows / sizeof *rows <= TRP__CUTLASS_ROWS_MAX, "callers have room for all");
+
 uint32_t trp__cutlass_row_count(void)
 {
     return sizeof rows / sizeof *rows;
