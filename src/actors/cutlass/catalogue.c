@@ -61,7 +61,7 @@ static const trp__cutlass_row rows[] = {
     MMA90("tf32_128x128x32_1x1", TF32, 128, 128, 32, 1, 1, 4, 65, COOPERATIVE),
     MMA90("tf32_64x128x32_1x1_pingpong", TF32, 64, 128, 32, 1, 1, 4, 58, PINGPONG),
     MMA90("tf32_128x128x32_1x1_streamk", TF32, 128, 128, 32, 1, 1, 4, 62, STREAM_K),
-    MMA90("fp8_128x256x128_2x1", FP8, 128, 256, 128, 2, 1, 16, 70, COOPERATIVE),
+    /* Sums that are kept exact take twice the registers: no larger tiles but the fast ones. */
     MMA90("fp8_128x128x128_2x1", FP8, 128, 128, 128, 2, 1, 16, 64, COOPERATIVE),
     MMA90("fp8_128x128x128_1x1", FP8, 128, 128, 128, 1, 1, 16, 60, COOPERATIVE),
     MMA90("fp8_64x128x128_1x1_pingpong", FP8, 64, 128, 128, 1, 1, 16, 55, PINGPONG),
