@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = 256 };
-
 /* A problem in the making. */
 typedef struct asked {
     int64_t m, n, k, batch, align, capability;
@@ -131,9 +129,9 @@ static void list(void)
 
 static int explain(const asked *x)
 {
-    const trp__cutlass_row *row[ROWS_MAX];
+    const trp__cutlass_row *row[TRP__CUTLASS_ROWS_MAX];
     trp_error error = {0};
-    const uint32_t count = trp__cutlass_choose(&x->problem, row, ROWS_MAX, &error);
+    const uint32_t count = trp__cutlass_choose(&x->problem, row, TRP__CUTLASS_ROWS_MAX, &error);
     for (uint32_t i = 0; i < count; i++)
         printf("%10.1f us  %s\n", 1e6 * trp__cutlass_row_cost(row[i], &x->problem), row[i]->name);
     for (uint32_t i = 0; i < trp__cutlass_row_count(); i++) {

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_MAX = 1 << 17, ROWS_MAX = 128 };
+enum { TEXT_MAX = 1 << 17, ROWS_MAX = TRP__CUTLASS_ROWS_MAX };
 
 static trp_error error;
 static char text[TEXT_MAX], again[TEXT_MAX];

@@ -62,6 +62,7 @@ static const trp__cutlass_row rows[] = {
     MMA90("tf32_128x128x32_1x1", TF32, 128, 128, 32, 1, 1, 4, 65, COOPERATIVE),
     MMA90("tf32_64x128x32_1x1_pingpong", TF32, 64, 128, 32, 1, 1, 4, 58, PINGPONG),
     MMA90("tf32_128x128x32_1x1_streamk", TF32, 128, 128, 32, 1, 1, 4, 62, STREAM_K),
+    /* Sums that are kept exact take twice the registers: no larger tiles but the fast ones. */
     MMA90("fp8_128x128x128_2x1", FP8, 128, 128, 128, 2, 1, 16, 54, COOPERATIVE),
     MMA90("fp8_128x128x128_1x1", FP8, 128, 128, 128, 1, 1, 16, 56, COOPERATIVE),
     MMA90("fp8_64x128x128_1x1_pingpong", FP8, 64, 128, 128, 1, 1, 16, 38, PINGPONG),
@@ -130,6 +131,8 @@ static const trp__cutlass_row rows[] = {
     MMA80("fp8_simt_128x128x8", FP8, 128, 128, 8, 32, 64, 1, 1, 1, 2, 1, 0, 40, PLAIN),
     MMA80("fp8_simt_64x64x8", FP8, 64, 64, 8, 32, 32, 1, 1, 1, 2, 1, 0, 32, PLAIN),
 };
+
+_Static_assert(sizeof rows / sizeof *rows <= TRP__CUTLASS_ROWS_MAX, "callers have room for all");
 
 uint32_t trp__cutlass_row_count(void)
 {

@@ -63,7 +63,9 @@ static inline bool trp__cutlass_row_simt(const trp__cutlass_row *row)
     return row->family == TRP__CUTLASS_SM80 && row->instruction[0] == 1;
 }
 
-uint32_t trp__cutlass_row_count(void);
+enum { TRP__CUTLASS_ROWS_MAX = 128 };
+
+uint32_t trp__cutlass_row_count(void); /* at most TRP__CUTLASS_ROWS_MAX */
 const trp__cutlass_row *trp__cutlass_row_at(uint32_t i);
 
 /* The row of that name, or NULL. */

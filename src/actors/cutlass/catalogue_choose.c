@@ -5,7 +5,6 @@
 #include "base/error.h"
 
 #include <math.h>
-#include <string.h>
 
 #define REFUSE(row, error, format, ...)                                                            \
     trp__error_set(error, TRP_E_UNSUPPORTED, "%s: " format, (row)->name, __VA_ARGS__)
@@ -264,24 +263,29 @@ double trp__cutlass_row_cost(const trp__cutlass_row *row, const trp__cutlass_pro
     return LAUNCH_SECONDS + fmax(work, memory) + 0.05 * fmin(work, memory);
 }
 
+/* The most telling reason is that of the last row with such inputs: it asks for least. */
+static void explain_none(const trp__cutlass_problem *p, trp_error *why)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < trp__cutlass_row_count(); i++) {
+        const trp__cutlass_row *row = trp__cutlass_row_at(i);
+        if (!row->by_name && (!found || takes_inputs(row, p))) {
+            found = true;
+            trp__cutlass_row_applies(row, p, why);
+        }
+    }
+}
+
 uint32_t trp__cutlass_choose(const trp__cutlass_problem *p, const trp__cutlass_row **out,
                              uint32_t room, trp_error *why_none)
 {
-    double cost[128];
-    const trp__cutlass_row *best[128];
+    double cost[TRP__CUTLASS_ROWS_MAX];
+    const trp__cutlass_row *best[TRP__CUTLASS_ROWS_MAX];
     uint32_t count = 0;
-    trp_error reason = {0}, closest = {0};
     for (uint32_t i = 0; i < trp__cutlass_row_count(); i++) {
         const trp__cutlass_row *row = trp__cutlass_row_at(i);
-        if (row->by_name)
+        if (row->by_name || trp__cutlass_row_applies(row, p, NULL) != TRP_OK)
             continue;
-        if (trp__cutlass_row_applies(row, p, &reason) != TRP_OK) {
-            /* The most telling reason is that of the last row with such inputs: it asks for least.
-             */
-            if (closest.status == TRP_OK || takes_inputs(row, p))
-                closest = reason;
-            continue;
-        }
         double c = trp__cutlass_row_cost(row, p);
         uint32_t at = count++;
         for (; at > 0 && cost[at - 1] > c; at--) {
@@ -292,9 +296,10 @@ uint32_t trp__cutlass_choose(const trp__cutlass_problem *p, const trp__cutlass_r
         best[at] = row;
     }
     if (count == 0 && why_none)
-        *why_none = closest;
+        explain_none(p, why_none);
     count = count < room ? count : room;
-    memcpy(out, best, count * sizeof *best);
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = best[i];
     return count;
 }
 

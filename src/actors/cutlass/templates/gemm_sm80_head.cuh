@@ -93,10 +93,12 @@ using trp_swizzle = cutlass::gemm::threadblock::ThreadblockSwizzleStreamK;
 using trp_swizzle = cutlass::gemm::threadblock::GemmIdentityThreadblockSwizzle<8>;
 #endif
 
-/* What the epilogue is laid out for. It has no layout for few elements of 8 bits; with a tree it is
- * the tree that stores them, and the sums' own serves. */
-constexpr bool trp_laid_out = cutlass::sizeof_bits<TRP_D>::value > 8 || TRP_D_ALIGN >= 4;
-using trp_element = cutlass::platform::conditional_t<trp_laid_out || !TRP_TREE, TRP_D, TRP_ACC>;
+/* What the epilogue is laid out for. With a tree it is the tree that stores D, and of D the
+ * epilogue needs no more than a layout: CUTLASS has none from sums in i32 to every type, nor for
+ * few elements of 8 bits. That of the sums themselves is always there. */
+constexpr bool trp_own_layout = !TRP_TREE || (cutlass::sizeof_bits<TRP_D>::value > 8 &&
+                                              !cutlass::platform::is_same<TRP_ACC, int32_t>::value);
+using trp_element = cutlass::platform::conditional_t<trp_own_layout, TRP_D, TRP_ACC>;
 
 /* The epilogue writes rows. A D that is column-major is the row-major D' = B' A' of the transposes,
  * whose layouts are the other ones. */
