@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Bytes to the end of the buffer. */
+#define REST UINT64_MAX
+
 trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
                             uint64_t bytes, uint64_t alignment, uint32_t mode)
 {
@@ -19,6 +22,8 @@ trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer
     trp_status status = pack->acquire(pack, name, buffer, access, &size);
     if (status != TRP_OK)
         return status;
+    if (bytes == REST)
+        bytes = offset < size ? size - offset : 0;
     access->offset = offset;
     access->bytes = bytes;
     record->access_count++; /* from here on the record's owner releases it */
@@ -34,6 +39,12 @@ trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer
             (unsigned long long)offset, (unsigned long long)offset, (unsigned long long)bytes,
             (unsigned long long)size);
     return TRP_OK;
+}
+
+trp_status trp__pack_access_rest(trp__pack *pack, const char *name, trp_buffer buffer,
+                                 uint64_t offset, uint64_t alignment, uint32_t mode)
+{
+    return trp__pack_access(pack, name, buffer, offset, REST, alignment, mode);
 }
 
 const trp__actor_class *trp__actor_class_find(const char *kind)

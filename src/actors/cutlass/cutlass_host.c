@@ -4,6 +4,8 @@
 #include "actors/cutlass/cutlass.h"
 #include "base/error.h"
 
+#include <stdlib.h>
+
 /* Life of an actor. */
 
 static trp_status init(trp_instance *instance, trp_error *error)
@@ -22,6 +24,7 @@ static void trim(trp_instance *instance)
 static void stop(trp_instance *instance)
 {
     trp__cutlass_room *s = instance->state;
+    free(s->looking); /* its request will not come back here */
     trp__host_room_close(&s->host);
 }
 
@@ -31,7 +34,9 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
     trp__cutlass_room *s = instance->state;
     trp__cutlass_run *x = (trp__cutlass_run *)s->host.ring + s->host.next;
-    trp_status status = trp__cutlass_host_gemm(instance, job, &x->gemm, error);
+    trp_status status = job->op == TRP_OP_CUTLASS_GROUPED_GEMM
+                            ? trp__cutlass_host_grouped(instance, job, &x->grouped, error)
+                            : trp__cutlass_host_gemm(instance, job, &x->gemm, error);
     if (status == TRP_OK)
         s->host.next = (s->host.next + 1) % TRP_ACTOR_CALLS_MAX;
     return status;

@@ -3,11 +3,13 @@
 #ifndef TRP_ACTORS_CUTLASS_HOST_H
 #define TRP_ACTORS_CUTLASS_HOST_H
 
-#include "actors/cutlass/gemm_wire.h"
+#include "actors/cutlass/grouped_wire.h"
 #include "actors/cutlass/tree_eval.h"
 #include "actors/matmul/matmul_host.h"
 
 #include <troupe/worker.h>
+
+#include <stdatomic.h>
 
 /* The epilogue of a request. */
 typedef struct trp__epilogue_run {
@@ -47,17 +49,35 @@ typedef struct trp__gemm_run {
     trp__epilogue_run epilogue;
 } trp__gemm_run;
 
+/* Grouped products, likewise. */
+typedef struct trp__grouped_run {
+    const trp__openblas *blas;
+    void *scratch;
+    trp__cutlass_grouped g;
+    trp__epilogue_run epilogue;
+    void *at[TRP__GEMM_MATRICES];
+    uint64_t room[TRP__GEMM_MATRICES]; /* elements behind these addresses */
+    const void *table;                 /* NULL: by value */
+    trp__group *group;                 /* malloc'ed */
+    _Atomic bool looked;               /* at the table; `error` says what came of it */
+    trp_error error;
+} trp__grouped_run;
+
 /* What the actor has: room for products, in whose ring is one of these for each call. */
 typedef union trp__cutlass_run {
     trp__gemm_run gemm;
+    trp__grouped_run grouped;
 } trp__cutlass_run;
 
 typedef struct trp__cutlass_room {
     trp__host_room host;
+    trp__group *looking; /* of the request whose table is looked at; else NULL */
 } trp__cutlass_room;
 
 /* handle() of each operation: enqueues a run of the place `x` in the ring. */
 trp_status trp__cutlass_host_gemm(trp_instance *instance, trp_job *job, trp__gemm_run *x,
                                   trp_error *error);
+trp_status trp__cutlass_host_grouped(trp_instance *instance, trp_job *job, trp__grouped_run *x,
+                                     trp_error *error);
 
 #endif
