@@ -308,6 +308,105 @@ static inline trp_status trp_cutlass_grouped_gemm(trp_actor *cutlass,
     return trp_submit(cutlass, &r.header, completion);
 }
 
+/* --- Convolutions --- */
+
+#define TRP_OP_CUTLASS_CONV UINT32_C(0x0603)
+
+typedef enum trp_conv_operation {
+    TRP_CONV_FPROP = 0, /* the convolution */
+    TRP_CONV_DGRAD = 1, /* its gradient by the activation */
+    TRP_CONV_WGRAD = 2, /* its gradient by the filter */
+} trp_conv_operation;
+
+enum { TRP_CONV_DIMS_MAX = 3 };
+
+/* A tensor with its channels last, which follow each other in memory. Its other dimensions,
+ * outermost first:
+ *
+ *     activation    images, input[0], input[1], ...     of `channels` channels
+ *     filter        filters, filter[0], filter[1], ...  of channels / groups
+ *     output        images, output[0], output[1], ...   of `filters`
+ *
+ * (in two dimensions NHWC, KRSC and NPQK). `stride` has for each of them, in that order, the
+ * elements from one to the next; 0: packed, as many as all of the next inner dimension takes. */
+typedef struct trp_conv_tensor {
+    trp_buffer buffer;
+    uint64_t offset; /* bytes; a multiple of the element size */
+    trp_dtype type;
+    int64_t stride[1 + TRP_CONV_DIMS_MAX];
+} trp_conv_tensor;
+
+/* D = alpha * sums + beta * C, or what the epilogue tree makes of the sums:
+ *
+ *             A                       B            C and D      rows                   columns
+ *     FPROP   activation              filter       output       images * output[...]   filters
+ *     DGRAD   gradient of the output  filter       activation   images * input[...]    channels
+ *     WGRAD   gradient of the output  activation   filter       filters                all others
+ *
+ * The sums of FPROP, here in two dimensions and one group: for pixel (p, q) of the output of image
+ * n and filter k, over all (r, s) and channels c,
+ *
+ *     activation[n][h][w][c] * filter[k][r][s][c]
+ *     with h = p * stride[0] + r * dilation[0] - pad[0], w likewise; 0 where that is outside
+ *
+ * (a cross-correlation, as networks have it; with `flip` r and s in h and w count from the other
+ * end: a convolution in the strict sense). DGRAD and WGRAD are the gradients of just that.
+ *
+ * Sizes. There are `dims` dimensions; of the arrays the first so many elements count, the others
+ * are 0. Each output[i] follows from the rest, and may be left 0:
+ *
+ *     (input + pad + pad_after - ((filter - 1) * dilation + 1)) / stride + 1, rounded down
+ *
+ * It must be 1 or more. All sizes are below 2^31. Channels and filters are multiples of `groups`;
+ * the filters of one group see the channels of theirs. With images 0 FPROP and DGRAD do nothing,
+ * and the sums of WGRAD are 0.
+ *
+ * C and D are matrices of rows and columns as in the table, row-major. So of their strides only
+ * that from row to row is free: the innermost one of an activation or output, the outermost one of
+ * a filter; others are 0 or as that makes them, else TRP_E_UNSUPPORTED. C may be in D's place (same
+ * buffer, offset, strides and type); else D's bytes overlap nothing that is read. A and B may have
+ * any strides that keep their elements apart.
+ *
+ * Types and scalars: those of trp_cutlass_gemm() but i8 and i32 (D may be i8 with sums in f32).
+ * Epilogue trees: all nodes. AUX matrices are rows x columns, in an order of their own, which is
+ * column-major by default.
+ *
+ * Implemented on the host backend so far; on cuda TRP_E_UNSUPPORTED. Errors: as trp_cutlass_gemm().
+ *
+ * Source: CUTLASS's implicit GEMM (Conv2dProblemSize, Conv3dProblemSize). */
+typedef struct trp_cutlass_conv_request {
+    trp_request header;
+    trp_conv_operation operation;
+    uint32_t dims; /* 1 to 3; 0: 2 */
+    int64_t images, channels, filters;
+    int64_t input[TRP_CONV_DIMS_MAX];
+    int64_t filter[TRP_CONV_DIMS_MAX];
+    int64_t output[TRP_CONV_DIMS_MAX];
+    int64_t pad[TRP_CONV_DIMS_MAX];       /* zeros before the first; 0 or more */
+    int64_t pad_after[TRP_CONV_DIMS_MAX]; /* and behind the last; 0 is none, not as before */
+    int64_t stride[TRP_CONV_DIMS_MAX];    /* 0: 1 */
+    int64_t dilation[TRP_CONV_DIMS_MAX];  /* 0: 1 */
+    int64_t groups;                       /* 0: 1 */
+    bool flip;                            /* the filter */
+    trp_compute compute;
+    trp_conv_tensor a, b, c, d;
+    trp_scalar alpha; /* default 1 */
+    trp_scalar beta;  /* default 0 */
+    const trp_epilogue_node *epilogue;
+    uint32_t epilogue_count;
+} trp_cutlass_conv_request;
+
+/* Sends a convolution; see trp_submit() for completion and errors. */
+static inline trp_status trp_cutlass_conv(trp_actor *cutlass,
+                                          const trp_cutlass_conv_request *request,
+                                          trp_completion *completion)
+{
+    trp_cutlass_conv_request r = *request;
+    r.header.op = TRP_OP_CUTLASS_CONV;
+    r.header.size = (uint32_t)sizeof r;
+    return trp_submit(cutlass, &r.header, completion);
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -34,9 +34,17 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
 {
     trp__cutlass_room *s = instance->state;
     trp__cutlass_run *x = (trp__cutlass_run *)s->host.ring + s->host.next;
-    trp_status status = job->op == TRP_OP_CUTLASS_GROUPED_GEMM
-                            ? trp__cutlass_host_grouped(instance, job, &x->grouped, error)
-                            : trp__cutlass_host_gemm(instance, job, &x->gemm, error);
+    trp_status status;
+    switch (job->op) {
+    case TRP_OP_CUTLASS_GEMM:
+        status = trp__cutlass_host_gemm(instance, job, &x->gemm, error);
+        break;
+    case TRP_OP_CUTLASS_GROUPED_GEMM:
+        status = trp__cutlass_host_grouped(instance, job, &x->grouped, error);
+        break;
+    default:
+        status = trp__cutlass_host_conv(instance, job, &x->conv, error);
+    }
     if (status == TRP_OK)
         s->host.next = (s->host.next + 1) % TRP_ACTOR_CALLS_MAX;
     return status;

@@ -3,6 +3,7 @@
 #ifndef TRP_ACTORS_CUTLASS_HOST_H
 #define TRP_ACTORS_CUTLASS_HOST_H
 
+#include "actors/cutlass/conv_wire.h"
 #include "actors/cutlass/grouped_wire.h"
 #include "actors/cutlass/tree_eval.h"
 #include "actors/matmul/matmul_host.h"
@@ -63,10 +64,20 @@ typedef struct trp__grouped_run {
     trp_error error;
 } trp__grouped_run;
 
+/* A convolution. */
+typedef struct trp__conv_run {
+    const trp__openblas *blas;
+    void *scratch;
+    trp__cutlass_conv g;
+    trp__epilogue_run epilogue;
+    const void *a, *b;
+} trp__conv_run;
+
 /* What the actor has: room for products, in whose ring is one of these for each call. */
 typedef union trp__cutlass_run {
     trp__gemm_run gemm;
     trp__grouped_run grouped;
+    trp__conv_run conv;
 } trp__cutlass_run;
 
 typedef struct trp__cutlass_room {
@@ -79,5 +90,7 @@ trp_status trp__cutlass_host_gemm(trp_instance *instance, trp_job *job, trp__gem
                                   trp_error *error);
 trp_status trp__cutlass_host_grouped(trp_instance *instance, trp_job *job, trp__grouped_run *x,
                                      trp_error *error);
+trp_status trp__cutlass_host_conv(trp_instance *instance, trp_job *job, trp__conv_run *x,
+                                  trp_error *error);
 
 #endif
