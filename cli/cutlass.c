@@ -165,13 +165,56 @@ static int grouped(int argc, char **argv)
     return work(&u, argc, argv);
 }
 
+static int conv(int argc, char **argv)
+{
+    static const char *const operations[] = {"fprop", "dgrad", "wgrad", NULL};
+    const option own[] = {
+        {0, "operation", "fprop|dgrad|wgrad",
+         "the convolution (default), or its gradient by the activation or by the filter",
+         OPTION_CHOICE, &job.operation, operations},
+        {'i', "input", "N,H,W", "how many images, and their sizes: one to three", OPTION_TEXT,
+         &job.input, NULL},
+        {'f', "filter", "R,S", "the sizes of the filter", OPTION_TEXT, &job.filter, NULL},
+        {0, "pad", "P,P", "zeros around each image; one number is for all sizes (default 0)",
+         OPTION_TEXT, &job.pad, NULL},
+        {0, "pad-after", "P,P", "behind each image (default: as --pad)", OPTION_TEXT,
+         &job.pad_after, NULL},
+        {0, "stride", "N,N", "pixels from one output to the next (default 1)", OPTION_TEXT,
+         &job.stride, NULL},
+        {0, "dilation", "N,N", "pixels from one of the filter to the next (default 1)", OPTION_TEXT,
+         &job.dilation, NULL},
+        {0, "groups", "N", "groups of channels (default 1)", OPTION_NUMBER, &job.conv_groups, NULL},
+        {0, "flip", NULL, "turn the filter around: a convolution in the strict sense", OPTION_FLAG,
+         &job.flip, NULL},
+    };
+    const usage u = {
+        .kind = &cutlass_conv,
+        .name = "cutlass conv",
+        .about =
+            "Convolves what is in NumPy files, in one to three dimensions. Files are matrices:\n"
+            "activations and outputs have a row for each pixel of each image and a column for "
+            "each\n"
+            "channel; filters have a row for each filter, and in it the channels of each pixel.\n"
+            "A is the activation (dgrad, wgrad: the gradient of the output), B the filter (wgrad: "
+            "the\n"
+            "activation). Rows and columns of the epilogue are those of the result. On the host\n"
+            "backend so far.",
+        .read = cutlass_read_conv,
+        .own = own,
+        .own_count = sizeof own / sizeof *own,
+        .needs = "--input N,H,W, images and their sizes",
+        .needed = &job.input,
+    };
+    return work(&u, argc, argv);
+}
+
 int command_cutlass(int argc, char **argv)
 {
     static const struct command self = {.name = "cutlass"};
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } subcommands[] = {{"gemm", gemm}, {"grouped", grouped}};
+    } subcommands[] = {{"gemm", gemm}, {"grouped", grouped}, {"conv", conv}};
     for (size_t i = 0; argc >= 2 && i < sizeof subcommands / sizeof *subcommands; i++) {
         if (!strcmp(argv[1], subcommands[i].name))
             return subcommands[i].run(argc - 1, argv + 1);
@@ -180,9 +223,10 @@ int command_cutlass(int argc, char **argv)
         return options_reject(&self, argc < 2 ? "expected a subcommand" : "unknown subcommand '%s'",
                               argv[1]);
     printf("usage: troupe cutlass SUBCOMMAND [options]\n\n"
-           "Matrix products with an epilogue of one's own.\n\nsubcommands:\n"
+           "Matrix products and convolutions with an epilogue of one's own.\n\nsubcommands:\n"
            "  gemm      multiply two matrices in NumPy files\n"
            "  grouped   multiply groups of rows, each with a matrix of its own\n"
+           "  conv      convolve, or compute the gradients of that\n"
            "\n'troupe help cutlass SUBCOMMAND' shows its options, as does --help after it.\n");
     return EXIT_DONE;
 }

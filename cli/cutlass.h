@@ -18,6 +18,7 @@ typedef struct cutlass cutlass;
 /* What a subcommand does by itself. */
 typedef struct cutlass_kind {
     const char *name, *doing; /* "product", "multiplying" */
+    bool row_major;           /* A and B must be */
     /* Settles what D is to the epilogue (m x n), how D lies in its file, and what else the shapes
      * of A and B and the options say. */
     bool (*settle)(cutlass *job);
@@ -48,18 +49,30 @@ struct cutlass {
     uint64_t groups;
     int32_t *ends;
     trp_buffer table;
+
+    /* conv */
+    const char *input, *filter, *pad, *pad_after, *stride, *dilation;
+    int operation;
+    int64_t conv_groups;
+    bool flip;
+    trp_cutlass_conv_request conv; /* its sizes */
 };
 
-extern const cutlass_kind cutlass_gemm, cutlass_grouped;
+extern const cutlass_kind cutlass_gemm, cutlass_grouped, cutlass_conv;
 
-/* Whether a matrix of A or B is none; told. */
+/* Whether A or B is a matrix; told if not. */
 bool cutlass_is_matrix(const operand *o);
 
 /* Of how many groups a vector of the epilogue may have one each; 0: it is one for all. */
 uint64_t cutlass_copies(const cutlass *job, bool per_row, bool per_column);
 
-/* The options of `troupe cutlass grouped`, besides those of all. */
+/* The first of numbers like "3,0,5", each below 2^31: where the next begins, which may be the end
+ * of the text; NULL if there is none. */
+const char *cutlass_next_number(const char *text, int64_t *out);
+
+/* The options of `troupe cutlass grouped` and `conv`, besides those of all. */
 bool cutlass_read_sizes(cutlass *job);
+bool cutlass_read_conv(cutlass *job);
 
 /* Reads the headers of the inputs and settles which operand is what, types, shapes and orders. */
 bool cutlass_plan(cutlass *job);

@@ -24,24 +24,31 @@ static uint64_t groups_in(const char *text)
     return count;
 }
 
+const char *cutlass_next_number(const char *text, int64_t *out)
+{
+    char number[24];
+    size_t length = strcspn(text, ",");
+    bool more = text[length] == ',';
+    snprintf(number, sizeof number, "%.*s", (int)(length < 23 ? length : 23), text);
+    bool ok = length < sizeof number && options_number(number, out) && *out <= INT32_MAX;
+    return ok && (!more || text[length + 1]) ? text + length + more : NULL;
+}
+
 /* "3,0,5" as the ends of groups. */
 bool cutlass_read_sizes(cutlass *job)
 {
     const char *at = job->sizes;
-    char number[24];
     int64_t size, end = 0;
     job->groups = groups_in(at);
     job->ends = malloc(job->groups * sizeof *job->ends);
     for (uint64_t i = 0; job->ends && i < job->groups; i++) {
-        size_t length = strcspn(at, ",");
-        snprintf(number, sizeof number, "%.*s", (int)(length < 23 ? length : 23), at);
-        if (length >= sizeof number || !options_number(number, &size) || size > INT32_MAX - end) {
+        at = cutlass_next_number(at, &size);
+        if (!at || size > INT32_MAX - end) {
             ui_error("--sizes: expected numbers like 3,0,5, below 2^31 in all, got '%s'",
                      job->sizes);
             return false;
         }
         job->ends[i] = (int32_t)(end += size);
-        at += length + 1;
     }
     if (!job->ends)
         ui_error("--sizes: no memory for %" PRIu64 " groups", job->groups);
@@ -137,4 +144,4 @@ uint64_t cutlass_copies(const cutlass *job, bool per_row, bool per_column)
     return whole ? 0 : job->groups;
 }
 
-const cutlass_kind cutlass_grouped = {"grouped product", "multiplying", settle, send};
+const cutlass_kind cutlass_grouped = {"grouped product", "multiplying", false, settle, send};

@@ -114,7 +114,7 @@ static trp_status send_gemm(cutlass *job, const trp_cutlass_gemm_request *r, trp
     return trp_cutlass_gemm(job->run.cutlass, r, done);
 }
 
-const cutlass_kind cutlass_gemm = {"product", "multiplying", settle_gemm, send_gemm};
+const cutlass_kind cutlass_gemm = {"product", "multiplying", false, settle_gemm, send_gemm};
 
 static bool settle_sizes(cutlass *job)
 {
@@ -187,8 +187,9 @@ static bool lay_out(cutlass *job)
 {
     operand *a = &job->operand[CUTLASS_A], *b = &job->operand[CUTLASS_B];
     operand *d = &job->operand[CUTLASS_D];
-    if (!operand_lay_out(a, job->type, !a->file.fortran_order, 1) ||
-        !operand_lay_out(b, job->type_b, !b->file.fortran_order, 1) ||
+    bool row_major = job->kind->row_major;
+    if (!operand_lay_out(a, job->type, row_major || !a->file.fortran_order, 1) ||
+        !operand_lay_out(b, job->type_b, row_major || !b->file.fortran_order, 1) ||
         !operand_shape_output(d, job->type_d, job->d_rows, job->d_cols, false) ||
         !operand_lay_out(d, job->type_d, true, 1))
         return false;
