@@ -28,8 +28,8 @@ static bool each(const char *name, const char *text, uint32_t dims, int64_t *out
     if (!text || count == 0)
         return count > 0;
     if (count != 1 && count != dims) {
-        ui_error("--%s: expected %u numbers, one for each size of the images, got '%s'", name,
-                 dims, text);
+        ui_error("--%s: expected %u numbers, one for each size of the images, got '%s'", name, dims,
+                 text);
         return false;
     }
     for (uint32_t i = 0; i < dims; i++)
