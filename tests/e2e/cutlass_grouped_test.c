@@ -474,6 +474,71 @@ static void large(void)
     h_close(&world);
 }
 
+/* As many groups as there may be: dot products, each with a factor of its own, some of nothing. */
+static void check_many(size_t groups, trp_cutlass_grouping grouping)
+{
+    enum { K = 2 };
+    trp_cutlass_group *row = calloc(groups, sizeof *row);
+    float *a = h_malloc((groups + K) * sizeof *a), *factor = h_malloc(groups * sizeof *factor);
+    float *d = h_malloc(groups * sizeof *d);
+    H_CHECK(row);
+    for (size_t i = 0; i < groups + K; i++)
+        a[i] = (float)below(9) - 4;
+    for (size_t i = 0; i < groups; i++) {
+        factor[i] = (float)below(9) - 4;
+        row[i] = (trp_cutlass_group){.m = 1,
+                                     .n = 1,
+                                     .k = (int64_t)below(K + 1),
+                                     .a = (int64_t)i,
+                                     .b = (int64_t)(groups - i) - 1,
+                                     .d = (int64_t)(i ^ 1)};
+    }
+    trp_buffer in = upload(a, (groups + K) * sizeof *a);
+    trp_epilogue_node nodes[4] = {
+        [1] = {.kind = TRP_EPILOGUE_ACCUMULATOR},
+        [2] = {.kind = TRP_EPILOGUE_SCALAR,
+               .buffer = upload(factor, groups * sizeof *factor),
+               .stride = 1},
+        [3] = {.kind = TRP_EPILOGUE_BINARY, .binary = TRP_BINARY_MUL, .input = {1, 2}}};
+    trp_cutlass_grouped_gemm_request r = {
+        .groups = (int64_t)groups,
+        .grouping = grouping,
+        .a = {.buffer = in, .type = TRP_F32},
+        .b = {.buffer = in},
+        .d = {.buffer = h_buffer(world.device, groups * sizeof *d)},
+        .epilogue = nodes,
+        .epilogue_count = 4};
+    if (grouping == TRP_CUTLASS_GROUPS_BY_VALUE) {
+        r.group = row;
+    } else {
+        r.m = r.n = 1;
+        r.k = K;
+        r.table = upload(row, groups * sizeof *row);
+    }
+    trp_completion done = {0};
+    H_OK(trp_cutlass_grouped_gemm(cutlass, &r, &done));
+    H_OK(h_await_any(done));
+    h_read(world.device, r.d.buffer, 0, d, groups * sizeof *d);
+    for (size_t i = 0; i < groups; i++) {
+        float want = 0;
+        for (int64_t k = 0; k < row[i].k; k++)
+            want += a[row[i].a + k] * a[row[i].b + k];
+        H_CHECK(d[i ^ 1] == want * factor[i]);
+    }
+    free(row);
+    free(a);
+    free(factor);
+    free(d);
+}
+
+static void many(void)
+{
+    open_world();
+    check_many(TRP_CUTLASS_GROUPS_BY_VALUE_MAX, TRP_CUTLASS_GROUPS_BY_VALUE);
+    check_many(TRP_CUTLASS_GROUPS_MAX, TRP_CUTLASS_GROUPS_BY_TABLE);
+    h_close(&world);
+}
+
 /* --- a router --- */
 
 enum { EXPERTS = 5, ROWS = 23, N = 6, K = 4 };
@@ -834,8 +899,8 @@ static void refused(void)
 }
 
 static const h_case cases[] = {
-    {"products", products}, {"large", large},     {"routed", routed},
-    {"tables", tables},     {"refused", refused},
+    {"products", products}, {"large", large},   {"many", many},
+    {"routed", routed},     {"tables", tables}, {"refused", refused},
 };
 
 int main(int argc, char **argv)

@@ -75,7 +75,7 @@ static const void *sums_of(const trp__host_product *p, const trp__tree_tile *til
 {
     if (p->g.k > 0)
         return trp__host_product_sums(p, 0, tile->row, tile->column, tile->rows, tile->columns);
-    memset(p->scratch, 0, (size_t)TRP__HOST_TILE * TRP__HOST_TILE * sizeof(double));
+    memset(p->scratch, 0, (size_t)tile->columns * TRP__HOST_TILE * sizeof(double));
     return p->scratch;
 }
 
