@@ -12,10 +12,10 @@
 
 enum { DONE = 0, FAILED = 1, USAGE = 2 };
 
-typedef enum suite_name { DISPATCH, MATMUL, JIT, SUITES } suite_name;
+typedef enum suite_name { DISPATCH, MATMUL, CUTLASS, JIT, SUITES } suite_name;
 
 static const char *const suite_names[] = {
-    [DISPATCH] = "dispatch", [MATMUL] = "matmul", [JIT] = "jit"};
+    [DISPATCH] = "dispatch", [MATMUL] = "matmul", [CUTLASS] = "cutlass", [JIT] = "jit"};
 
 /* The sections, in the order in which they run. */
 static const struct {
@@ -41,6 +41,7 @@ static const struct {
      MATMUL},
     {"overhead", "what a request costs beyond the library's call", suite_matmul_overhead, MATMUL},
     {"plans", "1,000 distinct problems, twice", suite_matmul_plans, MATMUL},
+    {"kernels", "products of bf16 and fp8 by kernels of CUTLASS", suite_cutlass_shapes, CUTLASS},
     {"warm", "a kernel compiled before: from disk, from a pack", suite_jit_warm, JIT},
     {"memory", "the same compile again in a process", suite_jit_memory, JIT},
     {"many", "100 new kernels, side by side", suite_jit_many, JIT},
@@ -57,7 +58,9 @@ typedef struct choice {
     bool quick;
     bool no_standby;
     bool help;
-    const char *json; /* NULL: none */
+    const char *json;   /* NULL: none */
+    uint32_t size;      /* of the cutlass suite: 0 all */
+    const char *kernel; /* likewise: NULL the actor's choice */
     suite_name suite;
     unsigned chosen; /* bit i: sections[i]; 0: all of the suite */
 } choice;
@@ -87,15 +90,31 @@ static bool parse_backend(choice *c, const char *text)
     return reject("--device: expected best|cuda|host, got '%s'", text);
 }
 
-static bool parse_gpu(choice *c, const char *text)
+static bool parse_number(const char *option, const char *text, uint32_t *out)
 {
     char *end;
     errno = 0;
     unsigned long number = strtoul(text, &end, 10);
     if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || number > UINT16_MAX)
-        return reject("--gpu: expected N, got '%s'", text);
-    c->gpu = (uint32_t)number;
+        return reject("%s: expected N, got '%s'", option, text);
+    *out = (uint32_t)number;
+    return true;
+}
+
+static bool parse_gpu(choice *c, const char *text)
+{
     c->gpu_given = true;
+    return parse_number("--gpu", text, &c->gpu);
+}
+
+static bool parse_size(choice *c, const char *text)
+{
+    return parse_number("--size", text, &c->size);
+}
+
+static bool parse_kernel(choice *c, const char *text)
+{
+    c->kernel = text;
     return true;
 }
 
@@ -134,12 +153,15 @@ static const struct {
     {"--gpu", "N", "which GPU, as CUDA numbers them (default 0)", parse_gpu},
     {"--json", "FILE", "write all figures to a file too", parse_json},
     {"--only", "NAME,NAME,...", "some sections only, of those below", parse_only},
+    {"--size", "N", "of the cutlass suite, products of N x N x N only", parse_size},
+    {"--kernel", "NAME", "of the cutlass suite, a kernel of the catalogue in place of its choice",
+     parse_kernel},
 };
 
 static void show_help(void)
 {
     printf(
-        "usage: troupe bench dispatch|matmul|jit [options]\n\n"
+        "usage: troupe bench dispatch|matmul|cutlass|jit [options]\n\n"
         "Measures, in one run and in turns, what work costs through Troupe's worker process and\n"
         "what the same work costs with the driver and the library called directly.\n\n"
         "options:\n");
@@ -198,13 +220,14 @@ static bool parse(choice *c, int argc, char **argv)
         } else if (operands++ > 0) {
             return reject("one suite at a time, got '%s' too", argv[i]);
         } else if (!parse_suite(c, argv[i])) {
-            return reject("there is no suite '%s': expected dispatch, matmul or jit", argv[i]);
+            return reject("there is no suite '%s': expected dispatch, matmul, cutlass or jit",
+                          argv[i]);
         }
     }
     if (c->help)
         return true;
     if (operands == 0)
-        return reject("expected a suite: dispatch, matmul or jit");
+        return reject("expected a suite: dispatch, matmul, cutlass or jit");
     for (size_t i = 0; i < SECTION_COUNT; i++) {
         if ((c->chosen >> i & 1) && sections[i].suite != c->suite)
             return reject("--only: '%s' is a section of %s, not of %s", sections[i].name,
@@ -368,13 +391,16 @@ static bool can_write(const char *path)
 int trp_bench_main(int argc, char **argv)
 {
     choice c = {.backend = TRP_BACKEND_BEST};
+    if (argc == 4 && !strcmp(argv[1], SUITE_FIRST_LOAD))
+        return suite_first_load(argv[2], argv[3]) ? DONE : FAILED;
     if (!parse(&c, argc, argv))
         return USAGE;
     if (c.help) {
         show_help();
         return DONE;
     }
-    suite s = {.quick = c.quick, .seed = (uint32_t)stats_now()};
+    suite s = {
+        .quick = c.quick, .size = (int)c.size, .kernel = c.kernel, .seed = (uint32_t)stats_now()};
     if (!can_write(c.json))
         return FAILED;
     s.report = report_create();

@@ -120,17 +120,23 @@ static void end(place *p)
     free(p->source);
 }
 
-/* The command itself, for what is measured by processes. */
+/* The command itself, for what is measured by processes. What it prints goes to a file. */
 
-static bool start(suite *s, const char *const *arguments, pid_t *pid)
+static bool start_into(suite *s, const char *const *arguments, const char *output, pid_t *pid)
 {
     posix_spawn_file_actions_t quiet;
     posix_spawn_file_actions_init(&quiet);
-    posix_spawn_file_actions_addopen(&quiet, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&quiet, STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_TRUNC,
+                                     0600);
     errno = posix_spawn(pid, "/proc/self/exe", &quiet, NULL, (char *const *)(uintptr_t)arguments,
                         environ);
     posix_spawn_file_actions_destroy(&quiet);
     return errno == 0 || failed(s, "starting troupe");
+}
+
+static bool start(suite *s, const char *const *arguments, pid_t *pid)
+{
+    return start_into(s, arguments, "/dev/null", pid);
 }
 
 static bool finish(suite *s, pid_t pid)
@@ -194,43 +200,81 @@ static bool launch(suite *s, trp_actor *jit, trp_module module)
     return suite_await(s, trp_kernel_launch(jit, &r, &done), &done, "trp_kernel_launch");
 }
 
-/* From the request to the end of the first launch; on the host, to the module. */
+/* What samples give, in nanoseconds; up to SAMPLES of each. */
+enum { SAMPLES = 60, SAMPLES_QUICK = 10 };
+
+typedef struct samples {
+    uint32_t count;
+    double raw[SAMPLES];
+    double whole[SAMPLES]; /* from the request to the end of the first launch, sent at once */
+    uint32_t apart;        /* so many of these: the launch is sent when the module is made */
+    double module[SAMPLES], launch[SAMPLES];
+    double scratch[SAMPLES];
+} samples;
+
+/* The launch waits for the module by itself, in the worker. On the host, to the module. */
 static bool first_use(suite *s, const place *p, fresh *f, double *ns)
+{
+    trp_module module;
+    trp_completion done = {0};
+    bool gpu = suite_on_gpu(s);
+    int64_t from = stats_now();
+    bool ok = compile(s, f->jit, p, p->source, &module, gpu ? NULL : &done) &&
+              (gpu ? launch(s, f->jit, module) : suite_await(s, TRP_OK, &done, "trp_jit_compile"));
+    *ns = (double)(stats_now() - from);
+    return ok;
+}
+
+static bool first_use_apart(suite *s, const place *p, fresh *f, samples *all, uint32_t i)
 {
     trp_module module;
     trp_completion done = {0};
     int64_t from = stats_now();
     bool ok = compile(s, f->jit, p, p->source, &module, &done) &&
-              suite_await(s, TRP_OK, &done, "trp_jit_compile") &&
-              (!suite_on_gpu(s) || launch(s, f->jit, module));
-    *ns = (double)(stats_now() - from);
+              suite_await(s, TRP_OK, &done, "trp_jit_compile");
+    int64_t made = stats_now();
+    all->module[i] = (double)(made - from);
+    ok = ok && launch(s, f->jit, module);
+    all->launch[i] = (double)(stats_now() - made);
     return ok;
 }
 
-/* The image, for the raw side; the caller frees it. */
-static char *read_image(suite *s, const place *p, uint64_t *bytes)
+/* Leaves the image in a file, for the raw side. */
+static bool put_image(suite *s, const place *p, const char *path, uint64_t *bytes)
 {
     fresh f;
     trp_module module;
     trp_completion done = {0};
     char *image = NULL;
+    FILE *file = NULL;
     *bytes = 0;
     if (open_fresh(s, &f) && compile(s, f.jit, p, p->source, &module, &done) &&
         suite_await(s, TRP_OK, &done, "trp_jit_compile") &&
         suite_check(s, trp_module_read(f.device, module, TRP_MODULE_IMAGE, NULL, 0, bytes),
                     "trp_module_read"))
         image = malloc(*bytes);
-    if (image)
-        (void)trp_module_read(f.device, module, TRP_MODULE_IMAGE, image, *bytes, bytes);
+    if (image &&
+        suite_check(s, trp_module_read(f.device, module, TRP_MODULE_IMAGE, image, *bytes, bytes),
+                    "trp_module_read"))
+        file = fopen(path, "w");
+    bool ok = file && fwrite(image, 1, *bytes, file) == *bytes;
+    if (file)
+        ok = fclose(file) == 0 && ok;
+    free(image);
     close_fresh(&f);
-    return image;
+    if (!ok && !*s->error)
+        (void)failed(s, path);
+    return ok;
 }
 
-static bool sample_fresh(suite *s, const place *p, uint32_t count, double *ns)
+static bool sample_fresh(suite *s, const place *p, samples *all)
 {
-    for (uint32_t i = 0; i < count; i++) {
+    all->apart = suite_on_gpu(s) ? all->count / 3 : 0;
+    for (uint32_t i = 0; i < all->count + all->apart; i++) {
         fresh f;
-        bool ok = open_fresh(s, &f) && first_use(s, p, &f, &ns[i]);
+        bool ok =
+            open_fresh(s, &f) && (i < all->count ? first_use(s, p, &f, &all->whole[i])
+                                                 : first_use_apart(s, p, &f, all, i - all->count));
         close_fresh(&f);
         if (!ok)
             return false;
@@ -238,61 +282,106 @@ static bool sample_fresh(suite *s, const place *p, uint32_t count, double *ns)
     return true;
 }
 
-static bool sample_raw(suite *s, const char *image, uint32_t count, double *ns)
+/* Without Troupe, a process of its own for each too: what a driver does for the first image of a
+ * process, both sides have in it. */
+static bool sample_raw(suite *s, const place *p, const char *image, samples *all)
 {
-    const raw_api *api = s->raw->api;
-    for (uint32_t i = 0; i < count && api->load_and_launch; i++) {
-        int64_t from = stats_now();
-        if (!api->load_and_launch(s->raw, image, "warm"))
+    char gpu[16], output[128];
+    const char *const arguments[] = {"troupe", "bench", SUITE_FIRST_LOAD, image, gpu, NULL};
+    snprintf(gpu, sizeof gpu, "%u", s->info.ordinal);
+    snprintf(output, sizeof output, "%s/raw", p->folder);
+    for (uint32_t i = 0; i < all->count; i++) {
+        pid_t pid;
+        if (!start_into(s, arguments, output, &pid) || !finish(s, pid))
             return false;
-        ns[i] = (double)(stats_now() - from);
-        api->unload(s->raw);
+        FILE *file = fopen(output, "r");
+        bool read = file && fscanf(file, "%lf", &all->raw[i]) == 1;
+        if (file)
+            fclose(file);
+        if (!read)
+            return failed(s, output);
     }
     return true;
 }
 
-/* The row, and one with what is beyond the raw side's median, which has the bound. */
-static void add_rows(suite *s, const char *where, double limit_ms, double *raw_ns,
-                     double *troupe_ns, uint32_t count)
+bool suite_first_load(const char *path, const char *gpu)
+{
+    char message[320] = "";
+    double ns = 0;
+    struct stat about;
+    char *image = NULL;
+    FILE *file = fopen(path, "r");
+    if (file && fstat(fileno(file), &about) == 0)
+        image = malloc((size_t)about.st_size + 1);
+    bool ok = image && fread(image, 1, (size_t)about.st_size, file) == (size_t)about.st_size;
+    if (!ok)
+        snprintf(message, sizeof message, "%s: %s", path, strerror(errno));
+    if (file)
+        fclose(file);
+    ok = ok && raw_cuda_first_load((uint32_t)strtoul(gpu, NULL, 10), image, "warm", &ns, message,
+                                   sizeof message);
+    if (ok)
+        printf("%.0f\n", ns);
+    else
+        fprintf(stderr, "troupe: bench: the first load: %s\n", message);
+    free(image);
+    return ok;
+}
+
+static void add_part(suite *s, const char *where, const char *what, double *ns, uint32_t count)
+{
+    report_row row = {.section = "warm", .raw = "", .unit = "ms", .scale = 1e-6};
+    snprintf(row.name, sizeof row.name, "%s, %s", where, what);
+    row.troupe_ns = stats_summarise(ns, count);
+    report_add(s->report, &row);
+}
+
+/* The row; what each request takes where it is awaited; and a row with what is beyond the raw
+ * side's median, which has the bound. */
+static void add_rows(suite *s, const char *where, double limit_ms, samples *all)
 {
     report_row row = {.section = "warm",
-                      .raw = "cuModuleLoadData, cuModuleGetFunction, cuLaunchKernel",
+                      .raw = "cuModuleLoadData, cuModuleGetFunction, cuLaunchKernel in a new "
+                             "process",
                       .unit = "ms",
                       .tail = true,
                       .scale = 1e-6};
-    bool gpu = s->raw->api->load_and_launch != NULL;
+    uint32_t count = all->count;
     snprintf(row.name, sizeof row.name, "%s", where);
-    if (gpu)
-        row.raw_ns = stats_summarise(raw_ns, count);
-    row.troupe_ns = stats_summarise(troupe_ns, count);
+    memcpy(all->scratch, all->raw, sizeof all->scratch);
+    if (suite_on_gpu(s))
+        row.raw_ns = stats_summarise(all->scratch, count);
+    memcpy(all->scratch, all->whole, sizeof all->scratch);
+    row.troupe_ns = stats_summarise(all->scratch, count);
     report_add(s->report, &row);
-    if (!gpu)
+    if (!suite_on_gpu(s))
         return;
+    add_part(s, where, "the module alone", all->module, all->apart);
+    add_part(s, where, "the launch alone", all->launch, all->apart);
     for (uint32_t i = 0; i < count; i++)
-        troupe_ns[i] -= row.raw_ns.p50;
+        all->scratch[i] = all->whole[i] - row.raw_ns.p50;
     row.raw_ns = (stats_summary){0};
-    row.troupe_ns = stats_summarise(troupe_ns, count);
+    row.troupe_ns = stats_summarise(all->scratch, count);
     snprintf(row.name, sizeof row.name, "%s, beyond raw", where);
     suite_bound(s, &row, REPORT_VALUE_AT_MOST, limit_ms);
     report_add(s->report, &row);
 }
 
-static bool warm_disk(suite *s, const place *p, double *raw_ns, double *troupe_ns, uint32_t count)
+static bool warm_disk(suite *s, const place *p, samples *all)
 {
     uint64_t bytes;
-    char *image = read_image(s, p, &bytes);
-    bool ok = image && sample_raw(s, image, count, raw_ns) && sample_fresh(s, p, count, troupe_ns);
-    if (ok) {
-        char where[40];
-        snprintf(where, sizeof where, "from disk, %.0f KB", (double)bytes / 1e3);
-        add_rows(s, where, 0.5, raw_ns, troupe_ns, count);
-    }
-    free(image);
-    return ok;
+    char image[128];
+    snprintf(image, sizeof image, "%s/image", p->folder);
+    if (!put_image(s, p, image, &bytes) || (suite_on_gpu(s) && !sample_raw(s, p, image, all)) ||
+        !sample_fresh(s, p, all))
+        return false;
+    char where[40];
+    snprintf(where, sizeof where, "from disk, %.0f KB", (double)bytes / 1e3);
+    add_rows(s, where, 0.5, all);
+    return true;
 }
 
-static bool warm_pack(suite *s, const place *p, const double *raw_ns, double *scratch,
-                      double *troupe_ns, uint32_t count)
+static bool warm_pack(suite *s, const place *p, samples *all)
 {
     const char *const arguments[] = {"troupe", "cache",   "pack", "-q",    p->list,
                                      "--arch", p->target, "-o",   p->pack, NULL};
@@ -300,30 +389,28 @@ static bool warm_pack(suite *s, const place *p, const double *raw_ns, double *sc
         return false;
     setenv("TROUPE_CACHE_PACKS", p->pack, 1);
     setenv("TROUPE_CACHE_DIR", "", 1);
-    memcpy(scratch, raw_ns, count * sizeof *scratch);
-    bool ok = sample_fresh(s, p, count, troupe_ns);
+    bool ok = sample_fresh(s, p, all);
     if (ok)
-        add_rows(s, "from a pack", 0.2, scratch, troupe_ns, count);
+        add_rows(s, "from a pack", 0.2, all);
     return ok;
 }
 
 void suite_jit_warm(suite *s)
 {
-    const uint32_t count = s->quick ? 10 : 60;
+    static samples all;
     place p;
-    double *ns = calloc(3 * (size_t)count, sizeof *ns);
+    all.count = s->quick ? SAMPLES_QUICK : SAMPLES;
     report_section(
         s->report, "A kernel that was compiled before, in a new worker",
         suite_on_gpu(s)
-            ? "raw: load the image, launch; Troupe: compile request, launch, awaited. "
+            ? "raw: load the image, launch, first in a process; Troupe: compile request and "
+              "launch, "
+              "sent, and the end of the launch. "
               "The same with CuPy: python3 bench/cupy_warm.py"
             : "raw: needs a GPU, as launching does; Troupe: the compile request, awaited");
-    if (!ns || !begin(s, &p) || !warm_disk(s, &p, ns, ns + count, count) ||
-        !warm_pack(s, &p, ns, ns + 2 * count, ns + count, count))
+    if (!begin(s, &p) || !warm_disk(s, &p, &all) || !warm_pack(s, &p, &all))
         suite_fail(s, "warm", "warm start");
-    if (ns)
-        end(&p);
-    free(ns);
+    end(&p);
 }
 
 /* Memory: the same request again, where its result is. What the sending thread computes is counted,

@@ -1,5 +1,5 @@
-/* Products of the matmul actor against cuBLASLt called directly with its heuristic's first
- * algorithm: shapes, a fused epilogue, what a request costs, and many problems. */
+/* Products of the matmul and cutlass actors against cuBLASLt called directly with its heuristic's
+ * first algorithm: shapes, a fused epilogue, what a request costs, and many problems. */
 #include "suite.h"
 
 #include <math.h>
@@ -30,6 +30,8 @@ typedef struct product {
     trp_actor *actor;
     raw_product what;
     bool raw, epilogue;
+    bool cutlass; /* it is the cutlass actor */
+    trp_cutlass_chosen chosen;
     trp_tune tune;
     uint32_t next; /* copy */
     trp_buffer a, b, d, bias, aux;
@@ -142,14 +144,30 @@ static trp_matmul_request request_of(const product *p, uint32_t copy)
     return r;
 }
 
+/* The same product for the cutlass actor, whose matrices have orders and are not transposed. */
+static trp_cutlass_gemm_request kernel_request_of(product *p, const trp_matmul_request *m)
+{
+    trp_cutlass_gemm_request r = {
+        .header = m->header, .m = m->m, .n = m->n, .k = m->k, .a = m->a, .b = m->b, .d = m->d};
+    r.a.order = TRP_ROW_MAJOR;
+    r.kernel = p->suite->kernel;
+    r.chosen = &p->chosen;
+    return r;
+}
+
 static bool run_troupe(void *context, uint64_t count)
 {
     product *p = context;
     trp_matmul_request of_copy[COPIES];
-    for (uint32_t i = 0; i < p->what.copies; i++)
+    trp_cutlass_gemm_request kernel_of_copy[COPIES];
+    for (uint32_t i = 0; i < p->what.copies; i++) {
         of_copy[i] = request_of(p, i);
+        kernel_of_copy[i] = kernel_request_of(p, &of_copy[i]);
+    }
     for (uint64_t i = 0; i < count; i++, p->next = p->next + 1 < p->what.copies ? p->next + 1 : 0) {
-        if (!suite_check(p->suite, trp_matmul(p->actor, &of_copy[p->next], NULL), "trp_matmul"))
+        trp_status status = p->cutlass ? trp_cutlass_gemm(p->actor, &kernel_of_copy[p->next], NULL)
+                                       : trp_matmul(p->actor, &of_copy[p->next], NULL);
+        if (!suite_check(p->suite, status, "a product"))
             return false;
     }
     return suite_check(p->suite, trp_device_drain(p->suite->device, TRP_FOREVER),
@@ -161,7 +179,10 @@ static bool run_first(product *p)
 {
     trp_completion done = {0};
     trp_matmul_request request = request_of(p, 0);
-    return suite_await(p->suite, trp_matmul(p->actor, &request, &done), &done, "trp_matmul");
+    trp_cutlass_gemm_request kernel = kernel_request_of(p, &request);
+    trp_status status = p->cutlass ? trp_cutlass_gemm(p->actor, &kernel, &done)
+                                   : trp_matmul(p->actor, &request, &done);
+    return suite_await(p->suite, status, &done, "a product");
 }
 
 /* Whether both sides have the same numbers at the start of D. Algorithms may differ in how they add
@@ -261,6 +282,14 @@ typedef struct mean {
     int count;
 } mean;
 
+static void add_to(mean *sum, const report_row *row)
+{
+    double speed = row->raw_ns.p50 / row->troupe_ns.p50;
+    sum->least = sum->count == 0 || speed < sum->least ? speed : sum->least;
+    sum->logarithms += log(speed);
+    sum->count++;
+}
+
 static void measure_shape(suite *s, trp_actor *actor, const char *section, trp_tune tune,
                           trp_dtype type, shape x, mean *sum)
 {
@@ -270,10 +299,7 @@ static void measure_shape(suite *s, trp_actor *actor, const char *section, trp_t
     suite_bound(s, &row, REPORT_RATIO_AT_LEAST, 0.98);
     if (!measure(&p, &row) || !p.raw)
         return;
-    double speed = row.raw_ns.p50 / row.troupe_ns.p50;
-    sum->least = sum->count == 0 || speed < sum->least ? speed : sum->least;
-    sum->logarithms += log(speed);
-    sum->count++;
+    add_to(sum, &row);
 }
 
 static void add_mean(suite *s, const char *section, const mean *sum, double limit)
@@ -408,4 +434,34 @@ void suite_matmul_plans(suite *s)
     free(ns[0]);
     free(ns[1]);
     trp_actor_destroy(actor);
+}
+
+/* Kernels of CUTLASS by the actor's choice, against cuBLASLt's. */
+void suite_cutlass_shapes(suite *s)
+{
+    static const trp_dtype types[] = {TRP_BF16, TRP_F8E4M3};
+    mean sum = {0};
+    report_section(s->report, "Products by kernels of CUTLASS, D in bf16",
+                   "raw: cublasLtMatmul with the heuristic's first algorithm, then synchronize; "
+                   "Troupe: the cutlass actor's choice");
+    trp_actor *actor = suite_actor(s, "cutlass", "cutlass");
+    for (size_t t = 0; actor && t < sizeof types / sizeof *types; t++) {
+        for (size_t i = 0; i < sizeof squares / sizeof *squares; i++) {
+            int n = squares[i];
+            bool chosen =
+                s->size ? n == s->size : n <= (suite_on_gpu(s) ? s->quick ? 4096 : 16384 : 1024);
+            if (!chosen)
+                continue;
+            product p = product_of(s, actor, types[t], (shape){n, n, n});
+            p.cutlass = true;
+            report_row row = row_of(s, "cutlass", &p);
+            suite_bound(s, &row, REPORT_RATIO_AT_LEAST, n == 4096 || n == 8192 ? 1.0 : 0.95);
+            if (measure(&p, &row) && p.raw)
+                add_to(&sum, &row);
+            printf("  %s\n", p.chosen.kernel);
+        }
+    }
+    add_mean(s, "cutlass", &sum, 1.0);
+    trp_actor_destroy(actor);
+    trp_device_trim(s->device);
 }

@@ -49,11 +49,6 @@ typedef struct raw_api {
     bool (*matmul_result)(raw *r, void *d, size_t bytes);
     void (*matmul_end)(raw *r); /* also after matmul_begin() has failed */
 
-    /* Loads an image, launches its kernel with a null pointer for its parameter, waits; one at a
-     * time. */
-    bool (*load_and_launch)(raw *r, const void *image, const char *kernel);
-    void (*unload)(raw *r); /* also after load_and_launch() has failed */
-
     /* Takes device memory for copies, and host memory that the device reaches directly. */
     bool (*copy_begin)(raw *r, uint64_t bytes, bool pinned);
     void (*copy_end)(raw *r); /* also after copy_begin() has failed */
@@ -79,6 +74,12 @@ struct raw {
 /* The CUDA driver in this process's primary context, with a stream of its own; cuBLAS, if found.
  * NULL: `message` says why. */
 raw *raw_cuda_open(uint32_t ordinal, char *message, size_t message_size);
+
+/* Loads an image as the first of this process, which must have no context, launches its kernel with
+ * a null pointer for its parameter, and waits: *ns is what that took. The context and a stream that
+ * has been used are made before. */
+bool raw_cuda_first_load(uint32_t ordinal, const void *image, const char *kernel, double *ns,
+                         char *message, size_t message_size);
 
 /* memcpy, malloc, and OpenBLAS if found. */
 raw *raw_host_open(char *message, size_t message_size);

@@ -1,6 +1,7 @@
 /* The raw side on a GPU: driver and cuBLAS, called as a program without Troupe would. */
 #include "raw.h"
 #include "raw_lt.h"
+#include "stats.h"
 
 #include "actors/blas/cublas.h"
 #include "driver/cuda.h"
@@ -29,7 +30,6 @@ typedef struct raw_cuda {
     trp__cu_event event;
     trp__cu_module module;
     trp__cu_function nop;
-    trp__cu_module image; /* of load_and_launch */
 
     const trp__cublas *blas; /* NULL: not found */
     trp__cublas_handle handle;
@@ -117,26 +117,18 @@ static bool cuda_launch(raw *base, uint64_t count)
 
 /* An image. */
 
-static bool cuda_load_and_launch(raw *base, const void *image, const char *kernel)
+/* It stays until the context goes. */
+static bool load_and_launch(raw_cuda *r, const void *image, const char *kernel)
 {
-    raw_cuda *r = of(base);
+    trp__cu_module module;
     trp__cu_function function;
     void *nothing = NULL, *parameters[] = {&nothing};
-    return check(r, r->cu->cuModuleLoadData(&r->image, image), "cuModuleLoadData") &&
-           check(r, r->cu->cuModuleGetFunction(&function, r->image, kernel),
-                 "cuModuleGetFunction") &&
+    return check(r, r->cu->cuModuleLoadData(&module, image), "cuModuleLoadData") &&
+           check(r, r->cu->cuModuleGetFunction(&function, module, kernel), "cuModuleGetFunction") &&
            check(r,
                  r->cu->cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, r->stream, parameters, NULL),
                  "cuLaunchKernel") &&
            synchronize(r);
-}
-
-static void cuda_unload(raw *base)
-{
-    raw_cuda *r = of(base);
-    if (r->image)
-        r->cu->cuModuleUnload(r->image);
-    r->image = NULL;
 }
 
 /* Products. */
@@ -374,7 +366,6 @@ static void cuda_close(raw *base)
         if (r->handle)
             r->blas->cublasDestroy_v2(r->handle);
         free_device(r, &r->workspace);
-        cuda_unload(base);
         if (r->module)
             cu->cuModuleUnload(r->module);
         if (r->event)
@@ -404,8 +395,6 @@ static const raw_api api = {
     .matmul = cuda_matmul,
     .matmul_result = cuda_matmul_result,
     .matmul_end = cuda_matmul_end,
-    .load_and_launch = cuda_load_and_launch,
-    .unload = cuda_unload,
     .copy_begin = cuda_copy_begin,
     .copy_end = cuda_copy_end,
     .pinned_label = "cuMemcpyAsync with memory of cuMemHostAlloc, cuStreamSynchronize",
@@ -417,7 +406,7 @@ static const raw_api api = {
                   {"cuMemAlloc + cuMemFree", cuda_pairs}},
 };
 
-static bool start(raw_cuda *r, uint32_t ordinal)
+static bool make_context(raw_cuda *r, uint32_t ordinal)
 {
     const trp__cuda *cu = r->cu;
     return check(r, cu->cuDeviceGet(&r->device, (int)ordinal), "cuDeviceGet") &&
@@ -426,9 +415,14 @@ static bool start(raw_cuda *r, uint32_t ordinal)
            check(r, cu->cuCtxSetCurrent(r->context), "cuCtxSetCurrent") &&
            check(r, cu->cuStreamCreate(&r->stream, TRP__CU_STREAM_NON_BLOCKING),
                  "cuStreamCreate") &&
-           check(r, cu->cuEventCreate(&r->event, TRP__CU_EVENT_DISABLE_TIMING), "cuEventCreate") &&
-           check(r, cu->cuModuleLoadData(&r->module, ptx), "cuModuleLoadData") &&
-           check(r, cu->cuModuleGetFunction(&r->nop, r->module, "bench_nop"),
+           check(r, cu->cuEventCreate(&r->event, TRP__CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+}
+
+static bool start(raw_cuda *r, uint32_t ordinal)
+{
+    return make_context(r, ordinal) &&
+           check(r, r->cu->cuModuleLoadData(&r->module, ptx), "cuModuleLoadData") &&
+           check(r, r->cu->cuModuleGetFunction(&r->nop, r->module, "bench_nop"),
                  "cuModuleGetFunction");
 }
 
@@ -448,7 +442,8 @@ static void learn_versions(raw_cuda *r)
     snprintf(base->blas_version, sizeof base->blas_version, "cuBLAS %s", blas);
 }
 
-raw *raw_cuda_open(uint32_t ordinal, char *message, size_t message_size)
+/* The driver alone. NULL: `message` says why. */
+static raw_cuda *find_driver(char *message, size_t message_size)
 {
     trp_error error = {0};
     raw_cuda *r = calloc(1, sizeof *r);
@@ -462,6 +457,14 @@ raw *raw_cuda_open(uint32_t ordinal, char *message, size_t message_size)
         free(r);
         return NULL;
     }
+    return r;
+}
+
+raw *raw_cuda_open(uint32_t ordinal, char *message, size_t message_size)
+{
+    raw_cuda *r = find_driver(message, message_size);
+    if (!r)
+        return NULL;
     if (!start(r, ordinal)) {
         snprintf(message, message_size, "%s", r->base.error);
         cuda_close(&r->base);
@@ -469,4 +472,21 @@ raw *raw_cuda_open(uint32_t ordinal, char *message, size_t message_size)
     }
     learn_versions(r);
     return &r->base;
+}
+
+bool raw_cuda_first_load(uint32_t ordinal, const void *image, const char *kernel, double *ns,
+                         char *message, size_t message_size)
+{
+    raw_cuda *r = find_driver(message, message_size);
+    if (!r)
+        return false;
+    bool ok = make_context(r, ordinal) &&
+              check(r, r->cu->cuEventRecord(r->event, r->stream), "cuEventRecord") &&
+              synchronize(r);
+    int64_t from = stats_now();
+    ok = ok && load_and_launch(r, image, kernel);
+    *ns = (double)(stats_now() - from);
+    snprintf(message, message_size, "%s", r->base.error);
+    cuda_close(&r->base);
+    return ok;
 }

@@ -13,6 +13,8 @@ typedef struct suite {
     trp_system *system;
     trp_device *device;
     trp_device_info info; /* as it was when opened */
+    int size;             /* of products by kernels of CUTLASS; 0: all */
+    const char *kernel;   /* that they are to run; NULL: the actor's choice */
     bool quick;
     uint64_t seed;
     char error[320]; /* of Troupe's side, in the row that is being measured */
@@ -34,11 +36,18 @@ void suite_matmul_tuned(suite *s);
 void suite_matmul_epilogue(suite *s);
 void suite_matmul_overhead(suite *s);
 void suite_matmul_plans(suite *s);
+void suite_cutlass_shapes(suite *s);
 void suite_jit_warm(suite *s);
 void suite_jit_memory(suite *s);
 void suite_jit_many(suite *s);
 void suite_jit_large(suite *s);
 void suite_jit_processes(suite *s);
+
+/* `troupe bench --first-load IMAGE GPU`, which the bench starts itself: loads a file with an image
+ * and launches its kernel "warm" in a process that has done nothing before; prints what that took
+ * in nanoseconds. */
+#define SUITE_FIRST_LOAD "--first-load"
+bool suite_first_load(const char *path, const char *gpu);
 
 /* True for TRP_OK; else keeps what failed, and why. */
 bool suite_check(suite *s, trp_status status, const char *call);

@@ -214,7 +214,8 @@ int command_cutlass(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } subcommands[] = {{"gemm", gemm}, {"grouped", grouped}, {"conv", conv}};
+    } subcommands[] = {
+        {"gemm", gemm}, {"grouped", grouped}, {"conv", conv}, {"kernels", cutlass_kernels}};
     for (size_t i = 0; argc >= 2 && i < sizeof subcommands / sizeof *subcommands; i++) {
         if (!strcmp(argv[1], subcommands[i].name))
             return subcommands[i].run(argc - 1, argv + 1);
@@ -227,6 +228,7 @@ int command_cutlass(int argc, char **argv)
            "  gemm      multiply two matrices in NumPy files\n"
            "  grouped   multiply groups of rows, each with a matrix of its own\n"
            "  conv      convolve, or compute the gradients of that\n"
+           "  kernels   the kernels that products on a GPU can have\n"
            "\n'troupe help cutlass SUBCOMMAND' shows its options, as does --help after it.\n");
     return EXIT_DONE;
 }

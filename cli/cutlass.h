@@ -83,4 +83,7 @@ bool cutlass_run(cutlass *job);
 /* Gives everything back, in any state. */
 void cutlass_close(cutlass *job);
 
+/* The subcommand `kernels`; returns the exit status. */
+int cutlass_kernels(int argc, char **argv);
+
 #endif

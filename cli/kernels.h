@@ -53,6 +53,6 @@ void kernels_end(kernel *all, size_t count);
     "  --include DIR      a folder with headers\n"                                                 \
     "  --header NAME=PATH a header that the program brings in memory\n"                            \
     "  --as NAME          the source's name in the program's requests, where it gives one\n"       \
-    "  --output cubin|ptx|ltoir"
+    "  --output cubin|ptx|ltoir|cubin-lto"
 
 #endif

@@ -125,14 +125,16 @@ static bool set_as(reader *r, char *value)
 
 static bool set_output(reader *r, char *value)
 {
-    static const char *const outputs[] = {
-        [TRP_JIT_CUBIN] = "cubin", [TRP_JIT_PTX] = "ptx", [TRP_JIT_LTOIR] = "ltoir"};
-    for (int i = TRP_JIT_CUBIN; i <= TRP_JIT_LTOIR; i++) {
+    static const char *const outputs[] = {[TRP_JIT_CUBIN] = "cubin",
+                                          [TRP_JIT_PTX] = "ptx",
+                                          [TRP_JIT_LTOIR] = "ltoir",
+                                          [TRP_JIT_CUBIN_LTO] = "cubin-lto"};
+    for (int i = TRP_JIT_CUBIN; i <= TRP_JIT_CUBIN_LTO; i++) {
         r->k->output = (trp_jit_output)i;
         if (!strcmp(value, outputs[i]))
             return true;
     }
-    return wrong(r, "'%.60s': expected --output cubin, ptx or ltoir", value);
+    return wrong(r, "'%.60s': expected --output cubin, ptx, ltoir or cubin-lto", value);
 }
 
 static const struct {
@@ -143,7 +145,7 @@ static const struct {
     {"--include", "DIR", set_include},
     {"--header", "NAME=PATH", set_header},
     {"--as", "NAME", set_as},
-    {"--output", "cubin, ptx or ltoir", set_output},
+    {"--output", "cubin, ptx, ltoir or cubin-lto", set_output},
 };
 
 /* One word, and the next if that is its value. */

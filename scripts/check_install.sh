@@ -15,7 +15,8 @@ cmake --install "$build" --prefix "$work/first" >install.log || { cat install.lo
 mv first moved # nothing may depend on the place that it was installed to
 prefix=$work/moved
 
-for file in include/troupe/troupe.h lib/libtroupe.so lib/libtroupe.a share/man/man1/troupe.1; do
+for file in include/troupe/troupe.h lib/libtroupe.so lib/libtroupe.a share/man/man1/troupe.1 \
+    share/troupe/cutlass/abi.h share/troupe/cutlass/templates/module.cuh share/troupe/cutlass/include/troupe_std.h; do
     [ -f "$prefix/$file" ] || { echo "not installed: $file"; exit 1; }
 done
 for file in bin/troupe libexec/troupe/troupe-worker; do

@@ -2,10 +2,13 @@
 """Compiles kernels from the templates of src/actors/cutlass, one after the other, and prints for each
 what it took and gave. Needs NVRTC and nvJitLink, CUDA's headers and scripts/cutlass.sh, and no GPU.
 
-Usage: cutlass_sweep.py [--arch ARCH] [--out FOLDER] [--cuda FOLDER] [NAME...]
+Usage: cutlass_sweep.py [--arch ARCH] [--out FOLDER] [--cuda FOLDER]
+                        [--troupe COMMAND [--problem=OPTIONS]] [NAME...]
 
-NAME... are rows of cutlass_rows.txt, whole or their beginnings; none: all of them. With --out the
-sources and cubins stay in FOLDER. CPU seconds are of all threads; elapsed ones only mean
+NAME... are rows of cutlass_rows.txt, whole or their beginnings; none: all of them. With --troupe they
+are rows of the catalogue that the command has, for a problem that its options describe (those of
+"troupe cutlass kernels": --problem="--epilogue 'relu(acc + bias[col])' --type-d f32"). With --out
+the sources and cubins stay in FOLDER. CPU seconds are of all threads; elapsed ones only mean
 something on an idle machine. Exit code 1 if a row does not compile, 77 if there is no compiler.
 """
 
@@ -13,7 +16,9 @@ import argparse
 import ctypes
 import re
 import resource
+import shlex
 import struct
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -41,6 +46,29 @@ def source(template, settings):
         name, _, value = setting.partition("=")
         lines.append(f"#define {name} {value.replace(',', ', ')}")
     return "\n".join(lines + [f'#include "{template}.cuh"', ""])
+
+
+def file_rows(path, arch):
+    """Name, architecture and source of each row of a file."""
+    for name, own_arch, template, settings in rows(path):
+        yield name, arch or own_arch, lambda t=template, s=settings: source(t, s)
+
+
+def catalogue_rows(troupe, problem, arch):
+    """The same of the catalogue; each with the first of the types that it takes."""
+    def run(*words):
+        done = subprocess.run([troupe, "cutlass", "kernels", *words], capture_output=True, text=True)
+        if done.returncode:
+            raise Failed(done.stderr.strip())
+        return done.stdout
+
+    device = ["--capability", re.sub(r"\D", "", arch)] if arch else []
+    for line in run().splitlines()[1:]:
+        name, inputs = line.split()[0], line[39:53]
+        options = ["--type", inputs.split()[0].rstrip(",")] + ["--tf32"] * ("tf32" in inputs)
+        own = "sm_90a" if line.startswith("s90_") else arch or "sm_90"
+        yield name, own, lambda n=name, o=options: run("--source", n, *o, *device,
+                                                       *shlex.split(problem))
 
 
 def library(folder, name):
@@ -149,6 +177,8 @@ def main():
     parser.add_argument("--headers", type=Path, default=ROOT / "build/cutlass/include")
     parser.add_argument("--rows", type=Path, default=Path(__file__).parent / "cutlass_rows.txt")
     parser.add_argument("--option", action="append", default=[])
+    parser.add_argument("--troupe")
+    parser.add_argument("--problem", default="")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
 
@@ -159,27 +189,30 @@ def main():
     includes = [ACTOR / "include", ACTOR / "templates", ACTOR, args.headers,
                 args.cuda / "include", args.cuda / "include/cccl"]
     failures = 0
-    print("row                              arch    cpu s  wall s  link s     KB  regs  spills"
+    print("row                                  arch    cpu s  wall s  link s     KB  regs  spills"
           "  shared  threads  stages  params", flush=True)
-    for name, arch, template, settings in rows(args.rows):
+    if args.troupe:
+        every = catalogue_rows(args.troupe, args.problem, args.arch)
+    else:
+        every = file_rows(args.rows, args.arch)
+    for name, arch, text_of in every:
         if args.names and not any(name.startswith(n) for n in args.names):
             continue
-        arch = args.arch or arch
         options = [f"--gpu-architecture={arch}", *OPTIONS, *args.option,
                    *[f"-I{i}" for i in includes]]
-        text = source(template, settings)
         try:
+            text = text_of()
             begin, used = time.monotonic(), cpu()
             image = compile_lto(nvrtc, text, name + ".cu", options)
             compiled, compiled_cpu = time.monotonic(), cpu()
             cubin, log = link(nvjitlink, image, arch)
         except Failed as error:
             failures += 1
-            print(f"{name:32} {arch:7} FAILED")
+            print(f"{name:36} {arch:7} FAILED")
             print("\n".join("    " + line[:240] for line in str(error).split("\n")[:12]), flush=True)
             continue
         what, (count, spills) = info(cubin), registers(log)
-        print(f"{name:32} {arch:7} {compiled_cpu - used:5.1f}  {compiled - begin:6.1f}"
+        print(f"{name:36} {arch:7} {compiled_cpu - used:5.1f}  {compiled - begin:6.1f}"
               f"  {cpu() - compiled_cpu:6.2f}  {len(cubin) / 1024:5.0f}  {count!s:>4}"
               f"  {spills!s:>6}  {what.get('shared', 0):6}  {what.get('threads', 0):7}"
               f"  {what.get('stages', 0):6}  {what.get('params', 0):6}", flush=True)

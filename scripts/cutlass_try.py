@@ -2,13 +2,15 @@
 """Runs on a GPU what scripts/cutlass_sweep.py --out has compiled, as abi.h says, and compares each
 result with numpy's in float64. Products only; needs numpy and a driver.
 
-Usage: cutlass_try.py FOLDER [NAME...]     NAME...: rows, whole or their beginnings; none: all there
+Usage: cutlass_try.py [--time N] FOLDER [NAME...]     NAME...: rows, whole or their beginnings; none:
+all there. With --time it says how fast a product of N x N x N is, and compares nothing.
 """
 
 import ctypes as c
 import re
 import struct
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +89,7 @@ class Driver:
         self("cuMemcpyDtoH_v2", c.c_void_p(out.ctypes.data), u64(address), c.c_size_t(size))
         return out
 
-    def launch(self, function, grid, block, cluster, shared, pointers):
+    def launch(self, function, grid, block, cluster, shared, pointers, wait=True):
         class Attribute(c.Structure):
             _fields_ = [("id", c.c_uint), ("pad", c.c_uint), ("value", c.c_uint * 16)]
 
@@ -102,7 +104,8 @@ class Driver:
                         c.pointer(attribute), int(clustered))
         array = (c.c_void_p * len(pointers))(*[c.addressof(p) for p in pointers])
         self("cuLaunchKernelEx", c.byref(config), function, array, None)
-        self("cuCtxSynchronize")
+        if wait:
+            self("cuCtxSynchronize")
 
     def encode(self, params):
         """Each map that the builder has noted becomes a tensor map, in place."""
@@ -166,7 +169,49 @@ def matrix(rng, driver, kind, m, n, row):
     return driver.put(bits), bits.shape[1], values if row else values.T
 
 
-def run(driver, cubin, name, template, settings):
+def fast(driver, kernel, info, settings, a, b, d, n, args, builder):
+    """What a large product takes, in TFLOP/s: the best of five times ten launches."""
+    rng = np.random.default_rng(1)
+    for field, kind in (("a", a), ("b", b), ("c", d), ("d", d)):
+        bits, _ = make(rng, "int8_t" if kind == "int32_t" else kind, (512, 512))
+        setattr(args, field, driver.put(np.resize(bits, (n, n))))
+    args.m = args.n = args.k = args.lda = args.ldb = args.ldc = args.ldd = n
+    args.slot[1] = args.c
+    built, status = build(driver, args, builder)
+    if status != 1:
+        return f"builder: status {status}"
+    _, _, size, maps = struct.unpack_from("<4I", built.tobytes())
+    grid = struct.unpack_from("<3I", built.tobytes(), 16)
+    params = bytearray(built[ALIGN:ALIGN + size].tobytes())
+    driver.encode(params)
+    parameter, best = (c.c_ubyte * len(params)).from_buffer(params), 1e9
+    for _ in range(6):
+        begin = time.perf_counter()
+        for _ in range(10):
+            driver.launch(kernel, grid, (info["threads"], 1, 1),
+                          (info["cm"], info["cn"], info["ck"]), info["shared"], [parameter], False)
+        driver("cuCtxSynchronize")
+        best = min(best, (time.perf_counter() - begin) / 10)
+    return f"ok: {2 * n**3 / best / 1e12:.1f} TFLOP/s, {n} x {n} x {n}, grid {grid}"
+
+
+def build(driver, args, builder):
+    """What the builder makes, with the workspace that it asks for."""
+    for _ in range(2):
+        out = driver.alloc(ROOM)
+        driver.launch(builder, (1, 1, 1), (1, 1, 1), (1, 1, 1), 0, [args, u64(out)])
+        built = driver.get(out, ROOM)
+        _, status = struct.unpack_from("<2I", built.tobytes())
+        needed, zero = struct.unpack_from("<2Q", built.tobytes(), 32)
+        if status != 2:
+            break
+        args.workspace, args.workspace_bytes = driver.alloc(needed, 0xff), needed
+    if status == 1 and args.workspace and zero:
+        driver("cuMemsetD8_v2", u64(args.workspace), c.c_ubyte(0), c.c_size_t(zero))
+    return built, status
+
+
+def run(driver, cubin, name, template, settings, large):
     image = cubin.read_bytes()
     module, kernel, builder = c.c_void_p(), c.c_void_p(), c.c_void_p()
     driver("cuModuleLoadData", c.byref(module), image)
@@ -222,20 +267,13 @@ def run(driver, cubin, name, template, settings):
     args.slot[0] = struct.unpack("<I", struct.pack("<f", alpha))[0]
     args.slot[1] = driver.put(bias)
 
-    for _ in range(2):
-        out = driver.alloc(ROOM)
-        driver.launch(builder, (1, 1, 1), (1, 1, 1), (1, 1, 1), 0, [args, u64(out)])
-        built = driver.get(out, ROOM)
-        abi, status, size, maps = struct.unpack_from("<4I", built.tobytes())
-        grid = struct.unpack_from("<3I", built.tobytes(), 16)
-        needed, zero = struct.unpack_from("<2Q", built.tobytes(), 32)
-        if status != 2:
-            break
-        args.workspace, args.workspace_bytes = driver.alloc(needed, 0xff), needed
+    if large:
+        return fast(driver, kernel, info, settings, a, b, d, large, args, builder)
+    built, status = build(driver, args, builder)
     if status != 1:
         return f"builder: status {status}"
-    if args.workspace and zero:
-        driver("cuMemsetD8_v2", u64(args.workspace), c.c_ubyte(0), c.c_size_t(zero))
+    _, _, size, maps = struct.unpack_from("<4I", built.tobytes())
+    grid = struct.unpack_from("<3I", built.tobytes(), 16)
     params = bytearray(built[ALIGN:ALIGN + size].tobytes())
     if driver.encode(params) != maps:
         return f"{maps} maps were noted, others found"
@@ -258,6 +296,9 @@ def main():
     if len(sys.argv) < 2:
         print(__doc__, file=sys.stderr)
         return 2
+    size = int(sys.argv.pop(2)) if sys.argv[1] == "--time" else 0
+    if size:
+        sys.argv.pop(1)
     driver, bad = Driver(), 0
     for name, _, template, settings in rows(Path(__file__).parent / "cutlass_rows.txt"):
         cubin = Path(sys.argv[1]) / f"{name}.cubin"
@@ -267,7 +308,7 @@ def main():
         if names and not any(name.startswith(n) for n in names):
             continue
         try:
-            what = run(driver, cubin, name, template, settings)
+            what = run(driver, cubin, name, template, settings, size)
         except RuntimeError as error:
             # What the driver has said once it says for ever: run the others in another process.
             print(f"{name:32} FAILED {error}", flush=True)

@@ -167,6 +167,22 @@ typedef struct trp_epilogue_node {
  * trp_submit(): TRP_E_ARGUMENT names the argument or node, what was expected and what came;
  * TRP_E_UNSUPPORTED says what there is not: `scale` of a matrix (a tree has nodes for factors of
  * tensors, rows and columns), other types, more than TRP_CUTLASS_BUFFERS_MAX operands in memory. */
+typedef enum trp_cutlass_first {
+    TRP_CUTLASS_FIRST_WAIT = 0, /* for the best kernel, if it has to be compiled */
+    /* While the best kernel is compiled, the best of those that are there already computes, if
+     * there is one. Its sums may be in another order. */
+    TRP_CUTLASS_FIRST_FALLBACK = 1,
+} trp_cutlass_first;
+
+enum { TRP_CUTLASS_NAME_SIZE = 64 };
+
+/* What was chosen for a request. */
+typedef struct trp_cutlass_chosen {
+    char kernel[TRP_CUTLASS_NAME_SIZE]; /* as `troupe cutlass gemm --list` has it; "host" there */
+    bool fallback;                      /* a better one is being compiled */
+    bool ready;                         /* it need not be compiled any more */
+} trp_cutlass_chosen;
+
 typedef struct trp_cutlass_gemm_request {
     trp_request header;
     int64_t m, n, k;
@@ -177,6 +193,10 @@ typedef struct trp_cutlass_gemm_request {
     trp_scalar beta;                   /* default 0 */
     const trp_epilogue_node *epilogue; /* copied; NULL: none */
     uint32_t epilogue_count;           /* of nodes, nodes[0] included */
+    /* On a GPU: the kernel's name, as --list has it; NULL: the one that should be fastest. */
+    const char *kernel;
+    trp_cutlass_first first;
+    trp_cutlass_chosen *chosen; /* out, written by the call if it succeeds; may be NULL */
 } trp_cutlass_gemm_request;
 
 enum { TRP_CUTLASS_BUFFERS_MAX = 15 }; /* A, B, C, D and what nodes of a tree read and write */

@@ -61,6 +61,10 @@ typedef enum trp_jit_output {
     TRP_JIT_CUBIN = 0, /* machine code for one architecture */
     TRP_JIT_PTX = 1,   /* assembly text, that the driver compiles for its GPU when it loads it */
     TRP_JIT_LTOIR = 2, /* for a link with `lto`; can't be launched. Not of a link */
+    /* Machine code too, of a whole program: compiled to LTO-IR, which nvJitLink links alone. Of
+     * kernels and variables only those that `names` has stay, if it has any. Of sources with much
+     * in them that no kernel uses a fraction of the time and of the image. Not of a link */
+    TRP_JIT_CUBIN_LTO = 3,
 } trp_jit_output;
 
 /* A header in memory: what #include "name" or <name> finds. */

@@ -37,6 +37,7 @@ trp_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_cla
     actor->trial = actor->suspect = actor->condemned = false;
     actor->killings = 0;
     actor->companions = 0;
+    actor->sender = NULL;
     actor->made++;
     actor->answered = false;
     actor->state = TRP__NUMBER_LIVE;
@@ -198,12 +199,26 @@ static void end_one(trp_actor *actor)
     pthread_mutex_unlock(&device->lock);
 }
 
+static bool is_helped(const trp_device *device, const trp__actor_class *class)
+{
+    return device->backend != TRP_BACKEND_HOST || !class->host_alone;
+}
+
+/* What the application keeps for it. */
+static trp_status make_sender(trp_actor *actor)
+{
+    if (!actor->class->sender_make)
+        return TRP_OK;
+    actor->sender = actor->class->sender_make();
+    return actor->sender ? TRP_OK : trp__fail(TRP_E_MEMORY, "no memory for an actor");
+}
+
 /* Those that share the work of an actor. They are named after it. */
 static trp_status make_companions(trp_device *device, const wish *wanted, trp_actor *actor,
                                   bool cold)
 {
     const trp__actor_class *class = actor->class->companion;
-    unsigned int count = class ? trp__cpu_count() : 0;
+    unsigned int count = class && is_helped(device, actor->class) ? trp__cpu_count() : 0;
     trp_status status = TRP_OK;
     if (count > TRP__COMPANIONS)
         count = TRP__COMPANIONS;
@@ -229,13 +244,20 @@ trp_status trp_actor_create(trp_device *device, const trp_actor_options *options
     wish wanted = {0};
     trp_actor *actor = NULL;
     status = check_options(options, &wanted);
-    if (status == TRP_OK && wanted.class && wanted.class->modules)
+    if (status == TRP_OK && wanted.class && wanted.class->modules &&
+        is_helped(device, wanted.class)) {
         status = trp__pool_open(device);
+        /* The worker hears of it before it does of the actor; so the first module, whose token is a
+         * buffer, needs not wait until the worker has mapped it. */
+        trp__buffer_expect(device, TRP__MODULE_TOKEN);
+    }
     if (status == TRP_OK)
         status = make_one(device, &wanted, options->cold, &actor);
     if (status != TRP_OK || !actor)
         return status;
-    status = make_companions(device, &wanted, actor, options->cold);
+    status = make_sender(actor);
+    if (status == TRP_OK)
+        status = make_companions(device, &wanted, actor, options->cold);
     if (status != TRP_OK) {
         trp_error error = *trp_error_last();
         trp_actor_destroy(actor);
@@ -252,6 +274,9 @@ void trp_actor_destroy(trp_actor *actor)
         return;
     for (uint32_t i = 0; i < actor->companions; i++)
         end_one(actor->companion[i]);
+    if (actor->sender)
+        actor->class->sender_end(actor->sender, actor->device);
+    actor->sender = NULL;
     end_one(actor);
 }
 

@@ -324,6 +324,19 @@ trp_status trp_buffer_create_with(trp_device *device, const trp_buffer_options *
     return status == TRP_OK ? TRP_OK : trp__error_raise(&error);
 }
 
+void trp__buffer_expect(trp_device *device, uint64_t bytes)
+{
+    trp__suballoc_block block;
+    trp_error ignored;
+    pthread_mutex_lock(&device->memory_lock);
+    if (trp__suballoc_alloc(device->suballoc, bytes, &block))
+        trp__suballoc_free(device->suballoc, block.node);
+    else
+        (void)trp__arena_add(device, bytes, NULL, &ignored);
+    trp__stats_memory(device);
+    pthread_mutex_unlock(&device->memory_lock);
+}
+
 trp_status trp_buffer_create(trp_device *device, uint64_t bytes, trp_buffer *out)
 {
     return trp_buffer_create_with(device, &(trp_buffer_options){.bytes = bytes}, out);

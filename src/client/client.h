@@ -192,6 +192,7 @@ struct trp_actor {
     uint32_t id;
     uint64_t made; /* which of the actors that had this struct it is */
     /* Actors that share its work, see trp__actor_class; made and ended with it. */
+    void *sender; /* see trp__actor_class */
     trp_actor *companion[TRP__COMPANIONS];
     uint32_t companions;
     bool answered;
@@ -489,6 +490,9 @@ void trp__access_release(trp_device *device, const trp__access *access);
 /* Holds a buffer for a call; raises TRP_E_STALE if there is none. */
 trp_status trp__buffer_hold(trp_device *device, trp_buffer buffer, uint32_t *slot);
 void trp__buffer_release(trp_device *device, uint32_t slot);
+/* Sees to it, as far as there is memory, that a buffer of that size need not wait for the device's.
+ */
+void trp__buffer_expect(trp_device *device, uint64_t bytes);
 void trp__buffer_mark_lost(trp_device *device, uint32_t slot, uint64_t ticket);
 bool trp__access_covers(const trp_device *device, const trp__access *access);
 void trp__raise_ticket(_Atomic uint64_t *word, uint64_t ticket);

@@ -1,6 +1,7 @@
 /* Opening and closing devices. */
 #include "base/error.h"
 #include "base/shm.h"
+#include "base/zeroed.h"
 #include "client/client.h"
 #include "client/kept.h"
 #include "client/module.h"
@@ -126,10 +127,10 @@ static void fill_control(trp_device *device)
 static trp_status make_tables(trp_device *device, trp_error *error)
 {
     device->slot = aligned_alloc(64, sizeof(trp__slot) * TRP__SLOTS);
-    device->slot_error = calloc(TRP__SLOTS, sizeof *device->slot_error);
-    device->meta = calloc(TRP__BUFFERS, sizeof *device->meta);
-    device->pending = calloc(TRP__SLOTS, sizeof *device->pending);
-    device->pending_progress = calloc(TRP__SLOTS, sizeof *device->pending_progress);
+    device->slot_error = trp__zeroed(TRP__SLOTS * sizeof *device->slot_error);
+    device->meta = trp__zeroed(TRP__BUFFERS * sizeof *device->meta);
+    device->pending = trp__zeroed(TRP__SLOTS * sizeof *device->pending);
+    device->pending_progress = trp__zeroed(TRP__SLOTS * sizeof *device->pending_progress);
     device->restart_time = calloc(device->options.restart_budget, sizeof *device->restart_time);
     device->suballoc = trp__suballoc_create();
     if (!device->slot || !device->slot_error || !device->meta || !device->pending ||
@@ -186,18 +187,21 @@ static void free_device(trp_device *device)
     }
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp_actor *actor = atomic_load(&device->actor[i]);
-        if (actor)
+        if (actor) {
+            if (actor->sender)
+                actor->class->sender_end(actor->sender, NULL);
             free(actor->mailbox);
+        }
         free(actor);
     }
     trp__suballoc_destroy(device->suballoc);
     trp__trace_destroy(device);
     trp__stats_destroy(device);
     free(device->slot);
-    free(device->slot_error);
-    free(device->meta);
-    free(device->pending);
-    free(device->pending_progress);
+    trp__zeroed_free(device->slot_error, TRP__SLOTS * sizeof *device->slot_error);
+    trp__zeroed_free(device->meta, TRP__BUFFERS * sizeof *device->meta);
+    trp__zeroed_free(device->pending, TRP__SLOTS * sizeof *device->pending);
+    trp__zeroed_free(device->pending_progress, TRP__SLOTS * sizeof *device->pending_progress);
     free(device->restart_time);
     trp__shm_unmap(device->control, TRP__CONTROL_BYTES);
     trp__shm_unmap(device->staging, TRP__STAGING_BYTES);

@@ -187,6 +187,7 @@ trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
                        .module_add_set = trp__module_add_set,
                        .compute =
                            device->identity.compute_major * 10 + device->identity.compute_minor,
+                       .processors = device->identity.processors,
                        .context = slot};
 }
 
@@ -395,6 +396,23 @@ static trp_actor *least_busy(const trp_actor *actor)
     return best;
 }
 
+/* Sends a request that is one of `op`'s. */
+static trp_status send_one(trp_actor *actor, const trp__op_class *op, const trp_request *request,
+                           trp_completion *completion);
+
+static trp_status submit_to_companion(trp__pack *pack, const trp_request *request)
+{
+    const trp__actor_class *companion = pack->actor->class->companion;
+    const trp__op_class *op = companion ? trp__op_class_find(companion, request->op) : NULL;
+    if (!op || pack->actor->companions == 0)
+        return trp__error_set(pack->error, TRP_E_INTERNAL, "an operation %#x for no companion",
+                              request->op);
+    trp_status status = send_one(pack->actor, op, request, NULL);
+    if (status != TRP_OK)
+        *pack->error = *trp_error_last();
+    return status;
+}
+
 trp_status trp_submit(trp_actor *actor, const trp_request *request, trp_completion *completion)
 {
     if (!actor || !request)
@@ -415,7 +433,13 @@ trp_status trp_submit(trp_actor *actor, const trp_request *request, trp_completi
                          op->request_bytes, request->size);
     if (op->list)
         return trp__list_submit(actor, op, request, completion);
+    return send_one(actor, op, request, completion);
+}
 
+static trp_status send_one(trp_actor *actor, const trp__op_class *op, const trp_request *request,
+                           trp_completion *completion)
+{
+    trp_device *device = actor->device;
     trp__record *record;
     trp__slot *slot = trp__slot_begin(device, request->wait_ns, &record);
     if (!slot)
@@ -423,10 +447,12 @@ trp_status trp_submit(trp_actor *actor, const trp_request *request, trp_completi
     trp_error error = {0};
     trp__pack pack = trp__pack_begin(device, slot, &error);
     pack.actor = actor;
+    pack.sender = actor->sender;
+    pack.submit = submit_to_companion;
     record->op = request->op;
     if (request->deadline_ns)
         slot->deadline_ns = request->deadline_ns;
-    status = op->pack(&pack, request);
+    trp_status status = op->pack(&pack, request);
     if (status == TRP_OK)
         status = trp__slot_send(op->apart ? least_busy(actor) : actor, slot, request->wait_ns,
                                 completion);

@@ -75,8 +75,13 @@ typedef struct trp__pack {
     trp_status (*module_add_set)(struct trp__pack *pack, const trp__module_place *place,
                                  const char *variable, uint64_t at, const void *data,
                                  uint32_t bytes, uint32_t *set);
-    uint32_t compute; /* the device's compute capability, 90 for 9.0; 0 on the host */
+    /* Sends a request of an operation of the actor's companions, which nobody awaits, as
+     * trp_submit() does. */
+    trp_status (*submit)(struct trp__pack *pack, const trp_request *request);
+    uint32_t compute;    /* the device's compute capability, 90 for 9.0; 0 on the host */
+    uint32_t processors; /* of the device */
     trp_actor *actor;
+    void *sender;  /* what the class keeps for the actor in the application */
     void *context; /* the application's, for these */
 } trp__pack;
 
@@ -120,7 +125,13 @@ typedef struct trp__actor_class {
      * TRP__COMPANIONS: for operations that take long and that nothing shall wait for but what needs
      * their results. Each such operation goes to the one that has the least to do. */
     const struct trp__actor_class *companion;
-    bool modules; /* needs the pool for modules */
+    bool modules;    /* needs the pool for modules */
+    bool host_alone; /* on the host it has no companions and no modules */
+    /* What is kept for an actor in the application, for pack(): made with it, NULL: no memory.
+     * sender_end() is called when no more of its requests can be sent; the device is NULL if it is
+     * closing, and its modules with it. Both or neither. */
+    void *(*sender_make)(void);
+    void (*sender_end)(void *sender, trp_device *device);
 } trp__actor_class;
 
 enum { TRP__COMPANIONS = 8 };

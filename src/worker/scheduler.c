@@ -10,10 +10,10 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/futex.h"
+#include "base/zeroed.h"
 #include "worker/nvtx.h"
 #include "worker/scheduler.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -25,6 +25,7 @@ enum {
 
 #define SPIN_NS       (200 * TRP__US) /* how long an idle scheduler spins before it sleeps */
 #define SPIN_SHORT_NS (2 * TRP__US)   /* the same where cores are few */
+#define SPIN_PARTS_NS (TRP__MS)       /* the same for the next part of a request, with many cores */
 #define HEALTH_NS     (250 * TRP__US) /* between questions to the device while work is in flight */
 #define NAP_NS        (500 * TRP__US) /* sleep while work is in flight, at first; */
 #define NAP_SHARE     8               /* later this part of the time that nothing has happened, */
@@ -34,8 +35,7 @@ enum {
 
 trp__scheduler *trp__scheduler_create(trp__worker *worker)
 {
-    /* Large and mostly never touched: calloc takes untouched zero pages. */
-    trp__scheduler *s = calloc(1, sizeof *s);
+    trp__scheduler *s = trp__zeroed(sizeof *s); /* large and mostly never touched */
     if (!s)
         return NULL;
     s->worker = worker;
@@ -53,7 +53,7 @@ trp__scheduler *trp__scheduler_create(trp__worker *worker)
 
 void trp__scheduler_destroy(trp__scheduler *s)
 {
-    free(s);
+    trp__zeroed_free(s, sizeof *s);
 }
 
 /* Taking. */
@@ -473,7 +473,8 @@ static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
         if (status != TRP_OK)
             return status;
     }
-    if (now - idle->since < s->spin_ns)
+    bool many = s->spin_ns == SPIN_NS;
+    if (now - idle->since < (s->polling && many ? SPIN_PARTS_NS : s->spin_ns))
         return TRP_OK;
     if (s->to_signal) /* nobody would, asleep */
         return signal_all(s, error);

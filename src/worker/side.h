@@ -18,6 +18,9 @@ void trp__side_stop(trp__side *side);
 /* Whether it works. What the work has written may be read once it does not. */
 bool trp__side_busy(const trp__side *side);
 
+/* Work is to come soon: wakes the thread ahead, if it sleeps. */
+void trp__side_expect(trp__side *side);
+
 /* Runs work(argument) in the thread, which must not be busy. */
 void trp__side_run(trp__side *side, void (*work)(void *argument), void *argument);
 

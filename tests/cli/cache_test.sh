@@ -30,7 +30,7 @@ wrong "'N=4': expected an option, --name" 'scale.cu -D N=4'
 wrong "'--name': expected EXPRESSION behind it" 'scale.cu --name'
 wrong "'--include': expected DIR" 'scale.cu --include='
 wrong "'x.h': expected --header NAME=PATH" 'scale.cu --header x.h'
-wrong "'elf': expected --output cubin, ptx or ltoir" 'scale.cu --output elf'
+wrong "'elf': expected --output cubin, ptx, ltoir or cubin-lto" 'scale.cu --output elf'
 wrong 'a quote has no end' 'scale.cu --name "scale<float'
 wrong 'none.cu: No such file' none.cu
 wrong 'none.h: No such file' 'scale.cu --header a=none.h'

@@ -7,7 +7,7 @@ static void sizes(void)
 {
     static const uint64_t cases[] = {
         1,    2,     255,     256,       257,           4095,           4096,
-        4097, 65535, 1000003, 2 * H_MIB, 2 * H_MIB + 1, 33 * H_MIB + 7, 70 * H_MIB};
+        4097, 65535, 1000003, 2 * H_MIB, 2 * H_MIB + 1, 33 * H_MIB + 7, (H_TSAN ? 40 : 70) * H_MIB};
     enum { COUNT = sizeof cases / sizeof *cases };
     h_world w = h_open(NULL);
     trp_buffer buffer[COUNT];

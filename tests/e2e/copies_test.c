@@ -56,7 +56,7 @@ static void size_and_offset(void)
     for (size_t i = 0; i < SIZE_CLASSES; i++) {
         uint64_t bytes = size_classes[i];
         char *source = h_random_block(h_rng(), bytes), *target = h_malloc(bytes + 1);
-        size_t most = bytes > 3 * H_MIB ? 2 : sizeof offsets / sizeof *offsets;
+        size_t most = bytes > 3 * H_MIB ? (H_TSAN ? 1 : 2) : sizeof offsets / sizeof *offsets;
         for (size_t k = 0; k < most; k++) {
             target[bytes] = 0x5c;
             there_and_back(w.device, source, target, bytes, offsets[k]);
@@ -74,7 +74,7 @@ static void large(void)
     h_world w = h_open(NULL);
     char *source = h_random_block(h_rng(), bytes), *target = h_malloc(bytes);
     trp_buffer b = h_buffer(w.device, bytes);
-    for (int round = 0; round < 2; round++) {
+    for (int round = 0; round < (H_TSAN ? 1 : 2); round++) {
         memset(target, 0, bytes);
         h_write(w.device, b, 0, source, bytes);
         h_read(w.device, b, 0, target, bytes);
@@ -269,7 +269,7 @@ static void many_large_at_once(void)
 /* Many in flight from one thread, of all sizes; ended in an order of their own. */
 static void many_in_flight(void)
 {
-    enum { COUNT = 150 };
+    enum { COUNT = H_TSAN ? 60 : 150 };
     h_world w = h_open(NULL);
     trp_buffer b[COUNT];
     char *source[COUNT], *target[COUNT];
@@ -304,7 +304,7 @@ static void target_is_left_alone_afterwards(void)
     char *poison = h_malloc(bytes);
     h_write(w.device, b, 0, source, bytes);
     memset(poison, 0x3c, bytes);
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < (H_TSAN ? 6 : 20); i++) {
         uint64_t n = i % 2 ? bytes : 60000;
         h_read(w.device, b, 0, target, n);
         H_SAME(target, source, n);

@@ -468,6 +468,8 @@ static void refused_numbers(void)
     REFUSE(s.r.n = INT64_MIN, TRP_E_ARGUMENT, "n: expected 0 or more");
     REFUSE(s.r.k = 0, TRP_E_ARGUMENT, "k: expected 1 or more, got 0");
     REFUSE(s.r.batch = -2, TRP_E_ARGUMENT, "batch: expected 0 or more, got -2");
+    REFUSE(s.r.first = (trp_cutlass_first)2, TRP_E_ARGUMENT, "first: expected TRP_CUTLASS_FIRST_");
+    REFUSE(s.r.kernel = "none", h_is_cuda() ? TRP_E_ARGUMENT : TRP_E_UNSUPPORTED, "kernel: ");
     REFUSE(s.r.m = INT64_MAX, TRP_E_ARGUMENT, "a: ");
     REFUSE(s.r.a.ld = 7, TRP_E_ARGUMENT, "a.ld: expected at least 8");
     REFUSE((s.r.b.order = TRP_ROW_MAJOR, s.r.b.ld = 5), TRP_E_ARGUMENT,

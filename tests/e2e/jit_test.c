@@ -170,6 +170,47 @@ static void outputs(void)
     close_bench(&b);
 }
 
+static bool image_has(const bench *b, trp_module m, const char *word)
+{
+    uint64_t bytes = 0;
+    char *image = part_of(b, m, TRP_MODULE_IMAGE, &bytes);
+    bool has = memmem(image, bytes, word, strlen(word)) != NULL;
+    free(image);
+    return has;
+}
+
+/* Linked alone: a cubin, of what was named only. Twice, so that it is found again too. */
+static void whole_programs(void)
+{
+    static const char *const all[] = {"scale<float, 4>", "&table", "plain"};
+    need_nvrtc();
+    bench b = open_bench();
+    trp_jit_compile_request r = compile_of(scale_source);
+    trp_module_info info;
+    r.output = TRP_JIT_CUBIN_LTO;
+    for (uint32_t from = 0; from < 3; from += 2) {
+        r.names = all + from;
+        r.name_count = 3 - from;
+        trp_module m = compiled(&b, &r), again = compiled(&b, &r);
+        H_OK(trp_module_get_info(b.device, m, &info));
+        H_CHECK(info.state == TRP_MODULE_READY && info.output == TRP_JIT_CUBIN &&
+                info.names == 3 - from);
+        image_begins(&b, m,
+                     "\x7f"
+                     "ELF",
+                     4);
+        H_CHECK(image_has(&b, m, "plain"));
+        H_CHECK(image_has(&b, m, "_Z5scaleIfLi4EEvPT_S0_") == (from == 0));
+        H_CHECK(image_has(&b, again, "plain"));
+        H_OK(trp_module_free(b.device, m));
+        H_OK(trp_module_free(b.device, again));
+    }
+    r.architecture = "compute_90";
+    trp_module m = {0};
+    H_IS(trp_jit_compile(b.jit, &r, &m, NULL), TRP_E_ARGUMENT);
+    close_bench(&b);
+}
+
 /* The log is there as a whole, and the message begins with what matters. */
 static void errors_of_a_compile(void)
 {
@@ -857,6 +898,7 @@ static void compile_and_launch(void)
 
 static const h_case cases[] = {
     {"outputs", outputs},
+    {"whole_programs", whole_programs},
     {"errors_of_a_compile", errors_of_a_compile},
     {"headers", headers},
     {"linking", linking},

@@ -429,7 +429,7 @@ static void killed_from_outside(void)
     soaker k[THREADS];
     h_thread *thread[THREADS + 1];
     begin(&s, k, thread);
-    int64_t until = h_now() + h_soak_ns(H_SANITIZED ? 5 : 3.5);
+    int64_t until = h_now() + h_soak_ns(3.5);
     while (h_now() < until) {
         h_sleep((int64_t)ref_rng_below(h_rng(), 60) * H_MS + 1);
         kill_something(&s, true);
@@ -442,7 +442,7 @@ static void killed_from_outside(void)
 static uint64_t faults_wanted(void)
 {
     const char *text = getenv("TROUPE_TEST_FAULTS");
-    return text && *text ? strtoull(text, NULL, 10) : H_SANITIZED ? 80 : 300;
+    return text && *text ? strtoull(text, NULL, 10) : H_SANITIZED ? 60 : 300;
 }
 
 /* Faults of all kinds, until there were as many as wanted; what the program holds in the second and

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/cutlass/abi.h"
+#include "actors/cutlass/catalogue.h"
 #include "actors/jit/nvrtc.h"
 
 #include <elf.h>
@@ -21,11 +21,8 @@ static const trp__nvrtc *nvrtc;
 static char include_actor[512], include_ours[512], include_templates[512], include_cutlass[512];
 static char include_cuda[512], include_cccl[512];
 
-/* The image that `settings` (lines of #define) give with a template. */
-static char *compile(const char *settings, const char *template, size_t *bytes)
+static char *compile_source(const char *source, size_t *bytes)
 {
-    char source[1024];
-    snprintf(source, sizeof source, "%s#include \"%s.cuh\"\n", settings, template);
     const char *options[] = {
         "--gpu-architecture=sm_80",
         "-std=c++17",
@@ -61,6 +58,14 @@ static char *compile(const char *settings, const char *template, size_t *bytes)
     assert_int_equal(nvrtc->nvrtcGetCUBIN(program, image), TRP__NVRTC_SUCCESS);
     nvrtc->nvrtcDestroyProgram(&program);
     return image;
+}
+
+/* The image that `settings` (lines of #define) give with a template. */
+static char *compile(const char *settings, const char *template, size_t *bytes)
+{
+    char source[1024];
+    snprintf(source, sizeof source, "%s#include \"%s.cuh\"\n", settings, template);
+    return compile_source(source, bytes);
 }
 
 /* The symbol of that name, or NULL. */
@@ -129,6 +134,52 @@ static void test_column_major_f64(void **state)
     free(image);
 }
 
+/* A row of the catalogue, with a tree that has a vector, C, a matrix that is stored and one that is
+ * loaded; SIMT, whose map of threads CUTLASS does not have. */
+static void test_tree(void **state)
+{
+    (void)state;
+    const trp_epilogue_node nodes[] = {
+        [1] = {.kind = TRP_EPILOGUE_ACCUMULATOR},
+        [2] = {.kind = TRP_EPILOGUE_SCALE_ROWS, .input = {1}, .buffer = {2}},
+        [3] = {.kind = TRP_EPILOGUE_C},
+        [4] = {.kind = TRP_EPILOGUE_BINARY, .input = {2, 3}},
+        [5] = {.kind = TRP_EPILOGUE_AUX_STORE, .order = TRP_ROW_MAJOR, .input = {4}, .buffer = {5}},
+        [6] = {.kind = TRP_EPILOGUE_AUX_LOAD, .order = TRP_ROW_MAJOR, .buffer = {6}},
+        [7] = {.kind = TRP_EPILOGUE_FMA, .input = {5, 6, 5}},
+    };
+    const trp__tree_types types = {
+        .accumulator = TRP_F32, .c = TRP_F32, .d = TRP_F8E4M3, .order = TRP_ROW_MAJOR};
+    static char source[1 << 16];
+    trp__tree tree;
+    trp_error error;
+    if (trp__tree_build(nodes, sizeof nodes / sizeof *nodes, &types, &tree, &error) != TRP_OK)
+        fail_msg("%s", error.message);
+    const trp__cutlass_problem problem = {.m = 100,
+                                          .n = 100,
+                                          .k = 100,
+                                          .batch = 1,
+                                          .a = TRP_F32,
+                                          .b = TRP_F32,
+                                          .c = TRP_F32,
+                                          .d = TRP_F8E4M3,
+                                          .accumulator = TRP_F32,
+                                          .a_row = true,
+                                          .align = {4, 4, 4, 1, 1},
+                                          .tree = &tree,
+                                          .capability = 80,
+                                          .processors = 108,
+                                          .shared_bytes = 166912};
+    const trp__cutlass_row *row = trp__cutlass_row_find("s80_f32_128x128x8");
+    trp__text text = {.out = source, .size = sizeof source};
+    if (trp__cutlass_row_render(row, &problem, &text, &error) != TRP_OK)
+        fail_msg("%s", error.message);
+    size_t bytes = 0;
+    char *image = compile_source(source, &bytes);
+    check_module(image, 256);
+    free(image);
+}
+
 static void option(char *out, size_t size, const char *folder, const char *below)
 {
     snprintf(out, size, "-I%s%s", folder, below);
@@ -173,6 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_half),
         cmocka_unit_test(test_column_major_f64),
+        cmocka_unit_test(test_tree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

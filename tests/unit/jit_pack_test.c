@@ -213,7 +213,7 @@ static void compile_refused(void **state)
     COMPILE(r.source = NULL, TRP_E_ARGUMENT, "source");
     COMPILE(r.source = "", TRP_E_ARGUMENT, "source");
     COMPILE(r.module = NULL, TRP_E_ARGUMENT, "module");
-    COMPILE(r.output = (trp_jit_output)3, TRP_E_ARGUMENT, "output");
+    COMPILE(r.output = (trp_jit_output)4, TRP_E_ARGUMENT, "output");
     COMPILE(r.output_bytes_max = (UINT64_C(1) << 30) + 1, TRP_E_ARGUMENT, "output_bytes_max");
     COMPILE((r.options = NULL, r.option_count = 1), TRP_E_ARGUMENT, "options");
     COMPILE((r.options = strings, r.option_count = TRP_JIT_OPTIONS_MAX + 1), TRP_E_ARGUMENT,

@@ -1,6 +1,9 @@
 /* The operations of the cutlass actor. */
 #include "actors/cutlass/cutlass.h"
 
+#include "actors/cutlass/plans.h"
+#include "actors/jit/jit.h"
+
 #include <troupe/cutlass.h>
 
 static const trp__op_class ops[] = {
@@ -22,5 +25,11 @@ const trp__actor_class trp__cutlass_class = {
     .kind = "cutlass",
     .op_count = sizeof ops / sizeof *ops,
     .ops = ops,
+    .cuda = &trp__cutlass_cuda,
     .host = &trp__cutlass_host,
+    .companion = &trp__jit_maker_class,
+    .modules = true,
+    .host_alone = true,
+    .sender_make = trp__cutlass_sender_make,
+    .sender_end = trp__cutlass_sender_end,
 };

@@ -1,6 +1,8 @@
 /* The sender's side of a product: checks a request and writes its record. */
 #include "actors/cutlass/cutlass.h"
 #include "actors/cutlass/request_pack.h"
+#include "actors/cutlass/run_pack.h"
+#include "actors/cutlass/run_wire.h"
 #include "base/error.h"
 
 #include <string.h>
@@ -30,6 +32,7 @@ static trp_status check_enums(making *m)
         {"c.order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->c.order, TRP_ROW_MAJOR},
         {"d.order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->d.order, TRP_ROW_MAJOR},
         {"compute", "TRP_COMPUTE_DEFAULT, _TF32 or _PEDANTIC", r->compute, TRP_COMPUTE_PEDANTIC},
+        {"first", "TRP_CUTLASS_FIRST_WAIT or _FALLBACK", r->first, TRP_CUTLASS_FIRST_FALLBACK},
     };
     return trp__check_choices(m->pack, choices, COUNT_OF(choices));
 }
@@ -73,6 +76,8 @@ static trp_status set_epilogue(making *m)
                                 .c = r->c.type,
                                 .d = r->d.type,
                                 .order = r->d.order,
+                                .transpose = m->pack->backend == TRP_BACKEND_CUDA &&
+                                             r->d.order == TRP_COL_MAJOR,
                                 .compute = r->compute,
                                 .has_c = r->c.buffer.id != 0,
                                 .alpha = r->alpha,
@@ -171,10 +176,22 @@ static trp_status add_matrices(making *m)
     return status;
 }
 
+/* Adds all operands, and puts slots and tree behind the head. */
+static trp_status put_all(making *m)
+{
+    void *room = NULL;
+    trp_status status =
+        trp__epilogue_reserve(&m->e, m->g.rest, sizeof m->g.rest, 0, m->r->header.wait_ns, &room);
+    if (status == TRP_OK)
+        status = add_matrices(m);
+    m->g.slots = (uint8_t)m->e.slots;
+    m->g.tree_bytes = (uint16_t)m->e.tree_bytes;
+    return status == TRP_OK ? trp__epilogue_put(&m->e, room) : status;
+}
+
 static trp_status set_places(making *m)
 {
     uint32_t matrices = 0;
-    void *room = NULL;
     trp_status status = set_matrices(m);
     if (status == TRP_OK && m->e.tree.count)
         status =
@@ -184,14 +201,31 @@ static trp_status set_places(making *m)
         matrices += m->matrix[i].mode != 0;
     if (status == TRP_OK)
         status = trp__epilogue_check_count(&m->e, matrices);
-    if (status == TRP_OK)
-        status = trp__epilogue_reserve(&m->e, m->g.rest, sizeof m->g.rest, 0, m->r->header.wait_ns,
-                                       &room);
-    if (status == TRP_OK)
-        status = add_matrices(m);
-    m->g.slots = (uint8_t)m->e.slots;
-    m->g.tree_bytes = (uint16_t)m->e.tree_bytes;
-    return status == TRP_OK ? trp__epilogue_put(&m->e, room) : status;
+    if (status != TRP_OK || m->pack->backend == TRP_BACKEND_HOST)
+        return status == TRP_OK ? put_all(m) : status;
+    const trp__cutlass_product product = {.g = &m->g,
+                                          .tree = &m->e.tree,
+                                          .matrix = m->matrix,
+                                          .operands = &m->e.operands,
+                                          .in_place = m->in_place,
+                                          .request = m->r};
+    return trp__cutlass_pack_product(m->pack, &product);
+}
+
+/* The host has no kernels to choose from. */
+static trp_status check_choice(making *m)
+{
+    const trp_cutlass_gemm_request *r = m->r;
+    if (r->chosen)
+        *r->chosen = (trp_cutlass_chosen){.ready = true};
+    if (m->pack->backend != TRP_BACKEND_HOST)
+        return TRP_OK;
+    if (r->chosen)
+        trp__copy_string(r->chosen->kernel, sizeof r->chosen->kernel, "host");
+    return r->kernel
+               ? FAIL(m, TRP_E_UNSUPPORTED,
+                      "kernel: expected NULL on the host, which has none, got \"%.60s\"", r->kernel)
+               : TRP_OK;
 }
 
 trp_status trp__cutlass_pack_gemm(trp__pack *pack, const trp_request *request)
@@ -203,10 +237,14 @@ trp_status trp__cutlass_pack_gemm(trp__pack *pack, const trp_request *request)
     if (status == TRP_OK)
         status = check_scales(&m);
     if (status == TRP_OK)
+        status = check_choice(&m);
+    if (status == TRP_OK)
         status = set_epilogue(&m);
     if (status == TRP_OK && m.g.m > 0 && m.g.n > 0)
         status = set_places(&m);
-    if (status == TRP_OK)
+    else if (status == TRP_OK && pack->backend == TRP_BACKEND_CUDA)
+        memset(pack->record->payload, 0, sizeof(trp__cutlass_run));
+    if (status == TRP_OK && pack->backend == TRP_BACKEND_HOST)
         memcpy(pack->record->payload, &m.g, sizeof m.g);
     return status;
 }

@@ -136,7 +136,8 @@ static trp_status check_scalars(trp__epilogue_pack *e)
 static trp_status set_tree(trp__epilogue_pack *e)
 {
     trp_dtype c = e->has_c ? e->c : TRP_DTYPE_NONE;
-    const trp__tree_types types = {.accumulator = e->sums, .c = c, .d = e->d, .order = e->order};
+    const trp__tree_types types = {
+        .accumulator = e->sums, .c = c, .d = e->d, .order = e->order, .transpose = e->transpose};
     bool beta = e->beta.given && e->beta.re != 0;
     uint32_t count = e->count;
     if ((count == 0) != (e->epilogue == NULL))

@@ -13,6 +13,7 @@ typedef struct trp__epilogue_pack {
     /* As the request has them. */
     trp_dtype a, b, c, d;
     trp_order order; /* of C and D */
+    bool transpose;  /* the tree, see trp__tree_types */
     trp_compute compute;
     bool has_c; /* a buffer of C */
     bool no_i8; /* as inputs */

@@ -139,7 +139,7 @@ typedef struct render {
 
 #define ADD(r, ...) trp__text_add((r)->out, __VA_ARGS__)
 
-static const char *element_of(uint32_t type)
+const char *trp__tree_element(uint32_t type)
 {
     switch (type) {
     case TRP_F64:
@@ -156,6 +156,8 @@ static const char *element_of(uint32_t type)
         return "cutlass::float_e5m2_t";
     case TRP_I8:
         return "int8_t";
+    case TRP_I32:
+        return "int32_t";
     default:
         return "void";
     }
@@ -223,10 +225,9 @@ uint64_t trp__tree_neutral_bits(const trp__tree *tree, const trp__tree_node *nod
 
 /* What can't be had. */
 
-static trp_status check(const render *r, trp_error *error)
+trp_status trp__tree_renders(const trp__tree *t, trp__tree_target target, trp_error *error)
 {
-    const trp__tree *t = r->tree;
-    bool sm80 = r->target == TRP__TREE_SM80;
+    bool sm80 = target == TRP__TREE_SM80;
     if (trp__tree_word(t, t->slots) > TRP__TREE_WORDS_MAX)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "epilogue: its operands take %u words of arguments, a kernel has %d",
@@ -330,7 +331,7 @@ static uint32_t aux_alignment(const render *r, uint32_t type)
 
 static void add_op_sm90(const render *r, const trp__tree_node *x)
 {
-    const char *element = element_of(x->type);
+    const char *element = trp__tree_element(x->type);
     const char *reduction = x->op >= TRP__TREE_REDUCE_ROWS ? reductions[x->detail].name : "";
     switch (x->op) {
     case TRP__TREE_ACCUMULATOR:
@@ -379,7 +380,7 @@ static void add_op_sm90(const render *r, const trp__tree_node *x)
 
 static void add_op_sm80(const render *r, const trp__tree_node *x)
 {
-    const char *element = element_of(x->type);
+    const char *element = trp__tree_element(x->type);
     const char *reduction = x->op >= TRP__TREE_REDUCE_ROWS ? reductions[x->detail].name : "";
     switch (x->op) {
     case TRP__TREE_ACCUMULATOR:
@@ -630,7 +631,7 @@ trp_status trp__tree_render(const trp__tree *tree, trp__tree_target target, uint
 {
     render r = {.tree = tree, .target = target, .alignment = alignment, .out = out};
     bool sm90 = target == TRP__TREE_SM90;
-    trp_status status = check(&r, error);
+    trp_status status = trp__tree_renders(tree, target, error);
     if (status != TRP_OK)
         return status;
     count_uses(&r);
@@ -641,8 +642,8 @@ trp_status trp__tree_render(const trp__tree *tree, trp__tree_target target, uint
         "using ElementC = %s;\n"
         "using ElementD = %s;\n"
         "constexpr auto Nearest = cutlass::FloatRoundStyle::round_to_nearest;\n%s",
-        sm90 ? "fusion" : "threadblock", element_of(tree->compute), element_of(tree->c),
-        element_of(tree->d), sm90 ? scalars_sm90 : scalars_sm80);
+        sm90 ? "fusion" : "threadblock", trp__tree_element(tree->compute),
+        trp__tree_element(tree->c), trp__tree_element(tree->d), sm90 ? scalars_sm90 : scalars_sm80);
     add_functions(&r);
     for (uint32_t i = 0; i < tree->count; i++) {
         ADD(&r, "using op%u = ", i);

@@ -6,15 +6,15 @@
  *
  *     trp_cutlass_args   of abi.h, whose `slot` holds the words that trp__tree_fill_words() writes
  *     trp_tile           sm_90: cute::Shape<m, n, k> of a block's tile
- *     trp_thread_map     sm_80: cutlass::epilogue::threadblock::OutputTileThreadLayout<...>
+ *     trp_thread_map     sm_80: which elements of D a thread has, as OutputTileThreadLayout
  *
  * and gives
  *
- *     trp_epilogue_tree  sm_90: what a collective epilogue takes as its FusionCallbacks; sm_80:
- * what DefaultGemmWithVisitor takes, its root the store of D trp_tree_c         the type of C, void
- * if the tree does not read it trp_tree_d trp_epilogue_arguments(trp_cutlass_args const &)   a
- * trp_epilogue_tree::Arguments TRP_FUSION, TRP_FUSION_ARGS(args)                  the same, by the
- * names of a template
+ *     trp_epilogue_tree        sm_90: what a collective epilogue takes as its FusionCallbacks;
+ *                              sm_80: what EpilogueWithVisitorCallbacks takes, with D's store
+ *     trp_tree_c, trp_tree_d   the types of C and D, void if the tree does not read C
+ *     trp_epilogue_arguments(trp_cutlass_args const &)   a trp_epilogue_tree::Arguments
+ *     TRP_FUSION, TRP_FUSION_ARGS(args)                  the same, by the names of a template
  *
  * Results of reductions are made by atomic operations on what is in memory, so the host sets it to
  * trp__tree_neutral_bits() before each launch. */
@@ -36,6 +36,12 @@ enum { TRP__TREE_WORDS_MAX = 48 }; /* of trp_cutlass_args */
  * says it.) TRP_E_UNSUPPORTED says what such kernels can't do. */
 trp_status trp__tree_render(const trp__tree *tree, trp__tree_target target, uint32_t alignment,
                             trp__text *out, trp_error *error);
+
+/* Whether such kernels can have the tree: TRP_E_UNSUPPORTED says what they can't do. */
+trp_status trp__tree_renders(const trp__tree *tree, trp__tree_target target, trp_error *error);
+
+/* CUTLASS's name of a type; "void" for TRP_DTYPE_NONE. */
+const char *trp__tree_element(uint32_t type);
 
 /* What a slot holds, when its buffer has an address. */
 typedef struct trp__tree_value {

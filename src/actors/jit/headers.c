@@ -53,7 +53,7 @@ typedef struct tracer {
     test *tests;
     size_t source_count, macro_count, indirect_count, test_count;
     size_t source_room, macro_room, indirect_room, test_room;
-    size_t macro_first[MACRO_PLACES];
+    size_t *macro_first;          /* MACRO_PLACES of them; NULL: no macro is known */
     bool pastes, has_parts, asks; /* of any text */
     bool no_memory;
 } tracer;
@@ -350,6 +350,10 @@ static void note_macro(tracer *t, const trp__jit_fact *fact)
     t->macros = grown(t, t->macros, t->macro_count, &t->macro_room, sizeof *t->macros);
     if (t->macro_count == t->macro_room)
         return;
+    if (!t->macro_first && !(t->macro_first = calloc(MACRO_PLACES, sizeof *t->macro_first))) {
+        t->no_memory = true;
+        return;
+    }
     size_t *first = first_macro(t, fact->name, strlen(fact->name));
     t->macros[t->macro_count++] = (macro){fact, *first};
     *first = t->macro_count;
@@ -400,7 +404,8 @@ static size_t next_macro(tracer *t, size_t at, const char *name, size_t length)
 
 static size_t find_macro(tracer *t, const char *name, size_t length)
 {
-    return next_macro(t, *first_macro(t, name, length), name, length);
+    size_t first = t->macro_first ? *first_macro(t, name, length) : 0;
+    return next_macro(t, first, name, length);
 }
 
 static size_t word_at(const char *text)
@@ -592,6 +597,7 @@ static void free_tracer(tracer *t)
     }
     free(t->sources);
     free(t->macros);
+    free(t->macro_first);
     free(t->indirects);
     free(t->tests);
     free(t);

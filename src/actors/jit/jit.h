@@ -22,4 +22,7 @@ extern const trp_actor_impl trp__jit_cuda;
 extern const trp_actor_impl trp__jit_host;
 extern const trp_actor_impl trp__jit_maker;
 
+/* To an actor of trp__jit_cuda: an image has just been made, and may be launched next. */
+void trp__jit_cuda_expect(trp_instance *instance);
+
 #endif

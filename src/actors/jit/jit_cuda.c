@@ -1,257 +1,16 @@
 /* The jit actor on NVIDIA GPUs: loads modules, launches kernels. */
 #include "actors/jit/jit.h"
-#include "actors/jit/loaded.h"
+#include "actors/jit/loader.h"
 #include "base/error.h"
 #include "worker/actor.h"
-#include "worker/side.h"
 #include "worker/worker.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct state {
-    const trp__cuda *cu;
-    trp__cu_device device;
-    trp__cu_context context; /* the device's primary one, held; NULL: not yet */
-    trp__side *side;
-    uint64_t stamp;
-    uint32_t count, looked; /* modules; where the last look for freed ones ended */
-    uint64_t bytes;
-    trp__jit_loaded *module[TRP__JIT_LOADED_MOST];
-    trp__jit_loaded *going; /* to be unloaded by the side thread */
-
-    /* What the side thread works on, or has. */
-    bool loading; /* for the request `ticket` */
-    uint64_t ticket;
-    trp_instance *instance;
-    trp__jit_source source;
-    trp__jit_loaded *found;
-    uint32_t failures; /* of loads for `ticket` */
-    trp_status status;
-    trp_error error;
-} state;
-
-/* Life of an actor. */
-
-static void enter(void *argument)
-{
-    state *s = argument;
-    s->cu->cuCtxSetCurrent(s->context);
-}
-
-static void unload_list(trp_instance *instance, state *s)
-{
-    while (s->going) {
-        trp__jit_loaded *m = s->going;
-        s->going = m->next;
-        trp__jit_module_unload(instance, s->cu, m);
-    }
-}
-
-static void stop(trp_instance *instance)
-{
-    state *s = instance->state;
-    trp__side_stop(s->side);
-    if (s->found)
-        trp__jit_module_unload(instance, s->cu, s->found);
-    unload_list(instance, s);
-    for (uint32_t i = 0; i < s->count; i++)
-        trp__jit_module_unload(instance, s->cu, s->module[i]);
-    if (s->context)
-        s->cu->cuDevicePrimaryCtxRelease_v2(s->device);
-    memset(s, 0, sizeof *s);
-}
-
-/* What was added to the driver after the first one that Troupe runs on. */
-static trp_status check_driver(const trp__cuda *cu, trp_error *error)
-{
-    const char *lacking = NULL;
-#define CHECK(result, name, parameters)                                                            \
-    if (!cu->name)                                                                                 \
-        lacking = #name;
-    TRP__CUDA_OPTIONAL_FUNCTIONS(CHECK)
-#undef CHECK
-    return lacking ? trp__error_set(error, TRP_E_UNSUPPORTED,
-                                    "the driver lacks %s; the jit actor needs one for CUDA 12.4 or "
-                                    "later",
-                                    lacking)
-                   : TRP_OK;
-}
-
-static trp_status init(trp_instance *instance, trp_error *error)
-{
-    state *s = instance->state;
-    trp_status status = trp__cuda_load(&s->cu, error);
-    if (status != TRP_OK)
-        return status;
-    status = check_driver(s->cu, error);
-    if (status == TRP_OK)
-        status = trp_cuda_check(instance, s->cu->cuDeviceGet(&s->device, (int)instance->ordinal),
-                                "cuDeviceGet", error);
-    if (status == TRP_OK)
-        status = trp_cuda_check(instance, s->cu->cuDevicePrimaryCtxRetain(&s->context, s->device),
-                                "cuDevicePrimaryCtxRetain", error);
-    if (status == TRP_OK)
-        status = trp__side_start(&s->side, enter, s, error);
-    s->instance = instance;
-    if (status != TRP_OK)
-        stop(instance);
-    return status;
-}
-
-/* Modules. */
-
 static trp__worker *worker_of(trp_instance *instance)
 {
     return ((trp__instance *)instance)->worker;
-}
-
-/* Takes a module off the table; it is unloaded later. */
-static void let_go(state *s, uint32_t i)
-{
-    trp__jit_loaded *m = s->module[i];
-    s->bytes -= m->bytes;
-    s->module[i] = s->module[--s->count];
-    m->next = s->going;
-    s->going = m;
-}
-
-/* In the side thread: what is unloaded may be used by kernels in the stream. */
-static void tidy(void *argument)
-{
-    state *s = argument;
-    if (s->going && s->cu->cuStreamSynchronize(s->instance->stream) == TRP__CU_SUCCESS)
-        unload_list(s->instance, s);
-}
-
-static void load(void *argument)
-{
-    state *s = argument;
-    tidy(s);
-    s->status = trp__jit_module_load(s->instance, s->cu, &s->source, &s->found, &s->error);
-}
-
-/* Takes freed modules off the table: a few are looked at each time, so that all are soon. The side
- * thread must not be busy. */
-static void look_for_freed(trp_instance *instance, state *s, uint32_t most)
-{
-    for (uint32_t n = 0; n < most && n < s->count; n++) {
-        s->looked = s->looked + 1 < s->count ? s->looked + 1 : 0;
-        const trp__jit_loaded *m = s->module[s->looked];
-        if (!trp__worker_buffer_live(worker_of(instance), m->slot, m->generation))
-            let_go(s, s->looked);
-    }
-}
-
-static void make_room(state *s, uint64_t bytes)
-{
-    while (s->count > 0 &&
-           (s->count == TRP__JIT_LOADED_MOST || s->bytes + bytes > TRP__JIT_LOADED_BYTES)) {
-        uint32_t oldest = 0;
-        for (uint32_t i = 1; i < s->count; i++) {
-            if (s->module[i]->used < s->module[oldest]->used)
-                oldest = i;
-        }
-        let_go(s, oldest);
-    }
-}
-
-static trp_status find_source(trp_instance *instance, const trp__home *home, uint64_t ticket,
-                              trp__jit_source *source, trp_error *error)
-{
-    trp__worker *w = worker_of(instance);
-    void *pool = NULL, *head = NULL, *output = NULL;
-    trp_status status =
-        trp__worker_host_address(w, home->segment, 0, TRP__POOL_BYTES, &pool, error);
-    if (status == TRP_OK)
-        status = trp__worker_host_address(w, home->segment, home->offset, sizeof(trp__home_head),
-                                          &head, error);
-    if (status == TRP_OK)
-        status = trp__worker_host_address(w, home->segment, trp__home_output_at(home),
-                                          home->output_bytes, &output, error);
-    if (status == TRP_OK && home->output_bytes < sizeof(trp__home_output))
-        status = trp__error_set(error, TRP_E_INTERNAL, "a module without a home");
-    *source = (trp__jit_source){.head = head,
-                                .output = output,
-                                .room = home->output_bytes,
-                                .pool = pool,
-                                .pool_bytes = TRP__POOL_BYTES,
-                                .before = ticket};
-    return status;
-}
-
-/* A module that has just been loaded, for the request in hand or for one that is gone. */
-static trp_status take_found(state *s, trp_job *job, bool ours, trp_error *error)
-{
-    trp__jit_loaded *m = s->found;
-    s->loading = false;
-    s->found = NULL;
-    if (ours)
-        job->progress = 0;
-    if (m && (!ours || s->status != TRP_OK)) {
-        m->next = s->going;
-        s->going = m;
-    } else if (m) {
-        const trp__access *token = &((trp__job *)job)->record->access[0];
-        m->slot = token->slot;
-        m->generation = token->generation;
-        make_room(s, m->bytes);
-        s->module[s->count++] = m;
-        s->bytes += m->bytes;
-    }
-    if (!ours || s->status == TRP_OK)
-        return TRP_OK;
-    s->failures++;
-    *error = s->error;
-    return s->status;
-}
-
-/* The module of a request, which is its first access. TRP_AGAIN while it is loaded; the request
- * can't be cancelled then, since its home is read. */
-static trp_status find_module(trp_instance *instance, trp_job *job, const trp__home *home,
-                              trp__jit_loaded **out, trp_error *error)
-{
-    state *s = instance->state;
-    const trp__record *record = ((trp__job *)job)->record;
-    const trp__access *token = &record->access[0];
-    bool ours = record->ticket == s->ticket;
-    trp_status status = TRP_OK;
-    bool busy = trp__side_busy(s->side);
-    if (!busy && s->loading)
-        status = take_found(s, job, ours, error);
-    if (status != TRP_OK)
-        return status;
-    if (!busy) {
-        look_for_freed(instance, s, 4);
-        if (s->going) {
-            trp__side_run(s->side, tidy, s);
-            busy = true;
-        }
-    }
-    for (uint32_t i = 0; i < s->count; i++) {
-        trp__jit_loaded *m = s->module[i];
-        if (m->slot == token->slot && m->generation == token->generation) {
-            m->used = ++s->stamp;
-            *out = m;
-            return TRP_OK;
-        }
-    }
-    if (busy) /* when asked at first: since then it may have loaded something */
-        return TRP_AGAIN;
-    /* Asked again because memory is short, and has tried again already: that will do. */
-    if (ours && job->progress == 0 && s->failures >= 2) {
-        *error = s->error;
-        return s->status;
-    }
-    status = find_source(instance, home, record->ticket, &s->source, error);
-    if (status != TRP_OK)
-        return status;
-    s->failures = ours ? s->failures : 0;
-    s->ticket = record->ticket;
-    s->loading = true;
-    job->progress = 1;
-    trp__side_run(s->side, load, s);
-    return TRP_AGAIN;
 }
 
 /* Launching. */
@@ -279,7 +38,7 @@ typedef struct arguments {
     uint32_t addresses, maps;
 } arguments;
 
-static trp_status encode_map(trp_instance *instance, const state *s, uint32_t index,
+static trp_status encode_map(trp_instance *instance, const trp__jit_loader *s, uint32_t index,
                              const trp__jit_tensor *t, void *address, trp__cu_tensor_map *out,
                              trp_error *error)
 {
@@ -394,7 +153,7 @@ static trp_status find_piece(trp_instance *instance, const trp_job *job, uint32_
 
 static trp_status launch(trp_instance *instance, trp_job *job, trp_error *error)
 {
-    const state *s = instance->state;
+    const trp__jit_loader *s = instance->state;
     const trp__jit_launch *l = job->payload;
     trp__jit_loaded *m = NULL;
     trp__jit_kernel *k = NULL;
@@ -403,7 +162,7 @@ static trp_status launch(trp_instance *instance, trp_job *job, trp_error *error)
     trp__cu_launch_attribute attributes[2];
     memset(attributes, 0, sizeof attributes);
     a.addresses = a.maps = 0;
-    trp_status status = find_module(instance, job, &l->home, &m, error);
+    trp_status status = trp__jit_loader_find(instance->state, job, &l->home, &m, error);
     if (status == TRP_OK && m)
         status = find_kernel(m, l->name, &k, error);
     if (status != TRP_OK || !k)
@@ -444,16 +203,16 @@ static trp_status launch(trp_instance *instance, trp_job *job, trp_error *error)
 
 static trp_status set_variable(trp_instance *instance, trp_job *job, trp_error *error)
 {
-    const state *s = instance->state;
+    const trp__jit_loader *s = instance->state;
     const trp__jit_set *r = job->payload;
     trp__jit_loaded *m = NULL;
     trp__jit_source source;
     trp__cu_address address = 0;
     size_t size = 0;
     char name[1024];
-    trp_status status = find_module(instance, job, &r->home, &m, error);
+    trp_status status = trp__jit_loader_find(instance->state, job, &r->home, &m, error);
     if (status == TRP_OK)
-        status = find_source(instance, &r->home, 0, &source, error);
+        status = trp__jit_loader_source(s, &r->home, 0, &source, error);
     if (status != TRP_OK)
         return status;
     if (r->set >= TRP__MODULE_SETS || job->access_count < 2)
@@ -485,7 +244,7 @@ static trp_status set_variable(trp_instance *instance, trp_job *job, trp_error *
 static trp_status ask(trp_instance *instance, const trp__jit_kernel *k,
                       trp__cu_function_attribute which, uint32_t *out, trp_error *error)
 {
-    const state *s = instance->state;
+    const trp__jit_loader *s = instance->state;
     int value = 0;
     trp_status status =
         trp_cuda_check(instance, s->cu->cuFuncGetAttribute(&value, which, k->function),
@@ -497,7 +256,7 @@ static trp_status ask(trp_instance *instance, const trp__jit_kernel *k,
 static trp_status ask_all(trp_instance *instance, const trp__jit_query *q, const trp__jit_kernel *k,
                           trp_kernel_info *info, trp_error *error)
 {
-    const state *s = instance->state;
+    const trp__jit_loader *s = instance->state;
     const struct {
         trp__cu_function_attribute which;
         uint32_t *out;
@@ -541,7 +300,7 @@ static trp_status query(trp_instance *instance, trp_job *job, trp_error *error)
     trp__jit_kernel *k = NULL;
     trp_kernel_info info = {0};
     void *out = NULL;
-    trp_status status = find_module(instance, job, &q->home, &m, error);
+    trp_status status = trp__jit_loader_find(instance->state, job, &q->home, &m, error);
     if (status == TRP_OK && m)
         status = find_kernel(m, q->name, &k, error);
     if (status != TRP_OK || !k)
@@ -569,25 +328,39 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     case TRP_OP_KERNEL_QUERY:
         return query(instance, job, error);
     case TRP_OP_JIT_LOAD:
-        return find_module(instance, job, &((const trp__jit_make *)job->payload)->home, &m, error);
+        return trp__jit_loader_find(instance->state, job,
+                                    &((const trp__jit_make *)job->payload)->home, &m, error);
     default:
         return trp__error_set(error, TRP_E_UNSUPPORTED, "operation %#x", job->op);
     }
 }
 
-/* What is not freed stays: its variables may hold what kernels have left in them. */
+void trp__jit_cuda_expect(trp_instance *instance)
+{
+    const trp__jit_loader *s = instance->state;
+    trp__side_expect(s->side);
+}
+
+/* Life of an actor, whose state is its loader. */
+
+static trp_status init(trp_instance *instance, trp_error *error)
+{
+    return trp__jit_loader_start(instance->state, instance, error);
+}
+
 static void trim(trp_instance *instance)
 {
-    state *s = instance->state;
-    if (!s->side || trp__side_busy(s->side) || !instance->services->idle(instance))
-        return;
-    look_for_freed(instance, s, TRP__JIT_LOADED_MOST);
-    unload_list(instance, s);
+    trp__jit_loader_trim(instance->state);
+}
+
+static void stop(trp_instance *instance)
+{
+    trp__jit_loader_stop(instance->state);
 }
 
 const trp_actor_impl trp__jit_cuda = {
     .abi = TRP_ACTOR_ABI,
-    .state_bytes = sizeof(state),
+    .state_bytes = sizeof(trp__jit_loader),
     .init = init,
     .handle = handle,
     .trim = trim,

@@ -36,36 +36,24 @@ static char *make_note(const trp__jit_made *made, size_t *bytes)
     return (char *)note;
 }
 
-static char *copied(const void *from, size_t bytes)
+/* What was found is the maker's from now on. False: it is no note of ours. */
+static bool take(trp__store_hit *hit, trp__jit_made *made)
 {
-    char *copy = malloc(bytes + 1);
-    if (copy && bytes > 0)
-        memcpy(copy, from, bytes);
-    if (copy)
-        copy[bytes] = '\0';
-    return copy;
-}
-
-/* False: it is no note of ours, or there is no memory. */
-static bool take(const trp__store_hit *hit, trp__jit_made *made)
-{
-    const unsigned char *note = hit->note;
+    unsigned char *note = (unsigned char *)(uintptr_t)hit->note;
     if (hit->bytes == 0 || hit->note_bytes < NOTE_HEAD)
         return false;
     uint64_t names = trp__get64(note + 4), log = trp__get64(note + 12);
     if (names > hit->note_bytes - NOTE_HEAD || log != hit->note_bytes - NOTE_HEAD - names)
         return false;
-    made->image = copied(hit->payload, hit->bytes);
-    made->names = copied(note + NOTE_HEAD, (size_t)names);
-    made->log = copied(note + NOTE_HEAD + names, (size_t)log);
-    if (!made->image || !made->names || !made->log) {
-        trp__jit_made_free(made);
-        return false;
-    }
+    made->image = (char *)(uintptr_t)hit->payload;
+    made->names = (char *)note + NOTE_HEAD;
+    made->log = made->names + names;
     made->image_bytes = hit->bytes;
     made->names_bytes = (size_t)names;
     made->log_bytes = (size_t)log;
     made->name_count = trp__get32(note);
+    made->hit = *hit;
+    *hit = (trp__store_hit){0};
     return true;
 }
 

@@ -15,6 +15,7 @@ static void free_module(trp__jit_loaded *m)
         free(m->kernel[i].parameter_bytes);
     }
     free(m->kernel);
+    free(m->extra);
     free(m);
 }
 

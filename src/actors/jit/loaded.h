@@ -29,6 +29,7 @@ typedef struct trp__jit_loaded {
     uint64_t used; /* a stamp that rises */
     uint32_t count;
     trp__jit_kernel *kernel;      /* one for each name */
+    void *extra;                  /* the actor's, see loader.h; free()d with it. NULL: nothing */
     struct trp__jit_loaded *next; /* among those to unload */
 } trp__jit_loaded;
 

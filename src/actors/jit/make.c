@@ -3,6 +3,7 @@
 #include "actors/jit/blobs.h"
 #include "actors/jit/headers.h"
 #include "actors/jit/kept.h"
+#include "actors/jit/lines.h"
 #include "actors/jit/nvjitlink.h"
 #include "actors/jit/nvrtc.h"
 #include "base/error.h"
@@ -21,9 +22,13 @@ enum { OPTIONS = 2 * TRP_JIT_OPTIONS_MAX + 8 };
 
 void trp__jit_made_free(trp__jit_made *made)
 {
-    free(made->image);
-    free(made->log);
-    free(made->names);
+    if (made->hit.payload) {
+        trp__store_hit_end(&made->hit);
+    } else {
+        free(made->image);
+        free(made->log);
+        free(made->names);
+    }
     free(made->headers);
     free(made->stamps);
     *made = (trp__jit_made){0};
@@ -64,31 +69,6 @@ void trp__jit_error_lines(const char *log, const char *what, char *message, size
     trp__text_add(&text, "%s%s", text.length > 0 ? "; " : "", what);
 }
 
-/* Joined lines: names, headers. */
-
-typedef struct lines {
-    char *text;
-    size_t bytes, room;
-    bool no_memory;
-} lines;
-
-static void add_line(lines *l, const char *first, const char *second)
-{
-    size_t more = strlen(first) + strlen(second) + 1;
-    if (l->bytes + more + 1 > l->room) {
-        size_t room = 2 * (l->room + more + 1);
-        char *larger = realloc(l->text, room);
-        if (!larger) {
-            l->no_memory = true;
-            return;
-        }
-        l->text = larger;
-        l->room = room;
-    }
-    snprintf(l->text + l->bytes, more + 1, "%s%s\n", first, second);
-    l->bytes += more;
-}
-
 /* Compile. */
 
 typedef struct compile {
@@ -102,6 +82,12 @@ typedef struct compile {
     char architecture_option[64];
     char *placed_source, *placed_name;
 } compile;
+
+/* What NVRTC makes: of a program that is linked alone it is not the output yet. */
+static uint32_t compiled_output(const compile *c)
+{
+    return c->head.output == TRP_JIT_CUBIN_LTO ? TRP_JIT_LTOIR : c->head.output;
+}
 
 static void read_texts(trp__jit_blobs *b, const char **out, uint32_t count)
 {
@@ -117,7 +103,7 @@ static trp_status read_compile(compile *c, const char *input, uint64_t bytes, tr
         memcpy(&c->head, head, sizeof c->head);
     if (b.bad || c->head.options > TRP_JIT_OPTIONS_MAX || c->head.includes > TRP_JIT_OPTIONS_MAX ||
         c->head.headers > TRP_JIT_OPTIONS_MAX || c->head.names > TRP_JIT_OPTIONS_MAX ||
-        c->head.output > TRP_JIT_LTOIR)
+        c->head.output > TRP_JIT_CUBIN_LTO)
         return bad_input(error);
     c->source = trp__jit_blob_text(&b);
     c->name = trp__jit_blob_text(&b);
@@ -140,7 +126,7 @@ static trp_status list_options(compile *c, const char *options[OPTIONS], int *co
     snprintf(c->architecture_option, sizeof c->architecture_option, "--gpu-architecture=%.31s",
              c->architecture);
     options[n++] = c->architecture_option;
-    if (c->head.output == TRP_JIT_LTOIR)
+    if (compiled_output(c) == TRP_JIT_LTOIR)
         options[n++] = "-dlto";
     if (!strchr(c->name, '/') && !c->placed_source)
         options[n++] = "--no-source-include"; /* else the worker's current folder */
@@ -208,14 +194,14 @@ static const char *const found_texts[] = {[TRP__JIT_FOUND_MEMORY] = "memory ",
 static trp_status set_headers(const trp__jit_headers *headers, bool sure, trp__jit_made *made,
                               trp_error *error)
 {
-    lines l = {0};
+    trp__jit_lines l = {0};
     for (size_t i = 0; i < headers->count; i++) {
         const trp__jit_header_row *row = &headers->row[i];
-        add_line(&l, found_texts[row->kind], row->path ? row->path : row->name);
+        trp__jit_add_line(&l, found_texts[row->kind], row->path ? row->path : row->name);
         made->header_count += row->kind != TRP__JIT_FOUND_NONE;
     }
     if (!sure)
-        add_line(&l, "unsure", "");
+        trp__jit_add_line(&l, "unsure", "");
     made->headers = l.text;
     made->headers_bytes = l.bytes;
     return l.no_memory ? no_memory(error) : TRP_OK;
@@ -316,7 +302,7 @@ static trp_status read_image(const trp__nvrtc *rtc, trp__nvrtc_program program, 
 static trp_status read_names(const trp__nvrtc *rtc, trp__nvrtc_program program, const compile *c,
                              trp__jit_made *made, trp_error *error)
 {
-    lines l = {0};
+    trp__jit_lines l = {0};
     for (uint32_t i = 0; i < c->head.names; i++) {
         const char *lowered = "";
         trp__nvrtc_result result = rtc->nvrtcGetLoweredName(program, c->names[i], &lowered);
@@ -326,7 +312,7 @@ static trp_status read_names(const trp__nvrtc *rtc, trp__nvrtc_program program, 
                                        "names[%u]: \"%.100s\": %s (%d), in nvrtcGetLoweredName", i,
                                        c->names[i], rtc->nvrtcGetErrorString(result), result);
         }
-        add_line(&l, lowered, "");
+        trp__jit_add_line(&l, lowered, "");
     }
     made->names = l.text;
     made->names_bytes = l.bytes;
@@ -366,9 +352,11 @@ static trp_status run_nvrtc(const trp__nvrtc *rtc, compile *c, trp__jit_made *ma
     if (status == TRP_OK)
         status = read_names(rtc, program, c, made, error);
     if (status == TRP_OK)
-        status = read_image(rtc, program, c->head.output, made, error);
+        status = read_image(rtc, program, compiled_output(c), made, error);
     if (program)
         rtc->nvrtcDestroyProgram(&program);
+    if (status == TRP_OK && c->head.output == TRP_JIT_CUBIN_LTO)
+        status = trp__jit_link_alone(c->architecture, c->names, c->head.names, made, error);
     return status;
 }
 
@@ -437,8 +425,10 @@ static void add_headers(trp__key *key, const trp__jit_headers *headers)
 static void make_key(const char *compiler, const compile *c, const trp__jit_headers *headers,
                      trp__key *key)
 {
-    static const char *const outputs[] = {
-        [TRP_JIT_CUBIN] = "cubin", [TRP_JIT_PTX] = "ptx", [TRP_JIT_LTOIR] = "ltoir"};
+    static const char *const outputs[] = {[TRP_JIT_CUBIN] = "cubin",
+                                          [TRP_JIT_PTX] = "ptx",
+                                          [TRP_JIT_LTOIR] = "ltoir",
+                                          [TRP_JIT_CUBIN_LTO] = "cubin-lto"};
     trp__key_begin(key, "jit");
     trp__key_add_text(key, TRP__KEY_NAME, c->name);
     trp__key_add_text(key, TRP__KEY_COMPILER, compiler);
@@ -453,25 +443,45 @@ static void make_key(const char *compiler, const compile *c, const trp__jit_head
     add_headers(key, headers);
 }
 
+/* Room for the identity of all that compiles. */
+enum { COMPILER = TRP__NVRTC_IDENTITY + TRP__NVJITLINK_IDENTITY + 4 };
+
 typedef struct compiling {
     compile *c;
     const trp__jit_headers *headers;
-    char compiler[TRP__NVRTC_IDENTITY]; /* that the key has; empty: it does not matter */
-    bool mistaken; /* the compiler that was loaded is another one: nothing was compiled */
-    bool changed;  /* headers, while the compiler ran */
+    char compiler[COMPILER]; /* that the key has; empty: it does not matter */
+    bool mistaken;           /* the compiler that was loaded is another one: nothing was compiled */
+    bool changed;            /* headers, while the compiler ran */
 } compiling;
 
-/* Loads NVRTC, and finds out whether it is the one whose result is wanted. */
+/* NVRTC, and nvJitLink where that has a part in it. */
+static trp_status identify(const compile *c, char out[COMPILER], trp_error *error)
+{
+    char compiler[TRP__NVRTC_IDENTITY], linker[TRP__NVJITLINK_IDENTITY];
+    bool links = c->head.output == TRP_JIT_CUBIN_LTO;
+    trp_status status = trp__nvrtc_identity(compiler, error);
+    if (status == TRP_OK && links)
+        status = trp__nvjitlink_identity(linker, error);
+    if (status == TRP_OK)
+        snprintf(out, COMPILER, "%s%s%s", compiler, links ? ", " : "", links ? linker : "");
+    return status;
+}
+
+/* Loads the compiler, and finds out whether it is the one whose result is wanted. */
 static trp_status load_compiler(compiling *x, const trp__nvrtc **rtc, trp_error *error)
 {
-    char loaded[TRP__NVRTC_IDENTITY];
+    char loaded[COMPILER];
+    const trp__nvjitlink *jl;
     trp_status status = trp__nvrtc_load(rtc, error);
+    if (status == TRP_OK && x->c->head.output == TRP_JIT_CUBIN_LTO)
+        status = trp__nvjitlink_load(&jl, error);
     if (status != TRP_OK || !*x->compiler)
         return status;
-    status = trp__nvrtc_identity(loaded, error);
+    status = identify(x->c, loaded, error);
     x->mistaken = status == TRP_OK && strcmp(loaded, x->compiler) != 0;
-    return x->mistaken ? trp__error_set(error, TRP_E_INTERNAL, "NVRTC was taken for another one")
-                       : status;
+    return x->mistaken
+               ? trp__error_set(error, TRP_E_INTERNAL, "the compiler was taken for another one")
+               : status;
 }
 
 static trp_status compile_now(void *context, trp__jit_made *made, bool *keep, trp_error *error)
@@ -507,7 +517,7 @@ static bool find_packed(const compile *c, const trp__jit_headers *headers, trp__
 static trp_status find_or_make(compiling *x, trp__jit_made *made, trp_error *error)
 {
     trp__key key = {0};
-    trp_status status = trp__nvrtc_identity(x->compiler, error);
+    trp_status status = identify(x->c, x->compiler, error);
     x->mistaken = false;
     if (status == TRP_OK) {
         make_key(x->compiler, x->c, x->headers, &key);
@@ -564,218 +574,32 @@ trp_status trp__jit_compile(const char *input, uint64_t bytes, const trp__jit_st
     return status;
 }
 
-/* Link. */
-
-typedef struct linking {
-    trp__jit_link_head head;
-    const char *architecture;
-    const char *options[TRP_JIT_OPTIONS_MAX], *names[TRP_JIT_OPTIONS_MAX];
-    const char *lowered[TRP_JIT_OPTIONS_MAX]; /* with its length, since a line is no text */
-    size_t lowered_bytes[TRP_JIT_OPTIONS_MAX];
-} linking;
-
-static int input_type(uint32_t kind, const char *data, uint64_t bytes)
+void trp__jit_prepare(void)
 {
-    if (kind != TRP_JIT_INPUT_ANY)
-        return (int)kind; /* our numbers are nvJitLink's */
-    if (bytes >= 4 && memcmp(data,
-                             "\x7f"
-                             "ELF",
-                             4) == 0)
-        return TRP__NVJITLINK_INPUT_CUBIN;
-    if (bytes >= 4 && memcmp(data, "\x50\xed\x55\xba", 4) == 0)
-        return TRP__NVJITLINK_INPUT_FATBIN;
-    return bytes >= 2 && (unsigned char)data[0] == 0xed && (unsigned char)data[1] == 'C'
-               ? TRP__NVJITLINK_INPUT_LTOIR
-           : memmem(data, bytes, ".version", 8) ? TRP__NVJITLINK_INPUT_PTX
-                                                : TRP__NVJITLINK_INPUT_LTOIR;
-}
-
-static trp_status link_failed(const trp__nvjitlink *jl, trp__nvjitlink_result result,
-                              const char *call, const char *log, trp_error *error)
-{
-    char what[96], message[sizeof error->message];
-    (void)jl;
-    snprintf(what, sizeof what, "nvJitLink's error %d, in %s", result, call);
-    trp__jit_error_lines(log, what, message, sizeof message);
-    return trp__error_set_code(error, TRP_E_LIBRARY, "nvjitlink", result, "%s", message);
-}
-
-static void read_link_log(const trp__nvjitlink *jl, trp__nvjitlink_handle handle,
-                          trp__jit_made *made)
-{
-    size_t errors = 0, infos = 0;
-    jl->nvJitLinkGetErrorLogSize(handle, &errors);
-    jl->nvJitLinkGetInfoLogSize(handle, &infos);
-    made->log = calloc(1, errors + infos + 3);
-    if (!made->log)
+    char compiler[TRP__NVRTC_IDENTITY];
+    trp__jit_headers headers = {0};
+    trp__jit_made made = {0};
+    trp_error ignored;
+    compile *c = calloc(1, sizeof *c);
+    if (!c)
         return;
-    if (errors > 0)
-        jl->nvJitLinkGetErrorLog(handle, made->log);
-    size_t length = strlen(made->log);
-    if (length > 0)
-        made->log[length++] = '\n';
-    if (infos > 0)
-        jl->nvJitLinkGetInfoLog(handle, made->log + length);
-    made->log_bytes = strlen(made->log);
-}
-
-/* The lowered names of a module's expressions, for those that the link names too. */
-static void take_names(linking *l, trp__jit_blobs *b, uint32_t count, const trp__jit_image *image)
-{
-    const char *line = image->names, *end = image->names + image->names_bytes;
-    for (uint32_t i = 0; i < count; i++) {
-        const char *name = trp__jit_blob_text(b);
-        const char *stop = line < end ? memchr(line, '\n', (size_t)(end - line)) : NULL;
-        for (uint32_t k = 0; name && stop && k < l->head.names; k++) {
-            if (strcmp(l->names[k], name) == 0) {
-                l->lowered[k] = line;
-                l->lowered_bytes[k] = (size_t)(stop - line);
-            }
+    /* The look-up of what nobody compiles: what it takes in folders, memory and code is there when
+     * the first one comes that somebody waits for. */
+    c->source = "";
+    c->name = "nothing";
+    c->architecture = "sm_0";
+    bool known = trp__nvrtc_look(compiler);
+    if (trace(c, &headers, &ignored) == TRP_OK) {
+        if (known) {
+            trp__key key = {0};
+            make_key(compiler, c, &headers, &key);
+            (void)trp__jit_find_kept(&key, &made);
+            trp__key_end(&key);
+        } else {
+            (void)find_packed(c, &headers, &made);
         }
-        if (stop)
-            line = stop + 1;
     }
-}
-
-static trp_status add_inputs(const trp__nvjitlink *jl, trp__nvjitlink_handle handle, linking *l,
-                             trp__jit_blobs *b, const trp__jit_image *images, uint32_t count,
-                             trp_error *error)
-{
-    uint32_t used = 0;
-    for (uint32_t i = 0; i < l->head.inputs; i++) {
-        trp__jit_link_input entry = {0};
-        uint64_t size, bytes;
-        const char *head = trp__jit_blob(b, &size);
-        const char *name = trp__jit_blob_text(b);
-        const char *data = trp__jit_blob(b, &bytes);
-        if (b->bad || size != sizeof entry)
-            return bad_input(error);
-        memcpy(&entry, head, sizeof entry);
-        if (entry.module) {
-            if (used == count)
-                return bad_input(error);
-            data = images[used].data;
-            bytes = images[used].bytes;
-            take_names(l, b, entry.names, &images[used++]);
-        }
-        trp__nvjitlink_result result =
-            jl->nvJitLinkAddData(handle, input_type(entry.kind, data, bytes), data, bytes, name);
-        if (result != TRP__NVJITLINK_SUCCESS)
-            return trp__error_set_code(error, TRP_E_LIBRARY, "nvjitlink", result,
-                                       "inputs[%u] (%.60s): nvJitLink's error %d, in "
-                                       "nvJitLinkAddData",
-                                       i, name, result);
-    }
-    return b->bad ? bad_input(error) : TRP_OK;
-}
-
-static trp_status set_link_names(const linking *l, trp__jit_made *made, trp_error *error)
-{
-    lines all = {0};
-    for (uint32_t i = 0; i < l->head.names; i++) {
-        const char *plain = l->names[i][0] == '&' ? l->names[i] + 1 : l->names[i];
-        char *lowered = l->lowered[i] ? strndup(l->lowered[i], l->lowered_bytes[i]) : NULL;
-        add_line(&all, lowered ? lowered : plain, "");
-        free(lowered);
-    }
-    made->names = all.text;
-    made->names_bytes = all.bytes;
-    made->name_count = l->head.names;
-    return all.no_memory ? no_memory(error) : TRP_OK;
-}
-
-static trp_status read_linked(const trp__nvjitlink *jl, trp__nvjitlink_handle handle, bool ptx,
-                              trp__jit_made *made, trp_error *error)
-{
-    trp__nvjitlink_result result =
-        ptx ? jl->nvJitLinkGetLinkedPtxSize(handle, &made->image_bytes)
-            : jl->nvJitLinkGetLinkedCubinSize(handle, &made->image_bytes);
-    if (result != TRP__NVJITLINK_SUCCESS || made->image_bytes == 0)
-        return link_failed(jl, result, "nvJitLinkGetLinkedCubinSize", NULL, error);
-    made->image = malloc(made->image_bytes);
-    if (!made->image) {
-        made->image_bytes = 0;
-        return no_memory(error);
-    }
-    result = ptx ? jl->nvJitLinkGetLinkedPtx(handle, made->image)
-                 : jl->nvJitLinkGetLinkedCubin(handle, made->image);
-    return result == TRP__NVJITLINK_SUCCESS
-               ? TRP_OK
-               : link_failed(jl, result, "nvJitLinkGetLinkedCubin", NULL, error);
-}
-
-static trp_status read_link(linking *l, trp__jit_blobs *b, trp_error *error)
-{
-    const void *head = trp__jit_blobs_head(b, sizeof l->head);
-    if (head)
-        memcpy(&l->head, head, sizeof l->head);
-    if (b->bad || l->head.options > TRP_JIT_OPTIONS_MAX || l->head.names > TRP_JIT_OPTIONS_MAX ||
-        l->head.inputs > TRP_JIT_LINK_INPUTS_MAX)
-        return bad_input(error);
-    l->architecture = trp__jit_blob_text(b);
-    read_texts(b, l->options, l->head.options);
-    read_texts(b, l->names, l->head.names);
-    return b->bad ? bad_input(error) : TRP_OK;
-}
-
-static trp_status run_link(const trp__nvjitlink *jl, linking *l, trp__jit_blobs *b,
-                           const trp__jit_image *images, uint32_t count, trp__jit_made *made,
-                           trp_error *error)
-{
-    const char *options[TRP_JIT_OPTIONS_MAX + 4];
-    trp__nvjitlink_handle handle = NULL;
-    char architecture[64];
-    uint32_t n = 0;
-    bool ptx = l->head.output == TRP_JIT_PTX;
-    snprintf(architecture, sizeof architecture, "-arch=%.31s", l->architecture);
-    options[n++] = architecture;
-    if (l->head.lto)
-        options[n++] = "-lto";
-    if (ptx)
-        options[n++] = "-ptx";
-    for (uint32_t i = 0; i < l->head.options; i++)
-        options[n++] = l->options[i];
-    trp__nvjitlink_result result = jl->nvJitLinkCreate(&handle, n, options);
-    if (result != TRP__NVJITLINK_SUCCESS) {
-        if (handle) {
-            read_link_log(jl, handle, made);
-            jl->nvJitLinkDestroy(&handle);
-        }
-        return link_failed(jl, result, "nvJitLinkCreate: an option or the architecture", made->log,
-                           error);
-    }
-    trp_status status = add_inputs(jl, handle, l, b, images, count, error);
-    bool refused = status == TRP_E_LIBRARY;
-    if (status == TRP_OK) {
-        result = jl->nvJitLinkComplete(handle);
-        read_link_log(jl, handle, made);
-        if (result != TRP__NVJITLINK_SUCCESS)
-            status = link_failed(jl, result, "nvJitLinkComplete", made->log, error);
-    } else if (refused) {
-        read_link_log(jl, handle, made);
-    }
-    if (status == TRP_OK)
-        status = read_linked(jl, handle, ptx, made, error);
-    if (status == TRP_OK)
-        status = set_link_names(l, made, error);
-    jl->nvJitLinkDestroy(&handle);
-    return status;
-}
-
-trp_status trp__jit_link(const char *input, uint64_t bytes, const trp__jit_image *images,
-                         uint32_t count, trp__jit_made *made, trp_error *error)
-{
-    const trp__nvjitlink *jl;
-    trp__jit_blobs b = trp__jit_blobs_begin(input, bytes);
-    linking *l = calloc(1, sizeof *l);
-    if (!l)
-        return no_memory(error);
-    trp_status status = read_link(l, &b, error);
-    if (status == TRP_OK)
-        status = trp__nvjitlink_load(&jl, error);
-    if (status == TRP_OK)
-        status = run_link(jl, l, &b, images, count, made, error);
-    free(l);
-    return status;
+    trp__jit_made_free(&made);
+    trp__jit_headers_free(&headers);
+    free(c);
 }

@@ -3,6 +3,8 @@
 #ifndef TRP_ACTORS_JIT_MAKE_H
 #define TRP_ACTORS_JIT_MAKE_H
 
+#include "cache/store.h"
+
 #include <troupe/status.h>
 
 #include <stdatomic.h>
@@ -13,7 +15,8 @@
 /* What has been made, in memory of the worker. Parts may be NULL if their size is 0. */
 typedef struct trp__jit_made {
     char *image, *log, *names, *headers;
-    char *stamps; /* of the files that were read, and of those that were not there */
+    char *stamps;       /* of the files that were read, and of those that were not there */
+    trp__store_hit hit; /* has image, log and names, if they come from the cache */
     size_t image_bytes, log_bytes, names_bytes, headers_bytes, stamps_bytes;
     uint32_t name_count, header_count;
     bool keepable; /* the same is made again as long as the stamps are true */
@@ -39,9 +42,18 @@ typedef struct trp__jit_stop {
 trp_status trp__jit_compile(const char *input, uint64_t bytes, const trp__jit_stop *stop,
                             trp__jit_made *made, trp_error *error);
 
+/* Finds out what every compile has to, and none needs to be there for: which compiler there is,
+ * what is in the packs. Loads no compiler. */
+void trp__jit_prepare(void);
+
 /* Links `input`; `images` are those of its modules. */
 trp_status trp__jit_link(const char *input, uint64_t bytes, const trp__jit_image *images,
                          uint32_t count, trp__jit_made *made, trp_error *error);
+
+/* Links what a compile to LTO-IR has made, alone: its image becomes a cubin, the log of the link
+ * follows that of the compile. `expressions` are those of made->names. */
+trp_status trp__jit_link_alone(const char *architecture, const char *const *expressions,
+                               uint32_t count, trp__jit_made *made, trp_error *error);
 
 void trp__jit_made_free(trp__jit_made *made);
 

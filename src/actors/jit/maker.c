@@ -2,9 +2,10 @@
  * thread. The same on all backends, for it needs no device.
  *
  * A request that is cancelled gives its memory back at once, the module's home too if it is freed.
- * So the home is only touched while the request can't be cancelled, which is when `progress` is not
- * 0: its input is copied out first, and what was made is copied in at the end. In between, which is
- * long, the request can be cancelled at any moment, and the compiler is told to stop. */
+ * So the home is only touched while the request can't be cancelled, which is in handle() and when
+ * `progress` is not 0: its input is copied out first, and what was made is copied in at the end. In
+ * between, which is long, the request can be cancelled at any moment, and the compiler is told to
+ * stop. */
 #include "actors/jit/jit.h"
 #include "actors/jit/jit_wire.h"
 #include "actors/jit/blobs.h"
@@ -13,9 +14,15 @@
 #include "base/error.h"
 #include "worker/actor.h"
 #include "worker/side.h"
+#include "worker/worker.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* So little is copied by the scheduler itself: that is sooner done than the side thread is asked.
+ */
+enum { COPY_AT_ONCE = 16 << 10 };
 
 typedef enum phase {
     IDLE = 0,
@@ -119,14 +126,17 @@ static char *put(char *at, const char *data, size_t bytes)
     return at + bytes;
 }
 
+static size_t made_bytes(const trp__jit_made *m)
+{
+    return m->log_bytes + m->names_bytes + m->headers_bytes + m->image_bytes + m->stamps_bytes;
+}
+
 /* Leaves what was made, or at least the log, in the home. */
 static void copy_out(void *argument)
 {
     state *s = argument;
     trp__jit_made *m = &s->made;
-    size_t rest = s->status == TRP_OK
-                      ? m->names_bytes + m->headers_bytes + m->image_bytes + m->stamps_bytes
-                      : 0;
+    size_t rest = s->status == TRP_OK ? made_bytes(m) - m->log_bytes : 0;
     size_t room = s->home.output_bytes;
     trp__home_output head = {.names = m->name_count, .headers = m->header_count};
     if (room < sizeof head)
@@ -157,6 +167,13 @@ static void copy_out(void *argument)
     head.checksum = trp__checksum(first, (size_t)(at - first));
     head.magic = TRP__HOME_OUTPUT;
     memcpy(s->output, &head, sizeof head);
+}
+
+/* Once in a process: what any first compile has to find out. */
+static void prepare(void *ignored)
+{
+    (void)ignored;
+    trp__jit_prepare();
 }
 
 /* In the scheduler. */
@@ -206,6 +223,35 @@ static trp_status find_images(trp_instance *instance, state *s, trp_error *error
     return b.bad ? trp__error_set(error, TRP_E_INTERNAL, "the input of a link is damaged") : TRP_OK;
 }
 
+static trp_status go_on(trp_job *job, state *s, phase next, void (*work)(void *))
+{
+    s->phase = next;
+    job->progress = next == MAKING ? 0 : 1;
+    trp__side_run(s->side, work, s);
+    return TRP_AGAIN;
+}
+
+/* Who waits for a module launches it next, as a rule: those who load it wake up meanwhile. */
+static void announce(trp_instance *instance)
+{
+    trp__worker *w = ((trp__instance *)instance)->worker;
+    for (uint32_t i = 0; i < TRP__ACTORS; i++) {
+        trp__worker_actor *a = &w->actor[i];
+        if (atomic_load_explicit(&a->state, memory_order_acquire) == TRP__READY &&
+            a->instance.impl == &trp__jit_cuda)
+            trp__jit_cuda_expect(&a->instance.api);
+    }
+}
+
+static trp_status copied_in(trp_instance *instance, trp_job *job, state *s)
+{
+    if (s->status != TRP_OK)
+        return go_on(job, s, COPYING_OUT, copy_out);
+    go_on(job, s, MAKING, make);
+    announce(instance); /* it may be in the cache */
+    return TRP_AGAIN;
+}
+
 static trp_status begin(trp_instance *instance, trp_job *job, trp_error *error)
 {
     state *s = instance->state;
@@ -215,6 +261,8 @@ static trp_status begin(trp_instance *instance, trp_job *job, trp_error *error)
     memcpy(&payload, job->payload, sizeof payload);
     if (payload.is_made)
         return TRP_OK;
+    if (s->side && trp__side_busy(s->side)) /* it prepares; or works for one that was cancelled */
+        return TRP_AGAIN;
     s->home = payload.home;
     s->linking = job->op == TRP_OP_JIT_LINK;
     trp_status status = s->side ? TRP_OK : trp__side_start(&s->side, NULL, NULL, error);
@@ -233,18 +281,10 @@ static trp_status begin(trp_instance *instance, trp_job *job, trp_error *error)
     s->output = (char *)(uintptr_t)output;
     s->record = record;
     s->ticket = record->ticket;
-    s->phase = COPYING_IN;
-    job->progress = 1;
-    trp__side_run(s->side, copy_in, s);
-    return TRP_AGAIN;
-}
-
-static trp_status go_on(trp_job *job, state *s, phase next, void (*work)(void *))
-{
-    s->phase = next;
-    job->progress = next == MAKING ? 0 : 1;
-    trp__side_run(s->side, work, s);
-    return TRP_AGAIN;
+    if (s->home.input_bytes > COPY_AT_ONCE || s->images > 0)
+        return go_on(job, s, COPYING_IN, copy_in);
+    copy_in(s);
+    return copied_in(instance, job, s);
 }
 
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
@@ -270,17 +310,34 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
         }
         return begin(instance, job, error);
     case COPYING_IN:
-        return s->status == TRP_OK ? go_on(job, s, MAKING, make)
-                                   : go_on(job, s, COPYING_OUT, copy_out);
+        return copied_in(instance, job, s);
     case MAKING:
-        return go_on(job, s, COPYING_OUT, copy_out);
+        if (made_bytes(&s->made) > COPY_AT_ONCE)
+            return go_on(job, s, COPYING_OUT, copy_out);
+        copy_out(s);
+        break;
     default:
-        job->progress = 0;
-        clear(s);
-        if (s->status != TRP_OK)
-            *error = s->error;
-        return s->status;
+        break;
     }
+    job->progress = 0;
+    clear(s);
+    if (s->status == TRP_OK)
+        announce(instance);
+    else
+        *error = s->error;
+    return s->status;
+}
+
+/* The first of a process has its thread at once, and finds out what a compile needs before there is
+ * one. The others' threads are made when they are needed: most programs compile one thing at a
+ * time. */
+static trp_status init(trp_instance *instance, trp_error *error)
+{
+    static atomic_bool prepared;
+    state *s = instance->state;
+    if (!atomic_exchange(&prepared, true) && trp__side_start(&s->side, NULL, NULL, error) == TRP_OK)
+        trp__side_run(s->side, prepare, NULL);
+    return TRP_OK; /* if there is no thread, the first compile tries again and tells */
 }
 
 static void stop(trp_instance *instance)
@@ -295,6 +352,7 @@ static void stop(trp_instance *instance)
 const trp_actor_impl trp__jit_maker = {
     .abi = TRP_ACTOR_ABI,
     .state_bytes = sizeof(state),
+    .init = init,
     .handle = handle,
     .stop = stop,
 };

@@ -19,6 +19,11 @@ void trp__nvrtc_version(const trp__nvrtc *lib, char *out, size_t size)
     snprintf(out, size, "%d.%d", part[0], part[1]);
 }
 
+bool trp__nvrtc_find(char *path)
+{
+    return trp__toolkit_find(&library, path);
+}
+
 /* Identities. */
 
 /* NVRTC loads its builtins by a name with both parts of its version, which is not known before it
@@ -85,6 +90,17 @@ static bool is_loaded(void)
     bool loaded = library.library.handle != NULL;
     pthread_mutex_unlock(&library.lock);
     return loaded;
+}
+
+bool trp__nvrtc_look(char out[TRP__NVRTC_IDENTITY])
+{
+    pthread_mutex_lock(&identity.lock);
+    if (identity.known == NOT_KNOWN && !is_loaded() && identify_file(identity.text))
+        identity.known = BY_FILE;
+    bool known = identity.known != NOT_KNOWN;
+    memcpy(out, identity.text, sizeof identity.text);
+    pthread_mutex_unlock(&identity.lock);
+    return known;
 }
 
 trp_status trp__nvrtc_identity(char out[TRP__NVRTC_IDENTITY], trp_error *error)

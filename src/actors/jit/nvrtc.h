@@ -17,6 +17,9 @@ TRP__TOOLKIT_DECLARE(trp__nvrtc);
 /* "13.0". */
 void trp__nvrtc_version(const trp__nvrtc *lib, char *out, size_t size);
 
+/* The file that it is loaded from, or would be. `path` has PATH_MAX bytes. */
+bool trp__nvrtc_find(char *path);
+
 /* Room for the identity of any compiler, with its end. */
 enum { TRP__NVRTC_IDENTITY = 512 };
 
@@ -25,5 +28,8 @@ enum { TRP__NVRTC_IDENTITY = 512 };
  * be told. So it is a good guess until NVRTC is loaded, and true from then on. Any thread. The
  * errors of trp__nvrtc_load(). */
 trp_status trp__nvrtc_identity(char out[TRP__NVRTC_IDENTITY], trp_error *error);
+
+/* The same as far as it can be told without loading it; false: it can't. */
+bool trp__nvrtc_look(char out[TRP__NVRTC_IDENTITY]);
 
 #endif

@@ -40,8 +40,8 @@ static const refused_option compile_refused[] = {
     {"-arch", true, "say it in `architecture`"},
     {"--include-path", true, "say it in `include_paths`"},
     {"-I", true, "say it in `include_paths`"},
-    {"-dlto", false, "ask for the output TRP_JIT_LTOIR"},
-    {"--dlink-time-opt", false, "ask for the output TRP_JIT_LTOIR"},
+    {"-dlto", false, "ask for the output TRP_JIT_LTOIR or TRP_JIT_CUBIN_LTO"},
+    {"--dlink-time-opt", false, "ask for the output TRP_JIT_LTOIR or TRP_JIT_CUBIN_LTO"},
     {"-optix-ir", false, "OptiX-IR is not made here"},
     {"--optix-ir", false, "OptiX-IR is not made here"},
     {"--time", true, "files are not written"},
@@ -145,11 +145,12 @@ static trp_status check_compile(trp__pack *pack, compile *c)
     if (status == TRP_OK && (!r->source || !r->source[0]))
         status = trp__error_set(pack->error, TRP_E_ARGUMENT, "source: expected a text, got %s",
                                 r->source ? "an empty one" : "NULL");
-    if (status == TRP_OK && (uint32_t)r->output > TRP_JIT_LTOIR)
+    if (status == TRP_OK && (uint32_t)r->output > TRP_JIT_CUBIN_LTO)
         status = trp__error_set(pack->error, TRP_E_ARGUMENT,
                                 "output: expected a trp_jit_output, got %d", (int)r->output);
     if (status == TRP_OK)
-        status = trp__jit_architecture(pack, r->architecture, r->output != TRP_JIT_CUBIN,
+        status = trp__jit_architecture(pack, r->architecture,
+                                       r->output == TRP_JIT_PTX || r->output == TRP_JIT_LTOIR,
                                        c->architecture);
     c->bytes = sizeof(trp__jit_compile_head);
     if (status == TRP_OK)
@@ -292,13 +293,14 @@ trp_status trp__jit_pack_compile(trp__pack *pack, const trp_request *request)
     trp_status status = check_compile(pack, &c);
     if (status != TRP_OK)
         return status;
-    wish = (trp__module_wish){.input_bytes = c.bytes,
-                              .output_kind = (uint32_t)r->output,
-                              .name_count = r->name_count,
-                              .names = r->names,
-                              .sum = sum_of(&c),
-                              .is_same = is_same_compile,
-                              .request = &c};
+    wish = (trp__module_wish){
+        .input_bytes = c.bytes,
+        .output_kind = (uint32_t)(r->output == TRP_JIT_CUBIN_LTO ? TRP_JIT_CUBIN : r->output),
+        .name_count = r->name_count,
+        .names = r->names,
+        .sum = sum_of(&c),
+        .is_same = is_same_compile,
+        .request = &c};
     status = trp__jit_output_room(pack, r->output_bytes_max, &wish.output_bytes);
     if (status == TRP_OK)
         status = pack->module_again(pack, &wish, r->module, &place, &found);

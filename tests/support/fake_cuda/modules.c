@@ -1,8 +1,10 @@
-/* Modules of the fake driver. It compiles nothing: it reads from PTX text which kernels there are
- * and what parameters they take, and runs those of whose name it knows what they do. */
+/* Modules of the fake driver. It compiles nothing: it reads from PTX text, or from a cubin, which
+ * kernels there are and what parameters they take, and runs those of whose name it knows what they
+ * do. */
 #include "support/fake_cuda/fake.h"
 
 #include <ctype.h>
+#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -124,6 +126,7 @@ static const fake_kernel kernels[] = {
     {"jit_fill", run_fill, 3, NULL},   {"jit_scale", run_scale, 3, "factor"},
     {"jit_sum", run_sum, 2, NULL},     {"jit_map", run_map, 2, NULL},
     {"jit_spin", run_spin, 1, NULL},   {"jit_trap", run_trap, 0, NULL},
+    {"warm", run_nop, 1, NULL},
 };
 
 const fake_kernel *fake_kernel_find(const char *name)
@@ -318,6 +321,67 @@ static int read_ptx(const char *text, module *m)
     return result ? result : read_variables(text, ".const", m);
 }
 
+/* Cubins: an ELF file, in which ".nv.info.NAME" says what parameters a kernel takes. Of what stands
+ * there only that is read: the rows {format, attribute, bytes} with a value of so many bytes behind
+ * them, and in those for parameters the number and, in the upper bits, the size of one. */
+
+enum { ROW_WITH_BYTES = 4, ROW_PARAMETER = 0x17 };
+
+static bool read_info(const unsigned char *at, size_t bytes, entry *e)
+{
+    for (size_t used = 0; used + 4 <= bytes;) {
+        uint16_t size;
+        uint32_t value[3];
+        memcpy(&size, at + used + 2, sizeof size);
+        bool long_row = at[used] == ROW_WITH_BYTES;
+        if (long_row && at[used + 1] == ROW_PARAMETER) {
+            if (size != sizeof value || used + 4 + sizeof value > bytes)
+                return false;
+            memcpy(value, at + used + 4, sizeof value);
+            uint32_t number = value[1] & 0xffff;
+            if (number >= PARAMETERS)
+                return false;
+            e->parameter_bytes[number] = value[2] >> 18;
+            if (e->parameter_count <= number)
+                e->parameter_count = number + 1;
+        }
+        used += 4 + (long_row ? size : 0u);
+    }
+    return true;
+}
+
+static int read_cubin(const unsigned char *image, module *m)
+{
+    static const char info[] = ".nv.info.";
+    Elf64_Ehdr head;
+    Elf64_Shdr section, names;
+    memcpy(&head, image, sizeof head);
+    if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_shentsize != sizeof section ||
+        head.e_shstrndx >= head.e_shnum)
+        return FAKE_ERROR_INVALID_IMAGE;
+    memcpy(&names, image + head.e_shoff + head.e_shstrndx * sizeof names, sizeof names);
+    for (size_t i = 0; i < head.e_shnum; i++) {
+        memcpy(&section, image + head.e_shoff + i * sizeof section, sizeof section);
+        const char *name = (const char *)image + names.sh_offset + section.sh_name;
+        if (strncmp(name, info, sizeof info - 1) != 0)
+            continue;
+        entry *e = &m->entry[m->count];
+        name += sizeof info - 1;
+        if (m->count == ENTRIES || strlen(name) >= NAME_BYTES ||
+            !read_info(image + section.sh_offset, section.sh_size, e))
+            return FAKE_ERROR_INVALID_IMAGE;
+        strcpy(e->name, name);
+        e->module = m;
+        m->count++;
+    }
+    return FAKE_SUCCESS;
+}
+
+static int read_image(const void *image, module *m)
+{
+    return memcmp(image, ELFMAG, SELFMAG) == 0 ? read_cubin(image, m) : read_ptx(image, m);
+}
+
 static void free_variables(module *m)
 {
     for (size_t i = 0; i < m->variables; i++) {
@@ -334,7 +398,9 @@ trp__cu_result cuModuleLoadData(trp__cu_module *out, const void *image)
     if (result)
         return result;
     module *m = calloc(1, sizeof *m);
-    result = !m ? FAKE_ERROR_OUT_OF_MEMORY : image ? read_ptx(image, m) : FAKE_ERROR_INVALID_VALUE;
+    result = !m      ? FAKE_ERROR_OUT_OF_MEMORY
+             : image ? read_image(image, m)
+                     : FAKE_ERROR_INVALID_VALUE;
     uintptr_t handle = result == 0 ? fake_handle_new(FAKE_MODULE, m) : 0;
     if (!handle) {
         if (m)

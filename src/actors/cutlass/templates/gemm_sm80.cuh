@@ -1,98 +1,25 @@
-/* D = alpha A B + beta C by CUTLASS 2.x: sm_80 and what came after it, with mma.sync or SIMT.
- * Row, column and any mix of layouts; batches; k split serially or by stream-K.
+/* D = alpha A B + beta C, or what a tree of visitors makes of A B, by CUTLASS 2.x: sm_80 and what
+ * came after it, with mma.sync or SIMT. Row, column and any mix of layouts; batches; k split
+ * serially or by stream-K. The settings are in gemm_sm80_head.cuh.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "gemm_sm80_head.cuh"
 
-/* What a row sets, with what it is otherwise. */
-#ifndef TRP_A /* elements of A and B, of C and D */
-#define TRP_A cutlass::half_t
-#endif
-#ifndef TRP_B
-#define TRP_B TRP_A
-#endif
-#ifndef TRP_D
-#define TRP_D TRP_A
-#endif
-#ifndef TRP_ACC /* what is summed up in */
-#define TRP_ACC float
-#endif
-#ifndef TRP_SCALAR /* what alpha, beta and the epilogue are in */
-#define TRP_SCALAR TRP_ACC
-#endif
-#ifndef TRP_A_ROW /* layouts: 1 row-major, 0 column-major */
-#define TRP_A_ROW 1
-#endif
-#ifndef TRP_B_ROW
-#define TRP_B_ROW 0
-#endif
-#ifndef TRP_D_ROW
-#define TRP_D_ROW 1
-#endif
-#ifndef TRP_A_ALIGN /* elements that are loaded at once */
-#define TRP_A_ALIGN 8
-#endif
-#ifndef TRP_B_ALIGN
-#define TRP_B_ALIGN TRP_A_ALIGN
-#endif
-#ifndef TRP_D_ALIGN
-#define TRP_D_ALIGN 8
-#endif
-#ifndef TRP_CLASS /* OpClassTensorOp or OpClassSimt */
-#define TRP_CLASS OpClassTensorOp
-#endif
-#ifndef TRP_ARCH /* Sm80, Sm89 */
-#define TRP_ARCH Sm80
-#endif
-#ifndef TRP_TILE
-#define TRP_TILE 128, 128, 32
-#endif
-#ifndef TRP_WARP
-#define TRP_WARP 64, 64, 32
-#endif
-#ifndef TRP_INSTRUCTION
-#define TRP_INSTRUCTION 16, 8, 16
-#endif
-#ifndef TRP_STAGES
-#define TRP_STAGES 3
-#endif
-#ifndef TRP_OPERATOR /* OpMultiplyAdd, OpMultiplyAddSaturate, OpMultiplyAddFastF32, ... */
-#define TRP_OPERATOR OpMultiplyAdd
-#endif
-#ifndef TRP_STREAM_K
-#define TRP_STREAM_K 0
-#endif
-#ifndef TRP_EPILOGUE /* a functor of the 2.x epilogue; its parameters from TRP_EPILOGUE_ARGS(args) \
-                      */
-#define TRP_EPILOGUE_PLAIN
-#define TRP_EPILOGUE                                                                               \
-    cutlass::epilogue::thread::LinearCombination<TRP_D, TRP_D_ALIGN, TRP_ACC, TRP_SCALAR>
-#endif
-
-#include "gemm_sm80_headers.cuh"
-
-template <bool Row>
-using trp_layout =
-    cutlass::platform::conditional_t<Row, cutlass::layout::RowMajor, cutlass::layout::ColumnMajor>;
+#if TRP_TREE
+static_assert(TRP_D_ROW, "trees are written for a row-major D");
+using trp_epilogue = cutlass::epilogue::threadblock::EpilogueWithVisitorCallbacks<
+    typename trp_plain_kernel::Epilogue, TRP_FUSION, 1>;
 #if TRP_STREAM_K
-using trp_swizzle = cutlass::gemm::threadblock::ThreadblockSwizzleStreamK;
+using trp_kernel =
+    cutlass::gemm::kernel::GemmWithEpilogueVisitorStreamk<typename trp_plain_kernel::Mma,
+                                                          trp_epilogue, trp_swizzle>;
 #else
-using trp_swizzle = cutlass::gemm::threadblock::GemmIdentityThreadblockSwizzle<8>;
+using trp_kernel = cutlass::gemm::kernel::GemmWithEpilogueVisitor<typename trp_plain_kernel::Mma,
+                                                                  trp_epilogue, trp_swizzle>;
 #endif
-
-/* The epilogue writes rows. A D that is column-major is the row-major D' = B' A' of the transposes,
- * whose layouts are the other ones. */
-#if TRP_D_ROW
-#define TRP_LEFT  TRP_A, trp_layout<TRP_A_ROW>, cutlass::ComplexTransform::kNone, TRP_A_ALIGN
-#define TRP_RIGHT TRP_B, trp_layout<TRP_B_ROW>, cutlass::ComplexTransform::kNone, TRP_B_ALIGN
 #else
-#define TRP_LEFT  TRP_B, trp_layout<!TRP_B_ROW>, cutlass::ComplexTransform::kNone, TRP_B_ALIGN
-#define TRP_RIGHT TRP_A, trp_layout<!TRP_A_ROW>, cutlass::ComplexTransform::kNone, TRP_A_ALIGN
+using trp_kernel = trp_plain_kernel;
 #endif
-using trp_kernel = typename cutlass::gemm::kernel::DefaultGemmUniversal<
-    TRP_LEFT, TRP_RIGHT, TRP_D, cutlass::layout::RowMajor, TRP_ACC, cutlass::arch::TRP_CLASS,
-    cutlass::arch::TRP_ARCH, cutlass::gemm::GemmShape<TRP_TILE>, cutlass::gemm::GemmShape<TRP_WARP>,
-    cutlass::gemm::GemmShape<TRP_INSTRUCTION>, TRP_EPILOGUE, trp_swizzle, TRP_STAGES,
-    cutlass::arch::TRP_OPERATOR>::GemmKernel;
 
 #if TRP_STREAM_K
 #define TRP_RUN trp_run_2x_static
@@ -131,7 +58,9 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
     using scalar = TRP_SCALAR;
     if (args.m <= 0 || args.n <= 0 || args.k <= 0)
         return TRP_CUTLASS_REFUSED;
-#ifdef TRP_EPILOGUE_PLAIN
+#if TRP_TREE
+    typename trp_kernel::EpilogueOutputOp::Params epilogue = TRP_FUSION_ARGS(args);
+#elif defined(TRP_EPILOGUE_PLAIN)
     typename trp_kernel::EpilogueOutputOp::Params epilogue(scalar(args.alpha), scalar(args.beta));
     if (args.alpha_ptr)
         epilogue.alpha_ptr = reinterpret_cast<scalar const *>(args.alpha_ptr);
@@ -142,7 +71,7 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
 #endif
     const bool batched = args.l > 1;
     const int splits = args.splits > 1 ? args.splits : 1;
-    if (batched && splits > 1)
+    if (splits > 1 && (batched || (TRP_TREE && !TRP_STREAM_K)))
         return TRP_CUTLASS_REFUSED;
     const auto mode = batched ? cutlass::gemm::GemmUniversalMode::kBatched
                               : cutlass::gemm::GemmUniversalMode::kGemm;

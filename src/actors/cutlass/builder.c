@@ -1,0 +1,208 @@
+#include "actors/cutlass/builder.h"
+
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void drop(void *context, void *value)
+{
+    trp__cutlass_parameter *p = value;
+    (void)context;
+    free(p->data);
+}
+
+void trp__cutlass_builder_close(trp__cutlass_builder *b)
+{
+    if (!b->cu)
+        return;
+    if (b->stream) {
+        trp_cuda_check(b->instance, b->cu->cuStreamSynchronize(b->stream), "cuStreamSynchronize",
+                       NULL);
+        b->cu->cuStreamDestroy_v2(b->stream);
+    }
+    if (b->done)
+        b->cu->cuEventDestroy_v2(b->done);
+    if (b->room)
+        b->cu->cuMemFreeHost(b->room);
+    trp__lru_destroy(b->known);
+    memset(b, 0, sizeof *b);
+}
+
+trp_status trp__cutlass_builder_open(trp__cutlass_builder *b, trp_instance *instance,
+                                     const trp__cuda *cu, trp_error *error)
+{
+    b->cu = cu;
+    b->instance = instance;
+    trp_status status =
+        trp__lru_create(sizeof(trp__cutlass_problem_key), sizeof(trp__cutlass_parameter),
+                        TRP__CUTLASS_PARAMETERS, drop, NULL, &b->known, error);
+    if (status == TRP_OK)
+        status = trp_cuda_check(instance, cu->cuDriverGetVersion(&b->driver), "cuDriverGetVersion",
+                                error);
+    if (status == TRP_OK)
+        status =
+            trp_cuda_check(instance, cu->cuStreamCreate(&b->stream, TRP__CU_STREAM_NON_BLOCKING),
+                           "cuStreamCreate", error);
+    if (status == TRP_OK)
+        status = trp_cuda_check(instance, cu->cuEventCreate(&b->done, TRP__CU_EVENT_DISABLE_TIMING),
+                                "cuEventCreate", error);
+    if (status == TRP_OK)
+        status = trp_cuda_check(
+            instance,
+            cu->cuMemHostAlloc(&b->room, TRP_CUTLASS_RESULT_SIZE, TRP__CU_MEMHOSTALLOC_DEVICEMAP),
+            "cuMemHostAlloc", error);
+    if (status == TRP_OK)
+        status =
+            trp_cuda_check(instance, cu->cuMemHostGetDevicePointer_v2(&b->room_address, b->room, 0),
+                           "cuMemHostGetDevicePointer", error);
+    return status;
+}
+
+/* Tensor maps. */
+
+/* CUTLASS's own correction, for drivers that encode small tensors in a way its kernels do not want.
+ */
+static void correct(const trp__cutlass_builder *b, const trp_cutlass_map *from,
+                    trp__cu_tensor_map *map)
+{
+    uint64_t bytes = from->rank > 1
+                         ? from->stride[from->rank - 2] * ((uint64_t)from->size[from->rank - 1] + 1)
+                         : 0;
+    uint64_t word;
+    if (b->driver > 13010 || bytes >= 128 << 10)
+        return;
+    memcpy(&word, (char *)map + sizeof word, sizeof word);
+    word &= ~(UINT64_C(1) << 21);
+    memcpy((char *)map + sizeof word, &word, sizeof word);
+}
+
+static trp_status encode_map(const trp__cutlass_builder *b, unsigned char *at, trp_error *error)
+{
+    trp_cutlass_map from;
+    trp__cu_tensor_map map;
+    uint64_t size[5];
+    unsigned int box[5], step[5];
+    memcpy(&from, at, sizeof from);
+    if (from.rank < 1 || from.rank > 5)
+        return trp__error_set(error, TRP_E_INTERNAL, "a tensor map of %u dimensions", from.rank);
+    for (int i = 0; i < 5; i++) {
+        size[i] = (uint64_t)from.size[i] + 1;
+        box[i] = from.box[i];
+        step[i] = from.step[i];
+    }
+    trp_status status = trp_cuda_check(
+        b->instance,
+        b->cu->cuTensorMapEncodeTiled(&map, from.type, from.rank, (void *)(uintptr_t)from.address,
+                                      size, from.stride, box, step, from.interleave, from.swizzle,
+                                      from.l2, from.fill),
+        "cuTensorMapEncodeTiled", error);
+    if (status != TRP_OK)
+        return status;
+    correct(b, &from, &map);
+    memcpy(at, &map, sizeof map);
+    return TRP_OK;
+}
+
+/* Each map that the builder has left takes the place of its description. */
+static trp_status encode_maps(const trp__cutlass_builder *b, unsigned char *data, uint32_t bytes,
+                              uint32_t expected, trp_error *error)
+{
+    uint32_t count = 0;
+    trp_status status = TRP_OK;
+    for (uint32_t at = 0; at + sizeof(trp_cutlass_map) <= bytes && status == TRP_OK; at += 64) {
+        uint64_t tag;
+        memcpy(&tag, data + at, sizeof tag);
+        if (tag == TRP_CUTLASS_IM2COL)
+            return trp__error_set(error, TRP_E_INTERNAL, "a tensor map of im2col");
+        if (tag != TRP_CUTLASS_TILED)
+            continue;
+        status = encode_map(b, data + at, error);
+        count++;
+        at += 64; /* it is 128 bytes */
+    }
+    if (status == TRP_OK && count != expected)
+        status = trp__error_set(error, TRP_E_INTERNAL, "%u tensor maps in a parameter, not %u",
+                                count, expected);
+    return status;
+}
+
+/* Building. */
+
+/* What the builder has written: looked at with suspicion, for it ran where kernels run. */
+static trp_status take(trp__cutlass_builder *b, trp_error *error)
+{
+    trp_cutlass_built built;
+    memcpy(&built, b->room, sizeof built);
+    b->busy = false;
+    bool known = built.status == TRP_CUTLASS_BUILT || built.status == TRP_CUTLASS_WORKSPACE ||
+                 built.status == TRP_CUTLASS_REFUSED;
+    if (!known || built.abi != TRP_CUTLASS_ABI || built.params_bytes != b->expected ||
+        built.workspace_zero > built.workspace_bytes)
+        return trp__error_set(error, TRP_E_INTERNAL,
+                              "the builder of a kernel left no parameter (ABI %u, status %u, %u "
+                              "bytes, not %u)",
+                              built.abi, built.status, built.params_bytes, b->expected);
+    unsigned char *data = NULL;
+    if (built.status == TRP_CUTLASS_BUILT) {
+        data = malloc(built.params_bytes);
+        if (!data)
+            return trp__error_set(error, TRP_E_MEMORY, "no memory for a parameter");
+        memcpy(data, (char *)b->room + TRP_CUTLASS_ALIGN, built.params_bytes);
+        trp_status status = encode_maps(b, data, built.params_bytes, built.tensor_maps, error);
+        if (status != TRP_OK) {
+            free(data);
+            return status;
+        }
+    }
+    trp__cutlass_parameter *p = trp__lru_add(b->known, &b->key);
+    *p = (trp__cutlass_parameter){.status = built.status,
+                                  .bytes = built.params_bytes,
+                                  .grid = {built.grid[0], built.grid[1], built.grid[2]},
+                                  .workspace = built.workspace_bytes,
+                                  .zero = built.workspace_zero,
+                                  .data = data};
+    return TRP_OK;
+}
+
+static trp_status start(trp__cutlass_builder *b, const trp__cutlass_facts *facts,
+                        const trp__cutlass_problem_key *key, trp_error *error)
+{
+    b->key = *key;
+    b->expected = facts->info[TRP_CUTLASS_INFO_PARAMS];
+    memset(b->room, 0, TRP_CUTLASS_RESULT_SIZE);
+    void *parameters[] = {&b->key.args, &b->room_address};
+    trp_status status = trp_cuda_check(
+        b->instance,
+        b->cu->cuLaunchKernel(facts->builder, 1, 1, 1, 1, 1, 1, 0, b->stream, parameters, NULL),
+        "cuLaunchKernel", error);
+    if (status == TRP_OK)
+        status = trp_cuda_check(b->instance, b->cu->cuEventRecord(b->done, b->stream),
+                                "cuEventRecord", error);
+    b->busy = status == TRP_OK;
+    return status == TRP_OK ? TRP_AGAIN : status;
+}
+
+trp_status trp__cutlass_builder_find(trp__cutlass_builder *b, const trp__cutlass_facts *facts,
+                                     const trp__cutlass_problem_key *key,
+                                     const trp__cutlass_parameter **out, trp_error *error)
+{
+    *out = trp__lru_find(b->known, key);
+    if (*out)
+        return TRP_OK;
+    if (b->busy) {
+        bool ours = memcmp(&b->key, key, sizeof *key) == 0;
+        trp__cu_result result = b->cu->cuEventQuery(b->done);
+        if (result == TRP__CU_NOT_READY)
+            return TRP_AGAIN;
+        trp_status status = trp_cuda_check(b->instance, result, "cuEventQuery", error);
+        trp_error of_another;
+        if (status == TRP_OK)
+            status = take(b, ours ? error : &of_another);
+        b->busy = false;
+        *out = trp__lru_find(b->known, key);
+        if (*out || (ours && status != TRP_OK))
+            return status;
+    }
+    return start(b, facts, key, error);
+}

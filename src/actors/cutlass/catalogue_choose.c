@@ -1,0 +1,315 @@
+/* Which rows can compute a problem, and which of them is likely to be the fastest. */
+#include "actors/cutlass/catalogue.h"
+#include "actors/cutlass/catalogue_parts.h"
+#include "actors/cutlass/tree_render.h"
+#include "base/error.h"
+
+#include <math.h>
+#include <string.h>
+
+#define REFUSE(row, error, format, ...)                                                            \
+    trp__error_set(error, TRP_E_UNSUPPORTED, "%s: " format, (row)->name, __VA_ARGS__)
+
+/* What a row takes. */
+
+static bool is_fp8(uint8_t type)
+{
+    return type == TRP_F8E4M3 || type == TRP_F8E5M2;
+}
+
+static bool takes_inputs(const trp__cutlass_row *row, const trp__cutlass_problem *p)
+{
+    switch (row->inputs) {
+    case TRP__CUTLASS_HALF:
+        return p->a == p->b && (p->a == TRP_F16 || p->a == TRP_BF16) && p->accumulator == TRP_F32;
+    case TRP__CUTLASS_TF32:
+    case TRP__CUTLASS_F32:
+        return p->a == TRP_F32 && p->b == TRP_F32 && p->accumulator == TRP_F32;
+    case TRP__CUTLASS_F64:
+        return p->a == TRP_F64 && p->b == TRP_F64 && p->accumulator == TRP_F64;
+    case TRP__CUTLASS_I8:
+        return p->a == TRP_I8 && p->b == TRP_I8 && p->accumulator == TRP_I32;
+    default:
+        return is_fp8(p->a) && is_fp8(p->b) && p->accumulator == TRP_F32;
+    }
+}
+
+static trp_status check_types(const trp__cutlass_row *row, const trp__cutlass_problem *p,
+                              trp_error *error)
+{
+    if (!takes_inputs(row, p))
+        return REFUSE(row, error, "does not multiply %s by %s with sums in %s",
+                      trp_dtype_name((trp_dtype)p->a), trp_dtype_name((trp_dtype)p->b),
+                      trp_dtype_name((trp_dtype)p->accumulator));
+    if (row->inputs == TRP__CUTLASS_TF32 && p->compute != TRP_COMPUTE_TF32)
+        return REFUSE(row, error, "rounds inputs to tf32, which compute has to allow%s", "");
+    if (!p->tree && (p->accumulator != TRP_I32 || p->d != TRP_I32))
+        return REFUSE(row, error, "stores %s through an epilogue tree only, and there is none",
+                      trp_dtype_name((trp_dtype)p->d));
+    if (p->tree && (p->tree->d != p->d || p->tree->c != p->c ||
+                    p->tree->accumulator != p->accumulator || p->tree->order != TRP_ROW_MAJOR))
+        return REFUSE(row, error, "needs an epilogue tree of the problem's own types, row-major%s",
+                      "");
+    return p->tree ? trp__tree_renders(
+                         p->tree,
+                         row->family == TRP__CUTLASS_SM90 ? TRP__TREE_SM90 : TRP__TREE_SM80, error)
+                   : TRP_OK;
+}
+
+/* Tensor cores read 16-bit types (and mma.sync 32- and 64-bit ones) in any layout, others along k
+ * only. */
+static trp_status check_layouts(const trp__cutlass_row *row, const trp__cutlass_problem *p,
+                                trp_error *error)
+{
+    bool any = row->inputs == TRP__CUTLASS_HALF || trp__cutlass_row_simt(row) ||
+               (row->family == TRP__CUTLASS_SM80 &&
+                (row->inputs == TRP__CUTLASS_TF32 || row->inputs == TRP__CUTLASS_F64));
+    if (any || (p->a_row && !p->b_row))
+        return TRP_OK;
+    return REFUSE(row, error, "needs A row-major and B column-major, got %s-major and %s-major",
+                  p->a_row ? "row" : "column", p->b_row ? "row" : "column");
+}
+
+static trp_status check_device(const trp__cutlass_row *row, const trp__cutlass_problem *p,
+                               trp_error *error)
+{
+    uint32_t least = row->inputs == TRP__CUTLASS_FP8 && !trp__cutlass_row_simt(row) ? 89 : 80;
+    if (row->family == TRP__CUTLASS_SM90 && p->capability != 90)
+        return REFUSE(row, error, "is for compute capability 9.0, got %u.%u", p->capability / 10,
+                      p->capability % 10);
+    if (p->capability < least)
+        return REFUSE(row, error, "is for compute capability %u.%u and above, got %u.%u",
+                      least / 10, least % 10, p->capability / 10, p->capability % 10);
+    uint32_t shared = trp__cutlass_row_shared(row, p);
+    if (p->shared_bytes < shared)
+        return REFUSE(row, error, "needs %u bytes of shared memory, a block has %u", shared,
+                      p->shared_bytes);
+    return TRP_OK;
+}
+
+/* Sizes. */
+
+static int64_t divide_up(int64_t a, int64_t b)
+{
+    return (a - 1) / b + 1;
+}
+
+static trp_status check_sizes(const trp__cutlass_row *row, const trp__cutlass_problem *p,
+                              trp_error *error)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } sizes[] = {{"m", p->m}, {"n", p->n}, {"k", p->k}, {"batch", p->batch}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i].value < 1 || sizes[i].value > INT32_MAX)
+            return REFUSE(row, error, "%s: expected 1 to %d, got %lld", sizes[i].name, INT32_MAX,
+                          (long long)sizes[i].value);
+    }
+    if (row->stream_k && p->batch > 1)
+        return REFUSE(row, error, "divides the sums of one product, got a batch of %lld",
+                      (long long)p->batch);
+    if (row->family == TRP__CUTLASS_SM90 || row->stream_k)
+        return TRP_OK;
+    /* Grids: tiles along n in groups of up to 8 are y, and the batch is z. */
+    if (p->batch > 65535)
+        return REFUSE(row, error, "batch: expected at most 65535, got %lld", (long long)p->batch);
+    if (divide_up(divide_up(p->n, row->tile[1]), 8) > 65535)
+        return REFUSE(row, error, "n: expected at most %lld, got %lld", 65535 * 8ll * row->tile[1],
+                      (long long)p->n);
+    return TRP_OK;
+}
+
+/* Alignment. */
+
+/* Of a matrix whose lines have `length` elements: `elements` of them are accessed at once. TMA cuts
+ * lines where they end, other kernels access whole vectors. */
+static trp_status check_lines(const trp__cutlass_row *row, const char *name, uint32_t align,
+                              uint8_t type, int64_t length, uint32_t elements, bool whole,
+                              trp_error *error)
+{
+    uint32_t bytes = elements * trp_dtype_bits((trp_dtype)type) / 8;
+    bytes = bytes < 16 ? bytes : 16;
+    if (align < bytes)
+        return REFUSE(row, error, "needs %s's lines at multiples of %u bytes, got %u", name, bytes,
+                      align);
+    if (whole && length % elements != 0)
+        return REFUSE(row, error, "needs %s's lines in multiples of %u elements, got %lld", name,
+                      elements, (long long)length);
+    return TRP_OK;
+}
+
+/* Vectors along n are read as lines of D are by 2.x; 3.x takes them from any address, and accesses
+ * auxiliary matrices as align[4] allows. */
+static trp_status check_auxiliary(const trp__cutlass_row *row, const trp__cutlass_problem *p,
+                                  const trp__tree_node *x, trp_error *error)
+{
+    bool sm90 = row->family == TRP__CUTLASS_SM90;
+    bool matrix = x->op == TRP__TREE_LOAD || x->op == TRP__TREE_STORE;
+    if (!matrix && (sm90 || x->op != TRP__TREE_PER_COLUMN))
+        return TRP_OK;
+    if (!sm90)
+        return check_lines(row, matrix ? "an auxiliary matrix" : "a vector", p->align[4], x->type,
+                           p->n, trp__cutlass_row_line_elements(row, p->d), true, error);
+    uint32_t elements = p->align[4] * 8 / trp_dtype_bits((trp_dtype)x->type);
+    return check_lines(row, "an auxiliary matrix", p->align[4], x->type,
+                       x->detail == TRP_ROW_MAJOR ? p->n : p->m, elements > 0 ? elements : 1, true,
+                       error);
+}
+
+static trp_status check_alignment(const trp__cutlass_row *row, const trp__cutlass_problem *p,
+                                  trp_error *error)
+{
+    bool whole = row->family != TRP__CUTLASS_SM90;
+    uint32_t c = p->c != TRP_DTYPE_NONE && !whole ? 128 / trp_dtype_bits((trp_dtype)p->c)
+                                                  : trp__cutlass_row_line_elements(row, p->d);
+    trp_status status =
+        check_lines(row, "A", p->align[0], p->a, p->a_row ? p->k : p->m, row->align, whole, error);
+    if (status == TRP_OK)
+        status = check_lines(row, "B", p->align[1], p->b, p->b_row ? p->n : p->k, row->align, whole,
+                             error);
+    if (status == TRP_OK && p->c != TRP_DTYPE_NONE)
+        status = check_lines(row, "C", p->align[2], p->c, p->n, c, whole, error);
+    if (status == TRP_OK)
+        status = check_lines(row, "D", p->align[3], p->d, p->n,
+                             trp__cutlass_row_line_elements(row, p->d), whole, error);
+    for (uint32_t i = 0; p->tree && i < p->tree->count && status == TRP_OK; i++)
+        status = check_auxiliary(row, p, &p->tree->node[i], error);
+    return status;
+}
+
+trp_status trp__cutlass_row_applies(const trp__cutlass_row *row, const trp__cutlass_problem *p,
+                                    trp_error *error)
+{
+    trp_status status = check_types(row, p, error);
+    if (status == TRP_OK)
+        status = check_layouts(row, p, error);
+    if (status == TRP_OK)
+        status = check_device(row, p, error);
+    if (status == TRP_OK)
+        status = check_sizes(row, p, error);
+    return status == TRP_OK ? check_alignment(row, p, error) : status;
+}
+
+/* Cost: how long the processor with the most tiles is busy, and at least as long as memory takes.
+ * The constants are of an H100, in units of one processor; of another device all rows are off by
+ * about the same factor. */
+
+enum {
+    CLOCK_HZ = 1700000000,
+    L2_BYTES_PER_CLOCK = 48,     /* to one processor, all of them reading */
+    MEMORY_BYTES_PER_CLOCK = 16, /* likewise */
+};
+#define LAUNCH_SECONDS 3e-6
+#define TILE_SECONDS   1.0e-6 /* what a tile takes besides its loop: pipeline, epilogue */
+
+/* Operations of one processor and clock. mma.sync reaches five eighths of wgmma's rate. */
+static double operations_per_clock(const trp__cutlass_row *row, const trp__cutlass_problem *p)
+{
+    static const double wgmma[] = {
+        [TRP__CUTLASS_HALF] = 4096, [TRP__CUTLASS_TF32] = 2048, [TRP__CUTLASS_F32] = 256,
+        [TRP__CUTLASS_F64] = 256,   [TRP__CUTLASS_I8] = 8192,   [TRP__CUTLASS_FP8] = 8192,
+    };
+    if (trp__cutlass_row_simt(row))
+        return 256;
+    if (row->family == TRP__CUTLASS_SM90 || row->inputs == TRP__CUTLASS_F64)
+        return wgmma[row->inputs];
+    /* 8.9 has fp8 of its own; what came later computes mma.sync's as f16. */
+    if (row->inputs == TRP__CUTLASS_FP8 && p->capability >= 90)
+        return wgmma[TRP__CUTLASS_HALF] * 0.625;
+    return wgmma[row->inputs] * 0.625;
+}
+
+/* Of one tile: its loop, or what the loop reads of L2 (a cluster reads once), whichever is more. */
+static double tile_seconds(const trp__cutlass_row *row, const trp__cutlass_problem *p)
+{
+    const double m = row->tile[0], n = row->tile[1];
+    const double k = (double)(divide_up(p->k, row->tile[2]) * row->tile[2]);
+    const double bytes_a = trp_dtype_bits((trp_dtype)p->a) / 8.0;
+    const double bytes_b = trp_dtype_bits((trp_dtype)p->b) / 8.0;
+    double math = 2 * m * n * k / (operations_per_clock(row, p) * row->efficiency / 100.0);
+    double read =
+        k * (m * bytes_a / row->cluster[1] + n * bytes_b / row->cluster[0]) / L2_BYTES_PER_CLOCK;
+    return (math > read ? math : read) / CLOCK_HZ;
+}
+
+double trp__cutlass_row_cost(const trp__cutlass_row *row, const trp__cutlass_problem *p)
+{
+    const double processors = p->processors > 0 ? p->processors : 1;
+    const double d = trp_dtype_bits((trp_dtype)p->d) / 8.0;
+    const double c = p->c ? trp_dtype_bits((trp_dtype)p->c) / 8.0 : 0;
+    /* A cluster is placed as a whole, so that tiles come in multiples of it. */
+    const int64_t rows = divide_up(divide_up(p->m, row->tile[0]), row->cluster[0]);
+    const int64_t columns = divide_up(divide_up(p->n, row->tile[1]), row->cluster[1]);
+    const double tiles =
+        (double)rows * row->cluster[0] * ((double)columns * row->cluster[1]) * (double)p->batch;
+    const double loop = tile_seconds(row, p);
+    double work;
+    if (row->stream_k) {
+        /* The sums of all tiles in equal shares, of at least a step; shares of a tile meet in L2.
+         */
+        const double steps = (double)divide_up(p->k, row->tile[2]);
+        const double share = fmax(tiles / processors, 1 / steps);
+        const double meet = 3.0 * 4 * row->tile[0] * row->tile[1] / L2_BYTES_PER_CLOCK / CLOCK_HZ;
+        work = share * loop + ceil(share) * TILE_SECONDS + meet + LAUNCH_SECONDS;
+    } else {
+        work = ceil(tiles / processors) * (loop + TILE_SECONDS);
+    }
+    const double bytes =
+        (double)p->batch * ((double)p->m * (double)p->k * trp_dtype_bits((trp_dtype)p->a) / 8.0 +
+                            (double)p->k * (double)p->n * trp_dtype_bits((trp_dtype)p->b) / 8.0 +
+                            (double)p->m * (double)p->n * (c + d));
+    const double memory = bytes / (MEMORY_BYTES_PER_CLOCK * processors) / CLOCK_HZ;
+    /* The part of the shorter one that does not hide behind the longer one keeps them apart. */
+    return LAUNCH_SECONDS + fmax(work, memory) + 0.05 * fmin(work, memory);
+}
+
+uint32_t trp__cutlass_choose(const trp__cutlass_problem *p, const trp__cutlass_row **out,
+                             uint32_t room, trp_error *why_none)
+{
+    double cost[128];
+    const trp__cutlass_row *best[128];
+    uint32_t count = 0;
+    trp_error reason = {0}, closest = {0};
+    for (uint32_t i = 0; i < trp__cutlass_row_count(); i++) {
+        const trp__cutlass_row *row = trp__cutlass_row_at(i);
+        if (row->by_name)
+            continue;
+        if (trp__cutlass_row_applies(row, p, &reason) != TRP_OK) {
+            /* The most telling reason is that of the last row with such inputs: it asks for least.
+             */
+            if (closest.status == TRP_OK || takes_inputs(row, p))
+                closest = reason;
+            continue;
+        }
+        double c = trp__cutlass_row_cost(row, p);
+        uint32_t at = count++;
+        for (; at > 0 && cost[at - 1] > c; at--) {
+            cost[at] = cost[at - 1];
+            best[at] = best[at - 1];
+        }
+        cost[at] = c;
+        best[at] = row;
+    }
+    if (count == 0 && why_none)
+        *why_none = closest;
+    count = count < room ? count : room;
+    memcpy(out, best, count * sizeof *best);
+    return count;
+}
+
+/* Settings. */
+
+void trp__cutlass_row_settings(const trp__cutlass_row *row, const trp__cutlass_problem *p,
+                               trp_cutlass_args *args)
+{
+    /* Tiles that follow each other lie in squares if A and B together are more than half of L2. */
+    const double bytes = (double)p->m * (double)p->k * trp_dtype_bits((trp_dtype)p->a) / 8.0 +
+                         (double)p->k * (double)p->n * trp_dtype_bits((trp_dtype)p->b) / 8.0;
+    (void)row;
+    args->swizzle = bytes > 24e6 ? 8 : bytes > 8e6 ? 4 : 1;
+    args->raster = 0;
+    args->splits = 1;
+    args->stream_k = 0;
+    args->reduction = 0;
+}

@@ -1,0 +1,241 @@
+#include "actors/jit/loader.h"
+
+#include "base/error.h"
+#include "worker/actor.h"
+#include "worker/worker.h"
+
+#include <string.h>
+
+/* Life of an actor. */
+
+static void enter(void *argument)
+{
+    const trp__jit_loader *l = argument;
+    l->cu->cuCtxSetCurrent(l->context);
+}
+
+static void unload_list(trp__jit_loader *l)
+{
+    while (l->going) {
+        trp__jit_loaded *m = l->going;
+        l->going = m->next;
+        trp__jit_module_unload(l->instance, l->cu, m);
+    }
+}
+
+void trp__jit_loader_stop(trp__jit_loader *l)
+{
+    trp__side_stop(l->side);
+    if (l->found)
+        trp__jit_module_unload(l->instance, l->cu, l->found);
+    unload_list(l);
+    for (uint32_t i = 0; i < l->count; i++)
+        trp__jit_module_unload(l->instance, l->cu, l->module[i]);
+    if (l->context)
+        l->cu->cuDevicePrimaryCtxRelease_v2(l->device);
+    memset(l, 0, sizeof *l);
+}
+
+/* What was added to the driver after the first one that Troupe runs on. */
+static trp_status check_driver(const trp__cuda *cu, trp_error *error)
+{
+    const char *lacking = NULL;
+#define CHECK(result, name, parameters)                                                            \
+    if (!cu->name)                                                                                 \
+        lacking = #name;
+    TRP__CUDA_OPTIONAL_FUNCTIONS(CHECK)
+#undef CHECK
+    return lacking
+               ? trp__error_set(error, TRP_E_UNSUPPORTED,
+                                "the driver lacks %s; loading kernels needs one for CUDA 12.4 or "
+                                "later",
+                                lacking)
+               : TRP_OK;
+}
+
+trp_status trp__jit_loader_start(trp__jit_loader *l, trp_instance *instance, trp_error *error)
+{
+    l->instance = instance;
+    trp_status status = trp__cuda_load(&l->cu, error);
+    if (status != TRP_OK)
+        return status;
+    status = check_driver(l->cu, error);
+    if (status == TRP_OK)
+        status = trp_cuda_check(instance, l->cu->cuDeviceGet(&l->device, (int)instance->ordinal),
+                                "cuDeviceGet", error);
+    if (status == TRP_OK)
+        status = trp_cuda_check(instance, l->cu->cuDevicePrimaryCtxRetain(&l->context, l->device),
+                                "cuDevicePrimaryCtxRetain", error);
+    if (status == TRP_OK)
+        status = trp__side_start(&l->side, enter, l, error);
+    if (status != TRP_OK)
+        trp__jit_loader_stop(l);
+    return status;
+}
+
+/* Modules. */
+
+static trp__worker *worker_of(trp_instance *instance)
+{
+    return ((trp__instance *)instance)->worker;
+}
+
+/* Takes a module off the table; it is unloaded later. */
+static void let_go(trp__jit_loader *l, uint32_t i)
+{
+    trp__jit_loaded *m = l->module[i];
+    l->bytes -= m->bytes;
+    l->module[i] = l->module[--l->count];
+    m->next = l->going;
+    l->going = m;
+}
+
+/* In the side thread: what is unloaded may be used by kernels in the stream. */
+static void tidy(void *argument)
+{
+    trp__jit_loader *l = argument;
+    if (l->going && l->cu->cuStreamSynchronize(l->instance->stream) == TRP__CU_SUCCESS)
+        unload_list(l);
+}
+
+static void load(void *argument)
+{
+    trp__jit_loader *l = argument;
+    tidy(l);
+    l->status = trp__jit_module_load(l->instance, l->cu, &l->source, &l->found, &l->error);
+    if (l->status != TRP_OK || !l->examine)
+        return;
+    l->status = l->examine(l, l->found, &l->error);
+    if (l->status != TRP_OK) {
+        trp__jit_module_unload(l->instance, l->cu, l->found);
+        l->found = NULL;
+    }
+}
+
+/* Takes freed modules off the table: a few are looked at each time, so that all are soon. The side
+ * thread must not be busy. */
+static void look_for_freed(trp__jit_loader *l, uint32_t most)
+{
+    for (uint32_t n = 0; n < most && n < l->count; n++) {
+        l->looked = l->looked + 1 < l->count ? l->looked + 1 : 0;
+        const trp__jit_loaded *m = l->module[l->looked];
+        if (!trp__worker_buffer_live(worker_of(l->instance), m->slot, m->generation))
+            let_go(l, l->looked);
+    }
+}
+
+static void make_room(trp__jit_loader *l, uint64_t bytes)
+{
+    while (l->count > 0 &&
+           (l->count == TRP__JIT_LOADED_MOST || l->bytes + bytes > TRP__JIT_LOADED_BYTES)) {
+        uint32_t oldest = 0;
+        for (uint32_t i = 1; i < l->count; i++) {
+            if (l->module[i]->used < l->module[oldest]->used)
+                oldest = i;
+        }
+        let_go(l, oldest);
+    }
+}
+
+trp_status trp__jit_loader_source(const trp__jit_loader *l, const trp__home *home, uint64_t ticket,
+                                  trp__jit_source *source, trp_error *error)
+{
+    trp__worker *w = worker_of(l->instance);
+    void *pool = NULL, *head = NULL, *output = NULL;
+    trp_status status =
+        trp__worker_host_address(w, home->segment, 0, TRP__POOL_BYTES, &pool, error);
+    if (status == TRP_OK)
+        status = trp__worker_host_address(w, home->segment, home->offset, sizeof(trp__home_head),
+                                          &head, error);
+    if (status == TRP_OK)
+        status = trp__worker_host_address(w, home->segment, trp__home_output_at(home),
+                                          home->output_bytes, &output, error);
+    if (status == TRP_OK && home->output_bytes < sizeof(trp__home_output))
+        status = trp__error_set(error, TRP_E_INTERNAL, "a module without a home");
+    *source = (trp__jit_source){.head = head,
+                                .output = output,
+                                .room = home->output_bytes,
+                                .pool = pool,
+                                .pool_bytes = TRP__POOL_BYTES,
+                                .before = ticket};
+    return status;
+}
+
+/* A module that has just been loaded, for the request in hand or for one that is gone. */
+static trp_status take_found(trp__jit_loader *l, trp_job *job, bool ours, trp_error *error)
+{
+    trp__jit_loaded *m = l->found;
+    l->loading = false;
+    l->found = NULL;
+    if (ours)
+        job->progress = 0;
+    if (m && (!ours || l->status != TRP_OK)) {
+        m->next = l->going;
+        l->going = m;
+    } else if (m) {
+        const trp__access *token = &((trp__job *)job)->record->access[0];
+        m->slot = token->slot;
+        m->generation = token->generation;
+        make_room(l, m->bytes);
+        l->module[l->count++] = m;
+        l->bytes += m->bytes;
+    }
+    if (!ours || l->status == TRP_OK)
+        return TRP_OK;
+    l->failures++;
+    *error = l->error;
+    return l->status;
+}
+
+trp_status trp__jit_loader_find(trp__jit_loader *l, trp_job *job, const trp__home *home,
+                                trp__jit_loaded **out, trp_error *error)
+{
+    const trp__record *record = ((trp__job *)job)->record;
+    const trp__access *token = &record->access[0];
+    bool ours = record->ticket == l->ticket;
+    trp_status status = TRP_OK;
+    bool busy = trp__side_busy(l->side);
+    if (!busy && l->loading)
+        status = take_found(l, job, ours, error);
+    if (status != TRP_OK)
+        return status;
+    if (!busy) {
+        look_for_freed(l, 4);
+        if (l->going) {
+            trp__side_run(l->side, tidy, l);
+            busy = true;
+        }
+    }
+    for (uint32_t i = 0; i < l->count; i++) {
+        trp__jit_loaded *m = l->module[i];
+        if (m->slot == token->slot && m->generation == token->generation) {
+            m->used = ++l->stamp;
+            *out = m;
+            return TRP_OK;
+        }
+    }
+    if (busy) /* when asked at first: since then it may have loaded something */
+        return TRP_AGAIN;
+    /* Asked again because memory is short, and has tried again already: that will do. */
+    if (ours && job->progress == 0 && l->failures >= 2) {
+        *error = l->error;
+        return l->status;
+    }
+    status = trp__jit_loader_source(l, home, record->ticket, &l->source, error);
+    if (status != TRP_OK)
+        return status;
+    l->failures = ours ? l->failures : 0;
+    l->ticket = record->ticket;
+    l->loading = true;
+    job->progress = 1;
+    trp__side_run(l->side, load, l);
+    return TRP_AGAIN;
+}
+
+void trp__jit_loader_trim(trp__jit_loader *l)
+{
+    if (!l->side || trp__side_busy(l->side) || !l->instance->services->idle(l->instance))
+        return;
+    look_for_freed(l, TRP__JIT_LOADED_MOST);
+    unload_list(l);
+}

@@ -1,0 +1,489 @@
+/* The catalogue of kernels: which rows apply to a problem and why not, in which order, and what
+ * text they become. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "actors/cutlass/catalogue.h"
+#include "support/epilogue_draw.h"
+#include "support/random.h"
+#include "support/reference.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_MAX = 1 << 17, ROWS_MAX = 128 };
+
+static trp_error error;
+static char text[TEXT_MAX], again[TEXT_MAX];
+static trp__tree tree;
+
+/* relu(acc + bias[col]), and with c: + c. */
+static void set_tree(trp__cutlass_problem *p)
+{
+    const trp_epilogue_node nodes[] = {
+        [1] = {.kind = TRP_EPILOGUE_ACCUMULATOR},
+        [2] = {.kind = TRP_EPILOGUE_PER_COLUMN, .buffer = {2}},
+        [3] = {.kind = TRP_EPILOGUE_BINARY, .input = {1, 2}},
+        [4] = {.kind = TRP_EPILOGUE_ACTIVATION, .activation = TRP_ACTIVATION_RELU, .input = {3}},
+        [5] = {.kind = TRP_EPILOGUE_C},
+        [6] = {.kind = TRP_EPILOGUE_BINARY, .input = {4, 5}},
+    };
+    const trp__tree_types types = {.accumulator = (trp_dtype)p->accumulator,
+                                   .c = (trp_dtype)p->c,
+                                   .d = (trp_dtype)p->d,
+                                   .order = TRP_ROW_MAJOR};
+    if (trp__tree_build(nodes, p->c ? 7 : 5, &types, &tree, &error) != TRP_OK)
+        fail_msg("%s", error.message);
+    p->tree = &tree;
+}
+
+static trp__cutlass_problem problem(trp_dtype a, trp_dtype d)
+{
+    return (trp__cutlass_problem){
+        .m = 4096,
+        .n = 4096,
+        .k = 4096,
+        .batch = 1,
+        .a = (uint8_t)a,
+        .b = (uint8_t)a,
+        .d = (uint8_t)d,
+        .accumulator = a == TRP_F64  ? TRP_F64
+                       : a == TRP_I8 ? TRP_I32
+                                     : TRP_F32,
+        .a_row = true,
+        .align = {16, 16, 16, 16, 16},
+        .capability = 90,
+        .processors = 132,
+        .shared_bytes = 232448,
+    };
+}
+
+static const trp__cutlass_row *best(const trp__cutlass_problem *p)
+{
+    const trp__cutlass_row *row = NULL;
+    memset(&error, 0, sizeof error);
+    if (trp__cutlass_choose(p, &row, 1, &error) == 0)
+        fail_msg("%s", error.message);
+    return row;
+}
+
+static void require_none(const trp__cutlass_problem *p, const char *reason)
+{
+    const trp__cutlass_row *row = NULL;
+    memset(&error, 0, sizeof error);
+    assert_int_equal(trp__cutlass_choose(p, &row, 1, &error), 0);
+    assert_int_equal(error.status, TRP_E_UNSUPPORTED);
+    if (!strstr(error.message, reason))
+        fail_msg("expected \"%s\" in \"%s\"", reason, error.message);
+}
+
+static void require_refused(const char *name, const trp__cutlass_problem *p, const char *reason)
+{
+    const trp__cutlass_row *row = trp__cutlass_row_find(name);
+    assert_non_null(row);
+    assert_int_equal(trp__cutlass_row_applies(row, p, &error), TRP_E_UNSUPPORTED);
+    if (strncmp(error.message, name, strlen(name)) != 0 || !strstr(error.message, reason))
+        fail_msg("expected \"%s: %s\", got \"%s\"", name, reason, error.message);
+}
+
+static void render(const trp__cutlass_row *row, const trp__cutlass_problem *p, char *to)
+{
+    trp__text out = {.out = to, .size = TEXT_MAX};
+    if (trp__cutlass_row_render(row, p, &out, &error) != TRP_OK)
+        fail_msg("%s: %s", row->name, error.message);
+    assert_in_range(out.length, 1, TEXT_MAX - 1);
+}
+
+/* Tables. */
+
+static void test_rows(void **state)
+{
+    (void)state;
+    const uint32_t count = trp__cutlass_row_count();
+    assert_in_range(count, 1, ROWS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        const trp__cutlass_row *row = trp__cutlass_row_at(i);
+        assert_ptr_equal(trp__cutlass_row_find(row->name), row);
+        assert_in_range(row->efficiency, 1, 100);
+        if (row->family == TRP__CUTLASS_SM90)
+            continue;
+        for (int x = 0; x < 2; x++) {
+            assert_int_equal(row->tile[x] % row->warp[x], 0);
+            assert_int_equal(row->warp[x] % row->instruction[x], 0);
+        }
+        assert_int_equal(row->tile[2], row->warp[2]);
+    }
+    assert_null(trp__cutlass_row_find("s80_half"));
+}
+
+/* Choices. */
+
+static void test_large_products(void **state)
+{
+    (void)state;
+    const struct {
+        trp_dtype a, d;
+        const char *family;
+    } cases[] = {
+        {TRP_BF16, TRP_BF16, "s90_half_"},  {TRP_F16, TRP_F32, "s90_half_"},
+        {TRP_F32, TRP_F32, "s80_f32_"},     {TRP_F64, TRP_F64, "s80_f64_"},
+        {TRP_F8E4M3, TRP_BF16, "s90_fp8_"}, {TRP_I8, TRP_F32, "s90_i8_"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        trp__cutlass_problem p = problem(cases[i].a, cases[i].d);
+        set_tree(&p);
+        assert_memory_equal(best(&p)->name, cases[i].family, strlen(cases[i].family));
+        assert_false(best(&p)->by_name);
+    }
+    trp__cutlass_problem p = problem(TRP_F32, TRP_F32);
+    set_tree(&p);
+    p.compute = TRP_COMPUTE_TF32;
+    assert_memory_equal(best(&p)->name, "s90_tf32_", 9);
+    p.b_row = true; /* wgmma reads tf32 along k only */
+    assert_memory_equal(best(&p)->name, "s80_tf32_", 9);
+}
+
+static void test_integers_without_a_tree(void **state)
+{
+    (void)state;
+    trp__cutlass_problem p = problem(TRP_I8, TRP_I32);
+    assert_memory_equal(best(&p)->name, "s90_i8_", 7);
+    p.c = TRP_I32;
+    assert_memory_equal(best(&p)->name, "s90_i8_", 7);
+    p.a_row = false;
+    assert_memory_equal(best(&p)->name, "s80_i8_simt_", 12);
+    p = problem(TRP_BF16, TRP_BF16);
+    require_none(&p, "through an epilogue tree only, and there is none");
+}
+
+static void test_few_tiles(void **state)
+{
+    (void)state;
+    trp__cutlass_problem p = problem(TRP_BF16, TRP_BF16);
+    set_tree(&p);
+    p.m = p.n = 128;
+    p.k = 65536;
+    assert_true(best(&p)->stream_k);
+    p.k = 64;
+    assert_false(best(&p)->stream_k);
+    p.m = p.n = 64;
+    assert_true(best(&p)->tile[0] * best(&p)->tile[1] <= 128 * 64);
+    p.k = 65536;
+    p.batch = 7;
+    assert_false(best(&p)->stream_k && best(&p)->family == TRP__CUTLASS_SM80);
+}
+
+static void test_alignment(void **state)
+{
+    (void)state;
+    trp__cutlass_problem p = problem(TRP_BF16, TRP_BF16);
+    set_tree(&p);
+    p.align[3] = 4;
+    require_refused("s90_half_128x256x64_2x1", &p,
+                    "needs D's lines at multiples of 16 bytes, got 4");
+    assert_memory_equal(best(&p)->name, "s80_half_", 9);
+    assert_int_equal(best(&p)->lines, 0);
+    assert_int_equal(best(&p)->align, 8);
+    p.align[0] = 2;
+    require_refused("s80_half_128x128x32_a2", &p, "needs A's lines at multiples of 4 bytes, got 2");
+    assert_int_equal(best(&p)->align, 1);
+    /* Lines whose last vector would be cut are TMA's alone. */
+    p = problem(TRP_BF16, TRP_BF16);
+    set_tree(&p);
+    p.k = 4097;
+    require_refused("s80_half_128x128x32_a8", &p,
+                    "needs A's lines in multiples of 8 elements, got 4097");
+    assert_int_equal(best(&p)->family, TRP__CUTLASS_SM90);
+    p.capability = 80;
+    p.shared_bytes = 166912;
+    require_refused("s90_half_128x256x64_2x1", &p, "is for compute capability 9.0, got 8.0");
+    assert_int_equal(best(&p)->align, 1);
+    /* C is read as it is aligned, and so are vectors along n. */
+    p = problem(TRP_F16, TRP_F16);
+    p.c = TRP_F32;
+    set_tree(&p);
+    p.align[2] = 4;
+    require_refused("s90_half_128x256x64_2x1", &p,
+                    "needs C's lines at multiples of 16 bytes, got 4");
+    assert_int_equal(best(&p)->lines, 0);
+    p.align[2] = 16;
+    p.align[4] = 4;
+    require_refused("s80_half_128x128x32_a8", &p,
+                    "needs a vector's lines at multiples of 16 bytes, got 4");
+    assert_int_equal(best(&p)->family, TRP__CUTLASS_SM90);
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    trp__cutlass_problem p = problem(TRP_BF16, TRP_BF16);
+    set_tree(&p);
+    p.m = p.n = p.k = 1;
+    assert_non_null(best(&p));
+    p.m = (int64_t)INT32_MAX;
+    assert_non_null(best(&p));
+    p.m++;
+    require_none(&p, "m: expected 1 to 2147483647, got 2147483648");
+    p.m = 1;
+    p.n = INT64_MAX;
+    require_none(&p, "n: expected 1 to 2147483647, got 9223372036854775807");
+    p.n = 1;
+    p.k = 0;
+    require_none(&p, "k: expected 1 to 2147483647, got 0");
+    p.k = 1;
+    p.batch = (int64_t)INT32_MAX + 1;
+    require_none(&p, "batch: expected 1 to 2147483647");
+    p.batch = 65536;
+    require_refused("s80_half_128x128x32_a1", &p, "batch: expected at most 65535, got 65536");
+    assert_int_equal(best(&p)->family, TRP__CUTLASS_SM90);
+    p.batch = 1;
+    p.n = INT32_MAX;
+    require_refused("s80_half_64x64x32_a1", &p, "n: expected at most");
+}
+
+static void test_layouts(void **state)
+{
+    (void)state;
+    const trp_dtype types[] = {TRP_F64, TRP_F32, TRP_F16, TRP_BF16, TRP_F8E4M3, TRP_F8E5M2, TRP_I8};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        for (int layout = 0; layout < 4; layout++) {
+            for (uint32_t align = 1; align <= 16; align *= 2) {
+                trp__cutlass_problem p = problem(types[i], types[i] == TRP_F64 ? TRP_F64 : TRP_F32);
+                set_tree(&p);
+                uint32_t least = trp_dtype_bits(types[i]) / 8;
+                p.align[0] = p.align[1] = align > least ? align : least;
+                p.a_row = layout & 1;
+                p.b_row = layout & 2;
+                p.m = 1001;
+                p.n = 77;
+                p.k = 333;
+                p.align[3] = p.align[2] = least < 4 ? 4 : least;
+                assert_non_null(best(&p));
+            }
+        }
+    }
+    trp__cutlass_problem p = problem(TRP_F8E4M3, TRP_BF16);
+    set_tree(&p);
+    p.a_row = false;
+    require_refused("s90_fp8_128x128x128_1x1", &p,
+                    "needs A row-major and B column-major, got column-major and column-major");
+    p = problem(TRP_F8E4M3, TRP_BF16);
+    set_tree(&p);
+    p.capability = 86;
+    p.shared_bytes = 101376;
+    require_refused("s80_fp8_64x64x64_a16", &p, "is for compute capability 8.9 and above, got 8.6");
+    require_refused("s80_fp8_128x128x64_a16", &p, "is for compute capability 8.9");
+    p.capability = 89;
+    require_refused("s80_i8_128x128x64_a16", &p, "does not multiply f8e4m3 by f8e4m3");
+    assert_memory_equal(best(&p)->name, "s80_fp8_", 8);
+    p.shared_bytes = 8192;
+    require_refused("s80_fp8_64x64x64_a16", &p, "bytes of shared memory, a block has 8192");
+}
+
+/* Text. */
+
+static void test_every_row_renders(void **state)
+{
+    (void)state;
+    static const trp_dtype inputs[][3] = {
+        [TRP__CUTLASS_HALF] = {TRP_F16, TRP_BF16, TRP_BF16},
+        [TRP__CUTLASS_TF32] = {TRP_F32, TRP_F32, TRP_F32},
+        [TRP__CUTLASS_F32] = {TRP_F32, TRP_F32, TRP_F32},
+        [TRP__CUTLASS_F64] = {TRP_F64, TRP_F64, TRP_F64},
+        [TRP__CUTLASS_I8] = {TRP_I8, TRP_I8, TRP_I8},
+        [TRP__CUTLASS_FP8] = {TRP_F8E4M3, TRP_F8E5M2, TRP_F8E4M3},
+    };
+    static const trp_dtype outputs[] = {TRP_F32, TRP_F16, TRP_BF16, TRP_F8E4M3, TRP_F8E5M2, TRP_I8};
+    for (uint32_t r = 0; r < trp__cutlass_row_count(); r++) {
+        const trp__cutlass_row *row = trp__cutlass_row_at(r);
+        uint32_t applied = 0;
+        for (uint32_t i = 0; i < 3 * 4 * 6 * 2; i++) {
+            trp_dtype a = inputs[row->inputs][i % 3];
+            trp__cutlass_problem p =
+                problem(a, a == TRP_F64 ? (i / 12 % 6 ? TRP_F64 : TRP_F32) : outputs[i / 12 % 6]);
+            p.a_row = i / 3 & 1;
+            p.b_row = i / 6 & 1;
+            p.c = i / 72 ? p.d : TRP_DTYPE_NONE;
+            p.compute = row->inputs == TRP__CUTLASS_TF32 ? TRP_COMPUTE_TF32 : TRP_COMPUTE_DEFAULT;
+            set_tree(&p);
+            if (trp__cutlass_row_applies(row, &p, &error) != TRP_OK)
+                continue;
+            applied++;
+            render(row, &p, text);
+            assert_non_null(strstr(text, row->name));
+            assert_non_null(strstr(text, "#define TRP_FUSION "));
+            assert_null(strstr(text, "void\n#define TRP_D"));
+            /* What the text stands for does not change with sizes and places. */
+            p.m = 17;
+            p.n = 23;
+            p.k = 5;
+            p.batch = 3;
+            p.align[0] = p.align[1] = p.align[2] = p.align[3] = 1;
+            p.processors = 7;
+            render(row, &p, again);
+            assert_string_equal(text, again);
+            p.b_row = !p.b_row;
+            render(row, &p, again);
+            assert_string_not_equal(text, again);
+        }
+        if (applied == 0)
+            fail_msg("%s applies to nothing", row->name);
+    }
+}
+
+static void test_text_differs(void **state)
+{
+    (void)state;
+    trp__cutlass_problem p = problem(TRP_BF16, TRP_BF16);
+    set_tree(&p);
+    const trp__cutlass_row *row = trp__cutlass_row_find("s90_half_128x256x64_2x1");
+    render(row, &p, text);
+    assert_non_null(strstr(text, "#define TRP_C void\n"));
+    p.a = p.b = TRP_F16;
+    render(row, &p, again);
+    assert_string_not_equal(text, again);
+    p.a = p.b = TRP_BF16;
+    p.c = TRP_BF16;
+    set_tree(&p);
+    render(row, &p, again);
+    assert_string_not_equal(text, again);
+    assert_non_null(strstr(again, "#define TRP_C cutlass::bfloat16_t\n"));
+    render(trp__cutlass_row_find("s90_half_256x128x64_2x1"), &p, text);
+    assert_string_not_equal(text, again);
+    assert_non_null(strstr(text, "gemm_sm90_head.cuh\"\n"));
+
+    trp__cutlass_problem integers = problem(TRP_I8, TRP_I32);
+    render(trp__cutlass_row_find("s80_i8_128x128x64_a16"), &integers, text);
+    assert_non_null(strstr(text, "#define TRP_SCALAR int32_t\n"));
+    assert_null(strstr(text, "TRP_FUSION"));
+}
+
+static void test_architecture(void **state)
+{
+    (void)state;
+    char arch[16];
+    trp__cutlass_problem p = problem(TRP_BF16, TRP_BF16);
+    trp__cutlass_row_architecture(trp__cutlass_row_find("s90_half_128x256x64_2x1"), &p, arch);
+    assert_string_equal(arch, "sm_90a");
+    trp__cutlass_row_architecture(trp__cutlass_row_find("s80_half_128x128x32_a8"), &p, arch);
+    assert_string_equal(arch, "sm_90");
+    p.capability = 86;
+    trp__cutlass_row_architecture(trp__cutlass_row_find("s80_half_128x128x32_a8"), &p, arch);
+    assert_string_equal(arch, "sm_86");
+}
+
+/* Random problems: what is chosen applies, renders, and is in the order of cost. */
+
+static uint64_t seed;
+
+static int64_t draw_size(uint64_t *rng)
+{
+    return random_below(rng, 20) == 0 ? (int64_t)INT32_MAX - random_below(rng, 3)
+                                      : (int64_t)random_bits(rng, 1, 14) + 1;
+}
+
+static void draw_problem(uint64_t *rng, trp__cutlass_problem *p)
+{
+    static const trp_dtype halves[] = {TRP_F16, TRP_BF16}, eights[] = {TRP_F8E4M3, TRP_F8E5M2};
+    static const uint32_t capabilities[] = {80, 86, 89, 90, 90, 90};
+    epilogue_tree drawn;
+    epilogue_draw(rng, (epilogue_limits){.one_order = random_below(rng, 2)}, &drawn);
+    drawn.order = TRP_ROW_MAJOR;
+    const trp__tree_types types = {
+        .accumulator = drawn.accumulator, .c = drawn.c, .d = drawn.d, .order = TRP_ROW_MAJOR};
+    if (trp__tree_build(drawn.node, drawn.count, &types, &tree, &error) != TRP_OK)
+        fail_msg("%s", error.message);
+    *p = problem(TRP_F32, tree.d);
+    p->m = draw_size(rng);
+    p->n = draw_size(rng);
+    p->k = draw_size(rng);
+    p->batch = random_below(rng, 3) ? 1 : (int64_t)random_bits(rng, 1, 18) + 1;
+    p->tree = &tree;
+    p->c = tree.c;
+    p->accumulator = tree.accumulator;
+    uint32_t kind = random_below(rng, 3);
+    p->a = p->accumulator == TRP_F64   ? TRP_F64
+           : p->accumulator == TRP_I32 ? TRP_I8
+           : kind == 0                 ? TRP_F32
+           : kind == 1                 ? (uint8_t)halves[random_below(rng, 2)]
+                                       : (uint8_t)eights[random_below(rng, 2)];
+    p->b = p->accumulator == TRP_F32 && kind == 2 ? (uint8_t)eights[random_below(rng, 2)] : p->a;
+    p->compute = p->a == TRP_F32 ? (uint8_t)random_below(rng, 3) : TRP_COMPUTE_DEFAULT;
+    p->a_row = random_below(rng, 2);
+    p->b_row = random_below(rng, 2);
+    const uint8_t of[] = {p->a, p->b, p->c, p->d, TRP_F32};
+    for (int i = 0; i < 5; i++) {
+        uint32_t least = of[i] ? trp_dtype_bits((trp_dtype)of[i]) / 8 : 16;
+        uint32_t align = random_below(rng, 2) ? 16 : 1u << random_below(rng, 5);
+        p->align[i] = align > least ? align : least;
+    }
+    p->capability = capabilities[random_below(rng, 6)];
+    p->shared_bytes = p->capability == 90 ? 232448 : p->capability == 80 ? 166912 : 101376;
+    p->processors = 1 + random_below(rng, 200);
+}
+
+static void test_random_problems(void **state)
+{
+    (void)state;
+    uint64_t rng = seed;
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < 3000; i++) {
+        trp__cutlass_problem p;
+        const trp__cutlass_row *row[ROWS_MAX], *first = NULL;
+        draw_problem(&rng, &p);
+        memset(&error, 0, sizeof error);
+        const uint32_t count = trp__cutlass_choose(&p, row, ROWS_MAX, &error);
+        uint32_t applying = 0;
+        for (uint32_t r = 0; r < trp__cutlass_row_count(); r++) {
+            const trp__cutlass_row *any = trp__cutlass_row_at(r);
+            applying += !any->by_name && trp__cutlass_row_applies(any, &p, NULL) == TRP_OK;
+        }
+        assert_int_equal(count, applying);
+        if (count == 0) {
+            assert_int_equal(error.status, TRP_E_UNSUPPORTED);
+            assert_true(error.message[0] != '\0');
+            continue;
+        }
+        found++;
+        for (uint32_t r = 0; r < count; r++) {
+            assert_int_equal(trp__cutlass_row_applies(row[r], &p, &error), TRP_OK);
+            const double cost = trp__cutlass_row_cost(row[r], &p);
+            assert_true(isfinite(cost) && cost > 0);
+            assert_true(r == 0 || cost >= trp__cutlass_row_cost(row[r - 1], &p));
+        }
+        render(row[0], &p, text);
+        render(row[0], &p, again);
+        assert_string_equal(text, again);
+        assert_int_equal(trp__cutlass_choose(&p, &first, 1, &error), 1);
+        assert_ptr_equal(first, row[0]);
+        trp_cutlass_args args = {0};
+        trp__cutlass_row_settings(row[0], &p, &args);
+        assert_in_range(args.swizzle, 1, 8);
+        assert_int_equal(args.splits, 1);
+    }
+    assert_true(found > 1000);
+}
+
+int main(void)
+{
+    seed = ref_seed();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_large_products),
+        cmocka_unit_test(test_integers_without_a_tree),
+        cmocka_unit_test(test_few_tiles),
+        cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_every_row_renders),
+        cmocka_unit_test(test_text_differs),
+        cmocka_unit_test(test_architecture),
+        cmocka_unit_test(test_random_problems),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
