@@ -23,6 +23,17 @@ typedef struct plan_key {
 
 _Static_assert(sizeof(plan_key) % 8 == 0, "as a table of plans wants it");
 
+/* All that the choice of a row depends on, of one device. */
+typedef struct choice_key {
+    int64_t m, n, k, batch;
+    uint32_t align[5];
+    uint32_t compute;
+    uint8_t a, b, c, d, accumulator, a_row, b_row;
+    uint8_t tree_bytes[(TRP__TREE_BYTES_MAX + 8) / 8 * 8 + 1];
+} choice_key;
+
+_Static_assert(sizeof(choice_key) % 8 == 0, "as a table of choices wants it");
+
 typedef struct plan {
     trp_module module;
     bool ready; /* it was seen to be */
@@ -30,7 +41,7 @@ typedef struct plan {
 
 typedef struct sender {
     pthread_mutex_t lock;
-    trp__lru *plans;
+    trp__lru *plans, *choices;
     trp_device *device; /* that plans are freed on; NULL: none yet, or it is closing */
 } sender;
 
@@ -50,10 +61,11 @@ void *trp__cutlass_sender_make(void)
         return NULL;
     pthread_mutex_init(&s->lock, NULL);
     if (trp__lru_create(sizeof(plan_key), sizeof(plan), TRP__CUTLASS_PLANS_MOST, drop_plan, s,
-                        &s->plans, &ignored) == TRP_OK)
+                        &s->plans, &ignored) == TRP_OK &&
+        trp__lru_create(sizeof(choice_key), sizeof(const trp__cutlass_row *),
+                        TRP__CUTLASS_CHOICES_MOST, NULL, NULL, &s->choices, &ignored) == TRP_OK)
         return s;
-    pthread_mutex_destroy(&s->lock);
-    free(s);
+    trp__cutlass_sender_end(s, NULL);
     return NULL;
 }
 
@@ -62,6 +74,7 @@ void trp__cutlass_sender_end(void *state, trp_device *device)
     sender *s = state;
     s->device = device;
     trp__lru_destroy(s->plans);
+    trp__lru_destroy(s->choices);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -198,4 +211,53 @@ trp_status trp__cutlass_plan(trp__pack *pack, const trp__cutlass_row *row,
     }
     pthread_mutex_unlock(&s->lock);
     return status;
+}
+
+/* Choices. */
+
+static choice_key choice_of(const trp__cutlass_problem *p)
+{
+    choice_key key;
+    memset(&key, 0, sizeof key);
+    key.m = p->m;
+    key.n = p->n;
+    key.k = p->k;
+    key.batch = p->batch;
+    memcpy(key.align, p->align, sizeof key.align);
+    key.compute = p->compute;
+    key.a = p->a;
+    key.b = p->b;
+    key.c = p->c;
+    key.d = p->d;
+    key.accumulator = p->accumulator;
+    key.a_row = p->a_row;
+    key.b_row = p->b_row;
+    if (p->tree)
+        trp__tree_encode(p->tree, key.tree_bytes);
+    return key;
+}
+
+const trp__cutlass_row *trp__cutlass_remembered(trp__pack *pack,
+                                                const trp__cutlass_problem *problem)
+{
+    sender *s = pack->sender;
+    const choice_key key = choice_of(problem);
+    pthread_mutex_lock(&s->lock);
+    const trp__cutlass_row *const *found = trp__lru_find(s->choices, &key);
+    const trp__cutlass_row *row = found ? *found : NULL;
+    pthread_mutex_unlock(&s->lock);
+    return row;
+}
+
+void trp__cutlass_remember(trp__pack *pack, const trp__cutlass_problem *problem,
+                           const trp__cutlass_row *row)
+{
+    sender *s = pack->sender;
+    const choice_key key = choice_of(problem);
+    pthread_mutex_lock(&s->lock);
+    const trp__cutlass_row **room = trp__lru_find(s->choices, &key);
+    if (!room)
+        room = trp__lru_add(s->choices, &key);
+    *room = row;
+    pthread_mutex_unlock(&s->lock);
 }

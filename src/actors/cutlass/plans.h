@@ -6,7 +6,10 @@
 #include "actors/cutlass/catalogue.h"
 #include "wire/actor_class.h"
 
-enum { TRP__CUTLASS_PLANS_MOST = 256 };
+enum {
+    TRP__CUTLASS_PLANS_MOST = 256,
+    TRP__CUTLASS_CHOICES_MOST = 1024, /* problems whose row is remembered */
+};
 
 void *trp__cutlass_sender_make(void);
 void trp__cutlass_sender_end(void *sender, trp_device *device);
@@ -25,5 +28,12 @@ typedef enum trp__cutlass_want {
 trp_status trp__cutlass_plan(trp__pack *pack, const trp__cutlass_row *row,
                              const trp__cutlass_problem *problem, trp__module_place *place,
                              trp__cutlass_want want, bool *ready);
+
+/* The row that was chosen for a problem before; NULL: none, or it is forgotten. Choosing takes many
+ * times as long as looking. Any thread. */
+const trp__cutlass_row *trp__cutlass_remembered(trp__pack *pack,
+                                                const trp__cutlass_problem *problem);
+void trp__cutlass_remember(trp__pack *pack, const trp__cutlass_problem *problem,
+                           const trp__cutlass_row *row);
 
 #endif

@@ -38,12 +38,13 @@ static uint32_t alignment_of(const trp__operand *o, int64_t batch)
     return o->mode ? alignment(o->offset, o->ld, batch > 1 ? o->stride : 0, o->element) : 16;
 }
 
+/* Of auxiliary matrices, and of vectors that are read along lines of D. */
 static uint32_t alignment_of_auxiliaries(const trp__cutlass_product *x)
 {
     uint32_t least = 16;
     for (uint32_t i = 0; i < x->tree->count; i++) {
         const trp__tree_node *n = &x->tree->node[i];
-        if (n->op != TRP__TREE_LOAD && n->op != TRP__TREE_STORE)
+        if (n->op != TRP__TREE_LOAD && n->op != TRP__TREE_STORE && n->op != TRP__TREE_PER_COLUMN)
             continue;
         const trp__tree_place *place = &x->operands->place[n->slot];
         const trp__operand *o = &x->operands->operand[n->slot];
@@ -161,6 +162,9 @@ static trp_status add_kernel(running *w)
     bool used = false, wait = w->x->request->first == TRP_CUTLASS_FIRST_WAIT;
     if (w->x->request->kernel)
         return add_named(w);
+    row[0] = wait ? trp__cutlass_remembered(w->pack, &w->problem) : NULL;
+    if (row[0])
+        return try_row(w, row[0], TRP__CUTLASS_USE, false, &used);
     count = trp__cutlass_choose(&w->problem, row, ROWS_MAX, w->pack->error);
     if (count == 0)
         return w->pack->error->status;
@@ -168,6 +172,8 @@ static trp_status add_kernel(running *w)
     for (; best < count && status == TRP_E_UNSUPPORTED; best++)
         status = try_row(w, row[best], wait ? TRP__CUTLASS_USE : TRP__CUTLASS_USE_IF_READY, false,
                          &used);
+    if (status == TRP_OK && wait)
+        trp__cutlass_remember(w->pack, &w->problem, row[best - 1]);
     for (uint32_t i = best; i < count && status == TRP_OK && !used; i++) {
         status = try_row(w, row[i], TRP__CUTLASS_USE_IF_THERE, true, &used);
         status = status == TRP_E_UNSUPPORTED ? TRP_OK : status;
