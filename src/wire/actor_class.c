@@ -6,11 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes to the end of the buffer. */
-#define REST UINT64_MAX
-
-trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
-                            uint64_t bytes, uint64_t alignment, uint32_t mode)
+/* `rest`: not so many bytes, but all to the end of the buffer. */
+static trp_status add_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
+                             uint64_t bytes, bool rest, uint64_t alignment, uint32_t mode)
 {
     trp__record *record = pack->record;
     if (record->access_count >= TRP__ACCESS_MAX)
@@ -22,7 +20,7 @@ trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer
     trp_status status = pack->acquire(pack, name, buffer, access, &size);
     if (status != TRP_OK)
         return status;
-    if (bytes == REST)
+    if (rest)
         bytes = offset < size ? size - offset : 0;
     access->offset = offset;
     access->bytes = bytes;
@@ -41,10 +39,16 @@ trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer
     return TRP_OK;
 }
 
+trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
+                            uint64_t bytes, uint64_t alignment, uint32_t mode)
+{
+    return add_access(pack, name, buffer, offset, bytes, false, alignment, mode);
+}
+
 trp_status trp__pack_access_rest(trp__pack *pack, const char *name, trp_buffer buffer,
                                  uint64_t offset, uint64_t alignment, uint32_t mode)
 {
-    return trp__pack_access(pack, name, buffer, offset, REST, alignment, mode);
+    return add_access(pack, name, buffer, offset, 0, true, alignment, mode);
 }
 
 const trp__actor_class *trp__actor_class_find(const char *kind)
