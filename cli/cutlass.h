@@ -1,4 +1,4 @@
-/* troupe cutlass: one product of npy files with an epilogue of one's own. */
+/* troupe cutlass: products of npy files with an epilogue of one's own. */
 #ifndef TRP_CLI_CUTLASS_H
 #define TRP_CLI_CUTLASS_H
 
@@ -13,7 +13,21 @@ enum {
     CUTLASS_OPERANDS = CUTLASS_NAMED + TRP_EPILOGUE_NODES_MAX
 };
 
-typedef struct cutlass {
+typedef struct cutlass cutlass;
+
+/* What a subcommand does by itself. */
+typedef struct cutlass_kind {
+    const char *name, *doing; /* "product", "multiplying" */
+    bool row_major;           /* A and B must be */
+    /* Settles what D is to the epilogue (m x n), how D lies in its file, and what else the shapes
+     * of A and B and the options say. */
+    bool (*settle)(cutlass *job);
+    /* Sends the request, whose matrices, epilogue and compute are as in `r`. */
+    trp_status (*send)(cutlass *job, const trp_cutlass_gemm_request *r, trp_completion *done);
+} cutlass_kind;
+
+struct cutlass {
+    const cutlass_kind *kind;
     run_choice choice;
     trp_dtype type, type_b, type_d; /* TRP_DTYPE_NONE: not given */
     bool tf32, quiet;
@@ -25,8 +39,40 @@ typedef struct cutlass {
     uint32_t count;                                     /* of operands */
     uint32_t of_node[TRP_EPILOGUE_NODES_MAX];           /* the operand of a node; 0: none */
     uint64_t m, n, k;
+    uint64_t d_rows, d_cols; /* of D's file */
+    uint64_t flop;
     struct run run;
-} cutlass;
+
+    /* grouped */
+    const char *sizes;
+    int along; /* 0, 1, 2: m, n, k */
+    uint64_t groups;
+    int32_t *ends;
+    trp_buffer table;
+
+    /* conv */
+    const char *input, *filter, *pad, *pad_after, *stride, *dilation;
+    int operation;
+    int64_t conv_groups;
+    bool flip;
+    trp_cutlass_conv_request conv; /* its sizes */
+};
+
+extern const cutlass_kind cutlass_gemm, cutlass_grouped, cutlass_conv;
+
+/* Whether A or B is a matrix; told if not. */
+bool cutlass_is_matrix(const operand *o);
+
+/* Of how many groups a vector of the epilogue may have one each; 0: it is one for all. */
+uint64_t cutlass_copies(const cutlass *job, bool per_row, bool per_column);
+
+/* The first of numbers like "3,0,5", each below 2^31: where the next begins, which may be the end
+ * of the text; NULL if there is none. */
+const char *cutlass_next_number(const char *text, int64_t *out);
+
+/* The options of `troupe cutlass grouped` and `conv`, besides those of all. */
+bool cutlass_read_sizes(cutlass *job);
+bool cutlass_read_conv(cutlass *job);
 
 /* Reads the headers of the inputs and settles which operand is what, types, shapes and orders. */
 bool cutlass_plan(cutlass *job);

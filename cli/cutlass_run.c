@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What the names stand for. */
@@ -87,23 +88,38 @@ static bool find_operands(cutlass *job)
 
 /* Types, shapes, orders. */
 
-static bool settle_sizes(cutlass *job)
+bool cutlass_is_matrix(const operand *o)
+{
+    if (o->file.vector)
+        ui_error("%s: 1-D array: expected a matrix, 2-D", o->path);
+    return !o->file.vector;
+}
+
+static bool settle_gemm(cutlass *job)
 {
     const operand *a = &job->operand[CUTLASS_A], *b = &job->operand[CUTLASS_B];
-    for (int i = CUTLASS_A; i <= CUTLASS_B; i++) {
-        if (job->operand[i].file.vector) {
-            ui_error("%s: 1-D array: expected a matrix, 2-D", job->operand[i].path);
-            return false;
-        }
-    }
-    job->m = a->file.rows;
+    job->m = job->d_rows = a->file.rows;
     job->k = a->file.cols;
-    job->n = b->file.cols;
+    job->n = job->d_cols = b->file.cols;
+    job->flop = 2 * job->m * job->n * job->k;
     if (job->k == b->file.rows)
         return true;
     ui_error("the shapes do not agree: %s, %s; columns of the first must equal rows of the second",
              operand_describe(a).s, operand_describe(b).s);
     return false;
+}
+
+static trp_status send_gemm(cutlass *job, const trp_cutlass_gemm_request *r, trp_completion *done)
+{
+    return trp_cutlass_gemm(job->run.cutlass, r, done);
+}
+
+const cutlass_kind cutlass_gemm = {"product", "multiplying", false, settle_gemm, send_gemm};
+
+static bool settle_sizes(cutlass *job)
+{
+    return cutlass_is_matrix(&job->operand[CUTLASS_A]) &&
+           cutlass_is_matrix(&job->operand[CUTLASS_B]) && job->kind->settle(job);
 }
 
 static bool settle_types(cutlass *job)
@@ -124,6 +140,16 @@ static bool settle_types(cutlass *job)
     return false;
 }
 
+/* Whether a vector's file has so many elements, or so many for each of `copies` groups. */
+static bool fits(const operand *o, uint64_t elements, uint64_t copies)
+{
+    const npy_info *f = &o->file;
+    if (f->rows * f->cols == elements && (f->rows == 1 || f->cols == 1))
+        return true;
+    return copies > 0 && f->rows * f->cols == copies * elements &&
+           (f->vector ? elements == 1 : f->rows == copies && f->cols == elements);
+}
+
 static bool lay_out_node(cutlass *job, uint32_t node)
 {
     trp_epilogue_node *x = &job->tree.node[node];
@@ -136,31 +162,35 @@ static bool lay_out_node(cutlass *job, uint32_t node)
     bool vector = per_row || per_column || one;
     trp_dtype compute = job->type == TRP_F64 ? TRP_F64 : TRP_F32;
     trp_dtype type = x->type ? x->type : vector ? compute : job->type_d;
-    uint64_t rows = per_row ? job->m : per_column ? job->n : one ? 1 : job->m;
-    uint64_t columns = vector ? 1 : job->n;
+    uint64_t rows = per_row ? job->m : per_column ? job->n : one ? 1 : job->d_rows;
+    uint64_t columns = vector ? 1 : job->d_cols;
+    uint64_t copies = cutlass_copies(job, per_row, per_column);
     bool by_row = x->kind == TRP_EPILOGUE_C || x->order == TRP_ROW_MAJOR;
+    if (vector && o->file.rows * o->file.cols != rows && copies)
+        x->stride = (int64_t)rows;
     if (o->layout.type) /* of a name that stands twice */
         return true;
     if (o->use == OPERAND_OUTPUT) {
         if (!operand_shape_output(o, type, rows, columns, vector))
             return false;
-    } else if (vector
-                   ? o->file.rows * o->file.cols != rows || (o->file.rows != 1 && o->file.cols != 1)
-                   : o->file.vector || o->file.rows != rows || o->file.cols != columns) {
+    } else if (vector ? !fits(o, rows, copies)
+                      : o->file.vector || o->file.rows != rows || o->file.cols != columns) {
         ui_error("%s: expected %" PRIu64 " x %" PRIu64 " elements; %s", o->option, rows, columns,
                  operand_describe(o).s);
         return false;
     }
-    return operand_lay_out(o, type, vector ? !o->file.fortran_order : by_row, 1);
+    bool lines = vector && (o->file.rows == 1 || o->file.cols == 1);
+    return operand_lay_out(o, type, lines ? !o->file.fortran_order : vector || by_row, 1);
 }
 
 static bool lay_out(cutlass *job)
 {
     operand *a = &job->operand[CUTLASS_A], *b = &job->operand[CUTLASS_B];
     operand *d = &job->operand[CUTLASS_D];
-    if (!operand_lay_out(a, job->type, !a->file.fortran_order, 1) ||
-        !operand_lay_out(b, job->type_b, !b->file.fortran_order, 1) ||
-        !operand_shape_output(d, job->type_d, job->m, job->n, false) ||
+    bool row_major = job->kind->row_major;
+    if (!operand_lay_out(a, job->type, row_major || !a->file.fortran_order, 1) ||
+        !operand_lay_out(b, job->type_b, row_major || !b->file.fortran_order, 1) ||
+        !operand_shape_output(d, job->type_d, job->d_rows, job->d_cols, false) ||
         !operand_lay_out(d, job->type_d, true, 1))
         return false;
     for (uint32_t i = 1; i < job->tree.count; i++) {
@@ -231,16 +261,18 @@ static bool multiply(cutlass *job)
         else if (job->of_node[i])
             x->buffer = o->buffer;
     }
-    if (job->m == 0 || job->n == 0)
+    if (job->d_rows == 0 || job->d_cols == 0)
         return true;
-    ui_progress("multiplying");
+    ui_progress("%s", job->kind->doing);
     uint64_t began = ui_now();
-    if (!run_await(trp_cutlass_gemm(job->run.cutlass, &r, &done), &done, "the product"))
+    char what[32];
+    snprintf(what, sizeof what, "the %s", job->kind->name);
+    if (!run_await(job->kind->send(job, &r, &done), &done, what))
         return false;
     uint64_t took = ui_now() - began;
-    ui_step(UI_NONE, "product", took, "%" PRIu64 " x %" PRIu64 " x %" PRIu64 " in %s at %s", job->m,
-            job->k, job->n, trp_dtype_name(job->type),
-            ui_flop_rate(2.0 * (double)job->m * (double)job->n * (double)job->k, took).s);
+    ui_step(UI_NONE, job->kind->name, took, "%" PRIu64 " x %" PRIu64 " x %" PRIu64 " in %s at %s",
+            job->m, job->k, job->n, trp_dtype_name(job->type),
+            ui_flop_rate((double)job->flop, took).s);
     return true;
 }
 
@@ -275,5 +307,8 @@ void cutlass_close(cutlass *job)
 {
     for (uint32_t i = 0; i < job->count; i++)
         operand_release(&job->run, &job->operand[i]);
+    if (job->table.id)
+        run_check(trp_buffer_free(job->run.device, job->table), "giving device memory back");
+    free(job->ends);
     run_close(&job->run);
 }

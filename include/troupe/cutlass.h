@@ -212,6 +212,221 @@ static inline trp_status trp_cutlass_gemm(trp_actor *cutlass,
     return trp_submit(cutlass, &r.header, completion);
 }
 
+/* --- Grouped products --- */
+
+#define TRP_OP_CUTLASS_GROUPED_GEMM UINT32_C(0x0602)
+
+/* How the sizes and places of groups are told. */
+typedef enum trp_cutlass_grouping {
+    /* By value: `group` points to an array, which the call copies. */
+    TRP_CUTLASS_GROUPS_BY_VALUE = 0,
+    /* The same array lies in `table`, on the device, and is read when the request runs. */
+    TRP_CUTLASS_GROUPS_BY_TABLE = 1,
+    /* One dimension is cut into pieces that follow each other, one a group; `table` says where each
+     * ends. The rows of A and D: tokens that are sorted by expert. */
+    TRP_CUTLASS_GROUPS_OF_M = 2,
+    /* The columns of B and D. */
+    TRP_CUTLASS_GROUPS_OF_N = 3,
+    /* The columns of A and rows of B: gradients of the experts' weights. */
+    TRP_CUTLASS_GROUPS_OF_K = 4,
+} trp_cutlass_grouping;
+
+/* A group by value or in a table: a row of 12 numbers, all int64. */
+typedef struct trp_cutlass_group {
+    int64_t m, n, k;    /* each 0 or more */
+    int64_t a, b, c, d; /* where its matrices begin: elements behind the request's offsets */
+    int64_t lda, ldb, ldc, ldd; /* elements; 0: the request's, and if that is 0 the smallest */
+    int64_t reserved;           /* 0 */
+} trp_cutlass_group;
+
+enum {
+    TRP_CUTLASS_GROUPS_MAX = 65536,
+    TRP_CUTLASS_GROUPS_BY_VALUE_MAX = 512,
+};
+
+/* Many products at once, each with sizes and places of its own: for each group g
+ *
+ *     Dg = alpha * Ag * Bg + beta * Cg, or what the epilogue tree makes of Ag * Bg
+ *
+ * where Ag is m x k, Bg is k x n, Cg and Dg are m x n, in orders and types that are those of all
+ * groups. A group whose m or n is 0 does nothing; one whose k is 0 has sums of 0, and writes D.
+ *
+ * GROUPS_OF_M, OF_N, OF_K. m, n and k are the request's; the one that is cut is that of all groups
+ * together, the capacity of the buffers. `table` holds an int32 for each group, which does not
+ * fall: where its piece ends, in lines of that dimension, and where the next one begins. The first
+ * begins at 0. What lies behind the last end is not touched. So the router of a mixture of experts
+ * writes the running sums of how many rows go where, and nothing comes back to the host:
+ *
+ *     const trp_cutlass_grouped_gemm_request r = {
+ *         .groups = experts, .grouping = TRP_CUTLASS_GROUPS_OF_M,
+ *         .m = rows, .n = n, .k = k,                         rows: at most so many
+ *         .a = {.buffer = tokens, .type = TRP_BF16, .order = TRP_ROW_MAJOR},
+ *         .b = {.buffer = weights, .stride = n * k},         [experts][n][k]: column-major
+ *         .d = {.buffer = out, .order = TRP_ROW_MAJOR},
+ *         .table = ends,
+ *     };
+ *
+ * Matrices that have the cut dimension are one for all groups, and their stride is 0; of the others
+ * there is one for each group, `stride` elements apart (what is read: 0, the same for all).
+ *
+ * BY_VALUE, BY_TABLE. Each group has its own m, n, k, places and leading dimensions; strides are 0.
+ * By value the request's m, n and k are 0. By table they are the most that any group has; each
+ * matrix may lie anywhere from its offset to the end of its buffer, and D's buffer must be no
+ * other's (but C's, see below). Groups' parts of D must not overlap each other; by table that is
+ * not looked at, and what is in such a place afterwards is not known.
+ *
+ * C in D's place. If C names D's buffer with the same offset, type, leading dimension and stride it
+ * is D's old content, group by group; places and leading dimensions of C in groups count for
+ * nothing then. Else D's bytes overlap nothing that is read.
+ *
+ * A table that is wrong (ends that fall or lie beyond the dimension, sizes above the request's,
+ * places outside of a buffer) is found by the host backend before anything is written: the request
+ * ends with TRP_E_ARGUMENT, which names the group. A GPU does not look: what such a request reads
+ * and writes is undefined but that it harms nothing but this device's buffers; it may end with
+ * TRP_E_FAULT.
+ *
+ * Types: those of trp_cutlass_gemm() but i8 and i32 (D may be i8 with sums in f32). alpha and beta
+ * by value are for all groups.
+ *
+ * Epilogue trees. Nodes are as everywhere, m x n being a group's. SCALAR with a buffer, PER_ROW,
+ * PER_COLUMN and the scales by rows and columns have a stride from group to group (0: one for all);
+ * along a dimension that is cut (PER_ROW of GROUPS_OF_M, PER_COLUMN of GROUPS_OF_N) there is one
+ * vector for all groups, of which each has the piece that its rows or columns have, and no stride.
+ * So a factor for each token is PER_ROW, a bias for each expert PER_COLUMN with stride n. By value
+ * and by table a vector has as many elements as the largest group has rows or columns. AUX_LOAD,
+ * AUX_STORE and reductions: TRP_E_UNSUPPORTED.
+ *
+ * Implemented on the host backend so far; on cuda TRP_E_UNSUPPORTED. `groups` 0, or (but by value)
+ * m or n 0: nothing is done. Errors: as trp_cutlass_gemm(); of groups by value a message names the
+ * group, "group[3].lda: expected ..., got ...".
+ *
+ * Source: torch._grouped_mm (offsets), CUTLASS's GroupProblemShape. */
+typedef struct trp_cutlass_grouped_gemm_request {
+    trp_request header;
+    int64_t groups; /* at most TRP_CUTLASS_GROUPS_MAX; by value TRP_CUTLASS_GROUPS_BY_VALUE_MAX */
+    trp_cutlass_grouping grouping;
+    trp_compute compute;
+    int64_t m, n, k;
+    trp_matmul_matrix a, b, c, d;
+    trp_scalar alpha; /* default 1 */
+    trp_scalar beta;  /* default 0 */
+    const trp_epilogue_node *epilogue;
+    uint32_t epilogue_count;
+    const trp_cutlass_group *group; /* BY_VALUE: `groups` of them */
+    trp_buffer table;               /* BY_TABLE: trp_cutlass_group; OF_M, _N, _K: int32 */
+    uint64_t table_offset;          /* bytes; a multiple of 8, or of 4 */
+} trp_cutlass_grouped_gemm_request;
+
+/* Sends grouped products; see trp_submit() for completion and errors. */
+static inline trp_status trp_cutlass_grouped_gemm(trp_actor *cutlass,
+                                                  const trp_cutlass_grouped_gemm_request *request,
+                                                  trp_completion *completion)
+{
+    trp_cutlass_grouped_gemm_request r = *request;
+    r.header.op = TRP_OP_CUTLASS_GROUPED_GEMM;
+    r.header.size = (uint32_t)sizeof r;
+    return trp_submit(cutlass, &r.header, completion);
+}
+
+/* --- Convolutions --- */
+
+#define TRP_OP_CUTLASS_CONV UINT32_C(0x0603)
+
+typedef enum trp_conv_operation {
+    TRP_CONV_FPROP = 0, /* the convolution */
+    TRP_CONV_DGRAD = 1, /* its gradient by the activation */
+    TRP_CONV_WGRAD = 2, /* its gradient by the filter */
+} trp_conv_operation;
+
+enum { TRP_CONV_DIMS_MAX = 3 };
+
+/* A tensor with its channels last, which follow each other in memory. Its other dimensions,
+ * outermost first:
+ *
+ *     activation    images, input[0], input[1], ...     of `channels` channels
+ *     filter        filters, filter[0], filter[1], ...  of channels / groups
+ *     output        images, output[0], output[1], ...   of `filters`
+ *
+ * (in two dimensions NHWC, KRSC and NPQK). `stride` has for each of them, in that order, the
+ * elements from one to the next; 0: packed, as many as all of the next inner dimension takes. */
+typedef struct trp_conv_tensor {
+    trp_buffer buffer;
+    uint64_t offset; /* bytes; a multiple of the element size */
+    trp_dtype type;
+    int64_t stride[1 + TRP_CONV_DIMS_MAX];
+} trp_conv_tensor;
+
+/* D = alpha * sums + beta * C, or what the epilogue tree makes of the sums:
+ *
+ *             A                       B            C and D      rows                   columns
+ *     FPROP   activation              filter       output       images * output[...]   filters
+ *     DGRAD   gradient of the output  filter       activation   images * input[...]    channels
+ *     WGRAD   gradient of the output  activation   filter       filters                all others
+ *
+ * The sums of FPROP, here in two dimensions and one group: for pixel (p, q) of the output of image
+ * n and filter k, over all (r, s) and channels c,
+ *
+ *     activation[n][h][w][c] * filter[k][r][s][c]
+ *     with h = p * stride[0] + r * dilation[0] - pad[0], w likewise; 0 where that is outside
+ *
+ * (a cross-correlation, as networks have it; with `flip` r and s in h and w count from the other
+ * end: a convolution in the strict sense). DGRAD and WGRAD are the gradients of just that.
+ *
+ * Sizes. There are `dims` dimensions; of the arrays the first so many elements count, the others
+ * are 0. Each output[i] follows from the rest, and may be left 0:
+ *
+ *     (input + pad + pad_after - ((filter - 1) * dilation + 1)) / stride + 1, rounded down
+ *
+ * It must be 1 or more. All sizes are below 2^31. Channels and filters are multiples of `groups`;
+ * the filters of one group see the channels of theirs. With images 0 FPROP and DGRAD do nothing,
+ * and the sums of WGRAD are 0.
+ *
+ * C and D are matrices of rows and columns as in the table, row-major. So of their strides only
+ * that from row to row is free: the innermost one of an activation or output, the outermost one of
+ * a filter; others are 0 or as that makes them, else TRP_E_UNSUPPORTED. C may be in D's place (same
+ * buffer, offset, strides and type); else D's bytes overlap nothing that is read. A and B may have
+ * any strides that keep their elements apart.
+ *
+ * Types and scalars: those of trp_cutlass_gemm() but i8 and i32 (D may be i8 with sums in f32).
+ * Epilogue trees: all nodes. AUX matrices are rows x columns, in an order of their own, which is
+ * column-major by default.
+ *
+ * Implemented on the host backend so far; on cuda TRP_E_UNSUPPORTED. Errors: as trp_cutlass_gemm().
+ *
+ * Source: CUTLASS's implicit GEMM (Conv2dProblemSize, Conv3dProblemSize). */
+typedef struct trp_cutlass_conv_request {
+    trp_request header;
+    trp_conv_operation operation;
+    uint32_t dims; /* 1 to 3; 0: 2 */
+    int64_t images, channels, filters;
+    int64_t input[TRP_CONV_DIMS_MAX];
+    int64_t filter[TRP_CONV_DIMS_MAX];
+    int64_t output[TRP_CONV_DIMS_MAX];
+    int64_t pad[TRP_CONV_DIMS_MAX];       /* zeros before the first; 0 or more */
+    int64_t pad_after[TRP_CONV_DIMS_MAX]; /* and behind the last; 0 is none, not as before */
+    int64_t stride[TRP_CONV_DIMS_MAX];    /* 0: 1 */
+    int64_t dilation[TRP_CONV_DIMS_MAX];  /* 0: 1 */
+    int64_t groups;                       /* 0: 1 */
+    bool flip;                            /* the filter */
+    trp_compute compute;
+    trp_conv_tensor a, b, c, d;
+    trp_scalar alpha; /* default 1 */
+    trp_scalar beta;  /* default 0 */
+    const trp_epilogue_node *epilogue;
+    uint32_t epilogue_count;
+} trp_cutlass_conv_request;
+
+/* Sends a convolution; see trp_submit() for completion and errors. */
+static inline trp_status trp_cutlass_conv(trp_actor *cutlass,
+                                          const trp_cutlass_conv_request *request,
+                                          trp_completion *completion)
+{
+    trp_cutlass_conv_request r = *request;
+    r.header.op = TRP_OP_CUTLASS_CONV;
+    r.header.size = (uint32_t)sizeof r;
+    return trp_submit(cutlass, &r.header, completion);
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
-                            uint64_t bytes, uint64_t alignment, uint32_t mode)
+/* `rest`: not so many bytes, but all to the end of the buffer. */
+static trp_status add_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
+                             uint64_t bytes, bool rest, uint64_t alignment, uint32_t mode)
 {
     trp__record *record = pack->record;
     if (record->access_count >= TRP__ACCESS_MAX)
@@ -19,6 +20,8 @@ trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer
     trp_status status = pack->acquire(pack, name, buffer, access, &size);
     if (status != TRP_OK)
         return status;
+    if (rest)
+        bytes = offset < size ? size - offset : 0;
     access->offset = offset;
     access->bytes = bytes;
     record->access_count++; /* from here on the record's owner releases it */
@@ -34,6 +37,18 @@ trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer
             (unsigned long long)offset, (unsigned long long)offset, (unsigned long long)bytes,
             (unsigned long long)size);
     return TRP_OK;
+}
+
+trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
+                            uint64_t bytes, uint64_t alignment, uint32_t mode)
+{
+    return add_access(pack, name, buffer, offset, bytes, false, alignment, mode);
+}
+
+trp_status trp__pack_access_rest(trp__pack *pack, const char *name, trp_buffer buffer,
+                                 uint64_t offset, uint64_t alignment, uint32_t mode)
+{
+    return add_access(pack, name, buffer, offset, 0, true, alignment, mode);
 }
 
 const trp__actor_class *trp__actor_class_find(const char *kind)

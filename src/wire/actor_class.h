@@ -90,6 +90,10 @@ typedef struct trp__pack {
 trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
                             uint64_t bytes, uint64_t alignment, uint32_t mode);
 
+/* The same, from an offset to the end of the buffer. */
+trp_status trp__pack_access_rest(trp__pack *pack, const char *name, trp_buffer buffer,
+                                 uint64_t offset, uint64_t alignment, uint32_t mode);
+
 /* An operation that stands for several requests of another one, which are sent together and have
  * one completion. */
 typedef struct trp__list_class {

@@ -79,7 +79,7 @@ refused 1 'd.type: expected' --type f64 --type-d f16
 refused 1 'TF32 goes with' --type bf16 --tf32
 run 1 cutlass gemm "$tmp/a.npy" "$tmp/a.npy" -o "$tmp/d.npy" && says err 'do not agree'
 run 2 cutlass gemm "$tmp/a.npy" "$tmp/b.npy" && says err 'expected -o'
-run 2 cutlass conv && says err "unknown subcommand 'conv'"
+run 2 cutlass frob && says err "unknown subcommand 'frob'"
 run 2 cutlass && says err 'expected a subcommand'
 run 0 cutlass --help && says out 'gemm '
 run 0 help cutlass gemm && says out 'NAME=FILE'

@@ -2,6 +2,7 @@
  * that a mistake in cli/ can't hide in both.
  *
  *   npy_tool make FILE TYPE C|F|V ROWS COLS SEED    random elements; V: a vector of ROWS
+ *   npy_tool part FROM TO ROW ROWS COL COLS         a part of a matrix, in C order
  *   npy_tool product A.npy B.npy C.npy              exit 0 if C is A B and in C order
  *   npy_tool matmul a=FILE b=FILE d=FILE KEY=VALUE...
  *       exit 0 if D is what `troupe matmul` should have made. Keys, as its options: type, type_b,
@@ -232,6 +233,22 @@ static void make(char **argv)
     }
     write_matrix(argv[0], &m);
     free(m.data);
+}
+
+static void part(char **argv)
+{
+    matrix from = read_matrix(argv[0]), to = {.type = from.type};
+    size_t row = strtoul(argv[2], NULL, 10), col = strtoul(argv[4], NULL, 10);
+    to.rows = strtoul(argv[3], NULL, 10);
+    to.cols = strtoul(argv[5], NULL, 10);
+    if (row + to.rows > from.rows || col + to.cols > from.cols)
+        die("no such part");
+    to.data = allocate(to.rows, to.cols);
+    for (size_t i = 0; i < to.rows * to.cols; i++)
+        to.data[i] = from.data[(row + i / to.cols) * from.cols + col + i % to.cols];
+    write_matrix(argv[1], &to);
+    free(from.data);
+    free(to.data);
 }
 
 /* --- products --- */
@@ -490,6 +507,10 @@ int main(int argc, char **argv)
 {
     if (argc == 8 && !strcmp(argv[1], "make")) {
         make(argv + 2);
+        return 0;
+    }
+    if (argc == 8 && !strcmp(argv[1], "part")) {
+        part(argv + 2);
         return 0;
     }
     if (argc == 5 && !strcmp(argv[1], "product")) {

@@ -11,6 +11,14 @@ static const trp__op_class ops[] = {
      .request_bytes = sizeof(trp_cutlass_gemm_request),
      .name = "cutlass gemm",
      .pack = trp__cutlass_pack_gemm},
+    {.op = TRP_OP_CUTLASS_GROUPED_GEMM,
+     .request_bytes = sizeof(trp_cutlass_grouped_gemm_request),
+     .name = "cutlass grouped gemm",
+     .pack = trp__cutlass_pack_grouped},
+    {.op = TRP_OP_CUTLASS_CONV,
+     .request_bytes = sizeof(trp_cutlass_conv_request),
+     .name = "cutlass conv",
+     .pack = trp__cutlass_pack_conv},
 };
 
 const trp__actor_class trp__cutlass_class = {

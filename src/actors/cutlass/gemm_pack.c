@@ -1,6 +1,6 @@
 /* The sender's side of a product: checks a request and writes its record. */
 #include "actors/cutlass/cutlass.h"
-#include "actors/cutlass/gemm_wire.h"
+#include "actors/cutlass/request_pack.h"
 #include "actors/cutlass/run_pack.h"
 #include "actors/cutlass/run_wire.h"
 #include "base/error.h"
@@ -14,13 +14,9 @@ typedef struct making {
     trp__pack *pack;
     const trp_cutlass_gemm_request *r;
     trp__cutlass_gemm g;
-    trp_dtype sums, c; /* c: of the request's C; TRP_DTYPE_NONE if it has none */
-    bool in_place;     /* C is read where D is written */
-    const trp_epilogue_node *nodes;
-    trp_epilogue_node plain[7]; /* those of alpha and beta */
-    trp__tree tree;
+    trp__epilogue_pack e;
+    bool in_place;                           /* C is read where D is written */
     trp__operand matrix[TRP__GEMM_MATRICES]; /* mode 0: there is none */
-    trp__tree_operands operands;
 } making;
 
 #define FAIL(m, status, ...) trp__error_set((m)->pack->error, status, __VA_ARGS__)
@@ -30,10 +26,7 @@ typedef struct making {
 static trp_status check_enums(making *m)
 {
     const trp_cutlass_gemm_request *r = m->r;
-    const struct {
-        const char *name, *expected;
-        uint32_t value, most;
-    } enums[] = {
+    const trp__choice choices[] = {
         {"a.order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->a.order, TRP_ROW_MAJOR},
         {"b.order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->b.order, TRP_ROW_MAJOR},
         {"c.order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->c.order, TRP_ROW_MAJOR},
@@ -41,12 +34,7 @@ static trp_status check_enums(making *m)
         {"compute", "TRP_COMPUTE_DEFAULT, _TF32 or _PEDANTIC", r->compute, TRP_COMPUTE_PEDANTIC},
         {"first", "TRP_CUTLASS_FIRST_WAIT or _FALLBACK", r->first, TRP_CUTLASS_FIRST_FALLBACK},
     };
-    for (size_t i = 0; i < COUNT_OF(enums); i++) {
-        if (enums[i].value > enums[i].most)
-            return trp__operand_wrong(m->pack, enums[i].name, enums[i].expected,
-                                      (int32_t)enums[i].value);
-    }
-    return TRP_OK;
+    return trp__check_choices(m->pack, choices, COUNT_OF(choices));
 }
 
 static trp_status check_sizes(making *m)
@@ -66,161 +54,43 @@ static trp_status check_sizes(making *m)
     return TRP_OK;
 }
 
-/* Types. */
-
-static bool is_fp8(trp_dtype type)
-{
-    return type == TRP_F8E4M3 || type == TRP_F8E5M2;
-}
-
-static trp_status set_inputs(making *m)
-{
-    const trp_cutlass_gemm_request *r = m->r;
-    trp_dtype a = r->a.type, b = r->b.type ? r->b.type : a;
-    if (a == TRP_F64)
-        m->sums = TRP_F64;
-    else if (a == TRP_F32 || a == TRP_F16 || a == TRP_BF16 || is_fp8(a))
-        m->sums = TRP_F32;
-    else if (a == TRP_I8)
-        m->sums = TRP_I32;
-    else
-        return FAIL(m, TRP_E_UNSUPPORTED,
-                    "a.type: expected f64, f32, f16, bf16, f8e4m3, f8e5m2 or i8, got %s (%d)",
-                    trp_dtype_name(a), (int)a);
-    if (a != b && !(is_fp8(a) && is_fp8(b)))
-        return FAIL(m, TRP_E_UNSUPPORTED, "b.type: expected %s where A is %s, got %s (%d)",
-                    is_fp8(a) ? "f8e4m3 or f8e5m2" : trp_dtype_name(a), trp_dtype_name(a),
-                    trp_dtype_name(b), (int)b);
-    if (r->compute == TRP_COMPUTE_TF32 && a != TRP_F32)
-        return FAIL(m, TRP_E_ARGUMENT,
-                    "compute: TRP_COMPUTE_TF32 goes with inputs of f32 only, got %s",
-                    trp_dtype_name(a));
-    m->g.type[TRP__GEMM_A] = (uint8_t)a;
-    m->g.type[TRP__GEMM_B] = (uint8_t)b;
-    m->g.compute = (uint8_t)r->compute;
-    return TRP_OK;
-}
-
-/* Whether D and C can have a type; sums of i8 also i32. */
-static trp_status check_output(making *m, const char *name, trp_dtype type, bool integers)
-{
-    uint8_t compute = m->sums == TRP_F64 ? TRP_F64 : TRP_F32;
-    if (integers ? type == TRP_I32 : trp__tree_matrix_type(compute, type))
-        return TRP_OK;
-    if (integers)
-        return FAIL(m, TRP_E_UNSUPPORTED, "%s.type: expected i32, as D, got %s (%d)", name,
-                    trp_dtype_name(type), (int)type);
-    return FAIL(m, TRP_E_UNSUPPORTED, "%s.type: expected %s%s, got %s (%d)", name,
-                compute == TRP_F64 ? "f64 or f32" : "f32, f16, bf16, f8e4m3, f8e5m2 or i8",
-                m->r->epilogue_count > 0 ? " with an epilogue tree" : "", trp_dtype_name(type),
-                (int)type);
-}
-
-static trp_status set_outputs(making *m, bool *integers)
-{
-    const trp_cutlass_gemm_request *r = m->r;
-    trp_dtype a = r->a.type;
-    trp_dtype d = r->d.type ? r->d.type : is_fp8(a) ? TRP_BF16 : a == TRP_I8 ? TRP_I32 : a;
-    trp_dtype c = r->c.type ? r->c.type : d;
-    *integers = m->sums == TRP_I32 && d == TRP_I32 && r->epilogue_count == 0;
-    trp_status status = check_output(m, "d", d, *integers);
-    if (status == TRP_OK && r->c.buffer.id)
-        status = check_output(m, "c", c, *integers);
-    m->c = r->c.buffer.id ? c : TRP_DTYPE_NONE;
-    m->g.type[TRP__GEMM_D] = (uint8_t)d;
-    return status;
-}
+/* Types and epilogue. */
 
 static trp_status check_scales(making *m)
 {
-    const struct {
-        const char *name;
-        const trp_matmul_matrix *matrix;
-    } all[] = {{"a", &m->r->a}, {"b", &m->r->b}, {"c", &m->r->c}, {"d", &m->r->d}};
-    for (size_t i = 0; i < COUNT_OF(all); i++) {
-        if (all[i].matrix->scale.buffer.id || all[i].matrix->scale.mode != TRP_SCALE_TENSOR)
-            return FAIL(m, TRP_E_UNSUPPORTED,
-                        "%s.scale: expected none; nodes of an epilogue tree multiply by factors of "
-                        "tensors, rows and columns",
-                        all[i].name);
-    }
-    return TRP_OK;
+    const trp_cutlass_gemm_request *r = m->r;
+    trp_status status = trp__check_no_scale(m->pack, "a", &r->a);
+    if (status == TRP_OK)
+        status = trp__check_no_scale(m->pack, "b", &r->b);
+    if (status == TRP_OK)
+        status = trp__check_no_scale(m->pack, "c", &r->c);
+    return status == TRP_OK ? trp__check_no_scale(m->pack, "d", &r->d) : status;
 }
 
-/* The epilogue. */
-
-/* alpha * sums + beta * C as a tree: the sum is rounded once. */
-static uint32_t plain_nodes(making *m, bool beta)
-{
-    enum { NONE, SUMS, ALPHA, C, BETA, SCALED, ROOT };
-    trp_epilogue_node *x = m->plain;
-    x[SUMS].kind = TRP_EPILOGUE_ACCUMULATOR;
-    x[ALPHA] = (trp_epilogue_node){.kind = TRP_EPILOGUE_SCALAR, .value = m->r->alpha};
-    if (!beta) {
-        x[C] = (trp_epilogue_node){
-            .kind = TRP_EPILOGUE_BINARY, .binary = TRP_BINARY_MUL, .input = {ALPHA, SUMS}};
-        return C + 1;
-    }
-    x[C].kind = TRP_EPILOGUE_C;
-    x[BETA] = (trp_epilogue_node){.kind = TRP_EPILOGUE_SCALAR, .value = m->r->beta};
-    x[SCALED] = (trp_epilogue_node){
-        .kind = TRP_EPILOGUE_BINARY, .binary = TRP_BINARY_MUL, .input = {BETA, C}};
-    x[ROOT] = (trp_epilogue_node){.kind = TRP_EPILOGUE_FMA, .input = {ALPHA, SUMS, SCALED}};
-    return ROOT + 1;
-}
-
-static trp_status check_scalars(making *m, bool integers)
+static trp_status set_epilogue(making *m)
 {
     const trp_cutlass_gemm_request *r = m->r;
-    const struct {
-        const char *name;
-        trp_scalar scalar;
-    } both[] = {{"alpha", r->alpha}, {"beta", r->beta}};
-    for (size_t i = 0; i < COUNT_OF(both); i++) {
-        const trp_scalar *s = &both[i].scalar;
-        if (r->epilogue_count > 0 && (s->given || s->re != 0 || s->im != 0))
-            return FAIL(m, TRP_E_ARGUMENT, "%s: expected none beside an epilogue tree, got %g",
-                        both[i].name, s->re);
-        trp_status status = trp__check_scalar(m->pack, both[i].name, *s,
-                                              integers             ? TRP_I32
-                                              : m->sums == TRP_F64 ? TRP_F64
-                                                                   : TRP_F32);
-        if (status != TRP_OK)
-            return status;
-    }
-    return TRP_OK;
-}
-
-static trp_status set_tree(making *m, bool integers)
-{
-    const trp_cutlass_gemm_request *r = m->r;
-    const trp__tree_types types = {.accumulator = m->sums,
-                                   .c = m->c,
-                                   .d = (trp_dtype)m->g.type[TRP__GEMM_D],
-                                   .order = r->d.order,
-                                   .transpose = m->pack->backend == TRP_BACKEND_CUDA &&
-                                                r->d.order == TRP_COL_MAJOR};
-    bool beta = r->beta.given && r->beta.re != 0;
-    uint32_t count = r->epilogue_count;
-    if ((count == 0) != (r->epilogue == NULL))
-        return FAIL(m, TRP_E_ARGUMENT, "epilogue: expected %s with epilogue_count %u, got %s",
-                    count ? "nodes" : "NULL", count, count ? "NULL" : "a pointer");
-    trp_status status = check_scalars(m, integers);
-    if (status != TRP_OK)
-        return status;
-    if (count == 0 && beta && m->c == TRP_DTYPE_NONE)
-        return FAIL(m, TRP_E_ARGUMENT, "c.buffer: expected one with a beta other than 0, got none");
-    if (integers) {
+    m->e = (trp__epilogue_pack){.pack = m->pack,
+                                .a = r->a.type,
+                                .b = r->b.type,
+                                .c = r->c.type,
+                                .d = r->d.type,
+                                .order = r->d.order,
+                                .transpose = m->pack->backend == TRP_BACKEND_CUDA &&
+                                             r->d.order == TRP_COL_MAJOR,
+                                .compute = r->compute,
+                                .has_c = r->c.buffer.id != 0,
+                                .alpha = r->alpha,
+                                .beta = r->beta,
+                                .epilogue = r->epilogue,
+                                .count = r->epilogue_count};
+    trp_status status = trp__epilogue_check(&m->e);
+    memcpy(m->g.type, m->e.type, sizeof m->g.type);
+    m->g.compute = (uint8_t)r->compute;
+    if (m->e.integers) {
         m->g.alpha = r->alpha.given ? (int32_t)r->alpha.re : 1;
         m->g.beta = r->beta.given ? (int32_t)r->beta.re : 0;
-        m->g.type[TRP__GEMM_C] = m->g.beta != 0 ? TRP_I32 : TRP_DTYPE_NONE;
-        return TRP_OK;
     }
-    m->nodes = count ? r->epilogue : m->plain;
-    if (count == 0)
-        count = plain_nodes(m, beta);
-    status = trp__tree_build(m->nodes, count, &types, &m->tree, m->pack->error);
-    m->g.type[TRP__GEMM_C] = m->tree.c;
     return status;
 }
 
@@ -293,86 +163,50 @@ static trp_status set_matrices(making *m)
     return status;
 }
 
-static trp_status check_count(making *m)
-{
-    uint32_t count = 0;
-    for (int i = 0; i < TRP__GEMM_MATRICES; i++)
-        count += m->matrix[i].mode != 0;
-    for (uint32_t s = TRP__TREE_SLOT_FIRST; s < m->tree.slots; s++)
-        count += m->operands.operand[s].mode != 0;
-    return count <= TRP_CUTLASS_BUFFERS_MAX
-               ? TRP_OK
-               : FAIL(m, TRP_E_UNSUPPORTED,
-                      "epilogue: expected at most %d operands in memory, matrices included, got %u",
-                      TRP_CUTLASS_BUFFERS_MAX, count);
-}
-
-static trp_status add_access(making *m, const trp__operand *x, uint32_t *access)
-{
-    *access = TRP__GEMM_NO_ACCESS;
-    if (!x->mode)
-        return TRP_OK;
-    *access = m->pack->record->access_count;
-    return trp__operand_access(m->pack, x);
-}
-
-static trp_status add_accesses(making *m, trp__gemm_slot *slot)
+static trp_status add_matrices(making *m)
 {
     trp_status status = TRP_OK;
-    uint32_t access = 0;
     for (int i = 0; i < TRP__GEMM_MATRICES && status == TRP_OK; i++) {
-        status = add_access(m, &m->matrix[i], &access);
+        uint32_t access;
+        status = trp__add_operand(m->pack, &m->matrix[i], &access);
         m->g.access[i] = (uint8_t)access;
     }
     if (m->in_place)
         m->g.access[TRP__GEMM_C] = m->g.access[TRP__GEMM_D];
-    for (uint32_t s = TRP__TREE_SLOT_FIRST; s < m->tree.slots && status == TRP_OK; s++, slot++) {
-        const trp__tree_place *place = &m->operands.place[s];
-        *slot = (trp__gemm_slot){.stride = place->stride};
-        status = add_access(m, &m->operands.operand[s], &slot->access);
-        if (slot->access == TRP__GEMM_NO_ACCESS)
-            slot->value = place->value;
-        else
-            slot->ld = place->ld;
-    }
     return status;
 }
 
-/* Puts slots and tree behind the head, or into a piece of staging memory. */
-static trp_status set_rest(making *m)
+/* Adds all operands, and puts slots and tree behind the head. */
+static trp_status put_all(making *m)
 {
-    trp__gemm_slot slot[TRP__TREE_SLOTS_MAX];
-    uint8_t bytes[TRP__TREE_BYTES_MAX];
-    size_t length = m->tree.count ? trp__tree_encode(&m->tree, bytes) : 0;
-    void *room = m->g.rest;
-    m->g.tree_bytes = (uint16_t)length;
-    m->g.slots = m->tree.count ? (uint8_t)(m->tree.slots - TRP__TREE_SLOT_FIRST) : 0;
-    trp_status status = TRP_OK;
-    if (trp__gemm_rest_bytes(&m->g) > sizeof m->g.rest)
-        status = m->pack->input(m->pack, trp__gemm_rest_bytes(&m->g), m->r->header.wait_ns, &room);
+    void *room = NULL;
+    trp_status status =
+        trp__epilogue_reserve(&m->e, m->g.rest, sizeof m->g.rest, 0, m->r->header.wait_ns, &room);
     if (status == TRP_OK)
-        status = add_accesses(m, slot);
-    if (status != TRP_OK)
-        return status;
-    memcpy(room, slot, m->g.slots * sizeof *slot);
-    memcpy((char *)room + m->g.slots * sizeof *slot, bytes, length);
-    return TRP_OK;
+        status = add_matrices(m);
+    m->g.slots = (uint8_t)m->e.slots;
+    m->g.tree_bytes = (uint16_t)m->e.tree_bytes;
+    return status == TRP_OK ? trp__epilogue_put(&m->e, room) : status;
 }
 
 static trp_status set_places(making *m)
 {
+    uint32_t matrices = 0;
     trp_status status = set_matrices(m);
-    if (status == TRP_OK && m->tree.count)
-        status = trp__tree_place_operands(m->pack, m->nodes, &m->tree, m->g.m, m->g.n, m->g.batch,
-                                          m->matrix, TRP__GEMM_MATRICES, &m->operands);
+    if (status == TRP_OK && m->e.tree.count)
+        status =
+            trp__tree_place_operands(m->pack, m->e.nodes, &m->e.tree, m->g.m, m->g.n, m->g.batch,
+                                     m->matrix, TRP__GEMM_MATRICES, &m->e.operands);
+    for (int i = 0; i < TRP__GEMM_MATRICES; i++)
+        matrices += m->matrix[i].mode != 0;
     if (status == TRP_OK)
-        status = check_count(m);
+        status = trp__epilogue_check_count(&m->e, matrices);
     if (status != TRP_OK || m->pack->backend == TRP_BACKEND_HOST)
-        return status == TRP_OK ? set_rest(m) : status;
+        return status == TRP_OK ? put_all(m) : status;
     const trp__cutlass_product product = {.g = &m->g,
-                                          .tree = &m->tree,
+                                          .tree = &m->e.tree,
                                           .matrix = m->matrix,
-                                          .operands = &m->operands,
+                                          .operands = &m->e.operands,
                                           .in_place = m->in_place,
                                           .request = m->r};
     return trp__cutlass_pack_product(m->pack, &product);
@@ -388,29 +222,24 @@ static trp_status check_choice(making *m)
         return TRP_OK;
     if (r->chosen)
         trp__copy_string(r->chosen->kernel, sizeof r->chosen->kernel, "host");
-    return r->kernel ? FAIL(m, TRP_E_UNSUPPORTED,
-                            "kernel: expected NULL on the host, which has none, got \"%.60s\"",
-                            r->kernel)
-                     : TRP_OK;
+    return r->kernel
+               ? FAIL(m, TRP_E_UNSUPPORTED,
+                      "kernel: expected NULL on the host, which has none, got \"%.60s\"", r->kernel)
+               : TRP_OK;
 }
 
 trp_status trp__cutlass_pack_gemm(trp__pack *pack, const trp_request *request)
 {
     making m = {.pack = pack, .r = (const trp_cutlass_gemm_request *)request};
-    bool integers = false;
     trp_status status = check_enums(&m);
     if (status == TRP_OK)
         status = check_sizes(&m);
-    if (status == TRP_OK)
-        status = set_inputs(&m);
-    if (status == TRP_OK)
-        status = set_outputs(&m, &integers);
     if (status == TRP_OK)
         status = check_scales(&m);
     if (status == TRP_OK)
         status = check_choice(&m);
     if (status == TRP_OK)
-        status = set_tree(&m, integers);
+        status = set_epilogue(&m);
     if (status == TRP_OK && m.g.m > 0 && m.g.n > 0)
         status = set_places(&m);
     else if (status == TRP_OK && pack->backend == TRP_BACKEND_CUDA)

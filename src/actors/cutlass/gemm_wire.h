@@ -28,6 +28,12 @@ typedef struct trp__gemm_slot {
     uint32_t reserved;
 } trp__gemm_slot;
 
+/* Bytes of slots and tree. */
+static inline uint32_t trp__gemm_rest_bytes(uint32_t slots, uint32_t tree_bytes)
+{
+    return slots * (uint32_t)sizeof(trp__gemm_slot) + tree_bytes;
+}
+
 #define TRP__GEMM_HEAD_BYTES 120u
 
 typedef struct trp__cutlass_gemm {
@@ -46,11 +52,5 @@ typedef struct trp__cutlass_gemm {
 } trp__cutlass_gemm;
 
 _Static_assert(sizeof(trp__cutlass_gemm) == TRP__PAYLOAD_BYTES, "no padding");
-
-/* Bytes of slots and tree. */
-static inline uint32_t trp__gemm_rest_bytes(const trp__cutlass_gemm *g)
-{
-    return (uint32_t)(g->slots * sizeof(trp__gemm_slot)) + g->tree_bytes;
-}
 
 #endif

@@ -263,6 +263,15 @@ const void *trp__host_product_sums(const product *x, int64_t batch, int64_t row,
                : (const void *)sums_f32(x, batch, row, column, rows, columns);
 }
 
+void trp__host_widen(uint8_t type, const void *from, int64_t first, int64_t count, bool wide,
+                     void *to)
+{
+    if (wide)
+        widen_f64(type, from, first, count, to);
+    else
+        widen_f32(type, from, first, count, to);
+}
+
 /* D = C, where they are apart. */
 static void copy_c(const product *x, int64_t batch, size_t element)
 {

@@ -6,6 +6,7 @@
 #include "actors/blas/openblas.h"
 #include "actors/matmul/matmul_wire.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Products are computed in tiles of so many lines and columns. */
@@ -47,5 +48,10 @@ typedef struct trp__host_product {
  * be 0. Valid until the next call; nothing of A may be complex. */
 const void *trp__host_product_sums(const trp__host_product *x, int64_t batch, int64_t row,
                                    int64_t column, int64_t rows, int64_t columns);
+
+/* Widens `count` elements from number `first` on of a real type, to f64 if `wide`, else to f32,
+ * which the type must fit into. */
+void trp__host_widen(uint8_t type, const void *from, int64_t first, int64_t count, bool wide,
+                     void *to);
 
 #endif
