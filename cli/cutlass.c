@@ -130,7 +130,7 @@ static int gemm(int argc, char **argv)
         .kind = &cutlass_gemm,
         .name = "cutlass gemm",
         .about = "Multiplies two matrices in NumPy files and does with the sums what a text says,\n"
-                 "in one pass; writes the result in C order. On the host backend so far.",
+                 "in one pass; writes the result in C order.",
     };
     return work(&u, argc, argv);
 }

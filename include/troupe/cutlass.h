@@ -146,6 +146,22 @@ typedef struct trp_epilogue_node {
 
 #define TRP_OP_CUTLASS_GEMM UINT32_C(0x0601)
 
+typedef enum trp_cutlass_first {
+    TRP_CUTLASS_FIRST_WAIT = 0, /* for the best kernel, if it has to be compiled */
+    /* While the best kernel is compiled, the best of those that are there already computes, if
+     * there is one. Its sums may be in another order. */
+    TRP_CUTLASS_FIRST_FALLBACK = 1,
+} trp_cutlass_first;
+
+enum { TRP_CUTLASS_NAME_SIZE = 64 };
+
+/* What was chosen for a request. */
+typedef struct trp_cutlass_chosen {
+    char kernel[TRP_CUTLASS_NAME_SIZE]; /* as `troupe cutlass gemm --list` has it; "host" there */
+    bool fallback;                      /* a better one is being compiled */
+    bool ready;                         /* it need not be compiled any more */
+} trp_cutlass_chosen;
+
 /* A is m x k, B is k x n, C and D are m x n, each in its order; C's is D's.
  *
  *     D = alpha * A * B + beta * C, or what the epilogue tree makes of A * B
@@ -163,26 +179,17 @@ typedef struct trp_epilogue_node {
  *
  * If m or n is 0 nothing is done and nothing written; k is at least 1.
  *
- * Implemented on the host backend so far: OpenBLAS, the tree in f32 or f64. Errors beside those of
- * trp_submit(): TRP_E_ARGUMENT names the argument or node, what was expected and what came;
- * TRP_E_UNSUPPORTED says what there is not: `scale` of a matrix (a tree has nodes for factors of
- * tensors, rows and columns), other types, more than TRP_CUTLASS_BUFFERS_MAX operands in memory. */
-typedef enum trp_cutlass_first {
-    TRP_CUTLASS_FIRST_WAIT = 0, /* for the best kernel, if it has to be compiled */
-    /* While the best kernel is compiled, the best of those that are there already computes, if
-     * there is one. Its sums may be in another order. */
-    TRP_CUTLASS_FIRST_FALLBACK = 1,
-} trp_cutlass_first;
-
-enum { TRP_CUTLASS_NAME_SIZE = 64 };
-
-/* What was chosen for a request. */
-typedef struct trp_cutlass_chosen {
-    char kernel[TRP_CUTLASS_NAME_SIZE]; /* as `troupe cutlass gemm --list` has it; "host" there */
-    bool fallback;                      /* a better one is being compiled */
-    bool ready;                         /* it need not be compiled any more */
-} trp_cutlass_chosen;
-
+ * On the host OpenBLAS, and the tree in f32 or f64. On GPUs a kernel of CUTLASS's templates, compiled
+ * when it is needed first (docs/actors/cutlass.md): a request whose kernel is not there yet waits
+ * for it, seconds for sm_80, half a minute for sm_90a, once for a machine. TRP_E_MISSING names the
+ * headers or the library that are not there. m, n, k and the batch are at most 2^31 - 1 there.
+ *
+ * Errors beside those of trp_submit(): TRP_E_ARGUMENT names the argument or node, what was expected
+ * and what came; TRP_E_UNSUPPORTED says what there is not: `scale` of a matrix (a tree has nodes
+ * for factors of tensors, rows and columns), other types, more than TRP_CUTLASS_BUFFERS_MAX
+ * operands in memory, a problem for which the catalogue has no kernel. TRP_E_LIBRARY: the kernel
+ * could not be compiled, and why. Requests that were waiting for it then end with
+ * TRP_E_DEPENDENCY. */
 typedef struct trp_cutlass_gemm_request {
     trp_request header;
     int64_t m, n, k;
