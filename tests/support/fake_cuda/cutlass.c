@@ -117,6 +117,13 @@ static void build(const fake_cutlass_kernel *k, const trp_cutlass_args *a, unsig
     memcpy(room, &built, sizeof built);
 }
 
+/* As long as the test wants it. */
+static void take_time(const char *name)
+{
+    for (unsigned long ms = 0; ms < fake_told_number(name) && !fake_interrupted(); ms++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
 /* What a test wants to see left by a builder that went wrong. */
 static void spoil(const char *how, unsigned char *room)
 {
@@ -132,6 +139,8 @@ static void spoil(const char *how, unsigned char *room)
         built->params_bytes = UINT32_MAX;
     else if (strncmp(how, "zero", 4) == 0)
         built->workspace_zero = built->workspace_bytes + 1;
+    else if (strncmp(how, "more", 4) == 0)
+        built->workspace_bytes = built->workspace_zero = UINT64_C(1) << 40;
     else if (strncmp(how, "again", 5) == 0)
         built->status = TRP_CUTLASS_WORKSPACE;
     else if (strncmp(how, "grid", 4) == 0)
@@ -156,6 +165,7 @@ void fake_cutlass_build(const uint64_t *parameter)
     char how[32];
     memcpy(&args, parameter, sizeof args);
     fake_tell("builds", "build");
+    take_time("build_ms");
     unsigned char *room = fake_cuda_reach(&pin, parameter[ARGS], TRP_CUTLASS_RESULT_SIZE, true);
     if (room && read_kernel(parameter[ARGS + 1], &k)) {
         build(&k, &args, room);
@@ -386,13 +396,6 @@ static void reach_all(running *x)
     }
 }
 
-/* As long as the test wants it. */
-static void take_time(void)
-{
-    for (unsigned long ms = 0; ms < fake_told_number("run_ms") && !fake_interrupted(); ms++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-}
-
 /* (its own parameter), and what the kernel is. */
 void fake_cutlass_run(const uint64_t *parameter)
 {
@@ -401,8 +404,10 @@ void fake_cutlass_run(const uint64_t *parameter)
         return fake_fault(FAKE_ERROR_LAUNCH_FAILED);
     memcpy(&x->p, parameter, sizeof x->p);
     fake_tell("runs", "run");
-    take_time();
+    take_time("run_ms");
     x->failed = !read_kernel(parameter[sizeof x->p / 8], &x->k);
+    if (fake_told_number("run_traps"))
+        fail(x);
     if (!x->failed && x->k.tree_bytes > 0 &&
         !trp__tree_decode(x->k.tree, x->k.tree_bytes, &x->tree))
         fail(x);
