@@ -206,7 +206,7 @@ typedef struct trp_cutlass_gemm_request {
     trp_cutlass_chosen *chosen; /* out, written by the call if it succeeds; may be NULL */
 } trp_cutlass_gemm_request;
 
-enum { TRP_CUTLASS_BUFFERS_MAX = 15 }; /* A, B, C, D and what nodes of a tree read and write */
+enum { TRP_CUTLASS_BUFFERS_MAX = 14 }; /* A, B, C, D and what nodes of a tree read and write */
 
 /* Sends a product; see trp_submit() for completion and errors. */
 static inline trp_status trp_cutlass_gemm(trp_actor *cutlass,

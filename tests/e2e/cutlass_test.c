@@ -320,8 +320,9 @@ static double gelu(double x)
 }
 
 /* D = gelu(scale[i] sums + bias[j]) + C, C in D's place; what the gelu is given goes to a matrix of
- * the other order, the sums of D's columns and its largest absolute value to places of their own.
- * With a buffer for each and more slots than a record has room for. */
+ * the other order (which kernels of CUTLASS 2.x can't have: there it is of the same), the sums of
+ * D's columns and its largest absolute value to places of their own. With a buffer for each and
+ * more slots than a record has room for. */
 static void bias_gelu_residual(void)
 {
     enum { NONE, SUMS, SCALED, BIAS, BIASED, AUX, GELU, OLD, NEW, COLUMNS, LARGEST, ROOT, COUNT };
@@ -329,6 +330,7 @@ static void bias_gelu_residual(void)
     float *scale = random_floats(M), *bias = random_floats(N);
     float *d = h_malloc(M * N * sizeof *d), *aux = h_malloc(M * N * sizeof *aux);
     float *columns = h_malloc(N * sizeof *columns), largest, want_largest = 0;
+    bool by_row = h_is_cuda();
     open_world();
     trp_buffer out = upload(c, M * N * sizeof *c);
     trp_epilogue_node nodes[COUNT] = {
@@ -341,7 +343,7 @@ static void bias_gelu_residual(void)
         [AUX] = {.kind = TRP_EPILOGUE_AUX_STORE,
                  .input = {BIASED},
                  .buffer = h_buffer(world.device, M * N * sizeof *aux),
-                 .order = TRP_COL_MAJOR},
+                 .order = by_row ? TRP_ROW_MAJOR : TRP_COL_MAJOR},
         [GELU] = {.kind = TRP_EPILOGUE_ACTIVATION,
                   .activation = TRP_ACTIVATION_GELU,
                   .input = {AUX}},
@@ -382,7 +384,8 @@ static void bias_gelu_residual(void)
                 sum += (double)a[i * K + k] * (double)b[k * N + j];
             double x = (double)scale[i] * sum + (double)bias[j];
             double value = gelu(x) + (double)c[i * N + j];
-            check_close("aux", j * M + i, (double)aux[j * M + i], x, 4);
+            size_t at_aux = by_row ? i * N + j : j * M + i;
+            check_close("aux", at_aux, (double)aux[at_aux], x, 4);
             check_close("d", i * N + j, (double)d[i * N + j], -value, 4);
             column -= (double)d[i * N + j];
             want_largest = fmaxf(want_largest, fabsf(d[i * N + j]));
@@ -514,16 +517,16 @@ static void refused_trees(void)
     REFUSE_TREE((s.count = 3, s.nodes[2].kind = TRP_EPILOGUE_UNARY, s.nodes[2].input[0] = 2),
                 TRP_E_ARGUMENT, "itself");
     REFUSE_TREE((s.count = 3, s.nodes[2].kind = TRP_EPILOGUE_PER_ROW), TRP_E_ARGUMENT, "nodes[");
-    /* One operand in memory too many: A, B, D and 13 vectors. */
+    /* One operand in memory too many: A, B, D and 12 vectors. */
     setting s = with_tree();
     trp_buffer vector = h_buffer(world.device, 64);
-    for (uint32_t i = 2; i < 15; i++)
+    for (uint32_t i = 2; i < 14; i++)
         s.nodes[i] = (trp_epilogue_node){
             .kind = TRP_EPILOGUE_SCALE_ROWS, .input = {i - 1}, .buffer = vector};
+    s.count = 13;
+    H_OK(send_setting(&s)); /* 14 */
     s.count = 14;
-    H_OK(send_setting(&s)); /* 15 */
-    s.count = 15;
-    refuse(s, TRP_E_UNSUPPORTED, "expected at most 15 operands in memory");
+    refuse(s, TRP_E_UNSUPPORTED, "expected at most 14 operands in memory");
     /* Stores that overlap D, or what is read. */
     s = with_tree();
     s.count = 3;
@@ -567,7 +570,7 @@ static const h_case cases[] = {
 
 int main(int argc, char **argv)
 {
-    if (h_is_cuda())
-        return H_EXIT_SKIPPED; /* not there yet */
+    if (h_is_gpu())
+        return H_EXIT_SKIPPED; /* too many kernels: gpu/cutlass has some */
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

@@ -142,14 +142,21 @@ trp_status trp__operand_check_apart(trp__pack *pack, const trp__operand *written
                           (unsigned long long)other_end);
 }
 
+trp_status trp__operand_check_offset(trp__pack *pack, const trp__operand *x)
+{
+    if (!x->fields || x->offset % x->element == 0)
+        return TRP_OK;
+    return trp__error_set(pack->error, TRP_E_ARGUMENT,
+                          "%s.offset: expected a multiple of %u bytes, got %llu", x->name,
+                          (unsigned)x->element, (unsigned long long)x->offset);
+}
+
 trp_status trp__operand_access(trp__pack *pack, const trp__operand *x)
 {
-    if (x->fields && x->offset % x->element != 0)
-        return trp__error_set(pack->error, TRP_E_ARGUMENT,
-                              "%s.offset: expected a multiple of %u bytes, got %llu", x->name,
-                              (unsigned)x->element, (unsigned long long)x->offset);
-    return trp__pack_access(pack, x->name, x->buffer, x->offset, x->elements * x->element,
-                            x->element, x->mode);
+    trp_status status = trp__operand_check_offset(pack, x);
+    return status == TRP_OK ? trp__pack_access(pack, x->name, x->buffer, x->offset,
+                                               x->elements * x->element, x->element, x->mode)
+                            : status;
 }
 
 /* Scalars. */

@@ -49,6 +49,10 @@ static inline bool trp__operand_dense(const trp__operand *x, int64_t batch)
     return x->elements == (uint64_t)x->rows * (uint64_t)x->columns * (uint64_t)batch;
 }
 
+/* Whether its elements are aligned, as far as the request says it: where something depends on the
+ * offset before the access is added, which checks it too. */
+trp_status trp__operand_check_offset(trp__pack *pack, const trp__operand *x);
+
 /* Adds the operand's range to the record, with its mode. */
 trp_status trp__operand_access(trp__pack *pack, const trp__operand *x);
 

@@ -212,8 +212,15 @@ static trp_status find_parameter(state *s, const trp__cutlass_facts *facts,
         args->workspace_bytes = s->workspace_bytes;
         args->workspace = s->workspaces ? s->workspace[s->workspaces - 1] : 0;
         trp_status status = trp__cutlass_builder_find(&s->builder, facts, &s->key, out, error);
-        if (status != TRP_OK || (*out)->status == TRP_CUTLASS_BUILT)
+        if (status != TRP_OK)
             return status;
+        if ((*out)->status == TRP_CUTLASS_BUILT && (*out)->workspace <= s->workspace_bytes)
+            return TRP_OK;
+        if ((*out)->status == TRP_CUTLASS_BUILT)
+            return trp__error_set(error, TRP_E_INTERNAL,
+                                  "the kernel was built for a workspace of %llu bytes, which it "
+                                  "does not have",
+                                  (unsigned long long)(*out)->workspace);
         if ((*out)->status == TRP_CUTLASS_REFUSED)
             return trp__error_set(error, TRP_E_INTERNAL,
                                   "the kernel refuses a problem that it was chosen for");

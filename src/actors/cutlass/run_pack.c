@@ -63,6 +63,22 @@ static uint32_t shared_bytes(uint32_t capability)
                                                                         : 101376;
 }
 
+/* What is misaligned is the sender's mistake, and not a lack of kernels. */
+static trp_status check_offsets(const running *w)
+{
+    const trp__cutlass_product *x = w->x;
+    trp_status status = TRP_OK;
+    for (int i = 0; i < TRP__GEMM_MATRICES && status == TRP_OK; i++) {
+        if (x->matrix[i].mode)
+            status = trp__operand_check_offset(w->pack, &x->matrix[i]);
+    }
+    for (uint32_t s = TRP__TREE_SLOT_FIRST; s < x->tree->slots && status == TRP_OK; s++) {
+        if (x->operands->operand[s].mode)
+            status = trp__operand_check_offset(w->pack, &x->operands->operand[s]);
+    }
+    return status;
+}
+
 /* A column-major D is the row-major D' = B' A'. */
 static void set_problem(running *w)
 {
@@ -302,8 +318,11 @@ static trp_status write_record(running *w)
 trp_status trp__cutlass_pack_product(trp__pack *pack, const trp__cutlass_product *x)
 {
     running w = {.pack = pack, .x = x};
+    trp_status status = check_offsets(&w);
+    if (status != TRP_OK)
+        return status;
     set_problem(&w);
-    trp_status status = add_kernel(&w);
+    status = add_kernel(&w);
     if (status == TRP_OK)
         status = add_matrices(&w);
     if (status == TRP_OK)

@@ -626,6 +626,17 @@ static void add_arguments(const render *r)
     ADD(r, "  return x; }\n");
 }
 
+/* The canonical form, so that a text says of itself which tree it is. */
+static void add_form(const render *r)
+{
+    uint8_t bytes[TRP__TREE_BYTES_MAX];
+    size_t length = trp__tree_encode(r->tree, bytes);
+    ADD(r, "/* tree ");
+    for (size_t i = 0; i < length; i++)
+        ADD(r, "%02x", bytes[i]);
+    ADD(r, " */\n");
+}
+
 trp_status trp__tree_render(const trp__tree *tree, trp__tree_target target, uint32_t alignment,
                             trp__text *out, trp_error *error)
 {
@@ -635,6 +646,7 @@ trp_status trp__tree_render(const trp__tree *tree, trp__tree_target target, uint
     if (status != TRP_OK)
         return status;
     count_uses(&r);
+    add_form(&r);
     ADD(&r, "%s%s", sm90 ? includes_sm90 : includes_sm80, common_text);
     ADD(&r,
         "namespace fusion = cutlass::epilogue::%s;\n"

@@ -1,5 +1,6 @@
 /* An epilogue tree as source text for CUTLASS: a type of visitors, and a function that fills their
- * arguments on the device. A pure function of the tree's canonical form.
+ * arguments on the device. A pure function of the tree's canonical form, which stands before it as
+ * a comment: "tree", and its bytes as hexadecimal digits.
  *
  * The text stands behind the includes of a kernel's template, before the first use of TRP_FUSION.
  * It expects

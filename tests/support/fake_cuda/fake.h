@@ -215,7 +215,7 @@ typedef struct fake_op {
         } event;
         struct {
             const struct fake_kernel *kernel;
-            uint64_t parameter[FAKE_ARGUMENT_BYTES / 8];
+            uint64_t *parameter; /* its own, until it was run */
         } kernel;
         struct {
             void (*run)(void *arguments);
@@ -260,5 +260,9 @@ typedef struct fake_kernel {
 
 /* NULL: none of this name has been written for the fake. */
 const fake_kernel *fake_kernel_find(const char *name);
+
+/* Those of the cutlass actor, see cutlass.c. */
+void fake_cutlass_build(const uint64_t *parameter);
+void fake_cutlass_run(const uint64_t *parameter);
 
 #endif

@@ -1,6 +1,7 @@
 /* Modules of the fake driver. It compiles nothing: it reads from PTX text, or from a cubin, which
  * kernels there are and what parameters they take, and runs those of whose name it knows what they
  * do. */
+#include "support/fake_cuda/cutlass.h"
 #include "support/fake_cuda/fake.h"
 
 #include <ctype.h>
@@ -120,13 +121,21 @@ static void run_map(const uint64_t *parameter)
 
 /* A kernel that the tests launch needs a row here. */
 static const fake_kernel kernels[] = {
-    {"probe_nop", run_nop, 0, NULL},   {"bench_nop", run_nop, 0, NULL},
-    {"probe_spin", run_spin, 1, NULL}, {"probe_store", run_store, 1, NULL},
-    {"probe_trap", run_trap, 0, NULL}, {"jit_axpy", run_axpy, 4, NULL},
-    {"jit_fill", run_fill, 3, NULL},   {"jit_scale", run_scale, 3, "factor"},
-    {"jit_sum", run_sum, 2, NULL},     {"jit_map", run_map, 2, NULL},
-    {"jit_spin", run_spin, 1, NULL},   {"jit_trap", run_trap, 0, NULL},
+    {"probe_nop", run_nop, 0, NULL},
+    {"bench_nop", run_nop, 0, NULL},
+    {"probe_spin", run_spin, 1, NULL},
+    {"probe_store", run_store, 1, NULL},
+    {"probe_trap", run_trap, 0, NULL},
+    {"jit_axpy", run_axpy, 4, NULL},
+    {"jit_fill", run_fill, 3, NULL},
+    {"jit_scale", run_scale, 3, "factor"},
+    {"jit_sum", run_sum, 2, NULL},
+    {"jit_map", run_map, 2, NULL},
+    {"jit_spin", run_spin, 1, NULL},
+    {"jit_trap", run_trap, 0, NULL},
     {"warm", run_nop, 1, NULL},
+    {"trp_cutlass_build", fake_cutlass_build, 2, FAKE_CUTLASS_KERNEL},
+    {"trp_cutlass_kernel", fake_cutlass_run, 1, FAKE_CUTLASS_KERNEL},
 };
 
 const fake_kernel *fake_kernel_find(const char *name)
@@ -144,8 +153,10 @@ enum {
     ENTRIES = 64,
     VARIABLES = 16,
     NAME_BYTES = 128,
-    PARAMETERS = FAKE_ARGUMENT_BYTES / 8,
+    PARAMETERS = 32,
+    WORDS = 4096 / 8, /* of all parameters of a kernel */
     TARGET = 90,
+    SHARED_USUAL = 48 << 10, /* bytes that a kernel may have without having said so */
     SHARED_MOST = 227 << 10,
 };
 
@@ -157,6 +168,7 @@ typedef struct entry {
     size_t parameter_count;
     size_t parameter_bytes[PARAMETERS];
     uintptr_t handle; /* given by cuModuleGetFunction; 0: not yet */
+    unsigned int shared_most;
 } entry;
 
 typedef struct variable {
@@ -206,13 +218,13 @@ static size_t ptx_word(const char *at, char *out, size_t size)
 }
 
 /* What is declared after .param, .global or .const: ".u64 name", ".u64 .ptr .align 1 name",
- * ".align 4 .b8 name[16]". Returns what comes behind it; its bytes are 0 if it is not understood.
- */
-static const char *read_declared(const char *at, char *name, size_t *bytes)
+ * ".align 4 .b8 name[16]". Returns what comes behind it; its bytes are 0 if it is not understood,
+ * `width` those of an element. */
+static const char *read_declared(const char *at, char *name, size_t *bytes, size_t *width)
 {
     char word[NAME_BYTES] = "";
-    size_t width = 0, count = 1;
-    *bytes = 0;
+    size_t count = 1;
+    *bytes = *width = 0;
     for (;;) {
         at = skip_space(at);
         size_t n = ptx_word(at, word, sizeof word);
@@ -225,7 +237,7 @@ static const char *read_declared(const char *at, char *name, size_t *bytes)
             at = skip_space(at);
             at += ptx_word(at, word, sizeof word);
         } else if (scalar_bytes(word) > 0) {
-            width = scalar_bytes(word);
+            *width = scalar_bytes(word);
         }
     }
     strcpy(name, word);
@@ -233,7 +245,7 @@ static const char *read_declared(const char *at, char *name, size_t *bytes)
         count = (size_t)strtoul(at + 1, NULL, 10);
         at = strchr(at, ']') ? strchr(at, ']') + 1 : at;
     }
-    *bytes = width * count;
+    *bytes = *width * count;
     return skip_space(at);
 }
 
@@ -244,12 +256,13 @@ static const char *read_parameters(const char *at, entry *e)
     at = skip_space(at);
     while (*at && *at != ')') {
         char name[NAME_BYTES];
-        size_t bytes;
+        size_t bytes, width;
         if (strncmp(at, ".param", 6) != 0)
             return NULL;
-        at = read_declared(at + 6, name, &bytes);
+        at = read_declared(at + 6, name, &bytes, &width);
         words += (bytes + 7) / 8;
-        if (bytes == 0 || words > PARAMETERS || (*at != ',' && *at != ')'))
+        if (bytes == 0 || words > WORDS || e->parameter_count == PARAMETERS ||
+            (*at != ',' && *at != ')'))
             return NULL;
         e->parameter_bytes[e->parameter_count++] = bytes;
         if (*at == ',')
@@ -258,18 +271,37 @@ static const char *read_parameters(const char *at, entry *e)
     return *at == ')' ? at + 1 : NULL;
 }
 
-/* Variables of a module are memory of the device; what PTX says of their first values is not read.
- */
+/* The first values of an array, "= {1, 2}", where they are whole numbers; the rest are zero, and so
+ * is what begins with anything else. */
+static void read_values(const char *at, const variable *v, size_t width)
+{
+    size_t here = v->bytes;
+    fake_range *range;
+    char *end, *out = *at == '=' ? fake_pin_range(v->address, &here, true, &range) : NULL;
+    if (!out)
+        return;
+    at = skip_space(at + 1);
+    for (size_t i = 0; (*at == '{' || *at == ',') && i + width <= here; i += width) {
+        uint64_t value = strtoull(at + 1, &end, 0);
+        if (end == at + 1)
+            break;
+        memcpy(out + i, &value, width);
+        at = skip_space(end);
+    }
+    fake_unpin_range(range);
+}
+
+/* Variables of a module are memory of the device. */
 static int read_variables(const char *text, const char *space, module *m)
 {
     size_t length = strlen(space);
     for (const char *at = text; (at = strstr(at, space));) {
-        size_t bytes;
+        size_t bytes, width;
         char name[NAME_BYTES];
         at += length;
         if (!isspace((unsigned char)*at))
             continue; /* ld.global.f32 */
-        read_declared(at, name, &bytes);
+        at = read_declared(at, name, &bytes, &width);
         if (bytes == 0 || m->variables == VARIABLES)
             return FAKE_ERROR_INVALID_PTX;
         variable *v = &m->variable[m->variables];
@@ -279,6 +311,7 @@ static int read_variables(const char *text, const char *space, module *m)
         if (result)
             return result;
         m->variables++;
+        read_values(at, v, width);
     }
     return FAKE_SUCCESS;
 }
@@ -292,6 +325,7 @@ static bool read_entry(const char *at, module *m)
         return false;
     memcpy(e->name, at, length);
     e->module = m;
+    e->shared_most = SHARED_USUAL;
     at = skip_space(at + length);
     if (*at == '(' && !read_parameters(at + 1, e))
         return false;
@@ -516,9 +550,12 @@ trp__cu_result cuFuncSetAttribute(trp__cu_function function, trp__cu_function_at
     int result = fake_enter(FAKE_NEEDS_CONTEXT);
     if (result)
         return result;
-    if (!fake_handle_get(FAKE_FUNCTION, (uintptr_t)function))
+    entry *e = fake_handle_get(FAKE_FUNCTION, (uintptr_t)function);
+    if (!e)
         return fake_leave(FAKE_ERROR_INVALID_HANDLE);
     bool fits = (attribute == 8 && value >= 0 && value <= SHARED_MOST) || attribute == 14;
+    if (fits && attribute == 8)
+        e->shared_most = (unsigned int)value;
     return fake_leave(fits ? FAKE_SUCCESS : FAKE_ERROR_INVALID_VALUE);
 }
 
@@ -578,24 +615,29 @@ trp__cu_result cuTensorMapEncodeTiled(trp__cu_tensor_map *map, trp__cu_tensor_ty
     return fake_leave(fits ? FAKE_SUCCESS : FAKE_ERROR_INVALID_VALUE);
 }
 
-/* Copies the arguments; false: one is missing. */
+/* Copies the arguments; false: one is missing, or there is no memory. */
 static bool take_arguments(const entry *e, void **arguments, fake_op *op)
 {
-    size_t word = 0;
+    size_t word = 0, words = 1;
     if (e->parameter_count > 0 && !arguments)
         return false;
     for (size_t i = 0; i < e->parameter_count; i++) {
         if (!arguments[i])
             return false;
-        memcpy(&op->kernel.parameter[word], arguments[i], e->parameter_bytes[i]);
+        words += (e->parameter_bytes[i] + 7) / 8;
+    }
+    uint64_t *to = calloc(words, sizeof *to);
+    for (size_t i = 0; to && i < e->parameter_count; i++) {
+        memcpy(&to[word], arguments[i], e->parameter_bytes[i]);
         word += (e->parameter_bytes[i] + 7) / 8;
     }
     const char *wanted = op->kernel.kernel->variable;
-    for (size_t i = 0; wanted && i < e->module->variables; i++) {
-        if (strcmp(e->module->variable[i].name, wanted) == 0 && word < PARAMETERS)
-            op->kernel.parameter[word] = e->module->variable[i].address;
+    for (size_t i = 0; to && wanted && i < e->module->variables; i++) {
+        if (strcmp(e->module->variable[i].name, wanted) == 0)
+            to[word] = e->module->variable[i].address;
     }
-    return true;
+    op->kernel.parameter = to;
+    return to;
 }
 
 trp__cu_result cuLaunchKernelEx(const trp__cu_launch_config *c, trp__cu_function function,
@@ -610,13 +652,15 @@ trp__cu_result cuLaunchKernelEx(const trp__cu_launch_config *c, trp__cu_function
         return fake_leave(FAKE_ERROR_INVALID_HANDLE);
     uint64_t threads = (uint64_t)c->blockDimX * c->blockDimY * c->blockDimZ;
     if (c->gridDimX == 0 || c->gridDimY == 0 || c->gridDimZ == 0 || threads == 0 ||
-        threads > 1024 || c->sharedMemBytes > SHARED_MOST)
+        threads > 1024 || c->sharedMemBytes > e->shared_most)
         return fake_leave(FAKE_ERROR_INVALID_VALUE);
     if (extra)
         return fake_leave(FAKE_ERROR_NOT_SUPPORTED);
     for (unsigned int i = 0; i < c->numAttrs; i++) {
         const trp__cu_launch_attribute *a = &c->attrs[i];
-        if (a->id == 4 && (a->value.cluster.x == 0 || c->gridDimX % a->value.cluster.x != 0))
+        if (a->id == 4 &&
+            (a->value.cluster.x == 0 || a->value.cluster.y == 0 ||
+             c->gridDimX % a->value.cluster.x != 0 || c->gridDimY % a->value.cluster.y != 0))
             return fake_leave(FAKE_ERROR_INVALID_VALUE);
     }
     fake_op op = {.kind = FAKE_OP_KERNEL, .kernel = {.kernel = fake_kernel_find(e->name)}};
@@ -624,7 +668,10 @@ trp__cu_result cuLaunchKernelEx(const trp__cu_launch_config *c, trp__cu_function
     if (e->parameter_count != op.kernel.kernel->parameter_count ||
         !take_arguments(e, arguments, &op))
         return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    return fake_leave(fake_submit(s, &op));
+    result = fake_submit(s, &op);
+    if (result)
+        free(op.kernel.parameter);
+    return fake_leave(result);
 }
 
 trp__cu_result cuLaunchKernel(trp__cu_function function, unsigned int grid_x, unsigned int grid_y,

@@ -225,6 +225,8 @@ static void free_op(fake_op *op)
         drop_event(op->event.event);
     if (op->kind == FAKE_OP_GRAPH)
         fake_graph_drop(op->graph);
+    if (op->kind == FAKE_OP_KERNEL)
+        free(op->kernel.parameter);
     free(op);
 }
 

@@ -1,0 +1,398 @@
+/* What becomes of a kernel of the cutlass actor between the request that needs it and its launch,
+ * on fakes of the driver and the compilers: compiled once, built once for a problem, and what
+ * happens if any of that goes wrong. SPDX-License-Identifier: Apache-2.0 */
+#include "support/kernels.h"
+
+static const h_product usual = {.m = 24, .n = 40, .k = 16};
+
+static h_product with_k(int k)
+{
+    h_product p = usual;
+    p.k = k;
+    return p;
+}
+
+static void run(const h_kernels *k, h_product p)
+{
+    trp_error error = {0};
+    trp_status status = h_product_run(k, p, &error);
+    if (status != TRP_OK)
+        h_fail(__FILE__, __LINE__, "%s", error.message);
+}
+
+/* --- before the compiler --- */
+
+/* First of all cases: what was found stays known to the process. */
+static void missing_headers(void)
+{
+    trp_error error = {0};
+    const char *right = getenv("TROUPE_CUTLASS");
+    char *kept = strdup(right ? right : "");
+    h_kernels k = h_kernels_open(NULL);
+    setenv("TROUPE_CUTLASS", k.folder, 1);
+    for (int i = 0; i < 2; i++) {
+        H_IS(h_product_run(&k, usual, &error), TRP_E_MISSING);
+        h_check_says(__FILE__, __LINE__, error.message, "TROUPE_CUTLASS: expected a folder with");
+    }
+    setenv("TROUPE_CUTLASS", "/nowhere", 1);
+    H_IS(h_product_run(&k, usual, &error), TRP_E_MISSING);
+    setenv("TROUPE_CUTLASS", kept, 1);
+    H_EQUAL(h_kernels_told(&k, "compiles"), 0);
+    run(&k, usual);
+    H_EQUAL(h_info(k.world.device).incarnation, 1);
+    h_kernels_close(&k);
+    free(kept);
+}
+
+/* --- compiling --- */
+
+/* The request that wanted it fails, the next one is told why, and the one after it tries again. */
+static void fails_with(const char *what, const char *log, const char *said)
+{
+    trp_error error = {0};
+    h_kernels k = h_kernels_open(NULL);
+    h_kernels_tell(&k, what, log);
+    H_IS(h_product_run(&k, usual, &error), TRP_E_DEPENDENCY);
+    H_IS(h_product_run(&k, with_k(32), &error), TRP_E_LIBRARY);
+    h_check_says(__FILE__, __LINE__, error.message, said);
+    H_EQUAL(h_kernels_told(&k, "compiles"), 1);
+    h_kernels_untell(&k, what);
+    run(&k, usual);
+    run(&k, with_k(32));
+    H_EQUAL(h_kernels_told(&k, "compiles"), 2);
+    H_EQUAL(h_info(k.world.device).incarnation, 1);
+    h_kernels_close(&k);
+}
+
+static void compile_fails(void)
+{
+    fails_with("compile_fails", "x.cuh(7): error: no such thing\nx.cuh(8): error: more\n",
+               "could not be compiled: error: no such thing");
+}
+
+static void link_fails(void)
+{
+    fails_with("link_fails", "error   : too much\n", "could not be compiled: error   : too much");
+}
+
+/* A log may be longer than what is looked at, and say nothing. */
+static void long_log(void)
+{
+    static char log[1000];
+    memset(log, 'x', sizeof log - 2);
+    log[sizeof log - 2] = '\n';
+    fails_with("compile_fails", log, "its log does not say why");
+}
+
+/* Sizes and scalars are no part of a kernel. */
+static void many_problems(void)
+{
+    enum { COUNT = 200 };
+    h_kernels k = h_kernels_open(NULL);
+    h_product *p = h_malloc(COUNT * sizeof *p);
+    for (int i = 0; i < COUNT; i++) {
+        p[i] = (h_product){.m = 8 * (1 + (int)ref_rng_below(h_rng(), 8)),
+                           .n = 8 * (1 + (int)ref_rng_below(h_rng(), 8)),
+                           .k = 8 * (1 + (int)ref_rng_below(h_rng(), 8)),
+                           .kernel = "s90_half_64x64x64_1x1_pingpong"};
+        h_product_make(&k, &p[i]);
+        H_OK(h_product_send(&k, &p[i]));
+    }
+    for (int i = 0; i < COUNT; i++) {
+        H_OK(h_await(p[i].done.future, NULL));
+        h_product_check(&k, &p[i]);
+        h_product_free(&k, &p[i]);
+    }
+    H_EQUAL(h_kernels_told(&k, "compiles"), 1);
+    H_EQUAL(h_kernels_told(&k, "links"), 1);
+    H_EQUAL(h_kernels_told(&k, "runs"), COUNT);
+    free(p);
+    h_kernels_close(&k);
+}
+
+/* Another kernel computes while the best one is compiled, if the request likes that. */
+static void fallback(void)
+{
+    h_kernels k = h_kernels_open(NULL);
+    h_product first = usual, second = usual, third = usual;
+    first.kernel = "s80_half_64x64x32_a1";
+    run(&k, first);
+    h_kernels_tell(&k, "compile_ms", "100000");
+    second.first = third.first = TRP_CUTLASS_FIRST_FALLBACK;
+    h_product_make(&k, &second);
+    H_OK(h_product_send(&k, &second));
+    H_CHECK(second.chosen.fallback && second.chosen.ready);
+    H_CHECK(strcmp(second.chosen.kernel, first.kernel) == 0);
+    H_OK(h_await(second.done.future, NULL));
+    h_product_check(&k, &second);
+    h_kernels_untell(&k, "compile_ms");
+    h_kernels_await(&k, "links", 2);
+    h_product_make(&k, &third);
+    do {
+        H_OK(h_product_send(&k, &third));
+        H_OK(h_await(third.done.future, NULL));
+        h_product_check(&k, &third);
+    } while (third.chosen.fallback);
+    H_CHECK(third.chosen.ready && strcmp(third.chosen.kernel, first.kernel) != 0);
+    H_EQUAL(h_kernels_told(&k, "compiles"), 2);
+    h_product_free(&k, &second);
+    h_product_free(&k, &third);
+    h_kernels_close(&k);
+}
+
+static void *send_some(void *argument)
+{
+    const h_kernels *k = argument;
+    for (int i = 0; i < 20; i++) {
+        const trp_cutlass_gemm_request r = {.m = 8,
+                                            .n = 8,
+                                            .k = 8,
+                                            .a = {.buffer = h_buffer(k->world.device, 256),
+                                                  .type = TRP_F16,
+                                                  .order = TRP_ROW_MAJOR},
+                                            .b = {.buffer = h_buffer(k->world.device, 256)},
+                                            .d = {.buffer = h_buffer(k->world.device, 256)}};
+        trp_completion done = {0};
+        H_OK(trp_cutlass_gemm(k->cutlass, &r, &done));
+        H_OK(h_await(done.future, NULL));
+    }
+    return NULL;
+}
+
+/* Threads that want the same kernel at the same time. */
+static void threads(void)
+{
+    enum { COUNT = 4 };
+    h_thread *thread[COUNT];
+    h_kernels k = h_kernels_open(NULL);
+    h_kernels_tell(&k, "compile_ms", "30");
+    for (int i = 0; i < COUNT; i++)
+        thread[i] = h_start(send_some, &k);
+    for (int i = 0; i < COUNT; i++)
+        h_join(thread[i]);
+    H_EQUAL(h_kernels_told(&k, "compiles"), 1);
+    H_EQUAL(h_kernels_told(&k, "runs"), COUNT * 20);
+    h_kernels_close(&k);
+}
+
+/* One that is cancelled while its kernel is compiled ends at once; the kernel is made all the same.
+ * A deadline is none for the compiler. */
+static void cancel_and_deadline(void)
+{
+    trp_error error = {0};
+    h_kernels k = h_kernels_open(NULL);
+    h_product p = usual, late = with_k(32);
+    if (h_isolation() == TRP_ISOLATION_PROCESS)
+        late.deadline_ns = 20 * (uint64_t)H_MS;
+    h_kernels_tell(&k, "compile_ms", "100000");
+    h_product_make(&k, &p);
+    h_product_make(&k, &late);
+    H_OK(h_product_send(&k, &p));
+    H_OK(h_product_send(&k, &late));
+    h_kernels_await(&k, "compiles", 1);
+    H_OK(trp_cancel(p.done.future));
+    H_IS(h_await(p.done.future, &error), TRP_E_CANCELLED);
+    H_IS(trp_await(late.done.future, 100 * H_MS, NULL), TRP_E_TIMEOUT);
+    h_kernels_untell(&k, "compile_ms");
+    H_OK(h_await(late.done.future, NULL));
+    h_product_check(&k, &late);
+    h_product_free(&k, &p);
+    h_product_free(&k, &late);
+    run(&k, usual);
+    H_EQUAL(h_kernels_told(&k, "compiles"), 1);
+    H_EQUAL(h_kernels_told(&k, "runs"), 2);
+    H_EQUAL(h_info(k.world.device).incarnation, 1);
+    h_kernels_close(&k);
+}
+
+/* An actor ends when all is done that was sent to it, what is compiled for it too. Another
+ * makes its own. */
+static void destroyed_in_a_compile(void)
+{
+    h_kernels k = h_kernels_open(NULL);
+    h_product p = usual;
+    h_kernels_tell(&k, "compile_ms", "100");
+    h_product_make(&k, &p);
+    H_OK(h_product_send(&k, &p));
+    trp_actor_destroy(k.cutlass);
+    H_OK(trp_await(p.done.future, 0, NULL));
+    h_product_check(&k, &p);
+    h_product_free(&k, &p);
+    k.cutlass = h_actor(k.world.device, "cutlass");
+    run(&k, usual);
+    h_kernels_close(&k);
+}
+
+/* Whoever closes a device does not wait for a compiler. */
+static void closed_in_a_compile(void)
+{
+    h_kernels k = h_kernels_open(NULL);
+    h_product p = usual;
+    h_kernels_tell(&k, "compile_ms", "1000000");
+    h_product_make(&k, &p);
+    H_OK(h_product_send(&k, &p));
+    h_kernels_await(&k, "compiles", 1);
+    int64_t start = h_now();
+    h_kernels_close(&k);
+    H_CHECK(h_now() - start < 60 * H_SEC);
+    free(p.a);
+    free(p.b);
+}
+
+/* --- building --- */
+
+static void built_once(void)
+{
+    enum { ROUNDS = 30 };
+    h_kernels k = h_kernels_open(NULL);
+    h_product p = usual, other = with_k(48);
+    h_product_make(&k, &p);
+    h_product_make(&k, &other);
+    for (int i = 0; i < ROUNDS; i++) {
+        H_OK(h_product_send(&k, &p));
+        H_OK(h_product_send(&k, &other));
+        H_OK(h_await(p.done.future, NULL));
+        H_OK(h_await(other.done.future, NULL));
+    }
+    h_product_check(&k, &p);
+    h_product_check(&k, &other);
+    H_EQUAL(h_kernels_told(&k, "builds"), 2);
+    H_EQUAL(h_kernels_told(&k, "runs"), 2 * ROUNDS);
+    h_product_free(&k, &p);
+    h_product_free(&k, &other);
+    h_kernels_close(&k);
+}
+
+/* More problems than parameters are kept. */
+static void forgotten(void)
+{
+    enum { COUNT = 1100, DEPTH = 100 };
+    h_kernels k = h_kernels_open(NULL);
+    h_product p = {.m = 8, .n = 8, .k = 8, .kernel = "s90_half_64x64x64_1x1_pingpong"};
+    trp_completion done[DEPTH] = {{0}};
+    h_product_make(&k, &p);
+    for (int i = 0; i <= COUNT; i++) {
+        const trp_cutlass_gemm_request r = {
+            .m = p.m,
+            .n = p.n,
+            .k = p.k,
+            .a = {.buffer = p.buffer[0], .type = TRP_BF16, .order = TRP_ROW_MAJOR},
+            .b = {.buffer = p.buffer[1]},
+            .d = {.buffer = p.buffer[2], .type = TRP_F32, .order = TRP_ROW_MAJOR},
+            .kernel = p.kernel,
+            .alpha = trp_real(1 + i % COUNT)};
+        if (i >= DEPTH)
+            H_OK(h_await(done[i % DEPTH].future, NULL));
+        done[i % DEPTH] = (trp_completion){0};
+        H_OK(trp_cutlass_gemm(k.cutlass, &r, &done[i % DEPTH]));
+    }
+    for (int i = 0; i < DEPTH; i++)
+        H_OK(h_await(done[i].future, NULL));
+    h_product_check(&k, &p); /* the last has alpha 1 again */
+    H_EQUAL(h_kernels_told(&k, "builds"), COUNT + 1);
+    h_product_free(&k, &p);
+    h_kernels_close(&k);
+}
+
+/* It grows with what is asked for; what must be zero in it is, at every launch; those that were
+ * built with a smaller one are built again. */
+static void workspace(void)
+{
+    static const char *const bytes[] = {"100", "5000000", "100", "9000000", "200000000"};
+    h_kernels k = h_kernels_open(NULL);
+    h_product p = usual;
+    h_product_make(&k, &p);
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+        h_kernels_tell(&k, "workspace", bytes[i]);
+        for (int round = 0; round < 3; round++) {
+            H_OK(h_product_send(&k, &p));
+            H_OK(h_await(p.done.future, NULL));
+            h_product_check(&k, &p);
+            run(&k, with_k(24 + 8 * (int)i));
+        }
+    }
+    h_product_free(&k, &p);
+    p = (h_product){.m = 128, .n = 128, .k = 512, .kernel = "s90_half_128x128x64_1x1_streamk"};
+    h_kernels_untell(&k, "workspace");
+    run(&k, p);
+    p.kernel = "s80_half_128x128x32_a8_streamk";
+    run(&k, p);
+    H_EQUAL(h_info(k.world.device).incarnation, 1);
+    h_kernels_close(&k);
+}
+
+/* What a builder leaves is looked at before anything is done with it. */
+static void builder_goes_wrong(void)
+{
+    static const struct {
+        const char *how, *said;
+    } ways[] = {
+        {"refuse", "refuses a problem"},
+        {"nothing", "left no parameter (ABI 0, status 0"},
+        {"rubbish", "left no parameter"},
+        {"bytes", "4294967295 bytes, not"},
+        {"zero", "left no parameter"},
+        {"more", "which it does not have"},
+        {"again", "which it has"},
+        {"grid", "cuLaunchKernelEx"},
+        {"maps", "tensor maps in a parameter"},
+        {"rank", "a tensor map of 6 dimensions"},
+        {"im2col", "a tensor map of im2col"},
+    };
+    h_kernels k = h_kernels_open(NULL);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        h_product p = with_k(8 * (int)(i + 1));
+        trp_error error = {0};
+        p.kernel = "s90_half_64x64x64_1x1_pingpong";
+        h_kernels_tell(&k, "build", ways[i].how);
+        trp_status status = h_product_run(&k, p, &error);
+        if (status != TRP_E_INTERNAL && status != TRP_E_LIBRARY)
+            h_fail(__FILE__, __LINE__, "%s: %s %s", ways[i].how, trp_status_name(status),
+                   error.message);
+        h_check_says(__FILE__, __LINE__, error.message, ways[i].said);
+        h_kernels_untell(&k, "build");
+        p.m += 8; /* what was refused or launched is kept */
+        run(&k, p);
+    }
+    H_EQUAL(h_info(k.world.device).incarnation, 1);
+    H_EQUAL(h_kernels_told(&k, "compiles"), 1);
+    h_kernels_close(&k);
+}
+
+/* A kernel of other templates than this library's. */
+static void other_abi(void)
+{
+    trp_error error = {0};
+    h_kernels k = h_kernels_open(NULL);
+    h_kernels_tell(&k, "abi", "77");
+    H_IS(h_product_run(&k, usual, &error), TRP_E_VERSION);
+    h_check_says(__FILE__, __LINE__, error.message, "other templates than this library's");
+    H_EQUAL(h_kernels_told(&k, "builds"), 0);
+    H_EQUAL(h_info(k.world.device).incarnation, 1);
+    h_kernels_close(&k);
+}
+
+static const h_case cases[] = {
+    {"missing_headers", missing_headers},
+    {"compile_fails", compile_fails},
+    {"link_fails", link_fails},
+    {"long_log", long_log},
+    {"many_problems", many_problems},
+    {"fallback", fallback},
+    {"threads", threads},
+    {"cancel_and_deadline", cancel_and_deadline},
+    {"destroyed_in_a_compile", destroyed_in_a_compile},
+    {"closed_in_a_compile", closed_in_a_compile},
+    {"built_once", built_once},
+    {"forgotten", forgotten},
+    {"workspace", workspace},
+    {"builder_goes_wrong", builder_goes_wrong},
+    {"other_abi", other_abi},
+};
+
+int main(int argc, char **argv)
+{
+    if (!h_kernels_are_fake())
+        return H_EXIT_SKIPPED;
+    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}

@@ -1,0 +1,165 @@
+/* Kernels of the cutlass actor when workers die: what was compiled is there on the next one, what
+ * was not is compiled by it, and each request ends once. On fakes of the driver and the compilers.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "support/kernels.h"
+
+#include <signal.h>
+
+static const h_product usual = {.m = 24, .n = 40, .k = 16};
+
+static void kill_worker(const h_kernels *k)
+{
+    kill((pid_t)h_info(k->world.device).worker_pid, SIGKILL);
+}
+
+static void run(const h_kernels *k, h_product p)
+{
+    trp_error error = {0};
+    trp_status status = h_product_run(k, p, &error);
+    if (status != TRP_OK)
+        h_fail(__FILE__, __LINE__, "%s", error.message);
+}
+
+/* The worker is killed when a file of the fakes has its first line, in the middle of what takes so
+ * long. The request runs again, and all that it needs. */
+static void killed_at(const char *file, const char *slow, size_t compiles)
+{
+    h_kernels k = h_kernels_open(NULL);
+    h_product p = usual;
+    h_product_make(&k, &p);
+    h_kernels_tell(&k, slow, "100000");
+    H_OK(h_product_send(&k, &p));
+    h_kernels_await(&k, file, 1);
+    kill_worker(&k);
+    h_kernels_untell(&k, slow);
+    H_OK(h_await(p.done.future, NULL));
+    H_IS(trp_await(p.done.future, 0, NULL), TRP_E_STALE);
+    h_product_check(&k, &p);
+    h_product_free(&k, &p);
+    run(&k, usual);
+    H_EQUAL(h_kernels_told(&k, "compiles"), compiles);
+    H_EQUAL(h_info(k.world.device).restarts, 1);
+    h_kernels_close(&k);
+}
+
+static void killed_in_a_compile(void)
+{
+    killed_at("compiles", "compile_ms", 2);
+}
+
+static void killed_while_it_is_built(void)
+{
+    killed_at("builds", "build_ms", 1);
+}
+
+static void killed_while_it_runs(void)
+{
+    killed_at("runs", "run_ms", 1);
+}
+
+/* Killed at any time, with many in flight. */
+static void killed_often(void)
+{
+    enum { COUNT = 120 };
+    h_kernels k = h_kernels_open(NULL);
+    h_product *p = h_malloc(COUNT * sizeof *p);
+    h_kernels_tell(&k, "workspace", "10000");
+    h_kernels_tell(&k, "compile_ms", "20");
+    for (int i = 0; i < COUNT; i++) {
+        p[i] = (h_product){.m = 8 * (1 + (int)ref_rng_below(h_rng(), 4)),
+                           .n = 8 * (1 + (int)ref_rng_below(h_rng(), 4)),
+                           .k = 8 * (1 + (int)ref_rng_below(h_rng(), 4)),
+                           .kernel =
+                               i % 3 ? "s90_half_64x64x64_1x1_pingpong" : "s80_half_64x64x64_a8"};
+        h_product_make(&k, &p[i]);
+        H_OK(h_product_send(&k, &p[i]));
+        if (i % 30 == 29) {
+            h_sleep((int64_t)ref_rng_below(h_rng(), 30) * H_MS);
+            kill_worker(&k);
+            h_await_incarnation(k.world.device, (uint32_t)(2 + i / 30));
+        }
+    }
+    for (int i = 0; i < COUNT; i++) {
+        trp_error error = {0};
+        if (h_await(p[i].done.future, &error) != TRP_OK)
+            h_fail(__FILE__, __LINE__, "product %d: %s", i, error.message);
+        h_product_check(&k, &p[i]);
+        h_product_free(&k, &p[i]);
+    }
+    H_CHECK(h_kernels_told(&k, "compiles") <= 2 + COUNT / 30);
+    free(p);
+    h_kernels_close(&k);
+}
+
+/* A fault on the device costs the request that it came from. */
+static void trap_at(const char *what, const char *text)
+{
+    h_kernels k = h_kernels_open(NULL);
+    trp_error error = {0};
+    run(&k, usual);
+    h_kernels_tell(&k, what, text);
+    h_product p = {.m = 32, .n = 32, .k = 32};
+    H_IS(h_product_run(&k, p, &error), TRP_E_FAULT);
+    H_EQUAL(error.fault, TRP_FAULT_GPU);
+    h_kernels_untell(&k, what);
+    run(&k, usual);
+    run(&k, p);
+    H_CHECK(h_kernels_told(&k, "compiles") <= 2);
+    H_CHECK(h_info(k.world.device).restarts >= 1);
+    h_kernels_close(&k);
+}
+
+static void kernel_traps(void)
+{
+    trap_at("run_traps", "1");
+}
+
+static void builder_traps(void)
+{
+    trap_at("build", "trap");
+}
+
+/* What does not end is ended when its deadline has come. */
+static void hangs_at(const char *what)
+{
+    h_kernels k = h_kernels_open(NULL);
+    trp_error error = {0};
+    h_product p = {.m = 32, .n = 32, .k = 32, .deadline_ns = 200 * (uint64_t)H_MS};
+    run(&k, usual);
+    h_kernels_tell(&k, what, "10000000");
+    H_IS(h_product_run(&k, p, &error), TRP_E_FAULT);
+    H_EQUAL(error.fault, TRP_FAULT_HANG);
+    h_kernels_untell(&k, what);
+    p.deadline_ns = 0;
+    run(&k, p);
+    run(&k, usual);
+    h_kernels_close(&k);
+}
+
+static void kernel_hangs(void)
+{
+    hangs_at("run_ms");
+}
+
+static void builder_hangs(void)
+{
+    hangs_at("build_ms");
+}
+
+static const h_case cases[] = {
+    {"killed_in_a_compile", killed_in_a_compile},
+    {"killed_while_it_is_built", killed_while_it_is_built},
+    {"killed_while_it_runs", killed_while_it_runs},
+    {"killed_often", killed_often},
+    {"kernel_traps", kernel_traps},
+    {"builder_traps", builder_traps},
+    {"kernel_hangs", kernel_hangs},
+    {"builder_hangs", builder_hangs},
+};
+
+int main(int argc, char **argv)
+{
+    if (!h_kernels_are_fake() || h_isolation() != TRP_ISOLATION_PROCESS)
+        return H_EXIT_SKIPPED;
+    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}

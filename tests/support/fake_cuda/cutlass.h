@@ -1,0 +1,39 @@
+/* What the fakes of NVRTC, nvJitLink and the driver agree on about kernels of the cutlass actor:
+ * what is told by a rendered source goes as text to the linker, which makes PTX of it with two
+ * entries and a variable that says what the kernel computes. */
+#ifndef TESTS_FAKE_CUDA_CUTLASS_H
+#define TESTS_FAKE_CUDA_CUTLASS_H
+
+#include "actors/cutlass/abi.h"
+#include "actors/cutlass/tree.h"
+#include "driver/cuda_abi.h"
+
+/* The variable: a fake_cutlass_kernel. */
+#define FAKE_CUTLASS_KERNEL "fake_cutlass_kernel"
+
+/* How what stands for LTO-IR begins. */
+#define FAKE_CUTLASS_LTO "fake LTO-IR of CUTLASS\n"
+
+typedef struct fake_cutlass_kernel {
+    uint8_t a, b, d, accumulator; /* trp_dtype; of C the tree says it, i32 without a tree */
+    uint8_t a_row, b_row;
+    uint8_t sm90, stream_k;
+    uint16_t tile[2], cluster[2];
+    uint16_t a_align, d_align; /* elements */
+    uint16_t tree_bytes;       /* 0: alpha and beta in integers */
+    uint8_t tree[TRP__TREE_BYTES_MAX];
+} fake_cutlass_kernel;
+
+/* The kernel's parameter. */
+typedef struct fake_cutlass_parameter {
+    union {
+        trp_cutlass_map description;
+        trp__cu_tensor_map encoded;
+    } map[2]; /* of A and B, for sm_90 */
+    trp_cutlass_args args;
+    uint64_t workspace_bytes, workspace_zero;
+} fake_cutlass_parameter;
+
+_Static_assert(sizeof(fake_cutlass_parameter) <= TRP_CUTLASS_PARAMS_MAX, "a kernel's parameter");
+
+#endif
