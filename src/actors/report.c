@@ -3,6 +3,7 @@
 
 #include "actors/blas/cublas.h"
 #include "actors/blas/openblas.h"
+#include "actors/cutlass/headers.h"
 #include "actors/jit/nvjitlink.h"
 #include "actors/jit/nvrtc.h"
 #include "actors/matmul/cublaslt.h"
@@ -45,12 +46,27 @@ DEFINE_REPORT(nvjitlink)
 DEFINE_REPORT(openblas)
 #undef DEFINE_REPORT
 
+/* The headers that kernels are compiled with. */
+static trp_status report_cutlass(char *version, size_t version_size, const char **path,
+                                 trp_error *error)
+{
+    const char *const *folders;
+    uint32_t count;
+    trp_status status = trp__cutlass_folders(&folders, &count, error);
+    if (status != TRP_OK)
+        return status;
+    trp__copy_string(version, version_size, "headers");
+    *path = folders[TRP__CUTLASS_FOLDER_CUTLASS];
+    return TRP_OK;
+}
+
 static const struct {
     const char *key;
     trp_status (*report)(char *version, size_t version_size, const char **path, trp_error *error);
 } libraries[] = {
-    {"cuda", report_driver}, {"cublas", report_cublas},       {"cublaslt", report_cublaslt},
-    {"nvrtc", report_nvrtc}, {"nvjitlink", report_nvjitlink}, {"openblas", report_openblas},
+    {"cuda", report_driver},     {"cublas", report_cublas},       {"cublaslt", report_cublaslt},
+    {"nvrtc", report_nvrtc},     {"nvjitlink", report_nvjitlink}, {"openblas", report_openblas},
+    {"cutlass", report_cutlass},
 };
 
 /* The line's last field must not break the line. */

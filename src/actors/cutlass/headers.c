@@ -114,7 +114,7 @@ static trp_status find_all(trp_error *error)
                               "the templates of kernels are not beside the library, nor in "
                               "%s/cutlass",
                               TROUPE_DATADIR);
-    trp_status status = find_cutlass(own, found.path[3], error);
+    trp_status status = find_cutlass(own, found.path[TRP__CUTLASS_FOLDER_CUTLASS], error);
     if (status != TRP_OK)
         return status;
     if (!find_cuda(cuda))

@@ -6,7 +6,10 @@
 
 #include <stdint.h>
 
-enum { TRP__CUTLASS_FOLDERS_MAX = 6 };
+enum {
+    TRP__CUTLASS_FOLDER_CUTLASS = 3, /* CUTLASS's own; before it ours, behind it CUDA's */
+    TRP__CUTLASS_FOLDERS_MAX = 6,
+};
 
 /* Folders in the order in which they are searched; looked for once, valid for the life of the
  * process. TRP_E_MISSING says what is not there and where it was looked for. Any thread. */

@@ -324,7 +324,7 @@ trp_status trp__jit_link_alone(const char *architecture, const char *const *expr
     if (status == TRP_OK)
         status = list_used(expressions, count, names, true, &used[1], error);
     for (int i = 0; i < 2 && status == TRP_OK; i++) {
-        if (used[i][0])
+        if (used[i] && used[i][0])
             options[list.count++] = used[i];
     }
     if (status == TRP_OK) {
