@@ -146,6 +146,99 @@ static void builder_hangs(void)
     hangs_at("build_ms");
 }
 
+/* --- every call to the driver fails once --- */
+
+enum { CALLS = 130, SIDE = 32 };
+
+typedef struct outcome {
+    int opened, made, succeeded;
+} outcome;
+
+/* A product of matrices that are 1 everywhere; true if all went well. */
+static bool product_of_ones(trp_device *device, trp_actor *cutlass)
+{
+    uint16_t ones[SIDE * SIDE];
+    float got[SIDE * SIDE];
+    trp_buffer in = h_buffer(device, sizeof ones), out = h_buffer(device, sizeof got);
+    trp_completion done[3] = {{0}};
+    trp_status sent[3];
+    bool right = true;
+    for (int i = 0; i < SIDE * SIDE; i++)
+        ones[i] = 0x3f80;
+    sent[0] = trp_write(device, in, 0, ones, sizeof ones, &done[0]);
+    const trp_cutlass_gemm_request r = {
+        .m = SIDE,
+        .n = SIDE,
+        .k = SIDE,
+        .a = {.buffer = in, .type = TRP_BF16, .order = TRP_ROW_MAJOR},
+        .b = {.buffer = in},
+        .d = {.buffer = out, .type = TRP_F32, .order = TRP_ROW_MAJOR}};
+    sent[1] = trp_cutlass_gemm(cutlass, &r, &done[1]);
+    sent[2] = trp_read(device, out, 0, got, sizeof got, &done[2]);
+    for (int i = 0; i < 3; i++) {
+        trp_error error = {0};
+        trp_status status = sent[i];
+        if (status == TRP_OK)
+            status = h_await(done[i].future, &error);
+        else
+            error = *trp_error_last();
+        H_CHECK(status == TRP_OK || error.message[0] != '\0');
+        right = right && status == TRP_OK;
+    }
+    for (int i = 0; right && i < SIDE * SIDE; i++)
+        H_CHECK(got[i] == SIDE);
+    return right;
+}
+
+static void fail_call(trp_system *system, int call, outcome *o)
+{
+    char number[16];
+    trp_device *device = NULL;
+    trp_actor *cutlass = NULL;
+    trp_device_options options = h_options();
+    options.restart_budget = 3;
+    snprintf(number, sizeof number, "%d", call);
+    setenv("FAKE_CUDA_FAIL_CALL", number, 1); /* read by the workers, for this process has begun */
+    if (trp_device_open(system, &options, &device) != TRP_OK)
+        return;
+    o->opened++;
+    if (trp_actor_create(device, &(trp_actor_options){.kind = "cutlass"}, &cutlass) == TRP_OK) {
+        o->made++;
+        o->succeeded += product_of_ones(device, cutlass);
+    }
+    trp_device_close(device);
+}
+
+static void each_call_gives(const char *result)
+{
+    outcome o = {0};
+    h_kernels k = h_kernels_open(NULL);
+    h_kernels_tell(&k, "workspace", "5000");
+    setenv("FAKE_CUDA_FAIL_RESULT", result, 1);
+    for (int call = 1; call <= CALLS; call++)
+        fail_call(k.world.system, call, &o);
+    unsetenv("FAKE_CUDA_FAIL_RESULT");
+    int before = o.succeeded; /* how many calls one takes depends on how often it looks */
+    fail_call(k.world.system, 0, &o);
+    unsetenv("FAKE_CUDA_FAIL_CALL");
+    H_EQUAL(o.succeeded, before + 1);
+    printf("  of %d: %d opened, %d made actors, %d products succeeded\n", CALLS, o.opened, o.made,
+           o.succeeded);
+    H_CHECK(o.opened > 0 && o.opened < CALLS && o.made > 0 && o.made < o.opened && o.succeeded > 0);
+    h_kernels_close(&k);
+}
+
+static void out_of_memory(void)
+{
+    each_call_gives("2");
+}
+
+/* A result after which the worker is replaced. */
+static void illegal_address(void)
+{
+    each_call_gives("700");
+}
+
 static const h_case cases[] = {
     {"killed_in_a_compile", killed_in_a_compile},
     {"killed_while_it_is_built", killed_while_it_is_built},
@@ -155,6 +248,8 @@ static const h_case cases[] = {
     {"builder_traps", builder_traps},
     {"kernel_hangs", kernel_hangs},
     {"builder_hangs", builder_hangs},
+    {"out_of_memory", out_of_memory},
+    {"illegal_address", illegal_address},
 };
 
 int main(int argc, char **argv)
