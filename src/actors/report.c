@@ -55,7 +55,7 @@ static trp_status report_cutlass(char *version, size_t version_size, const char 
     trp_status status = trp__cutlass_folders(&folders, &count, error);
     if (status != TRP_OK)
         return status;
-    trp__copy_string(version, version_size, "headers");
+    snprintf(version, version_size, "headers");
     *path = folders[TRP__CUTLASS_FOLDER_CUTLASS];
     return TRP_OK;
 }

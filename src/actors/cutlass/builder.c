@@ -191,7 +191,7 @@ trp_status trp__cutlass_builder_find(trp__cutlass_builder *b, const trp__cutlass
     if (*out)
         return TRP_OK;
     if (b->busy) {
-        bool ours = memcmp(&b->key, key, sizeof *key) == 0;
+        bool ours = memcmp((const char *)&b->key, (const char *)key, sizeof *key) == 0;
         trp__cu_result result = b->cu->cuEventQuery(b->done);
         if (result == TRP__CU_NOT_READY)
             return TRP_AGAIN;

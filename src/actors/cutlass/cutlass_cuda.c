@@ -157,7 +157,7 @@ static trp_status find_piece(trp_instance *instance, const trp_job *job,
                                                  trp__small_offset(record->piece - 1),
                                                  trp__run_bytes(run), &at, error);
     *out = at;
-    return status;
+    return status == TRP_OK && !at ? damaged(error) : status;
 }
 
 /* The problem with the addresses that its operands have here. */

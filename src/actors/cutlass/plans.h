@@ -12,7 +12,7 @@ enum {
 };
 
 void *trp__cutlass_sender_make(void);
-void trp__cutlass_sender_end(void *sender, trp_device *device);
+void trp__cutlass_sender_end(void *state, trp_device *device);
 
 typedef enum trp__cutlass_want {
     TRP__CUTLASS_USE,          /* compiled or not */
