@@ -179,10 +179,11 @@ typedef struct trp_cutlass_chosen {
  *
  * If m or n is 0 nothing is done and nothing written; k is at least 1.
  *
- * On the host OpenBLAS, and the tree in f32 or f64. On GPUs a kernel of CUTLASS's templates, compiled
- * when it is needed first (docs/actors/cutlass.md): a request whose kernel is not there yet waits
- * for it, seconds for sm_80, half a minute for sm_90a, once for a machine. TRP_E_MISSING names the
- * headers or the library that are not there. m, n, k and the batch are at most 2^31 - 1 there.
+ * On the host OpenBLAS, and the tree in f32 or f64. On GPUs a kernel of CUTLASS's templates,
+ * compiled when it is needed first (docs/actors/cutlass.md): a request whose kernel is not there
+ * yet waits for it, seconds for sm_80, half a minute for sm_90a, once for a machine. TRP_E_MISSING
+ * names the headers or the library that are not there. m, n, k and the batch are at most 2^31 - 1
+ * there.
  *
  * Errors beside those of trp_submit(): TRP_E_ARGUMENT names the argument or node, what was expected
  * and what came; TRP_E_UNSUPPORTED says what there is not: `scale` of a matrix (a tree has nodes

@@ -292,8 +292,9 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     trp_status status = trp__jit_loader_find(&s->loader, job, &run.home, &m, error);
     if (status == TRP_OK)
         status = find_piece(instance, job, &run, &piece, error);
-    if (status == TRP_OK && piece)
-        status = set_key(s, job, m, &run, piece, error);
+    if (status != TRP_OK || !piece)
+        return status;
+    status = set_key(s, job, m, &run, piece, error);
     if (status == TRP_OK)
         status = find_parameter(s, m->extra, &p, error);
     if (status == TRP_OK)
