@@ -164,7 +164,8 @@ static void init_hangs(void)
     static const char *const configs[] = {"hang", "stream-hang"};
     for (int i = 0; i < (h_is_cuda() ? 1 : 2); i++) {
         trp_device_options o = options(i == 0);
-        o.start_timeout_ns = (uint64_t)((H_SANITIZED ? 5 : 2) * H_SEC);
+        /* It also bounds how long a worker may take that nothing keeps: on a busy GPU seconds. */
+        o.start_timeout_ns = (uint64_t)((H_SANITIZED || h_is_gpu() ? 5 : 2) * H_SEC);
         h_world w = h_open(&o);
         trp_error error;
         trp_actor *good = h_hostile(w.device, NULL);
