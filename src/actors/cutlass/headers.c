@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "actors/cutlass/headers.h"
 
 #include "actors/jit/nvrtc.h"
@@ -60,7 +59,10 @@ static bool find_own(char out[PATH_MAX])
         for (size_t i = 0; i < sizeof beneath / sizeof *beneath && !there; i++)
             there = take(folder, beneath[i], file, out);
     }
-    return there || take(TROUPE_DATADIR, "cutlass", file, out);
+#ifdef TROUPE_DATADIR
+    there = there || take(TROUPE_DATADIR, "cutlass", file, out);
+#endif
+    return there;
 }
 
 /* CUDA's, which NVRTC does not bring: named by the environment, beside NVRTC, or in the usual
@@ -110,10 +112,10 @@ static trp_status find_all(trp_error *error)
     uint32_t n = 0;
     char own[PATH_MAX], cuda[PATH_MAX];
     if (!find_own(own))
-        return trp__error_set(error, TRP_E_MISSING,
-                              "the templates of kernels are not beside the library, nor in "
-                              "%s/cutlass",
-                              TROUPE_DATADIR);
+        return trp__error_set(
+            error, TRP_E_MISSING,
+            "the templates of kernels are neither beside the library nor where they are "
+            "installed to: share/troupe/cutlass");
     trp_status status = find_cutlass(own, found.path[TRP__CUTLASS_FOLDER_CUTLASS], error);
     if (status != TRP_OK)
         return status;
