@@ -157,7 +157,7 @@ enum { TRP_CUTLASS_NAME_SIZE = 64 };
 
 /* What was chosen for a request. */
 typedef struct trp_cutlass_chosen {
-    char kernel[TRP_CUTLASS_NAME_SIZE]; /* as `troupe cutlass gemm --list` has it; "host" there */
+    char kernel[TRP_CUTLASS_NAME_SIZE]; /* as `troupe cutlass kernels` has it; on the host "host" */
     bool fallback;                      /* a better one is being compiled */
     bool ready;                         /* it need not be compiled any more */
 } trp_cutlass_chosen;
@@ -201,7 +201,7 @@ typedef struct trp_cutlass_gemm_request {
     trp_scalar beta;                   /* default 0 */
     const trp_epilogue_node *epilogue; /* copied; NULL: none */
     uint32_t epilogue_count;           /* of nodes, nodes[0] included */
-    /* On a GPU: the kernel's name, as --list has it; NULL: the one that should be fastest. */
+    /* On a GPU: its name in `troupe cutlass kernels`; NULL: the one that should be fastest. */
     const char *kernel;
     trp_cutlass_first first;
     trp_cutlass_chosen *chosen; /* out, written by the call if it succeeds; may be NULL */
