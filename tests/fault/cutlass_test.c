@@ -21,8 +21,9 @@ static void run(const h_kernels *k, h_product p)
 }
 
 /* The worker is killed when a file of the fakes has its first line, in the middle of what takes so
- * long. The request runs again, and all that it needs. */
-static void killed_at(const char *file, const char *slow, size_t compiles)
+ * long. The request runs again, and all that it needs: a compile too, if its end was not told yet.
+ */
+static void killed_at(const char *file, const char *slow, size_t least, size_t most)
 {
     h_kernels k = h_kernels_open(NULL);
     h_product p = usual;
@@ -37,24 +38,26 @@ static void killed_at(const char *file, const char *slow, size_t compiles)
     h_product_check(&k, &p);
     h_product_free(&k, &p);
     run(&k, usual);
-    H_EQUAL(h_kernels_told(&k, "compiles"), compiles);
+    size_t compiles = h_kernels_told(&k, "compiles");
+    H_CHECK(compiles >= least && compiles <= most);
     H_EQUAL(h_info(k.world.device).restarts, 1);
     h_kernels_close(&k);
 }
 
 static void killed_in_a_compile(void)
 {
-    killed_at("compiles", "compile_ms", 2);
+    killed_at("compiles", "compile_ms", 2, 2);
 }
 
 static void killed_while_it_is_built(void)
 {
-    killed_at("builds", "build_ms", 1);
+    /* The builder has a stream of its own, which does not wait until the compile has been told. */
+    killed_at("builds", "build_ms", 1, 2);
 }
 
 static void killed_while_it_runs(void)
 {
-    killed_at("runs", "run_ms", 1);
+    killed_at("runs", "run_ms", 1, 1);
 }
 
 /* Killed at any time, with many in flight. */
