@@ -18,7 +18,7 @@ build  = { [ $(call folder,$(1))/build.ninja -nt CMakePresets.json ] \
 SETUP  = scripts/setup.sh build runtime $(if $(filter clang%,$(notdir $(CC))),lint)
 
 .DEFAULT_GOAL := release
-.PHONY: release dev demo test sanitize bench cutlass install format lint setup clean help
+.PHONY: release dev demo test sanitize bench cutlass pack install format lint setup clean help
 
 release: ## build the library, the worker and the command (the default)
 	@$(SETUP)
@@ -45,6 +45,11 @@ bench: release ## measure what a request through the worker costs
 
 cutlass: ## fetch the headers of CUTLASS, for the kernels that are made of them
 	@scripts/cutlass.sh
+
+pack: release cutlass ## compile the usual kernels of CUTLASS ahead; takes minutes, needs NVRTC
+	@$(call folder,release)/bin/troupe cutlass pack --spec share/troupe/default-pack.json \
+	    --arch 90a,80,86,89 --jobs $(JOBS) -o build/troupe-default.trpk
+	@ln -f build/troupe-default.trpk $(call folder,release)/share/troupe/default.trpk
 
 install: release ## install under PREFIX (default /usr/local)
 	@cmake --install $(call folder,release) --prefix $(abspath $(PREFIX))

@@ -41,7 +41,18 @@ static const struct {
      MATMUL},
     {"overhead", "what a request costs beyond the library's call", suite_matmul_overhead, MATMUL},
     {"plans", "1,000 distinct problems, twice", suite_matmul_plans, MATMUL},
-    {"kernels", "products of bf16 and fp8 by kernels of CUTLASS", suite_cutlass_shapes, CUTLASS},
+    {"kernels", "squares of bf16 and fp8 by kernels of CUTLASS", suite_cutlass_kernels, CUTLASS},
+    {"fused", "a product with an epilogue against one and a kernel behind it", suite_cutlass_fused,
+     CUTLASS},
+    {"repeat", "what a request of the same product again costs the worker", suite_cutlass_repeat,
+     CUTLASS},
+    {"first", "the first product of a worker, with a pack and without", suite_cutlass_first,
+     CUTLASS},
+    {"grouped", "grouped products of bf16: tokens times the weights of experts",
+     suite_cutlass_grouped, CUTLASS},
+    {"fprop", "convolutions of bf16 by kernels of CUTLASS", suite_conv_fprop, CUTLASS},
+    {"dgrad", "their gradients by the activation", suite_conv_dgrad, CUTLASS},
+    {"wgrad", "their gradients by the filter", suite_conv_wgrad, CUTLASS},
     {"warm", "a kernel compiled before: from disk, from a pack", suite_jit_warm, JIT},
     {"memory", "the same compile again in a process", suite_jit_memory, JIT},
     {"many", "100 new kernels, side by side", suite_jit_many, JIT},
@@ -61,6 +72,8 @@ typedef struct choice {
     const char *json;   /* NULL: none */
     uint32_t size;      /* of the cutlass suite: 0 all */
     const char *kernel; /* likewise: NULL the actor's choice */
+    trp_tune tune;      /* likewise */
+    const char *plot;   /* likewise: NULL none */
     suite_name suite;
     unsigned chosen; /* bit i: sections[i]; 0: all of the suite */
 } choice;
@@ -118,12 +131,40 @@ static bool parse_kernel(choice *c, const char *text)
     return true;
 }
 
+static bool parse_tune(choice *c, const char *text)
+{
+    static const char *const names[] = {"off", "quick", "full"};
+    for (int i = TRP_TUNE_OFF; i <= TRP_TUNE_FULL; i++) {
+        if (!strcmp(text, names[i])) {
+            c->tune = (trp_tune)i;
+            return true;
+        }
+    }
+    return reject("--tune: expected off|quick|full, got '%s'", text);
+}
+
+static bool parse_file(const char *option, const char *text, const char **out)
+{
+    *out = text;
+    return *text || reject("%s: expected FILE, got ''", option);
+}
+
 static bool parse_json(choice *c, const char *text)
 {
-    if (!*text)
-        return reject("--json: expected FILE, got ''");
-    c->json = text;
-    return true;
+    return parse_file("--json", text, &c->json);
+}
+
+static bool parse_plot(choice *c, const char *text)
+{
+    return parse_file("--plot", text, &c->plot);
+}
+
+static size_t section_of(const char *name)
+{
+    size_t i = 0;
+    while (strcmp(sections[i].name, name) != 0)
+        i++;
+    return i;
 }
 
 static bool parse_only(choice *c, const char *text)
@@ -153,9 +194,13 @@ static const struct {
     {"--gpu", "N", "which GPU, as CUDA numbers them (default 0)", parse_gpu},
     {"--json", "FILE", "write all figures to a file too", parse_json},
     {"--only", "NAME,NAME,...", "some sections only, of those below", parse_only},
-    {"--size", "N", "of the cutlass suite, products of N x N x N only", parse_size},
+    {"--size", "N", "of the cutlass suite, products of N x N x N, convolutions of N channels only",
+     parse_size},
     {"--kernel", "NAME", "of the cutlass suite, a kernel of the catalogue in place of its choice",
      parse_kernel},
+    {"--tune", "off|quick|full",
+     "of the cutlass suite, search for the fastest kernel (default off)", parse_tune},
+    {"--plot", "FILE.svg", "of the cutlass suite, draw the squares, some more of them", parse_plot},
 };
 
 static void show_help(void)
@@ -233,6 +278,9 @@ static bool parse(choice *c, int argc, char **argv)
             return reject("--only: '%s' is a section of %s, not of %s", sections[i].name,
                           suite_names[sections[i].suite], suite_names[c->suite]);
     }
+    bool draws = !c->chosen || (c->chosen & 1U << section_of("kernels"));
+    if (c->plot && (c->suite != CUTLASS || !draws))
+        return reject("--plot: draws the section 'kernels' of cutlass");
     if (!c->gpu_given)
         return true;
     if (c->backend == TRP_BACKEND_HOST)
@@ -372,6 +420,10 @@ static bool run_sections(suite *s, const choice *c, int argc, char **argv)
             sections[i].run(s);
     }
     report_finish(s->report);
+    if (s->plot && !plot_write_file(s->plot, c->plot)) {
+        fprintf(stderr, "troupe: bench: %s could not be written: %s\n", c->plot, strerror(errno));
+        return false;
+    }
     if (c->json && !report_write_json(s->report, c->json)) {
         fprintf(stderr, "troupe: bench: %s could not be written: %s\n", c->json, strerror(errno));
         return false;
@@ -399,9 +451,15 @@ int trp_bench_main(int argc, char **argv)
         show_help();
         return DONE;
     }
-    suite s = {
-        .quick = c.quick, .size = (int)c.size, .kernel = c.kernel, .seed = (uint32_t)stats_now()};
-    if (!can_write(c.json))
+    static plot drawing = {
+        .title = "Square products, D in bf16", .x_label = "m = n = k", .y_label = "TFLOP/s"};
+    suite s = {.quick = c.quick,
+               .size = (int)c.size,
+               .kernel = c.kernel,
+               .tune = c.tune,
+               .plot = c.plot ? &drawing : NULL,
+               .seed = (uint32_t)stats_now()};
+    if (!can_write(c.json) || !can_write(c.plot))
         return FAILED;
     s.report = report_create();
     bool ok = s.report && open_suite(&s, &c) && run_sections(&s, &c, argc, argv);

@@ -150,7 +150,7 @@ static bool finish(suite *s, pid_t pid)
     return false;
 }
 
-static bool run(suite *s, const char *const *arguments)
+bool suite_run(suite *s, const char *const *arguments)
 {
     pid_t pid;
     return start(s, arguments, &pid) && finish(s, pid);
@@ -385,7 +385,7 @@ static bool warm_pack(suite *s, const place *p, samples *all)
 {
     const char *const arguments[] = {"troupe", "cache",   "pack", "-q",    p->list,
                                      "--arch", p->target, "-o",   p->pack, NULL};
-    if (!run(s, arguments))
+    if (!suite_run(s, arguments))
         return false;
     setenv("TROUPE_CACHE_PACKS", p->pack, 1);
     setenv("TROUPE_CACHE_DIR", "", 1);
@@ -611,7 +611,7 @@ static bool time_stat(suite *s, double *ns, uint32_t count)
     static const char *const arguments[] = {"troupe", "cache", "stat", NULL};
     for (uint32_t i = 0; i < count; i++) {
         int64_t from = stats_now();
-        if (!run(s, arguments))
+        if (!suite_run(s, arguments))
             return false;
         ns[i] = (double)(stats_now() - from);
     }

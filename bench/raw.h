@@ -15,7 +15,13 @@ typedef struct raw_product {
     trp_dtype type, type_d;
     int64_t m, n, k;
     uint32_t copies;
+    bool best;        /* the fastest of all algorithms that are proposed, instead of the first */
+    const void *then; /* the image of RAW_FUSED, which is launched after each product; NULL: none */
 } raw_product;
+
+/* A kernel that does with D, line by line, what an epilogue of bias, gelu, factors and a second
+ * matrix does: (D, that matrix, bias, factors, out, vectors of 16 bytes in a line). */
+#define RAW_FUSED "bench_fused"
 
 typedef enum raw_direction { RAW_TO_DEVICE, RAW_TO_HOST } raw_direction;
 

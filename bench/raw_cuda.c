@@ -261,7 +261,8 @@ static bool cuda_matmul(raw *base, uint64_t count)
 static bool cuda_matmul_result(raw *base, void *d, size_t bytes)
 {
     raw_cuda *r = of(base);
-    return synchronize(r) && check(r, r->cu->cuMemcpyDtoH_v2(d, r->lt.d, bytes), "cuMemcpyDtoH");
+    trp__cu_address from = r->lt.out ? r->lt.out : r->lt.d;
+    return synchronize(r) && check(r, r->cu->cuMemcpyDtoH_v2(d, from, bytes), "cuMemcpyDtoH");
 }
 
 static void cuda_matmul_end(raw *base)
@@ -390,7 +391,7 @@ static const raw_api api = {
     .gemm = cuda_gemm,
     .gemm_result = cuda_gemm_result,
     .gemm_end = cuda_gemm_end,
-    .matmul_label = "cublasLtMatmul, the heuristic's first algorithm",
+    .matmul_label = "cublasLtMatmul",
     .matmul_begin = cuda_matmul_begin,
     .matmul = cuda_matmul,
     .matmul_result = cuda_matmul_result,

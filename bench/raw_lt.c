@@ -1,5 +1,7 @@
 #include "raw_lt.h"
 
+#include "stats.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -85,11 +87,49 @@ static bool describe(raw_lt *x, const raw_product *p)
     return good;
 }
 
+enum { PROPOSALS = 16, BLOCKS = 5, BLOCK_NS = 2000000 };
+
+static bool launch(raw_lt *x, uint64_t count);
+
+/* Nanoseconds of a product with x->algo: the least of some blocks. Negative: it can't be run. */
+static double time_algorithm(raw_lt *x)
+{
+    uint64_t count = 1;
+    double best = -1;
+    for (int block = -1; block < BLOCKS; block++) {
+        int64_t from = stats_now();
+        if (!launch(x, count) || x->cu->cuStreamSynchronize(x->stream) != TRP__CU_SUCCESS)
+            return -1;
+        double ns = (double)(stats_now() - from) / (double)count;
+        if (block < 1) /* the first loads the kernel */
+            count = ns < BLOCK_NS ? (uint64_t)(BLOCK_NS / ns) + 1 : 1;
+        else
+            best = best < 0 || ns < best ? ns : best;
+    }
+    return best;
+}
+
+static void take_fastest(raw_lt *x, const trp__cublaslt_result *result, int count)
+{
+    int best = 0;
+    double least = -1;
+    for (int i = 0; i < count; i++) {
+        x->algo = result[i].algo;
+        double ns = time_algorithm(x);
+        if (ns >= 0 && (least < 0 || ns < least)) {
+            least = ns;
+            best = i;
+        }
+    }
+    x->error[0] = '\0';
+    x->algo = result[best].algo;
+}
+
 static bool choose(raw_lt *x)
 {
     const trp__cublaslt *lt = x->lt;
     trp__cublaslt_preference preference = NULL;
-    trp__cublaslt_result result;
+    trp__cublaslt_result result[PROPOSALS];
     uint64_t workspace = WORKSPACE;
     int found = 0;
     bool good =
@@ -99,17 +139,54 @@ static bool choose(raw_lt *x)
                              preference, TRP__CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                              sizeof workspace),
                          "cublasLtMatmulPreferenceSetAttribute");
-    good = good && check(x,
-                         lt->cublasLtMatmulAlgoGetHeuristic(
-                             x->handle, x->desc, x->layout[0], x->layout[1], x->layout[2],
-                             x->layout[2], preference, 1, &result, &found),
-                         "cublasLtMatmulAlgoGetHeuristic");
+    good = good &&
+           check(x,
+                 lt->cublasLtMatmulAlgoGetHeuristic(
+                     x->handle, x->desc, x->layout[0], x->layout[1], x->layout[2], x->layout[2],
+                     preference, x->product.best ? PROPOSALS : 1, result, &found),
+                 "cublasLtMatmulAlgoGetHeuristic");
     if (preference)
         lt->cublasLtMatmulPreferenceDestroy(preference);
     if (good && found == 0)
         snprintf(x->error, 320, "cuBLASLt has no algorithm for it");
-    x->algo = result.algo;
-    return good && found > 0;
+    if (!good || found == 0)
+        return false;
+    x->algo = result[0].algo;
+    if (x->product.best)
+        take_fastest(x, result, found);
+    return true;
+}
+
+/* What follows a product. Its vectors and the second matrix are filled as A and B are, factors are
+ * a half. */
+static bool begin_fused(raw_lt *x, const void *piece, size_t piece_bytes)
+{
+    const raw_product *p = &x->product;
+    if (!p->then)
+        return true;
+    return check_driver(x, x->cu->cuModuleLoadData(&x->module, p->then), "cuModuleLoadData") &&
+           check_driver(x, x->cu->cuModuleGetFunction(&x->fused, x->module, RAW_FUSED),
+                        "cuModuleGetFunction") &&
+           fill(x, &x->second, x->d_bytes, piece, piece_bytes) &&
+           fill(x, &x->bias, (uint64_t)p->m * trp_dtype_bits(p->type_d) / 8, piece, piece_bytes) &&
+           check_driver(x, x->cu->cuMemAlloc_v2(&x->factors, (size_t)p->n * 4), "cuMemAlloc") &&
+           check_driver(x, x->cu->cuMemsetD32Async(x->factors, 0x3f000000, (size_t)p->n, x->stream),
+                        "cuMemsetD32Async") &&
+           check_driver(x, x->cu->cuMemAlloc_v2(&x->out, x->d_bytes), "cuMemAlloc");
+}
+
+static bool launch_fused(raw_lt *x, trp__cu_address d)
+{
+    enum { THREADS = 256 };
+    const raw_product *p = &x->product;
+    unsigned vectors = (unsigned)((uint64_t)p->m * trp_dtype_bits(p->type_d) / 128);
+    void *parameters[] = {&d, &x->second, &x->bias, &x->factors, &x->out, &vectors};
+    return !x->fused ||
+           check_driver(x,
+                        x->cu->cuLaunchKernel(x->fused, (vectors + THREADS - 1) / THREADS,
+                                              (unsigned)p->n, 1, THREADS, 1, 1, 0, x->stream,
+                                              parameters, NULL),
+                        "cuLaunchKernel");
 }
 
 bool raw_lt_begin(raw_lt *x, const raw_product *p, const void *piece, size_t piece_bytes)
@@ -124,10 +201,10 @@ bool raw_lt_begin(raw_lt *x, const raw_product *p, const void *piece, size_t pie
     return open_library(x) && fill(x, &x->a, x->a_bytes * p->copies, piece, piece_bytes) &&
            fill(x, &x->b, x->b_bytes * p->copies, piece, piece_bytes) &&
            check_driver(x, x->cu->cuMemAlloc_v2(&x->d, x->d_bytes * p->copies), "cuMemAlloc") &&
-           describe(x, p) && choose(x);
+           describe(x, p) && choose(x) && begin_fused(x, piece, piece_bytes);
 }
 
-bool raw_lt_run(raw_lt *x, uint64_t count)
+static bool launch(raw_lt *x, uint64_t count)
 {
     const float alpha = 1, beta = 0;
     void *workspace = (void *)(uintptr_t)x->workspace;
@@ -140,10 +217,16 @@ bool raw_lt_run(raw_lt *x, uint64_t count)
                    x->lt->cublasLtMatmul(x->handle, x->desc, &alpha, a, x->layout[0], b,
                                          x->layout[1], &beta, d, x->layout[2], d, x->layout[2],
                                          &x->algo, workspace, WORKSPACE, x->stream),
-                   "cublasLtMatmul"))
+                   "cublasLtMatmul") ||
+            !launch_fused(x, (uintptr_t)d))
             return false;
     }
     return true;
+}
+
+bool raw_lt_run(raw_lt *x, uint64_t count)
+{
+    return launch(x, count);
 }
 
 static void free_memory(raw_lt *x, trp__cu_address *address)
@@ -163,9 +246,14 @@ void raw_lt_end(raw_lt *x)
     if (x->desc)
         x->lt->cublasLtMatmulDescDestroy(x->desc);
     x->desc = NULL;
-    free_memory(x, &x->a);
-    free_memory(x, &x->b);
-    free_memory(x, &x->d);
+    if (x->module)
+        x->cu->cuModuleUnload(x->module);
+    x->module = NULL;
+    x->fused = NULL;
+    trp__cu_address *const all[] = {&x->a,    &x->b,       &x->d,  &x->second,
+                                    &x->bias, &x->factors, &x->out};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free_memory(x, all[i]);
 }
 
 void raw_lt_close(raw_lt *x)

@@ -1,5 +1,5 @@
 /* cuBLASLt, called as a program without Troupe would: the first algorithm that its heuristic
- * proposes, with a workspace of 32 MiB. Part of the raw side on a GPU. */
+ * proposes, or the fastest of those, with a workspace of 32 MiB. Part of the raw side on a GPU. */
 #ifndef TRP_BENCH_RAW_LT_H
 #define TRP_BENCH_RAW_LT_H
 
@@ -21,6 +21,10 @@ typedef struct raw_lt {
     trp__cublaslt_desc desc;
     trp__cublaslt_layout layout[3]; /* of A, B, D */
     trp__cublaslt_algo algo;
+    /* What follows a product. */
+    trp__cu_module module; /* NULL: nothing */
+    trp__cu_function fused;
+    trp__cu_address second, bias, factors, out;
 } raw_lt;
 
 /* A is k x m and taken transposed, B is k x n, D is m x n, all column-major. What begin() has taken

@@ -2,6 +2,7 @@
 #ifndef TRP_BENCH_SUITE_H
 #define TRP_BENCH_SUITE_H
 
+#include "plot_svg.h"
 #include "raw.h"
 #include "report.h"
 
@@ -13,8 +14,10 @@ typedef struct suite {
     trp_system *system;
     trp_device *device;
     trp_device_info info; /* as it was when opened */
-    int size;             /* of products by kernels of CUTLASS; 0: all */
+    int size;             /* of products by kernels of CUTLASS, or channels; 0: all */
     const char *kernel;   /* that they are to run; NULL: the actor's choice */
+    trp_tune tune;        /* whether they search */
+    plot *plot;           /* that they are drawn in; NULL: none */
     bool quick;
     uint64_t seed;
     char error[320]; /* of Troupe's side, in the row that is being measured */
@@ -36,7 +39,14 @@ void suite_matmul_tuned(suite *s);
 void suite_matmul_epilogue(suite *s);
 void suite_matmul_overhead(suite *s);
 void suite_matmul_plans(suite *s);
-void suite_cutlass_shapes(suite *s);
+void suite_cutlass_kernels(suite *s);
+void suite_cutlass_fused(suite *s);
+void suite_cutlass_repeat(suite *s);
+void suite_cutlass_first(suite *s);
+void suite_cutlass_grouped(suite *s);
+void suite_conv_fprop(suite *s);
+void suite_conv_dgrad(suite *s);
+void suite_conv_wgrad(suite *s);
 void suite_jit_warm(suite *s);
 void suite_jit_memory(suite *s);
 void suite_jit_many(suite *s);
@@ -48,6 +58,9 @@ void suite_jit_processes(suite *s);
  * in nanoseconds. */
 #define SUITE_FIRST_LOAD "--first-load"
 bool suite_first_load(const char *path, const char *gpu);
+
+/* Runs the command itself with these arguments, up to a NULL, and what it prints dropped. */
+bool suite_run(suite *s, const char *const *arguments);
 
 /* True for TRP_OK; else keeps what failed, and why. */
 bool suite_check(suite *s, trp_status status, const char *call);

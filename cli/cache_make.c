@@ -48,18 +48,17 @@ static void send(making *m, size_t index, flight *f)
         snprintf(f->error, sizeof f->error, "%s", trp_error_message());
 }
 
-/* What is compiled, but could not be found again: a macro names what it includes. */
-static bool is_unsure(const making *m, const flight *f)
+bool making_is_unsure(trp_device *device, trp_module module, const char **why)
 {
     static const char word[] = "unsure\n";
     uint64_t bytes = 0;
     bool unsure = false;
-    trp_device *device = m->run.device;
-    if (trp_module_read(device, f->module, TRP_MODULE_HEADERS, NULL, 0, &bytes) != TRP_OK)
+    *why = "it can't be kept: it says when it is compiled, or an #include of a macro, an #embed or "
+           "an option hides what it reads, or it is said to be portable and has paths of folders";
+    if (trp_module_read(device, module, TRP_MODULE_HEADERS, NULL, 0, &bytes) != TRP_OK)
         return false;
     char *text = malloc(bytes + 1);
-    if (text &&
-        trp_module_read(device, f->module, TRP_MODULE_HEADERS, text, bytes, &bytes) == TRP_OK)
+    if (text && trp_module_read(device, module, TRP_MODULE_HEADERS, text, bytes, &bytes) == TRP_OK)
         unsure = bytes >= sizeof word - 1 &&
                  memcmp(text + bytes - (sizeof word - 1), word, sizeof word - 1) == 0;
     free(text);
@@ -103,6 +102,11 @@ static void note_interrupt(int signal)
     interrupted = signal;
 }
 
+bool making_interrupted(void)
+{
+    return interrupted != 0;
+}
+
 /* A compile may take minutes: it is not waited for by one who was interrupted. */
 static trp_status await(const flight *f, trp_error *error)
 {
@@ -127,12 +131,8 @@ static void end(making *m, flight *f)
         status = await(f, &error);
         message = error.message;
     }
-    if (status == TRP_OK && is_unsure(m, f)) {
+    if (status == TRP_OK && making_is_unsure(m->run.device, f->module, &message))
         status = TRP_E_UNSUPPORTED;
-        message = "it can't be kept: it says when it is compiled, or an #include of a macro, an "
-                  "#embed or "
-                  "an option hides what it reads";
-    }
     bool told =
         (m->given_up && status == TRP_E_MISSING) || (interrupted && status == TRP_E_CANCELLED);
     if (!told)
@@ -290,7 +290,7 @@ bool making_folder_make(char folder[PATH_MAX])
         errno = ENAMETOOLONG;
     else if (mkdtemp(folder) && setenv("TROUPE_CACHE_DIR", folder, 1) == 0 &&
              setenv("TROUPE_CACHE_SIZE", "1024T", 1) == 0 && /* all of it goes into the pack */
-             unsetenv("TROUPE_CACHE_PACKS") == 0)
+             setenv("TROUPE_CACHE_PACKS", "", 1) == 0)
         return true;
     ui_error("a folder in %s: %s", parent, strerror(errno));
     folder[0] = '\0';
@@ -364,7 +364,7 @@ static bool fold_record(void *context, const trp__inspected *one)
     if (one->wrong || one->type != TRP__ENTRY_PAYLOAD)
         return true;
     trp__inspect_field(&one->entry, TRP__KEY_KIND, kind, sizeof kind);
-    if (strcmp(kind, TRP__KIND_MATMUL_TUNING) != 0)
+    if (strcmp(kind, TRP__KIND_MATMUL_TUNING) != 0 && strcmp(kind, TRP__KIND_CUTLASS_TUNING) != 0)
         return true;
     cache_copy_key(&one->entry, &key);
     const trp__store_request request = {.key = &key};
@@ -379,43 +379,51 @@ static bool fold_record(void *context, const trp__inspected *one)
     return f->status == TRP_OK;
 }
 
-/* All that was compiled, and the records. */
-static trp_status fold_all(const making *m, folding *f)
+static trp_status fold_compiled(folding *f)
 {
     trp__store *store;
-    trp_error error = {0};
-    trp_status status = TRP_OK;
-    if (m->path) {
-        if (!cache_open(&store, true)) {
-            snprintf(f->error.message, sizeof f->error.message, "what was compiled is gone");
-            return TRP_E_INTERNAL;
-        }
-        status = trp__inspect_all(store, true, fold_one, f, &error);
-        trp__store_close(store);
+    if (!cache_open(&store, true)) {
+        snprintf(f->error.message, sizeof f->error.message, "what was compiled is gone");
+        return TRP_E_INTERNAL;
     }
-    if (status == TRP_OK && f->status == TRP_OK && f->programs)
-        status = trp__inspect_all(f->programs, false, fold_record, f, &error);
-    if (status != TRP_OK)
-        f->error = error;
-    return status != TRP_OK ? status : f->status;
+    trp_status status = trp__inspect_all(store, true, fold_one, f, &f->error);
+    trp__store_close(store);
+    return status;
 }
 
-static bool fold(const making *m, trp__store *programs, const char *pack)
+static bool fold(folding *f, const char *pack, bool compiled)
+{
+    ui_progress("writing %s", pack);
+    f->status = trp__cache_pack_begin(pack, &f->writer, &f->error);
+    if (f->status == TRP_OK) {
+        trp_status status = compiled ? fold_compiled(f) : TRP_OK;
+        if (status == TRP_OK && f->status == TRP_OK && f->programs)
+            status = trp__inspect_all(f->programs, false, fold_record, f, &f->error);
+        f->status = status != TRP_OK ? status : f->status;
+        if (f->status == TRP_OK)
+            f->status = trp__cache_pack_finish(f->writer, &f->error);
+        else
+            trp__cache_pack_abandon(f->writer);
+    }
+    if (f->status != TRP_OK)
+        ui_error("%s: %s", pack, f->error.message);
+    return f->status == TRP_OK;
+}
+
+bool making_fold(const char *pack, size_t *kernels, uint64_t *bytes)
+{
+    folding f = {0};
+    bool ok = fold(&f, pack, true);
+    *kernels = f.count;
+    *bytes = f.bytes;
+    return ok;
+}
+
+static bool fold_and_tell(const making *m, trp__store *programs, const char *pack)
 {
     folding f = {.programs = programs};
-    ui_progress("writing %s", pack);
-    f.status = trp__cache_pack_begin(pack, &f.writer, &f.error);
-    if (f.status == TRP_OK) {
-        f.status = fold_all(m, &f);
-        if (f.status == TRP_OK)
-            f.status = trp__cache_pack_finish(f.writer, &f.error);
-        else
-            trp__cache_pack_abandon(f.writer);
-    }
-    if (f.status != TRP_OK) {
-        ui_error("%s: %s", pack, f.error.message);
+    if (!fold(&f, pack, m->path != NULL))
         return false;
-    }
     if (m->path)
         ui_line("%s of %s, for %s, in %s: %s", ui_plural(f.count, "kernel").s,
                 ui_plural(m->count, "line").s, ui_plural(m->architectures.count, "architecture").s,
@@ -451,7 +459,7 @@ static bool pack(making *m, const char *path)
         ui_error("no pack is written");
         ok = false;
     }
-    ok = ok && fold(m, programs, path);
+    ok = ok && fold_and_tell(m, programs, path);
     trp__store_close(programs);
     making_folder_remove(folder);
     return ok;

@@ -40,6 +40,15 @@ bool making_folder_make(char folder[PATH_MAX]);
 /* With all that is in it; "" is ignored. */
 void making_folder_remove(const char *folder);
 
+/* Whether the command was told to end; from making_folder_make() on. */
+bool making_interrupted(void);
+
+/* Whether a module that was made could not be kept; `why` is then for people. */
+bool making_is_unsure(trp_device *device, trp_module module, const char **why);
+
+/* Puts all that is in the cache of the environment into a pack; false: an error was told. */
+bool making_fold(const char *pack, size_t *kernels, uint64_t *bytes);
+
 /* The key that an entry was written with, which the caller ends. */
 void cache_copy_key(const trp__entry *entry, trp__key *key);
 

@@ -4,6 +4,8 @@
 #include "commands.h"
 #include "ui.h"
 
+#include "bench/bench.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +33,7 @@ typedef struct usage {
     const char *const *needed;
 } usage;
 
-enum { COMMON_OPTIONS = 10, OWN_OPTIONS = 12 };
+enum { COMMON_OPTIONS = 11, OWN_OPTIONS = 12 };
 
 typedef struct texts {
     const char *out, *epilogue;
@@ -60,6 +62,8 @@ static size_t list_options(cutlass *job, texts *t, const usage *u, option *out)
          &t->type_d, result_types},
         {0, "tf32", NULL, "allow f32 inputs to be rounded to 3 digits", OPTION_FLAG, &job->tf32,
          NULL},
+        {'c', "check", NULL, "compute it on the host too, and compare: of a GPU's result",
+         OPTION_FLAG, &job->check, NULL},
         {'q', "quiet", NULL, "print errors only", OPTION_FLAG, &job->quiet, NULL},
     };
     memcpy(out, common, sizeof common);
@@ -116,6 +120,7 @@ static int work(const usage *u, int argc, char **argv)
     int exit_status;
     job.kind = u->kind;
     job.choice = (run_choice)RUN_CHOICE_INIT;
+    job.tune = -1;
     bool ok = read_options(&job, u, argc, argv, &exit_status);
     ui_set_quiet(job.quiet);
     if (ok && !(cutlass_plan(&job) && cutlass_run(&job)))
@@ -126,11 +131,22 @@ static int work(const usage *u, int argc, char **argv)
 
 static int gemm(int argc, char **argv)
 {
+    static const char *const tunes[] = {"off", "quick", "full", NULL};
+    const option own[] = {
+        {0, "kernel", "NAME", "on a GPU, one of `troupe cutlass kernels` (default: the best)",
+         OPTION_TEXT, &job.kernel, NULL},
+        {0, "tune", "off|quick|full", "on a GPU, search for the fastest kernel (default off)",
+         OPTION_CHOICE, &job.tune, tunes},
+    };
     const usage u = {
         .kind = &cutlass_gemm,
         .name = "cutlass gemm",
         .about = "Multiplies two matrices in NumPy files and does with the sums what a text says,\n"
-                 "in one pass; writes the result in C order.",
+                 "in one pass; writes the result in C order. With --list, --explain or --bench as\n"
+                 "its first word it is `troupe cutlass kernels`, that with --explain, or\n"
+                 "`troupe bench cutlass`.",
+        .own = own,
+        .own_count = sizeof own / sizeof *own,
     };
     return work(&u, argc, argv);
 }
@@ -208,15 +224,44 @@ static int conv(int argc, char **argv)
     return work(&u, argc, argv);
 }
 
+/* "gemm --list ..." and the like: what stands for it, or -1. The name and the option make room for
+ * the name of the other command. */
+static int stand_in(int argc, char **argv, int *exit_status)
+{
+    static char kernels[] = "kernels", suite[] = "cutlass", bench[] = "bench";
+    const char *what = argc >= 3 ? argv[2] : "";
+    if (!strcmp(what, "--list")) {
+        argv[2] = kernels;
+        *exit_status = cutlass_kernels(argc - 2, argv + 2);
+    } else if (!strcmp(what, "--explain") && !strcmp(argv[1], "gemm")) {
+        argv[1] = kernels;
+        *exit_status = cutlass_kernels(argc - 1, argv + 1);
+    } else if (!strcmp(what, "--bench")) {
+        argv[1] = bench;
+        argv[2] = suite;
+        *exit_status = trp_bench_main(argc - 1, argv + 1);
+    } else {
+        return -1;
+    }
+    return 0;
+}
+
 int command_cutlass(int argc, char **argv)
 {
+    int exit_status;
     static const struct command self = {.name = "cutlass"};
     static const struct {
         const char *name;
         int (*run)(int argc, char **argv);
-    } subcommands[] = {
-        {"gemm", gemm}, {"grouped", grouped}, {"conv", conv}, {"kernels", cutlass_kernels}};
+    } subcommands[] = {{"gemm", gemm},
+                       {"grouped", grouped},
+                       {"conv", conv},
+                       {"kernels", cutlass_kernels},
+                       {"pack", cutlass_pack}};
     for (size_t i = 0; argc >= 2 && i < sizeof subcommands / sizeof *subcommands; i++) {
+        if (i < 3 && !strcmp(argv[1], subcommands[i].name) &&
+            stand_in(argc, argv, &exit_status) == 0)
+            return exit_status;
         if (!strcmp(argv[1], subcommands[i].name))
             return subcommands[i].run(argc - 1, argv + 1);
     }
@@ -229,6 +274,7 @@ int command_cutlass(int argc, char **argv)
            "  grouped   multiply groups of rows, each with a matrix of its own\n"
            "  conv      convolve, or compute the gradients of that\n"
            "  kernels   the kernels that products on a GPU can have\n"
+           "  pack      compile kernels ahead, into a file that programs find them in\n"
            "\n'troupe help cutlass SUBCOMMAND' shows its options, as does --help after it.\n");
     return EXIT_DONE;
 }

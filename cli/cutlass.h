@@ -30,7 +30,9 @@ struct cutlass {
     const cutlass_kind *kind;
     run_choice choice;
     trp_dtype type, type_b, type_d; /* TRP_DTYPE_NONE: not given */
-    bool tf32, quiet;
+    bool tf32, quiet, check;
+    const char *kernel; /* gemm: NULL: the best */
+    int tune;           /* gemm: trp_tune; -1: not given */
     epilogue tree;
     option_texts with; /* "NAME=FILE", "NAME=NUMBER" */
 
@@ -80,10 +82,19 @@ bool cutlass_plan(cutlass *job);
 /* Opens the device, reads, multiplies and writes. */
 bool cutlass_run(cutlass *job);
 
+/* Sends the request with the operands as they are placed, and waits for its end. */
+bool cutlass_multiply(cutlass *job);
+
+/* --check, whose results are downloaded: computes them again on the host. False: they are wrong, or
+ * it could not be done; told. can_check(): whether the device is one to check. */
+bool cutlass_can_check(const cutlass *job);
+bool cutlass_check(cutlass *job);
+
 /* Gives everything back, in any state. */
 void cutlass_close(cutlass *job);
 
-/* The subcommand `kernels`; returns the exit status. */
+/* The subcommands `kernels` and `pack`; they return the exit status. */
 int cutlass_kernels(int argc, char **argv);
+int cutlass_pack(int argc, char **argv);
 
 #endif

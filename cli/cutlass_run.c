@@ -109,9 +109,23 @@ static bool settle_gemm(cutlass *job)
     return false;
 }
 
+/* The host has no kernels to choose from. */
 static trp_status send_gemm(cutlass *job, const trp_cutlass_gemm_request *r, trp_completion *done)
 {
-    return trp_cutlass_gemm(job->run.cutlass, r, done);
+    trp_cutlass_gemm_request own = *r;
+    trp_cutlass_chosen chosen = {0};
+    if (job->run.info.backend != TRP_BACKEND_HOST) {
+        own.kernel = job->kernel;
+        own.tune = job->tune > 0 ? (trp_tune)job->tune : TRP_TUNE_OFF;
+    }
+    own.chosen = &chosen;
+    trp_status status = trp_cutlass_gemm(job->run.cutlass, &own, done);
+    if (status == TRP_OK && job->run.info.backend != TRP_BACKEND_HOST)
+        ui_step(UI_NONE, "kernel", 0, "%s%s", chosen.kernel,
+                chosen.searching ? ", if a search finds none that is faster"
+                : chosen.tuned   ? ", found by a search"
+                                 : "");
+    return status;
 }
 
 const cutlass_kind cutlass_gemm = {"product", "multiplying", false, settle_gemm, send_gemm};
@@ -239,7 +253,7 @@ static trp_matmul_matrix matrix_of(const operand *o)
                                .ld = (int64_t)o->layout.ld};
 }
 
-static bool multiply(cutlass *job)
+bool cutlass_multiply(cutlass *job)
 {
     trp_completion done = {0};
     trp_cutlass_gemm_request r = {.m = (int64_t)job->m,
@@ -300,7 +314,8 @@ bool cutlass_run(cutlass *job)
         return false;
     ui_step(UI_NONE, "device", ui_now() - began, "%s, worker process %" PRIi64,
             run_device_text(&job->run.info).s, job->run.info.worker_pid);
-    return read_inputs(job) && multiply(job) && write_outputs(job);
+    return cutlass_can_check(job) && read_inputs(job) && cutlass_multiply(job) &&
+           write_outputs(job) && cutlass_check(job);
 }
 
 void cutlass_close(cutlass *job)

@@ -20,6 +20,7 @@ typedef struct kernel {
     const char *name; /* as requests give it; NULL: the library's default */
     kernel_list options, includes, names, header_names, header_paths;
     trp_jit_output output;
+    bool portable;
     /* Once read: */
     char *source;
     trp_jit_header *headers;
@@ -53,6 +54,7 @@ void kernels_end(kernel *all, size_t count);
     "  --include DIR      a folder with headers\n"                                                 \
     "  --header NAME=PATH a header that the program brings in memory\n"                            \
     "  --as NAME          the source's name in the program's requests, where it gives one\n"       \
-    "  --output cubin|ptx|ltoir|cubin-lto"
+    "  --output cubin|ptx|ltoir|cubin-lto\n"                                                       \
+    "  --portable         what is made does not depend on where folders of headers lie"
 
 #endif

@@ -137,8 +137,15 @@ static bool set_output(reader *r, char *value)
     return wrong(r, "'%.60s': expected --output cubin, ptx, ltoir or cubin-lto", value);
 }
 
+static bool set_portable(reader *r, char *value)
+{
+    (void)value;
+    r->k->portable = true;
+    return true;
+}
+
 static const struct {
-    const char *key, *argument;
+    const char *key, *argument; /* argument NULL: it has none */
     bool (*set)(reader *r, char *value);
 } keys[] = {
     {"--name", "EXPRESSION", set_name},
@@ -146,6 +153,7 @@ static const struct {
     {"--header", "NAME=PATH", set_header},
     {"--as", "NAME", set_as},
     {"--output", "cubin, ptx, ltoir or cubin-lto", set_output},
+    {"--portable", NULL, set_portable},
 };
 
 /* One word, and the next if that is its value. */
@@ -155,6 +163,9 @@ static bool read_word(reader *r, char *word, char **rest)
         size_t length = strlen(keys[i].key);
         if (strncmp(word, keys[i].key, length) != 0 || (word[length] && word[length] != '='))
             continue;
+        if (!keys[i].argument)
+            return word[length] ? wrong(r, "'%.60s': expected nothing behind %s", word, keys[i].key)
+                                : keys[i].set(r, NULL);
         char *value = word[length] ? word + length + 1 : NULL;
         if (!value && !next_word(rest, &value))
             return wrong(r, "a quote has no end");
@@ -164,10 +175,11 @@ static bool read_word(reader *r, char *word, char **rest)
     }
     if (word[0] == '-')
         return add(r, &r->k->options, word);
-    return wrong(r,
-                 "'%.60s': expected an option, --name, --include, --header, --as or --output; the "
-                 "line has a source already (an option and its value are one word: -DN=4)",
-                 word);
+    return wrong(
+        r,
+        "'%.60s': expected an option, --name, --include, --header, --as, --output or "
+        "--portable; the line has a source already (an option and its value are one word: -DN=4)",
+        word);
 }
 
 /* The line as it is, without its comment and the space around it. */
@@ -280,6 +292,7 @@ trp_jit_compile_request kernel_request(const kernel *k, const char *architecture
         .name_count = k->names.count,
         .architecture = architecture,
         .output = k->output,
+        .portable = k->portable,
     };
 }
 

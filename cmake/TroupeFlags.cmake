@@ -40,3 +40,22 @@ if(TROUPE_SANITIZE)
 endif()
 add_compile_options(${TROUPE_SANITIZE_FLAGS})
 add_link_options(${TROUPE_SANITIZE_FLAGS})
+
+# What makes sanitized programs start, end and link in half the time; tests run thousands of them. A
+# program at a fixed address needs none of the relocations of UBSan's tables, which are megabytes. Each
+# further runtime library is several megabytes of zeros that LeakSanitizer reads at each exit. Gold,
+# where it is installed, links such tables faster than the default linker.
+if(TROUPE_SANITIZE)
+  include(CheckLinkerFlag)
+  set(flags -fuse-ld=gold)
+  if(TROUPE_SANITIZE STREQUAL "address")
+    list(APPEND flags -no-pie -static-libubsan)
+  endif()
+  foreach(flag ${flags})
+    string(MAKE_C_IDENTIFIER TROUPE_LINKS${flag} variable)
+    check_linker_flag(C ${flag} ${variable})
+    if(${variable})
+      string(APPEND CMAKE_EXE_LINKER_FLAGS " ${flag}")
+    endif()
+  endforeach()
+endif()

@@ -19,6 +19,11 @@ install(DIRECTORY src/actors/cutlass/templates src/actors/cutlass/include DESTIN
 install(DIRECTORY build/cutlass/include/ DESTINATION ${cutlass_dir}/headers OPTIONAL)
 install(FILES build/cutlass/LICENSE.txt DESTINATION ${cutlass_dir}/headers OPTIONAL)
 
+# Kernels that were compiled ahead, where `make pack` has made them, and what they were made of.
+install(FILES share/troupe/default-pack.json DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe)
+install(FILES build/troupe-default.trpk DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe
+        RENAME default.trpk OPTIONAL)
+
 # find_package(Troupe) -> Troupe::troupe, Troupe::troupe_static
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Troupe)
 configure_package_config_file(cmake/TroupeConfig.cmake.in ${PROJECT_BINARY_DIR}/TroupeConfig.cmake

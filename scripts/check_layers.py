@@ -29,7 +29,7 @@ OUTSIDE = {
     "cli": ["cli", "bench", "cache", "actors"],  # troupe cache, tune, cutlass kernels
     "examples": [],
     "bench": ["bench", "driver", "actors", "cache"],
-    "tests": ["tests"],
+    "tests": ["tests", "cli"],  # its reader of JSON
     "tests/support": ["tests", "base"],
     "tests/support/fake_cuda": ["tests", "base", "driver", "actors"],
     "tests/cli": ["tests", "cli"],

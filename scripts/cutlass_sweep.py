@@ -2,10 +2,10 @@
 """Compiles kernels from the templates of src/actors/cutlass, one after the other, and prints for each
 what it took and gave. Needs NVRTC and nvJitLink, CUDA's headers and scripts/cutlass.sh, and no GPU.
 
-Usage: cutlass_sweep.py [--arch ARCH] [--out FOLDER] [--cuda FOLDER]
+Usage: cutlass_sweep.py [--arch ARCH] [--out FOLDER] [--cuda FOLDER] [--exact]
                         [--troupe COMMAND [--problem=OPTIONS]] [NAME...]
 
-NAME... are rows of cutlass_rows.txt, whole or their beginnings; none: all of them. With --troupe they
+NAME... are rows of cutlass_rows.txt, whole (with --exact) or their beginnings; none: all of them. With --troupe they
 are rows of the catalogue that the command has, for a problem that its options describe (those of
 "troupe cutlass kernels": --problem="--epilogue 'relu(acc + bias[col])' --type-d f32"). With --out
 the sources and cubins stay in FOLDER. CPU seconds are of all threads; elapsed ones only mean
@@ -27,10 +27,10 @@ ROOT = Path(__file__).resolve().parent.parent
 ACTOR = ROOT / "src/actors/cutlass"
 OPTIONS = ["-std=c++17", "--device-as-default-execution-space", "-dlto", "-DNDEBUG", "-w",
            "--device-int128"]
-LINK = ["-lto", "-kernels-used=trp_cutlass_kernel,trp_cutlass_build",
+LINK = ["-lto", "-kernels-used=trp_cutlass_kernel,trp_cutlass_build,trp_cutlass_prepare",
         "-variables-used=trp_cutlass_info", "-verbose"]
 INFO = ["abi", "params", "args", "shared", "threads", "cm", "cn", "ck", "tm", "tn", "tk", "stages",
-        "alignment"]
+        "alignment", "prepare"]
 
 
 def rows(path):
@@ -62,13 +62,26 @@ def catalogue_rows(troupe, problem, arch):
             raise Failed(done.stderr.strip())
         return done.stdout
 
-    device = ["--capability", re.sub(r"\D", "", arch)] if arch else []
     for line in run().splitlines()[1:]:
-        name, inputs = line.split()[0], line[39:53]
+        name, inputs = line.split()[0], line[39:59]
         options = ["--type", inputs.split()[0].rstrip(",")] + ["--tf32"] * ("tf32" in inputs)
-        own = "sm_90a" if line.startswith("s90_") else arch or "sm_90"
-        yield name, own, lambda n=name, o=options: run("--source", n, *o, *device,
-                                                       *shlex.split(problem))
+        if "/" in inputs:
+            options += ["--factors-a", inputs.split()[-1]]
+            options += ["--factors-b", "128x128"] * inputs.rstrip().endswith(" 128")
+        if "i8 or f8" in inputs:
+            options += ["--type-b", "i8"] + ["--group", "128"] * line.startswith("s90_")
+        own = re.search(r"sm_\d+a?", line)[0]
+        if own.endswith("a"):  # of one generation
+            device = ["--capability", own[3:-1]]
+        else:
+            least, own = own, arch if arch and not arch.endswith("a") else "sm_90"
+            if int(own[3:]) < int(least[3:]):
+                continue
+            device = ["--capability", own[3:]]
+        if arch and arch != own:
+            continue
+        yield name, own, lambda n=name, o=options + device: run("--source", n, *o,
+                                                                *shlex.split(problem))
 
 
 def library(folder, name):
@@ -179,6 +192,7 @@ def main():
     parser.add_argument("--option", action="append", default=[])
     parser.add_argument("--troupe")
     parser.add_argument("--problem", default="")
+    parser.add_argument("--exact", action="store_true")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
 
@@ -196,7 +210,7 @@ def main():
     else:
         every = file_rows(args.rows, args.arch)
     for name, arch, text_of in every:
-        if args.names and not any(name.startswith(n) for n in args.names):
+        if args.names and not any(name == n if args.exact else name.startswith(n) for n in args.names):
             continue
         options = [f"--gpu-architecture={arch}", *OPTIONS, *args.option,
                    *[f"-I{i}" for i in includes]]

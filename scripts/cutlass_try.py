@@ -29,12 +29,13 @@ class Args(c.Structure):
                 + [(n, u64) for n in "alpha_ptr beta_ptr workspace workspace_bytes".split()]
                 + [(n, i32) for n in ("sm_count blocks_per_sm max_active_clusters swizzle raster"
                                       " splits stream_k reduction").split()]
-                + [(n, u64) for n in ("group_shapes group_lda group_ldb group_ldc group_ldd"
-                                      " group_shapes_host").split()]
-                + [("group_bounds", i32 * 4), ("conv", i32 * 28), ("slot", u64 * 48)])
+                + [("group_room", u64 * 4), ("grouping", i32), ("group_turned", i32),
+                   ("group_c", i32), ("group_reserved", i32 * 5)]
+                + [("conv_strides", i64 * 8), ("conv", i32 * 24)]
+                + [("factors", u64 * 3), ("group", i32 * 2), ("slot", u64 * 48)])
 
 
-assert c.sizeof(Args) == 752 and Args.slot.offset == 368, "abi.h has changed"
+assert c.sizeof(Args) == 800 and Args.slot.offset == 416, "abi.h has changed"
 ALIGN, ROOM = 128, 128 + 4096
 TILED = 0x64656c6974707274
 
@@ -253,14 +254,18 @@ def run(driver, cubin, name, template, settings, large):
 
     args = Args(alpha=alpha, beta=beta, l=1, sm_count=driver.sms.value, blocks_per_sm=1, swizzle=1)
     m, n, k, pa, lda, pb, ldb, pc, ldc, pd, _, _, bias = group[0]
+    table = u64()
     if grouped:
-        def column(i, kind):
-            return driver.put(np.array([g[i] for g in group], kind))
-        args.l = len(group)
-        args.a, args.b, args.c, args.d = (column(i, np.uint64) for i in (3, 5, 7, 9))
-        args.group_shapes = driver.put(np.array([g[:3] for g in group], np.int32))
-        args.group_lda, args.group_ldb = column(4, np.int64), column(6, np.int64)
-        args.group_ldc = args.group_ldd = column(8, np.int64)
+        args.l, args.grouping, args.group_c = len(group), 1, 1
+        args.m = args.n = args.k = 1 << 20
+        args.group_room = (u64 * 4)(*[1 << 46] * 4)
+        places = np.array([[g[i] for i in (3, 5, 7, 9)] for g in group], np.uint64)
+        base = places.min(axis=0)
+        args.a, args.b, args.c, args.d = base.tolist()
+        width = [2 if TYPES[x] is None or x == "e4m3" else np.dtype(TYPES[x]).itemsize
+                 for x in (a, b, d, d)]
+        table = u64(driver.put(np.array([[*g[:3], *((p - base) // width), g[4], g[6], g[8], g[8], 0]
+                                         for g, p in zip(group, places)], np.int64)))
     else:
         args.a, args.b, args.c, args.d, args.m, args.n, args.k = pa, pb, pc, pd, m, n, k
         args.lda, args.ldb, args.ldc, args.ldd = lda, ldb, ldc, ldc
@@ -279,6 +284,10 @@ def run(driver, cubin, name, template, settings, large):
         return f"{maps} maps were noted, others found"
     parameter = (c.c_ubyte * len(params)).from_buffer(params)
     cluster = (info["cm"], info["cn"], info["ck"])
+    if grouped:
+        prepare = c.c_void_p()
+        driver("cuModuleGetFunction", c.byref(prepare), module, b"trp_cutlass_prepare")
+        driver.launch(prepare, (1, 1, 1), (info["prepare"], 1, 1), (1, 1, 1), 0, [args, table])
     driver.launch(kernel, grid, (info["threads"], 1, 1), cluster, info["shared"], [parameter])
     worst = 0.0
     for m, n, k, *_, pd, bytes_d, want, _ in group:

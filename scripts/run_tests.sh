@@ -5,7 +5,7 @@
 # With TROUPE_TALLY=FILE it also appends "passed failed skipped" to that file, for .ci/run.
 set -uo pipefail
 
-jobs=${TROUPE_TEST_JOBS:-$(($(nproc) + 1))} # many tests wait more than they compute
+jobs=${TROUPE_TEST_JOBS:-$((2 * $(nproc)))} # many tests wait more than they compute
 passed=0 failed=0 skipped=0
 for build in "$@"; do
     [ $# -eq 1 ] || echo "--- $build"

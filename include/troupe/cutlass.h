@@ -160,22 +160,54 @@ typedef struct trp_cutlass_chosen {
     char kernel[TRP_CUTLASS_NAME_SIZE]; /* as `troupe cutlass kernels` has it; on the host "host" */
     bool fallback;                      /* a better one is being compiled */
     bool ready;                         /* it need not be compiled any more */
+    bool tuned;     /* a search has found it, and its settings, to be the fastest */
+    bool searching; /* this request searches; it runs what that finds, if not this one */
 } trp_cutlass_chosen;
+
+/* Factors of a B that is narrower than A, in A's type, and what is added: of column j and group g
+ * of k at element g * n + j. */
+typedef struct trp_cutlass_groups {
+    int64_t size;          /* of k; 0: all of it, one factor for a column */
+    trp_buffer scale;      /* none: no factors */
+    uint64_t scale_offset; /* bytes */
+    trp_buffer zero;       /* none: nothing is added; only with factors */
+    uint64_t zero_offset;
+} trp_cutlass_groups;
 
 /* A is m x k, B is k x n, C and D are m x n, each in its order; C's is D's.
  *
  *     D = alpha * A * B + beta * C, or what the epilogue tree makes of A * B
  *
- * Types. A and B: f64, f32, f16, bf16, i8 (both the same), f8e4m3 and f8e5m2 (in any mixture). B's
- * default is A's. Sums are f64 for f64, i32 (wrapping) for i8, else f32. D and C: f64 for f64; else
- * f32, f16, bf16, f8e4m3, f8e5m2 or i8; of i8 without a tree i32 too, of which C is then also. D's
- * default is A's, for fp8 bf16, for i8 i32 (so with a tree it must be said); C's is D's. D is
- * rounded to nearest, once; f8 and i8 saturate.
+ * Types. A and B: f64, f32, f16, bf16, i8 (both the same), f8e4m3 and f8e5m2 (in any mixture),
+ * f4e2m1 with factors; B also i8, f8e4m3 or f8e5m2 where A is f16 or bf16. B's default is A's. Sums
+ * are f64 for f64, i32 (wrapping) for i8, else f32. D and C: f64 for f64; else f32, f16, bf16,
+ * f8e4m3, f8e5m2 or i8; of i8 without a tree i32 too, of which C is then also. D's default is A's,
+ * for fp8 and fp4 bf16, for i8 i32 (so with a tree it must be said); C's is D's. D is rounded to
+ * nearest, once; f8 and i8 saturate.
  *
  * alpha and beta are f32 (f64 for f64; 32-bit integers where D is i32). Without a tree and with
  * beta 0, C is not read; a beta other than 0 needs it. With a tree there are no alpha and beta, and
  * C is what its nodes TRP_EPILOGUE_C read, just then. C may be in D's place (same buffer, offset,
  * leading dimension, stride and type); else D overlaps nothing that is read, or written beside it.
+ *
+ * Factors. `scale` of A and B holds factors of blocks along k, by which elements are multiplied
+ * before they are added up; modes and layouts are those of matmul.h. f4e2m1 must have BLOCK_16; fp8
+ * may have BLOCK_32, or BLOCK_128 and BLOCK_128X128 in any mixture. Either both matrices have them
+ * or none, and there is no batch. (BLOCK_128: those of one block of k lie together; BLOCK_128X128:
+ * those of one block of lines, their count rounded up to fours.) On GPUs: blocks of 128 on 9.0,
+ * where a matrix with BLOCK_128 has a multiple of 4 lines, and factors begin at 16 bytes; blocks of
+ * 16 and 32 on 10.x and 12.x. Factors of tensors, rows and columns are nodes of a tree: SCALAR,
+ * SCALE_ROWS, SCALE_COLUMNS.
+ *
+ * Narrow weights. Elements of a B of 8 bits are widened to A's type, f16 or bf16. With `groups`
+ * they are multiplied by their factor and rounded to A's type, and then the same with what is
+ * added. On GPUs A is row-major and B column-major; on 9.0 a group is a multiple of 64 elements, or
+ * all of k, factors begin at 16 bytes and n is a multiple of 8; elsewhere there are no groups (a
+ * factor for each column is a node of a tree: SCALE_COLUMNS).
+ *
+ * Sums of fp8. Tensor cores of 9.0 add up with 14 bits, so that every fourth step their sums are
+ * added to others in f32. With `fast_accumulation` kernels that don't may be chosen; elsewhere it
+ * changes nothing.
  *
  * If m or n is 0 nothing is done and nothing written; k is at least 1.
  *
@@ -186,26 +218,44 @@ typedef struct trp_cutlass_chosen {
  * there.
  *
  * Errors beside those of trp_submit(): TRP_E_ARGUMENT names the argument or node, what was expected
- * and what came; TRP_E_UNSUPPORTED says what there is not: `scale` of a matrix (a tree has nodes
- * for factors of tensors, rows and columns), other types, more than TRP_CUTLASS_BUFFERS_MAX
- * operands in memory, a problem for which the catalogue has no kernel. TRP_E_LIBRARY: the kernel
- * could not be compiled, and why. Requests that were waiting for it then end with
- * TRP_E_DEPENDENCY. */
+ * and what came; TRP_E_UNSUPPORTED says what there is not: other factors, other types, more than
+ * TRP_CUTLASS_BUFFERS_MAX operands in memory, a problem for which the catalogue has no kernel.
+ * TRP_E_LIBRARY: the kernel could not be compiled, and why. Requests that were waiting for it then
+ * end with TRP_E_DEPENDENCY. */
 typedef struct trp_cutlass_gemm_request {
     trp_request header;
     int64_t m, n, k;
     int64_t batch;       /* 0: 1 */
     trp_compute compute; /* f32: DEFAULT and PEDANTIC in f32, TF32 allows inputs rounded to tf32 */
     trp_matmul_matrix a, b, c, d;
+    trp_cutlass_groups groups;         /* of B, if it is narrower than A */
     trp_scalar alpha;                  /* default 1 */
     trp_scalar beta;                   /* default 0 */
     const trp_epilogue_node *epilogue; /* copied; NULL: none */
     uint32_t epilogue_count;           /* of nodes, nodes[0] included */
+    bool fast_accumulation;            /* fp8: accumulate faster and less exactly */
     /* On a GPU: its name in `troupe cutlass kernels`; NULL: the one that should be fastest. */
     const char *kernel;
     trp_cutlass_first first;
+    trp_tune tune;              /* see below */
     trp_cutlass_chosen *chosen; /* out, written by the call if it succeeds; may be NULL */
 } trp_cutlass_gemm_request;
+
+/* Searching. With `tune` kernels are timed on the device, on the request's own operands, before it
+ * runs, and the fastest is what it runs:
+ *   TRP_TUNE_OFF    none; what was found before, else the kernel that should be fastest
+ *   TRP_TUNE_QUICK  the four that should be fastest (or, of a `kernel` by name, nothing)
+ *   TRP_TUNE_FULL   up to twelve, those that should take at most twice as long as the best, and of
+ *                   the four fastest (or the `kernel`) all orders of tiles and ways to divide sums
+ * All of them are compiled first, side by side. What was found holds for the sizes, types, orders,
+ * factors, alignments and the tree of the problem, and this GPU model and driver; it is kept in the
+ * kernel cache, is used by requests of all processes from then on, and not searched again, except
+ * that FULL goes on from what QUICK has found. A request that searches can't be cancelled once it
+ * has begun; the time that it takes counts for its deadline, of which it uses a quarter at most.
+ * What can't be compiled, loaded or launched is left out; if the search can't be had the kernel
+ * that should be fastest computes. With first = TRP_CUTLASS_FIRST_FALLBACK nothing is searched
+ * before all kernels are there. The host has nothing to search, and grouped products and
+ * convolutions are not searched. */
 
 enum { TRP_CUTLASS_BUFFERS_MAX = 14 }; /* A, B, C, D and what nodes of a tree read and write */
 
@@ -288,10 +338,11 @@ enum {
  * nothing then. Else D's bytes overlap nothing that is read.
  *
  * A table that is wrong (ends that fall or lie beyond the dimension, sizes above the request's,
- * places outside of a buffer) is found by the host backend before anything is written: the request
- * ends with TRP_E_ARGUMENT, which names the group. A GPU does not look: what such a request reads
- * and writes is undefined but that it harms nothing but this device's buffers; it may end with
- * TRP_E_FAULT.
+ * places outside of a buffer, or not as aligned as was promised) is found by the host backend
+ * before anything is written: the request ends with TRP_E_ARGUMENT, which names the group. On a GPU
+ * such a group is left out, and nobody is told: nothing of it is read or written. The others are
+ * computed. What a group may reach are the request's matrices, so that no other buffer is ever
+ * touched.
  *
  * Types: those of trp_cutlass_gemm() but i8 and i32 (D may be i8 with sums in f32). alpha and beta
  * by value are for all groups.
@@ -304,9 +355,9 @@ enum {
  * and by table a vector has as many elements as the largest group has rows or columns. AUX_LOAD,
  * AUX_STORE and reductions: TRP_E_UNSUPPORTED.
  *
- * Implemented on the host backend so far; on cuda TRP_E_UNSUPPORTED. `groups` 0, or (but by value)
- * m or n 0: nothing is done. Errors: as trp_cutlass_gemm(); of groups by value a message names the
- * group, "group[3].lda: expected ..., got ...".
+ * `groups` 0, or (but by value) m or n 0: nothing is done. On a GPU m, n and k are below 2^31.
+ * Errors: as trp_cutlass_gemm(); of groups by value a message names the group,
+ * "group[3].lda: expected ..., got ...".
  *
  * Source: torch._grouped_mm (offsets), CUTLASS's GroupProblemShape. */
 typedef struct trp_cutlass_grouped_gemm_request {
@@ -323,6 +374,15 @@ typedef struct trp_cutlass_grouped_gemm_request {
     const trp_cutlass_group *group; /* BY_VALUE: `groups` of them */
     trp_buffer table;               /* BY_TABLE: trp_cutlass_group; OF_M, _N, _K: int32 */
     uint64_t table_offset;          /* bytes; a multiple of 8, or of 4 */
+    /* A promise: bytes, a power of two up to 16, that divide what the table says. By table: of each
+     * matrix of each group where it begins, how far its lines lie apart and how long they are; of
+     * matrices whose lines are cut: where the pieces begin, and how long they are. 0: nothing more
+     * than that elements are whole. The fast kernels of GPUs want 16. By value 0. */
+    uint32_t alignment;
+    /* As those of trp_cutlass_gemm_request. */
+    const char *kernel;
+    trp_cutlass_first first;
+    trp_cutlass_chosen *chosen;
 } trp_cutlass_grouped_gemm_request;
 
 /* Sends grouped products; see trp_submit() for completion and errors. */
@@ -399,7 +459,10 @@ typedef struct trp_conv_tensor {
  * Epilogue trees: all nodes. AUX matrices are rows x columns, in an order of their own, which is
  * column-major by default.
  *
- * Implemented on the host backend so far; on cuda TRP_E_UNSUPPORTED. Errors: as trp_cutlass_gemm().
+ * On GPUs as products: kernels of CUTLASS whose operands are gathered on the way, nothing is copied
+ * before. Rows and columns of D, and the terms of its sums, are below 2^31 - 1023 each there, and
+ * so is an input with its padding. Errors: as
+ * trp_cutlass_gemm().
  *
  * Source: CUTLASS's implicit GEMM (Conv2dProblemSize, Conv3dProblemSize). */
 typedef struct trp_cutlass_conv_request {
@@ -422,6 +485,9 @@ typedef struct trp_cutlass_conv_request {
     trp_scalar beta;  /* default 0 */
     const trp_epilogue_node *epilogue;
     uint32_t epilogue_count;
+    const char *kernel; /* as of trp_cutlass_gemm_request, like the next two */
+    trp_cutlass_first first;
+    trp_cutlass_chosen *chosen;
 } trp_cutlass_conv_request;
 
 /* Sends a convolution; see trp_submit() for completion and errors. */

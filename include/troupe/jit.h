@@ -104,6 +104,12 @@ typedef struct trp_jit_compile_request {
      * said. */
     const char *architecture;
     trp_jit_output output;
+    /* What is made does not depend on where the folders of include_paths lie, although headers may
+     * ask for that: those that have an assert() somewhere, with -DNDEBUG. Then the kernel cache
+     * finds it wherever they lie. It is looked through for their paths, and not kept if it has one;
+     * of PTX and LTO-IR, of which that can't be told, it has no effect. What else could be computed
+     * from a path (its length, say) is the caller's word. */
+    bool portable;
     uint64_t output_bytes_max; /* room for image, log and names; 0: 16 MiB. At most 1 GiB. A larger
                                 * result fails with TRP_E_ARGUMENT */
     trp_module *module;        /* out: set by trp_jit_compile() */

@@ -13,8 +13,10 @@
 /* Version of the meaning of keys and entries. A key of another version is another key. */
 #define TRP__KEY_VERSION 2u
 
-/* The kind of what searches of the matmul actor have found, for those who look for it by itself. */
-#define TRP__KIND_MATMUL_TUNING "matmul tuning"
+/* The kinds of what searches of the matmul and the cutlass actor have found, for those who look for
+ * it by itself. */
+#define TRP__KIND_MATMUL_TUNING  "matmul tuning"
+#define TRP__KIND_CUTLASS_TUNING "cutlass tuning"
 
 /* No key is longer: sources and all. */
 #define TRP__KEY_BYTES_MAX (UINT32_C(64) << 20)

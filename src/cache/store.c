@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/fault_point.h"
+#include "base/share.h"
 #include "cache/claim.h"
 #include "cache/disk.h"
 #include "cache/headers.h"
@@ -65,32 +66,42 @@ static void find_place(trp__disk *disk, const char *folder)
     }
 }
 
-/* Packs of a list with colons. One that can't be used is told of, and left out. */
-static trp_status open_packs(trp__store *store, const char *list, trp_error *error)
+/* One that can't be used is told of, and left out. */
+static trp_status open_pack(trp__store *store, const char *path, trp_error *error)
+{
+    trp_error why;
+    trp_status status = trp__cache_pack_open(path, &store->pack[store->pack_count], &why);
+    if (status == TRP_E_MEMORY)
+        return trp__error_set(error, status, "%s", why.message);
+    if (status == TRP_OK)
+        store->pack_count++;
+    else
+        trp__log_line(store->disk.log, TRP__LOG_WARNING, "a pack is left out: %s", why.message);
+    return TRP_OK;
+}
+
+/* Packs of a list with colons, and then the one that is installed with the library. */
+static trp_status open_packs(trp__store *store, const char *list, bool installed, trp_error *error)
 {
     char path[PATH_MAX];
-    trp_error why;
-    size_t count = 1;
+    size_t count = 2;
+    trp_status status = TRP_OK;
     for (const char *at = list; *at; at++)
         count += *at == ':';
     store->pack = calloc(count, sizeof(trp__cache_pack *));
     if (!store->pack)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for a list of packs");
-    for (const char *at = list, *end; *at; at = *end ? end + 1 : end) {
+    for (const char *at = list, *end; *at && status == TRP_OK; at = *end ? end + 1 : end) {
         end = strchrnul(at, ':');
         size_t length = (size_t)(end - at);
         if (length == 0)
             continue;
         trp__copy_string(path, length < sizeof path ? length + 1 : sizeof path, at);
-        trp_status status = trp__cache_pack_open(path, &store->pack[store->pack_count], &why);
-        if (status == TRP_E_MEMORY)
-            return trp__error_set(error, status, "%s", why.message);
-        if (status == TRP_OK)
-            store->pack_count++;
-        else
-            trp__log_line(store->disk.log, TRP__LOG_WARNING, "a pack is left out: %s", why.message);
+        status = open_pack(store, path, error);
     }
-    return TRP_OK;
+    if (status == TRP_OK && installed && trp__share_find("default.trpk", NULL, path))
+        status = open_pack(store, path, error);
+    return status;
 }
 
 trp_status trp__store_open(const trp__store_options *options, trp__store **out, trp_error *error)
@@ -105,7 +116,8 @@ trp_status trp__store_open(const trp__store_options *options, trp__store **out, 
     store->disk.max_bytes = bound(options);
     find_place(&store->disk, options->folder);
     const char *packs = options->packs ? options->packs : secure_getenv("TROUPE_CACHE_PACKS");
-    trp_status status = open_packs(store, packs ? packs : "", error);
+    bool installed = !options->packs && (!packs || *packs);
+    trp_status status = open_packs(store, packs ? packs : "", installed, error);
     if (status != TRP_OK) {
         trp__store_close(store);
         return status;

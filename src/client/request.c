@@ -400,12 +400,14 @@ static trp_actor *least_busy(const trp_actor *actor)
 static trp_status send_one(trp_actor *actor, const trp__op_class *op, const trp_request *request,
                            trp_completion *completion);
 
-static trp_status submit_to_companion(trp__pack *pack, const trp_request *request)
+static trp_status submit_beside(trp__pack *pack, const trp_request *request)
 {
-    const trp__actor_class *companion = pack->actor->class->companion;
-    const trp__op_class *op = companion ? trp__op_class_find(companion, request->op) : NULL;
-    if (!op || pack->actor->companions == 0)
-        return trp__error_set(pack->error, TRP_E_INTERNAL, "an operation %#x for no companion",
+    const trp__actor_class *class = pack->actor->class;
+    const trp__op_class *op =
+        pack->actor->companions > 0 ? trp__op_class_find(class->companion, request->op) : NULL;
+    op = op ? op : trp__op_class_find(class, request->op);
+    if (!op)
+        return trp__error_set(pack->error, TRP_E_INTERNAL, "an operation %#x for nobody",
                               request->op);
     trp_status status = send_one(pack->actor, op, request, NULL);
     if (status != TRP_OK)
@@ -448,7 +450,8 @@ static trp_status send_one(trp_actor *actor, const trp__op_class *op, const trp_
     trp__pack pack = trp__pack_begin(device, slot, &error);
     pack.actor = actor;
     pack.sender = actor->sender;
-    pack.submit = submit_to_companion;
+    pack.submit = submit_beside;
+    pack.deadline_ns = request->deadline_ns ? request->deadline_ns : slot->deadline_ns;
     record->op = request->op;
     if (request->deadline_ns)
         slot->deadline_ns = request->deadline_ns;

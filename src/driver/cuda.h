@@ -124,7 +124,13 @@
       (trp__cu_tensor_map * map, trp__cu_tensor_type type, unsigned int rank, void *address,       \
        const uint64_t *size, const uint64_t *stride, const unsigned int *box,                      \
        const unsigned int *step, trp__cu_tensor_interleave interleave,                             \
-       trp__cu_tensor_swizzle swizzle, trp__cu_tensor_l2 l2, trp__cu_tensor_fill fill))
+       trp__cu_tensor_swizzle swizzle, trp__cu_tensor_l2 l2, trp__cu_tensor_fill fill))            \
+    X(trp__cu_result, cuTensorMapEncodeIm2col,                                                     \
+      (trp__cu_tensor_map * map, trp__cu_tensor_type type, unsigned int rank, void *address,       \
+       const uint64_t *size, const uint64_t *stride, const int *lower, const int *upper,           \
+       unsigned int channels, unsigned int pixels, const unsigned int *step,                       \
+       trp__cu_tensor_interleave interleave, trp__cu_tensor_swizzle swizzle, trp__cu_tensor_l2 l2, \
+       trp__cu_tensor_fill fill))
 
 /* The loaded functions, called by their exported names: cu->cuMemAlloc_v2(...). */
 typedef struct trp__cuda {

@@ -75,11 +75,12 @@ typedef struct trp__pack {
     trp_status (*module_add_set)(struct trp__pack *pack, const trp__module_place *place,
                                  const char *variable, uint64_t at, const void *data,
                                  uint32_t bytes, uint32_t *set);
-    /* Sends a request of an operation of the actor's companions, which nobody awaits, as
-     * trp_submit() does. */
+    /* Sends a request of an operation of the actor's companions, or of its own, which nobody
+     * awaits, as trp_submit() does. It comes before the one that is packed. */
     trp_status (*submit)(struct trp__pack *pack, const trp_request *request);
-    uint32_t compute;    /* the device's compute capability, 90 for 9.0; 0 on the host */
-    uint32_t processors; /* of the device */
+    uint32_t compute;     /* the device's compute capability, 90 for 9.0; 0 on the host */
+    uint32_t processors;  /* of the device */
+    uint64_t deadline_ns; /* the request's; 0: none */
     trp_actor *actor;
     void *sender;  /* what the class keeps for the actor in the application */
     void *context; /* the application's, for these */

@@ -152,6 +152,17 @@ printf 'scale.cu --include . "--name=scale<int, 2>"\n' | tee "$tmp/in/path.txt" 
 run 0 cache pack "$tmp/in/path.txt" --arch sm_90 -o "$tmp/path.pack"
 TROUPE_CACHE_PACKS=$tmp/path.pack missing cache warm "$tmp/in/path.txt" --arch sm_90 || fail 'its own path'
 TROUPE_CACHE_PACKS=$tmp/path.pack missing cache warm "$tmp/moved/path.txt" --arch sm_90 && fail 'the path of another place'
+# A request may say that the paths do not matter: then they must not be there.
+echo '#define VALUE __LINE__ + sizeof("" __FILE__) / 4096' | tee "$tmp/in/value.h" >"$tmp/moved/value.h"
+printf 'scale.cu --include . --portable "--name=scale<int, 2>"\n' | tee "$tmp/in/any.txt" >"$tmp/moved/any.txt"
+run 0 cache pack "$tmp/in/any.txt" --arch sm_90 -o "$tmp/any.pack"
+TROUPE_CACHE_PACKS=$tmp/any.pack missing cache warm "$tmp/moved/any.txt" --arch sm_90 || fail 'a portable kernel, elsewhere'
+cat >"$tmp/in/value.h" <<'END'
+__device__ inline char letter(int i) { return __FILE__[i]; }
+#define VALUE letter(x[1])
+END
+run 1 cache pack "$tmp/in/any.txt" --arch sm_90 -o "$tmp/not.pack" && says err "it can't be kept: .*portable"
+echo '#define VALUE __LINE__ + sizeof(__FILE__)' >"$tmp/in/value.h"
 run 0 cache pack "$tmp/in/all.txt" --arch sm_90 --arch sm_100 -o "$tmp/again.pack"
 cmp -s "$tmp/again.pack" "$tmp/all.pack" && fail 'two headers, one pack'
 rm -r "$tmp/moved"

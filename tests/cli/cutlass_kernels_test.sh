@@ -15,6 +15,13 @@ run 0 cutlass kernels --explain --capability 80 && says out 'is for compute capa
 run 0 cutlass kernels --explain --type f32 && says out 'us  s80_f32_' && says out 'which compute has to allow'
 run 0 cutlass kernels --explain --type f32 --tf32 && says out 'us  s90_tf32_'
 run 0 cutlass kernels --explain --type i8 --order-a column && says out 'us  s80_i8_simt_'
+run 0 cutlass kernels --explain --type f8e4m3 --fast && says out 'us  s90_fp8_128x256x128_2x1_fast'
+run 0 cutlass kernels --explain --type f8e4m3 && says out 's90_fp8_128x256x128_2x1_fast: less exact than asked for'
+run 0 cutlass kernels --explain --type f8e4m3 --factors-a 128 --factors-b 128x128 && says out 'us  s90_fp8_blocks_'
+run 0 cutlass kernels --explain --type f4e2m1 --factors-a 16 --capability 100 && says out 'us  s100_nvfp4_'
+run 0 cutlass kernels --explain --type f8e4m3 --factors-a 32 --capability 120 && says out 'us  s120_mxfp8_'
+run 0 cutlass kernels --explain --type f16 --type-b i8 --group 128 --zeros && says out 'us  s90_mixed_'
+run 2 cutlass kernels --explain --type f16 --type-b i8 --zeros && says err 'group: expected 1 or more with --zeros'
 run 1 cutlass kernels --explain -m 2147483648 && says out 'm: expected 1 to 2147483647, got 2147483648'
 
 run 0 cutlass kernels --source s80_half_128x128x32_a8 -e 'relu(acc + bias[col]) + c'

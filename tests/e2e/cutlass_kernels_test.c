@@ -1,6 +1,7 @@
 /* What becomes of a kernel of the cutlass actor between the request that needs it and its launch,
  * on fakes of the driver and the compilers: compiled once, built once for a problem, and what
  * happens if any of that goes wrong. SPDX-License-Identifier: Apache-2.0 */
+#include "support/folder.h"
 #include "support/kernels.h"
 
 static const h_product usual = {.m = 24, .n = 40, .k = 16};
@@ -28,8 +29,8 @@ static void missing_headers(void)
     trp_error error = {0};
     const char *right = getenv("TROUPE_CUTLASS");
     char *kept = strdup(right ? right : "");
+    setenv("TROUPE_CUTLASS", "/tmp", 1); /* actors look for them as soon as they are made */
     h_kernels k = h_kernels_open(NULL);
-    setenv("TROUPE_CUTLASS", k.folder, 1);
     for (int i = 0; i < 2; i++) {
         H_IS(h_product_run(&k, usual, &error), TRP_E_MISSING);
         h_check_says(__FILE__, __LINE__, error.message, "TROUPE_CUTLASS: expected a folder with");
@@ -337,7 +338,7 @@ static void builder_goes_wrong(void)
         {"grid", "cuLaunchKernelEx"},
         {"maps", "tensor maps in a parameter"},
         {"rank", "a tensor map of 6 dimensions"},
-        {"im2col", "a tensor map of im2col"},
+        {"im2col", "a tensor map of images in 2 dimensions"},
     };
     h_kernels k = h_kernels_open(NULL);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -372,6 +373,91 @@ static void other_abi(void)
     h_kernels_close(&k);
 }
 
+/* --- compiled ahead --- */
+
+static const char *const packed_rows[] = {"s90_half_64x64x64_1x1_pingpong", "s80_half_64x64x64_a8"};
+
+/* A pack of what requests() sends. */
+static void make_pack(const char *folder, char pack[300])
+{
+    static const char spec[] =
+        "[{\"rows\": [\"s90_half_64x64x64_1x1_pingpong\", \"s80_half_64x64x64_a8\"],\n"
+        "  \"type\": \"bf16\", \"c\": \"f16\", \"d\": \"f32\",\n"
+        "  \"layouts\": [\"tn\", \"tt\", \"nn\", \"nt\", \"tnn\", \"ttn\", \"nnn\", \"ntn\"],\n"
+        "  \"epilogue\": [null, \"fma(alpha, acc, beta * c)\", \"relu(b[row] + acc)\"]}]\n";
+    const char *command = getenv("TROUPE_COMMAND");
+    char path[300], line[1200];
+    snprintf(path, sizeof path, "%s/spec.json", folder);
+    snprintf(pack, 300, "%s/kernels.pack", folder);
+    h_file_write(path, spec);
+    snprintf(line, sizeof line, "'%s' cutlass pack -q --spec '%s' --arch 90a -j 2 -o '%s'",
+             command ? command : "", path, pack);
+    H_EQUAL(system(line), 0);
+}
+
+/* All of them get buffers of zeros: what is computed is tested elsewhere. */
+static void send_packed(const h_kernels *k, const trp_buffer buffer[4], int orders, int epilogue,
+                        const char *row)
+{
+    const trp_epilogue_node nodes[] = {
+        {0},
+        {.kind = TRP_EPILOGUE_ACCUMULATOR},
+        {.kind = TRP_EPILOGUE_PER_ROW, .buffer = buffer[3]},
+        {.kind = TRP_EPILOGUE_BINARY, .binary = TRP_BINARY_ADD, .input = {1, 2}},
+        {.kind = TRP_EPILOGUE_ACTIVATION, .activation = TRP_ACTIVATION_RELU, .input = {3}},
+    };
+    trp_order order[3];
+    trp_completion done = {0};
+    trp_error error = {0};
+    for (int i = 0; i < 3; i++)
+        order[i] = orders >> i & 1 ? TRP_ROW_MAJOR : TRP_COL_MAJOR;
+    trp_cutlass_gemm_request r = {.m = 24,
+                                  .n = 40,
+                                  .k = 16,
+                                  .a = {.buffer = buffer[0], .type = TRP_BF16, .order = order[0]},
+                                  .b = {.buffer = buffer[1], .type = TRP_BF16, .order = order[1]},
+                                  .c = {.type = TRP_F16, .order = order[2]},
+                                  .d = {.buffer = buffer[2], .type = TRP_F32, .order = order[2]},
+                                  .kernel = row};
+    if (epilogue == 1) {
+        r.c.buffer = buffer[3];
+        r.beta = (trp_scalar){.given = true, .re = 0.5};
+    } else if (epilogue == 2) {
+        r.epilogue = nodes;
+        r.epilogue_count = sizeof nodes / sizeof *nodes;
+    }
+    if (trp_cutlass_gemm(k->cutlass, &r, &done) != TRP_OK || h_await(done.future, &error) != TRP_OK)
+        h_fail(__FILE__, __LINE__, "orders %d, epilogue %d, %s: %s; %s", orders, epilogue, row,
+               trp_error_message(), error.message);
+}
+
+/* Whatever kernel a request wants, the command has put it under the name that it is looked for. */
+static void packed(void)
+{
+    char folder[256], pack[300];
+    if (h_isolation() == TRP_ISOLATION_THREAD)
+        h_skip("the store of a process is opened once");
+    h_folder_make(folder, sizeof folder, "pack");
+    make_pack(folder, pack);
+    setenv("TROUPE_CACHE_PACKS", pack, 1);
+    h_kernels k = h_kernels_open(NULL);
+    trp_buffer buffer[4];
+    for (int i = 0; i < 4; i++)
+        buffer[i] = h_filled(k.world.device, 4096, 0);
+    for (int orders = 0; orders < 8; orders++) {
+        for (int epilogue = 0; epilogue < 3; epilogue++) {
+            for (size_t i = 0; i < sizeof packed_rows / sizeof *packed_rows; i++)
+                send_packed(&k, buffer, orders, epilogue, packed_rows[i]);
+        }
+    }
+    H_EQUAL(h_kernels_told(&k, "compiles"), 0);
+    send_packed(&k, buffer, 0, 0, "s80_half_64x64x32_a4");
+    H_EQUAL(h_kernels_told(&k, "compiles"), 1);
+    h_kernels_close(&k);
+    unsetenv("TROUPE_CACHE_PACKS");
+    h_folder_remove(folder);
+}
+
 static const h_case cases[] = {
     {"missing_headers", missing_headers},
     {"compile_fails", compile_fails},
@@ -388,6 +474,7 @@ static const h_case cases[] = {
     {"workspace", workspace},
     {"builder_goes_wrong", builder_goes_wrong},
     {"other_abi", other_abi},
+    {"packed", packed},
 };
 
 int main(int argc, char **argv)

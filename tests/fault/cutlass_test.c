@@ -158,7 +158,7 @@ typedef struct outcome {
 } outcome;
 
 /* A product of matrices that are 1 everywhere; true if all went well. */
-static bool product_of_ones(trp_device *device, trp_actor *cutlass)
+static bool product_of_ones(trp_device *device, trp_actor *cutlass, trp_tune tune)
 {
     uint16_t ones[SIDE * SIDE];
     float got[SIDE * SIDE];
@@ -175,7 +175,8 @@ static bool product_of_ones(trp_device *device, trp_actor *cutlass)
         .k = SIDE,
         .a = {.buffer = in, .type = TRP_BF16, .order = TRP_ROW_MAJOR},
         .b = {.buffer = in},
-        .d = {.buffer = out, .type = TRP_F32, .order = TRP_ROW_MAJOR}};
+        .d = {.buffer = out, .type = TRP_F32, .order = TRP_ROW_MAJOR},
+        .tune = tune};
     sent[1] = trp_cutlass_gemm(cutlass, &r, &done[1]);
     sent[2] = trp_read(device, out, 0, got, sizeof got, &done[2]);
     for (int i = 0; i < 3; i++) {
@@ -193,7 +194,7 @@ static bool product_of_ones(trp_device *device, trp_actor *cutlass)
     return right;
 }
 
-static void fail_call(trp_system *system, int call, outcome *o)
+static void fail_call(trp_system *system, int call, trp_tune tune, outcome *o)
 {
     char number[16];
     trp_device *device = NULL;
@@ -207,7 +208,7 @@ static void fail_call(trp_system *system, int call, outcome *o)
     o->opened++;
     if (trp_actor_create(device, &(trp_actor_options){.kind = "cutlass"}, &cutlass) == TRP_OK) {
         o->made++;
-        o->succeeded += product_of_ones(device, cutlass);
+        o->succeeded += product_of_ones(device, cutlass, tune);
     }
     trp_device_close(device);
 }
@@ -219,10 +220,10 @@ static void each_call_gives(const char *result)
     h_kernels_tell(&k, "workspace", "5000");
     setenv("FAKE_CUDA_FAIL_RESULT", result, 1);
     for (int call = 1; call <= CALLS; call++)
-        fail_call(k.world.system, call, &o);
+        fail_call(k.world.system, call, TRP_TUNE_OFF, &o);
     unsetenv("FAKE_CUDA_FAIL_RESULT");
     int before = o.succeeded; /* how many calls one takes depends on how often it looks */
-    fail_call(k.world.system, 0, &o);
+    fail_call(k.world.system, 0, TRP_TUNE_OFF, &o);
     unsetenv("FAKE_CUDA_FAIL_CALL");
     H_EQUAL(o.succeeded, before + 1);
     printf("  of %d: %d opened, %d made actors, %d products succeeded\n", CALLS, o.opened, o.made,
@@ -242,6 +243,24 @@ static void illegal_address(void)
     each_call_gives("700");
 }
 
+/* Of a search, which makes many more calls, some; without a folder for what it finds. A kernel that
+ * can't be run is left out, and the request computes. */
+static void searches_fail(void)
+{
+    enum { FIRST = 90, LAST = 390, STEP = 5 };
+    outcome o = {0};
+    h_kernels k = h_kernels_open(NULL);
+    setenv("FAKE_CUDA_FAIL_RESULT", "2", 1);
+    for (int call = FIRST; call <= LAST; call += STEP)
+        fail_call(k.world.system, call, TRP_TUNE_QUICK, &o);
+    unsetenv("FAKE_CUDA_FAIL_RESULT");
+    fail_call(k.world.system, 0, TRP_TUNE_QUICK, &o);
+    unsetenv("FAKE_CUDA_FAIL_CALL");
+    printf("  %d opened, %d products succeeded\n", o.opened, o.succeeded);
+    H_CHECK(o.succeeded > (LAST - FIRST) / STEP / 2);
+    h_kernels_close(&k);
+}
+
 static const h_case cases[] = {
     {"killed_in_a_compile", killed_in_a_compile},
     {"killed_while_it_is_built", killed_while_it_is_built},
@@ -253,6 +272,7 @@ static const h_case cases[] = {
     {"builder_hangs", builder_hangs},
     {"out_of_memory", out_of_memory},
     {"illegal_address", illegal_address},
+    {"searches_fail", searches_fail},
 };
 
 int main(int argc, char **argv)

@@ -7,8 +7,8 @@ enum { POISON = 0x3c };
 
 static uint64_t large_bytes(void)
 {
-    /* Enough chunks to be in the middle of when the fault comes. */
-    return h_is_gpu() ? 900 * H_MIB : H_SANITIZED ? 80 * H_MIB : 160 * H_MIB;
+    /* Enough chunks to be in the middle of when the fault comes; ThreadSanitizer copies slowly. */
+    return h_is_gpu() ? 900 * H_MIB : H_TSAN ? 32 * H_MIB : H_SANITIZED ? 80 * H_MIB : 160 * H_MIB;
 }
 
 static void check_poison(const char *memory, uint64_t bytes)
@@ -83,7 +83,7 @@ static void in_flight(void)
  * fault destroys (T2), which ends at once. T1 must not suffer from the end of T2. */
 static void queued_read_behind_which_one_fails(void)
 {
-    enum { MIDDLE = H_SANITIZED ? 64 : 96 };
+    enum { MIDDLE = H_TSAN ? 28 : H_SANITIZED ? 64 : 96 };
     const uint64_t bytes = large_bytes(), middle = MIDDLE * H_MIB + 12345;
     h_world w = h_open(NULL);
     trp_actor *probe = h_actor(w.device, "probe");
@@ -147,7 +147,12 @@ static void queued_writes(void)
     char *data[COUNT];
     uint64_t bytes[COUNT];
     for (int i = 0; i < COUNT; i++) {
-        bytes[i] = (i ? 20 : H_SANITIZED ? 60 : 120) * H_MIB + (uint64_t)i * 777;
+        bytes[i] = (i             ? (H_TSAN ? 9 : 20)
+                    : H_TSAN      ? 28
+                    : H_SANITIZED ? 60
+                                  : 120) *
+                       H_MIB +
+                   (uint64_t)i * 777;
         b[i] = h_buffer(w.device, bytes[i]);
         data[i] = h_random_block(h_rng(), bytes[i]);
     }
@@ -176,7 +181,7 @@ static void queued_writes(void)
 /* Closing with copies in both directions under way: when close is back, the memory is ours. */
 static void close_in_flight(void)
 {
-    const uint64_t bytes = (H_SANITIZED ? 50 : 100) * H_MIB;
+    const uint64_t bytes = (H_TSAN ? 20 : H_SANITIZED ? 50 : 100) * H_MIB;
     char *memory = h_malloc(bytes), *source = h_malloc(bytes);
     for (int i = 0; i < 4; i++) {
         h_world w = h_open(NULL);

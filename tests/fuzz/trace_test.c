@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "client/trace.h"
 #include "support/harness.h"
-#include "support/json.h"
+#include "cli/json.h"
 #include "support/random.h"
 
 #include <stdio.h>

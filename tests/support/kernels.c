@@ -110,6 +110,7 @@ trp_status h_product_send(const h_kernels *k, h_product *p)
         .d = {.buffer = p->buffer[2], .type = TRP_F32, .order = TRP_ROW_MAJOR},
         .kernel = p->kernel,
         .first = p->first,
+        .tune = p->tune,
         .chosen = &p->chosen};
     p->done = (trp_completion){0};
     return trp_cutlass_gemm(k->cutlass, &r, &p->done);

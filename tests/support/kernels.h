@@ -31,6 +31,7 @@ typedef struct h_product {
     int m, n, k;
     const char *kernel; /* NULL: whichever suits */
     trp_cutlass_first first;
+    trp_tune tune;
     uint64_t deadline_ns;
     trp_cutlass_chosen chosen;
     int16_t *a, *b; /* as numbers */

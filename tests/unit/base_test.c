@@ -10,6 +10,7 @@
 #include "base/futex.h"
 #include "base/log.h"
 #include "base/shm.h"
+#include "base/zeroed.h"
 
 #include <troupe/troupe.h>
 
@@ -346,6 +347,26 @@ static void clocks(void **unused)
     assert_true(d >= a + TRP__SECOND && d <= trp__now_ns() + TRP__SECOND);
 }
 
+/* A mapped table is as guarded as one from the heap. */
+static void zeroed(void **unused)
+{
+    (void)unused;
+    enum { LENGTH = 100001 };
+    char *table = trp__zeroed(LENGTH);
+    assert_non_null(table);
+    for (int i = 0; i < LENGTH; i++)
+        assert_int_equal(table[i], 0);
+    memset(table, 1, LENGTH);
+#ifdef __SANITIZE_ADDRESS__
+    assert_true(__asan_address_is_poisoned(table - 1));
+    assert_false(__asan_address_is_poisoned(table));
+    assert_false(__asan_address_is_poisoned(table + LENGTH - 1));
+    assert_true(__asan_address_is_poisoned(table + LENGTH));
+#endif
+    trp__zeroed_free(table, LENGTH);
+    trp__zeroed_free(NULL, LENGTH);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,7 +375,7 @@ int main(void)
         cmocka_unit_test(sealed),         cmocka_unit_test(read_only_for_others),
         cmocka_unit_test(mapping_checks), cmocka_unit_test(in_place),
         cmocka_unit_test(futexes),        cmocka_unit_test(log_lines),
-        cmocka_unit_test(clocks),
+        cmocka_unit_test(clocks),         cmocka_unit_test(zeroed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

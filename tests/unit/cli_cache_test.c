@@ -5,7 +5,7 @@
 #include "cache/store.h"
 #include "cli/commands.h"
 #include "support/folder.h"
-#include "support/json.h"
+#include "cli/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

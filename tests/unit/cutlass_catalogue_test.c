@@ -57,10 +57,23 @@ static trp__cutlass_problem problem(trp_dtype a, trp_dtype d)
                                      : TRP_F32,
         .a_row = true,
         .align = {16, 16, 16, 16, 16},
+        .divides = {16, 16, 16},
+        .align_scales = 16,
         .capability = 90,
         .processors = 132,
         .shared_bytes = 232448,
     };
+}
+
+/* One whose operands have the layouts of the problem. */
+static trp__cutlass_convolution convolution(const trp__cutlass_problem *p)
+{
+    return (trp__cutlass_convolution){.operation = !p->a_row  ? TRP_CONV_WGRAD
+                                                   : p->b_row ? TRP_CONV_DGRAD
+                                                              : TRP_CONV_FPROP,
+                                      .dims = 2,
+                                      .tma = true,
+                                      .inner = 128};
 }
 
 static const trp__cutlass_row *best(const trp__cutlass_problem *p)
@@ -110,7 +123,7 @@ static void test_rows(void **state)
         const trp__cutlass_row *row = trp__cutlass_row_at(i);
         assert_ptr_equal(trp__cutlass_row_find(row->name), row);
         assert_in_range(row->efficiency, 1, 100);
-        if (row->family == TRP__CUTLASS_SM90)
+        if (trp__cutlass_row_3x(row))
             continue;
         for (int x = 0; x < 2; x++) {
             assert_int_equal(row->tile[x] % row->warp[x], 0);
@@ -138,7 +151,7 @@ static void test_large_products(void **state)
         trp__cutlass_problem p = problem(cases[i].a, cases[i].d);
         set_tree(&p);
         assert_memory_equal(best(&p)->name, cases[i].family, strlen(cases[i].family));
-        assert_false(best(&p)->by_name);
+        assert_false(best(&p)->fast);
     }
     trp__cutlass_problem p = problem(TRP_F32, TRP_F32);
     set_tree(&p);
@@ -146,6 +159,75 @@ static void test_large_products(void **state)
     assert_memory_equal(best(&p)->name, "s90_tf32_", 9);
     p.b_row = true; /* wgmma reads tf32 along k only */
     assert_memory_equal(best(&p)->name, "s80_tf32_", 9);
+}
+
+/* fp8 with less exact sums, and with factors of blocks. */
+static void test_fp8(void **state)
+{
+    (void)state;
+    trp__cutlass_problem p = problem(TRP_F8E4M3, TRP_BF16);
+    set_tree(&p);
+    p.fast = true;
+    assert_string_equal(best(&p)->name, "s90_fp8_128x256x128_2x1_fast");
+    p.fast = false;
+    p.scale_a = TRP_SCALE_BLOCK_128;
+    p.scale_b = TRP_SCALE_BLOCK_128X128;
+    p.align_scales = 16;
+    assert_memory_equal(best(&p)->name, "s90_fp8_blocks_", 15);
+    require_refused("s90_fp8_128x128x128_1x1", &p, "with factors of blocks of 128 and sums in f32");
+    p.m = 4098;
+    require_none(&p, "needs a multiple of 4 lines of A");
+    p.m = 4096;
+    p.align_scales = 8;
+    require_none(&p, "factors at a multiple of 16 bytes, got 4096 and 8");
+    p.scale_a = TRP_SCALE_BLOCK_128X128;
+    require_refused("s90_fp8_blocks_64x128x128_1x1_pingpong", &p,
+                    "has tiles of 64 lines of A, fewer than a factor is for");
+    assert_memory_equal(best(&p)->name, "s90_fp8_blocks_", 15);
+    p.scale_a = p.scale_b = TRP_SCALE_BLOCK_32;
+    require_none(&p, "is for compute capability 12.0");
+    p.scale_a = p.scale_b = TRP_SCALE_TENSOR;
+    require_refused("s90_fp8_blocks_128x128x128_1x1", &p, "with no factors of blocks");
+}
+
+/* Weights that are narrower than what they are multiplied by. */
+static void test_mixed(void **state)
+{
+    (void)state;
+    trp__cutlass_problem p = problem(TRP_BF16, TRP_BF16);
+    set_tree(&p);
+    p.b = TRP_I8;
+    p.group = 128;
+    assert_memory_equal(best(&p)->name, "s90_mixed_", 10);
+    render(best(&p), &p, text);
+    assert_non_null(strstr(text, "#define TRP_SWAP 1\n"));
+    assert_non_null(strstr(text, "#define TRP_GROUPS cutlass::bfloat16_t\n"));
+    assert_non_null(strstr(text, "#define TRP_ZEROS void\n"));
+    assert_non_null(strstr(text, "fusion::Sm90ColBroadcast<")); /* the bias of each column */
+    p.zeros = true;
+    render(best(&p), &p, again);
+    assert_non_null(strstr(again, "#define TRP_ZEROS cutlass::bfloat16_t\n"));
+    require_refused("s80_mixed_64x64x64_a16", &p, "has no factors of groups");
+    p.group = 96;
+    require_refused("s90_mixed_128x128x64_1x1", &p, "needs groups of a multiple of 64 elements");
+    p.group = p.k;
+    assert_memory_equal(best(&p)->name, "s90_mixed_", 10);
+    p.n = 4100;
+    require_refused("s90_mixed_128x128x64_1x1", &p, "of a multiple of 8 columns");
+    p.n = 4096;
+    /* Its transpose, where the weights come first. */
+    p.a = TRP_I8;
+    p.b = TRP_BF16;
+    render(best(&p), &p, text);
+    assert_non_null(strstr(text, "#define TRP_SWAP 0\n"));
+    assert_non_null(strstr(text, "fusion::Sm90RowBroadcast<"));
+    p.group = 0;
+    p.zeros = false;
+    p.capability = 80;
+    p.shared_bytes = 166912;
+    assert_memory_equal(best(&p)->name, "s80_mixed_", 10);
+    p.a = TRP_F8E4M3;
+    require_none(&p, "is for compute capability");
 }
 
 static void test_integers_without_a_tree(void **state)
@@ -285,6 +367,44 @@ static void test_layouts(void **state)
     require_refused("s80_fp8_64x64x64_a16", &p, "bytes of shared memory, a block has 8192");
 }
 
+/* Convolutions. */
+
+static void test_convolutions(void **state)
+{
+    (void)state;
+    trp__cutlass_problem p = problem(TRP_BF16, TRP_BF16);
+    set_tree(&p);
+    require_refused("s90_conv_half_128x256x64_2x1", &p, "computes convolutions, not products");
+    p.operation = TRP__CUTLASS_CONV;
+    p.conv = convolution(&p);
+    require_refused("s80_half_128x128x32_a8", &p, "computes products, not convolutions");
+    assert_memory_equal(best(&p)->name, "s90_conv_half_", 14);
+    /* Channels of each pixel of the filter are filled up to a tile. */
+    p.k = 9 * 65;
+    p.conv.inner = 65;
+    const double filled = trp__cutlass_row_cost(best(&p), &p);
+    p.k = 9 * 128;
+    p.conv.inner = 128;
+    assert_true(trp__cutlass_row_cost(best(&p), &p) >= filled * 0.99);
+    p.batch = 2;
+    p.conv.inner = 100;
+    require_refused("s90_conv_half_128x256x64_2x1", &p,
+                    "needs channels of a group in multiples of 64, got 100");
+    p.batch = 1;
+    p.a_row = false;
+    p.b_row = true;
+    p.conv = convolution(&p);
+    p.conv.inner = 96;
+    require_refused("s90_conv_half_128x256x64_2x1", &p,
+                    "needs channels in multiples of 64, got 96");
+    p.a_row = true;
+    p.conv = convolution(&p);
+    p.conv.tma = false;
+    p.conv.why_not_tma = "is a DGRAD with strides";
+    require_refused("s90_conv_half_128x256x64_2x1", &p, "problem that is a DGRAD with strides");
+    assert_memory_equal(best(&p)->name, "s80_conv_half_", 14);
+}
+
 /* Text. */
 
 static void test_every_row_renders(void **state)
@@ -297,6 +417,10 @@ static void test_every_row_renders(void **state)
         [TRP__CUTLASS_F64] = {TRP_F64, TRP_F64, TRP_F64},
         [TRP__CUTLASS_I8] = {TRP_I8, TRP_I8, TRP_I8},
         [TRP__CUTLASS_FP8] = {TRP_F8E4M3, TRP_F8E5M2, TRP_F8E4M3},
+        [TRP__CUTLASS_MIXED] = {TRP_F16, TRP_BF16, TRP_F16},
+        [TRP__CUTLASS_FP8_BLOCKS] = {TRP_F8E4M3, TRP_F8E5M2, TRP_F8E4M3},
+        [TRP__CUTLASS_MXFP8] = {TRP_F8E4M3, TRP_F8E5M2, TRP_F8E4M3},
+        [TRP__CUTLASS_NVFP4] = {TRP_F4E2M1, TRP_F4E2M1, TRP_F4E2M1},
     };
     static const trp_dtype outputs[] = {TRP_F32, TRP_F16, TRP_BF16, TRP_F8E4M3, TRP_F8E5M2, TRP_I8};
     for (uint32_t r = 0; r < trp__cutlass_row_count(); r++) {
@@ -306,10 +430,29 @@ static void test_every_row_renders(void **state)
             trp_dtype a = inputs[row->inputs][i % 3];
             trp__cutlass_problem p =
                 problem(a, a == TRP_F64 ? (i / 12 % 6 ? TRP_F64 : TRP_F32) : outputs[i / 12 % 6]);
+            p.operation = row->operation;
             p.a_row = i / 3 & 1;
             p.b_row = i / 6 & 1;
             p.c = i / 72 ? p.d : TRP_DTYPE_NONE;
             p.compute = row->inputs == TRP__CUTLASS_TF32 ? TRP_COMPUTE_TF32 : TRP_COMPUTE_DEFAULT;
+            p.operation = row->operation;
+            if (row->operation == TRP__CUTLASS_CONV)
+                p.conv = convolution(&p);
+            if (row->inputs == TRP__CUTLASS_FP8_BLOCKS) {
+                p.scale_a = i % 2 ? TRP_SCALE_BLOCK_128 : TRP_SCALE_BLOCK_128X128;
+                p.scale_b = i % 5 ? TRP_SCALE_BLOCK_128X128 : TRP_SCALE_BLOCK_128;
+            }
+            if (row->inputs == TRP__CUTLASS_MIXED) {
+                p.b = i % 5 ? TRP_I8 : TRP_F8E4M3;
+                p.group = row->family == TRP__CUTLASS_SM90 && i % 7 ? 128 : 0;
+                p.zeros = p.group && i % 2;
+            }
+            if (row->inputs == TRP__CUTLASS_MXFP8)
+                p.scale_a = p.scale_b = TRP_SCALE_BLOCK_32;
+            if (row->inputs == TRP__CUTLASS_NVFP4)
+                p.scale_a = p.scale_b = TRP_SCALE_BLOCK_16;
+            if (row->family >= TRP__CUTLASS_SM100)
+                p.capability = row->family == TRP__CUTLASS_SM100 ? 100 : 120;
             set_tree(&p);
             if (trp__cutlass_row_applies(row, &p, &error) != TRP_OK)
                 continue;
@@ -334,6 +477,41 @@ static void test_every_row_renders(void **state)
         if (applied == 0)
             fail_msg("%s applies to nothing", row->name);
     }
+}
+
+/* Grouped products have kernels of their own, chosen by what is known of all groups. */
+static void test_groups(void **state)
+{
+    (void)state;
+    trp__cutlass_problem p = problem(TRP_BF16, TRP_BF16);
+    set_tree(&p);
+    p.operation = TRP__CUTLASS_GROUPED;
+    p.batch = 70000;
+    p.m = 64;
+    p.n = 2048;
+    p.k = 7168;
+    assert_non_null(strstr(best(&p)->name, "s90_grouped_half_64x256"));
+    p.batch = 8;
+    p.m = p.n = 4096;
+    assert_non_null(strstr(best(&p)->name, "s90_grouped_half_128x256"));
+    p.align[0] = 2; /* what nobody knows of the places of groups */
+    assert_non_null(strstr(best(&p)->name, "s80_grouped_half_"));
+    assert_int_equal(best(&p)->align, 1);
+    p.align[0] = 16;
+    p.capability = 80;
+    p.shared_bytes = 166912;
+    assert_int_equal(best(&p)->align, 8);
+    p.divides[1] = 1; /* nor of the length of D's lines */
+    assert_int_equal(best(&p)->lines, 0);
+    p.divides[2] = 1;
+    assert_int_equal(best(&p)->align, 1);
+    assert_int_equal(
+        trp__cutlass_row_applies(trp__cutlass_row_find("s80_half_64x64x64_a8"), &p, &error),
+        TRP_E_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "computes products, not grouped products"));
+    p = problem(TRP_I8, TRP_I32);
+    p.operation = TRP__CUTLASS_GROUPED;
+    require_none(&p, "does not multiply i8");
 }
 
 static void test_text_differs(void **state)
@@ -427,6 +605,27 @@ static void draw_problem(uint64_t *rng, trp__cutlass_problem *p)
     p->processors = 1 + random_below(rng, 200);
 }
 
+/* The first are those without a search; all differ, and none divides sums but of stream-K. */
+static void check_variants(const trp__cutlass_row *row, const trp__cutlass_problem *p)
+{
+    trp__cutlass_settings all[TRP__CUTLASS_VARIANTS_MAX];
+    const uint32_t count = trp__cutlass_row_variants(row, p, all);
+    trp_cutlass_args args = {0};
+    assert_in_range(count, 1, TRP__CUTLASS_VARIANTS_MAX);
+    trp__cutlass_set(&all[0], &args);
+    assert_int_equal(args.splits, 1);
+    assert_int_equal(args.raster, 0);
+    assert_int_equal(args.stream_k, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_in_range(all[i].swizzle, 1, 8);
+        assert_in_range(all[i].raster, 0, 2);
+        assert_in_range(all[i].splits, 1, row->stream_k ? 4 : 1);
+        for (uint32_t k = 0; k < i; k++)
+            assert_memory_not_equal(&all[i], &all[k], sizeof all[i]);
+    }
+    assert_true(count == 1 || row->family == TRP__CUTLASS_SM90 || row->stream_k);
+}
+
 static void test_random_problems(void **state)
 {
     (void)state;
@@ -441,7 +640,7 @@ static void test_random_problems(void **state)
         uint32_t applying = 0;
         for (uint32_t r = 0; r < trp__cutlass_row_count(); r++) {
             const trp__cutlass_row *any = trp__cutlass_row_at(r);
-            applying += !any->by_name && trp__cutlass_row_applies(any, &p, NULL) == TRP_OK;
+            applying += !any->fast && trp__cutlass_row_applies(any, &p, NULL) == TRP_OK;
         }
         assert_int_equal(count, applying);
         if (count == 0) {
@@ -461,10 +660,7 @@ static void test_random_problems(void **state)
         assert_string_equal(text, again);
         assert_int_equal(trp__cutlass_choose(&p, &first, 1, &error), 1);
         assert_ptr_equal(first, row[0]);
-        trp_cutlass_args args = {0};
-        trp__cutlass_row_settings(row[0], &p, &args);
-        assert_in_range(args.swizzle, 1, 8);
-        assert_int_equal(args.splits, 1);
+        check_variants(row[0], &p);
     }
     assert_true(found > 1000);
 }
@@ -475,12 +671,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_large_products),
+        cmocka_unit_test(test_fp8),
+        cmocka_unit_test(test_mixed),
         cmocka_unit_test(test_integers_without_a_tree),
         cmocka_unit_test(test_few_tiles),
         cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_convolutions),
         cmocka_unit_test(test_every_row_renders),
+        cmocka_unit_test(test_groups),
         cmocka_unit_test(test_text_differs),
         cmocka_unit_test(test_architecture),
         cmocka_unit_test(test_random_problems),

@@ -115,6 +115,23 @@ static void test_half(void **state)
     free(image);
 }
 
+/* Weights of 8 bits, as a row of the catalogue has them. */
+static void test_mixed(void **state)
+{
+    (void)state;
+    size_t bytes = 0;
+    char *image = compile("#define TRP_A cutlass::bfloat16_t\n"
+                          "#define TRP_B int8_t\n"
+                          "#define TRP_OPERATOR OpMultiplyAddMixedInputUpcast\n"
+                          "#define TRP_TILE 64, 64, 64\n"
+                          "#define TRP_WARP 32, 32, 64\n"
+                          "#define TRP_STAGES 4\n"
+                          "#define TRP_B_ALIGN 16\n",
+                          "gemm_sm80", &bytes);
+    check_module(image, 128);
+    free(image);
+}
+
 static void test_column_major_f64(void **state)
 {
     (void)state;
@@ -223,6 +240,7 @@ int main(void)
     option(include_cccl, sizeof include_cccl, TRP_TEST_CUDA, "/cccl");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_half),
+        cmocka_unit_test(test_mixed),
         cmocka_unit_test(test_column_major_f64),
         cmocka_unit_test(test_tree),
     };

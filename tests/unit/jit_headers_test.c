@@ -5,8 +5,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/jit/headers.h"
+#include "actors/jit/ahead.h"
 #include "actors/jit/make.h"
+#include "base/cpu.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -404,6 +405,48 @@ static void known_files(void **state)
     trp__jit_facts_release(other);
 }
 
+/* What is read ahead the trace does not read again; it is done once for the same folders. */
+static void ahead(void **state)
+{
+    (void)state;
+    enum { FILES = 40 };
+    char path[128], name[32], text[160];
+    uint64_t read[3], known[3];
+    trp_error error;
+    snprintf(path, sizeof path, "%s/ahead", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof name, "ahead/%d.h", i);
+        snprintf(text, sizeof text,
+                 "#include \"%d.h\"\n#include <%d.h>\n#include <%d.h>\n#include <none.h>\n",
+                 (i + 1) % FILES, 2 * i, 2 * i + 1);
+        put_file(name, text);
+    }
+    sleep(3); /* until they can be told from later versions */
+    const char *const includes[] = {path};
+    const trp__jit_program program = {
+        .source = {"kernel.cu", "#include <1.h>\n"}, .includes = includes, .include_count = 1};
+    trp__jit_facts_counts(&read[0], &known[0]);
+    trp__jit_headers_ahead(&program);
+    trp__jit_facts_counts(&read[1], &known[1]);
+    assert_true(trp__cpu_count() < 2 || read[1] >= read[0] + FILES);
+    trp__jit_headers_ahead(&program);
+    trp__jit_facts_counts(&read[2], &known[2]);
+    assert_true(read[2] == read[1] && known[2] == known[1]);
+    trp__jit_headers h = {0};
+    assert_int_equal(trp__jit_headers_trace(&program, &h, &error), TRP_OK);
+    trp__jit_facts_counts(&read[2], &known[2]);
+    assert_true(trp__cpu_count() < 2 || read[2] == read[1]);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof name, "include_paths[0]/%d.h", i);
+        size_t row = 0;
+        while (row < h.count && strcmp(h.row[row].name, name) != 0)
+            row++;
+        assert_true(row < h.count && h.row[row].kind == TRP__JIT_FOUND_FILE);
+    }
+    trp__jit_headers_free(&h);
+}
+
 /* Rubbish is read to its end and no further. */
 static void rubbish(void **state)
 {
@@ -442,9 +485,9 @@ static void error_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(forms),          TEST(not_forms),   TEST(unsure),      TEST(places),
-        TEST(from_options),   TEST(rubbish),     TEST(error_lines), TEST(names),
-        TEST(one_file_twice), TEST(round_about), TEST(asking),      TEST(known_files),
+        TEST(forms),   TEST(not_forms),   TEST(unsure), TEST(places),         TEST(from_options),
+        TEST(rubbish), TEST(error_lines), TEST(names),  TEST(one_file_twice), TEST(round_about),
+        TEST(asking),  TEST(known_files), TEST(ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,15 @@
 /* What the host and the text of a kernel agree on: the arguments of a problem, what the module's
  * builder makes of them, and what the module says of itself. Read by the C compiler and by NVRTC.
  *
- * A module has three things, all with names as here:
+ * A module has these things, all with names as here:
  *
  *   trp_cutlass_kernel   the kernel. Its one parameter is a struct that only CUTLASS can fill.
  *   trp_cutlass_build    one thread that fills it: it is given a trp_cutlass_args by value, and the
  *                        address of a trp_cutlass_built with room behind it for the parameter.
  *   trp_cutlass_info     what is fixed: TRP_CUTLASS_INFO_WORDS numbers.
+ *   trp_cutlass_prepare  of grouped products: makes arrays in the workspace of what the device
+ * holds about groups, in the stream before each launch of the kernel. It is given the same
+ * trp_cutlass_args, and the address of the table.
  *
  * To run a problem: launch the builder with the arguments (grid 1, block 1), copy what it has made
  * to the host, encode each tensor map that it has left there (below), and launch the kernel with
@@ -26,7 +29,7 @@
 #define TRP_CUTLASS_ASSERT _Static_assert
 #endif
 
-#define TRP_CUTLASS_ABI         1   /* changes with anything in this file */
+#define TRP_CUTLASS_ABI         2   /* changes with anything in this file */
 #define TRP_CUTLASS_SLOTS       48  /* arguments of an epilogue tree */
 #define TRP_CUTLASS_ALIGN       128 /* of the parameter, behind what describes it */
 #define TRP_CUTLASS_PARAMS_MAX  4096
@@ -36,7 +39,7 @@
  * leading dimension (elements between its rows if it is row-major, its columns if not) and a
  * distance between batches, both in elements. */
 typedef struct trp_cutlass_args {
-    uint64_t a, b, c, d; /* of grouped products: arrays of as many addresses */
+    uint64_t a, b, c, d;
     int64_t lda, ldb, ldc, ldd;
     int64_t batch_a, batch_b, batch_c, batch_d;
     int32_t m, n, k, l; /* l: batches, at least 1; of grouped products the groups */
@@ -56,21 +59,30 @@ typedef struct trp_cutlass_args {
     int32_t stream_k;            /* 0 heuristic, 1 data-parallel, 2 split-k, 3 stream-k */
     int32_t reduction;           /* of stream-k: 0 deterministic, 1 not */
 
-    /* Grouped products: in device memory; (m, n, k) as int32 for each group, and strides. */
-    uint64_t group_shapes;
-    uint64_t group_lda, group_ldb, group_ldc, group_ldd; /* arrays of int64 */
-    uint64_t group_shapes_host;                          /* reserved: 0 */
-    int32_t group_m, group_n, group_k, group_reserved;   /* upper bounds of all groups, or 0 */
+    /* Grouped products: m, n, k are the most that a group has, of the dimension that is cut all of
+     * it; l groups. */
+    uint64_t group_room[4]; /* bytes behind a, b, c and d that are the request's */
+    int32_t grouping;       /* trp_cutlass_grouping */
+    int32_t group_turned;   /* rows of a table are of the transposed problem: D' = B' A' */
+    int32_t group_c;        /* 0 there is none, 1 in a place of its own, 2 in D's */
+    int32_t group_reserved[5];
 
-    /* Convolutions: activation N D H W C, filter K T R S C, output N Z P Q K, all packed unless a
-     * stride says otherwise. */
-    int32_t conv_n, conv_d, conv_h, conv_w, conv_c;
-    int32_t conv_k, conv_t, conv_r, conv_s;
-    int32_t conv_z, conv_p, conv_q;
-    int32_t conv_pad[3], conv_pad_after[3], conv_stride[3], conv_dilation[3];
-    int32_t conv_groups;
-    int32_t conv_cross; /* 0 convolution, 1 cross-correlation */
+    /* Convolutions, in three dimensions, of which those that there are not come first, with size 1.
+     * A and B have addresses above, and here their strides (elements): of images or filters, and of
+     * each dimension; channels follow each other. A group is one of l: its channels and filters are
+     * those of one, and begin batch_a, batch_b, .. behind those of the one before. m, n and k are
+     * those of the product that it is. */
+    int64_t conv_a[4], conv_b[4];
+    int32_t conv_images, conv_channels, conv_filters;
+    int32_t conv_flip; /* the filter is turned around */
+    int32_t conv_input[3], conv_filter[3], conv_output[3];
+    int32_t conv_pad[3], conv_stride[3], conv_dilation[3];
     int32_t conv_reserved[2];
+
+    uint64_t scale_a, scale_b; /* factors of blocks of A and B */
+    uint64_t zero_b;           /* zero points of groups of B; 0: none */
+    int32_t group;             /* of k, that a factor of B is for */
+    int32_t scale_reserved;
 
     uint64_t slot[TRP_CUTLASS_SLOTS]; /* of an epilogue tree: addresses, strides, bits of scalars */
 } trp_cutlass_args;
@@ -128,14 +140,15 @@ enum {
     TRP_CUTLASS_INFO_TILE = 8,    /* 8, 9, 10: m, n, k of a block's tile */
     TRP_CUTLASS_INFO_STAGES = 11,
     TRP_CUTLASS_INFO_ALIGNMENT = 12, /* of the parameter */
+    TRP_CUTLASS_INFO_PREPARE = 13, /* 13, 14: threads of a block, and blocks at most, of prepare */
     TRP_CUTLASS_INFO_WORDS = 16,
 };
 
 TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_map) == 128, "a tensor map");
 TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_built) == 48, "what a builder writes");
-TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_args) == 752, "arguments of a problem");
+TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_args) == 832, "arguments of a problem");
 #ifndef __CUDACC__
-TRP_CUTLASS_ASSERT(offsetof(trp_cutlass_args, slot) == 368, "arguments of a problem");
+TRP_CUTLASS_ASSERT(offsetof(trp_cutlass_args, slot) == 448, "arguments of a problem");
 #endif
 
 #endif

@@ -77,6 +77,26 @@ static void correct(const trp__cutlass_builder *b, const trp_cutlass_map *from,
     memcpy((char *)map + sizeof word, &word, sizeof word);
 }
 
+static trp_status encode_gathered(const trp__cutlass_builder *b, const trp_cutlass_map *from,
+                                  const uint64_t *size, const unsigned int *step,
+                                  trp__cu_tensor_map *map, trp_error *error)
+{
+    int lower[3], upper[3];
+    for (int i = 0; i < 3; i++) {
+        lower[i] = (int)from->lower[i];
+        upper[i] = (int)from->upper[i];
+    }
+    if (from->rank < 3)
+        return trp__error_set(error, TRP_E_INTERNAL, "a tensor map of images in %u dimensions",
+                              from->rank);
+    return trp_cuda_check(b->instance,
+                          b->cu->cuTensorMapEncodeIm2col(
+                              map, from->type, from->rank, (void *)(uintptr_t)from->address, size,
+                              from->stride, lower, upper, from->box[1], from->box[0], step,
+                              from->interleave, from->swizzle, from->l2, from->fill),
+                          "cuTensorMapEncodeIm2col", error);
+}
+
 static trp_status encode_map(const trp__cutlass_builder *b, unsigned char *at, trp_error *error)
 {
     trp_cutlass_map from;
@@ -91,17 +111,21 @@ static trp_status encode_map(const trp__cutlass_builder *b, unsigned char *at, t
         box[i] = from.box[i];
         step[i] = from.step[i];
     }
-    trp_status status = trp_cuda_check(
-        b->instance,
-        b->cu->cuTensorMapEncodeTiled(&map, from.type, from.rank, (void *)(uintptr_t)from.address,
-                                      size, from.stride, box, step, from.interleave, from.swizzle,
-                                      from.l2, from.fill),
-        "cuTensorMapEncodeTiled", error);
-    if (status != TRP_OK)
-        return status;
-    correct(b, &from, &map);
-    memcpy(at, &map, sizeof map);
-    return TRP_OK;
+    bool gathered = from.tag == TRP_CUTLASS_IM2COL;
+    trp_status status =
+        gathered
+            ? encode_gathered(b, &from, size, step, &map, error)
+            : trp_cuda_check(b->instance,
+                             b->cu->cuTensorMapEncodeTiled(&map, from.type, from.rank,
+                                                           (void *)(uintptr_t)from.address, size,
+                                                           from.stride, box, step, from.interleave,
+                                                           from.swizzle, from.l2, from.fill),
+                             "cuTensorMapEncodeTiled", error);
+    if (status == TRP_OK && !gathered)
+        correct(b, &from, &map);
+    if (status == TRP_OK)
+        memcpy(at, &map, sizeof map);
+    return status;
 }
 
 /* Each map that the builder has left takes the place of its description. */
@@ -113,9 +137,7 @@ static trp_status encode_maps(const trp__cutlass_builder *b, unsigned char *data
     for (uint32_t at = 0; at + sizeof(trp_cutlass_map) <= bytes && status == TRP_OK; at += 64) {
         uint64_t tag;
         memcpy(&tag, data + at, sizeof tag);
-        if (tag == TRP_CUTLASS_IM2COL)
-            return trp__error_set(error, TRP_E_INTERNAL, "a tensor map of im2col");
-        if (tag != TRP_CUTLASS_TILED)
+        if (tag != TRP_CUTLASS_TILED && tag != TRP_CUTLASS_IM2COL)
             continue;
         status = encode_map(b, data + at, error);
         count++;

@@ -14,6 +14,7 @@
 typedef struct trp__cutlass_facts {
     uint32_t info[TRP_CUTLASS_INFO_WORDS];
     trp__cu_function kernel, builder;
+    trp__cu_function prepare; /* NULL: there is none */
     int32_t blocks_per_processor;
 } trp__cutlass_facts;
 

@@ -11,13 +11,37 @@
 
 /* What a row takes. */
 
+static const char *const operation_name[] = {
+    [TRP__CUTLASS_GEMM] = "products",
+    [TRP__CUTLASS_GROUPED] = "grouped products",
+    [TRP__CUTLASS_CONV] = "convolutions",
+};
+
 static bool is_fp8(uint8_t type)
 {
     return type == TRP_F8E4M3 || type == TRP_F8E5M2;
 }
 
+static bool is_half(uint8_t type)
+{
+    return type == TRP_F16 || type == TRP_BF16;
+}
+
+static bool is_narrow(uint8_t type)
+{
+    return type == TRP_I8 || is_fp8(type);
+}
+
+static bool is_mixed(const trp__cutlass_problem *p)
+{
+    return (is_half(p->a) && is_narrow(p->b)) || (is_narrow(p->a) && is_half(p->b));
+}
+
 static bool takes_inputs(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
+    bool factors = p->scale_a != TRP_SCALE_TENSOR;
+    if (factors != (row->inputs >= TRP__CUTLASS_FP8_BLOCKS))
+        return false;
     switch (row->inputs) {
     case TRP__CUTLASS_HALF:
         return p->a == p->b && (p->a == TRP_F16 || p->a == TRP_BF16) && p->accumulator == TRP_F32;
@@ -28,18 +52,45 @@ static bool takes_inputs(const trp__cutlass_row *row, const trp__cutlass_problem
         return p->a == TRP_F64 && p->b == TRP_F64 && p->accumulator == TRP_F64;
     case TRP__CUTLASS_I8:
         return p->a == TRP_I8 && p->b == TRP_I8 && p->accumulator == TRP_I32;
+    case TRP__CUTLASS_MIXED:
+        return is_mixed(p) && (trp__cutlass_row_3x(row) || p->a == TRP_I8 || p->b == TRP_I8);
+    case TRP__CUTLASS_FP8_BLOCKS:
+        return is_fp8(p->a) && is_fp8(p->b) && p->scale_a >= TRP_SCALE_BLOCK_128 &&
+               p->scale_b >= TRP_SCALE_BLOCK_128;
+    case TRP__CUTLASS_MXFP8:
+        return is_fp8(p->a) && is_fp8(p->b) && p->scale_a == TRP_SCALE_BLOCK_32 &&
+               p->scale_b == TRP_SCALE_BLOCK_32;
+    case TRP__CUTLASS_NVFP4:
+        return p->a == TRP_F4E2M1 && p->b == TRP_F4E2M1;
     default:
         return is_fp8(p->a) && is_fp8(p->b) && p->accumulator == TRP_F32;
+    }
+}
+
+static const char *factors_name(const trp__cutlass_problem *p)
+{
+    switch (p->scale_a) {
+    case TRP_SCALE_TENSOR:
+        return "no factors of blocks";
+    case TRP_SCALE_BLOCK_16:
+        return "factors of blocks of 16";
+    case TRP_SCALE_BLOCK_32:
+        return "factors of blocks of 32";
+    default:
+        return "factors of blocks of 128";
     }
 }
 
 static trp_status check_types(const trp__cutlass_row *row, const trp__cutlass_problem *p,
                               trp_error *error)
 {
+    if (row->operation != p->operation)
+        return REFUSE(row, error, "computes %s, not %s", operation_name[row->operation],
+                      operation_name[p->operation]);
     if (!takes_inputs(row, p))
-        return REFUSE(row, error, "does not multiply %s by %s with sums in %s",
+        return REFUSE(row, error, "does not multiply %s by %s with %s and sums in %s",
                       trp_dtype_name((trp_dtype)p->a), trp_dtype_name((trp_dtype)p->b),
-                      trp_dtype_name((trp_dtype)p->accumulator));
+                      factors_name(p), trp_dtype_name((trp_dtype)p->accumulator));
     if (row->inputs == TRP__CUTLASS_TF32 && p->compute != TRP_COMPUTE_TF32)
         return REFUSE(row, error, "rounds inputs to tf32, which compute has to allow%s", "");
     if (!p->tree && (p->accumulator != TRP_I32 || p->d != TRP_I32))
@@ -50,8 +101,7 @@ static trp_status check_types(const trp__cutlass_row *row, const trp__cutlass_pr
         return REFUSE(row, error, "needs an epilogue tree of the problem's own types, row-major%s",
                       "");
     return p->tree ? trp__tree_renders(
-                         p->tree,
-                         row->family == TRP__CUTLASS_SM90 ? TRP__TREE_SM90 : TRP__TREE_SM80, error)
+                         p->tree, trp__cutlass_row_3x(row) ? TRP__TREE_SM90 : TRP__TREE_SM80, error)
                    : TRP_OK;
 }
 
@@ -69,12 +119,35 @@ static trp_status check_layouts(const trp__cutlass_row *row, const trp__cutlass_
                   p->a_row ? "row" : "column", p->b_row ? "row" : "column");
 }
 
+/* TMA gathers lines of 128 bytes, which are of one pixel of the filter and of one group. */
+static trp_status check_convolution(const trp__cutlass_row *row, const trp__cutlass_problem *p,
+                                    trp_error *error)
+{
+    const int32_t line = 1024 / (int32_t)trp_dtype_bits((trp_dtype)p->a);
+    bool by_filter = p->conv.operation == TRP_CONV_WGRAD;
+    if (row->family != TRP__CUTLASS_SM90)
+        return TRP_OK;
+    if (!p->conv.tma)
+        return REFUSE(row, error, "no tensor map describes a problem that %s", p->conv.why_not_tma);
+    if ((by_filter || p->batch > 1) && p->conv.inner % line != 0)
+        return REFUSE(row, error, "needs %s%s in multiples of %d, got %d",
+                      p->conv.operation == TRP_CONV_DGRAD ? "filters" : "channels",
+                      p->batch > 1 ? " of a group" : "", line, p->conv.inner);
+    return TRP_OK;
+}
+
+/* Of the families of 3.x: the first digits of the compute capability. */
+static const uint32_t generation[] = {
+    [TRP__CUTLASS_SM90] = 9, [TRP__CUTLASS_SM100] = 10, [TRP__CUTLASS_SM120] = 12};
+
 static trp_status check_device(const trp__cutlass_row *row, const trp__cutlass_problem *p,
                                trp_error *error)
 {
     uint32_t least = row->inputs == TRP__CUTLASS_FP8 && !trp__cutlass_row_simt(row) ? 89 : 80;
-    if (row->family == TRP__CUTLASS_SM90 && p->capability != 90)
-        return REFUSE(row, error, "is for compute capability 9.0, got %u.%u", p->capability / 10,
+    if (trp__cutlass_row_3x(row) && p->capability / 10 != generation[row->family])
+        return REFUSE(row, error, "is for compute capability %u.0%s, got %u.%u",
+                      generation[row->family],
+                      row->family == TRP__CUTLASS_SM90 ? "" : " and its kin", p->capability / 10,
                       p->capability % 10);
     if (p->capability < least)
         return REFUSE(row, error, "is for compute capability %u.%u and above, got %u.%u",
@@ -93,13 +166,23 @@ static int64_t divide_up(int64_t a, int64_t b)
     return (a - 1) / b + 1;
 }
 
+/* Terms of a sum that the row computes: of a convolution for sm_90 the channels of each pixel of
+ * the filter are filled up to a tile. */
+static int64_t depth_of(const trp__cutlass_row *row, const trp__cutlass_problem *p)
+{
+    if (p->operation != TRP__CUTLASS_CONV || row->family != TRP__CUTLASS_SM90 ||
+        p->conv.operation == TRP_CONV_WGRAD)
+        return p->k;
+    return p->k / p->conv.inner * divide_up(p->conv.inner, row->tile[2]) * row->tile[2];
+}
+
 static trp_status check_sizes(const trp__cutlass_row *row, const trp__cutlass_problem *p,
                               trp_error *error)
 {
     const struct {
         const char *name;
         int64_t value;
-    } sizes[] = {{"m", p->m}, {"n", p->n}, {"k", p->k}, {"batch", p->batch}};
+    } sizes[] = {{"m", p->m}, {"n", p->n}, {"k", depth_of(row, p)}, {"batch", p->batch}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i].value < 1 || sizes[i].value > INT32_MAX)
             return REFUSE(row, error, "%s: expected 1 to %d, got %lld", sizes[i].name, INT32_MAX,
@@ -108,7 +191,7 @@ static trp_status check_sizes(const trp__cutlass_row *row, const trp__cutlass_pr
     if (row->stream_k && p->batch > 1)
         return REFUSE(row, error, "divides the sums of one product, got a batch of %lld",
                       (long long)p->batch);
-    if (row->family == TRP__CUTLASS_SM90 || row->stream_k)
+    if (trp__cutlass_row_3x(row) || row->stream_k || row->operation != TRP__CUTLASS_GEMM)
         return TRP_OK;
     /* Grids: tiles along n in groups of up to 8 are y, and the batch is z. */
     if (p->batch > 65535)
@@ -120,6 +203,13 @@ static trp_status check_sizes(const trp__cutlass_row *row, const trp__cutlass_pr
 }
 
 /* Alignment. */
+
+/* What divides the length of lines along dimension `i` of the three: it itself, if there is one. */
+static int64_t length_of(const trp__cutlass_problem *p, int i)
+{
+    const int64_t size[] = {p->m, p->n, p->k};
+    return p->operation == TRP__CUTLASS_GROUPED ? p->divides[i] : size[i];
+}
 
 /* Of a matrix whose lines have `length` elements: `elements` of them are accessed at once. TMA cuts
  * lines where they end, other kernels access whole vectors. */
@@ -143,38 +233,85 @@ static trp_status check_lines(const trp__cutlass_row *row, const char *name, uin
 static trp_status check_auxiliary(const trp__cutlass_row *row, const trp__cutlass_problem *p,
                                   const trp__tree_node *x, trp_error *error)
 {
-    bool sm90 = row->family == TRP__CUTLASS_SM90;
+    bool by_tma = trp__cutlass_row_3x(row);
     bool matrix = x->op == TRP__TREE_LOAD || x->op == TRP__TREE_STORE;
-    if (!matrix && (sm90 || x->op != TRP__TREE_PER_COLUMN))
+    if (!matrix && (by_tma || x->op != TRP__TREE_PER_COLUMN))
         return TRP_OK;
-    if (!sm90)
+    if (!by_tma)
         return check_lines(row, matrix ? "an auxiliary matrix" : "a vector", p->align[4], x->type,
-                           p->n, trp__cutlass_row_line_elements(row, p->d), true, error);
+                           length_of(p, 1), trp__cutlass_row_line_elements(row, p->d), true, error);
     uint32_t elements = p->align[4] * 8 / trp_dtype_bits((trp_dtype)x->type);
     return check_lines(row, "an auxiliary matrix", p->align[4], x->type,
                        x->detail == TRP_ROW_MAJOR ? p->n : p->m, elements > 0 ? elements : 1, true,
                        error);
 }
 
+static trp_status check_groups(const trp__cutlass_row *row, const trp__cutlass_problem *p,
+                               trp_error *error)
+{
+    const int64_t lines = is_narrow(p->a) ? p->m : p->n;
+    if (!p->group)
+        return TRP_OK;
+    if (!trp__cutlass_row_3x(row))
+        return REFUSE(row, error, "has no factors of groups%s", "");
+    if (p->group < p->k && p->group % row->tile[2] != 0)
+        return REFUSE(row, error, "needs groups of a multiple of %u elements along k, got %lld",
+                      row->tile[2], (long long)p->group);
+    if (lines % 8 != 0 || p->align_scales < 16)
+        return REFUSE(row, error,
+                      "needs factors of groups of a multiple of 8 columns, at a multiple of 16 "
+                      "bytes, got %lld and %u",
+                      (long long)lines, p->align_scales);
+    return TRP_OK;
+}
+
+/* Factors of lines are read as lines by TMA; those of 128 lines are for whole tiles. */
+static trp_status check_factors(const trp__cutlass_row *row, const trp__cutlass_problem *p,
+                                trp_error *error)
+{
+    const struct {
+        const char *name;
+        uint8_t mode;
+        uint16_t tile;
+        int64_t lines;
+    } both[] = {{"A", p->scale_a, row->tile[0], p->m}, {"B", p->scale_b, row->tile[1], p->n}};
+    if (row->inputs == TRP__CUTLASS_MIXED)
+        return check_groups(row, p, error);
+    if (row->inputs != TRP__CUTLASS_FP8_BLOCKS)
+        return TRP_OK;
+    for (size_t i = 0; i < 2; i++) {
+        if (both[i].mode == TRP_SCALE_BLOCK_128X128 && both[i].tile % 128 != 0)
+            return REFUSE(row, error, "has tiles of %u lines of %s, fewer than a factor is for",
+                          both[i].tile, both[i].name);
+        if (both[i].mode == TRP_SCALE_BLOCK_128 && (both[i].lines % 4 != 0 || p->align_scales < 16))
+            return REFUSE(
+                row, error,
+                "needs a multiple of 4 lines of %s, and factors at a multiple of 16 bytes, "
+                "got %lld and %u",
+                both[i].name, (long long)both[i].lines, p->align_scales);
+    }
+    return TRP_OK;
+}
+
 static trp_status check_alignment(const trp__cutlass_row *row, const trp__cutlass_problem *p,
                                   trp_error *error)
 {
-    bool whole = row->family != TRP__CUTLASS_SM90;
+    bool whole = !trp__cutlass_row_3x(row);
     uint32_t c = p->c != TRP_DTYPE_NONE && !whole ? 128 / trp_dtype_bits((trp_dtype)p->c)
                                                   : trp__cutlass_row_line_elements(row, p->d);
-    trp_status status =
-        check_lines(row, "A", p->align[0], p->a, p->a_row ? p->k : p->m, row->align, whole, error);
+    trp_status status = check_lines(row, "A", p->align[0], p->a, length_of(p, p->a_row ? 2 : 0),
+                                    row->align, whole, error);
     if (status == TRP_OK)
-        status = check_lines(row, "B", p->align[1], p->b, p->b_row ? p->n : p->k, row->align, whole,
-                             error);
+        status = check_lines(row, "B", p->align[1], p->b, length_of(p, p->b_row ? 1 : 2),
+                             row->align, whole, error);
     if (status == TRP_OK && p->c != TRP_DTYPE_NONE)
-        status = check_lines(row, "C", p->align[2], p->c, p->n, c, whole, error);
+        status = check_lines(row, "C", p->align[2], p->c, length_of(p, 1), c, whole, error);
     if (status == TRP_OK)
-        status = check_lines(row, "D", p->align[3], p->d, p->n,
+        status = check_lines(row, "D", p->align[3], p->d, length_of(p, 1),
                              trp__cutlass_row_line_elements(row, p->d), whole, error);
     for (uint32_t i = 0; p->tree && i < p->tree->count && status == TRP_OK; i++)
         status = check_auxiliary(row, p, &p->tree->node[i], error);
-    return status;
+    return status == TRP_OK ? check_factors(row, p, error) : status;
 }
 
 trp_status trp__cutlass_row_applies(const trp__cutlass_row *row, const trp__cutlass_problem *p,
@@ -183,6 +320,8 @@ trp_status trp__cutlass_row_applies(const trp__cutlass_row *row, const trp__cutl
     trp_status status = check_types(row, p, error);
     if (status == TRP_OK)
         status = check_layouts(row, p, error);
+    if (status == TRP_OK && row->operation == TRP__CUTLASS_CONV)
+        status = check_convolution(row, p, error);
     if (status == TRP_OK)
         status = check_device(row, p, error);
     if (status == TRP_OK)
@@ -201,16 +340,24 @@ enum {
 };
 #define LAUNCH_SECONDS 3e-6
 #define TILE_SECONDS   1.0e-6 /* what a tile takes besides its loop: pipeline, epilogue */
+#define SINGLE_SECONDS 0.3e-6 /* the same where a block has one */
+#define NODE_CLOCKS    0.06   /* of a processor for a node of a tree and an element */
 
 /* Operations of one processor and clock. mma.sync reaches five eighths of wgmma's rate. */
 static double operations_per_clock(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
     static const double wgmma[] = {
-        [TRP__CUTLASS_HALF] = 4096, [TRP__CUTLASS_TF32] = 2048, [TRP__CUTLASS_F32] = 256,
-        [TRP__CUTLASS_F64] = 256,   [TRP__CUTLASS_I8] = 8192,   [TRP__CUTLASS_FP8] = 8192,
+        [TRP__CUTLASS_HALF] = 4096,       [TRP__CUTLASS_TF32] = 2048,  [TRP__CUTLASS_F32] = 256,
+        [TRP__CUTLASS_F64] = 256,         [TRP__CUTLASS_I8] = 8192,    [TRP__CUTLASS_FP8] = 8192,
+        [TRP__CUTLASS_MIXED] = 4096,      [TRP__CUTLASS_MXFP8] = 8192, [TRP__CUTLASS_NVFP4] = 16384,
+        [TRP__CUTLASS_FP8_BLOCKS] = 8192,
     };
     if (trp__cutlass_row_simt(row))
         return 256;
+    if (row->family == TRP__CUTLASS_SM100)
+        return 2 * wgmma[row->inputs];
+    if (row->family == TRP__CUTLASS_SM120)
+        return wgmma[row->inputs] / 2;
     if (row->family == TRP__CUTLASS_SM90 || row->inputs == TRP__CUTLASS_F64)
         return wgmma[row->inputs];
     /* 8.9 has fp8 of its own; what came later computes mma.sync's as f16. */
@@ -223,13 +370,22 @@ static double operations_per_clock(const trp__cutlass_row *row, const trp__cutla
 static double tile_seconds(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
     const double m = row->tile[0], n = row->tile[1];
-    const double k = (double)(divide_up(p->k, row->tile[2]) * row->tile[2]);
+    const double k = (double)(divide_up(depth_of(row, p), row->tile[2]) * row->tile[2]);
     const double bytes_a = trp_dtype_bits((trp_dtype)p->a) / 8.0;
     const double bytes_b = trp_dtype_bits((trp_dtype)p->b) / 8.0;
     double math = 2 * m * n * k / (operations_per_clock(row, p) * row->efficiency / 100.0);
     double read =
         k * (m * bytes_a / row->cluster[1] + n * bytes_b / row->cluster[0]) / L2_BYTES_PER_CLOCK;
     return (math > read ? math : read) / CLOCK_HZ;
+}
+
+/* Of one tile: what a tree takes beyond alpha times the sums. Pingpong kernels compute the next
+ * tile meanwhile. */
+static double tree_seconds(const trp__cutlass_row *row, const trp__cutlass_problem *p, double loop)
+{
+    const double nodes = p->tree && p->tree->count > 3 ? p->tree->count - 3.0 : 0;
+    const double seconds = nodes * NODE_CLOCKS * row->tile[0] * row->tile[1] / CLOCK_HZ;
+    return row->pingpong ? fmax(seconds - loop, 0) : seconds;
 }
 
 double trp__cutlass_row_cost(const trp__cutlass_row *row, const trp__cutlass_problem *p)
@@ -247,12 +403,13 @@ double trp__cutlass_row_cost(const trp__cutlass_row *row, const trp__cutlass_pro
     if (row->stream_k) {
         /* The sums of all tiles in equal shares, of at least a step; shares of a tile meet in L2.
          */
-        const double steps = (double)divide_up(p->k, row->tile[2]);
+        const double steps = (double)divide_up(depth_of(row, p), row->tile[2]);
         const double share = fmax(tiles / processors, 1 / steps);
         const double meet = 3.0 * 4 * row->tile[0] * row->tile[1] / L2_BYTES_PER_CLOCK / CLOCK_HZ;
         work = share * loop + ceil(share) * TILE_SECONDS + meet + LAUNCH_SECONDS;
     } else {
-        work = ceil(tiles / processors) * (loop + TILE_SECONDS);
+        const double rest = row->single ? SINGLE_SECONDS : TILE_SECONDS;
+        work = ceil(tiles / processors) * (loop + rest + tree_seconds(row, p, loop));
     }
     const double bytes =
         (double)p->batch * ((double)p->m * (double)p->k * trp_dtype_bits((trp_dtype)p->a) / 8.0 +
@@ -269,7 +426,7 @@ static void explain_none(const trp__cutlass_problem *p, trp_error *why)
     bool found = false;
     for (uint32_t i = 0; i < trp__cutlass_row_count(); i++) {
         const trp__cutlass_row *row = trp__cutlass_row_at(i);
-        if (!row->by_name && (!found || takes_inputs(row, p))) {
+        if (!row->fast && row->operation == p->operation && (!found || takes_inputs(row, p))) {
             found = true;
             trp__cutlass_row_applies(row, p, why);
         }
@@ -284,7 +441,7 @@ uint32_t trp__cutlass_choose(const trp__cutlass_problem *p, const trp__cutlass_r
     uint32_t count = 0;
     for (uint32_t i = 0; i < trp__cutlass_row_count(); i++) {
         const trp__cutlass_row *row = trp__cutlass_row_at(i);
-        if (row->by_name || trp__cutlass_row_applies(row, p, NULL) != TRP_OK)
+        if ((row->fast && !p->fast) || trp__cutlass_row_applies(row, p, NULL) != TRP_OK)
             continue;
         double c = trp__cutlass_row_cost(row, p);
         uint32_t at = count++;
@@ -305,16 +462,46 @@ uint32_t trp__cutlass_choose(const trp__cutlass_problem *p, const trp__cutlass_r
 
 /* Settings. */
 
-void trp__cutlass_row_settings(const trp__cutlass_row *row, const trp__cutlass_problem *p,
-                               trp_cutlass_args *args)
+static trp__cutlass_settings estimate(const trp__cutlass_problem *p)
 {
     /* Tiles that follow each other lie in squares if A and B together are more than half of L2. */
     const double bytes = (double)p->m * (double)p->k * trp_dtype_bits((trp_dtype)p->a) / 8.0 +
                          (double)p->k * (double)p->n * trp_dtype_bits((trp_dtype)p->b) / 8.0;
-    (void)row;
-    args->swizzle = bytes > 24e6 ? 8 : bytes > 8e6 ? 4 : 1;
-    args->raster = 0;
-    args->splits = 1;
-    args->stream_k = 0;
-    args->reduction = 0;
+    return (trp__cutlass_settings){.swizzle = bytes > 24e6 ? 8 : bytes > 8e6 ? 4 : 1, .splits = 1};
+}
+
+uint32_t trp__cutlass_row_variants(const trp__cutlass_row *row, const trp__cutlass_problem *p,
+                                   trp__cutlass_settings out[TRP__CUTLASS_VARIANTS_MAX])
+{
+    const trp__cutlass_settings first = estimate(p);
+    uint32_t count = 0;
+    out[count++] = first;
+    /* 2.x has its swizzle compiled in. */
+    for (int32_t swizzle = 1; swizzle <= 8 && row->family == TRP__CUTLASS_SM90; swizzle *= 2) {
+        for (int32_t raster = 1; raster <= 2; raster++)
+            out[count++] =
+                (trp__cutlass_settings){.swizzle = swizzle, .raster = raster, .splits = 1};
+    }
+    if (row->stream_k) {
+        out[count] = first;
+        out[count++].stream_k = row->family == TRP__CUTLASS_SM90 ? 3 : 1;
+    }
+    for (int32_t splits = 2; splits <= 4 && row->stream_k && row->family == TRP__CUTLASS_SM90;
+         splits *= 2) {
+        if (p->k < 4 * splits * row->tile[2]) /* too short for it */
+            continue;
+        out[count] = first;
+        out[count].stream_k = 2;
+        out[count++].splits = splits;
+    }
+    return count;
+}
+
+void trp__cutlass_set(const trp__cutlass_settings *settings, trp_cutlass_args *args)
+{
+    args->swizzle = settings->swizzle;
+    args->raster = settings->raster;
+    args->splits = settings->splits;
+    args->stream_k = settings->stream_k;
+    args->reduction = settings->reduction;
 }

@@ -14,14 +14,23 @@ static inline uint32_t trp__cutlass_row_line_elements(const trp__cutlass_row *ro
     return elements > 0 ? elements : 1;
 }
 
-/* Bytes of shared memory that a block has, at least. 3.x takes all that 9.0 has. */
+/* For how many lines a factor of a block of 128 along k is. */
+static inline uint32_t trp__cutlass_scale_lines(uint32_t mode)
+{
+    return mode == TRP_SCALE_BLOCK_128X128 ? 128 : 1;
+}
+
+/* Bytes of shared memory that a block has, at least. 3.x takes all that its generation has. */
 static inline uint32_t trp__cutlass_row_shared(const trp__cutlass_row *row,
                                                const trp__cutlass_problem *p)
 {
-    uint32_t bytes = trp_dtype_bits((trp_dtype)p->a) / 8;
-    return row->family == TRP__CUTLASS_SM90
-               ? 232448u
-               : (uint32_t)row->stages * (row->tile[0] + row->tile[1]) * row->tile[2] * bytes;
+    if (row->family == TRP__CUTLASS_SM120)
+        return 101376u;
+    if (trp__cutlass_row_3x(row))
+        return 232448u;
+    uint32_t bytes = row->tile[0] * trp_dtype_bits((trp_dtype)p->a) / 8 +
+                     row->tile[1] * trp_dtype_bits((trp_dtype)p->b) / 8;
+    return (uint32_t)row->stages * bytes * row->tile[2];
 }
 
 #endif

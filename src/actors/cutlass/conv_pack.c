@@ -1,7 +1,9 @@
 /* The sender's side of convolutions: checks a request and writes its record. */
+#include "actors/cutlass/conv_run.h"
 #include "actors/cutlass/conv_wire.h"
 #include "actors/cutlass/cutlass.h"
 #include "actors/cutlass/request_pack.h"
+#include "actors/cutlass/run_wire.h"
 #include "base/error.h"
 
 #include <string.h>
@@ -17,6 +19,7 @@ typedef struct making {
     trp__pack *pack;
     const trp_cutlass_conv_request *r;
     int dims;
+    int32_t pad_after[DIMS];
     trp__cutlass_conv g;
     trp__epilogue_pack e;
     bool in_place;                           /* C is read where D is written */
@@ -34,6 +37,7 @@ static trp_status check_choices(making *m)
         {"operation", "a trp_conv_operation", m->r->operation, TRP_CONV_WGRAD},
         {"dims", "1 to 3, or 0", m->r->dims, TRP_CONV_DIMS_MAX},
         {"compute", "TRP_COMPUTE_DEFAULT, _TF32 or _PEDANTIC", m->r->compute, TRP_COMPUTE_PEDANTIC},
+        {"first", "TRP_CUTLASS_FIRST_WAIT or _FALLBACK", m->r->first, TRP_CUTLASS_FIRST_FALLBACK},
     };
     m->dims = m->r->dims ? (int)m->r->dims : 2;
     m->g.operation = (uint8_t)m->r->operation;
@@ -89,9 +93,10 @@ static trp_status take(making *m, const char *name, const int64_t *values, int64
 }
 
 /* What follows for the output, held against what the request says. */
-static trp_status set_output(making *m, const int32_t pad_after[DIMS])
+static trp_status set_output(making *m)
 {
     trp__cutlass_conv *g = &m->g;
+    const int32_t *pad_after = m->pad_after;
     for (int i = 0; i < DIMS; i++) {
         int name = i - (DIMS - m->dims);
         int64_t given = name >= 0 ? m->r->output[name] : 0;
@@ -135,20 +140,19 @@ static trp_status check_sizes(making *m)
 {
     const trp_cutlass_conv_request *r = m->r;
     trp__cutlass_conv *g = &m->g;
-    int32_t pad_after[DIMS];
     trp_status status = take(m, "input", r->input, 1, 0, 1, g->input);
     if (status == TRP_OK)
         status = take(m, "filter", r->filter, 1, 0, 1, g->filter);
     if (status == TRP_OK)
         status = take(m, "pad", r->pad, 0, 0, 0, g->pad);
     if (status == TRP_OK)
-        status = take(m, "pad_after", r->pad_after, 0, 0, 0, pad_after);
+        status = take(m, "pad_after", r->pad_after, 0, 0, 0, m->pad_after);
     if (status == TRP_OK)
         status = take(m, "stride", r->stride, 1, 1, 1, g->stride);
     if (status == TRP_OK)
         status = take(m, "dilation", r->dilation, 1, 1, 1, g->dilation);
     if (status == TRP_OK)
-        status = set_output(m, pad_after);
+        status = set_output(m);
     if (status == TRP_OK)
         status = check_volume(m, "input", g->input);
     if (status == TRP_OK)
@@ -371,20 +375,25 @@ static trp_status set_matrices(making *m)
     return status;
 }
 
-static trp_status put_all(making *m)
+/* The places of all operands, of which there may be so many. */
+static trp_status place_all(making *m)
 {
-    uint32_t matrices = 0, access;
-    void *room = NULL;
+    uint32_t matrices = 0;
     trp_status status =
         trp__tree_place_operands(m->pack, m->e.nodes, &m->e.tree, m->rows, m->columns, 1, m->matrix,
                                  TRP__GEMM_MATRICES, &m->e.operands);
     for (int i = 0; i < TRP__GEMM_MATRICES; i++)
         matrices += m->matrix[i].mode != 0;
-    if (status == TRP_OK)
-        status = trp__epilogue_check_count(&m->e, matrices);
-    if (status == TRP_OK)
-        status = trp__epilogue_reserve(&m->e, m->g.rest, sizeof m->g.rest, 0, m->r->header.wait_ns,
-                                       &room);
+    return status == TRP_OK ? trp__epilogue_check_count(&m->e, matrices) : status;
+}
+
+/* Adds all operands, and puts slots and tree behind the head. */
+static trp_status put_all(making *m)
+{
+    uint32_t access;
+    void *room = NULL;
+    trp_status status =
+        trp__epilogue_reserve(&m->e, m->g.rest, sizeof m->g.rest, 0, m->r->header.wait_ns, &room);
     for (int i = 0; i < TRP__GEMM_MATRICES && status == TRP_OK; i++) {
         status = trp__add_operand(m->pack, &m->matrix[i], &access);
         m->g.access[i] = (uint8_t)access;
@@ -396,13 +405,26 @@ static trp_status put_all(making *m)
     return status == TRP_OK ? trp__epilogue_put(&m->e, room) : status;
 }
 
+/* The same for a GPU, with a kernel. */
+static trp_status run_all(making *m)
+{
+    const trp__cutlass_convolving x = {.g = &m->g,
+                                       .pad_after = m->pad_after,
+                                       .tree = &m->e.tree,
+                                       .matrix = m->matrix,
+                                       .operands = &m->e.operands,
+                                       .in_place = m->in_place,
+                                       .request = m->r};
+    return trp__cutlass_pack_convolution(m->pack, &x);
+}
+
 trp_status trp__cutlass_pack_conv(trp__pack *pack, const trp_request *request)
 {
     making m = {.pack = pack, .r = (const trp_cutlass_conv_request *)request};
-    if (pack->backend != TRP_BACKEND_HOST)
-        return trp__error_set(pack->error, TRP_E_UNSUPPORTED,
-                              "convolutions: on the host backend so far");
+    bool host = pack->backend == TRP_BACKEND_HOST;
     trp_status status = check_choices(&m);
+    if (status == TRP_OK)
+        status = trp__check_kernel(pack, m.r->kernel, m.r->chosen);
     if (status == TRP_OK)
         status = check_counts(&m);
     if (status == TRP_OK)
@@ -414,9 +436,13 @@ trp_status trp__cutlass_pack_conv(trp__pack *pack, const trp_request *request)
     if (status == TRP_OK && m.rows > 0) {
         status = set_matrices(&m);
         if (status == TRP_OK)
-            status = put_all(&m);
+            status = place_all(&m);
+        if (status == TRP_OK)
+            status = host ? put_all(&m) : run_all(&m);
+    } else if (!host) {
+        memset(pack->record->payload, 0, sizeof(trp__cutlass_run));
     }
-    if (status == TRP_OK)
+    if (status == TRP_OK && host)
         memcpy(pack->record->payload, &m.g, sizeof m.g);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "actors/cutlass/cutlass.h"
 
 #include "actors/cutlass/plans.h"
+#include "actors/cutlass/tune_pack.h"
 #include "actors/jit/jit.h"
 
 #include <troupe/cutlass.h>
@@ -19,6 +20,10 @@ static const trp__op_class ops[] = {
      .request_bytes = sizeof(trp_cutlass_conv_request),
      .name = "cutlass conv",
      .pack = trp__cutlass_pack_conv},
+    {.op = TRP__OP_CUTLASS_LOAD,
+     .request_bytes = sizeof(trp__cutlass_load_request),
+     .name = "cutlass load",
+     .pack = trp__cutlass_pack_load},
 };
 
 const trp__actor_class trp__cutlass_class = {

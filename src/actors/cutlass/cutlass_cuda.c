@@ -2,12 +2,18 @@
  * that the actor's companions have compiled. */
 #include "actors/cutlass/builder.h"
 #include "actors/cutlass/cutlass.h"
+#include "actors/cutlass/headers.h"
 #include "actors/cutlass/run_wire.h"
+#include "actors/cutlass/tune_cuda.h"
+#include "actors/cutlass/tune_pack.h"
+#include "actors/jit/ahead.h"
 #include "actors/jit/loader.h"
 #include "base/error.h"
 #include "worker/actor.h"
+#include "worker/side.h"
 #include "worker/worker.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +24,14 @@ static const uint64_t workspace_first = 4 << 20;
 typedef struct state {
     trp__jit_loader loader;
     trp__cutlass_builder builder;
+    trp__cutlass_tuner tuner;
     int processors;
     trp__cu_address workspace[WORKSPACES];
     uint64_t workspace_bytes; /* of the last */
     uint32_t workspaces;
+    trp__side *reader;            /* NULL: there is none */
     trp__cutlass_problem_key key; /* of the request in hand */
+    trp__cu_address apart; /* in place of D, while a request is timed that has C there; 0: none */
 } state;
 
 /* Life of an actor. */
@@ -40,8 +49,10 @@ static void free_workspaces(state *s, uint32_t first)
 static void stop(trp_instance *instance)
 {
     state *s = instance->state;
+    trp__side_stop(s->reader);
     free_workspaces(s, 0);
     trp__cutlass_builder_close(&s->builder);
+    trp__cutlass_tuner_close(&s->tuner);
     trp__jit_loader_stop(&s->loader);
 }
 
@@ -72,8 +83,8 @@ static trp_status examine(trp__jit_loader *l, trp__jit_loaded *m, trp_error *err
     trp__cu_address at = 0;
     size_t bytes = 0;
     int blocks = 0;
-    if (m->count != TRP__CUTLASS_NAMES || !m->kernel[TRP__CUTLASS_KERNEL].function ||
-        !m->kernel[TRP__CUTLASS_BUILD].function)
+    if (m->count < TRP__CUTLASS_NAMES || m->count > TRP__CUTLASS_NAMES_MOST ||
+        !m->kernel[TRP__CUTLASS_KERNEL].function || !m->kernel[TRP__CUTLASS_BUILD].function)
         return trp__error_set(error, TRP_E_INTERNAL, "a module without a kernel and its builder");
     trp__cutlass_facts *f = calloc(1, sizeof *f);
     if (!f)
@@ -81,6 +92,8 @@ static trp_status examine(trp__jit_loader *l, trp__jit_loaded *m, trp_error *err
     m->extra = f;
     f->kernel = m->kernel[TRP__CUTLASS_KERNEL].function;
     f->builder = m->kernel[TRP__CUTLASS_BUILD].function;
+    if (m->count > TRP__CUTLASS_PREPARE)
+        f->prepare = m->kernel[TRP__CUTLASS_PREPARE].function;
     trp_status status = trp__jit_variable(l->instance, cu, m, m->kernel[TRP__CUTLASS_INFO].name,
                                           &at, &bytes, error);
     if (status == TRP_OK)
@@ -106,6 +119,28 @@ static trp_status examine(trp__jit_loader *l, trp__jit_loaded *m, trp_error *err
     return status;
 }
 
+/* The headers that a kernel is compiled of are part of what it is found by: hundreds, which are
+ * read while the application makes its buffers. */
+static void read_headers(void *ignored)
+{
+    trp__jit_program p = {
+        .source = {"ahead.cu", "#include \"gemm_sm90.cuh\"\n#include \"gemm_sm80.cuh\"\n"}};
+    trp_error error; /* the sender has told what is missing */
+    (void)ignored;
+    if (trp__cutlass_folders(&p.includes, &p.include_count, &error) == TRP_OK)
+        trp__jit_headers_ahead(&p);
+}
+
+/* Once in a process. */
+static void begin_reading(state *s)
+{
+    static atomic_bool begun;
+    trp_error ignored;
+    if (!atomic_exchange(&begun, true) &&
+        trp__side_start(&s->reader, NULL, NULL, &ignored) == TRP_OK)
+        trp__side_run(s->reader, read_headers, NULL);
+}
+
 static trp_status init(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
@@ -120,7 +155,11 @@ static trp_status init(trp_instance *instance, trp_error *error)
         "cuDeviceGetAttribute", error);
     if (status == TRP_OK)
         status = trp__cutlass_builder_open(&s->builder, instance, s->loader.cu, error);
-    if (status != TRP_OK)
+    if (status == TRP_OK)
+        status = trp__cutlass_tuner_open(&s->tuner, &s->loader, error);
+    if (status == TRP_OK)
+        begin_reading(s);
+    else
         stop(instance);
     return status;
 }
@@ -172,13 +211,14 @@ static trp_status set_key(state *s, const trp_job *job, const trp__jit_loaded *m
     memcpy(args, piece, run->args_bytes);
     for (uint32_t i = 0; i < run->addresses; i++) {
         trp__run_address a;
-        uint64_t address;
+        uint64_t value;
         memcpy(&a, piece + trp__run_addresses_at(run) + i * sizeof a, sizeof a);
-        if (a.at % 8 != 0 || a.at + sizeof address > run->args_bytes ||
-            a.access >= job->access_count)
+        const uint32_t access = a.access & ~(uint32_t)TRP__RUN_BYTES;
+        if (a.at % 8 != 0 || a.at + sizeof value > run->args_bytes || access >= job->access_count)
             return damaged(error);
-        address = (uintptr_t)job->access[a.access].address;
-        memcpy((char *)args + a.at, &address, sizeof address);
+        value = a.access & TRP__RUN_BYTES ? job->access[access].bytes
+                                          : (uintptr_t)job->access[access].address;
+        memcpy((char *)args + a.at, &value, sizeof value);
     }
     args->sm_count = s->processors;
     args->blocks_per_sm = facts->blocks_per_processor;
@@ -234,27 +274,48 @@ static trp_status find_parameter(state *s, const trp__cutlass_facts *facts,
     }
 }
 
-static trp_status fill(trp_instance *instance, const trp_job *job, const trp__cutlass_run *run,
-                       const char *piece, trp_error *error)
+/* A request in hand. */
+typedef struct running {
+    trp_instance *instance;
+    trp_job *job;
+    const trp__cutlass_run *run;
+    const char *piece;
+    const trp__cutlass_facts *facts; /* of the kernel that is to be launched, */
+    const trp__cutlass_parameter *parameter;
+} running;
+
+static trp_status fill(const running *x, trp_error *error)
 {
+    const trp_job *job = x->job;
     trp_status status = TRP_OK;
-    for (uint32_t i = 0; i < run->fills && status == TRP_OK; i++) {
+    for (uint32_t i = 0; i < x->run->fills && status == TRP_OK; i++) {
         trp__run_fill f;
-        memcpy(&f, piece + trp__run_fills_at(run) + i * sizeof f, sizeof f);
+        memcpy(&f, x->piece + trp__run_fills_at(x->run) + i * sizeof f, sizeof f);
         if (f.access >= job->access_count || f.at % 4 != 0 || f.at > job->access[f.access].bytes ||
             f.count > (job->access[f.access].bytes - f.at) / 4)
             return damaged(error);
-        status = instance->services->fill(instance, (char *)job->access[f.access].address + f.at,
-                                          f.pattern, 4, f.count, error);
+        status =
+            x->instance->services->fill(x->instance, (char *)job->access[f.access].address + f.at,
+                                        f.pattern, 4, f.count, error);
     }
     return status;
 }
 
-static trp_status launch(trp_instance *instance, const trp__cutlass_facts *facts,
-                         const trp__cutlass_parameter *p, trp_error *error)
+static trp_status zero_workspace(const running *x, trp_error *error)
 {
-    const state *s = instance->state;
-    const uint32_t *info = facts->info, *cluster = info + TRP_CUTLASS_INFO_CLUSTER;
+    const state *s = x->instance->state;
+    if (x->parameter->zero == 0)
+        return TRP_OK;
+    return x->instance->services->fill(x->instance,
+                                       (void *)(uintptr_t)s->workspace[s->workspaces - 1], 0, 1,
+                                       x->parameter->zero, error);
+}
+
+static trp_status launch(const running *x, trp_error *error)
+{
+    const state *s = x->instance->state;
+    const trp__cutlass_parameter *p = x->parameter;
+    const uint32_t *info = x->facts->info, *cluster = info + TRP_CUTLASS_INFO_CLUSTER;
     trp__cu_launch_attribute attribute;
     void *parameters[] = {p->data};
     memset(&attribute, 0, sizeof attribute);
@@ -269,12 +330,137 @@ static trp_status launch(trp_instance *instance, const trp__cutlass_facts *facts
                                     .blockDimY = 1,
                                     .blockDimZ = 1,
                                     .sharedMemBytes = info[TRP_CUTLASS_INFO_SHARED],
-                                    .hStream = instance->stream,
+                                    .hStream = x->instance->stream,
                                     .attrs = &attribute,
                                     .numAttrs = cluster[0] * cluster[1] * cluster[2] > 1};
-    return trp_cuda_check(instance,
-                          s->loader.cu->cuLaunchKernelEx(&config, facts->kernel, parameters, NULL),
-                          "cuLaunchKernelEx", error);
+    return trp_cuda_check(
+        x->instance, s->loader.cu->cuLaunchKernelEx(&config, x->facts->kernel, parameters, NULL),
+        "cuLaunchKernelEx", error);
+}
+
+/* Of grouped products: the arrays that the kernel reads are made of what is on the device by then,
+ * in the workspace, which belongs to whatever runs in the stream. Rows by value are read where the
+ * sender has put them, in staging memory. */
+static trp_status prepare(const running *x, trp_error *error)
+{
+    state *s = x->instance->state;
+    const trp__cutlass_facts *facts = x->facts;
+    const uint32_t threads = facts->info[TRP_CUTLASS_INFO_PREPARE];
+    const uint32_t most = facts->info[TRP_CUTLASS_INFO_PREPARE + 1];
+    const trp__worker *worker = ((trp__instance *)x->instance)->worker;
+    uint32_t blocks, groups = (uint32_t)s->key.args.l;
+    uint64_t table;
+    if (!facts->prepare || threads == 0 || most == 0 || s->key.args.l < 1 ||
+        x->run->table > x->job->access_count)
+        return damaged(error);
+    if (x->run->table)
+        table = (uintptr_t)x->job->access[x->run->table - 1].address;
+    else
+        table = (uintptr_t)worker->backend->host_address(
+            worker->accel, (void *)(uintptr_t)(x->piece + trp__run_rows_at(x->run)));
+    void *parameters[] = {&s->key.args, &table};
+    blocks = (groups - 1) / threads + 1;
+    return trp_cuda_check(
+        x->instance,
+        s->loader.cu->cuLaunchKernel(facts->prepare, blocks < most ? blocks : most, 1, 1, threads,
+                                     1, 1, 0, x->instance->stream, parameters, NULL),
+        "cuLaunchKernel", error);
+}
+
+/* All that a request has on the device, once its kernel has its parameter. */
+static trp_status enqueue(const running *x, trp_error *error)
+{
+    trp_status status = fill(x, error);
+    if (status == TRP_OK)
+        status = zero_workspace(x, error);
+    if (status == TRP_OK && (x->run->table || x->run->rows_bytes))
+        status = prepare(x, error);
+    return status == TRP_OK ? launch(x, error) : status;
+}
+
+/* Searching. */
+
+/* What is timed does not write where C is read. */
+static trp_status write_apart(const running *x, uint32_t in_place, trp_error *error)
+{
+    state *s = x->instance->state;
+    if (in_place == 0)
+        return TRP_OK;
+    if (in_place > x->job->access_count)
+        return damaged(error);
+    if (!s->apart) {
+        trp_status status = trp_cuda_check(
+            x->instance,
+            s->loader.cu->cuMemAllocAsync(&s->apart, x->job->access[in_place - 1].bytes + 256,
+                                          x->instance->stream),
+            "cuMemAllocAsync", error);
+        if (status != TRP_OK)
+            return status;
+    }
+    s->key.args.d = (s->apart + 255) / 256 * 256 + s->key.args.d % 256;
+    return TRP_OK;
+}
+
+static void end_apart(trp_instance *instance)
+{
+    state *s = instance->state;
+    if (s->apart)
+        trp_cuda_check(instance, s->loader.cu->cuMemFreeAsync(s->apart, instance->stream),
+                       "cuMemFreeAsync", NULL);
+    s->apart = 0;
+}
+
+static trp_status prepare_timed(void *context, trp__jit_loaded *m,
+                                const trp__cutlass_settings *settings, trp_error *error)
+{
+    running *x = context;
+    state *s = x->instance->state;
+    x->facts = m->extra;
+    trp_status status = set_key(s, x->job, m, x->run, x->piece, error);
+    trp__cutlass_set(settings, &s->key.args);
+    if (status == TRP_OK)
+        status = write_apart(x, s->tuner.head.in_place, error);
+    return status == TRP_OK ? find_parameter(s, x->facts, &x->parameter, error) : status;
+}
+
+static trp_status enqueue_timed(void *context, trp_error *error)
+{
+    return enqueue(context, error);
+}
+
+/* *m, and the settings of the problem in hand, become what the search has found. */
+static trp_status search(running *x, trp__jit_loaded **m, trp_error *error)
+{
+    state *s = x->instance->state;
+    const trp__tune_ways ways = {x, prepare_timed, enqueue_timed};
+    const trp_cutlass_args *args = &s->key.args;
+    trp__cutlass_settings settings = {args->swizzle, args->raster, args->splits, args->stream_k,
+                                      args->reduction};
+    trp_status status = trp__cutlass_tune(&s->tuner, ((trp__job *)x->job)->record->ticket,
+                                          x->piece + trp__run_search_at(x->run),
+                                          x->run->search_bytes, &ways, m, &settings, error);
+    if (status == TRP_AGAIN) {
+        x->job->progress = 2; /* D is written: no way back */
+        return status;
+    }
+    end_apart(x->instance);
+    if (status == TRP_OK)
+        status = set_key(s, x->job, *m, x->run, x->piece, error);
+    trp__cutlass_set(&settings, &s->key.args);
+    return status;
+}
+
+static trp_status run_kernel(running *x, trp__jit_loaded *m, trp_error *error)
+{
+    state *s = x->instance->state;
+    trp_status status = set_key(s, x->job, m, x->run, x->piece, error);
+    if (status == TRP_OK && x->run->search_bytes > 0)
+        status = search(x, &m, error);
+    if (status != TRP_OK)
+        return status;
+    x->facts = m->extra;
+    status = find_parameter(s, x->facts, &x->parameter, error);
+    return status == TRP_OK ? enqueue(x, error) : status;
 }
 
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
@@ -282,27 +468,20 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     state *s = instance->state;
     trp__cutlass_run run;
     trp__jit_loaded *m = NULL;
-    const trp__cutlass_parameter *p = NULL;
     const char *piece = NULL;
+    bool load_only = job->op == TRP__OP_CUTLASS_LOAD;
     memcpy(&run, job->payload, sizeof run);
-    if (run.args_bytes == 0)
+    if (run.args_bytes == 0 && !load_only)
         return TRP_OK;
     if (job->access_count == 0)
         return damaged(error);
     trp_status status = trp__jit_loader_find(&s->loader, job, &run.home, &m, error);
-    if (status == TRP_OK)
+    if (status == TRP_OK && !load_only)
         status = find_piece(instance, job, &run, &piece, error);
     if (status != TRP_OK || !piece)
         return status;
-    status = set_key(s, job, m, &run, piece, error);
-    if (status == TRP_OK)
-        status = find_parameter(s, m->extra, &p, error);
-    if (status == TRP_OK)
-        status = fill(instance, job, &run, piece, error);
-    if (status == TRP_OK && p->zero > 0)
-        status = instance->services->fill(
-            instance, (void *)(uintptr_t)s->workspace[s->workspaces - 1], 0, 1, p->zero, error);
-    return status == TRP_OK ? launch(instance, m->extra, p, error) : status;
+    running x = {.instance = instance, .job = job, .run = &run, .piece = piece};
+    return run_kernel(&x, m, error);
 }
 
 const trp_actor_impl trp__cutlass_cuda = {

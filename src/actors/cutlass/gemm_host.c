@@ -110,6 +110,17 @@ static void set_product(run_state *x, const trp__cutlass_room *s, const trp_job 
     p->g.batch = g->batch;
     p->g.trans_a = g->order[TRP__GEMM_A] == TRP_ROW_MAJOR ? TRP_T : TRP_N;
     p->g.trans_b = g->order[TRP__GEMM_B] == TRP_ROW_MAJOR ? TRP_T : TRP_N;
+    p->group = g->group;
+    if (p->group) {
+        p->group_scale = trp__job_address(job, g->access[TRP__GEMM_SCALE_B]);
+        p->group_zero = trp__job_address(job, g->access[TRP__GEMM_ZERO_B]);
+    }
+    p->g.scale_a = g->scale[TRP__GEMM_A];
+    p->g.scale_b = g->scale[TRP__GEMM_B];
+    if (p->g.scale_a)
+        p->at[TRP__MATMUL_SCALE_A] = trp__job_address(job, g->access[TRP__GEMM_SCALE_A]);
+    if (p->g.scale_b)
+        p->at[TRP__MATMUL_SCALE_B] = trp__job_address(job, g->access[TRP__GEMM_SCALE_B]);
     for (int i = 0; i < 2; i++) {
         int from = i == 0 ? TRP__GEMM_A : TRP__GEMM_B, to = i == 0 ? TRP__MATMUL_A : TRP__MATMUL_B;
         p->g.type[to] = g->type[from];

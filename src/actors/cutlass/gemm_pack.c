@@ -1,7 +1,7 @@
 /* The sender's side of a product: checks a request and writes its record. */
 #include "actors/cutlass/cutlass.h"
+#include "actors/cutlass/gemm_run.h"
 #include "actors/cutlass/request_pack.h"
-#include "actors/cutlass/run_pack.h"
 #include "actors/cutlass/run_wire.h"
 #include "base/error.h"
 
@@ -16,7 +16,7 @@ typedef struct making {
     trp__cutlass_gemm g;
     trp__epilogue_pack e;
     bool in_place;                           /* C is read where D is written */
-    trp__operand matrix[TRP__GEMM_MATRICES]; /* mode 0: there is none */
+    trp__operand matrix[TRP__GEMM_OPERANDS]; /* mode 0: there is none */
 } making;
 
 #define FAIL(m, status, ...) trp__error_set((m)->pack->error, status, __VA_ARGS__)
@@ -32,7 +32,10 @@ static trp_status check_enums(making *m)
         {"c.order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->c.order, TRP_ROW_MAJOR},
         {"d.order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->d.order, TRP_ROW_MAJOR},
         {"compute", "TRP_COMPUTE_DEFAULT, _TF32 or _PEDANTIC", r->compute, TRP_COMPUTE_PEDANTIC},
+        {"a.scale.mode", "a trp_scale_mode", r->a.scale.mode, TRP_SCALE_BLOCK_128X128},
+        {"b.scale.mode", "a trp_scale_mode", r->b.scale.mode, TRP_SCALE_BLOCK_128X128},
         {"first", "TRP_CUTLASS_FIRST_WAIT or _FALLBACK", r->first, TRP_CUTLASS_FIRST_FALLBACK},
+        {"tune", "TRP_TUNE_OFF, _QUICK or _FULL", r->tune, TRP_TUNE_FULL},
     };
     return trp__check_choices(m->pack, choices, COUNT_OF(choices));
 }
@@ -56,17 +59,6 @@ static trp_status check_sizes(making *m)
 
 /* Types and epilogue. */
 
-static trp_status check_scales(making *m)
-{
-    const trp_cutlass_gemm_request *r = m->r;
-    trp_status status = trp__check_no_scale(m->pack, "a", &r->a);
-    if (status == TRP_OK)
-        status = trp__check_no_scale(m->pack, "b", &r->b);
-    if (status == TRP_OK)
-        status = trp__check_no_scale(m->pack, "c", &r->c);
-    return status == TRP_OK ? trp__check_no_scale(m->pack, "d", &r->d) : status;
-}
-
 static trp_status set_epilogue(making *m)
 {
     const trp_cutlass_gemm_request *r = m->r;
@@ -79,6 +71,8 @@ static trp_status set_epilogue(making *m)
                                 .transpose = m->pack->backend == TRP_BACKEND_CUDA &&
                                              r->d.order == TRP_COL_MAJOR,
                                 .compute = r->compute,
+                                .fp4 = true,
+                                .mixed = true,
                                 .has_c = r->c.buffer.id != 0,
                                 .alpha = r->alpha,
                                 .beta = r->beta,
@@ -95,6 +89,22 @@ static trp_status set_epilogue(making *m)
 }
 
 /* Places. */
+
+/* Two elements of f4 make a byte: what they are counted by becomes bytes. */
+static trp_status make_bytes(making *m, trp__operand *x)
+{
+    if (x->rows % 2 != 0 || x->ld % 2 != 0 || x->stride % 2 != 0)
+        return FAIL(m, TRP_E_ARGUMENT,
+                    "%s: expected lines, %s.ld and %s.stride of even numbers of elements, got "
+                    "%lld, %lld and %lld",
+                    x->name, x->name, x->name, (long long)x->rows, (long long)x->ld,
+                    (long long)x->stride);
+    x->element = 1;
+    x->rows /= 2;
+    x->ld /= 2;
+    x->stride /= 2;
+    return TRP_OK;
+}
 
 /* Matrix `which`, rows x columns as the request has it. */
 static trp_status set_matrix(making *m, int which, const char *name, const trp_matmul_matrix *from,
@@ -113,16 +123,148 @@ static trp_status set_matrix(making *m, int which, const char *name, const trp_m
                         .element = trp_dtype_bits((trp_dtype)m->g.type[which]) / 8,
                         .mode = mode};
     trp_status status = trp__operand_check_ld(m->pack, x, from->order);
+    m->g.ld[which] = x->ld;
+    m->g.stride[which] = x->stride;
+    m->g.order[which] = (uint8_t)from->order;
+    if (status == TRP_OK && m->g.type[which] == TRP_F4E2M1)
+        status = make_bytes(m, x);
     if (status == TRP_OK)
         status = trp__operand_measure(m->pack, x, m->g.batch);
     if (status == TRP_OK && (mode & TRP__WRITE))
         status = trp__operand_check_stride(m->pack, x, m->g.batch);
     if (status == TRP_OK && mode == TRP__WRITE && trp__operand_dense(x, m->g.batch))
         x->mode |= TRP__COVER;
-    m->g.ld[which] = x->ld;
-    m->g.stride[which] = x->stride;
-    m->g.order[which] = (uint8_t)from->order;
     return status;
+}
+
+/* Factors. */
+
+static bool has_factors(const trp_scale *scale)
+{
+    return scale->buffer.id || scale->mode != TRP_SCALE_TENSOR;
+}
+
+static const int64_t factors_most = INT64_C(1) << 48;
+
+/* How many factors a matrix of `lines` x k has, of which there are not more than can be counted. */
+static int64_t count_factors(trp_scale_mode mode, int64_t lines, int64_t k)
+{
+    int64_t width = mode == TRP_SCALE_BLOCK_16 ? 16 : mode == TRP_SCALE_BLOCK_32 ? 32 : 128;
+    int64_t blocks = (k - 1) / width + 1, fours = (blocks - 1) / 4 + 1;
+    int64_t squares = (lines - 1) / 128 + 1;
+    return mode == TRP_SCALE_BLOCK_128       ? lines * blocks
+           : mode == TRP_SCALE_BLOCK_128X128 ? squares * fours * 4
+                                             : squares * fours * 512;
+}
+
+/* Factors of A (`which` 0) or B. */
+static trp_status set_factors(making *m, int which, const char *name, const trp_scale *scale)
+{
+    trp_dtype type = (trp_dtype)m->g.type[which];
+    bool bytes = scale->mode == TRP_SCALE_BLOCK_16 || scale->mode == TRP_SCALE_BLOCK_32;
+    uint64_t unit = bytes ? 16 : 4;
+    if (scale->mode == TRP_SCALE_TENSOR || scale->mode == TRP_SCALE_VECTOR)
+        return FAIL(
+            m, TRP_E_UNSUPPORTED,
+            "%s: expected none, or factors of blocks; nodes of an epilogue tree multiply by "
+            "factors of tensors, rows and columns",
+            name);
+    if (!scale->buffer.id)
+        return FAIL(m, TRP_E_ARGUMENT, "%s.buffer: expected one with mode %d, got none", name,
+                    (int)scale->mode);
+    if ((scale->mode == TRP_SCALE_BLOCK_16) != (type == TRP_F4E2M1) || trp_dtype_bits(type) > 8 ||
+        type == TRP_I8 || trp_dtype_bits((trp_dtype)m->g.type[TRP__GEMM_A]) > 8)
+        return FAIL(m, TRP_E_UNSUPPORTED, "%s: factors of mode %d for a matrix of type %s", name,
+                    (int)scale->mode, trp_dtype_name(type));
+    if (scale->offset % unit != 0)
+        return FAIL(m, TRP_E_ARGUMENT, "%s.offset: expected a multiple of %llu, got %llu", name,
+                    (unsigned long long)unit, (unsigned long long)scale->offset);
+    if (m->g.batch > 1)
+        return FAIL(m, TRP_E_UNSUPPORTED, "%s: factors of blocks with a batch", name);
+    int64_t lines = which == TRP__GEMM_A ? m->g.m : m->g.n;
+    if (lines > factors_most / ((m->g.k - 1) / 16 + 128)) /* tiles of factors may be mostly empty */
+        return trp__operand_wrong(m->pack, which == TRP__GEMM_A ? "m" : "n",
+                                  "fewer lines with factors of blocks", lines);
+    trp__operand *x = &m->matrix[TRP__GEMM_SCALE_A + which];
+    *x = trp__operand_of_scalars(scale->buffer, scale->offset, bytes ? 1 : 4,
+                                 (uint64_t)count_factors(scale->mode, lines, m->g.k));
+    x->name = name;
+    x->fields = true;
+    x->mode = TRP__READ;
+    m->g.scale[which] = (uint8_t)scale->mode;
+    return trp__operand_measure(m->pack, x, 1);
+}
+
+/* Both have factors of the same width along k, or none has. */
+static trp_status set_scales(making *m)
+{
+    const trp_cutlass_gemm_request *r = m->r;
+    const trp_scale *a = &r->a.scale, *b = &r->b.scale;
+    bool fp4 = m->g.type[TRP__GEMM_A] == TRP_F4E2M1;
+    trp_status status = trp__check_no_scale(m->pack, "c", &r->c);
+    if (status == TRP_OK)
+        status = trp__check_no_scale(m->pack, "d", &r->d);
+    if (status != TRP_OK || (!fp4 && !has_factors(a) && !has_factors(b)))
+        return status;
+    if (has_factors(a))
+        status = set_factors(m, TRP__GEMM_A, "a.scale", a);
+    if (status == TRP_OK && has_factors(b))
+        status = set_factors(m, TRP__GEMM_B, "b.scale", b);
+    if (status != TRP_OK)
+        return status;
+    bool wide = a->mode >= TRP_SCALE_BLOCK_128 && b->mode >= TRP_SCALE_BLOCK_128;
+    if (has_factors(a) && has_factors(b) && (wide || a->mode == b->mode))
+        return TRP_OK;
+    return FAIL(m, TRP_E_UNSUPPORTED,
+                "%s: expected factors of as many elements along k as %s has, got mode %d and %d",
+                has_factors(a) ? "b.scale" : "a.scale",
+                fp4              ? "f4e2m1 must have"
+                : has_factors(a) ? "a.scale"
+                                 : "b.scale",
+                (int)a->mode, (int)b->mode);
+}
+
+/* Factors, or what is added, of groups of B. */
+static trp_status set_group_operand(making *m, int which, const char *name, trp_buffer buffer,
+                                    uint64_t offset)
+{
+    trp__operand *x = &m->matrix[which];
+    int64_t groups = (m->g.k - 1) / m->g.group + 1;
+    if (groups > INT64_MAX / m->g.n / 2)
+        return trp__operand_wrong(m->pack, "groups.size", "a larger one", m->r->groups.size);
+    if (offset % 2 != 0)
+        return FAIL(m, TRP_E_ARGUMENT, "%s_offset: expected a multiple of 2, got %llu", name,
+                    (unsigned long long)offset);
+    *x = trp__operand_of_scalars(buffer, offset, 2, (uint64_t)(groups * m->g.n));
+    x->name = name;
+    x->mode = TRP__READ;
+    return trp__operand_measure(m->pack, x, 1);
+}
+
+static trp_status set_groups(making *m)
+{
+    const trp_cutlass_groups *g = &m->r->groups;
+    trp_dtype a = (trp_dtype)m->g.type[TRP__GEMM_A], b = (trp_dtype)m->g.type[TRP__GEMM_B];
+    if (!g->size && !g->scale.id && !g->zero.id)
+        return TRP_OK;
+    if (!trp__is_mixed(a, b))
+        return FAIL(
+            m, TRP_E_UNSUPPORTED,
+            "groups: expected none but for a B of 8 bits where A is f16 or bf16, got %s and "
+            "%s",
+            trp_dtype_name(b), trp_dtype_name(a));
+    if (g->size < 0)
+        return trp__operand_wrong(m->pack, "groups.size", "0 or more", g->size);
+    if (!g->scale.id)
+        return FAIL(m, TRP_E_ARGUMENT, "groups.scale: expected a buffer, got none");
+    if (m->g.batch > 1)
+        return FAIL(m, TRP_E_UNSUPPORTED, "groups: factors with a batch");
+    m->g.group = g->size && g->size < m->g.k ? g->size : m->g.k;
+    trp_status status =
+        set_group_operand(m, TRP__GEMM_SCALE_B, "groups.scale", g->scale, g->scale_offset);
+    return status == TRP_OK && g->zero.id
+               ? set_group_operand(m, TRP__GEMM_ZERO_B, "groups.zero", g->zero, g->zero_offset)
+               : status;
 }
 
 static bool same_place(const making *m)
@@ -155,8 +297,12 @@ static trp_status set_matrices(making *m)
         m->g.stride[TRP__GEMM_C] = m->g.stride[TRP__GEMM_D];
         m->g.order[TRP__GEMM_C] = m->g.order[TRP__GEMM_D];
     }
-    for (int i = TRP__GEMM_A; i <= TRP__GEMM_C && status == TRP_OK; i++) {
-        if (m->matrix[i].mode)
+    if (status == TRP_OK)
+        status = set_scales(m);
+    if (status == TRP_OK)
+        status = set_groups(m);
+    for (int i = TRP__GEMM_A; i < TRP__GEMM_OPERANDS && status == TRP_OK; i++) {
+        if (m->matrix[i].mode && i != TRP__GEMM_D)
             status = trp__operand_check_apart(m->pack, &m->matrix[TRP__GEMM_D], &m->matrix[i],
                                               m->g.batch);
     }
@@ -166,7 +312,7 @@ static trp_status set_matrices(making *m)
 static trp_status add_matrices(making *m)
 {
     trp_status status = TRP_OK;
-    for (int i = 0; i < TRP__GEMM_MATRICES && status == TRP_OK; i++) {
+    for (int i = 0; i < TRP__GEMM_OPERANDS && status == TRP_OK; i++) {
         uint32_t access;
         status = trp__add_operand(m->pack, &m->matrix[i], &access);
         m->g.access[i] = (uint8_t)access;
@@ -196,8 +342,8 @@ static trp_status set_places(making *m)
     if (status == TRP_OK && m->e.tree.count)
         status =
             trp__tree_place_operands(m->pack, m->e.nodes, &m->e.tree, m->g.m, m->g.n, m->g.batch,
-                                     m->matrix, TRP__GEMM_MATRICES, &m->e.operands);
-    for (int i = 0; i < TRP__GEMM_MATRICES; i++)
+                                     m->matrix, TRP__GEMM_OPERANDS, &m->e.operands);
+    for (int i = 0; i < TRP__GEMM_OPERANDS; i++)
         matrices += m->matrix[i].mode != 0;
     if (status == TRP_OK)
         status = trp__epilogue_check_count(&m->e, matrices);
@@ -212,22 +358,6 @@ static trp_status set_places(making *m)
     return trp__cutlass_pack_product(m->pack, &product);
 }
 
-/* The host has no kernels to choose from. */
-static trp_status check_choice(making *m)
-{
-    const trp_cutlass_gemm_request *r = m->r;
-    if (r->chosen)
-        *r->chosen = (trp_cutlass_chosen){.ready = true};
-    if (m->pack->backend != TRP_BACKEND_HOST)
-        return TRP_OK;
-    if (r->chosen)
-        trp__copy_string(r->chosen->kernel, sizeof r->chosen->kernel, "host");
-    return r->kernel
-               ? FAIL(m, TRP_E_UNSUPPORTED,
-                      "kernel: expected NULL on the host, which has none, got \"%.60s\"", r->kernel)
-               : TRP_OK;
-}
-
 trp_status trp__cutlass_pack_gemm(trp__pack *pack, const trp_request *request)
 {
     making m = {.pack = pack, .r = (const trp_cutlass_gemm_request *)request};
@@ -235,9 +365,7 @@ trp_status trp__cutlass_pack_gemm(trp__pack *pack, const trp_request *request)
     if (status == TRP_OK)
         status = check_sizes(&m);
     if (status == TRP_OK)
-        status = check_scales(&m);
-    if (status == TRP_OK)
-        status = check_choice(&m);
+        status = trp__check_kernel(pack, m.r->kernel, m.r->chosen);
     if (status == TRP_OK)
         status = set_epilogue(&m);
     if (status == TRP_OK && m.g.m > 0 && m.g.n > 0)

@@ -13,7 +13,12 @@ enum {
     TRP__GEMM_B,
     TRP__GEMM_C, /* in D's place its access is D's */
     TRP__GEMM_D,
-    TRP__GEMM_MATRICES
+    TRP__GEMM_MATRICES,
+    /* Factors of blocks of A and B. */
+    TRP__GEMM_SCALE_A = TRP__GEMM_MATRICES,
+    TRP__GEMM_SCALE_B, /* or of its groups */
+    TRP__GEMM_ZERO_B,
+    TRP__GEMM_OPERANDS
 };
 enum { TRP__GEMM_NO_ACCESS = 0xff };
 
@@ -34,7 +39,7 @@ static inline uint32_t trp__gemm_rest_bytes(uint32_t slots, uint32_t tree_bytes)
     return slots * (uint32_t)sizeof(trp__gemm_slot) + tree_bytes;
 }
 
-#define TRP__GEMM_HEAD_BYTES 120u
+#define TRP__GEMM_HEAD_BYTES 136u
 
 typedef struct trp__cutlass_gemm {
     int64_t m, n, k, batch;
@@ -43,10 +48,13 @@ typedef struct trp__cutlass_gemm {
     int32_t alpha, beta;                /* without a tree, where D is i32 */
     uint8_t type[TRP__GEMM_MATRICES];   /* trp_dtype; of a C that is not read TRP_DTYPE_NONE */
     uint8_t order[TRP__GEMM_MATRICES];  /* trp_order; C's is D's */
-    uint8_t access[TRP__GEMM_MATRICES]; /* index into the request's accesses */
+    uint8_t access[TRP__GEMM_OPERANDS]; /* index into the request's accesses */
+    uint8_t scale[2];                   /* trp_scale_mode of A's and B's; TENSOR: there are none */
     uint8_t compute;                    /* trp_compute */
     uint8_t slots;                      /* that follow */
     uint16_t tree_bytes;                /* canonical form, behind the slots; 0: no tree */
+    uint8_t reserved[2];
+    int64_t group; /* elements of k, at most k; 0: B has no groups */
     /* Slots and tree; in a piece of staging memory if they are longer. */
     unsigned char rest[TRP__PAYLOAD_BYTES - TRP__GEMM_HEAD_BYTES];
 } trp__cutlass_gemm;

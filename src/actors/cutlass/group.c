@@ -68,6 +68,31 @@ static trp_status check_sizes(const trp__cutlass_grouped *g, uint32_t index,
     return TRP_OK;
 }
 
+/* What was promised of a number of elements. */
+static trp_status check_promise(const trp__cutlass_grouped *g, uint32_t index, int matrix,
+                                const char *what, int64_t elements, trp_error *error)
+{
+    const int64_t element = trp_dtype_bits((trp_dtype)g->type[matrix]) / 8;
+    if (g->alignment <= element || elements % (g->alignment / element) == 0)
+        return TRP_OK;
+    return trp__error_set(error, TRP_E_ARGUMENT,
+                          "group[%u].%s%c: expected a multiple of %lld elements, which `alignment` "
+                          "says, got %lld",
+                          index, what, names[matrix], (long long)(g->alignment / element),
+                          (long long)elements);
+}
+
+static trp_status check_promises(const trp__cutlass_grouped *g, uint32_t index, int matrix,
+                                 const trp__group *x, trp_error *error)
+{
+    int64_t length, count;
+    trp__group_lines(g, x, matrix, &length, &count);
+    trp_status status = check_promise(g, index, matrix, "", x->at[matrix], error);
+    if (status == TRP_OK && count > 1)
+        status = check_promise(g, index, matrix, "ld", x->ld[matrix], error);
+    return status == TRP_OK ? check_promise(g, index, matrix, "lines of ", length, error) : status;
+}
+
 /* One matrix of a group whose sizes are set. */
 static trp_status place(const trp__cutlass_grouped *g, uint32_t index, int matrix, int64_t at,
                         int64_t ld, uint64_t room, trp__group *out, trp_error *error)
@@ -92,7 +117,7 @@ static trp_status place(const trp__cutlass_grouped *g, uint32_t index, int matri
                               index, names[matrix], (long long)at);
     uint64_t end = end_of(g, out, matrix);
     if (end <= room)
-        return TRP_OK;
+        return check_promises(g, index, matrix, out, error);
     if (end == UINT64_MAX)
         return trp__error_set(error, TRP_E_ARGUMENT,
                               "group[%u].%c: %lld lines of %lld, %lld apart, from %lld on are more "
@@ -128,12 +153,17 @@ trp_status trp__group_from_row(const trp__cutlass_grouped *g, uint32_t index,
     return status;
 }
 
-/* How far the lines of the cut dimension lie apart in a matrix. */
-static int64_t step_of(const trp__cutlass_grouped *g, int matrix)
+bool trp__grouped_cuts_lines(const trp__cutlass_grouped *g, int matrix)
 {
     bool rows = g->grouping == TRP_CUTLASS_GROUPS_OF_M ||
                 (g->grouping == TRP_CUTLASS_GROUPS_OF_K && matrix == TRP__GEMM_B);
-    return rows == (g->order[matrix] == TRP_ROW_MAJOR) ? g->ld[matrix] : 1;
+    return rows != (g->order[matrix] == TRP_ROW_MAJOR);
+}
+
+/* How far the lines of the cut dimension lie apart in a matrix. */
+static int64_t step_of(const trp__cutlass_grouped *g, int matrix)
+{
+    return trp__grouped_cuts_lines(g, matrix) ? 1 : g->ld[matrix];
 }
 
 trp_status trp__group_from_ends(const trp__cutlass_grouped *g, uint32_t index, int64_t begin,
@@ -155,6 +185,16 @@ trp_status trp__group_from_ends(const trp__cutlass_grouped *g, uint32_t index, i
         out->ld[i] = g->ld[i];
         out->at[i] = trp__grouped_is_cut(g->grouping, i) ? begin * step_of(g, i)
                                                          : (int64_t)index * g->stride[i];
+    }
+    for (int i = 0; i < TRP__GEMM_MATRICES && size > 0; i++) {
+        if (g->type[i] == TRP_DTYPE_NONE || !trp__grouped_is_cut(g->grouping, i) ||
+            !trp__grouped_cuts_lines(g, i))
+            continue;
+        trp_status status = check_promise(g, index, i, "", begin, error);
+        if (status == TRP_OK)
+            status = check_promise(g, index, i, "lines of ", size, error);
+        if (status != TRP_OK)
+            return status;
     }
     return TRP_OK;
 }

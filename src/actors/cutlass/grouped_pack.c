@@ -2,6 +2,7 @@
 #include "actors/cutlass/grouped_pack.h"
 
 #include "actors/cutlass/cutlass.h"
+#include "actors/cutlass/run_wire.h"
 #include "base/error.h"
 
 #include <string.h>
@@ -24,6 +25,7 @@ static trp_status check_enums(making *m)
         {"d.order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", r->d.order, TRP_ROW_MAJOR},
         {"compute", "TRP_COMPUTE_DEFAULT, _TF32 or _PEDANTIC", r->compute, TRP_COMPUTE_PEDANTIC},
         {"grouping", "a trp_cutlass_grouping", r->grouping, TRP_CUTLASS_GROUPS_OF_K},
+        {"first", "TRP_CUTLASS_FIRST_WAIT or _FALLBACK", r->first, TRP_CUTLASS_FIRST_FALLBACK},
     };
     for (int i = 0; i < TRP__GEMM_MATRICES; i++) {
         static const char *const names[] = {"a", "b", "c", "d"};
@@ -54,6 +56,11 @@ static trp_status check_sizes(making *m)
                                       by_value ? "0, for each group has its own" : "0 or more",
                                       sizes[i].value);
     }
+    if (r->alignment > 16 || (r->alignment & (r->alignment - 1)) != 0 ||
+        (by_value && r->alignment != 0))
+        return FAIL(m, TRP_E_ARGUMENT, "alignment: expected 0%s, got %u",
+                    by_value ? " by value" : ", 1, 2, 4, 8 or 16", r->alignment);
+    m->g.alignment = r->alignment ? (uint8_t)r->alignment : 1;
     if (by_value && (r->group == NULL) != (r->groups == 0))
         return FAIL(m, TRP_E_ARGUMENT, "group: expected %s with groups %lld, got %s",
                     r->groups ? "an array" : "NULL", (long long)r->groups,
@@ -117,6 +124,8 @@ static trp_status set_epilogue(making *m)
                                 .c = r->c.type,
                                 .d = r->d.type,
                                 .order = r->d.order,
+                                .transpose = m->pack->backend == TRP_BACKEND_CUDA &&
+                                             r->d.order == TRP_COL_MAJOR,
                                 .compute = r->compute,
                                 .has_c = r->c.buffer.id != 0,
                                 .no_i8 = true,
@@ -170,18 +179,9 @@ static trp_status put_all(making *m)
 {
     bool by_value = m->g.grouping == TRP_CUTLASS_GROUPS_BY_VALUE;
     uint32_t extra = by_value ? m->g.groups * (uint32_t)sizeof *m->r->group : 0;
-    uint32_t operands = m->table.mode != 0;
     void *room = NULL;
-    trp_status status =
-        trp__tree_place_operands(m->pack, m->e.nodes, &m->e.tree, m->g.m, m->g.n, m->g.groups,
-                                 m->matrix, TRP__GEMM_MATRICES, &m->e.operands);
-    for (int i = 0; i < TRP__GEMM_MATRICES; i++)
-        operands += m->matrix[i].mode != 0;
-    if (status == TRP_OK)
-        status = trp__epilogue_check_count(&m->e, operands);
-    if (status == TRP_OK)
-        status = trp__epilogue_reserve(&m->e, m->g.rest, sizeof m->g.rest, extra,
-                                       m->r->header.wait_ns, &room);
+    trp_status status = trp__epilogue_reserve(&m->e, m->g.rest, sizeof m->g.rest, extra,
+                                              m->r->header.wait_ns, &room);
     if (status == TRP_OK)
         status = add_matrices(m);
     if (status != TRP_OK)
@@ -193,6 +193,17 @@ static trp_status put_all(making *m)
     return trp__epilogue_put(&m->e, (char *)room + extra);
 }
 
+static trp_status place_tree(making *m)
+{
+    uint32_t operands = m->table.mode != 0;
+    trp_status status =
+        trp__tree_place_operands(m->pack, m->e.nodes, &m->e.tree, m->g.m, m->g.n, m->g.groups,
+                                 m->matrix, TRP__GEMM_MATRICES, &m->e.operands);
+    for (int i = 0; i < TRP__GEMM_MATRICES; i++)
+        operands += m->matrix[i].mode != 0;
+    return status == TRP_OK ? trp__epilogue_check_count(&m->e, operands) : status;
+}
+
 static trp_status set_places(making *m)
 {
     bool by_value = m->g.grouping == TRP_CUTLASS_GROUPS_BY_VALUE;
@@ -201,26 +212,31 @@ static trp_status set_places(making *m)
         status = trp__grouped_place(m);
     if (status != TRP_OK)
         return status;
-    if (m->matrix[TRP__GEMM_D].mode)
-        return put_all(m);
-    m->g.groups = 0;
-    return TRP_OK;
+    if (!m->matrix[TRP__GEMM_D].mode) {
+        m->g.groups = 0;
+        return TRP_OK;
+    }
+    status = place_tree(m);
+    if (status != TRP_OK)
+        return status;
+    return m->pack->backend == TRP_BACKEND_HOST ? put_all(m) : trp__cutlass_pack_groups(m);
 }
 
 trp_status trp__cutlass_pack_grouped(trp__pack *pack, const trp_request *request)
 {
     making m = {.pack = pack, .r = (const trp_cutlass_grouped_gemm_request *)request};
-    if (pack->backend != TRP_BACKEND_HOST)
-        return trp__error_set(pack->error, TRP_E_UNSUPPORTED,
-                              "grouped products: on the host backend so far");
     trp_status status = check_enums(&m);
     if (status == TRP_OK)
         status = check_sizes(&m);
     if (status == TRP_OK)
         status = set_epilogue(&m);
     if (status == TRP_OK)
-        status = set_places(&m);
+        status = trp__check_kernel(pack, m.r->kernel, m.r->chosen);
+    if (status == TRP_OK && pack->backend == TRP_BACKEND_CUDA)
+        memset(pack->record->payload, 0, sizeof(trp__cutlass_run)); /* nothing to do */
     if (status == TRP_OK)
+        status = set_places(&m);
+    if (status == TRP_OK && pack->backend == TRP_BACKEND_HOST)
         memcpy(pack->record->payload, &m.g, sizeof m.g);
     return status;
 }

@@ -22,6 +22,10 @@ static inline const trp_matmul_matrix *trp__grouped_matrix(const trp__grouped_pa
     return all[which];
 }
 
+/* The rest on a GPU: chooses a kernel, adds it and all operands as accesses, and writes the record.
+ * There is a D. */
+trp_status trp__cutlass_pack_groups(trp__grouped_pack *m);
+
 /* Finds out where all matrices and the table lie, and whether they are apart. */
 trp_status trp__grouped_place(trp__grouped_pack *m);
 

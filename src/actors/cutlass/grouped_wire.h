@@ -21,7 +21,7 @@ typedef struct trp__cutlass_grouped {
     uint8_t in_place;                   /* C is in D's place */
     uint8_t compute;                    /* trp_compute */
     uint8_t slots;
-    uint8_t reserved;
+    uint8_t alignment; /* bytes that divide what the table says; at least 1 */
     /* By value the groups; slots and tree. In a piece of staging memory if they are longer. */
     unsigned char rest[TRP__PAYLOAD_BYTES - TRP__GROUPED_HEAD_BYTES];
 } trp__cutlass_grouped;
@@ -39,6 +39,10 @@ typedef struct trp__group {
 
 /* Whether a matrix has the dimension that is cut, so that there is one for all groups. */
 bool trp__grouped_is_cut(uint32_t grouping, int matrix);
+
+/* Of one that has it: whether that is along its lines, so that a piece may begin anywhere in one.
+ */
+bool trp__grouped_cuts_lines(const trp__cutlass_grouped *g, int matrix);
 
 /* Rows and columns of a matrix in memory: how long its lines are, and how many. */
 void trp__group_lines(const trp__cutlass_grouped *g, const trp__group *x, int matrix,

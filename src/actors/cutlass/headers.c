@@ -2,8 +2,8 @@
 
 #include "actors/jit/nvrtc.h"
 #include "base/error.h"
+#include "base/share.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -33,36 +33,10 @@ static bool take(const char *folder, const char *beneath, const char *file, char
     return realpath(path, out) && has(out, file);
 }
 
-/* The folder that this library, or the program it is part of, was loaded from. */
-static bool own_folder(char out[PATH_MAX])
-{
-    Dl_info info;
-    if (!dladdr((void *)(uintptr_t)own_folder, &info) || !info.dli_fname)
-        return false;
-    if (!realpath(info.dli_fname, out) && !realpath("/proc/self/exe", out))
-        return false;
-    char *slash = strrchr(out, '/');
-    if (slash)
-        *slash = '\0';
-    return slash != NULL;
-}
-
-/* Our own: beside the library, as it is installed or built; else where it should be installed. */
+/* Our own. */
 static bool find_own(char out[PATH_MAX])
 {
-    static const char *const beneath[] = {"../share/troupe/cutlass", "../../share/troupe/cutlass",
-                                          "../../../share/troupe/cutlass"};
-    static const char file[] = "templates/module.cuh";
-    char folder[PATH_MAX];
-    bool there = false;
-    if (own_folder(folder)) {
-        for (size_t i = 0; i < sizeof beneath / sizeof *beneath && !there; i++)
-            there = take(folder, beneath[i], file, out);
-    }
-#ifdef TROUPE_DATADIR
-    there = there || take(TROUPE_DATADIR, "cutlass", file, out);
-#endif
-    return there;
+    return trp__share_find("cutlass", "templates/module.cuh", out);
 }
 
 /* CUDA's, which NVRTC does not bring: named by the environment, beside NVRTC, or in the usual

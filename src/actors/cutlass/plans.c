@@ -1,13 +1,13 @@
 #include "actors/cutlass/plans.h"
 
-#include "actors/cutlass/headers.h"
+#include "actors/cutlass/compile.h"
 #include "base/error.h"
 #include "cache/lru.h"
 
 #include <troupe/jit.h>
 
 #include <pthread.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,22 +17,17 @@ typedef struct plan_key {
     uint32_t capability, auxiliary; /* its alignment */
     uint8_t a, b, c, d, accumulator, compute, a_row, b_row;
     uint32_t tree_bytes;
-    uint32_t reserved;
+    uint8_t scale_a, scale_b, groups, zeros;
+    uint8_t conv, conv_dims, conv_divided, reserved[5];
     uint8_t tree[(TRP__TREE_BYTES_MAX + 7) / 8 * 8];
 } plan_key;
 
 _Static_assert(sizeof(plan_key) % 8 == 0, "as a table of plans wants it");
 
-/* All that the choice of a row depends on, of one device. */
-typedef struct choice_key {
-    int64_t m, n, k, batch;
-    uint32_t align[5];
-    uint32_t compute;
-    uint8_t a, b, c, d, accumulator, a_row, b_row;
-    uint8_t tree_bytes[(TRP__TREE_BYTES_MAX + 8) / 8 * 8 + 1];
-} choice_key;
-
-_Static_assert(sizeof(choice_key) % 8 == 0, "as a table of choices wants it");
+_Static_assert(sizeof(trp__cutlass_choice_key) % 8 == 0 &&
+                   offsetof(trp__cutlass_choice_key, named) + sizeof(void *) ==
+                       sizeof(trp__cutlass_choice_key),
+               "as a table of choices wants it");
 
 typedef struct plan {
     trp_module module;
@@ -62,7 +57,7 @@ void *trp__cutlass_sender_make(void)
     pthread_mutex_init(&s->lock, NULL);
     if (trp__lru_create(sizeof(plan_key), sizeof(plan), TRP__CUTLASS_PLANS_MOST, drop_plan, s,
                         &s->plans, &ignored) == TRP_OK &&
-        trp__lru_create(sizeof(choice_key), sizeof(const trp__cutlass_row *),
+        trp__lru_create(sizeof(trp__cutlass_choice_key), sizeof(trp__cutlass_choice),
                         TRP__CUTLASS_CHOICES_MOST, NULL, NULL, &s->choices, &ignored) == TRP_OK)
         return s;
     trp__cutlass_sender_end(s, NULL);
@@ -94,57 +89,28 @@ static plan_key key_of(const trp__cutlass_row *row, const trp__cutlass_problem *
     key.compute = p->compute;
     key.a_row = p->a_row;
     key.b_row = p->b_row;
+    key.scale_a = p->scale_a;
+    key.scale_b = p->scale_b;
+    key.groups = p->group > 0;
+    key.zeros = p->zeros;
+    key.conv = p->conv.operation;
+    key.conv_dims = p->conv.dims;
+    key.conv_divided = p->conv.divided;
     if (p->tree)
         key.tree_bytes = (uint32_t)trp__tree_encode(p->tree, key.tree);
     return key;
 }
 
-/* The text of a kernel; the caller frees it. */
-static trp_status render(const trp__cutlass_row *row, const trp__cutlass_problem *p, char **out,
-                         trp_error *error)
-{
-    trp__text text = {0};
-    trp_status status = trp__cutlass_row_render(row, p, &text, error);
-    if (status != TRP_OK)
-        return status;
-    size_t size = text.length + 1;
-    char *room = malloc(size);
-    if (!room)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for the text of a kernel");
-    text = (trp__text){.out = room, .size = size};
-    status = trp__cutlass_row_render(row, p, &text, error);
-    *out = room;
-    return status;
-}
-
 static trp_status compile(trp__pack *pack, const trp__cutlass_row *row,
                           const trp__cutlass_problem *p, trp_module *module)
 {
-    static const char *const names[] = {"trp_cutlass_kernel", "trp_cutlass_build",
-                                        "&trp_cutlass_info"};
-    static const char *const options[] = {"-std=c++17", "--device-as-default-execution-space",
-                                          "-DNDEBUG", "-w", "--device-int128"};
-    char architecture[16], *text = NULL, name[64];
-    trp_jit_compile_request r = {.names = names,
-                                 .name_count = 3,
-                                 .options = options,
-                                 .option_count = sizeof options / sizeof *options,
-                                 .name = name,
-                                 .architecture = architecture,
-                                 .output = TRP_JIT_CUBIN_LTO,
-                                 .module = module};
-    trp_status status = trp__cutlass_folders(&r.include_paths, &r.include_count, pack->error);
-    if (status == TRP_OK)
-        status = render(row, p, &text, pack->error);
+    trp__cutlass_compile x;
+    trp_status status = trp__cutlass_compile_begin(row, p, &x, pack->error);
     if (status == TRP_OK) {
-        trp__cutlass_row_architecture(row, p, architecture);
-        snprintf(name, sizeof name, "%.55s.cu", row->name);
-        r.source = text;
-        r.header.op = TRP_OP_JIT_COMPILE;
-        r.header.size = (uint32_t)sizeof r;
-        status = pack->submit(pack, &r.header);
+        x.request.module = module;
+        status = pack->submit(pack, &x.request.header);
     }
-    free(text);
+    trp__cutlass_compile_end(&x);
     return status;
 }
 
@@ -164,7 +130,8 @@ static trp_status say_why(trp__pack *pack, const trp__cutlass_row *row, trp_modu
 }
 
 /* A plan that is there: ready, on its way, or failed. */
-static trp_status use_plan(trp__pack *pack, sender *s, const trp__cutlass_row *row, plan *p)
+static trp_status use_plan(trp__pack *pack, sender *s, const trp__cutlass_row *row, plan *p,
+                           trp__cutlass_want want)
 {
     trp_module_info info;
     if (p->ready)
@@ -178,7 +145,29 @@ static trp_status use_plan(trp__pack *pack, sender *s, const trp__cutlass_row *r
     if (info.state != TRP_MODULE_FAILED)
         return TRP_OK;
     status = say_why(pack, row, p->module);
-    trp__lru_remove(s->plans, p);
+    if (want == TRP__CUTLASS_USE)
+        trp__lru_remove(s->plans, p);
+    return status;
+}
+
+/* Finds the plan of a row, or makes it unless it is wanted only if it is there; NULL: it is not.
+ * The lock is held. */
+static trp_status find_plan(trp__pack *pack, sender *s, const trp__cutlass_row *row,
+                            const trp__cutlass_problem *problem, trp__cutlass_want want, plan **out)
+{
+    const plan_key key = key_of(row, problem);
+    trp_module made = {0};
+    s->device = trp_actor_device(pack->actor);
+    *out = trp__lru_find(s->plans, &key);
+    if (*out)
+        return use_plan(pack, s, row, *out, want);
+    if (want == TRP__CUTLASS_USE_IF_THERE)
+        return TRP_OK;
+    trp_status status = compile(pack, row, problem, &made);
+    if (status == TRP_OK) {
+        *out = trp__lru_add(s->plans, &key);
+        (*out)->module = made;
+    }
     return status;
 }
 
@@ -187,44 +176,46 @@ trp_status trp__cutlass_plan(trp__pack *pack, const trp__cutlass_row *row,
                              trp__cutlass_want want, bool *ready)
 {
     sender *s = pack->sender;
-    const plan_key key = key_of(row, problem);
-    trp_module made = {0};
-    trp_status status = TRP_OK;
+    plan *p = NULL;
     pthread_mutex_lock(&s->lock);
-    s->device = trp_actor_device(pack->actor);
-    plan *p = trp__lru_find(s->plans, &key);
-    *ready = false;
-    if (!p && want != TRP__CUTLASS_USE_IF_THERE) {
-        status = compile(pack, row, problem, &made);
-        if (status == TRP_OK) {
-            p = trp__lru_add(s->plans, &key);
-            p->module = made;
-        }
-    } else if (p) {
-        status = use_plan(pack, s, row, p);
-    }
-    if (status == TRP_OK && p) {
-        *ready = p->ready;
-    }
-    if (status == TRP_OK && p && (*ready || want == TRP__CUTLASS_USE)) {
+    trp_status status = find_plan(pack, s, row, problem, want, &p);
+    *ready = status == TRP_OK && p && p->ready;
+    if (status == TRP_OK && p && (*ready || want == TRP__CUTLASS_USE))
         status = pack->module_use(pack, "kernel", p->module, TRP__READ, place);
-    }
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+trp_status trp__cutlass_plan_ahead(trp__pack *pack, const trp__cutlass_row *row,
+                                   const trp__cutlass_problem *problem, trp_module *module,
+                                   bool *ready)
+{
+    sender *s = pack->sender;
+    plan *p = NULL;
+    pthread_mutex_lock(&s->lock);
+    trp_status status = find_plan(pack, s, row, problem, TRP__CUTLASS_USE_IF_READY, &p);
+    *ready = status == TRP_OK && p->ready;
+    if (status == TRP_OK)
+        *module = p->module;
     pthread_mutex_unlock(&s->lock);
     return status;
 }
 
 /* Choices. */
 
-static choice_key choice_of(const trp__cutlass_problem *p)
+trp__cutlass_choice_key trp__cutlass_choice_key_of(const trp__cutlass_problem *p,
+                                                   const trp__cutlass_row *named)
 {
-    choice_key key;
+    trp__cutlass_choice_key key;
     memset(&key, 0, sizeof key);
     key.m = p->m;
     key.n = p->n;
     key.k = p->k;
     key.batch = p->batch;
     memcpy(key.align, p->align, sizeof key.align);
+    memcpy(key.divides, p->divides, sizeof key.divides);
     key.compute = p->compute;
+    key.operation = p->operation;
     key.a = p->a;
     key.b = p->b;
     key.c = p->c;
@@ -232,32 +223,43 @@ static choice_key choice_of(const trp__cutlass_problem *p)
     key.accumulator = p->accumulator;
     key.a_row = p->a_row;
     key.b_row = p->b_row;
+    key.scale_a = p->scale_a;
+    key.scale_b = p->scale_b;
+    key.align_scales = p->align_scales;
+    key.fast = p->fast;
+    key.group = p->group;
+    key.zeros = p->zeros;
+    key.conv_inner = p->conv.inner;
+    key.conv = p->conv.operation;
+    key.conv_dims = p->conv.dims;
+    key.conv_divided = p->conv.divided;
+    key.conv_tma = p->conv.tma;
     if (p->tree)
         trp__tree_encode(p->tree, key.tree_bytes);
+    key.named = named;
     return key;
 }
 
-const trp__cutlass_row *trp__cutlass_remembered(trp__pack *pack,
-                                                const trp__cutlass_problem *problem)
+bool trp__cutlass_remembered(trp__pack *pack, const trp__cutlass_choice_key *key,
+                             trp__cutlass_choice *out)
 {
     sender *s = pack->sender;
-    const choice_key key = choice_of(problem);
     pthread_mutex_lock(&s->lock);
-    const trp__cutlass_row *const *found = trp__lru_find(s->choices, &key);
-    const trp__cutlass_row *row = found ? *found : NULL;
+    const trp__cutlass_choice *found = trp__lru_find(s->choices, key);
+    if (found)
+        *out = *found;
     pthread_mutex_unlock(&s->lock);
-    return row;
+    return found != NULL;
 }
 
-void trp__cutlass_remember(trp__pack *pack, const trp__cutlass_problem *problem,
-                           const trp__cutlass_row *row)
+void trp__cutlass_remember(trp__pack *pack, const trp__cutlass_choice_key *key,
+                           const trp__cutlass_choice *choice)
 {
     sender *s = pack->sender;
-    const choice_key key = choice_of(problem);
     pthread_mutex_lock(&s->lock);
-    const trp__cutlass_row **room = trp__lru_find(s->choices, &key);
+    trp__cutlass_choice *room = trp__lru_find(s->choices, key);
     if (!room)
-        room = trp__lru_add(s->choices, &key);
-    *room = row;
+        room = trp__lru_add(s->choices, key);
+    *room = *choice;
     pthread_mutex_unlock(&s->lock);
 }

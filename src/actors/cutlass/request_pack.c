@@ -30,6 +30,23 @@ trp_status trp__check_no_scale(trp__pack *pack, const char *name, const trp_matm
                           name);
 }
 
+/* Kernels. */
+
+trp_status trp__check_kernel(trp__pack *pack, const char *kernel, trp_cutlass_chosen *chosen)
+{
+    if (chosen)
+        *chosen = (trp_cutlass_chosen){.ready = true};
+    if (pack->backend != TRP_BACKEND_HOST)
+        return TRP_OK;
+    if (chosen)
+        trp__copy_string(chosen->kernel, sizeof chosen->kernel, "host");
+    return kernel
+               ? trp__error_set(pack->error, TRP_E_UNSUPPORTED,
+                                "kernel: expected NULL on the host, which has none, got \"%.60s\"",
+                                kernel)
+               : TRP_OK;
+}
+
 /* Types. */
 
 static bool is_fp8(trp_dtype type)
@@ -37,23 +54,31 @@ static bool is_fp8(trp_dtype type)
     return type == TRP_F8E4M3 || type == TRP_F8E5M2;
 }
 
+bool trp__is_mixed(trp_dtype a, trp_dtype b)
+{
+    return (a == TRP_F16 || a == TRP_BF16) && (b == TRP_I8 || is_fp8(b));
+}
+
 static trp_status set_inputs(trp__epilogue_pack *e)
 {
     trp_dtype a = e->a, b = e->b ? e->b : a;
     if (a == TRP_F64)
         e->sums = TRP_F64;
-    else if (a == TRP_F32 || a == TRP_F16 || a == TRP_BF16 || is_fp8(a))
+    else if (a == TRP_F32 || a == TRP_F16 || a == TRP_BF16 || is_fp8(a) ||
+             (a == TRP_F4E2M1 && e->fp4))
         e->sums = TRP_F32;
     else if (a == TRP_I8 && !e->no_i8)
         e->sums = TRP_I32;
     else
         return FAIL(e, TRP_E_UNSUPPORTED, "a.type: expected f64, f32, f16, bf16, %s, got %s (%d)",
-                    e->no_i8 ? "f8e4m3 or f8e5m2" : "f8e4m3, f8e5m2 or i8", trp_dtype_name(a),
-                    (int)a);
-    if (a != b && !(is_fp8(a) && is_fp8(b)))
-        return FAIL(e, TRP_E_UNSUPPORTED, "b.type: expected %s where A is %s, got %s (%d)",
-                    is_fp8(a) ? "f8e4m3 or f8e5m2" : trp_dtype_name(a), trp_dtype_name(a),
-                    trp_dtype_name(b), (int)b);
+                    e->no_i8 ? "f8e4m3 or f8e5m2" : "f8e4m3, f8e5m2, f4e2m1 or i8",
+                    trp_dtype_name(a), (int)a);
+    bool narrow = e->mixed && trp__is_mixed(a, b);
+    if (a != b && !(is_fp8(a) && is_fp8(b)) && !narrow)
+        return FAIL(e, TRP_E_UNSUPPORTED, "b.type: expected %s%s where A is %s, got %s (%d)",
+                    is_fp8(a) ? "f8e4m3 or f8e5m2" : trp_dtype_name(a),
+                    e->mixed && (a == TRP_F16 || a == TRP_BF16) ? ", i8, f8e4m3 or f8e5m2" : "",
+                    trp_dtype_name(a), trp_dtype_name(b), (int)b);
     if (e->compute == TRP_COMPUTE_TF32 && a != TRP_F32)
         return FAIL(e, TRP_E_ARGUMENT,
                     "compute: TRP_COMPUTE_TF32 goes with inputs of f32 only, got %s",
@@ -80,7 +105,7 @@ static trp_status check_output(trp__epilogue_pack *e, const char *name, trp_dtyp
 static trp_status set_outputs(trp__epilogue_pack *e)
 {
     trp_dtype a = e->a;
-    e->d = e->d ? e->d : is_fp8(a) ? TRP_BF16 : a == TRP_I8 ? TRP_I32 : a;
+    e->d = e->d ? e->d : is_fp8(a) || a == TRP_F4E2M1 ? TRP_BF16 : a == TRP_I8 ? TRP_I32 : a;
     e->c = e->c ? e->c : e->d;
     e->integers = e->sums == TRP_I32 && e->d == TRP_I32 && e->count == 0;
     trp_status status = check_output(e, "d", e->d);

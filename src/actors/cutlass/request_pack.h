@@ -6,6 +6,8 @@
 #include "actors/cutlass/gemm_wire.h"
 #include "wire/actor_class.h"
 
+#include <troupe/cutlass.h>
+
 /* A request's types and epilogue, in the making. */
 typedef struct trp__epilogue_pack {
     trp__pack *pack;
@@ -17,6 +19,8 @@ typedef struct trp__epilogue_pack {
     trp_compute compute;
     bool has_c; /* a buffer of C */
     bool no_i8; /* as inputs */
+    bool fp4;   /* as inputs, too */
+    bool mixed; /* B may be narrower than A */
     trp_scalar alpha, beta;
     const trp_epilogue_node *epilogue;
     uint32_t count;
@@ -44,6 +48,13 @@ trp_status trp__check_choices(trp__pack *pack, const trp__choice *choices, size_
 
 /* Whether a matrix, whose name is given, has no scale: trees have nodes for that. */
 trp_status trp__check_no_scale(trp__pack *pack, const char *name, const trp_matmul_matrix *matrix);
+
+/* What a request says of kernels: the host has none to choose from, and says so in `chosen`, which
+ * may be NULL. */
+trp_status trp__check_kernel(trp__pack *pack, const char *kernel, trp_cutlass_chosen *chosen);
+
+/* Whether B is narrower than A. */
+bool trp__is_mixed(trp_dtype a, trp_dtype b);
 
 /* Checks types, scalars and tree, and fills in what is made of them. */
 trp_status trp__epilogue_check(trp__epilogue_pack *e);

@@ -547,6 +547,17 @@ static uint8_t transposed(uint8_t op)
     }
 }
 
+void trp__tree_transpose(trp__tree *tree)
+{
+    for (uint32_t i = 0; i < tree->count; i++) {
+        trp__tree_node *n = &tree->node[i];
+        n->op = transposed(n->op);
+        if (n->op == TRP__TREE_LOAD || n->op == TRP__TREE_STORE)
+            n->detail = (uint8_t)(1 - n->detail);
+    }
+    tree->order = (uint8_t)(1 - tree->order);
+}
+
 /* A function of a node: its inputs, and a scalar for each of its parameters. */
 static trp_status lower_function(build *b, uint32_t i, uint8_t function, uint8_t extra,
                                  uint8_t *out)

@@ -119,6 +119,10 @@ trp_status trp__tree_place_operands(trp__pack *pack, const trp_epilogue_node *no
                                     const trp__operand *others, uint32_t other_count,
                                     trp__tree_operands *out);
 
+/* The same of the transpose of D: rows become columns, row-major column-major. Its nodes keep their
+ * order, so that it is not in canonical form. */
+void trp__tree_transpose(trp__tree *tree);
+
 /* Of a function: its name, how many inputs it has in all, and how many of the first commute. */
 const char *trp__tree_function_name(uint8_t function);
 uint32_t trp__tree_function_inputs(uint8_t function);

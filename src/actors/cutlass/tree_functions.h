@@ -10,7 +10,7 @@
  *
  * `body` is the CUDA text that makes the result, a value of type T. That of an exact function
  * leaves nothing to the compiler's choice: products and sums are written as mul() and add(), which
- * are never fused. */
+ * are never fused. quotient() is good to two units, and takes a third of div()'s instructions. */
 #ifndef TRP_ACTORS_CUTLASS_TREE_FUNCTIONS_H
 #define TRP_ACTORS_CUTLASS_TREE_FUNCTIONS_H
 
@@ -31,8 +31,8 @@
     FN(max, 2, 0, 2, true, "return most(x, y);")                                                   \
     FN(fma, 3, 0, 2, true, "return fused(x, y, z);")                                               \
     FN(relu, 1, 0, 0, true, "return most(x, T(0));")                                               \
-    FN(gelu, 1, 0, 0, false, "return div(x, T(1) + exponential(T(-2) * gelu_inner(x)));")          \
-    FN(silu, 1, 0, 0, false, "return div(x, T(1) + exponential(-x));")                             \
+    FN(gelu, 1, 0, 0, false, "return quotient(x, T(1) + exponential(T(-2) * gelu_inner(x)));")     \
+    FN(silu, 1, 0, 0, false, "return quotient(x, T(1) + exponential(-x));")                        \
     FN(drelu, 2, 0, 0, true, "return y > T(0) ? x : T(0);")                                        \
     FN(dgelu, 2, 0, 0, false, "return mul(x, gelu_slope(y));")                                     \
     FN(clipped_relu, 1, 1, 0, true, "return least(most(x, T(0)), y);")                             \
@@ -43,7 +43,7 @@
        "exponential_minus_1(x)));")                                                                \
     FN(gelu_erf, 1, 0, 0, false,                                                                   \
        "return mul(mul(T(0.5), x), T(1) + error_function(mul(x, T(0.7071067811865476))));")        \
-    FN(sigmoid, 1, 0, 0, false, "return div(T(1), T(1) + exponential(-x));")                       \
+    FN(sigmoid, 1, 0, 0, false, "return quotient(T(1), T(1) + exponential(-x));")                  \
     FN(tanh, 1, 0, 0, false, "return hyperbolic_tangent(x);")                                      \
     FN(softplus, 1, 1, 0, false, "return div(soft_plus(mul(x, y)), y);")                           \
     FN(mish, 1, 0, 0, false, "return mul(x, hyperbolic_tangent(soft_plus(x)));")                   \

@@ -12,6 +12,7 @@ static const char common_text[] =
     "CUTLASS_DEVICE float sub(float x, float y) { return __fsub_rn(x, y); }\n"
     "CUTLASS_DEVICE float mul(float x, float y) { return __fmul_rn(x, y); }\n"
     "CUTLASS_DEVICE float div(float x, float y) { return __fdiv_rn(x, y); }\n"
+    "CUTLASS_DEVICE float quotient(float x, float y) { return __fdividef(x, y); }\n"
     "CUTLASS_DEVICE float fused(float x, float y, float z) { return __fmaf_rn(x, y, z); }\n"
     "CUTLASS_DEVICE float root(float x) { return __fsqrt_rn(x); }\n"
     "CUTLASS_DEVICE float inverse_root(float x) { return __frsqrt_rn(x); }\n"
@@ -32,6 +33,7 @@ static const char common_text[] =
     "CUTLASS_DEVICE double sub(double x, double y) { return __dsub_rn(x, y); }\n"
     "CUTLASS_DEVICE double mul(double x, double y) { return __dmul_rn(x, y); }\n"
     "CUTLASS_DEVICE double div(double x, double y) { return __ddiv_rn(x, y); }\n"
+    "CUTLASS_DEVICE double quotient(double x, double y) { return __ddiv_rn(x, y); }\n"
     "CUTLASS_DEVICE double fused(double x, double y, double z) { return __fma_rn(x, y, z); }\n"
     "CUTLASS_DEVICE double root(double x) { return __dsqrt_rn(x); }\n"
     "CUTLASS_DEVICE double inverse_root(double x) { return ::rsqrt(x); }\n"
@@ -55,7 +57,7 @@ static const char common_text[] =
     "template <class T> CUTLASS_DEVICE T gelu_slope(T x) {\n"
     "  if (absolute(x) > T(20)) return T(x > T(0));\n"
     "  T e = exponential(T(-2) * gelu_inner(x));\n"
-    "  T s = div(T(1), T(1) + e), rest = div(T(1), T(1) + div(T(1), e));\n"
+    "  T s = quotient(T(1), T(1) + e), rest = quotient(T(1), T(1) + quotient(T(1), e));\n"
     "  return s + T(2) * x * s * rest * T(0.7978845608028654) * (T(1) + T(0.134145) * x * x); }\n"
     "template <class T> CUTLASS_DEVICE T soft_plus(T x) {\n"
     "  return most(x, T(0)) + logarithm_1_plus(exponential(-absolute(x))); }\n"
@@ -133,6 +135,7 @@ typedef struct render {
     trp__tree_target target;
     uint32_t alignment;
     trp__text *out;
+    bool grouped;
     bool nested; /* every value is used once, so the visitors nest; else they are listed */
     uint8_t uses[TRP__TREE_NODES_MAX]; /* by operations and as D, not by stores */
 } render;
@@ -150,6 +153,8 @@ const char *trp__tree_element(uint32_t type)
         return "cutlass::half_t";
     case TRP_BF16:
         return "cutlass::bfloat16_t";
+    case TRP_F4E2M1:
+        return "cutlass::float_e2m1_t";
     case TRP_F8E4M3:
         return "cutlass::float_e4m3_t";
     case TRP_F8E5M2:
@@ -344,10 +349,12 @@ static void add_op_sm90(const render *r, const trp__tree_node *x)
         ADD(r, "fusion::Sm90ScalarBroadcast<Compute, cute::Stride<cute::_0, cute::_0, int64_t>>");
         break;
     case TRP__TREE_PER_ROW: /* no vectors: a batch may lie at any address */
-        ADD(r, "fusion::Sm90ColBroadcast<0, trp_tile, %s, Compute, " COLUMN_STRIDE ", 1>", element);
+        ADD(r, "fusion::Sm90ColBroadcast<0, trp_tile, %s%s, Compute, " COLUMN_STRIDE ", 1>",
+            element, r->grouped ? " *" : "");
         break;
     case TRP__TREE_PER_COLUMN:
-        ADD(r, "fusion::Sm90RowBroadcast<0, trp_tile, %s, Compute, " ROW_STRIDE ">", element);
+        ADD(r, "fusion::Sm90RowBroadcast<0, trp_tile, %s%s, Compute, " ROW_STRIDE ">", element,
+            r->grouped ? " *" : "");
         break;
     case TRP__TREE_LOAD:
         ADD(r, "fusion::Sm90AuxLoad<0, void, %s, %s, void, void, %u>", element,
@@ -640,8 +647,12 @@ static void add_form(const render *r)
 trp_status trp__tree_render(const trp__tree *tree, trp__tree_target target, uint32_t alignment,
                             trp__text *out, trp_error *error)
 {
-    render r = {.tree = tree, .target = target, .alignment = alignment, .out = out};
-    bool sm90 = target == TRP__TREE_SM90;
+    bool sm90 = target != TRP__TREE_SM80;
+    render r = {.tree = tree,
+                .target = sm90 ? TRP__TREE_SM90 : TRP__TREE_SM80,
+                .alignment = alignment,
+                .out = out,
+                .grouped = target == TRP__TREE_SM90_GROUPED};
     trp_status status = trp__tree_renders(tree, target, error);
     if (status != TRP_OK)
         return status;

@@ -28,6 +28,9 @@
 typedef enum trp__tree_target {
     TRP__TREE_SM80, /* CUTLASS 2.x kernels: sm_80, 86, 89 */
     TRP__TREE_SM90, /* 3.x with TMA and warp specialisation */
+    /* The same, for groups: of a vector there is an array of addresses, one for each group, in
+     * place of the address, and no stride. */
+    TRP__TREE_SM90_GROUPED,
 } trp__tree_target;
 
 enum { TRP__TREE_WORDS_MAX = 48 }; /* of trp_cutlass_args */

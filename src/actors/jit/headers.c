@@ -1,5 +1,6 @@
 #include "actors/jit/headers.h"
 
+#include "actors/jit/ahead.h"
 #include "base/checksum.h"
 #include "base/error.h"
 
@@ -620,6 +621,7 @@ trp_status trp__jit_headers_trace(const trp__jit_program *program, trp__jit_head
     bool known = true, lacking = !t;
     size_t read = 0;
     if (t) {
+        trp__jit_headers_ahead(program);
         *t = (tracer){.program = program, .out = out};
         out->settled = true;
         add_source(t, trp__jit_facts_of(own->text, strlen(own->text)),

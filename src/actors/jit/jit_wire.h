@@ -20,8 +20,8 @@ typedef struct trp__jit_make {
  * headers (name, text), names. */
 typedef struct trp__jit_compile_head {
     uint32_t options, includes, headers, names;
-    uint32_t output; /* trp_jit_output */
-    uint32_t reserved;
+    uint32_t output;   /* trp_jit_output */
+    uint32_t portable; /* 0 or 1 */
 } trp__jit_compile_head;
 
 /* The input of a link: this, then as blobs architecture, options, names, and for each input a

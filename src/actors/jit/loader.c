@@ -187,6 +187,18 @@ static trp_status take_found(trp__jit_loader *l, trp_job *job, bool ours, trp_er
     return l->status;
 }
 
+trp__jit_loaded *trp__jit_loader_loaded(trp__jit_loader *l, uint32_t slot, uint32_t generation)
+{
+    for (uint32_t i = 0; i < l->count; i++) {
+        trp__jit_loaded *m = l->module[i];
+        if (m->slot == slot && m->generation == generation) {
+            m->used = ++l->stamp;
+            return m;
+        }
+    }
+    return NULL;
+}
+
 trp_status trp__jit_loader_find(trp__jit_loader *l, trp_job *job, const trp__home *home,
                                 trp__jit_loaded **out, trp_error *error)
 {
@@ -206,14 +218,9 @@ trp_status trp__jit_loader_find(trp__jit_loader *l, trp_job *job, const trp__hom
             busy = true;
         }
     }
-    for (uint32_t i = 0; i < l->count; i++) {
-        trp__jit_loaded *m = l->module[i];
-        if (m->slot == token->slot && m->generation == token->generation) {
-            m->used = ++l->stamp;
-            *out = m;
-            return TRP_OK;
-        }
-    }
+    *out = trp__jit_loader_loaded(l, token->slot, token->generation);
+    if (*out)
+        return TRP_OK;
     if (busy) /* when asked at first: since then it may have loaded something */
         return TRP_AGAIN;
     /* Asked again because memory is short, and has tried again already: that will do. */

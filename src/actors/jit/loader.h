@@ -45,6 +45,9 @@ void trp__jit_loader_stop(trp__jit_loader *l);
 trp_status trp__jit_loader_find(trp__jit_loader *l, trp_job *job, const trp__home *home,
                                 trp__jit_loaded **out, trp_error *error);
 
+/* A module that is loaded, by its token; NULL: it is not. */
+trp__jit_loaded *trp__jit_loader_loaded(trp__jit_loader *l, uint32_t slot, uint32_t generation);
+
 /* Where a module's home is; sets before the request `ticket` are to be made again. */
 trp_status trp__jit_loader_source(const trp__jit_loader *l, const trp__home *home, uint64_t ticket,
                                   trp__jit_source *source, trp_error *error);

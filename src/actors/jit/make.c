@@ -103,7 +103,7 @@ static trp_status read_compile(compile *c, const char *input, uint64_t bytes, tr
         memcpy(&c->head, head, sizeof c->head);
     if (b.bad || c->head.options > TRP_JIT_OPTIONS_MAX || c->head.includes > TRP_JIT_OPTIONS_MAX ||
         c->head.headers > TRP_JIT_OPTIONS_MAX || c->head.names > TRP_JIT_OPTIONS_MAX ||
-        c->head.output > TRP_JIT_CUBIN_LTO)
+        c->head.output > TRP_JIT_CUBIN_LTO || c->head.portable > 1)
         return bad_input(error);
     c->source = trp__jit_blob_text(&b);
     c->name = trp__jit_blob_text(&b);
@@ -362,16 +362,40 @@ static trp_status run_nvrtc(const trp__nvrtc *rtc, compile *c, trp__jit_made *ma
 
 /* The kernel cache. */
 
+/* Of other outputs nobody could tell: PTX has texts as lists of numbers. */
+static bool is_portable(const compile *c)
+{
+    return c->head.portable &&
+           (c->head.output == TRP_JIT_CUBIN || c->head.output == TRP_JIT_CUBIN_LTO);
+}
+
 /* Whether the paths of folders can be in the result: a text asks for them, debug information has
- * them. NVRTC's LTO-IR always has some (seen with 13.0). */
-static bool has_paths(const compile *c, const trp__jit_headers *headers)
+ * them. NVRTC's LTO-IR always has some (seen with 13.0). A request may know better. */
+static bool may_have_paths(const compile *c, const trp__jit_headers *headers)
 {
     static const char *const debug[] = {"lineinfo", "line-info", "debug"};
+    if (is_portable(c))
+        return false;
     bool any = headers->placed || (headers->folders && c->head.output == TRP_JIT_LTOIR);
     for (uint32_t i = 0; i < c->head.options && headers->folders && !any; i++) {
         any = strcmp(c->options[i], "-G") == 0;
         for (size_t k = 0; k < sizeof debug / sizeof *debug; k++)
             any = any || strstr(c->options[i], debug[k]);
+    }
+    return any;
+}
+
+/* Whether they are in it; "/a/b/." is looked for as "/a/b". */
+static bool has_paths(const compile *c, const trp__jit_made *made)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < c->head.includes && !any; i++) {
+        const char *path = c->includes[i];
+        size_t length = strlen(path);
+        while (length > 1 &&
+               (path[length - 1] == '/' || (path[length - 1] == '.' && path[length - 2] == '/')))
+            length--;
+        any = memmem(made->image, made->image_bytes, path, length) != NULL;
     }
     return any;
 }
@@ -396,7 +420,7 @@ static void add_formatted(trp__key *key, trp__key_tag tag, const char *format, .
  * wherever they lie. */
 static void add_folders(trp__key *key, const compile *c, const trp__jit_headers *headers)
 {
-    if (has_paths(c, headers)) {
+    if (may_have_paths(c, headers)) {
         for (uint32_t i = 0; i < c->head.includes; i++)
             add_formatted(key, TRP__KEY_SETTING, "include_paths[%u]=%s", i, c->includes[i]);
     } else if (c->head.includes > 0) {
@@ -404,11 +428,37 @@ static void add_folders(trp__key *key, const compile *c, const trp__jit_headers 
     }
 }
 
+/* Places without a file are many times as many as headers: from so many on all of them are one
+ * setting. */
+enum { PLACES_TOLD = 256 };
+
+static void add_places(trp__key *key, const trp__jit_headers *headers, size_t count)
+{
+    char text[TRP__HASH_TEXT];
+    trp__hasher hasher;
+    trp__hasher_begin(&hasher);
+    for (size_t i = 0; i < headers->count; i++) {
+        const trp__jit_header_row *row = &headers->row[i];
+        if (row->kind == TRP__JIT_FOUND_NONE) /* with its end */
+            trp__hasher_add(&hasher, row->name, strlen(row->name) + 1);
+    }
+    trp__hash hash = trp__hasher_value(&hasher);
+    trp__hash_text(&hash, text);
+    add_formatted(key, TRP__KEY_SETTING, "places without a file=%zu, %s", count, text);
+}
+
 static void add_headers(trp__key *key, const trp__jit_headers *headers)
 {
+    size_t places = 0;
+    for (size_t i = 0; i < headers->count; i++)
+        places += headers->row[i].kind == TRP__JIT_FOUND_NONE;
+    if (places >= PLACES_TOLD)
+        add_places(key, headers, places);
     for (size_t i = 0; i < headers->count; i++) {
         const trp__jit_header_row *row = &headers->row[i];
         char *name = NULL;
+        if (row->kind == TRP__JIT_FOUND_NONE && places >= PLACES_TOLD)
+            continue;
         if (asprintf(&name, "%s%s", found_texts[row->kind], row->name) < 0) {
             key->status = TRP_E_MEMORY;
             return;
@@ -452,6 +502,7 @@ typedef struct compiling {
     char compiler[COMPILER]; /* that the key has; empty: it does not matter */
     bool mistaken;           /* the compiler that was loaded is another one: nothing was compiled */
     bool changed;            /* headers, while the compiler ran */
+    bool placed;             /* it was said to be portable, and is not */
 } compiling;
 
 /* NVRTC, and nvJitLink where that has a part in it. */
@@ -495,7 +546,8 @@ static trp_status compile_now(void *context, trp__jit_made *made, bool *keep, tr
     if (status == TRP_OK)
         status = trace(x->c, &after, error);
     x->changed = status == TRP_OK && !same_headers(x->headers, &after);
-    *keep = !x->changed;
+    x->placed = status == TRP_OK && is_portable(x->c) && has_paths(x->c, made);
+    *keep = !x->changed && !x->placed;
     trp__jit_headers_free(&after);
     return status;
 }
@@ -544,7 +596,7 @@ static trp_status find_or_compile(compile *c, const trp__jit_headers *headers, t
         if (status == TRP_E_MISSING && find_packed(c, headers, made))
             status = TRP_OK;
     }
-    bool sure = !headers->unsure && !x.changed;
+    bool sure = !headers->unsure && !x.changed && !x.placed;
     if (status == TRP_OK)
         status = set_headers(headers, sure, made, error);
     if (status == TRP_OK && sure && headers->settled)

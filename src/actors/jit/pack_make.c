@@ -193,7 +193,8 @@ static void put_compile(const compile *c, char *at)
                                         .includes = c->includes.count,
                                         .headers = r->header_count,
                                         .names = c->names.count,
-                                        .output = (uint32_t)r->output};
+                                        .output = (uint32_t)r->output,
+                                        .portable = r->portable};
     memcpy(at, &head, sizeof head);
     at = trp__jit_put_string(at + sizeof head, r->source);
     at = trp__jit_put_string(at, r->name ? r->name : "kernel.cu");
@@ -244,7 +245,7 @@ static bool is_same_compile(const void *request, const char *input)
     comparing x = {.at = input + sizeof head,
                    .same = head.options == c->options.count && head.includes == c->includes.count &&
                            head.headers == r->header_count && head.names == c->names.count &&
-                           head.output == (uint32_t)r->output};
+                           head.output == (uint32_t)r->output && head.portable == r->portable};
     compare(&x, r->source);
     compare(&x, r->name ? r->name : "kernel.cu");
     compare(&x, c->architecture);

@@ -214,6 +214,23 @@ static float scale_at(const scales *s, int64_t line, int64_t p)
     }
 }
 
+/* An element of B with the factor of its group, and what is added. */
+static float of_group(const product *x, int64_t line, int64_t p, float value)
+{
+    uint8_t type = x->g.type[TRP__MATMUL_A];
+    int64_t at = p / x->group * x->g.n + line;
+    const void *from[] = {x->group_scale, x->group_zero};
+    uint16_t rounded;
+    for (int i = 0; i < 2 && from[i]; i++) {
+        float y;
+        widen_some(type, from[i], at, 1, &y);
+        value = i == 0 ? value * y : value + y;
+        narrow_some(type, &value, (char *)&rounded, 0, 1);
+        widen_some(type, (const char *)&rounded, 0, 1, &value);
+    }
+    return value;
+}
+
 /* Products. */
 
 static int cblas_trans(uint8_t trans)

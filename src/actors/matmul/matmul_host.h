@@ -38,7 +38,11 @@ typedef struct trp__host_product {
     void *scratch; /* TRP__HOST_SCRATCH_BYTES */
     trp__matmul g;
     void *at[TRP__MATMUL_OPERANDS]; /* NULL: not there */
-    double alpha, beta;             /* of one that is not complex; with the scales of A and B */
+    /* Factors in A's type for `group` elements of k of each column of B, those of one group
+     * together, and what is added: each result is rounded to A's type. 0: there are none. */
+    int64_t group;
+    const void *group_scale, *group_zero; /* zero: may be NULL */
+    double alpha, beta; /* of one that is not complex; with the scales of A and B */
     float largest_d, largest_aux;
 } trp__host_product;
 

@@ -4,13 +4,16 @@
  */
 #include "support/fake_cuda/cutlass.h"
 
+#include "actors/cutlass/templates/groups.h"
 #include "actors/cutlass/tree_eval.h"
 #include "actors/cutlass/tree_render.h"
 #include "support/elements.h"
 #include "support/fake_cuda/fake.h"
 #include "support/fake_cuda/told.h"
+#include "support/matmul_reference.h"
 
 #include <complex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -70,11 +73,30 @@ static bool aligned(uint64_t address, int64_t ld, int64_t batch, int64_t l, uint
     return all % (elements * element) == 0;
 }
 
+/* Whether lines of a tensor begin at multiples of what is loaded at once. */
+static bool tensor_aligned(const fake_cutlass_kernel *k, const trp_cutlass_args *a, bool right)
+{
+    const int64_t *stride = right ? a->conv_b : a->conv_a;
+    uint64_t address = right ? a->b : a->a;
+    int64_t batch = right ? a->batch_b : a->batch_a;
+    for (int i = 0; i < 4; i++) {
+        if (!aligned(address, stride[i], batch, a->l, right ? k->b : k->a, k->a_align))
+            return false;
+    }
+    return true;
+}
+
 static bool can_run(const fake_cutlass_kernel *k, const trp_cutlass_args *a)
 {
+    if (k->convolves)
+        return a->m > 0 && a->n > 0 && a->k > 0 && a->l > 0 && a->sm_count > 0 &&
+               a->blocks_per_sm > 0 && fake_cutlass_can_convolve(k, a) &&
+               (a->conv_images == 0 ||
+                (tensor_aligned(k, a, false) && tensor_aligned(k, a, true))) &&
+               aligned(a->d, a->ldd, a->batch_d, a->l, k->d, k->d_align);
     return a->m > 0 && a->n > 0 && a->k > 0 && a->l > 0 && a->sm_count > 0 &&
            a->blocks_per_sm > 0 && aligned(a->a, a->lda, a->batch_a, a->l, k->a, k->a_align) &&
-           aligned(a->b, a->ldb, a->batch_b, a->l, k->b, k->a_align) &&
+           aligned(a->b, a->ldb, a->batch_b, a->l, k->b, k->b_align) &&
            aligned(a->d, a->ldd, a->batch_d, a->l, k->d, k->d_align);
 }
 
@@ -82,6 +104,62 @@ static uint32_t blocks(int32_t size, uint32_t tile, uint32_t cluster)
 {
     uint32_t count = ((uint32_t)size + tile - 1) / tile;
     return (count + cluster - 1) / cluster * cluster;
+}
+
+/* Grouped products: the arrays, and behind them what a kernel changes. */
+
+enum { VECTORS = TRP__TREE_NODES_MAX, GROUPED_BYTES = 1 << 10 };
+
+static int32_t vectors_of(const fake_cutlass_kernel *k, trp_group_vector out[VECTORS])
+{
+    trp__tree tree;
+    int32_t count = 0;
+    trp__tree_decode(k->tree, k->tree_bytes, &tree);
+    for (uint32_t i = 0; i < tree.count; i++) {
+        const trp__tree_node *n = &tree.node[i];
+        if (n->op == TRP__TREE_PER_ROW || n->op == TRP__TREE_PER_COLUMN)
+            out[count++] = (trp_group_vector){.word = (int32_t)trp__tree_word(&tree, n->slot),
+                                              .bytes = (int32_t)bytes_of(n->type),
+                                              .per_row = n->op == TRP__TREE_PER_ROW};
+    }
+    return count;
+}
+
+static trp_group_kind kind_of(const fake_cutlass_kernel *k)
+{
+    trp__tree tree;
+    trp__tree_decode(k->tree, k->tree_bytes, &tree);
+    const uint8_t type[4] = {k->a, k->b, tree.c, k->d};
+    const uint16_t elements[4] = {k->a_align, k->a_align, k->d_align, k->d_align};
+    trp_group_kind kind = {.row_major = {k->a_row, k->b_row, 1, 1}};
+    for (int i = 0; i < 4; i++) {
+        uint32_t vector = k->sm90 ? 16 : elements[i] * bytes_of(type[i]);
+        kind.element[i] = (int32_t)bytes_of(type[i]);
+        kind.align[i] = vector > 16 ? 16 : vector > 0 ? (int32_t)vector : 1;
+        kind.vector[i] = k->sm90 ? 1 : elements[i];
+    }
+    return kind;
+}
+
+static void build_grouped(const fake_cutlass_kernel *k, const trp_cutlass_args *a,
+                          trp_cutlass_built *built, fake_cutlass_parameter *p)
+{
+    trp_group_vector vector[VECTORS];
+    const trp_group_arrays arrays = trp_group_arrays_at(a->workspace, a->l, vectors_of(k, vector));
+    p->workspace_bytes = built->workspace_bytes = arrays.bytes + GROUPED_BYTES;
+    if (!a->workspace || a->workspace_bytes < p->workspace_bytes) {
+        built->status = TRP_CUTLASS_WORKSPACE;
+        return;
+    }
+    if (a->l < 1 || a->sm_count < 1 || a->blocks_per_sm < 1)
+        return;
+    built->status = TRP_CUTLASS_BUILT;
+    built->grid[0] = blocks(a->sm_count / k->cluster[1], 1, k->cluster[0]);
+    built->grid[1] = k->cluster[1];
+    built->grid[2] = 1;
+    built->tensor_maps = k->sm90 ? 2 : 0;
+    for (int i = 0; i < 2 && k->sm90; i++) /* any address: the kernel writes those of groups */
+        describe(&p->map[i].description, i ? k->b : k->a, arrays.at[i], true, 1, 1, 16, 0, 1);
 }
 
 static void build(const fake_cutlass_kernel *k, const trp_cutlass_args *a, unsigned char *room)
@@ -92,6 +170,12 @@ static void build(const fake_cutlass_kernel *k, const trp_cutlass_args *a, unsig
     fake_cutlass_parameter p;
     memset(&p, 0, sizeof p);
     p.args = *a;
+    if (k->grouped) {
+        build_grouped(k, a, &built, &p);
+        memcpy(room + TRP_CUTLASS_ALIGN, &p, sizeof p);
+        memcpy(room, &built, sizeof built);
+        return;
+    }
     p.workspace_bytes = fake_told_number("workspace");
     if (k->stream_k && p.workspace_bytes == 0)
         p.workspace_bytes = BARRIERS + (uint64_t)a->m * (uint64_t)a->n * 4;
@@ -106,7 +190,9 @@ static void build(const fake_cutlass_kernel *k, const trp_cutlass_args *a, unsig
         built.grid[1] = blocks(a->n, k->tile[1], k->cluster[1]);
         built.grid[2] = (uint32_t)a->l;
         built.tensor_maps = k->sm90 ? 2 : 0;
-        if (k->sm90) {
+        if (k->sm90 && k->convolves) {
+            fake_cutlass_conv_maps(k, a, &p.map[0].description, &p.map[1].description);
+        } else if (k->sm90) {
             describe(&p.map[0].description, k->a, a->a, k->a_row, a->m, a->k, a->lda, a->batch_a,
                      a->l);
             describe(&p.map[1].description, k->b, a->b, !k->b_row, a->n, a->k, a->ldb, a->batch_b,
@@ -122,6 +208,32 @@ static void take_time(const char *name)
 {
     for (unsigned long ms = 0; ms < fake_told_number(name) && !fake_interrupted(); ms++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+/* What kernels have taken, where a test says which are fast: no clock of the machine's has a say in
+ * what a search finds. */
+static _Atomic int64_t taken;
+
+int64_t fake_cutlass_clock(void)
+{
+    char fast[64];
+    return fake_told("fast", fast, sizeof fast) ? atomic_load(&taken) : fake_now();
+}
+
+/* Kernels whose tile and settings do not begin with what the test calls fast take longer: 1 ms, or
+ * 3 if the tile is another one. */
+static void take_time_if_slow(const fake_cutlass_kernel *k, const trp_cutlass_args *args)
+{
+    char fast[64], label[64];
+    snprintf(label, sizeof label, "%ux%u_s%d_r%d_k%d_%d", k->tile[0], k->tile[1], args->swizzle,
+             args->raster, args->stream_k, args->splits);
+    fake_tell("ran", label);
+    if (!fake_told("fast", fast, sizeof fast))
+        return;
+    bool same_tile = strncmp(label, fast, strcspn(label, "_")) == 0;
+    atomic_fetch_add(&taken, strncmp(label, fast, strlen(fast)) == 0 ? 20000
+                             : same_tile                             ? 1000000
+                                                                     : 3000000);
 }
 
 /* What a test wants to see left by a builder that went wrong. */
@@ -149,9 +261,10 @@ static void spoil(const char *how, unsigned char *room)
         built->tensor_maps++;
     else if (strncmp(how, "rank", 4) == 0)
         p->map[1].description.rank = 6;
-    else if (strncmp(how, "im2col", 6) == 0)
+    else if (strncmp(how, "im2col", 6) == 0) {
         p->map[1].description.tag = TRP_CUTLASS_IM2COL;
-    else if (strncmp(how, "trap", 4) == 0)
+        p->map[1].description.rank = 2;
+    } else if (strncmp(how, "trap", 4) == 0)
         fake_fault(FAKE_ERROR_LAUNCH_FAILED);
 }
 
@@ -175,9 +288,39 @@ void fake_cutlass_build(const uint64_t *parameter)
     fake_cuda_let_go(&pin);
 }
 
+/* (trp_cutlass_args, void const *table), and what the kernel is. */
+void fake_cutlass_prepare(const uint64_t *parameter)
+{
+    enum { ARGS = sizeof(trp_cutlass_args) / 8 };
+    fake_cutlass_kernel k;
+    trp_cutlass_args args;
+    trp_group_vector vector[VECTORS];
+    fake_pin of_table, of_arrays;
+    memcpy(&args, parameter, sizeof args);
+    fake_tell("runs", "prepare");
+    if (!read_kernel(parameter[ARGS + 1], &k))
+        return;
+    const trp_group_kind kind = kind_of(&k);
+    const uint64_t row = args.grouping >= TRP_GROUPED_OF_M ? 4 : sizeof(trp_group_row);
+    const int32_t vectors = vectors_of(&k, vector);
+    const uint64_t bytes = trp_group_arrays_at(0, args.l, vectors).bytes;
+    const void *table = fake_cuda_reach(&of_table, parameter[ARGS], (uint64_t)args.l * row, false);
+    void *room = fake_cuda_reach(&of_arrays, args.workspace, bytes, true);
+    if (table && room) {
+        const trp_group_arrays arrays = trp_group_arrays_at((uintptr_t)room, args.l, vectors);
+        memset(room, 0xcd, bytes);
+        for (int32_t i = 0; i < args.l; i++) {
+            const trp_group group = trp_group_at(&args, &kind, table, i);
+            trp_group_write(&args, &arrays, vector, vectors, &group, i);
+        }
+    }
+    fake_cuda_let_go(&of_table);
+    fake_cuda_let_go(&of_arrays);
+}
+
 /* The kernel. */
 
-enum { PINS = TRP__TREE_SLOTS_MAX + 4 };
+enum { PINS = TRP__TREE_SLOTS_MAX + 7 };
 
 typedef struct running {
     fake_cutlass_kernel k;
@@ -187,7 +330,8 @@ typedef struct running {
     uint32_t pins;
     bool failed;
     trp__tree_data slot[TRP__TREE_SLOTS_MAX];
-    void *a, *b;
+    void *a, *b, *scale_a, *scale_b, *zero;
+    int64_t m, n; /* as the tree has them */
 } running;
 
 static void *reach(running *x, uint64_t address, uint64_t bytes, bool write)
@@ -224,9 +368,9 @@ static void reach_d_and_c(running *x)
     trp__tree_data *d = &x->slot[TRP__TREE_SLOT_D], *old = &x->slot[TRP__TREE_SLOT_C];
     *d = (trp__tree_data){.ld = a->ldd, .stride = a->batch_d};
     *old = (trp__tree_data){.ld = a->ldc, .stride = a->batch_c};
-    d->at = reach_matrix(x, a->d, x->k.d, a->m, a->n, row_major, a->ldd, a->batch_d, true);
+    d->at = reach_matrix(x, a->d, x->k.d, x->m, x->n, row_major, a->ldd, a->batch_d, true);
     if (c)
-        old->at = reach_matrix(x, a->c, c, a->m, a->n, row_major, a->ldc, a->batch_c, false);
+        old->at = reach_matrix(x, a->c, c, x->m, x->n, row_major, a->ldc, a->batch_c, false);
 }
 
 /* What a reduction begins with: the host has set it. */
@@ -252,7 +396,7 @@ static void reach_slot(running *x, const trp__tree_node *n)
     bool matrix = n->op == TRP__TREE_LOAD || n->op == TRP__TREE_STORE;
     bool rows = n->op == TRP__TREE_PER_ROW || n->op == TRP__TREE_REDUCE_ROWS;
     bool columns = n->op == TRP__TREE_PER_COLUMN || n->op == TRP__TREE_REDUCE_COLUMNS;
-    int64_t count = rows ? a->m : columns ? a->n : 1;
+    int64_t count = rows ? x->m : columns ? x->n : 1;
     uint8_t type = n->type ? n->type : x->tree.compute;
     if (n->op == TRP__TREE_SCALAR && word[0] == 0) {
         memcpy(&s->value, &word[1], sizeof s->value);
@@ -261,7 +405,7 @@ static void reach_slot(running *x, const trp__tree_node *n)
     if (matrix) {
         s->ld = (int64_t)word[1];
         s->stride = (int64_t)word[2];
-        s->at = reach_matrix(x, word[0], type, a->m, a->n, n->detail == TRP_ROW_MAJOR, s->ld,
+        s->at = reach_matrix(x, word[0], type, x->m, x->n, n->detail == TRP_ROW_MAJOR, s->ld,
                              s->stride, n->op == TRP__TREE_STORE);
         return;
     }
@@ -286,12 +430,72 @@ static void use_workspace(running *x)
         memset(at, 0xab, x->p.workspace_bytes);
 }
 
-static void check_maps(running *x)
+static void check_maps(running *x, uint64_t a, uint64_t b)
 {
-    const uint64_t address[2] = {x->p.args.a, x->p.args.b};
+    const uint64_t address[2] = {a, b};
     for (int i = 0; i < 2 && x->k.sm90; i++) {
-        if (x->p.map[i].encoded.opaque[0] != address[i] || (x->p.map[i].encoded.opaque[1] & 7) != 3)
+        bool gathered = x->k.convolves && (i == 0 || x->k.conv == TRP_CONV_WGRAD);
+        uint64_t rank = x->k.convolves ? x->k.dims + 2u : 3u;
+        if (x->p.map[i].encoded.opaque[0] != address[i] ||
+            (x->p.map[i].encoded.opaque[1] & 15) != (rank | (gathered ? 8 : 0)))
             fail(x);
+    }
+}
+
+/* Factors of blocks. */
+static void reach_factors(running *x)
+{
+    const trp_cutlass_args *a = &x->p.args;
+    if (x->k.scale_a)
+        x->scale_a =
+            reach(x, a->scale_a,
+                  (uint64_t)ref_scale_bytes((trp_scale_mode)x->k.scale_a, a->m, a->k), false);
+    if (x->k.scale_b)
+        x->scale_b =
+            reach(x, a->scale_b,
+                  (uint64_t)ref_scale_bytes((trp_scale_mode)x->k.scale_b, a->n, a->k), false);
+}
+
+/* Whether A is the narrower matrix. */
+static bool narrow_a(const running *x)
+{
+    return bytes_of(x->k.a) < bytes_of(x->k.b);
+}
+
+static void reach_groups(running *x)
+{
+    const trp_cutlass_args *a = &x->p.args;
+    if (!x->k.groups != !a->group || (x->k.zeros && !a->zero_b))
+        fail(x);
+    if (!x->k.groups || x->failed)
+        return;
+    uint64_t count = (uint64_t)((a->k - 1) / a->group + 1) * (uint64_t)(narrow_a(x) ? a->m : a->n);
+    x->scale_b = reach(x, a->scale_b, count * 2, false);
+    if (x->k.zeros)
+        x->zero = reach(x, a->zero_b, count * 2, false);
+}
+
+/* Elements of the narrower matrix as the wider one's type has them. */
+static void apply_groups(const running *x, double *wide, int64_t lines)
+{
+    const trp_cutlass_args *a = &x->p.args;
+    trp_dtype type = (trp_dtype)(narrow_a(x) ? x->k.b : x->k.a);
+    for (int64_t i = 0; wide && i < lines; i++) {
+        for (int64_t p = 0; p < a->k; p++) {
+            int64_t at = p / a->group * lines + i;
+            double *y = &wide[i * a->k + p];
+            *y = ref_element_round(type, *y * creal(ref_element_load(type, x->scale_b, at)));
+            if (x->zero)
+                *y = ref_element_round(type, *y + creal(ref_element_load(type, x->zero, at)));
+        }
+    }
+}
+
+static void apply_factors(double *wide, uint8_t mode, const void *at, int64_t lines, int64_t k)
+{
+    for (int64_t i = 0; wide && mode && i < lines; i++) {
+        for (int64_t p = 0; p < k; p++)
+            wide[i * k + p] *= ref_scale((trp_scale_mode)mode, at, lines, k, i, p);
     }
 }
 
@@ -323,8 +527,15 @@ static bool sums_of(const running *x, int64_t l, void *out)
 {
     const trp_cutlass_args *a = &x->p.args;
     int64_t m = a->m, n = a->n, k = a->k;
-    double *left = widen(x->a, x->k.a, m, k, x->k.a_row, a->lda, l * a->batch_a);
-    double *right = widen(x->b, x->k.b, n, k, !x->k.b_row, a->ldb, l * a->batch_b);
+    bool conv = x->k.convolves;
+    double *left = conv ? fake_cutlass_gather(&x->k, a, false, x->a, l)
+                        : widen(x->a, x->k.a, m, k, x->k.a_row, a->lda, l * a->batch_a);
+    double *right = conv ? fake_cutlass_gather(&x->k, a, true, x->b, l)
+                         : widen(x->b, x->k.b, n, k, !x->k.b_row, a->ldb, l * a->batch_b);
+    apply_factors(left, x->k.scale_a, x->scale_a, m, k);
+    apply_factors(right, x->k.scale_b, x->scale_b, n, k);
+    if (x->k.groups)
+        apply_groups(x, narrow_a(x) ? left : right, narrow_a(x) ? m : n);
     for (int64_t i = 0; left && right && i < m && !fake_interrupted(); i++) {
         for (int64_t j = 0; j < n; j++) {
             double sum = 0;
@@ -359,18 +570,18 @@ static void compute(running *x, void *sums)
 {
     const trp_cutlass_args *a = &x->p.args;
     bool tree = x->k.tree_bytes > 0;
-    trp__tree_eval eval = {.tree = &x->tree, .m = a->m, .n = a->n, .batch = a->l, .slot = x->slot};
+    trp__tree_eval eval = {.tree = &x->tree, .m = x->m, .n = x->n, .batch = a->l, .slot = x->slot};
     if (tree)
         eval.sums = malloc((size_t)trp__tree_eval_sums(&eval) * sizeof *eval.sums + 1);
     if (eval.sums)
         trp__tree_eval_begin(&eval);
     for (int64_t l = 0; l < a->l && sums_of(x, l, sums); l++) {
-        const trp__tree_tile tile = {.rows = a->m,
-                                     .columns = a->n,
+        const trp__tree_tile tile = {.rows = x->m,
+                                     .columns = x->n,
                                      .batch = l,
                                      .acc = sums,
                                      .acc_type = (trp_dtype)x->k.accumulator,
-                                     .acc_order = TRP_ROW_MAJOR,
+                                     .acc_order = x->k.swap ? TRP_COL_MAJOR : TRP_ROW_MAJOR,
                                      .acc_ld = a->n};
         if (tree)
             trp__tree_eval_tile(&eval, &tile);
@@ -385,15 +596,106 @@ static void compute(running *x, void *sums)
 static void reach_all(running *x)
 {
     const trp_cutlass_args *a = &x->p.args;
-    check_maps(x);
-    use_workspace(x);
-    x->a = reach_matrix(x, a->a, x->k.a, a->m, a->k, x->k.a_row, a->lda, a->batch_a, false);
-    x->b = reach_matrix(x, a->b, x->k.b, a->k, a->n, x->k.b_row, a->ldb, a->batch_b, false);
+    if (x->k.convolves && a->conv_images > 0) {
+        x->a = reach(x, a->a, fake_cutlass_conv_span(&x->k, a, false) * bytes_of(x->k.a), false);
+        x->b = reach(x, a->b, fake_cutlass_conv_span(&x->k, a, true) * bytes_of(x->k.b), false);
+    } else if (!x->k.convolves && a->k > 0) {
+        x->a = reach_matrix(x, a->a, x->k.a, a->m, a->k, x->k.a_row, a->lda, a->batch_a, false);
+        x->b = reach_matrix(x, a->b, x->k.b, a->k, a->n, x->k.b_row, a->ldb, a->batch_b, false);
+    }
+    reach_factors(x);
+    reach_groups(x);
     reach_d_and_c(x);
     for (uint32_t i = 0; i < x->tree.count; i++) {
         if (x->tree.node[i].slot)
             reach_slot(x, &x->tree.node[i]);
     }
+}
+
+static void let_go(running *x)
+{
+    for (uint32_t i = 0; i < x->pins; i++)
+        fake_cuda_let_go(&x->pin[i]);
+    x->pins = 0;
+}
+
+/* The product, or that of one group. */
+static void run_one(running *x)
+{
+    x->m = x->k.swap ? x->p.args.n : x->p.args.m;
+    x->n = x->k.swap ? x->p.args.m : x->p.args.n;
+    if (!x->failed)
+        reach_all(x);
+    void *sums =
+        x->failed ? NULL : malloc((size_t)x->p.args.m * (size_t)x->p.args.n * sizeof(double));
+    if (sums)
+        compute(x, sums);
+    let_go(x);
+    free(sums);
+}
+
+/* What is told of group number `index` as the problem in hand; false if there is nothing to do. */
+static bool become(running *x, const trp_cutlass_args *all, const trp_group_arrays *arrays,
+                   const trp_group_kind *kind, int32_t index)
+{
+    trp_group_vector vector[VECTORS];
+    trp_cutlass_args *a = &x->p.args;
+    const int32_t vectors = vectors_of(&x->k, vector);
+    const int32_t *shape = (const int32_t *)(uintptr_t)arrays->shapes + (int64_t)3 * index;
+    uint64_t at[4];
+    int64_t ld[4];
+    for (int i = 0; i < 4; i++) {
+        at[i] = ((const uint64_t *)(uintptr_t)arrays->at[i])[index];
+        ld[i] = ((const int64_t *)(uintptr_t)arrays->ld[i])[index];
+        if (shape[0] > 0 && kind->element[i] > 0 &&
+            (at[i] | (uint64_t)(ld[i] * kind->element[i])) % (uint64_t)kind->align[i] != 0)
+            fail(x);
+    }
+    *a = *all;
+    a->m = shape[0];
+    a->n = shape[1];
+    a->k = shape[2];
+    a->l = 1;
+    a->a = at[0];
+    a->b = at[1];
+    a->c = at[2];
+    a->d = at[3];
+    a->lda = ld[0];
+    a->ldb = ld[1];
+    a->ldc = ld[2];
+    a->ldd = ld[3];
+    a->batch_a = a->batch_b = a->batch_c = a->batch_d = 0;
+    for (uint32_t i = 0; i < x->tree.count; i++) {
+        const trp__tree_node *n = &x->tree.node[i];
+        uint64_t *word = &a->slot[trp__tree_word(&x->tree, n->slot)];
+        if (n->op == TRP__TREE_SCALAR && word[0])
+            word[0] += word[1] * (uint64_t)index * bytes_of(x->tree.compute);
+    }
+    for (int v = 0; v < vectors; v++)
+        a->slot[vector[v].word] =
+            ((const uint64_t *)(uintptr_t)arrays->vector)[(int64_t)v * all->l + index];
+    return a->m > 0 && a->n > 0;
+}
+
+static void run_groups(running *x)
+{
+    trp_group_vector vector[VECTORS];
+    const trp_cutlass_args all = x->p.args;
+    const trp_group_kind kind = kind_of(&x->k);
+    const int32_t vectors = vectors_of(&x->k, vector);
+    fake_pin pin;
+    const uint64_t bytes = trp_group_arrays_at(0, all.l, vectors).bytes;
+    const trp_group_arrays there = trp_group_arrays_at(all.workspace, all.l, vectors);
+    unsigned char *room = fake_cuda_reach(&pin, all.workspace, bytes + GROUPED_BYTES, true);
+    const trp_group_arrays arrays = trp_group_arrays_at((uintptr_t)room, all.l, vectors);
+    check_maps(x, there.at[0], there.at[1]);
+    for (int32_t i = 0; room && i < all.l && !x->failed && !fake_interrupted(); i++) {
+        if (become(x, &all, &arrays, &kind, i))
+            run_one(x);
+    }
+    if (room)
+        memset(room, 0xab, bytes + GROUPED_BYTES);
+    fake_cuda_let_go(&pin);
 }
 
 /* (its own parameter), and what the kernel is. */
@@ -406,19 +708,19 @@ void fake_cutlass_run(const uint64_t *parameter)
     fake_tell("runs", "run");
     take_time("run_ms");
     x->failed = !read_kernel(parameter[sizeof x->p / 8], &x->k);
+    if (!x->failed)
+        take_time_if_slow(&x->k, &x->p.args);
     if (fake_told_number("run_traps"))
         fail(x);
     if (!x->failed && x->k.tree_bytes > 0 &&
         !trp__tree_decode(x->k.tree, x->k.tree_bytes, &x->tree))
         fail(x);
-    if (!x->failed)
-        reach_all(x);
-    void *sums =
-        x->failed ? NULL : malloc((size_t)x->p.args.m * (size_t)x->p.args.n * sizeof(double));
-    if (sums)
-        compute(x, sums);
-    for (uint32_t i = 0; i < x->pins; i++)
-        fake_cuda_let_go(&x->pin[i]);
-    free(sums);
+    if (!x->failed && x->k.grouped) {
+        run_groups(x);
+    } else if (!x->failed) {
+        check_maps(x, x->p.args.a, x->p.args.b);
+        use_workspace(x);
+        run_one(x);
+    }
     free(x);
 }

@@ -121,6 +121,9 @@ int fake_leave(int result);
 fake_context *fake_current(void);
 
 int64_t fake_now(void);
+
+/* The device's: the machine's, or what kernels have taken where a test says which are fast. */
+int64_t fake_cutlass_clock(void);
 /* Waits for `changed`. */
 void fake_wait(void);
 void fake_announce(void);
@@ -263,6 +266,7 @@ const fake_kernel *fake_kernel_find(const char *name);
 
 /* Those of the cutlass actor, see cutlass.c. */
 void fake_cutlass_build(const uint64_t *parameter);
+void fake_cutlass_prepare(const uint64_t *parameter);
 void fake_cutlass_run(const uint64_t *parameter);
 
 #endif

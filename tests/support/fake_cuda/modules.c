@@ -135,6 +135,7 @@ static const fake_kernel kernels[] = {
     {"jit_trap", run_trap, 0, NULL},
     {"warm", run_nop, 1, NULL},
     {"trp_cutlass_build", fake_cutlass_build, 2, FAKE_CUTLASS_KERNEL},
+    {"trp_cutlass_prepare", fake_cutlass_prepare, 2, FAKE_CUTLASS_KERNEL},
     {"trp_cutlass_kernel", fake_cutlass_run, 1, FAKE_CUTLASS_KERNEL},
 };
 
@@ -610,6 +611,40 @@ trp__cu_result cuTensorMapEncodeTiled(trp__cu_tensor_map *map, trp__cu_tensor_ty
     for (unsigned int i = 0; i < rank && fits; i++) {
         fits = size[i] >= 1 && box[i] >= 1 && box[i] <= 256 && step[i] >= 1 && step[i] <= 8 &&
                (i + 1 == rank || stride[i] % 16 == 0);
+        map->opaque[2 + i] = size[i];
+    }
+    return fake_leave(fits ? FAKE_SUCCESS : FAKE_ERROR_INVALID_VALUE);
+}
+
+/* The same; in the second word the rank and 8. */
+trp__cu_result cuTensorMapEncodeIm2col(trp__cu_tensor_map *map, trp__cu_tensor_type type,
+                                       unsigned int rank, void *address, const uint64_t *size,
+                                       const uint64_t *stride, const int *lower, const int *upper,
+                                       unsigned int channels, unsigned int pixels,
+                                       const unsigned int *step,
+                                       trp__cu_tensor_interleave interleave,
+                                       trp__cu_tensor_swizzle swizzle, trp__cu_tensor_l2 l2,
+                                       trp__cu_tensor_fill fill)
+{
+    static const int most[] = {32767, 127, 15};
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    (void)l2;
+    (void)fill;
+    bool fits = (uintptr_t)map % 64 == 0 && type <= 15 && rank >= 3 && rank <= 5 &&
+                (uintptr_t)address % 16 == 0 && interleave <= 2 && swizzle <= 6 && channels >= 1 &&
+                channels <= 256 && pixels >= 1 && pixels <= 1024;
+    memset(map, 0, sizeof *map);
+    map->opaque[0] = (uintptr_t)address;
+    map->opaque[1] = rank | 8;
+    for (unsigned int i = 0; i < rank && fits; i++) {
+        bool pixel = i > 0 && i + 1 < rank;
+        fits = size[i] >= 1 && step[i] >= 1 && step[i] <= 8 &&
+               (i + 1 == rank || stride[i] % 16 == 0) &&
+               (!pixel || (lower[i - 1] >= -most[rank - 3] - 1 && lower[i - 1] <= most[rank - 3] &&
+                           upper[i - 1] >= -most[rank - 3] - 1 && upper[i - 1] <= most[rank - 3] &&
+                           (int64_t)size[i] + upper[i - 1] > lower[i - 1]));
         map->opaque[2 + i] = size[i];
     }
     return fake_leave(fits ? FAKE_SUCCESS : FAKE_ERROR_INVALID_VALUE);

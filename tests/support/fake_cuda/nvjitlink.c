@@ -136,6 +136,25 @@ static bool read_tree(const char *input, fake_cutlass_kernel *k)
     return trp__tree_decode(k->tree, k->tree_bytes, &tree);
 }
 
+static bool is_there(const char *input, const char *name)
+{
+    const char *value = defined(input, name);
+    return value && strncmp(value, "void", 4) != 0;
+}
+
+/* Of factors for blocks of 128 along k: how many lines one is for. */
+static uint8_t read_scale(const char *input, const char *name)
+{
+    switch (read_number(input, name, 0)) {
+    case 1:
+        return TRP_SCALE_BLOCK_128;
+    case 128:
+        return TRP_SCALE_BLOCK_128X128;
+    default:
+        return TRP_SCALE_TENSOR;
+    }
+}
+
 static bool read_kernel(const char *input, fake_cutlass_kernel *k)
 {
     memset(k, 0, sizeof *k); /* padding too: it becomes text */
@@ -145,15 +164,30 @@ static bool read_kernel(const char *input, fake_cutlass_kernel *k)
     k->accumulator = read_type(input, "TRP_ACC");
     k->a_row = (uint8_t)read_number(input, "TRP_A_ROW", 1);
     k->b_row = (uint8_t)read_number(input, "TRP_B_ROW", 0);
-    k->sm90 = find_line(input, "#include \"gemm_sm90.cuh\"") != NULL;
+    k->convolves = find_line(input, "#include \"conv_sm") != NULL;
+    k->conv = (uint8_t)read_number(input, "TRP_CONV", 0);
+    k->dims = (uint8_t)read_number(input, "TRP_CONV_DIMS", 2);
+    k->unit_stride = (uint8_t)read_number(input, "TRP_CONV_UNIT_STRIDE", 0);
+    k->grouped = find_line(input, "#include \"grouped_sm") != NULL;
+    k->sm90 = find_line(input, "#include \"gemm_sm90.cuh\"") != NULL ||
+              find_line(input, "#include \"conv_sm90.cuh\"") != NULL ||
+              find_line(input, "#include \"grouped_sm90.cuh\"") != NULL;
     k->stream_k = read_number(input, k->sm90 ? "TRP_SCHEDULER" : "TRP_STREAM_K", 0) == 1;
     k->a_align = read_number(input, "TRP_A_ALIGN", 1);
+    k->b_align = read_number(input, "TRP_B_ALIGN", k->a_align);
+    k->swap = read_number(input, "TRP_SWAP", 0) == 1;
+    k->groups = is_there(input, "TRP_GROUPS");
+    k->zeros = is_there(input, "TRP_ZEROS");
     k->d_align = read_number(input, "TRP_D_ALIGN", 1);
+    k->scale_a = read_scale(input, "TRP_SCALE_A");
+    k->scale_b = read_scale(input, "TRP_SCALE_B");
     k->cluster[0] = k->cluster[1] = 1;
     read_numbers(input, "TRP_CLUSTER", k->cluster, 2);
     return k->a && k->b && k->d && k->accumulator && read_tree(input, k) &&
            read_numbers(input, "TRP_TILE", k->tile, 2) == 2 &&
-           find_line(input, k->sm90 ? "#include \"gemm_sm90.cuh\"" : "#include \"gemm_sm80.cuh\"");
+           (k->sm90 || find_line(input, k->grouped     ? "#include \"grouped_sm80.cuh\""
+                                        : k->convolves ? "#include \"conv_sm80.cuh\""
+                                                       : "#include \"gemm_sm80.cuh\""));
 }
 
 /* PTX. */
@@ -192,6 +226,8 @@ static void add_info(FILE *f, const fake_cutlass_kernel *k)
         [TRP_CUTLASS_INFO_TILE + 1] = k->tile[1],
         [TRP_CUTLASS_INFO_STAGES] = 1,
         [TRP_CUTLASS_INFO_ALIGNMENT] = 64,
+        [TRP_CUTLASS_INFO_PREPARE] = k->grouped ? 256 : 0,
+        [TRP_CUTLASS_INFO_PREPARE + 1] = k->grouped,
     };
     add_words(f, ".global", "trp_cutlass_info", info, TRP_CUTLASS_INFO_WORDS);
 }
@@ -219,6 +255,11 @@ static char *write_ptx(const struct trp__nvjitlink_opaque *h, const fake_cutlass
         fprintf(f,
                 ".visible .entry trp_cutlass_kernel(.param .align 64 .b8 params[%zu])\n{ ret; }\n",
                 sizeof(fake_cutlass_parameter));
+    if (k->grouped && is_used(h->options, "-kernels-used=", "trp_cutlass_prepare"))
+        fprintf(f,
+                ".visible .entry trp_cutlass_prepare(.param .align 8 .b8 args[%zu], .param .u64 "
+                "table)\n{ ret; }\n",
+                sizeof(trp_cutlass_args));
     fclose(f);
     return image;
 }

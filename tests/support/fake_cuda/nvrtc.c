@@ -117,10 +117,23 @@ static bool take_time(const struct trp__nvrtc_program_opaque *p)
     }
 }
 
+/* Those whose name begins so. */
+static bool fails_by_name(struct trp__nvrtc_program_opaque *p)
+{
+    char name[64];
+    if (!fake_told("compile_fails_of", name, sizeof name))
+        return false;
+    name[strcspn(name, "\n")] = '\0';
+    return strncmp(p->name, name, strlen(name)) == 0 &&
+           fake_told("compile_fails_log", p->log, sizeof p->log);
+}
+
 static bool kept(const char *line)
 {
     return strncmp(line, "#define TRP_", 12) == 0 || strncmp(line, "/* tree ", 8) == 0 ||
-           strncmp(line, "#include \"gemm_sm", 17) == 0;
+           strncmp(line, "#include \"gemm_sm", 17) == 0 ||
+           strncmp(line, "#include \"conv_sm", 17) == 0 ||
+           strncmp(line, "#include \"grouped_sm", 20) == 0;
 }
 
 /* The lines that are of interest. */
@@ -153,7 +166,7 @@ trp__nvrtc_result nvrtcCompileProgram(trp__nvrtc_program p, int count, const cha
         fake_tell("cancelled", p->name);
         return TRP__NVRTC_ERROR_CANCELLED;
     }
-    if (fake_told("compile_fails", p->log, sizeof p->log))
+    if (fake_told("compile_fails", p->log, sizeof p->log) || fails_by_name(p))
         return TRP__NVRTC_ERROR_COMPILATION;
     if (!lto || !strstr(p->source, "#define TRP_A ")) {
         strcpy(p->log, "fake NVRTC: error: it compiles kernels of the cutlass actor to LTO-IR\n");

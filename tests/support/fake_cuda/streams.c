@@ -179,7 +179,8 @@ static void run_short(const fake_op *op)
     case FAKE_OP_RECORD:
         if (op->event.event->completed < op->event.number) {
             op->event.event->completed = op->event.number;
-            op->event.event->time = fake_now();
+            op->event.event->time =
+                op->event.event->flags & EVENT_DISABLE_TIMING ? 0 : fake_cutlass_clock();
         }
         break;
     case FAKE_OP_FREE:

@@ -5,17 +5,21 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gemm_sm80_head.cuh"
 
+#ifndef TRP_MMA /* the main loop, and what it needs besides a product's arguments */
+#define TRP_MMA                 typename trp_plain_kernel::Mma
+#define TRP_PLACE(params, args) (void)(params)
+#endif
+
 #if TRP_TREE
 static_assert(TRP_D_ROW, "trees are written for a row-major D");
 using trp_epilogue = cutlass::epilogue::threadblock::EpilogueWithVisitorCallbacks<
     typename trp_plain_kernel::Epilogue, TRP_FUSION, 1>;
 #if TRP_STREAM_K
 using trp_kernel =
-    cutlass::gemm::kernel::GemmWithEpilogueVisitorStreamk<typename trp_plain_kernel::Mma,
-                                                          trp_epilogue, trp_swizzle>;
+    cutlass::gemm::kernel::GemmWithEpilogueVisitorStreamk<TRP_MMA, trp_epilogue, trp_swizzle>;
 #else
-using trp_kernel = cutlass::gemm::kernel::GemmWithEpilogueVisitor<typename trp_plain_kernel::Mma,
-                                                                  trp_epilogue, trp_swizzle>;
+using trp_kernel =
+    cutlass::gemm::kernel::GemmWithEpilogueVisitor<TRP_MMA, trp_epilogue, trp_swizzle>;
 #endif
 #else
 using trp_kernel = trp_plain_kernel;
@@ -93,6 +97,7 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
         return TRP_CUTLASS_REFUSED;
 
     trp_params params(arguments, args.sm_count, args.blocks_per_sm > 0 ? args.blocks_per_sm : 1);
+    TRP_PLACE(params, args);
     built.workspace_bytes = params.get_workspace_size();
     if (built.workspace_bytes > (args.workspace ? args.workspace_bytes : 0))
         return TRP_CUTLASS_WORKSPACE;

@@ -10,107 +10,68 @@
     cutlass::epilogue::fusion::LinearCombination<TRP_D, TRP_SCALAR, TRP_C, TRP_SCALAR>
 #endif
 
-using trp_epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
-    cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, trp_tile, trp_cluster,
-    cutlass::epilogue::collective::EpilogueTileAuto, TRP_ACC, TRP_SCALAR, TRP_C,
-    trp_layout<TRP_C_ROW>, 128 / trp_bits<TRP_C>, TRP_D, trp_layout<TRP_D_ROW>,
-    128 / trp_bits<TRP_D>, trp_epilogue_schedule, TRP_FUSION>::CollectiveOp;
+using trp_epilogue = trp_epilogue_of<TRP_FUSION>;
 
-#if TRP_STAGES
-using trp_stages = cutlass::gemm::collective::StageCount<TRP_STAGES>;
-#else
-using trp_stages = cutlass::gemm::collective::StageCountAutoCarveout<int(
-    sizeof(typename trp_epilogue::SharedStorage))>;
-#endif
-using trp_mainloop = typename cutlass::gemm::collective::CollectiveBuilder<
-    cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, TRP_A, trp_layout<TRP_A_ROW>,
-    128 / trp_bits<TRP_A>, TRP_B, trp_layout<TRP_B_ROW>, 128 / trp_bits<TRP_B>, TRP_ACC, trp_tile,
-    trp_cluster, trp_stages, trp_schedule>::CollectiveOp;
+/* Factors of blocks: those of one block of k follow each other, or, if they are for 128 lines, those
+ * of one block of lines, whose count is rounded up to fours. */
+#if TRP_SCALE_A
+using trp_major = cute::UMMA::Major;
+using trp_scales = cutlass::detail::Sm1xxBlockwiseScaleConfig<
+    TRP_SCALE_A, TRP_SCALE_B, 128, TRP_SCALE_A == 1 ? trp_major::MN : trp_major::K,
+    TRP_SCALE_B == 1 ? trp_major::MN : trp_major::K>;
+using trp_scales_a = decltype(trp_scales::deduce_layoutSFA());
+using trp_scales_b = decltype(trp_scales::deduce_layoutSFB());
+using trp_left = cute::tuple<trp_layout<TRP_A_ROW>, trp_scales_a>;
+using trp_right = cute::tuple<trp_layout<TRP_B_ROW>, trp_scales_b>;
 
-#if TRP_SCHEDULER == 1
-using trp_scheduler = cutlass::gemm::StreamKScheduler;
-#else
-using trp_scheduler = cutlass::gemm::PersistentScheduler;
-#endif
-
-using trp_kernel = cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int, int>,
-                                                        trp_mainloop, trp_epilogue, trp_scheduler>;
-
-__device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
-                                     trp_cutlass_built &built)
+template <class Layout> __device__ Layout trp_scale_layout(int32_t lines, int32_t k)
 {
-    using scalar = TRP_SCALAR;
-    if (args.m <= 0 || args.n <= 0 || args.k <= 0)
-        return TRP_CUTLASS_REFUSED;
-    typename trp_kernel::Arguments arguments{};
-    arguments.mode = cutlass::gemm::GemmUniversalMode::kGemm;
-    arguments.problem_shape = {args.m, args.n, args.k, args.l > 1 ? args.l : 1};
-
-    auto &mainloop = arguments.mainloop;
-    mainloop.ptr_A = reinterpret_cast<decltype(mainloop.ptr_A)>(args.a);
-    mainloop.dA = trp_stride<typename trp_kernel::StrideA>(args.lda, args.batch_a);
-    mainloop.ptr_B = reinterpret_cast<decltype(mainloop.ptr_B)>(args.b);
-    mainloop.dB = trp_stride<typename trp_kernel::StrideB>(args.ldb, args.batch_b);
-
-    auto &epilogue = arguments.epilogue;
-    epilogue.ptr_C = reinterpret_cast<decltype(epilogue.ptr_C)>(args.c);
-    epilogue.dC = trp_stride<typename trp_kernel::StrideC>(args.ldc, args.batch_c);
-    epilogue.ptr_D = reinterpret_cast<decltype(epilogue.ptr_D)>(args.d);
-    epilogue.dD = trp_stride<typename trp_kernel::StrideD>(args.ldd, args.batch_d);
-#ifdef TRP_FUSION_PLAIN
-    epilogue.thread.alpha = scalar(args.alpha);
-    epilogue.thread.beta = scalar(args.beta);
-    epilogue.thread.alpha_ptr = reinterpret_cast<scalar const *>(args.alpha_ptr);
-    epilogue.thread.beta_ptr = reinterpret_cast<scalar const *>(args.beta_ptr);
-#else
-    epilogue.thread = TRP_FUSION_ARGS(args);
-#endif
-
-    arguments.hw_info.sm_count = args.sm_count;
-    arguments.hw_info.max_active_clusters = args.max_active_clusters;
-
-    auto &scheduler = arguments.scheduler;
-    using raster = decltype(scheduler.raster_order);
-    scheduler.max_swizzle_size = args.swizzle > 1 ? args.swizzle : 1;
-    scheduler.raster_order = args.raster == 1   ? raster::AlongM
-                             : args.raster == 2 ? raster::AlongN
-                                                : raster::Heuristic;
-#if TRP_SCHEDULER == 1
-    using decomposition = decltype(scheduler.decomposition_mode);
-    using reduction = decltype(scheduler.reduction_mode);
-    scheduler.splits = args.splits > 1 ? args.splits : 1;
-    scheduler.decomposition_mode = args.stream_k == 1   ? decomposition::DataParallel
-                                   : args.stream_k == 2 ? decomposition::SplitK
-                                   : args.stream_k == 3 ? decomposition::StreamK
-                                                        : decomposition::Heuristic;
-    scheduler.reduction_mode =
-        args.reduction ? reduction::Nondeterministic : reduction::Deterministic;
-#endif
-
-    /* CUTLASS also asks for lines that are as long as strides have to be; TMA cuts them where they
-     * end. */
-    auto whole = [](int32_t size) { return int32_t((uint32_t(size) + 15) / 16 * 16); };
-    typename trp_kernel::Arguments asked = arguments;
-    asked.problem_shape = {whole(args.m), whole(args.n), whole(args.k), args.l > 1 ? args.l : 1};
-    if (!trp_kernel::can_implement(asked))
-        return TRP_CUTLASS_REFUSED;
-    built.workspace_bytes = trp_kernel::get_workspace_size(arguments);
-    built.workspace_zero = built.workspace_bytes;
-    if (built.workspace_bytes > (args.workspace ? args.workspace_bytes : 0))
-        return TRP_CUTLASS_WORKSPACE;
-
-    typename trp_kernel::Params params =
-        trp_kernel::to_underlying_arguments(arguments, reinterpret_cast<void *>(args.workspace));
-    const dim3 grid = trp_kernel::get_grid_shape(params);
-    built.grid[0] = grid.x;
-    built.grid[1] = grid.y;
-    built.grid[2] = grid.z;
-    trp_write_params(out, params);
-    return TRP_CUTLASS_BUILT;
+    constexpr int width = cute::size<0, 0>(Layout{});
+    const int32_t blocks = (k - 1) / 128 + 1, along = (lines - 1) / width + 1;
+    auto shape = Layout{}.shape();
+    auto stride = Layout{}.stride();
+    cute::get<0, 1>(shape) = along;
+    cute::get<1, 1>(shape) = blocks;
+    cute::get<2>(shape) = 1;
+    if constexpr (width == 1)
+        cute::get<1, 1>(stride) = along;
+    else
+        cute::get<0, 1>(stride) = (blocks + 3) / 4 * 4;
+    return cute::make_layout(shape, stride);
 }
+#elif TRP_SWAP
+using trp_left = trp_layout<!TRP_B_ROW>;
+using trp_right = trp_layout<!TRP_A_ROW>;
+#else
+using trp_left = trp_layout<TRP_A_ROW>;
+using trp_right = trp_layout<TRP_B_ROW>;
+#endif
 
-TRP_MODULE(trp_kernel, trp_run_3x, trp_kernel::SharedStorageSize, trp_kernel::MaxThreadsPerBlock,
-           trp_kernel::MinBlocksPerMultiprocessor, cute::size<0>(trp_cluster{}),
-           cute::size<1>(trp_cluster{}), cute::size<2>(trp_cluster{}), cute::size<0>(trp_tile{}),
-           cute::size<1>(trp_tile{}), cute::size<2>(trp_tile{}),
-           trp_mainloop::DispatchPolicy::Stages)
+/* Narrow elements come first, with their factors: they go through registers, where they become as
+ * wide as the others. */
+#if TRP_SWAP
+using trp_first = TRP_B;
+using trp_second = TRP_A;
+#else
+using trp_first = TRP_A;
+using trp_second = TRP_B;
+#endif
+template <class T, class Scale, class Zero> struct trp_with_groups {
+    using type = cute::tuple<T, Scale, Zero>;
+};
+template <class T, class Scale> struct trp_with_groups<T, Scale, void> {
+    using type = cute::tuple<T, Scale>;
+};
+template <class T> struct trp_with_groups<T, void, void> {
+    using type = T;
+};
+using trp_plain_mainloop =
+    trp_mainloop_of<trp_epilogue, typename trp_with_groups<trp_first, TRP_GROUPS, TRP_ZEROS>::type,
+                    trp_left, trp_bits<trp_first>, trp_second, trp_right>;
+#if TRP_FP8 && !TRP_FAST_FP8 && !TRP_SCALE_A
+using trp_mainloop = trp_fp8_mainloop<trp_plain_mainloop>;
+#else
+using trp_mainloop = trp_plain_mainloop;
+#endif
+
+#include "gemm_3x.cuh"

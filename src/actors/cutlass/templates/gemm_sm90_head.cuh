@@ -1,5 +1,5 @@
-/* The settings of gemm_sm90.cuh, what it includes, and what an epilogue tree may use: a source with
- * a tree has this, then the tree's text, then gemm_sm90.cuh.
+/* The settings of gemm_sm90.cuh and grouped_sm90.cuh, what they include, and what an epilogue tree
+ * may use: a source with a tree has this, then the tree's text, then one of them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
@@ -48,20 +48,62 @@
 #ifndef TRP_PINGPONG
 #define TRP_PINGPONG 0
 #endif
+#ifndef TRP_SINGLE /* one warp group computes one tile, and the block ends with it */
+#define TRP_SINGLE 0
+#endif
 #ifndef TRP_FAST_FP8 /* fp8: sums stay in the tensor core's own precision */
 #define TRP_FAST_FP8 0
 #endif
-#ifndef TRP_SCHEDULER /* 0 persistent, 1 stream-K */
+#ifndef TRP_SCHEDULER /* 0 persistent, 1 stream-K, 2 groups */
 #define TRP_SCHEDULER 0
 #endif
+#ifndef TRP_SCALE_A /* fp8: a factor for so many rows of A and 128 of k: 1 or 128; 0: none */
+#define TRP_SCALE_A 0
+#endif
+#ifndef TRP_MIXED /* A or B is narrower than the other, to which its elements are widened */
+#define TRP_MIXED 0
+#endif
+#ifndef TRP_SWAP /* mixed: B is the narrow one. The kernel computes D' = B' A', as does the tree */
+#define TRP_SWAP 0
+#endif
+#ifndef TRP_GROUPS /* mixed: its factors, one for a group of k, of this type */
+#define TRP_GROUPS void
+#endif
+#ifndef TRP_ZEROS /* and what is added, in the same type; void: nothing */
+#define TRP_ZEROS void
+#endif
+#ifndef TRP_SCALE_B /* likewise of columns of B; both or none */
+#define TRP_SCALE_B 0
+#endif
+#define TRP_GROUPED (TRP_SCHEDULER == 2)
 
 #define TRP_SM 90
 #include "sm90.cuh"
 
+#if TRP_GROUPED
+#include "cutlass/gemm/group_array_problem_shape.hpp"
 #if TRP_FP8
-#include "cutlass/gemm/collective/sm90_mma_tma_gmma_ss_warpspecialized_fp8.hpp"
+#include "cutlass/gemm/collective/sm90_mma_array_tma_gmma_ss_warpspecialized_fp8.hpp"
 #endif
 #if !TRP_FP8 || TRP_FAST_FP8
+#include "cutlass/gemm/collective/sm90_mma_array_tma_gmma_ss_warpspecialized.hpp"
+#endif
+#if TRP_PINGPONG
+#include "cutlass/gemm/kernel/sm90_gemm_array_tma_warpspecialized_pingpong.hpp"
+#else
+#include "cutlass/gemm/kernel/sm90_gemm_array_tma_warpspecialized_cooperative.hpp"
+#endif
+#else
+#if TRP_SCALE_A
+#include "cute/arch/mma_sm100_desc.hpp"
+#include "cutlass/gemm/collective/fp8_accumulation.hpp"
+#include "cutlass/gemm/collective/sm90_mma_tma_gmma_ss_warpspecialized_fp8_blockwise_scaling.hpp"
+#elif TRP_FP8
+#include "cutlass/gemm/collective/sm90_mma_tma_gmma_ss_warpspecialized_fp8.hpp"
+#endif
+#if TRP_MIXED
+#include "cutlass/gemm/collective/sm90_mma_tma_gmma_rs_warpspecialized_mixed_input.hpp"
+#elif !TRP_FP8 || TRP_FAST_FP8
 #include "cutlass/gemm/collective/sm90_mma_tma_gmma_ss_warpspecialized.hpp"
 #endif
 #if TRP_RS /* one operand through registers: 8-bit and tf32 with a layout that wgmma can't read */
@@ -69,8 +111,17 @@
 #endif
 #if TRP_PINGPONG
 #include "cutlass/gemm/kernel/sm90_gemm_tma_warpspecialized_pingpong.hpp"
+#elif TRP_SINGLE
+/* CUTLASS has this in a header that includes kernels of all kinds. */
+namespace cutlass::gemm::kernel
+{
+template <class Shape> struct IsCutlass3ArrayKernel : cute::false_type {
+};
+} // namespace cutlass::gemm::kernel
+#include "cutlass/gemm/kernel/sm90_gemm_tma_warpspecialized.hpp"
 #else
 #include "cutlass/gemm/kernel/sm90_gemm_tma_warpspecialized_cooperative.hpp"
+#endif
 #endif
 
 #include "module.cuh"
@@ -86,23 +137,74 @@ template <> inline constexpr int trp_bits<void> = 128;
 using trp_tile = trp_shape<TRP_TILE>;
 using trp_cluster = trp_shape<TRP_CLUSTER>;
 
-#if TRP_PINGPONG
-#if TRP_FAST_FP8
-using trp_schedule = cutlass::gemm::KernelTmaWarpSpecializedPingpongFP8FastAccum;
-#else
-using trp_schedule = cutlass::gemm::KernelTmaWarpSpecializedPingpong;
+#if TRP_FP8 && !TRP_FAST_FP8 && !TRP_SCALE_A && !TRP_GROUPED
+#include "fp8_mainloop.cuh"
 #endif
+
+/* The names of schedules: those of groups, and of fp8 whose sums stay in the tensor core. */
+#if TRP_GROUPED
+#define TRP_SCHEDULE(name) KernelPtrArray##name
+using trp_pingpong_epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecializedPingpong;
+using trp_cooperative_epilogue = cutlass::epilogue::PtrArrayTmaWarpSpecializedCooperative;
+#else
+#define TRP_SCHEDULE(name) Kernel##name
+using trp_pingpong_epilogue = cutlass::epilogue::TmaWarpSpecialized;
+using trp_cooperative_epilogue = cutlass::epilogue::TmaWarpSpecializedCooperative;
+#endif
+#if TRP_PINGPONG
+#if TRP_SCALE_A
+using trp_schedule = cutlass::gemm::KernelTmaWarpSpecializedPingpongFP8Blockwise;
+#elif TRP_FAST_FP8
+using trp_schedule = cutlass::gemm::TRP_SCHEDULE(TmaWarpSpecializedPingpongFP8FastAccum);
+#else
+using trp_schedule = cutlass::gemm::TRP_SCHEDULE(TmaWarpSpecializedPingpong);
+#endif
+using trp_epilogue_schedule = trp_pingpong_epilogue;
+#elif TRP_SINGLE
+using trp_schedule = cutlass::gemm::KernelTmaWarpSpecialized;
 using trp_epilogue_schedule = cutlass::epilogue::TmaWarpSpecialized;
 #else
-#if TRP_FAST_FP8
-using trp_schedule = cutlass::gemm::KernelTmaWarpSpecializedCooperativeFP8FastAccum;
+#if TRP_SCALE_A
+using trp_schedule = cutlass::gemm::KernelTmaWarpSpecializedCooperativeFP8Blockwise;
+#elif TRP_FAST_FP8
+using trp_schedule = cutlass::gemm::TRP_SCHEDULE(TmaWarpSpecializedCooperativeFP8FastAccum);
 #else
-using trp_schedule = cutlass::gemm::KernelTmaWarpSpecializedCooperative;
+using trp_schedule = cutlass::gemm::TRP_SCHEDULE(TmaWarpSpecializedCooperative);
 #endif
-using trp_epilogue_schedule = cutlass::epilogue::TmaWarpSpecializedCooperative;
+using trp_epilogue_schedule = trp_cooperative_epilogue;
 #endif
 
 /* A tree of visitors, if there is one, is a type and how its arguments follow from the slots. It
  * may use trp_tile, and trp_epilogue_descriptor for nodes that load or store by TMA. */
 using trp_epilogue_descriptor = cutlass::epilogue::collective::detail::EpilogueDescriptor<
     trp_tile, cutlass::epilogue::collective::EpilogueTileAuto, TRP_C, TRP_D, trp_epilogue_schedule>;
+
+/* A layout with a star: strides are in an array, one a group. */
+#if TRP_GROUPED
+template <bool Row> using trp_lines = trp_layout<Row> *;
+#else
+template <bool Row> using trp_lines = trp_layout<Row>;
+#endif
+
+template <class Fusion>
+using trp_epilogue_of = typename cutlass::epilogue::collective::CollectiveBuilder<
+    cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, trp_tile, trp_cluster,
+    cutlass::epilogue::collective::EpilogueTileAuto, TRP_ACC, TRP_SCALAR, TRP_C,
+    trp_lines<TRP_C_ROW != TRP_SWAP>, 128 / trp_bits<TRP_C>, TRP_D,
+    trp_lines<TRP_D_ROW != TRP_SWAP>, 128 / trp_bits<TRP_D>, trp_epilogue_schedule,
+    Fusion>::CollectiveOp;
+
+#if TRP_STAGES
+template <class Epilogue> using trp_stages = cutlass::gemm::collective::StageCount<TRP_STAGES>;
+#else
+template <class Epilogue>
+using trp_stages = cutlass::gemm::collective::StageCountAutoCarveout<int(
+    sizeof(typename Epilogue::SharedStorage))>;
+#endif
+
+/* First and Second are elements, with factors perhaps: what is loaded as A and B. */
+template <class Epilogue, class First, class Left, int LeftBits, class Second, class Right>
+using trp_mainloop_of = typename cutlass::gemm::collective::CollectiveBuilder<
+    cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, First, Left, 128 / LeftBits, Second, Right,
+    128 / trp_bits<Second>, TRP_ACC, trp_tile, trp_cluster, trp_stages<Epilogue>,
+    trp_schedule>::CollectiveOp;

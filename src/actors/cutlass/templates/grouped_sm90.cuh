@@ -1,153 +1,94 @@
 /* Many products at once, each with its own sizes, strides and addresses, all in device memory:
- * sm_90a with TMA, whose maps the kernel itself changes from group to group.
+ * sm_90a with TMA, whose maps the kernel itself changes from group to group. The settings are in
+ * gemm_sm90_head.cuh, with TRP_SCHEDULER 2.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-
-/* What a row sets, with what it is otherwise: as in gemm_sm90.cuh. */
-#ifndef TRP_A
-#define TRP_A cutlass::bfloat16_t
-#endif
-#ifndef TRP_B
-#define TRP_B TRP_A
-#endif
-#ifndef TRP_D
-#define TRP_D cutlass::bfloat16_t
-#endif
-#ifndef TRP_C
-#define TRP_C TRP_D
-#endif
-#ifndef TRP_ACC
-#define TRP_ACC float
-#endif
-#ifndef TRP_SCALAR
-#define TRP_SCALAR float
-#endif
-#ifndef TRP_A_ROW
-#define TRP_A_ROW 1
-#endif
-#ifndef TRP_B_ROW
-#define TRP_B_ROW 0
-#endif
-#ifndef TRP_C_ROW
-#define TRP_C_ROW 1
-#endif
-#ifndef TRP_D_ROW
-#define TRP_D_ROW 1
-#endif
-#ifndef TRP_TILE
-#define TRP_TILE 128, 128, 64
-#endif
-#ifndef TRP_CLUSTER
-#define TRP_CLUSTER 2, 1
-#endif
-#ifndef TRP_STAGES
-#define TRP_STAGES 0
-#endif
-#ifndef TRP_PINGPONG
-#define TRP_PINGPONG 0
-#endif
-
+#ifndef TRP_SCHEDULER
 #define TRP_SCHEDULER 2
-#define TRP_SM        90
-#include "sm90.cuh"
-
-#include "cutlass/gemm/group_array_problem_shape.hpp"
-#if TRP_FP8
-#include "cutlass/gemm/collective/sm90_mma_array_tma_gmma_ss_warpspecialized_fp8.hpp"
-#else
-#include "cutlass/gemm/collective/sm90_mma_array_tma_gmma_ss_warpspecialized.hpp"
 #endif
-#if TRP_PINGPONG
-#include "cutlass/gemm/kernel/sm90_gemm_array_tma_warpspecialized_pingpong.hpp"
-#else
-#include "cutlass/gemm/kernel/sm90_gemm_array_tma_warpspecialized_cooperative.hpp"
-#endif
+#include "gemm_sm90_head.cuh"
 
-#include "module.cuh"
+#include "grouped.cuh"
 
-template <int M, int N, int K = 1>
-using trp_shape = cute::Shape<cute::Int<M>, cute::Int<N>, cute::Int<K>>;
-template <bool Row>
-using trp_layout =
-    cutlass::platform::conditional_t<Row, cutlass::layout::RowMajor, cutlass::layout::ColumnMajor>;
-template <class T> inline constexpr int trp_bits = cutlass::sizeof_bits<T>::value;
-template <> inline constexpr int trp_bits<void> = 128;
-
-using trp_tile = trp_shape<TRP_TILE>;
-using trp_cluster = trp_shape<TRP_CLUSTER>;
-using trp_problem = cutlass::gemm::GroupProblemShape<cute::Shape<int, int, int>>;
-
-#if TRP_PINGPONG
-using trp_schedule = cutlass::gemm::KernelPtrArrayTmaWarpSpecializedPingpong;
-using trp_epilogue_schedule = cutlass::epilogue::PtrArrayTmaWarpSpecializedPingpong;
-#else
-using trp_schedule = cutlass::gemm::KernelPtrArrayTmaWarpSpecializedCooperative;
-using trp_epilogue_schedule = cutlass::epilogue::PtrArrayTmaWarpSpecializedCooperative;
-#endif
-
-using trp_epilogue_descriptor = cutlass::epilogue::collective::detail::EpilogueDescriptor<
-    trp_tile, cutlass::epilogue::collective::EpilogueTileAuto, TRP_C, TRP_D, trp_epilogue_schedule>;
 #ifndef TRP_FUSION
 #define TRP_FUSION_PLAIN
 #define TRP_FUSION                                                                                 \
     cutlass::epilogue::fusion::LinearCombination<TRP_D, TRP_SCALAR, TRP_C, TRP_SCALAR>
 #endif
 
-/* A layout with a star: strides are in an array, one a group. */
-using trp_epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<
-    cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, trp_tile, trp_cluster,
-    cutlass::epilogue::collective::EpilogueTileAuto, TRP_ACC, TRP_SCALAR, TRP_C,
-    trp_layout<TRP_C_ROW> *, 128 / trp_bits<TRP_C>, TRP_D, trp_layout<TRP_D_ROW> *,
-    128 / trp_bits<TRP_D>, trp_epilogue_schedule, TRP_FUSION>::CollectiveOp;
+using trp_epilogue = trp_epilogue_of<TRP_FUSION>;
 
-#if TRP_STAGES
-using trp_stages = cutlass::gemm::collective::StageCount<TRP_STAGES>;
-#else
-using trp_stages = cutlass::gemm::collective::StageCountAutoCarveout<int(
-    sizeof(typename trp_epilogue::SharedStorage))>;
-#endif
-using trp_mainloop = typename cutlass::gemm::collective::CollectiveBuilder<
-    cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, TRP_A, trp_layout<TRP_A_ROW> *,
-    128 / trp_bits<TRP_A>, TRP_B, trp_layout<TRP_B_ROW> *, 128 / trp_bits<TRP_B>, TRP_ACC, trp_tile,
-    trp_cluster, trp_stages, trp_schedule>::CollectiveOp;
+/* The loop over k, whose sums begin at 0: CUTLASS's own leaves them as they are where a group's k
+ * is 0. */
+template <class Base> struct trp_cleared : Base {
+    using Base::Base;
+    template <class Pipeline, class State, class Sums, class... Rest>
+    CUTLASS_DEVICE void mma(Pipeline &&pipeline, State &&state, Sums &sums, Rest &&...rest)
+    {
+        cute::clear(sums);
+        Base::mma(static_cast<Pipeline &&>(pipeline), static_cast<State &&>(state), sums,
+                  static_cast<Rest &&>(rest)...);
+    }
+};
+using trp_mainloop =
+    trp_cleared<trp_mainloop_of<trp_epilogue, TRP_A, trp_lines<TRP_A_ROW>, trp_bits<TRP_A>, TRP_B,
+                                trp_lines<TRP_B_ROW>>>;
 
+using trp_problem = cutlass::gemm::GroupProblemShape<cute::Shape<int, int, int>>;
 using trp_kernel = cutlass::gemm::kernel::GemmUniversal<trp_problem, trp_mainloop, trp_epilogue,
                                                         cutlass::gemm::GroupScheduler>;
 
-/* What the host's arrays hold is what CUTLASS reads. */
+/* What prepare writes is what CUTLASS reads. */
 static_assert(sizeof(typename trp_problem::UnderlyingProblemShape) == 12, "m, n, k");
 static_assert(sizeof(typename trp_kernel::InternalStrideA) == 8, "a leading dimension");
+
+/* TMA cuts lines where they end, and wants the rest at 16 bytes. */
+__device__ inline trp_group_kind trp_kind()
+{
+    return {{TRP_A_ROW, TRP_B_ROW, TRP_C_ROW, TRP_D_ROW},
+            {trp_bytes<TRP_A>, trp_bytes<TRP_B>, trp_bytes<TRP_C>, trp_bytes<TRP_D>},
+            {16, 16, 16, 16},
+            {1, 1, 1, 1}};
+}
 
 __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
                                      trp_cutlass_built &built)
 {
-    using scalar = TRP_SCALAR;
     if (args.l <= 0)
         return TRP_CUTLASS_REFUSED;
+    const trp_group_arrays arrays = trp_group_arrays_at(args.workspace, args.l, TRP_VECTOR_COUNT);
     typename trp_kernel::Arguments arguments{};
     arguments.mode = cutlass::gemm::GemmUniversalMode::kGrouped;
     arguments.problem_shape.num_groups = args.l;
     arguments.problem_shape.problem_shapes =
-        reinterpret_cast<typename trp_problem::UnderlyingProblemShape *>(args.group_shapes);
+        reinterpret_cast<typename trp_problem::UnderlyingProblemShape *>(arrays.shapes);
 
     auto &mainloop = arguments.mainloop;
-    mainloop.ptr_A = reinterpret_cast<decltype(mainloop.ptr_A)>(args.a);
-    mainloop.dA = reinterpret_cast<decltype(mainloop.dA)>(args.group_lda);
-    mainloop.ptr_B = reinterpret_cast<decltype(mainloop.ptr_B)>(args.b);
-    mainloop.dB = reinterpret_cast<decltype(mainloop.dB)>(args.group_ldb);
+    mainloop.ptr_A = reinterpret_cast<decltype(mainloop.ptr_A)>(arrays.at[0]);
+    mainloop.dA = reinterpret_cast<decltype(mainloop.dA)>(arrays.ld[0]);
+    mainloop.ptr_B = reinterpret_cast<decltype(mainloop.ptr_B)>(arrays.at[1]);
+    mainloop.dB = reinterpret_cast<decltype(mainloop.dB)>(arrays.ld[1]);
 
     auto &epilogue = arguments.epilogue;
-    epilogue.ptr_C = reinterpret_cast<decltype(epilogue.ptr_C)>(args.c);
-    epilogue.dC = reinterpret_cast<decltype(epilogue.dC)>(args.group_ldc);
-    epilogue.ptr_D = reinterpret_cast<decltype(epilogue.ptr_D)>(args.d);
-    epilogue.dD = reinterpret_cast<decltype(epilogue.dD)>(args.group_ldd);
+    epilogue.ptr_C = reinterpret_cast<decltype(epilogue.ptr_C)>(arrays.at[2]);
+    epilogue.dC = reinterpret_cast<decltype(epilogue.dC)>(arrays.ld[2]);
+    epilogue.ptr_D = reinterpret_cast<decltype(epilogue.ptr_D)>(arrays.at[3]);
+    epilogue.dD = reinterpret_cast<decltype(epilogue.dD)>(arrays.ld[3]);
 #ifdef TRP_FUSION_PLAIN
+    using scalar = TRP_SCALAR;
     epilogue.thread.alpha = scalar(args.alpha);
     epilogue.thread.beta = scalar(args.beta);
     epilogue.thread.alpha_ptr = reinterpret_cast<scalar const *>(args.alpha_ptr);
     epilogue.thread.beta_ptr = reinterpret_cast<scalar const *>(args.beta_ptr);
 #else
-    epilogue.thread = TRP_FUSION_ARGS(args);
+    /* Of a vector the visitor gets the array of addresses, and no stride. */
+    const trp_group_vector vectors[TRP_VECTOR_COUNT + 1] = {TRP_VECTORS};
+    trp_cutlass_args of_arrays = args;
+    for (int v = 0; v < TRP_VECTOR_COUNT; v++) {
+        of_arrays.slot[vectors[v].word] = arrays.vector + uint64_t(v) * uint64_t(args.l) * 8;
+        of_arrays.slot[vectors[v].word + 1] = 0;
+    }
+    epilogue.thread = TRP_FUSION_ARGS(of_arrays);
 #endif
 
     arguments.hw_info.sm_count = args.sm_count;
@@ -157,13 +98,13 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
     scheduler.max_swizzle_size = args.swizzle > 1 ? args.swizzle : 1;
     scheduler.raster_order = args.raster == 2 ? raster::AlongN : raster::AlongM;
 
-    /* The maps that the kernel changes are in the workspace. */
-    built.workspace_bytes = trp_kernel::get_workspace_size(arguments);
+    /* The maps that the kernel changes are in the workspace, behind the arrays. */
+    built.workspace_bytes = arrays.bytes + trp_kernel::get_workspace_size(arguments);
     if (built.workspace_bytes > (args.workspace ? args.workspace_bytes : 0))
         return TRP_CUTLASS_WORKSPACE;
 
-    typename trp_kernel::Params params =
-        trp_kernel::to_underlying_arguments(arguments, reinterpret_cast<void *>(args.workspace));
+    typename trp_kernel::Params params = trp_kernel::to_underlying_arguments(
+        arguments, reinterpret_cast<void *>(args.workspace + arrays.bytes));
     const dim3 grid = trp_kernel::get_grid_shape(params);
     built.grid[0] = grid.x;
     built.grid[1] = grid.y;

@@ -6,6 +6,9 @@
 
 #include "abi.h"
 
+/* Threads of a block, and blocks at most, of a kernel that prepares; 0, 0: there is none. */
+#define TRP_PREPARED 0, 0
+
 /* A kernel of CUTLASS 2.x takes its shared memory by reference, one of 3.x as a pointer. */
 template <class K> __device__ __forceinline__ void trp_run_2x(typename K::Params const &params)
 {
@@ -92,5 +95,6 @@ template <class T> __device__ __forceinline__ T trp_slot(trp_cutlass_args const 
         tn,                                                                                        \
         tk,                                                                                        \
         stages,                                                                                    \
-        alignof(typename K::Params)};                                                              \
+        alignof(typename K::Params),                                                               \
+        TRP_PREPARED};                                                                             \
     }

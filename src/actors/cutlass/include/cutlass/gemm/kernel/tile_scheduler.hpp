@@ -1,5 +1,5 @@
-/* In place of CUTLASS's, which includes the schedulers of all architectures: those of sm_90, and of
- * them only what a template asks for. TRP_SCHEDULER: 0 persistent, 1 stream-K, 2 grouped.
+/* In place of CUTLASS's, which includes the schedulers of all architectures: those of sm_90
+ * and sm_100, and of them only what a template asks for. TRP_SCHEDULER: 0 persistent, 1 stream-K, 2 grouped.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once
@@ -18,6 +18,9 @@ struct StaticPersistentScheduler {};
 } // namespace cutlass::gemm
 
 #include "cutlass/gemm/kernel/sm90_tile_scheduler.hpp"
+#if TRP_SM >= 100
+#include "cutlass/gemm/kernel/sm100_tile_scheduler.hpp"
+#endif
 #if TRP_SCHEDULER == 1
 #include "cutlass/gemm/kernel/sm90_tile_scheduler_stream_k.hpp"
 #elif TRP_SCHEDULER == 2
@@ -31,6 +34,17 @@ template <class Tag, class Arch, class Tile, class Cluster, uint32_t Stages = 2,
 struct TileSchedulerSelector {
     using Scheduler = PersistentTileSchedulerSm90;
 };
+
+#if TRP_SM >= 100
+template <class Tag, class Tile, class Cluster, uint32_t Stages, class Problem>
+struct TileSchedulerSelector<Tag, arch::Sm100, Tile, Cluster, Stages, Problem> {
+    using Scheduler = PersistentTileSchedulerSm100<Cluster, Stages>;
+};
+template <class Tag, class Tile, class Cluster, uint32_t Stages, class Problem>
+struct TileSchedulerSelector<Tag, arch::Sm120, Tile, Cluster, Stages, Problem> {
+    using Scheduler = PersistentTileSchedulerSm100<Cluster, Stages>;
+};
+#endif
 
 #if TRP_SCHEDULER == 1
 template <class Arch, class Tile, class Cluster, uint32_t Stages, class Problem>

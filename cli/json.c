@@ -1,5 +1,8 @@
-#include "support/json.h"
+#include "json.h"
 
+#include "ui.h"
+
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +12,8 @@ enum { MAX_DEPTH = 64 };
 
 typedef struct reader {
     const char *text, *at;
+    const char *counted; /* lines were counted up to here */
+    int line;
 } reader;
 
 static json *parse_value(reader *r, int depth);
@@ -27,6 +32,15 @@ static bool take(reader *r, char c)
     return true;
 }
 
+/* The line of what comes next. */
+static int line_of(reader *r)
+{
+    skip_space(r);
+    for (; r->counted < r->at; r->counted++)
+        r->line += *r->counted == '\n';
+    return r->line;
+}
+
 /* Bytes of well-formed UTF-8 at p, 0 if they are not. */
 static size_t utf8_length(const unsigned char *p)
 {
@@ -42,6 +56,43 @@ static size_t utf8_length(const unsigned char *p)
             return 0;
     }
     return more + 1;
+}
+
+/* Four hexadecimal digits; false: there are none. */
+static bool parse_hex(const char *p, unsigned *out)
+{
+    *out = 0;
+    if (strspn(p, "0123456789abcdefABCDEF") < 4)
+        return false;
+    for (int i = 0; i < 4; i++) {
+        unsigned c = (unsigned char)p[i];
+        *out = *out * 16 + (c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+    }
+    return true;
+}
+
+/* What follows "\u", as UTF-8; a surrogate without its other half, and a zero, are none. */
+static bool parse_unicode(reader *r, char **to)
+{
+    unsigned c, low;
+    char *out = *to;
+    if (!parse_hex(r->at, &c) || c == 0 || (c >= 0xdc00 && c < 0xe000))
+        return false;
+    r->at += 4;
+    if (c >= 0xd800 && c < 0xdc00) {
+        if (r->at[0] != '\\' || r->at[1] != 'u' || !parse_hex(r->at + 2, &low) || low < 0xdc00 ||
+            low >= 0xe000)
+            return false;
+        r->at += 6;
+        c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+    }
+    int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    static const unsigned first[] = {0, 0xc0, 0xe0, 0xf0};
+    *out++ = (char)(first[more] | c >> (6 * more));
+    while (more-- > 0)
+        *out++ = (char)(0x80 | ((c >> (6 * more)) & 0x3f));
+    *to = out;
+    return true;
 }
 
 /* A string after its first quote. */
@@ -64,11 +115,9 @@ static char *parse_string(reader *r)
         if (*r->at && (escape = strchr(escapes, *r->at))) {
             *to++ = meant[escape - escapes];
             r->at++;
-        } else if (*r->at == 'u' && strspn(r->at + 1, "0123456789abcdefABCDEF") >= 4) {
-            *to++ = '?'; /* no test asks which */
-            r->at += 5;
         } else {
-            goto bad;
+            if (*r->at++ != 'u' || !parse_unicode(r, &to))
+                goto bad;
         }
     }
     if (out) {
@@ -146,6 +195,7 @@ static json *parse_value(reader *r, int depth)
     bool ok = false;
     if (!value)
         return NULL;
+    value->line = line_of(r);
     if (depth > MAX_DEPTH) {
         ok = false;
     } else if (take(r, '{')) {
@@ -179,7 +229,7 @@ static json *parse_value(reader *r, int depth)
 
 json *json_parse(const char *text, size_t *where)
 {
-    reader r = {text, text};
+    reader r = {text, text, text, 1};
     json *value = parse_value(&r, 0);
     skip_space(&r);
     if (value && *r.at) {
@@ -202,6 +252,22 @@ void json_free(json *value)
     }
 }
 
+const char *json_kind_name(json_kind kind)
+{
+    static const char *const names[] = {
+        [JSON_NULL] = "null",     [JSON_BOOL] = "true or false", [JSON_NUMBER] = "a number",
+        [JSON_STRING] = "a text", [JSON_ARRAY] = "an array",     [JSON_OBJECT] = "an object"};
+    return names[kind];
+}
+
+static int line_at(const char *text, size_t where)
+{
+    int line = 1;
+    for (size_t i = 0; i < where; i++)
+        line += text[i] == '\n';
+    return line;
+}
+
 json *json_read_file(const char *path)
 {
     FILE *file = fopen(path, "re");
@@ -218,10 +284,13 @@ json *json_read_file(const char *path)
         length += fread(text + length, 1, 65536, file);
         text[length] = '\0';
     }
-    if (!file || !text || strlen(text) != length)
-        fprintf(stderr, "%s: can't be read, or holds a zero byte\n", path);
+    if (!file || ferror(file))
+        ui_error("%s: %s", path, strerror(errno));
+    else if (!text || strlen(text) != length)
+        ui_error("%s: %s", path, text ? "expected JSON, and it has a zero byte" : "out of memory");
     else if (!(value = json_parse(text, &where)))
-        fprintf(stderr, "%s: no JSON at byte %zu: %.60s\n", path, where, text + where);
+        ui_error("%s:%d: no JSON: '%.*s'", path, line_at(text, where),
+                 (int)strcspn(text + where, "\n"), text + where);
     if (file)
         fclose(file);
     free(text);

@@ -1,7 +1,6 @@
-/* A strict reader of JSON (RFC 8259), for tests that look at what was written.
- * SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SUPPORT_JSON_H
-#define TESTS_SUPPORT_JSON_H
+/* A strict reader of JSON (RFC 8259). */
+#ifndef TRP_CLI_JSON_H
+#define TRP_CLI_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,12 +19,16 @@ typedef struct json {
     double number; /* of a bool: 0 or 1 */
     char *string;
     char *key; /* in an object */
+    int line;  /* where it begins, from 1 */
     struct json *first, *next;
 } json;
 
 /* NULL: it is no JSON; *where is then the offset of what is wrong. The text must be terminated. */
 json *json_parse(const char *text, size_t *where);
 void json_free(json *value);
+
+/* "an array", for messages. */
+const char *json_kind_name(json_kind kind);
 
 /* Reads a whole file and parses it. NULL: it can't be read, or is no JSON; says so on standard
  * error. */

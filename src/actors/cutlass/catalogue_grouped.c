@@ -1,0 +1,70 @@
+/* The kernels of grouped products. The efficiencies of half_ for sm_90 were measured
+ * on an H200, the others are estimates. */
+#include "actors/cutlass/catalogue_rows.h"
+
+#define MMA90(id, in, tm, tn, tk, cm, cn, elements, percent, ...)                                  \
+    TRP__ROW_SM90(GROUPED, "grouped_" id, in, tm, tn, tk, cm, cn, elements, percent, __VA_ARGS__)
+#define HALF80(id, tm, tn, tk, wm, wn, depth, elements, bytes, percent)                            \
+    TRP__ROW_SM80(GROUPED, "grouped_half_" id, HALF, tm, tn, tk, wm, wn, 16, 8, 16, depth,         \
+                  elements, bytes, percent, .pingpong = false)
+#define TF80(id, tm, tn, tk, wm, wn, depth, elements, bytes, percent)                              \
+    TRP__ROW_SM80(GROUPED, "grouped_tf32_" id, TF32, tm, tn, tk, wm, wn, 16, 8, 8, depth,          \
+                  elements, bytes, percent, .pingpong = false)
+#define FP8_80(id, tm, tn, wm, wn, depth, elements, bytes, percent)                                \
+    TRP__ROW_SM80(GROUPED, "grouped_fp8_" id, FP8, tm, tn, 64, wm, wn, 16, 8, 32, depth, elements, \
+                  bytes, percent, .pingpong = false)
+#define SIMT80(id, in, tm, tn, wm, wn, depth, percent)                                             \
+    TRP__ROW_SM80(GROUPED, "grouped_" id, in, tm, tn, 8, wm, wn, 1, 1, 1, depth, 1, 0, percent,    \
+                  .pingpong = false)
+#define F64_80(id, tm, tn, wm, wn, depth, bytes, percent)                                          \
+    TRP__ROW_SM80(GROUPED, "grouped_f64_" id, F64, tm, tn, 16, wm, wn, 8, 8, 4, depth, 1, bytes,   \
+                  percent, .pingpong = false)
+#define COOPERATIVE .pingpong = false
+#define PINGPONG    .pingpong = true
+
+static const trp__cutlass_row rows[] = {
+    MMA90("half_128x256x64_2x1", HALF, 128, 256, 64, 2, 1, 8, 72, COOPERATIVE),
+    MMA90("half_256x128x64_2x1", HALF, 256, 128, 64, 2, 1, 8, 71, COOPERATIVE),
+    MMA90("half_256x128x64_1x1", HALF, 256, 128, 64, 1, 1, 8, 74, COOPERATIVE),
+    MMA90("half_128x256x64_1x2", HALF, 128, 256, 64, 1, 2, 8, 72, COOPERATIVE),
+    MMA90("half_128x256x64_1x1", HALF, 128, 256, 64, 1, 1, 8, 78, COOPERATIVE),
+    MMA90("half_128x128x64_2x1", HALF, 128, 128, 64, 2, 1, 8, 62, COOPERATIVE),
+    MMA90("half_128x128x64_1x1", HALF, 128, 128, 64, 1, 1, 8, 62, COOPERATIVE),
+    MMA90("half_128x128x64_2x1_pingpong", HALF, 128, 128, 64, 2, 1, 8, 64, PINGPONG),
+    MMA90("half_128x128x64_1x1_pingpong", HALF, 128, 128, 64, 1, 1, 8, 64, PINGPONG),
+    MMA90("half_64x256x64_2x1_pingpong", HALF, 64, 256, 64, 2, 1, 8, 66, PINGPONG),
+    MMA90("half_64x256x64_1x2_pingpong", HALF, 64, 256, 64, 1, 2, 8, 66, PINGPONG),
+    MMA90("half_64x256x64_1x1_pingpong", HALF, 64, 256, 64, 1, 1, 8, 66, PINGPONG),
+    MMA90("half_64x128x64_1x1_pingpong", HALF, 64, 128, 64, 1, 1, 8, 48, PINGPONG),
+    MMA90("half_64x64x64_1x1_pingpong", HALF, 64, 64, 64, 1, 1, 8, 30, PINGPONG),
+    MMA90("fp8_128x128x128_2x1", FP8, 128, 128, 128, 2, 1, 16, 54, COOPERATIVE),
+    MMA90("fp8_128x128x128_1x1", FP8, 128, 128, 128, 1, 1, 16, 56, COOPERATIVE),
+    MMA90("fp8_64x128x128_1x1_pingpong", FP8, 64, 128, 128, 1, 1, 16, 38, PINGPONG),
+    MMA90("fp8_128x256x128_2x1_fast", FP8, 128, 256, 128, 2, 1, 16, 80, .fast = true),
+
+    HALF80("128x128x32_a8", 128, 128, 32, 64, 64, 4, 8, 16, 70),
+    HALF80("128x64x32_a8", 128, 64, 32, 64, 32, 4, 8, 16, 58),
+    HALF80("64x64x64_a8", 64, 64, 64, 32, 32, 4, 8, 16, 46),
+    HALF80("128x128x32_a8_d1", 128, 128, 32, 64, 64, 4, 8, 0, 68),
+    HALF80("64x64x64_a8_d1", 64, 64, 64, 32, 32, 4, 8, 0, 44),
+    HALF80("64x64x32_a2_d1", 64, 64, 32, 32, 32, 4, 2, 0, 30),
+    HALF80("128x128x32_a1", 128, 128, 32, 64, 64, 2, 1, 0, 20),
+    HALF80("64x64x32_a1", 64, 64, 32, 32, 32, 2, 1, 0, 16),
+
+    TF80("128x128x16_a4", 128, 128, 16, 64, 64, 4, 4, 16, 68),
+    TF80("64x64x32_a4", 64, 64, 32, 32, 32, 4, 4, 16, 46),
+    TF80("64x64x16_a1", 64, 64, 16, 32, 32, 4, 1, 0, 30),
+
+    SIMT80("f32_128x128x8", F32, 128, 128, 32, 64, 4, 78),
+    SIMT80("f32_64x64x8", F32, 64, 64, 32, 32, 4, 58),
+
+    F64_80("64x64x16", 64, 64, 32, 32, 4, 16, 68),
+    F64_80("64x64x16_d1", 64, 64, 32, 32, 4, 0, 66),
+
+    FP8_80("128x128x64_a16", 128, 128, 64, 32, 4, 16, 16, 68),
+    FP8_80("64x64x64_a16_d1", 64, 64, 32, 32, 4, 16, 0, 44),
+    FP8_80("128x128x64_a1", 128, 128, 64, 32, 2, 1, 0, 12),
+    SIMT80("fp8_simt_64x64x8", FP8, 64, 64, 32, 32, 2, 30),
+};
+
+const trp__cutlass_rows trp__cutlass_grouped_rows = {rows, sizeof rows / sizeof *rows};

@@ -1,0 +1,42 @@
+/* How rows of the catalogue are written, and the tables that there are: one for each operation.
+ *
+ * Names: the family, the inputs, the tile, then what sets rows apart: elements of A and B that are
+ * loaded at once (a8), D and what is laid out like it in single elements (d1), the cluster, the
+ * schedule. Rows that cost the same are taken in the order of their table. */
+#ifndef TRP_ACTORS_CUTLASS_CATALOGUE_ROWS_H
+#define TRP_ACTORS_CUTLASS_CATALOGUE_ROWS_H
+
+#include "actors/cutlass/catalogue.h"
+
+#define TRP__TILE(m, n, k)                                                                         \
+    {                                                                                              \
+        m, n, k                                                                                    \
+    }
+#define TRP__ROW_SM80(what, id, in, tm, tn, tk, wm, wn, im, ins, ik, depth, elements, bytes,       \
+                      percent, ...)                                                                \
+    {                                                                                              \
+        .name = "s80_" id, .operation = TRP__CUTLASS_##what, .family = TRP__CUTLASS_SM80,          \
+        .inputs = TRP__CUTLASS_##in, .tile = TRP__TILE(tm, tn, tk), .warp = TRP__TILE(wm, wn, tk), \
+        .instruction = TRP__TILE(im, ins, ik), .cluster = {1, 1}, .stages = depth,                 \
+        .align = elements, .lines = bytes, .efficiency = percent, __VA_ARGS__                      \
+    }
+#define TRP__ROW_3X(generation, prefix, what, id, in, tm, tn, tk, cm, cn, elements, percent, ...)  \
+    {                                                                                              \
+        .name = prefix id, .operation = TRP__CUTLASS_##what, .family = TRP__CUTLASS_##generation,  \
+        .inputs = TRP__CUTLASS_##in, .tile = TRP__TILE(tm, tn, tk), .cluster = {cm, cn},           \
+        .align = elements, .lines = 16, .efficiency = percent, __VA_ARGS__                         \
+    }
+#define TRP__ROW_SM90(...)  TRP__ROW_3X(SM90, "s90_", __VA_ARGS__)
+#define TRP__ROW_SM100(...) TRP__ROW_3X(SM100, "s100_", __VA_ARGS__)
+#define TRP__ROW_SM120(...) TRP__ROW_3X(SM120, "s120_", __VA_ARGS__)
+
+typedef struct trp__cutlass_rows {
+    const trp__cutlass_row *row;
+    uint32_t count;
+} trp__cutlass_rows;
+
+extern const trp__cutlass_rows trp__cutlass_gemm_rows;
+extern const trp__cutlass_rows trp__cutlass_grouped_rows;
+extern const trp__cutlass_rows trp__cutlass_conv_rows;
+
+#endif
