@@ -10,7 +10,9 @@
  *     is suspect, and the next worker makes it before it takes requests, which leaves no doubt.
  *   - An actor that was made before and kills two workers in a row is condemned: later workers
  *     answer its requests with the reason. SIGKILL may always be somebody else's, so it takes more
- *     of them. */
+ *     of them.
+ *   - The device's own lanes are not held to account: without them no worker is of any use, so such
+ *     deaths are for the restart budget. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "client/client.h"
@@ -132,7 +134,7 @@ void trp__making_blame(trp_device *device, const trp__suspicion *suspicion, bool
 {
     trp_actor *actor = suspected(device, suspicion);
     bool killed = cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL;
-    if (!actor)
+    if (!actor || actor->id < TRP__LANES)
         return;
     pthread_mutex_lock(&device->lock);
     if (actor->state == TRP__NUMBER_LIVE && !actor->condemned) {

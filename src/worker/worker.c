@@ -12,6 +12,7 @@
 
 #include <troupe/version.h>
 
+#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -451,19 +452,48 @@ static void await_promotion(trp__worker *w)
     }
 }
 
+typedef struct scheduler_start {
+    trp__worker *worker;
+    sem_t attached;
+    trp_status status;
+    trp_error error;
+} scheduler_start;
+
 static void *scheduler_main(void *argument)
 {
-    trp__worker *w = argument;
+    scheduler_start *start = argument;
+    trp__worker *w = start->worker;
     trp_error error = {0};
-    trp_status status = w->backend->attach(w->accel, &error);
+    trp_status status = start->status = w->backend->attach(w->accel, &start->error);
+    sem_post(&start->attached); /* `start` is gone from here on */
+    if (status != TRP_OK)
+        return NULL;
     TRP__FAULT_POINT(WORKER_AWAITS_PROMOTION);
     await_promotion(w);
     TRP__FAULT_POINT(WORKER_PROMOTED);
-    if (status == TRP_OK)
-        status = trp__scheduler_run(w->scheduler, &error);
-    if (status != TRP_OK)
+    if (trp__scheduler_run(w->scheduler, &error) != TRP_OK)
         report_fault(w, &error);
     return NULL;
+}
+
+/* A thread that can't use the device is a refusal, not a fault: it would be blamed on the actor that
+ * is being made. */
+static trp_status start_scheduler(trp__worker *w, pthread_t *thread, trp_error *error)
+{
+    scheduler_start start = {.worker = w};
+    sem_init(&start.attached, 0, 0);
+    if (pthread_create(thread, NULL, scheduler_main, &start) != 0) {
+        sem_destroy(&start.attached);
+        return trp__error_set(error, TRP_E_SYSTEM, "the worker can't start a thread");
+    }
+    while (sem_wait(&start.attached) != 0) {
+    }
+    sem_destroy(&start.attached);
+    if (start.status != TRP_OK) {
+        *error = start.error;
+        pthread_join(*thread, NULL);
+    }
+    return start.status;
 }
 
 static void join_scheduler(trp__worker *w, pthread_t thread)
@@ -581,8 +611,8 @@ int trp__worker_run(int socket, bool own_process)
     if (status == TRP_OK)
         status = set_up(w, fds, &error);
     close_fds(fds);
-    if (status == TRP_OK && pthread_create(&scheduler, NULL, scheduler_main, w) != 0)
-        status = trp__error_set(&error, TRP_E_SYSTEM, "the worker can't start a thread");
+    if (status == TRP_OK)
+        status = start_scheduler(w, &scheduler, &error);
     if (status != TRP_OK) {
         answer(w, TRP__MSG_REFUSE, NULL, &error);
         goto out;

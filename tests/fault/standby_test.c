@@ -1,10 +1,14 @@
 /* The warm standby: it takes over at once, another is made behind it, and it knows everything that
  * was made while it was being started. */
+#include "support/folder.h"
 #include "support/harness.h"
+#include "support/points.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum { KEPT = 8, KEPT_BYTES = 100000 };
 
@@ -458,6 +462,34 @@ static void close_while_it_starts(void)
     }
 }
 
+/* Workers that die while they make one of the device's own lanes, more of them than any actor may
+ * kill: the next one makes it. */
+static void killed_at_a_lane(void)
+{
+    enum { DEATHS = 8 };
+    char folder[96], hits[128], data[64] = "data";
+    trp_device_options options = h_options();
+    options.restart_budget = 2 * DEATHS;
+    if (!h_points_built())
+        h_skip("this build has no fault points");
+    h_folder_make(folder, sizeof folder, "lanes");
+    snprintf(hits, sizeof hits, "%s/hits", folder);
+    H_EQUAL(close(open(hits, O_RDWR | O_CREAT | O_CLOEXEC, 0600)), 0);
+    H_EQUAL(truncate(hits, 4096), 0);
+    setenv("TROUPE_FAULT_POINT_HITS", hits, 1);
+    setenv("TROUPE_FAULT_POINT", "ACTOR_STREAM_MADE:1-8:kill-self", 1);
+    h_world w = h_open(&options);
+    trp_buffer buffer = h_buffer(w.device, sizeof data);
+    h_write(w.device, buffer, 0, data, sizeof data);
+    h_read(w.device, buffer, 0, data, sizeof data);
+    H_CHECK(strcmp(data, "data") == 0);
+    H_CHECK(h_point_hits("ACTOR_STREAM_MADE") > DEATHS);
+    h_close(&w);
+    unsetenv("TROUPE_FAULT_POINT");
+    unsetenv("TROUPE_FAULT_POINT_HITS");
+    h_folder_remove(folder);
+}
+
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
@@ -472,6 +504,7 @@ int main(int argc, char **argv)
         {"known_to_it", known_to_it},
         {"being_made_at_the_fault", being_made_at_the_fault},
         {"close_while_it_starts", close_while_it_starts},
+        {"killed_at_a_lane", killed_at_a_lane},
     };
     h_need_process_isolation();
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
