@@ -476,8 +476,8 @@ static void *scheduler_main(void *argument)
     return NULL;
 }
 
-/* A thread that can't use the device is a refusal, not a fault: it would be blamed on the actor that
- * is being made. */
+/* A thread that can't use the device is a refusal, not a fault: it would be blamed on the actor
+ * that is being made. */
 static trp_status start_scheduler(trp__worker *w, pthread_t *thread, trp_error *error)
 {
     scheduler_start start = {.worker = w};

@@ -12,10 +12,6 @@ fi
 part() {
     "$npy_tool" part "$tmp/$2.npy" "$tmp/$1.npy" "$3" "$4" "$5" "$6" || fail "no part $*"
 }
-# same FILE FILE: byte for byte.
-same() {
-    cmp -s "$tmp/$1.npy" "$tmp/$2.npy" || fail "$1.npy and $2.npy differ"
-}
 # transposed NAME FROM ROWS COLS: a matrix in C order, seen as its transpose in Fortran order.
 transposed() {
     LC_ALL=C sed "1s/False, 'shape': ($3, $4), }/True, 'shape': ($4, $3), } /" \

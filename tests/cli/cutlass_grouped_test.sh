@@ -12,10 +12,6 @@ fi
 part() {
     "$npy_tool" part "$tmp/$2.npy" "$tmp/$1.npy" "$3" "$4" "$5" "$6" || fail "no part $*"
 }
-# same FILE FILE: byte for byte.
-same() {
-    cmp -s "$tmp/$1.npy" "$tmp/$2.npy" || fail "$1.npy and $2.npy differ"
-}
 # grouped A B ARGS...: must work; the result is d.npy
 grouped() {
     a=$1 b=$2

@@ -8,11 +8,6 @@ if [ "$device" != host ]; then
     exit 77
 fi
 
-# same FILE FILE: byte for byte.
-same() {
-    cmp -s "$tmp/$1.npy" "$tmp/$2.npy" || fail "$1.npy and $2.npy differ"
-}
-
 matrix a f32 C 37 53
 matrix b f32 F 53 29
 matrix c f32 C 37 29

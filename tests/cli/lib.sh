@@ -42,6 +42,12 @@ fail() {
     failures=$((failures + 1))
 }
 
+# same FILE FILE: two files of $tmp, without .npy, that different ways to a result have made. Sums of
+# the same numbers may be taken in another order, which depends on the processor too.
+same() {
+    "$npy_tool" near "$tmp/$1.npy" "$tmp/$2.npy" || fail "$1.npy and $2.npy differ"
+}
+
 # run STATUS ARGS...: the command with these arguments must end so. Output in $tmp/out, $tmp/err.
 run() {
     expected=$1

@@ -3,6 +3,7 @@
  *
  *   npy_tool make FILE TYPE C|F|V ROWS COLS SEED    random elements; V: a vector of ROWS
  *   npy_tool part FROM TO ROW ROWS COL COLS         a part of a matrix, in C order
+ *   npy_tool near A.npy B.npy                       exit 0 if they differ in the order of sums only
  *   npy_tool product A.npy B.npy C.npy              exit 0 if C is A B and in C order
  *   npy_tool matmul a=FILE b=FILE d=FILE KEY=VALUE...
  *       exit 0 if D is what `troupe matmul` should have made. Keys, as its options: type, type_b,
@@ -187,16 +188,57 @@ static int type_in(const char *header)
     return 0;
 }
 
-static matrix read_matrix(const char *path)
+enum { HEADER_SIZE = 65536 + 1 };
+
+/* A file at its first element; its header is kept as a string. */
+static FILE *open_file(const char *path, char header[HEADER_SIZE])
 {
     unsigned char head[10];
-    char header[65536] = "";
-    matrix m = {0};
     FILE *f = fopen(path, "rb");
     if (!f || fread(head, 1, 10, f) != 10 || memcmp(head, "\x93NUMPY\x01", 7) != 0)
         die(path);
-    if (fread(header, 1, (size_t)head[8] + (size_t)head[9] * 256, f) == 0)
+    size_t bytes = (size_t)head[8] + (size_t)head[9] * 256;
+    if (fread(header, 1, bytes, f) != bytes || bytes == 0)
         die(path);
+    header[bytes] = '\0';
+    return f;
+}
+
+static bool at_end(FILE *f)
+{
+    int c = fgetc(f);
+    if (c != EOF)
+        ungetc(c, f);
+    return c == EOF;
+}
+
+/* Whether two files have the same header, and elements that differ by no more than sums of another
+ * order do: eight units in the last place of the largest. */
+static bool are_near(const char *left, const char *right)
+{
+    char header[2][HEADER_SIZE];
+    FILE *f[2] = {open_file(left, header[0]), open_file(right, header[1])};
+    int type = type_in(header[0]);
+    double largest = 0, difference = 0;
+    bool same = strcmp(header[0], header[1]) == 0;
+    while (same && !at_end(f[0]) && !at_end(f[1])) {
+        double a = get(f[0], type), b = get(f[1], type);
+        same = isnan(a) == isnan(b);
+        largest = fmax(largest, fabs(b));
+        difference = a == b ? difference : fmax(difference, fabs(a - b));
+    }
+    same = same && at_end(f[0]) && at_end(f[1]);
+    fclose(f[0]);
+    fclose(f[1]);
+    bool whole = type == I8 || type == I32 || type == U8;
+    return same && difference <= (whole ? 0 : ldexp(8 * largest, -types[type].fraction - 1));
+}
+
+static matrix read_matrix(const char *path)
+{
+    char header[HEADER_SIZE];
+    matrix m = {0};
+    FILE *f = open_file(path, header);
     const char *shape = strstr(header, "'shape': (");
     int dims = shape ? sscanf(shape, "'shape': (%zu, %zu)", &m.rows, &m.cols) : 0;
     if (dims < 1)
@@ -211,7 +253,7 @@ static matrix read_matrix(const char *path)
         to->re = get(f, m.type);
         to->im = is_complex(m.type) ? get(f, m.type) : 0;
     }
-    if (fgetc(f) != EOF)
+    if (!at_end(f))
         die("too long");
     fclose(f);
     return m;
@@ -513,6 +555,8 @@ int main(int argc, char **argv)
         part(argv + 2);
         return 0;
     }
+    if (argc == 4 && !strcmp(argv[1], "near"))
+        return !are_near(argv[2], argv[3]);
     if (argc == 5 && !strcmp(argv[1], "product")) {
         matrix a = read_matrix(argv[2]), b = read_matrix(argv[3]), result = read_matrix(argv[4]);
         int status = check_product(&a, &b, &result);
