@@ -534,6 +534,8 @@ void trp__segment_release(trp_device *device, uint32_t segment);
 trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint32_t *id,
                             void **base, trp_error *error);
 trp_status trp__input_reserve(trp__pack *pack, uint32_t bytes, int64_t wait_ns, void **room);
+trp_status trp__exchange_reserve(trp__pack *pack, void *target, uint32_t result_bytes,
+                                 uint32_t bytes, int64_t wait_ns, void **room);
 void trp__segment_close(trp_device *device, trp__client_segment *segment);
 
 /* queue.c */

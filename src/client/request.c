@@ -180,6 +180,7 @@ trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
                        .acquire = trp__buffer_acquire,
                        .result = trp__result_reserve,
                        .input = trp__input_reserve,
+                       .exchange = trp__exchange_reserve,
                        .module_make = trp__module_make,
                        .module_again = trp__module_again,
                        .module_keep = trp__module_keep,

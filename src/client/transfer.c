@@ -425,6 +425,19 @@ trp_status trp__input_reserve(trp__pack *pack, uint32_t bytes, int64_t wait_ns, 
     return status;
 }
 
+/* As a pack's exchange(). */
+trp_status trp__exchange_reserve(trp__pack *pack, void *target, uint32_t result_bytes,
+                                 uint32_t bytes, int64_t wait_ns, void **room)
+{
+    trp__slot *slot = pack->context;
+    trp_status status = trp__input_reserve(pack, bytes, wait_ns, room);
+    if (status == TRP_OK) {
+        slot->read_target = target;
+        slot->read_bytes = result_bytes;
+    }
+    return status;
+}
+
 static trp_status send_small(const host_copy *copy, trp__slot *slot, trp__record *record,
                              trp_completion *completion)
 {

@@ -57,6 +57,10 @@ typedef struct trp__pack {
     /* Reserves room for `bytes` bytes of input that the record has no room for, up to
      * TRP__SMALL_BYTES; instead of a result, and like it. */
     trp_status (*input)(struct trp__pack *pack, uint32_t bytes, int64_t wait_ns, void **room);
+    /* Both in one piece: of `bytes` bytes of input the first result_bytes are where the result is
+     * to be written, which goes to `target`. */
+    trp_status (*exchange)(struct trp__pack *pack, void *target, uint32_t result_bytes,
+                           uint32_t bytes, int64_t wait_ns, void **room);
     /* Makes a module, of which the record's next access is that it writes it whole: compiled by the
      * worker, or filled by the caller. Its input is to be filled by the caller. */
     trp_status (*module_make)(struct trp__pack *pack, const trp__module_wish *wish, trp_module *out,

@@ -1,0 +1,275 @@
+/* The "dnn" actor: convolutions and the operations around them, as graphs that run as one request.
+ * cuDNN's graph API on GPUs; oneDNN and own loops on the host.
+ *
+ * A graph is two arrays: tensors, and nodes that read and write them. tensors[0] is no tensor but
+ * stands for "none": it must be all zero. A node comes after the nodes whose results it reads.
+ *
+ *     enum { NONE, X, W, CONV, BIAS, SUM, Y, COUNT };
+ *     const trp_dnn_tensor tensors[COUNT] = {
+ *         [X] = {.type = TRP_BF16, .rank = 4, .dim = {n, c, h, w}, .buffer = x},
+ *         [W] = {.type = TRP_BF16, .rank = 4, .dim = {k, c, 3, 3}, .buffer = filters},
+ *         [BIAS] = {.type = TRP_BF16, .rank = 4, .dim = {1, k, 1, 1}, .buffer = bias},
+ *         [Y] = {.type = TRP_BF16, .rank = 4, .dim = {n, k, h, w}, .buffer = y},
+ *     };
+ *     const trp_dnn_node nodes[] = {
+ *         {.kind = TRP_DNN_CONV_FORWARD, .x = X, .w = W, .y = CONV, .pre_pad = {1, 1},
+ *          .post_pad = {1, 1}},
+ *         {.kind = TRP_DNN_POINTWISE, .pointwise = TRP_DNN_ADD, .x = CONV, .b = BIAS, .y = SUM},
+ *         {.kind = TRP_DNN_POINTWISE, .pointwise = TRP_DNN_RELU, .x = SUM, .y = Y},
+ *     };
+ *
+ * CONV and SUM are left all zero here: results that only later nodes read.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TROUPE_DNN_H
+#define TROUPE_DNN_H
+
+#include <troupe/matmul.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TRP_OP_DNN_GRAPH UINT32_C(0x0701)
+
+enum {
+    TRP_DNN_RANK_MAX = 8,
+    TRP_DNN_SPATIAL_MAX = 3,
+    TRP_DNN_TENSORS_MAX = 64, /* tensors[0] included */
+    TRP_DNN_NODES_MAX = 32,
+    TRP_DNN_BUFFERS_MAX = 15, /* tensors with a buffer */
+    TRP_DNN_PARAMETERS = 3,
+};
+
+/* One of three: something in memory, if it has a buffer; a number, if it has a value; else virtual,
+ * an intermediate result that lies nowhere the sender can see, written by one node and read by
+ * later ones.
+ *
+ * Dimensions are in cuDNN's order: n, c, then spatial ones; of filters k, c / groups, then spatial
+ * ones; of matrices any number of batches, then rows and columns. Strides may be any that put no
+ * two elements of an output into one place; what is only read may have strides of 0. */
+typedef struct trp_dnn_tensor {
+    trp_dtype type; /* f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32, i64 or bool. Default of
+                     * virtual tensors and of values: what the node computes in */
+    uint32_t rank;  /* 1 to TRP_DNN_RANK_MAX; of convolutions and resampling 2 + the number of spatial
+                     * dimensions. Virtual tensors: 0, and no dimensions: those that follow from the
+                     * node that writes it, if they do; values: 0, one element */
+    int64_t dim[TRP_DNN_RANK_MAX];
+    int64_t stride[TRP_DNN_RANK_MAX]; /* elements. All 0: packed, the last dimension fastest; see
+                                       * also trp_dnn_channels_last() */
+    trp_buffer buffer;                /* the caller keeps it until the request has ended */
+    uint64_t offset;                  /* bytes; a multiple of the element size */
+    trp_scalar value; /* real; travels with the request, so that another one is the same graph */
+} trp_dnn_tensor;
+
+/* Makes a tensor packed in memory with its channels, dimension 1, fastest: n, spatial ones, c. */
+static inline void trp_dnn_channels_last(trp_dnn_tensor *t)
+{
+    int64_t next = t->rank > 1 ? t->dim[1] : 1;
+    if (t->rank > 1)
+        t->stride[1] = 1;
+    for (uint32_t i = t->rank; i-- > 0;) {
+        if (i == 1)
+            continue;
+        t->stride[i] = next;
+        next *= t->dim[i];
+    }
+}
+
+/* What a node does, what it reads and, behind the arrow, what it writes. In brackets: optional. */
+typedef enum trp_dnn_kind {
+    TRP_DNN_NONE = 0,
+    /* x, w -> y. Convolutions have 1 to 3 spatial dimensions; the number of groups is x's channels
+     * divided by w's dimension 1. For each of them
+     *     size of y = (size of x + pre_pad + post_pad - (size of w - 1) * dilation - 1) / stride + 1
+     * rounded down. */
+    TRP_DNN_CONV_FORWARD = 1,
+    /* dy, w -> dx */
+    TRP_DNN_CONV_BACKWARD_DATA = 2,
+    /* dy, x -> dw */
+    TRP_DNN_CONV_BACKWARD_FILTER = 3,
+    /* a, b -> y: products of matrices, the last two dimensions; a batch of 1 goes with any. */
+    TRP_DNN_MATMUL = 4,
+    /* x, [b], [t] -> y: element by element; dimensions of 1 go with any. */
+    TRP_DNN_POINTWISE = 5,
+    /* x, dy -> dx: the gradient of an activation. x is what it was given. */
+    TRP_DNN_POINTWISE_BACKWARD = 6,
+    /* x -> y: over those dimensions that are 1 in y. */
+    TRP_DNN_REDUCTION = 7,
+    /* x -> y, [index]: pooling, and its gradient: dy, [x], [y], [index] -> dx. Sizes as of
+     * convolutions, with a window for a filter, without dilation. `index` (MAX only, i8) says which
+     * element of each window was the largest; what it holds is the library's own. */
+    TRP_DNN_RESAMPLE_FORWARD = 8,
+    TRP_DNN_RESAMPLE_BACKWARD = 9,
+    /* x, scale, [bias], epsilon, [running_mean, running_variance, average_factor]
+     *     -> y, mean, inv_variance, [new_running_mean, new_running_variance]
+     *     y = (x - mean) * inv_variance * scale + bias, inv_variance = 1 / sqrt(variance + epsilon)
+     * Statistics are taken over what is 1 in mean's dimensions: over c and spatial ones (LAYER), n
+     * and spatial ones (BATCH), spatial ones (INSTANCE). RMS has no mean and no bias, and its
+     * "variance" is the mean of squares. Running ones: (1 - average_factor) * the old one +
+     * average_factor * this one, the variance with n - 1. */
+    TRP_DNN_NORM_TRAINING = 10,
+    /* x, scale, [bias], and mean and inv_variance (BATCH) or epsilon (all others) -> y */
+    TRP_DNN_NORM_INFERENCE = 11,
+    /* dy, x, scale, [mean], inv_variance -> dx, dscale, [dbias] */
+    TRP_DNN_NORM_BACKWARD = 12,
+    /* x -> sum, square_sum: over all but the channels. */
+    TRP_DNN_STATISTICS = 13,
+} trp_dnn_kind;
+
+/* Of x, b and t where they are named, of x alone where not. Comparisons give 1 or 0; logical ones
+ * take what is not 0 for true. */
+typedef enum trp_dnn_pointwise {
+    TRP_DNN_IDENTITY = 0,
+    TRP_DNN_ADD = 1, /* x + b */
+    TRP_DNN_SUB = 2,
+    TRP_DNN_MUL = 3,
+    TRP_DNN_DIV = 4,
+    TRP_DNN_MIN = 5,
+    TRP_DNN_MAX = 6,
+    TRP_DNN_MOD = 7, /* of x / b, with x's sign, as fmod() */
+    TRP_DNN_POW = 8,
+    TRP_DNN_ADD_SQUARE = 9, /* x + b * b */
+    TRP_DNN_ATAN2 = 10,     /* atan2(x, b) */
+    TRP_DNN_ABS = 11,
+    TRP_DNN_CEIL = 12,
+    TRP_DNN_FLOOR = 13,
+    TRP_DNN_COS = 14,
+    TRP_DNN_SIN = 15,
+    TRP_DNN_TAN = 16,
+    TRP_DNN_EXP = 17,
+    TRP_DNN_LOG = 18,
+    TRP_DNN_NEGATE = 19,
+    TRP_DNN_SQRT = 20,
+    TRP_DNN_RSQRT = 21,
+    TRP_DNN_RECIPROCAL = 22,
+    TRP_DNN_ERF = 23,
+    TRP_DNN_EQUAL = 24, /* x == b */
+    TRP_DNN_NOT_EQUAL = 25,
+    TRP_DNN_GREATER = 26,
+    TRP_DNN_GREATER_EQUAL = 27,
+    TRP_DNN_LESS = 28,
+    TRP_DNN_LESS_EQUAL = 29,
+    TRP_DNN_AND = 30,
+    TRP_DNN_OR = 31,
+    TRP_DNN_NOT = 32,
+    TRP_DNN_SELECT = 33, /* t ? x : b */
+    /* Activations, also of POINTWISE_BACKWARD. parameter[]: */
+    TRP_DNN_RELU = 34,      /* lower clip (0), upper clip (none), slope below the lower one (0):
+                             * leaky and clipped ones too */
+    TRP_DNN_TANH = 35,
+    TRP_DNN_SIGMOID = 36,
+    TRP_DNN_ELU = 37,       /* alpha (1) */
+    TRP_DNN_GELU = 38,      /* exact, by erf */
+    TRP_DNN_GELU_TANH = 39, /* approximated */
+    TRP_DNN_SOFTPLUS = 40,  /* beta (1) */
+    TRP_DNN_SWISH = 41,     /* x * sigmoid(beta x), beta (1): silu */
+} trp_dnn_pointwise;
+
+typedef enum trp_dnn_reduce {
+    TRP_DNN_SUM = 0,
+    TRP_DNN_MEAN = 1,
+    TRP_DNN_LEAST = 2,
+    TRP_DNN_MOST = 3,
+    TRP_DNN_AMAX = 4,  /* the largest absolute value */
+    TRP_DNN_NORM1 = 5, /* the sum of absolute values */
+    TRP_DNN_NORM2 = 6, /* the root of the sum of squares */
+    TRP_DNN_PRODUCT = 7,
+} trp_dnn_reduce;
+
+typedef enum trp_dnn_resample {
+    TRP_DNN_POOL_MAX = 0,             /* padding never wins */
+    TRP_DNN_POOL_AVERAGE = 1,         /* padding does not count */
+    TRP_DNN_POOL_AVERAGE_PADDED = 2,  /* padding counts as zeros */
+} trp_dnn_resample;
+
+typedef enum trp_dnn_norm {
+    TRP_DNN_LAYER = 0,
+    TRP_DNN_BATCH = 1,
+    TRP_DNN_INSTANCE = 2,
+    TRP_DNN_RMS = 3,
+} trp_dnn_norm;
+
+/* One node. Indices of tensors; 0: none. A field that its kind does not name must be zero. */
+typedef struct trp_dnn_node {
+    trp_dnn_kind kind;
+    uint32_t x, w, y, dx, dw, dy, a, b, t, index;
+    uint32_t scale, bias, epsilon, mean, inv_variance, dscale, dbias;
+    uint32_t running_mean, running_variance, average_factor;
+    uint32_t new_running_mean, new_running_variance;
+    uint32_t sum, square_sum;
+    trp_dnn_pointwise pointwise; /* POINTWISE, POINTWISE_BACKWARD: from RELU on */
+    trp_dnn_reduce reduce;       /* REDUCTION */
+    trp_dnn_resample resample;   /* RESAMPLE_... */
+    trp_dnn_norm norm;           /* NORM_... */
+    /* CONV_..., RESAMPLE_...: of each spatial dimension. */
+    int64_t pre_pad[TRP_DNN_SPATIAL_MAX], post_pad[TRP_DNN_SPATIAL_MAX];
+    int64_t stride[TRP_DNN_SPATIAL_MAX];   /* 0: 1 */
+    int64_t dilation[TRP_DNN_SPATIAL_MAX]; /* CONV_...; 0: 1 */
+    int64_t window[TRP_DNN_SPATIAL_MAX];   /* RESAMPLE_... */
+    bool flip; /* CONV_...: a convolution in the mathematical sense, not a cross-correlation */
+    /* What it computes in: f64, f32, or i32 for CONV_FORWARD and MATMUL of i8. Default: f64 if it
+     * reads f64, else f32. */
+    trp_dtype compute;
+    trp_scalar parameter[TRP_DNN_PARAMETERS]; /* real; POINTWISE..., see there */
+} trp_dnn_node;
+
+/* Where the library's engines for a graph come from. */
+typedef enum trp_dnn_heuristic {
+    TRP_DNN_HEURISTIC_A = 0, /* fast */
+    TRP_DNN_HEURISTIC_B = 1, /* slower, and for convolutions more exact */
+    TRP_DNN_HEURISTIC_FALLBACK = 2, /* engines that take most graphs, without optimisation */
+} trp_dnn_heuristic;
+
+enum { TRP_DNN_ENGINE_SIZE = 48 };
+
+/* How a graph was run. */
+typedef struct trp_dnn_ran {
+    char engine[TRP_DNN_ENGINE_SIZE]; /* the library's name for it; on the host "host" */
+    uint32_t parts;                   /* 1: as one; more: the library took it in so many pieces only */
+    bool found;                       /* in the kernel cache, made by an earlier request or process */
+    bool tuned;                       /* measured to be the fastest */
+    uint64_t workspace_bytes;
+} trp_dnn_ran;
+
+/* Each tensor with a buffer is read by nodes or written by one, not both; outputs overlap nothing.
+ * Results are rounded to the type of their tensor, to nearest; integers, f8 and bool saturate. The
+ * order of sums is the library's. Where a tensor that is written has no elements nothing is done;
+ * sums over nothing are 0.
+ *
+ * A graph is compared by its structure, types, dimensions, strides, alignment and options, not by
+ * its buffers and values: those that are the same share a plan, which is made once (some
+ * milliseconds; with a search longer) and kept, also in the kernel cache.
+ *
+ * What the library refuses as one is run in pieces, one node after the other, with intermediate
+ * results rounded to the types of the virtual tensors between them; `ran` says so. What it refuses
+ * then too ends with TRP_E_UNSUPPORTED.
+ *
+ * Source: cudnnBackendExecute and the descriptors of the backend API. */
+typedef struct trp_dnn_graph_request {
+    trp_request header;
+    const trp_dnn_tensor *tensors; /* copied */
+    uint32_t tensor_count;         /* tensors[0] included */
+    const trp_dnn_node *nodes;     /* copied */
+    uint32_t node_count;
+    bool tf32;                      /* f32: inputs may be rounded to tf32 (10 bits of mantissa) */
+    bool deterministic;             /* only engines that give the same bits each time */
+    trp_dnn_heuristic heuristic;
+    uint64_t workspace_bytes; /* the most that an engine may use; 0: 256 MiB */
+    trp_tune tune;
+    trp_dnn_ran *ran; /* filled when the request succeeds; NULL: nobody asks */
+} trp_dnn_graph_request;
+
+/* Sends a graph; see trp_submit() for completion and errors. */
+static inline trp_status trp_dnn_graph(trp_actor *dnn, const trp_dnn_graph_request *request,
+                                       trp_completion *completion)
+{
+    trp_dnn_graph_request r = *request;
+    r.header.op = TRP_OP_DNN_GRAPH;
+    r.header.size = (uint32_t)sizeof r;
+    return trp_submit(dnn, &r.header, completion);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

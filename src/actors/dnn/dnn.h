@@ -1,0 +1,20 @@
+/* The dnn actor: graphs of convolutions and what is around them. */
+#ifndef TRP_ACTORS_DNN_DNN_H
+#define TRP_ACTORS_DNN_DNN_H
+
+#include "actors/dnn/dnn_wire.h"
+#include "wire/actor_class.h"
+
+#include <troupe/worker.h>
+
+extern const trp__actor_class trp__dnn_class;
+extern const trp_actor_impl trp__dnn_cuda, trp__dnn_host;
+
+/* Checks a request and writes its record. */
+trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request);
+
+/* In the worker: the graph of a request, and the place for how it was run. */
+trp_status trp__dnn_job_graph(const trp_job *job, trp__dnn_graph *graph, trp_dnn_ran **ran,
+                              trp_error *error);
+
+#endif
