@@ -231,6 +231,16 @@ typedef struct trp_dnn_ran {
     uint64_t workspace_bytes;
 } trp_dnn_ran;
 
+/* How a graph is to be run. */
+typedef struct trp_dnn_options {
+    bool tf32;          /* f32: inputs may be rounded to tf32 (10 bits of mantissa) */
+    bool deterministic; /* only engines that give the same bits each time */
+    trp_dnn_heuristic heuristic;
+    trp_tune tune;
+    uint64_t workspace_bytes; /* the most that an engine may use; 0: 256 MiB */
+    trp_dnn_ran *ran;         /* filled when the request succeeds; NULL: nobody asks */
+} trp_dnn_options;
+
 /* A tensor is written by one node at most, and read by later ones only; what is written overlaps
  * nothing else.
  * Results are rounded to the type of their tensor, to nearest; integers, f8 and bool saturate. The
@@ -252,12 +262,7 @@ typedef struct trp_dnn_graph_request {
     uint32_t tensor_count;         /* tensors[0] included */
     const trp_dnn_node *nodes;     /* copied */
     uint32_t node_count;
-    bool tf32;          /* f32: inputs may be rounded to tf32 (10 bits of mantissa) */
-    bool deterministic; /* only engines that give the same bits each time */
-    trp_dnn_heuristic heuristic;
-    uint64_t workspace_bytes; /* the most that an engine may use; 0: 256 MiB */
-    trp_tune tune;
-    trp_dnn_ran *ran; /* filled when the request succeeds; NULL: nobody asks */
+    trp_dnn_options options;
 } trp_dnn_graph_request;
 
 /* Sends a graph; see trp_submit() for completion and errors. */

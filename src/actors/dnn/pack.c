@@ -448,16 +448,18 @@ static trp_status check_options(making *m, const trp_dnn_graph_request *r)
     const trp_dnn_tensor *none = &r->tensors[0];
     if (none->type || none->rank || none->buffer.id || none->value.given)
         return FAIL(m, "tensors[0]: expected all zero, for it stands for none");
-    if (r->heuristic > TRP_DNN_HEURISTIC_FALLBACK)
-        return FAIL(m, "heuristic: expected a trp_dnn_heuristic, got %d", (int)r->heuristic);
-    if (r->tune > TRP_TUNE_FULL)
-        return FAIL(m, "tune: expected TRP_TUNE_OFF, _QUICK or _FULL, got %d", (int)r->tune);
-    m->head =
-        (trp__dnn_head){.tf32 = r->tf32,
-                        .deterministic = r->deterministic,
-                        .heuristic = (uint8_t)r->heuristic,
-                        .tune = (uint8_t)r->tune,
-                        .workspace = r->workspace_bytes ? r->workspace_bytes : WORKSPACE_DEFAULT};
+    if (r->options.heuristic > TRP_DNN_HEURISTIC_FALLBACK)
+        return FAIL(m, "heuristic: expected a trp_dnn_heuristic, got %d",
+                    (int)r->options.heuristic);
+    if (r->options.tune > TRP_TUNE_FULL)
+        return FAIL(m, "tune: expected TRP_TUNE_OFF, _QUICK or _FULL, got %d",
+                    (int)r->options.tune);
+    m->head = (trp__dnn_head){.tf32 = r->options.tf32,
+                              .deterministic = r->options.deterministic,
+                              .heuristic = (uint8_t)r->options.heuristic,
+                              .tune = (uint8_t)r->options.tune,
+                              .workspace = r->options.workspace_bytes ? r->options.workspace_bytes
+                                                                      : WORKSPACE_DEFAULT};
     return TRP_OK;
 }
 
@@ -623,14 +625,16 @@ trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request)
     note_alignments(&m);
     if (anything) {
         g.bytes = (uint32_t)trp__dnn_bytes(&m.head);
-        status = pack->exchange(pack, r->ran, r->ran ? sizeof *r->ran : 0,
-                                (uint32_t)sizeof *r->ran + g.bytes, r->header.wait_ns, &room);
+        status =
+            pack->exchange(pack, r->options.ran, r->options.ran ? sizeof *r->options.ran : 0,
+                           (uint32_t)sizeof *r->options.ran + g.bytes, r->header.wait_ns, &room);
         if (status == TRP_OK)
-            status = put_graph(&m, pack, (char *)room + sizeof *r->ran);
+            status = put_graph(&m, pack, (char *)room + sizeof *r->options.ran);
         if (status == TRP_OK)
-            g.sum = trp__checksum((char *)room + sizeof *r->ran, trp__dnn_key_bytes(&m.head));
-    } else if (r->ran) {
-        *r->ran = (trp_dnn_ran){.engine = "none"};
+            g.sum =
+                trp__checksum((char *)room + sizeof *r->options.ran, trp__dnn_key_bytes(&m.head));
+    } else if (r->options.ran) {
+        *r->options.ran = (trp_dnn_ran){.engine = "none"};
     }
     memcpy(pack->record->payload, &g, sizeof g);
     return status;
