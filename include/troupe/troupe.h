@@ -17,6 +17,7 @@
 #include <troupe/matmul.h>
 #include <troupe/cutlass.h>
 #include <troupe/dnn.h>
+#include <troupe/layers.h>
 #include <troupe/jit.h>
 #include <troupe/probe.h>
 #include <troupe/custom.h>

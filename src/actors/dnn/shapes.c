@@ -1,5 +1,5 @@
-/* Shapes and types, kind by kind. */
-#include "actors/dnn/shapes.h"
+/* What the dimensions and types of a node's tensors must be to each other, kind by kind. */
+#include "actors/dnn/making.h"
 
 #include "base/error.h"
 
