@@ -12,4 +12,5 @@ const trp__actor_class trp__dnn_class = {
     .kind = "dnn",
     .op_count = sizeof ops / sizeof *ops,
     .ops = ops,
+    .host = &trp__dnn_host,
 };

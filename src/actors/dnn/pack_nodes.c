@@ -79,7 +79,7 @@ static trp_status take_port(making *m, uint32_t index, int at, uint32_t tensors)
     return TRP_OK;
 }
 
-/* Marks what a node writes, when all that it reads is known. */
+/* Marks what a node reads and writes. */
 static trp_status take_outputs(making *m, uint32_t index, uint64_t *read)
 {
     const trp__dnn_node *n = &m->node[index];
@@ -285,10 +285,10 @@ trp_status trp__dnn_take_node(making *m, uint32_t index, uint32_t tensors, uint6
     for (int at = 0; at < TRP__DNN_PORTS && status == TRP_OK; at++)
         status = take_port(m, index, at, tensors);
     if (status == TRP_OK)
+        status = take_outputs(m, index, read);
+    if (status == TRP_OK)
         status = trp__dnn_check_shapes(m, index);
     if (status == TRP_OK)
         status = check_spatial(m, index);
-    if (status == TRP_OK)
-        status = take_outputs(m, index, read);
     return status == TRP_OK ? complete_outputs(m, index) : status;
 }

@@ -1,0 +1,64 @@
+/* The dnn actor on the host. */
+#include "actors/dnn/dnn.h"
+#include "actors/dnn/host_run.h"
+#include "base/error.h"
+
+#include <string.h>
+
+typedef struct state {
+    const trp__openblas *blas;
+} state;
+
+static trp_status init(trp_instance *instance, trp_error *error)
+{
+    state *s = instance->state;
+    return trp__openblas_load(&s->blas, error);
+}
+
+typedef struct run_arguments {
+    trp__dnn_host_run *run;
+} run_arguments;
+
+static void run(void *arguments)
+{
+    trp__dnn_host_run_now(((run_arguments *)arguments)->run);
+}
+
+static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
+{
+    const state *s = instance->state;
+    void *address[TRP_DNN_TENSORS_MAX] = {0};
+    uint64_t bytes[TRP_DNN_TENSORS_MAX] = {0};
+    trp__dnn_graph graph;
+    trp_dnn_ran *ran;
+    run_arguments arguments;
+    trp__dnn g;
+    memcpy(&g, job->payload, sizeof g);
+    if (g.bytes == 0)
+        return TRP_OK;
+    trp_status status = trp__dnn_job_graph(job, &graph, &ran, error);
+    if (status != TRP_OK)
+        return status;
+    for (int i = 0; i < graph.head->tensors; i++) {
+        if (graph.access[i] < job->access_count) {
+            address[i] = job->access[graph.access[i]].address;
+            bytes[i] = job->access[graph.access[i]].bytes;
+        }
+    }
+    status = trp__dnn_host_make(s->blas, &graph, address, bytes, &arguments.run, error);
+    if (status != TRP_OK)
+        return status;
+    *ran = (trp_dnn_ran){.parts = 1};
+    trp__copy_string(ran->engine, sizeof ran->engine, "host");
+    status = instance->services->enqueue(instance, run, &arguments, sizeof arguments, error);
+    if (status != TRP_OK)
+        trp__dnn_host_drop(arguments.run);
+    return status;
+}
+
+const trp_actor_impl trp__dnn_host = {
+    .abi = TRP_ACTOR_ABI,
+    .state_bytes = sizeof(state),
+    .init = init,
+    .handle = handle,
+};

@@ -1,0 +1,10 @@
+/* Nodes that compute in f32. */
+#define T       float
+#define NAME(x) x##_f32
+#define GEMM    cblas_sgemm
+#include "actors/dnn/host_nodes_real.h"
+
+void trp__dnn_host_node_f32(const trp__dnn_host_node *x)
+{
+    runs_f32[x->n->kind](x);
+}

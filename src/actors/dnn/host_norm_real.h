@@ -1,0 +1,194 @@
+/* Reductions and normalisation in one real type, summed in f64. Included by host_nodes_real.h. */
+
+static void NAME(run_reduction)(const trp__dnn_host_node *x)
+{
+    const trp__dnn_tensor *from = x->tensor[TRP__DNN_REDUCTION_X];
+    const trp__dnn_tensor *to = x->tensor[TRP__DNN_REDUCTION_Y];
+    const T *in = x->at[TRP__DNN_REDUCTION_X];
+    T *out = x->at[TRP__DNN_REDUCTION_Y];
+    double *sum = x->rest;
+    const int64_t count = trp__dnn_elements(to);
+    const uint8_t mode = x->n->mode;
+    trp__walk walk;
+    for (int64_t i = 0; i < count; i++)
+        sum[i] = trp__dnn_reduce_first(mode);
+    if (trp__walk_begin(&walk, from)) {
+        trp__walk_add(&walk, from);
+        trp__walk_add(&walk, to);
+        do {
+            double *s = &sum[walk.offset[1]];
+            *s = trp__dnn_reduce_next(mode, *s, (double)in[walk.offset[0]]);
+        } while (trp__walk_next(&walk));
+    }
+    for (int64_t i = 0; i < count; i++)
+        out[i] = (T)trp__dnn_reduce_last(mode, sum[i], trp__dnn_elements(from) / count);
+}
+
+static void NAME(run_statistics)(const trp__dnn_host_node *x)
+{
+    const trp__dnn_tensor *from = x->tensor[TRP__DNN_STATISTICS_X];
+    const trp__dnn_tensor *to = x->tensor[TRP__DNN_STATISTICS_SUM];
+    const T *in = x->at[TRP__DNN_STATISTICS_X];
+    const int64_t count = trp__dnn_elements(to);
+    double *sum = x->rest, *squares = sum + count;
+    trp__walk walk;
+    memset(sum, 0, (size_t)count * 2 * sizeof *sum);
+    if (trp__walk_begin(&walk, from)) {
+        trp__walk_add(&walk, from);
+        trp__walk_add(&walk, to);
+        do {
+            double value = (double)in[walk.offset[0]];
+            sum[walk.offset[1]] += value;
+            squares[walk.offset[1]] += value * value;
+        } while (trp__walk_next(&walk));
+    }
+    for (int64_t i = 0; i < count; i++) {
+        ((T *)x->at[TRP__DNN_STATISTICS_SUM])[i] = (T)sum[i];
+        ((T *)x->at[TRP__DNN_STATISTICS_SQUARE_SUM])[i] = (T)squares[i];
+    }
+}
+
+/* One normalisation: x walks over its elements, with those of statistics, of scale and of dy. */
+typedef struct NAME(norm) {
+    const trp__dnn_host_node *x;
+    trp__dnn_tensor statistics;
+    int64_t groups, group;          /* statistics, and elements of each */
+    double *mean, *inverse, *other; /* of each group */
+    const T *in, *scale;
+    bool centred; /* it has a mean */
+} NAME(norm);
+
+static NAME(norm) NAME(describe_norm)(const trp__dnn_host_node *x)
+{
+    NAME(norm)
+    n = {.x = x,
+         .statistics = trp__dnn_statistics_shape(x->n, x->tensor),
+         .in = x->at[TRP__DNN_NORM_X],
+         .scale = x->at[TRP__DNN_NORM_SCALE],
+         .centred = x->n->mode != TRP_DNN_RMS};
+    n.groups = trp__dnn_elements(&n.statistics);
+    n.group = n.groups ? trp__dnn_elements(x->tensor[TRP__DNN_NORM_X]) / n.groups : 0;
+    n.mean = x->rest;
+    n.inverse = n.mean + n.groups;
+    n.other = n.inverse + n.groups;
+    return n;
+}
+
+static bool NAME(norm_walk)(const NAME(norm) * n, trp__walk *walk)
+{
+    const trp__dnn_tensor *in = n->x->tensor[TRP__DNN_NORM_X];
+    bool any = trp__walk_begin(walk, in);
+    trp__walk_add(walk, in);
+    trp__walk_add(walk, &n->statistics);
+    trp__walk_add(walk, n->x->tensor[TRP__DNN_NORM_SCALE]);
+    return any;
+}
+
+/* Means, and the mean of squared differences, in `other`. */
+static void NAME(take_statistics)(const NAME(norm) * n)
+{
+    trp__walk walk;
+    memset(n->mean, 0, (size_t)n->groups * 3 * sizeof *n->mean);
+    if (!NAME(norm_walk)(n, &walk))
+        return;
+    do {
+        n->mean[walk.offset[1]] +=
+            n->centred ? (double)n->in[walk.offset[0]] / (double)n->group : 0;
+    } while (trp__walk_next(&walk));
+    NAME(norm_walk)(n, &walk);
+    do {
+        double away = (double)n->in[walk.offset[0]] - n->mean[walk.offset[1]];
+        n->other[walk.offset[1]] += away * away / (double)n->group;
+    } while (trp__walk_next(&walk));
+    double epsilon = (double)*(T *)n->x->at[TRP__DNN_NORM_EPSILON];
+    for (int64_t i = 0; i < n->groups; i++)
+        n->inverse[i] = 1 / sqrt(n->other[i] + epsilon);
+}
+
+/* Those that are given. */
+static void NAME(read_statistics)(const NAME(norm) * n)
+{
+    const T *mean = n->x->at[TRP__DNN_NORM_MEAN], *inverse = n->x->at[TRP__DNN_NORM_INV_VARIANCE];
+    for (int64_t i = 0; i < n->groups; i++) {
+        n->mean[i] = mean ? (double)mean[i] : 0;
+        n->inverse[i] = (double)inverse[i];
+    }
+}
+
+static void NAME(write_statistics)(const NAME(norm) * n)
+{
+    void *const *at = n->x->at;
+    T *mean = at[TRP__DNN_NORM_MEAN], *inverse = at[TRP__DNN_NORM_INV_VARIANCE];
+    const T *old_mean = at[TRP__DNN_NORM_RUNNING_MEAN];
+    const T *old_variance = at[TRP__DNN_NORM_RUNNING_VARIANCE];
+    for (int64_t i = 0; i < n->groups; i++) {
+        if (mean)
+            mean[i] = (T)n->mean[i];
+        inverse[i] = (T)n->inverse[i];
+        if (!old_mean)
+            continue;
+        double factor = (double)*(T *)at[TRP__DNN_NORM_AVERAGE_FACTOR];
+        double variance = n->other[i] * (double)n->group / (double)(n->group - 1);
+        ((T *)at[TRP__DNN_NORM_NEW_RUNNING_MEAN])[i] =
+            (T)((1 - factor) * (double)old_mean[i] + factor * n->mean[i]);
+        ((T *)at[TRP__DNN_NORM_NEW_RUNNING_VARIANCE])[i] =
+            (T)((1 - factor) * (double)old_variance[i] + factor * variance);
+    }
+}
+
+static void NAME(run_norm)(const trp__dnn_host_node *x)
+{
+    const NAME(norm) n = NAME(describe_norm)(x);
+    const T *bias = x->at[TRP__DNN_NORM_BIAS];
+    T *out = x->at[TRP__DNN_NORM_Y];
+    trp__walk walk;
+    if (x->at[TRP__DNN_NORM_EPSILON])
+        NAME(take_statistics)(&n);
+    else
+        NAME(read_statistics)(&n);
+    if (x->n->kind == TRP_DNN_NORM_TRAINING)
+        NAME(write_statistics)(&n);
+    if (!NAME(norm_walk)(&n, &walk))
+        return;
+    do {
+        const int64_t i = walk.offset[0], s = walk.offset[1], c = walk.offset[2];
+        double value = ((double)n.in[i] - n.mean[s]) * n.inverse[s] * (double)n.scale[c];
+        out[i] = (T)(value + (bias ? (double)bias[c] : 0));
+    } while (trp__walk_next(&walk));
+}
+
+/* With h = (x - mean) * inverse and g = dy * scale: dx = inverse * (g - mean of g - h * mean of
+ * g h), the means over each group, that of g only where x was centred. */
+static void NAME(run_norm_backward)(const trp__dnn_host_node *x)
+{
+    const NAME(norm) n = NAME(describe_norm)(x);
+    const T *dy = x->at[TRP__DNN_NORM_Y];
+    T *dx = x->at[TRP__DNN_NORM_DX], *dscale = x->at[TRP__DNN_NORM_DSCALE];
+    T *dbias = x->at[TRP__DNN_NORM_BIAS];
+    const int64_t scales = trp__dnn_elements(x->tensor[TRP__DNN_NORM_SCALE]);
+    double *g = n.other, *gh = g + n.groups, *sum = gh + n.groups, *sum_h = sum + scales;
+    trp__walk walk;
+    NAME(read_statistics)(&n);
+    memset(g, 0, (size_t)(2 * n.groups + 2 * scales) * sizeof *g);
+    if (NAME(norm_walk)(&n, &walk)) {
+        do {
+            const int64_t i = walk.offset[0], s = walk.offset[1], c = walk.offset[2];
+            double h = ((double)n.in[i] - n.mean[s]) * n.inverse[s], d = (double)dy[i];
+            g[s] += n.centred ? d * (double)n.scale[c] / (double)n.group : 0;
+            gh[s] += d * (double)n.scale[c] * h / (double)n.group;
+            sum[c] += d;
+            sum_h[c] += d * h;
+        } while (trp__walk_next(&walk));
+        NAME(norm_walk)(&n, &walk);
+        do {
+            const int64_t i = walk.offset[0], s = walk.offset[1], c = walk.offset[2];
+            double h = ((double)n.in[i] - n.mean[s]) * n.inverse[s];
+            dx[i] = (T)(n.inverse[s] * ((double)dy[i] * (double)n.scale[c] - g[s] - h * gh[s]));
+        } while (trp__walk_next(&walk));
+    }
+    for (int64_t c = 0; c < scales; c++) {
+        dscale[c] = (T)sum_h[c];
+        if (dbias)
+            dbias[c] = (T)sum[c];
+    }
+}

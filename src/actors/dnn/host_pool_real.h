@@ -1,0 +1,138 @@
+/* Pooling in one real type. Included by host_nodes_real.h. */
+
+/* What a window of a plane holds. */
+typedef struct NAME(window) {
+    int64_t in[CONV_DIMS], start[CONV_DIMS], size[CONV_DIMS];
+} NAME(window);
+
+typedef struct NAME(pool) {
+    const trp__dnn_host_node *x;
+    NAME(window) shape; /* without its start */
+    int64_t out[CONV_DIMS], planes, in_volume, out_volume;
+    int32_t pad[CONV_DIMS], stride[CONV_DIMS];
+} NAME(pool);
+
+static NAME(pool) NAME(describe_pool)(const trp__dnn_host_node *x)
+{
+    const trp__dnn_tensor *in = x->tensor[TRP__DNN_RESAMPLE_X];
+    const trp__dnn_tensor *out = x->tensor[TRP__DNN_RESAMPLE_Y];
+    NAME(pool)
+    p = {.x = x, .planes = in->dim[0] * in->dim[1], .in_volume = 1, .out_volume = 1};
+    for (int i = 0; i < CONV_DIMS; i++) {
+        int from = i - (CONV_DIMS - x->n->spatial);
+        p.shape.in[i] = from < 0 ? 1 : in->dim[2 + from];
+        p.shape.size[i] = from < 0 ? 1 : x->n->window[from];
+        p.out[i] = from < 0 ? 1 : out->dim[2 + from];
+        p.pad[i] = from < 0 ? 0 : x->n->pre_pad[from];
+        p.stride[i] = from < 0 ? 1 : x->n->stride[from];
+        p.in_volume *= p.shape.in[i];
+        p.out_volume *= p.out[i];
+    }
+    return p;
+}
+
+static NAME(window) NAME(window_of)(const NAME(pool) * p, int64_t pixel)
+{
+    NAME(window) w = p->shape;
+    for (int i = CONV_DIMS - 1; i >= 0; i--) {
+        w.start[i] = pixel % p->out[i] * p->stride[i] - p->pad[i];
+        pixel /= p->out[i];
+    }
+    return w;
+}
+
+static int64_t NAME(window_volume)(const NAME(window) * w)
+{
+    return w->size[0] * w->size[1] * w->size[2];
+}
+
+/* Where place `tap` of a window is in its plane; -1: in the padding. */
+static int64_t NAME(place_in)(const NAME(window) * w, int64_t tap)
+{
+    int64_t at[CONV_DIMS];
+    for (int i = CONV_DIMS - 1; i >= 0; i--) {
+        at[i] = w->start[i] + tap % w->size[i];
+        tap /= w->size[i];
+        if (at[i] < 0 || at[i] >= w->in[i])
+            return -1;
+    }
+    return (at[0] * w->in[1] + at[1]) * w->in[2] + at[2];
+}
+
+/* The place of the largest; the first of several, and the first NaN. */
+static int64_t NAME(largest_in)(const NAME(window) * w, const T *plane)
+{
+    int64_t best = -1;
+    T most = 0;
+    for (int64_t tap = 0; tap < NAME(window_volume)(w); tap++) {
+        int64_t at = NAME(place_in)(w, tap);
+        if (at >= 0 && (best < 0 || (most == most && !(plane[at] <= most)))) {
+            best = tap;
+            most = plane[at];
+        }
+    }
+    return best;
+}
+
+/* By what the sum over a window is divided. */
+static double NAME(divisor)(const NAME(pool) * p, const NAME(window) * w)
+{
+    int64_t count = 0;
+    for (int64_t tap = 0; tap < NAME(window_volume)(w); tap++)
+        count += p->x->n->mode == TRP_DNN_POOL_AVERAGE_PADDED || NAME(place_in)(w, tap) >= 0;
+    return (double)count;
+}
+
+static T NAME(average)(const NAME(pool) * p, const NAME(window) * w, const T *plane)
+{
+    double sum = 0;
+    for (int64_t tap = 0; tap < NAME(window_volume)(w); tap++) {
+        int64_t at = NAME(place_in)(w, tap);
+        sum += at >= 0 ? (double)plane[at] : 0;
+    }
+    return (T)(sum / NAME(divisor)(p, w));
+}
+
+static void NAME(run_pool)(const trp__dnn_host_node *x)
+{
+    const NAME(pool) p = NAME(describe_pool)(x);
+    const T *in = x->at[TRP__DNN_RESAMPLE_X];
+    T *out = x->at[TRP__DNN_RESAMPLE_Y], *index = x->at[TRP__DNN_RESAMPLE_INDEX];
+    for (int64_t i = 0; i < p.planes * p.out_volume; i++) {
+        const T *plane = in + i / p.out_volume * p.in_volume;
+        const NAME(window) w = NAME(window_of)(&p, i % p.out_volume);
+        if (x->n->mode != TRP_DNN_POOL_MAX) {
+            out[i] = NAME(average)(&p, &w, plane);
+            continue;
+        }
+        int64_t tap = NAME(largest_in)(&w, plane);
+        out[i] = plane[NAME(place_in)(&w, tap)];
+        if (index)
+            index[i] = (T)tap;
+    }
+}
+
+static void NAME(run_pool_backward)(const trp__dnn_host_node *x)
+{
+    const NAME(pool) p = NAME(describe_pool)(x);
+    T *in = x->at[TRP__DNN_RESAMPLE_X];
+    const T *out = x->at[TRP__DNN_RESAMPLE_Y], *index = x->at[TRP__DNN_RESAMPLE_INDEX];
+    const T *old = x->at[TRP__DNN_RESAMPLE_OLD_X];
+    memset(in, 0, (size_t)(p.planes * p.in_volume) * sizeof *in);
+    for (int64_t i = 0; i < p.planes * p.out_volume; i++) {
+        int64_t begin = i / p.out_volume * p.in_volume;
+        const NAME(window) w = NAME(window_of)(&p, i % p.out_volume);
+        bool most = x->n->mode == TRP_DNN_POOL_MAX;
+        double divisor = most ? 1 : NAME(divisor)(&p, &w);
+        int64_t volume = NAME(window_volume)(&w), first = 0, last = volume - 1;
+        if (most) {
+            first = index ? (int64_t)index[i] : NAME(largest_in)(&w, old + begin);
+            last = first;
+        }
+        for (int64_t tap = first; tap <= last && tap >= 0 && tap < volume; tap++) {
+            int64_t at = NAME(place_in)(&w, tap);
+            if (at >= 0)
+                in[begin + at] += (T)((double)out[i] / divisor);
+        }
+    }
+}

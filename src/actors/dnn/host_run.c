@@ -1,0 +1,178 @@
+#include "actors/dnn/host_run.h"
+
+#include "base/error.h"
+
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { ALIGN = 64 };
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static size_t tensor_bytes(const trp__dnn_tensor *t)
+{
+    return (size_t)trp__dnn_extent(t) * (trp_dtype_bits((trp_dtype)t->type) / 8);
+}
+
+static bool is_wide(const trp__dnn_node *n)
+{
+    return n->compute != TRP_F32;
+}
+
+static size_t real_bytes(const trp__dnn_node *n, int64_t elements)
+{
+    return aligned((size_t)elements * (is_wide(n) ? sizeof(double) : sizeof(float)));
+}
+
+static void find_tensors(const trp__dnn_graph *g, const trp__dnn_node *n,
+                         const trp__dnn_tensor *tensor[TRP__DNN_PORTS])
+{
+    for (int at = 0; at < TRP__DNN_PORTS; at++)
+        tensor[at] = n->port[at] == TRP__DNN_NO_PORT ? NULL : &g->tensor[n->port[at]];
+}
+
+/* What one node needs of the scratch memory. */
+static size_t node_bytes(const trp__dnn_graph *g, const trp__dnn_node *n)
+{
+    const trp__dnn_tensor *tensor[TRP__DNN_PORTS];
+    find_tensors(g, n, tensor);
+    size_t bytes = real_bytes(n, trp__dnn_host_rest(n, tensor));
+    for (int at = 0; at < TRP__DNN_PORTS; at++)
+        bytes += tensor[at] ? real_bytes(n, trp__dnn_elements(tensor[at])) : 0;
+    return bytes;
+}
+
+static bool is_pool(const trp__dnn_node *n)
+{
+    return n->kind == TRP_DNN_RESAMPLE_FORWARD || n->kind == TRP_DNN_RESAMPLE_BACKWARD;
+}
+
+static int64_t volume_of(const trp__dnn_node *n)
+{
+    int64_t volume = 1;
+    for (int i = 0; i < n->spatial && volume <= INT32_MAX; i++)
+        volume *= n->window[i];
+    return volume;
+}
+
+/* The sender has checked the graph; that it is what was checked is looked at again where memory
+ * depends on it. */
+static trp_status check(const trp__dnn_graph *g, const uint64_t *bytes, trp_error *error)
+{
+    const trp__dnn_head *head = g->head;
+    for (int i = 0; i < head->tensors; i++) {
+        const trp__dnn_tensor *t = &g->tensor[i];
+        if (t->role == TRP__DNN_BUFFER && tensor_bytes(t) > bytes[i])
+            return trp__error_set(error, TRP_E_INTERNAL, "a tensor of %zu bytes in %llu",
+                                  tensor_bytes(t), (unsigned long long)bytes[i]);
+    }
+    for (int i = 0; i < head->nodes; i++) {
+        const trp__dnn_kind *kind = trp__dnn_kind_of(g->node[i].kind);
+        for (int at = 0; at < TRP__DNN_PORTS; at++) {
+            uint8_t port = g->node[i].port[at];
+            if (!kind || (port != TRP__DNN_NO_PORT && port >= head->tensors))
+                return trp__error_set(error, TRP_E_INTERNAL, "node %d is none", i);
+            if (at == TRP__DNN_RESAMPLE_INDEX && port != TRP__DNN_NO_PORT && is_pool(&g->node[i]) &&
+                volume_of(&g->node[i]) > INT8_MAX + 1)
+                return trp__error_set(error, TRP_E_UNSUPPORTED,
+                                      "%s: an index into windows of more than %d elements",
+                                      kind->name, INT8_MAX + 1);
+            if (port != TRP__DNN_NO_PORT && trp__dnn_elements(&g->tensor[port]) > INT_MAX)
+                return trp__error_set(error, TRP_E_UNSUPPORTED,
+                                      "%s: a tensor of 2^31 elements or more, which the host "
+                                      "backend can't take",
+                                      kind->name);
+        }
+    }
+    return TRP_OK;
+}
+
+trp_status trp__dnn_host_make(const trp__openblas *blas, const trp__dnn_graph *graph,
+                              void *const *address, const uint64_t *bytes, trp__dnn_host_run **out,
+                              trp_error *error)
+{
+    const trp__dnn_head *head = graph->head;
+    trp_status status = check(graph, bytes, error);
+    if (status != TRP_OK)
+        return status;
+    size_t copy = aligned(sizeof **out), total = copy + aligned(trp__dnn_bytes(head));
+    size_t most = 0;
+    for (int i = 0; i < head->tensors; i++)
+        total += graph->tensor[i].role == TRP__DNN_VIRTUAL
+                     ? aligned(tensor_bytes(&graph->tensor[i]))
+                     : 0;
+    for (int i = 0; i < head->nodes; i++) {
+        size_t needed = node_bytes(graph, &graph->node[i]);
+        most = needed > most ? needed : most;
+    }
+    char *memory = mmap(NULL, total + most, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return trp__error_set_errno(error, "memory for the intermediate results of a graph");
+    trp__dnn_host_run *run = (trp__dnn_host_run *)memory;
+    memcpy(memory + copy, head, trp__dnn_bytes(head));
+    *run = (trp__dnn_host_run){
+        .blas = blas, .graph = trp__dnn_graph_at(memory + copy), .bytes = total + most};
+    char *next = memory + copy + aligned(trp__dnn_bytes(head));
+    for (int i = 0; i < head->tensors; i++) {
+        bool is_virtual = graph->tensor[i].role == TRP__DNN_VIRTUAL;
+        run->place[i] = is_virtual ? next : address[i];
+        next += is_virtual ? aligned(tensor_bytes(&graph->tensor[i])) : 0;
+    }
+    run->scratch = next;
+    *out = run;
+    return TRP_OK;
+}
+
+void trp__dnn_host_drop(trp__dnn_host_run *run)
+{
+    munmap(run, run->bytes);
+}
+
+/* Gathers what a node reads. */
+static void load_node(const trp__dnn_host_run *run, trp__dnn_host_node *x)
+{
+    const trp__dnn_graph *g = &run->graph;
+    const trp__dnn_kind *kind = trp__dnn_kind_of(x->n->kind);
+    char *next = run->scratch;
+    find_tensors(g, x->n, x->tensor);
+    for (int at = 0; at < TRP__DNN_PORTS; at++) {
+        const trp__dnn_tensor *t = x->tensor[at];
+        uint8_t number = x->n->port[at];
+        if (!t)
+            continue;
+        x->at[at] = next;
+        next += real_bytes(x->n, trp__dnn_elements(t));
+        if (t->role == TRP__DNN_VALUE && is_wide(x->n))
+            *(double *)x->at[at] = g->value[number];
+        else if (t->role == TRP__DNN_VALUE)
+            *(float *)x->at[at] = (float)g->value[number];
+        else if (!kind->port[at].written)
+            trp__dnn_host_load(t, run->place[number], is_wide(x->n), x->at[at]);
+    }
+    x->rest = next;
+}
+
+void trp__dnn_host_run_now(trp__dnn_host_run *run)
+{
+    const trp__dnn_graph *g = &run->graph;
+    for (int i = 0; i < g->head->nodes; i++) {
+        trp__dnn_host_node x = {.blas = run->blas, .n = &g->node[i]};
+        const trp__dnn_kind *kind = trp__dnn_kind_of(x.n->kind);
+        load_node(run, &x);
+        if (is_wide(x.n))
+            trp__dnn_host_node_f64(&x);
+        else
+            trp__dnn_host_node_f32(&x);
+        for (int at = 0; at < TRP__DNN_PORTS; at++) {
+            if (x.tensor[at] && kind->port[at].written)
+                trp__dnn_host_store(x.tensor[at], run->place[x.n->port[at]], is_wide(x.n),
+                                    x.at[at]);
+        }
+    }
+    trp__dnn_host_drop(run);
+}

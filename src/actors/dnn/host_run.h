@@ -1,0 +1,49 @@
+/* Graphs on the host: one node after the other. What a node reads is gathered into dense arrays of
+ * what it computes in, f32 or f64 (which holds the sums of i32 exactly), and what it has computed
+ * is rounded to its tensor. Intermediate results lie in memory of the run, of their tensor's type.
+ */
+#ifndef TRP_ACTORS_DNN_HOST_RUN_H
+#define TRP_ACTORS_DNN_HOST_RUN_H
+
+#include "actors/blas/openblas.h"
+#include "actors/dnn/graph.h"
+
+/* One run: in memory that belongs to it, given back when it is done. */
+typedef struct trp__dnn_host_run {
+    const trp__openblas *blas;
+    trp__dnn_graph graph;             /* a copy, in the run's memory */
+    void *place[TRP_DNN_TENSORS_MAX]; /* of each tensor but values; of virtual ones here */
+    void *scratch;                    /* for one node at a time */
+    size_t bytes;                     /* of all of this */
+} trp__dnn_host_run;
+
+/* Makes a run of a graph of which `address` and `bytes` have the place of each tensor with a buffer
+ * and how much of it there is. TRP_E_UNSUPPORTED: what the host can't do. */
+trp_status trp__dnn_host_make(const trp__openblas *blas, const trp__dnn_graph *graph,
+                              void *const *address, const uint64_t *bytes, trp__dnn_host_run **out,
+                              trp_error *error);
+
+/* Computes it, and gives its memory back. */
+void trp__dnn_host_run_now(trp__dnn_host_run *run);
+void trp__dnn_host_drop(trp__dnn_host_run *run);
+
+/* A node with its tensors as dense arrays, in the order of their dimensions; NULL: not there. */
+typedef struct trp__dnn_host_node {
+    const trp__openblas *blas;
+    const trp__dnn_node *n;
+    const trp__dnn_tensor *tensor[TRP__DNN_PORTS];
+    void *at[TRP__DNN_PORTS];
+    void *rest; /* trp__dnn_host_rest() elements */
+} trp__dnn_host_node;
+
+/* Elements that a node needs beside its tensors. */
+int64_t trp__dnn_host_rest(const trp__dnn_node *n, const trp__dnn_tensor *const tensor[]);
+
+void trp__dnn_host_node_f32(const trp__dnn_host_node *x);
+void trp__dnn_host_node_f64(const trp__dnn_host_node *x);
+
+/* Elements of a tensor to a dense array of f64 if `wide`, else f32; and back, rounded. */
+void trp__dnn_host_load(const trp__dnn_tensor *t, const void *place, bool wide, void *to);
+void trp__dnn_host_store(const trp__dnn_tensor *t, void *place, bool wide, const void *from);
+
+#endif
