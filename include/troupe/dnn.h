@@ -48,11 +48,11 @@ enum {
  * ones; of matrices any number of batches, then rows and columns. Strides may be any that put no
  * two elements of an output into one place; what is only read may have strides of 0. */
 typedef struct trp_dnn_tensor {
-    trp_dtype type; /* f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32, i64 or bool. Default of
+    trp_dtype type; /* f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32 or bool. Default of
                      * virtual tensors and of values: what the node computes in */
-    uint32_t rank;  /* 1 to TRP_DNN_RANK_MAX; of convolutions and resampling 2 + the number of spatial
-                     * dimensions. Virtual tensors: 0, and no dimensions: those that follow from the
-                     * node that writes it, if they do; values: 0, one element */
+    uint32_t rank;  /* 1 to TRP_DNN_RANK_MAX; of convolutions and resampling 2 + the number of
+                     * spatial  dimensions. Virtual tensors: 0, and no dimensions: those that follow
+                     * from the  node that writes it, if they do; values: 0, one element */
     int64_t dim[TRP_DNN_RANK_MAX];
     int64_t stride[TRP_DNN_RANK_MAX]; /* elements. All 0: packed, the last dimension fastest; see
                                        * also trp_dnn_channels_last() */
@@ -80,8 +80,8 @@ typedef enum trp_dnn_kind {
     TRP_DNN_NONE = 0,
     /* x, w -> y. Convolutions have 1 to 3 spatial dimensions; the number of groups is x's channels
      * divided by w's dimension 1. For each of them
-     *     size of y = (size of x + pre_pad + post_pad - (size of w - 1) * dilation - 1) / stride + 1
-     * rounded down. */
+     *     size of y = (size of x + pre_pad + post_pad - (size of w - 1) * dilation - 1) / stride +
+     * 1 rounded down. */
     TRP_DNN_CONV_FORWARD = 1,
     /* dy, w -> dx */
     TRP_DNN_CONV_BACKWARD_DATA = 2,
@@ -154,8 +154,8 @@ typedef enum trp_dnn_pointwise {
     TRP_DNN_NOT = 32,
     TRP_DNN_SELECT = 33, /* t ? x : b */
     /* Activations, also of POINTWISE_BACKWARD. parameter[]: */
-    TRP_DNN_RELU = 34,      /* lower clip (0), upper clip (none), slope below the lower one (0):
-                             * leaky and clipped ones too */
+    TRP_DNN_RELU = 34, /* lower clip (0), upper clip (none), slope below the lower one (0):
+                        * leaky and clipped ones too */
     TRP_DNN_TANH = 35,
     TRP_DNN_SIGMOID = 36,
     TRP_DNN_ELU = 37,       /* alpha (1) */
@@ -177,9 +177,9 @@ typedef enum trp_dnn_reduce {
 } trp_dnn_reduce;
 
 typedef enum trp_dnn_resample {
-    TRP_DNN_POOL_MAX = 0,             /* padding never wins */
-    TRP_DNN_POOL_AVERAGE = 1,         /* padding does not count */
-    TRP_DNN_POOL_AVERAGE_PADDED = 2,  /* padding counts as zeros */
+    TRP_DNN_POOL_MAX = 0,            /* padding never wins */
+    TRP_DNN_POOL_AVERAGE = 1,        /* padding does not count */
+    TRP_DNN_POOL_AVERAGE_PADDED = 2, /* padding counts as zeros */
 } trp_dnn_resample;
 
 typedef enum trp_dnn_norm {
@@ -215,8 +215,8 @@ typedef struct trp_dnn_node {
 
 /* Where the library's engines for a graph come from. */
 typedef enum trp_dnn_heuristic {
-    TRP_DNN_HEURISTIC_A = 0, /* fast */
-    TRP_DNN_HEURISTIC_B = 1, /* slower, and for convolutions more exact */
+    TRP_DNN_HEURISTIC_A = 0,        /* fast */
+    TRP_DNN_HEURISTIC_B = 1,        /* slower, and for convolutions more exact */
     TRP_DNN_HEURISTIC_FALLBACK = 2, /* engines that take most graphs, without optimisation */
 } trp_dnn_heuristic;
 
@@ -225,13 +225,24 @@ enum { TRP_DNN_ENGINE_SIZE = 48 };
 /* How a graph was run. */
 typedef struct trp_dnn_ran {
     char engine[TRP_DNN_ENGINE_SIZE]; /* the library's name for it; on the host "host" */
-    uint32_t parts;                   /* 1: as one; more: the library took it in so many pieces only */
-    bool found;                       /* in the kernel cache, made by an earlier request or process */
-    bool tuned;                       /* measured to be the fastest */
+    uint32_t parts; /* 1: as one; more: the library took it in so many pieces only */
+    bool found;     /* in the kernel cache, made by an earlier request or process */
+    bool tuned;     /* measured to be the fastest */
     uint64_t workspace_bytes;
 } trp_dnn_ran;
 
-/* Each tensor with a buffer is read by nodes or written by one, not both; outputs overlap nothing.
+/* How a graph is to be run. */
+typedef struct trp_dnn_options {
+    bool tf32;          /* f32: inputs may be rounded to tf32 (10 bits of mantissa) */
+    bool deterministic; /* only engines that give the same bits each time */
+    trp_dnn_heuristic heuristic;
+    trp_tune tune;
+    uint64_t workspace_bytes; /* the most that an engine may use; 0: 256 MiB */
+    trp_dnn_ran *ran;         /* filled when the request succeeds; NULL: nobody asks */
+} trp_dnn_options;
+
+/* A tensor is written by one node at most, and read by later ones only; what is written overlaps
+ * nothing else.
  * Results are rounded to the type of their tensor, to nearest; integers, f8 and bool saturate. The
  * order of sums is the library's. Where a tensor that is written has no elements nothing is done;
  * sums over nothing are 0.
@@ -251,12 +262,7 @@ typedef struct trp_dnn_graph_request {
     uint32_t tensor_count;         /* tensors[0] included */
     const trp_dnn_node *nodes;     /* copied */
     uint32_t node_count;
-    bool tf32;                      /* f32: inputs may be rounded to tf32 (10 bits of mantissa) */
-    bool deterministic;             /* only engines that give the same bits each time */
-    trp_dnn_heuristic heuristic;
-    uint64_t workspace_bytes; /* the most that an engine may use; 0: 256 MiB */
-    trp_tune tune;
-    trp_dnn_ran *ran; /* filled when the request succeeds; NULL: nobody asks */
+    trp_dnn_options options;
 } trp_dnn_graph_request;
 
 /* Sends a graph; see trp_submit() for completion and errors. */

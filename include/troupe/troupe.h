@@ -16,6 +16,8 @@
 #include <troupe/blas.h>
 #include <troupe/matmul.h>
 #include <troupe/cutlass.h>
+#include <troupe/dnn.h>
+#include <troupe/layers.h>
 #include <troupe/jit.h>
 #include <troupe/probe.h>
 #include <troupe/custom.h>

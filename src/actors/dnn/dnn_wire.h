@@ -1,5 +1,6 @@
-/* Payload of TRP_OP_DNN_GRAPH. The request's piece of staging memory begins with a trp_dnn_ran, which
- * the worker fills; the graph lies behind it. Where nothing is to be done there is no piece. */
+/* Payload of TRP_OP_DNN_GRAPH. The request's piece of staging memory begins with a trp_dnn_ran,
+ * which the worker fills; the graph lies behind it. Where nothing is to be done there is no piece.
+ */
 #ifndef TRP_ACTORS_DNN_DNN_WIRE_H
 #define TRP_ACTORS_DNN_DNN_WIRE_H
 

@@ -29,7 +29,7 @@ typedef struct trp__dnn_tensor {
     uint8_t type; /* trp_dtype */
     uint8_t rank;
     uint8_t role;
-    uint8_t written;   /* by a node */
+    uint8_t written;    /* by a node */
     uint32_t alignment; /* of its place, bytes: a power of two up to 16; 0 without a buffer */
     int64_t dim[TRP__DNN_RANK];    /* those behind the rank are 1 */
     int64_t stride[TRP__DNN_RANK]; /* elements; those behind the rank are 0 */
@@ -75,7 +75,7 @@ typedef struct trp__dnn_node {
     int32_t pre_pad[TRP__DNN_SPATIAL], post_pad[TRP__DNN_SPATIAL];
     int32_t stride[TRP__DNN_SPATIAL], dilation[TRP__DNN_SPATIAL];
     int32_t window[TRP__DNN_SPATIAL];
-    uint32_t reserved; /* no padding: it is part of a key */
+    uint32_t reserved;                    /* no padding: it is part of a key */
     double parameter[TRP_DNN_PARAMETERS]; /* defaults filled in; no upper clip: infinity */
 } trp__dnn_node;
 

@@ -1,0 +1,135 @@
+/* Layers of neural networks: requests of the "dnn" actor for the graphs that people write every
+ * day. Each call makes a graph (dnn.h) of its fields and sends it; so what dnn.h says of tensors,
+ * types, results, options and plans holds here too.
+ *
+ * In all requests: of `header` op and size are not looked at. A tensor that is not wanted is all
+ * zero; one that is has a buffer. What is named x, w and y lies there in all passes: a backward
+ * pass writes the gradient of x or w into x's or w's place, and reads that of y from y's.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TROUPE_LAYERS_H
+#define TROUPE_LAYERS_H
+
+#include <troupe/dnn.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An activation: one of trp_dnn_pointwise from TRP_DNN_RELU on, with its parameters. 0: none.
+ * ReLU6 is RELU with parameter[1] = trp_real(6), leaky ReLU has its slope in parameter[2]. */
+typedef struct trp_layer_activation {
+    trp_dnn_pointwise mode;
+    trp_scalar parameter[TRP_DNN_PARAMETERS];
+} trp_layer_activation;
+
+/* --- Convolutions --- */
+
+/* x is n x c x spatial, w is k x c / groups x spatial, y is n x k x spatial; see
+ * TRP_DNN_CONV_FORWARD for the sizes. */
+typedef struct trp_conv_request {
+    trp_request header;
+    trp_dnn_tensor x, w, y;
+    int64_t pre_pad[TRP_DNN_SPATIAL_MAX], post_pad[TRP_DNN_SPATIAL_MAX];
+    int64_t stride[TRP_DNN_SPATIAL_MAX];   /* 0: 1 */
+    int64_t dilation[TRP_DNN_SPATIAL_MAX]; /* 0: 1 */
+    bool flip;                             /* a convolution in the mathematical sense */
+    trp_dtype compute; /* default: f64 for f64, else f32; i32 for i8 by choice */
+    trp_scalar alpha;  /* real; default 1 */
+    trp_scalar beta;   /* real; default 1 with a z */
+    trp_dnn_tensor z;  /* of the dimensions of what is written */
+    /* Forward only. */
+    trp_dnn_tensor bias; /* k elements; its dimensions follow, rank 0 */
+    trp_layer_activation activation;
+    trp_dnn_options options;
+} trp_conv_request;
+
+/* y = activation(alpha * conv(x, w) + beta * z + bias) */
+TRP_API trp_status trp_conv_forward(trp_actor *dnn, const trp_conv_request *request,
+                                    trp_completion *completion);
+/* dx (in x) = alpha * the gradient of dy (in y) and w + beta * z */
+TRP_API trp_status trp_conv_backward_data(trp_actor *dnn, const trp_conv_request *request,
+                                          trp_completion *completion);
+/* dw (in w) = alpha * the gradient of dy (in y) and x + beta * z */
+TRP_API trp_status trp_conv_backward_filter(trp_actor *dnn, const trp_conv_request *request,
+                                            trp_completion *completion);
+
+/* --- Pooling --- */
+
+typedef struct trp_pool_request {
+    trp_request header;
+    trp_dnn_resample mode;
+    trp_dnn_tensor x, y;
+    trp_dnn_tensor index; /* i8, TRP_DNN_POOL_MAX only: written forward, read backward; optional */
+    trp_dnn_tensor old_x,
+        old_y; /* backward of TRP_DNN_POOL_MAX without an index: x and y of forward */
+    int64_t window[TRP_DNN_SPATIAL_MAX];
+    int64_t pre_pad[TRP_DNN_SPATIAL_MAX], post_pad[TRP_DNN_SPATIAL_MAX];
+    int64_t stride[TRP_DNN_SPATIAL_MAX]; /* 0: 1 */
+    trp_dnn_options options;
+} trp_pool_request;
+
+TRP_API trp_status trp_pool_forward(trp_actor *dnn, const trp_pool_request *request,
+                                    trp_completion *completion);
+TRP_API trp_status trp_pool_backward(trp_actor *dnn, const trp_pool_request *request,
+                                     trp_completion *completion);
+
+/* --- Normalisation --- */
+
+/* Dimensions and which tensors a mode has: TRP_DNN_NORM_TRAINING and those behind it. */
+typedef struct trp_norm_request {
+    trp_request header;
+    trp_dnn_norm mode;
+    trp_dnn_tensor x, scale, bias, y;
+    trp_dnn_tensor mean, inv_variance; /* written by training, read by inference and backward */
+    double epsilon;                    /* default 1e-5 */
+    trp_dnn_tensor running_mean, running_variance, new_running_mean, new_running_variance;
+    double average_factor;            /* default 0.1 */
+    trp_dnn_tensor dx, dscale, dbias; /* backward, which reads dy from y */
+    trp_layer_activation activation;  /* training and inference: of y */
+    trp_dnn_options options;
+} trp_norm_request;
+
+TRP_API trp_status trp_norm_training(trp_actor *dnn, const trp_norm_request *request,
+                                     trp_completion *completion);
+TRP_API trp_status trp_norm_inference(trp_actor *dnn, const trp_norm_request *request,
+                                      trp_completion *completion);
+TRP_API trp_status trp_norm_backward(trp_actor *dnn, const trp_norm_request *request,
+                                     trp_completion *completion);
+
+/* --- Activations and softmax --- */
+
+typedef struct trp_activation_request {
+    trp_request header;
+    trp_layer_activation activation;
+    trp_dnn_tensor x, y;
+    trp_dnn_tensor dx; /* backward: reads dy from y, and x */
+    trp_dnn_options options;
+} trp_activation_request;
+
+/* y = activation(x) */
+TRP_API trp_status trp_activation_forward(trp_actor *dnn, const trp_activation_request *request,
+                                          trp_completion *completion);
+/* dx = dy (in y) * activation'(x) */
+TRP_API trp_status trp_activation_backward(trp_actor *dnn, const trp_activation_request *request,
+                                           trp_completion *completion);
+
+typedef struct trp_softmax_request {
+    trp_request header;
+    uint32_t axis; /* the dimension over which the results add up to 1 */
+    bool log;      /* the logarithm of it */
+    trp_dnn_tensor x, y;
+    trp_dnn_tensor dy, dx; /* backward: reads y and dy */
+    trp_dnn_options options;
+} trp_softmax_request;
+
+/* y = exp(x - max) / sum(exp(x - max)), along the axis */
+TRP_API trp_status trp_softmax_forward(trp_actor *dnn, const trp_softmax_request *request,
+                                       trp_completion *completion);
+/* dx = (dy - sum(dy * y)) * y; of the logarithm dy - sum(dy) * exp(y) */
+TRP_API trp_status trp_softmax_backward(trp_actor *dnn, const trp_softmax_request *request,
+                                        trp_completion *completion);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

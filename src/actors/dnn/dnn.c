@@ -1,0 +1,15 @@
+/* The operations of the dnn actor. */
+#include "actors/dnn/dnn.h"
+
+static const trp__op_class ops[] = {
+    {.op = TRP_OP_DNN_GRAPH,
+     .request_bytes = sizeof(trp_dnn_graph_request),
+     .name = "dnn graph",
+     .pack = trp__dnn_pack},
+};
+
+const trp__actor_class trp__dnn_class = {
+    .kind = "dnn",
+    .op_count = sizeof ops / sizeof *ops,
+    .ops = ops,
+};

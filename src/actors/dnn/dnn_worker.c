@@ -1,0 +1,22 @@
+/* What both backends do with a request. */
+#include "actors/dnn/dnn.h"
+#include "base/error.h"
+
+#include <string.h>
+
+trp_status trp__dnn_job_graph(const trp_job *job, trp__dnn_graph *graph, trp_dnn_ran **ran,
+                              trp_error *error)
+{
+    trp__dnn g;
+    memcpy(&g, job->payload, sizeof g);
+    const trp_job_access *piece = job->access_count ? &job->access[job->access_count - 1] : NULL;
+    if (!piece || piece->bytes < sizeof **ran + g.bytes || g.bytes < sizeof *graph->head)
+        return trp__error_set(error, TRP_E_INTERNAL, "a graph of %u bytes in a piece of %llu",
+                              g.bytes, (unsigned long long)(piece ? piece->bytes : 0));
+    *ran = piece->address;
+    *graph = trp__dnn_graph_at(*ran + 1);
+    if (trp__dnn_bytes(graph->head) != g.bytes)
+        return trp__error_set(error, TRP_E_INTERNAL, "a graph of %u bytes, expected %zu", g.bytes,
+                              trp__dnn_bytes(graph->head));
+    return TRP_OK;
+}

@@ -1,0 +1,220 @@
+/* The sender's side: checks a graph, gives its tensors numbers, and writes the request's record. */
+#include "actors/dnn/dnn.h"
+#include "actors/dnn/making.h"
+#include "base/checksum.h"
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+#define FAIL(m, ...) trp__error_set((m)->error, TRP_E_ARGUMENT, __VA_ARGS__)
+
+typedef trp__dnn_making making;
+
+/* What an engine may use if the request does not say. */
+#define WORKSPACE_DEFAULT ((uint64_t)256 << 20)
+
+static trp_status check_options(making *m, const trp_dnn_graph_request *r)
+{
+    if (r->node_count < 1 || r->node_count > TRP_DNN_NODES_MAX || !r->nodes)
+        return FAIL(m, "nodes: expected 1 to %d, got %u%s", TRP_DNN_NODES_MAX, r->node_count,
+                    r->nodes ? "" : " at NULL");
+    if (r->tensor_count < 2 || r->tensor_count > TRP_DNN_TENSORS_MAX || !r->tensors)
+        return FAIL(m, "tensors: expected 2 to %d, got %u%s", TRP_DNN_TENSORS_MAX, r->tensor_count,
+                    r->tensors ? "" : " at NULL");
+    const trp_dnn_tensor *none = &r->tensors[0];
+    if (none->type || none->rank || none->buffer.id || none->value.given)
+        return FAIL(m, "tensors[0]: expected all zero, for it stands for none");
+    if (r->options.heuristic > TRP_DNN_HEURISTIC_FALLBACK)
+        return FAIL(m, "heuristic: expected a trp_dnn_heuristic, got %d",
+                    (int)r->options.heuristic);
+    if (r->options.tune > TRP_TUNE_FULL)
+        return FAIL(m, "tune: expected TRP_TUNE_OFF, _QUICK or _FULL, got %d",
+                    (int)r->options.tune);
+    m->head = (trp__dnn_head){.tf32 = r->options.tf32,
+                              .deterministic = r->options.deterministic,
+                              .heuristic = (uint8_t)r->options.heuristic,
+                              .tune = (uint8_t)r->options.tune,
+                              .workspace = r->options.workspace_bytes ? r->options.workspace_bytes
+                                                                      : WORKSPACE_DEFAULT};
+    return TRP_OK;
+}
+
+static trp_status take_graph(making *m, const trp_dnn_graph_request *r)
+{
+    uint64_t read = 0;
+    memset(m->number, TRP__DNN_NO_NUMBER, sizeof m->number);
+    trp_status status = check_options(m, r);
+    for (uint32_t i = 0; i < r->node_count && status == TRP_OK; i++) {
+        status = trp__dnn_take_node(m, i, r->tensor_count, &read);
+        m->head.nodes++;
+    }
+    for (uint32_t i = 1; i < r->tensor_count && status == TRP_OK; i++) {
+        uint8_t number = m->number[i];
+        if (number == TRP__DNN_NO_NUMBER)
+            return FAIL(m, "tensors[%u]: no node names it", i);
+        trp__dnn_tensor *t = &m->tensor[number];
+        if (t->role == TRP__DNN_VIRTUAL && !(read >> number & 1))
+            return FAIL(m, "tensors[%u]: it has no buffer, and no node reads it", i);
+        if (t->role == TRP__DNN_VALUE && t->rank == 0)
+            t->rank = 1;
+        if (t->role == TRP__DNN_VALUE)
+            trp__dnn_pack_strides(t, NULL);
+    }
+    return status;
+}
+
+/* Places. */
+
+static uint64_t bytes_of(const trp__dnn_tensor *t)
+{
+    return (uint64_t)trp__dnn_extent(t) * (trp_dtype_bits((trp_dtype)t->type) / 8);
+}
+
+/* Whether no two elements lie in one place: sorted by stride, each dimension begins behind the
+ * reach of those before. */
+static bool is_injective(const trp__dnn_tensor *t)
+{
+    int64_t reach = 0;
+    bool done[TRP__DNN_RANK] = {false};
+    for (int round = 0; round < t->rank; round++) {
+        int least = -1;
+        for (int i = 0; i < t->rank; i++) {
+            if (!done[i] && (least < 0 || t->stride[i] < t->stride[least]))
+                least = i;
+        }
+        done[least] = true;
+        if (t->dim[least] > 1 && t->stride[least] <= reach)
+            return false;
+        reach += (t->dim[least] - 1) * t->stride[least];
+    }
+    return true;
+}
+
+/* Whether two tensors share bytes of a buffer; those between elements count. */
+static bool overlap(const making *m, uint8_t a, uint8_t b)
+{
+    const trp_dnn_tensor *x = &m->given[m->name[a]], *y = &m->given[m->name[b]];
+    return m->tensor[b].role == TRP__DNN_BUFFER && x->buffer.id == y->buffer.id &&
+           x->offset < y->offset + bytes_of(&m->tensor[b]) &&
+           y->offset < x->offset + bytes_of(&m->tensor[a]);
+}
+
+static trp_status check_output(making *m, uint8_t number)
+{
+    if (!is_injective(&m->tensor[number]))
+        return FAIL(m, "tensors[%u].stride: expected a place for each element, for it is written",
+                    m->name[number]);
+    for (uint8_t i = 0; i < m->head.tensors; i++) {
+        if (i != number && overlap(m, number, i))
+            return FAIL(m, "tensors[%u]: it overlaps tensors[%u], and is written", m->name[number],
+                        m->name[i]);
+    }
+    return TRP_OK;
+}
+
+static trp_status add_tensor(making *m, trp__pack *pack, uint8_t number, uint8_t *access)
+{
+    trp__dnn_tensor *t = &m->tensor[number];
+    const trp_dnn_tensor *given = &m->given[m->name[number]];
+    uint64_t size = trp_dtype_bits((trp_dtype)t->type) / 8;
+    char name[24];
+    *access = TRP__DNN_NO_ACCESS;
+    if (t->role != TRP__DNN_BUFFER)
+        return TRP_OK;
+    trp_status status = t->written ? check_output(m, number) : TRP_OK;
+    if (status != TRP_OK)
+        return status;
+    bool dense = trp__dnn_extent(t) == trp__dnn_elements(t);
+    uint32_t mode = !t->written ? TRP__READ : dense ? TRP__WRITE | TRP__COVER : TRP__WRITE;
+    snprintf(name, sizeof name, "tensors[%u]", m->name[number]);
+    *access = (uint8_t)pack->record->access_count;
+    return trp__pack_access(pack, name, given->buffer, given->offset, bytes_of(t), size, mode);
+}
+
+/* Of buffers, whose places in memory are multiples of more than any library asks for. */
+static void note_alignments(making *m)
+{
+    for (uint8_t i = 0; i < m->head.tensors; i++) {
+        uint64_t offset = m->given[m->name[i]].offset;
+        if (m->tensor[i].role == TRP__DNN_BUFFER)
+            m->tensor[i].alignment = offset % 16 ? (uint32_t)(offset & -offset) & 15U : 16U;
+    }
+}
+
+static trp_status check_buffers(making *m, bool *anything)
+{
+    uint32_t buffers = 0;
+    for (uint8_t i = 0; i < m->head.tensors; i++) {
+        const trp__dnn_tensor *t = &m->tensor[i];
+        buffers += t->role == TRP__DNN_BUFFER;
+        *anything =
+            *anything || (t->role == TRP__DNN_BUFFER && t->written && trp__dnn_elements(t) > 0);
+    }
+    if (buffers > TRP_DNN_BUFFERS_MAX)
+        return trp__error_set(m->error, TRP_E_UNSUPPORTED,
+                              "tensors: expected at most %d with a buffer, got %u",
+                              TRP_DNN_BUFFERS_MAX, buffers);
+    return TRP_OK;
+}
+
+/* Writes the graph to `at`: its key from what was checked, values and accesses. */
+static trp_status put_graph(making *m, trp__pack *pack, char *at)
+{
+    double value[TRP_DNN_TENSORS_MAX] = {0};
+    uint8_t access[TRP_DNN_TENSORS_MAX];
+    trp_status status = TRP_OK;
+    const size_t tensors = m->head.tensors;
+    for (uint8_t i = 0; i < tensors && status == TRP_OK; i++) {
+        if (m->tensor[i].role == TRP__DNN_VALUE)
+            value[i] = m->given[m->name[i]].value.re;
+        status = add_tensor(m, pack, i, &access[i]);
+    }
+    if (status != TRP_OK)
+        return status;
+    const struct {
+        const void *from;
+        size_t bytes;
+    } parts[] = {{&m->head, sizeof m->head},
+                 {m->tensor, tensors * sizeof *m->tensor},
+                 {m->node, m->head.nodes * sizeof *m->node},
+                 {value, tensors * sizeof *value},
+                 {access, tensors * sizeof *access}};
+    for (size_t i = 0; i < COUNT_OF(parts); i++) {
+        memcpy(at, parts[i].from, parts[i].bytes);
+        at += parts[i].bytes;
+    }
+    return TRP_OK;
+}
+
+trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request)
+{
+    const trp_dnn_graph_request *r = (const trp_dnn_graph_request *)request;
+    making m = {.given = r->tensors, .nodes = r->nodes, .error = pack->error};
+    trp__dnn g = {0};
+    bool anything = false;
+    void *room = NULL;
+    trp_status status = take_graph(&m, r);
+    if (status == TRP_OK)
+        status = check_buffers(&m, &anything);
+    if (status != TRP_OK)
+        return status;
+    note_alignments(&m);
+    if (anything) {
+        g.bytes = (uint32_t)trp__dnn_bytes(&m.head);
+        status =
+            pack->exchange(pack, r->options.ran, r->options.ran ? sizeof *r->options.ran : 0,
+                           (uint32_t)sizeof *r->options.ran + g.bytes, r->header.wait_ns, &room);
+        if (status == TRP_OK)
+            status = put_graph(&m, pack, (char *)room + sizeof *r->options.ran);
+        if (status == TRP_OK)
+            g.sum =
+                trp__checksum((char *)room + sizeof *r->options.ran, trp__dnn_key_bytes(&m.head));
+    } else if (r->options.ran) {
+        *r->options.ran = (trp_dnn_ran){.engine = "none"};
+    }
+    memcpy(pack->record->payload, &g, sizeof g);
+    return status;
+}
