@@ -1,73 +1,33 @@
 /* The first product by a kernel of CUTLASS in a worker that is new: with a pack that has the
  * kernel, and without, when it is compiled. */
-#include "suite.h"
+#include "scratch.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { SAMPLES = 20, SAMPLES_QUICK = 5, SIZE = 256 };
 
 typedef struct first {
-    char folder[64], spec[96], pack[96], arch[16];
+    scratch files;
+    char spec[SCRATCH_PATH], pack[SCRATCH_PATH], arch[16];
     const char *kernel;
-    char *cache_before, *packs_before;
 } first;
-
-static char *kept(const char *name)
-{
-    const char *value = getenv(name);
-    return value ? strdup(value) : NULL;
-}
-
-static void put_back(const char *name, char *value)
-{
-    if (value)
-        setenv(name, value, 1);
-    else
-        unsetenv(name);
-    free(value);
-}
 
 /* Workers that start from here on have no cache but the pack. */
 static bool begin(suite *s, first *f)
 {
+    char text[96];
     bool sm90 = s->info.compute_major == 9;
-    *f = (first){.folder = "/tmp/troupe-bench-XXXXXX"};
-    f->cache_before = kept("TROUPE_CACHE_DIR");
-    f->packs_before = kept("TROUPE_CACHE_PACKS");
-    f->kernel = sm90 && !s->quick ? "s90_half_128x256x64_2x1" : "s80_half_128x128x32_a8";
-    if (!mkdtemp(f->folder)) {
-        f->folder[0] = '\0';
-        snprintf(s->error, sizeof s->error, "/tmp: %s", strerror(errno));
+    *f =
+        (first){.kernel = sm90 && !s->quick ? "s90_half_128x256x64_2x1" : "s80_half_128x128x32_a8"};
+    if (!scratch_begin(s, &f->files))
         return false;
-    }
-    snprintf(f->spec, sizeof f->spec, "%s/kernels.json", f->folder);
-    snprintf(f->pack, sizeof f->pack, "%s/kernels.trpk", f->folder);
+    scratch_path(&f->files, "kernels.json", f->spec);
+    scratch_path(&f->files, "kernels.trpk", f->pack);
     snprintf(f->arch, sizeof f->arch, "%u%s", s->info.compute_major * 10 + s->info.compute_minor,
              sm90 ? "a" : "");
-    setenv("TROUPE_CACHE_DIR", "", 1);
-    setenv("TROUPE_CACHE_PACKS", "", 1);
-    FILE *file = fopen(f->spec, "w");
-    bool ok = file && fprintf(file, "[{\"rows\": \"%s\", \"type\": \"bf16\"}]\n", f->kernel) > 0;
-    if (file)
-        ok = fclose(file) == 0 && ok;
-    if (!ok)
-        snprintf(s->error, sizeof s->error, "%s: %s", f->spec, strerror(errno));
-    return ok;
-}
-
-static void end(first *f)
-{
-    if (*f->folder) {
-        unlink(f->spec);
-        unlink(f->pack);
-        rmdir(f->folder);
-    }
-    put_back("TROUPE_CACHE_DIR", f->cache_before);
-    put_back("TROUPE_CACHE_PACKS", f->packs_before);
+    snprintf(text, sizeof text, "[{\"rows\": \"%s\", \"type\": \"bf16\"}]\n", f->kernel);
+    return scratch_write(s, f->spec, text);
 }
 
 static bool product(suite *s, const first *f, trp_actor *cutlass, const trp_buffer buffer[3],
@@ -160,5 +120,5 @@ void suite_cutlass_first(suite *s)
         return;
     if (!begin(s, &f) || !measure(s, &f))
         suite_fail(s, "first", "first product");
-    end(&f);
+    scratch_end(&f.files);
 }

@@ -1,12 +1,11 @@
 /* Kernels that were compiled before: what a program waits for them, by where they are found. Each
  * section has a cache folder of its own, which is removed. */
-#include "suite.h"
+#include "scratch.h"
 
 #include "cache/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -21,26 +20,11 @@ enum { ENTRIES = 10000, ENTRIES_QUICK = 1000, PROCESSES = 64, SHARED = 20, SIDE_
 
 /* A folder with a cache in it, which the programs that are started from here on use. */
 typedef struct place {
-    char folder[64], cache[96], file[96], list[96], pack[96];
-    char *cache_before, *packs_before;
+    scratch files;
+    char cache[SCRATCH_PATH], file[SCRATCH_PATH], list[SCRATCH_PATH], pack[SCRATCH_PATH];
     char target[16]; /* "sm_90" */
     char *source;
 } place;
-
-static char *kept_variable(const char *name)
-{
-    const char *value = getenv(name);
-    return value ? strdup(value) : NULL;
-}
-
-static void put_back(const char *name, char *value)
-{
-    if (value)
-        setenv(name, value, 1);
-    else
-        unsetenv(name);
-    free(value);
-}
 
 /* A kernel of about 50 KB: a chain of products that the compiler can't shorten. It writes nothing
  * unless it is given an address. `number` makes it another one. */
@@ -66,57 +50,26 @@ static char *write_source(unsigned number, unsigned steps)
 
 enum { STEPS = 1500, STEPS_SMALL = 20 };
 
-static bool failed(suite *s, const char *what)
-{
-    snprintf(s->error, sizeof s->error, "%s: %s", what, strerror(errno));
-    return false;
-}
-
-static bool put_file(suite *s, const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w");
-    bool ok = file && fputs(text, file) >= 0;
-    if (file)
-        ok = fclose(file) == 0 && ok;
-    return ok || failed(s, path);
-}
-
 static bool begin(suite *s, place *p)
 {
-    *p = (place){.folder = "/tmp/troupe-bench-XXXXXX"};
-    p->cache_before = kept_variable("TROUPE_CACHE_DIR");
-    p->packs_before = kept_variable("TROUPE_CACHE_PACKS");
-    if (!mkdtemp(p->folder)) {
-        p->folder[0] = '\0';
-        return failed(s, "/tmp");
-    }
-    snprintf(p->cache, sizeof p->cache, "%s/cache", p->folder);
-    snprintf(p->file, sizeof p->file, "%s/warm.cu", p->folder);
-    snprintf(p->list, sizeof p->list, "%s/kernels.txt", p->folder);
-    snprintf(p->pack, sizeof p->pack, "%s/kernels.pack", p->folder);
+    *p = (place){0};
+    if (!scratch_begin(s, &p->files))
+        return false;
+    scratch_path(&p->files, "cache", p->cache);
+    scratch_path(&p->files, "warm.cu", p->file);
+    scratch_path(&p->files, "kernels.txt", p->list);
+    scratch_path(&p->files, "kernels.pack", p->pack);
     snprintf(p->target, sizeof p->target, "sm_%u",
              suite_on_gpu(s) ? s->info.compute_major * 10 + s->info.compute_minor : 90);
     setenv("TROUPE_CACHE_DIR", p->cache, 1);
-    setenv("TROUPE_CACHE_PACKS", "", 1);
     p->source = write_source(0, STEPS);
-    return p->source && put_file(s, p->file, p->source) &&
-           put_file(s, p->list, "warm.cu --name warm\n");
-}
-
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *where)
-{
-    (void)s;
-    (void)type;
-    (void)where;
-    return remove(path);
+    return p->source && scratch_write(s, p->file, p->source) &&
+           scratch_write(s, p->list, "warm.cu --name warm\n");
 }
 
 static void end(place *p)
 {
-    if (*p->folder)
-        (void)nftw(p->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    put_back("TROUPE_CACHE_DIR", p->cache_before);
-    put_back("TROUPE_CACHE_PACKS", p->packs_before);
+    scratch_end(&p->files);
     free(p->source);
 }
 
@@ -131,7 +84,7 @@ static bool start_into(suite *s, const char *const *arguments, const char *outpu
     errno = posix_spawn(pid, "/proc/self/exe", &quiet, NULL, (char *const *)(uintptr_t)arguments,
                         environ);
     posix_spawn_file_actions_destroy(&quiet);
-    return errno == 0 || failed(s, "starting troupe");
+    return errno == 0 || suite_failed(s, "starting troupe");
 }
 
 static bool start(suite *s, const char *const *arguments, pid_t *pid)
@@ -263,7 +216,7 @@ static bool put_image(suite *s, const place *p, const char *path, uint64_t *byte
     free(image);
     close_fresh(&f);
     if (!ok && !*s->error)
-        (void)failed(s, path);
+        (void)suite_failed(s, path);
     return ok;
 }
 
@@ -286,10 +239,10 @@ static bool sample_fresh(suite *s, const place *p, samples *all)
  * process, both sides have in it. */
 static bool sample_raw(suite *s, const place *p, const char *image, samples *all)
 {
-    char gpu[16], output[128];
+    char gpu[16], output[SCRATCH_PATH];
     const char *const arguments[] = {"troupe", "bench", SUITE_FIRST_LOAD, image, gpu, NULL};
     snprintf(gpu, sizeof gpu, "%u", s->info.ordinal);
-    snprintf(output, sizeof output, "%s/raw", p->folder);
+    scratch_path(&p->files, "raw", output);
     for (uint32_t i = 0; i < all->count; i++) {
         pid_t pid;
         if (!start_into(s, arguments, output, &pid) || !finish(s, pid))
@@ -299,7 +252,7 @@ static bool sample_raw(suite *s, const place *p, const char *image, samples *all
         if (file)
             fclose(file);
         if (!read)
-            return failed(s, output);
+            return suite_failed(s, output);
     }
     return true;
 }
@@ -370,8 +323,8 @@ static void add_rows(suite *s, const char *where, double limit_ms, samples *all)
 static bool warm_disk(suite *s, const place *p, samples *all)
 {
     uint64_t bytes;
-    char image[128];
-    snprintf(image, sizeof image, "%s/image", p->folder);
+    char image[SCRATCH_PATH];
+    scratch_path(&p->files, "image", image);
     if (!put_image(s, p, image, &bytes) || (suite_on_gpu(s) && !sample_raw(s, p, image, all)) ||
         !sample_fresh(s, p, all))
         return false;
@@ -692,10 +645,12 @@ static bool put_kernels(suite *s, const place *p)
     FILE *list = fopen(p->list, "w");
     bool ok = list != NULL;
     for (unsigned i = 0; i < SHARED && ok; i++) {
-        char path[128];
+        char name[16], path[SCRATCH_PATH];
         char *source = write_source(i, STEPS_SMALL);
-        snprintf(path, sizeof path, "%s/k%u.cu", p->folder, i);
-        ok = source && put_file(s, path, source) && fprintf(list, "k%u.cu --name warm\n", i) > 0;
+        snprintf(name, sizeof name, "k%u.cu", i);
+        scratch_path(&p->files, name, path);
+        ok =
+            source && scratch_write(s, path, source) && fprintf(list, "%s --name warm\n", name) > 0;
         free(source);
     }
     if (list)
@@ -722,17 +677,17 @@ static bool start_all(suite *s, const place *p, uint32_t count, double *ns)
 static bool measure_processes(suite *s, const place *p)
 {
     double one = 0, all = 0;
-    char store[128];
-    snprintf(store, sizeof store, "%s/one", p->folder);
+    char store[SCRATCH_PATH];
+    scratch_path(&p->files, "one", store);
     setenv("TROUPE_CACHE_DIR", store, 1);
     if (!start_all(s, p, 1, &one))
         return false;
     setenv("TROUPE_CACHE_DIR", p->cache, 1);
-    snprintf(store, sizeof store, "%s/store", p->cache);
+    scratch_path(&p->files, "cache/store", store);
     int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (mkdir(p->cache, 0700) != 0 || mkdir(store, 0700) != 0 || watch < 0 ||
         inotify_add_watch(watch, store, IN_MOVED_TO) < 0)
-        return failed(s, store);
+        return suite_failed(s, store);
     bool ok = start_all(s, p, PROCESSES, &all);
     unsigned made = count_entries(watch);
     close(watch);

@@ -3,6 +3,7 @@
  * before the first can go, for it waits for a copy that takes its time; and the device is busy with
  * something long when they go. So the worker alone decides how fast they follow each other. */
 #include "product.h"
+#include "scratch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,8 +93,8 @@ static bool send_round(suite *s, const gate *g, const sequence *q)
 
 static double run_round(suite *s, const gate *g, const sequence *q)
 {
-    char path[] = "/tmp/troupe-bench-XXXXXX";
-    int file = mkstemp(path);
+    char path[SCRATCH_FOLDER];
+    int file = scratch_file(s, path);
     double ns = 0;
     if (file < 0)
         return 0;

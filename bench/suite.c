@@ -1,5 +1,6 @@
 #include "suite.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,12 @@ bool suite_check(suite *s, trp_status status, const char *call)
         return true;
     snprintf(s->error, sizeof s->error, "%s: %s (%s)", call, trp_error_message(),
              trp_status_name(status));
+    return false;
+}
+
+bool suite_failed(suite *s, const char *what)
+{
+    snprintf(s->error, sizeof s->error, "%s: %s", what, strerror(errno));
     return false;
 }
 

@@ -65,6 +65,9 @@ bool suite_run(suite *s, const char *const *arguments);
 /* True for TRP_OK; else keeps what failed, and why. */
 bool suite_check(suite *s, trp_status status, const char *call);
 
+/* False: keeps that a call of the system has failed, and why (errno). */
+bool suite_failed(suite *s, const char *what);
+
 /* Waits for a request that was sent with a future, which gave `sent`. */
 bool suite_await(suite *s, trp_status sent, const trp_completion *completion, const char *call);
 

@@ -1,9 +1,7 @@
 /* Grouped products by kernels of CUTLASS on a GPU: every grouping, with rows of every family, each
  * compared with float64. The kernels of a case are compiled side by side. */
-#include "support/elements.h"
-#include "support/harness.h"
+#include "support/gpu.h"
 
-#include <complex.h>
 #include <math.h>
 
 enum { A, B, C, D, MATRICES };
@@ -37,9 +35,8 @@ typedef struct sent {
     int groups;
     group group[GROUPS_MOST];
     int m, n, k;
-    size_t elements[MATRICES], stride[MATRICES], ld[MATRICES];
-    unsigned char *data[MATRICES];
-    trp_buffer buffer[MATRICES], table;
+    gpu_matrix matrix[MATRICES];
+    trp_buffer table;
     float *scale, *bias, *factor; /* per row, per column, of a group */
     int rows, columns;            /* from group to group, of scale and bias; 0: cut */
     trp_buffer scale_at, bias_at, factor_at;
@@ -50,16 +47,6 @@ typedef struct sent {
 static int below(int bound)
 {
     return (int)ref_rng_below(h_rng(), (size_t)bound);
-}
-
-static trp_dtype type_of(const sent *s, int which)
-{
-    return which < C ? s->p->a : s->p->d;
-}
-
-static bool by_row(const sent *s, int which)
-{
-    return which == A ? s->p->a_row : which == B ? s->p->b_row : s->p->d_row;
 }
 
 static bool is_cut(const sent *s, int which)
@@ -74,7 +61,7 @@ static bool whole_pieces(const sent *s, int dimension)
 {
     for (int i = 0; i < MATRICES; i++) {
         int across = i == B ? 2 : 0, along = i == A ? 2 : 1;
-        if (dimension == (by_row(s, i) ? along : across))
+        if (dimension == (s->matrix[i].by_row ? along : across))
             return true;
     }
     return false;
@@ -125,21 +112,17 @@ static void draw_sizes(sent *s)
     s->k = size[2];
 }
 
-static size_t product(int x, int y)
-{
-    return (size_t)x * (size_t)y;
-}
-
 /* Lines of D are longer than they need be. */
 static void lay_out(sent *s, int which)
 {
+    gpu_matrix *all = &s->matrix[which];
     size_t extra = which == D ? (size_t)s->p->unit : 0, at = 0;
     int begin = 0;
     for (int g = 0; g < s->groups; g++) {
         group *x = &s->group[g];
         int rows = which == B ? x->k : x->m, columns = which == A ? x->k : x->n;
         int all_rows = which == B ? s->k : s->m, all_columns = which == A ? s->k : s->n;
-        bool own = s->grouping < TRP_CUTLASS_GROUPS_OF_M, row = by_row(s, which);
+        bool own = s->grouping < TRP_CUTLASS_GROUPS_OF_M, row = all->by_row;
         bool of_rows = s->grouping == TRP_CUTLASS_GROUPS_OF_M ||
                        (s->grouping == TRP_CUTLASS_GROUPS_OF_K && which == B);
         if (own) {
@@ -148,50 +131,17 @@ static void lay_out(sent *s, int which)
             at += x->ld[which] * (size_t)(row ? rows : columns);
             continue;
         }
-        x->ld[which] = s->ld[which] = (size_t)(row ? all_columns : all_rows) + extra;
-        s->stride[which] =
-            is_cut(s, which) ? 0 : s->ld[which] * (size_t)(row ? all_rows : all_columns);
-        x->at[which] = is_cut(s, which) ? (size_t)begin * (of_rows == row ? s->ld[which] : 1)
-                                        : (size_t)g * s->stride[which];
+        x->ld[which] = all->ld = (size_t)(row ? all_columns : all_rows) + extra;
+        all->stride = is_cut(s, which) ? 0 : all->ld * (size_t)(row ? all_rows : all_columns);
+        x->at[which] = is_cut(s, which) ? (size_t)begin * (of_rows == row ? all->ld : 1)
+                                        : (size_t)g * all->stride;
         begin += s->grouping == TRP_CUTLASS_GROUPS_OF_M   ? x->m
                  : s->grouping == TRP_CUTLASS_GROUPS_OF_N ? x->n
                                                           : x->k;
-        at = s->ld[which] * (size_t)(row ? all_rows : all_columns) *
+        at = all->ld * (size_t)(row ? all_rows : all_columns) *
              (size_t)(is_cut(s, which) ? 1 : s->groups);
     }
-    s->elements[which] = at + 16;
-}
-
-static float *floats(int count, trp_buffer *buffer)
-{
-    float *x = h_malloc((size_t)count * sizeof *x);
-    for (int i = 0; i < count; i++)
-        x[i] = (float)below(64) / 16 - 2;
-    *buffer = h_buffer(world.device, (size_t)count * sizeof *x);
-    h_write(world.device, *buffer, 0, x, (size_t)count * sizeof *x);
-    return x;
-}
-
-static void fill(sent *s, int which)
-{
-    trp_dtype type = type_of(s, which);
-    size_t bytes = s->elements[which] * trp_dtype_bits(type) / 8;
-    s->data[which] = h_malloc(bytes);
-    if (which == D)
-        h_random_bytes(h_rng(), s->data[D], bytes);
-    for (size_t i = 0; which != D && i < s->elements[which]; i++)
-        ref_element_store(type, s->data[which], (int64_t)i, (double)below(2001) / 1000 - 1);
-    s->buffer[which] = h_buffer(world.device, bytes);
-    h_write(world.device, s->buffer[which], 0, s->data[which], bytes);
-}
-
-static trp_matmul_matrix matrix_of(const sent *s, int which)
-{
-    return (trp_matmul_matrix){.buffer = s->buffer[which],
-                               .type = type_of(s, which),
-                               .order = by_row(s, which) ? TRP_ROW_MAJOR : TRP_COL_MAJOR,
-                               .ld = (int64_t)s->ld[which],
-                               .stride = (int64_t)s->stride[which]};
+    all->elements = at + 16;
 }
 
 /* D = relu(scale[row] sums + bias[col]) + factor C. */
@@ -241,17 +191,20 @@ static void send(sent *s, const problem *p, trp_cutlass_grouping grouping, how_m
     bool table = grouping == TRP_CUTLASS_GROUPS_BY_TABLE;
     *s = (sent){
         .p = p, .grouping = grouping, .crowd = crowd, .groups = crowd == MANY ? GROUPS_MOST : 7};
+    s->matrix[A] = (gpu_matrix){.type = p->a, .by_row = p->a_row};
+    s->matrix[B] = (gpu_matrix){.type = p->a, .by_row = p->b_row};
+    s->matrix[C] = s->matrix[D] = (gpu_matrix){.type = p->d, .by_row = p->d_row};
     draw_sizes(s);
     for (int i = 0; i < MATRICES; i++) {
         lay_out(s, i);
-        fill(s, i);
+        gpu_matrix_make(world.device, &s->matrix[i], i == D);
     }
     /* Vectors along lines of D are as aligned as these. */
     s->rows = grouping == TRP_CUTLASS_GROUPS_OF_M ? 0 : (s->m + 7) / 8 * 8;
     s->columns = grouping == TRP_CUTLASS_GROUPS_OF_N ? 0 : (s->n + 7) / 8 * 8;
-    s->scale = floats(s->rows ? s->rows * s->groups : s->m, &s->scale_at);
-    s->bias = floats(s->columns ? s->columns * s->groups : s->n, &s->bias_at);
-    s->factor = floats(s->groups, &s->factor_at);
+    s->scale = gpu_floats(world.device, s->rows ? s->rows * s->groups : s->m, &s->scale_at);
+    s->bias = gpu_floats(world.device, s->columns ? s->columns * s->groups : s->n, &s->bias_at);
+    s->factor = gpu_floats(world.device, s->groups, &s->factor_at);
     set_groups(s, row, ends);
     size_t bytes = (size_t)s->groups * (table ? sizeof *row : sizeof *ends);
     s->table = h_buffer(world.device, bytes);
@@ -262,10 +215,10 @@ static void send(sent *s, const problem *p, trp_cutlass_grouping grouping, how_m
                                           .m = s->m,
                                           .n = s->n,
                                           .k = s->k,
-                                          .a = matrix_of(s, A),
-                                          .b = matrix_of(s, B),
-                                          .c = matrix_of(s, C),
-                                          .d = matrix_of(s, D),
+                                          .a = gpu_matrix_of(&s->matrix[A]),
+                                          .b = gpu_matrix_of(&s->matrix[B]),
+                                          .c = gpu_matrix_of(&s->matrix[C]),
+                                          .d = gpu_matrix_of(&s->matrix[D]),
                                           .table = s->table,
                                           .alignment = p->unit > 1 ? 16 : 0,
                                           .kernel = p->kernel,
@@ -286,16 +239,14 @@ static void send(sent *s, const problem *p, trp_cutlass_grouping grouping, how_m
     H_OK(trp_cutlass_grouped_gemm(cutlass, &r, &s->done));
 }
 
-static double load(const sent *s, int which, const group *x, int i, int j)
+static size_t at(const sent *s, int which, const group *x, int i, int j)
 {
-    size_t at = x->at[which] + (by_row(s, which) ? product(i, (int)x->ld[which]) + (size_t)j
-                                                 : product(j, (int)x->ld[which]) + (size_t)i);
-    return creal(ref_element_load(type_of(s, which), s->data[which], (int64_t)at));
+    return x->at[which] + gpu_matrix_at(&s->matrix[which], x->ld[which], i, j);
 }
 
-static double rounding(trp_dtype type)
+static double load(const sent *s, int which, const group *x, int i, int j)
 {
-    return type == TRP_F16 ? 1.0 / 2048 : type == TRP_BF16 ? 1.0 / 256 : 1e-6;
+    return gpu_matrix_load(&s->matrix[which], s->matrix[which].data, at(s, which, x, i, j));
 }
 
 /* One group; marks what is its D. Returns the largest deviation, as a part of what is allowed. */
@@ -304,10 +255,7 @@ static double check_group(const sent *s, int g, const unsigned char *after, unsi
     const problem *p = s->p;
     const group *x = &s->group[g];
     size_t width = trp_dtype_bits(p->d) / 8;
-    double worst = 0, input = p->compute == TRP_COMPUTE_TF32 ? 1e-3
-                              : p->a == TRP_F8E4M3           ? 3e-5
-                              : p->a == TRP_F64              ? 1e-15
-                                                             : 2e-6;
+    double worst = 0, input = gpu_sum_error(p->a, p->compute);
     for (int i = 0; i < x->m; i++) {
         for (int j = 0; j < x->n; j++) {
             double sum = 0, size = 1, c = load(s, C, x, i, j);
@@ -322,10 +270,9 @@ static double check_group(const sent *s, int g, const unsigned char *after, unsi
                                 s->bias[s->columns * g + x->column + j],
                             0) +
                        s->factor[g] * c;
-            size_t at = x->at[D] + (p->d_row ? product(i, (int)x->ld[D]) + (size_t)j
-                                             : product(j, (int)x->ld[D]) + (size_t)i);
-            double got = creal(ref_element_load(p->d, after, (int64_t)at));
-            double bound = 8 * input * size + 2.02 * rounding(p->d) * fabs(want) + 1e-30;
+            size_t place = at(s, D, x, i, j);
+            double got = gpu_matrix_load(&s->matrix[D], after, place);
+            double bound = 8 * input * size + 2.02 * gpu_rounding(p->d) * fabs(want) + 1e-30;
             worst = fmax(worst, fabs(got - want) / bound);
             if (!(fabs(got - want) <= bound))
                 h_fail(__FILE__, __LINE__,
@@ -333,7 +280,7 @@ static double check_group(const sent *s, int g, const unsigned char *after, unsi
                        "expected %.9g (+- %g)",
                        p->name, (int)s->grouping, s->chosen.kernel, g, x->m, x->n, x->k, i, j, got,
                        want, bound);
-            memset(mark + at * width, 1, width);
+            memset(mark + place * width, 1, width);
         }
     }
     return worst;
@@ -343,17 +290,17 @@ static void check(sent *s)
 {
     const problem *p = s->p;
     trp_error error = {0};
-    size_t bytes = s->elements[D] * trp_dtype_bits(p->d) / 8;
+    size_t bytes = gpu_matrix_bytes(&s->matrix[D]);
     unsigned char *after = h_malloc(bytes), *mark = calloc(bytes, 1);
     double worst = 0;
     if (h_await(s->done.future, &error) != TRP_OK)
         h_fail(__FILE__, __LINE__, "%s, grouping %d, by %s: %s", p->name, (int)s->grouping,
                s->chosen.kernel, error.message);
-    h_read(world.device, s->buffer[D], 0, after, bytes);
+    h_read(world.device, s->matrix[D].buffer, 0, after, bytes);
     for (int g = 0; g < s->groups; g++)
         worst = fmax(worst, check_group(s, g, after, mark));
     for (size_t i = 0; i < bytes; i++) {
-        if (!mark[i] && after[i] != s->data[D][i])
+        if (!mark[i] && after[i] != s->matrix[D].data[i])
             h_fail(__FILE__, __LINE__, "%s, grouping %d, by %s: byte %zu is no group's", p->name,
                    (int)s->grouping, s->chosen.kernel, i);
     }
@@ -366,10 +313,8 @@ static void check(sent *s)
 static void drop(sent *s)
 {
     trp_buffer all[] = {s->table, s->scale_at, s->bias_at, s->factor_at};
-    for (int i = 0; i < MATRICES; i++) {
-        free(s->data[i]);
-        H_OK(trp_buffer_free(world.device, s->buffer[i]));
-    }
+    for (int i = 0; i < MATRICES; i++)
+        gpu_matrix_free(world.device, &s->matrix[i]);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         H_OK(trp_buffer_free(world.device, all[i]));
     free(s->scale);
@@ -377,17 +322,11 @@ static void drop(sent *s)
     free(s->factor);
 }
 
-/* With TROUPE_TEST_ONLY=3 the third alone: several processes compile faster than one. */
 static void run_all(const problem *p, size_t count)
 {
-    const char *only = getenv("TROUPE_TEST_ONLY");
-    size_t which = only ? strtoul(only, NULL, 10) : 0;
-    if (which > count)
+    p += gpu_chosen(&count);
+    if (count == 0)
         return;
-    if (which > 0) {
-        p += which - 1;
-        count = 1;
-    }
     world = h_open(NULL);
     cutlass = h_actor(world.device, "cutlass");
     sent *s = h_malloc(count * WAYS * sizeof *s);
@@ -486,7 +425,5 @@ static const h_case cases[] = {{"sm80", sm80}, {"sm90", sm90}};
 
 int main(int argc, char **argv)
 {
-    setenv("TROUPE_TEST_BACKEND", "cuda", 1);
-    setenv("TROUPE_TEST_ISOLATION", "process", 1);
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+    return gpu_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

@@ -2,7 +2,7 @@
  * problem as odd as it takes, and held against float64. One line for each, of which
  * scripts/cutlass_table.py makes docs/cutlass-rows.md. SPDX-License-Identifier: Apache-2.0 */
 #include "support/elements.h"
-#include "support/harness.h"
+#include "support/gpu.h"
 #include "support/matmul_reference.h"
 
 #include <complex.h>
@@ -344,7 +344,5 @@ static const h_case cases[] = {{"all_rows", all_rows}};
 
 int main(int argc, char **argv)
 {
-    setenv("TROUPE_TEST_BACKEND", "cuda", 1);
-    setenv("TROUPE_TEST_ISOLATION", "process", 1);
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+    return gpu_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

@@ -1,9 +1,8 @@
 /* Products by kernels of CUTLASS on a GPU: rendered, compiled, loaded and run as a request does it,
  * compared with float64. All kernels of a case are compiled side by side. */
 #include "support/elements.h"
-#include "support/harness.h"
+#include "support/gpu.h"
 
-#include <complex.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -29,93 +28,53 @@ typedef struct product {
     int m, n, k, batch;
     tree_kind tree;
     trp_compute compute;
-    trp_dtype b; /* A's, if none is given */
 } product;
+
+enum { A, B, C, D, MATRICES };
 
 typedef struct sent {
     const product *p;
-    size_t ld[4], stride[4]; /* of A, B, C, D */
-    unsigned char *data[4];
-    trp_buffer buffer[4];
+    gpu_matrix matrix[MATRICES];
     float *bias, *scale; /* per column, per row */
     trp_buffer bias_at, scale_at, aux_at, sums_at;
     trp_completion done;
 } sent;
 
-enum { A, B, C, D };
-
-static trp_dtype type_of(const product *p, int which)
+static size_t at(const sent *s, int which, int i, int j, int l)
 {
-    return which == A ? p->a : which == B ? (p->b ? p->b : p->a) : which == C ? p->c : p->d;
-}
-
-static bool by_row(const product *p, int which)
-{
-    return which == A ? p->a_row : which == B ? p->b_row : p->d_row;
-}
-
-static void shape(const product *p, int which, int *rows, int *columns)
-{
-    *rows = which == B ? p->k : p->m;
-    *columns = which == A ? p->k : p->n;
-}
-
-static int64_t at(const sent *s, int which, int i, int j, int l)
-{
-    int64_t ld = (int64_t)s->ld[which];
-    return l * (int64_t)s->stride[which] + (by_row(s->p, which) ? i * ld + j : j * ld + i);
+    const gpu_matrix *x = &s->matrix[which];
+    return (size_t)l * x->stride + gpu_matrix_at(x, x->ld, i, j);
 }
 
 static double load(const sent *s, int which, int i, int j, int l)
 {
-    return creal(ref_element_load(type_of(s->p, which), s->data[which], at(s, which, i, j, l)));
+    return gpu_matrix_load(&s->matrix[which], s->matrix[which].data, at(s, which, i, j, l));
 }
 
-static size_t bytes_of(const sent *s, int which)
+static void make_matrices(sent *s)
 {
-    return s->stride[which] * (size_t)s->p->batch * trp_dtype_bits(type_of(s->p, which)) / 8;
-}
-
-static float *floats(int count, trp_buffer *buffer)
-{
-    float *x = h_malloc((size_t)count * sizeof *x);
-    for (int i = 0; i < count; i++)
-        x[i] = (float)ref_rng_below(h_rng(), 64) / 16 - 2;
-    *buffer = h_buffer(world.device, (size_t)count * sizeof *x);
-    h_write(world.device, *buffer, 0, x, (size_t)count * sizeof *x);
-    return x;
-}
-
-static void make_matrix(sent *s, int which)
-{
-    int rows, columns;
-    trp_dtype type = type_of(s->p, which);
-    if (type == TRP_DTYPE_NONE)
-        return;
-    shape(s->p, which, &rows, &columns);
-    size_t run = (size_t)(by_row(s->p, which) ? columns : rows);
-    size_t lines = (size_t)(by_row(s->p, which) ? rows : columns);
-    s->ld[which] = run;
-    s->stride[which] = run * lines;
-    s->data[which] = h_malloc(bytes_of(s, which));
-    if (which == D)
-        h_random_bytes(h_rng(), s->data[D], bytes_of(s, D));
-    for (int64_t i = 0; which != D && i < (int64_t)(s->stride[which] * (size_t)s->p->batch); i++)
-        ref_element_store(type, s->data[which], i,
-                          type == TRP_I8 || type == TRP_I32
-                              ? (double)ref_rng_below(h_rng(), 15) - 7
-                              : (double)ref_rng_below(h_rng(), 2001) / 1000 - 1);
-    s->buffer[which] = h_buffer(world.device, bytes_of(s, which));
-    h_write(world.device, s->buffer[which], 0, s->data[which], bytes_of(s, which));
-}
-
-static trp_matmul_matrix matrix_of(const sent *s, int which)
-{
-    return (trp_matmul_matrix){.buffer = s->buffer[which],
-                               .type = type_of(s->p, which),
-                               .order = by_row(s->p, which) ? TRP_ROW_MAJOR : TRP_COL_MAJOR,
-                               .ld = (int64_t)s->ld[which],
-                               .stride = (int64_t)s->stride[which]};
+    const product *p = s->p;
+    const struct {
+        trp_dtype type;
+        bool by_row;
+        int rows, columns;
+    } shape[MATRICES] = {
+        {p->a, p->a_row, p->m, p->k},
+        {p->a, p->b_row, p->k, p->n},
+        {p->c, p->d_row, p->m, p->n},
+        {p->d, p->d_row, p->m, p->n},
+    };
+    for (int i = 0; i < MATRICES; i++) {
+        size_t rows = (size_t)shape[i].rows, columns = (size_t)shape[i].columns;
+        if (shape[i].type == TRP_DTYPE_NONE)
+            continue;
+        s->matrix[i] = (gpu_matrix){.type = shape[i].type,
+                                    .by_row = shape[i].by_row,
+                                    .ld = shape[i].by_row ? columns : rows,
+                                    .stride = rows * columns,
+                                    .elements = rows * columns * (size_t)p->batch};
+        gpu_matrix_make(world.device, &s->matrix[i], i == D);
+    }
 }
 
 enum { NONE, SUMS, SCALE, SCALED, BIAS, BIASED, AUX, FUNCTION, OLD, NEW, COLUMNS, ROOT, NODES };
@@ -148,7 +107,7 @@ static uint32_t nodes_of(const sent *s, trp_epilogue_node *x)
                                      .buffer = s->aux_at,
                                      .type = TRP_F32,
                                      .order = s->p->d_row ? TRP_ROW_MAJOR : TRP_COL_MAJOR,
-                                     .stride = (int64_t)s->stride[D],
+                                     .stride = (int64_t)s->matrix[D].stride,
                                      .input = {1}};
         x[n++] = (trp_epilogue_node){
             .kind = TRP_EPILOGUE_REDUCE_COLUMNS, .buffer = s->sums_at, .input = {1}};
@@ -181,10 +140,9 @@ static trp_status send_one(sent *s, const product *p)
 {
     trp_epilogue_node nodes[NODES] = {{0}};
     *s = (sent){.p = p};
-    for (int i = A; i <= D; i++)
-        make_matrix(s, i);
-    s->bias = floats(p->n, &s->bias_at);
-    s->scale = floats(p->m, &s->scale_at);
+    make_matrices(s);
+    s->bias = gpu_floats(world.device, p->n, &s->bias_at);
+    s->scale = gpu_floats(world.device, p->m, &s->scale_at);
     s->aux_at = h_buffer(world.device, (size_t)p->m * (size_t)p->n * (size_t)p->batch * 4);
     s->sums_at = h_buffer(world.device, (size_t)p->n * 4);
     trp_cutlass_gemm_request r = {.m = p->m,
@@ -192,11 +150,11 @@ static trp_status send_one(sent *s, const product *p)
                                   .k = p->k,
                                   .batch = p->batch,
                                   .compute = p->compute,
-                                  .a = matrix_of(s, A),
-                                  .b = matrix_of(s, B),
-                                  .d = matrix_of(s, D)};
+                                  .a = gpu_matrix_of(&s->matrix[A]),
+                                  .b = gpu_matrix_of(&s->matrix[B]),
+                                  .d = gpu_matrix_of(&s->matrix[D])};
     if (p->c)
-        r.c = matrix_of(s, C);
+        r.c = gpu_matrix_of(&s->matrix[C]);
     if (p->tree == PLAIN) {
         r.alpha = trp_real(2);
         r.beta = trp_real(p->c ? -3 : 0);
@@ -212,28 +170,6 @@ static void send(sent *s, const product *p)
     H_OK(send_one(s, p));
 }
 
-/* Half a unit in the last place of what D's type holds, of a value near 1. */
-static double rounding(trp_dtype type)
-{
-    switch (type) {
-    case TRP_F16:
-        return 1.0 / 2048;
-    case TRP_BF16:
-        return 1.0 / 256;
-    case TRP_F8E4M3:
-        return 1.0 / 16;
-    case TRP_F8E5M2:
-        return 1.0 / 8;
-    case TRP_I8:
-    case TRP_I32:
-        return 0;
-    case TRP_F64:
-        return 1e-15;
-    default:
-        return 1e-6;
-    }
-}
-
 static void check(sent *s)
 {
     const product *p = s->p;
@@ -247,17 +183,14 @@ static void check(sent *s)
     }
     if (error.status != TRP_OK)
         h_fail(__FILE__, __LINE__, "%s: %s", p->name, error.message);
-    h_read(world.device, s->buffer[D], 0, s->data[D], bytes_of(s, D));
+    h_read(world.device, s->matrix[D].buffer, 0, s->matrix[D].data,
+           gpu_matrix_bytes(&s->matrix[D]));
     float *aux = h_malloc((size_t)p->m * (size_t)p->n * (size_t)p->batch * 4);
     float *sums = h_malloc((size_t)p->n * 4);
     double *columns = calloc((size_t)p->n, sizeof *columns);
     h_read(world.device, s->aux_at, 0, aux, (size_t)p->m * (size_t)p->n * (size_t)p->batch * 4);
     h_read(world.device, s->sums_at, 0, sums, (size_t)p->n * 4);
-    /* What tf32 inputs lose. */
-    double input = p->compute == TRP_COMPUTE_TF32 ? 1e-3
-                   : p->a == TRP_F8E4M3           ? 3e-5 /* tensor cores add up with 14 bits */
-                   : p->a == TRP_F64              ? 1e-15
-                                                  : 2e-6;
+    double input = gpu_sum_error(p->a, p->compute);
     for (int l = 0; l < p->batch; l++) {
         for (int i = 0; i < p->m; i++) {
             for (int j = 0; j < p->n; j++) {
@@ -269,7 +202,7 @@ static void check(sent *s)
                 }
                 double want = expected(s, sum, i, j, l), got = load(s, D, i, j, l);
                 double held = ref_element_round(p->d, want);
-                double bound = 8 * input * size + 2.02 * rounding(p->d) * fabs(want) + 1e-30 +
+                double bound = 8 * input * size + 2.02 * gpu_rounding(p->d) * fabs(want) + 1e-30 +
                                (p->d == TRP_I8 ? 1 : 0);
                 worst = fmax(worst, fabs(got - held) / (bound > 0 ? bound : 1));
                 if (!(fabs(got - held) <= bound))
@@ -292,11 +225,8 @@ static void check(sent *s)
 
 static void drop(sent *s)
 {
-    for (int i = A; i <= D; i++) {
-        free(s->data[i]);
-        if (s->buffer[i].id)
-            H_OK(trp_buffer_free(world.device, s->buffer[i]));
-    }
+    for (int i = 0; i < MATRICES; i++)
+        gpu_matrix_free(world.device, &s->matrix[i]);
     H_OK(trp_buffer_free(world.device, s->bias_at));
     H_OK(trp_buffer_free(world.device, s->scale_at));
     H_OK(trp_buffer_free(world.device, s->aux_at));
@@ -305,17 +235,11 @@ static void drop(sent *s)
     free(s->scale);
 }
 
-/* With TROUPE_TEST_ONLY=3 the third alone: several processes compile faster than one. */
 static void run_all(const product *p, size_t count)
 {
-    const char *only = getenv("TROUPE_TEST_ONLY");
-    size_t which = only ? strtoul(only, NULL, 10) : 0;
-    if (which > count)
+    p += gpu_chosen(&count);
+    if (count == 0)
         return;
-    if (which > 0) {
-        p += which - 1;
-        count = 1;
-    }
     open_world();
     sent *s = h_malloc(count * sizeof *s);
     int64_t start = h_now();
@@ -332,120 +256,32 @@ static void run_all(const product *p, size_t count)
 
 #define RUN(list) run_all(list, sizeof(list) / sizeof *(list))
 
+enum { COLUMN, ROW }; /* A, B, D; C is laid out like D */
+#define SIZES(rows, columns, terms, count) .m = rows, .n = columns, .k = terms, .batch = count
+
 /* Kernels of CUTLASS 2.x. */
 static void sm80(void)
 {
     static const product list[] = {
-        {.name = "f32, odd sizes",
-         .a = TRP_F32,
-         .c = TRP_F32,
-         .d = TRP_F32,
-         .a_row = true,
-         .d_row = true,
-         .m = 131,
-         .n = 77,
-         .k = 61,
-         .batch = 1},
-        {.name = "f32, all column-major",
-         .a = TRP_F32,
-         .c = TRP_F32,
-         .d = TRP_F32,
-         .m = 65,
-         .n = 130,
-         .k = 40,
-         .batch = 3},
-        {.name = "f32 as tf32",
-         .a = TRP_F32,
-         .c = TRP_F32,
-         .d = TRP_F32,
-         .a_row = true,
-         .d_row = true,
-         .m = 132,
-         .n = 76,
-         .k = 64,
-         .batch = 1,
+        {"f32, odd sizes", TRP_F32, TRP_F32, TRP_F32, ROW, COLUMN, ROW, SIZES(131, 77, 61, 1)},
+        {"f32, all column-major", TRP_F32, TRP_F32, TRP_F32, COLUMN, COLUMN, COLUMN,
+         SIZES(65, 130, 40, 3)},
+        {"f32 as tf32", TRP_F32, TRP_F32, TRP_F32, ROW, COLUMN, ROW, SIZES(132, 76, 64, 1),
          .compute = TRP_COMPUTE_TF32},
-        {.name = "f64, odd sizes",
-         .a = TRP_F64,
-         .c = TRP_F64,
-         .d = TRP_F64,
-         .a_row = true,
-         .b_row = true,
-         .d_row = true,
-         .m = 67,
-         .n = 71,
-         .k = 33,
-         .batch = 2},
-        {.name = "f16, lines of 2 bytes",
-         .a = TRP_F16,
-         .c = TRP_F16,
-         .d = TRP_F16,
-         .a_row = true,
-         .d_row = true,
-         .m = 131,
-         .n = 77,
-         .k = 61,
-         .batch = 1},
-        {.name = "f16, lines of 4 bytes",
-         .a = TRP_F16,
-         .d = TRP_F32,
-         .a_row = true,
-         .d_row = true,
-         .m = 130,
-         .n = 78,
-         .k = 62,
-         .batch = 1},
-        {.name = "bf16, lines of 8 bytes, row bias",
-         .a = TRP_BF16,
-         .d = TRP_BF16,
-         .a_row = true,
-         .b_row = true,
-         .d_row = true,
-         .m = 132,
-         .n = 76,
-         .k = 60,
-         .batch = 1,
-         .tree = BIAS_RELU},
-        {.name = "bf16, tree",
-         .a = TRP_BF16,
-         .c = TRP_BF16,
-         .d = TRP_BF16,
-         .a_row = true,
-         .d_row = true,
-         .m = 132,
-         .n = 76,
-         .k = 60,
-         .batch = 2,
+        {"f64, odd sizes", TRP_F64, TRP_F64, TRP_F64, ROW, ROW, ROW, SIZES(67, 71, 33, 2)},
+        {"f16, lines of 2 bytes", TRP_F16, TRP_F16, TRP_F16, ROW, COLUMN, ROW,
+         SIZES(131, 77, 61, 1)},
+        {"f16, lines of 4 bytes", TRP_F16, TRP_DTYPE_NONE, TRP_F32, ROW, COLUMN, ROW,
+         SIZES(130, 78, 62, 1)},
+        {"bf16, lines of 8 bytes, row bias", TRP_BF16, TRP_DTYPE_NONE, TRP_BF16, ROW, ROW, ROW,
+         SIZES(132, 76, 60, 1), .tree = BIAS_RELU},
+        {"bf16, tree", TRP_BF16, TRP_BF16, TRP_BF16, ROW, COLUMN, ROW, SIZES(132, 76, 60, 2),
          .tree = FULL},
-        {.name = "i8 to i32",
-         .a = TRP_I8,
-         .c = TRP_I32,
-         .d = TRP_I32,
-         .a_row = true,
-         .d_row = true,
-         .m = 144,
-         .n = 80,
-         .k = 96,
-         .batch = 1},
-        {.name = "i8 to i32, odd sizes",
-         .a = TRP_I8,
-         .d = TRP_I32,
-         .a_row = true,
-         .d_row = true,
-         .m = 131,
-         .n = 77,
-         .k = 61,
-         .batch = 1},
-        {.name = "i8 to f32, tree",
-         .a = TRP_I8,
-         .d = TRP_F32,
-         .a_row = true,
-         .d_row = true,
-         .m = 144,
-         .n = 80,
-         .k = 96,
-         .batch = 1,
-         .tree = BIAS_RELU},
+        {"i8 to i32", TRP_I8, TRP_I32, TRP_I32, ROW, COLUMN, ROW, SIZES(144, 80, 96, 1)},
+        {"i8 to i32, odd sizes", TRP_I8, TRP_DTYPE_NONE, TRP_I32, ROW, COLUMN, ROW,
+         SIZES(131, 77, 61, 1)},
+        {"i8 to f32, tree", TRP_I8, TRP_DTYPE_NONE, TRP_F32, ROW, COLUMN, ROW,
+         SIZES(144, 80, 96, 1), .tree = BIAS_RELU},
     };
     RUN(list);
 }
@@ -454,92 +290,22 @@ static void sm80(void)
 static void sm90(void)
 {
     static const product list[] = {
-        {.name = "bf16",
-         .a = TRP_BF16,
-         .d = TRP_BF16,
-         .a_row = true,
-         .d_row = true,
-         .m = 264,
-         .n = 520,
-         .k = 144,
-         .batch = 1},
-        {.name = "bf16, column-major D",
-         .a = TRP_BF16,
-         .c = TRP_BF16,
-         .d = TRP_BF16,
-         .a_row = true,
-         .b_row = true,
-         .m = 264,
-         .n = 136,
-         .k = 80,
-         .batch = 1},
-        {.name = "f16 to f32, transposed A",
-         .a = TRP_F16,
-         .d = TRP_F32,
-         .b_row = true,
-         .d_row = true,
-         .m = 200,
-         .n = 136,
-         .k = 80,
-         .batch = 2},
-        {.name = "bf16, bias and relu",
-         .a = TRP_BF16,
-         .d = TRP_BF16,
-         .a_row = true,
-         .d_row = true,
-         .m = 264,
-         .n = 136,
-         .k = 80,
-         .batch = 1,
-         .tree = BIAS_RELU},
-        {.name = "bf16, bias and relu, column-major",
-         .a = TRP_BF16,
-         .d = TRP_BF16,
-         .a_row = true,
-         .m = 264,
-         .n = 136,
-         .k = 80,
-         .batch = 1,
-         .tree = BIAS_RELU},
-        {.name = "f16, scale, bias, gelu, residual",
-         .a = TRP_F16,
-         .c = TRP_F16,
-         .d = TRP_F16,
-         .a_row = true,
-         .d_row = true,
-         .m = 264,
-         .n = 136,
-         .k = 80,
-         .batch = 2,
-         .tree = FULL},
-        {.name = "bf16, sums of columns and a copy",
-         .a = TRP_BF16,
-         .d = TRP_BF16,
-         .a_row = true,
-         .d_row = true,
-         .m = 264,
-         .n = 136,
-         .k = 80,
-         .batch = 1,
-         .tree = REDUCED},
-        {.name = "f8e4m3 to bf16",
-         .a = TRP_F8E4M3,
-         .d = TRP_BF16,
-         .a_row = true,
-         .d_row = true,
-         .m = 256,
-         .n = 144,
-         .k = 96,
-         .batch = 1},
-        {.name = "f32 as tf32",
-         .a = TRP_F32,
-         .d = TRP_F32,
-         .a_row = true,
-         .d_row = true,
-         .m = 264,
-         .n = 136,
-         .k = 80,
-         .batch = 1,
+        {"bf16", TRP_BF16, TRP_DTYPE_NONE, TRP_BF16, ROW, COLUMN, ROW, SIZES(264, 520, 144, 1)},
+        {"bf16, column-major D", TRP_BF16, TRP_BF16, TRP_BF16, ROW, ROW, COLUMN,
+         SIZES(264, 136, 80, 1)},
+        {"f16 to f32, transposed A", TRP_F16, TRP_DTYPE_NONE, TRP_F32, COLUMN, ROW, ROW,
+         SIZES(200, 136, 80, 2)},
+        {"bf16, bias and relu", TRP_BF16, TRP_DTYPE_NONE, TRP_BF16, ROW, COLUMN, ROW,
+         SIZES(264, 136, 80, 1), .tree = BIAS_RELU},
+        {"bf16, bias and relu, column-major", TRP_BF16, TRP_DTYPE_NONE, TRP_BF16, ROW, COLUMN,
+         COLUMN, SIZES(264, 136, 80, 1), .tree = BIAS_RELU},
+        {"f16, scale, bias, gelu, residual", TRP_F16, TRP_F16, TRP_F16, ROW, COLUMN, ROW,
+         SIZES(264, 136, 80, 2), .tree = FULL},
+        {"bf16, sums of columns and a copy", TRP_BF16, TRP_DTYPE_NONE, TRP_BF16, ROW, COLUMN, ROW,
+         SIZES(264, 136, 80, 1), .tree = REDUCED},
+        {"f8e4m3 to bf16", TRP_F8E4M3, TRP_DTYPE_NONE, TRP_BF16, ROW, COLUMN, ROW,
+         SIZES(256, 144, 96, 1)},
+        {"f32 as tf32", TRP_F32, TRP_DTYPE_NONE, TRP_F32, ROW, COLUMN, ROW, SIZES(264, 136, 80, 1),
          .compute = TRP_COMPUTE_TF32},
     };
     RUN(list);
@@ -585,7 +351,5 @@ static const h_case cases[] = {
 
 int main(int argc, char **argv)
 {
-    setenv("TROUPE_TEST_BACKEND", "cuda", 1);
-    setenv("TROUPE_TEST_ISOLATION", "process", 1);
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+    return gpu_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

@@ -5,6 +5,7 @@
  * divide them; after TROUPE_TEST_SECONDS none is begun any more. The trees follow from
  * TROUPE_TEST_SEED. SPDX-License-Identifier: Apache-2.0 */
 #include "support/elements.h"
+#include "support/gpu.h"
 #include "support/tree_problem.h"
 
 #include <complex.h>
@@ -172,7 +173,5 @@ static const h_case cases[] = {{"trees", trees}};
 
 int main(int argc, char **argv)
 {
-    setenv("TROUPE_TEST_BACKEND", "cuda", 1);
-    setenv("TROUPE_TEST_ISOLATION", "process", 1);
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+    return gpu_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

@@ -2,7 +2,7 @@
  * the driver for CUDA 12.4 or later, and NVRTC; clusters and tensor maps need compute
  * capability 9.0. Each case says what it shows, and prints what it measured: numbers decide
  * nothing. */
-#include "support/harness.h"
+#include "support/gpu.h"
 
 #include <math.h>
 #include <signal.h>
@@ -535,7 +535,5 @@ static const h_case cases[] = {
 
 int main(int argc, char **argv)
 {
-    setenv("TROUPE_TEST_BACKEND", "cuda", 1);
-    setenv("TROUPE_TEST_ISOLATION", "process", 1);
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+    return gpu_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

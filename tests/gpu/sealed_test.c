@@ -1,7 +1,7 @@
 /* Sealed buffers on a GPU: the hardware keeps kernels from writing to them, in every worker; work
  * that reads one goes on while it is sealed and unsealed. Prints how long that takes; time decides
  * nothing. */
-#include "support/harness.h"
+#include "support/gpu.h"
 
 #include <stdatomic.h>
 
@@ -235,7 +235,5 @@ int main(int argc, char **argv)
         {"memory", memory},
         {"scope_all", scope_all},
     };
-    setenv("TROUPE_TEST_BACKEND", "cuda", 1);
-    setenv("TROUPE_TEST_ISOLATION", "process", 1);
-    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+    return gpu_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

@@ -2,41 +2,24 @@
  * are estimates. */
 #include "actors/cutlass/catalogue_rows.h"
 
-#define MMA80(...) TRP__ROW_SM80(CONV, __VA_ARGS__)
-#define HALF80(id, tm, tn, tk, wm, wn, depth, elements, bytes, percent, ...)                       \
-    MMA80("conv_half_" id, HALF, tm, tn, tk, wm, wn, 16, 8, 16, depth, elements, bytes, percent,   \
-          __VA_ARGS__)
-#define TF80(id, tm, tn, tk, wm, wn, depth, elements, bytes, percent, ...)                         \
-    MMA80("conv_tf32_" id, TF32, tm, tn, tk, wm, wn, 16, 8, 8, depth, elements, bytes, percent,    \
-          __VA_ARGS__)
-#define SIMT80(id, in, tm, tn, wm, wn, depth, percent)                                             \
-    MMA80("conv_" id, in, tm, tn, 8, wm, wn, 1, 1, 1, depth, 1, 0, percent, PLAIN)
-#define F64_80(id, tm, tn, wm, wn, depth, bytes, percent)                                          \
-    MMA80("conv_f64_" id, F64, tm, tn, 16, wm, wn, 8, 8, 4, depth, 1, bytes, percent, PLAIN)
-#define FP8_80(id, tm, tn, wm, wn, depth, elements, bytes, percent)                                \
-    MMA80("conv_fp8_" id, FP8, tm, tn, 64, wm, wn, 16, 8, 32, depth, elements, bytes, percent,     \
-          PLAIN)
-#define MMA90(...)  TRP__ROW_SM90(CONV, __VA_ARGS__)
-#define COOPERATIVE .pingpong = false
-#define PINGPONG    .pingpong = true
-#define STREAM_K    .stream_k = true
-#define PLAIN       .stream_k = false
+#define MMA80(id, ...) TRP__ROW_SM80(CONV, "conv_" id, __VA_ARGS__)
+#define MMA90(id, ...) TRP__ROW_SM90(CONV, "conv_" id, __VA_ARGS__)
 
 static const trp__cutlass_row rows[] = {
-    MMA90("conv_half_128x256x64_2x1", HALF, 128, 256, 64, 2, 1, 8, 78, COOPERATIVE),
-    MMA90("conv_half_256x128x64_2x1", HALF, 256, 128, 64, 2, 1, 8, 75, COOPERATIVE),
-    MMA90("conv_half_128x128x64_2x1", HALF, 128, 128, 64, 2, 1, 8, 70, COOPERATIVE),
-    MMA90("conv_half_128x128x64_1x1", HALF, 128, 128, 64, 1, 1, 8, 69, COOPERATIVE),
-    MMA90("conv_half_64x256x64_1x1_pingpong", HALF, 64, 256, 64, 1, 1, 8, 71, PINGPONG),
-    MMA90("conv_half_64x128x64_1x1_pingpong", HALF, 64, 128, 64, 1, 1, 8, 58, PINGPONG),
-    MMA90("conv_half_128x64x64_1x1", HALF, 128, 64, 64, 1, 1, 8, 50, COOPERATIVE),
-    MMA90("conv_half_64x64x64_1x1_pingpong", HALF, 64, 64, 64, 1, 1, 8, 40, PINGPONG),
-    MMA90("conv_half_128x256x64_2x1_streamk", HALF, 128, 256, 64, 2, 1, 8, 75, STREAM_K),
-    MMA90("conv_half_128x128x64_1x1_streamk", HALF, 128, 128, 64, 1, 1, 8, 66, STREAM_K),
-    MMA90("conv_tf32_128x128x32_2x1", TF32, 128, 128, 32, 2, 1, 4, 66, COOPERATIVE),
-    MMA90("conv_tf32_64x128x32_1x1_pingpong", TF32, 64, 128, 32, 1, 1, 4, 56, PINGPONG),
-    MMA90("conv_fp8_128x128x128_2x1", FP8, 128, 128, 128, 2, 1, 16, 52, COOPERATIVE),
-    MMA90("conv_fp8_64x128x128_1x1_pingpong", FP8, 64, 128, 128, 1, 1, 16, 38, PINGPONG),
+    MMA90("half_128x256x64_2x1", HALF, 128, 256, 64, 2, 1, 8, 78, COOPERATIVE),
+    MMA90("half_256x128x64_2x1", HALF, 256, 128, 64, 2, 1, 8, 75, COOPERATIVE),
+    MMA90("half_128x128x64_2x1", HALF, 128, 128, 64, 2, 1, 8, 70, COOPERATIVE),
+    MMA90("half_128x128x64_1x1", HALF, 128, 128, 64, 1, 1, 8, 69, COOPERATIVE),
+    MMA90("half_64x256x64_1x1_pingpong", HALF, 64, 256, 64, 1, 1, 8, 71, PINGPONG),
+    MMA90("half_64x128x64_1x1_pingpong", HALF, 64, 128, 64, 1, 1, 8, 58, PINGPONG),
+    MMA90("half_128x64x64_1x1", HALF, 128, 64, 64, 1, 1, 8, 50, COOPERATIVE),
+    MMA90("half_64x64x64_1x1_pingpong", HALF, 64, 64, 64, 1, 1, 8, 40, PINGPONG),
+    MMA90("half_128x256x64_2x1_streamk", HALF, 128, 256, 64, 2, 1, 8, 75, STREAM_K),
+    MMA90("half_128x128x64_1x1_streamk", HALF, 128, 128, 64, 1, 1, 8, 66, STREAM_K),
+    MMA90("tf32_128x128x32_2x1", TF32, 128, 128, 32, 2, 1, 4, 66, COOPERATIVE),
+    MMA90("tf32_64x128x32_1x1_pingpong", TF32, 64, 128, 32, 1, 1, 4, 56, PINGPONG),
+    MMA90("fp8_128x128x128_2x1", FP8, 128, 128, 128, 2, 1, 16, 52, COOPERATIVE),
+    MMA90("fp8_64x128x128_1x1_pingpong", FP8, 64, 128, 128, 1, 1, 16, 38, PINGPONG),
 
     HALF80("256x128x32_a8", 256, 128, 32, 64, 64, 3, 8, 16, 68, PLAIN),
     HALF80("128x128x32_a8", 128, 128, 32, 64, 64, 4, 8, 16, 66, PLAIN),

@@ -6,26 +6,6 @@
 #define MMA90(...)  TRP__ROW_SM90(GEMM, __VA_ARGS__)
 #define MMA100(...) TRP__ROW_SM100(GEMM, __VA_ARGS__)
 #define MMA120(...) TRP__ROW_SM120(GEMM, __VA_ARGS__)
-#define HALF80(id, tm, tn, tk, wm, wn, depth, elements, bytes, percent, ...)                       \
-    MMA80("half_" id, HALF, tm, tn, tk, wm, wn, 16, 8, 16, depth, elements, bytes, percent,        \
-          __VA_ARGS__)
-#define TF80(id, tm, tn, tk, wm, wn, depth, elements, bytes, percent, ...)                         \
-    MMA80("tf32_" id, TF32, tm, tn, tk, wm, wn, 16, 8, 8, depth, elements, bytes, percent,         \
-          __VA_ARGS__)
-#define SIMT80(id, tm, tn, wm, wn, depth, percent)                                                 \
-    MMA80("f32_" id, F32, tm, tn, 8, wm, wn, 1, 1, 1, depth, 1, 0, percent, .pingpong = false)
-#define F64_80(id, tm, tn, wm, wn, depth, bytes, percent)                                          \
-    MMA80("f64_" id, F64, tm, tn, 16, wm, wn, 8, 8, 4, depth, 1, bytes, percent, .pingpong = false)
-#define I8_80(id, tm, tn, wm, wn, depth, elements, bytes, percent, ...)                            \
-    MMA80("i8_" id, I8, tm, tn, 64, wm, wn, 16, 8, 32, depth, elements, bytes, percent, __VA_ARGS__)
-#define FP8_80(id, tm, tn, wm, wn, depth, elements, bytes, percent)                                \
-    MMA80("fp8_" id, FP8, tm, tn, 64, wm, wn, 16, 8, 32, depth, elements, bytes, percent,          \
-          .pingpong = false)
-#define COOPERATIVE .pingpong = false
-#define PINGPONG    .pingpong = true
-#define SINGLE      .single = true
-#define STREAM_K    .stream_k = true
-#define PLAIN       .stream_k = false
 
 static const trp__cutlass_row rows[] = {
     /* One tensor core each; those that two share are not there yet. */
@@ -110,9 +90,9 @@ static const trp__cutlass_row rows[] = {
     TF80("128x128x16_a1", 128, 128, 16, 64, 64, 4, 1, 0, 44, PLAIN),
     TF80("64x64x16_a1", 64, 64, 16, 32, 32, 4, 1, 0, 32, PLAIN),
 
-    SIMT80("256x128x8", 256, 128, 64, 64, 4, 85),
-    SIMT80("128x128x8", 128, 128, 32, 64, 4, 80),
-    SIMT80("64x64x8", 64, 64, 32, 32, 4, 60),
+    SIMT80("f32_256x128x8", F32, 256, 128, 64, 64, 4, 85),
+    SIMT80("f32_128x128x8", F32, 128, 128, 32, 64, 4, 80),
+    SIMT80("f32_64x64x8", F32, 64, 64, 32, 32, 4, 60),
 
     F64_80("128x128x16", 128, 128, 32, 64, 3, 16, 85),
     F64_80("64x64x16", 64, 64, 32, 32, 4, 16, 70),
@@ -128,8 +108,8 @@ static const trp__cutlass_row rows[] = {
     I8_80("64x64x64_a4", 64, 64, 32, 32, 4, 4, 0, 30, PLAIN),
     I8_80("128x128x64_a1", 128, 128, 64, 64, 2, 1, 0, 12, PLAIN),
     /* Tensor cores want i8 along k; these take any layout. (By dp4a they would take fours only.) */
-    MMA80("i8_simt_128x128x8", I8, 128, 128, 8, 32, 64, 1, 1, 1, 2, 1, 0, 40, PLAIN),
-    MMA80("i8_simt_64x64x8", I8, 64, 64, 8, 32, 32, 1, 1, 1, 2, 1, 0, 32, PLAIN),
+    SIMT80("i8_simt_128x128x8", I8, 128, 128, 32, 64, 2, 40),
+    SIMT80("i8_simt_64x64x8", I8, 64, 64, 32, 32, 2, 32),
 
     MMA80("mixed_128x128x64_a16", MIXED, 128, 128, 64, 64, 64, 16, 8, 16, 3, 16, 16, 60, PLAIN),
     MMA80("mixed_64x64x64_a16", MIXED, 64, 64, 64, 32, 32, 16, 8, 16, 4, 16, 16, 40, PLAIN),
@@ -140,8 +120,8 @@ static const trp__cutlass_row rows[] = {
     FP8_80("128x128x64_a4", 128, 128, 64, 32, 4, 4, 0, 44),
     FP8_80("64x64x64_a4", 64, 64, 32, 32, 4, 4, 0, 30),
     FP8_80("128x128x64_a1", 128, 128, 64, 32, 2, 1, 0, 12),
-    MMA80("fp8_simt_128x128x8", FP8, 128, 128, 8, 32, 64, 1, 1, 1, 2, 1, 0, 40, PLAIN),
-    MMA80("fp8_simt_64x64x8", FP8, 64, 64, 8, 32, 32, 1, 1, 1, 2, 1, 0, 32, PLAIN),
+    SIMT80("fp8_simt_128x128x8", FP8, 128, 128, 32, 64, 2, 40),
+    SIMT80("fp8_simt_64x64x8", FP8, 64, 64, 32, 32, 2, 32),
 };
 
 const trp__cutlass_rows trp__cutlass_gemm_rows = {rows, sizeof rows / sizeof *rows};

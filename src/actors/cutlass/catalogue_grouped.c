@@ -2,25 +2,8 @@
  * on an H200, the others are estimates. */
 #include "actors/cutlass/catalogue_rows.h"
 
-#define MMA90(id, in, tm, tn, tk, cm, cn, elements, percent, ...)                                  \
-    TRP__ROW_SM90(GROUPED, "grouped_" id, in, tm, tn, tk, cm, cn, elements, percent, __VA_ARGS__)
-#define HALF80(id, tm, tn, tk, wm, wn, depth, elements, bytes, percent)                            \
-    TRP__ROW_SM80(GROUPED, "grouped_half_" id, HALF, tm, tn, tk, wm, wn, 16, 8, 16, depth,         \
-                  elements, bytes, percent, .pingpong = false)
-#define TF80(id, tm, tn, tk, wm, wn, depth, elements, bytes, percent)                              \
-    TRP__ROW_SM80(GROUPED, "grouped_tf32_" id, TF32, tm, tn, tk, wm, wn, 16, 8, 8, depth,          \
-                  elements, bytes, percent, .pingpong = false)
-#define FP8_80(id, tm, tn, wm, wn, depth, elements, bytes, percent)                                \
-    TRP__ROW_SM80(GROUPED, "grouped_fp8_" id, FP8, tm, tn, 64, wm, wn, 16, 8, 32, depth, elements, \
-                  bytes, percent, .pingpong = false)
-#define SIMT80(id, in, tm, tn, wm, wn, depth, percent)                                             \
-    TRP__ROW_SM80(GROUPED, "grouped_" id, in, tm, tn, 8, wm, wn, 1, 1, 1, depth, 1, 0, percent,    \
-                  .pingpong = false)
-#define F64_80(id, tm, tn, wm, wn, depth, bytes, percent)                                          \
-    TRP__ROW_SM80(GROUPED, "grouped_f64_" id, F64, tm, tn, 16, wm, wn, 8, 8, 4, depth, 1, bytes,   \
-                  percent, .pingpong = false)
-#define COOPERATIVE .pingpong = false
-#define PINGPONG    .pingpong = true
+#define MMA80(id, ...) TRP__ROW_SM80(GROUPED, "grouped_" id, __VA_ARGS__)
+#define MMA90(id, ...) TRP__ROW_SM90(GROUPED, "grouped_" id, __VA_ARGS__)
 
 static const trp__cutlass_row rows[] = {
     MMA90("half_128x256x64_2x1", HALF, 128, 256, 64, 2, 1, 8, 72, COOPERATIVE),
@@ -42,18 +25,18 @@ static const trp__cutlass_row rows[] = {
     MMA90("fp8_64x128x128_1x1_pingpong", FP8, 64, 128, 128, 1, 1, 16, 38, PINGPONG),
     MMA90("fp8_128x256x128_2x1_fast", FP8, 128, 256, 128, 2, 1, 16, 80, .fast = true),
 
-    HALF80("128x128x32_a8", 128, 128, 32, 64, 64, 4, 8, 16, 70),
-    HALF80("128x64x32_a8", 128, 64, 32, 64, 32, 4, 8, 16, 58),
-    HALF80("64x64x64_a8", 64, 64, 64, 32, 32, 4, 8, 16, 46),
-    HALF80("128x128x32_a8_d1", 128, 128, 32, 64, 64, 4, 8, 0, 68),
-    HALF80("64x64x64_a8_d1", 64, 64, 64, 32, 32, 4, 8, 0, 44),
-    HALF80("64x64x32_a2_d1", 64, 64, 32, 32, 32, 4, 2, 0, 30),
-    HALF80("128x128x32_a1", 128, 128, 32, 64, 64, 2, 1, 0, 20),
-    HALF80("64x64x32_a1", 64, 64, 32, 32, 32, 2, 1, 0, 16),
+    HALF80("128x128x32_a8", 128, 128, 32, 64, 64, 4, 8, 16, 70, PLAIN),
+    HALF80("128x64x32_a8", 128, 64, 32, 64, 32, 4, 8, 16, 58, PLAIN),
+    HALF80("64x64x64_a8", 64, 64, 64, 32, 32, 4, 8, 16, 46, PLAIN),
+    HALF80("128x128x32_a8_d1", 128, 128, 32, 64, 64, 4, 8, 0, 68, PLAIN),
+    HALF80("64x64x64_a8_d1", 64, 64, 64, 32, 32, 4, 8, 0, 44, PLAIN),
+    HALF80("64x64x32_a2_d1", 64, 64, 32, 32, 32, 4, 2, 0, 30, PLAIN),
+    HALF80("128x128x32_a1", 128, 128, 32, 64, 64, 2, 1, 0, 20, PLAIN),
+    HALF80("64x64x32_a1", 64, 64, 32, 32, 32, 2, 1, 0, 16, PLAIN),
 
-    TF80("128x128x16_a4", 128, 128, 16, 64, 64, 4, 4, 16, 68),
-    TF80("64x64x32_a4", 64, 64, 32, 32, 32, 4, 4, 16, 46),
-    TF80("64x64x16_a1", 64, 64, 16, 32, 32, 4, 1, 0, 30),
+    TF80("128x128x16_a4", 128, 128, 16, 64, 64, 4, 4, 16, 68, PLAIN),
+    TF80("64x64x32_a4", 64, 64, 32, 32, 32, 4, 4, 16, 46, PLAIN),
+    TF80("64x64x16_a1", 64, 64, 16, 32, 32, 4, 1, 0, 30, PLAIN),
 
     SIMT80("f32_128x128x8", F32, 128, 128, 32, 64, 4, 78),
     SIMT80("f32_64x64x8", F32, 64, 64, 32, 32, 4, 58),

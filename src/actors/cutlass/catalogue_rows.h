@@ -30,6 +30,30 @@
 #define TRP__ROW_SM100(...) TRP__ROW_3X(SM100, "s100_", __VA_ARGS__)
 #define TRP__ROW_SM120(...) TRP__ROW_3X(SM120, "s120_", __VA_ARGS__)
 
+/* Rows by the instruction that they are of. A table says before what MMA80(id, ...) is: the row of
+ * a kernel of 2.x, of its operation and with what its names begin with. */
+#define HALF80(id, tm, tn, tk, wm, wn, depth, elements, bytes, percent, ...)                       \
+    MMA80("half_" id, HALF, tm, tn, tk, wm, wn, 16, 8, 16, depth, elements, bytes, percent,        \
+          __VA_ARGS__)
+#define TF80(id, tm, tn, tk, wm, wn, depth, elements, bytes, percent, ...)                         \
+    MMA80("tf32_" id, TF32, tm, tn, tk, wm, wn, 16, 8, 8, depth, elements, bytes, percent,         \
+          __VA_ARGS__)
+#define SIMT80(id, in, tm, tn, wm, wn, depth, percent)                                             \
+    MMA80(id, in, tm, tn, 8, wm, wn, 1, 1, 1, depth, 1, 0, percent, PLAIN)
+#define F64_80(id, tm, tn, wm, wn, depth, bytes, percent)                                          \
+    MMA80("f64_" id, F64, tm, tn, 16, wm, wn, 8, 8, 4, depth, 1, bytes, percent, PLAIN)
+#define I8_80(id, tm, tn, wm, wn, depth, elements, bytes, percent, ...)                            \
+    MMA80("i8_" id, I8, tm, tn, 64, wm, wn, 16, 8, 32, depth, elements, bytes, percent, __VA_ARGS__)
+#define FP8_80(id, tm, tn, wm, wn, depth, elements, bytes, percent)                                \
+    MMA80("fp8_" id, FP8, tm, tn, 64, wm, wn, 16, 8, 32, depth, elements, bytes, percent, PLAIN)
+
+/* What sets rows of the same tile apart. */
+#define COOPERATIVE .pingpong = false
+#define PINGPONG    .pingpong = true
+#define SINGLE      .single = true
+#define STREAM_K    .stream_k = true
+#define PLAIN       .stream_k = false
+
 typedef struct trp__cutlass_rows {
     const trp__cutlass_row *row;
     uint32_t count;

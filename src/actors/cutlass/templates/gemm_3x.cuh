@@ -23,6 +23,8 @@ using trp_scheduler = cutlass::gemm::PersistentScheduler;
 using trp_kernel = cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int, int>,
                                                         TRP_MAINLOOP, trp_epilogue, trp_scheduler>;
 
+#include "module_3x.cuh"
+
 #if TRP_SWAP
 /* The problem D' = B' A'. */
 __device__ inline trp_cutlass_args trp_turned(trp_cutlass_args const &x)
@@ -136,18 +138,7 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &given, void *out,
     if (built.workspace_bytes > (args.workspace ? args.workspace_bytes : 0))
         return TRP_CUTLASS_WORKSPACE;
 
-    typename trp_kernel::Params params =
-        trp_kernel::to_underlying_arguments(arguments, reinterpret_cast<void *>(args.workspace));
-    const dim3 grid = trp_kernel::get_grid_shape(params);
-    built.grid[0] = grid.x;
-    built.grid[1] = grid.y;
-    built.grid[2] = grid.z;
-    trp_write_params(out, params);
-    return TRP_CUTLASS_BUILT;
+    TRP_RETURN_BUILT(arguments, args.workspace, out, built);
 }
 
-TRP_MODULE(trp_kernel, trp_run_3x, trp_kernel::SharedStorageSize, trp_kernel::MaxThreadsPerBlock,
-           trp_kernel::MinBlocksPerMultiprocessor, cute::size<0>(trp_cluster{}),
-           cute::size<1>(trp_cluster{}), cute::size<2>(trp_cluster{}), cute::size<0>(trp_tile{}),
-           cute::size<1>(trp_tile{}), cute::size<2>(trp_tile{}),
-           trp_mainloop::DispatchPolicy::Stages)
+TRP_MODULE_3X

@@ -5,57 +5,18 @@
 
 #pragma once
 
-/* What a row sets, with what it is otherwise. */
-#ifndef TRP_A /* elements of A and B; float is computed as tf32 */
-#define TRP_A cutlass::bfloat16_t
-#endif
-#ifndef TRP_B
-#define TRP_B TRP_A
-#endif
-#ifndef TRP_D
-#define TRP_D cutlass::bfloat16_t
-#endif
-#ifndef TRP_C /* void: the epilogue reads no C, and keeps no room for it */
-#define TRP_C TRP_D
-#endif
-#ifndef TRP_ACC
-#define TRP_ACC float
-#endif
-#ifndef TRP_SCALAR
-#define TRP_SCALAR float
-#endif
-#ifndef TRP_A_ROW
-#define TRP_A_ROW 1
-#endif
-#ifndef TRP_B_ROW
-#define TRP_B_ROW 0
-#endif
-#ifndef TRP_C_ROW
-#define TRP_C_ROW 1
-#endif
-#ifndef TRP_D_ROW
-#define TRP_D_ROW 1
-#endif
+/* What a row sets besides what head_3x.cuh has, with what it is otherwise. */
 #ifndef TRP_TILE /* of a block */
 #define TRP_TILE 128, 256, 64
 #endif
 #ifndef TRP_CLUSTER
 #define TRP_CLUSTER 2, 1
 #endif
-#ifndef TRP_STAGES /* 0: as many as fit */
-#define TRP_STAGES 0
-#endif
-#ifndef TRP_PINGPONG
-#define TRP_PINGPONG 0
-#endif
 #ifndef TRP_SINGLE /* one warp group computes one tile, and the block ends with it */
 #define TRP_SINGLE 0
 #endif
 #ifndef TRP_FAST_FP8 /* fp8: sums stay in the tensor core's own precision */
 #define TRP_FAST_FP8 0
-#endif
-#ifndef TRP_SCHEDULER /* 0 persistent, 1 stream-K, 2 groups */
-#define TRP_SCHEDULER 0
 #endif
 #ifndef TRP_SCALE_A /* fp8: a factor for so many rows of A and 128 of k: 1 or 128; 0: none */
 #define TRP_SCALE_A 0
@@ -78,6 +39,8 @@
 #define TRP_GROUPED (TRP_SCHEDULER == 2)
 
 #define TRP_SM 90
+#include "head_3x.cuh"
+
 #include "sm90.cuh"
 
 #if TRP_GROUPED
@@ -123,19 +86,6 @@ template <class Shape> struct IsCutlass3ArrayKernel : cute::false_type {
 #include "cutlass/gemm/kernel/sm90_gemm_tma_warpspecialized_cooperative.hpp"
 #endif
 #endif
-
-#include "module.cuh"
-
-template <int M, int N, int K = 1>
-using trp_shape = cute::Shape<cute::Int<M>, cute::Int<N>, cute::Int<K>>;
-template <bool Row>
-using trp_layout =
-    cutlass::platform::conditional_t<Row, cutlass::layout::RowMajor, cutlass::layout::ColumnMajor>;
-template <class T> inline constexpr int trp_bits = cutlass::sizeof_bits<T>::value;
-template <> inline constexpr int trp_bits<void> = 128;
-
-using trp_tile = trp_shape<TRP_TILE>;
-using trp_cluster = trp_shape<TRP_CLUSTER>;
 
 #if TRP_FP8 && !TRP_FAST_FP8 && !TRP_SCALE_A && !TRP_GROUPED
 #include "fp8_mainloop.cuh"

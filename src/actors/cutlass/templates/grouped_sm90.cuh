@@ -38,6 +38,8 @@ using trp_problem = cutlass::gemm::GroupProblemShape<cute::Shape<int, int, int>>
 using trp_kernel = cutlass::gemm::kernel::GemmUniversal<trp_problem, trp_mainloop, trp_epilogue,
                                                         cutlass::gemm::GroupScheduler>;
 
+#include "module_3x.cuh"
+
 /* What prepare writes is what CUTLASS reads. */
 static_assert(sizeof(typename trp_problem::UnderlyingProblemShape) == 12, "m, n, k");
 static_assert(sizeof(typename trp_kernel::InternalStrideA) == 8, "a leading dimension");
@@ -103,18 +105,7 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
     if (built.workspace_bytes > (args.workspace ? args.workspace_bytes : 0))
         return TRP_CUTLASS_WORKSPACE;
 
-    typename trp_kernel::Params params = trp_kernel::to_underlying_arguments(
-        arguments, reinterpret_cast<void *>(args.workspace + arrays.bytes));
-    const dim3 grid = trp_kernel::get_grid_shape(params);
-    built.grid[0] = grid.x;
-    built.grid[1] = grid.y;
-    built.grid[2] = grid.z;
-    trp_write_params(out, params);
-    return TRP_CUTLASS_BUILT;
+    TRP_RETURN_BUILT(arguments, args.workspace + arrays.bytes, out, built);
 }
 
-TRP_MODULE(trp_kernel, trp_run_3x, trp_kernel::SharedStorageSize, trp_kernel::MaxThreadsPerBlock,
-           trp_kernel::MinBlocksPerMultiprocessor, cute::size<0>(trp_cluster{}),
-           cute::size<1>(trp_cluster{}), cute::size<2>(trp_cluster{}), cute::size<0>(trp_tile{}),
-           cute::size<1>(trp_tile{}), cute::size<2>(trp_tile{}),
-           trp_mainloop::DispatchPolicy::Stages)
+TRP_MODULE_3X

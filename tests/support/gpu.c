@@ -1,0 +1,106 @@
+#include "support/gpu.h"
+
+#include "support/elements.h"
+
+#include <complex.h>
+
+int gpu_main(int argc, char **argv, const h_case *cases, size_t count)
+{
+    setenv("TROUPE_TEST_BACKEND", "cuda", 1);
+    setenv("TROUPE_TEST_ISOLATION", "process", 1);
+    return h_main(argc, argv, cases, count);
+}
+
+size_t gpu_chosen(size_t *count)
+{
+    const char *only = getenv("TROUPE_TEST_ONLY");
+    size_t which = only ? strtoul(only, NULL, 10) : 0;
+    if (which == 0)
+        return 0;
+    *count = which <= *count;
+    return *count ? which - 1 : 0;
+}
+
+float *gpu_floats(trp_device *device, int count, trp_buffer *buffer)
+{
+    float *x = h_malloc((size_t)count * sizeof *x);
+    for (int i = 0; i < count; i++)
+        x[i] = (float)ref_rng_below(h_rng(), 64) / 16 - 2;
+    *buffer = h_buffer(device, (size_t)count * sizeof *x);
+    h_write(device, *buffer, 0, x, (size_t)count * sizeof *x);
+    return x;
+}
+
+double gpu_rounding(trp_dtype type)
+{
+    switch (type) {
+    case TRP_F16:
+        return 1.0 / 2048;
+    case TRP_BF16:
+        return 1.0 / 256;
+    case TRP_F8E4M3:
+        return 1.0 / 16;
+    case TRP_F8E5M2:
+        return 1.0 / 8;
+    case TRP_I8:
+    case TRP_I32:
+        return 0;
+    case TRP_F64:
+        return 1e-15;
+    default:
+        return 1e-6;
+    }
+}
+
+double gpu_sum_error(trp_dtype input, trp_compute compute)
+{
+    return compute == TRP_COMPUTE_TF32 ? 1e-3 /* of the inputs */
+           : input == TRP_F8E4M3       ? 3e-5 /* tensor cores add up with 14 bits */
+           : input == TRP_F64          ? 1e-15
+                                       : 2e-6;
+}
+
+void gpu_matrix_make(trp_device *device, gpu_matrix *x, bool is_output)
+{
+    bool whole = x->type == TRP_I8 || x->type == TRP_I32;
+    x->data = h_malloc(gpu_matrix_bytes(x));
+    if (is_output)
+        h_random_bytes(h_rng(), x->data, gpu_matrix_bytes(x));
+    for (size_t i = 0; !is_output && i < x->elements; i++)
+        ref_element_store(x->type, x->data, (int64_t)i,
+                          whole ? (double)ref_rng_below(h_rng(), 15) - 7
+                                : (double)ref_rng_below(h_rng(), 2001) / 1000 - 1);
+    x->buffer = h_buffer(device, gpu_matrix_bytes(x));
+    h_write(device, x->buffer, 0, x->data, gpu_matrix_bytes(x));
+}
+
+void gpu_matrix_free(trp_device *device, gpu_matrix *x)
+{
+    free(x->data);
+    if (x->buffer.id)
+        H_OK(trp_buffer_free(device, x->buffer));
+}
+
+trp_matmul_matrix gpu_matrix_of(const gpu_matrix *x)
+{
+    return (trp_matmul_matrix){.buffer = x->buffer,
+                               .type = x->type,
+                               .order = x->by_row ? TRP_ROW_MAJOR : TRP_COL_MAJOR,
+                               .ld = (int64_t)x->ld,
+                               .stride = (int64_t)x->stride};
+}
+
+size_t gpu_matrix_bytes(const gpu_matrix *x)
+{
+    return x->elements * trp_dtype_bits(x->type) / 8;
+}
+
+size_t gpu_matrix_at(const gpu_matrix *x, size_t ld, int i, int j)
+{
+    return x->by_row ? (size_t)i * ld + (size_t)j : (size_t)j * ld + (size_t)i;
+}
+
+double gpu_matrix_load(const gpu_matrix *x, const unsigned char *data, size_t index)
+{
+    return creal(ref_element_load(x->type, data, (int64_t)index));
+}

@@ -1,0 +1,44 @@
+/* What the tests in gpu/ share. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_SUPPORT_GPU_H
+#define TESTS_SUPPORT_GPU_H
+
+#include "support/harness.h"
+
+/* h_main() on a GPU, with workers that are processes. */
+int gpu_main(int argc, char **argv, const h_case *cases, size_t count);
+
+/* Which of a list are to be run: all, or with TROUPE_TEST_ONLY=3 the third alone, since several
+ * processes compile faster than one. Returns the index of the first and sets their count; 0: none.
+ */
+size_t gpu_chosen(size_t *count);
+
+/* Small multiples of 1/16, uploaded; the caller frees both. */
+float *gpu_floats(trp_device *device, int count, trp_buffer *buffer);
+
+/* What is allowed of a result's deviation. Half a unit in the last place of a value near 1 of D's
+ * type; and, for each unit of the terms' magnitudes, what a sum loses. */
+double gpu_rounding(trp_dtype type);
+double gpu_sum_error(trp_dtype input, trp_compute compute);
+
+/* A matrix, or several at a distance, as they lie in memory; in elements. */
+typedef struct gpu_matrix {
+    trp_dtype type;
+    bool by_row;
+    size_t ld, stride, elements;
+    unsigned char *data;
+    trp_buffer buffer;
+} gpu_matrix;
+
+/* Fills it, with small integers if its type has no others, and uploads that. An output gets any
+ * bytes. */
+void gpu_matrix_make(trp_device *device, gpu_matrix *x, bool is_output);
+void gpu_matrix_free(trp_device *device, gpu_matrix *x);
+/* As a request has it. */
+trp_matmul_matrix gpu_matrix_of(const gpu_matrix *x);
+
+size_t gpu_matrix_bytes(const gpu_matrix *x);
+/* Where an element is in such lines of `ld` elements; and what `data` has at an index. */
+size_t gpu_matrix_at(const gpu_matrix *x, size_t ld, int i, int j);
+double gpu_matrix_load(const gpu_matrix *x, const unsigned char *data, size_t index);
+
+#endif
