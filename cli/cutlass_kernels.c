@@ -146,6 +146,8 @@ static bool set_problem(asked *x)
         .fast = x->fast,
         .compute = x->tf32 ? TRP_COMPUTE_TF32 : TRP_COMPUTE_DEFAULT,
     };
+    if (x->conv < 0 && row && row->operation == TRP__CUTLASS_CONV)
+        x->conv = TRP_CONV_FPROP;
     if (x->conv >= 0)
         set_convolution(x, p);
     cutlass_set_device(p, (uint32_t)x->capability);

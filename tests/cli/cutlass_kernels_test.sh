@@ -29,6 +29,8 @@ says out '^/\* --gpu-architecture=sm_90 \*/' && says out '^#define TRP_A cutlass
 says out 'fn_relu' && says out '^#include "gemm_sm80.cuh"'
 run 0 cutlass kernels --source s90_i8_128x128x128_1x1 --type i8
 says out 'sm_90a' && says out '^#define TRP_SCALAR int32_t'
+run 0 cutlass kernels --source s90_conv_half_128x128x64_1x1 --type bf16 --capability 90
+says out '^#include "conv_sm90.cuh"'
 run 1 cutlass kernels --source s80_half_128x128x32_a8 --type f64 && says err 'does not multiply f64 by f64'
 run 2 cutlass kernels --source nonsense && says err "no kernel is called 'nonsense'"
 run 2 cutlass kernels --source s80_half_128x128x32_a8 -e 'relu(acc' && says err '--epilogue: column'
