@@ -94,7 +94,7 @@ static bool is_injective(const trp__dnn_tensor *t)
 }
 
 /* Whether two tensors share bytes of a buffer; those between elements count. */
-static bool overlap(const making *m, uint8_t a, uint8_t b)
+static bool overlap(const making *m, uint32_t a, uint32_t b)
 {
     const trp_dnn_tensor *x = &m->given[m->name[a]], *y = &m->given[m->name[b]];
     return m->tensor[b].role == TRP__DNN_BUFFER && x->buffer.id == y->buffer.id &&
@@ -102,12 +102,12 @@ static bool overlap(const making *m, uint8_t a, uint8_t b)
            y->offset < x->offset + bytes_of(&m->tensor[a]);
 }
 
-static trp_status check_output(making *m, uint8_t number)
+static trp_status check_output(making *m, uint32_t number)
 {
     if (!is_injective(&m->tensor[number]))
         return FAIL(m, "tensors[%u].stride: expected a place for each element, for it is written",
                     m->name[number]);
-    for (uint8_t i = 0; i < m->head.tensors; i++) {
+    for (uint32_t i = 0; i < m->head.tensors; i++) {
         if (i != number && overlap(m, number, i))
             return FAIL(m, "tensors[%u]: it overlaps tensors[%u], and is written", m->name[number],
                         m->name[i]);
@@ -115,7 +115,7 @@ static trp_status check_output(making *m, uint8_t number)
     return TRP_OK;
 }
 
-static trp_status add_tensor(making *m, trp__pack *pack, uint8_t number, uint8_t *access)
+static trp_status add_tensor(making *m, trp__pack *pack, uint32_t number, uint8_t *access)
 {
     trp__dnn_tensor *t = &m->tensor[number];
     const trp_dnn_tensor *given = &m->given[m->name[number]];
@@ -137,7 +137,7 @@ static trp_status add_tensor(making *m, trp__pack *pack, uint8_t number, uint8_t
 /* Of buffers, whose places in memory are multiples of more than any library asks for. */
 static void note_alignments(making *m)
 {
-    for (uint8_t i = 0; i < m->head.tensors; i++) {
+    for (uint32_t i = 0; i < m->head.tensors; i++) {
         uint64_t offset = m->given[m->name[i]].offset;
         if (m->tensor[i].role == TRP__DNN_BUFFER)
             m->tensor[i].alignment = offset % 16 ? (uint32_t)(offset & -offset) & 15U : 16U;
@@ -147,7 +147,7 @@ static void note_alignments(making *m)
 static trp_status check_buffers(making *m, bool *anything)
 {
     uint32_t buffers = 0;
-    for (uint8_t i = 0; i < m->head.tensors; i++) {
+    for (uint32_t i = 0; i < m->head.tensors; i++) {
         const trp__dnn_tensor *t = &m->tensor[i];
         buffers += t->role == TRP__DNN_BUFFER;
         *anything =
@@ -167,7 +167,7 @@ static trp_status put_graph(making *m, trp__pack *pack, char *at)
     uint8_t access[TRP_DNN_TENSORS_MAX];
     trp_status status = TRP_OK;
     const size_t tensors = m->head.tensors;
-    for (uint8_t i = 0; i < tensors && status == TRP_OK; i++) {
+    for (uint32_t i = 0; i < tensors && status == TRP_OK; i++) {
         if (m->tensor[i].role == TRP__DNN_VALUE)
             value[i] = m->given[m->name[i]].value.re;
         status = add_tensor(m, pack, i, &access[i]);
