@@ -1,18 +1,25 @@
 /* The dnn actor on the host. */
 #include "actors/dnn/dnn.h"
-#include "actors/dnn/host_run.h"
+#include "actors/dnn/onednn.h"
 #include "base/error.h"
 
 #include <string.h>
 
-typedef struct state {
-    const trp__openblas *blas;
-} state;
+typedef trp__dnn_host_libraries state;
 
 static trp_status init(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
-    return trp__openblas_load(&s->blas, error);
+    trp_error ignored; /* own loops compute what oneDNN would */
+    trp_status status = trp__openblas_load(&s->blas, error);
+    if (status == TRP_OK)
+        trp__onednn_open(&s->onednn, &ignored);
+    return status;
+}
+
+static void stop(trp_instance *instance)
+{
+    trp__onednn_close(((state *)instance->state)->onednn);
 }
 
 typedef struct run_arguments {
@@ -45,7 +52,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
             bytes[i] = job->access[graph.access[i]].bytes;
         }
     }
-    status = trp__dnn_host_make(s->blas, &graph, address, bytes, &arguments.run, error);
+    status = trp__dnn_host_make(s, &graph, address, bytes, &arguments.run, error);
     if (status != TRP_OK)
         return status;
     *ran = (trp_dnn_ran){.parts = 1};
@@ -61,4 +68,5 @@ const trp_actor_impl trp__dnn_host = {
     .state_bytes = sizeof(state),
     .init = init,
     .handle = handle,
+    .stop = stop,
 };

@@ -101,7 +101,7 @@ static void NAME(gather)(const NAME(conv) * c, T *image, int64_t first, int64_t 
 /* One image and group: tiles of pixels of the output. */
 static void NAME(conv_part)(const NAME(conv) * c, T *in, T *w, T *out)
 {
-    const trp__openblas *blas = c->x->blas;
+    const trp__openblas *blas = c->x->libraries->blas;
     const uint8_t kind = c->x->n->kind;
     T *matrix = c->x->rest;
     const int64_t tile = NAME(conv_tile)(c->depth, c->out_volume), ld = c->out_volume;
@@ -109,17 +109,17 @@ static void NAME(conv_part)(const NAME(conv) * c, T *in, T *w, T *out)
         count = c->out_volume - first < tile ? c->out_volume - first : tile;
         if (kind == TRP_DNN_CONV_BACKWARD_DATA)
             NAME(multiply)
-            (blas, true, false, c->depth, count, c->filters, w, c->depth, out + first, ld, 0,
-             matrix, count);
+        (blas, true, false, c->depth, count, c->filters, w, c->depth, out + first, ld, 0, matrix,
+         count);
         NAME(gather)(c, in, first, count, matrix, kind == TRP_DNN_CONV_BACKWARD_DATA);
         if (kind == TRP_DNN_CONV_FORWARD)
             NAME(multiply)
-            (blas, false, false, c->filters, count, c->depth, w, c->depth, matrix, count, 0,
-             out + first, ld);
+        (blas, false, false, c->filters, count, c->depth, w, c->depth, matrix, count, 0,
+         out + first, ld);
         if (kind == TRP_DNN_CONV_BACKWARD_FILTER)
             NAME(multiply)
-            (blas, false, true, c->filters, c->depth, count, out + first, ld, matrix, count, 1, w,
-             c->depth);
+        (blas, false, true, c->filters, c->depth, count, out + first, ld, matrix, count, 1, w,
+         c->depth);
     }
 }
 
@@ -127,14 +127,16 @@ static void NAME(run_conv)(const trp__dnn_host_node *x)
 {
     const NAME(conv) c = NAME(describe_conv)(x);
     T *in = x->at[TRP__DNN_CONV_X], *w = x->at[TRP__DNN_CONV_W], *out = x->at[TRP__DNN_CONV_Y];
+    if (IS_F32 && x->libraries->onednn && trp__onednn_conv(x->libraries->onednn, x))
+        return;
     if (x->n->kind == TRP_DNN_CONV_BACKWARD_DATA)
         memset(in, 0, (size_t)(c.images * c.groups * c.channels * c.in_volume) * sizeof *in);
     if (x->n->kind == TRP_DNN_CONV_BACKWARD_FILTER)
         memset(w, 0, (size_t)(c.groups * c.filters * c.depth) * sizeof *w);
     for (int64_t part = 0; part < c.images * c.groups; part++)
         NAME(conv_part)
-        (&c, in + part * c.channels * c.in_volume, w + part % c.groups * c.filters * c.depth,
-         out + part * c.filters * c.out_volume);
+    (&c, in + part * c.channels * c.in_volume, w + part % c.groups * c.filters * c.depth,
+     out + part * c.filters * c.out_volume);
 }
 
 static void NAME(run_matmul)(const trp__dnn_host_node *x)
@@ -162,7 +164,8 @@ static void NAME(run_matmul)(const trp__dnn_host_node *x)
             memset(to, 0, (size_t)(m * n) * sizeof *to);
         else
             NAME(multiply)
-            (x->blas, false, false, m, n, k, (T *)x->at[TRP__DNN_MATMUL_A] + walk.offset[0] * m * k,
-             k, (T *)x->at[TRP__DNN_MATMUL_B] + walk.offset[1] * k * n, n, 0, to, n);
+        (x->libraries->blas, false, false, m, n, k,
+         (T *)x->at[TRP__DNN_MATMUL_A] + walk.offset[0] * m * k, k,
+         (T *)x->at[TRP__DNN_MATMUL_B] + walk.offset[1] * k * n, n, 0, to, n);
     } while (trp__walk_next(&walk));
 }

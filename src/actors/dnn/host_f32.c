@@ -2,6 +2,7 @@
 #define T       float
 #define NAME(x) x##_f32
 #define GEMM    cblas_sgemm
+#define IS_F32  1
 #include "actors/dnn/host_nodes_real.h"
 
 void trp__dnn_host_node_f32(const trp__dnn_host_node *x)

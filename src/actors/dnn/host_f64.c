@@ -2,6 +2,7 @@
 #define T       double
 #define NAME(x) x##_f64
 #define GEMM    cblas_dgemm
+#define IS_F32  0
 #include "actors/dnn/host_nodes_real.h"
 
 void trp__dnn_host_node_f64(const trp__dnn_host_node *x)

@@ -91,7 +91,7 @@ static trp_status check(const trp__dnn_graph *g, const uint64_t *bytes, trp_erro
     return TRP_OK;
 }
 
-trp_status trp__dnn_host_make(const trp__openblas *blas, const trp__dnn_graph *graph,
+trp_status trp__dnn_host_make(const trp__dnn_host_libraries *libraries, const trp__dnn_graph *graph,
                               void *const *address, const uint64_t *bytes, trp__dnn_host_run **out,
                               trp_error *error)
 {
@@ -116,7 +116,7 @@ trp_status trp__dnn_host_make(const trp__openblas *blas, const trp__dnn_graph *g
     trp__dnn_host_run *run = (trp__dnn_host_run *)memory;
     memcpy(memory + copy, head, trp__dnn_bytes(head));
     *run = (trp__dnn_host_run){
-        .blas = blas, .graph = trp__dnn_graph_at(memory + copy), .bytes = total + most};
+        .libraries = libraries, .graph = trp__dnn_graph_at(memory + copy), .bytes = total + most};
     char *next = memory + copy + aligned(trp__dnn_bytes(head));
     for (int i = 0; i < head->tensors; i++) {
         bool is_virtual = graph->tensor[i].role == TRP__DNN_VIRTUAL;
@@ -161,7 +161,7 @@ void trp__dnn_host_run_now(trp__dnn_host_run *run)
 {
     const trp__dnn_graph *g = &run->graph;
     for (int i = 0; i < g->head->nodes; i++) {
-        trp__dnn_host_node x = {.blas = run->blas, .n = &g->node[i]};
+        trp__dnn_host_node x = {.libraries = run->libraries, .n = &g->node[i]};
         const trp__dnn_kind *kind = trp__dnn_kind_of(x.n->kind);
         load_node(run, &x);
         if (is_wide(x.n))

@@ -8,9 +8,15 @@
 #include "actors/blas/openblas.h"
 #include "actors/dnn/graph.h"
 
+/* What the host computes with. */
+typedef struct trp__dnn_host_libraries {
+    const trp__openblas *blas;
+    struct trp__onednn *onednn; /* NULL: there is none, and own loops do its work */
+} trp__dnn_host_libraries;
+
 /* One run: in memory that belongs to it, given back when it is done. */
 typedef struct trp__dnn_host_run {
-    const trp__openblas *blas;
+    const trp__dnn_host_libraries *libraries;
     trp__dnn_graph graph;             /* a copy, in the run's memory */
     void *place[TRP_DNN_TENSORS_MAX]; /* of each tensor but values; of virtual ones here */
     void *scratch;                    /* for one node at a time */
@@ -19,7 +25,7 @@ typedef struct trp__dnn_host_run {
 
 /* Makes a run of a graph of which `address` and `bytes` have the place of each tensor with a buffer
  * and how much of it there is. TRP_E_UNSUPPORTED: what the host can't do. */
-trp_status trp__dnn_host_make(const trp__openblas *blas, const trp__dnn_graph *graph,
+trp_status trp__dnn_host_make(const trp__dnn_host_libraries *libraries, const trp__dnn_graph *graph,
                               void *const *address, const uint64_t *bytes, trp__dnn_host_run **out,
                               trp_error *error);
 
@@ -29,7 +35,7 @@ void trp__dnn_host_drop(trp__dnn_host_run *run);
 
 /* A node with its tensors as dense arrays, in the order of their dimensions; NULL: not there. */
 typedef struct trp__dnn_host_node {
-    const trp__openblas *blas;
+    const trp__dnn_host_libraries *libraries;
     const trp__dnn_node *n;
     const trp__dnn_tensor *tensor[TRP__DNN_PORTS];
     void *at[TRP__DNN_PORTS];
