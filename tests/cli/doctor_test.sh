@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 run 0 doctor --quick && says out '^devices' && says out '\(host\)' && says out 'troupe-worker' &&
-    says out ' openblas ' && says out ' cuda '
+    says out ' openblas ' && says out ' onednn ' && says out ' cuda '
 run 0 doctor && says out '^isolation' && says out 'host 0 +works' && says out 'devices that work: [1-9]'
 [ -s "$tmp/err" ] && fail "doctor wrote to standard error"
 

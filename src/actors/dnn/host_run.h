@@ -11,7 +11,7 @@
 /* What the host computes with. */
 typedef struct trp__dnn_host_libraries {
     const trp__openblas *blas;
-    struct trp__onednn *onednn; /* NULL: there is none, and own loops do its work */
+    struct trp__onednn_engine *onednn; /* NULL: there is none, and own loops do its work */
 } trp__dnn_host_libraries;
 
 /* One run: in memory that belongs to it, given back when it is done. */

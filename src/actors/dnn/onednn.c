@@ -3,6 +3,8 @@
 #include "base/dynlib.h"
 #include "base/error.h"
 
+#include <stdio.h>
+
 /* The names of version 3 are others. */
 #if __has_include(<oneapi/dnnl/dnnl_version.h>)
 #include <oneapi/dnnl/dnnl_version.h>
@@ -38,13 +40,15 @@
     X(dnnl_primitive_execute)                                                                      \
     X(dnnl_primitive_destroy)
 
-typedef struct functions {
+struct trp__onednn {
 #define MEMBER(name) __typeof__(name) *name;
     FUNCTIONS(MEMBER)
 #undef MEMBER
-} functions;
+};
 
-struct trp__onednn {
+typedef trp__onednn functions;
+
+struct trp__onednn_engine {
     const functions *f;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
@@ -55,7 +59,7 @@ static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static trp__dynlib library;
 static functions loaded;
 
-static trp_status load(const functions **out, trp_error *error)
+trp_status trp__onednn_load(const trp__onednn **out, trp_error *error)
 {
     static const trp__dynlib_symbol symbols[] = {
 #define SYMBOL(name) {#name, offsetof(functions, name), true},
@@ -77,17 +81,25 @@ static trp_status load(const functions **out, trp_error *error)
     return good ? TRP_OK : trp__error_set(error, TRP_E_MISSING, "%s", message);
 }
 
-trp_status trp__onednn_open(trp__onednn **out, trp_error *error)
+const char *trp__onednn_path(void)
+{
+    return library.path;
+}
+
+void trp__onednn_version(const trp__onednn *dnn, char *out, size_t size)
+{
+    const dnnl_version_t *v = dnn->dnnl_version();
+    snprintf(out, size, "%d.%d.%d", v->major, v->minor, v->patch);
+}
+
+trp_status trp__onednn_open(trp__onednn_engine **out, trp_error *error)
 {
     const functions *f = NULL;
     *out = NULL;
-    trp_status status = load(&f, error);
+    trp_status status = trp__onednn_load(&f, error);
     if (status != TRP_OK)
         return status;
-    if (f->dnnl_version()->major != DNNL_VERSION_MAJOR)
-        return trp__error_set(error, TRP_E_VERSION, "oneDNN %d, expected %d",
-                              f->dnnl_version()->major, DNNL_VERSION_MAJOR);
-    trp__onednn *dnn = calloc(1, sizeof *dnn);
+    trp__onednn_engine *dnn = calloc(1, sizeof *dnn);
     if (!dnn)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for oneDNN");
     dnn->f = f;
@@ -101,7 +113,7 @@ trp_status trp__onednn_open(trp__onednn **out, trp_error *error)
     return TRP_OK;
 }
 
-void trp__onednn_close(trp__onednn *dnn)
+void trp__onednn_close(trp__onednn_engine *dnn)
 {
     if (!dnn)
         return;
@@ -117,7 +129,7 @@ void trp__onednn_close(trp__onednn *dnn)
 enum { OPERANDS = 3 };
 
 typedef struct conv {
-    const trp__onednn *dnn;
+    const trp__onednn_engine *dnn;
     const trp__dnn_host_node *x;
     int written; /* which one */
     dnnl_memory_desc_t dense[OPERANDS], any[OPERANDS];
@@ -280,14 +292,25 @@ static bool execute(conv *c)
     return good;
 }
 
-bool trp__onednn_conv(const trp__onednn *dnn, const trp__dnn_host_node *x)
+/* Multiplications below which its threads and its orders of memory cost more than they save. */
+#define WORTH 4e6
+
+static double multiplications(const trp__dnn_host_node *x)
+{
+    const trp__dnn_tensor *w = x->tensor[TRP__DNN_CONV_W];
+    return (double)trp__dnn_elements(x->tensor[TRP__DNN_CONV_Y]) *
+           (double)(trp__dnn_elements(w) / w->dim[0]);
+}
+
+bool trp__onednn_conv(const trp__onednn_engine *dnn, const trp__dnn_host_node *x)
 {
     static const int written[] = {[TRP_DNN_CONV_FORWARD] = TRP__DNN_CONV_Y,
                                   [TRP_DNN_CONV_BACKWARD_DATA] = TRP__DNN_CONV_X,
                                   [TRP_DNN_CONV_BACKWARD_FILTER] = TRP__DNN_CONV_W};
     conv c = {.dnn = dnn, .x = x, .written = written[x->n->kind]};
     const bool flipped = x->n->mode != 0; /* it has only cross-correlations */
-    bool good = !flipped && describe_tensors(&c) && describe(&c) && place(&c) && execute(&c);
+    bool good = !flipped && multiplications(x) >= WORTH && describe_tensors(&c) && describe(&c) &&
+                place(&c) && execute(&c);
     for (int i = 0; i < OPERANDS; i++) {
         if (c.there[i] && c.there[i] != c.at[i])
             dnn->f->dnnl_memory_destroy(c.there[i]);
@@ -301,18 +324,37 @@ bool trp__onednn_conv(const trp__onednn *dnn, const trp__dnn_host_node *x)
 
 #else
 
-trp_status trp__onednn_open(trp__onednn **out, trp_error *error)
+static const char unsupported[] = "built without the header of oneDNN 2";
+
+trp_status trp__onednn_load(const trp__onednn **out, trp_error *error)
 {
     *out = NULL;
-    return trp__error_set(error, TRP_E_UNSUPPORTED, "built without oneDNN's header");
+    return trp__error_set(error, TRP_E_UNSUPPORTED, "%s", unsupported);
 }
 
-void trp__onednn_close(trp__onednn *dnn)
+const char *trp__onednn_path(void)
+{
+    return "";
+}
+
+void trp__onednn_version(const trp__onednn *dnn, char *out, size_t size)
+{
+    (void)dnn;
+    snprintf(out, size, "none");
+}
+
+trp_status trp__onednn_open(trp__onednn_engine **out, trp_error *error)
+{
+    *out = NULL;
+    return trp__error_set(error, TRP_E_UNSUPPORTED, "%s", unsupported);
+}
+
+void trp__onednn_close(trp__onednn_engine *dnn)
 {
     (void)dnn;
 }
 
-bool trp__onednn_conv(const trp__onednn *dnn, const trp__dnn_host_node *x)
+bool trp__onednn_conv(const trp__onednn_engine *dnn, const trp__dnn_host_node *x)
 {
     (void)dnn;
     (void)x;

@@ -5,15 +5,25 @@
 
 #include "actors/dnn/host_run.h"
 
-/* What an actor has of it. */
+/* The loaded functions. */
 typedef struct trp__onednn trp__onednn;
 
-/* Opens oneDNN, once per process and for its whole life. TRP_E_MISSING says in `error` what to
- * install; TRP_E_VERSION, that it is another one than 2.x. */
-trp_status trp__onednn_open(trp__onednn **out, trp_error *error);
-void trp__onednn_close(trp__onednn *dnn);
+/* Opens oneDNN, once per process and for its whole life; after a failure the next call tries again.
+ * Any thread. TRP_E_MISSING says in `error` what to install. */
+trp_status trp__onednn_load(const trp__onednn **out, trp_error *error);
 
-/* Computes a convolution in f32. False, and nothing is written, if it can't. */
-bool trp__onednn_conv(const trp__onednn *dnn, const trp__dnn_host_node *x);
+/* The file that it was loaded from; empty before. And "2.6.3". */
+const char *trp__onednn_path(void);
+void trp__onednn_version(const trp__onednn *dnn, char *out, size_t size);
+
+/* What an actor has of it. Used by one thread at a time. */
+typedef struct trp__onednn_engine trp__onednn_engine;
+
+trp_status trp__onednn_open(trp__onednn_engine **out, trp_error *error);
+void trp__onednn_close(trp__onednn_engine *dnn);
+
+/* Computes a convolution in f32. False, with nothing of worth written, if it can't, or is so small
+ * that it is not worth it. */
+bool trp__onednn_conv(const trp__onednn_engine *dnn, const trp__dnn_host_node *x);
 
 #endif
