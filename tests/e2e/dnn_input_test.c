@@ -70,6 +70,10 @@ static void make(problem *p)
     BAD("tensors[1].stride[4]: expected 0 to 0, got 1", p->tensor[X].stride[4] = 1)                \
     BAD("tensors[1]: expected less than 2^48",                                                     \
         p->tensor[X].dim[0] = p->tensor[X].dim[1] = INT64_C(1) << 40)                              \
+    BAD("tensors[3]: expected less than 2^48",                                                     \
+        (p->tensor[X].dim[0] = p->tensor[Y].dim[0] = 1 << 20,                                      \
+         p->tensor[W].dim[0] = INT64_C(1) << 30, p->tensor[BIAS].dim[1] = 1,                       \
+         p->tensor[Y].dim[1] = INT64_C(1) << 30))                                                  \
     BAD("tensors[1].value: expected none", p->tensor[X].value = trp_real(1))                       \
     BAD("tensors[6].value: expected a real", p->tensor[LOW].value = trp_complex(1, 1))             \
     BAD("tensors[6].dim[0]: expected 1 to 1, got 2",                                               \

@@ -260,9 +260,11 @@ static trp_status complete_outputs(making *m, uint32_t index)
         if (t->rank == 0)
             return FAIL(m, "nodes[%u].%s (%s): expected dimensions", index, kind->port[at].name,
                         kind->name);
-        if (t->role == TRP__DNN_VIRTUAL && trp__dnn_extent(t) <= 1)
-            trp__dnn_pack_strides(t, like);
         status = trp__dnn_check_span(m, n->port[at]);
+        if (status == TRP_OK && t->role == TRP__DNN_VIRTUAL && trp__dnn_extent(t) <= 1) {
+            trp__dnn_pack_strides(t, like);
+            status = trp__dnn_check_span(m, n->port[at]);
+        }
     }
     return status;
 }

@@ -90,7 +90,8 @@ void trp__dnn_pack_strides(trp__dnn_tensor *t, const trp__dnn_tensor *like)
     int64_t next = 1;
     for (int i = 0; i < t->rank; i++) {
         t->stride[order[i]] = next;
-        next *= t->dim[order[i]] ? t->dim[order[i]] : 1;
+        if (t->dim[order[i]] > 1 && __builtin_mul_overflow(next, t->dim[order[i]], &next))
+            next = INT64_MAX; /* too far, which is found out with the span */
     }
 }
 
