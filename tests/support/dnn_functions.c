@@ -196,8 +196,7 @@ static double corners(const trp_dnn_node *n, const double *at, const double *by,
         return 0;
     for (int i = -1; i <= 1; i++) {
         for (int k = -1; k <= 1; k++)
-            far = fmax(far,
-                       fabs(dr_function(n, at[0] + i * by[0], at[1] + k * by[1], at[2]) - y));
+            far = fmax(far, fabs(dr_function(n, at[0] + i * by[0], at[1] + k * by[1], at[2]) - y));
     }
     return far;
 }

@@ -271,8 +271,7 @@ static void describe(const dp_problem *p)
                 trp_dtype_name(n->compute), n->flip);
         for (int k = 0; k < TRP_DNN_SPATIAL_MAX; k++)
             fprintf(stderr, " pad %d+%d stride %d dilation %d window %d,", (int)n->pre_pad[k],
-                    (int)n->post_pad[k], (int)n->stride[k], (int)n->dilation[k],
-                    (int)n->window[k]);
+                    (int)n->post_pad[k], (int)n->stride[k], (int)n->dilation[k], (int)n->window[k]);
         fprintf(stderr, " parameters %g %g %g\n", n->parameter[0].re, n->parameter[1].re,
                 n->parameter[2].re);
     }
@@ -292,13 +291,11 @@ static void compare_one(dp_problem *p, uint32_t number, double *worst)
     const size_t size = size_of(t);
     unsigned char *after = h_malloc(p->bytes[number]);
     int64_t at[TRP_DNN_RANK_MAX] = {0};
-    p->got[number] = h_malloc((want->count + 1) * sizeof(double));
     h_read(device, t->buffer, 0, after, p->bytes[number]);
     for (bool more = want->count > 0; more; more = dr_next(want, at)) {
         const size_t i = dr_at(want, at);
         const int64_t where = place(t, at);
         double got = dr_load(t->type, after, where), off = fabs(got - want->v[i]);
-        p->got[number][i] = got;
         memcpy(after + (size_t)where * size, p->data[number] + (size_t)where * size, size);
         if (p->unknown[number])
             continue;
@@ -313,8 +310,8 @@ static void compare_one(dp_problem *p, uint32_t number, double *worst)
     }
     if (memcmp(after, p->data[number], p->bytes[number]) != 0) {
         describe(p);
-        h_fail(__FILE__, __LINE__, "%s: tensor %u: bytes beside its elements were written",
-               p->kind, number);
+        h_fail(__FILE__, __LINE__, "%s: tensor %u: bytes beside its elements were written", p->kind,
+               number);
     }
     free(after);
 }
@@ -346,17 +343,13 @@ void dp_drop(dp_problem *p)
         if (p->memory[i])
             H_OK(trp_buffer_free(device, p->tensor[i].buffer));
         free(p->data[i]);
-        free(p->got[i]);
         dr_free(&p->value[i]);
     }
 }
 
-void dp_check(trp_device *on, trp_actor *dnn, dp_problem *p)
+void dp_await(const dp_problem *p, trp_status status, trp_completion done)
 {
-    trp_completion done = {0};
     trp_error error = {0};
-    dp_make(on, p);
-    trp_status status = dp_send(dnn, p, &done);
     if (status == TRP_OK)
         status = h_await(done.future, &error);
     else
@@ -365,6 +358,27 @@ void dp_check(trp_device *on, trp_actor *dnn, dp_problem *p)
         describe(p);
         h_fail(__FILE__, __LINE__, "%s: %s", p->kind, error.message);
     }
+}
+
+double *dp_read(const dp_problem *p, uint32_t number)
+{
+    const dr_tensor *value = &p->value[number];
+    double *v = h_malloc((value->count + 1) * sizeof *v);
+    unsigned char *data = h_malloc(p->bytes[number]);
+    int64_t at[TRP_DNN_RANK_MAX] = {0};
+    h_read(device, p->tensor[number].buffer, 0, data, p->bytes[number]);
+    for (bool more = value->count > 0; more; more = dr_next(value, at))
+        v[dr_at(value, at)] = dr_load(p->tensor[number].type, data, place(&p->tensor[number], at));
+    free(data);
+    return v;
+}
+
+void dp_check(trp_device *on, trp_actor *dnn, dp_problem *p)
+{
+    trp_completion done = {0};
+    dp_make(on, p);
+    trp_status status = dp_send(dnn, p, &done);
+    dp_await(p, status, done);
     dp_compare(p);
     dp_drop(p);
 }

@@ -19,12 +19,12 @@ typedef enum dp_fill {
 } dp_fill;
 
 typedef struct dp_problem {
-    const char *kind;                    /* its line in the table */
-    trp_dnn_tensor tensor[DP_TENSORS];   /* [0] is none */
-    uint32_t tensors;                    /* the number of the last one */
-    bool memory[DP_TENSORS];             /* it gets a buffer */
-    bool unknown[DP_TENSORS];            /* what it must hold is the library's own */
-    bool packed;                         /* all of them are */
+    const char *kind;                  /* its line in the table */
+    trp_dnn_tensor tensor[DP_TENSORS]; /* [0] is none */
+    uint32_t tensors;                  /* the number of the last one */
+    bool memory[DP_TENSORS];           /* it gets a buffer */
+    bool unknown[DP_TENSORS];          /* what it must hold is the library's own */
+    bool packed;                       /* all of them are */
     dp_fill fill[DP_TENSORS];
     trp_dnn_node node[DP_NODES];
     uint32_t nodes;
@@ -34,7 +34,6 @@ typedef struct dp_problem {
     unsigned char *data[DP_TENSORS]; /* all of a buffer, before */
     size_t bytes[DP_TENSORS];
     dr_tensor value[DP_TENSORS]; /* of what is read; once compared, what must be written */
-    double *got[DP_TENSORS];     /* what was written, packed; once compared */
 } dp_problem;
 
 /* Below the bound; from least to most. */
@@ -51,6 +50,10 @@ trp_dnn_node *dp_node(dp_problem *p, trp_dnn_kind kind);
 void dp_make(trp_device *device, dp_problem *p);
 /* Gives a tensor other contents, packed. */
 void dp_put(dp_problem *p, uint32_t tensor, const double *v);
+/* What it holds now, packed, to be freed. */
+double *dp_read(const dp_problem *p, uint32_t tensor);
+/* Waits for a request, which must succeed; `status` is what sending it gave. */
+void dp_await(const dp_problem *p, trp_status status, trp_completion done);
 /* Sends the graph. */
 trp_status dp_send(trp_actor *dnn, dp_problem *p, trp_completion *done);
 /* Fails the test unless all that the nodes write is right by now. */

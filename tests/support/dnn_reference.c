@@ -1,4 +1,5 @@
-/* See dnn_reference.h: the graph, and the nodes that are sums. SPDX-License-Identifier: Apache-2.0 */
+/* See dnn_reference.h: the graph, and the nodes that are sums. SPDX-License-Identifier: Apache-2.0
+ */
 #include "support/dnn_reference.h"
 
 #include "support/elements.h"
@@ -351,8 +352,7 @@ static void window_dims(const dr_work *w, int64_t *dim)
         int64_t size = f ? f->dim[2 + i] : n->window[i];
         int64_t dilation = n->dilation[i] ? n->dilation[i] : 1;
         int64_t padded = x->dim[2 + i] + n->pre_pad[i] + n->post_pad[i];
-        dim[2 + i] =
-            (padded - (size - 1) * dilation - 1) / (n->stride[i] ? n->stride[i] : 1) + 1;
+        dim[2 + i] = (padded - (size - 1) * dilation - 1) / (n->stride[i] ? n->stride[i] : 1) + 1;
     }
 }
 

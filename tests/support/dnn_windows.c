@@ -279,9 +279,10 @@ void dr_norm_backward(const dr_work *w)
         double e2 = dr_bound(&second[c], w->u) / count;
         dx->v[i] = l->inv * (g - m1 - xn.v * m2);
         dx->e[i] =
-            l->inv * (e1 + xn.size * e2 + xn.e * fabs(m2) + dy->e[i] * fabs(scale->v[k]) +
-                      fabs(dy->v[i]) * scale->e[k] +
-                      8 * w->u * (fabs(g) + fabs(m1) + xn.size * (fabs(m2) + second[c].size / count))) +
+            l->inv *
+                (e1 + xn.size * e2 + xn.e * fabs(m2) + dy->e[i] * fabs(scale->v[k]) +
+                 fabs(dy->v[i]) * scale->e[k] +
+                 8 * w->u * (fabs(g) + fabs(m1) + xn.size * (fabs(m2) + second[c].size / count))) +
             fabs(dx->v[i]) / l->inv * l->inv_e;
     }
     for (size_t i = 0; i < ds->count; i++) {
