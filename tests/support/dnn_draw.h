@@ -1,0 +1,25 @@
+/* Nodes of the dnn actor with random shapes and types, and the tensors that go with them.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_SUPPORT_DNN_DRAW_H
+#define TESTS_SUPPORT_DNN_DRAW_H
+
+#include "support/dnn_problem.h"
+
+trp_dtype dd_float(void);
+/* Of a result: mostly that of what was read. */
+trp_dtype dd_output(trp_dtype like);
+
+/* A convolution; the kind is in the node. Sides and channels of at most so many. */
+void dd_conv(dp_problem *p, trp_dnn_node *n, trp_dtype type, int64_t most);
+
+/* Parameters of an activation, or none. */
+void dd_parameters(trp_dnn_node *n);
+
+/* Pooling forward. With an index, which is a virtual tensor at times, y has the type of x. */
+void dd_pool(dp_problem *p, trp_dtype type, bool index);
+
+/* Training, and the backward pass behind it in the same graph; inference. */
+void dd_training(dp_problem *p, trp_dnn_norm norm, bool gradient);
+void dd_inference(dp_problem *p, trp_dnn_norm norm);
+
+#endif

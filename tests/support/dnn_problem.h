@@ -1,0 +1,71 @@
+/* Problems for the dnn actor: a graph, what its tensors hold and where they lie, drawn at random;
+ * and the comparison of all that it writes with dnn_reference.h. Gaps between elements and bytes
+ * around them must stay as they were. SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_SUPPORT_DNN_PROBLEM_H
+#define TESTS_SUPPORT_DNN_PROBLEM_H
+
+#include "support/dnn_reference.h"
+#include "support/harness.h"
+
+enum { DP_TENSORS = 32, DP_NODES = 16 };
+
+/* What a tensor holds. */
+typedef enum dp_fill {
+    DP_ANY,      /* -2 to 2; of integers -9 to 9 */
+    DP_POSITIVE, /* 0.25 to 2 */
+    DP_AWAY,     /* likewise, of any sign */
+    DP_DISTINCT, /* no two are the same */
+    DP_FEW,      /* -1, 0, 1 or 2 */
+} dp_fill;
+
+typedef struct dp_problem {
+    const char *kind;                  /* its line in the table */
+    trp_dnn_tensor tensor[DP_TENSORS]; /* [0] is none */
+    uint32_t tensors;                  /* the number of the last one */
+    bool memory[DP_TENSORS];           /* it gets a buffer */
+    bool unknown[DP_TENSORS];          /* what it must hold is the library's own */
+    bool packed;                       /* all of them are */
+    dp_fill fill[DP_TENSORS];
+    trp_dnn_node node[DP_NODES];
+    uint32_t nodes;
+    trp_dnn_options options;
+
+    bool written[DP_TENSORS];
+    unsigned char *data[DP_TENSORS]; /* all of a buffer, before */
+    size_t bytes[DP_TENSORS];
+    dr_tensor value[DP_TENSORS]; /* of what is read; once compared, what must be written */
+} dp_problem;
+
+/* Below the bound; from least to most. */
+int64_t dp_below(int64_t bound);
+int64_t dp_from(int64_t least, int64_t most);
+
+/* Tensors and nodes of a problem that begins all zero. */
+uint32_t dp_memory(dp_problem *p, trp_dtype type, uint32_t rank, const int64_t *dim);
+uint32_t dp_virtual(dp_problem *p, trp_dtype type);
+uint32_t dp_value(dp_problem *p, double value);
+trp_dnn_node *dp_node(dp_problem *p, trp_dnn_kind kind);
+
+/* Draws layouts and contents, and uploads them. */
+void dp_make(trp_device *device, dp_problem *p);
+/* Gives a tensor other contents, packed. */
+void dp_put(dp_problem *p, uint32_t tensor, const double *v);
+/* What it holds now, packed, to be freed. */
+double *dp_read(const dp_problem *p, uint32_t tensor);
+/* Waits for a request, which must succeed; `status` is what sending it gave. */
+void dp_await(const dp_problem *p, trp_status status, trp_completion done);
+/* Sends the graph. */
+trp_status dp_send(trp_actor *dnn, dp_problem *p, trp_completion *done);
+/* Fails the test unless all that the nodes write is right by now. */
+void dp_compare(dp_problem *p);
+void dp_drop(dp_problem *p);
+/* All of it. */
+void dp_check(trp_device *device, trp_actor *dnn, dp_problem *p);
+
+/* Of each kind: problems, and the largest error as a share of its bound. */
+void dp_print_table(void);
+
+/* How many problems: `count`, times TROUPE_TEST_TIMES. */
+int dp_rounds(int count);
+
+#endif
