@@ -292,7 +292,7 @@ static void pool_layer(int mode)
 {
     const bool index = mode == TRP_DNN_POOL_MAX && dp_below(2);
     dp_problem p = {.kind = "pool layer"};
-    dd_pool(&p, draw_wide(), index);
+    dd_pool(&p, dp_below(3) ? TRP_F32 : TRP_F16, index);
     trp_dnn_node *n = &p.node[0], *back = dp_node(&p, TRP_DNN_RESAMPLE_BACKWARD);
     const uint32_t x = n->x, y = n->y, rank = p.tensor[x].rank;
     const trp_dtype type = p.tensor[x].type;

@@ -1,0 +1,195 @@
+/* Gradients that the dnn actor computes against finite differences of what it computes forward, in
+ * f64. Both are in one graph: with y = f(x) and any dy, <dx, d> is the slope of <dy, f(x + h d)> in
+ * each direction d. SPDX-License-Identifier: Apache-2.0 */
+#include "support/dnn_draw.h"
+
+#include <math.h>
+
+static h_world world;
+static trp_actor *dnn;
+
+static void open_world(void)
+{
+    world = h_open(NULL);
+    dnn = h_actor(world.device, "dnn");
+}
+
+static void compute(dp_problem *p)
+{
+    trp_completion done = {0};
+    trp_status status = dp_send(dnn, p, &done);
+    dp_await(p, status, done);
+}
+
+/* <dy, y> with x a step away. */
+static double along(dp_problem *p, uint32_t x, const double *direction, double step, uint32_t y,
+                    uint32_t dy)
+{
+    const dr_tensor *value = &p->value[x];
+    double *old = h_malloc((value->count + 1) * sizeof *old), *moved, *result, sum = 0;
+    moved = h_malloc((value->count + 1) * sizeof *moved);
+    memcpy(old, value->v, value->count * sizeof *old);
+    for (size_t i = 0; i < value->count; i++)
+        moved[i] = old[i] + step * direction[i];
+    dp_put(p, x, moved);
+    compute(p);
+    result = dp_read(p, y);
+    for (size_t i = 0; i < p->value[y].count; i++)
+        sum += result[i] * p->value[dy].v[i];
+    dp_put(p, x, old);
+    free(result);
+    free(moved);
+    free(old);
+    return sum;
+}
+
+static void check_slope(dp_problem *p, uint32_t x, uint32_t gradient, uint32_t y, uint32_t dy)
+{
+    const double step = 1e-5;
+    const size_t count = p->value[x].count;
+    double slope = 0, size = 1, *direction = h_malloc((count + 1) * sizeof *direction);
+    compute(p);
+    double *g = dp_read(p, gradient);
+    for (size_t i = 0; i < count; i++) {
+        direction[i] = ref_rng_uniform(h_rng(), -1, 1);
+        slope += g[i] * direction[i];
+        size += fabs(g[i] * direction[i]);
+    }
+    double ahead = along(p, x, direction, step, y, dy);
+    double behind = along(p, x, direction, -step, y, dy);
+    double difference = (ahead - behind) / (2 * step);
+    if (!(fabs(difference - slope) <= 1e-6 * size))
+        h_fail(__FILE__, __LINE__, "%s: pointwise %d: tensor %u: slope %.12g, difference %.12g",
+               p->kind, (int)p->node[0].pointwise, x, slope, difference);
+    free(g);
+    free(direction);
+}
+
+/* Elements share no place, that each can be moved by itself. */
+static void make(dp_problem *p)
+{
+    p->packed = true;
+    dp_make(world.device, p);
+}
+
+static void convolutions(void)
+{
+    open_world();
+    for (int i = 0; i < dp_rounds(10); i++) {
+        dp_problem p = {.kind = "conv"};
+        trp_dnn_node *n = dp_node(&p, TRP_DNN_CONV_FORWARD), *data, *filter;
+        dd_conv(&p, n, TRP_F64, 3);
+        const trp_dnn_tensor *x = &p.tensor[n->x], *w = &p.tensor[n->w], *y = &p.tensor[n->y];
+        p.tensor[n->y].type = TRP_F64;
+        uint32_t dy = dp_memory(&p, TRP_F64, y->rank, y->dim);
+        data = dp_node(&p, TRP_DNN_CONV_BACKWARD_DATA);
+        *data = *n;
+        data->kind = TRP_DNN_CONV_BACKWARD_DATA;
+        data->x = data->y = 0;
+        data->dy = dy;
+        data->dx = dp_memory(&p, TRP_F64, x->rank, x->dim);
+        filter = dp_node(&p, TRP_DNN_CONV_BACKWARD_FILTER);
+        *filter = *n;
+        filter->kind = TRP_DNN_CONV_BACKWARD_FILTER;
+        filter->w = filter->y = 0;
+        filter->dy = dy;
+        filter->dw = dp_memory(&p, TRP_F64, w->rank, w->dim);
+        make(&p);
+        check_slope(&p, n->x, data->dx, n->y, dy);
+        check_slope(&p, n->w, filter->dw, n->y, dy);
+        dp_drop(&p);
+    }
+    h_close(&world);
+}
+
+static void pools(void)
+{
+    open_world();
+    for (int i = 0; i < dp_rounds(12); i++) {
+        const bool most = i % 3 == TRP_DNN_POOL_MAX, index = most && dp_below(2);
+        dp_problem p = {.kind = "pool"};
+        dd_pool(&p, TRP_F64, index);
+        trp_dnn_node *n = &p.node[0], *back = dp_node(&p, TRP_DNN_RESAMPLE_BACKWARD);
+        n->resample = (trp_dnn_resample)(i % 3);
+        p.tensor[n->y].type = TRP_F64;
+        p.fill[n->x] = DP_DISTINCT;
+        *back = *n;
+        back->kind = TRP_DNN_RESAMPLE_BACKWARD;
+        back->x = most && !index ? n->x : 0;
+        back->y = most && !index ? n->y : 0;
+        back->dy = dp_memory(&p, TRP_F64, p.tensor[n->y].rank, p.tensor[n->y].dim);
+        back->dx = dp_memory(&p, TRP_F64, p.tensor[n->x].rank, p.tensor[n->x].dim);
+        make(&p);
+        check_slope(&p, n->x, back->dx, n->y, back->dy);
+        dp_drop(&p);
+    }
+    h_close(&world);
+}
+
+static void norms(void)
+{
+    static const char *const names[] = {"layer norm", "batch norm", "instance norm", "RMS norm"};
+    open_world();
+    for (int i = 0; i < dp_rounds(16); i++) {
+        dp_problem p = {.kind = names[i % 4]};
+        dd_training(&p, (trp_dnn_norm)(i % 4), true);
+        const trp_dnn_node *n = &p.node[0], *back = &p.node[1];
+        for (uint32_t t = 1; t <= p.tensors; t++) {
+            p.tensor[t].type = p.tensor[t].type ? TRP_F64 : TRP_DTYPE_NONE;
+            if (t == n->epsilon) { /* where x hardly varies, slopes must not be too steep */
+                p.memory[t] = false;
+                p.tensor[t] = (trp_dnn_tensor){.value = trp_real(0.25)};
+            }
+        }
+        make(&p);
+        check_slope(&p, n->x, back->dx, n->y, back->dy);
+        check_slope(&p, n->scale, back->dscale, n->y, back->dy);
+        if (n->bias)
+            check_slope(&p, n->bias, back->dbias, n->y, back->dy);
+        dp_drop(&p);
+    }
+    h_close(&world);
+}
+
+static void activations(void)
+{
+    const int modes = TRP_DNN_SWISH - TRP_DNN_RELU + 1;
+    open_world();
+    for (int i = 0; i < dp_rounds(2 * modes); i++) {
+        dp_problem p = {.kind = "activation"};
+        const int64_t dim[] = {dp_from(1, 5), dp_from(1, 5)};
+        trp_dnn_node *n = dp_node(&p, TRP_DNN_POINTWISE);
+        trp_dnn_node *back = dp_node(&p, TRP_DNN_POINTWISE_BACKWARD);
+        n->pointwise = (trp_dnn_pointwise)(TRP_DNN_RELU + i % modes);
+        dd_parameters(n);
+        n->x = dp_memory(&p, TRP_F64, 2, dim);
+        n->y = dp_memory(&p, TRP_F64, 2, dim);
+        p.fill[n->x] = DP_AWAY; /* no kink at 0 */
+        if (n->pointwise == TRP_DNN_RELU) {
+            p.fill[n->x] = DP_DISTINCT; /* sixteenths, and clips between them */
+            n->parameter[0] = trp_real(-0.53);
+            n->parameter[1] = trp_real(0.78);
+        }
+        back->pointwise = n->pointwise;
+        memcpy(back->parameter, n->parameter, sizeof n->parameter);
+        back->x = n->x;
+        back->dy = dp_memory(&p, TRP_F64, 2, dim);
+        back->dx = dp_memory(&p, TRP_F64, 2, dim);
+        make(&p);
+        check_slope(&p, n->x, back->dx, n->y, back->dy);
+        dp_drop(&p);
+    }
+    h_close(&world);
+}
+
+static const h_case cases[] = {
+    {"convolutions", convolutions},
+    {"pools", pools},
+    {"norms", norms},
+    {"activations", activations},
+};
+
+int main(int argc, char **argv)
+{
+    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}
