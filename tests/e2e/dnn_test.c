@@ -44,6 +44,64 @@ static void convolutions(void)
     close_world();
 }
 
+/* So large that the host gives them to oneDNN: in every pass. */
+static void large_convolutions(void)
+{
+    static const struct {
+        uint32_t rank;
+        int64_t x[5], w[5], y[5], pre_pad[3], post_pad[3], stride[3], dilation[3];
+        trp_dtype type;
+    } shapes[] = {
+        {4,
+         {1, 24, 27, 25},
+         {33, 24, 3, 3},
+         {1, 33, 27, 25},
+         {1, 1},
+         {1, 1},
+         {1, 1},
+         {1, 1},
+         TRP_F32},
+        {4,
+         {2, 40, 31, 30},
+         {60, 8, 5, 3},
+         {2, 60, 15, 29},
+         {2, 0},
+         {1, 3},
+         {2, 1},
+         {1, 2},
+         TRP_BF16},
+        {5,
+         {1, 12, 9, 10, 11},
+         {20, 12, 3, 3, 3},
+         {1, 20, 9, 9, 9},
+         {1, 1, 0},
+         {1, 0, 0},
+         {1, 1, 1},
+         {1, 1, 1},
+         TRP_F32},
+        {3, {2, 64, 181}, {65, 64, 3}, {2, 65, 181}, {1}, {1}, {1}, {1}, TRP_F16},
+    };
+    open_world();
+    for (size_t i = 0; i < 3 * (H_SANITIZED ? 2 : COUNT_OF(shapes)); i++) {
+        const trp_dnn_kind kind = (trp_dnn_kind)(TRP_DNN_CONV_FORWARD + i % 3);
+        const uint32_t rank = shapes[i / 3].rank;
+        dp_problem p = {.kind = "large convolution"};
+        trp_dnn_node *n = dp_node(&p, kind);
+        memcpy(n->pre_pad, shapes[i / 3].pre_pad, sizeof n->pre_pad);
+        memcpy(n->post_pad, shapes[i / 3].post_pad, sizeof n->post_pad);
+        memcpy(n->stride, shapes[i / 3].stride, sizeof n->stride);
+        memcpy(n->dilation, shapes[i / 3].dilation, sizeof n->dilation);
+        uint32_t *x = kind == TRP_DNN_CONV_BACKWARD_DATA ? &n->dx : &n->x;
+        uint32_t *w = kind == TRP_DNN_CONV_BACKWARD_FILTER ? &n->dw : &n->w;
+        uint32_t *y = kind == TRP_DNN_CONV_FORWARD ? &n->y : &n->dy;
+        *x = dp_memory(&p, shapes[i / 3].type, rank, shapes[i / 3].x);
+        *w = dp_memory(&p, shapes[i / 3].type, rank, shapes[i / 3].w);
+        *y = dp_memory(&p, shapes[i / 3].type, rank, shapes[i / 3].y);
+        check(&p);
+    }
+    close_world();
+}
+
 /* --- matmul --- */
 
 static void products(void)
@@ -295,6 +353,7 @@ static void norms(void)
 
 static const h_case cases[] = {
     {"convolutions", convolutions},
+    {"large_convolutions", large_convolutions},
     {"products", products},
     {"pointwise", pointwise},
     {"activation_gradients", activation_gradients},
