@@ -233,8 +233,8 @@ typedef struct dict {
     bool seen[KEY_COUNT];
     token descr;
     bool fortran_order;
-    token shape;     /* its whole text, for messages */
-    uint64_t dim[2]; /* the first two of: */
+    token shape;                /* its whole text, for messages */
+    uint64_t dim[NPY_RANK_MAX]; /* the first ones of: */
     size_t rank;
 } dict;
 
@@ -302,7 +302,7 @@ static bool parse_shape(parser *p, dict *d)
         if (!parse_dimension(p, &dim)) {
             return false;
         }
-        if (d->rank < 2) {
+        if (d->rank < NPY_RANK_MAX) {
             d->dim[d->rank] = dim;
         }
         d->rank++;
@@ -417,7 +417,7 @@ static bool is_taken(char kind, uint32_t item_size)
 }
 
 /* Bytes have no order: '|'. Of the rest, '<' is little-endian and '=' is what this machine has. */
-static bool interpret_descr(const token *descr, npy_info *info, error_text error)
+static bool interpret_descr(const token *descr, npy_array *array, error_text error)
 {
     const quoted shown = quote(descr->text, descr->len);
     for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++) {
@@ -428,8 +428,8 @@ static bool interpret_descr(const token *descr, npy_info *info, error_text error
         }
         bool bytes = dtypes[i].item_size == 1;
         if (memchr(bytes ? "|" : "<=", descr->text[0], bytes ? 1 : 2) != NULL) {
-            info->kind = dtypes[i].kind;
-            info->item_size = dtypes[i].item_size;
+            array->kind = dtypes[i].kind;
+            array->item_size = dtypes[i].item_size;
             return true;
         }
         if (descr->text[0] == '>' && !bytes) {
@@ -443,36 +443,78 @@ static bool interpret_descr(const token *descr, npy_info *info, error_text error
     return refuse(error, "%s dtype '%s': " SUPPORTED, kind_name(kind), shown.text);
 }
 
-/* rows * cols * item_size; false when it does not fit in 63 bits, which is what a file can have. */
-static bool count_bytes(const npy_info *info, uint64_t *bytes)
+/* The product of all dimensions and item_size; false when it does not fit in 63 bits, which is what
+ * a file can have. */
+static bool count_bytes(const npy_array *array, uint64_t *bytes)
 {
     *bytes = 0;
-    if (info->rows == 0 || info->cols == 0) {
-        return true;
+    for (uint32_t i = 0; i < array->rank; i++) {
+        if (array->dim[i] == 0) {
+            return true;
+        }
     }
-    return !__builtin_mul_overflow(info->rows, info->cols, bytes) &&
-           !__builtin_mul_overflow(*bytes, info->item_size, bytes) && *bytes <= INT64_MAX;
+    *bytes = array->item_size;
+    for (uint32_t i = 0; i < array->rank; i++) {
+        if (__builtin_mul_overflow(*bytes, array->dim[i], bytes)) {
+            return false;
+        }
+    }
+    return *bytes <= INT64_MAX;
 }
 
-static bool interpret_dict(const dict *d, npy_info *info, error_text error)
+/* What a caller can use. */
+typedef struct ranks {
+    size_t most;
+    const char *expected;
+} ranks;
+
+static const ranks matrix_ranks = {2, "a matrix, 2-D, or a vector, 1-D"};
+static const ranks array_ranks = {NPY_RANK_MAX, "1 to 8 dimensions"};
+
+_Static_assert(NPY_RANK_MAX == 8, "as array_ranks says");
+
+static bool interpret_dict(const dict *d, const ranks *taken, npy_array *array, error_text error)
 {
-    if (!interpret_descr(&d->descr, info, error)) {
+    if (!interpret_descr(&d->descr, array, error)) {
         return false;
     }
     const quoted shape = quote(d->shape.text, d->shape.len);
-    if (d->rank != 1 && d->rank != 2) {
-        return refuse(error, "%zu-D array of shape %s: expected a matrix, 2-D, or a vector, 1-D",
-                      d->rank, shape.text);
+    if (d->rank < 1 || d->rank > taken->most) {
+        return refuse(error, "%zu-D array of shape %s: expected %s", d->rank, shape.text,
+                      taken->expected);
     }
-    info->vector = d->rank == 1;
-    info->rows = d->dim[0];
-    info->cols = info->vector ? 1 : d->dim[1];
-    info->fortran_order = d->fortran_order;
-    if (!count_bytes(info, &info->data_bytes)) {
+    array->rank = (uint32_t)d->rank;
+    memcpy(array->dim, d->dim, d->rank * sizeof(*d->dim));
+    array->fortran_order = d->fortran_order;
+    if (!count_bytes(array, &array->data_bytes)) {
         return refuse(error, "bad shape: %s of %u-byte elements is more than 2^63 - 1 bytes",
-                      shape.text, info->item_size);
+                      shape.text, array->item_size);
     }
     return true;
+}
+
+/* Of a matrix or a vector. */
+static npy_info info_of(const npy_array *array)
+{
+    return (npy_info){.kind = array->kind,
+                      .item_size = array->item_size,
+                      .vector = array->rank == 1,
+                      .fortran_order = array->fortran_order,
+                      .rows = array->dim[0],
+                      .cols = array->rank == 1 ? 1 : array->dim[1],
+                      .data_offset = array->data_offset,
+                      .data_bytes = array->data_bytes};
+}
+
+static npy_array array_of(const npy_info *info)
+{
+    return (npy_array){.kind = info->kind,
+                       .item_size = info->item_size,
+                       .fortran_order = info->fortran_order,
+                       .rank = info->vector ? 1 : 2,
+                       .dim = {info->rows, info->vector ? 0 : info->cols},
+                       .data_offset = info->data_offset,
+                       .data_bytes = info->data_bytes};
 }
 
 /* Where the dict is. */
@@ -524,8 +566,8 @@ static bool parse_preamble(const unsigned char *buf, size_t len, uint64_t file_s
 }
 
 /* All of the header, without regard to the length of the data. */
-static bool parse_all(const unsigned char *buf, size_t len, uint64_t file_size, npy_info *info,
-                      error_text error)
+static bool parse_all(const unsigned char *buf, size_t len, uint64_t file_size, const ranks *taken,
+                      npy_array *array, error_text error)
 {
     preamble pre;
     dict d;
@@ -536,53 +578,72 @@ static bool parse_all(const unsigned char *buf, size_t len, uint64_t file_size, 
         return refuse(error, "truncated header: expected %zu bytes, got %zu", pre.begin + pre.len,
                       len);
     }
-    *info = (npy_info){.data_offset = pre.begin + pre.len};
-    return parse_dict(buf + pre.begin, pre.len, &d, error) && interpret_dict(&d, info, error);
+    *array = (npy_array){.data_offset = pre.begin + pre.len};
+    return parse_dict(buf + pre.begin, pre.len, &d, error) &&
+           interpret_dict(&d, taken, array, error);
 }
 
+/* Room for the digits of all dimensions, and ", " behind each. */
 typedef struct shape_text {
-    char text[48];
+    char text[NPY_RANK_MAX * 22 + 4];
 } shape_text;
 
 /* The shape as a tuple of Python. */
-static shape_text format_shape(const npy_info *info)
+static shape_text format_shape(const npy_array *array)
 {
     shape_text shape;
-    if (info->vector) {
-        snprintf(shape.text, sizeof(shape.text), "(%" PRIu64 ",)", info->rows);
-    } else {
-        snprintf(shape.text, sizeof(shape.text), "(%" PRIu64 ", %" PRIu64 ")", info->rows,
-                 info->cols);
+    size_t at = 0;
+    shape.text[at++] = '(';
+    for (uint32_t i = 0; i < array->rank; i++) {
+        at += (size_t)snprintf(shape.text + at, sizeof(shape.text) - at, "%s%" PRIu64,
+                               i == 0 ? "" : ", ", array->dim[i]);
     }
+    snprintf(shape.text + at, sizeof(shape.text) - at, array->rank == 1 ? ",)" : ")");
     return shape;
 }
 
-bool npy_parse_header(const unsigned char *buf, size_t len, uint64_t file_size, npy_info *out,
-                      char *error_buf, size_t error_size)
+static bool parse_file(const unsigned char *buf, size_t len, uint64_t file_size, const ranks *taken,
+                       npy_array *out, error_text error)
 {
-    const error_text error = {error_buf, error_size};
-    npy_info info;
+    npy_array array;
     if (len > file_size) {
         len = (size_t)file_size;
     }
-    if (!parse_all(buf, len, file_size, &info, error)) {
+    if (!parse_all(buf, len, file_size, taken, &array, error)) {
         return false;
     }
-    uint64_t present = file_size - info.data_offset;
-    if (present < info.data_bytes) {
+    uint64_t present = file_size - array.data_offset;
+    if (present < array.data_bytes) {
         return refuse(error,
                       "truncated data: shape %s of %u-byte elements is %" PRIu64
                       " bytes, the file has %" PRIu64 " after its header",
-                      format_shape(&info).text, info.item_size, info.data_bytes, present);
+                      format_shape(&array).text, array.item_size, array.data_bytes, present);
     }
-    if (present > info.data_bytes) {
+    if (present > array.data_bytes) {
         return refuse(error,
                       "trailing bytes: shape %s of %u-byte elements is %" PRIu64
                       " bytes, the file has %" PRIu64 " more; expected one array alone",
-                      format_shape(&info).text, info.item_size, info.data_bytes,
-                      present - info.data_bytes);
+                      format_shape(&array).text, array.item_size, array.data_bytes,
+                      present - array.data_bytes);
     }
-    *out = info;
+    *out = array;
+    return true;
+}
+
+bool npy_parse_array(const unsigned char *buf, size_t len, uint64_t file_size, npy_array *out,
+                     char *error, size_t error_size)
+{
+    return parse_file(buf, len, file_size, &array_ranks, out, (error_text){error, error_size});
+}
+
+bool npy_parse_header(const unsigned char *buf, size_t len, uint64_t file_size, npy_info *out,
+                      char *error, size_t error_size)
+{
+    npy_array array;
+    if (!parse_file(buf, len, file_size, &matrix_ranks, &array, (error_text){error, error_size})) {
+        return false;
+    }
+    *out = info_of(&array);
     return true;
 }
 
@@ -609,9 +670,8 @@ static bool read_at(int fd, uint64_t offset, void *dst, uint64_t bytes, const ch
     return true;
 }
 
-bool npy_read_info(int fd, npy_info *out, char *error_buf, size_t error_size)
+static bool read_header(int fd, const ranks *taken, npy_array *out, error_text error)
 {
-    const error_text error = {error_buf, error_size};
     struct stat status;
     if (fstat(fd, &status) != 0) {
         return refuse(error, "reading the header: %m");
@@ -634,9 +694,24 @@ bool npy_read_info(int fd, npy_info *out, char *error_buf, size_t error_size)
         return refuse(error, "reading the header: out of memory");
     }
     bool ok = read_at(fd, 0, header, len, "header", error) &&
-              npy_parse_header(header, len, file_size, out, error_buf, error_size);
+              parse_file(header, len, file_size, taken, out, error);
     free(header);
     return ok;
+}
+
+bool npy_read_array(int fd, npy_array *out, char *error, size_t error_size)
+{
+    return read_header(fd, &array_ranks, out, (error_text){error, error_size});
+}
+
+bool npy_read_info(int fd, npy_info *out, char *error, size_t error_size)
+{
+    npy_array array;
+    if (!read_header(fd, &matrix_ranks, &array, (error_text){error, error_size})) {
+        return false;
+    }
+    *out = info_of(&array);
+    return true;
 }
 
 bool npy_read_data(int fd, const npy_info *info, void *dst, char *error, size_t error_size)
@@ -645,22 +720,28 @@ bool npy_read_data(int fd, const npy_info *info, void *dst, char *error, size_t 
                    (error_text){error, error_size});
 }
 
-/* Room for the header that is written: three dimensions' worth of digits, and the padding. */
+bool npy_read_array_data(int fd, const npy_array *array, void *dst, char *error, size_t error_size)
+{
+    return read_at(fd, array->data_offset, dst, array->data_bytes, "data",
+                   (error_text){error, error_size});
+}
+
+/* Room for the header that is written: the dict below, and the padding. */
 typedef struct header_bytes {
-    unsigned char bytes[256];
+    unsigned char bytes[448];
     size_t len;
 } header_bytes;
 
 /* Version 1.0, padded as NumPy pads it, so that files can be compared with its own. */
-static header_bytes format_header(const npy_info *shape)
+static header_bytes format_header(const npy_array *shape)
 {
-    char dict_text[192], dimension[24];
+    char dict_text[288], dimension[24];
     int text_len = snprintf(dict_text, sizeof(dict_text),
                             "{'descr': '%c%c%u', 'fortran_order': %s, 'shape': %s, }",
                             shape->item_size == 1 ? '|' : '<', shape->kind, shape->item_size,
                             shape->fortran_order ? "True" : "False", format_shape(shape).text);
     int growing = snprintf(dimension, sizeof(dimension), "%" PRIu64,
-                           shape->fortran_order && !shape->vector ? shape->cols : shape->rows);
+                           shape->dim[shape->fortran_order ? shape->rank - 1 : 0]);
     size_t unpadded = PREAMBLE_V1 + (size_t)(text_len + GROWTH_DIGITS - growing) + 1;
     header_bytes header;
     header.len = unpadded + (ALIGNMENT - unpadded % ALIGNMENT);
@@ -772,25 +853,38 @@ static void sync_folder(const target *to)
     free(folder);
 }
 
-bool npy_write(const char *path, const npy_info *shape, const void *data, char *error_buf,
-               size_t error_size)
+static bool check_written(const char *path, const npy_array *shape, const void *data,
+                          uint64_t *bytes, error_text error)
 {
-    const error_text error = {error_buf, error_size};
-    uint64_t bytes = 0;
     if (!is_taken(shape->kind, shape->item_size)) {
         return refuse(error, "writing %s: dtype %s%u: expected f8, f4, f2, c16, c8, i4, i1 or u1",
                       path, quote((const unsigned char *)&shape->kind, 1).text, shape->item_size);
     }
-    if (shape->vector && shape->cols != 1) {
-        return refuse(error, "writing %s: a vector of %" PRIu64 " columns: expected 1", path,
-                      shape->cols);
+    if (shape->rank < 1 || shape->rank > NPY_RANK_MAX) {
+        return refuse(error, "writing %s: %u-D array: expected %s", path, shape->rank,
+                      array_ranks.expected);
     }
-    if (shape->rows > INT64_MAX || shape->cols > INT64_MAX || !count_bytes(shape, &bytes)) {
+    bool good = count_bytes(shape, bytes);
+    for (uint32_t i = 0; i < shape->rank; i++) {
+        good = good && shape->dim[i] <= INT64_MAX;
+    }
+    if (!good) {
         return refuse(error, "writing %s: shape %s is more than 2^63 - 1 bytes", path,
                       format_shape(shape).text);
     }
-    if (data == NULL && bytes != 0) {
-        return refuse(error, "writing %s: no data for %" PRIu64 " bytes", path, bytes);
+    if (data == NULL && *bytes != 0) {
+        return refuse(error, "writing %s: no data for %" PRIu64 " bytes", path, *bytes);
+    }
+    return true;
+}
+
+bool npy_write_array(const char *path, const npy_array *shape, const void *data, char *error_buf,
+                     size_t error_size)
+{
+    const error_text error = {error_buf, error_size};
+    uint64_t bytes = 0;
+    if (!check_written(path, shape, data, &bytes, error)) {
+        return false;
     }
 
     bool ok = false;
@@ -829,4 +923,15 @@ out:
     free(temporary);
     free(to.path);
     return ok;
+}
+
+bool npy_write(const char *path, const npy_info *shape, const void *data, char *error,
+               size_t error_size)
+{
+    if (shape->vector && shape->cols != 1) {
+        return refuse(((error_text){error, error_size}),
+                      "writing %s: a vector of %" PRIu64 " columns: expected 1", path, shape->cols);
+    }
+    const npy_array array = array_of(shape);
+    return npy_write_array(path, &array, data, error, error_size);
 }

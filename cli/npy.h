@@ -1,6 +1,6 @@
 /*
- * Reading and writing NumPy .npy files, for matrices and vectors of these elements:
- * float64, float32, float16, complex128, complex64, int32, int8 and uint8.
+ * Reading and writing NumPy .npy files, for matrices, vectors and arrays of up to 8 dimensions, of
+ * these elements: float64, float32, float16, complex128, complex64, int32, int8 and uint8.
  *
  * The format: numpy/lib/format.py ("NPY format"), versions 1.0, 2.0 and 3.0. A file is a magic
  * string, a version, a length, a header of that length that is a Python dict literal, and the raw
@@ -33,17 +33,35 @@ typedef struct npy_info {
     uint64_t data_bytes;  /* rows * cols * item_size */
 } npy_info;
 
+enum { NPY_RANK_MAX = 8 };
+
+/* An array of any shape in a file. */
+typedef struct npy_array {
+    char kind; /* these as of npy_info */
+    uint32_t item_size;
+    bool fortran_order;         /* the first dimension is the fastest; else the last one */
+    uint32_t rank;              /* 1 to NPY_RANK_MAX */
+    uint64_t dim[NPY_RANK_MAX]; /* any may be 0 */
+    uint64_t data_offset, data_bytes;
+} npy_array;
+
 /*
  * Reads and checks the header of an open regular file, and that the file is as long as it says. The
  * file's position is neither used nor changed. *out is written on success only.
  */
 bool npy_read_info(int fd, npy_info *out, char *error, size_t error_size);
 
+/* The same for an array; npy_read_info() refuses what is neither a matrix nor a vector. */
+bool npy_read_array(int fd, npy_array *out, char *error, size_t error_size);
+
 /*
  * Reads the elements, info->data_bytes of them, into `dst`, in the order of the file. `info` is
  * what npy_read_info gave for this file. After a failure the contents of dst are undefined.
  */
 bool npy_read_data(int fd, const npy_info *info, void *dst, char *error, size_t error_size);
+
+/* The same for an array. */
+bool npy_read_array_data(int fd, const npy_array *array, void *dst, char *error, size_t error_size);
 
 /*
  * Writes a matrix to `path`, byte for byte as numpy.save would. `shape` gives kind, item_size,
@@ -59,11 +77,19 @@ bool npy_read_data(int fd, const npy_info *info, void *dst, char *error, size_t 
 bool npy_write(const char *path, const npy_info *shape, const void *data, char *error,
                size_t error_size);
 
+/* The same for an array: kind, item_size, fortran_order, rank and dim are looked at. */
+bool npy_write_array(const char *path, const npy_array *shape, const void *data, char *error,
+                     size_t error_size);
+
 /*
  * The pure part of npy_read_info: `buf` is the first `len` bytes of a file of `file_size` bytes, at
  * least to the end of its header. Makes no system call and no allocation.
  */
 bool npy_parse_header(const unsigned char *buf, size_t len, uint64_t file_size, npy_info *out,
                       char *error, size_t error_size);
+
+/* The same for an array. */
+bool npy_parse_array(const unsigned char *buf, size_t len, uint64_t file_size, npy_array *out,
+                     char *error, size_t error_size);
 
 #endif

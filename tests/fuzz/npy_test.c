@@ -32,72 +32,101 @@ static void require_message(const char *error, size_t size)
     }
 }
 
-static void require_sound(const npy_info *info)
+static void require_sound(const npy_array *array)
 {
-    uint64_t elements;
-    REQUIRE(is_taken(info->kind, info->item_size));
-    REQUIRE(!info->vector || info->cols == 1);
-    REQUIRE(info->data_offset >= PREAMBLE_V1);
-    REQUIRE(info->data_offset <= PREAMBLE_V2 + NPY_HEADER_LIMIT);
-    if (info->rows == 0 || info->cols == 0) {
-        REQUIRE(info->data_bytes == 0);
-        return;
+    uint64_t elements = 1;
+    bool empty = false;
+    REQUIRE(is_taken(array->kind, array->item_size));
+    REQUIRE(array->rank >= 1 && array->rank <= NPY_RANK_MAX);
+    REQUIRE(array->data_offset >= PREAMBLE_V1);
+    REQUIRE(array->data_offset <= PREAMBLE_V2 + NPY_HEADER_LIMIT);
+    for (uint32_t i = 0; i < array->rank; i++) {
+        empty = empty || array->dim[i] == 0;
     }
-    REQUIRE(!__builtin_mul_overflow(info->rows, info->cols, &elements));
-    REQUIRE(info->data_bytes / info->item_size == elements);
-    REQUIRE(info->data_bytes % info->item_size == 0);
+    for (uint32_t i = 0; i < array->rank && !empty; i++) {
+        REQUIRE(!__builtin_mul_overflow(elements, array->dim[i], &elements));
+    }
+    REQUIRE(array->data_bytes / array->item_size == (empty ? 0 : elements));
+    REQUIRE(array->data_bytes % array->item_size == 0);
 }
 
-/* A header that is written for `info` reads back as `info`. */
-static void require_round_trip(const npy_info *info)
+static bool same_array(const npy_array *a, const npy_array *b)
 {
-    const header_bytes header = format_header(info);
-    npy_info again;
+    return a->kind == b->kind && a->item_size == b->item_size &&
+           a->fortran_order == b->fortran_order && a->rank == b->rank &&
+           memcmp(a->dim, b->dim, a->rank * sizeof(*a->dim)) == 0 &&
+           a->data_bytes == b->data_bytes && a->data_offset == b->data_offset;
+}
+
+/* What is read as a matrix or a vector is the same as what is read as an array, or refused. */
+static void require_narrowed(const npy_array *array, const unsigned char *data, size_t size)
+{
+    char error[256];
+    npy_info info = {.rows = 77};
+    bool ok = npy_parse_header(data, size, array->data_offset + array->data_bytes, &info, error,
+                               sizeof(error));
+    REQUIRE(ok == (array->rank <= 2));
+    if (!ok) {
+        require_message(error, sizeof(error));
+        REQUIRE(strstr(error, "expected a matrix, 2-D, or a vector, 1-D") != NULL);
+        REQUIRE(info.rows == 77);
+        return;
+    }
+    const npy_array again = array_of(&info);
+    REQUIRE(same_array(array, &again));
+    REQUIRE(info.vector ? info.cols == 1 : info.cols == array->dim[1]);
+}
+
+/* A header that is written for an array reads back as that array. */
+static void require_round_trip(const npy_array *array)
+{
+    const header_bytes header = format_header(array);
+    npy_array again;
     REQUIRE(header.len % ALIGNMENT == 0 && header.len <= sizeof(header.bytes));
     REQUIRE(
-        npy_parse_header(header.bytes, header.len, header.len + info->data_bytes, &again, NULL, 0));
-    REQUIRE(again.rows == info->rows && again.cols == info->cols);
-    REQUIRE(again.kind == info->kind && again.vector == info->vector);
-    REQUIRE(again.item_size == info->item_size && again.fortran_order == info->fortran_order);
-    REQUIRE(again.data_bytes == info->data_bytes && again.data_offset == header.len);
+        npy_parse_array(header.bytes, header.len, header.len + array->data_bytes, &again, NULL, 0));
+    REQUIRE(again.data_offset == header.len);
+    again.data_offset = array->data_offset;
+    REQUIRE(same_array(array, &again));
 }
 
 /* True when the header is good, whatever the length of the data. */
 static bool try_header(const unsigned char *data, size_t size)
 {
     char error[256], small[7];
-    npy_info info = {0}, same = {0};
+    npy_array array = {0}, same = {0};
 
-    bool whole = npy_parse_header(data, size, size, &info, error, sizeof(error));
+    bool whole = npy_parse_array(data, size, size, &array, error, sizeof(error));
     if (whole) {
-        require_sound(&info);
-        REQUIRE(info.data_offset + info.data_bytes == size);
+        require_sound(&array);
+        REQUIRE(array.data_offset + array.data_bytes == size);
     } else {
         require_message(error, sizeof(error));
-        REQUIRE(!npy_parse_header(data, size, size, &same, small, sizeof(small)));
+        REQUIRE(!npy_parse_array(data, size, size, &same, small, sizeof(small)));
         require_message(small, sizeof(small));
-        REQUIRE(!npy_parse_header(data, size, size, &same, NULL, 0));
+        REQUIRE(!npy_parse_array(data, size, size, &same, NULL, 0));
     }
 
     /* The same bytes as the beginning of a longer file. Of a good header just one length is right.
      */
-    if (!parse_all(data, size, UINT64_MAX, &info, (error_text){error, sizeof(error)})) {
+    if (!parse_all(data, size, UINT64_MAX, &array_ranks, &array,
+                   (error_text){error, sizeof(error)})) {
         REQUIRE(!whole);
         require_message(error, sizeof(error));
         return false;
     }
-    require_sound(&info);
-    REQUIRE(info.data_offset <= size);
-    const uint64_t right = info.data_offset + info.data_bytes;
+    require_sound(&array);
+    REQUIRE(array.data_offset <= size);
+    const uint64_t right = array.data_offset + array.data_bytes;
     REQUIRE(whole == (right == size));
-    REQUIRE(npy_parse_header(data, size, right, &same, error, sizeof(error)));
-    REQUIRE(same.rows == info.rows && same.cols == info.cols &&
-            same.data_offset == info.data_offset && same.data_bytes == info.data_bytes);
-    REQUIRE(!npy_parse_header(data, size, right + 1, &same, error, sizeof(error)));
+    REQUIRE(npy_parse_array(data, size, right, &same, error, sizeof(error)));
+    REQUIRE(same_array(&same, &array));
+    REQUIRE(!npy_parse_array(data, size, right + 1, &same, error, sizeof(error)));
     require_message(error, sizeof(error));
-    REQUIRE(!npy_parse_header(data, size, right - 1, &same, error, sizeof(error)));
+    REQUIRE(!npy_parse_array(data, size, right - 1, &same, error, sizeof(error)));
     require_message(error, sizeof(error));
-    require_round_trip(&info);
+    require_narrowed(&array, data, size);
+    require_round_trip(&array);
     return true;
 }
 
@@ -152,17 +181,20 @@ static void make_valid(input *in)
                   {"'<c8'", 8}, {"'<c16'", 16}, {"'<i4'", 4}, {"'|i1'", 1},   {"'|u1'", 1}};
     const unsigned major = 1 + random_below(&rng, 3);
     const size_t begin = major == 1 ? PREAMBLE_V1 : PREAMBLE_V2;
-    const uint64_t rows = random_bits(&rng, 1, 32);
-    const bool vector = random_below(&rng, 4) == 0;
-    const uint64_t cols = vector ? 1 : random_bits(&rng, 1, 24);
-    char text[256], shape[64];
+    const uint32_t rank = 1 + random_below(&rng, NPY_RANK_MAX);
+    char text[384], shape[200] = "(";
+    uint64_t elements = 1;
     const uint32_t which = random_below(&rng, sizeof(descrs) / sizeof(descrs[0]));
     const char *descr = descrs[which].text;
     const char *order = orders[random_below(&rng, 2)];
-    if (vector) {
-        snprintf(shape, sizeof(shape), "(%" PRIu64 ",)", rows);
-    } else {
-        snprintf(shape, sizeof(shape), "(%" PRIu64 ", %" PRIu64 ")", rows, cols);
+    for (uint32_t i = 0; i < rank; i++) {
+        const uint64_t dim = random_bits(&rng, 1, 56 / rank);
+        const size_t at = strlen(shape);
+        snprintf(shape + at, sizeof(shape) - at, "%" PRIu64 "%s", dim,
+                 i + 1 < rank ? ", "
+                 : rank == 1  ? ",)"
+                              : ")");
+        elements *= dim;
     }
     int text_len =
         random_below(&rng, 2) == 0
@@ -183,7 +215,7 @@ static void make_valid(input *in)
     memcpy(in->bytes + begin, text, (size_t)text_len);
     in->bytes[begin + header - 1] = (unsigned char)(header > (size_t)text_len ? '\n' : '}');
     in->len = begin + header;
-    uint64_t data_bytes = rows * cols * descrs[which].item_size;
+    uint64_t data_bytes = elements * descrs[which].item_size;
     if (data_bytes < 1000) {
         in->len += (size_t)data_bytes;
     }

@@ -546,12 +546,104 @@ static void what_is_written_is_read_back(void **state)
     round_trip('f', 8, true, INT64_MAX, 0);
 }
 
+static void array_round_trip(const npy_array *shape, size_t bytes)
+{
+    unsigned char data[1024], back[1024];
+    char error[256] = "";
+    const char *path = in_folder("a.npy");
+    npy_array array;
+    for (size_t i = 0; i < sizeof(data); i++) {
+        data[i] = (unsigned char)(i * 37 + 11);
+    }
+    memset(back, 0xa5, sizeof(back));
+    assert_true(bytes < sizeof(back));
+    if (!npy_write_array(path, shape, data, error, sizeof(error))) {
+        fail_msg("%s", error);
+    }
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    if (!npy_read_array(fd, &array, error, sizeof(error)) ||
+        !npy_read_array_data(fd, &array, back, error, sizeof(error))) {
+        fail_msg("%s", error);
+    }
+    assert_memory_equal(data, back, bytes);
+    assert_int_equal(back[bytes], 0xa5);
+    assert_true(array.kind == shape->kind && array.item_size == shape->item_size);
+    assert_true(array.fortran_order == shape->fortran_order && array.rank == shape->rank);
+    assert_memory_equal(array.dim, shape->dim, shape->rank * sizeof(*shape->dim));
+    assert_true(array.data_bytes == bytes && array.data_offset % 64 == 0);
+    /* Who wants a matrix refuses the same file. */
+    npy_info info;
+    bool narrow = npy_read_info(fd, &info, error, sizeof(error));
+    assert_int_equal(narrow, shape->rank <= 2);
+    if (!narrow) {
+        assert_non_null(strstr(error, "expected a matrix, 2-D, or a vector, 1-D"));
+    }
+    close(fd);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void arrays_are_read_back(void **state)
+{
+    (void)state;
+    npy_array shape = {.kind = 'f', .item_size = 4, .rank = 8, .dim = {1, 2, 3, 2, 1, 2, 3, 2}};
+    for (int fortran = 0; fortran < 2; fortran++) {
+        size_t bytes = 4;
+        shape.fortran_order = fortran != 0;
+        for (shape.rank = 1; shape.rank <= NPY_RANK_MAX; shape.rank++) {
+            bytes *= (size_t)shape.dim[shape.rank - 1];
+            array_round_trip(&shape, bytes);
+        }
+    }
+    for (shape.rank = 1; shape.rank <= NPY_RANK_MAX; shape.rank++) {
+        npy_array empty = shape;
+        for (uint32_t i = 0; i < empty.rank; i++) {
+            empty.dim[i] = i == empty.rank / 2 ? 0 : INT64_MAX;
+        }
+        array_round_trip(&empty, 0);
+    }
+}
+
+static void refused_arrays(void **state)
+{
+    (void)state;
+    const struct {
+        const char *dict_text, *message;
+    } cases[] = {
+        {DICT("'<f4'", "False", "()"), "0-D array of shape (): expected 1 to 8 dimensions"},
+        {DICT("'<f4'", "False", "(1, 2, 3, 4, 5, 6, 7, 8, 9)"),
+         "9-D array of shape (1, 2, 3, 4, 5, 6, 7, 8, 9): expected 1 to 8 dimensions"},
+        {DICT("'<f8'", "False", "(1048576, 1048576, 1048576)"),
+         "bad shape: (1048576, 1048576, 1048576) of 8-byte elements is more than 2^63 - 1 bytes"},
+        {DICT("'<f4'", "False", "(2, 3, 4)"),
+         "truncated data: shape (2, 3, 4) of 4-byte elements is 96 bytes, the file has 0 after "
+         "its header"},
+        {DICT("'<f4'", "False", "(2, 3, -4)"), "bad shape: dimension -4 is negative"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char error[256] = "";
+        npy_array array = {.rank = 77};
+        image f = make(1, cases[i].dict_text, 0);
+        assert_false(npy_parse_array(f.bytes, f.len, f.len, &array, error, sizeof(error)));
+        assert_string_equal(error, cases[i].message);
+        assert_int_equal(array.rank, 77);
+    }
+    npy_array shape = {.kind = 'f', .item_size = 4};
+    char error[256] = "";
+    assert_false(npy_write_array("no.npy", &shape, NULL, error, sizeof(error)));
+    assert_string_equal(error, "writing no.npy: 0-D array: expected 1 to 8 dimensions");
+    shape.rank = NPY_RANK_MAX + 1;
+    assert_false(npy_write_array("no.npy", &shape, NULL, error, sizeof(error)));
+    assert_string_equal(error, "writing no.npy: 9-D array: expected 1 to 8 dimensions");
+}
+
 /* The bytes that numpy.save (2.x) writes for these. */
 static void the_header_is_numpys(void **state)
 {
     (void)state;
     npy_info shape = {.kind = 'f', .item_size = 4, .rows = 3, .cols = 4, .fortran_order = true};
-    header_bytes header = format_header(&shape);
+    npy_array array = array_of(&shape);
+    header_bytes header = format_header(&array);
     assert_int_equal(header.len, 128);
     const char *expected = "\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': True, "
                            "'shape': (3, 4), }";
@@ -562,7 +654,8 @@ static void the_header_is_numpys(void **state)
     }
     assert_int_equal(header.bytes[127], '\n');
     shape = (npy_info){.kind = 'i', .item_size = 1, .vector = true, .rows = 12, .cols = 1};
-    header = format_header(&shape);
+    array = array_of(&shape);
+    header = format_header(&array);
     assert_int_equal(header.len, 128);
     expected = "\x93NUMPY\x01\x00v\x00{'descr': '|i1', 'fortran_order': False, "
                "'shape': (12,), }  ";
@@ -572,7 +665,8 @@ static void the_header_is_numpys(void **state)
     shape.rows = 0;
     shape.cols = INT64_MAX;
     shape.fortran_order = false;
-    header = format_header(&shape);
+    array = array_of(&shape);
+    header = format_header(&array);
     assert_int_equal(header.len, 128);
     assert_true(parse(header.bytes, header.len, header.len, &shape, NULL, 0));
     assert_true(shape.cols == INT64_MAX);
@@ -796,6 +890,8 @@ int main(void)
         cmocka_unit_test(malformed_dicts),
         cmocka_unit_test(error_text_fits_any_size),
         cmocka_unit_test(what_is_written_is_read_back),
+        cmocka_unit_test(arrays_are_read_back),
+        cmocka_unit_test(refused_arrays),
         cmocka_unit_test(the_header_is_numpys),
         cmocka_unit_test(read_errors),
         cmocka_unit_test(write_refusals),
