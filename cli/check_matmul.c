@@ -1,6 +1,7 @@
 #include "check_matmul.h"
 
 #include "check.h"
+#include "check_type.h"
 #include "ui.h"
 
 #include <float.h>
@@ -11,35 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What rounding to a type does. */
-typedef struct type_facts {
-    double unit;     /* relative: half the distance of 1 and the next number */
-    double smallest; /* half of the smallest positive number: what underflow may take away */
-    double largest;
-    bool saturates;
-} type_facts;
-
-static type_facts facts_of(trp_dtype type)
-{
-    switch (type) {
-    case TRP_F64:
-    case TRP_C128:
-        return (type_facts){0x1p-53, DBL_TRUE_MIN, DBL_MAX, false};
-    case TRP_F16:
-        return (type_facts){0x1p-11, 0x1p-25, 65504, false};
-    case TRP_BF16:
-        return (type_facts){0x1p-8, 0x1p-134, 0x1.fep127, false};
-    case TRP_F8E4M3:
-        return (type_facts){0x1p-4, 0x1p-10, 448, true};
-    case TRP_F8E5M2:
-        return (type_facts){0x1p-3, 0x1p-17, 57344, true};
-    case TRP_I8:
-        return (type_facts){0, 0.5, 127, true};
-    default:
-        return (type_facts){0x1p-24, 0x1p-150, (double)FLT_MAX, false};
-    }
-}
-
 /* A comparison under way, shared by all threads. */
 typedef struct job {
     const check_matmul *x;
@@ -48,7 +20,7 @@ typedef struct job {
     double tolerance; /* of the norms of row and column */
     double floor;     /* what underflow may take away from a sum */
     double overflow;  /* where infinities may come from */
-    type_facts d;
+    check_type d;
     pthread_mutex_t lock;              /* for what is below */
     double *gradient, *gradient_bound; /* sums over the rows, for each column */
     double largest, largest_bound;     /* of |activation(X + bias)| */
@@ -88,20 +60,14 @@ static void compare_value(findings *f, const char *what, uint64_t row, uint64_t 
         .what = what, .row = row, .col = col, .got = got_re, .expected = v.re, .bound = v.bound};
 }
 
-static double saturated(double x, type_facts t)
-{
-    double least = t.unit == 0 ? -t.largest - 1 : -t.largest; /* integers have one more */
-    return x > t.largest ? t.largest : x < least ? least : x;
-}
-
 /* The bound of a value that is rounded to a type; the value itself saturates. */
-static value rounded_to(value v, type_facts t, double scale)
+static value rounded_to(value v, check_type t, double scale)
 {
     v.re *= scale;
     v.bound *= fabs(scale);
     v.bound += t.unit * (fabs(v.re) + fabs(v.im) + v.bound) + t.smallest;
     if (t.saturates)
-        v.re = saturated(v.re, t);
+        v.re = check_saturated(v.re, t);
     else if (!t.saturates && fabs(v.re) + fabs(v.im) + v.bound > t.largest)
         v.bound = INFINITY; /* may be infinite */
     return v;
@@ -202,7 +168,7 @@ static void compare_aux(const job *j, findings *f, uint64_t row, uint64_t col, v
         return;
     if (j->x->activation == TRP_ACTIVATION_GELU)
         compare_value(f, "aux", row, col, check_element(aux, row, col, 0), 0,
-                      rounded_to(v, facts_of(aux->type), 1));
+                      rounded_to(v, check_type_of(aux->type), 1));
     /* Where X + bias may be on either side of 0, so may the bit. */
     if (j->x->activation == TRP_ACTIVATION_RELU && fabs(v.re) > v.bound)
         compare_value(f, "aux", row, col, bit_at(aux, row, col), 0, (value){v.re > 0, 0, 0});
@@ -303,7 +269,7 @@ static void compare_gradient(job *j)
         if (of_d)
             v.bound += j->d.unit * j->gradient_bound[i] / (j->unit * (double)x->m);
         compare_value(&f, "gradient", 0, i, check_element(&x->gradient, 0, i, 0), 0,
-                      rounded_to(v, facts_of(x->gradient.type), 1));
+                      rounded_to(v, check_type_of(x->gradient.type), 1));
     }
     merge(j, &f);
 }
@@ -336,7 +302,7 @@ static void set_tolerance(job *j)
         j->tolerance += 0x1p-10 + (x->fast_accumulation ? k / 32 * 0x1p-13 : 0);
     j->floor = (f64 ? DBL_MIN : (double)FLT_MIN) * (k + 1);
     j->overflow = (f64 ? DBL_MAX : (double)FLT_MAX) / 2;
-    j->d = facts_of(x->d.type);
+    j->d = check_type_of(x->d.type);
 }
 
 bool check_matmul_run(const check_matmul *check, double max_steps, check_matmul_result *out)
@@ -405,7 +371,6 @@ bool check_matmul_and_show(const char *label, const check_matmul *check)
 uint64_t check_conversion(const check_view *from, const check_view *to, uint64_t rows,
                           uint64_t cols, uint64_t *row, uint64_t *col)
 {
-    type_facts t = facts_of(to->type);
     int parts = to->type == TRP_C64 || to->type == TRP_C128 ? 2 : 1;
     uint64_t wrong = 0;
     for (uint64_t i = 0; i < rows; i++) {
@@ -413,12 +378,7 @@ uint64_t check_conversion(const check_view *from, const check_view *to, uint64_t
             int part = (int)(j % (uint64_t)parts);
             uint64_t at = j / (uint64_t)parts;
             double x = check_element(from, i, at, part), y = check_element(to, i, at, part);
-            double expected = t.saturates ? saturated(x, t) : x;
-            /* Half a unit of the value, which may have been rounded up to a power of two. */
-            bool right = fabs(y - expected) <= t.unit * fabs(expected) + t.smallest ||
-                         (isnan(x) && (isnan(y) || to->type == TRP_I8)) ||
-                         (!t.saturates && isinf(y) && fabs(x) >= t.largest && x * y > 0);
-            if (!right && wrong++ == 0) {
+            if (!check_is_nearest(x, y, to->type) && wrong++ == 0) {
                 *row = i;
                 *col = at;
             }

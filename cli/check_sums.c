@@ -66,6 +66,8 @@ double check_value(trp_dtype type, const void *data, uint64_t i, int part)
         return ((const int32_t *)data)[i];
     case TRP_I8:
         return ((const int8_t *)data)[i];
+    case TRP_U8:
+        return ((const uint8_t *)data)[i];
     default:
         break;
     }

@@ -68,10 +68,6 @@ bool cutlass_is_matrix(const operand *o);
 /* Of how many groups a vector of the epilogue may have one each; 0: it is one for all. */
 uint64_t cutlass_copies(const cutlass *job, bool per_row, bool per_column);
 
-/* The first of numbers like "3,0,5", each below 2^31: where the next begins, which may be the end
- * of the text; NULL if there is none. */
-const char *cutlass_next_number(const char *text, int64_t *out);
-
 /* The options of `troupe cutlass grouped` and `conv`, besides those of all. */
 bool cutlass_read_sizes(cutlass *job);
 bool cutlass_read_conv(cutlass *job);

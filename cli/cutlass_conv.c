@@ -1,47 +1,18 @@
 /* troupe cutlass conv: tensors in files of matrices. */
 #include "cutlass.h"
 
+#include "sizes.h"
 #include "ui.h"
 
 #include <inttypes.h>
 
 /* Options. */
 
-/* Up to four numbers; how many, 0 after telling that they are none. */
-static uint32_t numbers(const char *name, const char *text, int64_t out[4])
-{
-    const char *at = text;
-    uint32_t count = 0;
-    while (at && count < 4 && (count == 0 || *at))
-        at = cutlass_next_number(at, &out[count++]);
-    if (at && !*at)
-        return count;
-    ui_error("--%s: expected up to four numbers like 8,3,3 below 2^31, got '%s'", name, text);
-    return 0;
-}
-
-/* One for each dimension, or one for all. */
-static bool each(const char *name, const char *text, uint32_t dims, int64_t *out)
-{
-    int64_t all[4];
-    uint32_t count = text ? numbers(name, text, all) : dims;
-    if (!text || count == 0)
-        return count > 0;
-    if (count != 1 && count != dims) {
-        ui_error("--%s: expected %u numbers, one for each size of the images, got '%s'", name, dims,
-                 text);
-        return false;
-    }
-    for (uint32_t i = 0; i < dims; i++)
-        out[i] = all[count == 1 ? 0 : i];
-    return true;
-}
-
 bool cutlass_read_conv(cutlass *job)
 {
     trp_cutlass_conv_request *r = &job->conv;
-    int64_t sizes[4];
-    uint32_t count = numbers("input", job->input, sizes);
+    int64_t sizes[SIZES_MAX];
+    uint32_t count = sizes_read("input", job->input, sizes);
     if (count == 1)
         ui_error("--input: expected images and one to three sizes, got '%s'", job->input);
     if (!job->filter)
@@ -55,11 +26,11 @@ bool cutlass_read_conv(cutlass *job)
         r->input[i] = sizes[1 + i];
     r->groups = job->conv_groups;
     r->flip = job->flip;
-    return each("filter", job->filter, r->dims, r->filter) &&
-           each("pad", job->pad, r->dims, r->pad) &&
-           each("pad-after", job->pad_after ? job->pad_after : job->pad, r->dims, r->pad_after) &&
-           each("stride", job->stride, r->dims, r->stride) &&
-           each("dilation", job->dilation, r->dims, r->dilation);
+    return sizes_each("filter", job->filter, r->dims, r->filter) &&
+           sizes_each("pad", job->pad, r->dims, r->pad) &&
+           sizes_each("pad-after", job->pad_after ? job->pad_after : job->pad, r->dims, r->pad_after) &&
+           sizes_each("stride", job->stride, r->dims, r->stride) &&
+           sizes_each("dilation", job->dilation, r->dims, r->dilation);
 }
 
 /* Shapes. */

@@ -1,6 +1,7 @@
 /* troupe cutlass grouped: products of pieces of a matrix, each with a matrix of its own. */
 #include "cutlass.h"
 
+#include "sizes.h"
 #include "ui.h"
 
 #include <inttypes.h>
@@ -24,16 +25,6 @@ static uint64_t groups_in(const char *text)
     return count;
 }
 
-const char *cutlass_next_number(const char *text, int64_t *out)
-{
-    char number[24];
-    size_t length = strcspn(text, ",");
-    bool more = text[length] == ',';
-    snprintf(number, sizeof number, "%.*s", (int)(length < 23 ? length : 23), text);
-    bool ok = length < sizeof number && options_number(number, out) && *out <= INT32_MAX;
-    return ok && (!more || text[length + 1]) ? text + length + more : NULL;
-}
-
 /* "3,0,5" as the ends of groups. */
 bool cutlass_read_sizes(cutlass *job)
 {
@@ -42,7 +33,7 @@ bool cutlass_read_sizes(cutlass *job)
     job->groups = groups_in(at);
     job->ends = malloc(job->groups * sizeof *job->ends);
     for (uint64_t i = 0; job->ends && i < job->groups; i++) {
-        at = cutlass_next_number(at, &size);
+        at = sizes_next(at, &size);
         if (!at || size > INT32_MAX - end) {
             ui_error("--sizes: expected numbers like 3,0,5, below 2^31 in all, got '%s'",
                      job->sizes);

@@ -41,7 +41,8 @@ trp_dtype matrix_dtype(const matrix *m)
     return matrix_type_of(&m->shape);
 }
 
-int matrix_open_file(const char *path, npy_info *shape)
+/* The header, by one of the two. */
+static int open_file(const char *path, npy_info *shape, npy_array *array)
 {
     char error[256];
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -49,11 +50,22 @@ int matrix_open_file(const char *path, npy_info *shape)
         ui_error("%s: %s", path, strerror(errno));
         return -1;
     }
-    if (npy_read_info(fd, shape, error, sizeof error))
+    if (shape ? npy_read_info(fd, shape, error, sizeof error)
+              : npy_read_array(fd, array, error, sizeof error))
         return fd;
     ui_error("%s: %s", path, error);
     close(fd);
     return -1;
+}
+
+int matrix_open_file(const char *path, npy_info *shape)
+{
+    return open_file(path, shape, NULL);
+}
+
+int matrix_open_array(const char *path, npy_array *array)
+{
+    return open_file(path, NULL, array);
 }
 
 int matrix_open(const char *path, matrix *m)

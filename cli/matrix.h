@@ -25,6 +25,9 @@ trp_dtype matrix_dtype(const matrix *m);
 /* Opens a file and reads its header; -1 after telling what is wrong. The caller closes it. */
 int matrix_open_file(const char *path, npy_info *shape);
 
+/* The same for an array of any shape. */
+int matrix_open_array(const char *path, npy_array *array);
+
 /* The same; it must be a matrix of f32 or f64. */
 int matrix_open(const char *path, matrix *m);
 

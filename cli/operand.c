@@ -97,9 +97,7 @@ static bool is_complex(trp_dtype type)
     return type == TRP_C64 || type == TRP_C128;
 }
 
-/* Rounded numbers are what is asked for; but not integers that were none, nor half of a complex
- * number. */
-static bool can_convert(trp_dtype from, trp_dtype to)
+bool operand_can_convert(trp_dtype from, trp_dtype to)
 {
     if (from == to)
         return true;
@@ -113,7 +111,7 @@ bool operand_lay_out(operand *o, trp_dtype type, bool row_major, uint64_t unit)
     layout *l = &o->layout;
     uint64_t ld, bytes;
     *l = (layout){.type = type, .rows = o->file.rows, .cols = o->file.cols, .row_major = row_major};
-    if (o->use == OPERAND_INPUT && !can_convert(operand_file_type(o), type)) {
+    if (o->use == OPERAND_INPUT && !operand_can_convert(operand_file_type(o), type)) {
         ui_error("%s: expected elements that can be made %s; %s", o->option, trp_dtype_name(type),
                  operand_describe(o).s);
         return false;
@@ -130,23 +128,30 @@ bool operand_lay_out(operand *o, trp_dtype type, bool row_major, uint64_t unit)
     return true;
 }
 
-bool operand_shape_output(operand *o, trp_dtype type, uint64_t rows, uint64_t cols, bool vector)
+void operand_file_kind(trp_dtype type, char *kind, uint32_t *item_size)
 {
-    matrix m;
     static const struct {
         trp_dtype type;
         char kind;
         uint32_t item_size;
     } kinds[] = {{TRP_F64, 'f', 8},   {TRP_F16, 'f', 2}, {TRP_I32, 'i', 4}, {TRP_I8, 'i', 1},
                  {TRP_C128, 'c', 16}, {TRP_C64, 'c', 8}, {TRP_U8, 'u', 1}};
-    char kind = 'f';
-    uint32_t item_size = 4; /* f32, and what is widened to it */
+    *kind = 'f';
+    *item_size = 4; /* f32, and what is widened to it */
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (kinds[i].type == type) {
-            kind = kinds[i].kind;
-            item_size = kinds[i].item_size;
+            *kind = kinds[i].kind;
+            *item_size = kinds[i].item_size;
         }
     }
+}
+
+bool operand_shape_output(operand *o, trp_dtype type, uint64_t rows, uint64_t cols, bool vector)
+{
+    matrix m;
+    char kind;
+    uint32_t item_size;
+    operand_file_kind(type, &kind, &item_size);
     if (!matrix_shape(&m, item_size, rows, cols))
         return false;
     o->file = m.shape;

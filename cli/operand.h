@@ -45,11 +45,18 @@ typedef struct operand_text {
 } operand_text;
 operand_text operand_describe(const operand *o);
 
+/* Rounded numbers are what is asked for; but not integers that were none, nor half of a complex
+ * number. */
+bool operand_can_convert(trp_dtype from, trp_dtype to);
+
+/* What a type is written as: bf16 and fp8 are widened to f32. */
+void operand_file_kind(trp_dtype type, char *kind, uint32_t *item_size);
+
 /* Settles how it lies on the device: lines are padded to `unit` elements. False, and told, if it is
  * too large or can't be converted to `type`. */
 bool operand_lay_out(operand *o, trp_dtype type, bool row_major, uint64_t unit);
 
-/* The shape of an output's file, with what it is written as: bf16 and fp8 are widened to f32. */
+/* The shape of an output's file. */
 bool operand_shape_output(operand *o, trp_dtype type, uint64_t rows, uint64_t cols, bool vector);
 
 /* A number, as an f32 on the device. */

@@ -88,12 +88,20 @@ bool run_open_jit(struct run *run, const run_choice *choice)
            run_check(trp_actor_create(run->device, &jit, &run->jit), "starting the jit actor");
 }
 
+bool run_open_dnn(struct run *run, const run_choice *choice)
+{
+    trp_actor_options dnn = {.kind = "dnn"};
+    return open_device(run, choice, NULL) &&
+           run_check(trp_actor_create(run->device, &dnn, &run->dnn), "starting the dnn actor");
+}
+
 void run_close(struct run *run)
 {
     trp_actor_destroy(run->blas);
     trp_actor_destroy(run->matmul);
     trp_actor_destroy(run->cutlass);
     trp_actor_destroy(run->jit);
+    trp_actor_destroy(run->dnn);
     trp_device_close(run->device);
     run_check(trp_system_destroy(run->system), "ending");
     memset(run, 0, sizeof *run);

@@ -38,7 +38,7 @@ bool run_choice_resolve(const struct command *command, run_choice *choice);
 struct run {
     trp_system *system;
     trp_device *device;
-    trp_actor *blas, *matmul, *cutlass, *jit; /* NULL: not started */
+    trp_actor *blas, *matmul, *cutlass, *jit, *dnn; /* NULL: not started */
     trp_device_info info;                     /* as it was when opened */
 };
 
@@ -51,6 +51,8 @@ bool run_open_matmul(struct run *run, const run_choice *choice);
 bool run_open_cutlass(struct run *run, const run_choice *choice);
 /* The same with the jit actor. */
 bool run_open_jit(struct run *run, const run_choice *choice);
+/* The same with the dnn actor. */
+bool run_open_dnn(struct run *run, const run_choice *choice);
 void run_close(struct run *run);
 
 /* "NVIDIA H200 (cuda 0)". */
