@@ -28,7 +28,8 @@ bool cutlass_read_conv(cutlass *job)
     r->flip = job->flip;
     return sizes_each("filter", job->filter, r->dims, r->filter) &&
            sizes_each("pad", job->pad, r->dims, r->pad) &&
-           sizes_each("pad-after", job->pad_after ? job->pad_after : job->pad, r->dims, r->pad_after) &&
+           sizes_each("pad-after", job->pad_after ? job->pad_after : job->pad, r->dims,
+                      r->pad_after) &&
            sizes_each("stride", job->stride, r->dims, r->stride) &&
            sizes_each("dilation", job->dilation, r->dims, r->dilation);
 }

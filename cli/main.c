@@ -17,6 +17,7 @@ static const struct {
 } commands[] = {
     {"matmul", "multiply matrices in NumPy files", command_matmul},
     {"cutlass", "multiply, with an epilogue of one's own", command_cutlass},
+    {"conv", "convolve arrays in NumPy files, or take gradients of it", command_conv},
     {"tune", "search for the fastest algorithms ahead of time", command_tune},
     {"cache", "the kernel cache: list, verify, prune, warm, pack, explain", command_cache},
     {"demo", "two products with a fault between them, each checked", command_demo},

@@ -39,7 +39,7 @@ struct run {
     trp_system *system;
     trp_device *device;
     trp_actor *blas, *matmul, *cutlass, *jit, *dnn; /* NULL: not started */
-    trp_device_info info;                     /* as it was when opened */
+    trp_device_info info;                           /* as it was when opened */
 };
 
 /* Opens system, device and blas actor; `options` may be NULL. Tells an error on standard error.

@@ -2,6 +2,8 @@
  * that a mistake in cli/ can't hide in both.
  *
  *   npy_tool make FILE TYPE C|F|V ROWS COLS SEED    random elements; V: a vector of ROWS
+ *   npy_tool array FILE TYPE C|F DIM,... SEED       an array of any shape with random elements
+ *   npy_tool shape FROM TO DIM,... C|F              the same elements as they lie, of another shape
  *   npy_tool part FROM TO ROW ROWS COL COLS         a part of a matrix, in C order
  *   npy_tool near A.npy B.npy                       exit 0 if they differ in the order of sums only
  *   npy_tool product A.npy B.npy C.npy              exit 0 if C is A B and in C order
@@ -277,6 +279,70 @@ static void make(char **argv)
     free(m.data);
 }
 
+/* --- arrays of any shape: elements are written as they lie --- */
+
+/* The header; returns the number of elements of "2,3,4". */
+static size_t put_header(FILE *f, int type, const char *order, const char *dims)
+{
+    char header[256] = "", shape[128] = "";
+    size_t count = 1, used = 0;
+    for (const char *at = dims; *at; at += *at == ',') {
+        char *end;
+        size_t dim = strtoul(at, &end, 10);
+        used += (size_t)snprintf(shape + used, sizeof shape - used, "%zu, ", dim);
+        if (end == at || used >= sizeof shape)
+            die(dims);
+        count *= dim;
+        at = end;
+    }
+    shape[strchr(dims, ',') ? used - 2 : used - 1] = '\0'; /* "3," is one dimension */
+    int n = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': %s, 'shape': (%s), }",
+                     types[type].descr, strcmp(order, "F") == 0 ? "True" : "False", shape);
+    fwrite("\x93NUMPY\x01\x00\xb6\x00", 1, 10, f);
+    fprintf(f, "%s%*s\n", header, 181 - n, "");
+    return count;
+}
+
+static FILE *make_file(const char *path)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f)
+        die(path);
+    return f;
+}
+
+static void make_array(char **argv)
+{
+    FILE *f = make_file(argv[0]);
+    int type = type_named(argv[1]);
+    size_t count = put_header(f, type, argv[2], argv[3]);
+    double range = type == I8 || type == I32 || type == U8 ? 100 : 1;
+    srand48(strtol(argv[4], NULL, 10));
+    for (size_t i = 0; i < count * (is_complex(type) ? 2 : 1); i++)
+        put(f, type, rounded((drand48() * 2 - (type == U8 ? 0 : 1)) * range, type));
+    if (fclose(f) != 0)
+        die(argv[0]);
+}
+
+static void reshape(char **argv)
+{
+    char header[HEADER_SIZE];
+    FILE *from = open_file(argv[0], header), *to = make_file(argv[1]);
+    size_t count =
+        put_header(to, type_in(header), argv[3], argv[2]) * (size_t)types[type_in(header)].size;
+    for (size_t i = 0; i < count; i++) {
+        int c = fgetc(from);
+        if (c == EOF)
+            die("too short");
+        fputc(c, to);
+    }
+    if (!at_end(from))
+        die("too long");
+    fclose(from);
+    if (fclose(to) != 0)
+        die(argv[1]);
+}
+
 static void part(char **argv)
 {
     matrix from = read_matrix(argv[0]), to = {.type = from.type};
@@ -549,6 +615,14 @@ int main(int argc, char **argv)
 {
     if (argc == 8 && !strcmp(argv[1], "make")) {
         make(argv + 2);
+        return 0;
+    }
+    if (argc == 7 && !strcmp(argv[1], "array")) {
+        make_array(argv + 2);
+        return 0;
+    }
+    if (argc == 6 && !strcmp(argv[1], "shape")) {
+        reshape(argv + 2);
         return 0;
     }
     if (argc == 8 && !strcmp(argv[1], "part")) {
