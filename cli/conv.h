@@ -17,7 +17,8 @@ typedef struct conv {
     int pass;               /* a conv_pass */
     trp_dtype type, type_y; /* TRP_DTYPE_NONE: not given */
     int64_t groups;         /* 0: not given */
-    const char *size, *pad, *pad_after, *stride, *dilation;
+    layer_window window;
+    const char *size, *dilation;
     trp_conv_request request; /* geometry, factors, activation; its tensors when they are placed */
 
     /* Found out by conv_plan(). */

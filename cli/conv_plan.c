@@ -16,23 +16,8 @@ int conv_result(const conv *job)
 static bool read_geometry(conv *job)
 {
     trp_conv_request *r = &job->request;
-    const char *after = job->pad_after ? job->pad_after : job->pad;
-    for (uint32_t i = 0; i < job->dims; i++)
-        r->stride[i] = r->dilation[i] = 1;
-    if (!sizes_each("pad", job->pad, job->dims, r->pre_pad) ||
-        !sizes_each("pad-after", after, job->dims, r->post_pad) ||
-        !sizes_each("stride", job->stride, job->dims, r->stride) ||
-        !sizes_each("dilation", job->dilation, job->dims, r->dilation))
-        return false;
-    for (uint32_t i = 0; i < job->dims; i++) {
-        if (r->stride[i] < 1 || r->dilation[i] < 1) {
-            ui_error("--%s: expected at least 1, got '%s'",
-                     r->stride[i] < 1 ? "stride" : "dilation",
-                     r->stride[i] < 1 ? job->stride : job->dilation);
-            return false;
-        }
-    }
-    return true;
+    return layer_read_steps("dilation", job->dilation, job->dims, r->dilation) &&
+           layer_read_window(&job->window, job->dims, r->pre_pad, r->post_pad, r->stride);
 }
 
 /* How many places a filter has in one dimension; 0: it does not fit. */

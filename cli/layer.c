@@ -1,5 +1,6 @@
 #include "layer.h"
 
+#include "sizes.h"
 #include "ui.h"
 
 #include <inttypes.h>
@@ -52,6 +53,31 @@ trp_dtype layer_side_type(trp_dtype type)
 {
     bool wide = type == TRP_F64 || type == TRP_F32 || type == TRP_F16 || type == TRP_BF16;
     return wide ? type : TRP_F32;
+}
+
+/* Windows. */
+
+bool layer_read_steps(const char *name, const char *text, uint32_t dims, int64_t *out)
+{
+    for (uint32_t i = 0; i < dims; i++)
+        out[i] = 1;
+    if (!sizes_each(name, text, dims, out))
+        return false;
+    for (uint32_t i = 0; i < dims; i++) {
+        if (out[i] < 1) {
+            ui_error("--%s: expected at least 1, got '%s'", name, text);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool layer_read_window(const layer_window *w, uint32_t dims, int64_t *pre_pad, int64_t *post_pad,
+                       int64_t *stride)
+{
+    return sizes_each("pad", w->pad, dims, pre_pad) &&
+           sizes_each("pad-after", w->pad_after ? w->pad_after : w->pad, dims, post_pad) &&
+           layer_read_steps("stride", w->stride, dims, stride);
 }
 
 /* Activations. */

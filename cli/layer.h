@@ -53,6 +53,17 @@ trp_dtype layer_type(int choice);
 /* A tensor of a file; a path of NULL leaves it absent. */
 void layer_set(layer *job, int which, const char *name, const char *path, operand_use use);
 
+/* How a window moves, as options have it: NULL what is not given. */
+typedef struct layer_window {
+    const char *pad, *pad_after, *stride;
+} layer_window;
+
+/* One number for each dimension, at least 1; without a text 1. Told if they are not. */
+bool layer_read_steps(const char *name, const char *text, uint32_t dims, int64_t *out);
+
+bool layer_read_window(const layer_window *window, uint32_t dims, int64_t *pre_pad,
+                       int64_t *post_pad, int64_t *stride);
+
 /* "relu:0,6"; false: it is none. */
 bool layer_read_activation(const char *text, trp_layer_activation *out);
 

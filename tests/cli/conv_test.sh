@@ -3,15 +3,6 @@
 # good. TROUPE_TEST_DEVICE=cuda runs it on a GPU.
 . "$(dirname "$0")/lib.sh"
 
-# array NAME TYPE C|F DIM,...: a random file
-array() {
-    seed=$((seed + 1))
-    "$npy_tool" array "$tmp/$1.npy" "$2" "$3" "$4" "$seed" || exit 1
-}
-# shape TO FROM DIM,... [C|F]: the same elements with other dimensions
-shape() {
-    "$npy_tool" shape "$tmp/$2.npy" "$tmp/$1.npy" "$3" "${4:-C}" || fail "no shape $*"
-}
 # conv A B ARGS...: must work, and be right; the result is y.npy
 conv() {
     a=$1 b=$2
@@ -19,17 +10,6 @@ conv() {
     rm -f "$tmp/y.npy"
     run 0 conv "$tmp/$a.npy" "$tmp/$b.npy" -o "$tmp/y.npy" --device "$device" --check "$@" &&
         says out 'against float64: relative error'
-}
-# header NAME: shape and dtype in a file
-header() {
-    dd if="$tmp/$1.npy" bs=1 skip=10 count=118 2>/dev/null | sed 's/ *$//'
-}
-# has NAME SHAPE: a file with these dimensions, "2, 5, 4, 3"
-has() {
-    case $(header "$1") in
-    *"'shape': ($2)"*) ;;
-    *) fail "$1.npy: expected ($2), got $(header "$1")" ;;
-    esac
 }
 
 # --- forward: sizes, groups, layouts, types ---

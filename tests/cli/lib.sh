@@ -26,6 +26,15 @@ matrix() {
     "$npy_tool" make "$tmp/$1.npy" "$2" "$3" "$4" "$5" "$seed" || exit 1
 }
 
+# array NAME TYPE C|F DIM,...: a random file of any shape
+array() {
+    seed=$((seed + 1))
+    "$npy_tool" array "$tmp/$1.npy" "$2" "$3" "$4" "$seed" || exit 1
+}
+# shape TO FROM DIM,... [C|F]: the same elements with other dimensions
+shape() {
+    "$npy_tool" shape "$tmp/$2.npy" "$tmp/$1.npy" "$3" "${4:-C}" || fail "no shape $*"
+}
 # npy NAME 'DICT' BYTES: $tmp/NAME.npy with any header and so many zero bytes of data.
 npy() {
     {
@@ -46,6 +55,18 @@ fail() {
 # the same numbers may be taken in another order, which depends on the processor too.
 same() {
     "$npy_tool" near "$tmp/$1.npy" "$tmp/$2.npy" || fail "$1.npy and $2.npy differ"
+}
+
+# header NAME: shape and dtype in a file
+header() {
+    dd if="$tmp/$1.npy" bs=1 skip=10 count=118 2>/dev/null | sed 's/ *$//'
+}
+# has NAME SHAPE: a file with these dimensions, "2, 5, 4, 3"
+has() {
+    case $(header "$1") in
+    *"'shape': ($2)"*) ;;
+    *) fail "$1.npy: expected ($2), got $(header "$1")" ;;
+    esac
 }
 
 # run STATUS ARGS...: the command with these arguments must end so. Output in $tmp/out, $tmp/err.
