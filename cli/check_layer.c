@@ -52,7 +52,6 @@ bool check_elements(check_tally *tally, const tensor *result, double terms,
     double *got = tensor_values(result, false);
     if (!got)
         return false;
-    tally->what = result->option;
     tally->all = all;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t at =
@@ -100,10 +99,10 @@ bool check_show(const check_tally *tally, const tensor *result, uint64_t began)
     }
     ui_step(UI_BAD, "check", ui_now() - began, "against float64: relative error %.2g; %s", error,
             compared);
-    ui_error("the result is wrong: %s beyond its bound; the worst is %s[%s]: %.9g, expected %.9g "
+    ui_error("the result is wrong: %s beyond its bound; the worst, at [%s], is %.9g, expected %.9g "
              "within %.2g",
-             ui_plural(tally->wrong, "value").s, tally->what, place_of(&result->file, tally->at).s,
-             tally->got, tally->expected.x, tally->expected.bound);
+             ui_plural(tally->wrong, "value").s, place_of(&result->file, tally->at).s, tally->got,
+             tally->expected.x, tally->expected.bound);
     return false;
 }
 

@@ -15,7 +15,6 @@ typedef struct check_number {
 
 /* What was found so far. */
 typedef struct check_tally {
-    const char *what; /* "Y" */
     uint64_t wrong, compared, all;
     double error2, norm2;
     double worst; /* error of a value, as a part of its bound */

@@ -1,0 +1,113 @@
+#!/bin/sh
+# troupe norm: its results against float64, and against each other; and input that is no good.
+# TROUPE_TEST_DEVICE=cuda runs it on a GPU.
+. "$(dirname "$0")/lib.sh"
+
+# norm X ARGS...: must work, and be right; the result is y.npy
+norm() {
+    x=$1
+    shift
+    rm -f "$tmp/y.npy"
+    run 0 norm "$tmp/$x.npy" -o "$tmp/y.npy" --device "$device" --check "$@" &&
+        says out 'against float64: relative error'
+}
+
+array x f32 C 4,6,5,7
+array xf f32 F 4,6,5,7
+array xd f64 C 3,6,11
+array matrix f32 C 9,6
+array scale f32 C 6
+array bias f32 C 6
+array inner f32 C 6,5,7
+array shift f32 C 6,5,7
+array last f32 C 7
+array whole f32 F 5,7
+
+# --- by channels ---
+for mode in batch instance; do
+    for in in x xf xd matrix; do
+        [ $mode-$in = instance-matrix ] && continue # one element each
+        norm $in --mode $mode --training --scale "$tmp/scale.npy" --bias "$tmp/bias.npy"
+    done
+    norm x --mode $mode --training --scale "$tmp/scale.npy" --epsilon 0.1 --layout nhwc
+    norm x --mode $mode --training --scale "$tmp/scale.npy" --activation relu --type bf16
+    norm x --mode $mode --training --scale "$tmp/scale.npy" --bias "$tmp/bias.npy" \
+        --mean-out "$tmp/mean.npy" --inv-variance-out "$tmp/inv.npy"
+    says out 'normalisation .*4 x 6 x 5 x 7 f32'
+    mv "$tmp/y.npy" "$tmp/want.npy"
+    case $mode in
+    batch)
+        has mean '6,'
+        norm x --mode batch --scale "$tmp/scale.npy" --bias "$tmp/bias.npy" \
+            --mean "$tmp/mean.npy" --inv-variance "$tmp/inv.npy"
+        ;;
+    instance)
+        has mean '4, 6'
+        has inv '4, 6'
+        norm x --mode instance --scale "$tmp/scale.npy" --bias "$tmp/bias.npy"
+        ;;
+    esac
+    same y want
+done
+
+# --- over the dimensions of scale ---
+for mode in layer rms; do
+    norm x --mode $mode --scale "$tmp/inner.npy"
+    norm x --mode $mode --scale "$tmp/last.npy" --training --inv-variance-out "$tmp/inv.npy"
+    has inv '4, 6, 5'
+    norm xf --mode $mode --scale "$tmp/whole.npy"
+    norm matrix --mode $mode --scale "$tmp/scale.npy" --type f16
+    norm x --mode $mode --scale "$tmp/inner.npy" --layout nhwc --epsilon 0.01
+done
+norm x --mode layer --scale "$tmp/inner.npy" --bias "$tmp/shift.npy" --activation gelu
+norm x --mode layer --scale "$tmp/inner.npy" --bias "$tmp/shift.npy" --training \
+    --mean-out "$tmp/mean.npy"
+has mean '4,'
+
+# --- refused ---
+# refused STATUS PATTERN X ARGS...: must fail with a message and leave no output
+refused() {
+    expected=$1 pattern=$2 x=$3
+    shift 3
+    rm -f "$tmp/y.npy"
+    run "$expected" norm "$tmp/$x.npy" -o "$tmp/y.npy" --device "$device" "$@" &&
+        says err "$pattern"
+    [ ! -e "$tmp/y.npy" ] || fail "an output file was left"
+}
+scale=$tmp/scale.npy
+array none f32 C 0,6,5
+array xc c64 C 4,6,5,7
+refused 1 'X: expected 2 to 8 dimensions, n x channels x any sizes; .*scale.npy is 6 f32' scale \
+    --mode layer --scale "$scale"
+refused 1 'X: expected f64, f32, f16, i8 or u8, or --type' xc --mode layer --scale "$scale"
+refused 1 'X: expected at least 1 in each dimension' none --mode layer --scale "$scale"
+refused 1 '--scale: expected 7, the last dimensions of X; .*scale.npy is 6' x --mode layer \
+    --scale "$scale"
+refused 1 '--scale: expected 1 dimensions, the last ones of X' matrix --mode rms \
+    --scale "$tmp/inner.npy"
+refused 1 '--scale: expected 6, one for each channel; .*last.npy is 7' x --mode instance \
+    --scale "$tmp/last.npy"
+refused 1 '--bias: expected 6 x 5 x 7, the last dimensions of X; .*last' x --mode layer \
+    --scale "$tmp/inner.npy" --bias "$tmp/last.npy"
+refused 1 '--mean: expected 6, one for each channel; .*last.npy' x --mode batch --scale "$scale" \
+    --mean "$tmp/last.npy" --inv-variance "$tmp/inv.npy"
+refused 2 'expected --mode layer.batch.instance.rms' x --scale "$scale"
+refused 2 '--mode: expected layer.batch.instance.rms, got .group' x --mode group --scale "$scale"
+refused 2 'expected --scale FILE' x --mode layer
+refused 2 '--mode batch: expected --mean FILE and --inv-variance FILE, or --training' x \
+    --mode batch --scale "$scale"
+refused 2 '--mean: expected --mode batch without --training, got layer' x --mode layer \
+    --scale "$scale" --mean "$scale"
+refused 2 '--inv-variance: expected --mode batch without --training, got batch with it' x \
+    --mode batch --training --scale "$scale" --inv-variance "$scale"
+refused 2 '--mean-out: expected --training' x --mode layer --scale "$scale" \
+    --mean-out "$tmp/mean.npy"
+refused 2 '--bias: expected none, for --mode rms' x --mode rms --scale "$scale" --bias "$scale"
+refused 2 '--epsilon: expected none' x --mode batch --scale "$scale" --mean "$scale" \
+    --inv-variance "$scale" --epsilon 1
+refused 2 "--epsilon: expected a number above 0, got '0'" x --mode rms --scale "$scale" --epsilon 0
+refused 2 "--activation: expected .*got 'rely'" x --mode rms --scale "$scale" --activation rely
+refused 1 'missing.npy: No such file' missing --mode rms --scale "$scale"
+run 2 norm "$tmp/x.npy" --mode rms --scale "$scale" && says err 'expected -o Y.npy'
+
+finish
