@@ -59,7 +59,7 @@ static int64_t NAME(place_in)(const NAME(window) * w, int64_t tap)
     return (at[0] * w->in[1] + at[1]) * w->in[2] + at[2];
 }
 
-/* The place of the largest; the first of several, and the first NaN. */
+/* The place of the largest; the first of several, and the first NaN. -1: there is only padding. */
 static int64_t NAME(largest_in)(const NAME(window) * w, const T *plane)
 {
     int64_t best = -1;
@@ -90,7 +90,8 @@ static T NAME(average)(const NAME(pool) * p, const NAME(window) * w, const T *pl
         int64_t at = NAME(place_in)(w, tap);
         sum += at >= 0 ? (double)plane[at] : 0;
     }
-    return (T)(sum / NAME(divisor)(p, w));
+    double divisor = NAME(divisor)(p, w);
+    return (T)(divisor > 0 ? sum / divisor : 0);
 }
 
 static void NAME(run_pool)(const trp__dnn_host_node *x)
@@ -106,7 +107,7 @@ static void NAME(run_pool)(const trp__dnn_host_node *x)
             continue;
         }
         int64_t tap = NAME(largest_in)(&w, plane);
-        out[i] = plane[NAME(place_in)(&w, tap)];
+        out[i] = tap < 0 ? -(T)INFINITY : plane[NAME(place_in)(&w, tap)];
         if (index)
             index[i] = (T)tap;
     }
