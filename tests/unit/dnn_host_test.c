@@ -273,6 +273,43 @@ static void the_largest_of_a_window(void **state)
     }
 }
 
+/* One pixel, which each window has at another of its places; and places that no window has. */
+static void places_in_windows(void **state)
+{
+    enum { PLACES = 2 * 3 * 4 };
+    static const int64_t in[] = {1, 1, 1, 1, 1}, out[] = {1, 1, 2, 3, 4};
+    float x = -2, y[PLACES], dy[PLACES], dx[3] = {9, 9, 9};
+    int8_t index[PLACES];
+    dd_graph g = {0}, back = {0};
+    (void)state;
+    trp_dnn_node *n = dd_node(&g, TRP_DNN_RESAMPLE_FORWARD);
+    for (int i = 0; i < 3; i++) {
+        n->window[i] = i + 2;
+        n->pre_pad[i] = n->post_pad[i] = i + 1;
+    }
+    trp_dnn_node *b = dd_node(&back, TRP_DNN_RESAMPLE_BACKWARD);
+    *b = *n;
+    b->kind = TRP_DNN_RESAMPLE_BACKWARD;
+    n->x = dd_tensor(&g, TRP_F32, &x, 5, in);
+    n->y = dd_tensor(&g, TRP_F32, y, 5, out);
+    n->index = dd_tensor(&g, TRP_I8, index, 5, out);
+    send(&g);
+    for (int i = 0; i < PLACES; i++) {
+        assert_int_equal(index[i], PLACES - 1 - i);
+        dy[i] = 1;
+    }
+    b->dy = dd_tensor(&back, TRP_F32, dy, 5, out);
+    b->index = dd_tensor(&back, TRP_I8, index, 5, out);
+    b->dx = dd_tensor(&back, TRP_F32, &dx[1], 5, in);
+    send(&back);
+    expect("each adds to it", 0, (double)dx[1], PLACES);
+    for (int i = 0; i < PLACES; i++)
+        index[i] = (int8_t)(i % 2 ? 2 * PLACES - 1 - i : -1 - 5 * i);
+    send(&back);
+    for (int i = 0; i < 3; i++)
+        expect("none does", i, (double)dx[i], i == 1 ? 0 : 9);
+}
+
 static void averages_count_padding_or_not(void **state)
 {
     float x[] = {1, 2, 3, 4, 6};
@@ -469,6 +506,7 @@ int main(void)
         cmocka_unit_test(what_is_between_is_rounded),
         cmocka_unit_test(integers_are_exact),
         cmocka_unit_test(the_largest_of_a_window),
+        cmocka_unit_test(places_in_windows),
         cmocka_unit_test(averages_count_padding_or_not),
         cmocka_unit_test(windows_of_padding_alone),
         cmocka_unit_test(sums_over_nothing),
