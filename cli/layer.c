@@ -236,9 +236,11 @@ void layer_show(const layer *job, const char *label, uint64_t began, int result,
                 ui_flop_rate(flops, took).s);
     else
         ui_step(UI_NONE, label, took, "%s%s", tensor_shape_text(&t->file).s, in);
-    if (job->ran.engine[0])
-        ui_note("engine", "%s%s", job->ran.engine,
-                job->ran.parts > 1 ? ", node by node: the library has none for all at once" : "");
+    if (job->ran.engine[0] && job->ran.parts > 1)
+        ui_note("engine", "%s, in %u pieces: the library takes it no other way", job->ran.engine,
+                job->ran.parts);
+    else if (job->ran.engine[0])
+        ui_note("engine", "%s", job->ran.engine);
 }
 
 bool layer_fetch(layer *job)

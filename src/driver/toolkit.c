@@ -51,7 +51,7 @@ static void list_places(const trp__toolkit_library *library, places *p)
     for (size_t i = 0; i < FOLDERS; i++)
         p->directories[directories++] = folders[i];
     p->directories[directories] = NULL;
-    if (!driver_is_old())
+    if (library->soname_13 && !driver_is_old())
         p->sonames[sonames++] = library->soname_13;
     p->sonames[sonames++] = library->soname_12;
     p->sonames[sonames] = NULL;

@@ -14,8 +14,9 @@
 typedef struct trp__toolkit_library {
     const char *name; /* for messages: "cublas" */
     const char *env;  /* the variable that may hold its full path: "TROUPE_CUBLAS" */
-    const char *soname_13, *soname_12; /* those that come with CUDA 13 and 12 */
-    const char *package_hint;          /* how to get it */
+    /* Those that come with CUDA 13 and 12; soname_13 is NULL where there is one for both. */
+    const char *soname_13, *soname_12;
+    const char *package_hint; /* how to get it */
     const trp__dynlib_symbol *symbols;
     size_t symbol_count;
     void *table; /* of the loaded functions, see trp__dynlib_open() */

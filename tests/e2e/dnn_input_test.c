@@ -121,6 +121,9 @@ static void make(problem *p)
     BAD("tensors[7].stride: expected a place for each element",                                    \
         (p->tensor[Y].stride[0] = 210, p->tensor[Y].stride[1] = 34, p->tensor[Y].stride[2] = 5,    \
          p->tensor[Y].stride[3] = 1))                                                              \
+    BAD("tensors[3].stride: expected a place for each element",                                    \
+        (p->tensor[CONV] = p->tensor[Y], p->tensor[CONV].buffer.id = 0,                            \
+         p->tensor[CONV].stride[0] = p->tensor[CONV].stride[1] = 1))                               \
     BAD("tensors[1]_offset: expected a multiple of 4", p->tensor[X].offset = 2)                    \
     BAD("tensors[1]: the request needs bytes", p->tensor[X].offset = BYTES - 4)
 

@@ -45,7 +45,7 @@ static void convolutions(void)
 }
 
 /* So large that the host gives them to oneDNN: in every pass. */
-static void large_convolutions(void)
+static void larger_convolutions(void)
 {
     static const struct {
         uint32_t rank;
@@ -85,7 +85,7 @@ static void large_convolutions(void)
     for (size_t i = 0; i < 3 * (H_SANITIZED ? 2 : COUNT_OF(shapes)); i++) {
         const trp_dnn_kind kind = (trp_dnn_kind)(TRP_DNN_CONV_FORWARD + i % 3);
         const uint32_t rank = shapes[i / 3].rank;
-        dp_problem p = {.kind = "large convolution"};
+        dp_problem p = {.kind = "larger convolution"};
         trp_dnn_node *n = dp_node(&p, kind);
         memcpy(n->pre_pad, shapes[i / 3].pre_pad, sizeof n->pre_pad);
         memcpy(n->post_pad, shapes[i / 3].post_pad, sizeof n->post_pad);
@@ -97,6 +97,31 @@ static void large_convolutions(void)
         *x = dp_memory(&p, shapes[i / 3].type, rank, shapes[i / 3].x);
         *w = dp_memory(&p, shapes[i / 3].type, rank, shapes[i / 3].w);
         *y = dp_memory(&p, shapes[i / 3].type, rank, shapes[i / 3].y);
+        check(&p);
+    }
+    close_world();
+}
+
+/* Of which the host does not gather all at once, and a library may choose others than of small
+ * ones.
+ */
+static void large_convolutions(void)
+{
+    open_world();
+    for (int i = 0; i < (H_SANITIZED ? 3 : 6); i++) {
+        dp_problem p = {.kind = "large convolution"};
+        trp_dnn_node *n = dp_node(&p, (trp_dnn_kind)(TRP_DNN_CONV_FORWARD + i % 3));
+        const trp_dtype type = i < 3 ? TRP_F32 : TRP_F16;
+        const int64_t side = dp_from(29, 33), channels = dp_from(22, 25);
+        const int64_t x[] = {1, channels, 2 * side + 1, side}, w[] = {1, channels, 3, 5},
+                      y[] = {1, 1, side, side};
+        uint32_t image = dp_memory(&p, type, 4, x), filter = dp_memory(&p, type, 4, w);
+        uint32_t out = dp_memory(&p, type, 4, y);
+        *(i % 3 == 1 ? &n->dx : &n->x) = image;
+        *(i % 3 == 2 ? &n->dw : &n->w) = filter;
+        *(i % 3 == 0 ? &n->y : &n->dy) = out;
+        n->pre_pad[1] = n->post_pad[1] = 2;
+        n->stride[0] = 2;
         check(&p);
     }
     close_world();
@@ -186,6 +211,9 @@ static void draw_pointwise(dp_problem *p, trp_dnn_node *n)
             dim[k] = whole || dp_below(2) ? y[k] : 1;
         *fields[i] = value ? dp_value(p, ref_rng_uniform(h_rng(), 0.3, 2))
                            : dp_memory(p, i == 2 ? TRP_BOOL : type, rank, dim);
+        if (value) /* as that type holds it */
+            p->tensor[*fields[i]].type =
+                (trp_dtype[]){TRP_DTYPE_NONE, TRP_F32, TRP_F16, TRP_F8E4M3}[dp_below(4)];
         p->fill[*fields[i]] = i == 2 ? DP_FEW : fill_of(n->pointwise, i == 0);
     }
     bool truth = n->pointwise >= TRP_DNN_EQUAL && n->pointwise <= TRP_DNN_NOT;
@@ -328,6 +356,64 @@ static void pool_gradients(void)
     close_world();
 }
 
+/* An i8 says which of 128 elements was the largest. */
+static void large_windows(void)
+{
+    open_world();
+    for (int i = 0; i < 2; i++) {
+        const int64_t rows = 8 + i, x[] = {1, 2, 3 * rows, 32}, y[] = {1, 2, 3, 2};
+        dp_problem p = {.kind = "pool of large windows"};
+        trp_dnn_node *n = dp_node(&p, TRP_DNN_RESAMPLE_FORWARD);
+        trp_dnn_node *back = dp_node(&p, TRP_DNN_RESAMPLE_BACKWARD);
+        trp_completion done = {0};
+        n->x = dp_memory(&p, TRP_F32, 4, x);
+        n->y = dp_memory(&p, TRP_F32, 4, y);
+        n->index = dp_memory(&p, TRP_I8, 4, y);
+        p.unknown[n->index] = true;
+        p.fill[n->x] = DP_DISTINCT;
+        n->window[0] = n->stride[0] = rows;
+        n->window[1] = n->stride[1] = 16;
+        *back = *n;
+        back->kind = TRP_DNN_RESAMPLE_BACKWARD;
+        back->x = back->y = 0;
+        back->dy = dp_memory(&p, TRP_F32, 4, y);
+        back->dx = dp_memory(&p, TRP_F32, 4, x);
+        if (i == 0) {
+            check(&p);
+            continue;
+        }
+        dp_make(world.device, &p);
+        H_OK(dp_send(dnn, &p, &done));
+        trp_status status = h_await_any(done);
+        if (status == TRP_OK) /* a library's index may be another one */
+            dp_compare(&p);
+        else
+            H_IS(status, TRP_E_UNSUPPORTED);
+        dp_drop(&p);
+    }
+    close_world();
+}
+
+/* How a graph was run is told. */
+static void told(void)
+{
+    open_world();
+    for (int64_t n = 0; n < 2; n++) {
+        dp_problem p = {.kind = "told"};
+        trp_dnn_ran ran = {.parts = 77};
+        trp_dnn_node *node = dp_node(&p, TRP_DNN_POINTWISE);
+        node->x = dp_memory(&p, TRP_F32, 1, &n);
+        node->y = dp_memory(&p, TRP_F32, 1, &n);
+        p.options.ran = &ran;
+        check(&p);
+        H_CHECK(n == 0 ? ran.parts == 0 : ran.parts >= 1);
+        H_CHECK(ran.engine[0] != '\0');
+        if (!h_is_cuda())
+            H_CHECK(strcmp(ran.engine, n == 0 ? "none" : "host") == 0);
+    }
+    close_world();
+}
+
 /* --- normalisation --- */
 
 static void norms(void)
@@ -354,6 +440,7 @@ static void norms(void)
 static const h_case cases[] = {
     {"convolutions", convolutions},
     {"large_convolutions", large_convolutions},
+    {"larger_convolutions", larger_convolutions},
     {"products", products},
     {"pointwise", pointwise},
     {"activation_gradients", activation_gradients},
@@ -361,6 +448,8 @@ static const h_case cases[] = {
     {"statistics", statistics},
     {"pools", pools},
     {"pool_gradients", pool_gradients},
+    {"large_windows", large_windows},
+    {"told", told},
     {"norms", norms},
 };
 

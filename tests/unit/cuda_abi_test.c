@@ -2,6 +2,7 @@
  * the compiler; the program has nothing left to do. Built only where cuda.h is found; the part on
  * cuBLAS only where its header is there too. */
 #include "actors/blas/cublas_levels.h"
+#include "actors/dnn/cudnn_abi.h"
 #include "actors/jit/nvjitlink_abi.h"
 #include "actors/jit/nvrtc_abi.h"
 #include "actors/matmul/cublaslt_abi.h"
@@ -399,6 +400,59 @@ SAME(sizeof(trp__nvjitlink_input), sizeof(nvJitLinkInputType));
 #define trp__nvjitlink_input  nvJitLinkInputType
 #define trp__nvjitlink_handle nvJitLinkHandle
 TRP__NVJITLINK_FUNCTIONS(SAME_LIBRARY_FUNCTION)
+#endif
+
+#if __has_include(<cudnn.h>)
+#include <cudnn.h>
+#endif
+#if defined CUDNN_VERSION && CUDNN_VERSION >= 90000
+/* Constants that came with a version are left out before it. */
+#define DNN_9_0(ours, theirs) SAME(ours, theirs);
+#if CUDNN_VERSION >= 90800
+#define DNN_9_8(ours, theirs) SAME(ours, theirs);
+#else
+#define DNN_9_8(ours, theirs)
+#endif
+#if CUDNN_VERSION >= 91900
+#define DNN_9_19(ours, theirs) SAME(ours, theirs);
+#else
+#define DNN_9_19(ours, theirs)
+#endif
+#define DNN(since, name)                  DNN_##since(TRP__CUDNN_##name, CUDNN_##name)
+#define DNN_STATUS(since, name, value)    DNN(since, STATUS_##name)
+#define DNN_DATA(since, name, value)      DNN(since, DATA_##name)
+#define DNN_BACKEND(since, name, value)   DNN(since, BACKEND_##name)
+#define DNN_TYPE(since, name, value)      DNN(since, TYPE_##name)
+#define DNN_ATTRIBUTE(since, name, value) DNN(since, ATTR_##name)
+#define DNN_POINTWISE(since, name, value) DNN(since, POINTWISE_##name)
+#define DNN_REDUCTION(since, name, value) DNN(since, REDUCE_TENSOR_##name)
+#define DNN_MODE(since, name, value)      DNN(since, name)
+TRP__CUDNN_STATUSES(DNN_STATUS)
+TRP__CUDNN_DATA_TYPES(DNN_DATA)
+TRP__CUDNN_DESCRIPTORS(DNN_BACKEND)
+TRP__CUDNN_ATTRIBUTE_TYPES(DNN_TYPE)
+TRP__CUDNN_ATTRIBUTES(DNN_ATTRIBUTE)
+TRP__CUDNN_POINTWISES(DNN_POINTWISE)
+TRP__CUDNN_REDUCTIONS(DNN_REDUCTION)
+TRP__CUDNN_MODES(DNN_MODE)
+SAME(sizeof(trp__cudnn_status), sizeof(cudnnStatus_t));
+SAME(sizeof(trp__cudnn_attribute), sizeof(cudnnBackendAttributeName_t));
+SAME(sizeof(trp__cudnn_attribute_type), sizeof(cudnnBackendAttributeType_t));
+SAME(sizeof(trp__cudnn_descriptor_type), sizeof(cudnnBackendDescriptorType_t));
+SAME(sizeof(int), sizeof(cudnnDataType_t));
+SAME(sizeof(int), sizeof(cudnnPointwiseMode_t));
+SAME(sizeof(int), sizeof(cudnnReduceTensorOp_t));
+SAME(sizeof(int), sizeof(cudnnBackendNumericalNote_t));
+SAME(sizeof(int), sizeof(cudnnBackendKnobType_t));
+SAME(sizeof(int), sizeof(cudnnBackendHeurMode_t));
+
+#define trp__cudnn_status          cudnnStatus_t
+#define trp__cudnn_handle          cudnnHandle_t
+#define trp__cudnn_descriptor      cudnnBackendDescriptor_t
+#define trp__cudnn_descriptor_type cudnnBackendDescriptorType_t
+#define trp__cudnn_attribute       cudnnBackendAttributeName_t
+#define trp__cudnn_attribute_type  cudnnBackendAttributeType_t
+TRP__CUDNN_FUNCTIONS(SAME_LIBRARY_FUNCTION)
 #endif
 
 #if __has_include(<nvtx3/nvToolsExt.h>)

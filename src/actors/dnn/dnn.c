@@ -12,5 +12,6 @@ const trp__actor_class trp__dnn_class = {
     .kind = "dnn",
     .op_count = sizeof ops / sizeof *ops,
     .ops = ops,
+    .cuda = &trp__dnn_cuda,
     .host = &trp__dnn_host,
 };

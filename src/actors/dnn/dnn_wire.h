@@ -7,7 +7,7 @@
 #include "actors/dnn/graph.h"
 
 typedef struct trp__dnn {
-    uint64_t sum;   /* a checksum of the graph's key */
+    uint64_t sum;   /* a checksum of the graph's key, with no search asked for */
     uint32_t bytes; /* of the graph; 0: nothing to do */
     uint32_t reserved;
 } trp__dnn;

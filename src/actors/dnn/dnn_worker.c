@@ -18,5 +18,10 @@ trp_status trp__dnn_job_graph(const trp_job *job, trp__dnn_graph *graph, trp_dnn
     if (trp__dnn_bytes(graph->head) != g.bytes)
         return trp__error_set(error, TRP_E_INTERNAL, "a graph of %u bytes, expected %zu", g.bytes,
                               trp__dnn_bytes(graph->head));
+    for (int i = 0; i < graph->head->tensors; i++) { /* the piece is no tensor */
+        if (graph->tensor[i].role == TRP__DNN_BUFFER && graph->access[i] + 1U >= job->access_count)
+            return trp__error_set(error, TRP_E_INTERNAL, "access %u of %u for a tensor",
+                                  graph->access[i], job->access_count - 1);
+    }
     return TRP_OK;
 }

@@ -16,12 +16,20 @@ static double softplus(double x)
     return fmax(x, 0) + log1p(exp(-fabs(x)));
 }
 
+/* Without a slope infinity too is clipped, for which 0 * infinity would be none. */
+static double relu(const double *p, double x)
+{
+    if (x != x)
+        return x;
+    return x > p[1] ? p[1] : x > p[0] ? x : p[2] == 0 ? p[0] : p[0] + p[2] * (x - p[0]);
+}
+
 static double activation(const trp__dnn_node *n, double x)
 {
     const double *p = n->parameter;
     switch (n->mode) {
     case TRP_DNN_RELU:
-        return x != x ? x : x > p[1] ? p[1] : x > p[0] ? x : p[0] + p[2] * (x - p[0]);
+        return relu(p, x);
     case TRP_DNN_TANH:
         return tanh(x);
     case TRP_DNN_SIGMOID:
@@ -39,13 +47,21 @@ static double activation(const trp__dnn_node *n, double x)
     }
 }
 
+/* Of GELU_TANH. Where tanh is 1 or -1 its slope is 0, however large what it is multiplied by. */
+static double gelu_tanh_slope(double x)
+{
+    double inner = tanh(SQRT_2_PI * (x + GELU_CUBE * x * x * x)), slope = 1 - inner * inner;
+    double bend = slope == 0 ? 0 : x / 2 * slope * SQRT_2_PI * (1 + 3 * GELU_CUBE * x * x);
+    return (1 + inner) / 2 + bend;
+}
+
 double trp__dnn_activation_slope(const trp__dnn_node *n, double x)
 {
     const double *p = n->parameter;
-    double s, inner;
+    double s;
     switch (n->mode) {
     case TRP_DNN_RELU:
-        return x > p[0] && x < p[1] ? 1 : x > p[0] ? 0 : p[2];
+        return x > p[0] ? x < p[1] || isinf(p[1]) : p[2];
     case TRP_DNN_TANH:
         s = tanh(x);
         return 1 - s * s;
@@ -57,9 +73,7 @@ double trp__dnn_activation_slope(const trp__dnn_node *n, double x)
     case TRP_DNN_GELU:
         return (1 + erf(x * SQRT_HALF)) / 2 + x * exp(-x * x / 2) * SQRT_2_PI / 2;
     case TRP_DNN_GELU_TANH:
-        inner = tanh(SQRT_2_PI * (x + GELU_CUBE * x * x * x));
-        return (1 + inner) / 2 +
-               x / 2 * (1 - inner * inner) * SQRT_2_PI * (1 + 3 * GELU_CUBE * x * x);
+        return gelu_tanh_slope(x);
     case TRP_DNN_SOFTPLUS:
         return sigmoid(p[0] * x);
     default: /* SWISH */
@@ -185,7 +199,9 @@ double trp__dnn_reduce_next(uint8_t mode, double sum, double value)
 
 double trp__dnn_reduce_last(uint8_t mode, double sum, int64_t count)
 {
-    return mode == TRP_DNN_MEAN ? sum / (double)count : mode == TRP_DNN_NORM2 ? sqrt(sum) : sum;
+    if (mode == TRP_DNN_MEAN)
+        return count > 0 ? sum / (double)count : 0; /* as a sum over nothing */
+    return mode == TRP_DNN_NORM2 ? sqrt(sum) : sum;
 }
 
 trp__dnn_tensor trp__dnn_statistics_shape(const trp__dnn_node *n,

@@ -128,7 +128,8 @@ static void NAME(write_statistics)(const NAME(norm) * n)
         if (!old_mean)
             continue;
         double factor = (double)*(T *)at[TRP__DNN_NORM_AVERAGE_FACTOR];
-        double variance = n->other[i] * (double)n->group / (double)(n->group - 1);
+        double others = n->group > 1 ? (double)(n->group - 1) : 1; /* one alone varies by 0 */
+        double variance = n->other[i] * (double)n->group / others;
         ((T *)at[TRP__DNN_NORM_NEW_RUNNING_MEAN])[i] =
             (T)((1 - factor) * (double)old_mean[i] + factor * n->mean[i]);
         ((T *)at[TRP__DNN_NORM_NEW_RUNNING_VARIANCE])[i] =

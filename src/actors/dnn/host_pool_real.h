@@ -1,13 +1,14 @@
 /* Pooling in one real type. Included by host_nodes_real.h. */
 
-/* What a window of a plane holds. */
+/* A window of a plane: where it begins, maybe in the padding, and what of it is in the plane. */
 typedef struct NAME(window) {
     int64_t in[CONV_DIMS], start[CONV_DIMS], size[CONV_DIMS];
+    int64_t first[CONV_DIMS], end[CONV_DIMS];
 } NAME(window);
 
 typedef struct NAME(pool) {
     const trp__dnn_host_node *x;
-    NAME(window) shape; /* without its start */
+    NAME(window) shape; /* without its place */
     int64_t out[CONV_DIMS], planes, in_volume, out_volume;
     int32_t pad[CONV_DIMS], stride[CONV_DIMS];
 } NAME(pool);
@@ -36,15 +37,20 @@ static NAME(window) NAME(window_of)(const NAME(pool) * p, int64_t pixel)
     NAME(window) w = p->shape;
     for (int i = CONV_DIMS - 1; i >= 0; i--) {
         w.start[i] = pixel % p->out[i] * p->stride[i] - p->pad[i];
+        w.first[i] = w.start[i] > 0 ? w.start[i] : 0;
+        w.end[i] = w.start[i] + w.size[i] < w.in[i] ? w.start[i] + w.size[i] : w.in[i];
         pixel /= p->out[i];
     }
     return w;
 }
 
-static int64_t NAME(window_volume)(const NAME(window) * w)
-{
-    return w->size[0] * w->size[1] * w->size[2];
-}
+/* Goes over the elements of a plane that are in a window, in order; `at` is where they are. */
+#define FOR_WINDOW(w, at)                                                                          \
+    for (int64_t at##_d = (w)->first[0]; at##_d < (w)->end[0]; at##_d++)                           \
+        for (int64_t at##_h = (w)->first[1]; at##_h < (w)->end[1]; at##_h++)                       \
+            for (int64_t at##_row = (at##_d * (w)->in[1] + at##_h) * (w)->in[2],                   \
+                         at = at##_row + (w)->first[2];                                            \
+                 at < at##_row + (w)->end[2]; at++)
 
 /* Where place `tap` of a window is in its plane; -1: in the padding. */
 static int64_t NAME(place_in)(const NAME(window) * w, int64_t tap)
@@ -59,15 +65,22 @@ static int64_t NAME(place_in)(const NAME(window) * w, int64_t tap)
     return (at[0] * w->in[1] + at[1]) * w->in[2] + at[2];
 }
 
-/* The place of the largest; the first of several, and the first NaN. */
+/* And back. */
+static int64_t NAME(tap_at)(const NAME(window) * w, int64_t at)
+{
+    int64_t d = at / (w->in[1] * w->in[2]), h = at / w->in[2] % w->in[1], x = at % w->in[2];
+    return ((d - w->start[0]) * w->size[1] + h - w->start[1]) * w->size[2] + x - w->start[2];
+}
+
+/* Where the largest is; the first of several, and the first NaN. -1: there is only padding. */
 static int64_t NAME(largest_in)(const NAME(window) * w, const T *plane)
 {
     int64_t best = -1;
     T most = 0;
-    for (int64_t tap = 0; tap < NAME(window_volume)(w); tap++) {
-        int64_t at = NAME(place_in)(w, tap);
-        if (at >= 0 && (best < 0 || (most == most && !(plane[at] <= most)))) {
-            best = tap;
+    FOR_WINDOW(w, at)
+    {
+        if (best < 0 || (most == most && !(plane[at] <= most))) {
+            best = at;
             most = plane[at];
         }
     }
@@ -77,20 +90,22 @@ static int64_t NAME(largest_in)(const NAME(window) * w, const T *plane)
 /* By what the sum over a window is divided. */
 static double NAME(divisor)(const NAME(pool) * p, const NAME(window) * w)
 {
-    int64_t count = 0;
-    for (int64_t tap = 0; tap < NAME(window_volume)(w); tap++)
-        count += p->x->n->mode == TRP_DNN_POOL_AVERAGE_PADDED || NAME(place_in)(w, tap) >= 0;
+    int64_t count = 1;
+    for (int i = 0; i < CONV_DIMS; i++)
+        count *= p->x->n->mode == TRP_DNN_POOL_AVERAGE_PADDED ? w->size[i]
+                 : w->end[i] > w->first[i]                    ? w->end[i] - w->first[i]
+                                                              : 0;
     return (double)count;
 }
 
 static T NAME(average)(const NAME(pool) * p, const NAME(window) * w, const T *plane)
 {
-    double sum = 0;
-    for (int64_t tap = 0; tap < NAME(window_volume)(w); tap++) {
-        int64_t at = NAME(place_in)(w, tap);
-        sum += at >= 0 ? (double)plane[at] : 0;
+    double sum = 0, divisor = NAME(divisor)(p, w);
+    FOR_WINDOW(w, at)
+    {
+        sum += (double)plane[at];
     }
-    return (T)(sum / NAME(divisor)(p, w));
+    return (T)(divisor > 0 ? sum / divisor : 0);
 }
 
 static void NAME(run_pool)(const trp__dnn_host_node *x)
@@ -105,10 +120,10 @@ static void NAME(run_pool)(const trp__dnn_host_node *x)
             out[i] = NAME(average)(&p, &w, plane);
             continue;
         }
-        int64_t tap = NAME(largest_in)(&w, plane);
-        out[i] = plane[NAME(place_in)(&w, tap)];
+        int64_t at = NAME(largest_in)(&w, plane);
+        out[i] = at < 0 ? -(T)INFINITY : plane[at];
         if (index)
-            index[i] = (T)tap;
+            index[i] = (T)(at < 0 ? at : NAME(tap_at)(&w, at));
     }
 }
 
@@ -122,17 +137,22 @@ static void NAME(run_pool_backward)(const trp__dnn_host_node *x)
     for (int64_t i = 0; i < p.planes * p.out_volume; i++) {
         int64_t begin = i / p.out_volume * p.in_volume;
         const NAME(window) w = NAME(window_of)(&p, i % p.out_volume);
-        bool most = x->n->mode == TRP_DNN_POOL_MAX;
-        double divisor = most ? 1 : NAME(divisor)(&p, &w);
-        int64_t volume = NAME(window_volume)(&w), first = 0, last = volume - 1;
-        if (most) {
-            first = index ? (int64_t)index[i] : NAME(largest_in)(&w, old + begin);
-            last = first;
+        if (x->n->mode != TRP_DNN_POOL_MAX) {
+            const T share = (T)((double)out[i] / NAME(divisor)(&p, &w));
+            FOR_WINDOW(&w, at)
+            {
+                in[begin + at] += share;
+            }
+            continue;
         }
-        for (int64_t tap = first; tap <= last && tap >= 0 && tap < volume; tap++) {
-            int64_t at = NAME(place_in)(&w, tap);
-            if (at >= 0)
-                in[begin + at] += (T)((double)out[i] / divisor);
-        }
+        int64_t tap = index ? (int64_t)index[i] : -1, at = -1;
+        if (!index)
+            at = NAME(largest_in)(&w, old + begin);
+        else if (tap >= 0 && tap < w.size[0] * w.size[1] * w.size[2]) /* it comes from outside */
+            at = NAME(place_in)(&w, tap);
+        if (at >= 0)
+            in[begin + at] += out[i];
     }
 }
+
+#undef FOR_WINDOW

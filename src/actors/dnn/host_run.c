@@ -133,6 +133,18 @@ void trp__dnn_host_drop(trp__dnn_host_run *run)
     munmap(run, run->bytes);
 }
 
+/* A value as its type holds it. */
+static void load_value(const trp__dnn_tensor *t, double value, bool wide, void *to)
+{
+    double held;
+    if (wide)
+        *(double *)to = value;
+    else
+        *(float *)to = (float)value;
+    trp__dnn_host_store(t, &held, wide, to);
+    trp__dnn_host_load(t, &held, wide, to);
+}
+
 /* Gathers what a node reads. */
 static void load_node(const trp__dnn_host_run *run, trp__dnn_host_node *x)
 {
@@ -147,10 +159,8 @@ static void load_node(const trp__dnn_host_run *run, trp__dnn_host_node *x)
             continue;
         x->at[at] = next;
         next += real_bytes(x->n, trp__dnn_elements(t));
-        if (t->role == TRP__DNN_VALUE && is_wide(x->n))
-            *(double *)x->at[at] = g->value[number];
-        else if (t->role == TRP__DNN_VALUE)
-            *(float *)x->at[at] = (float)g->value[number];
+        if (t->role == TRP__DNN_VALUE)
+            load_value(t, g->value[number], is_wide(x->n), x->at[at]);
         else if (!kind->port[at].written)
             trp__dnn_host_load(t, run->place[number], is_wide(x->n), x->at[at]);
     }

@@ -298,8 +298,8 @@ static bool execute(conv *c)
 static double multiplications(const trp__dnn_host_node *x)
 {
     const trp__dnn_tensor *w = x->tensor[TRP__DNN_CONV_W];
-    return (double)trp__dnn_elements(x->tensor[TRP__DNN_CONV_Y]) *
-           (double)(trp__dnn_elements(w) / w->dim[0]);
+    int64_t each = trp__dnn_elements(w) / w->dim[0];
+    return (double)trp__dnn_elements(x->tensor[TRP__DNN_CONV_Y]) * (double)each;
 }
 
 bool trp__onednn_conv(const trp__onednn_engine *dnn, const trp__dnn_host_node *x)

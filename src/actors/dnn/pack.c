@@ -73,26 +73,6 @@ static uint64_t bytes_of(const trp__dnn_tensor *t)
     return (uint64_t)trp__dnn_extent(t) * (trp_dtype_bits((trp_dtype)t->type) / 8);
 }
 
-/* Whether no two elements lie in one place: sorted by stride, each dimension begins behind the
- * reach of those before. */
-static bool is_injective(const trp__dnn_tensor *t)
-{
-    int64_t reach = 0;
-    bool done[TRP__DNN_RANK] = {false};
-    for (int round = 0; round < t->rank; round++) {
-        int least = -1;
-        for (int i = 0; i < t->rank; i++) {
-            if (!done[i] && (least < 0 || t->stride[i] < t->stride[least]))
-                least = i;
-        }
-        done[least] = true;
-        if (t->dim[least] > 1 && t->stride[least] <= reach)
-            return false;
-        reach += (t->dim[least] - 1) * t->stride[least];
-    }
-    return true;
-}
-
 /* Whether two tensors share bytes of a buffer; those between elements count. */
 static bool overlap(const making *m, uint32_t a, uint32_t b)
 {
@@ -104,9 +84,6 @@ static bool overlap(const making *m, uint32_t a, uint32_t b)
 
 static trp_status check_output(making *m, uint32_t number)
 {
-    if (!is_injective(&m->tensor[number]))
-        return FAIL(m, "tensors[%u].stride: expected a place for each element, for it is written",
-                    m->name[number]);
     for (uint32_t i = 0; i < m->head.tensors; i++) {
         if (i != number && overlap(m, number, i))
             return FAIL(m, "tensors[%u]: it overlaps tensors[%u], and is written", m->name[number],
@@ -189,13 +166,34 @@ static trp_status put_graph(making *m, trp__pack *pack, char *at)
     return TRP_OK;
 }
 
+/* What is asked for by `tune` is no part of the key, nor of its checksum. */
+static trp_status put_request(making *m, trp__pack *pack, const trp_dnn_graph_request *r,
+                              trp__dnn *g)
+{
+    const uint32_t before = (uint32_t)sizeof *r->options.ran;
+    const uint8_t tune = m->head.tune;
+    void *room = NULL;
+    g->bytes = (uint32_t)trp__dnn_bytes(&m->head);
+    trp_status status = pack->exchange(pack, r->options.ran, r->options.ran ? before : 0,
+                                       before + g->bytes, r->header.wait_ns, &room);
+    if (status != TRP_OK)
+        return status;
+    char *graph = (char *)room + before;
+    m->head.tune = 0;
+    status = put_graph(m, pack, graph);
+    if (status == TRP_OK)
+        g->sum = trp__checksum(graph, trp__dnn_key_bytes(&m->head));
+    m->head.tune = tune;
+    memcpy(graph, &m->head, sizeof m->head);
+    return status;
+}
+
 trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request)
 {
     const trp_dnn_graph_request *r = (const trp_dnn_graph_request *)request;
     making m = {.given = r->tensors, .nodes = r->nodes, .error = pack->error};
     trp__dnn g = {0};
     bool anything = false;
-    void *room = NULL;
     trp_status status = take_graph(&m, r);
     if (status == TRP_OK)
         status = check_buffers(&m, &anything);
@@ -203,15 +201,7 @@ trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request)
         return status;
     note_alignments(&m);
     if (anything) {
-        g.bytes = (uint32_t)trp__dnn_bytes(&m.head);
-        status =
-            pack->exchange(pack, r->options.ran, r->options.ran ? sizeof *r->options.ran : 0,
-                           (uint32_t)sizeof *r->options.ran + g.bytes, r->header.wait_ns, &room);
-        if (status == TRP_OK)
-            status = put_graph(&m, pack, (char *)room + sizeof *r->options.ran);
-        if (status == TRP_OK)
-            g.sum =
-                trp__checksum((char *)room + sizeof *r->options.ran, trp__dnn_key_bytes(&m.head));
+        status = put_request(&m, pack, r, &g);
     } else if (r->options.ran) {
         *r->options.ran = (trp_dnn_ran){.engine = "none"};
     }

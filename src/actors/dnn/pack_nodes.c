@@ -240,6 +240,28 @@ static trp_status check_spatial(making *m, uint32_t index)
     return TRP_OK;
 }
 
+/* Whether no two elements lie in one place: sorted by stride, each dimension begins behind the
+ * reach of those before. */
+static bool is_injective(const trp__dnn_tensor *t)
+{
+    int64_t reach = 0;
+    bool done[TRP__DNN_RANK] = {false};
+    if (trp__dnn_elements(t) == 0)
+        return true;
+    for (int round = 0; round < t->rank; round++) {
+        int least = -1;
+        for (int i = 0; i < t->rank; i++) {
+            if (!done[i] && (least < 0 || t->stride[i] < t->stride[least]))
+                least = i;
+        }
+        done[least] = true;
+        if (t->dim[least] > 1 && t->stride[least] <= reach)
+            return false;
+        reach += (t->dim[least] - 1) * t->stride[least];
+    }
+    return true;
+}
+
 /* What a node has written has all its dimensions by now. A virtual tensor without strides lies in
  * memory as the first of what the node reads, so that a graph in channels-last order stays so. */
 static trp_status complete_outputs(making *m, uint32_t index)
@@ -265,6 +287,10 @@ static trp_status complete_outputs(making *m, uint32_t index)
             trp__dnn_pack_strides(t, like);
             status = trp__dnn_check_span(m, n->port[at]);
         }
+        if (status == TRP_OK && !is_injective(t))
+            status =
+                FAIL(m, "tensors[%u].stride: expected a place for each element, for it is written",
+                     m->name[n->port[at]]);
     }
     return status;
 }

@@ -1,0 +1,104 @@
+#include "actors/dnn/cudnn.h"
+
+#include "base/error.h"
+#include "base/text.h"
+
+#include <string.h>
+
+/* One soname goes with all of CUDA: what is installed is built for one version of it. */
+TRP__TOOLKIT_DEFINE(trp__cudnn, TRP__CUDNN_FUNCTIONS(TRP__TOOLKIT_SYMBOL), .name = "cudnn",
+                    .env = "TROUPE_CUDNN", .soname_12 = "libcudnn.so.9",
+                    .package_hint = "install cuDNN 9 (apt, or pip install nvidia-cudnn-cu13)")
+
+trp_status trp__cudnn_failed(const trp__cudnn *lib, trp__cudnn_status result, const char *call,
+                             trp_error *error)
+{
+    char said[256] = "";
+    bool unsupported = result / 1000 == TRP__CUDNN_STATUS_NOT_SUPPORTED / 1000;
+    trp_status status = unsupported ? TRP_E_UNSUPPORTED
+                        : result == TRP__CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+                                result == TRP__CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED
+                            ? TRP_E_MEMORY
+                            : TRP_E_LIBRARY;
+    lib->cudnnGetLastErrorString(said, sizeof said);
+    said[sizeof said - 1] = '\0';
+    trp__text_clean(said);
+    return trp__error_set_code(error, status, "cudnn", result, "%s (%d)%s%s, in %s",
+                               lib->cudnnGetErrorString(result), result, said[0] ? ": " : "", said,
+                               call);
+}
+
+void trp__cudnn_version(const trp__cudnn *lib, char *out, size_t size)
+{
+    trp__toolkit_version(lib->cudnnGetProperty, out, size);
+}
+
+trp__cudnn_maker trp__cudnn_begin(const trp__cudnn *lib, trp__cudnn_descriptor_type type,
+                                  trp_error *error)
+{
+    trp__cudnn_maker maker = {.lib = lib, .error = error};
+    maker.status = trp__cudnn_check(lib, lib->cudnnBackendCreateDescriptor(type, &maker.descriptor),
+                                    "cudnnBackendCreateDescriptor", error);
+    if (maker.status != TRP_OK)
+        maker.descriptor = NULL;
+    return maker;
+}
+
+void trp__cudnn_set(trp__cudnn_maker *maker, trp__cudnn_attribute name,
+                    trp__cudnn_attribute_type type, int64_t count, const void *values)
+{
+    if (maker->status == TRP_OK)
+        maker->status = trp__cudnn_check(
+            maker->lib,
+            maker->lib->cudnnBackendSetAttribute(maker->descriptor, name, type, count, values),
+            "cudnnBackendSetAttribute", maker->error);
+}
+
+void trp__cudnn_set_enum(trp__cudnn_maker *maker, trp__cudnn_attribute name,
+                         trp__cudnn_attribute_type type, int value)
+{
+    trp__cudnn_set(maker, name, type, 1, &value);
+}
+
+void trp__cudnn_set_int(trp__cudnn_maker *maker, trp__cudnn_attribute name, int64_t value)
+{
+    trp__cudnn_set(maker, name, TRP__CUDNN_TYPE_INT64, 1, &value);
+}
+
+void trp__cudnn_set_flag(trp__cudnn_maker *maker, trp__cudnn_attribute name, bool value)
+{
+    trp__cudnn_set(maker, name, TRP__CUDNN_TYPE_BOOLEAN, 1, &value);
+}
+
+void trp__cudnn_set_real(trp__cudnn_maker *maker, trp__cudnn_attribute name, bool is_double,
+                         double value)
+{
+    float single = (float)value;
+    trp__cudnn_set(maker, name, is_double ? TRP__CUDNN_TYPE_DOUBLE : TRP__CUDNN_TYPE_FLOAT, 1,
+                   is_double ? (const void *)&value : &single);
+}
+
+void trp__cudnn_set_descriptor(trp__cudnn_maker *maker, trp__cudnn_attribute name,
+                               trp__cudnn_descriptor value)
+{
+    trp__cudnn_set(maker, name, TRP__CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+}
+
+trp_status trp__cudnn_finish(trp__cudnn_maker *maker, trp__cudnn_descriptor *out)
+{
+    if (maker->status == TRP_OK)
+        maker->status =
+            trp__cudnn_check(maker->lib, maker->lib->cudnnBackendFinalize(maker->descriptor),
+                             "cudnnBackendFinalize", maker->error);
+    if (maker->status != TRP_OK)
+        trp__cudnn_drop(maker->lib, &maker->descriptor);
+    *out = maker->descriptor;
+    return maker->status;
+}
+
+void trp__cudnn_drop(const trp__cudnn *lib, trp__cudnn_descriptor *descriptor)
+{
+    if (*descriptor)
+        lib->cudnnBackendDestroyDescriptor(*descriptor);
+    *descriptor = NULL;
+}

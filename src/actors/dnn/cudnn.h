@@ -1,0 +1,70 @@
+/* cuDNN's backend API, opened at run time. */
+#ifndef TRP_ACTORS_DNN_CUDNN_H
+#define TRP_ACTORS_DNN_CUDNN_H
+
+#include "actors/dnn/cudnn_abi.h"
+#include "driver/toolkit.h"
+
+#include <troupe/status.h>
+
+#include <stddef.h>
+
+/* The loaded functions, called by their exported names. */
+typedef struct trp__cudnn {
+    TRP__CUDNN_FUNCTIONS(TRP__TOOLKIT_MEMBER)
+} trp__cudnn;
+
+TRP__TOOLKIT_DECLARE(trp__cudnn);
+
+/* TRP_OK, or what a failure of `call` means, with what the library last said in this thread. A
+ * broken context shows as some status or other here; the scheduler asks the backend's health()
+ * after each error. */
+trp_status trp__cudnn_failed(const trp__cudnn *lib, trp__cudnn_status result, const char *call,
+                             trp_error *error);
+static inline trp_status trp__cudnn_check(const trp__cudnn *lib, trp__cudnn_status result,
+                                          const char *call, trp_error *error)
+{
+    return __builtin_expect(result == TRP__CUDNN_STATUS_SUCCESS, 1)
+               ? TRP_OK
+               : trp__cudnn_failed(lib, result, call, error);
+}
+
+/* Whether a code says that something is broken, rather than that the library can't do what it was
+ * asked for. */
+static inline bool trp__cudnn_broke(trp__cudnn_status result)
+{
+    return result / 1000 == TRP__CUDNN_STATUS_EXECUTION_FAILED / 1000;
+}
+
+/* "9.19.0". */
+void trp__cudnn_version(const trp__cudnn *lib, char *out, size_t size);
+
+/* A descriptor that is being made. Errors stick: after the first, calls do nothing, and finish()
+ * gives it; so a descriptor can be made without a look at each step. */
+typedef struct trp__cudnn_maker {
+    const trp__cudnn *lib;
+    trp__cudnn_descriptor descriptor;
+    trp_status status;
+    trp_error *error;
+} trp__cudnn_maker;
+
+trp__cudnn_maker trp__cudnn_begin(const trp__cudnn *lib, trp__cudnn_descriptor_type type,
+                                  trp_error *error);
+void trp__cudnn_set(trp__cudnn_maker *maker, trp__cudnn_attribute name,
+                    trp__cudnn_attribute_type type, int64_t count, const void *values);
+/* One value that is an enumerator, an int64_t, a descriptor; a real number, as double or float. */
+void trp__cudnn_set_enum(trp__cudnn_maker *maker, trp__cudnn_attribute name,
+                         trp__cudnn_attribute_type type, int value);
+void trp__cudnn_set_int(trp__cudnn_maker *maker, trp__cudnn_attribute name, int64_t value);
+void trp__cudnn_set_flag(trp__cudnn_maker *maker, trp__cudnn_attribute name, bool value);
+void trp__cudnn_set_real(trp__cudnn_maker *maker, trp__cudnn_attribute name, bool is_double,
+                         double value);
+void trp__cudnn_set_descriptor(trp__cudnn_maker *maker, trp__cudnn_attribute name,
+                               trp__cudnn_descriptor value);
+/* Finalises it. On an error it is destroyed, and *out NULL. */
+trp_status trp__cudnn_finish(trp__cudnn_maker *maker, trp__cudnn_descriptor *out);
+
+/* Destroys a descriptor, and leaves NULL in its place. NULL is ignored. */
+void trp__cudnn_drop(const trp__cudnn *lib, trp__cudnn_descriptor *descriptor);
+
+#endif

@@ -1,0 +1,49 @@
+/* A graph, or some nodes of it that follow each other, as cuDNN's operation graph. */
+#ifndef TRP_ACTORS_DNN_DESCRIPTORS_H
+#define TRP_ACTORS_DNN_DESCRIPTORS_H
+
+#include "actors/dnn/cudnn.h"
+#include "actors/dnn/graph.h"
+#include "actors/dnn/lower.h"
+
+#include <stdbool.h>
+
+/* With what and for what graphs are planned. One thread at a time. */
+typedef struct trp__dnn_planner {
+    const trp__cudnn *lib;
+    trp__cudnn_handle handle;     /* used where `device` is NULL */
+    trp__cudnn_descriptor device; /* a device's properties: plans can be made without the device */
+} trp__dnn_planner;
+
+/* Nodes `first` to `first` + `count` - 1 of a graph. */
+typedef struct trp__dnn_part {
+    const trp__dnn_graph *graph;
+    uint32_t first, count;
+} trp__dnn_part;
+
+/* What a tensor is to a part. */
+typedef enum trp__dnn_place {
+    TRP__DNN_PLACE_NONE,   /* the part has nothing to do with it */
+    TRP__DNN_PLACE_INSIDE, /* only nodes of the part write and read it */
+    TRP__DNN_PLACE_VALUE,
+    TRP__DNN_PLACE_MEMORY, /* it has an address: the request's, or one between parts */
+} trp__dnn_place;
+
+/* Fills place[] for all tensors of the graph. */
+void trp__dnn_places(const trp__dnn_part *part, uint8_t place[TRP__DNN_LOWERED_TENSORS]);
+
+/* What cuDNN knows a tensor by. */
+static inline int64_t trp__dnn_uid(uint32_t tensor)
+{
+    return (int64_t)tensor + 1;
+}
+
+/* Makes the operation graph of a part, which the caller drops. TRP_E_UNSUPPORTED, with the
+ * library's reason and the kind of the node, for what it refuses already here. */
+trp_status trp__dnn_operation_graph(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                                    trp__cudnn_descriptor *out, trp_error *error);
+
+/* -1 for a type that the library does not have. */
+int trp__dnn_cudnn_type(uint8_t type);
+
+#endif

@@ -1,0 +1,499 @@
+/* The dnn actor on NVIDIA GPUs: cuDNN's backend API. */
+#include "actors/dnn/dnn.h"
+#include "actors/dnn/plan_record.h"
+#include "actors/dnn/tune_cuda.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "cache/lru.h"
+#include "driver/cuda.h"
+#include "wire/layout.h"
+#include "worker/actor.h"
+#include "worker/side.h"
+
+#include <troupe/dnn.h>
+#include <troupe/worker.h>
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Plans that an actor keeps: each some kilobytes of ours, and kernels of the library's. */
+enum { PLANS = 1024 };
+
+/* Memory for workspace, and what lies between the pieces of a graph: at least this much is taken
+ * when any is needed. Larger ones are at least twice as large as the one before, and that is kept,
+ * since the stream may still need it. */
+#define SCRATCH_FIRST ((size_t)16 << 20)
+enum { SCRATCHES = 32, SCRATCH_ALIGNMENT = 256 };
+
+/* So long another process may be at the same search: then it is stopped, most likely. */
+#define PATIENCE_NS (60 * TRP__SECOND)
+
+/* What plans are found by. Two graphs with the same checksum have one place, in turn. */
+typedef struct plan_key {
+    uint64_t sum, bytes;
+} plan_key;
+
+/* What the side thread works on, or has: only one graph at a time. */
+typedef struct making {
+    bool begun;
+    plan_key key;
+    void *bytes; /* a copy of the graph */
+    trp__dnn_graph graph;
+    trp__dnn_plan *plan;
+    trp_status status;
+    trp_error error;
+} making;
+
+typedef struct state {
+    const trp__cuda *cu;
+    const trp__cudnn *lib;
+    trp__cu_device device;
+    trp__cu_context context;  /* the device's primary one, held; NULL: not yet */
+    trp__cudnn_handle handle; /* on the actor's stream */
+    trp__dnn_planner planner; /* with a handle of its own: the side thread's */
+    trp__lru *plans;          /* trp__dnn_plan *, by plan_key */
+    trp__side *side;
+    trp__store *store; /* of plans; NULL: there is none */
+    trp__dnn_site site;
+    uint64_t l2_bytes; /* of the device's cache */
+    trp__cu_address scratch[SCRATCHES];
+    size_t scratch_bytes; /* of the last */
+    uint32_t scratches;
+    atomic_bool unwanted; /* nobody waits for what the side thread does */
+    making making;
+} state;
+
+/* Life of an actor. */
+
+static void drop_plan(void *context, void *plan)
+{
+    (void)context;
+    trp__dnn_plan_drop(*(trp__dnn_plan **)plan);
+}
+
+static void free_scratches(trp_instance *instance, uint32_t first)
+{
+    state *s = instance->state;
+    for (uint32_t i = first; i < s->scratches; i++)
+        trp_cuda_check(instance, s->cu->cuMemFree_v2(s->scratch[i]), "cuMemFree", NULL);
+    s->scratches = s->scratches < first ? s->scratches : first;
+    if (s->scratches == 0)
+        s->scratch_bytes = 0;
+}
+
+static void end_making(making *m)
+{
+    trp__dnn_plan_drop(m->plan);
+    free(m->bytes);
+    memset(m, 0, sizeof *m);
+}
+
+static void stop(trp_instance *instance)
+{
+    state *s = instance->state;
+    atomic_store(&s->unwanted, true);
+    trp__side_stop(s->side);
+    end_making(&s->making);
+    trp__lru_destroy(s->plans);
+    if (s->planner.lib)
+        trp__cudnn_drop(s->lib, &s->planner.device);
+    if (s->planner.handle)
+        s->lib->cudnnDestroy(s->planner.handle);
+    if (s->handle)
+        s->lib->cudnnDestroy(s->handle);
+    free_scratches(instance, 0);
+    if (s->context)
+        s->cu->cuDevicePrimaryCtxRelease_v2(s->device);
+    memset(s, 0, sizeof *s);
+}
+
+static void enter(void *argument)
+{
+    state *s = argument;
+    s->cu->cuCtxSetCurrent(s->context);
+}
+
+/* What is found by measuring holds for this GPU, driver and library. */
+static trp_status describe_site(trp_instance *instance, trp_error *error)
+{
+    static const trp__cu_attribute wanted[] = {
+        TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+        TRP__CU_ATTRIBUTE_MULTIPROCESSOR_COUNT, TRP__CU_ATTRIBUTE_L2_CACHE_SIZE};
+    state *s = instance->state;
+    trp__dnn_site *site = &s->site;
+    char name[96] = "", version[32];
+    int driver = 0, is[4] = {0};
+    trp__cudnn_version(s->lib, version, sizeof version);
+    trp_status status = trp_cuda_check(
+        instance, s->cu->cuDeviceGetName(name, sizeof name, s->device), "cuDeviceGetName", error);
+    if (status == TRP_OK)
+        status = trp_cuda_check(instance, s->cu->cuDriverGetVersion(&driver), "cuDriverGetVersion",
+                                error);
+    for (int i = 0; i < 4 && status == TRP_OK; i++)
+        status = trp_cuda_check(instance, s->cu->cuDeviceGetAttribute(&is[i], wanted[i], s->device),
+                                "cuDeviceGetAttribute", error);
+    if (status != TRP_OK)
+        return status;
+    snprintf(site->gpu, sizeof site->gpu, "%s, %d multiprocessors", name, is[2]);
+    snprintf(site->target, sizeof site->target, "sm_%d%d", is[0], is[1]);
+    snprintf(site->driver, sizeof site->driver, "for CUDA %d.%d", driver / 1000,
+             driver % 1000 / 10);
+    snprintf(site->library, sizeof site->library, "cuDNN %s", version);
+    s->l2_bytes = (uint64_t)is[3];
+    s->store = trp__store_of_process();
+    return TRP_OK;
+}
+
+/* Plans are made of the device's properties where the library knows how, of a handle where not:
+ * never of the one that the scheduler's thread runs them with. */
+static trp_status open_library(trp_instance *instance, trp_error *error)
+{
+    state *s = instance->state;
+    const trp__cudnn *lib = s->lib;
+    trp_error ignored;
+    trp_status status = trp__cudnn_check(lib, lib->cudnnCreate(&s->handle), "cudnnCreate", error);
+    if (status == TRP_OK)
+        status = trp__cudnn_check(lib, lib->cudnnSetStream(s->handle, instance->stream),
+                                  "cudnnSetStream", error);
+    if (status == TRP_OK)
+        status = trp__cudnn_check(lib, lib->cudnnCreate(&s->planner.handle), "cudnnCreate", error);
+    s->planner.lib = lib;
+    if (status != TRP_OK || lib->cudnnGetVersion() < TRP__CUDNN_VERSION_DEVICEPROP)
+        return status;
+    trp__cudnn_maker m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &ignored);
+    trp__cudnn_set(&m, TRP__CUDNN_ATTR_DEVICEPROP_HANDLE, TRP__CUDNN_TYPE_HANDLE, 1,
+                   &s->planner.handle);
+    (void)trp__cudnn_finish(&m, &s->planner.device); /* NULL if it fails: the handle does, too */
+    return TRP_OK;
+}
+
+static trp_status init(trp_instance *instance, trp_error *error)
+{
+    state *s = instance->state;
+    trp_status status = trp__cudnn_load(&s->lib, error);
+    if (status == TRP_OK)
+        status = trp__cuda_load(&s->cu, error);
+    if (status != TRP_OK)
+        return status;
+    status = trp_cuda_check(instance, s->cu->cuDeviceGet(&s->device, (int)instance->ordinal),
+                            "cuDeviceGet", error);
+    if (status == TRP_OK)
+        status = trp_cuda_check(instance, s->cu->cuDevicePrimaryCtxRetain(&s->context, s->device),
+                                "cuDevicePrimaryCtxRetain", error);
+    if (status == TRP_OK)
+        status = describe_site(instance, error);
+    if (status == TRP_OK)
+        status = open_library(instance, error);
+    if (status == TRP_OK)
+        status = trp__lru_create(sizeof(plan_key), sizeof(trp__dnn_plan *), PLANS, drop_plan, NULL,
+                                 &s->plans, error);
+    if (status == TRP_OK)
+        status = trp__side_start(&s->side, enter, s, error);
+    if (status != TRP_OK)
+        stop(instance);
+    return status;
+}
+
+static void trim(trp_instance *instance)
+{
+    if (instance->services->idle(instance))
+        free_scratches(instance, 0);
+}
+
+/* Plans. */
+
+static bool is_unwanted(void *argument)
+{
+    state *s = argument;
+    return atomic_load(&s->unwanted);
+}
+
+/* Whether there is a record that is good enough, and the library takes it. */
+static bool use_record(state *s, const trp__key *key)
+{
+    making *m = &s->making;
+    trp__dnn_plan *plan;
+    if (!trp__dnn_record_find(s->store, key, &s->planner, &m->graph, &plan))
+        return false;
+    if (plan->tune < m->graph.head->tune) {
+        trp__dnn_plan_drop(plan);
+        return false;
+    }
+    trp__dnn_plan_drop(m->plan);
+    m->plan = plan;
+    return true;
+}
+
+/* Searches, unless another thread or process is at it: then waits for what that finds. False:
+ * nobody wants it any more. */
+static bool search_once(state *s, const trp__key *key)
+{
+    const trp__store_wait wait = {
+        .deadline_ns = trp__deadline(PATIENCE_NS), .is_cancelled = is_unwanted, .context = s};
+    making *m = &s->making;
+    trp__store_claim *claim = NULL;
+    trp_error ignored; /* a search without a claim does no harm */
+    if (s->store &&
+        trp__store_claim_begin(s->store, key, &wait, &claim, &ignored) == TRP_E_CANCELLED)
+        return false;
+    if (!use_record(s, key)) {
+        trp__dnn_plan_set_values(m->plan, &m->graph);
+        trp__dnn_tune(&s->planner, s->cu, s->l2_bytes, m->graph.head->tune == TRP_TUNE_FULL,
+                      m->plan);
+        m->plan->tune = m->graph.head->tune;
+        trp__dnn_record_keep(s->store, key, m->plan);
+    }
+    trp__store_claim_end(claim);
+    return true;
+}
+
+static void make_plan(void *argument)
+{
+    state *s = argument;
+    making *m = &s->making;
+    trp__key key;
+    trp__dnn_record_key(&s->site, &m->graph, &key);
+    m->status = TRP_OK;
+    if (!use_record(s, &key)) {
+        m->status = trp__dnn_plan_make(&s->planner, &m->graph, &m->plan, &m->error);
+        if (m->status == TRP_OK && m->graph.head->tune != TRP_TUNE_OFF) {
+            if (!search_once(s, &key))
+                m->status = TRP_E_CANCELLED;
+        } else if (m->status == TRP_OK) {
+            trp__dnn_record_keep(s->store, &key, m->plan);
+        }
+    }
+    trp__key_end(&key);
+}
+
+static bool is_made(const state *s, const plan_key *key, const trp__dnn_graph *graph)
+{
+    const making *m = &s->making;
+    return m->begun && m->key.sum == key->sum && m->key.bytes == key->bytes &&
+           m->graph.head->tune >= graph->head->tune &&
+           trp__dnn_same_graph(m->graph.head, graph->head);
+}
+
+static trp_status begin_plan(state *s, const plan_key *key, const trp__dnn_graph *graph,
+                             trp_error *error)
+{
+    making *m = &s->making;
+    size_t bytes = trp__dnn_bytes(graph->head);
+    end_making(m);
+    m->bytes = malloc(bytes);
+    if (!m->bytes)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a graph of %zu bytes", bytes);
+    memcpy(m->bytes, graph->head, bytes);
+    m->graph = trp__dnn_graph_at(m->bytes);
+    m->key = *key;
+    m->begun = true;
+    atomic_store(&s->unwanted, false);
+    trp__side_run(s->side, make_plan, s);
+    return TRP_AGAIN;
+}
+
+static trp__dnn_plan *keep_plan(state *s, const plan_key *key, trp__dnn_plan *plan)
+{
+    trp__dnn_plan **old = trp__lru_find(s->plans, key);
+    if (old)
+        trp__lru_remove(s->plans, old);
+    *(trp__dnn_plan **)trp__lru_add(s->plans, key) = plan;
+    return plan;
+}
+
+/* TRP_AGAIN while it is made. */
+static trp_status find_plan(state *s, const plan_key *key, const trp__dnn_graph *graph,
+                            trp__dnn_plan **out, trp_error *error)
+{
+    making *m = &s->making;
+    trp__dnn_plan **known = trp__lru_find(s->plans, key);
+    *out = known ? *known : NULL;
+    if (*out && (*out)->tune >= graph->head->tune && trp__dnn_same_graph((*out)->key, graph->head))
+        return TRP_OK;
+    bool ours = is_made(s, key, graph);
+    if (trp__side_busy(s->side)) {
+        if (!ours) /* the request that it was for is gone */
+            atomic_store(&s->unwanted, true);
+        return TRP_AGAIN;
+    }
+    if (m->begun) {
+        trp_status status = m->status;
+        if (status == TRP_OK) { /* also of one that was cancelled meanwhile */
+            trp__dnn_plan *plan = keep_plan(s, &m->key, m->plan);
+            m->plan = NULL;
+            *out = plan;
+        }
+        if (ours && status != TRP_E_CANCELLED && status != TRP_OK)
+            *error = m->error;
+        end_making(m);
+        if (ours && status != TRP_E_CANCELLED)
+            return status;
+    }
+    return begin_plan(s, key, graph, error);
+}
+
+/* Requests. */
+
+static trp_status have_scratch(trp_instance *instance, uint64_t bytes, trp_error *error)
+{
+    state *s = instance->state;
+    size_t wanted = 2 * s->scratch_bytes > SCRATCH_FIRST ? 2 * s->scratch_bytes : SCRATCH_FIRST;
+    if (bytes <= s->scratch_bytes)
+        return TRP_OK;
+    if (bytes > wanted)
+        wanted = (size_t)bytes;
+    if (s->scratches == SCRATCHES)
+        return trp__error_set(error, TRP_E_MEMORY, "a workspace of %zu bytes", wanted);
+    trp_status status = trp_cuda_check(
+        instance, s->cu->cuMemAlloc_v2(&s->scratch[s->scratches], wanted), "cuMemAlloc", error);
+    if (status != TRP_OK)
+        return status;
+    s->scratches++;
+    s->scratch_bytes = wanted;
+    return TRP_OK;
+}
+
+/* Zeros for the elements of a tensor, and for nothing between them: one fill for each piece without
+ * gaps. The last dimension that has a gap, and all before it, are walked. */
+static trp_status write_zeros(trp_instance *instance, const trp__dnn_tensor *t, void *at,
+                              trp_error *error)
+{
+    uint64_t width = trp_dtype_bits((trp_dtype)t->type) / 8, run = 1, pieces = 1;
+    bool within[TRP__DNN_RANK] = {0};
+    trp_status status = TRP_OK;
+    for (bool more = true; more;) { /* what goes on where the run ends, becomes part of it */
+        more = false;
+        for (int i = 0; i < t->rank; i++) {
+            if (!within[i] && (t->dim[i] == 1 || (uint64_t)t->stride[i] == run)) {
+                within[i] = more = true;
+                run *= (uint64_t)t->dim[i];
+            }
+        }
+    }
+    for (int i = 0; i < t->rank; i++)
+        pieces *= within[i] ? 1 : (uint64_t)t->dim[i];
+    for (uint64_t p = 0; p < pieces && status == TRP_OK; p++) {
+        uint64_t rest = p, offset = 0;
+        for (int i = t->rank; i-- > 0;) {
+            if (within[i])
+                continue;
+            offset += rest % (uint64_t)t->dim[i] * (uint64_t)t->stride[i];
+            rest /= (uint64_t)t->dim[i];
+        }
+        status = instance->services->fill(instance, (char *)at + offset * width, 0, 1, run * width,
+                                          error);
+    }
+    return status;
+}
+
+static trp_status zero_results(trp_instance *instance, const trp__dnn_graph *g,
+                               const trp__dnn_node *node, void *const at[], trp_error *error)
+{
+    const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
+    trp_status status = TRP_OK;
+    for (int i = 0; i < TRP__DNN_PORTS && status == TRP_OK; i++) {
+        uint8_t t = node->port[i];
+        if (t != TRP__DNN_NO_PORT && kind->port[i].written && at[t] &&
+            trp__dnn_elements(&g->tensor[t]) > 0)
+            status = write_zeros(instance, &g->tensor[t], at[t], error);
+    }
+    return status;
+}
+
+static trp_status launch(trp_instance *instance, trp__dnn_plan *plan, const trp__dnn_graph *graph,
+                         void *at[], trp_error *error)
+{
+    state *s = instance->state;
+    const trp__dnn_graph *lowered = &plan->lowered.graph;
+    trp_status status = have_scratch(instance, plan->between + plan->workspace, error);
+    if (status != TRP_OK)
+        return status;
+    char *scratch = s->scratches ? (char *)(uintptr_t)s->scratch[s->scratches - 1] : NULL;
+    void *workspace = plan->workspace ? scratch + plan->between : NULL;
+    for (uint32_t t = 0; t < lowered->head->tensors && plan->between; t++) {
+        if (plan->offset[t] != UINT64_MAX)
+            at[t] = scratch + plan->offset[t];
+    }
+    trp__dnn_plan_set_values(plan, graph);
+    for (uint32_t i = 0; i < plan->steps && status == TRP_OK; i++) {
+        trp__dnn_step *step = &plan->step[i];
+        status = step->engine.plan
+                     ? trp__dnn_step_launch(plan, step, s->handle, at, workspace, error)
+                     : zero_results(instance, lowered, &lowered->node[step->first], at, error);
+    }
+    return status;
+}
+
+static void describe(const trp__dnn_plan *plan, trp_dnn_ran *ran)
+{
+    uint32_t longest = 0;
+    *ran = (trp_dnn_ran){.parts = plan->steps ? plan->steps : 1,
+                         .found = plan->found,
+                         .tuned = plan->tune != TRP_TUNE_OFF,
+                         .workspace_bytes = plan->workspace};
+    for (uint32_t i = 1; i < plan->steps; i++) {
+        if (plan->step[i].count > plan->step[longest].count)
+            longest = i;
+    }
+    if (plan->steps)
+        trp__copy_string(ran->engine, sizeof ran->engine, plan->step[longest].engine.name);
+}
+
+/* The job has the piece of staging memory at its address for the device. */
+static trp_status find_graph(trp_instance *instance, const trp_job *job, trp__dnn_graph *graph,
+                             trp_dnn_ran **ran, trp_error *error)
+{
+    const trp__record *record = ((const trp__job *)job)->record;
+    trp_job seen = *job;
+    void *at;
+    if (record->piece == 0 || record->piece > TRP__SMALL_COUNT || job->access_count == 0)
+        return trp__error_set(error, TRP_E_INTERNAL, "a graph without its staging memory");
+    trp_status status = trp__worker_host_address(((trp__instance *)instance)->worker, 0,
+                                                 trp__small_offset(record->piece - 1),
+                                                 record->piece_bytes, &at, error);
+    if (status != TRP_OK)
+        return status;
+    seen.access[job->access_count - 1].address = at;
+    return trp__dnn_job_graph(&seen, graph, ran, error);
+}
+
+static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
+{
+    state *s = instance->state;
+    void *at[TRP__DNN_LOWERED_TENSORS] = {0};
+    trp__dnn_plan *plan;
+    trp__dnn_graph graph;
+    trp_dnn_ran *ran = NULL;
+    trp__dnn g;
+    memcpy(&g, job->payload, sizeof g);
+    if (g.bytes == 0)
+        return TRP_OK;
+    trp_status status = find_graph(instance, job, &graph, &ran, error);
+    if (status != TRP_OK || !ran)
+        return status;
+    for (int i = 0; i < graph.head->tensors; i++) {
+        if (graph.access[i] < job->access_count)
+            at[i] = job->access[graph.access[i]].address;
+    }
+    plan_key key = {.sum = g.sum, .bytes = trp__dnn_key_bytes(graph.head)};
+    status = find_plan(s, &key, &graph, &plan, error);
+    if (status != TRP_OK || !plan)
+        return status;
+    status = launch(instance, plan, &graph, at, error);
+    if (status == TRP_OK) {
+        describe(plan, ran);
+        plan->found = true; /* by those that come */
+    }
+    return status;
+}
+
+const trp_actor_impl trp__dnn_cuda = {
+    .abi = TRP_ACTOR_ABI,
+    .state_bytes = sizeof(state),
+    .init = init,
+    .handle = handle,
+    .trim = trim,
+    .stop = stop,
+};

@@ -1,0 +1,359 @@
+#include "actors/dnn/lower.h"
+
+#include "base/error.h"
+
+#include <troupe/dnn.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct builder {
+    trp__dnn_head head;
+    trp__dnn_tensor tensor[TRP__DNN_LOWERED_TENSORS];
+    trp__dnn_node node[TRP__DNN_LOWERED_NODES];
+    double value[TRP__DNN_LOWERED_TENSORS];
+    uint8_t access[TRP__DNN_LOWERED_TENSORS];
+    bool full;
+} builder;
+
+/* Pieces. */
+
+static uint8_t add_tensor(builder *b, const trp__dnn_tensor *tensor, double value)
+{
+    if (b->head.tensors == TRP__DNN_LOWERED_TENSORS) {
+        b->full = true;
+        return 0;
+    }
+    uint8_t number = (uint8_t)b->head.tensors++;
+    b->tensor[number] = *tensor;
+    b->value[number] = value;
+    b->access[number] = TRP__DNN_NO_ACCESS;
+    return number;
+}
+
+/* A number in what the node computes in. */
+static uint8_t add_value(builder *b, const trp__dnn_node *node, double value)
+{
+    trp__dnn_tensor t = {.type = node->compute, .rank = 1, .role = TRP__DNN_VALUE};
+    for (int i = 0; i < TRP__DNN_RANK; i++)
+        t.dim[i] = 1;
+    t.stride[0] = 1;
+    return add_tensor(b, &t, value);
+}
+
+/* A result in between, with the shape of another tensor, in what the node computes in. Memory that
+ * it may get is packed in the order of the other's dimensions. */
+static uint8_t add_virtual(builder *b, const trp__dnn_node *node, uint8_t like)
+{
+    trp__dnn_tensor t = b->tensor[like];
+    const trp__dnn_tensor from = t;
+    uint8_t order[TRP__DNN_RANK];
+    t.type = node->compute;
+    t.role = TRP__DNN_VIRTUAL;
+    t.written = 1;
+    t.alignment = 0;
+    for (uint8_t i = 0; i < t.rank; i++) {
+        uint8_t at = i;
+        for (; at > 0 && from.stride[order[at - 1]] < from.stride[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    int64_t next = 1;
+    for (uint8_t i = t.rank; i-- > 0;) {
+        t.stride[order[i]] = next;
+        next *= t.dim[order[i]];
+    }
+    return add_tensor(b, &t, 0);
+}
+
+static trp__dnn_node *add_node(builder *b, trp_dnn_kind kind, uint8_t mode, uint8_t compute)
+{
+    static trp__dnn_node spare;
+    if (b->head.nodes == TRP__DNN_LOWERED_NODES) {
+        b->full = true;
+        return &spare;
+    }
+    trp__dnn_node *n = &b->node[b->head.nodes++];
+    *n = (trp__dnn_node){.kind = (uint8_t)kind, .mode = mode, .compute = compute};
+    memset(n->port, TRP__DNN_NO_PORT, sizeof n->port);
+    return n;
+}
+
+static void element_wise(builder *b, const trp__dnn_node *node, trp_dnn_pointwise mode, uint8_t x,
+                         uint8_t other, uint8_t y)
+{
+    trp__dnn_node *n = add_node(b, TRP_DNN_POINTWISE, (uint8_t)mode, node->compute);
+    n->port[TRP__DNN_POINTWISE_X] = x;
+    n->port[TRP__DNN_POINTWISE_B] = other;
+    n->port[TRP__DNN_POINTWISE_Y] = y;
+}
+
+static void reduce(builder *b, const trp__dnn_node *node, trp_dnn_reduce mode, uint8_t x, uint8_t y)
+{
+    trp__dnn_node *n = add_node(b, TRP_DNN_REDUCTION, (uint8_t)mode, node->compute);
+    n->port[TRP__DNN_REDUCTION_X] = x;
+    n->port[TRP__DNN_REDUCTION_Y] = y;
+}
+
+/* Sums. The library adds up rows or columns, in what it computes in. */
+
+/* How many groups of dimensions in a row of memory are reduced: the first of them, from the
+ * slowest, becomes 1 in `*partial`. */
+static uint32_t reduced_groups(const trp__dnn_tensor *x, const trp__dnn_tensor *y,
+                               trp__dnn_tensor *partial)
+{
+    uint8_t order[TRP__DNN_RANK];
+    uint32_t count = 0, groups = 0;
+    bool before = false;
+    for (uint8_t i = 0; i < x->rank; i++) {
+        uint32_t at = count;
+        if (x->dim[i] == 1)
+            continue;
+        for (; at > 0 && x->stride[order[at - 1]] < x->stride[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+        count++;
+    }
+    *partial = *x;
+    for (uint32_t i = count; i-- > 0;) { /* from the fastest */
+        bool reduced = y->dim[order[i]] == 1;
+        groups += reduced && !before;
+        if (reduced && groups == 1)
+            partial->dim[order[i]] = 1;
+        before = reduced;
+    }
+    return groups;
+}
+
+/* One group after the other, from the fastest. */
+static void reduce_in_groups(builder *b, const trp__dnn_node *node, trp_dnn_reduce mode, uint8_t x,
+                             uint8_t y)
+{
+    trp__dnn_tensor partial;
+    while (!b->full && reduced_groups(&b->tensor[x], &b->tensor[y], &partial) > 1) {
+        uint8_t like = add_tensor(b, &partial, 0);
+        if (b->full)
+            return;
+        b->head.tensors--;
+        uint8_t next = add_virtual(b, node, like);
+        reduce(b, node, mode, x, next);
+        x = next;
+    }
+    reduce(b, node, mode, x, y);
+}
+
+static void lower_reduction(builder *b, const trp__dnn_node *node)
+{
+    uint8_t x = node->port[TRP__DNN_REDUCTION_X], y = node->port[TRP__DNN_REDUCTION_Y];
+    trp_dnn_reduce mode = (trp_dnn_reduce)node->mode, inner = mode;
+    int64_t count = trp__dnn_elements(&b->tensor[y]);
+    double scale = count ? (double)count / (double)trp__dnn_elements(&b->tensor[x]) : 1;
+    bool apart =
+        mode == TRP_DNN_MEAN || mode == TRP_DNN_NORM2 || b->tensor[y].type != node->compute;
+    if (mode == TRP_DNN_NORM1 || mode == TRP_DNN_NORM2 || mode == TRP_DNN_AMAX) {
+        uint8_t terms = add_virtual(b, node, x);
+        element_wise(b, node, mode == TRP_DNN_NORM2 ? TRP_DNN_MUL : TRP_DNN_ABS, x,
+                     mode == TRP_DNN_NORM2 ? x : TRP__DNN_NO_PORT, terms);
+        x = terms;
+        inner = mode == TRP_DNN_AMAX ? TRP_DNN_MOST : TRP_DNN_SUM;
+    } else if (mode == TRP_DNN_MEAN) {
+        inner = TRP_DNN_SUM;
+    }
+    uint8_t sum = apart ? add_virtual(b, node, y) : y;
+    reduce_in_groups(b, node, inner, x, sum);
+    if (mode == TRP_DNN_MEAN)
+        element_wise(b, node, TRP_DNN_MUL, sum, add_value(b, node, scale), y);
+    else if (apart)
+        element_wise(b, node, mode == TRP_DNN_NORM2 ? TRP_DNN_SQRT : TRP_DNN_IDENTITY, sum,
+                     TRP__DNN_NO_PORT, y);
+}
+
+static void lower_statistics(builder *b, const trp__dnn_node *node)
+{
+    uint8_t x = node->port[TRP__DNN_STATISTICS_X];
+    trp__dnn_node sum = *node;
+    sum.mode = TRP_DNN_SUM;
+    sum.port[TRP__DNN_REDUCTION_X] = x;
+    sum.port[TRP__DNN_REDUCTION_Y] = node->port[TRP__DNN_STATISTICS_SUM];
+    lower_reduction(b, &sum);
+    sum.port[TRP__DNN_REDUCTION_X] = add_virtual(b, node, x);
+    element_wise(b, node, TRP_DNN_MUL, x, x, sum.port[TRP__DNN_REDUCTION_X]);
+    sum.port[TRP__DNN_REDUCTION_Y] = node->port[TRP__DNN_STATISTICS_SQUARE_SUM];
+    lower_reduction(b, &sum);
+}
+
+/* (x - mean) * inv_variance * scale + bias */
+static void lower_inference(builder *b, const trp__dnn_node *node)
+{
+    static const struct {
+        uint8_t port;
+        uint8_t mode;
+    } terms[] = {
+        {TRP__DNN_NORM_MEAN, TRP_DNN_SUB},
+        {TRP__DNN_NORM_INV_VARIANCE, TRP_DNN_MUL},
+        {TRP__DNN_NORM_SCALE, TRP_DNN_MUL},
+        {TRP__DNN_NORM_BIAS, TRP_DNN_ADD},
+    };
+    uint8_t x = node->port[TRP__DNN_NORM_X];
+    int last = node->port[TRP__DNN_NORM_BIAS] != TRP__DNN_NO_PORT ? 3 : 2;
+    for (int i = 0; i <= last; i++) {
+        uint8_t y = i == last ? node->port[TRP__DNN_NORM_Y]
+                              : add_virtual(b, node, node->port[TRP__DNN_NORM_X]);
+        element_wise(b, node, (trp_dnn_pointwise)terms[i].mode, x, node->port[terms[i].port], y);
+        x = y;
+    }
+}
+
+/* The library's logical operations are of numbers of one type that it can't compute in. */
+static void lower_logic(builder *b, const trp__dnn_node *node)
+{
+    uint8_t zero = add_value(b, node, 0), y = node->port[TRP__DNN_POINTWISE_Y];
+    uint8_t input[] = {node->port[TRP__DNN_POINTWISE_X], node->port[TRP__DNN_POINTWISE_B]};
+    if (node->mode == TRP_DNN_NOT) {
+        element_wise(b, node, TRP_DNN_EQUAL, input[0], zero, y);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        uint8_t truth = add_virtual(b, node, input[i]);
+        element_wise(b, node, TRP_DNN_NOT_EQUAL, input[i], zero, truth);
+        input[i] = truth;
+    }
+    uint8_t both = add_virtual(b, node, y);
+    element_wise(b, node, node->mode == TRP_DNN_AND ? TRP_DNN_MUL : TRP_DNN_MAX, input[0], input[1],
+                 both);
+    element_wise(b, node, TRP_DNN_NOT_EQUAL, both, zero, y);
+}
+
+/* The gradient of maxima. Of rows the library wants x and y, where channels are fastest the index;
+ * without that it would crash there. */
+
+static bool channels_are_fastest(const trp__dnn_tensor *t)
+{
+    for (int i = 0; i < t->rank; i++) {
+        if (i != 1 && t->dim[i] > 1 && t->stride[i] < t->stride[1])
+            return false;
+    }
+    return t->dim[1] > 1;
+}
+
+/* One channel is as slow as it is fast: let it be slow. */
+static void slow_down_channels(trp__dnn_tensor *t)
+{
+    int64_t whole = 1;
+    for (int i = 2; i < t->rank; i++)
+        whole = t->dim[i] * t->stride[i] > whole ? t->dim[i] * t->stride[i] : whole;
+    if (t->dim[1] == 1)
+        t->stride[1] = whole;
+}
+
+static void lower_maxima(builder *b, const trp__dnn_node *node)
+{
+    uint8_t x = node->port[TRP__DNN_RESAMPLE_OLD_X];
+    uint8_t index = node->port[TRP__DNN_RESAMPLE_INDEX];
+    bool fastest = channels_are_fastest(&b->tensor[node->port[TRP__DNN_RESAMPLE_X]]);
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        if (node->port[i] != TRP__DNN_NO_PORT)
+            slow_down_channels(&b->tensor[node->port[i]]);
+    }
+    if (fastest && index == TRP__DNN_NO_PORT && x != TRP__DNN_NO_PORT) {
+        trp__dnn_node *again = add_node(b, TRP_DNN_RESAMPLE_FORWARD, node->mode, node->compute);
+        *again = *node;
+        again->kind = TRP_DNN_RESAMPLE_FORWARD;
+        memset(again->port, TRP__DNN_NO_PORT, sizeof again->port);
+        again->port[TRP__DNN_RESAMPLE_X] = x;
+        uint8_t y = add_virtual(b, node, node->port[TRP__DNN_RESAMPLE_Y]);
+        b->tensor[y].type = b->tensor[x].type;
+        index = add_virtual(b, node, node->port[TRP__DNN_RESAMPLE_Y]);
+        b->tensor[index].type = TRP_I8;
+        again->port[TRP__DNN_RESAMPLE_Y] = y;
+        again->port[TRP__DNN_RESAMPLE_INDEX] = index;
+    }
+    trp__dnn_node *n = add_node(b, TRP_DNN_RESAMPLE_BACKWARD, node->mode, node->compute);
+    *n = *node;
+    n->port[TRP__DNN_RESAMPLE_INDEX] = index;
+    if (fastest)
+        n->port[TRP__DNN_RESAMPLE_OLD_X] = n->port[TRP__DNN_RESAMPLE_OLD_Y] = TRP__DNN_NO_PORT;
+    else if (x != TRP__DNN_NO_PORT)
+        n->port[TRP__DNN_RESAMPLE_INDEX] = TRP__DNN_NO_PORT;
+}
+
+/* All. */
+
+static bool is_empty(const builder *b, const trp__dnn_node *node)
+{
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        if (node->port[i] != TRP__DNN_NO_PORT && trp__dnn_elements(&b->tensor[node->port[i]]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void lower_node(builder *b, const trp__dnn_node *node, trp__dnn_lowering lowering)
+{
+    if (is_empty(b, node))
+        *add_node(b, TRP_DNN_NONE, 0, 0) = *node;
+    else if (node->kind == TRP_DNN_REDUCTION)
+        lower_reduction(b, node);
+    else if (node->kind == TRP_DNN_POINTWISE && node->mode >= TRP_DNN_AND &&
+             node->mode <= TRP_DNN_NOT)
+        lower_logic(b, node);
+    else if (node->kind == TRP_DNN_NORM_INFERENCE && node->mode == TRP_DNN_BATCH)
+        lower_inference(b, node);
+    else if (node->kind == TRP_DNN_RESAMPLE_BACKWARD && node->mode == TRP_DNN_POOL_MAX)
+        lower_maxima(b, node);
+    else if (node->kind == TRP_DNN_STATISTICS && lowering == TRP__DNN_LOWER_MORE)
+        lower_statistics(b, node);
+    else
+        *add_node(b, TRP_DNN_NONE, 0, 0) = *node;
+}
+
+static char *put(char *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+    return to + bytes;
+}
+
+static trp_status take(const builder *b, trp__dnn_lowered *out, trp_error *error)
+{
+    out->bytes = calloc(1, trp__dnn_bytes(&b->head));
+    if (!out->bytes)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a graph");
+    char *at = put(out->bytes, &b->head, sizeof b->head);
+    at = put(at, b->tensor, b->head.tensors * sizeof *b->tensor);
+    at = put(at, b->node, b->head.nodes * sizeof *b->node);
+    at = put(at, b->value, b->head.tensors * sizeof *b->value);
+    put(at, b->access, b->head.tensors);
+    out->graph = trp__dnn_graph_at(out->bytes);
+    return TRP_OK;
+}
+
+trp_status trp__dnn_lower(const trp__dnn_graph *graph, trp__dnn_lowering lowering,
+                          trp__dnn_lowered *out, trp_error *error)
+{
+    trp_status status;
+    uint32_t tensors = graph->head->tensors;
+    builder *b = calloc(1, sizeof *b);
+    *out = (trp__dnn_lowered){.lowering = lowering};
+    if (!b)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a graph");
+    b->head = *graph->head;
+    b->head.nodes = 0;
+    memcpy(b->tensor, graph->tensor, tensors * sizeof *b->tensor);
+    memcpy(b->value, graph->value, tensors * sizeof *b->value);
+    memcpy(b->access, graph->access, tensors);
+    for (uint32_t n = 0; n < graph->head->nodes; n++)
+        lower_node(b, &graph->node[n], lowering);
+    status = b->full
+                 ? trp__error_set(error, TRP_E_UNSUPPORTED,
+                                  "a graph that is of more than %d nodes or %d tensors for cuDNN",
+                                  TRP__DNN_LOWERED_NODES, TRP__DNN_LOWERED_TENSORS)
+                 : take(b, out, error);
+    free(b);
+    return status;
+}
+
+void trp__dnn_lowered_drop(trp__dnn_lowered *lowered)
+{
+    free(lowered->bytes);
+    *lowered = (trp__dnn_lowered){0};
+}

@@ -1,0 +1,284 @@
+#include "actors/dnn/plan_cudnn.h"
+
+#include "base/error.h"
+
+#include <troupe/convert.h>
+#include <troupe/dnn.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TOGETHER = 8,    /* of what the library refuses as a whole, so many nodes are tried as one */
+    ALIGNMENT = 256, /* of tensors between pieces */
+};
+
+/* Life. */
+
+trp_status trp__dnn_plan_begin(const trp__cudnn *lib, const trp__dnn_graph *graph,
+                               trp__dnn_lowering lowering, trp__dnn_plan **out, trp_error *error)
+{
+    trp__dnn_lowered lowered;
+    trp_status status = trp__dnn_lower(graph, lowering, &lowered, error);
+    *out = NULL;
+    if (status != TRP_OK)
+        return status;
+    size_t bytes = trp__dnn_key_bytes(graph->head);
+    trp__dnn_plan *plan = calloc(1, sizeof *plan);
+    if (plan) {
+        plan->lib = lib;
+        plan->lowered = lowered;
+        plan->key = malloc(bytes);
+        plan->step = calloc(lowered.graph.head->nodes, sizeof *plan->step);
+    } else {
+        trp__dnn_lowered_drop(&lowered);
+    }
+    if (!plan || !plan->key || !plan->step) {
+        trp__dnn_plan_drop(plan);
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for the plan of a graph");
+    }
+    memcpy(plan->key, graph->head, bytes);
+    *out = plan;
+    return TRP_OK;
+}
+
+void trp__dnn_plan_drop(trp__dnn_plan *plan)
+{
+    if (!plan)
+        return;
+    for (uint32_t i = 0; i < plan->steps; i++) {
+        trp__cudnn_drop(plan->lib, &plan->step[i].pack);
+        trp__dnn_engine_drop(plan->lib, &plan->step[i].engine);
+    }
+    trp__dnn_lowered_drop(&plan->lowered);
+    free(plan->step);
+    free(plan->key);
+    free(plan);
+}
+
+bool trp__dnn_same_graph(const trp__dnn_head *a, const trp__dnn_head *b)
+{
+    trp__dnn_head x = *a, y = *b;
+    x.tune = y.tune = TRP_TUNE_OFF;
+    return memcmp((const char *)&x, (const char *)&y, sizeof x) == 0 &&
+           memcmp((const char *)(a + 1), (const char *)(b + 1), trp__dnn_key_bytes(a) - sizeof x) ==
+               0;
+}
+
+static void convert_value(uint8_t type, double value, void *out)
+{
+    if (type == TRP_BOOL)
+        *(uint8_t *)out = value != 0;
+    else if (type == TRP_U8)
+        *(uint8_t *)out = value <= 0 ? 0 : value >= UINT8_MAX ? UINT8_MAX : (uint8_t)rint(value);
+    else if (type == TRP_I64)
+        *(int64_t *)out = fabs(value) < 0x1p63 ? (int64_t)rint(value)
+                          : value > 0          ? INT64_MAX
+                                               : INT64_MIN;
+    else
+        (void)trp_convert(TRP_F64, &value, (trp_dtype)type, out, 1);
+}
+
+void trp__dnn_plan_end(trp__dnn_plan *plan)
+{
+    const trp__dnn_graph *graph = &plan->lowered.graph;
+    uint32_t tensors = graph->head->tensors;
+    for (uint32_t t = 0; t < tensors; t++)
+        plan->offset[t] = UINT64_MAX;
+    for (uint32_t i = 0; i < plan->steps; i++) {
+        trp__dnn_step *step = &plan->step[i];
+        trp__dnn_part part = {graph, step->first, step->count};
+        uint8_t place[TRP__DNN_LOWERED_TENSORS];
+        trp__dnn_places(&part, place);
+        step->tensors = 0;
+        for (uint32_t t = 0; t < tensors; t++) {
+            const trp__dnn_tensor *tensor = &graph->tensor[t];
+            if (place[t] < TRP__DNN_PLACE_VALUE)
+                continue;
+            step->tensor[step->tensors++] = (uint8_t)t;
+            if (tensor->role != TRP__DNN_VIRTUAL || plan->offset[t] != UINT64_MAX)
+                continue;
+            uint64_t bytes =
+                (uint64_t)trp__dnn_extent(tensor) * (trp_dtype_bits((trp_dtype)tensor->type) / 8);
+            plan->offset[t] = plan->between;
+            plan->between += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        }
+        if (step->engine.workspace > plan->workspace)
+            plan->workspace = step->engine.workspace;
+    }
+    memset(plan->given, 0xff, sizeof plan->given); /* NaN: what is given first differs */
+    for (uint32_t t = 0; t < tensors; t++) {       /* those that are the plan's own stay */
+        if (graph->tensor[t].role == TRP__DNN_VALUE)
+            convert_value(graph->tensor[t].type, graph->value[t], plan->value[t]);
+    }
+}
+
+/* Nodes over nothing, which the library refuses. */
+
+typedef enum matter {
+    MATTER_SOME,    /* nothing is empty */
+    MATTER_NOTHING, /* what it writes is */
+    MATTER_ZEROS,   /* what it reads is, and it is a sum */
+    MATTER_REFUSED,
+} matter;
+
+static bool is_sum(const trp__dnn_node *node)
+{
+    if (node->kind == TRP_DNN_REDUCTION)
+        return node->mode == TRP_DNN_SUM || node->mode == TRP_DNN_NORM1 ||
+               node->mode == TRP_DNN_NORM2;
+    return node->kind <= TRP_DNN_MATMUL || node->kind == TRP_DNN_STATISTICS;
+}
+
+static matter matter_of(const trp__dnn_graph *g, const trp__dnn_node *node)
+{
+    const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
+    bool empty = false, written = false;
+    for (uint32_t i = 0; i < TRP__DNN_PORTS; i++) {
+        if (node->port[i] == TRP__DNN_NO_PORT || !kind->port[i].name)
+            continue;
+        bool some = trp__dnn_elements(&g->tensor[node->port[i]]) > 0;
+        empty = empty || !some;
+        written = written || (some && kind->port[i].written);
+    }
+    return !empty         ? MATTER_SOME
+           : !written     ? MATTER_NOTHING
+           : is_sum(node) ? MATTER_ZEROS
+                          : MATTER_REFUSED;
+}
+
+/* Pieces. */
+
+static uint32_t next_length(uint32_t length)
+{
+    return length > TOGETHER ? TOGETHER : length - 1;
+}
+
+/* Adds the longest piece that begins at `first` and that the library takes, of `most` nodes. */
+static trp_status add_piece(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
+                            uint32_t first, uint32_t most, trp__dnn_plan *plan, trp_error *error)
+{
+    trp_status status = TRP_E_UNSUPPORTED;
+    trp__dnn_step *step = &plan->step[plan->steps];
+    for (uint32_t length = most; length > 0; length = next_length(length)) {
+        trp__dnn_part part = {graph, first, length};
+        uint32_t count = 0;
+        status = trp__dnn_engines(planner, &part, 1, &step->engine, &count, error);
+        if (status != TRP_E_UNSUPPORTED) {
+            step->first = first;
+            step->count = length;
+            break;
+        }
+    }
+    if (status == TRP_OK)
+        plan->steps++;
+    return status;
+}
+
+static trp_status refuse(const trp__dnn_node *node, trp_error *error)
+{
+    return trp__error_set(error, TRP_E_UNSUPPORTED,
+                          "%s of tensors without elements, whose result is not empty",
+                          trp__dnn_kind_of(node->kind)->name);
+}
+
+static trp_status make_steps(const trp__dnn_planner *planner, trp__dnn_plan *plan, trp_error *error)
+{
+    const trp__dnn_graph *graph = &plan->lowered.graph;
+    uint32_t nodes = graph->head->nodes;
+    trp_status status = TRP_OK;
+    for (uint32_t at = 0; at < nodes && status == TRP_OK;) {
+        matter first = matter_of(graph, &graph->node[at]);
+        if (first == MATTER_SOME) {
+            uint32_t most = 1;
+            while (at + most < nodes && matter_of(graph, &graph->node[at + most]) == MATTER_SOME)
+                most++;
+            status = add_piece(planner, graph, at, most, plan, error);
+            if (status == TRP_OK)
+                at += plan->step[plan->steps - 1].count;
+            continue;
+        }
+        if (first == MATTER_REFUSED)
+            status = refuse(&graph->node[at], error);
+        else if (first == MATTER_ZEROS)
+            plan->step[plan->steps++] = (trp__dnn_step){.first = at, .count = 1};
+        at++;
+    }
+    return status;
+}
+
+trp_status trp__dnn_plan_make(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
+                              trp__dnn_plan **out, trp_error *error)
+{
+    trp_status status = TRP_E_UNSUPPORTED;
+    *out = NULL;
+    for (int i = 0; i < TRP__DNN_LOWERINGS && status == TRP_E_UNSUPPORTED; i++) {
+        trp__dnn_plan *plan = NULL;
+        status = trp__dnn_plan_begin(planner->lib, graph, (trp__dnn_lowering)i, &plan, error);
+        if (plan)
+            status = make_steps(planner, plan, error);
+        if (plan && status == TRP_OK) {
+            trp__dnn_plan_end(plan);
+            *out = plan;
+        } else {
+            trp__dnn_plan_drop(plan);
+        }
+    }
+    return status;
+}
+
+/* Launches. */
+
+void trp__dnn_plan_set_values(trp__dnn_plan *plan, const trp__dnn_graph *graph)
+{
+    uint32_t tensors = graph->head->tensors;
+    if (memcmp(plan->given, graph->value, tensors * sizeof *plan->given) == 0)
+        return;
+    memcpy(plan->given, graph->value, tensors * sizeof *plan->given);
+    for (uint32_t t = 0; t < tensors; t++) {
+        if (graph->tensor[t].role == TRP__DNN_VALUE)
+            convert_value(graph->tensor[t].type, graph->value[t], plan->value[t]);
+    }
+    /* The library may have read them when they were told. */
+    for (uint32_t i = 0; i < plan->steps; i++)
+        trp__cudnn_drop(plan->lib, &plan->step[i].pack);
+}
+
+static trp_status make_pack(trp__dnn_plan *plan, trp__dnn_step *step, trp_error *error)
+{
+    int64_t uid[TRP__DNN_LOWERED_TENSORS];
+    trp__cudnn_drop(plan->lib, &step->pack);
+    for (uint32_t i = 0; i < step->tensors; i++)
+        uid[i] = trp__dnn_uid(step->tensor[i]);
+    trp__cudnn_maker m =
+        trp__cudnn_begin(plan->lib, TRP__CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, error);
+    trp__cudnn_set(&m, TRP__CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, TRP__CUDNN_TYPE_INT64,
+                   step->tensors, uid);
+    trp__cudnn_set(&m, TRP__CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, TRP__CUDNN_TYPE_VOID_PTR,
+                   step->tensors, step->at);
+    trp__cudnn_set(&m, TRP__CUDNN_ATTR_VARIANT_PACK_WORKSPACE, TRP__CUDNN_TYPE_VOID_PTR, 1,
+                   &step->workspace);
+    return trp__cudnn_finish(&m, &step->pack);
+}
+
+trp_status trp__dnn_step_launch(trp__dnn_plan *plan, trp__dnn_step *step, trp__cudnn_handle handle,
+                                void *const at[], void *workspace, trp_error *error)
+{
+    bool same = step->pack && step->workspace == workspace;
+    trp_status status = TRP_OK;
+    for (uint32_t i = 0; i < step->tensors; i++) {
+        uint8_t t = step->tensor[i];
+        void *address = at[t] ? at[t] : plan->value[t];
+        same = same && step->at[i] == address;
+        step->at[i] = address;
+    }
+    step->workspace = workspace;
+    if (!same)
+        status = make_pack(plan, step, error);
+    if (status == TRP_OK)
+        status = trp__cudnn_check(
+            plan->lib, plan->lib->cudnnBackendExecute(handle, step->engine.plan, step->pack),
+            "cudnnBackendExecute", error);
+    return status;
+}

@@ -1,0 +1,65 @@
+/* How cuDNN runs a graph: as one, or in pieces. */
+#ifndef TRP_ACTORS_DNN_PLAN_CUDNN_H
+#define TRP_ACTORS_DNN_PLAN_CUDNN_H
+
+#include "actors/dnn/engines.h"
+#include "actors/dnn/lower.h"
+
+/* One piece. Without an engine it is a node that sums over nothing: zeros for what it writes. */
+typedef struct trp__dnn_step {
+    uint32_t first, count; /* of nodes */
+    trp__dnn_engine engine;
+    float default_us, best_us; /* of a search; else 0 */
+    uint32_t candidates;       /* that were timed */
+
+    uint32_t tensors; /* that the library gets an address of */
+    uint8_t tensor[TRP__DNN_LOWERED_TENSORS];
+    /* The addresses of the last launch, which the next one may have again. */
+    trp__cudnn_descriptor pack;
+    void *at[TRP__DNN_LOWERED_TENSORS], *workspace;
+} trp__dnn_step;
+
+typedef struct trp__dnn_plan {
+    const trp__cudnn *lib;
+    trp__dnn_lowered lowered; /* the graph that steps are nodes of */
+    void *key;                /* of the graph: its first trp__dnn_key_bytes(), without the tuning */
+    size_t key_bytes;
+    uint8_t tune; /* trp_tune: the search that was made for it, or for one that it is a record of */
+    bool found;   /* in the kernel cache, or it was there for an earlier request */
+    uint32_t steps;
+    trp__dnn_step *step;
+    uint64_t workspace;                               /* bytes: the most that an engine needs */
+    uint64_t between;                                 /* bytes of what lies between pieces */
+    uint64_t offset[TRP__DNN_LOWERED_TENSORS];        /* of those tensors there; else UINT64_MAX */
+    double given[TRP_DNN_TENSORS_MAX];                /* values */
+    unsigned char value[TRP__DNN_LOWERED_TENSORS][8]; /* as the library gets them */
+} trp__dnn_plan;
+
+/* An empty plan for a graph, lowered so far; its steps are added by the one who makes it.
+ * TRP_E_MEMORY, and the errors of trp__dnn_lower(). */
+trp_status trp__dnn_plan_begin(const trp__cudnn *lib, const trp__dnn_graph *graph,
+                               trp__dnn_lowering lowering, trp__dnn_plan **out, trp_error *error);
+/* Says where everything is, when all steps are there. */
+void trp__dnn_plan_end(trp__dnn_plan *plan);
+
+/* Makes a plan, with the first engines that do. TRP_E_UNSUPPORTED has the library's reason and the
+ * kind of the node that it refuses by itself. */
+trp_status trp__dnn_plan_make(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
+                              trp__dnn_plan **out, trp_error *error);
+
+/* NULL is ignored. */
+void trp__dnn_plan_drop(trp__dnn_plan *plan);
+
+/* Whether two graphs, which lie in one piece from their heads on, share a plan: all but the tuning
+ * is the same. */
+bool trp__dnn_same_graph(const trp__dnn_head *a, const trp__dnn_head *b);
+
+/* Takes the values of a request. */
+void trp__dnn_plan_set_values(trp__dnn_plan *plan, const trp__dnn_graph *graph);
+
+/* Enqueues a step that has an engine on the handle's stream. at[]: the address of each tensor of
+ * the lowered graph that lies in memory. One thread at a time. */
+trp_status trp__dnn_step_launch(trp__dnn_plan *plan, trp__dnn_step *step, trp__cudnn_handle handle,
+                                void *const at[], void *workspace, trp_error *error);
+
+#endif

@@ -1,0 +1,225 @@
+#include "actors/dnn/plan_record.h"
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/half.h"
+#include "base/text.h"
+
+#include <troupe/dnn.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the payload, of what the bytes of a graph mean, and of how a graph is told to the library. It
+ * is part of the key, too: versions of Troupe that differ in it don't replace each other's records.
+ */
+#define VERSION 1u
+
+/* Keys. */
+
+static void add_tensor_text(trp__text *t, const trp__dnn_tensor *tensor)
+{
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        trp__text_add(t, "%s%" PRId64, i ? "x" : " ", tensor->dim[i]);
+    trp__text_add(t, " %s", trp_dtype_name((trp_dtype)tensor->type));
+}
+
+void trp__dnn_graph_text(const trp__dnn_graph *graph, char *text, size_t size)
+{
+    trp__text t = {.out = text, .size = size};
+    text[0] = '\0';
+    for (uint32_t n = 0; n < graph->head->nodes; n++) {
+        const trp__dnn_node *node = &graph->node[n];
+        bool element_wise =
+            node->kind == TRP_DNN_POINTWISE || node->kind == TRP_DNN_POINTWISE_BACKWARD;
+        trp__text_add(&t, "%s%s", n ? ", " : "",
+                      element_wise ? trp__dnn_pointwise_name(node->mode)
+                                   : trp__dnn_kind_of(node->kind)->name);
+        if (n == 0 && node->port[0] != TRP__DNN_NO_PORT)
+            add_tensor_text(&t, &graph->tensor[node->port[0]]);
+    }
+}
+
+static void add_setting(trp__key *key, const char *name, const char *value)
+{
+    char text[320];
+    snprintf(text, sizeof text, "%s=%s", name, value);
+    trp__key_add_text(key, TRP__KEY_SETTING, text);
+}
+
+void trp__dnn_record_key(const trp__dnn_site *site, const trp__dnn_graph *graph, trp__key *key)
+{
+    char text[256];
+    trp__dnn_head head = *graph->head;
+    head.tune = TRP_TUNE_OFF;
+    trp__dnn_graph_text(graph, text, sizeof text);
+    *key = (trp__key){0};
+    trp__key_begin(key, TRP__KIND_DNN_PLAN);
+    trp__key_add_text(key, TRP__KEY_NAME, text);
+    trp__key_add_text(key, TRP__KEY_COMPILER, site->library);
+    trp__key_add_text(key, TRP__KEY_TARGET, site->target);
+    trp__key_add_text(key, TRP__KEY_OUTPUT, "plan");
+    add_setting(key, "gpu", site->gpu);
+    add_setting(key, "driver", site->driver);
+    snprintf(text, sizeof text, "%u", VERSION);
+    add_setting(key, "record", text);
+    trp__key_add(key, TRP__KEY_INPUT, &head, sizeof head);
+    trp__key_add(key, TRP__KEY_INPUT, graph->head + 1, trp__dnn_key_bytes(&head) - sizeof head);
+}
+
+/* Records: a head, then each step, then the texts of the steps in the same order. */
+
+enum { HEAD_TUNE = 4, HEAD_STEPS = 8, HEAD_LOWERING = 12, HEAD_BYTES = 16 };
+enum {
+    STEP_COUNT = 4,
+    STEP_TEXT = 8, /* bytes */
+    STEP_CANDIDATES = 16,
+    STEP_DEFAULT = 20,
+    STEP_BEST = 24,
+    STEP_NAME = 32,
+    STEP_BYTES = STEP_NAME + TRP_DNN_ENGINE_SIZE,
+};
+
+static void put_step(unsigned char *at, const trp__dnn_step *step, size_t text)
+{
+    trp__put32(at, step->first);
+    trp__put32(at + STEP_COUNT, step->count);
+    trp__put64(at + STEP_TEXT, text);
+    trp__put32(at + STEP_CANDIDATES, step->candidates);
+    trp__put32(at + STEP_DEFAULT, trp__f32_bits(step->default_us));
+    trp__put32(at + STEP_BEST, trp__f32_bits(step->best_us));
+    memcpy(at + STEP_NAME, step->engine.name, sizeof step->engine.name);
+}
+
+trp_status trp__dnn_record_write(const trp__dnn_plan *plan, unsigned char **out, size_t *bytes,
+                                 trp_error *error)
+{
+    size_t size = HEAD_BYTES + plan->steps * (size_t)STEP_BYTES;
+    unsigned char *record = calloc(1, size);
+    trp_status status = TRP_OK;
+    *out = NULL;
+    if (!record)
+        return trp__error_set(error, TRP_E_MEMORY, "a record of %zu bytes", size);
+    for (uint32_t i = 0; i < plan->steps && status == TRP_OK; i++) {
+        char *text = NULL;
+        size_t length = 0;
+        if (plan->step[i].engine.plan)
+            status = trp__dnn_engine_write(plan->lib, &plan->step[i].engine, &text, &length, error);
+        unsigned char *more = status == TRP_OK ? realloc(record, size + length) : NULL;
+        if (more) {
+            record = more;
+            put_step(record + HEAD_BYTES + i * (size_t)STEP_BYTES, &plan->step[i], length);
+            if (length)
+                memcpy(record + size, text, length);
+            size += length;
+        } else if (status == TRP_OK) {
+            status = trp__error_set(error, TRP_E_MEMORY, "a record of %zu bytes", size + length);
+        }
+        free(text);
+    }
+    if (status == TRP_OK) {
+        trp__put32(record, VERSION);
+        trp__put32(record + HEAD_TUNE, plan->tune);
+        trp__put32(record + HEAD_STEPS, plan->steps);
+        trp__put32(record + HEAD_LOWERING, plan->lowered.lowering);
+        *bytes = size;
+    } else {
+        free(record);
+        record = NULL;
+    }
+    *out = record;
+    return status;
+}
+
+static trp_status damaged(trp_error *error)
+{
+    return trp__error_set(error, TRP_E_MISSING, "a record that is none, or of another version");
+}
+
+/* The step at `at`, if it goes on where the one before ended; its text is `*text` bytes. */
+static bool get_step(const unsigned char *at, uint32_t nodes, uint32_t after, trp__dnn_step *out,
+                     uint64_t *text)
+{
+    *out = (trp__dnn_step){.first = trp__get32(at),
+                           .count = trp__get32(at + STEP_COUNT),
+                           .candidates = trp__get32(at + STEP_CANDIDATES),
+                           .default_us = trp__f32_from_bits(trp__get32(at + STEP_DEFAULT)),
+                           .best_us = trp__f32_from_bits(trp__get32(at + STEP_BEST))};
+    *text = trp__get64(at + STEP_TEXT);
+    memcpy(out->engine.name, at + STEP_NAME, sizeof out->engine.name);
+    out->engine.name[sizeof out->engine.name - 1] = '\0';
+    return out->first >= after && out->count > 0 && out->first < nodes &&
+           out->count <= nodes - out->first;
+}
+
+trp_status trp__dnn_record_read(const void *bytes, size_t size, const trp__dnn_planner *planner,
+                                const trp__dnn_graph *graph, trp__dnn_plan **out, trp_error *error)
+{
+    const unsigned char *b = bytes;
+    *out = NULL;
+    if (size < HEAD_BYTES || trp__get32(b) != VERSION ||
+        trp__get32(b + HEAD_TUNE) > TRP_TUNE_FULL ||
+        trp__get32(b + HEAD_LOWERING) >= TRP__DNN_LOWERINGS)
+        return damaged(error);
+    uint32_t steps = trp__get32(b + HEAD_STEPS), after = 0;
+    size_t at = HEAD_BYTES + steps * (size_t)STEP_BYTES;
+    trp__dnn_plan *plan;
+    trp_status status = trp__dnn_plan_begin(
+        planner->lib, graph, (trp__dnn_lowering)trp__get32(b + HEAD_LOWERING), &plan, error);
+    if (status != TRP_OK)
+        return status;
+    uint32_t nodes = plan->lowered.graph.head->nodes;
+    if (steps > nodes || at > size)
+        status = damaged(error);
+    for (uint32_t i = 0; i < steps && status == TRP_OK; i++) {
+        trp__dnn_step *step = &plan->step[i];
+        uint64_t text;
+        if (!get_step(b + HEAD_BYTES + i * (size_t)STEP_BYTES, nodes, after, step, &text) ||
+            text > size - at) {
+            status = damaged(error);
+            break;
+        }
+        if (text)
+            status =
+                trp__dnn_engine_read(planner, (const char *)b + at, text, &step->engine, error);
+        if (status == TRP_OK && step->engine.workspace > graph->head->workspace)
+            status = damaged(error);
+        plan->steps++;
+        after = step->first + step->count;
+        at += text;
+    }
+    if (status == TRP_OK) {
+        plan->tune = (uint8_t)trp__get32(b + HEAD_TUNE);
+        plan->found = true;
+        trp__dnn_plan_end(plan);
+        *out = plan;
+    } else {
+        trp__dnn_plan_drop(plan);
+    }
+    return status;
+}
+
+bool trp__dnn_record_find(trp__store *store, const trp__key *key, const trp__dnn_planner *planner,
+                          const trp__dnn_graph *graph, trp__dnn_plan **out)
+{
+    trp__store_hit hit = {0};
+    trp_error ignored;
+    bool found =
+        store && trp__store_find(store, &(trp__store_request){.key = key}, &hit) == TRP_OK &&
+        trp__dnn_record_read(hit.payload, hit.bytes, planner, graph, out, &ignored) == TRP_OK;
+    trp__store_hit_end(&hit);
+    return found;
+}
+
+void trp__dnn_record_keep(trp__store *store, const trp__key *key, const trp__dnn_plan *plan)
+{
+    unsigned char *bytes = NULL;
+    size_t size;
+    trp_error ignored;
+    if (store && trp__dnn_record_write(plan, &bytes, &size, &ignored) == TRP_OK)
+        (void)trp__store_put(store, &(trp__store_request){.key = key},
+                             &(trp__store_entry){.payload = bytes, .bytes = size}, &ignored);
+    free(bytes);
+}
