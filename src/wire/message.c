@@ -1,6 +1,7 @@
 #include "wire/message.h"
 
 #include "base/error.h"
+#include "base/text.h"
 #include "wire/layout.h"
 
 #include <troupe/version.h>
@@ -92,6 +93,7 @@ trp_status trp__message_receive(int socket, trp__message *message, int fds[TRP__
     }
     take_descriptors(&header, fds);
     message->version[sizeof message->version - 1] = '\0';
+    trp__text_clean(message->version); /* it may come from anything, and is shown */
     message->text[sizeof message->text - 1] = '\0';
     message->library[sizeof message->library - 1] = '\0';
     message->config[sizeof message->config - 1] = '\0';
