@@ -189,6 +189,10 @@ static void refused(void **unused)
     assert_int_equal(receive_raw(&m, sizeof m, &error), TRP_E_VERSION);
     assert_null(strstr(error.message, "xxxxxxxxxxxxxxxx"));
     assert_null(strstr(error.message, "y"));
+    /* One that is no text is made one. */
+    snprintf(m.version, sizeof m.version, "1\xff\x1b[2J\n");
+    assert_int_equal(receive_raw(&m, 64, &error), TRP_E_VERSION);
+    assert_non_null(strstr(error.message, "Troupe 1??[2J?"));
 
     m = right();
     m.magic++;
