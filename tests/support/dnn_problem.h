@@ -29,6 +29,7 @@ typedef struct dp_problem {
     trp_dnn_node node[DP_NODES];
     uint32_t nodes;
     trp_dnn_options options;
+    bool refused; /* a part of it, by a GPU's library: nothing is compared */
 
     bool written[DP_TENSORS];
     unsigned char *data[DP_TENSORS]; /* all of a buffer, before */
@@ -52,18 +53,21 @@ void dp_make(trp_device *device, dp_problem *p);
 void dp_put(dp_problem *p, uint32_t tensor, const double *v);
 /* What it holds now, packed, to be freed. */
 double *dp_read(const dp_problem *p, uint32_t tensor);
-/* Waits for a request, which must succeed; `status` is what sending it gave. */
-void dp_await(const dp_problem *p, trp_status status, trp_completion done);
+/* Waits for a request, which must succeed, but that a GPU's library may refuse it; `status` is what
+ * sending it gave. */
+void dp_await(dp_problem *p, trp_status status, trp_completion done);
 /* Sends the graph. */
 trp_status dp_send(trp_actor *dnn, dp_problem *p, trp_completion *done);
-/* Fails the test unless all that the nodes write is right by now. */
+/* Fails the test unless all that the nodes write is right by now: on a GPU at the end of the case,
+ * so that one run tells all that is wrong. */
 void dp_compare(dp_problem *p);
 void dp_drop(dp_problem *p);
 /* All of it. */
 void dp_check(trp_device *device, trp_actor *dnn, dp_problem *p);
 
 /* Of each kind: problems, and the largest error as a share of its bound where results are f32 or
- * f64 and the bound is some steps of that. */
+ * f64 and the bound is some steps of that; how many were refused. Fails the test if any was wrong.
+ */
 void dp_print_table(void);
 
 /* How many problems: so many times TROUPE_TEST_TIMES, which is 4 without it (1 under a sanitizer).
