@@ -11,7 +11,7 @@
 
 enum { DONE = 0, FAILED = 1, USAGE = 2 };
 
-enum { LIMIT_SECONDS = 30 };
+enum { LIMIT_SECONDS = 60 };
 
 typedef enum suite_name { DISPATCH, MATMUL, CUTLASS, JIT, DNN, SUITES } suite_name;
 
@@ -232,7 +232,7 @@ static const struct {
     {"--plot", "FILE.svg", "of the cutlass suite, draw the squares, some more of them", parse_plot},
     {"--torch", "FILE", "of the dnn suite, what bench/torch_dnn.py has written, to compare with",
      parse_torch},
-    {"--limit", "SECONDS", "of the dnn suite, so long a section goes on (default 30)", parse_limit},
+    {"--limit", "SECONDS", "of the dnn suite, so long a section goes on (default 60)", parse_limit},
 };
 
 static void show_help(void)
