@@ -2,6 +2,7 @@
  * kernels there are and what parameters they take, and runs those of whose name it knows what they
  * do. */
 #include "support/fake_cuda/cutlass.h"
+#include "support/fake_cuda/direct.h"
 #include "support/fake_cuda/fake.h"
 
 #include <ctype.h>
@@ -137,6 +138,9 @@ static const fake_kernel kernels[] = {
     {"trp_cutlass_build", fake_cutlass_build, 2, FAKE_CUTLASS_KERNEL},
     {"trp_cutlass_prepare", fake_cutlass_prepare, 2, FAKE_CUTLASS_KERNEL},
     {"trp_cutlass_kernel", fake_cutlass_run, 1, FAKE_CUTLASS_KERNEL},
+#define DIRECT(name, kind, or_kind, port) {"trp_direct_" #name, fake_direct_##name, 1, NULL},
+    FAKE_DIRECT_KERNELS(DIRECT)
+#undef DIRECT
 };
 
 const fake_kernel *fake_kernel_find(const char *name)

@@ -1,5 +1,7 @@
-/* A fake NVRTC. It compiles kernels of the cutlass actor only: what stands for their LTO-IR are the
- * lines of the source that say what they compute. The rest, among it C++, is not looked at. */
+/* A fake NVRTC. It compiles kernels of the cutlass actor, and those of the dnn actor: what stands
+ * for the LTO-IR of the former are the lines of the source that say what they compute. The rest,
+ * among it C++, is not looked at. */
+#include "support/fake_cuda/nvrtc.h"
 #include "support/fake_cuda/cutlass.h"
 #include "support/fake_cuda/hooks.h"
 #include "support/fake_cuda/told.h"
@@ -17,7 +19,8 @@ TRP__NVRTC_FUNCTIONS(FAKE_DECLARE)
 enum { NAMES = 8, LOG_BYTES = 1024, INVALID_INPUT = 3, INVALID_PROGRAM = 4 };
 
 struct trp__nvrtc_program_opaque {
-    char *source, *image;
+    fake_nvrtc_texts texts;
+    char *image;
     char name[128], log[LOG_BYTES];
     char *expression[NAMES];
     int expressions;
@@ -54,12 +57,15 @@ trp__nvrtc_result nvrtcCreateProgram(trp__nvrtc_program *out, const char *source
     const char *slash = name ? strrchr(name, '/') : NULL;
     if (!p)
         return TRP__NVRTC_ERROR_OUT_OF_MEMORY;
-    p->source = strdup(source);
+    p->texts.source = strdup(source);
+    bool good = p->texts.source && count <= FAKE_NVRTC_HEADERS;
+    for (; good && p->texts.count < count; p->texts.count++) {
+        p->texts.name[p->texts.count] = strdup(names[p->texts.count]);
+        p->texts.text[p->texts.count] = strdup(headers[p->texts.count]);
+    }
     strncpy(p->name, slash ? slash + 1 : name ? name : "", sizeof p->name - 1);
     *out = p;
-    (void)headers;
-    (void)names;
-    return p->source && count == 0 ? TRP__NVRTC_SUCCESS : INVALID_INPUT;
+    return good ? TRP__NVRTC_SUCCESS : INVALID_INPUT;
 }
 
 trp__nvrtc_result nvrtcDestroyProgram(trp__nvrtc_program *program)
@@ -69,7 +75,11 @@ trp__nvrtc_result nvrtcDestroyProgram(trp__nvrtc_program *program)
         return INVALID_PROGRAM;
     for (int i = 0; i < p->expressions; i++)
         free(p->expression[i]);
-    free(p->source);
+    for (int i = 0; i < p->texts.count; i++) {
+        free(p->texts.name[i]);
+        free(p->texts.text[i]);
+    }
+    free(p->texts.source);
     free(p->image);
     free(p);
     *program = NULL;
@@ -168,11 +178,16 @@ trp__nvrtc_result nvrtcCompileProgram(trp__nvrtc_program p, int count, const cha
     }
     if (fake_told("compile_fails", p->log, sizeof p->log) || fails_by_name(p))
         return TRP__NVRTC_ERROR_COMPILATION;
-    if (!lto || !strstr(p->source, "#define TRP_A ")) {
+    if (strcmp(p->name, FAKE_DIRECT_PROGRAM) == 0) {
+        p->image = fake_nvrtc_direct(&p->texts, count, options, p->log, sizeof p->log);
+        fake_tell("compiled", p->name);
+        return p->image ? TRP__NVRTC_SUCCESS : TRP__NVRTC_ERROR_COMPILATION;
+    }
+    if (!lto || !p->texts.source || !strstr(p->texts.source, "#define TRP_A ")) {
         strcpy(p->log, "fake NVRTC: error: it compiles kernels of the cutlass actor to LTO-IR\n");
         return TRP__NVRTC_ERROR_COMPILATION;
     }
-    p->image = collect(p->source);
+    p->image = collect(p->texts.source);
     fake_tell("compiled", p->name);
     return p->image ? TRP__NVRTC_SUCCESS : TRP__NVRTC_ERROR_OUT_OF_MEMORY;
 }
@@ -201,6 +216,19 @@ trp__nvrtc_result nvrtcGetLTOIR(trp__nvrtc_program p, char *image)
     return TRP__NVRTC_SUCCESS;
 }
 
+trp__nvrtc_result nvrtcGetCUBINSize(trp__nvrtc_program p, size_t *bytes)
+{
+    bool made = p->image && strcmp(p->name, FAKE_DIRECT_PROGRAM) == 0;
+    *bytes = made ? strlen(p->image) + 1 : 0;
+    return made ? TRP__NVRTC_SUCCESS : INVALID_PROGRAM;
+}
+
+trp__nvrtc_result nvrtcGetCUBIN(trp__nvrtc_program p, char *image)
+{
+    memcpy(image, p->image, strlen(p->image) + 1);
+    return TRP__NVRTC_SUCCESS;
+}
+
 /* What it does not make. */
 #define NOT_MADE(name)                                                                             \
     trp__nvrtc_result nvrtcGet##name##Size(trp__nvrtc_program p, size_t *bytes)                    \
@@ -215,5 +243,4 @@ trp__nvrtc_result nvrtcGetLTOIR(trp__nvrtc_program p, char *image)
         (void)image;                                                                               \
         return INVALID_PROGRAM;                                                                    \
     }
-NOT_MADE(CUBIN)
 NOT_MADE(PTX)

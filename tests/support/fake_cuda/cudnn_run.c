@@ -1,0 +1,247 @@
+/* What the fake cuDNN's engines compute: the dnn actor's own kernels, of what descriptors say. */
+#include "support/fake_cuda/cudnn.h"
+#include "support/fake_cuda/direct.h"
+#include "support/fake_cuda/told.h"
+
+#include "actors/dnn/functions.h"
+
+#include <troupe/convert.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define ATTR(name) TRP__CUDNN_ATTR_##name
+
+enum { RUBBISH = 0xa5, SLOW_NS = 1000000 };
+
+typedef struct job {
+    struct job *next, *previous;
+    fake_cudnn_graph graph;
+    int engine;
+    uint64_t address[TRP__DNN_LOWERED_TENSORS], workspace;
+    double value[TRP__DNN_LOWERED_TENSORS];
+    /* While it runs. */
+    fake_pin pin[TRP__DNN_LOWERED_TENSORS];
+    void *at[TRP__DNN_LOWERED_TENSORS];
+} job;
+
+/* What was sent and has not run; what a faulted stream has dropped stays here. */
+static struct {
+    pthread_mutex_t lock;
+    job first;
+} sent = {.lock = PTHREAD_MUTEX_INITIALIZER,
+          .first = {.next = &sent.first, .previous = &sent.first}};
+
+static void add_job(job *j)
+{
+    pthread_mutex_lock(&sent.lock);
+    j->next = &sent.first;
+    j->previous = sent.first.previous;
+    j->previous->next = j->next->previous = j;
+    pthread_mutex_unlock(&sent.lock);
+}
+
+static void drop_job(job *j)
+{
+    pthread_mutex_lock(&sent.lock);
+    j->previous->next = j->next;
+    j->next->previous = j->previous;
+    pthread_mutex_unlock(&sent.lock);
+    free(j);
+}
+
+/* On a stream. */
+
+/* NULL: the stream has faulted, or there is no memory. */
+static void *place(job *j, uint32_t number)
+{
+    const trp__dnn_tensor *t = &j->graph.tensor[number];
+    size_t bytes = fake_direct_bytes(t);
+    if (t->role != TRP__DNN_VIRTUAL)
+        return fake_cuda_reach(&j->pin[number], j->address[number], bytes, t->written);
+    void *memory = malloc(bytes);
+    if (memory)
+        memset(memory, RUBBISH, bytes);
+    return memory;
+}
+
+static bool place_all(job *j)
+{
+    for (uint32_t i = 0; i < j->graph.tensors; i++) {
+        if (j->graph.tensor[i].role != TRP__DNN_VALUE && !(j->at[i] = place(j, i)))
+            return false;
+    }
+    return true;
+}
+
+static void leave_all(job *j)
+{
+    for (uint32_t i = 0; i < j->graph.tensors; i++) {
+        if (j->pin[i].at)
+            fake_cuda_let_go(&j->pin[i]);
+        else
+            free(j->at[i]);
+    }
+}
+
+static bool use_workspace(const job *j)
+{
+    fake_pin pin;
+    size_t bytes = fake_engine_workspace(j->engine);
+    void *at = bytes ? fake_cuda_reach(&pin, j->workspace, bytes, true) : NULL;
+    if (at) {
+        memset(at, RUBBISH, bytes);
+        fake_cuda_let_go(&pin);
+    }
+    return bytes == 0 || at;
+}
+
+static void run_node(job *j, const trp__dnn_node *n)
+{
+    trp__direct *d = calloc(1, sizeof *d);
+    if (!d)
+        abort();
+    d->node = *n;
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        uint8_t t = n->port[i];
+        if (t == TRP__DNN_NO_PORT)
+            continue;
+        d->used[i] = true;
+        d->tensor[i] = j->graph.tensor[t];
+        d->at[i] = j->at[t];
+        d->value[i] = j->value[t];
+    }
+    fake_direct_run(d);
+    free(d);
+}
+
+/* The library computes something else where tensors have gaps; and an engine does that a test has
+ * named. */
+static bool goes_wrong(const job *j)
+{
+    char wrong[16];
+    if (fake_told("cudnn_wrong", wrong, sizeof wrong) && atoi(wrong) == j->engine)
+        return true;
+    for (uint32_t i = 0; i < j->graph.tensors; i++) {
+        const trp__dnn_tensor *t = &j->graph.tensor[i];
+        if (t->role == TRP__DNN_BUFFER && trp__dnn_extent(t) != trp__dnn_elements(t))
+            return true;
+    }
+    return false;
+}
+
+static void take_time(const job *j)
+{
+    char fast[16];
+    if (fake_told("cudnn_fast", fast, sizeof fast) && atoi(fast) != j->engine)
+        nanosleep(&(struct timespec){.tv_nsec = SLOW_NS}, NULL);
+}
+
+static void run(void *arguments)
+{
+    job *j = *(job **)arguments;
+    char line[64];
+    snprintf(line, sizeof line, "engine %d of %u nodes", j->engine, j->graph.nodes);
+    fake_tell("cudnn_runs", line);
+    take_time(j);
+    if (use_workspace(j) && place_all(j)) {
+        for (uint32_t i = 0; i < j->graph.nodes && !fake_cuda_stopping(); i++)
+            run_node(j, &j->graph.node[i]);
+        bool wrong = goes_wrong(j);
+        for (uint32_t i = 0; i < j->graph.tensors && wrong; i++) {
+            if (j->graph.tensor[i].written)
+                memset(j->at[i], 0x33, fake_direct_bytes(&j->graph.tensor[i]));
+        }
+    }
+    leave_all(j);
+    drop_job(j);
+}
+
+/* Calls. */
+
+int fake_finalize_pack(fake_descriptor *d)
+{
+    const fake_attribute *uid = fake_attribute_of(d, ATTR(VARIANT_PACK_UNIQUE_IDS));
+    const fake_attribute *at = fake_attribute_of(d, ATTR(VARIANT_PACK_DATA_POINTERS));
+    return uid->count == at->count
+               ? FAKE_CUDNN_SUCCESS
+               : fake_cudnn_say(FAKE_CUDNN_BAD_PARAM, "%lld unique ids, %lld pointers",
+                                (long long)uid->count, (long long)at->count);
+}
+
+static double number_at(uint8_t type, const void *from)
+{
+    double number = 0;
+    if (type == TRP_BOOL || type == TRP_U8)
+        number = *(const uint8_t *)from;
+    else
+        (void)trp_convert((trp_dtype)type, from, TRP_F64, &number, 1);
+    return number;
+}
+
+/* The address of a tensor, or what the memory of the host holds that a value lies in. */
+static int take_pointer(job *j, uint32_t number, const fake_descriptor *pack)
+{
+    const fake_attribute *uid = fake_attribute_of(pack, ATTR(VARIANT_PACK_UNIQUE_IDS));
+    const fake_attribute *at = fake_attribute_of(pack, ATTR(VARIANT_PACK_DATA_POINTERS));
+    const trp__dnn_tensor *t = &j->graph.tensor[number];
+    void *pointer = NULL;
+    for (int64_t i = 0; i < uid->count; i++) {
+        if (((int64_t *)uid->values)[i] == j->graph.uid[number])
+            pointer = ((void **)at->values)[i];
+    }
+    if (!pointer)
+        return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM_NULL_POINTER, "no pointer for unique id %lld",
+                              (long long)j->graph.uid[number]);
+    if (t->role == TRP__DNN_VALUE)
+        j->value[number] = number_at(t->type, pointer);
+    else if ((uintptr_t)pointer % t->alignment != 0)
+        return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM_MISALIGNED_POINTER,
+                              "unique id %lld: not aligned to %u bytes",
+                              (long long)j->graph.uid[number], t->alignment);
+    j->address[number] = (uintptr_t)pointer;
+    return FAKE_CUDNN_SUCCESS;
+}
+
+static int fill_job(job *j, const fake_descriptor *plan, const fake_descriptor *pack)
+{
+    const fake_attribute *workspace = fake_attribute_of(pack, ATTR(VARIANT_PACK_WORKSPACE));
+    int status = FAKE_CUDNN_SUCCESS;
+    j->graph = *plan->graph;
+    j->engine = plan->engine;
+    j->workspace = (uintptr_t) * (void **)workspace->values;
+    if (fake_engine_workspace(j->engine) && (!j->workspace || j->workspace % 16 != 0))
+        return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM_NULL_POINTER, "a workspace is needed");
+    for (uint32_t i = 0; i < j->graph.tensors && status == FAKE_CUDNN_SUCCESS; i++) {
+        if (j->graph.tensor[i].role != TRP__DNN_VIRTUAL)
+            status = take_pointer(j, i, pack);
+    }
+    return status;
+}
+
+trp__cudnn_status cudnnBackendExecute(trp__cudnn_handle handle, trp__cudnn_descriptor plan_at,
+                                      trp__cudnn_descriptor pack_at)
+{
+    int status = fake_cudnn_called();
+    const fake_descriptor *plan =
+        fake_descriptor_at(plan_at, TRP__CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    const fake_descriptor *pack =
+        fake_descriptor_at(pack_at, TRP__CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    if (status)
+        return status;
+    if (!fake_cudnn_good_handle(handle) || !plan || !plan->final || !pack || !pack->final)
+        return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM_NOT_FINALIZED, "no handle, plan or pack");
+    job *j = calloc(1, sizeof *j);
+    if (!j)
+        return FAKE_CUDNN_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
+    add_job(j);
+    status = fill_job(j, plan, pack);
+    if (status == FAKE_CUDNN_SUCCESS && fake_cuda_enqueue(handle->stream, run, &j, sizeof j) != 0)
+        status = fake_cudnn_say(FAKE_CUDNN_EXECUTION_FAILED, "the stream does not take it");
+    if (status != FAKE_CUDNN_SUCCESS)
+        drop_job(j);
+    return status;
+}

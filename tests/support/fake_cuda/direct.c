@@ -1,0 +1,103 @@
+/* See direct.h. One call of a kernel is all blocks of a launch, one after the other, of one thread
+ * each. */
+#include "support/fake_cuda/direct.h"
+#include "support/fake_cuda/fake.h"
+
+#include <string.h>
+
+#define TRP__KERNEL  static
+#define TRP__SHARED  /* a thread of its own */
+#define TRP__SYNC()  ((void)0)
+#define TRP__THREAD  0
+#define TRP__THREADS 1
+#define TRP__BLOCK   0
+#define TRP__BLOCKS  1
+#include "actors/dnn/direct_kernels.h"
+
+typedef struct row {
+    uint8_t kind[2], port;
+    void (*run)(trp__direct d);
+} row;
+
+enum {
+#define NUMBER(name, kind, or_kind, port) NUMBER_##name,
+    FAKE_DIRECT_KERNELS(NUMBER) ROWS
+#undef NUMBER
+};
+
+static const row rows[ROWS] = {
+#define ROW(name, kind, or_kind, port)                                                             \
+    {{TRP_DNN_##kind, TRP_DNN_##or_kind}, port, trp_direct_##name},
+    FAKE_DIRECT_KERNELS(ROW)
+#undef ROW
+};
+
+static bool is_for(const row *r, uint8_t kind)
+{
+    return r->kind[0] == kind || r->kind[1] == kind;
+}
+
+size_t fake_direct_bytes(const trp__dnn_tensor *t)
+{
+    return (size_t)trp__dnn_extent(t) * (trp_dtype_bits((trp_dtype)t->type) / 8);
+}
+
+void fake_direct_run(trp__direct *d)
+{
+    const trp__dnn_tensor *tensor[TRP__DNN_PORTS] = {0};
+    for (int i = 0; i < TRP__DNN_PORTS; i++)
+        tensor[i] = d->used[i] ? &d->tensor[i] : NULL;
+    if (d->node.kind >= TRP_DNN_NORM_TRAINING && d->node.kind <= TRP_DNN_NORM_BACKWARD)
+        d->tensor[TRP__DIRECT_STATISTICS] = trp__dnn_statistics_shape(&d->node, tensor);
+    for (int i = 0; i < ROWS; i++) {
+        d->count = elements(&d->tensor[rows[i].port]);
+        if (is_for(&rows[i], d->node.kind) && d->count > 0)
+            rows[i].run(*d);
+    }
+}
+
+/* The processor's address of each tensor; false: the stream has faulted. */
+static bool reach_all(trp__direct *d, fake_pin pin[])
+{
+    const trp__dnn_kind *kind = trp__dnn_kind_of(d->node.kind);
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        size_t bytes = d->used[i] && d->at[i] ? fake_direct_bytes(&d->tensor[i]) : 0;
+        uint64_t at = (uintptr_t)d->at[i];
+        if (bytes == 0)
+            continue;
+        if (at % (trp_dtype_bits((trp_dtype)d->tensor[i].type) / 8) != 0) {
+            fake_fault(FAKE_ERROR_MISALIGNED_ADDRESS);
+            return false;
+        }
+        d->at[i] = fake_cuda_reach(&pin[i], at, bytes, kind->port[i].written);
+        if (!d->at[i])
+            return false;
+    }
+    return true;
+}
+
+/* A kernel for another kind of node, or one with another number of elements, would go astray. */
+static void launch(int number, const uint64_t *parameter)
+{
+    const row *r = &rows[number];
+    fake_pin pin[TRP__DNN_PORTS] = {{0}};
+    trp__direct d;
+    memcpy(&d, parameter, sizeof d);
+    if (!is_for(r, d.node.kind) || d.count != elements(&d.tensor[r->port])) {
+        fake_fault(FAKE_ERROR_LAUNCH_FAILED);
+        return;
+    }
+    if (reach_all(&d, pin))
+        r->run(d);
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        if (pin[i].at)
+            fake_cuda_let_go(&pin[i]);
+    }
+}
+
+#define LAUNCH(name, kind, or_kind, port)                                                          \
+    void fake_direct_##name(const uint64_t *parameter)                                             \
+    {                                                                                              \
+        launch(NUMBER_##name, parameter);                                                          \
+    }
+FAKE_DIRECT_KERNELS(LAUNCH)

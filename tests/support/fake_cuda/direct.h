@@ -1,0 +1,40 @@
+/* The dnn actor's own kernels, as C: for the fake driver, which launches them, and for the fake
+ * cuDNN, whose engines compute with them. */
+#ifndef TESTS_FAKE_CUDA_DIRECT_H
+#define TESTS_FAKE_CUDA_DIRECT_H
+
+#include "support/fake_cuda/hooks.h"
+
+#include "actors/dnn/direct.h"
+
+/* Behind "trp_direct_": the name of each kernel, the kinds that it is for, and of which tensor it
+ * has a thread or a block for each element. In the order in which a node launches them. */
+#define FAKE_DIRECT_KERNELS(X)                                                                     \
+    X(conv_forward, CONV_FORWARD, CONV_FORWARD, TRP__DNN_CONV_Y)                                   \
+    X(conv_backward_data, CONV_BACKWARD_DATA, CONV_BACKWARD_DATA, TRP__DNN_CONV_X)                 \
+    X(conv_backward_filter, CONV_BACKWARD_FILTER, CONV_BACKWARD_FILTER, TRP__DNN_CONV_W)           \
+    X(matmul, MATMUL, MATMUL, TRP__DNN_MATMUL_Y)                                                   \
+    X(pointwise, POINTWISE, POINTWISE, TRP__DNN_POINTWISE_Y)                                       \
+    X(gradient, POINTWISE_BACKWARD, POINTWISE_BACKWARD, TRP__DNN_GRADIENT_DX)                      \
+    X(reduction, REDUCTION, REDUCTION, TRP__DNN_REDUCTION_Y)                                       \
+    X(pool, RESAMPLE_FORWARD, RESAMPLE_FORWARD, TRP__DNN_RESAMPLE_Y)                               \
+    X(pool_backward, RESAMPLE_BACKWARD, RESAMPLE_BACKWARD, TRP__DNN_RESAMPLE_X)                    \
+    X(norm, NORM_TRAINING, NORM_INFERENCE, TRP__DIRECT_STATISTICS)                                 \
+    X(norm_backward, NORM_BACKWARD, NORM_BACKWARD, TRP__DIRECT_STATISTICS)                         \
+    X(norm_backward_scale, NORM_BACKWARD, NORM_BACKWARD, TRP__DNN_NORM_DSCALE)                     \
+    X(statistics, STATISTICS, STATISTICS, TRP__DNN_STATISTICS_SUM)
+
+/* As launches of the driver. */
+#define FAKE_DIRECT_DECLARE(name, kind, or_kind, port)                                             \
+    void fake_direct_##name(const uint64_t *parameter);
+FAKE_DIRECT_KERNELS(FAKE_DIRECT_DECLARE)
+#undef FAKE_DIRECT_DECLARE
+
+/* All kernels of a node whose at[] are addresses of the processor; fills in what only kernels need.
+ */
+FAKE_API void fake_direct_run(trp__direct *d);
+
+/* Bytes from the first element of a tensor to the end of the last. */
+FAKE_API size_t fake_direct_bytes(const trp__dnn_tensor *t);
+
+#endif

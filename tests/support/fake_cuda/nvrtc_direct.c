@@ -1,0 +1,77 @@
+/* The dnn actor's own kernels, for the fake NVRTC: what stands for a cubin is PTX with the kernels
+ * that the texts define, which the fake driver knows by their names. That all texts are there that
+ * they include is looked at, and nothing else. */
+#include "support/fake_cuda/nvrtc.h"
+
+#include "actors/dnn/direct.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool starts(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static const char *header_of(const fake_nvrtc_texts *t, const char *name, size_t length)
+{
+    for (int i = 0; i < t->count; i++) {
+        if (strlen(t->name[i]) == length && strncmp(t->name[i], name, length) == 0)
+            return t->text[i];
+    }
+    return NULL;
+}
+
+/* Whether each "#include" at the beginning of a line of a text is that of a header. */
+static bool all_there(const fake_nvrtc_texts *t, const char *text, const char *of, char *log,
+                      size_t size)
+{
+    static const char include[] = "#include ";
+    for (const char *line = text; line[0];) {
+        const char *name = line + sizeof include; /* behind the quotation mark */
+        if (starts(line, include) && !header_of(t, name, strcspn(name, "\">"))) {
+            snprintf(log, size, "%s: catastrophic error: cannot open source file \"%.*s\"\n", of,
+                     (int)strcspn(name, "\">"), name);
+            return false;
+        }
+        line += strcspn(line, "\n");
+        line += line[0] == '\n';
+    }
+    return true;
+}
+
+static bool has_option(int count, const char *const *options, const char *option)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(options[i], option) == 0)
+            return true;
+    }
+    return false;
+}
+
+char *fake_nvrtc_direct(const fake_nvrtc_texts *t, int count, const char *const *options, char *log,
+                        size_t size)
+{
+    static const char kernel[] = "\nTRP__KERNEL void ";
+    const char *kernels = header_of(t, "actors/dnn/direct_kernels.h", 27);
+    bool good = all_there(t, t->source, FAKE_DIRECT_PROGRAM, log, size);
+    for (int i = 0; i < t->count && good; i++)
+        good = all_there(t, t->text[i], t->name[i], log, size);
+    if (good && (!kernels || !has_option(count, options, "-arch=sm_90"))) {
+        snprintf(log, size, "fake NVRTC: error: no kernels, or not for sm_90\n");
+        good = false;
+    }
+    size_t room = good ? strlen(kernels) + 4096 : 0;
+    char *image = good ? malloc(room) : NULL;
+    if (!image)
+        return NULL;
+    size_t used = (size_t)snprintf(image, room, ".version 9.0\n.target sm_90\n.address_size 64\n");
+    for (const char *at = kernels; (at = strstr(at, kernel));) {
+        at += sizeof kernel - 1;
+        used += (size_t)snprintf(image + used, room - used,
+                                 ".visible .entry %.*s(.param .align 8 .b8 d[%zu])\n{\nret;\n}\n",
+                                 (int)strcspn(at, "("), at, sizeof(trp__direct));
+    }
+    return image;
+}
