@@ -1,6 +1,6 @@
 /* Normalisation by oneDNN: batch and instance as its batch normalisation, layer as its layer
  * normalisation. It has variances where the actor has 1 / sqrt(variance + epsilon). */
-#include "actors/dnn/host_functions.h"
+#include "actors/dnn/functions.h"
 #include "actors/dnn/onednn_api.h"
 
 #if TRP__ONEDNN
@@ -159,7 +159,7 @@ static bool run(norm *n)
     trp__onednn_give(&c, DNNL_ARG_DST, &n->all, n->x->at[TRP__DNN_NORM_Y]);
     bool good = trp__onednn_execute(&c);
     trp__onednn_end(&c);
-    if (good && n->x->n->kind == TRP_DNN_NORM_TRAINING)
+    if (good && epsilon && n->x->n->kind == TRP_DNN_NORM_TRAINING)
         write_statistics(n, (double)*epsilon);
     return good;
 }
