@@ -148,16 +148,22 @@ static void arithmetic_is_the_same(void **state)
     static const int64_t others[][4] = {{N, C, H, W}, {1, C, 1, 1}, {1, 1, 1, 1},
                                         {N, C, H, 1}, {1, 1, 1, W}, {N, 1, 1, 1}};
     (void)state;
-    for (size_t i = 0; i < COUNT_OF(modes) * COUNT_OF(others); i++) {
+    for (size_t i = 0; i < 4 * COUNT_OF(modes) * COUNT_OF(others); i++) {
         dd_graph g = {0};
         trp_dnn_node *n = dd_node(&g, TRP_DNN_POINTWISE);
         fill(-3, 3);
         fill_specials(given[0]);
         fill_specials(given[1]);
-        n->pointwise = modes[i / COUNT_OF(others)];
+        n->pointwise = modes[i / 4 / COUNT_OF(others)];
         n->x = dd_tensor(&g, TRP_F32, given[0], 4, all);
-        n->b = dd_tensor(&g, TRP_F32, given[1], 4, others[i % COUNT_OF(others)]);
+        n->b = dd_tensor(&g, TRP_F32, given[1], 4, others[i / 4 % COUNT_OF(others)]);
         n->y = result(&g, 4, all);
+        if (i & 1) {
+            trp_dnn_channels_last(&g.tensor[n->x]);
+            trp_dnn_channels_last(&g.tensor[n->y]);
+        }
+        if (i & 2)
+            trp_dnn_channels_last(&g.tensor[n->b]);
         compare(&g, "arithmetic", 0);
     }
 }

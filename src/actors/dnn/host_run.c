@@ -146,6 +146,35 @@ static void load_value(const trp__dnn_tensor *t, double value, bool wide, void *
     trp__dnn_host_load(t, &held, wide, to);
 }
 
+/* What goes element by element takes the dimensions in any order: in that in which the result lies,
+ * what lies like it needs no gathering. */
+static void order_elements(trp__dnn_host_node *x)
+{
+    const bool gradient = x->n->kind == TRP_DNN_POINTWISE_BACKWARD;
+    const int last = gradient ? TRP__DNN_GRADIENT_DX : TRP__DNN_POINTWISE_Y;
+    const trp__dnn_tensor *y = x->tensor[last];
+    int order[TRP__DNN_RANK];
+    if (!gradient && x->n->kind != TRP_DNN_POINTWISE)
+        return;
+    for (int i = 0; i < y->rank; i++) {
+        int at = i;
+        for (; at > 0 && y->stride[order[at - 1]] < y->stride[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    for (int at = 0; at <= last; at++) {
+        const trp__dnn_tensor *t = x->tensor[at];
+        if (!t || t->rank != y->rank)
+            continue;
+        x->ordered[at] = *t;
+        for (int i = 0; i < y->rank; i++) {
+            x->ordered[at].dim[i] = t->dim[order[i]];
+            x->ordered[at].stride[i] = t->stride[order[i]];
+        }
+        x->tensor[at] = &x->ordered[at];
+    }
+}
+
 /* Whether a tensor lies there as a node wants it: nothing is gathered or put back then. */
 static bool is_ready(const trp__dnn_tensor *t, bool wide)
 {
@@ -167,6 +196,7 @@ static void load_node(const trp__dnn_host_run *run, trp__dnn_host_node *x)
     const trp__dnn_kind *kind = trp__dnn_kind_of(x->n->kind);
     char *next = run->scratch;
     find_tensors(g, x->n, x->tensor);
+    order_elements(x);
     for (int at = 0; at < TRP__DNN_PORTS; at++) {
         const trp__dnn_tensor *t = x->tensor[at];
         uint8_t number = x->n->port[at];

@@ -194,23 +194,38 @@ static dnnl_alg_kind_t arithmetic_of(uint8_t mode)
                                  : dnnl_alg_kind_undef;
 }
 
+/* y as one more dimension before and behind those that b has too; false: b's are not together. */
+static bool split_by(const trp__dnn_tensor *y, const trp__dnn_tensor *b, int64_t dims[3])
+{
+    int at = 0;
+    dims[0] = dims[1] = dims[2] = 1;
+    for (int i = 0; i < y->rank; i++) {
+        bool has = b->rank == y->rank && b->dim[i] != 1;
+        if (y->dim[i] == 1)
+            continue;
+        if (has && at == 2)
+            return false;
+        at = has ? 1 : at == 1 ? 2 : at;
+        dims[at] *= y->dim[i];
+    }
+    return true;
+}
+
 static bool run_arithmetic(const trp__onednn_engine *dnn, const trp__dnn_host_node *x)
 {
     const trp__dnn_tensor *y = x->tensor[TRP__DNN_POINTWISE_Y];
     const trp__dnn_tensor *b = x->tensor[TRP__DNN_POINTWISE_B];
-    const int64_t one[TRP__DNN_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
     const int64_t count = trp__dnn_elements(y);
-    const bool number = b->rank != y->rank, same = trp__dnn_elements(b) == count;
+    int64_t dims[3], by_dims[3] = {1, 1, 1};
     dnnl_memory_desc_t to, by;
     dnnl_binary_desc_t what;
     trp__onednn_call c;
-    if (trp__dnn_elements(x->tensor[TRP__DNN_POINTWISE_X]) != count ||
-        !trp__onednn_dense(dnn, same ? 1 : y->rank, same ? &count : y->dim, &to) ||
-        !trp__onednn_dense(dnn, same ? 1 : y->rank,
-                           same     ? &count
-                           : number ? one
-                                    : b->dim,
-                           &by))
+    if (trp__dnn_elements(x->tensor[TRP__DNN_POINTWISE_X]) != count || !split_by(y, b, dims))
+        return false;
+    by_dims[1] = dims[1];
+    bool same = dims[1] == count; /* by a line, which is fastest */
+    if (!trp__onednn_dense(dnn, same ? 1 : 3, same ? &count : dims, &to) ||
+        !trp__onednn_dense(dnn, same ? 1 : 3, same ? &count : by_dims, &by))
         return false;
     dnnl_status_t status =
         dnn->f->dnnl_binary_desc_init(&what, arithmetic_of(x->n->mode), &to, &by, &to);
