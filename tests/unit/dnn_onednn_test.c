@@ -88,6 +88,7 @@ static const struct {
     {TRP_DNN_RELU, {0, 6}, true},
     {TRP_DNN_RELU, {0, 1e30, 0.25}, true},
     {TRP_DNN_RELU, {-1}, true},
+    {TRP_DNN_RELU, {0, 0, 0.25}, true},
     {TRP_DNN_TANH, {0}, true},
     {TRP_DNN_SIGMOID, {0}, true},
     {TRP_DNN_ELU, {0.5}, true},
