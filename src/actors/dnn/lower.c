@@ -1,9 +1,11 @@
 #include "actors/dnn/lower.h"
 
+#include "actors/dnn/attention_cudnn.h"
 #include "base/error.h"
 
 #include <troupe/dnn.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -277,6 +279,59 @@ static void lower_maxima(builder *b, const trp__dnn_node *node)
         n->port[TRP__DNN_RESAMPLE_INDEX] = TRP__DNN_NO_PORT;
 }
 
+/* Attention: the numbers and the memory that its operations need. */
+
+enum { RANK_MATRICES = 4 };
+
+static uint8_t add_integer(builder *b, const trp__dnn_node *node, int64_t value)
+{
+    uint8_t number = add_value(b, node, (double)value);
+    b->tensor[number].type = TRP_I32;
+    return number;
+}
+
+/* What is added up while the library goes over it, so it is not `inside`: packed, in memory. */
+static uint8_t add_sums(builder *b, const trp__dnn_node *node, uint8_t like, int64_t columns)
+{
+    trp__dnn_tensor t = b->tensor[like];
+    t.dim[3] = columns;
+    for (int64_t i = RANK_MATRICES, next = 1; i-- > 0; next *= t.dim[i])
+        t.stride[i] = next;
+    t.type = node->compute;
+    t.role = TRP__DNN_VIRTUAL;
+    t.written = 1;
+    t.alignment = 0;
+    return add_tensor(b, &t, 0);
+}
+
+static void lower_attention(builder *b, const trp__dnn_node *node)
+{
+    trp__dnn_node *n = add_node(b, TRP_DNN_ATTENTION, node->mode, node->compute);
+    const uint8_t q = node->port[TRP__DNN_ATTENTION_Q], k = node->port[TRP__DNN_ATTENTION_K];
+    const int64_t rows = b->tensor[q].dim[2], columns = b->tensor[k].dim[2];
+    bool low = node->mode == TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT;
+    bool lengths = node->port[TRP__DNN_ATTENTION_SEQ_Q] != TRP__DNN_NO_PORT;
+    *n = *node;
+    n->port[TRP__DNN_ATTENTION_SCALE] = add_value(b, node, node->parameter[0]);
+    if (node->mode != TRP_DNN_MASK_NONE || node->window[0] != 0 || lengths)
+        n->port[TRP__DNN_ATTENTION_MASKED] = add_value(b, node, -INFINITY);
+    if (low && !lengths) {
+        n->port[TRP__DNN_ATTENTION_SIZE_Q] = add_integer(b, node, rows);
+        n->port[TRP__DNN_ATTENTION_SIZE_KV] = add_integer(b, node, columns);
+    }
+    if (node->window[0] != 0 && low && lengths)
+        n->port[TRP__DNN_ATTENTION_REACH] = add_integer(b, node, node->window[0]);
+    else if (node->window[0] != 0)
+        n->port[TRP__DNN_ATTENTION_REACH] =
+            add_value(b, node, (double)(node->window[0] + (low ? rows - columns : 0)));
+    if (node->kind != TRP_DNN_ATTENTION_BACKWARD)
+        return;
+    n->port[TRP__DNN_ATTENTION_ONE] = add_value(b, node, 1);
+    n->port[TRP__DNN_ATTENTION_MEANS] = add_sums(b, node, q, 1);
+    if (!b->head.deterministic && node->port[TRP__DNN_ATTENTION_DBIAS] == TRP__DNN_NO_PORT)
+        n->port[TRP__DNN_ATTENTION_SUM_DQ] = add_sums(b, node, q, b->tensor[q].dim[3]);
+}
+
 /* All. */
 
 static bool is_empty(const builder *b, const trp__dnn_node *node)
@@ -301,6 +356,8 @@ static void lower_node(builder *b, const trp__dnn_node *node, trp__dnn_lowering 
         lower_inference(b, node);
     else if (node->kind == TRP_DNN_RESAMPLE_BACKWARD && node->mode == TRP_DNN_POOL_MAX)
         lower_maxima(b, node);
+    else if (trp__dnn_is_attention(node))
+        lower_attention(b, node);
     else if (node->kind == TRP_DNN_STATISTICS && lowering == TRP__DNN_LOWER_MORE)
         lower_statistics(b, node);
     else
