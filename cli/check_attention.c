@@ -324,7 +324,8 @@ bool attention_check(attention *job)
 {
     const check_type type = check_type_of(job->type);
     const double each = (double)(job->depth + job->width), rows = (double)job->rows;
-    const double columns = (double)job->columns, group = (double)(job->heads / job->shared);
+    const int64_t heads = job->heads / job->shared;
+    const double columns = (double)job->columns, group = (double)heads;
     const double scores = (double)(job->batches * job->heads) * rows * columns;
     const double biases = (double)tensor_elements(&job->layer.tensor[ATTENTION_BIAS]);
     uint64_t began = ui_now();

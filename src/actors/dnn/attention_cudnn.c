@@ -342,7 +342,7 @@ static void sum_over_rows(composer *c, descriptor weights, int port, int64_t dep
 
 static void compose_dq(composer *c, descriptor slopes)
 {
-    const trp__dnn_tensor *k = tensor_at(c, TRP__DNN_ATTENTION_K);
+    const trp__dnn_tensor *k = &c->graph->tensor[c->node->port[TRP__DNN_ATTENTION_K]];
     bool added_up = tensor_at(c, TRP__DNN_ATTENTION_SUM_DQ) != NULL;
     descriptor keys =
         reshape(c, given(c, TRP__DNN_ATTENTION_K), inner_of(c, k->type, k->dim, k->stride));

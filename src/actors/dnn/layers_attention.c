@@ -14,7 +14,7 @@ static trp_status send(trp_actor *dnn, const trp_attention_request *r, bool back
         const char *name;
         const trp_dnn_tensor *tensor;
         uint32_t *field;
-        int forward, backward;
+        uint32_t forward, backward;
     } rows[ALL] = {
         {"q", &r->q, &n->q, NEEDED, NEEDED},
         {"k", &r->k, &n->k, NEEDED, NEEDED},
