@@ -1,6 +1,7 @@
 #include "actors/dnn/attention_cudnn.h"
 
 #include "actors/dnn/descriptors.h"
+#include "actors/dnn/layout.h"
 #include "base/error.h"
 
 #include <troupe/dnn.h>
@@ -344,8 +345,8 @@ static void compose_dq(composer *c, descriptor slopes)
 {
     const trp__dnn_tensor *k = &c->graph->tensor[c->node->port[TRP__DNN_ATTENTION_K]];
     bool added_up = tensor_at(c, TRP__DNN_ATTENTION_SUM_DQ) != NULL;
-    descriptor keys =
-        reshape(c, given(c, TRP__DNN_ATTENTION_K), inner_of(c, k->type, k->dim, k->stride));
+    descriptor turned_keys = given(c, TRP__DNN_ATTENTION_K);
+    descriptor keys = reshape(c, turned_keys, inner_of(c, k->type, k->dim, k->stride));
     descriptor to = given(c, added_up ? TRP__DNN_ATTENTION_SUM_DQ : TRP__DNN_ATTENTION_DQ);
     multiply(c, slopes, keys, TRP__DNN_ATTENTION_SEQ_Q, -1, TRP__DNN_ATTENTION_SEQ_KV, to);
     if (added_up)
@@ -376,6 +377,25 @@ static void compose_backward(composer *c)
     compose_dq(c, slopes);
 }
 
+/* Kernels load pieces of 16 bytes: rows begin at such, and their elements lie one behind the other.
+ * What is no row is small. */
+bool trp__dnn_fits_attention(const trp__dnn_tensor *t, int port)
+{
+    enum { PIECE = 8 }; /* elements of f16 */
+    if (t->role == TRP__DNN_BUFFER && t->alignment < ALIGNMENT)
+        return false;
+    if (t->role == TRP__DNN_VALUE)
+        return true;
+    if ((port > TRP__DNN_ATTENTION_Y && port < TRP__DNN_ATTENTION_DY) ||
+        port == TRP__DNN_ATTENTION_DBIAS)
+        return trp__dnn_layout(t) == TRP__DNN_ROWS;
+    for (int i = 0; i < RANK - 1; i++) {
+        if (t->dim[i] > 1 && (t->stride[i] % PIECE != 0 || t->stride[i] == 0))
+            return false;
+    }
+    return t->stride[RANK - 1] == 1;
+}
+
 /* What the library is known not to do, though it does not always say so. */
 static const char *known_refusal(const composer *c)
 {
@@ -388,12 +408,6 @@ static const char *known_refusal(const composer *c)
         return "before version 9.16";
     if (n->compute != TRP_F32 || (c->type != TRP_F16 && c->type != TRP_BF16))
         return "of other types than f16 and bf16";
-    for (int port = 0; port < TRP__DNN_ATTENTION_OWN; port++) {
-        const trp__dnn_tensor *t = tensor_at(c, port);
-        bool data = port <= TRP__DNN_ATTENTION_Y || port >= TRP__DNN_ATTENTION_DY;
-        if (t && data && port != TRP__DNN_ATTENTION_DBIAS && t->stride[RANK - 1] != 1)
-            return "of rows whose elements do not lie one behind the other";
-    }
     if (c->depth % 8 != 0 || c->width % 8 != 0)
         return "of a depth that is no multiple of 8";
     if (backward && (c->depth > 256 || c->width > 256))

@@ -33,6 +33,9 @@ trp_status trp__dnn_compose_attention(const trp__cudnn *lib, const trp__dnn_grap
                                       const trp__dnn_node *node, trp__dnn_composed *out,
                                       trp_error *error);
 
+/* Whether the library takes a tensor at a port as it lies: others are copied. */
+bool trp__dnn_fits_attention(const trp__dnn_tensor *t, int port);
+
 void trp__dnn_composed_drop(const trp__cudnn *lib, trp__dnn_composed *composed);
 
 static inline bool trp__dnn_is_attention(const trp__dnn_node *node)

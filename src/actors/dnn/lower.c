@@ -1,6 +1,7 @@
 #include "actors/dnn/lower.h"
 
 #include "actors/dnn/attention_cudnn.h"
+#include "actors/dnn/layout.h"
 #include "base/error.h"
 
 #include <troupe/dnn.h>
@@ -226,62 +227,69 @@ static void lower_logic(builder *b, const trp__dnn_node *node)
     element_wise(b, node, TRP_DNN_NOT_EQUAL, both, zero, y);
 }
 
-/* The gradient of maxima. Of rows the library wants x and y, where channels are fastest the index;
- * without that it would crash there. */
+/* Sums of products of tensors that lie anyhow. They are worth a copy that the library takes. */
 
-static bool channels_are_fastest(const trp__dnn_tensor *t)
+static bool is_product(const trp__dnn_node *node)
 {
-    for (int i = 0; i < t->rank; i++) {
-        if (i != 1 && t->dim[i] > 1 && t->stride[i] < t->stride[1])
-            return false;
-    }
-    return t->dim[1] > 1;
+    return node->kind <= TRP_DNN_MATMUL;
 }
 
-/* One channel is as slow as it is fast: let it be slow. */
-static void slow_down_channels(trp__dnn_tensor *t)
+/* The layout that most of the tensors of a product are in already. */
+static trp__dnn_layout_kind layout_for(const builder *b, const trp__dnn_node *node)
 {
-    int64_t whole = 1;
-    for (int i = 2; i < t->rank; i++)
-        whole = t->dim[i] * t->stride[i] > whole ? t->dim[i] * t->stride[i] : whole;
-    if (t->dim[1] == 1)
-        t->stride[1] = whole;
-}
-
-static void lower_maxima(builder *b, const trp__dnn_node *node)
-{
-    uint8_t x = node->port[TRP__DNN_RESAMPLE_OLD_X];
-    uint8_t index = node->port[TRP__DNN_RESAMPLE_INDEX];
-    bool fastest = channels_are_fastest(&b->tensor[node->port[TRP__DNN_RESAMPLE_X]]);
+    uint32_t votes[TRP__DNN_LAYOUTS] = {0};
     for (int i = 0; i < TRP__DNN_PORTS; i++) {
         if (node->port[i] != TRP__DNN_NO_PORT)
-            slow_down_channels(&b->tensor[node->port[i]]);
+            votes[trp__dnn_layout(&b->tensor[node->port[i]])]++;
     }
-    if (fastest && index == TRP__DNN_NO_PORT && x != TRP__DNN_NO_PORT) {
-        trp__dnn_node *again = add_node(b, TRP_DNN_RESAMPLE_FORWARD, node->mode, node->compute);
-        *again = *node;
-        again->kind = TRP_DNN_RESAMPLE_FORWARD;
-        memset(again->port, TRP__DNN_NO_PORT, sizeof again->port);
-        again->port[TRP__DNN_RESAMPLE_X] = x;
-        uint8_t y = add_virtual(b, node, node->port[TRP__DNN_RESAMPLE_Y]);
-        b->tensor[y].type = b->tensor[x].type;
-        index = add_virtual(b, node, node->port[TRP__DNN_RESAMPLE_Y]);
-        b->tensor[index].type = TRP_I8;
-        again->port[TRP__DNN_RESAMPLE_Y] = y;
-        again->port[TRP__DNN_RESAMPLE_INDEX] = index;
+    return votes[TRP__DNN_CHANNELS_LAST] > votes[TRP__DNN_ROWS] ? TRP__DNN_CHANNELS_LAST
+                                                                : TRP__DNN_ROWS;
+}
+
+static void copy_tensor(builder *b, const trp__dnn_node *node, uint8_t from, uint8_t to)
+{
+    trp__dnn_node *n = add_node(b, TRP_DNN_POINTWISE, TRP_DNN_IDENTITY, node->compute);
+    n->port[TRP__DNN_POINTWISE_X] = from;
+    n->port[TRP__DNN_POINTWISE_Y] = to;
+}
+
+/* Puts a packed tensor in the place of one that the node has; a copy, if it is read. */
+static void pack_port(builder *b, trp__dnn_node *node, int port, trp__dnn_layout_kind layout)
+{
+    uint8_t t = node->port[port];
+    trp__dnn_tensor packed = b->tensor[t];
+    packed.role = TRP__DNN_VIRTUAL;
+    packed.written = 1;
+    packed.alignment = 0;
+    trp__dnn_lay_out(&packed, layout);
+    node->port[port] = add_tensor(b, &packed, 0);
+    if (!trp__dnn_kind_of(node->kind)->port[port].written)
+        copy_tensor(b, node, t, node->port[port]);
+}
+
+/* Adds a node of which some tensors were packed, and copies what it has written. */
+static void add_packed(builder *b, const trp__dnn_node *packed, const trp__dnn_node *node)
+{
+    *add_node(b, TRP_DNN_NONE, 0, 0) = *packed;
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        if (packed->port[i] != node->port[i] && trp__dnn_kind_of(node->kind)->port[i].written)
+            copy_tensor(b, node, packed->port[i], node->port[i]);
     }
-    trp__dnn_node *n = add_node(b, TRP_DNN_RESAMPLE_BACKWARD, node->mode, node->compute);
-    *n = *node;
-    n->port[TRP__DNN_RESAMPLE_INDEX] = index;
-    if (fastest)
-        n->port[TRP__DNN_RESAMPLE_OLD_X] = n->port[TRP__DNN_RESAMPLE_OLD_Y] = TRP__DNN_NO_PORT;
-    else if (x != TRP__DNN_NO_PORT)
-        n->port[TRP__DNN_RESAMPLE_INDEX] = TRP__DNN_NO_PORT;
+}
+
+static void lower_product(builder *b, const trp__dnn_node *node)
+{
+    const trp__dnn_layout_kind layout = layout_for(b, node);
+    trp__dnn_node product = *node;
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        uint8_t t = node->port[i];
+        if (t != TRP__DNN_NO_PORT && !trp__dnn_is_regular(&b->tensor[t], node))
+            pack_port(b, &product, i, layout);
+    }
+    add_packed(b, &product, node);
 }
 
 /* Attention: the numbers and the memory that its operations need. */
-
-enum { RANK_MATRICES = 4 };
 
 static uint8_t add_integer(builder *b, const trp__dnn_node *node, int64_t value)
 {
@@ -295,8 +303,7 @@ static uint8_t add_sums(builder *b, const trp__dnn_node *node, uint8_t like, int
 {
     trp__dnn_tensor t = b->tensor[like];
     t.dim[3] = columns;
-    for (int64_t i = RANK_MATRICES, next = 1; i-- > 0; next *= t.dim[i])
-        t.stride[i] = next;
+    trp__dnn_lay_out(&t, TRP__DNN_ROWS);
     t.type = node->compute;
     t.role = TRP__DNN_VIRTUAL;
     t.written = 1;
@@ -306,12 +313,16 @@ static uint8_t add_sums(builder *b, const trp__dnn_node *node, uint8_t like, int
 
 static void lower_attention(builder *b, const trp__dnn_node *node)
 {
-    trp__dnn_node *n = add_node(b, TRP_DNN_ATTENTION, node->mode, node->compute);
+    trp__dnn_node lowered = *node, *n = &lowered;
     const uint8_t q = node->port[TRP__DNN_ATTENTION_Q], k = node->port[TRP__DNN_ATTENTION_K];
     const int64_t rows = b->tensor[q].dim[2], columns = b->tensor[k].dim[2];
     bool low = node->mode == TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT;
     bool lengths = node->port[TRP__DNN_ATTENTION_SEQ_Q] != TRP__DNN_NO_PORT;
-    *n = *node;
+    for (int i = 0; i < TRP__DNN_ATTENTION_OWN; i++) {
+        if (node->port[i] != TRP__DNN_NO_PORT &&
+            !trp__dnn_fits_attention(&b->tensor[node->port[i]], i))
+            pack_port(b, n, i, TRP__DNN_ROWS);
+    }
     n->port[TRP__DNN_ATTENTION_SCALE] = add_value(b, node, node->parameter[0]);
     if (node->mode != TRP_DNN_MASK_NONE || node->window[0] != 0 || lengths)
         n->port[TRP__DNN_ATTENTION_MASKED] = add_value(b, node, -INFINITY);
@@ -324,12 +335,15 @@ static void lower_attention(builder *b, const trp__dnn_node *node)
     else if (node->window[0] != 0)
         n->port[TRP__DNN_ATTENTION_REACH] =
             add_value(b, node, (double)(node->window[0] + (low ? rows - columns : 0)));
-    if (node->kind != TRP_DNN_ATTENTION_BACKWARD)
-        return;
-    n->port[TRP__DNN_ATTENTION_ONE] = add_value(b, node, 1);
-    n->port[TRP__DNN_ATTENTION_MEANS] = add_sums(b, node, q, 1);
-    if (!b->head.deterministic && node->port[TRP__DNN_ATTENTION_DBIAS] == TRP__DNN_NO_PORT)
+    bool backward = node->kind == TRP_DNN_ATTENTION_BACKWARD;
+    if (backward) {
+        n->port[TRP__DNN_ATTENTION_ONE] = add_value(b, node, 1);
+        n->port[TRP__DNN_ATTENTION_MEANS] = add_sums(b, node, q, 1);
+    }
+    if (backward && !b->head.deterministic &&
+        node->port[TRP__DNN_ATTENTION_DBIAS] == TRP__DNN_NO_PORT)
         n->port[TRP__DNN_ATTENTION_SUM_DQ] = add_sums(b, node, q, b->tensor[q].dim[3]);
+    add_packed(b, n, node);
 }
 
 /* All. */
@@ -354,8 +368,8 @@ static void lower_node(builder *b, const trp__dnn_node *node, trp__dnn_lowering 
         lower_logic(b, node);
     else if (node->kind == TRP_DNN_NORM_INFERENCE && node->mode == TRP_DNN_BATCH)
         lower_inference(b, node);
-    else if (node->kind == TRP_DNN_RESAMPLE_BACKWARD && node->mode == TRP_DNN_POOL_MAX)
-        lower_maxima(b, node);
+    else if (is_product(node))
+        lower_product(b, node);
     else if (trp__dnn_is_attention(node))
         lower_attention(b, node);
     else if (node->kind == TRP_DNN_STATISTICS && lowering == TRP__DNN_LOWER_MORE)
