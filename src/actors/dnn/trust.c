@@ -1,5 +1,6 @@
 #include "actors/dnn/trust.h"
 
+#include "actors/dnn/attention_cudnn.h"
 #include "actors/dnn/layout.h"
 
 #include <troupe/dnn.h>
@@ -140,6 +141,8 @@ uint32_t trp__dnn_trusted(const trp__dnn_graph *g, uint32_t first)
     uint32_t count = 0, common = ~0u;
     while (first + count < g->head->nodes) {
         const trp__dnn_node *node = &g->node[first + count];
+        if (trp__dnn_is_attention(node)) /* it was made to fit when it was lowered */
+            return count == 0 ? 1 : count;
         common &= common_layouts(g, node);
         if (!trusts(g, node) || (count > 0 && common == 0))
             break;
