@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "actors/dnn/host_conv_real.h"
+
+#include "actors/dnn/host_attention_real.h"
 #include "actors/dnn/host_norm_real.h"
 #include "actors/dnn/host_pool_real.h"
 
@@ -52,4 +54,6 @@ static void (*const NAME(runs)[])(const trp__dnn_host_node *) = {
     [TRP_DNN_NORM_INFERENCE] = NAME(run_norm),
     [TRP_DNN_NORM_BACKWARD] = NAME(run_norm_backward),
     [TRP_DNN_STATISTICS] = NAME(run_statistics),
+    [TRP_DNN_ATTENTION] = NAME(run_attention),
+    [TRP_DNN_ATTENTION_BACKWARD] = NAME(run_attention_backward),
 };
