@@ -257,6 +257,8 @@ int fake_finalize_plan(fake_descriptor *d)
         return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM, "a plan of a text or of an engine");
     if (text) {
         fake_tell("cudnn_reads", "plan");
+        if (fake_told_number("cudnn_reads_fail"))
+            return fake_cudnn_say(FAKE_CUDNN_NOT_SUPPORTED, "a plan of another version");
         return read_text(d, text->values) ? FAKE_CUDNN_SUCCESS
                                           : fake_cudnn_say(FAKE_CUDNN_BAD_PARAM, "no plan's text");
     }

@@ -11,11 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define ATTR(name) TRP__CUDNN_ATTR_##name
 
-enum { RUBBISH = 0xa5, SLOW_NS = 1000000 };
+enum { RUBBISH = 0xa5, FAST_NS = 20000, SLOW_NS = 1000000 };
 
 typedef struct job {
     struct job *next, *previous;
@@ -133,11 +132,12 @@ static bool goes_wrong(const job *j)
     return false;
 }
 
+/* By the device's clock: no machine has a say in what a search finds. */
 static void take_time(const job *j)
 {
     char fast[16];
-    if (fake_told("cudnn_fast", fast, sizeof fast) && atoi(fast) != j->engine)
-        nanosleep(&(struct timespec){.tv_nsec = SLOW_NS}, NULL);
+    if (fake_told("fast", fast, sizeof fast))
+        fake_cuda_took(atoi(fast) == j->engine ? FAST_NS : SLOW_NS);
 }
 
 static void run(void *arguments)

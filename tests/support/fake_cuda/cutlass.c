@@ -220,6 +220,11 @@ int64_t fake_cutlass_clock(void)
     return fake_told("fast", fast, sizeof fast) ? atomic_load(&taken) : fake_now();
 }
 
+void fake_cuda_took(int64_t ns)
+{
+    atomic_fetch_add(&taken, ns);
+}
+
 /* Kernels whose tile and settings do not begin with what the test calls fast take longer: 1 ms, or
  * 3 if the tile is another one. */
 static void take_time_if_slow(const fake_cutlass_kernel *k, const trp_cutlass_args *args)
@@ -231,9 +236,7 @@ static void take_time_if_slow(const fake_cutlass_kernel *k, const trp_cutlass_ar
     if (!fake_told("fast", fast, sizeof fast))
         return;
     bool same_tile = strncmp(label, fast, strcspn(label, "_")) == 0;
-    atomic_fetch_add(&taken, strncmp(label, fast, strlen(fast)) == 0 ? 20000
-                             : same_tile                             ? 1000000
-                                                                     : 3000000);
+    fake_cuda_took(strncmp(label, fast, strlen(fast)) == 0 ? 20000 : same_tile ? 1000000 : 3000000);
 }
 
 /* What a test wants to see left by a builder that went wrong. */

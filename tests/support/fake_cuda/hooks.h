@@ -33,6 +33,9 @@ FAKE_API void fake_cuda_let_go(fake_pin *pin);
 /* True when the work on all streams is to stop at once, since one has faulted. */
 FAKE_API bool fake_cuda_stopping(void);
 
+/* Work on a stream has taken so long by the device's clock, where a test says what is fast. */
+FAKE_API void fake_cuda_took(int64_t ns);
+
 /* Whether the calling thread could work now: 0, or what its next call would return. */
 FAKE_API int fake_cuda_usable(void);
 

@@ -1,0 +1,487 @@
+/* How the dnn actor comes by its plans, on a fake cuDNN that takes what a test says and is as fast
+ * as it says: which engines are used, what is found again and where, and that what requests compute
+ * is right all the while. SPDX-License-Identifier: Apache-2.0 */
+#include "support/folder.h"
+#include "support/kernels.h"
+
+#include <troupe/dnn.h>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { CHANNELS = 16, SIDE = 6 };
+
+static char cache[256];
+
+/* A device with the actor, and the folder by which the fakes are told things. */
+typedef struct bed {
+    h_kernels k;
+    trp_actor *dnn;
+} bed;
+
+static void make_folder(bed *b)
+{
+    h_folder_make(b->k.folder, sizeof b->k.folder, "plans");
+    setenv("FAKE_CUTLASS", b->k.folder, 1); /* workers have it from here */
+}
+
+static void enter(bed *b)
+{
+    b->k.world = h_open(NULL);
+    b->dnn = h_actor(b->k.world.device, "dnn");
+}
+
+static bed open_bed(const char *takes)
+{
+    bed b = {0};
+    make_folder(&b);
+    h_kernels_tell(&b.k, "cudnn_takes", takes);
+    enter(&b);
+    return b;
+}
+
+static void close_bed(bed *b)
+{
+    h_kernels_close(&b->k);
+}
+
+/* Another worker, another process of the application's. */
+static void reopen(bed *b)
+{
+    h_close(&b->k.world);
+    enter(b);
+}
+
+static size_t told(const bed *b, const char *name)
+{
+    return h_kernels_told(&b->k, name);
+}
+
+/* Graphs. */
+
+/* f16, in rows, every element `value`. */
+static trp_buffer ones(const bed *b, size_t count, uint16_t value)
+{
+    uint16_t *data = h_malloc(count * sizeof *data);
+    for (size_t i = 0; i < count; i++)
+        data[i] = value;
+    trp_buffer buffer = h_buffer(b->k.world.device, count * sizeof *data);
+    h_write(b->k.world.device, buffer, 0, data, count * sizeof *data);
+    free(data);
+    return buffer;
+}
+
+static trp_dnn_tensor image(trp_buffer buffer, int64_t n, int64_t c, int64_t h, int64_t w)
+{
+    return (trp_dnn_tensor){.type = TRP_F16, .rank = 4, .dim = {n, c, h, w}, .buffer = buffer};
+}
+
+/* relu(conv(1, 1) + 1), whose middle is 145: three nodes. */
+static trp_status send_conv(const bed *b, int64_t n, const trp_dnn_options *options, trp_buffer y,
+                            const trp_buffer in[3], trp_completion *done)
+{
+    const trp_dnn_tensor tensors[] = {{0},
+                                      image(in[0], n, CHANNELS, SIDE, SIDE),
+                                      image(in[1], CHANNELS, CHANNELS, 3, 3),
+                                      {0},
+                                      image(in[2], 1, CHANNELS, 1, 1),
+                                      {0},
+                                      image(y, n, CHANNELS, SIDE, SIDE)};
+    const trp_dnn_node nodes[] = {
+        {.kind = TRP_DNN_CONV_FORWARD,
+         .x = 1,
+         .w = 2,
+         .y = 3,
+         .pre_pad = {1, 1},
+         .post_pad = {1, 1}},
+        {.kind = TRP_DNN_POINTWISE, .pointwise = TRP_DNN_ADD, .x = 3, .b = 4, .y = 5},
+        {.kind = TRP_DNN_POINTWISE, .pointwise = TRP_DNN_RELU, .x = 5, .y = 6}};
+    const trp_dnn_graph_request r = {.tensors = tensors,
+                                     .tensor_count = 7,
+                                     .nodes = nodes,
+                                     .node_count = 3,
+                                     .options = *options};
+    return trp_dnn_graph(b->dnn, &r, done);
+}
+
+/* What the fake has, sent, checked and told. */
+static trp_status run_conv(const bed *b, int64_t n, trp_dnn_options options, trp_dnn_ran *ran,
+                           trp_error *error)
+{
+    const size_t count = (size_t)n * CHANNELS * SIDE * SIDE, middle = count - SIDE * SIDE / 2 - 4;
+    trp_buffer in[3] = {ones(b, count, 0x3c00), ones(b, CHANNELS * CHANNELS * 9, 0x3c00),
+                        ones(b, CHANNELS, 0x3c00)},
+               y = ones(b, count, 0x7e00);
+    uint16_t *got = h_malloc(count * sizeof *got);
+    trp_completion done = {0};
+    *ran = (trp_dnn_ran){.parts = 99};
+    options.ran = ran;
+    H_OK(send_conv(b, n, &options, y, in, &done));
+    trp_status status = h_await(done.future, error);
+    h_read(b->k.world.device, y, 0, got, count * sizeof *got);
+    if (status == TRP_OK) {
+        H_EQUAL(got[0], 0x5410);      /* 4 taps of 16: 64, and 1 */
+        H_EQUAL(got[middle], 0x5888); /* 9 of them: 144, and 1 */
+    }
+    free(got);
+    for (int i = 0; i < 3; i++)
+        H_OK(trp_buffer_free(b->k.world.device, in[i]));
+    H_OK(trp_buffer_free(b->k.world.device, y));
+    return status;
+}
+
+static trp_dnn_ran conv(const bed *b, int64_t n, trp_dnn_options options)
+{
+    trp_dnn_ran ran;
+    trp_error error = {0};
+    trp_status status = run_conv(b, n, options, &ran, &error);
+    if (status != TRP_OK)
+        h_fail(__FILE__, __LINE__, "%s", error.message);
+    return ran;
+}
+
+static void expect(const trp_dnn_ran *ran, const char *engine, uint32_t parts, bool found,
+                   uint64_t workspace)
+{
+    if (strcmp(ran->engine, engine) != 0 || ran->parts != parts || ran->found != found ||
+        ran->workspace_bytes != workspace)
+        h_fail(__FILE__, __LINE__,
+               "%s, %u parts, %s, workspace %llu; expected %s, %u parts, %s, workspace %llu",
+               ran->engine, ran->parts, ran->found ? "found" : "made",
+               (unsigned long long)ran->workspace_bytes, engine, parts, found ? "found" : "made",
+               (unsigned long long)workspace);
+}
+
+/* y = x * v, f32, of `n` elements. */
+static trp_dnn_ran scale(const bed *b, int64_t n, double v)
+{
+    trp_dnn_ran ran = {.parts = 99};
+    trp_completion done = {0};
+    float *data = h_malloc((size_t)n * sizeof *data);
+    const size_t bytes = (size_t)n * sizeof *data;
+    for (int64_t i = 0; i < n; i++)
+        data[i] = (float)i;
+    trp_buffer x = h_buffer(b->k.world.device, bytes), y = h_buffer(b->k.world.device, bytes);
+    h_write(b->k.world.device, x, 0, data, bytes);
+    const trp_dnn_tensor tensors[] = {{0},
+                                      {.type = TRP_F32, .rank = 1, .dim = {n}, .buffer = x},
+                                      {.value = trp_real(v)},
+                                      {.type = TRP_F32, .rank = 1, .dim = {n}, .buffer = y}};
+    const trp_dnn_node node = {
+        .kind = TRP_DNN_POINTWISE, .pointwise = TRP_DNN_MUL, .x = 1, .b = 2, .y = 3};
+    const trp_dnn_graph_request r = {.tensors = tensors,
+                                     .tensor_count = 4,
+                                     .nodes = &node,
+                                     .node_count = 1,
+                                     .options = {.ran = &ran}};
+    H_OK(trp_dnn_graph(b->dnn, &r, &done));
+    H_OK(h_await_any(done));
+    h_read(b->k.world.device, y, 0, data, bytes);
+    for (int64_t i = 0; i < n; i++)
+        H_CHECK(data[i] == (float)((double)i * v));
+    free(data);
+    H_OK(trp_buffer_free(b->k.world.device, x));
+    H_OK(trp_buffer_free(b->k.world.device, y));
+    return ran;
+}
+
+/* --- which engine --- */
+
+/* What the library takes it does, as far as that goes; the rest are kernels of the actor's. */
+static void parts(void)
+{
+    static const struct {
+        const char *takes, *engine;
+        uint32_t parts;
+        uint64_t workspace;
+    } rows[] = {
+        {"", "direct", 3, 0},
+        {"conv", "eng0_k2=0", 3, 4096},
+        {"pointwise", "eng0_k2=0", 2, 4096},
+        {"all", "eng0_k2=0", 1, 4096},
+        {"conv,pointwise", "eng0_k2=0", 1, 4096},
+    };
+    bed b = open_bed("");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        h_kernels_tell(&b.k, "cudnn_takes", rows[i].takes);
+        trp_dnn_ran ran = conv(&b, (int64_t)i + 1, (trp_dnn_options){0});
+        expect(&ran, rows[i].engine, rows[i].parts, false, rows[i].workspace);
+    }
+    H_EQUAL(told(&b, "cudnn_runs"), 4);
+    H_EQUAL(told(&b, "compiles"), 1); /* all kernels of the actor's */
+    close_bed(&b);
+}
+
+/* Engines that the options forbid are left out, in each order of the heuristics. */
+static void options(void)
+{
+    static const struct {
+        trp_dnn_options options;
+        const char *engine;
+        uint64_t workspace;
+    } rows[] = {
+        {{0}, "eng0_k2=0", 4096},
+        {{.workspace_bytes = 1024}, "eng1_k2=1", 1000},
+        {{.workspace_bytes = 999}, "eng2_k2=2", 0},
+        {{.heuristic = TRP_DNN_HEURISTIC_B}, "eng3_k2=3", 64},
+        {{.heuristic = TRP_DNN_HEURISTIC_B, .deterministic = true}, "eng2_k2=2", 0},
+        {{.heuristic = TRP_DNN_HEURISTIC_FALLBACK}, "eng2_k2=2", 0},
+    };
+    bed b = open_bed("all");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        trp_dnn_ran ran = conv(&b, 1, rows[i].options);
+        expect(&ran, rows[i].engine, 1, false, rows[i].workspace);
+    }
+    close_bed(&b);
+}
+
+/* --- found again --- */
+
+/* By the same graph with other buffers and values, but not by another one. */
+static void in_memory(void)
+{
+    bed b = open_bed("all");
+    trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){0});
+    expect(&ran, "eng0_k2=0", 1, false, 4096);
+    size_t plans = told(&b, "cudnn_plans");
+    for (int i = 0; i < 3; i++) {
+        ran = conv(&b, 1, (trp_dnn_options){0});
+        expect(&ran, "eng0_k2=0", 1, true, 4096);
+    }
+    H_EQUAL(told(&b, "cudnn_plans"), plans);
+    H_EQUAL(told(&b, "cudnn_runs"), 4);
+    ran = conv(&b, 2, (trp_dnn_options){0});
+    expect(&ran, "eng0_k2=0", 1, false, 4096);
+    for (int pass = 0; pass < 2; pass++) { /* by an engine, then by a kernel */
+        ran = scale(&b, 5 + pass, 2);
+        H_CHECK(!ran.found);
+        for (int i = 0; i < 4; i++) {
+            ran = scale(&b, 5 + pass, 0.5 * i);
+            H_CHECK(ran.found && (strcmp(ran.engine, "direct") == 0) == (pass == 1));
+        }
+        h_kernels_tell(&b.k, "cudnn_takes", "");
+    }
+    close_bed(&b);
+}
+
+/* By another process, engines by their texts, kernels of the actor's by their image. */
+static void on_disk(void)
+{
+    bed b = open_bed("conv");
+    trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){0});
+    expect(&ran, "eng0_k2=0", 3, false, 4096);
+    size_t plans = told(&b, "cudnn_plans");
+    H_EQUAL(told(&b, "cudnn_reads"), 0);
+    h_kernels_tell(&b.k, "cudnn_takes", "");
+    for (int i = 1; i <= 2; i++) {
+        reopen(&b);
+        ran = conv(&b, 1, (trp_dnn_options){0});
+        expect(&ran, "eng0_k2=0", 3, true, 4096);
+        H_EQUAL(told(&b, "cudnn_reads"), i);
+    }
+    H_EQUAL(told(&b, "cudnn_plans"), plans);
+    H_EQUAL(told(&b, "compiles"), 1);
+    ran = conv(&b, 2, (trp_dnn_options){0});
+    expect(&ran, "direct", 3, false, 0);
+    close_bed(&b);
+}
+
+/* What the library does not read any more is made again. */
+static void not_read(void)
+{
+    bed b = open_bed("all");
+    trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){0});
+    h_kernels_tell(&b.k, "cudnn_reads_fail", "1");
+    reopen(&b);
+    ran = conv(&b, 1, (trp_dnn_options){0});
+    expect(&ran, "eng0_k2=0", 1, false, 4096);
+    H_EQUAL(told(&b, "cudnn_reads"), 1);
+    h_kernels_untell(&b.k, "cudnn_reads_fail");
+    reopen(&b);
+    ran = conv(&b, 1, (trp_dnn_options){0});
+    expect(&ran, "eng0_k2=0", 1, true, 4096);
+    close_bed(&b);
+}
+
+/* Nothing is kept on disk, and of plans in memory those that were used last. */
+static void least_recently_used(void)
+{
+    enum { PLANS = 1024 };
+    bed b = open_bed("all");
+    trp_dnn_ran ran;
+    for (int i = 1; i <= PLANS; i++) {
+        ran = scale(&b, i, 3);
+        H_CHECK(!ran.found);
+    }
+    ran = scale(&b, 1, 3);
+    H_CHECK(ran.found);
+    ran = scale(&b, PLANS + 1, 3); /* in the place of 2 */
+    H_CHECK(!ran.found);
+    ran = scale(&b, 1, 3);
+    H_CHECK(ran.found);
+    ran = scale(&b, 2, 3);
+    H_CHECK(!ran.found);
+    ran = scale(&b, PLANS, 3);
+    H_CHECK(ran.found);
+    close_bed(&b);
+}
+
+/* The next worker finds what the one before has kept. */
+static void killed(void)
+{
+    if (h_isolation() != TRP_ISOLATION_PROCESS)
+        return;
+    bed b = open_bed("all");
+    trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){0});
+    size_t plans = told(&b, "cudnn_plans");
+    for (uint32_t i = 1; i <= 3; i++) {
+        kill((pid_t)h_info(b.k.world.device).worker_pid, SIGKILL);
+        h_await_incarnation(b.k.world.device, i + 1);
+        ran = conv(&b, 1, (trp_dnn_options){0});
+        expect(&ran, "eng0_k2=0", 1, true, 4096);
+    }
+    H_EQUAL(told(&b, "cudnn_plans"), plans);
+    H_EQUAL(h_info(b.k.world.device).restarts, 3);
+    close_bed(&b);
+}
+
+/* --- searches --- */
+
+static void check_tuned(const trp_dnn_ran *ran, const char *engine, bool found)
+{
+    if (strcmp(ran->engine, engine) != 0 || !ran->tuned || ran->found != found)
+        h_fail(__FILE__, __LINE__, "%s, %s, %s; expected %s, tuned, %s", ran->engine,
+               ran->tuned ? "tuned" : "not tuned", ran->found ? "found" : "made", engine,
+               found ? "found" : "made");
+}
+
+/* The fastest is used from then on, by all. */
+static void quick(void)
+{
+    bed b = open_bed("all");
+    h_kernels_tell(&b.k, "fast", "2");
+    trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){0});
+    expect(&ran, "eng0_k2=0", 1, false, 4096);
+    H_CHECK(!ran.tuned);
+    size_t runs = told(&b, "cudnn_runs");
+    ran = conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
+    check_tuned(&ran, "eng2_k2=2", false);
+    H_EQUAL(ran.workspace_bytes, 0);
+    H_CHECK(told(&b, "cudnn_runs") > runs + 20);
+    runs = told(&b, "cudnn_runs");
+    ran = conv(&b, 1, (trp_dnn_options){0});
+    check_tuned(&ran, "eng2_k2=2", true);
+    reopen(&b);
+    ran = conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
+    check_tuned(&ran, "eng2_k2=2", true);
+    H_EQUAL(told(&b, "cudnn_runs"), runs + 2);
+    ran = conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_FULL}); /* goes on */
+    check_tuned(&ran, "eng2_k2=2", false);
+    H_CHECK(told(&b, "cudnn_runs") > runs + 20);
+    close_bed(&b);
+}
+
+/* Of a graph in parts each part by itself; kernels of the actor's have nothing to choose. */
+static void quick_in_parts(void)
+{
+    bed b = open_bed("conv");
+    h_kernels_tell(&b.k, "fast", "1");
+    trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
+    check_tuned(&ran, "eng1_k2=1", false);
+    H_EQUAL(ran.parts, 3);
+    H_EQUAL(ran.workspace_bytes, 1000);
+    h_kernels_tell(&b.k, "cudnn_takes", "");
+    ran = conv(&b, 2, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
+    check_tuned(&ran, "direct", false);
+    close_bed(&b);
+}
+
+/* Where all are alike the first stays. */
+static void all_alike(void)
+{
+    bed b = open_bed("all");
+    h_kernels_tell(&b.k, "fast", "-1");
+    trp_dnn_ran ran =
+        conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_QUICK, .heuristic = TRP_DNN_HEURISTIC_B});
+    check_tuned(&ran, "eng3_k2=3", false);
+    close_bed(&b);
+}
+
+/* What is fastest and computes something else is not used. */
+static void fast_and_wrong(void)
+{
+    bed b = open_bed("all");
+    h_kernels_tell(&b.k, "fast", "2");
+    h_kernels_tell(&b.k, "cudnn_wrong", "2");
+    trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
+    check_tuned(&ran, "eng0_k2=0", false);
+    close_bed(&b);
+}
+
+/* --- what can't be --- */
+
+/* Without a compiler there are no kernels of the actor's; what the library takes goes on. */
+static void no_compiler(void)
+{
+    trp_dnn_ran ran;
+    trp_error error = {0};
+    bed b = open_bed("");
+    h_kernels_tell(&b.k, "compile_fails", "x.cu(1): error: no such luck\n");
+    H_IS(run_conv(&b, 1, (trp_dnn_options){0}, &ran, &error), TRP_E_LIBRARY);
+    H_CHECK(strstr(error.message, "no such luck"));
+    h_kernels_tell(&b.k, "cudnn_takes", "all");
+    ran = conv(&b, 1, (trp_dnn_options){0});
+    expect(&ran, "eng0_k2=0", 1, false, 4096);
+    h_kernels_tell(&b.k, "cudnn_takes", "");
+    h_kernels_untell(&b.k, "compile_fails");
+    ran = conv(&b, 2, (trp_dnn_options){0});
+    expect(&ran, "direct", 3, false, 0);
+    H_EQUAL(h_info(b.k.world.device).incarnation, 1);
+    close_bed(&b);
+}
+
+static const h_case cases[] = {
+    {"parts", parts},
+    {"options", options},
+    {"in_memory", in_memory},
+    {"on_disk", on_disk},
+    {"not_read", not_read},
+    {"least_recently_used", least_recently_used},
+    {"killed", killed},
+    {"quick", quick},
+    {"quick_in_parts", quick_in_parts},
+    {"all_alike", all_alike},
+    {"fast_and_wrong", fast_and_wrong},
+    {"no_compiler", no_compiler},
+};
+
+/* A process finds its cache once, and each case wants an empty one: each is a process. */
+static int run_each(const char *self)
+{
+    int status = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases && status == 0; i++) {
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            execl("/proc/self/exe", self, cases[i].name, (char *)NULL);
+            _exit(127);
+        }
+        if (child < 0 || waitpid(child, &status, 0) != child)
+            return 1;
+    }
+    return status == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    if (!h_kernels_are_fake() || !getenv("TROUPE_CUDNN"))
+        return H_EXIT_SKIPPED;
+    if (argc == 1)
+        return run_each(argv[0]);
+    h_folder_make(cache, sizeof cache, "plans-cache");
+    setenv("TROUPE_CACHE_DIR", strcmp(argv[1], "least_recently_used") == 0 ? "" : cache, 1);
+    int status = h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+    h_folder_remove(cache);
+    return status;
+}
