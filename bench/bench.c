@@ -8,14 +8,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { DONE = 0, FAILED = 1, USAGE = 2 };
 
-typedef enum suite_name { DISPATCH, MATMUL, CUTLASS, JIT, SUITES } suite_name;
+enum { LIMIT_SECONDS = 60 };
 
-static const char *const suite_names[] = {
-    [DISPATCH] = "dispatch", [MATMUL] = "matmul", [CUTLASS] = "cutlass", [JIT] = "jit"};
+typedef enum suite_name { DISPATCH, MATMUL, CUTLASS, JIT, DNN, SUITES } suite_name;
+
+static const char *const suite_names[] = {[DISPATCH] = "dispatch",
+                                          [MATMUL] = "matmul",
+                                          [CUTLASS] = "cutlass",
+                                          [JIT] = "jit",
+                                          [DNN] = "dnn"};
+
+#define SUITE_LIST "dispatch, matmul, cutlass, jit or dnn"
 
 /* The sections, in the order in which they run. */
 static const struct {
@@ -58,6 +64,17 @@ static const struct {
     {"many", "100 new kernels, side by side", suite_jit_many, JIT},
     {"large", "10,000 entries against 10", suite_jit_large, JIT},
     {"processes", "64 processes that want the same 20 kernels", suite_jit_processes, JIT},
+    {"convs", "single convolutions of bf16, all passes", suite_dnn_convs, DNN},
+    {"resnet", "the convolutions of ResNet-50 at batch 64, all passes", suite_dnn_resnet, DNN},
+    {"conv-fused", "with bias and relu against without", suite_dnn_fused, DNN},
+    {"conv-repeat", "what a request of the same convolution again costs the worker",
+     suite_dnn_repeat, DNN},
+    {"conv-first", "the first convolution of a worker, its plan from disk or new", suite_dnn_first,
+     DNN},
+    {"convs-quick", "as convs, after a quick search", suite_dnn_convs_quick, DNN},
+    {"resnet-quick", "as resnet, after a quick search", suite_dnn_resnet_quick, DNN},
+    {"convs-full", "as convs, after a full search", suite_dnn_convs_full, DNN},
+    {"resnet-full", "as resnet, after a full search", suite_dnn_resnet_full, DNN},
 };
 
 enum { SECTION_COUNT = sizeof sections / sizeof *sections };
@@ -74,8 +91,10 @@ typedef struct choice {
     const char *kernel; /* likewise: NULL the actor's choice */
     trp_tune tune;      /* likewise */
     const char *plot;   /* likewise: NULL none */
+    const char *torch;  /* of the dnn suite: NULL none */
+    uint32_t limit;     /* likewise */
     suite_name suite;
-    unsigned chosen; /* bit i: sections[i]; 0: all of the suite */
+    uint64_t chosen; /* bit i: sections[i]; 0: all of the suite */
 } choice;
 
 /* Options. */
@@ -159,6 +178,16 @@ static bool parse_plot(choice *c, const char *text)
     return parse_file("--plot", text, &c->plot);
 }
 
+static bool parse_torch(choice *c, const char *text)
+{
+    return parse_file("--torch", text, &c->torch);
+}
+
+static bool parse_limit(choice *c, const char *text)
+{
+    return parse_number("--limit", text, &c->limit);
+}
+
 static size_t section_of(const char *name)
 {
     size_t i = 0;
@@ -178,7 +207,7 @@ static bool parse_only(choice *c, const char *text)
             i++;
         if (i == SECTION_COUNT)
             return reject("--only: there is no section '%.*s'", (int)length, text);
-        c->chosen |= 1U << i;
+        c->chosen |= UINT64_C(1) << i;
         if (!text[length])
             return true;
         text += length + 1;
@@ -201,12 +230,15 @@ static const struct {
     {"--tune", "off|quick|full",
      "of the cutlass suite, search for the fastest kernel (default off)", parse_tune},
     {"--plot", "FILE.svg", "of the cutlass suite, draw the squares, some more of them", parse_plot},
+    {"--torch", "FILE", "of the dnn suite, what bench/torch_dnn.py has written, to compare with",
+     parse_torch},
+    {"--limit", "SECONDS", "of the dnn suite, so long a section goes on (default 60)", parse_limit},
 };
 
 static void show_help(void)
 {
     printf(
-        "usage: troupe bench dispatch|matmul|cutlass|jit [options]\n\n"
+        "usage: troupe bench dispatch|matmul|cutlass|jit|dnn [options]\n\n"
         "Measures, in one run and in turns, what work costs through Troupe's worker process and\n"
         "what the same work costs with the driver and the library called directly.\n\n"
         "options:\n");
@@ -265,114 +297,29 @@ static bool parse(choice *c, int argc, char **argv)
         } else if (operands++ > 0) {
             return reject("one suite at a time, got '%s' too", argv[i]);
         } else if (!parse_suite(c, argv[i])) {
-            return reject("there is no suite '%s': expected dispatch, matmul, cutlass or jit",
-                          argv[i]);
+            return reject("there is no suite '%s': expected " SUITE_LIST, argv[i]);
         }
     }
     if (c->help)
         return true;
     if (operands == 0)
-        return reject("expected a suite: dispatch, matmul, cutlass or jit");
+        return reject("expected a suite: " SUITE_LIST);
     for (size_t i = 0; i < SECTION_COUNT; i++) {
         if ((c->chosen >> i & 1) && sections[i].suite != c->suite)
             return reject("--only: '%s' is a section of %s, not of %s", sections[i].name,
                           suite_names[sections[i].suite], suite_names[c->suite]);
     }
-    bool draws = !c->chosen || (c->chosen & 1U << section_of("kernels"));
+    bool draws = !c->chosen || (c->chosen >> section_of("kernels") & 1);
     if (c->plot && (c->suite != CUTLASS || !draws))
         return reject("--plot: draws the section 'kernels' of cutlass");
+    if (c->torch && c->suite != DNN)
+        return reject("--torch: is for the dnn suite");
     if (!c->gpu_given)
         return true;
     if (c->backend == TRP_BACKEND_HOST)
         return reject("--gpu and --device host contradict each other");
     c->backend = TRP_BACKEND_CUDA; /* who names a GPU doesn't want the host instead */
     return true;
-}
-
-/* The header. */
-
-static void describe_command(report *r, int argc, char **argv)
-{
-    char line[256] = "troupe";
-    for (int i = 0; i < argc; i++) {
-        size_t length = strlen(line);
-        snprintf(line + length, sizeof line - length, " %s", argv[i]);
-    }
-    report_text(r, "command", "command", "%s", line);
-}
-
-static void describe_time(report *r)
-{
-    char date[40] = "unknown";
-    time_t now = time(NULL);
-    struct tm utc;
-    if (gmtime_r(&now, &utc))
-        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    report_text(r, "date", "date", "%s", date);
-}
-
-/* The release of the NVIDIA driver: in the line "NVRM version: ...", the first word that is a
- * number with a dot. */
-static void describe_driver(report *r)
-{
-    char line[256] = "";
-    const char *release = NULL;
-    FILE *file = fopen("/proc/driver/nvidia/version", "r");
-    if (file) {
-        if (!fgets(line, sizeof line, file))
-            line[0] = '\0';
-        fclose(file);
-    }
-    char *rest = line;
-    for (char *word; !release && (word = strsep(&rest, " \t\n")) != NULL;) {
-        if (*word >= '0' && *word <= '9' && strchr(word, '.') &&
-            strspn(word, "0123456789.") == strlen(word))
-            release = word;
-    }
-    report_text(r, "driver", "driver", "%s", release ? release : "unknown");
-}
-
-static void describe_machine(suite *s)
-{
-    report *r = s->report;
-    enum { MOST = 65 };
-    static trp_device_info devices[MOST];
-    size_t count = 0;
-    if (trp_system_list_devices(s->system, devices, MOST, &count) != TRP_OK || count == 0 ||
-        count > MOST)
-        return;
-    const trp_device_info *host = &devices[count - 1];
-    report_text(r, "cpu", NULL, "%s", host->name);
-    report_number(r, "cores", NULL, host->processors);
-    printf("%-10s %s, %u cores\n", "cpu", host->name, host->processors);
-}
-
-static void describe_device(suite *s)
-{
-    const trp_device_info *info = &s->info;
-    report *r = s->report;
-    report_text(r, "backend", NULL, "%s", trp_backend_name(info->backend));
-    if (!suite_on_gpu(s)) {
-        report_text(r, "device", "device", "%s (host)", info->name);
-        return;
-    }
-    report_text(r, "device", "device", "%s (cuda %u)", info->name, info->ordinal);
-    report_text(r, "compute_capability", NULL, "%u.%u", info->compute_major, info->compute_minor);
-    report_number(r, "device_memory_bytes", NULL, (double)info->memory_total);
-    describe_driver(r);
-    report_text(r, "cuda", "CUDA", "%s", s->raw->driver_version);
-}
-
-static void describe(suite *s, int argc, char **argv)
-{
-    report *r = s->report;
-    report_text(r, "troupe", "Troupe", "%s", trp_version());
-    describe_command(r, argc, argv);
-    describe_time(r);
-    describe_device(s);
-    report_text(r, "blas", "library", "%s", *s->raw->blas_version ? s->raw->blas_version : "none");
-    describe_machine(s);
-    report_number(r, "seed", NULL, (double)s->seed);
 }
 
 /* The run. */
@@ -413,7 +360,7 @@ static void close_suite(suite *s)
 
 static bool run_sections(suite *s, const choice *c, int argc, char **argv)
 {
-    describe(s, argc, argv);
+    suite_describe(s, argc, argv);
     for (size_t i = 0; i < SECTION_COUNT; i++) {
         bool chosen = c->chosen ? c->chosen >> i & 1 : sections[i].suite == c->suite;
         if (chosen)
@@ -440,9 +387,17 @@ static bool can_write(const char *path)
     return !path || (file && fclose(file) == 0);
 }
 
+static bool can_read(const char *path)
+{
+    FILE *file = path ? fopen(path, "r") : NULL;
+    if (path && !file)
+        fprintf(stderr, "troupe: bench: %s can't be read: %s\n", path, strerror(errno));
+    return !path || (file && fclose(file) == 0);
+}
+
 int trp_bench_main(int argc, char **argv)
 {
-    choice c = {.backend = TRP_BACKEND_BEST};
+    choice c = {.backend = TRP_BACKEND_BEST, .limit = LIMIT_SECONDS};
     if (argc == 4 && !strcmp(argv[1], SUITE_FIRST_LOAD))
         return suite_first_load(argv[2], argv[3]) ? DONE : FAILED;
     if (!parse(&c, argc, argv))
@@ -458,8 +413,10 @@ int trp_bench_main(int argc, char **argv)
                .kernel = c.kernel,
                .tune = c.tune,
                .plot = c.plot ? &drawing : NULL,
+               .torch = c.torch,
+               .limit = c.limit,
                .seed = (uint32_t)stats_now()};
-    if (!can_write(c.json) || !can_write(c.plot))
+    if (!can_write(c.json) || !can_write(c.plot) || !can_read(c.torch))
         return FAILED;
     s.report = report_create();
     bool ok = s.report && open_suite(&s, &c) && run_sections(&s, &c, argc, argv);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FACTS = 24, MAX_ROWS = 160, MAX_FAILURES = 32 };
+enum { MAX_FACTS = 24, MAX_ROWS = 384, MAX_FAILURES = 32 };
 
 typedef struct fact {
     const char *key;

@@ -51,8 +51,8 @@ static uint64_t failed_requests(suite *s)
                : 0;
 }
 
-bool suite_measure(suite *s, const stats_plan *plan, stats_side raw_side, stats_side troupe_side,
-                   report_row *row)
+bool suite_time(suite *s, const stats_plan *plan, stats_side raw_side, stats_side troupe_side,
+                report_row *row)
 {
     uint64_t before = failed_requests(s);
     bool ok = stats_compare(plan, raw_side, troupe_side, &row->raw_ns, &row->troupe_ns);
@@ -62,7 +62,13 @@ bool suite_measure(suite *s, const stats_plan *plan, stats_side raw_side, stats_
         snprintf(s->error, sizeof s->error, "%" PRIu64 " requests have failed", failed);
         ok = false;
     }
-    if (!ok) {
+    return ok;
+}
+
+bool suite_measure(suite *s, const stats_plan *plan, stats_side raw_side, stats_side troupe_side,
+                   report_row *row)
+{
+    if (!suite_time(s, plan, raw_side, troupe_side, row)) {
         suite_fail(s, row->section, row->name);
         return false;
     }

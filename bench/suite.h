@@ -18,6 +18,8 @@ typedef struct suite {
     const char *kernel;   /* that they are to run; NULL: the actor's choice */
     trp_tune tune;        /* whether they search */
     plot *plot;           /* that they are drawn in; NULL: none */
+    const char *torch;    /* a file with what PyTorch takes for convolutions; NULL: none */
+    double limit;         /* seconds that a section of the dnn suite may take */
     bool quick;
     uint64_t seed;
     char error[320]; /* of Troupe's side, in the row that is being measured */
@@ -47,6 +49,15 @@ void suite_cutlass_grouped(suite *s);
 void suite_conv_fprop(suite *s);
 void suite_conv_dgrad(suite *s);
 void suite_conv_wgrad(suite *s);
+void suite_dnn_resnet(suite *s);
+void suite_dnn_resnet_quick(suite *s);
+void suite_dnn_resnet_full(suite *s);
+void suite_dnn_convs(suite *s);
+void suite_dnn_convs_quick(suite *s);
+void suite_dnn_convs_full(suite *s);
+void suite_dnn_fused(suite *s);
+void suite_dnn_repeat(suite *s);
+void suite_dnn_first(suite *s);
 void suite_jit_warm(suite *s);
 void suite_jit_memory(suite *s);
 void suite_jit_many(suite *s);
@@ -58,6 +69,9 @@ void suite_jit_processes(suite *s);
  * in nanoseconds. */
 #define SUITE_FIRST_LOAD "--first-load"
 bool suite_first_load(const char *path, const char *gpu);
+
+/* The report's header; the arguments are those of the command. */
+void suite_describe(suite *s, int argc, char **argv);
 
 /* Runs the command itself with these arguments, up to a NULL, and what it prints dropped. */
 bool suite_run(suite *s, const char *const *arguments);
@@ -76,8 +90,11 @@ trp_actor *suite_actor(suite *s, const char *kind, const char *section);
 /* Tells that a section or a row of it has failed, with the error that either side has kept. */
 void suite_fail(suite *s, const char *section, const char *what);
 
-/* Measures both sides, and adds the row with what came out. Checks that no request has failed
- * meanwhile. False: it has failed and is told. */
+/* Measures both sides. Checks that no request has failed meanwhile. False: what failed is kept. */
+bool suite_time(suite *s, const stats_plan *plan, stats_side raw_side, stats_side troupe_side,
+                report_row *row);
+
+/* The same, and adds the row with what came out. False: it has failed and is told. */
 bool suite_measure(suite *s, const stats_plan *plan, stats_side raw_side, stats_side troupe_side,
                    report_row *row);
 

@@ -1,4 +1,5 @@
 /* The dnn actor on NVIDIA GPUs: cuDNN's backend API. */
+#include "actors/dnn/direct_cuda.h"
 #include "actors/dnn/dnn.h"
 #include "actors/dnn/plan_record.h"
 #include "actors/dnn/rnn_cuda.h"
@@ -50,7 +51,8 @@ typedef struct state {
     trp__dnn_planner planner; /* with a handle of its own: the side thread's */
     trp__lru *plans;          /* trp__dnn_plan *, by plan_key */
     trp__side *side;
-    trp__store *store; /* of plans; NULL: there is none */
+    trp__store *store; /* of plans and kernels; NULL: there is none */
+    trp__direct_kernels direct;
     trp__dnn_site site;
     uint64_t l2_bytes; /* of the device's cache */
     trp__dnn_scratch scratch;
@@ -87,6 +89,8 @@ static void stop(trp_instance *instance)
     if (s->handle)
         s->lib->cudnnDestroy(s->handle);
     trp__dnn_scratch_free(instance, s->cu, &s->scratch);
+    if (s->cu)
+        trp__direct_end(&s->direct, instance);
     if (s->context)
         s->cu->cuDevicePrimaryCtxRelease_v2(s->device);
     memset(s, 0, sizeof *s);
@@ -126,6 +130,8 @@ static trp_status describe_site(trp_instance *instance, trp_error *error)
     snprintf(site->library, sizeof site->library, "cuDNN %s", version);
     s->l2_bytes = (uint64_t)is[3];
     s->store = trp__store_of_process();
+    s->direct = (trp__direct_kernels){.cu = s->cu, .store = s->store, .target = site->target};
+    s->planner.direct = &s->direct;
     return TRP_OK;
 }
 
@@ -385,9 +391,13 @@ static trp_status launch(trp_instance *instance, trp__dnn_plan *plan, const trp_
     trp__dnn_plan_set_values(plan, graph);
     for (uint32_t i = 0; i < plan->steps && status == TRP_OK; i++) {
         trp__dnn_step *step = &plan->step[i];
-        status = step->engine.plan
-                     ? trp__dnn_step_launch(plan, step, s->handle, at, workspace, error)
-                     : zero_results(instance, lowered, &lowered->node[step->first], at, error);
+        if (step->way == TRP__DNN_WAY_ENGINE)
+            status = trp__dnn_step_launch(plan, step, s->handle, at, workspace, error);
+        else if (step->way == TRP__DNN_WAY_DIRECT)
+            status = trp__direct_launch(&s->direct, instance, lowered, step->first, at,
+                                        plan->number, error);
+        else
+            status = zero_results(instance, lowered, &lowered->node[step->first], at, error);
     }
     return status;
 }

@@ -1,5 +1,6 @@
 #include "actors/dnn/lower.h"
 
+#include "actors/dnn/layout.h"
 #include "base/error.h"
 
 #include <troupe/dnn.h>
@@ -224,57 +225,55 @@ static void lower_logic(builder *b, const trp__dnn_node *node)
     element_wise(b, node, TRP_DNN_NOT_EQUAL, both, zero, y);
 }
 
-/* The gradient of maxima. Of rows the library wants x and y, where channels are fastest the index;
- * without that it would crash there. */
+/* Sums of products of tensors that lie anyhow. They are worth a copy that the library takes. */
 
-static bool channels_are_fastest(const trp__dnn_tensor *t)
+static bool is_product(const trp__dnn_node *node)
 {
-    for (int i = 0; i < t->rank; i++) {
-        if (i != 1 && t->dim[i] > 1 && t->stride[i] < t->stride[1])
-            return false;
-    }
-    return t->dim[1] > 1;
+    return node->kind <= TRP_DNN_MATMUL;
 }
 
-/* One channel is as slow as it is fast: let it be slow. */
-static void slow_down_channels(trp__dnn_tensor *t)
+/* The layout that most of the tensors of a product are in already. */
+static trp__dnn_layout_kind layout_for(const builder *b, const trp__dnn_node *node)
 {
-    int64_t whole = 1;
-    for (int i = 2; i < t->rank; i++)
-        whole = t->dim[i] * t->stride[i] > whole ? t->dim[i] * t->stride[i] : whole;
-    if (t->dim[1] == 1)
-        t->stride[1] = whole;
-}
-
-static void lower_maxima(builder *b, const trp__dnn_node *node)
-{
-    uint8_t x = node->port[TRP__DNN_RESAMPLE_OLD_X];
-    uint8_t index = node->port[TRP__DNN_RESAMPLE_INDEX];
-    bool fastest = channels_are_fastest(&b->tensor[node->port[TRP__DNN_RESAMPLE_X]]);
+    uint32_t votes[TRP__DNN_LAYOUTS] = {0};
     for (int i = 0; i < TRP__DNN_PORTS; i++) {
         if (node->port[i] != TRP__DNN_NO_PORT)
-            slow_down_channels(&b->tensor[node->port[i]]);
+            votes[trp__dnn_layout(&b->tensor[node->port[i]])]++;
     }
-    if (fastest && index == TRP__DNN_NO_PORT && x != TRP__DNN_NO_PORT) {
-        trp__dnn_node *again = add_node(b, TRP_DNN_RESAMPLE_FORWARD, node->mode, node->compute);
-        *again = *node;
-        again->kind = TRP_DNN_RESAMPLE_FORWARD;
-        memset(again->port, TRP__DNN_NO_PORT, sizeof again->port);
-        again->port[TRP__DNN_RESAMPLE_X] = x;
-        uint8_t y = add_virtual(b, node, node->port[TRP__DNN_RESAMPLE_Y]);
-        b->tensor[y].type = b->tensor[x].type;
-        index = add_virtual(b, node, node->port[TRP__DNN_RESAMPLE_Y]);
-        b->tensor[index].type = TRP_I8;
-        again->port[TRP__DNN_RESAMPLE_Y] = y;
-        again->port[TRP__DNN_RESAMPLE_INDEX] = index;
+    return votes[TRP__DNN_CHANNELS_LAST] > votes[TRP__DNN_ROWS] ? TRP__DNN_CHANNELS_LAST
+                                                                : TRP__DNN_ROWS;
+}
+
+static void copy_tensor(builder *b, const trp__dnn_node *node, uint8_t from, uint8_t to)
+{
+    trp__dnn_node *n = add_node(b, TRP_DNN_POINTWISE, TRP_DNN_IDENTITY, node->compute);
+    n->port[TRP__DNN_POINTWISE_X] = from;
+    n->port[TRP__DNN_POINTWISE_Y] = to;
+}
+
+static void lower_product(builder *b, const trp__dnn_node *node)
+{
+    const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
+    const trp__dnn_layout_kind layout = layout_for(b, node);
+    trp__dnn_node product = *node;
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        uint8_t t = node->port[i];
+        if (t == TRP__DNN_NO_PORT || trp__dnn_is_regular(&b->tensor[t], node))
+            continue;
+        trp__dnn_tensor packed = b->tensor[t];
+        packed.role = TRP__DNN_VIRTUAL;
+        packed.written = 1;
+        packed.alignment = 0;
+        trp__dnn_lay_out(&packed, layout);
+        product.port[i] = add_tensor(b, &packed, 0);
+        if (!kind->port[i].written)
+            copy_tensor(b, node, t, product.port[i]);
     }
-    trp__dnn_node *n = add_node(b, TRP_DNN_RESAMPLE_BACKWARD, node->mode, node->compute);
-    *n = *node;
-    n->port[TRP__DNN_RESAMPLE_INDEX] = index;
-    if (fastest)
-        n->port[TRP__DNN_RESAMPLE_OLD_X] = n->port[TRP__DNN_RESAMPLE_OLD_Y] = TRP__DNN_NO_PORT;
-    else if (x != TRP__DNN_NO_PORT)
-        n->port[TRP__DNN_RESAMPLE_INDEX] = TRP__DNN_NO_PORT;
+    *add_node(b, TRP_DNN_NONE, 0, 0) = product;
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        if (product.port[i] != node->port[i] && kind->port[i].written)
+            copy_tensor(b, node, product.port[i], node->port[i]);
+    }
 }
 
 /* All. */
@@ -299,8 +298,8 @@ static void lower_node(builder *b, const trp__dnn_node *node, trp__dnn_lowering 
         lower_logic(b, node);
     else if (node->kind == TRP_DNN_NORM_INFERENCE && node->mode == TRP_DNN_BATCH)
         lower_inference(b, node);
-    else if (node->kind == TRP_DNN_RESAMPLE_BACKWARD && node->mode == TRP_DNN_POOL_MAX)
-        lower_maxima(b, node);
+    else if (is_product(node))
+        lower_product(b, node);
     else if (node->kind == TRP_DNN_STATISTICS && lowering == TRP__DNN_LOWER_MORE)
         lower_statistics(b, node);
     else

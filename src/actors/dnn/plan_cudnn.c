@@ -1,5 +1,7 @@
 #include "actors/dnn/plan_cudnn.h"
 
+#include "actors/dnn/direct_cuda.h"
+#include "actors/dnn/layout.h"
 #include "base/error.h"
 
 #include <troupe/convert.h>
@@ -80,6 +82,26 @@ static void convert_value(uint8_t type, double value, void *out)
         (void)trp_convert(TRP_F64, &value, (trp_dtype)type, out, 1);
 }
 
+/* What a number is once its type holds it. */
+static double number_of(uint8_t type, const void *value)
+{
+    double number = 0;
+    if (type == TRP_BOOL || type == TRP_U8)
+        number = *(const uint8_t *)value;
+    else if (type == TRP_I64)
+        number = (double)*(const int64_t *)value;
+    else
+        (void)trp_convert((trp_dtype)type, value, TRP_F64, &number, 1);
+    return number;
+}
+
+static void set_value(trp__dnn_plan *plan, uint32_t tensor, double value)
+{
+    uint8_t type = plan->lowered.graph.tensor[tensor].type;
+    convert_value(type, value, plan->value[tensor]);
+    plan->number[tensor] = number_of(type, plan->value[tensor]);
+}
+
 void trp__dnn_plan_end(trp__dnn_plan *plan)
 {
     const trp__dnn_graph *graph = &plan->lowered.graph;
@@ -110,7 +132,7 @@ void trp__dnn_plan_end(trp__dnn_plan *plan)
     memset(plan->given, 0xff, sizeof plan->given); /* NaN: what is given first differs */
     for (uint32_t t = 0; t < tensors; t++) {       /* those that are the plan's own stay */
         if (graph->tensor[t].role == TRP__DNN_VALUE)
-            convert_value(graph->tensor[t].type, graph->value[t], plan->value[t]);
+            set_value(plan, t, graph->value[t]);
     }
 }
 
@@ -150,26 +172,72 @@ static matter matter_of(const trp__dnn_graph *g, const trp__dnn_node *node)
 
 /* Pieces. */
 
+trp_status trp__dnn_have_direct(const trp__dnn_planner *planner, const trp__dnn_node *node,
+                                trp_error *error)
+{
+    trp_error reason = {0};
+    if (!planner->direct || !trp__direct_takes(node))
+        return trp__error_set(error, TRP_E_UNSUPPORTED, "there is no other kernel for %s",
+                              trp__dnn_kind_of(node->kind)->name);
+    trp_status status = trp__direct_make(planner->direct, &reason);
+    if (status != TRP_OK)
+        return trp__error_set(error, status == TRP_E_MISSING ? TRP_E_UNSUPPORTED : status,
+                              "%s needs a kernel of Troupe's: %.400s",
+                              trp__dnn_kind_of(node->kind)->name, reason.message);
+    return TRP_OK;
+}
+
+/* What the library takes and does not do, or does not do right (seen with cuDNN 9.19 on an H200).
+ * What an index holds is the business of those who write it, so all of that is done by kernels of
+ * ours. The gradient of maxima is known by rows alone; that of averages fails when it runs. */
+static bool is_trusted(const trp__dnn_graph *g, const trp__dnn_node *node)
+{
+    const uint8_t *port = node->port;
+    if (node->kind == TRP_DNN_RESAMPLE_FORWARD && port[TRP__DNN_RESAMPLE_INDEX] != TRP__DNN_NO_PORT)
+        return false;
+    if (node->kind == TRP_DNN_RESAMPLE_BACKWARD &&
+        (node->mode != TRP_DNN_POOL_MAX || port[TRP__DNN_RESAMPLE_INDEX] != TRP__DNN_NO_PORT ||
+         port[TRP__DNN_RESAMPLE_OLD_X] == TRP__DNN_NO_PORT ||
+         port[TRP__DNN_RESAMPLE_OLD_Y] == TRP__DNN_NO_PORT ||
+         g->tensor[port[TRP__DNN_RESAMPLE_X]].dim[1] == 1 || /* may be taken for the fastest */
+         trp__dnn_layout(&g->tensor[port[TRP__DNN_RESAMPLE_X]]) != TRP__DNN_ROWS))
+        return false;
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        if (port[i] != TRP__DNN_NO_PORT && !trp__dnn_is_regular(&g->tensor[port[i]], node))
+            return false;
+    }
+    return true;
+}
+
 static uint32_t next_length(uint32_t length)
 {
     return length > TOGETHER ? TOGETHER : length - 1;
 }
 
-/* Adds the longest piece that begins at `first` and that the library takes, of `most` nodes. */
+/* Adds the longest piece that begins at `first` and that the library takes, of `most` nodes; or the
+ * first of them alone, by a kernel of ours. */
 static trp_status add_piece(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
                             uint32_t first, uint32_t most, trp__dnn_plan *plan, trp_error *error)
 {
     trp_status status = TRP_E_UNSUPPORTED;
     trp__dnn_step *step = &plan->step[plan->steps];
-    for (uint32_t length = most; length > 0; length = next_length(length)) {
+    uint32_t length = most;
+    for (; length > 0; length = next_length(length)) {
         trp__dnn_part part = {graph, first, length};
         uint32_t count = 0;
         status = trp__dnn_engines(planner, &part, 1, &step->engine, &count, error);
-        if (status != TRP_E_UNSUPPORTED) {
-            step->first = first;
-            step->count = length;
+        if (status != TRP_E_UNSUPPORTED)
             break;
-        }
+    }
+    *step = (trp__dnn_step){
+        .first = first, .count = length, .way = TRP__DNN_WAY_ENGINE, .engine = step->engine};
+    if (status == TRP_E_UNSUPPORTED) {
+        trp_error other = {0};
+        *step = (trp__dnn_step){.first = first, .count = 1, .way = TRP__DNN_WAY_DIRECT};
+        trp__copy_string(step->engine.name, sizeof step->engine.name, "direct");
+        status = trp__dnn_have_direct(planner, &graph->node[first], &other);
+        if (status != TRP_OK && (most == 0 || status != TRP_E_UNSUPPORTED))
+            *error = other;
     }
     if (status == TRP_OK)
         plan->steps++;
@@ -183,6 +251,17 @@ static trp_status refuse(const trp__dnn_node *node, trp_error *error)
                           trp__dnn_kind_of(node->kind)->name);
 }
 
+/* How many nodes from `at` on the library may be asked for together. */
+static uint32_t trusted_from(const trp__dnn_graph *graph, uint32_t at)
+{
+    uint32_t count = 0;
+    while (at + count < graph->head->nodes &&
+           matter_of(graph, &graph->node[at + count]) == MATTER_SOME &&
+           is_trusted(graph, &graph->node[at + count]))
+        count++;
+    return count;
+}
+
 static trp_status make_steps(const trp__dnn_planner *planner, trp__dnn_plan *plan, trp_error *error)
 {
     const trp__dnn_graph *graph = &plan->lowered.graph;
@@ -191,10 +270,7 @@ static trp_status make_steps(const trp__dnn_planner *planner, trp__dnn_plan *pla
     for (uint32_t at = 0; at < nodes && status == TRP_OK;) {
         matter first = matter_of(graph, &graph->node[at]);
         if (first == MATTER_SOME) {
-            uint32_t most = 1;
-            while (at + most < nodes && matter_of(graph, &graph->node[at + most]) == MATTER_SOME)
-                most++;
-            status = add_piece(planner, graph, at, most, plan, error);
+            status = add_piece(planner, graph, at, trusted_from(graph, at), plan, error);
             if (status == TRP_OK)
                 at += plan->step[plan->steps - 1].count;
             continue;
@@ -202,7 +278,8 @@ static trp_status make_steps(const trp__dnn_planner *planner, trp__dnn_plan *pla
         if (first == MATTER_REFUSED)
             status = refuse(&graph->node[at], error);
         else if (first == MATTER_ZEROS)
-            plan->step[plan->steps++] = (trp__dnn_step){.first = at, .count = 1};
+            plan->step[plan->steps++] =
+                (trp__dnn_step){.first = at, .count = 1, .way = TRP__DNN_WAY_ZEROS};
         at++;
     }
     return status;
@@ -238,7 +315,7 @@ void trp__dnn_plan_set_values(trp__dnn_plan *plan, const trp__dnn_graph *graph)
     memcpy(plan->given, graph->value, tensors * sizeof *plan->given);
     for (uint32_t t = 0; t < tensors; t++) {
         if (graph->tensor[t].role == TRP__DNN_VALUE)
-            convert_value(graph->tensor[t].type, graph->value[t], plan->value[t]);
+            set_value(plan, t, graph->value[t]);
     }
     /* The library may have read them when they were told. */
     for (uint32_t i = 0; i < plan->steps; i++)

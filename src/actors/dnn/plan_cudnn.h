@@ -5,9 +5,18 @@
 #include "actors/dnn/engines.h"
 #include "actors/dnn/lower.h"
 
-/* One piece. Without an engine it is a node that sums over nothing: zeros for what it writes. */
+/* How a piece is run. */
+typedef enum trp__dnn_way {
+    TRP__DNN_WAY_ENGINE, /* by an engine of cuDNN's */
+    TRP__DNN_WAY_DIRECT, /* one node, by a kernel of ours: direct.h */
+    TRP__DNN_WAY_ZEROS,  /* one node that sums over nothing: zeros for what it writes */
+    TRP__DNN_WAYS,
+} trp__dnn_way;
+
+/* One piece. */
 typedef struct trp__dnn_step {
     uint32_t first, count; /* of nodes */
+    trp__dnn_way way;
     trp__dnn_engine engine;
     float default_us, best_us; /* of a search; else 0 */
     uint32_t candidates;       /* that were timed */
@@ -33,6 +42,7 @@ typedef struct trp__dnn_plan {
     uint64_t offset[TRP__DNN_LOWERED_TENSORS];        /* of those tensors there; else UINT64_MAX */
     double given[TRP_DNN_TENSORS_MAX];                /* values */
     unsigned char value[TRP__DNN_LOWERED_TENSORS][8]; /* as the library gets them */
+    double number[TRP__DNN_LOWERED_TENSORS];          /* the same, for kernels of ours */
 } trp__dnn_plan;
 
 /* An empty plan for a graph, lowered so far; its steps are added by the one who makes it.
@@ -41,6 +51,11 @@ trp_status trp__dnn_plan_begin(const trp__cudnn *lib, const trp__dnn_graph *grap
                                trp__dnn_lowering lowering, trp__dnn_plan **out, trp_error *error);
 /* Says where everything is, when all steps are there. */
 void trp__dnn_plan_end(trp__dnn_plan *plan);
+
+/* Sees to it that a kernel of ours can run a node. TRP_E_UNSUPPORTED: there is none, or no compiler
+ * for it. */
+trp_status trp__dnn_have_direct(const trp__dnn_planner *planner, const trp__dnn_node *node,
+                                trp_error *error);
 
 /* Makes a plan, with the first engines that do. TRP_E_UNSUPPORTED has the library's reason and the
  * kind of the node that it refuses by itself. */

@@ -15,7 +15,7 @@
 /* Of the payload, of what the bytes of a graph mean, and of how a graph is told to the library. It
  * is part of the key, too: versions of Troupe that differ in it don't replace each other's records.
  */
-#define VERSION 1u
+#define VERSION 2u
 
 /* Keys. */
 
@@ -78,6 +78,7 @@ enum {
     STEP_CANDIDATES = 16,
     STEP_DEFAULT = 20,
     STEP_BEST = 24,
+    STEP_WAY = 28,
     STEP_NAME = 32,
     STEP_BYTES = STEP_NAME + TRP_DNN_ENGINE_SIZE,
 };
@@ -90,6 +91,7 @@ static void put_step(unsigned char *at, const trp__dnn_step *step, size_t text)
     trp__put32(at + STEP_CANDIDATES, step->candidates);
     trp__put32(at + STEP_DEFAULT, trp__f32_bits(step->default_us));
     trp__put32(at + STEP_BEST, trp__f32_bits(step->best_us));
+    trp__put32(at + STEP_WAY, step->way);
     memcpy(at + STEP_NAME, step->engine.name, sizeof step->engine.name);
 }
 
@@ -144,6 +146,7 @@ static bool get_step(const unsigned char *at, uint32_t nodes, uint32_t after, tr
 {
     *out = (trp__dnn_step){.first = trp__get32(at),
                            .count = trp__get32(at + STEP_COUNT),
+                           .way = (trp__dnn_way)trp__get32(at + STEP_WAY),
                            .candidates = trp__get32(at + STEP_CANDIDATES),
                            .default_us = trp__f32_from_bits(trp__get32(at + STEP_DEFAULT)),
                            .best_us = trp__f32_from_bits(trp__get32(at + STEP_BEST))};
@@ -151,7 +154,9 @@ static bool get_step(const unsigned char *at, uint32_t nodes, uint32_t after, tr
     memcpy(out->engine.name, at + STEP_NAME, sizeof out->engine.name);
     out->engine.name[sizeof out->engine.name - 1] = '\0';
     return out->first >= after && out->count > 0 && out->first < nodes &&
-           out->count <= nodes - out->first;
+           out->count <= nodes - out->first && out->way < TRP__DNN_WAYS &&
+           (*text > 0) == (out->way == TRP__DNN_WAY_ENGINE) &&
+           (out->count == 1 || out->way == TRP__DNN_WAY_ENGINE);
 }
 
 trp_status trp__dnn_record_read(const void *bytes, size_t size, const trp__dnn_planner *planner,
@@ -181,9 +186,11 @@ trp_status trp__dnn_record_read(const void *bytes, size_t size, const trp__dnn_p
             status = damaged(error);
             break;
         }
-        if (text)
+        if (step->way == TRP__DNN_WAY_ENGINE)
             status =
                 trp__dnn_engine_read(planner, (const char *)b + at, text, &step->engine, error);
+        else if (step->way == TRP__DNN_WAY_DIRECT)
+            status = trp__dnn_have_direct(planner, &plan->lowered.graph.node[step->first], error);
         if (status == TRP_OK && step->engine.workspace > graph->head->workspace)
             status = damaged(error);
         plan->steps++;

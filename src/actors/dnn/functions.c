@@ -1,4 +1,4 @@
-#include "actors/dnn/host_functions.h"
+#include "actors/dnn/functions.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
-/* What one element becomes, on the host. */
-#ifndef TRP_ACTORS_DNN_HOST_FUNCTIONS_H
-#define TRP_ACTORS_DNN_HOST_FUNCTIONS_H
+/* What one element becomes, on the host and in the kernels of ours (direct_kernels.h). */
+#ifndef TRP_ACTORS_DNN_FUNCTIONS_H
+#define TRP_ACTORS_DNN_FUNCTIONS_H
 
 #include "actors/dnn/graph.h"
 

@@ -1,0 +1,87 @@
+/* What a request of a product that was run before costs the worker, beyond the launch itself. */
+#include "product.h"
+#include "repeat.h"
+
+enum { LARGE = 8192 }; /* unless the suite has a size */
+
+/* Requests that are the same each time. */
+typedef struct fixed {
+    suite *suite;
+    trp_actor *actor;
+    const trp_request *wait, *request;
+} fixed;
+
+static bool send_fixed(void *context, bool wait)
+{
+    const fixed *f = context;
+    return suite_check(f->suite, trp_submit(f->actor, wait ? f->wait : f->request, NULL),
+                       "trp_submit");
+}
+
+static bool measure_launches(suite *s, const repeat_gate *g, stats_summary *out)
+{
+    trp_actor *probe = suite_actor(s, "probe", "repeat");
+    const trp_request head = {
+        .op = TRP_OP_PROBE, .size = sizeof(trp_probe_request), .wait_ns = TRP_FOREVER};
+    const trp_probe_request wait = {
+        .header = head, .action = TRP_PROBE_SPIN, .duration_ns = 2000000, .inputs = {g->buffer}};
+    const trp_probe_request nothing = {.header = head, .action = TRP_PROBE_NOP};
+    fixed requests = {s, probe, &wait.header, &nothing.header};
+    const repeat_sequence q = {send_fixed, &requests, "probe"};
+    bool good = probe && repeat_run(s, "repeat", g, &q, out);
+    trp_actor_destroy(probe);
+    return good;
+}
+
+static bool measure_products(suite *s, const repeat_gate *g, stats_summary *out)
+{
+    trp_actor *actor = suite_actor(s, "cutlass", "repeat");
+    int64_t n = s->size ? s->size : LARGE;
+    product large = product_of(s, actor, TRP_BF16, (shape){n, n, n});
+    product small = product_of(s, actor, TRP_BF16, (shape){64, 64, 64});
+    large.cutlass = small.cutlass = true;
+    large.raw = small.raw = false;
+    large.what.copies = small.what.copies = 1;
+    bool good = actor && product_begin(&large) && product_begin(&small) &&
+                product_run_first(&large) && product_run_first(&small);
+    if (good) {
+        const trp_matmul_request of_large = product_request(&large, 0),
+                                 of_small = product_request(&small, 0);
+        trp_cutlass_gemm_request wait = product_kernel_request(&large, &of_large),
+                                 request = product_kernel_request(&small, &of_small);
+        wait.header.op = request.header.op = TRP_OP_CUTLASS_GEMM;
+        wait.header.size = request.header.size = (uint32_t)sizeof request;
+        wait.chosen = request.chosen = NULL;
+        wait.a.buffer = g->buffer;
+        fixed requests = {s, actor, &wait.header, &request.header};
+        const repeat_sequence q = {send_fixed, &requests, "cutlass gemm"};
+        good = repeat_run(s, "repeat", g, &q, out);
+    } else if (actor) {
+        suite_fail(s, "repeat", "a product");
+    }
+    product_end(&large);
+    product_end(&small);
+    trp_actor_destroy(actor);
+    trp_device_trim(s->device);
+    return good;
+}
+
+void suite_cutlass_repeat(suite *s)
+{
+    if (!suite_on_gpu(s))
+        return; /* there are no launches */
+    report_section(s->report, "A product again: what it costs the worker",
+                   "how fast requests are handed over while the device is busy; raw: empty kernels "
+                   "of the probe actor; Troupe: the same small product");
+    report_row row = {.section = "repeat",
+                      .raw = "an empty kernel",
+                      .unit = "us",
+                      .name = "from one request to the next",
+                      .scale = 1e-3};
+    repeat_gate g = {0};
+    bool good = repeat_open(s, &g) && measure_launches(s, &g, &row.raw_ns) &&
+                measure_products(s, &g, &row.troupe_ns);
+    repeat_close(s, &g);
+    if (good)
+        repeat_show(s, &row, "beyond a launch", 2.0);
+}

@@ -1,0 +1,221 @@
+/* Convolutions as networks have them, by the heuristic's first engine and after a search, against
+ * PyTorch where its figures are given. */
+#include "dnn.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+/* Distinct layers of ResNet-50 (the strides in the 3x3), 53 in all. */
+static const dnn_shape resnet[] = {
+    {64, 3, 64, 224, 7, 2, 1, 1},     {64, 64, 64, 56, 1, 1, 1, 1},
+    {64, 64, 64, 56, 3, 1, 1, 3},     {64, 64, 256, 56, 1, 1, 1, 4},
+    {64, 256, 64, 56, 1, 1, 1, 2},    {64, 256, 128, 56, 1, 1, 1, 1},
+    {64, 128, 128, 56, 3, 2, 1, 1},   {64, 128, 512, 28, 1, 1, 1, 4},
+    {64, 256, 512, 56, 1, 2, 1, 1},   {64, 512, 128, 28, 1, 1, 1, 3},
+    {64, 128, 128, 28, 3, 1, 1, 3},   {64, 512, 256, 28, 1, 1, 1, 1},
+    {64, 256, 256, 28, 3, 2, 1, 1},   {64, 256, 1024, 14, 1, 1, 1, 6},
+    {64, 512, 1024, 28, 1, 2, 1, 1},  {64, 1024, 256, 14, 1, 1, 1, 5},
+    {64, 256, 256, 14, 3, 1, 1, 5},   {64, 1024, 512, 14, 1, 1, 1, 1},
+    {64, 512, 512, 14, 3, 2, 1, 1},   {64, 512, 2048, 7, 1, 1, 1, 3},
+    {64, 1024, 2048, 14, 1, 2, 1, 1}, {64, 2048, 512, 7, 1, 1, 1, 2},
+    {64, 512, 512, 7, 3, 1, 1, 2},
+};
+
+static const dnn_shape single[] = {
+    {64, 256, 256, 56, 3, 1, 1, 1},   {64, 64, 64, 56, 3, 1, 1, 1},
+    {256, 512, 1024, 28, 1, 1, 1, 1}, {64, 3, 64, 224, 7, 2, 1, 1},
+    {64, 256, 256, 56, 3, 1, 32, 1},
+};
+
+/* On the host. */
+static const dnn_shape small[] = {{2, 3, 8, 16, 7, 2, 1, 1}, {2, 16, 16, 8, 3, 1, 4, 2}};
+
+/* What a section has come to, by pass. */
+typedef struct total {
+    double logarithms, least, raw_ns, troupe_ns; /* as often as a network has a layer */
+    int count;
+} total;
+
+typedef struct layers {
+    suite *suite;
+    const char *section;
+    const dnn_shape *shapes;
+    size_t count;
+    trp_tune tune;
+    int64_t begun;
+    total of_pass[DNN_PASSES];
+} layers;
+
+static bool is_late(const layers *l)
+{
+    return (double)(stats_now() - l->begun) > l->suite->limit * 1e9;
+}
+
+static void add(total *t, const report_row *row, int count)
+{
+    double speed = row->raw_ns.p50 / row->troupe_ns.p50;
+    t->least = t->count == 0 || speed < t->least ? speed : t->least;
+    t->logarithms += count * log(speed);
+    t->raw_ns += count * row->raw_ns.p50;
+    t->troupe_ns += count * row->troupe_ns.p50;
+    t->count += count;
+}
+
+static stats_summary of_one(double ns)
+{
+    return (stats_summary){.samples = ns > 0,
+                           .operations = 1,
+                           .min = ns,
+                           .p50 = ns,
+                           .p90 = ns,
+                           .p99 = ns,
+                           .max = ns,
+                           .mean = ns};
+}
+
+static bool time_it(dnn_conv *c, report_row *row)
+{
+    suite *s = c->suite;
+    const stats_side none = {0}, side = {.run = dnn_run, .context = c};
+    stats_plan plan = {.blocks = s->quick ? 3 : 5};
+    placement where;
+    plan.count = stats_calibrate(side, s->quick ? 3e6 : 10e6, 10000);
+    plan.warm = plan.count / 8 + 1;
+    placement_begin(&where, s->device, false);
+    plan.placement = &where;
+    bool good = plan.count > 0 && suite_time(s, &plan, none, side, row);
+    placement_end(&where);
+    return good;
+}
+
+static void measure(layers *l, dnn_conv *c)
+{
+    suite *s = l->suite;
+    bool tera = suite_on_gpu(s);
+    report_row row = {.section = l->section,
+                      .raw = s->torch ? "PyTorch" : NULL,
+                      .type = trp_dtype_name(TRP_BF16),
+                      .unit = tera ? "TFLOP/s" : "GFLOP/s",
+                      .rate = true,
+                      .scale = dnn_flop(&c->what) / (tera ? 1e3 : 1)};
+    dnn_name(&c->what, c->pass, row.name, sizeof row.name);
+    if (!dnn_run_first(c) || !time_it(c, &row)) {
+        suite_fail(s, l->section, row.name);
+        return;
+    }
+    row.raw_ns = of_one(dnn_torch_ns(s, row.name));
+    snprintf(row.note, sizeof row.note, "%s%.30s", c->ran.parts > 1 ? "pieces " : "",
+             c->ran.engine);
+    report_add(s->report, &row);
+    if (row.raw_ns.samples > 0)
+        add(&l->of_pass[c->pass], &row, c->what.count);
+}
+
+static void run_layer(layers *l, trp_actor *actor, const dnn_shape *x)
+{
+    dnn_conv c = {.suite = l->suite, .actor = actor, .what = *x, .tune = l->tune};
+    bool good = dnn_begin(&c);
+    if (!good)
+        suite_fail(l->suite, l->section, "tensors");
+    for (int pass = 0; good && pass < DNN_PASSES && !is_late(l); pass++) {
+        c.pass = (dnn_pass)pass;
+        measure(l, &c);
+    }
+    dnn_end(&c);
+}
+
+static void show_total(layers *l, int pass)
+{
+    static const char *const names[] = {"forward", "backward data", "backward filter"};
+    const total *t = &l->of_pass[pass];
+    if (t->count == 0)
+        return;
+    report_row row = {.section = l->section,
+                      .raw = "PyTorch",
+                      .unit = "ms",
+                      .scale = 1e-6,
+                      .raw_ns = of_one(t->raw_ns),
+                      .troupe_ns = of_one(t->troupe_ns)};
+    snprintf(row.name, sizeof row.name, "%s, all %d", names[pass], t->count);
+    report_add(l->suite->report, &row);
+    double speed = exp(t->logarithms / t->count);
+    row = (report_row){.section = l->section,
+                       .raw = "PyTorch",
+                       .unit = "of it",
+                       .rate = true,
+                       .scale = 1,
+                       .raw_ns = of_one(1),
+                       .troupe_ns = of_one(1 / speed)};
+    snprintf(row.name, sizeof row.name, "%s, geometric mean", names[pass]);
+    snprintf(row.note, sizeof row.note, "least %.3f", t->least);
+    report_add(l->suite->report, &row);
+}
+
+static void run_layers(suite *s, const char *section, const char *title, const dnn_shape *shapes,
+                       size_t count, trp_tune tune)
+{
+    layers l = {.suite = s,
+                .section = section,
+                .shapes = suite_on_gpu(s) ? shapes : small,
+                .count = suite_on_gpu(s) ? count : COUNT_OF(small),
+                .tune = tune,
+                .begun = stats_now()};
+    dnn_place place;
+    size_t done = 0;
+    if (tune != TRP_TUNE_OFF && !suite_on_gpu(s))
+        return; /* nothing to search */
+    report_section(
+        s->report, title,
+        "raw: PyTorch, of --torch FILE, measured before; Troupe: submit all, then drain");
+    bool good = dnn_open(s, &place);
+    trp_actor *actor = good ? suite_actor(s, "dnn", section) : NULL;
+    if (!good)
+        suite_fail(s, section, "a device of its own");
+    for (; actor && done < l.count && !is_late(&l); done++)
+        run_layer(&l, actor, &l.shapes[done]);
+    for (int pass = 0; pass < DNN_PASSES; pass++)
+        show_total(&l, pass);
+    if (actor && is_late(&l))
+        printf("  stopped after %g s (--limit): %zu of %zu layers\n", s->limit, done, l.count);
+    trp_actor_destroy(actor);
+    dnn_close(s, &place);
+}
+
+void suite_dnn_resnet(suite *s)
+{
+    run_layers(s, "resnet", "Layers of ResNet-50, bf16, the heuristic's first engine", resnet,
+               COUNT_OF(resnet), TRP_TUNE_OFF);
+}
+
+void suite_dnn_resnet_quick(suite *s)
+{
+    run_layers(s, "resnet-quick", "Layers of ResNet-50, bf16, after a quick search", resnet,
+               COUNT_OF(resnet), TRP_TUNE_QUICK);
+}
+
+void suite_dnn_resnet_full(suite *s)
+{
+    run_layers(s, "resnet-full", "Layers of ResNet-50, bf16, after a full search", resnet,
+               COUNT_OF(resnet), TRP_TUNE_FULL);
+}
+
+void suite_dnn_convs(suite *s)
+{
+    run_layers(s, "convs", "Single convolutions, bf16, the heuristic's first engine", single,
+               COUNT_OF(single), TRP_TUNE_OFF);
+}
+
+void suite_dnn_convs_quick(suite *s)
+{
+    run_layers(s, "convs-quick", "Single convolutions, bf16, after a quick search", single,
+               COUNT_OF(single), TRP_TUNE_QUICK);
+}
+
+void suite_dnn_convs_full(suite *s)
+{
+    run_layers(s, "convs-full", "Single convolutions, bf16, after a full search", single,
+               COUNT_OF(single), TRP_TUNE_FULL);
+}

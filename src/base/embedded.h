@@ -1,0 +1,13 @@
+/* Files that are in the program as text; see cmake/TroupeEmbed.cmake. */
+#ifndef TRP_BASE_EMBEDDED_H
+#define TRP_BASE_EMBEDDED_H
+
+typedef struct trp__embedded {
+    const char *name; /* NULL: the end of the array */
+    const char *text;
+} trp__embedded;
+
+/* What the kernels of the dnn actor are compiled from, see actors/dnn/direct.h. */
+extern const trp__embedded trp__direct_texts[];
+
+#endif
