@@ -91,7 +91,7 @@ static void stop(trp_instance *instance)
     trp__dnn_scratch_free(instance, s->cu, &s->scratch);
     if (s->cu)
         trp__direct_end(&s->direct, instance);
-    if (s->context)
+    if (s->cu && s->context)
         s->cu->cuDevicePrimaryCtxRelease_v2(s->device);
     memset(s, 0, sizeof *s);
 }
