@@ -163,10 +163,10 @@ static void conv(const dr_work *work)
     dr_tensor *x = dr_of(work, data ? n->dx : n->x), *w = dr_of(work, filter ? n->dw : n->w);
     dr_tensor *y = dr_of(work, data || filter ? n->dy : n->y);
     dr_tensor *to = data ? x : filter ? w : y;
-    const int64_t groups = x->dim[1] / w->dim[1], each = w->dim[0] / groups;
+    const int64_t groups = w->dim[1] ? x->dim[1] / w->dim[1] : 1, each = w->dim[0] / groups;
     dr_sum *sums = sums_of(to);
     int64_t o[TRP_DNN_RANK_MAX] = {0};
-    for (bool more = y->count > 0; more; more = dr_next(y, o)) {
+    for (bool more = y->count > 0 && w->count > 0; more; more = dr_next(y, o)) {
         int64_t f[TRP_DNN_RANK_MAX] = {0}, in[TRP_DNN_RANK_MAX] = {o[0]};
         do {
             if (f[0] != 0 || !place_in_x(n, x, w, o, f, in))
