@@ -418,15 +418,17 @@ static void describe(const trp__dnn_plan *plan, trp_dnn_ran *ran)
 }
 
 /* The piece of staging memory that a request has, as its last access: the job has it at its address
- * for the device, and gets it at the one for here. */
-static trp_status find_piece(trp_instance *instance, trp_job *job, trp_error *error)
+ * for the device, `seen` at the one for here. */
+static trp_status find_piece(trp_instance *instance, const trp_job *job, trp_job *seen,
+                             trp_error *error)
 {
-    const trp__record *record = ((const trp__job *)job)->record;
+    const trp__record *record = ((const trp__job *)job)->record; /* a copy has none */
+    *seen = *job;
     if (record->piece == 0 || record->piece > TRP__SMALL_COUNT || job->access_count == 0)
         return trp__error_set(error, TRP_E_INTERNAL, "a request without its staging memory");
     return trp__worker_host_address(((trp__instance *)instance)->worker, 0,
                                     trp__small_offset(record->piece - 1), record->piece_bytes,
-                                    &job->access[job->access_count - 1].address, error);
+                                    &seen->access[job->access_count - 1].address, error);
 }
 
 static trp_status handle_rnn(trp_instance *instance, const trp_job *job, trp_error *error)
@@ -437,7 +439,7 @@ static trp_status handle_rnn(trp_instance *instance, const trp_job *job, trp_err
     trp_status status = TRP_OK;
     memcpy(&n, job->payload, sizeof n);
     if (n.lengths || job->op == TRP_OP_RNN_RESERVE)
-        status = find_piece(instance, &seen, error);
+        status = find_piece(instance, job, &seen, error);
     if (status != TRP_OK)
         return status;
     const trp__rnn_site site = {.instance = instance,
@@ -461,8 +463,8 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     memcpy(&g, job->payload, sizeof g);
     if (g.bytes == 0)
         return TRP_OK;
-    trp_job seen = *job;
-    trp_status status = find_piece(instance, &seen, error);
+    trp_job seen;
+    trp_status status = find_piece(instance, job, &seen, error);
     if (status == TRP_OK)
         status = trp__dnn_job_graph(&seen, &graph, &ran, error);
     if (status != TRP_OK || !ran)
