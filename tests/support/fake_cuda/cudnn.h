@@ -5,6 +5,7 @@
 #include "support/fake_cuda/hooks.h"
 
 #include "actors/dnn/cudnn_abi.h"
+#include "actors/dnn/cudnn_rnn_abi.h"
 #include "actors/dnn/lower.h"
 
 #include <stdatomic.h>
