@@ -61,6 +61,7 @@ class Timer:
     def measure(self, run):
         torch = self.torch
         side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):  # the first chooses the algorithm
             for _ in range(3):
                 run()

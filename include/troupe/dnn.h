@@ -81,7 +81,7 @@ typedef enum trp_dnn_kind {
     /* x, w -> y. Convolutions have 1 to 3 spatial dimensions; the number of groups is x's channels
      * divided by w's dimension 1. For each of them
      *     size of y = (size of x + pre_pad + post_pad - (size of w - 1) * dilation - 1) / stride +
-     * 1 rounded down. */
+     * 1 rounded down. Where neither x nor w has channels there is one group, and y is 0. */
     TRP_DNN_CONV_FORWARD = 1,
     /* dy, w -> dx */
     TRP_DNN_CONV_BACKWARD_DATA = 2,

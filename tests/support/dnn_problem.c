@@ -231,7 +231,7 @@ trp_status dp_send(trp_actor *dnn, dp_problem *p, trp_completion *done)
 
 /* --- the table --- */
 
-enum { LINES = 64, DESCRIBED = 3 /* of each kind, on a GPU */ };
+enum { LINES = 128, DESCRIBED = 3 /* of each kind, on a GPU */ };
 
 static struct {
     const char *kind;

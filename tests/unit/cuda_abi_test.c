@@ -435,6 +435,7 @@ TRP__CUDNN_ATTRIBUTES(DNN_ATTRIBUTE)
 TRP__CUDNN_POINTWISES(DNN_POINTWISE)
 TRP__CUDNN_REDUCTIONS(DNN_REDUCTION)
 TRP__CUDNN_MODES(DNN_MODE)
+TRP__CUDNN_RNN_MODES(DNN_MODE)
 SAME(sizeof(trp__cudnn_status), sizeof(cudnnStatus_t));
 SAME(sizeof(trp__cudnn_attribute), sizeof(cudnnBackendAttributeName_t));
 SAME(sizeof(trp__cudnn_attribute_type), sizeof(cudnnBackendAttributeType_t));
@@ -452,7 +453,22 @@ SAME(sizeof(int), sizeof(cudnnBackendHeurMode_t));
 #define trp__cudnn_descriptor_type cudnnBackendDescriptorType_t
 #define trp__cudnn_attribute       cudnnBackendAttributeName_t
 #define trp__cudnn_attribute_type  cudnnBackendAttributeType_t
+#define trp__cudnn_data_type       cudnnDataType_t
+#define trp__cudnn_math_type       cudnnMathType_t
+#define trp__cudnn_tensor          cudnnTensorDescriptor_t
+#define trp__cudnn_dropout         cudnnDropoutDescriptor_t
+#define trp__cudnn_rnn             cudnnRNNDescriptor_t
+#define trp__cudnn_rnn_data        cudnnRNNDataDescriptor_t
+#define trp__cudnn_rnn_algo        cudnnRNNAlgo_t
+#define trp__cudnn_rnn_mode        cudnnRNNMode_t
+#define trp__cudnn_rnn_bias        cudnnRNNBiasMode_t
+#define trp__cudnn_direction       cudnnDirectionMode_t
+#define trp__cudnn_rnn_input       cudnnRNNInputMode_t
+#define trp__cudnn_rnn_layout      cudnnRNNDataLayout_t
+#define trp__cudnn_forward_mode    cudnnForwardMode_t
+#define trp__cudnn_wgrad_mode      cudnnWgradMode_t
 TRP__CUDNN_FUNCTIONS(SAME_LIBRARY_FUNCTION)
+TRP__CUDNN_RNN_FUNCTIONS(SAME_LIBRARY_FUNCTION)
 #endif
 
 #if __has_include(<nvtx3/nvToolsExt.h>)

@@ -6,8 +6,10 @@
 #include <string.h>
 
 /* One soname goes with all of CUDA: what is installed is built for one version of it. */
-TRP__TOOLKIT_DEFINE(trp__cudnn, TRP__CUDNN_FUNCTIONS(TRP__TOOLKIT_SYMBOL), .name = "cudnn",
-                    .env = "TROUPE_CUDNN", .soname_12 = "libcudnn.so.9",
+TRP__TOOLKIT_DEFINE(trp__cudnn,
+                    TRP__CUDNN_FUNCTIONS(TRP__TOOLKIT_SYMBOL)
+                        TRP__CUDNN_RNN_FUNCTIONS(TRP__TOOLKIT_SYMBOL),
+                    .name = "cudnn", .env = "TROUPE_CUDNN", .soname_12 = "libcudnn.so.9",
                     .package_hint = "install cuDNN 9 (apt, or pip install nvidia-cudnn-cu13)")
 
 trp_status trp__cudnn_failed(const trp__cudnn *lib, trp__cudnn_status result, const char *call,

@@ -1,4 +1,4 @@
-/* cuDNN's backend API, opened at run time. */
+/* cuDNN, opened at run time: its backend API, and its functions for recurrent networks. */
 #ifndef TRP_ACTORS_DNN_CUDNN_H
 #define TRP_ACTORS_DNN_CUDNN_H
 
@@ -12,6 +12,7 @@
 /* The loaded functions, called by their exported names. */
 typedef struct trp__cudnn {
     TRP__CUDNN_FUNCTIONS(TRP__TOOLKIT_MEMBER)
+    TRP__CUDNN_RNN_FUNCTIONS(TRP__TOOLKIT_MEMBER)
 } trp__cudnn;
 
 TRP__TOOLKIT_DECLARE(trp__cudnn);

@@ -9,11 +9,8 @@
 #ifndef TRP_ACTORS_DNN_CUDNN_ABI_H
 #define TRP_ACTORS_DNN_CUDNN_ABI_H
 
-#include "driver/cuda_abi.h"
+#include "actors/dnn/cudnn_rnn_abi.h"
 
-#include <stdint.h>
-
-typedef struct trp__cudnn_opaque *trp__cudnn_handle;
 typedef void *trp__cudnn_descriptor; /* cudnnBackendDescriptor_t */
 
 /* cudnnStatus_t: TRP__CUDNN_STATUS_SUCCESS */
@@ -321,7 +318,6 @@ typedef void *trp__cudnn_descriptor; /* cudnnBackendDescriptor_t */
     X(9_0, NUMERICAL_NOTE_NONDETERMINISTIC, 4)
 
 /* int, not enumerations of their own: values of several tables go the same ways. */
-typedef int trp__cudnn_status;
 typedef int trp__cudnn_descriptor_type;
 typedef int trp__cudnn_attribute;
 typedef int trp__cudnn_attribute_type;

@@ -1,11 +1,25 @@
 /* The operations of the dnn actor. */
 #include "actors/dnn/dnn.h"
 
+#include "actors/dnn/rnn.h"
+
 static const trp__op_class ops[] = {
     {.op = TRP_OP_DNN_GRAPH,
      .request_bytes = sizeof(trp_dnn_graph_request),
      .name = "dnn graph",
      .pack = trp__dnn_pack},
+    {.op = TRP_OP_RNN_FORWARD,
+     .request_bytes = sizeof(trp_rnn_request),
+     .name = "rnn forward",
+     .pack = trp__rnn_pack},
+    {.op = TRP_OP_RNN_BACKWARD,
+     .request_bytes = sizeof(trp_rnn_request),
+     .name = "rnn backward",
+     .pack = trp__rnn_pack},
+    {.op = TRP_OP_RNN_RESERVE,
+     .request_bytes = sizeof(trp_rnn_request),
+     .name = "rnn reserve",
+     .pack = trp__rnn_pack_reserve},
 };
 
 const trp__actor_class trp__dnn_class = {

@@ -2,6 +2,7 @@
 #include "actors/dnn/direct_cuda.h"
 #include "actors/dnn/dnn.h"
 #include "actors/dnn/plan_record.h"
+#include "actors/dnn/rnn_cuda.h"
 #include "actors/dnn/tune_cuda.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -21,12 +22,6 @@
 
 /* Plans that an actor keeps: each some kilobytes of ours, and kernels of the library's. */
 enum { PLANS = 1024 };
-
-/* Memory for workspace, and what lies between the pieces of a graph: at least this much is taken
- * when any is needed. Larger ones are at least twice as large as the one before, and that is kept,
- * since the stream may still need it. */
-#define SCRATCH_FIRST ((size_t)16 << 20)
-enum { SCRATCHES = 32, SCRATCH_ALIGNMENT = 256 };
 
 /* So long another process may be at the same search: then it is stopped, most likely. */
 #define PATIENCE_NS (60 * TRP__SECOND)
@@ -60,9 +55,7 @@ typedef struct state {
     trp__direct_kernels direct;
     trp__dnn_site site;
     uint64_t l2_bytes; /* of the device's cache */
-    trp__cu_address scratch[SCRATCHES];
-    size_t scratch_bytes; /* of the last */
-    uint32_t scratches;
+    trp__dnn_scratch scratch;
     atomic_bool unwanted; /* nobody waits for what the side thread does */
     making making;
 } state;
@@ -73,16 +66,6 @@ static void drop_plan(void *context, void *plan)
 {
     (void)context;
     trp__dnn_plan_drop(*(trp__dnn_plan **)plan);
-}
-
-static void free_scratches(trp_instance *instance, uint32_t first)
-{
-    state *s = instance->state;
-    for (uint32_t i = first; i < s->scratches; i++)
-        trp_cuda_check(instance, s->cu->cuMemFree_v2(s->scratch[i]), "cuMemFree", NULL);
-    s->scratches = s->scratches < first ? s->scratches : first;
-    if (s->scratches == 0)
-        s->scratch_bytes = 0;
 }
 
 static void end_making(making *m)
@@ -105,10 +88,10 @@ static void stop(trp_instance *instance)
         s->lib->cudnnDestroy(s->planner.handle);
     if (s->handle)
         s->lib->cudnnDestroy(s->handle);
-    free_scratches(instance, 0);
+    trp__dnn_scratch_free(instance, s->cu, &s->scratch);
     if (s->cu)
         trp__direct_end(&s->direct, instance);
-    if (s->context)
+    if (s->cu && s->context)
         s->cu->cuDevicePrimaryCtxRelease_v2(s->device);
     memset(s, 0, sizeof *s);
 }
@@ -204,8 +187,9 @@ static trp_status init(trp_instance *instance, trp_error *error)
 
 static void trim(trp_instance *instance)
 {
+    state *s = instance->state;
     if (instance->services->idle(instance))
-        free_scratches(instance, 0);
+        trp__dnn_scratch_free(instance, s->cu, &s->scratch);
 }
 
 /* Plans. */
@@ -342,25 +326,6 @@ static trp_status find_plan(state *s, const plan_key *key, const trp__dnn_graph 
 
 /* Requests. */
 
-static trp_status have_scratch(trp_instance *instance, uint64_t bytes, trp_error *error)
-{
-    state *s = instance->state;
-    size_t wanted = 2 * s->scratch_bytes > SCRATCH_FIRST ? 2 * s->scratch_bytes : SCRATCH_FIRST;
-    if (bytes <= s->scratch_bytes)
-        return TRP_OK;
-    if (bytes > wanted)
-        wanted = (size_t)bytes;
-    if (s->scratches == SCRATCHES)
-        return trp__error_set(error, TRP_E_MEMORY, "a workspace of %zu bytes", wanted);
-    trp_status status = trp_cuda_check(
-        instance, s->cu->cuMemAlloc_v2(&s->scratch[s->scratches], wanted), "cuMemAlloc", error);
-    if (status != TRP_OK)
-        return status;
-    s->scratches++;
-    s->scratch_bytes = wanted;
-    return TRP_OK;
-}
-
 /* Zeros for the elements of a tensor, and for nothing between them: one fill for each piece without
  * gaps. The last dimension that has a gap, and all before it, are walked. */
 static trp_status write_zeros(trp_instance *instance, const trp__dnn_tensor *t, void *at,
@@ -413,10 +378,11 @@ static trp_status launch(trp_instance *instance, trp__dnn_plan *plan, const trp_
 {
     state *s = instance->state;
     const trp__dnn_graph *lowered = &plan->lowered.graph;
-    trp_status status = have_scratch(instance, plan->between + plan->workspace, error);
+    char *scratch;
+    trp_status status = trp__dnn_scratch_have(instance, s->cu, &s->scratch,
+                                              plan->between + plan->workspace, &scratch, error);
     if (status != TRP_OK)
         return status;
-    char *scratch = s->scratches ? (char *)(uintptr_t)s->scratch[s->scratches - 1] : NULL;
     void *workspace = plan->workspace ? scratch + plan->between : NULL;
     for (uint32_t t = 0; t < lowered->head->tensors && plan->between; t++) {
         if (plan->offset[t] != UINT64_MAX)
@@ -451,22 +417,35 @@ static void describe(const trp__dnn_plan *plan, trp_dnn_ran *ran)
         trp__copy_string(ran->engine, sizeof ran->engine, plan->step[longest].engine.name);
 }
 
-/* The job has the piece of staging memory at its address for the device. */
-static trp_status find_graph(trp_instance *instance, const trp_job *job, trp__dnn_graph *graph,
-                             trp_dnn_ran **ran, trp_error *error)
+/* The piece of staging memory that a request has, as its last access: the job has it at its address
+ * for the device, and gets it at the one for here. */
+static trp_status find_piece(trp_instance *instance, trp_job *job, trp_error *error)
 {
     const trp__record *record = ((const trp__job *)job)->record;
-    trp_job seen = *job;
-    void *at;
     if (record->piece == 0 || record->piece > TRP__SMALL_COUNT || job->access_count == 0)
-        return trp__error_set(error, TRP_E_INTERNAL, "a graph without its staging memory");
-    trp_status status = trp__worker_host_address(((trp__instance *)instance)->worker, 0,
-                                                 trp__small_offset(record->piece - 1),
-                                                 record->piece_bytes, &at, error);
+        return trp__error_set(error, TRP_E_INTERNAL, "a request without its staging memory");
+    return trp__worker_host_address(((trp__instance *)instance)->worker, 0,
+                                    trp__small_offset(record->piece - 1), record->piece_bytes,
+                                    &job->access[job->access_count - 1].address, error);
+}
+
+static trp_status handle_rnn(trp_instance *instance, const trp_job *job, trp_error *error)
+{
+    state *s = instance->state;
+    trp_job seen = *job;
+    trp__rnn n;
+    trp_status status = TRP_OK;
+    memcpy(&n, job->payload, sizeof n);
+    if (n.lengths || job->op == TRP_OP_RNN_RESERVE)
+        status = find_piece(instance, &seen, error);
     if (status != TRP_OK)
         return status;
-    seen.access[job->access_count - 1].address = at;
-    return trp__dnn_job_graph(&seen, graph, ran, error);
+    const trp__rnn_site site = {.instance = instance,
+                                .cu = s->cu,
+                                .lib = s->lib,
+                                .handle = s->handle,
+                                .scratch = &s->scratch};
+    return trp__rnn_cuda_handle(&site, &seen, error);
 }
 
 static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
@@ -477,10 +456,15 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     trp__dnn_graph graph;
     trp_dnn_ran *ran = NULL;
     trp__dnn g;
+    if (job->op != TRP_OP_DNN_GRAPH)
+        return handle_rnn(instance, job, error);
     memcpy(&g, job->payload, sizeof g);
     if (g.bytes == 0)
         return TRP_OK;
-    trp_status status = find_graph(instance, job, &graph, &ran, error);
+    trp_job seen = *job;
+    trp_status status = find_piece(instance, &seen, error);
+    if (status == TRP_OK)
+        status = trp__dnn_job_graph(&seen, &graph, &ran, error);
     if (status != TRP_OK || !ran)
         return status;
     for (int i = 0; i < graph.head->tensors; i++) {

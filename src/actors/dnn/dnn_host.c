@@ -1,6 +1,7 @@
 /* The dnn actor on the host. */
 #include "actors/dnn/dnn.h"
 #include "actors/dnn/onednn.h"
+#include "actors/dnn/rnn.h"
 #include "base/error.h"
 
 #include <string.h>
@@ -40,6 +41,8 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     trp_dnn_ran *ran;
     run_arguments arguments;
     trp__dnn g;
+    if (job->op != TRP_OP_DNN_GRAPH)
+        return trp__rnn_host_handle(instance, s->blas, job, error);
     memcpy(&g, job->payload, sizeof g);
     if (g.bytes == 0)
         return TRP_OK;

@@ -23,7 +23,7 @@ static NAME(conv) NAME(describe_conv)(const trp__dnn_host_node *x)
     NAME(conv)
     c = {.x = x,
          .images = in->dim[0],
-         .groups = in->dim[1] / w->dim[1],
+         .groups = w->dim[1] ? in->dim[1] / w->dim[1] : 1,
          .channels = w->dim[1],
          .in_volume = 1,
          .tap_volume = 1,
@@ -48,7 +48,7 @@ static NAME(conv) NAME(describe_conv)(const trp__dnn_host_node *x)
 
 static int64_t NAME(conv_tile)(int64_t depth, int64_t out_volume)
 {
-    int64_t pixels = CONV_TILE / depth;
+    int64_t pixels = depth ? CONV_TILE / depth : 1;
     pixels = pixels < 1 ? 1 : pixels;
     return pixels < out_volume ? pixels : out_volume;
 }
@@ -127,6 +127,11 @@ static void NAME(run_conv)(const trp__dnn_host_node *x)
 {
     const NAME(conv) c = NAME(describe_conv)(x);
     T *in = x->at[TRP__DNN_CONV_X], *w = x->at[TRP__DNN_CONV_W], *out = x->at[TRP__DNN_CONV_Y];
+    if (c.depth == 0) { /* no channels: there are sums forward alone, and nothing in them */
+        if (x->n->kind == TRP_DNN_CONV_FORWARD)
+            memset(out, 0, (size_t)trp__dnn_elements(x->tensor[TRP__DNN_CONV_Y]) * sizeof *out);
+        return;
+    }
     if (IS_F32 && x->libraries->onednn && trp__onednn_conv(x->libraries->onednn, x))
         return;
     if (x->n->kind == TRP_DNN_CONV_BACKWARD_DATA)

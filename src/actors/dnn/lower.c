@@ -207,26 +207,6 @@ static void lower_inference(builder *b, const trp__dnn_node *node)
     }
 }
 
-/* The library's logical operations are of numbers of one type that it can't compute in. */
-static void lower_logic(builder *b, const trp__dnn_node *node)
-{
-    uint8_t zero = add_value(b, node, 0), y = node->port[TRP__DNN_POINTWISE_Y];
-    uint8_t input[] = {node->port[TRP__DNN_POINTWISE_X], node->port[TRP__DNN_POINTWISE_B]};
-    if (node->mode == TRP_DNN_NOT) {
-        element_wise(b, node, TRP_DNN_EQUAL, input[0], zero, y);
-        return;
-    }
-    for (int i = 0; i < 2; i++) {
-        uint8_t truth = add_virtual(b, node, input[i]);
-        element_wise(b, node, TRP_DNN_NOT_EQUAL, input[i], zero, truth);
-        input[i] = truth;
-    }
-    uint8_t both = add_virtual(b, node, y);
-    element_wise(b, node, node->mode == TRP_DNN_AND ? TRP_DNN_MUL : TRP_DNN_MAX, input[0], input[1],
-                 both);
-    element_wise(b, node, TRP_DNN_NOT_EQUAL, both, zero, y);
-}
-
 /* Sums of products of tensors that lie anyhow. They are worth a copy that the library takes. */
 
 static bool is_product(const trp__dnn_node *node)
@@ -346,6 +326,26 @@ static void lower_attention(builder *b, const trp__dnn_node *node)
     add_packed(b, n, node);
 }
 
+/* The library tells layouts by strides that do not count, those of dimensions of 1: all tensors
+ * that can be are told as one layout, by channels that are fastest if those of any must be. */
+static void tidy_strides(builder *b)
+{
+    trp__dnn_layout_kind first = TRP__DNN_ROWS, second = TRP__DNN_CHANNELS_LAST;
+    for (uint32_t i = 0; i < b->head.tensors; i++) {
+        if (trp__dnn_layout(&b->tensor[i]) == TRP__DNN_CHANNELS_LAST) {
+            first = TRP__DNN_CHANNELS_LAST;
+            second = TRP__DNN_ROWS;
+        }
+    }
+    for (uint32_t i = 0; i < b->head.tensors; i++) {
+        uint32_t layouts = trp__dnn_layouts(&b->tensor[i]);
+        if (layouts & 1u << first)
+            trp__dnn_lay_out(&b->tensor[i], first);
+        else if (layouts & 1u << second)
+            trp__dnn_lay_out(&b->tensor[i], second);
+    }
+}
+
 /* All. */
 
 static bool is_empty(const builder *b, const trp__dnn_node *node)
@@ -363,9 +363,6 @@ static void lower_node(builder *b, const trp__dnn_node *node, trp__dnn_lowering 
         *add_node(b, TRP_DNN_NONE, 0, 0) = *node;
     else if (node->kind == TRP_DNN_REDUCTION)
         lower_reduction(b, node);
-    else if (node->kind == TRP_DNN_POINTWISE && node->mode >= TRP_DNN_AND &&
-             node->mode <= TRP_DNN_NOT)
-        lower_logic(b, node);
     else if (node->kind == TRP_DNN_NORM_INFERENCE && node->mode == TRP_DNN_BATCH)
         lower_inference(b, node);
     else if (is_product(node))
@@ -412,6 +409,7 @@ trp_status trp__dnn_lower(const trp__dnn_graph *graph, trp__dnn_lowering lowerin
     memcpy(b->tensor, graph->tensor, tensors * sizeof *b->tensor);
     memcpy(b->value, graph->value, tensors * sizeof *b->value);
     memcpy(b->access, graph->access, tensors);
+    tidy_strides(b);
     for (uint32_t n = 0; n < graph->head->nodes; n++)
         lower_node(b, &graph->node[n], lowering);
     status = b->full

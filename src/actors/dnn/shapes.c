@@ -178,11 +178,12 @@ static trp_status check_conv(const checked *c)
     status = expect_rank(c, TRP__DNN_CONV_W, x->rank);
     if (status != TRP_OK)
         return status;
-    if (w->dim[0] < 1 || w->dim[1] < 1)
+    const bool hollow = x->dim[1] == 0 && w->dim[1] == 0; /* no channels: sums over nothing */
+    if (w->dim[0] < 1 || (w->dim[1] < 1 && !hollow))
         return FAIL(c, TRP__DNN_CONV_W, "expected at least 1 filter of 1 channel, got %lld of %lld",
                     (long long)w->dim[0], (long long)w->dim[1]);
-    int64_t groups = x->dim[1] / w->dim[1];
-    if (x->dim[1] % w->dim[1] != 0 || groups == 0 || w->dim[0] % groups != 0)
+    int64_t groups = hollow ? 1 : x->dim[1] / w->dim[1];
+    if (!hollow && (x->dim[1] % w->dim[1] != 0 || groups == 0 || w->dim[0] % groups != 0))
         return FAIL(c, TRP__DNN_CONV_W,
                     "expected channels that divide the %lld of the image into groups, of which "
                     "there is a whole number for %lld filters, got %lld",
