@@ -78,6 +78,22 @@ static descriptor tensor(composer *c, uint8_t type, int64_t uid, uint32_t alignm
     return finish(c, &m, false);
 }
 
+/* The strides of dimensions of 1 do not count, but the library looks at them. */
+static trp__dnn_tensor told(const trp__dnn_tensor *given)
+{
+    trp__dnn_tensor t = *given;
+    int64_t whole = 1;
+    if (trp__dnn_layouts(&t) & 1u << TRP__DNN_ROWS) {
+        trp__dnn_lay_out(&t, TRP__DNN_ROWS);
+        return t;
+    }
+    for (int i = 0; i < RANK; i++)
+        whole = t.dim[i] > 1 && t.dim[i] * t.stride[i] > whole ? t.dim[i] * t.stride[i] : whole;
+    for (int i = 0; i < RANK - 1; i++)
+        t.stride[i] = t.dim[i] > 1 ? t.stride[i] : whole;
+    return t;
+}
+
 /* What the node has at a port, made once. k, and of the gradient v too, are known to the library
  * with rows and columns the other way round. */
 static descriptor given(composer *c, int port)
@@ -89,10 +105,11 @@ static descriptor given(composer *c, int port)
     int64_t dim[RANK] = {1, 1, 1, 1}, stride[RANK] = {1, 1, 1, 1};
     if (!t || c->given[port])
         return c->given[port];
+    const trp__dnn_tensor lies = told(t);
     for (int i = 0; i < RANK && !value; i++) {
         int from = !turned || i < 2 ? i : 5 - i;
-        dim[i] = t->dim[from];
-        stride[i] = t->stride[from];
+        dim[i] = lies.dim[from];
+        stride[i] = lies.stride[from];
     }
     return c->given[port] =
                tensor(c, t->type, trp__dnn_uid(c->node->port[port]),
@@ -434,7 +451,7 @@ trp_status trp__dnn_compose_attention(const trp__cudnn *lib, const trp__dnn_grap
     c.heads = q->dim[1];
     c.rows = q->dim[2];
     c.depth = q->dim[3];
-    c.k = *tensor_at(&c, TRP__DNN_ATTENTION_K);
+    c.k = told(tensor_at(&c, TRP__DNN_ATTENTION_K));
     c.columns = c.k.dim[2];
     c.width = tensor_at(&c, TRP__DNN_ATTENTION_V)->dim[3];
     c.type = q->type;
