@@ -75,7 +75,7 @@ static const attention all[] = {
     {"deterministic", 2, 8, 8, 512, 512, 128, 128, TRP_BF16, TRP_DNN_MASK_CAUSAL, 0, REPEATED, NULL, NULL},
     {"f32", 2, 8, 8, 512, 512, 64, 64, TRP_F32, TRP_DNN_MASK_NONE, 0, 0, "other types", "other types"},
     {"depth of 60", 2, 8, 8, 512, 512, 60, 64, TRP_F16, TRP_DNN_MASK_NONE, 0, 0, "multiple of 8", "multiple of 8"},
-    {"columns first", 2, 8, 8, 512, 512, 64, 64, TRP_F16, TRP_DNN_MASK_NONE, 0, TURNED, "pointwise: ", "pointwise: "},
+    {"columns first", 2, 8, 8, 512, 512, 64, 64, TRP_F16, TRP_DNN_MASK_NONE, 0, TURNED, "no other kernel", "no other kernel"},
     {"slopes without mask", 2, 8, 8, 512, 512, 64, 64, TRP_F16, TRP_DNN_MASK_NONE, 0, SLOPES, "slopes", "slopes"},
     {"low with bias", 2, 8, 8, 512, 512, 64, 64, TRP_F16, TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT, 0, BIAS, "bias", "bias"},
     {"more rows", 2, 8, 8, 512, 256, 64, 64, TRP_F16, TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT, 0, 0, "more rows", "more rows"},
