@@ -143,6 +143,13 @@ static void check_fused(const attention *a, bool backward, const trp__dnn_plan *
     size_t bytes;
     trp_error error;
     assert_int_equal(plan->steps, 1);
+    const uint8_t masked =
+        plan->lowered.graph.node[plan->step[0].first].port[TRP__DNN_ATTENTION_MASKED];
+    if (masked != TRP__DNN_NO_PORT) {
+        float value;
+        memcpy(&value, plan->value[masked], sizeof value);
+        assert_true(value == -INFINITY);
+    }
     assert_int_equal(
         trp__dnn_engine_write(planner.lib, &plan->step[0].engine, &text, &bytes, &error), TRP_OK);
     assert_non_null(strstr(text, backward ? "flash_bprop" : "flash_fprop"));
