@@ -721,6 +721,8 @@ TRP__KERNEL void trp_direct_norm_backward_scale(const trp__direct d)
     }
 }
 
+#include "actors/dnn/direct_attention.h"
+
 #undef FOR_THREADS
 #undef FOR_BLOCKS
 #undef FOR_IN_BLOCK
