@@ -49,9 +49,14 @@ void fake_direct_run(trp__direct *d)
         tensor[i] = d->used[i] ? &d->tensor[i] : NULL;
     if (d->node.kind >= TRP_DNN_NORM_TRAINING && d->node.kind <= TRP_DNN_NORM_BACKWARD)
         d->tensor[TRP__DIRECT_STATISTICS] = trp__dnn_statistics_shape(&d->node, tensor);
+    if (d->node.kind == TRP_DNN_ATTENTION || d->node.kind == TRP_DNN_ATTENTION_BACKWARD) {
+        d->tensor[TRP__DIRECT_STATISTICS] = d->tensor[TRP__DNN_ATTENTION_Q];
+        d->tensor[TRP__DIRECT_STATISTICS].dim[3] = 1;
+    }
     for (int i = 0; i < ROWS; i++) {
+        const bool there = rows[i].port == TRP__DIRECT_STATISTICS || d->used[rows[i].port];
         d->count = elements(&d->tensor[rows[i].port]);
-        if (is_for(&rows[i], d->node.kind) && d->count > 0)
+        if (is_for(&rows[i], d->node.kind) && there && d->count > 0)
             rows[i].run(*d);
     }
 }

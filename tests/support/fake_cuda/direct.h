@@ -22,7 +22,11 @@
     X(norm, NORM_TRAINING, NORM_INFERENCE, TRP__DIRECT_STATISTICS)                                 \
     X(norm_backward, NORM_BACKWARD, NORM_BACKWARD, TRP__DIRECT_STATISTICS)                         \
     X(norm_backward_scale, NORM_BACKWARD, NORM_BACKWARD, TRP__DNN_NORM_DSCALE)                     \
-    X(statistics, STATISTICS, STATISTICS, TRP__DNN_STATISTICS_SUM)
+    X(statistics, STATISTICS, STATISTICS, TRP__DNN_STATISTICS_SUM)                                 \
+    X(attention, ATTENTION, ATTENTION, TRP__DIRECT_STATISTICS)                                     \
+    X(attention_backward_q, ATTENTION_BACKWARD, ATTENTION_BACKWARD, TRP__DIRECT_STATISTICS)        \
+    X(attention_backward_kv, ATTENTION_BACKWARD, ATTENTION_BACKWARD, TRP__DNN_ATTENTION_K)         \
+    X(attention_backward_bias, ATTENTION_BACKWARD, ATTENTION_BACKWARD, TRP__DNN_ATTENTION_DBIAS)
 
 /* As launches of the driver. */
 #define FAKE_DIRECT_DECLARE(name, kind, or_kind, port)                                             \
