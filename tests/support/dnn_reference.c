@@ -318,9 +318,13 @@ uint32_t dr_outputs(const trp_dnn_node *n, uint32_t *out)
         [TRP_DNN_NORM_INFERENCE] = {n->y},
         [TRP_DNN_NORM_BACKWARD] = {n->dx, n->dscale, n->dbias},
         [TRP_DNN_STATISTICS] = {n->sum, n->square_sum},
+        [TRP_DNN_CONCATENATE] = {n->y},
+        [TRP_DNN_SLICE] = {n->y},
+        [TRP_DNN_TRANSPOSE] = {n->y},
+        [TRP_DNN_RESHAPE] = {n->y},
     };
     uint32_t count = 0;
-    if (n->kind < TRP_DNN_CONV_FORWARD || n->kind > TRP_DNN_STATISTICS)
+    if (n->kind < TRP_DNN_CONV_FORWARD || n->kind > TRP_DNN_RESHAPE)
         misuse("no such kind");
     for (int i = 0; i < DR_OUTPUTS_MAX; i++) {
         if (all[n->kind][i])
@@ -331,7 +335,7 @@ uint32_t dr_outputs(const trp_dnn_node *n, uint32_t *out)
 
 static trp_dtype compute_of(const dr_graph *g, const trp_dnn_node *n)
 {
-    const uint32_t read[] = {n->x, n->w, n->dy, n->a, n->b, n->t, n->scale, n->bias};
+    const uint32_t read[] = {n->x, n->w, n->dy, n->a, n->b, n->t, n->scale, n->bias, n->part[0]};
     if (n->compute)
         return n->compute;
     for (size_t i = 0; i < COUNT_OF(read); i++) {
@@ -430,6 +434,10 @@ void dr_run(dr_graph *g)
         [TRP_DNN_NORM_INFERENCE] = dr_norm,
         [TRP_DNN_NORM_BACKWARD] = dr_norm_backward,
         [TRP_DNN_STATISTICS] = statistics,
+        [TRP_DNN_CONCATENATE] = dr_move,
+        [TRP_DNN_SLICE] = dr_move,
+        [TRP_DNN_TRANSPOSE] = dr_move,
+        [TRP_DNN_RESHAPE] = dr_move,
     };
     for (uint32_t i = 0; i < g->nodes; i++) {
         const trp_dnn_node *n = &g->node[i];

@@ -81,6 +81,7 @@ void dr_pool_backward(const dr_work *w);
 void dr_norm(const dr_work *w);
 void dr_norm_backward(const dr_work *w);
 void dr_pointwise(const dr_work *w);
+void dr_move(const dr_work *w);
 void dr_pointwise_backward(const dr_work *w);
 
 #endif

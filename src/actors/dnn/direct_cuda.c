@@ -32,6 +32,10 @@ static const struct {
     {TRP_DNN_NORM_BACKWARD, TRP__DIRECT_STATISTICS, true, "trp_direct_norm_backward"},
     {TRP_DNN_NORM_BACKWARD, TRP__DNN_NORM_DSCALE, true, "trp_direct_norm_backward_scale"},
     {TRP_DNN_STATISTICS, TRP__DNN_STATISTICS_SUM, true, "trp_direct_statistics"},
+    {TRP_DNN_CONCATENATE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
+    {TRP_DNN_SLICE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
+    {TRP_DNN_TRANSPOSE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
+    {TRP_DNN_RESHAPE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
 };
 
 /* What the texts expect of a compiler, where they are C. */

@@ -90,6 +90,16 @@ static const trp__dnn_kind kinds[] = {
                             .port = {[TRP__DNN_STATISTICS_X] = IN(x),
                                      [TRP__DNN_STATISTICS_SUM] = OUT(sum),
                                      [TRP__DNN_STATISTICS_SQUARE_SUM] = OUT(square_sum)}},
+    [TRP_DNN_CONCATENATE] = {.name = "concatenate",
+                             .port = {IN(part[0]), MAY(part[1]), MAY(part[2]), MAY(part[3]),
+                                      MAY(part[4]), MAY(part[5]), MAY(part[6]),
+                                      MAY(part[7]), [TRP__DNN_MOVE_Y] = OUT(y)}},
+    [TRP_DNN_SLICE] = {.name = "slice",
+                       .port = {[TRP__DNN_MOVE_X] = IN(x), [TRP__DNN_MOVE_Y] = OUT(y)}},
+    [TRP_DNN_TRANSPOSE] = {.name = "transpose",
+                           .port = {[TRP__DNN_MOVE_X] = IN(x), [TRP__DNN_MOVE_Y] = OUT(y)}},
+    [TRP_DNN_RESHAPE] = {.name = "reshape",
+                         .port = {[TRP__DNN_MOVE_X] = IN(x), [TRP__DNN_MOVE_Y] = OUT(y)}},
 };
 
 static const struct {

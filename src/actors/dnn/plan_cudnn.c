@@ -164,6 +164,8 @@ static matter matter_of(const trp__dnn_graph *g, const trp__dnn_node *node)
         empty = empty || !some;
         written = written || (some && kind->port[i].written);
     }
+    if (trp__dnn_is_move(node->kind)) /* a part may be empty */
+        return written ? MATTER_SOME : MATTER_NOTHING;
     return !empty         ? MATTER_SOME
            : !written     ? MATTER_NOTHING
            : is_sum(node) ? MATTER_ZEROS
@@ -189,10 +191,13 @@ trp_status trp__dnn_have_direct(const trp__dnn_planner *planner, const trp__dnn_
 
 /* What the library takes and does not do, or does not do right (seen with cuDNN 9.19 on an H200).
  * What an index holds is the business of those who write it, so all of that is done by kernels of
- * ours. The gradient of maxima is known by rows alone; that of averages fails when it runs. */
+ * ours. The gradient of maxima is known by rows alone; that of averages fails when it runs. Data
+ * moves by kernels of ours: the library knows few of these, and only beside other work. */
 static bool is_trusted(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     const uint8_t *port = node->port;
+    if (trp__dnn_is_move(node->kind))
+        return false;
     if (node->kind == TRP_DNN_RESAMPLE_FORWARD && port[TRP__DNN_RESAMPLE_INDEX] != TRP__DNN_NO_PORT)
         return false;
     if (node->kind == TRP_DNN_RESAMPLE_BACKWARD &&
