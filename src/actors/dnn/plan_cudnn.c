@@ -192,7 +192,7 @@ trp_status trp__dnn_have_direct(const trp__dnn_planner *planner, const trp__dnn_
 /* What the library takes and does not do, or does not do right (seen with cuDNN 9.19 on an H200).
  * What an index holds is the business of those who write it, so all of that is done by kernels of
  * ours. The gradient of maxima is known by rows alone; that of averages fails when it runs. Data
- * moves by kernels of ours: the library knows few of these, and only beside other work. */
+ * moves by kernels of ours: the library has no engine for a concatenation or a reshape alone. */
 static bool is_trusted(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     const uint8_t *port = node->port;
