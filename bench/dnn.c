@@ -16,7 +16,7 @@ int64_t dnn_output(const dnn_shape *x)
 double dnn_flop(const dnn_shape *x)
 {
     double pixels = (double)(x->images * dnn_output(x) * dnn_output(x));
-    double terms = (double)(x->filter * x->filter * x->channels / x->groups);
+    double terms = (double)(x->filter * x->filter * x->channels) / (double)x->groups;
     return 2.0 * pixels * (double)x->filters * terms;
 }
 

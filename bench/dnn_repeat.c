@@ -85,9 +85,10 @@ static bool begin(direct *l, direct_conv *d, const dnn_shape *x)
     for (int i = 0; i < TENSORS; i++)
         place[i + 1] = place[i] + bytes_of(&d->tensor[i]);
     uint64_t all = place[TENSORS] + d->plan->workspace;
-    if (d->plan->steps != 1 || l->cu->cuMemAlloc_v2(&d->memory, (size_t)all) != 0 ||
+    if (d->plan->steps != 1 || !d->plan->step[0].engine.plan ||
+        l->cu->cuMemAlloc_v2(&d->memory, (size_t)all) != 0 ||
         l->cu->cuMemsetD8Async(d->memory, 0, (size_t)all, l->stream) != 0) {
-        snprintf(l->error.message, sizeof l->error.message, "no memory, or a plan in pieces");
+        snprintf(l->error.message, sizeof l->error.message, "no memory, or no engine for it");
         return false;
     }
     for (int i = 0; i < TENSORS; i++)
@@ -113,7 +114,9 @@ static bool execute(direct *l, direct_conv *d)
 static double run_round(direct *l, direct_conv *wait, direct_conv *d)
 {
     static double times[REPEAT_REQUESTS];
-    bool good = execute(l, wait) && execute(l, wait);
+    bool good = true;
+    for (int i = 0; good && i < 2; i++)
+        good = execute(l, wait);
     for (int i = 0; good && i < REPEAT_REQUESTS; i++) {
         good = execute(l, d);
         times[i] = (double)stats_now();

@@ -44,10 +44,12 @@ def flop_of(shape):
 
 
 class Timer:
-    """Microseconds of a call: medians of replays of a graph that has many of them."""
+    """Microseconds of a call: medians of replays of a graph that has many of them; or, eager, of as
+    many calls that follow each other, as programs make them."""
 
-    def __init__(self, torch, quick):
+    def __init__(self, torch, quick, eager):
         self.torch, self.blocks, self.target = torch, 3 if quick else 5, 3e-3 if quick else 10e-3
+        self.eager = eager
 
     def once(self, run, count):
         begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -61,12 +63,16 @@ class Timer:
     def measure(self, run):
         torch = self.torch
         side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):  # the first chooses the algorithm
             for _ in range(3):
                 run()
             us = self.once(run, 5)
         torch.cuda.synchronize()
         count = int(min(max(self.target * 1e6 / us, 3), 200))
+        if self.eager:
+            times = sorted(self.once(run, count) for _ in range(self.blocks + 1))
+            return times[len(times) // 2]
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for _ in range(count):
@@ -144,6 +150,7 @@ def parse():
     parser.add_argument("--benchmark-limit", metavar="N", type=int, default=10,
                         help="algorithms that the benchmark mode tries; 0: all (default 10)")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    parser.add_argument("--eager", action="store_true", help="one call after the other, no graph")
     parser.add_argument("--names", action="store_true", help="print the names alone")
     arguments = parser.parse_args()
     for part in arguments.only.split(","):
@@ -175,7 +182,7 @@ def main():
     torch.backends.cudnn.benchmark_limit = arguments.benchmark_limit
     head = {"torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
             "device": torch.cuda.get_device_name(),
-            "benchmark_limit": arguments.benchmark_limit}
+            "benchmark_limit": arguments.benchmark_limit, "eager": arguments.eager}
     print(f"torch {head['torch']}, cuDNN {head['cudnn']}, {head['device']}; TFLOP/s", flush=True)
     begun, results = time.monotonic(), []
 
@@ -192,7 +199,7 @@ def main():
         print(f"  {name:40} {us:10.2f} us {flop / us * 1e-6:8.1f}", flush=True)
         write(arguments.output, head, results)
 
-    timer, chosen = Timer(torch, arguments.quick), arguments.only.split(",")
+    timer, chosen = Timer(torch, arguments.quick, arguments.eager), arguments.only.split(",")
     for part, shapes in (("convs", SINGLE), ("resnet", RESNET)):
         if part in chosen:
             run_convs(torch, timer, shapes, {row["name"] for row in results}, add)

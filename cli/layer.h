@@ -7,7 +7,7 @@
 
 #include <troupe/layers.h>
 
-enum { LAYER_TENSORS = 8 };
+enum { LAYER_TENSORS = 16 };
 
 typedef struct layer {
     run_choice choice;
@@ -41,10 +41,13 @@ trp_dtype layer_type(int choice);
          .help = "let a GPU round f32 inputs to 3 digits",                                         \
          .kind = OPTION_FLAG,                                                                      \
          .target = &(job).tf32},                                                                   \
-        {.name = "check",                                                                          \
-         .help = "compare with a float64 computation; a wrong result is not written",              \
-         .kind = OPTION_FLAG,                                                                      \
-         .target = &(job).check},                                                                  \
+        LAYER_LAST_OPTIONS(job)
+
+#define LAYER_LAST_OPTIONS(job)                                                                    \
+    {.name = "check",                                                                              \
+     .help = "compare with a float64 computation; a wrong result is not written",                  \
+     .kind = OPTION_FLAG,                                                                          \
+     .target = &(job).check},                                                                      \
     {                                                                                              \
         .letter = 'q', .name = "quiet", .help = "print errors only", .kind = OPTION_FLAG,          \
         .target = &(job).quiet                                                                     \

@@ -115,6 +115,20 @@ typedef enum trp_dnn_kind {
     TRP_DNN_NORM_BACKWARD = 12,
     /* x -> sum, square_sum: over all but the channels. */
     TRP_DNN_STATISTICS = 13,
+    /* q, k, v, [bias], [slopes], [seq_q, seq_kv] -> y, [stats]: scaled dot-product attention.
+     *     score = scale * q k^T + bias + slope * (column - row);  y = softmax(score) v
+     * q is b x h x s_q x d, k is b x h_kv x s_kv x d, v is b x h_kv x s_kv x d_v, y is
+     * b x h x s_q x d_v. h is a multiple of h_kv: head i of q goes with i / (h / h_kv) of k and v.
+     * Each dimension of bias is that of the scores, b x h x s_q x s_kv, or 1; slopes (ALiBi) has
+     * one for each of the h heads, 1 x h x 1 x 1. seq_q and seq_kv (i32, b x 1 x 1 x 1, both or
+     * none) say how many rows and columns each batch has; what lies behind them is not used. See
+     * also `mask`, `window` and `parameter`. stats, f32 or f64, b x h x s_q x 1, is the logarithm
+     * of the sum that a row was divided by. A row that sees no column, or that is behind its
+     * batch's last, is 0 in y and minus infinity in stats. */
+    TRP_DNN_ATTENTION = 14,
+    /* dy, q, k, v, y, stats, [bias], [slopes], [seq_q, seq_kv] -> dq, dk, dv, [dbias]. dbias has
+     * the dimensions of bias. */
+    TRP_DNN_ATTENTION_BACKWARD = 15,
     /* Data that moves: elements are what they were, as far as the type of y holds them. A virtual y
      * without a type has that of what is read.
      *
@@ -203,6 +217,15 @@ typedef enum trp_dnn_norm {
     TRP_DNN_RMS = 3,
 } trp_dnn_norm;
 
+/* Which columns a row of ATTENTION sees: those up to its place on the diagonal. */
+typedef enum trp_dnn_mask {
+    TRP_DNN_MASK_NONE = 0,   /* all; the diagonal that `window` counts from is CAUSAL's */
+    TRP_DNN_MASK_CAUSAL = 1, /* the diagonal begins top left: row i sees columns 0 to i */
+    /* It ends bottom right, so that the last row sees all: row i sees columns 0 to
+     * i + s_kv - s_q, with the lengths of the batch if seq_q and seq_kv are there. */
+    TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT = 2,
+} trp_dnn_mask;
+
 /* One node. Indices of tensors; 0: none. A field that its kind does not name must be zero. */
 typedef struct trp_dnn_node {
     trp_dnn_kind kind;
@@ -219,17 +242,22 @@ typedef struct trp_dnn_node {
     int64_t pre_pad[TRP_DNN_SPATIAL_MAX], post_pad[TRP_DNN_SPATIAL_MAX];
     int64_t stride[TRP_DNN_SPATIAL_MAX];   /* 0: 1 */
     int64_t dilation[TRP_DNN_SPATIAL_MAX]; /* CONV_...; 0: 1 */
-    int64_t window[TRP_DNN_SPATIAL_MAX];   /* RESAMPLE_... */
+    /* RESAMPLE_... ATTENTION...: the first only, a sliding window: of the columns up to the
+     * diagonal's, that included, a row sees the last so many; 0: all of them. */
+    int64_t window[TRP_DNN_SPATIAL_MAX];
     bool flip; /* CONV_...: a convolution in the mathematical sense, not a cross-correlation */
     /* What it computes in: f64, f32, or i32 for CONV_FORWARD and MATMUL of i8. Default: f64 if it
      * reads f64, else f32. */
     trp_dtype compute;
-    trp_scalar parameter[TRP_DNN_PARAMETERS]; /* real; POINTWISE..., see there */
-    uint32_t part[TRP_DNN_PARTS_MAX];         /* CONCATENATE: tensors */
-    uint32_t axis;                            /* CONCATENATE: a dimension */
-    int64_t start[TRP_DNN_RANK_MAX];          /* SLICE: of each dimension */
-    int64_t step[TRP_DNN_RANK_MAX];           /* SLICE; 0: 1 */
-    uint32_t order[TRP_DNN_RANK_MAX];         /* TRANSPOSE: each dimension once */
+    /* Real. POINTWISE...: see there. ATTENTION...: scale, default 1 / sqrt(d). */
+    trp_scalar parameter[TRP_DNN_PARAMETERS];
+    uint32_t q, k, v, dq, dk, dv, stats, slopes, seq_q, seq_kv; /* of ATTENTION... */
+    trp_dnn_mask mask;                                          /* ATTENTION... */
+    uint32_t part[TRP_DNN_PARTS_MAX];                           /* CONCATENATE: tensors */
+    uint32_t axis;                                              /* CONCATENATE: a dimension */
+    int64_t start[TRP_DNN_RANK_MAX];                            /* SLICE: of each dimension */
+    int64_t step[TRP_DNN_RANK_MAX];                             /* SLICE; 0: 1 */
+    uint32_t order[TRP_DNN_RANK_MAX];                           /* TRANSPOSE: each dimension once */
 } trp_dnn_node;
 
 /* Where the library's engines for a graph come from. */

@@ -96,6 +96,30 @@ TRP_API trp_status trp_norm_inference(trp_actor *dnn, const trp_norm_request *re
 TRP_API trp_status trp_norm_backward(trp_actor *dnn, const trp_norm_request *request,
                                      trp_completion *completion);
 
+/* --- Attention --- */
+
+/* Dimensions, masks and what is in stats: TRP_DNN_ATTENTION. */
+typedef struct trp_attention_request {
+    trp_request header;
+    trp_dnn_tensor q, k, v, y;
+    trp_dnn_tensor stats;         /* written forward, if it is given; read backward */
+    trp_dnn_tensor bias, slopes;  /* optional */
+    trp_dnn_tensor seq_q, seq_kv; /* optional: both or none */
+    trp_scalar scale;             /* real; default 1 / sqrt(d) */
+    trp_dnn_mask mask;
+    int64_t window;                /* 0: none */
+    trp_dnn_tensor dy, dq, dk, dv; /* backward, which reads y, too */
+    trp_dnn_tensor dbias;          /* backward; optional */
+    trp_dnn_options options;
+} trp_attention_request;
+
+/* y = softmax(mask(scale * q k^T + bias)) v */
+TRP_API trp_status trp_attention_forward(trp_actor *dnn, const trp_attention_request *request,
+                                         trp_completion *completion);
+/* dq, dk, dv and dbias of dy */
+TRP_API trp_status trp_attention_backward(trp_actor *dnn, const trp_attention_request *request,
+                                          trp_completion *completion);
+
 /* --- Activations and softmax --- */
 
 typedef struct trp_activation_request {

@@ -102,6 +102,33 @@ static void larger_convolutions(void)
     close_world();
 }
 
+/* 8-bit floats as libraries have kernels for: whole groups of channels, which are fastest. */
+static void narrow(void)
+{
+    static const trp_dtype types[] = {TRP_F8E4M3, TRP_F8E5M2};
+    open_world();
+    for (int i = 0; i < 2; i++) {
+        dp_problem p = {.kind = "conv of f8, channels last", .packed = true};
+        trp_dnn_node *n = dp_node(&p, TRP_DNN_CONV_FORWARD);
+        const int64_t x[] = {2, 32, 7, 6}, w[] = {48, 32, 3, 3}, y[] = {2, 48, 5, 4};
+        n->x = dp_memory(&p, types[i], 4, x);
+        n->w = dp_memory(&p, types[i], 4, w);
+        n->y = dp_memory(&p, i == 0 ? TRP_F32 : types[i], 4, y);
+        for (uint32_t t = 1; t <= p.tensors; t++)
+            trp_dnn_channels_last(&p.tensor[t]);
+        check(&p);
+    }
+    for (int i = 0; i < 2; i++) {
+        dp_problem p = {.kind = "matmul of f8", .packed = true};
+        trp_dnn_node *n = dp_node(&p, TRP_DNN_MATMUL);
+        n->a = dp_memory(&p, types[0], 3, (const int64_t[]){2, 32, 64});
+        n->b = dp_memory(&p, types[0], 3, (const int64_t[]){2, 64, 48});
+        n->y = dp_memory(&p, i == 0 ? TRP_F32 : TRP_BF16, 3, (const int64_t[]){2, 32, 48});
+        check(&p);
+    }
+    close_world();
+}
+
 /* Of which the host does not gather all at once, and a library may choose others than of small
  * ones.
  */
@@ -441,6 +468,7 @@ static const h_case cases[] = {
     {"convolutions", convolutions},
     {"large_convolutions", large_convolutions},
     {"larger_convolutions", larger_convolutions},
+    {"narrow", narrow},
     {"products", products},
     {"pointwise", pointwise},
     {"activation_gradients", activation_gradients},

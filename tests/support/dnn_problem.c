@@ -341,7 +341,8 @@ static void compare_one(dp_problem *p, uint32_t number, double *worst)
     for (bool more = want->count > 0; more; more = dr_next(want, at)) {
         const size_t i = dr_at(want, at);
         const int64_t where = place(t, at);
-        double got = dr_load(t->type, after, where), off = fabs(got - want->v[i]);
+        double got = dr_load(t->type, after, where),
+               off = got == want->v[i] ? 0 : fabs(got - want->v[i]);
         memcpy(after + (size_t)where * size, p->data[number] + (size_t)where * size, size);
         if (p->unknown[number])
             continue;

@@ -318,6 +318,8 @@ uint32_t dr_outputs(const trp_dnn_node *n, uint32_t *out)
         [TRP_DNN_NORM_INFERENCE] = {n->y},
         [TRP_DNN_NORM_BACKWARD] = {n->dx, n->dscale, n->dbias},
         [TRP_DNN_STATISTICS] = {n->sum, n->square_sum},
+        [TRP_DNN_ATTENTION] = {n->y, n->stats},
+        [TRP_DNN_ATTENTION_BACKWARD] = {n->dq, n->dk, n->dv, n->dbias},
         [TRP_DNN_CONCATENATE] = {n->y},
         [TRP_DNN_SLICE] = {n->y},
         [TRP_DNN_TRANSPOSE] = {n->y},
@@ -335,7 +337,22 @@ uint32_t dr_outputs(const trp_dnn_node *n, uint32_t *out)
 
 static trp_dtype compute_of(const dr_graph *g, const trp_dnn_node *n)
 {
-    const uint32_t read[] = {n->x, n->w, n->dy, n->a, n->b, n->t, n->scale, n->bias, n->part[0]};
+    const bool back = n->kind == TRP_DNN_ATTENTION_BACKWARD;
+    const uint32_t read[] = {n->x,
+                             n->w,
+                             n->dy,
+                             n->a,
+                             n->b,
+                             n->t,
+                             n->scale,
+                             n->bias,
+                             n->q,
+                             n->k,
+                             n->v,
+                             n->slopes,
+                             back ? n->y : 0,
+                             back ? n->stats : 0,
+                             n->part[0]};
     if (n->compute)
         return n->compute;
     for (size_t i = 0; i < COUNT_OF(read); i++) {
@@ -412,10 +429,23 @@ static void finish(const dr_graph *g, uint32_t tensor)
     for (size_t i = 0; i < t->count; i++) {
         double v = t->v[i], e = t->e[i], held = dr_round(t->type, v);
         t->v[i] = held;
-        t->e[i] = fmax(dr_round(t->type, v + e) - held, held - dr_round(t->type, v - e));
+        t->e[i] =
+            isinf(v) ? 0 : fmax(dr_round(t->type, v + e) - held, held - dr_round(t->type, v - e));
         if (g->fused && !g->tensor[tensor].buffer.id)
             t->e[i] = fmax(t->e[i], e + fabs(v - held));
     }
+}
+
+/* cuDNN approximates activations, to some 1e-5; and sums of squares in another way. */
+static double slack_of(const dr_graph *g, const trp_dnn_node *n, trp_dtype compute)
+{
+    bool activation = n->kind == TRP_DNN_POINTWISE_BACKWARD ||
+                      (n->kind == TRP_DNN_POINTWISE && n->pointwise >= TRP_DNN_RELU);
+    bool norm = n->kind >= TRP_DNN_NORM_TRAINING && n->kind <= TRP_DNN_NORM_BACKWARD;
+    double slack = g->slack != 0 ? g->slack : 1;
+    if (g->fused && compute == TRP_F32)
+        slack *= activation ? 512 : norm ? 4 : 1;
+    return slack;
 }
 
 void dr_run(dr_graph *g)
@@ -434,6 +464,8 @@ void dr_run(dr_graph *g)
         [TRP_DNN_NORM_INFERENCE] = dr_norm,
         [TRP_DNN_NORM_BACKWARD] = dr_norm_backward,
         [TRP_DNN_STATISTICS] = statistics,
+        [TRP_DNN_ATTENTION] = dr_attention,
+        [TRP_DNN_ATTENTION_BACKWARD] = dr_attention_backward,
         [TRP_DNN_CONCATENATE] = dr_move,
         [TRP_DNN_SLICE] = dr_move,
         [TRP_DNN_TRANSPOSE] = dr_move,
@@ -445,7 +477,7 @@ void dr_run(dr_graph *g)
         dr_work w = {.g = g, .n = n};
         /* Of f64 twice as much, for the reference rounds too. */
         w.u = compute == TRP_I32 ? 0 : compute == TRP_F64 ? 0x1p-52 : 0x1p-24;
-        w.u *= g->slack != 0 ? g->slack : 1;
+        w.u *= slack_of(g, n, compute);
         prepare(&w, compute);
         parts[n->kind](&w);
         uint32_t out[DR_OUTPUTS_MAX], count = dr_outputs(n, out);

@@ -80,6 +80,8 @@ void dr_pool(const dr_work *w);
 void dr_pool_backward(const dr_work *w);
 void dr_norm(const dr_work *w);
 void dr_norm_backward(const dr_work *w);
+void dr_attention(const dr_work *w);
+void dr_attention_backward(const dr_work *w);
 void dr_pointwise(const dr_work *w);
 void dr_move(const dr_work *w);
 void dr_pointwise_backward(const dr_work *w);

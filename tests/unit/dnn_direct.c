@@ -118,6 +118,11 @@ trp_status dd_send(const dd_graph *g, void (*meddle)(trp_job *job))
     return status;
 }
 
+trp__dnn_host_libraries *dd_libraries(void)
+{
+    return instance.api.state;
+}
+
 const trp_error *dd_error(void)
 {
     return &error;

@@ -3,11 +3,13 @@
 #ifndef TESTS_UNIT_DNN_DIRECT_H
 #define TESTS_UNIT_DNN_DIRECT_H
 
+#include "actors/dnn/host_run.h"
+
 #include <troupe/troupe.h>
 
 struct trp_job;
 
-enum { DD_TENSORS = 16, DD_NODES = 4 };
+enum { DD_TENSORS = 16, DD_NODES = 8 };
 
 /* All zero at first. */
 typedef struct dd_graph {
@@ -28,6 +30,9 @@ trp_dnn_node *dd_node(dd_graph *g, trp_dnn_kind kind);
 /* Makes the actor. TRP_E_MISSING: a library. */
 trp_status dd_open(void);
 void dd_close(void);
+
+/* What the actor computes with; oneDNN may be taken away for a while. */
+trp__dnn_host_libraries *dd_libraries(void);
 
 /* Runs a graph; `meddle` changes what the actor gets. */
 trp_status dd_send(const dd_graph *g, void (*meddle)(struct trp_job *job));

@@ -216,12 +216,12 @@ static void refusals(void **unused)
 {
     (void)unused;
     dnn_graph storage, *g = &storage;
-    dnn_begin(g); /* only by tf32 */
+    dnn_begin(g); /* not without tf32 */
     trp__dnn_node *n = dnn_node(g, TRP_DNN_MATMUL, 0, TRP_F32, 0);
     n->port[0] = DNN_BUFFER(TRP_F32, DNN_ROWS, 64, 64);
     n->port[1] = DNN_BUFFER(TRP_F32, DNN_ROWS, 64, 64);
     n->port[2] = DNN_BUFFER(TRP_F32, DNN_ROWS, 64, 64);
-    refuse(g, "matmul", "tf32");
+    refuse(g, "matmul", "no other kernel");
     dnn_begin(g); /* the largest of nothing */
     n = dnn_node(g, TRP_DNN_REDUCTION, TRP_DNN_MOST, TRP_F32, 0);
     n->port[0] = DNN_BUFFER(TRP_F32, DNN_ROWS, 64, 0);

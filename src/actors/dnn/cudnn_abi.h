@@ -62,6 +62,7 @@ typedef void *trp__cudnn_descriptor; /* cudnnBackendDescriptor_t */
     X(9_0, OPERATION_RESAMPLE_BWD_DESCRIPTOR, 26)                                                  \
     X(9_0, OPERATION_NORM_FORWARD_DESCRIPTOR, 29)                                                  \
     X(9_0, OPERATION_NORM_BACKWARD_DESCRIPTOR, 30)                                                 \
+    X(9_0, OPERATION_RESHAPE_DESCRIPTOR, 31)                                                       \
     X(9_8, DEVICEPROP_DESCRIPTOR, 38)
 
 /* cudnnBackendAttributeType_t: TRP__CUDNN_TYPE_INT64 */
@@ -99,6 +100,7 @@ typedef void *trp__cudnn_descriptor; /* cudnnBackendDescriptor_t */
     X(9_0, POINTWISE_ELU_ALPHA, 6)                                                                 \
     X(9_0, POINTWISE_SOFTPLUS_BETA, 7)                                                             \
     X(9_0, POINTWISE_SWISH_BETA, 8)                                                                \
+    X(9_0, POINTWISE_AXIS, 9)                                                                      \
     X(9_0, CONVOLUTION_COMP_TYPE, 100)                                                             \
     X(9_0, CONVOLUTION_CONV_MODE, 101)                                                             \
     X(9_0, CONVOLUTION_DILATIONS, 102)                                                             \
@@ -164,10 +166,14 @@ typedef void *trp__cudnn_descriptor; /* cudnnBackendDescriptor_t */
     X(9_0, ENGINE_GLOBAL_INDEX, 1301)                                                              \
     X(9_0, ENGINE_NUMERICAL_NOTE, 1303)                                                            \
     X(9_0, MATMUL_COMP_TYPE, 1500)                                                                 \
+    X(9_0, MATMUL_PADDING_VALUE, 1503)                                                             \
     X(9_0, OPERATION_MATMUL_ADESC, 1520)                                                           \
     X(9_0, OPERATION_MATMUL_BDESC, 1521)                                                           \
     X(9_0, OPERATION_MATMUL_CDESC, 1522)                                                           \
     X(9_0, OPERATION_MATMUL_DESC, 1523)                                                            \
+    X(9_0, OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, 1525)                                            \
+    X(9_0, OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, 1526)                                            \
+    X(9_0, OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, 1527)                                            \
     X(9_0, REDUCTION_OPERATOR, 1600)                                                               \
     X(9_0, REDUCTION_COMP_TYPE, 1601)                                                              \
     X(9_19, REDUCTION_IS_DETERMINISTIC, 1602)                                                      \
@@ -216,6 +222,8 @@ typedef void *trp__cudnn_descriptor; /* cudnnBackendDescriptor_t */
     X(9_0, OPERATION_NORM_BWD_DSCALE_DESC, 2107)                                                   \
     X(9_0, OPERATION_NORM_BWD_DBIAS_DESC, 2108)                                                    \
     X(9_0, OPERATION_NORM_BWD_DXDESC, 2109)                                                        \
+    X(9_0, OPERATION_RESHAPE_XDESC, 2200)                                                          \
+    X(9_0, OPERATION_RESHAPE_YDESC, 2201)                                                          \
     X(9_8, DEVICEPROP_HANDLE, 2701)                                                                \
     X(9_8, DEVICEPROP_JSON_REPRESENTATION, 2702)
 
@@ -270,6 +278,7 @@ typedef void *trp__cudnn_descriptor; /* cudnnBackendDescriptor_t */
     X(9_0, LOGICAL_AND, 400)                                                                       \
     X(9_0, LOGICAL_OR, 401)                                                                        \
     X(9_0, LOGICAL_NOT, 402)                                                                       \
+    X(9_0, GEN_INDEX, 501)                                                                         \
     X(9_0, BINARY_SELECT, 601)
 
 /* cudnnReduceTensorOp_t: TRP__CUDNN_REDUCE_TENSOR_ADD */
@@ -338,6 +347,9 @@ enum { TRP__CUDNN_MODES(TRP__CUDNN_ENUMERATOR) };
 
 /* The first version that is known to make sums the same each time if it is told to. */
 #define TRP__CUDNN_VERSION_DETERMINISTIC 91900u
+
+/* The first version that attention is asked of: those before have known errors in it. */
+#define TRP__CUDNN_VERSION_ATTENTION 91600u
 
 /* One row a function: result, name as exported, parameters, whether it is required. */
 #define TRP__CUDNN_FUNCTIONS(X)                                                                    \

@@ -1,4 +1,5 @@
 #include "actors/dnn/descriptors.h"
+#include "actors/dnn/attention_cudnn.h"
 #include "actors/dnn/operations.h"
 
 #include "base/error.h"
@@ -385,6 +386,21 @@ static trp_status finish_graph(const trp__dnn_planner *planner, uint32_t count,
     return trp__cudnn_finish(&m, out);
 }
 
+/* Attention is many operations, and known to the library by itself only. */
+static trp_status attention_graph(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                                  const trp__dnn_node *node, trp__cudnn_descriptor *out,
+                                  trp_error *error)
+{
+    trp__dnn_composed made;
+    if (part->count > 1)
+        return trp__error_set(error, TRP_E_UNSUPPORTED, "cuDNN has attention by itself only");
+    trp_status status = trp__dnn_compose_attention(planner->lib, part->graph, node, &made, error);
+    if (status == TRP_OK)
+        status = finish_graph(planner, made.operations, made.operation, out, error);
+    trp__dnn_composed_drop(planner->lib, &made);
+    return status == TRP_OK || error->code == 0 ? status : refused(node, status, error);
+}
+
 trp_status trp__dnn_operation_graph(const trp__dnn_planner *planner, const trp__dnn_part *part,
                                     trp__cudnn_descriptor *out, trp_error *error)
 {
@@ -393,9 +409,14 @@ trp_status trp__dnn_operation_graph(const trp__dnn_planner *planner, const trp__
                           operation[TRP__DNN_LOWERED_NODES] = {0};
     uint8_t place[TRP__DNN_LOWERED_TENSORS];
     trp_status status = TRP_OK;
+    *out = NULL;
+    for (uint32_t n = 0; n < part->count; n++) {
+        const trp__dnn_node *node = &g->node[part->first + n];
+        if (trp__dnn_is_attention(node))
+            return attention_graph(planner, part, node, out, error);
+    }
     trp__dnn_places(part, place);
     shaping to = shaping_of(part, place);
-    *out = NULL;
     for (uint32_t t = 0; t < g->head->tensors && status == TRP_OK; t++) {
         if (place[t] != TRP__DNN_PLACE_NONE)
             status = make_tensor(planner->lib, t, &g->tensor[t], place[t], &to, &tensor[t], error);

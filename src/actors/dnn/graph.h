@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum {
-    TRP__DNN_PORTS = 12,
+    TRP__DNN_PORTS = 24,
     TRP__DNN_NO_PORT = 0xff,
     TRP__DNN_NO_ACCESS = 0xff,
     TRP__DNN_RANK = TRP_DNN_RANK_MAX,
@@ -65,26 +65,42 @@ enum {
     TRP__DNN_NORM_NEW_RUNNING_VARIANCE,
 };
 enum { TRP__DNN_STATISTICS_X, TRP__DNN_STATISTICS_SUM, TRP__DNN_STATISTICS_SQUARE_SUM };
+enum {
+    TRP__DNN_ATTENTION_Q,
+    TRP__DNN_ATTENTION_K,
+    TRP__DNN_ATTENTION_V,
+    TRP__DNN_ATTENTION_Y,
+    TRP__DNN_ATTENTION_STATS,
+    TRP__DNN_ATTENTION_BIAS,
+    TRP__DNN_ATTENTION_SLOPES,
+    TRP__DNN_ATTENTION_SEQ_Q,
+    TRP__DNN_ATTENTION_SEQ_KV,
+    TRP__DNN_ATTENTION_DY, /* of BACKWARD, like those behind it */
+    TRP__DNN_ATTENTION_DQ,
+    TRP__DNN_ATTENTION_DK,
+    TRP__DNN_ATTENTION_DV,
+    TRP__DNN_ATTENTION_DBIAS,
+    TRP__DNN_ATTENTION_OWN, /* from here on what cuDNN needs, of a lowered graph only */
+};
 /* Of all nodes that move data: x, or the first part of several, and y. */
 enum { TRP__DNN_MOVE_X, TRP__DNN_MOVE_Y = TRP_DNN_PARTS_MAX };
 
 typedef struct trp__dnn_node {
     uint8_t kind;    /* trp_dnn_kind */
-    uint8_t mode;    /* trp_dnn_pointwise, _reduce, _resample or _norm; of convolutions `flip`, of
-                      * CONCATENATE the axis */
+    uint8_t mode;    /* trp_dnn_pointwise, _reduce, _resample, _norm or _mask; of convolutions
+                      * `flip`, of CONCATENATE the axis */
     uint8_t compute; /* trp_dtype */
     uint8_t spatial; /* dimensions */
     uint8_t port[TRP__DNN_PORTS]; /* the number of the tensor; TRP__DNN_NO_PORT: none */
     int32_t pre_pad[TRP__DNN_SPATIAL], post_pad[TRP__DNN_SPATIAL];
     int32_t stride[TRP__DNN_SPATIAL], dilation[TRP__DNN_SPATIAL];
     int32_t window[TRP__DNN_SPATIAL];
-    uint32_t reserved;                    /* no padding: it is part of a key */
     double parameter[TRP_DNN_PARAMETERS]; /* defaults filled in; no upper clip: infinity */
     int32_t start[TRP__DNN_RANK], step[TRP__DNN_RANK]; /* SLICE; of TRANSPOSE start is the order */
 } trp__dnn_node;
 
 _Static_assert(sizeof(trp__dnn_tensor) == 8 + 128, "no padding");
-_Static_assert(sizeof(trp__dnn_node) == 16 + 60 + 4 + 24 + 64, "no padding");
+_Static_assert(sizeof(trp__dnn_node) == 28 + 60 + 24 + 64, "no padding");
 
 /* The head, and what makes two graphs the same together with tensors and nodes. */
 typedef struct trp__dnn_head {

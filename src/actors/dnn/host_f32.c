@@ -7,5 +7,6 @@
 
 void trp__dnn_host_node_f32(const trp__dnn_host_node *x)
 {
-    runs_f32[x->n->kind](x);
+    if (!x->libraries->onednn || !trp__onednn_node(x->libraries->onednn, x))
+        runs_f32[x->n->kind](x);
 }

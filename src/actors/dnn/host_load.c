@@ -10,34 +10,68 @@ enum { BLOCK = 256, WIDEST = 8 };
 
 /* The lines of a tensor along its last dimension, in order. */
 typedef struct lines {
-    const trp__dnn_tensor *t;
+    int rank; /* at least 1 */
+    int64_t dim[TRP__DNN_RANK], stride[TRP__DNN_RANK];
     int64_t at[TRP__DNN_RANK]; /* but in the last */
     int64_t offset;            /* of the line's first element */
 } lines;
 
+/* Dimensions of 1 are left out, and those that go on where the next one ends are one with it. */
+static lines lines_of(const trp__dnn_tensor *t)
+{
+    lines l = {.dim = {1}, .stride = {1}};
+    for (int i = 0; i < t->rank; i++) {
+        int last = l.rank - 1;
+        if (t->dim[i] == 1)
+            continue;
+        if (l.rank > 0 && l.stride[last] == t->stride[i] * t->dim[i]) {
+            l.dim[last] *= t->dim[i];
+            l.stride[last] = t->stride[i];
+            continue;
+        }
+        l.dim[l.rank] = t->dim[i];
+        l.stride[l.rank++] = t->stride[i];
+    }
+    l.rank = l.rank > 0 ? l.rank : 1;
+    return l;
+}
+
 static bool next_line(lines *l)
 {
-    const trp__dnn_tensor *t = l->t;
-    for (int i = t->rank - 2; i >= 0; i--) {
-        l->offset += t->stride[i];
-        if (++l->at[i] < t->dim[i])
+    for (int i = l->rank - 2; i >= 0; i--) {
+        l->offset += l->stride[i];
+        if (++l->at[i] < l->dim[i])
             return true;
-        l->offset -= t->stride[i] * t->dim[i];
+        l->offset -= l->stride[i] * l->dim[i];
         l->at[i] = 0;
     }
     return false;
 }
 
+#define COPY_ELEMENTS(type)                                                                        \
+    do {                                                                                           \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            ((type *)to)[i * to_step] = ((const type *)from)[i * from_step];                       \
+    } while (0)
+
 /* Elements of `size` bytes, so many apart on either side. */
-static void copy_elements(const char *from, int64_t from_step, char *to, int64_t to_step,
+static void copy_elements(const void *from, int64_t from_step, void *to, int64_t to_step,
                           size_t size, int64_t count)
 {
-    if (from_step == 1 && to_step == 1) {
-        memcpy(to, from, (size_t)count * size);
-        return;
+    switch (size) {
+    case 1:
+        COPY_ELEMENTS(uint8_t);
+        break;
+    case 2:
+        COPY_ELEMENTS(uint16_t);
+        break;
+    case 4:
+        COPY_ELEMENTS(uint32_t);
+        break;
+    default:
+        COPY_ELEMENTS(uint64_t);
+        break;
     }
-    for (int64_t i = 0; i < count; i++)
-        memcpy(to + (size_t)(i * to_step) * size, from + (size_t)(i * from_step) * size, size);
 }
 
 /* What trp_convert() has no names for. */
@@ -81,20 +115,23 @@ static void move_all(const trp__dnn_tensor *t, char *place, bool wide, char *den
     _Alignas(16) char block[BLOCK * WIDEST];
     const size_t size = trp_dtype_bits((trp_dtype)t->type) / 8;
     const size_t real = wide ? sizeof(double) : sizeof(float);
-    const int64_t length = t->dim[t->rank - 1], step = t->stride[t->rank - 1];
-    lines l = {.t = t};
+    lines l = lines_of(t);
+    const int64_t length = l.dim[l.rank - 1], step = l.stride[l.rank - 1];
+    const int64_t most = step == 1 ? length : BLOCK; /* without gaps there is no need of a block */
     if (trp__dnn_elements(t) == 0)
         return;
     do {
         for (int64_t i = 0, count; i < length; i += count) {
             char *at = place + (size_t)(l.offset + i * step) * size;
-            count = length - i < BLOCK ? length - i : BLOCK;
+            count = length - i < most ? length - i : most;
             if (load) {
-                copy_elements(at, step, block, 1, size, count);
-                widen(t->type, block, wide, dense, count);
+                if (step != 1)
+                    copy_elements(at, step, block, 1, size, count);
+                widen(t->type, step == 1 ? at : block, wide, dense, count);
             } else {
-                narrow(t->type, wide, dense, block, count);
-                copy_elements(block, 1, at, step, size, count);
+                narrow(t->type, wide, dense, step == 1 ? at : block, count);
+                if (step != 1)
+                    copy_elements(block, 1, at, step, size, count);
             }
             dense += (size_t)count * real;
         }

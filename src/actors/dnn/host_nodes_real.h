@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "actors/dnn/host_conv_real.h"
+
+#include "actors/dnn/host_attention_real.h"
 #include "actors/dnn/host_norm_real.h"
 #include "actors/dnn/host_pool_real.h"
 
@@ -44,18 +46,18 @@ static void NAME(run_view)(const trp__dnn_host_node *x)
     const trp__dnn_tensor *from = x->tensor[TRP__DNN_MOVE_X], *to = x->tensor[TRP__DNN_MOVE_Y];
     const T *in = x->at[TRP__DNN_MOVE_X];
     T *out = x->at[TRP__DNN_MOVE_Y];
-    int64_t next = 1, dense[TRP__DNN_RANK];
+    const bool slice = x->n->kind == TRP_DNN_SLICE;
+    int64_t next = 1, dense[TRP__DNN_RANK] = {0}, apart[TRP__DNN_RANK] = {0};
     trp__walk walk;
     if (!trp__walk_begin(&walk, to))
         return;
     for (int i = from->rank - 1; i >= 0; next *= from->dim[i--])
         dense[i] = next;
-    walk.arrays = 1;
     for (int i = 0; i < to->rank; i++) {
-        const bool slice = x->n->kind == TRP_DNN_SLICE;
-        walk.step[0][i] = slice ? dense[i] * x->n->step[i] : dense[x->n->start[i]];
+        apart[i] = slice ? dense[i] * x->n->step[i] : dense[x->n->start[i]];
         in += slice ? dense[i] * x->n->start[i] : 0;
     }
+    trp__walk_add_steps(&walk, apart);
     do {
         *out++ = in[walk.offset[0]];
     } while (trp__walk_next(&walk));
@@ -99,6 +101,8 @@ static void (*const NAME(runs)[])(const trp__dnn_host_node *) = {
     [TRP_DNN_NORM_INFERENCE] = NAME(run_norm),
     [TRP_DNN_NORM_BACKWARD] = NAME(run_norm_backward),
     [TRP_DNN_STATISTICS] = NAME(run_statistics),
+    [TRP_DNN_ATTENTION] = NAME(run_attention),
+    [TRP_DNN_ATTENTION_BACKWARD] = NAME(run_attention_backward),
     [TRP_DNN_CONCATENATE] = NAME(run_concatenate),
     [TRP_DNN_SLICE] = NAME(run_view),
     [TRP_DNN_TRANSPOSE] = NAME(run_view),

@@ -1,5 +1,6 @@
 #include "actors/dnn/host_run.h"
 
+#include "actors/dnn/onednn.h"
 #include "base/error.h"
 
 #include <limits.h>
@@ -145,6 +146,49 @@ static void load_value(const trp__dnn_tensor *t, double value, bool wide, void *
     trp__dnn_host_load(t, &held, wide, to);
 }
 
+/* What goes element by element takes the dimensions in any order: in that in which the result lies,
+ * what lies like it needs no gathering. */
+static void order_elements(trp__dnn_host_node *x)
+{
+    const bool gradient = x->n->kind == TRP_DNN_POINTWISE_BACKWARD;
+    const int last = gradient ? TRP__DNN_GRADIENT_DX : TRP__DNN_POINTWISE_Y;
+    const trp__dnn_tensor *y = x->tensor[last];
+    int order[TRP__DNN_RANK];
+    if (!gradient && x->n->kind != TRP_DNN_POINTWISE)
+        return;
+    for (int i = 0; i < y->rank; i++) {
+        int at = i;
+        for (; at > 0 && y->stride[order[at - 1]] < y->stride[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    for (int at = 0; at <= last; at++) {
+        const trp__dnn_tensor *t = x->tensor[at];
+        if (!t || t->rank != y->rank)
+            continue;
+        x->ordered[at] = *t;
+        for (int i = 0; i < y->rank; i++) {
+            x->ordered[at].dim[i] = t->dim[order[i]];
+            x->ordered[at].stride[i] = t->stride[order[i]];
+        }
+        x->tensor[at] = &x->ordered[at];
+    }
+}
+
+/* Whether a tensor lies there as a node wants it: nothing is gathered or put back then. */
+static bool is_ready(const trp__dnn_tensor *t, bool wide)
+{
+    int64_t next = 1;
+    if (t->type != (wide ? TRP_F64 : TRP_F32))
+        return false;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        if (t->dim[i] != 1 && t->stride[i] != next)
+            return false;
+        next *= t->dim[i];
+    }
+    return true;
+}
+
 /* Gathers what a node reads. */
 static void load_node(const trp__dnn_host_run *run, trp__dnn_host_node *x)
 {
@@ -152,6 +196,7 @@ static void load_node(const trp__dnn_host_run *run, trp__dnn_host_node *x)
     const trp__dnn_kind *kind = trp__dnn_kind_of(x->n->kind);
     char *next = run->scratch;
     find_tensors(g, x->n, x->tensor);
+    order_elements(x);
     for (int at = 0; at < TRP__DNN_PORTS; at++) {
         const trp__dnn_tensor *t = x->tensor[at];
         uint8_t number = x->n->port[at];
@@ -161,28 +206,58 @@ static void load_node(const trp__dnn_host_run *run, trp__dnn_host_node *x)
         next += real_bytes(x->n, trp__dnn_elements(t));
         if (t->role == TRP__DNN_VALUE)
             load_value(t, g->value[number], is_wide(x->n), x->at[at]);
+        else if (is_ready(t, is_wide(x->n)))
+            x->at[at] = run->place[number];
         else if (!kind->port[at].written)
             trp__dnn_host_load(t, run->place[number], is_wide(x->n), x->at[at]);
     }
     x->rest = next;
 }
 
+static void store_node(const trp__dnn_host_run *run, const trp__dnn_host_node *x)
+{
+    const trp__dnn_kind *kind = trp__dnn_kind_of(x->n->kind);
+    for (int at = 0; at < TRP__DNN_PORTS; at++) {
+        uint8_t number = x->n->port[at];
+        if (x->tensor[at] && kind->port[at].written && x->at[at] != run->place[number])
+            trp__dnn_host_store(x->tensor[at], run->place[number], is_wide(x->n), x->at[at]);
+    }
+}
+
+/* How many nodes from `first` on were run together; 0: none. */
+static int run_together(const trp__dnn_host_run *run, int first)
+{
+    const trp__dnn_graph *g = &run->graph;
+    const trp__onednn_engine *onednn = run->libraries->onednn;
+    int axis = onednn ? trp__onednn_softmax_axis(g, first) : -1;
+    if (axis < 0)
+        return 0;
+    trp__dnn_node softmax = g->node[first + TRP__ONEDNN_SOFTMAX_NODES - 1];
+    softmax.port[TRP__DNN_POINTWISE_X] = g->node[first].port[TRP__DNN_REDUCTION_X];
+    softmax.port[TRP__DNN_POINTWISE_B] = TRP__DNN_NO_PORT;
+    trp__dnn_host_node x = {.libraries = run->libraries, .n = &softmax};
+    load_node(run, &x);
+    if (!trp__onednn_softmax(onednn, &x, axis))
+        return 0;
+    store_node(run, &x);
+    return TRP__ONEDNN_SOFTMAX_NODES;
+}
+
 void trp__dnn_host_run_now(trp__dnn_host_run *run)
 {
     const trp__dnn_graph *g = &run->graph;
-    for (int i = 0; i < g->head->nodes; i++) {
+    for (int i = 0, some; i < g->head->nodes; i += some) {
         trp__dnn_host_node x = {.libraries = run->libraries, .n = &g->node[i]};
-        const trp__dnn_kind *kind = trp__dnn_kind_of(x.n->kind);
+        some = run_together(run, i);
+        if (some > 0)
+            continue;
+        some = 1;
         load_node(run, &x);
         if (is_wide(x.n))
             trp__dnn_host_node_f64(&x);
         else
             trp__dnn_host_node_f32(&x);
-        for (int at = 0; at < TRP__DNN_PORTS; at++) {
-            if (x.tensor[at] && kind->port[at].written)
-                trp__dnn_host_store(x.tensor[at], run->place[x.n->port[at]], is_wide(x.n),
-                                    x.at[at]);
-        }
+        store_node(run, &x);
     }
     trp__dnn_host_drop(run);
 }

@@ -39,7 +39,8 @@ typedef struct trp__dnn_host_node {
     const trp__dnn_node *n;
     const trp__dnn_tensor *tensor[TRP__DNN_PORTS];
     void *at[TRP__DNN_PORTS];
-    void *rest; /* trp__dnn_host_rest() elements */
+    void *rest;                                        /* trp__dnn_host_rest() elements */
+    trp__dnn_tensor ordered[TRP__DNN_POINTWISE_Y + 1]; /* see host_run.c */
 } trp__dnn_host_node;
 
 /* Elements that a node needs beside its tensors. */

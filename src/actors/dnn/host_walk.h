@@ -8,7 +8,9 @@
 enum { TRP__WALK_ARRAYS = 4 };
 
 typedef struct trp__walk {
-    int rank;
+    int shape_rank;
+    int rank; /* of those dimensions that are not 1, which alone are walked */
+    int axis[TRP__DNN_RANK];
     int64_t dim[TRP__DNN_RANK], at[TRP__DNN_RANK];
     int64_t step[TRP__WALK_ARRAYS][TRP__DNN_RANK];
     int64_t offset[TRP__WALK_ARRAYS]; /* of the element, in each array */
@@ -18,9 +20,13 @@ typedef struct trp__walk {
 /* Begins at the first element of the shape. False if it has none. */
 static inline bool trp__walk_begin(trp__walk *w, const trp__dnn_tensor *shape)
 {
-    *w = (trp__walk){.rank = shape->rank};
-    for (int i = 0; i < w->rank; i++)
-        w->dim[i] = shape->dim[i];
+    *w = (trp__walk){.shape_rank = shape->rank};
+    for (int i = 0; i < shape->rank; i++) {
+        if (shape->dim[i] == 1)
+            continue;
+        w->axis[w->rank] = i;
+        w->dim[w->rank++] = shape->dim[i];
+    }
     return trp__dnn_elements(shape) > 0;
 }
 
@@ -29,10 +35,19 @@ static inline bool trp__walk_begin(trp__walk *w, const trp__dnn_tensor *shape)
 static inline void trp__walk_add(trp__walk *w, const trp__dnn_tensor *t)
 {
     int64_t *step = w->step[w->arrays++], next = 1;
-    for (int i = w->rank - 1; i >= 0 && t && t->rank == w->rank; i--) {
-        step[i] = t->dim[i] == 1 ? 0 : next;
-        next *= t->dim[i];
+    for (int i = w->rank - 1; i >= 0 && t && t->rank == w->shape_rank; i--) {
+        const int64_t size = t->dim[w->axis[i]]; /* where the shape has 1, the array has it too */
+        step[i] = size == 1 ? 0 : next;
+        next *= size;
     }
+}
+
+/* An array of which elements are so far apart along each dimension of the shape. */
+static inline void trp__walk_add_steps(trp__walk *w, const int64_t apart[TRP__DNN_RANK])
+{
+    int64_t *step = w->step[w->arrays++];
+    for (int i = 0; i < w->rank; i++)
+        step[i] = apart[w->axis[i]];
 }
 
 static inline bool trp__walk_next(trp__walk *w)

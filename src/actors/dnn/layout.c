@@ -53,6 +53,14 @@ trp__dnn_layout_kind trp__dnn_layout(const trp__dnn_tensor *t)
     return TRP__DNN_NO_LAYOUT;
 }
 
+uint32_t trp__dnn_layouts(const trp__dnn_tensor *t)
+{
+    uint32_t layouts = 0;
+    for (int i = TRP__DNN_ROWS; i < TRP__DNN_LAYOUTS; i++)
+        layouts |= lies_so(t, (trp__dnn_layout_kind)i) ? 1u << i : 0;
+    return layouts;
+}
+
 void trp__dnn_lay_out(trp__dnn_tensor *t, trp__dnn_layout_kind layout)
 {
     uint8_t order[TRP__DNN_RANK];

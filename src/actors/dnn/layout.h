@@ -16,6 +16,9 @@ typedef enum trp__dnn_layout_kind {
 /* The first of the layouts that a tensor has; dimensions of 1 lie anywhere. */
 trp__dnn_layout_kind trp__dnn_layout(const trp__dnn_tensor *t);
 
+/* All of them, a bit each: 1 << layout. */
+uint32_t trp__dnn_layouts(const trp__dnn_tensor *t);
+
 /* Sets the strides of a tensor. */
 void trp__dnn_lay_out(trp__dnn_tensor *t, trp__dnn_layout_kind layout);
 

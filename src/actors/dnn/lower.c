@@ -1,10 +1,12 @@
 #include "actors/dnn/lower.h"
 
+#include "actors/dnn/attention_cudnn.h"
 #include "actors/dnn/layout.h"
 #include "base/error.h"
 
 #include <troupe/dnn.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -205,26 +207,6 @@ static void lower_inference(builder *b, const trp__dnn_node *node)
     }
 }
 
-/* The library's logical operations are of numbers of one type that it can't compute in. */
-static void lower_logic(builder *b, const trp__dnn_node *node)
-{
-    uint8_t zero = add_value(b, node, 0), y = node->port[TRP__DNN_POINTWISE_Y];
-    uint8_t input[] = {node->port[TRP__DNN_POINTWISE_X], node->port[TRP__DNN_POINTWISE_B]};
-    if (node->mode == TRP_DNN_NOT) {
-        element_wise(b, node, TRP_DNN_EQUAL, input[0], zero, y);
-        return;
-    }
-    for (int i = 0; i < 2; i++) {
-        uint8_t truth = add_virtual(b, node, input[i]);
-        element_wise(b, node, TRP_DNN_NOT_EQUAL, input[i], zero, truth);
-        input[i] = truth;
-    }
-    uint8_t both = add_virtual(b, node, y);
-    element_wise(b, node, node->mode == TRP_DNN_AND ? TRP_DNN_MUL : TRP_DNN_MAX, input[0], input[1],
-                 both);
-    element_wise(b, node, TRP_DNN_NOT_EQUAL, both, zero, y);
-}
-
 /* Sums of products of tensors that lie anyhow. They are worth a copy that the library takes. */
 
 static bool is_product(const trp__dnn_node *node)
@@ -251,28 +233,116 @@ static void copy_tensor(builder *b, const trp__dnn_node *node, uint8_t from, uin
     n->port[TRP__DNN_POINTWISE_Y] = to;
 }
 
+/* Puts a packed tensor in the place of one that the node has; a copy, if it is read. */
+static void pack_port(builder *b, trp__dnn_node *node, int port, trp__dnn_layout_kind layout)
+{
+    uint8_t t = node->port[port];
+    trp__dnn_tensor packed = b->tensor[t];
+    packed.role = TRP__DNN_VIRTUAL;
+    packed.written = 1;
+    packed.alignment = 0;
+    trp__dnn_lay_out(&packed, layout);
+    node->port[port] = add_tensor(b, &packed, 0);
+    if (!trp__dnn_kind_of(node->kind)->port[port].written)
+        copy_tensor(b, node, t, node->port[port]);
+}
+
+/* Adds a node of which some tensors were packed, and copies what it has written. */
+static void add_packed(builder *b, const trp__dnn_node *packed, const trp__dnn_node *node)
+{
+    *add_node(b, TRP_DNN_NONE, 0, 0) = *packed;
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        if (packed->port[i] != node->port[i] && trp__dnn_kind_of(node->kind)->port[i].written)
+            copy_tensor(b, node, packed->port[i], node->port[i]);
+    }
+}
+
 static void lower_product(builder *b, const trp__dnn_node *node)
 {
-    const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
     const trp__dnn_layout_kind layout = layout_for(b, node);
     trp__dnn_node product = *node;
     for (int i = 0; i < TRP__DNN_PORTS; i++) {
         uint8_t t = node->port[i];
-        if (t == TRP__DNN_NO_PORT || trp__dnn_is_regular(&b->tensor[t], node))
-            continue;
-        trp__dnn_tensor packed = b->tensor[t];
-        packed.role = TRP__DNN_VIRTUAL;
-        packed.written = 1;
-        packed.alignment = 0;
-        trp__dnn_lay_out(&packed, layout);
-        product.port[i] = add_tensor(b, &packed, 0);
-        if (!kind->port[i].written)
-            copy_tensor(b, node, t, product.port[i]);
+        if (t != TRP__DNN_NO_PORT && !trp__dnn_is_regular(&b->tensor[t], node))
+            pack_port(b, &product, i, layout);
     }
-    *add_node(b, TRP_DNN_NONE, 0, 0) = product;
-    for (int i = 0; i < TRP__DNN_PORTS; i++) {
-        if (product.port[i] != node->port[i] && kind->port[i].written)
-            copy_tensor(b, node, product.port[i], node->port[i]);
+    add_packed(b, &product, node);
+}
+
+/* Attention: the numbers and the memory that its operations need. */
+
+static uint8_t add_integer(builder *b, const trp__dnn_node *node, int64_t value)
+{
+    uint8_t number = add_value(b, node, (double)value);
+    b->tensor[number].type = TRP_I32;
+    return number;
+}
+
+/* What is added up while the library goes over it, so it is not `inside`: packed, in memory. */
+static uint8_t add_sums(builder *b, const trp__dnn_node *node, uint8_t like, int64_t columns)
+{
+    trp__dnn_tensor t = b->tensor[like];
+    t.dim[3] = columns;
+    trp__dnn_lay_out(&t, TRP__DNN_ROWS);
+    t.type = node->compute;
+    t.role = TRP__DNN_VIRTUAL;
+    t.written = 1;
+    t.alignment = 0;
+    return add_tensor(b, &t, 0);
+}
+
+static void lower_attention(builder *b, const trp__dnn_node *node)
+{
+    trp__dnn_node lowered = *node, *n = &lowered;
+    const uint8_t q = node->port[TRP__DNN_ATTENTION_Q], k = node->port[TRP__DNN_ATTENTION_K];
+    const int64_t rows = b->tensor[q].dim[2], columns = b->tensor[k].dim[2];
+    bool low = node->mode == TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT;
+    bool lengths = node->port[TRP__DNN_ATTENTION_SEQ_Q] != TRP__DNN_NO_PORT;
+    for (int i = 0; i < TRP__DNN_ATTENTION_OWN; i++) {
+        if (node->port[i] != TRP__DNN_NO_PORT &&
+            !trp__dnn_fits_attention(&b->tensor[node->port[i]], i))
+            pack_port(b, n, i, TRP__DNN_ROWS);
+    }
+    n->port[TRP__DNN_ATTENTION_SCALE] = add_value(b, node, node->parameter[0]);
+    if (node->mode != TRP_DNN_MASK_NONE || node->window[0] != 0 || lengths)
+        n->port[TRP__DNN_ATTENTION_MASKED] = add_value(b, node, -INFINITY);
+    if (low && !lengths) {
+        n->port[TRP__DNN_ATTENTION_SIZE_Q] = add_integer(b, node, rows);
+        n->port[TRP__DNN_ATTENTION_SIZE_KV] = add_integer(b, node, columns);
+    }
+    if (node->window[0] != 0 && low && lengths)
+        n->port[TRP__DNN_ATTENTION_REACH] = add_integer(b, node, node->window[0]);
+    else if (node->window[0] != 0)
+        n->port[TRP__DNN_ATTENTION_REACH] =
+            add_value(b, node, (double)(node->window[0] + (low ? rows - columns : 0)));
+    bool backward = node->kind == TRP_DNN_ATTENTION_BACKWARD;
+    if (backward) {
+        n->port[TRP__DNN_ATTENTION_ONE] = add_value(b, node, 1);
+        n->port[TRP__DNN_ATTENTION_MEANS] = add_sums(b, node, q, 1);
+    }
+    if (backward && !b->head.deterministic &&
+        node->port[TRP__DNN_ATTENTION_DBIAS] == TRP__DNN_NO_PORT)
+        n->port[TRP__DNN_ATTENTION_SUM_DQ] = add_sums(b, node, q, b->tensor[q].dim[3]);
+    add_packed(b, n, node);
+}
+
+/* The library tells layouts by strides that do not count, those of dimensions of 1: all tensors
+ * that can be are told as one layout, by channels that are fastest if those of any must be. */
+static void tidy_strides(builder *b)
+{
+    trp__dnn_layout_kind first = TRP__DNN_ROWS, second = TRP__DNN_CHANNELS_LAST;
+    for (uint32_t i = 0; i < b->head.tensors; i++) {
+        if (trp__dnn_layout(&b->tensor[i]) == TRP__DNN_CHANNELS_LAST) {
+            first = TRP__DNN_CHANNELS_LAST;
+            second = TRP__DNN_ROWS;
+        }
+    }
+    for (uint32_t i = 0; i < b->head.tensors; i++) {
+        uint32_t layouts = trp__dnn_layouts(&b->tensor[i]);
+        if (layouts & 1u << first)
+            trp__dnn_lay_out(&b->tensor[i], first);
+        else if (layouts & 1u << second)
+            trp__dnn_lay_out(&b->tensor[i], second);
     }
 }
 
@@ -293,13 +363,12 @@ static void lower_node(builder *b, const trp__dnn_node *node, trp__dnn_lowering 
         *add_node(b, TRP_DNN_NONE, 0, 0) = *node;
     else if (node->kind == TRP_DNN_REDUCTION)
         lower_reduction(b, node);
-    else if (node->kind == TRP_DNN_POINTWISE && node->mode >= TRP_DNN_AND &&
-             node->mode <= TRP_DNN_NOT)
-        lower_logic(b, node);
     else if (node->kind == TRP_DNN_NORM_INFERENCE && node->mode == TRP_DNN_BATCH)
         lower_inference(b, node);
     else if (is_product(node))
         lower_product(b, node);
+    else if (trp__dnn_is_attention(node))
+        lower_attention(b, node);
     else if (node->kind == TRP_DNN_STATISTICS && lowering == TRP__DNN_LOWER_MORE)
         lower_statistics(b, node);
     else
@@ -340,6 +409,7 @@ trp_status trp__dnn_lower(const trp__dnn_graph *graph, trp__dnn_lowering lowerin
     memcpy(b->tensor, graph->tensor, tensors * sizeof *b->tensor);
     memcpy(b->value, graph->value, tensors * sizeof *b->value);
     memcpy(b->access, graph->access, tensors);
+    tidy_strides(b);
     for (uint32_t n = 0; n < graph->head->nodes; n++)
         lower_node(b, &graph->node[n], lowering);
     status = b->full

@@ -26,4 +26,16 @@ void trp__onednn_close(trp__onednn_engine *dnn);
  * that it is not worth it. */
 bool trp__onednn_conv(const trp__onednn_engine *dnn, const trp__dnn_host_node *x);
 
+/* The same for all other nodes, with results no less exact than f32 allows, and the same for what
+ * is infinite or no number. */
+bool trp__onednn_node(const trp__onednn_engine *dnn, const trp__dnn_host_node *x);
+
+/* Over which dimension the nodes from `first` on are a softmax in f32, which is worth it and whose
+ * intermediate results nobody else reads; -1: they are none. The last of them writes its result. */
+enum { TRP__ONEDNN_SOFTMAX_NODES = 5 };
+int trp__onednn_softmax_axis(const trp__dnn_graph *g, int first);
+
+/* Computes it: x is a node of TRP_DNN_POINTWISE, from X to Y. */
+bool trp__onednn_softmax(const trp__onednn_engine *dnn, const trp__dnn_host_node *x, int axis);
+
 #endif

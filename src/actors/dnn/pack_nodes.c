@@ -44,6 +44,16 @@ static const struct {
     FIELD(new_running_variance),
     FIELD(sum),
     FIELD(square_sum),
+    FIELD(q),
+    FIELD(k),
+    FIELD(v),
+    FIELD(dq),
+    FIELD(dk),
+    FIELD(dv),
+    FIELD(stats),
+    FIELD(slopes),
+    FIELD(seq_q),
+    FIELD(seq_kv),
     FIELD(part[0]),
     FIELD(part[1]),
     FIELD(part[2]),
@@ -129,6 +139,11 @@ static trp_status check_unused(making *m, uint32_t index)
 
 /* Modes and parameters. */
 
+static bool is_attention(uint32_t kind)
+{
+    return kind == TRP_DNN_ATTENTION || kind == TRP_DNN_ATTENTION_BACKWARD;
+}
+
 static trp_status check_parameters(making *m, uint32_t index)
 {
     static const struct {
@@ -141,7 +156,7 @@ static trp_status check_parameters(making *m, uint32_t index)
     const trp_dnn_node *given = &m->nodes[index];
     trp__dnn_node *n = &m->node[index];
     bool has = n->kind == TRP_DNN_POINTWISE || n->kind == TRP_DNN_POINTWISE_BACKWARD;
-    uint32_t count = 0;
+    uint32_t count = is_attention(n->kind); /* the scale, whose default follows from a shape */
     for (size_t i = 0; has && i < COUNT_OF(defaults); i++) {
         if (defaults[i].mode == n->mode) {
             count = defaults[i].count;
@@ -185,6 +200,7 @@ static trp_status check_mode(making *m, uint32_t index)
         {"resample", n->resample, 0, TRP_DNN_POOL_AVERAGE_PADDED, pool},
         {"norm", n->norm, 0, TRP_DNN_RMS, norm},
         {"flip", n->flip, 0, 1, conv},
+        {"mask", n->mask, 0, TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT, is_attention(kind)},
     };
     for (size_t i = 0; i < COUNT_OF(modes); i++) {
         uint32_t least = modes[i].mine ? modes[i].least : 0,
@@ -215,7 +231,7 @@ static trp_status check_geometry(making *m, uint32_t index)
         {"post_pad", n->post_pad, to->post_pad, kind->geometry, 0},
         {"stride", n->stride, to->stride, kind->geometry, 1},
         {"dilation", n->dilation, to->dilation, kind->geometry && conv, 1},
-        {"window", n->window, to->window, kind->geometry && !conv, 0},
+        {"window", n->window, to->window, (kind->geometry && !conv) || is_attention(to->kind), 0},
     };
     for (size_t i = 0; i < COUNT_OF(numbers); i++) {
         for (int d = 0; d < TRP__DNN_SPATIAL; d++) {

@@ -1,7 +1,7 @@
 #include "actors/dnn/plan_cudnn.h"
 
 #include "actors/dnn/direct_cuda.h"
-#include "actors/dnn/layout.h"
+#include "actors/dnn/trust.h"
 #include "base/error.h"
 
 #include <troupe/convert.h>
@@ -174,12 +174,29 @@ static matter matter_of(const trp__dnn_graph *g, const trp__dnn_node *node)
 
 /* Pieces. */
 
+/* An index is a byte. */
+static bool counts_too_far(const trp__dnn_node *node)
+{
+    int64_t taps = 1;
+    if ((node->kind != TRP_DNN_RESAMPLE_FORWARD && node->kind != TRP_DNN_RESAMPLE_BACKWARD) ||
+        node->port[TRP__DNN_RESAMPLE_INDEX] == TRP__DNN_NO_PORT)
+        return false;
+    for (int i = 0; i < node->spatial && taps <= INT8_MAX + 1; i++)
+        taps *= node->window[i];
+    return taps > INT8_MAX + 1;
+}
+
 trp_status trp__dnn_have_direct(const trp__dnn_planner *planner, const trp__dnn_node *node,
                                 trp_error *error)
 {
     trp_error reason = {0};
+    if (counts_too_far(node))
+        return trp__error_set(error, TRP_E_UNSUPPORTED,
+                              "%s: an index into windows of more than %d elements",
+                              trp__dnn_kind_of(node->kind)->name, INT8_MAX + 1);
     if (!planner->direct || !trp__direct_takes(node))
-        return trp__error_set(error, TRP_E_UNSUPPORTED, "there is no other kernel for %s",
+        return trp__error_set(error, TRP_E_UNSUPPORTED,
+                              "%s: cuDNN does not do this right, and there is no other kernel",
                               trp__dnn_kind_of(node->kind)->name);
     trp_status status = trp__direct_make(planner->direct, &reason);
     if (status != TRP_OK)
@@ -187,31 +204,6 @@ trp_status trp__dnn_have_direct(const trp__dnn_planner *planner, const trp__dnn_
                               "%s needs a kernel of Troupe's: %.400s",
                               trp__dnn_kind_of(node->kind)->name, reason.message);
     return TRP_OK;
-}
-
-/* What the library takes and does not do, or does not do right (seen with cuDNN 9.19 on an H200).
- * What an index holds is the business of those who write it, so all of that is done by kernels of
- * ours. The gradient of maxima is known by rows alone; that of averages fails when it runs. Data
- * moves by kernels of ours: the library has no engine for a concatenation or a reshape alone. */
-static bool is_trusted(const trp__dnn_graph *g, const trp__dnn_node *node)
-{
-    const uint8_t *port = node->port;
-    if (trp__dnn_is_move(node->kind))
-        return false;
-    if (node->kind == TRP_DNN_RESAMPLE_FORWARD && port[TRP__DNN_RESAMPLE_INDEX] != TRP__DNN_NO_PORT)
-        return false;
-    if (node->kind == TRP_DNN_RESAMPLE_BACKWARD &&
-        (node->mode != TRP_DNN_POOL_MAX || port[TRP__DNN_RESAMPLE_INDEX] != TRP__DNN_NO_PORT ||
-         port[TRP__DNN_RESAMPLE_OLD_X] == TRP__DNN_NO_PORT ||
-         port[TRP__DNN_RESAMPLE_OLD_Y] == TRP__DNN_NO_PORT ||
-         g->tensor[port[TRP__DNN_RESAMPLE_X]].dim[1] == 1 || /* may be taken for the fastest */
-         trp__dnn_layout(&g->tensor[port[TRP__DNN_RESAMPLE_X]]) != TRP__DNN_ROWS))
-        return false;
-    for (int i = 0; i < TRP__DNN_PORTS; i++) {
-        if (port[i] != TRP__DNN_NO_PORT && !trp__dnn_is_regular(&g->tensor[port[i]], node))
-            return false;
-    }
-    return true;
 }
 
 static uint32_t next_length(uint32_t length)
@@ -261,10 +253,10 @@ static uint32_t trusted_from(const trp__dnn_graph *graph, uint32_t at)
 {
     uint32_t count = 0;
     while (at + count < graph->head->nodes &&
-           matter_of(graph, &graph->node[at + count]) == MATTER_SOME &&
-           is_trusted(graph, &graph->node[at + count]))
+           matter_of(graph, &graph->node[at + count]) == MATTER_SOME)
         count++;
-    return count;
+    uint32_t trusted = trp__dnn_trusted(graph, at);
+    return count < trusted ? count : trusted;
 }
 
 static trp_status make_steps(const trp__dnn_planner *planner, trp__dnn_plan *plan, trp_error *error)

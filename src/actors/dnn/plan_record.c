@@ -15,7 +15,7 @@
 /* Of the payload, of what the bytes of a graph mean, and of how a graph is told to the library. It
  * is part of the key, too: versions of Troupe that differ in it don't replace each other's records.
  */
-#define VERSION 2u
+#define VERSION 3u
 
 /* Keys. */
 

@@ -1,5 +1,5 @@
 /* What the dimensions and types of a node's tensors must be to each other, kind by kind. */
-#include "actors/dnn/making.h"
+#include "actors/dnn/shapes.h"
 
 #include "base/error.h"
 
@@ -7,19 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One node that is checked. */
-typedef struct checked {
-    trp__dnn_making *m;
-    uint32_t index;
-    trp__dnn_node *n;
-    const trp__dnn_kind *kind;
-} checked;
+typedef trp__dnn_checked checked;
 
-/* Errors begin with the field: "nodes[2].w (conv_forward): ...". */
-#define FAIL(c, at, ...) fail(c, at, __VA_ARGS__)
+#define FAIL(c, at, ...) trp__dnn_shape_fail(c, at, __VA_ARGS__)
 
-__attribute__((format(printf, 3, 4))) static trp_status fail(const checked *c, int at,
-                                                             const char *format, ...)
+trp_status trp__dnn_shape_fail(const checked *c, int at, const char *format, ...)
 {
     char text[200];
     va_list arguments;
@@ -52,8 +44,7 @@ static const char *dims_text(int rank, const int64_t *dim, char *out, size_t siz
     return out;
 }
 
-/* A tensor that must have these dimensions; one that has none yet gets them. */
-static trp_status expect_dims(const checked *c, int at, int rank, const int64_t *dim)
+trp_status trp__dnn_expect_dims(const checked *c, int at, int rank, const int64_t *dim)
 {
     trp__dnn_tensor *t = tensor(c, at);
     char wanted[96], got[96];
@@ -67,6 +58,8 @@ static trp_status expect_dims(const checked *c, int at, int rank, const int64_t 
     return FAIL(c, at, "expected %s, got %s", dims_text(rank, dim, wanted, sizeof wanted),
                 dims_text(t->rank, t->dim, got, sizeof got));
 }
+
+#define expect_dims trp__dnn_expect_dims
 
 /* A number, or a tensor that must have a rank. */
 static trp_status expect_rank(const checked *c, int at, int rank)
@@ -451,13 +444,21 @@ static trp_status check_statistics(const checked *c)
 }
 
 static trp_status (*const checks[])(const checked *) = {
-    [TRP_DNN_CONV_FORWARD] = check_conv,          [TRP_DNN_CONV_BACKWARD_DATA] = check_conv,
-    [TRP_DNN_CONV_BACKWARD_FILTER] = check_conv,  [TRP_DNN_MATMUL] = check_matmul,
-    [TRP_DNN_POINTWISE] = check_pointwise,        [TRP_DNN_POINTWISE_BACKWARD] = check_gradient,
-    [TRP_DNN_REDUCTION] = check_reduction,        [TRP_DNN_RESAMPLE_FORWARD] = check_resample,
-    [TRP_DNN_RESAMPLE_BACKWARD] = check_resample, [TRP_DNN_NORM_TRAINING] = check_norm,
-    [TRP_DNN_NORM_INFERENCE] = check_norm,        [TRP_DNN_NORM_BACKWARD] = check_norm,
+    [TRP_DNN_CONV_FORWARD] = check_conv,
+    [TRP_DNN_CONV_BACKWARD_DATA] = check_conv,
+    [TRP_DNN_CONV_BACKWARD_FILTER] = check_conv,
+    [TRP_DNN_MATMUL] = check_matmul,
+    [TRP_DNN_POINTWISE] = check_pointwise,
+    [TRP_DNN_POINTWISE_BACKWARD] = check_gradient,
+    [TRP_DNN_REDUCTION] = check_reduction,
+    [TRP_DNN_RESAMPLE_FORWARD] = check_resample,
+    [TRP_DNN_RESAMPLE_BACKWARD] = check_resample,
+    [TRP_DNN_NORM_TRAINING] = check_norm,
+    [TRP_DNN_NORM_INFERENCE] = check_norm,
+    [TRP_DNN_NORM_BACKWARD] = check_norm,
     [TRP_DNN_STATISTICS] = check_statistics,
+    [TRP_DNN_ATTENTION] = trp__dnn_check_attention,
+    [TRP_DNN_ATTENTION_BACKWARD] = trp__dnn_check_attention,
 };
 
 trp_status trp__dnn_check_shapes(trp__dnn_making *m, uint32_t index)

@@ -70,9 +70,23 @@ static uint64_t random_next(uint64_t *state)
     return *state >> 33;
 }
 
+/* Of attention's lengths: all rows and columns, for which there is memory. 0: another tensor. */
+static int64_t length_of(const bench *b, uint32_t number)
+{
+    const trp__dnn_graph *g = &b->plan->lowered.graph;
+    const trp__dnn_node *node = &g->node[b->step->first];
+    if (node->kind != TRP_DNN_ATTENTION && node->kind != TRP_DNN_ATTENTION_BACKWARD)
+        return 0;
+    return node->port[TRP__DNN_ATTENTION_SEQ_Q] == number
+               ? g->tensor[node->port[TRP__DNN_ATTENTION_Q]].dim[2]
+           : node->port[TRP__DNN_ATTENTION_SEQ_KV] == number
+               ? g->tensor[node->port[TRP__DNN_ATTENTION_K]].dim[2]
+               : 0;
+}
+
 /* From 0.25 to 1, since variances must not be negative: numbers of which no bit is always the same,
  * since what a device draws, and so its clock, depends on them. */
-static bool make_piece(uint8_t type, void *out, size_t count)
+static bool make_piece(uint8_t type, int64_t length, void *out, size_t count)
 {
     uint64_t state = 1;
     double *values = type == TRP_BOOL || type == TRP_U8 || type == TRP_I64
@@ -86,21 +100,24 @@ static bool make_piece(uint8_t type, void *out, size_t count)
     }
     for (size_t i = 0; i < count; i++) {
         double value = 0.25 + (double)random_next(&state) * 0.75 * 0x1p-31;
-        values[i] = type == TRP_I8 || type == TRP_I32 ? rint(value * 100) : value;
+        values[i] = length                              ? (double)length
+                    : type == TRP_I8 || type == TRP_I32 ? rint(value * 100)
+                                                        : value;
     }
     bool good = trp_convert(TRP_F64, values, (trp_dtype)type, out, count) == TRP_OK;
     free(values);
     return good;
 }
 
-static bool fill_tensor(bench *b, const trp__dnn_tensor *t, trp__cu_address to)
+static bool fill_tensor(bench *b, uint32_t number, trp__cu_address to)
 {
+    const trp__dnn_tensor *t = tensor_of(b, number);
     uint64_t bytes = bytes_of(t), extent = (uint64_t)trp__dnn_extent(t);
     size_t count = extent < PIECE ? (size_t)extent : PIECE;
     size_t piece = count * (trp_dtype_bits((trp_dtype)t->type) / 8);
     void *from = malloc(piece ? piece : 1);
-    bool good =
-        from && make_piece(t->type, from, count) && trp__cuda_upload(b->cu, to, from, piece) == 0;
+    bool good = from && make_piece(t->type, length_of(b, number), from, count) &&
+                trp__cuda_upload(b->cu, to, from, piece) == 0;
     free(from);
     for (uint64_t done = piece; good && done < bytes;) {
         uint64_t some = bytes - done < done ? bytes - done : done;
@@ -163,7 +180,7 @@ static bool take_memory(bench *b, uint64_t l2_bytes)
         uint32_t number = b->step->tensor[i];
         if (is_value(b, number))
             continue;
-        good = fill_tensor(b, tensor_of(b, number), b->memory + place[i]);
+        good = fill_tensor(b, number, b->memory + place[i]);
         for (uint32_t copy = 0; copy < b->copies; copy++)
             b->at[copy][number] = (void *)(uintptr_t)(b->memory + copy * size + place[i]);
     }

@@ -1,0 +1,265 @@
+/* Attention and its gradient in one real type: some rows of scores at a time, over those columns
+ * that any of them sees. Included by host_nodes_real.h, behind host_conv_real.h. */
+
+enum { ATTENTION_BLOCK = 64 }; /* rows */
+
+/* One head of one batch. */
+typedef struct NAME(attention) {
+    const trp__dnn_host_node *x;
+    int64_t heads, group, rows, columns, depth, width; /* group: heads of q to one of k */
+    int64_t batch, head;
+    int64_t used_rows, used_columns; /* of the batch */
+    int64_t diagonal;                /* where row 0 meets it */
+    T scale, slope;
+} NAME(attention);
+
+/* Elements of a place in dense memory, with the batch and head of it that are looked at. */
+static T *NAME(head_of)(const NAME(attention) * a, int port)
+{
+    const trp__dnn_tensor *t = a->x->tensor[port];
+    int64_t head = t->dim[1] == a->heads ? a->head : a->head / a->group;
+    return (T *)a->x->at[port] + (a->batch * t->dim[1] + head) * t->dim[2] * t->dim[3];
+}
+
+/* The first of a row of bias or dbias, and the step to the next column. */
+static T *NAME(bias_row)(const NAME(attention) * a, int port, int64_t row, int64_t *step)
+{
+    const trp__dnn_tensor *t = a->x->tensor[port];
+    int64_t batch = t->dim[0] == 1 ? 0 : a->batch, head = t->dim[1] == 1 ? 0 : a->head;
+    *step = t->dim[3] == 1 ? 0 : 1;
+    row = t->dim[2] == 1 ? 0 : row;
+    return (T *)a->x->at[port] + ((batch * t->dim[1] + head) * t->dim[2] + row) * t->dim[3];
+}
+
+static int64_t NAME(used_length)(const NAME(attention) * a, int port, int64_t size)
+{
+    const T *lengths = a->x->at[port];
+    if (!lengths)
+        return size;
+    double length = (double)lengths[a->batch];
+    return length <= 0 ? 0 : length >= (double)size ? size : (int64_t)length;
+}
+
+static NAME(attention) NAME(describe_attention)(const trp__dnn_host_node *x)
+{
+    const trp__dnn_tensor *q = x->tensor[TRP__DNN_ATTENTION_Q],
+                          *k = x->tensor[TRP__DNN_ATTENTION_K];
+    return (NAME(attention)){.x = x,
+                             .heads = q->dim[1],
+                             .group = q->dim[1] / k->dim[1],
+                             .rows = q->dim[2],
+                             .columns = k->dim[2],
+                             .depth = q->dim[3],
+                             .width = x->tensor[TRP__DNN_ATTENTION_V]->dim[3],
+                             .scale = (T)x->n->parameter[0]};
+}
+
+static void NAME(begin_head)(NAME(attention) * a, int64_t batch, int64_t head)
+{
+    const T *slopes = a->x->at[TRP__DNN_ATTENTION_SLOPES];
+    a->batch = batch;
+    a->head = head;
+    a->used_rows = NAME(used_length)(a, TRP__DNN_ATTENTION_SEQ_Q, a->rows);
+    a->used_columns = NAME(used_length)(a, TRP__DNN_ATTENTION_SEQ_KV, a->columns);
+    a->diagonal =
+        a->x->n->mode == TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT ? a->used_columns - a->used_rows : 0;
+    a->slope = slopes ? slopes[head] : 0;
+}
+
+/* The columns from *first to before *end that a row sees; none: both the same. */
+static void NAME(visible)(const NAME(attention) * a, int64_t row, int64_t *first, int64_t *end)
+{
+    const int64_t own = row + a->diagonal, window = a->x->n->window[0];
+    *end =
+        a->x->n->mode == TRP_DNN_MASK_NONE || own + 1 > a->used_columns ? a->used_columns : own + 1;
+    *end = *end < 0 ? 0 : *end;
+    *first = window && own - window + 1 > 0 ? own - window + 1 : 0;
+    *first = *first > *end ? *end : *first;
+}
+
+/* Rows and columns of a block of scores, all that its rows see; false: nothing. Both ends of what a
+ * row sees never go back from one row to the next. */
+typedef struct NAME(block) {
+    int64_t row, rows, column, columns;
+} NAME(block);
+
+static bool NAME(next_block)(const NAME(attention) * a, int64_t row, NAME(block) * b)
+{
+    int64_t rest = a->used_rows - row, ignored, end;
+    *b = (NAME(block)){.row = row, .rows = rest < ATTENTION_BLOCK ? rest : ATTENTION_BLOCK};
+    if (b->rows <= 0)
+        return false;
+    NAME(visible)(a, row, &b->column, &ignored);
+    NAME(visible)(a, row + b->rows - 1, &ignored, &end);
+    b->columns = end - b->column;
+    return b->columns > 0;
+}
+
+static int64_t NAME(leading)(int64_t columns)
+{
+    return columns > 0 ? columns : 1;
+}
+
+/* q k^T of a block, as yet without scale. */
+static void NAME(block_products)(const NAME(attention) * a, const NAME(block) * b, T *scores)
+{
+    NAME(multiply)
+    (a->x->libraries->blas, false, true, b->rows, b->columns, a->depth,
+     NAME(head_of)(a, TRP__DNN_ATTENTION_Q) + b->row * a->depth, NAME(leading)(a->depth),
+     NAME(head_of)(a, TRP__DNN_ATTENTION_K) + b->column * a->depth, NAME(leading)(a->depth), 0,
+     scores, b->columns);
+}
+
+/* Products to scores, of what the row sees: s[] begins with the block's first column. */
+static void NAME(finish_scores)(const NAME(attention) * a, const NAME(block) * b, int64_t row,
+                                int64_t first, int64_t end, T *s)
+{
+    static const T none = 0;
+    const T *bias = &none;
+    int64_t step = 0;
+    if (a->x->at[TRP__DNN_ATTENTION_BIAS])
+        bias = NAME(bias_row)(a, TRP__DNN_ATTENTION_BIAS, row, &step);
+    for (int64_t j = first; j < end; j++)
+        s[j - b->column] = a->scale * s[j - b->column] + bias[j * step] + a->slope * (T)(j - row);
+}
+
+static T NAME(power)(T x)
+{
+    return IS_F32 ? (T)expf((float)x) : (T)exp((double)x);
+}
+
+/* A row of scores to what it weighs columns with, 0 for those that it does not see; and the
+ * logarithm of what it was divided by. */
+static T NAME(soft_maximum)(const NAME(block) * b, int64_t first, int64_t end, T *s)
+{
+    T most = (T)-INFINITY, sum = 0;
+    for (int64_t j = first - b->column; j < end - b->column; j++)
+        most = s[j] <= most ? most : s[j]; /* also what is no number */
+    for (int64_t j = 0; j < b->columns; j++) {
+        bool seen = j >= first - b->column && j < end - b->column && most != (T)-INFINITY;
+        s[j] = seen ? NAME(power)(s[j] - most) : 0;
+        sum += s[j];
+    }
+    if (most == (T)-INFINITY)
+        return most;
+    for (int64_t j = first - b->column; j < end - b->column; j++)
+        s[j] /= sum;
+    return most + (T)log((double)sum);
+}
+
+static void NAME(attention_head)(const NAME(attention) * a)
+{
+    T *y = NAME(head_of)(a, TRP__DNN_ATTENTION_Y), *scores = a->x->rest;
+    T *stats =
+        a->x->at[TRP__DNN_ATTENTION_STATS] ? NAME(head_of)(a, TRP__DNN_ATTENTION_STATS) : NULL;
+    NAME(block) b;
+    for (int64_t i = 0; i < a->rows * a->width; i++)
+        y[i] = 0;
+    for (int64_t i = 0; stats && i < a->rows; i++)
+        stats[i] = (T)-INFINITY;
+    for (int64_t row = 0; row < a->used_rows; row += ATTENTION_BLOCK) {
+        if (!NAME(next_block)(a, row, &b))
+            continue;
+        NAME(block_products)(a, &b, scores);
+        for (int64_t i = 0; i < b.rows; i++) {
+            int64_t first, end;
+            T *s = scores + i * b.columns;
+            NAME(visible)(a, row + i, &first, &end);
+            NAME(finish_scores)(a, &b, row + i, first, end, s);
+            T logarithm = NAME(soft_maximum)(&b, first, end, s);
+            if (stats)
+                stats[row + i] = logarithm;
+        }
+        NAME(multiply)
+        (a->x->libraries->blas, false, false, b.rows, a->width, b.columns, scores, b.columns,
+         NAME(head_of)(a, TRP__DNN_ATTENTION_V) + b.column * a->width, NAME(leading)(a->width), 0,
+         y + row * a->width, NAME(leading)(a->width));
+    }
+}
+
+static void NAME(run_attention)(const trp__dnn_host_node *x)
+{
+    NAME(attention) a = NAME(describe_attention)(x);
+    for (int64_t batch = 0; batch < x->tensor[TRP__DNN_ATTENTION_Q]->dim[0]; batch++) {
+        for (int64_t head = 0; head < a.heads; head++) {
+            NAME(begin_head)(&a, batch, head);
+            NAME(attention_head)(&a);
+        }
+    }
+}
+
+/* The gradient: weights are computed again from scores and stats. */
+
+/* Scores of a row to weights, and products dy v^T to gradients of scores. */
+static void NAME(row_gradient)(const NAME(attention) * a, const NAME(block) * b, int64_t row, T *s,
+                               T *g)
+{
+    const T *dy = NAME(head_of)(a, TRP__DNN_ATTENTION_DY) + row * a->width;
+    const T *y = NAME(head_of)(a, TRP__DNN_ATTENTION_Y) + row * a->width;
+    const T logarithm = NAME(head_of)(a, TRP__DNN_ATTENTION_STATS)[row];
+    int64_t first, end, step = 0;
+    T mean = 0, *dbias = NULL;
+    NAME(visible)(a, row, &first, &end);
+    NAME(finish_scores)(a, b, row, first, end, s);
+    if (a->x->at[TRP__DNN_ATTENTION_DBIAS])
+        dbias = NAME(bias_row)(a, TRP__DNN_ATTENTION_DBIAS, row, &step);
+    for (int64_t i = 0; i < a->width; i++)
+        mean += dy[i] * y[i];
+    for (int64_t j = 0; j < b->columns; j++) {
+        bool seen = j >= first - b->column && j < end - b->column && logarithm != (T)-INFINITY;
+        s[j] = seen ? NAME(power)(s[j] - logarithm) : 0;
+        g[j] = seen ? s[j] * (g[j] - mean) : 0;
+        if (seen && dbias)
+            dbias[(j + b->column) * step] += g[j];
+        g[j] *= a->scale;
+    }
+}
+
+static void NAME(attention_head_backward)(const NAME(attention) * a)
+{
+    const trp__openblas *blas = a->x->libraries->blas;
+    const T *q = NAME(head_of)(a, TRP__DNN_ATTENTION_Q),
+            *k = NAME(head_of)(a, TRP__DNN_ATTENTION_K);
+    const T *v = NAME(head_of)(a, TRP__DNN_ATTENTION_V);
+    const T *dy = NAME(head_of)(a, TRP__DNN_ATTENTION_DY);
+    T *dq = NAME(head_of)(a, TRP__DNN_ATTENTION_DQ), *dk = NAME(head_of)(a, TRP__DNN_ATTENTION_DK);
+    T *dv = NAME(head_of)(a, TRP__DNN_ATTENTION_DV);
+    T *s = a->x->rest, *g = s + ATTENTION_BLOCK * a->columns;
+    const int64_t depth = NAME(leading)(a->depth), width = NAME(leading)(a->width);
+    NAME(block) b;
+    for (int64_t row = 0; row < a->used_rows; row += ATTENTION_BLOCK) {
+        if (!NAME(next_block)(a, row, &b))
+            continue;
+        NAME(block_products)(a, &b, s);
+        NAME(multiply)
+        (blas, false, true, b.rows, b.columns, a->width, dy + row * a->width, width,
+         v + b.column * a->width, width, 0, g, b.columns);
+        for (int64_t i = 0; i < b.rows; i++)
+            NAME(row_gradient)(a, &b, row + i, s + i * b.columns, g + i * b.columns);
+        NAME(multiply)
+        (blas, true, false, b.columns, a->width, b.rows, s, b.columns, dy + row * a->width, width,
+         1, dv + b.column * a->width, width);
+        NAME(multiply)
+        (blas, true, false, b.columns, a->depth, b.rows, g, b.columns, q + row * a->depth, depth, 1,
+         dk + b.column * a->depth, depth);
+        NAME(multiply)
+        (blas, false, false, b.rows, a->depth, b.columns, g, b.columns, k + b.column * a->depth,
+         depth, 0, dq + row * a->depth, depth);
+    }
+}
+
+static void NAME(run_attention_backward)(const trp__dnn_host_node *x)
+{
+    NAME(attention) a = NAME(describe_attention)(x);
+    for (int port = TRP__DNN_ATTENTION_DQ; port <= TRP__DNN_ATTENTION_DBIAS; port++) {
+        T *to = x->at[port];
+        for (int64_t i = 0; to && i < trp__dnn_elements(x->tensor[port]); i++)
+            to[i] = 0;
+    }
+    for (int64_t batch = 0; batch < x->tensor[TRP__DNN_ATTENTION_Q]->dim[0]; batch++) {
+        for (int64_t head = 0; head < a.heads; head++) {
+            NAME(begin_head)(&a, batch, head);
+            NAME(attention_head_backward)(&a);
+        }
+    }
+}

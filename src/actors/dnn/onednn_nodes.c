@@ -1,0 +1,367 @@
+/* Nodes other than convolutions by oneDNN: functions, arithmetic and pooling. */
+#include "actors/dnn/onednn_api.h"
+
+#if TRP__ONEDNN
+
+#include <string.h>
+
+/* Elements below which own loops take less than a primitive that is made and called. */
+enum { WORTH = 1 << 15 };
+
+/* Calls. */
+
+bool trp__onednn_dense(const trp__onednn_engine *dnn, int rank, const int64_t *dims,
+                       dnnl_memory_desc_t *out)
+{
+    dnnl_dims_t size, strides;
+    int64_t next = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        size[i] = dims[i];
+        strides[i] = next;
+        next *= dims[i];
+    }
+    return next > 0 && dnn->f->dnnl_memory_desc_init_by_strides(out, rank, size, dnnl_f32,
+                                                                strides) == dnnl_success;
+}
+
+void trp__onednn_describe(const trp__onednn_engine *dnn, dnnl_status_t status,
+                          const void *operation, const trp__onednn_call *forward,
+                          trp__onednn_call *out)
+{
+    const char *name = "";
+    *out = (trp__onednn_call){.dnn = dnn};
+    out->good =
+        status == dnnl_success && (!forward || forward->good) &&
+        dnn->f->dnnl_primitive_desc_create(&out->what, operation, NULL, dnn->engine,
+                                           forward ? forward->what : NULL) == dnnl_success &&
+        dnn->f->dnnl_primitive_desc_query(out->what, dnnl_query_impl_info_str, 0, &name) ==
+            dnnl_success &&
+        !strstr(name, "ref");
+}
+
+void trp__onednn_give(trp__onednn_call *c, int name, const dnnl_memory_desc_t *md, const void *at)
+{
+    dnnl_exec_arg_t *a = &c->argument[c->count];
+    c->good = c->good && c->count < TRP__ONEDNN_ARGUMENTS && md &&
+              c->dnn->f->dnnl_memory_create(&a->memory, md, c->dnn->engine,
+                                            (void *)(uintptr_t)at) == dnnl_success;
+    if (c->good)
+        c->argument[c->count++].arg = name;
+}
+
+void trp__onednn_lend(trp__onednn_call *c, int name, const trp__onednn_call *other)
+{
+    c->good = c->good && c->count < TRP__ONEDNN_ARGUMENTS && other->count > 0;
+    if (!c->good)
+        return;
+    c->lent[c->count] = true;
+    c->argument[c->count++] = (dnnl_exec_arg_t){name, other->argument[0].memory};
+}
+
+bool trp__onednn_execute(trp__onednn_call *c)
+{
+    const trp__onednn *f = c->dnn->f;
+    dnnl_primitive_t primitive = NULL;
+    c->good = c->good && f->dnnl_primitive_create(&primitive, c->what) == dnnl_success &&
+              f->dnnl_primitive_execute(primitive, c->dnn->stream, c->count, c->argument) ==
+                  dnnl_success &&
+              f->dnnl_stream_wait(c->dnn->stream) == dnnl_success;
+    if (primitive)
+        f->dnnl_primitive_destroy(primitive);
+    return c->good;
+}
+
+void trp__onednn_end(trp__onednn_call *c)
+{
+    for (int i = 0; i < c->count; i++) {
+        if (!c->lent[i])
+            c->dnn->f->dnnl_memory_destroy(c->argument[i].memory);
+    }
+    if (c->what)
+        c->dnn->f->dnnl_primitive_desc_destroy(c->what);
+}
+
+bool trp__onednn_within(const float *x, int64_t count, float most)
+{
+    enum { BLOCK = 512 }; /* its length is known, so that it becomes vector instructions */
+    uint32_t limit, bits[BLOCK];
+    memcpy(&limit, &most, sizeof limit);
+    for (int64_t at = 0; at < count; at += BLOCK) {
+        int64_t some = count - at < BLOCK ? count - at : BLOCK;
+        uint32_t beyond = 0;
+        if (some < BLOCK)
+            memset(bits, 0, sizeof bits);
+        memcpy(bits, x + at, (size_t)some * sizeof *bits);
+        for (int i = 0; i < BLOCK; i++)
+            beyond |= (bits[i] & INT32_MAX) > limit;
+        if (beyond)
+            return false;
+    }
+    return true;
+}
+
+/* Functions of one number. Its logarithms lose too much near 1, and its softplus is made of one. */
+
+/* `most`: beyond that, or where something is not finite, its results are others than ours. */
+typedef struct function {
+    dnnl_alg_kind_t kind;
+    float most;
+    bool parameter; /* the first is its alpha */
+} function;
+
+#define ANY (3.0e38F)
+
+static const function functions[TRP_DNN_SWISH + 1] = {
+    [TRP_DNN_ABS] = {dnnl_eltwise_abs, ANY, false},
+    [TRP_DNN_SQRT] = {dnnl_eltwise_sqrt, ANY, false},
+    [TRP_DNN_EXP] = {dnnl_eltwise_exp, 80, false},
+    [TRP_DNN_RELU] = {dnnl_eltwise_relu, ANY, false},
+    [TRP_DNN_TANH] = {dnnl_eltwise_tanh, 1e4F, false},
+    [TRP_DNN_SIGMOID] = {dnnl_eltwise_logistic, 1e4F, false},
+    [TRP_DNN_ELU] = {dnnl_eltwise_elu, 1e4F, true},
+    [TRP_DNN_GELU] = {dnnl_eltwise_gelu_erf, 1e4F, false},
+    [TRP_DNN_GELU_TANH] = {dnnl_eltwise_gelu_tanh, 1e4F, false},
+    [TRP_DNN_SWISH] = {dnnl_eltwise_swish, 1e4F, true},
+};
+
+/* NULL: it has none that is the same. */
+static const function *function_of(const trp__dnn_node *n, float *alpha)
+{
+    const function *f = &functions[n->mode];
+    const double *p = n->parameter;
+    *alpha = f->parameter ? (float)p[0] : 0;
+    if (n->mode != TRP_DNN_RELU)
+        return f->kind != dnnl_alg_kind_undef ? f : NULL;
+    *alpha = (float)p[2];
+    return p[0] == 0 && p[1] > (double)ANY ? f : NULL;
+}
+
+static bool run_function(const trp__onednn_engine *dnn, const trp__dnn_host_node *x, int64_t count)
+{
+    const float *in = x->at[TRP__DNN_POINTWISE_X];
+    float alpha;
+    const function *f = function_of(x->n, &alpha);
+    dnnl_memory_desc_t line;
+    dnnl_eltwise_desc_t what;
+    trp__onednn_call c;
+    if (!f || trp__dnn_elements(x->tensor[TRP__DNN_POINTWISE_X]) != count ||
+        !trp__onednn_within(in, count, f->most) || !trp__onednn_dense(dnn, 1, &count, &line))
+        return false;
+    dnnl_status_t status = dnn->f->dnnl_eltwise_forward_desc_init(&what, dnnl_forward_inference,
+                                                                  f->kind, &line, alpha, 0);
+    trp__onednn_describe(dnn, status, &what, NULL, &c);
+    trp__onednn_give(&c, DNNL_ARG_SRC, &line, in);
+    trp__onednn_give(&c, DNNL_ARG_DST, &line, x->at[TRP__DNN_POINTWISE_Y]);
+    bool good = trp__onednn_execute(&c);
+    trp__onednn_end(&c);
+    return good;
+}
+
+bool trp__onednn_gradient(const trp__onednn_engine *dnn, const trp__dnn_host_node *x)
+{
+    const int64_t count = trp__dnn_elements(x->tensor[TRP__DNN_GRADIENT_X]);
+    const float *in = x->at[TRP__DNN_GRADIENT_X], *dy = x->at[TRP__DNN_GRADIENT_DY];
+    float alpha;
+    const function *f = function_of(x->n, &alpha);
+    dnnl_memory_desc_t line;
+    dnnl_eltwise_desc_t what;
+    trp__onednn_call forward, c;
+    if (!f || count < WORTH || !trp__onednn_within(in, count, f->most) ||
+        !trp__onednn_within(dy, count, ANY) || !trp__onednn_dense(dnn, 1, &count, &line))
+        return false;
+    dnnl_status_t status = dnn->f->dnnl_eltwise_forward_desc_init(&what, dnnl_forward_training,
+                                                                  f->kind, &line, alpha, 0);
+    trp__onednn_describe(dnn, status, &what, NULL, &forward);
+    status = dnn->f->dnnl_eltwise_backward_desc_init(&what, f->kind, &line, &line, alpha, 0);
+    trp__onednn_describe(dnn, status, &what, &forward, &c);
+    trp__onednn_give(&c, DNNL_ARG_SRC, &line, in);
+    trp__onednn_give(&c, DNNL_ARG_DIFF_DST, &line, dy);
+    trp__onednn_give(&c, DNNL_ARG_DIFF_SRC, &line, x->at[TRP__DNN_GRADIENT_DX]);
+    bool good = trp__onednn_execute(&c);
+    trp__onednn_end(&c);
+    trp__onednn_end(&forward);
+    return good;
+}
+
+/* Arithmetic with two numbers, which is exact but for one rounding on either side. */
+
+static dnnl_alg_kind_t arithmetic_of(uint8_t mode)
+{
+    return mode == TRP_DNN_ADD   ? dnnl_binary_add
+           : mode == TRP_DNN_SUB ? dnnl_binary_sub
+           : mode == TRP_DNN_MUL ? dnnl_binary_mul
+           : mode == TRP_DNN_DIV ? dnnl_binary_div
+                                 : dnnl_alg_kind_undef;
+}
+
+/* y as one more dimension before and behind those that b has too; false: b's are not together. */
+static bool split_by(const trp__dnn_tensor *y, const trp__dnn_tensor *b, int64_t dims[3])
+{
+    int at = 0;
+    dims[0] = dims[1] = dims[2] = 1;
+    for (int i = 0; i < y->rank; i++) {
+        bool has = b->rank == y->rank && b->dim[i] != 1;
+        if (y->dim[i] == 1)
+            continue;
+        if (has && at == 2)
+            return false;
+        at = has ? 1 : at == 1 ? 2 : at;
+        dims[at] *= y->dim[i];
+    }
+    return true;
+}
+
+static bool run_arithmetic(const trp__onednn_engine *dnn, const trp__dnn_host_node *x)
+{
+    const trp__dnn_tensor *y = x->tensor[TRP__DNN_POINTWISE_Y];
+    const trp__dnn_tensor *b = x->tensor[TRP__DNN_POINTWISE_B];
+    const int64_t count = trp__dnn_elements(y);
+    int64_t dims[3], by_dims[3] = {1, 1, 1};
+    dnnl_memory_desc_t to, by;
+    dnnl_binary_desc_t what;
+    trp__onednn_call c;
+    if (trp__dnn_elements(x->tensor[TRP__DNN_POINTWISE_X]) != count || !split_by(y, b, dims))
+        return false;
+    by_dims[1] = dims[1];
+    bool same = dims[1] == count; /* by a line, which is fastest */
+    if (!trp__onednn_dense(dnn, same ? 1 : 3, same ? &count : dims, &to) ||
+        !trp__onednn_dense(dnn, same ? 1 : 3, same ? &count : by_dims, &by))
+        return false;
+    dnnl_status_t status =
+        dnn->f->dnnl_binary_desc_init(&what, arithmetic_of(x->n->mode), &to, &by, &to);
+    trp__onednn_describe(dnn, status, &what, NULL, &c);
+    trp__onednn_give(&c, DNNL_ARG_SRC_0, &to, x->at[TRP__DNN_POINTWISE_X]);
+    trp__onednn_give(&c, DNNL_ARG_SRC_1, &by, x->at[TRP__DNN_POINTWISE_B]);
+    trp__onednn_give(&c, DNNL_ARG_DST, &to, x->at[TRP__DNN_POINTWISE_Y]);
+    bool good = trp__onednn_execute(&c);
+    trp__onednn_end(&c);
+    return good;
+}
+
+bool trp__onednn_pointwise(const trp__onednn_engine *dnn, const trp__dnn_host_node *x)
+{
+    const int64_t count = trp__dnn_elements(x->tensor[TRP__DNN_POINTWISE_Y]);
+    if (count < WORTH)
+        return false;
+    if (arithmetic_of(x->n->mode) != dnnl_alg_kind_undef)
+        return run_arithmetic(dnn, x);
+    return run_function(dnn, x, count);
+}
+
+/* Pooling. Its index and ours are not the same. */
+
+typedef struct pool {
+    const trp__onednn_engine *dnn;
+    const trp__dnn_node *n;
+    dnnl_memory_desc_t in, out;
+    dnnl_alg_kind_t kind;
+    dnnl_dims_t stride, window, left, right;
+} pool;
+
+static bool describe_pool(const trp__onednn_engine *dnn, const trp__dnn_host_node *x, pool *p)
+{
+    static const dnnl_alg_kind_t kinds[] = {
+        [TRP_DNN_POOL_MAX] = dnnl_pooling_max,
+        [TRP_DNN_POOL_AVERAGE] = dnnl_pooling_avg_exclude_padding,
+        [TRP_DNN_POOL_AVERAGE_PADDED] = dnnl_pooling_avg_include_padding};
+    const trp__dnn_tensor *in = x->tensor[TRP__DNN_RESAMPLE_X];
+    const trp__dnn_tensor *out = x->tensor[TRP__DNN_RESAMPLE_Y];
+    const trp__dnn_node *n = x->n;
+    *p = (pool){.dnn = dnn, .n = n, .kind = kinds[n->mode]};
+    for (int i = 0; i < n->spatial; i++) {
+        if (n->pre_pad[i] >= n->window[i] || n->post_pad[i] >= n->window[i])
+            return false; /* windows of nothing but padding */
+        p->stride[i] = n->stride[i];
+        p->window[i] = n->window[i];
+        p->left[i] = n->pre_pad[i];
+        p->right[i] = n->post_pad[i];
+    }
+    return trp__dnn_elements(in) >= WORTH && !x->at[TRP__DNN_RESAMPLE_INDEX] &&
+           trp__onednn_dense(dnn, in->rank, in->dim, &p->in) &&
+           trp__onednn_dense(dnn, out->rank, out->dim, &p->out);
+}
+
+static void describe_forward(const pool *p, dnnl_prop_kind_t kind, trp__onednn_call *c)
+{
+    dnnl_pooling_desc_t what;
+    dnnl_status_t status = p->dnn->f->dnnl_pooling_forward_desc_init(
+        &what, kind, p->kind, &p->in, &p->out, p->stride, p->window, p->left, p->right);
+    trp__onednn_describe(p->dnn, status, &what, NULL, c);
+}
+
+static bool run_pool(const pool *p, const trp__dnn_host_node *x)
+{
+    const float *in = x->at[TRP__DNN_RESAMPLE_X];
+    trp__onednn_call c;
+    if (!trp__onednn_within(in, trp__dnn_elements(x->tensor[TRP__DNN_RESAMPLE_X]), 1e36F))
+        return false; /* no NaN is the largest there, and sums are in f32 */
+    describe_forward(p, dnnl_forward_inference, &c);
+    trp__onednn_give(&c, DNNL_ARG_SRC, &p->in, in);
+    trp__onednn_give(&c, DNNL_ARG_DST, &p->out, x->at[TRP__DNN_RESAMPLE_Y]);
+    bool good = trp__onednn_execute(&c);
+    trp__onednn_end(&c);
+    return good;
+}
+
+/* Where the largest are says the workspace of a forward pass, which is run again for it. */
+static bool run_pool_backward(const pool *p, const trp__dnn_host_node *x)
+{
+    const trp__onednn *f = p->dnn->f;
+    const float *old = x->at[TRP__DNN_RESAMPLE_OLD_X];
+    const bool max = p->n->mode == TRP_DNN_POOL_MAX;
+    dnnl_pooling_desc_t what;
+    trp__onednn_call forward, c;
+    if (max && !trp__onednn_within(old, trp__dnn_elements(x->tensor[TRP__DNN_RESAMPLE_X]), ANY))
+        return false;
+    describe_forward(p, dnnl_forward_training, &forward);
+    dnnl_status_t status = f->dnnl_pooling_backward_desc_init(
+        &what, p->kind, &p->in, &p->out, p->stride, p->window, p->left, p->right);
+    trp__onednn_describe(p->dnn, status, &what, &forward, &c);
+    if (max && c.good) {
+        trp__onednn_give(&forward, DNNL_ARG_WORKSPACE,
+                         f->dnnl_primitive_desc_query_md(forward.what, dnnl_query_workspace_md, 0),
+                         DNNL_MEMORY_ALLOCATE);
+        trp__onednn_give(&forward, DNNL_ARG_SRC, &p->in, old);
+        trp__onednn_give(&forward, DNNL_ARG_DST, &p->out, DNNL_MEMORY_ALLOCATE);
+        c.good = trp__onednn_execute(&forward);
+        trp__onednn_lend(&c, DNNL_ARG_WORKSPACE, &forward);
+    }
+    trp__onednn_give(&c, DNNL_ARG_DIFF_DST, &p->out, x->at[TRP__DNN_RESAMPLE_Y]);
+    trp__onednn_give(&c, DNNL_ARG_DIFF_SRC, &p->in, x->at[TRP__DNN_RESAMPLE_X]);
+    bool good = trp__onednn_execute(&c);
+    trp__onednn_end(&c);
+    trp__onednn_end(&forward);
+    return good;
+}
+
+bool trp__onednn_pool(const trp__onednn_engine *dnn, const trp__dnn_host_node *x)
+{
+    pool p;
+    if (!describe_pool(dnn, x, &p))
+        return false;
+    return x->n->kind == TRP_DNN_RESAMPLE_FORWARD ? run_pool(&p, x) : run_pool_backward(&p, x);
+}
+
+/* Nodes. */
+
+bool trp__onednn_node(const trp__onednn_engine *dnn, const trp__dnn_host_node *x)
+{
+    switch (x->n->kind) {
+    case TRP_DNN_POINTWISE:
+        return trp__onednn_pointwise(dnn, x);
+    case TRP_DNN_POINTWISE_BACKWARD:
+        return trp__onednn_gradient(dnn, x);
+    case TRP_DNN_RESAMPLE_FORWARD:
+    case TRP_DNN_RESAMPLE_BACKWARD:
+        return trp__onednn_pool(dnn, x);
+    case TRP_DNN_NORM_TRAINING:
+    case TRP_DNN_NORM_INFERENCE:
+        return trp__onednn_norm(dnn, x);
+    case TRP_DNN_NORM_BACKWARD:
+        return trp__onednn_norm_backward(dnn, x);
+    default:
+        return false;
+    }
+}
+
+#endif

@@ -1,0 +1,158 @@
+#include "actors/dnn/trust.h"
+
+#include "actors/dnn/attention_cudnn.h"
+#include "actors/dnn/layout.h"
+
+#include <troupe/dnn.h>
+
+enum { NARROW = 16 /* channels, rows and columns of 8-bit types come in so many */ };
+
+static const trp__dnn_tensor *at_port(const trp__dnn_graph *g, const trp__dnn_node *node, int port)
+{
+    uint8_t number = node->port[port];
+    return number == TRP__DNN_NO_PORT ? NULL : &g->tensor[number];
+}
+
+static bool is_half(uint8_t type)
+{
+    return type == TRP_F16 || type == TRP_BF16;
+}
+
+static bool is_f8(uint8_t type)
+{
+    return type == TRP_F8E4M3 || type == TRP_F8E5M2;
+}
+
+static bool is_common(uint8_t type)
+{
+    return type == TRP_F32 || is_half(type);
+}
+
+/* Whether all tensors of a node have types that a test takes. */
+static bool all_types(const trp__dnn_graph *g, const trp__dnn_node *node, bool (*takes)(uint8_t))
+{
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        const trp__dnn_tensor *t = at_port(g, node, i);
+        if (t && t->role != TRP__DNN_VALUE && !takes(t->type))
+            return false;
+    }
+    return true;
+}
+
+static bool is_f64(uint8_t type)
+{
+    return type == TRP_F64;
+}
+
+/* Layouts that a tensor has, a bit each. */
+static uint32_t layouts_of(const trp__dnn_tensor *t)
+{
+    return t->role == TRP__DNN_VALUE ? ~0u : trp__dnn_layouts(t);
+}
+
+/* Those that all tensors of a node have. */
+static uint32_t common_layouts(const trp__dnn_graph *g, const trp__dnn_node *node)
+{
+    uint32_t common = 1u << TRP__DNN_ROWS | 1u << TRP__DNN_CHANNELS_LAST;
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        const trp__dnn_tensor *t = at_port(g, node, i);
+        common &= t ? layouts_of(t) : ~0u;
+    }
+    return common;
+}
+
+/* Filters that are turned around are taken, and some come out wrong; of one tap it is no matter.
+ * 8-bit types have kernels for whole groups of channels that are fastest, and nothing good beside
+ * them; sums of integers come out as other numbers. */
+static bool trusts_conv(const trp__dnn_graph *g, const trp__dnn_node *node)
+{
+    const trp__dnn_tensor *x = at_port(g, node, TRP__DNN_CONV_X);
+    const trp__dnn_tensor *w = at_port(g, node, TRP__DNN_CONV_W);
+    int64_t taps = 1;
+    for (int i = 2; i < w->rank; i++)
+        taps *= w->dim[i];
+    if (node->mode && taps > 1)
+        return false;
+    if (all_types(g, node, is_common) || all_types(g, node, is_f64))
+        return true;
+    return is_f8(x->type) && w->type == x->type && node->kind == TRP_DNN_CONV_FORWARD &&
+           x->dim[1] == w->dim[1] && x->dim[1] % NARROW == 0 && w->dim[0] % NARROW == 0 &&
+           (common_layouts(g, node) & 1u << TRP__DNN_CHANNELS_LAST);
+}
+
+/* Products of f32 are those of tf32, whatever is asked for. */
+static bool trusts_matmul(const trp__dnn_graph *g, const trp__dnn_node *node)
+{
+    const trp__dnn_tensor *a = at_port(g, node, TRP__DNN_MATMUL_A);
+    const trp__dnn_tensor *b = at_port(g, node, TRP__DNN_MATMUL_B);
+    const trp__dnn_tensor *y = at_port(g, node, TRP__DNN_MATMUL_Y);
+    if (!is_common(y->type) || a->type != b->type)
+        return false;
+    if (is_f8(a->type))
+        return a->dim[a->rank - 1] % NARROW == 0 && a->dim[a->rank - 2] % NARROW == 0 &&
+               b->dim[b->rank - 1] % NARROW == 0;
+    return is_half(a->type) || (a->type == TRP_F32 && g->head->tf32);
+}
+
+/* What an index holds is the business of those who write it, so pooling with one is ours. The
+ * gradient of maxima is good for rows, from x and y; that of averages fails when it runs. One
+ * channel may be taken for the fastest dimension. */
+static bool trusts_pool(const trp__dnn_graph *g, const trp__dnn_node *node)
+{
+    const trp__dnn_tensor *x = at_port(g, node, TRP__DNN_RESAMPLE_X);
+    if (at_port(g, node, TRP__DNN_RESAMPLE_INDEX))
+        return false;
+    return node->kind == TRP_DNN_RESAMPLE_FORWARD ||
+           (node->mode == TRP_DNN_POOL_MAX && at_port(g, node, TRP__DNN_RESAMPLE_OLD_X) &&
+            at_port(g, node, TRP__DNN_RESAMPLE_OLD_Y) && x->dim[1] > 1 &&
+            (common_layouts(g, node) & 1u << TRP__DNN_ROWS));
+}
+
+/* Data moves by kernels of ours: the library has no engine for a concatenation or a reshape alone.
+ */
+static bool trusts(const trp__dnn_graph *g, const trp__dnn_node *node)
+{
+    if (trp__dnn_is_move(node->kind))
+        return false;
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        const trp__dnn_tensor *t = at_port(g, node, i);
+        if (t && !trp__dnn_is_regular(t, node))
+            return false;
+    }
+    if (node->kind == TRP_DNN_MATMUL)
+        return trusts_matmul(g, node);
+    if (node->kind < TRP_DNN_MATMUL)
+        return trusts_conv(g, node);
+    if (!all_types(g, node, is_common) || common_layouts(g, node) == 0)
+        return false;
+    return (node->kind != TRP_DNN_RESAMPLE_FORWARD && node->kind != TRP_DNN_RESAMPLE_BACKWARD) ||
+           trusts_pool(g, node);
+}
+
+/* Convolutions of f32 that are not tf32 are done by old kernels, which take more behind them than
+ * they do: upper clips and factors are lost. */
+static bool ends(const trp__dnn_graph *g, const trp__dnn_node *node)
+{
+    return node->kind == TRP_DNN_REDUCTION ||
+           (node->kind < TRP_DNN_MATMUL && !g->head->tf32 &&
+            !is_half(g->tensor[node->port[TRP__DNN_CONV_X]].type));
+}
+
+/* Several nodes have all of their tensors in one layout; and what comes behind a sum is another
+ * graph, since of some such (log softmax of f16) something else is computed. */
+uint32_t trp__dnn_trusted(const trp__dnn_graph *g, uint32_t first)
+{
+    uint32_t count = 0, common = ~0u;
+    while (first + count < g->head->nodes) {
+        const trp__dnn_node *node = &g->node[first + count];
+        if (trp__dnn_is_attention(node)) /* it was made to fit when it was lowered */
+            return count == 0 ? 1 : count;
+        common &= common_layouts(g, node);
+        if (!trusts(g, node) || (count > 0 && common == 0))
+            break;
+        count++;
+        if (ends(g, node))
+            break;
+    }
+    return count;
+}
