@@ -37,6 +37,10 @@ static const struct {
     {TRP_DNN_ATTENTION_BACKWARD, TRP__DNN_ATTENTION_K, true, "trp_direct_attention_backward_kv"},
     {TRP_DNN_ATTENTION_BACKWARD, TRP__DNN_ATTENTION_DBIAS, true,
      "trp_direct_attention_backward_bias"},
+    {TRP_DNN_CONCATENATE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
+    {TRP_DNN_SLICE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
+    {TRP_DNN_TRANSPOSE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
+    {TRP_DNN_RESHAPE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
 };
 
 /* What the texts expect of a compiler, where they are C. */

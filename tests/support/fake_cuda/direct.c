@@ -15,26 +15,25 @@
 #include "actors/dnn/direct_kernels.h"
 
 typedef struct row {
-    uint8_t kind[2], port;
+    uint8_t first, last, port;
     void (*run)(trp__direct d);
 } row;
 
 enum {
-#define NUMBER(name, kind, or_kind, port) NUMBER_##name,
+#define NUMBER(name, kind, last, port) NUMBER_##name,
     FAKE_DIRECT_KERNELS(NUMBER) ROWS
 #undef NUMBER
 };
 
 static const row rows[ROWS] = {
-#define ROW(name, kind, or_kind, port)                                                             \
-    {{TRP_DNN_##kind, TRP_DNN_##or_kind}, port, trp_direct_##name},
+#define ROW(name, kind, last, port) {TRP_DNN_##kind, TRP_DNN_##last, port, trp_direct_##name},
     FAKE_DIRECT_KERNELS(ROW)
 #undef ROW
 };
 
 static bool is_for(const row *r, uint8_t kind)
 {
-    return r->kind[0] == kind || r->kind[1] == kind;
+    return kind >= r->first && kind <= r->last;
 }
 
 size_t fake_direct_bytes(const trp__dnn_tensor *t)
@@ -100,7 +99,7 @@ static void launch(int number, const uint64_t *parameter)
     }
 }
 
-#define LAUNCH(name, kind, or_kind, port)                                                          \
+#define LAUNCH(name, kind, last, port)                                                             \
     void fake_direct_##name(const uint64_t *parameter)                                             \
     {                                                                                              \
         launch(NUMBER_##name, parameter);                                                          \
