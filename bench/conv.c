@@ -1,73 +1,75 @@
-/* Convolutions of bf16 and their gradients by kernels of CUTLASS: rates alone, for cuDNN is not
- * called. */
-#include "suite.h"
+/* Convolutions of bf16 and their gradients by kernels of CUTLASS, against cuDNN's fastest engine
+ * where there is a cuDNN. */
+#include "filled.h"
+#include "raw_dnn.h"
 
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
+
+static const dnn_shape shapes[] = {
+    {64, 256, 256, 56, 3, 1, 1, 1},
+    {64, 64, 64, 56, 3, 1, 1, 1},
+    {256, 512, 1024, 28, 1, 1, 1, 1},
+};
+static const dnn_shape small = {2, 16, 16, 12, 3, 1, 1, 1};
 
 enum { A, B, D, TENSORS };
 
-/* Square images and filters, padded so that the output is as large as the input. */
-typedef struct shape {
-    int64_t images, channels, filters, input, filter;
-} shape;
+/* The passes have one order in both actors. */
+_Static_assert((int)TRP_CONV_FPROP == (int)DNN_FORWARD, "passes");
+_Static_assert((int)TRP_CONV_DGRAD == (int)DNN_DATA, "passes");
+_Static_assert((int)TRP_CONV_WGRAD == (int)DNN_FILTER, "passes");
 
-static const shape shapes[] = {
-    {64, 256, 256, 56, 3},
-    {64, 64, 64, 56, 3},
-    {256, 512, 1024, 28, 1},
-};
-static const shape small = {2, 16, 16, 12, 3};
+/* A pass, for all shapes. */
+typedef struct passes {
+    suite *suite;
+    const char *section;
+    dnn_pass pass;
+    trp_actor *actor;
+    raw_dnn *lib; /* NULL: there is none */
+} passes;
 
 typedef struct convolution {
     suite *suite;
     trp_actor *actor;
-    shape what;
-    trp_conv_operation operation;
+    raw_dnn *lib;
+    raw_conv direct;
+    dnn_shape what;
+    dnn_pass pass;
     trp_buffer buffer[TENSORS];
     trp_cutlass_chosen chosen;
 } convolution;
 
-/* Elements of the activation, the filter and the output. */
-static uint64_t elements(const convolution *c, int role)
+static uint64_t bytes_of(const convolution *c, int operand)
 {
-    const shape *x = &c->what;
-    int64_t pixels = x->images * x->input * x->input;
-    return (uint64_t)(role == 0   ? pixels * x->channels
-                      : role == 1 ? x->filters * x->filter * x->filter * x->channels
-                                  : pixels * x->filters);
+    static const int roles[DNN_PASSES][TENSORS] = {
+        [DNN_FORWARD] = {RAW_CONV_X, RAW_CONV_W, RAW_CONV_Y},
+        [DNN_DATA] = {RAW_CONV_Y, RAW_CONV_W, RAW_CONV_X},
+        [DNN_FILTER] = {RAW_CONV_Y, RAW_CONV_X, RAW_CONV_W}};
+    const dnn_shape *x = &c->what;
+    const int64_t pixels = x->images * x->input * x->input;
+    const int64_t elements[] = {[RAW_CONV_X] = pixels * x->channels,
+                                [RAW_CONV_W] = x->filters * x->filter * x->filter * x->channels,
+                                [RAW_CONV_Y] = pixels * x->filters};
+    return (uint64_t)elements[roles[c->pass][operand]] * trp_dtype_bits(TRP_BF16) / 8;
 }
 
 static bool begin(convolution *c)
 {
-    static const int roles[][TENSORS] = {{0, 1, 2}, {2, 1, 0}, {2, 0, 1}};
     suite *s = c->suite;
-    unsigned char piece[4096];
-    for (size_t i = 0; i < sizeof piece; i += 2) { /* from -2 to 2 */
-        uint64_t random = suite_random(s->seed, i);
-        piece[i] = (unsigned char)random;
-        piece[i + 1] = (unsigned char)((random >> 8 & 0x80) | 0x3f);
+    unsigned char *piece = malloc(FILLED_PIECE);
+    if (!piece)
+        return false;
+    filled_piece(TRP_BF16, piece, s->seed);
+    bool good = true;
+    for (int i = 0; good && i < TENSORS; i++)
+        good = filled_buffer(s, i == D ? NULL : piece, bytes_of(c, i), &c->buffer[i]);
+    if (good && c->lib) {
+        c->direct = (raw_conv){.what = c->what, .pass = c->pass, .piece = piece, .best = true};
+        good = raw_conv_begin(c->lib, &c->direct);
     }
-    for (int i = 0; i < TENSORS; i++) {
-        uint64_t bytes = 2 * elements(c, roles[c->operation][i]), at = sizeof piece;
-        trp_completion done = {0};
-        bool good =
-            suite_check(s, trp_buffer_create(s->device, bytes, &c->buffer[i]), "trp_buffer_create");
-        at = at < bytes ? at : bytes;
-        good = good && suite_await(s, trp_write(s->device, c->buffer[i], 0, piece, at, &done),
-                                   &done, "trp_write");
-        while (good && at < bytes) {
-            uint64_t some = bytes - at < at ? bytes - at : at;
-            done = (trp_completion){0};
-            good =
-                suite_await(s, trp_copy(s->device, c->buffer[i], 0, c->buffer[i], at, some, &done),
-                            &done, "trp_copy");
-            at += some;
-        }
-        if (!good)
-            return false;
-    }
-    return true;
+    free(piece);
+    return good;
 }
 
 static void end(convolution *c)
@@ -76,14 +78,16 @@ static void end(convolution *c)
         if (c->buffer[i].id)
             trp_buffer_free(c->suite->device, c->buffer[i]);
     }
+    if (c->lib)
+        raw_conv_end(c->lib, &c->direct);
 }
 
 static trp_cutlass_conv_request request_of(convolution *c)
 {
-    const shape *x = &c->what;
+    const dnn_shape *x = &c->what;
     return (trp_cutlass_conv_request){
         .header.wait_ns = TRP_FOREVER,
-        .operation = c->operation,
+        .operation = (trp_conv_operation)c->pass,
         .images = x->images,
         .channels = x->channels,
         .filters = x->filters,
@@ -118,66 +122,104 @@ static bool run_first(convolution *c)
     return suite_await(c->suite, trp_cutlass_conv(c->actor, &r, &done), &done, "a convolution");
 }
 
-static void measure(suite *s, trp_actor *actor, const char *section, trp_conv_operation operation,
-                    const shape *x)
+static bool run_direct(void *context, uint64_t count)
 {
-    convolution c = {.suite = s, .actor = actor, .what = *x, .operation = operation};
-    const stats_side none = {0}, side = {.run = run, .context = &c};
-    stats_plan plan = {.blocks = s->quick ? 3 : 5};
-    placement where;
+    convolution *c = context;
+    return raw_conv_run(c->lib, &c->direct, count);
+}
+
+static bool read_direct(void *context, void *out, size_t bytes)
+{
+    convolution *c = context;
+    return raw_conv_result(c->lib, &c->direct, out, bytes);
+}
+
+static bool compare(convolution *c, char note[40])
+{
+    return run_direct(c, 1) &&
+           filled_compare_with(c->suite, read_direct, c, c->buffer[D], bytes_of(c, D), note);
+}
+
+static report_row row_of(const passes *p, const dnn_shape *x)
+{
+    suite *s = p->suite;
     bool tera = suite_on_gpu(s);
-    double flop = 2.0 * (double)elements(&c, 2) * (double)(x->filter * x->filter * x->channels);
-    report_row row = {.section = section,
+    report_row row = {.section = p->section,
+                      .raw = p->lib ? "cudnnBackendExecute" : NULL,
                       .type = trp_dtype_name(TRP_BF16),
                       .unit = tera ? "TFLOP/s" : "GFLOP/s",
                       .rate = true,
-                      .scale = flop / (tera ? 1e3 : 1)};
+                      .scale = dnn_flop(x) / (tera ? 1e3 : 1)};
     snprintf(row.name, sizeof row.name, "%lldx%lld, %lld to %lld, %lld of %lldx%lld",
              (long long)x->filter, (long long)x->filter, (long long)x->channels,
              (long long)x->filters, (long long)x->images, (long long)x->input, (long long)x->input);
-    if (begin(&c) && run_first(&c)) {
-        plan.count = stats_calibrate(side, s->quick ? 20e6 : 60e6, 10000);
+    if (p->lib && x == &shapes[0])
+        suite_bound(s, &row, REPORT_RATIO_AT_LEAST, 0.95);
+    return row;
+}
+
+static void measure(const passes *p, const dnn_shape *x)
+{
+    suite *s = p->suite;
+    convolution c = {.suite = s, .actor = p->actor, .lib = p->lib, .what = *x, .pass = p->pass};
+    const stats_side side = {.run = run, .context = &c};
+    const stats_side raw_side = {.run = p->lib ? run_direct : NULL, .context = &c};
+    stats_plan plan = {.blocks = s->quick ? 3 : 5};
+    placement where;
+    report_row row = row_of(p, x);
+    bool good = begin(&c) && run_first(&c) && (!p->lib || compare(&c, row.note));
+    if (good)
+        plan.count = stats_calibrate(p->lib ? raw_side : side, s->quick ? 20e6 : 60e6, 10000);
+    if (plan.count > 0) {
         plan.warm = plan.count / 8 + 1;
         placement_begin(&where, s->device, false);
         plan.placement = &where;
-        if (plan.count > 0)
-            suite_measure(s, &plan, none, side, &row);
-        else
-            suite_fail(s, section, row.name);
+        suite_measure(s, &plan, raw_side, side, &row);
         placement_end(&where);
-        printf("  %s\n", c.chosen.kernel);
+        printf("  %s%s%s\n", c.chosen.kernel, p->lib ? "; cuDNN's " : "",
+               p->lib ? c.direct.plan->step[0].engine.name : "");
     } else {
-        suite_fail(s, section, row.name);
+        suite_fail(s, p->section, row.name);
     }
     end(&c);
 }
 
-static void run_section(suite *s, const char *section, const char *title,
-                        trp_conv_operation operation)
+static void run_section(suite *s, const char *section, const char *title, dnn_pass pass)
 {
-    report_section(s->report, title, "Troupe: the cutlass actor's choice");
-    trp_actor *actor = suite_actor(s, "cutlass", section);
-    for (size_t i = 0; actor && suite_on_gpu(s) && i < sizeof shapes / sizeof *shapes; i++) {
+    passes p = {.suite = s, .section = section, .pass = pass};
+    raw_dnn lib = {0};
+    report_section(s->report, title,
+                   "raw: cudnnBackendExecute with the fastest engine of its heuristic's first, "
+                   "then synchronize; Troupe: the cutlass actor's choice");
+    trp_status opened = suite_on_gpu(s) ? raw_dnn_open(&lib, s->raw->error) : TRP_E_MISSING;
+    if (opened == TRP_OK)
+        p.lib = &lib;
+    else if (opened != TRP_E_MISSING)
+        suite_fail(s, section, "cuDNN");
+    s->raw->error[0] = '\0'; /* without the library there is no raw side */
+    p.actor = suite_actor(s, "cutlass", section);
+    for (size_t i = 0; p.actor && suite_on_gpu(s) && i < sizeof shapes / sizeof *shapes; i++) {
         if (s->size == 0 || s->size == shapes[i].channels)
-            measure(s, actor, section, operation, &shapes[i]);
+            measure(&p, &shapes[i]);
     }
-    if (actor && !suite_on_gpu(s))
-        measure(s, actor, section, operation, &small);
-    trp_actor_destroy(actor);
+    if (p.actor && !suite_on_gpu(s))
+        measure(&p, &small);
+    trp_actor_destroy(p.actor);
     trp_device_trim(s->device);
+    raw_dnn_close(&lib);
 }
 
 void suite_conv_fprop(suite *s)
 {
-    run_section(s, "fprop", "Convolutions by kernels of CUTLASS, bf16", TRP_CONV_FPROP);
+    run_section(s, "fprop", "Convolutions by kernels of CUTLASS, bf16", DNN_FORWARD);
 }
 
 void suite_conv_dgrad(suite *s)
 {
-    run_section(s, "dgrad", "Their gradients by the activation", TRP_CONV_DGRAD);
+    run_section(s, "dgrad", "Their gradients by the activation", DNN_DATA);
 }
 
 void suite_conv_wgrad(suite *s)
 {
-    run_section(s, "wgrad", "Their gradients by the filter", TRP_CONV_WGRAD);
+    run_section(s, "wgrad", "Their gradients by the filter", DNN_FILTER);
 }

@@ -1,12 +1,8 @@
 /* What a request of a convolution that was run before costs the worker, beyond
  * cudnnBackendExecute: that is timed in this process, with the same plan. */
-#include "dnn.h"
+#include "raw_dnn.h"
 #include "repeat.h"
 
-#include "actors/dnn/plan_cudnn.h"
-#include "driver/cuda.h"
-
-#include <stdio.h>
 #include <stdlib.h>
 
 /* One that keeps the device busy for a millisecond, and one that is nearly nothing. */
@@ -14,156 +10,45 @@ static const dnn_shape large = {32, 512, 1024, 56, 3, 1, 1, 1}, tiny = {1, 64, 6
 
 /* The library itself. */
 
-typedef struct direct {
-    const trp__cudnn *lib;
-    const trp__cuda *cu;
-    trp__cudnn_handle handle;
-    trp__cu_stream stream;
-    trp__dnn_planner planner;
-    trp_error error;
-} direct;
-
-enum { X, W, Y, TENSORS };
-
-/* A convolution, with its memory. */
-typedef struct direct_conv {
-    trp__dnn_head head;
-    trp__dnn_tensor tensor[TENSORS];
-    trp__dnn_node node;
-    trp__dnn_plan *plan;
-    void *at[TRP__DNN_LOWERED_TENSORS], *workspace;
-    trp__cu_address memory;
-} direct_conv;
-
-static uint64_t bytes_of(const trp__dnn_tensor *t)
-{
-    return (uint64_t)trp__dnn_elements(t) * trp_dtype_bits(TRP_BF16) / 8;
-}
-
-static trp__dnn_tensor tensor_of(int64_t n, int64_t c, int64_t size, bool written)
-{
-    trp__dnn_tensor t = {.type = TRP_BF16,
-                         .rank = 4,
-                         .role = TRP__DNN_BUFFER,
-                         .written = written,
-                         .alignment = 16,
-                         .dim = {n, c, size, size, 1, 1, 1, 1},
-                         .stride = {c * size * size, 1, c * size, c}};
-    return t;
-}
-
-static void describe(direct_conv *d, const dnn_shape *x)
-{
-    const int32_t pad = (int32_t)x->filter / 2;
-    *d = (direct_conv){.head = {.tensors = TENSORS, .nodes = 1, .workspace = UINT64_C(256) << 20},
-                       .tensor = {[X] = tensor_of(x->images, x->channels, x->input, false),
-                                  [W] = tensor_of(x->filters, x->channels, x->filter, false),
-                                  [Y] = tensor_of(x->images, x->filters, x->input, true)},
-                       .node = {.kind = TRP_DNN_CONV_FORWARD,
-                                .compute = TRP_F32,
-                                .spatial = 2,
-                                .pre_pad = {pad, pad},
-                                .post_pad = {pad, pad},
-                                .stride = {1, 1},
-                                .dilation = {1, 1}}};
-    for (int i = 0; i < TRP__DNN_PORTS; i++)
-        d->node.port[i] = TRP__DNN_NO_PORT;
-    d->node.port[TRP__DNN_CONV_X] = X;
-    d->node.port[TRP__DNN_CONV_W] = W;
-    d->node.port[TRP__DNN_CONV_Y] = Y;
-}
-
-static bool begin(direct *l, direct_conv *d, const dnn_shape *x)
-{
-    static const double value[TENSORS];
-    static const uint8_t access[TENSORS];
-    describe(d, x);
-    const trp__dnn_graph graph = {&d->head, d->tensor, &d->node, value, access};
-    if (trp__dnn_plan_make(&l->planner, &graph, &d->plan, &l->error) != TRP_OK)
-        return false;
-    uint64_t place[TENSORS + 1] = {0}; /* multiples of 256 bytes, with shapes like these */
-    for (int i = 0; i < TENSORS; i++)
-        place[i + 1] = place[i] + bytes_of(&d->tensor[i]);
-    uint64_t all = place[TENSORS] + d->plan->workspace;
-    if (d->plan->steps != 1 || !d->plan->step[0].engine.plan ||
-        l->cu->cuMemAlloc_v2(&d->memory, (size_t)all) != 0 ||
-        l->cu->cuMemsetD8Async(d->memory, 0, (size_t)all, l->stream) != 0) {
-        snprintf(l->error.message, sizeof l->error.message, "no memory, or no engine for it");
-        return false;
-    }
-    for (int i = 0; i < TENSORS; i++)
-        d->at[i] = (void *)(uintptr_t)(d->memory + place[i]);
-    d->workspace = (void *)(uintptr_t)(d->memory + place[TENSORS]);
-    return true;
-}
-
-static void end(const direct *l, direct_conv *d)
-{
-    trp__dnn_plan_drop(d->plan);
-    if (d->memory)
-        l->cu->cuMemFree_v2(d->memory);
-}
-
-static bool execute(direct *l, direct_conv *d)
-{
-    return trp__dnn_step_launch(d->plan, &d->plan->step[0], l->handle, d->at, d->workspace,
-                                &l->error) == TRP_OK;
-}
-
 /* As a round of requests: something long, and those that are timed. */
-static double run_round(direct *l, direct_conv *wait, direct_conv *d)
+static double run_round(raw_dnn *l, raw_conv *wait, raw_conv *c)
 {
     static double times[REPEAT_REQUESTS];
     bool good = true;
     for (int i = 0; good && i < 2; i++)
-        good = execute(l, wait);
+        good = raw_conv_send(l, wait);
     for (int i = 0; good && i < REPEAT_REQUESTS; i++) {
-        good = execute(l, d);
+        good = raw_conv_send(l, c);
         times[i] = (double)stats_now();
     }
-    good = l->cu->cuStreamSynchronize(l->stream) == 0 && good;
+    good = raw_conv_run(l, c, 0) && good;
     return good ? repeat_between(times, REPEAT_REQUESTS) : 0;
 }
 
-static bool run_rounds(direct *l, stats_summary *out)
+static bool run_rounds(raw_dnn *l, stats_summary *out)
 {
-    static direct_conv wait, d;
+    raw_conv wait = {.what = large}, c = {.what = tiny};
     double ns[REPEAT_ROUNDS];
-    bool good = begin(l, &wait, &large) && begin(l, &d, &tiny) && execute(l, &wait) &&
-                execute(l, &d) && l->cu->cuStreamSynchronize(l->stream) == 0;
+    bool good = raw_conv_begin(l, &wait) && raw_conv_begin(l, &c) && raw_conv_run(l, &wait, 1) &&
+                raw_conv_run(l, &c, 1);
     for (int i = 0; good && i < REPEAT_ROUNDS; i++) {
-        ns[i] = run_round(l, &wait, &d);
+        ns[i] = run_round(l, &wait, &c);
         good = ns[i] > 0;
     }
     if (good)
         *out = stats_summarise(ns, REPEAT_ROUNDS);
-    end(l, &wait);
-    end(l, &d);
+    raw_conv_end(l, &wait);
+    raw_conv_end(l, &c);
     return good;
 }
 
-/* In this process's context, which the raw side has made. */
 static bool measure_library(suite *s, stats_summary *out)
 {
-    direct l = {0};
-    bool good =
-        trp__cudnn_load(&l.lib, &l.error) == TRP_OK && trp__cuda_load(&l.cu, &l.error) == TRP_OK;
-    if (good && (l.cu->cuStreamCreate(&l.stream, TRP__CU_STREAM_NON_BLOCKING) != 0 ||
-                 l.lib->cudnnCreate(&l.handle) != TRP__CUDNN_STATUS_SUCCESS ||
-                 l.lib->cudnnSetStream(l.handle, l.stream) != TRP__CUDNN_STATUS_SUCCESS)) {
-        snprintf(l.error.message, sizeof l.error.message, "cuDNN could not be opened");
-        good = false;
-    }
-    l.planner = (trp__dnn_planner){.lib = l.lib, .handle = l.handle};
-    good = good && run_rounds(&l, out);
-    if (l.handle)
-        l.lib->cudnnDestroy(l.handle);
-    if (l.stream)
-        l.cu->cuStreamDestroy_v2(l.stream);
-    if (!good) {
-        snprintf(s->error, sizeof s->error, "%.300s", l.error.message);
+    raw_dnn l;
+    bool good = raw_dnn_open(&l, s->raw->error) == TRP_OK && run_rounds(&l, out);
+    raw_dnn_close(&l);
+    if (!good)
         suite_fail(s, "conv-repeat", "cudnnBackendExecute");
-    }
     return good;
 }
 

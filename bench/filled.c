@@ -40,13 +40,14 @@ bool filled_buffer(suite *s, const void *piece, uint64_t bytes, trp_buffer *out)
     return good;
 }
 
-bool filled_compare(suite *s, trp_buffer d, uint64_t bytes, char note[40])
+bool filled_compare_with(suite *s, bool (*read)(void *context, void *out, size_t bytes),
+                         void *context, trp_buffer d, uint64_t bytes, char note[40])
 {
     trp_completion done = {0};
     bytes = bytes < SAMPLE ? bytes : SAMPLE;
     uint16_t *ours = malloc(bytes), *theirs = malloc(bytes);
     double norm = 0, distance = 0;
-    bool good = ours && theirs && s->raw->api->matmul_result(s->raw, theirs, bytes) &&
+    bool good = ours && theirs && read(context, theirs, bytes) &&
                 suite_await(s, trp_read(s->device, d, 0, ours, bytes, &done), &done, "trp_read");
     for (size_t i = 0; good && i < bytes / 2; i++) {
         uint32_t x = (uint32_t)ours[i] << 16, y = (uint32_t)theirs[i] << 16;
@@ -66,4 +67,15 @@ bool filled_compare(suite *s, trp_buffer d, uint64_t bytes, char note[40])
     free(ours);
     free(theirs);
     return good;
+}
+
+static bool read_product(void *context, void *out, size_t bytes)
+{
+    raw *r = context;
+    return r->api->matmul_result(r, out, bytes);
+}
+
+bool filled_compare(suite *s, trp_buffer d, uint64_t bytes, char note[40])
+{
+    return filled_compare_with(s, read_product, s->raw, d, bytes, note);
 }

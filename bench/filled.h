@@ -17,4 +17,8 @@ bool filled_buffer(suite *s, const void *piece, uint64_t bytes, trp_buffer *out)
  * the raw side. Algorithms may differ in how they add up, so bits may too. */
 bool filled_compare(suite *s, trp_buffer d, uint64_t bytes, char note[40]);
 
+/* The same with what `read` gives the first bytes of. */
+bool filled_compare_with(suite *s, bool (*read)(void *context, void *out, size_t bytes),
+                         void *context, trp_buffer d, uint64_t bytes, char note[40]);
+
 #endif
