@@ -462,12 +462,24 @@ uint32_t trp__cutlass_choose(const trp__cutlass_problem *p, const trp__cutlass_r
 
 /* Settings. */
 
-/* Gradients by filters are a few tiles of very long sums: each processor gets its share of those. */
-static bool shares_sums(const trp__cutlass_row *row, const trp__cutlass_problem *p)
+enum { PARTS_MAX = 32, STEPS_OF_PART = 8 };
+
+/* Gradients by filters are a few tiles of very long sums, which are cut into as many parts as there
+ * are processors for. CUTLASS's own division leaves half of them idle where tiles are odd in
+ * number. 1: it divides. */
+static int32_t parts_of_sums(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
-    return row->stream_k && row->family == TRP__CUTLASS_SM90 &&
-           row->operation == TRP__CUTLASS_CONV && p->conv.operation == TRP_CONV_WGRAD &&
-           divide_up(p->m, row->tile[0]) * divide_up(p->n, row->tile[1]) < p->processors;
+    const int64_t steps = divide_up(depth_of(row, p), row->tile[2]);
+    int64_t parts, tiles = divide_up(divide_up(p->m, row->tile[0]), row->cluster[0]) *
+                           divide_up(divide_up(p->n, row->tile[1]), row->cluster[1]) *
+                           row->cluster[0] * row->cluster[1];
+    if (!row->stream_k || row->family != TRP__CUTLASS_SM90 || row->operation != TRP__CUTLASS_CONV ||
+        p->conv.operation != TRP_CONV_WGRAD || tiles == 0)
+        return 1;
+    parts = p->processors / tiles;
+    parts = parts < PARTS_MAX ? parts : PARTS_MAX;
+    parts = parts * STEPS_OF_PART < steps ? parts : steps / STEPS_OF_PART;
+    return parts > 1 ? (int32_t)parts : 1;
 }
 
 static trp__cutlass_settings estimate(const trp__cutlass_row *row, const trp__cutlass_problem *p)
@@ -475,9 +487,12 @@ static trp__cutlass_settings estimate(const trp__cutlass_row *row, const trp__cu
     /* Tiles that follow each other lie in squares if A and B together are more than half of L2. */
     const double bytes = (double)p->m * (double)p->k * trp_dtype_bits((trp_dtype)p->a) / 8.0 +
                          (double)p->k * (double)p->n * trp_dtype_bits((trp_dtype)p->b) / 8.0;
-    return (trp__cutlass_settings){.swizzle = bytes > 24e6 ? 8 : bytes > 8e6 ? 4 : 1,
-                                   .splits = 1,
-                                   .stream_k = shares_sums(row, p) ? 3 : 0};
+    const int32_t parts = parts_of_sums(row, p);
+    return (trp__cutlass_settings){.swizzle = bytes > 24e6  ? 8
+                                              : bytes > 8e6 ? 4
+                                                            : 1,
+                                   .splits = parts,
+                                   .stream_k = parts > 1 ? 2 : 0};
 }
 
 uint32_t trp__cutlass_row_variants(const trp__cutlass_row *row, const trp__cutlass_problem *p,

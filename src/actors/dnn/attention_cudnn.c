@@ -425,6 +425,8 @@ const char *trp__dnn_attention_refusal(const trp__dnn_tensor *tensors, const trp
     bool lengths = n->port[TRP__DNN_ATTENTION_SEQ_Q] != TRP__DNN_NO_PORT;
     if (n->compute != TRP_F32 || (q->type != TRP_F16 && q->type != TRP_BF16))
         return "of other types than f16 and bf16";
+    if (!(n->parameter[0] > 0)) /* its largest score would not be that of the exponents */
+        return "with a scale that is not positive";
     if (depth % 8 != 0 || width % 8 != 0)
         return "of a depth that is no multiple of 8";
     if (backward && (depth > 256 || width > 256))

@@ -7,9 +7,8 @@ enum {
     CHANNELS_LAST_RANK = 5, /* no more dimensions are known in that order */
 };
 
-/* The dimensions of a layout, from the fastest. False: a tensor of that rank does not have it. */
-static bool order_of(const trp__dnn_tensor *t, trp__dnn_layout_kind layout,
-                     uint8_t order[TRP__DNN_RANK])
+bool trp__dnn_layout_order(const trp__dnn_tensor *t, trp__dnn_layout_kind layout,
+                           uint8_t order[TRP__DNN_RANK])
 {
     uint8_t rank = t->rank;
     for (uint8_t i = 0; i < rank; i++)
@@ -34,7 +33,7 @@ static bool lies_so(const trp__dnn_tensor *t, trp__dnn_layout_kind layout)
 {
     uint8_t order[TRP__DNN_RANK];
     int64_t next = 1;
-    if (!order_of(t, layout, order))
+    if (!trp__dnn_layout_order(t, layout, order))
         return false;
     for (int i = 0; i < t->rank; i++) {
         if (t->dim[order[i]] != 1 && t->stride[order[i]] != next)
@@ -65,8 +64,8 @@ void trp__dnn_lay_out(trp__dnn_tensor *t, trp__dnn_layout_kind layout)
 {
     uint8_t order[TRP__DNN_RANK];
     int64_t next = 1;
-    if (!order_of(t, layout, order))
-        (void)order_of(t, TRP__DNN_ROWS, order);
+    if (!trp__dnn_layout_order(t, layout, order))
+        (void)trp__dnn_layout_order(t, TRP__DNN_ROWS, order);
     for (int i = 0; i < t->rank; i++) {
         t->stride[order[i]] = next;
         next *= t->dim[order[i]];

@@ -16,6 +16,10 @@ typedef enum trp__dnn_layout_kind {
 /* The first of the layouts that a tensor has; dimensions of 1 lie anywhere. */
 trp__dnn_layout_kind trp__dnn_layout(const trp__dnn_tensor *t);
 
+/* The dimensions of a layout, from the fastest. False: a tensor of that rank does not have it. */
+bool trp__dnn_layout_order(const trp__dnn_tensor *t, trp__dnn_layout_kind layout,
+                           uint8_t order[TRP__DNN_RANK]);
+
 /* All of them, a bit each: 1 << layout. */
 uint32_t trp__dnn_layouts(const trp__dnn_tensor *t);
 

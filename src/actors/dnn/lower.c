@@ -363,7 +363,8 @@ static void lower_node(builder *b, const trp__dnn_node *node, trp__dnn_lowering 
         *add_node(b, TRP_DNN_NONE, 0, 0) = *node;
     else if (node->kind == TRP_DNN_REDUCTION)
         lower_reduction(b, node);
-    else if (node->kind == TRP_DNN_NORM_INFERENCE && node->mode == TRP_DNN_BATCH)
+    else if (node->kind == TRP_DNN_NORM_INFERENCE && node->mode == TRP_DNN_BATCH &&
+             trp__dnn_layout(&b->tensor[node->port[TRP__DNN_NORM_X]]) == TRP__DNN_CHANNELS_LAST)
         lower_inference(b, node);
     else if (is_product(node))
         lower_product(b, node);

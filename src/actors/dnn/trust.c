@@ -110,6 +110,40 @@ static bool trusts_pool(const trp__dnn_graph *g, const trp__dnn_node *node)
 
 /* Data moves by kernels of ours: the library has no engine for a concatenation or a reshape alone.
  */
+/* A tensor that stands for a larger one repeats along its slowest dimensions or its fastest, but
+ * not along both: of what is in between, images behind the first read something else. */
+static bool trusts_repeats(const trp__dnn_tensor *t, const trp__dnn_tensor *whole,
+                           trp__dnn_layout_kind layout)
+{
+    uint8_t order[TRP__DNN_RANK];
+    bool repeats = false;
+    int changes = 0, seen = 0;
+    if (t->role == TRP__DNN_VALUE || trp__dnn_elements(t) == 1)
+        return true;
+    if (t->rank != whole->rank || !trp__dnn_layout_order(whole, layout, order))
+        return false;
+    for (int i = 0; i < whole->rank; i++) {
+        if (whole->dim[order[i]] == 1)
+            continue;
+        bool now = t->dim[order[i]] == 1;
+        changes += seen++ > 0 && now != repeats;
+        repeats = now;
+    }
+    return changes <= 1;
+}
+
+static bool trusts_pointwise(const trp__dnn_graph *g, const trp__dnn_node *node)
+{
+    const trp__dnn_layout_kind layout =
+        common_layouts(g, node) & 1u << TRP__DNN_ROWS ? TRP__DNN_ROWS : TRP__DNN_CHANNELS_LAST;
+    for (int i = TRP__DNN_POINTWISE_X; i < TRP__DNN_POINTWISE_Y; i++) {
+        const trp__dnn_tensor *t = at_port(g, node, i);
+        if (t && !trusts_repeats(t, at_port(g, node, TRP__DNN_POINTWISE_Y), layout))
+            return false;
+    }
+    return true;
+}
+
 static bool trusts(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     if (trp__dnn_is_move(node->kind))
@@ -125,6 +159,9 @@ static bool trusts(const trp__dnn_graph *g, const trp__dnn_node *node)
         return trusts_conv(g, node);
     if (!all_types(g, node, is_common) || common_layouts(g, node) == 0)
         return false;
+    if (node->kind == TRP_DNN_REDUCTION) /* of nothing, it is something else */
+        return trp__dnn_elements(at_port(g, node, TRP__DNN_REDUCTION_X)) !=
+               trp__dnn_elements(at_port(g, node, TRP__DNN_REDUCTION_Y));
     return (node->kind != TRP_DNN_RESAMPLE_FORWARD && node->kind != TRP_DNN_RESAMPLE_BACKWARD) ||
            trusts_pool(g, node);
 }
@@ -138,21 +175,51 @@ static bool ends(const trp__dnn_graph *g, const trp__dnn_node *node)
             !is_half(g->tensor[node->port[TRP__DNN_CONV_X]].type));
 }
 
-/* Several nodes have all of their tensors in one layout; and what comes behind a sum is another
- * graph, since of some such (log softmax of f16) something else is computed. */
+/* The tensor that a node is about, and that it writes. */
+static const trp__dnn_tensor *shape_before(const trp__dnn_graph *g, const trp__dnn_node *node)
+{
+    return at_port(g, node, node->kind == TRP_DNN_POINTWISE ? TRP__DNN_POINTWISE_Y : 0);
+}
+
+static const trp__dnn_tensor *shape_behind(const trp__dnn_graph *g, const trp__dnn_node *node)
+{
+    const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        if (kind->port[i].name && kind->port[i].written && at_port(g, node, i))
+            return at_port(g, node, i);
+    }
+    return NULL;
+}
+
+static bool same_dims(const trp__dnn_tensor *a, const trp__dnn_tensor *b)
+{
+    bool same = a && b && a->rank == b->rank;
+    for (int i = 0; same && i < a->rank; i++)
+        same = a->dim[i] == b->dim[i];
+    return same;
+}
+
+/* Several nodes have all of their tensors in one layout, and go on with what has the dimensions of
+ * the one before: of an intermediate result that is repeated something else is read. What comes
+ * behind a sum is another graph. Only behind a product may a tensor be repeated anyhow. */
 uint32_t trp__dnn_trusted(const trp__dnn_graph *g, uint32_t first)
 {
+    const trp__dnn_node *before = NULL;
+    const bool product = g->node[first].kind <= TRP_DNN_MATMUL;
     uint32_t count = 0, common = ~0u;
-    while (first + count < g->head->nodes) {
+    for (; first + count < g->head->nodes; count++) {
         const trp__dnn_node *node = &g->node[first + count];
         if (trp__dnn_is_attention(node)) /* it was made to fit when it was lowered */
             return count == 0 ? 1 : count;
         common &= common_layouts(g, node);
-        if (!trusts(g, node) || (count > 0 && common == 0))
+        if (!trusts(g, node) ||
+            (node->kind == TRP_DNN_POINTWISE && !product && !trusts_pointwise(g, node)))
             break;
-        count++;
+        if (before && (common == 0 || !same_dims(shape_behind(g, before), shape_before(g, node))))
+            break;
+        before = node;
         if (ends(g, node))
-            break;
+            return count + 1;
     }
     return count;
 }
