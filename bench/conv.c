@@ -82,6 +82,7 @@ static trp_cutlass_conv_request request_of(convolution *c)
 {
     const shape *x = &c->what;
     return (trp_cutlass_conv_request){
+        .header.wait_ns = TRP_FOREVER,
         .operation = c->operation,
         .images = x->images,
         .channels = x->channels,

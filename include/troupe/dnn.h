@@ -38,6 +38,7 @@ enum {
     TRP_DNN_NODES_MAX = 32,
     TRP_DNN_BUFFERS_MAX = 15, /* tensors with a buffer */
     TRP_DNN_PARAMETERS = 3,
+    TRP_DNN_PARTS_MAX = 8,
 };
 
 /* One of three: something in memory, if it has a buffer; a number, if it has a value; else virtual,
@@ -128,6 +129,19 @@ typedef enum trp_dnn_kind {
     /* dy, q, k, v, y, stats, [bias], [slopes], [seq_q, seq_kv] -> dq, dk, dv, [dbias]. dbias has
      * the dimensions of bias. */
     TRP_DNN_ATTENTION_BACKWARD = 15,
+    /* Data that moves: elements are what they were, as far as the type of y holds them. A virtual y
+     * without a type has that of what is read.
+     *
+     * part[0], [part[1] to part[7]] -> y: one behind the other along `axis`. */
+    TRP_DNN_CONCATENATE = 16,
+    /* x -> y: of each dimension the elements from `start` on, every `step`th, as many as y has; as
+     * many as there are, if y has no dimensions. */
+    TRP_DNN_SLICE = 17,
+    /* x -> y: y's dimension i is x's dimension order[i]. */
+    TRP_DNN_TRANSPOSE = 18,
+    /* x -> y: the same elements in the same order, the last dimension fastest, in y's dimensions.
+     */
+    TRP_DNN_RESHAPE = 19,
 } trp_dnn_kind;
 
 /* Of x, b and t where they are named, of x alone where not. Comparisons give 1 or 0; logical ones
@@ -239,6 +253,11 @@ typedef struct trp_dnn_node {
     trp_scalar parameter[TRP_DNN_PARAMETERS];
     uint32_t q, k, v, dq, dk, dv, stats, slopes, seq_q, seq_kv; /* of ATTENTION... */
     trp_dnn_mask mask;                                          /* ATTENTION... */
+    uint32_t part[TRP_DNN_PARTS_MAX];                           /* CONCATENATE: tensors */
+    uint32_t axis;                                              /* CONCATENATE: a dimension */
+    int64_t start[TRP_DNN_RANK_MAX];                            /* SLICE: of each dimension */
+    int64_t step[TRP_DNN_RANK_MAX];                             /* SLICE; 0: 1 */
+    uint32_t order[TRP_DNN_RANK_MAX];                           /* TRANSPOSE: each dimension once */
 } trp_dnn_node;
 
 /* Where the library's engines for a graph come from. */

@@ -40,6 +40,10 @@ static shape draw_shape(int64_t most)
                .columns = dp_from(1, most),
                .depth = dp_from(1, 9),
                .width = dp_from(1, 9)};
+    if (dp_below(2)) { /* as cuDNN has them */
+        s.depth = 8 * dp_from(1, 2);
+        s.width = 8 * dp_from(1, 2);
+    }
     s.heads = s.shared * dp_from(1, 3);
     if (dp_below(3))
         s.columns = s.rows;

@@ -320,9 +320,13 @@ uint32_t dr_outputs(const trp_dnn_node *n, uint32_t *out)
         [TRP_DNN_STATISTICS] = {n->sum, n->square_sum},
         [TRP_DNN_ATTENTION] = {n->y, n->stats},
         [TRP_DNN_ATTENTION_BACKWARD] = {n->dq, n->dk, n->dv, n->dbias},
+        [TRP_DNN_CONCATENATE] = {n->y},
+        [TRP_DNN_SLICE] = {n->y},
+        [TRP_DNN_TRANSPOSE] = {n->y},
+        [TRP_DNN_RESHAPE] = {n->y},
     };
     uint32_t count = 0;
-    if (n->kind < TRP_DNN_CONV_FORWARD || n->kind > TRP_DNN_ATTENTION_BACKWARD)
+    if (n->kind < TRP_DNN_CONV_FORWARD || n->kind > TRP_DNN_RESHAPE)
         misuse("no such kind");
     for (int i = 0; i < DR_OUTPUTS_MAX; i++) {
         if (all[n->kind][i])
@@ -347,7 +351,8 @@ static trp_dtype compute_of(const dr_graph *g, const trp_dnn_node *n)
                              n->v,
                              n->slopes,
                              back ? n->y : 0,
-                             back ? n->stats : 0};
+                             back ? n->stats : 0,
+                             n->part[0]};
     if (n->compute)
         return n->compute;
     for (size_t i = 0; i < COUNT_OF(read); i++) {
@@ -461,6 +466,10 @@ void dr_run(dr_graph *g)
         [TRP_DNN_STATISTICS] = statistics,
         [TRP_DNN_ATTENTION] = dr_attention,
         [TRP_DNN_ATTENTION_BACKWARD] = dr_attention_backward,
+        [TRP_DNN_CONCATENATE] = dr_move,
+        [TRP_DNN_SLICE] = dr_move,
+        [TRP_DNN_TRANSPOSE] = dr_move,
+        [TRP_DNN_RESHAPE] = dr_move,
     };
     for (uint32_t i = 0; i < g->nodes; i++) {
         const trp_dnn_node *n = &g->node[i];

@@ -2,6 +2,7 @@
  * have must be taken, as one, by an engine that never has the scores in memory. Skipped where cuDNN
  * is missing, or is too old to plan without a device. */
 #include "actors/dnn/attention_cudnn.h"
+#include "actors/dnn/direct_cuda.h"
 #include "actors/dnn/plan_record.h"
 #include "dnn_graphs.h"
 #include "dnn_planner.h"
@@ -21,6 +22,8 @@
 #include <string.h>
 
 static trp__dnn_planner planner;
+static trp__direct_kernels direct = {.target = "sm_90"}; /* planner.direct at times */
+static bool has_direct;
 
 typedef enum extra {
     BIAS = 1,         /* 1 x h x s_q x s_kv */
@@ -140,12 +143,35 @@ static void check_fused(const attention *a, bool backward, const trp__dnn_plan *
     size_t bytes;
     trp_error error;
     assert_int_equal(plan->steps, 1);
+    const uint8_t masked =
+        plan->lowered.graph.node[plan->step[0].first].port[TRP__DNN_ATTENTION_MASKED];
+    if (masked != TRP__DNN_NO_PORT) {
+        float value;
+        memcpy(&value, plan->value[masked], sizeof value);
+        assert_true(value == -INFINITY);
+    }
     assert_int_equal(
         trp__dnn_engine_write(planner.lib, &plan->step[0].engine, &text, &bytes, &error), TRP_OK);
     assert_non_null(strstr(text, backward ? "flash_bprop" : "flash_fprop"));
     free(text);
     if (a->s_q > 1)
         assert_true(plan->workspace < scores + (keeps ? 4096 : 0));
+}
+
+/* What the library refuses is done by a kernel of ours; or copies are, and attention by it. */
+static void check_direct(const attention *a, const trp__dnn_graph *graph)
+{
+    const trp__dnn_way way = a->extras & TURNED ? TRP__DNN_WAY_ENGINE : TRP__DNN_WAY_DIRECT;
+    trp__dnn_plan *plan = NULL;
+    trp_error error;
+    planner.direct = &direct;
+    assert_int_equal(trp__dnn_plan_make(&planner, graph, &plan, &error), TRP_OK);
+    planner.direct = NULL;
+    for (uint32_t i = 0; i < plan->steps; i++) {
+        bool copy = !trp__dnn_is_attention(&plan->lowered.graph.node[plan->step[i].first]);
+        assert_int_equal(plan->step[i].way, copy ? TRP__DNN_WAY_DIRECT : way);
+    }
+    trp__dnn_plan_drop(plan);
 }
 
 static void try_one(const attention *a, bool backward)
@@ -170,6 +196,8 @@ static void try_one(const attention *a, bool backward)
     else
         check_fused(a, backward, plan);
     trp__dnn_plan_drop(plan);
+    if (refusal && has_direct)
+        check_direct(a, &graph);
     dnn_end(&g);
 }
 
@@ -224,7 +252,11 @@ static void planned(void **unused)
 static int set_up(void **unused)
 {
     (void)unused;
+    trp_error error;
     dnn_planner_open(&planner);
+    has_direct = trp__direct_make(&direct, &error) == TRP_OK;
+    if (!has_direct)
+        printf("without kernels of our own: %s\n", error.message);
     return 0;
 }
 
@@ -232,6 +264,7 @@ static int tear_down(void **unused)
 {
     (void)unused;
     dnn_planner_close(&planner);
+    free(direct.image);
     return 0;
 }
 

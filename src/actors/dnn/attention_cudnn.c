@@ -25,7 +25,8 @@ typedef struct composer {
     trp_error *error;
     descriptor given[TRP__DNN_ATTENTION_PORTS];
     int64_t batches, heads, rows, columns, depth, width;
-    uint8_t type; /* of q: what products take */
+    uint8_t type;      /* of q: what products take */
+    trp__dnn_tensor k; /* as it is given, not turned */
 } composer;
 
 /* Parts. */
@@ -77,6 +78,22 @@ static descriptor tensor(composer *c, uint8_t type, int64_t uid, uint32_t alignm
     return finish(c, &m, false);
 }
 
+/* The strides of dimensions of 1 do not count, but the library looks at them. */
+static trp__dnn_tensor told(const trp__dnn_tensor *given)
+{
+    trp__dnn_tensor t = *given;
+    int64_t whole = 1;
+    if (trp__dnn_layouts(&t) & 1u << TRP__DNN_ROWS) {
+        trp__dnn_lay_out(&t, TRP__DNN_ROWS);
+        return t;
+    }
+    for (int i = 0; i < RANK; i++)
+        whole = t.dim[i] > 1 && t.dim[i] * t.stride[i] > whole ? t.dim[i] * t.stride[i] : whole;
+    for (int i = 0; i < RANK - 1; i++)
+        t.stride[i] = t.dim[i] > 1 ? t.stride[i] : whole;
+    return t;
+}
+
 /* What the node has at a port, made once. k, and of the gradient v too, are known to the library
  * with rows and columns the other way round. */
 static descriptor given(composer *c, int port)
@@ -88,10 +105,11 @@ static descriptor given(composer *c, int port)
     int64_t dim[RANK] = {1, 1, 1, 1}, stride[RANK] = {1, 1, 1, 1};
     if (!t || c->given[port])
         return c->given[port];
+    const trp__dnn_tensor lies = told(t);
     for (int i = 0; i < RANK && !value; i++) {
         int from = !turned || i < 2 ? i : 5 - i;
-        dim[i] = t->dim[from];
-        stride[i] = t->stride[from];
+        dim[i] = lies.dim[from];
+        stride[i] = lies.stride[from];
     }
     return c->given[port] =
                tensor(c, t->type, trp__dnn_uid(c->node->port[port]),
@@ -343,10 +361,9 @@ static void sum_over_rows(composer *c, descriptor weights, int port, int64_t dep
 
 static void compose_dq(composer *c, descriptor slopes)
 {
-    const trp__dnn_tensor *k = &c->graph->tensor[c->node->port[TRP__DNN_ATTENTION_K]];
     bool added_up = tensor_at(c, TRP__DNN_ATTENTION_SUM_DQ) != NULL;
     descriptor turned_keys = given(c, TRP__DNN_ATTENTION_K);
-    descriptor keys = reshape(c, turned_keys, inner_of(c, k->type, k->dim, k->stride));
+    descriptor keys = reshape(c, turned_keys, inner_of(c, c->k.type, c->k.dim, c->k.stride));
     descriptor to = given(c, added_up ? TRP__DNN_ATTENTION_SUM_DQ : TRP__DNN_ATTENTION_DQ);
     multiply(c, slopes, keys, TRP__DNN_ATTENTION_SEQ_Q, -1, TRP__DNN_ATTENTION_SEQ_KV, to);
     if (added_up)
@@ -396,29 +413,29 @@ bool trp__dnn_fits_attention(const trp__dnn_tensor *t, int port)
     return t->stride[RANK - 1] == 1;
 }
 
-/* What the library is known not to do, though it does not always say so. */
-static const char *known_refusal(const composer *c)
+const char *trp__dnn_attention_refusal(const trp__dnn_tensor *tensors, const trp__dnn_node *n)
 {
-    const trp__dnn_node *n = c->node;
-    bool backward = n->kind == TRP_DNN_ATTENTION_BACKWARD, masked = n->mode != TRP_DNN_MASK_NONE;
-    bool bias = tensor_at(c, TRP__DNN_ATTENTION_BIAS) != NULL;
-    bool slopes = tensor_at(c, TRP__DNN_ATTENTION_SLOPES) != NULL;
-    bool lengths = tensor_at(c, TRP__DNN_ATTENTION_SEQ_Q) != NULL;
-    if (c->lib->cudnnGetVersion() < TRP__CUDNN_VERSION_ATTENTION)
-        return "before version 9.16";
-    if (n->compute != TRP_F32 || (c->type != TRP_F16 && c->type != TRP_BF16))
+    const trp__dnn_tensor *q = &tensors[n->port[TRP__DNN_ATTENTION_Q]];
+    const trp__dnn_tensor *v = &tensors[n->port[TRP__DNN_ATTENTION_V]];
+    const int64_t rows = q->dim[2], columns = v->dim[2], depth = q->dim[3], width = v->dim[3];
+    bool backward = n->kind == TRP_DNN_ATTENTION_BACKWARD;
+    bool low = n->mode == TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT;
+    bool bias = n->port[TRP__DNN_ATTENTION_BIAS] != TRP__DNN_NO_PORT;
+    bool slopes = n->port[TRP__DNN_ATTENTION_SLOPES] != TRP__DNN_NO_PORT;
+    bool lengths = n->port[TRP__DNN_ATTENTION_SEQ_Q] != TRP__DNN_NO_PORT;
+    if (n->compute != TRP_F32 || (q->type != TRP_F16 && q->type != TRP_BF16))
         return "of other types than f16 and bf16";
-    if (c->depth % 8 != 0 || c->width % 8 != 0)
+    if (depth % 8 != 0 || width % 8 != 0)
         return "of a depth that is no multiple of 8";
-    if (backward && (c->depth > 256 || c->width > 256))
+    if (backward && (depth > 256 || width > 256))
         return "backward of a depth of more than 256";
-    if (backward && c->rows == 1 && c->columns == 1)
+    if (backward && rows == 1 && columns == 1)
         return "backward of one row and column";
-    if (slopes && !masked)
+    if (slopes && n->mode == TRP_DNN_MASK_NONE)
         return "with slopes and without a mask";
-    if (ends_bottom_right(c) && (bias || slopes))
+    if (low && (bias || slopes))
         return "with a bias or slopes and a diagonal that ends bottom right";
-    if ((ends_bottom_right(c) || n->window[0] != 0) && !lengths && c->rows > c->columns)
+    if ((low || n->window[0] != 0) && !lengths && rows > columns)
         return "with a window, or a diagonal that ends bottom right, and more rows than columns";
     return NULL;
 }
@@ -434,10 +451,13 @@ trp_status trp__dnn_compose_attention(const trp__cudnn *lib, const trp__dnn_grap
     c.heads = q->dim[1];
     c.rows = q->dim[2];
     c.depth = q->dim[3];
-    c.columns = tensor_at(&c, TRP__DNN_ATTENTION_K)->dim[2];
+    c.k = told(tensor_at(&c, TRP__DNN_ATTENTION_K));
+    c.columns = c.k.dim[2];
     c.width = tensor_at(&c, TRP__DNN_ATTENTION_V)->dim[3];
     c.type = q->type;
-    const char *refusal = known_refusal(&c);
+    const char *refusal = lib->cudnnGetVersion() < TRP__CUDNN_VERSION_ATTENTION
+                              ? "before version 9.16"
+                              : trp__dnn_attention_refusal(graph->tensor, node);
     if (refusal)
         return trp__error_set(error, TRP_E_UNSUPPORTED, "cuDNN has no attention %s", refusal);
     if (node->kind == TRP_DNN_ATTENTION)

@@ -33,6 +33,10 @@ trp_status trp__dnn_compose_attention(const trp__cudnn *lib, const trp__dnn_grap
                                       const trp__dnn_node *node, trp__dnn_composed *out,
                                       trp_error *error);
 
+/* What the library is known not to do, though it does not always say so: why not, to go on with
+ * "cuDNN has no attention". NULL: nothing is known. */
+const char *trp__dnn_attention_refusal(const trp__dnn_tensor *tensors, const trp__dnn_node *node);
+
 /* Whether the library takes a tensor at a port as it lies: others are copied. */
 bool trp__dnn_fits_attention(const trp__dnn_tensor *t, int port);
 

@@ -7,7 +7,8 @@
 #include "actors/dnn/graph.h"
 
 enum {
-    TRP__DIRECT_STATISTICS = TRP__DNN_PORTS, /* the shape of a norm's; nothing lies there */
+    TRP__DIRECT_STATISTICS =
+        TRP__DNN_PORTS, /* the shape of a norm's, or attention's; nothing lies there */
     TRP__DIRECT_TENSORS,
     TRP__DIRECT_THREADS = 256, /* of a block */
 };

@@ -32,6 +32,15 @@ static const struct {
     {TRP_DNN_NORM_BACKWARD, TRP__DIRECT_STATISTICS, true, "trp_direct_norm_backward"},
     {TRP_DNN_NORM_BACKWARD, TRP__DNN_NORM_DSCALE, true, "trp_direct_norm_backward_scale"},
     {TRP_DNN_STATISTICS, TRP__DNN_STATISTICS_SUM, true, "trp_direct_statistics"},
+    {TRP_DNN_ATTENTION, TRP__DIRECT_STATISTICS, true, "trp_direct_attention"},
+    {TRP_DNN_ATTENTION_BACKWARD, TRP__DIRECT_STATISTICS, true, "trp_direct_attention_backward_q"},
+    {TRP_DNN_ATTENTION_BACKWARD, TRP__DNN_ATTENTION_K, true, "trp_direct_attention_backward_kv"},
+    {TRP_DNN_ATTENTION_BACKWARD, TRP__DNN_ATTENTION_DBIAS, true,
+     "trp_direct_attention_backward_bias"},
+    {TRP_DNN_CONCATENATE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
+    {TRP_DNN_SLICE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
+    {TRP_DNN_TRANSPOSE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
+    {TRP_DNN_RESHAPE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
 };
 
 /* What the texts expect of a compiler, where they are C. */
@@ -253,6 +262,10 @@ static void describe(const trp__dnn_graph *graph, const trp__dnn_node *node, voi
     }
     if (is_norm(node))
         out->tensor[TRP__DIRECT_STATISTICS] = trp__dnn_statistics_shape(node, tensor);
+    if (node->kind == TRP_DNN_ATTENTION || node->kind == TRP_DNN_ATTENTION_BACKWARD) {
+        out->tensor[TRP__DIRECT_STATISTICS] = out->tensor[TRP__DNN_ATTENTION_Q];
+        out->tensor[TRP__DIRECT_STATISTICS].dim[3] = 1;
+    }
 }
 
 trp_status trp__direct_launch(trp__direct_kernels *k, trp_instance *instance,
@@ -266,9 +279,10 @@ trp_status trp__direct_launch(trp__direct_kernels *k, trp_instance *instance,
     if (status == TRP_OK)
         describe(graph, &graph->node[node], at, value, &d);
     for (int i = 0; i < TRP__DIRECT_KERNELS && status == TRP_OK; i++) {
-        if (kernels[i].kind != graph->node[node].kind)
+        const uint8_t port = kernels[i].port;
+        if (kernels[i].kind != graph->node[node].kind || (port < TRP__DNN_PORTS && !d.used[port]))
             continue;
-        d.count = trp__dnn_elements(&d.tensor[kernels[i].port]);
+        d.count = trp__dnn_elements(&d.tensor[port]);
         if (d.count == 0)
             continue;
         int64_t blocks = kernels[i].blocks ? d.count : (d.count - 1) / TRP__DIRECT_THREADS + 1;

@@ -116,6 +116,16 @@ static const trp__dnn_kind kinds[] = {
                                          [TRP__DNN_ATTENTION_DK] = OUT(dk),
                                          [TRP__DNN_ATTENTION_DV] = OUT(dv),
                                          [TRP__DNN_ATTENTION_DBIAS] = GET(dbias)}},
+    [TRP_DNN_CONCATENATE] = {.name = "concatenate",
+                             .port = {IN(part[0]), MAY(part[1]), MAY(part[2]), MAY(part[3]),
+                                      MAY(part[4]), MAY(part[5]), MAY(part[6]),
+                                      MAY(part[7]), [TRP__DNN_MOVE_Y] = OUT(y)}},
+    [TRP_DNN_SLICE] = {.name = "slice",
+                       .port = {[TRP__DNN_MOVE_X] = IN(x), [TRP__DNN_MOVE_Y] = OUT(y)}},
+    [TRP_DNN_TRANSPOSE] = {.name = "transpose",
+                           .port = {[TRP__DNN_MOVE_X] = IN(x), [TRP__DNN_MOVE_Y] = OUT(y)}},
+    [TRP_DNN_RESHAPE] = {.name = "reshape",
+                         .port = {[TRP__DNN_MOVE_X] = IN(x), [TRP__DNN_MOVE_Y] = OUT(y)}},
 };
 
 static const struct {

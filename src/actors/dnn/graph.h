@@ -82,11 +82,13 @@ enum {
     TRP__DNN_ATTENTION_DBIAS,
     TRP__DNN_ATTENTION_OWN, /* from here on what cuDNN needs, of a lowered graph only */
 };
+/* Of all nodes that move data: x, or the first part of several, and y. */
+enum { TRP__DNN_MOVE_X, TRP__DNN_MOVE_Y = TRP_DNN_PARTS_MAX };
 
 typedef struct trp__dnn_node {
     uint8_t kind;    /* trp_dnn_kind */
     uint8_t mode;    /* trp_dnn_pointwise, _reduce, _resample, _norm or _mask; of convolutions
-                      * `flip` */
+                      * `flip`, of CONCATENATE the axis */
     uint8_t compute; /* trp_dtype */
     uint8_t spatial; /* dimensions */
     uint8_t port[TRP__DNN_PORTS]; /* the number of the tensor; TRP__DNN_NO_PORT: none */
@@ -94,10 +96,11 @@ typedef struct trp__dnn_node {
     int32_t stride[TRP__DNN_SPATIAL], dilation[TRP__DNN_SPATIAL];
     int32_t window[TRP__DNN_SPATIAL];
     double parameter[TRP_DNN_PARAMETERS]; /* defaults filled in; no upper clip: infinity */
+    int32_t start[TRP__DNN_RANK], step[TRP__DNN_RANK]; /* SLICE; of TRANSPOSE start is the order */
 } trp__dnn_node;
 
 _Static_assert(sizeof(trp__dnn_tensor) == 8 + 128, "no padding");
-_Static_assert(sizeof(trp__dnn_node) == 28 + 60 + 24, "no padding");
+_Static_assert(sizeof(trp__dnn_node) == 28 + 60 + 24 + 64, "no padding");
 
 /* The head, and what makes two graphs the same together with tensors and nodes. */
 typedef struct trp__dnn_head {
@@ -136,6 +139,12 @@ typedef struct trp__dnn_kind {
 
 /* NULL for what is no kind. */
 const trp__dnn_kind *trp__dnn_kind_of(uint32_t kind);
+
+/* Whether elements only move. */
+static inline bool trp__dnn_is_move(uint32_t kind)
+{
+    return kind >= TRP_DNN_CONCATENATE && kind <= TRP_DNN_RESHAPE;
+}
 
 /* How many inputs a mode of POINTWISE takes, 1 to 3 (x; x and b; x, b and t); 0 for what is no
  * mode. Its name. */

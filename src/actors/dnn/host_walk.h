@@ -42,6 +42,14 @@ static inline void trp__walk_add(trp__walk *w, const trp__dnn_tensor *t)
     }
 }
 
+/* An array of which elements are so far apart along each dimension of the shape. */
+static inline void trp__walk_add_steps(trp__walk *w, const int64_t apart[TRP__DNN_RANK])
+{
+    int64_t *step = w->step[w->arrays++];
+    for (int i = 0; i < w->rank; i++)
+        step[i] = apart[w->axis[i]];
+}
+
 static inline bool trp__walk_next(trp__walk *w)
 {
     for (int i = w->rank - 1; i >= 0; i--) {

@@ -367,7 +367,7 @@ static void lower_node(builder *b, const trp__dnn_node *node, trp__dnn_lowering 
         lower_inference(b, node);
     else if (is_product(node))
         lower_product(b, node);
-    else if (trp__dnn_is_attention(node))
+    else if (trp__dnn_is_attention(node) && !trp__dnn_attention_refusal(b->tensor, node))
         lower_attention(b, node);
     else if (node->kind == TRP_DNN_STATISTICS && lowering == TRP__DNN_LOWER_MORE)
         lower_statistics(b, node);

@@ -31,6 +31,11 @@ trp_status trp__dnn_check_span(trp__dnn_making *m, uint8_t number);
  * many. *read: of each number a bit, whether a node reads it. */
 trp_status trp__dnn_take_node(trp__dnn_making *m, uint32_t index, uint32_t tensors, uint64_t *read);
 
+/* Takes what moves of data have beside tensors; for other kinds, sees that there is nothing. And
+ * what trp__dnn_check_shapes() does for them. */
+trp_status trp__dnn_take_move(trp__dnn_making *m, uint32_t index);
+trp_status trp__dnn_check_move(trp__dnn_making *m, uint32_t index);
+
 /* Checks the shapes and types of node `index`, whose mode, geometry and ports are filled in. The
  * tensors that it reads are complete; fills in the type and the dimensions of those it writes,
  * where they are not given (rank 0), and what it computes in. */

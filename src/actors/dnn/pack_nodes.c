@@ -54,6 +54,14 @@ static const struct {
     FIELD(slopes),
     FIELD(seq_q),
     FIELD(seq_kv),
+    FIELD(part[0]),
+    FIELD(part[1]),
+    FIELD(part[2]),
+    FIELD(part[3]),
+    FIELD(part[4]),
+    FIELD(part[5]),
+    FIELD(part[6]),
+    FIELD(part[7]),
 #undef FIELD
 };
 
@@ -317,7 +325,7 @@ trp_status trp__dnn_take_node(making *m, uint32_t index, uint32_t tensors, uint6
     trp__dnn_node *n = &m->node[index];
     if (!trp__dnn_kind_of(given->kind))
         return FAIL(m, "nodes[%u].kind: expected a trp_dnn_kind, 1 to %d, got %d", index,
-                    TRP_DNN_ATTENTION_BACKWARD, (int)given->kind);
+                    TRP_DNN_RESHAPE, (int)given->kind);
     *n = (trp__dnn_node){.kind = (uint8_t)given->kind};
     trp_status status = check_unused(m, index);
     if (status == TRP_OK)
@@ -326,6 +334,8 @@ trp_status trp__dnn_take_node(making *m, uint32_t index, uint32_t tensors, uint6
         status = check_parameters(m, index);
     if (status == TRP_OK)
         status = check_geometry(m, index);
+    if (status == TRP_OK)
+        status = trp__dnn_take_move(m, index);
     for (int at = 0; at < TRP__DNN_PORTS && status == TRP_OK; at++)
         status = take_port(m, index, at, tensors);
     if (status == TRP_OK)

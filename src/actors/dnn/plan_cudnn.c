@@ -164,6 +164,8 @@ static matter matter_of(const trp__dnn_graph *g, const trp__dnn_node *node)
         empty = empty || !some;
         written = written || (some && kind->port[i].written);
     }
+    if (trp__dnn_is_move(node->kind)) /* a part may be empty */
+        return written ? MATTER_SOME : MATTER_NOTHING;
     return !empty         ? MATTER_SOME
            : !written     ? MATTER_NOTHING
            : is_sum(node) ? MATTER_ZEROS

@@ -219,9 +219,13 @@ static void store(const rnn_run *run, int place, const void *from)
         trp__dnn_host_store(&t, run->place[place], is_wide(&run->n), from);
 }
 
+typedef struct run_arguments {
+    rnn_run *run;
+} run_arguments;
+
 static void run_now(void *arguments)
 {
-    rnn_run *run = *(rnn_run **)arguments;
+    rnn_run *run = ((run_arguments *)arguments)->run;
     const trp__rnn *n = &run->n;
     load(run, TRP__RNN_x, TRP__RNN_AT_X);
     load(run, TRP__RNN_w, TRP__RNN_AT_W);
@@ -256,6 +260,11 @@ static trp_status find_lengths(const trp__rnn *n, const trp_job *job, const int3
     if (n->lengths)
         status = trp__rnn_piece(job, (uint64_t)n->batch * sizeof **length, &at, error);
     *length = at;
+    for (int32_t i = 0; i < n->batch && at && status == TRP_OK; i++) {
+        if ((*length)[i] < 1 || (*length)[i] > n->steps) /* memory depends on it */
+            status = trp__error_set(error, TRP_E_INTERNAL, "a sequence of %d of %d steps",
+                                    (*length)[i], n->steps);
+    }
     return status;
 }
 
@@ -272,7 +281,8 @@ static trp_status answer_reserve(const trp__rnn *n, const trp_job *job, trp_erro
 trp_status trp__rnn_host_handle(trp_instance *instance, const trp__openblas *blas, trp_job *job,
                                 trp_error *error)
 {
-    rnn_run run = {.blas = blas, .backward = job->op == TRP_OP_RNN_BACKWARD}, *made;
+    rnn_run run = {.blas = blas, .backward = job->op == TRP_OP_RNN_BACKWARD};
+    run_arguments arguments;
     const int32_t *length;
     uint64_t bytes = 0;
     memcpy(&run.n, job->payload, sizeof run.n);
@@ -289,11 +299,11 @@ trp_status trp__rnn_host_handle(trp_instance *instance, const trp__openblas *bla
     }
     run.reserve = run.place[TRP__RNN_reserve];
     if (status == TRP_OK)
-        status = make_run(&run, length, &made, error);
+        status = make_run(&run, length, &arguments.run, error);
     if (status != TRP_OK)
         return status;
-    status = instance->services->enqueue(instance, run_now, &made, sizeof made, error);
+    status = instance->services->enqueue(instance, run_now, &arguments, sizeof arguments, error);
     if (status != TRP_OK)
-        munmap(made, made->bytes);
+        munmap(arguments.run, arguments.run->bytes);
     return status;
 }

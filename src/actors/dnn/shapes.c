@@ -464,6 +464,8 @@ static trp_status (*const checks[])(const checked *) = {
 trp_status trp__dnn_check_shapes(trp__dnn_making *m, uint32_t index)
 {
     checked c = {.m = m, .index = index, .n = &m->node[index]};
+    if (trp__dnn_is_move(c.n->kind))
+        return trp__dnn_check_move(m, index);
     c.kind = trp__dnn_kind_of(c.n->kind);
     trp_status status = checks[c.n->kind](&c);
     if (status == TRP_OK)

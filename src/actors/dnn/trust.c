@@ -108,8 +108,12 @@ static bool trusts_pool(const trp__dnn_graph *g, const trp__dnn_node *node)
             (common_layouts(g, node) & 1u << TRP__DNN_ROWS));
 }
 
+/* Data moves by kernels of ours: the library has no engine for a concatenation or a reshape alone.
+ */
 static bool trusts(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
+    if (trp__dnn_is_move(node->kind))
+        return false;
     for (int i = 0; i < TRP__DNN_PORTS; i++) {
         const trp__dnn_tensor *t = at_port(g, node, i);
         if (t && !trp__dnn_is_regular(t, node))

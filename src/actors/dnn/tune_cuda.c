@@ -70,23 +70,28 @@ static uint64_t random_next(uint64_t *state)
     return *state >> 33;
 }
 
-/* Of attention's lengths: all rows and columns, for which there is memory. 0: another tensor. */
-static int64_t length_of(const bench *b, uint32_t number)
+/* What attention reads cannot be any numbers: lengths are all rows and columns, for which there is
+ * memory, and stats about what they are of such rows, so that weights are none that overflow. 0:
+ * another tensor. */
+static double constant_of(const bench *b, uint32_t number)
 {
     const trp__dnn_graph *g = &b->plan->lowered.graph;
     const trp__dnn_node *node = &g->node[b->step->first];
     if (node->kind != TRP_DNN_ATTENTION && node->kind != TRP_DNN_ATTENTION_BACKWARD)
         return 0;
-    return node->port[TRP__DNN_ATTENTION_SEQ_Q] == number
-               ? g->tensor[node->port[TRP__DNN_ATTENTION_Q]].dim[2]
-           : node->port[TRP__DNN_ATTENTION_SEQ_KV] == number
-               ? g->tensor[node->port[TRP__DNN_ATTENTION_K]].dim[2]
+    const trp__dnn_tensor *q = &g->tensor[node->port[TRP__DNN_ATTENTION_Q]];
+    const trp__dnn_tensor *k = &g->tensor[node->port[TRP__DNN_ATTENTION_K]];
+    const double mean = 0.625; /* of all others */
+    return node->port[TRP__DNN_ATTENTION_SEQ_Q] == number    ? (double)q->dim[2]
+           : node->port[TRP__DNN_ATTENTION_SEQ_KV] == number ? (double)k->dim[2]
+           : node->port[TRP__DNN_ATTENTION_STATS] == number
+               ? node->parameter[0] * mean * mean * (double)q->dim[3] + log((double)k->dim[2])
                : 0;
 }
 
 /* From 0.25 to 1, since variances must not be negative: numbers of which no bit is always the same,
  * since what a device draws, and so its clock, depends on them. */
-static bool make_piece(uint8_t type, int64_t length, void *out, size_t count)
+static bool make_piece(uint8_t type, double constant, void *out, size_t count)
 {
     uint64_t state = 1;
     double *values = type == TRP_BOOL || type == TRP_U8 || type == TRP_I64
@@ -100,7 +105,7 @@ static bool make_piece(uint8_t type, int64_t length, void *out, size_t count)
     }
     for (size_t i = 0; i < count; i++) {
         double value = 0.25 + (double)random_next(&state) * 0.75 * 0x1p-31;
-        values[i] = length                              ? (double)length
+        values[i] = constant != 0                       ? constant
                     : type == TRP_I8 || type == TRP_I32 ? rint(value * 100)
                                                         : value;
     }
@@ -116,7 +121,7 @@ static bool fill_tensor(bench *b, uint32_t number, trp__cu_address to)
     size_t count = extent < PIECE ? (size_t)extent : PIECE;
     size_t piece = count * (trp_dtype_bits((trp_dtype)t->type) / 8);
     void *from = malloc(piece ? piece : 1);
-    bool good = from && make_piece(t->type, length_of(b, number), from, count) &&
+    bool good = from && make_piece(t->type, constant_of(b, number), from, count) &&
                 trp__cuda_upload(b->cu, to, from, piece) == 0;
     free(from);
     for (uint64_t done = piece; good && done < bytes;) {

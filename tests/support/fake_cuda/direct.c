@@ -15,26 +15,25 @@
 #include "actors/dnn/direct_kernels.h"
 
 typedef struct row {
-    uint8_t kind[2], port;
+    uint8_t first, last, port;
     void (*run)(trp__direct d);
 } row;
 
 enum {
-#define NUMBER(name, kind, or_kind, port) NUMBER_##name,
+#define NUMBER(name, kind, last, port) NUMBER_##name,
     FAKE_DIRECT_KERNELS(NUMBER) ROWS
 #undef NUMBER
 };
 
 static const row rows[ROWS] = {
-#define ROW(name, kind, or_kind, port)                                                             \
-    {{TRP_DNN_##kind, TRP_DNN_##or_kind}, port, trp_direct_##name},
+#define ROW(name, kind, last, port) {TRP_DNN_##kind, TRP_DNN_##last, port, trp_direct_##name},
     FAKE_DIRECT_KERNELS(ROW)
 #undef ROW
 };
 
 static bool is_for(const row *r, uint8_t kind)
 {
-    return r->kind[0] == kind || r->kind[1] == kind;
+    return kind >= r->first && kind <= r->last;
 }
 
 size_t fake_direct_bytes(const trp__dnn_tensor *t)
@@ -49,9 +48,14 @@ void fake_direct_run(trp__direct *d)
         tensor[i] = d->used[i] ? &d->tensor[i] : NULL;
     if (d->node.kind >= TRP_DNN_NORM_TRAINING && d->node.kind <= TRP_DNN_NORM_BACKWARD)
         d->tensor[TRP__DIRECT_STATISTICS] = trp__dnn_statistics_shape(&d->node, tensor);
+    if (d->node.kind == TRP_DNN_ATTENTION || d->node.kind == TRP_DNN_ATTENTION_BACKWARD) {
+        d->tensor[TRP__DIRECT_STATISTICS] = d->tensor[TRP__DNN_ATTENTION_Q];
+        d->tensor[TRP__DIRECT_STATISTICS].dim[3] = 1;
+    }
     for (int i = 0; i < ROWS; i++) {
+        const bool there = rows[i].port == TRP__DIRECT_STATISTICS || d->used[rows[i].port];
         d->count = elements(&d->tensor[rows[i].port]);
-        if (is_for(&rows[i], d->node.kind) && d->count > 0)
+        if (is_for(&rows[i], d->node.kind) && there && d->count > 0)
             rows[i].run(*d);
     }
 }
@@ -95,7 +99,7 @@ static void launch(int number, const uint64_t *parameter)
     }
 }
 
-#define LAUNCH(name, kind, or_kind, port)                                                          \
+#define LAUNCH(name, kind, last, port)                                                             \
     void fake_direct_##name(const uint64_t *parameter)                                             \
     {                                                                                              \
         launch(NUMBER_##name, parameter);                                                          \

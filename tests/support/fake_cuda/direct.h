@@ -7,8 +7,9 @@
 
 #include "actors/dnn/direct.h"
 
-/* Behind "trp_direct_": the name of each kernel, the kinds that it is for, and of which tensor it
- * has a thread or a block for each element. In the order in which a node launches them. */
+/* Behind "trp_direct_": the name of each kernel, the kinds that it is for, from one to another, and
+ * of which tensor it has a thread or a block for each element. In the order in which a node
+ * launches them. */
 #define FAKE_DIRECT_KERNELS(X)                                                                     \
     X(conv_forward, CONV_FORWARD, CONV_FORWARD, TRP__DNN_CONV_Y)                                   \
     X(conv_backward_data, CONV_BACKWARD_DATA, CONV_BACKWARD_DATA, TRP__DNN_CONV_X)                 \
@@ -22,10 +23,15 @@
     X(norm, NORM_TRAINING, NORM_INFERENCE, TRP__DIRECT_STATISTICS)                                 \
     X(norm_backward, NORM_BACKWARD, NORM_BACKWARD, TRP__DIRECT_STATISTICS)                         \
     X(norm_backward_scale, NORM_BACKWARD, NORM_BACKWARD, TRP__DNN_NORM_DSCALE)                     \
-    X(statistics, STATISTICS, STATISTICS, TRP__DNN_STATISTICS_SUM)
+    X(statistics, STATISTICS, STATISTICS, TRP__DNN_STATISTICS_SUM)                                 \
+    X(attention, ATTENTION, ATTENTION, TRP__DIRECT_STATISTICS)                                     \
+    X(attention_backward_q, ATTENTION_BACKWARD, ATTENTION_BACKWARD, TRP__DIRECT_STATISTICS)        \
+    X(attention_backward_kv, ATTENTION_BACKWARD, ATTENTION_BACKWARD, TRP__DNN_ATTENTION_K)         \
+    X(attention_backward_bias, ATTENTION_BACKWARD, ATTENTION_BACKWARD, TRP__DNN_ATTENTION_DBIAS)   \
+    X(move, CONCATENATE, RESHAPE, TRP__DNN_MOVE_Y)
 
 /* As launches of the driver. */
-#define FAKE_DIRECT_DECLARE(name, kind, or_kind, port)                                             \
+#define FAKE_DIRECT_DECLARE(name, kind, last, port)                                                \
     void fake_direct_##name(const uint64_t *parameter);
 FAKE_DIRECT_KERNELS(FAKE_DIRECT_DECLARE)
 #undef FAKE_DIRECT_DECLARE

@@ -50,28 +50,39 @@ static bool has_option(int count, const char *const *options, const char *option
     return false;
 }
 
+/* An entry for each kernel that a text has; their length. */
+static size_t add_kernels(const char *text, char *out, size_t room)
+{
+    static const char kernel[] = "\nTRP__KERNEL void ";
+    size_t used = 0;
+    for (const char *at = text; (at = strstr(at, kernel));) {
+        at += sizeof kernel - 1;
+        used += (size_t)snprintf(out + used, room - used,
+                                 ".visible .entry %.*s(.param .align 8 .b8 d[%zu])\n{\nret;\n}\n",
+                                 (int)strcspn(at, "("), at, sizeof(trp__direct));
+    }
+    return used;
+}
+
 char *fake_nvrtc_direct(const fake_nvrtc_texts *t, int count, const char *const *options, char *log,
                         size_t size)
 {
-    static const char kernel[] = "\nTRP__KERNEL void ";
-    const char *kernels = header_of(t, "actors/dnn/direct_kernels.h", 27);
+    size_t room = 256;
     bool good = all_there(t, t->source, FAKE_DIRECT_PROGRAM, log, size);
-    for (int i = 0; i < t->count && good; i++)
+    for (int i = 0; i < t->count && good; i++) {
         good = all_there(t, t->text[i], t->name[i], log, size);
-    if (good && (!kernels || !has_option(count, options, "-arch=sm_90"))) {
+        room += strlen(t->text[i]) + 1024;
+    }
+    if (good && (!header_of(t, "actors/dnn/direct_kernels.h", 27) ||
+                 !has_option(count, options, "-arch=sm_90"))) {
         snprintf(log, size, "fake NVRTC: error: no kernels, or not for sm_90\n");
         good = false;
     }
-    size_t room = good ? strlen(kernels) + 4096 : 0;
     char *image = good ? malloc(room) : NULL;
     if (!image)
         return NULL;
     size_t used = (size_t)snprintf(image, room, ".version 9.0\n.target sm_90\n.address_size 64\n");
-    for (const char *at = kernels; (at = strstr(at, kernel));) {
-        at += sizeof kernel - 1;
-        used += (size_t)snprintf(image + used, room - used,
-                                 ".visible .entry %.*s(.param .align 8 .b8 d[%zu])\n{\nret;\n}\n",
-                                 (int)strcspn(at, "("), at, sizeof(trp__direct));
-    }
+    for (int i = 0; i < t->count; i++)
+        used += add_kernels(t->text[i], image + used, room - used);
     return image;
 }
