@@ -462,18 +462,28 @@ uint32_t trp__cutlass_choose(const trp__cutlass_problem *p, const trp__cutlass_r
 
 /* Settings. */
 
-static trp__cutlass_settings estimate(const trp__cutlass_problem *p)
+/* Gradients by filters are a few tiles of very long sums: each processor gets its share of those. */
+static bool shares_sums(const trp__cutlass_row *row, const trp__cutlass_problem *p)
+{
+    return row->stream_k && row->family == TRP__CUTLASS_SM90 &&
+           row->operation == TRP__CUTLASS_CONV && p->conv.operation == TRP_CONV_WGRAD &&
+           divide_up(p->m, row->tile[0]) * divide_up(p->n, row->tile[1]) < p->processors;
+}
+
+static trp__cutlass_settings estimate(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
     /* Tiles that follow each other lie in squares if A and B together are more than half of L2. */
     const double bytes = (double)p->m * (double)p->k * trp_dtype_bits((trp_dtype)p->a) / 8.0 +
                          (double)p->k * (double)p->n * trp_dtype_bits((trp_dtype)p->b) / 8.0;
-    return (trp__cutlass_settings){.swizzle = bytes > 24e6 ? 8 : bytes > 8e6 ? 4 : 1, .splits = 1};
+    return (trp__cutlass_settings){.swizzle = bytes > 24e6 ? 8 : bytes > 8e6 ? 4 : 1,
+                                   .splits = 1,
+                                   .stream_k = shares_sums(row, p) ? 3 : 0};
 }
 
 uint32_t trp__cutlass_row_variants(const trp__cutlass_row *row, const trp__cutlass_problem *p,
                                    trp__cutlass_settings out[TRP__CUTLASS_VARIANTS_MAX])
 {
-    const trp__cutlass_settings first = estimate(p);
+    const trp__cutlass_settings first = estimate(row, p);
     uint32_t count = 0;
     out[count++] = first;
     /* 2.x has its swizzle compiled in. */
