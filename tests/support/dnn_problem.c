@@ -83,10 +83,21 @@ static void spread(trp_dnn_tensor *t, int64_t gap)
     }
 }
 
-static void lay_out(dp_problem *p, uint32_t number)
+/* With TROUPE_TEST_REGULAR all tensors of most problems lie in one way, as a library wants them. */
+enum { ANYHOW, ROWS, CHANNELS_LAST, WAYS };
+
+static int choose_way(const dp_problem *p)
+{
+    bool regular = getenv("TROUPE_TEST_REGULAR");
+    return p->packed ? ROWS : regular ? (int)dp_below(WAYS) : ANYHOW;
+}
+
+static void lay_out(dp_problem *p, uint32_t number, int way)
 {
     trp_dnn_tensor *t = &p->tensor[number];
-    int64_t next = 1, how = p->packed ? 0 : dp_below(10);
+    int64_t next = 1, how = way == ANYHOW ? dp_below(10) : 0;
+    if (way == CHANNELS_LAST)
+        trp_dnn_channels_last(t);
     if (how >= 3) {
         t->offset = (uint64_t)dp_below(5) * size_of(t);
         if (how >= 7)
@@ -193,6 +204,7 @@ static void poison(dp_problem *p, uint32_t number)
 
 void dp_make(trp_device *on, dp_problem *p)
 {
+    const int way = choose_way(p);
     device = on;
     for (uint32_t i = 0; i < p->nodes; i++) {
         uint32_t out[DR_OUTPUTS_MAX], count = dr_outputs(&p->node[i], out);
@@ -204,7 +216,7 @@ void dp_make(trp_device *on, dp_problem *p)
         if (!p->memory[i])
             continue;
         int64_t last[TRP_DNN_RANK_MAX] = {0};
-        lay_out(p, i);
+        lay_out(p, i, way);
         dr_make(&p->value[i], t->type, t->rank, t->dim);
         for (uint32_t k = 0; k < t->rank; k++)
             last[k] = t->dim[k] ? t->dim[k] - 1 : 0;

@@ -47,7 +47,8 @@ uint32_t dp_virtual(dp_problem *p, trp_dtype type);
 uint32_t dp_value(dp_problem *p, double value);
 trp_dnn_node *dp_node(dp_problem *p, trp_dnn_kind kind);
 
-/* Draws layouts and contents, and uploads them. */
+/* Draws layouts and contents, and uploads them. With TROUPE_TEST_REGULAR most problems lie as a
+ * library wants them. */
 void dp_make(trp_device *device, dp_problem *p);
 /* Gives a tensor other contents, packed. */
 void dp_put(dp_problem *p, uint32_t tensor, const double *v);

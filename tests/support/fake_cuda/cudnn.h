@@ -69,6 +69,8 @@ typedef struct fake_descriptor {
     fake_cudnn_graph *graph; /* its own copy: OPERATIONGRAPH, and all that is made of it */
     int engine;              /* ENGINE, ENGINECFG, KNOB_CHOICE, EXECUTION_PLAN */
     int mode;                /* ENGINEHEUR */
+    double *value;           /* VARIANT_PACK, of each tensor of the graph: as they were when it was
+                              * used first */
 } fake_descriptor;
 
 /* Calls. */

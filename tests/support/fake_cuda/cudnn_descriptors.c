@@ -258,6 +258,7 @@ static void release(fake_descriptor *d)
         clear_attribute(&d->attribute[i]);
     d->magic = 0;
     free(d->graph);
+    free(d->value);
     free(d);
     fake_cudnn_count(-1);
 }

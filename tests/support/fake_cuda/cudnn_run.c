@@ -206,7 +206,23 @@ static int take_pointer(job *j, uint32_t number, const fake_descriptor *pack)
     return FAKE_CUDNN_SUCCESS;
 }
 
-static int fill_job(job *j, const fake_descriptor *plan, const fake_descriptor *pack)
+/* The library may read values once and for all: a pack goes with one plan, and with what they were.
+ */
+static int keep_values(job *j, fake_descriptor *pack)
+{
+    const size_t bytes = j->graph.tensors * sizeof *pack->value;
+    if (pack->value) {
+        memcpy(j->value, pack->value, bytes);
+        return FAKE_CUDNN_SUCCESS;
+    }
+    pack->value = malloc(bytes);
+    if (!pack->value)
+        return FAKE_CUDNN_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
+    memcpy(pack->value, j->value, bytes);
+    return FAKE_CUDNN_SUCCESS;
+}
+
+static int fill_job(job *j, const fake_descriptor *plan, fake_descriptor *pack)
 {
     const fake_attribute *workspace = fake_attribute_of(pack, ATTR(VARIANT_PACK_WORKSPACE));
     int status = FAKE_CUDNN_SUCCESS;
@@ -219,7 +235,7 @@ static int fill_job(job *j, const fake_descriptor *plan, const fake_descriptor *
         if (j->graph.tensor[i].role != TRP__DNN_VIRTUAL)
             status = take_pointer(j, i, pack);
     }
-    return status;
+    return status == FAKE_CUDNN_SUCCESS ? keep_values(j, pack) : status;
 }
 
 trp__cudnn_status cudnnBackendExecute(trp__cudnn_handle handle, trp__cudnn_descriptor plan_at,
@@ -228,8 +244,7 @@ trp__cudnn_status cudnnBackendExecute(trp__cudnn_handle handle, trp__cudnn_descr
     int status = fake_cudnn_called();
     const fake_descriptor *plan =
         fake_descriptor_at(plan_at, TRP__CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    const fake_descriptor *pack =
-        fake_descriptor_at(pack_at, TRP__CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    fake_descriptor *pack = fake_descriptor_at(pack_at, TRP__CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     if (status)
         return status;
     if (!fake_cudnn_good_handle(handle) || !plan || !plan->final || !pack || !pack->final)
