@@ -444,8 +444,14 @@ static bool sums_f8(const dr_graph *g, const trp_dnn_node *n)
            (g->tensor[in].type == TRP_F8E4M3 || g->tensor[in].type == TRP_F8E5M2);
 }
 
-/* cuDNN approximates activations, to some 1e-5; takes sums of squares in another way; and keeps
- * sums of 8-bit floats with fewer digits. */
+static bool is_function(const trp_dnn_node *n)
+{
+    return n->kind == TRP_DNN_POINTWISE && n->pointwise >= TRP_DNN_COS &&
+           n->pointwise <= TRP_DNN_ERF;
+}
+
+/* cuDNN approximates functions, to some units of f32, and activations, to some 1e-5; takes sums of
+ * squares in another way; and keeps sums of 8-bit floats with fewer digits. */
 static double slack_of(const dr_graph *g, const trp_dnn_node *n, trp_dtype compute)
 {
     bool activation = n->kind == TRP_DNN_POINTWISE_BACKWARD ||
@@ -453,7 +459,7 @@ static double slack_of(const dr_graph *g, const trp_dnn_node *n, trp_dtype compu
     bool norm = n->kind >= TRP_DNN_NORM_TRAINING && n->kind <= TRP_DNN_NORM_BACKWARD;
     double slack = g->slack != 0 ? g->slack : 1;
     if (g->fused && compute == TRP_F32)
-        slack *= activation ? 512 : norm ? 4 : sums_f8(g, n) ? 16 : 1;
+        slack *= activation ? 512 : norm || is_function(n) ? 4 : sums_f8(g, n) ? 16 : 1;
     return slack;
 }
 

@@ -5,6 +5,8 @@
 
 #include <troupe/dnn.h>
 
+#include <math.h>
+
 enum { NARROW = 16 /* channels, rows and columns of 8-bit types come in so many */ };
 
 static const trp__dnn_tensor *at_port(const trp__dnn_graph *g, const trp__dnn_node *node, int port)
@@ -132,6 +134,14 @@ static bool trusts_repeats(const trp__dnn_tensor *t, const trp__dnn_tensor *whol
     return changes <= 1;
 }
 
+/* Of both an upper clip and a slope below the lower one, the clip is lost. */
+static bool loses_clip(const trp__dnn_node *node)
+{
+    return (node->kind == TRP_DNN_POINTWISE || node->kind == TRP_DNN_POINTWISE_BACKWARD) &&
+           node->mode == TRP_DNN_RELU && node->parameter[2] != 0 &&
+           (isfinite(node->parameter[1]) || node->parameter[0] != 0);
+}
+
 static bool trusts_pointwise(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     const trp__dnn_layout_kind layout =
@@ -157,7 +167,7 @@ static bool trusts(const trp__dnn_graph *g, const trp__dnn_node *node)
         return trusts_matmul(g, node);
     if (node->kind < TRP_DNN_MATMUL)
         return trusts_conv(g, node);
-    if (!all_types(g, node, is_common) || common_layouts(g, node) == 0)
+    if (!all_types(g, node, is_common) || common_layouts(g, node) == 0 || loses_clip(node))
         return false;
     if (node->kind == TRP_DNN_REDUCTION) /* of nothing, it is something else */
         return trp__dnn_elements(at_port(g, node, TRP__DNN_REDUCTION_X)) !=
