@@ -6,8 +6,8 @@
 #define MMA90(id, ...) TRP__ROW_SM90(CONV, "conv_" id, __VA_ARGS__)
 
 static const trp__cutlass_row rows[] = {
-    MMA90("half_128x256x64_2x1", HALF, 128, 256, 64, 2, 1, 8, 78, COOPERATIVE),
-    MMA90("half_256x128x64_2x1", HALF, 256, 128, 64, 2, 1, 8, 75, COOPERATIVE),
+    MMA90("half_128x256x64_2x1", HALF, 128, 256, 64, 2, 1, 8, 75, COOPERATIVE),
+    MMA90("half_256x128x64_2x1", HALF, 256, 128, 64, 2, 1, 8, 73, COOPERATIVE),
     MMA90("half_128x128x64_2x1", HALF, 128, 128, 64, 2, 1, 8, 70, COOPERATIVE),
     MMA90("half_128x128x64_1x1", HALF, 128, 128, 64, 1, 1, 8, 69, COOPERATIVE),
     MMA90("half_64x256x64_1x1_pingpong", HALF, 64, 256, 64, 1, 1, 8, 82, PINGPONG),
