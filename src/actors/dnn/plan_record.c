@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the payload, of what the bytes of a graph mean, and of how a graph is told to the library. It
- * is part of the key, too: versions of Troupe that differ in it don't replace each other's records.
- */
-#define VERSION 3u
+/* Of the payload, of what the bytes of a graph mean, of how a graph is told to the library and of
+ * what that is asked for. It is part of the key, too: versions of Troupe that differ in it don't
+ * replace each other's records. */
+#define VERSION 4u
 
 /* Keys. */
 
