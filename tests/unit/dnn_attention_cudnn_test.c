@@ -244,6 +244,8 @@ static void planned(void **unused)
     if (planner.lib->cudnnGetVersion() < TRP__CUDNN_VERSION_ATTENTION)
         skip();
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (i % 5 != 0 && !getenv("TROUPE_TEST_ALL")) /* each takes a second or more */
+            continue;
         try_one(&all[i], false);
         try_one(&all[i], true);
     }
