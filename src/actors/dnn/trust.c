@@ -154,6 +154,20 @@ static bool trusts_pointwise(const trp__dnn_graph *g, const trp__dnn_node *node)
     return true;
 }
 
+/* Numbers of norms are given by value; in memory they may have another rank than all else. */
+static bool has_numbers(const trp__dnn_graph *g, const trp__dnn_node *node)
+{
+    static const uint8_t ports[] = {TRP__DNN_NORM_EPSILON, TRP__DNN_NORM_AVERAGE_FACTOR};
+    if (node->kind != TRP_DNN_NORM_TRAINING && node->kind != TRP_DNN_NORM_INFERENCE)
+        return true;
+    for (size_t i = 0; i < sizeof ports; i++) {
+        const trp__dnn_tensor *t = at_port(g, node, ports[i]);
+        if (t && t->role != TRP__DNN_VALUE)
+            return false;
+    }
+    return true;
+}
+
 static bool trusts(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     if (trp__dnn_is_move(node->kind))
@@ -167,7 +181,8 @@ static bool trusts(const trp__dnn_graph *g, const trp__dnn_node *node)
         return trusts_matmul(g, node);
     if (node->kind < TRP_DNN_MATMUL)
         return trusts_conv(g, node);
-    if (!all_types(g, node, is_common) || common_layouts(g, node) == 0 || loses_clip(node))
+    if (!all_types(g, node, is_common) || common_layouts(g, node) == 0 || loses_clip(node) ||
+        !has_numbers(g, node))
         return false;
     if (node->kind == TRP_DNN_REDUCTION) /* of nothing, it is something else */
         return trp__dnn_elements(at_port(g, node, TRP__DNN_REDUCTION_X)) !=
