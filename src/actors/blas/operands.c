@@ -102,8 +102,10 @@ static bool parts_meet(const trp__operand *c, const trp__operand *x, int64_t ld,
      */
     int64_t whole = distance / ld - (distance % ld < 0); /* rounded down */
     for (int64_t e = -whole - 1; e <= -whole; e++) {
+        if (e <= -c->columns || e >= x->columns)
+            continue;
         int64_t apart = distance + e * ld;
-        if (e > -c->columns && e < x->columns && apart < c->rows && apart > -x->rows)
+        if (apart < c->rows && apart > -x->rows)
             return true;
     }
     return false;
@@ -122,9 +124,12 @@ trp_status trp__operand_check_apart(trp__pack *pack, const trp__operand *written
 {
     if (written->buffer.id != other->buffer.id)
         return TRP_OK;
-    /* Both lie inside the buffer, as was checked: no sum overflows. */
-    uint64_t end = written->offset + written->elements * written->element;
-    uint64_t other_end = other->offset + other->elements * other->element;
+    uint64_t end, other_end;
+    /* What lies beyond any buffer is refused where it is held against its own. */
+    if (__builtin_add_overflow(written->offset, written->elements * written->element, &end) ||
+        __builtin_add_overflow(other->offset, other->elements * other->element, &other_end) ||
+        end > INT64_MAX || other_end > INT64_MAX)
+        return TRP_OK;
     if (end <= other->offset || other_end <= written->offset)
         return TRP_OK;
     int64_t ld = common_ld(written, other);
