@@ -340,7 +340,8 @@ static void lower_attention(builder *b, const trp__dnn_node *node)
 }
 
 /* The library tells layouts by strides that do not count, those of dimensions of 1: all tensors
- * that can be are told as one layout, by channels that are fastest if those of any must be. */
+ * that can be are told as one layout, by channels that are fastest if those of any must be. How
+ * virtual ones lie is nobody's business: those that lie anyhow are told so, too. */
 static void tidy_strides(builder *b)
 {
     trp__dnn_layout_kind first = TRP__DNN_ROWS, second = TRP__DNN_CHANNELS_LAST;
@@ -356,6 +357,8 @@ static void tidy_strides(builder *b)
             trp__dnn_lay_out(&b->tensor[i], first);
         else if (layouts & 1u << second)
             trp__dnn_lay_out(&b->tensor[i], second);
+        else if (layouts == 0 && b->tensor[i].role == TRP__DNN_VIRTUAL)
+            trp__dnn_lay_out(&b->tensor[i], first);
     }
 }
 
