@@ -131,7 +131,7 @@ static trp_status add_others(const trp__dnn_product *product, const trp__matmul_
         if (memcmp(&proposed[i].algo, &first->plan.algo, sizeof first->plan.algo) == 0)
             continue;
         status = make_plan(first->planner, product, key, &plan, error);
-        if (status != TRP_OK)
+        if (status != TRP_OK || !plan)
             break;
         plan->plan.algo = proposed[i].algo;
         plan->plan.workspace = proposed[i].workspace_bytes;
@@ -152,7 +152,7 @@ trp_status trp__dnn_product_engines(const trp__dnn_planner *planner, const trp__
         return status;
     trp__matmul_key key = key_of(product, head->deterministic);
     status = make_plan(&planner->products->planner, product, &key, &plan, error);
-    if (status != TRP_OK)
+    if (status != TRP_OK || !plan)
         return status;
     fill_engine(plan, &out[(*count)++]);
     return room > 1 ? add_others(product, &key, room, out, count, error) : TRP_OK;
@@ -193,7 +193,7 @@ trp_status trp__dnn_product_read(const trp__dnn_planner *planner, const trp__dnn
         record.algo.data[i] = trp__get64(b + 8 + 8 * i);
     trp__matmul_key key = key_of(&product, head->deterministic);
     status = make_plan(own, &product, &key, &plan, error);
-    if (status != TRP_OK)
+    if (status != TRP_OK || !plan)
         return status;
     bool good = trp__matmul_use_record(own, &key, &record, &plan->plan);
     fill_engine(plan, out);

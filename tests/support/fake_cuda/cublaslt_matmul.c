@@ -18,7 +18,7 @@ typedef struct job {
     struct job *next; /* in the list of those that wait */
     lt_problem p;
     uint64_t a, b, c, d, workspace, workspace_bytes;
-    uint32_t algo; /* its number; 0: none was given */
+    uint32_t algo;           /* its number; 0: none was given */
     fake_scalar alpha, beta; /* `at` is NULL for one that is known; `type` is not used */
 } job;
 
