@@ -33,10 +33,10 @@ static inline void trp__philox(const uint32_t counter[4], const uint32_t key[2],
 
 /* Four words of a sequence, which the seed and the offset name: number n of all of them is word
  * n % 4 of block n / 4. */
-static inline void trp__philox_block(uint64_t seed, uint64_t offset, uint64_t block,
+static inline void trp__philox_block(uint64_t seed, uint64_t offset, uint64_t number,
                                      uint32_t out[TRP__PHILOX_WORDS])
 {
-    const uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)offset,
+    const uint32_t counter[4] = {(uint32_t)number, (uint32_t)(number >> 32), (uint32_t)offset,
                                  (uint32_t)(offset >> 32)};
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     trp__philox(counter, key, out);
