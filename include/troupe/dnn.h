@@ -49,8 +49,9 @@ enum {
  * ones; of matrices any number of batches, then rows and columns. Strides may be any that put no
  * two elements of an output into one place; what is only read may have strides of 0. */
 typedef struct trp_dnn_tensor {
-    trp_dtype type; /* f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32 or bool. Default of
-                     * virtual tensors and of values: what the node computes in */
+    trp_dtype type; /* f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32 or bool; seeds and their
+                     * offsets i64. Default of virtual tensors and of values: what the node
+                     * computes in */
     uint32_t rank;  /* 1 to TRP_DNN_RANK_MAX; of convolutions and resampling 2 + the number of
                      * spatial  dimensions. Virtual tensors: 0, and no dimensions: those that follow
                      * from the  node that writes it, if they do; values: 0, one element */
@@ -59,8 +60,17 @@ typedef struct trp_dnn_tensor {
                                        * also trp_dnn_channels_last() */
     trp_buffer buffer;                /* the caller keeps it until the request has ended */
     uint64_t offset;                  /* bytes; a multiple of the element size */
-    trp_scalar value; /* real; travels with the request, so that another one is the same graph */
+    trp_scalar value; /* real; travels with the request, so that another one is the same graph. Of
+                       * i64 re + 2^32 im, both whole numbers: see trp_dnn_integer() */
 } trp_dnn_tensor;
+
+/* A number of 64 bits by value, for a seed or an offset. */
+static inline trp_dnn_tensor trp_dnn_integer(uint64_t value)
+{
+    trp_dnn_tensor t = {TRP_I64, 0, {0}, {0}, {0}, 0, {0, 0, false}};
+    t.value = trp_complex((double)(uint32_t)value, (double)(uint32_t)(value >> 32));
+    return t;
+}
 
 /* Makes a tensor packed in memory with its channels, dimension 1, fastest: n, spatial ones, c. */
 static inline void trp_dnn_channels_last(trp_dnn_tensor *t)
@@ -142,6 +152,16 @@ typedef enum trp_dnn_kind {
     /* x -> y: the same elements in the same order, the last dimension fastest, in y's dimensions.
      */
     TRP_DNN_RESHAPE = 19,
+    /* seed, [offset] -> y: random numbers, see trp_dnn_random. They follow from the seed, the
+     * offset and the place of each element in the order of y's dimensions, the last one fastest,
+     * and from nothing else: not from strides, the device, or how often the request ran. With
+     * another seed or another offset they are other numbers. seed and offset are i64, one element
+     * each, in memory or by value; without an offset it is 0.
+     *
+     * Element i has word i % 4 of what Philox4x32-10 makes of the key `seed` and the counter
+     * i / 4 + 2^64 offset; where the node computes in f64, the default if y is f64, the words
+     * 2 (i % 2) and 2 (i % 2) + 1 of counter i / 2 + 2^64 offset. */
+    TRP_DNN_RANDOM = 20,
 } trp_dnn_kind;
 
 /* Of x, b and t where they are named, of x alone where not. Comparisons give 1 or 0; logical ones
@@ -217,6 +237,24 @@ typedef enum trp_dnn_norm {
     TRP_DNN_RMS = 3,
 } trp_dnn_norm;
 
+/* What RANDOM draws. u is the first 24 bits of an element's word as a fraction, 0 <= u < 1; in f64
+ * the first 53 of both words. What is computed is rounded to f32, if the node computes in that, and
+ * then to the type of y, as all results are. */
+typedef enum trp_dnn_random {
+    /* low + (high - low) * u: parameter[0] is low (0), parameter[1] high (1), as y's type holds
+     * them. Never high: where rounding leads there it is the number of y's type below it. y is of a
+     * floating type. The same bits everywhere. */
+    TRP_DNN_UNIFORM = 0,
+    /* mean + deviation * z: parameter[0] is the mean (0), parameter[1] the standard deviation (1).
+     * z is sqrt(-2 log(1 - u)) times the cosine of 2 pi u' for an element of even number, with u'
+     * of the next one; times the sine for that one (Box and Muller): at most 5.8 in size, 8.6 in
+     * f64. y is of a floating type. What backends make of it differs by less than 2^-46 deviations
+     * before it is rounded. */
+    TRP_DNN_NORMAL = 1,
+    /* 1 where u < parameter[0] (0.5), else 0. y is of any type. The same bits everywhere. */
+    TRP_DNN_BERNOULLI = 2,
+} trp_dnn_random;
+
 /* Which columns a row of ATTENTION sees: those up to its place on the diagonal. */
 typedef enum trp_dnn_mask {
     TRP_DNN_MASK_NONE = 0,   /* all; the diagonal that `window` counts from is CAUSAL's */
@@ -249,7 +287,7 @@ typedef struct trp_dnn_node {
     /* What it computes in: f64, f32, or i32 for CONV_FORWARD and MATMUL of i8. Default: f64 if it
      * reads f64, else f32. */
     trp_dtype compute;
-    /* Real. POINTWISE...: see there. ATTENTION...: scale, default 1 / sqrt(d). */
+    /* Real. POINTWISE..., RANDOM: see there. ATTENTION...: scale, default 1 / sqrt(d). */
     trp_scalar parameter[TRP_DNN_PARAMETERS];
     uint32_t q, k, v, dq, dk, dv, stats, slopes, seq_q, seq_kv; /* of ATTENTION... */
     trp_dnn_mask mask;                                          /* ATTENTION... */
@@ -258,6 +296,8 @@ typedef struct trp_dnn_node {
     int64_t start[TRP_DNN_RANK_MAX];                            /* SLICE: of each dimension */
     int64_t step[TRP_DNN_RANK_MAX];                             /* SLICE; 0: 1 */
     uint32_t order[TRP_DNN_RANK_MAX];                           /* TRANSPOSE: each dimension once */
+    uint32_t seed, offset;                                      /* RANDOM: tensors */
+    trp_dnn_random random;                                      /* RANDOM */
 } trp_dnn_node;
 
 /* Where the library's engines for a graph come from. */

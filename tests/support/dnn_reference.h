@@ -84,6 +84,7 @@ void dr_attention(const dr_work *w);
 void dr_attention_backward(const dr_work *w);
 void dr_pointwise(const dr_work *w);
 void dr_move(const dr_work *w);
+void dr_random(const dr_work *w);
 void dr_pointwise_backward(const dr_work *w);
 
 #endif

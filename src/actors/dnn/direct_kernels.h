@@ -16,6 +16,7 @@
 #include "base/narrow.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { DIMS = TRP__DNN_SPATIAL };
 
@@ -765,6 +766,7 @@ TRP__KERNEL void trp_direct_norm_backward_scale(const trp__direct d)
 }
 
 #include "actors/dnn/direct_attention.h"
+#include "actors/dnn/direct_random.h"
 
 #undef FOR_THREADS
 #undef FOR_BLOCKS

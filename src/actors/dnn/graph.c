@@ -126,6 +126,10 @@ static const trp__dnn_kind kinds[] = {
                            .port = {[TRP__DNN_MOVE_X] = IN(x), [TRP__DNN_MOVE_Y] = OUT(y)}},
     [TRP_DNN_RESHAPE] = {.name = "reshape",
                          .port = {[TRP__DNN_MOVE_X] = IN(x), [TRP__DNN_MOVE_Y] = OUT(y)}},
+    [TRP_DNN_RANDOM] = {.name = "random",
+                        .port = {[TRP__DNN_RANDOM_SEED] = IN(seed),
+                                 [TRP__DNN_RANDOM_OFFSET] = MAY(offset),
+                                 [TRP__DNN_RANDOM_Y] = OUT(y)}},
 };
 
 static const struct {

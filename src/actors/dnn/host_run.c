@@ -204,7 +204,10 @@ static void load_node(const trp__dnn_host_run *run, trp__dnn_host_node *x)
             continue;
         x->at[at] = next;
         next += real_bytes(x->n, trp__dnn_elements(t));
-        if (t->role == TRP__DNN_VALUE)
+        if (t->type == TRP_I64) /* as it is */
+            memcpy(x->at[at], t->role == TRP__DNN_VALUE ? &g->value[number] : run->place[number],
+                   sizeof(uint64_t));
+        else if (t->role == TRP__DNN_VALUE)
             load_value(t, g->value[number], is_wide(x->n), x->at[at]);
         else if (is_ready(t, is_wide(x->n)))
             x->at[at] = run->place[number];

@@ -22,4 +22,7 @@ trp_status trp__dnn_expect_dims(const trp__dnn_checked *c, int at, int rank, con
 /* ATTENTION and its gradient. */
 trp_status trp__dnn_check_attention(const trp__dnn_checked *c);
 
+/* RANDOM: also its parameters, which the type of y says more about. */
+trp_status trp__dnn_check_random(const trp__dnn_checked *c);
+
 #endif
