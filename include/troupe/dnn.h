@@ -50,8 +50,8 @@ enum {
  * two elements of an output into one place; what is only read may have strides of 0. */
 typedef struct trp_dnn_tensor {
     trp_dtype type; /* f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32 or bool; seeds and their
-                     * offsets i64. Default of virtual tensors and of values: what the node
-                     * computes in */
+                     * offsets i64, scales of blocks f8e8m0 too. Default of virtual tensors and of
+                     * values: what the node computes in */
     uint32_t rank;  /* 1 to TRP_DNN_RANK_MAX; of convolutions and resampling 2 + the number of
                      * spatial  dimensions. Virtual tensors: 0, and no dimensions: those that follow
                      * from the  node that writes it, if they do; values: 0, one element */
@@ -162,6 +162,21 @@ typedef enum trp_dnn_kind {
      * i / 4 + 2^64 offset; where the node computes in f64, the default if y is f64, the words
      * 2 (i % 2) and 2 (i % 2) + 1 of counter i / 2 + 2^64 offset. */
     TRP_DNN_RANDOM = 20,
+    /* x -> y, scale: numbers of few bits in blocks with a scale of their own, as in the OCP
+     * Microscaling formats. `block` elements that follow each other along `axis` share one, the
+     * last block of a line may be shorter: scale has the dimensions of x, but along the axis as
+     * many as there are blocks. x is f32, f16 or bf16, y f8e4m3 (the default if it is virtual) or
+     * f8e5m2, scale f8e8m0 (likewise), f8e4m3 or f32.
+     *     scale = the smallest number of its type that is not below amax / most, or its largest
+     *     y = x / scale, rounded to nearest, ties to even; what is too large, infinities too,
+     *         becomes the largest number of its sign
+     * amax is the largest magnitude in the block, where infinities count and NaN do not; most is
+     * the largest finite number of y's type, 448 or 57344. A NaN stays one. A block of zeros has
+     * the scale 0, of f8e8m0 2^-127. */
+    TRP_DNN_BLOCK_SCALE_QUANTIZE = 21,
+    /* x, scale -> y: back, y = x * scale. Types of x and scale as of y and scale there; y is f32
+     * (the default if it is virtual), f16 or bf16. */
+    TRP_DNN_BLOCK_SCALE_DEQUANTIZE = 22,
 } trp_dnn_kind;
 
 /* Of x, b and t where they are named, of x alone where not. Comparisons give 1 or 0; logical ones
@@ -292,12 +307,13 @@ typedef struct trp_dnn_node {
     uint32_t q, k, v, dq, dk, dv, stats, slopes, seq_q, seq_kv; /* of ATTENTION... */
     trp_dnn_mask mask;                                          /* ATTENTION... */
     uint32_t part[TRP_DNN_PARTS_MAX];                           /* CONCATENATE: tensors */
-    uint32_t axis;                                              /* CONCATENATE: a dimension */
-    int64_t start[TRP_DNN_RANK_MAX];                            /* SLICE: of each dimension */
-    int64_t step[TRP_DNN_RANK_MAX];                             /* SLICE; 0: 1 */
-    uint32_t order[TRP_DNN_RANK_MAX];                           /* TRANSPOSE: each dimension once */
-    uint32_t seed, offset;                                      /* RANDOM: tensors */
-    trp_dnn_random random;                                      /* RANDOM */
+    uint32_t axis;                    /* CONCATENATE, BLOCK_SCALE_...: a dimension */
+    int64_t start[TRP_DNN_RANK_MAX];  /* SLICE: of each dimension */
+    int64_t step[TRP_DNN_RANK_MAX];   /* SLICE; 0: 1 */
+    uint32_t order[TRP_DNN_RANK_MAX]; /* TRANSPOSE: each dimension once */
+    uint32_t seed, offset;            /* RANDOM: tensors */
+    trp_dnn_random random;            /* RANDOM */
+    uint32_t block;                   /* BLOCK_SCALE_...: 16 or 32; 0: 32 */
 } trp_dnn_node;
 
 /* Where the library's engines for a graph come from. */

@@ -250,3 +250,14 @@ trp_dnn_node *dd_random(dp_problem *p, trp_dnn_random random)
         n->parameter[1] = trp_real(ref_rng_uniform(h_rng(), 0, 3));
     return n;
 }
+
+/* --- blocks with scales --- */
+
+uint32_t dd_scale_of(dp_problem *p, trp_dtype type, const trp_dnn_node *n, uint32_t x)
+{
+    const uint32_t block = n->block ? n->block : 32;
+    int64_t dim[TRP_DNN_RANK_MAX];
+    memcpy(dim, p->tensor[x].dim, sizeof dim);
+    dim[n->axis] = (dim[n->axis] + block - 1) / block;
+    return dp_memory(p, type, p->tensor[x].rank, dim);
+}

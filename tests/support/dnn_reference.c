@@ -27,6 +27,8 @@ double dr_round(trp_dtype type, double value)
         return fmin(fmax(nearbyint(value), 0), 1);
     if (type == TRP_I64)
         return nearbyint(value);
+    if (type == TRP_F8E8M0)
+        return dr_scale(type, value);
     return ref_element_round(type, value);
 }
 
@@ -36,6 +38,8 @@ double dr_load(trp_dtype type, const void *array, int64_t index)
         return ((const uint8_t *)array)[index];
     if (type == TRP_I64)
         return (double)((const int64_t *)array)[index];
+    if (type == TRP_F8E8M0)
+        return ref_ue8m0(((const uint8_t *)array)[index]);
     return creal(ref_element_load(type, array, index));
 }
 
@@ -45,6 +49,8 @@ void dr_store(trp_dtype type, void *array, int64_t index, double value)
         ((uint8_t *)array)[index] = (uint8_t)dr_round(type, value);
     else if (type == TRP_I64)
         ((int64_t *)array)[index] = (int64_t)value;
+    else if (type == TRP_F8E8M0)
+        ((uint8_t *)array)[index] = (uint8_t)(127 + ilogb(dr_scale(type, value)));
     else
         ref_element_store(type, array, index, value);
 }
@@ -331,9 +337,11 @@ uint32_t dr_outputs(const trp_dnn_node *n, uint32_t *out)
         [TRP_DNN_TRANSPOSE] = {n->y},
         [TRP_DNN_RESHAPE] = {n->y},
         [TRP_DNN_RANDOM] = {n->y},
+        [TRP_DNN_BLOCK_SCALE_QUANTIZE] = {n->y, n->scale},
+        [TRP_DNN_BLOCK_SCALE_DEQUANTIZE] = {n->y},
     };
     uint32_t count = 0;
-    if (n->kind < TRP_DNN_CONV_FORWARD || n->kind > TRP_DNN_RANDOM)
+    if (n->kind < TRP_DNN_CONV_FORWARD || n->kind > TRP_DNN_BLOCK_SCALE_DEQUANTIZE)
         misuse("no such kind");
     for (int i = 0; i < DR_OUTPUTS_MAX; i++) {
         if (all[n->kind][i])
@@ -495,6 +503,8 @@ void dr_run(dr_graph *g)
         [TRP_DNN_TRANSPOSE] = dr_move,
         [TRP_DNN_RESHAPE] = dr_move,
         [TRP_DNN_RANDOM] = dr_random,
+        [TRP_DNN_BLOCK_SCALE_QUANTIZE] = dr_quantize,
+        [TRP_DNN_BLOCK_SCALE_DEQUANTIZE] = dr_dequantize,
     };
     for (uint32_t i = 0; i < g->nodes; i++) {
         const trp_dnn_node *n = &g->node[i];

@@ -44,6 +44,8 @@ uint32_t dr_outputs(const trp_dnn_node *node, uint32_t *out);
 double dr_round(trp_dtype type, double value);
 double dr_load(trp_dtype type, const void *array, int64_t index);
 void dr_store(trp_dtype type, void *array, int64_t index, double value);
+/* The smallest number of a scale's type that is not below a value, or its largest. */
+double dr_scale(trp_dtype type, double value);
 
 /* The functions behind POINTWISE and POINTWISE_BACKWARD. */
 int dr_inputs(trp_dnn_pointwise mode);
@@ -85,6 +87,8 @@ void dr_attention_backward(const dr_work *w);
 void dr_pointwise(const dr_work *w);
 void dr_move(const dr_work *w);
 void dr_random(const dr_work *w);
+void dr_quantize(const dr_work *w);
+void dr_dequantize(const dr_work *w);
 void dr_pointwise_backward(const dr_work *w);
 
 #endif

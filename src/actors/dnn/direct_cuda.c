@@ -42,6 +42,8 @@ static const struct {
     {TRP_DNN_TRANSPOSE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
     {TRP_DNN_RESHAPE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
     {TRP_DNN_RANDOM, TRP__DNN_RANDOM_Y, false, "trp_direct_random"},
+    {TRP_DNN_BLOCK_SCALE_QUANTIZE, TRP__DNN_BLOCKS_SCALE, false, "trp_direct_quantize"},
+    {TRP_DNN_BLOCK_SCALE_DEQUANTIZE, TRP__DNN_BLOCKS_Y, false, "trp_direct_dequantize"},
 };
 
 /* What the texts expect of a compiler, where they are C. */

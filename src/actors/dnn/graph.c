@@ -130,6 +130,14 @@ static const trp__dnn_kind kinds[] = {
                         .port = {[TRP__DNN_RANDOM_SEED] = IN(seed),
                                  [TRP__DNN_RANDOM_OFFSET] = MAY(offset),
                                  [TRP__DNN_RANDOM_Y] = OUT(y)}},
+    [TRP_DNN_BLOCK_SCALE_QUANTIZE] = {.name = "block_scale_quantize",
+                                      .port = {[TRP__DNN_BLOCKS_X] = IN(x),
+                                               [TRP__DNN_BLOCKS_SCALE] = OUT(scale),
+                                               [TRP__DNN_BLOCKS_Y] = OUT(y)}},
+    [TRP_DNN_BLOCK_SCALE_DEQUANTIZE] = {.name = "block_scale_dequantize",
+                                        .port = {[TRP__DNN_BLOCKS_X] = IN(x),
+                                                 [TRP__DNN_BLOCKS_SCALE] = IN(scale),
+                                                 [TRP__DNN_BLOCKS_Y] = OUT(y)}},
 };
 
 static const struct {

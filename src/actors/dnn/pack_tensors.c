@@ -16,7 +16,7 @@ typedef trp__dnn_making making;
 static bool is_type(trp_dtype type)
 {
     static const trp_dtype types[] = {TRP_F64, TRP_F32, TRP_F16, TRP_BF16, TRP_F8E4M3, TRP_F8E5M2,
-                                      TRP_I8,  TRP_U8,  TRP_I32, TRP_BOOL, TRP_I64};
+                                      TRP_I8,  TRP_U8,  TRP_I32, TRP_BOOL, TRP_I64,    TRP_F8E8M0};
     for (size_t i = 0; i < COUNT_OF(types); i++) {
         if (types[i] == type)
             return true;
@@ -50,7 +50,7 @@ static trp_status check_type(making *m, uint32_t name)
         return TRP_OK;
     return FAIL(m,
                 "tensors[%u].type: expected f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32, "
-                "bool or, for seeds, i64, got %s (%d)",
+                "bool or, for seeds and scales of blocks, i64 and f8e8m0, got %s (%d)",
                 name, trp_dtype_name(t->type), (int)t->type);
 }
 

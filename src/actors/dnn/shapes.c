@@ -463,14 +463,21 @@ static trp_status (*const checks[])(const checked *) = {
     [TRP_DNN_ATTENTION] = trp__dnn_check_attention,
     [TRP_DNN_ATTENTION_BACKWARD] = trp__dnn_check_attention,
     [TRP_DNN_RANDOM] = trp__dnn_check_random,
+    [TRP_DNN_BLOCK_SCALE_QUANTIZE] = trp__dnn_check_blocks,
+    [TRP_DNN_BLOCK_SCALE_DEQUANTIZE] = trp__dnn_check_blocks,
 };
 
-/* i64 is for seeds, which nobody but RANDOM reads; it looks at its tensors itself. */
-static trp_status check_seeds(const checked *c)
+/* i64 is for seeds and f8e8m0 for scales of blocks; the nodes that have them look at their types
+ * themselves. */
+static trp_status check_special(const checked *c)
 {
-    for (int at = 0; at < TRP__DNN_PORTS && c->n->kind != TRP_DNN_RANDOM; at++) {
-        if (has(c, at) && tensor(c, at)->type == TRP_I64)
-            return FAIL(c, at, "expected another type than i64, which is for seeds alone");
+    const bool own = c->n->kind == TRP_DNN_RANDOM || trp__dnn_has_blocks(c->n->kind);
+    for (int at = 0; at < TRP__DNN_PORTS && !own; at++) {
+        const uint8_t type = has(c, at) ? tensor(c, at)->type : TRP_DTYPE_NONE;
+        if (type == TRP_I64 || type == TRP_F8E8M0)
+            return FAIL(c, at, "expected another type than %s, which is for %s alone",
+                        trp_dtype_name((trp_dtype)type),
+                        type == TRP_I64 ? "seeds" : "scales of blocks");
     }
     return TRP_OK;
 }
@@ -479,7 +486,7 @@ trp_status trp__dnn_check_shapes(trp__dnn_making *m, uint32_t index)
 {
     checked c = {.m = m, .index = index, .n = &m->node[index]};
     c.kind = trp__dnn_kind_of(c.n->kind);
-    trp_status status = check_seeds(&c);
+    trp_status status = check_special(&c);
     if (status == TRP_OK && trp__dnn_is_move(c.n->kind))
         return trp__dnn_check_move(m, index);
     if (status == TRP_OK)

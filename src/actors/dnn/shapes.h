@@ -25,4 +25,7 @@ trp_status trp__dnn_check_attention(const trp__dnn_checked *c);
 /* RANDOM: also its parameters, which the type of y says more about. */
 trp_status trp__dnn_check_random(const trp__dnn_checked *c);
 
+/* BLOCK_SCALE_... */
+trp_status trp__dnn_check_blocks(const trp__dnn_checked *c);
+
 #endif
