@@ -115,7 +115,8 @@ typedef enum trp_dnn_kind {
     TRP_DNN_NORM_BACKWARD = 12,
     /* x -> sum, square_sum: over all but the channels. */
     TRP_DNN_STATISTICS = 13,
-    /* q, k, v, [bias], [slopes], [seq_q, seq_kv] -> y, [stats]: scaled dot-product attention.
+    /* q, k, v, [bias], [slopes], [seq_q, seq_kv], [draw] -> y, [stats]: scaled dot-product
+     * attention.
      *     score = scale * q k^T + bias + slope * (column - row);  y = softmax(score) v
      * q is b x h x s_q x d, k is b x h_kv x s_kv x d, v is b x h_kv x s_kv x d_v, y is
      * b x h x s_q x d_v. h is a multiple of h_kv: head i of q goes with i / (h / h_kv) of k and v.
@@ -124,10 +125,18 @@ typedef enum trp_dnn_kind {
      * none) say how many rows and columns each batch has; what lies behind them is not used. See
      * also `mask`, `window` and `parameter`. stats, f32 or f64, b x h x s_q x 1, is the logarithm
      * of the sum that a row was divided by. A row that sees no column, or that is behind its
-     * batch's last, is 0 in y and minus infinity in stats. */
+     * batch's last, is 0 in y and minus infinity in stats.
+     *
+     * With dropout, y = dropped(softmax(score)) v: a weight is 0 if the number that was drawn for
+     * it, from 0 to below 1, is less than the probability p, and divided by 1 - p if it is not;
+     * stats are those of the softmax. The number of batch, head, row, column is number
+     *     n = ((batch * h + head) * s_q + row) * s_kv + column
+     * of a sequence: the upper 24 bits of word n % 4 of Philox4x32-10, whose counter is n / 4 (two
+     * words, the lower one first) and the offset (two words), and whose key is the seed. */
     TRP_DNN_ATTENTION = 14,
-    /* dy, q, k, v, y, stats, [bias], [slopes], [seq_q, seq_kv] -> dq, dk, dv, [dbias]. dbias has
-     * the dimensions of bias. */
+    /* dy, q, k, v, y, stats, [bias], [slopes], [seq_q, seq_kv], [draw] -> dq, dk, dv, [dbias].
+     * dbias has the dimensions of bias. With the probability, seed and offset of the forward pass
+     * the same weights are dropped. */
     TRP_DNN_ATTENTION_BACKWARD = 15,
     /* Data that moves: elements are what they were, as far as the type of y holds them. A virtual y
      * without a type has that of what is read.
@@ -249,7 +258,8 @@ typedef struct trp_dnn_node {
     /* What it computes in: f64, f32, or i32 for CONV_FORWARD and MATMUL of i8. Default: f64 if it
      * reads f64, else f32. */
     trp_dtype compute;
-    /* Real. POINTWISE...: see there. ATTENTION...: scale, default 1 / sqrt(d). */
+    /* Real. POINTWISE...: see there. ATTENTION...: scale, default 1 / sqrt(d); the probability of
+     * dropout, 0 to less than 1, default 0. */
     trp_scalar parameter[TRP_DNN_PARAMETERS];
     uint32_t q, k, v, dq, dk, dv, stats, slopes, seq_q, seq_kv; /* of ATTENTION... */
     trp_dnn_mask mask;                                          /* ATTENTION... */
@@ -258,6 +268,12 @@ typedef struct trp_dnn_node {
     int64_t start[TRP_DNN_RANK_MAX];                            /* SLICE: of each dimension */
     int64_t step[TRP_DNN_RANK_MAX];                             /* SLICE; 0: 1 */
     uint32_t order[TRP_DNN_RANK_MAX];                           /* TRANSPOSE: each dimension once */
+    /* ATTENTION... with dropout: what is drawn follows from these. They travel with the request, so
+     * that others are the same graph. */
+    uint64_t seed, offset;
+    /* ATTENTION...: a tensor instead of them, i32, of 4 elements: the seed's lower and upper word,
+     * then the offset's. */
+    uint32_t draw;
 } trp_dnn_node;
 
 /* Where the library's engines for a graph come from. */

@@ -111,9 +111,12 @@ typedef struct trp_attention_request {
     trp_dnn_tensor dy, dq, dk, dv; /* backward, which reads y, too */
     trp_dnn_tensor dbias;          /* backward; optional */
     trp_dnn_options options;
+    double dropout;        /* probability, 0 to less than 1; the same in both passes, as those: */
+    uint64_t seed, offset; /* of what is drawn */
+    trp_dnn_tensor draw;   /* optional: seed and offset, i32, 4 elements */
 } trp_attention_request;
 
-/* y = softmax(mask(scale * q k^T + bias)) v */
+/* y = dropout(softmax(mask(scale * q k^T + bias))) v */
 TRP_API trp_status trp_attention_forward(trp_actor *dnn, const trp_attention_request *request,
                                          trp_completion *completion);
 /* dq, dk, dv and dbias of dy */

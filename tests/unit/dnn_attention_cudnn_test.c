@@ -34,6 +34,7 @@ typedef enum extra {
     REPEATED = 32,    /* deterministic */
     DBIAS = 64,
     TURNED = 128, /* columns first */
+    DROPOUT = 256,
 } extra;
 
 typedef struct attention {
@@ -75,6 +76,7 @@ static const attention all[] = {
     {"deterministic", 2, 8, 8, 512, 512, 128, 128, TRP_BF16, TRP_DNN_MASK_CAUSAL, 0, REPEATED, NULL, NULL},
     {"f32", 2, 8, 8, 512, 512, 64, 64, TRP_F32, TRP_DNN_MASK_NONE, 0, 0, "other types", "other types"},
     {"depth of 60", 2, 8, 8, 512, 512, 60, 64, TRP_F16, TRP_DNN_MASK_NONE, 0, 0, "multiple of 8", "multiple of 8"},
+    {"dropout", 2, 8, 8, 512, 512, 64, 64, TRP_F16, TRP_DNN_MASK_NONE, 0, DROPOUT, "dropout", "dropout"},
     {"columns first", 2, 8, 8, 512, 512, 64, 64, TRP_F16, TRP_DNN_MASK_NONE, 0, TURNED, "no other kernel", "no other kernel"},
     {"slopes without mask", 2, 8, 8, 512, 512, 64, 64, TRP_F16, TRP_DNN_MASK_NONE, 0, SLOPES, "slopes", "slopes"},
     {"low with bias", 2, 8, 8, 512, 512, 64, 64, TRP_F16, TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT, 0, BIAS, "bias", "bias"},
@@ -108,7 +110,7 @@ static void make(dnn_graph *g, const attention *a, bool backward)
     n->spatial = 1;
     n->window[0] = a->window;
     n->parameter[0] = 1 / sqrt((double)a->d);
-    n->parameter[1] = 0;
+    n->parameter[1] = a->extras & DROPOUT ? 0.1 : 0;
     n->port[TRP__DNN_ATTENTION_Q] = matrices(g, a, a->type, a->h, a->s_q, a->d);
     n->port[TRP__DNN_ATTENTION_K] = matrices(g, a, a->type, a->h_kv, a->s_kv, a->d);
     n->port[TRP__DNN_ATTENTION_V] = matrices(g, a, a->type, a->h_kv, a->s_kv, a->d_v);

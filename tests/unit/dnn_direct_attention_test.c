@@ -106,6 +106,15 @@ static uint32_t lengths(problem *p, int64_t batches, int64_t most)
     return dd_tensor(&p->graph, TRP_I32, array, 4, (const int64_t[]){batches, 1, 1, 1});
 }
 
+static uint32_t words(problem *p, uint64_t value)
+{
+    uint64_t *array = calloc(2, sizeof *array);
+    assert_non_null(array);
+    array[0] = value;
+    array[1] = value ^ UINT64_C(0x123456789abcdef);
+    return dd_line(&p->graph, TRP_I32, array, 4);
+}
+
 static void drop(problem *p)
 {
     for (uint32_t i = 1; i <= p->graph.tensors; i++)
@@ -123,10 +132,13 @@ static void describe(const problem *p, trp__direct *d)
         uint32_t number;
         if (d->node.port[i] == TRP__DNN_NO_PORT)
             continue;
-        memcpy(&number, (const char *)sent + trp__dnn_kind_of(d->node.kind)->port[i].offset,
-               sizeof number);
+        d->value[i] = g.value[d->node.port[i]];
         d->used[i] = true;
         d->tensor[i] = g.tensor[d->node.port[i]];
+        if (d->tensor[i].role == TRP__DNN_VALUE)
+            continue;
+        memcpy(&number, (const char *)sent + trp__dnn_kind_of(d->node.kind)->port[i].offset,
+               sizeof number);
         d->at[i] = p->graph.array[number];
     }
     d->tensor[TRP__DIRECT_STATISTICS] = d->tensor[TRP__DNN_ATTENTION_Q];
@@ -191,6 +203,15 @@ static void one(bool backward)
     if (below(2)) {
         n->seq_q = lengths(&p, b, rows);
         n->seq_kv = lengths(&p, b, columns);
+    }
+    if (below(2)) {
+        n->parameter[1] = trp_real((double)from(1, 9) / 10);
+        n->seed = seed;
+        n->offset = seed * 3;
+    }
+    if (n->parameter[1].given && below(2)) {
+        n->draw = words(&p, seed);
+        n->seed = n->offset = 0;
     }
     if (backward) {
         n->dy = tensor(&p, false, b, h, rows, width);

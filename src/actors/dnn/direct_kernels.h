@@ -11,6 +11,7 @@
 #define TRP_ACTORS_DNN_DIRECT_KERNELS_H
 
 #include "actors/dnn/direct.h"
+#include "actors/dnn/dropout.h"
 #include "actors/dnn/functions.h"
 #include "base/half.h"
 #include "base/narrow.h"

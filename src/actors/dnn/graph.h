@@ -80,6 +80,8 @@ enum {
     TRP__DNN_ATTENTION_DK,
     TRP__DNN_ATTENTION_DV,
     TRP__DNN_ATTENTION_DBIAS,
+    TRP__DNN_ATTENTION_SEED, /* with dropout: both, or both in the buffer of the first */
+    TRP__DNN_ATTENTION_OFFSET,
     TRP__DNN_ATTENTION_OWN, /* from here on what cuDNN needs, of a lowered graph only */
 };
 /* Of all nodes that move data: x, or the first part of several, and y. */
@@ -118,7 +120,7 @@ typedef struct trp__dnn_graph {
     const trp__dnn_head *head;
     const trp__dnn_tensor *tensor; /* head->tensors */
     const trp__dnn_node *node;     /* head->nodes, in an order in which they can run */
-    const double *value;           /* of each tensor; 0 without one */
+    const double *value;           /* of each tensor; 0 without one; of i64 the integer's bits */
     const uint8_t *access;         /* of each tensor: number of the request's access */
 } trp__dnn_graph;
 

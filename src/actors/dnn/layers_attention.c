@@ -1,7 +1,7 @@
 /* Attention as a layer. */
 #include "actors/dnn/layer_graph.h"
 
-enum { ALL = 14 };
+enum { ALL = 15 };
 
 static trp_status send(trp_actor *dnn, const trp_attention_request *r, bool backward,
                        trp_completion *completion)
@@ -30,6 +30,7 @@ static trp_status send(trp_actor *dnn, const trp_attention_request *r, bool back
         {"dk", &r->dk, &n->dk, NONE, NEEDED},
         {"dv", &r->dv, &n->dv, NONE, NEEDED},
         {"dbias", &r->dbias, &n->dbias, NONE, OPTIONAL},
+        {"draw", &r->draw, &n->draw, OPTIONAL, OPTIONAL},
     };
     trp__layer_tensor all[ALL];
     for (size_t i = 0; i < ALL; i++)
@@ -43,6 +44,10 @@ static trp_status send(trp_actor *dnn, const trp_attention_request *r, bool back
     n->parameter[0] = r->scale;
     n->mask = r->mask;
     n->window[0] = r->window;
+    if (r->dropout != 0)
+        n->parameter[1] = trp_real(r->dropout);
+    n->seed = r->seed;
+    n->offset = r->offset;
     return trp__layer_send(dnn, &g, &r->header, &r->options, completion);
 }
 

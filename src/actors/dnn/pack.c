@@ -147,6 +147,8 @@ static trp_status put_graph(making *m, trp__pack *pack, char *at)
     for (uint32_t i = 0; i < tensors && status == TRP_OK; i++) {
         if (m->tensor[i].role == TRP__DNN_VALUE)
             value[i] = m->given[m->name[i]].value.re;
+        if (m->name[i] == 0)
+            memcpy(&value[i], &m->drawn[i], sizeof value[i]);
         status = add_tensor(m, pack, i, &access[i]);
     }
     if (status != TRP_OK)

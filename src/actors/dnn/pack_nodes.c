@@ -62,6 +62,7 @@ static const struct {
     FIELD(part[5]),
     FIELD(part[6]),
     FIELD(part[7]),
+    FIELD(draw),
 #undef FIELD
 };
 
@@ -156,7 +157,7 @@ static trp_status check_parameters(making *m, uint32_t index)
     const trp_dnn_node *given = &m->nodes[index];
     trp__dnn_node *n = &m->node[index];
     bool has = n->kind == TRP_DNN_POINTWISE || n->kind == TRP_DNN_POINTWISE_BACKWARD;
-    uint32_t count = is_attention(n->kind); /* the scale, whose default follows from a shape */
+    uint32_t count = is_attention(n->kind) ? 2 : 0; /* the scale's default follows from a shape */
     for (size_t i = 0; has && i < COUNT_OF(defaults); i++) {
         if (defaults[i].mode == n->mode) {
             count = defaults[i].count;
@@ -177,6 +178,11 @@ static trp_status check_parameters(making *m, uint32_t index)
     if (has && n->mode == TRP_DNN_SOFTPLUS && n->parameter[0] <= 0)
         return FAIL(m, "nodes[%u].parameter[0]: expected more than 0, got %g", index,
                     n->parameter[0]);
+    if (is_attention(n->kind) && !(n->parameter[1] >= 0 && n->parameter[1] < 1))
+        return FAIL(m,
+                    "nodes[%u].parameter[1]: expected the probability of dropout, 0 to less than "
+                    "1, got %g",
+                    index, n->parameter[1]);
     return TRP_OK;
 }
 
@@ -342,6 +348,8 @@ trp_status trp__dnn_take_node(making *m, uint32_t index, uint32_t tensors, uint6
         status = take_outputs(m, index, read);
     if (status == TRP_OK)
         status = trp__dnn_check_shapes(m, index);
+    if (status == TRP_OK)
+        status = trp__dnn_take_seed(m, index);
     if (status == TRP_OK)
         status = check_spatial(m, index);
     return status == TRP_OK ? complete_outputs(m, index) : status;

@@ -67,6 +67,7 @@ static trp_status check_rest(const checked *c)
     const int64_t rows[RANK] = {scores[BATCH], scores[HEADS], scores[ROWS], 1};
     const int64_t heads[RANK] = {1, scores[HEADS], 1, 1};
     const int64_t batches[RANK] = {scores[BATCH], 1, 1, 1};
+    const int64_t words[] = {4};
     const struct {
         int at;
         const int64_t *dim;
@@ -86,6 +87,11 @@ static trp_status check_rest(const checked *c)
         if (tensor(c, rules[i].at))
             status = trp__dnn_expect_dims(c, rules[i].at, RANK, rules[i].dim);
     }
+    const trp__dnn_tensor *seed = tensor(c, TRP__DNN_ATTENTION_SEED);
+    if (status == TRP_OK && seed && seed->role == TRP__DNN_VALUE)
+        return FAIL(c, TRP__DNN_ATTENTION_SEED, "expected a tensor that is no value");
+    if (status == TRP_OK && seed)
+        status = trp__dnn_expect_dims(c, TRP__DNN_ATTENTION_SEED, 1, words);
     return status;
 }
 
@@ -119,18 +125,19 @@ static trp_status check_types(const checked *c)
 {
     for (int at = 0; at < TRP__DNN_ATTENTION_OWN; at++) {
         trp__dnn_tensor *t = tensor(c, at);
-        bool length = at == TRP__DNN_ATTENTION_SEQ_Q || at == TRP__DNN_ATTENTION_SEQ_KV;
+        bool whole = at == TRP__DNN_ATTENTION_SEQ_Q || at == TRP__DNN_ATTENTION_SEQ_KV ||
+                     at == TRP__DNN_ATTENTION_SEED;
         bool wide = at == TRP__DNN_ATTENTION_STATS || at == TRP__DNN_ATTENTION_SLOPES;
         if (!t)
             continue;
-        if (t->type == TRP_DTYPE_NONE && length)
+        if (t->type == TRP_DTYPE_NONE && whole)
             t->type = TRP_I32;
-        bool good = length ? t->type == TRP_I32
+        bool good = whole  ? t->type == TRP_I32
                     : wide ? t->type == TRP_F64 || t->type == TRP_F32
                            : is_real(t->type);
         if (t->type != TRP_DTYPE_NONE && !good)
             return FAIL(c, at, "expected %s, got %s",
-                        length ? "i32"
+                        whole  ? "i32"
                         : wide ? "f64 or f32"
                                : "f64, f32, f16 or bf16",
                         trp_dtype_name((trp_dtype)t->type));
