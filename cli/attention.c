@@ -232,10 +232,12 @@ static bool compute(attention *job)
         .mask = job->mask,
         .window = job->window,
         .dropout = job->dropout,
-        .seed = (uint64_t)job->seed,
-        .offset = (uint64_t)job->offset,
         .options = layer_options(&job->layer),
     };
+    if (job->dropout > 0) {
+        r.seed = trp_dnn_integer((uint64_t)job->seed);
+        r.offset = trp_dnn_integer((uint64_t)job->offset);
+    }
     ui_progress("computing attention");
     uint64_t began = ui_now();
     if (!run_await(trp_attention_forward(dnn, &r, &done), &done, "attention"))

@@ -111,9 +111,10 @@ typedef struct trp_attention_request {
     trp_dnn_tensor dy, dq, dk, dv; /* backward, which reads y, too */
     trp_dnn_tensor dbias;          /* backward; optional */
     trp_dnn_options options;
-    double dropout;        /* probability, 0 to less than 1; the same in both passes, as those: */
-    uint64_t seed, offset; /* of what is drawn */
-    trp_dnn_tensor draw;   /* optional: seed and offset, i32, 4 elements */
+    /* Dropout: its probability, 0 to less than 1, and what is drawn by, i64, in memory or by value:
+     * trp_dnn_integer(). The same in both passes. An offset is optional. */
+    double dropout;
+    trp_dnn_tensor seed, offset;
 } trp_attention_request;
 
 /* y = dropout(softmax(mask(scale * q k^T + bias))) v */

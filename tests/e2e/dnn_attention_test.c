@@ -79,16 +79,21 @@ static uint64_t draw_bits(void)
     return (uint64_t)dp_below(INT64_C(1) << 32) << 32 | (uint64_t)dp_below(INT64_C(1) << 32);
 }
 
-/* Seed and offset as values or in memory. */
+static uint32_t add_integer(dp_problem *p, bool in_memory)
+{
+    if (in_memory)
+        return dp_memory(p, TRP_I64, 1, (const int64_t[]){1});
+    const uint32_t number = dp_value(p, 0);
+    p->tensor[number] = trp_dnn_integer(draw_bits());
+    return number;
+}
+
 static void add_dropout(dp_problem *p, trp_dnn_node *n, double probability)
 {
     n->parameter[1] = trp_real(probability);
-    if (dp_below(3) == 0) {
-        n->draw = dp_memory(p, TRP_I32, 1, (const int64_t[]){4});
-        return;
-    }
-    n->seed = draw_bits();
-    n->offset = dp_below(2) ? draw_bits() : 0;
+    const int64_t in_memory = dp_below(3); /* both are one buffer too many, with all the rest */
+    n->seed = add_integer(p, in_memory == 0);
+    n->offset = dp_below(2) ? add_integer(p, in_memory == 1) : 0;
 }
 
 static void draw_options(dp_problem *p, trp_dnn_node *n, const shape *s, trp_dtype type)
@@ -278,8 +283,8 @@ static bool comes_out_the_same(dp_problem *p, uint32_t number)
     return same;
 }
 
-/* What is dropped follows from seed and offset alone, wherever they are, and they are no part of
- * the plan; a probability of 0 is that of attention without dropout. */
+/* What is dropped follows from seed and offset alone, which are no part of the plan; a probability
+ * of 0 is that of attention without dropout. */
 static void dropout(void)
 {
     open_world();
@@ -289,28 +294,28 @@ static void dropout(void)
         dp_problem p = {.kind = "dropout"};
         trp_dnn_ran ran = {0};
         trp_dnn_node *n = forward(&p, &s, i % 2 ? TRP_BF16 : TRP_F32);
+        const uint32_t at = dp_value(&p, 0), from = dp_value(&p, 0);
+        n->seed = at;
+        n->offset = from;
+        p.tensor[at] = trp_dnn_integer(seed);
+        p.tensor[from] = trp_dnn_integer(offset);
         trp_dnn_node *b = backward(&p, n);
-        b->dbias = n->dbias = n->bias = 0;
         make(&p, &s);
         compute(&p);
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < 2; k++)
             p.node[k].parameter[1] = trp_real(0);
-            p.node[k].seed = seed;
-        }
         H_CHECK(comes_out_the_same(&p, n->y));
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < 2; k++)
             p.node[k].parameter[1] = trp_real(0.5);
-            p.node[k].offset = offset;
-        }
         H_CHECK(!comes_out_the_same(&p, n->y));
         H_CHECK(comes_out_the_same(&p, b->dq));
         dp_compare(&p);
         p.options.ran = &ran;
-        p.node[0].offset = p.node[1].offset = offset ^ UINT64_C(1) << dp_below(64);
+        p.tensor[from] = trp_dnn_integer(offset ^ UINT64_C(1) << dp_below(64));
         H_CHECK(!comes_out_the_same(&p, n->y));
         H_CHECK(!h_is_cuda() || (ran.found && strcmp(ran.engine, "direct") == 0));
-        p.node[0].offset = p.node[1].offset = offset;
-        p.node[0].seed = p.node[1].seed = seed ^ UINT64_C(1) << dp_below(64);
+        p.tensor[from] = trp_dnn_integer(offset);
+        p.tensor[at] = trp_dnn_integer(seed ^ UINT64_C(1) << dp_below(64));
         H_CHECK(!comes_out_the_same(&p, b->dk));
         dp_drop(&p);
     }
@@ -342,9 +347,8 @@ static void layers(void)
                                    .mask = n->mask,
                                    .window = n->window[0],
                                    .dropout = n->parameter[1].re,
-                                   .seed = n->seed,
-                                   .offset = n->offset,
-                                   .draw = p.tensor[n->draw]};
+                                   .seed = p.tensor[n->seed],
+                                   .offset = p.tensor[n->offset]};
         trp_status status = trp_attention_forward(dnn, &r, &done);
         dp_await(&p, status, done);
         r.dy = p.tensor[b->dy];

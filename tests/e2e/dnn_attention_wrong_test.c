@@ -8,7 +8,7 @@
 static h_world world;
 static trp_actor *dnn;
 
-enum { NONE, Q, K, V, Y, STATS, BIAS, SLOPES, SEQ_Q, SEQ_KV, DY, DQ, DK, DV, DBIAS, DRAW, TENSORS };
+enum { NONE, Q, K, V, Y, STATS, BIAS, SLOPES, SEQ_Q, SEQ_KV, DY, DQ, DK, DV, DBIAS, SEED, TENSORS };
 
 typedef struct wrong_one {
     trp_dnn_tensor tensor[TENSORS];
@@ -29,7 +29,7 @@ static void make_wrong(wrong_one *p, const trp_buffer buffer[])
                    TENSOR(SEQ_KV, TRP_I32, 2, 1, 1, 1), TENSOR(DY, TRP_F32, 2, 4, 5, 6),
                    TENSOR(DQ, TRP_F32, 2, 4, 5, 8), TENSOR(DK, TRP_F32, 2, 2, 7, 8),
                    TENSOR(DV, TRP_F32, 2, 2, 7, 6), TENSOR(DBIAS, TRP_F32, 1, 4, 5, 7),
-                   [DRAW] = {.type = TRP_I32, .rank = 1, .dim = {4}, .buffer = buffer[DRAW]}},
+                   [SEED] = {.type = TRP_I64, .rank = 1, .dim = {1}, .buffer = buffer[SEED]}},
         .node = {.kind = TRP_DNN_ATTENTION_BACKWARD,
                  .q = Q,
                  .k = K,
@@ -46,7 +46,7 @@ static void make_wrong(wrong_one *p, const trp_buffer buffer[])
                  .dv = DV,
                  .dbias = DBIAS,
                  .parameter[1] = trp_real(0.25),
-                 .draw = DRAW}};
+                 .seed = SEED}};
 }
 
 #define B(text) "nodes[0]." text
@@ -89,17 +89,17 @@ static void make_wrong(wrong_one *p, const trp_buffer buffer[])
     BAD(B("parameter[1]: expected the probability of dropout"),                                    \
         p->node.parameter[1] = trp_real(-0.1))                                                     \
     BAD(B("parameter[2]: expected none"), p->node.parameter[2] = trp_real(1))                      \
-    BAD(B("seed (attention_backward): expected 0, for draw is there, got 3"), p->node.seed = 3)    \
-    BAD(B("offset (attention_backward): expected 0, for draw is there, got 4"),                    \
-        p->node.offset = 4)                                                                        \
-    BAD(B("draw (attention_backward): expected 4, got 5"), p->tensor[DRAW].dim[0] = 5)             \
-    BAD(B("draw (attention_backward): expected i32, got f32"), p->tensor[DRAW].type = TRP_F32)     \
-    BAD(B("draw (attention_backward): expected a tensor that is no value"),                        \
-        (p->tensor[DRAW] = (trp_dnn_tensor){.value = trp_real(3)}))                                \
-    BAD(B("draw (attention_backward): tensors[15] has no buffer"),                                 \
-        p->tensor[DRAW].buffer = (trp_buffer){0})                                                  \
-    BAD(B("seed (pointwise): expected 0, for it draws nothing, got 9"),                            \
-        p->node = ((trp_dnn_node){.kind = TRP_DNN_POINTWISE, .x = Q, .y = DQ, .seed = 9}))         \
+    BAD(B("seed (attention_backward): expected a tensor, for there is dropout"), p->node.seed = 0) \
+    BAD(B("seed (attention_backward): expected one element, got 5"), p->tensor[SEED].dim[0] = 5)   \
+    BAD(B("seed (attention_backward): expected i64, got i32"), p->tensor[SEED].type = TRP_I32)     \
+    BAD(B("seed (attention_backward): expected whole numbers"),                                    \
+        p->tensor[SEED] = ((trp_dnn_tensor){.type = TRP_I64, .value = trp_real(0.5)}))             \
+    BAD(B("offset (attention_backward): expected none, for there is no seed"),                     \
+        (p->node.offset = SEED, p->node.seed = 0, p->node.parameter[1].given = false))             \
+    BAD(B("slopes (attention_backward): expected another type than i64"),                          \
+        p->tensor[SLOPES].type = TRP_I64)                                                          \
+    BAD(B("seed: expected 0, for pointwise has no such tensor"),                                   \
+        p->node = ((trp_dnn_node){.kind = TRP_DNN_POINTWISE, .x = Q, .y = DQ, .seed = SEED}))      \
     BAD(B("x: expected 0, for attention_backward has no such tensor"), p->node.x = Q)              \
     BAD(B("dy: expected 0, for attention has no such tensor"), p->node.kind = TRP_DNN_ATTENTION)   \
     BAD(B("dbias (attention_backward): expected none, for there is no bias"), p->node.bias = 0)    \

@@ -4,26 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-/* The multiplications of Philox by hand, in 128 bits, so that nothing is shared with what it
- * checks.
- */
-static uint32_t drawn(uint64_t seed, uint64_t offset, uint64_t n)
-{
-    uint64_t c[4] = {n / 4 % 0x100000000, n / 4 / 0x100000000, offset % 0x100000000,
-                     offset / 0x100000000};
-    uint64_t k[2] = {seed % 0x100000000, seed / 0x100000000};
-    for (int round = 0; round < 10; round++) {
-        const uint64_t x = 0xd2511f53 * c[0], y = 0xcd9e8d57 * c[2];
-        const uint64_t next[4] = {y / 0x100000000 ^ c[1] ^ k[0], y % 0x100000000,
-                                  x / 0x100000000 ^ c[3] ^ k[1], x % 0x100000000};
-        memcpy(c, next, sizeof c);
-        k[0] = (k[0] + 0x9e3779b9) % 0x100000000;
-        k[1] = (k[1] + 0xbb67ae85) % 0x100000000;
-    }
-    return (uint32_t)c[n % 4];
-}
 
 typedef struct attention {
     const dr_work *w;
@@ -42,12 +22,6 @@ static double narrow_of(const dr_work *w, const dr_tensor *q)
     return q->type == TRP_BF16 ? 0x1p-8 : q->type == TRP_F16 ? 0x1p-11 : 0;
 }
 
-static uint64_t words(const dr_tensor *t, int at)
-{
-    return (uint64_t)(uint32_t)(int64_t)t->v[at] +
-           ((uint64_t)(uint32_t)(int64_t)t->v[at + 1] << 32);
-}
-
 static attention begin(const dr_work *w)
 {
     const trp_dnn_node *n = w->n;
@@ -61,11 +35,10 @@ static attention begin(const dr_work *w)
                    .seq_kv = dr_of(w, n->seq_kv),
                    .u = w->u * (w->g->fused ? 4 : 1)};
     const double d = (double)a.q->dim[3];
-    const dr_tensor *draw = dr_of(w, n->draw);
     a.narrow = narrow_of(w, a.q);
     a.dropout = n->parameter[1].re;
-    a.seed = draw ? words(draw, 0) : n->seed;
-    a.offset = draw ? words(draw, 2) : n->offset;
+    a.seed = dr_integer(w, n->seed);
+    a.offset = dr_integer(w, n->offset);
     a.scale = n->parameter[0].given ? n->parameter[0].re : d > 0 ? 1 / sqrt(d) : 1;
     a.score = calloc((size_t)a.k->dim[2] + 1, sizeof *a.score);
     a.e = calloc((size_t)a.k->dim[2] + 1, sizeof *a.e);
@@ -179,8 +152,8 @@ static double factor(const attention *a, int64_t b, int64_t h, int64_t i, int64_
     const int64_t row = (b * a->q->dim[1] + h) * a->q->dim[2] + i;
     if (a->dropout == 0)
         return 1;
-    const uint32_t word = drawn(a->seed, a->offset, (uint64_t)(row * a->k->dim[2] + j));
-    return floor(word / 256.0) / 0x1p24 < a->dropout ? 0 : 1 / (1 - a->dropout);
+    const uint64_t number = (uint64_t)(row * a->k->dim[2] + j);
+    return dr_fraction(false, a->seed, a->offset, number) < a->dropout ? 0 : 1 / (1 - a->dropout);
 }
 
 void dr_attention(const dr_work *w)

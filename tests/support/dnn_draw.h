@@ -22,4 +22,7 @@ void dd_pool(dp_problem *p, trp_dtype type, bool index);
 void dd_training(dp_problem *p, trp_dnn_norm norm, bool gradient);
 void dd_inference(dp_problem *p, trp_dnn_norm norm);
 
+/* A RANDOM node with a seed, whose y is still to be given. */
+trp_dnn_node *dd_random(dp_problem *p, trp_dnn_random random);
+
 #endif

@@ -140,6 +140,8 @@ static double draw(const dp_problem *p, uint32_t number, size_t index)
 {
     trp_dtype type = p->tensor[number].type;
     bool integer = type == TRP_I8 || type == TRP_U8 || type == TRP_I32;
+    if (type == TRP_I64) /* a seed */
+        return floor(ref_rng_uniform(h_rng(), -0x1p52, 0x1p52));
     double size = ref_rng_uniform(h_rng(), 0.25, 2), sign = dp_below(2) ? 1 : -1;
     switch (p->fill[number]) {
     case DP_POSITIVE:

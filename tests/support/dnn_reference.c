@@ -25,6 +25,8 @@ double dr_round(trp_dtype type, double value)
         return fmin(fmax(nearbyint(value), 0), UINT8_MAX);
     if (type == TRP_BOOL)
         return fmin(fmax(nearbyint(value), 0), 1);
+    if (type == TRP_I64)
+        return nearbyint(value);
     return ref_element_round(type, value);
 }
 
@@ -32,6 +34,8 @@ double dr_load(trp_dtype type, const void *array, int64_t index)
 {
     if (type == TRP_U8 || type == TRP_BOOL)
         return ((const uint8_t *)array)[index];
+    if (type == TRP_I64)
+        return (double)((const int64_t *)array)[index];
     return creal(ref_element_load(type, array, index));
 }
 
@@ -39,6 +43,8 @@ void dr_store(trp_dtype type, void *array, int64_t index, double value)
 {
     if (type == TRP_U8 || type == TRP_BOOL)
         ((uint8_t *)array)[index] = (uint8_t)dr_round(type, value);
+    else if (type == TRP_I64)
+        ((int64_t *)array)[index] = (int64_t)value;
     else
         ref_element_store(type, array, index, value);
 }
@@ -324,9 +330,10 @@ uint32_t dr_outputs(const trp_dnn_node *n, uint32_t *out)
         [TRP_DNN_SLICE] = {n->y},
         [TRP_DNN_TRANSPOSE] = {n->y},
         [TRP_DNN_RESHAPE] = {n->y},
+        [TRP_DNN_RANDOM] = {n->y},
     };
     uint32_t count = 0;
-    if (n->kind < TRP_DNN_CONV_FORWARD || n->kind > TRP_DNN_RESHAPE)
+    if (n->kind < TRP_DNN_CONV_FORWARD || n->kind > TRP_DNN_RANDOM)
         misuse("no such kind");
     for (int i = 0; i < DR_OUTPUTS_MAX; i++) {
         if (all[n->kind][i])
@@ -355,6 +362,8 @@ static trp_dtype compute_of(const dr_graph *g, const trp_dnn_node *n)
                              n->part[0]};
     if (n->compute)
         return n->compute;
+    if (n->kind == TRP_DNN_RANDOM)
+        return g->tensor[n->y].type == TRP_F64 ? TRP_F64 : TRP_F32;
     for (size_t i = 0; i < COUNT_OF(read); i++) {
         if (read[i] && g->value[read[i]].type == TRP_F64)
             return TRP_F64;
@@ -485,6 +494,7 @@ void dr_run(dr_graph *g)
         [TRP_DNN_SLICE] = dr_move,
         [TRP_DNN_TRANSPOSE] = dr_move,
         [TRP_DNN_RESHAPE] = dr_move,
+        [TRP_DNN_RANDOM] = dr_random,
     };
     for (uint32_t i = 0; i < g->nodes; i++) {
         const trp_dnn_node *n = &g->node[i];

@@ -106,13 +106,17 @@ static uint32_t lengths(problem *p, int64_t batches, int64_t most)
     return dd_tensor(&p->graph, TRP_I32, array, 4, (const int64_t[]){batches, 1, 1, 1});
 }
 
-static uint32_t words(problem *p, uint64_t value)
+/* By value or in memory. */
+static uint32_t integer(problem *p)
 {
-    uint64_t *array = calloc(2, sizeof *array);
-    assert_non_null(array);
-    array[0] = value;
-    array[1] = value ^ UINT64_C(0x123456789abcdef);
-    return dd_line(&p->graph, TRP_I32, array, 4);
+    const uint64_t value = seed * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t *array = below(2) ? NULL : malloc(sizeof *array);
+    if (array)
+        *array = value;
+    const uint32_t number = dd_line(&p->graph, TRP_I64, array, 1);
+    if (!array)
+        p->graph.tensor[number] = trp_dnn_integer(value);
+    return number;
 }
 
 static void drop(problem *p)
@@ -206,12 +210,8 @@ static void one(bool backward)
     }
     if (below(2)) {
         n->parameter[1] = trp_real((double)from(1, 9) / 10);
-        n->seed = seed;
-        n->offset = seed * 3;
-    }
-    if (n->parameter[1].given && below(2)) {
-        n->draw = words(&p, seed);
-        n->seed = n->offset = 0;
+        n->seed = integer(&p);
+        n->offset = below(2) ? integer(&p) : 0;
     }
     if (backward) {
         n->dy = tensor(&p, false, b, h, rows, width);

@@ -46,10 +46,8 @@ static double factor_of(const trp__direct *d, const attention_row *r, int64_t co
     const int64_t columns = d->tensor[TRP__DNN_ATTENTION_K].dim[2];
     if (!(d->node.parameter[1] > 0))
         return 1;
-    const trp__dropout what = trp__dropout_of(&d->node, d->value[TRP__DNN_ATTENTION_SEED],
-                                              d->value[TRP__DNN_ATTENTION_OFFSET],
-                                              (const uint32_t *)d->at[TRP__DNN_ATTENTION_SEED],
-                                              d->tensor[TRP__DNN_ATTENTION_SEED].stride[0]);
+    const trp__dropout what = trp__dropout_of(&d->node, word_at(d, TRP__DNN_ATTENTION_SEED),
+                                              word_at(d, TRP__DNN_ATTENTION_OFFSET));
     const int64_t row = (r->batch * q->dim[1] + r->head) * q->dim[2] + r->row;
     return trp__dropout_at(&what, (uint64_t)row * (uint64_t)columns + (uint64_t)column);
 }

@@ -41,6 +41,7 @@ static const struct {
     {TRP_DNN_SLICE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
     {TRP_DNN_TRANSPOSE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
     {TRP_DNN_RESHAPE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
+    {TRP_DNN_RANDOM, TRP__DNN_RANDOM_Y, false, "trp_direct_random"},
 };
 
 /* What the texts expect of a compiler, where they are C. */

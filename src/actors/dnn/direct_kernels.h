@@ -17,6 +17,7 @@
 #include "base/narrow.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { DIMS = TRP__DNN_SPATIAL };
 
@@ -764,6 +765,8 @@ TRP__KERNEL void trp_direct_norm_backward_scale(const trp__direct d)
         }
     }
 }
+
+#include "actors/dnn/direct_random.h"
 
 #include "actors/dnn/direct_attention.h"
 

@@ -6,27 +6,15 @@
 #include "actors/dnn/graph.h"
 #include "actors/dnn/philox.h"
 
-#include <string.h>
-
 typedef struct trp__dropout {
     double probability; /* 0: nothing is dropped, nor drawn */
     double factor;      /* of what is kept */
     uint64_t seed, offset;
 } trp__dropout;
 
-/* `seed` and `offset` are the values of the node's ports, which hold the bits of integers; or
- * `words` has four words, `step` elements apart. */
-static inline trp__dropout trp__dropout_of(const trp__dnn_node *n, double seed, double offset,
-                                           const uint32_t *words, int64_t step)
+static inline trp__dropout trp__dropout_of(const trp__dnn_node *n, uint64_t seed, uint64_t offset)
 {
-    trp__dropout d = {n->parameter[1], 1 / (1 - n->parameter[1]), 0, 0};
-    if (words) {
-        d.seed = words[0] | (uint64_t)words[step] << 32;
-        d.offset = words[2 * step] | (uint64_t)words[3 * step] << 32;
-    } else {
-        memcpy(&d.seed, &seed, sizeof d.seed);
-        memcpy(&d.offset, &offset, sizeof d.offset);
-    }
+    const trp__dropout d = {n->parameter[1], 1 / (1 - n->parameter[1]), seed, offset};
     return d;
 }
 

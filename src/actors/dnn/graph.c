@@ -100,7 +100,8 @@ static const trp__dnn_kind kinds[] = {
                                     [TRP__DNN_ATTENTION_SLOPES] = MAY(slopes),
                                     [TRP__DNN_ATTENTION_SEQ_Q] = MAY(seq_q),
                                     [TRP__DNN_ATTENTION_SEQ_KV] = MAY(seq_kv),
-                                    [TRP__DNN_ATTENTION_SEED] = MAY(draw)}},
+                                    [TRP__DNN_ATTENTION_SEED] = MAY(seed),
+                                    [TRP__DNN_ATTENTION_OFFSET] = MAY(offset)}},
     [TRP_DNN_ATTENTION_BACKWARD] = {.name = "attention_backward",
                                     .port =
                                         {[TRP__DNN_ATTENTION_Q] = IN(q),
@@ -117,7 +118,8 @@ static const trp__dnn_kind kinds[] = {
                                          [TRP__DNN_ATTENTION_DK] = OUT(dk),
                                          [TRP__DNN_ATTENTION_DV] = OUT(dv),
                                          [TRP__DNN_ATTENTION_DBIAS] = GET(dbias),
-                                         [TRP__DNN_ATTENTION_SEED] = MAY(draw)}},
+                                         [TRP__DNN_ATTENTION_SEED] = MAY(seed),
+                                         [TRP__DNN_ATTENTION_OFFSET] = MAY(offset)}},
     [TRP_DNN_CONCATENATE] = {.name = "concatenate",
                              .port = {IN(part[0]), MAY(part[1]), MAY(part[2]), MAY(part[3]),
                                       MAY(part[4]), MAY(part[5]), MAY(part[6]),
@@ -128,6 +130,10 @@ static const trp__dnn_kind kinds[] = {
                            .port = {[TRP__DNN_MOVE_X] = IN(x), [TRP__DNN_MOVE_Y] = OUT(y)}},
     [TRP_DNN_RESHAPE] = {.name = "reshape",
                          .port = {[TRP__DNN_MOVE_X] = IN(x), [TRP__DNN_MOVE_Y] = OUT(y)}},
+    [TRP_DNN_RANDOM] = {.name = "random",
+                        .port = {[TRP__DNN_RANDOM_SEED] = IN(seed),
+                                 [TRP__DNN_RANDOM_OFFSET] = MAY(offset),
+                                 [TRP__DNN_RANDOM_Y] = OUT(y)}},
 };
 
 static const struct {

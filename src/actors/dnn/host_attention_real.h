@@ -45,20 +45,18 @@ static NAME(attention) NAME(describe_attention)(const trp__dnn_host_node *x)
 {
     const trp__dnn_tensor *q = x->tensor[TRP__DNN_ATTENTION_Q],
                           *k = x->tensor[TRP__DNN_ATTENTION_K];
-    const trp__dnn_tensor *seed = x->tensor[TRP__DNN_ATTENTION_SEED];
-    const bool in_memory = seed && seed->role != TRP__DNN_VALUE;
-    return (NAME(attention)){
-        .x = x,
-        .heads = q->dim[1],
-        .group = q->dim[1] / k->dim[1],
-        .rows = q->dim[2],
-        .columns = k->dim[2],
-        .depth = q->dim[3],
-        .width = x->tensor[TRP__DNN_ATTENTION_V]->dim[3],
-        .scale = (T)x->n->parameter[0],
-        .dropout = trp__dropout_of(
-            x->n, x->number[TRP__DNN_ATTENTION_SEED], x->number[TRP__DNN_ATTENTION_OFFSET],
-            in_memory ? x->raw[TRP__DNN_ATTENTION_SEED] : NULL, in_memory ? seed->stride[0] : 0)};
+    const uint64_t *seed = x->at[TRP__DNN_ATTENTION_SEED];
+    const uint64_t *offset = x->at[TRP__DNN_ATTENTION_OFFSET];
+    return (NAME(attention)){.x = x,
+                             .heads = q->dim[1],
+                             .group = q->dim[1] / k->dim[1],
+                             .rows = q->dim[2],
+                             .columns = k->dim[2],
+                             .depth = q->dim[3],
+                             .width = x->tensor[TRP__DNN_ATTENTION_V]->dim[3],
+                             .scale = (T)x->n->parameter[0],
+                             .dropout =
+                                 trp__dropout_of(x->n, seed ? *seed : 0, offset ? *offset : 0)};
 }
 
 static void NAME(begin_head)(NAME(attention) * a, int64_t batch, int64_t head)

@@ -5,6 +5,7 @@
 #include "actors/dnn/host_run.h"
 #include "actors/dnn/host_walk.h"
 #include "actors/dnn/onednn.h"
+#include "actors/dnn/random.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "actors/dnn/host_attention_real.h"
 #include "actors/dnn/host_norm_real.h"
 #include "actors/dnn/host_pool_real.h"
+#include "actors/dnn/host_random_real.h"
 
 static void NAME(run_pointwise)(const trp__dnn_host_node *x)
 {
@@ -108,4 +110,5 @@ static void (*const NAME(runs)[])(const trp__dnn_host_node *) = {
     [TRP_DNN_SLICE] = NAME(run_view),
     [TRP_DNN_TRANSPOSE] = NAME(run_view),
     [TRP_DNN_RESHAPE] = NAME(run_reshape),
+    [TRP_DNN_RANDOM] = NAME(run_random),
 };

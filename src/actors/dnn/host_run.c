@@ -202,13 +202,12 @@ static void load_node(const trp__dnn_host_run *run, trp__dnn_host_node *x)
         uint8_t number = x->n->port[at];
         if (!t)
             continue;
-        x->raw[at] = run->place[number];
-        x->number[at] = g->value[number];
         x->at[at] = next;
         next += real_bytes(x->n, trp__dnn_elements(t));
-        if (t->role == TRP__DNN_VALUE && t->type == TRP_I64)
-            continue; /* bits that are no number of these */
-        if (t->role == TRP__DNN_VALUE)
+        if (t->type == TRP_I64) /* as it is */
+            memcpy(x->at[at], t->role == TRP__DNN_VALUE ? &g->value[number] : run->place[number],
+                   sizeof(uint64_t));
+        else if (t->role == TRP__DNN_VALUE)
             load_value(t, g->value[number], is_wide(x->n), x->at[at]);
         else if (is_ready(t, is_wide(x->n)))
             x->at[at] = run->place[number];

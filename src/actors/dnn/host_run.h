@@ -39,8 +39,6 @@ typedef struct trp__dnn_host_node {
     const trp__dnn_node *n;
     const trp__dnn_tensor *tensor[TRP__DNN_PORTS];
     void *at[TRP__DNN_PORTS];
-    const void *raw[TRP__DNN_PORTS];                   /* likewise, as it lies in memory */
-    double number[TRP__DNN_PORTS];                     /* of values, as they were given */
     void *rest;                                        /* trp__dnn_host_rest() elements */
     trp__dnn_tensor ordered[TRP__DNN_POINTWISE_Y + 1]; /* see host_run.c */
 } trp__dnn_host_node;

@@ -1,7 +1,16 @@
 /* Attention as a layer. */
 #include "actors/dnn/layer_graph.h"
 
-enum { ALL = 15 };
+enum { ALL = 14 };
+
+/* A number in memory, or by value. */
+static uint32_t add_integer(trp__layer_graph *g, const trp_dnn_tensor *t)
+{
+    if (!t->buffer.id && !t->value.given)
+        return 0;
+    g->tensor[++g->tensors] = *t;
+    return g->tensors;
+}
 
 static trp_status send(trp_actor *dnn, const trp_attention_request *r, bool backward,
                        trp_completion *completion)
@@ -30,7 +39,6 @@ static trp_status send(trp_actor *dnn, const trp_attention_request *r, bool back
         {"dk", &r->dk, &n->dk, NONE, NEEDED},
         {"dv", &r->dv, &n->dv, NONE, NEEDED},
         {"dbias", &r->dbias, &n->dbias, NONE, OPTIONAL},
-        {"draw", &r->draw, &n->draw, OPTIONAL, OPTIONAL},
     };
     trp__layer_tensor all[ALL];
     for (size_t i = 0; i < ALL; i++)
@@ -46,8 +54,8 @@ static trp_status send(trp_actor *dnn, const trp_attention_request *r, bool back
     n->window[0] = r->window;
     if (r->dropout != 0)
         n->parameter[1] = trp_real(r->dropout);
-    n->seed = r->seed;
-    n->offset = r->offset;
+    n->seed = add_integer(&g, &r->seed);
+    n->offset = add_integer(&g, &r->offset);
     return trp__layer_send(dnn, &g, &r->header, &r->options, completion);
 }
 

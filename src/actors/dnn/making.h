@@ -14,8 +14,7 @@ typedef struct trp__dnn_making {
     trp__dnn_tensor tensor[TRP_DNN_TENSORS_MAX];
     trp__dnn_node node[TRP_DNN_NODES_MAX];
     uint8_t number[TRP_DNN_TENSORS_MAX]; /* of the tensors as sent: in the graph */
-    uint8_t name[TRP_DNN_TENSORS_MAX];   /* and back; 0: one that a node brought along */
-    uint64_t drawn[TRP_DNN_TENSORS_MAX]; /* of those: seeds and offsets */
+    uint8_t name[TRP_DNN_TENSORS_MAX];   /* and back */
 } trp__dnn_making;
 
 /* Takes a tensor into the graph when a node names it first; *number is its number. */
@@ -31,10 +30,6 @@ trp_status trp__dnn_check_span(trp__dnn_making *m, uint8_t number);
 /* Takes node `index` into the graph, with the tensors that it names, of which the request has so
  * many. *read: of each number a bit, whether a node reads it. */
 trp_status trp__dnn_take_node(trp__dnn_making *m, uint32_t index, uint32_t tensors, uint64_t *read);
-
-/* Takes seed and offset of node `index`, whose shapes are checked, into the graph; for kinds that
- * draw nothing, sees that there are none. */
-trp_status trp__dnn_take_seed(trp__dnn_making *m, uint32_t index);
 
 /* Takes what moves of data have beside tensors; for other kinds, sees that there is nothing. And
  * what trp__dnn_check_shapes() does for them. */

@@ -62,7 +62,8 @@ static const struct {
     FIELD(part[5]),
     FIELD(part[6]),
     FIELD(part[7]),
-    FIELD(draw),
+    FIELD(seed),
+    FIELD(offset),
 #undef FIELD
 };
 
@@ -158,6 +159,11 @@ static trp_status check_parameters(making *m, uint32_t index)
     trp__dnn_node *n = &m->node[index];
     bool has = n->kind == TRP_DNN_POINTWISE || n->kind == TRP_DNN_POINTWISE_BACKWARD;
     uint32_t count = is_attention(n->kind) ? 2 : 0; /* the scale's default follows from a shape */
+    if (n->kind == TRP_DNN_RANDOM) {
+        count = n->mode == TRP_DNN_BERNOULLI ? 1 : 2;
+        n->parameter[0] = n->mode == TRP_DNN_BERNOULLI ? 0.5 : 0;
+        n->parameter[1] = count - 1;
+    }
     for (size_t i = 0; has && i < COUNT_OF(defaults); i++) {
         if (defaults[i].mode == n->mode) {
             count = defaults[i].count;
@@ -207,6 +213,7 @@ static trp_status check_mode(making *m, uint32_t index)
         {"norm", n->norm, 0, TRP_DNN_RMS, norm},
         {"flip", n->flip, 0, 1, conv},
         {"mask", n->mask, 0, TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT, is_attention(kind)},
+        {"random", n->random, 0, TRP_DNN_BERNOULLI, kind == TRP_DNN_RANDOM},
     };
     for (size_t i = 0; i < COUNT_OF(modes); i++) {
         uint32_t least = modes[i].mine ? modes[i].least : 0,
@@ -331,7 +338,7 @@ trp_status trp__dnn_take_node(making *m, uint32_t index, uint32_t tensors, uint6
     trp__dnn_node *n = &m->node[index];
     if (!trp__dnn_kind_of(given->kind))
         return FAIL(m, "nodes[%u].kind: expected a trp_dnn_kind, 1 to %d, got %d", index,
-                    TRP_DNN_RESHAPE, (int)given->kind);
+                    TRP_DNN_RANDOM, (int)given->kind);
     *n = (trp__dnn_node){.kind = (uint8_t)given->kind};
     trp_status status = check_unused(m, index);
     if (status == TRP_OK)
@@ -348,8 +355,6 @@ trp_status trp__dnn_take_node(making *m, uint32_t index, uint32_t tensors, uint6
         status = take_outputs(m, index, read);
     if (status == TRP_OK)
         status = trp__dnn_check_shapes(m, index);
-    if (status == TRP_OK)
-        status = trp__dnn_take_seed(m, index);
     if (status == TRP_OK)
         status = check_spatial(m, index);
     return status == TRP_OK ? complete_outputs(m, index) : status;

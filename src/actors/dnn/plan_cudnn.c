@@ -74,13 +74,13 @@ static void convert_value(uint8_t type, double value, void *out)
         *(uint8_t *)out = value != 0;
     else if (type == TRP_U8)
         *(uint8_t *)out = value <= 0 ? 0 : value >= UINT8_MAX ? UINT8_MAX : (uint8_t)rint(value);
-    else if (type == TRP_I64) /* its bits: see graph.h */
+    else if (type == TRP_I64)
         memcpy(out, &value, sizeof value);
     else
         (void)trp_convert(TRP_F64, &value, (trp_dtype)type, out, 1);
 }
 
-/* What a number is once its type holds it. */
+/* What a number is once its type holds it; the bits of one that is i64. */
 static double number_of(uint8_t type, const void *value)
 {
     double number = 0;

@@ -67,7 +67,6 @@ static trp_status check_rest(const checked *c)
     const int64_t rows[RANK] = {scores[BATCH], scores[HEADS], scores[ROWS], 1};
     const int64_t heads[RANK] = {1, scores[HEADS], 1, 1};
     const int64_t batches[RANK] = {scores[BATCH], 1, 1, 1};
-    const int64_t words[] = {4};
     const struct {
         int at;
         const int64_t *dim;
@@ -87,11 +86,6 @@ static trp_status check_rest(const checked *c)
         if (tensor(c, rules[i].at))
             status = trp__dnn_expect_dims(c, rules[i].at, RANK, rules[i].dim);
     }
-    const trp__dnn_tensor *seed = tensor(c, TRP__DNN_ATTENTION_SEED);
-    if (status == TRP_OK && seed && seed->role == TRP__DNN_VALUE)
-        return FAIL(c, TRP__DNN_ATTENTION_SEED, "expected a tensor that is no value");
-    if (status == TRP_OK && seed)
-        status = trp__dnn_expect_dims(c, TRP__DNN_ATTENTION_SEED, 1, words);
     return status;
 }
 
@@ -123,10 +117,9 @@ static bool is_real(uint8_t type)
 /* Virtual tensors and values may have none yet. */
 static trp_status check_types(const checked *c)
 {
-    for (int at = 0; at < TRP__DNN_ATTENTION_OWN; at++) {
+    for (int at = 0; at < TRP__DNN_ATTENTION_SEED; at++) {
         trp__dnn_tensor *t = tensor(c, at);
-        bool whole = at == TRP__DNN_ATTENTION_SEQ_Q || at == TRP__DNN_ATTENTION_SEQ_KV ||
-                     at == TRP__DNN_ATTENTION_SEED;
+        bool whole = at == TRP__DNN_ATTENTION_SEQ_Q || at == TRP__DNN_ATTENTION_SEQ_KV;
         bool wide = at == TRP__DNN_ATTENTION_STATS || at == TRP__DNN_ATTENTION_SLOPES;
         if (!t)
             continue;
@@ -145,6 +138,18 @@ static trp_status check_types(const checked *c)
     return TRP_OK;
 }
 
+/* Nothing is drawn by a number that nobody gave. */
+static trp_status check_dropout(const checked *c)
+{
+    const bool seed = tensor(c, TRP__DNN_ATTENTION_SEED) != NULL;
+    if (!seed && c->n->parameter[1] > 0)
+        return FAIL(c, TRP__DNN_ATTENTION_SEED, "expected a tensor, for there is dropout");
+    if (!seed && tensor(c, TRP__DNN_ATTENTION_OFFSET))
+        return FAIL(c, TRP__DNN_ATTENTION_OFFSET, "expected none, for there is no seed");
+    trp_status status = trp__dnn_check_integer(c, TRP__DNN_ATTENTION_SEED);
+    return status == TRP_OK ? trp__dnn_check_integer(c, TRP__DNN_ATTENTION_OFFSET) : status;
+}
+
 trp_status trp__dnn_check_attention(const checked *c)
 {
     trp_status status = check_inputs(c);
@@ -154,6 +159,8 @@ trp_status trp__dnn_check_attention(const checked *c)
         status = check_bias(c);
     if (status == TRP_OK)
         status = check_types(c);
+    if (status == TRP_OK)
+        status = check_dropout(c);
     if (status != TRP_OK)
         return status;
     bool rows = tensor(c, TRP__DNN_ATTENTION_SEQ_Q) != NULL;

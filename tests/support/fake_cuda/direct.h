@@ -28,7 +28,8 @@
     X(attention_backward_q, ATTENTION_BACKWARD, ATTENTION_BACKWARD, TRP__DIRECT_STATISTICS)        \
     X(attention_backward_kv, ATTENTION_BACKWARD, ATTENTION_BACKWARD, TRP__DNN_ATTENTION_K)         \
     X(attention_backward_bias, ATTENTION_BACKWARD, ATTENTION_BACKWARD, TRP__DNN_ATTENTION_DBIAS)   \
-    X(move, CONCATENATE, RESHAPE, TRP__DNN_MOVE_Y)
+    X(move, CONCATENATE, RESHAPE, TRP__DNN_MOVE_Y)                                                 \
+    X(random, RANDOM, RANDOM, TRP__DNN_RANDOM_Y)
 
 /* As launches of the driver. */
 #define FAKE_DIRECT_DECLARE(name, kind, last, port)                                                \
