@@ -115,6 +115,11 @@ typedef struct trp_attention_request {
      * trp_dnn_integer(). The same in both passes. An offset is optional. */
     double dropout;
     trp_dnn_tensor seed, offset;
+    /* Forward, optional: where there is a table, k or v are pages, pages x h_kv x rows of a page x
+     * d, see TRP_DNN_PAGED_LOAD; needs seq_kv. A batch has at most `columns` of them; 0: as many as
+     * k or v has that is not paged, or as the pages of a batch hold. */
+    trp_dnn_tensor table_k, table_v;
+    int64_t columns;
 } trp_attention_request;
 
 /* y = dropout(softmax(mask(scale * q k^T + bias))) v */

@@ -86,6 +86,7 @@ void dr_norm(const dr_work *w);
 void dr_norm_backward(const dr_work *w);
 void dr_attention(const dr_work *w);
 void dr_attention_backward(const dr_work *w);
+void dr_paged_load(const dr_work *w);
 void dr_pointwise(const dr_work *w);
 void dr_move(const dr_work *w);
 void dr_random(const dr_work *w);

@@ -769,6 +769,7 @@ TRP__KERNEL void trp_direct_norm_backward_scale(const trp__direct d)
 #include "actors/dnn/direct_random.h"
 
 #include "actors/dnn/direct_attention.h"
+#include "actors/dnn/direct_paged.h"
 
 #undef FOR_THREADS
 #undef FOR_BLOCKS

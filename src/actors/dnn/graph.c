@@ -134,6 +134,11 @@ static const trp__dnn_kind kinds[] = {
                         .port = {[TRP__DNN_RANDOM_SEED] = IN(seed),
                                  [TRP__DNN_RANDOM_OFFSET] = MAY(offset),
                                  [TRP__DNN_RANDOM_Y] = OUT(y)}},
+    [TRP_DNN_PAGED_LOAD] = {.name = "paged_load",
+                            .port = {[TRP__DNN_PAGED_X] = IN(x),
+                                     [TRP__DNN_PAGED_TABLE] = IN(table),
+                                     [TRP__DNN_PAGED_SEQ_KV] = IN(seq_kv),
+                                     [TRP__DNN_PAGED_Y] = OUT(y)}},
 };
 
 static const struct {

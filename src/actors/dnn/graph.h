@@ -85,6 +85,7 @@ enum {
     TRP__DNN_ATTENTION_OWN, /* from here on what cuDNN needs, of a lowered graph only */
 };
 enum { TRP__DNN_RANDOM_SEED, TRP__DNN_RANDOM_OFFSET, TRP__DNN_RANDOM_Y };
+enum { TRP__DNN_PAGED_X, TRP__DNN_PAGED_TABLE, TRP__DNN_PAGED_SEQ_KV, TRP__DNN_PAGED_Y };
 /* Of all nodes that move data: x, or the first part of several, and y. */
 enum { TRP__DNN_MOVE_X, TRP__DNN_MOVE_Y = TRP_DNN_PARTS_MAX };
 

@@ -463,6 +463,7 @@ static trp_status (*const checks[])(const checked *) = {
     [TRP_DNN_ATTENTION] = trp__dnn_check_attention,
     [TRP_DNN_ATTENTION_BACKWARD] = trp__dnn_check_attention,
     [TRP_DNN_RANDOM] = trp__dnn_check_random,
+    [TRP_DNN_PAGED_LOAD] = trp__dnn_check_paged,
 };
 
 static bool is_attention(const checked *c)

@@ -25,6 +25,9 @@ trp_status trp__dnn_check_integer(const trp__dnn_checked *c, int at);
 /* ATTENTION and its gradient. */
 trp_status trp__dnn_check_attention(const trp__dnn_checked *c);
 
+/* PAGED_LOAD. */
+trp_status trp__dnn_check_paged(const trp__dnn_checked *c);
+
 /* RANDOM: also its parameters, which the type of y says more about. */
 trp_status trp__dnn_check_random(const trp__dnn_checked *c);
 

@@ -170,7 +170,7 @@ static bool has_numbers(const trp__dnn_graph *g, const trp__dnn_node *node)
 
 static bool trusts(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
-    if (trp__dnn_is_move(node->kind) || node->kind == TRP_DNN_RANDOM)
+    if (trp__dnn_is_move(node->kind) || node->kind >= TRP_DNN_RANDOM)
         return false;
     for (int i = 0; i < TRP__DNN_PORTS; i++) {
         const trp__dnn_tensor *t = at_port(g, node, i);
