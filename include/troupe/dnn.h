@@ -125,7 +125,8 @@ typedef enum trp_dnn_kind {
     TRP_DNN_NORM_BACKWARD = 12,
     /* x -> sum, square_sum: over all but the channels. */
     TRP_DNN_STATISTICS = 13,
-    /* q, k, v, [bias], [slopes], [seq_q, seq_kv] -> y, [stats]: scaled dot-product attention.
+    /* q, k, v, [bias], [slopes], [seq_q, seq_kv], [seed, [offset]] -> y, [stats]: scaled
+     * dot-product attention.
      *     score = scale * q k^T + bias + slope * (column - row);  y = softmax(score) v
      * q is b x h x s_q x d, k is b x h_kv x s_kv x d, v is b x h_kv x s_kv x d_v, y is
      * b x h x s_q x d_v. h is a multiple of h_kv: head i of q goes with i / (h / h_kv) of k and v.
@@ -134,10 +135,16 @@ typedef enum trp_dnn_kind {
      * none) say how many rows and columns each batch has; what lies behind them is not used. See
      * also `mask`, `window` and `parameter`. stats, f32 or f64, b x h x s_q x 1, is the logarithm
      * of the sum that a row was divided by. A row that sees no column, or that is behind its
-     * batch's last, is 0 in y and minus infinity in stats. */
+     * batch's last, is 0 in y and minus infinity in stats.
+     *
+     * With dropout, y = dropped(softmax(score)) v: a weight is 0 if what was drawn for it is less
+     * than the probability p, and divided by 1 - p if it is not; stats are those of the softmax.
+     * What is drawn are the elements of a UNIFORM RANDOM of f32, b x h x s_q x s_kv, with this seed
+     * and offset. */
     TRP_DNN_ATTENTION = 14,
-    /* dy, q, k, v, y, stats, [bias], [slopes], [seq_q, seq_kv] -> dq, dk, dv, [dbias]. dbias has
-     * the dimensions of bias. */
+    /* dy, q, k, v, y, stats, [bias], [slopes], [seq_q, seq_kv], [seed, [offset]] -> dq, dk, dv,
+     * [dbias]. dbias has the dimensions of bias. With the probability, seed and offset of the
+     * forward pass the same weights are dropped. */
     TRP_DNN_ATTENTION_BACKWARD = 15,
     /* Data that moves: elements are what they were, as far as the type of y holds them. A virtual y
      * without a type has that of what is read.
@@ -162,6 +169,16 @@ typedef enum trp_dnn_kind {
      * i / 4 + 2^64 offset; where the node computes in f64, the default if y is f64, the words
      * 2 (i % 2) and 2 (i % 2) + 1 of counter i / 2 + 2^64 offset. */
     TRP_DNN_RANDOM = 20,
+    /* x, table, seq_kv -> y: keys or values that lie in pages, as attention wants them. x is
+     * pages x h_kv x rows of a page x d; table (i32, b x 1 x pages of a batch x 1) says which pages
+     * a batch has, and seq_kv (i32, b x 1 x 1 x 1) how many rows. y, of x's type, is
+     * b x h_kv x s_kv x d, of as many rows as the pages of a batch hold, or, if it has dimensions,
+     * of so many that they go into them: row i of a batch is row i % rows of page table[i / rows].
+     * Rows behind seq_kv are 0, and entries of the table that only they would need are not looked
+     * at. Of an entry that is no page nothing is read: on the host the request ends with
+     * TRP_E_ARGUMENT, unless a node of the same graph writes the table; else, and on GPUs, rows of
+     * such a page are NaN. */
+    TRP_DNN_PAGED_LOAD = 21,
     /* x -> y, scale: numbers of few bits in blocks with a scale of their own, as in the OCP
      * Microscaling formats. `block` elements that follow each other along `axis` share one, the
      * last block of a line may be shorter: scale has the dimensions of x, but along the axis as
@@ -173,10 +190,10 @@ typedef enum trp_dnn_kind {
      * amax is the largest magnitude in the block, where infinities count and NaN do not; most is
      * the largest finite number of y's type, 448 or 57344. A NaN stays one. A block of zeros has
      * the scale 0, of f8e8m0 2^-127. */
-    TRP_DNN_BLOCK_SCALE_QUANTIZE = 21,
+    TRP_DNN_BLOCK_SCALE_QUANTIZE = 22,
     /* x, scale -> y: back, y = x * scale. Types of x and scale as of y and scale there; y is f32
      * (the default if it is virtual), f16 or bf16. */
-    TRP_DNN_BLOCK_SCALE_DEQUANTIZE = 22,
+    TRP_DNN_BLOCK_SCALE_DEQUANTIZE = 23,
 } trp_dnn_kind;
 
 /* Of x, b and t where they are named, of x alone where not. Comparisons give 1 or 0; logical ones
@@ -302,7 +319,8 @@ typedef struct trp_dnn_node {
     /* What it computes in: f64, f32, or i32 for CONV_FORWARD and MATMUL of i8. Default: f64 if it
      * reads f64, else f32. */
     trp_dtype compute;
-    /* Real. POINTWISE..., RANDOM: see there. ATTENTION...: scale, default 1 / sqrt(d). */
+    /* Real. POINTWISE..., RANDOM: see there. ATTENTION...: scale, default 1 / sqrt(d); the
+     * probability of dropout, 0 to less than 1, default 0. */
     trp_scalar parameter[TRP_DNN_PARAMETERS];
     uint32_t q, k, v, dq, dk, dv, stats, slopes, seq_q, seq_kv; /* of ATTENTION... */
     trp_dnn_mask mask;                                          /* ATTENTION... */
@@ -311,9 +329,10 @@ typedef struct trp_dnn_node {
     int64_t start[TRP_DNN_RANK_MAX];  /* SLICE: of each dimension */
     int64_t step[TRP_DNN_RANK_MAX];   /* SLICE; 0: 1 */
     uint32_t order[TRP_DNN_RANK_MAX]; /* TRANSPOSE: each dimension once */
-    uint32_t seed, offset;            /* RANDOM: tensors */
+    uint32_t seed, offset;            /* RANDOM, ATTENTION...: tensors */
     trp_dnn_random random;            /* RANDOM */
     uint32_t block;                   /* BLOCK_SCALE_...: 16 or 32; 0: 32 */
+    uint32_t table;                   /* PAGED_LOAD */
 } trp_dnn_node;
 
 /* Where the library's engines for a graph come from. */

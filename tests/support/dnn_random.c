@@ -25,8 +25,7 @@ static void philox(uint64_t seed, uint64_t offset, uint64_t block, uint32_t word
     word[3] = (uint32_t)(high >> 32);
 }
 
-/* As an integer of 24 or 53 bits below one. */
-static double fraction(bool wide, uint64_t seed, uint64_t offset, uint64_t i)
+double dr_fraction(bool wide, uint64_t seed, uint64_t offset, uint64_t i)
 {
     uint32_t word[4];
     philox(seed, offset, i / (wide ? 2 : 4), word);
@@ -35,7 +34,7 @@ static double fraction(bool wide, uint64_t seed, uint64_t offset, uint64_t i)
     return ldexp(word[2 * (i % 2)], -32) + ldexp(floor(word[2 * (i % 2) + 1] / 2048.0), -53);
 }
 
-static uint64_t word_of(const dr_work *w, uint32_t tensor)
+uint64_t dr_integer(const dr_work *w, uint32_t tensor)
 {
     const trp_scalar *value = &w->g->tensor[tensor].value;
     if (!tensor)
@@ -70,19 +69,19 @@ void dr_random(const dr_work *w)
     const trp_dnn_node *n = w->n;
     dr_tensor *y = dr_of(w, n->y);
     const bool wide = n->compute ? n->compute == TRP_F64 : y->type == TRP_F64;
-    const uint64_t seed = word_of(w, n->seed), offset = word_of(w, n->offset);
+    const uint64_t seed = dr_integer(w, n->seed), offset = dr_integer(w, n->offset);
     const double low = dr_round(y->type, parameter(n, 0, 0));
     const double high = dr_round(y->type, parameter(n, 1, 1));
     for (size_t i = 0; i < y->count; i++) {
-        const double u = fraction(wide, seed, offset, i);
+        const double u = dr_fraction(wide, seed, offset, i);
         if (n->random == TRP_DNN_BERNOULLI) {
             y->v[i] = u < parameter(n, 0, 0.5);
         } else if (n->random == TRP_DNN_UNIFORM) {
             const double value = in_f32(wide, fma(u, high - low, low));
             y->v[i] = dr_round(y->type, value) < high ? value : before(y->type, high);
         } else {
-            const double far = sqrt(-2 * log(1 - fraction(wide, seed, offset, i & ~(size_t)1)));
-            const double angle = 2 * acos(-1) * fraction(wide, seed, offset, i | 1);
+            const double far = sqrt(-2 * log(1 - dr_fraction(wide, seed, offset, i & ~(size_t)1)));
+            const double angle = 2 * acos(-1) * dr_fraction(wide, seed, offset, i | 1);
             const double z = far * (i % 2 ? sin(angle) : cos(angle));
             const double sd = parameter(n, 1, 1), value = parameter(n, 0, 0) + sd * z;
             y->v[i] = in_f32(wide, value);

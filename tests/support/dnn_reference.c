@@ -337,6 +337,7 @@ uint32_t dr_outputs(const trp_dnn_node *n, uint32_t *out)
         [TRP_DNN_TRANSPOSE] = {n->y},
         [TRP_DNN_RESHAPE] = {n->y},
         [TRP_DNN_RANDOM] = {n->y},
+        [TRP_DNN_PAGED_LOAD] = {n->y},
         [TRP_DNN_BLOCK_SCALE_QUANTIZE] = {n->y, n->scale},
         [TRP_DNN_BLOCK_SCALE_DEQUANTIZE] = {n->y},
     };
@@ -401,6 +402,12 @@ static uint32_t dims_of(const dr_work *w, int64_t *dim)
     const dr_tensor *x = dr_of(w, n->kind == TRP_DNN_MATMUL ? n->a : n->x), *b = dr_of(w, n->b);
     if (n->kind == TRP_DNN_CONV_FORWARD || n->kind == TRP_DNN_RESAMPLE_FORWARD) {
         window_dims(w, dim);
+        return x->rank;
+    }
+    if (n->kind == TRP_DNN_PAGED_LOAD) {
+        const dr_tensor *table = dr_of(w, n->table);
+        const int64_t paged[] = {table->dim[0], x->dim[1], table->dim[2] * x->dim[2], x->dim[3]};
+        memcpy(dim, paged, sizeof paged);
         return x->rank;
     }
     for (uint32_t i = 0; i < x->rank; i++)
@@ -503,6 +510,7 @@ void dr_run(dr_graph *g)
         [TRP_DNN_TRANSPOSE] = dr_move,
         [TRP_DNN_RESHAPE] = dr_move,
         [TRP_DNN_RANDOM] = dr_random,
+        [TRP_DNN_PAGED_LOAD] = dr_paged_load,
         [TRP_DNN_BLOCK_SCALE_QUANTIZE] = dr_quantize,
         [TRP_DNN_BLOCK_SCALE_DEQUANTIZE] = dr_dequantize,
     };

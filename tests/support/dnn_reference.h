@@ -78,12 +78,17 @@ bool dr_next(const dr_tensor *t, int64_t *position);
 bool dr_step(uint32_t rank, const int64_t *dim, int64_t *position);
 size_t dr_at(const dr_tensor *t, const int64_t *position);
 
+/* A seed or an offset; 0 without a tensor. What is drawn for a number, with 24 or 53 bits. */
+uint64_t dr_integer(const dr_work *w, uint32_t tensor);
+double dr_fraction(bool wide, uint64_t seed, uint64_t offset, uint64_t i);
+
 void dr_pool(const dr_work *w);
 void dr_pool_backward(const dr_work *w);
 void dr_norm(const dr_work *w);
 void dr_norm_backward(const dr_work *w);
 void dr_attention(const dr_work *w);
 void dr_attention_backward(const dr_work *w);
+void dr_paged_load(const dr_work *w);
 void dr_pointwise(const dr_work *w);
 void dr_move(const dr_work *w);
 void dr_random(const dr_work *w);

@@ -11,6 +11,7 @@
 #define TRP_ACTORS_DNN_DIRECT_KERNELS_H
 
 #include "actors/dnn/direct.h"
+#include "actors/dnn/dropout.h"
 #include "actors/dnn/functions.h"
 #include "base/half.h"
 #include "base/narrow.h"
@@ -770,9 +771,11 @@ TRP__KERNEL void trp_direct_norm_backward_scale(const trp__direct d)
     }
 }
 
-#include "actors/dnn/direct_attention.h"
 #include "actors/dnn/direct_blocks.h"
 #include "actors/dnn/direct_random.h"
+
+#include "actors/dnn/direct_attention.h"
+#include "actors/dnn/direct_paged.h"
 
 #undef FOR_THREADS
 #undef FOR_BLOCKS

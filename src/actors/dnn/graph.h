@@ -80,9 +80,12 @@ enum {
     TRP__DNN_ATTENTION_DK,
     TRP__DNN_ATTENTION_DV,
     TRP__DNN_ATTENTION_DBIAS,
+    TRP__DNN_ATTENTION_SEED,
+    TRP__DNN_ATTENTION_OFFSET,
     TRP__DNN_ATTENTION_OWN, /* from here on what cuDNN needs, of a lowered graph only */
 };
 enum { TRP__DNN_RANDOM_SEED, TRP__DNN_RANDOM_OFFSET, TRP__DNN_RANDOM_Y };
+enum { TRP__DNN_PAGED_X, TRP__DNN_PAGED_TABLE, TRP__DNN_PAGED_SEQ_KV, TRP__DNN_PAGED_Y };
 /* Of both BLOCK_SCALE_... */
 enum { TRP__DNN_BLOCKS_X, TRP__DNN_BLOCKS_SCALE, TRP__DNN_BLOCKS_Y };
 /* Of all nodes that move data: x, or the first part of several, and y. */

@@ -1,6 +1,7 @@
 /* All nodes in one real type. host_f32.c and host_f64.c include this, with macros: T, the type;
  * NAME(x), x with a suffix of the type's own; GEMM, the routine of CBLAS; IS_F32. */
 #include "actors/dnn/blocks.h"
+#include "actors/dnn/dropout.h"
 #include "actors/dnn/functions.h"
 #include "actors/dnn/host_run.h"
 #include "actors/dnn/host_walk.h"

@@ -1,5 +1,6 @@
 #include "actors/dnn/host_run.h"
 
+#include "actors/dnn/host_paged.h"
 #include "actors/dnn/onednn.h"
 #include "base/error.h"
 
@@ -40,6 +41,8 @@ static void find_tensors(const trp__dnn_graph *g, const trp__dnn_node *n,
 static size_t node_bytes(const trp__dnn_graph *g, const trp__dnn_node *n)
 {
     const trp__dnn_tensor *tensor[TRP__DNN_PORTS];
+    if (n->kind == TRP_DNN_PAGED_LOAD)
+        return 0;
     find_tensors(g, n, tensor);
     size_t bytes = real_bytes(n, trp__dnn_host_rest(n, tensor));
     for (int at = 0; at < TRP__DNN_PORTS; at++)
@@ -255,6 +258,10 @@ void trp__dnn_host_run_now(trp__dnn_host_run *run)
         if (some > 0)
             continue;
         some = 1;
+        if (x.n->kind == TRP_DNN_PAGED_LOAD) {
+            trp__dnn_host_paged_load(run, x.n);
+            continue;
+        }
         load_node(run, &x);
         if (is_wide(x.n))
             trp__dnn_host_node_f64(&x);

@@ -312,7 +312,9 @@ static void lower_attention(builder *b, const trp__dnn_node *node)
     const int64_t rows = b->tensor[q].dim[2], columns = b->tensor[k].dim[2];
     bool low = node->mode == TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT;
     bool lengths = node->port[TRP__DNN_ATTENTION_SEQ_Q] != TRP__DNN_NO_PORT;
-    for (int i = 0; i < TRP__DNN_ATTENTION_OWN; i++) {
+    n->port[TRP__DNN_ATTENTION_SEED] = TRP__DNN_NO_PORT; /* nothing is drawn */
+    n->port[TRP__DNN_ATTENTION_OFFSET] = TRP__DNN_NO_PORT;
+    for (int i = 0; i < TRP__DNN_ATTENTION_SEED; i++) {
         if (node->port[i] != TRP__DNN_NO_PORT &&
             !trp__dnn_fits_attention(&b->tensor[node->port[i]], i))
             pack_port(b, n, i, TRP__DNN_ROWS);

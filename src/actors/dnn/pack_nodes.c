@@ -64,6 +64,7 @@ static const struct {
     FIELD(part[7]),
     FIELD(seed),
     FIELD(offset),
+    FIELD(table),
 #undef FIELD
 };
 
@@ -158,7 +159,7 @@ static trp_status check_parameters(making *m, uint32_t index)
     const trp_dnn_node *given = &m->nodes[index];
     trp__dnn_node *n = &m->node[index];
     bool has = n->kind == TRP_DNN_POINTWISE || n->kind == TRP_DNN_POINTWISE_BACKWARD;
-    uint32_t count = is_attention(n->kind); /* the scale, whose default follows from a shape */
+    uint32_t count = is_attention(n->kind) ? 2 : 0; /* the scale's default follows from a shape */
     if (n->kind == TRP_DNN_RANDOM) {
         count = n->mode == TRP_DNN_BERNOULLI ? 1 : 2;
         n->parameter[0] = n->mode == TRP_DNN_BERNOULLI ? 0.5 : 0;
@@ -184,6 +185,11 @@ static trp_status check_parameters(making *m, uint32_t index)
     if (has && n->mode == TRP_DNN_SOFTPLUS && n->parameter[0] <= 0)
         return FAIL(m, "nodes[%u].parameter[0]: expected more than 0, got %g", index,
                     n->parameter[0]);
+    if (is_attention(n->kind) && !(n->parameter[1] >= 0 && n->parameter[1] < 1))
+        return FAIL(m,
+                    "nodes[%u].parameter[1]: expected the probability of dropout, 0 to less than "
+                    "1, got %g",
+                    index, n->parameter[1]);
     return TRP_OK;
 }
 

@@ -463,18 +463,25 @@ static trp_status (*const checks[])(const checked *) = {
     [TRP_DNN_ATTENTION] = trp__dnn_check_attention,
     [TRP_DNN_ATTENTION_BACKWARD] = trp__dnn_check_attention,
     [TRP_DNN_RANDOM] = trp__dnn_check_random,
+    [TRP_DNN_PAGED_LOAD] = trp__dnn_check_paged,
     [TRP_DNN_BLOCK_SCALE_QUANTIZE] = trp__dnn_check_blocks,
     [TRP_DNN_BLOCK_SCALE_DEQUANTIZE] = trp__dnn_check_blocks,
 };
 
-/* i64 is for seeds and f8e8m0 for scales of blocks; the nodes that have them look at their types
- * themselves. */
+static bool is_seed(const checked *c, int at)
+{
+    return (c->n->kind == TRP_DNN_ATTENTION || c->n->kind == TRP_DNN_ATTENTION_BACKWARD) &&
+           (at == TRP__DNN_ATTENTION_SEED || at == TRP__DNN_ATTENTION_OFFSET);
+}
+
+/* i64 is for seeds and f8e8m0 for scales of blocks; nodes that have nothing else look at their
+ * types themselves. */
 static trp_status check_special(const checked *c)
 {
     const bool own = c->n->kind == TRP_DNN_RANDOM || trp__dnn_has_blocks(c->n->kind);
     for (int at = 0; at < TRP__DNN_PORTS && !own; at++) {
         const uint8_t type = has(c, at) ? tensor(c, at)->type : TRP_DTYPE_NONE;
-        if (type == TRP_I64 || type == TRP_F8E8M0)
+        if ((type == TRP_I64 && !is_seed(c, at)) || type == TRP_F8E8M0)
             return FAIL(c, at, "expected another type than %s, which is for %s alone",
                         trp_dtype_name((trp_dtype)type),
                         type == TRP_I64 ? "seeds" : "scales of blocks");

@@ -32,8 +32,7 @@ static bool is_whole(double value, double most)
     return value >= 0 && value <= most && value == floor(value);
 }
 
-/* A seed or an offset. */
-static trp_status check_word(const checked *c, int at)
+trp_status trp__dnn_check_integer(const checked *c, int at)
 {
     trp__dnn_tensor *t = tensor(c, at);
     if (!t)
@@ -92,9 +91,9 @@ trp_status trp__dnn_check_random(const checked *c)
 {
     trp__dnn_tensor *y = tensor(c, TRP__DNN_RANDOM_Y);
     const trp_dtype compute = c->m->nodes[c->index].compute;
-    trp_status status = check_word(c, TRP__DNN_RANDOM_SEED);
+    trp_status status = trp__dnn_check_integer(c, TRP__DNN_RANDOM_SEED);
     if (status == TRP_OK)
-        status = check_word(c, TRP__DNN_RANDOM_OFFSET);
+        status = trp__dnn_check_integer(c, TRP__DNN_RANDOM_OFFSET);
     if (status != TRP_OK)
         return status;
     if (y->rank == 0)
