@@ -65,8 +65,10 @@ static double hold(uint8_t type, double value)
 static double below(uint8_t type, double value)
 {
     double step = fmax(fabs(value) * 0x1p-54, 0x1p-1074), next = value;
-    for (; next == value; step *= 2)
+    while (next == value) {
         next = hold(type, value - step);
+        step *= 2;
+    }
     return next;
 }
 
