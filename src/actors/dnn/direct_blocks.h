@@ -6,16 +6,16 @@ TRP__KERNEL void trp_direct_quantize(const trp__direct d)
 {
     const trp__dnn_tensor *x = &d.tensor[TRP__DNN_BLOCKS_X], *y = &d.tensor[TRP__DNN_BLOCKS_Y];
     const trp__dnn_tensor *s = &d.tensor[TRP__DNN_BLOCKS_SCALE];
-    const int axis = d.node.mode, block = d.node.window[0];
+    const int axis = d.node.mode, most = d.node.window[0];
     FOR_THREADS(i, d.count)
     {
         int64_t at[TRP__DNN_RANK];
         double amax = 0;
         position(s, i, at);
         const int64_t to = offset(s, s->rank, at);
-        at[axis] *= block;
+        at[axis] *= most;
         const int64_t from_x = offset(x, x->rank, at), from_y = offset(y, y->rank, at);
-        const int64_t rest = x->dim[axis] - at[axis], count = rest < block ? rest : block;
+        const int64_t rest = x->dim[axis] - at[axis], count = rest < most ? rest : most;
         for (int64_t k = 0; k < count; k++)
             amax =
                 trp__blocks_amax(amax, load(&d, TRP__DNN_BLOCKS_X, from_x + k * x->stride[axis]));
