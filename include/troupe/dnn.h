@@ -178,7 +178,7 @@ typedef enum trp_dnn_kind {
      * at. Of an entry that is no page nothing is read: on the host the request ends with
      * TRP_E_ARGUMENT, unless a node of the same graph writes the table; else, and on GPUs, rows of
      * such a page are NaN. */
-    TRP_DNN_PAGED_LOAD = 21,
+    TRP_DNN_PAGED_LOAD = 23, /* 21 and 22 are not used yet */
 } trp_dnn_kind;
 
 /* Of x, b and t where they are named, of x alone where not. Comparisons give 1 or 0; logical ones
