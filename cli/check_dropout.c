@@ -38,5 +38,5 @@ double attention_kept(const attention *job, int64_t batch, int64_t head, int64_t
     if (job->dropout == 0)
         return 1;
     const uint32_t word = draw((uint64_t)job->seed, (uint64_t)job->offset, (uint64_t)at);
-    return (double)(word / 256) * 0x1p-24 < job->dropout ? 0 : 1 / (1 - job->dropout);
+    return (double)(word >> 8) * 0x1p-24 < job->dropout ? 0 : 1 / (1 - job->dropout);
 }

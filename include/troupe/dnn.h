@@ -169,16 +169,6 @@ typedef enum trp_dnn_kind {
      * i / 4 + 2^64 offset; where the node computes in f64, the default if y is f64, the words
      * 2 (i % 2) and 2 (i % 2) + 1 of counter i / 2 + 2^64 offset. */
     TRP_DNN_RANDOM = 20,
-    /* x, table, seq_kv -> y: keys or values that lie in pages, as attention wants them. x is
-     * pages x h_kv x rows of a page x d; table (i32, b x 1 x pages of a batch x 1) says which pages
-     * a batch has, and seq_kv (i32, b x 1 x 1 x 1) how many rows. y, of x's type, is
-     * b x h_kv x s_kv x d, of as many rows as the pages of a batch hold, or, if it has dimensions,
-     * of so many that they go into them: row i of a batch is row i % rows of page table[i / rows].
-     * Rows behind seq_kv are 0, and entries of the table that only they would need are not looked
-     * at. Of an entry that is no page nothing is read: on the host the request ends with
-     * TRP_E_ARGUMENT, unless a node of the same graph writes the table; else, and on GPUs, rows of
-     * such a page are NaN. */
-    TRP_DNN_PAGED_LOAD = 21,
     /* x -> y, scale: numbers of few bits in blocks with a scale of their own, as in the OCP
      * Microscaling formats. `block` elements that follow each other along `axis` share one, the
      * last block of a line may be shorter: scale has the dimensions of x, but along the axis as
@@ -190,10 +180,20 @@ typedef enum trp_dnn_kind {
      * amax is the largest magnitude in the block, where infinities count and NaN do not; most is
      * the largest finite number of y's type, 448 or 57344. A NaN stays one. A block of zeros has
      * the scale 0, of f8e8m0 2^-127. */
-    TRP_DNN_BLOCK_SCALE_QUANTIZE = 22,
+    TRP_DNN_BLOCK_SCALE_QUANTIZE = 21,
     /* x, scale -> y: back, y = x * scale. Types of x and scale as of y and scale there; y is f32
      * (the default if it is virtual), f16 or bf16. */
-    TRP_DNN_BLOCK_SCALE_DEQUANTIZE = 23,
+    TRP_DNN_BLOCK_SCALE_DEQUANTIZE = 22,
+    /* x, table, seq_kv -> y: keys or values that lie in pages, as attention wants them. x is
+     * pages x h_kv x rows of a page x d; table (i32, b x 1 x pages of a batch x 1) says which pages
+     * a batch has, and seq_kv (i32, b x 1 x 1 x 1) how many rows. y, of x's type, is
+     * b x h_kv x s_kv x d, of as many rows as the pages of a batch hold, or, if it has dimensions,
+     * of so many that they go into them: row i of a batch is row i % rows of page table[i / rows].
+     * Rows behind seq_kv are 0, and entries of the table that only they would need are not looked
+     * at. Of an entry that is no page nothing is read: on the host the request ends with
+     * TRP_E_ARGUMENT, unless a node of the same graph writes the table; else, and on GPUs, rows of
+     * such a page are NaN. */
+    TRP_DNN_PAGED_LOAD = 23,
 } trp_dnn_kind;
 
 /* Of x, b and t where they are named, of x alone where not. Comparisons give 1 or 0; logical ones

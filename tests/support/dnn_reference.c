@@ -342,7 +342,7 @@ uint32_t dr_outputs(const trp_dnn_node *n, uint32_t *out)
         [TRP_DNN_BLOCK_SCALE_DEQUANTIZE] = {n->y},
     };
     uint32_t count = 0;
-    if (n->kind < TRP_DNN_CONV_FORWARD || n->kind > TRP_DNN_BLOCK_SCALE_DEQUANTIZE)
+    if (n->kind < TRP_DNN_CONV_FORWARD || n->kind > TRP_DNN_PAGED_LOAD)
         misuse("no such kind");
     for (int i = 0; i < DR_OUTPUTS_MAX; i++) {
         if (all[n->kind][i])

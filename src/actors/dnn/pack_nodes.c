@@ -339,7 +339,7 @@ trp_status trp__dnn_take_node(making *m, uint32_t index, uint32_t tensors, uint6
     trp__dnn_node *n = &m->node[index];
     if (!trp__dnn_kind_of(given->kind))
         return FAIL(m, "nodes[%u].kind: expected a trp_dnn_kind, 1 to %d, got %d", index,
-                    TRP_DNN_BLOCK_SCALE_DEQUANTIZE, (int)given->kind);
+                    TRP_DNN_PAGED_LOAD, (int)given->kind);
     *n = (trp__dnn_node){.kind = (uint8_t)given->kind};
     trp_status status = check_unused(m, index);
     if (status == TRP_OK)
