@@ -1,6 +1,7 @@
 #include "actors/dnn/lower.h"
 
 #include "actors/dnn/attention_cudnn.h"
+#include "actors/dnn/integers.h"
 #include "actors/dnn/layout.h"
 #include "actors/dnn/product.h"
 #include "base/error.h"
@@ -270,6 +271,17 @@ static bool is_product_of_ours(const builder *b, const trp__dnn_node *node)
            trp__dnn_prefers_product(&graph, 0, &product);
 }
 
+/* Sums of integers are asked for as i32, and made into what y is of by the copy. */
+static void sum_as_i32(builder *b, trp__dnn_node *product, const trp__dnn_node *node)
+{
+    const uint8_t y = node->port[TRP__DNN_CONV_Y];
+    if (!trp__dnn_sums_i8(b->tensor, product) || b->tensor[y].type == TRP_I32)
+        return;
+    if (product->port[TRP__DNN_CONV_Y] == y)
+        pack_port(b, product, TRP__DNN_CONV_Y, TRP__DNN_CHANNELS_LAST);
+    b->tensor[product->port[TRP__DNN_CONV_Y]].type = TRP_I32;
+}
+
 static void lower_product(builder *b, const trp__dnn_node *node)
 {
     const trp__dnn_layout_kind layout = layout_for(b, node);
@@ -279,6 +291,8 @@ static void lower_product(builder *b, const trp__dnn_node *node)
         if (t != TRP__DNN_NO_PORT && !trp__dnn_is_regular(&b->tensor[t], node))
             pack_port(b, &product, i, layout);
     }
+    if (!b->full)
+        sum_as_i32(b, &product, node);
     add_packed(b, &product, node);
 }
 
@@ -311,7 +325,9 @@ static void lower_attention(builder *b, const trp__dnn_node *node)
     const int64_t rows = b->tensor[q].dim[2], columns = b->tensor[k].dim[2];
     bool low = node->mode == TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT;
     bool lengths = node->port[TRP__DNN_ATTENTION_SEQ_Q] != TRP__DNN_NO_PORT;
-    for (int i = 0; i < TRP__DNN_ATTENTION_OWN; i++) {
+    n->port[TRP__DNN_ATTENTION_SEED] = TRP__DNN_NO_PORT; /* nothing is drawn */
+    n->port[TRP__DNN_ATTENTION_OFFSET] = TRP__DNN_NO_PORT;
+    for (int i = 0; i < TRP__DNN_ATTENTION_SEED; i++) {
         if (node->port[i] != TRP__DNN_NO_PORT &&
             !trp__dnn_fits_attention(&b->tensor[node->port[i]], i))
             pack_port(b, n, i, TRP__DNN_ROWS);

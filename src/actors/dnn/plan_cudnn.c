@@ -76,21 +76,19 @@ static void convert_value(uint8_t type, double value, void *out)
     else if (type == TRP_U8)
         *(uint8_t *)out = value <= 0 ? 0 : value >= UINT8_MAX ? UINT8_MAX : (uint8_t)rint(value);
     else if (type == TRP_I64)
-        *(int64_t *)out = fabs(value) < 0x1p63 ? (int64_t)rint(value)
-                          : value > 0          ? INT64_MAX
-                                               : INT64_MIN;
+        memcpy(out, &value, sizeof value);
     else
         (void)trp_convert(TRP_F64, &value, (trp_dtype)type, out, 1);
 }
 
-/* What a number is once its type holds it. */
+/* What a number is once its type holds it; the bits of one that is i64. */
 static double number_of(uint8_t type, const void *value)
 {
     double number = 0;
     if (type == TRP_BOOL || type == TRP_U8)
         number = *(const uint8_t *)value;
     else if (type == TRP_I64)
-        number = (double)*(const int64_t *)value;
+        memcpy(&number, value, sizeof number);
     else
         (void)trp_convert((trp_dtype)type, value, TRP_F64, &number, 1);
     return number;
