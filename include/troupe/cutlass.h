@@ -149,7 +149,8 @@ typedef struct trp_epilogue_node {
 typedef enum trp_cutlass_first {
     TRP_CUTLASS_FIRST_WAIT = 0, /* for the best kernel, if it has to be compiled */
     /* While the best kernel is compiled, the best of those that are there already computes, if
-     * there is one. Its sums may be in another order. */
+     * there is one. If there is none, cuBLASLt computes what it can: products of f64, f32, f16 or
+     * bf16 without a tree, to the same type or f32. Sums may be in another order. */
     TRP_CUTLASS_FIRST_FALLBACK = 1,
 } trp_cutlass_first;
 
@@ -157,9 +158,10 @@ enum { TRP_CUTLASS_NAME_SIZE = 64 };
 
 /* What was chosen for a request. */
 typedef struct trp_cutlass_chosen {
-    char kernel[TRP_CUTLASS_NAME_SIZE]; /* as `troupe cutlass kernels` has it; on the host "host" */
-    bool fallback;                      /* a better one is being compiled */
-    bool ready;                         /* it need not be compiled any more */
+    /* As `troupe cutlass kernels` has it; of cuBLASLt "cublaslt", on the host "host". */
+    char kernel[TRP_CUTLASS_NAME_SIZE];
+    bool fallback;  /* a better one is being compiled */
+    bool ready;     /* it need not be compiled any more */
     bool tuned;     /* a search has found it, and its settings, to be the fastest */
     bool searching; /* this request searches; it runs what that finds, if not this one */
 } trp_cutlass_chosen;
