@@ -13,7 +13,6 @@
 static const char *const input_types[] = {INPUT_TYPES, NULL};
 static const char *const result_types[] = {INPUT_TYPES, "i32", NULL};
 static const char *const fp8_types[] = {"f8e4m3", "f8e5m2", NULL};
-static const char *const tunes[] = {"off", "quick", "full", NULL};
 
 static trp_dtype type_of(const char *const *names, int choice)
 {
@@ -33,6 +32,8 @@ typedef struct usage {
     const char *needs; /* told if *needed is NULL */
     const char *const *needed;
 } usage;
+
+static const char *const tunes[] = {"off", "quick", "full", NULL};
 
 enum { COMMON_OPTIONS = 13, OWN_OPTIONS = 12 };
 

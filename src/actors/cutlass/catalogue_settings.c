@@ -54,7 +54,7 @@ static uint32_t add_variant(trp__cutlass_settings out[TRP__CUTLASS_VARIANTS_MAX]
     return count + 1;
 }
 
-/* Orders of tiles. 2.x has its own compiled in; groups have no order that suits them, but m. */
+/* Orders of tiles. 2.x has its own compiled in; with raster 0 groups go along m, as with 1. */
 static uint32_t add_orders(const trp__cutlass_row *row,
                            trp__cutlass_settings out[TRP__CUTLASS_VARIANTS_MAX], uint32_t count)
 {
