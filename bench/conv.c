@@ -99,6 +99,7 @@ static trp_cutlass_conv_request request_of(convolution *c)
         .b = {.buffer = c->buffer[B], .type = TRP_BF16},
         .d = {.buffer = c->buffer[D], .type = TRP_BF16},
         .kernel = c->suite->kernel,
+        .tune = c->suite->tune,
         .chosen = &c->chosen,
     };
 }
@@ -176,8 +177,8 @@ static void measure(const passes *p, const dnn_shape *x)
         plan.placement = &where;
         suite_measure(s, &plan, raw_side, side, &row);
         placement_end(&where);
-        printf("  %s%s%s\n", c.chosen.kernel, p->lib ? "; cuDNN's " : "",
-               p->lib ? c.direct.plan->step[0].engine.name : "");
+        printf("  %s%s%s%s\n", c.chosen.kernel, c.chosen.tuned ? ", found by a search" : "",
+               p->lib ? "; cuDNN's " : "", p->lib ? c.direct.plan->step[0].engine.name : "");
     } else {
         suite_fail(s, p->section, row.name);
     }

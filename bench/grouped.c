@@ -42,6 +42,7 @@ static trp_cutlass_grouped_gemm_request request_of(grouped *g)
         .d = {.buffer = g->out, .order = TRP_ROW_MAJOR},
         .table = g->ends,
         .kernel = g->suite->kernel,
+        .tune = g->suite->tune,
         .chosen = &g->chosen,
     };
 }
@@ -146,7 +147,7 @@ static void measure(suite *s, trp_actor *actor, const shape *x)
             suite_measure(s, &plan, raw_side, troupe_side, &row);
         else
             suite_fail(s, row.section, row.name);
-        printf("  %s\n", g.chosen.kernel);
+        printf("  %s%s\n", g.chosen.kernel, g.chosen.tuned ? ", found by a search" : "");
     } else {
         suite_fail(s, row.section, row.name);
     }

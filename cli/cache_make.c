@@ -7,8 +7,6 @@
 #include "cache/prune.h"
 
 #include <errno.h>
-#include <ftw.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,27 +91,13 @@ static void tell(const making *m, const flight *f, trp_status status, const char
     ui_step(UI_GOOD, label, 0, "%s %s: %s", architecture, k->text, ui_bytes(info.image_bytes).s);
 }
 
-/* With a folder of its own, the command goes on to its end when it is interrupted, to remove that.
- */
-static volatile sig_atomic_t interrupted;
-
-static void note_interrupt(int signal)
-{
-    interrupted = signal;
-}
-
-bool making_interrupted(void)
-{
-    return interrupted != 0;
-}
-
 /* A compile may take minutes: it is not waited for by one who was interrupted. */
 static trp_status await(const flight *f, trp_error *error)
 {
     enum { LOOK_MS = 100 };
     trp_status status = TRP_E_TIMEOUT;
     while (status == TRP_E_TIMEOUT) {
-        if (interrupted)
+        if (making_interrupted())
             trp_cancel(f->done.future);
         status = trp_await(f->done.future, LOOK_MS * INT64_C(1000000), error);
     }
@@ -133,8 +117,8 @@ static void end(making *m, flight *f)
     }
     if (status == TRP_OK && making_is_unsure(m->run.device, f->module, &message))
         status = TRP_E_UNSUPPORTED;
-    bool told =
-        (m->given_up && status == TRP_E_MISSING) || (interrupted && status == TRP_E_CANCELLED);
+    bool told = (m->given_up && status == TRP_E_MISSING) ||
+                (making_interrupted() && status == TRP_E_CANCELLED);
     if (!told)
         tell(m, f, status, message);
     m->ended++;
@@ -157,7 +141,8 @@ bool making_run(making *m)
     if (open)
         m->all = m->count * m->architectures.count;
     while (open) {
-        for (; sent < m->all && sent - m->ended < FLIGHT && !m->given_up && !interrupted; sent++)
+        for (; sent < m->all && sent - m->ended < FLIGHT && !m->given_up && !making_interrupted();
+             sent++)
             send(m, sent, &flights[sent % FLIGHT]);
         if (m->ended == sent)
             break;
@@ -166,9 +151,9 @@ bool making_run(making *m)
     if (open)
         run_close(&m->run);
     free(flights);
-    if (interrupted)
-        ui_error("interrupted");
-    return open && m->failed == 0 && !interrupted;
+    if (making_interrupted())
+        ui_error("making_interrupted()");
+    return open && m->failed == 0 && !making_interrupted();
 }
 
 static bool read_input(making *m, const struct command *command, int argc, char **argv,
@@ -273,41 +258,6 @@ int cache_warm(int argc, char **argv)
 }
 
 /* pack */
-
-bool making_folder_make(char folder[PATH_MAX])
-{
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    const char *parent = getenv("TMPDIR");
-    struct sigaction old, action = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* as by nohup */
-            sigaction(signals[i], &action, NULL);
-    }
-    if (!parent || parent[0] != '/')
-        parent = "/tmp";
-    int length = snprintf(folder, PATH_MAX, "%s/troupe-pack-XXXXXX", parent);
-    if (length < 0 || length >= PATH_MAX)
-        errno = ENAMETOOLONG;
-    else if (mkdtemp(folder) && setenv("TROUPE_CACHE_DIR", folder, 1) == 0 &&
-             setenv("TROUPE_CACHE_SIZE", "1024T", 1) == 0 && /* all of it goes into the pack */
-             setenv("TROUPE_CACHE_PACKS", "", 1) == 0)
-        return true;
-    ui_error("a folder in %s: %s", parent, strerror(errno));
-    folder[0] = '\0';
-    return false;
-}
-
-static int remove_one(const char *path, const struct stat *s, int type, struct FTW *where)
-{
-    (void)s, (void)type, (void)where;
-    return remove(path);
-}
-
-void making_folder_remove(const char *folder)
-{
-    if (*folder && nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
-        ui_error("%s: %s", folder, strerror(errno));
-}
 
 typedef struct folding {
     trp__cache_pack_writer *writer;

@@ -35,7 +35,8 @@ typedef struct making {
 bool making_run(making *m);
 
 /* A cache for this command alone, empty and without packs: the environment names it from then on.
- * False: an error was told, and `folder` is "". */
+ * Removes what such commands have left that were killed. False: an error was told, and `folder` is
+ * "". */
 bool making_folder_make(char folder[PATH_MAX]);
 /* With all that is in it; "" is ignored. */
 void making_folder_remove(const char *folder);

@@ -33,7 +33,9 @@ typedef struct usage {
     const char *const *needed;
 } usage;
 
-enum { COMMON_OPTIONS = 11, OWN_OPTIONS = 12 };
+static const char *const tunes[] = {"off", "quick", "full", NULL};
+
+enum { COMMON_OPTIONS = 13, OWN_OPTIONS = 12 };
 
 typedef struct texts {
     const char *out, *epilogue;
@@ -64,6 +66,10 @@ static size_t list_options(cutlass *job, texts *t, const usage *u, option *out)
          NULL},
         {'c', "check", NULL, "compute it on the host too, and compare: of a GPU's result",
          OPTION_FLAG, &job->check, NULL},
+        {0, "kernel", "NAME", "on a GPU, one of `troupe cutlass kernels` (default: the best)",
+         OPTION_TEXT, &job->kernel, NULL},
+        {0, "tune", "off|quick|full", "on a GPU, search for the fastest kernel (default off)",
+         OPTION_CHOICE, &job->tune, tunes},
         {'q', "quiet", NULL, "print errors only", OPTION_FLAG, &job->quiet, NULL},
     };
     memcpy(out, common, sizeof common);
@@ -131,13 +137,6 @@ static int work(const usage *u, int argc, char **argv)
 
 static int gemm(int argc, char **argv)
 {
-    static const char *const tunes[] = {"off", "quick", "full", NULL};
-    const option own[] = {
-        {0, "kernel", "NAME", "on a GPU, one of `troupe cutlass kernels` (default: the best)",
-         OPTION_TEXT, &job.kernel, NULL},
-        {0, "tune", "off|quick|full", "on a GPU, search for the fastest kernel (default off)",
-         OPTION_CHOICE, &job.tune, tunes},
-    };
     const usage u = {
         .kind = &cutlass_gemm,
         .name = "cutlass gemm",
@@ -145,8 +144,6 @@ static int gemm(int argc, char **argv)
                  "in one pass; writes the result in C order. With --list, --explain or --bench as\n"
                  "its first word it is `troupe cutlass kernels`, that with --explain, or\n"
                  "`troupe bench cutlass`.",
-        .own = own,
-        .own_count = sizeof own / sizeof *own,
     };
     return work(&u, argc, argv);
 }
@@ -171,7 +168,7 @@ static int grouped(int argc, char **argv)
             "other.\n"
             "In the epilogue x[row] and x[col] are one vector, or a row for each group in a "
             "matrix;\n"
-            "along what is cut one vector for all groups. On the host backend so far.",
+            "along what is cut one vector for all groups.",
         .read = cutlass_read_sizes,
         .own = own,
         .own_count = sizeof own / sizeof *own,
@@ -213,8 +210,7 @@ static int conv(int argc, char **argv)
             "channel; filters have a row for each filter, and in it the channels of each pixel.\n"
             "A is the activation (dgrad, wgrad: the gradient of the output), B the filter (wgrad: "
             "the\n"
-            "activation). Rows and columns of the epilogue are those of the result. On the host\n"
-            "backend so far.",
+            "activation). Rows and columns of the epilogue are those of the result.",
         .read = cutlass_read_conv,
         .own = own,
         .own_count = sizeof own / sizeof *own,

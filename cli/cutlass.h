@@ -31,8 +31,8 @@ struct cutlass {
     run_choice choice;
     trp_dtype type, type_b, type_d; /* TRP_DTYPE_NONE: not given */
     bool tf32, quiet, check;
-    const char *kernel; /* gemm: NULL: the best */
-    int tune;           /* gemm: trp_tune; -1: not given */
+    const char *kernel; /* NULL: the best */
+    int tune;           /* trp_tune; -1: not given */
     epilogue tree;
     option_texts with; /* "NAME=FILE", "NAME=NUMBER" */
 
@@ -61,6 +61,17 @@ struct cutlass {
 };
 
 extern const cutlass_kind cutlass_gemm, cutlass_grouped, cutlass_conv;
+
+/* What a request on the job's device says of kernels. */
+typedef struct cutlass_wishes {
+    const char *kernel;
+    trp_tune tune;
+} cutlass_wishes;
+
+cutlass_wishes cutlass_wishes_of(const cutlass *job);
+
+/* Tells which kernel was chosen for a request that was sent with this status, which it returns. */
+trp_status cutlass_sent(const cutlass *job, const trp_cutlass_chosen *chosen, trp_status status);
 
 /* Whether A or B is a matrix; told if not. */
 bool cutlass_is_matrix(const operand *o);

@@ -135,7 +135,9 @@ static trp_conv_tensor tensor_of(const trp_matmul_matrix *x)
 
 static trp_status send(cutlass *job, const trp_cutlass_gemm_request *r, trp_completion *done)
 {
+    const cutlass_wishes wishes = cutlass_wishes_of(job);
     trp_cutlass_conv_request c = job->conv;
+    trp_cutlass_chosen chosen = {0};
     c.compute = r->compute;
     c.a = tensor_of(&r->a);
     c.b = tensor_of(&r->b);
@@ -143,7 +145,10 @@ static trp_status send(cutlass *job, const trp_cutlass_gemm_request *r, trp_comp
     c.d = tensor_of(&r->d);
     c.epilogue = job->tree.node;
     c.epilogue_count = job->tree.count;
-    return trp_cutlass_conv(job->run.cutlass, &c, done);
+    c.kernel = wishes.kernel;
+    c.tune = wishes.tune;
+    c.chosen = &chosen;
+    return cutlass_sent(job, &chosen, trp_cutlass_conv(job->run.cutlass, &c, done));
 }
 
 const cutlass_kind cutlass_conv = {"convolution", "convolving", true, settle, send};

@@ -100,7 +100,9 @@ static trp_status send(cutlass *job, const trp_cutlass_gemm_request *r, trp_comp
 {
     static const trp_cutlass_grouping groupings[] = {
         TRP_CUTLASS_GROUPS_OF_M, TRP_CUTLASS_GROUPS_OF_N, TRP_CUTLASS_GROUPS_OF_K};
+    const cutlass_wishes wishes = cutlass_wishes_of(job);
     size_t bytes = job->groups * sizeof *job->ends;
+    trp_cutlass_chosen chosen = {0};
     trp_completion sent = {0};
     trp_cutlass_grouped_gemm_request g = {.groups = (int64_t)job->groups,
                                           .grouping = groupings[job->along],
@@ -113,7 +115,10 @@ static trp_status send(cutlass *job, const trp_cutlass_gemm_request *r, trp_comp
                                           .c = r->c,
                                           .d = r->d,
                                           .epilogue = job->tree.node,
-                                          .epilogue_count = job->tree.count};
+                                          .epilogue_count = job->tree.count,
+                                          .kernel = wishes.kernel,
+                                          .tune = wishes.tune,
+                                          .chosen = &chosen};
     if (stacked(job) == CUTLASS_A)
         g.a.stride = stride_of(&g.a, job->m);
     else if (stacked(job) == CUTLASS_B)
@@ -126,7 +131,9 @@ static trp_status send(cutlass *job, const trp_cutlass_gemm_request *r, trp_comp
     if (status == TRP_OK)
         status = trp_await(sent.future, TRP_FOREVER, NULL);
     g.table = job->table;
-    return status == TRP_OK ? trp_cutlass_grouped_gemm(job->run.cutlass, &g, done) : status;
+    if (status == TRP_OK)
+        status = cutlass_sent(job, &chosen, trp_cutlass_grouped_gemm(job->run.cutlass, &g, done));
+    return status;
 }
 
 uint64_t cutlass_copies(const cutlass *job, bool per_row, bool per_column)

@@ -109,23 +109,33 @@ static bool settle_gemm(cutlass *job)
     return false;
 }
 
-/* The host has no kernels to choose from. */
+cutlass_wishes cutlass_wishes_of(const cutlass *job)
+{
+    if (job->run.info.backend == TRP_BACKEND_HOST)
+        return (cutlass_wishes){0}; /* it has no kernels to choose from */
+    return (cutlass_wishes){.kernel = job->kernel,
+                            .tune = job->tune > 0 ? (trp_tune)job->tune : TRP_TUNE_OFF};
+}
+
+trp_status cutlass_sent(const cutlass *job, const trp_cutlass_chosen *chosen, trp_status status)
+{
+    if (status == TRP_OK && job->run.info.backend != TRP_BACKEND_HOST)
+        ui_step(UI_NONE, "kernel", 0, "%s%s", chosen->kernel,
+                chosen->searching ? ", if a search finds none that is faster"
+                : chosen->tuned   ? ", found by a search"
+                                  : "");
+    return status;
+}
+
 static trp_status send_gemm(cutlass *job, const trp_cutlass_gemm_request *r, trp_completion *done)
 {
+    const cutlass_wishes wishes = cutlass_wishes_of(job);
     trp_cutlass_gemm_request own = *r;
     trp_cutlass_chosen chosen = {0};
-    if (job->run.info.backend != TRP_BACKEND_HOST) {
-        own.kernel = job->kernel;
-        own.tune = job->tune > 0 ? (trp_tune)job->tune : TRP_TUNE_OFF;
-    }
+    own.kernel = wishes.kernel;
+    own.tune = wishes.tune;
     own.chosen = &chosen;
-    trp_status status = trp_cutlass_gemm(job->run.cutlass, &own, done);
-    if (status == TRP_OK && job->run.info.backend != TRP_BACKEND_HOST)
-        ui_step(UI_NONE, "kernel", 0, "%s%s", chosen.kernel,
-                chosen.searching ? ", if a search finds none that is faster"
-                : chosen.tuned   ? ", found by a search"
-                                 : "");
-    return status;
+    return cutlass_sent(job, &chosen, trp_cutlass_gemm(job->run.cutlass, &own, done));
 }
 
 const cutlass_kind cutlass_gemm = {"product", "multiplying", false, settle_gemm, send_gemm};

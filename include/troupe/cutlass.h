@@ -149,7 +149,8 @@ typedef struct trp_epilogue_node {
 typedef enum trp_cutlass_first {
     TRP_CUTLASS_FIRST_WAIT = 0, /* for the best kernel, if it has to be compiled */
     /* While the best kernel is compiled, the best of those that are there already computes, if
-     * there is one. Its sums may be in another order. */
+     * there is one. If there is none, cuBLASLt computes what it can: products of f64, f32, f16 or
+     * bf16 without a tree, to the same type or f32. Sums may be in another order. */
     TRP_CUTLASS_FIRST_FALLBACK = 1,
 } trp_cutlass_first;
 
@@ -157,9 +158,10 @@ enum { TRP_CUTLASS_NAME_SIZE = 64 };
 
 /* What was chosen for a request. */
 typedef struct trp_cutlass_chosen {
-    char kernel[TRP_CUTLASS_NAME_SIZE]; /* as `troupe cutlass kernels` has it; on the host "host" */
-    bool fallback;                      /* a better one is being compiled */
-    bool ready;                         /* it need not be compiled any more */
+    /* As `troupe cutlass kernels` has it; of cuBLASLt "cublaslt", on the host "host". */
+    char kernel[TRP_CUTLASS_NAME_SIZE];
+    bool fallback;  /* a better one is being compiled */
+    bool ready;     /* it need not be compiled any more */
     bool tuned;     /* a search has found it, and its settings, to be the fastest */
     bool searching; /* this request searches; it runs what that finds, if not this one */
 } trp_cutlass_chosen;
@@ -254,8 +256,12 @@ typedef struct trp_cutlass_gemm_request {
  * has begun; the time that it takes counts for its deadline, of which it uses a quarter at most.
  * What can't be compiled, loaded or launched is left out; if the search can't be had the kernel
  * that should be fastest computes. With first = TRP_CUTLASS_FIRST_FALLBACK nothing is searched
- * before all kernels are there. The host has nothing to search, and grouped products and
- * convolutions are not searched. */
+ * before all kernels are there. The host has nothing to search.
+ *
+ * Of grouped products a search counts for those with as many groups, told alike, whose sizes are
+ * the same in the mean. By value that is the mean of the groups; where sizes are on the device it
+ * is that of what the request says they can be, and kernels are timed on what is there when the
+ * request runs. Of convolutions it counts for the same sizes, pads, strides and dilations. */
 
 enum { TRP_CUTLASS_BUFFERS_MAX = 14 }; /* A, B, C, D and what nodes of a tree read and write */
 
@@ -382,6 +388,7 @@ typedef struct trp_cutlass_grouped_gemm_request {
     /* As those of trp_cutlass_gemm_request. */
     const char *kernel;
     trp_cutlass_first first;
+    trp_tune tune;
     trp_cutlass_chosen *chosen;
 } trp_cutlass_grouped_gemm_request;
 
@@ -485,8 +492,9 @@ typedef struct trp_cutlass_conv_request {
     trp_scalar beta;  /* default 0 */
     const trp_epilogue_node *epilogue;
     uint32_t epilogue_count;
-    const char *kernel; /* as of trp_cutlass_gemm_request, like the next two */
+    const char *kernel; /* as of trp_cutlass_gemm_request, like the next three */
     trp_cutlass_first first;
+    trp_tune tune;
     trp_cutlass_chosen *chosen;
 } trp_cutlass_conv_request;
 

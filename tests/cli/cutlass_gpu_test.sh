@@ -33,6 +33,25 @@ gemm 2 --tune fast && says err '--tune'
 run 1 cutlass gemm "$tmp/a.npy" "$tmp/b.npy" -o "$tmp/d.npy" --device host --check
 says err '--check holds results of a GPU against the host'
 
+# Groups of rows, and a convolution of one pixel, which is the product.
+matrix stacked f32 C 106 29
+group() {
+    status=$1
+    shift
+    run "$status" cutlass grouped "$tmp/a.npy" "$tmp/stacked.npy" -o "$tmp/d.npy" --device cuda --sizes 20,17 --type bf16 "$@"
+}
+group 0 --tune quick --check && says out 'grouped_half.*if a search finds none that is faster'
+group 0 && says out 'grouped_half.*found by a search'
+group 0 --kernel s80_grouped_half_64x64x32_a1 && says out 's80_grouped_half_64x64x32_a1'
+group 1 --kernel s80_half_64x64x32_a1 && says err 'computes products, not grouped products'
+convolve() {
+    run 0 cutlass conv "$tmp/x.npy" "$tmp/y.npy" -o "$tmp/d.npy" --device cuda --input 2,5,4 --filter 1,1 --type bf16 "$@"
+}
+matrix x f32 C 40 16
+matrix y f32 C 24 16
+convolve --tune quick --check && says out 'conv_half.*if a search finds none that is faster'
+convolve && says out 'conv_half.*found by a search'
+
 # What else begins with a flag.
 run 0 cutlass gemm --list && says out '^s90_half_128x256x64_2x1'
 run 0 cutlass conv --list && says out '^s90_half_128x256x64_2x1'

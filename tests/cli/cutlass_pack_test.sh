@@ -198,6 +198,32 @@ for signal in TERM KILL; do
     cmp -s "$tmp/k.pack" "$tmp/before.pack" || fail "SIG$signal: another pack"
     [ $signal = KILL ] || [ -z "$(find "$tmp" -name 'troupe-pack-*')" ] || fail "SIG$signal: a folder is left"
 done
+
+# Its folder, and that of no command that lives nor of anybody else's making, is removed by the next one.
+[ -n "$(find "$tmp" -name 'troupe-pack-*')" ] || fail 'SIGKILL left no folder'
+left=$(echo "$tmp"/troupe-pack-??????)
+: >"$FAKE_CUTLASS/compiles"
+"$troupe" cutlass pack --spec "$tmp/spec.json" --arch 90a -o "$tmp/k.pack" >"$tmp/out" 2>"$tmp/err" </dev/null &
+pid=$!
+i=0
+while [ $i -lt 600 ] && [ ! -s "$FAKE_CUTLASS/compiles" ]; do
+    sleep 0.1
+    i=$((i + 1))
+done
+[ ! -e "$left" ] || fail 'a folder of a command that was killed is left'
+living=$(echo "$tmp"/troupe-pack-??????)
+mkdir "$tmp/troupe-pack-longer-name" "$tmp/target"
+: >"$tmp/target/file"
+ln -s target "$tmp/troupe-pack-linked"
+TROUPE_NVRTC=/nowhere/libnvrtc.so run 1 cutlass pack --spec "$tmp/spec.json" --arch 90a -o "$tmp/other.pack"
+says err 'no pack is written'
+[ -d "$living" ] || fail 'a folder of a command that lives was removed'
+[ -d "$tmp/troupe-pack-longer-name" ] && [ -h "$tmp/troupe-pack-linked" ] && [ -e "$tmp/target/file" ] ||
+    fail 'somebody else'"'"'s was removed'
+kill $pid
+wait $pid
+rm -r "$tmp/troupe-pack-longer-name" "$tmp/troupe-pack-linked"
+[ -z "$(find "$tmp" -name 'troupe-pack-*')" ] || fail 'a folder is left'
 [ "$(find "$tmp" -maxdepth 1 -name '*k.pack*' | wc -l)" -eq 1 ] || fail 'half a file'
 
 finish

@@ -5,13 +5,10 @@
 #include "support/kernels.h"
 
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* Of this one a quick search tries tiles of 64x64 (of both families), 128x64 and 64x128. */
 static const h_product usual = {.m = 24, .n = 40, .k = 16};
-
-static char cache[256];
 
 static h_product with_k(int k)
 {
@@ -35,62 +32,32 @@ static trp_cutlass_chosen run(const h_kernels *k, h_product p, trp_tune tune)
     return p.chosen;
 }
 
-/* The tile and the settings of the kernel that has run last. */
-static void last_run(const h_kernels *k, char out[64])
-{
-    char path[400];
-    snprintf(path, sizeof path, "%s/ran", k->folder);
-    FILE *f = fopen(path, "r");
-    H_CHECK(f != NULL);
-    while (fgets(out, 64, f))
-        continue;
-    fclose(f);
-}
-
-static void check_last_run(const h_kernels *k, const char *begins)
-{
-    char last[64] = "";
-    last_run(k, last);
-    if (strncmp(last, begins, strlen(begins)) != 0)
-        h_fail(__FILE__, __LINE__, "the last kernel was %s, expected %s", last, begins);
-}
-
-static void expect(const trp_cutlass_chosen *chosen, bool tuned, bool searching, const char *kernel)
-{
-    if (chosen->tuned != tuned || chosen->searching != searching ||
-        (kernel && strcmp(chosen->kernel, kernel) != 0))
-        h_fail(__FILE__, __LINE__, "%s, %s, %s; expected %s, %s, %s", chosen->kernel,
-               chosen->tuned ? "tuned" : "not tuned",
-               chosen->searching ? "searching" : "not searching", kernel ? kernel : "any",
-               tuned ? "tuned" : "not tuned", searching ? "searching" : "not searching");
-}
-
 /* The one that searches runs what it has found, those after it too, on this actor and the next. */
 static void quick(void)
 {
     h_kernels k = h_kernels_open(NULL);
     h_kernels_tell(&k, "fast", "128x64");
     trp_cutlass_chosen c = run(&k, usual, TRP_TUNE_OFF);
-    expect(&c, false, false, NULL);
+    h_kernels_expect(&c, false, false, NULL);
     H_EQUAL(h_kernels_told(&k, "runs"), 1);
     c = run(&k, usual, TRP_TUNE_QUICK);
-    expect(&c, false, true, NULL);
-    check_last_run(&k, "128x64");
+    h_kernels_expect(&c, false, true, NULL);
+    h_kernels_check_last(&k, "128x64");
     H_EQUAL(h_kernels_told(&k, "compiles"), 4);
     size_t runs = h_kernels_told(&k, "runs");
     H_CHECK(runs > 20);
     for (int i = 0; i < 3; i++) {
         c = run(&k, usual, i % 2 ? TRP_TUNE_QUICK : TRP_TUNE_OFF);
-        expect(&c, true, false, "s80_half_128x64x32_a8");
+        h_kernels_expect(&c, true, false, "s80_half_128x64x32_a8");
         H_CHECK(c.ready);
     }
     H_EQUAL(h_kernels_told(&k, "runs"), runs + 3);
     trp_actor_destroy(k.cutlass);
     k.cutlass = h_actor(k.world.device, "cutlass");
     c = run(&k, usual, TRP_TUNE_OFF);
-    expect(&c, true, false, "s80_half_128x64x32_a8");
+    h_kernels_expect(&c, true, false, "s80_half_128x64x32_a8");
     c = run(&k, with_k(24), TRP_TUNE_OFF); /* another problem */
-    expect(&c, false, false, NULL);
+    h_kernels_expect(&c, false, false, NULL);
     H_EQUAL(h_kernels_told(&k, "runs"), runs + 5);
     H_EQUAL(h_info(k.world.device).incarnation, 1);
     h_kernels_close(&k);
@@ -105,13 +72,13 @@ static void full(void)
     run(&k, p, TRP_TUNE_QUICK);
     h_kernels_tell(&k, "fast", "64x128_s4_r2");
     trp_cutlass_chosen c = run(&k, p, TRP_TUNE_FULL);
-    expect(&c, true, true, "s80_half_128x64x32_a8");
-    check_last_run(&k, "64x128_s4_r2");
+    h_kernels_expect(&c, true, true, "s80_half_128x64x32_a8");
+    h_kernels_check_last(&k, "64x128_s4_r2");
     size_t runs = h_kernels_told(&k, "runs");
     for (int i = TRP_TUNE_OFF; i <= TRP_TUNE_FULL; i++) {
         c = run(&k, p, (trp_tune)i);
-        expect(&c, true, false, NULL);
-        check_last_run(&k, "64x128_s4_r2");
+        h_kernels_expect(&c, true, false, NULL);
+        h_kernels_check_last(&k, "64x128_s4_r2");
     }
     H_EQUAL(h_kernels_told(&k, "runs"), runs + 3);
     h_kernels_close(&k);
@@ -125,18 +92,18 @@ static void named(void)
     h_kernels k = h_kernels_open(NULL);
     h_kernels_tell(&k, "fast", "64x64_s2_r1");
     trp_cutlass_chosen c = run(&k, p, TRP_TUNE_QUICK);
-    expect(&c, true, false, p.kernel);
+    h_kernels_expect(&c, true, false, p.kernel);
     H_EQUAL(h_kernels_told(&k, "runs"), 1);
     c = run(&k, p, TRP_TUNE_FULL);
-    expect(&c, true, true, p.kernel);
-    check_last_run(&k, "64x64_s2_r1");
+    h_kernels_expect(&c, true, true, p.kernel);
+    h_kernels_check_last(&k, "64x64_s2_r1");
     size_t runs = h_kernels_told(&k, "runs");
     run(&k, p, TRP_TUNE_OFF);
-    check_last_run(&k, "64x64_s2_r1");
+    h_kernels_check_last(&k, "64x64_s2_r1");
     H_EQUAL(h_kernels_told(&k, "compiles"), 1);
     H_EQUAL(h_kernels_told(&k, "runs"), runs + 1);
     c = run(&k, with_k(40), TRP_TUNE_OFF);
-    expect(&c, false, false, NULL);
+    h_kernels_expect(&c, false, false, NULL);
     h_kernels_close(&k);
 }
 
@@ -147,7 +114,7 @@ static void all_alike(void)
     h_kernels k = h_kernels_open(NULL);
     h_kernels_tell(&k, "run_ms", "2");
     trp_cutlass_chosen first = run(&k, p, TRP_TUNE_OFF), c = run(&k, p, TRP_TUNE_QUICK);
-    expect(&c, false, true, first.kernel);
+    h_kernels_expect(&c, false, true, first.kernel);
     c = run(&k, p, TRP_TUNE_OFF);
     H_CHECK(c.tuned);
     h_kernels_close(&k);
@@ -156,6 +123,7 @@ static void all_alike(void)
 /* What is not a record, or one of something else, is as none. */
 static void damaged_records(void)
 {
+    const char *cache = getenv("TROUPE_CACHE_DIR");
     char path[600], names[600];
     const h_product p = with_k(56);
     h_kernels k = h_kernels_open(NULL);
@@ -175,12 +143,12 @@ static void damaged_records(void)
     H_CHECK(flipped > 0);
     k.cutlass = h_actor(k.world.device, "cutlass");
     trp_cutlass_chosen c = run(&k, p, TRP_TUNE_OFF);
-    expect(&c, false, false, NULL);
+    h_kernels_expect(&c, false, false, NULL);
     c = run(&k, p, TRP_TUNE_QUICK); /* and it is found again */
-    expect(&c, false, true, NULL);
+    h_kernels_expect(&c, false, true, NULL);
     c = run(&k, p, TRP_TUNE_OFF);
-    expect(&c, true, false, NULL);
-    check_last_run(&k, "64x128");
+    h_kernels_expect(&c, true, false, NULL);
+    h_kernels_check_last(&k, "64x128");
     h_kernels_close(&k);
 }
 
@@ -243,7 +211,7 @@ static void what_is_written(void)
             }
             H_CHECK(sums[row] == sum);
         }
-        check_last_run(&k, "64x128");
+        h_kernels_check_last(&k, "64x128");
     }
     H_EQUAL(h_info(device).incarnation, 1);
     h_kernels_close(&k);
@@ -270,10 +238,10 @@ static void killed(void)
     h_product_free(&k, &p);
     H_EQUAL(h_info(k.world.device).restarts, 1);
     trp_cutlass_chosen c = run(&k, with_k(64), TRP_TUNE_QUICK);
-    expect(&c, false, true, NULL);
+    h_kernels_expect(&c, false, true, NULL);
     c = run(&k, with_k(64), TRP_TUNE_OFF);
-    expect(&c, true, false, NULL);
-    check_last_run(&k, "64x128");
+    h_kernels_expect(&c, true, false, NULL);
+    h_kernels_check_last(&k, "64x128");
     h_kernels_close(&k);
 }
 
@@ -313,7 +281,7 @@ static void deadline(void)
     h_kernels_tell(&k, "run_ms", "20");
     p.deadline_ns = 4000 * (uint64_t)H_MS;
     trp_cutlass_chosen c = run(&k, p, TRP_TUNE_FULL);
-    expect(&c, false, true, NULL);
+    h_kernels_expect(&c, false, true, NULL);
     H_CHECK(h_kernels_told(&k, "runs") < 100);
     H_EQUAL(h_info(k.world.device).incarnation, 1);
     h_kernels_close(&k);
@@ -375,33 +343,34 @@ static void fallback(void)
     p.kernel = NULL;
     p.first = TRP_CUTLASS_FIRST_FALLBACK;
     trp_cutlass_chosen c = run(&k, p, TRP_TUNE_QUICK);
-    expect(&c, false, false, "s80_half_64x64x32_a1");
+    h_kernels_expect(&c, false, false, "s80_half_64x64x32_a1");
     H_CHECK(c.fallback);
     h_kernels_untell(&k, "compile_ms");
     while (!c.searching)
         c = run(&k, p, TRP_TUNE_QUICK);
     c = run(&k, p, TRP_TUNE_QUICK);
-    expect(&c, true, false, NULL);
-    check_last_run(&k, "64x128");
+    h_kernels_expect(&c, true, false, NULL);
+    h_kernels_check_last(&k, "64x128");
     h_kernels_close(&k);
 }
 
 /* Without a folder the worker alone knows what it has found, for those who ask it. */
 static void without_a_folder(void)
 {
+    setenv("TROUPE_CACHE_DIR", "", 1);
     h_kernels k = h_kernels_open(NULL);
     h_kernels_tell(&k, "fast", "128x64");
     trp_cutlass_chosen c = run(&k, usual, TRP_TUNE_QUICK);
-    expect(&c, false, true, NULL);
+    h_kernels_expect(&c, false, true, NULL);
     size_t runs = h_kernels_told(&k, "runs");
     for (int i = 0; i < 3; i++) {
         c = run(&k, usual, TRP_TUNE_QUICK);
-        expect(&c, false, true, NULL);
-        check_last_run(&k, "128x64");
+        h_kernels_expect(&c, false, true, NULL);
+        h_kernels_check_last(&k, "128x64");
     }
     H_EQUAL(h_kernels_told(&k, "runs"), runs + 3);
     c = run(&k, usual, TRP_TUNE_OFF);
-    expect(&c, false, false, NULL);
+    h_kernels_expect(&c, false, false, NULL);
     h_kernels_close(&k);
 }
 
@@ -434,32 +403,9 @@ static const h_case cases[] = {
     {"wrong_values", wrong_values},
 };
 
-/* A process finds its cache once, and each case wants an empty one: each is a process. */
-static int run_each(const char *self)
-{
-    int status = 0;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases && status == 0; i++) {
-        fflush(stdout);
-        pid_t child = fork();
-        if (child == 0) {
-            execl("/proc/self/exe", self, cases[i].name, (char *)NULL);
-            _exit(127);
-        }
-        if (child < 0 || waitpid(child, &status, 0) != child)
-            return 1;
-    }
-    return status == 0 ? 0 : 1;
-}
-
 int main(int argc, char **argv)
 {
     if (!h_kernels_are_fake())
         return H_EXIT_SKIPPED;
-    if (argc == 1)
-        return run_each(argv[0]);
-    h_folder_make(cache, sizeof cache, "tuning");
-    setenv("TROUPE_CACHE_DIR", strcmp(argv[1], "without_a_folder") == 0 ? "" : cache, 1);
-    int status = h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-    h_folder_remove(cache);
-    return status;
+    return h_kernels_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

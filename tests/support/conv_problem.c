@@ -201,6 +201,7 @@ static trp_cutlass_conv_request request_of(const cv_problem *p)
                                   .images = (int64_t)p->images,
                                   .compute = p->compute,
                                   .kernel = p->kernel,
+                                  .tune = p->tune,
                                   .channels = (int64_t)p->channels,
                                   .filters = (int64_t)p->filters,
                                   .groups = maybe(p->groups, 1),

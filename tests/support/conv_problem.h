@@ -47,6 +47,7 @@ typedef struct cv_problem {
     bool packed; /* there are none */
     trp_compute compute;
     const char *kernel;
+    trp_tune tune;
     cv_tensor tensor[CV_TENSORS]; /* their types are given */
 
     size_t rows, columns; /* of D */

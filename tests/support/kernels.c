@@ -2,6 +2,7 @@
 
 #include "support/folder.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 bool h_kernels_are_fake(void)
@@ -66,6 +67,65 @@ void h_kernels_await(const h_kernels *k, const char *name, size_t lines)
                    lines);
         h_sleep(H_MS);
     }
+}
+
+/* The last line that the fakes have written. */
+static void last_line(const h_kernels *k, const char *name, char out[64])
+{
+    char path[400];
+    path_of(k, name, path);
+    FILE *f = fopen(path, "r");
+    H_CHECK(f != NULL);
+    while (fgets(out, 64, f))
+        continue;
+    fclose(f);
+}
+
+void h_kernels_check_last(const h_kernels *k, const char *begins)
+{
+    char last[64] = "";
+    last_line(k, "ran", last);
+    if (strncmp(last, begins, strlen(begins)) != 0)
+        h_fail(__FILE__, __LINE__, "the last kernel was %s, expected %s", last, begins);
+}
+
+void h_kernels_expect(const trp_cutlass_chosen *chosen, bool tuned, bool searching,
+                      const char *kernel)
+{
+    if (chosen->tuned != tuned || chosen->searching != searching ||
+        (kernel && strcmp(chosen->kernel, kernel) != 0))
+        h_fail(__FILE__, __LINE__, "%s, %s, %s; expected %s, %s, %s", chosen->kernel,
+               chosen->tuned ? "tuned" : "not tuned",
+               chosen->searching ? "searching" : "not searching", kernel ? kernel : "any",
+               tuned ? "tuned" : "not tuned", searching ? "searching" : "not searching");
+}
+
+static int run_each(const char *self, const h_case *cases, size_t count)
+{
+    int status = 0;
+    for (size_t i = 0; i < count && status == 0; i++) {
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            execl("/proc/self/exe", self, cases[i].name, (char *)NULL);
+            _exit(127);
+        }
+        if (child < 0 || waitpid(child, &status, 0) != child)
+            return 1;
+    }
+    return status == 0 ? 0 : 1;
+}
+
+int h_kernels_main(int argc, char **argv, const h_case *cases, size_t count)
+{
+    char cache[256];
+    if (argc == 1)
+        return run_each(argv[0], cases, count);
+    h_folder_make(cache, sizeof cache, "tuning");
+    setenv("TROUPE_CACHE_DIR", cache, 1);
+    int status = h_main(argc, argv, cases, count);
+    h_folder_remove(cache);
+    return status;
 }
 
 /* A number of at most 8 bits, as bf16. */

@@ -26,6 +26,19 @@ size_t h_kernels_told(const h_kernels *k, const char *name);
 /* Waits until there are so many lines. */
 void h_kernels_await(const h_kernels *k, const char *name, size_t lines);
 
+/* Whether the kernel that has run last was one whose tile and settings begin so ("64x128_s4_r2").
+ */
+void h_kernels_check_last(const h_kernels *k, const char *begins);
+
+/* Whether what was chosen is the kernel (NULL: any), and whether a search has found it or begins.
+ */
+void h_kernels_expect(const trp_cutlass_chosen *chosen, bool tuned, bool searching,
+                      const char *kernel);
+
+/* The rest of main() of tests that search: a process finds its cache once, and each case wants an
+ * empty one, so each is a process of its own. */
+int h_kernels_main(int argc, char **argv, const h_case *cases, size_t count);
+
 /* D = A B, bf16 to f32, of small integers: D is known to the bit. */
 typedef struct h_product {
     int m, n, k;

@@ -613,13 +613,18 @@ static void check_variants(const trp__cutlass_row *row, const trp__cutlass_probl
     trp_cutlass_args args = {0};
     assert_in_range(count, 1, TRP__CUTLASS_VARIANTS_MAX);
     trp__cutlass_set(&all[0], &args);
-    assert_int_equal(args.splits, 1);
     assert_int_equal(args.raster, 0);
-    assert_int_equal(args.stream_k, 0);
+    if (p->operation != TRP__CUTLASS_CONV) {
+        assert_int_equal(args.splits, 1);
+        assert_int_equal(args.stream_k, 0);
+    }
     for (uint32_t i = 0; i < count; i++) {
         assert_in_range(all[i].swizzle, 1, 8);
         assert_in_range(all[i].raster, 0, 2);
-        assert_in_range(all[i].splits, 1, row->stream_k ? 4 : 1);
+        assert_in_range(all[i].splits, 1,
+                        !row->stream_k                      ? 1
+                        : p->operation == TRP__CUTLASS_CONV ? 32
+                                                            : 4);
         for (uint32_t k = 0; k < i; k++)
             assert_memory_not_equal(&all[i], &all[k], sizeof all[i]);
     }

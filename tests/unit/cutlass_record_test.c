@@ -53,7 +53,7 @@ static void bytes(void **state)
     assert_int_equal(r.level, TRP_TUNE_FULL);
     assert_int_equal(r.candidates, 40);
     assert_true(r.default_us == 1.5f && r.best_us == 0.25f);
-    assert_int_equal(b[0], 1);
+    assert_int_equal(b[0], 2);
     assert_int_equal(b[20], 8);
     assert_int_equal(b[40], 's');
 }
@@ -69,7 +69,7 @@ static void no_records(void **state)
     static const struct {
         size_t at;
         unsigned char value;
-    } wrong[] = {{0, 2}, {3, 1}, {4, 0}, {4, 3}, {7, 1}, {TRP__CUTLASS_RECORD_BYTES - 1, 'x'}};
+    } wrong[] = {{0, 1}, {3, 1}, {4, 0}, {4, 3}, {7, 1}, {TRP__CUTLASS_RECORD_BYTES - 1, 'x'}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         unsigned char before = b[wrong[i].at];
         b[wrong[i].at] = wrong[i].value;
@@ -127,7 +127,7 @@ static void keys(void **state)
 static void problems(void **state)
 {
     (void)state;
-    trp__cutlass_problem other[32];
+    trp__cutlass_problem other[33 + TRP__CUTLASS_GEOMETRY];
     const uint32_t count = sizeof other / sizeof *other;
     for (uint32_t i = 0; i < count; i++)
         other[i] = product;
@@ -163,6 +163,9 @@ static void problems(void **state)
     other[29].conv.divided = true;
     other[30].conv.tma = true;
     other[31].conv.inner = 64;
+    other[32].grouping = TRP_CUTLASS_GROUPS_OF_M;
+    for (uint32_t i = 33; i < count; i++)
+        other[i].conv.geometry[i - 33] = 1;
     for (uint32_t i = 0; i < count; i++) {
         const trp__cutlass_choice_key key = trp__cutlass_choice_key_of(&other[i], NULL);
         check_differs(&site, &key);

@@ -14,6 +14,8 @@ typedef enum trp__cutlass_operation {
     TRP__CUTLASS_CONV,    /* a convolution, as the product that it is; its groups are the batch */
 } trp__cutlass_operation;
 
+enum { TRP__CUTLASS_GEOMETRY = 20 };
+
 /* What a convolution is besides a product. */
 typedef struct trp__cutlass_convolution {
     uint8_t operation; /* trp_conv_operation */
@@ -23,6 +25,9 @@ typedef struct trp__cutlass_convolution {
     /* Channels or filters of a group, which each pixel of the filter has: along k, of WGRAD along
      * n. */
     int32_t inner;
+    /* What no estimate needs, and how fast a kernel is does: images, whether the filter is turned
+     * around, and of each dimension input, filter, output, pad, stride and dilation. */
+    int32_t geometry[TRP__CUTLASS_GEOMETRY];
     const char *why_not_tma; /* or NULL */
 } trp__cutlass_convolution;
 
@@ -30,6 +35,7 @@ typedef struct trp__cutlass_convolution {
  * into its transpose (D' = B' A') before, and so has its tree. */
 typedef struct trp__cutlass_problem {
     uint8_t operation; /* trp__cutlass_operation */
+    uint8_t grouping;  /* of grouped products: trp_cutlass_grouping, of the transposed problem */
     /* Of grouped products the mean of m, n and k, as far as it is known, and the groups. */
     int64_t m, n, k, batch;
     /* Of grouped products the largest power of two, up to 16, that divides m, n and k of all

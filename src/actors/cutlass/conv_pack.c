@@ -38,6 +38,7 @@ static trp_status check_choices(making *m)
         {"dims", "1 to 3, or 0", m->r->dims, TRP_CONV_DIMS_MAX},
         {"compute", "TRP_COMPUTE_DEFAULT, _TF32 or _PEDANTIC", m->r->compute, TRP_COMPUTE_PEDANTIC},
         {"first", "TRP_CUTLASS_FIRST_WAIT or _FALLBACK", m->r->first, TRP_CUTLASS_FIRST_FALLBACK},
+        {"tune", "TRP_TUNE_OFF, _QUICK or _FULL", m->r->tune, TRP_TUNE_FULL},
     };
     m->dims = m->r->dims ? (int)m->r->dims : 2;
     m->g.operation = (uint8_t)m->r->operation;

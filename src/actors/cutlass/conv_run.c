@@ -129,6 +129,17 @@ static const char *why_not_tma(const trp__cutlass_conv *g, int dims)
     return NULL;
 }
 
+static void set_geometry(const trp__cutlass_conv *g, int32_t out[TRP__CUTLASS_GEOMETRY])
+{
+    const int32_t *const parts[] = {g->input, g->filter, g->output, g->pad, g->stride, g->dilation};
+    enum { PARTS = sizeof parts / sizeof *parts };
+    _Static_assert(2 + PARTS * (int)DIMS == (int)TRP__CUTLASS_GEOMETRY, "all of it");
+    out[0] = g->images;
+    out[1] = g->flip;
+    for (int i = 0; i < PARTS; i++)
+        memcpy(out + 2 + i * DIMS, parts[i], DIMS * sizeof *out);
+}
+
 static trp__cutlass_convolution describe(const making *m)
 {
     const trp__cutlass_conv *g = m->x->g;
@@ -139,6 +150,7 @@ static trp__cutlass_convolution describe(const making *m)
         .inner = (int32_t)(g->operation == TRP_CONV_DGRAD ? m->filters : m->channels)};
     for (int i = 0; i < DIMS; i++)
         c.divided = c.divided || (g->operation == TRP_CONV_DGRAD && g->stride[i] != 1);
+    set_geometry(g, c.geometry);
     c.why_not_tma = why_not_tma(g, c.dims);
     c.tma = !c.why_not_tma;
     return c;
@@ -258,6 +270,8 @@ trp_status trp__cutlass_pack_convolution(trp__pack *pack, const trp__cutlass_con
                       .wait_ns = x->request->header.wait_ns,
                       .kernel = x->request->kernel,
                       .first = x->request->first,
+                      .tune = x->request->tune,
+                      .in_place = x->in_place,
                       .chosen = x->request->chosen},
                 .x = x};
     set_strides(&m);

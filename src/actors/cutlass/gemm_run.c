@@ -1,5 +1,6 @@
 #include "actors/cutlass/gemm_run.h"
 
+#include "actors/cutlass/by_cublaslt.h"
 #include "actors/cutlass/run_pack.h"
 
 #include <stddef.h>
@@ -126,6 +127,7 @@ trp_status trp__cutlass_pack_product(trp__pack *pack, const trp__cutlass_product
                               .kernel = x->request->kernel,
                               .first = x->request->first,
                               .tune = x->request->tune,
+                              .plain = trp__by_cublaslt_takes(x),
                               .in_place = x->in_place,
                               .chosen = x->request->chosen};
     trp_status status = trp__run_check_offsets(&w, x->matrix, TRP__GEMM_OPERANDS);
@@ -133,6 +135,8 @@ trp_status trp__cutlass_pack_product(trp__pack *pack, const trp__cutlass_product
         return status;
     set_problem(&w, x);
     status = trp__run_add_kernel(&w);
+    if (status == TRP_OK && w.by_cublaslt)
+        return trp__by_cublaslt_pack(pack, x->request);
     if (status == TRP_OK)
         status = add_matrices(&w, x);
     if (status == TRP_OK)

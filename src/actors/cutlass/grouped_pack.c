@@ -26,6 +26,7 @@ static trp_status check_enums(making *m)
         {"compute", "TRP_COMPUTE_DEFAULT, _TF32 or _PEDANTIC", r->compute, TRP_COMPUTE_PEDANTIC},
         {"grouping", "a trp_cutlass_grouping", r->grouping, TRP_CUTLASS_GROUPS_OF_K},
         {"first", "TRP_CUTLASS_FIRST_WAIT or _FALLBACK", r->first, TRP_CUTLASS_FIRST_FALLBACK},
+        {"tune", "TRP_TUNE_OFF, _QUICK or _FULL", r->tune, TRP_TUNE_FULL},
     };
     for (int i = 0; i < TRP__GEMM_MATRICES; i++) {
         static const char *const names[] = {"a", "b", "c", "d"};

@@ -230,6 +230,7 @@ static void set_problem(trp__cutlass_running *w, const trp__grouped_pack *m)
     };
     trp__cutlass_set_types(p, &each);
     p->operation = TRP__CUTLASS_GROUPED;
+    p->grouping = (uint8_t)w->args.grouping;
 }
 
 /* What kernels count in 32 bits. */
@@ -301,6 +302,8 @@ trp_status trp__cutlass_pack_groups(trp__grouped_pack *m)
                               .wait_ns = m->r->header.wait_ns,
                               .kernel = m->r->kernel,
                               .first = m->r->first,
+                              .tune = m->r->tune,
+                              .in_place = m->g.in_place,
                               .chosen = m->r->chosen};
     trp_status status = trp__run_check_offsets(&w, m->matrix, TRP__GEMM_MATRICES);
     if (status == TRP_OK)

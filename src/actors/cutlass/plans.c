@@ -234,6 +234,8 @@ trp__cutlass_choice_key trp__cutlass_choice_key_of(const trp__cutlass_problem *p
     key.conv_dims = p->conv.dims;
     key.conv_divided = p->conv.divided;
     key.conv_tma = p->conv.tma;
+    memcpy(key.conv_geometry, p->conv.geometry, sizeof key.conv_geometry);
+    key.grouping = p->grouping;
     if (p->tree)
         trp__tree_encode(p->tree, key.tree_bytes);
     key.named = named;

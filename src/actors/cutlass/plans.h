@@ -51,7 +51,8 @@ typedef struct trp__cutlass_choice_key {
     uint32_t align[5], divides[3];
     uint32_t align_scales;
     int32_t conv_inner;
-    uint8_t conv, conv_dims, conv_divided, conv_tma, unused[4];
+    int32_t conv_geometry[TRP__CUTLASS_GEOMETRY];
+    uint8_t conv, conv_dims, conv_divided, conv_tma, grouping, unused[3];
     uint8_t operation, a, b, c, d, accumulator, a_row, b_row;
     uint8_t compute, scale_a, scale_b, fast, zeros, reserved[3];
     uint8_t tree_bytes[(TRP__TREE_BYTES_MAX + 7) / 8 * 8];

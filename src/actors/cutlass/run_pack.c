@@ -1,5 +1,6 @@
 #include "actors/cutlass/run_pack.h"
 
+#include "actors/cutlass/by_cublaslt.h"
 #include "actors/cutlass/tree_render.h"
 #include "actors/cutlass/tune_pack.h"
 #include "base/error.h"
@@ -125,6 +126,21 @@ static trp_status add_there(trp__cutlass_running *w, const trp__cutlass_row *con
     return status;
 }
 
+/* Where no kernel is there: the library if it can, else a row that is waited for. */
+static trp_status add_last(trp__cutlass_running *w, const trp__cutlass_row *row,
+                           const trp__cutlass_settings *settings, bool *used)
+{
+    bool wait = w->first == TRP_CUTLASS_FIRST_WAIT || w->named;
+    if (wait || !w->plain || !trp__by_cublaslt_is_there())
+        return try_row(w, row, settings, TRP__CUTLASS_USE, used);
+    w->by_cublaslt = *used = true;
+    if (w->chosen) {
+        *w->chosen = (trp_cutlass_chosen){.ready = true, .fallback = true};
+        trp__copy_string(w->chosen->kernel, sizeof w->chosen->kernel, TRP__BY_CUBLASLT_NAME);
+    }
+    return TRP_OK;
+}
+
 /* The best of a list, or with FALLBACK one that is there. A row whose kernels can't have the tree
  * is passed over, and with FALLBACK one that could not be compiled too. */
 static trp_status add_best(trp__cutlass_running *w, const trp__cutlass_row *const *row,
@@ -143,8 +159,7 @@ static trp_status add_best(trp__cutlass_running *w, const trp__cutlass_row *cons
     }
     if (status == TRP_OK && !used)
         status = add_there(w, row + best, count - best, NULL, &used);
-    return status == TRP_OK && !used ? try_row(w, row[best - 1], NULL, TRP__CUTLASS_USE, &used)
-                                     : status;
+    return status == TRP_OK && !used ? add_last(w, row[best - 1], NULL, &used) : status;
 }
 
 /* What is known already, if it is all that the request wants. */
@@ -207,9 +222,7 @@ trp_status trp__run_add_kernel(trp__cutlass_running *w)
         return status == TRP_OK && !used ? add_best(w, row, count, &known) : status;
     /* The best one is known and on its way. */
     status = add_there(w, row, count, known.row, &used);
-    return status == TRP_OK && !used
-               ? try_row(w, known.row, &known.settings, TRP__CUTLASS_USE, &used)
-               : status;
+    return status == TRP_OK && !used ? add_last(w, known.row, &known.settings, &used) : status;
 }
 
 /* Accesses and arguments. */

@@ -34,11 +34,13 @@ typedef struct trp__cutlass_running {
     const char *kernel; /* by name, or NULL */
     trp_cutlass_first first;
     trp_tune tune;
+    bool plain;                 /* cuBLASLt has a product like that */
     bool in_place;              /* C is read where D is written, whose address is args.d */
     trp_cutlass_chosen *chosen; /* or NULL */
 
     const trp__cutlass_row *named; /* what `kernel` means */
     trp__run_search_ahead search;
+    bool by_cublaslt; /* cuBLASLt computes, and no kernel was added */
 
     trp_cutlass_args args;
     trp__cutlass_run run;
@@ -63,7 +65,8 @@ trp_status trp__run_check_offsets(const trp__cutlass_running *w, const trp__oper
                                   size_t count);
 
 /* Adds the best kernel as the record's first access; or, while that is compiled and the request
- * does not want to wait, the best of those that are there. With `tune` begins a search. */
+ * does not want to wait, the best of those that are there. If there is none, and cuBLASLt has the
+ * product, w->by_cublaslt is set instead. With `tune` begins a search. */
 trp_status trp__run_add_kernel(trp__cutlass_running *w);
 
 /* Adds an operand to the record, whose address goes to the arguments at `at`. */

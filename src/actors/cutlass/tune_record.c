@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Of the payload, and of what the bytes of a problem mean. */
-#define VERSION 1u
+#define VERSION 2u
 
 /* Keys. */
 
@@ -21,6 +21,16 @@ static void add_setting(trp__key *key, const char *name, const char *value)
     trp__key_add_text(key, TRP__KEY_SETTING, text);
 }
 
+/* For people: the bytes of the problem say it, too. */
+static const char *operation_of(const trp__cutlass_choice_key *p)
+{
+    static const char *const passes[] = {" fprop", " dgrad", " wgrad"};
+    return p->operation == TRP__CUTLASS_GROUPED ? " grouped"
+           : p->operation != TRP__CUTLASS_CONV  ? ""
+           : p->conv <= TRP_CONV_WGRAD          ? passes[p->conv]
+                                                : " conv";
+}
+
 void trp__cutlass_record_key(const trp__cutlass_site *site, const trp__cutlass_choice_key *problem,
                              trp__key *key)
 {
@@ -28,9 +38,9 @@ void trp__cutlass_record_key(const trp__cutlass_site *site, const trp__cutlass_c
     char text[160];
     *key = (trp__key){0};
     trp__key_begin(key, TRP__KIND_CUTLASS_TUNING);
-    snprintf(text, sizeof text, "%lld %lld %lld %s type_d=%s batch=%lld", (long long)p->m,
+    snprintf(text, sizeof text, "%lld %lld %lld %s type_d=%s batch=%lld%s", (long long)p->m,
              (long long)p->n, (long long)p->k, trp_dtype_name((trp_dtype)p->a),
-             trp_dtype_name((trp_dtype)p->d), (long long)p->batch);
+             trp_dtype_name((trp_dtype)p->d), (long long)p->batch, operation_of(p));
     trp__key_add_text(key, TRP__KEY_NAME, text);
     snprintf(text, sizeof text, "templates of Troupe %s, ABI %d", TRP_VERSION_STRING,
              TRP_CUTLASS_ABI);

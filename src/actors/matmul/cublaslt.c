@@ -7,6 +7,11 @@ TRP__TOOLKIT_DEFINE(
     .env = "TROUPE_CUBLASLT", .soname_13 = "libcublasLt.so.13", .soname_12 = "libcublasLt.so.12",
     .package_hint = "install cuBLAS 12 or 13 (CUDA toolkit, or pip install nvidia-cublas)")
 
+bool trp__cublaslt_find(char path[TRP__DYNLIB_PATH_SIZE])
+{
+    return trp__toolkit_find(&library, path);
+}
+
 trp_status trp__cublaslt_failed(const trp__cublaslt *lt, trp__cublas_status result,
                                 const char *call, trp_error *error)
 {

@@ -14,6 +14,9 @@ typedef struct trp__cublaslt {
 
 TRP__TOOLKIT_DECLARE(trp__cublaslt);
 
+/* The file that it is, or would be, loaded from; false: there is none. */
+bool trp__cublaslt_find(char path[TRP__DYNLIB_PATH_SIZE]);
+
 /* TRP_OK, or what a failure of `call` means. Its codes are cuBLAS's, so the error's library is
  * "cublas". A broken context shows as some status or other here; the scheduler asks the backend's
  * health() after each error. */

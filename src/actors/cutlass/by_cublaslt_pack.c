@@ -1,0 +1,56 @@
+#include "actors/cutlass/by_cublaslt.h"
+
+#include "actors/matmul/cublaslt.h"
+#include "actors/matmul/matmul.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* Types that it multiplies whatever the sizes, orders and alignments are. */
+static bool has_types(const trp__cutlass_gemm *g)
+{
+    uint8_t a = g->type[TRP__GEMM_A], c = g->type[TRP__GEMM_C], d = g->type[TRP__GEMM_D];
+    bool half = a == TRP_F16 || a == TRP_BF16;
+    return (half || a == TRP_F32 || a == TRP_F64) && g->type[TRP__GEMM_B] == a &&
+           (d == a || (half && d == TRP_F32)) && (c == d || c == TRP_DTYPE_NONE);
+}
+
+bool trp__by_cublaslt_takes(const trp__cutlass_product *x)
+{
+    const trp__cutlass_gemm *g = x->g;
+    bool factors =
+        g->group > 0 || g->scale[0] != TRP_SCALE_TENSOR || g->scale[1] != TRP_SCALE_TENSOR;
+    return x->request->epilogue_count == 0 && !factors && g->batch <= INT_MAX && has_types(g);
+}
+
+/* A file that is there is not looked for again. It is the worker that opens it. */
+bool trp__by_cublaslt_is_there(void)
+{
+    static atomic_bool found;
+    char path[TRP__DYNLIB_PATH_SIZE];
+    if (!atomic_load(&found) && trp__cublaslt_find(path))
+        atomic_store(&found, true);
+    return atomic_load(&found);
+}
+
+trp_status trp__by_cublaslt_pack(trp__pack *pack, const trp_cutlass_gemm_request *request)
+{
+    const trp_matmul_request r = {.header = request->header,
+                                  .m = request->m,
+                                  .n = request->n,
+                                  .k = request->k,
+                                  .batch = request->batch,
+                                  .compute = request->compute,
+                                  .a = request->a,
+                                  .b = request->b,
+                                  .c = request->c,
+                                  .d = request->d,
+                                  .alpha = request->alpha,
+                                  .beta = request->beta};
+    trp__by_cublaslt_run x = {.run = {.args_bytes = TRP__RUN_BY_CUBLASLT}};
+    trp_status status = trp__matmul_pack(pack, &r.header);
+    memcpy(&x.problem, pack->record->payload, sizeof x.problem);
+    memcpy(pack->record->payload, &x, sizeof x);
+    return status;
+}
