@@ -1,7 +1,6 @@
 #include "actors/dnn/lower.h"
 
 #include "actors/dnn/attention_cudnn.h"
-#include "actors/dnn/integers.h"
 #include "actors/dnn/layout.h"
 #include "actors/dnn/product.h"
 #include "base/error.h"
@@ -271,17 +270,6 @@ static bool is_product_of_ours(const builder *b, const trp__dnn_node *node)
            trp__dnn_prefers_product(&graph, 0, &product);
 }
 
-/* Sums of integers are asked for as i32, and made into what y is of by the copy. */
-static void sum_as_i32(builder *b, trp__dnn_node *product, const trp__dnn_node *node)
-{
-    const uint8_t y = node->port[TRP__DNN_CONV_Y];
-    if (!trp__dnn_sums_i8(b->tensor, product) || b->tensor[y].type == TRP_I32)
-        return;
-    if (product->port[TRP__DNN_CONV_Y] == y)
-        pack_port(b, product, TRP__DNN_CONV_Y, TRP__DNN_CHANNELS_LAST);
-    b->tensor[product->port[TRP__DNN_CONV_Y]].type = TRP_I32;
-}
-
 static void lower_product(builder *b, const trp__dnn_node *node)
 {
     const trp__dnn_layout_kind layout = layout_for(b, node);
@@ -291,8 +279,6 @@ static void lower_product(builder *b, const trp__dnn_node *node)
         if (t != TRP__DNN_NO_PORT && !trp__dnn_is_regular(&b->tensor[t], node))
             pack_port(b, &product, i, layout);
     }
-    if (!b->full)
-        sum_as_i32(b, &product, node);
     add_packed(b, &product, node);
 }
 
