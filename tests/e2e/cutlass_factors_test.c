@@ -177,16 +177,22 @@ static void check_mixed(trp_dtype type_a, trp_dtype type_b, int64_t m, int64_t n
                         int64_t group, bool zeros, bool by_row)
 {
     int64_t groups = group ? (k - 1) / group + 1 : 1, count = groups * n;
-    unsigned char *a = h_malloc((size_t)(m * k) * 2), *b = h_malloc((size_t)(n * k));
+    /* Two of 4 bits are a byte; their lines may lie apart, and behind something. */
+    const bool fours = type_b == TRP_I4;
+    const int64_t ldb = k + (fours ? 32 * (int64_t)below(3) : 0), first = fours ? 16 : 0;
+    const size_t bytes_b = (size_t)(first + n * ldb);
+    unsigned char *a = h_malloc((size_t)(m * k) * 2), *b = h_malloc(bytes_b);
     unsigned char *s = h_malloc((size_t)count * 2), *z = h_malloc((size_t)count * 2);
     float *column = h_malloc((size_t)n * sizeof *column);
     float *d = h_malloc((size_t)(m * n) * sizeof *d);
     for (int64_t i = 0; i < m * k; i++)
         ref_element_store(type_a, a, i, (double)below(401) / 100 - 2);
+    h_random_bytes(h_rng(), b, bytes_b);
     for (int64_t i = 0; i < n * k; i++)
-        ref_element_store(type_b, b, i,
-                          type_b == TRP_I8 ? (double)below(255) - 127
-                                           : (double)below(401) / 50 - 4);
+        ref_element_store(type_b, b + first, i / k * ldb + i % k,
+                          fours              ? (double)below(16) - 8
+                          : type_b == TRP_I8 ? (double)below(255) - 127
+                                             : (double)below(401) / 50 - 4);
     for (int64_t i = 0; i < count; i++) {
         ref_element_store(type_a, s, i, (double)(1 + below(200)) / 64);
         ref_element_store(type_a, z, i, (double)below(200) / 32 - 3);
@@ -195,7 +201,7 @@ static void check_mixed(trp_dtype type_a, trp_dtype type_b, int64_t m, int64_t n
         column[j] = (float)(1 + below(16)) / 4;
     h_random_bytes(h_rng(), d, (size_t)(m * n) * sizeof *d);
     trp_buffer at[] = {upload(a, (size_t)(m * k) * 2),
-                       upload(b, (size_t)(n * k)),
+                       upload(b, bytes_b),
                        upload(s, (size_t)count * 2),
                        upload(z, (size_t)count * 2),
                        upload(column, (size_t)n * sizeof *column),
@@ -210,7 +216,7 @@ static void check_mixed(trp_dtype type_a, trp_dtype type_b, int64_t m, int64_t n
         .n = n,
         .k = k,
         .a = {.buffer = at[0], .type = type_a, .order = TRP_ROW_MAJOR},
-        .b = {.buffer = at[1], .type = type_b},
+        .b = {.buffer = at[1], .offset = (uint64_t)first, .type = type_b, .ld = ldb},
         .d = {.buffer = at[5], .type = TRP_F32, .order = by_row ? TRP_ROW_MAJOR : TRP_COL_MAJOR},
         .epilogue = nodes,
         .epilogue_count = 3,
@@ -227,7 +233,7 @@ static void check_mixed(trp_dtype type_a, trp_dtype type_b, int64_t m, int64_t n
     h_read(world.device, at[5], 0, d, (size_t)(m * n) * sizeof *d);
     double *wide = h_malloc((size_t)(n * k) * sizeof *wide);
     for (int64_t i = 0; i < n * k; i++) {
-        wide[i] = rounded_load(type_b, b, i);
+        wide[i] = rounded_load(type_b, b + first, i / k * ldb + i % k);
         int64_t place = group ? i % k / group * n + i / k : 0;
         if (group)
             wide[i] = ref_element_round(type_a, wide[i] * rounded_load(type_a, s, place));
@@ -265,17 +271,21 @@ static void check_mixed(trp_dtype type_a, trp_dtype type_b, int64_t m, int64_t n
 
 static void narrow_weights(void)
 {
-    static const trp_dtype narrow[] = {TRP_I8, TRP_F8E4M3, TRP_F8E5M2};
+    static const trp_dtype narrow[] = {TRP_I8, TRP_I4, TRP_F8E4M3, TRP_F8E5M2};
     world = h_open(NULL);
     cutlass = h_actor(world.device, "cutlass");
-    for (int i = 0; i < 12; i++) {
-        trp_dtype a = below(2) ? TRP_F16 : TRP_BF16, b = narrow[i % 3];
-        int64_t n = 8 * (1 + (int64_t)below(16)), k = 16 * (1 + (int64_t)below(18));
+    for (int i = 0; i < 16; i++) {
+        trp_dtype a = below(2) ? TRP_F16 : TRP_BF16, b = narrow[i / 4];
+        int64_t n = 8 * (1 + (int64_t)below(16)), k = 32 * (1 + (int64_t)below(9));
         int64_t m = i & 1 ? 1 + (int64_t)below(90) : 4 * (1 + (int64_t)below(20));
-        check_mixed(a, b, m, n, k, i & 2 ? 64 * (1 + (int64_t)below(3)) : 0, i & 2 && i & 4, i & 1);
+        check_mixed(a, b, m, n, k, i & 2 ? 64 * (1 + (int64_t)below(3)) : 0, below(2) && i & 2,
+                    i & 1);
         if (!h_is_cuda())
-            check_mixed(a, b, m, n + 1, k + 1, 1 + (int64_t)below(40), i & 1, i & 2);
+            check_mixed(a, b, m, n + 1, k + (b == TRP_I4 ? 2 : 1), 1 + (int64_t)below(40), i & 1,
+                        i & 2);
     }
+    check_mixed(TRP_BF16, TRP_I4, 20, 24, 160, 64, true, true);
+    check_mixed(TRP_F16, TRP_I4, 20, 24, 160, 128, false, false);
     h_close(&world);
 }
 
@@ -291,6 +301,7 @@ static void searched(void)
     check_mixed(TRP_BF16, TRP_I8, 20, 24, 144, 64, false, true);
     check_mixed(TRP_BF16, TRP_I8, 20, 24, 144, 64, true, true);
     check_mixed(TRP_BF16, TRP_I8, 20, 24, 144, 128, true, true);
+    check_mixed(TRP_BF16, TRP_I4, 20, 24, 160, 64, true, true);
     tune = TRP_TUNE_OFF;
     H_EQUAL(h_info(world.device).incarnation, 1);
     h_close(&world);
@@ -355,7 +366,7 @@ static void refused(void)
            "expected factors of as many elements along k as f4e2m1 must have");
     REFUSE((r.a.type = TRP_F4E2M1, r.k = 127), TRP_E_ARGUMENT, "of even numbers of elements");
     REFUSE((r.groups.scale = any), TRP_E_UNSUPPORTED,
-           "groups: expected none but for a B of 8 bits");
+           "groups: expected none but for a B of 8 or 4 bits");
     H_EQUAL(h_info(world.device).incarnation, 1);
     h_close(&world);
 }
@@ -388,11 +399,20 @@ static void refused_groups(void)
     REFUSE_GROUPS((r.batch = 2, r.d.stride = 256), TRP_E_UNSUPPORTED,
                   "groups: factors with a batch");
     REFUSE_GROUPS(r.b.type = TRP_F16, TRP_E_UNSUPPORTED,
-                  "b.type: expected bf16, i8, f8e4m3 or f8e5m2 where A is bf16, got f16");
+                  "b.type: expected bf16, i8, i4, f8e4m3 or f8e5m2 where A is bf16, got f16");
     REFUSE_GROUPS(r.b.scale = ((trp_scale){.buffer = any, .mode = TRP_SCALE_BLOCK_128}),
                   TRP_E_UNSUPPORTED, "b.scale: factors of mode 4 for a matrix of type i8");
     REFUSE_GROUPS((r.a.type = TRP_I8, r.b.type = TRP_BF16), TRP_E_UNSUPPORTED,
                   "b.type: expected i8 where A is i8");
+    REFUSE_GROUPS((r.b.type = TRP_I4, r.k = 127), TRP_E_ARGUMENT,
+                  "b: expected lines, b.ld and b.stride of even numbers of elements, got 127, 127");
+    REFUSE_GROUPS((r.b.type = TRP_I4, r.b.ld = 129), TRP_E_ARGUMENT, "got 128, 129 and 0");
+    REFUSE_GROUPS((r.b.type = TRP_I4, r.b.ld = 126), TRP_E_ARGUMENT, "b.ld: expected");
+    REFUSE_GROUPS((r.b.type = TRP_I4, r.b.offset = 3088), TRP_E_ARGUMENT, "b");
+    REFUSE_GROUPS((r.b.type = TRP_I4, r.b.order = TRP_ROW_MAJOR, r.n = 15), TRP_E_ARGUMENT,
+                  "of even numbers of elements, got 15, 15");
+    REFUSE_GROUPS(r.a.type = TRP_I4, TRP_E_UNSUPPORTED, "a.type: expected f64");
+    REFUSE_GROUPS(r.d.type = TRP_I4, TRP_E_UNSUPPORTED, "d.type: expected f32");
     H_EQUAL(h_info(world.device).incarnation, 1);
     h_close(&world);
 }

@@ -70,9 +70,9 @@ static problem first_problem(const row *r)
     const char *in = r->inputs;
     bool has_blocks = strchr(in, '/') != NULL;
     problem p = {.batch = has_blocks ? 1 : 2};
-    if (strstr(in, "i8 or f8")) {
+    if (strstr(in, "i8 or f8") || strstr(in, "i4")) {
         p.a = one_of(TRP_F16, TRP_BF16);
-        p.b = r->name[1] == '9' ? one_of(TRP_I8, TRP_F8E4M3) : TRP_I8;
+        p.b = strstr(in, "i4") ? TRP_I4 : r->name[1] == '9' ? one_of(TRP_I8, TRP_F8E4M3) : TRP_I8;
         p.group = r->name[1] == '9' ? (int)one_of(64, 128) : 0;
         p.zeros = p.group && ref_rng_below(h_rng(), 2);
         p.batch = p.group ? 1 : 2;
@@ -143,8 +143,9 @@ static side make_side(const problem *p, trp_dtype type, trp_scale_mode mode, int
     }
     for (int64_t i = 0; i < count; i++) {
         ref_element_store(type, s.data, i,
-                          type == TRP_I8 ? (double)ref_rng_below(h_rng(), 15) - 7
-                                         : (double)ref_rng_below(h_rng(), 2001) / 1000 - 1);
+                          type == TRP_I8 || type == TRP_I4
+                              ? (double)ref_rng_below(h_rng(), 15) - 7
+                              : (double)ref_rng_below(h_rng(), 2001) / 1000 - 1);
         s.value[i] = creal(ref_element_load(type, s.data, i));
         if (mode)
             s.value[i] *= ref_scale(mode, s.scale, lines, p->k, i / p->k, i % p->k);

@@ -62,6 +62,7 @@ static void dtypes(void **unused)
         {TRP_F4E2M1, "f4e2m1", 4}, {TRP_I8, "i8", 8},         {TRP_I32, "i32", 32},
         {TRP_I64, "i64", 64},      {TRP_U8, "u8", 8},         {TRP_BOOL, "bool", 8},
         {TRP_C64, "c64", 64},      {TRP_C128, "c128", 128},   {TRP_DTYPE_NONE, "none", 0},
+        {TRP_I4, "i4", 4},
     };
     assert_int_equal(sizeof rows / sizeof *rows, TRP_DTYPE_COUNT);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -418,6 +418,7 @@ static void test_every_row_renders(void **state)
         [TRP__CUTLASS_I8] = {TRP_I8, TRP_I8, TRP_I8},
         [TRP__CUTLASS_FP8] = {TRP_F8E4M3, TRP_F8E5M2, TRP_F8E4M3},
         [TRP__CUTLASS_MIXED] = {TRP_F16, TRP_BF16, TRP_F16},
+        [TRP__CUTLASS_MIXED_I4] = {TRP_F16, TRP_BF16, TRP_F16},
         [TRP__CUTLASS_FP8_BLOCKS] = {TRP_F8E4M3, TRP_F8E5M2, TRP_F8E4M3},
         [TRP__CUTLASS_MXFP8] = {TRP_F8E4M3, TRP_F8E5M2, TRP_F8E4M3},
         [TRP__CUTLASS_NVFP4] = {TRP_F4E2M1, TRP_F4E2M1, TRP_F4E2M1},
@@ -442,8 +443,8 @@ static void test_every_row_renders(void **state)
                 p.scale_a = i % 2 ? TRP_SCALE_BLOCK_128 : TRP_SCALE_BLOCK_128X128;
                 p.scale_b = i % 5 ? TRP_SCALE_BLOCK_128X128 : TRP_SCALE_BLOCK_128;
             }
-            if (row->inputs == TRP__CUTLASS_MIXED) {
-                p.b = i % 5 ? TRP_I8 : TRP_F8E4M3;
+            if (row->inputs == TRP__CUTLASS_MIXED || row->inputs == TRP__CUTLASS_MIXED_I4) {
+                p.b = row->inputs == TRP__CUTLASS_MIXED_I4 ? TRP_I4 : i % 5 ? TRP_I8 : TRP_F8E4M3;
                 p.group = row->family == TRP__CUTLASS_SM90 && i % 7 ? 128 : 0;
                 p.zeros = p.group && i % 2;
             }

@@ -345,7 +345,7 @@ static void products_of_any_numbers(void **state)
         }
         if (below(3) == 0) {
             r.a.type = TRP_BF16;
-            r.b.type = TRP_I8;
+            r.b.type = below(2) ? TRP_I8 : TRP_I4;
             r.a.scale = r.b.scale = (trp_scale){.mode = TRP_SCALE_TENSOR};
             r.groups.scale.id = 1 + below(8);
             r.groups.zero.id = below(8);

@@ -62,6 +62,9 @@ static const trp__cutlass_row rows[] = {
     MMA90("mixed_128x128x64_1x1", MIXED, 128, 128, 64, 1, 1, 16, 60, COOPERATIVE),
     MMA90("mixed_128x64x64_1x1", MIXED, 128, 64, 64, 1, 1, 16, 45, COOPERATIVE),
     MMA90("mixed_64x128x64_1x1_pingpong", MIXED, 64, 128, 64, 1, 1, 16, 55, PINGPONG),
+    MMA90("mixed_i4_128x128x64_1x1", MIXED_I4, 128, 128, 64, 1, 1, 32, 60, COOPERATIVE),
+    MMA90("mixed_i4_128x64x64_1x1", MIXED_I4, 128, 64, 64, 1, 1, 32, 45, COOPERATIVE),
+    MMA90("mixed_i4_64x128x64_1x1_pingpong", MIXED_I4, 64, 128, 64, 1, 1, 32, 55, PINGPONG),
 
     HALF80("256x128x32_a8", 256, 128, 32, 64, 64, 3, 8, 16, 78, PLAIN),
     HALF80("128x256x32_a8", 128, 256, 32, 64, 64, 3, 8, 16, 78, PLAIN),

@@ -90,7 +90,7 @@ static trp_status set_epilogue(making *m)
 
 /* Places. */
 
-/* Two elements of f4 make a byte: what they are counted by becomes bytes. */
+/* Two elements of 4 bits make a byte: what they are counted by becomes bytes. */
 static trp_status make_bytes(making *m, trp__operand *x)
 {
     if (x->rows % 2 != 0 || x->ld % 2 != 0 || x->stride % 2 != 0)
@@ -126,7 +126,7 @@ static trp_status set_matrix(making *m, int which, const char *name, const trp_m
     m->g.ld[which] = x->ld;
     m->g.stride[which] = x->stride;
     m->g.order[which] = (uint8_t)from->order;
-    if (status == TRP_OK && m->g.type[which] == TRP_F4E2M1)
+    if (status == TRP_OK && trp_dtype_bits((trp_dtype)m->g.type[which]) == 4)
         status = make_bytes(m, x);
     if (status == TRP_OK)
         status = trp__operand_measure(m->pack, x, m->g.batch);
@@ -250,7 +250,7 @@ static trp_status set_groups(making *m)
     if (!trp__is_mixed(a, b))
         return FAIL(
             m, TRP_E_UNSUPPORTED,
-            "groups: expected none but for a B of 8 bits where A is f16 or bf16, got %s and "
+            "groups: expected none but for a B of 8 or 4 bits where A is f16 or bf16, got %s and "
             "%s",
             trp_dtype_name(b), trp_dtype_name(a));
     if (g->size < 0)

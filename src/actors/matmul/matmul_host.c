@@ -106,6 +106,10 @@ static void widen_some(uint8_t type, const char *from, int64_t first, int64_t co
         for (size_t i = 0; i < n; i++)
             to[i] = trp__f4e2m1_load((const uint8_t *)from, (size_t)first + i);
         break;
+    case TRP_I4:
+        for (size_t i = 0; i < n; i++)
+            to[i] = trp__i4_load((const uint8_t *)from, (size_t)first + i);
+        break;
     case TRP_I8:
         for (size_t i = 0; i < n; i++)
             to[i] = (int8_t)bytes[i];

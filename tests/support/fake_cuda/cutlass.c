@@ -35,6 +35,12 @@ static uint32_t bytes_of(uint8_t type)
     return trp_dtype_bits((trp_dtype)type) / 8;
 }
 
+/* Two elements of 4 bits make one. */
+static uint64_t bytes_of_all(uint8_t type, uint64_t elements)
+{
+    return (elements * trp_dtype_bits((trp_dtype)type) + 7) / 8;
+}
+
 /* The builder. */
 
 /* As CUDA numbers them; what TMA does not know goes as bytes. */
@@ -51,6 +57,10 @@ static void describe(trp_cutlass_map *map, uint8_t type, uint64_t address, bool 
                      int64_t lines, int64_t k, int64_t ld, int64_t batch, int64_t l)
 {
     uint32_t element = bytes_of(type);
+    if (element == 0) { /* 4 bits: as bytes, along k */
+        describe(map, TRP_U8, address, true, lines, k / 2, ld / 2, batch / 2, l);
+        return;
+    }
     *map =
         (trp_cutlass_map){.tag = TRP_CUTLASS_TILED,
                           .address = address,
@@ -68,9 +78,9 @@ static void describe(trp_cutlass_map *map, uint8_t type, uint64_t address, bool 
 static bool aligned(uint64_t address, int64_t ld, int64_t batch, int64_t l, uint8_t type,
                     uint32_t elements)
 {
-    uint64_t element = bytes_of(type);
-    uint64_t all = address | (uint64_t)ld * element | (l > 1 ? (uint64_t)batch * element : 0);
-    return all % (elements * element) == 0;
+    uint64_t all = address | bytes_of_all(type, (uint64_t)ld) |
+                   (l > 1 ? bytes_of_all(type, (uint64_t)batch) : 0);
+    return all % bytes_of_all(type, elements) == 0;
 }
 
 /* Whether lines of a tensor begin at multiples of what is loaded at once. */
@@ -360,7 +370,7 @@ static void *reach_matrix(running *x, uint64_t address, uint8_t type, int64_t ro
                           bool row_major, int64_t ld, int64_t stride, bool write)
 {
     uint64_t elements = span(x, row_major ? rows : columns, row_major ? columns : rows, ld, stride);
-    return reach(x, address, elements * bytes_of(type), write);
+    return reach(x, address, bytes_of_all(type, elements), write);
 }
 
 static void reach_d_and_c(running *x)
@@ -462,7 +472,7 @@ static void reach_factors(running *x)
 /* Whether A is the narrower matrix. */
 static bool narrow_a(const running *x)
 {
-    return bytes_of(x->k.a) < bytes_of(x->k.b);
+    return trp_dtype_bits((trp_dtype)x->k.a) < trp_dtype_bits((trp_dtype)x->k.b);
 }
 
 static void reach_groups(running *x)

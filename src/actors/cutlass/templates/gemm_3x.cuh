@@ -124,7 +124,7 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &given, void *out,
 
     /* CUTLASS also asks for lines that are as long as strides have to be; TMA cuts them where they
      * end. */
-    auto whole = [](int32_t size) { return int32_t((uint32_t(size) + 15) / 16 * 16); };
+    auto whole = [](int32_t size) { return int32_t((uint32_t(size) + 31) / 32 * 32); };
     typename trp_kernel::Arguments asked = arguments;
     asked.problem_shape = {whole(args.m), whole(args.n), whole(args.k), args.l > 1 ? args.l : 1};
 #if TRP_MIXED
