@@ -172,6 +172,8 @@ typedef struct trp_cutlass_groups {
     uint64_t scale_offset; /* bytes */
     trp_buffer zero;       /* none: nothing is added; only with factors */
     uint64_t zero_offset;
+    int64_t stride; /* elements between those of a batch, of both; 0: one set for all. Only looked
+                     * at if batch > 1 */
 } trp_cutlass_groups;
 
 /* A is m x k, B is k x n, C and D are m x n, each in its order; C's is D's.
@@ -193,11 +195,12 @@ typedef struct trp_cutlass_groups {
  * Factors. `scale` of A and B holds factors of blocks along k, by which elements are multiplied
  * before they are added up; modes and layouts are those of matmul.h. f4e2m1 must have BLOCK_16; fp8
  * may have BLOCK_32, or BLOCK_128 and BLOCK_128X128 in any mixture. Either both matrices have them
- * or none, and there is no batch. (BLOCK_128: those of one block of k lie together; BLOCK_128X128:
- * those of one block of lines, their count rounded up to fours.) On GPUs: blocks of 128 on 9.0,
- * where a matrix with BLOCK_128 has a multiple of 4 lines, and factors begin at 16 bytes; blocks of
- * 16 and 32 on 10.x and 12.x. Factors of tensors, rows and columns are nodes of a tree: SCALAR,
- * SCALE_ROWS, SCALE_COLUMNS.
+ * or none. (BLOCK_128: those of one block of k lie together; BLOCK_128X128: those of one block of
+ * lines, their count rounded up to fours.) In a batch those of each matrix lie `scale.stride`
+ * factors behind those of the one before: below 2^31, of BLOCK_16 and BLOCK_32 a multiple of 16; 0:
+ * all have the same. On GPUs: blocks of 128 on 9.0, where a matrix with BLOCK_128 has a multiple of
+ * 4 lines, and factors begin at 16 bytes; blocks of 16 and 32 on 10.x and 12.x. Factors of tensors,
+ * rows and columns are nodes of a tree: SCALAR, SCALE_ROWS, SCALE_COLUMNS.
  *
  * Narrow weights. Elements of a B of 8 or 4 bits are widened to A's type, f16 or bf16. With
  * `groups` they are multiplied by their factor and rounded to A's type, and then the same with what
@@ -207,8 +210,8 @@ typedef struct trp_cutlass_groups {
  * column is a node of a tree: SCALE_COLUMNS), and no i4.
  *
  * Sums of fp8. Tensor cores of 9.0 add up with 14 bits, so that every fourth step their sums are
- * added to others in f32. With `fast_accumulation` kernels that don't may be chosen; elsewhere it
- * changes nothing.
+ * added to others in f32; on 8.9 each step's are. With `fast_accumulation` kernels that don't may
+ * be chosen; elsewhere it changes nothing.
  *
  * If m or n is 0 nothing is done and nothing written; k is at least 1.
  *

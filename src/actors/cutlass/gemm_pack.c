@@ -179,8 +179,10 @@ static trp_status set_factors(making *m, int which, const char *name, const trp_
     if (scale->offset % unit != 0)
         return FAIL(m, TRP_E_ARGUMENT, "%s.offset: expected a multiple of %llu, got %llu", name,
                     (unsigned long long)unit, (unsigned long long)scale->offset);
-    if (m->g.batch > 1)
-        return FAIL(m, TRP_E_UNSUPPORTED, "%s: factors of blocks with a batch", name);
+    int64_t stride = m->g.batch > 1 ? scale->stride : 0;
+    if (stride < 0 || stride > INT32_MAX || (bytes && stride % 16 != 0))
+        return FAIL(m, TRP_E_ARGUMENT, "%s.stride: expected 0 to 2^31 - 1%s, got %lld", name,
+                    bytes ? ", a multiple of 16" : "", (long long)stride);
     int64_t lines = which == TRP__GEMM_A ? m->g.m : m->g.n;
     if (lines > factors_most / ((m->g.k - 1) / 16 + 128)) /* tiles of factors may be mostly empty */
         return trp__operand_wrong(m->pack, which == TRP__GEMM_A ? "m" : "n",
@@ -191,8 +193,10 @@ static trp_status set_factors(making *m, int which, const char *name, const trp_
     x->name = name;
     x->fields = true;
     x->mode = TRP__READ;
+    x->stride = stride;
     m->g.scale[which] = (uint8_t)scale->mode;
-    return trp__operand_measure(m->pack, x, 1);
+    m->g.scale_stride[which] = stride;
+    return trp__operand_measure(m->pack, x, m->g.batch);
 }
 
 /* Both have factors of the same width along k, or none has. */
@@ -238,7 +242,8 @@ static trp_status set_group_operand(making *m, int which, const char *name, trp_
     *x = trp__operand_of_scalars(buffer, offset, 2, (uint64_t)(groups * m->g.n));
     x->name = name;
     x->mode = TRP__READ;
-    return trp__operand_measure(m->pack, x, 1);
+    x->stride = m->g.scale_stride[TRP__GEMM_B];
+    return trp__operand_measure(m->pack, x, m->g.batch);
 }
 
 static trp_status set_groups(making *m)
@@ -257,8 +262,9 @@ static trp_status set_groups(making *m)
         return trp__operand_wrong(m->pack, "groups.size", "0 or more", g->size);
     if (!g->scale.id)
         return FAIL(m, TRP_E_ARGUMENT, "groups.scale: expected a buffer, got none");
-    if (m->g.batch > 1)
-        return FAIL(m, TRP_E_UNSUPPORTED, "groups: factors with a batch");
+    if (m->g.batch > 1 && g->stride < 0)
+        return trp__operand_wrong(m->pack, "groups.stride", "0 or more", g->stride);
+    m->g.scale_stride[TRP__GEMM_B] = m->g.batch > 1 ? g->stride : 0;
     m->g.group = g->size && g->size < m->g.k ? g->size : m->g.k;
     trp_status status =
         set_group_operand(m, TRP__GEMM_SCALE_B, "groups.scale", g->scale, g->scale_offset);

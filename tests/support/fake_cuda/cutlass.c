@@ -455,18 +455,14 @@ static void check_maps(running *x, uint64_t a, uint64_t b)
     }
 }
 
-/* Factors of blocks. */
-static void reach_factors(running *x)
+/* Factors of blocks of all of the batch, which are f32. */
+static void *reach_factors(running *x, uint8_t mode, uint64_t address, int64_t lines, int64_t apart)
 {
     const trp_cutlass_args *a = &x->p.args;
-    if (x->k.scale_a)
-        x->scale_a =
-            reach(x, a->scale_a,
-                  (uint64_t)ref_scale_bytes((trp_scale_mode)x->k.scale_a, a->m, a->k), false);
-    if (x->k.scale_b)
-        x->scale_b =
-            reach(x, a->scale_b,
-                  (uint64_t)ref_scale_bytes((trp_scale_mode)x->k.scale_b, a->n, a->k), false);
+    if (!mode)
+        return NULL;
+    uint64_t bytes = (uint64_t)ref_scale_bytes((trp_scale_mode)mode, lines, a->k);
+    return reach(x, address, bytes + (uint64_t)(a->l - 1) * (uint64_t)apart * 4, false);
 }
 
 /* Whether A is the narrower matrix. */
@@ -483,19 +479,20 @@ static void reach_groups(running *x)
     if (!x->k.groups || x->failed)
         return;
     uint64_t count = (uint64_t)((a->k - 1) / a->group + 1) * (uint64_t)(narrow_a(x) ? a->m : a->n);
+    count += (uint64_t)(a->l - 1) * (uint64_t)a->batch_scale_b;
     x->scale_b = reach(x, a->scale_b, count * 2, false);
     if (x->k.zeros)
         x->zero = reach(x, a->zero_b, count * 2, false);
 }
 
 /* Elements of the narrower matrix as the wider one's type has them. */
-static void apply_groups(const running *x, double *wide, int64_t lines)
+static void apply_groups(const running *x, double *wide, int64_t lines, int64_t l)
 {
     const trp_cutlass_args *a = &x->p.args;
     trp_dtype type = (trp_dtype)(narrow_a(x) ? x->k.b : x->k.a);
     for (int64_t i = 0; wide && i < lines; i++) {
         for (int64_t p = 0; p < a->k; p++) {
-            int64_t at = p / a->group * lines + i;
+            int64_t at = l * a->batch_scale_b + p / a->group * lines + i;
             double *y = &wide[i * a->k + p];
             *y = ref_element_round(type, *y * creal(ref_element_load(type, x->scale_b, at)));
             if (x->zero)
@@ -504,9 +501,9 @@ static void apply_groups(const running *x, double *wide, int64_t lines)
     }
 }
 
-static void apply_factors(double *wide, uint8_t mode, const void *at, int64_t lines, int64_t k)
+static void apply_factors(double *wide, uint8_t mode, const float *at, int64_t lines, int64_t k)
 {
-    for (int64_t i = 0; wide && mode && i < lines; i++) {
+    for (int64_t i = 0; wide && i < lines; i++) {
         for (int64_t p = 0; p < k; p++)
             wide[i * k + p] *= ref_scale((trp_scale_mode)mode, at, lines, k, i, p);
     }
@@ -545,10 +542,12 @@ static bool sums_of(const running *x, int64_t l, void *out)
                         : widen(x->a, x->k.a, m, k, x->k.a_row, a->lda, l * a->batch_a);
     double *right = conv ? fake_cutlass_gather(&x->k, a, true, x->b, l)
                          : widen(x->b, x->k.b, n, k, !x->k.b_row, a->ldb, l * a->batch_b);
-    apply_factors(left, x->k.scale_a, x->scale_a, m, k);
-    apply_factors(right, x->k.scale_b, x->scale_b, n, k);
+    if (x->k.scale_a)
+        apply_factors(left, x->k.scale_a, (float *)x->scale_a + l * a->batch_scale_a, m, k);
+    if (x->k.scale_b)
+        apply_factors(right, x->k.scale_b, (float *)x->scale_b + l * a->batch_scale_b, n, k);
     if (x->k.groups)
-        apply_groups(x, narrow_a(x) ? left : right, narrow_a(x) ? m : n);
+        apply_groups(x, narrow_a(x) ? left : right, narrow_a(x) ? m : n, l);
     for (int64_t i = 0; left && right && i < m && !fake_interrupted(); i++) {
         for (int64_t j = 0; j < n; j++) {
             double sum = 0;
@@ -616,7 +615,8 @@ static void reach_all(running *x)
         x->a = reach_matrix(x, a->a, x->k.a, a->m, a->k, x->k.a_row, a->lda, a->batch_a, false);
         x->b = reach_matrix(x, a->b, x->k.b, a->k, a->n, x->k.b_row, a->ldb, a->batch_b, false);
     }
-    reach_factors(x);
+    x->scale_a = reach_factors(x, x->k.scale_a, a->scale_a, a->m, a->batch_scale_a);
+    x->scale_b = reach_factors(x, x->k.scale_b, a->scale_b, a->n, a->batch_scale_b);
     reach_groups(x);
     reach_d_and_c(x);
     for (uint32_t i = 0; i < x->tree.count; i++) {
