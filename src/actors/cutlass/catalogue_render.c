@@ -39,20 +39,22 @@ static void add_mixed(const trp__cutlass_row *row, const trp__cutlass_problem *p
 static void add_sm80(const trp__cutlass_row *row, const trp__cutlass_problem *p, trp__text *out)
 {
     bool fp8 = row->inputs == TRP__CUTLASS_FP8;
-    trp__text_add(
-        out,
-        "#define TRP_CLASS %s\n"
-        "#define TRP_ARCH %s\n"
-        "#define TRP_STAGES %u\n"
-        "#define TRP_STREAM_K %d\n"
-        "#define TRP_OPERATOR %s\n"
-        "#define TRP_A_ALIGN %u\n"
-        "#define TRP_B_ALIGN %u\n"
-        "#define TRP_D_ALIGN %u\n",
-        trp__cutlass_row_simt(row) ? "OpClassSimt" : "OpClassTensorOp", fp8 ? "Sm89" : "Sm80",
-        row->stages, row->stream_k,
-        row->inputs == TRP__CUTLASS_MIXED ? "OpMultiplyAddMixedInputUpcast" : "OpMultiplyAdd",
-        at_once(row, p->a), at_once(row, p->b), trp__cutlass_row_line_elements(row, p->d));
+    trp__text_add(out,
+                  "#define TRP_CLASS %s\n"
+                  "#define TRP_ARCH %s\n"
+                  "#define TRP_STAGES %u\n"
+                  "#define TRP_STREAM_K %d\n"
+                  "#define TRP_OPERATOR %s\n"
+                  "#define TRP_A_ALIGN %u\n"
+                  "#define TRP_B_ALIGN %u\n"
+                  "#define TRP_D_ALIGN %u\n",
+                  trp__cutlass_row_simt(row) ? "OpClassSimt" : "OpClassTensorOp",
+                  fp8 ? "Sm89" : "Sm80", row->stages, row->stream_k,
+                  row->inputs == TRP__CUTLASS_MIXED ? "OpMultiplyAddMixedInputUpcast"
+                  : row->fast                       ? "OpMultiplyAddFastAccum"
+                                                    : "OpMultiplyAdd",
+                  at_once(row, p->a), at_once(row, p->b),
+                  trp__cutlass_row_line_elements(row, p->d));
     add_triple(out, "TRP_WARP", row->warp);
     add_triple(out, "TRP_INSTRUCTION", row->instruction);
 }
