@@ -271,7 +271,8 @@ enum { TRP_DNN_ENGINE_SIZE = 48 };
 
 /* How a graph was run. */
 typedef struct trp_dnn_ran {
-    char engine[TRP_DNN_ENGINE_SIZE]; /* the library's name for it; on the host "host" */
+    char engine[TRP_DNN_ENGINE_SIZE]; /* the library's name for it, "cublaslt_...", "direct"; on
+                                       * the host "host" */
     uint32_t parts; /* 1: as one; more: the library took it in so many pieces only */
     bool found;     /* in the kernel cache, made by an earlier request or process */
     bool tuned;     /* measured to be the fastest */

@@ -143,6 +143,9 @@ enum {
     TRP_CUTLASS_INFO_STAGES = 11,
     TRP_CUTLASS_INFO_ALIGNMENT = 12, /* of the parameter */
     TRP_CUTLASS_INFO_PREPARE = 13, /* 13, 14: threads of a block, and blocks at most, of prepare */
+    /* The kernel waits by itself for the one before it in the stream, and may be launched while
+     * that is still at its last tiles (programmatic stream serialization). */
+    TRP_CUTLASS_INFO_OVERLAPS = 15,
     TRP_CUTLASS_INFO_WORDS = 16,
 };
 
