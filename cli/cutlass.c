@@ -12,7 +12,7 @@
 #define INPUT_TYPES "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8"
 static const char *const input_types[] = {INPUT_TYPES, NULL};
 static const char *const result_types[] = {INPUT_TYPES, "i32", NULL};
-static const char *const fp8_types[] = {"f8e4m3", "f8e5m2", NULL};
+static const char *const types_of_b[] = {"f8e4m3", "f8e5m2", "i8", "i4", NULL};
 
 static trp_dtype type_of(const char *const *names, int choice)
 {
@@ -57,8 +57,9 @@ static size_t list_options(cutlass *job, texts *t, const usage *u, option *out)
         {0, "type", "f64|f32|f16|bf16|f8e4m3|f8e5m2|i8",
          "what A and B are rounded to and multiplied as (default: as they are)", OPTION_CHOICE,
          &t->type, input_types},
-        {0, "type-b", "f8e4m3|f8e5m2", "the type of B, if another fp8 than A's", OPTION_CHOICE,
-         &t->type_b, fp8_types},
+        {0, "type-b", "f8e4m3|f8e5m2|i8|i4",
+         "the type of B: another fp8 than A's, or weights of 8 or 4 bits where A is f16 or bf16",
+         OPTION_CHOICE, &t->type_b, types_of_b},
         {0, "type-d", "f64|f32|f16|bf16|f8e4m3|f8e5m2|i8|i32",
          "the type of the result (default: A's, of fp8 bf16, of i8 i32 or f32)", OPTION_CHOICE,
          &t->type_d, result_types},
@@ -95,7 +96,7 @@ static bool read_options(cutlass *job, const usage *u, int argc, char **argv, in
         return false;
     *exit_status = EXIT_USAGE;
     job->type = type_of(input_types, t.type);
-    job->type_b = type_of(fp8_types, t.type_b);
+    job->type_b = type_of(types_of_b, t.type_b);
     job->type_d = type_of(result_types, t.type_d);
     if (!t.out || (u->needed && !*u->needed)) {
         options_reject(&command, "expected %s", t.out ? u->needs : "-o D.npy, the file to write");

@@ -51,10 +51,10 @@ typedef struct asked {
     trp__cutlass_problem problem;
 } asked;
 
-static const char *const types[] = {"f64",    "f32",    "f16", "bf16", "f8e4m3",
-                                    "f8e5m2", "f4e2m1", "i8",  "i32",  NULL};
+static const char *const types[] = {"f64",    "f32", "f16", "bf16", "f8e4m3", "f8e5m2",
+                                    "f4e2m1", "i8",  "i32", "i4",   NULL};
 static const trp_dtype type_of[] = {TRP_F64,    TRP_F32,    TRP_F16, TRP_BF16, TRP_F8E4M3,
-                                    TRP_F8E5M2, TRP_F4E2M1, TRP_I8,  TRP_I32};
+                                    TRP_F8E5M2, TRP_F4E2M1, TRP_I8,  TRP_I32,  TRP_I4};
 static const char *const factors[] = {"16", "32", "128", "128x128", NULL};
 static const char *const orders[] = {"row", "column", NULL};
 static const char *const convolutions[] = {"fprop", "dgrad", "wgrad", NULL};
@@ -175,6 +175,7 @@ static void list(void)
                                          [TRP__CUTLASS_F32] = "f32",
                                          [TRP__CUTLASS_F64] = "f64",
                                          [TRP__CUTLASS_MIXED] = "bf16, i8 or f8",
+                                         [TRP__CUTLASS_MIXED_I4] = "bf16, i4",
                                          [TRP__CUTLASS_I8] = "i8",
                                          [TRP__CUTLASS_FP8] = "f8e4m3, f8e5m2",
                                          [TRP__CUTLASS_FP8_BLOCKS] = "f8e4m3, f8e5m2 / 128",
@@ -270,7 +271,8 @@ int cutlass_kernels(int argc, char **argv)
          &x.conv, convolutions},
         {0, "type", "f64|f32|f16|bf16|f8e4m3|f8e5m2|f4e2m1|i8", "of A (default bf16)",
          OPTION_CHOICE, &x.type, types},
-        {0, "type-b", "TYPE", "of B (default A's)", OPTION_CHOICE, &x.type_b, types},
+        {0, "type-b", "TYPE", "of B, which may be i4 (default A's)", OPTION_CHOICE, &x.type_b,
+         types},
         {0, "type-c", "TYPE", "of C, where the epilogue reads one (default D's)", OPTION_CHOICE,
          &x.type_c, types},
         {0, "type-d", "TYPE", "of D (default A's, of fp8 bf16, of i8 i32)", OPTION_CHOICE,

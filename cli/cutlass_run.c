@@ -146,6 +146,12 @@ static bool settle_sizes(cutlass *job)
            cutlass_is_matrix(&job->operand[CUTLASS_B]) && job->kind->settle(job);
 }
 
+/* Weights that are narrower than A: kernels want both along k. */
+static bool is_narrow_b(const cutlass *job)
+{
+    return (job->type == TRP_F16 || job->type == TRP_BF16) && trp_dtype_bits(job->type_b) <= 8;
+}
+
 static bool settle_types(cutlass *job)
 {
     const operand *a = &job->operand[CUTLASS_A], *b = &job->operand[CUTLASS_B];
@@ -157,7 +163,8 @@ static bool settle_types(cutlass *job)
     bool fp8 = job->type == TRP_F8E4M3 || job->type == TRP_F8E5M2;
     if (!job->type_d)
         job->type_d = fp8 ? TRP_BF16 : job->type != TRP_I8 ? job->type : plain ? TRP_I32 : TRP_F32;
-    if (job->type_b == TRP_F8E4M3 || job->type_b == TRP_F8E5M2 || job->type_b == job->type)
+    if ((fp8 && (job->type_b == TRP_F8E4M3 || job->type_b == TRP_F8E5M2)) || is_narrow_b(job) ||
+        job->type_b == job->type)
         return true;
     ui_error("both matrices must be of one type: %s, %s; see --type", operand_describe(a).s,
              operand_describe(b).s);
@@ -211,9 +218,12 @@ static bool lay_out(cutlass *job)
 {
     operand *a = &job->operand[CUTLASS_A], *b = &job->operand[CUTLASS_B];
     operand *d = &job->operand[CUTLASS_D];
-    bool row_major = job->kind->row_major;
-    if (!operand_lay_out(a, job->type, row_major || !a->file.fortran_order, 1) ||
-        !operand_lay_out(b, job->type_b, row_major || !b->file.fortran_order, 1) ||
+    bool row_major = job->kind->row_major, narrow = !row_major && is_narrow_b(job);
+    bool a_by_row = row_major || narrow || !a->file.fortran_order;
+    bool b_by_row = row_major || (!narrow && !b->file.fortran_order);
+    uint64_t unit = trp_dtype_bits(job->type_b) == 4 ? 32 : 1; /* 16 bytes */
+    if (!operand_lay_out(a, job->type, a_by_row, 1) ||
+        !operand_lay_out(b, job->type_b, b_by_row, unit) ||
         !operand_shape_output(d, job->type_d, job->d_rows, job->d_cols, false) ||
         !operand_lay_out(d, job->type_d, true, 1))
         return false;

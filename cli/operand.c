@@ -25,6 +25,12 @@ static uint64_t element_bytes(trp_dtype type)
     return trp_dtype_bits(type) / 8;
 }
 
+/* Of whole lines: two elements of 4 bits make a byte, and lines have even numbers of them. */
+static uint64_t bytes_of(trp_dtype type, uint64_t elements)
+{
+    return trp_dtype_bits(type) == 4 ? elements / 2 : elements * element_bytes(type);
+}
+
 static layout file_layout(const operand *o)
 {
     layout l = {.type = operand_file_type(o),
@@ -52,7 +58,7 @@ static bool copy_lines(const layout *from, const char *source, const layout *to,
         const char *part = same_order ? source + i * from->ld * size : line;
         for (uint64_t j = 0; !same_order && j < length; j++)
             memcpy(line + j * size, source + (j * from->ld + i) * size, size);
-        ok = trp_convert(from->type, part, to->type, target + i * to->ld * element_bytes(to->type),
+        ok = trp_convert(from->type, part, to->type, target + bytes_of(to->type, i * to->ld),
                          length) == TRP_OK;
     }
     free(line);
@@ -118,13 +124,14 @@ bool operand_lay_out(operand *o, trp_dtype type, bool row_major, uint64_t unit)
     }
     if (__builtin_add_overflow(line_length(l), unit - 1, &ld) ||
         __builtin_mul_overflow(ld / unit * unit, line_count(l), &bytes) ||
-        __builtin_mul_overflow(bytes, element_bytes(type), &bytes) || bytes > INT64_MAX) {
+        (element_bytes(type) && __builtin_mul_overflow(bytes, element_bytes(type), &bytes)) ||
+        bytes > INT64_MAX) {
         ui_error("%s of %" PRIu64 " x %" PRIu64 " is too large for any memory", o->option, l->rows,
                  l->cols);
         return false;
     }
     l->ld = ld / unit * unit;
-    l->bytes = l->rows && l->cols ? bytes : 0;
+    l->bytes = !l->rows || !l->cols ? 0 : element_bytes(type) ? bytes : bytes_of(type, bytes);
     return true;
 }
 

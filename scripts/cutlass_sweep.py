@@ -68,8 +68,9 @@ def catalogue_rows(troupe, problem, arch):
         if "/" in inputs:
             options += ["--factors-a", inputs.split()[-1]]
             options += ["--factors-b", "128x128"] * inputs.rstrip().endswith(" 128")
-        if "i8 or f8" in inputs:
-            options += ["--type-b", "i8"] + ["--group", "128"] * line.startswith("s90_")
+        if "i8 or f8" in inputs or "i4" in inputs:
+            options += ["--type-b", "i4" if "i4" in inputs else "i8"]
+            options += ["--group", "128"] * line.startswith("s90_")
         own = re.search(r"sm_\d+a?", line)[0]
         if own.endswith("a"):  # of one generation
             device = ["--capability", own[3:-1]]

@@ -174,6 +174,8 @@ typedef struct trp_cutlass_groups {
     uint64_t scale_offset; /* bytes */
     trp_buffer zero;       /* none: nothing is added; only with factors */
     uint64_t zero_offset;
+    int64_t stride; /* elements between those of a batch, of both; 0: one set for all. Only looked
+                     * at if batch > 1 */
 } trp_cutlass_groups;
 
 /* A is m x k, B is k x n, C and D are m x n, each in its order; C's is D's.
@@ -181,8 +183,8 @@ typedef struct trp_cutlass_groups {
  *     D = alpha * A * B + beta * C, or what the epilogue tree makes of A * B
  *
  * Types. A and B: f64, f32, f16, bf16, i8 (both the same), f8e4m3 and f8e5m2 (in any mixture),
- * f4e2m1 with factors; B also i8, f8e4m3 or f8e5m2 where A is f16 or bf16. B's default is A's. Sums
- * are f64 for f64, i32 (wrapping) for i8, else f32. D and C: f64 for f64; else f32, f16, bf16,
+ * f4e2m1 with factors; B also i8, i4, f8e4m3 or f8e5m2 where A is f16 or bf16. B's default is A's.
+ * Sums are f64 for f64, i32 (wrapping) for i8, else f32. D and C: f64 for f64; else f32, f16, bf16,
  * f8e4m3, f8e5m2 or i8; of i8 without a tree i32 too, of which C is then also. D's default is A's,
  * for fp8 and fp4 bf16, for i8 i32 (so with a tree it must be said); C's is D's. D is rounded to
  * nearest, once; f8 and i8 saturate.
@@ -195,21 +197,23 @@ typedef struct trp_cutlass_groups {
  * Factors. `scale` of A and B holds factors of blocks along k, by which elements are multiplied
  * before they are added up; modes and layouts are those of matmul.h. f4e2m1 must have BLOCK_16; fp8
  * may have BLOCK_32, or BLOCK_128 and BLOCK_128X128 in any mixture. Either both matrices have them
- * or none, and there is no batch. (BLOCK_128: those of one block of k lie together; BLOCK_128X128:
- * those of one block of lines, their count rounded up to fours.) On GPUs: blocks of 128 on 9.0,
- * where a matrix with BLOCK_128 has a multiple of 4 lines, and factors begin at 16 bytes; blocks of
- * 16 and 32 on 10.x and 12.x. Factors of tensors, rows and columns are nodes of a tree: SCALAR,
- * SCALE_ROWS, SCALE_COLUMNS.
+ * or none. (BLOCK_128: those of one block of k lie together; BLOCK_128X128: those of one block of
+ * lines, their count rounded up to fours.) In a batch those of each matrix lie `scale.stride`
+ * factors behind those of the one before: below 2^31, of BLOCK_16 and BLOCK_32 a multiple of 16; 0:
+ * all have the same. On GPUs: blocks of 128 on 9.0, where a matrix with BLOCK_128 has a multiple of
+ * 4 lines, and factors begin at 16 bytes; blocks of 16 and 32 on 10.x and 12.x. Factors of tensors,
+ * rows and columns are nodes of a tree: SCALAR, SCALE_ROWS, SCALE_COLUMNS.
  *
- * Narrow weights. Elements of a B of 8 bits are widened to A's type, f16 or bf16. With `groups`
- * they are multiplied by their factor and rounded to A's type, and then the same with what is
- * added. On GPUs A is row-major and B column-major; on 9.0 a group is a multiple of 64 elements, or
- * all of k, factors begin at 16 bytes and n is a multiple of 8; elsewhere there are no groups (a
- * factor for each column is a node of a tree: SCALE_COLUMNS).
+ * Narrow weights. Elements of a B of 8 or 4 bits are widened to A's type, f16 or bf16. With
+ * `groups` they are multiplied by their factor and rounded to A's type, and then the same with what
+ * is added. Of i4 lines, leading dimension and stride are even numbers of elements. On GPUs A is
+ * row-major and B column-major; on 9.0 a group is a multiple of 64 elements, or all of k, factors
+ * begin at 16 bytes and n is a multiple of 8; elsewhere there are no groups (a factor for each
+ * column is a node of a tree: SCALE_COLUMNS), and no i4.
  *
  * Sums of fp8. Tensor cores of 9.0 add up with 14 bits, so that every fourth step their sums are
- * added to others in f32. With `fast_accumulation` kernels that don't may be chosen; elsewhere it
- * changes nothing.
+ * added to others in f32; on 8.9 each step's are. With `fast_accumulation` kernels that don't may
+ * be chosen; elsewhere it changes nothing.
  *
  * If m or n is 0 nothing is done and nothing written; k is at least 1.
  *

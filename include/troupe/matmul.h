@@ -69,6 +69,10 @@ typedef struct trp_scale {
     trp_buffer buffer;
     uint64_t offset; /* bytes */
     trp_scale_mode mode;
+    /* From the first factor of one matrix of a batch to that of the next; 0: one set for all. Only
+     * looked at if batch > 1. Of cutlass.h; matmul has factors of a whole matrix in a batch, one
+     * for all of it. */
+    int64_t stride;
 } trp_scale;
 
 /* One matrix, or as many as the batch has, `stride` elements after each other. In column-major

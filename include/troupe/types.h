@@ -17,7 +17,8 @@ extern "C" {
 #endif
 
 /* Element type of a matrix, vector or tensor. Complex types are interleaved (real, imaginary);
- * f4e2m1 packs two elements in a byte. Zero is no type: a request must name one. */
+ * f4e2m1 and i4 pack two elements in a byte, the one of even index in the low four bits. Zero is no
+ * type: a request must name one. */
 typedef enum trp_dtype {
     TRP_DTYPE_NONE = 0,
     TRP_F64,
@@ -35,13 +36,14 @@ typedef enum trp_dtype {
     TRP_C64,    /* two f32 */
     TRP_C128,   /* two f64 */
     TRP_F8E8M0, /* OCP powers of two, 2^-127 to 2^127: scale factors */
+    TRP_I4,     /* -8 to 7, in two's complement: weights of the cutlass actor */
     TRP_DTYPE_COUNT
 } trp_dtype;
 
 /* Short name ("f32") of a type, "none" for TRP_DTYPE_NONE and unknown values. Static string. */
 TRP_API const char *trp_dtype_name(trp_dtype type);
 
-/* Bits in one element (4 for f4e2m1), 0 for unknown values. */
+/* Bits in one element (4 for f4e2m1 and i4), 0 for unknown values. */
 TRP_API uint32_t trp_dtype_bits(trp_dtype type);
 
 /* Order of a matrix in memory. Zero is column-major, as in BLAS. */

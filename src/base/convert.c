@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* Even, so that blocks of f4e2m1 begin with a byte. */
+/* Even, so that blocks of f4e2m1 and i4 begin with a byte. */
 enum { BLOCK = 256 };
 
 static bool is_complex(trp_dtype type)
@@ -18,7 +18,8 @@ static bool is_complex(trp_dtype type)
 
 static bool is_real(trp_dtype type)
 {
-    return (type >= TRP_F64 && type <= TRP_I8) || type == TRP_I32 || type == TRP_F8E8M0;
+    return (type >= TRP_F64 && type <= TRP_I8) || type == TRP_I32 || type == TRP_F8E8M0 ||
+           type == TRP_I4;
 }
 
 /* Where element `index` is. */
@@ -53,6 +54,10 @@ static void widen_f32(trp_dtype type, const void *from, float *to, size_t count)
         for (size_t i = 0; i < count; i++)
             to[i] = trp__ue8m0_to_f32(((const uint8_t *)from)[i]);
         break;
+    case TRP_I4:
+        for (size_t i = 0; i < count; i++)
+            to[i] = trp__i4_load(from, i);
+        break;
     default: /* i8 */
         for (size_t i = 0; i < count; i++)
             to[i] = ((const int8_t *)from)[i];
@@ -77,12 +82,28 @@ static int32_t to_integer(double value, int32_t least, int32_t most)
     return rounded <= least ? least : rounded >= most ? most : (int32_t)rounded;
 }
 
+/* Two to a byte; what is left of the last one is 0. */
+static void narrow_i4(const double *from, uint8_t *to, size_t count)
+{
+    for (size_t i = 0; i < count; i += 2) {
+        const uint32_t low = (uint32_t)to_integer(from[i], -8, 7) & 15u;
+        const uint32_t high = i + 1 < count ? (uint32_t)to_integer(from[i + 1], -8, 7) & 15u : 0u;
+        to[i / 2] = (uint8_t)(low | high << 4);
+    }
+}
+
 static void narrow_f32(trp_dtype type, const float *from, void *to, size_t count)
 {
+    double wide[BLOCK];
     switch (type) {
     case TRP_F64:
         for (size_t i = 0; i < count; i++)
             ((double *)to)[i] = (double)from[i];
+        break;
+    case TRP_I4:
+        for (size_t i = 0; i < count; i++)
+            wide[i] = (double)from[i];
+        narrow_i4(wide, to, count);
         break;
     case TRP_F32:
         memcpy(to, from, count * sizeof *from);
@@ -146,6 +167,9 @@ static void narrow_f64(trp_dtype type, const double *from, void *to, size_t coun
         for (size_t i = 0; i < count; i++)
             ((int32_t *)to)[i] = to_integer(from[i], INT32_MIN, INT32_MAX);
         return;
+    case TRP_I4:
+        narrow_i4(from, to, count);
+        return;
     default:
         for (size_t i = 0; i < count; i++)
             part[i] = type == TRP_F32      ? (float)from[i]
@@ -180,11 +204,12 @@ trp_status trp_convert(trp_dtype source_type, const void *source, trp_dtype targ
 {
     bool complex = is_complex(source_type);
     if (!is_real(source_type) && !complex)
-        return trp__fail(TRP_E_ARGUMENT, "source_type: expected a floating type, i8 or i32, got %s",
+        return trp__fail(TRP_E_ARGUMENT,
+                         "source_type: expected a floating type, i4, i8 or i32, got %s",
                          trp_dtype_name(source_type));
     if (complex ? !is_complex(target_type) : !is_real(target_type))
         return trp__fail(TRP_E_ARGUMENT, "target_type: expected %s for a source of %s, got %s",
-                         complex ? "c64 or c128" : "a real floating type, i8 or i32",
+                         complex ? "c64 or c128" : "a real floating type, i4, i8 or i32",
                          trp_dtype_name(source_type), trp_dtype_name(target_type));
     if (count != 0 && (!source || !target))
         return trp__fail(TRP_E_ARGUMENT, "%s: expected an array, got NULL",

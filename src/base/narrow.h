@@ -175,6 +175,13 @@ static inline float trp__f64_to_f32_odd(double value)
     return trp__f32_from_bits(sign | result);
 }
 
+/* A 4-bit integer of an array, which lies as f4e2m1 does. */
+static inline int8_t trp__i4_load(const uint8_t *array, size_t index)
+{
+    const int code = array[index / 2u] >> (index % 2u * 4u) & 15;
+    return (int8_t)(code < 8 ? code : code - 16);
+}
+
 /* f4e2m1 in memory: two to a byte, the one of even index in the low four bits. */
 static inline float trp__f4e2m1_load(const uint8_t *array, size_t index)
 {

@@ -43,6 +43,23 @@ gemm --type f8e4m3 --type-b f8e5m2
 matmul --type f8e4m3 --type-b f8e5m2 --type-d bf16
 same d want
 
+# Weights of 8 and 4 bits, in either order: integers, whose sums are exact.
+matrix tokens i8 C 37 54
+for order in C F; do
+    matrix weights f32 $order 54 29
+    run 0 cutlass gemm "$tmp/tokens.npy" "$tmp/weights.npy" -o "$tmp/want.npy" --device host \
+        --type i8 --type-d f32
+    for type in bf16,i8 f16,i4 bf16,i4; do
+        run 0 cutlass gemm "$tmp/tokens.npy" "$tmp/weights.npy" -o "$tmp/d.npy" --device host \
+            --type ${type%,*} --type-b ${type#*,} --type-d f32
+        cmp "$tmp/d.npy" "$tmp/want.npy" || fail "other sums with weights as $type"
+    done
+done
+run 1 cutlass gemm "$tmp/a.npy" "$tmp/b.npy" -o "$tmp/d.npy" --type f16 --type-b i4 --device host &&
+    says err 'b: expected lines, b.ld and b.stride of even numbers of elements, got 53'
+run 1 cutlass gemm "$tmp/a.npy" "$tmp/b.npy" -o "$tmp/d.npy" --type f32 --type-b i4 --device host &&
+    says err 'must be of one type'
+
 # A statement stores what the result is made of; the largest value is that of the result.
 gemm -e 'y = acc + bias[col]; x[row,col]:rowmajor = y; top[] = amax(y); y * rows[row]' \
     -w bias="$tmp/bias.npy" -w x="$tmp/x.npy" -w top="$tmp/top.npy" -w rows="$tmp/rows.npy"

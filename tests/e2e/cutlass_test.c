@@ -497,7 +497,7 @@ static void refused_types(void)
     REFUSE(s.r.a.type = TRP_DTYPE_NONE, TRP_E_UNSUPPORTED, "a.type");
     REFUSE(s.r.a.type = (trp_dtype)99, TRP_E_UNSUPPORTED, "(99)");
     REFUSE(s.r.b.type = TRP_F16, TRP_E_UNSUPPORTED,
-           "b.type: expected bf16, i8, f8e4m3 or f8e5m2 where A is bf16");
+           "b.type: expected bf16, i8, i4, f8e4m3 or f8e5m2 where A is bf16");
     REFUSE(s.r.d.type = TRP_F64, TRP_E_UNSUPPORTED, "d.type: expected f32, f16");
     REFUSE(s.r.d.type = TRP_I32, TRP_E_UNSUPPORTED, "d.type");
     REFUSE(s.r.c.type = TRP_I32, TRP_E_UNSUPPORTED, "c.type");

@@ -239,13 +239,16 @@ static void scale_factors(void)
             CANNOT("b.scale", fp4, r.b.scale = (trp_scale){.mode = mode, .buffer = large});
             TAKEN(fp8, r.b.scale = (trp_scale){.mode = mode, .buffer = large});
             BAD("b.scale", fp8, r.b.scale.mode = mode; r.b.scale.offset = 16);
-            BAD("a.scale.offset", fp8, r.a.scale = (trp_scale){large, bytes ? 16 : 2, mode};
+            BAD("a.scale.offset", fp8, r.a.scale = (trp_scale){large, bytes ? 16 : 2, mode, 0};
                 if (bytes) r.a.scale.offset = 8);
-            CANNOT("a.scale", fp8, r.batch = 2; r.a.scale = (trp_scale){large, 0, mode};
+            CANNOT("a.scale", fp8, r.batch = 2; r.a.scale = (trp_scale){large, 0, mode, 0};
                    r.d.buffer = r.aux.buffer = large; r.d.offset = 16384; r.aux.offset = 32768;
                    r.d.stride = r.aux.stride = SIDE * SIDE);
         }
     }
+    CANNOT("b.scale.stride: expected 0", fp8, r.batch = 2; r.b.scale.buffer = factor[0];
+           r.b.scale.stride = 1; r.d.buffer = r.aux.buffer = large; r.d.offset = 16384;
+           r.aux.offset = 32768; r.d.stride = r.aux.stride = SIDE * SIDE);
     CANNOT("a.scale", plain, r.a.scale.buffer = factor[0]);
     CANNOT("b.scale", fp4, r.b.scale.buffer = factor[0]);
     CANNOT("c.scale", plain, r.c.scale.buffer = factor[0]);
@@ -282,7 +285,7 @@ static void ends_of_scale_factors(void)
         if (mode == TRP_SCALE_BLOCK_16)
             r.a.type = r.b.type = TRP_F4E2M1;
         r.d = (trp_matmul_matrix){.buffer = four, .offset = H_MIB, .type = TRP_F32};
-        r.a.scale = (trp_scale){large, 65536 - (uint64_t)ref_scale_bytes(mode, lines, k), mode};
+        r.a.scale = (trp_scale){large, 65536 - (uint64_t)ref_scale_bytes(mode, lines, k), mode, 0};
         mq_taken(__LINE__, "scale factors at the end", &r);
         r.a.scale.offset += bytes ? 16 : 4;
         mq_refused(__LINE__, "scale factors past the end", &r, TRP_E_ARGUMENT, "a.scale:");

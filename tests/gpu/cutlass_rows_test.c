@@ -69,13 +69,12 @@ static problem first_problem(const row *r)
 {
     const char *in = r->inputs;
     bool has_blocks = strchr(in, '/') != NULL;
-    problem p = {.batch = has_blocks ? 1 : 2};
-    if (strstr(in, "i8 or f8")) {
+    problem p = {.batch = 2};
+    if (strstr(in, "i8 or f8") || strstr(in, "i4")) {
         p.a = one_of(TRP_F16, TRP_BF16);
-        p.b = r->name[1] == '9' ? one_of(TRP_I8, TRP_F8E4M3) : TRP_I8;
+        p.b = strstr(in, "i4") ? TRP_I4 : r->name[1] == '9' ? one_of(TRP_I8, TRP_F8E4M3) : TRP_I8;
         p.group = r->name[1] == '9' ? (int)one_of(64, 128) : 0;
         p.zeros = p.group && ref_rng_below(h_rng(), 2);
-        p.batch = p.group ? 1 : 2;
     } else if (strncmp(in, "f16", 3) == 0)
         p.a = p.b = one_of(TRP_F16, TRP_BF16);
     else if (strncmp(in, "f32", 3) == 0)
@@ -104,8 +103,9 @@ static problem first_problem(const row *r)
     return p;
 }
 
-/* A or B: lines of k. */
+/* A or B: lines of k. Factors of the batch follow each other, so many for each of it. */
 typedef struct side {
+    int64_t factors;
     unsigned char *data, *scale;
     double *value; /* with the factors */
     trp_buffer at, scale_at, zero_at;
@@ -136,18 +136,22 @@ static side make_side(const problem *p, trp_dtype type, trp_scale_mode mode, int
     s.data = h_malloc(bytes);
     s.value = h_malloc((size_t)count * sizeof *s.value);
     if (mode) {
-        size_t scale_bytes = (size_t)ref_scale_bytes(mode, lines, p->k);
+        size_t scale_bytes = (size_t)(ref_scale_bytes(mode, lines, p->k) * p->batch);
+        s.factors = ref_scale_bytes(mode, lines, p->k) / (mode < TRP_SCALE_BLOCK_128 ? 1 : 4);
         s.scale = h_malloc(scale_bytes);
         fill_factors(mode, s.scale, scale_bytes);
         s.scale_at = upload(s.scale, scale_bytes);
     }
     for (int64_t i = 0; i < count; i++) {
         ref_element_store(type, s.data, i,
-                          type == TRP_I8 ? (double)ref_rng_below(h_rng(), 15) - 7
-                                         : (double)ref_rng_below(h_rng(), 2001) / 1000 - 1);
+                          type == TRP_I8 || type == TRP_I4
+                              ? (double)ref_rng_below(h_rng(), 15) - 7
+                              : (double)ref_rng_below(h_rng(), 2001) / 1000 - 1);
         s.value[i] = creal(ref_element_load(type, s.data, i));
         if (mode)
-            s.value[i] *= ref_scale(mode, s.scale, lines, p->k, i / p->k, i % p->k);
+            s.value[i] *=
+                ref_scale(mode, s.scale + i / p->k / lines * ref_scale_bytes(mode, lines, p->k),
+                          lines, p->k, i / p->k % lines, i % p->k);
     }
     s.at = upload(s.data, bytes);
     return s;
@@ -156,18 +160,19 @@ static side make_side(const problem *p, trp_dtype type, trp_scale_mode mode, int
 /* Factors of groups of a narrow B, and what is added. */
 static void add_groups(const problem *p, side *b)
 {
-    int groups = (p->k + p->group - 1) / p->group;
-    size_t bytes = (size_t)(groups * p->n) * 2;
+    int groups = (p->k + p->group - 1) / p->group, count = groups * p->n * p->batch;
+    size_t bytes = (size_t)count * 2;
     unsigned char *zero = h_malloc(bytes);
+    b->factors = groups * p->n;
     b->scale = h_malloc(bytes);
-    for (int i = 0; i < groups * p->n; i++) {
+    for (int i = 0; i < count; i++) {
         ref_element_store(p->a, b->scale, i, (double)(1 + ref_rng_below(h_rng(), 127)) / 64);
         ref_element_store(p->a, zero, i,
                           p->zeros ? (double)ref_rng_below(h_rng(), 33) / 16 - 1 : 0);
     }
-    for (int j = 0; j < p->n; j++) {
+    for (int j = 0; j < p->n * p->batch; j++) { /* lines of all */
         for (int q = 0; q < p->k; q++) {
-            int64_t at = (int64_t)(q / p->group) * p->n + j;
+            int64_t at = j / p->n * b->factors + (int64_t)(q / p->group) * p->n + j % p->n;
             double *x = &b->value[(int64_t)j * p->k + q];
             *x = ref_element_round(p->a, *x * creal(ref_element_load(p->a, b->scale, at)));
             *x = ref_element_round(p->a, *x + creal(ref_element_load(p->a, zero, at)));
@@ -255,14 +260,17 @@ static outcome try_problem(const row *r, const problem *p, double *off, trp_erro
               .type = p->a,
               .order = TRP_ROW_MAJOR,
               .stride = (int64_t)p->m * p->k,
-              .scale = {.buffer = a.scale_at, .mode = p->scale_a}},
+              .scale = {.buffer = a.scale_at, .mode = p->scale_a, .stride = a.factors}},
         .b = {.buffer = b.at,
               .type = p->b,
               .stride = (int64_t)p->n * p->k,
-              .scale = {.buffer = p->scale_b ? b.scale_at : (trp_buffer){0}, .mode = p->scale_b}},
+              .scale = {.buffer = p->scale_b ? b.scale_at : (trp_buffer){0},
+                        .mode = p->scale_b,
+                        .stride = p->scale_b ? b.factors : 0}},
         .groups = {.size = p->group,
                    .scale = p->group ? b.scale_at : (trp_buffer){0},
-                   .zero = b.zero_at},
+                   .zero = b.zero_at,
+                   .stride = p->group ? b.factors : 0},
         .d = {.buffer = out, .type = p->d, .order = TRP_ROW_MAJOR, .stride = (int64_t)p->m * p->n},
         .kernel = r->name};
     trp_completion done = {0};
@@ -300,7 +308,7 @@ static bool try_row(const row *r)
         p.m = size[0];
         p.n = size[1];
         p.k = size[2];
-        p.batch = p.scale_a || p.group || i % 2 ? 1 : 2;
+        p.batch = i % 2 ? 1 : 2;
         result = try_problem(r, &p, &off, &error);
     }
     char of[96];

@@ -93,6 +93,8 @@ double ref_element_round(trp_dtype type, double value)
     case TRP_F32:
     case TRP_C64:
         return (double)(float)value;
+    case TRP_I4:
+        return fmin(fmax(nearbyint(value), -8), 7);
     case TRP_I8:
         return fmin(fmax(nearbyint(value), INT8_MIN), INT8_MAX);
     case TRP_I32:
@@ -143,6 +145,8 @@ ref_complex ref_element_load(trp_dtype type, const void *array, int64_t index)
     case TRP_C64:
     case TRP_C128:
         return ref_blas_load(type, array, index);
+    case TRP_I4:
+        return ((int)get_code(type, array, index) ^ 8) - 8;
     case TRP_I8:
         return ((const int8_t *)array)[index];
     case TRP_I32:
@@ -160,6 +164,9 @@ void ref_element_store(trp_dtype type, void *array, int64_t index, ref_complex v
     case TRP_C64:
     case TRP_C128:
         ref_blas_store(type, array, index, value);
+        return;
+    case TRP_I4:
+        put_code(type, array, index, (uint32_t)(int32_t)ref_element_round(type, creal(value)));
         return;
     case TRP_I8:
         ((int8_t *)array)[index] = (int8_t)ref_element_round(type, creal(value));

@@ -6,12 +6,12 @@
 
 #include "support/blas_reference.h" /* ref_complex */
 
-/* Element `index`; an f4e2m1 of even index lies in the low half of its byte. */
+/* Element `index`; an f4e2m1 or i4 of even index lies in the low half of its byte. */
 ref_complex ref_element_load(trp_dtype type, const void *array, int64_t index);
 /* Rounds to nearest even, once. A real type takes the real part. */
 void ref_element_store(trp_dtype type, void *array, int64_t index, ref_complex value);
 
-/* A real number as the type, or one part of the complex type, holds it. f8, f4, i8 and i32
+/* A real number as the type, or one part of the complex type, holds it. f8, f4, i4, i8 and i32
  * saturate, the others become infinite. It never falls while the argument rises. */
 double ref_element_round(trp_dtype type, double value);
 

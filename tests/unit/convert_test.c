@@ -32,7 +32,7 @@ static const format formats[] = {
 enum { FORMATS = sizeof formats / sizeof *formats, MANY = 2001 };
 
 static const trp_dtype reals[] = {TRP_F64,    TRP_F32,    TRP_F16, TRP_BF16, TRP_F8E4M3,
-                                  TRP_F8E5M2, TRP_F4E2M1, TRP_I8,  TRP_I32};
+                                  TRP_F8E5M2, TRP_F4E2M1, TRP_I8,  TRP_I32,  TRP_I4};
 enum { REALS = sizeof reals / sizeof *reals };
 
 static ref_rng rng;
@@ -177,6 +177,30 @@ static void what_is_not_finite(void **state)
     }
 }
 
+/* The first of two in the low half of a byte, as two's complement; what comes back is the nearest
+ * integer that there is. */
+static void fours(void **state)
+{
+    (void)state;
+    static const double from[] = {1, -1, -8, 7, 0, 2.5, 3.5, -0.5, 1e30, -1e30, 7.49, 7.5, -8.6};
+    static const double expected[] = {1, -1, -8, 7, 0, 2, 4, 0, 7, -8, 7, 7, -8};
+    static const unsigned char bytes[] = {0xf1, 0x78, 0x20, 0x04, 0x87, 0x77, 0x08};
+    enum { COUNT = sizeof from / sizeof *from };
+    unsigned char codes[sizeof bytes], of_f32[sizeof bytes];
+    double back[COUNT];
+    float narrow[COUNT], f32[COUNT];
+    for (size_t i = 0; i < COUNT; i++)
+        narrow[i] = (float)from[i];
+    convert(TRP_F64, from, TRP_I4, codes, COUNT);
+    convert(TRP_F32, narrow, TRP_I4, of_f32, COUNT);
+    assert_memory_equal(codes, bytes, sizeof bytes);
+    assert_memory_equal(of_f32, bytes, sizeof bytes);
+    convert(TRP_I4, codes, TRP_F64, back, COUNT);
+    convert(TRP_I4, codes, TRP_F32, f32, COUNT);
+    for (size_t i = 0; i < COUNT; i++)
+        assert_true(back[i] == expected[i] && (double)f32[i] == expected[i]);
+}
+
 /* Each type to each, in all lengths around a block: small integers survive, and no more is written
  * than asked for. */
 static void all_pairs_and_lengths(void **state)
@@ -197,7 +221,7 @@ static void all_pairs_and_lengths(void **state)
             convert(a, from, b, to, n);
             for (size_t i = bytes; i < sizeof to; i++)
                 assert_int_equal(to[i], 0xa5);
-            if (b == TRP_F4E2M1 && n % 2 != 0)
+            if (trp_dtype_bits(b) == 4 && n % 2 != 0)
                 assert_int_equal(to[bytes - 1] >> 4, 0);
             convert(b, to, TRP_F64, last, n);
             assert_memory_equal(first, last, n * sizeof *first);
@@ -276,10 +300,15 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(narrowing_rounds_once), cmocka_unit_test(f64_to_f32_is_the_compilers),
-        cmocka_unit_test(integers_saturate),     cmocka_unit_test(what_is_not_finite),
-        cmocka_unit_test(all_pairs_and_lengths), cmocka_unit_test(powers_of_two),
-        cmocka_unit_test(complex_parts),         cmocka_unit_test(refusals),
+        cmocka_unit_test(narrowing_rounds_once),
+        cmocka_unit_test(f64_to_f32_is_the_compilers),
+        cmocka_unit_test(integers_saturate),
+        cmocka_unit_test(what_is_not_finite),
+        cmocka_unit_test(all_pairs_and_lengths),
+        cmocka_unit_test(powers_of_two),
+        cmocka_unit_test(fours),
+        cmocka_unit_test(complex_parts),
+        cmocka_unit_test(refusals),
     };
     ref_rng_init(&rng, ref_seed());
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -169,7 +169,17 @@ static void test_fp8(void **state)
     set_tree(&p);
     p.fast = true;
     assert_string_equal(best(&p)->name, "s90_fp8_128x256x128_2x1_fast");
+    p.capability = 89;
+    p.shared_bytes = 101376;
+    assert_string_equal(best(&p)->name, "s80_fp8_128x128x64_a16_fast");
+    render(best(&p), &p, text);
+    assert_non_null(strstr(text, "#define TRP_OPERATOR OpMultiplyAddFastAccum\n"));
     p.fast = false;
+    assert_string_equal(best(&p)->name, "s80_fp8_128x128x64_a16");
+    render(best(&p), &p, text);
+    assert_non_null(strstr(text, "#define TRP_OPERATOR OpMultiplyAdd\n"));
+    p.capability = 90;
+    p.shared_bytes = 232448;
     p.scale_a = TRP_SCALE_BLOCK_128;
     p.scale_b = TRP_SCALE_BLOCK_128X128;
     p.align_scales = 16;
@@ -196,7 +206,20 @@ static void test_mixed(void **state)
     (void)state;
     trp__cutlass_problem p = problem(TRP_BF16, TRP_BF16);
     set_tree(&p);
+    p.b = TRP_I4;
+    assert_memory_equal(best(&p)->name, "s90_mixed_i4_", 13);
+    p.b_row = true;
+    require_none(&p, "needs A row-major and B column-major");
+    p.b_row = false;
+    p.align[1] = 8;
+    require_none(&p, "needs B's lines at multiples of 16 bytes, got 8");
+    p.align[1] = 16;
+    p.capability = 80;
+    require_none(&p, "is for compute capability 9.0");
+    p.capability = 90;
+    require_refused("s90_mixed_128x128x64_1x1", &p, "does not multiply bf16 by i4");
     p.b = TRP_I8;
+    require_refused("s90_mixed_i4_128x128x64_1x1", &p, "does not multiply bf16 by i8");
     p.group = 128;
     assert_memory_equal(best(&p)->name, "s90_mixed_", 10);
     render(best(&p), &p, text);
@@ -418,6 +441,7 @@ static void test_every_row_renders(void **state)
         [TRP__CUTLASS_I8] = {TRP_I8, TRP_I8, TRP_I8},
         [TRP__CUTLASS_FP8] = {TRP_F8E4M3, TRP_F8E5M2, TRP_F8E4M3},
         [TRP__CUTLASS_MIXED] = {TRP_F16, TRP_BF16, TRP_F16},
+        [TRP__CUTLASS_MIXED_I4] = {TRP_F16, TRP_BF16, TRP_F16},
         [TRP__CUTLASS_FP8_BLOCKS] = {TRP_F8E4M3, TRP_F8E5M2, TRP_F8E4M3},
         [TRP__CUTLASS_MXFP8] = {TRP_F8E4M3, TRP_F8E5M2, TRP_F8E4M3},
         [TRP__CUTLASS_NVFP4] = {TRP_F4E2M1, TRP_F4E2M1, TRP_F4E2M1},
@@ -442,8 +466,8 @@ static void test_every_row_renders(void **state)
                 p.scale_a = i % 2 ? TRP_SCALE_BLOCK_128 : TRP_SCALE_BLOCK_128X128;
                 p.scale_b = i % 5 ? TRP_SCALE_BLOCK_128X128 : TRP_SCALE_BLOCK_128;
             }
-            if (row->inputs == TRP__CUTLASS_MIXED) {
-                p.b = i % 5 ? TRP_I8 : TRP_F8E4M3;
+            if (row->inputs == TRP__CUTLASS_MIXED || row->inputs == TRP__CUTLASS_MIXED_I4) {
+                p.b = row->inputs == TRP__CUTLASS_MIXED_I4 ? TRP_I4 : i % 5 ? TRP_I8 : TRP_F8E4M3;
                 p.group = row->family == TRP__CUTLASS_SM90 && i % 7 ? 128 : 0;
                 p.zeros = p.group && i % 2;
             }

@@ -345,11 +345,17 @@ static void products_of_any_numbers(void **state)
         }
         if (below(3) == 0) {
             r.a.type = TRP_BF16;
-            r.b.type = TRP_I8;
+            r.b.type = below(2) ? TRP_I8 : TRP_I4;
             r.a.scale = r.b.scale = (trp_scale){.mode = TRP_SCALE_TENSOR};
             r.groups.scale.id = 1 + below(8);
             r.groups.zero.id = below(8);
         }
+        r.batch = below(3) == 0 ? any_number() : (int64_t)below(4);
+        if (r.batch > 1 && below(2))
+            r.d.stride = 32;
+        r.a.scale.stride = below(3) ? 0 : any_number();
+        r.b.scale.stride = below(3) ? 0 : any_number();
+        r.groups.stride = below(3) ? 0 : any_number();
         r.a.scale.offset = below(4) ? 0 : (uint64_t)any_number();
         r.groups.scale_offset = below(4) ? 0 : (uint64_t)any_number();
         trp_status status = pack_on(TRP_BACKEND_HOST, &r.header, TRP_OP_CUTLASS_GEMM);

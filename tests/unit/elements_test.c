@@ -131,6 +131,13 @@ static void in_arrays(void **state)
     assert_int_equal(bytes[3], 0x80);
     ref_element_store(TRP_I8, bytes, 2, 2.5);
     assert_int_equal(bytes[2], 2);
+    ref_element_store(TRP_I4, bytes, 0, -8);
+    ref_element_store(TRP_I4, bytes, 1, 9);
+    ref_element_store(TRP_I4, bytes, 2, -1);
+    assert_int_equal(bytes[0], 0x78);
+    assert_int_equal(bytes[1], 0xff);
+    for (int64_t i = 0; i < 3; i++)
+        assert_true(creal(ref_element_load(TRP_I4, bytes, i)) == (i == 0 ? -8 : i == 1 ? 7 : -1));
 }
 
 int main(void)

@@ -83,6 +83,8 @@ typedef struct trp_cutlass_args {
     uint64_t zero_b;           /* zero points of groups of B; 0: none */
     int32_t group;             /* of k, that a factor of B is for */
     int32_t scale_reserved;
+    int64_t batch_scale_a,
+        batch_scale_b; /* factors from one of a batch to the next; zeros as b's */
 
     uint64_t slot[TRP_CUTLASS_SLOTS]; /* of an epilogue tree: addresses, strides, bits of scalars */
 } trp_cutlass_args;
@@ -149,9 +151,9 @@ enum {
 
 TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_map) == 128, "a tensor map");
 TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_built) == 48, "what a builder writes");
-TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_args) == 832, "arguments of a problem");
+TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_args) == 848, "arguments of a problem");
 #ifndef __CUDACC__
-TRP_CUTLASS_ASSERT(offsetof(trp_cutlass_args, slot) == 448, "arguments of a problem");
+TRP_CUTLASS_ASSERT(offsetof(trp_cutlass_args, slot) == 464, "arguments of a problem");
 #endif
 
 #endif

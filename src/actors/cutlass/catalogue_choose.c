@@ -29,12 +29,15 @@ static bool is_half(uint8_t type)
 
 static bool is_narrow(uint8_t type)
 {
-    return type == TRP_I8 || is_fp8(type);
+    return type == TRP_I8 || type == TRP_I4 || is_fp8(type);
 }
 
-static bool is_mixed(const trp__cutlass_problem *p)
+/* Whether one is f16 or bf16, and the other one narrow and (un)like i4. */
+static bool is_mixed(const trp__cutlass_problem *p, bool i4)
 {
-    return (is_half(p->a) && is_narrow(p->b)) || (is_narrow(p->a) && is_half(p->b));
+    const bool half_a = is_half(p->a);
+    const uint8_t wide = half_a ? p->a : p->b, narrow = half_a ? p->b : p->a;
+    return is_half(wide) && is_narrow(narrow) && (narrow == TRP_I4) == i4;
 }
 
 static bool takes_inputs(const trp__cutlass_row *row, const trp__cutlass_problem *p)
@@ -53,7 +56,9 @@ static bool takes_inputs(const trp__cutlass_row *row, const trp__cutlass_problem
     case TRP__CUTLASS_I8:
         return p->a == TRP_I8 && p->b == TRP_I8 && p->accumulator == TRP_I32;
     case TRP__CUTLASS_MIXED:
-        return is_mixed(p) && (trp__cutlass_row_3x(row) || p->a == TRP_I8 || p->b == TRP_I8);
+        return is_mixed(p, false) && (trp__cutlass_row_3x(row) || p->a == TRP_I8 || p->b == TRP_I8);
+    case TRP__CUTLASS_MIXED_I4:
+        return is_mixed(p, true);
     case TRP__CUTLASS_FP8_BLOCKS:
         return is_fp8(p->a) && is_fp8(p->b) && p->scale_a >= TRP_SCALE_BLOCK_128 &&
                p->scale_b >= TRP_SCALE_BLOCK_128;
@@ -275,7 +280,7 @@ static trp_status check_factors(const trp__cutlass_row *row, const trp__cutlass_
         uint16_t tile;
         int64_t lines;
     } both[] = {{"A", p->scale_a, row->tile[0], p->m}, {"B", p->scale_b, row->tile[1], p->n}};
-    if (row->inputs == TRP__CUTLASS_MIXED)
+    if (trp__cutlass_row_mixed(row))
         return check_groups(row, p, error);
     if (row->inputs != TRP__CUTLASS_FP8_BLOCKS)
         return TRP_OK;
@@ -347,10 +352,12 @@ enum {
 static double operations_per_clock(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
     static const double wgmma[] = {
-        [TRP__CUTLASS_HALF] = 4096,       [TRP__CUTLASS_TF32] = 2048,  [TRP__CUTLASS_F32] = 256,
-        [TRP__CUTLASS_F64] = 256,         [TRP__CUTLASS_I8] = 8192,    [TRP__CUTLASS_FP8] = 8192,
-        [TRP__CUTLASS_MIXED] = 4096,      [TRP__CUTLASS_MXFP8] = 8192, [TRP__CUTLASS_NVFP4] = 16384,
-        [TRP__CUTLASS_FP8_BLOCKS] = 8192,
+        [TRP__CUTLASS_HALF] = 4096,     [TRP__CUTLASS_TF32] = 2048,
+        [TRP__CUTLASS_F32] = 256,       [TRP__CUTLASS_F64] = 256,
+        [TRP__CUTLASS_I8] = 8192,       [TRP__CUTLASS_FP8] = 8192,
+        [TRP__CUTLASS_MIXED] = 4096,    [TRP__CUTLASS_MXFP8] = 8192,
+        [TRP__CUTLASS_NVFP4] = 16384,   [TRP__CUTLASS_FP8_BLOCKS] = 8192,
+        [TRP__CUTLASS_MIXED_I4] = 4096,
     };
     if (trp__cutlass_row_simt(row))
         return 256;

@@ -66,6 +66,9 @@ static const trp__cutlass_row rows[] = {
     MMA90("mixed_128x128x64_1x1", MIXED, 128, 128, 64, 1, 1, 16, 60, COOPERATIVE),
     MMA90("mixed_128x64x64_1x1", MIXED, 128, 64, 64, 1, 1, 16, 45, COOPERATIVE),
     MMA90("mixed_64x128x64_1x1_pingpong", MIXED, 64, 128, 64, 1, 1, 16, 55, PINGPONG),
+    MMA90("mixed_i4_128x128x64_1x1", MIXED_I4, 128, 128, 64, 1, 1, 32, 60, COOPERATIVE),
+    MMA90("mixed_i4_128x64x64_1x1", MIXED_I4, 128, 64, 64, 1, 1, 32, 45, COOPERATIVE),
+    MMA90("mixed_i4_64x128x64_1x1_pingpong", MIXED_I4, 64, 128, 64, 1, 1, 32, 55, PINGPONG),
 
     HALF80("256x128x32_a8", 256, 128, 32, 64, 64, 3, 8, 16, 78, PLAIN),
     HALF80("128x256x32_a8", 128, 256, 32, 64, 64, 3, 8, 16, 78, PLAIN),
@@ -120,6 +123,8 @@ static const trp__cutlass_row rows[] = {
 
     FP8_80("128x128x64_a16", 128, 128, 64, 32, 4, 16, 16, 70),
     FP8_80("64x64x64_a16", 64, 64, 32, 32, 4, 16, 16, 46),
+    FAST_FP8_80("128x128x64_a16_fast", 128, 128, 64, 32, 4, 16, 16, 76),
+    FAST_FP8_80("64x64x64_a16_fast", 64, 64, 32, 32, 4, 16, 16, 50),
     FP8_80("128x128x64_a16_d1", 128, 128, 64, 32, 4, 16, 0, 68),
     FP8_80("128x128x64_a4", 128, 128, 64, 32, 4, 4, 0, 44),
     FP8_80("64x64x64_a4", 64, 64, 32, 32, 4, 4, 0, 30),

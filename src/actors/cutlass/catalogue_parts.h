@@ -14,6 +14,12 @@ static inline uint32_t trp__cutlass_row_line_elements(const trp__cutlass_row *ro
     return elements > 0 ? elements : 1;
 }
 
+/* Of a matrix that is narrower than the other one. */
+static inline bool trp__cutlass_row_mixed(const trp__cutlass_row *row)
+{
+    return row->inputs == TRP__CUTLASS_MIXED || row->inputs == TRP__CUTLASS_MIXED_I4;
+}
+
 /* For how many lines a factor of a block of 128 along k is. */
 static inline uint32_t trp__cutlass_scale_lines(uint32_t mode)
 {

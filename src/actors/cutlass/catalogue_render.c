@@ -20,7 +20,7 @@ static uint32_t at_once(const trp__cutlass_row *row, uint8_t type)
 /* Whether the kernel computes the transpose, so that the narrower matrix comes first. */
 static bool is_swapped(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
-    return row->inputs == TRP__CUTLASS_MIXED && trp__cutlass_row_3x(row) &&
+    return trp__cutlass_row_mixed(row) && trp__cutlass_row_3x(row) &&
            trp_dtype_bits((trp_dtype)p->b) < trp_dtype_bits((trp_dtype)p->a);
 }
 
@@ -39,20 +39,22 @@ static void add_mixed(const trp__cutlass_row *row, const trp__cutlass_problem *p
 static void add_sm80(const trp__cutlass_row *row, const trp__cutlass_problem *p, trp__text *out)
 {
     bool fp8 = row->inputs == TRP__CUTLASS_FP8;
-    trp__text_add(
-        out,
-        "#define TRP_CLASS %s\n"
-        "#define TRP_ARCH %s\n"
-        "#define TRP_STAGES %u\n"
-        "#define TRP_STREAM_K %d\n"
-        "#define TRP_OPERATOR %s\n"
-        "#define TRP_A_ALIGN %u\n"
-        "#define TRP_B_ALIGN %u\n"
-        "#define TRP_D_ALIGN %u\n",
-        trp__cutlass_row_simt(row) ? "OpClassSimt" : "OpClassTensorOp", fp8 ? "Sm89" : "Sm80",
-        row->stages, row->stream_k,
-        row->inputs == TRP__CUTLASS_MIXED ? "OpMultiplyAddMixedInputUpcast" : "OpMultiplyAdd",
-        at_once(row, p->a), at_once(row, p->b), trp__cutlass_row_line_elements(row, p->d));
+    trp__text_add(out,
+                  "#define TRP_CLASS %s\n"
+                  "#define TRP_ARCH %s\n"
+                  "#define TRP_STAGES %u\n"
+                  "#define TRP_STREAM_K %d\n"
+                  "#define TRP_OPERATOR %s\n"
+                  "#define TRP_A_ALIGN %u\n"
+                  "#define TRP_B_ALIGN %u\n"
+                  "#define TRP_D_ALIGN %u\n",
+                  trp__cutlass_row_simt(row) ? "OpClassSimt" : "OpClassTensorOp",
+                  fp8 ? "Sm89" : "Sm80", row->stages, row->stream_k,
+                  row->inputs == TRP__CUTLASS_MIXED ? "OpMultiplyAddMixedInputUpcast"
+                  : row->fast                       ? "OpMultiplyAddFastAccum"
+                                                    : "OpMultiplyAdd",
+                  at_once(row, p->a), at_once(row, p->b),
+                  trp__cutlass_row_line_elements(row, p->d));
     add_triple(out, "TRP_WARP", row->warp);
     add_triple(out, "TRP_INSTRUCTION", row->instruction);
 }
@@ -77,7 +79,7 @@ static void add_3x(const trp__cutlass_row *row, const trp__cutlass_problem *p, t
     if (row->inputs == TRP__CUTLASS_FP8_BLOCKS)
         trp__text_add(out, "#define TRP_SCALE_A %u\n#define TRP_SCALE_B %u\n",
                       trp__cutlass_scale_lines(p->scale_a), trp__cutlass_scale_lines(p->scale_b));
-    if (row->inputs == TRP__CUTLASS_MIXED)
+    if (trp__cutlass_row_mixed(row))
         add_mixed(row, p, out);
     if (row->inputs == TRP__CUTLASS_MXFP8 || row->inputs == TRP__CUTLASS_NVFP4)
         trp__text_add(out, "#define TRP_BLOCK %d\n", row->inputs == TRP__CUTLASS_MXFP8 ? 32 : 16);

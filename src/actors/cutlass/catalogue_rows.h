@@ -47,6 +47,10 @@
 #define FP8_80(id, tm, tn, wm, wn, depth, elements, bytes, percent)                                \
     MMA80("fp8_" id, FP8, tm, tn, 64, wm, wn, 16, 8, 32, depth, elements, bytes, percent, PLAIN)
 
+#define FAST_FP8_80(id, tm, tn, wm, wn, depth, elements, bytes, percent)                           \
+    MMA80("fp8_" id, FP8, tm, tn, 64, wm, wn, 16, 8, 32, depth, elements, bytes, percent,          \
+          .fast = true)
+
 /* What sets rows of the same tile apart. */
 #define COOPERATIVE .pingpong = false
 #define PINGPONG    .pingpong = true

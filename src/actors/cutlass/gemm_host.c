@@ -115,6 +115,7 @@ static void set_product(run_state *x, const trp__cutlass_room *s, const trp_job 
         p->group_scale = trp__job_address(job, g->access[TRP__GEMM_SCALE_B]);
         p->group_zero = trp__job_address(job, g->access[TRP__GEMM_ZERO_B]);
     }
+    memcpy(p->scale_stride, g->scale_stride, sizeof p->scale_stride);
     p->g.scale_a = g->scale[TRP__GEMM_A];
     p->g.scale_b = g->scale[TRP__GEMM_B];
     if (p->g.scale_a)

@@ -90,7 +90,7 @@ static trp_status set_epilogue(making *m)
 
 /* Places. */
 
-/* Two elements of f4 make a byte: what they are counted by becomes bytes. */
+/* Two elements of 4 bits make a byte: what they are counted by becomes bytes. */
 static trp_status make_bytes(making *m, trp__operand *x)
 {
     if (x->rows % 2 != 0 || x->ld % 2 != 0 || x->stride % 2 != 0)
@@ -126,7 +126,7 @@ static trp_status set_matrix(making *m, int which, const char *name, const trp_m
     m->g.ld[which] = x->ld;
     m->g.stride[which] = x->stride;
     m->g.order[which] = (uint8_t)from->order;
-    if (status == TRP_OK && m->g.type[which] == TRP_F4E2M1)
+    if (status == TRP_OK && trp_dtype_bits((trp_dtype)m->g.type[which]) == 4)
         status = make_bytes(m, x);
     if (status == TRP_OK)
         status = trp__operand_measure(m->pack, x, m->g.batch);
@@ -179,8 +179,10 @@ static trp_status set_factors(making *m, int which, const char *name, const trp_
     if (scale->offset % unit != 0)
         return FAIL(m, TRP_E_ARGUMENT, "%s.offset: expected a multiple of %llu, got %llu", name,
                     (unsigned long long)unit, (unsigned long long)scale->offset);
-    if (m->g.batch > 1)
-        return FAIL(m, TRP_E_UNSUPPORTED, "%s: factors of blocks with a batch", name);
+    int64_t stride = m->g.batch > 1 ? scale->stride : 0;
+    if (stride < 0 || stride > INT32_MAX || (bytes && stride % 16 != 0))
+        return FAIL(m, TRP_E_ARGUMENT, "%s.stride: expected 0 to 2^31 - 1%s, got %lld", name,
+                    bytes ? ", a multiple of 16" : "", (long long)stride);
     int64_t lines = which == TRP__GEMM_A ? m->g.m : m->g.n;
     if (lines > factors_most / ((m->g.k - 1) / 16 + 128)) /* tiles of factors may be mostly empty */
         return trp__operand_wrong(m->pack, which == TRP__GEMM_A ? "m" : "n",
@@ -191,8 +193,10 @@ static trp_status set_factors(making *m, int which, const char *name, const trp_
     x->name = name;
     x->fields = true;
     x->mode = TRP__READ;
+    x->stride = stride;
     m->g.scale[which] = (uint8_t)scale->mode;
-    return trp__operand_measure(m->pack, x, 1);
+    m->g.scale_stride[which] = stride;
+    return trp__operand_measure(m->pack, x, m->g.batch);
 }
 
 /* Both have factors of the same width along k, or none has. */
@@ -238,7 +242,8 @@ static trp_status set_group_operand(making *m, int which, const char *name, trp_
     *x = trp__operand_of_scalars(buffer, offset, 2, (uint64_t)(groups * m->g.n));
     x->name = name;
     x->mode = TRP__READ;
-    return trp__operand_measure(m->pack, x, 1);
+    x->stride = m->g.scale_stride[TRP__GEMM_B];
+    return trp__operand_measure(m->pack, x, m->g.batch);
 }
 
 static trp_status set_groups(making *m)
@@ -250,15 +255,16 @@ static trp_status set_groups(making *m)
     if (!trp__is_mixed(a, b))
         return FAIL(
             m, TRP_E_UNSUPPORTED,
-            "groups: expected none but for a B of 8 bits where A is f16 or bf16, got %s and "
+            "groups: expected none but for a B of 8 or 4 bits where A is f16 or bf16, got %s and "
             "%s",
             trp_dtype_name(b), trp_dtype_name(a));
     if (g->size < 0)
         return trp__operand_wrong(m->pack, "groups.size", "0 or more", g->size);
     if (!g->scale.id)
         return FAIL(m, TRP_E_ARGUMENT, "groups.scale: expected a buffer, got none");
-    if (m->g.batch > 1)
-        return FAIL(m, TRP_E_UNSUPPORTED, "groups: factors with a batch");
+    if (m->g.batch > 1 && g->stride < 0)
+        return trp__operand_wrong(m->pack, "groups.stride", "0 or more", g->stride);
+    m->g.scale_stride[TRP__GEMM_B] = m->g.batch > 1 ? g->stride : 0;
     m->g.group = g->size && g->size < m->g.k ? g->size : m->g.k;
     trp_status status =
         set_group_operand(m, TRP__GEMM_SCALE_B, "groups.scale", g->scale, g->scale_offset);

@@ -37,11 +37,12 @@ void trp__cutlass_set_types(trp__cutlass_problem *p, const trp__cutlass_gemm *g)
 
 static uint32_t alignment_of_scales(const trp__cutlass_product *x)
 {
-    uint32_t a = trp__run_alignment(&x->matrix[TRP__GEMM_SCALE_A], NULL, 0);
-    uint32_t b = trp__run_alignment(&x->matrix[TRP__GEMM_SCALE_B], NULL, 0);
-    uint32_t zero = trp__run_alignment(&x->matrix[TRP__GEMM_ZERO_B], NULL, 0);
-    a = a < b ? a : b;
-    return a < zero ? a : zero;
+    uint32_t least = 16;
+    for (int i = TRP__GEMM_SCALE_A; i <= TRP__GEMM_ZERO_B; i++) {
+        uint32_t one = trp__run_alignment(&x->matrix[i], &x->matrix[i].stride, 1);
+        least = one < least ? one : least;
+    }
+    return least;
 }
 
 /* A column-major D is the row-major D' = B' A'. */
@@ -80,6 +81,8 @@ static void set_problem(trp__cutlass_running *w, const trp__cutlass_product *x)
         .k = (int32_t)g->k,
         .l = (int32_t)g->batch,
         .group = (int32_t)(g->group < INT32_MAX ? g->group : INT32_MAX),
+        .batch_scale_a = g->scale_stride[a],
+        .batch_scale_b = g->scale_stride[g->group ? TRP__GEMM_B : b],
         .alpha = g->alpha,
         .beta = g->beta,
     };

@@ -39,7 +39,7 @@ static inline uint32_t trp__gemm_rest_bytes(uint32_t slots, uint32_t tree_bytes)
     return slots * (uint32_t)sizeof(trp__gemm_slot) + tree_bytes;
 }
 
-#define TRP__GEMM_HEAD_BYTES 136u
+#define TRP__GEMM_HEAD_BYTES 152u
 
 typedef struct trp__cutlass_gemm {
     int64_t m, n, k, batch;
@@ -54,7 +54,8 @@ typedef struct trp__cutlass_gemm {
     uint8_t slots;                      /* that follow */
     uint16_t tree_bytes;                /* canonical form, behind the slots; 0: no tree */
     uint8_t reserved[2];
-    int64_t group; /* elements of k, at most k; 0: B has no groups */
+    int64_t group;           /* elements of k, at most k; 0: B has no groups */
+    int64_t scale_stride[2]; /* factors of blocks of A and B; B's also of its groups */
     /* Slots and tree; in a piece of staging memory if they are longer. */
     unsigned char rest[TRP__PAYLOAD_BYTES - TRP__GEMM_HEAD_BYTES];
 } trp__cutlass_gemm;

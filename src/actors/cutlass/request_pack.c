@@ -56,7 +56,7 @@ static bool is_fp8(trp_dtype type)
 
 bool trp__is_mixed(trp_dtype a, trp_dtype b)
 {
-    return (a == TRP_F16 || a == TRP_BF16) && (b == TRP_I8 || is_fp8(b));
+    return (a == TRP_F16 || a == TRP_BF16) && (b == TRP_I8 || b == TRP_I4 || is_fp8(b));
 }
 
 static trp_status set_inputs(trp__epilogue_pack *e)
@@ -77,7 +77,7 @@ static trp_status set_inputs(trp__epilogue_pack *e)
     if (a != b && !(is_fp8(a) && is_fp8(b)) && !narrow)
         return FAIL(e, TRP_E_UNSUPPORTED, "b.type: expected %s%s where A is %s, got %s (%d)",
                     is_fp8(a) ? "f8e4m3 or f8e5m2" : trp_dtype_name(a),
-                    e->mixed && (a == TRP_F16 || a == TRP_BF16) ? ", i8, f8e4m3 or f8e5m2" : "",
+                    e->mixed && (a == TRP_F16 || a == TRP_BF16) ? ", i8, i4, f8e4m3 or f8e5m2" : "",
                     trp_dtype_name(a), trp_dtype_name(b), (int)b);
     if (e->compute == TRP_COMPUTE_TF32 && a != TRP_F32)
         return FAIL(e, TRP_E_ARGUMENT,

@@ -155,6 +155,8 @@ const char *trp__tree_element(uint32_t type)
         return "cutlass::bfloat16_t";
     case TRP_F4E2M1:
         return "cutlass::float_e2m1_t";
+    case TRP_I4:
+        return "cutlass::int4b_t";
     case TRP_F8E4M3:
         return "cutlass::float_e4m3_t";
     case TRP_F8E5M2:

@@ -46,14 +46,14 @@ static void NAME(widen_tile)(const product *x, int which, int64_t batch, int64_t
     int64_t row = along_k ? p : line, column = along_k ? line : p;
     const char *from = x->at[which];
     int64_t first = batch * g->stride[which] + row + column * g->ld[which];
-    scales s = scales_of(x, which);
+    scales s = scales_of(x, which, batch);
     bool groups = which == TRP__MATMUL_B && x->group > 0;
     for (int64_t j = 0; j < count; j++, first += g->ld[which], to += TILE) {
         NAME(widen)(g->type[which], from, first, length, to);
         for (int64_t i = 0; s.per_line && i < length; i++)
             to[i] *= (T)scale_at(&s, along_k ? line + j : line + i, along_k ? p + i : p + j);
         for (int64_t i = 0; groups && i < length; i++)
-            to[i] = (T)of_group(x, along_k ? line + j : line + i, along_k ? p + i : p + j,
+            to[i] = (T)of_group(x, batch, along_k ? line + j : line + i, along_k ? p + i : p + j,
                                 (float)to[i]);
     }
 }

@@ -106,6 +106,10 @@ static void widen_some(uint8_t type, const char *from, int64_t first, int64_t co
         for (size_t i = 0; i < n; i++)
             to[i] = trp__f4e2m1_load((const uint8_t *)from, (size_t)first + i);
         break;
+    case TRP_I4:
+        for (size_t i = 0; i < n; i++)
+            to[i] = trp__i4_load((const uint8_t *)from, (size_t)first + i);
+        break;
     case TRP_I8:
         for (size_t i = 0; i < n; i++)
             to[i] = (int8_t)bytes[i];
@@ -173,13 +177,15 @@ typedef struct scales {
     int64_t lines, blocks; /* blocks: of k */
 } scales;
 
-static scales scales_of(const product *x, int which)
+static scales scales_of(const product *x, int which, int64_t batch)
 {
     const trp__matmul *g = &x->g;
     bool a = which == TRP__MATMUL_A;
     trp_scale_mode mode = (trp_scale_mode)(a ? g->scale_a : g->scale_b);
     int64_t width = mode == TRP_SCALE_BLOCK_16 ? 16 : mode == TRP_SCALE_BLOCK_32 ? 32 : 128;
-    const void *at = x->at[a ? TRP__MATMUL_SCALE_A : TRP__MATMUL_SCALE_B];
+    const char *at = x->at[a ? TRP__MATMUL_SCALE_A : TRP__MATMUL_SCALE_B];
+    if (at)
+        at += batch * x->scale_stride[a ? 0 : 1] * (width < 128 ? 1 : 4);
     return (scales){.per_line = at && mode != TRP_SCALE_TENSOR,
                     .mode = mode,
                     .at = at,
@@ -215,10 +221,10 @@ static float scale_at(const scales *s, int64_t line, int64_t p)
 }
 
 /* An element of B with the factor of its group, and what is added. */
-static float of_group(const product *x, int64_t line, int64_t p, float value)
+static float of_group(const product *x, int64_t batch, int64_t line, int64_t p, float value)
 {
     uint8_t type = x->g.type[TRP__MATMUL_A];
-    int64_t at = p / x->group * x->g.n + line;
+    int64_t at = batch * x->scale_stride[1] + p / x->group * x->g.n + line;
     const void *from[] = {x->group_scale, x->group_zero};
     uint16_t rounded;
     for (int i = 0; i < 2 && from[i]; i++) {

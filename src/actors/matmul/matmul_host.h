@@ -42,7 +42,8 @@ typedef struct trp__host_product {
      * together, and what is added: each result is rounded to A's type. 0: there are none. */
     int64_t group;
     const void *group_scale, *group_zero; /* zero: may be NULL */
-    double alpha, beta; /* of one that is not complex; with the scales of A and B */
+    int64_t scale_stride[2]; /* factors of A and B, or B's groups, between those of a batch */
+    double alpha, beta;      /* of one that is not complex; with the scales of A and B */
     float largest_d, largest_aux;
 } trp__host_product;
 

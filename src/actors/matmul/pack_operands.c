@@ -220,6 +220,23 @@ static trp_status set_output_scale(trp__making *m, int which, const char *name, 
     return TRP_OK;
 }
 
+/* Those of a whole matrix are for all of a batch. */
+static trp_status check_no_strides(const trp__making *m)
+{
+    const trp_matmul_request *r = m->r;
+    const struct {
+        const char *name;
+        const trp_scale *scale;
+    } all[] = {{"a", &r->a.scale}, {"b", &r->b.scale}, {"d", &r->d.scale}, {"aux", &r->aux.scale}};
+    for (size_t i = 0; i < sizeof all / sizeof *all && m->g.batch > 1; i++) {
+        if (all[i].scale->buffer.id && all[i].scale->stride != 0)
+            return TRP__UNSUPPORTED(
+                m, "%s.scale.stride: expected 0, one factor for all of the batch, got %lld",
+                all[i].name, (long long)all[i].scale->stride);
+    }
+    return TRP_OK;
+}
+
 static trp_status set_scales(trp__making *m)
 {
     const trp_matmul_request *r = m->r;
@@ -232,8 +249,10 @@ static trp_status set_scales(trp__making *m)
     if (r->c.scale.buffer.id || r->c.scale.mode != TRP_SCALE_TENSOR)
         return TRP__UNSUPPORTED(m, "c.scale: for a matrix that is not fp8, but %s",
                                 trp_dtype_name((trp_dtype)g->type[TRP__MATMUL_C]));
-    trp_status status =
-        set_input_scale(m, TRP__MATMUL_A, m->swap ? "b.scale" : "a.scale", a, &m->g.scale_a);
+    trp_status status = check_no_strides(m);
+    if (status == TRP_OK)
+        status =
+            set_input_scale(m, TRP__MATMUL_A, m->swap ? "b.scale" : "a.scale", a, &m->g.scale_a);
     if (status == TRP_OK)
         status =
             set_input_scale(m, TRP__MATMUL_B, m->swap ? "a.scale" : "b.scale", b, &m->g.scale_b);

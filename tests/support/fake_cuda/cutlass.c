@@ -35,6 +35,12 @@ static uint32_t bytes_of(uint8_t type)
     return trp_dtype_bits((trp_dtype)type) / 8;
 }
 
+/* Two elements of 4 bits make one. */
+static uint64_t bytes_of_all(uint8_t type, uint64_t elements)
+{
+    return (elements * trp_dtype_bits((trp_dtype)type) + 7) / 8;
+}
+
 /* The builder. */
 
 /* As CUDA numbers them; what TMA does not know goes as bytes. */
@@ -51,6 +57,10 @@ static void describe(trp_cutlass_map *map, uint8_t type, uint64_t address, bool 
                      int64_t lines, int64_t k, int64_t ld, int64_t batch, int64_t l)
 {
     uint32_t element = bytes_of(type);
+    if (element == 0) { /* 4 bits: as bytes, along k */
+        describe(map, TRP_U8, address, true, lines, k / 2, ld / 2, batch / 2, l);
+        return;
+    }
     *map =
         (trp_cutlass_map){.tag = TRP_CUTLASS_TILED,
                           .address = address,
@@ -68,9 +78,9 @@ static void describe(trp_cutlass_map *map, uint8_t type, uint64_t address, bool 
 static bool aligned(uint64_t address, int64_t ld, int64_t batch, int64_t l, uint8_t type,
                     uint32_t elements)
 {
-    uint64_t element = bytes_of(type);
-    uint64_t all = address | (uint64_t)ld * element | (l > 1 ? (uint64_t)batch * element : 0);
-    return all % (elements * element) == 0;
+    uint64_t all = address | bytes_of_all(type, (uint64_t)ld) |
+                   (l > 1 ? bytes_of_all(type, (uint64_t)batch) : 0);
+    return all % bytes_of_all(type, elements) == 0;
 }
 
 /* Whether lines of a tensor begin at multiples of what is loaded at once. */
@@ -360,7 +370,7 @@ static void *reach_matrix(running *x, uint64_t address, uint8_t type, int64_t ro
                           bool row_major, int64_t ld, int64_t stride, bool write)
 {
     uint64_t elements = span(x, row_major ? rows : columns, row_major ? columns : rows, ld, stride);
-    return reach(x, address, elements * bytes_of(type), write);
+    return reach(x, address, bytes_of_all(type, elements), write);
 }
 
 static void reach_d_and_c(running *x)
@@ -445,24 +455,20 @@ static void check_maps(running *x, uint64_t a, uint64_t b)
     }
 }
 
-/* Factors of blocks. */
-static void reach_factors(running *x)
+/* Factors of blocks of all of the batch, which are f32. */
+static void *reach_factors(running *x, uint8_t mode, uint64_t address, int64_t lines, int64_t apart)
 {
     const trp_cutlass_args *a = &x->p.args;
-    if (x->k.scale_a)
-        x->scale_a =
-            reach(x, a->scale_a,
-                  (uint64_t)ref_scale_bytes((trp_scale_mode)x->k.scale_a, a->m, a->k), false);
-    if (x->k.scale_b)
-        x->scale_b =
-            reach(x, a->scale_b,
-                  (uint64_t)ref_scale_bytes((trp_scale_mode)x->k.scale_b, a->n, a->k), false);
+    if (!mode)
+        return NULL;
+    uint64_t bytes = (uint64_t)ref_scale_bytes((trp_scale_mode)mode, lines, a->k);
+    return reach(x, address, bytes + (uint64_t)(a->l - 1) * (uint64_t)apart * 4, false);
 }
 
 /* Whether A is the narrower matrix. */
 static bool narrow_a(const running *x)
 {
-    return bytes_of(x->k.a) < bytes_of(x->k.b);
+    return trp_dtype_bits((trp_dtype)x->k.a) < trp_dtype_bits((trp_dtype)x->k.b);
 }
 
 static void reach_groups(running *x)
@@ -473,19 +479,20 @@ static void reach_groups(running *x)
     if (!x->k.groups || x->failed)
         return;
     uint64_t count = (uint64_t)((a->k - 1) / a->group + 1) * (uint64_t)(narrow_a(x) ? a->m : a->n);
+    count += (uint64_t)(a->l - 1) * (uint64_t)a->batch_scale_b;
     x->scale_b = reach(x, a->scale_b, count * 2, false);
     if (x->k.zeros)
         x->zero = reach(x, a->zero_b, count * 2, false);
 }
 
 /* Elements of the narrower matrix as the wider one's type has them. */
-static void apply_groups(const running *x, double *wide, int64_t lines)
+static void apply_groups(const running *x, double *wide, int64_t lines, int64_t l)
 {
     const trp_cutlass_args *a = &x->p.args;
     trp_dtype type = (trp_dtype)(narrow_a(x) ? x->k.b : x->k.a);
     for (int64_t i = 0; wide && i < lines; i++) {
         for (int64_t p = 0; p < a->k; p++) {
-            int64_t at = p / a->group * lines + i;
+            int64_t at = l * a->batch_scale_b + p / a->group * lines + i;
             double *y = &wide[i * a->k + p];
             *y = ref_element_round(type, *y * creal(ref_element_load(type, x->scale_b, at)));
             if (x->zero)
@@ -494,9 +501,9 @@ static void apply_groups(const running *x, double *wide, int64_t lines)
     }
 }
 
-static void apply_factors(double *wide, uint8_t mode, const void *at, int64_t lines, int64_t k)
+static void apply_factors(double *wide, uint8_t mode, const float *at, int64_t lines, int64_t k)
 {
-    for (int64_t i = 0; wide && mode && i < lines; i++) {
+    for (int64_t i = 0; wide && i < lines; i++) {
         for (int64_t p = 0; p < k; p++)
             wide[i * k + p] *= ref_scale((trp_scale_mode)mode, at, lines, k, i, p);
     }
@@ -535,10 +542,12 @@ static bool sums_of(const running *x, int64_t l, void *out)
                         : widen(x->a, x->k.a, m, k, x->k.a_row, a->lda, l * a->batch_a);
     double *right = conv ? fake_cutlass_gather(&x->k, a, true, x->b, l)
                          : widen(x->b, x->k.b, n, k, !x->k.b_row, a->ldb, l * a->batch_b);
-    apply_factors(left, x->k.scale_a, x->scale_a, m, k);
-    apply_factors(right, x->k.scale_b, x->scale_b, n, k);
+    if (x->k.scale_a)
+        apply_factors(left, x->k.scale_a, (float *)x->scale_a + l * a->batch_scale_a, m, k);
+    if (x->k.scale_b)
+        apply_factors(right, x->k.scale_b, (float *)x->scale_b + l * a->batch_scale_b, n, k);
     if (x->k.groups)
-        apply_groups(x, narrow_a(x) ? left : right, narrow_a(x) ? m : n);
+        apply_groups(x, narrow_a(x) ? left : right, narrow_a(x) ? m : n, l);
     for (int64_t i = 0; left && right && i < m && !fake_interrupted(); i++) {
         for (int64_t j = 0; j < n; j++) {
             double sum = 0;
@@ -606,7 +615,8 @@ static void reach_all(running *x)
         x->a = reach_matrix(x, a->a, x->k.a, a->m, a->k, x->k.a_row, a->lda, a->batch_a, false);
         x->b = reach_matrix(x, a->b, x->k.b, a->k, a->n, x->k.b_row, a->ldb, a->batch_b, false);
     }
-    reach_factors(x);
+    x->scale_a = reach_factors(x, x->k.scale_a, a->scale_a, a->m, a->batch_scale_a);
+    x->scale_b = reach_factors(x, x->k.scale_b, a->scale_b, a->n, a->batch_scale_b);
     reach_groups(x);
     reach_d_and_c(x);
     for (uint32_t i = 0; i < x->tree.count; i++) {

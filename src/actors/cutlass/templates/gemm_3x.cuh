@@ -42,6 +42,20 @@ __device__ inline trp_cutlass_args trp_turned(trp_cutlass_args const &x)
 }
 #endif
 
+#if TRP_BLOCK
+/* A layout of factors for blocks, of batches that lie so far apart. */
+template <class Layout> __device__ Layout trp_apart(Layout packed, int64_t distance)
+{
+    auto stride = packed.stride();
+    auto &last = cute::get<2>(stride);
+    if constexpr (cute::is_tuple<cute::remove_cvref_t<decltype(last)>>::value)
+        cute::get<1>(last) = int32_t(distance);
+    else
+        last = int32_t(distance);
+    return cute::make_layout(packed.shape(), stride);
+}
+#endif
+
 __device__ inline uint32_t trp_build(trp_cutlass_args const &given, void *out,
                                      trp_cutlass_built &built)
 {
@@ -55,22 +69,21 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &given, void *out,
         return TRP_CUTLASS_REFUSED;
     typename trp_kernel::Arguments arguments{};
     arguments.mode = cutlass::gemm::GemmUniversalMode::kGemm;
-    arguments.problem_shape = {args.m, args.n, TRP_TERMS(args), args.l > 1 ? args.l : 1};
+    const int32_t batches = args.l > 1 ? args.l : 1;
+    arguments.problem_shape = {args.m, args.n, TRP_TERMS(args), batches};
 
     auto &mainloop = arguments.mainloop;
     TRP_INPUTS(mainloop, args);
 #if TRP_SCALE_A
-    if (args.l > 1)
-        return TRP_CUTLASS_REFUSED;
     mainloop.ptr_SFA = reinterpret_cast<decltype(mainloop.ptr_SFA)>(args.scale_a);
     mainloop.ptr_SFB = reinterpret_cast<decltype(mainloop.ptr_SFB)>(args.scale_b);
-    mainloop.layout_SFA = trp_scale_layout<trp_scales_a>(args.m, args.k);
-    mainloop.layout_SFB = trp_scale_layout<trp_scales_b>(args.n, args.k);
+    mainloop.layout_SFA =
+        trp_scale_layout<trp_scales_a>(args.m, args.k, batches, args.batch_scale_a);
+    mainloop.layout_SFB =
+        trp_scale_layout<trp_scales_b>(args.n, args.k, batches, args.batch_scale_b);
 #elif TRP_BLOCK
-    if (args.l > 1)
-        return TRP_CUTLASS_REFUSED;
     using factors = typename trp_mainloop::Sm1xxBlkScaledConfig;
-    const auto shape = cute::make_shape(args.m, args.n, args.k, 1);
+    const auto shape = cute::make_shape(args.m, args.n, args.k, batches);
     mainloop.ptr_SFA = reinterpret_cast<decltype(mainloop.ptr_SFA)>(args.scale_a);
     mainloop.ptr_SFB = reinterpret_cast<decltype(mainloop.ptr_SFB)>(args.scale_b);
     mainloop.layout_SFA = factors::tile_atom_to_shape_SFA(shape);
@@ -78,11 +91,9 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &given, void *out,
 #endif
 #if TRP_MIXED
     if (args.group) {
-        if (args.l > 1)
-            return TRP_CUTLASS_REFUSED;
         mainloop.ptr_S = reinterpret_cast<decltype(mainloop.ptr_S)>(args.scale_b);
         mainloop.ptr_Z = reinterpret_cast<decltype(mainloop.ptr_Z)>(args.zero_b);
-        mainloop.dS = {cute::_1{}, int64_t(args.m), 0};
+        mainloop.dS = {cute::_1{}, int64_t(args.m), args.batch_scale_b};
         mainloop.group_size = args.group;
     }
 #endif
@@ -124,15 +135,21 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &given, void *out,
 
     /* CUTLASS also asks for lines that are as long as strides have to be; TMA cuts them where they
      * end. */
-    auto whole = [](int32_t size) { return int32_t((uint32_t(size) + 15) / 16 * 16); };
+    auto whole = [](int32_t size) { return int32_t((uint32_t(size) + 31) / 32 * 32); };
     typename trp_kernel::Arguments asked = arguments;
-    asked.problem_shape = {whole(args.m), whole(args.n), whole(args.k), args.l > 1 ? args.l : 1};
+    asked.problem_shape = {whole(args.m), whole(args.n), whole(args.k), batches};
 #if TRP_MIXED
     if (args.group >= args.k)
         asked.mainloop.group_size = whole(args.k);
 #endif
     if (!trp_kernel::can_implement(asked))
         return TRP_CUTLASS_REFUSED;
+#if TRP_BLOCK /* what it asks for is that one follows the other */
+    if (batches > 1) {
+        mainloop.layout_SFA = trp_apart(mainloop.layout_SFA, args.batch_scale_a);
+        mainloop.layout_SFB = trp_apart(mainloop.layout_SFB, args.batch_scale_b);
+    }
+#endif
     built.workspace_bytes = trp_kernel::get_workspace_size(arguments);
     built.workspace_zero = built.workspace_bytes;
     if (built.workspace_bytes > (args.workspace ? args.workspace_bytes : 0))

@@ -12,19 +12,21 @@
 
 using trp_epilogue = trp_epilogue_of<TRP_FUSION>;
 
-/* Factors of blocks: those of one block of k follow each other, or, if they are for 128 lines, those
- * of one block of lines, whose count is rounded up to fours. */
+/* Factors of blocks: those of one block of k follow each other, or, if they are for 128 lines,
+ * those of one block of lines, whose count is rounded up to fours. */
 #if TRP_SCALE_A
 using trp_major = cute::UMMA::Major;
-using trp_scales = cutlass::detail::Sm1xxBlockwiseScaleConfig<
-    TRP_SCALE_A, TRP_SCALE_B, 128, TRP_SCALE_A == 1 ? trp_major::MN : trp_major::K,
-    TRP_SCALE_B == 1 ? trp_major::MN : trp_major::K>;
+using trp_scales =
+    cutlass::detail::Sm1xxBlockwiseScaleConfig<TRP_SCALE_A, TRP_SCALE_B, 128,
+                                               TRP_SCALE_A == 1 ? trp_major::MN : trp_major::K,
+                                               TRP_SCALE_B == 1 ? trp_major::MN : trp_major::K>;
 using trp_scales_a = decltype(trp_scales::deduce_layoutSFA());
 using trp_scales_b = decltype(trp_scales::deduce_layoutSFB());
 using trp_left = cute::tuple<trp_layout<TRP_A_ROW>, trp_scales_a>;
 using trp_right = cute::tuple<trp_layout<TRP_B_ROW>, trp_scales_b>;
 
-template <class Layout> __device__ Layout trp_scale_layout(int32_t lines, int32_t k)
+template <class Layout>
+__device__ Layout trp_scale_layout(int32_t lines, int32_t k, int32_t batches, int64_t distance)
 {
     constexpr int width = cute::size<0, 0>(Layout{});
     const int32_t blocks = (k - 1) / 128 + 1, along = (lines - 1) / width + 1;
@@ -32,7 +34,8 @@ template <class Layout> __device__ Layout trp_scale_layout(int32_t lines, int32_
     auto stride = Layout{}.stride();
     cute::get<0, 1>(shape) = along;
     cute::get<1, 1>(shape) = blocks;
-    cute::get<2>(shape) = 1;
+    cute::get<2>(shape) = batches;
+    cute::get<2>(stride) = int32_t(distance);
     if constexpr (width == 1)
         cute::get<1, 1>(stride) = along;
     else
