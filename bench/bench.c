@@ -67,6 +67,8 @@ static const struct {
     {"convs", "single convolutions of bf16, all passes", suite_dnn_convs, DNN},
     {"resnet", "the convolutions of ResNet-50 at batch 64, all passes", suite_dnn_resnet, DNN},
     {"conv-fused", "with bias and relu against without", suite_dnn_fused, DNN},
+    {"attention", "attention of bf16, forward and backward", suite_dnn_attention, DNN},
+    {"rnn", "LSTM and GRU, forward and backward, f16, tf32 and f32", suite_dnn_rnn, DNN},
     {"conv-repeat", "what a request of the same convolution again costs the worker",
      suite_dnn_repeat, DNN},
     {"conv-first", "the first convolution of a worker, its plan from disk or new", suite_dnn_first,

@@ -56,6 +56,8 @@ void suite_dnn_convs(suite *s);
 void suite_dnn_convs_quick(suite *s);
 void suite_dnn_convs_full(suite *s);
 void suite_dnn_fused(suite *s);
+void suite_dnn_attention(suite *s);
+void suite_dnn_rnn(suite *s);
 void suite_dnn_repeat(suite *s);
 void suite_dnn_first(suite *s);
 void suite_jit_warm(suite *s);
