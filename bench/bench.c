@@ -402,6 +402,8 @@ int trp_bench_main(int argc, char **argv)
     choice c = {.backend = TRP_BACKEND_BEST, .limit = LIMIT_SECONDS};
     if (argc == 4 && !strcmp(argv[1], SUITE_FIRST_LOAD))
         return suite_first_load(argv[2], argv[3]) ? DONE : FAILED;
+    if (argc == 5 && !strcmp(argv[1], SUITE_FIRST_CONV))
+        return suite_first_conv(argv[2], argv[3], argv[4]) ? DONE : FAILED;
     if (!parse(&c, argc, argv))
         return USAGE;
     if (c.help) {

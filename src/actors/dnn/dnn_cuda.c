@@ -136,20 +136,6 @@ static trp_status describe_site(trp_instance *instance, trp_error *error)
     return TRP_OK;
 }
 
-/* The properties of the device that a handle is for, which plans can be made of. NULL: the library
- * can't do that. */
-static trp__cudnn_descriptor properties_of(const trp__cudnn *lib, trp__cudnn_handle handle)
-{
-    trp__cudnn_descriptor device = NULL;
-    trp_error ignored;
-    if (lib->cudnnGetVersion() < TRP__CUDNN_VERSION_DEVICEPROP)
-        return NULL;
-    trp__cudnn_maker m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &ignored);
-    trp__cudnn_set(&m, TRP__CUDNN_ATTR_DEVICEPROP_HANDLE, TRP__CUDNN_TYPE_HANDLE, 1, &handle);
-    (void)trp__cudnn_finish(&m, &device);
-    return device;
-}
-
 /* Plans are made of the device's properties where the library knows how, of a handle where not:
  * never of the one that the scheduler's thread runs them with. */
 static trp_status open_library(trp_instance *instance, trp_error *error)
@@ -163,10 +149,10 @@ static trp_status open_library(trp_instance *instance, trp_error *error)
     if (status != TRP_OK)
         return status;
     s->planner.lib = lib;
-    s->planner.device = properties_of(lib, s->handle);
-    return s->planner.device ? TRP_OK
-                             : trp__cudnn_check(lib, lib->cudnnCreate(&s->planner.handle),
-                                                "cudnnCreate", error);
+    s->planner.device = trp__cudnn_properties(lib, s->handle);
+    return s->planner.device
+               ? TRP_OK
+               : trp__cudnn_check(lib, lib->cudnnCreate(&s->planner.handle), "cudnnCreate", error);
 }
 
 /* At the start of the actor, of one in a standby too; what is asked for meanwhile waits for it, and
