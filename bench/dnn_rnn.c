@@ -3,11 +3,8 @@
 #include "dnn_rows.h"
 #include "filled.h"
 
-#include "base/half.h"
-
 #include <troupe/rnn.h>
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,15 +92,18 @@ static trp_rnn_request request_of(const rnn *n)
 
 /* Buffers. */
 
-/* Numbers up to `most` either way. */
-static void make_piece(const rnn *n, float most, unsigned char *piece)
+/* Random signs and fractions, of numbers from 2^-(down + 1) to below 2^-down. */
+static void make_piece(const rnn *n, unsigned down, unsigned char *piece)
 {
-    const size_t width = trp_dtype_bits(types[n->type].type) / 8;
-    for (size_t i = 0; i < FILLED_PIECE / width; i++) {
-        uint64_t random = suite_random(n->suite->seed, i) >> 40;
-        float x = most * ((float)random / 8388608.0f - 1);
-        uint16_t half = trp__f32_to_f16(x);
-        memcpy(piece + i * width, width == 2 ? (const void *)&half : &x, width);
+    const bool half = types[n->type].type == TRP_F16;
+    for (size_t i = 0; i < FILLED_PIECE / 2; i += half ? 1 : 2) {
+        const uint64_t random = suite_random(n->suite->seed, i);
+        const uint16_t bits16 = (uint16_t)((random & 0x83ff) | (14 - down) << 10);
+        const uint32_t bits32 = (uint32_t)((random & 0x807fffff) | (126 - down) << 23);
+        if (half)
+            memcpy(piece + i * 2, &bits16, sizeof bits16);
+        else
+            memcpy(piece + i * 2, &bits32, sizeof bits32);
     }
 }
 
@@ -122,8 +122,8 @@ static bool make_buffers(rnn *n, unsigned char *piece, uint64_t reserve)
                                      [RESERVE] = reserve};
     bool good = true;
     for (int i = 0; i < BUFFERS && good; i++) {
-        if (i == X || i == W) /* weights as PyTorch begins with them */
-            make_piece(n, i == X ? 1 : 1 / sqrtf((float)x->width), piece);
+        if (i == X || i == W) /* weights about as large as PyTorch begins with them */
+            make_piece(n, i == X ? 0 : 5, piece);
         good = filled_buffer(n->suite, i <= W ? piece : NULL, bytes[i], &n->buffer[i]);
     }
     return good;
