@@ -48,10 +48,11 @@ trp_status raw_dnn_open(raw_dnn *l, char *text)
 
 void raw_dnn_close(raw_dnn *l)
 {
-    if (l->lib)
+    if (l->lib) {
         trp__cudnn_drop(l->lib, &l->planner.device);
-    if (l->handle)
-        l->lib->cudnnDestroy(l->handle);
+        if (l->handle)
+            l->lib->cudnnDestroy(l->handle);
+    }
     if (l->stream)
         l->cu->cuStreamDestroy_v2(l->stream);
     *l = (raw_dnn){.error = l->error};
