@@ -67,6 +67,8 @@ static const struct {
     {"convs", "single convolutions of bf16, all passes", suite_dnn_convs, DNN},
     {"resnet", "the convolutions of ResNet-50 at batch 64, all passes", suite_dnn_resnet, DNN},
     {"conv-fused", "with bias and relu against without", suite_dnn_fused, DNN},
+    {"attention", "attention of bf16, forward and backward", suite_dnn_attention, DNN},
+    {"rnn", "LSTM and GRU, forward and backward, f16, tf32 and f32", suite_dnn_rnn, DNN},
     {"conv-repeat", "what a request of the same convolution again costs the worker",
      suite_dnn_repeat, DNN},
     {"conv-first", "the first convolution of a worker, its plan from disk or new", suite_dnn_first,
@@ -400,6 +402,8 @@ int trp_bench_main(int argc, char **argv)
     choice c = {.backend = TRP_BACKEND_BEST, .limit = LIMIT_SECONDS};
     if (argc == 4 && !strcmp(argv[1], SUITE_FIRST_LOAD))
         return suite_first_load(argv[2], argv[3]) ? DONE : FAILED;
+    if (argc == 5 && !strcmp(argv[1], SUITE_FIRST_CONV))
+        return suite_first_conv(argv[2], argv[3], argv[4]) ? DONE : FAILED;
     if (!parse(&c, argc, argv))
         return USAGE;
     if (c.help) {

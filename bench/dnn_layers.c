@@ -1,10 +1,9 @@
 /* Convolutions as networks have them, by the heuristic's first engine and after a search, against
  * PyTorch where its figures are given. */
-#include "dnn.h"
+#include "dnn_rows.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
@@ -40,19 +39,12 @@ typedef struct total {
 } total;
 
 typedef struct layers {
-    suite *suite;
-    const char *section;
+    dnn_rows rows;
     const dnn_shape *shapes;
     size_t count;
     trp_tune tune;
-    int64_t begun;
     total of_pass[DNN_PASSES];
 } layers;
-
-static bool is_late(const layers *l)
-{
-    return (double)(stats_now() - l->begun) > l->suite->limit * 1e9;
-}
 
 static void add(total *t, const report_row *row, int count)
 {
@@ -64,63 +56,29 @@ static void add(total *t, const report_row *row, int count)
     t->count += count;
 }
 
-static stats_summary of_one(double ns)
-{
-    return (stats_summary){.samples = ns > 0,
-                           .operations = 1,
-                           .min = ns,
-                           .p50 = ns,
-                           .p90 = ns,
-                           .p99 = ns,
-                           .max = ns,
-                           .mean = ns};
-}
-
-static bool time_it(dnn_conv *c, report_row *row)
-{
-    suite *s = c->suite;
-    const stats_side none = {0}, side = {.run = dnn_run, .context = c};
-    stats_plan plan = {.blocks = s->quick ? 3 : 5};
-    placement where;
-    plan.count = stats_calibrate(side, s->quick ? 3e6 : 10e6, 10000);
-    plan.warm = plan.count / 8 + 1;
-    placement_begin(&where, s->device, false);
-    plan.placement = &where;
-    bool good = plan.count > 0 && suite_time(s, &plan, none, side, row);
-    placement_end(&where);
-    return good;
-}
-
 static void measure(layers *l, dnn_conv *c)
 {
-    suite *s = l->suite;
-    bool tera = suite_on_gpu(s);
-    report_row row = {.section = l->section,
-                      .raw = s->torch ? "PyTorch" : NULL,
-                      .type = trp_dtype_name(TRP_BF16),
-                      .unit = tera ? "TFLOP/s" : "GFLOP/s",
-                      .rate = true,
-                      .scale = dnn_flop(&c->what) / (tera ? 1e3 : 1)};
-    dnn_name(&c->what, c->pass, row.name, sizeof row.name);
-    if (!dnn_run_first(c) || !time_it(c, &row)) {
-        suite_fail(s, l->section, row.name);
-        return;
-    }
-    row.raw_ns = of_one(dnn_torch_ns(s, row.name));
-    snprintf(row.note, sizeof row.note, "%s%.30s", c->ran.parts > 1 ? "pieces " : "",
-             c->ran.engine);
-    report_add(s->report, &row);
-    if (row.raw_ns.samples > 0)
+    char name[sizeof((report_row *)0)->name];
+    report_row row;
+    const dnn_work work = {.name = name,
+                           .type = TRP_BF16,
+                           .flop = dnn_flop(&c->what),
+                           .side = {.run = dnn_run, .context = c},
+                           .ran = &c->ran};
+    dnn_name(&c->what, c->pass, name, sizeof name);
+    if (!dnn_run_first(c))
+        suite_fail(c->suite, l->rows.section, name);
+    else if (dnn_rows_measure(&l->rows, &work, &row) && row.raw_ns.samples > 0)
         add(&l->of_pass[c->pass], &row, c->what.count);
 }
 
 static void run_layer(layers *l, trp_actor *actor, const dnn_shape *x)
 {
-    dnn_conv c = {.suite = l->suite, .actor = actor, .what = *x, .tune = l->tune};
+    dnn_conv c = {.suite = l->rows.suite, .actor = actor, .what = *x, .tune = l->tune};
     bool good = dnn_begin(&c);
     if (!good)
-        suite_fail(l->suite, l->section, "tensors");
-    for (int pass = 0; good && pass < DNN_PASSES && !is_late(l); pass++) {
+        suite_fail(l->rows.suite, l->rows.section, "tensors");
+    for (int pass = 0; good && pass < DNN_PASSES && !dnn_rows_late(&l->rows); pass++) {
         c.pass = (dnn_pass)pass;
         measure(l, &c);
     }
@@ -133,36 +91,34 @@ static void show_total(layers *l, int pass)
     const total *t = &l->of_pass[pass];
     if (t->count == 0)
         return;
-    report_row row = {.section = l->section,
+    report_row row = {.section = l->rows.section,
                       .raw = "PyTorch",
                       .unit = "ms",
                       .scale = 1e-6,
-                      .raw_ns = of_one(t->raw_ns),
-                      .troupe_ns = of_one(t->troupe_ns)};
+                      .raw_ns = dnn_rows_known(t->raw_ns),
+                      .troupe_ns = dnn_rows_known(t->troupe_ns)};
     snprintf(row.name, sizeof row.name, "%s, all %d", names[pass], t->count);
-    report_add(l->suite->report, &row);
+    report_add(l->rows.suite->report, &row);
     double speed = exp(t->logarithms / t->count);
-    row = (report_row){.section = l->section,
+    row = (report_row){.section = l->rows.section,
                        .raw = "PyTorch",
                        .unit = "of it",
                        .rate = true,
                        .scale = 1,
-                       .raw_ns = of_one(1),
-                       .troupe_ns = of_one(1 / speed)};
+                       .raw_ns = dnn_rows_known(1),
+                       .troupe_ns = dnn_rows_known(1 / speed)};
     snprintf(row.name, sizeof row.name, "%s, geometric mean", names[pass]);
     snprintf(row.note, sizeof row.note, "least %.3f", t->least);
-    report_add(l->suite->report, &row);
+    report_add(l->rows.suite->report, &row);
 }
 
 static void run_layers(suite *s, const char *section, const char *title, const dnn_shape *shapes,
                        size_t count, trp_tune tune)
 {
-    layers l = {.suite = s,
-                .section = section,
+    layers l = {.rows = dnn_rows_begin(s, section),
                 .shapes = suite_on_gpu(s) ? shapes : small,
                 .count = suite_on_gpu(s) ? count : COUNT_OF(small),
-                .tune = tune,
-                .begun = stats_now()};
+                .tune = tune};
     dnn_place place;
     size_t done = 0;
     if (tune != TRP_TUNE_OFF && !suite_on_gpu(s))
@@ -174,12 +130,12 @@ static void run_layers(suite *s, const char *section, const char *title, const d
     trp_actor *actor = good ? suite_actor(s, "dnn", section) : NULL;
     if (!good)
         suite_fail(s, section, "a device of its own");
-    for (; actor && done < l.count && !is_late(&l); done++)
+    for (; actor && done < l.count && !dnn_rows_late(&l.rows); done++)
         run_layer(&l, actor, &l.shapes[done]);
     for (int pass = 0; pass < DNN_PASSES; pass++)
         show_total(&l, pass);
-    if (actor && is_late(&l))
-        printf("  stopped after %g s (--limit): %zu of %zu layers\n", s->limit, done, l.count);
+    if (actor)
+        dnn_rows_stopped(&l.rows, done, l.count);
     trp_actor_destroy(actor);
     dnn_close(s, &place);
 }

@@ -103,10 +103,15 @@ static bool finish(suite *s, pid_t pid)
     return false;
 }
 
-bool suite_run(suite *s, const char *const *arguments)
+bool suite_run_into(suite *s, const char *const *arguments, const char *output)
 {
     pid_t pid;
-    return start(s, arguments, &pid) && finish(s, pid);
+    return start_into(s, arguments, output, &pid) && finish(s, pid);
+}
+
+bool suite_run(suite *s, const char *const *arguments)
+{
+    return suite_run_into(s, arguments, "/dev/null");
 }
 
 /* A device with a jit actor, in a worker that was not there before. */
@@ -244,8 +249,7 @@ static bool sample_raw(suite *s, const place *p, const char *image, samples *all
     snprintf(gpu, sizeof gpu, "%u", s->info.ordinal);
     scratch_path(&p->files, "raw", output);
     for (uint32_t i = 0; i < all->count; i++) {
-        pid_t pid;
-        if (!start_into(s, arguments, output, &pid) || !finish(s, pid))
+        if (!suite_run_into(s, arguments, output))
             return false;
         FILE *file = fopen(output, "r");
         bool read = file && fscanf(file, "%lf", &all->raw[i]) == 1;

@@ -2,6 +2,8 @@
 
 #include "filled.h"
 
+#include "actors/dnn/plan_record.h"
+
 #include <stdio.h>
 
 enum { ENGINES = 8, BLOCKS = 5, BLOCK_NS = 2000000 };
@@ -46,8 +48,11 @@ trp_status raw_dnn_open(raw_dnn *l, char *text)
 
 void raw_dnn_close(raw_dnn *l)
 {
-    if (l->handle)
-        l->lib->cudnnDestroy(l->handle);
+    if (l->lib) {
+        trp__cudnn_drop(l->lib, &l->planner.device);
+        if (l->handle)
+            l->lib->cudnnDestroy(l->handle);
+    }
     if (l->stream)
         l->cu->cuStreamDestroy_v2(l->stream);
     *l = (raw_dnn){.error = l->error};
@@ -204,19 +209,29 @@ static bool begin_best(raw_dnn *l, raw_conv *c)
     return good;
 }
 
-bool raw_conv_begin(raw_dnn *l, raw_conv *c)
+bool raw_conv_plan(raw_dnn *l, raw_conv *c)
 {
     static const double value[RAW_CONV_TENSORS];
     static const uint8_t access[RAW_CONV_TENSORS];
     trp_error error = {0};
     describe(c);
     const trp__dnn_graph graph = {&c->head, c->tensor, &c->node, value, access};
-    if (trp__dnn_plan_make(&l->planner, &graph, &c->plan, &error) != TRP_OK)
+    trp_status status = c->record ? trp__dnn_record_read(c->record, c->record_bytes, &l->planner,
+                                                         &graph, &c->plan, &error)
+                                  : trp__dnn_plan_make(&l->planner, &graph, &c->plan, &error);
+    if (status != TRP_OK)
         return fail(l, &error);
     if (c->plan->steps != 1 || !c->plan->step[0].engine.plan) {
         snprintf(l->error, 320, "cuDNN has no engine for it");
         return false;
     }
+    return true;
+}
+
+bool raw_conv_begin(raw_dnn *l, raw_conv *c)
+{
+    if (!c->plan && !raw_conv_plan(l, c))
+        return false;
     return c->best ? begin_best(l, c) : take_memory(l, c, c->plan->workspace);
 }
 

@@ -28,8 +28,10 @@ enum { RAW_CONV_X, RAW_CONV_W, RAW_CONV_Y, RAW_CONV_TENSORS };
 typedef struct raw_conv {
     dnn_shape what;
     dnn_pass pass;
-    const void *piece; /* FILLED_PIECE bytes that what it reads is filled with; NULL: zeros */
-    bool best;         /* the fastest of the first engines of the heuristic, instead of the first */
+    const void *piece;  /* FILLED_PIECE bytes that what it reads is filled with; NULL: zeros */
+    const void *record; /* of a plan, which is made of it; NULL: by the heuristic */
+    size_t record_bytes;
+    bool best; /* the fastest of the first engines of the heuristic, instead of the first */
 
     trp__dnn_head head;
     trp__dnn_tensor tensor[RAW_CONV_TENSORS];
@@ -39,7 +41,8 @@ typedef struct raw_conv {
     trp__cu_address memory;
 } raw_conv;
 
-/* False: l->error has why. end(): also then. */
+/* The plan, and with begin() its memory too. False: l->error has why. end(): also then. */
+bool raw_conv_plan(raw_dnn *l, raw_conv *c);
 bool raw_conv_begin(raw_dnn *l, raw_conv *c);
 void raw_conv_end(raw_dnn *l, raw_conv *c);
 

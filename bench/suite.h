@@ -56,6 +56,8 @@ void suite_dnn_convs(suite *s);
 void suite_dnn_convs_quick(suite *s);
 void suite_dnn_convs_full(suite *s);
 void suite_dnn_fused(suite *s);
+void suite_dnn_attention(suite *s);
+void suite_dnn_rnn(suite *s);
 void suite_dnn_repeat(suite *s);
 void suite_dnn_first(suite *s);
 void suite_jit_warm(suite *s);
@@ -70,11 +72,31 @@ void suite_jit_processes(suite *s);
 #define SUITE_FIRST_LOAD "--first-load"
 bool suite_first_load(const char *path, const char *gpu);
 
+/* `troupe bench --first-conv GPU FILE HOW`, likewise: opens cuDNN and runs a convolution, and
+ * prints what each phase of that took in nanoseconds, in a line. HOW: "make" the plan, and leave
+ * its record in the file; "read" it from there; "warm-make" and "warm-read" once the library has
+ * planned something else. */
+#define SUITE_FIRST_CONV "--first-conv"
+typedef enum suite_phase {
+    SUITE_PHASE_LIBRARY,
+    SUITE_PHASE_HANDLE,
+    SUITE_PHASE_PROPERTIES,
+    SUITE_PHASE_WARM,
+    SUITE_PHASE_PLAN,
+    SUITE_PHASE_LAUNCH,
+    SUITE_PHASE_NEXT,
+    SUITE_PHASES
+} suite_phase;
+bool suite_first_conv(const char *gpu, const char *path, const char *how);
+
 /* The report's header; the arguments are those of the command. */
 void suite_describe(suite *s, int argc, char **argv);
 
 /* Runs the command itself with these arguments, up to a NULL, and what it prints dropped. */
 bool suite_run(suite *s, const char *const *arguments);
+
+/* The same, with what it prints in a file. */
+bool suite_run_into(suite *s, const char *const *arguments, const char *output);
 
 /* True for TRP_OK; else keeps what failed, and why. */
 bool suite_check(suite *s, trp_status status, const char *call);

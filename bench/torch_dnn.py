@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The convolutions of `troupe bench dnn` by PyTorch (cuDNN, its benchmark mode), and attention by its
-cuDNN backend: the time of the kernels, as a CUDA graph of many calls takes it. Writes a JSON file with
+"""The convolutions of `troupe bench dnn` by PyTorch (cuDNN, its benchmark mode), attention by its cuDNN
+backend, and recurrent networks: the time of the kernels, as a CUDA graph of many calls takes it; of
+networks always as calls that follow each other. Writes a JSON file with
 a result a line, which `troupe bench dnn --torch FILE` compares with. Without PyTorch or a GPU it says
 so and ends well."""
 import argparse
@@ -22,15 +23,40 @@ SINGLE = [
     (64, 256, 256, 56, 3, 1, 1), (64, 64, 64, 56, 3, 1, 1), (256, 512, 1024, 28, 1, 1, 1),
     (64, 3, 64, 224, 7, 2, 1), (64, 256, 256, 56, 3, 1, 32)]
 SMALL = [(2, 3, 8, 16, 7, 2, 1), (2, 16, 16, 8, 3, 1, 4)]
-ATTENTION = [(4, 16, 8192, 128)]  # batch, heads, sequence, width of a head
+# batch, heads, sequence, width of a head, causal: as in bench/dnn_attention.c
+ATTENTION = [(4, 16, 8192, 128, True), (4, 16, 8192, 128, False), (8, 32, 2048, 128, True),
+             (32, 16, 512, 64, False)]
+SMALL_ATTENTION = [(2, 2, 32, 16, True), (2, 2, 32, 16, False)]
+# mode, width, layers, steps, batch, both directions: as in bench/dnn_rnn.c
+RNN = [("lstm", 1024, 1, 50, 64, False), ("lstm", 512, 2, 100, 64, True),
+       ("gru", 1024, 1, 50, 64, False), ("gru", 512, 2, 100, 64, True)]
+SMALL_RNN = [("lstm", 16, 2, 4, 3, True), ("gru", 16, 1, 4, 3, False)]
+RNN_TYPES = ["f16", "tf32", "f32"]
 PASSES = ["fwd", "dgrad", "wgrad"]
-PARTS = ["convs", "resnet", "attention"]
+PARTS = ["convs", "resnet", "attention", "rnn"]
 
 
 def name_of(shape, what):
     n, c, k, size, f, stride, groups = shape
     return (f"{f}x{f}{f'/{stride}' if stride > 1 else ''} {c}-{k} {size} n{n}"
             f"{f' g{groups}' if groups > 1 else ''} {what}")
+
+
+def attention_name(shape, what):
+    b, h, s, d, causal = shape
+    return f"attention b{b} h{h} s{s} d{d}{' causal' if causal else ''} {what}"
+
+
+def rnn_name(shape, kind, what):
+    mode, width, layers, steps, batch, both = shape
+    return f"{mode} {kind} h{width} l{layers}{' bi' if both else ''} t{steps} b{batch} {what}"
+
+
+def all_names():
+    return ([name_of(s, p) for s in SINGLE + RESNET + SMALL for p in PASSES] +
+            [attention_name(s, p) for s in ATTENTION + SMALL_ATTENTION for p in ("fwd", "bwd")] +
+            [rnn_name(s, t, p) for s in RNN + SMALL_RNN for t in RNN_TYPES
+             for p in ("fwd", "bwd")])
 
 
 def output_of(shape):
@@ -41,6 +67,14 @@ def output_of(shape):
 def flop_of(shape):
     n, c, k, _, f, _, groups = shape
     return 2 * n * output_of(shape) ** 2 * k * f * f * (c // groups)
+
+
+def rnn_flop_of(shape):
+    mode, width, layers, steps, batch, both = shape
+    directions = 2 if both else 1
+    inputs = width + (layers - 1) * directions * width
+    products = (4 if mode == "lstm" else 3) * width * (inputs + layers * width)
+    return 2 * products * directions * steps * batch
 
 
 class Timer:
@@ -60,6 +94,19 @@ class Timer:
         end.synchronize()
         return begin.elapsed_time(end) * 1e3 / count
 
+    def count_of(self, us):
+        return int(min(max(self.target * 1e6 / us, 3), 200))
+
+    def one_by_one(self, run, us):
+        times = sorted(self.once(run, self.count_of(us)) for _ in range(self.blocks + 1))
+        return times[len(times) // 2]
+
+    def measure_calls(self, run):
+        """As with --eager, on this thread's own stream: what a graph can't hold."""
+        for _ in range(3):
+            run()
+        return self.one_by_one(run, self.once(run, 5))
+
     def measure(self, run):
         torch = self.torch
         side = torch.cuda.Stream()
@@ -69,10 +116,9 @@ class Timer:
                 run()
             us = self.once(run, 5)
         torch.cuda.synchronize()
-        count = int(min(max(self.target * 1e6 / us, 3), 200))
         if self.eager:
-            times = sorted(self.once(run, count) for _ in range(self.blocks + 1))
-            return times[len(times) // 2]
+            return self.one_by_one(run, us)
+        count = self.count_of(us)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for _ in range(count):
@@ -112,32 +158,86 @@ def run_convs(torch, timer, shapes, known, add):
                 add(name, flop_of(shape), lambda: timer.measure(calls[what]))
 
 
-def run_attention(torch, timer, add):
+def attention_calls(torch, shape):
+    """Forward, and the gradients by the operator that autograd calls: from a thread of its own it
+    could be no part of a graph."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
     attend = torch.nn.functional.scaled_dot_product_attention
-    for b, h, s, d in ATTENTION:
-        q, k, v, do = (torch.randn(b, h, s, d, device="cuda", dtype=torch.bfloat16,
-                                   requires_grad=i < 3) for i in range(4))
-        flop = 4 * b * h * s * s * d / 2  # causal: half of it
+    b, h, s, d, causal = shape
+    q, k, v, do = (numbers(torch, b, h, s, d) for _ in range(4))
 
-        def forward():
-            with torch.no_grad(), sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-                return attend(q, k, v, is_causal=True)
+    def forward():
+        with torch.no_grad(), sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return attend(q, k, v, is_causal=causal)
 
-        add(f"attention b{b} h{h} s{s} d{d} causal fwd", flop, lambda: timer.measure(forward))
+    made = []
+
+    def backward():
+        if not made:
+            made.append(torch.ops.aten._scaled_dot_product_cudnn_attention(
+                q, k, v, None, True, 0.0, causal, False))
+        o, stats, cum_q, cum_k, max_q, max_k, seed, offset = made[0][:8]
+        return torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
+            do, q, k, v, o, stats, seed, offset, None, cum_q, cum_k, max_q, max_k, 0.0, causal)
+
+    def by_autograd():
+        for x in (q, k, v):
+            x.requires_grad_()
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-            o = attend(q, k, v, is_causal=True)
+            o = attend(q, k, v, is_causal=causal)
+        return lambda: torch.autograd.grad(o, (q, k, v), do, retain_graph=True)
 
-        def backward():
-            return torch.autograd.grad(o, (q, k, v), do, retain_graph=True)
+    return forward, backward, by_autograd
 
-        # Not as a graph: what autograd runs on a thread of its own is not captured.
-        def time_backward():
-            for _ in range(3):
-                backward()
-            return sorted(timer.once(backward, 5) for _ in range(timer.blocks))[timer.blocks // 2]
 
-        add(f"attention b{b} h{h} s{s} d{d} causal bwd", 2.5 * flop, time_backward)
+def time_gradient(torch, timer, backward, by_autograd):
+    """The operator is PyTorch's own affair: where a version has another one, autograd's calls."""
+    try:
+        return timer.measure(backward)
+    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+        torch.cuda.synchronize()
+        print(f"  by autograd: {str(error).splitlines()[0]}", flush=True)
+        return timer.measure_calls(by_autograd())
+
+
+def run_attention(torch, timer, add):
+    for shape in ATTENTION:
+        b, h, s, d, causal = shape
+        flop = 4 * b * h * s * s * d / (2 if causal else 1)
+        forward, backward, by_autograd = attention_calls(torch, shape)
+        add(attention_name(shape, "fwd"), flop, lambda: timer.measure(forward))
+        add(attention_name(shape, "bwd"), 2.5 * flop,
+            lambda: time_gradient(torch, timer, backward, by_autograd))
+
+
+def run_rnn(torch, timer, add):
+    """torch.nn.LSTM and GRU. The gradients: of the input and of all weights, by autograd."""
+    for shape in RNN:
+        mode, width, layers, steps, batch, both = shape
+        for kind in RNN_TYPES:
+            torch.backends.cudnn.allow_tf32 = kind == "tf32"
+            torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
+            dtype = torch.float16 if kind == "f16" else torch.float32
+            make = torch.nn.LSTM if mode == "lstm" else torch.nn.GRU
+            net = make(width, width, num_layers=layers, bidirectional=both).to("cuda", dtype)
+            net.flatten_parameters()
+            x = torch.rand(steps, batch, width, device="cuda", dtype=dtype) * 2 - 1
+            x.requires_grad_()
+
+            def forward():
+                with torch.no_grad():
+                    return net(x)[0]
+
+            add(rnn_name(shape, kind, "fwd"), rnn_flop_of(shape),
+                lambda: timer.measure_calls(forward))
+            y = net(x)[0]
+            dy = torch.rand_like(y)
+            given = [x] + list(net.parameters())
+            add(rnn_name(shape, kind, "bwd"), 2 * rnn_flop_of(shape),
+                lambda: timer.measure_calls(
+                    lambda: torch.autograd.grad(y, given, dy, retain_graph=True)))
+    torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cuda.matmul.allow_tf32 = False
 
 
 def parse():
@@ -168,7 +268,7 @@ def write(path, head, results):
 def main():
     arguments = parse()
     if arguments.names:
-        print("\n".join(name_of(s, p) for s in SINGLE + RESNET + SMALL for p in PASSES))
+        print("\n".join(all_names()))
         return 0
     try:
         import torch
@@ -205,6 +305,8 @@ def main():
             run_convs(torch, timer, shapes, {row["name"] for row in results}, add)
     if "attention" in chosen:
         run_attention(torch, timer, add)
+    if "rnn" in chosen:
+        run_rnn(torch, timer, add)
     write(arguments.output, head, results)
     print(f"{len(results)} results, {time.monotonic() - begun:.0f} s")
     return 0

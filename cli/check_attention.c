@@ -293,22 +293,10 @@ static check_number dbias_element(const void *user, uint64_t at)
 
 /* All. */
 
-/* What lies on the device only is needed here, too. */
-static bool fetch(attention *job, int which)
-{
-    tensor *t = &job->layer.tensor[which];
-    struct run *run = &job->layer.run;
-    trp_completion done = {0};
-    if (t->use != OPERAND_OUTPUT || t->data || t->bytes == 0)
-        return true;
-    return run_check(trp_host_alloc(run->device, t->bytes, &t->data), "getting host memory") &&
-           run_await(trp_read(run->device, t->device.buffer, 0, t->data, t->bytes, &done), &done,
-                     "reading the result from the device");
-}
-
 static bool fill(attention *job, reference *r)
 {
-    bool ok = fetch(job, ATTENTION_Y) && fetch(job, ATTENTION_STATS);
+    bool ok =
+        layer_fetch_one(&job->layer, ATTENTION_Y) && layer_fetch_one(&job->layer, ATTENTION_STATS);
     r->weight = calloc((size_t)job->columns, sizeof *r->weight);
     if (!r->weight)
         ui_error("check: out of memory");

@@ -22,19 +22,6 @@ typedef struct reference {
     double unit;
 } reference;
 
-/* Where an element of X is in an array that has 1 in some dimensions. */
-static uint64_t index_in(const norm *job, const int64_t *dim, uint64_t at)
-{
-    const npy_array *x = &job->layer.tensor[NORM_X].file;
-    uint64_t index = 0, step = 1;
-    for (uint32_t i = x->rank; i-- > 0;) {
-        index += dim[i] == 1 ? 0 : at % x->dim[i] * step;
-        step *= (uint64_t)dim[i];
-        at /= x->dim[i];
-    }
-    return index;
-}
-
 /* A sum of n terms is off by 16 + 4 sqrt(n) units of their sizes (Higham, Accuracy and Stability,
  * section 3.5); a variance by as much of the squares that it may be computed of, and by what the
  * mean is off. */
@@ -56,13 +43,13 @@ static void take_statistics(reference *r)
     const norm *job = r->job;
     uint64_t count = tensor_elements(&job->layer.tensor[NORM_X]);
     for (uint64_t i = 0; i < count; i++) {
-        statistic *s = &r->group[index_in(job, job->statistic, i)];
+        statistic *s = &r->group[norm_index(job, job->statistic, i)];
         s->sum += r->x[i];
         s->size += fabs(r->x[i]);
         s->count++;
     }
     for (uint64_t i = 0; i < count; i++) {
-        statistic *s = &r->group[index_in(job, job->statistic, i)];
+        statistic *s = &r->group[norm_index(job, job->statistic, i)];
         double off = r->x[i] - (job->mode == TRP_DNN_RMS ? 0 : s->sum / s->count);
         s->squares += off * off;
     }
@@ -80,8 +67,8 @@ static check_number element(const void *user, uint64_t at)
 {
     const reference *r = user;
     const norm *job = r->job;
-    const statistic *s = &r->group[index_in(job, job->statistic, at)];
-    uint64_t place = index_in(job, job->scale, at);
+    const statistic *s = &r->group[norm_index(job, job->statistic, at)];
+    uint64_t place = norm_index(job, job->scale, at);
     double scale = r->scale[place], bias = r->bias ? r->bias[place] : 0;
     double off = r->x[at] - s->mean.x, inverse = s->inv_variance.x;
     check_number v = {.x = off * inverse * scale + bias};
@@ -129,20 +116,24 @@ static bool compare(const reference *r, int which,
 {
     const tensor *t = &r->job->layer.tensor[which];
     check_tally tally = {0};
-    return t->use != OPERAND_OUTPUT || !t->path ||
+    return t->use != OPERAND_OUTPUT || !t->data ||
            (check_elements(&tally, t, 1, value, r) && check_show(&tally, t, began));
 }
 
-bool norm_check(const norm *job)
+bool norm_check(norm *job)
 {
+    const bool backward = job->layer.tensor[NORM_DY].use != OPERAND_ABSENT;
     uint64_t began = ui_now();
     ui_progress("checking against float64");
     reference r = {.job = job, .unit = check_unit(job->type)};
-    bool ok = check_inputs(&job->layer) && fill(&r);
+    bool ok = check_inputs(&job->layer) && fill(&r) &&
+              (!backward || (layer_fetch_one(&job->layer, NORM_MEAN) &&
+                             layer_fetch_one(&job->layer, NORM_INV_VARIANCE)));
     if (ok)
         take_statistics(&r);
     ok = ok && compare(&r, NORM_Y, element, began) && compare(&r, NORM_MEAN, mean_of, began) &&
-         compare(&r, NORM_INV_VARIANCE, inv_variance_of, began);
+         compare(&r, NORM_INV_VARIANCE, inv_variance_of, began) &&
+         (!backward || norm_check_gradient(job, began));
     free(r.x);
     free(r.scale);
     free(r.bias);

@@ -96,6 +96,9 @@ void layer_show(const layer *job, const char *label, uint64_t began, int result,
 /* Fetches the results. */
 bool layer_fetch(layer *job);
 
+/* Fetches one that lies on the device only, for a check; nothing if it is here or none. */
+bool layer_fetch_one(layer *job, int which);
+
 /* Writes them. */
 bool layer_write(layer *job);
 

@@ -1,4 +1,4 @@
-/* troupe norm: normalisation of npy files; its options. */
+/* troupe norm: normalisation of npy files, and its gradient; their options. */
 #include "norm.h"
 
 #include "commands.h"
@@ -9,9 +9,27 @@ static const char *const mode_names[] = {"layer", "batch", "instance", "rms", NU
 /* What the options say, before they are looked at together. */
 typedef struct given {
     const char *out, *scale, *bias, *epsilon, *mean, *inv_variance, *mean_out, *inv_variance_out;
-    const char *activation;
+    const char *activation, *dy, *dx, *dscale, *dbias;
     int type;
 } given;
+
+static int check_gradient(const struct command *command, const norm *job, const given *g)
+{
+    const char *const all[] = {g->dx, g->dscale, g->dbias};
+    static const char *const names[] = {"dx", "dscale", "dbias"};
+    for (int i = 0; i < 3; i++) {
+        if (!g->dy && all[i])
+            return options_reject(command, "--%s: expected --backward DY.npy", names[i]);
+    }
+    if (g->dy && !g->dx && !g->dscale && !g->dbias)
+        return options_reject(command, "--backward: expected --dx, --dscale or --dbias FILE");
+    if (g->dbias && job->mode == TRP_DNN_RMS)
+        return options_reject(command, "--dbias: expected none, for --mode rms has none");
+    if (g->dy && g->activation)
+        return options_reject(command, "--activation: expected none with --backward, whose "
+                                       "gradient is of what is normalised");
+    return EXIT_DONE;
+}
 
 /* Mean and variance belong to some modes only. */
 static int check_statistics(const struct command *command, const norm *job, const given *g)
@@ -39,7 +57,7 @@ static int check_statistics(const struct command *command, const norm *job, cons
 /* What the table can't express. */
 static int check_together(const struct command *command, norm *job, const given *g)
 {
-    if (!g->out)
+    if (!g->out && !g->dy)
         return options_reject(command, "expected -o Y.npy, the file to write");
     if (job->mode < 0)
         return options_reject(command, "expected --mode layer|batch|instance|rms");
@@ -51,17 +69,27 @@ static int check_together(const struct command *command, norm *job, const given 
     if (g->activation && !layer_read_activation(g->activation, &job->activation))
         return options_reject(command, "--activation: expected %s, got '%s'", LAYER_ACTIVATIONS,
                               g->activation);
-    return check_statistics(command, job, g);
+    int status = check_gradient(command, job, g);
+    /* A gradient needs statistics: of X, unless those that a batch had are given. */
+    if (g->dy && !(job->mode == TRP_DNN_BATCH && (g->mean || g->inv_variance)))
+        job->training = true;
+    return status == EXIT_DONE ? check_statistics(command, job, g) : status;
 }
 
-/* Training makes statistics whether or not they are written. */
+/* What is made, whether or not it is written. */
+static void set_made(norm *job, int which, const char *name, const char *path)
+{
+    job->layer.tensor[which] =
+        (tensor){.use = OPERAND_OUTPUT, .option = name, .path = path, .fd = -1};
+}
+
+/* Training makes statistics. */
 static void set_statistic(norm *job, int which, const char *name, const char *in, const char *out)
 {
-    if (!job->training)
-        layer_set(&job->layer, which, name, in, OPERAND_INPUT);
+    if (job->training)
+        set_made(job, which, name, out);
     else
-        job->layer.tensor[which] =
-            (tensor){.use = OPERAND_OUTPUT, .option = name, .path = out, .fd = -1};
+        layer_set(&job->layer, which, name, in, OPERAND_INPUT);
 }
 
 static void settle(norm *job, const given *g, char **files)
@@ -69,7 +97,6 @@ static void settle(norm *job, const given *g, char **files)
     layer *l = &job->layer;
     job->type = layer_type(g->type);
     layer_set(l, NORM_X, "X", files[0], OPERAND_INPUT);
-    layer_set(l, NORM_Y, "the result", g->out, OPERAND_OUTPUT);
     layer_set(l, NORM_SCALE, "--scale", g->scale, OPERAND_INPUT);
     layer_set(l, NORM_BIAS, "--bias", g->bias, OPERAND_INPUT);
     if (job->mode != TRP_DNN_RMS)
@@ -77,6 +104,14 @@ static void settle(norm *job, const given *g, char **files)
                       g->mean_out);
     set_statistic(job, NORM_INV_VARIANCE, job->training ? "--inv-variance-out" : "--inv-variance",
                   g->inv_variance, g->inv_variance_out);
+    if (g->out || job->training)
+        set_made(job, NORM_Y, "the result", g->out);
+    if (!g->dy)
+        return;
+    layer_set(l, NORM_DY, "--backward", g->dy, OPERAND_INPUT);
+    set_made(job, NORM_DX, "--dx", g->dx);
+    set_made(job, NORM_DSCALE, "--dscale", g->dscale);
+    layer_set(l, NORM_DBIAS, "--dbias", g->dbias, OPERAND_OUTPUT);
 }
 
 /* The command line; false: the command ends with *exit_status. */
@@ -106,6 +141,11 @@ static bool read_options(norm *job, int argc, char **argv, int *exit_status)
          NULL},
         {0, "inv-variance-out", "FILE", "write 1 / sqrt(variance + epsilon), likewise", OPTION_TEXT,
          &g.inv_variance_out, NULL},
+        {0, "backward", "DY.npy", "also compute gradients, from that of the result", OPTION_TEXT,
+         &g.dy, NULL},
+        {0, "dx", "FILE", "the gradient of X to write", OPTION_TEXT, &g.dx, NULL},
+        {0, "dscale", "FILE", "that of --scale", OPTION_TEXT, &g.dscale, NULL},
+        {0, "dbias", "FILE", "that of --bias", OPTION_TEXT, &g.dbias, NULL},
         {0, "activation", LAYER_ACTIVATIONS, "what is done with each element then", OPTION_TEXT,
          &g.activation, NULL},
         {0, "type", LAYER_TYPES, "what X is rounded to, and the result (default: as X is)",
@@ -142,9 +182,8 @@ static trp_dnn_tensor widened(const norm *job, int which, const int64_t *dim)
     int64_t elements = (int64_t)tensor_elements(&job->layer.tensor[which]);
     if (!t.buffer.id)
         return t;
-    uint32_t at = which == NORM_SCALE || which == NORM_BIAS ? job->first
-                  : job->mode == TRP_DNN_BATCH              ? 1
-                                                            : 0;
+    bool statistic = which == NORM_MEAN || which == NORM_INV_VARIANCE;
+    uint32_t at = !statistic ? job->first : job->mode == TRP_DNN_BATCH ? 1 : 0;
     wide.rank = rank;
     for (uint32_t i = 0; i < rank; i++) {
         bool there = i >= at && i < at + t.rank;
@@ -170,6 +209,8 @@ static bool normalise(norm *job)
         .options = layer_options(&job->layer),
     };
     trp_actor *dnn = job->layer.run.dnn;
+    if (job->layer.tensor[NORM_Y].use == OPERAND_ABSENT)
+        return true;
     ui_progress("normalising");
     uint64_t began = ui_now();
     trp_status sent =
@@ -177,6 +218,31 @@ static bool normalise(norm *job)
     if (!run_await(sent, &done, "the normalisation"))
         return false;
     layer_show(&job->layer, "normalisation", began, NORM_Y, 0);
+    return true;
+}
+
+static bool differentiate(norm *job)
+{
+    trp_completion done = {0};
+    trp_norm_request r = {
+        .mode = (trp_dnn_norm)job->mode,
+        .x = layer_tensor(&job->layer, NORM_X),
+        .y = layer_tensor(&job->layer, NORM_DY),
+        .scale = widened(job, NORM_SCALE, job->scale),
+        .mean = widened(job, NORM_MEAN, job->statistic),
+        .inv_variance = widened(job, NORM_INV_VARIANCE, job->statistic),
+        .dx = layer_tensor(&job->layer, NORM_DX),
+        .dscale = widened(job, NORM_DSCALE, job->scale),
+        .dbias = widened(job, NORM_DBIAS, job->scale),
+        .options = layer_options(&job->layer),
+    };
+    if (job->layer.tensor[NORM_DY].use == OPERAND_ABSENT)
+        return true;
+    ui_progress("computing the gradient");
+    uint64_t began = ui_now();
+    if (!run_await(trp_norm_backward(job->layer.run.dnn, &r, &done), &done, "the gradient"))
+        return false;
+    layer_show(&job->layer, "gradient", began, NORM_DX, 0);
     return true;
 }
 
@@ -188,8 +254,8 @@ int command_norm(int argc, char **argv)
     if (!read_options(&job, argc, argv, &exit_status))
         return exit_status;
     ui_set_quiet(l->quiet);
-    bool ok = norm_plan(&job) && layer_start(l) && normalise(&job) && layer_fetch(l) &&
-              (!l->check || norm_check(&job)) && layer_write(l);
+    bool ok = norm_plan(&job) && layer_start(l) && normalise(&job) && differentiate(&job) &&
+              layer_fetch(l) && (!l->check || norm_check(&job)) && layer_write(l);
     layer_close(l);
     return ok ? EXIT_DONE : EXIT_FAILED;
 }

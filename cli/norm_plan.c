@@ -8,6 +8,18 @@ double norm_epsilon(const norm *job)
     return job->epsilon > 0 ? job->epsilon : 1e-5;
 }
 
+uint64_t norm_index(const norm *job, const int64_t *dim, uint64_t at)
+{
+    const npy_array *x = &job->layer.tensor[NORM_X].file;
+    uint64_t index = 0, step = 1;
+    for (uint32_t i = x->rank; i-- > 0;) {
+        index += dim[i] == 1 ? 0 : at % x->dim[i] * step;
+        step *= (uint64_t)dim[i];
+        at /= x->dim[i];
+    }
+    return index;
+}
+
 static bool by_layer(const norm *job)
 {
     return job->mode == TRP_DNN_LAYER || job->mode == TRP_DNN_RMS;
@@ -56,6 +68,17 @@ static bool lay_out_part(norm *job, int which, uint32_t from, uint32_t to, const
            tensor_lay_out(t, type, TENSOR_AS_FILE);
 }
 
+/* An array like X. */
+static bool lay_out_whole(norm *job, int which, uint32_t rank, const int64_t *dim)
+{
+    tensor *t = &job->layer.tensor[which];
+    if (t->use == OPERAND_ABSENT)
+        return true;
+    return (t->use == OPERAND_OUTPUT ? tensor_shape_output(t, job->type, rank, dim)
+                                     : tensor_expect_dims(t, rank, dim, "as X has")) &&
+           tensor_lay_out(t, job->type, (tensor_order)job->layer.order);
+}
+
 static bool lay_out(norm *job)
 {
     tensor *t = job->layer.tensor;
@@ -65,13 +88,13 @@ static bool lay_out(norm *job)
     int64_t dim[TRP_DNN_RANK_MAX];
     for (uint32_t i = 0; i < rank; i++)
         dim[i] = (int64_t)t[NORM_X].file.dim[i];
-    tensor_order order = (tensor_order)job->layer.order;
     const char *of_scale = by_layer(job) ? "the last dimensions of X" : "one for each channel";
-    return tensor_lay_out(&t[NORM_X], job->type, order) &&
-           tensor_shape_output(&t[NORM_Y], job->type, rank, dim) &&
-           tensor_lay_out(&t[NORM_Y], job->type, order) &&
+    return lay_out_whole(job, NORM_X, rank, dim) && lay_out_whole(job, NORM_Y, rank, dim) &&
+           lay_out_whole(job, NORM_DY, rank, dim) && lay_out_whole(job, NORM_DX, rank, dim) &&
            lay_out_part(job, NORM_SCALE, job->first, scale_end, of_scale) &&
            lay_out_part(job, NORM_BIAS, job->first, scale_end, of_scale) &&
+           lay_out_part(job, NORM_DSCALE, job->first, scale_end, of_scale) &&
+           lay_out_part(job, NORM_DBIAS, job->first, scale_end, of_scale) &&
            lay_out_part(job, NORM_MEAN, begin, end, "one for each channel") &&
            lay_out_part(job, NORM_INV_VARIANCE, begin, end, "one for each channel");
 }

@@ -22,6 +22,7 @@ array inner f32 C 6,5,7
 array shift f32 C 6,5,7
 array last f32 C 7
 array whole f32 F 5,7
+array inner3 f64 C 6,11
 
 # --- by channels ---
 for mode in batch instance; do
@@ -63,6 +64,64 @@ norm x --mode layer --scale "$tmp/inner.npy" --bias "$tmp/shift.npy" --activatio
 norm x --mode layer --scale "$tmp/inner.npy" --bias "$tmp/shift.npy" --training \
     --mean-out "$tmp/mean.npy"
 has mean '4,'
+
+# --- gradients ---
+# gradient X DY ARGS...: must work, and be right; the gradients are dx.npy and dscale.npy
+gradient() {
+    x=$1 dy=$2
+    shift 2
+    rm -f "$tmp/dx.npy" "$tmp/dscale.npy" "$tmp/dbias.npy"
+    run 0 norm "$tmp/$x.npy" --backward "$tmp/$dy.npy" --dx "$tmp/dx.npy" \
+        --dscale "$tmp/dscale.npy" --device "$device" --check "$@" &&
+        says out 'against float64: relative error'
+}
+array dy f32 C 4,6,5,7
+array dyf f32 F 4,6,5,7
+array dyd f64 C 3,6,11
+array dmatrix f32 C 9,6
+array wide f32 C 8,6,40,30
+array dwide f32 C 8,6,40,30
+for mode in batch instance; do
+    for pair in x,dy xf,dy x,dyf xd,dyd matrix,dmatrix; do
+        [ $mode-$pair = instance-matrix,dmatrix ] && continue
+        gradient "${pair%,*}" "${pair#*,}" --mode $mode --scale "$tmp/scale.npy" \
+            --dbias "$tmp/dbias.npy"
+        has dscale '6,'
+        has dbias '6,'
+    done
+    gradient x dy --mode $mode --scale "$tmp/scale.npy" --epsilon 0.1 --layout nhwc
+    gradient x dy --mode $mode --scale "$tmp/scale.npy" --type bf16
+    gradient wide dwide --mode $mode --scale "$tmp/scale.npy" --training
+done
+for mode in layer rms; do
+    gradient x dy --mode $mode --scale "$tmp/inner.npy"
+    has dx '4, 6, 5, 7'
+    has dscale '6, 5, 7'
+    gradient x dyf --mode $mode --scale "$tmp/last.npy" --epsilon 0.01
+    gradient xf dy --mode $mode --scale "$tmp/whole.npy"
+    gradient matrix dmatrix --mode $mode --scale "$tmp/scale.npy" --type f16
+    gradient xd dyd --mode $mode --scale "$tmp/inner3.npy"
+done
+gradient x dy --mode layer --scale "$tmp/inner.npy" --bias "$tmp/shift.npy" --layout nhwc \
+    --dbias "$tmp/dbias.npy"
+has dbias '6, 5, 7'
+# With the result and statistics, and again from those.
+gradient x dy --mode batch --scale "$tmp/scale.npy" --bias "$tmp/bias.npy" -o "$tmp/y.npy" \
+    --mean-out "$tmp/mean.npy" --inv-variance-out "$tmp/inv.npy"
+says out 'normalisation .*4 x 6 x 5 x 7 f32'
+says out 'gradient .*4 x 6 x 5 x 7 f32'
+mv "$tmp/dx.npy" "$tmp/want.npy"
+mv "$tmp/y.npy" "$tmp/wanty.npy"
+gradient x dy --mode batch --scale "$tmp/scale.npy" --bias "$tmp/bias.npy" -o "$tmp/y.npy" \
+    --mean "$tmp/mean.npy" --inv-variance "$tmp/inv.npy"
+same dx want
+same y wanty
+gradient x dy --mode batch --scale "$tmp/scale.npy" --mean "$tmp/mean.npy" \
+    --inv-variance "$tmp/inv.npy"
+same dx want
+run 0 norm "$tmp/x.npy" --mode rms --scale "$tmp/last.npy" --backward "$tmp/dy.npy" \
+    --dscale "$tmp/only.npy" --device "$device" --check
+has only '7,'
 
 # --- refused ---
 # refused STATUS PATTERN X ARGS...: must fail with a message and leave no output
@@ -109,5 +168,31 @@ refused 2 "--epsilon: expected a number above 0, got '0'" x --mode rms --scale "
 refused 2 "--activation: expected .*got 'rely'" x --mode rms --scale "$scale" --activation rely
 refused 1 'missing.npy: No such file' missing --mode rms --scale "$scale"
 run 2 norm "$tmp/x.npy" --mode rms --scale "$scale" && says err 'expected -o Y.npy'
+# refused_dy STATUS PATTERN ARGS...: the same of x.npy, with all options given
+refused_dy() {
+    expected=$1 pattern=$2
+    shift 2
+    rm -f "$tmp/y.npy"
+    run "$expected" norm "$tmp/x.npy" --device "$device" "$@" && says err "$pattern"
+    [ ! -e "$tmp/y.npy" ] || fail "an output file was left"
+}
+for option in dx dscale dbias; do
+    refused_dy 2 "--$option: expected --backward DY.npy" --mode layer --scale "$tmp/last.npy" \
+        -o "$tmp/y.npy" --$option "$tmp/y.npy"
+done
+refused_dy 2 '--backward: expected --dx, --dscale or --dbias FILE' --mode layer \
+    --scale "$tmp/last.npy" --backward "$tmp/dy.npy"
+refused_dy 2 '--dbias: expected none, for --mode rms' --mode rms --scale "$tmp/last.npy" \
+    --backward "$tmp/dy.npy" --dbias "$tmp/y.npy"
+refused_dy 2 '--activation: expected none with --backward' --mode layer --scale "$tmp/last.npy" \
+    --backward "$tmp/dy.npy" --dx "$tmp/y.npy" --activation relu
+refused_dy 2 '--mode batch: expected --mean FILE and --inv-variance FILE' --mode batch \
+    --scale "$scale" --backward "$tmp/dy.npy" --dx "$tmp/y.npy" --mean "$tmp/mean.npy"
+refused_dy 2 '--mean: expected --mode batch without --training, got layer' --mode layer \
+    --scale "$tmp/last.npy" --backward "$tmp/dy.npy" --dx "$tmp/y.npy" --mean "$tmp/mean.npy"
+refused_dy 1 '--backward: expected 4 x 6 x 5 x 7, as X has; .*dmatrix.npy is 9 x 6' --mode layer \
+    --scale "$tmp/last.npy" --backward "$tmp/dmatrix.npy" --dx "$tmp/y.npy"
+refused_dy 1 'missing.npy: No such file' --mode layer --scale "$tmp/last.npy" \
+    --backward "$tmp/missing.npy" --dx "$tmp/y.npy"
 
 finish

@@ -6,6 +6,7 @@
 #include "dnn_planner.h"
 
 #include "actors/dnn/direct_cuda.h"
+#include "actors/dnn/warm.h"
 
 #include <troupe/dnn.h>
 
@@ -507,6 +508,14 @@ static void fused(void **unused)
         try_graph(g, "matmul, bias, gelu %s", trp_dtype_name(floats[t]));
     }
 }
+
+static void warming_up(void **unused)
+{
+    (void)unused;
+    assert_true(trp__dnn_warm_up(&planner));
+    assert_true(trp__dnn_warm_up(&planner));
+}
+
 static int set_up(void **unused)
 {
     (void)unused;
@@ -526,9 +535,9 @@ static int tear_down(void **unused)
 int main(int count, char **argument)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions), cmocka_unit_test(products), cmocka_unit_test(pointwise),
-        cmocka_unit_test(reductions),   cmocka_unit_test(pooling),  cmocka_unit_test(norms),
-        cmocka_unit_test(fused),
+        cmocka_unit_test(warming_up), cmocka_unit_test(convolutions), cmocka_unit_test(products),
+        cmocka_unit_test(pointwise),  cmocka_unit_test(reductions),   cmocka_unit_test(pooling),
+        cmocka_unit_test(norms),      cmocka_unit_test(fused),
     };
     if (count > 1)
         cmocka_set_test_filter(argument[1]);

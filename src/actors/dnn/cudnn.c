@@ -98,6 +98,18 @@ trp_status trp__cudnn_finish(trp__cudnn_maker *maker, trp__cudnn_descriptor *out
     return maker->status;
 }
 
+trp__cudnn_descriptor trp__cudnn_properties(const trp__cudnn *lib, trp__cudnn_handle handle)
+{
+    trp__cudnn_descriptor device = NULL;
+    trp_error ignored;
+    if (lib->cudnnGetVersion() < TRP__CUDNN_VERSION_DEVICEPROP)
+        return NULL;
+    trp__cudnn_maker m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &ignored);
+    trp__cudnn_set(&m, TRP__CUDNN_ATTR_DEVICEPROP_HANDLE, TRP__CUDNN_TYPE_HANDLE, 1, &handle);
+    (void)trp__cudnn_finish(&m, &device);
+    return device;
+}
+
 void trp__cudnn_drop(const trp__cudnn *lib, trp__cudnn_descriptor *descriptor)
 {
     if (*descriptor)

@@ -65,6 +65,10 @@ void trp__cudnn_set_descriptor(trp__cudnn_maker *maker, trp__cudnn_attribute nam
 /* Finalises it. On an error it is destroyed, and *out NULL. */
 trp_status trp__cudnn_finish(trp__cudnn_maker *maker, trp__cudnn_descriptor *out);
 
+/* The properties of the device that a handle is for, which plans can be made of. NULL: the library
+ * can't do that. */
+trp__cudnn_descriptor trp__cudnn_properties(const trp__cudnn *lib, trp__cudnn_handle handle);
+
 /* Destroys a descriptor, and leaves NULL in its place. NULL is ignored. */
 void trp__cudnn_drop(const trp__cudnn *lib, trp__cudnn_descriptor *descriptor);
 

@@ -5,6 +5,7 @@
 #include "actors/dnn/product_cublaslt.h"
 #include "actors/dnn/rnn_cuda.h"
 #include "actors/dnn/tune_cuda.h"
+#include "actors/dnn/warm.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "cache/lru.h"
@@ -49,7 +50,7 @@ typedef struct state {
     trp__cu_device device;
     trp__cu_context context;  /* the device's primary one, held; NULL: not yet */
     trp__cudnn_handle handle; /* on the actor's stream */
-    trp__dnn_planner planner; /* with a handle of its own: the side thread's */
+    trp__dnn_planner planner; /* the side thread's; its handle is its own, if it needs one */
     trp__lru *plans;          /* trp__dnn_plan *, by plan_key */
     trp__side *side;
     trp__store *store; /* of plans and kernels; NULL: there is none */
@@ -145,21 +146,25 @@ static trp_status open_library(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
     const trp__cudnn *lib = s->lib;
-    trp_error ignored;
     trp_status status = trp__cudnn_check(lib, lib->cudnnCreate(&s->handle), "cudnnCreate", error);
     if (status == TRP_OK)
         status = trp__cudnn_check(lib, lib->cudnnSetStream(s->handle, instance->stream),
                                   "cudnnSetStream", error);
-    if (status == TRP_OK)
-        status = trp__cudnn_check(lib, lib->cudnnCreate(&s->planner.handle), "cudnnCreate", error);
-    s->planner.lib = lib;
-    if (status != TRP_OK || lib->cudnnGetVersion() < TRP__CUDNN_VERSION_DEVICEPROP)
+    if (status != TRP_OK)
         return status;
-    trp__cudnn_maker m = trp__cudnn_begin(lib, TRP__CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &ignored);
-    trp__cudnn_set(&m, TRP__CUDNN_ATTR_DEVICEPROP_HANDLE, TRP__CUDNN_TYPE_HANDLE, 1,
-                   &s->planner.handle);
-    (void)trp__cudnn_finish(&m, &s->planner.device); /* NULL if it fails: the handle does, too */
-    return TRP_OK;
+    s->planner.lib = lib;
+    s->planner.device = trp__cudnn_properties(lib, s->handle);
+    return s->planner.device
+               ? TRP_OK
+               : trp__cudnn_check(lib, lib->cudnnCreate(&s->planner.handle), "cudnnCreate", error);
+}
+
+/* At the start of the actor, of one in a standby too; what is asked for meanwhile waits for it, and
+ * would else have done the same. */
+static void warm_up(void *argument)
+{
+    const state *s = argument;
+    (void)trp__dnn_warm_up(&s->planner);
 }
 
 static trp_status init(trp_instance *instance, trp_error *error)
@@ -184,7 +189,9 @@ static trp_status init(trp_instance *instance, trp_error *error)
                                  &s->plans, error);
     if (status == TRP_OK)
         status = trp__side_start(&s->side, enter, s, error);
-    if (status != TRP_OK)
+    if (status == TRP_OK)
+        trp__side_run(s->side, warm_up, s);
+    else
         stop(instance);
     return status;
 }
@@ -234,6 +241,8 @@ static bool search_once(state *s, const trp__key *key)
         return false;
     if (!use_record(s, key)) {
         trp__dnn_plan_set_values(m->plan, &m->graph);
+        if (!s->planner.handle) /* candidates run with it; without it the plan stays as it is */
+            s->lib->cudnnCreate(&s->planner.handle);
         trp__dnn_tune(&s->planner, s->cu, s->l2_bytes, m->graph.head->tune == TRP_TUNE_FULL,
                       m->plan);
         m->plan->tune = m->graph.head->tune;

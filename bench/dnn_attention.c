@@ -1,0 +1,180 @@
+/* Attention of bf16, forward and backward, against PyTorch's cuDNN backend where its figures are
+ * given. */
+#include "dnn_rows.h"
+#include "filled.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+typedef struct attention_shape {
+    int64_t batch, heads, rows, depth; /* as many columns as rows */
+    bool causal;
+} attention_shape;
+
+/* As in bench/torch_dnn.py: long sequences, a language model's in training, and short ones. */
+static const attention_shape shapes[] = {{4, 16, 8192, 128, true},
+                                         {4, 16, 8192, 128, false},
+                                         {8, 32, 2048, 128, true},
+                                         {32, 16, 512, 64, false}};
+
+/* On the host. */
+static const attention_shape small[] = {{2, 2, 32, 16, true}, {2, 2, 32, 16, false}};
+
+enum { Q, K, V, DY, Y, DQ, DK, DV, STATS, TENSORS }; /* those up to DY are read only */
+
+typedef struct attention {
+    suite *suite;
+    trp_actor *actor;
+    attention_shape what;
+    bool backward;
+    trp_buffer buffer[TENSORS];
+    trp_dnn_ran ran;
+} attention;
+
+/* Two products of rows and columns forward, five backward. */
+static double flop_of(const attention *a)
+{
+    const attention_shape *x = &a->what;
+    double pairs = (double)(x->batch * x->heads) * (double)x->rows * (double)x->rows;
+    double forward = 4 * pairs * (double)x->depth / (x->causal ? 2 : 1);
+    return a->backward ? 2.5 * forward : forward;
+}
+
+static void name_of(const attention *a, char *out, size_t size)
+{
+    const attention_shape *x = &a->what;
+    snprintf(out, size, "attention b%d h%d s%d d%d%s %s", (int)x->batch, (int)x->heads,
+             (int)x->rows, (int)x->depth, x->causal ? " causal" : "", a->backward ? "bwd" : "fwd");
+}
+
+/* Buffers. */
+
+static bool begin(attention *a)
+{
+    const attention_shape *x = &a->what;
+    const uint64_t rows = (uint64_t)(x->batch * x->heads * x->rows);
+    unsigned char *piece = malloc(FILLED_PIECE);
+    bool good = piece != NULL;
+    if (good)
+        filled_piece(TRP_BF16, piece, a->suite->seed);
+    for (int i = 0; i < TENSORS && good; i++)
+        good = filled_buffer(a->suite, i <= DY ? piece : NULL,
+                             i == STATS ? rows * sizeof(float) : rows * (uint64_t)x->depth * 2,
+                             &a->buffer[i]);
+    free(piece);
+    return good;
+}
+
+static void end(attention *a)
+{
+    for (int i = 0; i < TENSORS; i++) {
+        if (a->buffer[i].id)
+            trp_buffer_free(a->suite->device, a->buffer[i]);
+    }
+}
+
+/* Requests. */
+
+static trp_dnn_tensor tensor_of(const attention *a, int which)
+{
+    const attention_shape *x = &a->what;
+    return (trp_dnn_tensor){.type = which == STATS ? TRP_F32 : TRP_BF16,
+                            .rank = 4,
+                            .dim = {x->batch, x->heads, x->rows, which == STATS ? 1 : x->depth},
+                            .buffer = a->buffer[which]};
+}
+
+/* Forward without stats, as PyTorch where nothing is to be differentiated. */
+static trp_status send(attention *a, bool backward, bool stats, trp_dnn_ran *ran,
+                       trp_completion *completion)
+{
+    trp_attention_request r = {.header = {.wait_ns = TRP_FOREVER},
+                               .q = tensor_of(a, Q),
+                               .k = tensor_of(a, K),
+                               .v = tensor_of(a, V),
+                               .y = tensor_of(a, Y),
+                               .mask = a->what.causal ? TRP_DNN_MASK_CAUSAL : TRP_DNN_MASK_NONE,
+                               .options = {.ran = ran}};
+    if (stats)
+        r.stats = tensor_of(a, STATS);
+    if (!backward)
+        return trp_attention_forward(a->actor, &r, completion);
+    r.dy = tensor_of(a, DY);
+    r.dq = tensor_of(a, DQ);
+    r.dk = tensor_of(a, DK);
+    r.dv = tensor_of(a, DV);
+    return trp_attention_backward(a->actor, &r, completion);
+}
+
+static bool run(void *context, uint64_t count)
+{
+    attention *a = context;
+    for (uint64_t i = 0; i < count; i++) {
+        if (!suite_check(a->suite, send(a, a->backward, a->backward, NULL, NULL), "attention"))
+            return false;
+    }
+    return suite_check(a->suite, trp_device_drain(a->suite->device, TRP_FOREVER),
+                       "trp_device_drain");
+}
+
+/* The first, alone; the gradient of a result that is there, with its stats. */
+static bool run_first(attention *a)
+{
+    trp_completion done[2] = {{0}};
+    return (!a->backward ||
+            suite_await(a->suite, send(a, false, true, NULL, &done[0]), &done[0], "attention")) &&
+           suite_await(a->suite, send(a, a->backward, a->backward, &a->ran, &done[1]), &done[1],
+                       a->backward ? "the gradient" : "attention");
+}
+
+static void measure(const dnn_rows *rows, attention *a)
+{
+    char name[sizeof((report_row *)0)->name];
+    report_row row;
+    const dnn_work work = {.name = name,
+                           .type = TRP_BF16,
+                           .flop = flop_of(a),
+                           .side = {.run = run, .context = a},
+                           .ran = &a->ran};
+    name_of(a, name, sizeof name);
+    if (run_first(a))
+        dnn_rows_measure(rows, &work, &row);
+    else
+        suite_fail(a->suite, rows->section, name);
+}
+
+static void run_shape(const dnn_rows *rows, trp_actor *actor, const attention_shape *x)
+{
+    attention a = {.suite = rows->suite, .actor = actor, .what = *x};
+    bool good = begin(&a);
+    if (!good)
+        suite_fail(a.suite, rows->section, "tensors");
+    for (int pass = 0; good && pass < 2 && !dnn_rows_late(rows); pass++) {
+        a.backward = pass == 1;
+        measure(rows, &a);
+    }
+    end(&a);
+}
+
+void suite_dnn_attention(suite *s)
+{
+    const attention_shape *all = suite_on_gpu(s) ? shapes : small;
+    const size_t count = suite_on_gpu(s) ? COUNT_OF(shapes) : COUNT_OF(small);
+    const dnn_rows rows = dnn_rows_begin(s, "attention");
+    dnn_place place;
+    size_t done = 0;
+    report_section(s->report, "Attention, bf16",
+                   "raw: PyTorch's cuDNN backend, of --torch FILE; Troupe: submit all, then drain");
+    bool good = dnn_open(s, &place);
+    trp_actor *actor = good ? suite_actor(s, "dnn", rows.section) : NULL;
+    if (!good)
+        suite_fail(s, rows.section, "a device of its own");
+    for (; actor && done < count && !dnn_rows_late(&rows); done++)
+        run_shape(&rows, actor, &all[done]);
+    if (actor)
+        dnn_rows_stopped(&rows, done, count);
+    trp_actor_destroy(actor);
+    dnn_close(s, &place);
+}

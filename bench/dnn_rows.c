@@ -1,0 +1,69 @@
+#include "dnn_rows.h"
+
+#include <stdio.h>
+
+dnn_rows dnn_rows_begin(suite *s, const char *section)
+{
+    return (dnn_rows){.suite = s, .section = section, .begun = stats_now()};
+}
+
+bool dnn_rows_late(const dnn_rows *rows)
+{
+    return (double)(stats_now() - rows->begun) > rows->suite->limit * 1e9;
+}
+
+void dnn_rows_stopped(const dnn_rows *rows, size_t done, size_t all)
+{
+    if (dnn_rows_late(rows))
+        printf("  stopped after %g s (--limit): %zu of %zu layers\n", rows->suite->limit, done,
+               all);
+}
+
+stats_summary dnn_rows_known(double ns)
+{
+    return (stats_summary){.samples = ns > 0,
+                           .operations = 1,
+                           .min = ns,
+                           .p50 = ns,
+                           .p90 = ns,
+                           .p99 = ns,
+                           .max = ns,
+                           .mean = ns};
+}
+
+static bool time_it(suite *s, stats_side side, report_row *row)
+{
+    const stats_side none = {0};
+    stats_plan plan = {.blocks = s->quick ? 3 : 5};
+    placement where;
+    plan.count = stats_calibrate(side, s->quick ? 3e6 : 10e6, 10000);
+    plan.warm = plan.count / 8 + 1;
+    placement_begin(&where, s->device, false);
+    plan.placement = &where;
+    bool good = plan.count > 0 && suite_time(s, &plan, none, side, row);
+    placement_end(&where);
+    return good;
+}
+
+bool dnn_rows_measure(const dnn_rows *rows, const dnn_work *work, report_row *out)
+{
+    suite *s = rows->suite;
+    bool tera = suite_on_gpu(s);
+    *out = (report_row){.section = rows->section,
+                        .raw = s->torch ? "PyTorch" : NULL,
+                        .type = trp_dtype_name(work->type),
+                        .unit = tera ? "TFLOP/s" : "GFLOP/s",
+                        .rate = true,
+                        .scale = work->flop / (tera ? 1e3 : 1)};
+    snprintf(out->name, sizeof out->name, "%s", work->name);
+    if (!time_it(s, work->side, out)) {
+        suite_fail(s, rows->section, out->name);
+        return false;
+    }
+    out->raw_ns = dnn_rows_known(dnn_torch_ns(s, out->name));
+    if (work->ran)
+        snprintf(out->note, sizeof out->note, "%s%.30s", work->ran->parts > 1 ? "pieces " : "",
+                 work->ran->engine);
+    report_add(s->report, out);
+    return true;
+}

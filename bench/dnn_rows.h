@@ -1,0 +1,37 @@
+/* What the sections of layers share: rows of one request each, timed by itself, with PyTorch's
+ * figure of --torch beside it. */
+#ifndef TRP_BENCH_DNN_ROWS_H
+#define TRP_BENCH_DNN_ROWS_H
+
+#include "dnn.h"
+
+typedef struct dnn_rows {
+    suite *suite;
+    const char *section;
+    int64_t begun;
+} dnn_rows;
+
+/* What a row is of. */
+typedef struct dnn_work {
+    const char *name; /* as bench/torch_dnn.py has it */
+    trp_dtype type;
+    double flop; /* of a request */
+    stats_side side;
+    const trp_dnn_ran *ran; /* how it was run; NULL: not known */
+} dnn_work;
+
+dnn_rows dnn_rows_begin(suite *s, const char *section);
+
+/* The section has used up what --limit gives it. */
+bool dnn_rows_late(const dnn_rows *rows);
+
+/* Sends requests back to back and adds the row, which *out becomes. False: what failed is told. */
+bool dnn_rows_measure(const dnn_rows *rows, const dnn_work *work, report_row *out);
+
+/* That it was stopped, and behind how many of `all`. */
+void dnn_rows_stopped(const dnn_rows *rows, size_t done, size_t all);
+
+/* A figure that is known, and not a sample of anything; 0: unknown. */
+stats_summary dnn_rows_known(double ns);
+
+#endif
