@@ -11,9 +11,10 @@ static const char *const layout_names[] = {"bhsd", "bshd", NULL};
 
 /* What the options say, before they are looked at together. */
 typedef struct given {
-    const char *out, *stats, *bias, *slopes, *dy, *dq, *dk, *dv, *dbias, *scale;
+    const char *out, *stats, *bias, *slopes, *dy, *dq, *dk, *dv, *dbias, *scale, *dropout;
     bool causal, low;
     int type, layout;
+    int64_t seed, offset; /* -1: not given */
 } given;
 
 static int check_gradient(const struct command *command, const given *g)
@@ -41,6 +42,15 @@ static int check_together(const struct command *command, attention *job, const g
         return options_reject(command, "--scale: expected a number, got '%s'", g->scale);
     if (g->scale)
         job->scale = trp_real(scale);
+    if (g->dropout &&
+        (!options_real(g->dropout, &job->dropout) || !(job->dropout >= 0 && job->dropout < 1)))
+        return options_reject(command, "--dropout: expected a number from 0 to below 1, got '%s'",
+                              g->dropout);
+    if (!g->dropout && (g->seed >= 0 || g->offset >= 0))
+        return options_reject(command, "--%s: expected --dropout",
+                              g->seed >= 0 ? "seed" : "offset");
+    job->seed = g->seed >= 0 ? g->seed : 0;
+    job->offset = g->offset >= 0 ? g->offset : 0;
     if (g->low && !g->causal)
         return options_reject(command, "--bottom-right: expected --causal");
     if (job->window > INT32_MAX / 4)
@@ -88,7 +98,7 @@ static void settle(attention *job, const given *g, char **files)
 /* The command line; false: the command ends with *exit_status. */
 static bool read_options(attention *job, int argc, char **argv, int *exit_status)
 {
-    given g = {.type = -1, .layout = -1};
+    given g = {.type = -1, .layout = -1, .seed = -1, .offset = -1};
     const option options[] = {
         {'o', "output", "Y.npy", "the file to write", OPTION_TEXT, &g.out, NULL},
         {0, "causal", NULL, "a row sees columns up to its own", OPTION_FLAG, &g.causal, NULL},
@@ -106,6 +116,10 @@ static bool read_options(attention *job, int argc, char **argv, int *exit_status
          OPTION_TEXT, &job->lengths, NULL},
         {0, "lengths-kv", "N,...", "columns, if there are not as many as rows", OPTION_TEXT,
          &job->lengths_kv, NULL},
+        {0, "dropout", "P", "drop weights, each with this probability", OPTION_TEXT, &g.dropout,
+         NULL},
+        {0, "seed", "N", "of which ones (default 0)", OPTION_NUMBER, &g.seed, NULL},
+        {0, "offset", "N", "likewise (default 0)", OPTION_NUMBER, &g.offset, NULL},
         {0, "stats", "FILE", "write the logarithm of what each row was divided by", OPTION_TEXT,
          &g.stats, NULL},
         {0, "backward", "DY.npy", "also compute gradients, from that of the result", OPTION_TEXT,
@@ -217,8 +231,13 @@ static bool compute(attention *job)
         .scale = job->scale,
         .mask = job->mask,
         .window = job->window,
+        .dropout = job->dropout,
         .options = layer_options(&job->layer),
     };
+    if (job->dropout > 0) {
+        r.seed = trp_dnn_integer((uint64_t)job->seed);
+        r.offset = trp_dnn_integer((uint64_t)job->offset);
+    }
     ui_progress("computing attention");
     uint64_t began = ui_now();
     if (!run_await(trp_attention_forward(dnn, &r, &done), &done, "attention"))

@@ -30,6 +30,8 @@ typedef struct attention {
     int64_t window;
     trp_scalar scale;
     const char *lengths, *lengths_kv; /* as given */
+    double dropout;
+    int64_t seed, offset; /* of what dropout draws */
 
     /* Found out by attention_plan(). */
     int64_t batches, heads, shared, rows, columns, depth, width; /* shared: heads of k and v */
@@ -43,6 +45,11 @@ bool attention_plan(attention *job);
 void attention_seen(const attention *job, int64_t batch, int64_t row, int64_t *first, int64_t *end);
 
 double attention_scale(const attention *job);
+
+/* What dropout multiplies a weight by: 0 or 1 / (1 - probability). By the definition in
+ * troupe/dnn.h, and nothing else. */
+double attention_kept(const attention *job, int64_t batch, int64_t head, int64_t row,
+                      int64_t column);
 
 /* Holds the downloaded results against float64; shown. */
 bool attention_check(attention *job);

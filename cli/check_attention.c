@@ -112,6 +112,13 @@ static check_number exponential(const reference *r, check_number s, check_number
     return w;
 }
 
+/* What is left of a weight by dropout. */
+static check_number kept(const reference *r, check_number weight, double factor)
+{
+    const double bound = weight.bound + (factor == 1 ? 0 : 4 * r->unit * fabs(weight.x));
+    return (check_number){factor * weight.x, factor * bound};
+}
+
 /* The weights of a row, from the inputs alone. */
 static void take_row(reference *r, int64_t b, int64_t h, int64_t i)
 {
@@ -137,7 +144,8 @@ static void take_row(reference *r, int64_t b, int64_t h, int64_t i)
                                                 8 * r->unit * fabs(most)};
     for (int64_t j = r->first; j < r->end; j++)
         r->weight[j] = r->log_sum.x == -INFINITY ? (check_number){0}
-                                                 : exponential(r, r->weight[j], r->log_sum);
+                                                 : kept(r, exponential(r, r->weight[j], r->log_sum),
+                                                        attention_kept(r->job, b, h, i, j));
 }
 
 static check_number stats_element(const void *user, uint64_t at)
@@ -187,11 +195,14 @@ static pair pair_at(const reference *r, int64_t b, int64_t h, int64_t i, int64_t
     const double *dy = r->value[ATTENTION_DY] + place(job, ATTENTION_DY, b, h, i, 0);
     const double *y = r->value[ATTENTION_Y] + place(job, ATTENTION_Y, b, h, i, 0);
     const double *v = r->value[ATTENTION_V] + place(job, ATTENTION_V, b, shared_head(job, h), j, 0);
-    check_number mean = dot(r, dy, y, job->width), product = dot(r, dy, v, job->width);
-    p.weight = exponential(r, score(r, b, h, i, j), log_sum);
-    p.slope.x = p.weight.x * (product.x - mean.x);
-    p.slope.bound = p.weight.bound * fabs(product.x - mean.x) +
-                    (p.weight.x + p.weight.bound) * (product.bound + mean.bound) +
+    const double factor = attention_kept(job, b, h, i, j);
+    const check_number mean = dot(r, dy, y, job->width);
+    const check_number product = kept(r, dot(r, dy, v, job->width), factor);
+    const check_number weight = exponential(r, score(r, b, h, i, j), log_sum);
+    p.weight = kept(r, weight, factor);
+    p.slope.x = weight.x * (product.x - mean.x);
+    p.slope.bound = weight.bound * fabs(product.x - mean.x) +
+                    (weight.x + weight.bound) * (product.bound + mean.bound) +
                     (r->narrow + 8 * r->unit) * fabs(p.slope.x);
     return p;
 }

@@ -30,7 +30,7 @@ OPTIONS = ["-std=c++17", "--device-as-default-execution-space", "-dlto", "-DNDEB
 LINK = ["-lto", "-kernels-used=trp_cutlass_kernel,trp_cutlass_build,trp_cutlass_prepare",
         "-variables-used=trp_cutlass_info", "-verbose"]
 INFO = ["abi", "params", "args", "shared", "threads", "cm", "cn", "ck", "tm", "tn", "tk", "stages",
-        "alignment", "prepare"]
+        "alignment", "prepare", "prepare_blocks", "overlaps"]
 
 
 def rows(path):

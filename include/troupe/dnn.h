@@ -49,8 +49,9 @@ enum {
  * ones; of matrices any number of batches, then rows and columns. Strides may be any that put no
  * two elements of an output into one place; what is only read may have strides of 0. */
 typedef struct trp_dnn_tensor {
-    trp_dtype type; /* f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32 or bool. Default of
-                     * virtual tensors and of values: what the node computes in */
+    trp_dtype type; /* f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32 or bool; seeds and their
+                     * offsets i64, scales of blocks f8e8m0 too. Default of virtual tensors and of
+                     * values: what the node computes in */
     uint32_t rank;  /* 1 to TRP_DNN_RANK_MAX; of convolutions and resampling 2 + the number of
                      * spatial  dimensions. Virtual tensors: 0, and no dimensions: those that follow
                      * from the  node that writes it, if they do; values: 0, one element */
@@ -59,8 +60,17 @@ typedef struct trp_dnn_tensor {
                                        * also trp_dnn_channels_last() */
     trp_buffer buffer;                /* the caller keeps it until the request has ended */
     uint64_t offset;                  /* bytes; a multiple of the element size */
-    trp_scalar value; /* real; travels with the request, so that another one is the same graph */
+    trp_scalar value; /* real; travels with the request, so that another one is the same graph. Of
+                       * i64 re + 2^32 im, both whole numbers: see trp_dnn_integer() */
 } trp_dnn_tensor;
+
+/* A number of 64 bits by value, for a seed or an offset. */
+static inline trp_dnn_tensor trp_dnn_integer(uint64_t value)
+{
+    trp_dnn_tensor t = {TRP_I64, 0, {0}, {0}, {0}, 0, {0, 0, false}};
+    t.value = trp_complex((double)(uint32_t)value, (double)(uint32_t)(value >> 32));
+    return t;
+}
 
 /* Makes a tensor packed in memory with its channels, dimension 1, fastest: n, spatial ones, c. */
 static inline void trp_dnn_channels_last(trp_dnn_tensor *t)
@@ -115,7 +125,8 @@ typedef enum trp_dnn_kind {
     TRP_DNN_NORM_BACKWARD = 12,
     /* x -> sum, square_sum: over all but the channels. */
     TRP_DNN_STATISTICS = 13,
-    /* q, k, v, [bias], [slopes], [seq_q, seq_kv] -> y, [stats]: scaled dot-product attention.
+    /* q, k, v, [bias], [slopes], [seq_q, seq_kv], [seed, [offset]] -> y, [stats]: scaled
+     * dot-product attention.
      *     score = scale * q k^T + bias + slope * (column - row);  y = softmax(score) v
      * q is b x h x s_q x d, k is b x h_kv x s_kv x d, v is b x h_kv x s_kv x d_v, y is
      * b x h x s_q x d_v. h is a multiple of h_kv: head i of q goes with i / (h / h_kv) of k and v.
@@ -124,10 +135,16 @@ typedef enum trp_dnn_kind {
      * none) say how many rows and columns each batch has; what lies behind them is not used. See
      * also `mask`, `window` and `parameter`. stats, f32 or f64, b x h x s_q x 1, is the logarithm
      * of the sum that a row was divided by. A row that sees no column, or that is behind its
-     * batch's last, is 0 in y and minus infinity in stats. */
+     * batch's last, is 0 in y and minus infinity in stats.
+     *
+     * With dropout, y = dropped(softmax(score)) v: a weight is 0 if what was drawn for it is less
+     * than the probability p, and divided by 1 - p if it is not; stats are those of the softmax.
+     * What is drawn are the elements of a UNIFORM RANDOM of f32, b x h x s_q x s_kv, with this seed
+     * and offset. */
     TRP_DNN_ATTENTION = 14,
-    /* dy, q, k, v, y, stats, [bias], [slopes], [seq_q, seq_kv] -> dq, dk, dv, [dbias]. dbias has
-     * the dimensions of bias. */
+    /* dy, q, k, v, y, stats, [bias], [slopes], [seq_q, seq_kv], [seed, [offset]] -> dq, dk, dv,
+     * [dbias]. dbias has the dimensions of bias. With the probability, seed and offset of the
+     * forward pass the same weights are dropped. */
     TRP_DNN_ATTENTION_BACKWARD = 15,
     /* Data that moves: elements are what they were, as far as the type of y holds them. A virtual y
      * without a type has that of what is read.
@@ -142,6 +159,41 @@ typedef enum trp_dnn_kind {
     /* x -> y: the same elements in the same order, the last dimension fastest, in y's dimensions.
      */
     TRP_DNN_RESHAPE = 19,
+    /* seed, [offset] -> y: random numbers, see trp_dnn_random. They follow from the seed, the
+     * offset and the place of each element in the order of y's dimensions, the last one fastest,
+     * and from nothing else: not from strides, the device, or how often the request ran. With
+     * another seed or another offset they are other numbers. seed and offset are i64, one element
+     * each, in memory or by value; without an offset it is 0.
+     *
+     * Element i has word i % 4 of what Philox4x32-10 makes of the key `seed` and the counter
+     * i / 4 + 2^64 offset; where the node computes in f64, the default if y is f64, the words
+     * 2 (i % 2) and 2 (i % 2) + 1 of counter i / 2 + 2^64 offset. */
+    TRP_DNN_RANDOM = 20,
+    /* x -> y, scale: numbers of few bits in blocks with a scale of their own, as in the OCP
+     * Microscaling formats. `block` elements that follow each other along `axis` share one, the
+     * last block of a line may be shorter: scale has the dimensions of x, but along the axis as
+     * many as there are blocks. x is f32, f16 or bf16, y f8e4m3 (the default if it is virtual) or
+     * f8e5m2, scale f8e8m0 (likewise), f8e4m3 or f32.
+     *     scale = the smallest number of its type that is not below amax / most, or its largest
+     *     y = x / scale, rounded to nearest, ties to even; what is too large, infinities too,
+     *         becomes the largest number of its sign
+     * amax is the largest magnitude in the block, where infinities count and NaN do not; most is
+     * the largest finite number of y's type, 448 or 57344. A NaN stays one. A block of zeros has
+     * the scale 0, of f8e8m0 2^-127. */
+    TRP_DNN_BLOCK_SCALE_QUANTIZE = 21,
+    /* x, scale -> y: back, y = x * scale. Types of x and scale as of y and scale there; y is f32
+     * (the default if it is virtual), f16 or bf16. */
+    TRP_DNN_BLOCK_SCALE_DEQUANTIZE = 22,
+    /* x, table, seq_kv -> y: keys or values that lie in pages, as attention wants them. x is
+     * pages x h_kv x rows of a page x d; table (i32, b x 1 x pages of a batch x 1) says which pages
+     * a batch has, and seq_kv (i32, b x 1 x 1 x 1) how many rows. y, of x's type, is
+     * b x h_kv x s_kv x d, of as many rows as the pages of a batch hold, or, if it has dimensions,
+     * of so many that they go into them: row i of a batch is row i % rows of page table[i / rows].
+     * Rows behind seq_kv are 0, and entries of the table that only they would need are not looked
+     * at. Of an entry that is no page nothing is read: on the host the request ends with
+     * TRP_E_ARGUMENT, unless a node of the same graph writes the table; else, and on GPUs, rows of
+     * such a page are NaN. */
+    TRP_DNN_PAGED_LOAD = 23,
 } trp_dnn_kind;
 
 /* Of x, b and t where they are named, of x alone where not. Comparisons give 1 or 0; logical ones
@@ -217,6 +269,24 @@ typedef enum trp_dnn_norm {
     TRP_DNN_RMS = 3,
 } trp_dnn_norm;
 
+/* What RANDOM draws. u is the first 24 bits of an element's word as a fraction, 0 <= u < 1; in f64
+ * the first 53 of both words. What is computed is rounded to f32, if the node computes in that, and
+ * then to the type of y, as all results are. */
+typedef enum trp_dnn_random {
+    /* low + (high - low) * u: parameter[0] is low (0), parameter[1] high (1), as y's type holds
+     * them. Never high: where rounding leads there it is the number of y's type below it. y is of a
+     * floating type. The same bits everywhere. */
+    TRP_DNN_UNIFORM = 0,
+    /* mean + deviation * z: parameter[0] is the mean (0), parameter[1] the standard deviation (1).
+     * z is sqrt(-2 log(1 - u)) times the cosine of 2 pi u' for an element of even number, with u'
+     * of the next one; times the sine for that one (Box and Muller): at most 5.8 in size, 8.6 in
+     * f64. y is of a floating type. What backends make of it differs by less than 2^-46 deviations
+     * before it is rounded. */
+    TRP_DNN_NORMAL = 1,
+    /* 1 where u < parameter[0] (0.5), else 0. y is of any type. The same bits everywhere. */
+    TRP_DNN_BERNOULLI = 2,
+} trp_dnn_random;
+
 /* Which columns a row of ATTENTION sees: those up to its place on the diagonal. */
 typedef enum trp_dnn_mask {
     TRP_DNN_MASK_NONE = 0,   /* all; the diagonal that `window` counts from is CAUSAL's */
@@ -249,15 +319,20 @@ typedef struct trp_dnn_node {
     /* What it computes in: f64, f32, or i32 for CONV_FORWARD and MATMUL of i8. Default: f64 if it
      * reads f64, else f32. */
     trp_dtype compute;
-    /* Real. POINTWISE...: see there. ATTENTION...: scale, default 1 / sqrt(d). */
+    /* Real. POINTWISE..., RANDOM: see there. ATTENTION...: scale, default 1 / sqrt(d); the
+     * probability of dropout, 0 to less than 1, default 0. */
     trp_scalar parameter[TRP_DNN_PARAMETERS];
     uint32_t q, k, v, dq, dk, dv, stats, slopes, seq_q, seq_kv; /* of ATTENTION... */
     trp_dnn_mask mask;                                          /* ATTENTION... */
     uint32_t part[TRP_DNN_PARTS_MAX];                           /* CONCATENATE: tensors */
-    uint32_t axis;                                              /* CONCATENATE: a dimension */
-    int64_t start[TRP_DNN_RANK_MAX];                            /* SLICE: of each dimension */
-    int64_t step[TRP_DNN_RANK_MAX];                             /* SLICE; 0: 1 */
-    uint32_t order[TRP_DNN_RANK_MAX];                           /* TRANSPOSE: each dimension once */
+    uint32_t axis;                    /* CONCATENATE, BLOCK_SCALE_...: a dimension */
+    int64_t start[TRP_DNN_RANK_MAX];  /* SLICE: of each dimension */
+    int64_t step[TRP_DNN_RANK_MAX];   /* SLICE; 0: 1 */
+    uint32_t order[TRP_DNN_RANK_MAX]; /* TRANSPOSE: each dimension once */
+    uint32_t seed, offset;            /* RANDOM, ATTENTION...: tensors */
+    trp_dnn_random random;            /* RANDOM */
+    uint32_t block;                   /* BLOCK_SCALE_...: 16 or 32; 0: 32 */
+    uint32_t table;                   /* PAGED_LOAD */
 } trp_dnn_node;
 
 /* Where the library's engines for a graph come from. */
@@ -271,7 +346,8 @@ enum { TRP_DNN_ENGINE_SIZE = 48 };
 
 /* How a graph was run. */
 typedef struct trp_dnn_ran {
-    char engine[TRP_DNN_ENGINE_SIZE]; /* the library's name for it; on the host "host" */
+    char engine[TRP_DNN_ENGINE_SIZE]; /* the library's name for it, "cublaslt_...", "direct"; on
+                                       * the host "host" */
     uint32_t parts; /* 1: as one; more: the library took it in so many pieces only */
     bool found;     /* in the kernel cache, made by an earlier request or process */
     bool tuned;     /* measured to be the fastest */

@@ -111,9 +111,18 @@ typedef struct trp_attention_request {
     trp_dnn_tensor dy, dq, dk, dv; /* backward, which reads y, too */
     trp_dnn_tensor dbias;          /* backward; optional */
     trp_dnn_options options;
+    /* Dropout: its probability, 0 to less than 1, and what is drawn by, i64, in memory or by value:
+     * trp_dnn_integer(). The same in both passes. An offset is optional. */
+    double dropout;
+    trp_dnn_tensor seed, offset;
+    /* Forward, optional: where there is a table, k or v are pages, pages x h_kv x rows of a page x
+     * d, see TRP_DNN_PAGED_LOAD; needs seq_kv. A batch has at most `columns` of them; 0: as many as
+     * k or v has that is not paged, or as the pages of a batch hold. */
+    trp_dnn_tensor table_k, table_v;
+    int64_t columns;
 } trp_attention_request;
 
-/* y = softmax(mask(scale * q k^T + bias)) v */
+/* y = dropout(softmax(mask(scale * q k^T + bias))) v */
 TRP_API trp_status trp_attention_forward(trp_actor *dnn, const trp_attention_request *request,
                                          trp_completion *completion);
 /* dq, dk, dv and dbias of dy */

@@ -32,8 +32,9 @@ typedef enum trp_dtype {
     TRP_I64,
     TRP_U8,
     TRP_BOOL,
-    TRP_C64,  /* two f32 */
-    TRP_C128, /* two f64 */
+    TRP_C64,    /* two f32 */
+    TRP_C128,   /* two f64 */
+    TRP_F8E8M0, /* OCP powers of two, 2^-127 to 2^127: scale factors */
     TRP_DTYPE_COUNT
 } trp_dtype;
 

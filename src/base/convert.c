@@ -18,7 +18,7 @@ static bool is_complex(trp_dtype type)
 
 static bool is_real(trp_dtype type)
 {
-    return (type >= TRP_F64 && type <= TRP_I8) || type == TRP_I32;
+    return (type >= TRP_F64 && type <= TRP_I8) || type == TRP_I32 || type == TRP_F8E8M0;
 }
 
 /* Where element `index` is. */
@@ -48,6 +48,10 @@ static void widen_f32(trp_dtype type, const void *from, float *to, size_t count)
         break;
     case TRP_F4E2M1:
         trp__f4e2m1_to_f32_array(from, to, count);
+        break;
+    case TRP_F8E8M0:
+        for (size_t i = 0; i < count; i++)
+            to[i] = trp__ue8m0_to_f32(((const uint8_t *)from)[i]);
         break;
     default: /* i8 */
         for (size_t i = 0; i < count; i++)
@@ -98,6 +102,10 @@ static void narrow_f32(trp_dtype type, const float *from, void *to, size_t count
     case TRP_F4E2M1:
         trp__f32_to_f4e2m1_array(from, to, count);
         break;
+    case TRP_F8E8M0:
+        for (size_t i = 0; i < count; i++)
+            ((uint8_t *)to)[i] = trp__f32_to_ue8m0(from[i]);
+        break;
     case TRP_I8:
         for (size_t i = 0; i < count; i++)
             ((int8_t *)to)[i] = (int8_t)to_integer((double)from[i], INT8_MIN, INT8_MAX);
@@ -106,6 +114,13 @@ static void narrow_f32(trp_dtype type, const float *from, void *to, size_t count
         for (size_t i = 0; i < count; i++)
             ((int32_t *)to)[i] = to_integer((double)from[i], INT32_MIN, INT32_MAX);
     }
+}
+
+/* One that is not below the magnitude, and of the same power of two or up to it. */
+static float not_below(double value)
+{
+    const float near = (float)fabs(value);
+    return (double)near < fabs(value) ? nextafterf(near, INFINITY) : near;
 }
 
 static void narrow_f64(trp_dtype type, const double *from, void *to, size_t count)
@@ -133,7 +148,9 @@ static void narrow_f64(trp_dtype type, const double *from, void *to, size_t coun
         return;
     default:
         for (size_t i = 0; i < count; i++)
-            part[i] = type == TRP_F32 ? (float)from[i] : trp__f64_to_f32_odd(from[i]);
+            part[i] = type == TRP_F32      ? (float)from[i]
+                      : type == TRP_F8E8M0 ? not_below(from[i])
+                                           : trp__f64_to_f32_odd(from[i]);
         narrow_f32(type, part, to, count);
     }
 }

@@ -10,6 +10,7 @@ static const struct {
     [TRP_F8E5M2] = {"f8e5m2", 8},   [TRP_F4E2M1] = {"f4e2m1", 4}, [TRP_I8] = {"i8", 8},
     [TRP_I32] = {"i32", 32},        [TRP_I64] = {"i64", 64},      [TRP_U8] = {"u8", 8},
     [TRP_BOOL] = {"bool", 8},       [TRP_C64] = {"c64", 64},      [TRP_C128] = {"c128", 128},
+    [TRP_F8E8M0] = {"f8e8m0", 8},
 };
 
 const char *trp_dtype_name(trp_dtype type)

@@ -128,6 +128,7 @@ typedef struct trp__cu_launch_attribute {
     union {
         uint64_t room[8];
         int cooperative;
+        int programmatic; /* the kernel itself waits for the one before it */
         struct {
             unsigned int x, y, z;
         } cluster;
@@ -152,6 +153,7 @@ typedef struct trp__cu_tensor_map {
 enum {
     TRP__CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
     TRP__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
+    TRP__CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
     TRP__CU_JIT_ERROR_LOG_BUFFER = 5,
     TRP__CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
 };

@@ -53,10 +53,23 @@ backward --type $type --causal --lengths 9,30 --window 11
 backward --type $type --scale 0.1 --bias "$tmp/bias.npy" --dbias "$tmp/dbias.npy"
 has dbias '4, 33, 40'
 
+attention q k v --type $type --dropout 0.3 --seed 7
+attention q k v --type $type --dropout 0.9 --seed 7 --offset 12345678901234 --causal
+backward --type $type --dropout 0.25 --seed 9223372036854775807 --causal
+backward --type $type --dropout 0.5 --bias "$tmp/bias.npy" --dbias "$tmp/dbias.npy" --lengths 9,30
+
 # --- the same in other ways ---
+attention q k v --type $type --dropout 0.5 --seed 3
+mv "$tmp/y.npy" "$tmp/want.npy"
+attention q k v --type $type --dropout 0.5 --seed 3
+same y want
+attention q k v --type $type --dropout 0.5 --seed 4
+"$npy_tool" near "$tmp/y.npy" "$tmp/want.npy" >/dev/null 2>&1 && fail "another seed changes nothing"
 attention q k v --type $type
 mv "$tmp/y.npy" "$tmp/want.npy"
 attention q k v --type $type --window 80
+same y want
+attention q k v --type $type --dropout 0 --seed 5
 same y want
 attention q k v --type $type --lengths 33 --lengths-kv 40,40
 same y want
@@ -127,6 +140,13 @@ refused 2 'expected -o Y.npy' "$q" "$k" "$v"
 refused 2 '--bottom-right: expected --causal' "$q" "$k" "$v" -o "$y" --bottom-right
 refused 2 '--lengths-kv: expected --lengths' "$q" "$k" "$v" -o "$y" --lengths-kv 3
 refused 2 "--scale: expected a number, got 'much'" "$q" "$k" "$v" -o "$y" --scale much
+for bad in 1 -0.5 x nan 1e9; do
+    refused 2 "--dropout: expected a number from 0 to below 1, got '$bad'" "$q" "$k" "$v" -o "$y" \
+        --dropout "$bad"
+done
+refused 2 '--seed: expected --dropout' "$q" "$k" "$v" -o "$y" --seed 3
+refused 2 '--offset: expected --dropout' "$q" "$k" "$v" -o "$y" --offset 3
+refused 2 '--seed: expected' "$q" "$k" "$v" -o "$y" --dropout 0.5 --seed -3
 refused 2 '--window: expected less than 2.29' "$q" "$k" "$v" -o "$y" --window 600000000
 refused 2 '--dk: expected --backward' "$q" "$k" "$v" -o "$y" --dk "$y"
 refused 2 '--backward: expected --dq, --dk, --dv or --dbias' "$q" "$k" "$v" --backward "$q"

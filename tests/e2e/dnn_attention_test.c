@@ -1,5 +1,5 @@
-/* Attention and its gradient in the dnn actor: against a float64 reference, against finite
- * differences, and what is said of wrong ones. SPDX-License-Identifier: Apache-2.0 */
+/* Attention and its gradient in the dnn actor: against a float64 reference and against
+ * finite differences. SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_draw.h"
 
 #include <math.h>
@@ -74,6 +74,28 @@ static void add_bias(dp_problem *p, trp_dnn_node *n, const shape *s, trp_dtype t
                      dp_below(3) ? s->rows : 1, dp_below(4) ? s->columns : 1);
 }
 
+static uint64_t draw_bits(void)
+{
+    return (uint64_t)dp_below(INT64_C(1) << 32) << 32 | (uint64_t)dp_below(INT64_C(1) << 32);
+}
+
+static uint32_t add_integer(dp_problem *p, bool in_memory)
+{
+    if (in_memory)
+        return dp_memory(p, TRP_I64, 1, (const int64_t[]){1});
+    const uint32_t number = dp_value(p, 0);
+    p->tensor[number] = trp_dnn_integer(draw_bits());
+    return number;
+}
+
+static void add_dropout(dp_problem *p, trp_dnn_node *n, double probability)
+{
+    n->parameter[1] = trp_real(probability);
+    const int64_t in_memory = dp_below(3); /* both are one buffer too many, with all the rest */
+    n->seed = add_integer(p, in_memory == 0);
+    n->offset = dp_below(2) ? add_integer(p, in_memory == 1) : 0;
+}
+
 static void draw_options(dp_problem *p, trp_dnn_node *n, const shape *s, trp_dtype type)
 {
     n->mask = (trp_dnn_mask)dp_below(3);
@@ -88,6 +110,8 @@ static void draw_options(dp_problem *p, trp_dnn_node *n, const shape *s, trp_dty
         n->seq_q = memory(p, TRP_I32, s->batches, 1, 1, 1);
         n->seq_kv = memory(p, TRP_I32, s->batches, 1, 1, 1);
     }
+    if (dp_below(3) == 0)
+        add_dropout(p, n, ref_rng_uniform(h_rng(), 0.05, 0.95));
 }
 
 /* The same options, and all that the gradient reads; from those that forward has written. */
@@ -246,6 +270,58 @@ static void padding(void)
     close_world();
 }
 
+/* Sends it again, with what was changed; whether tensor `number` comes out the same, to the bit. */
+static bool comes_out_the_same(dp_problem *p, uint32_t number)
+{
+    double *before = dp_read(p, number), *after;
+    const size_t bytes = p->value[number].count * sizeof *before;
+    compute(p);
+    after = dp_read(p, number);
+    const bool same = memcmp(before, after, bytes) == 0;
+    free(before);
+    free(after);
+    return same;
+}
+
+/* What is dropped follows from seed and offset alone, which are no part of the plan; a probability
+ * of 0 is that of attention without dropout. */
+static void dropout(void)
+{
+    open_world();
+    for (int i = 0; i < dp_rounds(4); i++) {
+        const shape s = {2, 4, 2, dp_from(65, 90), dp_from(65, 90), 8, 8};
+        const uint64_t seed = draw_bits(), offset = draw_bits();
+        dp_problem p = {.kind = "dropout"};
+        trp_dnn_ran ran = {0};
+        trp_dnn_node *n = forward(&p, &s, i % 2 ? TRP_BF16 : TRP_F32);
+        const uint32_t at = dp_value(&p, 0), from = dp_value(&p, 0);
+        n->seed = at;
+        n->offset = from;
+        p.tensor[at] = trp_dnn_integer(seed);
+        p.tensor[from] = trp_dnn_integer(offset);
+        trp_dnn_node *b = backward(&p, n);
+        make(&p, &s);
+        compute(&p);
+        for (int k = 0; k < 2; k++)
+            p.node[k].parameter[1] = trp_real(0);
+        H_CHECK(comes_out_the_same(&p, n->y));
+        for (int k = 0; k < 2; k++)
+            p.node[k].parameter[1] = trp_real(0.5);
+        H_CHECK(!comes_out_the_same(&p, n->y));
+        H_CHECK(comes_out_the_same(&p, b->dq));
+        dp_compare(&p);
+        p.options.ran = &ran;
+        p.tensor[from] = trp_dnn_integer(offset ^ UINT64_C(1) << dp_below(64));
+        H_CHECK(!comes_out_the_same(&p, n->y));
+        H_CHECK(!h_is_cuda() || (ran.found && strcmp(ran.engine, "direct") == 0));
+        p.tensor[from] = trp_dnn_integer(offset);
+        p.tensor[at] = trp_dnn_integer(seed ^ UINT64_C(1) << dp_below(64));
+        H_CHECK(!comes_out_the_same(&p, b->dk));
+        dp_drop(&p);
+    }
+    close_world();
+}
+
 static void layers(void)
 {
     open_world();
@@ -269,7 +345,10 @@ static void layers(void)
                                    .seq_kv = p.tensor[n->seq_kv],
                                    .scale = n->parameter[0],
                                    .mask = n->mask,
-                                   .window = n->window[0]};
+                                   .window = n->window[0],
+                                   .dropout = n->parameter[1].re,
+                                   .seed = p.tensor[n->seed],
+                                   .offset = p.tensor[n->offset]};
         trp_status status = trp_attention_forward(dnn, &r, &done);
         dp_await(&p, status, done);
         r.dy = p.tensor[b->dy];
@@ -355,148 +434,10 @@ static void differences(void)
     close_world();
 }
 
-/* --- wrong ones --- */
-
-enum { NONE, Q, K, V, Y, STATS, BIAS, SLOPES, SEQ_Q, SEQ_KV, DY, DQ, DK, DV, DBIAS, TENSORS };
-
-typedef struct wrong_one {
-    trp_dnn_tensor tensor[TENSORS];
-    trp_dnn_node node;
-} wrong_one;
-
-#define TENSOR(number, of, ...)                                                                    \
-    [number] = {.type = of, .rank = 4, .dim = {__VA_ARGS__}, .buffer = buffer[number]}
-
-/* All of it, backward. */
-static void make_wrong(wrong_one *p, const trp_buffer buffer[])
-{
-    *p = (wrong_one){
-        .tensor = {TENSOR(Q, TRP_F32, 2, 4, 5, 8), TENSOR(K, TRP_F32, 2, 2, 7, 8),
-                   TENSOR(V, TRP_F32, 2, 2, 7, 6), TENSOR(Y, TRP_F32, 2, 4, 5, 6),
-                   TENSOR(STATS, TRP_F32, 2, 4, 5, 1), TENSOR(BIAS, TRP_F32, 1, 4, 5, 7),
-                   TENSOR(SLOPES, TRP_F32, 1, 4, 1, 1), TENSOR(SEQ_Q, TRP_I32, 2, 1, 1, 1),
-                   TENSOR(SEQ_KV, TRP_I32, 2, 1, 1, 1), TENSOR(DY, TRP_F32, 2, 4, 5, 6),
-                   TENSOR(DQ, TRP_F32, 2, 4, 5, 8), TENSOR(DK, TRP_F32, 2, 2, 7, 8),
-                   TENSOR(DV, TRP_F32, 2, 2, 7, 6), TENSOR(DBIAS, TRP_F32, 1, 4, 5, 7)},
-        .node = {.kind = TRP_DNN_ATTENTION_BACKWARD,
-                 .q = Q,
-                 .k = K,
-                 .v = V,
-                 .y = Y,
-                 .stats = STATS,
-                 .bias = BIAS,
-                 .slopes = SLOPES,
-                 .seq_q = SEQ_Q,
-                 .seq_kv = SEQ_KV,
-                 .dy = DY,
-                 .dq = DQ,
-                 .dk = DK,
-                 .dv = DV,
-                 .dbias = DBIAS}};
-}
-
-#define B(text) "nodes[0]." text
-#define BAD_CASES(BAD)                                                                             \
-    BAD(B("q (attention_backward): expected a tensor, 1 to 14, got 0"), p->node.q = 0)             \
-    BAD(B("q (attention_backward): expected 4 dimensions, batch, heads, rows and depth, got 3"),   \
-        (p->tensor[Q].rank = 3, p->tensor[Q].dim[3] = 0))                                          \
-    BAD(B("k (attention_backward): expected 2 x 2 x 7 x 8, got 2 x 2 x 7 x 9"),                    \
-        p->tensor[K].dim[3] = 9)                                                                   \
-    BAD(B("k (attention_backward): expected heads that divide the 4 of q, got 3"),                 \
-        p->tensor[K].dim[1] = 3)                                                                   \
-    BAD(B("k (attention_backward): expected heads that divide the 4 of q, got 0"),                 \
-        p->tensor[K].dim[1] = 0)                                                                   \
-    BAD(B("v (attention_backward): expected 2 x 2 x 7 x 6, got 2 x 4 x 7 x 6"),                    \
-        p->tensor[V].dim[1] = 4)                                                                   \
-    BAD(B("y (attention_backward): expected 2 x 4 x 5 x 6, got 2 x 4 x 5 x 8"),                    \
-        p->tensor[Y].dim[3] = 8)                                                                   \
-    BAD(B("dy (attention_backward): expected 2 x 4 x 5 x 6, got"), p->tensor[DY].dim[2] = 4)       \
-    BAD(B("stats (attention_backward): expected 2 x 4 x 5 x 1, got"), p->tensor[STATS].dim[3] = 2) \
-    BAD(B("stats (attention_backward): expected f64 or f32, got f16"),                             \
-        p->tensor[STATS].type = TRP_F16)                                                           \
-    BAD(B("bias (attention_backward): dimension 3: expected 7 or 1, got 6"),                       \
-        p->tensor[BIAS].dim[3] = 6)                                                                \
-    BAD(B("slopes (attention_backward): expected 1 x 4 x 1 x 1, got 1 x 1 x 1 x 4"),               \
-        (p->tensor[SLOPES].dim[1] = 1, p->tensor[SLOPES].dim[3] = 4))                              \
-    BAD(B("seq_q (attention_backward): expected i32, got f32"), p->tensor[SEQ_Q].type = TRP_F32)   \
-    BAD(B("seq_kv (attention_backward): expected 2 x 1 x 1 x 1, got 1 x 1 x 1 x 1"),               \
-        p->tensor[SEQ_KV].dim[0] = 1)                                                              \
-    BAD(B("q (attention_backward): expected f64, f32, f16 or bf16, got i8"),                       \
-        p->tensor[Q].type = TRP_I8)                                                                \
-    BAD(B("dk (attention_backward): expected 2 x 2 x 7 x 8, got"), p->tensor[DK].dim[2] = 5)       \
-    BAD(B("dbias (attention_backward): expected 1 x 4 x 5 x 7, got"), p->tensor[DBIAS].dim[0] = 2) \
-    BAD(B("mask (attention_backward): expected 0 to 2, got 3"), p->node.mask = (trp_dnn_mask)3)    \
-    BAD(B("window[0] (attention_backward): expected 0 to"), p->node.window[0] = -1)                \
-    BAD(B("window[1] (attention_backward): expected 0, for there are 1"), p->node.window[1] = 2)   \
-    BAD(B("stride[0] (attention_backward): expected 0 to 0, got 1"), p->node.stride[0] = 1)        \
-    BAD(B("parameter[0]: expected a real finite number"), p->node.parameter[0] = trp_real(NAN))    \
-    BAD(B("parameter[1]: expected none"), p->node.parameter[1] = trp_real(1))                      \
-    BAD(B("x: expected 0, for attention_backward has no such tensor"), p->node.x = Q)              \
-    BAD(B("dy: expected 0, for attention has no such tensor"), p->node.kind = TRP_DNN_ATTENTION)   \
-    BAD(B("dbias (attention_backward): expected none, for there is no bias"), p->node.bias = 0)    \
-    BAD(B("mask (matmul): expected 0 to 0, got 1"),                                                \
-        p->node = ((trp_dnn_node){.kind = TRP_DNN_MATMUL, .a = Q, .b = K, .y = Y, .mask = 1}))     \
-    BAD("tensors[11]: it overlaps tensors[1], and is written",                                     \
-        p->tensor[DQ].buffer = p->tensor[Q].buffer)                                                \
-    BAD("tensors[13].stride: expected a place for each element",                                   \
-        (p->tensor[DV].stride[0] = p->tensor[DV].stride[1] = p->tensor[DV].stride[2] = 6,          \
-         p->tensor[DV].stride[3] = 1))
-
-static const char *spoil(wrong_one *p, int which)
-{
-    int at = 0;
-#define APPLY(says, change)                                                                        \
-    if (at++ == which) {                                                                           \
-        change;                                                                                    \
-        return says;                                                                               \
-    }
-    BAD_CASES(APPLY)
-#undef APPLY
-    return NULL;
-}
-
-static void wrong_layers(const trp_buffer buffer[])
-{
-    wrong_one p;
-    trp_completion c = {0};
-    make_wrong(&p, buffer);
-    trp_attention_request r = {
-        .q = p.tensor[Q], .k = p.tensor[K], .v = p.tensor[V], .y = p.tensor[Y]};
-    r.dq = p.tensor[DQ];
-    H_IS(trp_attention_forward(dnn, &r, &c), TRP_E_ARGUMENT);
-    H_SAYS("dq: expected none in this pass");
-    H_IS(trp_attention_backward(dnn, &r, &c), TRP_E_ARGUMENT);
-    H_SAYS("stats: expected a tensor with a buffer");
-    r.dq = (trp_dnn_tensor){0};
-    r.seq_kv = p.tensor[SEQ_KV];
-    H_IS(trp_attention_forward(dnn, &r, &c), TRP_E_ARGUMENT);
-    H_SAYS("nodes[0].seq_q (attention): expected a tensor, for seq_kv is one");
-}
-
-static void wrong_nodes(void)
-{
-    wrong_one p;
-    const char *says;
-    trp_buffer buffer[TENSORS] = {0};
-    trp_completion c = {.future = {7}};
-    open_world();
-    for (int i = 1; i < TENSORS; i++)
-        buffer[i] = h_buffer(world.device, 1 << 14);
-    for (int i = 0; make_wrong(&p, buffer), (says = spoil(&p, i)); i++) {
-        const trp_dnn_graph_request r = {
-            .tensors = p.tensor, .tensor_count = TENSORS, .nodes = &p.node, .node_count = 1};
-        H_IS(trp_dnn_graph(dnn, &r, &c), TRP_E_ARGUMENT);
-        H_SAYS(says);
-        H_EQUAL(c.future.id, 7);
-    }
-    wrong_layers(buffer);
-    h_close(&world);
-}
-
 static const h_case cases[] = {
     {"forwards", forwards},       {"backwards", backwards}, {"large", large},
-    {"padding", padding},         {"layers", layers},       {"differences", differences},
-    {"wrong_nodes", wrong_nodes},
+    {"padding", padding},         {"dropout", dropout},     {"layers", layers},
+    {"differences", differences},
 };
 
 int main(int argc, char **argv)

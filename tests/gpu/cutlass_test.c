@@ -3,6 +3,7 @@
 #include "support/elements.h"
 #include "support/gpu.h"
 
+#include <complex.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -343,10 +344,112 @@ static void many_problems(void)
     h_close(&world);
 }
 
+/* A chain, sent at once, whose products read what the one just before has written: as a matrix, and
+ * as a scalar of a tree. A kernel may begin while the one before it is at its last tiles. */
+
+enum { LINES = 512, EDGE = 64 };
+
+/* A matrix of EDGE columns, row by row, of bf16. */
+static trp_buffer chain_matrix(int rows, double (*element)(int i, int j, int detail), int detail)
+{
+    size_t bytes = (size_t)rows * EDGE * 2;
+    void *data = h_malloc(bytes);
+    for (int i = 0; i < rows * EDGE; i++)
+        ref_element_store(TRP_BF16, data, i, element(i / EDGE, i % EDGE, detail));
+    trp_buffer b = h_buffer(world.device, bytes);
+    h_write(world.device, b, 0, data, bytes);
+    free(data);
+    return b;
+}
+
+static double begin(int i, int j, int detail)
+{
+    (void)detail;
+    return (i * 7 + j * 5) % 61 - 30;
+}
+
+/* Moves each column by one. */
+static double turn(int i, int j, int detail)
+{
+    (void)detail;
+    return (i + 1) % EDGE == j;
+}
+
+static double sign(int i, int j, int detail)
+{
+    (void)i;
+    return j == 0 ? detail : 0;
+}
+
+/* By a kernel of 9.0, where there is one. */
+static void send_link(trp_cutlass_gemm_request *r)
+{
+    r->kernel = "s90_half_64x64x64_1x1_pingpong";
+    trp_status status = trp_cutlass_gemm(cutlass, r, NULL);
+    if (status == TRP_E_UNSUPPORTED) {
+        r->kernel = NULL;
+        status = trp_cutlass_gemm(cutlass, r, NULL);
+    }
+    H_OK(status);
+}
+
+static trp_cutlass_gemm_request link_of(int rows, trp_buffer a, trp_buffer b, trp_buffer d)
+{
+    return (trp_cutlass_gemm_request){
+        .header = {.wait_ns = TRP_FOREVER},
+        .m = rows,
+        .n = EDGE,
+        .k = EDGE,
+        .a = {.buffer = a, .type = TRP_BF16, .order = TRP_ROW_MAJOR},
+        .b = {.buffer = b, .order = TRP_ROW_MAJOR},
+        .d = {.buffer = d, .order = TRP_ROW_MAJOR},
+    };
+}
+
+static void chain(void)
+{
+    enum { LINKS = 40 };
+    open_world();
+    trp_buffer x[2] = {chain_matrix(LINES, begin, 0), h_buffer(world.device, LINES * EDGE * 2)};
+    trp_buffer step = chain_matrix(EDGE, turn, 0);
+    trp_buffer signs[2] = {chain_matrix(EDGE, sign, 1), chain_matrix(EDGE, sign, -1)};
+    trp_buffer ones = chain_matrix(EDGE, sign, 1); /* row 0 counts, and of it column 0 */
+    trp_buffer scalar = h_buffer(world.device, EDGE * EDGE * 4);
+    trp_epilogue_node tree[] = {
+        {0},
+        {.kind = TRP_EPILOGUE_ACCUMULATOR},
+        {.kind = TRP_EPILOGUE_SCALAR, .buffer = scalar},
+        {.kind = TRP_EPILOGUE_BINARY, .binary = TRP_BINARY_MUL, .input = {1, 2}},
+    };
+    double all = 1;
+    for (int i = 0; i < LINKS; i++) {
+        int minus = (int)ref_rng_below(h_rng(), 2);
+        trp_cutlass_gemm_request r = link_of(EDGE, signs[minus], ones, scalar);
+        r.d.type = TRP_F32;
+        send_link(&r);
+        r = link_of(LINES, x[i % 2], step, x[(i + 1) % 2]);
+        r.epilogue = tree;
+        r.epilogue_count = sizeof tree / sizeof *tree;
+        send_link(&r);
+        all *= minus ? -1 : 1;
+    }
+    void *data = h_malloc(LINES * EDGE * 2);
+    h_read(world.device, x[LINKS % 2], 0, data, LINES * EDGE * 2);
+    for (int i = 0; i < LINES * EDGE; i++) {
+        double want = all * begin(i / EDGE, (i % EDGE - LINKS + 8 * EDGE) % EDGE, 0);
+        double got = creal(ref_element_load(TRP_BF16, data, i));
+        if (got != want)
+            h_fail(__FILE__, __LINE__, "element %d is %g, expected %g", i, got, want);
+    }
+    free(data);
+    h_close(&world);
+}
+
 static const h_case cases[] = {
     {"sm80", sm80},
     {"sm90", sm90},
     {"many_problems", many_problems},
+    {"chain", chain},
 };
 
 int main(int argc, char **argv)

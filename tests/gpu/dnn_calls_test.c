@@ -10,6 +10,8 @@
 
 enum { SIDE = 5, COUNT = SIDE * SIDE, TRIES = 4 };
 
+static char cublaslt[512]; /* the fake's path */
+
 typedef struct failure {
     const char *variable, *result_variable, *result;
     bool passes; /* the actor goes on; what the driver refuses may be the device's own */
@@ -25,7 +27,8 @@ static bool is_named(void)
     return error->status != TRP_OK && error->message[0] != '\0';
 }
 
-/* y = relu(x * w), of x and w 1 everywhere but in one place of w: three engines' worth of nodes. */
+/* y = relu(x * w) of one channel, as a convolution: one product where there is cuBLASLt, else a
+ * convolution by cuDNN, and a kernel of the actor's. */
 static trp_status run(trp_device *device, trp_actor *dnn, int64_t n, trp_error *error)
 {
     const size_t bytes = (size_t)n * COUNT * sizeof(float);
@@ -150,13 +153,22 @@ static void driver(void)
     each_call(failures, 2, 130);
 }
 
+/* The product, by cuBLASLt. */
+static void product(void)
+{
+    setenv("TROUPE_CUBLASLT", cublaslt, 1);
+    driver();
+}
+
 int main(int argc, char **argv)
 {
-    static const h_case cases[] = {{"cudnn", cudnn}, {"driver", driver}};
+    static const h_case cases[] = {{"cudnn", cudnn}, {"driver", driver}, {"product", product}};
     h_need_process_isolation();
-    if (!h_is_cuda() || h_is_gpu() || !getenv("TROUPE_CUDNN")) {
+    if (!h_is_cuda() || h_is_gpu() || !getenv("TROUPE_CUDNN") || !getenv("TROUPE_CUBLASLT")) {
         printf("skipped: only the fakes fail on demand\n");
         return H_EXIT_SKIPPED;
     }
+    snprintf(cublaslt, sizeof cublaslt, "%s", getenv("TROUPE_CUBLASLT"));
+    setenv("TROUPE_CUBLASLT", "/nowhere/libcublasLt.so", 1);
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

@@ -11,6 +11,8 @@ typedef struct attention {
     double scale, u;
     double narrow; /* what weights and their gradients may be rounded to before the next product */
     double *score, *e; /* of one row */
+    double dropout;
+    uint64_t seed, offset;
 } attention;
 
 static double narrow_of(const dr_work *w, const dr_tensor *q)
@@ -34,6 +36,9 @@ static attention begin(const dr_work *w)
                    .u = w->u * (w->g->fused ? 4 : 1)};
     const double d = (double)a.q->dim[3];
     a.narrow = narrow_of(w, a.q);
+    a.dropout = n->parameter[1].re;
+    a.seed = dr_integer(w, n->seed);
+    a.offset = dr_integer(w, n->offset);
     a.scale = n->parameter[0].given ? n->parameter[0].re : d > 0 ? 1 / sqrt(d) : 1;
     a.score = calloc((size_t)a.k->dim[2] + 1, sizeof *a.score);
     a.e = calloc((size_t)a.k->dim[2] + 1, sizeof *a.e);
@@ -141,6 +146,16 @@ static double weight(const attention *a, int64_t j, double log_sum, double log_e
     return by;
 }
 
+/* What a weight is multiplied by. */
+static double factor(const attention *a, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    const int64_t row = (b * a->q->dim[1] + h) * a->q->dim[2] + i;
+    if (a->dropout == 0)
+        return 1;
+    const uint64_t number = (uint64_t)(row * a->k->dim[2] + j);
+    return dr_fraction(false, a->seed, a->offset, number) < a->dropout ? 0 : 1 / (1 - a->dropout);
+}
+
 void dr_attention(const dr_work *w)
 {
     attention a = begin(w);
@@ -159,7 +174,9 @@ void dr_attention(const dr_work *w)
             dr_sum s = {0};
             for (int64_t j = 0; any && j < a.k->dim[2]; j++) {
                 const size_t x = at(a.v, p[0], shared(&a, p[1]), j, d);
-                const double by = weight(&a, j, log_sum, log_e, &e);
+                const double kept = factor(&a, p[0], p[1], p[2], j);
+                const double by = kept * weight(&a, j, log_sum, log_e, &e);
+                e = kept * e + (kept != 1 ? 2 * a.u * by : 0);
                 if (by != 0 || e != 0)
                     dr_add(&s, by * a.v->v[x], by * a.v->e[x] + fabs(a.v->v[x]) * e);
             }
@@ -229,13 +246,18 @@ void dr_attention_backward(const dr_work *w)
             double e, by = weight(&a, j, stats->v[row], stats->e[row], &e);
             if (by == 0 && e == 0)
                 continue;
+            const double kept = factor(&a, p[0], p[1], p[2], j);
+            const double kept_e = kept * e + (kept != 1 ? 2 * a.u * kept * by : 0);
             const dr_sum slope = dot(&a, dy, p, a.v, h, j);
-            const double off = slope.e + mean.e + 2 * a.u * (fabs(slope.v) + fabs(mean.v));
-            const double ds = by * (slope.v - mean.v);
+            const double away = kept * slope.v - mean.v;
+            const double off =
+                kept * slope.e + mean.e + 4 * a.u * (kept * fabs(slope.v) + fabs(mean.v));
+            const double ds = by * away;
             const double ds_e =
-                e * fabs(slope.v - mean.v) + by * off + e * off + (4 * a.u + a.narrow) * fabs(ds);
+                e * fabs(away) + by * off + e * off + (4 * a.u + a.narrow) * fabs(ds);
             for (int64_t d = 0; d < a.v->dim[3]; d++)
-                product(&v[at(dv, p[0], h, j, d)], by, e, dy, at(dy, p[0], p[1], p[2], d));
+                product(&v[at(dv, p[0], h, j, d)], kept * by, kept_e, dy,
+                        at(dy, p[0], p[1], p[2], d));
             for (int64_t d = 0; d < a.q->dim[3]; d++) {
                 product(&q[at(dq, p[0], p[1], p[2], d)], a.scale * ds, fabs(a.scale) * ds_e, a.k,
                         at(a.k, p[0], h, j, d));

@@ -216,3 +216,48 @@ void dd_inference(dp_problem *p, trp_dnn_norm norm)
         n->epsilon = one_number(p, sums, 1e-3);
     }
 }
+
+/* --- random numbers --- */
+
+static uint32_t draw_word(dp_problem *p)
+{
+    static const int64_t ones[TRP_DNN_RANK_MAX] = {1, 1, 1, 1, 1, 1, 1, 1};
+    if (dp_below(2))
+        return dp_memory(p, TRP_I64, (uint32_t)dp_from(1, 4), ones);
+    uint32_t t = dp_value(p, (double)dp_below(INT64_C(1) << 53));
+    if (dp_below(3)) {
+        uint64_t whole;
+        h_random_bytes(h_rng(), &whole, sizeof whole);
+        p->tensor[t] = trp_dnn_integer(whole);
+    }
+    return t;
+}
+
+trp_dnn_node *dd_random(dp_problem *p, trp_dnn_random random)
+{
+    trp_dnn_node *n = dp_node(p, TRP_DNN_RANDOM);
+    const double low = ref_rng_uniform(h_rng(), -2, 2);
+    n->random = random;
+    n->seed = draw_word(p);
+    if (dp_below(2))
+        n->offset = draw_word(p);
+    if (dp_below(3) == 0)
+        return n;
+    n->parameter[0] = trp_real(random == TRP_DNN_BERNOULLI ? fabs(low) / 2 : low);
+    if (random == TRP_DNN_UNIFORM)
+        n->parameter[1] = trp_real(low + ref_rng_uniform(h_rng(), 0.9, 3));
+    if (random == TRP_DNN_NORMAL)
+        n->parameter[1] = trp_real(ref_rng_uniform(h_rng(), 0, 3));
+    return n;
+}
+
+/* --- blocks with scales --- */
+
+uint32_t dd_scale_of(dp_problem *p, trp_dtype type, const trp_dnn_node *n, uint32_t x)
+{
+    const uint32_t block = n->block ? n->block : 32;
+    int64_t dim[TRP_DNN_RANK_MAX];
+    memcpy(dim, p->tensor[x].dim, sizeof dim);
+    dim[n->axis] = (dim[n->axis] + block - 1) / block;
+    return dp_memory(p, type, p->tensor[x].rank, dim);
+}

@@ -22,4 +22,10 @@ void dd_pool(dp_problem *p, trp_dtype type, bool index);
 void dd_training(dp_problem *p, trp_dnn_norm norm, bool gradient);
 void dd_inference(dp_problem *p, trp_dnn_norm norm);
 
+/* A RANDOM node with a seed, whose y is still to be given. */
+trp_dnn_node *dd_random(dp_problem *p, trp_dnn_random random);
+
+/* The scale of x, for a BLOCK_SCALE_... whose axis and block are there. */
+uint32_t dd_scale_of(dp_problem *p, trp_dtype type, const trp_dnn_node *n, uint32_t x);
+
 #endif

@@ -140,6 +140,10 @@ static double draw(const dp_problem *p, uint32_t number, size_t index)
 {
     trp_dtype type = p->tensor[number].type;
     bool integer = type == TRP_I8 || type == TRP_U8 || type == TRP_I32;
+    if (type == TRP_I64) /* a seed */
+        return floor(ref_rng_uniform(h_rng(), -0x1p52, 0x1p52));
+    if (type == TRP_F8E8M0)
+        return ldexp(1, (int)dp_from(-20, 13));
     double size = ref_rng_uniform(h_rng(), 0.25, 2), sign = dp_below(2) ? 1 : -1;
     switch (p->fill[number]) {
     case DP_POSITIVE:
@@ -151,6 +155,8 @@ static double draw(const dp_problem *p, uint32_t number, size_t index)
         return ((double)index - (double)p->value[number].count / 2) / 16;
     case DP_FEW:
         return (double)dp_from(-1, 2);
+    case DP_WIDE:
+        return dp_below(8) ? sign * ldexp(size, (int)dp_from(-9, 6) * (int)dp_from(0, 3)) : 0;
     case DP_ANY:
         break;
     }

@@ -16,6 +16,7 @@ typedef enum dp_fill {
     DP_AWAY,     /* likewise, of any sign */
     DP_DISTINCT, /* no two are the same: of at most 4096, in f64, f32 or f16 */
     DP_FEW,      /* -1, 0, 1 or 2 */
+    DP_WIDE,     /* of any sign and of many orders of magnitude, and 0 at times */
 } dp_fill;
 
 typedef struct dp_problem {

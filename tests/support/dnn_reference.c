@@ -25,6 +25,10 @@ double dr_round(trp_dtype type, double value)
         return fmin(fmax(nearbyint(value), 0), UINT8_MAX);
     if (type == TRP_BOOL)
         return fmin(fmax(nearbyint(value), 0), 1);
+    if (type == TRP_I64)
+        return nearbyint(value);
+    if (type == TRP_F8E8M0)
+        return dr_scale(type, value);
     return ref_element_round(type, value);
 }
 
@@ -32,6 +36,10 @@ double dr_load(trp_dtype type, const void *array, int64_t index)
 {
     if (type == TRP_U8 || type == TRP_BOOL)
         return ((const uint8_t *)array)[index];
+    if (type == TRP_I64)
+        return (double)((const int64_t *)array)[index];
+    if (type == TRP_F8E8M0)
+        return ref_ue8m0(((const uint8_t *)array)[index]);
     return creal(ref_element_load(type, array, index));
 }
 
@@ -39,6 +47,10 @@ void dr_store(trp_dtype type, void *array, int64_t index, double value)
 {
     if (type == TRP_U8 || type == TRP_BOOL)
         ((uint8_t *)array)[index] = (uint8_t)dr_round(type, value);
+    else if (type == TRP_I64)
+        ((int64_t *)array)[index] = (int64_t)value;
+    else if (type == TRP_F8E8M0)
+        ((uint8_t *)array)[index] = (uint8_t)(127 + ilogb(dr_scale(type, value)));
     else
         ref_element_store(type, array, index, value);
 }
@@ -324,9 +336,13 @@ uint32_t dr_outputs(const trp_dnn_node *n, uint32_t *out)
         [TRP_DNN_SLICE] = {n->y},
         [TRP_DNN_TRANSPOSE] = {n->y},
         [TRP_DNN_RESHAPE] = {n->y},
+        [TRP_DNN_RANDOM] = {n->y},
+        [TRP_DNN_PAGED_LOAD] = {n->y},
+        [TRP_DNN_BLOCK_SCALE_QUANTIZE] = {n->y, n->scale},
+        [TRP_DNN_BLOCK_SCALE_DEQUANTIZE] = {n->y},
     };
     uint32_t count = 0;
-    if (n->kind < TRP_DNN_CONV_FORWARD || n->kind > TRP_DNN_RESHAPE)
+    if (n->kind < TRP_DNN_CONV_FORWARD || n->kind > TRP_DNN_PAGED_LOAD)
         misuse("no such kind");
     for (int i = 0; i < DR_OUTPUTS_MAX; i++) {
         if (all[n->kind][i])
@@ -355,6 +371,8 @@ static trp_dtype compute_of(const dr_graph *g, const trp_dnn_node *n)
                              n->part[0]};
     if (n->compute)
         return n->compute;
+    if (n->kind == TRP_DNN_RANDOM)
+        return g->tensor[n->y].type == TRP_F64 ? TRP_F64 : TRP_F32;
     for (size_t i = 0; i < COUNT_OF(read); i++) {
         if (read[i] && g->value[read[i]].type == TRP_F64)
             return TRP_F64;
@@ -384,6 +402,12 @@ static uint32_t dims_of(const dr_work *w, int64_t *dim)
     const dr_tensor *x = dr_of(w, n->kind == TRP_DNN_MATMUL ? n->a : n->x), *b = dr_of(w, n->b);
     if (n->kind == TRP_DNN_CONV_FORWARD || n->kind == TRP_DNN_RESAMPLE_FORWARD) {
         window_dims(w, dim);
+        return x->rank;
+    }
+    if (n->kind == TRP_DNN_PAGED_LOAD) {
+        const dr_tensor *table = dr_of(w, n->table);
+        const int64_t paged[] = {table->dim[0], x->dim[1], table->dim[2] * x->dim[2], x->dim[3]};
+        memcpy(dim, paged, sizeof paged);
         return x->rank;
     }
     for (uint32_t i = 0; i < x->rank; i++)
@@ -485,6 +509,10 @@ void dr_run(dr_graph *g)
         [TRP_DNN_SLICE] = dr_move,
         [TRP_DNN_TRANSPOSE] = dr_move,
         [TRP_DNN_RESHAPE] = dr_move,
+        [TRP_DNN_RANDOM] = dr_random,
+        [TRP_DNN_PAGED_LOAD] = dr_paged_load,
+        [TRP_DNN_BLOCK_SCALE_QUANTIZE] = dr_quantize,
+        [TRP_DNN_BLOCK_SCALE_DEQUANTIZE] = dr_dequantize,
     };
     for (uint32_t i = 0; i < g->nodes; i++) {
         const trp_dnn_node *n = &g->node[i];

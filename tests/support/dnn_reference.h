@@ -44,6 +44,8 @@ uint32_t dr_outputs(const trp_dnn_node *node, uint32_t *out);
 double dr_round(trp_dtype type, double value);
 double dr_load(trp_dtype type, const void *array, int64_t index);
 void dr_store(trp_dtype type, void *array, int64_t index, double value);
+/* The smallest number of a scale's type that is not below a value, or its largest. */
+double dr_scale(trp_dtype type, double value);
 
 /* The functions behind POINTWISE and POINTWISE_BACKWARD. */
 int dr_inputs(trp_dnn_pointwise mode);
@@ -76,14 +78,22 @@ bool dr_next(const dr_tensor *t, int64_t *position);
 bool dr_step(uint32_t rank, const int64_t *dim, int64_t *position);
 size_t dr_at(const dr_tensor *t, const int64_t *position);
 
+/* A seed or an offset; 0 without a tensor. What is drawn for a number, with 24 or 53 bits. */
+uint64_t dr_integer(const dr_work *w, uint32_t tensor);
+double dr_fraction(bool wide, uint64_t seed, uint64_t offset, uint64_t i);
+
 void dr_pool(const dr_work *w);
 void dr_pool_backward(const dr_work *w);
 void dr_norm(const dr_work *w);
 void dr_norm_backward(const dr_work *w);
 void dr_attention(const dr_work *w);
 void dr_attention_backward(const dr_work *w);
+void dr_paged_load(const dr_work *w);
 void dr_pointwise(const dr_work *w);
 void dr_move(const dr_work *w);
+void dr_random(const dr_work *w);
+void dr_quantize(const dr_work *w);
+void dr_dequantize(const dr_work *w);
 void dr_pointwise_backward(const dr_work *w);
 
 #endif

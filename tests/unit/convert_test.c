@@ -205,6 +205,42 @@ static void all_pairs_and_lengths(void **state)
     }
 }
 
+/* f8e8m0: the smallest power of two that is not below. */
+static void powers_of_two(void **state)
+{
+    static const double odd[] = {0, -0.0, 0x1p-127, 0x1p-1074, 0x1p200, -3, 0x1.8p-127, 0x1p127};
+    static const uint8_t codes[] = {0, 0, 0, 0, 254, 129, 1, 254};
+    static const double not_finite[] = {NAN, INFINITY, -INFINITY};
+    double from[MANY], back[MANY];
+    float from32[MANY];
+    uint8_t narrow[MANY];
+    (void)state;
+    for (size_t i = 0; i < MANY; i++) {
+        const double power = ldexp(1, (int)ref_rng_below(&rng, 253) - 126);
+        from[i] = power * (i % 3 == 0   ? 1
+                           : i % 3 == 1 ? 1 - ref_rng_uniform(&rng, 0, 0.49)
+                                        : nextafter(0.5, 1));
+        back[i] = power;
+    }
+    convert(TRP_F64, from, TRP_F8E8M0, narrow, MANY);
+    for (size_t i = 0; i < MANY; i++)
+        assert_true(ldexp(1, narrow[i] - 127) == back[i]);
+    convert(TRP_F64, from, TRP_F32, from32, MANY);
+    convert(TRP_F32, from32, TRP_F8E8M0, narrow, MANY);
+    for (size_t i = 0; i < MANY; i++)
+        assert_true(ldexp(1, narrow[i] - 127) == back[i] || (double)from32[i] < from[i]);
+    convert(TRP_F8E8M0, narrow, TRP_F64, back, MANY);
+    for (size_t i = 0; i < MANY; i++)
+        assert_true(ldexp(1, narrow[i] - 127) == back[i]);
+    convert(TRP_F64, odd, TRP_F8E8M0, narrow, 8);
+    assert_memory_equal(narrow, codes, sizeof codes);
+    convert(TRP_F64, not_finite, TRP_F8E8M0, narrow, 3);
+    assert_true(narrow[0] == 255 && narrow[1] == 254 && narrow[2] == 254);
+    convert(TRP_F8E8M0, narrow, TRP_F16, from32, 2);
+    convert(TRP_F16, from32, TRP_F64, back, 2);
+    assert_true(isnan(back[0]) && isinf(back[1]));
+}
+
 static void complex_parts(void **state)
 {
     (void)state;
@@ -240,13 +276,10 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(narrowing_rounds_once),
-        cmocka_unit_test(f64_to_f32_is_the_compilers),
-        cmocka_unit_test(integers_saturate),
-        cmocka_unit_test(what_is_not_finite),
-        cmocka_unit_test(all_pairs_and_lengths),
-        cmocka_unit_test(complex_parts),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(narrowing_rounds_once), cmocka_unit_test(f64_to_f32_is_the_compilers),
+        cmocka_unit_test(integers_saturate),     cmocka_unit_test(what_is_not_finite),
+        cmocka_unit_test(all_pairs_and_lengths), cmocka_unit_test(powers_of_two),
+        cmocka_unit_test(complex_parts),         cmocka_unit_test(refusals),
     };
     ref_rng_init(&rng, ref_seed());
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,6 +34,7 @@ typedef enum extra {
     REPEATED = 32,    /* deterministic */
     DBIAS = 64,
     TURNED = 128, /* columns first */
+    DROPOUT = 256,
 } extra;
 
 typedef struct attention {
@@ -75,6 +76,7 @@ static const attention all[] = {
     {"deterministic", 2, 8, 8, 512, 512, 128, 128, TRP_BF16, TRP_DNN_MASK_CAUSAL, 0, REPEATED, NULL, NULL},
     {"f32", 2, 8, 8, 512, 512, 64, 64, TRP_F32, TRP_DNN_MASK_NONE, 0, 0, "other types", "other types"},
     {"depth of 60", 2, 8, 8, 512, 512, 60, 64, TRP_F16, TRP_DNN_MASK_NONE, 0, 0, "multiple of 8", "multiple of 8"},
+    {"dropout", 2, 8, 8, 512, 512, 64, 64, TRP_F16, TRP_DNN_MASK_NONE, 0, DROPOUT, "dropout", "dropout"},
     {"columns first", 2, 8, 8, 512, 512, 64, 64, TRP_F16, TRP_DNN_MASK_NONE, 0, TURNED, "no other kernel", "no other kernel"},
     {"slopes without mask", 2, 8, 8, 512, 512, 64, 64, TRP_F16, TRP_DNN_MASK_NONE, 0, SLOPES, "slopes", "slopes"},
     {"low with bias", 2, 8, 8, 512, 512, 64, 64, TRP_F16, TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT, 0, BIAS, "bias", "bias"},
@@ -108,7 +110,7 @@ static void make(dnn_graph *g, const attention *a, bool backward)
     n->spatial = 1;
     n->window[0] = a->window;
     n->parameter[0] = 1 / sqrt((double)a->d);
-    n->parameter[1] = 0;
+    n->parameter[1] = a->extras & DROPOUT ? 0.1 : 0;
     n->port[TRP__DNN_ATTENTION_Q] = matrices(g, a, a->type, a->h, a->s_q, a->d);
     n->port[TRP__DNN_ATTENTION_K] = matrices(g, a, a->type, a->h_kv, a->s_kv, a->d);
     n->port[TRP__DNN_ATTENTION_V] = matrices(g, a, a->type, a->h_kv, a->s_kv, a->d_v);
@@ -238,6 +240,45 @@ static void in_a_graph(void **unused)
     dnn_end(g);
 }
 
+/* Keys and values from pages are gathered by kernels of ours, and attention to them is cuDNN's. */
+static void from_pages(void **unused)
+{
+    static dnn_graph storage, *const g = &storage;
+    static const uint8_t ports[] = {TRP__DNN_ATTENTION_K, TRP__DNN_ATTENTION_V};
+    trp__dnn_plan *plan = NULL;
+    trp_error error;
+    (void)unused;
+    if (planner.lib->cudnnGetVersion() < TRP__CUDNN_VERSION_ATTENTION || !has_direct)
+        skip();
+    const attention a = {
+        "pages", 8,   16, 4, 1, 4096, 128, 128, TRP_BF16, TRP_DNN_MASK_NONE, 0, LENGTHS | INFERENCE,
+        NULL,    NULL};
+    make(g, &a, false);
+    trp__dnn_node node = g->node[0];
+    g->head.nodes = 0;
+    for (int i = 0; i < 2; i++) {
+        trp__dnn_node *n = dnn_node(g, TRP_DNN_PAGED_LOAD, 0, TRP_F32, 0);
+        n->port[TRP__DNN_PAGED_X] = DNN_BUFFER(TRP_BF16, DNN_ROWS, 2048, 4, 16, 128);
+        n->port[TRP__DNN_PAGED_TABLE] = DNN_BUFFER(TRP_I32, DNN_ROWS, 8, 1, 256, 1);
+        n->port[TRP__DNN_PAGED_SEQ_KV] = node.port[TRP__DNN_ATTENTION_SEQ_KV];
+        n->port[TRP__DNN_PAGED_Y] = DNN_VIRTUAL(TRP_BF16, DNN_ROWS, 8, 4, 4096, 128);
+        g->tensor[node.port[ports[i]]].role = TRP__DNN_VIRTUAL;
+        node.port[ports[i]] = n->port[TRP__DNN_PAGED_Y];
+    }
+    *dnn_node(g, TRP_DNN_ATTENTION, 0, TRP_F32, 0) = node;
+    trp__dnn_graph graph = dnn_finish(g);
+    planner.direct = &direct;
+    const trp_status status = trp__dnn_plan_make(&planner, &graph, &plan, &error);
+    planner.direct = NULL;
+    assert_int_equal(status, TRP_OK);
+    assert_int_equal(plan->steps, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(plan->step[i].way, i < 2 ? TRP__DNN_WAY_DIRECT : TRP__DNN_WAY_ENGINE);
+    assert_int_equal(plan->between, 2 * 8 * 4 * 4096 * 128 * 2);
+    trp__dnn_plan_drop(plan);
+    dnn_end(g);
+}
+
 static void planned(void **unused)
 {
     (void)unused;
@@ -272,7 +313,8 @@ static int tear_down(void **unused)
 
 int main(int count, char **argument)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(planned), cmocka_unit_test(in_a_graph)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(planned), cmocka_unit_test(in_a_graph),
+                                       cmocka_unit_test(from_pages)};
     if (count > 1)
         cmocka_set_test_filter(argument[1]);
     return cmocka_run_group_tests(tests, set_up, tear_down);

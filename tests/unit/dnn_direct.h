@@ -9,7 +9,7 @@
 
 struct trp_job;
 
-enum { DD_TENSORS = 16, DD_NODES = 8 };
+enum { DD_TENSORS = 20, DD_NODES = 8 };
 
 /* All zero at first. */
 typedef struct dd_graph {

@@ -106,6 +106,19 @@ static uint32_t lengths(problem *p, int64_t batches, int64_t most)
     return dd_tensor(&p->graph, TRP_I32, array, 4, (const int64_t[]){batches, 1, 1, 1});
 }
 
+/* By value or in memory. */
+static uint32_t integer(problem *p)
+{
+    const uint64_t value = seed * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t *array = below(2) ? NULL : malloc(sizeof *array);
+    if (array)
+        *array = value;
+    const uint32_t number = dd_line(&p->graph, TRP_I64, array, 1);
+    if (!array)
+        p->graph.tensor[number] = trp_dnn_integer(value);
+    return number;
+}
+
 static void drop(problem *p)
 {
     for (uint32_t i = 1; i <= p->graph.tensors; i++)
@@ -123,10 +136,13 @@ static void describe(const problem *p, trp__direct *d)
         uint32_t number;
         if (d->node.port[i] == TRP__DNN_NO_PORT)
             continue;
-        memcpy(&number, (const char *)sent + trp__dnn_kind_of(d->node.kind)->port[i].offset,
-               sizeof number);
+        d->value[i] = g.value[d->node.port[i]];
         d->used[i] = true;
         d->tensor[i] = g.tensor[d->node.port[i]];
+        if (d->tensor[i].role == TRP__DNN_VALUE)
+            continue;
+        memcpy(&number, (const char *)sent + trp__dnn_kind_of(d->node.kind)->port[i].offset,
+               sizeof number);
         d->at[i] = p->graph.array[number];
     }
     d->tensor[TRP__DIRECT_STATISTICS] = d->tensor[TRP__DNN_ATTENTION_Q];
@@ -191,6 +207,11 @@ static void one(bool backward)
     if (below(2)) {
         n->seq_q = lengths(&p, b, rows);
         n->seq_kv = lengths(&p, b, columns);
+    }
+    if (below(2)) {
+        n->parameter[1] = trp_real((double)from(1, 9) / 10);
+        n->seed = integer(&p);
+        n->offset = below(2) ? integer(&p) : 0;
     }
     if (backward) {
         n->dy = tensor(&p, false, b, h, rows, width);

@@ -29,7 +29,7 @@
 #define TRP_CUTLASS_ASSERT _Static_assert
 #endif
 
-#define TRP_CUTLASS_ABI         2   /* changes with anything in this file */
+#define TRP_CUTLASS_ABI         3   /* changes with anything in this file */
 #define TRP_CUTLASS_SLOTS       48  /* arguments of an epilogue tree */
 #define TRP_CUTLASS_ALIGN       128 /* of the parameter, behind what describes it */
 #define TRP_CUTLASS_PARAMS_MAX  4096
@@ -141,6 +141,9 @@ enum {
     TRP_CUTLASS_INFO_STAGES = 11,
     TRP_CUTLASS_INFO_ALIGNMENT = 12, /* of the parameter */
     TRP_CUTLASS_INFO_PREPARE = 13, /* 13, 14: threads of a block, and blocks at most, of prepare */
+    /* The kernel waits by itself for the one before it in the stream, and may be launched while
+     * that is still at its last tiles (programmatic stream serialization). */
+    TRP_CUTLASS_INFO_OVERLAPS = 15,
     TRP_CUTLASS_INFO_WORDS = 16,
 };
 

@@ -316,13 +316,9 @@ static trp_status launch(const running *x, trp_error *error)
     const state *s = x->instance->state;
     const trp__cutlass_parameter *p = x->parameter;
     const uint32_t *info = x->facts->info, *cluster = info + TRP_CUTLASS_INFO_CLUSTER;
-    trp__cu_launch_attribute attribute;
+    trp__cu_launch_attribute attribute[2];
     void *parameters[] = {p->data};
-    memset(&attribute, 0, sizeof attribute);
-    attribute.id = TRP__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    attribute.value.cluster.x = cluster[0];
-    attribute.value.cluster.y = cluster[1];
-    attribute.value.cluster.z = cluster[2];
+    memset(attribute, 0, sizeof attribute);
     trp__cu_launch_config config = {.gridDimX = p->grid[0],
                                     .gridDimY = p->grid[1],
                                     .gridDimZ = p->grid[2],
@@ -331,8 +327,19 @@ static trp_status launch(const running *x, trp_error *error)
                                     .blockDimZ = 1,
                                     .sharedMemBytes = info[TRP_CUTLASS_INFO_SHARED],
                                     .hStream = x->instance->stream,
-                                    .attrs = &attribute,
-                                    .numAttrs = cluster[0] * cluster[1] * cluster[2] > 1};
+                                    .attrs = attribute};
+    if (cluster[0] * cluster[1] * cluster[2] > 1) {
+        trp__cu_launch_attribute *one = &attribute[config.numAttrs++];
+        one->id = TRP__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        one->value.cluster.x = cluster[0];
+        one->value.cluster.y = cluster[1];
+        one->value.cluster.z = cluster[2];
+    }
+    if (info[TRP_CUTLASS_INFO_OVERLAPS]) {
+        trp__cu_launch_attribute *one = &attribute[config.numAttrs++];
+        one->id = TRP__CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        one->value.programmatic = 1;
+    }
     return trp_cuda_check(
         x->instance, s->loader.cu->cuLaunchKernelEx(&config, x->facts->kernel, parameters, NULL),
         "cuLaunchKernelEx", error);

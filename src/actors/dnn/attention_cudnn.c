@@ -427,6 +427,8 @@ const char *trp__dnn_attention_refusal(const trp__dnn_tensor *tensors, const trp
         return "of other types than f16 and bf16";
     if (!(n->parameter[0] > 0)) /* its largest score would not be that of the exponents */
         return "with a scale that is not positive";
+    if (n->parameter[1] > 0) /* what it draws is its own, so nothing else could draw it again */
+        return "with dropout";
     if (depth % 8 != 0 || width % 8 != 0)
         return "of a depth that is no multiple of 8";
     if (backward && (depth > 256 || width > 256))

@@ -33,6 +33,9 @@ int trp__dnn_cudnn_type(uint8_t type)
         [TRP_I64] = TRP__CUDNN_DATA_INT64,
         [TRP_BOOL] = TRP__CUDNN_DATA_BOOLEAN,
         [TRP_F4E2M1] = -1,
+        [TRP_C64] = -1,
+        [TRP_C128] = -1,
+        [TRP_F8E8M0] = -1,
         [TRP_DTYPE_NONE] = -1,
     };
     return type < COUNT_OF(types) ? types[type] : -1;

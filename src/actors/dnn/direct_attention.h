@@ -39,6 +39,19 @@ static attention_row row_of(const trp__direct *d, int64_t batch, int64_t head, i
     return r;
 }
 
+/* What the weight of a column is multiplied by. */
+static double factor_of(const trp__direct *d, const attention_row *r, int64_t column)
+{
+    const trp__dnn_tensor *q = &d->tensor[TRP__DNN_ATTENTION_Q];
+    const int64_t columns = d->tensor[TRP__DNN_ATTENTION_K].dim[2];
+    if (!(d->node.parameter[1] > 0))
+        return 1;
+    const trp__dropout what = trp__dropout_of(&d->node, word_at(d, TRP__DNN_ATTENTION_SEED),
+                                              word_at(d, TRP__DNN_ATTENTION_OFFSET));
+    const int64_t row = (r->batch * q->dim[1] + r->head) * q->dim[2] + r->row;
+    return trp__dropout_at(&what, (uint64_t)row * (uint64_t)columns + (uint64_t)column);
+}
+
 static double score_of(const trp__direct *d, const attention_row *r, int64_t column)
 {
     const int64_t depth = d->tensor[TRP__DNN_ATTENTION_Q].dim[3];
@@ -89,9 +102,10 @@ TRP__KERNEL void trp_direct_attention(const trp__direct d)
             for (int64_t j = r.first; j < r.end; j += TRP__THREADS) {
                 const int64_t mine = j + TRP__THREAD;
                 TRP__SYNC();
-                weight[TRP__THREAD] = mine < r.end && logarithm != -INFINITY
-                                          ? exp(score_of(&d, &r, mine) - logarithm)
-                                          : 0;
+                weight[TRP__THREAD] =
+                    mine < r.end && logarithm != -INFINITY
+                        ? exp(score_of(&d, &r, mine) - logarithm) * factor_of(&d, &r, mine)
+                        : 0;
                 TRP__SYNC();
                 for (int64_t i = 0; i < TRP__THREADS && j + i < r.end && at[3] < width; i++)
                     sum += weight[i] *
@@ -103,7 +117,7 @@ TRP__KERNEL void trp_direct_attention(const trp__direct d)
     }
 }
 
-/* The gradient of a score, without the scale, and what its column weighs. */
+/* The gradient of a score, without the scale, and what its column weighs, once some are dropped. */
 static double slope_of(const trp__direct *d, const attention_row *r, int64_t column, double *weight)
 {
     const int64_t width = d->tensor[TRP__DNN_ATTENTION_V].dim[3];
@@ -112,12 +126,14 @@ static double slope_of(const trp__direct *d, const attention_row *r, int64_t col
     *weight = 0;
     if (column < r->first || column >= r->end || logarithm == -INFINITY)
         return 0;
-    *weight = exp(score_of(d, r, column) - logarithm);
+    const double by = exp(score_of(d, r, column) - logarithm);
+    const double factor = factor_of(d, r, column);
+    *weight = by * factor;
     for (int64_t i = 0; i < width; i++)
         away += of_head(d, TRP__DNN_ATTENTION_DY, r->batch, r->head, r->row, i) *
-                (of_head(d, TRP__DNN_ATTENTION_V, r->batch, r->shared, column, i) -
+                (factor * of_head(d, TRP__DNN_ATTENTION_V, r->batch, r->shared, column, i) -
                  of_head(d, TRP__DNN_ATTENTION_Y, r->batch, r->head, r->row, i));
-    return *weight * away;
+    return by * away;
 }
 
 TRP__KERNEL void trp_direct_attention_backward_q(const trp__direct d)

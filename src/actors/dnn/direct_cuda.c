@@ -41,6 +41,10 @@ static const struct {
     {TRP_DNN_SLICE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
     {TRP_DNN_TRANSPOSE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
     {TRP_DNN_RESHAPE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
+    {TRP_DNN_RANDOM, TRP__DNN_RANDOM_Y, false, "trp_direct_random"},
+    {TRP_DNN_PAGED_LOAD, TRP__DNN_PAGED_Y, false, "trp_direct_paged_load"},
+    {TRP_DNN_BLOCK_SCALE_QUANTIZE, TRP__DNN_BLOCKS_SCALE, false, "trp_direct_quantize"},
+    {TRP_DNN_BLOCK_SCALE_DEQUANTIZE, TRP__DNN_BLOCKS_Y, false, "trp_direct_dequantize"},
 };
 
 /* What the texts expect of a compiler, where they are C. */
@@ -71,7 +75,8 @@ static const trp__embedded standard[] = {
     {"stddef.h", "#define offsetof(type, member) __builtin_offsetof(type, member)\n"},
     {"stdbool.h", ""},
     {"string.h", ""},
-    {"math.h", "#define INFINITY ((double)__int_as_float(0x7f800000))\n"},
+    {"math.h", "#define INFINITY ((double)__int_as_float(0x7f800000))\n"
+               "#define NAN ((double)__int_as_float(0x7fffffff))\n"},
     {0},
 };
 

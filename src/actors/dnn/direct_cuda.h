@@ -9,7 +9,7 @@
 
 #include <troupe/worker.h>
 
-enum { TRP__DIRECT_KERNELS = 22 };
+enum { TRP__DIRECT_KERNELS = 26 };
 
 /* Zero-initialised but for the first three. */
 typedef struct trp__direct_kernels {

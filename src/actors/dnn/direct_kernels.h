@@ -11,11 +11,13 @@
 #define TRP_ACTORS_DNN_DIRECT_KERNELS_H
 
 #include "actors/dnn/direct.h"
+#include "actors/dnn/dropout.h"
 #include "actors/dnn/functions.h"
 #include "base/half.h"
 #include "base/narrow.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { DIMS = TRP__DNN_SPATIAL };
 
@@ -52,6 +54,8 @@ static double load(const trp__direct *d, int port, int64_t at)
         return (double)trp__f8e4m3_to_f32(((const uint8_t *)from)[at]);
     case TRP_F8E5M2:
         return (double)trp__f8e5m2_to_f32(((const uint8_t *)from)[at]);
+    case TRP_F8E8M0:
+        return (double)trp__ue8m0_to_f32(((const uint8_t *)from)[at]);
     case TRP_I8:
         return ((const int8_t *)from)[at];
     case TRP_I32:
@@ -84,6 +88,9 @@ static void store(const trp__direct *d, int port, int64_t at, double value)
         break;
     case TRP_F8E5M2:
         ((uint8_t *)to)[at] = trp__f32_to_f8e5m2(trp__f64_to_f32_odd(value));
+        break;
+    case TRP_F8E8M0: /* powers of two alone are stored as one */
+        ((uint8_t *)to)[at] = trp__f32_to_ue8m0((float)value);
         break;
     case TRP_I8:
         ((int8_t *)to)[at] = (int8_t)to_integer(value, INT8_MIN, INT8_MAX);
@@ -764,7 +771,11 @@ TRP__KERNEL void trp_direct_norm_backward_scale(const trp__direct d)
     }
 }
 
+#include "actors/dnn/direct_blocks.h"
+#include "actors/dnn/direct_random.h"
+
 #include "actors/dnn/direct_attention.h"
+#include "actors/dnn/direct_paged.h"
 
 #undef FOR_THREADS
 #undef FOR_BLOCKS

@@ -2,6 +2,7 @@
 #include "actors/dnn/direct_cuda.h"
 #include "actors/dnn/dnn.h"
 #include "actors/dnn/plan_record.h"
+#include "actors/dnn/product_cublaslt.h"
 #include "actors/dnn/rnn_cuda.h"
 #include "actors/dnn/tune_cuda.h"
 #include "base/clock.h"
@@ -53,6 +54,7 @@ typedef struct state {
     trp__side *side;
     trp__store *store; /* of plans and kernels; NULL: there is none */
     trp__direct_kernels direct;
+    trp__dnn_products products;
     trp__dnn_site site;
     uint64_t l2_bytes; /* of the device's cache */
     trp__dnn_scratch scratch;
@@ -82,6 +84,7 @@ static void stop(trp_instance *instance)
     trp__side_stop(s->side);
     end_making(&s->making);
     trp__lru_destroy(s->plans);
+    trp__dnn_products_close(&s->products);
     if (s->planner.lib)
         trp__cudnn_drop(s->lib, &s->planner.device);
     if (s->planner.handle)
@@ -132,6 +135,7 @@ static trp_status describe_site(trp_instance *instance, trp_error *error)
     s->store = trp__store_of_process();
     s->direct = (trp__direct_kernels){.cu = s->cu, .store = s->store, .target = site->target};
     s->planner.direct = &s->direct;
+    s->planner.products = &s->products;
     return TRP_OK;
 }
 
@@ -393,6 +397,8 @@ static trp_status launch(trp_instance *instance, trp__dnn_plan *plan, const trp_
         trp__dnn_step *step = &plan->step[i];
         if (step->way == TRP__DNN_WAY_ENGINE)
             status = trp__dnn_step_launch(plan, step, s->handle, at, workspace, error);
+        else if (step->way == TRP__DNN_WAY_PRODUCT)
+            status = trp__dnn_product_launch(&step->engine, at, workspace, instance->stream, error);
         else if (step->way == TRP__DNN_WAY_DIRECT)
             status = trp__direct_launch(&s->direct, instance, lowered, step->first, at,
                                         plan->number, error);

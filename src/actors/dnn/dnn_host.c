@@ -1,30 +1,48 @@
 /* The dnn actor on the host. */
 #include "actors/dnn/dnn.h"
+#include "actors/dnn/host_paged.h"
 #include "actors/dnn/onednn.h"
 #include "actors/dnn/rnn.h"
 #include "base/error.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
-typedef trp__dnn_host_libraries state;
+/* A run whose tables are looked at in the stream, behind all that writes them, before it is given
+ * to it: so a request whose table is wrong can be refused. */
+typedef struct looking {
+    trp__dnn_host_run *run; /* NULL: none */
+    trp_error error;
+    atomic_bool done;
+} looking;
+
+typedef struct state {
+    trp__dnn_host_libraries libraries;
+    looking looking;
+} state;
 
 static trp_status init(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
     trp_error ignored; /* own loops compute what oneDNN would */
-    trp_status status = trp__openblas_load(&s->blas, error);
+    trp_status status = trp__openblas_load(&s->libraries.blas, error);
     if (status == TRP_OK)
-        trp__onednn_open(&s->onednn, &ignored);
+        trp__onednn_open(&s->libraries.onednn, &ignored);
     return status;
 }
 
 static void stop(trp_instance *instance)
 {
-    trp__onednn_close(((state *)instance->state)->onednn);
+    state *s = instance->state;
+    if (s->looking.run) /* its request will not come back here */
+        trp__dnn_host_drop(s->looking.run);
+    s->looking.run = NULL;
+    trp__onednn_close(s->libraries.onednn);
 }
 
 typedef struct run_arguments {
     trp__dnn_host_run *run;
+    looking *looking;
 } run_arguments;
 
 static void run(void *arguments)
@@ -32,35 +50,78 @@ static void run(void *arguments)
     trp__dnn_host_run_now(((run_arguments *)arguments)->run);
 }
 
-static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
+static void look(void *arguments)
 {
-    const state *s = instance->state;
+    const run_arguments *a = arguments;
+    a->looking->error.status = TRP_OK;
+    trp__dnn_host_look(a->run, &a->looking->error);
+    atomic_store_explicit(&a->looking->done, true, memory_order_release);
+}
+
+static trp_status make_run(const state *s, const trp_job *job, const trp__dnn_graph *graph,
+                           trp__dnn_host_run **out, trp_error *error)
+{
     void *address[TRP_DNN_TENSORS_MAX] = {0};
     uint64_t bytes[TRP_DNN_TENSORS_MAX] = {0};
+    for (int i = 0; i < graph->head->tensors; i++) {
+        if (graph->access[i] < job->access_count) {
+            address[i] = job->access[graph->access[i]].address;
+            bytes[i] = job->access[graph->access[i]].bytes;
+        }
+    }
+    return trp__dnn_host_make(&s->libraries, graph, address, bytes, out, error);
+}
+
+/* TRP_AGAIN until tables have been looked at. */
+static trp_status look_first(trp_instance *instance, trp_job *job, trp__dnn_host_run *made,
+                             trp_error *error)
+{
+    state *s = instance->state;
+    run_arguments arguments = {made, &s->looking};
+    if (job->progress == 0) {
+        atomic_store(&s->looking.done, false);
+        trp_status status =
+            instance->services->enqueue(instance, look, &arguments, sizeof arguments, error);
+        if (status != TRP_OK)
+            return status;
+        s->looking.run = made;
+        job->progress = 1;
+    }
+    if (!atomic_load_explicit(&s->looking.done, memory_order_acquire))
+        return TRP_AGAIN;
+    s->looking.run = NULL;
+    job->progress = 0; /* nothing is written so far */
+    if (s->looking.error.status != TRP_OK)
+        *error = s->looking.error;
+    return s->looking.error.status;
+}
+
+static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
+{
+    state *s = instance->state;
     trp__dnn_graph graph;
     trp_dnn_ran *ran;
-    run_arguments arguments;
+    run_arguments arguments = {s->looking.run, NULL}; /* of this request, if it was begun */
     trp__dnn g;
     if (job->op != TRP_OP_DNN_GRAPH)
-        return trp__rnn_host_handle(instance, s->blas, job, error);
+        return trp__rnn_host_handle(instance, s->libraries.blas, job, error);
     memcpy(&g, job->payload, sizeof g);
     if (g.bytes == 0)
         return TRP_OK;
     trp_status status = trp__dnn_job_graph(job, &graph, &ran, error);
+    if (status == TRP_OK && job->progress == 0)
+        status = make_run(s, job, &graph, &arguments.run, error);
     if (status != TRP_OK)
         return status;
-    for (int i = 0; i < graph.head->tensors; i++) {
-        if (graph.access[i] < job->access_count) {
-            address[i] = job->access[graph.access[i]].address;
-            bytes[i] = job->access[graph.access[i]].bytes;
-        }
+    if (trp__dnn_host_has_tables(&arguments.run->graph))
+        status = look_first(instance, job, arguments.run, error);
+    if (status == TRP_AGAIN)
+        return status;
+    if (status == TRP_OK) {
+        *ran = (trp_dnn_ran){.parts = 1};
+        trp__copy_string(ran->engine, sizeof ran->engine, "host");
+        status = instance->services->enqueue(instance, run, &arguments, sizeof arguments, error);
     }
-    status = trp__dnn_host_make(s, &graph, address, bytes, &arguments.run, error);
-    if (status != TRP_OK)
-        return status;
-    *ran = (trp_dnn_ran){.parts = 1};
-    trp__copy_string(ran->engine, sizeof ran->engine, "host");
-    status = instance->services->enqueue(instance, run, &arguments, sizeof arguments, error);
     if (status != TRP_OK)
         trp__dnn_host_drop(arguments.run);
     return status;

@@ -1,5 +1,6 @@
 #include "actors/dnn/engines.h"
 
+#include "actors/dnn/product_cublaslt.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -68,6 +69,7 @@ static trp__cudnn_maker begin_plan(const trp__dnn_planner *planner, trp_error *e
 void trp__dnn_engine_drop(const trp__cudnn *lib, trp__dnn_engine *engine)
 {
     trp__cudnn_drop(lib, &engine->plan);
+    trp__dnn_product_drop(engine);
 }
 
 trp_status trp__dnn_engine_write(const trp__cudnn *lib, const trp__dnn_engine *engine, char **out,

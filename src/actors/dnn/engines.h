@@ -1,5 +1,5 @@
 /* The library's ways to run a part of a graph: execution plans, the best by its heuristics first.
- */
+ * What holds one may hold a product of cuBLASLt's in its place (product_cublaslt.h). */
 #ifndef TRP_ACTORS_DNN_ENGINES_H
 #define TRP_ACTORS_DNN_ENGINES_H
 
@@ -8,7 +8,8 @@
 /* A plan of a part, and what it is called: "eng45_k2=3_k13=1". */
 typedef struct trp__dnn_engine {
     trp__cudnn_descriptor plan;
-    uint64_t workspace; /* bytes that it needs */
+    struct trp__dnn_product_plan *product; /* in its place */
+    uint64_t workspace;                    /* bytes that it needs */
     char name[TRP_DNN_ENGINE_SIZE];
 } trp__dnn_engine;
 

@@ -80,22 +80,29 @@ enum {
     TRP__DNN_ATTENTION_DK,
     TRP__DNN_ATTENTION_DV,
     TRP__DNN_ATTENTION_DBIAS,
+    TRP__DNN_ATTENTION_SEED,
+    TRP__DNN_ATTENTION_OFFSET,
     TRP__DNN_ATTENTION_OWN, /* from here on what cuDNN needs, of a lowered graph only */
 };
+enum { TRP__DNN_RANDOM_SEED, TRP__DNN_RANDOM_OFFSET, TRP__DNN_RANDOM_Y };
+enum { TRP__DNN_PAGED_X, TRP__DNN_PAGED_TABLE, TRP__DNN_PAGED_SEQ_KV, TRP__DNN_PAGED_Y };
+/* Of both BLOCK_SCALE_... */
+enum { TRP__DNN_BLOCKS_X, TRP__DNN_BLOCKS_SCALE, TRP__DNN_BLOCKS_Y };
 /* Of all nodes that move data: x, or the first part of several, and y. */
 enum { TRP__DNN_MOVE_X, TRP__DNN_MOVE_Y = TRP_DNN_PARTS_MAX };
 
 typedef struct trp__dnn_node {
     uint8_t kind;    /* trp_dnn_kind */
-    uint8_t mode;    /* trp_dnn_pointwise, _reduce, _resample, _norm or _mask; of convolutions
-                      * `flip`, of CONCATENATE the axis */
+    uint8_t mode;    /* trp_dnn_pointwise, _reduce, _resample, _norm, _mask or _random; of
+                      * convolutions `flip`, of CONCATENATE and BLOCK_SCALE_... the axis */
     uint8_t compute; /* trp_dtype */
     uint8_t spatial; /* dimensions */
     uint8_t port[TRP__DNN_PORTS]; /* the number of the tensor; TRP__DNN_NO_PORT: none */
     int32_t pre_pad[TRP__DNN_SPATIAL], post_pad[TRP__DNN_SPATIAL];
     int32_t stride[TRP__DNN_SPATIAL], dilation[TRP__DNN_SPATIAL];
-    int32_t window[TRP__DNN_SPATIAL];
-    double parameter[TRP_DNN_PARAMETERS]; /* defaults filled in; no upper clip: infinity */
+    int32_t window[TRP__DNN_SPATIAL];     /* of BLOCK_SCALE_... the first is the block */
+    double parameter[TRP_DNN_PARAMETERS]; /* defaults filled in; no upper clip: infinity. Of UNIFORM
+                                           * the third is y's largest number below `high` */
     int32_t start[TRP__DNN_RANK], step[TRP__DNN_RANK]; /* SLICE; of TRANSPOSE start is the order */
 } trp__dnn_node;
 
@@ -118,7 +125,7 @@ typedef struct trp__dnn_graph {
     const trp__dnn_head *head;
     const trp__dnn_tensor *tensor; /* head->tensors */
     const trp__dnn_node *node;     /* head->nodes, in an order in which they can run */
-    const double *value;           /* of each tensor; 0 without one */
+    const double *value;           /* of each tensor; 0 without one; of i64 its bits */
     const uint8_t *access;         /* of each tensor: number of the request's access */
 } trp__dnn_graph;
 
@@ -144,6 +151,12 @@ const trp__dnn_kind *trp__dnn_kind_of(uint32_t kind);
 static inline bool trp__dnn_is_move(uint32_t kind)
 {
     return kind >= TRP_DNN_CONCATENATE && kind <= TRP_DNN_RESHAPE;
+}
+
+/* Whether elements have scales of their blocks. */
+static inline bool trp__dnn_has_blocks(uint32_t kind)
+{
+    return kind == TRP_DNN_BLOCK_SCALE_QUANTIZE || kind == TRP_DNN_BLOCK_SCALE_DEQUANTIZE;
 }
 
 /* How many inputs a mode of POINTWISE takes, 1 to 3 (x; x and b; x, b and t); 0 for what is no

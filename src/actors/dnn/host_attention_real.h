@@ -11,6 +11,7 @@ typedef struct NAME(attention) {
     int64_t used_rows, used_columns; /* of the batch */
     int64_t diagonal;                /* where row 0 meets it */
     T scale, slope;
+    trp__dropout dropout;
 } NAME(attention);
 
 /* Elements of a place in dense memory, with the batch and head of it that are looked at. */
@@ -44,6 +45,8 @@ static NAME(attention) NAME(describe_attention)(const trp__dnn_host_node *x)
 {
     const trp__dnn_tensor *q = x->tensor[TRP__DNN_ATTENTION_Q],
                           *k = x->tensor[TRP__DNN_ATTENTION_K];
+    const uint64_t *seed = x->at[TRP__DNN_ATTENTION_SEED];
+    const uint64_t *offset = x->at[TRP__DNN_ATTENTION_OFFSET];
     return (NAME(attention)){.x = x,
                              .heads = q->dim[1],
                              .group = q->dim[1] / k->dim[1],
@@ -51,7 +54,9 @@ static NAME(attention) NAME(describe_attention)(const trp__dnn_host_node *x)
                              .columns = k->dim[2],
                              .depth = q->dim[3],
                              .width = x->tensor[TRP__DNN_ATTENTION_V]->dim[3],
-                             .scale = (T)x->n->parameter[0]};
+                             .scale = (T)x->n->parameter[0],
+                             .dropout =
+                                 trp__dropout_of(x->n, seed ? *seed : 0, offset ? *offset : 0)};
 }
 
 static void NAME(begin_head)(NAME(attention) * a, int64_t batch, int64_t head)
@@ -147,6 +152,34 @@ static T NAME(soft_maximum)(const NAME(block) * b, int64_t first, int64_t end, T
     return most + (T)log((double)sum);
 }
 
+/* What the weights of a row are multiplied by, for the columns that it sees; NULL: nothing is
+ * dropped. Four are drawn at a time. */
+static const T *NAME(draw_row)(const NAME(attention) * a, int64_t row, int64_t first, int64_t end)
+{
+    T *factors = (T *)a->x->rest + 2 * ATTENTION_BLOCK * a->columns;
+    const uint64_t base =
+        (uint64_t)((a->batch * a->heads + a->head) * a->rows + row) * (uint64_t)a->columns;
+    uint32_t word[TRP__PHILOX_WORDS];
+    if (a->dropout.probability <= 0)
+        return NULL;
+    for (int64_t j = first; j < end; j++) {
+        const uint64_t number = base + (uint64_t)j;
+        if (j == first || number % TRP__PHILOX_WORDS == 0)
+            trp__philox_block(a->dropout.seed, a->dropout.offset, number / TRP__PHILOX_WORDS, word);
+        bool kept = trp__dropout_keeps(&a->dropout, word[number % TRP__PHILOX_WORDS]);
+        factors[j] = kept ? (T)a->dropout.factor : 0;
+    }
+    return factors;
+}
+
+static void NAME(drop_weights)(const NAME(attention) * a, const NAME(block) * b, int64_t row,
+                               int64_t first, int64_t end, T *s)
+{
+    const T *factors = NAME(draw_row)(a, row, first, end);
+    for (int64_t j = first; j < end && factors; j++)
+        s[j - b->column] *= factors[j];
+}
+
 static void NAME(attention_head)(const NAME(attention) * a)
 {
     T *y = NAME(head_of)(a, TRP__DNN_ATTENTION_Y), *scores = a->x->rest;
@@ -167,6 +200,7 @@ static void NAME(attention_head)(const NAME(attention) * a)
             NAME(visible)(a, row + i, &first, &end);
             NAME(finish_scores)(a, &b, row + i, first, end, s);
             T logarithm = NAME(soft_maximum)(&b, first, end, s);
+            NAME(drop_weights)(a, &b, row + i, first, end, s);
             if (stats)
                 stats[row + i] = logarithm;
         }
@@ -201,6 +235,7 @@ static void NAME(row_gradient)(const NAME(attention) * a, const NAME(block) * b,
     T mean = 0, *dbias = NULL;
     NAME(visible)(a, row, &first, &end);
     NAME(finish_scores)(a, b, row, first, end, s);
+    const T *factors = NAME(draw_row)(a, row, first, end);
     if (a->x->at[TRP__DNN_ATTENTION_DBIAS])
         dbias = NAME(bias_row)(a, TRP__DNN_ATTENTION_DBIAS, row, &step);
     for (int64_t i = 0; i < a->width; i++)
@@ -208,10 +243,12 @@ static void NAME(row_gradient)(const NAME(attention) * a, const NAME(block) * b,
     for (int64_t j = 0; j < b->columns; j++) {
         bool seen = j >= first - b->column && j < end - b->column && logarithm != (T)-INFINITY;
         s[j] = seen ? NAME(power)(s[j] - logarithm) : 0;
-        g[j] = seen ? s[j] * (g[j] - mean) : 0;
+        const T factor = seen && factors ? factors[j + b->column] : 1;
+        g[j] = seen ? s[j] * (factor * g[j] - mean) : 0;
         if (seen && dbias)
             dbias[(j + b->column) * step] += g[j];
         g[j] *= a->scale;
+        s[j] *= factor; /* what went into y, for dv */
     }
 }
 

@@ -33,6 +33,6 @@ int64_t trp__dnn_host_rest(const trp__dnn_node *n, const trp__dnn_tensor *const 
                           2 * trp__dnn_elements(tensor[TRP__DNN_NORM_SCALE]));
     }
     if (n->kind == TRP_DNN_ATTENTION || n->kind == TRP_DNN_ATTENTION_BACKWARD)
-        return doubled * 2 * ATTENTION_BLOCK * tensor[TRP__DNN_ATTENTION_K]->dim[2];
+        return doubled * (2 * ATTENTION_BLOCK + 1) * tensor[TRP__DNN_ATTENTION_K]->dim[2];
     return 0;
 }

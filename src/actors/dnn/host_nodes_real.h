@@ -1,9 +1,12 @@
 /* All nodes in one real type. host_f32.c and host_f64.c include this, with macros: T, the type;
  * NAME(x), x with a suffix of the type's own; GEMM, the routine of CBLAS; IS_F32. */
+#include "actors/dnn/blocks.h"
+#include "actors/dnn/dropout.h"
 #include "actors/dnn/functions.h"
 #include "actors/dnn/host_run.h"
 #include "actors/dnn/host_walk.h"
 #include "actors/dnn/onednn.h"
+#include "actors/dnn/random.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,8 +14,10 @@
 #include "actors/dnn/host_conv_real.h"
 
 #include "actors/dnn/host_attention_real.h"
+#include "actors/dnn/host_blocks_real.h"
 #include "actors/dnn/host_norm_real.h"
 #include "actors/dnn/host_pool_real.h"
+#include "actors/dnn/host_random_real.h"
 
 static void NAME(run_pointwise)(const trp__dnn_host_node *x)
 {
@@ -107,4 +112,7 @@ static void (*const NAME(runs)[])(const trp__dnn_host_node *) = {
     [TRP_DNN_SLICE] = NAME(run_view),
     [TRP_DNN_TRANSPOSE] = NAME(run_view),
     [TRP_DNN_RESHAPE] = NAME(run_reshape),
+    [TRP_DNN_RANDOM] = NAME(run_random),
+    [TRP_DNN_BLOCK_SCALE_QUANTIZE] = NAME(run_quantize),
+    [TRP_DNN_BLOCK_SCALE_DEQUANTIZE] = NAME(run_dequantize),
 };

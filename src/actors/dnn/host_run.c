@@ -1,5 +1,6 @@
 #include "actors/dnn/host_run.h"
 
+#include "actors/dnn/host_paged.h"
 #include "actors/dnn/onednn.h"
 #include "base/error.h"
 
@@ -40,6 +41,8 @@ static void find_tensors(const trp__dnn_graph *g, const trp__dnn_node *n,
 static size_t node_bytes(const trp__dnn_graph *g, const trp__dnn_node *n)
 {
     const trp__dnn_tensor *tensor[TRP__DNN_PORTS];
+    if (n->kind == TRP_DNN_PAGED_LOAD)
+        return 0;
     find_tensors(g, n, tensor);
     size_t bytes = real_bytes(n, trp__dnn_host_rest(n, tensor));
     for (int at = 0; at < TRP__DNN_PORTS; at++)
@@ -204,7 +207,10 @@ static void load_node(const trp__dnn_host_run *run, trp__dnn_host_node *x)
             continue;
         x->at[at] = next;
         next += real_bytes(x->n, trp__dnn_elements(t));
-        if (t->role == TRP__DNN_VALUE)
+        if (t->type == TRP_I64) /* as it is */
+            memcpy(x->at[at], t->role == TRP__DNN_VALUE ? &g->value[number] : run->place[number],
+                   sizeof(uint64_t));
+        else if (t->role == TRP__DNN_VALUE)
             load_value(t, g->value[number], is_wide(x->n), x->at[at]);
         else if (is_ready(t, is_wide(x->n)))
             x->at[at] = run->place[number];
@@ -252,6 +258,10 @@ void trp__dnn_host_run_now(trp__dnn_host_run *run)
         if (some > 0)
             continue;
         some = 1;
+        if (x.n->kind == TRP_DNN_PAGED_LOAD) {
+            trp__dnn_host_paged_load(run, x.n);
+            continue;
+        }
         load_node(run, &x);
         if (is_wide(x.n))
             trp__dnn_host_node_f64(&x);

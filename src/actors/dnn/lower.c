@@ -1,7 +1,9 @@
 #include "actors/dnn/lower.h"
 
 #include "actors/dnn/attention_cudnn.h"
+#include "actors/dnn/integers.h"
 #include "actors/dnn/layout.h"
+#include "actors/dnn/product.h"
 #include "base/error.h"
 
 #include <troupe/dnn.h>
@@ -257,6 +259,29 @@ static void add_packed(builder *b, const trp__dnn_node *packed, const trp__dnn_n
     }
 }
 
+/* What cuDNN is not asked for needs no copy that only it would: cuBLASLt takes it as it lies, and
+ * so do kernels of ours. */
+static bool is_product_of_ours(const builder *b, const trp__dnn_node *node)
+{
+    trp__dnn_head head = b->head;
+    const trp__dnn_graph graph = {.head = &head, .tensor = b->tensor, .node = node};
+    trp__dnn_product product;
+    head.nodes = 1;
+    return node->kind == TRP_DNN_MATMUL && trp__dnn_product_of(&graph, 0, 1, &product) &&
+           trp__dnn_prefers_product(&graph, 0, &product);
+}
+
+/* Sums of integers are asked for as i32, and made into what y is of by the copy. */
+static void sum_as_i32(builder *b, trp__dnn_node *product, const trp__dnn_node *node)
+{
+    const uint8_t y = node->port[TRP__DNN_CONV_Y];
+    if (!trp__dnn_sums_i8(b->tensor, product) || b->tensor[y].type == TRP_I32)
+        return;
+    if (product->port[TRP__DNN_CONV_Y] == y)
+        pack_port(b, product, TRP__DNN_CONV_Y, TRP__DNN_CHANNELS_LAST);
+    b->tensor[product->port[TRP__DNN_CONV_Y]].type = TRP_I32;
+}
+
 static void lower_product(builder *b, const trp__dnn_node *node)
 {
     const trp__dnn_layout_kind layout = layout_for(b, node);
@@ -266,6 +291,8 @@ static void lower_product(builder *b, const trp__dnn_node *node)
         if (t != TRP__DNN_NO_PORT && !trp__dnn_is_regular(&b->tensor[t], node))
             pack_port(b, &product, i, layout);
     }
+    if (!b->full)
+        sum_as_i32(b, &product, node);
     add_packed(b, &product, node);
 }
 
@@ -298,7 +325,9 @@ static void lower_attention(builder *b, const trp__dnn_node *node)
     const int64_t rows = b->tensor[q].dim[2], columns = b->tensor[k].dim[2];
     bool low = node->mode == TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT;
     bool lengths = node->port[TRP__DNN_ATTENTION_SEQ_Q] != TRP__DNN_NO_PORT;
-    for (int i = 0; i < TRP__DNN_ATTENTION_OWN; i++) {
+    n->port[TRP__DNN_ATTENTION_SEED] = TRP__DNN_NO_PORT; /* nothing is drawn */
+    n->port[TRP__DNN_ATTENTION_OFFSET] = TRP__DNN_NO_PORT;
+    for (int i = 0; i < TRP__DNN_ATTENTION_SEED; i++) {
         if (node->port[i] != TRP__DNN_NO_PORT &&
             !trp__dnn_fits_attention(&b->tensor[node->port[i]], i))
             pack_port(b, n, i, TRP__DNN_ROWS);
@@ -327,7 +356,8 @@ static void lower_attention(builder *b, const trp__dnn_node *node)
 }
 
 /* The library tells layouts by strides that do not count, those of dimensions of 1: all tensors
- * that can be are told as one layout, by channels that are fastest if those of any must be. */
+ * that can be are told as one layout, by channels that are fastest if those of any must be. How
+ * virtual ones lie is nobody's business: those that lie anyhow are told so, too. */
 static void tidy_strides(builder *b)
 {
     trp__dnn_layout_kind first = TRP__DNN_ROWS, second = TRP__DNN_CHANNELS_LAST;
@@ -343,6 +373,8 @@ static void tidy_strides(builder *b)
             trp__dnn_lay_out(&b->tensor[i], first);
         else if (layouts & 1u << second)
             trp__dnn_lay_out(&b->tensor[i], second);
+        else if (layouts == 0 && b->tensor[i].role == TRP__DNN_VIRTUAL)
+            trp__dnn_lay_out(&b->tensor[i], first);
     }
 }
 
@@ -366,7 +398,7 @@ static void lower_node(builder *b, const trp__dnn_node *node, trp__dnn_lowering 
     else if (node->kind == TRP_DNN_NORM_INFERENCE && node->mode == TRP_DNN_BATCH &&
              trp__dnn_layout(&b->tensor[node->port[TRP__DNN_NORM_X]]) == TRP__DNN_CHANNELS_LAST)
         lower_inference(b, node);
-    else if (is_product(node))
+    else if (is_product(node) && !is_product_of_ours(b, node))
         lower_product(b, node);
     else if (trp__dnn_is_attention(node) && !trp__dnn_attention_refusal(b->tensor, node))
         lower_attention(b, node);

@@ -137,6 +137,18 @@ static trp_status check_buffers(making *m, bool *anything)
     return TRP_OK;
 }
 
+/* A value, or the bits of one that is i64. */
+static double value_of(const making *m, size_t number)
+{
+    const trp_scalar *given = &m->given[m->name[number]].value;
+    double value = given->re;
+    if (m->tensor[number].type == TRP_I64) {
+        const uint64_t whole = (uint64_t)given->re + ((uint64_t)given->im << 32);
+        memcpy(&value, &whole, sizeof value);
+    }
+    return value;
+}
+
 /* Writes the graph to `at`: its key from what was checked, values and accesses. */
 static trp_status put_graph(making *m, trp__pack *pack, char *at)
 {
@@ -146,7 +158,7 @@ static trp_status put_graph(making *m, trp__pack *pack, char *at)
     const size_t tensors = m->head.tensors;
     for (uint32_t i = 0; i < tensors && status == TRP_OK; i++) {
         if (m->tensor[i].role == TRP__DNN_VALUE)
-            value[i] = m->given[m->name[i]].value.re;
+            value[i] = value_of(m, i);
         status = add_tensor(m, pack, i, &access[i]);
     }
     if (status != TRP_OK)

@@ -26,12 +26,18 @@ trp_status trp__dnn_take_move(making *m, uint32_t index)
     const trp_dnn_node *given = &m->nodes[index];
     trp__dnn_node *n = &m->node[index];
     const bool slice = n->kind == TRP_DNN_SLICE, transpose = n->kind == TRP_DNN_TRANSPOSE;
-    const bool concatenate = n->kind == TRP_DNN_CONCATENATE;
-    if (given->axis >= (concatenate ? TRP_DNN_RANK_MAX : 1))
+    const bool blocks = trp__dnn_has_blocks(n->kind);
+    const bool along = n->kind == TRP_DNN_CONCATENATE || blocks;
+    if (given->axis >= (along ? TRP_DNN_RANK_MAX : 1))
         return FAIL(m, "nodes[%u].axis (%s): expected 0%s, got %u", index,
-                    trp__dnn_kind_of(n->kind)->name, concatenate ? " to 7" : "", given->axis);
-    if (concatenate)
+                    trp__dnn_kind_of(n->kind)->name, along ? " to 7" : "", given->axis);
+    if (along)
         n->mode = (uint8_t)given->axis;
+    if (given->block != 0 && !(blocks && (given->block == 16 || given->block == 32)))
+        return FAIL(m, "nodes[%u].block (%s): expected %s, got %u", index,
+                    trp__dnn_kind_of(n->kind)->name, blocks ? "16 or 32" : "0", given->block);
+    if (blocks)
+        n->window[0] = given->block ? (int32_t)given->block : 32;
     trp_status status = TRP_OK;
     for (int i = 0; i < TRP__DNN_RANK && status == TRP_OK; i++) {
         status = take_number(m, index, "start", i, given->start[i], slice, &n->start[i]);

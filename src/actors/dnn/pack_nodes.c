@@ -62,6 +62,9 @@ static const struct {
     FIELD(part[5]),
     FIELD(part[6]),
     FIELD(part[7]),
+    FIELD(seed),
+    FIELD(offset),
+    FIELD(table),
 #undef FIELD
 };
 
@@ -156,7 +159,12 @@ static trp_status check_parameters(making *m, uint32_t index)
     const trp_dnn_node *given = &m->nodes[index];
     trp__dnn_node *n = &m->node[index];
     bool has = n->kind == TRP_DNN_POINTWISE || n->kind == TRP_DNN_POINTWISE_BACKWARD;
-    uint32_t count = is_attention(n->kind); /* the scale, whose default follows from a shape */
+    uint32_t count = is_attention(n->kind) ? 2 : 0; /* the scale's default follows from a shape */
+    if (n->kind == TRP_DNN_RANDOM) {
+        count = n->mode == TRP_DNN_BERNOULLI ? 1 : 2;
+        n->parameter[0] = n->mode == TRP_DNN_BERNOULLI ? 0.5 : 0;
+        n->parameter[1] = count - 1;
+    }
     for (size_t i = 0; has && i < COUNT_OF(defaults); i++) {
         if (defaults[i].mode == n->mode) {
             count = defaults[i].count;
@@ -177,6 +185,11 @@ static trp_status check_parameters(making *m, uint32_t index)
     if (has && n->mode == TRP_DNN_SOFTPLUS && n->parameter[0] <= 0)
         return FAIL(m, "nodes[%u].parameter[0]: expected more than 0, got %g", index,
                     n->parameter[0]);
+    if (is_attention(n->kind) && !(n->parameter[1] >= 0 && n->parameter[1] < 1))
+        return FAIL(m,
+                    "nodes[%u].parameter[1]: expected the probability of dropout, 0 to less than "
+                    "1, got %g",
+                    index, n->parameter[1]);
     return TRP_OK;
 }
 
@@ -201,6 +214,7 @@ static trp_status check_mode(making *m, uint32_t index)
         {"norm", n->norm, 0, TRP_DNN_RMS, norm},
         {"flip", n->flip, 0, 1, conv},
         {"mask", n->mask, 0, TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT, is_attention(kind)},
+        {"random", n->random, 0, TRP_DNN_BERNOULLI, kind == TRP_DNN_RANDOM},
     };
     for (size_t i = 0; i < COUNT_OF(modes); i++) {
         uint32_t least = modes[i].mine ? modes[i].least : 0,
@@ -325,7 +339,7 @@ trp_status trp__dnn_take_node(making *m, uint32_t index, uint32_t tensors, uint6
     trp__dnn_node *n = &m->node[index];
     if (!trp__dnn_kind_of(given->kind))
         return FAIL(m, "nodes[%u].kind: expected a trp_dnn_kind, 1 to %d, got %d", index,
-                    TRP_DNN_RESHAPE, (int)given->kind);
+                    TRP_DNN_PAGED_LOAD, (int)given->kind);
     *n = (trp__dnn_node){.kind = (uint8_t)given->kind};
     trp_status status = check_unused(m, index);
     if (status == TRP_OK)

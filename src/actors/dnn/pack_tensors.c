@@ -15,8 +15,8 @@ typedef trp__dnn_making making;
 
 static bool is_type(trp_dtype type)
 {
-    static const trp_dtype types[] = {TRP_F64,    TRP_F32, TRP_F16, TRP_BF16, TRP_F8E4M3,
-                                      TRP_F8E5M2, TRP_I8,  TRP_U8,  TRP_I32,  TRP_BOOL};
+    static const trp_dtype types[] = {TRP_F64, TRP_F32, TRP_F16, TRP_BF16, TRP_F8E4M3, TRP_F8E5M2,
+                                      TRP_I8,  TRP_U8,  TRP_I32, TRP_BOOL, TRP_I64,    TRP_F8E8M0};
     for (size_t i = 0; i < COUNT_OF(types); i++) {
         if (types[i] == type)
             return true;
@@ -34,7 +34,7 @@ static trp_status check_value(making *m, uint32_t name)
     const trp_dnn_tensor *t = &m->given[name];
     if (t->buffer.id && t->value.given)
         return FAIL(m, "tensors[%u].value: expected none, for it has a buffer", name);
-    if (t->value.given && (t->value.im != 0 || !isfinite(t->value.re)))
+    if (t->value.given && t->type != TRP_I64 && (t->value.im != 0 || !isfinite(t->value.re)))
         return FAIL(m, "tensors[%u].value: expected a real finite number, got %g + %gi", name,
                     t->value.re, t->value.im);
     if (!t->buffer.id && t->offset != 0)
@@ -49,8 +49,8 @@ static trp_status check_type(making *m, uint32_t name)
     if (is_type(t->type) || (t->type == TRP_DTYPE_NONE && !t->buffer.id))
         return TRP_OK;
     return FAIL(m,
-                "tensors[%u].type: expected f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32 or "
-                "bool, got %s (%d)",
+                "tensors[%u].type: expected f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32, "
+                "bool or, for seeds and scales of blocks, i64 and f8e8m0, got %s (%d)",
                 name, trp_dtype_name(t->type), (int)t->type);
 }
 

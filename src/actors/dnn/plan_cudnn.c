@@ -1,6 +1,7 @@
 #include "actors/dnn/plan_cudnn.h"
 
 #include "actors/dnn/direct_cuda.h"
+#include "actors/dnn/product_cublaslt.h"
 #include "actors/dnn/trust.h"
 #include "base/error.h"
 
@@ -75,21 +76,19 @@ static void convert_value(uint8_t type, double value, void *out)
     else if (type == TRP_U8)
         *(uint8_t *)out = value <= 0 ? 0 : value >= UINT8_MAX ? UINT8_MAX : (uint8_t)rint(value);
     else if (type == TRP_I64)
-        *(int64_t *)out = fabs(value) < 0x1p63 ? (int64_t)rint(value)
-                          : value > 0          ? INT64_MAX
-                                               : INT64_MIN;
+        memcpy(out, &value, sizeof value);
     else
         (void)trp_convert(TRP_F64, &value, (trp_dtype)type, out, 1);
 }
 
-/* What a number is once its type holds it. */
+/* What a number is once its type holds it; the bits of one that is i64. */
 static double number_of(uint8_t type, const void *value)
 {
     double number = 0;
     if (type == TRP_BOOL || type == TRP_U8)
         number = *(const uint8_t *)value;
     else if (type == TRP_I64)
-        number = (double)*(const int64_t *)value;
+        memcpy(&number, value, sizeof number);
     else
         (void)trp_convert((trp_dtype)type, value, TRP_F64, &number, 1);
     return number;
@@ -211,23 +210,53 @@ static uint32_t next_length(uint32_t length)
     return length > TOGETHER ? TOGETHER : length - 1;
 }
 
-/* Adds the longest piece that begins at `first` and that the library takes, of `most` nodes; or the
- * first of them alone, by a kernel of ours. */
+/* By cuBLASLt. Without it the piece is cuDNN's or ours. */
+static trp_status add_product(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
+                              const trp__dnn_product *product, trp__dnn_plan *plan,
+                              trp__dnn_engine *out, trp_error *error)
+{
+    trp_error reason = {0};
+    uint32_t count = 0;
+    trp_status status =
+        trp__dnn_product_engines(planner, graph->head, product, 1, out, &count, &reason);
+    if (status == TRP_E_MISSING && planner->products)
+        plan->makeshift = true;
+    if (status == TRP_E_MISSING)
+        return TRP_E_UNSUPPORTED;
+    if (status != TRP_OK && status != TRP_E_UNSUPPORTED)
+        *error = reason;
+    return status;
+}
+
+/* Adds the longest piece that begins at `first` and that a library takes, of `most` nodes that are
+ * cuDNN's to try; or the first of them alone, by a kernel of ours. */
 static trp_status add_piece(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
                             uint32_t first, uint32_t most, trp__dnn_plan *plan, trp_error *error)
 {
     trp_status status = TRP_E_UNSUPPORTED;
     trp__dnn_step *step = &plan->step[plan->steps];
-    uint32_t length = most;
+    trp__dnn_product product;
+    bool may = trp__dnn_longest_product(graph, first, &product);
+    bool shall = may && trp__dnn_prefers_product(graph, first, &product);
+    uint32_t length = shall && product.count > most ? product.count : most;
     for (; length > 0; length = next_length(length)) {
         trp__dnn_part part = {graph, first, length};
         uint32_t count = 0;
-        status = trp__dnn_engines(planner, &part, 1, &step->engine, &count, error);
+        if (shall && length == product.count)
+            status = add_product(planner, graph, &product, plan, &step->engine, error);
+        if (status == TRP_E_UNSUPPORTED && length <= most)
+            status = trp__dnn_engines(planner, &part, 1, &step->engine, &count, error);
         if (status != TRP_E_UNSUPPORTED)
             break;
     }
+    if (status == TRP_E_UNSUPPORTED && may && !shall) {
+        length = product.count;
+        status = add_product(planner, graph, &product, plan, &step->engine, error);
+    }
     *step = (trp__dnn_step){
         .first = first, .count = length, .way = TRP__DNN_WAY_ENGINE, .engine = step->engine};
+    if (step->engine.product)
+        step->way = TRP__DNN_WAY_PRODUCT;
     if (status == TRP_E_UNSUPPORTED) {
         trp_error other = {0};
         *step = (trp__dnn_step){.first = first, .count = 1, .way = TRP__DNN_WAY_DIRECT};

@@ -7,9 +7,10 @@
 
 /* How a piece is run. */
 typedef enum trp__dnn_way {
-    TRP__DNN_WAY_ENGINE, /* by an engine of cuDNN's */
-    TRP__DNN_WAY_DIRECT, /* one node, by a kernel of ours: direct.h */
-    TRP__DNN_WAY_ZEROS,  /* one node that sums over nothing: zeros for what it writes */
+    TRP__DNN_WAY_ENGINE,  /* by an engine of cuDNN's */
+    TRP__DNN_WAY_DIRECT,  /* one node, by a kernel of ours: direct.h */
+    TRP__DNN_WAY_ZEROS,   /* one node that sums over nothing: zeros for what it writes */
+    TRP__DNN_WAY_PRODUCT, /* by cuBLASLt: product_cublaslt.h */
     TRP__DNN_WAYS,
 } trp__dnn_way;
 
@@ -35,6 +36,7 @@ typedef struct trp__dnn_plan {
     size_t key_bytes;
     uint8_t tune; /* trp_tune: the search that was made for it, or for one that it is a record of */
     bool found;   /* in the kernel cache, or it was there for an earlier request */
+    bool makeshift; /* cuBLASLt was wanted, and was not there: not for the kernel cache */
     uint32_t steps;
     trp__dnn_step *step;
     uint64_t workspace;                               /* bytes: the most that an engine needs */

@@ -1,5 +1,6 @@
 #include "actors/dnn/plan_record.h"
 
+#include "actors/dnn/product_cublaslt.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/half.h"
@@ -15,7 +16,7 @@
 /* Of the payload, of what the bytes of a graph mean, of how a graph is told to the library and of
  * what that is asked for. It is part of the key, too: versions of Troupe that differ in it don't
  * replace each other's records. */
-#define VERSION 4u
+#define VERSION 5u
 
 /* Keys. */
 
@@ -95,6 +96,17 @@ static void put_step(unsigned char *at, const trp__dnn_step *step, size_t text)
     memcpy(at + STEP_NAME, step->engine.name, sizeof step->engine.name);
 }
 
+static trp_status write_product(const trp__dnn_engine *engine, char **out, size_t *bytes,
+                                trp_error *error)
+{
+    *bytes = TRP__DNN_PRODUCT_BYTES;
+    *out = malloc(*bytes);
+    if (!*out)
+        return trp__error_set(error, TRP_E_MEMORY, "a product of %zu bytes", *bytes);
+    trp__dnn_product_write(engine, (unsigned char *)*out);
+    return TRP_OK;
+}
+
 trp_status trp__dnn_record_write(const trp__dnn_plan *plan, unsigned char **out, size_t *bytes,
                                  trp_error *error)
 {
@@ -109,6 +121,8 @@ trp_status trp__dnn_record_write(const trp__dnn_plan *plan, unsigned char **out,
         size_t length = 0;
         if (plan->step[i].engine.plan)
             status = trp__dnn_engine_write(plan->lib, &plan->step[i].engine, &text, &length, error);
+        else if (plan->step[i].engine.product)
+            status = write_product(&plan->step[i].engine, &text, &length, error);
         unsigned char *more = status == TRP_OK ? realloc(record, size + length) : NULL;
         if (more) {
             record = more;
@@ -153,10 +167,18 @@ static bool get_step(const unsigned char *at, uint32_t nodes, uint32_t after, tr
     *text = trp__get64(at + STEP_TEXT);
     memcpy(out->engine.name, at + STEP_NAME, sizeof out->engine.name);
     out->engine.name[sizeof out->engine.name - 1] = '\0';
+    bool by_library = out->way == TRP__DNN_WAY_ENGINE || out->way == TRP__DNN_WAY_PRODUCT;
     return out->first >= after && out->count > 0 && out->first < nodes &&
            out->count <= nodes - out->first && out->way < TRP__DNN_WAYS &&
-           (*text > 0) == (out->way == TRP__DNN_WAY_ENGINE) &&
-           (out->count == 1 || out->way == TRP__DNN_WAY_ENGINE);
+           (*text > 0) == by_library && (out->count == 1 || by_library);
+}
+
+static trp_status read_product(const trp__dnn_planner *planner, const trp__dnn_plan *plan,
+                               const void *text, size_t bytes, trp__dnn_step *step,
+                               trp_error *error)
+{
+    const trp__dnn_part part = {&plan->lowered.graph, step->first, step->count};
+    return trp__dnn_product_read(planner, &part, text, bytes, &step->engine, error);
 }
 
 trp_status trp__dnn_record_read(const void *bytes, size_t size, const trp__dnn_planner *planner,
@@ -189,6 +211,8 @@ trp_status trp__dnn_record_read(const void *bytes, size_t size, const trp__dnn_p
         if (step->way == TRP__DNN_WAY_ENGINE)
             status =
                 trp__dnn_engine_read(planner, (const char *)b + at, text, &step->engine, error);
+        else if (step->way == TRP__DNN_WAY_PRODUCT)
+            status = read_product(planner, plan, b + at, text, step, error);
         else if (step->way == TRP__DNN_WAY_DIRECT)
             status = trp__dnn_have_direct(planner, &plan->lowered.graph.node[step->first], error);
         if (status == TRP_OK && step->engine.workspace > graph->head->workspace)
@@ -225,7 +249,7 @@ void trp__dnn_record_keep(trp__store *store, const trp__key *key, const trp__dnn
     unsigned char *bytes = NULL;
     size_t size;
     trp_error ignored;
-    if (store && trp__dnn_record_write(plan, &bytes, &size, &ignored) == TRP_OK)
+    if (store && !plan->makeshift && trp__dnn_record_write(plan, &bytes, &size, &ignored) == TRP_OK)
         (void)trp__store_put(store, &(trp__store_request){.key = key},
                              &(trp__store_entry){.payload = bytes, .bytes = size}, &ignored);
     free(bytes);

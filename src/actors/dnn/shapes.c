@@ -85,7 +85,8 @@ static trp_status expect_one(const checked *c, int at)
 
 static bool is_float(uint8_t type)
 {
-    return type != TRP_I8 && type != TRP_U8 && type != TRP_I32 && type != TRP_BOOL;
+    return type != TRP_I8 && type != TRP_U8 && type != TRP_I32 && type != TRP_BOOL &&
+           type != TRP_I64;
 }
 
 /* What is read: f64 of any; all i8, which i32 may be computed of. */
@@ -113,7 +114,9 @@ static trp_status set_compute(const checked *c)
     types_read r = types_of(c);
     bool sums = c->n->kind == TRP_DNN_CONV_FORWARD || c->n->kind == TRP_DNN_MATMUL;
     trp_dtype given = m->nodes[c->index].compute;
-    trp_dtype compute = given ? given : r.any_f64 ? TRP_F64 : TRP_F32;
+    const bool draws_f64 =
+        c->n->kind == TRP_DNN_RANDOM && tensor(c, TRP__DNN_RANDOM_Y)->type == TRP_F64;
+    trp_dtype compute = given ? given : r.any_f64 || draws_f64 ? TRP_F64 : TRP_F32;
     bool good = compute == TRP_F64 || (compute == TRP_F32 && !r.any_f64) ||
                 (compute == TRP_I32 && sums && r.all_i8);
     if (!good)
@@ -461,15 +464,42 @@ static trp_status (*const checks[])(const checked *) = {
     [TRP_DNN_STATISTICS] = check_statistics,
     [TRP_DNN_ATTENTION] = trp__dnn_check_attention,
     [TRP_DNN_ATTENTION_BACKWARD] = trp__dnn_check_attention,
+    [TRP_DNN_RANDOM] = trp__dnn_check_random,
+    [TRP_DNN_PAGED_LOAD] = trp__dnn_check_paged,
+    [TRP_DNN_BLOCK_SCALE_QUANTIZE] = trp__dnn_check_blocks,
+    [TRP_DNN_BLOCK_SCALE_DEQUANTIZE] = trp__dnn_check_blocks,
 };
+
+static bool is_seed(const checked *c, int at)
+{
+    return (c->n->kind == TRP_DNN_ATTENTION || c->n->kind == TRP_DNN_ATTENTION_BACKWARD) &&
+           (at == TRP__DNN_ATTENTION_SEED || at == TRP__DNN_ATTENTION_OFFSET);
+}
+
+/* i64 is for seeds and f8e8m0 for scales of blocks; nodes that have nothing else look at their
+ * types themselves. */
+static trp_status check_special(const checked *c)
+{
+    const bool own = c->n->kind == TRP_DNN_RANDOM || trp__dnn_has_blocks(c->n->kind);
+    for (int at = 0; at < TRP__DNN_PORTS && !own; at++) {
+        const uint8_t type = has(c, at) ? tensor(c, at)->type : TRP_DTYPE_NONE;
+        if ((type == TRP_I64 && !is_seed(c, at)) || type == TRP_F8E8M0)
+            return FAIL(c, at, "expected another type than %s, which is for %s alone",
+                        trp_dtype_name((trp_dtype)type),
+                        type == TRP_I64 ? "seeds" : "scales of blocks");
+    }
+    return TRP_OK;
+}
 
 trp_status trp__dnn_check_shapes(trp__dnn_making *m, uint32_t index)
 {
     checked c = {.m = m, .index = index, .n = &m->node[index]};
-    if (trp__dnn_is_move(c.n->kind))
-        return trp__dnn_check_move(m, index);
     c.kind = trp__dnn_kind_of(c.n->kind);
-    trp_status status = checks[c.n->kind](&c);
+    trp_status status = check_special(&c);
+    if (status == TRP_OK && trp__dnn_is_move(c.n->kind))
+        return trp__dnn_check_move(m, index);
+    if (status == TRP_OK)
+        status = checks[c.n->kind](&c);
     if (status == TRP_OK)
         status = set_compute(&c);
     if (status == TRP_OK)

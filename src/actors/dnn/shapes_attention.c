@@ -117,25 +117,37 @@ static bool is_real(uint8_t type)
 /* Virtual tensors and values may have none yet. */
 static trp_status check_types(const checked *c)
 {
-    for (int at = 0; at < TRP__DNN_ATTENTION_OWN; at++) {
+    for (int at = 0; at < TRP__DNN_ATTENTION_SEED; at++) {
         trp__dnn_tensor *t = tensor(c, at);
-        bool length = at == TRP__DNN_ATTENTION_SEQ_Q || at == TRP__DNN_ATTENTION_SEQ_KV;
+        bool whole = at == TRP__DNN_ATTENTION_SEQ_Q || at == TRP__DNN_ATTENTION_SEQ_KV;
         bool wide = at == TRP__DNN_ATTENTION_STATS || at == TRP__DNN_ATTENTION_SLOPES;
         if (!t)
             continue;
-        if (t->type == TRP_DTYPE_NONE && length)
+        if (t->type == TRP_DTYPE_NONE && whole)
             t->type = TRP_I32;
-        bool good = length ? t->type == TRP_I32
+        bool good = whole  ? t->type == TRP_I32
                     : wide ? t->type == TRP_F64 || t->type == TRP_F32
                            : is_real(t->type);
         if (t->type != TRP_DTYPE_NONE && !good)
             return FAIL(c, at, "expected %s, got %s",
-                        length ? "i32"
+                        whole  ? "i32"
                         : wide ? "f64 or f32"
                                : "f64, f32, f16 or bf16",
                         trp_dtype_name((trp_dtype)t->type));
     }
     return TRP_OK;
+}
+
+/* Nothing is drawn by a number that nobody gave. */
+static trp_status check_dropout(const checked *c)
+{
+    const bool seed = tensor(c, TRP__DNN_ATTENTION_SEED) != NULL;
+    if (!seed && c->n->parameter[1] > 0)
+        return FAIL(c, TRP__DNN_ATTENTION_SEED, "expected a tensor, for there is dropout");
+    if (!seed && tensor(c, TRP__DNN_ATTENTION_OFFSET))
+        return FAIL(c, TRP__DNN_ATTENTION_OFFSET, "expected none, for there is no seed");
+    trp_status status = trp__dnn_check_integer(c, TRP__DNN_ATTENTION_SEED);
+    return status == TRP_OK ? trp__dnn_check_integer(c, TRP__DNN_ATTENTION_OFFSET) : status;
 }
 
 trp_status trp__dnn_check_attention(const checked *c)
@@ -147,6 +159,8 @@ trp_status trp__dnn_check_attention(const checked *c)
         status = check_bias(c);
     if (status == TRP_OK)
         status = check_types(c);
+    if (status == TRP_OK)
+        status = check_dropout(c);
     if (status != TRP_OK)
         return status;
     bool rows = tensor(c, TRP__DNN_ATTENTION_SEQ_Q) != NULL;

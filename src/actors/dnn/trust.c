@@ -1,6 +1,7 @@
 #include "actors/dnn/trust.h"
 
 #include "actors/dnn/attention_cudnn.h"
+#include "actors/dnn/integers.h"
 #include "actors/dnn/layout.h"
 
 #include <troupe/dnn.h>
@@ -65,7 +66,8 @@ static uint32_t common_layouts(const trp__dnn_graph *g, const trp__dnn_node *nod
 
 /* Filters that are turned around are taken, and some come out wrong; of one tap it is no matter.
  * 8-bit types have kernels for whole groups of channels that are fastest, and nothing good beside
- * them; sums of integers come out as other numbers. */
+ * them. Of integers it is the same, and only sums as they are, in i32, are asked for: of few
+ * channels, and of other types, they came out as other numbers. */
 static bool trusts_conv(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     const trp__dnn_tensor *x = at_port(g, node, TRP__DNN_CONV_X);
@@ -77,6 +79,9 @@ static bool trusts_conv(const trp__dnn_graph *g, const trp__dnn_node *node)
         return false;
     if (all_types(g, node, is_common) || all_types(g, node, is_f64))
         return true;
+    if (trp__dnn_sums_i8(g->tensor, node))
+        return at_port(g, node, TRP__DNN_CONV_Y)->type == TRP_I32 &&
+               (common_layouts(g, node) & 1u << TRP__DNN_CHANNELS_LAST);
     return is_f8(x->type) && w->type == x->type && node->kind == TRP_DNN_CONV_FORWARD &&
            x->dim[1] == w->dim[1] && x->dim[1] % NARROW == 0 && w->dim[0] % NARROW == 0 &&
            (common_layouts(g, node) & 1u << TRP__DNN_CHANNELS_LAST);
@@ -170,7 +175,7 @@ static bool has_numbers(const trp__dnn_graph *g, const trp__dnn_node *node)
 
 static bool trusts(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
-    if (trp__dnn_is_move(node->kind))
+    if (node->kind >= TRP_DNN_CONCATENATE)
         return false;
     for (int i = 0; i < TRP__DNN_PORTS; i++) {
         const trp__dnn_tensor *t = at_port(g, node, i);
@@ -192,11 +197,11 @@ static bool trusts(const trp__dnn_graph *g, const trp__dnn_node *node)
 }
 
 /* Convolutions of f32 that are not tf32 are done by old kernels, which take more behind them than
- * they do: upper clips and factors are lost. */
+ * they do: upper clips and factors are lost. Sums of integers are asked for alone. */
 static bool ends(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     return node->kind == TRP_DNN_REDUCTION ||
-           (node->kind < TRP_DNN_MATMUL && !g->head->tf32 &&
+           (node->kind < TRP_DNN_MATMUL && (!g->head->tf32 || node->compute == TRP_I32) &&
             !is_half(g->tensor[node->port[TRP__DNN_CONV_X]].type));
 }
 

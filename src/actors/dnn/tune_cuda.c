@@ -1,5 +1,8 @@
 #include "actors/dnn/tune_cuda.h"
 
+#include "actors/dnn/product_cublaslt.h"
+#include "actors/dnn/trust.h"
+
 #include <troupe/convert.h>
 #include <troupe/dnn.h>
 
@@ -213,12 +216,16 @@ static float measure(bench *b, const candidate *c, uint32_t count)
     const trp__cuda *cu = b->cu;
     float ms = -1;
     trp_error ignored;
+    void *workspace = (void *)(uintptr_t)b->workspace;
     trp__dnn_engine own = b->step->engine;
     b->step->engine = c->engine;
     bool good = cu->cuEventRecord(b->begin, b->stream) == 0;
     for (uint32_t i = 0; good && i < count; i++, b->next = (b->next + 1) % b->copies)
-        good = trp__dnn_step_launch(b->plan, b->step, b->planner->handle, b->at[b->next],
-                                    (void *)(uintptr_t)b->workspace, &ignored) == TRP_OK;
+        good = (c->engine.product
+                    ? trp__dnn_product_launch(&c->engine, b->at[b->next], workspace, b->stream,
+                                              &ignored)
+                    : trp__dnn_step_launch(b->plan, b->step, b->planner->handle, b->at[b->next],
+                                           workspace, &ignored)) == TRP_OK;
     b->step->engine = own;
     good = good && cu->cuEventRecord(b->end, b->stream) == 0 &&
            cu->cuEventSynchronize(b->end) == 0 &&
@@ -377,21 +384,54 @@ static void search(bench *b, bool full, uint64_t l2_bytes, candidate *all, uint3
         best = 0;
     trp__dnn_engine first = b->step->engine;
     b->step->engine = all[best].engine;
+    b->step->way = all[best].engine.product ? TRP__DNN_WAY_PRODUCT : TRP__DNN_WAY_ENGINE;
     all[best].engine = first;
     b->step->default_us = all[0].us[rounds / 2];
     b->step->best_us = all[best].us[rounds / 2];
     b->step->candidates = good;
 }
 
+/* cuDNN's, if it may be asked. */
+static uint32_t add_engines(const bench *b, const trp__dnn_part *part, uint32_t room,
+                            trp__dnn_engine *out)
+{
+    uint32_t count = 0;
+    trp_error ignored;
+    if (part->count <= trp__dnn_trusted(part->graph, part->first))
+        (void)trp__dnn_engines(b->planner, part, room, out, &count, &ignored);
+    return count;
+}
+
+static uint32_t add_products(const bench *b, const trp__dnn_part *part, uint32_t room,
+                             trp__dnn_engine *out)
+{
+    trp__dnn_product product;
+    uint32_t count = 0;
+    trp_error ignored;
+    if (trp__dnn_product_of(part->graph, part->first, part->count, &product))
+        (void)trp__dnn_product_engines(b->planner, part->graph->head, &product, room, out, &count,
+                                       &ignored);
+    return count;
+}
+
+/* Both libraries', those of the one that the step has now first. */
+static uint32_t find_candidates(const bench *b, const trp__dnn_part *part, uint32_t room,
+                                trp__dnn_engine *out)
+{
+    const bool product = b->step->engine.product != NULL;
+    uint32_t count = (product ? add_products : add_engines)(b, part, room, out);
+    if (count == 0)
+        return 0;
+    return count + (product ? add_engines : add_products)(b, part, room, out + count);
+}
+
 static void tune_step(bench *b, bool full, uint64_t l2_bytes)
 {
     uint32_t room = full ? CANDIDATES_FULL : CANDIDATES_QUICK, count = 0;
     trp__dnn_part part = {&b->plan->lowered.graph, b->step->first, b->step->count};
-    trp__dnn_engine *engines = calloc(room + 1, sizeof *engines);
-    candidate *all = calloc(room + 1, sizeof *all);
-    trp_error ignored;
-    if (engines && all &&
-        trp__dnn_engines(b->planner, &part, room, engines, &count, &ignored) == TRP_OK) {
+    trp__dnn_engine *engines = calloc(2 * room + 1, sizeof *engines);
+    candidate *all = calloc(2 * room + 1, sizeof *all);
+    if (engines && all && (count = find_candidates(b, &part, room, engines)) > 0) {
         for (uint32_t i = 0; i < count; i++)
             all[i].engine = engines[i];
         search(b, full, l2_bytes, all, count);
@@ -409,7 +449,7 @@ void trp__dnn_tune(const trp__dnn_planner *planner, const trp__cuda *cu, uint64_
 {
     for (uint32_t i = 0; i < plan->steps; i++) {
         bench b = {.planner = planner, .cu = cu, .plan = plan, .step = &plan->step[i]};
-        if (plan->step[i].engine.plan)
+        if (plan->step[i].engine.plan || plan->step[i].engine.product)
             tune_step(&b, full, l2_bytes);
     }
     plan->workspace = 0;

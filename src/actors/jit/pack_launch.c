@@ -78,6 +78,7 @@ static int tensor_type(trp_dtype type)
     case TRP_BOOL:
     case TRP_F8E4M3:
     case TRP_F8E5M2:
+    case TRP_F8E8M0:
         return 0;
     case TRP_I32:
         return 3;

@@ -292,7 +292,8 @@ static trp_status make_preference(const trp__cublaslt *lt, const trp__matmul_key
     uint32_t c = has(&key->problem, TRP__MATMUL_C) ? UINT32_C(1) << key->alignment[2] : d;
     /* Parts of a sum are added up in the compute type, not rounded to a narrower D before. */
     uint32_t reductions = TRP__CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    bool narrow = trp_dtype_bits((trp_dtype)key->problem.type[TRP__MATMUL_D]) < 32;
+    bool narrow =
+        key->deterministic || trp_dtype_bits((trp_dtype)key->problem.type[TRP__MATMUL_D]) < 32;
     trp__cublas_status result = lt->cublasLtMatmulPreferenceCreate(out);
     if (result == 0)
         result = SET_PREFERENCE(lt, *out, MAX_WORKSPACE_BYTES, workspace);
@@ -358,8 +359,8 @@ static trp_status choose(const trp__matmul_planner *planner, const trp__matmul_k
     return TRP_OK;
 }
 
-static trp_status try_plan(const trp__matmul_planner *planner, const trp__matmul_key *key,
-                           void *const at[], trp__matmul_plan *plan, trp_error *error)
+trp_status trp__matmul_plan_try(const trp__matmul_planner *planner, const trp__matmul_key *key,
+                                void *const at[], trp__matmul_plan *plan, trp_error *error)
 {
     const trp__cublaslt *lt = planner->lt;
     const trp__matmul *g = &key->problem;
@@ -528,7 +529,7 @@ static trp_status blame(const trp__matmul_planner *planner, const trp__matmul_ke
         trp__matmul_plan plan = {0};
         trp_error ignored;
         if (!parts[i].change(&other.problem) ||
-            try_plan(planner, &other, at, &plan, &ignored) != TRP_OK)
+            trp__matmul_plan_try(planner, &other, at, &plan, &ignored) != TRP_OK)
             continue;
         trp__matmul_plan_drop(planner->lt, &plan);
         return trp__error_set_code(error, TRP_E_UNSUPPORTED, "cublas", TRP__CUBLAS_NOT_SUPPORTED,
@@ -612,7 +613,7 @@ trp_status trp__matmul_plan_make(const trp__matmul_planner *planner, const trp__
         status = check_library(key, error);
     if (status != TRP_OK)
         return status;
-    status = try_plan(planner, key, at, plan, error);
+    status = trp__matmul_plan_try(planner, key, at, plan, error);
     bool refused = status == TRP_E_UNSUPPORTED ||
                    (status == TRP_E_LIBRARY && error->code == TRP__CUBLAS_INVALID_VALUE);
     return refused ? blame(planner, key, at, error) : status;

@@ -18,7 +18,7 @@ typedef struct trp__matmul_key {
     trp__matmul problem;
     uint8_t alignment[6]; /* of A, B, C, D, aux and vector: exponents */
     uint8_t loses_gradient;
-    uint8_t reserved;
+    uint8_t deterministic; /* parts of sums are added up in a step of their own */
 } trp__matmul_key;
 
 _Static_assert(sizeof(trp__matmul_key) % 8 == 0, "a key for a trp__lru");
@@ -57,6 +57,10 @@ trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[])
  * one part shows it. On an error the plan is empty again. Any thread. */
 trp_status trp__matmul_plan_make(const trp__matmul_planner *planner, const trp__matmul_key *key,
                                  void *const at[], trp__matmul_plan *plan, trp_error *error);
+
+/* The same, with the library's own reason. */
+trp_status trp__matmul_plan_try(const trp__matmul_planner *planner, const trp__matmul_key *key,
+                                void *const at[], trp__matmul_plan *plan, trp_error *error);
 
 /* The algorithms that the library proposes for a plan that is made, the best by its heuristic
  * first; returns how many, at most `room`. */

@@ -1,12 +1,16 @@
 /* What the fake cuBLASLt computes: sums in f64, one rounding to the type of the result. */
 #include "support/fake_cuda/cublaslt.h"
+#include "support/fake_cuda/told.h"
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define T(name) TRP__CUBLASLT_##name
+
+enum { FAST_NS = 10000, SLOW_NS = 1000000 };
 
 /* One call. */
 
@@ -14,6 +18,7 @@ typedef struct job {
     struct job *next; /* in the list of those that wait */
     lt_problem p;
     uint64_t a, b, c, d, workspace, workspace_bytes;
+    uint32_t algo;           /* its number; 0: none was given */
     fake_scalar alpha, beta; /* `at` is NULL for one that is known; `type` is not used */
 } job;
 
@@ -378,7 +383,20 @@ static void begin(work *w, const job *j)
         if (workspace)
             memset(workspace, 0xa5, j->workspace_bytes);
     }
+    char wrong[16];
+    if (fake_told("cublaslt_wrong", wrong, sizeof wrong) && (uint32_t)atoi(wrong) == j->algo)
+        w->one_alpha *= 3;
     let_go(w);
+}
+
+/* By the device's clock, as a test says. */
+static void take_time(const job *j)
+{
+    char text[64];
+    snprintf(text, sizeof text, "algorithm %u", j->algo);
+    fake_tell("cublaslt_runs", text);
+    if (fake_told("fast_cublaslt", text, sizeof text))
+        fake_cuda_took((uint32_t)atoi(text) == j->algo ? FAST_NS : SLOW_NS);
 }
 
 static void run_job(void *arguments)
@@ -398,6 +416,7 @@ static void run_job(void *arguments)
     w.sum[1] = w.sum[0] + m;
     w.sums = w.sum[1] + m;
     begin(&w, j);
+    take_time(j);
     for (int64_t i = 0; i < p->d.batch && !w.failed && !fake_cuda_stopping(); i++)
         run_one(&w, j, i);
     write_amax(&w, p->desc.amax_d, w.d_amax);
@@ -450,6 +469,7 @@ static trp__cublas_status check_algo(job *j, const trp__cublaslt_algo *algo, siz
             return INVALID_VALUE;
     }
     j->workspace_bytes = content.workspace_bytes;
+    j->algo = content.id;
     if (content.workspace_bytes > workspace_bytes ||
         (workspace_bytes > 0 && (j->workspace == 0 || j->workspace % 256 != 0)))
         return INVALID_VALUE;

@@ -28,7 +28,11 @@
     X(attention_backward_q, ATTENTION_BACKWARD, ATTENTION_BACKWARD, TRP__DIRECT_STATISTICS)        \
     X(attention_backward_kv, ATTENTION_BACKWARD, ATTENTION_BACKWARD, TRP__DNN_ATTENTION_K)         \
     X(attention_backward_bias, ATTENTION_BACKWARD, ATTENTION_BACKWARD, TRP__DNN_ATTENTION_DBIAS)   \
-    X(move, CONCATENATE, RESHAPE, TRP__DNN_MOVE_Y)
+    X(move, CONCATENATE, RESHAPE, TRP__DNN_MOVE_Y)                                                 \
+    X(paged_load, PAGED_LOAD, PAGED_LOAD, TRP__DNN_PAGED_Y)                                        \
+    X(random, RANDOM, RANDOM, TRP__DNN_RANDOM_Y)                                                   \
+    X(quantize, BLOCK_SCALE_QUANTIZE, BLOCK_SCALE_QUANTIZE, TRP__DNN_BLOCKS_SCALE)                 \
+    X(dequantize, BLOCK_SCALE_DEQUANTIZE, BLOCK_SCALE_DEQUANTIZE, TRP__DNN_BLOCKS_Y)
 
 /* As launches of the driver. */
 #define FAKE_DIRECT_DECLARE(name, kind, last, port)                                                \

@@ -282,7 +282,11 @@ trp__cu_result cuLaunchKernelEx(const trp__cu_launch_config *c, trp__cu_function
         return fake_leave(FAKE_ERROR_NOT_SUPPORTED);
     for (unsigned int i = 0; i < c->numAttrs; i++) {
         const trp__cu_launch_attribute *a = &c->attrs[i];
-        if (a->id == 4 &&
+        if (a->id != TRP__CU_LAUNCH_ATTRIBUTE_COOPERATIVE &&
+            a->id != TRP__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
+            a->id != TRP__CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            return fake_leave(FAKE_ERROR_INVALID_VALUE);
+        if (a->id == TRP__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION &&
             (a->value.cluster.x == 0 || a->value.cluster.y == 0 ||
              c->gridDimX % a->value.cluster.x != 0 || c->gridDimY % a->value.cluster.y != 0))
             return fake_leave(FAKE_ERROR_INVALID_VALUE);

@@ -228,6 +228,7 @@ static void add_info(FILE *f, const fake_cutlass_kernel *k)
         [TRP_CUTLASS_INFO_ALIGNMENT] = 64,
         [TRP_CUTLASS_INFO_PREPARE] = k->grouped ? 256 : 0,
         [TRP_CUTLASS_INFO_PREPARE + 1] = k->grouped,
+        [TRP_CUTLASS_INFO_OVERLAPS] = k->sm90 && !k->grouped && !k->stream_k,
     };
     add_words(f, ".global", "trp_cutlass_info", info, TRP_CUTLASS_INFO_WORDS);
 }

@@ -38,6 +38,13 @@
 #endif
 #define TRP_GROUPED (TRP_SCHEDULER == 2)
 
+/* Blocks are launched while those of the kernel before are at their last tiles. CUTLASS's kernels of
+ * groups don't wait for it, and those of stream-K don't compile with it (4.3). */
+#if TRP_SCHEDULER == 0
+#define TRP_OVERLAPS 1
+#define CUTLASS_ENABLE_GDC_FOR_SM90
+#endif
+
 #define TRP_SM 90
 #include "head_3x.cuh"
 

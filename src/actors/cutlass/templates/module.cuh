@@ -9,6 +9,13 @@
 /* Threads of a block, and blocks at most, of a kernel that prepares; 0, 0: there is none. */
 #define TRP_PREPARED 0, 0
 
+#ifndef TRP_OVERLAPS /* the kernel waits by itself for the one before it in the stream */
+#define TRP_OVERLAPS 0
+#endif
+#if TRP_OVERLAPS
+#include "cutlass/arch/grid_dependency_control.h"
+#endif
+
 /* A kernel of CUTLASS 2.x takes its shared memory by reference, one of 3.x as a pointer. */
 template <class K> __device__ __forceinline__ void trp_run_2x(typename K::Params const &params)
 {
@@ -27,6 +34,11 @@ __device__ __forceinline__ void trp_run_2x_static(typename K::Params const &para
 template <class K> __device__ __forceinline__ void trp_run_3x(typename K::Params const &params)
 {
     extern __shared__ __align__(128) char trp_shared[];
+#if TRP_OVERLAPS
+    /* All threads, before anything else: scalars are read where the kernel's parts are made, long
+     * before CUTLASS waits. */
+    cutlass::arch::wait_on_dependent_grids();
+#endif
     K kernel;
     kernel(params, trp_shared);
 }
@@ -96,5 +108,6 @@ template <class T> __device__ __forceinline__ T trp_slot(trp_cutlass_args const 
         tk,                                                                                        \
         stages,                                                                                    \
         alignof(typename K::Params),                                                               \
-        TRP_PREPARED};                                                                             \
+        TRP_PREPARED,                                                                              \
+        TRP_OVERLAPS};                                                                             \
     }

@@ -1,0 +1,93 @@
+/* Convolutions of i8 as libraries have kernels for, channels last and in whole groups: their sums
+ * as they are, in other types, and scaled to i8 again. SPDX-License-Identifier: Apache-2.0 */
+#include "support/dnn_draw.h"
+
+static h_world world;
+static trp_actor *dnn;
+
+static void open_world(void)
+{
+    world = h_open(NULL);
+    dnn = h_actor(world.device, "dnn");
+}
+
+static void close_world(void)
+{
+    dp_print_table();
+    h_close(&world);
+}
+
+/* A convolution whose y is still to be given; its dimensions. */
+static trp_dnn_node *draw_conv(dp_problem *p, int64_t y[4])
+{
+    trp_dnn_node *n = dp_node(p, TRP_DNN_CONV_FORWARD);
+    const int64_t side = dp_from(3, 8), channels = 16 * dp_from(1, 3), taps = dp_from(1, 3);
+    const int64_t x[] = {dp_from(1, 2), channels, side, side + 1};
+    const int64_t w[] = {16 * dp_from(1, 3), channels, taps, taps};
+    p->packed = true;
+    n->compute = TRP_I32;
+    n->x = dp_memory(p, TRP_I8, 4, x);
+    n->w = dp_memory(p, TRP_I8, 4, w);
+    p->fill[n->x] = p->fill[n->w] = DP_WIDE;
+    y[0] = x[0];
+    y[1] = w[0];
+    for (int i = 0; i < 2; i++) {
+        n->stride[i] = dp_from(1, 2);
+        n->pre_pad[i] = dp_below(2);
+        n->post_pad[i] = dp_below(2);
+        y[2 + i] = (x[2 + i] + n->pre_pad[i] + n->post_pad[i] - taps) / n->stride[i] + 1;
+    }
+    return n;
+}
+
+static void send(dp_problem *p)
+{
+    for (uint32_t t = 1; t <= p->tensors; t++) {
+        if (p->memory[t])
+            trp_dnn_channels_last(&p->tensor[t]);
+    }
+    dp_check(world.device, dnn, p);
+}
+
+static void sums(void)
+{
+    static const trp_dtype types[] = {TRP_I32, TRP_F32, TRP_I8, TRP_BF16, TRP_U8};
+    open_world();
+    for (int i = 0; i < dp_rounds(10); i++) {
+        dp_problem p = {.kind = "conv of i8, channels last"};
+        int64_t y[4];
+        trp_dnn_node *n = draw_conv(&p, y);
+        n->y = dp_memory(&p, types[i % 5], 4, y);
+        send(&p);
+    }
+    close_world();
+}
+
+/* A power of two, so that a product is as exact as it is in f64; then i8 again. */
+static void scaled(void)
+{
+    open_world();
+    for (int i = 0; i < dp_rounds(5); i++) {
+        dp_problem p = {.kind = "conv of i8, scaled"};
+        int64_t y[4];
+        const uint32_t sum = draw_conv(&p, y)->y = dp_virtual(&p, TRP_DTYPE_NONE);
+        trp_dnn_node *n = dp_node(&p, TRP_DNN_POINTWISE);
+        n->pointwise = TRP_DNN_MUL;
+        n->x = sum;
+        n->b = dp_value(&p, 0x1p-8);
+        const uint32_t less = n->y = dp_virtual(&p, TRP_F32);
+        n = dp_node(&p, TRP_DNN_POINTWISE);
+        n->pointwise = TRP_DNN_RELU;
+        n->x = less;
+        n->y = dp_memory(&p, TRP_I8, 4, y);
+        send(&p);
+    }
+    close_world();
+}
+
+static const h_case cases[] = {{"sums", sums}, {"scaled", scaled}};
+
+int main(int argc, char **argv)
+{
+    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}
