@@ -1,118 +1,14 @@
 /* Kernels that were compiled before: what a program waits for them, by where they are found. Each
  * section has a cache folder of its own, which is removed. */
-#include "scratch.h"
-
-#include "cache/store.h"
+#include "jit.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-enum { ENTRIES = 10000, ENTRIES_QUICK = 1000, PROCESSES = 64, SHARED = 20, SIDE_BY_SIDE = 100 };
-
-/* A folder with a cache in it, which the programs that are started from here on use. */
-typedef struct place {
-    scratch files;
-    char cache[SCRATCH_PATH], file[SCRATCH_PATH], list[SCRATCH_PATH], pack[SCRATCH_PATH];
-    char target[16]; /* "sm_90" */
-    char *source;
-} place;
-
-/* A kernel of about 50 KB: a chain of products that the compiler can't shorten. It writes nothing
- * unless it is given an address. `number` makes it another one. */
-static char *write_source(unsigned number, unsigned steps)
-{
-    char *text = NULL;
-    int length = asprintf(&text,
-                          "extern \"C\" __global__ void warm(float *out)\n"
-                          "{\n"
-                          "    float x = threadIdx.x + %uu, y = blockIdx.x;\n"
-                          "    if (!out)\n"
-                          "        return;\n"
-                          "#pragma unroll\n"
-                          "    for (int i = 0; i < %u; i++) {\n"
-                          "        x = x * y + (float)i;\n"
-                          "        y = y * x - (float)(i * 7 %% 1000);\n"
-                          "    }\n"
-                          "    out[threadIdx.x] = x + y;\n"
-                          "}\n",
-                          number, steps);
-    return length < 0 ? NULL : text;
-}
-
-enum { STEPS = 1500, STEPS_SMALL = 20 };
-
-static bool begin(suite *s, place *p)
-{
-    *p = (place){0};
-    if (!scratch_begin(s, &p->files))
-        return false;
-    scratch_path(&p->files, "cache", p->cache);
-    scratch_path(&p->files, "warm.cu", p->file);
-    scratch_path(&p->files, "kernels.txt", p->list);
-    scratch_path(&p->files, "kernels.pack", p->pack);
-    snprintf(p->target, sizeof p->target, "sm_%u",
-             suite_on_gpu(s) ? s->info.compute_major * 10 + s->info.compute_minor : 90);
-    setenv("TROUPE_CACHE_DIR", p->cache, 1);
-    p->source = write_source(0, STEPS);
-    return p->source && scratch_write(s, p->file, p->source) &&
-           scratch_write(s, p->list, "warm.cu --name warm\n");
-}
-
-static void end(place *p)
-{
-    scratch_end(&p->files);
-    free(p->source);
-}
-
-/* The command itself, for what is measured by processes. What it prints goes to a file. */
-
-static bool start_into(suite *s, const char *const *arguments, const char *output, pid_t *pid)
-{
-    posix_spawn_file_actions_t quiet;
-    posix_spawn_file_actions_init(&quiet);
-    posix_spawn_file_actions_addopen(&quiet, STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_TRUNC,
-                                     0600);
-    errno = posix_spawn(pid, "/proc/self/exe", &quiet, NULL, (char *const *)(uintptr_t)arguments,
-                        environ);
-    posix_spawn_file_actions_destroy(&quiet);
-    return errno == 0 || suite_failed(s, "starting troupe");
-}
-
-static bool start(suite *s, const char *const *arguments, pid_t *pid)
-{
-    return start_into(s, arguments, "/dev/null", pid);
-}
-
-static bool finish(suite *s, pid_t pid)
-{
-    int status = 0;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return true;
-    snprintf(s->error, sizeof s->error, "a process that was started has failed");
-    return false;
-}
-
-bool suite_run_into(suite *s, const char *const *arguments, const char *output)
-{
-    pid_t pid;
-    return start_into(s, arguments, output, &pid) && finish(s, pid);
-}
-
-bool suite_run(suite *s, const char *const *arguments)
-{
-    return suite_run_into(s, arguments, "/dev/null");
-}
+enum { SIDE_BY_SIDE = 100 };
 
 /* A device with a jit actor, in a worker that was not there before. */
 
@@ -137,7 +33,7 @@ static void close_fresh(fresh *f)
     trp_device_close(f->device);
 }
 
-static bool compile(suite *s, trp_actor *jit, const place *p, const char *source,
+static bool compile(suite *s, trp_actor *jit, const jit_place *p, const char *source,
                     trp_module *module, trp_completion *done)
 {
     static const char *const name = "warm";
@@ -171,7 +67,7 @@ typedef struct samples {
 } samples;
 
 /* The launch waits for the module by itself, in the worker. On the host, to the module. */
-static bool first_use(suite *s, const place *p, fresh *f, double *ns)
+static bool first_use(suite *s, const jit_place *p, fresh *f, double *ns)
 {
     trp_module module;
     trp_completion done = {0};
@@ -183,7 +79,7 @@ static bool first_use(suite *s, const place *p, fresh *f, double *ns)
     return ok;
 }
 
-static bool first_use_apart(suite *s, const place *p, fresh *f, samples *all, uint32_t i)
+static bool first_use_apart(suite *s, const jit_place *p, fresh *f, samples *all, uint32_t i)
 {
     trp_module module;
     trp_completion done = {0};
@@ -198,7 +94,7 @@ static bool first_use_apart(suite *s, const place *p, fresh *f, samples *all, ui
 }
 
 /* Leaves the image in a file, for the raw side. */
-static bool put_image(suite *s, const place *p, const char *path, uint64_t *bytes)
+static bool put_image(suite *s, const jit_place *p, const char *path, uint64_t *bytes)
 {
     fresh f;
     trp_module module;
@@ -225,7 +121,7 @@ static bool put_image(suite *s, const place *p, const char *path, uint64_t *byte
     return ok;
 }
 
-static bool sample_fresh(suite *s, const place *p, samples *all)
+static bool sample_fresh(suite *s, const jit_place *p, samples *all)
 {
     all->apart = suite_on_gpu(s) ? all->count / 3 : 0;
     for (uint32_t i = 0; i < all->count + all->apart; i++) {
@@ -242,7 +138,7 @@ static bool sample_fresh(suite *s, const place *p, samples *all)
 
 /* Without Troupe, a process of its own for each too: what a driver does for the first image of a
  * process, both sides have in it. */
-static bool sample_raw(suite *s, const place *p, const char *image, samples *all)
+static bool sample_raw(suite *s, const jit_place *p, const char *image, samples *all)
 {
     char gpu[16], output[SCRATCH_PATH];
     const char *const arguments[] = {"troupe", "bench", SUITE_FIRST_LOAD, image, gpu, NULL};
@@ -324,7 +220,7 @@ static void add_rows(suite *s, const char *where, double limit_ms, samples *all)
     report_add(s->report, &row);
 }
 
-static bool warm_disk(suite *s, const place *p, samples *all)
+static bool warm_disk(suite *s, const jit_place *p, samples *all)
 {
     uint64_t bytes;
     char image[SCRATCH_PATH];
@@ -338,7 +234,7 @@ static bool warm_disk(suite *s, const place *p, samples *all)
     return true;
 }
 
-static bool warm_pack(suite *s, const place *p, samples *all)
+static bool warm_pack(suite *s, const jit_place *p, samples *all)
 {
     const char *const arguments[] = {"troupe", "cache",   "pack", "-q",    p->list,
                                      "--arch", p->target, "-o",   p->pack, NULL};
@@ -355,7 +251,7 @@ static bool warm_pack(suite *s, const place *p, samples *all)
 void suite_jit_warm(suite *s)
 {
     static samples all;
-    place p;
+    jit_place p;
     all.count = s->quick ? SAMPLES_QUICK : SAMPLES;
     report_section(
         s->report, "A kernel that was compiled before, in a new worker",
@@ -365,9 +261,9 @@ void suite_jit_warm(suite *s)
               "sent, and the end of the launch. "
               "The same with CuPy: python3 bench/cupy_warm.py"
             : "raw: needs a GPU, as launching does; Troupe: the compile request, awaited");
-    if (!begin(s, &p) || !warm_disk(s, &p, &all) || !warm_pack(s, &p, &all))
+    if (!jit_begin(s, &p) || !warm_disk(s, &p, &all) || !warm_pack(s, &p, &all))
         suite_fail(s, "warm", "warm start");
-    end(&p);
+    jit_end(&p);
 }
 
 /* Memory: the same request again, where its result is. What the sending thread computes is counted,
@@ -382,7 +278,8 @@ static int64_t thread_ns(void)
 
 enum { BURST = 64 };
 
-static bool burst_of_hits(suite *s, const fresh *f, const place *p, const char *source, double *ns)
+static bool burst_of_hits(suite *s, const fresh *f, const jit_place *p, const char *source,
+                          double *ns)
 {
     trp_module module;
     int64_t from = thread_ns();
@@ -407,7 +304,7 @@ static bool burst_of_nothing(suite *s, const fresh *f, trp_actor *probe, double 
     return suite_check(s, trp_device_drain(f->device, TRP_FOREVER), "trp_device_drain");
 }
 
-static bool measure_hits(suite *s, const fresh *f, const place *p, trp_actor *probe,
+static bool measure_hits(suite *s, const fresh *f, const jit_place *p, trp_actor *probe,
                          const char *source, const char *name)
 {
     enum { BURSTS = 400 };
@@ -443,7 +340,7 @@ static bool measure_hits(suite *s, const fresh *f, const place *p, trp_actor *pr
 
 void suite_jit_memory(suite *s)
 {
-    place p;
+    jit_place p;
     fresh f = {0};
     trp_actor *probe = NULL;
     trp_actor_options options = {.kind = "probe"};
@@ -451,27 +348,27 @@ void suite_jit_memory(suite *s)
         s->report, "The same compile again in a process",
         "processor time of the sender; raw: an empty request; Troupe: a compile request, "
         "and its module freed");
-    bool ok = begin(s, &p) && open_fresh(s, &f) &&
+    bool ok = jit_begin(s, &p) && open_fresh(s, &f) &&
               suite_check(s, trp_actor_create(f.device, &options, &probe), "trp_actor_create") &&
               measure_hits(s, &f, &p, probe, p.source, "found in memory");
     if (!ok)
         suite_fail(s, "memory", "the same again");
     trp_actor_destroy(probe);
     close_fresh(&f);
-    end(&p);
+    jit_end(&p);
 }
 
 /* Many at a time. */
 
-static bool compile_many(suite *s, const fresh *f, const place *p, unsigned first, bool together,
-                         double *ns)
+static bool compile_many(suite *s, const fresh *f, const jit_place *p, unsigned first,
+                         bool together, double *ns)
 {
     char *source[SIDE_BY_SIDE] = {0};
     trp_module module[SIDE_BY_SIDE];
     trp_completion done[SIDE_BY_SIDE] = {{0}};
     bool ok = true;
     for (unsigned i = 0; i < SIDE_BY_SIDE && ok; i++)
-        ok = (source[i] = write_source(first + i, STEPS_SMALL)) != NULL;
+        ok = (source[i] = jit_source(first + i, JIT_STEPS_SMALL)) != NULL;
     int64_t from = stats_now();
     for (unsigned i = 0; i < SIDE_BY_SIDE && ok; i++)
         ok = compile(s, f->jit, p, source[i], &module[i], &done[i]) &&
@@ -488,7 +385,7 @@ static bool compile_many(suite *s, const fresh *f, const place *p, unsigned firs
 
 void suite_jit_many(suite *s)
 {
-    place p;
+    jit_place p;
     fresh f = {0};
     double ns[3];
     report_row row = {.section = "many",
@@ -498,7 +395,8 @@ void suite_jit_many(suite *s)
                       .scale = 1e-6};
     report_section(s->report, "Kernels that nobody has compiled before",
                    "raw: through Troupe, one after the other; Troupe: all sent at once");
-    bool ok = begin(s, &p) && open_fresh(s, &f) && compile_many(s, &f, &p, 1000, true, &ns[0]) &&
+    bool ok = jit_begin(s, &p) && open_fresh(s, &f) &&
+              compile_many(s, &f, &p, 1000, true, &ns[0]) &&
               compile_many(s, &f, &p, 2000, false, &ns[1]) &&
               compile_many(s, &f, &p, 3000, true, &ns[2]); /* the first has loaded NVRTC */
     if (ok) {
@@ -509,215 +407,5 @@ void suite_jit_many(suite *s)
         suite_fail(s, "many", row.name);
     }
     close_fresh(&f);
-    end(&p);
-}
-
-/* A large cache. */
-
-static void key_of(trp__key *key, unsigned number)
-{
-    char name[32];
-    *key = (trp__key){0};
-    snprintf(name, sizeof name, "kernel %u", number);
-    trp__key_begin(key, "jit");
-    trp__key_add_text(key, TRP__KEY_NAME, name);
-    trp__key_add_text(key, TRP__KEY_SOURCE, name);
-}
-
-static bool fill(suite *s, trp__store *store, unsigned from, unsigned to)
-{
-    static const char payload[4096] = "payload";
-    trp_error error;
-    for (unsigned i = from; i < to; i++) {
-        trp__key key;
-        key_of(&key, i);
-        const trp__store_request request = {.key = &key};
-        const trp__store_entry entry = {.payload = payload, .bytes = sizeof payload};
-        trp_status status = trp__store_put(store, &request, &entry, &error);
-        trp__key_end(&key);
-        if (status != TRP_OK) {
-            snprintf(s->error, sizeof s->error, "%s", error.message);
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool look_up(suite *s, trp__store *store, unsigned entries, double *ns, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        trp__key key;
-        trp__store_hit hit;
-        key_of(&key, (unsigned)(suite_random(s->seed, i) % entries));
-        const trp__store_request request = {.key = &key};
-        int64_t from = stats_now();
-        trp_status status = trp__store_find(store, &request, &hit);
-        ns[i] = (double)(stats_now() - from);
-        trp__store_hit_end(&hit);
-        trp__key_end(&key);
-        if (status != TRP_OK) {
-            snprintf(s->error, sizeof s->error, "an entry that was written is not there");
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool time_stat(suite *s, double *ns, uint32_t count)
-{
-    static const char *const arguments[] = {"troupe", "cache", "stat", NULL};
-    for (uint32_t i = 0; i < count; i++) {
-        int64_t from = stats_now();
-        if (!suite_run(s, arguments))
-            return false;
-        ns[i] = (double)(stats_now() - from);
-    }
-    return true;
-}
-
-static bool measure_large(suite *s, trp__store *store, unsigned entries)
-{
-    enum { FINDS = 2000, STATS = 9, FEW = 10 };
-    static double ns[2][FINDS], stat_ns[2][STATS];
-    char many[32];
-    if (!fill(s, store, 0, FEW) || !look_up(s, store, FEW, ns[0], FINDS) ||
-        !time_stat(s, stat_ns[0], STATS) || !fill(s, store, FEW, entries) ||
-        !look_up(s, store, entries, ns[1], FINDS) || !time_stat(s, stat_ns[1], STATS))
-        return false;
-    report_row row = {.section = "large",
-                      .raw = "a cache of 10 entries",
-                      .unit = "us",
-                      .tail = true,
-                      .scale = 1e-3};
-    snprintf(many, sizeof many, "%u entries", entries);
-    snprintf(row.name, sizeof row.name, "look-up, %s", many);
-    row.raw_ns = stats_summarise(ns[0], FINDS);
-    row.troupe_ns = stats_summarise(ns[1], FINDS);
-    row.bound = REPORT_RATIO_AT_MOST;
-    row.limit =
-        2; /* other entries than the last are in nobody's cache; it does not grow with them */
-    report_add(s->report, &row);
-    row = (report_row){.section = "large",
-                       .raw = "a cache of 10 entries",
-                       .unit = "ms",
-                       .scale = 1e-6,
-                       .bound = REPORT_VALUE_AT_MOST,
-                       .limit = 100};
-    snprintf(row.name, sizeof row.name, "troupe cache stat, %s", many);
-    row.raw_ns = stats_summarise(stat_ns[0], STATS);
-    row.troupe_ns = stats_summarise(stat_ns[1], STATS);
-    report_add(s->report, &row);
-    return true;
-}
-
-void suite_jit_large(suite *s)
-{
-    place p;
-    trp__store *store = NULL;
-    trp_error error;
-    report_section(s->report, "A large cache", "raw: 10 entries; Troupe: many");
-    bool ok = begin(s, &p) &&
-              trp__store_open(&(trp__store_options){.folder = p.cache, .packs = ""}, &store,
-                              &error) == TRP_OK &&
-              measure_large(s, store, s->quick ? ENTRIES_QUICK : ENTRIES);
-    if (!ok)
-        suite_fail(s, "large", "a large cache");
-    trp__store_close(store);
-    end(&p);
-}
-
-/* Many processes that want the same. An entry comes to its name by a rename, so renames tell how
- * often was compiled. */
-
-static unsigned count_entries(int watch)
-{
-    char events[65536] __attribute__((aligned(__alignof__(struct inotify_event))));
-    unsigned count = 0;
-    for (ssize_t bytes; (bytes = read(watch, events, sizeof events)) > 0;) {
-        for (const char *at = events; at < events + bytes;) {
-            const struct inotify_event *e = (const struct inotify_event *)(const void *)at;
-            const char *dot = e->len > 0 ? strrchr(e->name, '.') : NULL;
-            count += dot && strcmp(dot, ".entry") == 0;
-            at += sizeof *e + e->len;
-        }
-    }
-    return count;
-}
-
-static bool put_kernels(suite *s, const place *p)
-{
-    FILE *list = fopen(p->list, "w");
-    bool ok = list != NULL;
-    for (unsigned i = 0; i < SHARED && ok; i++) {
-        char name[16], path[SCRATCH_PATH];
-        char *source = write_source(i, STEPS_SMALL);
-        snprintf(name, sizeof name, "k%u.cu", i);
-        scratch_path(&p->files, name, path);
-        ok =
-            source && scratch_write(s, path, source) && fprintf(list, "%s --name warm\n", name) > 0;
-        free(source);
-    }
-    if (list)
-        ok = fclose(list) == 0 && ok;
-    return ok;
-}
-
-static bool start_all(suite *s, const place *p, uint32_t count, double *ns)
-{
-    const char *const arguments[] = {"troupe", "cache",  "warm",    "-q",
-                                     p->list,  "--arch", p->target, NULL};
-    pid_t pid[PROCESSES];
-    uint32_t started = 0;
-    int64_t from = stats_now();
-    while (started < count && start(s, arguments, &pid[started]))
-        started++;
-    bool ok = started == count;
-    for (uint32_t i = 0; i < started; i++)
-        ok = finish(s, pid[i]) && ok;
-    *ns = (double)(stats_now() - from);
-    return ok;
-}
-
-static bool measure_processes(suite *s, const place *p)
-{
-    double one = 0, all = 0;
-    char store[SCRATCH_PATH];
-    scratch_path(&p->files, "one", store);
-    setenv("TROUPE_CACHE_DIR", store, 1);
-    if (!start_all(s, p, 1, &one))
-        return false;
-    setenv("TROUPE_CACHE_DIR", p->cache, 1);
-    scratch_path(&p->files, "cache/store", store);
-    int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (mkdir(p->cache, 0700) != 0 || mkdir(store, 0700) != 0 || watch < 0 ||
-        inotify_add_watch(watch, store, IN_MOVED_TO) < 0)
-        return suite_failed(s, store);
-    bool ok = start_all(s, p, PROCESSES, &all);
-    unsigned made = count_entries(watch);
-    close(watch);
-    if (!ok)
-        return false;
-    report_row row = {.section = "processes",
-                      .raw = "one process",
-                      .name = "64 processes, 20 kernels",
-                      .unit = "s",
-                      .scale = 1e-9};
-    row.raw_ns = stats_summarise(&one, 1);
-    row.troupe_ns = stats_summarise(&all, 1);
-    snprintf(row.note, sizeof row.note, "%u compiled", made);
-    report_add(s->report, &row);
-    if (made == SHARED)
-        return true;
-    snprintf(s->error, sizeof s->error, "%u kernels were compiled, expected %d", made, SHARED);
-    return false;
-}
-
-void suite_jit_processes(suite *s)
-{
-    place p;
-    report_section(s->report, "Processes that start together and want the same kernels",
-                   "raw: one process; Troupe: 64 at once");
-    if (!begin(s, &p) || !put_kernels(s, &p) || !measure_processes(s, &p))
-        suite_fail(s, "processes", "64 processes");
-    end(&p);
+    jit_end(&p);
 }

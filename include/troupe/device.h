@@ -101,12 +101,13 @@ typedef struct trp_device_options {
     trp_fault_scope fault_scope;
 } trp_device_options;
 
-/* Opens a device: starts its worker and waits until it is ready. options may be NULL. The device
- * owns all its memory and every queued request, and outlives any worker.
+/* Opens a device: starts its worker and waits until it is ready, with all that copies need. options
+ * may be NULL. The device owns all its memory and every queued request, and outlives any worker.
  * Errors: TRP_E_ARGUMENT (an option), TRP_E_MISSING (no such GPU, no driver, no worker program),
  * TRP_E_VERSION (the worker is of another version), TRP_E_UNSUPPORTED (GPU too old, or it lacks
  * what isolation needs), TRP_E_TIMEOUT (the worker was not ready in time), TRP_E_FAULT (it died
- * before), TRP_E_BUSY (64 devices are open), TRP_E_MEMORY, TRP_E_SYSTEM. */
+ * before, and so did others in its place), TRP_E_BUSY (64 devices are open), TRP_E_MEMORY,
+ * TRP_E_SYSTEM, TRP_E_LIBRARY (a call of the driver failed; the message names it). */
 TRP_API trp_status trp_device_open(trp_system *system, const trp_device_options *options,
                                    trp_device **out);
 

@@ -354,7 +354,7 @@ struct trp_device {
     int64_t idle_since; /* and that the worker has not begun */
     _Atomic uint64_t queue_bound; /* pending requests that go to queues */
     _Atomic uint64_t deadlines;   /* pending requests with a deadline */
-    bool started;                 /* under lock: the first start has ended, as start_error says */
+    bool started; /* under lock: the first start has ended, lanes included, as start_error says */
     trp_error start_error;
     trp_error down;            /* why it went down by itself; set before `state` is */
     int64_t *restart_time;     /* of the last restart_budget restarts */
@@ -600,6 +600,7 @@ void trp__making_blame(trp_device *device, const trp__suspicion *suspicion, bool
 void trp__making_lost_standby(trp_device *device);
 bool trp__making_late(trp__process *p);
 bool trp__making_any(const trp_device *device);
+bool trp__making_lanes_end(trp_device *device, trp_error *error);
 void trp__making_check(trp_device *device);
 trp_status trp__making_await(trp_device *device, uint32_t index, trp_error *error);
 

@@ -12,7 +12,9 @@
  *     answer its requests with the reason. SIGKILL may always be somebody else's, so it takes more
  *     of them.
  *   - The device's own lanes are not held to account: without them no worker is of any use, so such
- *     deaths are for the restart budget. */
+ *     deaths are for the restart budget, and so is a worker that says that it can't make one. The
+ *     device is open when they are made; if the driver refuses them to its first worker, it is not
+ *     opened. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "client/client.h"
@@ -20,6 +22,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 enum {
     KILLINGS_MAX = 2, /* of an actor that was made before */
@@ -45,6 +48,17 @@ void trp__making_message(const trp_actor *actor, trp__message *m)
     trp__copy_string(m->error.actor, sizeof m->error.actor, actor->name);
 }
 
+/* A worker that lacks one of the device's lanes ends: every copy through it would fail, and no
+ * request would say why the worker is kept. */
+static void dismiss(trp__process *p, const trp_actor *lane, const trp_error *error)
+{
+    trp__error_set_code(&p->refusal, TRP_E_FAULT, error->domain, error->code,
+                        "its actor \"%s\" can't be made: %.150s", lane->name, error->message);
+    p->refusal.fault = TRP_FAULT_LIBRARY;
+    p->closed = true;
+    shutdown(p->socket, SHUT_RDWR); /* it ends by itself */
+}
+
 void trp__making_answered(trp_device *device, uint32_t index, trp_actor *actor,
                           const trp_error *error)
 {
@@ -55,6 +69,14 @@ void trp__making_answered(trp_device *device, uint32_t index, trp_actor *actor,
     if (good) {
         actor->killings = 0;
         actor->suspect = false;
+    }
+    if (!good && actor->id < TRP__LANES) {
+        if (device->started)
+            dismiss(p, actor, error);
+        else
+            actor->answer = *error; /* also if a worker that died since had made it */
+        actor->answered = true;
+        return;
     }
     if (!actor->answered && (active || (actor->trial && !good))) {
         actor->answer = *error;
@@ -234,6 +256,22 @@ static uint32_t left_to_make(trp_device *device, uint32_t index)
     uint32_t left = device->worker[index].making;
     pthread_mutex_unlock(&device->lock);
     return left;
+}
+
+/* Whether a worker has made all of the device's lanes, or else failed to make one, as *error then
+ * says. */
+bool trp__making_lanes_end(trp_device *device, trp_error *error)
+{
+    uint32_t made = 0;
+    pthread_mutex_lock(&device->lock);
+    for (uint32_t i = 0; i < TRP__LANES && error->status == TRP_OK; i++) {
+        const trp_actor *lane = atomic_load(&device->actor[i]);
+        made += lane->answered;
+        if (lane->answered)
+            *error = lane->answer;
+    }
+    pthread_mutex_unlock(&device->lock);
+    return made == TRP__LANES || error->status != TRP_OK;
 }
 
 /* Where an actor is suspect, waits until a worker that is about to take requests has made all its

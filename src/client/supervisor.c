@@ -223,6 +223,7 @@ static bool is_the_end(trp_device *device, const trp_error *error)
         return false;
     trp__error_set_code(&device->down, TRP_E_DEVICE_DOWN, error->domain, error->code,
                         "the device is down: it is gone: %s", error->message);
+    device->down.fault = error->fault;
     return true;
 }
 
@@ -258,6 +259,7 @@ static bool go_on(trp_device *device, const trp_error *cause)
     }
     trp__error_set_code(&device->down, TRP_E_DEVICE_DOWN, error.domain, error.code,
                         "the device is down: its worker failed too often: %s", error.message);
+    device->down.fault = error.fault;
     return false;
 }
 
@@ -382,7 +384,7 @@ static void recover(trp_device *device, const trp__hang *h)
 static bool wants_standby(const trp_device *device)
 {
     return device->options.isolation == TRP_ISOLATION_PROCESS &&
-           device->options.standby == TRP_STANDBY_ON &&
+           device->options.standby == TRP_STANDBY_ON && device->started &&
            atomic_load(&device->state) == TRP_DEVICE_READY &&
            !atomic_load(&device->standby_unwanted);
 }
@@ -633,6 +635,28 @@ static void take_events(trp_device *device, const struct pollfd polled[POLL_COUN
     look_after_standby(device);
 }
 
+/* Sees to it that the device's own actors are made, by the first worker or, if it dies, by one of
+ * the restart budget. On an error all workers are gone. */
+static trp_status await_lanes(trp_device *device, trp_error *error)
+{
+    struct pollfd polled[POLL_COUNT];
+    trp_error ended;
+    int64_t nap = 0;
+    while (!trp__making_lanes_end(device, error)) {
+        if (atomic_load(&device->state) == TRP_DEVICE_DOWN) {
+            *error = device->down;
+            return error->status = TRP_E_FAULT; /* to the application there was no device yet */
+        }
+        sleep_supervisor(device, polled, &nap);
+        take_events(device, polled);
+    }
+    if (error->status != TRP_OK) {
+        trp__process_end(device, device->active, false, &ended);
+        trp__process_reap(device, true);
+    }
+    return error->status;
+}
+
 static void supervise(trp_device *device)
 {
     struct pollfd polled[POLL_COUNT];
@@ -666,6 +690,8 @@ static void *supervisor_main(void *argument)
     pthread_mutex_lock(&device->lock); /* trp__tell() compares with device->supervisor */
     pthread_mutex_unlock(&device->lock);
     trp_status status = start_first(device, &error);
+    if (status == TRP_OK)
+        status = await_lanes(device, &error);
     pthread_mutex_lock(&device->lock);
     device->start_error = error;
     device->started = true;

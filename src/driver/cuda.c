@@ -39,13 +39,16 @@ static void load(void)
         trp__error_set(&load_error, TRP_E_MISSING, "%s", message);
         return;
     }
+    const char *call = "cuInit";
     trp__cu_result result = cuda.cuInit(0);
-    if (result == TRP__CU_SUCCESS)
+    if (result == TRP__CU_SUCCESS) {
+        call = "cuDeviceGetCount";
         result = cuda.cuDeviceGetCount(&count);
+    }
     if (result == TRP__CU_SUCCESS && count == 0)
         result = TRP__CU_NO_DEVICE;
     if (result != TRP__CU_SUCCESS) {
-        trp__cuda_error(&load_error, result, "cuInit");
+        trp__cuda_error(&load_error, result, call);
         load_error.status = TRP_E_MISSING; /* whatever the reason, there is no GPU to work with */
         load_error.fault = TRP_FAULT_NONE;
     }

@@ -177,14 +177,15 @@ static void threads(void)
 }
 
 /* One that is cancelled while its kernel is compiled ends at once; the kernel is made all the same.
- * A deadline is none for the compiler. */
-static void cancel_and_deadline(void)
+ * A deadline is none for the compiler. It is one for the kernel: false if this machine, with all
+ * else that it does, could not run it in that time. */
+static bool cancelled_and_within(int64_t deadline_ns)
 {
     trp_error error = {0};
     h_kernels k = h_kernels_open(NULL);
     h_product p = usual, late = with_k(32);
     if (h_isolation() == TRP_ISOLATION_PROCESS)
-        late.deadline_ns = 20 * (uint64_t)H_MS;
+        late.deadline_ns = (uint64_t)deadline_ns;
     h_kernels_tell(&k, "compile_ms", "100000");
     h_product_make(&k, &p);
     h_product_make(&k, &late);
@@ -193,17 +194,33 @@ static void cancel_and_deadline(void)
     h_kernels_await(&k, "compiles", 1);
     H_OK(trp_cancel(p.done.future));
     H_IS(h_await(p.done.future, &error), TRP_E_CANCELLED);
-    H_IS(trp_await(late.done.future, 100 * H_MS, NULL), TRP_E_TIMEOUT);
+    H_IS(trp_await(late.done.future, 5 * deadline_ns, NULL), TRP_E_TIMEOUT);
     h_kernels_untell(&k, "compile_ms");
-    H_OK(h_await(late.done.future, NULL));
-    h_product_check(&k, &late);
+    trp_status status = h_await(late.done.future, &error);
+    bool in_time = status != TRP_E_FAULT || error.fault != TRP_FAULT_HANG;
+    if (in_time) {
+        H_IS(status, TRP_OK);
+        h_product_check(&k, &late);
+    }
     h_product_free(&k, &p);
     h_product_free(&k, &late);
-    run(&k, usual);
-    H_EQUAL(h_kernels_told(&k, "compiles"), 1);
-    H_EQUAL(h_kernels_told(&k, "runs"), 2);
-    H_EQUAL(h_info(k.world.device).incarnation, 1);
+    if (in_time) {
+        run(&k, usual);
+        H_EQUAL(h_kernels_told(&k, "compiles"), 1);
+        H_EQUAL(h_kernels_told(&k, "runs"), 2);
+        H_EQUAL(h_info(k.world.device).incarnation, 1);
+    }
     h_kernels_close(&k);
+    return in_time;
+}
+
+static void cancel_and_deadline(void)
+{
+    int64_t deadline_ns = 20 * H_MS;
+    while (!cancelled_and_within(deadline_ns)) {
+        deadline_ns *= 4;
+        H_CHECK(deadline_ns < 60 * H_SEC);
+    }
 }
 
 /* An actor ends when all is done that was sent to it, what is compiled for it too. Another

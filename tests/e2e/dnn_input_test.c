@@ -111,6 +111,8 @@ static void make(problem *p)
     BAD("nodes[0].w (conv_forward): expected 4 dimensions, got 3",                                 \
         (p->tensor[W].rank = 3, p->tensor[W].dim[3] = 0))                                          \
     BAD("nodes[0].w (conv_forward): expected a window that fits", p->tensor[W].dim[3] = 8)         \
+    BAD("nodes[0].w (conv_forward): expected a window that fits",                                  \
+        (p->tensor[W].dim[2] = INT64_C(1) << 40, p->node[0].dilation[0] = 1 << 28))                \
     BAD("nodes[2].y (pointwise): expected 2 x 6 x 7 x 5, got 2 x 6 x 7 x 4",                       \
         p->tensor[Y].dim[3] = 4)                                                                   \
     BAD("nodes[0].compute (conv_forward): expected f32 or f64, got i32",                           \

@@ -241,7 +241,7 @@ trp_status trp__rnn_pack(trp__pack *pack, const trp_request *request)
 {
     const trp_rnn_request *r = (const trp_rnn_request *)request;
     const bool backward = request->op == TRP_OP_RNN_BACKWARD;
-    trp__rnn n;
+    trp__rnn n = {0};
     bool any = !backward;
     trp_status status = take_sizes(r, &n, pack->error);
     for (int i = 0; i < TRP__RNN_PLACE_COUNT && status == TRP_OK; i++) {
@@ -269,7 +269,7 @@ trp_status trp__rnn_pack(trp__pack *pack, const trp_request *request)
 trp_status trp__rnn_pack_reserve(trp__pack *pack, const trp_request *request)
 {
     const trp_rnn_request *r = (const trp_rnn_request *)request;
-    trp__rnn n;
+    trp__rnn n = {0};
     trp_status status = take_sizes(r, &n, pack->error);
     if (status == TRP_OK && !r->reserve_bytes)
         return FAIL(pack->error, "reserve_bytes: expected where to put the answer, got NULL");

@@ -147,8 +147,10 @@ static void fill_types(const checked *c)
 static int64_t places(int64_t size, int32_t pre, int32_t post, int64_t window, int32_t dilation,
                       int32_t stride)
 {
-    int64_t reach = (window - 1) * dilation + 1, padded = size + pre + post;
-    return reach > padded ? -1 : (padded - reach) / stride + 1;
+    int64_t reach, padded = size + pre + post;
+    if (__builtin_mul_overflow(window - 1, dilation, &reach) || reach >= padded)
+        return -1;
+    return (padded - reach - 1) / stride + 1;
 }
 
 static trp_status check_places(const checked *c, int at, int dim, int64_t count)

@@ -264,7 +264,7 @@ typedef struct fake_kernel {
 /* NULL: none of this name has been written for the fake. */
 const fake_kernel *fake_kernel_find(const char *name);
 
-/* Those of the cutlass actor, see cutlass.c. */
+/* Those of the cutlass actor, see cutlass.c and cutlass_build.c. */
 void fake_cutlass_build(const uint64_t *parameter);
 void fake_cutlass_prepare(const uint64_t *parameter);
 void fake_cutlass_run(const uint64_t *parameter);

@@ -4,63 +4,23 @@
  * Device addresses come out of one reservation without access, and are never used twice: what uses
  * one by mistake, on the processor or after it was unmapped, is found out. The bytes are mapped a
  * second time, at an address that only the fake knows. */
-#include "support/fake_cuda/fake.h"
+#include "support/fake_cuda/memory.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define ADDRESSES   (UINT64_C(256) << 30) /* bytes of device addresses in all */
-#define SMALL_UNIT  (UINT64_C(64) << 10)  /* of cuMemAlloc */
-#define MEMORY_NAME "fake-cuda-memory"
-
-/* What cuMemCreate made, or another process's. */
-typedef struct memory {
-    int fd;
-    int device;
-    size_t bytes;
-    bool imported;
-    unsigned int references; /* the handle's and those of mappings */
-} memory;
-
+#define ADDRESSES  (UINT64_C(256) << 30) /* bytes of device addresses in all */
+#define SMALL_UNIT (UINT64_C(64) << 10)  /* of cuMemAlloc */
 typedef struct reservation {
     struct reservation *next;
     uint64_t address;
     size_t bytes;
 } reservation;
 
-typedef enum range_kind {
-    MAPPED,     /* cuMemMap */
-    ALLOCATED,  /* cuMemAlloc, cuMemAllocAsync */
-    REGISTERED, /* cuMemHostRegister */
-    HOST,       /* cuMemHostAlloc */
-} range_kind;
-
-enum { ACCESS_NONE = 0, ACCESS_READ = 1, ACCESS_READWRITE = 3 };
-
-struct fake_range {
-    fake_range *next;
-    range_kind kind;
-    uint64_t address; /* the device's */
-    size_t bytes;
-    char *bytes_at; /* the processor's */
-    int access;
-    int device;
-    bool claimed;   /* being freed */
-    bool reachable; /* through its device address: it was mapped for the device */
-    unsigned int pins;
-    memory *memory; /* of MAPPED */
-};
-
 static reservation *reservations;
-static fake_range *ranges;
+fake_range *fake_ranges;
 
 static bool aligned(uint64_t value, uint64_t unit)
 {
@@ -115,7 +75,7 @@ static bool holds(const fake_range *r, uint64_t address, bool host_view, uint64_
 
 static fake_range *find(uint64_t address, bool host_view, uint64_t *offset)
 {
-    for (fake_range *r = ranges; r; r = r->next) {
+    for (fake_range *r = fake_ranges; r; r = r->next) {
         if (holds(r, address, host_view, offset))
             return r;
     }
@@ -165,21 +125,21 @@ _Atomic uint64_t *fake_word(uint64_t address, bool write)
     return (_Atomic uint64_t *)(void *)(r->bytes_at + offset);
 }
 
-static fake_range *add_range(const fake_range *like)
+fake_range *fake_range_add(const fake_range *like)
 {
     fake_range *r = malloc(sizeof *r);
     if (!r)
         return NULL;
     *r = *like;
-    r->next = ranges;
-    ranges = r;
+    r->next = fake_ranges;
+    fake_ranges = r;
     return r;
 }
 
 /* Takes it out at once, so that nothing finds it, and waits until nothing uses it. */
-static void take_out(fake_range *range)
+void fake_range_take_out(fake_range *range)
 {
-    fake_range **at = &ranges;
+    fake_range **at = &fake_ranges;
     while (*at != range)
         at = &(*at)->next;
     *at = range->next;
@@ -189,156 +149,10 @@ static void take_out(fake_range *range)
 
 static fake_range *find_start(range_kind kind, uint64_t address)
 {
-    fake_range *r = ranges;
+    fake_range *r = fake_ranges;
     while (r && !(r->kind == kind && r->address == address && !r->claimed))
         r = r->next;
     return r;
-}
-
-/* Memory of other processes. */
-
-static bool take_bytes(int device, size_t bytes)
-{
-    if (bytes > fake.settings.memory_bytes - fake.taken[device])
-        return false;
-    fake.taken[device] += bytes;
-    return true;
-}
-
-static void drop_reference(memory *m)
-{
-    if (--m->references > 0)
-        return;
-    if (!m->imported)
-        fake.taken[m->device] -= m->bytes;
-    close(m->fd);
-    free(m);
-}
-
-static bool good_prop(const trp__cu_allocation_prop *prop)
-{
-    return prop && (int)prop->type == 1 && (int)prop->location.type == 1 &&
-           (int)prop->requestedHandleTypes <= 1;
-}
-
-static int memory_file(size_t bytes)
-{
-    int fd = memfd_create(MEMORY_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd >= 0 && (ftruncate(fd, (off_t)bytes) != 0 ||
-                    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
-/* Takes the descriptor over. */
-static int new_memory(int fd, int device, size_t bytes, bool imported, trp__cu_memory *out)
-{
-    memory *m = malloc(sizeof *m);
-    uintptr_t handle = m ? fake_handle_new(FAKE_MEMORY, m) : 0;
-    if (!handle) {
-        free(m);
-        close(fd);
-        return FAKE_ERROR_OUT_OF_MEMORY;
-    }
-    *m =
-        (memory){.fd = fd, .device = device, .bytes = bytes, .imported = imported, .references = 1};
-    *out = handle;
-    return FAKE_SUCCESS;
-}
-
-trp__cu_result cuMemCreate(trp__cu_memory *out, size_t bytes, const trp__cu_allocation_prop *prop,
-                           unsigned long long flags)
-{
-    int result = fake_enter(FAKE_NEEDS_DRIVER);
-    if (result)
-        return result;
-    if (!good_prop(prop) || flags != 0 || bytes == 0 || !aligned(bytes, FAKE_GRANULE))
-        return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    int device = prop->location.id;
-    if (device < 0 || device >= fake.settings.devices)
-        return fake_leave(FAKE_ERROR_INVALID_DEVICE);
-    if (!take_bytes(device, bytes))
-        return fake_leave(FAKE_ERROR_OUT_OF_MEMORY);
-    int fd = memory_file(bytes);
-    result = fd >= 0 ? new_memory(fd, device, bytes, false, out) : FAKE_ERROR_OUT_OF_MEMORY;
-    if (result)
-        fake.taken[device] -= bytes;
-    return fake_leave(result);
-}
-
-trp__cu_result cuMemRelease(trp__cu_memory handle)
-{
-    int result = fake_enter(FAKE_ENDS_DRIVER);
-    if (result)
-        return result;
-    memory *m = fake_handle_get(FAKE_MEMORY, handle);
-    if (!m)
-        return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    fake_handle_drop(handle);
-    drop_reference(m);
-    return fake_leave(FAKE_SUCCESS);
-}
-
-trp__cu_result cuMemGetAllocationGranularity(size_t *bytes, const trp__cu_allocation_prop *prop,
-                                             trp__cu_granularity option)
-{
-    int result = fake_enter(FAKE_NEEDS_INIT);
-    if (result)
-        return result;
-    if (!good_prop(prop) || (int)option < 0 || (int)option > 1)
-        return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    *bytes = FAKE_GRANULE;
-    return fake_leave(FAKE_SUCCESS);
-}
-
-/* The descriptor is not close-on-exec: the driver promises nothing about that. */
-trp__cu_result cuMemExportToShareableHandle(void *out, trp__cu_memory handle,
-                                            trp__cu_handle_type type, unsigned long long flags)
-{
-    int result = fake_enter(FAKE_NEEDS_DRIVER);
-    if (result)
-        return result;
-    const memory *m = fake_handle_get(FAKE_MEMORY, handle);
-    if (!m || (int)type != 1 || flags != 0)
-        return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    int fd = dup(m->fd);
-    if (fd < 0)
-        return fake_leave(FAKE_ERROR_UNKNOWN);
-    *(int *)out = fd;
-    return fake_leave(FAKE_SUCCESS);
-}
-
-static bool is_memory_file(int fd, size_t *bytes)
-{
-    static const char wanted[] = "/memfd:" MEMORY_NAME;
-    char link[64], target[128];
-    struct stat st;
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t length = readlink(link, target, sizeof target);
-    if (length < (ssize_t)sizeof wanted - 1 || memcmp(target, wanted, sizeof wanted - 1) != 0 ||
-        fstat(fd, &st) != 0)
-        return false;
-    *bytes = (size_t)st.st_size;
-    return true;
-}
-
-/* The descriptor stays the caller's. Which device the memory is of is not in it: the current one.
- */
-trp__cu_result cuMemImportFromShareableHandle(trp__cu_memory *out, void *handle,
-                                              trp__cu_handle_type type)
-{
-    size_t bytes = 0;
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    if (result)
-        return result;
-    int fd = (int)(intptr_t)handle;
-    if ((int)type != 1 || !is_memory_file(fd, &bytes))
-        return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    return fake_leave(own < 0 ? FAKE_ERROR_UNKNOWN
-                              : new_memory(own, fake_current()->device, bytes, true, out));
 }
 
 /* Reservations. */
@@ -367,7 +181,7 @@ trp__cu_result cuMemAddressReserve(trp__cu_address *address, size_t bytes, size_
 /* Whether anything is mapped in [address, end). */
 static bool any_mapped(uint64_t address, uint64_t end)
 {
-    for (const fake_range *r = ranges; r; r = r->next) {
+    for (const fake_range *r = fake_ranges; r; r = r->next) {
         if (r->kind == MAPPED && r->address < end && address < r->address + r->bytes)
             return true;
     }
@@ -416,12 +230,12 @@ trp__cu_result cuMemMap(trp__cu_address address, size_t bytes, size_t offset, tr
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
     if (at == MAP_FAILED)
         return fake_leave(FAKE_ERROR_OUT_OF_MEMORY);
-    if (!add_range(&(fake_range){.kind = MAPPED,
-                                 .address = address,
-                                 .bytes = bytes,
-                                 .bytes_at = at,
-                                 .device = fake_current()->device,
-                                 .memory = m})) {
+    if (!fake_range_add(&(fake_range){.kind = MAPPED,
+                                      .address = address,
+                                      .bytes = bytes,
+                                      .bytes_at = at,
+                                      .device = fake_current()->device,
+                                      .memory = m})) {
         munmap(at, bytes);
         return fake_leave(FAKE_ERROR_OUT_OF_MEMORY);
     }
@@ -446,9 +260,9 @@ static bool whole_mappings(uint64_t address, size_t bytes)
 
 static void unmap_range(fake_range *r)
 {
-    take_out(r);
+    fake_range_take_out(r);
     munmap(r->bytes_at, r->bytes);
-    drop_reference(r->memory);
+    fake_memory_drop(r->memory);
     free(r);
 }
 
@@ -486,7 +300,7 @@ trp__cu_result cuMemSetAccess(trp__cu_address address, size_t bytes,
             return fake_leave(FAKE_ERROR_INVALID_DEVICE);
     }
     for (size_t i = 0; i < count; i++) {
-        for (fake_range *r = ranges; r; r = r->next) {
+        for (fake_range *r = fake_ranges; r; r = r->next) {
             if (r->kind == MAPPED && r->address - address < bytes &&
                 r->device == access[i].location.id)
                 r->access = (int)access[i].flags;
@@ -502,19 +316,19 @@ int fake_allocate(trp__cu_address *address, size_t bytes)
     int device = fake_current()->device;
     if (bytes == 0)
         return FAKE_ERROR_INVALID_VALUE;
-    if (!take_bytes(device, bytes))
+    if (!fake_take_bytes(device, bytes))
         return FAKE_ERROR_OUT_OF_MEMORY;
     uint64_t whole = (bytes + SMALL_UNIT - 1) / SMALL_UNIT * SMALL_UNIT;
     uint64_t at = take_addresses(whole, SMALL_UNIT, 0, SMALL_UNIT);
     void *map = at ? mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
                    : MAP_FAILED;
-    if (map != MAP_FAILED && add_range(&(fake_range){.kind = ALLOCATED,
-                                                     .address = at,
-                                                     .bytes = bytes,
-                                                     .bytes_at = map,
-                                                     .access = ACCESS_READWRITE,
-                                                     .device = device})) {
+    if (map != MAP_FAILED && fake_range_add(&(fake_range){.kind = ALLOCATED,
+                                                          .address = at,
+                                                          .bytes = bytes,
+                                                          .bytes_at = map,
+                                                          .access = ACCESS_READWRITE,
+                                                          .device = device})) {
         *address = at;
         return FAKE_SUCCESS;
     }
@@ -524,9 +338,9 @@ int fake_allocate(trp__cu_address *address, size_t bytes)
     return FAKE_ERROR_OUT_OF_MEMORY;
 }
 
-static void free_range(fake_range *r)
+void fake_range_free(fake_range *r)
 {
-    take_out(r);
+    fake_range_take_out(r);
     munmap(r->bytes_at, r->bytes);
     if (r->kind == ALLOCATED)
         fake.taken[r->device] -= r->bytes;
@@ -543,9 +357,9 @@ bool fake_allocation_claim(uint64_t address)
 
 void fake_allocation_free(uint64_t address)
 {
-    for (fake_range *r = ranges; r; r = r->next) {
+    for (fake_range *r = fake_ranges; r; r = r->next) {
         if (r->kind == ALLOCATED && r->address == address) {
-            free_range(r);
+            fake_range_free(r);
             return;
         }
     }
@@ -607,155 +421,22 @@ trp__cu_result cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
     return fake_leave(FAKE_SUCCESS);
 }
 
-/* Host memory. */
-
-/* Whether the processor may read and write all of it. */
-static bool writable(uintptr_t address, size_t bytes)
-{
-    uintptr_t from, to, end = address + bytes;
-    char may[8], line[512];
-    FILE *maps = fopen("/proc/self/maps", "re");
-    if (!maps)
-        return false;
-    while (address < end && fgets(line, sizeof line, maps)) {
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s", &from, &to, may) == 3 &&
-            address >= from && address < to) {
-            if (may[0] != 'r' || may[1] != 'w')
-                break;
-            address = to;
-        }
-    }
-    fclose(maps);
-    return address >= end;
-}
-
-static bool any_host(uintptr_t address, size_t bytes)
-{
-    for (const fake_range *r = ranges; r; r = r->next) {
-        uintptr_t at = (uintptr_t)r->bytes_at;
-        if ((r->kind == REGISTERED || r->kind == HOST) && at < address + bytes &&
-            address < at + r->bytes)
-            return true;
-    }
-    return false;
-}
-
-trp__cu_result cuMemHostRegister_v2(void *base, size_t bytes, unsigned int flags)
-{
-    uintptr_t at = (uintptr_t)base;
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    if (result)
-        return result;
-    if (flags & ~3u) /* PORTABLE, DEVICEMAP */
-        return fake_leave(FAKE_ERROR_NOT_SUPPORTED);
-    if (bytes == 0 || at + bytes < at || !writable(at, bytes))
-        return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    if (any_host(at, bytes))
-        return fake_leave(FAKE_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-    bool added = add_range(&(fake_range){.kind = REGISTERED,
-                                         .address = at + fake.settings.address_shift,
-                                         .bytes = bytes,
-                                         .bytes_at = base,
-                                         .access = ACCESS_READWRITE,
-                                         .device = fake_current()->device,
-                                         .reachable = flags & 2});
-    return fake_leave(added ? FAKE_SUCCESS : FAKE_ERROR_OUT_OF_MEMORY);
-}
-
-static fake_range *find_host(range_kind kind, const void *base)
-{
-    fake_range *r = ranges;
-    while (r && !(r->kind == kind && r->bytes_at == (const char *)base && !r->claimed))
-        r = r->next;
-    return r;
-}
-
-trp__cu_result cuMemHostUnregister(void *base)
-{
-    int result = fake_enter(FAKE_ENDS_CONTEXT);
-    if (result)
-        return result;
-    fake_range *r = find_host(REGISTERED, base);
-    if (!r)
-        return fake_leave(FAKE_ERROR_HOST_MEMORY_NOT_REGISTERED);
-    take_out(r);
-    free(r);
-    return fake_leave(FAKE_SUCCESS);
-}
-
-trp__cu_result cuMemHostGetDevicePointer_v2(trp__cu_address *address, void *base,
-                                            unsigned int flags)
-{
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    if (result)
-        return result;
-    for (const fake_range *r = ranges; r && flags == 0; r = r->next) {
-        uint64_t offset = (uint64_t)((uintptr_t)base - (uintptr_t)r->bytes_at);
-        if ((r->kind == REGISTERED || r->kind == HOST) && r->reachable && offset < r->bytes) {
-            *address = r->address + offset;
-            return fake_leave(FAKE_SUCCESS);
-        }
-    }
-    return fake_leave(FAKE_ERROR_INVALID_VALUE);
-}
-
-trp__cu_result cuMemHostAlloc(void **base, size_t bytes, unsigned int flags)
-{
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    if (result)
-        return result;
-    if (flags & ~3u) /* PORTABLE, DEVICEMAP */
-        return fake_leave(FAKE_ERROR_NOT_SUPPORTED);
-    if (bytes == 0)
-        return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (map == MAP_FAILED)
-        return fake_leave(FAKE_ERROR_OUT_OF_MEMORY);
-    if (!add_range(&(fake_range){.kind = HOST,
-                                 .address = (uintptr_t)map + fake.settings.address_shift,
-                                 .bytes = bytes,
-                                 .bytes_at = map,
-                                 .access = ACCESS_READWRITE,
-                                 .device = fake_current()->device,
-                                 .reachable = true})) {
-        munmap(map, bytes);
-        return fake_leave(FAKE_ERROR_OUT_OF_MEMORY);
-    }
-    *base = map;
-    return fake_leave(FAKE_SUCCESS);
-}
-
-trp__cu_result cuMemFreeHost(void *base)
-{
-    int result = fake_enter(FAKE_ENDS_CONTEXT);
-    if (result)
-        return result;
-    fake_range *r = find_host(HOST, base);
-    if (!r)
-        return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    r->claimed = true;
-    result = fake_drain_all();
-    if (result == 0)
-        free_range(r);
-    return fake_leave(result);
-}
-
 /* The end of a context. */
 
 void fake_memory_clear(int device)
 {
-    for (fake_range *r = ranges; r;) {
+    for (fake_range *r = fake_ranges; r;) {
         fake_range *next = r->next;
         if (r->device == device && r->kind == MAPPED) {
             unmap_range(r);
-            next = ranges;
+            next = fake_ranges;
         } else if (r->device == device && r->kind == REGISTERED) {
-            take_out(r);
+            fake_range_take_out(r);
             free(r);
-            next = ranges;
+            next = fake_ranges;
         } else if (r->device == device) {
-            free_range(r);
-            next = ranges;
+            fake_range_free(r);
+            next = fake_ranges;
         }
         r = next;
     }
@@ -765,7 +446,7 @@ void fake_memory_count(fake_counts *counts)
 {
     for (const reservation *r = reservations; r; r = r->next)
         counts->reservations++;
-    for (const fake_range *r = ranges; r; r = r->next) {
+    for (const fake_range *r = fake_ranges; r; r = r->next) {
         counts->mappings += r->kind == MAPPED;
         counts->allocations += r->kind == ALLOCATED || r->kind == HOST;
         counts->registrations += r->kind == REGISTERED;

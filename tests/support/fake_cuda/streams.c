@@ -3,7 +3,7 @@
  * Streams share a few hardware queues, as on a GPU: operations of a queue begin in the order in
  * which they were sent, so a wait holds up what was sent later to another stream of the same queue.
  */
-#include "support/fake_cuda/fake.h"
+#include "support/fake_cuda/events.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,17 +28,6 @@ struct fake_stream {
     fake_graph *capture; /* what is recorded; NULL: nothing is */
     bool ended;
 };
-
-/* Events live as long as an operation refers to them. */
-struct fake_event {
-    unsigned int references;
-    unsigned int flags;
-    bool destroyed;
-    uint64_t recorded, completed; /* by number; 0: never */
-    int64_t time;
-};
-
-enum { EVENT_BLOCKING_SYNC = 1, EVENT_DISABLE_TIMING = 2 };
 
 typedef struct hardware_queue {
     uint64_t sent, begun;
@@ -154,12 +143,6 @@ static void run_fill(const fake_op *op)
     }
 }
 
-static void drop_event(fake_event *event)
-{
-    if (--event->references == 0)
-        free(event);
-}
-
 /* With the lock. */
 static void run_short(const fake_op *op)
 {
@@ -180,7 +163,7 @@ static void run_short(const fake_op *op)
         if (op->event.event->completed < op->event.number) {
             op->event.event->completed = op->event.number;
             op->event.event->time =
-                op->event.event->flags & EVENT_DISABLE_TIMING ? 0 : fake_cutlass_clock();
+                op->event.event->flags & FAKE_EVENT_DISABLE_TIMING ? 0 : fake_cutlass_clock();
         }
         break;
     case FAKE_OP_FREE:
@@ -223,7 +206,7 @@ static bool is_long(fake_op_kind kind)
 static void free_op(fake_op *op)
 {
     if (op->kind == FAKE_OP_RECORD || op->kind == FAKE_OP_EVENT_WAIT)
-        drop_event(op->event.event);
+        fake_event_drop(op->event.event);
     if (op->kind == FAKE_OP_GRAPH)
         fake_graph_drop(op->graph);
     if (op->kind == FAKE_OP_KERNEL)
@@ -585,248 +568,4 @@ void fake_streams_clear(fake_context *context)
         }
     }
     context->standard = NULL;
-}
-
-/* Calls that put work into a stream. */
-
-static int enqueue(trp__cu_stream stream, const fake_op *op)
-{
-    fake_stream *s = fake_stream_get(stream);
-    return fake_leave(s ? fake_submit(s, op) : FAKE_ERROR_INVALID_HANDLE);
-}
-
-static trp__cu_result enqueue_word(trp__cu_stream stream, fake_op_kind kind,
-                                   trp__cu_address address, uint64_t value, unsigned int flags)
-{
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    if (result)
-        return result;
-    /* The flags are WAIT_VALUE_GEQ and WRITE_VALUE_DEFAULT; of the others none is in use. */
-    if (flags != 0 || address % 8 != 0 || !fake_word(address, kind == FAKE_OP_WRITE))
-        return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    return enqueue(stream, &(fake_op){.kind = kind, .word = {.address = address, .value = value}});
-}
-
-trp__cu_result cuStreamWriteValue64_v2(trp__cu_stream stream, trp__cu_address address,
-                                       uint64_t value, unsigned int flags)
-{
-    return enqueue_word(stream, FAKE_OP_WRITE, address, value, flags);
-}
-
-trp__cu_result cuStreamWaitValue64_v2(trp__cu_stream stream, trp__cu_address address,
-                                      uint64_t value, unsigned int flags)
-{
-    return enqueue_word(stream, FAKE_OP_WAIT, address, value, flags);
-}
-
-trp__cu_result cuMemcpyAsync(trp__cu_address to, trp__cu_address from, size_t bytes,
-                             trp__cu_stream stream)
-{
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    if (result)
-        return result;
-    /* The driver would copy from pageable memory too, and wait for it: nobody here may. */
-    if (!fake_known(to, bytes) || !fake_known(from, bytes))
-        return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    return enqueue(
-        stream, &(fake_op){.kind = FAKE_OP_COPY, .copy = {.to = to, .from = from, .bytes = bytes}});
-}
-
-/* Copies with pageable memory, through the default stream, and waits. */
-static int copy_now(const fake_op *op)
-{
-    fake_stream *s = fake_stream_get(NULL);
-    if (!s)
-        return fake_leave(FAKE_ERROR_OUT_OF_MEMORY);
-    int result = fake_submit(s, op);
-    return fake_leave(result ? result : fake_stream_drain(s));
-}
-
-trp__cu_result cuMemcpyHtoD_v2(trp__cu_address to, const void *from, size_t bytes)
-{
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    if (result)
-        return result;
-    if (!fake_known(to, bytes) || (bytes > 0 && !from))
-        return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    return copy_now(
-        &(fake_op){.kind = FAKE_OP_COPY, .copy = {.to = to, .bytes = bytes, .host_from = from}});
-}
-
-trp__cu_result cuMemcpyDtoH_v2(void *to, trp__cu_address from, size_t bytes)
-{
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    if (result)
-        return result;
-    if (!fake_known(from, bytes) || (bytes > 0 && !to))
-        return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    return copy_now(
-        &(fake_op){.kind = FAKE_OP_COPY, .copy = {.from = from, .bytes = bytes, .host_to = to}});
-}
-
-static trp__cu_result enqueue_fill(trp__cu_address to, uint32_t value, uint32_t width, size_t count,
-                                   trp__cu_stream stream)
-{
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    if (result)
-        return result;
-    if (to % width != 0 || count > SIZE_MAX / width || !fake_known(to, count * width))
-        return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    return enqueue(stream, &(fake_op){.kind = FAKE_OP_FILL,
-                                      .fill = {
-                                          .to = to,
-                                          .count = count,
-                                          .value = value,
-                                          .width = width,
-                                      }});
-}
-
-trp__cu_result cuMemsetD8Async(trp__cu_address to, unsigned char value, size_t count,
-                               trp__cu_stream stream)
-{
-    return enqueue_fill(to, value, 1, count, stream);
-}
-
-trp__cu_result cuMemsetD16Async(trp__cu_address to, unsigned short value, size_t count,
-                                trp__cu_stream stream)
-{
-    return enqueue_fill(to, value, 2, count, stream);
-}
-
-trp__cu_result cuMemsetD32Async(trp__cu_address to, unsigned int value, size_t count,
-                                trp__cu_stream stream)
-{
-    return enqueue_fill(to, value, 4, count, stream);
-}
-
-int fake_cuda_enqueue(trp__cu_stream stream, void (*run)(void *arguments), const void *arguments,
-                      size_t bytes)
-{
-    fake_op op = {.kind = FAKE_OP_FUNCTION, .function = {.run = run}};
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    if (result)
-        return result;
-    if (bytes > sizeof op.function.arguments)
-        return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    if (bytes > 0)
-        memcpy(op.function.arguments, arguments, bytes);
-    return enqueue(stream, &op);
-}
-
-/* Events. */
-
-static fake_event *event_get(trp__cu_event handle)
-{
-    return fake_handle_get(FAKE_EVENT, (uintptr_t)handle);
-}
-
-trp__cu_result cuEventCreate(trp__cu_event *out, unsigned int flags)
-{
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    if (result)
-        return result;
-    if (flags & ~(unsigned int)(EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING))
-        return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    fake_event *event = calloc(1, sizeof *event);
-    uintptr_t handle = event ? fake_handle_new(FAKE_EVENT, event) : 0;
-    if (!handle) {
-        free(event);
-        return fake_leave(FAKE_ERROR_OUT_OF_MEMORY);
-    }
-    event->references = 1;
-    event->flags = flags;
-    *out = (trp__cu_event)handle;
-    return fake_leave(FAKE_SUCCESS);
-}
-
-/* Allowed while it is not reached: what waits for it goes on waiting. */
-trp__cu_result cuEventDestroy_v2(trp__cu_event handle)
-{
-    int result = fake_enter(FAKE_ENDS_CONTEXT);
-    if (result)
-        return result;
-    fake_event *event = event_get(handle);
-    if (!event)
-        return fake_leave(FAKE_ERROR_INVALID_HANDLE);
-    fake_handle_drop((uintptr_t)handle);
-    drop_event(event);
-    return fake_leave(FAKE_SUCCESS);
-}
-
-trp__cu_result cuEventRecord(trp__cu_event handle, trp__cu_stream stream)
-{
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    if (result)
-        return result;
-    fake_event *event = event_get(handle);
-    fake_stream *s = fake_stream_get(stream);
-    if (!event || !s)
-        return fake_leave(FAKE_ERROR_INVALID_HANDLE);
-    event->references++; /* submitting may let the lock go */
-    result = fake_submit(s, &(fake_op){.kind = FAKE_OP_RECORD,
-                                       .event = {.event = event, .number = ++event->recorded}});
-    if (result)
-        event->completed = event->recorded;
-    drop_event(event);
-    return fake_leave(result);
-}
-
-trp__cu_result cuEventQuery(trp__cu_event handle)
-{
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    if (result)
-        return result;
-    const fake_event *event = event_get(handle);
-    return fake_leave(!event                                ? FAKE_ERROR_INVALID_HANDLE
-                      : event->completed >= event->recorded ? FAKE_SUCCESS
-                                                            : FAKE_ERROR_NOT_READY);
-}
-
-trp__cu_result cuEventSynchronize(trp__cu_event handle)
-{
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    if (result)
-        return result;
-    fake_event *event = event_get(handle);
-    if (!event)
-        return fake_leave(FAKE_ERROR_INVALID_HANDLE);
-    uint64_t number = event->recorded;
-    event->references++;
-    while (fake.broken == 0 && event->completed < number)
-        fake_wait();
-    drop_event(event);
-    return fake_leave(fake.broken);
-}
-
-trp__cu_result cuEventElapsedTime(float *milliseconds, trp__cu_event start, trp__cu_event end)
-{
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    if (result)
-        return result;
-    const fake_event *a = event_get(start), *b = event_get(end);
-    if (!a || !b || ((a->flags | b->flags) & EVENT_DISABLE_TIMING) || !a->recorded || !b->recorded)
-        return fake_leave(FAKE_ERROR_INVALID_HANDLE);
-    if (a->completed < a->recorded || b->completed < b->recorded)
-        return fake_leave(FAKE_ERROR_NOT_READY);
-    *milliseconds = (float)((double)(b->time - a->time) / 1e6);
-    return fake_leave(FAKE_SUCCESS);
-}
-
-trp__cu_result cuStreamWaitEvent(trp__cu_stream stream, trp__cu_event handle, unsigned int flags)
-{
-    int result = fake_enter(FAKE_NEEDS_CONTEXT);
-    if (result)
-        return result;
-    fake_event *event = event_get(handle);
-    if (!event)
-        return fake_leave(FAKE_ERROR_INVALID_HANDLE);
-    if (flags != 0)
-        return fake_leave(FAKE_ERROR_INVALID_VALUE);
-    event->references++;
-    fake_stream *s = fake_stream_get(stream);
-    result = s ? fake_submit(s, &(fake_op){.kind = FAKE_OP_EVENT_WAIT,
-                                           .event = {.event = event, .number = event->recorded}})
-               : FAKE_ERROR_INVALID_HANDLE;
-    drop_event(event);
-    return fake_leave(result);
 }

@@ -1,0 +1,45 @@
+/* Modules of the fake driver, as read from an image. */
+#ifndef TESTS_FAKE_CUDA_MODULES_H
+#define TESTS_FAKE_CUDA_MODULES_H
+
+#include "support/fake_cuda/fake.h"
+
+enum {
+    ENTRIES = 64,
+    VARIABLES = 16,
+    NAME_BYTES = 128,
+    PARAMETERS = 32,
+    WORDS = 4096 / 8, /* of all parameters of a kernel */
+    TARGET = 90,
+    SHARED_USUAL = 48 << 10, /* bytes that a kernel may have without having said so */
+    SHARED_MOST = 227 << 10,
+};
+
+typedef struct module module;
+
+typedef struct entry {
+    module *module;
+    char name[NAME_BYTES];
+    size_t parameter_count;
+    size_t parameter_bytes[PARAMETERS];
+    uintptr_t handle; /* given by cuModuleGetFunction; 0: not yet */
+    unsigned int shared_most;
+} entry;
+
+typedef struct variable {
+    char name[NAME_BYTES];
+    size_t bytes;
+    trp__cu_address address;
+} variable;
+
+struct module {
+    size_t count, variables;
+    entry entry[ENTRIES];
+    variable variable[VARIABLES];
+};
+
+/* Reads PTX text or a cubin into a module that is all zero. The lock is held; its variables are
+ * allocated. */
+int fake_image_read(const void *image, module *m);
+
+#endif
