@@ -29,7 +29,7 @@
 #define TRP_CUTLASS_ASSERT _Static_assert
 #endif
 
-#define TRP_CUTLASS_ABI         3   /* changes with anything in this file */
+#define TRP_CUTLASS_ABI         4   /* changes with anything in this file */
 #define TRP_CUTLASS_SLOTS       48  /* arguments of an epilogue tree */
 #define TRP_CUTLASS_ALIGN       128 /* of the parameter, behind what describes it */
 #define TRP_CUTLASS_PARAMS_MAX  4096
@@ -83,8 +83,8 @@ typedef struct trp_cutlass_args {
     uint64_t zero_b;           /* zero points of groups of B; 0: none */
     int32_t group;             /* of k, that a factor of B is for */
     int32_t scale_reserved;
-    int64_t batch_scale_a,
-        batch_scale_b; /* factors from one of a batch to the next; zeros as b's */
+    /* From the factors of one of a batch to those of the next; zero points lie as b's. */
+    int64_t batch_scale_a, batch_scale_b;
 
     uint64_t slot[TRP_CUTLASS_SLOTS]; /* of an epilogue tree: addresses, strides, bits of scalars */
 } trp_cutlass_args;
