@@ -357,6 +357,7 @@ struct trp_device {
     bool started; /* under lock: the first start has ended, lanes included, as start_error says */
     trp_error start_error;
     trp_error down;            /* why it went down by itself; set before `state` is */
+    trp_status down_cause;     /* the status of the failure that was one too many */
     int64_t *restart_time;     /* of the last restart_budget restarts */
     uint8_t *pending_progress; /* what the supervisor found out of each */
     uint64_t *pending;         /* scratch of the supervisor: cells of pending requests */

@@ -216,14 +216,20 @@ static trp_status promote_successor(trp_device *device, trp_error *error)
     return status;
 }
 
+static void note_down(trp_device *device, const char *why, const trp_error *cause)
+{
+    trp__error_set_code(&device->down, TRP_E_DEVICE_DOWN, cause->domain, cause->code,
+                        "the device is down: %s: %s", why, cause->message);
+    device->down.fault = cause->fault;
+    device->down_cause = cause->status;
+}
+
 /* Whether an error says that no other worker would do better; notes it then. */
 static bool is_the_end(trp_device *device, const trp_error *error)
 {
     if (trp__directive_of(error->domain, error->code) != TRP__DIRECTIVE_STOP)
         return false;
-    trp__error_set_code(&device->down, TRP_E_DEVICE_DOWN, error->domain, error->code,
-                        "the device is down: it is gone: %s", error->message);
-    device->down.fault = error->fault;
+    note_down(device, "it is gone", error);
     return true;
 }
 
@@ -238,9 +244,7 @@ static bool go_on(trp_device *device, const trp_error *cause)
     if (is_the_end(device, cause))
         return false;
     if (device->options.isolation == TRP_ISOLATION_THREAD) {
-        trp__error_set_code(&device->down, TRP_E_DEVICE_DOWN, cause->domain, cause->code,
-                            "the device is down: a worker in a thread can't be replaced: %s",
-                            cause->message);
+        note_down(device, "a worker in a thread can't be replaced", cause);
         return false;
     }
     for (uint32_t failures = 0; !atomic_load(&device->closing);) {
@@ -257,9 +261,7 @@ static bool go_on(trp_device *device, const trp_error *cause)
         if (++failures < budget)
             await_next_start(device, start_delay(failures, START_DELAY_MAX_NS));
     }
-    trp__error_set_code(&device->down, TRP_E_DEVICE_DOWN, error.domain, error.code,
-                        "the device is down: its worker failed too often: %s", error.message);
-    device->down.fault = error.fault;
+    note_down(device, "its worker failed too often", &error);
     return false;
 }
 
@@ -645,7 +647,7 @@ static trp_status await_lanes(trp_device *device, trp_error *error)
     while (!trp__making_lanes_end(device, error)) {
         if (atomic_load(&device->state) == TRP_DEVICE_DOWN) {
             *error = device->down;
-            return error->status = TRP_E_FAULT; /* to the application there was no device yet */
+            return error->status = device->down_cause; /* to the application there was no device */
         }
         sleep_supervisor(device, polled, &nap);
         take_events(device, polled);

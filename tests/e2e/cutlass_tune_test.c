@@ -278,8 +278,8 @@ static void deadline(void)
     if (h_isolation() != TRP_ISOLATION_PROCESS)
         return;
     h_kernels k = h_kernels_open(NULL);
-    h_kernels_tell(&k, "run_ms", "20");
-    p.deadline_ns = 4000 * (uint64_t)H_MS;
+    h_kernels_tell(&k, "run_ms", "60");
+    p.deadline_ns = 12000 * (uint64_t)H_MS;
     trp_cutlass_chosen c = run(&k, p, TRP_TUNE_FULL);
     h_kernels_expect(&c, false, true, NULL);
     H_CHECK(h_kernels_told(&k, "runs") < 100);
