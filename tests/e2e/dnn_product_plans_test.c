@@ -1,18 +1,13 @@
 /* Which of cuDNN and cuBLASLt runs a graph of the dnn actor, on fakes that take what a test says
  * and are as fast as it says; where that is found again; and what becomes of it when cuBLASLt fails
  * or is not there. SPDX-License-Identifier: Apache-2.0 */
-#include "support/folder.h"
 #include "support/kernels.h"
 
 #include <troupe/dnn.h>
 
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { IMAGES = 2, CHANNELS = 16, FILTERS = 24, SIDE = 4, PIXELS = IMAGES * SIDE * SIDE };
-
-static char cache[256];
 
 typedef struct bed {
     h_kernels k;
@@ -28,8 +23,7 @@ static void enter(bed *b)
 static bed open_bed(const char *takes)
 {
     bed b = {0};
-    h_folder_make(b.k.folder, sizeof b.k.folder, "products");
-    setenv("FAKE_CUTLASS", b.k.folder, 1); /* workers have it from here */
+    h_kernels_make_folder(&b.k);
     h_kernels_tell(&b.k, "cudnn_takes", takes);
     enter(&b);
     return b;
@@ -237,7 +231,7 @@ static void on_disk(void)
 static void killed(void)
 {
     if (h_isolation() != TRP_ISOLATION_PROCESS)
-        return;
+        h_skip("a worker that is a thread can't be killed");
     bed b = open_bed("all");
     trp_dnn_ran ran = good(&b, FUSED, (trp_dnn_options){0});
     for (uint32_t i = 1; i <= 3; i++) {
@@ -351,8 +345,9 @@ static void failures(void)
         {"FAKE_CUBLASLT_FAIL_MATMUL", "13", TRP_E_LIBRARY, NULL},
         {"FAKE_CUBLASLT_FAIL_MATMUL", "15", TRP_E_UNSUPPORTED, NULL},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && h_isolation() == TRP_ISOLATION_PROCESS;
-         i++) {
+    if (h_isolation() != TRP_ISOLATION_PROCESS)
+        h_skip("the fakes fail in a worker's process, which begins anew for each row");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         trp_dnn_options options = {.workspace_bytes = 1 << 20 | i};
         trp_dnn_ran ran;
         trp_error error = {0};
@@ -379,32 +374,9 @@ static const h_case cases[] = {
     {"failures", failures},
 };
 
-/* A process finds its cache once, and each case wants an empty one: each is a process. */
-static int run_each(const char *self)
-{
-    int status = 0;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases && status == 0; i++) {
-        fflush(stdout);
-        pid_t child = fork();
-        if (child == 0) {
-            execl("/proc/self/exe", self, cases[i].name, (char *)NULL);
-            _exit(127);
-        }
-        if (child < 0 || waitpid(child, &status, 0) != child)
-            return 1;
-    }
-    return status == 0 ? 0 : 1;
-}
-
 int main(int argc, char **argv)
 {
     if (!h_kernels_are_fake() || !getenv("TROUPE_CUDNN"))
         return H_EXIT_SKIPPED;
-    if (argc == 1)
-        return run_each(argv[0]);
-    h_folder_make(cache, sizeof cache, "product-cache");
-    setenv("TROUPE_CACHE_DIR", cache, 1);
-    int status = h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-    h_folder_remove(cache);
-    return status;
+    return h_kernels_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }
