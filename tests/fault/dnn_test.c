@@ -226,10 +226,7 @@ static void training(void)
         H_SAME(w, first_w, sizeof w);
         H_SAME(v, first_v, sizeof v);
     }
-    H_EQUAL(h_info(d).requests_failed, 0);
-    printf("  %u workers died, of what took %" PRId64 " us each\n", h_info(d).restarts,
-           span / 1000);
-    H_CHECK(h_info(d).restarts > 0);
+    H_CHECK_DEATHS(d, span);
     h_close(&n.world);
 }
 

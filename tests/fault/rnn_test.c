@@ -148,10 +148,7 @@ static void training(void)
         h_read(d, n.buffer[W], 0, w, bytes);
         H_SAME(w, first, bytes);
     }
-    H_EQUAL(h_info(d).requests_failed, 0);
-    printf("  %u workers died, of what took %" PRId64 " us each\n", h_info(d).restarts,
-           span / 1000);
-    H_CHECK(h_info(d).restarts > 0);
+    H_CHECK_DEATHS(d, span);
     free(w);
     free(first);
     free(old);

@@ -27,3 +27,12 @@ void h_killer_end(h_killer *k)
         h_join(k->thread);
     h_await_state(k->device, TRP_DEVICE_READY);
 }
+
+void h_check_deaths(const char *file, int line, trp_device *device, int64_t span)
+{
+    const trp_device_info info = h_info(device);
+    h_check_equal(file, line, "requests_failed", info.requests_failed, 0);
+    printf("  %u workers died, of what took %" PRId64 " us each\n", info.restarts, span / 1000);
+    if (info.restarts == 0)
+        h_fail(file, line, "no worker died");
+}

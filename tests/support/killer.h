@@ -17,4 +17,8 @@ void h_killer_start(h_killer *k, trp_device *device, int64_t span);
 /* Waits until that is done, and until the device is ready again. */
 void h_killer_end(h_killer *k);
 
+/* Some workers must have died, and no request failed; prints how many did. */
+void h_check_deaths(const char *file, int line, trp_device *device, int64_t span);
+#define H_CHECK_DEATHS(device, span) h_check_deaths(__FILE__, __LINE__, device, span)
+
 #endif
