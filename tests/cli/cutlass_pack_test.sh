@@ -181,10 +181,8 @@ TROUPE_NVRTC=/nowhere/libnvrtc.so pack 1 --arch 90a && says err 'NVRTC.*TRP_E_MI
 [ "$(grep -c TRP_E_MISSING "$tmp/err")" -eq 1 ] || fail 'told more than once'
 TROUPE_CUTLASS=/nowhere pack 1 --arch 90a && says err 'TROUPE_CUTLASS: expected a folder'
 
-# One that is ended in the middle leaves the old pack as it was; by a signal that it gets, nothing else.
-cp "$tmp/k.pack" "$tmp/before.pack"
-echo 100000 >"$FAKE_CUTLASS/compile_ms"
-for signal in TERM KILL; do
+# Begins one, whose number is $pid, and waits until it compiles.
+begin_pack() {
     : >"$FAKE_CUTLASS/compiles"
     "$troupe" cutlass pack --spec "$tmp/spec.json" --arch 90a -o "$tmp/k.pack" >"$tmp/out" 2>"$tmp/err" </dev/null &
     pid=$!
@@ -193,6 +191,14 @@ for signal in TERM KILL; do
         sleep 0.1
         i=$((i + 1))
     done
+    [ -s "$FAKE_CUTLASS/compiles" ] || fail 'nothing is compiled'
+}
+
+# One that is ended in the middle leaves the old pack as it was; by a signal that it gets, nothing else.
+cp "$tmp/k.pack" "$tmp/before.pack"
+echo 100000 >"$FAKE_CUTLASS/compile_ms"
+for signal in TERM KILL; do
+    begin_pack
     kill -$signal $pid
     wait $pid
     cmp -s "$tmp/k.pack" "$tmp/before.pack" || fail "SIG$signal: another pack"
@@ -202,14 +208,7 @@ done
 # Its folder, and that of no command that lives nor of anybody else's making, is removed by the next one.
 [ -n "$(find "$tmp" -name 'troupe-pack-*')" ] || fail 'SIGKILL left no folder'
 left=$(echo "$tmp"/troupe-pack-??????)
-: >"$FAKE_CUTLASS/compiles"
-"$troupe" cutlass pack --spec "$tmp/spec.json" --arch 90a -o "$tmp/k.pack" >"$tmp/out" 2>"$tmp/err" </dev/null &
-pid=$!
-i=0
-while [ $i -lt 600 ] && [ ! -s "$FAKE_CUTLASS/compiles" ]; do
-    sleep 0.1
-    i=$((i + 1))
-done
+begin_pack
 [ ! -e "$left" ] || fail 'a folder of a command that was killed is left'
 living=$(echo "$tmp"/troupe-pack-??????)
 mkdir "$tmp/troupe-pack-longer-name" "$tmp/target"

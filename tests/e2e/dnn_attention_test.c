@@ -8,18 +8,6 @@
 static h_world world;
 static trp_actor *dnn;
 
-static void open_world(void)
-{
-    world = h_open(NULL);
-    dnn = h_actor(world.device, "dnn");
-}
-
-static void close_world(void)
-{
-    dp_print_table();
-    h_close(&world);
-}
-
 /* --- problems --- */
 
 typedef struct shape {
@@ -147,24 +135,17 @@ static void make(dp_problem *p, const shape *s)
     put_lengths(p, p->node[0].seq_kv, s->columns);
 }
 
-static void compute(dp_problem *p)
-{
-    trp_completion done = {0};
-    trp_status status = dp_send(dnn, p, &done);
-    dp_await(p, status, done);
-}
-
 static void check(dp_problem *p, const shape *s)
 {
     make(p, s);
-    compute(p);
+    dp_compute(dnn, p);
     dp_compare(p);
     dp_drop(p);
 }
 
 static void forwards(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(100); i++) {
         dp_problem p = {.kind = "attention"};
         const shape s = draw_shape(i % 10 ? 9 : 40);
@@ -173,12 +154,12 @@ static void forwards(void)
         draw_options(&p, n, &s, type);
         check(&p, &s);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static void backwards(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(80); i++) {
         dp_problem p = {.kind = "attention, backward"};
         const shape s = draw_shape(i % 10 ? 9 : 30);
@@ -188,7 +169,7 @@ static void backwards(void)
         backward(&p, n);
         check(&p, &s);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* More rows than are computed at once, and as they come from models. */
@@ -209,7 +190,7 @@ static void large(void)
         {{2, 2, 2, 1, 140, 64, 64}, TRP_DNN_MASK_NONE, 0, false, true},
     };
     static const trp_dtype types[] = {TRP_F32, TRP_BF16, TRP_F16};
-    open_world();
+    world = dp_open(&dnn);
     for (size_t i = 0; i < 2 * sizeof all / sizeof *all; i++) {
         const bool gradient = i % 2;
         dp_problem p = {.kind = gradient ? "large, backward" : "large"};
@@ -228,13 +209,13 @@ static void large(void)
             backward(&p, n);
         check(&p, s);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* What lies behind a batch's last row and column is never used: it may be no numbers. */
 static void padding(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(6); i++) {
         const shape s = {2, 2, 1, dp_from(2, 9), dp_from(2, 9), 4, 5};
         const double rows[] = {(double)dp_from(1, s.rows - 1), (double)s.rows};
@@ -263,11 +244,11 @@ static void padding(void)
             dp_put(&p, spoilt[t], v);
             free(v);
         }
-        compute(&p);
+        dp_compute(dnn, &p);
         dp_compare(&p);
         dp_drop(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* Sends it again, with what was changed; whether tensor `number` comes out the same, to the bit. */
@@ -275,7 +256,7 @@ static bool comes_out_the_same(dp_problem *p, uint32_t number)
 {
     double *before = dp_read(p, number), *after;
     const size_t bytes = p->value[number].count * sizeof *before;
-    compute(p);
+    dp_compute(dnn, p);
     after = dp_read(p, number);
     const bool same = memcmp(before, after, bytes) == 0;
     free(before);
@@ -287,7 +268,7 @@ static bool comes_out_the_same(dp_problem *p, uint32_t number)
  * of 0 is that of attention without dropout. */
 static void dropout(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(4); i++) {
         const shape s = {2, 4, 2, dp_from(65, 90), dp_from(65, 90), 8, 8};
         const uint64_t seed = draw_bits(), offset = draw_bits();
@@ -301,7 +282,7 @@ static void dropout(void)
         p.tensor[from] = trp_dnn_integer(offset);
         trp_dnn_node *b = backward(&p, n);
         make(&p, &s);
-        compute(&p);
+        dp_compute(dnn, &p);
         for (int k = 0; k < 2; k++)
             p.node[k].parameter[1] = trp_real(0);
         H_CHECK(comes_out_the_same(&p, n->y));
@@ -319,12 +300,12 @@ static void dropout(void)
         H_CHECK(!comes_out_the_same(&p, b->dk));
         dp_drop(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static void layers(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(20); i++) {
         dp_problem p = {.kind = "attention layer"};
         const shape s = draw_shape(9);
@@ -362,59 +343,17 @@ static void layers(void)
         dp_compare(&p);
         dp_drop(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* --- finite differences --- */
 
-/* <dy, y> with x a step away. */
-static double along(dp_problem *p, uint32_t x, const double *direction, double step)
-{
-    const uint32_t y = p->node[0].y, dy = p->node[1].dy;
-    const dr_tensor *value = &p->value[x];
-    double *old = h_malloc((value->count + 1) * sizeof *old), *result, sum = 0;
-    double *moved = h_malloc((value->count + 1) * sizeof *moved);
-    memcpy(old, value->v, value->count * sizeof *old);
-    for (size_t i = 0; i < value->count; i++)
-        moved[i] = old[i] + step * direction[i];
-    dp_put(p, x, moved);
-    compute(p);
-    result = dp_read(p, y);
-    for (size_t i = 0; i < p->value[y].count; i++)
-        sum += result[i] * p->value[dy].v[i];
-    dp_put(p, x, old);
-    free(result);
-    free(moved);
-    free(old);
-    return sum;
-}
-
-static void check_slope(dp_problem *p, uint32_t x, uint32_t gradient)
-{
-    const double step = 1e-5;
-    const size_t count = p->value[x].count;
-    double slope = 0, size = 1;
-    compute(p);
-    if (p->refused)
-        return;
-    double *direction = h_malloc((count + 1) * sizeof *direction);
-    double *g = dp_read(p, gradient);
-    for (size_t i = 0; i < count; i++) {
-        direction[i] = ref_rng_uniform(h_rng(), -1, 1);
-        slope += g[i] * direction[i];
-        size += fabs(g[i] * direction[i]);
-    }
-    double difference = (along(p, x, direction, step) - along(p, x, direction, -step)) / (2 * step);
-    if (!(fabs(difference - slope) <= 1e-6 * size))
-        h_fail(__FILE__, __LINE__, "tensor %u: slope %.12g, difference %.12g", x, slope,
-               difference);
-    free(g);
-    free(direction);
-}
+#define CHECK_SLOPE(x, dx)                                                                         \
+    dp_check_slope(__FILE__, __LINE__, dnn, &p, (dp_slope){x, dx, n->y, b->dy})
 
 static void differences(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(10); i++) {
         dp_problem p = {.kind = "differences", .packed = true};
         const shape s = draw_shape(9);
@@ -424,14 +363,14 @@ static void differences(void)
         if (n->bias && !b->dbias)
             b->dbias = dp_memory(&p, TRP_F64, 4, p.tensor[n->bias].dim);
         make(&p, &s);
-        check_slope(&p, n->q, b->dq);
-        check_slope(&p, n->k, b->dk);
-        check_slope(&p, n->v, b->dv);
+        CHECK_SLOPE(n->q, b->dq);
+        CHECK_SLOPE(n->k, b->dk);
+        CHECK_SLOPE(n->v, b->dv);
         if (n->bias)
-            check_slope(&p, n->bias, b->dbias);
+            CHECK_SLOPE(n->bias, b->dbias);
         dp_drop(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static const h_case cases[] = {

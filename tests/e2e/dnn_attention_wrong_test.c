@@ -1,6 +1,6 @@
 /* Attention in the dnn actor: what is said of requests that make no sense.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/harness.h"
+#include "support/dnn_wrong.h"
 
 #include <math.h>
 #include <troupe/layers.h>
@@ -10,48 +10,40 @@ static trp_actor *dnn;
 
 enum { NONE, Q, K, V, Y, STATS, BIAS, SLOPES, SEQ_Q, SEQ_KV, DY, DQ, DK, DV, DBIAS, SEED, TENSORS };
 
-typedef struct wrong_one {
-    trp_dnn_tensor tensor[TENSORS];
-    trp_dnn_node node;
-} wrong_one;
-
-#define TENSOR(number, of, ...)                                                                    \
-    [number] = {.type = of, .rank = 4, .dim = {__VA_ARGS__}, .buffer = buffer[number]}
-
 /* All of it, backward. */
-static void make_wrong(wrong_one *p, const trp_buffer buffer[])
+static void make_wrong(dw_graph *p, const trp_buffer buffer[])
 {
-    *p = (wrong_one){
-        .tensor = {TENSOR(Q, TRP_F32, 2, 4, 5, 8), TENSOR(K, TRP_F32, 2, 2, 7, 8),
-                   TENSOR(V, TRP_F32, 2, 2, 7, 6), TENSOR(Y, TRP_F32, 2, 4, 5, 6),
-                   TENSOR(STATS, TRP_F32, 2, 4, 5, 1), TENSOR(BIAS, TRP_F32, 1, 4, 5, 7),
-                   TENSOR(SLOPES, TRP_F32, 1, 4, 1, 1), TENSOR(SEQ_Q, TRP_I32, 2, 1, 1, 1),
-                   TENSOR(SEQ_KV, TRP_I32, 2, 1, 1, 1), TENSOR(DY, TRP_F32, 2, 4, 5, 6),
-                   TENSOR(DQ, TRP_F32, 2, 4, 5, 8), TENSOR(DK, TRP_F32, 2, 2, 7, 8),
-                   TENSOR(DV, TRP_F32, 2, 2, 7, 6), TENSOR(DBIAS, TRP_F32, 1, 4, 5, 7),
+    *p = (dw_graph){
+        .tensor = {DW_TENSOR(Q, TRP_F32, 2, 4, 5, 8), DW_TENSOR(K, TRP_F32, 2, 2, 7, 8),
+                   DW_TENSOR(V, TRP_F32, 2, 2, 7, 6), DW_TENSOR(Y, TRP_F32, 2, 4, 5, 6),
+                   DW_TENSOR(STATS, TRP_F32, 2, 4, 5, 1), DW_TENSOR(BIAS, TRP_F32, 1, 4, 5, 7),
+                   DW_TENSOR(SLOPES, TRP_F32, 1, 4, 1, 1), DW_TENSOR(SEQ_Q, TRP_I32, 2, 1, 1, 1),
+                   DW_TENSOR(SEQ_KV, TRP_I32, 2, 1, 1, 1), DW_TENSOR(DY, TRP_F32, 2, 4, 5, 6),
+                   DW_TENSOR(DQ, TRP_F32, 2, 4, 5, 8), DW_TENSOR(DK, TRP_F32, 2, 2, 7, 8),
+                   DW_TENSOR(DV, TRP_F32, 2, 2, 7, 6), DW_TENSOR(DBIAS, TRP_F32, 1, 4, 5, 7),
                    [SEED] = {.type = TRP_I64, .rank = 1, .dim = {1}, .buffer = buffer[SEED]}},
-        .node = {.kind = TRP_DNN_ATTENTION_BACKWARD,
-                 .q = Q,
-                 .k = K,
-                 .v = V,
-                 .y = Y,
-                 .stats = STATS,
-                 .bias = BIAS,
-                 .slopes = SLOPES,
-                 .seq_q = SEQ_Q,
-                 .seq_kv = SEQ_KV,
-                 .dy = DY,
-                 .dq = DQ,
-                 .dk = DK,
-                 .dv = DV,
-                 .dbias = DBIAS,
-                 .parameter[1] = trp_real(0.25),
-                 .seed = SEED}};
+        .node = {{.kind = TRP_DNN_ATTENTION_BACKWARD,
+                  .q = Q,
+                  .k = K,
+                  .v = V,
+                  .y = Y,
+                  .stats = STATS,
+                  .bias = BIAS,
+                  .slopes = SLOPES,
+                  .seq_q = SEQ_Q,
+                  .seq_kv = SEQ_KV,
+                  .dy = DY,
+                  .dq = DQ,
+                  .dk = DK,
+                  .dv = DV,
+                  .dbias = DBIAS,
+                  .parameter[1] = trp_real(0.25),
+                  .seed = SEED}}};
 }
 
 #define B(text) "nodes[0]." text
 #define BAD_CASES(BAD)                                                                             \
-    BAD(B("q (attention_backward): expected a tensor, 1 to 15, got 0"), p->node.q = 0)             \
+    BAD(B("q (attention_backward): expected a tensor, 1 to 15, got 0"), p->node->q = 0)            \
     BAD(B("q (attention_backward): expected 4 dimensions, batch, heads, rows and depth, got 3"),   \
         (p->tensor[Q].rank = 3, p->tensor[Q].dim[3] = 0))                                          \
     BAD(B("k (attention_backward): expected 2 x 2 x 7 x 8, got 2 x 2 x 7 x 9"),                    \
@@ -79,54 +71,49 @@ static void make_wrong(wrong_one *p, const trp_buffer buffer[])
         p->tensor[Q].type = TRP_I8)                                                                \
     BAD(B("dk (attention_backward): expected 2 x 2 x 7 x 8, got"), p->tensor[DK].dim[2] = 5)       \
     BAD(B("dbias (attention_backward): expected 1 x 4 x 5 x 7, got"), p->tensor[DBIAS].dim[0] = 2) \
-    BAD(B("mask (attention_backward): expected 0 to 2, got 3"), p->node.mask = (trp_dnn_mask)3)    \
-    BAD(B("window[0] (attention_backward): expected 0 to"), p->node.window[0] = -1)                \
-    BAD(B("window[1] (attention_backward): expected 0, for there are 1"), p->node.window[1] = 2)   \
-    BAD(B("stride[0] (attention_backward): expected 0 to 0, got 1"), p->node.stride[0] = 1)        \
-    BAD(B("parameter[0]: expected a real finite number"), p->node.parameter[0] = trp_real(NAN))    \
+    BAD(B("mask (attention_backward): expected 0 to 2, got 3"), p->node->mask = (trp_dnn_mask)3)   \
+    BAD(B("window[0] (attention_backward): expected 0 to"), p->node->window[0] = -1)               \
+    BAD(B("window[1] (attention_backward): expected 0, for there are 1"), p->node->window[1] = 2)  \
+    BAD(B("stride[0] (attention_backward): expected 0 to 0, got 1"), p->node->stride[0] = 1)       \
+    BAD(B("parameter[0]: expected a real finite number"), p->node->parameter[0] = trp_real(NAN))   \
     BAD(B("parameter[1]: expected the probability of dropout, 0 to less than 1, got 1"),           \
-        p->node.parameter[1] = trp_real(1))                                                        \
+        p->node->parameter[1] = trp_real(1))                                                       \
     BAD(B("parameter[1]: expected the probability of dropout"),                                    \
-        p->node.parameter[1] = trp_real(-0.1))                                                     \
-    BAD(B("parameter[2]: expected none"), p->node.parameter[2] = trp_real(1))                      \
-    BAD(B("seed (attention_backward): expected a tensor, for there is dropout"), p->node.seed = 0) \
+        p->node->parameter[1] = trp_real(-0.1))                                                    \
+    BAD(B("parameter[2]: expected none"), p->node->parameter[2] = trp_real(1))                     \
+    BAD(B("seed (attention_backward): expected a tensor, for there is dropout"),                   \
+        p->node->seed = 0)                                                                         \
     BAD(B("seed (attention_backward): expected one element, got 5"), p->tensor[SEED].dim[0] = 5)   \
     BAD(B("seed (attention_backward): expected i64, got i32"), p->tensor[SEED].type = TRP_I32)     \
     BAD(B("seed (attention_backward): expected whole numbers"),                                    \
         p->tensor[SEED] = ((trp_dnn_tensor){.type = TRP_I64, .value = trp_real(0.5)}))             \
     BAD(B("offset (attention_backward): expected none, for there is no seed"),                     \
-        (p->node.offset = SEED, p->node.seed = 0, p->node.parameter[1].given = false))             \
+        (p->node->offset = SEED, p->node->seed = 0, p->node->parameter[1].given = false))          \
     BAD(B("slopes (attention_backward): expected another type than i64"),                          \
         p->tensor[SLOPES].type = TRP_I64)                                                          \
     BAD(B("seed: expected 0, for pointwise has no such tensor"),                                   \
-        p->node = ((trp_dnn_node){.kind = TRP_DNN_POINTWISE, .x = Q, .y = DQ, .seed = SEED}))      \
-    BAD(B("x: expected 0, for attention_backward has no such tensor"), p->node.x = Q)              \
-    BAD(B("dy: expected 0, for attention has no such tensor"), p->node.kind = TRP_DNN_ATTENTION)   \
-    BAD(B("dbias (attention_backward): expected none, for there is no bias"), p->node.bias = 0)    \
+        p->node[0] = ((trp_dnn_node){.kind = TRP_DNN_POINTWISE, .x = Q, .y = DQ, .seed = SEED}))   \
+    BAD(B("x: expected 0, for attention_backward has no such tensor"), p->node->x = Q)             \
+    BAD(B("dy: expected 0, for attention has no such tensor"), p->node->kind = TRP_DNN_ATTENTION)  \
+    BAD(B("dbias (attention_backward): expected none, for there is no bias"), p->node->bias = 0)   \
     BAD(B("mask (matmul): expected 0 to 0, got 1"),                                                \
-        p->node = ((trp_dnn_node){.kind = TRP_DNN_MATMUL, .a = Q, .b = K, .y = Y, .mask = 1}))     \
+        p->node[0] = ((trp_dnn_node){.kind = TRP_DNN_MATMUL, .a = Q, .b = K, .y = Y, .mask = 1}))  \
     BAD("tensors[11]: it overlaps tensors[1], and is written",                                     \
         p->tensor[DQ].buffer = p->tensor[Q].buffer)                                                \
     BAD("tensors[13].stride: expected a place for each element",                                   \
         (p->tensor[DV].stride[0] = p->tensor[DV].stride[1] = p->tensor[DV].stride[2] = 6,          \
          p->tensor[DV].stride[3] = 1))
 
-static const char *spoil(wrong_one *p, int which)
+static const char *spoil(dw_graph *p, int which)
 {
     int at = 0;
-#define APPLY(says, change)                                                                        \
-    if (at++ == which) {                                                                           \
-        change;                                                                                    \
-        return says;                                                                               \
-    }
-    BAD_CASES(APPLY)
-#undef APPLY
+    BAD_CASES(DW_APPLY)
     return NULL;
 }
 
 static void wrong_layers(const trp_buffer buffer[])
 {
-    wrong_one p;
+    dw_graph p;
     trp_completion c = {0};
     make_wrong(&p, buffer);
     trp_attention_request r = {
@@ -144,21 +131,13 @@ static void wrong_layers(const trp_buffer buffer[])
 
 static void wrong_nodes(void)
 {
-    wrong_one p;
-    const char *says;
     trp_buffer buffer[TENSORS] = {0};
-    trp_completion c = {.future = {7}};
+    const dw_table table = {TENSORS, 1, make_wrong, spoil, buffer};
     world = h_open(NULL);
     dnn = h_actor(world.device, "dnn");
     for (int i = 1; i < TENSORS; i++)
         buffer[i] = h_buffer(world.device, 1 << 14);
-    for (int i = 0; make_wrong(&p, buffer), (says = spoil(&p, i)); i++) {
-        const trp_dnn_graph_request r = {
-            .tensors = p.tensor, .tensor_count = TENSORS, .nodes = &p.node, .node_count = 1};
-        H_IS(trp_dnn_graph(dnn, &r, &c), TRP_E_ARGUMENT);
-        H_SAYS(says);
-        H_EQUAL(c.future.id, 7);
-    }
+    DW_CHECK(dnn, &table);
     wrong_layers(buffer);
     h_close(&world);
 }

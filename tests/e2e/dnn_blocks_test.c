@@ -13,18 +13,6 @@ static trp_actor *dnn;
 static const trp_dtype wides[] = {TRP_F32, TRP_F16, TRP_BF16}, narrows[] = {TRP_F8E4M3, TRP_F8E5M2},
                        scales[] = {TRP_F8E8M0, TRP_F8E4M3, TRP_F32};
 
-static void open_world(void)
-{
-    world = h_open(NULL);
-    dnn = h_actor(world.device, "dnn");
-}
-
-static void close_world(void)
-{
-    dp_print_table();
-    h_close(&world);
-}
-
 /* Along any axis, with lines of which the last block is whole or not. */
 static uint32_t draw_dims(trp_dnn_node *n, int64_t *dim)
 {
@@ -39,7 +27,7 @@ static uint32_t draw_dims(trp_dnn_node *n, int64_t *dim)
 
 static void there(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(60); i++) {
         dp_problem p = {.kind = "block_scale_quantize"};
         int64_t dim[TRP_DNN_RANK_MAX];
@@ -52,12 +40,12 @@ static void there(void)
         n->compute = dp_below(4) ? TRP_DTYPE_NONE : TRP_F64;
         dp_check(world.device, dnn, &p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static void back(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(60); i++) {
         dp_problem p = {.kind = "block_scale_dequantize"};
         int64_t dim[TRP_DNN_RANK_MAX];
@@ -69,14 +57,14 @@ static void back(void)
         n->compute = dp_below(4) ? TRP_DTYPE_NONE : TRP_F64;
         dp_check(world.device, dnn, &p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* Random numbers that go there and back through virtual tensors, transposed in between, and what is
  * off of them. */
 static void among_others(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(15); i++) {
         dp_problem p = {.kind = "random, there and back"};
         const int64_t rows = dp_from(1, 5), columns = dp_from(1, 80), dim[] = {rows, columns};
@@ -106,7 +94,7 @@ static void among_others(void)
         n->y = dp_memory(&p, TRP_F32, 2, dim);
         dp_check(world.device, dnn, &p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* --- numbers that are known --- */
@@ -165,7 +153,7 @@ static void known(void)
         {{897, 448, 2}, TRP_F8E4M3, TRP_F8E4M3, 0x41, {0x7c, 0x74, 0x36}}, /* 2.25; 398.7, 199.1 */
         {{1e30F, 0, -1}, TRP_F8E4M3, TRP_F8E4M3, 0x7e, {0x7e, 0, 0x81}},   /* as large as it gets */
     };
-    open_world();
+    world = dp_open(&dnn);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         float x[BLOCK] = {0};
         uint8_t y[BLOCK];
@@ -176,7 +164,7 @@ static void known(void)
             h_fail(__FILE__, __LINE__, "row %zu: %02x %02x %02x %02x with %x", i, y[0], y[1], y[2],
                    y[3], scale);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* --- wrong nodes --- */
@@ -229,7 +217,7 @@ static void wrong_ones(void)
     trp_dnn_tensor t[4] = {{0}};
     trp_dnn_node node, *const n = &node;
     trp_buffer kept[4] = {{0}};
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 1; i < 4; i++)
         kept[i] = h_buffer(world.device, 4096);
 #define TRY(which, says, change)                                                                   \
@@ -252,7 +240,7 @@ static void wrong_ones(void)
     }
     BAD_CASES(TRY)
 #undef TRY
-    close_world();
+    dp_close(&world);
 }
 
 static const h_case cases[] = {

@@ -8,71 +8,7 @@
 static h_world world;
 static trp_actor *dnn;
 
-static void open_world(void)
-{
-    world = h_open(NULL);
-    dnn = h_actor(world.device, "dnn");
-}
-
-static void close_world(void)
-{
-    dp_print_table();
-    h_close(&world);
-}
-
-static void compute(dp_problem *p)
-{
-    trp_completion done = {0};
-    trp_status status = dp_send(dnn, p, &done);
-    dp_await(p, status, done);
-}
-
-/* <dy, y> with x a step away. */
-static double along(dp_problem *p, uint32_t x, const double *direction, double step, uint32_t y,
-                    uint32_t dy)
-{
-    const dr_tensor *value = &p->value[x];
-    double *old = h_malloc((value->count + 1) * sizeof *old), *moved, *result, sum = 0;
-    moved = h_malloc((value->count + 1) * sizeof *moved);
-    memcpy(old, value->v, value->count * sizeof *old);
-    for (size_t i = 0; i < value->count; i++)
-        moved[i] = old[i] + step * direction[i];
-    dp_put(p, x, moved);
-    compute(p);
-    result = dp_read(p, y);
-    for (size_t i = 0; i < p->value[y].count; i++)
-        sum += result[i] * p->value[dy].v[i];
-    dp_put(p, x, old);
-    free(result);
-    free(moved);
-    free(old);
-    return sum;
-}
-
-static void check_slope(dp_problem *p, uint32_t x, uint32_t gradient, uint32_t y, uint32_t dy)
-{
-    const double step = 1e-5;
-    const size_t count = p->value[x].count;
-    double slope = 0, size = 1;
-    compute(p);
-    if (p->refused)
-        return;
-    double *direction = h_malloc((count + 1) * sizeof *direction);
-    double *g = dp_read(p, gradient);
-    for (size_t i = 0; i < count; i++) {
-        direction[i] = ref_rng_uniform(h_rng(), -1, 1);
-        slope += g[i] * direction[i];
-        size += fabs(g[i] * direction[i]);
-    }
-    double ahead = along(p, x, direction, step, y, dy);
-    double behind = along(p, x, direction, -step, y, dy);
-    double difference = (ahead - behind) / (2 * step);
-    if (!(fabs(difference - slope) <= 1e-6 * size))
-        h_fail(__FILE__, __LINE__, "%s: pointwise %d: tensor %u: slope %.12g, difference %.12g",
-               p->kind, (int)p->node[0].pointwise, x, slope, difference);
-    free(g);
-    free(direction);
-}
+#define CHECK_SLOPE(...) dp_check_slope(__FILE__, __LINE__, dnn, &p, (dp_slope){__VA_ARGS__})
 
 /* Elements share no place, that each can be moved by itself. */
 static void make(dp_problem *p)
@@ -83,7 +19,7 @@ static void make(dp_problem *p)
 
 static void convolutions(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(10); i++) {
         dp_problem p = {.kind = "conv"};
         trp_dnn_node *n = dp_node(&p, TRP_DNN_CONV_FORWARD), *data, *filter;
@@ -104,16 +40,16 @@ static void convolutions(void)
         filter->dy = dy;
         filter->dw = dp_memory(&p, TRP_F64, w->rank, w->dim);
         make(&p);
-        check_slope(&p, n->x, data->dx, n->y, dy);
-        check_slope(&p, n->w, filter->dw, n->y, dy);
+        CHECK_SLOPE(n->x, data->dx, n->y, dy);
+        CHECK_SLOPE(n->w, filter->dw, n->y, dy);
         dp_drop(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static void pools(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(12); i++) {
         const bool most = i % 3 == TRP_DNN_POOL_MAX, index = most && dp_below(2);
         dp_problem p = {.kind = "pool"};
@@ -129,16 +65,16 @@ static void pools(void)
         back->dy = dp_memory(&p, TRP_F64, p.tensor[n->y].rank, p.tensor[n->y].dim);
         back->dx = dp_memory(&p, TRP_F64, p.tensor[n->x].rank, p.tensor[n->x].dim);
         make(&p);
-        check_slope(&p, n->x, back->dx, n->y, back->dy);
+        CHECK_SLOPE(n->x, back->dx, n->y, back->dy);
         dp_drop(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static void norms(void)
 {
     static const char *const names[] = {"layer norm", "batch norm", "instance norm", "RMS norm"};
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(16); i++) {
         dp_problem p = {.kind = names[i % 4]};
         dd_training(&p, (trp_dnn_norm)(i % 4), true);
@@ -151,19 +87,19 @@ static void norms(void)
             }
         }
         make(&p);
-        check_slope(&p, n->x, back->dx, n->y, back->dy);
-        check_slope(&p, n->scale, back->dscale, n->y, back->dy);
+        CHECK_SLOPE(n->x, back->dx, n->y, back->dy);
+        CHECK_SLOPE(n->scale, back->dscale, n->y, back->dy);
         if (n->bias)
-            check_slope(&p, n->bias, back->dbias, n->y, back->dy);
+            CHECK_SLOPE(n->bias, back->dbias, n->y, back->dy);
         dp_drop(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static void activations(void)
 {
     const int modes = TRP_DNN_SWISH - TRP_DNN_RELU + 1;
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(2 * modes); i++) {
         dp_problem p = {.kind = "activation"};
         const int64_t dim[] = {dp_from(1, 5), dp_from(1, 5)};
@@ -185,10 +121,10 @@ static void activations(void)
         back->dy = dp_memory(&p, TRP_F64, 2, dim);
         back->dx = dp_memory(&p, TRP_F64, 2, dim);
         make(&p);
-        check_slope(&p, n->x, back->dx, n->y, back->dy);
+        CHECK_SLOPE(n->x, back->dx, n->y, back->dy);
         dp_drop(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static const h_case cases[] = {

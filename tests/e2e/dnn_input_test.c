@@ -1,7 +1,7 @@
 /* Graphs that are wrong: each error names the tensor or the node, what was expected and what came,
  * before anything is sent. And graphs that look odd and are right.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/harness.h"
+#include "support/dnn_wrong.h"
 
 #include <troupe/layers.h>
 
@@ -9,33 +9,12 @@ enum { NONE, X, W, CONV, BIAS, SUM, LOW, Y, TENSORS };
 enum { NODES = 3, BYTES = 1 << 16 };
 
 /* relu(conv(x, w) + bias) of 2 x 4 x 7 x 5 with 6 filters of 3 x 3, padded by one. */
-typedef struct problem {
-    trp_dnn_tensor tensor[TENSORS];
-    trp_dnn_node node[NODES];
-    trp_dnn_graph_request request;
-} problem;
-
-static h_world world;
-static trp_actor *dnn;
-static trp_buffer buffer[TENSORS];
-
-static void open_world(void)
+static void make(dw_graph *p, const trp_buffer buffer[])
 {
-    world = h_open(NULL);
-    dnn = h_actor(world.device, "dnn");
-    for (int i = 1; i < TENSORS; i++)
-        buffer[i] = h_buffer(world.device, BYTES);
-}
-
-static void make(problem *p)
-{
-    *p = (problem){
-        .tensor =
-            {[X] = {.type = TRP_F32, .rank = 4, .dim = {2, 4, 7, 5}, .buffer = buffer[X]},
-             [W] = {.type = TRP_F32, .rank = 4, .dim = {6, 4, 3, 3}, .buffer = buffer[W]},
-             [BIAS] = {.type = TRP_F32, .rank = 4, .dim = {1, 6, 1, 1}, .buffer = buffer[BIAS]},
-             [LOW] = {.value = trp_real(0)},
-             [Y] = {.type = TRP_F32, .rank = 4, .dim = {2, 6, 7, 5}, .buffer = buffer[Y]}},
+    *p = (dw_graph){
+        .tensor = {DW_TENSOR(X, TRP_F32, 2, 4, 7, 5), DW_TENSOR(W, TRP_F32, 6, 4, 3, 3),
+                   DW_TENSOR(BIAS, TRP_F32, 1, 6, 1, 1), [LOW] = {.value = trp_real(0)},
+                   DW_TENSOR(Y, TRP_F32, 2, 6, 7, 5)},
         .node = {
             {.kind = TRP_DNN_CONV_FORWARD,
              .x = X,
@@ -45,8 +24,6 @@ static void make(problem *p)
              .post_pad = {1, 1}},
             {.kind = TRP_DNN_POINTWISE, .pointwise = TRP_DNN_ADD, .x = CONV, .b = BIAS, .y = SUM},
             {.kind = TRP_DNN_POINTWISE, .pointwise = TRP_DNN_MAX, .x = SUM, .b = LOW, .y = Y}}};
-    p->request = (trp_dnn_graph_request){
-        .tensors = p->tensor, .tensor_count = TENSORS, .nodes = p->node, .node_count = NODES};
 }
 
 /* What is done to a good problem, and what is said of it. */
@@ -119,7 +96,7 @@ static void make(problem *p)
         p->node[0].compute = TRP_I32)                                                              \
     BAD("nodes[0].compute (conv_forward): expected f64, for it reads f64",                         \
         (p->tensor[X].type = TRP_F64, p->node[0].compute = TRP_F32))                               \
-    BAD("tensors[7]: it overlaps tensors[1]", p->tensor[Y].buffer = buffer[X])                     \
+    BAD("tensors[7]: it overlaps tensors[1]", p->tensor[Y].buffer = p->tensor[X].buffer)           \
     BAD("tensors[7].stride: expected a place for each element",                                    \
         (p->tensor[Y].stride[0] = 210, p->tensor[Y].stride[1] = 34, p->tensor[Y].stride[2] = 5,    \
          p->tensor[Y].stride[3] = 1))                                                              \
@@ -129,32 +106,26 @@ static void make(problem *p)
     BAD("tensors[1]_offset: expected a multiple of 4", p->tensor[X].offset = 2)                    \
     BAD("tensors[1]: the request needs bytes", p->tensor[X].offset = BYTES - 4)
 
-/* Applies change number `which`; what is to be said of it, NULL behind the last. */
-static const char *spoil(problem *p, int which)
+static const char *spoil(dw_graph *p, int which)
 {
     int at = 0;
-#define APPLY(says, change)                                                                        \
-    if (at++ == which) {                                                                           \
-        change;                                                                                    \
-        return says;                                                                               \
-    }
-    BAD_CASES(APPLY)
-#undef APPLY
+    BAD_CASES(DW_APPLY)
     return NULL;
 }
 
 static void wrong_graphs(void)
 {
-    problem p;
-    const char *says;
-    trp_completion c = {.future = {7}};
-    open_world();
-    for (int i = 0; make(&p), (says = spoil(&p, i)); i++) {
-        H_IS(trp_dnn_graph(dnn, &p.request, &c), TRP_E_ARGUMENT);
-        H_SAYS(says);
-        H_EQUAL(c.future.id, 7);
-    }
-    trp_buffer_free(world.device, buffer[X]);
+    dw_graph p;
+    trp_completion c = {0};
+    trp_buffer buffer[TENSORS] = {0};
+    h_world world = h_open(NULL);
+    trp_actor *dnn = h_actor(world.device, "dnn");
+    const dw_table table = {TENSORS, NODES, make, spoil, buffer};
+    for (int i = 1; i < TENSORS; i++)
+        buffer[i] = h_buffer(world.device, BYTES);
+    DW_CHECK(dnn, &table);
+    dw_good(&table, &p);
+    H_OK(trp_buffer_free(world.device, buffer[X]));
     H_IS(trp_dnn_graph(dnn, &p.request, &c), TRP_E_STALE);
     H_SAYS("tensors[1]");
     h_close(&world);

@@ -5,18 +5,6 @@
 static h_world world;
 static trp_actor *dnn;
 
-static void open_world(void)
-{
-    world = h_open(NULL);
-    dnn = h_actor(world.device, "dnn");
-}
-
-static void close_world(void)
-{
-    dp_print_table();
-    h_close(&world);
-}
-
 /* A convolution whose y is still to be given; its dimensions. */
 static trp_dnn_node *draw_conv(dp_problem *p, int64_t y[4])
 {
@@ -52,7 +40,7 @@ static void send(dp_problem *p)
 static void sums(void)
 {
     static const trp_dtype types[] = {TRP_I32, TRP_F32, TRP_I8, TRP_BF16, TRP_U8};
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(10); i++) {
         dp_problem p = {.kind = "conv of i8, channels last"};
         int64_t y[4];
@@ -60,13 +48,13 @@ static void sums(void)
         n->y = dp_memory(&p, types[i % 5], 4, y);
         send(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* A power of two, so that a product is as exact as it is in f64; then i8 again. */
 static void scaled(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(5); i++) {
         dp_problem p = {.kind = "conv of i8, scaled"};
         int64_t y[4];
@@ -82,7 +70,7 @@ static void scaled(void)
         n->y = dp_memory(&p, TRP_I8, 4, y);
         send(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static const h_case cases[] = {{"sums", sums}, {"scaled", scaled}};

@@ -9,18 +9,6 @@
 static h_world world;
 static trp_actor *dnn;
 
-static void open_world(void)
-{
-    world = h_open(NULL);
-    dnn = h_actor(world.device, "dnn");
-}
-
-static void close_world(void)
-{
-    dp_print_table();
-    h_close(&world);
-}
-
 /* The types between the nodes: the default, or what the graph rounds to there. */
 static trp_dtype draw_between(void)
 {
@@ -145,13 +133,13 @@ static void (*const chains[])(dp_problem *) = {conv_chain, pool_chain, product_c
 
 static void chains_of_nodes(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(160); i++) {
         dp_problem p = {0};
         chains[i % 4](&p);
         dp_check(world.device, dnn, &p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* The same graph, its tensors under other numbers. */
@@ -174,14 +162,13 @@ static void renumber(const dp_problem *p, dp_problem *q)
 
 static void order_of_tensors(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(24); i++) {
         dp_problem p = {0}, q;
         double *first[DP_TENSORS] = {NULL}, *second;
-        trp_completion done = {0};
         chains[i % 4](&p);
         dp_make(world.device, &p);
-        dp_await(&p, dp_send(dnn, &p, &done), done);
+        dp_compute(dnn, &p);
         for (uint32_t t = 1; t <= p.tensors; t++) {
             if (!p.written[t] || !p.memory[t])
                 continue;
@@ -189,8 +176,7 @@ static void order_of_tensors(void)
             h_write(world.device, p.tensor[t].buffer, 0, p.data[t], p.bytes[t]);
         }
         renumber(&p, &q);
-        done = (trp_completion){0};
-        dp_await(&p, dp_send(dnn, &q, &done), done);
+        dp_compute(dnn, &q);
         for (uint32_t t = 1; t <= p.tensors; t++) {
             if (!first[t])
                 continue;
@@ -201,7 +187,7 @@ static void order_of_tensors(void)
         }
         dp_drop(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* --- layers --- */
@@ -478,7 +464,7 @@ static void softmax_layer(bool log)
 
 static void layers(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(48); i++) {
         conv_layer(i % 3);
         pool_layer(i % 3);
@@ -486,7 +472,7 @@ static void layers(void)
         activation_layer();
         softmax_layer(i % 2);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static const h_case cases[] = {

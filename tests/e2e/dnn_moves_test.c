@@ -8,18 +8,6 @@
 static h_world world;
 static trp_actor *dnn;
 
-static void open_world(void)
-{
-    world = h_open(NULL);
-    dnn = h_actor(world.device, "dnn");
-}
-
-static void close_world(void)
-{
-    dp_print_table();
-    h_close(&world);
-}
-
 static trp_dtype draw_type(void)
 {
     static const trp_dtype all[] = {TRP_I8, TRP_U8, TRP_I32, TRP_BOOL};
@@ -119,20 +107,20 @@ static void alone(void)
     static void (*const draws[])(dp_problem *) = {draw_concatenation, draw_slice,
                                                   draw_transposition, draw_reshape};
     static const char *const names[] = {"concatenate", "slice", "transpose", "reshape"};
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(100); i++) {
         dp_problem p = {.kind = names[i % 4]};
         draws[i % 4](&p);
         dp_check(world.device, dnn, &p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* Two halves of the channels, one of them convolved, put together again and taken apart into rows:
  * all that lies between is virtual. */
 static void among_others(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(10); i++) {
         dp_problem p = {.kind = "split, convolve, concatenate"};
         const int64_t images = dp_from(1, 3), half = dp_from(1, 3), side = dp_from(2, 5);
@@ -176,7 +164,7 @@ static void among_others(void)
         n->y = dp_memory(&p, type, 2, rows);
         dp_check(world.device, dnn, &p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* What is done to good nodes (1: a concatenation of tensors 1 and 2; 2: a slice of 1; 3: a
@@ -245,7 +233,7 @@ static void wrong_ones(void)
     trp_dnn_tensor t[4] = {{0}};
     trp_dnn_node node, *const n = &node;
     trp_buffer kept[4] = {{0}};
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 1; i <= 3; i++)
         kept[i] = h_buffer(world.device, 4096);
 #define TRY(which, says, change)                                                                   \
@@ -262,7 +250,7 @@ static void wrong_ones(void)
     }
     BAD_CASES(TRY)
 #undef TRY
-    close_world();
+    dp_close(&world);
 }
 
 int main(int argc, char **argv)

@@ -1,24 +1,13 @@
 /* Keys and values in pages: PAGED_LOAD, attention and its gradient behind it, and tables that lead
  * nowhere. SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_draw.h"
+#include "support/dnn_wrong.h"
 
 #include <math.h>
 #include <troupe/layers.h>
 
 static h_world world;
 static trp_actor *dnn;
-
-static void open_world(void)
-{
-    world = h_open(NULL);
-    dnn = h_actor(world.device, "dnn");
-}
-
-static void close_world(void)
-{
-    dp_print_table();
-    h_close(&world);
-}
 
 /* --- problems --- */
 
@@ -124,31 +113,24 @@ static void make(dp_problem *p, const shape *s)
     put_tables(p, s);
 }
 
-static void compute(dp_problem *p)
-{
-    trp_completion done = {0};
-    trp_status status = dp_send(dnn, p, &done);
-    dp_await(p, status, done);
-}
-
 static void check(dp_problem *p, const shape *s)
 {
     make(p, s);
-    compute(p);
+    dp_compute(dnn, p);
     dp_compare(p);
     dp_drop(p);
 }
 
 static void loads(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(60); i++) {
         dp_problem p = {.kind = "pages"};
         const shape s = draw_shape(20);
         load(&p, &s, draw_type(), s.depth, 0, false);
         check(&p, &s);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* Keys and values from pages of a pool each. */
@@ -181,7 +163,7 @@ static void put_rows(dp_problem *p, uint32_t tensor, const shape *s)
 
 static void attentions(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(40); i++) {
         dp_problem p = {.kind = "attention to pages"};
         const shape s = draw_shape(i % 10 ? 20 : 60);
@@ -193,16 +175,16 @@ static void attentions(void)
         }
         make(&p, &s);
         put_rows(&p, n->seq_q, &s);
-        compute(&p);
+        dp_compute(dnn, &p);
         dp_compare(&p);
         dp_drop(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static void gradients(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(20); i++) {
         dp_problem p = {.kind = "gradient, from pages"};
         const shape s = draw_shape(20);
@@ -218,16 +200,16 @@ static void gradients(void)
         n->dv = memory(&p, type, s.batches, s.shared, s.columns, s.width);
         make(&p, &s);
         put_rows(&p, rows, &s);
-        compute(&p);
+        dp_compute(dnn, &p);
         dp_compare(&p);
         dp_drop(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static void layers(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(20); i++) {
         dp_problem p = {.kind = "attention layer, pages"};
         shape s = draw_shape(20);
@@ -256,7 +238,7 @@ static void layers(void)
         dp_compare(&p);
         dp_drop(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* --- tables that lead nowhere --- */
@@ -265,7 +247,7 @@ static void layers(void)
  * what is no number, and goes on. */
 static void nowhere(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(8); i++) {
         dp_problem p = {.kind = "no page", .packed = true};
         shape s = draw_shape(20);
@@ -304,17 +286,17 @@ static void nowhere(void)
         free(y);
         entry[bad] = 0;
         dp_put(&p, n->table, entry);
-        compute(&p); /* nothing is left of it */
+        dp_compute(dnn, &p); /* nothing is left of it */
         dp_compare(&p);
         dp_drop(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* A table that comes of a request sent right before, and one of the same graph. */
 static void tables_that_are_made(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(8); i++) {
         dp_problem p = {.kind = "tables that are made"}, copy = {.kind = "copies"};
         const shape s = draw_shape(20);
@@ -334,7 +316,7 @@ static void tables_that_are_made(void)
                 length[b] = (double)dp_from(1, s.columns);
             dp_put(&p, from, entry);
             dp_put(&p, node.seq_kv, length);
-            compute(&p);
+            dp_compute(dnn, &p);
             dp_compare(&p);
             dp_drop(&p);
             continue;
@@ -359,34 +341,26 @@ static void tables_that_are_made(void)
         dp_drop(&p);
         dp_drop(&copy);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* --- wrong ones --- */
 
 enum { NONE, X, TABLE, LENGTHS, Y, TENSORS };
 
-typedef struct wrong_one {
-    trp_dnn_tensor tensor[TENSORS];
-    trp_dnn_node node;
-} wrong_one;
-
-#define TENSOR(number, of, ...)                                                                    \
-    [number] = {.type = of, .rank = 4, .dim = {__VA_ARGS__}, .buffer = buffer[number]}
-
-static void make_wrong(wrong_one *p, const trp_buffer buffer[])
+static void make_wrong(dw_graph *p, const trp_buffer buffer[])
 {
-    *p = (wrong_one){
-        .tensor = {TENSOR(X, TRP_F32, 9, 2, 4, 8), TENSOR(TABLE, TRP_I32, 3, 1, 5, 1),
-                   TENSOR(LENGTHS, TRP_I32, 3, 1, 1, 1), TENSOR(Y, TRP_F32, 3, 2, 18, 8)},
-        .node = {.kind = TRP_DNN_PAGED_LOAD, .x = X, .table = TABLE, .seq_kv = LENGTHS, .y = Y}};
+    *p = (dw_graph){
+        .tensor = {DW_TENSOR(X, TRP_F32, 9, 2, 4, 8), DW_TENSOR(TABLE, TRP_I32, 3, 1, 5, 1),
+                   DW_TENSOR(LENGTHS, TRP_I32, 3, 1, 1, 1), DW_TENSOR(Y, TRP_F32, 3, 2, 18, 8)},
+        .node = {{.kind = TRP_DNN_PAGED_LOAD, .x = X, .table = TABLE, .seq_kv = LENGTHS, .y = Y}}};
 }
 
 #define B(text) "nodes[0]." text " (paged_load): "
 #define BAD_CASES(BAD)                                                                             \
-    BAD(B("x") "expected a tensor, 1 to 4, got 0", p->node.x = 0)                                  \
-    BAD(B("table") "expected a tensor, 1 to 4, got 0", p->node.table = 0)                          \
-    BAD(B("seq_kv") "expected a tensor, 1 to 4, got 0", p->node.seq_kv = 0)                        \
+    BAD(B("x") "expected a tensor, 1 to 4, got 0", p->node->x = 0)                                 \
+    BAD(B("table") "expected a tensor, 1 to 4, got 0", p->node->table = 0)                         \
+    BAD(B("seq_kv") "expected a tensor, 1 to 4, got 0", p->node->seq_kv = 0)                       \
     BAD(B("x") "expected 4 dimensions, pages, heads, rows and depth, got 3",                       \
         (p->tensor[X].rank = 3, p->tensor[X].dim[3] = 0))                                          \
     BAD(B("x") "dimension 2: expected pages of at least 1 row, got 0", p->tensor[X].dim[2] = 0)    \
@@ -408,26 +382,20 @@ static void make_wrong(wrong_one *p, const trp_buffer buffer[])
     BAD(B("y") "expected f32, as x has, got f16", p->tensor[Y].type = TRP_F16)                     \
     BAD(B("y") "expected 4 dimensions, got 3", (p->tensor[Y].rank = 3, p->tensor[Y].dim[3] = 0))   \
     BAD("nodes[0].table: expected 0, for pointwise has no such tensor",                            \
-        p->node = ((trp_dnn_node){.kind = TRP_DNN_POINTWISE, .x = X, .y = Y, .table = TABLE}))     \
+        p->node[0] = ((trp_dnn_node){.kind = TRP_DNN_POINTWISE, .x = X, .y = Y, .table = TABLE}))  \
     BAD("tensors[4]: it overlaps tensors[1], and is written",                                      \
         p->tensor[Y].buffer = p->tensor[X].buffer)
 
-static const char *spoil(wrong_one *p, int which)
+static const char *spoil(dw_graph *p, int which)
 {
     int at = 0;
-#define APPLY(says, change)                                                                        \
-    if (at++ == which) {                                                                           \
-        change;                                                                                    \
-        return says;                                                                               \
-    }
-    BAD_CASES(APPLY)
-#undef APPLY
+    BAD_CASES(DW_APPLY)
     return NULL;
 }
 
 static void wrong_layers(const trp_buffer buffer[])
 {
-    wrong_one p;
+    dw_graph p;
     trp_completion c = {0};
     make_wrong(&p, buffer);
     trp_attention_request r = {.q = p.tensor[Y],
@@ -454,20 +422,12 @@ static void wrong_layers(const trp_buffer buffer[])
 
 static void wrong_nodes(void)
 {
-    wrong_one p;
-    const char *says;
     trp_buffer buffer[TENSORS] = {0};
-    trp_completion c = {.future = {7}};
-    open_world();
+    const dw_table table = {TENSORS, 1, make_wrong, spoil, buffer};
+    world = dp_open(&dnn);
     for (int i = 1; i < TENSORS; i++)
         buffer[i] = h_buffer(world.device, 1 << 14);
-    for (int i = 0; make_wrong(&p, buffer), (says = spoil(&p, i)); i++) {
-        const trp_dnn_graph_request r = {
-            .tensors = p.tensor, .tensor_count = TENSORS, .nodes = &p.node, .node_count = 1};
-        H_IS(trp_dnn_graph(dnn, &r, &c), TRP_E_ARGUMENT);
-        H_SAYS(says);
-        H_EQUAL(c.future.id, 7);
-    }
+    DW_CHECK(dnn, &table);
     wrong_layers(buffer);
     h_close(&world);
 }

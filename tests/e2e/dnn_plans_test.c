@@ -1,79 +1,26 @@
 /* How the dnn actor comes by its plans, on a fake cuDNN that takes what a test says and is as fast
  * as it says: which engines are used, what is found again and where, and that what requests compute
  * is right all the while. SPDX-License-Identifier: Apache-2.0 */
-#include "support/folder.h"
-#include "support/kernels.h"
-
-#include <troupe/dnn.h>
+#include "support/dnn_bed.h"
 
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { CHANNELS = 16, SIDE = 6 };
 
-static char cache[256];
-
-/* A device with the actor, and the folder by which the fakes are told things. */
-typedef struct bed {
-    h_kernels k;
-    trp_actor *dnn;
-} bed;
-
-static void make_folder(bed *b)
-{
-    h_folder_make(b->k.folder, sizeof b->k.folder, "plans");
-    setenv("FAKE_CUTLASS", b->k.folder, 1); /* workers have it from here */
-}
-
 /* Without a standby, which would plan something at its start while plans are counted. */
-static void enter(bed *b)
+static db_bed open_bed(const char *takes)
 {
     trp_device_options options = h_options();
     options.standby = TRP_STANDBY_OFF;
-    b->k.world = h_open(&options);
-    b->dnn = h_actor(b->k.world.device, "dnn");
+    return db_open(&options, takes);
 }
 
-static bed open_bed(const char *takes)
-{
-    bed b = {0};
-    make_folder(&b);
-    h_kernels_tell(&b.k, "cudnn_takes", takes);
-    enter(&b);
-    return b;
-}
-
-static void close_bed(bed *b)
-{
-    h_kernels_close(&b->k);
-}
-
-/* Another worker, another process of the application's. */
-static void reopen(bed *b)
-{
-    h_close(&b->k.world);
-    enter(b);
-}
-
-static size_t told(const bed *b, const char *name)
+static size_t told(const db_bed *b, const char *name)
 {
     return h_kernels_told(&b->k, name);
 }
 
 /* Graphs. */
-
-/* f16, in rows, every element `value`. */
-static trp_buffer ones(const bed *b, size_t count, uint16_t value)
-{
-    uint16_t *data = h_malloc(count * sizeof *data);
-    for (size_t i = 0; i < count; i++)
-        data[i] = value;
-    trp_buffer buffer = h_buffer(b->k.world.device, count * sizeof *data);
-    h_write(b->k.world.device, buffer, 0, data, count * sizeof *data);
-    free(data);
-    return buffer;
-}
 
 static trp_dnn_tensor image(trp_buffer buffer, int64_t n, int64_t c, int64_t h, int64_t w)
 {
@@ -81,8 +28,8 @@ static trp_dnn_tensor image(trp_buffer buffer, int64_t n, int64_t c, int64_t h, 
 }
 
 /* relu(conv(1, 1) + 1), whose middle is 145: three nodes. */
-static trp_status send_conv(const bed *b, int64_t n, const trp_dnn_options *options, trp_buffer y,
-                            const trp_buffer in[3], trp_completion *done)
+static trp_status send_conv(const db_bed *b, int64_t n, const trp_dnn_options *options,
+                            trp_buffer y, const trp_buffer in[3], trp_completion *done)
 {
     const trp_dnn_tensor tensors[] = {{0},
                                       image(in[0], n, CHANNELS, SIDE, SIDE),
@@ -109,13 +56,13 @@ static trp_status send_conv(const bed *b, int64_t n, const trp_dnn_options *opti
 }
 
 /* What the fake has, sent, checked and told. */
-static trp_status run_conv(const bed *b, int64_t n, trp_dnn_options options, trp_dnn_ran *ran,
+static trp_status run_conv(const db_bed *b, int64_t n, trp_dnn_options options, trp_dnn_ran *ran,
                            trp_error *error)
 {
     const size_t count = (size_t)n * CHANNELS * SIDE * SIDE, middle = count - SIDE * SIDE / 2 - 4;
-    trp_buffer in[3] = {ones(b, count, 0x3c00), ones(b, CHANNELS * CHANNELS * 9, 0x3c00),
-                        ones(b, CHANNELS, 0x3c00)},
-               y = ones(b, count, 0x7e00);
+    trp_buffer in[3] = {db_buffer(b, count, 0x3c00), db_buffer(b, CHANNELS * CHANNELS * 9, 0x3c00),
+                        db_buffer(b, CHANNELS, 0x3c00)},
+               y = db_buffer(b, count, 0x7e00);
     uint16_t *got = h_malloc(count * sizeof *got);
     trp_completion done = {0};
     *ran = (trp_dnn_ran){.parts = 99};
@@ -134,7 +81,7 @@ static trp_status run_conv(const bed *b, int64_t n, trp_dnn_options options, trp
     return status;
 }
 
-static trp_dnn_ran conv(const bed *b, int64_t n, trp_dnn_options options)
+static trp_dnn_ran conv(const db_bed *b, int64_t n, trp_dnn_options options)
 {
     trp_dnn_ran ran;
     trp_error error = {0};
@@ -157,7 +104,7 @@ static void expect(const trp_dnn_ran *ran, const char *engine, uint32_t parts, b
 }
 
 /* y = x * v, f32, of `n` elements. */
-static trp_dnn_ran scale(const bed *b, int64_t n, double v)
+static trp_dnn_ran scale(const db_bed *b, int64_t n, double v)
 {
     trp_dnn_ran ran = {.parts = 99};
     trp_completion done = {0};
@@ -205,7 +152,7 @@ static void parts(void)
         {"all", "eng0_k2=0", 1, 4096},
         {"conv,pointwise", "eng0_k2=0", 1, 4096},
     };
-    bed b = open_bed("");
+    db_bed b = open_bed("");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         h_kernels_tell(&b.k, "cudnn_takes", rows[i].takes);
         trp_dnn_ran ran = conv(&b, (int64_t)i + 1, (trp_dnn_options){0});
@@ -213,7 +160,7 @@ static void parts(void)
     }
     H_EQUAL(told(&b, "cudnn_runs"), 4);
     H_EQUAL(told(&b, "compiles"), 1); /* all kernels of the actor's */
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* Engines that the options forbid are left out, in each order of the heuristics. */
@@ -231,12 +178,12 @@ static void options(void)
         {{.heuristic = TRP_DNN_HEURISTIC_B, .deterministic = true}, "eng2_k2=2", 0},
         {{.heuristic = TRP_DNN_HEURISTIC_FALLBACK}, "eng2_k2=2", 0},
     };
-    bed b = open_bed("all");
+    db_bed b = open_bed("all");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         trp_dnn_ran ran = conv(&b, 1, rows[i].options);
         expect(&ran, rows[i].engine, 1, false, rows[i].workspace);
     }
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* --- found again --- */
@@ -244,7 +191,7 @@ static void options(void)
 /* By the same graph with other buffers and values, but not by another one. */
 static void in_memory(void)
 {
-    bed b = open_bed("all");
+    db_bed b = open_bed("all");
     trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){0});
     expect(&ran, "eng0_k2=0", 1, false, 4096);
     size_t plans = told(&b, "cudnn_plans");
@@ -265,20 +212,20 @@ static void in_memory(void)
         }
         h_kernels_tell(&b.k, "cudnn_takes", "");
     }
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* By another process, engines by their texts, kernels of the actor's by their image. */
 static void on_disk(void)
 {
-    bed b = open_bed("conv");
+    db_bed b = open_bed("conv");
     trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){0});
     expect(&ran, "eng0_k2=0", 3, false, 4096);
     size_t plans = told(&b, "cudnn_plans");
     H_EQUAL(told(&b, "cudnn_reads"), 0);
     h_kernels_tell(&b.k, "cudnn_takes", "");
     for (int i = 1; i <= 2; i++) {
-        reopen(&b);
+        db_reopen(&b);
         ran = conv(&b, 1, (trp_dnn_options){0});
         expect(&ran, "eng0_k2=0", 3, true, 4096);
         H_EQUAL(told(&b, "cudnn_reads"), i);
@@ -287,31 +234,32 @@ static void on_disk(void)
     H_EQUAL(told(&b, "compiles"), 1);
     ran = conv(&b, 2, (trp_dnn_options){0});
     expect(&ran, "direct", 3, false, 0);
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* What the library does not read any more is made again. */
 static void not_read(void)
 {
-    bed b = open_bed("all");
+    db_bed b = open_bed("all");
     trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){0});
     h_kernels_tell(&b.k, "cudnn_reads_fail", "1");
-    reopen(&b);
+    db_reopen(&b);
     ran = conv(&b, 1, (trp_dnn_options){0});
     expect(&ran, "eng0_k2=0", 1, false, 4096);
     H_EQUAL(told(&b, "cudnn_reads"), 1);
     h_kernels_untell(&b.k, "cudnn_reads_fail");
-    reopen(&b);
+    db_reopen(&b);
     ran = conv(&b, 1, (trp_dnn_options){0});
     expect(&ran, "eng0_k2=0", 1, true, 4096);
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* Nothing is kept on disk, and of plans in memory those that were used last. */
 static void least_recently_used(void)
 {
     enum { PLANS = 1024 };
-    bed b = open_bed("all");
+    setenv("TROUPE_CACHE_DIR", "", 1);
+    db_bed b = open_bed("all");
     trp_dnn_ran ran;
     for (int i = 1; i <= PLANS; i++) {
         ran = scale(&b, i, 3);
@@ -327,7 +275,7 @@ static void least_recently_used(void)
     H_CHECK(!ran.found);
     ran = scale(&b, PLANS, 3);
     H_CHECK(ran.found);
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* The next worker finds what the one before has kept. Each has planned something of its own at its
@@ -335,8 +283,8 @@ static void least_recently_used(void)
 static void killed(void)
 {
     if (h_isolation() != TRP_ISOLATION_PROCESS)
-        return;
-    bed b = open_bed("all");
+        h_skip("a worker that is a thread can't be killed");
+    db_bed b = open_bed("all");
     trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){0});
     size_t plans = told(&b, "cudnn_plans");
     for (uint32_t i = 1; i <= 3; i++) {
@@ -347,7 +295,7 @@ static void killed(void)
         H_EQUAL(told(&b, "cudnn_plans"), plans + i);
     }
     H_EQUAL(h_info(b.k.world.device).restarts, 3);
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* --- searches --- */
@@ -363,7 +311,7 @@ static void check_tuned(const trp_dnn_ran *ran, const char *engine, bool found)
 /* The fastest is used from then on, by all. */
 static void quick(void)
 {
-    bed b = open_bed("all");
+    db_bed b = open_bed("all");
     h_kernels_tell(&b.k, "fast", "2");
     trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){0});
     expect(&ran, "eng0_k2=0", 1, false, 4096);
@@ -376,20 +324,20 @@ static void quick(void)
     runs = told(&b, "cudnn_runs");
     ran = conv(&b, 1, (trp_dnn_options){0});
     check_tuned(&ran, "eng2_k2=2", true);
-    reopen(&b);
+    db_reopen(&b);
     ran = conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
     check_tuned(&ran, "eng2_k2=2", true);
     H_EQUAL(told(&b, "cudnn_runs"), runs + 2);
     ran = conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_FULL}); /* goes on */
     check_tuned(&ran, "eng2_k2=2", false);
     H_CHECK(told(&b, "cudnn_runs") > runs + 20);
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* Of a graph in parts each part by itself; kernels of the actor's have nothing to choose. */
 static void quick_in_parts(void)
 {
-    bed b = open_bed("conv");
+    db_bed b = open_bed("conv");
     h_kernels_tell(&b.k, "fast", "1");
     trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
     check_tuned(&ran, "eng1_k2=1", false);
@@ -398,29 +346,29 @@ static void quick_in_parts(void)
     h_kernels_tell(&b.k, "cudnn_takes", "");
     ran = conv(&b, 2, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
     check_tuned(&ran, "direct", false);
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* Where all are alike the first stays. */
 static void all_alike(void)
 {
-    bed b = open_bed("all");
+    db_bed b = open_bed("all");
     h_kernels_tell(&b.k, "fast", "-1");
     trp_dnn_ran ran =
         conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_QUICK, .heuristic = TRP_DNN_HEURISTIC_B});
     check_tuned(&ran, "eng3_k2=3", false);
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* What is fastest and computes something else is not used. */
 static void fast_and_wrong(void)
 {
-    bed b = open_bed("all");
+    db_bed b = open_bed("all");
     h_kernels_tell(&b.k, "fast", "2");
     h_kernels_tell(&b.k, "cudnn_wrong", "2");
     trp_dnn_ran ran = conv(&b, 1, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
     check_tuned(&ran, "eng0_k2=0", false);
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* --- what can't be --- */
@@ -430,7 +378,7 @@ static void no_compiler(void)
 {
     trp_dnn_ran ran;
     trp_error error = {0};
-    bed b = open_bed("");
+    db_bed b = open_bed("");
     h_kernels_tell(&b.k, "compile_fails", "x.cu(1): error: no such luck\n");
     H_IS(run_conv(&b, 1, (trp_dnn_options){0}, &ran, &error), TRP_E_LIBRARY);
     H_CHECK(strstr(error.message, "no such luck"));
@@ -442,7 +390,7 @@ static void no_compiler(void)
     ran = conv(&b, 2, (trp_dnn_options){0});
     expect(&ran, "direct", 3, false, 0);
     H_EQUAL(h_info(b.k.world.device).incarnation, 1);
-    close_bed(&b);
+    db_close(&b);
 }
 
 static const h_case cases[] = {
@@ -460,32 +408,9 @@ static const h_case cases[] = {
     {"no_compiler", no_compiler},
 };
 
-/* A process finds its cache once, and each case wants an empty one: each is a process. */
-static int run_each(const char *self)
-{
-    int status = 0;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases && status == 0; i++) {
-        fflush(stdout);
-        pid_t child = fork();
-        if (child == 0) {
-            execl("/proc/self/exe", self, cases[i].name, (char *)NULL);
-            _exit(127);
-        }
-        if (child < 0 || waitpid(child, &status, 0) != child)
-            return 1;
-    }
-    return status == 0 ? 0 : 1;
-}
-
 int main(int argc, char **argv)
 {
     if (!h_kernels_are_fake() || !getenv("TROUPE_CUDNN"))
         return H_EXIT_SKIPPED;
-    if (argc == 1)
-        return run_each(argv[0]);
-    h_folder_make(cache, sizeof cache, "plans-cache");
-    setenv("TROUPE_CACHE_DIR", strcmp(argv[1], "least_recently_used") == 0 ? "" : cache, 1);
-    int status = h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-    h_folder_remove(cache);
-    return status;
+    return h_kernels_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

@@ -1,67 +1,15 @@
 /* Which of cuDNN and cuBLASLt runs a graph of the dnn actor, on fakes that take what a test says
  * and are as fast as it says; where that is found again; and what becomes of it when cuBLASLt fails
  * or is not there. SPDX-License-Identifier: Apache-2.0 */
-#include "support/folder.h"
-#include "support/kernels.h"
-
-#include <troupe/dnn.h>
+#include "support/dnn_bed.h"
 
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { IMAGES = 2, CHANNELS = 16, FILTERS = 24, SIDE = 4, PIXELS = IMAGES * SIDE * SIDE };
-
-static char cache[256];
-
-typedef struct bed {
-    h_kernels k;
-    trp_actor *dnn;
-} bed;
-
-static void enter(bed *b)
-{
-    b->k.world = h_open(NULL);
-    b->dnn = h_actor(b->k.world.device, "dnn");
-}
-
-static bed open_bed(const char *takes)
-{
-    bed b = {0};
-    h_folder_make(b.k.folder, sizeof b.k.folder, "products");
-    setenv("FAKE_CUTLASS", b.k.folder, 1); /* workers have it from here */
-    h_kernels_tell(&b.k, "cudnn_takes", takes);
-    enter(&b);
-    return b;
-}
-
-static void close_bed(bed *b)
-{
-    h_kernels_close(&b->k);
-}
-
-/* Another worker, another process of the application's. */
-static void reopen(bed *b)
-{
-    h_close(&b->k.world);
-    enter(b);
-}
 
 /* Graphs. */
 
 enum { X, W, BIAS, Y, OLD, BUFFERS };
-
-/* f16, every element `value`. */
-static trp_buffer ones(const bed *b, size_t count, uint16_t value)
-{
-    uint16_t *data = h_malloc(count * sizeof *data);
-    for (size_t i = 0; i < count; i++)
-        data[i] = value;
-    trp_buffer buffer = h_buffer(b->k.world.device, count * sizeof *data);
-    h_write(b->k.world.device, buffer, 0, data, count * sizeof *data);
-    free(data);
-    return buffer;
-}
 
 static trp_dnn_tensor image(trp_buffer buffer, int64_t n, int64_t c, int64_t h, int64_t w)
 {
@@ -120,7 +68,7 @@ static void make_conv(trp_dnn_graph_request *r, graph_kind kind, const trp_buffe
     node->y = add(r, y);
 }
 
-static trp_status send(const bed *b, graph_kind kind, const trp_buffer at[BUFFERS],
+static trp_status send(const db_bed *b, graph_kind kind, const trp_buffer at[BUFFERS],
                        const trp_dnn_options *options, trp_completion *done)
 {
     trp_dnn_tensor tensors[16] = {0};
@@ -141,15 +89,15 @@ static uint16_t expected(graph_kind kind)
     return kind == FUSED ? 0x4c40 : kind == RESIDUAL ? 0x4c80 : 0x4c00;
 }
 
-static trp_status run(const bed *b, graph_kind kind, trp_dnn_options options, trp_dnn_ran *ran,
+static trp_status run(const db_bed *b, graph_kind kind, trp_dnn_options options, trp_dnn_ran *ran,
                       trp_error *error)
 {
     const size_t count = PIXELS * FILTERS;
-    trp_buffer at[BUFFERS] = {[X] = ones(b, PIXELS * CHANNELS, 0x3c00),
-                              [W] = ones(b, FILTERS * CHANNELS, 0x3c00),
-                              [BIAS] = ones(b, FILTERS, 0x3c00),
-                              [Y] = ones(b, count, 0x7e00),
-                              [OLD] = ones(b, count, 0x3c00)};
+    trp_buffer at[BUFFERS] = {[X] = db_buffer(b, PIXELS * CHANNELS, 0x3c00),
+                              [W] = db_buffer(b, FILTERS * CHANNELS, 0x3c00),
+                              [BIAS] = db_buffer(b, FILTERS, 0x3c00),
+                              [Y] = db_buffer(b, count, 0x7e00),
+                              [OLD] = db_buffer(b, count, 0x3c00)};
     uint16_t *got = h_malloc(count * sizeof *got);
     trp_completion done = {0};
     *ran = (trp_dnn_ran){.parts = 99};
@@ -165,7 +113,7 @@ static trp_status run(const bed *b, graph_kind kind, trp_dnn_options options, tr
     return status;
 }
 
-static trp_dnn_ran good(const bed *b, graph_kind kind, trp_dnn_options options)
+static trp_dnn_ran good(const db_bed *b, graph_kind kind, trp_dnn_options options)
 {
     trp_dnn_ran ran;
     trp_error error = {0};
@@ -200,20 +148,20 @@ static void by_default(void)
         {"conv", ALONE, "eng0", 1},          {"conv", FUSED, "cublaslt", 1},
         {"conv", RESIDUAL, "eng0", 4},
     };
-    bed b = open_bed("");
+    db_bed b = db_open(NULL, "");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         h_kernels_tell(&b.k, "cudnn_takes", rows[i].takes);
         trp_dnn_ran ran = good(&b, rows[i].kind, (trp_dnn_options){.workspace_bytes = 1 << 20 | i});
         expect(&ran, rows[i].engine, rows[i].parts, false);
     }
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* --- found again --- */
 
 static void on_disk(void)
 {
-    bed b = open_bed("all");
+    db_bed b = db_open(NULL, "all");
     trp_dnn_ran ran = good(&b, FUSED, (trp_dnn_options){0});
     expect(&ran, "cublaslt_a64", 1, false);
     const uint64_t workspace = ran.workspace_bytes;
@@ -222,23 +170,23 @@ static void on_disk(void)
         expect(&ran, "cublaslt_a64", 1, true);
         H_EQUAL(ran.workspace_bytes, workspace);
         if (i > 0)
-            reopen(&b);
+            db_reopen(&b);
     }
     if (h_isolation() == TRP_ISOLATION_PROCESS) { /* a process of its own fails on demand */
         setenv("FAKE_CUBLASLT_FAIL_CHECK", "1", 1);
-        reopen(&b);
+        db_reopen(&b);
         ran = good(&b, FUSED, (trp_dnn_options){0});
         expect(&ran, "cublaslt_a64", 1, false);
     }
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* The next worker goes on where the one before was stopped. */
 static void killed(void)
 {
     if (h_isolation() != TRP_ISOLATION_PROCESS)
-        return;
-    bed b = open_bed("all");
+        h_skip("a worker that is a thread can't be killed");
+    db_bed b = db_open(NULL, "all");
     trp_dnn_ran ran = good(&b, FUSED, (trp_dnn_options){0});
     for (uint32_t i = 1; i <= 3; i++) {
         kill((pid_t)h_info(b.k.world.device).worker_pid, SIGKILL);
@@ -246,12 +194,12 @@ static void killed(void)
         ran = good(&b, FUSED, (trp_dnn_options){0});
         expect(&ran, "cublaslt_a64", 1, true);
     }
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* --- searches --- */
 
-static void tell_fast(const bed *b, const char *cudnn, const char *cublaslt)
+static void tell_fast(const db_bed *b, const char *cudnn, const char *cublaslt)
 {
     h_kernels_tell(&b->k, "fast", cudnn);
     h_kernels_tell(&b->k, "fast_cublaslt", cublaslt);
@@ -269,14 +217,14 @@ static void searched(void)
         {FUSED, "-1", "-1", "cublaslt_a64"},      {PRODUCT_F16, "-1", "68", "cublaslt_a68"},
         {PRODUCT_F32, "2", "66", "cublaslt_a66"},
     };
-    bed b = open_bed("all");
+    db_bed b = db_open(NULL, "all");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         trp_dnn_options options = {.workspace_bytes = 1 << 20 | i, .tune = TRP_TUNE_QUICK};
         tell_fast(&b, rows[i].cudnn, rows[i].cublaslt);
         trp_dnn_ran ran = good(&b, rows[i].kind, options);
         expect(&ran, rows[i].engine, 1, false);
         H_CHECK(ran.tuned);
-        reopen(&b);
+        db_reopen(&b);
         options.tune = i % 2 ? TRP_TUNE_QUICK : TRP_TUNE_OFF;
         size_t runs = h_kernels_told(&b.k, "cublaslt_runs") + h_kernels_told(&b.k, "cudnn_runs");
         ran = good(&b, rows[i].kind, options);
@@ -285,13 +233,13 @@ static void searched(void)
         H_EQUAL(h_kernels_told(&b.k, "cublaslt_runs") + h_kernels_told(&b.k, "cudnn_runs"),
                 runs + 1);
     }
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* What is fastest and computes something else is not used. */
 static void fast_and_wrong(void)
 {
-    bed b = open_bed("all");
+    db_bed b = db_open(NULL, "all");
     tell_fast(&b, "-1", "66");
     h_kernels_tell(&b.k, "cublaslt_wrong", "66");
     trp_dnn_ran ran = good(&b, ALONE, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
@@ -301,7 +249,7 @@ static void fast_and_wrong(void)
     h_kernels_tell(&b.k, "cudnn_wrong", "2");
     ran = good(&b, FUSED, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
     expect(&ran, "cublaslt_a64", 1, false);
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* --- without it --- */
@@ -314,7 +262,7 @@ static void missing(void)
     H_CHECK(path && strlen(path) < sizeof kept);
     strcpy(kept, path);
     setenv("TROUPE_CUBLASLT", "/nowhere/libcublasLt.so.13", 1);
-    bed b = open_bed("all");
+    db_bed b = db_open(NULL, "all");
     tell_fast(&b, "0", "-1");
     for (int i = 0; i < 2; i++) {
         trp_dnn_ran ran = good(&b, FUSED, (trp_dnn_options){0});
@@ -323,15 +271,15 @@ static void missing(void)
         expect(&ran, "direct", 1, false);
         ran = good(&b, ALONE, (trp_dnn_options){.tune = TRP_TUNE_QUICK});
         expect(&ran, "eng0", 1, i == 1);
-        reopen(&b);
+        db_reopen(&b);
     }
     setenv("TROUPE_CUBLASLT", kept, 1);
-    reopen(&b);
+    db_reopen(&b);
     trp_dnn_ran ran = good(&b, FUSED, (trp_dnn_options){0});
     expect(&ran, "cublaslt", 1, false);
     ran = good(&b, PRODUCT_F32, (trp_dnn_options){0});
     expect(&ran, "cublaslt", 1, false);
-    close_bed(&b);
+    db_close(&b);
 }
 
 /* --- failures --- */
@@ -351,14 +299,15 @@ static void failures(void)
         {"FAKE_CUBLASLT_FAIL_MATMUL", "13", TRP_E_LIBRARY, NULL},
         {"FAKE_CUBLASLT_FAIL_MATMUL", "15", TRP_E_UNSUPPORTED, NULL},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && h_isolation() == TRP_ISOLATION_PROCESS;
-         i++) {
+    if (h_isolation() != TRP_ISOLATION_PROCESS)
+        h_skip("the fakes fail in a worker's process, which begins anew for each row");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         trp_dnn_options options = {.workspace_bytes = 1 << 20 | i};
         trp_dnn_ran ran;
         trp_error error = {0};
         setenv(rows[i].call, "1", 1);
         setenv("FAKE_CUBLASLT_FAIL_RESULT", rows[i].result, 1);
-        bed b = open_bed("all");
+        db_bed b = db_open(NULL, "all");
         unsetenv(rows[i].call);
         H_IS(run(&b, FUSED, options, &ran, &error), rows[i].status);
         if (rows[i].engine)
@@ -369,7 +318,7 @@ static void failures(void)
         ran = good(&b, FUSED, options);
         expect(&ran, "cublaslt", 1, false);
         H_EQUAL(h_info(b.k.world.device).incarnation, 1);
-        close_bed(&b);
+        db_close(&b);
     }
 }
 
@@ -379,32 +328,9 @@ static const h_case cases[] = {
     {"failures", failures},
 };
 
-/* A process finds its cache once, and each case wants an empty one: each is a process. */
-static int run_each(const char *self)
-{
-    int status = 0;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases && status == 0; i++) {
-        fflush(stdout);
-        pid_t child = fork();
-        if (child == 0) {
-            execl("/proc/self/exe", self, cases[i].name, (char *)NULL);
-            _exit(127);
-        }
-        if (child < 0 || waitpid(child, &status, 0) != child)
-            return 1;
-    }
-    return status == 0 ? 0 : 1;
-}
-
 int main(int argc, char **argv)
 {
     if (!h_kernels_are_fake() || !getenv("TROUPE_CUDNN"))
         return H_EXIT_SKIPPED;
-    if (argc == 1)
-        return run_each(argv[0]);
-    h_folder_make(cache, sizeof cache, "product-cache");
-    setenv("TROUPE_CACHE_DIR", cache, 1);
-    int status = h_main(argc, argv, cases, sizeof cases / sizeof *cases);
-    h_folder_remove(cache);
-    return status;
+    return h_kernels_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

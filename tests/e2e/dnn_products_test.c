@@ -8,18 +8,6 @@
 static h_world world;
 static trp_actor *dnn;
 
-static void open_world(void)
-{
-    world = h_open(NULL);
-    dnn = h_actor(world.device, "dnn");
-}
-
-static void close_world(void)
-{
-    dp_print_table();
-    h_close(&world);
-}
-
 /* A test may run without it, to see that all goes on. */
 static bool has_cublaslt(void)
 {
@@ -120,21 +108,21 @@ static void channels_last(dp_problem *p)
 static void convolutions(void)
 {
     static const char *const names[] = {"1x1 conv", "1x1 conv, data", "1x1 conv, filter"};
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(24); i++) {
         dp_problem p = {.kind = names[i % 3]};
         draw_conv(&p, (trp_dnn_kind)(TRP_DNN_CONV_FORWARD + i % 3), wide[dp_below(4)]);
         channels_last(&p);
         check(&p, false);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static void fused_convolutions(void)
 {
     static const char *const names[] = {"",           "1x1 conv, bias", "1x1 conv, relu",
                                         "... biased", "1x1 conv, gelu", "... biased gelu"};
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(40); i++) {
         const trp_dtype type = wide[dp_below(4)];
         const int what = 1 + i % 5;
@@ -147,7 +135,7 @@ static void fused_convolutions(void)
         p.options.workspace_bytes = dp_below(2) ? 1 : 0;
         check(&p, type != TRP_F64 || what < 4);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* --- products --- */
@@ -174,21 +162,21 @@ static void draw_product(dp_problem *p, trp_dtype type)
 /* Packed, those of f32 and f64 always are cuBLASLt's; as they lie otherwise, as far as it goes. */
 static void products(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(40); i++) {
         const trp_dtype type = wide[dp_below(4)];
         dp_problem p = {.kind = i % 2 ? "product, packed" : "product", .packed = i % 2};
         draw_product(&p, type);
         check(&p, p.packed && (type == TRP_F32 || type == TRP_F64));
     }
-    close_world();
+    dp_close(&world);
 }
 
 static void fused_products(void)
 {
     static const char *const names[] = {"",           "product, bias", "product, relu",
                                         "... biased", "product, gelu", "... biased gelu"};
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(40); i++) {
         const trp_dtype type = wide[dp_below(4)];
         const int what = 1 + i % 5;
@@ -197,13 +185,13 @@ static void fused_products(void)
         go_on(&p, &p.node[0].y, p.tensor[p.node[0].y].rank - 1, what);
         check(&p, type == TRP_F32 || (type == TRP_F64 && what < 4));
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* With sums that the library may divide. */
 static void large_products(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < (H_SANITIZED ? 2 : 6); i++) {
         const int64_t m = dp_from(90, 130), n = dp_from(60, 90), k = dp_from(100, 200);
         const trp_dtype type = i % 2 ? TRP_F64 : TRP_F32;
@@ -214,7 +202,7 @@ static void large_products(void)
         node->y = dp_memory(&p, type, 2, (const int64_t[]){m, n});
         check(&p, true);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static const h_case cases[] = {

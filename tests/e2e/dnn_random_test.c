@@ -10,18 +10,6 @@
 static h_world world;
 static trp_actor *dnn;
 
-static void open_world(void)
-{
-    world = h_open(NULL);
-    dnn = h_actor(world.device, "dnn");
-}
-
-static void close_world(void)
-{
-    dp_print_table();
-    h_close(&world);
-}
-
 static trp_dtype draw_type(trp_dnn_random random)
 {
     static const trp_dtype all[] = {TRP_I8, TRP_U8, TRP_I32, TRP_BOOL};
@@ -31,7 +19,7 @@ static trp_dtype draw_type(trp_dnn_random random)
 static void alone(void)
 {
     static const char *const names[] = {"uniform", "normal", "bernoulli"};
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(60); i++) {
         const trp_dnn_random random = (trp_dnn_random)(i % 3);
         dp_problem p = {.kind = names[i % 3]};
@@ -45,14 +33,14 @@ static void alone(void)
             n->compute = dp_below(2) ? TRP_F64 : TRP_F32;
         dp_check(world.device, dnn, &p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* y = x * mask / (1 - p), where the mask is virtual, and kept for the gradient at times; the
  * gradient is made of numbers that are drawn again. */
 static void dropout(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(20); i++) {
         dp_problem p = {.kind = "dropout"};
         const int64_t dim[] = {dp_from(1, 3), dp_from(1, 5), dp_from(1, 9)};
@@ -87,7 +75,7 @@ static void dropout(void)
         }
         dp_check(world.device, dnn, &p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* --- numbers that are known --- */
@@ -124,7 +112,7 @@ static double *draw(trp_dnn_random random, bool wide, uint64_t seed, uint64_t of
 static void known(void)
 {
     static const uint32_t zero[] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
-    open_world();
+    world = dp_open(&dnn);
     double *u = draw(TRP_DNN_UNIFORM, false, 0, 0, 5), *b = draw(TRP_DNN_BERNOULLI, false, 0, 0, 4);
     double *wide = draw(TRP_DNN_UNIFORM, true, 0, 0, 3), *z = draw(TRP_DNN_NORMAL, false, 0, 0, 4);
     for (int i = 0; i < 4; i++) {
@@ -141,14 +129,14 @@ static void known(void)
     free(b);
     free(wide);
     free(z);
-    close_world();
+    dp_close(&world);
 }
 
 /* Seeds and offsets that differ in any bit draw other numbers, and the same ones the same. */
 static void sequences(void)
 {
     enum { COUNT = 64 };
-    open_world();
+    world = dp_open(&dnn);
     double *first = draw(TRP_DNN_UNIFORM, false, 0, 0, COUNT);
     for (int bit = 0; bit < 128; bit += 1 + (int)dp_below(20)) {
         const uint64_t seed = bit < 64 ? UINT64_C(1) << bit : 0;
@@ -164,7 +152,7 @@ static void sequences(void)
         free(again);
     }
     free(first);
-    close_world();
+    dp_close(&world);
 }
 
 /* --- how random they are, of one seed --- */
@@ -213,7 +201,7 @@ static double kolmogorov(double *z)
 /* Bounds are four standard deviations. */
 static void distributions(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int wide = 0; wide < 2; wide++) {
         double power[5], bound = 4 / sqrt(MANY), neighbours = 0;
         double *v = draw(TRP_DNN_UNIFORM, wide, 2026, 7, MANY);
@@ -238,14 +226,14 @@ static void distributions(void)
         H_CHECK(fabs(power[1]) < bound / 2);
         free(v);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* However little there is below `high`, nothing is drawn that is not. */
 static void ends(void)
 {
     static const trp_dtype types[] = {TRP_F64, TRP_F32, TRP_F16, TRP_BF16, TRP_F8E4M3, TRP_F8E5M2};
-    open_world();
+    world = dp_open(&dnn);
     for (size_t i = 0; i < COUNT_OF(types); i++) {
         const double ends[][2] = {{1, 1.25}, {-0.25, 0}, {256, 320}, {-448, 448}, {0, 0x1p-9}};
         for (size_t k = 0; k < COUNT_OF(ends); k++) {
@@ -255,9 +243,8 @@ static void ends(void)
             n->parameter[0] = trp_real(ends[k][0]);
             n->parameter[1] = trp_real(ends[k][1]);
             n->y = dp_memory(&p, types[i], 1, (const int64_t[]){2000});
-            trp_completion done = {0};
             dp_make(world.device, &p);
-            dp_await(&p, dp_send(dnn, &p, &done), done);
+            dp_compute(dnn, &p);
             double *v = dp_read(&p, n->y);
             for (int j = 0; j < 2000; j++)
                 H_CHECK(v[j] >= ends[k][0] && v[j] < ends[k][1]);
@@ -266,7 +253,7 @@ static void ends(void)
             dp_drop(&p);
         }
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* --- wrong nodes --- */
@@ -339,7 +326,7 @@ static void wrong_ones(void)
     trp_dnn_tensor t[6] = {{0}};
     trp_dnn_node n[2];
     trp_buffer kept[6] = {{0}};
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 1; i < 6; i++)
         kept[i] = h_buffer(world.device, 4096);
     const trp_dnn_graph_request r = {.tensors = t, .tensor_count = 6, .nodes = n, .node_count = 2};
@@ -354,7 +341,7 @@ static void wrong_ones(void)
     }
     BAD_CASES(TRY)
 #undef TRY
-    close_world();
+    dp_close(&world);
 }
 
 static const h_case cases[] = {

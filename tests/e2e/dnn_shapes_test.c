@@ -214,16 +214,14 @@ static void check(const shape *s, trp_dnn_kind kind, trp_dtype type)
 static void all(void)
 {
     static const trp_dtype types[] = {TRP_F32, TRP_F64, TRP_F16, TRP_BF16};
-    world = h_open(NULL);
-    dnn = h_actor(world.device, "dnn");
+    world = dp_open(&dnn);
     for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         for (int kind = TRP_DNN_CONV_FORWARD; kind <= TRP_DNN_CONV_BACKWARD_FILTER; kind++) {
             for (size_t t = 0; t < (H_SANITIZED ? 1 : COUNT_OF(types)); t++)
                 check(&shapes[i], (trp_dnn_kind)kind, types[t]);
         }
     }
-    dp_print_table();
-    h_close(&world);
+    dp_close(&world);
 }
 
 int main(int argc, char **argv)

@@ -7,18 +7,6 @@
 static h_world world;
 static trp_actor *dnn;
 
-static void open_world(void)
-{
-    world = h_open(NULL);
-    dnn = h_actor(world.device, "dnn");
-}
-
-static void close_world(void)
-{
-    dp_print_table();
-    h_close(&world);
-}
-
 static void check(dp_problem *p)
 {
     dp_check(world.device, dnn, p);
@@ -30,7 +18,7 @@ static void convolutions(void)
 {
     static const char *const names[] = {"conv_forward", "conv_backward_data",
                                         "conv_backward_filter"};
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(H_SANITIZED ? 60 : 120); i++) {
         int kind = i % 3;
         dp_problem p = {.kind = names[kind]};
@@ -41,7 +29,7 @@ static void convolutions(void)
             p.kind = "conv_forward of i32";
         check(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* So large that the host gives them to oneDNN: in every pass. */
@@ -81,7 +69,7 @@ static void larger_convolutions(void)
          TRP_F32},
         {3, {2, 64, 181}, {65, 64, 3}, {2, 65, 181}, {1}, {1}, {1}, {1}, TRP_F16},
     };
-    open_world();
+    world = dp_open(&dnn);
     for (size_t i = 0; i < 3 * (H_SANITIZED ? 2 : COUNT_OF(shapes)); i++) {
         const trp_dnn_kind kind = (trp_dnn_kind)(TRP_DNN_CONV_FORWARD + i % 3);
         const uint32_t rank = shapes[i / 3].rank;
@@ -99,14 +87,14 @@ static void larger_convolutions(void)
         *y = dp_memory(&p, shapes[i / 3].type, rank, shapes[i / 3].y);
         check(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* 8-bit floats as libraries have kernels for: whole groups of channels, which are fastest. */
 static void narrow(void)
 {
     static const trp_dtype types[] = {TRP_F8E4M3, TRP_F8E5M2};
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < 2; i++) {
         dp_problem p = {.kind = "conv of f8, channels last", .packed = true};
         trp_dnn_node *n = dp_node(&p, TRP_DNN_CONV_FORWARD);
@@ -126,7 +114,7 @@ static void narrow(void)
         n->y = dp_memory(&p, i == 0 ? TRP_F32 : TRP_BF16, 3, (const int64_t[]){2, 32, 48});
         check(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* Of which the host does not gather all at once, and a library may choose others than of small
@@ -134,7 +122,7 @@ static void narrow(void)
  */
 static void large_convolutions(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < (H_SANITIZED ? 3 : 6); i++) {
         dp_problem p = {.kind = "large convolution"};
         trp_dnn_node *n = dp_node(&p, (trp_dnn_kind)(TRP_DNN_CONV_FORWARD + i % 3));
@@ -151,14 +139,14 @@ static void large_convolutions(void)
         n->stride[0] = 2;
         check(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* --- matmul --- */
 
 static void products(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(60); i++) {
         bool i8 = i % 6 == 0;
         dp_problem p = {.kind = i8 ? "matmul of i32" : "matmul"};
@@ -181,7 +169,7 @@ static void products(void)
         n->y = dp_memory(&p, i8 && dp_below(2) ? TRP_I32 : dd_output(type), rank, y);
         check(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* --- pointwise --- */
@@ -250,7 +238,7 @@ static void draw_pointwise(dp_problem *p, trp_dnn_node *n)
 
 static void pointwise(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(4 * (TRP_DNN_SWISH + 1)); i++) {
         trp_dnn_pointwise mode = mode_of(i);
         dp_problem p = {.kind = mode >= TRP_DNN_RELU    ? "activation"
@@ -262,12 +250,12 @@ static void pointwise(void)
         draw_pointwise(&p, n);
         check(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static void activation_gradients(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(5 * (TRP_DNN_SWISH + 1 - TRP_DNN_RELU)); i++) {
         dp_problem p = {.kind = "pointwise_backward"};
         trp_dnn_node *n = dp_node(&p, TRP_DNN_POINTWISE_BACKWARD);
@@ -284,7 +272,7 @@ static void activation_gradients(void)
         p.fill[n->x] = DP_AWAY;
         check(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* --- reductions --- */
@@ -293,7 +281,7 @@ static void reductions(void)
 {
     static const char *const names[] = {"sum",  "mean",  "least", "most",
                                         "amax", "norm1", "norm2", "product"};
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(80); i++) {
         trp_dnn_reduce mode = (trp_dnn_reduce)(i % 8);
         dp_problem p = {.kind = names[mode]};
@@ -313,12 +301,12 @@ static void reductions(void)
         p.fill[n->x] = mode == TRP_DNN_PRODUCT ? DP_FEW : DP_ANY;
         check(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static void statistics(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(25); i++) {
         dp_problem p = {.kind = "statistics"};
         trp_dnn_node *n = dp_node(&p, TRP_DNN_STATISTICS);
@@ -334,7 +322,7 @@ static void statistics(void)
         n->square_sum = dp_memory(&p, type == TRP_F64 ? type : TRP_F32, rank, y);
         check(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* --- pooling --- */
@@ -342,14 +330,14 @@ static void statistics(void)
 static void pools(void)
 {
     static const char *const names[] = {"max pool", "average pool", "average pool, padded"};
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(60); i++) {
         dp_problem p = {.kind = names[i % 3]};
         dd_pool(&p, dd_float(), false);
         p.node[0].resample = (trp_dnn_resample)(i % 3);
         check(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* Forward and backward as one graph, for the index is between them. */
@@ -358,7 +346,7 @@ static void pool_gradients(void)
     static const char *const names[] = {"max pool backward", "average pool backward",
                                         "padded pool backward"};
     static const trp_dtype types[] = {TRP_F64, TRP_F32, TRP_F16};
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(60); i++) {
         const trp_dtype type = types[dp_below(3)];
         const int mode = i % 3;
@@ -380,13 +368,13 @@ static void pool_gradients(void)
         n->dx = dp_memory(&p, dd_output(type), p.tensor[x].rank, p.tensor[x].dim);
         check(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* An i8 says which of 128 elements was the largest. */
 static void large_windows(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < 2; i++) {
         const int64_t rows = 8 + i, x[] = {1, 2, 3 * rows, 32}, y[] = {1, 2, 3, 2};
         dp_problem p = {.kind = "pool of large windows"};
@@ -418,13 +406,13 @@ static void large_windows(void)
             H_IS(status, TRP_E_UNSUPPORTED);
         dp_drop(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* How a graph was run is told. */
 static void told(void)
 {
-    open_world();
+    world = dp_open(&dnn);
     for (int64_t n = 0; n < 2; n++) {
         dp_problem p = {.kind = "told"};
         trp_dnn_ran ran = {.parts = 77};
@@ -438,7 +426,7 @@ static void told(void)
         if (!h_is_cuda())
             H_CHECK(strcmp(ran.engine, n == 0 ? "none" : "host") == 0);
     }
-    close_world();
+    dp_close(&world);
 }
 
 /* --- normalisation --- */
@@ -450,7 +438,7 @@ static void norms(void)
         {"batch norm", "batch norm backward", "batch norm inference"},
         {"instance norm", "instance norm backward", "instance norm inference"},
         {"RMS norm", "RMS norm backward", "RMS norm inference"}};
-    open_world();
+    world = dp_open(&dnn);
     for (int i = 0; i < dp_rounds(144); i++) {
         trp_dnn_norm norm = (trp_dnn_norm)(i % 4);
         int pass = i / 4 % 3;
@@ -461,7 +449,7 @@ static void norms(void)
             dd_training(&p, norm, pass == 1);
         check(&p);
     }
-    close_world();
+    dp_close(&world);
 }
 
 static const h_case cases[] = {

@@ -1,9 +1,8 @@
 /* Dropout while workers die: a request that runs again on the next worker draws the same numbers,
  * so that all that is made of them is the same to the bit as without any death.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/harness.h"
+#include "support/killer.h"
 
-#include <signal.h>
 #include <troupe/dnn.h>
 
 enum { COUNT = 4096, STEPS = 24, BYTES = COUNT * sizeof(float) };
@@ -51,40 +50,19 @@ static void send_step(trp_actor *dnn, trp_buffer seed, const trp_buffer *x, int 
     H_OK(trp_dnn_graph(dnn, &r, &done[step]));
 }
 
-typedef struct killer {
-    trp_device *device;
-    int64_t after_ns;
-} killer;
-
-static void *kill_later(void *argument)
-{
-    const killer *k = argument;
-    h_sleep(k->after_ns);
-    trp_device_info info = h_info(k->device);
-    if (info.state == TRP_DEVICE_READY && info.worker_pid > 0)
-        kill((pid_t)info.worker_pid, SIGKILL);
-    return NULL;
-}
-
 /* All steps; a worker dies at some time before `span`, if it is not 0. How long they took. */
 static int64_t walk(const h_world *w, trp_actor *dnn, trp_buffer seed, const trp_buffer *x,
                     int64_t span)
 {
     const int64_t begin = h_now();
-    killer k = {.device = w->device};
-    h_thread *thread = NULL;
-    if (span > 0) {
-        k.after_ns = (int64_t)ref_rng_below(h_rng(), (size_t)span);
-        thread = h_start(kill_later, &k);
-    }
+    h_killer killer;
+    h_killer_start(&killer, w->device, span);
     for (int i = 0; i < STEPS; i++)
         send_step(dnn, seed, x + i, i);
     for (int i = 0; i < STEPS; i++)
         H_OK(h_await_any(done[i]));
     const int64_t took = h_now() - begin;
-    if (thread)
-        h_join(thread);
-    h_await_state(w->device, TRP_DEVICE_READY);
+    h_killer_end(&killer);
     return took;
 }
 
@@ -116,9 +94,7 @@ static void dropout(void)
             H_SAME(got, wanted + (size_t)i * COUNT, BYTES);
         }
     }
-    H_EQUAL(h_info(w.device).requests_failed, 0);
-    printf("  %u workers died\n", h_info(w.device).restarts);
-    H_CHECK(h_info(w.device).restarts > 0);
+    H_CHECK_DEATHS(w.device, span);
     free(wanted);
     free(got);
     h_close(&w);

@@ -1,9 +1,8 @@
 /* A small net is trained while workers die: each request whose outputs are not its inputs runs
  * again on the next worker, so that the weights are the same to the bit as without any death.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/harness.h"
+#include "support/killer.h"
 
-#include <signal.h>
 #include <troupe/layers.h>
 
 enum { IMAGES = 8, CHANNELS = 2, FILTERS = 4, SIDE = 8, HALF = SIDE / 2, CLASSES = 3 };
@@ -184,35 +183,15 @@ static void descend(net *n, int old)
     send_graph(n, tensors, 11, nodes, 4);
 }
 
-typedef struct killer {
-    trp_device *device;
-    int64_t after_ns;
-} killer;
-
-static void *kill_later(void *argument)
-{
-    const killer *k = argument;
-    h_sleep(k->after_ns);
-    trp_device_info info = h_info(k->device);
-    if (info.state == TRP_DEVICE_READY && info.worker_pid > 0)
-        kill((pid_t)info.worker_pid, SIGKILL);
-    return NULL;
-}
-
 /* A few steps are in flight at a time, and at most one death comes to each of them: some time
  * before `span`, if it is not 0. Returns how long they took, on average. */
 static int64_t train(net *n, int64_t span)
 {
     const int64_t begin = h_now();
-    const bool killed = span > 0;
     for (int step = 0; step < STEPS; step += AT_ONCE) {
-        killer k = {.device = n->world.device};
-        h_thread *thread = NULL;
+        h_killer killer;
         n->sent = 0;
-        if (killed) {
-            k.after_ns = (int64_t)ref_rng_below(h_rng(), (size_t)span);
-            thread = h_start(kill_later, &k);
-        }
+        h_killer_start(&killer, n->world.device, span);
         for (int i = step; i < step + AT_ONCE; i++) {
             forward(n, i % 2);
             backward(n, i % 2);
@@ -221,9 +200,7 @@ static int64_t train(net *n, int64_t span)
         H_EQUAL(n->sent, AT_ONCE * REQUESTS);
         for (size_t i = 0; i < n->sent; i++)
             H_OK(h_await_any(n->done[i]));
-        if (killed)
-            h_join(thread);
-        h_await_state(n->world.device, TRP_DEVICE_READY);
+        h_killer_end(&killer);
     }
     return (h_now() - begin) / (STEPS / AT_ONCE);
 }
@@ -249,10 +226,7 @@ static void training(void)
         H_SAME(w, first_w, sizeof w);
         H_SAME(v, first_v, sizeof v);
     }
-    H_EQUAL(h_info(d).requests_failed, 0);
-    printf("  %u workers died, of what took %" PRId64 " us each\n", h_info(d).restarts,
-           span / 1000);
-    H_CHECK(h_info(d).restarts > 0);
+    H_CHECK_DEATHS(d, span);
     h_close(&n.world);
 }
 

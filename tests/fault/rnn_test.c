@@ -1,9 +1,8 @@
 /* A recurrent network is trained while workers die: each request whose outputs are not its inputs
  * runs again on the next worker, with the same elements dropped out, so that the weights are the
  * same to the bit as without any death. SPDX-License-Identifier: Apache-2.0 */
-#include "support/harness.h"
+#include "support/killer.h"
 
-#include <signal.h>
 #include <troupe/layers.h>
 
 enum { BATCH = 6, LENGTH = 12, INPUT = 5, HIDDEN = 8, OUTPUTS = 2 * HIDDEN };
@@ -114,42 +113,21 @@ static void step(net *n, int which)
     subtract(n, (int64_t)n->weights, old, 0.01, b[DW], new);
 }
 
-typedef struct killer {
-    trp_device *device;
-    int64_t after_ns;
-} killer;
-
-static void *kill_later(void *argument)
-{
-    const killer *k = argument;
-    h_sleep(k->after_ns);
-    trp_device_info info = h_info(k->device);
-    if (info.state == TRP_DEVICE_READY && info.worker_pid > 0)
-        kill((pid_t)info.worker_pid, SIGKILL);
-    return NULL;
-}
-
 /* A few steps are in flight at a time, and at most one death comes to each of them: some time
  * before `span`, if it is not 0. Returns how long they took, on average. */
 static int64_t train(net *n, int64_t span)
 {
     const int64_t begin = h_now();
     for (int first = 0; first < STEPS; first += AT_ONCE) {
-        killer k = {.device = n->world.device};
-        h_thread *thread = NULL;
+        h_killer killer;
         n->sent = 0;
-        if (span > 0) {
-            k.after_ns = (int64_t)ref_rng_below(h_rng(), (size_t)span);
-            thread = h_start(kill_later, &k);
-        }
+        h_killer_start(&killer, n->world.device, span);
         for (int i = first; i < first + AT_ONCE; i++)
             step(n, i);
         H_EQUAL(n->sent, AT_ONCE * REQUESTS);
         for (size_t i = 0; i < n->sent; i++)
             H_OK(h_await_any(n->done[i]));
-        if (span > 0)
-            h_join(thread);
-        h_await_state(n->world.device, TRP_DEVICE_READY);
+        h_killer_end(&killer);
     }
     return (h_now() - begin) / (STEPS / AT_ONCE);
 }
@@ -170,10 +148,7 @@ static void training(void)
         h_read(d, n.buffer[W], 0, w, bytes);
         H_SAME(w, first, bytes);
     }
-    H_EQUAL(h_info(d).requests_failed, 0);
-    printf("  %u workers died, of what took %" PRId64 " us each\n", h_info(d).restarts,
-           span / 1000);
-    H_CHECK(h_info(d).restarts > 0);
+    H_CHECK_DEATHS(d, span);
     free(w);
     free(first);
     free(old);

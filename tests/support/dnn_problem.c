@@ -208,6 +208,19 @@ static void poison(dp_problem *p, uint32_t number)
         memset(p->data[number] + (size_t)place(t, at) * size_of(t), 0xff, size_of(t));
 }
 
+h_world dp_open(trp_actor **dnn)
+{
+    const h_world world = h_open(NULL);
+    *dnn = h_actor(world.device, "dnn");
+    return world;
+}
+
+void dp_close(h_world *world)
+{
+    dp_print_table();
+    h_close(world);
+}
+
 void dp_make(trp_device *on, dp_problem *p)
 {
     const int way = choose_way(p);
@@ -437,12 +450,17 @@ double *dp_read(const dp_problem *p, uint32_t number)
     return v;
 }
 
-void dp_check(trp_device *on, trp_actor *dnn, dp_problem *p)
+void dp_compute(trp_actor *dnn, dp_problem *p)
 {
     trp_completion done = {0};
-    dp_make(on, p);
-    trp_status status = dp_send(dnn, p, &done);
+    const trp_status status = dp_send(dnn, p, &done);
     dp_await(p, status, done);
+}
+
+void dp_check(trp_device *on, trp_actor *dnn, dp_problem *p)
+{
+    dp_make(on, p);
+    dp_compute(dnn, p);
     dp_compare(p);
     dp_drop(p);
 }

@@ -42,6 +42,10 @@ typedef struct dp_problem {
 int64_t dp_below(int64_t bound);
 int64_t dp_from(int64_t least, int64_t most);
 
+/* A device with the actor, for a case; closing it prints the table below. */
+h_world dp_open(trp_actor **dnn);
+void dp_close(h_world *world);
+
 /* Tensors and nodes of a problem that begins all zero. */
 uint32_t dp_memory(dp_problem *p, trp_dtype type, uint32_t rank, const int64_t *dim);
 uint32_t dp_virtual(dp_problem *p, trp_dtype type);
@@ -60,12 +64,22 @@ double *dp_read(const dp_problem *p, uint32_t tensor);
 void dp_await(dp_problem *p, trp_status status, trp_completion done);
 /* Sends the graph. */
 trp_status dp_send(trp_actor *dnn, dp_problem *p, trp_completion *done);
+/* Both. */
+void dp_compute(trp_actor *dnn, dp_problem *p);
 /* Fails the test unless all that the nodes write is right by now: on a GPU at the end of the case,
  * so that one run tells all that is wrong. */
 void dp_compare(dp_problem *p);
 void dp_drop(dp_problem *p);
 /* All of it. */
 void dp_check(trp_device *device, trp_actor *dnn, dp_problem *p);
+
+/* A gradient against finite differences, in f64 and of a packed problem that is made: with y =
+ * f(x), <dx, d> is the slope of <dy, f(x + h d)> in a random direction d. */
+typedef struct dp_slope {
+    uint32_t x, dx, y, dy;
+} dp_slope;
+
+void dp_check_slope(const char *file, int line, trp_actor *dnn, dp_problem *p, dp_slope s);
 
 /* Of each kind: problems, and the largest error as a share of its bound where results are f32 or
  * f64 and the bound is some steps of that; how many were refused. Fails the test if any was wrong.

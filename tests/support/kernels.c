@@ -10,11 +10,16 @@ bool h_kernels_are_fake(void)
     return h_is_cuda() && !h_is_gpu() && getenv("TROUPE_NVRTC");
 }
 
+void h_kernels_make_folder(h_kernels *k)
+{
+    h_folder_make(k->folder, sizeof k->folder, "kernels");
+    setenv("FAKE_CUTLASS", k->folder, 1); /* workers have it from here */
+}
+
 h_kernels h_kernels_open(const trp_device_options *options)
 {
     h_kernels k = {0};
-    h_folder_make(k.folder, sizeof k.folder, "kernels");
-    setenv("FAKE_CUTLASS", k.folder, 1); /* workers have it from here */
+    h_kernels_make_folder(&k);
     k.world = h_open(options);
     k.cutlass = h_actor(k.world.device, "cutlass");
     return k;
@@ -102,8 +107,9 @@ void h_kernels_expect(const trp_cutlass_chosen *chosen, bool tuned, bool searchi
 
 static int run_each(const char *self, const h_case *cases, size_t count)
 {
-    int status = 0;
-    for (size_t i = 0; i < count && status == 0; i++) {
+    size_t ran = 0;
+    for (size_t i = 0; i < count; i++) {
+        int status = 0;
         fflush(stdout);
         pid_t child = fork();
         if (child == 0) {
@@ -112,8 +118,12 @@ static int run_each(const char *self, const h_case *cases, size_t count)
         }
         if (child < 0 || waitpid(child, &status, 0) != child)
             return 1;
+        const bool skipped = WIFEXITED(status) && WEXITSTATUS(status) == H_EXIT_SKIPPED;
+        if (status != 0 && !skipped)
+            return 1;
+        ran += !skipped;
     }
-    return status == 0 ? 0 : 1;
+    return ran > 0 ? 0 : H_EXIT_SKIPPED;
 }
 
 int h_kernels_main(int argc, char **argv, const h_case *cases, size_t count)

@@ -15,6 +15,8 @@ typedef struct h_kernels {
 /* Whether the fakes are what a device of this test has. First call of main(). */
 bool h_kernels_are_fake(void);
 
+/* The folder alone, before workers are there: for a test with another actor. */
+void h_kernels_make_folder(h_kernels *k);
 /* options NULL: h_options(). */
 h_kernels h_kernels_open(const trp_device_options *options);
 void h_kernels_close(h_kernels *k);
@@ -36,7 +38,7 @@ void h_kernels_expect(const trp_cutlass_chosen *chosen, bool tuned, bool searchi
                       const char *kernel);
 
 /* The rest of main() of tests that search: a process finds its cache once, and each case wants an
- * empty one, so each is a process of its own. */
+ * empty one, so each is a process of its own, which may be skipped. */
 int h_kernels_main(int argc, char **argv, const h_case *cases, size_t count);
 
 /* D = A B, bf16 to f32, of small integers: D is known to the bit. */

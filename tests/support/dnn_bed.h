@@ -1,0 +1,25 @@
+/* The dnn actor on fakes of cuDNN and cuBLASLt, which take what a test says.
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_SUPPORT_DNN_BED_H
+#define TESTS_SUPPORT_DNN_BED_H
+
+#include "support/kernels.h"
+
+#include <troupe/dnn.h>
+
+typedef struct db_bed {
+    h_kernels k;
+    trp_actor *dnn;
+    trp_device_options options;
+} db_bed;
+
+/* options NULL: h_options(). `takes`: what cuDNN takes at first. */
+db_bed db_open(const trp_device_options *options, const char *takes);
+void db_close(db_bed *b);
+/* Another worker, another process of the application's. */
+void db_reopen(db_bed *b);
+
+/* f16, every element `value`. */
+trp_buffer db_buffer(const db_bed *b, size_t count, uint16_t value);
+
+#endif
