@@ -74,10 +74,7 @@ static bool begin(convolution *c)
 
 static void end(convolution *c)
 {
-    for (int i = 0; i < TENSORS; i++) {
-        if (c->buffer[i].id)
-            trp_buffer_free(c->suite->device, c->buffer[i]);
-    }
+    suite_free(c->suite, c->buffer, TENSORS);
     if (c->lib)
         raw_conv_end(c->lib, &c->direct);
 }

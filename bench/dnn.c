@@ -64,10 +64,7 @@ bool dnn_begin(dnn_conv *c)
 void dnn_end(dnn_conv *c)
 {
     const trp_buffer all[] = {c->x, c->w, c->y, c->out, c->bias};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i].id)
-            trp_buffer_free(c->suite->device, all[i]);
-    }
+    suite_free(c->suite, all, sizeof all / sizeof *all);
 }
 
 /* Requests. */

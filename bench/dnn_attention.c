@@ -69,10 +69,7 @@ static bool begin(attention *a)
 
 static void end(attention *a)
 {
-    for (int i = 0; i < TENSORS; i++) {
-        if (a->buffer[i].id)
-            trp_buffer_free(a->suite->device, a->buffer[i]);
-    }
+    suite_free(a->suite, a->buffer, TENSORS);
 }
 
 /* Requests. */
@@ -145,9 +142,11 @@ static void measure(const dnn_rows *rows, attention *a)
         suite_fail(a->suite, rows->section, name);
 }
 
-static void run_shape(const dnn_rows *rows, trp_actor *actor, const attention_shape *x)
+static void run_shape(void *context, trp_actor *actor, size_t i)
 {
-    attention a = {.suite = rows->suite, .actor = actor, .what = *x};
+    const dnn_rows *rows = context;
+    const attention_shape *all = suite_on_gpu(rows->suite) ? shapes : small;
+    attention a = {.suite = rows->suite, .actor = actor, .what = all[i]};
     bool good = begin(&a);
     if (!good)
         suite_fail(a.suite, rows->section, "tensors");
@@ -160,21 +159,9 @@ static void run_shape(const dnn_rows *rows, trp_actor *actor, const attention_sh
 
 void suite_dnn_attention(suite *s)
 {
-    const attention_shape *all = suite_on_gpu(s) ? shapes : small;
     const size_t count = suite_on_gpu(s) ? COUNT_OF(shapes) : COUNT_OF(small);
-    const dnn_rows rows = dnn_rows_begin(s, "attention");
-    dnn_place place;
-    size_t done = 0;
+    dnn_rows rows = dnn_rows_begin(s, "attention");
     report_section(s->report, "Attention, bf16",
                    "raw: PyTorch's cuDNN backend, of --torch FILE; Troupe: submit all, then drain");
-    bool good = dnn_open(s, &place);
-    trp_actor *actor = good ? suite_actor(s, "dnn", rows.section) : NULL;
-    if (!good)
-        suite_fail(s, rows.section, "a device of its own");
-    for (; actor && done < count && !dnn_rows_late(&rows); done++)
-        run_shape(&rows, actor, &all[done]);
-    if (actor)
-        dnn_rows_stopped(&rows, done, count);
-    trp_actor_destroy(actor);
-    dnn_close(s, &place);
+    dnn_rows_run(&rows, count, run_shape, &rows);
 }

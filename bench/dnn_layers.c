@@ -72,9 +72,10 @@ static void measure(layers *l, dnn_conv *c)
         add(&l->of_pass[c->pass], &row, c->what.count);
 }
 
-static void run_layer(layers *l, trp_actor *actor, const dnn_shape *x)
+static void run_layer(void *context, trp_actor *actor, size_t i)
 {
-    dnn_conv c = {.suite = l->rows.suite, .actor = actor, .what = *x, .tune = l->tune};
+    layers *l = context;
+    dnn_conv c = {.suite = l->rows.suite, .actor = actor, .what = l->shapes[i], .tune = l->tune};
     bool good = dnn_begin(&c);
     if (!good)
         suite_fail(l->rows.suite, l->rows.section, "tensors");
@@ -119,25 +120,14 @@ static void run_layers(suite *s, const char *section, const char *title, const d
                 .shapes = suite_on_gpu(s) ? shapes : small,
                 .count = suite_on_gpu(s) ? count : COUNT_OF(small),
                 .tune = tune};
-    dnn_place place;
-    size_t done = 0;
     if (tune != TRP_TUNE_OFF && !suite_on_gpu(s))
         return; /* nothing to search */
     report_section(
         s->report, title,
         "raw: PyTorch, of --torch FILE, measured before; Troupe: submit all, then drain");
-    bool good = dnn_open(s, &place);
-    trp_actor *actor = good ? suite_actor(s, "dnn", section) : NULL;
-    if (!good)
-        suite_fail(s, section, "a device of its own");
-    for (; actor && done < l.count && !dnn_rows_late(&l.rows); done++)
-        run_layer(&l, actor, &l.shapes[done]);
+    dnn_rows_run(&l.rows, l.count, run_layer, &l);
     for (int pass = 0; pass < DNN_PASSES; pass++)
         show_total(&l, pass);
-    if (actor)
-        dnn_rows_stopped(&l.rows, done, l.count);
-    trp_actor_destroy(actor);
-    dnn_close(s, &place);
 }
 
 void suite_dnn_resnet(suite *s)

@@ -147,10 +147,7 @@ static bool begin(rnn *n)
 
 static void end(rnn *n)
 {
-    for (int i = 0; i < BUFFERS; i++) {
-        if (n->buffer[i].id)
-            trp_buffer_free(n->suite->device, n->buffer[i]);
-    }
+    suite_free(n->suite, n->buffer, BUFFERS);
 }
 
 /* Requests. */
@@ -202,9 +199,14 @@ static void measure(const dnn_rows *rows, rnn *n)
         suite_fail(n->suite, rows->section, name);
 }
 
-static void run_shape(const dnn_rows *rows, trp_actor *actor, const rnn_shape *x, size_t type)
+static void run_shape(void *context, trp_actor *actor, size_t i)
 {
-    rnn n = {.suite = rows->suite, .actor = actor, .what = *x, .type = type};
+    const dnn_rows *rows = context;
+    const rnn_shape *all = suite_on_gpu(rows->suite) ? shapes : small;
+    rnn n = {.suite = rows->suite,
+             .actor = actor,
+             .what = all[i / COUNT_OF(types)],
+             .type = i % COUNT_OF(types)};
     bool good = begin(&n);
     if (!good)
         suite_fail(n.suite, rows->section, "buffers");
@@ -217,21 +219,9 @@ static void run_shape(const dnn_rows *rows, trp_actor *actor, const rnn_shape *x
 
 void suite_dnn_rnn(suite *s)
 {
-    const rnn_shape *all = suite_on_gpu(s) ? shapes : small;
     const size_t count = COUNT_OF(types) * (suite_on_gpu(s) ? COUNT_OF(shapes) : COUNT_OF(small));
-    const dnn_rows rows = dnn_rows_begin(s, "rnn");
-    dnn_place place;
-    size_t done = 0;
+    dnn_rows rows = dnn_rows_begin(s, "rnn");
     report_section(s->report, "Recurrent networks: LSTM and GRU",
                    "raw: PyTorch with cuDNN, of --torch FILE; Troupe: submit all, then drain");
-    bool good = dnn_open(s, &place);
-    trp_actor *actor = good ? suite_actor(s, "dnn", rows.section) : NULL;
-    if (!good)
-        suite_fail(s, rows.section, "a device of its own");
-    for (; actor && done < count && !dnn_rows_late(&rows); done++)
-        run_shape(&rows, actor, &all[done / COUNT_OF(types)], done % COUNT_OF(types));
-    if (actor)
-        dnn_rows_stopped(&rows, done, count);
-    trp_actor_destroy(actor);
-    dnn_close(s, &place);
+    dnn_rows_run(&rows, count, run_shape, &rows);
 }

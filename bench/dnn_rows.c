@@ -12,11 +12,21 @@ bool dnn_rows_late(const dnn_rows *rows)
     return (double)(stats_now() - rows->begun) > rows->suite->limit * 1e9;
 }
 
-void dnn_rows_stopped(const dnn_rows *rows, size_t done, size_t all)
+void dnn_rows_run(const dnn_rows *rows, size_t count, dnn_rows_layer layer, void *context)
 {
-    if (dnn_rows_late(rows))
-        printf("  stopped after %g s (--limit): %zu of %zu layers\n", rows->suite->limit, done,
-               all);
+    suite *s = rows->suite;
+    dnn_place place;
+    size_t done = 0;
+    bool good = dnn_open(s, &place);
+    trp_actor *actor = good ? suite_actor(s, "dnn", rows->section) : NULL;
+    if (!good)
+        suite_fail(s, rows->section, "a device of its own");
+    for (; actor && done < count && !dnn_rows_late(rows); done++)
+        layer(context, actor, done);
+    if (actor && dnn_rows_late(rows))
+        printf("  stopped after %g s (--limit): %zu of %zu layers\n", s->limit, done, count);
+    trp_actor_destroy(actor);
+    dnn_close(s, &place);
 }
 
 stats_summary dnn_rows_known(double ns)

@@ -28,8 +28,10 @@ bool dnn_rows_late(const dnn_rows *rows);
 /* Sends requests back to back and adds the row, which *out becomes. False: what failed is told. */
 bool dnn_rows_measure(const dnn_rows *rows, const dnn_work *work, report_row *out);
 
-/* That it was stopped, and behind how many of `all`. */
-void dnn_rows_stopped(const dnn_rows *rows, size_t done, size_t all);
+/* Calls `layer` with 0 to below `count` and a dnn actor on a device of its own, until the section
+ * is late, which is told then. */
+typedef void (*dnn_rows_layer)(void *context, trp_actor *actor, size_t i);
+void dnn_rows_run(const dnn_rows *rows, size_t count, dnn_rows_layer layer, void *context);
 
 /* A figure that is known, and not a sample of anything; 0: unknown. */
 stats_summary dnn_rows_known(double ns);

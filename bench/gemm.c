@@ -139,10 +139,7 @@ static void end(product *p)
 {
     suite *s = p->suite;
     trp_buffer buffers[] = {p->a, p->b, p->c};
-    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
-        if (buffers[i].id)
-            trp_buffer_free(s->device, buffers[i]);
-    }
+    suite_free(s, buffers, sizeof buffers / sizeof *buffers);
     if (p->raw)
         s->raw->api->gemm_end(s->raw);
     free(p->host[0]);

@@ -82,10 +82,7 @@ static void end(grouped *g)
 {
     suite *s = g->suite;
     trp_buffer all[] = {g->tokens, g->weights, g->out, g->ends};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i].id)
-            trp_buffer_free(s->device, all[i]);
-    }
+    suite_free(s, all, sizeof all / sizeof *all);
     if (g->raw)
         s->raw->api->matmul_end(s->raw);
     free(g->piece);

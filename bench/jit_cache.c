@@ -190,8 +190,12 @@ static bool measure_processes(suite *s, const jit_place *p)
     scratch_path(&p->files, "cache/store", store);
     int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (mkdir(p->cache, 0700) != 0 || mkdir(store, 0700) != 0 || watch < 0 ||
-        inotify_add_watch(watch, store, IN_MOVED_TO) < 0)
-        return suite_failed(s, store);
+        inotify_add_watch(watch, store, IN_MOVED_TO) < 0) {
+        suite_failed(s, store);
+        if (watch >= 0)
+            close(watch);
+        return false;
+    }
     bool ok = start_all(s, p, PROCESSES, &all);
     unsigned made = count_entries(watch);
     close(watch);

@@ -87,10 +87,7 @@ static void end(joined *j)
     suite *s = j->suite;
     for (uint32_t i = 0; i < j->triples; i++) {
         trp_buffer all[] = {j->a[i], j->b[i], j->c[i]};
-        for (int k = 0; k < 3; k++) {
-            if (all[k].id)
-                trp_buffer_free(s->device, all[k]);
-        }
+        suite_free(s, all, sizeof all / sizeof *all);
     }
     if (j->raw)
         s->raw->api->gemm_end(s->raw);

@@ -59,10 +59,7 @@ void product_end(product *p)
 {
     suite *s = p->suite;
     trp_buffer all[] = {p->a, p->b, p->d, p->bias, p->aux, p->factors};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i].id)
-            trp_buffer_free(s->device, all[i]);
-    }
+    suite_free(s, all, sizeof all / sizeof *all);
     if (p->raw)
         s->raw->api->matmul_end(s->raw);
     free(p->piece);

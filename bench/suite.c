@@ -14,6 +14,14 @@ bool suite_check(suite *s, trp_status status, const char *call)
     return false;
 }
 
+void suite_free(suite *s, const trp_buffer *buffers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (buffers[i].id)
+            trp_buffer_free(s->device, buffers[i]);
+    }
+}
+
 bool suite_failed(suite *s, const char *what)
 {
     snprintf(s->error, sizeof s->error, "%s: %s", what, strerror(errno));

@@ -101,6 +101,9 @@ bool suite_run_into(suite *s, const char *const *arguments, const char *output);
 /* True for TRP_OK; else keeps what failed, and why. */
 bool suite_check(suite *s, trp_status status, const char *call);
 
+/* Frees those of the buffers that there are. */
+void suite_free(suite *s, const trp_buffer *buffers, size_t count);
+
 /* False: keeps that a call of the system has failed, and why (errno). */
 bool suite_failed(suite *s, const char *what);
 

@@ -152,7 +152,7 @@ bool making_run(making *m)
         run_close(&m->run);
     free(flights);
     if (making_interrupted())
-        ui_error("making_interrupted()");
+        ui_error("interrupted");
     return open && m->failed == 0 && !making_interrupted();
 }
 

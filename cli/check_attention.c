@@ -313,10 +313,7 @@ static bool compare(const reference *r, int which,
                     check_number (*element)(const void *user, uint64_t at), double terms,
                     uint64_t began)
 {
-    const tensor *t = &r->job->layer.tensor[which];
-    check_tally tally = {0};
-    return t->use != OPERAND_OUTPUT || !t->data ||
-           (check_elements(&tally, t, terms, element, r) && check_show(&tally, t, began));
+    return check_result(&r->job->layer.tensor[which], terms, element, r, began);
 }
 
 bool attention_check(attention *job)

@@ -106,6 +106,16 @@ bool check_show(const check_tally *tally, const tensor *result, uint64_t began)
     return false;
 }
 
+bool check_result(const tensor *result, double terms,
+                  check_number (*element)(const void *user, uint64_t at), const void *user,
+                  uint64_t began)
+{
+    check_tally tally = {0};
+    return result->use != OPERAND_OUTPUT || !result->data ||
+           (check_elements(&tally, result, terms, element, user) &&
+            check_show(&tally, result, began));
+}
+
 static bool check_input(const tensor *t)
 {
     double *from = tensor_values(t, true), *to = from ? tensor_values(t, false) : NULL;

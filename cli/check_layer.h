@@ -34,6 +34,11 @@ bool check_elements(check_tally *tally, const tensor *result, double terms,
 /* Shows a tally as a step; true if nothing is wrong. */
 bool check_show(const check_tally *tally, const tensor *result, uint64_t began);
 
+/* Both of a result, if it was made and is here; true otherwise. */
+bool check_result(const tensor *result, double terms,
+                  check_number (*element)(const void *user, uint64_t at), const void *user,
+                  uint64_t began);
+
 /* That what was sent of all inputs is what their files say, rounded; told if not. */
 bool check_inputs(const layer *job);
 

@@ -133,10 +133,7 @@ static bool fill(reference *r)
 static bool compare(const reference *r, int which,
                     check_number (*value)(const void *user, uint64_t at), uint64_t began)
 {
-    const tensor *t = &r->job->layer.tensor[which];
-    check_tally tally = {0};
-    return t->use != OPERAND_OUTPUT || !t->data ||
-           (check_elements(&tally, t, 1, value, r) && check_show(&tally, t, began));
+    return check_result(&r->job->layer.tensor[which], 1, value, r, began);
 }
 
 bool norm_check_gradient(const norm *job, uint64_t began)

@@ -154,10 +154,9 @@ static bool is_narrow_b(const cutlass *job)
 
 static bool settle_types(cutlass *job)
 {
-    const operand *a = &job->operand[CUTLASS_A], *b = &job->operand[CUTLASS_B];
     bool plain = job->tree.count == 2 && job->tree.node[1].kind == TRP_EPILOGUE_ACCUMULATOR;
     if (!job->type)
-        job->type = operand_file_type(a);
+        job->type = operand_file_type(&job->operand[CUTLASS_A]);
     if (!job->type_b)
         job->type_b = job->type;
     bool fp8 = job->type == TRP_F8E4M3 || job->type == TRP_F8E5M2;
@@ -166,8 +165,10 @@ static bool settle_types(cutlass *job)
     if ((fp8 && (job->type_b == TRP_F8E4M3 || job->type_b == TRP_F8E5M2)) || is_narrow_b(job) ||
         job->type_b == job->type)
         return true;
-    ui_error("both matrices must be of one type: %s, %s; see --type", operand_describe(a).s,
-             operand_describe(b).s);
+    ui_error(
+        "A and B must be of one type, two of fp8, or f16 or bf16 and 8 or 4 bits, got %s and %s; "
+        "see --type and --type-b",
+        trp_dtype_name(job->type), trp_dtype_name(job->type_b));
     return false;
 }
 

@@ -129,7 +129,7 @@ for signal in TERM HUP; do
     done
     kill -9 $pid 2>/dev/null && fail "SIG$signal did not end it"
     wait $pid
-    says err interrupted
+    says err '^troupe: interrupted$'
     [ -z "$(find "$tmp" -name 'troupe-pack-*')" ] || fail "a folder is left by SIG$signal"
     [ ! -e "$tmp/slow.pack" ] || fail "half a pack"
 done

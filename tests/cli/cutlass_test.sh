@@ -58,7 +58,7 @@ done
 run 1 cutlass gemm "$tmp/a.npy" "$tmp/b.npy" -o "$tmp/d.npy" --type f16 --type-b i4 --device host &&
     says err 'b: expected lines, b.ld and b.stride of even numbers of elements, got 53'
 run 1 cutlass gemm "$tmp/a.npy" "$tmp/b.npy" -o "$tmp/d.npy" --type f32 --type-b i4 --device host &&
-    says err 'must be of one type'
+    says err 'must be of one type, .*got f32 and i4; see --type and --type-b'
 
 # A statement stores what the result is made of; the largest value is that of the result.
 gemm -e 'y = acc + bias[col]; x[row,col]:rowmajor = y; top[] = amax(y); y * rows[row]' \

@@ -12,7 +12,10 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "../../cli/npy.c"
+#include "../../cli/npy_dict.c"
+#include "../../cli/npy_header.c"
+#include "../../cli/npy_read.c"
+#include "../../cli/npy_write.c"
 #include "../support/random.h"
 
 #define REQUIRE(condition)                                                                         \
@@ -36,10 +39,10 @@ static void require_sound(const npy_array *array)
 {
     uint64_t elements = 1;
     bool empty = false;
-    REQUIRE(is_taken(array->kind, array->item_size));
+    REQUIRE(npy_is_taken(array->kind, array->item_size));
     REQUIRE(array->rank >= 1 && array->rank <= NPY_RANK_MAX);
-    REQUIRE(array->data_offset >= PREAMBLE_V1);
-    REQUIRE(array->data_offset <= PREAMBLE_V2 + NPY_HEADER_LIMIT);
+    REQUIRE(array->data_offset >= NPY_PREAMBLE_V1);
+    REQUIRE(array->data_offset <= NPY_PREAMBLE_V2 + NPY_HEADER_LIMIT);
     for (uint32_t i = 0; i < array->rank; i++) {
         empty = empty || array->dim[i] == 0;
     }
@@ -72,7 +75,7 @@ static void require_narrowed(const npy_array *array, const unsigned char *data, 
         REQUIRE(info.rows == 77);
         return;
     }
-    const npy_array again = array_of(&info);
+    const npy_array again = npy_array_of(&info);
     REQUIRE(same_array(array, &again));
     REQUIRE(info.vector ? info.cols == 1 : info.cols == array->dim[1]);
 }
@@ -80,7 +83,7 @@ static void require_narrowed(const npy_array *array, const unsigned char *data, 
 /* A header that is written for an array reads back as that array. */
 static void require_round_trip(const npy_array *array)
 {
-    const header_bytes header = format_header(array);
+    const npy_header_bytes header = npy_format_header(array);
     npy_array again;
     REQUIRE(header.len % ALIGNMENT == 0 && header.len <= sizeof(header.bytes));
     REQUIRE(
@@ -109,8 +112,8 @@ static bool try_header(const unsigned char *data, size_t size)
 
     /* The same bytes as the beginning of a longer file. Of a good header just one length is right.
      */
-    if (!parse_all(data, size, UINT64_MAX, &array_ranks, &array,
-                   (error_text){error, sizeof(error)})) {
+    if (!parse_all(data, size, UINT64_MAX, &npy_array_ranks, &array,
+                   (npy_error){error, sizeof(error)})) {
         REQUIRE(!whole);
         require_message(error, sizeof(error));
         return false;
@@ -180,7 +183,7 @@ static void make_valid(input *in)
     } descrs[] = {{"'<f4'", 4}, {"'<f8'", 8},   {"'=f4'", 4}, {"\"=f8\"", 8}, {"'<f2'", 2},
                   {"'<c8'", 8}, {"'<c16'", 16}, {"'<i4'", 4}, {"'|i1'", 1},   {"'|u1'", 1}};
     const unsigned major = 1 + random_below(&rng, 3);
-    const size_t begin = major == 1 ? PREAMBLE_V1 : PREAMBLE_V2;
+    const size_t begin = major == 1 ? NPY_PREAMBLE_V1 : NPY_PREAMBLE_V2;
     const uint32_t rank = 1 + random_below(&rng, NPY_RANK_MAX);
     char text[384], shape[200] = "(";
     uint64_t elements = 1;
@@ -236,7 +239,7 @@ static void replace_bytes(input *in, size_t at, size_t cut, const unsigned char 
 /* Makes the header length agree with an edit inside the dict, so that the edit is reached. */
 static void mend_length(input *in, size_t old_len)
 {
-    if (in->len < PREAMBLE_V1) {
+    if (in->len < NPY_PREAMBLE_V1) {
         return;
     }
     size_t header = in->bytes[8] | (size_t)in->bytes[9] << 8;

@@ -1,6 +1,6 @@
 /*
- * Reading and writing .npy files. The source is included, since the library does not hold it. Files
- * go to a folder of their own below TMPDIR.
+ * Reading and writing .npy files. The sources are included: headers are looked at piece by piece.
+ * Files go to a folder of their own below TMPDIR.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -14,7 +14,10 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "../../cli/npy.c"
+#include "../../cli/npy_dict.c"
+#include "../../cli/npy_header.c"
+#include "../../cli/npy_read.c"
+#include "../../cli/npy_write.c"
 
 static char folder[256];
 
@@ -250,7 +253,7 @@ static void huge_header_lengths(void **state)
 static void longest_header(void **state)
 {
     (void)state;
-    const size_t len = PREAMBLE_V2 + NPY_HEADER_LIMIT;
+    const size_t len = NPY_PREAMBLE_V2 + NPY_HEADER_LIMIT;
     unsigned char *bytes = malloc(len);
     assert_non_null(bytes);
     memset(bytes, ' ', len);
@@ -261,8 +264,8 @@ static void longest_header(void **state)
     assert_true(parse(bytes, len, len + 48, &info, NULL, 0));
     assert_true(info.data_offset == len);
     /* And one that is digits to its end. */
-    memset(bytes + PREAMBLE_V2, '1', NPY_HEADER_LIMIT);
-    memcpy(bytes + PREAMBLE_V2, "{'shape':(", 10);
+    memset(bytes + NPY_PREAMBLE_V2, '1', NPY_HEADER_LIMIT);
+    memcpy(bytes + NPY_PREAMBLE_V2, "{'shape':(", 10);
     assert_false(parse(bytes, len, len, &info, NULL, 0));
     free(bytes);
 }
@@ -273,38 +276,38 @@ static void refused_dtypes(void **state)
     const struct {
         const char *dict_text, *message;
     } cases[] = {
-        {DICT("'|O'", "False", "(3, 4)"), "object dtype '|O': " SUPPORTED},
-        {DICT("'O'", "False", "(3, 4)"), "object dtype 'O': " SUPPORTED},
-        {DICT("'<i2'", "False", "(3, 4)"), "integer dtype '<i2': " SUPPORTED},
-        {DICT("'<i1'", "False", "(3, 4)"), "integer dtype '<i1': " SUPPORTED},
-        {DICT("'i4'", "False", "(3, 4)"), "integer dtype 'i4': " SUPPORTED},
-        {DICT("'>i8'", "False", "(3, 4)"), "integer dtype '>i8': " SUPPORTED},
-        {DICT("'<u4'", "False", "(3, 4)"), "unsigned integer dtype '<u4': " SUPPORTED},
-        {DICT("'>u1'", "False", "(3, 4)"), "unsigned integer dtype '>u1': " SUPPORTED},
-        {DICT("'|b1'", "False", "(3, 4)"), "boolean dtype '|b1': " SUPPORTED},
-        {DICT("'<f16'", "False", "(3, 4)"), "floating point dtype '<f16': " SUPPORTED},
-        {DICT("'f4'", "False", "(3, 4)"), "floating point dtype 'f4': " SUPPORTED},
-        {DICT("'|f4'", "False", "(3, 4)"), "floating point dtype '|f4': " SUPPORTED},
-        {DICT("'<f4 '", "False", "(3, 4)"), "floating point dtype '<f4 ': " SUPPORTED},
-        {DICT("'<c32'", "False", "(3, 4)"), "complex dtype '<c32': " SUPPORTED},
-        {DICT("'|c8'", "False", "(3, 4)"), "complex dtype '|c8': " SUPPORTED},
-        {DICT("'|S5'", "False", "(3, 4)"), "byte string dtype '|S5': " SUPPORTED},
-        {DICT("'<U5'", "False", "(3, 4)"), "text dtype '<U5': " SUPPORTED},
-        {DICT("'|V2'", "False", "(3, 4)"), "void dtype '|V2': " SUPPORTED},
-        {DICT("'<M8[ns]'", "False", "(3, 4)"), "date dtype '<M8[ns]': " SUPPORTED},
-        {DICT("'<m8'", "False", "(3, 4)"), "time difference dtype '<m8': " SUPPORTED},
-        {DICT("''", "False", "(3, 4)"), "unknown dtype '': " SUPPORTED},
-        {DICT("'<'", "False", "(3, 4)"), "unknown dtype '<': " SUPPORTED},
-        {DICT("'\xc3\x9f'", "False", "(3, 4)"), "unknown dtype '\\xc3\\x9f': " SUPPORTED},
+        {DICT("'|O'", "False", "(3, 4)"), "object dtype '|O': " NPY_DTYPES},
+        {DICT("'O'", "False", "(3, 4)"), "object dtype 'O': " NPY_DTYPES},
+        {DICT("'<i2'", "False", "(3, 4)"), "integer dtype '<i2': " NPY_DTYPES},
+        {DICT("'<i1'", "False", "(3, 4)"), "integer dtype '<i1': " NPY_DTYPES},
+        {DICT("'i4'", "False", "(3, 4)"), "integer dtype 'i4': " NPY_DTYPES},
+        {DICT("'>i8'", "False", "(3, 4)"), "integer dtype '>i8': " NPY_DTYPES},
+        {DICT("'<u4'", "False", "(3, 4)"), "unsigned integer dtype '<u4': " NPY_DTYPES},
+        {DICT("'>u1'", "False", "(3, 4)"), "unsigned integer dtype '>u1': " NPY_DTYPES},
+        {DICT("'|b1'", "False", "(3, 4)"), "boolean dtype '|b1': " NPY_DTYPES},
+        {DICT("'<f16'", "False", "(3, 4)"), "floating point dtype '<f16': " NPY_DTYPES},
+        {DICT("'f4'", "False", "(3, 4)"), "floating point dtype 'f4': " NPY_DTYPES},
+        {DICT("'|f4'", "False", "(3, 4)"), "floating point dtype '|f4': " NPY_DTYPES},
+        {DICT("'<f4 '", "False", "(3, 4)"), "floating point dtype '<f4 ': " NPY_DTYPES},
+        {DICT("'<c32'", "False", "(3, 4)"), "complex dtype '<c32': " NPY_DTYPES},
+        {DICT("'|c8'", "False", "(3, 4)"), "complex dtype '|c8': " NPY_DTYPES},
+        {DICT("'|S5'", "False", "(3, 4)"), "byte string dtype '|S5': " NPY_DTYPES},
+        {DICT("'<U5'", "False", "(3, 4)"), "text dtype '<U5': " NPY_DTYPES},
+        {DICT("'|V2'", "False", "(3, 4)"), "void dtype '|V2': " NPY_DTYPES},
+        {DICT("'<M8[ns]'", "False", "(3, 4)"), "date dtype '<M8[ns]': " NPY_DTYPES},
+        {DICT("'<m8'", "False", "(3, 4)"), "time difference dtype '<m8': " NPY_DTYPES},
+        {DICT("''", "False", "(3, 4)"), "unknown dtype '': " NPY_DTYPES},
+        {DICT("'<'", "False", "(3, 4)"), "unknown dtype '<': " NPY_DTYPES},
+        {DICT("'\xc3\x9f'", "False", "(3, 4)"), "unknown dtype '\\xc3\\x9f': " NPY_DTYPES},
         {DICT("'>f4'", "False", "(3, 4)"),
-         "big-endian dtype '>f4': " SUPPORTED "; convert with a.astype('<f4')"},
+         "big-endian dtype '>f4': " NPY_DTYPES "; convert with a.astype('<f4')"},
         {DICT("'>f8'", "False", "(3, 4)"),
-         "big-endian dtype '>f8': " SUPPORTED "; convert with a.astype('<f8')"},
+         "big-endian dtype '>f8': " NPY_DTYPES "; convert with a.astype('<f8')"},
         {DICT("'>c16'", "False", "(3, 4)"),
-         "big-endian dtype '>c16': " SUPPORTED "; convert with a.astype('<c16')"},
+         "big-endian dtype '>c16': " NPY_DTYPES "; convert with a.astype('<c16')"},
         {DICT("'>i4'", "False", "(3, 4)"),
-         "big-endian dtype '>i4': " SUPPORTED "; convert with a.astype('<i4')"},
-        {DICT("[('x', '<f4'), ('y', '<f4')]", "False", "(3,)"), "structured dtype: " SUPPORTED},
+         "big-endian dtype '>i4': " NPY_DTYPES "; convert with a.astype('<i4')"},
+        {DICT("[('x', '<f4'), ('y', '<f4')]", "False", "(3,)"), "structured dtype: " NPY_DTYPES},
         {DICT("('<f4', (2,))", "False", "(3,)"),
          "bad header: expected a string for 'descr' at byte 10, got ("},
         {DICT("None", "False", "(3, 4)"),
@@ -642,8 +645,8 @@ static void the_header_is_numpys(void **state)
 {
     (void)state;
     npy_info shape = {.kind = 'f', .item_size = 4, .rows = 3, .cols = 4, .fortran_order = true};
-    npy_array array = array_of(&shape);
-    header_bytes header = format_header(&array);
+    npy_array array = npy_array_of(&shape);
+    npy_header_bytes header = npy_format_header(&array);
     assert_int_equal(header.len, 128);
     const char *expected = "\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': True, "
                            "'shape': (3, 4), }";
@@ -654,8 +657,8 @@ static void the_header_is_numpys(void **state)
     }
     assert_int_equal(header.bytes[127], '\n');
     shape = (npy_info){.kind = 'i', .item_size = 1, .vector = true, .rows = 12, .cols = 1};
-    array = array_of(&shape);
-    header = format_header(&array);
+    array = npy_array_of(&shape);
+    header = npy_format_header(&array);
     assert_int_equal(header.len, 128);
     expected = "\x93NUMPY\x01\x00v\x00{'descr': '|i1', 'fortran_order': False, "
                "'shape': (12,), }  ";
@@ -665,8 +668,8 @@ static void the_header_is_numpys(void **state)
     shape.rows = 0;
     shape.cols = INT64_MAX;
     shape.fortran_order = false;
-    array = array_of(&shape);
-    header = format_header(&array);
+    array = npy_array_of(&shape);
+    header = npy_format_header(&array);
     assert_int_equal(header.len, 128);
     assert_true(parse(header.bytes, header.len, header.len, &shape, NULL, 0));
     assert_true(shape.cols == INT64_MAX);
