@@ -92,16 +92,68 @@ static bool find_in_file(int fd, char out[TRP__BUILD_ID_TEXT])
     return false;
 }
 
-bool trp__build_id_of_file(const char *path, char out[TRP__BUILD_ID_TEXT])
+static bool is_our_machine(const ElfW(Ehdr) * head)
+{
+#if defined(__x86_64__)
+    return head->e_machine == EM_X86_64;
+#elif defined(__aarch64__)
+    return head->e_machine == EM_AARCH64;
+#else
+    return head->e_machine != EM_NONE;
+#endif
+}
+
+static bool is_whole(int fd, uint64_t bytes)
+{
+    ElfW(Ehdr) head;
+    ElfW(Phdr) part[PARTS_MAX];
+    bool dynamic = false;
+    if (!read_at(fd, &head, sizeof head, 0) || !is_ours(&head) || !is_our_machine(&head) ||
+        head.e_type != ET_DYN || !read_at(fd, part, head.e_phnum * sizeof *part, head.e_phoff))
+        return false;
+    for (int i = 0; i < head.e_phnum; i++) {
+        dynamic = dynamic || part[i].p_type == PT_DYNAMIC;
+        if (part[i].p_type == PT_LOAD &&
+            (part[i].p_offset > bytes || part[i].p_filesz > bytes - part[i].p_offset))
+            return false;
+    }
+    return dynamic;
+}
+
+/* -1: it can't be read, or is no file; else *bytes is its size. */
+static int open_file(const char *path, uint64_t *bytes)
 {
     struct stat s;
-    out[0] = '\0';
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
+    if (fd >= 0 && (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode))) {
+        close(fd);
+        return -1;
+    }
+    *bytes = fd >= 0 ? (uint64_t)s.st_size : 0;
+    return fd;
+}
+
+bool trp__build_id_of_file(const char *path, char out[TRP__BUILD_ID_TEXT])
+{
+    uint64_t bytes;
+    out[0] = '\0';
+    int fd = open_file(path, &bytes);
     if (fd < 0)
         return false;
-    bool found = fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && find_in_file(fd, out);
+    bool found = find_in_file(fd, out);
     close(fd);
     return found;
+}
+
+bool trp__is_library_file(const char *path)
+{
+    uint64_t bytes;
+    int fd = open_file(path, &bytes);
+    if (fd < 0)
+        return false;
+    bool whole = is_whole(fd, bytes);
+    close(fd);
+    return whole;
 }
 
 /* Loaded libraries. */

@@ -262,6 +262,8 @@ static void refused(void)
             r.a.scale.stride = 520),
            TRP_E_ARGUMENT, "a.scale.stride: expected 0 to 2^31 - 1, a multiple of 16, got 520");
     REFUSE((r.batch = 2, r.d.stride = 256, r.a.scale.stride = 1020), TRP_E_ARGUMENT, "a.scale");
+    REFUSE((r.batch = 3, r.d.stride = 256, r.a.scale.stride = INT64_C(1) << 30),
+           h_backend() == TRP_BACKEND_CUDA ? TRP_E_UNSUPPORTED : TRP_E_ARGUMENT, "a.scale");
     REFUSE(r.b.scale.buffer = out, TRP_E_ARGUMENT, "overlap");
     REFUSE(r.d.scale.buffer = any, TRP_E_UNSUPPORTED, "d.scale: expected none");
     REFUSE((r.a.type = TRP_F4E2M1, r.a.scale = r.b.scale = (trp_scale){0}), TRP_E_UNSUPPORTED,

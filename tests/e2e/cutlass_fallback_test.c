@@ -3,6 +3,9 @@
 #include "support/kernels.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 static const h_product usual = {.m = 24, .n = 40, .k = 16, .first = TRP_CUTLASS_FIRST_FALLBACK};
 
@@ -201,6 +204,59 @@ static void missing(void)
     h_kernels_close(&k);
 }
 
+static void copy_beginning(const char *from, const char *to, size_t bytes)
+{
+    char *part = calloc(1, bytes);
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    H_CHECK(part && in && out && fread(part, 1, bytes, in) == bytes &&
+            fwrite(part, 1, bytes, out) == bytes);
+    fclose(in);
+    H_EQUAL(fclose(out), 0);
+    free(part);
+}
+
+/* Nor do they fail where its file is cut off. */
+static void cut_off(void)
+{
+    const char *library = getenv("TROUPE_CUBLASLT");
+    char path[] = "/tmp/troupe-cut-off-XXXXXX";
+    const int fd = mkstemp(path);
+    H_CHECK(fd >= 0 && library);
+    close(fd);
+    copy_beginning(library, path, 4096);
+    setenv("TROUPE_CUBLASLT", path, 1);
+    h_kernels k = h_kernels_open(NULL);
+    trp_cutlass_chosen c = run(&k, usual);
+    H_CHECK(!by_cublaslt(&c) && !c.fallback && !c.ready);
+    h_kernels_close(&k);
+    unlink(path);
+}
+
+/* What is said of a C that is not there is not looked at, whatever computes. */
+static void no_c(void)
+{
+    h_kernels k = h_kernels_open(NULL);
+    trp_buffer all = h_buffer(k.world.device, 4096), d = h_buffer(k.world.device, 4096);
+    trp_completion done = {0};
+    trp_cutlass_chosen chosen = {0};
+    h_fill(k.world.device, all, 0);
+    h_kernels_tell(&k, "compile_ms", "100000");
+    const trp_cutlass_gemm_request r = {
+        .m = 16,
+        .n = 16,
+        .k = 16,
+        .a = {.buffer = all, .type = TRP_BF16, .order = TRP_ROW_MAJOR},
+        .b = {.buffer = all},
+        .c = {.type = TRP_F64},
+        .d = {.buffer = d},
+        .first = TRP_CUTLASS_FIRST_FALLBACK,
+        .chosen = &chosen};
+    H_OK(trp_cutlass_gemm(k.cutlass, &r, &done));
+    H_CHECK(by_cublaslt(&chosen));
+    H_OK(h_await(done.future, NULL));
+    h_kernels_close(&k);
+}
+
 /* The worker dies with such a request in flight: the next one does it again. */
 static void killed(void)
 {
@@ -244,8 +300,8 @@ static void searching(void)
 }
 
 static const h_case cases[] = {
-    {"products", products}, {"kinds", kinds},   {"others", others},
-    {"missing", missing},   {"killed", killed}, {"searching", searching},
+    {"products", products}, {"kinds", kinds}, {"others", others}, {"missing", missing},
+    {"cut_off", cut_off},   {"no_c", no_c},   {"killed", killed}, {"searching", searching},
 };
 
 int main(int argc, char **argv)

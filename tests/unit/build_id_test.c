@@ -252,12 +252,38 @@ static void by_the_loader(void **unused)
     h_folder_remove(folder);
 }
 
+/* What is cut off, or is none at all, can't be loaded. */
+static void library_files(void **unused)
+{
+    (void)unused;
+    char path[PATH_MAX], folder[PATH_MAX - 64], part[PATH_MAX], data[4096];
+    assert_int_equal(trp__ldpath_find("libc.so.6", path, sizeof path), TRP__LDPATH_FOUND);
+    assert_true(trp__is_library_file(path));
+    FILE *in = fopen(path, "rb");
+    assert_non_null(in);
+    const size_t bytes = fread(data, 1, sizeof data, in);
+    fclose(in);
+    h_folder_make(folder, sizeof folder, "library");
+    snprintf(part, sizeof part, "%s/part.so", folder);
+    assert_false(trp__is_library_file(folder));
+    assert_false(trp__is_library_file(part));
+    for (size_t most = 0; most <= bytes; most += most < 128 ? 1 : 331) {
+        FILE *out = fopen(part, "wb");
+        assert_non_null(out);
+        assert_int_equal(fwrite(data, 1, most, out), most);
+        assert_int_equal(fclose(out), 0);
+        assert_false(trp__is_library_file(part));
+    }
+    h_folder_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_a_file),    cmocka_unit_test(without_a_note),
-        cmocka_unit_test(damaged),      cmocka_unit_test(of_a_loaded_library),
-        cmocka_unit_test(in_the_cache), cmocka_unit_test(by_the_loader),
+        cmocka_unit_test(of_a_file),     cmocka_unit_test(without_a_note),
+        cmocka_unit_test(damaged),       cmocka_unit_test(of_a_loaded_library),
+        cmocka_unit_test(in_the_cache),  cmocka_unit_test(by_the_loader),
+        cmocka_unit_test(library_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

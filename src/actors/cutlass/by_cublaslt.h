@@ -24,8 +24,10 @@ _Static_assert(sizeof(trp__by_cublaslt_run) <= TRP__PAYLOAD_BYTES, "it fits into
 bool trp__by_cublaslt_takes(const trp__cutlass_product *x);
 bool trp__by_cublaslt_is_there(void);
 
-/* Writes the record of a product that it takes. */
-trp_status trp__by_cublaslt_pack(trp__pack *pack, const trp_cutlass_gemm_request *request);
+/* Writes the record of a product that it takes. What the request says of a C that is not read is
+ * not looked at, as it is not for kernels. */
+trp_status trp__by_cublaslt_pack(trp__pack *pack, const trp_cutlass_gemm_request *request,
+                                 bool reads_c);
 
 /* The worker's side: opened by the first request. Zeroed before. */
 typedef struct trp__by_cublaslt {

@@ -2,6 +2,7 @@
 
 #include "actors/matmul/cublaslt.h"
 #include "actors/matmul/matmul.h"
+#include "base/build_id.h"
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -24,18 +25,21 @@ bool trp__by_cublaslt_takes(const trp__cutlass_product *x)
     return x->request->epilogue_count == 0 && !factors && g->batch <= INT_MAX && has_types(g);
 }
 
-/* A file that is there is not looked for again. It is the worker that opens it. */
+/* A file that is there is not looked for again. It is the worker that opens it; what is no whole
+ * library is none, so that nothing is sent that can only fail. */
 bool trp__by_cublaslt_is_there(void)
 {
     static atomic_bool found;
     char path[TRP__DYNLIB_PATH_SIZE];
-    if (!atomic_load(&found) && trp__cublaslt_find(path))
+    if (!atomic_load(&found) && trp__cublaslt_find(path) && trp__is_library_file(path))
         atomic_store(&found, true);
     return atomic_load(&found);
 }
 
-trp_status trp__by_cublaslt_pack(trp__pack *pack, const trp_cutlass_gemm_request *request)
+trp_status trp__by_cublaslt_pack(trp__pack *pack, const trp_cutlass_gemm_request *request,
+                                 bool reads_c)
 {
+    static const trp_matmul_matrix none;
     const trp_matmul_request r = {.header = request->header,
                                   .m = request->m,
                                   .n = request->n,
@@ -44,7 +48,7 @@ trp_status trp__by_cublaslt_pack(trp__pack *pack, const trp_cutlass_gemm_request
                                   .compute = request->compute,
                                   .a = request->a,
                                   .b = request->b,
-                                  .c = request->c,
+                                  .c = reads_c ? request->c : none,
                                   .d = request->d,
                                   .alpha = request->alpha,
                                   .beta = request->beta};

@@ -187,9 +187,16 @@ static trp_status set_factors(making *m, int which, const char *name, const trp_
     if (lines > factors_most / ((m->g.k - 1) / 16 + 128)) /* tiles of factors may be mostly empty */
         return trp__operand_wrong(m->pack, which == TRP__GEMM_A ? "m" : "n",
                                   "fewer lines with factors of blocks", lines);
+    int64_t count = count_factors(scale->mode, lines, m->g.k);
+    /* CUTLASS counts them in 32 bits. */
+    if (m->pack->backend == TRP_BACKEND_CUDA && m->g.batch > 1 &&
+        (count > INT32_MAX || stride > (INT32_MAX - count) / (m->g.batch - 1)))
+        return FAIL(m, TRP_E_UNSUPPORTED,
+                    "%s.stride: on a GPU expected less than 2^31 factors in all of a batch, got "
+                    "%lld matrices, %lld apart",
+                    name, (long long)m->g.batch, (long long)stride);
     trp__operand *x = &m->matrix[TRP__GEMM_SCALE_A + which];
-    *x = trp__operand_of_scalars(scale->buffer, scale->offset, bytes ? 1 : 4,
-                                 (uint64_t)count_factors(scale->mode, lines, m->g.k));
+    *x = trp__operand_of_scalars(scale->buffer, scale->offset, bytes ? 1 : 4, (uint64_t)count);
     x->name = name;
     x->fields = true;
     x->mode = TRP__READ;

@@ -139,7 +139,7 @@ trp_status trp__cutlass_pack_product(trp__pack *pack, const trp__cutlass_product
     set_problem(&w, x);
     status = trp__run_add_kernel(&w);
     if (status == TRP_OK && w.by_cublaslt)
-        return trp__by_cublaslt_pack(pack, x->request);
+        return trp__by_cublaslt_pack(pack, x->request, x->g->type[TRP__GEMM_C] != TRP_DTYPE_NONE);
     if (status == TRP_OK)
         status = add_matrices(&w, x);
     if (status == TRP_OK)

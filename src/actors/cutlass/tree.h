@@ -123,6 +123,9 @@ trp_status trp__tree_place_operands(trp__pack *pack, const trp_epilogue_node *no
  * order, so that it is not in canonical form. */
 void trp__tree_transpose(trp__tree *tree);
 
+/* Parameter `which` of a node with an activation: the one that is given, or its default. */
+double trp__tree_parameter(const trp_epilogue_node *x, int which);
+
 /* Of a function: its name, how many inputs it has in all, and how many of the first commute. */
 const char *trp__tree_function_name(uint8_t function);
 uint32_t trp__tree_function_inputs(uint8_t function);

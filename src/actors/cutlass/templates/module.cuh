@@ -14,6 +14,9 @@
 #endif
 #if TRP_OVERLAPS
 #include "cutlass/arch/grid_dependency_control.h"
+#if defined(__CUDA_ARCH__) && !defined(CUTLASS_GDC_ENABLED)
+#error "these headers of CUTLASS would not wait for the kernel before"
+#endif
 #endif
 
 /* A kernel of CUTLASS 2.x takes its shared memory by reference, one of 3.x as a pointer. */
