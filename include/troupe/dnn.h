@@ -274,8 +274,8 @@ typedef enum trp_dnn_norm {
  * then to the type of y, as all results are. */
 typedef enum trp_dnn_random {
     /* low + (high - low) * u: parameter[0] is low (0), parameter[1] high (1), as y's type holds
-     * them. Never high: where rounding leads there it is the number of y's type below it. y is of a
-     * floating type. The same bits everywhere. */
+     * them, or f32 where that is computed in and narrower. Never high: where rounding leads there
+     * it is the number of that type below it. y is of a floating type. The same bits everywhere. */
     TRP_DNN_UNIFORM = 0,
     /* mean + deviation * z: parameter[0] is the mean (0), parameter[1] the standard deviation (1).
      * z is sqrt(-2 log(1 - u)) times the cosine of 2 pi u' for an element of even number, with u'

@@ -284,6 +284,22 @@ static void missing(void)
 
 /* --- failures --- */
 
+/* An epilogue that cuBLASLt refuses leaves the convolution to it. */
+static void without_epilogue(void)
+{
+    trp_dnn_ran ran;
+    trp_error error = {0};
+    if (h_isolation() != TRP_ISOLATION_PROCESS)
+        return;
+    setenv("FAKE_CUBLASLT_FAIL_HEURISTIC", "1", 1);
+    setenv("FAKE_CUBLASLT_FAIL_RESULT", "15", 1);
+    bed b = open_bed("");
+    unsetenv("FAKE_CUBLASLT_FAIL_HEURISTIC");
+    H_OK(run(&b, FUSED, (trp_dnn_options){0}, &ran, &error));
+    expect(&ran, "cublaslt", 3, false);
+    close_bed(&b);
+}
+
 /* Each is told, or another way is gone; the next request succeeds, by the same worker. */
 static void failures(void)
 {
@@ -323,9 +339,10 @@ static void failures(void)
 }
 
 static const h_case cases[] = {
-    {"by_default", by_default}, {"on_disk", on_disk}, {"killed", killed},
-    {"searched", searched},     {"missing", missing}, {"fast_and_wrong", fast_and_wrong},
-    {"failures", failures},
+    {"by_default", by_default}, {"on_disk", on_disk},
+    {"killed", killed},         {"searched", searched},
+    {"missing", missing},       {"fast_and_wrong", fast_and_wrong},
+    {"failures", failures},     {"without_epilogue", without_epilogue},
 };
 
 int main(int argc, char **argv)

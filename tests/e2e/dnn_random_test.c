@@ -132,6 +132,37 @@ static void known(void)
     dp_close(&world);
 }
 
+/* Numbers of f64 that are computed in f32: still none is outside. */
+static void narrow_ends(void)
+{
+    enum { COUNT = 64 };
+    const double ends[][2] = {{(double)0.7F, (double)nextafterf(0.7F, 1)}, {0.7, 0.8}, {-0.1, 0.1}};
+    double y[COUNT];
+    open_world();
+    trp_buffer buffer = h_buffer(world.device, sizeof y);
+    for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
+        trp_completion done = {0};
+        const trp_dnn_tensor tensors[] = {
+            {0},
+            trp_dnn_integer(5),
+            {.type = TRP_F64, .rank = 1, .dim = {COUNT}, .buffer = buffer}};
+        const trp_dnn_node node = {.kind = TRP_DNN_RANDOM,
+                                   .compute = TRP_F32,
+                                   .parameter = {trp_real(ends[e][0]), trp_real(ends[e][1])},
+                                   .seed = 1,
+                                   .y = 2};
+        const trp_dnn_graph_request r = {
+            .tensors = tensors, .tensor_count = 3, .nodes = &node, .node_count = 1};
+        H_OK(trp_dnn_graph(dnn, &r, &done));
+        H_OK(h_await_any(done));
+        h_read(world.device, buffer, 0, y, sizeof y);
+        for (int i = 0; i < COUNT; i++)
+            H_CHECK(y[i] >= (double)(float)ends[e][0] && y[i] < (double)(float)ends[e][1]);
+    }
+    H_OK(trp_buffer_free(world.device, buffer));
+    close_world();
+}
+
 /* Seeds and offsets that differ in any bit draw other numbers, and the same ones the same. */
 static void sequences(void)
 {
@@ -282,6 +313,8 @@ enum { SEED = 1, OFFSET, Y, X };
         (n->random = TRP_DNN_NORMAL, t[Y].type = TRP_BOOL))                                        \
     BAD("nodes[0].y (random): expected a floating type, i8, u8, i32 or bool, got i64",             \
         (n->random = TRP_DNN_BERNOULLI, t[Y].type = TRP_I64))                                      \
+    BAD("nodes[0].y (random): expected a floating type, i8, u8, i32 or bool, got f8e8m0",          \
+        (n->random = TRP_DNN_BERNOULLI, t[Y].type = TRP_F8E8M0))                                   \
     BAD("nodes[0].random (random): expected 0 to 2, got 3", n->random = (trp_dnn_random)3)         \
     BAD("nodes[1].random (pointwise): expected 0 to 0, got 1", n[1].random = TRP_DNN_NORMAL)       \
     BAD("nodes[1].seed: expected 0, for pointwise has no such tensor", n[1].seed = SEED)           \
@@ -297,6 +330,11 @@ enum { SEED = 1, OFFSET, Y, X };
     BAD("nodes[0].parameter[1] (random): expected more than the low end",                          \
         (t[Y].type = TRP_F64, n->parameter[0] = trp_real(-1e308),                                  \
          n->parameter[1] = trp_real(1e308)))                                                       \
+    BAD("nodes[0].parameter[1] (random): expected a number that f32 holds, got 1e+300",            \
+        (t[Y].type = TRP_F64, n->compute = TRP_F32, n->parameter[1] = trp_real(1e300)))            \
+    BAD("nodes[0].parameter[1] (random): expected more than the low end, 0.7 in f32",              \
+        (t[Y].type = TRP_F64, n->compute = TRP_F32, n->parameter[0] = trp_real(0.7),               \
+         n->parameter[1] = trp_real(0.7 + 1e-9)))                                                  \
     BAD("nodes[0].parameter[0]: expected a real finite number", n->parameter[0] = trp_real(NAN))   \
     BAD("nodes[0].parameter[1] (random): expected at least 0, got -1",                             \
         (n->random = TRP_DNN_NORMAL, n->parameter[1] = trp_real(-1)))                              \
@@ -345,13 +383,10 @@ static void wrong_ones(void)
 }
 
 static const h_case cases[] = {
-    {"alone", alone},
-    {"dropout", dropout},
-    {"known", known},
-    {"sequences", sequences},
-    {"distributions", distributions},
-    {"ends", ends},
-    {"wrong_ones", wrong_ones},
+    {"alone", alone},         {"dropout", dropout},
+    {"known", known},         {"narrow_ends", narrow_ends},
+    {"sequences", sequences}, {"distributions", distributions},
+    {"ends", ends},           {"wrong_ones", wrong_ones},
 };
 
 int main(int argc, char **argv)

@@ -70,15 +70,16 @@ void dr_random(const dr_work *w)
     dr_tensor *y = dr_of(w, n->y);
     const bool wide = n->compute ? n->compute == TRP_F64 : y->type == TRP_F64;
     const uint64_t seed = dr_integer(w, n->seed), offset = dr_integer(w, n->offset);
-    const double low = dr_round(y->type, parameter(n, 0, 0));
-    const double high = dr_round(y->type, parameter(n, 1, 1));
+    const trp_dtype held = n->compute == TRP_F32 && y->type == TRP_F64 ? TRP_F32 : y->type;
+    const double low = dr_round(held, parameter(n, 0, 0));
+    const double high = dr_round(held, parameter(n, 1, 1));
     for (size_t i = 0; i < y->count; i++) {
         const double u = dr_fraction(wide, seed, offset, i);
         if (n->random == TRP_DNN_BERNOULLI) {
             y->v[i] = u < parameter(n, 0, 0.5);
         } else if (n->random == TRP_DNN_UNIFORM) {
             const double value = in_f32(wide, fma(u, high - low, low));
-            y->v[i] = dr_round(y->type, value) < high ? value : before(y->type, high);
+            y->v[i] = dr_round(held, value) < high ? value : before(held, high);
         } else {
             const double far = sqrt(-2 * log(1 - dr_fraction(wide, seed, offset, i & ~(size_t)1)));
             const double angle = 2 * acos(-1) * dr_fraction(wide, seed, offset, i | 1);

@@ -241,8 +241,10 @@ static bool search_once(state *s, const trp__key *key)
         return false;
     if (!use_record(s, key)) {
         trp__dnn_plan_set_values(m->plan, &m->graph);
-        if (!s->planner.handle) /* candidates run with it; without it the plan stays as it is */
-            s->lib->cudnnCreate(&s->planner.handle);
+        if (!s->planner.handle && s->lib->cudnnCreate(&s->planner.handle) != 0) {
+            s->planner.handle = NULL;  /* candidates run with it: the plan stays as it is, */
+            m->plan->makeshift = true; /* and the next process searches again */
+        }
         trp__dnn_tune(&s->planner, s->cu, s->l2_bytes, m->graph.head->tune == TRP_TUNE_FULL,
                       m->plan);
         m->plan->tune = m->graph.head->tune;

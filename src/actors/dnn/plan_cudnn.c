@@ -228,6 +228,15 @@ static trp_status add_product(const trp__dnn_planner *planner, const trp__dnn_gr
     return status;
 }
 
+/* How many nodes cuBLASLt may do at most, of `most` that are cuDNN's to try or more. */
+static uint32_t longest_of(const trp__dnn_graph *graph, uint32_t first, uint32_t most)
+{
+    trp__dnn_product product;
+    bool shall = trp__dnn_longest_product(graph, first, &product) &&
+                 trp__dnn_prefers_product(graph, first, &product);
+    return shall && product.count > most ? product.count : most;
+}
+
 /* Adds the longest piece that begins at `first` and that a library takes, of `most` nodes that are
  * cuDNN's to try; or the first of them alone, by a kernel of ours. */
 static trp_status add_piece(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
@@ -236,21 +245,24 @@ static trp_status add_piece(const trp__dnn_planner *planner, const trp__dnn_grap
     trp_status status = TRP_E_UNSUPPORTED;
     trp__dnn_step *step = &plan->step[plan->steps];
     trp__dnn_product product;
-    bool may = trp__dnn_longest_product(graph, first, &product);
-    bool shall = may && trp__dnn_prefers_product(graph, first, &product);
-    uint32_t length = shall && product.count > most ? product.count : most;
+    uint32_t length = longest_of(graph, first, most);
     for (; length > 0; length = next_length(length)) {
         trp__dnn_part part = {graph, first, length};
         uint32_t count = 0;
-        if (shall && length == product.count)
+        if (trp__dnn_product_of(graph, first, length, &product) &&
+            trp__dnn_prefers_product(graph, first, &product))
             status = add_product(planner, graph, &product, plan, &step->engine, error);
         if (status == TRP_E_UNSUPPORTED && length <= most)
             status = trp__dnn_engines(planner, &part, 1, &step->engine, &count, error);
         if (status != TRP_E_UNSUPPORTED)
             break;
     }
-    if (status == TRP_E_UNSUPPORTED && may && !shall) {
-        length = product.count;
+    /* What cuDNN does not take; without the epilogue, if cuBLASLt refuses that. */
+    for (uint32_t n = TRP__DNN_PRODUCT_NODES; n > 0 && status == TRP_E_UNSUPPORTED; n--) {
+        if (!trp__dnn_product_of(graph, first, n, &product) ||
+            trp__dnn_prefers_product(graph, first, &product))
+            continue;
+        length = n;
         status = add_product(planner, graph, &product, plan, &step->engine, error);
     }
     *step = (trp__dnn_step){

@@ -104,12 +104,13 @@ trp_status trp__dnn_check_random(const checked *c)
     if (y->type == TRP_DTYPE_NONE)
         y->type = compute == TRP_F64 ? TRP_F64 : TRP_F32;
     const char *name = trp_dtype_name((trp_dtype)y->type);
-    if (y->type == TRP_I64 || (c->n->mode != TRP_DNN_BERNOULLI && !is_floating(y->type)))
+    if (y->type == TRP_I64 || y->type == TRP_F8E8M0 || /* which has no 0 */
+        (c->n->mode != TRP_DNN_BERNOULLI && !is_floating(y->type)))
         return FAIL(c, TRP__DNN_RANDOM_Y, "expected a floating type%s, got %s",
                     c->n->mode == TRP_DNN_BERNOULLI ? ", i8, u8, i32 or bool" : "", name);
     const double *p = c->n->parameter;
     if (c->n->mode == TRP_DNN_UNIFORM)
-        return check_bounds(c, y->type);
+        return check_bounds(c, compute == TRP_F32 && y->type == TRP_F64 ? TRP_F32 : y->type);
     if (c->n->mode == TRP_DNN_NORMAL && p[1] < 0)
         return FAIL_PARAMETER(c, 1, "at least 0, got %g", p[1]);
     if (c->n->mode == TRP_DNN_BERNOULLI && !(p[0] >= 0 && p[0] <= 1))
