@@ -304,6 +304,8 @@ enum { SEED = 1, OFFSET, Y, X };
     BAD("nodes[0].offset (random): expected whole numbers", t[OFFSET].value = trp_real(NAN))       \
     BAD("nodes[0].offset (random): expected whole numbers",                                        \
         t[OFFSET].value = trp_complex(0, 0x1p32))                                                  \
+    BAD("nodes[0].offset (random): expected less than 2^64",                                       \
+        t[OFFSET].value = trp_complex(0x1p32, UINT32_MAX))                                         \
     BAD("tensors[2].value: expected a real finite number",                                         \
         (t[OFFSET].type = TRP_DTYPE_NONE, t[OFFSET].value = trp_complex(0, 1)))                    \
     BAD("nodes[0].y (random): expected dimensions",                                                \

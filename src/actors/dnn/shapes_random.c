@@ -48,6 +48,11 @@ trp_status trp__dnn_check_integer(const checked *c, int at)
         !(is_whole(value->re, 0x1p53) && is_whole(value->im, UINT32_MAX)))
         return FAIL(c, at, "expected whole numbers, 0 to 2^53 and 0 to 2^32 - 1, got %g + %gi",
                     value->re, value->im);
+    uint64_t whole;
+    if (t->role == TRP__DNN_VALUE &&
+        __builtin_add_overflow((uint64_t)value->re, (uint64_t)value->im << 32, &whole))
+        return FAIL(c, at, "expected less than 2^64 of re + 2^32 im, got %.17g + %.17gi", value->re,
+                    value->im);
     return TRP_OK;
 }
 
