@@ -277,7 +277,8 @@ static void ring_doorbell(trp_device *device)
 {
     if (atomic_load(&device->reply->sleeping)) {
         atomic_fetch_add(&device->control->doorbell, 1);
-        trp__futex_wake(&device->control->doorbell, 1);
+        /* All: a worker that was replaced may still sleep there, on its way out. */
+        trp__futex_wake(&device->control->doorbell, INT32_MAX);
     }
 }
 

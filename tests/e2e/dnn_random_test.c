@@ -138,7 +138,7 @@ static void narrow_ends(void)
     enum { COUNT = 64 };
     const double ends[][2] = {{(double)0.7F, (double)nextafterf(0.7F, 1)}, {0.7, 0.8}, {-0.1, 0.1}};
     double y[COUNT];
-    open_world();
+    world = dp_open(&dnn);
     trp_buffer buffer = h_buffer(world.device, sizeof y);
     for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
         trp_completion done = {0};
@@ -160,7 +160,7 @@ static void narrow_ends(void)
             H_CHECK(y[i] >= (double)(float)ends[e][0] && y[i] < (double)(float)ends[e][1]);
     }
     H_OK(trp_buffer_free(world.device, buffer));
-    close_world();
+    dp_close(&world);
 }
 
 /* Seeds and offsets that differ in any bit draw other numbers, and the same ones the same. */
