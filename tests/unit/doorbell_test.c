@@ -19,7 +19,7 @@ static void *sleep_on(void *argument)
 
 static void send_one(trp_actor *probe)
 {
-    trp_completion done;
+    trp_completion done = {0};
     h_sleep(20 * H_MS); /* the worker sleeps by then, as a rule */
     h_probe(probe, TRP_PROBE_NOP, &done);
     H_OK(h_await_any(done));
