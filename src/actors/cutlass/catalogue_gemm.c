@@ -27,6 +27,8 @@ static const trp__cutlass_row rows[] = {
     MMA90("half_128x256x64_1x2", HALF, 128, 256, 64, 1, 2, 8, 79, COOPERATIVE),
     MMA90("half_128x128x64_2x1", HALF, 128, 128, 64, 2, 1, 8, 72, COOPERATIVE),
     MMA90("half_128x128x64_1x1", HALF, 128, 128, 64, 1, 1, 8, 72, COOPERATIVE),
+    MMA90("half_128x128x64_2x1_pingpong", HALF, 128, 128, 64, 2, 1, 8, 76, PINGPONG),
+    MMA90("half_128x128x64_1x1_pingpong", HALF, 128, 128, 64, 1, 1, 8, 74, PINGPONG),
     MMA90("half_64x256x64_2x1_pingpong", HALF, 64, 256, 64, 2, 1, 8, 74, PINGPONG),
     MMA90("half_64x256x64_1x1_pingpong", HALF, 64, 256, 64, 1, 1, 8, 73, PINGPONG),
     MMA90("half_64x128x64_2x1_pingpong", HALF, 64, 128, 64, 2, 1, 8, 58, PINGPONG),
