@@ -29,8 +29,13 @@
 #define P_PIDFD 3
 #endif
 
-#define STOP_WAIT_MS     3000
-#define CLOSED_WAIT_MS   1000 /* for one that has closed its socket, to end by itself */
+#define STOP_WAIT_MS   3000
+#define CLOSED_WAIT_MS 1000 /* for one that has closed its socket, to end by itself */
+
+/* What such a worker dies of then. Of signals that end a process the first one counts: so one that
+ * had got SIGKILL from somebody, and that the driver holds up, is told from one that had got none.
+ */
+#define CLOSED_SIGNAL    SIGALRM
 #define SOCKET_IN_WORKER 3
 #define CLOSING_CHECK_MS 20
 #define PROTECT_NS       (10 * TRP__SECOND) /* more than who seals waits for it */
@@ -424,14 +429,16 @@ void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_err
     }
     if (place->pid > 0) {
         int patience_ms = !kill_now ? STOP_WAIT_MS : place->closed ? CLOSED_WAIT_MS : 0;
+        int with = kill_now && place->closed ? CLOSED_SIGNAL : SIGKILL;
         if (!wait_for_end(place, patience_ms)) {
+            syscall(SYS_pidfd_send_signal, place->pidfd, with, NULL, 0);
             trp__process_kill(place);
             killed = true;
         }
         TRP__DEVICE_POINT(device, END_KILLED);
         known = wait_status(place, &info);
         /* It may have been ending, of something else. */
-        killed = killed && known && info.si_code == CLD_KILLED && info.si_status == SIGKILL;
+        killed = killed && known && info.si_code == CLD_KILLED && info.si_status == with;
     }
     trp__process p = take_out(device, index);
     TRP__DEVICE_POINT(device, END_TAKEN_OUT);

@@ -128,6 +128,7 @@ static void end_of(user *u, trp_status status, const trp_error *error)
 {
     check_error(error);
     H_CHECK(status == error->status);
+    H_CHECK(u->round->kind != ROGUE_DEAF || error->fault != TRP_FAULT_SIGNAL); /* nobody else's */
     u->ended[status]++;
 }
 

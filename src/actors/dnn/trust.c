@@ -63,9 +63,21 @@ static uint32_t common_layouts(const trp__dnn_graph *g, const trp__dnn_node *nod
     return common;
 }
 
+/* Whether an image is padded more behind than before, or, `less_too`, less. */
+static bool pads_apart(const trp__dnn_node *node, bool less_too)
+{
+    for (int i = 0; i < node->spatial; i++) {
+        if (node->post_pad[i] > node->pre_pad[i] ||
+            (less_too && node->post_pad[i] != node->pre_pad[i]))
+            return true;
+    }
+    return false;
+}
+
 /* Filters that are turned around are taken, and some come out wrong; of one tap it is no matter.
- * 8-bit types have kernels for whole groups of channels that are fastest, and nothing good beside
- * them; sums of integers come out as other numbers. */
+ * Gradients of f64's filters are wrong where an image is padded more on one side. 8-bit types have
+ * kernels for whole groups of channels that are fastest, and nothing good beside them; sums of
+ * integers come out as other numbers. */
 static bool trusts_conv(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     const trp__dnn_tensor *x = at_port(g, node, TRP__DNN_CONV_X);
@@ -75,7 +87,9 @@ static bool trusts_conv(const trp__dnn_graph *g, const trp__dnn_node *node)
         taps *= w->dim[i];
     if (node->mode && taps > 1)
         return false;
-    if (all_types(g, node, is_common) || all_types(g, node, is_f64))
+    if (all_types(g, node, is_f64))
+        return node->kind != TRP_DNN_CONV_BACKWARD_FILTER || !pads_apart(node, true);
+    if (all_types(g, node, is_common))
         return true;
     return is_f8(x->type) && w->type == x->type && node->kind == TRP_DNN_CONV_FORWARD &&
            x->dim[1] == w->dim[1] && x->dim[1] % NARROW == 0 && w->dim[0] % NARROW == 0 &&
@@ -96,13 +110,15 @@ static bool trusts_matmul(const trp__dnn_graph *g, const trp__dnn_node *node)
     return is_half(a->type) || (a->type == TRP_F32 && g->head->tf32);
 }
 
-/* What an index holds is the business of those who write it, so pooling with one is ours. The
- * gradient of maxima is good for rows, from x and y; that of averages fails when it runs. One
- * channel may be taken for the fastest dimension. */
+/* What an index holds is the business of those who write it, so pooling with one is ours. Averages
+ * with padding count what is behind an image as if there were as much of it as before. The gradient
+ * of maxima is good for rows, from x and y; that of averages fails when it runs. One channel may be
+ * taken for the fastest dimension. */
 static bool trusts_pool(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     const trp__dnn_tensor *x = at_port(g, node, TRP__DNN_RESAMPLE_X);
-    if (at_port(g, node, TRP__DNN_RESAMPLE_INDEX))
+    if (at_port(g, node, TRP__DNN_RESAMPLE_INDEX) ||
+        (node->mode == TRP_DNN_POOL_AVERAGE_PADDED && pads_apart(node, false)))
         return false;
     return node->kind == TRP_DNN_RESAMPLE_FORWARD ||
            (node->mode == TRP_DNN_POOL_MAX && at_port(g, node, TRP__DNN_RESAMPLE_OLD_X) &&
