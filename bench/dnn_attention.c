@@ -87,13 +87,14 @@ static trp_dnn_tensor tensor_of(const attention *a, int which)
 static trp_status send(attention *a, bool backward, bool stats, trp_dnn_ran *ran,
                        trp_completion *completion)
 {
-    trp_attention_request r = {.header = {.wait_ns = TRP_FOREVER},
-                               .q = tensor_of(a, Q),
-                               .k = tensor_of(a, K),
-                               .v = tensor_of(a, V),
-                               .y = tensor_of(a, Y),
-                               .mask = a->what.causal ? TRP_DNN_MASK_CAUSAL : TRP_DNN_MASK_NONE,
-                               .options = {.ran = ran}};
+    trp_attention_request r = {
+        .header = {.wait_ns = TRP_FOREVER},
+        .q = tensor_of(a, Q),
+        .k = tensor_of(a, K),
+        .v = tensor_of(a, V),
+        .y = tensor_of(a, Y),
+        .mask = a->what.causal ? TRP_DNN_MASK_CAUSAL : TRP_DNN_MASK_NONE,
+        .options = {.tune = suite_on_gpu(a->suite) ? a->suite->tune : TRP_TUNE_OFF, .ran = ran}};
     if (stats)
         r.stats = tensor_of(a, STATS);
     if (!backward)
