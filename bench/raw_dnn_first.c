@@ -89,7 +89,9 @@ static bool take_properties(process *p)
 
 static bool warm_up(process *p)
 {
-    return !p->warm || trp__dnn_warm_up(&p->lib.planner) ||
+    static const trp__dnn_site nowhere; /* that is asked for in the cache, which there is not */
+    const atomic_bool wanted = true;
+    return !p->warm || trp__dnn_warm_up(&p->lib.planner, &nowhere, NULL, &wanted) ||
            fail(p, "cuDNN", "it plans no small convolution");
 }
 

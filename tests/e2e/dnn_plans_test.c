@@ -228,7 +228,7 @@ static void on_disk(void)
         db_reopen(&b);
         ran = conv(&b, 1, (trp_dnn_options){0});
         expect(&ran, "eng0_k2=0", 3, true, 4096);
-        H_EQUAL(told(&b, "cudnn_reads"), i);
+        H_EQUAL(told(&b, "cudnn_reads"), 2 * i); /* and the one of the worker's start */
     }
     H_EQUAL(told(&b, "cudnn_plans"), plans);
     H_EQUAL(told(&b, "compiles"), 1);
@@ -246,7 +246,7 @@ static void not_read(void)
     db_reopen(&b);
     ran = conv(&b, 1, (trp_dnn_options){0});
     expect(&ran, "eng0_k2=0", 1, false, 4096);
-    H_EQUAL(told(&b, "cudnn_reads"), 1);
+    H_EQUAL(told(&b, "cudnn_reads"), 2);
     h_kernels_untell(&b.k, "cudnn_reads_fail");
     db_reopen(&b);
     ran = conv(&b, 1, (trp_dnn_options){0});
@@ -278,8 +278,8 @@ static void least_recently_used(void)
     db_close(&b);
 }
 
-/* The next worker finds what the one before has kept. Each has planned something of its own at its
- * start, before the first request. */
+/* The next worker finds what the one before has kept. Each may have planned something of its own at
+ * its start, before the first request. */
 static void killed(void)
 {
     if (h_isolation() != TRP_ISOLATION_PROCESS)
@@ -292,7 +292,7 @@ static void killed(void)
         h_await_incarnation(b.k.world.device, i + 1);
         ran = conv(&b, 1, (trp_dnn_options){0});
         expect(&ran, "eng0_k2=0", 1, true, 4096);
-        H_EQUAL(told(&b, "cudnn_plans"), plans + i);
+        H_CHECK(told(&b, "cudnn_plans") >= plans && told(&b, "cudnn_plans") <= plans + i);
     }
     H_EQUAL(h_info(b.k.world.device).restarts, 3);
     db_close(&b);

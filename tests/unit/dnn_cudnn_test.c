@@ -6,7 +6,6 @@
 #include "dnn_planner.h"
 
 #include "actors/dnn/direct_cuda.h"
-#include "actors/dnn/warm.h"
 
 #include <troupe/dnn.h>
 
@@ -509,13 +508,6 @@ static void fused(void **unused)
     }
 }
 
-static void warming_up(void **unused)
-{
-    (void)unused;
-    assert_true(trp__dnn_warm_up(&planner));
-    assert_true(trp__dnn_warm_up(&planner));
-}
-
 static int set_up(void **unused)
 {
     (void)unused;
@@ -534,8 +526,7 @@ static int tear_down(void **unused)
 
 int main(int count, char **argument)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(warming_up), cmocka_unit_test(convolutions), cmocka_unit_test(products),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(convolutions), cmocka_unit_test(products),
         cmocka_unit_test(pointwise),  cmocka_unit_test(reductions),   cmocka_unit_test(pooling),
         cmocka_unit_test(norms),      cmocka_unit_test(fused),
     };

@@ -1,6 +1,7 @@
 /* Plans of the dnn actor on GPUs: records of them, what they are found by, nodes over nothing, what
  * is refused and why. With cuDNN, but without a GPU: see dnn_planner.h. */
 #include "actors/dnn/plan_record.h"
+#include "actors/dnn/warm.h"
 #include "dnn_graphs.h"
 #include "dnn_planner.h"
 #include "support/folder.h"
@@ -103,6 +104,50 @@ static void bytes(void **unused)
     free(record);
     trp__dnn_plan_drop(plan);
     dnn_end(&g);
+}
+
+/* The library's start: its heuristic is asked for the sample if there is no record of it, and where
+ * nobody waits. */
+
+static int questions;
+static trp__cudnn_status (*create)(trp__cudnn_descriptor_type type, trp__cudnn_descriptor *out);
+
+static trp__cudnn_status count_questions(trp__cudnn_descriptor_type type,
+                                         trp__cudnn_descriptor *out)
+{
+    questions += type == TRP__CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR;
+    return create(type, out);
+}
+
+static int asked(const trp__dnn_planner *p, trp__store *store, bool waits)
+{
+    const atomic_bool wanted = waits;
+    questions = 0;
+    assert_true(trp__dnn_warm_up(p, &site, store, &wanted));
+    return questions;
+}
+
+static void started(void **unused)
+{
+    char folder[256];
+    trp__store *store = NULL;
+    trp_error error;
+    trp__cudnn lib = *planner.lib;
+    trp__dnn_planner counted = planner;
+    (void)unused;
+    create = lib.cudnnBackendCreateDescriptor;
+    lib.cudnnBackendCreateDescriptor = count_questions;
+    counted.lib = &lib;
+    h_folder_make(folder, sizeof folder, "dnn-warm");
+    assert_int_equal(
+        trp__store_open(&(trp__store_options){.folder = folder, .packs = ""}, &store, &error),
+        TRP_OK);
+    assert_int_not_equal(asked(&counted, NULL, true), 0);
+    assert_int_not_equal(asked(&counted, store, true), 0);
+    assert_int_equal(asked(&counted, store, true), 0); /* there is a record now */
+    assert_int_not_equal(asked(&counted, store, false), 0);
+    trp__store_close(store);
+    h_folder_remove(folder);
 }
 
 static void kept(void **unused)
@@ -325,10 +370,10 @@ static int tear_down(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes),     cmocka_unit_test(kept),         cmocka_unit_test(words),
-        cmocka_unit_test(compared),  cmocka_unit_test(over_nothing), cmocka_unit_test(refusals),
-        cmocka_unit_test(workspace), cmocka_unit_test(no_workspace), cmocka_unit_test(heuristics),
-        cmocka_unit_test(values),
+        cmocka_unit_test(bytes),      cmocka_unit_test(started),   cmocka_unit_test(kept),
+        cmocka_unit_test(words),      cmocka_unit_test(compared),  cmocka_unit_test(over_nothing),
+        cmocka_unit_test(refusals),   cmocka_unit_test(workspace), cmocka_unit_test(no_workspace),
+        cmocka_unit_test(heuristics), cmocka_unit_test(values),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -162,12 +162,12 @@ static trp_status open_library(trp_instance *instance, trp_error *error)
                : trp__cudnn_check(lib, lib->cudnnCreate(&s->planner.handle), "cudnnCreate", error);
 }
 
-/* At the start of the actor, of one in a standby too; what is asked for meanwhile waits for it, and
- * would else have done the same. */
+/* At the start of the actor, of one in a standby too. What is asked for meanwhile waits until the
+ * library's engines are there, which it would else have waited for itself. */
 static void warm_up(void *argument)
 {
     const state *s = argument;
-    (void)trp__dnn_warm_up(&s->planner);
+    (void)trp__dnn_warm_up(&s->planner, &s->site, s->store, &s->unwanted);
 }
 
 static trp_status init(trp_instance *instance, trp_error *error)

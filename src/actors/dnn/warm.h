@@ -2,12 +2,16 @@
 #ifndef TRP_ACTORS_DNN_WARM_H
 #define TRP_ACTORS_DNN_WARM_H
 
-#include "actors/dnn/descriptors.h"
+#include "actors/dnn/plan_record.h"
 
-/* The library sets up its heuristics and its engines when it plans for the first time, the latter
- * also where a plan is read from a record: some 40 ms each (9.19), for which the first graph would
- * wait. Plans a small convolution and drops it. False: it is refused, which later requests may say.
- */
-bool trp__dnn_warm_up(const trp__dnn_planner *planner);
+#include <stdatomic.h>
+
+/* The library sets up its engines when it has its first plan, made or read from a record, and its
+ * heuristic when it makes one: some 40 ms each (9.19), for which the first graph would wait. Reads
+ * the record of a small convolution's plan, then has the heuristic look at it, unless there was a
+ * record and somebody waits (`wanted`) by then; keeps a record if there was none. `store` may be
+ * NULL. False: the library refuses it, which later requests may say. */
+bool trp__dnn_warm_up(const trp__dnn_planner *planner, const trp__dnn_site *site, trp__store *store,
+                      const atomic_bool *wanted);
 
 #endif
