@@ -90,13 +90,14 @@ static trp_dnn_tensor tensor_of(const attention *a, int which)
 static trp_status send(attention *a, bool backward, bool stats, trp_dnn_ran *ran,
                        trp_completion *completion)
 {
-    trp_attention_request r = {.header = {.wait_ns = TRP_FOREVER},
-                               .q = tensor_of(a, Q),
-                               .k = tensor_of(a, K),
-                               .v = tensor_of(a, V),
-                               .y = tensor_of(a, Y),
-                               .mask = a->what.causal ? TRP_DNN_MASK_CAUSAL : TRP_DNN_MASK_NONE,
-                               .options = {.ran = ran}};
+    trp_attention_request r = {
+        .header = {.wait_ns = TRP_FOREVER, .deadline_ns = completion ? DNN_LONGEST_NS : 0},
+        .q = tensor_of(a, Q),
+        .k = tensor_of(a, K),
+        .v = tensor_of(a, V),
+        .y = tensor_of(a, Y),
+        .mask = a->what.causal ? TRP_DNN_MASK_CAUSAL : TRP_DNN_MASK_NONE,
+        .options = {.ran = ran}};
     if (stats)
         r.stats = tensor_of(a, STATS);
     if (!backward)
@@ -115,7 +116,7 @@ static bool run(void *context, uint64_t count)
         if (!suite_check(a->suite, send(a, a->backward, a->backward, NULL, NULL), "attention"))
             return false;
     }
-    return suite_check(a->suite, trp_device_drain(a->suite->device, TRP_FOREVER),
+    return suite_check(a->suite, trp_device_drain(a->suite->device, DNN_LONGEST_NS),
                        "trp_device_drain");
 }
 
