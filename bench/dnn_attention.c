@@ -97,7 +97,7 @@ static trp_status send(attention *a, bool backward, bool stats, trp_dnn_ran *ran
         .v = tensor_of(a, V),
         .y = tensor_of(a, Y),
         .mask = a->what.causal ? TRP_DNN_MASK_CAUSAL : TRP_DNN_MASK_NONE,
-        .options = {.ran = ran}};
+        .options = {.tune = suite_on_gpu(a->suite) ? a->suite->tune : TRP_TUNE_OFF, .ran = ran}};
     if (stats)
         r.stats = tensor_of(a, STATS);
     if (!backward)

@@ -12,7 +12,8 @@ static const dnn_shape small = {2, 16, 16, 8, 3, 1, 1, 1};
 
 static void measure_fused(suite *s, trp_actor *actor, const dnn_shape *x)
 {
-    dnn_conv alone = {.suite = s, .actor = actor, .what = *x}, with;
+    const trp_tune tune = suite_on_gpu(s) ? s->tune : TRP_TUNE_OFF;
+    dnn_conv alone = {.suite = s, .actor = actor, .what = *x, .tune = tune}, with;
     report_row row = {.section = "conv-fused",
                       .raw = "the convolution alone",
                       .type = trp_dtype_name(TRP_BF16),

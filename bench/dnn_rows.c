@@ -43,7 +43,7 @@ stats_summary dnn_rows_known(double ns)
 
 static bool time_it(suite *s, const dnn_work *work, report_row *row)
 {
-    stats_plan plan = {.blocks = s->quick ? 3 : 5};
+    stats_plan plan = {.blocks = s->quick ? 3 : work->raw.run ? 9 : 5};
     placement where;
     plan.count = stats_calibrate(work->side, s->quick ? 3e6 : 10e6, 10000);
     plan.warm = plan.count / 8 + 1;

@@ -214,15 +214,14 @@ static double measure(suite *s, trp_actor *blas, const element *e, int n)
     };
     stats_side raw_side = {.run = p.raw ? run_raw : NULL, .context = &p};
     stats_side troupe_side = {.run = run_troupe, .context = &p};
-    stats_plan plan = {.blocks = s->quick ? 3 : 5};
+    stats_plan plan = {.blocks = s->quick ? 3 : 9};
     report_row row;
     describe(&p, &row);
 
     bool ok = begin(&p);
     if (ok) {
         /* Long blocks: their ends are paid for once in each. */
-        plan.count =
-            stats_calibrate(p.raw ? raw_side : troupe_side, s->quick ? 40e6 : 100e6, 50000);
+        plan.count = stats_calibrate(p.raw ? raw_side : troupe_side, s->quick ? 40e6 : 60e6, 50000);
         ok = plan.count > 0 && (!p.raw || run_troupe(&p, 1)) && compare(&p);
     }
     if (ok) {

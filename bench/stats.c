@@ -60,17 +60,16 @@ bool stats_compare(const stats_plan *plan, stats_side raw, stats_side troupe,
 {
     uint64_t room = plan->blocks * (plan->each ? plan->count : 1);
     double *samples[2] = {calloc(room, sizeof(double)), calloc(room, sizeof(double))};
+    const stats_side sides[2] = {raw, troupe};
     uint64_t taken[2] = {0};
     bool ok = samples[0] && samples[1];
-    for (uint32_t block = 0; block < plan->blocks && ok; block++) {
+    for (uint32_t turn = 0; turn < 2 * plan->blocks && ok; turn++) {
+        const uint32_t block = turn / 2, side = (block + turn) % 2;
+        if (!sides[side].run)
+            continue;
         if (plan->placement)
-            placement_set(plan->placement, block, false);
-        if (raw.run)
-            ok = run_block(plan, raw, samples[0], &taken[0]);
-        if (plan->placement)
-            placement_set(plan->placement, block, true);
-        if (ok && troupe.run)
-            ok = run_block(plan, troupe, samples[1], &taken[1]);
+            placement_set(plan->placement, block, side == 1);
+        ok = run_block(plan, sides[side], samples[side], &taken[side]);
     }
     if (ok) {
         *raw_out = stats_summarise(samples[0], taken[0]);

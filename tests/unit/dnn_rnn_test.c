@@ -64,11 +64,11 @@ static void check_weights(const trp__rnn_cudnn *d, const trp__rnn *n)
     free(c.theirs);
 }
 
-static void check_net(const trp__rnn *n, const int32_t *length)
+static void check_net(const trp__rnn *n, trp__cudnn_rnn_algo algorithm, const int32_t *length)
 {
     trp__rnn_cudnn d;
     trp_error error;
-    if (trp__rnn_cudnn_make(planner.lib, n, length, NULL, &d, &error) != TRP_OK)
+    if (trp__rnn_cudnn_make(planner.lib, n, algorithm, length, NULL, &d, &error) != TRP_OK)
         fail_msg("mode %d, type %d: %s", n->mode, n->type, error.message);
     assert_int_equal(d.c != NULL, n->mode == TRP_RNN_LSTM);
     check_weights(&d, n);
@@ -97,8 +97,48 @@ static void networks(void **unused)
                       .batch = BATCH};
         if (i / 256 && n.mode == TRP_RNN_LSTM)
             n.width = 3;
-        check_net(&n, i / 256 ? lengths : NULL);
+        check_net(&n, TRP__CUDNN_RNN_ALGO_STANDARD, i / 256 ? lengths : NULL);
     }
+}
+
+/* The network of the figures in bench/results, and what is done otherwise for one thing of it. */
+static void algorithms(void **unused)
+{
+    const trp__rnn net = {.mode = TRP_RNN_LSTM,
+                          .type = TRP_F16,
+                          .directions = 1,
+                          .bias = true,
+                          .input = 1024,
+                          .hidden = 1024,
+                          .width = 1024,
+                          .layers = 1,
+                          .steps = 50,
+                          .batch = 64};
+    trp__rnn others[12];
+    (void)unused;
+    assert_int_equal(trp__rnn_cudnn_algorithm(&net, 90, 132), TRP__CUDNN_RNN_ALGO_PERSIST_STATIC);
+    assert_int_equal(trp__rnn_cudnn_algorithm(&net, 80, 108), TRP__CUDNN_RNN_ALGO_PERSIST_STATIC);
+    assert_int_equal(trp__rnn_cudnn_algorithm(&net, 86, 84), TRP__CUDNN_RNN_ALGO_STANDARD);
+    assert_int_equal(trp__rnn_cudnn_algorithm(&net, 90, 72), TRP__CUDNN_RNN_ALGO_STANDARD);
+    assert_int_equal(trp__rnn_cudnn_algorithm(&net, 75, 132), TRP__CUDNN_RNN_ALGO_STANDARD);
+    for (size_t i = 0; i < 12; i++)
+        others[i] = net;
+    others[0].mode = TRP_RNN_GRU;
+    others[1].type = TRP_F32;
+    others[2].type = TRP_BF16;
+    others[3].training = true;
+    others[4].layers = 2;
+    others[5].directions = 2;
+    others[6].lengths = true;
+    others[7].width = 512;
+    others[8].hidden = others[8].width = 1152;
+    others[9].input = 1000;
+    others[10].batch = 60;
+    others[11].batch = 136;
+    for (size_t i = 0; i < 12; i++)
+        assert_int_equal(trp__rnn_cudnn_algorithm(&others[i], 90, 132),
+                         TRP__CUDNN_RNN_ALGO_STANDARD);
+    check_net(&net, TRP__CUDNN_RNN_ALGO_PERSIST_STATIC, NULL);
 }
 
 /* What the library refuses is told in its words, and leaves nothing. */
@@ -116,7 +156,9 @@ static void refusals(void **unused)
     trp__rnn_cudnn d;
     trp_error error;
     (void)unused;
-    assert_int_not_equal(trp__rnn_cudnn_make(planner.lib, &n, NULL, NULL, &d, &error), TRP_OK);
+    assert_int_not_equal(
+        trp__rnn_cudnn_make(planner.lib, &n, TRP__CUDNN_RNN_ALGO_STANDARD, NULL, NULL, &d, &error),
+        TRP_OK);
     assert_non_null(strstr(error.message, "cudnnSetRNNDescriptor_v8"));
     assert_string_equal(error.domain, "cudnn");
     assert_null(d.rnn);
@@ -141,6 +183,7 @@ static int tear_down(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(networks), cmocka_unit_test(refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(networks), cmocka_unit_test(algorithms),
+                                       cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,5 +1,6 @@
 /* The kernels of products. The efficiencies of half_ and fp8_ for sm_90 were measured on an H200
- * (not with factors, nor half_ of 160 and 192, nor fp8_ of 192), the others are estimates. */
+ * (not with factors, nor of 144, 160 and 192 columns, nor of pingpong tiles of 128 rows), the
+ * others are estimates. */
 #include "actors/cutlass/catalogue_rows.h"
 
 #define MMA80(...)  TRP__ROW_SM80(GEMM, __VA_ARGS__)
@@ -28,6 +29,7 @@ static const trp__cutlass_row rows[] = {
     MMA90("half_128x128x64_2x1", HALF, 128, 128, 64, 2, 1, 8, 72, COOPERATIVE),
     MMA90("half_128x128x64_1x1", HALF, 128, 128, 64, 1, 1, 8, 72, COOPERATIVE),
     MMA90("half_128x128x64_2x1_pingpong", HALF, 128, 128, 64, 2, 1, 8, 76, PINGPONG),
+    MMA90("half_128x160x64_2x1_pingpong", HALF, 128, 160, 64, 2, 1, 8, 76, PINGPONG),
     MMA90("half_128x128x64_1x1_pingpong", HALF, 128, 128, 64, 1, 1, 8, 74, PINGPONG),
     MMA90("half_64x256x64_2x1_pingpong", HALF, 64, 256, 64, 2, 1, 8, 74, PINGPONG),
     MMA90("half_64x256x64_1x1_pingpong", HALF, 64, 256, 64, 1, 1, 8, 73, PINGPONG),
@@ -37,6 +39,8 @@ static const trp__cutlass_row rows[] = {
     MMA90("half_128x192x64_1x1", HALF, 128, 192, 64, 1, 1, 8, 75, COOPERATIVE),
     MMA90("half_128x160x64_2x1", HALF, 128, 160, 64, 2, 1, 8, 74, COOPERATIVE),
     MMA90("half_128x160x64_1x1", HALF, 128, 160, 64, 1, 1, 8, 73, COOPERATIVE),
+    MMA90("half_128x144x64_2x1", HALF, 128, 144, 64, 2, 1, 8, 73, COOPERATIVE),
+    MMA90("half_128x144x64_1x1", HALF, 128, 144, 64, 1, 1, 8, 72, COOPERATIVE),
     MMA90("half_64x192x64_1x1_pingpong", HALF, 64, 192, 64, 1, 1, 8, 68, PINGPONG),
     MMA90("half_64x128x64_1x1_single", HALF, 64, 128, 64, 1, 1, 8, 52, SINGLE),
     MMA90("half_64x64x64_1x1_pingpong", HALF, 64, 64, 64, 1, 1, 8, 40, PINGPONG),
@@ -51,6 +55,8 @@ static const trp__cutlass_row rows[] = {
     MMA90("fp8_128x256x128_1x1", FP8, 128, 256, 128, 1, 1, 16, 61, COOPERATIVE),
     MMA90("fp8_128x192x128_2x1", FP8, 128, 192, 128, 2, 1, 16, 61, COOPERATIVE),
     MMA90("fp8_128x192x128_1x1", FP8, 128, 192, 128, 1, 1, 16, 60, COOPERATIVE),
+    MMA90("fp8_128x160x128_2x1", FP8, 128, 160, 128, 2, 1, 16, 61, COOPERATIVE),
+    MMA90("fp8_128x144x128_2x1", FP8, 128, 144, 128, 2, 1, 16, 60, COOPERATIVE),
     MMA90("fp8_128x128x128_2x1", FP8, 128, 128, 128, 2, 1, 16, 59, COOPERATIVE),
     MMA90("fp8_128x128x128_1x1", FP8, 128, 128, 128, 1, 1, 16, 59, COOPERATIVE),
     MMA90("fp8_64x128x128_2x1_pingpong", FP8, 64, 128, 128, 2, 1, 16, 49, PINGPONG),

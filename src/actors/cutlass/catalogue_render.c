@@ -59,6 +59,13 @@ static void add_sm80(const trp__cutlass_row *row, const trp__cutlass_problem *p,
     add_triple(out, "TRP_INSTRUCTION", row->instruction);
 }
 
+/* Whether the widest instruction that the tile's columns are a multiple of is one of CUTLASS's
+ * usual ones; of what is left between them it would take many small ones. */
+static bool has_odd_width(const trp__cutlass_row *row)
+{
+    return row->tile[1] % 64 != 0 && row->tile[1] != 96 && row->tile[1] > 32;
+}
+
 static void add_3x(const trp__cutlass_row *row, const trp__cutlass_problem *p, trp__text *out)
 {
     trp__text_add(out,
@@ -76,6 +83,8 @@ static void add_3x(const trp__cutlass_row *row, const trp__cutlass_problem *p, t
                       row->fast);
     else
         trp__text_add(out, "#define TRP_SM %d\n", row->family == TRP__CUTLASS_SM100 ? 100 : 120);
+    if (row->family == TRP__CUTLASS_SM90 && has_odd_width(row))
+        trp__text_add(out, "#define TRP_ODD_WIDTH 1\n");
     if (row->inputs == TRP__CUTLASS_FP8_BLOCKS)
         trp__text_add(out, "#define TRP_SCALE_A %u\n#define TRP_SCALE_B %u\n",
                       trp__cutlass_scale_lines(p->scale_a), trp__cutlass_scale_lines(p->scale_b));

@@ -19,6 +19,7 @@ typedef struct trp__cudnn_dropout_opaque *trp__cudnn_dropout;
 /* Each of an enumeration of its own: TRP__CUDNN_RNN_RELU. Rows are those of TRP__CUDNN_MODES. */
 #define TRP__CUDNN_RNN_MODES(X)                                                                    \
     X(9_0, RNN_ALGO_STANDARD, 0)                                                                   \
+    X(9_0, RNN_ALGO_PERSIST_STATIC, 1)                                                             \
     X(9_0, RNN_RELU, 0)                                                                            \
     X(9_0, RNN_TANH, 1)                                                                            \
     X(9_0, LSTM, 2)                                                                                \

@@ -58,6 +58,7 @@ typedef struct state {
     trp__dnn_products products;
     trp__dnn_site site;
     uint64_t l2_bytes; /* of the device's cache */
+    int capability, processors;
     trp__dnn_scratch scratch;
     atomic_bool unwanted; /* nobody waits for what the side thread does */
     making making;
@@ -133,6 +134,8 @@ static trp_status describe_site(trp_instance *instance, trp_error *error)
              driver % 1000 / 10);
     snprintf(site->library, sizeof site->library, "cuDNN %s", version);
     s->l2_bytes = (uint64_t)is[3];
+    s->capability = 10 * is[0] + is[1];
+    s->processors = is[2];
     s->store = trp__store_of_process();
     s->direct = (trp__direct_kernels){.cu = s->cu, .store = s->store, .target = site->target};
     s->planner.direct = &s->direct;
@@ -463,7 +466,9 @@ static trp_status handle_rnn(trp_instance *instance, const trp_job *job, trp_err
                                 .cu = s->cu,
                                 .lib = s->lib,
                                 .handle = s->handle,
-                                .scratch = &s->scratch};
+                                .scratch = &s->scratch,
+                                .capability = s->capability,
+                                .processors = s->processors};
     return trp__rnn_cuda_handle(&site, &seen, error);
 }
 

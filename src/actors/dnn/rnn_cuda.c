@@ -291,6 +291,20 @@ static trp_status work(request *r, trp_error *error)
     return status;
 }
 
+static trp_status handle_by(request *r, trp__cudnn_rnn_algo algorithm, const trp_job *job,
+                            trp_error *error)
+{
+    trp_status status =
+        trp__rnn_cudnn_make(r->site->lib, &r->n, algorithm, r->length, r->dropout, &r->d, error);
+    if (status == TRP_OK)
+        status = find_sizes(r, error);
+    if (status == TRP_OK)
+        status = job->op == TRP_OP_RNN_RESERVE ? answer(r, job, error) : work(r, error);
+    if (r->d.lib)
+        trp__rnn_cudnn_drop(&r->d);
+    return status;
+}
+
 trp_status trp__rnn_cuda_handle(const trp__rnn_site *site, const trp_job *job, trp_error *error)
 {
     static char somewhere[ALIGNMENT]; /* states that nobody looks at */
@@ -299,14 +313,12 @@ trp_status trp__rnn_cuda_handle(const trp__rnn_site *site, const trp_job *job, t
     trp_status status = find_places(&r, job, error);
     if (status == TRP_OK)
         status = make_dropout(&r, r.n.dropout > 0 ? somewhere : NULL, false, error);
+    const trp__cudnn_rnn_algo first =
+        trp__rnn_cudnn_algorithm(&r.n, site->capability, site->processors);
     if (status == TRP_OK)
-        status = trp__rnn_cudnn_make(site->lib, &r.n, r.length, r.dropout, &r.d, error);
-    if (status == TRP_OK)
-        status = find_sizes(&r, error);
-    if (status == TRP_OK)
-        status = job->op == TRP_OP_RNN_RESERVE ? answer(&r, job, error) : work(&r, error);
-    if (r.d.lib)
-        trp__rnn_cudnn_drop(&r.d);
+        status = handle_by(&r, first, job, error);
+    if (status == TRP_E_UNSUPPORTED && first != TRP__CUDNN_RNN_ALGO_STANDARD)
+        status = handle_by(&r, TRP__CUDNN_RNN_ALGO_STANDARD, job, error);
     if (r.dropout)
         site->lib->cudnnDestroyDropoutDescriptor(r.dropout);
     return status;

@@ -13,6 +13,7 @@ typedef struct trp__rnn_site {
     const trp__cudnn *lib;
     trp__cudnn_handle handle; /* on the actor's stream */
     trp__dnn_scratch *scratch;
+    int capability, processors; /* of the device */
 } trp__rnn_site;
 
 /* A request, whose piece of staging memory, if it has one, is at its address for here. */

@@ -35,7 +35,7 @@ trp_status trp__rnn_cudnn_describe(const trp__rnn_cudnn *d, const trp__rnn *n,
                      : n->type == TRP_F32 && !n->tf32 ? TRP__CUDNN_FMA_MATH
                                                       : TRP__CUDNN_DEFAULT_MATH;
     trp__cudnn_status result = d->lib->cudnnSetRNNDescriptor_v8(
-        d->rnn, TRP__CUDNN_RNN_ALGO_STANDARD, modes[n->mode],
+        d->rnn, d->algorithm, modes[n->mode],
         n->bias ? TRP__CUDNN_RNN_DOUBLE_BIAS : TRP__CUDNN_RNN_NO_BIAS,
         n->directions == 2 ? TRP__CUDNN_BIDIRECTIONAL : TRP__CUDNN_UNIDIRECTIONAL,
         TRP__CUDNN_LINEAR_INPUT, data_type_of(n), narrow ? TRP__CUDNN_DATA_FLOAT : data_type_of(n),
@@ -78,11 +78,29 @@ static trp_status create_all(trp__rnn_cudnn *d, const trp__rnn *n, trp_error *er
     return status;
 }
 
-trp_status trp__rnn_cudnn_make(const trp__cudnn *lib, const trp__rnn *n, const int32_t *length,
+/* A step takes some launches, which for small batches last longer than their work. Persistent
+ * kernels stay for all steps, with the weights in registers: so there must be processors enough. Of
+ * what they can do, an LSTM's forward pass is faster by them on an H200, GRU's and gradients are
+ * not. The bounds are PyTorch's, 8.6 left out as there. */
+trp__cudnn_rnn_algo trp__rnn_cudnn_algorithm(const trp__rnn *n, int capability, int processors)
+{
+    enum { WIDTH_MOST = 1024, WIDTH_STEP = 128, BATCH_MOST = 128, BATCH_STEP = 8, PROCESSORS = 98 };
+    const bool one = n->layers == 1 && n->directions == 1 && n->width == n->hidden && !n->lengths;
+    const bool fits = n->hidden <= WIDTH_MOST && n->hidden % WIDTH_STEP == 0 &&
+                      n->input % WIDTH_STEP == 0 && n->batch <= BATCH_MOST &&
+                      n->batch % BATCH_STEP == 0;
+    const bool device = capability >= 80 && capability != 86 && processors >= PROCESSORS;
+    return n->mode == TRP_RNN_LSTM && n->type == TRP_F16 && !n->training && one && fits && device
+               ? TRP__CUDNN_RNN_ALGO_PERSIST_STATIC
+               : TRP__CUDNN_RNN_ALGO_STANDARD;
+}
+
+trp_status trp__rnn_cudnn_make(const trp__cudnn *lib, const trp__rnn *n,
+                               trp__cudnn_rnn_algo algorithm, const int32_t *length,
                                trp__cudnn_dropout dropout, trp__rnn_cudnn *out, trp_error *error)
 {
     int *lengths = malloc((size_t)n->batch * sizeof *lengths);
-    *out = (trp__rnn_cudnn){.lib = lib};
+    *out = (trp__rnn_cudnn){.lib = lib, .algorithm = algorithm};
     if (!lengths)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for %d lengths", n->batch);
     for (int32_t b = 0; b < n->batch; b++)

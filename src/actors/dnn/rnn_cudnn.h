@@ -8,13 +8,19 @@
 /* The descriptors of a request. */
 typedef struct trp__rnn_cudnn {
     const trp__cudnn *lib;
+    trp__cudnn_rnn_algo algorithm;
     trp__cudnn_rnn rnn;
     trp__cudnn_rnn_data x, y;
     trp__cudnn_tensor h, c; /* c: NULL without cell states */
 } trp__rnn_cudnn;
 
+/* The algorithm that should be the fastest on a GPU of so many multiprocessors and that compute
+ * capability (90). Where the library does not have it for a network, it says so before it works. */
+trp__cudnn_rnn_algo trp__rnn_cudnn_algorithm(const trp__rnn *n, int capability, int processors);
+
 /* Makes them; without `length` all sequences have all steps. */
-trp_status trp__rnn_cudnn_make(const trp__cudnn *lib, const trp__rnn *n, const int32_t *length,
+trp_status trp__rnn_cudnn_make(const trp__cudnn *lib, const trp__rnn *n,
+                               trp__cudnn_rnn_algo algorithm, const int32_t *length,
                                trp__cudnn_dropout dropout, trp__rnn_cudnn *out, trp_error *error);
 void trp__rnn_cudnn_drop(trp__rnn_cudnn *d);
 

@@ -1,5 +1,6 @@
 #include "actors/jit/ahead.h"
 
+#include "actors/jit/folders.h"
 #include "base/checksum.h"
 #include "base/cpu.h"
 
@@ -27,6 +28,7 @@ typedef struct reading {
     task **task;    /* TASKS_MOST of them, NULL once they are taken */
     uint64_t *seen; /* checksums of all, SLOTS places */
     size_t count, next, at_work;
+    trp__jit_folders folders;
 } reading;
 
 /* Adds it unless it was there before. The lock is held. */
@@ -65,8 +67,12 @@ static bool read_one(reading *r, const char *folder, const char *name)
     bool settled;
     int length =
         snprintf(path, sizeof path, "%s%s%s", folder ? folder : "", folder ? "/" : "", name);
-    if (length < 0 || length >= PATH_MAX ||
-        trp__jit_facts_of_file(path, &facts, &stamp, &settled) != TRP__JIT_FILE_READ)
+    if (length < 0 || length >= PATH_MAX)
+        return false;
+    pthread_mutex_lock(&r->lock);
+    bool none = trp__jit_folders_lack(&r->folders, path);
+    pthread_mutex_unlock(&r->lock);
+    if (none || trp__jit_facts_of_file(path, &facts, &stamp, &settled) != TRP__JIT_FILE_READ)
         return false;
     *strrchr(path, '/') = '\0';
     pthread_mutex_lock(&r->lock);
@@ -171,6 +177,7 @@ static void read_ahead(const trp__jit_program *program, size_t threads)
         read_all(&r, threads);
     }
     trp__jit_facts_release(facts);
+    trp__jit_folders_free(&r.folders);
     free(r.task);
     free(r.seen);
 }

@@ -1,6 +1,7 @@
 #include "actors/jit/headers.h"
 
 #include "actors/jit/ahead.h"
+#include "actors/jit/folders.h"
 #include "base/checksum.h"
 #include "base/error.h"
 
@@ -54,6 +55,7 @@ typedef struct tracer {
     test *tests;
     size_t source_count, macro_count, indirect_count, test_count;
     size_t source_room, macro_room, indirect_room, test_room;
+    trp__jit_folders folders;
     size_t *macro_first;          /* MACRO_PLACES of them; NULL: no macro is known */
     bool pastes, has_parts, asks; /* of any text */
     bool no_memory;
@@ -274,7 +276,9 @@ static bool look_at_file(tracer *t, const spot *s, bool folder)
                                .name = copied(t, s->name, strlen(s->name)),
                                .path = copied(t, s->path, strlen(s->path)),
                                .same_as = h->count};
-    trp__jit_file file = trp__jit_facts_of_file(s->path, &facts, &row.stamp, &settled);
+    trp__jit_file file = trp__jit_folders_lack(&t->folders, s->path)
+                             ? TRP__JIT_FILE_NONE
+                             : trp__jit_facts_of_file(s->path, &facts, &row.stamp, &settled);
     t->no_memory = t->no_memory || file == TRP__JIT_FILE_NO_MEMORY;
     if (file == TRP__JIT_FILE_UNREADABLE)
         h->unsure = true;
@@ -599,6 +603,7 @@ static void free_tracer(tracer *t)
     free(t->sources);
     free(t->macros);
     free(t->macro_first);
+    trp__jit_folders_free(&t->folders);
     free(t->indirects);
     free(t->tests);
     free(t);

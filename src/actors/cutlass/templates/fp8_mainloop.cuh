@@ -4,7 +4,8 @@
  * its tensor cores wait meanwhile. Here
  *
  *   a wide tile is computed in halves along n, so that the second set is half as large;
- *   of a narrow one two steps have a set each: one is added while the other is computed.
+ *   of a narrow one two steps have a set each: one is added while the other is computed;
+ *   in between there are registers for one more set, which the two groups of warps use in turns.
  *
  * What is on its way never goes from one round of a loop into the next: ptxas does not follow it
  * there, and would wait after each instruction. Sums are CUTLASS's to the bit.
@@ -29,8 +30,9 @@ struct trp_with_mma<
                                                  TransformB>;
 };
 
-inline constexpr int trp_fp8_parts = cute::size<1>(trp_tile{}) > 128 ? 2 : 1;
-inline constexpr int trp_fp8_steps = trp_fp8_parts == 1 ? 2 : 1; /* of a round */
+inline constexpr int trp_fp8_width = cute::size<1>(trp_tile{});
+inline constexpr int trp_fp8_parts = trp_fp8_width > 160 ? 2 : 1;
+inline constexpr int trp_fp8_steps = trp_fp8_width > 128 ? 1 : 2; /* of a round */
 
 using trp_fp8_mma = decltype(cute::make_tiled_mma(
     cute::GMMA::ss_op_selector<

@@ -36,6 +36,13 @@
 #ifndef TRP_SCALE_B /* likewise of columns of B; both or none */
 #define TRP_SCALE_B 0
 #endif
+#ifndef TRP_ODD_WIDTH /* the tile's columns are no multiple of 192, of 256 or of a part of it by 2s:
+                       * instructions of such widths are in headers of their own */
+#define TRP_ODD_WIDTH 0
+#endif
+#if TRP_ODD_WIDTH
+#define CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED
+#endif
 #define TRP_GROUPED (TRP_SCHEDULER == 2)
 
 /* Blocks are launched while those of the kernel before are at their last tiles. CUTLASS's kernels of
