@@ -68,6 +68,7 @@ static const struct {
     {"resnet", "the convolutions of ResNet-50 at batch 64, all passes", suite_dnn_resnet, DNN},
     {"conv-fused", "with bias and relu against without", suite_dnn_fused, DNN},
     {"attention", "attention of bf16, forward and backward", suite_dnn_attention, DNN},
+    {"attention-raw", "forward, by turns with cuDNN alone", suite_dnn_attention_raw, DNN},
     {"rnn", "LSTM and GRU, forward and backward, f16, tf32 and f32", suite_dnn_rnn, DNN},
     {"conv-repeat", "what a request of the same convolution again costs the worker",
      suite_dnn_repeat, DNN},

@@ -5,9 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A request that takes longer hangs: a full search is the longest. */
-#define LONGEST_NS (UINT64_C(60) * 1000000000)
-
 int64_t dnn_output(const dnn_shape *x)
 {
     return (x->input + 2 * (x->filter / 2) - x->filter) / x->stride + 1;
@@ -83,7 +80,7 @@ trp_status dnn_send(dnn_conv *c, trp_dnn_ran *ran, trp_completion *completion)
     const dnn_shape *x = &c->what;
     const int64_t pad = x->filter / 2;
     trp_conv_request r = {
-        .header = {.wait_ns = TRP_FOREVER},
+        .header = {.wait_ns = TRP_FOREVER, .deadline_ns = completion ? DNN_LONGEST_NS : 0},
         .x = tensor_of(c->pass == DNN_DATA ? c->out : c->x, x->images, x->channels, x->input),
         .w = tensor_of(c->pass == DNN_FILTER ? c->out : c->w, x->filters, x->channels / x->groups,
                        x->filter),
@@ -113,7 +110,7 @@ bool dnn_run(void *context, uint64_t count)
         if (!suite_check(c->suite, dnn_send(c, NULL, NULL), "a convolution"))
             return false;
     }
-    return suite_check(c->suite, trp_device_drain(c->suite->device, TRP_FOREVER),
+    return suite_check(c->suite, trp_device_drain(c->suite->device, DNN_LONGEST_NS),
                        "trp_device_drain");
 }
 
@@ -121,10 +118,8 @@ bool dnn_run(void *context, uint64_t count)
 
 bool dnn_open(suite *s, dnn_place *p)
 {
-    const trp_device_options options = {.backend = s->info.backend,
-                                        .ordinal = s->info.ordinal,
-                                        .deadline_ns = LONGEST_NS,
-                                        .standby = TRP_STANDBY_OFF};
+    const trp_device_options options = {
+        .backend = s->info.backend, .ordinal = s->info.ordinal, .standby = TRP_STANDBY_OFF};
     trp_device *own = NULL;
     *p = (dnn_place){.before = s->device};
     if (!scratch_begin(s, &p->files) ||

@@ -15,6 +15,11 @@ typedef struct dnn_shape {
     int count; /* how often a network has it */
 } dnn_shape;
 
+/* So long a first request may take, with a full search, and all that are timed together. These
+ * have no deadline of their own: one that has one shares no timeline write with others, which costs
+ * the GPU some microseconds between two kernels, and most programs have none. */
+#define DNN_LONGEST_NS (INT64_C(60) * 1000000000)
+
 /* Of the first request of a worker: small, for it is the start that is measured. */
 #define DNN_FIRST_SHAPE ((dnn_shape){2, 64, 64, 14, 3, 1, 1, 1})
 
@@ -40,7 +45,7 @@ typedef struct dnn_conv {
 bool dnn_begin(dnn_conv *c);
 void dnn_end(dnn_conv *c);
 
-/* Sends it; a trp_completion may be NULL. */
+/* Sends it; a trp_completion may be NULL: then it is one of many, without a deadline. */
 trp_status dnn_send(dnn_conv *c, trp_dnn_ran *ran, trp_completion *completion);
 
 /* The first, alone: makes the plan, and says how it was run. */
@@ -50,7 +55,7 @@ bool dnn_run_first(dnn_conv *c);
 bool dnn_run(void *context, uint64_t count);
 
 /* A device of the section's own, in place of the suite's, whose worker finds nothing that was made
- * before, and whose requests may take so long at most. False: what failed is kept. */
+ * before. False: what failed is kept. */
 typedef struct dnn_place {
     scratch files;
     trp_device *before;

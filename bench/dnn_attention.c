@@ -1,17 +1,13 @@
 /* Attention of bf16, forward and backward, against PyTorch's cuDNN backend where its figures are
- * given. */
+ * given; and forward in turns with cuDNN alone. */
 #include "dnn_rows.h"
 #include "filled.h"
+#include "raw_attention.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
-typedef struct attention_shape {
-    int64_t batch, heads, rows, depth; /* as many columns as rows */
-    bool causal;
-} attention_shape;
 
 /* As in bench/torch_dnn.py: long sequences, a language model's in training, and short ones. */
 static const attention_shape shapes[] = {{4, 16, 8192, 128, true},
@@ -23,6 +19,11 @@ static const attention_shape shapes[] = {{4, 16, 8192, 128, true},
 static const attention_shape small[] = {{2, 2, 32, 16, true}, {2, 2, 32, 16, false}};
 
 enum { Q, K, V, DY, Y, DQ, DK, DV, STATS, TENSORS }; /* those up to DY are read only */
+
+typedef struct section {
+    dnn_rows rows;
+    raw_dnn *library; /* to compare with; NULL: with PyTorch */
+} section;
 
 typedef struct attention {
     suite *suite;
@@ -51,18 +52,20 @@ static void name_of(const attention *a, char *out, size_t size)
 
 /* Buffers. */
 
+/* Each tensor has numbers of its own: what is equal would be easy to multiply and to weigh. */
 static bool begin(attention *a)
 {
     const attention_shape *x = &a->what;
     const uint64_t rows = (uint64_t)(x->batch * x->heads * x->rows);
     unsigned char *piece = malloc(FILLED_PIECE);
     bool good = piece != NULL;
-    if (good)
-        filled_piece(TRP_BF16, piece, a->suite->seed);
-    for (int i = 0; i < TENSORS && good; i++)
+    for (int i = 0; i < TENSORS && good; i++) {
+        if (i <= DY)
+            filled_piece(TRP_BF16, piece, a->suite->seed + (uint64_t)i);
         good = filled_buffer(a->suite, i <= DY ? piece : NULL,
                              i == STATS ? rows * sizeof(float) : rows * (uint64_t)x->depth * 2,
                              &a->buffer[i]);
+    }
     free(piece);
     return good;
 }
@@ -88,7 +91,7 @@ static trp_status send(attention *a, bool backward, bool stats, trp_dnn_ran *ran
                        trp_completion *completion)
 {
     trp_attention_request r = {
-        .header = {.wait_ns = TRP_FOREVER},
+        .header = {.wait_ns = TRP_FOREVER, .deadline_ns = completion ? DNN_LONGEST_NS : 0},
         .q = tensor_of(a, Q),
         .k = tensor_of(a, K),
         .v = tensor_of(a, V),
@@ -113,7 +116,7 @@ static bool run(void *context, uint64_t count)
         if (!suite_check(a->suite, send(a, a->backward, a->backward, NULL, NULL), "attention"))
             return false;
     }
-    return suite_check(a->suite, trp_device_drain(a->suite->device, TRP_FOREVER),
+    return suite_check(a->suite, trp_device_drain(a->suite->device, DNN_LONGEST_NS),
                        "trp_device_drain");
 }
 
@@ -127,7 +130,7 @@ static bool run_first(attention *a)
                        a->backward ? "the gradient" : "attention");
 }
 
-static void measure(const dnn_rows *rows, attention *a)
+static void measure(const section *c, attention *a, stats_side alone)
 {
     char name[sizeof((report_row *)0)->name];
     report_row row;
@@ -135,25 +138,40 @@ static void measure(const dnn_rows *rows, attention *a)
                            .type = TRP_BF16,
                            .flop = flop_of(a),
                            .side = {.run = run, .context = a},
+                           .raw = alone,
+                           .raw_name = "cudnnBackendExecute",
                            .ran = &a->ran};
     name_of(a, name, sizeof name);
     if (run_first(a))
-        dnn_rows_measure(rows, &work, &row);
+        dnn_rows_measure(&c->rows, &work, &row);
     else
-        suite_fail(a->suite, rows->section, name);
+        suite_fail(a->suite, c->rows.section, name);
+}
+
+/* Both sides by turns, with the same numbers. */
+static void measure_with_library(const section *c, attention *a)
+{
+    raw_attention alone = {.library = c->library, .what = a->what, .seed = a->suite->seed};
+    if (raw_attention_begin(&alone) && raw_attention_run(&alone, 1))
+        measure(c, a, (stats_side){.run = raw_attention_run, .context = &alone});
+    else
+        suite_fail(a->suite, c->rows.section, "cudnnBackendExecute");
+    raw_attention_end(&alone);
 }
 
 static void run_shape(void *context, trp_actor *actor, size_t i)
 {
-    const dnn_rows *rows = context;
-    const attention_shape *all = suite_on_gpu(rows->suite) ? shapes : small;
-    attention a = {.suite = rows->suite, .actor = actor, .what = all[i]};
+    const section *c = context;
+    const attention_shape *all = suite_on_gpu(c->rows.suite) ? shapes : small;
+    attention a = {.suite = c->rows.suite, .actor = actor, .what = all[i]};
     bool good = begin(&a);
     if (!good)
-        suite_fail(a.suite, rows->section, "tensors");
-    for (int pass = 0; good && pass < 2 && !dnn_rows_late(rows); pass++) {
+        suite_fail(a.suite, c->rows.section, "tensors");
+    else if (c->library)
+        measure_with_library(c, &a);
+    for (int pass = 0; good && !c->library && pass < 2 && !dnn_rows_late(&c->rows); pass++) {
         a.backward = pass == 1;
-        measure(rows, &a);
+        measure(c, &a, (stats_side){0});
     }
     end(&a);
 }
@@ -161,8 +179,25 @@ static void run_shape(void *context, trp_actor *actor, size_t i)
 void suite_dnn_attention(suite *s)
 {
     const size_t count = suite_on_gpu(s) ? COUNT_OF(shapes) : COUNT_OF(small);
-    dnn_rows rows = dnn_rows_begin(s, "attention");
+    section c = {.rows = dnn_rows_begin(s, "attention")};
     report_section(s->report, "Attention, bf16",
                    "raw: PyTorch's cuDNN backend, of --torch FILE; Troupe: submit all, then drain");
-    dnn_rows_run(&rows, count, run_shape, &rows);
+    dnn_rows_run(&c.rows, count, run_shape, &c);
+}
+
+void suite_dnn_attention_raw(suite *s)
+{
+    raw_dnn library = {0};
+    section c = {.rows = dnn_rows_begin(s, "attention-raw"), .library = &library};
+    report_section(s->report, "Attention, bf16, by cuDNN alone",
+                   suite_on_gpu(s) ? "raw: cudnnBackendExecute in this process, by turns with "
+                                     "Troupe, so that both have the GPU's clock in common"
+                                   : "needs a GPU");
+    if (!suite_on_gpu(s))
+        return;
+    if (raw_dnn_open(&library, s->raw->error) == TRP_OK)
+        dnn_rows_run(&c.rows, COUNT_OF(shapes), run_shape, &c);
+    else
+        suite_fail(s, c.rows.section, "cudnnBackendExecute");
+    raw_dnn_close(&library);
 }

@@ -155,6 +155,7 @@ static void end(rnn *n)
 static trp_status send(rnn *n, bool backward, bool training, trp_completion *completion)
 {
     trp_rnn_request r = request_of(n);
+    r.header.deadline_ns = completion ? DNN_LONGEST_NS : 0;
     r.training = training;
     if (training || backward)
         r.reserve.buffer = n->buffer[RESERVE];
@@ -173,7 +174,7 @@ static bool run(void *context, uint64_t count)
         if (!suite_check(n->suite, send(n, n->backward, false, NULL), "a network"))
             return false;
     }
-    return suite_check(n->suite, trp_device_drain(n->suite->device, TRP_FOREVER),
+    return suite_check(n->suite, trp_device_drain(n->suite->device, DNN_LONGEST_NS),
                        "trp_device_drain");
 }
 

@@ -41,16 +41,15 @@ stats_summary dnn_rows_known(double ns)
                            .mean = ns};
 }
 
-static bool time_it(suite *s, stats_side side, report_row *row)
+static bool time_it(suite *s, const dnn_work *work, report_row *row)
 {
-    const stats_side none = {0};
-    stats_plan plan = {.blocks = s->quick ? 3 : 5};
+    stats_plan plan = {.blocks = s->quick ? 3 : work->raw.run ? 9 : 5};
     placement where;
-    plan.count = stats_calibrate(side, s->quick ? 3e6 : 10e6, 10000);
+    plan.count = stats_calibrate(work->side, s->quick ? 3e6 : 10e6, 10000);
     plan.warm = plan.count / 8 + 1;
     placement_begin(&where, s->device, false);
     plan.placement = &where;
-    bool good = plan.count > 0 && suite_time(s, &plan, none, side, row);
+    bool good = plan.count > 0 && suite_time(s, &plan, work->raw, work->side, row);
     placement_end(&where);
     return good;
 }
@@ -60,17 +59,20 @@ bool dnn_rows_measure(const dnn_rows *rows, const dnn_work *work, report_row *ou
     suite *s = rows->suite;
     bool tera = suite_on_gpu(s);
     *out = (report_row){.section = rows->section,
-                        .raw = s->torch ? "PyTorch" : NULL,
+                        .raw = work->raw.run ? work->raw_name
+                               : s->torch    ? "PyTorch"
+                                             : NULL,
                         .type = trp_dtype_name(work->type),
                         .unit = tera ? "TFLOP/s" : "GFLOP/s",
                         .rate = true,
                         .scale = work->flop / (tera ? 1e3 : 1)};
     snprintf(out->name, sizeof out->name, "%s", work->name);
-    if (!time_it(s, work->side, out)) {
+    if (!time_it(s, work, out)) {
         suite_fail(s, rows->section, out->name);
         return false;
     }
-    out->raw_ns = dnn_rows_known(dnn_torch_ns(s, out->name));
+    if (!work->raw.run)
+        out->raw_ns = dnn_rows_known(dnn_torch_ns(s, out->name));
     if (work->ran)
         snprintf(out->note, sizeof out->note, "%s%.30s", work->ran->parts > 1 ? "pieces " : "",
                  work->ran->engine);

@@ -17,6 +17,8 @@ typedef struct dnn_work {
     trp_dtype type;
     double flop; /* of a request */
     stats_side side;
+    stats_side raw; /* in turns with it, in place of PyTorch's figure; no function: none */
+    const char *raw_name;
     const trp_dnn_ran *ran; /* how it was run; NULL: not known */
 } dnn_work;
 

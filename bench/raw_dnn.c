@@ -8,19 +8,19 @@
 
 enum { ENGINES = 8, BLOCKS = 5, BLOCK_NS = 2000000 };
 
-static bool fail(raw_dnn *l, const trp_error *error)
+bool raw_dnn_fail(raw_dnn *l, const trp_error *error)
 {
     snprintf(l->error, 320, "%.300s", error->message);
     return false;
 }
 
-static bool check(raw_dnn *l, int result, const char *call)
+bool raw_dnn_check(raw_dnn *l, int result, const char *call)
 {
     if (__builtin_expect(result == TRP__CU_SUCCESS, 1))
         return true;
     trp_error error = {0};
     trp__cuda_error(&error, result, call);
-    return fail(l, &error);
+    return raw_dnn_fail(l, &error);
 }
 
 /* The library. */
@@ -33,7 +33,8 @@ trp_status raw_dnn_open(raw_dnn *l, char *text)
     if (status == TRP_OK)
         status = trp__cuda_load(&l->cu, &error);
     if (status == TRP_OK &&
-        !check(l, l->cu->cuStreamCreate(&l->stream, TRP__CU_STREAM_NON_BLOCKING), "cuStreamCreate"))
+        !raw_dnn_check(l, l->cu->cuStreamCreate(&l->stream, TRP__CU_STREAM_NON_BLOCKING),
+                       "cuStreamCreate"))
         return TRP_E_LIBRARY;
     if (status == TRP_OK)
         status = trp__cudnn_check(l->lib, l->lib->cudnnCreate(&l->handle), "cudnnCreate", &error);
@@ -42,7 +43,7 @@ trp_status raw_dnn_open(raw_dnn *l, char *text)
                                   "cudnnSetStream", &error);
     l->planner = (trp__dnn_planner){.lib = l->lib, .handle = l->handle};
     if (status != TRP_OK)
-        fail(l, &error);
+        raw_dnn_fail(l, &error);
     return status;
 }
 
@@ -56,6 +57,20 @@ void raw_dnn_close(raw_dnn *l)
     if (l->stream)
         l->cu->cuStreamDestroy_v2(l->stream);
     *l = (raw_dnn){.error = l->error};
+}
+
+bool raw_dnn_fill(raw_dnn *l, void *to, const void *piece, uint64_t bytes)
+{
+    const trp__cu_address at = (trp__cu_address)(uintptr_t)to;
+    uint64_t done = bytes < FILLED_PIECE ? bytes : FILLED_PIECE;
+    bool good = raw_dnn_check(l, trp__cuda_upload(l->cu, at, piece, (size_t)done), "cuMemcpyHtoD");
+    while (good && done < bytes) {
+        uint64_t some = bytes - done < done ? bytes - done : done;
+        good = raw_dnn_check(l, l->cu->cuMemcpyAsync(at + done, at, (size_t)some, l->stream),
+                             "cuMemcpyAsync");
+        done += some;
+    }
+    return good;
 }
 
 /* A convolution. */
@@ -110,39 +125,23 @@ static void describe(raw_conv *c)
     c->node.port[TRP__DNN_CONV_Y] = RAW_CONV_Y;
 }
 
-/* The piece, again and again. */
-static bool fill(raw_dnn *l, const raw_conv *c, int tensor)
-{
-    const trp__cu_address at = (trp__cu_address)(uintptr_t)c->at[tensor];
-    const uint64_t bytes = bytes_of(&c->tensor[tensor]);
-    uint64_t done = bytes < FILLED_PIECE ? bytes : FILLED_PIECE;
-    bool good = check(l, trp__cuda_upload(l->cu, at, c->piece, (size_t)done), "cuMemcpyHtoD");
-    while (good && done < bytes) {
-        uint64_t some = bytes - done < done ? bytes - done : done;
-        good =
-            check(l, l->cu->cuMemcpyAsync(at + done, at, (size_t)some, l->stream), "cuMemcpyAsync");
-        done += some;
-    }
-    return good;
-}
-
 static bool take_memory(raw_dnn *l, raw_conv *c, uint64_t workspace)
 {
     uint64_t place[RAW_CONV_TENSORS + 1] = {0};
     for (int i = 0; i < RAW_CONV_TENSORS; i++)
         place[i + 1] = place[i] + (bytes_of(&c->tensor[i]) + 255) / 256 * 256;
     uint64_t all = place[RAW_CONV_TENSORS] + workspace;
-    if (!check(l, l->cu->cuMemAlloc_v2(&c->memory, (size_t)all), "cuMemAlloc") ||
-        !check(l, l->cu->cuMemsetD8Async(c->memory, 0, (size_t)all, l->stream),
-               "cuMemsetD8Async") ||
-        !check(l, l->cu->cuStreamSynchronize(l->stream), "cuStreamSynchronize"))
+    if (!raw_dnn_check(l, l->cu->cuMemAlloc_v2(&c->memory, (size_t)all), "cuMemAlloc") ||
+        !raw_dnn_check(l, l->cu->cuMemsetD8Async(c->memory, 0, (size_t)all, l->stream),
+                       "cuMemsetD8Async") ||
+        !raw_dnn_check(l, l->cu->cuStreamSynchronize(l->stream), "cuStreamSynchronize"))
         return false;
     c->workspace = (void *)(uintptr_t)(c->memory + place[RAW_CONV_TENSORS]);
     bool good = true;
     for (int i = 0; i < RAW_CONV_TENSORS; i++) {
         c->at[i] = (void *)(uintptr_t)(c->memory + place[i]);
         if (good && c->piece && i != written_by(c->pass))
-            good = fill(l, c, i);
+            good = raw_dnn_fill(l, c->at[i], c->piece, bytes_of(&c->tensor[i]));
     }
     return good;
 }
@@ -198,7 +197,7 @@ static bool begin_best(raw_dnn *l, raw_conv *c)
     uint32_t count = 0;
     trp_error error = {0};
     if (trp__dnn_engines(&l->planner, &part, ENGINES, engine, &count, &error) != TRP_OK)
-        return fail(l, &error);
+        return raw_dnn_fail(l, &error);
     for (uint32_t i = 0; i < count; i++)
         workspace = engine[i].workspace > workspace ? engine[i].workspace : workspace;
     bool good = take_memory(l, c, workspace);
@@ -220,7 +219,7 @@ bool raw_conv_plan(raw_dnn *l, raw_conv *c)
                                                          &graph, &c->plan, &error)
                                   : trp__dnn_plan_make(&l->planner, &graph, &c->plan, &error);
     if (status != TRP_OK)
-        return fail(l, &error);
+        return raw_dnn_fail(l, &error);
     if (c->plan->steps != 1 || !c->plan->step[0].engine.plan) {
         snprintf(l->error, 320, "cuDNN has no engine for it");
         return false;
@@ -251,12 +250,12 @@ bool raw_conv_send(raw_dnn *l, raw_conv *c)
                                               c->workspace, &error) == TRP_OK,
                          1))
         return true;
-    return fail(l, &error);
+    return raw_dnn_fail(l, &error);
 }
 
 static bool synchronize(raw_dnn *l)
 {
-    return check(l, l->cu->cuStreamSynchronize(l->stream), "cuStreamSynchronize");
+    return raw_dnn_check(l, l->cu->cuStreamSynchronize(l->stream), "cuStreamSynchronize");
 }
 
 bool raw_conv_run(raw_dnn *l, raw_conv *c, uint64_t count)
@@ -271,5 +270,6 @@ bool raw_conv_run(raw_dnn *l, raw_conv *c, uint64_t count)
 bool raw_conv_result(raw_dnn *l, const raw_conv *c, void *out, size_t bytes)
 {
     const trp__cu_address from = (trp__cu_address)(uintptr_t)c->at[written_by(c->pass)];
-    return synchronize(l) && check(l, l->cu->cuMemcpyDtoH_v2(out, from, bytes), "cuMemcpyDtoH");
+    return synchronize(l) &&
+           raw_dnn_check(l, l->cu->cuMemcpyDtoH_v2(out, from, bytes), "cuMemcpyDtoH");
 }

@@ -21,6 +21,13 @@ typedef struct raw_dnn {
 trp_status raw_dnn_open(raw_dnn *l, char *text);
 void raw_dnn_close(raw_dnn *l);
 
+/* False, but for a call that went well: l->error has why. */
+bool raw_dnn_fail(raw_dnn *l, const trp_error *error);
+bool raw_dnn_check(raw_dnn *l, int result, const char *call);
+
+/* The piece, FILLED_PIECE bytes, again and again; in the stream. */
+bool raw_dnn_fill(raw_dnn *l, void *to, const void *piece, uint64_t bytes);
+
 enum { RAW_CONV_X, RAW_CONV_W, RAW_CONV_Y, RAW_CONV_TENSORS };
 
 /* A pass of a convolution, bf16 with channels last, with its memory. What it writes is zero at

@@ -57,6 +57,7 @@ void suite_dnn_convs_quick(suite *s);
 void suite_dnn_convs_full(suite *s);
 void suite_dnn_fused(suite *s);
 void suite_dnn_attention(suite *s);
+void suite_dnn_attention_raw(suite *s);
 void suite_dnn_rnn(suite *s);
 void suite_dnn_repeat(suite *s);
 void suite_dnn_first(suite *s);
