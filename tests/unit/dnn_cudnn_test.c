@@ -526,9 +526,10 @@ static int tear_down(void **unused)
 
 int main(int count, char **argument)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(convolutions), cmocka_unit_test(products),
-        cmocka_unit_test(pointwise),  cmocka_unit_test(reductions),   cmocka_unit_test(pooling),
-        cmocka_unit_test(norms),      cmocka_unit_test(fused),
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(convolutions), cmocka_unit_test(products), cmocka_unit_test(pointwise),
+        cmocka_unit_test(reductions),   cmocka_unit_test(pooling),  cmocka_unit_test(norms),
+        cmocka_unit_test(fused),
     };
     if (count > 1)
         cmocka_set_test_filter(argument[1]);
