@@ -215,6 +215,7 @@ static double measure(suite *s, trp_actor *blas, const element *e, int n)
     stats_side raw_side = {.run = p.raw ? run_raw : NULL, .context = &p};
     stats_side troupe_side = {.run = run_troupe, .context = &p};
     stats_plan plan = {.blocks = s->quick ? 3 : 9};
+    placement where;
     report_row row;
     describe(&p, &row);
 
@@ -227,7 +228,10 @@ static double measure(suite *s, trp_actor *blas, const element *e, int n)
     if (ok) {
         plan.warm = plan.count / 8 + 1;
         memcpy(row.note, p.note, sizeof row.note);
+        placement_begin(&where, s->device, false);
+        plan.placement = suite_on_gpu(s) ? &where : NULL; /* a processor's library has threads */
         ok = suite_measure(s, &plan, raw_side, troupe_side, &row);
+        placement_end(&where);
     } else {
         suite_fail(s, row.section, row.name);
     }
