@@ -193,14 +193,14 @@ bool product_measure(product *p, report_row *row)
     suite *s = p->suite;
     stats_side raw_side = {.run = p->raw ? product_run_raw : NULL, .context = p};
     stats_side troupe_side = {.run = product_run_troupe, .context = p};
-    stats_plan plan = {.blocks = s->quick ? 3 : 9};
+    stats_plan plan = {.blocks = s->quick ? 3 : 7};
     placement where;
     row->raw = p->raw ? s->raw->api->matmul_label : NULL;
     bool good = product_begin(p) && product_run_first(p) &&
                 (!p->raw || p->epilogue || product_compare(p, row->note));
     if (good) {
         plan.count =
-            stats_calibrate(p->raw ? raw_side : troupe_side, s->quick ? 20e6 : 40e6, 10000);
+            stats_calibrate(p->raw ? raw_side : troupe_side, s->quick ? 20e6 : 60e6, 10000);
         plan.warm = plan.count / 8 + 1;
         placement_begin(&where, s->device, false);
         plan.placement = &where;

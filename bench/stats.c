@@ -64,7 +64,7 @@ bool stats_compare(const stats_plan *plan, stats_side raw, stats_side troupe,
     uint64_t taken[2] = {0};
     bool ok = samples[0] && samples[1];
     for (uint32_t turn = 0; turn < 2 * plan->blocks && ok; turn++) {
-        const uint32_t block = turn / 2, side = (block + turn) % 2;
+        const uint32_t block = turn / 2, side = turn % 2;
         if (!sides[side].run)
             continue;
         if (plan->placement)

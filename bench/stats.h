@@ -34,8 +34,8 @@ typedef struct stats_side {
 } stats_side;
 
 typedef struct stats_plan {
-    uint32_t blocks; /* for each side; the sides take turns, and turns in being first, so that drift
-                      * hits both alike */
+    uint32_t blocks; /* for each side; the sides take turns, so that drift hits both alike, and what
+                      * a GPU that lowers its clock has done before */
     uint64_t count;  /* timed operations in a block */
     uint64_t warm;   /* untimed operations before them, in each block */
     bool each;       /* a sample is one operation, run by itself; else it is a block's mean */

@@ -60,16 +60,22 @@ static bool trusted(const one *g)
 
 /* --- convolutions --- */
 
-static bool trusts_conv(trp_dnn_kind kind, uint8_t type, int before, int behind, bool flip)
+static bool trusts_groups(trp_dnn_kind kind, uint8_t type, int groups, int before, int behind,
+                          bool flip)
 {
     one g = begin(kind);
     const int width = 5 + before + behind - 2;
     add(&g, TRP__DNN_CONV_X, type, 1, 8, 5, 5);
-    add(&g, TRP__DNN_CONV_W, type, 8, 8, 1, 3);
+    add(&g, TRP__DNN_CONV_W, type, 8, 8 / groups, 1, 3);
     add(&g, TRP__DNN_CONV_Y, type, 1, 8, 5, width);
     g.node.mode = flip;
     pad(&g, before, behind);
     return trusted(&g);
+}
+
+static bool trusts_conv(trp_dnn_kind kind, uint8_t type, int before, int behind, bool flip)
+{
+    return trusts_groups(kind, type, 1, before, behind, flip);
 }
 
 static void convolutions(void **state)
@@ -83,6 +89,8 @@ static void convolutions(void **state)
         assert_int_equal(trusts_conv(kinds[i], TRP_F64, 0, 1, false), !filter);
         assert_int_equal(trusts_conv(kinds[i], TRP_F64, 2, 1, false), !filter);
         assert_true(trusts_conv(kinds[i], TRP_BF16, 0, 1, false));
+        assert_true(trusts_groups(kinds[i], TRP_BF16, 2, 1, 1, false));
+        assert_int_equal(trusts_groups(kinds[i], TRP_F16, 4, 0, 1, false), !filter);
         assert_false(trusts_conv(kinds[i], TRP_BF16, 1, 1, true));
         assert_false(trusts_conv(kinds[i], TRP_I8, 1, 1, false));
     }

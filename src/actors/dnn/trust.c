@@ -75,7 +75,8 @@ static bool pads_apart(const trp__dnn_node *node, bool less_too)
 }
 
 /* Filters that are turned around are taken, and some come out wrong; of one tap it is no matter.
- * Gradients of f64's filters are wrong where an image is padded more on one side. 8-bit types have
+ * Gradients of filters of f64, or of several groups, are wrong where an image is padded more on one
+ * side. 8-bit types have
  * kernels for whole groups of channels that are fastest, and nothing good beside them; sums of
  * integers come out as other numbers. */
 static bool trusts_conv(const trp__dnn_graph *g, const trp__dnn_node *node)
@@ -87,9 +88,10 @@ static bool trusts_conv(const trp__dnn_graph *g, const trp__dnn_node *node)
         taps *= w->dim[i];
     if (node->mode && taps > 1)
         return false;
-    if (all_types(g, node, is_f64))
-        return node->kind != TRP_DNN_CONV_BACKWARD_FILTER || !pads_apart(node, true);
-    if (all_types(g, node, is_common))
+    const bool f64 = all_types(g, node, is_f64), groups = w->dim[1] != x->dim[1];
+    if (node->kind == TRP_DNN_CONV_BACKWARD_FILTER && (f64 || groups) && pads_apart(node, true))
+        return false;
+    if (f64 || all_types(g, node, is_common))
         return true;
     return is_f8(x->type) && w->type == x->type && node->kind == TRP_DNN_CONV_FORWARD &&
            x->dim[1] == w->dim[1] && x->dim[1] % NARROW == 0 && w->dim[0] % NARROW == 0 &&
