@@ -75,8 +75,7 @@ static bool pads_apart(const trp__dnn_node *node, bool less_too)
 }
 
 /* Filters that are turned around are taken, and some come out wrong; of one tap it is no matter.
- * Gradients of filters of f64, or of several groups, are wrong where an image is padded more on one
- * side. 8-bit types have
+ * So do gradients of filters where an image is padded more on one side. 8-bit types have
  * kernels for whole groups of channels that are fastest, and nothing good beside them; sums of
  * integers come out as other numbers. */
 static bool trusts_conv(const trp__dnn_graph *g, const trp__dnn_node *node)
@@ -88,10 +87,9 @@ static bool trusts_conv(const trp__dnn_graph *g, const trp__dnn_node *node)
         taps *= w->dim[i];
     if (node->mode && taps > 1)
         return false;
-    const bool f64 = all_types(g, node, is_f64), groups = w->dim[1] != x->dim[1];
-    if (node->kind == TRP_DNN_CONV_BACKWARD_FILTER && (f64 || groups) && pads_apart(node, true))
+    if (node->kind == TRP_DNN_CONV_BACKWARD_FILTER && pads_apart(node, true))
         return false;
-    if (f64 || all_types(g, node, is_common))
+    if (all_types(g, node, is_common) || all_types(g, node, is_f64))
         return true;
     return is_f8(x->type) && w->type == x->type && node->kind == TRP_DNN_CONV_FORWARD &&
            x->dim[1] == w->dim[1] && x->dim[1] % NARROW == 0 && w->dim[0] % NARROW == 0 &&
@@ -218,6 +216,15 @@ static bool ends(const trp__dnn_graph *g, const trp__dnn_node *node)
             !is_half(g->tensor[node->port[TRP__DNN_CONV_X]].type));
 }
 
+/* Convolutions that are right by themselves and sometimes wrong with something behind them. */
+static bool stays_alone(const trp__dnn_node *node)
+{
+    bool dilated = false;
+    for (int i = 0; i < node->spatial; i++)
+        dilated = dilated || node->dilation[i] > 1;
+    return node->kind < TRP_DNN_MATMUL && (dilated || pads_apart(node, true));
+}
+
 /* The tensor that a node is about, and that it writes. */
 static const trp__dnn_tensor *shape_before(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
@@ -258,7 +265,8 @@ uint32_t trp__dnn_trusted(const trp__dnn_graph *g, uint32_t first)
         if (!trusts(g, node) ||
             (node->kind == TRP_DNN_POINTWISE && !product && !trusts_pointwise(g, node)))
             break;
-        if (before && (common == 0 || !same_dims(shape_behind(g, before), shape_before(g, node))))
+        if (before && (common == 0 || !same_dims(shape_behind(g, before), shape_before(g, node)) ||
+                       stays_alone(before) || stays_alone(node)))
             break;
         before = node;
         if (ends(g, node))
