@@ -29,15 +29,31 @@ static int32_t parts_of_sums(const trp__cutlass_row *row, const trp__cutlass_pro
     return parts > 1 ? (int32_t)parts : 1;
 }
 
+/* Stream-K rounds tiles up to groups along both sides, and computes those that there are not: as
+ * wide as adds little. */
+static int32_t rounded_swizzle(const trp__cutlass_row *row, const trp__cutlass_problem *p,
+                               int32_t wanted)
+{
+    const int64_t rows = divide_up(p->m, (int64_t)row->tile[0] * row->cluster[0]);
+    const int64_t columns = divide_up(p->n, (int64_t)row->tile[1] * row->cluster[1]);
+    int32_t swizzle = wanted;
+    while (row->family == TRP__CUTLASS_SM90 && row->stream_k && swizzle > 1 &&
+           (double)(divide_up(rows, swizzle) * divide_up(columns, swizzle)) * swizzle * swizzle >
+               1.02 * (double)(rows * columns))
+        swizzle /= 2;
+    return swizzle;
+}
+
 static trp__cutlass_settings estimate(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
     /* Tiles that follow each other lie in squares if A and B together are more than half of L2. */
     const double bytes = (double)p->m * (double)p->k * trp_dtype_bits((trp_dtype)p->a) / 8.0 +
                          (double)p->k * (double)p->n * trp_dtype_bits((trp_dtype)p->b) / 8.0;
     const int32_t parts = parts_of_sums(row, p);
-    return (trp__cutlass_settings){.swizzle = bytes > 24e6  ? 8
-                                              : bytes > 8e6 ? 4
-                                                            : 1,
+    return (trp__cutlass_settings){.swizzle = rounded_swizzle(row, p,
+                                                              bytes > 24e6  ? 8
+                                                              : bytes > 8e6 ? 4
+                                                                            : 1),
                                    .splits = parts,
                                    .stream_k = parts > 1 ? 2 : 0};
 }

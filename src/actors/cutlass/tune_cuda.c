@@ -12,16 +12,24 @@ enum {
     FINALISTS_FULL = 6,
     SEEDS = 4, /* kernels of which all settings are tried */
     REPETITIONS = 100,
+    ROUNDS_LASTING = 3,
+    REPETITIONS_LASTING = 2000,
 };
 
 _Static_assert(ROUNDS_QUICK <= (int)TRP__TUNE_ROUNDS, "rounds are kept");
 
-/* How long one measurement shall take. The last ones follow each other as long as it takes until
- * the device has come down to the clock that it can keep. */
+/* How long one measurement shall take. */
 #define LENGTH_QUICK_US 500.0f
 #define LENGTH_FULL_US  1000.0f
 #define FINAL_QUICK_US  3000.0f
 #define FINAL_FULL_US   10000.0f
+
+/* Kernels that take so long heat the device until it lowers its clock, by as much as each of them
+ * makes it: a full search begins once it has come down, and the last measurements are so long that
+ * each kernel comes to a clock of its own. */
+#define LASTING_US       50.0f
+#define HEAT_US          200000.0f
+#define FINAL_LASTING_US 100000.0f
 
 /* What takes the place of the first is this much faster. */
 #define ENOUGH 0.99f
@@ -126,7 +134,7 @@ static trp_status begin(trp__cutlass_tuner *t, uint64_t ticket, const char *sear
         return TRP_OK;
     }
     t->entries = t->at = t->round = 0;
-    t->warm = t->flying = t->keeping = false;
+    t->warm = t->hot = t->lasting = t->flying = t->keeping = false;
     for (uint32_t i = 0; i < t->head.candidates; i++) {
         if (module_of(t, i))
             add_entry(t, i, t->candidate[i].first);
@@ -141,18 +149,30 @@ static trp_status begin(trp__cutlass_tuner *t, uint64_t ticket, const char *sear
 
 /* Measuring. */
 
+static bool is_lasting(const trp__cutlass_tuner *t)
+{
+    return t->head.level == TRP_TUNE_FULL && t->entry[0].us[0] >= LASTING_US;
+}
+
+/* Whether the measurement is only for the device to get hot. */
+static bool is_heat(const trp__cutlass_tuner *t)
+{
+    return t->phase == TRP__TUNE_ROWS && t->at == 0 && t->warm && !t->hot && is_lasting(t);
+}
+
 static float length_of(const trp__cutlass_tuner *t)
 {
     bool full = t->head.level == TRP_TUNE_FULL;
     if (t->phase == TRP__TUNE_FINAL)
-        return full ? FINAL_FULL_US : FINAL_QUICK_US;
-    return full ? LENGTH_FULL_US : LENGTH_QUICK_US;
+        return t->lasting ? FINAL_LASTING_US : full ? FINAL_FULL_US : FINAL_QUICK_US;
+    return is_heat(t) ? HEAT_US : full ? LENGTH_FULL_US : LENGTH_QUICK_US;
 }
 
 static uint32_t repetitions(const trp__cutlass_tuner *t, float us)
 {
-    float count = us > 0 ? length_of(t) / us : REPETITIONS;
-    return count < 2 ? 2 : count > REPETITIONS ? REPETITIONS : (uint32_t)count;
+    const float most = t->lasting || is_heat(t) ? REPETITIONS_LASTING : REPETITIONS;
+    float count = us > 0 ? length_of(t) / us : most;
+    return count < 2 ? 2 : count > most ? (uint32_t)most : (uint32_t)count;
 }
 
 static trp_status launch(trp__cutlass_tuner *t, const trp__tune_ways *ways, trp_error *error)
@@ -240,6 +260,7 @@ static void add_settings(trp__cutlass_tuner *t)
 static void begin_final(trp__cutlass_tuner *t)
 {
     uint32_t most = 1 + (t->head.level == TRP_TUNE_FULL ? FINALISTS_FULL : FINALISTS_QUICK);
+    t->lasting = is_lasting(t);
     sort(t);
     t->finalists = t->entries < most ? t->entries : most;
     t->at = t->round = 0;
@@ -248,7 +269,9 @@ static void begin_final(trp__cutlass_tuner *t)
 
 static uint32_t rounds_of(const trp__cutlass_tuner *t)
 {
-    return t->head.level == TRP_TUNE_FULL ? TRP__TUNE_ROUNDS : ROUNDS_QUICK;
+    return t->lasting                       ? ROUNDS_LASTING
+           : t->head.level == TRP_TUNE_FULL ? TRP__TUNE_ROUNDS
+                                            : ROUNDS_QUICK;
 }
 
 /* The one with the least median, if it beats the first one by enough. */
@@ -295,6 +318,10 @@ static void end_phase(trp__cutlass_tuner *t, bool late)
 static void next_of_qualifying(trp__cutlass_tuner *t, float us)
 {
     bool late = trp__now_ns() > t->until;
+    if (is_heat(t)) {
+        t->hot = true;
+        return;
+    }
     t->entry[t->at].us[0] = us;
     t->warm = !t->warm;
     if (t->warm) /* once more, and longer */

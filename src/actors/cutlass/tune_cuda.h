@@ -44,6 +44,7 @@ typedef struct trp__cutlass_tuner {
     uint32_t finalists;
     uint32_t launches; /* of the measurement */
     bool warm, flying; /* it was launched before; it is on the device */
+    bool hot, lasting; /* the device was heated; the last measurements are long */
     bool keeping;
     trp__cutlass_record record; /* `kernel` "": nothing was found */
     uint32_t winner;            /* among the candidates */

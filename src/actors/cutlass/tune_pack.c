@@ -16,7 +16,7 @@ enum { ROWS_QUICK = 4, ROWS_FULL = TRP__RUN_CANDIDATES_MAX };
 
 /* What a search takes at most, unless one kernel takes longer. */
 #define BUDGET_QUICK (1 * TRP__SECOND)
-#define BUDGET_FULL  (5 * TRP__SECOND)
+#define BUDGET_FULL  (8 * TRP__SECOND)
 
 /* Records. */
 

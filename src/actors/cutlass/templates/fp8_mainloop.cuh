@@ -32,7 +32,7 @@ struct trp_with_mma<
 
 inline constexpr int trp_fp8_width = cute::size<1>(trp_tile{});
 inline constexpr int trp_fp8_parts = trp_fp8_width > 160 ? 2 : 1;
-inline constexpr int trp_fp8_steps = trp_fp8_width > 128 ? 1 : 2; /* of a round */
+inline constexpr int trp_fp8_steps = trp_fp8_width > 144 ? 1 : 2; /* of a round */
 
 using trp_fp8_mma = decltype(cute::make_tiled_mma(
     cute::GMMA::ss_op_selector<

@@ -138,10 +138,20 @@ using trp_schedule = cutlass::gemm::TRP_SCHEDULE(TmaWarpSpecializedCooperative);
 using trp_epilogue_schedule = trp_cooperative_epilogue;
 #endif
 
+/* What an epilogue computes and stores at a time: CUTLASS takes 32 columns, or what divides them and
+ * the tile's, which of 144 are 16. */
+#if TRP_ODD_WIDTH
+using trp_epilogue_tile = cutlass::platform::conditional_t<
+    cute::size<1>(trp_tile{}) % 48 == 0, cute::Shape<cute::_128, cute::_48>,
+    cutlass::epilogue::collective::EpilogueTileAuto>;
+#else
+using trp_epilogue_tile = cutlass::epilogue::collective::EpilogueTileAuto;
+#endif
+
 /* A tree of visitors, if there is one, is a type and how its arguments follow from the slots. It
  * may use trp_tile, and trp_epilogue_descriptor for nodes that load or store by TMA. */
 using trp_epilogue_descriptor = cutlass::epilogue::collective::detail::EpilogueDescriptor<
-    trp_tile, cutlass::epilogue::collective::EpilogueTileAuto, TRP_C, TRP_D, trp_epilogue_schedule>;
+    trp_tile, trp_epilogue_tile, TRP_C, TRP_D, trp_epilogue_schedule>;
 
 /* A layout with a star: strides are in an array, one a group. */
 #if TRP_GROUPED
@@ -153,7 +163,7 @@ template <bool Row> using trp_lines = trp_layout<Row>;
 template <class Fusion>
 using trp_epilogue_of = typename cutlass::epilogue::collective::CollectiveBuilder<
     cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, trp_tile, trp_cluster,
-    cutlass::epilogue::collective::EpilogueTileAuto, TRP_ACC, TRP_SCALAR, TRP_C,
+    trp_epilogue_tile, TRP_ACC, TRP_SCALAR, TRP_C,
     trp_lines<TRP_C_ROW != TRP_SWAP>, 128 / trp_bits<TRP_C>, TRP_D,
     trp_lines<TRP_D_ROW != TRP_SWAP>, 128 / trp_bits<TRP_D>, trp_epilogue_schedule,
     Fusion>::CollectiveOp;

@@ -1,5 +1,6 @@
 /* In place of CUTLASS's, which includes the schedulers of all architectures: those of sm_90
- * and sm_100, and of them only what a template asks for. TRP_SCHEDULER: 0 persistent, 1 stream-K, 2 grouped.
+ * and sm_100, and of them only what a template asks for. TRP_SCHEDULER: 0 persistent (for sm_90 ours),
+ * 1 stream-K, 2 grouped.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once
@@ -21,6 +22,9 @@ struct StaticPersistentScheduler {};
 #if TRP_SM >= 100
 #include "cutlass/gemm/kernel/sm100_tile_scheduler.hpp"
 #endif
+#if TRP_SM == 90 && TRP_SCHEDULER == 0
+#include "tiles_sm90.cuh"
+#endif
 #if TRP_SCHEDULER == 1
 #include "cutlass/gemm/kernel/sm90_tile_scheduler_stream_k.hpp"
 #elif TRP_SCHEDULER == 2
@@ -32,7 +36,11 @@ namespace cutlass::gemm::kernel::detail {
 template <class Tag, class Arch, class Tile, class Cluster, uint32_t Stages = 2,
           class Problem = void>
 struct TileSchedulerSelector {
+#if TRP_SM == 90 && TRP_SCHEDULER == 0
+    using Scheduler = trp_tiles;
+#else
     using Scheduler = PersistentTileSchedulerSm90;
+#endif
 };
 
 #if TRP_SM >= 100
