@@ -8,6 +8,8 @@
 
 #include <troupe/dnn.h>
 
+#include <string.h>
+
 enum { SIDE = 5, COUNT = SIDE * SIDE, TRIES = 4 };
 
 static char cublaslt[512]; /* the fake's path */
@@ -142,7 +144,41 @@ static void cudnn(void)
         {"FAKE_CUDNN_FAIL_CALL", "FAKE_CUDNN_FAIL_RESULT", "4003", true},
         {"FAKE_CUDNN_FAIL_CALL", "FAKE_CUDNN_FAIL_RESULT", "2000", true},
         {"FAKE_CUDNN_FAIL_CALL", "FAKE_CUDNN_FAIL_RESULT", "3000", true}};
-    each_call(failures, 4, 220);
+    each_call(failures, 4, 420);
+}
+
+static trp_status run_with(trp_system *system, const char *result, trp_error *error)
+{
+    const trp_device_options options = h_options();
+    trp_device *device;
+    trp_actor *dnn;
+    setenv("FAKE_CUDNN_RUN_RESULT", result, 1);
+    H_OK(trp_device_open(system, &options, &device));
+    unsetenv("FAKE_CUDNN_RUN_RESULT");
+    H_OK(trp_actor_create(device, &(trp_actor_options){.kind = "dnn"}, &dnn));
+    trp_status status = run(device, dnn, 3, error);
+    trp_actor_destroy(dnn);
+    trp_device_close(device);
+    return status;
+}
+
+/* What cuDNN has planned and then does not run, kernels of the actor's do. What it breaks at is an
+ * error. */
+static void refused(void)
+{
+    trp_error error = {0};
+    char cache[256];
+    trp_system *system;
+    h_folder_make(cache, sizeof cache, "dnn-refused");
+    setenv("TROUPE_CACHE_DIR", cache, 1);
+    setenv("FAKE_CUDNN_TAKES", "conv", 1);
+    system = h_system_create(NULL);
+    H_IS(run_with(system, "5000", &error), TRP_E_LIBRARY);
+    H_CHECK(strstr(error.message, "cudnnBackendExecute"));
+    H_OK(run_with(system, "2000", &error));
+    H_OK(run_with(system, "3000", &error));
+    H_OK(trp_system_destroy(system));
+    h_folder_remove(cache);
 }
 
 static void driver(void)
@@ -162,7 +198,8 @@ static void product(void)
 
 int main(int argc, char **argv)
 {
-    static const h_case cases[] = {{"cudnn", cudnn}, {"driver", driver}, {"product", product}};
+    static const h_case cases[] = {
+        {"cudnn", cudnn}, {"refused", refused}, {"driver", driver}, {"product", product}};
     h_need_process_isolation();
     if (!h_is_cuda() || h_is_gpu() || !getenv("TROUPE_CUDNN") || !getenv("TROUPE_CUBLASLT")) {
         printf("skipped: only the fakes fail on demand\n");

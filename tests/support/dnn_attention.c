@@ -9,7 +9,8 @@ typedef struct attention {
     const dr_work *w;
     const dr_tensor *q, *k, *v, *bias, *slopes, *seq_q, *seq_kv;
     double scale, u;
-    double narrow; /* what weights and their gradients may be rounded to before the next product */
+    double narrow; /* what weights and their gradients may be rounded to before the next product, */
+    double least;  /* and how far off they are then at least */
     double *score, *e; /* of one row */
     double dropout;
     uint64_t seed, offset;
@@ -36,6 +37,7 @@ static attention begin(const dr_work *w)
                    .u = w->u * (w->g->fused ? 4 : 1)};
     const double d = (double)a.q->dim[3];
     a.narrow = narrow_of(w, a.q);
+    a.least = a.narrow > 0 && a.q->type == TRP_F16 ? 0x1p-25 : 0;
     a.dropout = n->parameter[1].re;
     a.seed = dr_integer(w, n->seed);
     a.offset = dr_integer(w, n->offset);
@@ -142,7 +144,7 @@ static double weight(const attention *a, int64_t j, double log_sum, double log_e
         return 0;
     const double by = exp(a->score[j] - log_sum);
     const double off = a->e[j] + log_e + 2 * a->u * (fabs(a->score[j]) + fabs(log_sum) + 4);
-    *e = by * (expm1(off) + a->narrow);
+    *e = by * (expm1(off) + a->narrow) + a->least;
     return by;
 }
 
@@ -254,7 +256,7 @@ void dr_attention_backward(const dr_work *w)
                 kept * slope.e + mean.e + 4 * a.u * (kept * fabs(slope.v) + fabs(mean.v));
             const double ds = by * away;
             const double ds_e =
-                e * fabs(away) + by * off + e * off + (4 * a.u + a.narrow) * fabs(ds);
+                e * fabs(away) + by * off + e * off + (4 * a.u + a.narrow) * fabs(ds) + a.least;
             for (int64_t d = 0; d < a.v->dim[3]; d++)
                 product(&v[at(dv, p[0], h, j, d)], kept * by, kept_e, dy,
                         at(dy, p[0], p[1], p[2], d));

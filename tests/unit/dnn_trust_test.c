@@ -97,6 +97,26 @@ static void convolutions(void **state)
     }
 }
 
+static bool trusts_channels(trp_dnn_kind kind, int in, int out, int before, int behind)
+{
+    one g = begin(kind);
+    add(&g, TRP__DNN_CONV_X, TRP_F16, 2, in, 1, 5);
+    add(&g, TRP__DNN_CONV_W, TRP_F16, out, in, 1, 3);
+    add(&g, TRP__DNN_CONV_Y, TRP_F16, 2, out, 1, 5 + before + behind - 2);
+    pad(&g, before, behind);
+    return trusted(&g) == 1;
+}
+
+static void of_one_channel(void **state)
+{
+    (void)state;
+    assert_true(trusts_channels(TRP_DNN_CONV_FORWARD, 1, 1, 1, 0));
+    assert_true(trusts_channels(TRP_DNN_CONV_BACKWARD_DATA, 1, 1, 1, 1));
+    assert_true(trusts_channels(TRP_DNN_CONV_BACKWARD_DATA, 2, 3, 1, 0));
+    assert_false(trusts_channels(TRP_DNN_CONV_BACKWARD_DATA, 1, 3, 1, 0));
+    assert_false(trusts_channels(TRP_DNN_CONV_BACKWARD_DATA, 2, 1, 0, 1));
+}
+
 /* So many nodes of a convolution and a relu. */
 static uint32_t with_relu(int before, int behind, int dilation)
 {
@@ -172,6 +192,9 @@ static void biases(void **state)
 {
     (void)state;
     assert_true(trusts_bias(TRP_DNN_ATTENTION, 1, 1, 8));
+    assert_true(trusts_bias(TRP_DNN_ATTENTION, 1, 8, 8));
+    assert_false(trusts_bias(TRP_DNN_ATTENTION, 2, 8, 1));
+    assert_false(trusts_bias(TRP_DNN_ATTENTION, 1, 1, 1));
     assert_true(trusts_bias(TRP_DNN_ATTENTION_BACKWARD, 2, 8, 8));
     assert_true(trusts_bias(TRP_DNN_ATTENTION_BACKWARD, 1, 8, 8));
     assert_false(trusts_bias(TRP_DNN_ATTENTION_BACKWARD, 2, 1, 8));
@@ -181,10 +204,8 @@ static void biases(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions),
-        cmocka_unit_test(fused),
-        cmocka_unit_test(pools),
-        cmocka_unit_test(biases),
+        cmocka_unit_test(convolutions), cmocka_unit_test(of_one_channel), cmocka_unit_test(fused),
+        cmocka_unit_test(pools),        cmocka_unit_test(biases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

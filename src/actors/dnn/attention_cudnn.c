@@ -413,11 +413,11 @@ bool trp__dnn_fits_attention(const trp__dnn_tensor *t, int port)
     return t->stride[RANK - 1] == 1;
 }
 
-/* Of a bias that repeats along rows or columns gradients come out wrong, the bias's own too large.
- */
-static bool repeats(const trp__dnn_tensor *bias, int64_t rows, int64_t columns)
+/* Of a bias that repeats along rows or columns gradients come out wrong, the bias's own too large;
+ * of one that repeats along columns some rows lack it forward too. */
+static bool repeats(const trp__dnn_tensor *bias, int64_t rows, int64_t columns, bool backward)
 {
-    return bias->dim[2] != rows || bias->dim[3] != columns;
+    return (backward && bias->dim[2] != rows) || bias->dim[3] != columns;
 }
 
 const char *trp__dnn_attention_refusal(const trp__dnn_tensor *tensors, const trp__dnn_node *n)
@@ -442,8 +442,9 @@ const char *trp__dnn_attention_refusal(const trp__dnn_tensor *tensors, const trp
         return "backward of a depth of more than 256";
     if (backward && rows == 1 && columns == 1)
         return "backward of one row and column";
-    if (backward && bias && repeats(&tensors[n->port[TRP__DNN_ATTENTION_BIAS]], rows, columns))
-        return "backward with a bias that repeats along rows or columns";
+    if (bias && repeats(&tensors[n->port[TRP__DNN_ATTENTION_BIAS]], rows, columns, backward))
+        return backward ? "backward with a bias that repeats along rows or columns"
+                        : "with a bias that repeats along columns";
     if (slopes && n->mode == TRP_DNN_MASK_NONE)
         return "with slopes and without a mask";
     if (low && (bias || slopes))

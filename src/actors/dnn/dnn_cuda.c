@@ -35,7 +35,7 @@ typedef struct plan_key {
 
 /* What the side thread works on, or has: only one graph at a time. */
 typedef struct making {
-    bool begun;
+    bool begun, distrust;
     plan_key key;
     void *bytes; /* a copy of the graph */
     trp__dnn_graph graph;
@@ -257,6 +257,8 @@ static bool search_once(state *s, const trp__key *key)
     return true;
 }
 
+/* Where the library has refused to run what it had planned, without it: there is nothing to search
+ * then, and the record is to be another one. */
 static void make_plan(void *argument)
 {
     state *s = argument;
@@ -264,12 +266,14 @@ static void make_plan(void *argument)
     trp__key key;
     trp__dnn_record_key(&s->site, &m->graph, &key);
     m->status = TRP_OK;
-    if (!use_record(s, &key)) {
+    s->planner.distrust = m->distrust;
+    if (m->distrust || !use_record(s, &key)) {
         m->status = trp__dnn_plan_make(&s->planner, &m->graph, &m->plan, &m->error);
-        if (m->status == TRP_OK && m->graph.head->tune != TRP_TUNE_OFF) {
+        if (m->status == TRP_OK && m->graph.head->tune != TRP_TUNE_OFF && !m->distrust) {
             if (!search_once(s, &key))
                 m->status = TRP_E_CANCELLED;
         } else if (m->status == TRP_OK) {
+            m->plan->tune = m->graph.head->tune;
             trp__dnn_record_keep(s->store, &key, m->plan);
         }
     }
@@ -285,7 +289,7 @@ static bool is_made(const state *s, const plan_key *key, const trp__dnn_graph *g
 }
 
 static trp_status begin_plan(state *s, const plan_key *key, const trp__dnn_graph *graph,
-                             trp_error *error)
+                             bool distrust, trp_error *error)
 {
     making *m = &s->making;
     size_t bytes = trp__dnn_bytes(graph->head);
@@ -297,6 +301,7 @@ static trp_status begin_plan(state *s, const plan_key *key, const trp__dnn_graph
     m->graph = trp__dnn_graph_at(m->bytes);
     m->key = *key;
     m->begun = true;
+    m->distrust = distrust;
     atomic_store(&s->unwanted, false);
     trp__side_run(s->side, make_plan, s);
     return TRP_AGAIN;
@@ -318,7 +323,9 @@ static trp_status find_plan(state *s, const plan_key *key, const trp__dnn_graph 
     making *m = &s->making;
     trp__dnn_plan **known = trp__lru_find(s->plans, key);
     *out = known ? *known : NULL;
-    if (*out && (*out)->tune >= graph->head->tune && trp__dnn_same_graph((*out)->key, graph->head))
+    const bool same = *out && trp__dnn_same_graph((*out)->key, graph->head);
+    const bool refused = same && (*out)->refused;
+    if (same && !refused && (*out)->tune >= graph->head->tune)
         return TRP_OK;
     bool ours = is_made(s, key, graph);
     if (trp__side_busy(s->side)) {
@@ -339,7 +346,7 @@ static trp_status find_plan(state *s, const plan_key *key, const trp__dnn_graph 
         if (ours && status != TRP_E_CANCELLED)
             return status;
     }
-    return begin_plan(s, key, graph, error);
+    return begin_plan(s, key, graph, refused, error);
 }
 
 /* Requests. */
@@ -391,6 +398,8 @@ static trp_status zero_results(trp_instance *instance, const trp__dnn_graph *g,
     return status;
 }
 
+/* TRP_AGAIN: the library has refused the first piece, so that nothing is done yet, and the plan
+ * will be another one. */
 static trp_status launch(trp_instance *instance, trp__dnn_plan *plan, const trp__dnn_graph *graph,
                          void *at[], trp_error *error)
 {
@@ -409,9 +418,12 @@ static trp_status launch(trp_instance *instance, trp__dnn_plan *plan, const trp_
     trp__dnn_plan_set_values(plan, graph);
     for (uint32_t i = 0; i < plan->steps && status == TRP_OK; i++) {
         trp__dnn_step *step = &plan->step[i];
-        if (step->way == TRP__DNN_WAY_ENGINE)
+        if (step->way == TRP__DNN_WAY_ENGINE) {
             status = trp__dnn_step_launch(plan, step, s->handle, at, workspace, error);
-        else if (step->way == TRP__DNN_WAY_PRODUCT)
+            plan->refused = status != TRP_OK && trp__dnn_is_refusal(error);
+            if (plan->refused && i == 0)
+                return TRP_AGAIN;
+        } else if (step->way == TRP__DNN_WAY_PRODUCT)
             status = trp__dnn_product_launch(&step->engine, at, workspace, instance->stream, error);
         else if (step->way == TRP__DNN_WAY_DIRECT)
             status = trp__direct_launch(&s->direct, instance, lowered, step->first, at,

@@ -290,9 +290,12 @@ static trp_status refuse(const trp__dnn_node *node, trp_error *error)
 }
 
 /* How many nodes from `at` on the library may be asked for together. */
-static uint32_t trusted_from(const trp__dnn_graph *graph, uint32_t at)
+static uint32_t trusted_from(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
+                             uint32_t at)
 {
     uint32_t count = 0;
+    if (planner->distrust)
+        return 0;
     while (at + count < graph->head->nodes &&
            matter_of(graph, &graph->node[at + count]) == MATTER_SOME)
         count++;
@@ -308,7 +311,7 @@ static trp_status make_steps(const trp__dnn_planner *planner, trp__dnn_plan *pla
     for (uint32_t at = 0; at < nodes && status == TRP_OK;) {
         matter first = matter_of(graph, &graph->node[at]);
         if (first == MATTER_SOME) {
-            status = add_piece(planner, graph, at, trusted_from(graph, at), plan, error);
+            status = add_piece(planner, graph, at, trusted_from(planner, graph, at), plan, error);
             if (status == TRP_OK)
                 at += plan->step[plan->steps - 1].count;
             continue;
@@ -375,6 +378,13 @@ static trp_status make_pack(trp__dnn_plan *plan, trp__dnn_step *step, trp_error 
     trp__cudnn_set(&m, TRP__CUDNN_ATTR_VARIANT_PACK_WORKSPACE, TRP__CUDNN_TYPE_VOID_PTR, 1,
                    &step->workspace);
     return trp__cudnn_finish(&m, &step->pack);
+}
+
+bool trp__dnn_is_refusal(const trp_error *error)
+{
+    return strcmp(error->domain, "cudnn") == 0 &&
+           (error->code / 1000 == TRP__CUDNN_STATUS_BAD_PARAM / 1000 ||
+            error->code / 1000 == TRP__CUDNN_STATUS_NOT_SUPPORTED / 1000);
 }
 
 trp_status trp__dnn_step_launch(trp__dnn_plan *plan, trp__dnn_step *step, trp__cudnn_handle handle,

@@ -37,6 +37,7 @@ typedef struct trp__dnn_plan {
     uint8_t tune; /* trp_tune: the search that was made for it, or for one that it is a record of */
     bool found;   /* in the kernel cache, or it was there for an earlier request */
     bool makeshift; /* cuBLASLt was wanted, and was not there: not for the kernel cache */
+    bool refused;   /* the library has refused to run a piece of it, which it had planned */
     uint32_t steps;
     trp__dnn_step *step;
     uint64_t workspace;                               /* bytes: the most that an engine needs */
@@ -73,6 +74,9 @@ bool trp__dnn_same_graph(const trp__dnn_head *a, const trp__dnn_head *b);
 
 /* Takes the values of a request. */
 void trp__dnn_plan_set_values(trp__dnn_plan *plan, const trp__dnn_graph *graph);
+
+/* Whether a launch that failed says so: nothing was enqueued, and it would be so again. */
+bool trp__dnn_is_refusal(const trp_error *error);
 
 /* Enqueues a step that has an engine on the handle's stream. at[]: the address of each tensor of
  * the lowered graph that lies in memory. One thread at a time. */

@@ -75,7 +75,8 @@ static bool pads_apart(const trp__dnn_node *node, bool less_too)
 }
 
 /* Filters that are turned around are taken, and some come out wrong; of one tap it is no matter.
- * So do gradients of filters where an image is padded more on one side. 8-bit types have
+ * So do gradients of filters where an image is padded more on one side, and gradients of such
+ * images if they or the results have one channel. 8-bit types have
  * kernels for whole groups of channels that are fastest, and nothing good beside them; sums of
  * integers come out as other numbers. */
 static bool trusts_conv(const trp__dnn_graph *g, const trp__dnn_node *node)
@@ -87,7 +88,8 @@ static bool trusts_conv(const trp__dnn_graph *g, const trp__dnn_node *node)
         taps *= w->dim[i];
     if (node->mode && taps > 1)
         return false;
-    if (node->kind == TRP_DNN_CONV_BACKWARD_FILTER && pads_apart(node, true))
+    if (node->kind != TRP_DNN_CONV_FORWARD && pads_apart(node, true) &&
+        (node->kind == TRP_DNN_CONV_BACKWARD_FILTER || x->dim[1] == 1 || w->dim[0] == 1))
         return false;
     if (all_types(g, node, is_common) || all_types(g, node, is_f64))
         return true;

@@ -249,6 +249,8 @@ trp__cudnn_status cudnnBackendExecute(trp__cudnn_handle handle, trp__cudnn_descr
         return status;
     if (!fake_cudnn_good_handle(handle) || !plan || !plan->final || !pack || !pack->final)
         return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM_NOT_FINALIZED, "no handle, plan or pack");
+    if (getenv("FAKE_CUDNN_RUN_RESULT"))
+        return fake_cudnn_say(atoi(getenv("FAKE_CUDNN_RUN_RESULT")), "it was not to be run");
     job *j = calloc(1, sizeof *j);
     if (!j)
         return FAKE_CUDNN_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
