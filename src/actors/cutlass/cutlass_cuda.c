@@ -123,11 +123,18 @@ static trp_status examine(trp__jit_loader *l, trp__jit_loaded *m, trp_error *err
 }
 
 /* The headers that a kernel is compiled of are part of what it is found by: hundreds, which are
- * read while the application makes its buffers. */
+ * read while the application makes its buffers. Those of libcu++ are included by names that macros
+ * put together, which reading ahead does not follow: all that such a name may find. */
 static void read_headers(void *ignored)
 {
-    trp__jit_program p = {
-        .source = {"ahead.cu", "#include \"gemm_sm90.cuh\"\n#include \"gemm_sm80.cuh\"\n"}};
+#define STANDARD(name) "#include_next <cuda/std/" name ">\n#include_next <cccl/cuda/std/" name ">\n"
+    static const char text[] =
+        "#include \"gemm_sm90.cuh\"\n#include \"gemm_sm80.cuh\"\n"
+        "#include <cuda_fp4.h>\n#include <cuda_fp6.h>\n" STANDARD("cassert") STANDARD("complex")
+            STANDARD("cstddef") STANDARD("cstdint") STANDARD("limits") STANDARD("tuple")
+                STANDARD("type_traits") STANDARD("utility");
+#undef STANDARD
+    trp__jit_program p = {.source = {"ahead.cu", text}};
     trp_error error; /* the sender has told what is missing */
     (void)ignored;
     if (trp__cutlass_folders(&p.includes, &p.include_count, &error) == TRP_OK)

@@ -45,7 +45,8 @@ static void add(reading *r, const char *operand, bool all, const char *beside)
     t->name[length] = '\0';
     t->all = all;
     t->beside = folder > 0 ? memcpy(t->name + length + 1, beside, folder) : NULL;
-    uint64_t sum = trp__checksum(t->name, length + 1 + folder) | 1;
+    /* What was found once is another thing than all that there are. */
+    uint64_t sum = (trp__checksum(t->name, length + 1 + folder) ^ (all ? UINT64_MAX : 0)) | 1;
     size_t at = (sum >> 1) % SLOTS;
     while (r->seen[at] && r->seen[at] != sum)
         at = (at + 1) % SLOTS;
