@@ -2,7 +2,6 @@
 
 #include "actors/matmul/cublaslt.h"
 #include "actors/matmul/matmul.h"
-#include "base/build_id.h"
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -17,24 +16,19 @@ static bool has_types(const trp__cutlass_gemm *g)
            (d == a || (half && d == TRP_F32)) && (c == d || c == TRP_DTYPE_NONE);
 }
 
-bool trp__by_cublaslt_takes(const trp__cutlass_product *x)
+static bool takes(const void *problem)
 {
+    const trp__cutlass_product *x = problem;
     const trp__cutlass_gemm *g = x->g;
     bool factors =
         g->group > 0 || g->scale[0] != TRP_SCALE_TENSOR || g->scale[1] != TRP_SCALE_TENSOR;
     return x->request->epilogue_count == 0 && !factors && g->batch <= INT_MAX && has_types(g);
 }
 
-/* A file that is there is not looked for again. It is the worker that opens it; what is no whole
- * library is none, so that nothing is sent that can only fail. */
-bool trp__by_cublaslt_is_there(void)
-{
-    static atomic_bool found;
-    char path[TRP__DYNLIB_PATH_SIZE];
-    if (!atomic_load(&found) && trp__cublaslt_find(path) && trp__is_library_file(path))
-        atomic_store(&found, true);
-    return atomic_load(&found);
-}
+static atomic_bool found;
+
+const trp__run_library trp__by_cublaslt = {
+    .name = "cublaslt", .takes = takes, .find = trp__cublaslt_find, .found = &found};
 
 trp_status trp__by_cublaslt_pack(trp__pack *pack, const trp_cutlass_gemm_request *request,
                                  bool reads_c)
