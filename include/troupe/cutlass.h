@@ -150,8 +150,9 @@ typedef enum trp_cutlass_first {
     TRP_CUTLASS_FIRST_WAIT = 0, /* for the best kernel, if it has to be compiled */
     /* While the best kernel is compiled, the best of those that are there already computes, if
      * there is one. If there is none, a library computes what it can, with sums in another order:
-     * cuBLASLt products of f64, f32, f16 or bf16 without a tree, to the same type or f32; cuDNN
-     * convolutions of f32, f16 or bf16, C and D too, see trp_cutlass_conv(). All else waits. */
+     * cuBLASLt products of f64, f32, f16 or bf16 without a tree, to the same type or f32, alpha not
+     * being 0, and up to 234 of them in groups by value, no k being 0; cuDNN convolutions of f32,
+     * f16 or bf16, C and D too, see trp_cutlass_conv(). All else waits. */
     TRP_CUTLASS_FIRST_FALLBACK = 1,
 } trp_cutlass_first;
 

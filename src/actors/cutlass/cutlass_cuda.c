@@ -484,7 +484,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     memcpy(&run, job->payload, sizeof run);
     if (run.args_bytes == 0 && !load_only)
         return TRP_OK;
-    if (run.args_bytes >= TRP__RUN_BY_CUDNN)
+    if (run.args_bytes >= TRP__RUN_BY_LIBRARY)
         return trp__by_libraries_handle(&s->libraries, instance, job, run.args_bytes, error);
     if (job->access_count == 0)
         return damaged(error);
