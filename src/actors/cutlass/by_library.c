@@ -117,7 +117,7 @@ static trp_status handle_groups(int which, trp_instance *instance, trp_job *job,
     const char *piece = NULL;
     memcpy(&all, job->payload, sizeof all);
     trp_status status = find_products(instance, job, all.count, &piece, error);
-    while (status == TRP_OK && job->progress < all.count) {
+    while (status == TRP_OK && piece && job->progress < all.count) {
         trp__by_cublaslt_group group;
         trp_job one;
         memcpy(&group, piece + job->progress * sizeof group, sizeof group);
