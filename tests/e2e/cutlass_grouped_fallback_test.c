@@ -288,10 +288,10 @@ static void wrong(void)
     h_kernels_tell(&k, "compile_ms", "100000");
     make(&k, &p);
     trp_cutlass_grouped_gemm_request r = request_of(&p);
-    p.group[0].a += (int64_t)p.matrix[A].span;
+    p.group[0].a += (int64_t)p.matrix[A].span + 2; /* behind its buffer */
     H_IS(trp_cutlass_grouped_gemm(k.cutlass, &r, &done), TRP_E_ARGUMENT);
     H_SAYS("group[0].a: ");
-    p.group[0].a -= (int64_t)p.matrix[A].span;
+    p.group[0].a -= (int64_t)p.matrix[A].span + 2;
     send(&k, &p);
     H_CHECK(by_cublaslt(&p.chosen));
     H_OK(h_await(p.done.future, NULL));
