@@ -149,8 +149,10 @@ typedef struct trp_epilogue_node {
 typedef enum trp_cutlass_first {
     TRP_CUTLASS_FIRST_WAIT = 0, /* for the best kernel, if it has to be compiled */
     /* While the best kernel is compiled, the best of those that are there already computes, if
-     * there is one. If there is none, cuBLASLt computes what it can: products of f64, f32, f16 or
-     * bf16 without a tree, to the same type or f32. Sums may be in another order. */
+     * there is one. If there is none, a library computes what it can, with sums in another order:
+     * cuBLASLt products of f64, f32, f16 or bf16 without a tree, to the same type or f32, alpha not
+     * being 0, and up to 234 of them in groups by value, no k being 0; cuDNN convolutions of f32,
+     * f16 or bf16, C and D too, see trp_cutlass_conv(). All else waits. */
     TRP_CUTLASS_FIRST_FALLBACK = 1,
 } trp_cutlass_first;
 
@@ -158,7 +160,8 @@ enum { TRP_CUTLASS_NAME_SIZE = 64 };
 
 /* What was chosen for a request. */
 typedef struct trp_cutlass_chosen {
-    /* As `troupe cutlass kernels` has it; of cuBLASLt "cublaslt", on the host "host". */
+    /* As `troupe cutlass kernels` has it; of libraries "cublaslt" and "cudnn", on the host "host".
+     */
     char kernel[TRP_CUTLASS_NAME_SIZE];
     bool fallback;  /* a better one is being compiled */
     bool ready;     /* it need not be compiled any more */
@@ -472,8 +475,14 @@ typedef struct trp_conv_tensor {
  *
  * On GPUs as products: kernels of CUTLASS whose operands are gathered on the way, nothing is copied
  * before. Rows and columns of D, and the terms of its sums, are below 2^31 - 1023 each there, and
- * so is an input with its padding. Errors: as
- * trp_cutlass_gemm().
+ * so is an input with its padding. Errors: as trp_cutlass_gemm().
+ *
+ * With first = TRP_CUTLASS_FIRST_FALLBACK and no kernel there, cuDNN computes, as the dnn actor has
+ * it compute, what has no tree, f32, f16 or bf16 in any mixture, tensors without gaps at offsets
+ * that are multiples of 16 bytes, and at least one image. A C is not in D's place; with `flip`
+ * filters are of one pixel; a WGRAD has as much padding behind as before. Sums are f32, with
+ * TRP_COMPUTE_TF32 of inputs rounded to tf32; alpha times them is rounded before C is added. What
+ * cuDNN has no engine for on a GPU runs by the dnn actor's own kernels, and is called "cudnn" too.
  *
  * Source: CUTLASS's implicit GEMM (Conv2dProblemSize, Conv3dProblemSize). */
 typedef struct trp_cutlass_conv_request {

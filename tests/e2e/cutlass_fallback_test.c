@@ -166,7 +166,7 @@ static void others(void)
                d = h_buffer(k.world.device, 4096);
     h_fill(k.world.device, a, 0);
     h_fill(k.world.device, b, 0);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         trp_completion done = {0};
         trp_cutlass_chosen chosen = {0};
         trp_cutlass_gemm_request r = {
@@ -180,6 +180,10 @@ static void others(void)
             .chosen = &chosen};
         if (i == 1)
             r.kernel = "s80_half_64x64x32_a1";
+        if (i == 4) {
+            r.a.order = TRP_COL_MAJOR; /* another kernel */
+            r.alpha = trp_real(0);     /* not by it: it would not look at A and B */
+        }
         if (i == 2) {
             r.epilogue = nodes;
             r.epilogue_count = COUNT;

@@ -202,6 +202,8 @@ static trp_cutlass_conv_request request_of(const cv_problem *p)
                                   .compute = p->compute,
                                   .kernel = p->kernel,
                                   .tune = p->tune,
+                                  .first = p->first,
+                                  .header = {.deadline_ns = p->deadline_ns},
                                   .channels = (int64_t)p->channels,
                                   .filters = (int64_t)p->filters,
                                   .groups = maybe(p->groups, 1),

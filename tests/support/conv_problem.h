@@ -48,6 +48,8 @@ typedef struct cv_problem {
     trp_compute compute;
     const char *kernel;
     trp_tune tune;
+    trp_cutlass_first first;
+    uint64_t deadline_ns;
     cv_tensor tensor[CV_TENSORS]; /* their types are given */
 
     size_t rows, columns; /* of D */

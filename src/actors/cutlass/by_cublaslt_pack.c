@@ -2,39 +2,34 @@
 
 #include "actors/matmul/cublaslt.h"
 #include "actors/matmul/matmul.h"
-#include "base/build_id.h"
 
 #include <limits.h>
 #include <stdatomic.h>
 #include <string.h>
 
-/* Types that it multiplies whatever the sizes, orders and alignments are. */
-static bool has_types(const trp__cutlass_gemm *g)
+bool trp__by_cublaslt_multiplies(const uint8_t type[TRP__GEMM_MATRICES], trp_scalar alpha)
 {
-    uint8_t a = g->type[TRP__GEMM_A], c = g->type[TRP__GEMM_C], d = g->type[TRP__GEMM_D];
+    uint8_t a = type[TRP__GEMM_A], c = type[TRP__GEMM_C], d = type[TRP__GEMM_D];
     bool half = a == TRP_F16 || a == TRP_BF16;
-    return (half || a == TRP_F32 || a == TRP_F64) && g->type[TRP__GEMM_B] == a &&
-           (d == a || (half && d == TRP_F32)) && (c == d || c == TRP_DTYPE_NONE);
+    return (half || a == TRP_F32 || a == TRP_F64) && type[TRP__GEMM_B] == a &&
+           (d == a || (half && d == TRP_F32)) && (c == d || c == TRP_DTYPE_NONE) &&
+           (!alpha.given || alpha.re != 0);
 }
 
-bool trp__by_cublaslt_takes(const trp__cutlass_product *x)
+static bool takes(const void *problem)
 {
+    const trp__cutlass_product *x = problem;
     const trp__cutlass_gemm *g = x->g;
     bool factors =
         g->group > 0 || g->scale[0] != TRP_SCALE_TENSOR || g->scale[1] != TRP_SCALE_TENSOR;
-    return x->request->epilogue_count == 0 && !factors && g->batch <= INT_MAX && has_types(g);
+    return x->request->epilogue_count == 0 && !factors && g->batch <= INT_MAX &&
+           trp__by_cublaslt_multiplies(g->type, x->request->alpha);
 }
 
-/* A file that is there is not looked for again. It is the worker that opens it; what is no whole
- * library is none, so that nothing is sent that can only fail. */
-bool trp__by_cublaslt_is_there(void)
-{
-    static atomic_bool found;
-    char path[TRP__DYNLIB_PATH_SIZE];
-    if (!atomic_load(&found) && trp__cublaslt_find(path) && trp__is_library_file(path))
-        atomic_store(&found, true);
-    return atomic_load(&found);
-}
+static atomic_bool found;
+
+const trp__run_library trp__by_cublaslt = {
+    .name = "cublaslt", .takes = takes, .find = trp__cublaslt_find, .found = &found};
 
 trp_status trp__by_cublaslt_pack(trp__pack *pack, const trp_cutlass_gemm_request *request,
                                  bool reads_c)

@@ -3,6 +3,7 @@
  * (WGRAD) or columns of D. */
 #include "actors/cutlass/conv_run.h"
 
+#include "actors/cutlass/by_cudnn.h"
 #include "actors/cutlass/run_pack.h"
 #include "base/error.h"
 
@@ -271,6 +272,8 @@ trp_status trp__cutlass_pack_convolution(trp__pack *pack, const trp__cutlass_con
                       .kernel = x->request->kernel,
                       .first = x->request->first,
                       .tune = x->request->tune,
+                      .library = &trp__by_cudnn,
+                      .asked = x,
                       .in_place = x->in_place,
                       .chosen = x->request->chosen},
                 .x = x};
@@ -285,6 +288,8 @@ trp_status trp__cutlass_pack_convolution(trp__pack *pack, const trp__cutlass_con
     status = check_sizes(&m);
     if (status == TRP_OK)
         status = trp__run_add_kernel(&m.w);
+    if (status == TRP_OK && m.w.by_library)
+        return trp__by_cudnn_pack(pack, x);
     if (status == TRP_OK)
         status = add_matrices(&m);
     if (status == TRP_OK)

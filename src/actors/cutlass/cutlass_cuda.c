@@ -1,9 +1,9 @@
 /* The cutlass actor on NVIDIA GPUs: launches the kernel that the sender has chosen, of a module
  * that the actor's companions have compiled. */
 #include "actors/cutlass/builder.h"
+#include "actors/cutlass/by_library.h"
 #include "actors/cutlass/cutlass.h"
 #include "actors/cutlass/headers.h"
-#include "actors/cutlass/by_cublaslt.h"
 #include "actors/cutlass/run_wire.h"
 #include "actors/cutlass/tune_cuda.h"
 #include "actors/cutlass/tune_pack.h"
@@ -26,7 +26,7 @@ typedef struct state {
     trp__jit_loader loader;
     trp__cutlass_builder builder;
     trp__cutlass_tuner tuner;
-    trp__by_cublaslt cublaslt;
+    trp__by_libraries libraries;
     int processors;
     trp__cu_address workspace[WORKSPACES];
     uint64_t workspace_bytes; /* of the last */
@@ -52,7 +52,7 @@ static void stop(trp_instance *instance)
 {
     state *s = instance->state;
     trp__side_stop(s->reader);
-    trp__by_cublaslt_stop(&s->cublaslt, instance);
+    trp__by_libraries_stop(&s->libraries, instance);
     free_workspaces(s, 0);
     trp__cutlass_builder_close(&s->builder);
     trp__cutlass_tuner_close(&s->tuner);
@@ -177,7 +177,7 @@ static trp_status init(trp_instance *instance, trp_error *error)
 static void trim(trp_instance *instance)
 {
     state *s = instance->state;
-    trp__by_cublaslt_trim(&s->cublaslt, instance);
+    trp__by_libraries_trim(&s->libraries, instance);
     if (!instance->services->idle(instance))
         return;
     free_workspaces(s, 0);
@@ -491,8 +491,8 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     memcpy(&run, job->payload, sizeof run);
     if (run.args_bytes == 0 && !load_only)
         return TRP_OK;
-    if (run.args_bytes == TRP__RUN_BY_CUBLASLT)
-        return trp__by_cublaslt_handle(&s->cublaslt, instance, job, error);
+    if (run.args_bytes >= TRP__RUN_BY_LIBRARY)
+        return trp__by_libraries_handle(&s->libraries, instance, job, run.args_bytes, error);
     if (job->access_count == 0)
         return damaged(error);
     trp_status status = trp__jit_loader_find(&s->loader, job, &run.home, &m, error);

@@ -130,7 +130,8 @@ trp_status trp__cutlass_pack_product(trp__pack *pack, const trp__cutlass_product
                               .kernel = x->request->kernel,
                               .first = x->request->first,
                               .tune = x->request->tune,
-                              .plain = trp__by_cublaslt_takes(x),
+                              .library = &trp__by_cublaslt,
+                              .asked = x,
                               .in_place = x->in_place,
                               .chosen = x->request->chosen};
     trp_status status = trp__run_check_offsets(&w, x->matrix, TRP__GEMM_OPERANDS);
@@ -138,7 +139,7 @@ trp_status trp__cutlass_pack_product(trp__pack *pack, const trp__cutlass_product
         return status;
     set_problem(&w, x);
     status = trp__run_add_kernel(&w);
-    if (status == TRP_OK && w.by_cublaslt)
+    if (status == TRP_OK && w.by_library)
         return trp__by_cublaslt_pack(pack, x->request, x->g->type[TRP__GEMM_C] != TRP_DTYPE_NONE);
     if (status == TRP_OK)
         status = add_matrices(&w, x);

@@ -1,5 +1,6 @@
 /* The sender's side of grouped products on a GPU: what can be said of all groups without knowing
  * what is on the device, and the arguments from which that is found out there. */
+#include "actors/cutlass/by_cublaslt.h"
 #include "actors/cutlass/gemm_run.h"
 #include "actors/cutlass/grouped_pack.h"
 #include "actors/cutlass/run_pack.h"
@@ -303,6 +304,8 @@ trp_status trp__cutlass_pack_groups(trp__grouped_pack *m)
                               .kernel = m->r->kernel,
                               .first = m->r->first,
                               .tune = m->r->tune,
+                              .library = &trp__groups_by_cublaslt,
+                              .asked = m,
                               .in_place = m->g.in_place,
                               .chosen = m->r->chosen};
     trp_status status = trp__run_check_offsets(&w, m->matrix, TRP__GEMM_MATRICES);
@@ -313,6 +316,8 @@ trp_status trp__cutlass_pack_groups(trp__grouped_pack *m)
     set_arguments(&w, m);
     set_problem(&w, m);
     status = trp__run_add_kernel(&w);
+    if (status == TRP_OK && w.by_library)
+        return trp__by_cublaslt_pack_groups(m);
     for (int part = 0; part < TRP__GEMM_MATRICES && status == TRP_OK; part++)
         status = add_matrix(&w, m, part);
     if (status == TRP_OK)

@@ -1,8 +1,8 @@
 #include "actors/cutlass/run_pack.h"
 
-#include "actors/cutlass/by_cublaslt.h"
 #include "actors/cutlass/tree_render.h"
 #include "actors/cutlass/tune_pack.h"
+#include "base/build_id.h"
 #include "base/error.h"
 
 #include <stddef.h>
@@ -126,17 +126,27 @@ static trp_status add_there(trp__cutlass_running *w, const trp__cutlass_row *con
     return status;
 }
 
+/* A file that is there is not looked for again. It is the worker that opens it; what is no whole
+ * library is none, so that nothing is sent that can only fail. */
+static bool is_there(const trp__run_library *library)
+{
+    char path[TRP__DYNLIB_PATH_SIZE];
+    if (!atomic_load(library->found) && library->find(path) && trp__is_library_file(path))
+        atomic_store(library->found, true);
+    return atomic_load(library->found);
+}
+
 /* Where no kernel is there: the library if it can, else a row that is waited for. */
 static trp_status add_last(trp__cutlass_running *w, const trp__cutlass_row *row,
                            const trp__cutlass_settings *settings, bool *used)
 {
     bool wait = w->first == TRP_CUTLASS_FIRST_WAIT || w->named;
-    if (wait || !w->plain || !trp__by_cublaslt_is_there())
+    if (wait || !w->library || !w->library->takes(w->asked) || !is_there(w->library))
         return try_row(w, row, settings, TRP__CUTLASS_USE, used);
-    w->by_cublaslt = *used = true;
+    w->by_library = *used = true;
     if (w->chosen) {
         *w->chosen = (trp_cutlass_chosen){.ready = true, .fallback = true};
-        trp__copy_string(w->chosen->kernel, sizeof w->chosen->kernel, TRP__BY_CUBLASLT_NAME);
+        trp__copy_string(w->chosen->kernel, sizeof w->chosen->kernel, w->library->name);
     }
     return TRP_OK;
 }

@@ -9,9 +9,12 @@
 #include "actors/cutlass/gemm_wire.h"
 #include "actors/cutlass/plans.h"
 #include "actors/cutlass/run_wire.h"
+#include "base/dynlib.h"
 #include "wire/actor_class.h"
 
 #include <troupe/cutlass.h>
+
+#include <stdatomic.h>
 
 /* The kernels that a search is to try; the first is the request's own. */
 typedef struct trp__run_search_ahead {
@@ -19,6 +22,14 @@ typedef struct trp__run_search_ahead {
     const trp__cutlass_row *row[TRP__RUN_CANDIDATES_MAX];
     uint32_t token[TRP__RUN_CANDIDATES_MAX][2]; /* slot and generation of their modules */
 } trp__run_search_ahead;
+
+/* A library that can compute some of the problems, as long as no kernel is there. */
+typedef struct trp__run_library {
+    const char *name;                               /* in `chosen` */
+    bool (*takes)(const void *problem);             /* whether it has one like that */
+    bool (*find)(char path[TRP__DYNLIB_PATH_SIZE]); /* its file */
+    atomic_bool *found;                             /* there is one, and it is a library */
+} trp__run_library;
 
 enum { TRP__RUN_ADDRESSES_MAX = TRP_CUTLASS_BUFFERS_MAX + 2 * TRP__GEMM_OPERANDS };
 
@@ -34,13 +45,14 @@ typedef struct trp__cutlass_running {
     const char *kernel; /* by name, or NULL */
     trp_cutlass_first first;
     trp_tune tune;
-    bool plain;                 /* cuBLASLt has a product like that */
-    bool in_place;              /* C is read where D is written, whose address is args.d */
-    trp_cutlass_chosen *chosen; /* or NULL */
+    const trp__run_library *library; /* that may have the problem; NULL: none */
+    const void *asked;               /* the problem, as the library is asked for it */
+    bool in_place;                   /* C is read where D is written, whose address is args.d */
+    trp_cutlass_chosen *chosen;      /* or NULL */
 
     const trp__cutlass_row *named; /* what `kernel` means */
     trp__run_search_ahead search;
-    bool by_cublaslt; /* cuBLASLt computes, and no kernel was added */
+    bool by_library; /* the library computes, and no kernel was added */
 
     trp_cutlass_args args;
     trp__cutlass_run run;
@@ -65,8 +77,8 @@ trp_status trp__run_check_offsets(const trp__cutlass_running *w, const trp__oper
                                   size_t count);
 
 /* Adds the best kernel as the record's first access; or, while that is compiled and the request
- * does not want to wait, the best of those that are there. If there is none, and cuBLASLt has the
- * product, w->by_cublaslt is set instead. With `tune` begins a search. */
+ * does not want to wait, the best of those that are there. If there is none, and a library has the
+ * problem, w->by_library is set instead. With `tune` begins a search. */
 trp_status trp__run_add_kernel(trp__cutlass_running *w);
 
 /* Adds an operand to the record, whose address goes to the arguments at `at`. */

@@ -19,9 +19,12 @@ enum { TRP__RUN_FILLS_MAX = 64 };
 
 enum { TRP__RUN_BYTES = 0x8000 };
 
-/* As args_bytes: there are no arguments, but a problem for cuBLASLt behind the run (by_cublaslt.h).
- */
-#define TRP__RUN_BY_CUBLASLT UINT32_MAX
+/* As args_bytes: there are no arguments, but a problem for a library behind the run: by_cublaslt.h,
+ * by_cudnn.h. */
+#define TRP__RUN_BY_CUBLASLT        UINT32_MAX
+#define TRP__RUN_BY_CUDNN           (UINT32_MAX - 1)
+#define TRP__RUN_BY_CUBLASLT_GROUPS (UINT32_MAX - 2)
+#define TRP__RUN_BY_LIBRARY         TRP__RUN_BY_CUBLASLT_GROUPS /* that and above */
 
 /* Of the arguments: the 8 bytes at `at` are the address of an access; with TRP__RUN_BYTES how many
  * bytes it has. */

@@ -12,6 +12,11 @@ TRP__TOOLKIT_DEFINE(trp__cudnn,
                     .name = "cudnn", .env = "TROUPE_CUDNN", .soname_12 = "libcudnn.so.9",
                     .package_hint = "install cuDNN 9 (apt, or pip install nvidia-cudnn-cu13)")
 
+bool trp__cudnn_find(char path[TRP__DYNLIB_PATH_SIZE])
+{
+    return trp__toolkit_find(&library, path);
+}
+
 trp_status trp__cudnn_failed(const trp__cudnn *lib, trp__cudnn_status result, const char *call,
                              trp_error *error)
 {

@@ -17,6 +17,9 @@ typedef struct trp__cudnn {
 
 TRP__TOOLKIT_DECLARE(trp__cudnn);
 
+/* The file that would be opened, in a process that has not opened it. */
+bool trp__cudnn_find(char path[TRP__DYNLIB_PATH_SIZE]);
+
 /* TRP_OK, or what a failure of `call` means, with what the library last said in this thread. A
  * broken context shows as some status or other here; the scheduler asks the backend's health()
  * after each error. */

@@ -10,6 +10,7 @@ typedef struct trp__dnn_making {
     const trp_dnn_tensor *given; /* as sent */
     const trp_dnn_node *nodes;   /* likewise */
     trp_error *error;
+    const char *const *names; /* of the tensors, for messages; NULL: "tensors[1]" */
     trp__dnn_head head;
     trp__dnn_tensor tensor[TRP_DNN_TENSORS_MAX];
     trp__dnn_node node[TRP_DNN_NODES_MAX];

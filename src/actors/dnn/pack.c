@@ -1,6 +1,7 @@
 /* The sender's side: checks a graph, gives its tensors numbers, and writes the request's record. */
 #include "actors/dnn/dnn.h"
 #include "actors/dnn/making.h"
+#include "actors/dnn/trust.h"
 #include "base/checksum.h"
 #include "base/error.h"
 
@@ -108,7 +109,8 @@ static trp_status add_tensor(making *m, trp__pack *pack, uint32_t number, uint8_
     uint32_t mode = !t->written ? TRP__READ : dense ? TRP__WRITE | TRP__COVER : TRP__WRITE;
     snprintf(name, sizeof name, "tensors[%u]", m->name[number]);
     *access = (uint8_t)pack->record->access_count;
-    return trp__pack_access(pack, name, given->buffer, given->offset, bytes_of(t), size, mode);
+    return trp__pack_access(pack, m->names ? m->names[m->name[number]] : name, given->buffer,
+                            given->offset, bytes_of(t), size, mode);
 }
 
 /* Of buffers, whose places in memory are multiples of more than any library asks for. */
@@ -200,10 +202,10 @@ static trp_status put_request(making *m, trp__pack *pack, const trp_dnn_graph_re
     return status;
 }
 
-trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request)
+trp_status trp__dnn_pack_named(trp__pack *pack, const trp_dnn_graph_request *r,
+                               const char *const *names)
 {
-    const trp_dnn_graph_request *r = (const trp_dnn_graph_request *)request;
-    making m = {.given = r->tensors, .nodes = r->nodes, .error = pack->error};
+    making m = {.given = r->tensors, .nodes = r->nodes, .error = pack->error, .names = names};
     trp__dnn g = {0};
     bool anything = false;
     trp_status status = take_graph(&m, r);
@@ -219,4 +221,23 @@ trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request)
     }
     memcpy(pack->record->payload, &g, sizeof g);
     return status;
+}
+
+trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request)
+{
+    return trp__dnn_pack_named(pack, (const trp_dnn_graph_request *)request, NULL);
+}
+
+bool trp__dnn_is_trusted(const trp_dnn_graph_request *r)
+{
+    trp_error ignored;
+    making m = {.given = r->tensors, .nodes = r->nodes, .error = &ignored};
+    if (take_graph(&m, r) != TRP_OK)
+        return false;
+    note_alignments(&m);
+    const trp__dnn_graph graph = {.head = &m.head, .tensor = m.tensor, .node = m.node};
+    uint32_t at = 0, count = 1;
+    for (; at < m.head.nodes && count > 0; at += count)
+        count = trp__dnn_trusted(&graph, at);
+    return count > 0;
 }
