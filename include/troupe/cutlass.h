@@ -152,7 +152,7 @@ typedef enum trp_cutlass_first {
      * there is one. If there is none, a library computes what it can, with sums in another order:
      * cuBLASLt products of f64, f32, f16 or bf16 without a tree, to the same type or f32, alpha not
      * being 0, and up to 234 of them in groups by value, no k being 0; cuDNN convolutions of f32,
-     * f16 or bf16, C and D too, see trp_cutlass_conv(). All else waits. */
+     * f16 or bf16, see trp_cutlass_conv(). All else waits. */
     TRP_CUTLASS_FIRST_FALLBACK = 1,
 } trp_cutlass_first;
 
@@ -478,9 +478,11 @@ typedef struct trp_conv_tensor {
  * so is an input with its padding. Errors: as trp_cutlass_gemm().
  *
  * With first = TRP_CUTLASS_FIRST_FALLBACK and no kernel there, cuDNN computes, as the dnn actor has
- * it compute, what has no tree, f32, f16 or bf16 in any mixture, tensors without gaps at offsets
- * that are multiples of 16 bytes, and at least one image. A C is not in D's place; with `flip`
- * filters are of one pixel; a WGRAD has as much padding behind as before. Sums are f32, with
+ * it compute, what has no tree, f32, f16 or bf16, tensors without gaps at offsets that are
+ * multiples of 16 bytes, and at least one image. A C is not in D's place; with `flip` filters are
+ * of one pixel; a WGRAD has as much padding behind as before. Of f16 and bf16, D is of A's type and
+ * there are no alpha, beta and C; but an FPROP without groups, channels and filters in eights, may
+ * have them, or write f32. Of f32, D is f32 if there are none. Sums are f32, with
  * TRP_COMPUTE_TF32 of inputs rounded to tf32; alpha times them is rounded before C is added. What
  * cuDNN has no engine for on a GPU runs by the dnn actor's own kernels, and is called "cudnn" too.
  *

@@ -10,6 +10,23 @@
 
 static const trp_dtype types[] = {TRP_F32, TRP_F16, TRP_BF16};
 
+/* Sums are written in the type of what is read; those of an FPROP without groups, of channels in
+ * eights, also in f32. */
+static void choose_type(cv_problem *p)
+{
+    const bool half = p->tensor[CV_A].type != TRP_F32;
+    const bool wide = half && p->operation == TRP_CONV_FPROP && p->groups == 1 && cv_below(2);
+    if (wide) {
+        p->channels = 8 * (1 + cv_below(2));
+        p->filters = 8 * (1 + cv_below(2));
+    } else if (half) {
+        p->alpha = 1;
+        p->beta = 0;
+    }
+    if (p->alpha == 1 && p->beta == 0)
+        p->tensor[CV_D].type = wide ? TRP_F32 : p->tensor[CV_A].type;
+}
+
 /* Without anything that cuDNN is not asked for. */
 static cv_problem draw(trp_conv_operation operation)
 {
@@ -30,6 +47,7 @@ static cv_problem draw(trp_conv_operation operation)
     p.tensor[CV_A].type = p.tensor[CV_B].type = type;
     p.tensor[CV_C].type = types[cv_below(3)];
     p.tensor[CV_D].type = types[cv_below(3)];
+    choose_type(&p);
     p.flip = cv_below(4) == 0;
     for (size_t i = 0; i < p.dims; i++) {
         p.filter[i] = p.flip ? 1 : 1 + cv_below(3);
@@ -178,6 +196,22 @@ static void adds_f8(cv_problem *p)
     p->beta = 1;
 }
 
+static void rounds(cv_problem *p)
+{
+    p->compute = TRP_COMPUTE_DEFAULT;
+    p->alpha = 1;
+    p->beta = 0;
+    p->tensor[CV_A].type = p->tensor[CV_B].type = TRP_F32;
+    p->tensor[CV_D].type = TRP_BF16;
+}
+
+static void scales_gradients(cv_problem *p)
+{
+    p->compute = TRP_COMPUTE_DEFAULT;
+    p->alpha = 3;
+    p->tensor[CV_A].type = p->tensor[CV_B].type = TRP_F16;
+}
+
 static void turns(cv_problem *p)
 {
     p->flip = true;
@@ -209,6 +243,8 @@ static void others(void)
         {"to i8", writes_i8, false},
         {"C of f8", adds_f8, false},
         {"flip", turns, false},
+        {"f32 to bf16", rounds, false},
+        {"gradients times alpha", scales_gradients, true},
         {"pads", pads_more_behind, true},
         {"no images", has_no_images, true},
     };

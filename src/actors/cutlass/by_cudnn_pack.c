@@ -127,12 +127,21 @@ static void add_function(graph *t, trp_dnn_pointwise function, uint32_t x, uint3
         (trp_dnn_node){.kind = TRP_DNN_POINTWISE, .pointwise = function, .x = x, .b = b, .y = y};
 }
 
+static double alpha_of(const trp__cutlass_convolving *x)
+{
+    return x->request->alpha.given ? x->request->alpha.re : 1;
+}
+
+static bool reads_c_of(const trp__cutlass_convolving *x)
+{
+    return x->g->type[TRP__GEMM_C] != TRP_DTYPE_NONE;
+}
+
 /* alpha * sums + beta * C, without what would change nothing. */
 static void make_graph(const trp__cutlass_convolving *x, graph *t)
 {
-    const trp_cutlass_conv_request *r = x->request;
-    const double alpha = r->alpha.given ? r->alpha.re : 1, beta = r->beta.re;
-    const bool reads_c = x->g->type[TRP__GEMM_C] != TRP_DTYPE_NONE;
+    const double alpha = alpha_of(x), beta = x->request->beta.re;
+    const bool reads_c = reads_c_of(x);
     memset(t, 0, sizeof *t);
     t->x = x;
     const uint32_t d = add(t, "d", tensor_of(x, TRP__GEMM_D));
@@ -177,6 +186,17 @@ static bool has_types(const trp__cutlass_conv *g)
     return true;
 }
 
+/* Engines write sums in the type of what they read (planned with 9.19 for an H200); from 16 bits to
+ * f32 they do for the convolution itself, without groups, of channels in eights. */
+static bool has_engine(const trp__cutlass_convolving *x)
+{
+    const trp__cutlass_conv *g = x->g;
+    const uint8_t a = g->type[TRP__GEMM_A];
+    const uint8_t sums = alpha_of(x) != 1 || reads_c_of(x) ? TRP_F32 : g->type[TRP__GEMM_D];
+    return sums == a || (sums == TRP_F32 && g->operation == TRP_CONV_FPROP && g->groups == 1 &&
+                         g->channels % 8 == 0 && g->filters % 8 == 0);
+}
+
 static bool takes(const void *problem)
 {
     const trp__cutlass_convolving *x = problem;
@@ -184,7 +204,7 @@ static bool takes(const void *problem)
     const int64_t columns = trp__conv_columns(g);
     graph t;
     if (x->request->epilogue_count > 0 || x->in_place || g->images == 0 || !has_types(g) ||
-        g->d_ld != columns || (g->type[TRP__GEMM_C] != TRP_DTYPE_NONE && g->c_ld != columns) ||
+        g->d_ld != columns || (reads_c_of(x) && g->c_ld != columns) || !has_engine(x) ||
         !has_no_gaps(x, TRP__GEMM_A) || !has_no_gaps(x, TRP__GEMM_B))
         return false;
     make_graph(x, &t);
