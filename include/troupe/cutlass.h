@@ -480,11 +480,12 @@ typedef struct trp_conv_tensor {
  * With first = TRP_CUTLASS_FIRST_FALLBACK and no kernel there, cuDNN computes, as the dnn actor has
  * it compute, what has no tree, f32, f16 or bf16, tensors without gaps at offsets that are
  * multiples of 16 bytes, and at least one image. A C is not in D's place; with `flip` filters are
- * of one pixel; a WGRAD has as much padding behind as before. Of f16 and bf16, D is of A's type and
- * there are no alpha, beta and C; but an FPROP without groups, channels and filters in eights, may
- * have them, or write f32. Of f32, D is f32 if there are none. Sums are f32, with
- * TRP_COMPUTE_TF32 of inputs rounded to tf32; alpha times them is rounded before C is added. What
- * cuDNN has no engine for on a GPU runs by the dnn actor's own kernels, and is called "cudnn" too.
+ * of one pixel; a WGRAD, and a DGRAD of one channel or filter, has as much padding behind as
+ * before. Of f16 and bf16, D is of A's type and there are no alpha, beta and C; but an FPROP
+ * without groups, channels and filters in eights, may have them, or write f32. Of f32, D is f32 if
+ * there are none. Sums are f32, with TRP_COMPUTE_TF32 of inputs rounded to tf32; alpha times them
+ * is rounded before C is added. What cuDNN has no engine for on a GPU runs by the dnn actor's own
+ * kernels, and is called "cudnn" too.
  *
  * Source: CUTLASS's implicit GEMM (Conv2dProblemSize, Conv3dProblemSize). */
 typedef struct trp_cutlass_conv_request {

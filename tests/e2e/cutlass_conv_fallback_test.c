@@ -49,12 +49,14 @@ static cv_problem draw(trp_conv_operation operation)
     p.tensor[CV_D].type = types[cv_below(3)];
     choose_type(&p);
     p.flip = cv_below(4) == 0;
+    const bool alike = operation == TRP_CONV_WGRAD ||
+                       (operation == TRP_CONV_DGRAD && (p.channels == 1 || p.filters == 1));
     for (size_t i = 0; i < p.dims; i++) {
         p.filter[i] = p.flip ? 1 : 1 + cv_below(3);
         p.stride[i] = 1 + cv_below(3);
         p.dilation[i] = 1 + cv_below(3);
         p.pad[i] = cv_below(3);
-        p.pad_after[i] = operation == TRP_CONV_WGRAD ? p.pad[i] : cv_below(3);
+        p.pad_after[i] = alike ? p.pad[i] : cv_below(3);
         size_t wide = (p.filter[i] - 1) * p.dilation[i] + 1, pads = p.pad[i] + p.pad_after[i];
         p.input[i] = (wide > pads ? wide - pads : 0) + cv_below(5);
         p.input[i] += p.input[i] == 0;
