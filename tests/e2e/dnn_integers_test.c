@@ -1,6 +1,9 @@
 /* Convolutions of i8 as libraries have kernels for, channels last and in whole groups: their sums
- * as they are, in other types, and scaled to i8 again. SPDX-License-Identifier: Apache-2.0 */
+ * as they are, in other types, and scaled to i8 again; and in vectors of channels.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_draw.h"
+
+#include <string.h>
 
 static h_world world;
 static trp_actor *dnn;
@@ -73,7 +76,62 @@ static void scaled(void)
     dp_close(&world);
 }
 
-static const h_case cases[] = {{"sums", sums}, {"scaled", scaled}};
+/* A tensor of these dimensions whose channels lie in vectors of `width` that are fastest, as cuDNN
+ * has them for i8 (NCHW_VECT_C): by its strides, a dimension for the vectors and one in them. */
+static uint32_t vectors(dp_problem *p, trp_dtype type, const int64_t dim[4], int64_t width)
+{
+    const int64_t pixels = dim[2] * dim[3];
+    const int64_t parts[] = {dim[0], dim[1] / width, width, dim[2], dim[3]};
+    const int64_t stride[] = {dim[1] * pixels, width * pixels, 1, width * dim[3], width};
+    const uint32_t t = dp_memory(p, type, 5, parts);
+    memcpy(p->tensor[t].stride, stride, sizeof stride);
+    return t;
+}
+
+static uint32_t whole(dp_problem *p, trp_dtype type, const int64_t dim[4])
+{
+    const uint32_t t = dp_virtual(p, type);
+    p->tensor[t].rank = 4;
+    memcpy(p->tensor[t].dim, dim, 4 * sizeof *dim);
+    return t;
+}
+
+/* One graph: the vectors are channels again by a reshape, for x and w, and for y before it is
+ * written. */
+static void in_vectors(void)
+{
+    world = dp_open(&dnn);
+    for (int i = 0; i < dp_rounds(8); i++) {
+        dp_problem p = {.kind = "conv of i8, channels in vectors", .packed = true};
+        const int64_t width = i % 2 ? 32 : 4, side = dp_from(3, 6);
+        const int64_t x[] = {dp_from(1, 2), width * dp_from(1, 2), side, side + 1};
+        const int64_t w[] = {width * dp_from(1, 2), x[1], 3, 3};
+        const int64_t y[] = {x[0], w[0], x[2], x[3]};
+        const trp_dtype type = i % 4 < 2 ? TRP_F32 : TRP_I8;
+        const uint32_t memory[] = {vectors(&p, TRP_I8, x, width), vectors(&p, TRP_I8, w, width)};
+        const uint32_t given[] = {whole(&p, TRP_I8, x), whole(&p, TRP_I8, w)};
+        const uint32_t sum = whole(&p, type, y);
+        for (int k = 0; k < 2; k++) {
+            trp_dnn_node *n = dp_node(&p, TRP_DNN_RESHAPE);
+            n->x = memory[k];
+            n->y = given[k];
+            p.fill[memory[k]] = DP_WIDE;
+        }
+        trp_dnn_node *n = dp_node(&p, TRP_DNN_CONV_FORWARD);
+        n->compute = TRP_I32;
+        n->x = given[0];
+        n->w = given[1];
+        n->y = sum;
+        n->pre_pad[0] = n->pre_pad[1] = n->post_pad[0] = n->post_pad[1] = 1;
+        n = dp_node(&p, TRP_DNN_RESHAPE);
+        n->x = sum;
+        n->y = vectors(&p, type, y, width);
+        dp_check(world.device, dnn, &p);
+    }
+    dp_close(&world);
+}
+
+static const h_case cases[] = {{"sums", sums}, {"scaled", scaled}, {"in_vectors", in_vectors}};
 
 int main(int argc, char **argv)
 {
