@@ -13,7 +13,7 @@ enum {
     SEEDS = 4, /* kernels of which all settings are tried */
     REPETITIONS = 100,
     ROUNDS_LASTING = 3,
-    REPETITIONS_LASTING = 2000,
+    REPETITIONS_LASTING = 800, /* more would make the driver wait */
 };
 
 _Static_assert(ROUNDS_QUICK <= (int)TRP__TUNE_ROUNDS, "rounds are kept");
