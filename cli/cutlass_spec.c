@@ -21,6 +21,8 @@ typedef struct combination {
     const char *layouts;
     uint32_t align;
     int64_t m, n, k;
+    int64_t group; /* of k, of a narrow B; 0: it has none */
+    bool zeros;
     /* What is made of these. */
     trp__epilogue_pack made;
     epilogue text;
@@ -166,6 +168,20 @@ static bool take_sizes(reader *r)
     return true;
 }
 
+static bool take_groups(reader *r)
+{
+    double n = r->value->kind == JSON_NUMBER ? r->value->number : -1;
+    r->x.group = n >= 0 && n <= INT32_MAX ? (int64_t)n : -1;
+    return (double)r->x.group == n ? true
+                                   : expected(r, "elements along k that have one factor, 0: none");
+}
+
+static bool take_zeros(reader *r)
+{
+    r->x.zeros = r->value->kind == JSON_BOOL && r->value->number != 0;
+    return r->value->kind == JSON_BOOL ? true : expected(r, "true or false");
+}
+
 static bool take_operation(reader *r)
 {
     if (r->value->kind == JSON_STRING && !strcmp(r->value->string, "gemm"))
@@ -197,7 +213,7 @@ static bool take_rows(reader *r)
 }
 
 /* Rows are the outermost loop; then, here, come those that others may overrule. */
-enum { ROWS, ARCH, PRODUCTS, OPERATION = PRODUCTS, TYPE, FIELDS = TYPE + 10 };
+enum { ROWS, ARCH, PRODUCTS, OPERATION = PRODUCTS, TYPE, FIELDS = TYPE + 12 };
 
 static const struct {
     const char *name;
@@ -216,6 +232,8 @@ static const struct {
     {"epilogue", take_epilogue},
     {"align", take_align},
     {"sizes", take_sizes},
+    {"groups", take_groups},
+    {"zeros", take_zeros},
 };
 
 _Static_assert(sizeof fields / sizeof *fields == FIELDS, "all of them");
@@ -230,7 +248,11 @@ static char *make_label(const combination *x, const spec_kernel *k, const trp__c
     const char *b = trp_dtype_name((trp_dtype)type[TRP__GEMM_B]);
     if (type[TRP__GEMM_C] != TRP_DTYPE_NONE)
         snprintf(c, sizeof c, "+%s", trp_dtype_name((trp_dtype)type[TRP__GEMM_C]));
-    snprintf(types, sizeof types, "%s%s%s%s>%s", a, strcmp(a, b) ? "*" : "", strcmp(a, b) ? b : "",
+    snprintf(types, sizeof types, "%s%s%s%s%s>%s", a, strcmp(a, b) ? "*" : "",
+             strcmp(a, b) ? b : "",
+             x->problem.zeros   ? "*scale+zero"
+             : x->problem.group ? "*scale"
+                                : "",
              c, trp_dtype_name((trp_dtype)type[TRP__GEMM_D]));
     if (asprintf(&label, "%s %s %s %s%s%.100s", row->name, k->compile.architecture, types,
                  x->layouts, x->epilogue ? " " : "", x->epilogue ? x->epilogue : "") < 0)
@@ -305,7 +327,8 @@ static bool set_problem(reader *r, uint32_t capability)
     trp_error error = {0};
     trp__pack pack = {.error = &error, .backend = TRP_BACKEND_CUDA};
     trp__cutlass_gemm g = {
-        .m = x->m, .n = x->n, .k = x->k, .batch = 1, .compute = (uint8_t)x->compute};
+        .m = x->m, .n = x->n, .k = x->k, .batch = 1, .compute = (uint8_t)x->compute,
+        .group = x->group < x->k ? x->group : x->k};
     x->made = (trp__epilogue_pack){.pack = &pack,
                                    .a = x->type[TRP__GEMM_A],
                                    .b = x->type[TRP__GEMM_B],
@@ -313,7 +336,8 @@ static bool set_problem(reader *r, uint32_t capability)
                                    .d = x->type[TRP__GEMM_D],
                                    .order = x->order[TRP__GEMM_D],
                                    .transpose = x->order[TRP__GEMM_D] == TRP_COL_MAJOR,
-                                   .compute = x->compute};
+                                   .compute = x->compute,
+                                   .mixed = true};
     if (x->epilogue) {
         if (!epilogue_parse(x->epilogue, &x->text, message, sizeof message))
             return wrong(r, "epilogue: %s", message);
@@ -325,9 +349,15 @@ static bool set_problem(reader *r, uint32_t capability)
     if (trp__epilogue_check(&x->made) != TRP_OK)
         return wrong(r, "%s", error.message);
     memcpy(g.type, x->made.type, sizeof g.type);
+    if (x->group && !trp__is_mixed((trp_dtype)g.type[TRP__GEMM_A], (trp_dtype)g.type[TRP__GEMM_B]))
+        return wrong(r, "groups: expected none but for a b of 8 or 4 bits where a is f16 or bf16");
+    if (x->zeros && !x->group)
+        return wrong(r, "zeros: expected false without groups");
     for (int i = 0; i < TRP__GEMM_MATRICES; i++)
         g.order[i] = (uint8_t)x->order[i];
-    x->problem = (trp__cutlass_problem){.tree = x->made.tree.count ? &x->made.tree : NULL};
+    x->problem = (trp__cutlass_problem){.tree = x->made.tree.count ? &x->made.tree : NULL,
+                                        .zeros = x->zeros,
+                                        .align_scales = x->align};
     trp__cutlass_set_types(&x->problem, &g);
     cutlass_set_device(&x->problem, capability);
     for (size_t i = 0; i < sizeof x->problem.align / sizeof *x->problem.align; i++)

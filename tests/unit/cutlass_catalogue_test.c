@@ -214,9 +214,11 @@ static void test_mixed(void **state)
     p.align[1] = 8;
     require_none(&p, "needs B's lines at multiples of 16 bytes, got 8");
     p.align[1] = 16;
-    p.capability = 80;
-    require_none(&p, "is for compute capability 9.0");
+    p.capability = 86;
+    p.shared_bytes = 101376;
+    assert_memory_equal(best(&p)->name, "s80_mixed_i4_", 13);
     p.capability = 90;
+    p.shared_bytes = 232448;
     require_refused("s90_mixed_128x128x64_1x1", &p, "does not multiply bf16 by i4");
     p.b = TRP_I8;
     require_refused("s90_mixed_i4_128x128x64_1x1", &p, "does not multiply bf16 by i8");
@@ -230,9 +232,20 @@ static void test_mixed(void **state)
     p.zeros = true;
     render(best(&p), &p, again);
     assert_non_null(strstr(again, "#define TRP_ZEROS cutlass::bfloat16_t\n"));
-    require_refused("s80_mixed_64x64x64_a16", &p, "has no factors of groups");
     p.group = 96;
     require_refused("s90_mixed_128x128x64_1x1", &p, "needs groups of a multiple of 64 elements");
+    assert_memory_equal(best(&p)->name, "s80_mixed_", 10); /* a step of mma.sync has one factor */
+    render(best(&p), &p, text);
+    assert_non_null(strstr(text, "#define TRP_A cutlass::bfloat16_t\n"));
+    assert_non_null(strstr(text, "#define TRP_B cutlass::bfloat16_t\n"));
+    assert_non_null(strstr(text, "#define TRP_NARROW int8_t\n"));
+    assert_non_null(strstr(text, "#define TRP_LEFT_NARROW 0\n"));
+    assert_non_null(strstr(text, "#define TRP_FACTORS 1\n"));
+    assert_non_null(strstr(text, "#define TRP_ZEROS 1\n"));
+    assert_non_null(strstr(text, "#include \"mixed_sm80.cuh\"\n"));
+    p.group = 72;
+    require_refused("s80_mixed_64x64x64_a16", &p, "needs groups of a multiple of 16 elements");
+    require_none(&p, "needs groups of a multiple of 16 elements");
     p.group = p.k;
     assert_memory_equal(best(&p)->name, "s90_mixed_", 10);
     p.n = 4100;
@@ -248,9 +261,13 @@ static void test_mixed(void **state)
     p.zeros = false;
     p.capability = 80;
     p.shared_bytes = 166912;
-    assert_memory_equal(best(&p)->name, "s80_mixed_", 10);
     p.a = TRP_F8E4M3;
-    require_none(&p, "is for compute capability");
+    assert_memory_equal(best(&p)->name, "s80_mixed_", 10);
+    render(best(&p), &p, text);
+    assert_non_null(strstr(text, "#define TRP_A cutlass::bfloat16_t\n"));
+    assert_non_null(strstr(text, "#define TRP_NARROW cutlass::float_e4m3_t\n"));
+    assert_non_null(strstr(text, "#define TRP_LEFT_NARROW 1\n"));
+    assert_non_null(strstr(text, "#define TRP_FACTORS 0\n"));
 }
 
 static void test_integers_without_a_tree(void **state)
@@ -468,7 +485,7 @@ static void test_every_row_renders(void **state)
             }
             if (row->inputs == TRP__CUTLASS_MIXED || row->inputs == TRP__CUTLASS_MIXED_I4) {
                 p.b = row->inputs == TRP__CUTLASS_MIXED_I4 ? TRP_I4 : i % 5 ? TRP_I8 : TRP_F8E4M3;
-                p.group = row->family == TRP__CUTLASS_SM90 && i % 7 ? 128 : 0;
+                p.group = i % 7 ? 128 : 0;
                 p.zeros = p.group && i % 2;
             }
             if (row->inputs == TRP__CUTLASS_MXFP8)

@@ -115,23 +115,6 @@ static void test_half(void **state)
     free(image);
 }
 
-/* Weights of 8 bits, as a row of the catalogue has them. */
-static void test_mixed(void **state)
-{
-    (void)state;
-    size_t bytes = 0;
-    char *image = compile("#define TRP_A cutlass::bfloat16_t\n"
-                          "#define TRP_B int8_t\n"
-                          "#define TRP_OPERATOR OpMultiplyAddMixedInputUpcast\n"
-                          "#define TRP_TILE 64, 64, 64\n"
-                          "#define TRP_WARP 32, 32, 64\n"
-                          "#define TRP_STAGES 4\n"
-                          "#define TRP_B_ALIGN 16\n",
-                          "gemm_sm80", &bytes);
-    check_module(image, 128);
-    free(image);
-}
-
 static void test_column_major_f64(void **state)
 {
     (void)state;
@@ -153,6 +136,29 @@ static void test_column_major_f64(void **state)
 
 /* A row of the catalogue, with a tree that has a vector, C, a matrix that is stored and one that is
  * loaded; SIMT, whose map of threads CUTLASS does not have. */
+/* Compiles a row's kernel for a problem, whose tree is made of nodes. */
+static void check_row(const char *name, trp__cutlass_problem *p, const trp_epilogue_node *nodes,
+                      uint32_t count, const trp__tree_types *types, uint32_t threads)
+{
+    static char source[1 << 16];
+    const trp__cutlass_row *row = trp__cutlass_row_find(name);
+    trp__tree tree;
+    trp_error error;
+    if (trp__tree_build(nodes, count, types, &tree, &error) != TRP_OK)
+        fail_msg("%s", error.message);
+    p->c = types->c;
+    p->d = types->d;
+    p->tree = &tree;
+    trp__text text = {.out = source, .size = sizeof source};
+    if (trp__cutlass_row_applies(row, p, &error) != TRP_OK ||
+        trp__cutlass_row_render(row, p, &text, &error) != TRP_OK)
+        fail_msg("%s", error.message);
+    size_t bytes = 0;
+    char *image = compile_source(source, &bytes);
+    check_module(image, threads);
+    free(image);
+}
+
 static void test_tree(void **state)
 {
     (void)state;
@@ -167,34 +173,49 @@ static void test_tree(void **state)
     };
     const trp__tree_types types = {
         .accumulator = TRP_F32, .c = TRP_F32, .d = TRP_F8E4M3, .order = TRP_ROW_MAJOR};
-    static char source[1 << 16];
-    trp__tree tree;
-    trp_error error;
-    if (trp__tree_build(nodes, sizeof nodes / sizeof *nodes, &types, &tree, &error) != TRP_OK)
-        fail_msg("%s", error.message);
-    const trp__cutlass_problem problem = {.m = 100,
-                                          .n = 100,
-                                          .k = 100,
-                                          .batch = 1,
-                                          .a = TRP_F32,
-                                          .b = TRP_F32,
-                                          .c = TRP_F32,
-                                          .d = TRP_F8E4M3,
-                                          .accumulator = TRP_F32,
-                                          .a_row = true,
-                                          .align = {4, 4, 4, 1, 1},
-                                          .tree = &tree,
-                                          .capability = 80,
-                                          .processors = 108,
-                                          .shared_bytes = 166912};
-    const trp__cutlass_row *row = trp__cutlass_row_find("s80_f32_128x128x8");
-    trp__text text = {.out = source, .size = sizeof source};
-    if (trp__cutlass_row_render(row, &problem, &text, &error) != TRP_OK)
-        fail_msg("%s", error.message);
-    size_t bytes = 0;
-    char *image = compile_source(source, &bytes);
-    check_module(image, 256);
-    free(image);
+    trp__cutlass_problem problem = {.m = 100,
+                                    .n = 100,
+                                    .k = 100,
+                                    .batch = 1,
+                                    .a = TRP_F32,
+                                    .b = TRP_F32,
+                                    .accumulator = TRP_F32,
+                                    .a_row = true,
+                                    .align = {4, 4, 4, 1, 1},
+                                    .capability = 80,
+                                    .processors = 108,
+                                    .shared_bytes = 166912};
+    check_row("s80_f32_128x128x8", &problem, nodes, 8, &types, 256);
+}
+
+/* Weights of 4 bits with factors and what is added, and of fp8 without, which come second and
+ * first. */
+static void test_mixed(void **state)
+{
+    (void)state;
+    const trp_epilogue_node nodes[] = {[1] = {.kind = TRP_EPILOGUE_ACCUMULATOR}};
+    const trp__tree_types types = {
+        .accumulator = TRP_F32, .d = TRP_BF16, .order = TRP_ROW_MAJOR};
+    trp__cutlass_problem problem = {.m = 64,
+                                    .n = 64,
+                                    .k = 256,
+                                    .batch = 1,
+                                    .a = TRP_BF16,
+                                    .b = TRP_I4,
+                                    .accumulator = TRP_F32,
+                                    .a_row = true,
+                                    .group = 32,
+                                    .zeros = true,
+                                    .align = {16, 16, 16, 16, 16},
+                                    .capability = 80,
+                                    .processors = 108,
+                                    .shared_bytes = 166912};
+    check_row("s80_mixed_i4_64x64x64_a32", &problem, nodes, 2, &types, 128);
+    problem.a = TRP_F8E4M3;
+    problem.b = TRP_BF16;
+    problem.group = 0;
+    problem.zeros = false;
+    check_row("s80_mixed_64x64x64_a16", &problem, nodes, 2, &types, 128);
 }
 
 static void option(char *out, size_t size, const char *folder, const char *below)

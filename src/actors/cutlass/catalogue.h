@@ -75,7 +75,7 @@ typedef enum trp__cutlass_inputs {
     TRP__CUTLASS_F32,
     TRP__CUTLASS_F64,
     TRP__CUTLASS_I8,
-    TRP__CUTLASS_MIXED,      /* f16 or bf16, and i8, f8e4m3 or f8e5m2 (for sm_80 i8) */
+    TRP__CUTLASS_MIXED,      /* f16 or bf16, and i8, f8e4m3 or f8e5m2 */
     TRP__CUTLASS_MIXED_I4,   /* f16 or bf16, and i4 */
     TRP__CUTLASS_FP8,        /* f8e4m3, f8e5m2, mixed */
     TRP__CUTLASS_FP8_BLOCKS, /* the same, with factors of blocks of 128 */

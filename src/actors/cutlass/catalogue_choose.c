@@ -56,7 +56,7 @@ static bool takes_inputs(const trp__cutlass_row *row, const trp__cutlass_problem
     case TRP__CUTLASS_I8:
         return p->a == TRP_I8 && p->b == TRP_I8 && p->accumulator == TRP_I32;
     case TRP__CUTLASS_MIXED:
-        return is_mixed(p, false) && (trp__cutlass_row_3x(row) || p->a == TRP_I8 || p->b == TRP_I8);
+        return is_mixed(p, false);
     case TRP__CUTLASS_MIXED_I4:
         return is_mixed(p, true);
     case TRP__CUTLASS_FP8_BLOCKS:
@@ -254,14 +254,17 @@ static trp_status check_auxiliary(const trp__cutlass_row *row, const trp__cutlas
 static trp_status check_groups(const trp__cutlass_row *row, const trp__cutlass_problem *p,
                                trp_error *error)
 {
+    /* What a step of the kernel is of has one factor. */
+    const bool by_tma = trp__cutlass_row_3x(row);
+    const uint32_t step = by_tma ? row->tile[2] : row->instruction[2];
     const int64_t lines = is_narrow(p->a) ? p->m : p->n;
     if (!p->group)
         return TRP_OK;
-    if (!trp__cutlass_row_3x(row))
-        return REFUSE(row, error, "has no factors of groups%s", "");
-    if (p->group < p->k && p->group % row->tile[2] != 0)
+    if (p->group < p->k && p->group % step != 0)
         return REFUSE(row, error, "needs groups of a multiple of %u elements along k, got %lld",
-                      row->tile[2], (long long)p->group);
+                      step, (long long)p->group);
+    if (!by_tma)
+        return TRP_OK;
     if (lines % 8 != 0 || p->align_scales < 16)
         return REFUSE(row, error,
                       "needs factors of groups of a multiple of 8 columns, at a multiple of 16 "

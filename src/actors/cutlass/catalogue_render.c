@@ -10,18 +10,42 @@ static void add_triple(trp__text *out, const char *name, const uint16_t x[3])
     trp__text_add(out, "#define %s %u, %u, %u\n", name, x[0], x[1], x[2]);
 }
 
-/* Elements of A or B that are loaded at once. */
-static uint32_t at_once(const trp__cutlass_row *row, uint8_t type)
+static bool is_narrow(const trp__cutlass_problem *p, bool left)
 {
-    uint32_t most = 128 / trp_dtype_bits((trp_dtype)type);
+    const uint32_t a = trp_dtype_bits((trp_dtype)p->a), b = trp_dtype_bits((trp_dtype)p->b);
+    return left ? a < b : b < a;
+}
+
+/* What an element of A or B is multiplied as: of narrow ones for 2.x what they are widened to. */
+static uint8_t multiplied(const trp__cutlass_row *row, const trp__cutlass_problem *p, uint8_t type)
+{
+    bool widened = trp__cutlass_row_mixed(row) && !trp__cutlass_row_3x(row);
+    return !widened ? type : is_narrow(p, true) ? p->b : p->a;
+}
+
+/* Elements of A or B that are loaded at once. */
+static uint32_t at_once(const trp__cutlass_row *row, const trp__cutlass_problem *p, uint8_t type)
+{
+    uint32_t most = 128 / trp_dtype_bits((trp_dtype)multiplied(row, p, type));
     return row->align < most ? row->align : most;
 }
 
 /* Whether the kernel computes the transpose, so that the narrower matrix comes first. */
 static bool is_swapped(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
-    return trp__cutlass_row_mixed(row) && trp__cutlass_row_3x(row) &&
-           trp_dtype_bits((trp_dtype)p->b) < trp_dtype_bits((trp_dtype)p->a);
+    return trp__cutlass_row_mixed(row) && trp__cutlass_row_3x(row) && is_narrow(p, false);
+}
+
+/* Kernels of 2.x multiply the wider type, and know of the narrower one besides. */
+static void add_mixed_sm80(const trp__cutlass_problem *p, trp__text *out)
+{
+    bool left = is_narrow(p, true);
+    trp__text_add(out,
+                  "#define TRP_NARROW %s\n"
+                  "#define TRP_LEFT_NARROW %d\n"
+                  "#define TRP_FACTORS %d\n"
+                  "#define TRP_ZEROS %d\n",
+                  trp__tree_element(left ? p->a : p->b), left, p->group != 0, p->zeros);
 }
 
 static void add_mixed(const trp__cutlass_row *row, const trp__cutlass_problem *p, trp__text *out)
@@ -50,13 +74,13 @@ static void add_sm80(const trp__cutlass_row *row, const trp__cutlass_problem *p,
                   "#define TRP_D_ALIGN %u\n",
                   trp__cutlass_row_simt(row) ? "OpClassSimt" : "OpClassTensorOp",
                   fp8 ? "Sm89" : "Sm80", row->stages, row->stream_k,
-                  row->inputs == TRP__CUTLASS_MIXED ? "OpMultiplyAddMixedInputUpcast"
-                  : row->fast                       ? "OpMultiplyAddFastAccum"
-                                                    : "OpMultiplyAdd",
-                  at_once(row, p->a), at_once(row, p->b),
+                  row->fast ? "OpMultiplyAddFastAccum" : "OpMultiplyAdd",
+                  at_once(row, p, p->a), at_once(row, p, p->b),
                   trp__cutlass_row_line_elements(row, p->d));
     add_triple(out, "TRP_WARP", row->warp);
     add_triple(out, "TRP_INSTRUCTION", row->instruction);
+    if (trp__cutlass_row_mixed(row))
+        add_mixed_sm80(p, out);
 }
 
 /* Whether the widest instruction that the tile's columns are a multiple of is one of CUTLASS's
@@ -142,6 +166,7 @@ trp_status trp__cutlass_row_render(const trp__cutlass_row *row, const trp__cutla
     trp__tree_target target = !by_tma   ? TRP__TREE_SM80
                               : grouped ? TRP__TREE_SM90_GROUPED
                                         : TRP__TREE_SM90;
+    const char *operation = trp__cutlass_row_mixed(row) && !by_tma ? "mixed" : operations[row->operation];
     trp__text_add(out,
                   "/* %s */\n"
                   "#define TRP_A %s\n"
@@ -151,7 +176,7 @@ trp_status trp__cutlass_row_render(const trp__cutlass_row *row, const trp__cutla
                   "#define TRP_SCALAR %s\n"
                   "#define TRP_A_ROW %d\n"
                   "#define TRP_B_ROW %d\n",
-                  row->name, trp__tree_element(p->a), trp__tree_element(p->b),
+                  row->name, trp__tree_element(multiplied(row, p, p->a)), trp__tree_element(multiplied(row, p, p->b)),
                   trp__tree_element(p->d), trp__tree_element(p->accumulator),
                   trp__tree_element(p->tree ? p->tree->compute : p->accumulator), p->a_row,
                   p->b_row);
@@ -175,7 +200,7 @@ trp_status trp__cutlass_row_render(const trp__cutlass_row *row, const trp__cutla
         if (status != TRP_OK)
             return status;
     }
-    trp__text_add(out, "#include \"%s_%s.cuh\"\n", operations[row->operation], family);
+    trp__text_add(out, "#include \"%s_%s.cuh\"\n", operation, family);
     return TRP_OK;
 }
 

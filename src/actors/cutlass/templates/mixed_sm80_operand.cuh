@@ -1,0 +1,441 @@
+/* An operand of 8 or 4 bits where the other one has 16, as CUTLASS 2.x reads it: copied as it is into
+ * shared memory, and widened in registers. Its lines are along k, in whole chunks of 16 bytes.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Where factors of groups are, and what is added: of line i and group g of k at g * lines + i. */
+struct trp_groups {
+    uint16_t const *scale, *zero; /* zero: nullptr if nothing is added */
+    int64_t batch;                /* from those of one of a batch to those of the next */
+    int lines;
+    int size; /* of k */
+};
+
+/* A tile of an operand in shared memory: lines of chunks, which are turned around so that neither
+ * copies nor reads of a warp meet in a bank. */
+template <int Lines, int K, int Bits> struct trp_narrow_tile {
+    static constexpr int Line = K * Bits / 8;  /* bytes */
+    static constexpr int Chunks = Line / 16;   /* of a line */
+    static constexpr int Count = Lines * Chunks;
+    static constexpr int Bytes = Lines * Line;
+    static_assert(Chunks == 2 || Chunks == 4 || Chunks == 8, "of so many k");
+
+    CUTLASS_DEVICE static int chunk(int line, int chunk)
+    {
+        return line * Line + (chunk ^ line / (8 / Chunks) % Chunks) * 16;
+    }
+};
+
+/* What a thread copies of a tile. The first tile is the one that is not whole, as of CUTLASS's
+ * iterators: k's remainder, then multiples of a tile. */
+template <class Tile, int K, int Bits, int Threads, bool Left, class LayoutOf>
+class trp_narrow_copies
+{
+  public:
+    using Element = uint8_t;
+    using Layout = LayoutOf;
+    using AccessType = cutlass::AlignedArray<uint8_t, 16>;
+    using TensorCoord = cutlass::MatrixCoord;
+    using Pointer = uint8_t *;
+    static constexpr int kAccessesPerVector = 1;
+    struct ThreadMap {
+        static constexpr int kElementsPerAccess = 16;
+        struct Iterations {
+            static constexpr int kCount = Tile::Count / Threads;
+        };
+    };
+    static_assert(Tile::Count % Threads == 0, "each thread copies as much");
+
+    struct Params {
+        int64_t line; /* bytes from one to the next */
+        trp_groups groups;
+
+        Params() = default;
+        /* From the leading dimension of a product: what is meant is set afterwards. */
+        template <class Stride> CUTLASS_DEVICE Params(Stride const &)
+        {
+        }
+    };
+
+  private:
+    Params const &params_;
+    uint8_t const *from_;
+    int lines_, first_line_; /* those that there are, and the tile's first */
+    int line_, chunk_;       /* this thread's first */
+    int k_, first_, extent_;   /* of the tile; the end of the first one; of all */
+    int access_ = 0;
+    bool cleared_ = false;
+
+  public:
+    CUTLASS_DEVICE trp_narrow_copies(Params const &params, Pointer from, TensorCoord extent,
+                                     int thread, TensorCoord const &offset, int const * = nullptr)
+        : params_(params), from_(from), lines_(Left ? extent.row() : extent.column()),
+          first_line_(Left ? offset.row() : offset.column()),
+          line_(first_line_ + thread / Tile::Chunks), chunk_(thread % Tile::Chunks), k_(Left ? offset.column() : offset.row()),
+          extent_(Left ? extent.column() : extent.row())
+    {
+        const int rest = (extent_ - k_) % K;
+        first_ = k_ + (rest ? rest : K);
+    }
+
+    /* Where the operand and its tiles are. */
+    CUTLASS_DEVICE trp_groups const &groups() const
+    {
+        return params_.groups;
+    }
+    CUTLASS_DEVICE int first_line() const
+    {
+        return first_line_;
+    }
+    CUTLASS_DEVICE int k() const
+    {
+        return k_;
+    }
+    CUTLASS_DEVICE int first_end() const
+    {
+        return first_;
+    }
+    CUTLASS_DEVICE int end() const
+    {
+        return extent_;
+    }
+
+    CUTLASS_DEVICE void set_iteration_index(int index)
+    {
+        access_ = index;
+    }
+    CUTLASS_DEVICE int line() const
+    {
+        return line_ + access_ * (Threads / Tile::Chunks);
+    }
+    CUTLASS_DEVICE AccessType *get() const
+    {
+        const int64_t at = line() * params_.line + int64_t(k_) * Bits / 8 + chunk_ * 16;
+        return reinterpret_cast<AccessType *>(const_cast<uint8_t *>(from_ + at));
+    }
+    CUTLASS_DEVICE bool valid() const
+    {
+        const int k = k_ + chunk_ * (128 / Bits);
+        return !cleared_ && line() < lines_ && k < (k_ < first_ ? first_ : extent_);
+    }
+    CUTLASS_DEVICE trp_narrow_copies &operator++()
+    {
+        access_++;
+        return *this;
+    }
+    CUTLASS_DEVICE void clear_mask(bool clear = true)
+    {
+        cleared_ = cleared_ || clear;
+    }
+    /* Always by one tile along k. */
+    CUTLASS_DEVICE void add_tile_offset(TensorCoord const &)
+    {
+        k_ = k_ < first_ ? first_ : k_ + K;
+    }
+};
+
+/* Where a thread's copies go. */
+template <class Tile, int Threads, bool Left> class trp_narrow_places
+{
+    uint8_t *to_;
+    int access_ = 0;
+    int place_;
+
+  public:
+    using AccessType = cutlass::AlignedArray<uint8_t, 16>;
+
+    template <class Ref>
+    CUTLASS_DEVICE trp_narrow_places(Ref ref, int thread)
+        : to_(reinterpret_cast<uint8_t *>(ref.data())),
+          place_(Tile::chunk(thread / Tile::Chunks, thread % Tile::Chunks))
+    {
+        static_assert(Threads / Tile::Chunks % 8 == 0, "chunks are turned alike in each access");
+    }
+    CUTLASS_DEVICE void set_iteration_index(int index)
+    {
+        access_ = index;
+    }
+    CUTLASS_DEVICE AccessType *get() const
+    {
+        return reinterpret_cast<AccessType *>(to_ + place_ +
+                                              access_ * (Threads / Tile::Chunks) * Tile::Line);
+    }
+    CUTLASS_DEVICE trp_narrow_places &operator++()
+    {
+        access_++;
+        return *this;
+    }
+    CUTLASS_DEVICE void add_tile_offset(cutlass::MatrixCoord const &by)
+    {
+        to_ += (Left ? by.column() : by.row()) * Tile::Bytes;
+    }
+};
+
+/* Of one step of mma.sync, k of 16, the narrow elements of a thread: of every eighth line those of
+ * its two columns of k and of the two that are 8 behind, in the low bits of a word; and, in another,
+ * the line's factor and (high) what is added. */
+template <int Lines, bool Factors> struct trp_narrow_fragment {
+    static constexpr int Count = Lines / 8;
+    uint32_t element[Count];
+    uint32_t factor[Factors ? Count : 1];
+};
+
+/* Reads the fragments of a warp, step by step. */
+template <class Tile, int Lines, int K, int Bits, bool Left, bool Factors> class trp_narrow_steps
+{
+    static constexpr int Steps = K / 16; /* of a tile */
+
+    uint8_t const *from_;
+    int line_, column_; /* of this thread: among eight lines; pairs of elements */
+    int step_ = 0, warp_ = 0;
+    /* Factors: of the step that is next. */
+    trp_groups groups_ = {};
+    int first_line_ = 0, k_ = 0, end_ = 0, extent_ = 0, left_ = Steps;
+    uint32_t renew_ = 0; /* k from which on there are others */
+    uint32_t factor_[Factors ? Lines / 8 : 1];
+
+    /* Behind the end of a tile there are zeros, which stay zeros. */
+    CUTLASS_DEVICE void find_factors()
+    {
+        const bool there = k_ < end_;
+        if (there && unsigned(k_) < renew_)
+            return;
+        const int group = there ? k_ / groups_.size : 0;
+        renew_ = there ? (group + 1u) * groups_.size : 0;
+        CUTLASS_PRAGMA_UNROLL
+        for (int i = 0; i < Lines / 8; i++) {
+            const int line = first_line_ + warp_ * Lines + i * 8 + line_;
+            const bool mine = there && line < groups_.lines;
+            const int64_t at = (int64_t)group * groups_.lines + line;
+            uint32_t word = mine ? groups_.scale[at] : 0;
+            if (groups_.zero)
+                word |= mine ? (uint32_t)groups_.zero[at] << 16 : 0;
+            factor_[i] = word;
+        }
+    }
+    /* The steps of the first tile that are behind its end are of no k. */
+    CUTLASS_DEVICE void advance_factors()
+    {
+        k_ += 16;
+        if (--left_ == 0) {
+            left_ = Steps;
+            k_ = end_ < extent_ && k_ > end_ ? end_ : k_;
+            end_ = extent_;
+        }
+    }
+
+  public:
+    using Fragment = trp_narrow_fragment<Lines, Factors>;
+
+    template <class Ref>
+    CUTLASS_DEVICE trp_narrow_steps(Ref ref, int lane)
+        : from_(reinterpret_cast<uint8_t const *>(ref.data())), line_(lane / 4), column_(lane % 4)
+    {
+    }
+    /* Which tile of the operand this is: what copies it says. */
+    template <class Copies> CUTLASS_DEVICE void place(Copies const &copies)
+    {
+        groups_ = copies.groups();
+        groups_.scale += blockIdx.z * groups_.batch;
+        groups_.zero += groups_.zero ? blockIdx.z * groups_.batch : 0;
+        first_line_ = copies.first_line();
+        k_ = copies.k();
+        end_ = copies.first_end();
+        extent_ = copies.end();
+    }
+    CUTLASS_DEVICE void set_kgroup_index(int)
+    {
+    }
+    CUTLASS_DEVICE void load(Fragment &to)
+    {
+        const int step = step_ % Steps, tile = step_ / Steps;
+        const int chunk = step * 16 * Bits / 128;
+        uint8_t const *at = from_ + tile * Tile::Bytes + warp_ * Lines * Tile::Line +
+                            Tile::chunk(line_, chunk) + column_ * Bits / 4 +
+                            (Bits == 4 ? step % 2 * 8 : 0);
+        CUTLASS_PRAGMA_UNROLL
+        for (int i = 0; i < Lines / 8; i++, at += 8 * Tile::Line) {
+            if constexpr (Bits == 4)
+                to.element[i] = at[0] | (uint32_t)at[4] << 8;
+            else
+                to.element[i] = *reinterpret_cast<uint16_t const *>(at) |
+                                (uint32_t) * reinterpret_cast<uint16_t const *>(at + 8) << 16;
+        }
+        if constexpr (Factors) {
+            find_factors();
+            CUTLASS_PRAGMA_UNROLL
+            for (int i = 0; i < Lines / 8; i++)
+                to.factor[i] = factor_[i];
+            advance_factors();
+        }
+    }
+    CUTLASS_DEVICE trp_narrow_steps &operator++()
+    {
+        step_++;
+        return *this;
+    }
+    /* By steps and warps. */
+    CUTLASS_DEVICE void add_tile_offset(cutlass::MatrixCoord const &by)
+    {
+        step_ += Left ? by.column() : by.row();
+        warp_ += Left ? by.row() : by.column();
+    }
+};
+
+/* Arithmetic of two elements of 16 bits, each rounded once. */
+template <class Wide> struct trp_pair;
+
+template <> struct trp_pair<cutlass::half_t> {
+    CUTLASS_DEVICE static uint32_t mul(uint32_t x, uint32_t y)
+    {
+        uint32_t z;
+        asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
+        return z;
+    }
+    CUTLASS_DEVICE static uint32_t add(uint32_t x, uint32_t y)
+    {
+        uint32_t z;
+        asm("add.rn.f16x2 %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));
+        return z;
+    }
+    CUTLASS_DEVICE static uint32_t of_half(uint32_t x)
+    {
+        return x;
+    }
+};
+
+template <> struct trp_pair<cutlass::bfloat16_t> {
+    CUTLASS_DEVICE static uint32_t fma(uint32_t x, uint32_t y, uint32_t z)
+    {
+        uint32_t w;
+        asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(w) : "r"(x), "r"(y), "r"(z));
+        return w;
+    }
+    CUTLASS_DEVICE static uint32_t mul(uint32_t x, uint32_t y)
+    {
+        return fma(x, y, 0x80008000); /* -0 */
+    }
+    CUTLASS_DEVICE static uint32_t add(uint32_t x, uint32_t y)
+    {
+        return fma(x, 0x3f803f80, y); /* 1 */
+    }
+    /* Of values with at most 8 significant bits. */
+    CUTLASS_DEVICE static uint32_t of_half(uint32_t x)
+    {
+        uint32_t low, high;
+        asm("{.reg .b16 a, b;\n"
+            " mov.b32 {a, b}, %2;\n"
+            " cvt.f32.f16 %0, a;\n"
+            " cvt.f32.f16 %1, b;}"
+            : "=r"(low), "=r"(high)
+            : "r"(x));
+        return __byte_perm(low, high, 0x7632);
+    }
+};
+
+/* Element<Narrow>::half(word, which): the low or the high pair of a word as f16, exactly. */
+template <class Narrow> struct trp_narrow_element;
+
+template <> struct trp_narrow_element<int8_t> {
+    /* 1024 + (x + 128), less 1152 */
+    CUTLASS_DEVICE static uint32_t half(uint32_t word, int which)
+    {
+        return trp_pair<cutlass::half_t>::add(
+            __byte_perm(word ^ 0x80808080, 0x64646464, which ? 0x4342 : 0x4140), 0xe480e480);
+    }
+};
+
+template <> struct trp_narrow_element<cutlass::float_e5m2_t> {
+    CUTLASS_DEVICE static uint32_t half(uint32_t word, int which)
+    {
+        return __byte_perm(word, 0, which ? 0x3424 : 0x1404);
+    }
+};
+
+template <> struct trp_narrow_element<cutlass::float_e4m3_t> {
+    CUTLASS_DEVICE static uint32_t half(uint32_t word, int which)
+    {
+        uint32_t x;
+#if __CUDA_ARCH__ >= 890
+        asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(x) : "h"(uint16_t(which ? word >> 16 : word)));
+#else
+        uint32_t nan;
+        x = __byte_perm(word, 0, which ? 0x3424 : 0x1404);
+        x = (x & 0x80008000) | (x & 0x7f007f00) >> 1;
+        x = trp_pair<cutlass::half_t>::mul(x, 0x5c005c00); /* 256: f16's bias is larger by 8 */
+        /* The largest is 448; what looks like 480 is a NaN. */
+        asm("set.gt.u32.f16x2 %0, %1, %2;" : "=r"(nan) : "r"(x & 0x7fff7fff), "r"(0x5f005f00));
+        x |= nan & 0x7fff7fff;
+#endif
+        return x;
+    }
+};
+
+/* Whole words as pairs of Wide. */
+template <class Narrow, class Wide> struct trp_widened {
+    CUTLASS_DEVICE static uint32_t pair(uint32_t word, int which)
+    {
+        return trp_pair<Wide>::of_half(trp_narrow_element<Narrow>::half(word, which));
+    }
+};
+
+/* 2^n + (x + 8), less 2^n + 8. */
+template <class Wide> struct trp_widened<cutlass::int4b_t, Wide> {
+    static constexpr bool Half = cutlass::platform::is_same<Wide, cutlass::half_t>::value;
+    static constexpr uint32_t Base = Half ? 0x64086408 : 0x43084308; /* 1024 + 8, 128 + 8 */
+
+    CUTLASS_DEVICE static uint32_t pair(uint32_t word, int which)
+    {
+        const uint32_t apart = which ? word >> 8 | word << 4 : word | word << 12;
+        return trp_pair<Wide>::add((apart & 0x000f000f) ^ Base, Base | 0x80008000);
+    }
+};
+
+/* A warp's product, one operand of which is narrow. */
+template <class Like, class Narrow, class Wide, class Steps, bool Left, bool Factors, bool Zeros>
+struct trp_mixed_warp : Like {
+    template <bool Mine, class T, class U>
+    using pick = cutlass::platform::conditional_t<Mine, T, U>;
+    using ElementA = pick<Left, Narrow, typename Like::ElementA>;
+    using ElementB = pick<Left, typename Like::ElementB, Narrow>;
+    using LayoutA = pick<Left, cutlass::layout::RowMajor, typename Like::LayoutA>;
+    using LayoutB = pick<Left, typename Like::LayoutB, cutlass::layout::ColumnMajor>;
+    using IteratorA = pick<Left, Steps, typename Like::IteratorA>;
+    using IteratorB = pick<Left, typename Like::IteratorB, Steps>;
+    using FragmentA = typename IteratorA::Fragment;
+    using FragmentB = typename IteratorB::Fragment;
+    using Fragment = typename Steps::Fragment;
+
+    /* A thread has of A's fragment of 16 lines the low pairs of both of its lines, then the high
+     * ones; of B's of 8 lines the low and the high pair. */
+    CUTLASS_DEVICE static void widen(void *to, Fragment const &from)
+    {
+        uint32_t *words = static_cast<uint32_t *>(to);
+        CUTLASS_PRAGMA_UNROLL
+        for (int i = 0; i < Fragment::Count; i++) {
+            CUTLASS_PRAGMA_UNROLL
+            for (int which = 0; which < 2; which++) {
+                uint32_t x = trp_widened<Narrow, Wide>::pair(from.element[i], which);
+                if constexpr (Factors)
+                    x = trp_pair<Wide>::mul(x, __byte_perm(from.factor[i], 0, 0x1010));
+                if constexpr (Zeros)
+                    x = trp_pair<Wide>::add(x, __byte_perm(from.factor[i], 0, 0x3232));
+                words[Left ? i / 2 * 4 + which * 2 + i % 2 : i * 2 + which] = x;
+            }
+        }
+    }
+
+    CUTLASS_DEVICE void transform(typename Like::TransformedFragmentA &to_a,
+                                  typename Like::TransformedFragmentB &to_b, FragmentA const &a,
+                                  FragmentB const &b) const
+    {
+        if constexpr (Left) {
+            widen(&to_a, a);
+            to_b = b;
+        } else {
+            to_a = a;
+            widen(&to_b, b);
+        }
+    }
+};
