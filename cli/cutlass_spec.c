@@ -326,9 +326,12 @@ static bool set_problem(reader *r, uint32_t capability)
     char message[512];
     trp_error error = {0};
     trp__pack pack = {.error = &error, .backend = TRP_BACKEND_CUDA};
-    trp__cutlass_gemm g = {
-        .m = x->m, .n = x->n, .k = x->k, .batch = 1, .compute = (uint8_t)x->compute,
-        .group = x->group < x->k ? x->group : x->k};
+    trp__cutlass_gemm g = {.m = x->m,
+                           .n = x->n,
+                           .k = x->k,
+                           .batch = 1,
+                           .compute = (uint8_t)x->compute,
+                           .group = x->group < x->k ? x->group : x->k};
     x->made = (trp__epilogue_pack){.pack = &pack,
                                    .a = x->type[TRP__GEMM_A],
                                    .b = x->type[TRP__GEMM_B],

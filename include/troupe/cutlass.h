@@ -210,9 +210,10 @@ typedef struct trp_cutlass_groups {
  * Narrow weights. Elements of a B of 8 or 4 bits are widened to A's type, f16 or bf16. With
  * `groups` they are multiplied by their factor and rounded to A's type, and then the same with what
  * is added. Of i4 lines, leading dimension and stride are even numbers of elements. On GPUs A is
- * row-major and B column-major; on 9.0 a group is a multiple of 64 elements, or all of k, factors
- * begin at 16 bytes and n is a multiple of 8; elsewhere there are no groups (a factor for each
- * column is a node of a tree: SCALE_COLUMNS), and no i4.
+ * row-major and B column-major, with lines at 16 bytes; a group is all of k, or a multiple of 64
+ * elements on 9.0, where n is a multiple of 8 and factors begin at 16 bytes, or a multiple of 32 on
+ * any device of 8.0 and above, where then k is one too. A factor for each column is a node of a
+ * tree: SCALE_COLUMNS.
  *
  * Sums of fp8. Tensor cores of 9.0 add up with 14 bits, so that every fourth step their sums are
  * added to others in f32; on 8.9 each step's are. With `fast_accumulation` kernels that don't may

@@ -65,6 +65,10 @@ wrong '.epilogue: expected a text' '{"rows": "best", "type": "f16", "epilogue": 
 wrong ': epilogue: column 9: expected' '{"rows": "best", "type": "f16", "epilogue": "relu(acc"}'
 wrong '.align: expected 1, 2, 4, 8 or 16, in bytes, got 3' '{"rows": "best", "type": "f16", "align": [16, 3]}'
 wrong '.sizes: expected m, n and k as in "4096x4096x4096", got "1x2"' '{"rows": "best", "type": "f16", "sizes": "1x2"}'
+wrong '.groups: expected elements along k that have one factor, 0: none, got 1.5' '{"rows": "best", "groups": 1.5}'
+wrong '.zeros: expected true or false, got 1' '{"rows": "best", "zeros": 1}'
+wrong ': groups: expected none but for a b of 8 or 4 bits' '{"rows": "best", "type": "f16", "groups": 128}'
+wrong ': zeros: expected false without groups' '{"rows": "best", "a": "f16", "b": "i4", "zeros": true}'
 wrong '.operation: expected "gemm": packs have no other operation so far, got "conv"' '{"rows": "best", "operation": "conv"}'
 wrong '.arch: expected "90a", 80 or the like, got "7"' '{"rows": "best", "type": "f16", "arch": "7"}'
 wrong '.row: there is no such field' '{"row": "best"}'
@@ -89,6 +93,15 @@ run 0 cutlass pack --help && says out '^usage: troupe cutlass pack --spec'
 [ "$(compiles)" -eq 0 ] || fail 'it compiled'
 
 # --- what is in it ---
+# Weights of 4 bits, with and without factors.
+spec '{"rows": "best", "a": "bf16", "b": "i4", "d": "bf16", "groups": [0, 128], "zeros": [false]}' \
+    '{"rows": "best", "a": "bf16", "b": "i4", "groups": 32, "zeros": true}'
+pack 0 --arch 90a,80 && says out 's90_mixed_i4_[^ ]* sm_90a bf16.i4>bf16 tn' &&
+    says out 's90_mixed_i4_[^ ]* sm_90a bf16.i4.scale>bf16 tn' &&
+    says out 's80_mixed_i4_[^ ]* sm_80 bf16.i4.scale>bf16 tn' &&
+    says out 's80_mixed_i4_[^ ]* sm_90 bf16.i4.scale.zero>bf16 tn'
+[ "$(compiles)" -eq 6 ] || fail 'not six kernels'
+
 spec '{"rows": "all", "type": ["bf16", "f16"], "layouts": ["tn", "tt"], "epilogue": ["acc", "relu(acc + bias[col])"]}' \
     '{"rows": "all", "arch": "90a", "type": "bf16", "layouts": "ttn", "epilogue": "acc + bias[row]"}' \
     '{"rows": ["s80_f32_64x64x8", "s90_tf32_128x128x32_1x1"], "type": "f32", "compute": ["default", "tf32"]}'

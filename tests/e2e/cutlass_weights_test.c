@@ -5,6 +5,7 @@
 
 #include <complex.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static h_world world;
@@ -257,26 +258,29 @@ static void of_a_batch(void)
 static void by_mma(void)
 {
     static const trp_dtype narrow[] = {TRP_I8, TRP_I4, TRP_F8E4M3, TRP_F8E5M2};
-    enum { PRODUCTS = 24 };
+    enum { PRODUCTS = 32 };
     sent *s = h_malloc(PRODUCTS * sizeof *s);
     world = h_open(NULL);
     cutlass = h_actor(world.device, "cutlass");
     for (int i = 0; i < PRODUCTS; i++) {
         const trp_dtype b = narrow[i % 4];
-        const char *const kernels[] = {
-            b == TRP_I4 ? "s80_mixed_i4_128x128x64_a32" : "s80_mixed_128x128x64_a16",
-            b == TRP_I4 ? "s80_mixed_i4_64x64x64_a32" : "s80_mixed_64x64x64_a16",
-            b == TRP_I4 ? "s80_mixed_i4_64x64x64_a32_d1" : "s80_mixed_64x64x64_a16_d1"};
-        const int64_t even = i / 4 % 3 == 2 ? 1 : 8;
+        static const char *const tiles[] = {"128x128x64", "64x64x64", "32x128x64", "64x128x64"};
+        static const char *const ends[] = {"", "_d1", "_streamk", ""};
+        char kernel[64];
+        const int tile = i / 4 % 4;
+        const int64_t even = tile == 1 ? 1 : 8;
+        snprintf(kernel, sizeof kernel, "s80_mixed_%s%s_%s%s", b == TRP_I4 ? "i4_" : "",
+                 tiles[tile], b == TRP_I4 ? "a32" : "a16", ends[tile]);
         problem p = {.a = half(),
                      .b = b,
                      .m = even * (1 + (int64_t)below((size_t)(200 / even))),
                      .n = even * (1 + (int64_t)below((size_t)(200 / even))),
-                     .k = (b == TRP_I4 ? 32 : 16) * (1 + (int64_t)below(20)),
-                     .batch = 1 + (int64_t)below(3),
-                     .by_row = i / 4 % 2 == 0,
-                     .kernel = kernels[i / 4 % 3]};
-        p.group = below(4) ? 16 * (1 + (int64_t)below(9)) : below(2) ? p.k : 0;
+                     .k = (b == TRP_I4 ? 32 : 16) * (1 + (int64_t)below(40)),
+                     .batch = tile == 2 ? 1 : 1 + (int64_t)below(3),
+                     .by_row = i / 16 == 0,
+                     .kernel = h_is_cuda() ? kernel : NULL};
+        p.group = below(4) ? 32 * (1 + (int64_t)below(6)) : below(2) ? p.k : 0;
+        p.k += p.group && p.group < p.k ? p.k % 32 : 0;
         p.zeros = p.group && below(2);
         send_product(&p, &s[i]);
     }
@@ -364,11 +368,8 @@ static void refused(void)
 }
 
 static const h_case cases[] = {
-    {"of_all_types", of_all_types},
-    {"of_a_batch", of_a_batch},
-    {"by_mma", by_mma},
-    {"searched", searched},
-    {"refused", refused},
+    {"of_all_types", of_all_types}, {"of_a_batch", of_a_batch}, {"by_mma", by_mma},
+    {"searched", searched},         {"refused", refused},
 };
 
 static const h_case of_gpu[] = {{"by_mma", by_mma}, {"refused", refused}};

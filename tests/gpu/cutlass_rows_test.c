@@ -73,7 +73,7 @@ static problem first_problem(const row *r)
     if (strstr(in, "i8 or f8") || strstr(in, "i4")) {
         p.a = one_of(TRP_F16, TRP_BF16);
         p.b = strstr(in, "i4") ? TRP_I4 : one_of(TRP_I8, one_of(TRP_F8E4M3, TRP_F8E5M2));
-        p.group = r->name[1] == '9' ? (int)one_of(64, 128) : 16 * (int)ref_rng_below(h_rng(), 6);
+        p.group = r->name[1] == '9' ? (int)one_of(64, 128) : 32 * (int)ref_rng_below(h_rng(), 4);
         p.zeros = p.group && ref_rng_below(h_rng(), 2);
     } else if (strncmp(in, "f16", 3) == 0)
         p.a = p.b = one_of(TRP_F16, TRP_BF16);

@@ -243,9 +243,9 @@ static void test_mixed(void **state)
     assert_non_null(strstr(text, "#define TRP_FACTORS 1\n"));
     assert_non_null(strstr(text, "#define TRP_ZEROS 1\n"));
     assert_non_null(strstr(text, "#include \"mixed_sm80.cuh\"\n"));
-    p.group = 72;
-    require_refused("s80_mixed_64x64x64_a16", &p, "needs groups of a multiple of 16 elements");
-    require_none(&p, "needs groups of a multiple of 16 elements");
+    p.group = 80;
+    require_refused("s80_mixed_64x64x64_a16", &p, "needs groups of a multiple of 32 elements");
+    require_none(&p, "needs groups of a multiple of 32 elements");
     p.group = p.k;
     assert_memory_equal(best(&p)->name, "s90_mixed_", 10);
     p.n = 4100;
@@ -268,6 +268,11 @@ static void test_mixed(void **state)
     assert_non_null(strstr(text, "#define TRP_NARROW cutlass::float_e4m3_t\n"));
     assert_non_null(strstr(text, "#define TRP_LEFT_NARROW 1\n"));
     assert_non_null(strstr(text, "#define TRP_FACTORS 0\n"));
+    render(trp__cutlass_row_find("s80_mixed_64x128x64_a16"), &p, text);
+    assert_non_null(strstr(text, "#define TRP_TILE 128, 64, 64\n"));
+    assert_non_null(strstr(text, "#define TRP_WARP 32, 64, 64\n"));
+    p.n = 8ll * 65535 * 64 + 1;
+    require_refused("s80_mixed_64x128x64_a16", &p, "n: expected at most 33553920, got 33553921");
 }
 
 static void test_integers_without_a_tree(void **state)

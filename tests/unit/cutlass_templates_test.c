@@ -194,8 +194,7 @@ static void test_mixed(void **state)
 {
     (void)state;
     const trp_epilogue_node nodes[] = {[1] = {.kind = TRP_EPILOGUE_ACCUMULATOR}};
-    const trp__tree_types types = {
-        .accumulator = TRP_F32, .d = TRP_BF16, .order = TRP_ROW_MAJOR};
+    const trp__tree_types types = {.accumulator = TRP_F32, .d = TRP_BF16, .order = TRP_ROW_MAJOR};
     trp__cutlass_problem problem = {.m = 64,
                                     .n = 64,
                                     .k = 256,

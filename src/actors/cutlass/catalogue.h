@@ -62,7 +62,8 @@ typedef struct trp__cutlass_problem {
 } trp__cutlass_problem;
 
 typedef enum trp__cutlass_family {
-    TRP__CUTLASS_SM80,  /* CUTLASS 2.x: mma.sync or SIMT; gemm_sm80.cuh, conv_sm80.cuh */
+    TRP__CUTLASS_SM80,  /* CUTLASS 2.x: mma.sync or SIMT; gemm_, mixed_, grouped_ and conv_sm80.cuh
+                         */
     TRP__CUTLASS_SM90,  /* 3.x: TMA and wgmma; gemm_sm90.cuh */
     TRP__CUTLASS_SM100, /* 3.x: TMA and tcgen05, 10.0 and 10.3; gemm_sm100.cuh */
     TRP__CUTLASS_SM120, /* 3.x: TMA and mma.sync, 12.0 and 12.1; gemm_sm100.cuh */

@@ -201,8 +201,9 @@ static trp_status check_sizes(const trp__cutlass_row *row, const trp__cutlass_pr
     /* Grids: tiles along n in groups of up to 8 are y, and the batch is z. */
     if (p->batch > 65535)
         return REFUSE(row, error, "batch: expected at most 65535, got %lld", (long long)p->batch);
-    if (divide_up(divide_up(p->n, row->tile[1]), 8) > 65535)
-        return REFUSE(row, error, "n: expected at most %lld, got %lld", 65535 * 8ll * row->tile[1],
+    const uint32_t columns = trp__cutlass_row_tile(row, p, 1);
+    if (divide_up(divide_up(p->n, columns), 8) > 65535)
+        return REFUSE(row, error, "n: expected at most %lld, got %lld", 65535 * 8ll * columns,
                       (long long)p->n);
     return TRP_OK;
 }
@@ -254,15 +255,19 @@ static trp_status check_auxiliary(const trp__cutlass_row *row, const trp__cutlas
 static trp_status check_groups(const trp__cutlass_row *row, const trp__cutlass_problem *p,
                                trp_error *error)
 {
-    /* What a step of the kernel is of has one factor. */
+    /* What is loaded at once has one factor; of 2.x two steps, from a first tile on that need not
+     * be whole. */
     const bool by_tma = trp__cutlass_row_3x(row);
-    const uint32_t step = by_tma ? row->tile[2] : row->instruction[2];
+    const uint32_t step = by_tma ? row->tile[2] : 2u * row->instruction[2];
     const int64_t lines = is_narrow(p->a) ? p->m : p->n;
     if (!p->group)
         return TRP_OK;
     if (p->group < p->k && p->group % step != 0)
         return REFUSE(row, error, "needs groups of a multiple of %u elements along k, got %lld",
                       step, (long long)p->group);
+    if (!by_tma && p->group < p->k && p->k % step != 0)
+        return REFUSE(row, error, "needs a multiple of %u elements along k with groups, got %lld",
+                      step, (long long)p->k);
     if (!by_tma)
         return TRP_OK;
     if (lines % 8 != 0 || p->align_scales < 16)
@@ -379,7 +384,7 @@ static double operations_per_clock(const trp__cutlass_row *row, const trp__cutla
 /* Of one tile: its loop, or what the loop reads of L2 (a cluster reads once), whichever is more. */
 static double tile_seconds(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
-    const double m = row->tile[0], n = row->tile[1];
+    const double m = trp__cutlass_row_tile(row, p, 0), n = trp__cutlass_row_tile(row, p, 1);
     const double k = (double)(divide_up(depth_of(row, p), row->tile[2]) * row->tile[2]);
     const double bytes_a = trp_dtype_bits((trp_dtype)p->a) / 8.0;
     const double bytes_b = trp_dtype_bits((trp_dtype)p->b) / 8.0;
@@ -408,8 +413,10 @@ double trp__cutlass_row_cost(const trp__cutlass_row *row, const trp__cutlass_pro
     const double d = trp_dtype_bits((trp_dtype)p->d) / 8.0;
     const double c = p->c ? trp_dtype_bits((trp_dtype)p->c) / 8.0 : 0;
     /* A cluster is placed as a whole, so that tiles come in multiples of it. */
-    const int64_t rows = divide_up(divide_up(p->m, row->tile[0]), row->cluster[0]);
-    const int64_t columns = divide_up(divide_up(p->n, row->tile[1]), row->cluster[1]);
+    const int64_t rows =
+        divide_up(divide_up(p->m, trp__cutlass_row_tile(row, p, 0)), row->cluster[0]);
+    const int64_t columns =
+        divide_up(divide_up(p->n, trp__cutlass_row_tile(row, p, 1)), row->cluster[1]);
     const double tiles =
         (double)rows * row->cluster[0] * ((double)columns * row->cluster[1]) * (double)p->batch;
     const double loop = tile_seconds(row, p);

@@ -5,22 +5,16 @@
 
 #include <stdio.h>
 
-static void add_triple(trp__text *out, const char *name, const uint16_t x[3])
+static void add_triple(trp__text *out, const char *name, const uint16_t x[3], bool turned)
 {
-    trp__text_add(out, "#define %s %u, %u, %u\n", name, x[0], x[1], x[2]);
-}
-
-static bool is_narrow(const trp__cutlass_problem *p, bool left)
-{
-    const uint32_t a = trp_dtype_bits((trp_dtype)p->a), b = trp_dtype_bits((trp_dtype)p->b);
-    return left ? a < b : b < a;
+    trp__text_add(out, "#define %s %u, %u, %u\n", name, x[turned], x[!turned], x[2]);
 }
 
 /* What an element of A or B is multiplied as: of narrow ones for 2.x what they are widened to. */
 static uint8_t multiplied(const trp__cutlass_row *row, const trp__cutlass_problem *p, uint8_t type)
 {
     bool widened = trp__cutlass_row_mixed(row) && !trp__cutlass_row_3x(row);
-    return !widened ? type : is_narrow(p, true) ? p->b : p->a;
+    return !widened ? type : trp__cutlass_left_narrow(p) ? p->b : p->a;
 }
 
 /* Elements of A or B that are loaded at once. */
@@ -33,13 +27,13 @@ static uint32_t at_once(const trp__cutlass_row *row, const trp__cutlass_problem 
 /* Whether the kernel computes the transpose, so that the narrower matrix comes first. */
 static bool is_swapped(const trp__cutlass_row *row, const trp__cutlass_problem *p)
 {
-    return trp__cutlass_row_mixed(row) && trp__cutlass_row_3x(row) && is_narrow(p, false);
+    return trp__cutlass_row_3x(row) && trp__cutlass_row_turned(row, p);
 }
 
 /* Kernels of 2.x multiply the wider type, and know of the narrower one besides. */
 static void add_mixed_sm80(const trp__cutlass_problem *p, trp__text *out)
 {
-    bool left = is_narrow(p, true);
+    bool left = trp__cutlass_left_narrow(p);
     trp__text_add(out,
                   "#define TRP_NARROW %s\n"
                   "#define TRP_LEFT_NARROW %d\n"
@@ -74,11 +68,10 @@ static void add_sm80(const trp__cutlass_row *row, const trp__cutlass_problem *p,
                   "#define TRP_D_ALIGN %u\n",
                   trp__cutlass_row_simt(row) ? "OpClassSimt" : "OpClassTensorOp",
                   fp8 ? "Sm89" : "Sm80", row->stages, row->stream_k,
-                  row->fast ? "OpMultiplyAddFastAccum" : "OpMultiplyAdd",
-                  at_once(row, p, p->a), at_once(row, p, p->b),
-                  trp__cutlass_row_line_elements(row, p->d));
-    add_triple(out, "TRP_WARP", row->warp);
-    add_triple(out, "TRP_INSTRUCTION", row->instruction);
+                  row->fast ? "OpMultiplyAddFastAccum" : "OpMultiplyAdd", at_once(row, p, p->a),
+                  at_once(row, p, p->b), trp__cutlass_row_line_elements(row, p->d));
+    add_triple(out, "TRP_WARP", row->warp, trp__cutlass_row_turned(row, p));
+    add_triple(out, "TRP_INSTRUCTION", row->instruction, false);
     if (trp__cutlass_row_mixed(row))
         add_mixed_sm80(p, out);
 }
@@ -166,7 +159,8 @@ trp_status trp__cutlass_row_render(const trp__cutlass_row *row, const trp__cutla
     trp__tree_target target = !by_tma   ? TRP__TREE_SM80
                               : grouped ? TRP__TREE_SM90_GROUPED
                                         : TRP__TREE_SM90;
-    const char *operation = trp__cutlass_row_mixed(row) && !by_tma ? "mixed" : operations[row->operation];
+    const char *operation =
+        trp__cutlass_row_mixed(row) && !by_tma ? "mixed" : operations[row->operation];
     trp__text_add(out,
                   "/* %s */\n"
                   "#define TRP_A %s\n"
@@ -176,11 +170,12 @@ trp_status trp__cutlass_row_render(const trp__cutlass_row *row, const trp__cutla
                   "#define TRP_SCALAR %s\n"
                   "#define TRP_A_ROW %d\n"
                   "#define TRP_B_ROW %d\n",
-                  row->name, trp__tree_element(multiplied(row, p, p->a)), trp__tree_element(multiplied(row, p, p->b)),
-                  trp__tree_element(p->d), trp__tree_element(p->accumulator),
+                  row->name, trp__tree_element(multiplied(row, p, p->a)),
+                  trp__tree_element(multiplied(row, p, p->b)), trp__tree_element(p->d),
+                  trp__tree_element(p->accumulator),
                   trp__tree_element(p->tree ? p->tree->compute : p->accumulator), p->a_row,
                   p->b_row);
-    add_triple(out, "TRP_TILE", row->tile);
+    add_triple(out, "TRP_TILE", row->tile, !by_tma && trp__cutlass_row_turned(row, p));
     if (by_tma)
         add_3x(row, p, out);
     else

@@ -44,8 +44,9 @@
     MMA80("f64_" id, F64, tm, tn, 16, wm, wn, 8, 8, 4, depth, 1, bytes, percent, PLAIN)
 #define I8_80(id, tm, tn, wm, wn, depth, elements, bytes, percent, ...)                            \
     MMA80("i8_" id, I8, tm, tn, 64, wm, wn, 16, 8, 32, depth, elements, bytes, percent, __VA_ARGS__)
-#define MIXED80(id, in, tm, tn, wm, wn, depth, elements, bytes, percent)                           \
-    MMA80("mixed_" id, in, tm, tn, 64, wm, wn, 16, 8, 16, depth, elements, bytes, percent, PLAIN)
+#define MIXED80(id, in, tm, tn, wm, wn, depth, elements, bytes, percent, ...)                      \
+    MMA80("mixed_" id, in, tm, tn, 64, wm, wn, 16, 8, 16, depth, elements, bytes, percent,         \
+          __VA_ARGS__)
 #define FP8_80(id, tm, tn, wm, wn, depth, elements, bytes, percent)                                \
     MMA80("fp8_" id, FP8, tm, tn, 64, wm, wn, 16, 8, 32, depth, elements, bytes, percent, PLAIN)
 

@@ -155,6 +155,22 @@ static uint8_t read_scale(const char *input, const char *name)
     }
 }
 
+/* For 2.x A and B are both what is multiplied: one of them is narrower in memory, and loaded in 16
+ * bytes. */
+static bool read_mixed(const char *input, fake_cutlass_kernel *k)
+{
+    const uint8_t type = read_type(input, "TRP_NARROW");
+    const bool left = read_number(input, "TRP_LEFT_NARROW", 0);
+    if (!find_line(input, "#include \"mixed_sm80.cuh\""))
+        return false;
+    *(left ? &k->a : &k->b) = type;
+    *(left ? &k->a_align : &k->b_align) =
+        (uint16_t)(128 / (type ? trp_dtype_bits((trp_dtype)type) : 8));
+    k->groups = read_number(input, "TRP_FACTORS", 0) != 0;
+    k->zeros = read_number(input, "TRP_ZEROS", 0) != 0;
+    return type != TRP_DTYPE_NONE;
+}
+
 static bool read_kernel(const char *input, fake_cutlass_kernel *k)
 {
     memset(k, 0, sizeof *k); /* padding too: it becomes text */
@@ -183,11 +199,13 @@ static bool read_kernel(const char *input, fake_cutlass_kernel *k)
     k->scale_b = read_scale(input, "TRP_SCALE_B");
     k->cluster[0] = k->cluster[1] = 1;
     read_numbers(input, "TRP_CLUSTER", k->cluster, 2);
+    const bool mixed = read_mixed(input, k);
     return k->a && k->b && k->d && k->accumulator && read_tree(input, k) &&
            read_numbers(input, "TRP_TILE", k->tile, 2) == 2 &&
-           (k->sm90 || find_line(input, k->grouped     ? "#include \"grouped_sm80.cuh\""
-                                        : k->convolves ? "#include \"conv_sm80.cuh\""
-                                                       : "#include \"gemm_sm80.cuh\""));
+           (k->sm90 || mixed ||
+            find_line(input, k->grouped     ? "#include \"grouped_sm80.cuh\""
+                             : k->convolves ? "#include \"conv_sm80.cuh\""
+                                            : "#include \"gemm_sm80.cuh\""));
 }
 
 /* PTX. */

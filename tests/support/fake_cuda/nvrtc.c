@@ -140,10 +140,15 @@ static bool fails_by_name(struct trp__nvrtc_program_opaque *p)
 
 static bool kept(const char *line)
 {
-    return strncmp(line, "#define TRP_", 12) == 0 || strncmp(line, "/* tree ", 8) == 0 ||
-           strncmp(line, "#include \"gemm_sm", 17) == 0 ||
-           strncmp(line, "#include \"conv_sm", 17) == 0 ||
-           strncmp(line, "#include \"grouped_sm", 20) == 0;
+    static const char *const begins[] = {
+        "#define TRP_",        "/* tree ",           "#include \"gemm_sm",
+        "#include \"mixed_sm", "#include \"conv_sm", "#include \"grouped_sm",
+    };
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+        if (strncmp(line, begins[i], strlen(begins[i])) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* The lines that are of interest. */

@@ -13,7 +13,7 @@
 #ifndef TRP_LEFT_NARROW /* which is A, not B */
 #define TRP_LEFT_NARROW 0
 #endif
-#ifndef TRP_FACTORS /* it has factors of groups of k, of 16 elements or a multiple of it, or all */
+#ifndef TRP_FACTORS /* it has factors of groups of k, multiples of 32 elements, or all */
 #define TRP_FACTORS 0
 #endif
 #ifndef TRP_ZEROS /* and what is added */
@@ -21,7 +21,7 @@
 #endif
 
 static_assert(TRP_A_ROW && !TRP_B_ROW && TRP_D_ROW, "lines are along k");
-static_assert(TRP_TREE && TRP_STAGES > 2 && !TRP_STREAM_K, "of which there are no others");
+static_assert(TRP_TREE && TRP_STAGES > 2, "of which there are no others");
 
 #include "mixed_sm80_operand.cuh"
 
@@ -55,7 +55,7 @@ struct trp_mixed_of<
         typename pick_a<IteratorA, IteratorB>::Layout>;
     using Places = trp_narrow_places<Tile, Threads, trp_left_narrow>;
     using Steps = trp_narrow_steps<Tile, WarpLines, K, trp_narrow_bits, trp_left_narrow,
-                                   TRP_FACTORS>;
+                                   TRP_FACTORS, TRP_ZEROS>;
     using MixedPolicy = cutlass::gemm::threadblock::MmaPolicy<
         trp_mixed_warp<Warp, TRP_NARROW, TRP_A, Steps, trp_left_narrow, TRP_FACTORS, TRP_ZEROS>,
         typename Policy::SmemPaddingA, typename Policy::SmemPaddingB, Policy::kPartitionsK>;

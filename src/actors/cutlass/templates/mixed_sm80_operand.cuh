@@ -172,6 +172,96 @@ template <class Tile, int Threads, bool Left> class trp_narrow_places
     }
 };
 
+/* A factor, or what is added, if there is such a line; else what was there before. */
+CUTLASS_DEVICE void trp_load_factor(uint32_t &to, uint16_t const *from, bool there)
+{
+    asm("{.reg .pred p;\n"
+        " setp.ne.b32 p, %2, 0;\n"
+        " @p ld.global.nc.u16 %0, [%1];}"
+        : "+r"(to)
+        : "l"(from), "r"((int)there));
+}
+
+/* Of the lines of a warp that are a thread's, each eighth one, the factors of the groups that steps
+ * go through. Those of the next group are loaded when a group begins; groups begin at multiples of
+ * two steps. Nothing here is a branch, so that it mingles with what is multiplied meanwhile. */
+template <int Count, int K, bool Zeros> class trp_group_factors
+{
+    static constexpr int Pair = 32; /* k of two steps */
+
+    uint16_t const *scale_ = nullptr, *zero_ = nullptr; /* of this thread, in the group to be loaded */
+    int64_t lines_ = 0;
+    uint32_t mine_ = 0; /* a bit for each line that there is */
+    int groups_ = 0;    /* that are still to be loaded */
+    int pairs_ = 0, left_ = 0;         /* of steps: of a group; of this one */
+    int pair_ = 0, gap_ = 0, end_ = 0; /* of the first tile: where what there is not begins, ends */
+    uint32_t factor_[Count], next_[Count], next_zero_[Zeros ? Count : 1];
+
+    CUTLASS_DEVICE void load_next(bool wanted)
+    {
+        wanted = wanted && groups_ > 0;
+        CUTLASS_PRAGMA_UNROLL
+        for (int i = 0; i < Count; i++) {
+            const bool there = wanted && (mine_ >> i & 1);
+            trp_load_factor(next_[i], scale_ + i * 8, there);
+            if constexpr (Zeros)
+                trp_load_factor(next_zero_[i], zero_ + i * 8, there);
+        }
+        groups_ -= wanted;
+        scale_ += wanted ? lines_ : 0;
+        if constexpr (Zeros)
+            zero_ += wanted ? lines_ : 0;
+    }
+    CUTLASS_DEVICE void take_next(bool wanted)
+    {
+        CUTLASS_PRAGMA_UNROLL
+        for (int i = 0; i < Count; i++) {
+            uint32_t word = next_[i];
+            if constexpr (Zeros)
+                word = __byte_perm(word, next_zero_[i], 0x5410);
+            factor_[i] = wanted ? word : factor_[i];
+        }
+    }
+
+  public:
+    /* Of lines from `line` on, and steps from `k` to `end`, whose first tile ends at `first`. */
+    CUTLASS_DEVICE void begin(trp_groups const &groups, int line, int k, int first, int end)
+    {
+        const int group = k / groups.size;
+        const int64_t at = blockIdx.z * groups.batch + (int64_t)group * groups.lines + line;
+        scale_ = groups.scale + at;
+        zero_ = groups.zero + at;
+        lines_ = groups.lines;
+        groups_ = (end - 1) / groups.size + 1 - group;
+        pairs_ = (groups.size - 1) / Pair + 1;
+        left_ = pairs_ - (k - group * groups.size) / Pair;
+        gap_ = (first - k - 1) / Pair + 1;
+        end_ = K / Pair;
+        CUTLASS_PRAGMA_UNROLL
+        for (int i = 0; i < Count; i++) {
+            mine_ |= uint32_t(line + i * 8 < groups.lines) << i;
+            factor_[i] = next_[i] = 0;
+            if constexpr (Zeros)
+                next_zero_[i] = 0;
+        }
+        load_next(true);
+        take_next(true);
+        load_next(true);
+    }
+    /* For the next two steps. Behind the end of the first tile there are zeros, which stay zeros. */
+    CUTLASS_DEVICE void get(uint32_t to[Count])
+    {
+        const bool there = pair_ < gap_ || pair_ >= end_, renew = there && left_ == 0;
+        take_next(renew);
+        load_next(renew);
+        left_ = (renew ? pairs_ : left_) - there;
+        pair_++;
+        CUTLASS_PRAGMA_UNROLL
+        for (int i = 0; i < Count; i++)
+            to[i] = there ? factor_[i] : 0;
+    }
+};
+
 /* Of one step of mma.sync, k of 16, the narrow elements of a thread: of every eighth line those of
  * its two columns of k and of the two that are 8 behind, in the low bits of a word; and, in another,
  * the line's factor and (high) what is added. */
@@ -182,52 +272,22 @@ template <int Lines, bool Factors> struct trp_narrow_fragment {
 };
 
 /* Reads the fragments of a warp, step by step. */
-template <class Tile, int Lines, int K, int Bits, bool Left, bool Factors> class trp_narrow_steps
+template <class Tile, int Lines, int K, int Bits, bool Left, bool Factors, bool Zeros>
+class trp_narrow_steps
 {
-    static constexpr int Steps = K / 16; /* of a tile */
-
-    uint8_t const *from_;
-    int line_, column_; /* of this thread: among eight lines; pairs of elements */
-    int step_ = 0, warp_ = 0;
-    /* Factors: of the step that is next. */
-    trp_groups groups_ = {};
-    int first_line_ = 0, k_ = 0, end_ = 0, extent_ = 0, left_ = Steps;
-    uint32_t renew_ = 0; /* k from which on there are others */
-    uint32_t factor_[Factors ? Lines / 8 : 1];
-
-    /* Behind the end of a tile there are zeros, which stay zeros. */
-    CUTLASS_DEVICE void find_factors()
-    {
-        const bool there = k_ < end_;
-        if (there && unsigned(k_) < renew_)
-            return;
-        const int group = there ? k_ / groups_.size : 0;
-        renew_ = there ? (group + 1u) * groups_.size : 0;
-        CUTLASS_PRAGMA_UNROLL
-        for (int i = 0; i < Lines / 8; i++) {
-            const int line = first_line_ + warp_ * Lines + i * 8 + line_;
-            const bool mine = there && line < groups_.lines;
-            const int64_t at = (int64_t)group * groups_.lines + line;
-            uint32_t word = mine ? groups_.scale[at] : 0;
-            if (groups_.zero)
-                word |= mine ? (uint32_t)groups_.zero[at] << 16 : 0;
-            factor_[i] = word;
-        }
-    }
-    /* The steps of the first tile that are behind its end are of no k. */
-    CUTLASS_DEVICE void advance_factors()
-    {
-        k_ += 16;
-        if (--left_ == 0) {
-            left_ = Steps;
-            k_ = end_ < extent_ && k_ > end_ ? end_ : k_;
-            end_ = extent_;
-        }
-    }
-
   public:
     using Fragment = trp_narrow_fragment<Lines, Factors>;
 
+  private:
+    static constexpr int Steps = K / 16; /* of a tile */
+
+    uint8_t const *from_; /* of the tile, the warp's lines */
+    int line_, column_;   /* of this thread: among eight lines; pairs of elements */
+    int step_ = 0, warp_ = 0;
+    trp_group_factors<Fragment::Count, K, Zeros> factors_;
+    uint32_t factor_[Factors ? Fragment::Count : 1];
+
+  public:
     template <class Ref>
     CUTLASS_DEVICE trp_narrow_steps(Ref ref, int lane)
         : from_(reinterpret_cast<uint8_t const *>(ref.data())), line_(lane / 4), column_(lane % 4)
@@ -236,26 +296,19 @@ template <class Tile, int Lines, int K, int Bits, bool Left, bool Factors> class
     /* Which tile of the operand this is: what copies it says. */
     template <class Copies> CUTLASS_DEVICE void place(Copies const &copies)
     {
-        groups_ = copies.groups();
-        groups_.scale += blockIdx.z * groups_.batch;
-        groups_.zero += groups_.zero ? blockIdx.z * groups_.batch : 0;
-        first_line_ = copies.first_line();
-        k_ = copies.k();
-        end_ = copies.first_end();
-        extent_ = copies.end();
+        factors_.begin(copies.groups(), copies.first_line() + warp_ * Lines + line_, copies.k(),
+                       copies.first_end(), copies.end());
     }
-    CUTLASS_DEVICE void set_kgroup_index(int)
+    CUTLASS_DEVICE void set_kgroup_index(int step)
     {
+        step_ = step;
     }
     CUTLASS_DEVICE void load(Fragment &to)
     {
-        const int step = step_ % Steps, tile = step_ / Steps;
-        const int chunk = step * 16 * Bits / 128;
-        uint8_t const *at = from_ + tile * Tile::Bytes + warp_ * Lines * Tile::Line +
-                            Tile::chunk(line_, chunk) + column_ * Bits / 4 +
-                            (Bits == 4 ? step % 2 * 8 : 0);
+        uint8_t const *at = from_ + Tile::chunk(line_, step_ * 16 * Bits / 128) +
+                            column_ * Bits / 4 + (Bits == 4 ? step_ % 2 * 8 : 0);
         CUTLASS_PRAGMA_UNROLL
-        for (int i = 0; i < Lines / 8; i++, at += 8 * Tile::Line) {
+        for (int i = 0; i < Fragment::Count; i++, at += 8 * Tile::Line) {
             if constexpr (Bits == 4)
                 to.element[i] = at[0] | (uint32_t)at[4] << 8;
             else
@@ -263,25 +316,36 @@ template <class Tile, int Lines, int K, int Bits, bool Left, bool Factors> class
                                 (uint32_t) * reinterpret_cast<uint16_t const *>(at + 8) << 16;
         }
         if constexpr (Factors) {
-            find_factors();
+            if (step_ % 2 == 0)
+                factors_.get(factor_);
             CUTLASS_PRAGMA_UNROLL
-            for (int i = 0; i < Lines / 8; i++)
+            for (int i = 0; i < Fragment::Count; i++)
                 to.factor[i] = factor_[i];
-            advance_factors();
         }
     }
     CUTLASS_DEVICE trp_narrow_steps &operator++()
     {
-        step_++;
+        from_ += step_ == Steps - 1 ? Tile::Bytes : 0;
         return *this;
     }
-    /* By steps and warps. */
+    /* By steps, of whole tiles, and warps. */
     CUTLASS_DEVICE void add_tile_offset(cutlass::MatrixCoord const &by)
     {
-        step_ += Left ? by.column() : by.row();
-        warp_ += Left ? by.row() : by.column();
+        const int warps = Left ? by.row() : by.column();
+        from_ += (Left ? by.column() : by.row()) / Steps * Tile::Bytes;
+        from_ += warps * Lines * Tile::Line;
+        warp_ += warps;
     }
 };
+
+/* (x & mask) ^ with as one instruction: left to itself the compiler takes two, for want of a second
+ * immediate operand. */
+template <uint32_t Mask, uint32_t With> CUTLASS_DEVICE uint32_t trp_and_xor(uint32_t x)
+{
+    uint32_t y;
+    asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(y) : "r"(x), "n"(Mask), "n"(With));
+    return y;
+}
 
 /* Arithmetic of two elements of 16 bits, each rounded once. */
 template <class Wide> struct trp_pair;
@@ -380,6 +444,16 @@ template <class Narrow, class Wide> struct trp_widened {
     }
 };
 
+/* 128 and the low seven bits, less 128 or, with the sign, 256. */
+template <> struct trp_widened<int8_t, cutlass::bfloat16_t> {
+    CUTLASS_DEVICE static uint32_t pair(uint32_t word, int which)
+    {
+        const uint32_t x = __byte_perm(word, 0, which ? 0x4342 : 0x4140);
+        return trp_pair<cutlass::bfloat16_t>::fma(trp_and_xor<0x00800080, 0x43004300>(x), 0xbf80bf80,
+                                                  trp_and_xor<0x007f007f, 0x43004300>(x));
+    }
+};
+
 /* 2^n + (x + 8), less 2^n + 8. */
 template <class Wide> struct trp_widened<cutlass::int4b_t, Wide> {
     static constexpr bool Half = cutlass::platform::is_same<Wide, cutlass::half_t>::value;
@@ -388,7 +462,7 @@ template <class Wide> struct trp_widened<cutlass::int4b_t, Wide> {
     CUTLASS_DEVICE static uint32_t pair(uint32_t word, int which)
     {
         const uint32_t apart = which ? word >> 8 | word << 4 : word | word << 12;
-        return trp_pair<Wide>::add((apart & 0x000f000f) ^ Base, Base | 0x80008000);
+        return trp_pair<Wide>::add(trp_and_xor<0x000f000f, Base>(apart), Base | 0x80008000);
     }
 };
 
