@@ -12,17 +12,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a kernel computes, as a file says it. */
+typedef struct operation {
+    const char *name;
+    trp__cutlass_operation kind;
+    trp_conv_operation conv;
+} operation;
+
+static const operation operations[] = {{"gemm", TRP__CUTLASS_GEMM, TRP_CONV_FPROP},
+                                       {"grouped", TRP__CUTLASS_GROUPED, TRP_CONV_FPROP},
+                                       {"fprop", TRP__CUTLASS_CONV, TRP_CONV_FPROP},
+                                       {"dgrad", TRP__CUTLASS_CONV, TRP_CONV_DGRAD},
+                                       {"wgrad", TRP__CUTLASS_CONV, TRP_CONV_WGRAD}};
+
 /* A product in the making: one value of each field. */
 typedef struct combination {
+    const operation *operation;
     trp_dtype type[TRP__GEMM_MATRICES]; /* TRP_DTYPE_NONE: the default */
     trp_order order[TRP__GEMM_MATRICES];
     trp_compute compute;
     const char *epilogue; /* NULL: none */
-    const char *layouts;
+    const char *layouts; /* NULL: the default */
     uint32_t align;
-    int64_t m, n, k;
+    int64_t m, n, k, batch;
     int64_t group; /* of k, of a narrow B; 0: it has none */
     bool zeros;
+    trp_scale_mode scale[2]; /* of A and B */
+    int dims, channels;      /* of convolutions; 0: the default */
+    bool strided;
     /* What is made of these. */
     trp__epilogue_pack made;
     epilogue text;
@@ -168,25 +185,90 @@ static bool take_sizes(reader *r)
     return true;
 }
 
+static bool take_operation(reader *r)
+{
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
+        if (r->value->kind != JSON_STRING || strcmp(r->value->string, operations[i].name) != 0)
+            continue;
+        r->x.operation = &operations[i];
+        return true;
+    }
+    return expected(r, "\"gemm\", \"grouped\", \"fprop\", \"dgrad\" or \"wgrad\"");
+}
+
+/* A whole number from least to most; least - 1: it is none. */
+static int64_t whole(const reader *r, int64_t least, int64_t most)
+{
+    const double n = r->value->kind == JSON_NUMBER ? r->value->number : -1;
+    return n >= (double)least && n <= (double)most && (double)(int64_t)n == n ? (int64_t)n
+                                                                             : least - 1;
+}
+
+static bool take_batch(reader *r)
+{
+    r->x.batch = whole(r, 1, INT32_MAX);
+    return r->x.batch >= 1 ? true : expected(r, "1 or more products, or groups");
+}
+
+static bool take_dims(reader *r)
+{
+    r->x.dims = (int)whole(r, 2, 3);
+    return r->x.dims >= 2 ? true : expected(r, "2, which one dimension is too, or 3");
+}
+
+static bool take_channels(reader *r)
+{
+    r->x.channels = (int)whole(r, 1, INT32_MAX);
+    return r->x.channels >= 1 ? true : expected(r, "1 or more channels");
+}
+
+static bool take_bool(reader *r, bool *to)
+{
+    *to = r->value->kind == JSON_BOOL && r->value->number != 0;
+    return r->value->kind == JSON_BOOL ? true : expected(r, "true or false");
+}
+
 static bool take_groups(reader *r)
 {
-    double n = r->value->kind == JSON_NUMBER ? r->value->number : -1;
-    r->x.group = n >= 0 && n <= INT32_MAX ? (int64_t)n : -1;
-    return (double)r->x.group == n ? true
-                                   : expected(r, "elements along k that have one factor, 0: none");
+    r->x.group = whole(r, 0, INT32_MAX);
+    return r->x.group >= 0 ? true : expected(r, "elements along k that have one factor, 0: none");
 }
 
 static bool take_zeros(reader *r)
 {
-    r->x.zeros = r->value->kind == JSON_BOOL && r->value->number != 0;
-    return r->value->kind == JSON_BOOL ? true : expected(r, "true or false");
+    return take_bool(r, &r->x.zeros);
 }
 
-static bool take_operation(reader *r)
+static bool take_strided(reader *r)
 {
-    if (r->value->kind == JSON_STRING && !strcmp(r->value->string, "gemm"))
-        return true;
-    return expected(r, "\"gemm\": packs have no other operation so far");
+    return take_bool(r, &r->x.strided);
+}
+
+static bool take_scale(reader *r, int which)
+{
+    static const char *const names[] = {[TRP_SCALE_TENSOR] = "none",
+                                        [TRP_SCALE_BLOCK_16] = "block_16",
+                                        [TRP_SCALE_BLOCK_32] = "block_32",
+                                        [TRP_SCALE_BLOCK_128] = "block_128",
+                                        [TRP_SCALE_BLOCK_128X128] = "block_128x128"};
+    for (size_t i = 0; i < sizeof names / sizeof *names && r->value->kind == JSON_STRING; i++) {
+        if (names[i] && !strcmp(names[i], r->value->string)) {
+            r->x.scale[which] = (trp_scale_mode)i;
+            return true;
+        }
+    }
+    return expected(r, "\"none\", \"block_16\", \"block_32\", \"block_128\" or "
+                       "\"block_128x128\"");
+}
+
+static bool take_scale_a(reader *r)
+{
+    return take_scale(r, 0);
+}
+
+static bool take_scale_b(reader *r)
+{
+    return take_scale(r, 1);
 }
 
 static uint32_t capability_of(const json *value)
@@ -213,7 +295,7 @@ static bool take_rows(reader *r)
 }
 
 /* Rows are the outermost loop; then, here, come those that others may overrule. */
-enum { ROWS, ARCH, PRODUCTS, OPERATION = PRODUCTS, TYPE, FIELDS = TYPE + 12 };
+enum { ROWS, ARCH, PRODUCTS, OPERATION = PRODUCTS, TYPE, FIELDS = TYPE + 18 };
 
 static const struct {
     const char *name;
@@ -234,11 +316,24 @@ static const struct {
     {"sizes", take_sizes},
     {"groups", take_groups},
     {"zeros", take_zeros},
+    {"scale_a", take_scale_a},
+    {"scale_b", take_scale_b},
+    {"batch", take_batch},
+    {"dims", take_dims},
+    {"channels", take_channels},
+    {"strided", take_strided},
 };
 
 _Static_assert(sizeof fields / sizeof *fields == FIELDS, "all of them");
 
 /* Kernels. */
+
+static const char *kind_name(const combination *x)
+{
+    if (x->operation->kind == TRP__CUTLASS_CONV)
+        return x->operation->name;
+    return x->layouts ? x->layouts : "tn";
+}
 
 static char *make_label(const combination *x, const spec_kernel *k, const trp__cutlass_row *row)
 {
@@ -254,8 +349,9 @@ static char *make_label(const combination *x, const spec_kernel *k, const trp__c
              : x->problem.group ? "*scale"
                                 : "",
              c, trp_dtype_name((trp_dtype)type[TRP__GEMM_D]));
-    if (asprintf(&label, "%s %s %s %s%s%.100s", row->name, k->compile.architecture, types,
-                 x->layouts, x->epilogue ? " " : "", x->epilogue ? x->epilogue : "") < 0)
+    if (asprintf(&label, "%s %s %s %s%s%s%s%.100s", row->name, k->compile.architecture, types,
+                 kind_name(x), x->dims == 3 ? " 3d" : "", x->strided ? " strided" : "",
+                 x->epilogue ? " " : "", x->epilogue ? x->epilogue : "") < 0)
         return NULL;
     return label;
 }
@@ -319,19 +415,14 @@ static trp_status add_kernel(reader *r, const trp__cutlass_row *row)
 
 /* Rows. */
 
-/* The types and the tree, by what checks those of requests. */
-static bool set_problem(reader *r, uint32_t capability)
+/* Types and tree, by what checks those of requests. */
+static bool set_epilogue(reader *r)
 {
     combination *x = &r->x;
     char message[512];
     trp_error error = {0};
     trp__pack pack = {.error = &error, .backend = TRP_BACKEND_CUDA};
-    trp__cutlass_gemm g = {.m = x->m,
-                           .n = x->n,
-                           .k = x->k,
-                           .batch = 1,
-                           .compute = (uint8_t)x->compute,
-                           .group = x->group < x->k ? x->group : x->k};
+    const bool product = x->operation->kind == TRP__CUTLASS_GEMM;
     x->made = (trp__epilogue_pack){.pack = &pack,
                                    .a = x->type[TRP__GEMM_A],
                                    .b = x->type[TRP__GEMM_B],
@@ -340,7 +431,9 @@ static bool set_problem(reader *r, uint32_t capability)
                                    .order = x->order[TRP__GEMM_D],
                                    .transpose = x->order[TRP__GEMM_D] == TRP_COL_MAJOR,
                                    .compute = x->compute,
-                                   .mixed = true};
+                                   .fp4 = product,
+                                   .mixed = product,
+                                   .no_i8 = !product};
     if (x->epilogue) {
         if (!epilogue_parse(x->epilogue, &x->text, message, sizeof message))
             return wrong(r, "epilogue: %s", message);
@@ -349,19 +442,67 @@ static bool set_problem(reader *r, uint32_t capability)
         x->made.epilogue = x->text.node;
         x->made.count = x->text.count;
     }
-    if (trp__epilogue_check(&x->made) != TRP_OK)
-        return wrong(r, "%s", error.message);
-    memcpy(g.type, x->made.type, sizeof g.type);
-    if (x->group && !trp__is_mixed((trp_dtype)g.type[TRP__GEMM_A], (trp_dtype)g.type[TRP__GEMM_B]))
+    return trp__epilogue_check(&x->made) == TRP_OK ? true : wrong(r, "%s", error.message);
+}
+
+/* Fields that are not for what others say. */
+static bool check_fields(const reader *r)
+{
+    const combination *x = &r->x;
+    const uint8_t *type = x->made.type;
+    const bool conv = x->operation->kind == TRP__CUTLASS_CONV;
+    if (x->group && !trp__is_mixed((trp_dtype)type[TRP__GEMM_A], (trp_dtype)type[TRP__GEMM_B]))
         return wrong(r, "groups: expected none but for a b of 8 or 4 bits where a is f16 or bf16");
     if (x->zeros && !x->group)
         return wrong(r, "zeros: expected false without groups");
+    if ((x->scale[0] || x->scale[1]) && x->operation->kind != TRP__CUTLASS_GEMM)
+        return wrong(r, "scale_a and scale_b: expected none but for gemm");
+    if (conv && x->layouts)
+        return wrong(r, "layouts: expected none for a convolution, which has its own");
+    if (!conv && (x->dims || x->channels || x->strided))
+        return wrong(r, "%s: expected none but for a convolution",
+                     x->dims       ? "dims"
+                     : x->channels ? "channels"
+                                   : "strided");
+    if (x->strided && x->operation->conv != TRP_CONV_DGRAD)
+        return wrong(r, "strided: expected false but for dgrad");
+    return true;
+}
+
+static void set_convolution(const combination *x, trp__cutlass_problem *p)
+{
+    p->a_row = x->operation->conv != TRP_CONV_WGRAD;
+    p->b_row = x->operation->conv != TRP_CONV_FPROP;
+    p->conv = (trp__cutlass_convolution){.operation = (uint8_t)x->operation->conv,
+                                         .dims = (uint8_t)(x->dims ? x->dims : 2),
+                                         .divided = x->strided,
+                                         .tma = !x->strided,
+                                         .inner = x->channels ? x->channels : 128,
+                                         .why_not_tma = x->strided ? "is a DGRAD with strides" : NULL};
+}
+
+static bool set_problem(reader *r, uint32_t capability)
+{
+    combination *x = &r->x;
+    trp__cutlass_gemm g = {.m = x->m,
+                           .n = x->n,
+                           .k = x->k,
+                           .batch = x->batch,
+                           .compute = (uint8_t)x->compute,
+                           .scale = {(uint8_t)x->scale[0], (uint8_t)x->scale[1]},
+                           .group = x->group < x->k ? x->group : x->k};
+    if (!set_epilogue(r) || !check_fields(r))
+        return false;
+    memcpy(g.type, x->made.type, sizeof g.type);
     for (int i = 0; i < TRP__GEMM_MATRICES; i++)
         g.order[i] = (uint8_t)x->order[i];
     x->problem = (trp__cutlass_problem){.tree = x->made.tree.count ? &x->made.tree : NULL,
                                         .zeros = x->zeros,
                                         .align_scales = x->align};
     trp__cutlass_set_types(&x->problem, &g);
+    x->problem.operation = (uint8_t)x->operation->kind;
+    if (x->operation->kind == TRP__CUTLASS_CONV)
+        set_convolution(x, &x->problem);
     cutlass_set_device(&x->problem, capability);
     for (size_t i = 0; i < sizeof x->problem.align / sizeof *x->problem.align; i++)
         x->problem.align[i] = x->align;
@@ -386,7 +527,7 @@ static bool add_chosen(reader *r, bool all)
         any = any || status == TRP_OK;
     }
     return any || wrong(r, "no kernel for %s %s on a device of %u.%u: %s",
-                        trp_dtype_name((trp_dtype)r->x.made.type[TRP__GEMM_A]), r->x.layouts,
+                        trp_dtype_name((trp_dtype)r->x.made.type[TRP__GEMM_A]), kind_name(&r->x),
                         r->x.problem.capability / 10, r->x.problem.capability % 10, r->why);
 }
 
@@ -395,7 +536,6 @@ static bool add_named(reader *r, const char *name, size_t *any)
 {
     const trp__cutlass_row *row = trp__cutlass_row_find(name);
     trp_error error = {0};
-    r->x.problem.operation = row->operation; /* whose kernels are the same for all groups */
     trp_status status = trp__cutlass_row_applies(row, &r->x.problem, &error);
     if (status != TRP_OK)
         snprintf(r->why, sizeof r->why, "%s", error.message);
@@ -442,12 +582,13 @@ static bool add_product(reader *r, const values all[FIELDS], const json *entry, 
                         size_t *any)
 {
     const json *rows = all[ROWS].at;
-    r->x = (combination){.layouts = "tn",
+    r->x = (combination){.operation = operations,
                          .order = {[TRP__GEMM_A] = TRP_ROW_MAJOR, [TRP__GEMM_D] = TRP_ROW_MAJOR},
                          .align = 16,
                          .m = 4096,
                          .n = 4096,
-                         .k = 4096};
+                         .k = 4096,
+                         .batch = 1};
     for (int f = PRODUCTS; f < FIELDS; f++) {
         if (!take(r, &all[f], f))
             return false;

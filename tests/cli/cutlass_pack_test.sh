@@ -69,7 +69,17 @@ wrong '.groups: expected elements along k that have one factor, 0: none, got 1.5
 wrong '.zeros: expected true or false, got 1' '{"rows": "best", "zeros": 1}'
 wrong ': groups: expected none but for a b of 8 or 4 bits' '{"rows": "best", "type": "f16", "groups": 128}'
 wrong ': zeros: expected false without groups' '{"rows": "best", "a": "f16", "b": "i4", "zeros": true}'
-wrong '.operation: expected "gemm": packs have no other operation so far, got "conv"' '{"rows": "best", "operation": "conv"}'
+wrong '.operation: expected "gemm", "grouped", "fprop", "dgrad" or "wgrad", got "conv"' '{"rows": "best", "operation": "conv"}'
+wrong '.scale_a: expected "none", "block_16".*, got "vector"' '{"rows": "best", "scale_a": "vector"}'
+wrong '.batch: expected 1 or more products, or groups, got 0' '{"rows": "best", "batch": 0}'
+wrong '.dims: expected 2, which one dimension is too, or 3, got 4' '{"rows": "best", "dims": 4}'
+wrong '.channels: expected 1 or more channels, got 0' '{"rows": "best", "channels": 0}'
+wrong '.strided: expected true or false, got "no"' '{"rows": "best", "strided": "no"}'
+wrong ': dims: expected none but for a convolution' '{"rows": "best", "type": "f16", "dims": 2}'
+wrong ': strided: expected false but for dgrad' '{"rows": "best", "type": "f16", "operation": "fprop", "strided": true}'
+wrong ': layouts: expected none for a convolution' '{"rows": "best", "type": "f16", "operation": "wgrad", "layouts": "tn"}'
+wrong ': scale_a and scale_b: expected none but for gemm' '{"rows": "best", "type": "f8e4m3", "operation": "grouped", "scale_a": "block_128"}'
+wrong ': a.type: expected f64, .*, got i8' '{"rows": "best", "type": "i8", "operation": "fprop"}'
 wrong '.arch: expected "90a", 80 or the like, got "7"' '{"rows": "best", "type": "f16", "arch": "7"}'
 wrong '.row: there is no such field' '{"row": "best"}'
 wrong '.rows: it was there before' '{"rows": "best", "rows": "all"}'
@@ -113,6 +123,26 @@ grep -q 'sm_80 .*s90_' "$tmp/out" && fail 'a row of 3.x for 8.0'
 compiled=$(compiles)
 says out "^$compiled kernels in"
 [ -z "$(find "$tmp" -name 'troupe-pack-*')" ] || fail 'a folder is left'
+
+# The other operations, of which a program then compiles nothing either; and factors of blocks.
+spec '{"rows": "best", "a": "f8e4m3", "scale_a": "block_128", "scale_b": "block_128x128"}' \
+    '{"rows": "all", "operation": "grouped", "type": "bf16", "batch": 2, "layouts": "tt", "epilogue": "acc"}' \
+    '{"rows": "all", "operation": ["fprop", "wgrad"], "type": "bf16", "dims": [2, 3], "epilogue": "acc"}' \
+    '{"rows": "all", "operation": "dgrad", "type": "bf16", "arch": "90a", "strided": [false, true]}'
+run 0 cutlass pack --spec "$tmp/spec.json" -o "$tmp/others.pack" --arch 90a &&
+    says out 's90_fp8_blocks_[^ ]* sm_90a f8e4m3>bf16 tn$' &&
+    says out 's90_grouped_half_[^ ]* sm_90a bf16>bf16 tt acc$' && says out 's90_conv_half_[^ ]* sm_90a bf16>bf16 wgrad 3d acc$' &&
+    says out 's80_conv_half_[^ ]* sm_90 bf16>bf16 dgrad strided$'
+compiles >/dev/null
+matrix tokens i8 C 30 16
+matrix weights i8 C 32 24
+matrix image i8 C 30 8
+matrix filter i8 C 16 8
+TROUPE_CACHE_PACKS=$tmp/others.pack run 0 cutlass grouped "$tmp/tokens.npy" "$tmp/weights.npy" -o "$tmp/d.npy" \
+    --device cuda --sizes 20,10 --type bf16
+TROUPE_CACHE_PACKS=$tmp/others.pack run 0 cutlass conv "$tmp/image.npy" "$tmp/filter.npy" -o "$tmp/d.npy" --device cuda \
+    --input 2,5,3 --filter 1,1 --type bf16
+[ "$(compiles)" -eq 0 ] || fail 'groups or a convolution that are in a pack were compiled'
 
 # What `make pack` is made of.
 run 0 cutlass pack --spec "$here/../../share/troupe/default-pack.json" --arch 90a,80,86,89 -o "$tmp/default.pack" &&
