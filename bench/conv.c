@@ -167,9 +167,8 @@ static void measure(const passes *p, const dnn_shape *x)
     report_row row = row_of(p, x);
     bool good = begin(&c) && run_first(&c) && (!p->lib || compare(&c, row.note));
     if (good)
-        plan.count = stats_calibrate(p->lib ? raw_side : side, s->quick ? 20e6 : 60e6, 10000);
+        suite_plan_blocks(s, p->lib ? raw_side : side, &plan);
     if (plan.count > 0) {
-        plan.warm = plan.count / 8 + 1;
         placement_begin(&where, s->device, false);
         plan.placement = &where;
         suite_measure(s, &plan, raw_side, side, &row);

@@ -138,8 +138,7 @@ static void measure(suite *s, trp_actor *actor, const shape *x)
             run_raw(&g, 1) &&
             filled_compare(s, g.out, 2 * (uint64_t)x->groups * (uint64_t)(x->m * x->n), row.note);
     if (good) {
-        plan.count = stats_calibrate(g.raw ? raw_side : troupe_side, s->quick ? 20e6 : 60e6, 10000);
-        plan.warm = plan.count / 8 + 1;
+        suite_plan_blocks(s, g.raw ? raw_side : troupe_side, &plan);
         if (plan.count > 0)
             suite_measure(s, &plan, raw_side, troupe_side, &row);
         else

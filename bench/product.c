@@ -187,20 +187,6 @@ product product_of(suite *s, trp_actor *actor, trp_dtype type, shape x)
                      .raw = s->raw->api->matmul_begin != NULL};
 }
 
-/* What keeps a GPU busy makes it lower its clock, each product by as much as it takes power: sides
- * that take turns in less than a tenth of a second have the other one's clock in part. */
-static void plan_blocks(suite *s, stats_side side, stats_plan *plan)
-{
-    enum { LASTING_NS = 50000 };
-    plan->count = stats_calibrate(side, s->quick ? 20e6 : 60e6, 10000);
-    plan->warm = plan->count / 8 + 1;
-    if (!s->quick && suite_on_gpu(s) && plan->count > 0 && plan->count < 60000000 / LASTING_NS) {
-        plan->blocks = 5;
-        plan->warm = 2 * plan->count;
-        plan->count = 5 * plan->count / 2;
-    }
-}
-
 /* False: it was not measured, which is told. */
 bool product_measure(product *p, report_row *row)
 {
@@ -213,7 +199,7 @@ bool product_measure(product *p, report_row *row)
     bool good = product_begin(p) && product_run_first(p) &&
                 (!p->raw || p->epilogue || product_compare(p, row->note));
     if (good) {
-        plan_blocks(s, p->raw ? raw_side : troupe_side, &plan);
+        suite_plan_blocks(s, p->raw ? raw_side : troupe_side, &plan);
         placement_begin(&where, s->device, false);
         plan.placement = &where;
         good = plan.count > 0 && suite_measure(s, &plan, raw_side, troupe_side, row);

@@ -73,6 +73,18 @@ bool suite_time(suite *s, const stats_plan *plan, stats_side raw_side, stats_sid
     return ok;
 }
 
+void suite_plan_blocks(suite *s, stats_side side, stats_plan *plan)
+{
+    enum { LASTING_NS = 50000 };
+    plan->count = stats_calibrate(side, s->quick ? 20e6 : 60e6, 10000);
+    plan->warm = plan->count / 8 + 1;
+    if (!s->quick && suite_on_gpu(s) && plan->count > 0 && plan->count < 60000000 / LASTING_NS) {
+        plan->blocks = 5;
+        plan->warm = 2 * plan->count;
+        plan->count = 5 * plan->count / 2;
+    }
+}
+
 bool suite_measure(suite *s, const stats_plan *plan, stats_side raw_side, stats_side troupe_side,
                    report_row *row)
 {

@@ -120,6 +120,12 @@ void suite_fail(suite *s, const char *section, const char *what);
 bool suite_time(suite *s, const stats_plan *plan, stats_side raw_side, stats_side troupe_side,
                 report_row *row);
 
+/* How many operations make a block. What keeps a GPU busy makes it lower its clock, each operation
+ * by as much as it takes power: sides that take turns in less than a tenth of a second have the
+ * other one's clock in part, so that blocks of what lasts are longer, and less of their beginning
+ * counts. */
+void suite_plan_blocks(suite *s, stats_side side, stats_plan *plan);
+
 /* The same, and adds the row with what came out. False: it has failed and is told. */
 bool suite_measure(suite *s, const stats_plan *plan, stats_side raw_side, stats_side troupe_side,
                    report_row *row);

@@ -32,7 +32,7 @@ typedef struct combination {
     trp_order order[TRP__GEMM_MATRICES];
     trp_compute compute;
     const char *epilogue; /* NULL: none */
-    const char *layouts; /* NULL: the default */
+    const char *layouts;  /* NULL: the default */
     uint32_t align;
     int64_t m, n, k, batch;
     int64_t group; /* of k, of a narrow B; 0: it has none */
@@ -201,7 +201,7 @@ static int64_t whole(const reader *r, int64_t least, int64_t most)
 {
     const double n = r->value->kind == JSON_NUMBER ? r->value->number : -1;
     return n >= (double)least && n <= (double)most && (double)(int64_t)n == n ? (int64_t)n
-                                                                             : least - 1;
+                                                                              : least - 1;
 }
 
 static bool take_batch(reader *r)
@@ -473,12 +473,13 @@ static void set_convolution(const combination *x, trp__cutlass_problem *p)
 {
     p->a_row = x->operation->conv != TRP_CONV_WGRAD;
     p->b_row = x->operation->conv != TRP_CONV_FPROP;
-    p->conv = (trp__cutlass_convolution){.operation = (uint8_t)x->operation->conv,
-                                         .dims = (uint8_t)(x->dims ? x->dims : 2),
-                                         .divided = x->strided,
-                                         .tma = !x->strided,
-                                         .inner = x->channels ? x->channels : 128,
-                                         .why_not_tma = x->strided ? "is a DGRAD with strides" : NULL};
+    p->conv =
+        (trp__cutlass_convolution){.operation = (uint8_t)x->operation->conv,
+                                   .dims = (uint8_t)(x->dims ? x->dims : 2),
+                                   .divided = x->strided,
+                                   .tma = !x->strided,
+                                   .inner = x->channels ? x->channels : 128,
+                                   .why_not_tma = x->strided ? "is a DGRAD with strides" : NULL};
 }
 
 static bool set_problem(reader *r, uint32_t capability)

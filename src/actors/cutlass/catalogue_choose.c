@@ -388,11 +388,7 @@ static double tile_seconds(const trp__cutlass_row *row, const trp__cutlass_probl
     const double k = (double)(divide_up(depth_of(row, p), row->tile[2]) * row->tile[2]);
     const double bytes_a = trp_dtype_bits((trp_dtype)p->a) / 8.0;
     const double bytes_b = trp_dtype_bits((trp_dtype)p->b) / 8.0;
-    double math = 2 * m * n * k / (operations_per_clock(row, p) * row->efficiency / 100.0);
-    /* Measured: where gradients of filters of several taps share what is gathered for a cluster. */
-    if (row->operation == TRP__CUTLASS_CONV && p->conv.operation == TRP_CONV_WGRAD &&
-        p->n > p->conv.inner && row->cluster[0] * row->cluster[1] > 1)
-        math *= 2;
+    const double math = 2 * m * n * k / (operations_per_clock(row, p) * row->efficiency / 100.0);
     double read =
         k * (m * bytes_a / row->cluster[1] + n * bytes_b / row->cluster[0]) / L2_BYTES_PER_CLOCK;
     return (math > read ? math : read) / CLOCK_HZ;
