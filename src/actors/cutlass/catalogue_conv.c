@@ -12,6 +12,8 @@ static const trp__cutlass_row rows[] = {
     MMA90("half_128x128x64_1x1", HALF, 128, 128, 64, 1, 1, 8, 69, COOPERATIVE),
     MMA90("half_64x256x64_1x1_pingpong", HALF, 64, 256, 64, 1, 1, 8, 82, PINGPONG),
     MMA90("half_128x128x64_1x1_pingpong", HALF, 128, 128, 64, 1, 1, 8, 86, PINGPONG),
+    MMA90("half_128x128x64_2x1_pingpong", HALF, 128, 128, 64, 2, 1, 8, 87, PINGPONG),
+    MMA90("half_128x128x64_1x2_pingpong", HALF, 128, 128, 64, 1, 2, 8, 86, PINGPONG),
     MMA90("half_64x128x64_1x1_pingpong", HALF, 64, 128, 64, 1, 1, 8, 58, PINGPONG),
     MMA90("half_128x64x64_1x1", HALF, 128, 64, 64, 1, 1, 8, 50, COOPERATIVE),
     MMA90("half_64x64x64_1x1_pingpong", HALF, 64, 64, 64, 1, 1, 8, 40, PINGPONG),
