@@ -7,7 +7,7 @@
 #include "gemm_sm80_head.cuh"
 
 /* What a row sets, with what it is otherwise. */
-#ifndef TRP_NARROW /* elements of the narrow operand: int8_t, int4b_t, float_e4m3_t, float_e5m2_t */
+#ifndef TRP_NARROW /* elements of the narrow operand, of 8 or 4 bits */
 #define TRP_NARROW int8_t
 #endif
 #ifndef TRP_LEFT_NARROW /* which is A, not B */
@@ -50,9 +50,8 @@ struct trp_mixed_of<
     static_assert(Warp::Shape::kK == K, "warps share no sums");
 
     using Tile = trp_narrow_tile<Lines, K, trp_narrow_bits>;
-    using Copies = trp_narrow_copies<
-        Tile, K, trp_narrow_bits, Threads, trp_left_narrow,
-        typename pick_a<IteratorA, IteratorB>::Layout>;
+    using Copies = trp_narrow_copies<Tile, K, trp_narrow_bits, Threads, trp_left_narrow,
+                                     typename pick_a<IteratorA, IteratorB>::Layout>;
     using Places = trp_narrow_places<Tile, Threads, trp_left_narrow>;
     using Steps = trp_narrow_steps<Tile, WarpLines, K, trp_narrow_bits, trp_left_narrow,
                                    TRP_FACTORS, TRP_ZEROS>;
@@ -60,9 +59,8 @@ struct trp_mixed_of<
         trp_mixed_warp<Warp, TRP_NARROW, TRP_A, Steps, trp_left_narrow, TRP_FACTORS, TRP_ZEROS>,
         typename Policy::SmemPaddingA, typename Policy::SmemPaddingB, Policy::kPartitionsK>;
     using Base = cutlass::gemm::threadblock::MmaMultistage<
-        Shape, pick_a<Copies, IteratorA>, pick_a<Places, SmemA>, CacheA,
-        pick_b<IteratorB, Copies>, pick_b<SmemB, Places>, CacheB, C, Layout, MixedPolicy, Stages,
-        Clear>;
+        Shape, pick_a<Copies, IteratorA>, pick_a<Places, SmemA>, CacheA, pick_b<IteratorB, Copies>,
+        pick_b<SmemB, Places>, CacheB, C, Layout, MixedPolicy, Stages, Clear>;
 
     struct type : Base {
         using Base::Base;

@@ -1,5 +1,5 @@
-/* An operand of 8 or 4 bits where the other one has 16, as CUTLASS 2.x reads it: copied as it is into
- * shared memory, and widened in registers. Its lines are along k, in whole chunks of 16 bytes.
+/* An operand of 8 or 4 bits where the other one has 16, as CUTLASS 2.x reads it: copied as it is
+ * into shared memory, and widened in registers. Its lines are along k, in whole chunks of 16 bytes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #pragma once
@@ -15,8 +15,8 @@ struct trp_groups {
 /* A tile of an operand in shared memory: lines of chunks, which are turned around so that neither
  * copies nor reads of a warp meet in a bank. */
 template <int Lines, int K, int Bits> struct trp_narrow_tile {
-    static constexpr int Line = K * Bits / 8;  /* bytes */
-    static constexpr int Chunks = Line / 16;   /* of a line */
+    static constexpr int Line = K * Bits / 8; /* bytes */
+    static constexpr int Chunks = Line / 16;  /* of a line */
     static constexpr int Count = Lines * Chunks;
     static constexpr int Bytes = Lines * Line;
     static_assert(Chunks == 2 || Chunks == 4 || Chunks == 8, "of so many k");
@@ -63,7 +63,7 @@ class trp_narrow_copies
     uint8_t const *from_;
     int lines_, first_line_; /* those that there are, and the tile's first */
     int line_, chunk_;       /* this thread's first */
-    int k_, first_, extent_;   /* of the tile; the end of the first one; of all */
+    int k_, first_, extent_; /* of the tile; the end of the first one; of all */
     int access_ = 0;
     bool cleared_ = false;
 
@@ -72,8 +72,8 @@ class trp_narrow_copies
                                      int thread, TensorCoord const &offset, int const * = nullptr)
         : params_(params), from_(from), lines_(Left ? extent.row() : extent.column()),
           first_line_(Left ? offset.row() : offset.column()),
-          line_(first_line_ + thread / Tile::Chunks), chunk_(thread % Tile::Chunks), k_(Left ? offset.column() : offset.row()),
-          extent_(Left ? extent.column() : extent.row())
+          line_(first_line_ + thread / Tile::Chunks), chunk_(thread % Tile::Chunks),
+          k_(Left ? offset.column() : offset.row()), extent_(Left ? extent.column() : extent.row())
     {
         const int rest = (extent_ - k_) % K;
         first_ = k_ + (rest ? rest : K);
@@ -189,10 +189,10 @@ template <int Count, int K, bool Zeros> class trp_group_factors
 {
     static constexpr int Pair = 32; /* k of two steps */
 
-    uint16_t const *scale_ = nullptr, *zero_ = nullptr; /* of this thread, in the group to be loaded */
+    uint16_t const *scale_ = nullptr, *zero_ = nullptr; /* this thread's, of the group to load */
     int64_t lines_ = 0;
-    uint32_t mine_ = 0; /* a bit for each line that there is */
-    int groups_ = 0;    /* that are still to be loaded */
+    uint32_t mine_ = 0;                /* a bit for each line that there is */
+    int groups_ = 0;                   /* that are still to be loaded */
     int pairs_ = 0, left_ = 0;         /* of steps: of a group; of this one */
     int pair_ = 0, gap_ = 0, end_ = 0; /* of the first tile: where what there is not begins, ends */
     uint32_t factor_[Count], next_[Count], next_zero_[Zeros ? Count : 1];
@@ -248,7 +248,7 @@ template <int Count, int K, bool Zeros> class trp_group_factors
         take_next(true);
         load_next(true);
     }
-    /* For the next two steps. Behind the end of the first tile there are zeros, which stay zeros. */
+    /* For the next two steps. Behind the end of the first tile there are zeros, and stay zeros. */
     CUTLASS_DEVICE void get(uint32_t to[Count])
     {
         const bool there = pair_ < gap_ || pair_ >= end_, renew = there && left_ == 0;
@@ -263,8 +263,8 @@ template <int Count, int K, bool Zeros> class trp_group_factors
 };
 
 /* Of one step of mma.sync, k of 16, the narrow elements of a thread: of every eighth line those of
- * its two columns of k and of the two that are 8 behind, in the low bits of a word; and, in another,
- * the line's factor and (high) what is added. */
+ * its two columns of k and of the two that are 8 behind, in the low bits of a word; and, in
+ * another, the line's factor and (high) what is added. */
 template <int Lines, bool Factors> struct trp_narrow_fragment {
     static constexpr int Count = Lines / 8;
     uint32_t element[Count];
@@ -449,7 +449,8 @@ template <> struct trp_widened<int8_t, cutlass::bfloat16_t> {
     CUTLASS_DEVICE static uint32_t pair(uint32_t word, int which)
     {
         const uint32_t x = __byte_perm(word, 0, which ? 0x4342 : 0x4140);
-        return trp_pair<cutlass::bfloat16_t>::fma(trp_and_xor<0x00800080, 0x43004300>(x), 0xbf80bf80,
+        return trp_pair<cutlass::bfloat16_t>::fma(trp_and_xor<0x00800080, 0x43004300>(x),
+                                                  0xbf80bf80,
                                                   trp_and_xor<0x007f007f, 0x43004300>(x));
     }
 };
