@@ -181,7 +181,7 @@ static void list(void)
                                          [TRP__CUTLASS_FP8_BLOCKS] = "f8e4m3, f8e5m2 / 128",
                                          [TRP__CUTLASS_MXFP8] = "f8e4m3, f8e5m2 / 32",
                                          [TRP__CUTLASS_NVFP4] = "f4e2m1 / 16"};
-    printf("%-38s %-20s %-12s %-7s %-11s %6s %5s  %s\n", "name", "A, B", "tile", "cluster",
+    printf("%-42s %-20s %-12s %-7s %-11s %6s %5s  %s\n", "name", "A, B", "tile", "cluster",
            "schedule", "stages", "align", "for");
     for (uint32_t i = 0; i < trp__cutlass_row_count(); i++) {
         const trp__cutlass_row *row = trp__cutlass_row_at(i);
@@ -190,7 +190,7 @@ static void list(void)
         snprintf(cluster, sizeof cluster, "%ux%u", row->cluster[0], row->cluster[1]);
         if (row->stages)
             snprintf(stages, sizeof stages, "%u", row->stages);
-        printf("%-38s %-20s %-12s %-7s %-11s %6s %5u  %s%s\n", row->name, inputs[row->inputs], tile,
+        printf("%-42s %-20s %-12s %-7s %-11s %6s %5u  %s%s\n", row->name, inputs[row->inputs], tile,
                cluster,
                row->stream_k                       ? "stream-K"
                : row->pingpong                     ? "pingpong"

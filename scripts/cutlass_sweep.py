@@ -62,8 +62,9 @@ def catalogue_rows(troupe, problem, arch):
             raise Failed(done.stderr.strip())
         return done.stdout
 
-    for line in run().splitlines()[1:]:
-        name, inputs = line.split()[0], line[39:59]
+    head, *lines = run().splitlines()
+    for line in lines:
+        name, inputs = line.split()[0], line[head.index("A, B"):head.index("tile")]
         options = ["--type", inputs.split()[0].rstrip(",")] + ["--tf32"] * ("tf32" in inputs)
         if "/" in inputs:
             options += ["--factors-a", inputs.split()[-1]]

@@ -35,8 +35,10 @@ COLUMNS = ["kernel", "A, B", "tile", "compiles for", "registers", "ran", "proble
 
 def catalogue(troupe):
     text = subprocess.run([troupe, "cutlass", "kernels"], capture_output=True, text=True, check=True).stdout
-    for line in text.splitlines()[1:]:
-        yield line.split()[0], line[39:59].strip(), line[60:].split()[0]
+    head, *lines = text.splitlines()
+    inputs, tile = head.index("A, B"), head.index("tile")
+    for line in lines:
+        yield line.split()[0], line[inputs:tile].strip(), line[tile:].split()[0]
 
 
 def read(paths):

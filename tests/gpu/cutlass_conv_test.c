@@ -5,6 +5,7 @@
 #include "support/gpu.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static h_world world;
 static trp_actor *cutlass;
@@ -63,6 +64,13 @@ static cv_problem problem_of(const shape *s)
     return p;
 }
 
+static void check(cv_problem *p)
+{
+    cv_check(world.device, p);
+    printf("  operation %d of %s, %zu x %zu: %s\n", (int)p->operation,
+           trp_dtype_name(p->tensor[CV_A].type), p->rows, p->columns, p->chosen.kernel);
+}
+
 static void run_all(const shape *s, size_t count)
 {
     s += gpu_chosen(&count);
@@ -77,11 +85,8 @@ static void run_all(const shape *s, size_t count)
         cv_make(world.device, &p[i]);
         H_OK(cv_send(world.device, cutlass, &p[i]));
     }
-    for (size_t i = 0; i < count; i++) {
-        cv_check(world.device, &p[i]);
-        printf("  operation %d of %s, %zu x %zu: %s\n", (int)p[i].operation, trp_dtype_name(s[i].a),
-               p[i].rows, p[i].columns, p[i].chosen.kernel);
-    }
+    for (size_t i = 0; i < count; i++)
+        check(&p[i]);
     printf("  %zu convolutions: %.1f s\n", count, (double)(h_now() - start) / 1e9);
     free(p);
     h_close(&world);
@@ -186,6 +191,74 @@ static void sm90(void)
     RUN(list);
 }
 
+/* A problem for a kernel, as odd as it takes; of three operations one, where it has them. */
+static shape shape_of(const gpu_row *row, size_t align)
+{
+    const char *gpu = getenv("TROUPE_TEST_GPU");
+    const bool fake = gpu && strcmp(gpu, "fake") == 0; /* it gets less to do */
+    const char *in = row->inputs;
+    const bool by_tma = row->name[1] == '9', single = strstr(row->name, "_d1") != NULL;
+    const bool half = strncmp(in, "f16", 3) == 0, f8 = strncmp(in, "f8e4m3", 6) == 0;
+    shape s = {.a = half                         ? (cv_below(2) ? TRP_F16 : TRP_BF16)
+                    : f8                         ? TRP_F8E4M3
+                    : strncmp(in, "f64", 3) == 0 ? TRP_F64
+                                                 : TRP_F32,
+               .where = fake ? &at_9 : &at_13,
+               .images = fake ? 1 : 3,
+               .channels = by_tma && half ? 64 : align * (align < 8 ? 9 : 3),
+               .filters = align * (align < 8 ? 35 : 17) + single,
+               .beta = true,
+               .tf32 = strstr(in, "tf32") != NULL,
+               .unit = align,
+               .kernel = row->name};
+    if (strstr(row->name, "_streamk"))
+        s.operation = W;
+    else if (!single && (half || (!by_tma && (!f8 || strstr(row->name, "simt")))))
+        s.operation = (trp_conv_operation)cv_below(3);
+    s.d = f8 ? TRP_BF16 : s.a;
+    return s;
+}
+
+/* Of multiples of more than a kernel loads of A and B at once if it stores more of D. */
+static void send_to(const gpu_row *row, cv_problem *p)
+{
+    trp_status status = TRP_E_UNSUPPORTED;
+    for (size_t align = (size_t)row->align; status == TRP_E_UNSUPPORTED && align <= 16;
+         align *= 2) {
+        const shape s = shape_of(row, align);
+        *p = problem_of(&s);
+        cv_make(world.device, p);
+        status = cv_send(world.device, cutlass, p);
+        if (status == TRP_E_UNSUPPORTED)
+            cv_drop(world.device, p);
+    }
+    H_OK(status);
+}
+
+/* Every kernel that the device can have. */
+static void each_row(void)
+{
+    enum { AT_ONCE = 8 };
+    size_t count;
+    gpu_row *rows = gpu_rows("_conv_", &count);
+    cv_problem p[AT_ONCE];
+    world = h_open(NULL);
+    cutlass = h_actor(world.device, "cutlass");
+    for (size_t i = 0; i < count;) {
+        size_t some = 0;
+        for (; i < count && some < AT_ONCE; i++) {
+            if (!gpu_row_fits(&rows[i], world.device))
+                continue;
+            send_to(&rows[i], &p[some]);
+            some++;
+        }
+        for (size_t j = 0; j < some; j++)
+            check(&p[j]);
+    }
+    free(rows);
+    h_close(&world);
+}
+
 /* Many problems of a few kernels. */
 static void many_problems(void)
 {
@@ -228,6 +301,7 @@ static const h_case cases[] = {
     {"sm80", sm80},
     {"sm90", sm90},
     {"many_problems", many_problems},
+    {"each_row", each_row},
 };
 
 int main(int argc, char **argv)

@@ -183,7 +183,7 @@ static void set_groups(const sent *s, trp_cutlass_group *row, int32_t *ends)
     }
 }
 
-static void send(sent *s, const problem *p, trp_cutlass_grouping grouping, how_many crowd)
+static trp_status send(sent *s, const problem *p, trp_cutlass_grouping grouping, how_many crowd)
 {
     trp_epilogue_node nodes[NODES] = {{0}};
     trp_cutlass_group row[GROUPS_MOST];
@@ -236,7 +236,7 @@ static void send(sent *s, const problem *p, trp_cutlass_grouping grouping, how_m
         r.alpha = trp_real(2);
         r.beta = trp_real(-3);
     }
-    H_OK(trp_cutlass_grouped_gemm(cutlass, &r, &s->done));
+    return trp_cutlass_grouped_gemm(cutlass, &r, &s->done);
 }
 
 static size_t at(const sent *s, int which, const group *x, int i, int j)
@@ -332,7 +332,7 @@ static void run_all(const problem *p, size_t count)
     sent *s = h_malloc(count * WAYS * sizeof *s);
     for (int round = 0; round < CROWDS; round++) {
         for (size_t i = 0; i < count * WAYS; i++)
-            send(&s[i], &p[i / WAYS], (trp_cutlass_grouping)(i % WAYS), (how_many)round);
+            H_OK(send(&s[i], &p[i / WAYS], (trp_cutlass_grouping)(i % WAYS), (how_many)round));
         for (size_t i = 0; i < count * WAYS; i++) {
             check(&s[i]);
             drop(&s[i]);
@@ -421,7 +421,73 @@ static void sm90(void)
     RUN(list);
 }
 
-static const h_case cases[] = {{"sm80", sm80}, {"sm90", sm90}};
+/* A problem for a kernel, as odd as it takes. */
+static problem problem_of(const gpu_row *row)
+{
+    const char *in = row->inputs;
+    const trp_dtype type = strncmp(in, "f16", 3) == 0      ? (below(2) ? TRP_F16 : TRP_BF16)
+                           : strncmp(in, "f32", 3) == 0    ? TRP_F32
+                           : strncmp(in, "f64", 3) == 0    ? TRP_F64
+                           : strncmp(in, "f8e4m3", 6) == 0 ? (below(2) ? TRP_F8E4M3 : TRP_F8E5M2)
+                                                           : TRP_DTYPE_NONE;
+    if (type == TRP_DTYPE_NONE)
+        h_fail(__FILE__, __LINE__, "%s: inputs \"%s\"", row->name, in);
+    return (problem){.name = row->name,
+                     .kernel = row->name,
+                     .a = type,
+                     .d = trp_dtype_bits(type) == 8 ? TRP_BF16 : type,
+                     .a_row = true,
+                     .d_row = true,
+                     .unit = row->align,
+                     .most = 200 / row->align,
+                     .compute = strstr(in, "tf32") ? TRP_COMPUTE_TF32 : TRP_COMPUTE_DEFAULT};
+}
+
+/* Groups told in each way. Sizes are multiples of more than a kernel loads of A and B at once if it
+ * stores more of D. */
+static void send_each_way(problem *p, sent *s)
+{
+    trp_status status;
+    while ((status = send(&s[0], p, (trp_cutlass_grouping)0, FEW)) == TRP_E_UNSUPPORTED &&
+           p->unit < 16) {
+        drop(&s[0]);
+        p->unit *= 2;
+    }
+    H_OK(status);
+    for (int way = 1; way < WAYS; way++)
+        H_OK(send(&s[way], p, (trp_cutlass_grouping)way, FEW));
+}
+
+/* Every kernel that the device can have, on groups told in each way. */
+static void each_row(void)
+{
+    enum { AT_ONCE = 8 };
+    size_t count;
+    gpu_row *rows = gpu_rows("_grouped_", &count);
+    problem p[AT_ONCE];
+    sent *s = h_malloc(AT_ONCE * WAYS * sizeof *s);
+    world = h_open(NULL);
+    cutlass = h_actor(world.device, "cutlass");
+    for (size_t i = 0; i < count;) {
+        size_t some = 0;
+        for (; i < count && some < AT_ONCE; i++) {
+            if (!gpu_row_fits(&rows[i], world.device))
+                continue;
+            p[some] = problem_of(&rows[i]);
+            send_each_way(&p[some], &s[some * WAYS]);
+            some++;
+        }
+        for (size_t j = 0; j < some * WAYS; j++) {
+            check(&s[j]);
+            drop(&s[j]);
+        }
+    }
+    free(s);
+    free(rows);
+    h_close(&world);
+}
+
+static const h_case cases[] = {{"sm80", sm80}, {"sm90", sm90}, {"each_row", each_row}};
 
 int main(int argc, char **argv)
 {

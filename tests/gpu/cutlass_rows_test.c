@@ -10,39 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS_MAX = 512, NAME_MAX = 64 };
-
-typedef struct row {
-    char name[NAME_MAX], inputs[32], device[16];
-} row;
-
 static h_world world;
 static trp_actor *cutlass;
-static row rows[ROWS_MAX];
-
-/* Kernels of products in the list that `troupe cutlass kernels` prints; groups and convolutions
- * have tests of their own. */
-static size_t read_rows(void)
-{
-    char command[512], line[256];
-    size_t count = 0;
-    const char *troupe = getenv("TROUPE_COMMAND");
-    snprintf(command, sizeof command, "%s cutlass kernels", troupe ? troupe : "troupe");
-    FILE *f = popen(command, "r"); /* the build's own */
-    H_CHECK(f && fgets(line, sizeof line, f));
-    while (count < ROWS_MAX && fgets(line, sizeof line, f)) {
-        row *r = &rows[count++];
-        const char *device = strstr(line, "sm_");
-        H_CHECK(strlen(line) > 60 && device);
-        H_CHECK(sscanf(line, "%63s", r->name) == 1 &&
-                sscanf(device, "%15[a-z0-9_]", r->device) == 1);
-        snprintf(r->inputs, sizeof r->inputs, "%.20s", line + 39);
-        if (strstr(r->name, "_grouped_") || strstr(r->name, "_conv_"))
-            count--;
-    }
-    H_CHECK(pclose(f) == 0);
-    return count;
-}
 
 /* What a kernel is tried on: the oddest sizes first. Of operands, A is m x k and B n x k in lines
  * of k, which all kernels read. */
@@ -65,7 +34,7 @@ static trp_dtype one_of(trp_dtype a, trp_dtype b)
     return ref_rng_below(h_rng(), 2) ? a : b;
 }
 
-static problem first_problem(const row *r)
+static problem first_problem(const gpu_row *r)
 {
     const char *in = r->inputs;
     bool has_blocks = strchr(in, '/') != NULL;
@@ -197,7 +166,7 @@ static void drop_side(side *s)
 }
 
 /* What a kernel's sums may be off by, of the sum of all absolute values. */
-static double input_error(const row *r, const problem *p)
+static double input_error(const gpu_row *r, const problem *p)
 {
     bool fp8 = p->a == TRP_F8E4M3 || p->a == TRP_F8E5M2;
     return p->compute == TRP_COMPUTE_TF32 ? 1e-3
@@ -210,7 +179,8 @@ static double input_error(const row *r, const problem *p)
 }
 
 /* The largest part of what is allowed that a result is off by. */
-static double compare(const row *r, const problem *p, const side *a, const side *b, const void *d)
+static double compare(const gpu_row *r, const problem *p, const side *a, const side *b,
+                      const void *d)
 {
     const double input = input_error(r, p), rounding = p->d == TRP_BF16 ? 1.0 / 256 : 1e-6;
     double worst = 0;
@@ -240,7 +210,7 @@ static double compare(const row *r, const problem *p, const side *a, const side 
 typedef enum outcome { RIGHT, WRONG, NOT_ITS_PROBLEM, NOT_OF_THIS_DEVICE, FAILED } outcome;
 
 /* One problem of a kernel, in D that was poisoned. */
-static outcome try_problem(const row *r, const problem *p, double *off, trp_error *error)
+static outcome try_problem(const gpu_row *r, const problem *p, double *off, trp_error *error)
 {
     size_t bytes = (size_t)p->m * (size_t)p->n * (size_t)p->batch * trp_dtype_bits(p->d) / 8;
     side a = make_side(p, p->a, p->scale_a, p->m), b = make_side(p, p->b, p->scale_b, p->n);
@@ -296,7 +266,7 @@ static outcome try_problem(const row *r, const problem *p, double *off, trp_erro
 }
 
 /* Whether the kernel is right, or not of this device. */
-static bool try_row(const row *r)
+static bool try_row(const gpu_row *r)
 {
     problem p = first_problem(r);
     outcome result = NOT_ITS_PROBLEM;
@@ -325,25 +295,17 @@ static bool try_row(const row *r)
     return result == RIGHT || result == NOT_OF_THIS_DEVICE;
 }
 
-/* TROUPE_TEST_SHARD=2/16: the third, nineteenth, ... of the rows; so 16 processes share the
- * compiling. TROUPE_TEST_ROW=NAME: those that begin so. */
 static void all_rows(void)
 {
-    const char *shard = getenv("TROUPE_TEST_SHARD"), *only = getenv("TROUPE_TEST_ROW");
-    unsigned first = 0, step = 1;
-    size_t count = read_rows(), wrong = 0, tried = 0;
-    if (shard)
-        H_CHECK(sscanf(shard, "%u/%u", &first, &step) == 2 && first < step);
+    size_t count, wrong = 0;
+    gpu_row *rows = gpu_rows(NULL, &count);
     world = h_open(NULL);
     cutlass = h_actor(world.device, "cutlass");
-    for (size_t i = first; i < count; i += step) {
-        if (only && strncmp(rows[i].name, only, strlen(only)) != 0)
-            continue;
-        tried++;
+    for (size_t i = 0; i < count; i++)
         wrong += !try_row(&rows[i]);
-    }
-    printf("  %zu of %zu kernels tried\n", tried, count);
+    printf("  %zu kernels tried\n", count);
     h_close(&world);
+    free(rows);
     if (wrong > 0)
         h_fail(__FILE__, __LINE__, "%zu kernels are not right", wrong);
 }

@@ -88,10 +88,10 @@ static double load(const cv_tensor *t, size_t index)
     return creal(ref_element_load(t->type, t->data, (int64_t)index));
 }
 
-static void drop(cv_problem *p)
+void cv_drop(trp_device *on, cv_problem *p)
 {
     for (int i = 0; i < CV_TENSORS; i++) {
-        H_OK(trp_buffer_free(device, p->tensor[i].buffer));
+        H_OK(trp_buffer_free(on, p->tensor[i].buffer));
         free(p->tensor[i].data);
     }
 }
@@ -402,5 +402,5 @@ void cv_check(trp_device *on, cv_problem *p)
         check_side(p, &p->side, type_of_sums(p));
     free(after);
     free(want);
-    drop(p);
+    cv_drop(on, p);
 }

@@ -75,4 +75,7 @@ trp_status cv_send(trp_device *device, trp_actor *cutlass, cv_problem *p);
  */
 void cv_check(trp_device *device, cv_problem *p);
 
+/* Frees what cv_make() made, of a problem that was refused. */
+void cv_drop(trp_device *device, cv_problem *p);
+
 #endif

@@ -3,6 +3,8 @@
 #include "support/elements.h"
 
 #include <complex.h>
+#include <stdio.h>
+#include <string.h>
 
 int gpu_main(int argc, char **argv, const h_case *cases, size_t count)
 {
@@ -19,6 +21,58 @@ size_t gpu_chosen(size_t *count)
         return 0;
     *count = which <= *count;
     return *count ? which - 1 : 0;
+}
+
+/* A line of the list. */
+static bool read_row(const char *line, gpu_row *row)
+{
+    enum { INPUTS = 43, ALIGN = 5 }; /* columns; the latter before the devices */
+    const char *device = strlen(line) > INPUTS ? strstr(line + INPUTS, " sm_") : NULL;
+    if (!device || sscanf(line, "%63s", row->name) != 1 ||
+        sscanf(device, " %15[a-z0-9_]", row->device) != 1)
+        return false;
+    row->align = (int)strtol(device - ALIGN, NULL, 10);
+    snprintf(row->inputs, sizeof row->inputs, "%.20s", line + INPUTS);
+    return row->align > 0;
+}
+
+/* Whether it is one of those that are asked for. */
+static bool wanted(const gpu_row *row, const char *word)
+{
+    const char *only = getenv("TROUPE_TEST_ROW");
+    const bool others = strstr(row->name, "_grouped_") || strstr(row->name, "_conv_");
+    return (word ? strstr(row->name, word) != NULL : !others) &&
+           (!only || strncmp(row->name, only, strlen(only)) == 0);
+}
+
+gpu_row *gpu_rows(const char *word, size_t *count)
+{
+    enum { MOST = 512 };
+    char command[512], line[256];
+    unsigned first = 0, step = 1, number = 0;
+    const char *troupe = getenv("TROUPE_COMMAND"), *shard = getenv("TROUPE_TEST_SHARD");
+    gpu_row *rows = h_malloc(MOST * sizeof *rows);
+    if (shard)
+        H_CHECK(sscanf(shard, "%u/%u", &first, &step) == 2 && first < step);
+    snprintf(command, sizeof command, "%s cutlass kernels", troupe ? troupe : "troupe");
+    FILE *f = popen(command, "r"); /* the build's own */
+    H_CHECK(f && fgets(line, sizeof line, f));
+    *count = 0;
+    while (*count < MOST && fgets(line, sizeof line, f)) {
+        gpu_row *row = &rows[*count];
+        H_CHECK(read_row(line, row));
+        *count += wanted(row, word) && number++ % step == first;
+    }
+    H_CHECK(pclose(f) == 0);
+    return rows;
+}
+
+bool gpu_row_fits(const gpu_row *row, trp_device *device)
+{
+    const trp_device_info info = h_info(device);
+    const uint32_t has = info.compute_major * 10 + info.compute_minor;
+    const uint32_t least = (uint32_t)strtoul(row->device + strlen("sm_"), NULL, 10);
+    return strchr(row->device, 'a') ? has / 10 == least / 10 : has >= least;
 }
 
 float *gpu_floats(trp_device *device, int count, trp_buffer *buffer)

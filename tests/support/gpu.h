@@ -12,6 +12,20 @@ int gpu_main(int argc, char **argv, const h_case *cases, size_t count);
  */
 size_t gpu_chosen(size_t *count);
 
+/* A kernel of the catalogue, as `troupe cutlass kernels` prints it. */
+typedef struct gpu_row {
+    char name[64], inputs[32], device[16];
+    int align; /* elements of A and B that it loads at once */
+} gpu_row;
+
+/* Those whose names have the word in them (and, with TROUPE_TEST_ROW, begin so), or with NULL
+ * those of products alone; of these, with TROUPE_TEST_SHARD=2/16, the third, nineteenth, ..., so
+ * that 16 processes share the compiling. The caller frees them. */
+gpu_row *gpu_rows(const char *word, size_t *count);
+
+/* Whether the device can have it. */
+bool gpu_row_fits(const gpu_row *row, trp_device *device);
+
 /* Small multiples of 1/16, uploaded; the caller frees both. */
 float *gpu_floats(trp_device *device, int count, trp_buffer *buffer);
 
