@@ -146,8 +146,8 @@ static void check_row(const char *name, trp__cutlass_problem *p, const trp_epilo
     trp_error error;
     if (trp__tree_build(nodes, count, types, &tree, &error) != TRP_OK)
         fail_msg("%s", error.message);
-    p->c = types->c;
-    p->d = types->d;
+    p->c = (uint8_t)types->c;
+    p->d = (uint8_t)types->d;
     p->tree = &tree;
     trp__text text = {.out = source, .size = sizeof source};
     if (trp__cutlass_row_applies(row, p, &error) != TRP_OK ||
