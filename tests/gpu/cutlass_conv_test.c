@@ -194,8 +194,7 @@ static void sm90(void)
 /* A problem for a kernel, as odd as it takes; of three operations one, where it has them. */
 static shape shape_of(const gpu_row *row, size_t align)
 {
-    const char *gpu = getenv("TROUPE_TEST_GPU");
-    const bool fake = gpu && strcmp(gpu, "fake") == 0; /* it gets less to do */
+    const bool fake = !h_is_gpu(); /* it gets less to do */
     const char *in = row->inputs;
     const bool by_tma = row->name[1] == '9', single = strstr(row->name, "_d1") != NULL;
     const bool half = strncmp(in, "f16", 3) == 0, f8 = strncmp(in, "f8e4m3", 6) == 0;
@@ -297,11 +296,41 @@ static void many_problems(void)
     h_close(&world);
 }
 
+/* By cuDNN as long as a kernel is being compiled, by the kernel from then on. */
+static void fallback(void)
+{
+    static const shape list[] = {
+        {TRP_BF16, TRP_BF16, F, &at_13, .images = 3, .channels = 64, .filters = 72},
+        {TRP_F16, TRP_F16, D, &at_13, .images = 3, .channels = 64, .filters = 72},
+        {TRP_BF16, TRP_BF16, W, &at_13, .images = 3, .channels = 64, .filters = 72},
+        {TRP_F32, TRP_F32, F, &at_9, .images = 2, .channels = 16, .filters = 24},
+    };
+    enum { COUNT = sizeof list / sizeof *list };
+    const char *const library[] = {"cudnn", NULL, NULL};
+    const gpu_cache cache = gpu_empty_cache();
+    cv_problem p[COUNT];
+    world = h_open(NULL);
+    cutlass = h_actor(world.device, "cutlass");
+    for (int time = 0; time < 3; time++) {
+        for (size_t i = 0; i < COUNT; i++) {
+            p[i] = problem_of(&list[i]);
+            p[i].alpha = 1;
+            p[i].packed = true;
+            p[i].first = time == 1 ? TRP_CUTLASS_FIRST_WAIT : TRP_CUTLASS_FIRST_FALLBACK;
+            cv_make(world.device, &p[i]);
+            H_OK(cv_send(world.device, cutlass, &p[i]));
+            gpu_check_fallback(&p[i].chosen, library[time]);
+        }
+        for (size_t i = 0; i < COUNT; i++)
+            check(&p[i]);
+    }
+    h_close(&world);
+    gpu_drop_cache(&cache);
+}
+
 static const h_case cases[] = {
-    {"sm80", sm80},
-    {"sm90", sm90},
-    {"many_problems", many_problems},
-    {"each_row", each_row},
+    {"sm80", sm80},         {"sm90", sm90},         {"many_problems", many_problems},
+    {"each_row", each_row}, {"fallback", fallback},
 };
 
 int main(int argc, char **argv)

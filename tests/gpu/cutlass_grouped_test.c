@@ -20,7 +20,9 @@ typedef struct problem {
     int unit; /* that divides all sizes but those that are cut */
     int most; /* units, of a size */
     trp_compute compute;
-    bool tree; /* else alpha and beta C */
+    bool tree;  /* else alpha and beta C */
+    bool whole; /* no group is without elements */
+    trp_cutlass_first first;
 } problem;
 
 typedef struct group {
@@ -70,14 +72,13 @@ static bool whole_pieces(const sent *s, int dimension)
 /* A driver that is not a GPU's gets less to do. */
 static int most_of(const sent *s)
 {
-    const char *gpu = getenv("TROUPE_TEST_GPU");
-    int most = gpu && strcmp(gpu, "fake") == 0 ? s->p->most / 3 : s->p->most;
+    int most = h_is_gpu() ? s->p->most : s->p->most / 3;
     return s->crowd == MANY ? most / 6 + 1 : most;
 }
 
 static int draw(const sent *s, int unit)
 {
-    return below(5) == 0 ? 0 : unit * (1 + below(most_of(s) * s->p->unit / unit));
+    return below(5) == 0 && !s->p->whole ? 0 : unit * (1 + below(most_of(s) * s->p->unit / unit));
 }
 
 static void draw_sizes(sent *s)
@@ -222,6 +223,7 @@ static trp_status send(sent *s, const problem *p, trp_cutlass_grouping grouping,
                                           .table = s->table,
                                           .alignment = p->unit > 1 ? 16 : 0,
                                           .kernel = p->kernel,
+                                          .first = p->first,
                                           .chosen = &s->chosen};
     if (grouping == TRP_CUTLASS_GROUPS_BY_VALUE) {
         r.group = row;
@@ -487,7 +489,45 @@ static void each_row(void)
     h_close(&world);
 }
 
-static const h_case cases[] = {{"sm80", sm80}, {"sm90", sm90}, {"each_row", each_row}};
+/* By cuBLASLt as long as a kernel is being compiled, by the kernel from then on. */
+static void fallback(void)
+{
+    static const trp_dtype a[] = {TRP_BF16, TRP_F16, TRP_F32, TRP_F64},
+                           d[] = {TRP_F32, TRP_F16, TRP_F32, TRP_F64};
+    enum { TYPES = sizeof a / sizeof *a };
+    problem p[TYPES];
+    sent s[TYPES];
+    const char *const library[] = {"cublaslt", NULL, NULL};
+    const gpu_cache cache = gpu_empty_cache();
+    world = h_open(NULL);
+    cutlass = h_actor(world.device, "cutlass");
+    for (int time = 0; time < 3; time++) {
+        for (int i = 0; i < TYPES; i++) {
+            p[i] =
+                (problem){.name = "groups",
+                          .a = a[i],
+                          .d = d[i],
+                          .a_row = i % 2 == 0,
+                          .b_row = i < 2,
+                          .d_row = i % 3 == 0,
+                          .unit = 8,
+                          .most = 20,
+                          .whole = true,
+                          .first = time == 1 ? TRP_CUTLASS_FIRST_WAIT : TRP_CUTLASS_FIRST_FALLBACK};
+            H_OK(send(&s[i], &p[i], TRP_CUTLASS_GROUPS_BY_VALUE, FEW));
+            gpu_check_fallback(&s[i].chosen, library[time]);
+        }
+        for (int i = 0; i < TYPES; i++) {
+            check(&s[i]);
+            drop(&s[i]);
+        }
+    }
+    h_close(&world);
+    gpu_drop_cache(&cache);
+}
+
+static const h_case cases[] = {
+    {"sm80", sm80}, {"sm90", sm90}, {"each_row", each_row}, {"fallback", fallback}};
 
 int main(int argc, char **argv)
 {

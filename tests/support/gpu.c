@@ -1,6 +1,7 @@
 #include "support/gpu.h"
 
 #include "support/elements.h"
+#include "support/folder.h"
 
 #include <complex.h>
 #include <stdio.h>
@@ -75,6 +76,28 @@ bool gpu_row_fits(const gpu_row *row, trp_device *device)
     return strchr(row->device, 'a') ? has / 10 == least / 10 : has >= least;
 }
 
+gpu_cache gpu_empty_cache(void)
+{
+    gpu_cache c;
+    h_folder_make(c.folder, sizeof c.folder, "kernels");
+    setenv("TROUPE_CACHE_DIR", c.folder, 1);
+    return c;
+}
+
+void gpu_drop_cache(const gpu_cache *cache)
+{
+    h_folder_remove(cache->folder);
+}
+
+void gpu_check_fallback(const trp_cutlass_chosen *chosen, const char *library)
+{
+    const bool by_library = library && strcmp(chosen->kernel, library) == 0;
+    printf("  %s%s\n", chosen->kernel, chosen->fallback ? ", until the best is compiled" : "");
+    if (library && h_is_gpu())
+        H_CHECK(by_library);
+    H_CHECK(by_library ? chosen->fallback && chosen->ready : chosen->kernel[0] == 's');
+}
+
 float *gpu_floats(trp_device *device, int count, trp_buffer *buffer)
 {
     float *x = h_malloc((size_t)count * sizeof *x);
@@ -108,8 +131,9 @@ double gpu_rounding(trp_dtype type)
 
 double gpu_sum_error(trp_dtype input, trp_compute compute)
 {
+    const bool f8 = input == TRP_F8E4M3 || input == TRP_F8E5M2;
     return compute == TRP_COMPUTE_TF32 ? 1e-3 /* of the inputs */
-           : input == TRP_F8E4M3       ? 3e-5 /* tensor cores add up with 14 bits */
+           : f8                        ? 3e-5 /* tensor cores add up with 14 bits */
            : input == TRP_F64          ? 1e-15
                                        : 2e-6;
 }

@@ -26,6 +26,18 @@ gpu_row *gpu_rows(const char *word, size_t *count);
 /* Whether the device can have it. */
 bool gpu_row_fits(const gpu_row *row, trp_device *device);
 
+/* An empty folder for compiled kernels, from here to the end of the case. */
+typedef struct gpu_cache {
+    char folder[256];
+} gpu_cache;
+
+gpu_cache gpu_empty_cache(void);
+void gpu_drop_cache(const gpu_cache *cache);
+
+/* Fails the test unless a library has been chosen until the kernel is compiled (NULL: the kernel).
+ * A driver that is not a GPU's may have compiled it by then. */
+void gpu_check_fallback(const trp_cutlass_chosen *chosen, const char *library);
+
 /* Small multiples of 1/16, uploaded; the caller frees both. */
 float *gpu_floats(trp_device *device, int count, trp_buffer *buffer);
 
