@@ -258,16 +258,18 @@ static void of_a_batch(void)
 static void by_mma(void)
 {
     static const trp_dtype narrow[] = {TRP_I8, TRP_I4, TRP_F8E4M3, TRP_F8E5M2};
-    enum { PRODUCTS = 32 };
+    enum { TILES = 5, PRODUCTS = 8 * TILES };
     sent *s = h_malloc(PRODUCTS * sizeof *s);
     world = h_open(NULL);
     cutlass = h_actor(world.device, "cutlass");
     for (int i = 0; i < PRODUCTS; i++) {
         const trp_dtype b = narrow[i % 4];
-        static const char *const tiles[] = {"128x128x64", "64x64x64", "32x128x64", "64x128x64"};
-        static const char *const ends[] = {"", "_d1", "_streamk", ""};
+        static const char *const tiles[TILES] = {"128x128x64", "64x64x64", "64x128x64", "32x128x64",
+                                                 "16x128x64"};
+        static const char *const ends[TILES] = {"", "_d1", "", "_streamk", "_streamk"};
         char kernel[64];
-        const int tile = i / 4 % 4;
+        const int tile = i / 4 % TILES;
+        const bool in_parts = tile > 2; /* sums that are long enough for it */
         const int64_t even = tile == 1 ? 1 : 8;
         snprintf(kernel, sizeof kernel, "s80_mixed_%s%s_%s%s", b == TRP_I4 ? "i4_" : "",
                  tiles[tile], b == TRP_I4 ? "a32" : "a16", ends[tile]);
@@ -275,9 +277,9 @@ static void by_mma(void)
                      .b = b,
                      .m = even * (1 + (int64_t)below((size_t)(200 / even))),
                      .n = even * (1 + (int64_t)below((size_t)(200 / even))),
-                     .k = (b == TRP_I4 ? 32 : 16) * (1 + (int64_t)below(40)),
-                     .batch = tile == 2 ? 1 : 1 + (int64_t)below(3),
-                     .by_row = i / 16 == 0,
+                     .k = (b == TRP_I4 ? 32 : 16) * (1 + (int64_t)below(in_parts ? 200 : 40)),
+                     .batch = in_parts ? 1 : 1 + (int64_t)below(3),
+                     .by_row = i < PRODUCTS / 2,
                      .kernel = h_is_cuda() ? kernel : NULL};
         p.group = below(4) ? 32 * (1 + (int64_t)below(6)) : below(2) ? p.k : 0;
         p.k += p.group && p.group < p.k ? p.k % 32 : 0;

@@ -18,8 +18,8 @@ typedef struct gpu_row {
     int align; /* elements of A and B that it loads at once */
 } gpu_row;
 
-/* Those whose names have the word in them (and, with TROUPE_TEST_ROW, begin so), or with NULL
- * those of products alone; of these, with TROUPE_TEST_SHARD=2/16, the third, nineteenth, ..., so
+/* Those whose names have the word in them (and TROUPE_TEST_ROW, if it is set), or with NULL those
+ * of products alone; of these, with TROUPE_TEST_SHARD=2/16, the third, nineteenth, ..., so
  * that 16 processes share the compiling. The caller frees them. */
 gpu_row *gpu_rows(const char *word, size_t *count);
 

@@ -29,10 +29,11 @@
 #define TRP_CUTLASS_ASSERT _Static_assert
 #endif
 
-#define TRP_CUTLASS_ABI         4   /* changes with anything in this file */
+#define TRP_CUTLASS_ABI         5   /* changes with anything in this file */
 #define TRP_CUTLASS_SLOTS       48  /* arguments of an epilogue tree */
 #define TRP_CUTLASS_ALIGN       128 /* of the parameter, behind what describes it */
 #define TRP_CUTLASS_PARAMS_MAX  4096
+#define TRP_CUTLASS_FLAGS       65536 /* bytes that kernels find zero and leave zero */
 #define TRP_CUTLASS_RESULT_SIZE (TRP_CUTLASS_ALIGN + TRP_CUTLASS_PARAMS_MAX)
 
 /* A problem. What a template has no use for is ignored. Addresses are the device's. A matrix has a
@@ -49,6 +50,8 @@ typedef struct trp_cutlass_args {
 
     uint64_t workspace; /* 0: only ask how much is needed */
     uint64_t workspace_bytes;
+    uint64_t
+        flags; /* TRP_CUTLASS_FLAGS bytes, zero before and after each launch; 0: no workspace */
 
     int32_t sm_count;            /* of the device */
     int32_t blocks_per_sm;       /* of this kernel, for stream-K of sm_80 */
@@ -105,7 +108,7 @@ typedef struct trp_cutlass_built {
     uint32_t grid[3];     /* blocks */
     uint32_t reserved;
     uint64_t workspace_bytes;
-    uint64_t workspace_zero; /* of them, from the beginning, that are to be zero at each launch */
+    uint64_t zero_at, zero_bytes; /* of the workspace, what is to be zero at each launch */
 } trp_cutlass_built;
 
 /* In the parameter, at a multiple of 64 bytes, in place of each CUtensorMap: the arguments of
@@ -150,10 +153,10 @@ enum {
 };
 
 TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_map) == 128, "a tensor map");
-TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_built) == 48, "what a builder writes");
-TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_args) == 848, "arguments of a problem");
+TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_built) == 56, "what a builder writes");
+TRP_CUTLASS_ASSERT(sizeof(trp_cutlass_args) == 856, "arguments of a problem");
 #ifndef __CUDACC__
-TRP_CUTLASS_ASSERT(offsetof(trp_cutlass_args, slot) == 464, "arguments of a problem");
+TRP_CUTLASS_ASSERT(offsetof(trp_cutlass_args, slot) == 472, "arguments of a problem");
 #endif
 
 #endif

@@ -160,7 +160,8 @@ static trp_status take(trp__cutlass_builder *b, trp_error *error)
     bool known = built.status == TRP_CUTLASS_BUILT || built.status == TRP_CUTLASS_WORKSPACE ||
                  built.status == TRP_CUTLASS_REFUSED;
     if (!known || built.abi != TRP_CUTLASS_ABI || built.params_bytes != b->expected ||
-        built.workspace_zero > built.workspace_bytes)
+        built.zero_bytes > built.workspace_bytes ||
+        built.zero_at > built.workspace_bytes - built.zero_bytes)
         return trp__error_set(error, TRP_E_INTERNAL,
                               "the builder of a kernel left no parameter (ABI %u, status %u, %u "
                               "bytes, not %u)",
@@ -182,7 +183,8 @@ static trp_status take(trp__cutlass_builder *b, trp_error *error)
                                   .bytes = built.params_bytes,
                                   .grid = {built.grid[0], built.grid[1], built.grid[2]},
                                   .workspace = built.workspace_bytes,
-                                  .zero = built.workspace_zero,
+                                  .zero_at = built.zero_at,
+                                  .zero_bytes = built.zero_bytes,
                                   .data = data};
     return TRP_OK;
 }

@@ -28,9 +28,9 @@ typedef struct trp__cutlass_parameter {
     uint32_t status; /* TRP_CUTLASS_BUILT, _WORKSPACE or _REFUSED */
     uint32_t bytes;
     uint32_t grid[3];
-    uint64_t workspace;  /* bytes that it needs, */
-    uint64_t zero;       /* of which these are zero at each launch */
-    unsigned char *data; /* on its own */
+    uint64_t workspace;           /* bytes that it needs, */
+    uint64_t zero_at, zero_bytes; /* what of it is zero at each launch */
+    unsigned char *data;          /* on its own */
 } trp__cutlass_parameter;
 
 typedef struct trp__cutlass_builder {

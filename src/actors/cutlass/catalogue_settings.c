@@ -1,6 +1,7 @@
 /* With which settings a row's kernel is run: those that it has without a search, and those that a
  * search tries. */
 #include "actors/cutlass/catalogue.h"
+#include "actors/cutlass/catalogue_parts.h"
 
 #include <string.h>
 
@@ -97,7 +98,9 @@ static uint32_t add_divisions(const trp__cutlass_row *row, const trp__cutlass_pr
         return count;
     if (row->family != TRP__CUTLASS_SM90) {
         one.stream_k = 1;
-        return add_variant(out, count, one);
+        count = add_variant(out, count, one);
+        one.stream_k = 3;
+        return trp__cutlass_row_mixed(row) ? add_variant(out, count, one) : count;
     }
     one.stream_k = 3;
     count = add_variant(out, count, one);

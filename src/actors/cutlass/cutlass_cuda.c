@@ -236,19 +236,27 @@ static trp_status set_key(state *s, const trp_job *job, const trp__jit_loaded *m
     return TRP_OK;
 }
 
+/* Flags come first; kernels leave them zero. */
 static trp_status grow_workspace(state *s, uint64_t bytes, trp_error *error)
 {
+    trp_instance *instance = s->loader.instance;
     uint64_t wanted = 2 * s->workspace_bytes;
     wanted = wanted < workspace_first ? workspace_first : wanted;
     wanted = wanted < bytes ? bytes : wanted;
     if (s->workspaces == WORKSPACES)
         return trp__error_set(error, TRP_E_MEMORY, "a workspace of %llu bytes",
                               (unsigned long long)bytes);
+    trp__cu_address *at = &s->workspace[s->workspaces];
     trp_status status = trp_cuda_check(
-        s->loader.instance, s->loader.cu->cuMemAlloc_v2(&s->workspace[s->workspaces], wanted),
-        "cuMemAlloc", error);
+        instance, s->loader.cu->cuMemAlloc_v2(at, TRP_CUTLASS_FLAGS + wanted), "cuMemAlloc", error);
     if (status != TRP_OK)
         return status;
+    status =
+        instance->services->fill(instance, (void *)(uintptr_t)*at, 0, 1, TRP_CUTLASS_FLAGS, error);
+    if (status != TRP_OK) {
+        s->loader.cu->cuMemFree_v2(*at);
+        return status;
+    }
     s->workspaces++;
     s->workspace_bytes = wanted;
     return TRP_OK;
@@ -261,7 +269,8 @@ static trp_status find_parameter(state *s, const trp__cutlass_facts *facts,
     trp_cutlass_args *args = &s->key.args;
     for (;;) {
         args->workspace_bytes = s->workspace_bytes;
-        args->workspace = s->workspaces ? s->workspace[s->workspaces - 1] : 0;
+        args->flags = s->workspaces ? s->workspace[s->workspaces - 1] : 0;
+        args->workspace = args->flags ? args->flags + TRP_CUTLASS_FLAGS : 0;
         trp_status status = trp__cutlass_builder_find(&s->builder, facts, &s->key, out, error);
         if (status != TRP_OK)
             return status;
@@ -315,11 +324,12 @@ static trp_status fill(const running *x, trp_error *error)
 static trp_status zero_workspace(const running *x, trp_error *error)
 {
     const state *s = x->instance->state;
-    if (x->parameter->zero == 0)
+    const trp__cutlass_parameter *p = x->parameter;
+    if (p->zero_bytes == 0)
         return TRP_OK;
     return x->instance->services->fill(x->instance,
-                                       (void *)(uintptr_t)s->workspace[s->workspaces - 1], 0, 1,
-                                       x->parameter->zero, error);
+                                       (void *)(uintptr_t)(s->key.args.workspace + p->zero_at), 0,
+                                       1, p->zero_bytes, error);
 }
 
 static trp_status launch(const running *x, trp_error *error)

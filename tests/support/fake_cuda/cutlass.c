@@ -168,16 +168,23 @@ static void reach_slot(running *x, const trp__tree_node *n)
         check_neutral(x, n, s, count);
 }
 
-/* What it is given must be zero where it was asked to be, and is not after it. */
+static void check_zeros(running *x, uint64_t address, uint64_t bytes)
+{
+    const unsigned char *at = reach(x, address, bytes, true);
+    for (uint64_t i = 0; at && i < bytes && !x->failed; i++) {
+        if (at[i] != 0)
+            fail(x);
+    }
+}
+
+/* What it is given must be zero where it was asked to be, and is not after it; flags are both. */
 static void use_workspace(running *x)
 {
     if (x->p.workspace_bytes == 0)
         return;
     unsigned char *at = reach(x, x->p.args.workspace, x->p.workspace_bytes, true);
-    for (uint64_t i = 0; at && i < x->p.workspace_zero && !x->failed; i++) {
-        if (at[i] != 0)
-            fail(x);
-    }
+    check_zeros(x, x->p.args.flags, TRP_CUTLASS_FLAGS);
+    check_zeros(x, x->p.args.workspace + x->p.zero_at, x->p.zero_bytes);
     if (!x->failed)
         memset(at, 0xab, x->p.workspace_bytes);
 }

@@ -35,7 +35,7 @@ typedef struct fake_cutlass_parameter {
         trp__cu_tensor_map encoded;
     } map[2]; /* of A and B, for sm_90 */
     trp_cutlass_args args;
-    uint64_t workspace_bytes, workspace_zero;
+    uint64_t workspace_bytes, zero_at, zero_bytes;
 } fake_cutlass_parameter;
 
 /* Of a convolution: the rows of A, or columns of B, of group l as lines of k numbers each. The

@@ -154,9 +154,11 @@ static void build(const fake_cutlass_kernel *k, const trp_cutlass_args *a, unsig
     p.workspace_bytes = fake_told_number("workspace");
     if (k->stream_k && p.workspace_bytes == 0)
         p.workspace_bytes = BARRIERS + (uint64_t)a->m * (uint64_t)a->n * 4;
-    p.workspace_zero = p.workspace_bytes < BARRIERS ? p.workspace_bytes : BARRIERS;
+    p.zero_bytes = p.workspace_bytes < BARRIERS ? p.workspace_bytes : BARRIERS;
+    p.zero_at = (p.workspace_bytes - p.zero_bytes) / 2;
     built.workspace_bytes = p.workspace_bytes;
-    built.workspace_zero = p.workspace_zero;
+    built.zero_at = p.zero_at;
+    built.zero_bytes = p.zero_bytes;
     if (p.workspace_bytes > 0 && (!a->workspace || a->workspace_bytes < p.workspace_bytes)) {
         built.status = TRP_CUTLASS_WORKSPACE;
     } else if (can_run(k, a)) {
@@ -192,9 +194,9 @@ static void spoil(const char *how, unsigned char *room)
     else if (strncmp(how, "bytes", 5) == 0)
         built->params_bytes = UINT32_MAX;
     else if (strncmp(how, "zero", 4) == 0)
-        built->workspace_zero = built->workspace_bytes + 1;
+        built->zero_bytes = built->workspace_bytes + 1;
     else if (strncmp(how, "more", 4) == 0)
-        built->workspace_bytes = built->workspace_zero = UINT64_C(1) << 40;
+        built->workspace_bytes = built->zero_bytes = UINT64_C(1) << 40;
     else if (strncmp(how, "again", 5) == 0)
         built->status = TRP_CUTLASS_WORKSPACE;
     else if (strncmp(how, "grid", 4) == 0)

@@ -56,6 +56,15 @@ template <class Layout> __device__ Layout trp_apart(Layout packed, int64_t dista
 }
 #endif
 
+#if TRP_SCHEDULER == 1
+/* How many tiles there are along a side, rounded up to multiples. */
+__device__ inline uint64_t trp_tiles_up_to(uint64_t size, uint32_t tile, int32_t multiple)
+{
+    const uint64_t tiles = (size + tile - 1) / tile, each = multiple > 1 ? multiple : 1;
+    return (tiles + each - 1) / each * each;
+}
+#endif
+
 __device__ inline uint32_t trp_build(trp_cutlass_args const &given, void *out,
                                      trp_cutlass_built &built)
 {
@@ -151,7 +160,21 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &given, void *out,
     }
 #endif
     built.workspace_bytes = trp_kernel::get_workspace_size(arguments);
-    built.workspace_zero = built.workspace_bytes;
+#if TRP_SCHEDULER == 1
+    /* CUTLASS has barriers behind the sums: one for a tile, of which it rounds the number up, and a
+     * group of warps. A few bytes too many do no harm. */
+    const uint64_t lines = trp_tiles_up_to(args.m, cute::size<0>(trp_tile{}),
+                                           cute::size<0>(trp_cluster{}) * args.swizzle),
+                   columns = trp_tiles_up_to(args.n, cute::size<1>(trp_tile{}),
+                                             cute::size<1>(trp_cluster{}) * args.swizzle),
+                   barriers =
+                       (lines * columns * batches * trp_kernel::NumMmaWarpGroups + 64) * 4 / 16 *
+                       16;
+    built.zero_bytes = barriers < built.workspace_bytes ? barriers : built.workspace_bytes;
+    built.zero_at = built.workspace_bytes - built.zero_bytes;
+#else
+    built.zero_bytes = built.workspace_bytes;
+#endif
     if (built.workspace_bytes > (args.workspace ? args.workspace_bytes : 0))
         return TRP_CUTLASS_WORKSPACE;
 

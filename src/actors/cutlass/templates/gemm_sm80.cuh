@@ -10,6 +10,10 @@
 #define TRP_PLACE(params, args) (void)(params)
 #endif
 
+#ifndef TRP_SPLITS /* how many parts each sum has, if nobody says */
+#define TRP_SPLITS(args) 1
+#endif
+
 #if TRP_TREE
 static_assert(TRP_D_ROW, "trees are written for a row-major D");
 using trp_epilogue = cutlass::epilogue::threadblock::EpilogueWithVisitorCallbacks<
@@ -31,27 +35,28 @@ using trp_kernel = trp_plain_kernel;
 #define TRP_RUN trp_run_2x
 #endif
 
-/* Where the kernel finds its workspace, and how much of it is to be zero. */
+/* Where the kernel finds its workspace, and what of it is to be zero. */
 #if TRP_STREAM_K
 struct trp_params : trp_kernel::Params {
     using trp_kernel::Params::Params;
-    __device__ void place(uint64_t workspace, trp_cutlass_built &built)
+    /* Whoever waits at a barrier resets it, so that flags serve, if there are enough. */
+    __device__ void place(trp_cutlass_args const &args, trp_cutlass_built &built)
     {
-        const size_t partials = this->get_partials_workspace_size();
         const size_t barriers = this->get_barrier_workspace_size();
-        /* CUTLASS has the barriers last; here first, as that is what is to be zero. */
-        this->barrier_workspace = reinterpret_cast<void *>(barriers ? workspace : 0);
-        this->partials_workspace = reinterpret_cast<void *>(partials ? workspace + barriers : 0);
-        built.workspace_zero = barriers;
+        const size_t apart = barriers <= TRP_CUTLASS_FLAGS ? 0 : barriers;
+        built.workspace_bytes = this->get_partials_workspace_size() + apart;
+        built.zero_bytes = apart;
+        this->barrier_workspace = reinterpret_cast<void *>(apart ? args.workspace : args.flags);
+        this->partials_workspace = reinterpret_cast<void *>(args.workspace + apart);
     }
 };
 #else
 struct trp_params : trp_kernel::Params {
     using trp_kernel::Params::Params;
-    __device__ void place(uint64_t workspace, trp_cutlass_built &built)
+    __device__ void place(trp_cutlass_args const &args, trp_cutlass_built &built)
     {
-        this->semaphore = reinterpret_cast<int *>(workspace);
-        built.workspace_zero = built.workspace_bytes;
+        built.workspace_bytes = built.zero_bytes = this->get_workspace_size();
+        this->semaphore = reinterpret_cast<int *>(args.workspace);
     }
 };
 #endif
@@ -74,7 +79,7 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
     typename trp_kernel::EpilogueOutputOp::Params epilogue = TRP_EPILOGUE_ARGS(args);
 #endif
     const bool batched = args.l > 1;
-    const int splits = args.splits > 1 ? args.splits : 1;
+    const int splits = args.splits > 1 ? args.splits : args.stream_k == 0 ? TRP_SPLITS(args) : 1;
     if (splits > 1 && (batched || (TRP_TREE && !TRP_STREAM_K)))
         return TRP_CUTLASS_REFUSED;
     const auto mode = batched ? cutlass::gemm::GemmUniversalMode::kBatched
@@ -98,10 +103,9 @@ __device__ inline uint32_t trp_build(trp_cutlass_args const &args, void *out,
 
     trp_params params(arguments, args.sm_count, args.blocks_per_sm > 0 ? args.blocks_per_sm : 1);
     TRP_PLACE(params, args);
-    built.workspace_bytes = params.get_workspace_size();
+    params.place(args, built);
     if (built.workspace_bytes > (args.workspace ? args.workspace_bytes : 0))
         return TRP_CUTLASS_WORKSPACE;
-    params.place(args.workspace, built);
     const dim3 grid = params.get_grid_dims();
     built.grid[0] = grid.x;
     built.grid[1] = grid.y;

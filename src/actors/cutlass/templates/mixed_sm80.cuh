@@ -104,4 +104,23 @@ __device__ inline void trp_mixed_place(Params &params, trp_cutlass_args const &a
 }
 #define TRP_PLACE(params, args) trp_mixed_place(params, args)
 
+#if TRP_STREAM_K
+/* Of few tiles each processor has as many parts as it has room for, where it takes instructions,
+ * not memory, to widen them: CUTLASS's own division gives it one. */
+__device__ inline int trp_mixed_splits(trp_cutlass_args const &args)
+{
+    using tile = typename trp_mma::Shape;
+    constexpr int steps_of_part = 16;
+    auto divide_up = [](int64_t x, int64_t y) { return (x + y - 1) / y; };
+    if ((!TRP_FACTORS && trp_narrow_bits == 8) || args.l > 1)
+        return 1;
+    const int64_t tiles = divide_up(args.m, tile::kM) * divide_up(args.n, tile::kN);
+    const int64_t room = int64_t(args.sm_count) * args.blocks_per_sm / tiles;
+    const int64_t most = divide_up(args.k, tile::kK) / steps_of_part;
+    const int64_t splits = room < most ? room : most;
+    return splits > 1 ? int(splits) : 1;
+}
+#define TRP_SPLITS(args) trp_mixed_splits(args)
+#endif
+
 #include "gemm_sm80.cuh"
