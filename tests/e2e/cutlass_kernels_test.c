@@ -259,6 +259,10 @@ static void closed_in_a_compile(void)
 
 /* --- building --- */
 
+enum {
+    BUILDS = 3
+}; /* for a shape: of the problem, and of two with marks in the place of addresses */
+
 static void built_once(void)
 {
     enum { ROUNDS = 30 };
@@ -274,14 +278,40 @@ static void built_once(void)
     }
     h_product_check(&k, &p);
     h_product_check(&k, &other);
-    H_EQUAL(h_kernels_told(&k, "builds"), 2);
+    H_EQUAL(h_kernels_told(&k, "builds"), 2 * BUILDS);
     H_EQUAL(h_kernels_told(&k, "runs"), 2 * ROUNDS);
     h_product_free(&k, &p);
     h_product_free(&k, &other);
     h_kernels_close(&k);
 }
 
-/* More problems than parameters are kept. */
+/* Other buffers and another alpha are no other shape, by either kind of kernels. */
+static void refitted(void)
+{
+    enum { PRODUCTS = 12 };
+    static const char *const kernels[] = {"s90_half_64x64x64_1x1_pingpong", "s80_half_64x64x64_a8",
+                                          "s80_half_128x128x32_a8_streamk"};
+    h_kernels k = h_kernels_open(NULL);
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        h_product p[PRODUCTS];
+        for (int j = 0; j < PRODUCTS; j++) {
+            p[j] = usual;
+            p[j].kernel = kernels[i];
+            h_product_make(&k, &p[j]);
+            H_OK(h_product_send(&k, &p[j]));
+        }
+        for (int j = 0; j < PRODUCTS; j++) {
+            H_OK(h_await(p[j].done.future, NULL));
+            h_product_check(&k, &p[j]);
+            h_product_free(&k, &p[j]);
+        }
+    }
+    /* The third has a workspace, which was asked for first. */
+    H_EQUAL(h_kernels_told(&k, "builds"), 4 * BUILDS);
+    h_kernels_close(&k);
+}
+
+/* More parameters than are kept, all of one shape. The last is the first again. */
 static void forgotten(void)
 {
     enum { COUNT = 1100, DEPTH = 100 };
@@ -306,9 +336,26 @@ static void forgotten(void)
     }
     for (int i = 0; i < DEPTH; i++)
         H_OK(h_await(done[i].future, NULL));
-    h_product_check(&k, &p); /* the last has alpha 1 again */
-    H_EQUAL(h_kernels_told(&k, "builds"), COUNT + 1);
+    h_product_check(&k, &p); /* alpha is 1 again */
+    H_EQUAL(h_kernels_told(&k, "builds"), BUILDS);
     h_product_free(&k, &p);
+    h_kernels_close(&k);
+}
+
+/* More shapes than are kept; the first comes again, elsewhere. */
+static void shapes_forgotten(void)
+{
+    enum { COUNT = 520 };
+    h_kernels k = h_kernels_open(NULL);
+    h_product p = {.n = 8, .k = 8, .kernel = "s80_half_64x64x64_a8"}, held;
+    for (p.m = 1; p.m <= COUNT; p.m++)
+        run(&k, p);
+    p.m = 1;
+    held = p;
+    h_product_make(&k, &held); /* where the first has been */
+    run(&k, p);
+    h_product_free(&k, &held);
+    H_EQUAL(h_kernels_told(&k, "builds"), BUILDS * (COUNT + 1));
     h_kernels_close(&k);
 }
 
@@ -487,7 +534,9 @@ static const h_case cases[] = {
     {"destroyed_in_a_compile", destroyed_in_a_compile},
     {"closed_in_a_compile", closed_in_a_compile},
     {"built_once", built_once},
+    {"refitted", refitted},
     {"forgotten", forgotten},
+    {"shapes_forgotten", shapes_forgotten},
     {"workspace", workspace},
     {"builder_goes_wrong", builder_goes_wrong},
     {"other_abi", other_abi},

@@ -5,11 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What is known of a shape. */
+typedef struct shape {
+    trp__refit *refit;           /* on its own; NULL: its parameters are built each time */
+    uint32_t maps;               /* tensor maps */
+    trp__cutlass_parameter like; /* but for what it is */
+} shape;
+
 static void drop(void *context, void *value)
 {
     trp__cutlass_parameter *p = value;
     (void)context;
     free(p->data);
+}
+
+static void drop_shape(void *context, void *value)
+{
+    shape *x = value;
+    (void)context;
+    free(x->refit);
 }
 
 void trp__cutlass_builder_close(trp__cutlass_builder *b)
@@ -26,6 +40,7 @@ void trp__cutlass_builder_close(trp__cutlass_builder *b)
     if (b->room)
         b->cu->cuMemFreeHost(b->room);
     trp__lru_destroy(b->known);
+    trp__lru_destroy(b->shapes);
     memset(b, 0, sizeof *b);
 }
 
@@ -38,6 +53,9 @@ trp_status trp__cutlass_builder_open(trp__cutlass_builder *b, trp_instance *inst
         trp__lru_create(sizeof(trp__cutlass_problem_key), sizeof(trp__cutlass_parameter),
                         TRP__CUTLASS_PARAMETERS, drop, NULL, &b->known, error);
     if (status == TRP_OK)
+        status = trp__lru_create(sizeof(trp__cutlass_problem_key), sizeof(shape),
+                                 TRP__CUTLASS_SHAPES, drop_shape, NULL, &b->shapes, error);
+    if (status == TRP_OK)
         status = trp_cuda_check(instance, cu->cuDriverGetVersion(&b->driver), "cuDriverGetVersion",
                                 error);
     if (status == TRP_OK)
@@ -48,10 +66,11 @@ trp_status trp__cutlass_builder_open(trp__cutlass_builder *b, trp_instance *inst
         status = trp_cuda_check(instance, cu->cuEventCreate(&b->done, TRP__CU_EVENT_DISABLE_TIMING),
                                 "cuEventCreate", error);
     if (status == TRP_OK)
-        status = trp_cuda_check(
-            instance,
-            cu->cuMemHostAlloc(&b->room, TRP_CUTLASS_RESULT_SIZE, TRP__CU_MEMHOSTALLOC_DEVICEMAP),
-            "cuMemHostAlloc", error);
+        status =
+            trp_cuda_check(instance,
+                           cu->cuMemHostAlloc(&b->room, TRP__REFIT_BUILDS * TRP_CUTLASS_RESULT_SIZE,
+                                              TRP__CU_MEMHOSTALLOC_DEVICEMAP),
+                           "cuMemHostAlloc", error);
     if (status == TRP_OK)
         status =
             trp_cuda_check(instance, cu->cuMemHostGetDevicePointer_v2(&b->room_address, b->room, 0),
@@ -149,6 +168,72 @@ static trp_status encode_maps(const trp__cutlass_builder *b, unsigned char *data
     return status;
 }
 
+/* Shapes. */
+
+/* The problem but for what can be changed in its parameter. */
+static trp__cutlass_problem_key shape_of(const trp__cutlass_problem_key *key)
+{
+    trp__cutlass_problem_key out = *key;
+    trp__refit_add_numbers(&key->args, &out.addresses);
+    out.args = trp__refit_shape(&key->args, &out.addresses);
+    return out;
+}
+
+static bool are_same(const trp_cutlass_built *x, const trp_cutlass_built *y)
+{
+    return memcmp((const char *)x, (const char *)y, sizeof *x) == 0;
+}
+
+/* From what was built of the key and of marks. */
+static void learn(trp__cutlass_builder *b, const trp_cutlass_built *built,
+                  const trp__cutlass_parameter *parameter)
+{
+    const trp__cutlass_problem_key key = shape_of(&b->key);
+    const void *data[TRP__REFIT_BUILDS];
+    trp__refit *refit = malloc(sizeof *refit);
+    bool learned = refit != NULL;
+    for (uint32_t i = 0; i < TRP__REFIT_BUILDS; i++) {
+        const char *room = (const char *)b->room + (size_t)i * TRP_CUTLASS_RESULT_SIZE;
+        trp_cutlass_built one;
+        memcpy(&one, room, sizeof one);
+        learned = learned && are_same(&one, built);
+        data[i] = room + TRP_CUTLASS_ALIGN;
+    }
+    learned =
+        learned && trp__refit_learn(&b->key.args, &key.addresses, data, parameter->bytes, refit);
+    if (!learned) {
+        free(refit);
+        refit = NULL;
+    }
+    shape *x = trp__lru_add(b->shapes, &key);
+    *x = (shape){.refit = refit, .maps = built->tensor_maps, .like = *parameter};
+    x->like.data = NULL;
+}
+
+/* The parameter of a problem whose shape is known; *out NULL: it has to be built. */
+static trp_status refit(trp__cutlass_builder *b, const trp__cutlass_problem_key *key,
+                        const trp__cutlass_parameter **out, trp_error *error)
+{
+    const trp__cutlass_problem_key all = shape_of(key);
+    const shape *x = trp__lru_find(b->shapes, &all);
+    if (!x || !x->refit)
+        return TRP_OK;
+    unsigned char *data = malloc(x->refit->bytes);
+    if (!data)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a parameter");
+    trp__refit_apply(x->refit, &key->args, data);
+    trp_status status = encode_maps(b, data, x->refit->bytes, x->maps, error);
+    if (status != TRP_OK) {
+        free(data);
+        return status;
+    }
+    trp__cutlass_parameter *p = trp__lru_add(b->known, key);
+    *p = x->like;
+    p->data = data;
+    *out = p;
+    return TRP_OK;
+}
+
 /* Building. */
 
 /* What the builder has written: looked at with suspicion, for it ran where kernels run. */
@@ -186,20 +271,30 @@ static trp_status take(trp__cutlass_builder *b, trp_error *error)
                                   .zero_at = built.zero_at,
                                   .zero_bytes = built.zero_bytes,
                                   .data = data};
+    if (data && b->builds > 1)
+        learn(b, &built, p);
     return TRP_OK;
 }
 
 static trp_status start(trp__cutlass_builder *b, const trp__cutlass_facts *facts,
                         const trp__cutlass_problem_key *key, trp_error *error)
 {
+    const trp__cutlass_problem_key all = shape_of(key);
+    trp_status status = TRP_OK;
     b->key = *key;
+    b->builds = trp__lru_find(b->shapes, &all) ? 1 : TRP__REFIT_BUILDS;
     b->expected = facts->info[TRP_CUTLASS_INFO_PARAMS];
-    memset(b->room, 0, TRP_CUTLASS_RESULT_SIZE);
-    void *parameters[] = {&b->key.args, &b->room_address};
-    trp_status status = trp_cuda_check(
-        b->instance,
-        b->cu->cuLaunchKernel(facts->builder, 1, 1, 1, 1, 1, 1, 0, b->stream, parameters, NULL),
-        "cuLaunchKernel", error);
+    memset(b->room, 0, TRP__REFIT_BUILDS * TRP_CUTLASS_RESULT_SIZE);
+    for (uint32_t i = 0; i < b->builds && status == TRP_OK; i++) {
+        trp_cutlass_args args =
+            i ? trp__refit_marked(&key->args, &all.addresses, i - 1) : key->args;
+        trp__cu_address room = b->room_address + (uint64_t)i * TRP_CUTLASS_RESULT_SIZE;
+        void *parameters[] = {&args, &room};
+        status = trp_cuda_check(
+            b->instance,
+            b->cu->cuLaunchKernel(facts->builder, 1, 1, 1, 1, 1, 1, 0, b->stream, parameters, NULL),
+            "cuLaunchKernel", error);
+    }
     if (status == TRP_OK)
         status = trp_cuda_check(b->instance, b->cu->cuEventRecord(b->done, b->stream),
                                 "cuEventRecord", error);
@@ -214,13 +309,16 @@ trp_status trp__cutlass_builder_find(trp__cutlass_builder *b, const trp__cutlass
     *out = trp__lru_find(b->known, key);
     if (*out)
         return TRP_OK;
+    trp_status status = refit(b, key, out, error);
+    if (*out || status != TRP_OK)
+        return status;
     if (b->busy) {
         bool ours = memcmp((const char *)&b->key, (const char *)key, sizeof *key) == 0;
         trp__cu_result result = b->cu->cuEventQuery(b->done);
         if (result == TRP__CU_NOT_READY)
             return TRP_AGAIN;
-        trp_status status = trp_cuda_check(b->instance, result, "cuEventQuery", error);
         trp_error of_another;
+        status = trp_cuda_check(b->instance, result, "cuEventQuery", error);
         if (status == TRP_OK)
             status = take(b, ours ? error : &of_another);
         b->busy = false;

@@ -1,10 +1,11 @@
 /* The parameter of a kernel, which only the kernel's own module can make: its builder runs on the
  * device, on a stream of its own beside whatever the actor's stream does, and what it has made is
- * kept by its arguments, so that the same problem again needs none of that. */
+ * kept by its arguments, so that the same problem again needs none of that, and with other
+ * addresses or numbers next to nothing. */
 #ifndef TRP_ACTORS_CUTLASS_BUILDER_H
 #define TRP_ACTORS_CUTLASS_BUILDER_H
 
-#include "actors/cutlass/abi.h"
+#include "actors/cutlass/refit.h"
 #include "cache/lru.h"
 #include "driver/cuda.h"
 
@@ -18,10 +19,11 @@ typedef struct trp__cutlass_facts {
     int32_t blocks_per_processor;
 } trp__cutlass_facts;
 
-/* A problem: the module by its token, and all arguments. */
+/* A problem: the module by its token, and all arguments; which of their words are addresses. */
 typedef struct trp__cutlass_problem_key {
     uint32_t slot, generation;
     trp_cutlass_args args;
+    trp__refit_set addresses;
 } trp__cutlass_problem_key;
 
 typedef struct trp__cutlass_parameter {
@@ -41,13 +43,15 @@ typedef struct trp__cutlass_builder {
     trp__cu_event done;
     void *room; /* of the host, which the device writes */
     trp__cu_address room_address;
-    trp__lru *known;
-    bool busy; /* with `key` */
+    trp__lru *known;  /* parameters */
+    trp__lru *shapes; /* what is known of problems but for addresses and numbers */
+    bool busy;        /* with `key`, */
     trp__cutlass_problem_key key;
+    uint32_t builds;   /* so many: of the arguments, and of those with marks */
     uint32_t expected; /* bytes of the parameter */
 } trp__cutlass_builder;
 
-enum { TRP__CUTLASS_PARAMETERS = 1024 }; /* that are kept */
+enum { TRP__CUTLASS_PARAMETERS = 1024, TRP__CUTLASS_SHAPES = 512 }; /* that are kept */
 
 /* Zeroed before. */
 trp_status trp__cutlass_builder_open(trp__cutlass_builder *b, trp_instance *instance,

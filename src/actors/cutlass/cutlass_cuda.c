@@ -230,6 +230,7 @@ static trp_status set_key(state *s, const trp_job *job, const trp__jit_loaded *m
         value = a.access & TRP__RUN_BYTES ? job->access[access].bytes
                                           : (uintptr_t)job->access[access].address;
         memcpy((char *)args + a.at, &value, sizeof value);
+        trp__refit_add(&s->key.addresses, a.at / 8);
     }
     args->sm_count = s->processors;
     args->blocks_per_sm = facts->blocks_per_processor;
