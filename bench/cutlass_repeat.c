@@ -2,7 +2,12 @@
 #include "product.h"
 #include "repeat.h"
 
-enum { LARGE = 8192 }; /* unless the suite has a size */
+#include <stdio.h>
+
+enum {
+    LARGE = 8192,  /* unless the suite has a size */
+    OTHERS = 2048, /* products in turn: more than a worker keeps what it needs to launch them */
+};
 
 /* Requests that are the same each time. */
 typedef struct fixed {
@@ -33,7 +38,36 @@ static bool measure_launches(suite *s, const repeat_gate *g, stats_summary *out)
     return good;
 }
 
-static bool measure_products(suite *s, const repeat_gate *g, stats_summary *out)
+static trp_cutlass_gemm_request request_of(product *p, uint32_t copy)
+{
+    const trp_matmul_request same = product_request(p, copy);
+    trp_cutlass_gemm_request r = product_kernel_request(p, &same);
+    r.header.op = TRP_OP_CUTLASS_GEMM;
+    r.header.size = (uint32_t)sizeof r;
+    r.chosen = NULL;
+    return r;
+}
+
+/* Requests of the same product, with operands elsewhere each time. */
+typedef struct moving {
+    suite *suite;
+    trp_actor *actor;
+    const trp_request *wait;
+    product *product;
+    uint32_t next;
+} moving;
+
+static bool send_moving(void *context, bool wait)
+{
+    moving *m = context;
+    const trp_cutlass_gemm_request r = request_of(m->product, m->next);
+    m->next = wait ? m->next : (m->next + 1) % m->product->what.copies;
+    return suite_check(m->suite, trp_submit(m->actor, wait ? m->wait : &r.header, NULL),
+                       "trp_submit");
+}
+
+/* Of so many products in turn. */
+static bool measure_products(suite *s, const repeat_gate *g, uint32_t copies, stats_summary *out)
 {
     trp_actor *actor = suite_actor(s, "cutlass", "repeat");
     int64_t n = s->size ? s->size : LARGE;
@@ -41,20 +75,15 @@ static bool measure_products(suite *s, const repeat_gate *g, stats_summary *out)
     product small = product_of(s, actor, TRP_BF16, (shape){64, 64, 64});
     large.cutlass = small.cutlass = true;
     large.raw = small.raw = false;
-    large.what.copies = small.what.copies = 1;
+    large.what.copies = 1;
+    small.what.copies = copies;
     bool good = actor && product_begin(&large) && product_begin(&small) &&
                 product_run_first(&large) && product_run_first(&small);
     if (good) {
-        const trp_matmul_request of_large = product_request(&large, 0),
-                                 of_small = product_request(&small, 0);
-        trp_cutlass_gemm_request wait = product_kernel_request(&large, &of_large),
-                                 request = product_kernel_request(&small, &of_small);
-        wait.header.op = request.header.op = TRP_OP_CUTLASS_GEMM;
-        wait.header.size = request.header.size = (uint32_t)sizeof request;
-        wait.chosen = request.chosen = NULL;
+        trp_cutlass_gemm_request wait = request_of(&large, 0);
         wait.a.buffer = g->buffer;
-        fixed requests = {s, actor, &wait.header, &request.header};
-        const repeat_sequence q = {send_fixed, &requests, "cutlass gemm"};
+        moving requests = {s, actor, &wait.header, &small, 0};
+        const repeat_sequence q = {send_moving, &requests, "cutlass gemm"};
         good = repeat_run(s, "repeat", g, &q, out);
     } else if (actor) {
         suite_fail(s, "repeat", "a product");
@@ -72,7 +101,8 @@ void suite_cutlass_repeat(suite *s)
         return; /* there are no launches */
     report_section(s->report, "A product again: what it costs the worker",
                    "how fast requests are handed over while the device is busy; raw: empty kernels "
-                   "of the probe actor; Troupe: the same small product");
+                   "of the probe actor; Troupe: the same small product, and one whose operands are "
+                   "elsewhere each time");
     report_row row = {.section = "repeat",
                       .raw = "an empty kernel",
                       .unit = "us",
@@ -80,7 +110,12 @@ void suite_cutlass_repeat(suite *s)
                       .scale = 1e-3};
     repeat_gate g = {0};
     bool good = repeat_open(s, &g) && measure_launches(s, &g, &row.raw_ns) &&
-                measure_products(s, &g, &row.troupe_ns);
+                measure_products(s, &g, 1, &row.troupe_ns);
+    if (good) {
+        repeat_show(s, &row, "beyond a launch", 2.0);
+        snprintf(row.name, sizeof row.name, "to one with other addresses");
+        good = measure_products(s, &g, OTHERS, &row.troupe_ns);
+    }
     repeat_close(s, &g);
     if (good)
         repeat_show(s, &row, "beyond a launch", 2.0);
