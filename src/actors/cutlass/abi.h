@@ -50,8 +50,7 @@ typedef struct trp_cutlass_args {
 
     uint64_t workspace; /* 0: only ask how much is needed */
     uint64_t workspace_bytes;
-    uint64_t
-        flags; /* TRP_CUTLASS_FLAGS bytes, zero before and after each launch; 0: no workspace */
+    uint64_t flags; /* TRP_CUTLASS_FLAGS bytes that are zero before and after each launch */
 
     int32_t sm_count;            /* of the device */
     int32_t blocks_per_sm;       /* of this kernel, for stream-K of sm_80 */
