@@ -103,20 +103,23 @@ void suite_cutlass_repeat(suite *s)
                    "how fast requests are handed over while the device is busy; raw: empty kernels "
                    "of the probe actor; Troupe: the same small product, and one whose operands are "
                    "elsewhere each time");
-    report_row row = {.section = "repeat",
-                      .raw = "an empty kernel",
-                      .unit = "us",
-                      .name = "from one request to the next",
-                      .scale = 1e-3};
+    const struct {
+        const char *name;
+        uint32_t copies;
+    } rows[] = {{"from one request to the next", 1}, {"to one with other addresses", OTHERS}};
     repeat_gate g = {0};
-    bool good = repeat_open(s, &g) && measure_launches(s, &g, &row.raw_ns) &&
-                measure_products(s, &g, 1, &row.troupe_ns);
-    if (good) {
-        repeat_show(s, &row, "beyond a launch", 2.0);
-        snprintf(row.name, sizeof row.name, "to one with other addresses");
-        good = measure_products(s, &g, OTHERS, &row.troupe_ns);
+    stats_summary raw_ns;
+    bool good = repeat_open(s, &g) && measure_launches(s, &g, &raw_ns);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && good; i++) {
+        report_row row = {.section = "repeat",
+                          .raw = "an empty kernel",
+                          .unit = "us",
+                          .raw_ns = raw_ns,
+                          .scale = 1e-3};
+        snprintf(row.name, sizeof row.name, "%s", rows[i].name);
+        good = measure_products(s, &g, rows[i].copies, &row.troupe_ns);
+        if (good)
+            repeat_show(s, &row, "beyond a launch", 2.0);
     }
     repeat_close(s, &g);
-    if (good)
-        repeat_show(s, &row, "beyond a launch", 2.0);
 }
