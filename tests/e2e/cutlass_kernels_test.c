@@ -285,7 +285,7 @@ static void built_once(void)
     h_kernels_close(&k);
 }
 
-/* Other buffers and another alpha are no other shape, by either kind of kernels. */
+/* Other buffers are no other shape, by either kind of kernels. */
 static void refitted(void)
 {
     enum { PRODUCTS = 12 };

@@ -218,10 +218,13 @@ static shape shape_of(const gpu_row *row, size_t align)
     return s;
 }
 
+static cv_problem of_row[GPU_ROWS_AT_ONCE];
+
 /* Of multiples of more than a kernel loads of A and B at once if it stores more of D. */
-static void send_to(const gpu_row *row, cv_problem *p)
+static void send_to(const gpu_row *row, size_t at)
 {
     trp_status status = TRP_E_UNSUPPORTED;
+    cv_problem *p = &of_row[at];
     for (size_t align = (size_t)row->align; status == TRP_E_UNSUPPORTED && align <= 16;
          align *= 2) {
         const shape s = shape_of(row, align);
@@ -234,27 +237,17 @@ static void send_to(const gpu_row *row, cv_problem *p)
     H_OK(status);
 }
 
+static void check_row(size_t at)
+{
+    check(&of_row[at]);
+}
+
 /* Every kernel that the device can have. */
 static void each_row(void)
 {
-    enum { AT_ONCE = 8 };
-    size_t count;
-    gpu_row *rows = gpu_rows("_conv_", &count);
-    cv_problem p[AT_ONCE];
     world = h_open(NULL);
     cutlass = h_actor(world.device, "cutlass");
-    for (size_t i = 0; i < count;) {
-        size_t some = 0;
-        for (; i < count && some < AT_ONCE; i++) {
-            if (!gpu_row_fits(&rows[i], world.device))
-                continue;
-            send_to(&rows[i], &p[some]);
-            some++;
-        }
-        for (size_t j = 0; j < some; j++)
-            check(&p[j]);
-    }
-    free(rows);
+    gpu_each_row("_conv_", world.device, send_to, check_row);
     h_close(&world);
 }
 

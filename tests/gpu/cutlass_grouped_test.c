@@ -445,11 +445,19 @@ static problem problem_of(const gpu_row *row)
                      .compute = strstr(in, "tf32") ? TRP_COMPUTE_TF32 : TRP_COMPUTE_DEFAULT};
 }
 
+static struct {
+    problem problem;
+    sent sent[WAYS];
+} of_row[GPU_ROWS_AT_ONCE];
+
 /* Groups told in each way. Sizes are multiples of more than a kernel loads of A and B at once if it
  * stores more of D. */
-static void send_each_way(problem *p, sent *s)
+static void send_each_way(const gpu_row *row, size_t at)
 {
+    problem *p = &of_row[at].problem;
+    sent *s = of_row[at].sent;
     trp_status status;
+    *p = problem_of(row);
     while ((status = send(&s[0], p, (trp_cutlass_grouping)0, FEW)) == TRP_E_UNSUPPORTED &&
            p->unit < 16) {
         drop(&s[0]);
@@ -460,32 +468,20 @@ static void send_each_way(problem *p, sent *s)
         H_OK(send(&s[way], p, (trp_cutlass_grouping)way, FEW));
 }
 
-/* Every kernel that the device can have, on groups told in each way. */
+static void check_each_way(size_t at)
+{
+    for (int way = 0; way < WAYS; way++) {
+        check(&of_row[at].sent[way]);
+        drop(&of_row[at].sent[way]);
+    }
+}
+
+/* Every kernel that the device can have. */
 static void each_row(void)
 {
-    enum { AT_ONCE = 8 };
-    size_t count;
-    gpu_row *rows = gpu_rows("_grouped_", &count);
-    problem p[AT_ONCE];
-    sent *s = h_malloc(AT_ONCE * WAYS * sizeof *s);
     world = h_open(NULL);
     cutlass = h_actor(world.device, "cutlass");
-    for (size_t i = 0; i < count;) {
-        size_t some = 0;
-        for (; i < count && some < AT_ONCE; i++) {
-            if (!gpu_row_fits(&rows[i], world.device))
-                continue;
-            p[some] = problem_of(&rows[i]);
-            send_each_way(&p[some], &s[some * WAYS]);
-            some++;
-        }
-        for (size_t j = 0; j < some * WAYS; j++) {
-            check(&s[j]);
-            drop(&s[j]);
-        }
-    }
-    free(s);
-    free(rows);
+    gpu_each_row("_grouped_", world.device, send_each_way, check_each_way);
     h_close(&world);
 }
 

@@ -63,7 +63,7 @@ gpu_row *gpu_rows(const char *word, size_t *count)
         H_CHECK(read_row(line, row));
         *count += wanted(row, word) && number++ % step == first;
     }
-    H_CHECK(pclose(f) == 0);
+    H_CHECK(pclose(f) == 0 && number > 0);
     return rows;
 }
 
@@ -73,6 +73,21 @@ bool gpu_row_fits(const gpu_row *row, trp_device *device)
     const uint32_t has = info.compute_major * 10 + info.compute_minor;
     const uint32_t least = (uint32_t)strtoul(row->device + strlen("sm_"), NULL, 10);
     return strchr(row->device, 'a') ? has / 10 == least / 10 : has >= least;
+}
+
+void gpu_each_row(const char *word, trp_device *device, gpu_row_send send, gpu_row_check check)
+{
+    size_t count, some;
+    gpu_row *rows = gpu_rows(word, &count);
+    for (size_t i = 0; i < count;) {
+        for (some = 0; i < count && some < GPU_ROWS_AT_ONCE; i++) {
+            if (gpu_row_fits(&rows[i], device))
+                send(&rows[i], some++);
+        }
+        for (size_t j = 0; j < some; j++)
+            check(j);
+    }
+    free(rows);
 }
 
 gpu_cache gpu_empty_cache(void)

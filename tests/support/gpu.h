@@ -20,11 +20,20 @@ typedef struct gpu_row {
 
 /* Those whose names have the word in them (and TROUPE_TEST_ROW, if it is set), or with NULL those
  * of products alone; of these, with TROUPE_TEST_SHARD=2/16, the third, nineteenth, ..., so
- * that 16 processes share the compiling. The caller frees them. */
+ * that 16 processes share the compiling. Fails the test if no name is meant. The caller frees them.
+ */
 gpu_row *gpu_rows(const char *word, size_t *count);
 
 /* Whether the device can have it. */
 bool gpu_row_fits(const gpu_row *row, trp_device *device);
+
+/* Sends something to each of them that the device can have, some at once, whose kernels are
+ * compiled side by side, and checks them in order. `at`: which of those it is, below
+ * GPU_ROWS_AT_ONCE. */
+enum { GPU_ROWS_AT_ONCE = 8 };
+typedef void (*gpu_row_send)(const gpu_row *row, size_t at);
+typedef void (*gpu_row_check)(size_t at);
+void gpu_each_row(const char *word, trp_device *device, gpu_row_send send, gpu_row_check check);
 
 /* An empty folder for compiled kernels, from here to the end of the case. */
 typedef struct gpu_cache {
