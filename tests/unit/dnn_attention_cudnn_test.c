@@ -22,7 +22,7 @@
 #include <string.h>
 
 static trp__dnn_planner planner;
-static trp__direct_kernels direct = {.target = "sm_90"}; /* planner.direct at times */
+static trp__kernel_modules direct = {.target = "sm_90"}; /* planner.modules at times */
 static bool has_direct;
 
 typedef enum extra {
@@ -166,9 +166,9 @@ static void check_direct(const attention *a, const trp__dnn_graph *graph)
     const trp__dnn_way way = a->extras & TURNED ? TRP__DNN_WAY_ENGINE : TRP__DNN_WAY_DIRECT;
     trp__dnn_plan *plan = NULL;
     trp_error error;
-    planner.direct = &direct;
+    planner.modules = &direct;
     assert_int_equal(trp__dnn_plan_make(&planner, graph, &plan, &error), TRP_OK);
-    planner.direct = NULL;
+    planner.modules = NULL;
     for (uint32_t i = 0; i < plan->steps; i++) {
         bool copy = !trp__dnn_is_attention(&plan->lowered.graph.node[plan->step[i].first]);
         assert_int_equal(plan->step[i].way, copy ? TRP__DNN_WAY_DIRECT : way);
@@ -267,9 +267,9 @@ static void from_pages(void **unused)
     }
     *dnn_node(g, TRP_DNN_ATTENTION, 0, TRP_F32, 0) = node;
     trp__dnn_graph graph = dnn_finish(g);
-    planner.direct = &direct;
+    planner.modules = &direct;
     const trp_status status = trp__dnn_plan_make(&planner, &graph, &plan, &error);
-    planner.direct = NULL;
+    planner.modules = NULL;
     assert_int_equal(status, TRP_OK);
     assert_int_equal(plan->steps, 3);
     for (uint32_t i = 0; i < 3; i++)
@@ -297,7 +297,7 @@ static int set_up(void **unused)
     (void)unused;
     trp_error error;
     dnn_planner_open(&planner);
-    has_direct = trp__direct_make(&direct, &error) == TRP_OK;
+    has_direct = trp__kernels_make(&direct, TRP__MODULE_DIRECT, &error) == TRP_OK;
     if (!has_direct)
         printf("without kernels of our own: %s\n", error.message);
     return 0;
@@ -307,7 +307,7 @@ static int tear_down(void **unused)
 {
     (void)unused;
     dnn_planner_close(&planner);
-    free(direct.image);
+    free(direct.module[TRP__MODULE_DIRECT].image);
     return 0;
 }
 

@@ -21,7 +21,7 @@
 #include <string.h>
 
 static trp__dnn_planner planner;
-static trp__direct_kernels kernels = {.target = "sm_90"};
+static trp__kernel_modules kernels = {.target = "sm_90"};
 
 /* What this version of the library does: the rest may be left to kernels of ours. By the beginnings
  * of the lines. */
@@ -512,7 +512,7 @@ static int set_up(void **unused)
 {
     (void)unused;
     dnn_planner_open(&planner);
-    planner.direct = &kernels;
+    planner.modules = &kernels;
     return 0;
 }
 
@@ -520,7 +520,7 @@ static int tear_down(void **unused)
 {
     (void)unused;
     dnn_planner_close(&planner);
-    free(kernels.image);
+    free(kernels.module[TRP__MODULE_DIRECT].image);
     return 0;
 }
 

@@ -120,7 +120,7 @@ static void reshape(void **unused)
 /* --- Plans --- */
 
 static trp__dnn_planner planner;
-static trp__direct_kernels kernels;
+static trp__kernel_modules kernels;
 
 static void among_others(void **unused)
 {
@@ -170,12 +170,12 @@ static int set_up(void **unused)
     (void)unused;
     dnn_planner_open(&planner);
     kernels.target = "sm_90";
-    planner.direct = &kernels;
-    if (trp__direct_make(&kernels, &error) == TRP_E_MISSING) {
+    planner.modules = &kernels;
+    if (trp__kernels_make(&kernels, TRP__MODULE_DIRECT, &error) == TRP_E_MISSING) {
         printf("%s: skipped\n", error.message);
         exit(77);
     }
-    if (!kernels.image) {
+    if (!kernels.module[TRP__MODULE_DIRECT].image) {
         printf("%s\n", error.message);
         return -1;
     }
@@ -185,7 +185,7 @@ static int set_up(void **unused)
 static int tear_down(void **unused)
 {
     (void)unused;
-    free(kernels.image);
+    free(kernels.module[TRP__MODULE_DIRECT].image);
     dnn_planner_close(&planner);
     return 0;
 }

@@ -13,9 +13,9 @@ typedef struct trp__dnn_planner {
     const trp__cudnn *lib;
     trp__cudnn_handle handle;     /* used where `device` is NULL */
     trp__cudnn_descriptor device; /* a device's properties: plans can be made without the device */
-    struct trp__direct_kernels *direct; /* for what the library refuses; NULL: there are none */
-    struct trp__dnn_products *products; /* cuBLASLt; NULL: it is not used */
-    bool distrust;                      /* the library is asked for nothing */
+    struct trp__kernel_modules *modules; /* of kernels of ours; NULL: there are none */
+    struct trp__dnn_products *products;  /* cuBLASLt; NULL: it is not used */
+    bool distrust;                       /* the library is asked for nothing */
 } trp__dnn_planner;
 
 /* Nodes `first` to `first` + `count` - 1 of a graph. */

@@ -1,13 +1,6 @@
 #include "actors/dnn/direct_cuda.h"
 
 #include "actors/dnn/functions.h"
-#include "actors/jit/make.h"
-#include "actors/jit/nvrtc.h"
-#include "base/embedded.h"
-#include "base/error.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Which kernels a kind of node takes, in turn, and of which tensor they have a thread or a block
@@ -17,7 +10,7 @@ static const struct {
     uint8_t port;
     bool blocks;
     const char *name;
-} kernels[TRP__DIRECT_KERNELS] = {
+} kernels[] = {
     {TRP_DNN_CONV_FORWARD, TRP__DNN_CONV_Y, false, "trp_direct_conv_forward"},
     {TRP_DNN_CONV_BACKWARD_DATA, TRP__DNN_CONV_X, false, "trp_direct_conv_backward_data"},
     {TRP_DNN_CONV_BACKWARD_FILTER, TRP__DNN_CONV_W, true, "trp_direct_conv_backward_filter"},
@@ -47,199 +40,14 @@ static const struct {
     {TRP_DNN_BLOCK_SCALE_DEQUANTIZE, TRP__DNN_BLOCKS_Y, false, "trp_direct_dequantize"},
 };
 
-/* What the texts expect of a compiler, where they are C. */
-static const char source[] = "#define TRP__KERNEL extern \"C\" __global__\n"
-                             "#define TRP__SHARED __shared__\n"
-                             "#define TRP__SYNC() __syncthreads()\n"
-                             "#define TRP__THREAD ((int)threadIdx.x)\n"
-                             "#define TRP__THREADS ((int)blockDim.x)\n"
-                             "#define TRP__BLOCK blockIdx.x\n"
-                             "#define TRP__BLOCKS gridDim.x\n"
-                             "#define _Static_assert static_assert\n"
-                             "#include \"actors/dnn/functions.c\"\n"
-                             "#include \"actors/dnn/direct_kernels.h\"\n";
-
-/* There may be no headers of C where it runs, so it gets what the texts need of them. */
-static const trp__embedded standard[] = {
-    {"stdint.h", "#pragma once\n"
-                 "typedef signed char int8_t;\ntypedef unsigned char uint8_t;\n"
-                 "typedef short int16_t;\ntypedef unsigned short uint16_t;\n"
-                 "typedef int int32_t;\ntypedef unsigned uint32_t;\n"
-                 "typedef long int64_t;\ntypedef unsigned long uint64_t;\n"
-                 "typedef long intptr_t;\ntypedef unsigned long uintptr_t;\n"
-                 "#define INT8_MIN (-128)\n#define INT8_MAX 127\n#define UINT8_MAX 255\n"
-                 "#define INT32_MIN (-2147483647 - 1)\n#define INT32_MAX 2147483647\n"
-                 "#define INT64_MAX 9223372036854775807l\n"
-                 "#define UINT32_MAX 4294967295u\n#define UINT64_MAX 18446744073709551615ul\n"
-                 "#define UINT32_C(x) x##u\n#define INT64_C(x) x##l\n#define UINT64_C(x) x##ul\n"},
-    {"stddef.h", "#define offsetof(type, member) __builtin_offsetof(type, member)\n"},
-    {"stdbool.h", ""},
-    {"string.h", ""},
-    {"math.h", "#define INFINITY ((double)__int_as_float(0x7f800000))\n"
-               "#define NAN ((double)__int_as_float(0x7fffffff))\n"},
-    {0},
-};
-
-enum { TEXTS_MAX = 32 };
-
-/* All that a compile reads. */
-typedef struct texts {
-    const char *name[TEXTS_MAX], *text[TEXTS_MAX];
-    int count;
-} texts;
-
-static void add_texts(texts *t, const trp__embedded *more)
-{
-    for (; more->name && t->count < TEXTS_MAX; more++) {
-        t->name[t->count] = more->name;
-        t->text[t->count++] = more->text;
-    }
-}
+enum { KERNELS = sizeof kernels / sizeof *kernels };
 
 bool trp__direct_takes(const trp__dnn_node *node)
 {
     bool any = false;
-    for (int i = 0; i < TRP__DIRECT_KERNELS; i++)
+    for (size_t i = 0; i < KERNELS; i++)
         any = any || kernels[i].kind == node->kind;
     return any;
-}
-
-/* Compiling. */
-
-static trp_status failed(const trp__nvrtc *rtc, trp__nvrtc_result result, const char *call,
-                         const char *log, trp_error *error)
-{
-    char what[128], message[sizeof error->message];
-    snprintf(what, sizeof what, "%s (%d), in %s", rtc->nvrtcGetErrorString(result), result, call);
-    trp__jit_error_lines(log, what, message, sizeof message);
-    return trp__error_set_code(error, TRP_E_LIBRARY, "nvrtc", result, "%s", message);
-}
-
-static trp_status take_image(const trp__nvrtc *rtc, trp__nvrtc_program program,
-                             trp__direct_kernels *k, trp_error *error)
-{
-    size_t bytes = 0;
-    trp__nvrtc_result result = rtc->nvrtcGetCUBINSize(program, &bytes);
-    if (result != TRP__NVRTC_SUCCESS || bytes == 0)
-        return failed(rtc, result, "nvrtcGetCUBINSize", "", error);
-    void *image = malloc(bytes);
-    if (!image)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory for an image of %zu bytes", bytes);
-    result = rtc->nvrtcGetCUBIN(program, image);
-    if (result != TRP__NVRTC_SUCCESS) {
-        free(image);
-        return failed(rtc, result, "nvrtcGetCUBIN", "", error);
-    }
-    k->image = image;
-    k->image_bytes = bytes;
-    return TRP_OK;
-}
-
-static trp_status compile(trp__direct_kernels *k, const texts *t, trp_error *error)
-{
-    char arch[32], log[2048] = "";
-    const char *const options[] = {arch, "-default-device", "-std=c++17"};
-    const trp__nvrtc *rtc;
-    trp__nvrtc_program program = NULL;
-    size_t bytes = 0;
-    trp_status status = trp__nvrtc_load(&rtc, error);
-    if (status != TRP_OK)
-        return status;
-    snprintf(arch, sizeof arch, "-arch=%s", k->target);
-    trp__nvrtc_result result =
-        rtc->nvrtcCreateProgram(&program, source, "trp_dnn_direct.cu", t->count, t->text, t->name);
-    if (result != TRP__NVRTC_SUCCESS)
-        return failed(rtc, result, "nvrtcCreateProgram", "", error);
-    result = rtc->nvrtcCompileProgram(program, sizeof options / sizeof *options, options);
-    if (result == TRP__NVRTC_SUCCESS) {
-        status = take_image(rtc, program, k, error);
-    } else {
-        if (rtc->nvrtcGetProgramLogSize(program, &bytes) == TRP__NVRTC_SUCCESS &&
-            bytes <= sizeof log)
-            rtc->nvrtcGetProgramLog(program, log);
-        status = failed(rtc, result, "nvrtcCompileProgram", log, error);
-    }
-    rtc->nvrtcDestroyProgram(&program);
-    return status;
-}
-
-static void make_key(const trp__direct_kernels *k, const texts *t, trp__key *key)
-{
-    char compiler[TRP__NVRTC_IDENTITY] = "";
-    trp_error ignored; /* without one nothing is compiled, and a pack may still have it */
-    (void)trp__nvrtc_identity(compiler, &ignored);
-    *key = (trp__key){0};
-    trp__key_begin(key, TRP__KIND_DNN_KERNELS);
-    trp__key_add_text(key, TRP__KEY_NAME, "kernels of the dnn actor");
-    trp__key_add_text(key, TRP__KEY_SOURCE, source);
-    trp__key_add_text(key, TRP__KEY_TARGET, k->target);
-    trp__key_add_text(key, TRP__KEY_OUTPUT, "cubin");
-    trp__key_add_text(key, TRP__KEY_COMPILER, compiler);
-    for (int i = 0; i < t->count; i++)
-        trp__key_add_text(key, TRP__KEY_INPUT, t->text[i]);
-}
-
-static bool find_image(trp__direct_kernels *k, const trp__store_request *request)
-{
-    trp__store_hit hit = {0};
-    if (k->store && trp__store_find(k->store, request, &hit) == TRP_OK && hit.bytes > 0) {
-        k->image = malloc(hit.bytes);
-        k->image_bytes = hit.bytes;
-        if (k->image)
-            memcpy(k->image, hit.payload, hit.bytes);
-    }
-    trp__store_hit_end(&hit);
-    return k->image != NULL;
-}
-
-trp_status trp__direct_make(trp__direct_kernels *k, trp_error *error)
-{
-    texts t = {.count = 0};
-    trp__key key;
-    trp_error ignored;
-    trp_status status = TRP_OK;
-    if (k->image)
-        return TRP_OK;
-    add_texts(&t, standard);
-    add_texts(&t, trp__direct_texts);
-    make_key(k, &t, &key);
-    const trp__store_request request = {.key = &key};
-    if (!find_image(k, &request)) {
-        status = compile(k, &t, error);
-        if (status == TRP_OK && k->store)
-            (void)trp__store_put(k->store, &request,
-                                 &(trp__store_entry){.payload = k->image, .bytes = k->image_bytes},
-                                 &ignored);
-    }
-    trp__key_end(&key);
-    return status;
-}
-
-/* Launching. */
-
-static trp_status load(trp__direct_kernels *k, trp_instance *instance, trp_error *error)
-{
-    trp_status status = TRP_OK;
-    if (k->module)
-        return TRP_OK;
-    if (!k->image)
-        return trp__error_set(error, TRP_E_INTERNAL, "kernels that were not made");
-    status = trp_cuda_check(instance, k->cu->cuModuleLoadData(&k->module, k->image),
-                            "cuModuleLoadData", error);
-    for (int i = 0; i < TRP__DIRECT_KERNELS && status == TRP_OK; i++)
-        status = trp_cuda_check(
-            instance, k->cu->cuModuleGetFunction(&k->function[i], k->module, kernels[i].name),
-            "cuModuleGetFunction", error);
-    return status;
-}
-
-void trp__direct_end(trp__direct_kernels *k, trp_instance *instance)
-{
-    if (k->module)
-        trp_cuda_check(instance, k->cu->cuModuleUnload(k->module), "cuModuleUnload", NULL);
-    free(k->image);
-    k->module = NULL;
-    k->image = NULL;
 }
 
 static bool is_norm(const trp__dnn_node *node)
@@ -273,30 +81,29 @@ static void describe(const trp__dnn_graph *graph, const trp__dnn_node *node, voi
     }
 }
 
-trp_status trp__direct_launch(trp__direct_kernels *k, trp_instance *instance,
-                              const trp__dnn_graph *graph, uint32_t node, void *const at[],
-                              const double value[], trp_error *error)
+trp_status trp__direct_launch(const trp__dnn_graph *graph, uint32_t node,
+                              const trp__kernel_launch *launch, trp_error *error)
 {
     const int64_t blocks_max = 1 << 20;
     trp__direct d;
-    void *arguments[] = {&d};
-    trp_status status = load(k, instance, error);
-    if (status == TRP_OK)
-        describe(graph, &graph->node[node], at, value, &d);
-    for (int i = 0; i < TRP__DIRECT_KERNELS && status == TRP_OK; i++) {
+    trp_status status = TRP_OK;
+    describe(graph, &graph->node[node], launch->at, launch->number, &d);
+    for (size_t i = 0; i < KERNELS && status == TRP_OK; i++) {
         const uint8_t port = kernels[i].port;
+        trp__cu_function function;
         if (kernels[i].kind != graph->node[node].kind || (port < TRP__DNN_PORTS && !d.used[port]))
             continue;
         d.count = trp__dnn_elements(&d.tensor[port]);
         if (d.count == 0)
             continue;
-        int64_t blocks = kernels[i].blocks ? d.count : (d.count - 1) / TRP__DIRECT_THREADS + 1;
-        status = trp_cuda_check(
-            instance,
-            k->cu->cuLaunchKernel(k->function[i],
-                                  (unsigned)(blocks < blocks_max ? blocks : blocks_max), 1, 1,
-                                  TRP__DIRECT_THREADS, 1, 1, 0, instance->stream, arguments, NULL),
-            "cuLaunchKernel", error);
+        const int64_t blocks =
+            kernels[i].blocks ? d.count : (d.count - 1) / TRP__DIRECT_THREADS + 1;
+        status = trp__kernels_function(launch->modules, launch->instance, TRP__MODULE_DIRECT,
+                                       kernels[i].name, &function, error);
+        if (status == TRP_OK)
+            status = trp__kernel_enqueue(launch, function,
+                                         (uint64_t)(blocks < blocks_max ? blocks : blocks_max),
+                                         TRP__DIRECT_THREADS, 0, &d, error);
     }
     return status;
 }

@@ -54,7 +54,7 @@ typedef struct state {
     trp__lru *plans;          /* trp__dnn_plan *, by plan_key */
     trp__side *side;
     trp__store *store; /* of plans and kernels; NULL: there is none */
-    trp__direct_kernels direct;
+    trp__kernel_modules modules;
     trp__dnn_products products;
     trp__dnn_site site;
     uint64_t l2_bytes; /* of the device's cache */
@@ -95,7 +95,7 @@ static void stop(trp_instance *instance)
         s->lib->cudnnDestroy(s->handle);
     trp__dnn_scratch_free(instance, s->cu, &s->scratch);
     if (s->cu)
-        trp__direct_end(&s->direct, instance);
+        trp__kernels_end(&s->modules, instance);
     if (s->cu && s->context)
         s->cu->cuDevicePrimaryCtxRelease_v2(s->device);
     memset(s, 0, sizeof *s);
@@ -137,8 +137,9 @@ static trp_status describe_site(trp_instance *instance, trp_error *error)
     s->capability = 10 * is[0] + is[1];
     s->processors = is[2];
     s->store = trp__store_of_process();
-    s->direct = (trp__direct_kernels){.cu = s->cu, .store = s->store, .target = site->target};
-    s->planner.direct = &s->direct;
+    s->modules = (trp__kernel_modules){
+        .cu = s->cu, .store = s->store, .target = site->target, .processors = s->processors};
+    s->planner.modules = &s->modules;
     s->planner.products = &s->products;
     return TRP_OK;
 }
@@ -416,6 +417,11 @@ static trp_status launch(trp_instance *instance, trp__dnn_plan *plan, const trp_
             at[t] = scratch + plan->offset[t];
     }
     trp__dnn_plan_set_values(plan, graph);
+    const trp__kernel_launch kernel = {.modules = &s->modules,
+                                       .instance = instance,
+                                       .at = at,
+                                       .number = plan->number,
+                                       .workspace = workspace};
     for (uint32_t i = 0; i < plan->steps && status == TRP_OK; i++) {
         trp__dnn_step *step = &plan->step[i];
         if (step->way == TRP__DNN_WAY_ENGINE) {
@@ -426,27 +432,42 @@ static trp_status launch(trp_instance *instance, trp__dnn_plan *plan, const trp_
         } else if (step->way == TRP__DNN_WAY_PRODUCT)
             status = trp__dnn_product_launch(&step->engine, at, workspace, instance->stream, error);
         else if (step->way == TRP__DNN_WAY_DIRECT)
-            status = trp__direct_launch(&s->direct, instance, lowered, step->first, at,
-                                        plan->number, error);
+            status = trp__direct_launch(lowered, step->first, &kernel, error);
+        else if (step->way == TRP__DNN_WAY_KERNEL)
+            status = step->family->launch(step->kernel, &kernel, error);
         else
             status = zero_results(instance, lowered, &lowered->node[step->first], at, error);
     }
     return status;
 }
 
+/* How much a step says of how a graph was run: products count for more than what stands around
+ * them. */
+static uint32_t weight_of(const trp__dnn_plan *plan, const trp__dnn_step *step)
+{
+    uint32_t weight = step->count;
+    for (uint32_t i = step->first; i < step->first + step->count; i++) {
+        const uint8_t kind = plan->lowered.graph.node[i].kind;
+        if (kind <= TRP_DNN_MATMUL || kind == TRP_DNN_ATTENTION ||
+            kind == TRP_DNN_ATTENTION_BACKWARD)
+            weight += TRP__DNN_LOWERED_NODES;
+    }
+    return weight;
+}
+
 static void describe(const trp__dnn_plan *plan, trp_dnn_ran *ran)
 {
-    uint32_t longest = 0;
+    uint32_t heaviest = 0;
     *ran = (trp_dnn_ran){.parts = plan->steps ? plan->steps : 1,
                          .found = plan->found,
                          .tuned = plan->tune != TRP_TUNE_OFF,
                          .workspace_bytes = plan->workspace};
     for (uint32_t i = 1; i < plan->steps; i++) {
-        if (plan->step[i].count > plan->step[longest].count)
-            longest = i;
+        if (weight_of(plan, &plan->step[i]) > weight_of(plan, &plan->step[heaviest]))
+            heaviest = i;
     }
     if (plan->steps)
-        trp__copy_string(ran->engine, sizeof ran->engine, plan->step[longest].engine.name);
+        trp__copy_string(ran->engine, sizeof ran->engine, plan->step[heaviest].engine.name);
 }
 
 /* The piece of staging memory that a request has, as its last access: the job has it at its address

@@ -53,6 +53,7 @@ void trp__dnn_plan_drop(trp__dnn_plan *plan)
     for (uint32_t i = 0; i < plan->steps; i++) {
         trp__cudnn_drop(plan->lib, &plan->step[i].pack);
         trp__dnn_engine_drop(plan->lib, &plan->step[i].engine);
+        free(plan->step[i].kernel);
     }
     trp__dnn_lowered_drop(&plan->lowered);
     free(plan->step);
@@ -193,16 +194,54 @@ trp_status trp__dnn_have_direct(const trp__dnn_planner *planner, const trp__dnn_
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "%s: an index into windows of more than %d elements",
                               trp__dnn_kind_of(node->kind)->name, INT8_MAX + 1);
-    if (!planner->direct || !trp__direct_takes(node))
+    if (!planner->modules || !trp__direct_takes(node))
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "%s: cuDNN does not do this right, and there is no other kernel",
                               trp__dnn_kind_of(node->kind)->name);
-    trp_status status = trp__direct_make(planner->direct, &reason);
+    trp_status status = trp__kernels_make(planner->modules, TRP__MODULE_DIRECT, &reason);
     if (status != TRP_OK)
         return trp__error_set(error, status == TRP_E_MISSING ? TRP_E_UNSUPPORTED : status,
                               "%s needs a kernel of Troupe's: %.400s",
                               trp__dnn_kind_of(node->kind)->name, reason.message);
     return TRP_OK;
+}
+
+trp_status trp__dnn_have_kernel(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
+                                trp__dnn_step *step, trp_error *error)
+{
+    const trp__dnn_part part = {graph, step->first, step->count};
+    uint32_t count = 0;
+    if (!planner->modules)
+        return TRP_E_UNSUPPORTED;
+    step->family = trp__kernels_for(graph, step->first, step->count, &count);
+    if (!step->family || count != step->count)
+        return trp__error_set(error, TRP_E_UNSUPPORTED, "%s: no kernel takes %u nodes from here",
+                              trp__dnn_kind_of(graph->node[step->first].kind)->name, step->count);
+    trp_status status = trp__kernels_make(planner->modules, step->family->module, error);
+    if (status == TRP_OK)
+        status = step->family->make(&part, planner->modules, &step->kernel, step->engine.name,
+                                    &step->engine.workspace, error);
+    return status == TRP_E_MISSING ? TRP_E_UNSUPPORTED : status;
+}
+
+/* Nodes that a fast kernel of ours takes, so far as no product is among them: libraries have
+ * engines that fuse what stands around one. Without a compiler and without a pack, libraries do it
+ * all. */
+static trp_status add_kernel(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
+                             uint32_t first, uint32_t most, trp__dnn_plan *plan)
+{
+    trp__dnn_step *step = &plan->step[plan->steps];
+    trp_error ignored;
+    uint32_t count = 0;
+    if (!planner->modules || !trp__kernels_for(graph, first, most, &count))
+        return TRP_E_UNSUPPORTED;
+    *step = (trp__dnn_step){.first = first, .count = count, .way = TRP__DNN_WAY_KERNEL};
+    trp_status status = trp__dnn_have_kernel(planner, graph, step, &ignored);
+    if (status == TRP_OK)
+        plan->steps++;
+    else
+        *step = (trp__dnn_step){0};
+    return status;
 }
 
 static uint32_t next_length(uint32_t length)
@@ -289,16 +328,23 @@ static trp_status refuse(const trp__dnn_node *node, trp_error *error)
                           trp__dnn_kind_of(node->kind)->name);
 }
 
+/* How many nodes from `at` on have elements. */
+static uint32_t some_from(const trp__dnn_graph *graph, uint32_t at)
+{
+    uint32_t count = 0;
+    while (at + count < graph->head->nodes &&
+           matter_of(graph, &graph->node[at + count]) == MATTER_SOME)
+        count++;
+    return count;
+}
+
 /* How many nodes from `at` on the library may be asked for together. */
 static uint32_t trusted_from(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
                              uint32_t at)
 {
-    uint32_t count = 0;
+    const uint32_t count = some_from(graph, at);
     if (planner->distrust)
         return 0;
-    while (at + count < graph->head->nodes &&
-           matter_of(graph, &graph->node[at + count]) == MATTER_SOME)
-        count++;
     uint32_t trusted = trp__dnn_trusted(graph, at);
     return count < trusted ? count : trusted;
 }
@@ -311,7 +357,9 @@ static trp_status make_steps(const trp__dnn_planner *planner, trp__dnn_plan *pla
     for (uint32_t at = 0; at < nodes && status == TRP_OK;) {
         matter first = matter_of(graph, &graph->node[at]);
         if (first == MATTER_SOME) {
-            status = add_piece(planner, graph, at, trusted_from(planner, graph, at), plan, error);
+            if (add_kernel(planner, graph, at, some_from(graph, at), plan) != TRP_OK)
+                status =
+                    add_piece(planner, graph, at, trusted_from(planner, graph, at), plan, error);
             if (status == TRP_OK)
                 at += plan->step[plan->steps - 1].count;
             continue;

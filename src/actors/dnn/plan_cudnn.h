@@ -3,6 +3,7 @@
 #define TRP_ACTORS_DNN_PLAN_CUDNN_H
 
 #include "actors/dnn/engines.h"
+#include "actors/dnn/kernels/kernels.h"
 #include "actors/dnn/lower.h"
 
 /* How a piece is run. */
@@ -11,6 +12,7 @@ typedef enum trp__dnn_way {
     TRP__DNN_WAY_DIRECT,  /* one node, by a kernel of ours: direct.h */
     TRP__DNN_WAY_ZEROS,   /* one node that sums over nothing: zeros for what it writes */
     TRP__DNN_WAY_PRODUCT, /* by cuBLASLt: product_cublaslt.h */
+    TRP__DNN_WAY_KERNEL,  /* by a fast kernel of ours: kernels/kernels.h */
     TRP__DNN_WAYS,
 } trp__dnn_way;
 
@@ -21,6 +23,9 @@ typedef struct trp__dnn_step {
     trp__dnn_engine engine;
     float default_us, best_us; /* of a search; else 0 */
     uint32_t candidates;       /* that were timed */
+
+    const trp__kernel_family *family; /* of WAY_KERNEL */
+    void *kernel;                     /* that family's own */
 
     uint32_t tensors; /* that the library gets an address of */
     uint8_t tensor[TRP__DNN_LOWERED_TENSORS];
@@ -59,6 +64,10 @@ void trp__dnn_plan_end(trp__dnn_plan *plan);
  * for it. */
 trp_status trp__dnn_have_direct(const trp__dnn_planner *planner, const trp__dnn_node *node,
                                 trp_error *error);
+
+/* Makes a step of WAY_KERNEL of nodes that a family takes. */
+trp_status trp__dnn_have_kernel(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
+                                trp__dnn_step *step, trp_error *error);
 
 /* Makes a plan, with the first engines that do. TRP_E_UNSUPPORTED has the library's reason and the
  * kind of the node that it refuses by itself. */

@@ -16,7 +16,7 @@
 /* Of the payload, of what the bytes of a graph mean, of how a graph is told to the library and of
  * what that is asked for. It is part of the key, too: versions of Troupe that differ in it don't
  * replace each other's records. */
-#define VERSION 9u
+#define VERSION 10u
 
 /* Keys. */
 
@@ -170,7 +170,8 @@ static bool get_step(const unsigned char *at, uint32_t nodes, uint32_t after, tr
     bool by_library = out->way == TRP__DNN_WAY_ENGINE || out->way == TRP__DNN_WAY_PRODUCT;
     return out->first >= after && out->count > 0 && out->first < nodes &&
            out->count <= nodes - out->first && out->way < TRP__DNN_WAYS &&
-           (*text > 0) == by_library && (out->count == 1 || by_library);
+           (*text > 0) == by_library &&
+           (out->count == 1 || by_library || out->way == TRP__DNN_WAY_KERNEL);
 }
 
 static trp_status read_product(const trp__dnn_planner *planner, const trp__dnn_plan *plan,
@@ -215,6 +216,8 @@ trp_status trp__dnn_record_read(const void *bytes, size_t size, const trp__dnn_p
             status = read_product(planner, plan, b + at, text, step, error);
         else if (step->way == TRP__DNN_WAY_DIRECT)
             status = trp__dnn_have_direct(planner, &plan->lowered.graph.node[step->first], error);
+        else if (step->way == TRP__DNN_WAY_KERNEL)
+            status = trp__dnn_have_kernel(planner, &plan->lowered.graph, step, error);
         if (status == TRP_OK && step->engine.workspace > graph->head->workspace)
             status = damaged(error);
         plan->steps++;

@@ -219,6 +219,8 @@ typedef struct fake_op {
         struct {
             const struct fake_kernel *kernel;
             uint64_t *parameter; /* its own, until it was run */
+            unsigned grid[3], block;
+            size_t shared_bytes;
         } kernel;
         struct {
             void (*run)(void *arguments);
@@ -259,6 +261,7 @@ typedef struct fake_kernel {
     void (*run)(const uint64_t *parameter); /* each in as many words as it needs */
     size_t parameter_count;
     const char *variable; /* of the module, whose address is one more word; NULL: none */
+    void (*threads)(const void *parameter); /* in place of run: one thread of it, see device.hpp */
 } fake_kernel;
 
 /* NULL: none of this name has been written for the fake. */

@@ -1,5 +1,6 @@
 /* Kernels of the fake driver: what those do that the tests launch. */
 #include "support/fake_cuda/cutlass.h"
+#include "support/fake_cuda/device_kernels.h"
 #include "support/fake_cuda/direct.h"
 #include "support/fake_cuda/fake.h"
 
@@ -115,25 +116,28 @@ static void run_map(const uint64_t *parameter)
 
 /* A kernel that the tests launch needs a row here. */
 static const fake_kernel kernels[] = {
-    {"probe_nop", run_nop, 0, NULL},
-    {"bench_nop", run_nop, 0, NULL},
-    {"probe_spin", run_spin, 1, NULL},
-    {"probe_store", run_store, 1, NULL},
-    {"probe_trap", run_trap, 0, NULL},
-    {"jit_axpy", run_axpy, 4, NULL},
-    {"jit_fill", run_fill, 3, NULL},
-    {"jit_scale", run_scale, 3, "factor"},
-    {"jit_sum", run_sum, 2, NULL},
-    {"jit_map", run_map, 2, NULL},
-    {"jit_spin", run_spin, 1, NULL},
-    {"jit_trap", run_trap, 0, NULL},
-    {"warm", run_nop, 1, NULL},
-    {"trp_cutlass_build", fake_cutlass_build, 2, FAKE_CUTLASS_KERNEL},
-    {"trp_cutlass_prepare", fake_cutlass_prepare, 2, FAKE_CUTLASS_KERNEL},
-    {"trp_cutlass_kernel", fake_cutlass_run, 1, FAKE_CUTLASS_KERNEL},
-#define DIRECT(name, kind, last, port) {"trp_direct_" #name, fake_direct_##name, 1, NULL},
+    {"probe_nop", run_nop, 0, NULL, NULL},
+    {"bench_nop", run_nop, 0, NULL, NULL},
+    {"probe_spin", run_spin, 1, NULL, NULL},
+    {"probe_store", run_store, 1, NULL, NULL},
+    {"probe_trap", run_trap, 0, NULL, NULL},
+    {"jit_axpy", run_axpy, 4, NULL, NULL},
+    {"jit_fill", run_fill, 3, NULL, NULL},
+    {"jit_scale", run_scale, 3, "factor", NULL},
+    {"jit_sum", run_sum, 2, NULL, NULL},
+    {"jit_map", run_map, 2, NULL, NULL},
+    {"jit_spin", run_spin, 1, NULL, NULL},
+    {"jit_trap", run_trap, 0, NULL, NULL},
+    {"warm", run_nop, 1, NULL, NULL},
+    {"trp_cutlass_build", fake_cutlass_build, 2, FAKE_CUTLASS_KERNEL, NULL},
+    {"trp_cutlass_prepare", fake_cutlass_prepare, 2, FAKE_CUTLASS_KERNEL, NULL},
+    {"trp_cutlass_kernel", fake_cutlass_run, 1, FAKE_CUTLASS_KERNEL, NULL},
+#define DIRECT(name, kind, last, port) {"trp_direct_" #name, fake_direct_##name, 1, NULL, NULL},
     FAKE_DIRECT_KERNELS(DIRECT)
 #undef DIRECT
+#define DEVICE(name, type) {#name, NULL, 1, NULL, fake_device_##name},
+        FAKE_DEVICE_KERNELS(DEVICE)
+#undef DEVICE
 };
 
 const fake_kernel *fake_kernel_find(const char *name)

@@ -291,7 +291,11 @@ trp__cu_result cuLaunchKernelEx(const trp__cu_launch_config *c, trp__cu_function
              c->gridDimX % a->value.cluster.x != 0 || c->gridDimY % a->value.cluster.y != 0))
             return fake_leave(FAKE_ERROR_INVALID_VALUE);
     }
-    fake_op op = {.kind = FAKE_OP_KERNEL, .kernel = {.kernel = fake_kernel_find(e->name)}};
+    fake_op op = {.kind = FAKE_OP_KERNEL,
+                  .kernel = {.kernel = fake_kernel_find(e->name),
+                             .grid = {c->gridDimX, c->gridDimY, c->gridDimZ},
+                             .block = (unsigned)threads,
+                             .shared_bytes = c->sharedMemBytes}};
     /* A kernel that takes other parameters than the one that was rewritten here is another one. */
     if (e->parameter_count != op.kernel.kernel->parameter_count ||
         !take_arguments(e, arguments, &op))

@@ -183,7 +183,7 @@ trp__nvrtc_result nvrtcCompileProgram(trp__nvrtc_program p, int count, const cha
     }
     if (fake_told("compile_fails", p->log, sizeof p->log) || fails_by_name(p))
         return TRP__NVRTC_ERROR_COMPILATION;
-    if (strcmp(p->name, FAKE_DIRECT_PROGRAM) == 0) {
+    if (strncmp(p->name, FAKE_DNN_PROGRAM, strlen(FAKE_DNN_PROGRAM)) == 0) {
         p->image = fake_nvrtc_direct(&p->texts, count, options, p->log, sizeof p->log);
         fake_tell("compiled", p->name);
         return p->image ? TRP__NVRTC_SUCCESS : TRP__NVRTC_ERROR_COMPILATION;
@@ -223,7 +223,7 @@ trp__nvrtc_result nvrtcGetLTOIR(trp__nvrtc_program p, char *image)
 
 trp__nvrtc_result nvrtcGetCUBINSize(trp__nvrtc_program p, size_t *bytes)
 {
-    bool made = p->image && strcmp(p->name, FAKE_DIRECT_PROGRAM) == 0;
+    bool made = p->image && strncmp(p->name, FAKE_DNN_PROGRAM, strlen(FAKE_DNN_PROGRAM)) == 0;
     *bytes = made ? strlen(p->image) + 1 : 0;
     return made ? TRP__NVRTC_SUCCESS : INVALID_PROGRAM;
 }

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* The program that holds the kernels of the dnn actor. */
-#define FAKE_DIRECT_PROGRAM "trp_dnn_direct.cu"
+#define FAKE_DNN_PROGRAM "trp_dnn_"
 
 enum { FAKE_NVRTC_HEADERS = 64 };
 

@@ -3,6 +3,7 @@
  * Streams share a few hardware queues, as on a GPU: operations of a queue begin in the order in
  * which they were sent, so a wait holds up what was sent later to another stream of the same queue.
  */
+#include "support/fake_cuda/device_kernels.h"
 #include "support/fake_cuda/events.h"
 
 #include <stdlib.h>
@@ -184,7 +185,11 @@ static void run_long(fake_op *op)
         run_fill(op);
         break;
     case FAKE_OP_KERNEL:
-        op->kernel.kernel->run(op->kernel.parameter);
+        if (op->kernel.kernel->threads)
+            fake_device_run(op->kernel.kernel->threads, op->kernel.parameter, op->kernel.grid,
+                            op->kernel.block, op->kernel.shared_bytes);
+        else
+            op->kernel.kernel->run(op->kernel.parameter);
         break;
     case FAKE_OP_FUNCTION:
         op->function.run(op->function.arguments);

@@ -1,0 +1,42 @@
+#include "actors/dnn/kernels/kernels.h"
+
+#include "base/error.h"
+
+#include <limits.h>
+
+const trp__kernel_family *const trp__kernel_families[] = {
+    &trp__kernels_map,
+    NULL,
+};
+
+const trp__kernel_family *trp__kernels_for(const trp__dnn_graph *graph, uint32_t first,
+                                           uint32_t most, uint32_t *count)
+{
+    const trp__kernel_family *best = NULL;
+    *count = 0;
+    for (int i = 0; trp__kernel_families[i]; i++) {
+        const uint32_t taken = trp__kernel_families[i]->takes(graph, first, most);
+        if (taken > *count) {
+            *count = taken;
+            best = trp__kernel_families[i];
+        }
+    }
+    return best;
+}
+
+trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function function,
+                               uint64_t blocks, uint32_t threads, uint32_t shared_bytes,
+                               void *parameter, trp_error *error)
+{
+    void *parameters[] = {parameter};
+    if (blocks == 0)
+        return TRP_OK;
+    if (blocks > INT_MAX)
+        return trp__error_set(error, TRP_E_INTERNAL, "a launch of %llu blocks",
+                              (unsigned long long)blocks);
+    return trp_cuda_check(l->instance,
+                          l->modules->cu->cuLaunchKernel(function, (unsigned)blocks, 1, 1, threads,
+                                                         1, 1, shared_bytes, l->instance->stream,
+                                                         parameters, NULL),
+                          "cuLaunchKernel", error);
+}

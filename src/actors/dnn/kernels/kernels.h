@@ -1,0 +1,48 @@
+/* Fast kernels of ours: what they take of a graph, and how a step of a plan launches them. A family
+ * is a C file and a file of kernels beside it; families.c lists them all. The reference kernels
+ * (actors/dnn/direct.h) take any node, but slowly; these take what users run, at the speed of
+ * memory. */
+#ifndef TRP_ACTORS_DNN_KERNELS_KERNELS_H
+#define TRP_ACTORS_DNN_KERNELS_KERNELS_H
+
+#include "actors/dnn/descriptors.h"
+#include "actors/dnn/kernels/modules.h"
+
+/* What a step needs to be launched. */
+typedef struct trp__kernel_launch {
+    trp__kernel_modules *modules;
+    trp_instance *instance;
+    void *const *at;      /* the address of each tensor of the graph that lies in memory */
+    const double *number; /* the value of each other one, as its type holds it */
+    void *workspace;      /* as many bytes as make() asked for, aligned to 256 */
+} trp__kernel_launch;
+
+typedef struct trp__kernel_family {
+    const char *name; /* what `ran.engine` begins with */
+    /* How many nodes from `first` on one step can do, at most `most`; 0: none. No side effects. */
+    uint32_t (*takes)(const trp__dnn_graph *graph, uint32_t first, uint32_t most);
+    /* Makes the step for that many nodes: *out is the family's own memory. `engine` gets the
+     * variant's name, `workspace` the bytes that a launch needs. */
+    trp_status (*make)(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
+                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error);
+    /* Enqueues it on the instance's stream. Nothing was enqueued where it fails. */
+    trp_status (*launch)(void *step, const trp__kernel_launch *launch, trp_error *error);
+    /* The module whose image launches need. */
+    trp__kernel_module module;
+} trp__kernel_family;
+
+/* All families, in the order in which they are asked; NULL behind the last. */
+extern const trp__kernel_family *const trp__kernel_families[];
+
+/* The family that takes the most nodes from `first` on, and how many; NULL: none takes any. */
+const trp__kernel_family *trp__kernels_for(const trp__dnn_graph *graph, uint32_t first,
+                                           uint32_t most, uint32_t *count);
+
+/* cuLaunchKernel with one parameter, a struct. */
+trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function function,
+                               uint64_t blocks, uint32_t threads, uint32_t shared_bytes,
+                               void *parameter, trp_error *error);
+
+extern const trp__kernel_family trp__kernels_map;
+
+#endif

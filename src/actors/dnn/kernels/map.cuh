@@ -1,0 +1,253 @@
+/* Runs the programs of map.h. Slots lie in shared memory, each thread in its own column, 16 bytes
+ * next to 16 bytes of the next thread, so that accesses have no bank conflicts and need no barrier.
+ *
+ * Two ways to share the elements out: a thread takes elements that follow each other, read and
+ * written 16 bytes at a time ("vector"); or elements a block's width apart, so that neighbours read
+ * neighbouring elements ("loose"), where sizes or places do not allow the former. */
+#ifndef TRP_ACTORS_DNN_KERNELS_MAP_CUH
+#define TRP_ACTORS_DNN_KERNELS_MAP_CUH
+
+#include "actors/dnn/kernels/functions.cuh"
+#include "actors/dnn/kernels/map.h"
+#include "actors/dnn/kernels/opcodes.h"
+
+/* Elements of one 16-byte column of a slot. */
+template <typename T> struct trp__lanes {
+    static constexpr int COUNT = 16 / (int)sizeof(T);
+    T v[COUNT];
+};
+
+template <typename T, int WIDTH> struct trp__map_machine {
+    static constexpr int LANES = trp__lanes<T>::COUNT;
+    static constexpr int PARTS = WIDTH / LANES;
+    const trp__map *m;
+    trp__lanes<T> *slots;
+    int thread;
+
+    TRP__DEVICE trp__lanes<T> &slot(int number, int part) const
+    {
+        return slots[(number * PARTS + part) * TRP__MAP_THREADS + thread];
+    }
+
+    /* An input of an instruction: a slot, or a number. */
+    TRP__DEVICE trp__lanes<T> input(int number, int part) const
+    {
+        trp__lanes<T> x;
+        if (number < TRP__MAP_NUMBER)
+            return slot(number, part);
+        const T value = (T)m->number[number - TRP__MAP_NUMBER];
+        for (int k = 0; k < LANES; k++)
+            x.v[k] = value;
+        return x;
+    }
+
+    TRP__DEVICE void put(int number, const T value[WIDTH]) const
+    {
+        for (int part = 0; part < PARTS; part++) {
+            trp__lanes<T> x;
+            for (int k = 0; k < LANES; k++)
+                x.v[k] = value[part * LANES + k];
+            slot(number, part) = x;
+        }
+    }
+
+    TRP__DEVICE void get(int number, T value[WIDTH]) const
+    {
+        for (int part = 0; part < PARTS; part++) {
+            const trp__lanes<T> x = input(number, part);
+            for (int k = 0; k < LANES; k++)
+                value[part * LANES + k] = x.v[k];
+        }
+    }
+};
+
+TRP__DEVICE uint32_t trp__quotient(uint32_t n, const trp__map_divisor &d)
+{
+    return (uint32_t)(((uint64_t)n * d.factor >> 32) + n) >> d.shift;
+}
+
+/* Where element i of the space is in an operand. */
+TRP__DEVICE int64_t trp__map_offset(const trp__map &m, const trp__map_operand &o, uint32_t i)
+{
+    int64_t offset = 0;
+    if (o.layout == TRP__MAP_LINEAR)
+        return i;
+    for (int k = 0; k < m.rank - 1; k++) {
+        const uint32_t next = trp__quotient(i, m.dim[k]);
+        offset += (int64_t)(i - next * m.dim[k].by) * o.stride[k];
+        i = next;
+    }
+    return offset + (int64_t)i * o.stride[m.rank - 1];
+}
+
+/* One operation over the elements of a thread. Calls of long functions share one copy of them. */
+#define TRP__MAP_CASE(name, expression)                                                            \
+    case name:                                                                                     \
+        for (int part = 0; part < M::PARTS; part++) {                                              \
+            const trp__lanes<T> a = at.input(c.a, part), b = at.input(c.b, part);                  \
+            trp__lanes<T> y;                                                                       \
+            for (int k = 0; k < M::LANES; k++) {                                                   \
+                const T x = a.v[k], w = b.v[k];                                                    \
+                (void)w;                                                                           \
+                y.v[k] = expression;                                                               \
+            }                                                                                      \
+            at.slot(c.to, part) = y;                                                               \
+        }                                                                                          \
+        break;
+
+template <typename T> TRP__SHARED_CODE T trp__map_long(uint8_t op, T x, T w, T p0)
+{
+    switch (op) {
+#define TRP__MAP_LONG(name, expression)                                                            \
+    case name:                                                                                     \
+        return expression;
+        TRP__MAP_LONG_OPERATIONS(TRP__MAP_LONG)
+#undef TRP__MAP_LONG
+    default:
+        return x;
+    }
+}
+
+template <typename T, int WIDTH>
+TRP__DEVICE void trp__map_compute(const trp__map_machine<T, WIDTH> &at, const trp__map_code &c)
+{
+    typedef trp__map_machine<T, WIDTH> M;
+    const double *numbers = at.m->number + c.parameter;
+    const T p[3] = {(T)numbers[0], (T)numbers[1], (T)numbers[2]};
+    (void)p;
+    switch (c.op) {
+        TRP__MAP_OPERATIONS(TRP__MAP_CASE)
+    case TRP_DNN_SELECT:
+        for (int part = 0; part < M::PARTS; part++) {
+            const trp__lanes<T> a = at.input(c.a, part), b = at.input(c.b, part),
+                                t = at.input(c.c, part);
+            trp__lanes<T> y;
+            for (int k = 0; k < M::LANES; k++)
+                y.v[k] = t.v[k] != 0 ? a.v[k] : b.v[k];
+            at.slot(c.to, part) = y;
+        }
+        break;
+    case TRP__MAP_ROUND:
+        for (int part = 0; part < M::PARTS; part++) {
+            const trp__lanes<T> a = at.input(c.a, part);
+            trp__lanes<T> y;
+            for (int k = 0; k < M::LANES; k++)
+                y.v[k] = trp__rounded<T>(c.b, a.v[k]);
+            at.slot(c.to, part) = y;
+        }
+        break;
+    default:
+        for (int part = 0; part < M::PARTS; part++) {
+            const trp__lanes<T> a = at.input(c.a, part), b = at.input(c.b, part);
+            trp__lanes<T> y;
+            for (int k = 0; k < M::LANES; k++)
+                y.v[k] = trp__map_long<T>(c.op, a.v[k], b.v[k], p[0]);
+            at.slot(c.to, part) = y;
+        }
+        break;
+    }
+}
+
+/* Loads or stores elements `first` to `first` + `here` - 1 of an operand. */
+template <typename T, int WIDTH>
+TRP__DEVICE void trp__map_load_vector(const trp__map_machine<T, WIDTH> &at, const trp__map_code &c,
+                                      uint32_t first, int here)
+{
+    const trp__map_operand &o = at.m->operand[c.a];
+    const int64_t offset = trp__map_offset(*at.m, o, first);
+    T v[WIDTH];
+    if (o.layout == TRP__MAP_SPLAT) {
+        const T one = trp__load<T>(o.at, offset, o.type);
+        for (int k = 0; k < WIDTH; k++)
+            v[k] = one;
+    } else if (here == WIDTH) {
+        trp__load_run<T, WIDTH>(o.at, offset, o.type, v);
+    } else {
+        for (int k = 0; k < WIDTH; k++)
+            v[k] = k < here ? trp__load<T>(o.at, offset + k, o.type) : T(0);
+    }
+    at.put(c.to, v);
+}
+
+template <typename T, int WIDTH>
+TRP__DEVICE void trp__map_store_vector(const trp__map_machine<T, WIDTH> &at, const trp__map_code &c,
+                                       uint32_t first, int here)
+{
+    const trp__map_operand &o = at.m->operand[c.b];
+    const int64_t offset = trp__map_offset(*at.m, o, first);
+    T v[WIDTH];
+    at.get(c.a, v);
+    if (here == WIDTH)
+        trp__store_run<T, WIDTH>(o.at, offset, o.type, v);
+    else
+        for (int k = 0; k < WIDTH; k++) {
+            if (k < here)
+                trp__store<T>(o.at, offset + k, o.type, v[k]);
+        }
+}
+
+/* The same for elements `first`, `first` + TRP__MAP_THREADS and so on, as far as there are any. */
+template <typename T, int WIDTH>
+TRP__DEVICE void trp__map_load_loose(const trp__map_machine<T, WIDTH> &at, const trp__map_code &c,
+                                     uint64_t first)
+{
+    const trp__map &m = *at.m;
+    const trp__map_operand &o = m.operand[c.a];
+    T v[WIDTH];
+    for (int k = 0; k < WIDTH; k++) {
+        const uint64_t e = first + (uint64_t)k * TRP__MAP_THREADS;
+        v[k] = e < m.count ? trp__load<T>(o.at, trp__map_offset(m, o, (uint32_t)e), o.type) : T(0);
+    }
+    at.put(c.to, v);
+}
+
+template <typename T, int WIDTH>
+TRP__DEVICE void trp__map_store_loose(const trp__map_machine<T, WIDTH> &at, const trp__map_code &c,
+                                      uint64_t first)
+{
+    const trp__map &m = *at.m;
+    const trp__map_operand &o = m.operand[c.b];
+    T v[WIDTH];
+    at.get(c.a, v);
+    for (int k = 0; k < WIDTH; k++) {
+        const uint64_t e = first + (uint64_t)k * TRP__MAP_THREADS;
+        if (e < m.count)
+            trp__store<T>(o.at, trp__map_offset(m, o, (uint32_t)e), o.type, v[k]);
+    }
+}
+
+template <typename T, int WIDTH> TRP__DEVICE void trp__map_run(const trp__map &m)
+{
+    TRP__DYNAMIC(trp__lanes<T>, slots);
+    const trp__map_machine<T, WIDTH> at = {&m, slots, (int)threadIdx.x};
+    const uint64_t block = (uint64_t)blockIdx.x * TRP__MAP_THREADS * WIDTH;
+    const uint64_t first = block + (m.vector ? threadIdx.x * WIDTH : threadIdx.x);
+    const int here = first >= m.count          ? 0
+                     : m.count - first < WIDTH ? (int)(m.count - first)
+                                               : WIDTH;
+    for (int i = 0; i < m.codes && here > 0; i++) {
+        const trp__map_code c = m.code[i];
+        if (c.op == TRP__MAP_LOAD && m.vector)
+            trp__map_load_vector<T, WIDTH>(at, c, (uint32_t)first, here);
+        else if (c.op == TRP__MAP_LOAD)
+            trp__map_load_loose<T, WIDTH>(at, c, first);
+        else if (c.op == TRP__MAP_STORE && m.vector)
+            trp__map_store_vector<T, WIDTH>(at, c, (uint32_t)first, here);
+        else if (c.op == TRP__MAP_STORE)
+            trp__map_store_loose<T, WIDTH>(at, c, first);
+        else
+            trp__map_compute<T, WIDTH>(at, c);
+    }
+}
+
+TRP__GLOBAL(TRP__MAP_THREADS) trp_map_f32(const TRP__CONSTANT trp__map m)
+{
+    trp__map_run<float, TRP__MAP_WIDTH>(m);
+}
+
+TRP__GLOBAL(TRP__MAP_THREADS) trp_map_f64(const TRP__CONSTANT trp__map m)
+{
+    trp__map_run<double, TRP__MAP_WIDTH_F64>(m);
+}
+
+#endif

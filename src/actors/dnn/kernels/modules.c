@@ -1,0 +1,285 @@
+#include "actors/dnn/kernels/modules.h"
+
+#include "actors/jit/make.h"
+#include "actors/jit/nvrtc.h"
+#include "base/embedded.h"
+#include "base/error.h"
+#include "cache/pack.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *file;
+} modules[TRP__KERNEL_MODULE_COUNT] = {
+#define ROW(symbol, name, file) [TRP__MODULE_##symbol] = {name, file},
+    TRP__KERNEL_MODULES(ROW)
+#undef ROW
+};
+
+/* Products and sums are not contracted, so that a graph gives the same bits whichever kernels run
+ * it. */
+static const char *const options[] = {"-default-device", "-std=c++17", "-fmad=false"};
+
+/* A machine that runs this may have no C headers: these stand for what the kernels need of them. */
+static const trp__embedded standard[] = {
+    {"stdint.h", "#pragma once\n"
+                 "typedef signed char int8_t;\ntypedef unsigned char uint8_t;\n"
+                 "typedef short int16_t;\ntypedef unsigned short uint16_t;\n"
+                 "typedef int int32_t;\ntypedef unsigned uint32_t;\n"
+                 "typedef long int64_t;\ntypedef unsigned long uint64_t;\n"
+                 "typedef long intptr_t;\ntypedef unsigned long uintptr_t;\n"
+                 "#define INT8_MIN (-128)\n#define INT8_MAX 127\n#define UINT8_MAX 255\n"
+                 "#define INT32_MIN (-2147483647 - 1)\n#define INT32_MAX 2147483647\n"
+                 "#define INT64_MAX 9223372036854775807l\n"
+                 "#define UINT32_MAX 4294967295u\n#define UINT64_MAX 18446744073709551615ul\n"
+                 "#define UINT32_C(x) x##u\n#define INT64_C(x) x##l\n#define UINT64_C(x) x##ul\n"},
+    {"stddef.h", "#define offsetof(type, member) __builtin_offsetof(type, member)\n"},
+    {"stdbool.h", ""},
+    {"string.h", ""},
+    {"math.h", "#define INFINITY ((double)__int_as_float(0x7f800000))\n"
+               "#define NAN ((double)__int_as_float(0x7fffffff))\n"},
+    {0},
+};
+
+enum { TEXTS_MAX = 48, NAME_MAX_BYTES = 128 };
+
+/* All that a compile reads. */
+typedef struct texts {
+    char source[NAME_MAX_BYTES + 64];
+    const char *name[TEXTS_MAX], *text[TEXTS_MAX];
+    int count;
+} texts;
+
+const char *trp__kernels_name(trp__kernel_module module)
+{
+    return modules[module].name;
+}
+
+/* Collecting the files of a module. */
+
+static const trp__embedded *find_text(const char *name, size_t length)
+{
+    static const trp__embedded *const lists[] = {standard, trp__kernel_texts};
+    for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
+        for (const trp__embedded *e = lists[l]; e->name; e++) {
+            if (strlen(e->name) == length && memcmp(e->name, name, length) == 0)
+                return e;
+        }
+    }
+    return NULL;
+}
+
+/* Adds a file and all that it includes. A file that was not embedded is left to the compiler, which
+ * says so. */
+static void add_file(texts *t, const char *name, size_t length)
+{
+    static const char include[] = "#include ";
+    const trp__embedded *e = find_text(name, length);
+    for (int i = 0; e && i < t->count; i++) {
+        if (t->name[i] == e->name)
+            return;
+    }
+    if (!e || t->count == TEXTS_MAX)
+        return;
+    t->name[t->count] = e->name;
+    t->text[t->count++] = e->text;
+    for (const char *line = e->text; *line;) {
+        if (strncmp(line, include, sizeof include - 1) == 0) {
+            const char *inner = line + sizeof include; /* behind the quotation mark */
+            add_file(t, inner, strcspn(inner, "\">\n"));
+        }
+        line += strcspn(line, "\n");
+        line += *line == '\n';
+    }
+}
+
+static void collect(trp__kernel_module module, texts *t)
+{
+    *t = (texts){.count = 0};
+    snprintf(t->source, sizeof t->source, "#define _Static_assert static_assert\n#include \"%s\"\n",
+             modules[module].file);
+    add_file(t, modules[module].file, strlen(modules[module].file));
+}
+
+/* Compiling. */
+
+static trp_status failed(const trp__nvrtc *rtc, trp__nvrtc_result result, const char *call,
+                         const char *log, trp_error *error)
+{
+    char what[128], message[sizeof error->message];
+    snprintf(what, sizeof what, "%s (%d), in %s", rtc->nvrtcGetErrorString(result), result, call);
+    trp__jit_error_lines(log, what, message, sizeof message);
+    return trp__error_set_code(error, TRP_E_LIBRARY, "nvrtc", result, "%s", message);
+}
+
+static trp_status take_image(const trp__nvrtc *rtc, trp__nvrtc_program program, void **image,
+                             size_t *bytes, trp_error *error)
+{
+    trp__nvrtc_result result = rtc->nvrtcGetCUBINSize(program, bytes);
+    if (result != TRP__NVRTC_SUCCESS || *bytes == 0)
+        return failed(rtc, result, "nvrtcGetCUBINSize", "", error);
+    *image = malloc(*bytes);
+    if (!*image)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for an image of %zu bytes", *bytes);
+    result = rtc->nvrtcGetCUBIN(program, *image);
+    if (result == TRP__NVRTC_SUCCESS)
+        return TRP_OK;
+    free(*image);
+    *image = NULL;
+    return failed(rtc, result, "nvrtcGetCUBIN", "", error);
+}
+
+static trp_status compile(const texts *t, trp__kernel_module module, const char *target,
+                          void **image, size_t *bytes, trp_error *error)
+{
+    enum { OPTIONS = sizeof options / sizeof *options };
+    char arch[32], name[64], log[2048] = "";
+    const char *all[OPTIONS + 1] = {arch};
+    const trp__nvrtc *rtc;
+    trp__nvrtc_program program = NULL;
+    size_t log_bytes = 0;
+    trp_status status = trp__nvrtc_load(&rtc, error);
+    if (status != TRP_OK)
+        return status;
+    snprintf(arch, sizeof arch, "-arch=%s", target);
+    snprintf(name, sizeof name, "trp_dnn_%s.cu", modules[module].name);
+    memcpy(all + 1, options, sizeof options);
+    trp__nvrtc_result result =
+        rtc->nvrtcCreateProgram(&program, t->source, name, t->count, t->text, t->name);
+    if (result != TRP__NVRTC_SUCCESS)
+        return failed(rtc, result, "nvrtcCreateProgram", "", error);
+    result = rtc->nvrtcCompileProgram(program, OPTIONS + 1, all);
+    if (result == TRP__NVRTC_SUCCESS) {
+        status = take_image(rtc, program, image, bytes, error);
+    } else {
+        if (rtc->nvrtcGetProgramLogSize(program, &log_bytes) == TRP__NVRTC_SUCCESS &&
+            log_bytes <= sizeof log)
+            rtc->nvrtcGetProgramLog(program, log);
+        status = failed(rtc, result, "nvrtcCompileProgram", log, error);
+    }
+    rtc->nvrtcDestroyProgram(&program);
+    return status;
+}
+
+/* The compiler is no part of the key: an image of any compiler serves, so that packs serve machines
+ * without one. */
+static void make_key(const texts *t, const char *target, trp__key *key)
+{
+    *key = (trp__key){0};
+    trp__key_begin(key, TRP__KIND_DNN_KERNELS);
+    trp__key_add_text(key, TRP__KEY_NAME, "kernels of the dnn actor");
+    trp__key_add_text(key, TRP__KEY_SOURCE, t->source);
+    trp__key_add_text(key, TRP__KEY_TARGET, target);
+    trp__key_add_text(key, TRP__KEY_OUTPUT, "cubin");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        trp__key_add_text(key, TRP__KEY_OPTION, options[i]);
+    for (int i = 0; i < t->count; i++)
+        trp__key_add_text(key, TRP__KEY_INPUT, t->text[i]);
+}
+
+static bool find_image(trp__kernel_modules *m, trp__kernel_module module,
+                       const trp__store_request *request)
+{
+    trp__store_hit hit = {0};
+    void *image = NULL;
+    if (m->store && trp__store_find(m->store, request, &hit) == TRP_OK && hit.bytes > 0) {
+        image = malloc(hit.bytes);
+        if (image)
+            memcpy(image, hit.payload, hit.bytes);
+        m->module[module].image = image;
+        m->module[module].bytes = hit.bytes;
+    }
+    trp__store_hit_end(&hit);
+    return image != NULL;
+}
+
+bool trp__kernels_ready(trp__kernel_modules *m, trp__kernel_module module)
+{
+    texts t;
+    trp__key key;
+    if (m->module[module].image)
+        return true;
+    collect(module, &t);
+    make_key(&t, m->target, &key);
+    const bool found = find_image(m, module, &(trp__store_request){.key = &key});
+    trp__key_end(&key);
+    return found;
+}
+
+trp_status trp__kernels_make(trp__kernel_modules *m, trp__kernel_module module, trp_error *error)
+{
+    texts t;
+    trp__key key;
+    trp_error ignored;
+    trp_status status = TRP_OK;
+    if (m->module[module].image)
+        return TRP_OK;
+    collect(module, &t);
+    make_key(&t, m->target, &key);
+    const trp__store_request request = {.key = &key};
+    if (!find_image(m, module, &request)) {
+        void *image = NULL;
+        size_t bytes = 0;
+        status = compile(&t, module, m->target, &image, &bytes, error);
+        if (status == TRP_OK) {
+            m->module[module].image = image;
+            m->module[module].bytes = bytes;
+            if (m->store)
+                (void)trp__store_put(m->store, &request,
+                                     &(trp__store_entry){.payload = image, .bytes = bytes},
+                                     &ignored);
+        }
+    }
+    trp__key_end(&key);
+    return status;
+}
+
+trp_status trp__kernels_pack(struct trp__cache_pack_writer *writer, const char *target,
+                             trp__kernel_module module, size_t *bytes, trp_error *error)
+{
+    texts t;
+    trp__key key;
+    void *image = NULL;
+    collect(module, &t);
+    trp_status status = compile(&t, module, target, &image, bytes, error);
+    if (status != TRP_OK)
+        return status;
+    make_key(&t, target, &key);
+    status = trp__cache_pack_add(writer, &(trp__store_request){.key = &key},
+                                 &(trp__store_entry){.payload = image, .bytes = *bytes}, error);
+    trp__key_end(&key);
+    free(image);
+    return status;
+}
+
+/* Loading. */
+
+trp_status trp__kernels_function(trp__kernel_modules *m, trp_instance *instance,
+                                 trp__kernel_module module, const char *name, trp__cu_function *out,
+                                 trp_error *error)
+{
+    trp_status status = trp__kernels_make(m, module, error);
+    if (status == TRP_OK && !m->module[module].loaded)
+        status = trp_cuda_check(
+            instance, m->cu->cuModuleLoadData(&m->module[module].loaded, m->module[module].image),
+            "cuModuleLoadData", error);
+    if (status == TRP_OK)
+        status = trp_cuda_check(instance,
+                                m->cu->cuModuleGetFunction(out, m->module[module].loaded, name),
+                                "cuModuleGetFunction", error);
+    return status;
+}
+
+void trp__kernels_end(trp__kernel_modules *m, trp_instance *instance)
+{
+    for (int i = 0; i < TRP__KERNEL_MODULE_COUNT; i++) {
+        if (m->module[i].loaded)
+            trp_cuda_check(instance, m->cu->cuModuleUnload(m->module[i].loaded), "cuModuleUnload",
+                           NULL);
+        free(m->module[i].image);
+        m->module[i].loaded = NULL;
+        m->module[i].image = NULL;
+    }
+}

@@ -1,0 +1,59 @@
+/* The kernels of this folder as modules: one image for each file of kernels and kind of device,
+ * compiled by NVRTC ahead of time into a pack or, where no pack has it, when it is first needed,
+ * and stored in the kernel cache. */
+#ifndef TRP_ACTORS_DNN_KERNELS_MODULES_H
+#define TRP_ACTORS_DNN_KERNELS_MODULES_H
+
+#include "cache/store.h"
+#include "driver/cuda.h"
+
+#include <troupe/worker.h>
+
+/* One row a module: name, the file that defines its kernels. */
+#define TRP__KERNEL_MODULES(X)                                                                     \
+    X(DIRECT, "direct", "actors/dnn/kernels/direct.cuh")                                           \
+    X(MAP, "map", "actors/dnn/kernels/map.cuh")
+
+typedef enum trp__kernel_module {
+#define TRP__KERNEL_MODULE(symbol, name, file) TRP__MODULE_##symbol,
+    TRP__KERNEL_MODULES(TRP__KERNEL_MODULE)
+#undef TRP__KERNEL_MODULE
+        TRP__KERNEL_MODULE_COUNT,
+} trp__kernel_module;
+
+/* Modules of one actor. Zero-initialised but for the first four. */
+typedef struct trp__kernel_modules {
+    const trp__cuda *cu;
+    trp__store *store;  /* NULL: there is none */
+    const char *target; /* "sm_90" */
+    int processors;     /* multiprocessors of the device */
+    struct {
+        void *image; /* NULL: not there yet */
+        size_t bytes;
+        trp__cu_module loaded;
+    } module[TRP__KERNEL_MODULE_COUNT];
+} trp__kernel_modules;
+
+const char *trp__kernels_name(trp__kernel_module module);
+
+/* Whether an image is there or in the cache, so that trp__kernels_make() takes no compile. */
+bool trp__kernels_ready(trp__kernel_modules *m, trp__kernel_module module);
+
+/* Finds the image, or compiles it, which takes seconds. Needs no device. One thread at a time.
+ * TRP_E_MISSING: no NVRTC, and no pack has it; TRP_E_LIBRARY; TRP_E_MEMORY. */
+trp_status trp__kernels_make(trp__kernel_modules *m, trp__kernel_module module, trp_error *error);
+
+/* Compiles a module for a target and puts it into a store or, if that is NULL, a pack. */
+struct trp__cache_pack_writer;
+trp_status trp__kernels_pack(struct trp__cache_pack_writer *writer, const char *target,
+                             trp__kernel_module module, size_t *bytes, trp_error *error);
+
+/* A kernel of a module, which is made and loaded if need be. The context must be current. */
+trp_status trp__kernels_function(trp__kernel_modules *m, trp_instance *instance,
+                                 trp__kernel_module module, const char *name, trp__cu_function *out,
+                                 trp_error *error);
+
+/* Unloads all. The context must be current. */
+void trp__kernels_end(trp__kernel_modules *m, trp_instance *instance);
+
+#endif

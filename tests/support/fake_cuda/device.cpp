@@ -1,0 +1,229 @@
+/* Runs the fast kernels of the dnn actor on the processor: see device.hpp. */
+#include "support/fake_cuda/device.hpp"
+
+#include "support/fake_cuda/device_kernels.h"
+
+#define _Alignas alignas
+#define _Static_assert static_assert
+extern "C" {
+#include "support/fake_cuda/hooks.h"
+}
+
+#include <cstdlib>
+#include <ucontext.h>
+
+/* The kernels themselves, compiled as C++. */
+#include "actors/dnn/kernels/map.cuh"
+
+extern "C" void fake_fault(int result);
+
+enum { ILLEGAL_ADDRESS = 700, MISALIGNED_ADDRESS = 716, STACK = 256 << 10, WARP = 32 };
+
+thread_local fake_dim threadIdx, blockIdx, blockDim, gridDim;
+
+namespace
+{
+
+/* What was reached last: kernels go on where they are. */
+struct window {
+    fake_pin pin;
+    uint64_t first, bytes;
+    char *at;
+    bool write;
+};
+
+enum { WINDOWS = 16 };
+
+struct fiber {
+    ucontext_t context;
+    bool done;
+    unsigned block_meetings, warp_meetings; /* that it has come to */
+};
+
+struct launch {
+    window windows[WINDOWS];
+    int next_window;
+    fiber *fibers;
+    char *stacks, *shared;
+    uint64_t *lanes;
+    ucontext_t home;
+    unsigned threads, current;
+    bool broken;
+    void (*run)(const void *parameter);
+    const void *parameter;
+};
+
+thread_local launch *now;
+
+/* Pages of the fake device are mapped as a whole: a window is the page that an address is in. */
+enum { PAGE = 4096 };
+
+void *window_of(uint64_t address, size_t bytes, bool write)
+{
+    for (window &w : now->windows) {
+        if (w.at && address >= w.first && address + bytes <= w.first + w.bytes &&
+            (w.write || !write))
+            return w.at + (address - w.first);
+    }
+    return nullptr;
+}
+
+void drop_windows(void)
+{
+    for (window &w : now->windows) {
+        if (w.at)
+            fake_cuda_let_go(&w.pin);
+        w.at = nullptr;
+    }
+}
+
+void yield(void)
+{
+    launch *l = now;
+    fiber &mine = l->fibers[l->current];
+    const fake_dim thread = threadIdx;
+    swapcontext(&mine.context, &l->home);
+    threadIdx = thread;
+}
+
+void enter(void)
+{
+    now->run(now->parameter);
+    now->fibers[now->current].done = true;
+    for (;;)
+        yield();
+}
+
+/* Whether every fiber of a range that has not ended has come as far as this one. */
+bool all_there(unsigned first, unsigned end, unsigned fiber::*meetings, unsigned wanted)
+{
+    for (unsigned i = first; i < end && i < now->threads; i++) {
+        if (!now->fibers[i].done && now->fibers[i].*meetings < wanted)
+            return false;
+    }
+    return true;
+}
+
+void meet(unsigned first, unsigned end, unsigned fiber::*meetings)
+{
+    fiber &mine = now->fibers[now->current];
+    const unsigned wanted = ++(mine.*meetings);
+    while (!now->broken && !all_there(first, end, meetings, wanted))
+        yield();
+    if (now->broken)
+        for (;;)
+            yield();
+}
+
+void run_block(launch *l, unsigned threads, size_t shared_bytes)
+{
+    memset(l->shared, 0xdb, shared_bytes + 64);
+    for (unsigned i = 0; i < threads; i++) {
+        fiber &f = l->fibers[i];
+        f.done = false;
+        f.block_meetings = f.warp_meetings = 0;
+        getcontext(&f.context);
+        f.context.uc_stack.ss_sp = l->stacks + (size_t)i * STACK;
+        f.context.uc_stack.ss_size = STACK;
+        f.context.uc_link = nullptr;
+        makecontext(&f.context, enter, 0);
+    }
+    for (bool more = true; more && !l->broken;) {
+        more = false;
+        for (unsigned i = 0; i < threads && !l->broken; i++) {
+            if (l->fibers[i].done)
+                continue;
+            more = true;
+            l->current = i;
+            threadIdx = {i, 0, 0};
+            swapcontext(&l->home, &l->fibers[i].context);
+        }
+    }
+}
+
+} // namespace
+
+void *fake_device_reach(uint64_t address, size_t bytes, bool write)
+{
+    void *found = window_of(address, bytes, write);
+    if (found)
+        return found;
+    if (address % bytes != 0) {
+        fake_fault(MISALIGNED_ADDRESS);
+        now->broken = true;
+    } else {
+        window &w = now->windows[now->next_window];
+        now->next_window = (now->next_window + 1) % WINDOWS;
+        if (w.at)
+            fake_cuda_let_go(&w.pin);
+        w.first = address / PAGE * PAGE;
+        w.bytes = PAGE;
+        w.write = write;
+        w.at = (char *)fake_cuda_reach(&w.pin, w.first, PAGE, write);
+        if (w.at)
+            return w.at + (address - w.first);
+        now->broken = true;
+    }
+    for (;;)
+        yield();
+}
+
+void fake_device_sync(void)
+{
+    meet(0, now->threads, &fiber::block_meetings);
+}
+
+void fake_device_warp_sync(void)
+{
+    const unsigned first = now->current / WARP * WARP;
+    meet(first, first + WARP, &fiber::warp_meetings);
+}
+
+uint64_t *fake_device_lanes(void)
+{
+    return now->lanes + now->current / WARP * WARP;
+}
+
+void *fake_device_shared(void)
+{
+    return (void *)(((uintptr_t)now->shared + 15) / 16 * 16);
+}
+
+extern "C" void fake_device_run(void (*run)(const void *parameter), const void *parameter,
+                                const unsigned grid[3], unsigned threads, size_t shared_bytes)
+{
+    launch l = {};
+    now = &l;
+    l.run = run;
+    l.parameter = parameter;
+    l.threads = threads;
+    l.fibers = (fiber *)calloc(threads, sizeof *l.fibers);
+    l.stacks = (char *)malloc((size_t)threads * STACK);
+    l.shared = (char *)malloc(shared_bytes + 64);
+    l.lanes = (uint64_t *)calloc(threads + WARP, sizeof *l.lanes);
+    if (!l.fibers || !l.stacks || !l.shared || !l.lanes)
+        abort();
+    blockDim = {threads, 1, 1};
+    gridDim = {grid[0], grid[1], grid[2]};
+    for (unsigned z = 0; z < grid[2]; z++) {
+        for (unsigned y = 0; y < grid[1]; y++) {
+            for (unsigned x = 0; x < grid[0] && !l.broken && !fake_cuda_stopping(); x++) {
+                blockIdx = {x, y, z};
+                run_block(&l, threads, shared_bytes);
+            }
+        }
+    }
+    drop_windows();
+    free(l.fibers);
+    free(l.stacks);
+    free(l.shared);
+    free(l.lanes);
+    now = nullptr;
+}
+
+#define RUN(name, type)                                                                            \
+    extern "C" void fake_device_##name(const void *parameter)                                      \
+    {                                                                                              \
+        name(*(const type *)parameter);                                                            \
+    }
+FAKE_DEVICE_KERNELS(RUN)

@@ -1,0 +1,100 @@
+/* What CUDA C++ is to the kernels of src/actors/dnn/kernels, on a processor: each thread of a block
+ * is a fiber, which goes on to the next one where it waits for others. Device memory is reached
+ * through the fake driver, element by element, so that an address that is not mapped, or not for
+ * writing, is the fault that it is on a GPU. */
+#ifndef TESTS_FAKE_CUDA_DEVICE_HPP
+#define TESTS_FAKE_CUDA_DEVICE_HPP
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <math.h>
+
+using std::isfinite;
+using std::isinf;
+using std::isnan;
+
+struct fake_dim {
+    unsigned x, y, z;
+};
+
+extern thread_local fake_dim threadIdx, blockIdx, blockDim, gridDim;
+
+/* The processor's address of bytes of device memory; a fault ends the launch. */
+void *fake_device_reach(uint64_t address, size_t bytes, bool write);
+/* All threads of the block, or of the warp, have come here. */
+void fake_device_sync(void);
+void fake_device_warp_sync(void);
+/* A word of each lane of the warp, set and read between two such meetings. */
+uint64_t *fake_device_lanes(void);
+/* The dynamic shared memory of the block. */
+void *fake_device_shared(void);
+/* One lock for what is atomic; blocks run one after the other, so it has nothing to do. */
+
+#define __shared__ static thread_local
+#define __launch_bounds__(...)
+#define __device__
+#define __constant__ static const
+#define __restrict__
+
+#define TRP__DEVICE          inline
+#define TRP__SHARED_CODE     static
+#define TRP__GLOBAL(threads) extern "C" void
+#define TRP__CONSTANT
+#define TRP__DYNAMIC(type, name) type *const name = (type *)fake_device_shared()
+
+static inline void __syncthreads(void)
+{
+    fake_device_sync();
+}
+
+static inline void __syncwarp(unsigned = 0xffffffffu)
+{
+    fake_device_warp_sync();
+}
+
+template <typename T> static inline T fake_device_shuffle(T value, int from)
+{
+    uint64_t *lane = fake_device_lanes();
+    const int mine = (int)(threadIdx.x % 32);
+    T out;
+    static_assert(sizeof(T) <= 8, "one word");
+    memcpy(&lane[mine], &value, sizeof value);
+    fake_device_warp_sync();
+    memcpy(&out, &lane[from >= 0 && from < 32 ? from : mine], sizeof out);
+    fake_device_warp_sync();
+    return out;
+}
+
+template <typename T> static inline T __shfl_xor_sync(unsigned, T value, int mask)
+{
+    return fake_device_shuffle(value, (int)(threadIdx.x % 32) ^ mask);
+}
+
+template <typename T> static inline T __shfl_down_sync(unsigned, T value, int by)
+{
+    return fake_device_shuffle(value, (int)(threadIdx.x % 32) + by);
+}
+
+template <typename T> static inline T __shfl_up_sync(unsigned, T value, int by)
+{
+    return fake_device_shuffle(value, (int)(threadIdx.x % 32) - by);
+}
+
+template <typename T> static inline T __shfl_sync(unsigned, T value, int from)
+{
+    return fake_device_shuffle(value, from);
+}
+
+template <typename T> static inline T &trp__at(uint64_t address, int64_t index)
+{
+    return *(T *)fake_device_reach(address + (uint64_t)index * sizeof(T), sizeof(T), false);
+}
+
+template <typename T> static inline T &trp__to(uint64_t address, int64_t index)
+{
+    return *(T *)fake_device_reach(address + (uint64_t)index * sizeof(T), sizeof(T), true);
+}
+
+#endif

@@ -1,0 +1,31 @@
+/* The fast kernels of the dnn actor that the fake device runs: each with its parameter. A kernel
+ * without a row here is not found when it is loaded. */
+#ifndef TESTS_FAKE_CUDA_DEVICE_KERNELS_H
+#define TESTS_FAKE_CUDA_DEVICE_KERNELS_H
+
+#include "actors/dnn/kernels/map.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FAKE_DEVICE_KERNELS(X)                                                                     \
+    X(trp_map_f32, trp__map)                                                                       \
+    X(trp_map_f64, trp__map)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FAKE_DEVICE_DECLARE(name, type) void fake_device_##name(const void *parameter);
+FAKE_DEVICE_KERNELS(FAKE_DEVICE_DECLARE)
+#undef FAKE_DEVICE_DECLARE
+
+/* All blocks of a launch, one after the other. */
+void fake_device_run(void (*run)(const void *parameter), const void *parameter,
+                     const unsigned grid[3], unsigned threads, size_t shared_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
