@@ -18,7 +18,7 @@ build  = { [ $(call folder,$(1))/build.ninja -nt CMakePresets.json ] \
 SETUP  = scripts/setup.sh build runtime $(if $(filter clang%,$(notdir $(CC))),lint)
 
 .DEFAULT_GOAL := release
-.PHONY: release dev demo test sanitize bench cutlass pack install format lint setup clean help
+.PHONY: release dev demo test sanitize bench cutlass pack kernels install format lint setup clean help
 
 release: ## build the library, the worker and the command (the default)
 	@$(SETUP)
@@ -51,7 +51,13 @@ pack: release cutlass ## compile the usual kernels of CUTLASS ahead; takes minut
 	    --arch 90a,80,86,89 --jobs $(JOBS) -o build/troupe-default.trpk
 	@ln -f build/troupe-default.trpk $(call folder,release)/share/troupe/default.trpk
 
+kernels: release ## compile the dnn actor's own kernels ahead; takes minutes, needs NVRTC
+	@$(call folder,release)/bin/troupe kernels -o build/troupe-kernels.trpk
+	@ln -f build/troupe-kernels.trpk $(call folder,release)/share/troupe/kernels.trpk
+
 install: release ## install under PREFIX (default /usr/local)
+	@ldconfig -p | grep -q libnvrtc && [ ! -e build/troupe-kernels.trpk ] \
+	    && $(MAKE) --no-print-directory kernels || true
 	@cmake --install $(call folder,release) --prefix $(abspath $(PREFIX))
 
 format: ## rewrite all C files with clang-format

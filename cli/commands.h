@@ -2,6 +2,7 @@
 #ifndef TRP_CLI_COMMANDS_H
 #define TRP_CLI_COMMANDS_H
 
+int command_kernels(int argc, char **argv);
 int command_matmul(int argc, char **argv);
 int command_cutlass(int argc, char **argv);
 int command_conv(int argc, char **argv);

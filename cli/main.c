@@ -23,6 +23,7 @@ static const struct {
     {"attention", "attention of arrays in NumPy files, and its gradient", command_attention},
     {"tune", "search for the fastest algorithms ahead of time", command_tune},
     {"cache", "the kernel cache: list, verify, prune, warm, pack, explain", command_cache},
+    {"kernels", "compile the dnn actor's own kernels ahead", command_kernels},
     {"demo", "two products with a fault between them, each checked", command_demo},
     {"doctor", "what this machine has, what works, what to install", command_doctor},
     {"top", "what the devices of another process are doing", command_top},

@@ -23,6 +23,8 @@ install(FILES build/cutlass/LICENSE.txt DESTINATION ${cutlass_dir}/headers OPTIO
 install(FILES share/troupe/default-pack.json DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe)
 install(FILES build/troupe-default.trpk DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe
         RENAME default.trpk OPTIONAL)
+install(FILES build/troupe-kernels.trpk DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe
+        RENAME kernels.trpk OPTIONAL)
 
 # find_package(Troupe) -> Troupe::troupe, Troupe::troupe_static
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Troupe)

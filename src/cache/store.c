@@ -80,11 +80,16 @@ static trp_status open_pack(trp__store *store, const char *path, trp_error *erro
     return TRP_OK;
 }
 
+/* Packs beside the library: kernels of the dnn actor, and those of CUTLASS. */
+static const char *const installed_packs[] = {"kernels.trpk", "default.trpk"};
+
+enum { INSTALLED = sizeof installed_packs / sizeof *installed_packs };
+
 /* Packs of a list with colons, and then the one that is installed with the library. */
 static trp_status open_packs(trp__store *store, const char *list, bool installed, trp_error *error)
 {
     char path[PATH_MAX];
-    size_t count = 2;
+    size_t count = 1 + INSTALLED;
     trp_status status = TRP_OK;
     for (const char *at = list; *at; at++)
         count += *at == ':';
@@ -99,8 +104,10 @@ static trp_status open_packs(trp__store *store, const char *list, bool installed
         trp__copy_string(path, length < sizeof path ? length + 1 : sizeof path, at);
         status = open_pack(store, path, error);
     }
-    if (status == TRP_OK && installed && trp__share_find("default.trpk", NULL, path))
-        status = open_pack(store, path, error);
+    for (size_t i = 0; i < INSTALLED && installed && status == TRP_OK; i++) {
+        if (trp__share_find(installed_packs[i], NULL, path))
+            status = open_pack(store, path, error);
+    }
     return status;
 }
 

@@ -47,8 +47,8 @@ typedef struct trp__store_options {
     /* NULL: the place that cache/folder.h finds. "": no disk. */
     const char *folder;
     /* Paths of packs with colons between them, asked in this order. NULL: $TROUPE_CACHE_PACKS, and
-     * behind those the one that is installed with the library, share/troupe/default.trpk, unless
-     * the variable is set and empty. */
+     * behind those the ones that are installed with the library, share/troupe/kernels.trpk and
+     * default.trpk, unless the variable is set and empty. */
     const char *packs;
     /* The most that the folder may hold. 0: $TROUPE_CACHE_SIZE (bytes, or with K, M, G or T behind:
      * times 1024 each), else TRP__STORE_BYTES_DEFAULT. */

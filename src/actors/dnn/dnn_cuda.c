@@ -1,6 +1,7 @@
 /* The dnn actor on NVIDIA GPUs: cuDNN's backend API. */
 #include "actors/dnn/direct_cuda.h"
 #include "actors/dnn/dnn.h"
+#include "actors/dnn/kernels/fused.h"
 #include "actors/dnn/plan_record.h"
 #include "actors/dnn/product_cublaslt.h"
 #include "actors/dnn/rnn_cuda.h"
@@ -55,6 +56,7 @@ typedef struct state {
     trp__side *side;
     trp__store *store; /* of plans and kernels; NULL: there is none */
     trp__kernel_modules modules;
+    trp__fused fused; /* its modules are these */
     trp__dnn_products products;
     trp__dnn_site site;
     uint64_t l2_bytes; /* of the device's cache */
@@ -94,6 +96,7 @@ static void stop(trp_instance *instance)
     if (s->handle)
         s->lib->cudnnDestroy(s->handle);
     trp__dnn_scratch_free(instance, s->cu, &s->scratch);
+    trp__fused_stop(&s->fused, instance);
     if (s->cu)
         trp__kernels_end(&s->modules, instance);
     if (s->cu && s->context)
@@ -193,6 +196,9 @@ static trp_status init(trp_instance *instance, trp_error *error)
                                  &s->plans, error);
     if (status == TRP_OK)
         status = trp__side_start(&s->side, enter, s, error);
+    if (status == TRP_OK)
+        status = trp__fused_start(&s->fused, &s->modules, error);
+    s->modules.fused = &s->fused;
     if (status == TRP_OK)
         trp__side_run(s->side, warm_up, s);
     else
@@ -536,6 +542,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     if (status == TRP_OK) {
         describe(plan, ran);
         plan->found = true; /* by those that come */
+        trp__fused_work(&s->fused);
     }
     return status;
 }

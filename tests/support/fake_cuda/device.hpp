@@ -40,6 +40,7 @@ void *fake_device_shared(void);
 
 #define TRP__DEVICE          inline
 #define TRP__SHARED_CODE     static
+#define TRP__UNROLL
 #define TRP__GLOBAL(threads) extern "C" void
 #define TRP__CONSTANT
 #define TRP__DYNAMIC(type, name) type *const name = (type *)fake_device_shared()

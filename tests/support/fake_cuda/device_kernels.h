@@ -4,13 +4,19 @@
 #define TESTS_FAKE_CUDA_DEVICE_KERNELS_H
 
 #include "actors/dnn/kernels/map.h"
+#include "actors/dnn/kernels/reduce.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 #define FAKE_DEVICE_KERNELS(X)                                                                     \
     X(trp_map_f32, trp__map)                                                                       \
-    X(trp_map_f64, trp__map)
+    X(trp_map_f64, trp__map)                                                                       \
+    X(trp_reduce_rows_f32, trp__reduce)                                                            \
+    X(trp_reduce_rows_f64, trp__reduce)                                                            \
+    X(trp_reduce_columns_f32, trp__reduce)                                                         \
+    X(trp_reduce_columns_f64, trp__reduce)                                                         \
+    X(trp_reduce_finish, trp__reduce)
 
 #ifdef __cplusplus
 extern "C" {

@@ -20,6 +20,8 @@
 #define TRP__CONSTANT        __grid_constant__
 /* A function of which one copy is enough. */
 #define TRP__SHARED_CODE __device__ __noinline__
+/* Before a loop of a constant count over an array, which then stays in registers. */
+#define TRP__UNROLL _Pragma("unroll")
 /* The block's dynamic shared memory. */
 #define TRP__DYNAMIC(type, name)                                                                   \
     extern __shared__ __align__(16) unsigned char trp__dynamic[];                                  \
@@ -85,17 +87,10 @@ TRP__DEVICE int32_t trp__to_i32(double value)
     return (int32_t)trp__clamp_integer<double>(value, -2147483648.0, 2147483647.0);
 }
 
-template <typename T> TRP__DEVICE T trp__load(uint64_t address, int64_t i, uint8_t type)
+/* Types that few graphs have: one copy of the code. */
+template <typename T> TRP__SHARED_CODE T trp__load_rare(uint64_t address, int64_t i, uint8_t type)
 {
     switch (type) {
-    case TRP_F64:
-        return (T)trp__at<double>(address, i);
-    case TRP_F32:
-        return (T)trp__at<float>(address, i);
-    case TRP_F16:
-        return (T)trp__half_value(trp__at<uint16_t>(address, i));
-    case TRP_BF16:
-        return (T)trp__bf16_to_f32(trp__at<uint16_t>(address, i));
     case TRP_F8E4M3:
         return (T)trp__f8e4m3_to_f32(trp__at<uint8_t>(address, i));
     case TRP_F8E5M2:
@@ -111,6 +106,19 @@ template <typename T> TRP__DEVICE T trp__load(uint64_t address, int64_t i, uint8
     default: /* u8 */
         return (T)trp__at<uint8_t>(address, i);
     }
+}
+
+template <typename T> TRP__DEVICE T trp__load(uint64_t address, int64_t i, uint8_t type)
+{
+    if (type == TRP_F32)
+        return (T)trp__at<float>(address, i);
+    if (type == TRP_BF16)
+        return (T)trp__bf16_to_f32(trp__at<uint16_t>(address, i));
+    if (type == TRP_F16)
+        return (T)trp__half_value(trp__at<uint16_t>(address, i));
+    if (type == TRP_F64)
+        return (T)trp__at<double>(address, i);
+    return trp__load_rare<T>(address, i, type);
 }
 
 TRP__DEVICE uint16_t trp__to_f16(float value)
@@ -139,21 +147,9 @@ TRP__DEVICE float trp__to_odd(double value)
 }
 
 template <typename T>
-TRP__DEVICE void trp__store(uint64_t address, int64_t i, uint8_t type, T value)
+TRP__SHARED_CODE void trp__store_rare(uint64_t address, int64_t i, uint8_t type, T value)
 {
     switch (type) {
-    case TRP_F64:
-        trp__to<double>(address, i) = (double)value;
-        break;
-    case TRP_F32:
-        trp__to<float>(address, i) = (float)value;
-        break;
-    case TRP_F16:
-        trp__to<uint16_t>(address, i) = trp__to_f16(value);
-        break;
-    case TRP_BF16:
-        trp__to<uint16_t>(address, i) = trp__to_bf16(value);
-        break;
     case TRP_F8E4M3:
         trp__to<uint8_t>(address, i) = trp__f32_to_f8e4m3(trp__to_odd(value));
         break;
@@ -174,18 +170,25 @@ TRP__DEVICE void trp__store(uint64_t address, int64_t i, uint8_t type, T value)
     }
 }
 
+template <typename T>
+TRP__DEVICE void trp__store(uint64_t address, int64_t i, uint8_t type, T value)
+{
+    if (type == TRP_F32)
+        trp__to<float>(address, i) = (float)value;
+    else if (type == TRP_BF16)
+        trp__to<uint16_t>(address, i) = trp__to_bf16(value);
+    else if (type == TRP_F16)
+        trp__to<uint16_t>(address, i) = trp__to_f16(value);
+    else if (type == TRP_F64)
+        trp__to<double>(address, i) = (double)value;
+    else
+        trp__store_rare<T>(address, i, type, value);
+}
+
 /* The value that a type holds of a number. */
-template <typename T> TRP__DEVICE T trp__rounded(uint8_t type, T value)
+template <typename T> TRP__SHARED_CODE T trp__rounded_rare(uint8_t type, T value)
 {
     switch (type) {
-    case TRP_F64:
-        return value;
-    case TRP_F32:
-        return (T)(float)value;
-    case TRP_F16:
-        return (T)trp__half_value(trp__to_f16(value));
-    case TRP_BF16:
-        return (T)trp__bf16_to_f32(trp__to_bf16(value));
     case TRP_F8E4M3:
         return (T)trp__f8e4m3_to_f32(trp__f32_to_f8e4m3(trp__to_odd(value)));
     case TRP_F8E5M2:
@@ -201,6 +204,19 @@ template <typename T> TRP__DEVICE T trp__rounded(uint8_t type, T value)
     }
 }
 
+template <typename T> TRP__DEVICE T trp__rounded(uint8_t type, T value)
+{
+    if (type == TRP_F32)
+        return (T)(float)value;
+    if (type == TRP_BF16)
+        return (T)trp__bf16_to_f32(trp__to_bf16(value));
+    if (type == TRP_F16)
+        return (T)trp__half_value(trp__to_f16(value));
+    if (type == TRP_F64)
+        return value;
+    return trp__rounded_rare<T>(type, value);
+}
+
 /* --- Several elements that follow each other: 16-byte accesses --- */
 
 /* Reads N elements of a type at an address aligned to the smaller of 16 and their bytes. */
@@ -209,17 +225,21 @@ TRP__DEVICE void trp__load_run(uint64_t address, int64_t i, uint8_t type, T out[
 {
     if (type == TRP_F32) {
         trp__pack16 p[(N + 3) / 4];
+        TRP__UNROLL
         for (int k = 0; k < N / 4; k++)
             p[k] = trp__at<trp__pack16>(address + (uint64_t)i * 4, k);
+        TRP__UNROLL
         for (int k = 0; k < N; k++)
             out[k] = (T)trp__f32_from_bits(p[k / 4].word[k % 4]);
     } else if (type == TRP_BF16 || type == TRP_F16) {
         uint32_t p[N / 2];
         if (N == 8) {
             const trp__pack16 q = trp__at<trp__pack16>(address + (uint64_t)i * 2, 0);
+            TRP__UNROLL
             for (int k = 0; k < 4; k++)
                 p[k % (N / 2)] = q.word[k];
         } else {
+            TRP__UNROLL
             for (int k = 0; k < N / 4; k++) {
                 const uint64_t q = trp__at<uint64_t>(address + (uint64_t)i * 2, k);
                 p[2 * k] = (uint32_t)q;
@@ -227,13 +247,16 @@ TRP__DEVICE void trp__load_run(uint64_t address, int64_t i, uint8_t type, T out[
             }
         }
         if (type == TRP_BF16) {
+            TRP__UNROLL
             for (int k = 0; k < N; k++)
                 out[k] = (T)trp__f32_from_bits(k % 2 ? p[k / 2] & 0xffff0000u : p[k / 2] << 16);
         } else {
+            TRP__UNROLL
             for (int k = 0; k < N; k++)
                 out[k] = (T)trp__half_value((uint16_t)(k % 2 ? p[k / 2] >> 16 : p[k / 2]));
         }
     } else if (type == TRP_F64) {
+        TRP__UNROLL
         for (int k = 0; k < N / 2; k++) {
             const trp__pack16 p = trp__at<trp__pack16>(address + (uint64_t)i * 8, k);
             double v[2];
@@ -242,6 +265,7 @@ TRP__DEVICE void trp__load_run(uint64_t address, int64_t i, uint8_t type, T out[
             out[2 * k + 1] = (T)v[1];
         }
     } else {
+        TRP__UNROLL
         for (int k = 0; k < N; k++)
             out[k] = trp__load<T>(address, i + k, type);
     }
@@ -251,14 +275,17 @@ template <typename T, int N>
 TRP__DEVICE void trp__store_run(uint64_t address, int64_t i, uint8_t type, const T value[N])
 {
     if (type == TRP_F32) {
+        TRP__UNROLL
         for (int k = 0; k < N / 4; k++) {
             trp__pack16 p;
+            TRP__UNROLL
             for (int j = 0; j < 4; j++)
                 p.word[j] = trp__f32_bits((float)value[4 * k + j]);
             trp__to<trp__pack16>(address + (uint64_t)i * 4, k) = p;
         }
     } else if (type == TRP_BF16 || type == TRP_F16) {
         uint32_t p[N / 2];
+        TRP__UNROLL
         for (int k = 0; k < N / 2; k++) {
             const uint32_t low =
                 type == TRP_BF16 ? trp__to_bf16(value[2 * k]) : trp__to_f16(value[2 * k]);
@@ -268,15 +295,18 @@ TRP__DEVICE void trp__store_run(uint64_t address, int64_t i, uint8_t type, const
         }
         if (N == 8) {
             trp__pack16 q;
+            TRP__UNROLL
             for (int k = 0; k < 4; k++)
                 q.word[k] = p[k % (N / 2)];
             trp__to<trp__pack16>(address + (uint64_t)i * 2, 0) = q;
         } else {
+            TRP__UNROLL
             for (int k = 0; k < N / 4; k++)
                 trp__to<uint64_t>(address + (uint64_t)i * 2, k) = p[2 * k] | (uint64_t)p[2 * k + 1]
                                                                                  << 32;
         }
     } else if (type == TRP_F64) {
+        TRP__UNROLL
         for (int k = 0; k < N / 2; k++) {
             const double v[2] = {(double)value[2 * k], (double)value[2 * k + 1]};
             trp__pack16 p;
@@ -284,6 +314,7 @@ TRP__DEVICE void trp__store_run(uint64_t address, int64_t i, uint8_t type, const
             trp__to<trp__pack16>(address + (uint64_t)i * 8, k) = p;
         }
     } else {
+        TRP__UNROLL
         for (int k = 0; k < N; k++)
             trp__store<T>(address, i + k, type, value[k]);
     }

@@ -1,17 +1,20 @@
 /* Fused element-wise graphs: compiles nodes to a program of map.h, and launches it. */
 #include "actors/dnn/kernels/map.h"
 
+#include "actors/dnn/kernels/fused.h"
 #include "actors/dnn/kernels/kernels.h"
 #include "actors/dnn/kernels/space.h"
 #include "base/error.h"
 #include "base/text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     NO_SLOT = 0xff,
     PIECE_MAX = 1 << 30, /* elements of a launch: a multiple of every width */
+    PIECE_STEP = 64,     /* elements, a multiple of 16 bytes of any type */
     PIECES_RANK = TRP__MAP_DIMS,
 };
 
@@ -259,7 +262,9 @@ typedef struct step {
     int numbers;
     bool wide;
     uint32_t shared_bytes;
-    trp__cu_function function;
+    trp__cu_function function; /* the interpreter's */
+    trp__fused_entry *fused; /* a kernel of its own, if it is worth one; NULL: not looked for yet */
+    char *source;            /* of that; behind this struct */
     /* Launches walk these dimensions, and pieces of the last dimension of the space of a launch. */
     int outer_rank;
     int64_t outer[PIECES_RANK];
@@ -278,6 +283,15 @@ static uint64_t element_bytes(uint8_t type)
     return trp_dtype_bits((trp_dtype)type) / 8;
 }
 
+static bool is_written(const program *p, int operand)
+{
+    for (int i = 0; i < p->map.codes; i++) {
+        if (p->map.code[i].op == TRP__MAP_STORE && p->map.code[i].b == operand)
+            return true;
+    }
+    return false;
+}
+
 /* Whether each run of elements of a thread begins at a multiple of its bytes, or of 16. */
 static bool is_aligned(const program *p, int operand)
 {
@@ -287,7 +301,7 @@ static bool is_aligned(const program *p, int operand)
     const uint64_t need = run < 16 ? run : 16;
     if (t->role == TRP__DNN_BUFFER && t->alignment % need != 0)
         return false;
-    for (int i = 1; i < s->rank; i++) {
+    for (int i = 1; i < s->rank && p->map.operand[operand].layout != TRP__MAP_LINEAR; i++) {
         if ((uint64_t)s->stride[operand][i] * size % need != 0)
             return false;
     }
@@ -308,15 +322,31 @@ static uint8_t layout_of(const trp__space *s, int operand)
                                         : TRP__MAP_STRIDED;
 }
 
-/* Threads take neighbouring elements where that gives aligned accesses of all operands. */
-static bool is_vector(const program *p)
+/* Threads take neighbouring elements where that gives aligned accesses of what is written, and of
+ * most of what is read. Rows of other lengths than multiples of the width are walked so too, if all
+ * of them lie one behind the other in what is written: what is not there, a bias say, is read
+ * element by element. */
+static bool is_vector(program *p)
 {
-    if (p->space.rank > 1 && p->space.dim[0] % width_of(p->wide) != 0)
+    const bool whole = p->space.rank == 1 || p->space.dim[0] % width_of(p->wide) == 0;
+    int others = 0;
+    for (int o = 0; o < p->map.operands; o++) {
+        trp__map_operand *operand = &p->map.operand[o];
+        const bool run =
+            operand->layout == TRP__MAP_LINEAR || (whole && operand->layout == TRP__MAP_PACKED);
+        const bool good = (run && is_aligned(p, o)) || (whole && operand->layout == TRP__MAP_SPLAT);
+        if (!good && is_written(p, o))
+            return false;
+        others += !good;
+    }
+    if (2 * others > p->map.operands)
         return false;
     for (int o = 0; o < p->map.operands; o++) {
-        const uint8_t layout = p->map.operand[o].layout;
-        if (layout == TRP__MAP_STRIDED || (layout != TRP__MAP_SPLAT && !is_aligned(p, o)))
-            return false;
+        trp__map_operand *operand = &p->map.operand[o];
+        const bool run =
+            operand->layout == TRP__MAP_LINEAR || (whole && operand->layout == TRP__MAP_PACKED);
+        if (!(run && is_aligned(p, o)) && !(whole && operand->layout == TRP__MAP_SPLAT))
+            operand->layout = TRP__MAP_STRIDED;
     }
     return true;
 }
@@ -337,13 +367,52 @@ static void share_out(step *s, trp__space *space)
     s->last = space->dim[space->rank - 1];
     s->inner = s->last > 0 ? inner / s->last : 1;
     s->piece = PIECE_MAX / s->inner < s->last ? PIECE_MAX / s->inner : s->last;
+    if (s->piece > PIECE_STEP && s->piece < s->last) /* the next one is aligned as the first */
+        s->piece -= s->piece % PIECE_STEP;
+}
+
+/* The source of a kernel for one program. False: it is too long. */
+static bool write_source(const step *s, int slots, char *out, size_t size)
+{
+    static const char *const layouts[] = {"LINEAR", "PACKED", "SPLAT", "STRIDED"};
+    trp__text t = {.out = out, .size = size};
+    char input[3][8];
+    trp__text_add(&t, "#define _Static_assert static_assert\n"
+                      "#include \"actors/dnn/kernels/fused.cuh\"\n");
+    trp__text_add(&t, "TRP__FUSED(%s, %d, %d)\n", s->wide ? "double" : "float", width_of(s->wide),
+                  s->map.vector);
+    for (int i = 0; i < slots; i++)
+        trp__text_add(&t, "SLOT(%d)", i);
+    for (int i = 0; i < s->numbers; i++)
+        trp__text_add(&t, "VALUE(%d)", i);
+    for (int i = 0; i < s->map.codes; i++) {
+        const trp__map_code *c = &s->map.code[i];
+        if (c->op == TRP__MAP_LOAD || c->op == TRP__MAP_STORE) {
+            const int operand = c->op == TRP__MAP_LOAD ? c->a : c->b;
+            trp__text_add(&t, "\n%s(%d, %d, %d, TRP__MAP_%s)",
+                          c->op == TRP__MAP_LOAD ? "LOAD" : "STORE",
+                          c->op == TRP__MAP_LOAD ? c->to : c->a, operand,
+                          s->map.operand[operand].type, layouts[s->map.operand[operand].layout]);
+        } else if (c->op == TRP__MAP_ROUND) {
+            trp__text_add(&t, "\nROUND(%d, %d)", c->to, c->b);
+        } else {
+            const uint8_t inputs[] = {c->a, c->b, c->c};
+            for (int k = 0; k < 3; k++)
+                snprintf(input[k], sizeof input[k], "%c%d", inputs[k] < TRP__MAP_NUMBER ? 's' : 'n',
+                         inputs[k] % TRP__MAP_NUMBER);
+            trp__text_add(&t, "\nCOMPUTE(%d, %d, %s, %s, %s, %d)", c->op, c->to, input[0], input[1],
+                          input[2], c->parameter);
+        }
+    }
+    trp__text_add(&t, "\nEND\n");
+    return strlen(out) + 1 < size;
 }
 
 static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
                        char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
 {
     program p;
-    step *s = calloc(1, sizeof *s);
+    step *s = calloc(1, sizeof *s + TRP__FUSED_SOURCE);
     (void)modules;
     if (!s)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for an element-wise program");
@@ -355,8 +424,9 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     trp__space_merge(&p.space);
     for (int o = 0; o < p.map.operands; o++)
         p.map.operand[o].layout = layout_of(&p.space, o);
-    p.map.vector = is_vector(&p);
+    const int rank = p.space.rank;
     share_out(s, &p.space);
+    p.map.vector = p.space.rank == rank && is_vector(&p); /* pieces may begin anywhere */
     p.map.rank = (uint8_t)p.space.rank;
     for (int i = 0; i < p.space.rank; i++) {
         if (i < p.space.rank - 1) /* the last one is what remains */
@@ -370,6 +440,9 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     s->shared_bytes = (uint32_t)p.slots * TRP__MAP_SLOT_BYTES;
     memcpy(s->tensor, p.tensor, sizeof s->tensor);
     memcpy(s->value_of, p.value_of, sizeof s->value_of);
+    s->source = (char *)(s + 1);
+    if (!write_source(s, p.slots, s->source, TRP__FUSED_SOURCE))
+        s->source = NULL;
     trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
     trp__text_add(&name, "map_%s%s", p.wide ? "f64" : "f32", p.map.vector ? "_vector" : "");
     *workspace = 0;
@@ -377,16 +450,31 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     return TRP_OK;
 }
 
+/* The kernel that runs now: the program's own, or the interpreter. */
+static trp__cu_function choose(step *s, const trp__kernel_launch *l)
+{
+    trp__fused *f = l->modules->fused;
+    trp__cu_function own = NULL;
+    if (!f || !s->source)
+        return s->function;
+    if (!s->fused)
+        s->fused = trp__fused_find(f, s->source);
+    if (s->fused)
+        own = trp__fused_use(f, l->instance, s->fused, s->last * s->inner);
+    return own ? own : s->function;
+}
+
 /* Launches one piece: `at` is where each operand begins there. */
-static trp_status launch_piece(step *s, const trp__kernel_launch *l, const uint64_t at[],
-                               int64_t elements, trp_error *error)
+static trp_status launch_piece(step *s, const trp__kernel_launch *l, trp__cu_function function,
+                               const uint64_t at[], int64_t elements, trp_error *error)
 {
     const int64_t block = (int64_t)TRP__MAP_THREADS * width_of(s->wide);
     for (int o = 0; o < s->map.operands; o++)
         s->map.operand[o].at = at[o];
     s->map.count = (uint32_t)elements;
-    return trp__kernel_enqueue(l, s->function, (uint64_t)((elements + block - 1) / block),
-                               TRP__MAP_THREADS, s->shared_bytes, &s->map, error);
+    return trp__kernel_enqueue(l, function, (uint64_t)((elements + block - 1) / block),
+                               TRP__MAP_THREADS, function == s->function ? s->shared_bytes : 0,
+                               &s->map, error);
 }
 
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
@@ -399,6 +487,7 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
         status =
             trp__kernels_function(l->modules, l->instance, TRP__MODULE_MAP,
                                   s->wide ? "trp_map_f64" : "trp_map_f32", &s->function, error);
+    trp__cu_function function = status == TRP_OK ? choose(s, l) : NULL;
     for (int i = 0; i < s->numbers; i++) {
         if (s->value_of[i] != TRP__DNN_NO_PORT)
             s->map.number[i] = l->number[s->value_of[i]];
@@ -415,7 +504,7 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
                     offset += index[k] * s->outer_stride[o][k];
                 at[o] = base[o] + (uint64_t)offset * element_bytes(operand->type);
             }
-            status = launch_piece(s, l, at, here * s->inner, error);
+            status = launch_piece(s, l, function, at, here * s->inner, error);
         }
         more = false;
         for (int k = s->outer_rank; k-- > 0 && !more;) {

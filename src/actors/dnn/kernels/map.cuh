@@ -7,9 +7,7 @@
 #ifndef TRP_ACTORS_DNN_KERNELS_MAP_CUH
 #define TRP_ACTORS_DNN_KERNELS_MAP_CUH
 
-#include "actors/dnn/kernels/functions.cuh"
-#include "actors/dnn/kernels/map.h"
-#include "actors/dnn/kernels/opcodes.h"
+#include "actors/dnn/kernels/map_operands.cuh"
 
 /* Elements of one 16-byte column of a slot. */
 template <typename T> struct trp__lanes {
@@ -36,6 +34,7 @@ template <typename T, int WIDTH> struct trp__map_machine {
         if (number < TRP__MAP_NUMBER)
             return slot(number, part);
         const T value = (T)m->number[number - TRP__MAP_NUMBER];
+        TRP__UNROLL
         for (int k = 0; k < LANES; k++)
             x.v[k] = value;
         return x;
@@ -43,8 +42,10 @@ template <typename T, int WIDTH> struct trp__map_machine {
 
     TRP__DEVICE void put(int number, const T value[WIDTH]) const
     {
+        TRP__UNROLL
         for (int part = 0; part < PARTS; part++) {
             trp__lanes<T> x;
+            TRP__UNROLL
             for (int k = 0; k < LANES; k++)
                 x.v[k] = value[part * LANES + k];
             slot(number, part) = x;
@@ -53,39 +54,24 @@ template <typename T, int WIDTH> struct trp__map_machine {
 
     TRP__DEVICE void get(int number, T value[WIDTH]) const
     {
+        TRP__UNROLL
         for (int part = 0; part < PARTS; part++) {
             const trp__lanes<T> x = input(number, part);
+            TRP__UNROLL
             for (int k = 0; k < LANES; k++)
                 value[part * LANES + k] = x.v[k];
         }
     }
 };
 
-TRP__DEVICE uint32_t trp__quotient(uint32_t n, const trp__map_divisor &d)
-{
-    return (uint32_t)(((uint64_t)n * d.factor >> 32) + n) >> d.shift;
-}
-
-/* Where element i of the space is in an operand. */
-TRP__DEVICE int64_t trp__map_offset(const trp__map &m, const trp__map_operand &o, uint32_t i)
-{
-    int64_t offset = 0;
-    if (o.layout == TRP__MAP_LINEAR)
-        return i;
-    for (int k = 0; k < m.rank - 1; k++) {
-        const uint32_t next = trp__quotient(i, m.dim[k]);
-        offset += (int64_t)(i - next * m.dim[k].by) * o.stride[k];
-        i = next;
-    }
-    return offset + (int64_t)i * o.stride[m.rank - 1];
-}
-
 /* One operation over the elements of a thread. Calls of long functions share one copy of them. */
 #define TRP__MAP_CASE(name, expression)                                                            \
     case name:                                                                                     \
+        TRP__UNROLL                                                                                \
         for (int part = 0; part < M::PARTS; part++) {                                              \
             const trp__lanes<T> a = at.input(c.a, part), b = at.input(c.b, part);                  \
             trp__lanes<T> y;                                                                       \
+            TRP__UNROLL                                                                            \
             for (int k = 0; k < M::LANES; k++) {                                                   \
                 const T x = a.v[k], w = b.v[k];                                                    \
                 (void)w;                                                                           \
@@ -118,28 +104,34 @@ TRP__DEVICE void trp__map_compute(const trp__map_machine<T, WIDTH> &at, const tr
     switch (c.op) {
         TRP__MAP_OPERATIONS(TRP__MAP_CASE)
     case TRP_DNN_SELECT:
+        TRP__UNROLL
         for (int part = 0; part < M::PARTS; part++) {
             const trp__lanes<T> a = at.input(c.a, part), b = at.input(c.b, part),
                                 t = at.input(c.c, part);
             trp__lanes<T> y;
+            TRP__UNROLL
             for (int k = 0; k < M::LANES; k++)
                 y.v[k] = t.v[k] != 0 ? a.v[k] : b.v[k];
             at.slot(c.to, part) = y;
         }
         break;
     case TRP__MAP_ROUND:
+        TRP__UNROLL
         for (int part = 0; part < M::PARTS; part++) {
             const trp__lanes<T> a = at.input(c.a, part);
             trp__lanes<T> y;
+            TRP__UNROLL
             for (int k = 0; k < M::LANES; k++)
                 y.v[k] = trp__rounded<T>(c.b, a.v[k]);
             at.slot(c.to, part) = y;
         }
         break;
     default:
+        TRP__UNROLL
         for (int part = 0; part < M::PARTS; part++) {
             const trp__lanes<T> a = at.input(c.a, part), b = at.input(c.b, part);
             trp__lanes<T> y;
+            TRP__UNROLL
             for (int k = 0; k < M::LANES; k++)
                 y.v[k] = trp__map_long<T>(c.op, a.v[k], b.v[k], p[0]);
             at.slot(c.to, part) = y;
@@ -148,71 +140,20 @@ TRP__DEVICE void trp__map_compute(const trp__map_machine<T, WIDTH> &at, const tr
     }
 }
 
-/* Loads or stores elements `first` to `first` + `here` - 1 of an operand. */
-template <typename T, int WIDTH>
-TRP__DEVICE void trp__map_load_vector(const trp__map_machine<T, WIDTH> &at, const trp__map_code &c,
-                                      uint32_t first, int here)
+/* An instruction that loads or stores. */
+template <typename T, int WIDTH, bool VECTOR>
+TRP__DEVICE void trp__map_move(const trp__map_machine<T, WIDTH> &at, const trp__map_code &c,
+                               uint64_t first, int here)
 {
-    const trp__map_operand &o = at.m->operand[c.a];
-    const int64_t offset = trp__map_offset(*at.m, o, first);
     T v[WIDTH];
-    if (o.layout == TRP__MAP_SPLAT) {
-        const T one = trp__load<T>(o.at, offset, o.type);
-        for (int k = 0; k < WIDTH; k++)
-            v[k] = one;
-    } else if (here == WIDTH) {
-        trp__load_run<T, WIDTH>(o.at, offset, o.type, v);
+    if (c.op == TRP__MAP_LOAD) {
+        const trp__map_operand &o = at.m->operand[c.a];
+        trp__map_load<T, WIDTH, VECTOR>(*at.m, o, o.type, o.layout, first, here, v);
+        at.put(c.to, v);
     } else {
-        for (int k = 0; k < WIDTH; k++)
-            v[k] = k < here ? trp__load<T>(o.at, offset + k, o.type) : T(0);
-    }
-    at.put(c.to, v);
-}
-
-template <typename T, int WIDTH>
-TRP__DEVICE void trp__map_store_vector(const trp__map_machine<T, WIDTH> &at, const trp__map_code &c,
-                                       uint32_t first, int here)
-{
-    const trp__map_operand &o = at.m->operand[c.b];
-    const int64_t offset = trp__map_offset(*at.m, o, first);
-    T v[WIDTH];
-    at.get(c.a, v);
-    if (here == WIDTH)
-        trp__store_run<T, WIDTH>(o.at, offset, o.type, v);
-    else
-        for (int k = 0; k < WIDTH; k++) {
-            if (k < here)
-                trp__store<T>(o.at, offset + k, o.type, v[k]);
-        }
-}
-
-/* The same for elements `first`, `first` + TRP__MAP_THREADS and so on, as far as there are any. */
-template <typename T, int WIDTH>
-TRP__DEVICE void trp__map_load_loose(const trp__map_machine<T, WIDTH> &at, const trp__map_code &c,
-                                     uint64_t first)
-{
-    const trp__map &m = *at.m;
-    const trp__map_operand &o = m.operand[c.a];
-    T v[WIDTH];
-    for (int k = 0; k < WIDTH; k++) {
-        const uint64_t e = first + (uint64_t)k * TRP__MAP_THREADS;
-        v[k] = e < m.count ? trp__load<T>(o.at, trp__map_offset(m, o, (uint32_t)e), o.type) : T(0);
-    }
-    at.put(c.to, v);
-}
-
-template <typename T, int WIDTH>
-TRP__DEVICE void trp__map_store_loose(const trp__map_machine<T, WIDTH> &at, const trp__map_code &c,
-                                      uint64_t first)
-{
-    const trp__map &m = *at.m;
-    const trp__map_operand &o = m.operand[c.b];
-    T v[WIDTH];
-    at.get(c.a, v);
-    for (int k = 0; k < WIDTH; k++) {
-        const uint64_t e = first + (uint64_t)k * TRP__MAP_THREADS;
-        if (e < m.count)
-            trp__store<T>(o.at, trp__map_offset(m, o, (uint32_t)e), o.type, v[k]);
+        const trp__map_operand &o = at.m->operand[c.b];
+        at.get(c.a, v);
+        trp__map_store<T, WIDTH, VECTOR>(*at.m, o, o.type, o.layout, first, here, v);
     }
 }
 
@@ -227,16 +168,13 @@ template <typename T, int WIDTH> TRP__DEVICE void trp__map_run(const trp__map &m
                                                : WIDTH;
     for (int i = 0; i < m.codes && here > 0; i++) {
         const trp__map_code c = m.code[i];
-        if (c.op == TRP__MAP_LOAD && m.vector)
-            trp__map_load_vector<T, WIDTH>(at, c, (uint32_t)first, here);
-        else if (c.op == TRP__MAP_LOAD)
-            trp__map_load_loose<T, WIDTH>(at, c, first);
-        else if (c.op == TRP__MAP_STORE && m.vector)
-            trp__map_store_vector<T, WIDTH>(at, c, (uint32_t)first, here);
-        else if (c.op == TRP__MAP_STORE)
-            trp__map_store_loose<T, WIDTH>(at, c, first);
-        else
+        const bool memory = c.op == TRP__MAP_LOAD || c.op == TRP__MAP_STORE;
+        if (!memory)
             trp__map_compute<T, WIDTH>(at, c);
+        else if (m.vector)
+            trp__map_move<T, WIDTH, true>(at, c, first, here);
+        else
+            trp__map_move<T, WIDTH, false>(at, c, first, here);
     }
 }
 

@@ -38,7 +38,7 @@ enum {
     TRP__MAP_LINEAR,  /* element i of the space is element i of the operand */
     TRP__MAP_PACKED,  /* stride 1 along the innermost dimension */
     TRP__MAP_SPLAT,   /* stride 0 there: one element for all of a thread */
-    TRP__MAP_STRIDED, /* anything else */
+    TRP__MAP_STRIDED, /* anything else: elements are looked for one by one */
 };
 
 typedef struct trp__map_code {

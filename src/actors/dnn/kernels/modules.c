@@ -43,11 +43,12 @@ static const trp__embedded standard[] = {
     {0},
 };
 
-enum { TEXTS_MAX = 48, NAME_MAX_BYTES = 128 };
+enum { TEXTS_MAX = 48, SOURCE_BYTES = 192 };
 
 /* All that a compile reads. */
 typedef struct texts {
-    char source[NAME_MAX_BYTES + 64];
+    const char *title; /* of the program, for messages */
+    const char *source;
     const char *name[TEXTS_MAX], *text[TEXTS_MAX];
     int count;
 } texts;
@@ -71,11 +72,12 @@ static const trp__embedded *find_text(const char *name, size_t length)
     return NULL;
 }
 
+static void add_included(texts *t, const char *text);
+
 /* Adds a file and all that it includes. A file that was not embedded is left to the compiler, which
  * says so. */
 static void add_file(texts *t, const char *name, size_t length)
 {
-    static const char include[] = "#include ";
     const trp__embedded *e = find_text(name, length);
     for (int i = 0; e && i < t->count; i++) {
         if (t->name[i] == e->name)
@@ -85,7 +87,14 @@ static void add_file(texts *t, const char *name, size_t length)
         return;
     t->name[t->count] = e->name;
     t->text[t->count++] = e->text;
-    for (const char *line = e->text; *line;) {
+    add_included(t, e->text);
+}
+
+/* Adds all that the lines of a text include. */
+static void add_included(texts *t, const char *text)
+{
+    static const char include[] = "#include ";
+    for (const char *line = text; *line;) {
         if (strncmp(line, include, sizeof include - 1) == 0) {
             const char *inner = line + sizeof include; /* behind the quotation mark */
             add_file(t, inner, strcspn(inner, "\">\n"));
@@ -95,12 +104,18 @@ static void add_file(texts *t, const char *name, size_t length)
     }
 }
 
-static void collect(trp__kernel_module module, texts *t)
+static void collect(const char *title, const char *source, texts *t)
 {
-    *t = (texts){.count = 0};
-    snprintf(t->source, sizeof t->source, "#define _Static_assert static_assert\n#include \"%s\"\n",
+    *t = (texts){.title = title, .source = source};
+    add_included(t, source);
+}
+
+/* The source of a module. */
+static void collect_module(trp__kernel_module module, char source[SOURCE_BYTES], texts *t)
+{
+    snprintf(source, SOURCE_BYTES, "#define _Static_assert static_assert\n#include \"%s\"\n",
              modules[module].file);
-    add_file(t, modules[module].file, strlen(modules[module].file));
+    collect(modules[module].name, source, t);
 }
 
 /* Compiling. */
@@ -131,8 +146,8 @@ static trp_status take_image(const trp__nvrtc *rtc, trp__nvrtc_program program, 
     return failed(rtc, result, "nvrtcGetCUBIN", "", error);
 }
 
-static trp_status compile(const texts *t, trp__kernel_module module, const char *target,
-                          void **image, size_t *bytes, trp_error *error)
+static trp_status compile(const texts *t, const char *target, void **image, size_t *bytes,
+                          trp_error *error)
 {
     enum { OPTIONS = sizeof options / sizeof *options };
     char arch[32], name[64], log[2048] = "";
@@ -144,7 +159,7 @@ static trp_status compile(const texts *t, trp__kernel_module module, const char 
     if (status != TRP_OK)
         return status;
     snprintf(arch, sizeof arch, "-arch=%s", target);
-    snprintf(name, sizeof name, "trp_dnn_%s.cu", modules[module].name);
+    snprintf(name, sizeof name, "trp_dnn_%s.cu", t->title);
     memcpy(all + 1, options, sizeof options);
     trp__nvrtc_result result =
         rtc->nvrtcCreateProgram(&program, t->source, name, t->count, t->text, t->name);
@@ -179,71 +194,67 @@ static void make_key(const texts *t, const char *target, trp__key *key)
         trp__key_add_text(key, TRP__KEY_INPUT, t->text[i]);
 }
 
-static bool find_image(trp__kernel_modules *m, trp__kernel_module module,
-                       const trp__store_request *request)
+static bool find_image(trp__store *store, const trp__store_request *request, void **image,
+                       size_t *bytes)
 {
     trp__store_hit hit = {0};
-    void *image = NULL;
-    if (m->store && trp__store_find(m->store, request, &hit) == TRP_OK && hit.bytes > 0) {
-        image = malloc(hit.bytes);
-        if (image)
-            memcpy(image, hit.payload, hit.bytes);
-        m->module[module].image = image;
-        m->module[module].bytes = hit.bytes;
+    *image = NULL;
+    if (store && trp__store_find(store, request, &hit) == TRP_OK && hit.bytes > 0) {
+        *image = malloc(hit.bytes);
+        *bytes = hit.bytes;
+        if (*image)
+            memcpy(*image, hit.payload, hit.bytes);
     }
     trp__store_hit_end(&hit);
-    return image != NULL;
+    return *image != NULL;
 }
 
-bool trp__kernels_ready(trp__kernel_modules *m, trp__kernel_module module)
+/* Finds an image, or compiles it. */
+static trp_status have_image(const trp__kernel_modules *m, const texts *t, void **image,
+                             size_t *bytes, trp_error *error)
 {
-    texts t;
-    trp__key key;
-    if (m->module[module].image)
-        return true;
-    collect(module, &t);
-    make_key(&t, m->target, &key);
-    const bool found = find_image(m, module, &(trp__store_request){.key = &key});
-    trp__key_end(&key);
-    return found;
-}
-
-trp_status trp__kernels_make(trp__kernel_modules *m, trp__kernel_module module, trp_error *error)
-{
-    texts t;
     trp__key key;
     trp_error ignored;
     trp_status status = TRP_OK;
-    if (m->module[module].image)
-        return TRP_OK;
-    collect(module, &t);
-    make_key(&t, m->target, &key);
+    make_key(t, m->target, &key);
     const trp__store_request request = {.key = &key};
-    if (!find_image(m, module, &request)) {
-        void *image = NULL;
-        size_t bytes = 0;
-        status = compile(&t, module, m->target, &image, &bytes, error);
-        if (status == TRP_OK) {
-            m->module[module].image = image;
-            m->module[module].bytes = bytes;
-            if (m->store)
-                (void)trp__store_put(m->store, &request,
-                                     &(trp__store_entry){.payload = image, .bytes = bytes},
-                                     &ignored);
-        }
+    if (!find_image(m->store, &request, image, bytes)) {
+        status = compile(t, m->target, image, bytes, error);
+        if (status == TRP_OK && m->store)
+            (void)trp__store_put(m->store, &request,
+                                 &(trp__store_entry){.payload = *image, .bytes = *bytes}, &ignored);
     }
     trp__key_end(&key);
     return status;
 }
 
+trp_status trp__kernels_image(const trp__kernel_modules *m, const char *name, const char *source,
+                              void **image, size_t *bytes, trp_error *error)
+{
+    texts t;
+    collect(name, source, &t);
+    return have_image(m, &t, image, bytes, error);
+}
+
+trp_status trp__kernels_make(trp__kernel_modules *m, trp__kernel_module module, trp_error *error)
+{
+    char source[SOURCE_BYTES];
+    texts t;
+    if (m->module[module].image)
+        return TRP_OK;
+    collect_module(module, source, &t);
+    return have_image(m, &t, &m->module[module].image, &m->module[module].bytes, error);
+}
+
 trp_status trp__kernels_pack(struct trp__cache_pack_writer *writer, const char *target,
                              trp__kernel_module module, size_t *bytes, trp_error *error)
 {
+    char source[SOURCE_BYTES];
     texts t;
     trp__key key;
     void *image = NULL;
-    collect(module, &t);
-    trp_status status = compile(&t, module, target, &image, bytes, error);
+    collect_module(module, source, &t);
+    trp_status status = compile(&t, target, &image, bytes, error);
     if (status != TRP_OK)
         return status;
     make_key(&t, target, &key);

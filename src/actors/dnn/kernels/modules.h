@@ -12,7 +12,8 @@
 /* One row a module: name, the file that defines its kernels. */
 #define TRP__KERNEL_MODULES(X)                                                                     \
     X(DIRECT, "direct", "actors/dnn/kernels/direct.cuh")                                           \
-    X(MAP, "map", "actors/dnn/kernels/map.cuh")
+    X(MAP, "map", "actors/dnn/kernels/map.cuh")                                                    \
+    X(REDUCE, "reduce", "actors/dnn/kernels/reduce.cuh")
 
 typedef enum trp__kernel_module {
 #define TRP__KERNEL_MODULE(symbol, name, file) TRP__MODULE_##symbol,
@@ -24,9 +25,10 @@ typedef enum trp__kernel_module {
 /* Modules of one actor. Zero-initialised but for the first four. */
 typedef struct trp__kernel_modules {
     const trp__cuda *cu;
-    trp__store *store;  /* NULL: there is none */
-    const char *target; /* "sm_90" */
-    int processors;     /* multiprocessors of the device */
+    trp__store *store;        /* NULL: there is none */
+    const char *target;       /* "sm_90" */
+    int processors;           /* multiprocessors of the device */
+    struct trp__fused *fused; /* kernels for single programs; NULL: none are made */
     struct {
         void *image; /* NULL: not there yet */
         size_t bytes;
@@ -36,12 +38,14 @@ typedef struct trp__kernel_modules {
 
 const char *trp__kernels_name(trp__kernel_module module);
 
-/* Whether an image is there or in the cache, so that trp__kernels_make() takes no compile. */
-bool trp__kernels_ready(trp__kernel_modules *m, trp__kernel_module module);
-
 /* Finds the image, or compiles it, which takes seconds. Needs no device. One thread at a time.
  * TRP_E_MISSING: no NVRTC, and no pack has it; TRP_E_LIBRARY; TRP_E_MEMORY. */
 trp_status trp__kernels_make(trp__kernel_modules *m, trp__kernel_module module, trp_error *error);
+
+/* The image of a source of one's own, which may include the files of this folder: from the cache,
+ * or compiled and put there. `name` is for messages. *image is the caller's to free. Any thread. */
+trp_status trp__kernels_image(const trp__kernel_modules *m, const char *name, const char *source,
+                              void **image, size_t *bytes, trp_error *error);
 
 /* Compiles a module for a target and puts it into a store or, if that is NULL, a pack. */
 struct trp__cache_pack_writer;

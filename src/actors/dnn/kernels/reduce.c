@@ -1,0 +1,258 @@
+/* Reductions over any dimensions of a tensor: chooses how threads lie over it. */
+#include "actors/dnn/kernels/reduce.h"
+
+#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/space.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    X = 0,
+    Y = 1,               /* operands of the spaces */
+    RESULTS_MAX = 2,     /* of a node */
+    BLOCKS_PER_CORE = 8, /* that keep a multiprocessor busy */
+    PIECE_MIN = 8192,    /* elements that a block is worth being launched for */
+    SPLITS_MAX = 1024,
+    COUNT_MAX = 0x7fffffff, /* of elements that are divided by dimensions */
+};
+
+typedef struct launch_part {
+    trp__reduce reduce;
+    uint8_t x, y; /* tensors */
+} launch_part;
+
+typedef struct step {
+    int parts;
+    launch_part part[RESULTS_MAX];
+    bool columns, wide;
+    uint64_t blocks;
+    trp__cu_function kernel, finish;
+} step;
+
+static bool is_known(uint8_t type)
+{
+    return type == TRP_F64 || type == TRP_F32 || type == TRP_F16 || type == TRP_BF16 ||
+           type == TRP_F8E4M3 || type == TRP_F8E5M2 || type == TRP_I8 || type == TRP_I32 ||
+           type == TRP_U8 || type == TRP_BOOL;
+}
+
+/* What a reduction is to the kernels. */
+static const struct {
+    uint8_t kind, absolute, negative, divide, root;
+} modes[] = {
+    [TRP_DNN_SUM] = {TRP__REDUCE_SUMS, 0, 0, 0, 0},
+    [TRP_DNN_MEAN] = {TRP__REDUCE_SUMS, 0, 0, 1, 0},
+    [TRP_DNN_LEAST] = {TRP__REDUCE_EXTREMES, 0, 1, 0, 0},
+    [TRP_DNN_MOST] = {TRP__REDUCE_EXTREMES, 0, 0, 0, 0},
+    [TRP_DNN_AMAX] = {TRP__REDUCE_EXTREMES, 1, 0, 0, 0},
+    [TRP_DNN_NORM1] = {TRP__REDUCE_SUMS, 1, 0, 0, 0},
+    [TRP_DNN_NORM2] = {TRP__REDUCE_SQUARES, 0, 0, 0, 1},
+    [TRP_DNN_PRODUCT] = {TRP__REDUCE_PRODUCTS, 0, 0, 0, 0},
+};
+
+/* The dimensions that stay, and those that are reduced, each from the fastest of x on. */
+static void split_space(const trp__dnn_tensor *x, const trp__dnn_tensor *y, trp__space *keep,
+                        trp__space *over)
+{
+    trp__dnn_tensor kept = *x, reduced = *x;
+    for (int i = 0; i < x->rank; i++) {
+        const bool stays = y->dim[i] != 1 || x->dim[i] == 1;
+        kept.dim[i] = stays ? x->dim[i] : 1;
+        reduced.dim[i] = stays ? 1 : x->dim[i];
+    }
+    trp__space_begin(keep, &kept);
+    trp__space_add(keep, &kept, x);
+    trp__space_add(keep, &kept, y);
+    trp__space_order(keep, X);
+    trp__space_merge(keep);
+    trp__space_begin(over, &reduced);
+    trp__space_add(over, &reduced, x);
+    trp__space_order(over, X);
+    trp__space_merge(over);
+}
+
+static bool divides(const trp__space *s)
+{
+    return s->rank == 1 || trp__space_elements(s) <= COUNT_MAX;
+}
+
+static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
+{
+    const trp__dnn_node *n = &g->node[first];
+    trp__space keep, over;
+    (void)most;
+    if ((n->kind != TRP_DNN_REDUCTION && n->kind != TRP_DNN_STATISTICS) ||
+        (n->compute != TRP_F32 && n->compute != TRP_F64))
+        return 0;
+    const trp__dnn_tensor *x = &g->tensor[n->port[0]], *y = &g->tensor[n->port[1]];
+    if (x->role == TRP__DNN_VALUE || x->rank != y->rank || !is_known(x->type) || !is_known(y->type))
+        return 0;
+    split_space(x, y, &keep, &over);
+    return divides(&keep) && divides(&over);
+}
+
+static void take_space(const trp__space *s, trp__reduce_space *out, bool results)
+{
+    out->rank = (uint8_t)s->rank;
+    for (int i = 0; i < s->rank; i++) {
+        if (i < s->rank - 1)
+            out->dim[i] = trp__map_divide_by((uint32_t)s->dim[i]);
+        out->x[i] = s->stride[X][i];
+        out->y[i] = results ? s->stride[Y][i] : 0;
+    }
+}
+
+/* Whether loads of `width` elements that begin at multiples of that along one space, wherever the
+ * others are, are aligned. */
+static bool is_aligned(const trp__dnn_tensor *x, const trp__space *along, const trp__space *other,
+                       int64_t width)
+{
+    const int64_t size = trp_dtype_bits((trp_dtype)x->type) / 8;
+    const int64_t need = size * width < 16 ? size * width : 16;
+    if (along->stride[X][0] != 1 || (x->role == TRP__DNN_BUFFER && x->alignment % need != 0) ||
+        (along->rank > 1 && along->dim[0] % width != 0))
+        return false;
+    for (int i = 1; i < along->rank; i++) {
+        if (along->stride[X][i] * size % need != 0)
+            return false;
+    }
+    for (int i = 0; i < other->rank; i++) {
+        if (other->dim[i] > 1 && other->stride[X][i] * size % need != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Types that are loaded 16 bytes at a time. */
+static bool has_runs(uint8_t type)
+{
+    return type == TRP_F64 || type == TRP_F32 || type == TRP_F16 || type == TRP_BF16;
+}
+
+static uint32_t power_of_two(int64_t at_least, uint32_t most)
+{
+    uint32_t n = 1;
+    while (n < at_least && n < most)
+        n *= 2;
+    return n;
+}
+
+/* Fills in how threads and blocks lie. */
+static void lay_out(step *s, trp__reduce *r, const trp__dnn_tensor *x, const trp__space *keep,
+                    const trp__space *over, int processors)
+{
+    int64_t width = s->wide ? TRP__REDUCE_WIDTH_F64 : TRP__REDUCE_WIDTH;
+    int64_t tiles;
+    s->columns = r->kept > 1 && keep->stride[X][0] == 1 && over->stride[X][0] != 1;
+    if (s->columns) {
+        r->vector = !s->wide && has_runs(x->type) && is_aligned(x, keep, over, width) &&
+                    keep->dim[0] % width == 0;
+        width = r->vector ? width : 1;
+        const int64_t across = power_of_two((r->kept + width - 1) / width, TRP__REDUCE_THREADS);
+        r->lanes = (uint32_t)(TRP__REDUCE_THREADS / (across > 32 ? 32 : across));
+        const int64_t columns = TRP__REDUCE_THREADS / r->lanes * width;
+        tiles = (r->kept + columns - 1) / columns;
+    } else {
+        /* Of one run each row may begin anywhere: the kernel goes up to where 16 bytes begin. */
+        r->vector = has_runs(x->type) &&
+                    (over->rank == 1 ? over->stride[X][0] == 1 : is_aligned(x, over, keep, width));
+        r->lanes = power_of_two((r->length + width * 2 - 1) / (width * 2), TRP__REDUCE_THREADS);
+        tiles = (r->kept + TRP__REDUCE_THREADS / r->lanes - 1) / (TRP__REDUCE_THREADS / r->lanes);
+    }
+    /* More pieces where there are too few blocks for the device, and enough to do for each. */
+    const int64_t wanted = (int64_t)processors * BLOCKS_PER_CORE / (tiles > 0 ? tiles : 1);
+    const int64_t work =
+        s->columns ? r->length * TRP__REDUCE_THREADS / r->lanes * width : r->length;
+    int64_t splits = work / PIECE_MIN < wanted ? work / PIECE_MIN : wanted;
+    splits = splits < 1 ? 1 : splits > SPLITS_MAX ? SPLITS_MAX : splits;
+    r->split = (r->length + splits - 1) / splits;
+    r->split = (r->split + width - 1) / width * width; /* loads stay aligned */
+    r->splits = r->split > 0 ? (uint32_t)((r->length + r->split - 1) / r->split) : 1;
+    s->blocks = (uint64_t)tiles * r->splits;
+}
+
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
+                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+{
+    const trp__dnn_graph *g = part->graph;
+    const trp__dnn_node *n = &g->node[part->first];
+    const trp__dnn_tensor *x = &g->tensor[n->port[0]];
+    trp__space keep, over;
+    step *s = calloc(1, sizeof *s);
+    if (!s)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a reduction");
+    s->parts = n->kind == TRP_DNN_STATISTICS ? 2 : 1;
+    s->wide = x->type == TRP_F64 || x->type == TRP_I32;
+    *workspace = 0;
+    for (int i = 0; i < s->parts; i++) {
+        launch_part *p = &s->part[i];
+        p->x = n->port[0];
+        p->y = n->port[1 + i];
+        trp__reduce *r = &p->reduce;
+        const int mode = n->kind == TRP_DNN_REDUCTION ? n->mode : TRP_DNN_SUM;
+        *r = (trp__reduce){.type = x->type,
+                           .y_type = g->tensor[p->y].type,
+                           .kind = i > 0 ? TRP__REDUCE_SQUARES : modes[mode].kind,
+                           .absolute = modes[mode].absolute,
+                           .negative = modes[mode].negative,
+                           .divide = modes[mode].divide,
+                           .root = modes[mode].root};
+        split_space(x, &g->tensor[p->y], &keep, &over);
+        r->length = trp__space_elements(&over);
+        r->kept = trp__space_elements(&keep);
+        take_space(&keep, &r->keep, true);
+        take_space(&over, &r->over, false);
+        lay_out(s, r, x, &keep, &over, modules->processors);
+        const uint64_t bytes =
+            r->splits > 1 ? (uint64_t)r->kept * r->splits * TRP__REDUCE_PARTS * sizeof(double) : 0;
+        *workspace = bytes > *workspace ? bytes : *workspace;
+    }
+    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
+    trp__text_add(&name, "reduce_%s%s_s%u", s->columns ? "columns" : "rows",
+                  s->part[0].reduce.vector ? "_vector" : "", s->part[0].reduce.splits);
+    *out = s;
+    return TRP_OK;
+}
+
+static const char *kernel_name(const step *s)
+{
+    return s->columns ? s->wide ? "trp_reduce_columns_f64" : "trp_reduce_columns_f32"
+           : s->wide  ? "trp_reduce_rows_f64"
+                      : "trp_reduce_rows_f32";
+}
+
+static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
+{
+    step *s = state;
+    trp_status status = TRP_OK;
+    if (!s->kernel)
+        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_REDUCE, kernel_name(s),
+                                       &s->kernel, error);
+    if (status == TRP_OK && !s->finish)
+        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_REDUCE,
+                                       "trp_reduce_finish", &s->finish, error);
+    for (int i = 0; i < s->parts && status == TRP_OK; i++) {
+        trp__reduce *r = &s->part[i].reduce;
+        r->x = (uint64_t)(uintptr_t)l->at[s->part[i].x];
+        r->y = (uint64_t)(uintptr_t)l->at[s->part[i].y];
+        r->partial = (uint64_t)(uintptr_t)l->workspace;
+        status = trp__kernel_enqueue(l, s->kernel, s->blocks, TRP__REDUCE_THREADS,
+                                     s->columns ? TRP__REDUCE_SHARED_COLUMNS : TRP__REDUCE_SHARED,
+                                     r, error);
+        if (status == TRP_OK && r->splits > 1)
+            status = trp__kernel_enqueue(l, s->finish, (uint64_t)r->kept, TRP__REDUCE_THREADS,
+                                         TRP__REDUCE_SHARED, r, error);
+    }
+    return status;
+}
+
+const trp__kernel_family trp__kernels_reduce = {
+    .name = "reduce",
+    .takes = takes,
+    .make = make,
+    .launch = launch,
+    .module = TRP__MODULE_REDUCE,
+};
