@@ -16,6 +16,7 @@ enum {
     BLOCKS_PER_CORE = 8, /* that keep a multiprocessor busy */
     PIECE_MIN = 8192,    /* elements that a block is worth being launched for */
     SPLITS_MAX = 1024,
+    FINISH_RESULTS = 2048,  /* from so many on a thread combines the pieces of one */
     COUNT_MAX = 0x7fffffff, /* of elements that are divided by dimensions */
 };
 
@@ -28,7 +29,7 @@ typedef struct step {
     int parts;
     launch_part part[RESULTS_MAX];
     bool columns, wide;
-    uint64_t blocks;
+    uint64_t blocks, finish_blocks;
     trp__cu_function kernel, finish;
 } step;
 
@@ -146,20 +147,22 @@ static void lay_out(step *s, trp__reduce *r, const trp__dnn_tensor *x, const trp
 {
     int64_t width = s->wide ? TRP__REDUCE_WIDTH_F64 : TRP__REDUCE_WIDTH;
     int64_t tiles;
-    s->columns = r->kept > 1 && keep->stride[X][0] == 1 && over->stride[X][0] != 1;
+    s->columns =
+        r->kept > 1 && keep->stride[X][0] == 1 && (over->stride[X][0] != 1 || r->length == 1);
     if (s->columns) {
         r->vector = !s->wide && has_runs(x->type) && is_aligned(x, keep, over, width) &&
                     keep->dim[0] % width == 0;
         width = r->vector ? width : 1;
         const int64_t across = power_of_two((r->kept + width - 1) / width, TRP__REDUCE_THREADS);
-        r->lanes = (uint32_t)(TRP__REDUCE_THREADS / (across > 32 ? 32 : across));
+        const uint32_t lanes = (uint32_t)(TRP__REDUCE_THREADS / (across > 32 ? 32 : across));
+        r->lanes = power_of_two(r->length, lanes);
         const int64_t columns = TRP__REDUCE_THREADS / r->lanes * width;
         tiles = (r->kept + columns - 1) / columns;
     } else {
         /* Of one run each row may begin anywhere: the kernel goes up to where 16 bytes begin. */
         r->vector = has_runs(x->type) &&
                     (over->rank == 1 ? over->stride[X][0] == 1 : is_aligned(x, over, keep, width));
-        r->lanes = power_of_two((r->length + width * 2 - 1) / (width * 2), TRP__REDUCE_THREADS);
+        r->lanes = power_of_two((r->length + width * 4 - 1) / (width * 4), TRP__REDUCE_THREADS);
         tiles = (r->kept + TRP__REDUCE_THREADS / r->lanes - 1) / (TRP__REDUCE_THREADS / r->lanes);
     }
     /* More pieces where there are too few blocks for the device, and enough to do for each. */
@@ -172,6 +175,9 @@ static void lay_out(step *s, trp__reduce *r, const trp__dnn_tensor *x, const trp
     r->split = (r->split + width - 1) / width * width; /* loads stay aligned */
     r->splits = r->split > 0 ? (uint32_t)((r->length + r->split - 1) / r->split) : 1;
     s->blocks = (uint64_t)tiles * r->splits;
+    r->finish_lanes = r->kept >= FINISH_RESULTS ? 1 : power_of_two(r->splits, TRP__REDUCE_THREADS);
+    s->finish_blocks = (uint64_t)(r->kept + TRP__REDUCE_THREADS / r->finish_lanes - 1) /
+                       (TRP__REDUCE_THREADS / r->finish_lanes);
 }
 
 static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
@@ -199,7 +205,9 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
                            .absolute = modes[mode].absolute,
                            .negative = modes[mode].negative,
                            .divide = modes[mode].divide,
-                           .root = modes[mode].root};
+                           .root = modes[mode].root,
+                           .narrow = x->type == TRP_F16 || x->type == TRP_BF16,
+                           .wide = s->wide};
         split_space(x, &g->tensor[p->y], &keep, &over);
         r->length = trp__space_elements(&over);
         r->kept = trp__space_elements(&keep);
@@ -243,7 +251,7 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
                                      s->columns ? TRP__REDUCE_SHARED_COLUMNS : TRP__REDUCE_SHARED,
                                      r, error);
         if (status == TRP_OK && r->splits > 1)
-            status = trp__kernel_enqueue(l, s->finish, (uint64_t)r->kept, TRP__REDUCE_THREADS,
+            status = trp__kernel_enqueue(l, s->finish, s->finish_blocks, TRP__REDUCE_THREADS,
                                          TRP__REDUCE_SHARED, r, error);
     }
     return status;

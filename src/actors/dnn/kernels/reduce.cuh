@@ -50,6 +50,30 @@ template <int KIND, bool WIDE> struct trp__reducer {
         }
     }
 
+    /* Several elements at once. Those of 16 bits are added up in f32, scaled so that they can't
+     * overflow, which is exact for as few; extremes are found in their own type. */
+    template <typename T, int N>
+    TRP__DEVICE static void add_all(trp__partial &p, const T v[N], bool narrow)
+    {
+        if (KIND == TRP__REDUCE_SUMS && N > 1 && narrow) {
+            float sum = 0;
+            TRP__UNROLL
+            for (int k = 0; k < N; k++)
+                sum += (float)v[k] * (1.0f / N);
+            add(p, (double)sum * N);
+        } else if (KIND == TRP__REDUCE_EXTREMES) {
+            T most = v[0];
+            TRP__UNROLL
+            for (int k = 1; k < N; k++)
+                most = trp__most<T>(most, v[k]);
+            add(p, (double)most);
+        } else {
+            TRP__UNROLL
+            for (int k = 0; k < N; k++)
+                add(p, (double)v[k]);
+        }
+    }
+
     TRP__DEVICE static void join(trp__partial &p, const trp__partial &q)
     {
         if (KIND == TRP__REDUCE_PRODUCTS) {
@@ -100,10 +124,12 @@ TRP__DEVICE void trp__reduce_put(const trp__reduce &r, int64_t kept, uint32_t sp
 {
     typedef trp__reducer<KIND, WIDE> R;
     if (r.splits > 1) {
-        const int64_t at = (kept * r.splits + split) * TRP__REDUCE_PARTS;
+        const int64_t at = split * r.kept + kept, all = r.splits * r.kept;
         trp__to<double>(r.partial, at) = p.mid;
-        trp__to<double>(r.partial, at + 1) = p.big;
-        trp__to<double>(r.partial, at + 2) = p.small;
+        if (WIDE) {
+            trp__to<double>(r.partial, all + at) = p.big;
+            trp__to<double>(r.partial, 2 * all + at) = p.small;
+        }
     } else {
         trp__store<double>(r.y, trp__reduce_offset(r.keep, r.keep.y, kept), r.y_type,
                            R::last(r, p));
@@ -130,10 +156,10 @@ template <int KIND, bool WIDE> TRP__DEVICE trp__partial trp__reduce_group(trp__p
     return shared[thread];
 }
 
-template <typename T> TRP__DEVICE double trp__reduce_value(const trp__reduce &r, T x)
+template <typename T> TRP__DEVICE T trp__reduce_value(const trp__reduce &r, T x)
 {
     const T a = r.absolute ? fabs(x) : x;
-    return (double)(r.negative ? -a : a);
+    return r.negative ? -a : a;
 }
 
 template <typename T, int WIDTH, int KIND, bool WIDE>
@@ -171,7 +197,8 @@ TRP__DEVICE void trp__reduce_rows(const trp__reduce &r)
             for (int f = 0; f < FLIGHT; f++) {
                 TRP__UNROLL
                 for (int k = 0; k < WIDTH; k++)
-                    R::add(p, trp__reduce_value<T>(r, v[f][k]));
+                    v[f][k] = trp__reduce_value<T>(r, v[f][k]);
+                R::template add_all<T, WIDTH>(p, v[f], r.narrow);
             }
         }
         for (; i < end; i += step) {
@@ -231,7 +258,7 @@ template <typename T, int WIDTH, int KIND, bool WIDE>
 TRP__DEVICE void trp__reduce_columns(const trp__reduce &r)
 {
     typedef trp__reducer<KIND, WIDE> R;
-    enum { FLIGHT = 2 };
+    enum { FLIGHT = 4 };
     TRP__DYNAMIC(double, shared);
     const int lanes = (int)r.lanes, across = TRP__REDUCE_THREADS / lanes;
     const int column = (int)threadIdx.x % across, lane = (int)threadIdx.x / across;
@@ -250,18 +277,12 @@ TRP__DEVICE void trp__reduce_columns(const trp__reduce &r)
     for (; i + (FLIGHT - 1) * lanes < end; i += (int64_t)FLIGHT * lanes) {
         T v[FLIGHT][WIDTH];
         TRP__UNROLL
-        for (int f = 0; f < FLIGHT; f++) {
-            const int64_t at = base + trp__reduce_offset(r.over, r.over.x, i + (int64_t)f * lanes);
-            if constexpr (WIDTH > 1)
-                trp__load_run<T, WIDTH>(r.x, at, r.type, v[f]);
-            else
-                v[f][0] = trp__load<T>(r.x, at, r.type);
-        }
-        TRP__UNROLL
-        for (int f = 0; f < FLIGHT; f++) {
+        for (int k = 0; k < WIDTH; k++) {
+            T w[FLIGHT];
             TRP__UNROLL
-            for (int k = 0; k < WIDTH; k++)
-                R::add(p[k], trp__reduce_value<T>(r, v[f][k]));
+            for (int f = 0; f < FLIGHT; f++)
+                w[f] = trp__reduce_value<T>(r, v[f][k]);
+            R::template add_all<T, FLIGHT>(p[k], w, r.narrow);
         }
     }
     for (; i < end; i += lanes) {
@@ -284,20 +305,25 @@ TRP__DEVICE void trp__reduce_columns(const trp__reduce &r)
     }
 }
 
-/* A block for each result: combines its pieces. */
+/* Combines the pieces of each result, in their order as far as a thread has them. */
 template <int KIND, bool WIDE> TRP__DEVICE void trp__reduce_finish(const trp__reduce &r)
 {
     typedef trp__reducer<KIND, WIDE> R;
-    const int64_t kept = blockIdx.x;
+    const int lanes = (int)r.finish_lanes, lane = (int)threadIdx.x & (lanes - 1);
+    const int64_t kept = (int64_t)blockIdx.x * (TRP__REDUCE_THREADS / lanes) + threadIdx.x / lanes;
+    const int64_t all = r.splits * r.kept;
     trp__partial p = R::first();
-    for (uint32_t s = threadIdx.x; s < r.splits; s += TRP__REDUCE_THREADS) {
-        const int64_t at = (kept * r.splits + s) * TRP__REDUCE_PARTS;
-        const trp__partial q = {trp__at<double>(r.partial, at), trp__at<double>(r.partial, at + 1),
-                                trp__at<double>(r.partial, at + 2)};
+    for (uint32_t s = lane; s < r.splits && kept < r.kept; s += lanes) {
+        const int64_t at = s * r.kept + kept;
+        trp__partial q = {trp__at<double>(r.partial, at), 0, 0};
+        if (WIDE && r.wide) {
+            q.big = trp__at<double>(r.partial, all + at);
+            q.small = trp__at<double>(r.partial, 2 * all + at);
+        }
         R::join(p, q);
     }
-    p = trp__reduce_group<KIND, WIDE>(p, TRP__REDUCE_THREADS);
-    if (threadIdx.x == 0)
+    p = trp__reduce_group<KIND, WIDE>(p, lanes);
+    if (lane == 0 && kept < r.kept)
         trp__store<double>(r.y, trp__reduce_offset(r.keep, r.keep.y, kept), r.y_type,
                            R::last(r, p));
 }

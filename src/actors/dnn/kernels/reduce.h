@@ -35,7 +35,7 @@ typedef struct trp__reduce_space {
 } trp__reduce_space;
 
 typedef struct trp__reduce {
-    uint64_t x, y, partial; /* addresses; `partial`: of kept x splits results of REDUCE_PARTS f64 */
+    uint64_t x, y, partial; /* addresses; `partial`: f64, splits x kept, if `wide` three times */
     uint8_t type, y_type;
     uint8_t kind;         /* trp__reduce_kind */
     uint8_t absolute;     /* magnitudes are reduced */
@@ -43,9 +43,11 @@ typedef struct trp__reduce {
     uint8_t divide;       /* the result is a mean */
     uint8_t root;         /* or a root */
     uint8_t vector;       /* loads of 16 bytes are aligned */
+    uint8_t narrow;       /* elements of 16 bits */
+    uint8_t wide;         /* partial results have three numbers */
     int64_t length, kept; /* elements of each result; results */
     int64_t split;        /* elements of each piece */
-    uint32_t splits, lanes;
+    uint32_t splits, lanes, finish_lanes;
     trp__reduce_space keep, over;
 } trp__reduce;
 
