@@ -262,7 +262,7 @@ def attention(c):
     backward, kind = c.chance(0.4), c.pick("f16", "bf16", "bf16", "f32", "f32", "f64")
     c.operation, c.type = "attention " + ("backward" if backward else "forward"), kind
     c.call = "attention_" + ("backward" if backward else "forward")
-    c.nodes.append(c.call)
+    c.nodes.append("attention_backward" if backward else "attention")
     a, rows_first = _Attention(c), c.chance(0.5)
     sums = "f64" if kind == "f64" else "f32"
     u, narrow = TYPES[sums].unit, TYPES[kind].unit
