@@ -51,8 +51,8 @@ class Placed:
 
 
 class Case:
-    def __init__(self, seed, budget, extreme, device="cpu"):
-        self.seed, self.budget, self.extreme, self.device = seed, budget, extreme, device
+    def __init__(self, seed, budget, extreme, device="cpu", backend="host"):
+        self.seed, self.budget, self.extreme, self.device, self.backend = seed, budget, extreme, device, backend
         self.random = random.Random(seed)
         self.g = np.random.default_rng(seed)
         self.call, self.operation, self.type = "graph", "", ""

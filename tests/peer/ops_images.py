@@ -108,7 +108,7 @@ def convolution(c):
             a, b, terms, name, dims = tensors["y"], tensors["x"], v.n * math.prod(v.y), "w", v.ws
         ref, size = run(a, b), run(a.abs(), b.abs())
     ref, size = ref.detach(), size.detach()
-    bound = products(terms) * u * size
+    bound = tidy(ref, products(terms) * u * size)
     c.set(pre_pad=v.before, post_pad=v.after, flip=flip,
           stride=[0 if s == 1 and c.chance(0.3) else s for s in v.stride],
           dilation=[0 if d == 1 and c.chance(0.3) else d for d in v.dilation])
@@ -118,12 +118,13 @@ def convolution(c):
     if c.chance(0.25):
         alpha = c.pick(0.5, 2.0, -1.0)
         c.set(alpha=alpha)
-        ref, bound = ref * alpha, bound * abs(alpha) + 2 * u * (ref * alpha).abs()
+        ref, bound = ref * alpha, tidy(ref, bound * abs(alpha) + 2 * u * (ref * alpha).abs())
         if c.chance(0.6):
             beta = c.pick(1.0, 0.5, -2.0)
             z = c.read("z", kind, dims, form=form).values
             c.set(beta=beta)
-            ref, bound = ref + beta * z, bound + 4 * u * (beta * z).abs() + 2 * u * (ref + beta * z).abs()
+            ref, off = ref + beta * z, bound + 4 * u * (beta * z).abs() + 2 * u * (ref + beta * z).abs()
+            bound = tidy(ref, off)
     if forward and c.chance(0.5):
         # The bias is added before or after the factors: one sum.
         bias = c.read("bias", kind, [v.ys[1]], form="packed")
@@ -131,16 +132,16 @@ def convolution(c):
         c.lines.append(lambda: "t bias %d 0 %d %d" % (constant(bias.kind.name.upper()), bias.buffer,
                                                       bias.offset * bias.kind.bytes))
         one = bias.values.reshape([1, -1] + [1] * v.spatial)
-        ref, bound = ref + one, bound + 2 * u * ((ref + one).abs() + one.abs())
+        ref = ref + one
+        bound = tidy(ref, bound + 2 * u * (ref.abs() + one.abs()))
         if c.chance(0.7):
             mode = c.pick("RELU", "RELU", "GELU", "SWISH", "TANH", "SIGMOID", "GELU_TANH")
             p, given = parameters(c, mode)
             c.set(activation__mode=constant("DNN_" + mode), activation__parameter=given)
-            ref, bound = fn.with_errors(mode, u, (ref, None, None), (tidy(ref, bound), None, None), p)
+            ref, bound = fn.with_errors(mode, u, (ref, None, None), (bound, None, None), p)
             c.conditions.add("activation")
     c.nodes.append("conv_" + which)
-    c.write(name, to, dims, ref, torch.where(torch.isfinite(ref) | torch.isinf(bound), bound,
-                                             torch.zeros_like(bound)), free, form=form)
+    c.write(name, to, dims, ref, bound, free, form=form)
 
 
 def free_of(size, ref, kind):

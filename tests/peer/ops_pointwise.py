@@ -96,6 +96,8 @@ def gradient(c):
     x, dy = c.read("x", kind, dims, form=form), c.read("y", kind, dims, form=form)
     d = fn.derivative(mode, x.values, p)
     ref = dy.values * d
+    if mode == "RELU":  # where it is flat the gradient is 0, whatever dy is
+        ref = torch.where(d == 0, torch.zeros_like(ref), ref)
     u = compute_type(TYPES[kind]).unit
     bound = tidy(ref, fn.derivative_error(mode, u, dy.values, x.values, p, d))
     # At a corner, and where a gradient vanishes below any number while dy is no number, either side is right.

@@ -164,17 +164,21 @@ class Statistics:
     def __init__(self, mode, x, along, n, epsilon, u):
         mean = lambda v: v.mean(dim=along, keepdim=True)
         self.mean = torch.zeros_like(mean(x)) if mode == "RMS" else mean(x)
-        self.mean_off = torch.zeros_like(self.mean) if mode == "RMS" else pairwise(n) * u * mean(x.abs())
+        self.mean_off = torch.zeros_like(self.mean)
+        if mode != "RMS":
+            self.mean_off = tidy(self.mean, pairwise(n) * u * mean(x.abs()))
         top = x.abs().amax(dim=along, keepdim=True)
         top = torch.where(torch.isfinite(top) & (top > 0), top, torch.ones_like(top))
         self.variance = mean(((x - self.mean) / top) ** 2) * top * top
         self.variance_off = pairwise(n) * u * self.variance + self.mean_off**2 + 4 * u * self.mean_off * \
             torch.sqrt(self.variance)
+        self.variance_off = tidy(self.variance, self.variance_off)
         if epsilon is None:
             return
         self.inverse = 1 / torch.sqrt(self.variance + epsilon)
         relative = self.variance_off / (self.variance + epsilon) / 2 + 4 * u
-        self.inverse_off = self.inverse * relative
+        self.inverse_off = tidy(self.inverse, self.inverse * torch.where(torch.isfinite(relative), relative,
+                                                                         torch.zeros_like(relative)))
         # Where the mean's rounding is more than the deviation, no digit is known.
         self.inverse_off = torch.where(relative > 0.25, torch.full_like(relative, math.inf), self.inverse_off)
 
@@ -184,7 +188,8 @@ def normalised(x, s, scale, bias, u):
     ref = hat * scale + (bias if bias is not None else 0)
     off = scale.abs() * (s.inverse * (s.mean_off + 2 * u * ((x - s.mean).abs() + 0 * x)) +
                          (x - s.mean).abs() * s.inverse_off + 4 * u * hat.abs()) + 2 * u * ref.abs()
-    return ref, off + (2 * u * bias.abs() if bias is not None else 0)
+    off = tidy(ref, off + (2 * u * bias.abs() if bias is not None else 0))
+    return ref, torch.where(torch.isinf(s.inverse_off).expand(ref.shape), torch.full_like(off, math.inf), off)
 
 
 def behind(c, ref, off, u):
@@ -285,7 +290,9 @@ def norm_backward(c):
     total = lambda v: v.sum(dim=over_all, keepdim=True) if over_all else v
     # Behind infinities the order of the terms says which rows are no numbers; none of them is finite.
     unclear = ~torch.isfinite(p + q).expand(shape.dims)
-    c.write("dx", kind, shape.dims, torch.where(unclear, torch.zeros_like(ref), ref), beyond(guard(ref, off), inv * (g.abs() + hat.abs() * size) + n * (mean(g.abs()) + size), kind), unclear, form=form)
+    terms = inv * (g.abs() + hat.abs() * size) + n * (mean(g.abs()) + size)
+    c.write("dx", kind, shape.dims, torch.where(unclear, torch.zeros_like(ref), ref),
+            beyond(guard(ref, off), terms, kind), unclear, form=form)
     ref = total(d * hat)
     off = pairwise(count) * u * total((d * hat).abs()) + total(d.abs() * hat_off)
     c.write("dscale", wide, shape.scale, ref, beyond(guard(ref, off), total((d * hat).abs()), kind), form="packed")

@@ -52,7 +52,6 @@ OPERATIONS = {
     "copy": (ops_moves.copy, 1),
 }
 REFUSED = {"TRP_E_UNSUPPORTED": 7}
-CUDNN_SLACK = 512  # cuDNN's own activations are good to some 1e-5
 
 
 class Engines:
@@ -87,7 +86,7 @@ class Run:
 
     def draw(self, seed):
         case = Case(seed, Budget(self.options.elements, self.options.products), self.options.extreme,
-                    self.options.torch_device)
+                    self.options.torch_device, self.options.backend)
         OPERATIONS[case.random.choices(self.names, self.weights)[0]][0](case)
         return case
 

@@ -86,11 +86,14 @@ static const field pool_fields[] = {
     OPTIONS(trp_pool_request),
 };
 
+/* A real number that may be given, or has a default at 0. */
+#define REAL(type, member)                                                                         \
+    ROW(type, _Generic(((type *)0)->member, double: F64, trp_scalar: SCALAR), member)
 #define M(shape, member) ROW(trp_norm_request, shape, member)
 static const field norm_fields[] = {
     M(U32, mode), M(TENSOR, x), M(TENSOR, scale), M(TENSOR, bias), M(TENSOR, y), M(TENSOR, mean),
-    M(TENSOR, inv_variance), M(F64, epsilon), M(TENSOR, running_mean), M(TENSOR, running_variance),
-    M(TENSOR, new_running_mean), M(TENSOR, new_running_variance), M(F64, average_factor),
+    M(TENSOR, inv_variance), REAL(trp_norm_request, epsilon), M(TENSOR, running_mean), M(TENSOR, running_variance),
+    M(TENSOR, new_running_mean), M(TENSOR, new_running_variance), REAL(trp_norm_request, average_factor),
     M(TENSOR, dx), M(TENSOR, dscale), M(TENSOR, dbias), ACTIVATION(trp_norm_request),
     OPTIONS(trp_norm_request),
 };
@@ -100,7 +103,7 @@ static const field attention_fields[] = {
     A(TENSOR, q), A(TENSOR, k), A(TENSOR, v), A(TENSOR, y), A(TENSOR, stats), A(TENSOR, bias),
     A(TENSOR, slopes), A(TENSOR, seq_q), A(TENSOR, seq_kv), A(SCALAR, scale), A(U32, mask),
     A(I64, window), A(TENSOR, dy), A(TENSOR, dq), A(TENSOR, dk), A(TENSOR, dv), A(TENSOR, dbias),
-    A(F64, dropout), A(TENSOR, seed), A(TENSOR, offset), A(TENSOR, table_k), A(TENSOR, table_v),
+    REAL(trp_attention_request, dropout), A(TENSOR, seed), A(TENSOR, offset), A(TENSOR, table_k), A(TENSOR, table_v),
     A(I64, columns), OPTIONS(trp_attention_request),
 };
 

@@ -61,7 +61,7 @@ def round_to(kind, x):
     if kind.name == "f32":
         return x.to(torch.float32).to(F64)
     if kind.name == "bool":
-        return (x != 0).to(F64)  # NaN is not 0
+        return (x != 0).to(F64)  # NaN is none
     if not kind.floating:
         return torch.nan_to_num(torch.round(x), nan=0.0, posinf=math.inf, neginf=-math.inf).clamp(kind.low, kind.most)
     _, exponent = torch.frexp(x)
@@ -75,8 +75,8 @@ def round_to(kind, x):
 
 
 def compute_type(*types):
-    """What a node computes in by default."""
-    return TYPES["f64"] if any(t.name == "f64" for t in types) else TYPES["f32"]
+    """What a node computes in by default: f32 does not hold every i32."""
+    return TYPES["f64"] if any(t.name in ("f64", "i32") for t in types) else TYPES["f32"]
 
 
 # --- numbers ---
@@ -164,13 +164,15 @@ class Found:
 
 def compare(got, kind, ref, bound, free=None):
     """Element by element: got may be what any number within `bound` of ref is rounded to. Not-a-numbers and
-    infinities have to be where they are in ref; elements in `free` may be anything."""
-    bound = torch.where(torch.isfinite(ref), bound, torch.zeros_like(bound))
+    infinities have to be where they are in ref. Elements in `free`, and those whose bound is infinite, may be
+    anything."""
     unknown = ~torch.isfinite(bound)
     bound = torch.where(unknown, torch.zeros_like(bound), bound)
     low, high = round_to(kind, ref - bound), round_to(kind, ref + bound)
     good = (got >= low) & (got <= high)
     good |= torch.isnan(low) & torch.isnan(got)
+    if kind.name == "bool":  # whatever is not 0, and what may be 0 may be either
+        good = (got == low) | ((ref.abs() <= bound) & (bound > 0))
     good |= unknown
     if free is not None:
         good |= free
