@@ -51,7 +51,7 @@ OPERATIONS = {
     "reshape": (ops_moves.reshape, 1),
     "copy": (ops_moves.copy, 1),
 }
-REFUSED = {"TRP_E_UNSUPPORTED": 7}
+UNSUPPORTED, DEVICE_DOWN = 7, 10  # as in troupe/status.h
 
 
 class Engines:
@@ -78,7 +78,7 @@ class Row:
 
 class Run:
     def __init__(self, options):
-        self.options, self.rows, self.failures = options, {}, []
+        self.options, self.rows, self.failures, self.too_large = options, {}, [], 0
         self.runner = Runner(options.runner, options.backend, options.map << 20, options.deadline)
         self.engines = Engines(os.path.join(os.path.dirname(os.path.abspath(__file__)), "engines.def"))
         self.names = [n for n in OPERATIONS if not options.only or n in options.only.split(",")]
@@ -91,8 +91,12 @@ class Run:
         return case
 
     def one(self, seed):
-        case = self.draw(seed)
-        lines = case.message(self.runner.map)
+        try:
+            case = self.draw(seed)
+            lines = case.message(self.runner.map)
+        except (MemoryError, torch.OutOfMemoryError):
+            self.too_large += 1
+            return
         if self.options.verbose:
             print("%d %s" % (seed, case.describe()), flush=True)
         self.runner.send(lines)
@@ -102,12 +106,14 @@ class Run:
         if answer is None:
             row.wrong += 1
             self.fail("died", case, "the program that runs the requests has ended")
-        elif answer.status == REFUSED["TRP_E_UNSUPPORTED"]:
+        elif answer.status == UNSUPPORTED:
             row.refused += 1
             self.fail("refused", case, answer.message)
         elif answer.status:
             row.wrong += 1
             self.fail("failed", case, "status %d: %s" % (answer.status, answer.message))
+            if answer.status == DEVICE_DOWN:
+                self.runner.restart()
         else:
             self.compare(case, row, answer)
 
@@ -147,8 +153,9 @@ class Run:
         for r in self.rows.values():
             total.cases, total.wrong = total.cases + r.cases, total.wrong + r.wrong
             total.refused, total.plain = total.refused + r.refused, total.plain + r.plain
-        print("%d cases, %d wrong, %d refused, %d by a plain kernel (seed %d, %s)" % (
-            total.cases, total.wrong, total.refused, total.plain, self.options.seed, self.runner.device))
+        print("%d cases, %d wrong, %d refused, %d by a plain kernel, %d too large for memory (seed %d, %s)" % (
+            total.cases, total.wrong, total.refused, total.plain, self.too_large, self.options.seed,
+            self.runner.device))
         return total
 
     def write(self, path):
@@ -188,6 +195,8 @@ def arguments():
 
 def main():
     options = arguments()
+    if options.torch_device.startswith("cuda"):
+        torch.cuda.set_per_process_memory_fraction(0.5)  # the rest is Troupe's
     run, begun = Run(options), time.monotonic()
     seeds = [options.case] if options.case is not None else range(options.seed, options.seed + options.cases)
     print("seed %d, %s, PyTorch %s" % (options.seed, run.runner.device, torch.__version__), flush=True)

@@ -37,6 +37,15 @@ def real(value):
     return float(value).hex()
 
 
+def _folder(size):
+    """Where a file of that size has room: memory if there is enough."""
+    try:
+        shared = os.statvfs("/dev/shm")
+        return "/dev/shm" if shared.f_bavail * shared.f_frsize > size else None
+    except OSError:
+        return None
+
+
 class Answer:
     def __init__(self, line):
         words = line.split(" ", 4)
@@ -50,7 +59,7 @@ class Runner:
 
     def __init__(self, program, backend, map_bytes, deadline=120):
         self.arguments, self.backend = [program, None, str(map_bytes), backend, str(deadline)], backend
-        self.file = tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="troupe-peer-")
+        self.file = tempfile.NamedTemporaryFile(dir=_folder(map_bytes), prefix="troupe-peer-")
         self.file.truncate(map_bytes)
         self.memory = mmap.mmap(self.file.fileno(), map_bytes)
         self.map = torch.frombuffer(self.memory, dtype=torch.uint8)
@@ -83,10 +92,14 @@ class Runner:
         line = self.process.stdout.readline()
         if line.startswith("done "):
             return Answer(line)
+        self.restart()
+        return None
+
+    def restart(self):
         self.process.stdin.close()
         self.process.wait()
+        self.process.stdout.close()
         self.start()
-        return None
 
     def close(self):
         self.process.stdin.close()
