@@ -130,9 +130,12 @@ def softmax(c):
         s = (d * y.values).sum(axis, keepdim=True)
         ref = (d - s) * y.values
         bound = u * y.values.abs() * (4 * d.abs() + (pairwise(n) + 2) * (d * y.values).abs().sum(axis, keepdim=True))
-    free = d.abs().sum(axis, keepdim=True).expand(dims) > F32_MOST / 4 if kind != "f64" else None
-    if free is not None:
-        free = free & torch.isfinite(d.sum(axis, keepdim=True))
+    total = d.sum(axis, keepdim=True)
+    free = torch.zeros_like(ref, dtype=torch.bool)
+    if kind != "f64":
+        free |= (d.abs().sum(axis, keepdim=True) > F32_MOST / 4) & torch.isfinite(total)
+    if log:  # an infinity times what is 0 in the type that is computed in
+        free |= ~torch.isfinite(total) & (e < 2.0**-100)
     c.write("dx", kind, dims, ref, tidy(ref, bound), free, form=form)
 
 
