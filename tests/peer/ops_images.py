@@ -95,7 +95,11 @@ def convolution(c):
     tensors = {}
     for name, dims in (("x", v.xs), ("w", v.ws), ("y", v.ys)):
         if name != {"forward": "y", "backward_data": "x", "backward_filter": "w"}[which]:
-            tensors[name] = c.read(name, kind, dims, numbers, form=form).values
+            of_this = numbers
+            if any(v.before + v.after) and name == {"forward": "w", "backward_filter": "y"}.get(which):
+                # Padding is no term of a sum; in PyTorch it is 0, which times infinity would be none.
+                of_this = of_this or c.pick("normal", "normal", "uniform", "wide", "tiny", "saturating")
+            tensors[name] = c.read(name, kind, dims, of_this, form=form).values
     with torch.enable_grad():
         if forward:
             run = lambda a, b: v.forward(a, b, flip)
