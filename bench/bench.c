@@ -70,6 +70,8 @@ static const struct {
     {"attention", "attention of bf16, forward and backward", suite_dnn_attention, DNN},
     {"attention-raw", "forward, by turns with cuDNN alone", suite_dnn_attention_raw, DNN},
     {"rnn", "LSTM and GRU, forward and backward, f16, tf32 and f32", suite_dnn_rnn, DNN},
+    {"elements", "functions, reductions, norms, pooling: bytes by time, against a copy",
+     suite_dnn_elements, DNN},
     {"conv-repeat", "what a request of the same convolution again costs the worker",
      suite_dnn_repeat, DNN},
     {"conv-first", "the first convolution of a worker, its plan from disk or new", suite_dnn_first,
@@ -234,7 +236,8 @@ static const struct {
      "of the cutlass suite, and of conv-fused and attention: search for the fastest (default off)",
      parse_tune},
     {"--plot", "FILE.svg", "of the cutlass suite, draw the squares, some more of them", parse_plot},
-    {"--torch", "FILE", "of the dnn suite, what bench/torch_dnn.py has written, to compare with",
+    {"--torch", "FILE",
+     "of the dnn suite, what bench/torch_dnn.py has written (elements: torch_elementwise.py)",
      parse_torch},
     {"--limit", "SECONDS", "of the dnn suite, so long a section goes on (default 60)", parse_limit},
 };

@@ -4,7 +4,7 @@
 
 run 0 bench dnn --device host --quick --json "$tmp/all.json" && says out 'Layers of ResNet-50'
 grep -q '"section": "resnet"' "$tmp/all.json" || fail "no section resnet in the JSON"
-for section in conv-fused attention rnn; do
+for section in conv-fused attention rnn elements; do
     grep -q "\"section\": \"$section\"" "$tmp/all.json" || fail "no section $section in the JSON"
 done
 grep -q '"failures": \[\]' "$tmp/all.json" || fail "something has failed"
@@ -16,6 +16,11 @@ if command -v python3 >/dev/null; then
         sed 's/.*"name": "\([^"]*\)".*/\1/' >"$tmp/rows"
     [ "$(wc -l <"$tmp/rows")" -eq 28 ] || fail "$(wc -l <"$tmp/rows") rows, expected 28"
     grep -v -x -F -f "$tmp/names" "$tmp/rows" && fail "rows that bench/torch_dnn.py does not have"
+    python3 "$(dirname "$0")/../../bench/torch_elementwise.py" --names >"$tmp/names"
+    grep '"section": "elements"' "$tmp/all.json" | sed 's/.*"name": "\([^"]*\)".*/\1/' >"$tmp/rows"
+    [ "$(wc -l <"$tmp/rows")" -eq 88 ] || fail "$(wc -l <"$tmp/rows") rows, expected 88"
+    grep -v -x -F -f "$tmp/names" "$tmp/rows" &&
+        fail "rows that bench/torch_elementwise.py does not have"
 fi
 
 # What PyTorch took: of each pass of one layer, and of one row of other sections.
@@ -25,7 +30,8 @@ cat >"$tmp/torch.json" <<'END'
     {"name": "7x7/2 3-8 16 n2 dgrad", "us": 1000.0},
     {"name": "7x7/2 3-8 16 n2 wgrad", "us": 1000.0},
     {"name": "attention b2 h2 s32 d16 causal bwd", "us": 1000.0},
-    {"name": "gru f16 h16 l1 t4 b3 fwd", "us": 1000.0}
+    {"name": "gru f16 h16 l1 t4 b3 fwd", "us": 1000.0},
+    {"name": "relu f32 4096", "us": 1000.0}
   ]
 }
 END
@@ -36,6 +42,8 @@ run 0 bench dnn --device host --quick --only attention,rnn --torch "$tmp/torch.j
     says out 's32 d16 causal bwd  *[0-9.]* *[0-9.]* GFLOP/s *[0-9]' &&
     says out 'gru f16 h16 l1 t4 b3 fwd  *[0-9.]* *[0-9.]* GFLOP/s *[0-9]' &&
     says out 's32 d16 causal fwd  *- *[0-9.]* GFLOP/s *-'
+run 0 bench dnn --device host --quick --only elements --torch "$tmp/torch.json" &&
+    says out 'relu f32 4096 .*torch [0-9.]*x host' && says out 'relu bf16 4096 .*  host'
 run 0 bench dnn --device host --quick --only attention,rnn --limit 0 &&
     says out 'stopped after 0 s .--limit.: 0 of 2 layers'
 run 0 bench dnn --device host --quick --only convs --limit 0 && says out 'stopped after 0 s'

@@ -159,9 +159,17 @@ static void products(void)
             a[k] = which == 1 && size > 0 ? 1 : size;
             b[k] = which == 2 && size > 0 ? 1 : size;
         }
-        y[rank - 2] = a[rank - 2] = dp_below(15) ? dp_from(1, 17) : 0;
-        y[rank - 1] = b[rank - 1] = dp_below(15) ? dp_from(1, 17) : 0;
-        a[rank - 1] = b[rank - 2] = dp_below(15) ? dp_from(1, 17) : 0;
+        int64_t mnk[3];
+        for (int k = 0; k < 3; k++)
+            mnk[k] = dp_below(15) ? dp_from(1, 17) : 0;
+        if (dd_as_users()) { /* as many products as 100 x 100 x 100 */
+            for (int k = 0; k < 3; k++)
+                mnk[k] = dd_channels(2048);
+            dd_fit(mnk, 3, 1000000);
+        }
+        y[rank - 2] = a[rank - 2] = mnk[0];
+        y[rank - 1] = b[rank - 1] = mnk[1];
+        a[rank - 1] = b[rank - 2] = mnk[2];
         trp_dtype type = i8 ? TRP_I8 : dd_float();
         n->compute = i8 ? TRP_I32 : TRP_DTYPE_NONE;
         n->a = dp_memory(&p, type, rank, a);
@@ -198,7 +206,7 @@ static dp_fill fill_of(trp_dnn_pointwise mode, bool x)
     default:
         if (mode >= TRP_DNN_EQUAL && mode <= TRP_DNN_NOT)
             return DP_FEW;
-        return mode >= TRP_DNN_RELU ? DP_AWAY : DP_ANY;
+        return mode < TRP_DNN_RELU ? DP_ANY : dp_below(3) ? DP_AWAY : DP_STEEP;
     }
 }
 
@@ -218,8 +226,9 @@ static void draw_pointwise(dp_problem *p, trp_dnn_node *n)
     trp_dtype type = draw_input(n->pointwise);
     uint32_t *fields[] = {&n->x, &n->b, &n->t};
     int64_t y[TRP_DNN_RANK_MAX], dim[TRP_DNN_RANK_MAX];
+    dd_dims(y, rank, 5, 20000);
     for (uint32_t k = 0; k < rank; k++)
-        y[k] = dp_below(25) ? dp_from(1, 5) : 0;
+        y[k] = dp_below(25) ? y[k] : 0;
     for (int i = 0; i < inputs; i++) {
         bool value = i == 1 && dp_below(4) == 0, whole = i == 0 || dp_below(2);
         for (uint32_t k = 0; k < rank; k++)
@@ -262,14 +271,13 @@ static void activation_gradients(void)
         const uint32_t rank = (uint32_t)dp_from(1, 5);
         trp_dtype type = dd_float();
         int64_t dim[TRP_DNN_RANK_MAX];
-        for (uint32_t k = 0; k < rank; k++)
-            dim[k] = dp_from(1, 5);
+        dd_dims(dim, rank, 5, 20000);
         n->pointwise = (trp_dnn_pointwise)(TRP_DNN_RELU + i % (TRP_DNN_SWISH + 1 - TRP_DNN_RELU));
         dd_parameters(n);
         n->x = dp_memory(&p, type, rank, dim);
         n->dy = dp_memory(&p, type, rank, dim);
         n->dx = dp_memory(&p, dd_output(type), rank, dim);
-        p.fill[n->x] = DP_AWAY;
+        p.fill[n->x] = dp_below(3) ? DP_AWAY : DP_STEEP;
         check(&p);
     }
     dp_close(&world);
@@ -289,8 +297,9 @@ static void reductions(void)
         const uint32_t rank = (uint32_t)dp_from(1, 5);
         bool sum = mode == TRP_DNN_SUM || mode == TRP_DNN_NORM1;
         int64_t x[TRP_DNN_RANK_MAX], y[TRP_DNN_RANK_MAX];
+        dd_dims(x, rank, mode == TRP_DNN_PRODUCT ? 3 : 6, mode == TRP_DNN_PRODUCT ? 200 : 20000);
         for (uint32_t k = 0; k < rank; k++) {
-            x[k] = sum && dp_below(10) == 0 ? 0 : dp_from(1, mode == TRP_DNN_PRODUCT ? 3 : 6);
+            x[k] = sum && dp_below(10) == 0 ? 0 : x[k];
             y[k] = dp_below(2) ? x[k] : 1;
         }
         trp_dtype type = dp_below(6) ? dd_float() : TRP_I8;

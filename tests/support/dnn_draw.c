@@ -20,18 +20,130 @@ trp_dtype dd_output(trp_dtype like)
     return dp_below(2) ? like : types[dp_below(COUNT_OF(types))];
 }
 
+/* --- sizes --- */
+
+/* A problem of users' sizes takes the reference some milliseconds. */
+enum { LARGE = 60000, PRODUCTS = 1 << 20, LARGE_NORM = 16384, DISTINCT = 4000 };
+
+static int64_t at_most(int64_t n, int64_t most)
+{
+    return n < most ? n : most;
+}
+
+/* From 1, each power of two as likely as another. */
+static int64_t by_magnitude(int64_t most)
+{
+    return at_most((int64_t)exp2(ref_rng_uniform(h_rng(), 0, log2((double)most + 1))), most);
+}
+
+int64_t dd_channels(int64_t most)
+{
+    static const int64_t steps[] = {8, 16, 32, 64};
+    const int64_t step = steps[dp_below(COUNT_OF(steps))];
+    if (dp_below(3) == 0 || step > most)
+        return by_magnitude(most);
+    return step * by_magnitude(most / step);
+}
+
+int64_t dd_pixels(int64_t most)
+{
+    static const int64_t usual[] = {1, 7, 14, 28, 56, 112, 224};
+    return dp_below(2) ? at_most(usual[dp_below(COUNT_OF(usual))], most) : by_magnitude(most);
+}
+
+int64_t dd_batch(int64_t most)
+{
+    return dp_below(2) ? at_most(INT64_C(1) << dp_below(7), most) : by_magnitude(most);
+}
+
+bool dd_as_users(void)
+{
+    return dp_below(H_SANITIZED ? 40 : 8) == 0;
+}
+
+void dd_fit(int64_t *dim, uint32_t rank, int64_t elements)
+{
+    for (;;) {
+        int64_t count = 1;
+        for (uint32_t i = 0; i < rank; i++)
+            count *= dim[i];
+        if (count <= elements)
+            return;
+        int64_t *one = &dim[dp_below(rank)];
+        *one = *one > 1 ? *one / 2 : *one;
+    }
+}
+
+void dd_dims(int64_t *dim, uint32_t rank, int64_t most, int64_t elements)
+{
+    const bool users = dd_as_users();
+    for (uint32_t i = 0; i < rank; i++) {
+        dim[i] = !users      ? dp_from(1, most)
+                 : rank == 1 ? by_magnitude(elements)
+                 : i == 0    ? dd_batch(64)
+                 : i == 1    ? dd_channels(2048)
+                             : dd_pixels(224);
+    }
+    if (users)
+        dd_fit(dim, rank, elements);
+}
+
 /* --- convolutions --- */
+
+typedef struct conv_size {
+    int64_t images, groups, each, filters, pixels[3]; /* channels and filters of a group */
+} conv_size;
+
+static conv_size small_conv(int64_t most)
+{
+    conv_size s = {.groups = dp_below(3) ? 1 : dp_from(1, 4)};
+    s.each = dp_below(4) ? dp_from(1, most) : 1;
+    s.filters = dp_from(1, most);
+    s.images = dp_below(12) ? dp_from(1, 2) : 0;
+    return s;
+}
+
+/* At most so many products with filters of 3 in each direction. */
+static conv_size users_conv(int64_t spatial)
+{
+    const bool depthwise = dp_below(4) == 0;
+    conv_size s = {dd_batch(64),
+                   1,
+                   dd_channels(2048),
+                   dd_channels(2048),
+                   {dd_pixels(224), dd_pixels(224), dd_pixels(224)}};
+    if (depthwise) {
+        s.groups = s.each;
+        s.each = s.filters = 1;
+    } else if (dp_below(4) == 0) {
+        s.groups = INT64_C(2) << dp_below(4);
+    }
+    int64_t *const all[] = {&s.images,    &s.groups,    &s.each,     &s.filters,
+                            &s.pixels[0], &s.pixels[1], &s.pixels[2]};
+    for (;;) {
+        int64_t images = s.images * s.groups, taps = 1;
+        for (int64_t i = 0; i < spatial; i++) {
+            images *= s.pixels[i] + 2;
+            taps *= 3;
+        }
+        if (images * s.filters * s.each * taps <= PRODUCTS && images * s.filters <= LARGE &&
+            images * s.each <= LARGE && s.groups * s.each * s.filters * taps <= LARGE)
+            return s;
+        int64_t *one = all[dp_below((int64_t)COUNT_OF(all) - 3 + spatial)];
+        *one = *one > 1 ? *one / 2 : *one;
+    }
+}
 
 void dd_conv(dp_problem *p, trp_dnn_node *n, trp_dtype type, int64_t most)
 {
-    const int64_t spatial = dp_from(1, 3), groups = dp_below(3) ? 1 : dp_from(1, 4);
-    const bool depthwise = dp_below(4) == 0, i8 = type == TRP_I8;
-    int64_t each = depthwise ? 1 : dp_from(1, most), filters = dp_from(1, most);
-    int64_t x[TRP_DNN_RANK_MAX] = {dp_from(1, 2), groups * each};
+    const int64_t spatial = dp_from(1, 3);
+    const bool users = dd_as_users(), i8 = type == TRP_I8;
+    const conv_size size = users ? users_conv(spatial) : small_conv(most);
+    const int64_t groups = size.groups, each = size.each, filters = size.filters;
+    int64_t x[TRP_DNN_RANK_MAX] = {size.images, groups * each};
     int64_t w[TRP_DNN_RANK_MAX] = {groups * filters, each};
     int64_t y[TRP_DNN_RANK_MAX] = {0};
     const uint32_t rank = (uint32_t)spatial + 2;
-    x[0] = dp_below(12) ? x[0] : 0;
     y[0] = x[0];
     y[1] = w[0];
     n->flip = dp_below(3) == 0;
@@ -41,7 +153,7 @@ void dd_conv(dp_problem *p, trp_dnn_node *n, trp_dtype type, int64_t most)
         n->pre_pad[i] = dp_below(3);
         n->post_pad[i] = dp_below(3);
         int64_t reach = (w[2 + i] - 1) * dilation + 1, pads = n->pre_pad[i] + n->post_pad[i];
-        x[2 + i] = dp_from(1, spatial == 3 ? 4 : 6);
+        x[2 + i] = users ? size.pixels[i] : dp_from(1, spatial == 3 ? 4 : 6);
         x[2 + i] = x[2 + i] + pads < reach ? reach - pads : x[2 + i];
         y[2 + i] = (x[2 + i] + pads - reach) / stride + 1;
         n->stride[i] = stride == 1 && dp_below(2) ? 0 : stride;
@@ -98,8 +210,12 @@ void dd_parameters(trp_dnn_node *n)
 static uint32_t draw_windows(trp_dnn_node *n, int64_t *x, int64_t *y)
 {
     const int64_t spatial = dp_from(1, 3);
-    x[0] = y[0] = dp_below(12) ? dp_from(1, 3) : 0;
-    x[1] = y[1] = dp_from(1, 4);
+    const bool users = dd_as_users();
+    int64_t size[2 + TRP_DNN_SPATIAL_MAX] = {dd_batch(64), dd_channels(2048), dd_pixels(224),
+                                             dd_pixels(224), dd_pixels(224)};
+    dd_fit(size, (uint32_t)spatial + 2, DISTINCT / 2); /* windows may make it larger */
+    x[0] = y[0] = users ? size[0] : dp_below(12) ? dp_from(1, 3) : 0;
+    x[1] = y[1] = users ? size[1] : dp_from(1, 4);
     for (int64_t i = 0; i < spatial; i++) {
         int64_t window = dp_from(1, 3), stride = dp_from(1, 3);
         n->window[i] = window;
@@ -107,7 +223,7 @@ static uint32_t draw_windows(trp_dnn_node *n, int64_t *x, int64_t *y)
         n->pre_pad[i] = dp_below(window);
         n->post_pad[i] = dp_below(window);
         int64_t pads = n->pre_pad[i] + n->post_pad[i];
-        x[2 + i] = dp_from(1, 6);
+        x[2 + i] = users ? size[2 + i] : dp_from(1, 6);
         x[2 + i] = x[2 + i] + pads < window ? window - pads : x[2 + i];
         y[2 + i] = (x[2 + i] + pads - window) / stride + 1;
     }
@@ -136,9 +252,13 @@ static uint32_t norm_dims(trp_dnn_norm norm, int64_t *x, int64_t *cells, int64_t
     const uint32_t rank = (uint32_t)dp_from(norm == TRP_DNN_INSTANCE ? 3 : 2, 5);
     const bool inner = norm == TRP_DNN_LAYER || norm == TRP_DNN_RMS;
     const uint32_t first = inner && dp_below(3) == 0 ? (uint32_t)dp_from(1, rank - 1) : 1;
+    const bool users = dd_as_users();
+    for (uint32_t i = 0; i < rank; i++)
+        x[i] = i == 0 ? dd_batch(64) : i == 1 || inner ? dd_channels(2048) : dd_pixels(224);
+    dd_fit(x, rank, LARGE_NORM);
     for (uint32_t i = 0; i < rank; i++) {
         bool over = inner ? i >= first : norm == TRP_DNN_BATCH ? i != 1 : i >= 2;
-        x[i] = dp_from(2, i == 0 ? 3 : 5);
+        x[i] = users ? (x[i] < 2 ? 2 : x[i]) : dp_from(2, i == 0 ? 3 : 5);
         cells[i] = over ? 1 : x[i];
         scale[i] = (inner ? over : i == 1) ? x[i] : 1;
     }

@@ -9,7 +9,20 @@ trp_dtype dd_float(void);
 /* Of a result: mostly that of what was read. */
 trp_dtype dd_output(trp_dtype like);
 
-/* A convolution; the kind is in the node. Sides and channels of at most so many. */
+/* Sizes as users have them: channels often multiples of 8, 16 and 32, images of 7 to 224 pixels,
+ * batches of powers of two; at most so many. */
+int64_t dd_channels(int64_t most);
+int64_t dd_pixels(int64_t most);
+int64_t dd_batch(int64_t most);
+/* Whether this problem has them: some of those of a test, the others being small and thus many. */
+bool dd_as_users(void);
+/* Dimensions of any rank from 1 to so many, or those of users: of up to so many elements. */
+void dd_dims(int64_t *dim, uint32_t rank, int64_t most, int64_t elements);
+/* Halves the dimensions, any of them, until a tensor has at most so many elements. */
+void dd_fit(int64_t *dim, uint32_t rank, int64_t elements);
+
+/* A convolution; the kind is in the node. Channels of a group of at most so many, unless they are
+ * as users have them. */
 void dd_conv(dp_problem *p, trp_dnn_node *n, trp_dtype type, int64_t most);
 
 /* Parameters of an activation, or none. */

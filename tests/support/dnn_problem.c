@@ -1,6 +1,8 @@
 /* See dnn_problem.h. SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_problem.h"
 
+#include "support/engines.h"
+
 #include <math.h>
 #include <stdarg.h>
 
@@ -155,6 +157,8 @@ static double draw(const dp_problem *p, uint32_t number, size_t index)
         return ((double)index - (double)p->value[number].count / 2) / 16;
     case DP_FEW:
         return (double)dp_from(-1, 2);
+    case DP_STEEP:
+        return integer ? sign * (double)dp_from(1, 99) : sign * ldexp(size, (int)dp_from(-6, 6));
     case DP_WIDE:
         return dp_below(8) ? sign * ldexp(size, (int)dp_from(-9, 6) * (int)dp_from(0, 3)) : 0;
     case DP_ANY:
@@ -252,6 +256,8 @@ void dp_make(trp_device *on, dp_problem *p)
 
 trp_status dp_send(trp_actor *dnn, dp_problem *p, trp_completion *done)
 {
+    if (!p->options.ran)
+        p->options.ran = &p->ran;
     const trp_dnn_graph_request r = {.tensors = p->tensor,
                                      .tensor_count = p->tensors + 1,
                                      .nodes = p->node,
@@ -266,7 +272,7 @@ enum { LINES = 128, DESCRIBED = 3 /* of each kind, on a GPU */ };
 
 static struct {
     const char *kind;
-    int problems, refused, wrong;
+    int problems, refused, wrong, plain;
     double worst;
 } lines[LINES];
 static int line_count;
@@ -284,20 +290,24 @@ static int line_of(const char *kind)
 
 void dp_print_table(void)
 {
-    int wrong = 0, refused = 0;
+    int wrong = 0, refused = 0, plain = 0;
     for (int i = 0; i < line_count; i++) {
         printf("  %-24s %5d problems, largest error %4.2f of its bound", lines[i].kind,
                lines[i].problems, lines[i].worst);
-        if (lines[i].refused + lines[i].wrong > 0)
-            printf(", %d refused, %d wrong", lines[i].refused, lines[i].wrong);
+        if (lines[i].refused + lines[i].wrong + lines[i].plain > 0)
+            printf(", %d refused, %d wrong, %d by plain kernels", lines[i].refused, lines[i].wrong,
+                   lines[i].plain);
         printf("\n");
         wrong += lines[i].wrong;
         refused += lines[i].refused;
+        plain += lines[i].plain;
     }
     line_count = 0;
     memset(lines, 0, sizeof lines);
     if (wrong > 0)
         h_fail(__FILE__, __LINE__, "%d problems were wrong", wrong);
+    if (plain > 0)
+        h_fail(__FILE__, __LINE__, "%d problems ran by the plain kernels, which may not", plain);
     if (refused > 0 && !h_is_gpu()) /* what the fake library refuses, the actor's kernels take */
         h_fail(__FILE__, __LINE__, "%d problems were refused", refused);
 }
@@ -355,6 +365,20 @@ static void refused(dp_problem *p, const char *why)
         fprintf(stderr, "REFUSED: %s: %s\n", p->kind, why);
     }
     p->refused = true;
+}
+
+/* A GPU has something better for it than the plain kernels. */
+static void check_engine(dp_problem *p)
+{
+    const trp_dnn_ran *ran = p->options.ran;
+    const int line = line_of(p->kind);
+    if (!h_is_gpu() || !ran || strcmp(ran->engine, "direct") != 0 ||
+        engines_allow_plain(p->tensor, p->node, p->nodes))
+        return;
+    if (lines[line].plain++ < DESCRIBED) {
+        describe(p);
+        fprintf(stderr, "PLAIN: %s: tests/peer/engines.def has no row for it\n", p->kind);
+    }
 }
 
 /* A bound that is hardly more than a step of the type is reached by a rounding that went the other
@@ -435,6 +459,8 @@ void dp_await(dp_problem *p, trp_status status, trp_completion done)
         refused(p, error.message);
     else if (status != TRP_OK)
         wrong(p, "%s", error.message);
+    else
+        check_engine(p);
 }
 
 double *dp_read(const dp_problem *p, uint32_t number)

@@ -16,6 +16,7 @@ typedef enum dp_fill {
     DP_AWAY,     /* likewise, of any sign */
     DP_DISTINCT, /* no two are the same: of at most 4096, in f64, f32 or f16 */
     DP_FEW,      /* -1, 0, 1 or 2 */
+    DP_STEEP,    /* of any sign, from 2^-8 to 2^7: what functions go to their limits at */
     DP_WIDE,     /* of any sign and of many orders of magnitude, and 0 at times */
 } dp_fill;
 
@@ -29,7 +30,8 @@ typedef struct dp_problem {
     dp_fill fill[DP_TENSORS];
     trp_dnn_node node[DP_NODES];
     uint32_t nodes;
-    trp_dnn_options options;
+    trp_dnn_options options; /* `ran` below, unless the case has one of its own */
+    trp_dnn_ran ran;
     bool refused; /* a part of it, by a GPU's library: nothing is compared */
 
     bool written[DP_TENSORS];
@@ -60,7 +62,7 @@ void dp_put(dp_problem *p, uint32_t tensor, const double *v);
 /* What it holds now, packed, to be freed. */
 double *dp_read(const dp_problem *p, uint32_t tensor);
 /* Waits for a request, which must succeed, but that a GPU's library may refuse it; `status` is what
- * sending it gave. */
+ * sending it gave. On a GPU the plain kernels must not have run it, unless engines.h says so. */
 void dp_await(dp_problem *p, trp_status status, trp_completion done);
 /* Sends the graph. */
 trp_status dp_send(trp_actor *dnn, dp_problem *p, trp_completion *done);
