@@ -124,8 +124,8 @@ static trp__kernel_modules kernels;
 
 static void among_others(void **unused)
 {
-    static const trp__dnn_way ways[] = {TRP__DNN_WAY_DIRECT, TRP__DNN_WAY_ENGINE,
-                                        TRP__DNN_WAY_DIRECT};
+    static const trp__dnn_way ways[] = {TRP__DNN_WAY_KERNEL, TRP__DNN_WAY_ENGINE,
+                                        TRP__DNN_WAY_KERNEL};
     dnn_graph storage, *g = &storage;
     trp__dnn_plan *plan = NULL;
     trp_error error = {0};

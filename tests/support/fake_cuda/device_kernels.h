@@ -4,6 +4,7 @@
 #define TESTS_FAKE_CUDA_DEVICE_KERNELS_H
 
 #include "actors/dnn/kernels/map.h"
+#include "actors/dnn/kernels/move.h"
 #include "actors/dnn/kernels/reduce.h"
 
 #include <stddef.h>
@@ -16,7 +17,9 @@
     X(trp_reduce_rows_f64, trp__reduce)                                                            \
     X(trp_reduce_columns_f32, trp__reduce)                                                         \
     X(trp_reduce_columns_f64, trp__reduce)                                                         \
-    X(trp_reduce_finish, trp__reduce)
+    X(trp_reduce_finish, trp__reduce)                                                              \
+    X(trp_move_rows, trp__move)                                                                    \
+    X(trp_move_tiles, trp__move)
 
 #ifdef __cplusplus
 extern "C" {

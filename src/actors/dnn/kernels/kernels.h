@@ -43,6 +43,6 @@ trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function fun
                                uint64_t blocks, uint32_t threads, uint32_t shared_bytes,
                                void *parameter, trp_error *error);
 
-extern const trp__kernel_family trp__kernels_map, trp__kernels_reduce;
+extern const trp__kernel_family trp__kernels_map, trp__kernels_reduce, trp__kernels_move;
 
 #endif

@@ -13,7 +13,8 @@
 #define TRP__KERNEL_MODULES(X)                                                                     \
     X(DIRECT, "direct", "actors/dnn/kernels/direct.cuh")                                           \
     X(MAP, "map", "actors/dnn/kernels/map.cuh")                                                    \
-    X(REDUCE, "reduce", "actors/dnn/kernels/reduce.cuh")
+    X(REDUCE, "reduce", "actors/dnn/kernels/reduce.cuh")                                           \
+    X(MOVE, "move", "actors/dnn/kernels/move.cuh")
 
 typedef enum trp__kernel_module {
 #define TRP__KERNEL_MODULE(symbol, name, file) TRP__MODULE_##symbol,

@@ -277,6 +277,14 @@ TRP__DEVICE void trp__reduce_columns(const trp__reduce &r)
     for (; i + (FLIGHT - 1) * lanes < end; i += (int64_t)FLIGHT * lanes) {
         T v[FLIGHT][WIDTH];
         TRP__UNROLL
+        for (int f = 0; f < FLIGHT; f++) {
+            const int64_t at = base + trp__reduce_offset(r.over, r.over.x, i + (int64_t)f * lanes);
+            if constexpr (WIDTH > 1)
+                trp__load_run<T, WIDTH>(r.x, at, r.type, v[f]);
+            else
+                v[f][0] = trp__load<T>(r.x, at, r.type);
+        }
+        TRP__UNROLL
         for (int k = 0; k < WIDTH; k++) {
             T w[FLIGHT];
             TRP__UNROLL
@@ -291,7 +299,6 @@ TRP__DEVICE void trp__reduce_columns(const trp__reduce &r)
         for (int k = 0; k < WIDTH; k++)
             R::add(p[k], trp__reduce_value<T>(r, trp__load<T>(r.x, at + k, r.type)));
     }
-    TRP__UNROLL
     TRP__UNROLL
     for (int k = 0; k < WIDTH; k++)
         trp__reduce_keep<WIDE>(shared, (lane * across + column) * WIDTH + k, p[k]);
