@@ -105,6 +105,13 @@ static bool is_pool(const trp__dnn_node *n)
     return n->kind == TRP_DNN_RESAMPLE_FORWARD || n->kind == TRP_DNN_RESAMPLE_BACKWARD;
 }
 
+/* Nodes whose loops count in 64 bits, all by ourselves. */
+static bool is_of_any_size(const trp__dnn_node *n)
+{
+    return n->kind == TRP_DNN_POINTWISE || n->kind == TRP_DNN_POINTWISE_BACKWARD ||
+           n->kind == TRP_DNN_REDUCTION || trp__dnn_is_move(n->kind);
+}
+
 static int64_t volume_of(const trp__dnn_node *n)
 {
     int64_t volume = 1;
@@ -135,7 +142,8 @@ static trp_status check(const trp__dnn_graph *g, const uint64_t *bytes, trp_erro
                 return trp__error_set(error, TRP_E_UNSUPPORTED,
                                       "%s: an index into windows of more than %d elements",
                                       kind->name, INT8_MAX + 1);
-            if (port != TRP__DNN_NO_PORT && trp__dnn_elements(&g->tensor[port]) > INT_MAX)
+            if (port != TRP__DNN_NO_PORT && !is_of_any_size(&g->node[i]) &&
+                trp__dnn_elements(&g->tensor[port]) > INT_MAX)
                 return trp__error_set(error, TRP_E_UNSUPPORTED,
                                       "%s: a tensor of 2^31 elements or more, which the host "
                                       "backend can't take",
@@ -150,7 +158,9 @@ static trp_status check(const trp__dnn_graph *g, const uint64_t *bytes, trp_erro
 static int softmax_axis(const trp__dnn_host_libraries *libraries, const trp__dnn_graph *g,
                         int first)
 {
-    return libraries->onednn ? trp__onednn_softmax_axis(g, first) : -1;
+    const int axis = libraries->onednn ? trp__onednn_softmax_axis(g, first) : -1;
+    const uint8_t x = g->node[first].port[TRP__DNN_REDUCTION_X];
+    return axis >= 0 && trp__dnn_elements(&g->tensor[x]) <= INT_MAX ? axis : -1;
 }
 
 static trp__dnn_node softmax_node(const trp__dnn_graph *g, int first)
