@@ -185,3 +185,8 @@ void trp__chain_widen_i32(const int32_t *from, bool wide, void *to, int64_t coun
 {
     table()->widen_i32[wide](from, to, count);
 }
+
+void trp__chain_round_bf16(float *x, int64_t count)
+{
+    table()->round_bf16(x, count);
+}

@@ -27,6 +27,9 @@ void trp__chain_op_f64(const trp__dnn_node *n, const trp__chain_arrays *a);
 /* A reduction of `count` numbers to one. Sums are taken in f64, in 16 parts. */
 float trp__chain_reduce_f32(uint8_t mode, const float *x, int64_t count);
 
+/* Elements of f32 as bf16 holds them. */
+void trp__chain_round_bf16(float *x, int64_t count);
+
 /* i32 to f32, rounded, and to f64. */
 void trp__chain_widen_i32(const int32_t *from, bool wide, void *to, int64_t count);
 

@@ -2,6 +2,7 @@
  * entries by type and mode. chain_ops.c and chain_ops_avx2.c include this, with OPS, the name of
  * the table that it defines, and LINKAGE. */
 #include "actors/dnn/chain_ops_table.h"
+#include "base/half.h"
 
 #include <math.h>
 #include <string.h>
@@ -137,6 +138,12 @@ static void widen_i32_f64(const int32_t *from, void *to, int64_t count)
         out[i] = (double)from[i];
 }
 
+static void round_bf16(float *x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        x[i] = trp__bf16_to_f32(trp__f32_to_bf16(x[i]));
+}
+
 /* Whether all are finite. */
 static bool are_finite(const float *x, int64_t count)
 {
@@ -181,4 +188,5 @@ LINKAGE const trp__chain_table OPS = {
         },
     .widen_i32 = {widen_i32_f32, widen_i32_f64},
     .are_finite = are_finite,
+    .round_bf16 = round_bf16,
 };

@@ -17,6 +17,7 @@ typedef struct trp__chain_table {
                                          double out[TRP__CHAIN_PARTS]);
     void (*widen_i32[2])(const int32_t *from, void *to, int64_t count); /* f32, f64 */
     bool (*are_finite)(const float *x, int64_t count);
+    void (*round_bf16)(float *x, int64_t count);
 } trp__chain_table;
 
 extern const trp__chain_table trp__chain_table_avx2; /* where the compiler knows AVX2 */

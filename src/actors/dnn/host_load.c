@@ -205,6 +205,10 @@ void trp__dnn_host_round(uint8_t type, bool wide, void *elements, int64_t count)
 {
     _Alignas(16) char block[BLOCK * WIDEST];
     const size_t real = wide ? sizeof(double) : sizeof(float);
+    if (type == TRP_BF16 && !wide) {
+        trp__chain_round_bf16(elements, count);
+        return;
+    }
     for (int64_t i = 0; i < count; i += BLOCK) {
         const int64_t some = count - i < BLOCK ? count - i : BLOCK;
         char *at = (char *)elements + (size_t)i * real;
