@@ -67,6 +67,7 @@ static const struct {
     {"convs", "single convolutions of bf16, all passes", suite_dnn_convs, DNN},
     {"resnet", "the convolutions of ResNet-50 at batch 64, all passes", suite_dnn_resnet, DNN},
     {"conv-fused", "with bias and relu against without", suite_dnn_fused, DNN},
+    {"chains", "element-wise nodes as one graph against a request for each", suite_dnn_chains, DNN},
     {"attention", "attention of bf16, forward and backward", suite_dnn_attention, DNN},
     {"attention-raw", "forward, by turns with cuDNN alone", suite_dnn_attention_raw, DNN},
     {"rnn", "LSTM and GRU, forward and backward, f16, tf32 and f32", suite_dnn_rnn, DNN},

@@ -56,6 +56,7 @@ void suite_dnn_convs(suite *s);
 void suite_dnn_convs_quick(suite *s);
 void suite_dnn_convs_full(suite *s);
 void suite_dnn_fused(suite *s);
+void suite_dnn_chains(suite *s);
 void suite_dnn_attention(suite *s);
 void suite_dnn_attention_raw(suite *s);
 void suite_dnn_rnn(suite *s);

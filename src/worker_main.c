@@ -37,8 +37,10 @@ int main(int argc, char **argv)
     /* A dump of the core would hold up the next worker for as long as it takes to write. */
     setrlimit(RLIMIT_CORE, &(struct rlimit){0});
     syscall(SYS_close_range, SOCKET + 1, ~0U, 0); /* nothing of the application stays open */
-    /* Threads of libraries that use OpenMP wait asleep: spinning, they would take the cores from
-     * the scheduler and from the application. A library reads this when it is opened. */
+    /* Threads of libraries that use OpenMP, and OpenBLAS's own, wait asleep: spinning, they would
+     * take the cores from the scheduler and from the application. A library reads this when it is
+     * opened. */
     setenv("OMP_WAIT_POLICY", "passive", 0);
+    setenv("OPENBLAS_THREAD_TIMEOUT", "16", 0); /* 2^16 cycles of spinning; else 2^26 */
     return trp__worker_run(SOCKET, true);
 }

@@ -11,4 +11,7 @@ bool trp__cpu_may_spin(void);
 /* Processors that this process may use; at least 1. */
 unsigned int trp__cpu_count(void);
 
+/* Whether it has AVX2, and the system saves its registers. Asked once. */
+bool trp__cpu_has_avx2(void);
+
 #endif

@@ -4,6 +4,7 @@
 #include "actors/dnn/onednn.h"
 #include "actors/dnn/rnn.h"
 #include "base/error.h"
+#include "base/team.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -19,6 +20,7 @@ typedef struct looking {
 typedef struct state {
     trp__dnn_host_libraries libraries;
     looking looking;
+    bool pooled;
 } state;
 
 static trp_status init(trp_instance *instance, trp_error *error)
@@ -26,9 +28,12 @@ static trp_status init(trp_instance *instance, trp_error *error)
     state *s = instance->state;
     trp_error ignored; /* own loops compute what oneDNN would */
     trp_status status = trp__openblas_load(&s->libraries.blas, error);
-    if (status == TRP_OK)
-        trp__onednn_open(&s->libraries.onednn, &ignored);
-    return status;
+    if (status != TRP_OK)
+        return status;
+    trp__onednn_open(&s->libraries.onednn, &ignored);
+    trp__team_open();
+    s->pooled = true;
+    return TRP_OK;
 }
 
 static void stop(trp_instance *instance)
@@ -37,7 +42,17 @@ static void stop(trp_instance *instance)
     if (s->looking.run) /* its request will not come back here */
         trp__dnn_host_drop(s->looking.run);
     s->looking.run = NULL;
+    trp__dnn_host_trim();
     trp__onednn_close(s->libraries.onednn);
+    if (s->pooled)
+        trp__team_close();
+    s->pooled = false;
+}
+
+static void trim(trp_instance *instance)
+{
+    (void)instance;
+    trp__dnn_host_trim();
 }
 
 typedef struct run_arguments {
@@ -132,5 +147,6 @@ const trp_actor_impl trp__dnn_host = {
     .state_bytes = sizeof(state),
     .init = init,
     .handle = handle,
+    .trim = trim,
     .stop = stop,
 };

@@ -3,6 +3,12 @@
 
 enum { ATTENTION_BLOCK = 64 }; /* rows */
 
+/* Elements that a thread needs for its head. */
+static inline int64_t attention_rest(const trp__dnn_tensor *k)
+{
+    return (2 * ATTENTION_BLOCK + 1) * k->dim[2];
+}
+
 /* One head of one batch. */
 typedef struct NAME(attention) {
     const trp__dnn_host_node *x;
@@ -105,10 +111,32 @@ static int64_t NAME(leading)(int64_t columns)
     return columns > 0 ? columns : 1;
 }
 
+/* C = op(A) op(B) + beta C, in parts that OpenBLAS computes in the thread that calls it, of at most
+ * 2^18 multiplications: several threads do at the same time, and OpenBLAS's own would serve one of
+ * them at a time. */
+static void NAME(multiply_alone)(const trp__openblas *blas, bool transpose_a, bool transpose_b,
+                                 int64_t m, int64_t n, int64_t k, const T *a, int64_t lda,
+                                 const T *b, int64_t ldb, T beta, T *c, int64_t ldc)
+{
+    enum { SIDE = 64 };
+    for (int64_t p = 0; p == 0 || p < k; p += SIDE) {
+        const int64_t depth = k - p < SIDE ? k - p : SIDE;
+        for (int64_t i = 0; i < m; i += SIDE) {
+            const T *from = transpose_a ? a + i + p * lda : a + i * lda + p;
+            for (int64_t j = 0; j < n; j += SIDE)
+                NAME(multiply)
+            (blas, transpose_a, transpose_b, m - i < SIDE ? m - i : SIDE,
+             n - j < SIDE ? n - j : SIDE, depth, from, lda,
+             transpose_b ? b + j * ldb + p : b + j + p * ldb, ldb, p == 0 ? beta : 1,
+             c + i * ldc + j, ldc);
+        }
+    }
+}
+
 /* q k^T of a block, as yet without scale. */
 static void NAME(block_products)(const NAME(attention) * a, const NAME(block) * b, T *scores)
 {
-    NAME(multiply)
+    NAME(multiply_alone)
     (a->x->libraries->blas, false, true, b->rows, b->columns, a->depth,
      NAME(head_of)(a, TRP__DNN_ATTENTION_Q) + b->row * a->depth, NAME(leading)(a->depth),
      NAME(head_of)(a, TRP__DNN_ATTENTION_K) + b->column * a->depth, NAME(leading)(a->depth), 0,
@@ -204,22 +232,42 @@ static void NAME(attention_head)(const NAME(attention) * a)
             if (stats)
                 stats[row + i] = logarithm;
         }
-        NAME(multiply)
+        NAME(multiply_alone)
         (a->x->libraries->blas, false, false, b.rows, a->width, b.columns, scores, b.columns,
          NAME(head_of)(a, TRP__DNN_ATTENTION_V) + b.column * a->width, NAME(leading)(a->width), 0,
          y + row * a->width, NAME(leading)(a->width));
     }
 }
 
+/* Heads of q that read one head of k and v, of one batch, which one thread computes: it has a part
+ * of the memory in `rest` for itself. */
+static void NAME(share_heads)(const trp__dnn_host_node *x, void (*run)(const NAME(attention) * a),
+                              int64_t piece, int worker)
+{
+    trp__dnn_host_node own = *x;
+    own.rest = (T *)x->rest + attention_rest(x->tensor[TRP__DNN_ATTENTION_K]) * worker;
+    NAME(attention) a = NAME(describe_attention)(&own);
+    const int64_t shared = a.heads / a.group;
+    for (int64_t head = 0; head < a.group; head++) {
+        NAME(begin_head)(&a, piece / shared, piece % shared * a.group + head);
+        run(&a);
+    }
+}
+
+static int64_t NAME(pieces_of_attention)(const trp__dnn_host_node *x)
+{
+    const trp__dnn_tensor *k = x->tensor[TRP__DNN_ATTENTION_K];
+    return x->tensor[TRP__DNN_ATTENTION_Q]->dim[0] * k->dim[1];
+}
+
+static void NAME(attention_piece)(void *context, int64_t piece, int worker)
+{
+    NAME(share_heads)(context, NAME(attention_head), piece, worker);
+}
+
 static void NAME(run_attention)(const trp__dnn_host_node *x)
 {
-    NAME(attention) a = NAME(describe_attention)(x);
-    for (int64_t batch = 0; batch < x->tensor[TRP__DNN_ATTENTION_Q]->dim[0]; batch++) {
-        for (int64_t head = 0; head < a.heads; head++) {
-            NAME(begin_head)(&a, batch, head);
-            NAME(attention_head)(&a);
-        }
-    }
+    trp__team_run(NAME(attention_piece), (void *)(uintptr_t)x, NAME(pieces_of_attention)(x));
 }
 
 /* The gradient: weights are computed again from scores and stats. */
@@ -268,35 +316,38 @@ static void NAME(attention_head_backward)(const NAME(attention) * a)
         if (!NAME(next_block)(a, row, &b))
             continue;
         NAME(block_products)(a, &b, s);
-        NAME(multiply)
+        NAME(multiply_alone)
         (blas, false, true, b.rows, b.columns, a->width, dy + row * a->width, width,
          v + b.column * a->width, width, 0, g, b.columns);
         for (int64_t i = 0; i < b.rows; i++)
             NAME(row_gradient)(a, &b, row + i, s + i * b.columns, g + i * b.columns);
-        NAME(multiply)
+        NAME(multiply_alone)
         (blas, true, false, b.columns, a->width, b.rows, s, b.columns, dy + row * a->width, width,
          1, dv + b.column * a->width, width);
-        NAME(multiply)
+        NAME(multiply_alone)
         (blas, true, false, b.columns, a->depth, b.rows, g, b.columns, q + row * a->depth, depth, 1,
          dk + b.column * a->depth, depth);
-        NAME(multiply)
+        NAME(multiply_alone)
         (blas, false, false, b.rows, a->depth, b.columns, g, b.columns, k + b.column * a->depth,
          depth, 0, dq + row * a->depth, depth);
     }
 }
 
+static void NAME(attention_backward_piece)(void *context, int64_t piece, int worker)
+{
+    NAME(share_heads)(context, NAME(attention_head_backward), piece, worker);
+}
+
+/* The gradient of a bias may be a sum over heads and batches: then one thread adds all. */
 static void NAME(run_attention_backward)(const trp__dnn_host_node *x)
 {
-    NAME(attention) a = NAME(describe_attention)(x);
+    const int64_t pieces = NAME(pieces_of_attention)(x);
     for (int port = TRP__DNN_ATTENTION_DQ; port <= TRP__DNN_ATTENTION_DBIAS; port++) {
-        T *to = x->at[port];
-        for (int64_t i = 0; to && i < trp__dnn_elements(x->tensor[port]); i++)
-            to[i] = 0;
+        if (x->at[port])
+            memset(x->at[port], 0, (size_t)trp__dnn_elements(x->tensor[port]) * sizeof(T));
     }
-    for (int64_t batch = 0; batch < x->tensor[TRP__DNN_ATTENTION_Q]->dim[0]; batch++) {
-        for (int64_t head = 0; head < a.heads; head++) {
-            NAME(begin_head)(&a, batch, head);
-            NAME(attention_head_backward)(&a);
-        }
-    }
+    if (!x->at[TRP__DNN_ATTENTION_DBIAS])
+        trp__team_run(NAME(attention_backward_piece), (void *)(uintptr_t)x, pieces);
+    for (int64_t i = 0; x->at[TRP__DNN_ATTENTION_DBIAS] && i < pieces; i++)
+        NAME(attention_backward_piece)((void *)(uintptr_t)x, i, 0);
 }

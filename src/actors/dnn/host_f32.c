@@ -3,10 +3,13 @@
 #define NAME(x) x##_f32
 #define GEMM    cblas_sgemm
 #define IS_F32  1
+#include "actors/dnn/host_layer.h"
 #include "actors/dnn/host_nodes_real.h"
 
 void trp__dnn_host_node_f32(const trp__dnn_host_node *x)
 {
+    if (trp__dnn_host_layer(x))
+        return;
     if (!x->libraries->onednn || !trp__onednn_node(x->libraries->onednn, x))
         runs_f32[x->n->kind](x);
 }

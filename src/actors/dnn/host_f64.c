@@ -3,6 +3,7 @@
 #define NAME(x) x##_f64
 #define GEMM    cblas_dgemm
 #define IS_F32  0
+#include "actors/dnn/host_layer.h"
 #include "actors/dnn/host_nodes_real.h"
 
 void trp__dnn_host_node_f64(const trp__dnn_host_node *x)
@@ -29,10 +30,12 @@ int64_t trp__dnn_host_rest(const trp__dnn_node *n, const trp__dnn_tensor *const 
         return doubled * 2 * trp__dnn_elements(tensor[TRP__DNN_STATISTICS_SUM]);
     if (n->kind >= TRP_DNN_NORM_TRAINING && n->kind <= TRP_DNN_NORM_BACKWARD) {
         const trp__dnn_tensor statistics = trp__dnn_statistics_shape(n, tensor);
-        return doubled * (4 * trp__dnn_elements(&statistics) +
-                          2 * trp__dnn_elements(tensor[TRP__DNN_NORM_SCALE]));
+        const int64_t layer = trp__dnn_host_layer_rest(n, tensor);
+        const int64_t other = doubled * (4 * trp__dnn_elements(&statistics) +
+                                         2 * trp__dnn_elements(tensor[TRP__DNN_NORM_SCALE]));
+        return layer > other ? layer : other;
     }
     if (n->kind == TRP_DNN_ATTENTION || n->kind == TRP_DNN_ATTENTION_BACKWARD)
-        return doubled * (2 * ATTENTION_BLOCK + 1) * tensor[TRP__DNN_ATTENTION_K]->dim[2];
+        return doubled * attention_rest(tensor[TRP__DNN_ATTENTION_K]) * trp__team_width();
     return 0;
 }

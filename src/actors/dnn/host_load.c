@@ -1,4 +1,5 @@
 /* Between tensors in memory, of any type and strides, and dense arrays. */
+#include "actors/dnn/chain_ops.h"
 #include "actors/dnn/host_run.h"
 
 #include <troupe/convert.h>
@@ -82,6 +83,14 @@ static bool is_small(uint8_t type)
 
 static void widen(uint8_t type, const void *from, bool wide, void *to, int64_t count)
 {
+    if (type == (wide ? TRP_F64 : TRP_F32)) {
+        memcpy(to, from, (size_t)count * (wide ? sizeof(double) : sizeof(float)));
+        return;
+    }
+    if (type == TRP_I32) {
+        trp__chain_widen_i32(from, wide, to, count);
+        return;
+    }
     if (!is_small(type)) {
         trp_convert((trp_dtype)type, from, wide ? TRP_F64 : TRP_F32, to, (size_t)count);
         return;
@@ -98,6 +107,10 @@ static void widen(uint8_t type, const void *from, bool wide, void *to, int64_t c
 
 static void narrow(uint8_t type, bool wide, const void *from, void *to, int64_t count)
 {
+    if (type == (wide ? TRP_F64 : TRP_F32)) {
+        memcpy(to, from, (size_t)count * (wide ? sizeof(double) : sizeof(float)));
+        return;
+    }
     if (!is_small(type)) {
         trp_convert(wide ? TRP_F64 : TRP_F32, from, (trp_dtype)type, to, (size_t)count);
         return;
@@ -146,4 +159,60 @@ void trp__dnn_host_load(const trp__dnn_tensor *t, const void *place, bool wide, 
 void trp__dnn_host_store(const trp__dnn_tensor *t, void *place, bool wide, const void *from)
 {
     move_all(t, place, wide, (char *)(uintptr_t)from, false);
+}
+
+/* As many elements as a block holds; with a stride of 0 all are one. */
+static void load_block(uint8_t type, const char *from, int64_t stride, bool wide, void *to,
+                       int64_t count)
+{
+    _Alignas(16) char block[BLOCK * WIDEST];
+    copy_elements(from, stride, block, 1, trp_dtype_bits((trp_dtype)type) / 8, count);
+    widen(type, block, wide, to, count);
+}
+
+void trp__dnn_host_load_line(uint8_t type, const void *from, int64_t stride, bool wide, void *to,
+                             int64_t count)
+{
+    const size_t size = trp_dtype_bits((trp_dtype)type) / 8;
+    const size_t real = wide ? sizeof(double) : sizeof(float);
+    if (stride == 1) {
+        widen(type, from, wide, to, count);
+        return;
+    }
+    for (int64_t i = 0; i < count; i += BLOCK)
+        load_block(type, (const char *)from + i * stride * (int64_t)size, stride, wide,
+                   (char *)to + (size_t)i * real, count - i < BLOCK ? count - i : BLOCK);
+}
+
+void trp__dnn_host_store_line(uint8_t type, void *to, int64_t stride, bool wide, const void *from,
+                              int64_t count)
+{
+    _Alignas(16) char block[BLOCK * WIDEST];
+    const size_t size = trp_dtype_bits((trp_dtype)type) / 8;
+    const size_t real = wide ? sizeof(double) : sizeof(float);
+    if (stride == 1) {
+        narrow(type, wide, from, to, count);
+        return;
+    }
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        const int64_t some = count - i < BLOCK ? count - i : BLOCK;
+        narrow(type, wide, (const char *)from + (size_t)i * real, block, some);
+        copy_elements(block, 1, (char *)to + i * stride * (int64_t)size, stride, size, some);
+    }
+}
+
+void trp__dnn_host_round(uint8_t type, bool wide, void *elements, int64_t count)
+{
+    _Alignas(16) char block[BLOCK * WIDEST];
+    const size_t real = wide ? sizeof(double) : sizeof(float);
+    if (type == TRP_BF16 && !wide) {
+        trp__chain_round_bf16(elements, count);
+        return;
+    }
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        const int64_t some = count - i < BLOCK ? count - i : BLOCK;
+        char *at = (char *)elements + (size_t)i * real;
+        narrow(type, wide, at, block, some);
+        widen(type, block, wide, at, some);
+    }
 }

@@ -1,5 +1,6 @@
-/* All nodes in one real type. host_f32.c and host_f64.c include this, with macros: T, the type;
- * NAME(x), x with a suffix of the type's own; GEMM, the routine of CBLAS; IS_F32. */
+/* All nodes but those of chains alone (host_chain.h) in one real type. host_f32.c and host_f64.c
+ * include this, with macros: T, the type; NAME(x), x with a suffix of the type's own; GEMM, the
+ * routine of CBLAS; IS_F32. */
 #include "actors/dnn/blocks.h"
 #include "actors/dnn/dropout.h"
 #include "actors/dnn/functions.h"
@@ -7,6 +8,7 @@
 #include "actors/dnn/host_walk.h"
 #include "actors/dnn/onednn.h"
 #include "actors/dnn/random.h"
+#include "base/team.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,32 +20,6 @@
 #include "actors/dnn/host_norm_real.h"
 #include "actors/dnn/host_pool_real.h"
 #include "actors/dnn/host_random_real.h"
-
-static void NAME(run_pointwise)(const trp__dnn_host_node *x)
-{
-    const T *in[3];
-    T *out = x->at[TRP__DNN_POINTWISE_Y];
-    trp__walk walk;
-    if (!trp__walk_begin(&walk, x->tensor[TRP__DNN_POINTWISE_Y]))
-        return;
-    for (int i = 0; i < 3; i++) {
-        in[i] = x->at[TRP__DNN_POINTWISE_X + i] ? x->at[TRP__DNN_POINTWISE_X + i] : x->at[0];
-        trp__walk_add(&walk, x->tensor[TRP__DNN_POINTWISE_X + i]);
-    }
-    do {
-        *out++ = (T)trp__dnn_pointwise_value(x->n, (double)in[0][walk.offset[0]],
-                                             (double)in[1][walk.offset[1]],
-                                             (double)in[2][walk.offset[2]]);
-    } while (trp__walk_next(&walk));
-}
-
-static void NAME(run_gradient)(const trp__dnn_host_node *x)
-{
-    const T *in = x->at[TRP__DNN_GRADIENT_X], *dy = x->at[TRP__DNN_GRADIENT_DY];
-    T *dx = x->at[TRP__DNN_GRADIENT_DX];
-    for (int64_t i = 0; i < trp__dnn_elements(x->tensor[TRP__DNN_GRADIENT_X]); i++)
-        dx[i] = (T)((double)dy[i] * trp__dnn_activation_slope(x->n, (double)in[i]));
-}
 
 /* Elements of y, in order, from wherever they are in x. */
 static void NAME(run_view)(const trp__dnn_host_node *x)
@@ -97,8 +73,6 @@ static void (*const NAME(runs)[])(const trp__dnn_host_node *) = {
     [TRP_DNN_CONV_BACKWARD_DATA] = NAME(run_conv),
     [TRP_DNN_CONV_BACKWARD_FILTER] = NAME(run_conv),
     [TRP_DNN_MATMUL] = NAME(run_matmul),
-    [TRP_DNN_POINTWISE] = NAME(run_pointwise),
-    [TRP_DNN_POINTWISE_BACKWARD] = NAME(run_gradient),
     [TRP_DNN_REDUCTION] = NAME(run_reduction),
     [TRP_DNN_RESAMPLE_FORWARD] = NAME(run_pool),
     [TRP_DNN_RESAMPLE_BACKWARD] = NAME(run_pool_backward),

@@ -1,14 +1,64 @@
 #include "actors/dnn/host_run.h"
 
+#include "actors/dnn/host_chain.h"
 #include "actors/dnn/host_paged.h"
+#include "actors/dnn/host_product.h"
 #include "actors/dnn/onednn.h"
 #include "base/error.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
 enum { ALIGN = 64 };
+
+/* Memory of the last run that ended, for the next one: fresh pages cost as much as what is computed
+ * in them. One for all actors of a process. */
+#define SPARE_MOST ((size_t)256 << 20)
+
+static pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
+static void *spare;
+static size_t spare_bytes;
+
+/* Takes what is there out, if it is at least so much. */
+static void *take_spare(size_t needed, size_t *bytes)
+{
+    void *memory = NULL;
+    pthread_mutex_lock(&spare_lock);
+    if (spare && spare_bytes >= needed) {
+        memory = spare;
+        *bytes = spare_bytes;
+        spare = NULL;
+    }
+    pthread_mutex_unlock(&spare_lock);
+    return memory;
+}
+
+/* Keeps the larger of what is there and `memory`, and gives back the other. */
+static void put_spare(void *memory, size_t bytes)
+{
+    pthread_mutex_lock(&spare_lock);
+    if (bytes <= SPARE_MOST && (!spare || spare_bytes < bytes)) {
+        void *old = spare;
+        size_t old_bytes = spare_bytes;
+        spare = memory;
+        spare_bytes = bytes;
+        memory = old;
+        bytes = old_bytes;
+    }
+    pthread_mutex_unlock(&spare_lock);
+    if (memory)
+        munmap(memory, bytes);
+}
+
+void trp__dnn_host_trim(void)
+{
+    size_t bytes = 0;
+    void *memory = take_spare(0, &bytes);
+    if (memory)
+        munmap(memory, bytes);
+}
 
 static size_t aligned(size_t bytes)
 {
@@ -55,6 +105,13 @@ static bool is_pool(const trp__dnn_node *n)
     return n->kind == TRP_DNN_RESAMPLE_FORWARD || n->kind == TRP_DNN_RESAMPLE_BACKWARD;
 }
 
+/* Nodes whose loops count in 64 bits, all by ourselves. */
+static bool is_of_any_size(const trp__dnn_node *n)
+{
+    return n->kind == TRP_DNN_POINTWISE || n->kind == TRP_DNN_POINTWISE_BACKWARD ||
+           n->kind == TRP_DNN_REDUCTION || trp__dnn_is_move(n->kind);
+}
+
 static int64_t volume_of(const trp__dnn_node *n)
 {
     int64_t volume = 1;
@@ -85,7 +142,8 @@ static trp_status check(const trp__dnn_graph *g, const uint64_t *bytes, trp_erro
                 return trp__error_set(error, TRP_E_UNSUPPORTED,
                                       "%s: an index into windows of more than %d elements",
                                       kind->name, INT8_MAX + 1);
-            if (port != TRP__DNN_NO_PORT && trp__dnn_elements(&g->tensor[port]) > INT_MAX)
+            if (port != TRP__DNN_NO_PORT && !is_of_any_size(&g->node[i]) &&
+                trp__dnn_elements(&g->tensor[port]) > INT_MAX)
                 return trp__error_set(error, TRP_E_UNSUPPORTED,
                                       "%s: a tensor of 2^31 elements or more, which the host "
                                       "backend can't take",
@@ -95,9 +153,35 @@ static trp_status check(const trp__dnn_graph *g, const uint64_t *bytes, trp_erro
     return TRP_OK;
 }
 
+/* The nodes of a softmax over another dimension than the last, as one of oneDNN's: no chain has
+ * them. */
+static int softmax_axis(const trp__dnn_host_libraries *libraries, const trp__dnn_graph *g,
+                        int first)
+{
+    const int axis = libraries->onednn ? trp__onednn_softmax_axis(g, first) : -1;
+    const uint8_t x = g->node[first].port[TRP__DNN_REDUCTION_X];
+    return axis >= 0 && trp__dnn_elements(&g->tensor[x]) <= INT_MAX ? axis : -1;
+}
+
+static trp__dnn_node softmax_node(const trp__dnn_graph *g, int first)
+{
+    trp__dnn_node softmax = g->node[first + TRP__ONEDNN_SOFTMAX_NODES - 1];
+    softmax.port[TRP__DNN_POINTWISE_X] = g->node[first].port[TRP__DNN_REDUCTION_X];
+    softmax.port[TRP__DNN_POINTWISE_B] = TRP__DNN_NO_PORT;
+    return softmax;
+}
+
 trp_status trp__dnn_host_make(const trp__dnn_host_libraries *libraries, const trp__dnn_graph *graph,
                               void *const *address, const uint64_t *bytes, trp__dnn_host_run **out,
                               trp_error *error)
+{
+    return trp__dnn_host_make_of(libraries, graph, address, bytes, TRP_DNN_NODES_MAX, out, error);
+}
+
+trp_status trp__dnn_host_make_of(const trp__dnn_host_libraries *libraries,
+                                 const trp__dnn_graph *graph, void *const *address,
+                                 const uint64_t *bytes, int chain_most, trp__dnn_host_run **out,
+                                 trp_error *error)
 {
     const trp__dnn_head *head = graph->head;
     trp_status status = check(graph, bytes, error);
@@ -109,18 +193,31 @@ trp_status trp__dnn_host_make(const trp__dnn_host_libraries *libraries, const tr
         total += graph->tensor[i].role == TRP__DNN_VIRTUAL
                      ? aligned(tensor_bytes(&graph->tensor[i]))
                      : 0;
-    for (int i = 0; i < head->nodes; i++) {
-        size_t needed = node_bytes(graph, &graph->node[i]);
+    for (int i = 0, some; i < head->nodes; i += some) {
+        const int chain = trp__dnn_chain_length(graph, i, chain_most);
+        size_t needed =
+            chain ? trp__dnn_chain_bytes(graph, i, chain) : node_bytes(graph, &graph->node[i]);
         most = needed > most ? needed : most;
+        if (!chain && softmax_axis(libraries, graph, i) >= 0) {
+            const trp__dnn_node softmax = softmax_node(graph, i);
+            needed = node_bytes(graph, &softmax);
+            most = needed > most ? needed : most;
+        }
+        some = chain ? chain : 1;
     }
-    char *memory = mmap(NULL, total + most, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t have = total + most;
+    char *memory = take_spare(total + most, &have);
+    if (!memory)
+        memory = mmap(NULL, have, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return trp__error_set_errno(error, "memory for the intermediate results of a graph");
     trp__dnn_host_run *run = (trp__dnn_host_run *)memory;
     memcpy(memory + copy, head, trp__dnn_bytes(head));
-    *run = (trp__dnn_host_run){
-        .libraries = libraries, .graph = trp__dnn_graph_at(memory + copy), .bytes = total + most};
+    *run = (trp__dnn_host_run){.libraries = libraries,
+                               .graph = trp__dnn_graph_at(memory + copy),
+                               .bytes = have,
+                               .chain_most = chain_most};
     char *next = memory + copy + aligned(trp__dnn_bytes(head));
     for (int i = 0; i < head->tensors; i++) {
         bool is_virtual = graph->tensor[i].role == TRP__DNN_VIRTUAL;
@@ -134,11 +231,10 @@ trp_status trp__dnn_host_make(const trp__dnn_host_libraries *libraries, const tr
 
 void trp__dnn_host_drop(trp__dnn_host_run *run)
 {
-    munmap(run, run->bytes);
+    put_spare(run, run->bytes);
 }
 
-/* A value as its type holds it. */
-static void load_value(const trp__dnn_tensor *t, double value, bool wide, void *to)
+void trp__dnn_host_load_value(const trp__dnn_tensor *t, double value, bool wide, void *to)
 {
     double held;
     if (wide)
@@ -147,35 +243,6 @@ static void load_value(const trp__dnn_tensor *t, double value, bool wide, void *
         *(float *)to = (float)value;
     trp__dnn_host_store(t, &held, wide, to);
     trp__dnn_host_load(t, &held, wide, to);
-}
-
-/* What goes element by element takes the dimensions in any order: in that in which the result lies,
- * what lies like it needs no gathering. */
-static void order_elements(trp__dnn_host_node *x)
-{
-    const bool gradient = x->n->kind == TRP_DNN_POINTWISE_BACKWARD;
-    const int last = gradient ? TRP__DNN_GRADIENT_DX : TRP__DNN_POINTWISE_Y;
-    const trp__dnn_tensor *y = x->tensor[last];
-    int order[TRP__DNN_RANK];
-    if (!gradient && x->n->kind != TRP_DNN_POINTWISE)
-        return;
-    for (int i = 0; i < y->rank; i++) {
-        int at = i;
-        for (; at > 0 && y->stride[order[at - 1]] < y->stride[i]; at--)
-            order[at] = order[at - 1];
-        order[at] = i;
-    }
-    for (int at = 0; at <= last; at++) {
-        const trp__dnn_tensor *t = x->tensor[at];
-        if (!t || t->rank != y->rank)
-            continue;
-        x->ordered[at] = *t;
-        for (int i = 0; i < y->rank; i++) {
-            x->ordered[at].dim[i] = t->dim[order[i]];
-            x->ordered[at].stride[i] = t->stride[order[i]];
-        }
-        x->tensor[at] = &x->ordered[at];
-    }
 }
 
 /* Whether a tensor lies there as a node wants it: nothing is gathered or put back then. */
@@ -199,7 +266,6 @@ static void load_node(const trp__dnn_host_run *run, trp__dnn_host_node *x)
     const trp__dnn_kind *kind = trp__dnn_kind_of(x->n->kind);
     char *next = run->scratch;
     find_tensors(g, x->n, x->tensor);
-    order_elements(x);
     for (int at = 0; at < TRP__DNN_PORTS; at++) {
         const trp__dnn_tensor *t = x->tensor[at];
         uint8_t number = x->n->port[at];
@@ -211,7 +277,7 @@ static void load_node(const trp__dnn_host_run *run, trp__dnn_host_node *x)
             memcpy(x->at[at], t->role == TRP__DNN_VALUE ? &g->value[number] : run->place[number],
                    sizeof(uint64_t));
         else if (t->role == TRP__DNN_VALUE)
-            load_value(t, g->value[number], is_wide(x->n), x->at[at]);
+            trp__dnn_host_load_value(t, g->value[number], is_wide(x->n), x->at[at]);
         else if (is_ready(t, is_wide(x->n)))
             x->at[at] = run->place[number];
         else if (!kind->port[at].written)
@@ -230,23 +296,35 @@ static void store_node(const trp__dnn_host_run *run, const trp__dnn_host_node *x
     }
 }
 
-/* How many nodes from `first` on were run together; 0: none. */
-static int run_together(const trp__dnn_host_run *run, int first)
+static bool run_softmax(const trp__dnn_host_run *run, int first)
 {
     const trp__dnn_graph *g = &run->graph;
-    const trp__onednn_engine *onednn = run->libraries->onednn;
-    int axis = onednn ? trp__onednn_softmax_axis(g, first) : -1;
+    const int axis = softmax_axis(run->libraries, g, first);
     if (axis < 0)
-        return 0;
-    trp__dnn_node softmax = g->node[first + TRP__ONEDNN_SOFTMAX_NODES - 1];
-    softmax.port[TRP__DNN_POINTWISE_X] = g->node[first].port[TRP__DNN_REDUCTION_X];
-    softmax.port[TRP__DNN_POINTWISE_B] = TRP__DNN_NO_PORT;
+        return false;
+    const trp__dnn_node softmax = softmax_node(g, first);
     trp__dnn_host_node x = {.libraries = run->libraries, .n = &softmax};
     load_node(run, &x);
-    if (!trp__onednn_softmax(onednn, &x, axis))
-        return 0;
+    if (!trp__onednn_softmax(run->libraries->onednn, &x, axis))
+        return false;
     store_node(run, &x);
-    return TRP__ONEDNN_SOFTMAX_NODES;
+    return true;
+}
+
+/* How many nodes from `first` on were run together; 0: none. Pointwise nodes without an element
+ * have nothing to do. */
+static int run_together(const trp__dnn_host_run *run, int first)
+{
+    const trp__dnn_node *n = &run->graph.node[first];
+    const int chain = trp__dnn_chain_length(&run->graph, first, run->chain_most);
+    if (chain > 0) {
+        trp__dnn_chain_run(run, first, chain);
+        return chain;
+    }
+    if (n->kind == TRP_DNN_POINTWISE || n->kind == TRP_DNN_POINTWISE_BACKWARD ||
+        trp__dnn_host_product(run, first))
+        return 1;
+    return run_softmax(run, first) ? TRP__ONEDNN_SOFTMAX_NODES : 0;
 }
 
 void trp__dnn_host_run_now(trp__dnn_host_run *run)

@@ -30,9 +30,6 @@
     X(dnnl_dilated_convolution_forward_desc_init)                                                  \
     X(dnnl_dilated_convolution_backward_data_desc_init)                                            \
     X(dnnl_dilated_convolution_backward_weights_desc_init)                                         \
-    X(dnnl_eltwise_forward_desc_init)                                                              \
-    X(dnnl_eltwise_backward_desc_init)                                                             \
-    X(dnnl_binary_desc_init)                                                                       \
     X(dnnl_pooling_forward_desc_init)                                                              \
     X(dnnl_pooling_backward_desc_init)                                                             \
     X(dnnl_batch_normalization_forward_desc_init)                                                  \
@@ -95,8 +92,6 @@ void trp__onednn_end(trp__onednn_call *c);
 bool trp__onednn_within(const float *x, int64_t count, float most);
 
 /* By kind of node; each returns false, with nothing of worth written, for what it can't do. */
-bool trp__onednn_pointwise(const trp__onednn_engine *dnn, const trp__dnn_host_node *x);
-bool trp__onednn_gradient(const trp__onednn_engine *dnn, const trp__dnn_host_node *x);
 bool trp__onednn_pool(const trp__onednn_engine *dnn, const trp__dnn_host_node *x);
 bool trp__onednn_norm(const trp__onednn_engine *dnn, const trp__dnn_host_node *x);
 bool trp__onednn_norm_backward(const trp__onednn_engine *dnn, const trp__dnn_host_node *x);

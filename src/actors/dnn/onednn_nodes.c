@@ -1,4 +1,4 @@
-/* Nodes other than convolutions by oneDNN: functions, arithmetic and pooling. */
+/* Nodes other than convolutions by oneDNN: pooling. */
 #include "actors/dnn/onednn_api.h"
 
 #if TRP__ONEDNN
@@ -100,154 +100,6 @@ bool trp__onednn_within(const float *x, int64_t count, float most)
     return true;
 }
 
-/* Functions of one number. Its logarithms lose too much near 1, and its softplus is made of one. */
-
-/* `most`: beyond that, or where something is not finite, its results are others than ours. */
-typedef struct function {
-    dnnl_alg_kind_t kind;
-    float most;
-    bool parameter; /* the first is its alpha */
-} function;
-
-#define ANY (3.0e38F)
-
-static const function functions[TRP_DNN_SWISH + 1] = {
-    [TRP_DNN_ABS] = {dnnl_eltwise_abs, ANY, false},
-    [TRP_DNN_SQRT] = {dnnl_eltwise_sqrt, ANY, false},
-    [TRP_DNN_EXP] = {dnnl_eltwise_exp, 80, false},
-    [TRP_DNN_RELU] = {dnnl_eltwise_relu, ANY, false},
-    [TRP_DNN_TANH] = {dnnl_eltwise_tanh, 1e4F, false},
-    [TRP_DNN_SIGMOID] = {dnnl_eltwise_logistic, 1e4F, false},
-    [TRP_DNN_ELU] = {dnnl_eltwise_elu, 1e4F, true},
-    [TRP_DNN_GELU] = {dnnl_eltwise_gelu_erf, 1e4F, false},
-    [TRP_DNN_GELU_TANH] = {dnnl_eltwise_gelu_tanh, 1e4F, false},
-    [TRP_DNN_SWISH] = {dnnl_eltwise_swish, 1e4F, true},
-};
-
-/* NULL: it has none that is the same. */
-static const function *function_of(const trp__dnn_node *n, float *alpha)
-{
-    const function *f = &functions[n->mode];
-    const double *p = n->parameter;
-    *alpha = f->parameter ? (float)p[0] : 0;
-    if (n->mode != TRP_DNN_RELU)
-        return f->kind != dnnl_alg_kind_undef ? f : NULL;
-    *alpha = (float)p[2];
-    return p[0] == 0 && p[1] > (double)ANY ? f : NULL;
-}
-
-static bool run_function(const trp__onednn_engine *dnn, const trp__dnn_host_node *x, int64_t count)
-{
-    const float *in = x->at[TRP__DNN_POINTWISE_X];
-    float alpha;
-    const function *f = function_of(x->n, &alpha);
-    dnnl_memory_desc_t line;
-    dnnl_eltwise_desc_t what;
-    trp__onednn_call c;
-    if (!f || trp__dnn_elements(x->tensor[TRP__DNN_POINTWISE_X]) != count ||
-        !trp__onednn_within(in, count, f->most) || !trp__onednn_dense(dnn, 1, &count, &line))
-        return false;
-    dnnl_status_t status = dnn->f->dnnl_eltwise_forward_desc_init(&what, dnnl_forward_inference,
-                                                                  f->kind, &line, alpha, 0);
-    trp__onednn_describe(dnn, status, &what, NULL, &c);
-    trp__onednn_give(&c, DNNL_ARG_SRC, &line, in);
-    trp__onednn_give(&c, DNNL_ARG_DST, &line, x->at[TRP__DNN_POINTWISE_Y]);
-    bool good = trp__onednn_execute(&c);
-    trp__onednn_end(&c);
-    return good;
-}
-
-bool trp__onednn_gradient(const trp__onednn_engine *dnn, const trp__dnn_host_node *x)
-{
-    const int64_t count = trp__dnn_elements(x->tensor[TRP__DNN_GRADIENT_X]);
-    const float *in = x->at[TRP__DNN_GRADIENT_X], *dy = x->at[TRP__DNN_GRADIENT_DY];
-    float alpha;
-    const function *f = function_of(x->n, &alpha);
-    dnnl_memory_desc_t line;
-    dnnl_eltwise_desc_t what;
-    trp__onednn_call forward, c;
-    if (!f || count < WORTH || !trp__onednn_within(in, count, f->most) ||
-        !trp__onednn_within(dy, count, ANY) || !trp__onednn_dense(dnn, 1, &count, &line))
-        return false;
-    dnnl_status_t status = dnn->f->dnnl_eltwise_forward_desc_init(&what, dnnl_forward_training,
-                                                                  f->kind, &line, alpha, 0);
-    trp__onednn_describe(dnn, status, &what, NULL, &forward);
-    status = dnn->f->dnnl_eltwise_backward_desc_init(&what, f->kind, &line, &line, alpha, 0);
-    trp__onednn_describe(dnn, status, &what, &forward, &c);
-    trp__onednn_give(&c, DNNL_ARG_SRC, &line, in);
-    trp__onednn_give(&c, DNNL_ARG_DIFF_DST, &line, dy);
-    trp__onednn_give(&c, DNNL_ARG_DIFF_SRC, &line, x->at[TRP__DNN_GRADIENT_DX]);
-    bool good = trp__onednn_execute(&c);
-    trp__onednn_end(&c);
-    trp__onednn_end(&forward);
-    return good;
-}
-
-/* Arithmetic with two numbers, which is exact but for one rounding on either side. */
-
-static dnnl_alg_kind_t arithmetic_of(uint8_t mode)
-{
-    return mode == TRP_DNN_ADD   ? dnnl_binary_add
-           : mode == TRP_DNN_SUB ? dnnl_binary_sub
-           : mode == TRP_DNN_MUL ? dnnl_binary_mul
-           : mode == TRP_DNN_DIV ? dnnl_binary_div
-                                 : dnnl_alg_kind_undef;
-}
-
-/* y as one more dimension before and behind those that b has too; false: b's are not together. */
-static bool split_by(const trp__dnn_tensor *y, const trp__dnn_tensor *b, int64_t dims[3])
-{
-    int at = 0;
-    dims[0] = dims[1] = dims[2] = 1;
-    for (int i = 0; i < y->rank; i++) {
-        bool has = b->rank == y->rank && b->dim[i] != 1;
-        if (y->dim[i] == 1)
-            continue;
-        if (has && at == 2)
-            return false;
-        at = has ? 1 : at == 1 ? 2 : at;
-        dims[at] *= y->dim[i];
-    }
-    return true;
-}
-
-static bool run_arithmetic(const trp__onednn_engine *dnn, const trp__dnn_host_node *x)
-{
-    const trp__dnn_tensor *y = x->tensor[TRP__DNN_POINTWISE_Y];
-    const trp__dnn_tensor *b = x->tensor[TRP__DNN_POINTWISE_B];
-    const int64_t count = trp__dnn_elements(y);
-    int64_t dims[3], by_dims[3] = {1, 1, 1};
-    dnnl_memory_desc_t to, by;
-    dnnl_binary_desc_t what;
-    trp__onednn_call c;
-    if (trp__dnn_elements(x->tensor[TRP__DNN_POINTWISE_X]) != count || !split_by(y, b, dims))
-        return false;
-    by_dims[1] = dims[1];
-    bool same = dims[1] == count; /* by a line, which is fastest */
-    if (!trp__onednn_dense(dnn, same ? 1 : 3, same ? &count : dims, &to) ||
-        !trp__onednn_dense(dnn, same ? 1 : 3, same ? &count : by_dims, &by))
-        return false;
-    dnnl_status_t status =
-        dnn->f->dnnl_binary_desc_init(&what, arithmetic_of(x->n->mode), &to, &by, &to);
-    trp__onednn_describe(dnn, status, &what, NULL, &c);
-    trp__onednn_give(&c, DNNL_ARG_SRC_0, &to, x->at[TRP__DNN_POINTWISE_X]);
-    trp__onednn_give(&c, DNNL_ARG_SRC_1, &by, x->at[TRP__DNN_POINTWISE_B]);
-    trp__onednn_give(&c, DNNL_ARG_DST, &to, x->at[TRP__DNN_POINTWISE_Y]);
-    bool good = trp__onednn_execute(&c);
-    trp__onednn_end(&c);
-    return good;
-}
-
-bool trp__onednn_pointwise(const trp__onednn_engine *dnn, const trp__dnn_host_node *x)
-{
-    const int64_t count = trp__dnn_elements(x->tensor[TRP__DNN_POINTWISE_Y]);
-    if (count < WORTH)
-        return false;
-    if (arithmetic_of(x->n->mode) != dnnl_alg_kind_undef)
-        return run_arithmetic(dnn, x);
-    return run_function(dnn, x, count);
-}
-
 /* Pooling. Its index and ours are not the same. */
 
 typedef struct pool {
@@ -311,7 +163,7 @@ static bool run_pool_backward(const pool *p, const trp__dnn_host_node *x)
     const bool max = p->n->mode == TRP_DNN_POOL_MAX;
     dnnl_pooling_desc_t what;
     trp__onednn_call forward, c;
-    if (max && !trp__onednn_within(old, trp__dnn_elements(x->tensor[TRP__DNN_RESAMPLE_X]), ANY))
+    if (max && !trp__onednn_within(old, trp__dnn_elements(x->tensor[TRP__DNN_RESAMPLE_X]), 3.0e38F))
         return false;
     describe_forward(p, dnnl_forward_training, &forward);
     dnnl_status_t status = f->dnnl_pooling_backward_desc_init(
@@ -347,10 +199,6 @@ bool trp__onednn_pool(const trp__onednn_engine *dnn, const trp__dnn_host_node *x
 bool trp__onednn_node(const trp__onednn_engine *dnn, const trp__dnn_host_node *x)
 {
     switch (x->n->kind) {
-    case TRP_DNN_POINTWISE:
-        return trp__onednn_pointwise(dnn, x);
-    case TRP_DNN_POINTWISE_BACKWARD:
-        return trp__onednn_gradient(dnn, x);
     case TRP_DNN_RESAMPLE_FORWARD:
     case TRP_DNN_RESAMPLE_BACKWARD:
         return trp__onednn_pool(dnn, x);

@@ -1,6 +1,7 @@
 /* The products of matmul_host.c that are accumulated in one real type. That file alone includes
  * this one, once a type, with macros that are undefined here again: T, the type; MY_TYPE, its
- * trp_dtype; NAME(x), x with a suffix of the type's own; GEMM, the routine of CBLAS. */
+ * trp_dtype; NAME(x), x with a suffix of the type's own; GEMM, the routine of CBLAS; FUNCTION(x), x
+ * or NULL if it is of f32 and T is not. */
 
 /* Elements. Those of up to 32 bits are converted by way of f32, exactly. */
 
@@ -75,6 +76,29 @@ static T NAME(gelu_slope)(T x)
     return (T)0.5 * (1 + t) + (rest > 0 ? (T)0.5 * x * rest * du : 0);
 }
 
+static T NAME(silu)(T x)
+{
+    return x / (1 + (T)exp((double)-x));
+}
+
+/* A function of each element: `all`, for finite numbers of f32, where there is one. */
+static void NAME(map)(void (*all)(const float *in, float *out, size_t count), T (*one)(T x),
+                      T *line, int64_t count)
+{
+    enum { BLOCK = 64 };
+    for (int64_t at = 0; at < count; at += BLOCK) {
+        const int64_t some = count - at < BLOCK ? count - at : BLOCK;
+        T *x = line + at, zero = 0;
+        for (int64_t i = 0; i < some; i++)
+            zero += x[i] * 0; /* NaN, if any is not finite */
+        if (all && zero == 0)
+            all((const float *)(const void *)x, (float *)(void *)x, (size_t)some);
+        else
+            for (int64_t i = 0; i < some; i++)
+                x[i] = one(x[i]);
+    }
+}
+
 static void NAME(note_largest)(const T *line, int64_t count, float *largest)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -119,25 +143,52 @@ static void NAME(apply_aux)(product *x, int64_t batch, int64_t row, int64_t colu
         NAME(widen)(g->type[TRP__MATMUL_AUX], aux, first, count, stored);
         factor = NAME(factor)(x, TRP__MATMUL_SCALE_AUX);
         for (int64_t i = 0; i < count; i++)
-            line[i] *= NAME(gelu_slope)(stored[i] * factor);
+            stored[i] *= factor;
+        NAME(map)(FUNCTION(trp__vgelu_tanh_slope), NAME(gelu_slope), stored, count);
+        for (int64_t i = 0; i < count; i++)
+            line[i] *= stored[i];
         break;
     }
 }
 
 static void NAME(activate)(uint8_t activation, T *line, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++) {
-        T v = line[i];
-        if (activation == TRP_ACTIVATION_RELU)
-            line[i] = v > 0 ? v : 0;
-        else if (activation == TRP_ACTIVATION_GELU)
-            line[i] = NAME(gelu)(v);
-        else if (activation == TRP_ACTIVATION_SILU)
-            line[i] = v / (1 + (T)exp((double)-v));
-    }
+    for (int64_t i = 0; activation == TRP_ACTIVATION_RELU && i < count; i++)
+        line[i] = line[i] > 0 ? line[i] : 0;
+    if (activation == TRP_ACTIVATION_GELU)
+        NAME(map)(FUNCTION(trp__vgelu_tanh), NAME(gelu), line, count);
+    else if (activation == TRP_ACTIVATION_SILU)
+        NAME(map)(FUNCTION(silu_array), NAME(silu), line, count);
 }
 
-/* Rows `row` to row + rows of column `column` of D: sum is what op(A) op(B) gives there. */
+/* Rows `row` to row + rows of column `column` of D: sum is what it is before the bias. It may lie
+ * in D. */
+static void NAME(finish_epilogue)(product *x, int64_t batch, int64_t row, int64_t column,
+                                  int64_t rows, T *sum, T *gradient)
+{
+    const trp__matmul *g = &x->g;
+    T line[TILE];
+    if (x->at[TRP__MATMUL_VECTOR] && g->gradient == TRP_BIAS_GRADIENT_NONE) {
+        NAME(widen)
+        (g->vector_type, x->at[TRP__MATMUL_VECTOR], batch * g->vector_stride + row, rows, line);
+        for (int64_t i = 0; i < rows; i++)
+            sum[i] += line[i];
+    }
+    NAME(apply_aux)(x, batch, row, column, sum, rows);
+    NAME(activate)(g->activation, sum, rows);
+    for (int64_t i = 0; g->gradient == TRP_BIAS_GRADIENT_D && i < rows; i++)
+        gradient[i] += sum[i];
+    if (x->at[TRP__MATMUL_AMAX_D])
+        NAME(note_largest)(sum, rows, &x->largest_d);
+    T factor = NAME(factor)(x, TRP__MATMUL_SCALE_D);
+    for (int64_t i = 0; factor != 1 && i < rows; i++)
+        sum[i] *= factor;
+    const int64_t place = batch * g->stride[TRP__MATMUL_D] + row + column * g->ld[TRP__MATMUL_D];
+    if (g->type[TRP__MATMUL_D] != MY_TYPE || sum != (T *)x->at[TRP__MATMUL_D] + place)
+        NAME(narrow)(g->type[TRP__MATMUL_D], sum, x->at[TRP__MATMUL_D], place, rows);
+}
+
+/* The same of what op(A) op(B) gives there. */
 static void NAME(finish_line)(product *x, int64_t batch, int64_t row, int64_t column, int64_t rows,
                               T *sum, T *gradient)
 {
@@ -156,24 +207,7 @@ static void NAME(finish_line)(product *x, int64_t batch, int64_t row, int64_t co
         for (int64_t i = 0; i < rows; i++)
             sum[i] += beta * line[i];
     }
-    if (x->at[TRP__MATMUL_VECTOR] && g->gradient == TRP_BIAS_GRADIENT_NONE) {
-        NAME(widen)
-        (g->vector_type, x->at[TRP__MATMUL_VECTOR], batch * g->vector_stride + row, rows, line);
-        for (int64_t i = 0; i < rows; i++)
-            sum[i] += line[i];
-    }
-    NAME(apply_aux)(x, batch, row, column, sum, rows);
-    NAME(activate)(g->activation, sum, rows);
-    for (int64_t i = 0; g->gradient == TRP_BIAS_GRADIENT_D && i < rows; i++)
-        gradient[i] += sum[i];
-    if (x->at[TRP__MATMUL_AMAX_D])
-        NAME(note_largest)(sum, rows, &x->largest_d);
-    T factor = NAME(factor)(x, TRP__MATMUL_SCALE_D);
-    for (int64_t i = 0; factor != 1 && i < rows; i++)
-        sum[i] *= factor;
-    NAME(narrow)
-    (g->type[TRP__MATMUL_D], sum, x->at[TRP__MATMUL_D],
-     batch * g->stride[TRP__MATMUL_D] + row + column * g->ld[TRP__MATMUL_D], rows);
+    NAME(finish_epilogue)(x, batch, row, column, rows, sum, gradient);
 }
 
 /* The product's part of a tile, in the scratch memory. */
@@ -225,7 +259,7 @@ static void NAME(sum_input)(const product *x, int which, int64_t batch)
     }
 }
 
-static void NAME(run)(product *x)
+static void NAME(run_tiles)(product *x)
 {
     const trp__matmul *g = &x->g;
     T gradient[TILE];
@@ -245,7 +279,18 @@ static void NAME(run)(product *x)
     }
 }
 
+#include "actors/matmul/host_whole_real.h"
+
+static void NAME(run)(product *x)
+{
+    if (is_whole(x, MY_TYPE))
+        NAME(run_whole)(x);
+    else
+        NAME(run_tiles)(x);
+}
+
 #undef T
 #undef MY_TYPE
 #undef NAME
 #undef GEMM
+#undef FUNCTION

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "base/narrow.h"
+#include "base/team.h"
+#include "base/vmath.h"
 
 #include <troupe/matmul.h>
 #include <troupe/worker.h>
@@ -28,6 +30,8 @@ void trp__host_room_close(trp__host_room *room)
         munmap(room->scratch, TRP__HOST_SCRATCH_BYTES);
     if (room->ring)
         munmap(room->ring, room->ring_bytes);
+    if (room->team)
+        trp__team_close();
     *room = (trp__host_room){0};
 }
 
@@ -43,6 +47,8 @@ trp_status trp__host_room_open(trp__host_room *room, size_t place, trp_error *er
     trp_status status = trp__openblas_load(&room->blas, error);
     if (status != TRP_OK)
         return status;
+    trp__team_open();
+    room->team = true;
     room->scratch = map(TRP__HOST_SCRATCH_BYTES);
     room->ring = map(room->ring_bytes);
     if (room->scratch && room->ring)
@@ -226,13 +232,13 @@ static float of_group(const product *x, int64_t batch, int64_t line, int64_t p, 
     uint8_t type = x->g.type[TRP__MATMUL_A];
     int64_t at = batch * x->scale_stride[1] + p / x->group * x->g.n + line;
     const void *from[] = {x->group_scale, x->group_zero};
-    uint16_t rounded;
+    uint16_t rounded[2]; /* of 16 bits; but narrow_some() knows wider types */
     for (int i = 0; i < 2 && from[i]; i++) {
         float y;
         widen_some(type, from[i], at, 1, &y);
         value = i == 0 ? value * y : value + y;
-        narrow_some(type, &value, (char *)&rounded, 0, 1);
-        widen_some(type, (const char *)&rounded, 0, 1, &value);
+        narrow_some(type, &value, (char *)rounded, 0, 1);
+        widen_some(type, (const char *)rounded, 0, 1, &value);
     }
     return value;
 }
@@ -265,16 +271,38 @@ static void finish_integers(const product *x, int64_t batch, int64_t row, int64_
     }
 }
 
-#define T       float
-#define MY_TYPE TRP_F32
-#define NAME(x) x##_f32
-#define GEMM    cblas_sgemm
+static void silu_array(const float *in, float *out, size_t count)
+{
+    trp__vswish(in, 1, out, count);
+}
+
+/* Elements of D from which threads share its epilogue. */
+enum { WHOLE_SHARED = 1 << 14 };
+
+/* Whether OpenBLAS can read and write all matrices where they lie. */
+static bool is_whole(const product *x, uint8_t type)
+{
+    const trp__matmul *g = &x->g;
+    bool fits = g->m <= INT_MAX && g->n <= INT_MAX && g->k > 0 && g->k <= INT_MAX &&
+                x->alpha != 0 && x->group == 0 && g->scale_a == TRP_SCALE_TENSOR &&
+                g->scale_b == TRP_SCALE_TENSOR && (x->beta == 0 || g->type[TRP__MATMUL_C] == type);
+    for (int i = TRP__MATMUL_A; i <= TRP__MATMUL_D; i++)
+        fits = fits && g->ld[i] <= INT_MAX && (i == TRP__MATMUL_C || g->type[i] == type);
+    return fits;
+}
+
+#define T           float
+#define MY_TYPE     TRP_F32
+#define NAME(x)     x##_f32
+#define GEMM        cblas_sgemm
+#define FUNCTION(x) x
 #include "actors/matmul/host_real.h"
 
-#define T       double
-#define MY_TYPE TRP_F64
-#define NAME(x) x##_f64
-#define GEMM    cblas_dgemm
+#define T           double
+#define MY_TYPE     TRP_F64
+#define NAME(x)     x##_f64
+#define GEMM        cblas_dgemm
+#define FUNCTION(x) NULL
 #include "actors/matmul/host_real.h"
 
 const void *trp__host_product_sums(const product *x, int64_t batch, int64_t row, int64_t column,

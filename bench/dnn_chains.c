@@ -1,0 +1,152 @@
+/* Element-wise work: a node with a number against one with a tensor, and chains of nodes as one
+ * graph against a request for each node. */
+#include "dnn.h"
+#include "filled.h"
+
+#include <stdio.h>
+
+enum { ELEMENTS = 867072, NODES_MOST = 16 };
+
+/* What a node takes beside the result of the one before, of which the first takes x. */
+typedef enum operand { NOTHING, TENSOR, NUMBER } operand;
+
+typedef struct link {
+    trp_dnn_pointwise mode;
+    operand by;
+} link;
+
+typedef struct chain {
+    suite *suite;
+    trp_actor *actor;
+    trp_dtype type;
+    const link *node;
+    uint32_t nodes;
+    bool apart;            /* a request for each node */
+    trp_buffer x, b, y[2]; /* y: the results, by turns; the last is in y[0] */
+} chain;
+
+static trp_dnn_tensor line(const chain *c, trp_buffer buffer)
+{
+    return (trp_dnn_tensor){.type = c->type, .rank = 1, .dim = {ELEMENTS}, .buffer = buffer};
+}
+
+/* The nodes from `first` on as one graph, from and to buffers. */
+static bool send(chain *c, uint32_t first, uint32_t count, trp_buffer from, trp_buffer to)
+{
+    trp_dnn_tensor tensor[2 + 2 * NODES_MOST] = {{0}, line(c, from)};
+    trp_dnn_node node[NODES_MOST];
+    uint32_t tensors = 2;
+    for (uint32_t i = 0; i < count; i++) {
+        const link *l = &c->node[first + i];
+        node[i] = (trp_dnn_node){
+            .kind = TRP_DNN_POINTWISE, .pointwise = l->mode, .x = i == 0 ? 1 : node[i - 1].y};
+        if (l->by != NOTHING) {
+            node[i].b = tensors;
+            tensor[tensors++] =
+                l->by == TENSOR ? line(c, c->b) : (trp_dnn_tensor){.value = trp_real(0.9)};
+        }
+        node[i].y = tensors;
+        tensor[tensors++] = i + 1 == count ? line(c, to) : (trp_dnn_tensor){.type = c->type};
+    }
+    const trp_dnn_graph_request r = {.header.wait_ns = TRP_FOREVER,
+                                     .tensors = tensor,
+                                     .tensor_count = tensors,
+                                     .nodes = node,
+                                     .node_count = count};
+    return suite_check(c->suite, trp_dnn_graph(c->actor, &r, NULL), "trp_dnn_graph");
+}
+
+static bool run(void *context, uint64_t count)
+{
+    chain *c = context;
+    bool good = true;
+    for (uint64_t i = 0; i < count && good; i++) {
+        if (!c->apart) {
+            good = send(c, 0, c->nodes, c->x, c->y[0]);
+            continue;
+        }
+        for (uint32_t k = 0; k < c->nodes && good; k++)
+            good = send(c, k, 1, k == 0 ? c->x : c->y[(c->nodes - k) % 2],
+                        c->y[(c->nodes - k - 1) % 2]);
+    }
+    return good && suite_check(c->suite, trp_device_drain(c->suite->device, DNN_LONGEST_NS),
+                               "trp_device_drain");
+}
+
+static const link by_tensor[] = {{TRP_DNN_MUL, TENSOR}}, by_number[] = {{TRP_DNN_MUL, NUMBER}};
+static const link activation[] = {
+    {TRP_DNN_ADD, TENSOR}, {TRP_DNN_GELU_TANH, NOTHING}, {TRP_DNN_MUL, TENSOR}};
+static const link arithmetic[NODES_MOST] = {
+    {TRP_DNN_MUL, NUMBER},  {TRP_DNN_ADD, TENSOR},   {TRP_DNN_MUL, TENSOR}, {TRP_DNN_ADD, NUMBER},
+    {TRP_DNN_ABS, NOTHING}, {TRP_DNN_SQRT, NOTHING}, {TRP_DNN_ADD, NUMBER}, {TRP_DNN_DIV, TENSOR},
+    {TRP_DNN_MUL, NUMBER},  {TRP_DNN_ADD, TENSOR},   {TRP_DNN_MUL, NUMBER}, {TRP_DNN_SUB, TENSOR},
+    {TRP_DNN_MAX, NUMBER},  {TRP_DNN_MUL, TENSOR},   {TRP_DNN_ADD, TENSOR}, {TRP_DNN_MUL, NUMBER}};
+
+/* `raw`: the same number of nodes, or one; each a request of its own. */
+static const struct {
+    const char *name, *what;
+    trp_dtype type;
+    const link *raw, *node;
+    uint32_t nodes;
+} rows[] = {
+    {"x * number", "x * b", TRP_F32, by_tensor, by_number, 1},
+    {"gelu(x + b) * b", "a request for each node", TRP_F32, activation, activation, 3},
+    {"16 nodes", "a request for each node", TRP_F32, arithmetic, arithmetic, NODES_MOST},
+    {"16 nodes", "a request for each node", TRP_BF16, arithmetic, arithmetic, NODES_MOST},
+};
+
+static bool make_buffers(chain *c)
+{
+    static unsigned char piece[FILLED_PIECE];
+    const uint64_t bytes = ELEMENTS * (trp_dtype_bits(c->type) / 8);
+    filled_piece(TRP_BF16, piece, c->suite->seed); /* finite numbers also as f32 */
+    return filled_buffer(c->suite, piece, bytes, &c->x) &&
+           filled_buffer(c->suite, piece, bytes, &c->b) &&
+           filled_buffer(c->suite, NULL, bytes, &c->y[0]) &&
+           filled_buffer(c->suite, NULL, bytes, &c->y[1]);
+}
+
+static void measure(suite *s, trp_actor *actor, size_t i)
+{
+    chain whole = {.suite = s, .actor = actor, .type = rows[i].type, .nodes = rows[i].nodes};
+    report_row row = {.section = "chains",
+                      .raw = rows[i].what,
+                      .type = trp_dtype_name(rows[i].type),
+                      .unit = "us",
+                      .scale = 1e-3,
+                      .size = ELEMENTS};
+    stats_plan plan = {.blocks = s->quick ? 3 : 7};
+    placement where;
+    whole.node = rows[i].node;
+    const bool good = make_buffers(&whole);
+    chain apart = whole;
+    apart.node = rows[i].raw;
+    apart.apart = true;
+    const stats_side single = {run, &apart}, graph = {run, &whole};
+    snprintf(row.name, sizeof row.name, "%s", rows[i].name);
+    if (good && run(&apart, 1) && run(&whole, 1)) {
+        plan.count = stats_calibrate(single, s->quick ? 3e6 : 3e7, 10000);
+        plan.warm = plan.count / 8 + 1;
+        placement_begin(&where, s->device, true);
+        plan.placement = &where;
+        if (plan.count > 0)
+            suite_measure(s, &plan, single, graph, &row);
+        else
+            suite_fail(s, row.section, row.name);
+        placement_end(&where);
+    } else {
+        suite_fail(s, row.section, row.name);
+    }
+    const trp_buffer all[] = {whole.x, whole.b, whole.y[0], whole.y[1]};
+    suite_free(s, all, sizeof all / sizeof *all);
+}
+
+void suite_dnn_chains(suite *s)
+{
+    report_section(s->report, "Element-wise nodes of 867,072 elements",
+                   "raw: a node with a tensor, or a request for each node; Troupe: one graph");
+    trp_actor *actor = suite_actor(s, "dnn", "chains");
+    for (size_t i = 0; actor && i < sizeof rows / sizeof *rows; i++)
+        measure(s, actor, i);
+    trp_actor_destroy(actor);
+}
