@@ -63,7 +63,8 @@ static void NAME(widen_tile)(const product *x, int which, int64_t batch, int64_t
 static T NAME(gelu)(T x)
 {
     T u = (T)0.7978845608028654 * (x + (T)0.044715 * x * x * x);
-    return (T)0.5 * x * (1 + (T)tanh((double)u));
+    T share = (T)0.5 * (1 + (T)tanh((double)u));
+    return share == 0 ? -(T)0 : x * share; /* 0 of minus infinity too */
 }
 
 static T NAME(gelu_slope)(T x)
@@ -129,11 +130,11 @@ static void NAME(activate)(uint8_t activation, T *line, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         T v = line[i];
         if (activation == TRP_ACTIVATION_RELU)
-            line[i] = v > 0 ? v : 0;
+            line[i] = v <= 0 ? 0 : v; /* a NaN stays one */
         else if (activation == TRP_ACTIVATION_GELU)
             line[i] = NAME(gelu)(v);
         else if (activation == TRP_ACTIVATION_SILU)
-            line[i] = v / (1 + (T)exp((double)-v));
+            line[i] = v == -(T)INFINITY ? -(T)0 : v / (1 + (T)exp((double)-v));
     }
 }
 
