@@ -42,7 +42,7 @@ static void NAME(run_gradient)(const trp__dnn_host_node *x)
     const T *in = x->at[TRP__DNN_GRADIENT_X], *dy = x->at[TRP__DNN_GRADIENT_DY];
     T *dx = x->at[TRP__DNN_GRADIENT_DX];
     for (int64_t i = 0; i < trp__dnn_elements(x->tensor[TRP__DNN_GRADIENT_X]); i++)
-        dx[i] = (T)((double)dy[i] * trp__dnn_activation_slope(x->n, (double)in[i]));
+        dx[i] = (T)trp__dnn_activation_gradient(x->n, (double)in[i], (double)dy[i]);
 }
 
 /* Elements of y, in order, from wherever they are in x. */

@@ -166,8 +166,9 @@ bool trp__onednn_gradient(const trp__onednn_engine *dnn, const trp__dnn_host_nod
     dnnl_memory_desc_t line;
     dnnl_eltwise_desc_t what;
     trp__onednn_call forward, c;
-    if (!f || count < WORTH || !trp__onednn_within(in, count, f->most) ||
-        !trp__onednn_within(dy, count, ANY) || !trp__onednn_dense(dnn, 1, &count, &line))
+    if (!f || count < WORTH || in == x->at[TRP__DNN_GRADIENT_DX] || /* only dy may be replaced */
+        !trp__onednn_within(in, count, f->most) || !trp__onednn_within(dy, count, ANY) ||
+        !trp__onednn_dense(dnn, 1, &count, &line))
         return false;
     dnnl_status_t status = dnn->f->dnnl_eltwise_forward_desc_init(&what, dnnl_forward_training,
                                                                   f->kind, &line, alpha, 0);
@@ -220,7 +221,8 @@ static bool run_arithmetic(const trp__onednn_engine *dnn, const trp__dnn_host_no
     dnnl_memory_desc_t to, by;
     dnnl_binary_desc_t what;
     trp__onednn_call c;
-    if (trp__dnn_elements(x->tensor[TRP__DNN_POINTWISE_X]) != count || !split_by(y, b, dims))
+    if (trp__dnn_elements(x->tensor[TRP__DNN_POINTWISE_X]) != count || !split_by(y, b, dims) ||
+        x->at[TRP__DNN_POINTWISE_B] == x->at[TRP__DNN_POINTWISE_Y]) /* only x may be replaced */
         return false;
     by_dims[1] = dims[1];
     bool same = dims[1] == count; /* by a line, which is fastest */
@@ -274,7 +276,10 @@ static bool describe_pool(const trp__onednn_engine *dnn, const trp__dnn_host_nod
         p->stride[i] = n->stride[i];
         p->window[i] = n->window[i];
         p->left[i] = n->pre_pad[i];
-        p->right[i] = n->post_pad[i];
+        p->right[i] = n->post_pad[i] + trp__dnn_beyond(n, i, in->dim[2 + i], out->dim[2 + i]);
+        if (p->right[i] >= n->window[i] ||
+            (p->right[i] > n->post_pad[i] && n->mode == TRP_DNN_POOL_AVERAGE_PADDED))
+            return false; /* it would count what does not */
     }
     return trp__dnn_elements(in) >= WORTH && !x->at[TRP__DNN_RESAMPLE_INDEX] &&
            trp__onednn_dense(dnn, in->rank, in->dim, &p->in) &&
