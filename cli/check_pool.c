@@ -40,12 +40,20 @@ static window_sum look(const reference *r, int64_t n, int64_t c, const int64_t *
     return s;
 }
 
-/* What a mean divides by. */
-static double divisor(const reference *r, const window_sum *s)
+/* The divisor of a mean: padding counts, elements beyond it do not. */
+static double divisor(const reference *r, const window_sum *s, const int64_t *place)
 {
+    const check_window *w = &r->window;
+    double by = 1;
     if (r->job->mode == TRP_DNN_POOL_AVERAGE)
         return (double)s->inside;
-    return (double)(r->taps[0] * r->taps[1] * r->taps[2]);
+    for (int i = 0; i < CHECK_DIMS; i++) {
+        const int from = i - (CHECK_DIMS - (int)r->job->dims);
+        const int64_t after = from >= 0 ? r->job->request.post_pad[from] : 0;
+        const int64_t rest = w->in[i] + w->pad[i] + after - place[i] * w->stride[i];
+        by *= (double)(r->taps[i] < rest ? r->taps[i] : rest);
+    }
+    return by;
 }
 
 static check_number forward(const void *user, uint64_t index)
@@ -56,7 +64,7 @@ static check_number forward(const void *user, uint64_t index)
     window_sum s = look(r, n, c, place);
     if (r->job->mode == TRP_DNN_POOL_MAX)
         return (check_number){s.largest, s.nan ? INFINITY : 0};
-    double by = divisor(r, &s);
+    double by = divisor(r, &s, place);
     return (check_number){s.sum / by, r->unit * (16 + 4 * sqrt(by)) * s.size / by};
 }
 
@@ -76,7 +84,7 @@ static check_number backward(const void *user, uint64_t index)
         double dy = r->dy.value[check_grid_index(&r->dy, n, c, out)];
         window_sum s = look(r, n, c, out);
         if (r->job->mode != TRP_DNN_POOL_MAX) {
-            dy /= divisor(r, &s);
+            dy /= divisor(r, &s, out);
         } else if (x != s.largest) {
             nan = nan || s.nan;
             continue;

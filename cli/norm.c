@@ -63,9 +63,10 @@ static int check_together(const struct command *command, norm *job, const given 
         return options_reject(command, "expected --mode layer|batch|instance|rms");
     if (!g->scale)
         return options_reject(command, "expected --scale FILE");
-    if (g->epsilon && (!options_real(g->epsilon, &job->epsilon) || job->epsilon <= 0))
-        return options_reject(command, "--epsilon: expected a number above 0, got '%s'",
+    if (g->epsilon && (!options_real(g->epsilon, &job->epsilon.re) || !(job->epsilon.re >= 0)))
+        return options_reject(command, "--epsilon: expected a number, 0 or more, got '%s'",
                               g->epsilon);
+    job->epsilon.given = g->epsilon != NULL;
     if (g->activation && !layer_read_activation(g->activation, &job->activation))
         return options_reject(command, "--activation: expected %s, got '%s'", LAYER_ACTIVATIONS,
                               g->activation);
@@ -204,7 +205,7 @@ static bool normalise(norm *job)
         .bias = widened(job, NORM_BIAS, job->scale),
         .mean = widened(job, NORM_MEAN, job->statistic),
         .inv_variance = widened(job, NORM_INV_VARIANCE, job->statistic),
-        .epsilon = norm_epsilon(job),
+        .epsilon = trp_real(norm_epsilon(job)),
         .activation = job->activation,
         .options = layer_options(&job->layer),
     };

@@ -24,7 +24,7 @@ typedef struct norm {
     int mode;       /* a trp_dnn_norm */
     bool training;  /* also what a gradient needs: statistics of X */
     trp_dtype type; /* TRP_DTYPE_NONE: not given */
-    double epsilon; /* 0: the actor's default */
+    trp_scalar epsilon;
     trp_layer_activation activation;
 
     /* Found out by norm_plan(). */

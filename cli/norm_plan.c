@@ -5,7 +5,7 @@
 
 double norm_epsilon(const norm *job)
 {
-    return job->epsilon > 0 ? job->epsilon : 1e-5;
+    return job->epsilon.given ? job->epsilon.re : 1e-5;
 }
 
 uint64_t norm_index(const norm *job, const int64_t *dim, uint64_t at)

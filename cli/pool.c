@@ -56,10 +56,15 @@ static bool read_options(pool *job, int argc, char **argv, int *exit_status)
          &job->window.pad, NULL},
         {0, "pad-after", "N,...", "behind their end, if not as before their beginning", OPTION_TEXT,
          &job->window.pad_after, NULL},
+        {0, "ceil", NULL,
+         "round the number of windows up; what they go beyond the padding never counts",
+         OPTION_FLAG, &job->request.round_up, NULL},
         {0, "mode", "max|average|average-padded",
          "what is taken of each window; average-padded: padding counts as zeros", OPTION_CHOICE,
          &job->mode, mode_names},
-        {0, "index", "FILE", "max: where the largest were, i8: written, or read with --backward",
+        {0, "index", "FILE",
+         "max: where the largest were, i8, or i32 for windows of more than 128 elements: written, "
+         "or read with --backward",
          OPTION_TEXT, &g.index, NULL},
         {0, "backward", "DY.npy", "write the gradient of X, from this one of Y", OPTION_TEXT, &g.dy,
          NULL},
@@ -123,7 +128,11 @@ static bool find_places(pool *job)
                      2 + i, padded, r->window[i], tensor_describe(x).s);
             return false;
         }
-        job->y[2 + i] = (padded - r->window[i]) / r->stride[i] + 1;
+        int64_t *y = &job->y[2 + i];
+        *y = (padded - r->window[i]) / r->stride[i] + 1;
+        if (r->round_up && (*y - 1) * r->stride[i] + r->window[i] < padded &&
+            *y * r->stride[i] < size + r->pre_pad[i])
+            ++*y;
     }
     return true;
 }
@@ -137,6 +146,14 @@ static void need_y(pool *job)
         *y = (tensor){.use = OPERAND_OUTPUT, .option = "Y", .fd = -1};
 }
 
+static trp_dtype index_type(const pool *job)
+{
+    double volume = 1;
+    for (uint32_t i = 0; i < job->dims; i++)
+        volume *= (double)job->request.window[i];
+    return volume <= INT8_MAX + 1 ? TRP_I8 : TRP_I32;
+}
+
 static bool lay_out(pool *job)
 {
     tensor *t = job->layer.tensor;
@@ -146,15 +163,15 @@ static bool lay_out(pool *job)
     for (uint32_t i = 0; i < rank; i++)
         x[i] = (int64_t)t[POOL_X].file.dim[i];
     for (int i = POOL_X; i <= POOL_DX; i++) {
-        trp_dtype type = i == POOL_INDEX ? TRP_I8 : job->type;
+        trp_dtype type = i == POOL_INDEX ? index_type(job) : job->type;
         if (t[i].use == OPERAND_ABSENT)
             continue;
         if (t[i].use == OPERAND_OUTPUT
                 ? !tensor_shape_output(&t[i], type, rank, i == POOL_DX ? x : job->y)
                 : i != POOL_X && !tensor_expect_dims(&t[i], rank, job->y, "a window each"))
             return false;
-        if (i == POOL_INDEX && tensor_file_type(&t[i]) != TRP_I8) {
-            ui_error("--index: expected i8; %s", tensor_describe(&t[i]).s);
+        if (i == POOL_INDEX && tensor_file_type(&t[i]) != type) {
+            ui_error("--index: expected %s; %s", trp_dtype_name(type), tensor_describe(&t[i]).s);
             return false;
         }
         if (!tensor_lay_out(&t[i], type, order))

@@ -88,8 +88,10 @@ typedef enum trp_joining {
  * of 4: TRP_E_UNSUPPORTED on cuda if one is not.
  *
  * With beta 0, C is not read and may be uninitialised or lost. C must not overlap A or B. A and B
- * may be the same. If m or n is 0 nothing is done; if k is 0, C becomes beta * C and A and B are
- * not looked at.
+ * may be the same. If m or n is 0 nothing is done; if k is 0, or alpha is 0 and given by value, C
+ * becomes beta * C and A and B are not read, on any backend: they may be lost, and a NaN there does
+ * not reach C. Else NaN and infinities are in each sum that they are a term of, also times 0, and
+ * results that are too large are infinite.
  *
  * `scalars`, if it names a buffer, holds alpha and beta, one after the other, in the compute type
  * (i32 if C is, f32 for f16, bf16 and i8 otherwise, else `type`), read when the operation runs;

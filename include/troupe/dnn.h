@@ -89,7 +89,8 @@ static inline void trp_dnn_channels_last(trp_dnn_tensor *t)
 /* What a node does, what it reads and, behind the arrow, what it writes. In brackets: optional. */
 typedef enum trp_dnn_kind {
     TRP_DNN_NONE = 0,
-    /* x, w -> y. Convolutions have 1 to 3 spatial dimensions; the number of groups is x's channels
+    /* x, w -> y. A NaN or an infinity is in each sum that it is a term of, also times 0; padding is
+     * no term. Convolutions have 1 to 3 spatial dimensions; the number of groups is x's channels
      * divided by w's dimension 1. For each of them
      *     size of y = (size of x + pre_pad + post_pad - (size of w - 1) * dilation - 1) / stride +
      * 1 rounded down. Where neither x nor w has channels there is one group, and y is 0. */
@@ -98,32 +99,41 @@ typedef enum trp_dnn_kind {
     TRP_DNN_CONV_BACKWARD_DATA = 2,
     /* dy, x -> dw */
     TRP_DNN_CONV_BACKWARD_FILTER = 3,
-    /* a, b -> y: products of matrices, the last two dimensions; a batch of 1 goes with any. */
+    /* a, b -> y: products of matrices, the last two dimensions; a batch of 1 goes with any. NaN and
+     * infinities as in convolutions; a product over nothing is 0. */
     TRP_DNN_MATMUL = 4,
     /* x, [b], [t] -> y: element by element; dimensions of 1 go with any. */
     TRP_DNN_POINTWISE = 5,
-    /* x, dy -> dx: the gradient of an activation. x is what it was given. */
+    /* x, dy -> dx: the gradient of an activation, dy times its derivative at x. x is what it was
+     * given. At NaN the derivative is NaN, at infinities its limit (of gelu and swish 0 and 1);
+     * where RELU is flat dx is 0, whatever dy is. */
     TRP_DNN_POINTWISE_BACKWARD = 6,
-    /* x -> y: over those dimensions that are 1 in y. */
+    /* x -> y: over those dimensions that are 1 in y. See trp_dnn_reduce. */
     TRP_DNN_REDUCTION = 7,
     /* x -> y, [index]: pooling, and its gradient: dy, [x], [y], [index] -> dx. Sizes as of
-     * convolutions, with a window for a filter, without dilation. `index` (MAX only, i8) says which
-     * element of each window was the largest; what it holds is the library's own. */
+     * convolutions, with a window for a filter, without dilation. `round_up`: the size of y is
+     * rounded up, so that the last window may go beyond the padding (the ceil mode of frameworks);
+     * one that would begin behind the image is left out. `index` (MAX only) says which element of
+     * each window was the largest; what it holds is the library's own. It is i8 for windows of at
+     * most 128 elements, or i32; a virtual one is the smaller that will do. */
     TRP_DNN_RESAMPLE_FORWARD = 8,
     TRP_DNN_RESAMPLE_BACKWARD = 9,
     /* x, scale, [bias], epsilon, [running_mean, running_variance, average_factor]
      *     -> y, mean, inv_variance, [new_running_mean, new_running_variance]
      *     y = (x - mean) * inv_variance * scale + bias, inv_variance = 1 / sqrt(variance + epsilon)
-     * Statistics are taken over what is 1 in mean's dimensions: over c and spatial ones (LAYER), n
-     * and spatial ones (BATCH), spatial ones (INSTANCE). RMS has no mean and no bias, and its
-     * "variance" is the mean of squares. Running ones: (1 - average_factor) * the old one +
-     * average_factor * this one, the variance with n - 1. */
+     * Numbers of any size are right: nothing overflows or vanishes on the way, and the variance is
+     * that of differences from the mean. A group with NaN or an infinity is NaN. A group of one
+     * value, or of equal ones, has the variance 0, so y is the bias; with an epsilon of 0 it is
+     * NaN, 0 times infinity. Statistics are taken over what is 1 in mean's dimensions: over c and
+     * spatial ones (LAYER), n and spatial ones (BATCH), spatial ones (INSTANCE). RMS has no mean
+     * and no bias, and its "variance" is the mean of squares. Running ones: (1 - average_factor) *
+     * the old one + average_factor * this one, the variance with n - 1, which of one value is 0. */
     TRP_DNN_NORM_TRAINING = 10,
     /* x, scale, [bias], and mean and inv_variance (BATCH) or epsilon (all others) -> y */
     TRP_DNN_NORM_INFERENCE = 11,
     /* dy, x, scale, [mean], inv_variance -> dx, dscale, [dbias] */
     TRP_DNN_NORM_BACKWARD = 12,
-    /* x -> sum, square_sum: over all but the channels. */
+    /* x -> sum, square_sum: over all but the channels, both added up in f64. */
     TRP_DNN_STATISTICS = 13,
     /* q, k, v, [bias], [slopes], [seq_q, seq_kv], [seed, [offset]] -> y, [stats]: scaled
      * dot-product attention.
@@ -137,6 +147,13 @@ typedef enum trp_dnn_kind {
      * of the sum that a row was divided by. A row that sees no column, or that is behind its
      * batch's last, is 0 in y and minus infinity in stats.
      *
+     * A column whose bias is minus infinity is not seen either. A column that is not seen adds
+     * nothing to the row, whatever q k^T, k and v hold there, nor to gradients, whatever q and dy
+     * hold; the same is true of weights that are 0 otherwise. Weights are exp(score - the row's
+     * largest) over their sum, so that they add up to 1 however far all scores are shifted; scores
+     * are as exact as what is computed in, which of a shift by 1e9 leaves f32 steps of 64. A NaN
+     * that is seen makes its row NaN, and so does a score of infinity.
+     *
      * With dropout, y = dropped(softmax(score)) v: a weight is 0 if what was drawn for it is less
      * than the probability p, and divided by 1 - p if it is not; stats are those of the softmax.
      * What is drawn are the elements of a UNIFORM RANDOM of f32, b x h x s_q x s_kv, with this seed
@@ -144,7 +161,9 @@ typedef enum trp_dnn_kind {
     TRP_DNN_ATTENTION = 14,
     /* dy, q, k, v, y, stats, [bias], [slopes], [seq_q, seq_kv], [seed, [offset]] -> dq, dk, dv,
      * [dbias]. dbias has the dimensions of bias. With the probability, seed and offset of the
-     * forward pass the same weights are dropped. */
+     * forward pass the same weights are dropped. stats must be what the forward pass wrote; weights
+     * are not taken from it where it is too large to hold the logarithm of a sum, but from scores
+     * again, as forward. */
     TRP_DNN_ATTENTION_BACKWARD = 15,
     /* Data that moves: elements are what they were, as far as the type of y holds them. A virtual y
      * without a type has that of what is read.
@@ -196,16 +215,19 @@ typedef enum trp_dnn_kind {
     TRP_DNN_PAGED_LOAD = 23,
 } trp_dnn_kind;
 
-/* Of x, b and t where they are named, of x alone where not. Comparisons give 1 or 0; logical ones
- * take what is not 0 for true. */
+/* Of x, b and t where they are named, of x alone where not. Comparisons give 1 or 0; with a NaN
+ * only NOT_EQUAL is 1. Logical ones and SELECT take what is not 0 for true, so a NaN too, and so
+ * does every result that is stored as bool. Functions have the values that IEEE 754 and C give them
+ * at NaN, infinities and signed zeros, and keep a NaN; the sign of a zero that MIN, MAX and RELU
+ * give is not said. */
 typedef enum trp_dnn_pointwise {
     TRP_DNN_IDENTITY = 0,
     TRP_DNN_ADD = 1, /* x + b */
     TRP_DNN_SUB = 2,
     TRP_DNN_MUL = 3,
     TRP_DNN_DIV = 4,
-    TRP_DNN_MIN = 5,
-    TRP_DNN_MAX = 6,
+    TRP_DNN_MIN = 5, /* NaN if either is */
+    TRP_DNN_MAX = 6, /* likewise */
     TRP_DNN_MOD = 7, /* of x / b, with x's sign, as fmod() */
     TRP_DNN_POW = 8,
     TRP_DNN_ADD_SQUARE = 9, /* x + b * b */
@@ -239,12 +261,16 @@ typedef enum trp_dnn_pointwise {
     TRP_DNN_TANH = 35,
     TRP_DNN_SIGMOID = 36,
     TRP_DNN_ELU = 37,       /* alpha (1) */
-    TRP_DNN_GELU = 38,      /* exact, by erf */
+    TRP_DNN_GELU = 38,      /* exact, by erf; of minus infinity -0, as GELU_TANH and SWISH */
     TRP_DNN_GELU_TANH = 39, /* approximated */
     TRP_DNN_SOFTPLUS = 40,  /* beta (1) */
     TRP_DNN_SWISH = 41,     /* x * sigmoid(beta x), beta (1): silu */
 } trp_dnn_pointwise;
 
+/* Sums are taken in f64, or so that results are as exact: sums of any length are good
+ * to 1e-6 of the sum of magnitudes, and no MEAN or NORM2 overflows or vanishes that its type holds
+ * (f64 too). A NaN makes the result NaN, LEAST and MOST too. Over nothing: SUM, MEAN, AMAX and
+ * norms 0, PRODUCT 1, LEAST infinity and MOST minus infinity. */
 typedef enum trp_dnn_reduce {
     TRP_DNN_SUM = 0,
     TRP_DNN_MEAN = 1,
@@ -256,10 +282,14 @@ typedef enum trp_dnn_reduce {
     TRP_DNN_PRODUCT = 7,
 } trp_dnn_reduce;
 
+/* A mean is of the sum in f64, and finite if its type holds it. */
 typedef enum trp_dnn_resample {
-    TRP_DNN_POOL_MAX = 0,            /* padding never wins */
+    TRP_DNN_POOL_MAX = 0,            /* padding never wins, not even against minus infinity; the
+                                      * first of several that are the largest has the gradient; a
+                                      * NaN is the largest, the first of several */
     TRP_DNN_POOL_AVERAGE = 1,        /* padding does not count */
-    TRP_DNN_POOL_AVERAGE_PADDED = 2, /* padding counts as zeros */
+    TRP_DNN_POOL_AVERAGE_PADDED = 2, /* pre_pad and post_pad count as zeros; what a window goes
+                                      * beyond them, with round_up, does not count */
 } trp_dnn_resample;
 
 typedef enum trp_dnn_norm {
@@ -317,7 +347,9 @@ typedef struct trp_dnn_node {
     int64_t window[TRP_DNN_SPATIAL_MAX];
     bool flip; /* CONV_...: a convolution in the mathematical sense, not a cross-correlation */
     /* What it computes in: f64, f32, or i32 for CONV_FORWARD and MATMUL of i8. Default: f64 if it
-     * reads f64, else f32. */
+     * reads f64 or i32, which f32 does not hold and so is refused then, else f32. (Lengths of
+     * attention, tables of pages and an index of pooling do not count, as long as f32 holds them.)
+     */
     trp_dtype compute;
     /* Real. POINTWISE..., RANDOM: see there. ATTENTION...: scale, default 1 / sqrt(d); the
      * probability of dropout, 0 to less than 1, default 0. */
@@ -333,6 +365,7 @@ typedef struct trp_dnn_node {
     trp_dnn_random random;            /* RANDOM */
     uint32_t block;                   /* BLOCK_SCALE_...: 16 or 32; 0: 32 */
     uint32_t table;                   /* PAGED_LOAD */
+    bool round_up;                    /* RESAMPLE_...: the number of windows */
 } trp_dnn_node;
 
 /* Where the library's engines for a graph come from. */
@@ -364,11 +397,15 @@ typedef struct trp_dnn_options {
     trp_dnn_ran *ran;         /* filled when the request succeeds; NULL: nobody asks */
 } trp_dnn_options;
 
-/* A tensor is written by one node at most, and read by later ones only; what is written overlaps
- * nothing else.
- * Results are rounded to the type of their tensor, to nearest; integers, f8 and bool saturate. The
- * order of sums is the library's. Where a tensor that is written has no elements nothing is done;
- * sums over nothing are 0.
+/* A tensor is written by one node at most, and read by later ones only. A result shares no
+ * element with another tensor; views of one buffer may interleave. But where all nodes are
+ * POINTWISE and POINTWISE_BACKWARD, a result may be written in the place of a tensor that is read,
+ * if both have the same type, dimensions and strides, the nodes that read it have results of as
+ * many elements, and none of them comes behind the one that writes. Such a request is not run again
+ * after a fault: it fails, and what it would have written is lost. Results are rounded to the type
+ * of their tensor, to nearest; integers and f8 saturate, and a NaN is 0 in an integer; bool is what
+ * is not 0. The order of sums is the library's. Where a tensor that is written has no elements
+ * nothing is done; sums over nothing are 0.
  *
  * A graph is compared by its structure, types, dimensions, strides, alignment and options, not by
  * its buffers and values: those that are the same share a plan, which is made once (some
@@ -386,6 +423,9 @@ typedef struct trp_dnn_graph_request {
     const trp_dnn_node *nodes;     /* copied */
     uint32_t node_count;
     trp_dnn_options options;
+    /* Names of the tensors for errors, one for each; NULL: "tensors[1]", and nodes by their fields.
+     */
+    const char *const *names;
 } trp_dnn_graph_request;
 
 /* Sends a graph; see trp_submit() for completion and errors. */

@@ -59,12 +59,14 @@ typedef struct trp_pool_request {
     trp_request header;
     trp_dnn_resample mode;
     trp_dnn_tensor x, y;
-    trp_dnn_tensor index; /* i8, TRP_DNN_POOL_MAX only: written forward, read backward; optional */
+    trp_dnn_tensor index; /* TRP_DNN_POOL_MAX only: written forward, read backward; optional. i8, or
+                           * i32, which windows of more than 128 elements need */
     trp_dnn_tensor old_x,
         old_y; /* backward of TRP_DNN_POOL_MAX without an index: x and y of forward */
     int64_t window[TRP_DNN_SPATIAL_MAX];
     int64_t pre_pad[TRP_DNN_SPATIAL_MAX], post_pad[TRP_DNN_SPATIAL_MAX];
     int64_t stride[TRP_DNN_SPATIAL_MAX]; /* 0: 1 */
+    bool round_up; /* the size of y, as the ceil mode of frameworks: TRP_DNN_RESAMPLE_FORWARD */
     trp_dnn_options options;
 } trp_pool_request;
 
@@ -81,9 +83,9 @@ typedef struct trp_norm_request {
     trp_dnn_norm mode;
     trp_dnn_tensor x, scale, bias, y;
     trp_dnn_tensor mean, inv_variance; /* written by training, read by inference and backward */
-    double epsilon;                    /* default 1e-5 */
+    trp_scalar epsilon;                /* real, not below 0; default 1e-5 */
     trp_dnn_tensor running_mean, running_variance, new_running_mean, new_running_variance;
-    double average_factor;            /* default 0.1 */
+    trp_scalar average_factor;        /* real; default 0.1 */
     trp_dnn_tensor dx, dscale, dbias; /* backward, which reads dy from y */
     trp_layer_activation activation;  /* training and inference: of y */
     trp_dnn_options options;
@@ -155,7 +157,9 @@ typedef struct trp_softmax_request {
     trp_dnn_options options;
 } trp_softmax_request;
 
-/* y = exp(x - max) / sum(exp(x - max)), along the axis */
+/* y = exp(x - max) / sum(exp(x - max)), along the axis: of numbers of any size. A line with a NaN
+ * or an infinity is NaN, and so is one of minus infinities alone; minus infinity beside others is
+ * 0. */
 TRP_API trp_status trp_softmax_forward(trp_actor *dnn, const trp_softmax_request *request,
                                        trp_completion *completion);
 /* dx = (dy - sum(dy * y)) * y; of the logarithm dy - sum(dy) * exp(y) */

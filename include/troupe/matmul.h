@@ -20,9 +20,11 @@ extern "C" {
 
 typedef enum trp_activation {
     TRP_ACTIVATION_NONE = 0,
-    TRP_ACTIVATION_RELU = 1,  /* max(x, 0) */
-    TRP_ACTIVATION_GELU = 2,  /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
-    TRP_ACTIVATION_SILU = 3,  /* x / (1 + exp(-x)); not in cuBLASLt so far, host only */
+    TRP_ACTIVATION_RELU = 1, /* max(x, 0), and NaN of NaN */
+    TRP_ACTIVATION_GELU =
+        2, /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); of minus infinity -0 */
+    TRP_ACTIVATION_SILU = 3,  /* x / (1 + exp(-x)), of minus infinity -0; not in cuBLASLt so far,
+                               * host only */
     TRP_ACTIVATION_DRELU = 4, /* the gradient: x where the bit in aux is set, else 0 */
     TRP_ACTIVATION_DGELU = 5, /* the gradient: x times GELU's derivative at aux */
     /* Of epilogue trees (cutlass.h) only. */
@@ -122,6 +124,11 @@ typedef enum trp_tune {
  * rounded to nearest, once; those in f8, f4 and i8 saturate. On GPUs fp8 and fp4 need A transposed
  * and B not transposed, seen as column-major, and m, n, k and leading dimensions that are multiples
  * of 16 bytes.
+ *
+ * NaN and infinities in A and B are in each sum that they are a term of, also times 0. With an
+ * alpha of 0 that is given by value A and B have no part in D on the host; a GPU's library may read
+ * them, so that what is no number there can come through. Results that are too large are infinite
+ * in f64, f32, f16 and bf16. DRELU and the bits of RELU take NaN for not above 0.
  *
  * C may have no buffer; then beta must be 0. With beta 0, C is not read. It may be in D's place
  * (same buffer, offset, leading dimension, stride, type, order), else D must not overlap an input.

@@ -164,7 +164,8 @@ refused 2 '--mean-out: expected --training' x --mode layer --scale "$scale" \
 refused 2 '--bias: expected none, for --mode rms' x --mode rms --scale "$scale" --bias "$scale"
 refused 2 '--epsilon: expected none' x --mode batch --scale "$scale" --mean "$scale" \
     --inv-variance "$scale" --epsilon 1
-refused 2 "--epsilon: expected a number above 0, got '0'" x --mode rms --scale "$scale" --epsilon 0
+refused 2 "--epsilon: expected a number, 0 or more, got '-1'" x --mode rms --scale "$scale" \
+    --epsilon -1
 refused 2 "--activation: expected .*got 'rely'" x --mode rms --scale "$scale" --activation rely
 refused 1 'missing.npy: No such file' missing --mode rms --scale "$scale"
 run 2 norm "$tmp/x.npy" --mode rms --scale "$scale" && says err 'expected -o Y.npy'

@@ -126,7 +126,7 @@ static void wrong_layers(const trp_buffer buffer[])
     r.dq = (trp_dnn_tensor){0};
     r.seq_kv = p.tensor[SEQ_KV];
     H_IS(trp_attention_forward(dnn, &r, &c), TRP_E_ARGUMENT);
-    H_SAYS("nodes[0].seq_q (attention): expected a tensor, for seq_kv is one");
+    H_CHECK(strcmp(trp_error_message(), "seq_q: expected a tensor, for seq_kv is one") == 0);
 }
 
 static void wrong_nodes(void)

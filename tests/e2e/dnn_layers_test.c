@@ -300,7 +300,8 @@ static void pool_layer(int mode)
     back->dy = dp_memory(&p, type, rank, p.tensor[y].dim);
     back->dx = dp_memory(&p, type, rank, p.tensor[x].dim);
     dp_make(world.device, &p);
-    trp_pool_request r = {.mode = n->resample, .x = p.tensor[x], .y = p.tensor[y]};
+    trp_pool_request r = {
+        .mode = n->resample, .x = p.tensor[x], .y = p.tensor[y], .round_up = n->round_up};
     r.index = p.tensor[n->index];
     memcpy(r.window, n->window, sizeof r.window);
     copy_windows(n, r.pre_pad, r.post_pad, r.stride);
@@ -366,8 +367,10 @@ static void norm_layer(trp_dnn_norm norm, bool training)
     dp_make(world.device, &p);
     trp_norm_request r = norm_request(&p, n);
     r.y = p.tensor[y];
-    r.epsilon = epsilon;
-    r.average_factor = factor;
+    if (epsilon != 0) /* else the defaults */
+        r.epsilon = trp_real(epsilon);
+    if (factor != 0)
+        r.average_factor = trp_real(factor);
     r.activation = activation;
     if (training)
         LAYER(&p, trp_norm_training(dnn, &r, &done));

@@ -413,8 +413,7 @@ static void wrong_layers(const trp_buffer buffer[])
     H_SAYS("columns: expected 0 or more, got -1");
     r.columns = 21;
     H_IS(trp_attention_forward(dnn, &r, &c), TRP_E_ARGUMENT);
-    H_SAYS(
-        "nodes[0].table (paged_load): dimension 2: expected 6, for 21 rows in pages of 4, got 5");
+    H_SAYS("table_k: dimension 2: expected 6, for 21 rows in pages of 4, got 5");
     r.table_k = (trp_dnn_tensor){0};
     H_IS(trp_attention_forward(dnn, &r, &c), TRP_E_ARGUMENT);
     H_SAYS("columns: expected 0, for there is no table, got 21");

@@ -11,7 +11,7 @@ enum { SEED = 1, STEP, X, PAGE, TABLE, ROW, COLUMN, K, V, Y, STATS, DQ, DK, DV, 
 
 typedef struct buffers {
     trp_buffer x[STEPS + 1], dq[STEPS];
-    trp_buffer seed, pages, table, lengths, values, dk, dv;
+    trp_buffer seed, pages, table, lengths, values, dkv; /* dkv: row by row, dk and dv */
 } buffers;
 
 static trp_completion done[STEPS];
@@ -37,9 +37,15 @@ static void send_step(trp_actor *dnn, const buffers *b, int step)
         [V] = {.buffer = b->values},
         [Y] = {.buffer = b->x[step + 1]},
         [DQ] = {.buffer = b->dq[step]},
-        [DK] = {.buffer = b->dk},
-        [DV] = {.buffer = b->dv},
+        [DK] = {.buffer = b->dkv},
+        [DV] = {.buffer = b->dkv, .offset = DEPTH * sizeof(float)},
     };
+    for (int i = DK; i <= DV; i++) {
+        t[i].stride[3] = 1;
+        t[i].stride[2] = 2 * DEPTH;
+        t[i].stride[1] = ROWS * t[i].stride[2];
+        t[i].stride[0] = HEADS * t[i].stride[1];
+    }
     static const int whole[] = {X, V, Y, DQ, DK, DV};
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
         t[whole[i]].type = TRP_F32;
@@ -112,8 +118,7 @@ static buffers make_buffers(const h_world *w)
         b.dq[i] = random_buffer(w, COUNT);
     b.pages = random_buffer(w, PAGES * HEADS * SIZE * DEPTH);
     b.values = random_buffer(w, COUNT);
-    b.dk = random_buffer(w, COUNT);
-    b.dv = random_buffer(w, COUNT);
+    b.dkv = random_buffer(w, 2 * COUNT);
     b.table = h_buffer(w->device, sizeof entry);
     b.lengths = h_buffer(w->device, sizeof length);
     h_write(w->device, b.seed, 0, &key, sizeof key);
@@ -122,18 +127,19 @@ static buffers make_buffers(const h_world *w)
     return b;
 }
 
-/* Of all steps, results and gradients. */
+/* Reads results and gradients of all steps; dk and dv of the last. */
 static void read_all(const h_world *w, const buffers *b, float *out)
 {
     for (int i = 0; i < STEPS; i++) {
         h_read(w->device, b->x[i + 1], 0, out + (size_t)(2 * i) * COUNT, BYTES);
         h_read(w->device, b->dq[i], 0, out + (size_t)(2 * i + 1) * COUNT, BYTES);
     }
+    h_read(w->device, b->dkv, 0, out + (size_t)(2 * STEPS) * COUNT, 2 * BYTES);
 }
 
 static void dropout(void)
 {
-    const size_t bytes = 2 * STEPS * (size_t)BYTES;
+    const size_t bytes = (2 * STEPS + 2) * (size_t)BYTES;
     h_world w = h_open(NULL);
     trp_actor *dnn = h_actor(w.device, "dnn");
     const buffers b = make_buffers(&w);
@@ -146,6 +152,7 @@ static void dropout(void)
             h_fill(w.device, b.x[i + 1], 0xffffffff);
             h_fill(w.device, b.dq[i], 0xffffffff);
         }
+        h_fill(w.device, b.dkv, 0xffffffff);
         walk(&w, dnn, &b, span);
         read_all(&w, &b, got);
         H_SAME(got, wanted, bytes);

@@ -213,6 +213,7 @@ static uint32_t draw_windows(trp_dnn_node *n, int64_t *x, int64_t *y)
     const bool users = dd_as_users();
     int64_t size[2 + TRP_DNN_SPATIAL_MAX] = {dd_batch(64), dd_channels(2048), dd_pixels(224),
                                              dd_pixels(224), dd_pixels(224)};
+    n->round_up = dp_below(3) == 0;
     dd_fit(size, (uint32_t)spatial + 2, DISTINCT / 2); /* windows may make it larger */
     x[0] = y[0] = users ? size[0] : dp_below(12) ? dp_from(1, 3) : 0;
     x[1] = y[1] = users ? size[1] : dp_from(1, 4);
@@ -226,6 +227,9 @@ static uint32_t draw_windows(trp_dnn_node *n, int64_t *x, int64_t *y)
         x[2 + i] = users ? size[2 + i] : dp_from(1, 6);
         x[2 + i] = x[2 + i] + pads < window ? window - pads : x[2 + i];
         y[2 + i] = (x[2 + i] + pads - window) / stride + 1;
+        const int64_t up = (x[2 + i] + pads - window + stride - 1) / stride + 1;
+        if (n->round_up && (up - 1) * stride < x[2 + i] + n->pre_pad[i])
+            y[2 + i] = up;
     }
     return (uint32_t)spatial + 2;
 }
@@ -237,10 +241,11 @@ void dd_pool(dp_problem *p, trp_dtype type, bool index)
     uint32_t rank = draw_windows(n, x, y);
     n->x = dp_memory(p, type, rank, x);
     n->y = dp_memory(p, index ? type : dd_output(type), rank, y);
+    const trp_dtype places = dp_below(2) ? TRP_I8 : TRP_I32;
     if (index && dp_below(2))
-        n->index = dp_memory(p, TRP_I8, rank, y);
+        n->index = dp_memory(p, places, rank, y);
     else if (index)
-        n->index = dp_virtual(p, TRP_I8);
+        n->index = dp_virtual(p, places);
     p->unknown[n->index] = n->index != 0;
 }
 

@@ -24,7 +24,7 @@ double dr_round(trp_dtype type, double value)
     if (type == TRP_U8)
         return fmin(fmax(nearbyint(value), 0), UINT8_MAX);
     if (type == TRP_BOOL)
-        return fmin(fmax(nearbyint(value), 0), 1);
+        return value != 0;
     if (type == TRP_I64)
         return nearbyint(value);
     if (type == TRP_F8E8M0)

@@ -33,6 +33,21 @@ static size_t window_size(const dr_work *w, const dr_tensor *x)
     return size;
 }
 
+/* The divisor of a mean: the part of the window that lies in the image, or in its padding too. */
+static double divisor(const dr_work *w, const dr_tensor *x, const int64_t *o, size_t count)
+{
+    const trp_dnn_node *n = w->n;
+    double by = 1;
+    if (n->resample == TRP_DNN_POOL_AVERAGE)
+        return (double)count;
+    for (uint32_t i = 0; i + 2 < x->rank; i++) {
+        const int64_t padded = x->dim[2 + i] + n->pre_pad[i] + n->post_pad[i];
+        const int64_t begin = o[2 + i] * (n->stride[i] ? n->stride[i] : 1);
+        by *= (double)(begin + n->window[i] < padded ? n->window[i] : padded - begin);
+    }
+    return by;
+}
+
 static size_t largest(const dr_tensor *x, const size_t *list, size_t count)
 {
     size_t best = list[0];
@@ -56,7 +71,7 @@ void dr_pool(const dr_work *w)
             dr_add(&s, x->v[list[i]], x->e[list[i]]);
             e = fmax(e, x->e[list[i]]);
         }
-        double by = (double)(w->n->resample == TRP_DNN_POOL_AVERAGE ? count : size);
+        double by = divisor(w, x, o, count);
         bool most = w->n->resample == TRP_DNN_POOL_MAX;
         y->v[to] = most ? x->v[largest(x, list, count)] : s.v / by;
         y->e[to] = most ? e : (dr_bound(&s, w->u) + 2 * w->u * s.size) / by;
@@ -86,7 +101,7 @@ void dr_pool_backward(const dr_work *w)
     int64_t o[TRP_DNN_RANK_MAX] = {0};
     for (bool more = dy->count > 0; more && list && sums; more = dr_next(dy, o)) {
         size_t count = window_at(w->n, dx, o, list), from = dr_at(dy, o);
-        double by = (double)(w->n->resample == TRP_DNN_POOL_AVERAGE ? count : size);
+        double by = divisor(w, dx, o, count);
         if (most)
             dr_add(&sums[largest(x, list, count)], dy->v[from], dy->e[from]);
         for (size_t i = 0; i < count && !most; i++)

@@ -385,7 +385,7 @@ static void check_node(bool backward, uint32_t mode)
     trp__dnn_host_run_now(r);
     for (int i = 0; i < COUNT; i++) {
         const double v = (double)x[i], w = (double)b[i];
-        const float wanted = (float)(backward ? w * trp__dnn_activation_slope(n, v)
+        const float wanted = (float)(backward ? trp__dnn_activation_gradient(n, v, w)
                                               : trp__dnn_pointwise_value(n, v, w, (double)t[i]));
         const double most = backward || !is_exact(mode) ? 2 : 0;
         /* Near its zero a slope is the difference of two numbers; so is what f64 has of the tail of

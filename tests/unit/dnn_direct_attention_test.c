@@ -186,6 +186,22 @@ static void compare(problem *p)
     }
 }
 
+/* y and stats as the forward pass has them: the kernels take weights from stats, the host does not.
+ */
+static void fill_forward(problem *p)
+{
+    dd_graph forward = p->graph;
+    trp_dnn_node *n = &forward.node[0];
+    n->kind = TRP_DNN_ATTENTION;
+    n->dy = n->dq = n->dk = n->dv = n->dbias = 0;
+    forward.tensors = 0; /* those behind the last that it names are left out */
+    const uint32_t named[] = {n->q,      n->k,     n->v,      n->y,    n->stats, n->bias,
+                              n->slopes, n->seq_q, n->seq_kv, n->seed, n->offset};
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        forward.tensors = named[i] > forward.tensors ? named[i] : forward.tensors;
+    assert_int_equal(dd_send(&forward, NULL), TRP_OK);
+}
+
 static void one(bool backward)
 {
     problem p = {.count = 0};
@@ -214,6 +230,7 @@ static void one(bool backward)
         n->offset = below(2) ? integer(&p) : 0;
     }
     if (backward) {
+        fill_forward(&p);
         n->dy = tensor(&p, false, b, h, rows, width);
         n->dq = tensor(&p, true, b, h, rows, depth);
         n->dk = tensor(&p, true, b, shared, columns, depth);

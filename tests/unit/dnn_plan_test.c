@@ -271,7 +271,7 @@ static void refusals(void **unused)
     n = dnn_node(g, TRP_DNN_REDUCTION, TRP_DNN_MOST, TRP_F32, 0);
     n->port[0] = DNN_BUFFER(TRP_F32, DNN_ROWS, 64, 0);
     n->port[1] = DNN_BUFFER(TRP_F32, DNN_ROWS, 64, 1);
-    refuse(g, "reduction", "without elements");
+    refuse(g, "reduction", "no other kernel");
     dnn_begin(g); /* a kind that the library has not */
     n = dnn_node(g, TRP_DNN_REDUCTION, TRP_DNN_PRODUCT, TRP_F32, 0);
     n->port[0] = DNN_BUFFER(TRP_F32, DNN_ROWS, 64, 8);
@@ -331,17 +331,11 @@ static void values(void **unused)
     n->port[TRP__DNN_POINTWISE_X] = DNN_BUFFER(TRP_F16, DNN_ROWS, 64, 96);
     n->port[TRP__DNN_POINTWISE_B] = dnn_value(g, TRP_F16, 0.5);
     uint8_t y = n->port[TRP__DNN_POINTWISE_Y] = DNN_VIRTUAL(TRP_F32, DNN_ROWS, 64, 96);
-    n = dnn_node(g, TRP_DNN_REDUCTION, TRP_DNN_MEAN, TRP_F32, 0);
+    n = dnn_node(g, TRP_DNN_REDUCTION, TRP_DNN_SUM, TRP_F32, 0);
     n->port[0] = y;
     n->port[1] = DNN_BUFFER(TRP_F32, DNN_ROWS, 64, 1);
     trp__dnn_graph graph = dnn_finish(g);
     trp__dnn_plan *plan = make(&graph);
-    const trp__dnn_graph *lowered = &plan->lowered.graph;
-    uint32_t own = lowered->head->tensors - 1u;
-    float scale;
-    assert_int_equal(lowered->tensor[own].role, TRP__DNN_VALUE);
-    memcpy(&scale, plan->value[own], sizeof scale);
-    assert_true(fabsf(scale - 1 / 96.0f) < 1e-9f);
     for (int i = 0; i < 2; i++) {
         uint16_t half;
         trp__dnn_plan_set_values(plan, &graph);

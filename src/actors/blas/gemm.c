@@ -155,6 +155,12 @@ static trp_status check_multiples(trp__pack *pack, const trp__operand *x)
     return TRP_OK;
 }
 
+/* Whether A and B have no part in C: then they are checked, and not read. */
+static bool adds_nothing(const trp__gemm *g)
+{
+    return g->k == 0 || (g->scalars == TRP__GEMM_NO_ACCESS && g->alpha[0] == 0 && g->alpha[1] == 0);
+}
+
 /* Checks the matrices and adds them to the record, in the order of blas_wire.h. */
 static trp_status pack_matrices(trp__pack *pack, const trp_gemm_request *r, trp__gemm *g,
                                 trp__operand *a, trp__operand *b, trp__operand *c)
@@ -171,7 +177,7 @@ static trp_status pack_matrices(trp__pack *pack, const trp_gemm_request *r, trp_
     c->mode = c_mode(c, g);
     if (status == TRP_OK)
         status = trp__operand_access(pack, c);
-    for (int i = 0; i < 2 && status == TRP_OK && g->k > 0; i++) {
+    for (int i = 0; i < 2 && status == TRP_OK && !adds_nothing(g); i++) {
         status = trp__operand_access(pack, inputs[i]);
         if (status == TRP_OK)
             status = trp__operand_check_apart(pack, c, inputs[i], g->batch);
@@ -262,6 +268,8 @@ trp_status trp__gemm_pack(trp__pack *pack, const trp_request *request)
         status = pack_scalars(pack, r, &g, &c);
     if (status != TRP_OK)
         return status;
+    if (adds_nothing(&g))
+        g.k = 0; /* a library may read them all the same, and 0 times NaN is NaN */
     g.lda = g.k > 0 ? a.ld : unread_ld(&a, &g);
     g.ldb = g.k > 0 ? b.ld : unread_ld(&b, &g);
     g.ldc = c.ld;

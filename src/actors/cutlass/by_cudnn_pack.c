@@ -171,7 +171,8 @@ static trp_dnn_graph_request request_of(const graph *t)
                                    .tensor_count = t->tensors + 1,
                                    .nodes = t->node,
                                    .node_count = t->nodes,
-                                   .options = {.tf32 = r->compute == TRP_COMPUTE_TF32}};
+                                   .options = {.tf32 = r->compute == TRP_COMPUTE_TF32},
+                                   .names = t->name};
 }
 
 /* Types that are summed up in f32 by any engine. */
@@ -223,7 +224,7 @@ trp_status trp__by_cudnn_pack(trp__pack *pack, const trp__cutlass_convolving *x)
     graph t;
     make_graph(x, &t);
     const trp_dnn_graph_request r = request_of(&t);
-    trp_status status = trp__dnn_pack_named(pack, &r, t.name);
+    trp_status status = trp__dnn_pack(pack, &r.header);
     memcpy(&run.problem, pack->record->payload, sizeof run.problem);
     memcpy(pack->record->payload, &run, sizeof run);
     return status;

@@ -51,7 +51,7 @@ enum { BLOCK = 256 };
 
 static double slope_times(const trp__dnn_node *n, double x, double dy)
 {
-    return dy * trp__dnn_activation_slope(n, x);
+    return trp__dnn_activation_gradient(n, x, dy);
 }
 
 static void apply(const function *f, const trp__dnn_node *n, const float *x, float *y,

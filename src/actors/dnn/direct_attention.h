@@ -52,35 +52,77 @@ static double factor_of(const trp__direct *d, const attention_row *r, int64_t co
     return trp__dropout_at(&what, (uint64_t)row * (uint64_t)columns + (uint64_t)column);
 }
 
+/* A bias of minus infinity hides the column, whatever its key holds. */
 static double score_of(const trp__direct *d, const attention_row *r, int64_t column)
 {
     const int64_t depth = d->tensor[TRP__DNN_ATTENTION_Q].dim[3];
+    const double bias = d->used[TRP__DNN_ATTENTION_BIAS]
+                            ? of_head(d, TRP__DNN_ATTENTION_BIAS, r->batch, r->head, r->row, column)
+                            : 0;
     double sum = 0;
+    if (bias == -INFINITY)
+        return bias;
     for (int64_t i = 0; i < depth; i++)
         sum += of_head(d, TRP__DNN_ATTENTION_Q, r->batch, r->head, r->row, i) *
                of_head(d, TRP__DNN_ATTENTION_K, r->batch, r->shared, column, i);
-    sum *= d->node.parameter[0];
-    if (d->used[TRP__DNN_ATTENTION_BIAS])
-        sum += of_head(d, TRP__DNN_ATTENTION_BIAS, r->batch, r->head, r->row, column);
+    sum = sum * d->node.parameter[0] + bias;
     if (d->used[TRP__DNN_ATTENTION_SLOPES])
         sum += of_head(d, TRP__DNN_ATTENTION_SLOPES, 0, r->head, 0, 0) * (double)(column - r->row);
     return sum;
 }
 
-/* The logarithm of the sum that a row is divided by. */
-static double logarithm_of(const trp__direct *d, const attention_row *r)
+/* A row's softmax: exp(score - most) / sum. It sees nothing if `most` is minus infinity. */
+typedef struct attention_sum {
+    double most, sum;
+} attention_sum;
+
+static double most_of_scores(double most, double score)
 {
-    double most = -INFINITY, sum = 0;
-    for (int64_t j = r->first + TRP__THREAD; j < r->end; j += TRP__THREADS) {
-        double s = score_of(d, r, j);
-        most = s <= most ? most : s; /* also what is no number */
-    }
-    most = of_block(TRP_DNN_MOST, most);
-    if (most == -INFINITY)
-        return most;
+    return most != most || score <= most ? most : score; /* what is no number stays */
+}
+
+/* Each thread of the block finds a part of it. */
+static attention_sum sum_of_row(const trp__direct *d, const attention_row *r)
+{
+    attention_sum s = {-INFINITY, 0};
     for (int64_t j = r->first + TRP__THREAD; j < r->end; j += TRP__THREADS)
-        sum += exp(score_of(d, r, j) - most);
-    return most + log(sum_of_block(sum));
+        s.most = most_of_scores(s.most, score_of(d, r, j));
+    s.most = of_block(TRP_DNN_MOST, s.most);
+    if (s.most == -INFINITY)
+        return s;
+    for (int64_t j = r->first + TRP__THREAD; j < r->end; j += TRP__THREADS)
+        s.sum += exp(score_of(d, r, j) - s.most);
+    s.sum = sum_of_block(s.sum);
+    return s;
+}
+
+/* One thread for itself, in the backward pass. stats has the logarithm of the sum, rounded: where
+ * that is far from 0 it has no room for more than the largest score, and the sum is taken again. */
+static attention_sum sum_for_thread(const trp__direct *d, const attention_row *r)
+{
+    const bool wide = d->tensor[TRP__DNN_ATTENTION_STATS].type == TRP_F64;
+    attention_sum s = {of_head(d, TRP__DNN_ATTENTION_STATS, r->batch, r->head, r->row, 0), 1};
+    if (fabs(s.most) <= (wide ? 0x1p26 : 64))
+        return s;
+    s.most = -INFINITY;
+    for (int64_t j = r->first; j < r->end; j++)
+        s.most = most_of_scores(s.most, score_of(d, r, j));
+    s.sum = 0;
+    for (int64_t j = r->first; j < r->end && s.most != -INFINITY; j++)
+        s.sum += exp(score_of(d, r, j) - s.most);
+    return s;
+}
+
+static double weight_of(const trp__direct *d, const attention_row *r, const attention_sum *s,
+                        int64_t column)
+{
+    return s->most == -INFINITY ? 0 : exp(score_of(d, r, column) - s->most) / s->sum;
+}
+
+/* A weight of 0 adds nothing, even of what is infinite or NaN. */
+static double share_of(double weight, double value)
+{
+    return weight == 0 ? 0 : weight * value;
 }
 
 /* As many columns at a time as there are threads: each weighs one, then each adds up an element. */
@@ -93,9 +135,10 @@ TRP__KERNEL void trp_direct_attention(const trp__direct d)
         int64_t at[TRP__DNN_RANK];
         position(&d.tensor[TRP__DIRECT_STATISTICS], b, at);
         const attention_row r = row_of(&d, at[0], at[1], at[2]);
-        const double logarithm = logarithm_of(&d, &r);
+        const attention_sum s = sum_of_row(&d, &r);
         if (TRP__THREAD == 0)
-            store_at(&d, TRP__DNN_ATTENTION_STATS, 4, at, logarithm);
+            store_at(&d, TRP__DNN_ATTENTION_STATS, 4, at,
+                     s.most == -INFINITY ? s.most : s.most + log(s.sum));
         for (int64_t from = 0; from < width; from += TRP__THREADS) {
             double sum = 0;
             at[3] = from + TRP__THREAD;
@@ -103,13 +146,11 @@ TRP__KERNEL void trp_direct_attention(const trp__direct d)
                 const int64_t mine = j + TRP__THREAD;
                 TRP__SYNC();
                 weight[TRP__THREAD] =
-                    mine < r.end && logarithm != -INFINITY
-                        ? exp(score_of(&d, &r, mine) - logarithm) * factor_of(&d, &r, mine)
-                        : 0;
+                    mine < r.end ? weight_of(&d, &r, &s, mine) * factor_of(&d, &r, mine) : 0;
                 TRP__SYNC();
                 for (int64_t i = 0; i < TRP__THREADS && j + i < r.end && at[3] < width; i++)
-                    sum += weight[i] *
-                           of_head(&d, TRP__DNN_ATTENTION_V, r.batch, r.shared, j + i, at[3]);
+                    sum += share_of(weight[i], of_head(&d, TRP__DNN_ATTENTION_V, r.batch, r.shared,
+                                                       j + i, at[3]));
             }
             if (at[3] < width)
                 store_at(&d, TRP__DNN_ATTENTION_Y, 4, at, sum);
@@ -121,18 +162,21 @@ TRP__KERNEL void trp_direct_attention(const trp__direct d)
 static double slope_of(const trp__direct *d, const attention_row *r, int64_t column, double *weight)
 {
     const int64_t width = d->tensor[TRP__DNN_ATTENTION_V].dim[3];
-    const double logarithm = of_head(d, TRP__DNN_ATTENTION_STATS, r->batch, r->head, r->row, 0);
     double away = 0;
     *weight = 0;
-    if (column < r->first || column >= r->end || logarithm == -INFINITY)
+    if (column < r->first || column >= r->end)
         return 0;
-    const double by = exp(score_of(d, r, column) - logarithm);
+    const attention_sum s = sum_for_thread(d, r);
+    const double by = weight_of(d, r, &s, column);
     const double factor = factor_of(d, r, column);
     *weight = by * factor;
+    if (by == 0)
+        return 0;
     for (int64_t i = 0; i < width; i++)
-        away += of_head(d, TRP__DNN_ATTENTION_DY, r->batch, r->head, r->row, i) *
-                (factor * of_head(d, TRP__DNN_ATTENTION_V, r->batch, r->shared, column, i) -
-                 of_head(d, TRP__DNN_ATTENTION_Y, r->batch, r->head, r->row, i));
+        away +=
+            of_head(d, TRP__DNN_ATTENTION_DY, r->batch, r->head, r->row, i) *
+            (share_of(factor, of_head(d, TRP__DNN_ATTENTION_V, r->batch, r->shared, column, i)) -
+             of_head(d, TRP__DNN_ATTENTION_Y, r->batch, r->head, r->row, i));
     return by * away;
 }
 
@@ -154,8 +198,8 @@ TRP__KERNEL void trp_direct_attention_backward_q(const trp__direct d)
                 slope[TRP__THREAD] = slope_of(&d, &r, j + TRP__THREAD, &ignored);
                 TRP__SYNC();
                 for (int64_t i = 0; i < TRP__THREADS && j + i < r.end && at[3] < depth; i++)
-                    sum += slope[i] *
-                           of_head(&d, TRP__DNN_ATTENTION_K, r.batch, r.shared, j + i, at[3]);
+                    sum += share_of(slope[i], of_head(&d, TRP__DNN_ATTENTION_K, r.batch, r.shared,
+                                                      j + i, at[3]));
             }
             if (at[3] < depth)
                 store_at(&d, TRP__DNN_ATTENTION_DQ, 4, at, d.node.parameter[0] * sum);
@@ -197,10 +241,11 @@ TRP__KERNEL void trp_direct_attention_backward_kv(const trp__direct d)
                     const int64_t head = at[1] * group + (one + i) / q->dim[2];
                     const int64_t row = (one + i) % q->dim[2];
                     if (seen[i] && at[3] < depth)
-                        dk += slope[i] * of_head(&d, TRP__DNN_ATTENTION_Q, at[0], head, row, at[3]);
+                        dk += share_of(slope[i],
+                                       of_head(&d, TRP__DNN_ATTENTION_Q, at[0], head, row, at[3]));
                     if (seen[i] && at[3] < width)
-                        dv +=
-                            weight[i] * of_head(&d, TRP__DNN_ATTENTION_DY, at[0], head, row, at[3]);
+                        dv += share_of(weight[i],
+                                       of_head(&d, TRP__DNN_ATTENTION_DY, at[0], head, row, at[3]));
                 }
             }
             if (at[3] < depth)

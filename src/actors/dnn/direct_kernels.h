@@ -99,7 +99,7 @@ static void store(const trp__direct *d, int port, int64_t at, double value)
         ((int32_t *)to)[at] = (int32_t)to_integer(value, INT32_MIN, INT32_MAX);
         break;
     case TRP_BOOL:
-        ((uint8_t *)to)[at] = (uint8_t)to_integer(value, 0, 1);
+        ((uint8_t *)to)[at] = value != 0; /* as AND, OR and SELECT have it; so a NaN too */
         break;
     default: /* u8 */
         ((uint8_t *)to)[at] = (uint8_t)to_integer(value, 0, UINT8_MAX);
@@ -250,13 +250,28 @@ TRP__KERNEL void trp_direct_gradient(const trp__direct d)
         double dy =
             load(&d, TRP__DNN_GRADIENT_DY, offset(&d.tensor[TRP__DNN_GRADIENT_DY], x->rank, at));
         store(&d, TRP__DNN_GRADIENT_DX, offset(&d.tensor[TRP__DNN_GRADIENT_DX], x->rank, at),
-              dy * trp__dnn_activation_slope(&d.node, in));
+              trp__dnn_activation_gradient(&d.node, in, dy));
     }
 }
 
 /* --- Sums --- */
 
-/* An element of y for each block. */
+/* A block reduces all values times a factor to the element of y at a position. */
+static double reduced(const trp__direct *d, uint8_t mode, int64_t group, int64_t *at, double factor)
+{
+    const trp__dnn_tensor *x = &d->tensor[TRP__DNN_REDUCTION_X];
+    const trp__dnn_tensor *y = &d->tensor[TRP__DNN_REDUCTION_Y];
+    double sum = trp__dnn_reduce_first(mode);
+    FOR_IN_BLOCK(i, group)
+    {
+        position_within(x, y, i, at);
+        const double value = load(d, TRP__DNN_REDUCTION_X, offset(x, x->rank, at));
+        sum = trp__dnn_reduce_next(mode, sum, value * factor);
+    }
+    return of_block(mode, sum);
+}
+
+/* An element of y for each block. f64 holds the sums of all other types. */
 TRP__KERNEL void trp_direct_reduction(const trp__direct d)
 {
     const trp__dnn_tensor *x = &d.tensor[TRP__DNN_REDUCTION_X];
@@ -266,19 +281,17 @@ TRP__KERNEL void trp_direct_reduction(const trp__direct d)
     FOR_BLOCKS(b, d.count)
     {
         int64_t at[TRP__DNN_RANK];
-        double sum = trp__dnn_reduce_first(mode);
+        double factor = 1;
         position(y, b, at);
-        FOR_IN_BLOCK(i, group)
-        {
-            position_within(x, y, i, at);
-            sum = trp__dnn_reduce_next(mode, sum,
-                                       load(&d, TRP__DNN_REDUCTION_X, offset(x, x->rank, at)));
+        double sum = reduced(&d, mode, group, at, factor);
+        if (x->type == TRP_F64 && trp__dnn_reduce_left_range(mode, sum)) {
+            factor = trp__dnn_near_one(reduced(&d, TRP_DNN_AMAX, group, at, 1));
+            sum = reduced(&d, mode, group, at, factor);
         }
-        sum = of_block(mode, sum);
         position(y, b, at);
         if (TRP__THREAD == 0)
             store(&d, TRP__DNN_REDUCTION_Y, offset(y, y->rank, at),
-                  trp__dnn_reduce_last(mode, sum, group));
+                  trp__dnn_reduce_last(mode, sum, group) / factor);
     }
 }
 
@@ -529,19 +542,35 @@ static int64_t largest(const trp__direct *d, int port, const window *v, int64_t 
     return best;
 }
 
-/* By what the sum over a window is divided. */
+/* By what the sum over a window is divided. Padding that is said counts in AVERAGE_PADDED; that
+ * which is there because the size of the output was rounded up never does. */
 static double divisor(const trp__direct *d, const window *v, const int64_t out[DIMS])
 {
     int64_t count = 1;
     for (int k = 0; k < DIMS; k++) {
+        const int from = k - (DIMS - d->node.spatial);
+        const bool padded = d->node.mode == TRP_DNN_POOL_AVERAGE_PADDED && from >= 0;
+        const int64_t most = v->in[k] + (padded ? d->node.post_pad[from] : 0);
         int64_t first = out[k] * v->stride[k] - v->pad[k], end = first + v->taps[k];
-        if (d->node.mode != TRP_DNN_POOL_AVERAGE_PADDED) {
-            first = first > 0 ? first : 0;
-            end = end < v->in[k] ? end : v->in[k];
-        }
+        first = first > 0 || padded ? first : 0;
+        end = end < most ? end : most;
         count *= end > first ? end - first : 0;
     }
     return (double)count;
+}
+
+/* Sums a window, each element times a factor. */
+static double window_sum(const trp__direct *d, const window *v, int64_t base,
+                         const int64_t out[DIMS], double factor)
+{
+    int64_t tap[DIMS], in[DIMS];
+    double sum = 0;
+    for (int64_t t = 0; t < volume(v->taps); t++) {
+        unfold(t, v->taps, tap);
+        if (met(v, out, tap, in))
+            sum += factor * load(d, TRP__DNN_RESAMPLE_X, base + along(in, v->in_stride));
+    }
+    return sum;
 }
 
 TRP__KERNEL void trp_direct_pool(const trp__direct d)
@@ -550,7 +579,7 @@ TRP__KERNEL void trp_direct_pool(const trp__direct d)
     const window v = window_of(&d, x, NULL, y);
     FOR_THREADS(i, d.count)
     {
-        int64_t at[TRP__DNN_RANK], out[DIMS], tap[DIMS], in[DIMS];
+        int64_t at[TRP__DNN_RANK], out[DIMS];
         double value = 0;
         position(y, i, at);
         unfold(i % volume(v.out), v.out, out);
@@ -563,13 +592,12 @@ TRP__KERNEL void trp_direct_pool(const trp__direct d)
                 store(&d, TRP__DNN_RESAMPLE_INDEX,
                       offset(&d.tensor[TRP__DNN_RESAMPLE_INDEX], y->rank, at), (double)best);
         } else {
-            double count = divisor(&d, &v, out);
-            for (int64_t t = 0; t < volume(v.taps); t++) {
-                unfold(t, v.taps, tap);
-                if (met(&v, out, tap, in))
-                    value += load(&d, TRP__DNN_RESAMPLE_X, base + along(in, v.in_stride));
-            }
-            value = count > 0 ? value / count : 0;
+            const double count = divisor(&d, &v, out);
+            value = window_sum(&d, &v, base, out, 1);
+            if (isinf(value)) /* the mean may be finite all the same */
+                value = window_sum(&d, &v, base, out, 1 / count);
+            else
+                value = count > 0 ? value / count : 0;
         }
         store(&d, TRP__DNN_RESAMPLE_Y, offset(y, y->rank, at), value);
     }
@@ -629,25 +657,36 @@ static void store_at(const trp__direct *d, int port, int rank, const int64_t *at
         store(d, port, offset(&d->tensor[port], rank, at), value);
 }
 
-/* The mean of a group and the mean of squared differences from it. `at` is the group's. */
-static void take_statistics(const trp__direct *d, int64_t group, int64_t *at, double *mean,
-                            double *variance)
+/* The mean of a group and the mean of squared differences from it, of its values times a factor.
+ * `at` is the group's. */
+static void take_statistics(const trp__direct *d, int64_t group, int64_t *at, double *factor,
+                            double *mean, double *variance)
 {
     const trp__dnn_tensor *x = &d->tensor[TRP__DNN_NORM_X];
     const trp__dnn_tensor *s = &d->tensor[TRP__DIRECT_STATISTICS];
-    double sum = 0, squares = 0;
+    double sum = 0, squares = 0, amax = 0;
+    *factor = 1;
+    if (x->type == TRP_F64) { /* it holds the squares of all other types */
+        FOR_IN_BLOCK(i, group)
+        {
+            position_within(x, s, i, at);
+            amax =
+                trp__dnn_reduce_next(TRP_DNN_AMAX, amax, load_at(d, TRP__DNN_NORM_X, x->rank, at));
+        }
+        *factor = trp__dnn_norm_factor(of_block(TRP_DNN_AMAX, amax));
+    }
     if (d->node.mode != TRP_DNN_RMS) {
         FOR_IN_BLOCK(i, group)
         {
             position_within(x, s, i, at);
-            sum += load_at(d, TRP__DNN_NORM_X, x->rank, at);
+            sum += load_at(d, TRP__DNN_NORM_X, x->rank, at) * *factor;
         }
         sum = sum_of_block(sum) / (double)group;
     }
     FOR_IN_BLOCK(i, group)
     {
         position_within(x, s, i, at);
-        double away = load_at(d, TRP__DNN_NORM_X, x->rank, at) - sum;
+        double away = load_at(d, TRP__DNN_NORM_X, x->rank, at) * *factor - sum;
         squares += away * away;
     }
     *mean = sum;
@@ -662,7 +701,7 @@ static void write_statistics(const trp__direct *d, int rank, int64_t group, cons
     if (!d->used[TRP__DNN_NORM_RUNNING_MEAN])
         return;
     double factor = load_at(d, TRP__DNN_NORM_AVERAGE_FACTOR, rank, at);
-    double all = group > 1 ? variance * (double)group / (double)(group - 1) : variance;
+    double all = group > 1 ? variance * ((double)group / (double)(group - 1)) : variance;
     store_at(d, TRP__DNN_NORM_NEW_RUNNING_MEAN, rank, at,
              (1 - factor) * load_at(d, TRP__DNN_NORM_RUNNING_MEAN, rank, at) + factor * mean);
     store_at(d, TRP__DNN_NORM_NEW_RUNNING_VARIANCE, rank, at,
@@ -677,22 +716,24 @@ TRP__KERNEL void trp_direct_norm(const trp__direct d)
     FOR_BLOCKS(b, d.count)
     {
         int64_t at[TRP__DNN_RANK];
-        double mean = 0, variance = 0, inverse;
+        double mean = 0, variance = 0, factor = 1, inverse;
         position(s, b, at);
         if (d.used[TRP__DNN_NORM_EPSILON]) {
-            take_statistics(&d, group, at, &mean, &variance);
-            inverse = 1 / sqrt(variance + load_at(&d, TRP__DNN_NORM_EPSILON, x->rank, at));
+            take_statistics(&d, group, at, &factor, &mean, &variance);
+            inverse = trp__dnn_norm_inverse(
+                variance, load_at(&d, TRP__DNN_NORM_EPSILON, x->rank, at), factor);
         } else {
             if (d.used[TRP__DNN_NORM_MEAN])
                 mean = load_at(&d, TRP__DNN_NORM_MEAN, x->rank, at);
             inverse = load_at(&d, TRP__DNN_NORM_INV_VARIANCE, x->rank, at);
         }
         if (d.node.kind == TRP_DNN_NORM_TRAINING && TRP__THREAD == 0)
-            write_statistics(&d, x->rank, group, at, mean, variance, inverse);
+            write_statistics(&d, x->rank, group, at, mean / factor, variance / factor / factor,
+                             inverse * factor);
         FOR_IN_BLOCK(i, group)
         {
             position_within(x, s, i, at);
-            double value = (load_at(&d, TRP__DNN_NORM_X, x->rank, at) - mean) * inverse *
+            double value = (load_at(&d, TRP__DNN_NORM_X, x->rank, at) * factor - mean) * inverse *
                            load_at(&d, TRP__DNN_NORM_SCALE, x->rank, at);
             if (d.used[TRP__DNN_NORM_BIAS])
                 value += load_at(&d, TRP__DNN_NORM_BIAS, x->rank, at);

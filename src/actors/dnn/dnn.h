@@ -13,11 +13,6 @@ extern const trp_actor_impl trp__dnn_cuda, trp__dnn_host;
 /* Checks a request and writes its record. */
 trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request);
 
-/* The same for a graph that stands for another actor's request, whose operands have such names, by
- * numbers of tensors. */
-trp_status trp__dnn_pack_named(trp__pack *pack, const trp_dnn_graph_request *request,
-                               const char *const *names);
-
 /* Whether a request is right as far as its buffers' sizes do not matter, and all of its nodes are
  * such that cuDNN may be asked for them, together or in parts (trust.h). */
 bool trp__dnn_is_trusted(const trp_dnn_graph_request *request);

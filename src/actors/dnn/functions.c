@@ -10,10 +10,17 @@ static double sigmoid(double x)
     return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
 }
 
-/* log(1 + exp(x)) without overflow. */
-static double softplus(double x)
+/* x times what vanishes faster than x grows: where that is 0 the product is too, of infinity as
+ * well. A NaN in x is one in `share`. */
+static double damped(double x, double share)
 {
-    return fmax(x, 0) + log1p(exp(-fabs(x)));
+    return share == 0 ? copysign(0.0, x) : x * share;
+}
+
+/* beta x, and 0 for a beta of 0, of infinity as well. */
+static double times(double beta, double x)
+{
+    return beta == 0 && x == x ? 0 : beta * x;
 }
 
 /* Without a slope infinity too is clipped, for which 0 * infinity would be none. */
@@ -22,6 +29,12 @@ static double relu(const double *p, double x)
     if (x != x)
         return x;
     return x > p[1] ? p[1] : x > p[0] ? x : p[2] == 0 ? p[0] : p[0] + p[2] * (x - p[0]);
+}
+
+/* (1 + tanh(y)) / 2 is sigmoid(2 y), which is exact where tanh is near -1. */
+static double gelu_tanh_share(double x)
+{
+    return sigmoid(2 * SQRT_2_PI * (x + GELU_CUBE * x * x * x));
 }
 
 static double activation(const trp__dnn_node *n, double x)
@@ -37,49 +50,60 @@ static double activation(const trp__dnn_node *n, double x)
     case TRP_DNN_ELU:
         return x > 0 ? x : p[0] * expm1(x);
     case TRP_DNN_GELU:
-        return x / 2 * (1 + erf(x * SQRT_HALF));
+        return damped(x, erfc(-x * SQRT_HALF) / 2);
     case TRP_DNN_GELU_TANH:
-        return x / 2 * (1 + tanh(SQRT_2_PI * (x + GELU_CUBE * x * x * x)));
-    case TRP_DNN_SOFTPLUS:
-        return softplus(p[0] * x) / p[0];
+        return damped(x, gelu_tanh_share(x));
+    case TRP_DNN_SOFTPLUS: /* log(1 + exp(beta x)) / beta without overflow */
+        return (x > 0 ? x : 0) + log1p(exp(-fabs(p[0] * x))) / p[0];
     default: /* SWISH */
-        return x * sigmoid(p[0] * x);
+        return damped(x, sigmoid(times(p[0], x)));
     }
 }
 
-/* Of GELU_TANH. Where tanh is 1 or -1 its slope is 0, however large what it is multiplied by. */
+/* The second term of the slope of GELU_TANH: where tanh is 1 or -1 its slope is 0, however large
+ * what it is multiplied by. */
 static double gelu_tanh_slope(double x)
 {
-    double inner = tanh(SQRT_2_PI * (x + GELU_CUBE * x * x * x)), slope = 1 - inner * inner;
-    double bend = slope == 0 ? 0 : x / 2 * slope * SQRT_2_PI * (1 + 3 * GELU_CUBE * x * x);
-    return (1 + inner) / 2 + bend;
+    double share = gelu_tanh_share(x), rest = gelu_tanh_share(-x);
+    double bend = damped(SQRT_2_PI * (1 + 3 * GELU_CUBE * x * x), 2 * share * rest);
+    return share + damped(x, bend);
 }
 
-double trp__dnn_activation_slope(const trp__dnn_node *n, double x)
+static double slope_of(const trp__dnn_node *n, double x)
 {
     const double *p = n->parameter;
     double s;
     switch (n->mode) {
     case TRP_DNN_RELU:
         return x > p[0] ? x < p[1] || isinf(p[1]) : p[2];
-    case TRP_DNN_TANH:
-        s = tanh(x);
-        return 1 - s * s;
+    case TRP_DNN_TANH: /* 1 - tanh(x)^2, without cancellation */
+        return 4 * sigmoid(2 * x) * sigmoid(-2 * x);
     case TRP_DNN_SIGMOID:
-        s = sigmoid(x);
-        return s * (1 - s);
+        return sigmoid(x) * sigmoid(-x);
     case TRP_DNN_ELU:
         return x > 0 ? 1 : p[0] * exp(x);
     case TRP_DNN_GELU:
-        return (1 + erf(x * SQRT_HALF)) / 2 + x * exp(-x * x / 2) * SQRT_2_PI / 2;
+        return erfc(-x * SQRT_HALF) / 2 + damped(x, exp(-x * x / 2) * SQRT_2_PI / 2);
     case TRP_DNN_GELU_TANH:
         return gelu_tanh_slope(x);
     case TRP_DNN_SOFTPLUS:
         return sigmoid(p[0] * x);
     default: /* SWISH */
-        s = sigmoid(p[0] * x);
-        return s + p[0] * x * s * (1 - s);
+        s = times(p[0], x);
+        return sigmoid(s) + damped(s, sigmoid(s) * sigmoid(-s));
     }
+}
+
+double trp__dnn_activation_slope(const trp__dnn_node *n, double x)
+{
+    return x != x ? x : slope_of(n, x);
+}
+
+/* A relu lets nothing through where it is flat, not even what is infinite or no number. */
+double trp__dnn_activation_gradient(const trp__dnn_node *n, double x, double dy)
+{
+    const double slope = trp__dnn_activation_slope(n, x);
+    return n->mode == TRP_DNN_RELU && slope == 0 ? 0 : dy * slope;
 }
 
 /* The smaller or larger of two; NaN if either is. */
@@ -202,6 +226,37 @@ double trp__dnn_reduce_last(uint8_t mode, double sum, int64_t count)
     if (mode == TRP_DNN_MEAN)
         return count > 0 ? sum / (double)count : 0; /* as a sum over nothing */
     return mode == TRP_DNN_NORM2 ? sqrt(sum) : sum;
+}
+
+bool trp__dnn_reduce_left_range(uint8_t mode, double sum)
+{
+    const double least = 1e-280, most = 1e308; /* below, squares lose bits */
+    if (mode == TRP_DNN_MEAN)
+        return !(fabs(sum) <= most);
+    return mode == TRP_DNN_NORM2 && !(sum >= least && sum <= most);
+}
+
+double trp__dnn_near_one(double amax)
+{
+    const int most = 1000; /* 2^most and its inverse are normal */
+    if (!(amax > 0) || isinf(amax))
+        return 1;
+    int exponent = ilogb(amax);
+    exponent = exponent > most ? most : exponent < -most ? -most : exponent;
+    return ldexp(1.0, -exponent);
+}
+
+double trp__dnn_norm_factor(double amax)
+{
+    return amax > 1e120 || amax < 1e-120 ? trp__dnn_near_one(amax) : 1;
+}
+
+/* An epsilon still counts where the square of the factor is 0 or infinite to f64. */
+double trp__dnn_norm_inverse(double variance, double epsilon, double factor)
+{
+    const double sum = variance + epsilon * factor * factor;
+    const bool epsilon_alone = sum == 0 || (isinf(sum) && !isinf(variance));
+    return 1 / (epsilon_alone ? sqrt(epsilon) * factor : sqrt(sum));
 }
 
 trp__dnn_tensor trp__dnn_statistics_shape(const trp__dnn_node *n,

@@ -129,6 +129,21 @@ typedef struct trp__dnn_graph {
     const uint8_t *access;         /* of each tensor: number of the request's access */
 } trp__dnn_graph;
 
+/* Whether a reduction of f32 has no step whose result is infinite or 0 where its own is not: sums
+ * before they are divided, squares before the root. */
+static inline bool trp__dnn_keeps_range(const trp__dnn_node *n)
+{
+    return n->mode != TRP_DNN_MEAN && n->mode != TRP_DNN_NORM2;
+}
+
+/* How many elements the last window of pooling goes beyond an image of `size` and its padding along
+ * spatial dimension i: where the number of windows was rounded up. */
+static inline int64_t trp__dnn_beyond(const trp__dnn_node *n, int i, int64_t size, int64_t windows)
+{
+    const int64_t end = (windows - 1) * n->stride[i] + n->window[i] - n->pre_pad[i];
+    return end > size + n->post_pad[i] ? end - size - n->post_pad[i] : 0;
+}
+
 /* What a kind has at a port. */
 typedef struct trp__dnn_port {
     const char *name; /* the field of trp_dnn_node; NULL: no such port */

@@ -143,41 +143,99 @@ static void NAME(block_products)(const NAME(attention) * a, const NAME(block) * 
      scores, b->columns);
 }
 
-/* Products to scores, of what the row sees: s[] begins with the block's first column. */
-static void NAME(finish_scores)(const NAME(attention) * a, const NAME(block) * b, int64_t row,
-                                int64_t first, int64_t end, T *s)
-{
-    static const T none = 0;
-    const T *bias = &none;
-    int64_t step = 0;
-    if (a->x->at[TRP__DNN_ATTENTION_BIAS])
-        bias = NAME(bias_row)(a, TRP__DNN_ATTENTION_BIAS, row, &step);
-    for (int64_t j = first; j < end; j++)
-        s[j - b->column] = a->scale * s[j - b->column] + bias[j * step] + a->slope * (T)(j - row);
-}
-
 static T NAME(power)(T x)
 {
     return IS_F32 ? (T)expf((float)x) : (T)exp((double)x);
 }
 
-/* A row of scores to what it weighs columns with, 0 for those that it does not see; and the
- * logarithm of what it was divided by. */
-static T NAME(soft_maximum)(const NAME(block) * b, int64_t first, int64_t end, T *s)
+/* Where scores of a row come from: products, a bias, a slope. */
+typedef struct NAME(scores) {
+    const T *products, *bias; /* bias: of the block's first column */
+    int64_t bias_step, column, row;
+    double scale, slope;
+} NAME(scores);
+
+static NAME(scores) NAME(scores_of)(const NAME(attention) * a, const NAME(block) * b, int64_t row,
+                                    const T *products)
 {
-    T most = (T)-INFINITY, sum = 0;
-    for (int64_t j = first - b->column; j < end - b->column; j++)
-        most = s[j] <= most ? most : s[j]; /* also what is no number */
-    for (int64_t j = 0; j < b->columns; j++) {
-        bool seen = j >= first - b->column && j < end - b->column && most != (T)-INFINITY;
-        s[j] = seen ? NAME(power)(s[j] - most) : 0;
-        sum += s[j];
+    static const T none = 0;
+    NAME(scores)
+    s = {.products = products,
+         .bias = &none,
+         .column = b->column,
+         .row = row,
+         .scale = (double)a->scale,
+         .slope = (double)a->slope};
+    if (a->x->at[TRP__DNN_ATTENTION_BIAS]) {
+        s.bias = NAME(bias_row)(a, TRP__DNN_ATTENTION_BIAS, row, &s.bias_step);
+        s.bias += b->column * s.bias_step;
     }
-    if (most == (T)-INFINITY)
-        return most;
+    return s;
+}
+
+/* The score of a column of the block, in f64: a bias of -1e9 leaves nothing of a product in f32. A
+ * bias of minus infinity hides the column, whatever its key holds. */
+static double NAME(score)(const NAME(scores) * s, int64_t j)
+{
+    const double bias = (double)s->bias[j * s->bias_step];
+    const double score =
+        s->scale * (double)s->products[j] + bias + s->slope * (double)(s->column + j - s->row);
+    return bias == -INFINITY ? bias : score;
+}
+
+/* Products of a row to what it weighs columns with, 0 for those that it does not see; and the
+ * logarithm of what it was divided by, which is minus infinity where it sees nothing. Both passes
+ * have weights from here: the logarithm of a row that is shifted far has no room for that of the
+ * sum. */
+static T NAME(soft_maximum)(const NAME(attention) * a, const NAME(block) * b, int64_t row,
+                            int64_t first, int64_t end, T *s)
+{
+    const NAME(scores) from = NAME(scores_of)(a, b, row, s);
+    double most = -INFINITY, sum = 0;
+    for (int64_t j = first - b->column; j < end - b->column; j++) {
+        const double score = NAME(score)(&from, j);
+        most = most != most || score <= most ? most : score; /* what is no number stays */
+    }
+    for (int64_t j = 0; j < b->columns; j++) {
+        const bool seen = j >= first - b->column && j < end - b->column && most != -INFINITY;
+        s[j] = seen ? NAME(power)((T)(NAME(score)(&from, j) - most)) : 0;
+        sum += (double)s[j];
+    }
+    if (most == -INFINITY)
+        return (T)most;
     for (int64_t j = first - b->column; j < end - b->column; j++)
-        s[j] /= sum;
-    return most + (T)log((double)sum);
+        s[j] = (T)((double)s[j] / sum);
+    return (T)(most + log(sum));
+}
+
+/* C = op(A) B + beta C, where an element of A that is 0 adds nothing, whatever it meets in B: what
+ * a row does not see may be infinite, or no number. */
+static void NAME(multiply_seen)(bool transpose_a, int64_t m, int64_t n, int64_t k, const T *a,
+                                int64_t lda, const T *b, int64_t ldb, T beta, T *c, int64_t ldc)
+{
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < n && beta == 0; j++)
+            c[i * ldc + j] = 0;
+        for (int64_t p = 0; p < k; p++) {
+            const T by = transpose_a ? a[p * lda + i] : a[i * lda + p];
+            for (int64_t j = 0; by != 0 && j < n; j++)
+                c[i * ldc + j] += by * b[p * ldb + j];
+        }
+    }
+}
+
+/* Whether all of an array is finite. */
+static bool NAME(all_finite)(const T *x, int64_t count)
+{
+    enum { LENGTH = 256 }; /* known, so that it becomes vector instructions */
+    int beyond = 0;
+    for (; count >= LENGTH && !beyond; count -= LENGTH, x += LENGTH) {
+        for (int i = 0; i < LENGTH; i++)
+            beyond |= x[i] - x[i] != 0;
+    }
+    for (int64_t i = 0; i < count; i++)
+        beyond |= x[i] - x[i] != 0;
+    return !beyond;
 }
 
 /* What the weights of a row are multiplied by, for the columns that it sees; NULL: nothing is
@@ -226,16 +284,20 @@ static void NAME(attention_head)(const NAME(attention) * a)
             int64_t first, end;
             T *s = scores + i * b.columns;
             NAME(visible)(a, row + i, &first, &end);
-            NAME(finish_scores)(a, &b, row + i, first, end, s);
-            T logarithm = NAME(soft_maximum)(&b, first, end, s);
+            T logarithm = NAME(soft_maximum)(a, &b, row + i, first, end, s);
             NAME(drop_weights)(a, &b, row + i, first, end, s);
             if (stats)
                 stats[row + i] = logarithm;
         }
+        const T *v = NAME(head_of)(a, TRP__DNN_ATTENTION_V) + b.column * a->width;
+        const int64_t width = NAME(leading)(a->width);
         NAME(multiply_alone)
-        (a->x->libraries->blas, false, false, b.rows, a->width, b.columns, scores, b.columns,
-         NAME(head_of)(a, TRP__DNN_ATTENTION_V) + b.column * a->width, NAME(leading)(a->width), 0,
-         y + row * a->width, NAME(leading)(a->width));
+        (a->x->libraries->blas, false, false, b.rows, a->width, b.columns, scores, b.columns, v,
+         width, 0, y + row * a->width, width);
+        if (!NAME(all_finite)(y + row * a->width, b.rows * a->width))
+            NAME(multiply_seen)
+        (false, b.rows, a->width, b.columns, scores, b.columns, v, width, 0, y + row * a->width,
+         width);
     }
 }
 
@@ -270,7 +332,7 @@ static void NAME(run_attention)(const trp__dnn_host_node *x)
     trp__team_run(NAME(attention_piece), (void *)(uintptr_t)x, NAME(pieces_of_attention)(x));
 }
 
-/* The gradient: weights are computed again from scores and stats. */
+/* The gradient: weights are computed again from scores. */
 
 /* Scores of a row to weights, and products dy v^T to gradients of scores. */
 static void NAME(row_gradient)(const NAME(attention) * a, const NAME(block) * b, int64_t row, T *s,
@@ -278,26 +340,37 @@ static void NAME(row_gradient)(const NAME(attention) * a, const NAME(block) * b,
 {
     const T *dy = NAME(head_of)(a, TRP__DNN_ATTENTION_DY) + row * a->width;
     const T *y = NAME(head_of)(a, TRP__DNN_ATTENTION_Y) + row * a->width;
-    const T logarithm = NAME(head_of)(a, TRP__DNN_ATTENTION_STATS)[row];
     int64_t first, end, step = 0;
     T mean = 0, *dbias = NULL;
     NAME(visible)(a, row, &first, &end);
-    NAME(finish_scores)(a, b, row, first, end, s);
+    NAME(soft_maximum)(a, b, row, first, end, s);
     const T *factors = NAME(draw_row)(a, row, first, end);
     if (a->x->at[TRP__DNN_ATTENTION_DBIAS])
         dbias = NAME(bias_row)(a, TRP__DNN_ATTENTION_DBIAS, row, &step);
     for (int64_t i = 0; i < a->width; i++)
         mean += dy[i] * y[i];
     for (int64_t j = 0; j < b->columns; j++) {
-        bool seen = j >= first - b->column && j < end - b->column && logarithm != (T)-INFINITY;
-        s[j] = seen ? NAME(power)(s[j] - logarithm) : 0;
+        const bool seen = s[j] != 0;
         const T factor = seen && factors ? factors[j + b->column] : 1;
-        g[j] = seen ? s[j] * (factor * g[j] - mean) : 0;
+        const T product = factor == 0 ? 0 : factor * g[j]; /* nothing of what was dropped */
+        g[j] = seen ? s[j] * (product - mean) : 0;
         if (seen && dbias)
             dbias[(j + b->column) * step] += g[j];
         g[j] *= a->scale;
         s[j] *= factor; /* what went into y, for dv */
     }
+}
+
+/* A product whose left side are weights or gradients of scores; `finite`: all on the right is. */
+static void NAME(multiply_weights)(const NAME(attention) * a, bool finite, bool transpose_a,
+                                   int64_t m, int64_t n, int64_t k, const T *x, int64_t ldx,
+                                   const T *y, T beta, T *z)
+{
+    const int64_t ld = NAME(leading)(n);
+    if (finite)
+        NAME(multiply_alone)
+    (a->x->libraries->blas, transpose_a, false, m, n, k, x, ldx, y, ld, beta, z, ld);
+    else NAME(multiply_seen)(transpose_a, m, n, k, x, ldx, y, ld, beta, z, ld);
 }
 
 static void NAME(attention_head_backward)(const NAME(attention) * a)
@@ -310,7 +383,10 @@ static void NAME(attention_head_backward)(const NAME(attention) * a)
     T *dq = NAME(head_of)(a, TRP__DNN_ATTENTION_DQ), *dk = NAME(head_of)(a, TRP__DNN_ATTENTION_DK);
     T *dv = NAME(head_of)(a, TRP__DNN_ATTENTION_DV);
     T *s = a->x->rest, *g = s + ATTENTION_BLOCK * a->columns;
-    const int64_t depth = NAME(leading)(a->depth), width = NAME(leading)(a->width);
+    const int64_t width = NAME(leading)(a->width);
+    const bool finite_q = NAME(all_finite)(q, a->used_rows * a->depth);
+    const bool finite_k = NAME(all_finite)(k, a->used_columns * a->depth);
+    const bool finite_dy = NAME(all_finite)(dy, a->used_rows * a->width);
     NAME(block) b;
     for (int64_t row = 0; row < a->used_rows; row += ATTENTION_BLOCK) {
         if (!NAME(next_block)(a, row, &b))
@@ -321,15 +397,15 @@ static void NAME(attention_head_backward)(const NAME(attention) * a)
          v + b.column * a->width, width, 0, g, b.columns);
         for (int64_t i = 0; i < b.rows; i++)
             NAME(row_gradient)(a, &b, row + i, s + i * b.columns, g + i * b.columns);
-        NAME(multiply_alone)
-        (blas, true, false, b.columns, a->width, b.rows, s, b.columns, dy + row * a->width, width,
-         1, dv + b.column * a->width, width);
-        NAME(multiply_alone)
-        (blas, true, false, b.columns, a->depth, b.rows, g, b.columns, q + row * a->depth, depth, 1,
-         dk + b.column * a->depth, depth);
-        NAME(multiply_alone)
-        (blas, false, false, b.rows, a->depth, b.columns, g, b.columns, k + b.column * a->depth,
-         depth, 0, dq + row * a->depth, depth);
+        NAME(multiply_weights)
+        (a, finite_dy, true, b.columns, a->width, b.rows, s, b.columns, dy + row * a->width, 1,
+         dv + b.column * a->width);
+        NAME(multiply_weights)
+        (a, finite_q, true, b.columns, a->depth, b.rows, g, b.columns, q + row * a->depth, 1,
+         dk + b.column * a->depth);
+        NAME(multiply_weights)
+        (a, finite_k, false, b.rows, a->depth, b.columns, g, b.columns, k + b.column * a->depth, 0,
+         dq + row * a->depth);
     }
 }
 

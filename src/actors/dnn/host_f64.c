@@ -25,7 +25,7 @@ int64_t trp__dnn_host_rest(const trp__dnn_node *n, const trp__dnn_tensor *const 
         return depth * conv_tile_f64(depth, pixels);
     }
     if (n->kind == TRP_DNN_REDUCTION)
-        return doubled * trp__dnn_elements(tensor[TRP__DNN_REDUCTION_Y]);
+        return doubled * 2 * trp__dnn_elements(tensor[TRP__DNN_REDUCTION_Y]);
     if (n->kind == TRP_DNN_STATISTICS)
         return doubled * 2 * trp__dnn_elements(tensor[TRP__DNN_STATISTICS_SUM]);
     if (n->kind >= TRP_DNN_NORM_TRAINING && n->kind <= TRP_DNN_NORM_BACKWARD) {

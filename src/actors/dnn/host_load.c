@@ -117,8 +117,13 @@ static void narrow(uint8_t type, bool wide, const void *from, void *to, int64_t 
     }
     for (int64_t i = 0; i < count; i++) {
         double value = wide ? ((const double *)from)[i] : (double)((const float *)from)[i];
-        double nearest = nearbyint(value), most = type == TRP_BOOL ? 1 : UINT8_MAX;
-        ((uint8_t *)to)[i] = (uint8_t)(!(nearest > 0) ? 0 : nearest >= most ? most : nearest);
+        double nearest = nearbyint(value);
+        if (type == TRP_BOOL) /* what is not 0, as AND, OR and SELECT have it; so a NaN too */
+            ((uint8_t *)to)[i] = value != 0;
+        else
+            ((uint8_t *)to)[i] = (uint8_t)(!(nearest > 0)         ? 0
+                                           : nearest >= UINT8_MAX ? UINT8_MAX
+                                                                  : nearest);
     }
 }
 

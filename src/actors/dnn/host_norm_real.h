@@ -1,27 +1,46 @@
 /* Reductions and normalisation in one real type, summed in f64. Included by host_nodes_real.h. */
 
-static void NAME(run_reduction)(const trp__dnn_host_node *x)
+/* Reduces x to sum[], an element for each of y; `factor`, if there is one, has what the values of
+ * each are multiplied by. */
+static void NAME(reduce)(const trp__dnn_host_node *x, uint8_t mode, const double *factor,
+                         double *sum)
 {
     const trp__dnn_tensor *from = x->tensor[TRP__DNN_REDUCTION_X];
     const trp__dnn_tensor *to = x->tensor[TRP__DNN_REDUCTION_Y];
     const T *in = x->at[TRP__DNN_REDUCTION_X];
-    T *out = x->at[TRP__DNN_REDUCTION_Y];
-    double *sum = x->rest;
-    const int64_t count = trp__dnn_elements(to);
-    const uint8_t mode = x->n->mode;
     trp__walk walk;
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < trp__dnn_elements(to); i++)
         sum[i] = trp__dnn_reduce_first(mode);
-    if (trp__walk_begin(&walk, from)) {
-        trp__walk_add(&walk, from);
-        trp__walk_add(&walk, to);
-        do {
-            double *s = &sum[walk.offset[1]];
-            *s = trp__dnn_reduce_next(mode, *s, (double)in[walk.offset[0]]);
-        } while (trp__walk_next(&walk));
+    if (!trp__walk_begin(&walk, from))
+        return;
+    trp__walk_add(&walk, from);
+    trp__walk_add(&walk, to);
+    do {
+        const int64_t at = walk.offset[1];
+        const double value = (double)in[walk.offset[0]];
+        sum[at] = trp__dnn_reduce_next(mode, sum[at], factor ? value * factor[at] : value);
+    } while (trp__walk_next(&walk));
+}
+
+static void NAME(run_reduction)(const trp__dnn_host_node *x)
+{
+    const uint8_t mode = x->n->mode;
+    const int64_t count = trp__dnn_elements(x->tensor[TRP__DNN_REDUCTION_Y]);
+    const int64_t all = trp__dnn_elements(x->tensor[TRP__DNN_REDUCTION_X]);
+    double *sum = x->rest, *factor = sum + count;
+    bool again = false; /* f64 holds all sums of f32 */
+    NAME(reduce)(x, mode, NULL, sum);
+    for (int64_t i = 0; i < count; i++)
+        again = again || (!IS_F32 && trp__dnn_reduce_left_range(mode, sum[i]));
+    if (again) {
+        NAME(reduce)(x, TRP_DNN_AMAX, NULL, factor);
+        for (int64_t i = 0; i < count; i++)
+            factor[i] = trp__dnn_near_one(factor[i]);
+        NAME(reduce)(x, mode, factor, sum);
     }
     for (int64_t i = 0; i < count; i++)
-        out[i] = (T)trp__dnn_reduce_last(mode, sum[i], trp__dnn_elements(from) / count);
+        ((T *)x->at[TRP__DNN_REDUCTION_Y])[i] =
+            (T)(trp__dnn_reduce_last(mode, sum[i], all / count) / (again ? factor[i] : 1));
 }
 
 static void NAME(run_statistics)(const trp__dnn_host_node *x)
@@ -54,6 +73,7 @@ typedef struct NAME(norm) {
     trp__dnn_tensor statistics;
     int64_t groups, group;          /* statistics, and elements of each */
     double *mean, *inverse, *other; /* of each group */
+    double *factor; /* likewise, forward: a power of two; those before are of x times it */
     const T *in, *scale;
     bool centred; /* it has a mean */
 } NAME(norm);
@@ -71,6 +91,7 @@ static NAME(norm) NAME(describe_norm)(const trp__dnn_host_node *x)
     n.mean = x->rest;
     n.inverse = n.mean + n.groups;
     n.other = n.inverse + n.groups;
+    n.factor = n.other + n.groups;
     return n;
 }
 
@@ -84,25 +105,48 @@ static bool NAME(norm_walk)(const NAME(norm) * n, trp__walk *walk)
     return any;
 }
 
+/* Finds factors that bring the values of each group near 1, so that squares of f64 stay in its
+ * range; it holds those of f32 as they are. */
+static void NAME(take_factors)(const NAME(norm) * n)
+{
+    trp__walk walk;
+    for (int64_t i = 0; i < n->groups; i++)
+        n->factor[i] = IS_F32 ? 1 : 0;
+    if (IS_F32 || !NAME(norm_walk)(n, &walk))
+        return;
+    do {
+        double *amax = &n->factor[walk.offset[1]];
+        *amax = trp__dnn_reduce_next(TRP_DNN_AMAX, *amax, (double)n->in[walk.offset[0]]);
+    } while (trp__walk_next(&walk));
+    for (int64_t i = 0; i < n->groups; i++)
+        n->factor[i] = trp__dnn_norm_factor(n->factor[i]);
+}
+
 /* Means, and the mean of squared differences, in `other`. */
 static void NAME(take_statistics)(const NAME(norm) * n)
 {
     trp__walk walk;
     memset(n->mean, 0, (size_t)n->groups * 3 * sizeof *n->mean);
+    NAME(take_factors)(n);
     if (!NAME(norm_walk)(n, &walk))
         return;
     do {
-        n->mean[walk.offset[1]] +=
-            n->centred ? (double)n->in[walk.offset[0]] / (double)n->group : 0;
+        const int64_t s = walk.offset[1];
+        n->mean[s] += n->centred ? (double)n->in[walk.offset[0]] * n->factor[s] : 0;
     } while (trp__walk_next(&walk));
+    for (int64_t i = 0; i < n->groups; i++)
+        n->mean[i] /= (double)n->group;
     NAME(norm_walk)(n, &walk);
     do {
-        double away = (double)n->in[walk.offset[0]] - n->mean[walk.offset[1]];
-        n->other[walk.offset[1]] += away * away / (double)n->group;
+        const int64_t s = walk.offset[1];
+        double away = (double)n->in[walk.offset[0]] * n->factor[s] - n->mean[s];
+        n->other[s] += away * away;
     } while (trp__walk_next(&walk));
-    double epsilon = (double)*(T *)n->x->at[TRP__DNN_NORM_EPSILON];
-    for (int64_t i = 0; i < n->groups; i++)
-        n->inverse[i] = 1 / sqrt(n->other[i] + epsilon);
+    const double epsilon = (double)*(T *)n->x->at[TRP__DNN_NORM_EPSILON];
+    for (int64_t i = 0; i < n->groups; i++) {
+        n->other[i] /= (double)n->group;
+        n->inverse[i] = trp__dnn_norm_inverse(n->other[i], epsilon, n->factor[i]);
+    }
 }
 
 /* Those that are given. */
@@ -112,6 +156,7 @@ static void NAME(read_statistics)(const NAME(norm) * n)
     for (int64_t i = 0; i < n->groups; i++) {
         n->mean[i] = mean ? (double)mean[i] : 0;
         n->inverse[i] = (double)inverse[i];
+        n->factor[i] = 1;
     }
 }
 
@@ -122,16 +167,17 @@ static void NAME(write_statistics)(const NAME(norm) * n)
     const T *old_mean = at[TRP__DNN_NORM_RUNNING_MEAN];
     const T *old_variance = at[TRP__DNN_NORM_RUNNING_VARIANCE];
     for (int64_t i = 0; i < n->groups; i++) {
+        const double by = n->factor[i], mean_of = n->mean[i] / by;
         if (mean)
-            mean[i] = (T)n->mean[i];
-        inverse[i] = (T)n->inverse[i];
+            mean[i] = (T)mean_of;
+        inverse[i] = (T)(n->inverse[i] * by);
         if (!old_mean)
             continue;
         double factor = (double)*(T *)at[TRP__DNN_NORM_AVERAGE_FACTOR];
         double others = n->group > 1 ? (double)(n->group - 1) : 1; /* one alone varies by 0 */
-        double variance = n->other[i] * (double)n->group / others;
+        double variance = n->other[i] * ((double)n->group / others) / by / by;
         ((T *)at[TRP__DNN_NORM_NEW_RUNNING_MEAN])[i] =
-            (T)((1 - factor) * (double)old_mean[i] + factor * n->mean[i]);
+            (T)((1 - factor) * (double)old_mean[i] + factor * mean_of);
         ((T *)at[TRP__DNN_NORM_NEW_RUNNING_VARIANCE])[i] =
             (T)((1 - factor) * (double)old_variance[i] + factor * variance);
     }
@@ -153,7 +199,8 @@ static void NAME(run_norm)(const trp__dnn_host_node *x)
         return;
     do {
         const int64_t i = walk.offset[0], s = walk.offset[1], c = walk.offset[2];
-        double value = ((double)n.in[i] - n.mean[s]) * n.inverse[s] * (double)n.scale[c];
+        double value =
+            ((double)n.in[i] * n.factor[s] - n.mean[s]) * n.inverse[s] * (double)n.scale[c];
         out[i] = (T)(value + (bias ? (double)bias[c] : 0));
     } while (trp__walk_next(&walk));
 }

@@ -10,7 +10,7 @@ typedef struct NAME(pool) {
     const trp__dnn_host_node *x;
     NAME(window) shape; /* without its place */
     int64_t out[CONV_DIMS], planes, in_volume, out_volume;
-    int32_t pad[CONV_DIMS], stride[CONV_DIMS];
+    int32_t pad[CONV_DIMS], post_pad[CONV_DIMS], stride[CONV_DIMS];
 } NAME(pool);
 
 static NAME(pool) NAME(describe_pool)(const trp__dnn_host_node *x)
@@ -25,6 +25,7 @@ static NAME(pool) NAME(describe_pool)(const trp__dnn_host_node *x)
         p.shape.size[i] = from < 0 ? 1 : x->n->window[from];
         p.out[i] = from < 0 ? 1 : out->dim[2 + from];
         p.pad[i] = from < 0 ? 0 : x->n->pre_pad[from];
+        p.post_pad[i] = from < 0 ? 0 : x->n->post_pad[from];
         p.stride[i] = from < 0 ? 1 : x->n->stride[from];
         p.in_volume *= p.shape.in[i];
         p.out_volume *= p.out[i];
@@ -87,14 +88,19 @@ static int64_t NAME(largest_in)(const NAME(window) * w, const T *plane)
     return best;
 }
 
-/* By what the sum over a window is divided. */
+/* By what the sum over a window is divided. Padding that is said counts in AVERAGE_PADDED; that
+ * which is there because the size of the output was rounded up never does. */
 static double NAME(divisor)(const NAME(pool) * p, const NAME(window) * w)
 {
     int64_t count = 1;
-    for (int i = 0; i < CONV_DIMS; i++)
-        count *= p->x->n->mode == TRP_DNN_POOL_AVERAGE_PADDED ? w->size[i]
-                 : w->end[i] > w->first[i]                    ? w->end[i] - w->first[i]
-                                                              : 0;
+    for (int i = 0; i < CONV_DIMS; i++) {
+        int64_t size = w->end[i] - w->first[i];
+        if (p->x->n->mode == TRP_DNN_POOL_AVERAGE_PADDED) {
+            const int64_t most = w->in[i] + p->post_pad[i] - w->start[i];
+            size = w->size[i] < most ? w->size[i] : most;
+        }
+        count *= size > 0 ? size : 0;
+    }
     return (double)count;
 }
 
@@ -104,6 +110,14 @@ static T NAME(average)(const NAME(pool) * p, const NAME(window) * w, const T *pl
     FOR_WINDOW(w, at)
     {
         sum += (double)plane[at];
+    }
+    if (!IS_F32 && isinf(sum)) { /* the mean may be finite all the same */
+        sum = 0;
+        FOR_WINDOW(w, at)
+        {
+            sum += (double)plane[at] / divisor;
+        }
+        return (T)sum;
     }
     return (T)(divisor > 0 ? sum / divisor : 0);
 }

@@ -100,24 +100,11 @@ static size_t node_bytes(const trp__dnn_graph *g, const trp__dnn_node *n)
     return bytes;
 }
 
-static bool is_pool(const trp__dnn_node *n)
-{
-    return n->kind == TRP_DNN_RESAMPLE_FORWARD || n->kind == TRP_DNN_RESAMPLE_BACKWARD;
-}
-
 /* Nodes whose loops count in 64 bits, all by ourselves. */
 static bool is_of_any_size(const trp__dnn_node *n)
 {
     return n->kind == TRP_DNN_POINTWISE || n->kind == TRP_DNN_POINTWISE_BACKWARD ||
            n->kind == TRP_DNN_REDUCTION || trp__dnn_is_move(n->kind);
-}
-
-static int64_t volume_of(const trp__dnn_node *n)
-{
-    int64_t volume = 1;
-    for (int i = 0; i < n->spatial && volume <= INT32_MAX; i++)
-        volume *= n->window[i];
-    return volume;
 }
 
 /* The sender has checked the graph; that it is what was checked is looked at again where memory
@@ -137,11 +124,6 @@ static trp_status check(const trp__dnn_graph *g, const uint64_t *bytes, trp_erro
             uint8_t port = g->node[i].port[at];
             if (!kind || (port != TRP__DNN_NO_PORT && port >= head->tensors))
                 return trp__error_set(error, TRP_E_INTERNAL, "node %d is none", i);
-            if (at == TRP__DNN_RESAMPLE_INDEX && port != TRP__DNN_NO_PORT && is_pool(&g->node[i]) &&
-                volume_of(&g->node[i]) > INT8_MAX + 1)
-                return trp__error_set(error, TRP_E_UNSUPPORTED,
-                                      "%s: an index into windows of more than %d elements",
-                                      kind->name, INT8_MAX + 1);
             if (port != TRP__DNN_NO_PORT && !is_of_any_size(&g->node[i]) &&
                 trp__dnn_elements(&g->tensor[port]) > INT_MAX)
                 return trp__error_set(error, TRP_E_UNSUPPORTED,

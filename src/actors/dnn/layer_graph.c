@@ -2,11 +2,21 @@
 
 #include "base/error.h"
 
+static const char *name_of(const trp__layer_graph *g, const trp_dnn_tensor *t)
+{
+    for (uint32_t i = 0; i < g->fields; i++) {
+        if (g->field[i].tensor == t)
+            return g->field[i].name;
+    }
+    return NULL;
+}
+
 uint32_t trp__layer_add(trp__layer_graph *g, const trp_dnn_tensor *t)
 {
     if (!trp__layer_is_given(t))
         return 0;
     g->tensor[++g->tensors] = *t;
+    g->name[g->tensors] = name_of(g, t);
     return g->tensors;
 }
 
@@ -19,6 +29,7 @@ uint32_t trp__layer_writes(trp__layer_graph *g, uint32_t *field)
 void trp__layer_finish(trp__layer_graph *g, const trp_dnn_tensor *t)
 {
     g->tensor[*g->last] = *t;
+    g->name[*g->last] = name_of(g, t);
 }
 
 void trp__layer_set_dims(trp_dnn_tensor *t, const trp_dnn_tensor *like)
@@ -89,7 +100,8 @@ trp_status trp__layer_send(trp_actor *dnn, const trp__layer_graph *g, const trp_
                                      .tensor_count = g->tensors + 1,
                                      .nodes = g->node,
                                      .node_count = g->nodes,
-                                     .options = *options};
+                                     .options = *options,
+                                     .names = g->name};
     return trp_dnn_graph(dnn, &r, completion);
 }
 
@@ -111,9 +123,11 @@ trp_status trp__layer_check_activation(const trp_layer_activation *a, bool allow
     return TRP_OK;
 }
 
-trp_status trp__layer_check_tensors(const trp__layer_tensor *all, size_t count)
+trp_status trp__layer_check_tensors(trp__layer_graph *g, const trp__layer_tensor *all, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
+        if (g->fields < TRP__LAYER_TENSORS)
+            g->field[g->fields++] = all[i];
         const trp_dnn_tensor *t = all[i].tensor;
         if (all[i].what == TRP__LAYER_NEEDED && !trp__layer_is_given(t))
             return trp__fail(TRP_E_ARGUMENT, "%s: expected a tensor with a buffer", all[i].name);

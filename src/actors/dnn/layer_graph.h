@@ -7,8 +7,18 @@
 
 enum { TRP__LAYER_TENSORS = 24, TRP__LAYER_NODES = 12 };
 
+/* Which tensors a call must have, and must not have. */
+typedef struct trp__layer_tensor {
+    const char *name;
+    const trp_dnn_tensor *tensor;
+    enum { TRP__LAYER_NEEDED, TRP__LAYER_OPTIONAL, TRP__LAYER_NONE } what;
+} trp__layer_tensor;
+
 typedef struct trp__layer_graph {
+    trp__layer_tensor field[TRP__LAYER_TENSORS]; /* of the call, by which errors name them */
+    uint32_t fields;
     trp_dnn_tensor tensor[TRP__LAYER_TENSORS];
+    const char *name[TRP__LAYER_TENSORS]; /* NULL: the call has no such tensor */
     uint32_t tensors;
     trp_dnn_node node[TRP__LAYER_NODES];
     uint32_t nodes;
@@ -20,7 +30,7 @@ static inline bool trp__layer_is_given(const trp_dnn_tensor *t)
     return t->buffer.id != 0;
 }
 
-/* 0 for a tensor that is not given. */
+/* 0 for a tensor that is not given. It has the name of the field that it is. */
 uint32_t trp__layer_add(trp__layer_graph *g, const trp_dnn_tensor *t);
 
 /* A virtual tensor of the dimensions of another one, but 1 along an axis. */
@@ -55,13 +65,8 @@ trp_status trp__layer_send(trp_actor *dnn, const trp__layer_graph *g, const trp_
 
 trp_status trp__layer_check_activation(const trp_layer_activation *a, bool allowed);
 
-/* Which tensors a call must have, and must not have. */
-typedef struct trp__layer_tensor {
-    const char *name;
-    const trp_dnn_tensor *tensor;
-    enum { TRP__LAYER_NEEDED, TRP__LAYER_OPTIONAL, TRP__LAYER_NONE } what;
-} trp__layer_tensor;
-
-trp_status trp__layer_check_tensors(const trp__layer_tensor *all, size_t count);
+/* Checks the tensors of a call, and keeps their names. */
+trp_status trp__layer_check_tensors(trp__layer_graph *g, const trp__layer_tensor *all,
+                                    size_t count);
 
 #endif

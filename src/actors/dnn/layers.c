@@ -18,7 +18,7 @@ static void copy_geometry(trp_dnn_node *n, const int64_t *pre_pad, const int64_t
     }
 }
 
-static trp_status check_conv(const trp_conv_request *r, trp_dnn_kind kind)
+static trp_status check_conv(trp__layer_graph *g, const trp_conv_request *r, trp_dnn_kind kind)
 {
     bool forward = kind == TRP_DNN_CONV_FORWARD;
     const trp__layer_tensor all[] = {
@@ -27,7 +27,7 @@ static trp_status check_conv(const trp_conv_request *r, trp_dnn_kind kind)
         {"y", &r->y, TRP__LAYER_NEEDED},
         {"z", &r->z, TRP__LAYER_OPTIONAL},
         {"bias", &r->bias, forward ? TRP__LAYER_OPTIONAL : TRP__LAYER_NONE}};
-    trp_status status = trp__layer_check_tensors(all, COUNT_OF(all));
+    trp_status status = trp__layer_check_tensors(g, all, COUNT_OF(all));
     if (status == TRP_OK)
         status = trp__layer_check_activation(&r->activation, forward);
     if (status == TRP_OK && r->beta.given && !trp__layer_is_given(&r->z))
@@ -45,7 +45,9 @@ static uint32_t add_bias(trp__layer_graph *g, const trp_dnn_tensor *bias, const 
     t.rank = y->rank;
     for (uint32_t i = 0; i < y->rank && i < TRP_DNN_RANK_MAX; i++)
         t.dim[i] = i == 1 ? y->dim[1] : 1;
-    return trp__layer_add(g, &t);
+    const uint32_t number = trp__layer_add(g, &t);
+    g->name[number] = "bias";
+    return number;
 }
 
 static trp_status conv(trp_actor *dnn, const trp_conv_request *r, trp_dnn_kind kind,
@@ -54,7 +56,7 @@ static trp_status conv(trp_actor *dnn, const trp_conv_request *r, trp_dnn_kind k
     trp__layer_graph g = {0};
     uint32_t sum;
     const trp_dnn_tensor *to = &r->y;
-    trp_status status = check_conv(r, kind);
+    trp_status status = check_conv(&g, r, kind);
     if (status != TRP_OK)
         return status;
     trp_dnn_node *n = trp__layer_add_node(&g, kind);
@@ -118,6 +120,7 @@ static trp_dnn_node *add_pool(trp__layer_graph *g, const trp_pool_request *r, tr
 {
     trp_dnn_node *n = trp__layer_add_node(g, kind);
     n->resample = r->mode;
+    n->round_up = r->round_up;
     copy_geometry(n, r->pre_pad, r->post_pad, r->stride);
     for (int i = 0; i < TRP_DNN_SPATIAL_MAX; i++)
         n->window[i] = r->window[i];
@@ -132,7 +135,7 @@ trp_status trp_pool_forward(trp_actor *dnn, const trp_pool_request *r, trp_compl
                                      {"index", &r->index, TRP__LAYER_OPTIONAL},
                                      {"old_x", &r->old_x, TRP__LAYER_NONE},
                                      {"old_y", &r->old_y, TRP__LAYER_NONE}};
-    trp_status status = trp__layer_check_tensors(all, COUNT_OF(all));
+    trp_status status = trp__layer_check_tensors(&g, all, COUNT_OF(all));
     if (status != TRP_OK)
         return status;
     trp_dnn_node *n = add_pool(&g, r, TRP_DNN_RESAMPLE_FORWARD);
@@ -150,7 +153,7 @@ trp_status trp_pool_backward(trp_actor *dnn, const trp_pool_request *r, trp_comp
                                      {"index", &r->index, TRP__LAYER_OPTIONAL},
                                      {"old_x", &r->old_x, TRP__LAYER_OPTIONAL},
                                      {"old_y", &r->old_y, TRP__LAYER_OPTIONAL}};
-    trp_status status = trp__layer_check_tensors(all, COUNT_OF(all));
+    trp_status status = trp__layer_check_tensors(&g, all, COUNT_OF(all));
     if (status != TRP_OK)
         return status;
     trp_dnn_node *n = add_pool(&g, r, TRP_DNN_RESAMPLE_BACKWARD);

@@ -6,11 +6,12 @@
 enum { ALL = 16 };
 
 /* A number in memory, or by value. */
-static uint32_t add_integer(trp__layer_graph *g, const trp_dnn_tensor *t)
+static uint32_t add_integer(trp__layer_graph *g, const trp_dnn_tensor *t, const char *name)
 {
     if (!t->buffer.id && !t->value.given)
         return 0;
     g->tensor[++g->tensors] = *t;
+    g->name[g->tensors] = name;
     return g->tensors;
 }
 
@@ -104,7 +105,7 @@ static trp_status send(trp_actor *dnn, const trp_attention_request *r, bool back
     for (size_t i = 0; i < ALL; i++)
         all[i] = (trp__layer_tensor){rows[i].name, rows[i].tensor,
                                      backward ? rows[i].backward : rows[i].forward};
-    status = trp__layer_check_tensors(all, ALL);
+    status = trp__layer_check_tensors(&g, all, ALL);
     if (status != TRP_OK)
         return status;
     for (size_t i = 0; i < ALL; i++)
@@ -118,8 +119,8 @@ static trp_status send(trp_actor *dnn, const trp_attention_request *r, bool back
         gather(&g, k, &n->k, table_k, n->seq_kv, columns);
     if (v)
         gather(&g, v, &n->v, table_v, n->seq_kv, columns);
-    n->seed = add_integer(&g, &r->seed);
-    n->offset = add_integer(&g, &r->offset);
+    n->seed = add_integer(&g, &r->seed, "seed");
+    n->offset = add_integer(&g, &r->offset, "offset");
     return trp__layer_send(dnn, &g, &r->header, &r->options, completion);
 }
 

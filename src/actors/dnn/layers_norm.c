@@ -2,6 +2,8 @@
 #include "actors/dnn/layer_graph.h"
 #include "base/error.h"
 
+#include <math.h>
+
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
 /* Normalisation. */
@@ -9,10 +11,27 @@
 #define EPSILON_DEFAULT        1e-5
 #define AVERAGE_FACTOR_DEFAULT 0.1
 
-static uint32_t add_value(trp__layer_graph *g, double value, double zero)
+static uint32_t add_value(trp__layer_graph *g, trp_scalar value, double otherwise)
 {
-    g->tensor[++g->tensors] = (trp_dnn_tensor){.value = trp_real(value != 0 ? value : zero)};
+    g->tensor[++g->tensors] =
+        (trp_dnn_tensor){.value = trp_real(value.given ? value.re : otherwise)};
     return g->tensors;
+}
+
+static trp_status check_numbers(const trp_norm_request *r)
+{
+    const struct {
+        const char *name;
+        const trp_scalar *value;
+        double least;
+    } all[] = {{"epsilon", &r->epsilon, 0}, {"average_factor", &r->average_factor, -INFINITY}};
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        const trp_scalar *v = all[i].value;
+        if (v->given && (!isfinite(v->re) || v->im != 0 || v->re < all[i].least))
+            return trp__fail(TRP_E_ARGUMENT, "%s: expected a real finite number%s, got %g + %gi",
+                             all[i].name, all[i].least == 0 ? ", 0 or more" : "", v->re, v->im);
+    }
+    return TRP_OK;
 }
 
 trp_status trp_norm_training(trp_actor *dnn, const trp_norm_request *r, trp_completion *completion)
@@ -26,6 +45,7 @@ trp_status trp_norm_training(trp_actor *dnn, const trp_norm_request *r, trp_comp
         {"y", &r->y, TRP__LAYER_NEEDED},
         {"mean", &r->mean, r->mode == TRP_DNN_RMS ? TRP__LAYER_NONE : TRP__LAYER_NEEDED},
         {"inv_variance", &r->inv_variance, TRP__LAYER_NEEDED},
+        {"running_mean", &r->running_mean, TRP__LAYER_OPTIONAL},
         {"running_variance", &r->running_variance, running ? TRP__LAYER_NEEDED : TRP__LAYER_NONE},
         {"new_running_mean", &r->new_running_mean, running ? TRP__LAYER_NEEDED : TRP__LAYER_NONE},
         {"new_running_variance", &r->new_running_variance,
@@ -33,9 +53,11 @@ trp_status trp_norm_training(trp_actor *dnn, const trp_norm_request *r, trp_comp
         {"dx", &r->dx, TRP__LAYER_NONE},
         {"dscale", &r->dscale, TRP__LAYER_NONE},
         {"dbias", &r->dbias, TRP__LAYER_NONE}};
-    trp_status status = trp__layer_check_tensors(all, COUNT_OF(all));
+    trp_status status = trp__layer_check_tensors(&g, all, COUNT_OF(all));
     if (status == TRP_OK)
         status = trp__layer_check_activation(&r->activation, true);
+    if (status == TRP_OK)
+        status = check_numbers(r);
     if (status != TRP_OK)
         return status;
     trp_dnn_node *n = trp__layer_add_node(&g, TRP_DNN_NORM_TRAINING);
@@ -76,9 +98,11 @@ trp_status trp_norm_inference(trp_actor *dnn, const trp_norm_request *r, trp_com
         {"dx", &r->dx, TRP__LAYER_NONE},
         {"dscale", &r->dscale, TRP__LAYER_NONE},
         {"dbias", &r->dbias, TRP__LAYER_NONE}};
-    trp_status status = trp__layer_check_tensors(all, COUNT_OF(all));
+    trp_status status = trp__layer_check_tensors(&g, all, COUNT_OF(all));
     if (status == TRP_OK)
         status = trp__layer_check_activation(&r->activation, true);
+    if (status == TRP_OK)
+        status = check_numbers(r);
     if (status != TRP_OK)
         return status;
     trp_dnn_node *n = trp__layer_add_node(&g, TRP_DNN_NORM_INFERENCE);
@@ -112,7 +136,7 @@ trp_status trp_norm_backward(trp_actor *dnn, const trp_norm_request *r, trp_comp
         {"dx", &r->dx, TRP__LAYER_NEEDED},
         {"dscale", &r->dscale, TRP__LAYER_NEEDED},
         {"dbias", &r->dbias, TRP__LAYER_OPTIONAL}};
-    trp_status status = trp__layer_check_tensors(all, COUNT_OF(all));
+    trp_status status = trp__layer_check_tensors(&g, all, COUNT_OF(all));
     if (status == TRP_OK)
         status = trp__layer_check_activation(&r->activation, false);
     if (status != TRP_OK)
@@ -139,7 +163,7 @@ trp_status trp_activation_forward(trp_actor *dnn, const trp_activation_request *
     const trp__layer_tensor all[] = {{"x", &r->x, TRP__LAYER_NEEDED},
                                      {"y", &r->y, TRP__LAYER_NEEDED},
                                      {"dx", &r->dx, TRP__LAYER_NONE}};
-    trp_status status = trp__layer_check_tensors(all, COUNT_OF(all));
+    trp_status status = trp__layer_check_tensors(&g, all, COUNT_OF(all));
     if (status == TRP_OK)
         status = trp__layer_check_activation(&r->activation, true);
     if (status != TRP_OK)
@@ -159,7 +183,7 @@ trp_status trp_activation_backward(trp_actor *dnn, const trp_activation_request 
     const trp__layer_tensor all[] = {{"x", &r->x, TRP__LAYER_NEEDED},
                                      {"y", &r->y, TRP__LAYER_NEEDED},
                                      {"dx", &r->dx, TRP__LAYER_NEEDED}};
-    trp_status status = trp__layer_check_tensors(all, COUNT_OF(all));
+    trp_status status = trp__layer_check_tensors(&g, all, COUNT_OF(all));
     if (status == TRP_OK)
         status = trp__layer_check_activation(&r->activation, true);
     if (status == TRP_OK && r->activation.mode == TRP_DNN_IDENTITY)
@@ -176,13 +200,13 @@ trp_status trp_activation_backward(trp_actor *dnn, const trp_activation_request 
     return trp__layer_send(dnn, &g, &r->header, &r->options, completion);
 }
 
-static trp_status check_softmax(const trp_softmax_request *r, bool forward)
+static trp_status check_softmax(trp__layer_graph *g, const trp_softmax_request *r, bool forward)
 {
     const trp__layer_tensor all[] = {{"x", &r->x, forward ? TRP__LAYER_NEEDED : TRP__LAYER_NONE},
                                      {"y", &r->y, TRP__LAYER_NEEDED},
                                      {"dy", &r->dy, forward ? TRP__LAYER_NONE : TRP__LAYER_NEEDED},
                                      {"dx", &r->dx, forward ? TRP__LAYER_NONE : TRP__LAYER_NEEDED}};
-    trp_status status = trp__layer_check_tensors(all, COUNT_OF(all));
+    trp_status status = trp__layer_check_tensors(g, all, COUNT_OF(all));
     uint32_t rank = r->y.rank < TRP_DNN_RANK_MAX ? r->y.rank : TRP_DNN_RANK_MAX;
     if (status == TRP_OK && r->axis >= rank)
         return trp__fail(TRP_E_ARGUMENT, "axis: expected less than the rank of y, %u, got %u", rank,
@@ -194,7 +218,7 @@ trp_status trp_softmax_forward(trp_actor *dnn, const trp_softmax_request *r,
                                trp_completion *completion)
 {
     trp__layer_graph g = {0};
-    trp_status status = check_softmax(r, true);
+    trp_status status = check_softmax(&g, r, true);
     if (status != TRP_OK)
         return status;
     uint32_t x = trp__layer_add(&g, &r->x);
@@ -215,7 +239,7 @@ trp_status trp_softmax_backward(trp_actor *dnn, const trp_softmax_request *r,
                                 trp_completion *completion)
 {
     trp__layer_graph g = {0};
-    trp_status status = check_softmax(r, false);
+    trp_status status = check_softmax(&g, r, false);
     if (status != TRP_OK)
         return status;
     uint32_t y = trp__layer_add(&g, &r->y), dy = trp__layer_add(&g, &r->dy);

@@ -149,27 +149,18 @@ static void reduce_in_groups(builder *b, const trp__dnn_node *node, trp_dnn_redu
 static void lower_reduction(builder *b, const trp__dnn_node *node)
 {
     uint8_t x = node->port[TRP__DNN_REDUCTION_X], y = node->port[TRP__DNN_REDUCTION_Y];
-    trp_dnn_reduce mode = (trp_dnn_reduce)node->mode, inner = mode;
-    int64_t count = trp__dnn_elements(&b->tensor[y]);
-    double scale = count ? (double)count / (double)trp__dnn_elements(&b->tensor[x]) : 1;
-    bool apart =
-        mode == TRP_DNN_MEAN || mode == TRP_DNN_NORM2 || b->tensor[y].type != node->compute;
-    if (mode == TRP_DNN_NORM1 || mode == TRP_DNN_NORM2 || mode == TRP_DNN_AMAX) {
+    trp_dnn_reduce mode = (trp_dnn_reduce)node->mode;
+    const bool apart = b->tensor[y].type != node->compute;
+    if (mode == TRP_DNN_NORM1 || mode == TRP_DNN_AMAX) {
         uint8_t terms = add_virtual(b, node, x);
-        element_wise(b, node, mode == TRP_DNN_NORM2 ? TRP_DNN_MUL : TRP_DNN_ABS, x,
-                     mode == TRP_DNN_NORM2 ? x : TRP__DNN_NO_PORT, terms);
+        element_wise(b, node, TRP_DNN_ABS, x, TRP__DNN_NO_PORT, terms);
         x = terms;
-        inner = mode == TRP_DNN_AMAX ? TRP_DNN_MOST : TRP_DNN_SUM;
-    } else if (mode == TRP_DNN_MEAN) {
-        inner = TRP_DNN_SUM;
+        mode = mode == TRP_DNN_AMAX ? TRP_DNN_MOST : TRP_DNN_SUM;
     }
     uint8_t sum = apart ? add_virtual(b, node, y) : y;
-    reduce_in_groups(b, node, inner, x, sum);
-    if (mode == TRP_DNN_MEAN)
-        element_wise(b, node, TRP_DNN_MUL, sum, add_value(b, node, scale), y);
-    else if (apart)
-        element_wise(b, node, mode == TRP_DNN_NORM2 ? TRP_DNN_SQRT : TRP_DNN_IDENTITY, sum,
-                     TRP__DNN_NO_PORT, y);
+    reduce_in_groups(b, node, mode, x, sum);
+    if (apart)
+        element_wise(b, node, TRP_DNN_IDENTITY, sum, TRP__DNN_NO_PORT, y);
 }
 
 static void lower_statistics(builder *b, const trp__dnn_node *node)
@@ -379,7 +370,8 @@ static void lower_node(builder *b, const trp__dnn_node *node, trp__dnn_lowering 
 {
     if (is_empty(b, node))
         *add_node(b, TRP_DNN_NONE, 0, 0) = *node;
-    else if (node->kind == TRP_DNN_REDUCTION)
+    else if (node->kind == TRP_DNN_REDUCTION && node->compute != TRP_F64 &&
+             trp__dnn_keeps_range(node))
         lower_reduction(b, node);
     else if (node->kind == TRP_DNN_NORM_INFERENCE && node->mode == TRP_DNN_BATCH &&
              trp__dnn_layout(&b->tensor[node->port[TRP__DNN_NORM_X]]) == TRP__DNN_CHANNELS_LAST)

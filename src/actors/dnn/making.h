@@ -18,6 +18,10 @@ typedef struct trp__dnn_making {
     uint8_t name[TRP_DNN_TENSORS_MAX];   /* and back */
 } trp__dnn_making;
 
+/* In an error of a request whose tensors have names: puts those in the place of "tensors[2]" and of
+ * "nodes[0].k (attention)", where that is a tensor with a name, and else leaves the field alone. */
+void trp__dnn_rename(const trp__dnn_making *m);
+
 /* Takes a tensor into the graph when a node names it first; *number is its number. */
 trp_status trp__dnn_take_tensor(trp__dnn_making *m, uint32_t name, uint8_t *number);
 

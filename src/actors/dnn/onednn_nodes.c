@@ -126,7 +126,10 @@ static bool describe_pool(const trp__onednn_engine *dnn, const trp__dnn_host_nod
         p->stride[i] = n->stride[i];
         p->window[i] = n->window[i];
         p->left[i] = n->pre_pad[i];
-        p->right[i] = n->post_pad[i];
+        p->right[i] = n->post_pad[i] + trp__dnn_beyond(n, i, in->dim[2 + i], out->dim[2 + i]);
+        if (p->right[i] >= n->window[i] ||
+            (p->right[i] > n->post_pad[i] && n->mode == TRP_DNN_POOL_AVERAGE_PADDED))
+            return false; /* it would count what does not */
     }
     return trp__dnn_elements(in) >= WORTH && !x->at[TRP__DNN_RESAMPLE_INDEX] &&
            trp__onednn_dense(dnn, in->rank, in->dim, &p->in) &&

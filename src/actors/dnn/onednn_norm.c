@@ -1,5 +1,9 @@
 /* Normalisation by oneDNN: batch and instance as its batch normalisation, layer as its layer
- * normalisation. It has variances where the actor has 1 / sqrt(variance + epsilon). */
+ * normalisation. It has variances where the actor has 1 / sqrt(variance + epsilon).
+ *
+ * It adds up in f32, so means and variances are taken here, in f64, and it only applies them; what
+ * f32 can't even do that with is left to own loops: a mean that is far larger than what differs
+ * from it, and numbers whose squares and products leave its range. */
 #include "actors/dnn/functions.h"
 #include "actors/dnn/onednn_api.h"
 
@@ -18,6 +22,7 @@ typedef struct norm {
     int64_t groups, group;  /* statistics, and elements of each */
     int64_t scales, copies; /* elements of the scale, and how often it is there in a row */
     dnnl_memory_desc_t all, statistics, scale;
+    int64_t images;         /* lines of each group; the elements of a line follow each other */
     float *memory;          /* of what follows */
     float *mean, *variance; /* groups */
     float *factor, *shift;  /* scales * copies: scale and bias; backward their gradients too */
@@ -57,9 +62,9 @@ static bool begin(const trp__onednn_engine *dnn, const trp__dnn_host_node *x, no
     if (x->n->mode == TRP_DNN_INSTANCE)
         n->copies = in->dim[0];
     const int64_t wide = n->scales * n->copies;
-    const int64_t images = x->n->mode == TRP_DNN_BATCH ? in->dim[0] : 1;
+    n->images = x->n->mode == TRP_DNN_BATCH ? in->dim[0] : 1;
     const int64_t as_layer[] = {n->groups, n->group};
-    const int64_t as_batch[] = {images, n->groups, 1, n->group / images};
+    const int64_t as_batch[] = {n->images, n->groups, 1, n->group / n->images};
     if (wide != (n->layer ? n->group : n->groups) ||
         !trp__onednn_dense(dnn, n->layer ? 2 : 4, n->layer ? as_layer : as_batch, &n->all) ||
         !trp__onednn_dense(dnn, 1, &n->groups, &n->statistics) ||
@@ -86,18 +91,77 @@ static void set_scale(norm *n)
     }
 }
 
+/* Magnitudes whose squares and products stay within f32. */
+static const float LARGE = 1e12F;
+static const double SMALL = 1e-12;
+
 /* Variances without an epsilon, of what is given. False: some are beyond what f32 squares. */
 static bool read_statistics(norm *n)
 {
     const float *mean = n->x->at[TRP__DNN_NORM_MEAN];
     const float *inverse = n->x->at[TRP__DNN_NORM_INV_VARIANCE];
+    const float *dy = n->x->n->kind == TRP_DNN_NORM_BACKWARD ? n->x->at[TRP__DNN_NORM_Y] : NULL;
+    const int64_t count = n->groups * n->group;
     for (int64_t i = 0; i < n->groups; i++) {
-        if (!(inverse[i] > 1e-15F && inverse[i] < 1e15F))
+        if (!((double)inverse[i] > SMALL && inverse[i] < LARGE))
             return false;
         n->mean[i] = mean[i];
         n->variance[i] = (float)(1 / ((double)inverse[i] * (double)inverse[i]));
     }
-    return true;
+    return trp__onednn_within(mean, n->groups, LARGE) &&
+           trp__onednn_within(n->x->at[TRP__DNN_NORM_SCALE], n->scales, LARGE) &&
+           trp__onednn_within(n->x->at[TRP__DNN_NORM_X], count, LARGE) &&
+           (!dy ||
+            (trp__onednn_within(dy, count, LARGE) &&
+             (!trp__onednn_within(dy, count, (float)SMALL) || trp__onednn_within(dy, count, 0))));
+}
+
+/* Sums of a line and of its squares, in blocks whose length is known, so that they become vector
+ * instructions. */
+static void add_line(const float *x, int64_t count, double *sum, double *squares)
+{
+    enum { LANES = 16 };
+    double s[LANES] = {0}, q[LANES] = {0};
+    int64_t at = 0;
+    for (; at + LANES <= count; at += LANES) {
+        for (int i = 0; i < LANES; i++) {
+            const double value = (double)x[at + i];
+            s[i] += value;
+            q[i] += value * value;
+        }
+    }
+    for (; at < count; at++) {
+        s[0] += (double)x[at];
+        q[0] += (double)x[at] * (double)x[at];
+    }
+    for (int i = 0; i < LANES; i++) {
+        *sum += s[i];
+        *squares += q[i];
+    }
+}
+
+/* Means and variances. False where f32 loses what x - mean is, or a square: also what is infinite
+ * or no number. Below that ratio of mean and deviation the difference of two sums of f64 is good to
+ * some 2^-45 of the variance. */
+static bool take_statistics(norm *n, double epsilon)
+{
+    const float *x = n->x->at[TRP__DNN_NORM_X];
+    const int64_t line = n->group / n->images;
+    const double ratio = 8;
+    for (int64_t g = 0; g < n->groups; g++) {
+        double sum = 0, squares = 0;
+        for (int64_t image = 0; image < n->images; image++)
+            add_line(x + (image * n->groups + g) * line, line, &sum, &squares);
+        const double mean = sum / (double)n->group;
+        const double variance = squares / (double)n->group - mean * mean;
+        const double wide = variance + epsilon;
+        if (!(mean * mean <= ratio * ratio * wide && wide >= SMALL * SMALL &&
+              wide <= (double)LARGE * (double)LARGE))
+            return false;
+        n->mean[g] = (float)mean;
+        n->variance[g] = (float)(variance > 0 ? variance : 0);
+    }
+    return trp__onednn_within(n->x->at[TRP__DNN_NORM_SCALE], n->scales, LARGE);
 }
 
 static void write_statistics(const norm *n, double epsilon)
@@ -148,13 +212,12 @@ static void give_rest(const norm *n, trp__onednn_call *c)
 static bool run(norm *n)
 {
     const float *epsilon = n->x->at[TRP__DNN_NORM_EPSILON];
-    unsigned flags = dnnl_use_scale | dnnl_use_shift | (epsilon ? 0 : dnnl_use_global_stats);
+    const unsigned flags = dnnl_use_scale | dnnl_use_shift | dnnl_use_global_stats;
     trp__onednn_call c;
     set_scale(n);
-    if (!epsilon && !read_statistics(n))
+    if (!(epsilon ? take_statistics(n, (double)*epsilon) : read_statistics(n)))
         return false;
-    describe_forward(n, epsilon ? dnnl_forward_training : dnnl_forward_inference,
-                     epsilon ? *epsilon : 0, flags, &c);
+    describe_forward(n, dnnl_forward_inference, epsilon ? *epsilon : 0, flags, &c);
     give_rest(n, &c);
     trp__onednn_give(&c, DNNL_ARG_DST, &n->all, n->x->at[TRP__DNN_NORM_Y]);
     bool good = trp__onednn_execute(&c);

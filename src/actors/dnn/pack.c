@@ -1,6 +1,7 @@
 /* The sender's side: checks a graph, gives its tensors numbers, and writes the request's record. */
 #include "actors/dnn/dnn.h"
 #include "actors/dnn/making.h"
+#include "actors/dnn/overlap.h"
 #include "actors/dnn/trust.h"
 #include "base/checksum.h"
 #include "base/error.h"
@@ -74,21 +75,74 @@ static uint64_t bytes_of(const trp__dnn_tensor *t)
     return (uint64_t)trp__dnn_extent(t) * (trp_dtype_bits((trp_dtype)t->type) / 8);
 }
 
-/* Whether two tensors share bytes of a buffer; those between elements count. */
-static bool overlap(const making *m, uint32_t a, uint32_t b)
+static trp__overlap overlap(const making *m, uint32_t a, uint32_t b)
 {
     const trp_dnn_tensor *x = &m->given[m->name[a]], *y = &m->given[m->name[b]];
-    return m->tensor[b].role == TRP__DNN_BUFFER && x->buffer.id == y->buffer.id &&
-           x->offset < y->offset + bytes_of(&m->tensor[b]) &&
-           y->offset < x->offset + bytes_of(&m->tensor[a]);
+    if (m->tensor[b].role != TRP__DNN_BUFFER || x->buffer.id != y->buffer.id ||
+        x->offset >= y->offset + bytes_of(&m->tensor[b]) ||
+        y->offset >= x->offset + bytes_of(&m->tensor[a]))
+        return TRP__OVERLAP_NONE;
+    return trp__dnn_overlap(&m->tensor[a], x->offset, &m->tensor[b], y->offset);
 }
 
-static trp_status check_output(making *m, uint32_t number)
+/* Whether each element of both is in the same place. */
+static bool same_place(const making *m, uint32_t a, uint32_t b)
 {
+    const trp__dnn_tensor *x = &m->tensor[a], *y = &m->tensor[b];
+    bool same = x->type == y->type && x->rank == y->rank &&
+                m->given[m->name[a]].offset == m->given[m->name[b]].offset;
+    for (int i = 0; same && i < x->rank; i++)
+        same = x->dim[i] == y->dim[i] && (x->dim[i] == 1 || x->stride[i] == y->stride[i]);
+    return same;
+}
+
+static bool is_element_wise(const trp__dnn_node *n)
+{
+    return n->kind == TRP_DNN_POINTWISE || n->kind == TRP_DNN_POINTWISE_BACKWARD;
+}
+
+static const trp__dnn_tensor *result_of(const making *m, const trp__dnn_node *n)
+{
+    const int at = n->kind == TRP_DNN_POINTWISE ? TRP__DNN_POINTWISE_Y : TRP__DNN_GRADIENT_DX;
+    return &m->tensor[n->port[at]];
+}
+
+/* Whether y may be written in the place of x: all nodes compute element by element, those that read
+ * x make as many elements as it has, so that each one is read for its own place alone, and none of
+ * them comes behind the node that writes y. */
+static bool may_replace(const making *m, uint32_t y, uint32_t x)
+{
+    bool written = false;
+    if (m->tensor[x].written || !same_place(m, y, x))
+        return false;
+    for (uint32_t i = 0; i < m->head.nodes; i++) {
+        const trp__dnn_node *n = &m->node[i];
+        if (!is_element_wise(n))
+            return false;
+        const trp__dnn_tensor *result = result_of(m, n);
+        for (int at = 0; at < TRP__DNN_PORTS; at++) {
+            if (n->port[at] == x &&
+                (written || trp__dnn_elements(result) != trp__dnn_elements(&m->tensor[x])))
+                return false;
+        }
+        written = written || result == &m->tensor[y];
+    }
+    return true;
+}
+
+/* *replaces: it is written in the place of something that is read. */
+static trp_status check_output(making *m, uint32_t number, bool *replaces)
+{
+    *replaces = false;
     for (uint32_t i = 0; i < m->head.tensors; i++) {
-        if (i != number && overlap(m, number, i))
-            return FAIL(m, "tensors[%u]: it overlaps tensors[%u], and is written", m->name[number],
-                        m->name[i]);
+        const trp__overlap found = i == number ? TRP__OVERLAP_NONE : overlap(m, number, i);
+        if (found == TRP__OVERLAP_NONE)
+            continue;
+        if (!may_replace(m, number, i))
+            return FAIL(m, "tensors[%u]: it %s tensors[%u], and is written%s", m->name[number],
+                        found == TRP__OVERLAP_UNKNOWN ? "may overlap" : "overlaps", m->name[i],
+                        found == TRP__OVERLAP_UNKNOWN ? "; expected strides that nest" : "");
+        *replaces = true;
     }
     return TRP_OK;
 }
@@ -102,15 +156,42 @@ static trp_status add_tensor(making *m, trp__pack *pack, uint32_t number, uint8_
     *access = TRP__DNN_NO_ACCESS;
     if (t->role != TRP__DNN_BUFFER)
         return TRP_OK;
-    trp_status status = t->written ? check_output(m, number) : TRP_OK;
+    bool replaces = false;
+    trp_status status = t->written ? check_output(m, number, &replaces) : TRP_OK;
     if (status != TRP_OK)
         return status;
-    bool dense = trp__dnn_extent(t) == trp__dnn_elements(t);
-    uint32_t mode = !t->written ? TRP__READ : dense ? TRP__WRITE | TRP__COVER : TRP__WRITE;
+    bool covers = trp__dnn_extent(t) == trp__dnn_elements(t) && !replaces;
+    uint32_t mode = !t->written ? TRP__READ : covers ? TRP__WRITE | TRP__COVER : TRP__WRITE;
     snprintf(name, sizeof name, "tensors[%u]", m->name[number]);
     *access = (uint8_t)pack->record->access_count;
     return trp__pack_access(pack, m->names ? m->names[m->name[number]] : name, given->buffer,
                             given->offset, bytes_of(t), size, mode);
+}
+
+/* Views that are all written, such as dq, dk and dv of one buffer, may leave no gap between them,
+ * though each of them does: so what lies there is whole again even if it was lost. One more access,
+ * of no tensor, says so. */
+static trp_status add_union(making *m, trp__pack *pack, uint32_t first)
+{
+    const trp_dnn_tensor *given = &m->given[m->name[first]];
+    uint64_t begin = UINT64_MAX, end = 0, written = 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < m->head.tensors; i++) {
+        const trp__dnn_tensor *t = &m->tensor[i];
+        const trp_dnn_tensor *at = &m->given[m->name[i]];
+        if (t->role != TRP__DNN_BUFFER || at->buffer.id != given->buffer.id)
+            continue;
+        if (!t->written || i < first) /* something is read, or it was looked at */
+            return TRP_OK;
+        begin = at->offset < begin ? at->offset : begin;
+        end = at->offset + bytes_of(t) > end ? at->offset + bytes_of(t) : end;
+        written += (uint64_t)trp__dnn_elements(t) * (trp_dtype_bits((trp_dtype)t->type) / 8);
+        count++;
+    }
+    if (count < 2 || written != end - begin || pack->record->access_count >= TRP__ACCESS_MAX)
+        return TRP_OK;
+    return trp__pack_access(pack, "tensors", given->buffer, begin, written, 1,
+                            TRP__WRITE | TRP__COVER);
 }
 
 /* Of buffers, whose places in memory are multiples of more than any library asks for. */
@@ -163,6 +244,10 @@ static trp_status put_graph(making *m, trp__pack *pack, char *at)
             value[i] = value_of(m, i);
         status = add_tensor(m, pack, i, &access[i]);
     }
+    for (uint32_t i = 0; i < tensors && status == TRP_OK; i++) {
+        if (m->tensor[i].role == TRP__DNN_BUFFER && m->tensor[i].written)
+            status = add_union(m, pack, i);
+    }
     if (status != TRP_OK)
         return status;
     const struct {
@@ -202,30 +287,24 @@ static trp_status put_request(making *m, trp__pack *pack, const trp_dnn_graph_re
     return status;
 }
 
-trp_status trp__dnn_pack_named(trp__pack *pack, const trp_dnn_graph_request *r,
-                               const char *const *names)
+trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request)
 {
-    making m = {.given = r->tensors, .nodes = r->nodes, .error = pack->error, .names = names};
+    const trp_dnn_graph_request *r = (const trp_dnn_graph_request *)request;
+    making m = {.given = r->tensors, .nodes = r->nodes, .error = pack->error, .names = r->names};
     trp__dnn g = {0};
     bool anything = false;
     trp_status status = take_graph(&m, r);
     if (status == TRP_OK)
         status = check_buffers(&m, &anything);
-    if (status != TRP_OK)
-        return status;
     note_alignments(&m);
-    if (anything) {
+    if (status == TRP_OK && anything)
         status = put_request(&m, pack, r, &g);
-    } else if (r->options.ran) {
+    else if (status == TRP_OK && r->options.ran)
         *r->options.ran = (trp_dnn_ran){.engine = "none"};
-    }
+    if (status != TRP_OK)
+        trp__dnn_rename(&m);
     memcpy(pack->record->payload, &g, sizeof g);
     return status;
-}
-
-trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request)
-{
-    return trp__dnn_pack_named(pack, (const trp_dnn_graph_request *)request, NULL);
 }
 
 bool trp__dnn_is_trusted(const trp_dnn_graph_request *r)

@@ -234,6 +234,8 @@ static trp_status check_geometry(making *m, uint32_t index)
     trp__dnn_node *to = &m->node[index];
     const trp__dnn_kind *kind = trp__dnn_kind_of(to->kind);
     bool conv = to->kind <= TRP_DNN_CONV_BACKWARD_FILTER;
+    if (n->round_up && (!kind->geometry || conv))
+        return FAIL(m, "nodes[%u].round_up (%s): expected false", index, kind->name);
     const struct {
         const char *name;
         const int64_t *from;

@@ -148,11 +148,12 @@ typedef enum matter {
 static bool is_sum(const trp__dnn_node *node)
 {
     if (node->kind == TRP_DNN_REDUCTION)
-        return node->mode == TRP_DNN_SUM || node->mode == TRP_DNN_NORM1 ||
-               node->mode == TRP_DNN_NORM2;
+        return node->mode == TRP_DNN_SUM || node->mode == TRP_DNN_MEAN ||
+               node->mode == TRP_DNN_NORM1 || node->mode == TRP_DNN_NORM2;
     return node->kind <= TRP_DNN_MATMUL || node->kind == TRP_DNN_STATISTICS;
 }
 
+/* Parts that move may be empty, and the largest of nothing is something. */
 static matter matter_of(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
@@ -164,7 +165,7 @@ static matter matter_of(const trp__dnn_graph *g, const trp__dnn_node *node)
         empty = empty || !some;
         written = written || (some && kind->port[i].written);
     }
-    if (trp__dnn_is_move(node->kind)) /* a part may be empty */
+    if (trp__dnn_is_move(node->kind) || (node->kind == TRP_DNN_REDUCTION && !is_sum(node)))
         return written ? MATTER_SOME : MATTER_NOTHING;
     return !empty         ? MATTER_SOME
            : !written     ? MATTER_NOTHING
@@ -174,26 +175,10 @@ static matter matter_of(const trp__dnn_graph *g, const trp__dnn_node *node)
 
 /* Pieces. */
 
-/* An index is a byte. */
-static bool counts_too_far(const trp__dnn_node *node)
-{
-    int64_t taps = 1;
-    if ((node->kind != TRP_DNN_RESAMPLE_FORWARD && node->kind != TRP_DNN_RESAMPLE_BACKWARD) ||
-        node->port[TRP__DNN_RESAMPLE_INDEX] == TRP__DNN_NO_PORT)
-        return false;
-    for (int i = 0; i < node->spatial && taps <= INT8_MAX + 1; i++)
-        taps *= node->window[i];
-    return taps > INT8_MAX + 1;
-}
-
 trp_status trp__dnn_have_direct(const trp__dnn_planner *planner, const trp__dnn_node *node,
                                 trp_error *error)
 {
     trp_error reason = {0};
-    if (counts_too_far(node))
-        return trp__error_set(error, TRP_E_UNSUPPORTED,
-                              "%s: an index into windows of more than %d elements",
-                              trp__dnn_kind_of(node->kind)->name, INT8_MAX + 1);
     if (!planner->modules || !trp__direct_takes(node))
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "%s: cuDNN does not do this right, and there is no other kernel",

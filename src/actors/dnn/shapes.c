@@ -83,27 +83,59 @@ static trp_status expect_one(const checked *c, int at)
 
 /* Types. */
 
-static bool is_float(uint8_t type)
+/* Types of inputs: any f64 or i32, which only f64 holds; all i8, which i32 may be computed of. */
+typedef struct types_read {
+    bool any_wide, all_i8;
+} types_read;
+
+/* f32 holds whole numbers up to here. */
+#define F32_WHOLE (INT64_C(1) << 24)
+
+/* The elements of a window. */
+static int64_t window_volume(const trp__dnn_node *n)
 {
-    return type != TRP_I8 && type != TRP_U8 && type != TRP_I32 && type != TRP_BOOL &&
-           type != TRP_I64;
+    int64_t volume = 1;
+    for (int i = 0; i < n->spatial; i++) {
+        if (__builtin_mul_overflow(volume, n->window[i], &volume))
+            return INT64_MAX;
+    }
+    return volume;
 }
 
-/* What is read: f64 of any; all i8, which i32 may be computed of. */
-typedef struct types_read {
-    bool any_f64, any_other, all_i8;
-} types_read;
+/* i32 that are places and lengths, which f32 holds up to some size. */
+static bool is_small_integer(const checked *c, int at)
+{
+    const bool pool =
+        c->n->kind == TRP_DNN_RESAMPLE_FORWARD || c->n->kind == TRP_DNN_RESAMPLE_BACKWARD;
+    const bool attention =
+        c->n->kind == TRP_DNN_ATTENTION || c->n->kind == TRP_DNN_ATTENTION_BACKWARD;
+    if (pool && at == TRP__DNN_RESAMPLE_INDEX)
+        return window_volume(c->n) <= F32_WHOLE;
+    return attention && tensor(c, TRP__DNN_ATTENTION_Q)->dim[2] <= F32_WHOLE &&
+           tensor(c, TRP__DNN_ATTENTION_K)->dim[2] <= F32_WHOLE;
+}
+
+static bool is_wide(const checked *c, int at)
+{
+    const uint8_t type = tensor(c, at)->type;
+    const bool written = c->kind->port[at].written;
+    if (type == TRP_I32 && is_small_integer(c, at))
+        return false;
+    if (written) /* a place of its own making */
+        return type == TRP_I32 && c->n->kind == TRP_DNN_RESAMPLE_FORWARD &&
+               at == TRP__DNN_RESAMPLE_INDEX;
+    return type == TRP_F64 || (type == TRP_I32 && c->n->kind != TRP_DNN_PAGED_LOAD);
+}
 
 static types_read types_of(const checked *c)
 {
     types_read r = {.all_i8 = true};
     for (int at = 0; at < TRP__DNN_PORTS; at++) {
         const trp__dnn_tensor *t = has(c, at) ? tensor(c, at) : NULL;
-        if (!t || c->kind->port[at].written || t->type == TRP_DTYPE_NONE)
+        if (!t || t->type == TRP_DTYPE_NONE)
             continue;
-        r.any_f64 = r.any_f64 || t->type == TRP_F64;
-        r.any_other = r.any_other || (is_float(t->type) && t->type != TRP_F64);
-        r.all_i8 = r.all_i8 && t->type == TRP_I8;
+        r.any_wide = r.any_wide || is_wide(c, at);
+        r.all_i8 = r.all_i8 && (c->kind->port[at].written || t->type == TRP_I8);
     }
     return r;
 }
@@ -116,14 +148,14 @@ static trp_status set_compute(const checked *c)
     trp_dtype given = m->nodes[c->index].compute;
     const bool draws_f64 =
         c->n->kind == TRP_DNN_RANDOM && tensor(c, TRP__DNN_RANDOM_Y)->type == TRP_F64;
-    trp_dtype compute = given ? given : r.any_f64 || draws_f64 ? TRP_F64 : TRP_F32;
-    bool good = compute == TRP_F64 || (compute == TRP_F32 && !r.any_f64) ||
+    trp_dtype compute = given ? given : r.any_wide || draws_f64 ? TRP_F64 : TRP_F32;
+    bool good = compute == TRP_F64 || (compute == TRP_F32 && !r.any_wide) ||
                 (compute == TRP_I32 && sums && r.all_i8);
     if (!good)
         return trp__error_set(m->error, TRP_E_ARGUMENT,
                               "nodes[%u].compute (%s): expected %s, got %s", c->index,
                               c->kind->name,
-                              r.any_f64          ? "f64, for it reads f64"
+                              r.any_wide         ? "f64, for it reads f64 or i32"
                               : sums && r.all_i8 ? "f32, f64 or i32"
                                                  : "f32 or f64",
                               trp_dtype_name(given));
@@ -204,6 +236,41 @@ static trp_status check_conv(const checked *c)
     return status == TRP_OK ? expect_dims(c, TRP__DNN_CONV_Y, x->rank, dim) : status;
 }
 
+/* Windows of pooling along a dimension. Rounded up, as frameworks have it: one more for what is
+ * left behind the last, unless that one would begin behind the image. */
+static int64_t pool_places(const checked *c, int64_t size, int i)
+{
+    const trp__dnn_node *n = c->n;
+    int64_t count = places(size, n->pre_pad[i], n->post_pad[i], n->window[i], 1, n->stride[i]);
+    if (count < 0 || !c->m->nodes[c->index].round_up)
+        return count;
+    const int64_t next = count * n->stride[i]; /* where one more begins, in the padded image */
+    const bool left = next - n->stride[i] + n->window[i] < size + n->pre_pad[i] + n->post_pad[i];
+    return left && next < size + n->pre_pad[i] ? count + 1 : count;
+}
+
+static trp_status check_index(const checked *c)
+{
+    enum { I8_PLACES = INT8_MAX + 1 };
+    trp__dnn_tensor *index = tensor(c, TRP__DNN_RESAMPLE_INDEX);
+    const int64_t volume = window_volume(c->n);
+    if (c->n->mode != TRP_DNN_POOL_MAX)
+        return FAIL(c, TRP__DNN_RESAMPLE_INDEX,
+                    "expected none, for it is no maximum that is pooled");
+    if (index->type == TRP_DTYPE_NONE)
+        index->type = volume <= I8_PLACES ? TRP_I8 : TRP_I32;
+    if (index->type != TRP_I8 && index->type != TRP_I32)
+        return FAIL(c, TRP__DNN_RESAMPLE_INDEX, "expected i8 or i32, got %s",
+                    trp_dtype_name((trp_dtype)index->type));
+    if (volume > (index->type == TRP_I8 ? I8_PLACES : INT32_MAX))
+        return FAIL(c, TRP__DNN_RESAMPLE_INDEX,
+                    "expected %s, for windows have more than %d elements, got %s",
+                    index->type == TRP_I8 ? "i32" : "none",
+                    index->type == TRP_I8 ? I8_PLACES : INT32_MAX,
+                    trp_dtype_name((trp_dtype)index->type));
+    return TRP_OK;
+}
+
 static trp_status check_resample(const checked *c)
 {
     trp__dnn_node *n = c->n;
@@ -224,20 +291,15 @@ static trp_status check_resample(const checked *c)
                                   "the padding, %d and %d, got %d",
                                   c->index, i, c->kind->name, n->pre_pad[i], n->post_pad[i],
                                   n->window[i]);
-        dim[2 + i] =
-            places(x->dim[2 + i], n->pre_pad[i], n->post_pad[i], n->window[i], 1, n->stride[i]);
+        dim[2 + i] = pool_places(c, x->dim[2 + i], i);
         status = check_places(c, TRP__DNN_RESAMPLE_X, 2 + i, dim[2 + i]);
     }
     if (status == TRP_OK)
         status = expect_dims(c, TRP__DNN_RESAMPLE_Y, x->rank, dim);
     if (status == TRP_OK && has(c, TRP__DNN_RESAMPLE_INDEX)) {
-        trp__dnn_tensor *index = tensor(c, TRP__DNN_RESAMPLE_INDEX);
-        index->type = index->type ? index->type : TRP_I8;
-        if (!most || index->type != TRP_I8)
-            return FAIL(c, TRP__DNN_RESAMPLE_INDEX, "expected %s, got %s",
-                        most ? "i8" : "none, for it is no maximum that is pooled",
-                        trp_dtype_name(index->type));
-        status = expect_dims(c, TRP__DNN_RESAMPLE_INDEX, x->rank, dim);
+        status = check_index(c);
+        if (status == TRP_OK)
+            status = expect_dims(c, TRP__DNN_RESAMPLE_INDEX, x->rank, dim);
     }
     if (status != TRP_OK || !backward)
         return status;

@@ -119,6 +119,11 @@ static bool trusts_matmul(const trp__dnn_graph *g, const trp__dnn_node *node)
 static bool trusts_pool(const trp__dnn_graph *g, const trp__dnn_node *node)
 {
     const trp__dnn_tensor *x = at_port(g, node, TRP__DNN_RESAMPLE_X);
+    const trp__dnn_tensor *y = at_port(g, node, TRP__DNN_RESAMPLE_Y);
+    for (int i = 0; i < node->spatial; i++) {
+        if (trp__dnn_beyond(node, i, x->dim[2 + i], y->dim[2 + i]) > 0)
+            return false; /* there is nothing that says so to the library */
+    }
     if (at_port(g, node, TRP__DNN_RESAMPLE_INDEX) ||
         (node->mode == TRP_DNN_POOL_AVERAGE_PADDED && pads_apart(node, false)))
         return false;
@@ -203,8 +208,10 @@ static bool trusts(const trp__dnn_graph *g, const trp__dnn_node *node)
         !has_numbers(g, node))
         return false;
     if (node->kind == TRP_DNN_REDUCTION) /* of nothing, it is something else */
-        return trp__dnn_elements(at_port(g, node, TRP__DNN_REDUCTION_X)) !=
-               trp__dnn_elements(at_port(g, node, TRP__DNN_REDUCTION_Y));
+        return trp__dnn_keeps_range(node) &&
+               trp__dnn_elements(at_port(g, node, TRP__DNN_REDUCTION_X)) > 0 &&
+               trp__dnn_elements(at_port(g, node, TRP__DNN_REDUCTION_X)) !=
+                   trp__dnn_elements(at_port(g, node, TRP__DNN_REDUCTION_Y));
     return (node->kind != TRP_DNN_RESAMPLE_FORWARD && node->kind != TRP_DNN_RESAMPLE_BACKWARD) ||
            trusts_pool(g, node);
 }

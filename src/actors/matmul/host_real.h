@@ -64,7 +64,8 @@ static void NAME(widen_tile)(const product *x, int which, int64_t batch, int64_t
 static T NAME(gelu)(T x)
 {
     T u = (T)0.7978845608028654 * (x + (T)0.044715 * x * x * x);
-    return (T)0.5 * x * (1 + (T)tanh((double)u));
+    T share = (T)0.5 * (1 + (T)tanh((double)u));
+    return share == 0 ? -(T)0 : x * share; /* 0 of minus infinity too */
 }
 
 static T NAME(gelu_slope)(T x)
@@ -78,7 +79,7 @@ static T NAME(gelu_slope)(T x)
 
 static T NAME(silu)(T x)
 {
-    return x / (1 + (T)exp((double)-x));
+    return x == -(T)INFINITY ? -(T)0 : x / (1 + (T)exp((double)-x));
 }
 
 /* A function of each element: `all`, for finite numbers of f32, where there is one. */
@@ -154,7 +155,7 @@ static void NAME(apply_aux)(product *x, int64_t batch, int64_t row, int64_t colu
 static void NAME(activate)(uint8_t activation, T *line, int64_t count)
 {
     for (int64_t i = 0; activation == TRP_ACTIVATION_RELU && i < count; i++)
-        line[i] = line[i] > 0 ? line[i] : 0;
+        line[i] = line[i] <= 0 ? 0 : line[i]; /* a NaN stays one */
     if (activation == TRP_ACTIVATION_GELU)
         NAME(map)(FUNCTION(trp__vgelu_tanh), NAME(gelu), line, count);
     else if (activation == TRP_ACTIVATION_SILU)

@@ -163,7 +163,7 @@ TRP__SHARED_CODE void trp__store_rare(uint64_t address, int64_t i, uint8_t type,
         trp__to<int32_t>(address, i) = trp__to_i32((double)value);
         break;
     case TRP_BOOL:
-        trp__to<uint8_t>(address, i) = (uint8_t)trp__clamp_integer<T>(value, 0, 1);
+        trp__to<uint8_t>(address, i) = value != T(0); /* so a NaN is true */
         break;
     default: /* u8 */
         trp__to<uint8_t>(address, i) = (uint8_t)trp__clamp_integer<T>(value, 0, 255);
@@ -198,7 +198,7 @@ template <typename T> TRP__SHARED_CODE T trp__rounded_rare(uint8_t type, T value
     case TRP_I32:
         return (T)trp__to_i32((double)value);
     case TRP_BOOL:
-        return trp__clamp_integer<T>(value, 0, 1);
+        return value != T(0) ? T(1) : T(0);
     default:
         return trp__clamp_integer<T>(value, 0, 255);
     }

@@ -11,9 +11,10 @@ template <typename T> TRP__DEVICE T trp__sigmoid(T x)
     return (x >= 0 ? T(1) : e) / (1 + e);
 }
 
-template <typename T> TRP__DEVICE T trp__softplus(T x)
+/* log(1 + exp(beta x)) / beta without overflow. */
+template <typename T> TRP__DEVICE T trp__softplus(T beta, T x)
 {
-    return (x > 0 || x != x ? x : T(0)) + log1p(exp(-fabs(x)));
+    return (x > 0 ? x : T(0)) + log1p(exp(-fabs(beta * x))) / beta;
 }
 
 template <typename T> TRP__DEVICE T trp__relu(const T p[3], T x)
@@ -25,10 +26,17 @@ template <typename T> TRP__DEVICE T trp__relu(const T p[3], T x)
                        : p[0] + p[2] * (x - p[0]);
 }
 
-/* x * s, where s vanishes faster than x grows: -infinity gives -0, not NaN. */
+/* x times what vanishes faster than x grows: where that is 0 the product is too, of infinity as
+ * well. A NaN in x is one in s. */
 template <typename T> TRP__DEVICE T trp__gated(T x, T s)
 {
     return s == 0 ? (x < 0 ? -T(0) : T(0)) : x * s;
+}
+
+/* beta x, and 0 for a beta of 0, of infinity as well. */
+template <typename T> TRP__DEVICE T trp__times(T beta, T x)
+{
+    return beta == 0 && x == x ? T(0) : beta * x;
 }
 
 template <typename T> TRP__DEVICE T trp__gelu_gate(T x)
@@ -36,11 +44,10 @@ template <typename T> TRP__DEVICE T trp__gelu_gate(T x)
     return erfc(-x * T(0.70710678118654752440)) / 2;
 }
 
-/* (1 + tanh(inner)) / 2 without the cancellation of tanh near -1. */
+/* (1 + tanh(y)) / 2 is sigmoid(2 y), which is exact where tanh is near -1. */
 template <typename T> TRP__DEVICE T trp__gelu_tanh_gate(T x)
 {
-    const T inner = T(0.79788456080286535588) * (x + T(0.044715) * x * x * x);
-    return trp__sigmoid<T>(2 * inner);
+    return trp__sigmoid<T>(T(1.59576912160573071176) * (x + T(0.044715) * x * x * x));
 }
 
 template <typename T> TRP__DEVICE T trp__gelu_slope(T x)
@@ -51,16 +58,23 @@ template <typename T> TRP__DEVICE T trp__gelu_slope(T x)
 
 template <typename T> TRP__DEVICE T trp__gelu_tanh_slope(T x)
 {
-    const T c = T(0.79788456080286535588), cube = T(0.044715);
-    const T s = trp__gelu_tanh_gate<T>(x),
-            bend = s * trp__sigmoid<T>(-2 * c * (x + cube * x * x * x));
-    return s + (bend == 0 ? T(0) : 2 * x * bend * c * (1 + 3 * cube * x * x));
+    const T share = trp__gelu_tanh_gate<T>(x), rest = trp__gelu_tanh_gate<T>(-x);
+    const T bend =
+        trp__gated<T>(T(0.79788456080286535588) * (1 + 3 * T(0.044715) * x * x), 2 * share * rest);
+    return share + trp__gated<T>(x, bend);
 }
 
 template <typename T> TRP__DEVICE T trp__swish_slope(T beta, T x)
 {
-    const T s = trp__sigmoid<T>(beta * x), bend = s * trp__sigmoid<T>(-beta * x);
-    return s + (bend == 0 ? T(0) : beta * x * bend);
+    const T s = trp__times<T>(beta, x);
+    return trp__sigmoid<T>(s) + trp__gated<T>(s, trp__sigmoid<T>(s) * trp__sigmoid<T>(-s));
+}
+
+/* A relu lets nothing through where it is flat, not even what is infinite or no number. */
+template <typename T> TRP__DEVICE T trp__relu_gradient(const T p[3], T x, T dy)
+{
+    const T slope = x != x ? x : x > p[0] ? T(x < p[1] || isinf(p[1])) : p[2];
+    return slope == 0 ? T(0) : dy * slope;
 }
 
 template <typename T> TRP__DEVICE T trp__least(T x, T b)

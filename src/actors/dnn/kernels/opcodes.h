@@ -39,10 +39,9 @@
     X(TRP_DNN_SIGMOID, trp__sigmoid<T>(x))                                                         \
     X(TRP_DNN_GELU, trp__gated<T>(x, trp__gelu_gate<T>(x)))                                        \
     X(TRP_DNN_GELU_TANH, trp__gated<T>(x, trp__gelu_tanh_gate<T>(x)))                              \
-    X(TRP_DNN_SWISH, trp__gated<T>(x, trp__sigmoid<T>(p[0] * x)))                                  \
-    X(TRP__MAP_SLOPE + TRP_DNN_RELU,                                                               \
-      x != x ? x * w : w * (x > p[0] ? T(x < p[1] || isinf(p[1])) : p[2]))                         \
-    X(TRP__MAP_SLOPE + TRP_DNN_TANH, w * (1 - tanh(x) * tanh(x)))                                  \
+    X(TRP_DNN_SWISH, trp__gated<T>(x, trp__sigmoid<T>(trp__times<T>(p[0], x))))                    \
+    X(TRP__MAP_SLOPE + TRP_DNN_RELU, trp__relu_gradient<T>(p, x, w))                               \
+    X(TRP__MAP_SLOPE + TRP_DNN_TANH, w * (4 * trp__sigmoid<T>(2 * x) * trp__sigmoid<T>(-2 * x)))   \
     X(TRP__MAP_SLOPE + TRP_DNN_SIGMOID, w * (trp__sigmoid<T>(x) * trp__sigmoid<T>(-x)))            \
     X(TRP__MAP_SLOPE + TRP_DNN_GELU, w * trp__gelu_slope<T>(x))                                    \
     X(TRP__MAP_SLOPE + TRP_DNN_GELU_TANH, w * trp__gelu_tanh_slope<T>(x))                          \
@@ -58,7 +57,7 @@
     X(TRP_DNN_TAN, tan(x))                                                                         \
     X(TRP_DNN_ERF, erf(x))                                                                         \
     X(TRP_DNN_ELU, x > 0 ? x : p0 * expm1(x))                                                      \
-    X(TRP_DNN_SOFTPLUS, trp__softplus<T>(p0 * x) / p0)                                             \
+    X(TRP_DNN_SOFTPLUS, trp__softplus<T>(p0, x))                                                   \
     X(TRP__MAP_SLOPE + TRP_DNN_ELU, w * (x > 0 ? T(1) : p0 * exp(x)))                              \
     X(TRP__MAP_SLOPE + TRP_DNN_SOFTPLUS, w * trp__sigmoid<T>(p0 * x))
 

@@ -1,0 +1,140 @@
+/* NaN and infinities in products: what blas.h and matmul.h say of alpha 0 and of epilogues.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "support/dnn_reference.h"
+#include "support/harness.h"
+
+#include <math.h>
+
+enum { M = 5, N = 3, K = 4 };
+
+static h_world world;
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+static trp_buffer put(trp_dtype type, size_t count, const double *v, size_t values)
+{
+    const size_t bytes = count * trp_dtype_bits(type) / 8;
+    unsigned char *data = h_malloc(bytes);
+    trp_buffer buffer = h_buffer(world.device, bytes);
+    for (size_t i = 0; i < count; i++)
+        dr_store(type, data, (int64_t)i, v[i % values]);
+    h_write(world.device, buffer, 0, data, bytes);
+    free(data);
+    return buffer;
+}
+
+static void expect(const char *what, trp_dtype type, trp_buffer buffer, size_t count,
+                   const double *want, size_t values, double bound)
+{
+    unsigned char data[M * N * 8];
+    H_CHECK(count * 8 <= sizeof data);
+    h_read(world.device, buffer, 0, data, count * trp_dtype_bits(type) / 8);
+    for (size_t i = 0; i < count; i++) {
+        const double got = dr_load(type, data, (int64_t)i), w = want[i % values];
+        if (isnan(w) ? !isnan(got) : got != w && !(fabs(got - w) <= bound * fabs(w)))
+            h_fail(__FILE__, __LINE__, "%s, %s, element %zu: got %.9g, expected %.9g", what,
+                   trp_dtype_name(type), i, got, w);
+    }
+}
+
+/* C = beta C, whatever A and B hold; they may even be lost, or too small for f16's values. */
+static void alpha_of_zero(void)
+{
+    static const struct {
+        trp_dtype type, type_c;
+    } rows[] = {{TRP_F64, TRP_F64}, {TRP_F32, TRP_F32},  {TRP_F16, TRP_F16}, {TRP_BF16, TRP_BF16},
+                {TRP_F16, TRP_F32}, {TRP_BF16, TRP_F32}, {TRP_I8, TRP_F32},  {TRP_I8, TRP_I32}};
+    world = h_open(NULL);
+    trp_actor *blas = h_actor(world.device, "blas");
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        for (int beta = 0; beta < 3; beta++) {
+            const double nan[] = {NAN, INFINITY, 1, -INFINITY}, c[] = {2, -4, 8};
+            const double whole[] = {0, 1, -2},
+                         want[] = {2 * whole[beta], -4 * whole[beta], 8 * whole[beta]};
+            trp_completion done = {0};
+            trp_gemm_request r = {.type = rows[i].type,
+                                  .type_c = rows[i].type_c,
+                                  .trans_a = TRP_T,
+                                  .m = M,
+                                  .n = N,
+                                  .k = K,
+                                  .alpha = trp_real(0),
+                                  .beta = trp_real(whole[beta]),
+                                  .a = put(rows[i].type, M * K, nan, 4),
+                                  .b = put(rows[i].type, K * N, nan, 4),
+                                  .c = put(rows[i].type_c, M * N, c, 3)};
+            H_OK(trp_gemm(blas, &r, &done));
+            H_OK(h_await_any(done));
+            expect("alpha 0", rows[i].type_c, r.c, M * N, want, 3, 0);
+            r.lda = 1; /* they are checked all the same */
+            H_IS(trp_gemm(blas, &r, &done), TRP_E_ARGUMENT);
+            H_SAYS("lda");
+            H_OK(trp_buffer_free(world.device, r.a));
+            H_OK(trp_buffer_free(world.device, r.b));
+            H_OK(trp_buffer_free(world.device, r.c));
+        }
+    }
+    h_close(&world);
+}
+
+/* D = activation(A B) of one column of A and a B of 1. */
+static void epilogues(void)
+{
+    static const trp_dtype types[] = {TRP_F64, TRP_F32, TRP_F16, TRP_BF16};
+    static const double a[M] = {NAN, INFINITY, -INFINITY, -2, 0.5};
+    static const struct {
+        const char *name;
+        trp_activation activation;
+        double want[M];
+    } rows[] = {
+        {"none", TRP_ACTIVATION_NONE, {NAN, INFINITY, -INFINITY, -2, 0.5}},
+        {"relu", TRP_ACTIVATION_RELU, {NAN, INFINITY, 0, 0, 0.5}},
+        {"gelu", TRP_ACTIVATION_GELU, {NAN, INFINITY, 0, -0.04540231, 0.34571401}},
+        {"silu", TRP_ACTIVATION_SILU, {NAN, INFINITY, 0, -0.23840584, 0.31122967}},
+    };
+    world = h_open(NULL);
+    trp_actor *matmul = h_actor(world.device, "matmul");
+    for (size_t t = 0; t < COUNT_OF(types); t++) {
+        for (size_t i = 0; i < COUNT_OF(rows); i++) {
+            const double one = 1, poison = 77, half = 0.5, c[] = {4, NAN, 6, 8, 10};
+            const double scaled[] = {2, NAN, 3, 4, 5};
+            trp_completion done = {0};
+            trp_matmul_request r = {.m = M, .n = 1, .k = 1, .activation = rows[i].activation};
+            if (h_is_cuda() && rows[i].activation != TRP_ACTIVATION_NONE)
+                continue; /* the library's own */
+            r.a = (trp_matmul_matrix){.type = types[t], .buffer = put(types[t], M, a, M)};
+            r.b = (trp_matmul_matrix){.type = types[t], .buffer = put(types[t], 1, &one, 1)};
+            r.d = (trp_matmul_matrix){.type = types[t], .buffer = put(types[t], M, &poison, 1)};
+            r.c = (trp_matmul_matrix){.type = types[t], .buffer = put(types[t], M, c, M)};
+            H_OK(trp_matmul(matmul, &r, &done));
+            H_OK(h_await_any(done));
+            expect(rows[i].name, types[t], r.d.buffer, M, rows[i].want, M,
+                   types[t] == TRP_BF16  ? 0x1p-7
+                   : types[t] == TRP_F16 ? 0x1p-9
+                                         : 1e-6);
+            r.alpha = trp_real(0); /* then A and B have no part in it */
+            r.beta = trp_real(half);
+            r.activation = TRP_ACTIVATION_NONE;
+            if (!h_is_cuda()) {
+                H_OK(trp_matmul(matmul, &r, &done));
+                H_OK(h_await_any(done));
+                expect("alpha 0", types[t], r.d.buffer, M, scaled, M, 0);
+            }
+            H_OK(trp_buffer_free(world.device, r.a.buffer));
+            H_OK(trp_buffer_free(world.device, r.b.buffer));
+            H_OK(trp_buffer_free(world.device, r.c.buffer));
+            H_OK(trp_buffer_free(world.device, r.d.buffer));
+        }
+    }
+    h_close(&world);
+}
+
+static const h_case cases[] = {
+    {"alpha_of_zero", alpha_of_zero},
+    {"epilogues", epilogues},
+};
+
+int main(int argc, char **argv)
+{
+    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}
