@@ -9,7 +9,8 @@
 
 #include <troupe/worker.h>
 
-enum { TRP__DIRECT_KERNELS = 26 };
+#define TRP__DIRECT_COUNT_KERNEL(...) +1
+enum { TRP__DIRECT_KERNELS = 26 TRP__TRAIN_KERNELS(TRP__DIRECT_COUNT_KERNEL) };
 
 /* Zero-initialised but for the first three. */
 typedef struct trp__direct_kernels {
@@ -29,11 +30,14 @@ bool trp__direct_takes(const trp__dnn_node *node);
  * one that launches may call it before. TRP_E_MISSING: no NVRTC; TRP_E_LIBRARY; TRP_E_MEMORY. */
 trp_status trp__direct_make(trp__direct_kernels *k, trp_error *error);
 
+/* Bytes of scratch memory that a node needs beside its tensors. */
+uint64_t trp__direct_workspace(const trp__dnn_graph *graph, const trp__dnn_node *node);
+
 /* Enqueues a node. at[]: the address of each tensor of the graph that lies in memory; value[]: the
- * number that each other one is, as its type holds it. */
+ * number that each other one is, as its type holds it; scratch: trp__direct_workspace() bytes. */
 trp_status trp__direct_launch(trp__direct_kernels *k, trp_instance *instance,
                               const trp__dnn_graph *graph, uint32_t node, void *const at[],
-                              const double value[], trp_error *error);
+                              const double value[], void *scratch, trp_error *error);
 
 /* The context must be current. */
 void trp__direct_end(trp__direct_kernels *k, trp_instance *instance);

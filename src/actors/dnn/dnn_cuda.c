@@ -427,7 +427,7 @@ static trp_status launch(trp_instance *instance, trp__dnn_plan *plan, const trp_
             status = trp__dnn_product_launch(&step->engine, at, workspace, instance->stream, error);
         else if (step->way == TRP__DNN_WAY_DIRECT)
             status = trp__direct_launch(&s->direct, instance, lowered, step->first, at,
-                                        plan->number, error);
+                                        plan->number, workspace, error);
         else
             status = zero_results(instance, lowered, &lowered->node[step->first], at, error);
     }
@@ -503,10 +503,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
         status = trp__dnn_job_graph(&seen, &graph, &ran, error);
     if (status != TRP_OK || !ran)
         return status;
-    for (int i = 0; i < graph.head->tensors; i++) {
-        if (graph.access[i] < job->access_count)
-            at[i] = job->access[graph.access[i]].address;
-    }
+    trp__dnn_job_places(job, &graph, at, NULL);
     plan_key key = {.sum = g.sum, .bytes = trp__dnn_key_bytes(graph.head)};
     status = find_plan(s, &key, &graph, &plan, error);
     if (status != TRP_OK || !plan)

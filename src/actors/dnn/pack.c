@@ -14,6 +14,8 @@
 
 typedef trp__dnn_making making;
 
+enum { DATA_MAX = 48 << 10 }; /* bytes that travel with a request beside its graph */
+
 /* What an engine may use if the request does not say. */
 #define WORKSPACE_DEFAULT ((uint64_t)256 << 20)
 
@@ -74,19 +76,83 @@ static uint64_t bytes_of(const trp__dnn_tensor *t)
     return (uint64_t)trp__dnn_extent(t) * (trp_dtype_bits((trp_dtype)t->type) / 8);
 }
 
-/* Whether two tensors share bytes of a buffer; those between elements count. */
+/* Whether elements of two tensors of the same dimensions and strides, of which one is written, can
+ * be so far apart: from the longest stride on, which those behind it do not reach over, see
+ * is_injective(). */
+static bool can_be_apart(const trp__dnn_tensor *x, uint32_t done, int64_t apart)
+{
+    int longest = -1;
+    for (int i = 0; i < x->rank; i++) {
+        if (!(done >> i & 1) && (longest < 0 || x->stride[i] > x->stride[longest]))
+            longest = i;
+    }
+    if (longest < 0)
+        return apart == 0;
+    const int64_t stride = x->stride[longest] ? x->stride[longest] : 1;
+    const int64_t first = apart / stride - (apart % stride < 0);
+    for (int64_t steps = first; steps <= first + 1; steps++) {
+        if (steps < x->dim[longest] && -steps < x->dim[longest] &&
+            can_be_apart(x, done | UINT32_C(1) << longest, apart - steps * stride))
+            return true;
+    }
+    return false;
+}
+
+/* Whether two tensors share bytes of a buffer. Those between elements count, unless both step over
+ * them alike, as parts of one array do. */
 static bool overlap(const making *m, uint32_t a, uint32_t b)
 {
     const trp_dnn_tensor *x = &m->given[m->name[a]], *y = &m->given[m->name[b]];
-    return m->tensor[b].role == TRP__DNN_BUFFER && x->buffer.id == y->buffer.id &&
-           x->offset < y->offset + bytes_of(&m->tensor[b]) &&
-           y->offset < x->offset + bytes_of(&m->tensor[a]);
+    const trp__dnn_tensor *s = &m->tensor[a], *t = &m->tensor[b];
+    const int64_t size = trp_dtype_bits((trp_dtype)s->type) / 8;
+    if (t->role != TRP__DNN_BUFFER || x->buffer.id != y->buffer.id ||
+        x->offset >= y->offset + bytes_of(t) || y->offset >= x->offset + bytes_of(s))
+        return false;
+    if (s->type != t->type || s->rank != t->rank || memcmp(s->dim, t->dim, sizeof s->dim) != 0 ||
+        memcmp(s->stride, t->stride, sizeof s->stride) != 0)
+        return true;
+    return can_be_apart(s, 0, ((int64_t)y->offset - (int64_t)x->offset) / size);
 }
 
-static trp_status check_output(making *m, uint32_t number)
+static bool same_place(const making *m, uint32_t a, uint32_t b)
+{
+    const trp_dnn_tensor *x = &m->given[m->name[a]], *y = &m->given[m->name[b]];
+    const trp__dnn_tensor *s = &m->tensor[a], *t = &m->tensor[b];
+    return s->role == TRP__DNN_BUFFER && t->role == TRP__DNN_BUFFER &&
+           x->buffer.id == y->buffer.id && x->offset == y->offset && s->type == t->type &&
+           s->rank == t->rank && memcmp(s->dim, t->dim, sizeof s->dim) == 0 &&
+           memcmp(s->stride, t->stride, sizeof s->stride) == 0;
+}
+
+/* Whether a tensor is written in the place of one that is read: by the node that alone reads it. */
+static bool is_in_place(const making *m, uint32_t written, uint32_t read)
+{
+    bool writer = false;
+    if (!m->tensor[written].written || m->tensor[read].written || !same_place(m, written, read))
+        return false;
+    for (uint32_t i = 0; i < m->head.nodes; i++) {
+        const trp__dnn_node *n = &m->node[i];
+        const uint8_t *to = memchr(n->port, (int)written, sizeof n->port);
+        for (int at = 0; at < TRP__DNN_PORTS; at++) {
+            if (n->port[at] != read)
+                continue;
+            if (!to || !trp__dnn_in_place(n->kind, at, (int)(to - n->port)))
+                return false;
+            writer = true;
+        }
+    }
+    return writer;
+}
+
+/* *in_place: what is read there is replaced. */
+static trp_status check_output(making *m, uint32_t number, bool *in_place)
 {
     for (uint32_t i = 0; i < m->head.tensors; i++) {
-        if (i != number && overlap(m, number, i))
+        if (i == number || !overlap(m, number, i))
+            continue;
+        if (is_in_place(m, number, i))
+            *in_place = true;
+        else
             return FAIL(m, "tensors[%u]: it overlaps tensors[%u], and is written", m->name[number],
                         m->name[i]);
     }
@@ -102,10 +168,11 @@ static trp_status add_tensor(making *m, trp__pack *pack, uint32_t number, uint8_
     *access = TRP__DNN_NO_ACCESS;
     if (t->role != TRP__DNN_BUFFER)
         return TRP_OK;
-    trp_status status = t->written ? check_output(m, number) : TRP_OK;
+    bool in_place = false;
+    trp_status status = t->written ? check_output(m, number, &in_place) : TRP_OK;
     if (status != TRP_OK)
         return status;
-    bool dense = trp__dnn_extent(t) == trp__dnn_elements(t);
+    bool dense = trp__dnn_extent(t) == trp__dnn_elements(t) && !in_place;
     uint32_t mode = !t->written ? TRP__READ : dense ? TRP__WRITE | TRP__COVER : TRP__WRITE;
     snprintf(name, sizeof name, "tensors[%u]", m->name[number]);
     *access = (uint8_t)pack->record->access_count;
@@ -120,6 +187,35 @@ static void note_alignments(making *m)
         uint64_t offset = m->given[m->name[i]].offset;
         if (m->tensor[i].role == TRP__DNN_BUFFER)
             m->tensor[i].alignment = offset % 16 ? (uint32_t)(offset & -offset) & 15U : 16U;
+    }
+}
+
+/* How much travels with the request beside the graph. */
+static trp_status count_data(making *m, uint32_t *bytes)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < m->head.tensors; i++) {
+        const uint64_t elements =
+            m->tensor[i].role == TRP__DNN_DATA ? (uint64_t)trp__dnn_elements(&m->tensor[i]) : 0;
+        sum += elements > DATA_MAX ? DATA_MAX + 1 : elements * sizeof(double);
+        if (sum > DATA_MAX)
+            return FAIL(m, "tensors[%u].data: expected at most %d bytes in all tensors, got more",
+                        m->name[i], DATA_MAX);
+    }
+    *bytes = (uint32_t)sum;
+    return TRP_OK;
+}
+
+/* Copies what travels so. */
+static void put_data(const making *m, char *to)
+{
+    for (uint32_t i = 0; i < m->head.tensors; i++) {
+        if (m->tensor[i].role != TRP__DNN_DATA)
+            continue;
+        const size_t bytes = (size_t)trp__dnn_data_bytes(&m->tensor[i]);
+        if (bytes > 0)
+            memcpy(to, m->given[m->name[i]].data, bytes);
+        to += bytes;
     }
 }
 
@@ -188,11 +284,17 @@ static trp_status put_request(making *m, trp__pack *pack, const trp_dnn_graph_re
     const uint8_t tune = m->head.tune;
     void *room = NULL;
     g->bytes = (uint32_t)trp__dnn_bytes(&m->head);
-    trp_status status = pack->exchange(pack, r->options.ran, r->options.ran ? before : 0,
-                                       before + g->bytes, r->header.wait_ns, &room);
+    trp_status status = count_data(m, &g->data);
+    if (status == TRP_OK)
+        status = pack->exchange(pack, r->options.ran, r->options.ran ? before : 0,
+                                g->data ? (uint32_t)TRP__DNN_DATA_AT(g->bytes) + g->data
+                                        : before + g->bytes,
+                                r->header.wait_ns, &room);
     if (status != TRP_OK)
         return status;
     char *graph = (char *)room + before;
+    if (g->data)
+        put_data(m, (char *)room + TRP__DNN_DATA_AT(g->bytes));
     m->head.tune = 0;
     status = put_graph(m, pack, graph);
     if (status == TRP_OK)

@@ -131,7 +131,7 @@ static const fake_kernel kernels[] = {
     {"trp_cutlass_build", fake_cutlass_build, 2, FAKE_CUTLASS_KERNEL},
     {"trp_cutlass_prepare", fake_cutlass_prepare, 2, FAKE_CUTLASS_KERNEL},
     {"trp_cutlass_kernel", fake_cutlass_run, 1, FAKE_CUTLASS_KERNEL},
-#define DIRECT(name, kind, last, port) {"trp_direct_" #name, fake_direct_##name, 1, NULL},
+#define DIRECT(name, ...) {"trp_direct_" #name, fake_direct_##name, 1, NULL},
     FAKE_DIRECT_KERNELS(DIRECT)
 #undef DIRECT
 };
