@@ -2,8 +2,7 @@
  * worker may die at any time, and the losses stay the same to the last bit: see README.md.
  *
  *     gpt2 TEXT [-steps N] [-batch N] [-context N] [-layers N] [-width N] [-heads N] [-bf16 1]
- *          [-kill N] [-save FILE.npy] [-load FILE.npy]     -kill N: the worker, in every Nth step */
-#include <math.h>
+ *          [-kill N] [-save FILE.npy] [-load FILE.npy]     -kill N: the worker, each Nth step */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +14,9 @@ enum { N1, N1B, QKV, QKVB, PROJ, PROJB, N2, N2B, UP, UPB, DOWN, DOWNB, LAYER };
 enum { WTE = LAYER, WPE, NF, NFB, PARAMETERS, VOCABULARY = 256, LAYERS_MAX = 64 };
 /* What a layer computes, and the model: a row for each token. */
 enum { X, M1, V1, NORMED, Q, STATS, ATT, MID, M2, V2, NORMED2, Z, ACT, OUT, VALUES };
-enum { PLACE, LAST, MF, VF, LOGITS, DLOGITS, DN, DZ, DATT, DQKV, DX, DX2, TOKENS, LABELS, PLACES, OTHERS };
+enum { PLACE, LAST, MF, VF, LOGITS, DLOGITS, DN, DZ, DATT, DQKV, DX, DX2 };
+enum { TOKENS = DX2 + 1, LABELS, PLACES, OTHERS };
 typedef trp_dnn_tensor tensor;
-
 static int steps = 20, B = 4, T = 64, L = 2, C = 64, H = 4, kill_each, bf16, now;
 static int64_t size[PARAMETERS], first[PARAMETERS], layer_size, total;
 static trp_system *sys;
@@ -27,15 +26,13 @@ static trp_actor *dnn;
  * written where it is read, so every request can run again. */
 static tensor state[2][3], narrow, grads, head_grad, loss, value[LAYERS_MAX][VALUES], o[OTHERS];
 
+/* clang-format off: requests and tables, in lines */
 static void need(trp_status status, const char *doing)
 {
-    if (status == TRP_OK)
-        return;
+    if (status == TRP_OK) return;
     fprintf(stderr, "%s: %s (%s)\n", doing, trp_error_message(), trp_status_name(status));
     exit(1);
 }
-
-/* clang-format off: requests, in lines */
 #define SEND(call, type, ...)                                                                      \
     need(trp_##call(dnn, &(trp_##type##_request){.header.wait_ns = TRP_FOREVER, __VA_ARGS__}, NULL), #call)
 
@@ -63,26 +60,21 @@ static tensor g(int p, int l, int64_t n) { return part(grads, p, l, n); }
 /* Heads, from column `from` on, of an array of tokens x width. */
 static tensor heads(tensor t, int from)
 {
-    const int64_t width = t.dim[1], depth = C / H, dim[] = {B, H, T, depth};
-    const int64_t stride[] = {T * width, depth, width, 1};
-    t.rank = 4;
-    t.offset = (uint64_t)from * trp_dtype_bits(t.type) / 8;
-    memcpy(t.dim, dim, sizeof dim);
-    memcpy(t.stride, stride, sizeof stride);
-    return t;
+    const int64_t width = t.dim[1], depth = C / H;
+    return (tensor){.type = t.type, .rank = 4, .dim = {B, H, T, depth}, .buffer = t.buffer,
+                    .stride = {T * width, depth, width, 1},
+                    .offset = (uint64_t)from * trp_dtype_bits(t.type) / 8};
 }
 
 static void forward(void)
 {
     SEND(embedding_forward, embedding, .table = w(WPE, 0, C), .index = o[PLACES], .y = o[PLACE]);
-    SEND(embedding_forward, embedding, .table = w(WTE, 0, C), .index = o[TOKENS], .add = o[PLACE],
-         .y = value[0][X]);
+    SEND(embedding_forward, embedding, .table = w(WTE, 0, C), .index = o[TOKENS], .add = o[PLACE], .y = value[0][X]);
     for (int l = 0; l < L; l++) {
         const tensor *v = value[l];
         SEND(residual_norm_forward, residual_norm, .x = v[X], .scale = f32(N1, l), .bias = f32(N1B, l),
              .y = v[NORMED], .mean = v[M1], .inv_variance = v[V1]);
-        SEND(linear_forward, linear, .x = v[NORMED], .w = w(QKV, l, C), .bias = w(QKVB, l, 3 * C),
-             .y = v[Q]);
+        SEND(linear_forward, linear, .x = v[NORMED], .w = w(QKV, l, C), .bias = w(QKVB, l, 3 * C), .y = v[Q]);
         SEND(attention_forward, attention, .q = heads(v[Q], 0), .k = heads(v[Q], C),
              .v = heads(v[Q], 2 * C), .y = heads(v[ATT], 0), .stats = v[STATS],
              .mask = TRP_DNN_MASK_CAUSAL);
@@ -98,14 +90,12 @@ static void forward(void)
     SEND(residual_norm_forward, residual_norm, .x = value[L - 1][OUT], .scale = f32(NF, 0),
          .bias = f32(NFB, 0), .y = o[LAST], .mean = o[MF], .inv_variance = o[VF]);
     SEND(linear_forward, linear, .x = o[LAST], .w = w(WTE, 0, C), .y = o[LOGITS]);
-    SEND(cross_entropy, cross_entropy, .logits = o[LOGITS], .labels = o[LABELS], .loss = loss,
-         .dlogits = o[DLOGITS]);
+    SEND(cross_entropy, cross_entropy, .logits = o[LOGITS], .labels = o[LABELS], .loss = loss, .dlogits = o[DLOGITS]);
 }
 
 static void backward(void)
 {
-    SEND(linear_backward, linear, .dy = o[DLOGITS], .x = o[LAST], .w = w(WTE, 0, C), .dx = o[DN],
-         .dw = head_grad);
+    SEND(linear_backward, linear, .dy = o[DLOGITS], .x = o[LAST], .w = w(WTE, 0, C), .dx = o[DN], .dw = head_grad);
     SEND(residual_norm_backward, residual_norm, .dy = o[DN], .x = value[L - 1][OUT], .scale = f32(NF, 0),
          .mean = o[MF], .inv_variance = o[VF], .dx = o[DX], .dscale = g(NF, 0, C),
          .dbias = g(NFB, 0, C));
@@ -131,8 +121,7 @@ static void backward(void)
              .mean = v[M1], .inv_variance = v[V1], .dx = o[DX], .add_dx = o[DX2],
              .dscale = g(N1, l, C), .dbias = g(N1B, l, C));
     }
-    SEND(embedding_backward, embedding, .index = o[TOKENS], .dy = o[DX], .add_dtable = head_grad,
-         .dtable = g(WTE, 0, C));
+    SEND(embedding_backward, embedding, .index = o[TOKENS], .dy = o[DX], .add_dtable = head_grad, .dtable = g(WTE, 0, C));
     SEND(embedding_backward, embedding, .index = o[PLACES], .dy = o[DX], .dtable = g(WPE, 0, C));
 }
 
@@ -184,11 +173,9 @@ static void create(void)
         tensor *t = &value[i / VALUES][k];
         *t = k == X && i > 0 ? t[OUT - VALUES] /* of the layer before */
                              : make(layer[k] == 1 || k == STATS ? TRP_F32 : type, rows, layer[k]);
-        if (k == STATS)
-            t->rank = 4, memcpy(t->dim, (int64_t[]){B, H, T, 1}, 4 * sizeof *t->dim);
+        if (k == STATS) t->rank = 4, memcpy(t->dim, (int64_t[]){B, H, T, 1}, 4 * sizeof *t->dim);
     }
-    for (int i = 0; i < 6; i++)
-        state[i / 3][i % 3] = make(TRP_F32, 1, total);
+    for (int i = 0; i < 6; i++) state[i / 3][i % 3] = make(TRP_F32, 1, total);
     grads = make(TRP_F32, 1, total), loss = make(TRP_F32, 1, 1), head_grad = make(TRP_F32, VOCABULARY, C);
     narrow = bf16 ? make(TRP_BF16, 1, total) : narrow;
 }
@@ -207,9 +194,9 @@ static float *set_up(void)
     uint64_t draw = 1;
     for (int p = 0; p < PARAMETERS; p++) {
         for (int64_t i = 0; i < size[p] * (p < LAYER ? L : 1); i++) {
-            draw = draw * 6364136223846793005u + 1442695040888963407u;
+            const float weight = (float)((double)((draw = draw * 6364136223846793005u + 1442695040888963407u) >> 33) / 0x1p31 - 0.5);
             host[first[p] + (p < LAYER ? i / size[p] * layer_size : 0) + i % size[p]] =
-                p == N1 || p == N2 || p == NF ? 1 : size[p] > 4 * c ? (float)((double)(draw >> 33) / 0x1p31 - 0.5) * 0.069F : 0;
+                p == N1 || p == N2 || p == NF ? 1 : size[p] > 4 * c ? weight * 0.069F : 0;
         }
     }
     return host;
@@ -233,8 +220,7 @@ int main(int argc, char **argv)
         return fprintf(stderr, "usage: see the top of gpt2.c\n"), 2;
     float *host = set_up(), *done = host + 3 * total, mean;
     int32_t *io[3] = {calloc((size_t)(B * T), 4), calloc((size_t)(B * T), 4), calloc((size_t)(B * T), 4)};
-    if (load)
-        checkpoint(load, false, host);
+    if (load) checkpoint(load, false, host);
     need(trp_system_create(NULL, &sys), "system");
     need(trp_device_open(sys, NULL, &device), "device");
     need(trp_actor_create(device, &(trp_actor_options){.kind = "dnn"}, &dnn), "dnn");
@@ -248,8 +234,7 @@ int main(int argc, char **argv)
             const int at = ((int)*done * 7919 + i / T * 104729) % (length - T) + i % T; /* anywhere in the text */
             io[0][i] = text[at], io[1][i] = text[at + 1], io[2][i] = i % T;
         }
-        for (int i = 0; i < 3; i++)
-            transfer(o[TOKENS + i], io[i], true);
+        for (int i = 0; i < 3; i++) transfer(o[TOKENS + i], io[i], true);
         forward(), backward(), update((uint64_t)*done + 1);
         trp_device_info info;
         if (kill_each && (int)*done % kill_each == 0 && trp_device_get_info(device, &info) == TRP_OK && info.worker_pid > 0)
@@ -257,12 +242,9 @@ int main(int argc, char **argv)
         transfer(loss, &mean, false);
         printf("step %d loss %.9g\n", (int)*done, (double)mean);
     }
-    for (int i = 0; save && i < 3; i++)
-        transfer(state[now][i], host + i * total, false);
-    if (save)
-        checkpoint(save, true, host);
-    trp_actor_destroy(dnn);
-    trp_device_close(device);
+    for (int i = 0; save && i < 3; i++) transfer(state[now][i], host + i * total, false);
+    if (save) checkpoint(save, true, host);
+    trp_actor_destroy(dnn), trp_device_close(device);
     need(trp_system_destroy(sys), "system");
     return 0;
 }

@@ -276,8 +276,8 @@ typedef enum trp_dnn_kind {
      * One step of an optimizer, see trp_dnn_optimizer, over parameters w with the gradients dw.
      * All but the following are real, packed and of the same dimensions; narrow is new_w once more,
      * of its own type, for what computes with it. new_w may be w's own place and each new_moment
-     * that of its moment: then the step can't run again after a fault unless there is memory for
-     * undoing it. One element each, a value or in memory: rate, the learning rate; decay (0), that
+     * that of its moment: then a step that has begun can't run again after a
+     * fault. One element each, a value or in memory: rate, the learning rate; decay (0), that
      * of the weights; count, i64, the number of this step, the first is 1; scale (1), what
      * gradients are multiplied by first; limit: they are multiplied by limit / (norm + 1e-6) next,
      * where that is less than 1, and norm is that of all gradients, times scale. It is written to

@@ -7,8 +7,8 @@
  * zero. Gradients have the names of what they are gradients of, with a d in front.
  *
  * Faults: a request whose results lie apart from what it reads runs again on the next worker, and
- * gives the same bits. One that writes where it reads (accumulates, or updates in place) does so
- * only where there is memory for undoing it (trp_device_options), and fails else.
+ * gives the same bits. One that writes where it reads (accumulates, or updates in place) can't run
+ * again once it has begun: it ends with TRP_E_FAULT then, and what it writes is lost.
  *
  * Types: parameters and statistics are best f32, what flows between layers f32, bf16 or f16; each
  * tensor has its own type, and results are rounded to it.

@@ -146,6 +146,7 @@ static void nowhere(void)
 {
     begin();
     f_field table = f_make(TRP_F32, 2, (int64_t[]){5, 3}, true, -1, 1);
+    f_field grad = f_like(&table, TRP_F32, 1, 0);
     f_field index = f_make(TRP_I64, 1, (int64_t[]){4}, true, 0, 4);
     f_field y = f_make(TRP_F32, 2, (int64_t[]){4, 3}, true, 1, 0);
     f_field dy = f_make(TRP_F32, 2, (int64_t[]){4, 3}, true, -1, 1);
@@ -168,16 +169,16 @@ static void nowhere(void)
                 H_CHECK(k / 3 == 1 ? isnan(y.v[k])
                                    : y.v[k] == table.v[(int)index.v[k / 3] * 3 + k % 3]);
         }
-        r = (trp_embedding_request){.index = index.t, .dy = dy.t, .dtable = table.t};
+        r = (trp_embedding_request){.index = index.t, .dy = dy.t, .dtable = grad.t};
         if (h_is_cuda())
             RUN(trp_embedding_backward, r);
     }
     const double zero[15] = {0};
-    trp_embedding_request none = {.index = index.t, .dy = dy.t, .dtable = table.t};
+    trp_embedding_request none = {.index = index.t, .dy = dy.t, .dtable = grad.t};
     none.index.dim[0] = none.dy.dim[0] = 0;
     RUN(trp_embedding_backward, none);
-    F_COMPARE(&table, zero, 0, 0, false);
-    f_drop(&table), f_drop(&index), f_drop(&y), f_drop(&dy);
+    F_COMPARE(&grad, zero, 0, 0, false);
+    f_drop(&table), f_drop(&grad), f_drop(&index), f_drop(&y), f_drop(&dy);
     end();
 }
 
