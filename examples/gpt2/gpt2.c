@@ -26,7 +26,7 @@ static trp_actor *dnn;
  * written where it is read, so every request can run again. */
 static tensor state[2][3], narrow, grads, head_grad, loss, value[LAYERS_MAX][VALUES], o[OTHERS];
 
-/* clang-format off: requests and tables, in lines */
+/* clang-format off */
 static void need(trp_status status, const char *doing)
 {
     if (status == TRP_OK) return;
