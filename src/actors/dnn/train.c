@@ -1,5 +1,6 @@
 /* What the kinds of train.h have in common, on both sides. */
 #include "actors/dnn/train_op.h"
+#include "actors/dnn/train_real.h"
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/half.h"
@@ -181,11 +182,36 @@ trp__train_node trp__train_describe(const trp__dnn_host_run *run, const trp__dnn
     return x;
 }
 
+/* The variant for this processor, NULL: there is none. */
+static void (*faster(uint32_t kind))(const trp__train_node *)
+{
+#if TRP__TRAIN_AVX2
+    static void (*const runs[])(const trp__train_node *) = {
+        [TRP_DNN_SCATTER_ADD] = trp__train_scatter_f32_avx2,
+        [TRP_DNN_CROSS_ENTROPY] = trp__train_cross_entropy_f32_avx2,
+        [TRP_DNN_LOSS] = trp__train_loss_f32_avx2,
+        [TRP_DNN_ROTARY] = trp__train_rotary_f32_avx2,
+        [TRP_DNN_ROTARY_BACKWARD] = trp__train_rotary_f32_avx2,
+        [TRP_DNN_OPTIMIZER] = trp__train_optimizer_f32_avx2,
+    };
+    if (kind < COUNT_OF(runs) && __builtin_cpu_supports("avx2"))
+        return runs[kind];
+#endif
+    (void)kind;
+    return NULL;
+}
+
 void trp__train_run(const trp__dnn_host_run *run, const trp__dnn_node *n)
 {
     const trp__train_op *op = trp__train_op_of(n->kind);
     const trp__train_node x = trp__train_describe(run, n);
-    (n->compute == TRP_F64 ? op->run_f64 : op->run_f32)(&x);
+    void (*fast)(const trp__train_node *) = faster(n->kind);
+    if (n->compute == TRP_F64)
+        op->run_f64(&x);
+    else if (fast)
+        fast(&x);
+    else
+        op->run_f32(&x);
 }
 
 size_t trp__train_bytes(const trp__dnn_graph *g, const trp__dnn_node *n)
