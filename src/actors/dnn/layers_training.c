@@ -96,7 +96,7 @@ static trp_status as_vector(const char *name, const trp_dnn_tensor *t, bool colu
         return TRP_OK;
     bool packed = true;
     for (uint32_t i = 0; i < t->rank && i < TRP_DNN_RANK_MAX; i++) {
-        packed = packed && t->stride[i] == 0;
+        packed = packed && (t->stride[i] == 0 || (t->rank == 1 && t->stride[i] == 1));
         if (t->dim[i] < 0 || __builtin_mul_overflow(elements, t->dim[i], &elements))
             elements = -1;
     }
@@ -106,6 +106,7 @@ static trp_status as_vector(const char *name, const trp_dnn_tensor *t, bool colu
     if (!packed)
         return trp__fail(TRP_E_ARGUMENT, "%s.stride: expected 0, for it is packed", name);
     memset(out->dim, 0, sizeof out->dim);
+    memset(out->stride, 0, sizeof out->stride);
     out->rank = 2;
     out->dim[0] = column ? count : 1;
     out->dim[1] = column ? 1 : count;

@@ -3,6 +3,8 @@
 #include "actors/dnn/train_real.h"
 #include "base/error.h"
 
+#include <troupe/training.h>
+
 typedef trp__dnn_checked checked;
 
 #define FAIL(c, at, ...) trp__dnn_shape_fail(c, at, __VA_ARGS__)
@@ -116,6 +118,9 @@ static trp_status check_segments(const checked *c)
                     TRP__SEGMENT_COLUMNS, trp_dtype_name((trp_dtype)t->type), t->rank);
     if (t->role != TRP__DNN_DATA)
         return TRP_OK;
+    if (t->dim[0] > TRP_SEGMENTS_MAX)
+        return FAIL(c, TRP__OPT_SEGMENTS, "expected at most %d rows, got %lld", TRP_SEGMENTS_MAX,
+                    (long long)t->dim[0]);
     return check_ranges(c, c->m->given[c->m->name[c->n->port[TRP__OPT_SEGMENTS]]].data, t->dim[0]);
 }
 
