@@ -243,7 +243,7 @@ static int index_of(const trp__dnn_graph *g, const trp__dnn_node *n, int64_t *be
 
 bool trp__train_has_indices(const trp__dnn_graph *g, const trp__dnn_node *n)
 {
-    int64_t below;
+    int64_t below = 0;
     const int port = index_of(g, n, &below);
     const trp__dnn_tensor *t = port < 0 ? NULL : &g->tensor[n->port[port]];
     return t && t->role == TRP__DNN_BUFFER && !t->written && trp__dnn_elements(t) > 0;
@@ -253,7 +253,7 @@ trp_status trp__train_look(const trp__dnn_host_run *run, int node, trp_error *er
 {
     const trp__dnn_graph *g = &run->graph;
     const trp__dnn_node *n = &g->node[node];
-    int64_t below;
+    int64_t below = 0;
     const int port = index_of(g, n, &below);
     const trp__dnn_tensor *t = &g->tensor[n->port[port]];
     const void *place = run->place[n->port[port]];
