@@ -49,9 +49,9 @@ enum {
  * ones; of matrices any number of batches, then rows and columns. Strides may be any that put no
  * two elements of an output into one place; what is only read may have strides of 0. */
 typedef struct trp_dnn_tensor {
-    trp_dtype type; /* f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32 or bool; seeds and their
-                     * offsets i64, scales of blocks f8e8m0 too. Default of virtual tensors and of
-                     * values: what the node computes in */
+    trp_dtype type; /* f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32 or bool; seeds, their
+                     * offsets and indices i64, scales of blocks f8e8m0 too. Default of virtual
+                     * tensors and of values: what the node computes in */
     uint32_t rank;  /* 1 to TRP_DNN_RANK_MAX; of convolutions and resampling 2 + the number of
                      * spatial  dimensions. Virtual tensors: 0, and no dimensions: those that follow
                      * from the  node that writes it, if they do; values: 0, one element */
