@@ -41,17 +41,17 @@ enum {
     TRP_DNN_PARTS_MAX = 8,
 };
 
-/* One of three: something in memory, if it has a buffer; a number, if it has a value; else virtual,
- * an intermediate result that lies nowhere the sender can see, written by one node and read by
- * later ones.
+/* One of four: something in memory, if it has a buffer; a number, if it has a value; an array of
+ * the sender's, if it has data; else virtual, an intermediate result that lies nowhere the sender
+ * can see, written by one node and read by later ones.
  *
  * Dimensions are in cuDNN's order: n, c, then spatial ones; of filters k, c / groups, then spatial
  * ones; of matrices any number of batches, then rows and columns. Strides may be any that put no
  * two elements of an output into one place; what is only read may have strides of 0. */
 typedef struct trp_dnn_tensor {
-    trp_dtype type; /* f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32 or bool; seeds and their
-                     * offsets i64, scales of blocks f8e8m0 too. Default of virtual tensors and of
-                     * values: what the node computes in */
+    trp_dtype type; /* f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32 or bool; seeds, their
+                     * offsets and indices i64, scales of blocks f8e8m0 too. Default of virtual
+                     * tensors and of values: what the node computes in */
     uint32_t rank;  /* 1 to TRP_DNN_RANK_MAX; of convolutions and resampling 2 + the number of
                      * spatial  dimensions. Virtual tensors: 0, and no dimensions: those that follow
                      * from the  node that writes it, if they do; values: 0, one element */
@@ -62,12 +62,16 @@ typedef struct trp_dnn_tensor {
     uint64_t offset;                  /* bytes; a multiple of the element size */
     trp_scalar value; /* real; travels with the request, so that another one is the same graph. Of
                        * i64 re + 2^32 im, both whole numbers: see trp_dnn_integer() */
+    /* Packed elements in the sender's memory, copied into the request as a value is: other contents
+     * are the same graph. Of f64 only, up to 48 KiB in all tensors of a request; nodes that take it
+     * say so (`segments` of OPTIMIZER). */
+    const void *data;
 } trp_dnn_tensor;
 
 /* A number of 64 bits by value, for a seed or an offset. */
 static inline trp_dnn_tensor trp_dnn_integer(uint64_t value)
 {
-    trp_dnn_tensor t = {TRP_I64, 0, {0}, {0}, {0}, 0, {0, 0, false}};
+    trp_dnn_tensor t = {TRP_I64, 0, {0}, {0}, {0}, 0, {0, 0, false}, NULL};
     t.value = trp_complex((double)(uint32_t)value, (double)(uint32_t)(value >> 32));
     return t;
 }
@@ -213,6 +217,97 @@ typedef enum trp_dnn_kind {
      * TRP_E_ARGUMENT, unless a node of the same graph writes the table; else, and on GPUs, rows of
      * such a page are NaN. */
     TRP_DNN_PAGED_LOAD = 23,
+    /* What a training step needs; <troupe/training.h> has calls that make graphs of these.
+     *
+     * They compute in f64 if what they are about (x; w of OPTIMIZER) is f64, else in f32. Tensors
+     * called real below are f64, f32, f16 or bf16, each of its own type. An index is i32 or i64, in
+     * memory or from an earlier node; of one that is out of range nothing is read or written: on
+     * the host the request ends with TRP_E_ARGUMENT, unless a node of the same graph writes the
+     * index; else, and on GPUs, what it stands for is NaN (0 in an integer type), or is not added.
+     *
+     * x, index -> y: parts of x by their numbers along `axis`. With TRP_DNN_GATHER_SLICES, an
+     * embedding's lookup, the dimensions of index, of any rank, stand in y for that axis:
+     *     y[a, i, b] = x[a, index[i], b]
+     * where a and b are positions of any rank. With TRP_DNN_GATHER_ELEMENTS all three have one
+     * rank, y has the dimensions of index, and those are at most x's but along the axis:
+     *     y[a, i, b] = x[a, index[a, i, b], b]
+     * x and y are real, or both of one type of i8, u8, i32 and bool. */
+    TRP_DNN_GATHER = 24,
+    /* dy, index, [x] -> y: the gradient of GATHER for what was gathered from, whose dimensions y
+     * has: each element of dy is added to that of y which GATHER would read for it. y starts as x,
+     * which may be y's own place, or as 0. Elements that go to one place are added in the order of
+     * index, so the same request gives the same bits. Where index is `ignore` (by default none)
+     * nothing is added. All are real. */
+    TRP_DNN_SCATTER_ADD = 25,
+    /* x, index or t, [dy] -> [y], [rows], [stats], [dx], at least one of them. Logits x, with the C
+     * classes along the last dimension (strides may be any); a row is what is left of x without it.
+     * index has the number of the right class of each row and t the probabilities, real, of x's
+     * dimensions. With s = parameter[0], label smoothing, 0 to 1 (0), z = parameter[1] (0), and q =
+     * (1 - s) * (1 at index, 0 elsewhere; or t) + s / C:
+     *     L = log(sum over j of exp(x[j]));  loss = sum over j of q[j] * (L - x[j]) + z * L * L
+     * Where q[j] is 0 the term is 0, whatever x[j] is. Rows whose index is `ignore` (-100) have the
+     * loss 0. y is the mean over all other rows (NaN without any), the sum, or the loss of each
+     * row, as `reduction` says: one element, or one a row. rows has the loss of each row in any
+     * case, stats its L (0 of ignored ones); both real, one element a row. dx, real, of x's
+     * dimensions, is the gradient of y times dy, which is one element, with TRP_DNN_REDUCE_NONE
+     * one a row (by default 1):
+     *     dx[j] = dy * ((sum of q + 2 z L) * exp(x[j] - L) - q[j]) / (the number of rows in a mean)
+     * 0 for ignored rows. dx may be x's own place. Tensors of one element a row have x's dimensions
+     * but 1 for the last, or are without that. Nothing of x's size is held beside x and dx. */
+    TRP_DNN_CROSS_ENTROPY = 26,
+    /* x, t, [w], [b], [dy] -> [y], [rows], [dx], at least one of them: losses element by element,
+     * see trp_dnn_loss. t, the target, is real and has x's dimensions; w, weights, and b, of
+     * BCE_LOGITS only, real, have x's or 1. y and dx as of CROSS_ENTROPY, with elements for rows:
+     * rows has the loss of each element, with its weight; a mean divides by the number of all
+     * elements, TRP_DNN_REDUCE_BATCH by dimension 0 of x. */
+    TRP_DNN_LOSS = 27,
+    /* x, [a, b], [index], [offset] -> y: rotary position embedding along the last dimension, of n
+     * elements, of which the first r turn in pairs (u, v) = (x[i], x[i + r / 2]), or with
+     * TRP_DNN_ROTARY_PAIRS (x[2 i], x[2 i + 1]), i = 0 to r / 2 - 1; others are copied:
+     *     u' = u cos - v sin;  v' = u sin + v cos
+     * cos and sin are row p of a and b, real, positions x r / 2; without them those of the angle
+     * p * base^(-2 i / r), base = parameter[0] (10000), r = parameter[1] (n), in f64. p is the
+     * position: index, of x's dimensions or 1, but 1 for the last; without one the number along the
+     * last but one dimension, plus offset (i64, one element; 0). y may be x's own place.
+     * ROTARY_BACKWARD, dy instead of x and dx instead of y, turns back. */
+    TRP_DNN_ROTARY = 28,
+    TRP_DNN_ROTARY_BACKWARD = 29,
+    /* x -> index: the number along `axis` of the largest or smallest element, see `extreme`; the
+     * first of equal ones; that of a NaN, if there is one. index is i32 or i64 and has x's
+     * dimensions, but 1 along the axis. x is real, i8, u8, i32 or bool. The axis is not empty. */
+    TRP_DNN_ARG = 30,
+    /* x -> [y], index: of each line along `axis` the largest, or smallest, elements, as many as
+     * index is long there, in order; of equal ones the first comes first. A NaN is larger than any
+     * number. x and y are real, index i32 or i64. */
+    TRP_DNN_TOP_K = 31,
+    /* x, seed, [offset], [scale], [count], [limit] -> index: a class drawn of the probabilities
+     * softmax(x / temperature) of each row of logits x, the classes along the last dimension;
+     * scale is the temperature (1; 0: the largest, as ARG). Of the classes, in order as of TOP_K,
+     * only the first `count` (i64; 0: all) and of those only as many as it takes for their share to
+     * reach `limit` (1) of the sum can be drawn, at least one. u is element `row` of a UNIFORM
+     * RANDOM of f32 with this seed and offset: the class is the first of which the sum of the
+     * shares up to its own exceeds u; the order is that of TOP_K if count or limit were given, else
+     * that of their numbers. Each of the three is one element, a value or in memory. A row that has
+     * a NaN, or plus infinity, gives the class that ARG does. index is i32 or i64, one a row. */
+    TRP_DNN_SAMPLE = 32,
+    /* w, dw, [moment[0], moment[1]], rate, [decay], [count], [scale], [limit], [found], [segments]
+     *     -> new_w, [new_moment[0], new_moment[1]], [narrow], [grad_norm], [skipped]
+     * One step of an optimizer, see trp_dnn_optimizer, over parameters w with the gradients dw.
+     * All but the following are real, packed and of the same dimensions; narrow is new_w once more,
+     * of its own type, for what computes with it. new_w may be w's own place and each new_moment
+     * that of its moment: then a step that has begun can't run again after a
+     * fault. One element each, a value or in memory: rate, the learning rate; decay (0), that
+     * of the weights; count, i64, the number of this step, the first is 1; scale (1), what
+     * gradients are multiplied by first; limit: they are multiplied by limit / (norm + 1e-6) next,
+     * where that is less than 1, and norm is that of all gradients, times scale. It is written to
+     * grad_norm, real, one element. The step is skipped, new_w being w and new_moment moment, if
+     * found is not 0 (i32, bool or real), or if skipped is there and any gradient is infinite or
+     * NaN; skipped, i32, is 1 then, else 0. All of that is one request, whatever comes out.
+     *
+     * segments (f64, n x 4, as `data` or in memory) limits the step to ranges of elements, in
+     * order, that do not overlap: offset, count, a factor of rate, and the decay of that range.
+     * Elements of no range are copied, and do not count for the norm and skipped. */
+    TRP_DNN_OPTIMIZER = 33,
 } trp_dnn_kind;
 
 /* Of x, b and t where they are named, of x alone where not. Comparisons give 1 or 0; with a NaN
@@ -317,6 +412,61 @@ typedef enum trp_dnn_random {
     TRP_DNN_BERNOULLI = 2,
 } trp_dnn_random;
 
+typedef enum trp_dnn_gather {
+    TRP_DNN_GATHER_SLICES = 0,
+    TRP_DNN_GATHER_ELEMENTS = 1,
+} trp_dnn_gather;
+
+/* What becomes of the losses of rows or elements. */
+typedef enum trp_dnn_reduction {
+    TRP_DNN_REDUCE_MEAN = 0,
+    TRP_DNN_REDUCE_SUM = 1,
+    TRP_DNN_REDUCE_NONE = 2,
+    TRP_DNN_REDUCE_BATCH = 3, /* LOSS: the sum divided by dimension 0 */
+} trp_dnn_reduction;
+
+/* The loss of an element x and its target t; all times its weight w. */
+typedef enum trp_dnn_loss {
+    TRP_DNN_MSE = 0, /* (x - t)^2 */
+    TRP_DNN_L1 = 1,  /* |x - t|; the gradient at 0 is 0 */
+    /* (x - t)^2 / (2 beta) where |x - t| < beta, else |x - t| - beta / 2; beta = parameter[0] (1),
+     * at least 0 */
+    TRP_DNN_SMOOTH_L1 = 2,
+    /* Of the logit x and the probability t, with the factor b of the positive (1):
+     * (1 - t) * x + (1 + (b - 1) * t) * log(1 + exp(-x)), without overflow */
+    TRP_DNN_BCE_LOGITS = 3,
+    TRP_DNN_KL = 4,     /* t * (log(t) - x), x a logarithm; 0 where t is 0 */
+    TRP_DNN_KL_LOG = 5, /* exp(t) * (t - x): both are logarithms */
+} trp_dnn_loss;
+
+typedef enum trp_dnn_rotary {
+    TRP_DNN_ROTARY_HALVES = 0, /* GPT-NeoX, Llama as of Hugging Face */
+    TRP_DNN_ROTARY_PAIRS = 1,  /* GPT-J, Llama as of Meta */
+} trp_dnn_rotary;
+
+typedef enum trp_dnn_extreme {
+    TRP_DNN_LARGEST = 0,
+    TRP_DNN_SMALLEST = 1,
+} trp_dnn_extreme;
+
+/* g is the gradient, scaled and limited; m, v the moments; t the number of the step; all begin as 0
+ * before the first. As in PyTorch. */
+typedef enum trp_dnn_optimizer {
+    /* g += decay * w;  m = momentum * m + (1 - dampening) * g, in step 1, if count is there, m = g;
+     * w -= rate * m, with nesterov rate * (g + momentum * m). parameter[]: momentum (0), dampening
+     * (0), nesterov (0; else 1, without dampening). moment[0] exactly if momentum is not 0. */
+    TRP_DNN_SGD = 0,
+    /* g += decay * w;  m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g^2;
+     * w -= rate / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + epsilon). parameter[]: beta1
+     * (0.9), beta2 (0.999), epsilon (1e-8). moment[0] is m, moment[1] v; count is needed. */
+    TRP_DNN_ADAM = 1,
+    /* The same, but instead of g, decay changes w first: w -= rate * decay * w. */
+    TRP_DNN_ADAMW = 2,
+    /* w -= rate * decay * w;  w -= rate * sign(beta1 * m + (1 - beta1) * g);
+     * m = beta2 * m + (1 - beta2) * g. parameter[]: beta1 (0.9), beta2 (0.99). moment[0]. */
+    TRP_DNN_LION = 3,
+} trp_dnn_optimizer;
+
 /* Which columns a row of ATTENTION sees: those up to its place on the diagonal. */
 typedef enum trp_dnn_mask {
     TRP_DNN_MASK_NONE = 0,   /* all; the diagonal that `window` counts from is CAUSAL's */
@@ -357,7 +507,7 @@ typedef struct trp_dnn_node {
     uint32_t q, k, v, dq, dk, dv, stats, slopes, seq_q, seq_kv; /* of ATTENTION... */
     trp_dnn_mask mask;                                          /* ATTENTION... */
     uint32_t part[TRP_DNN_PARTS_MAX];                           /* CONCATENATE: tensors */
-    uint32_t axis;                    /* CONCATENATE, BLOCK_SCALE_...: a dimension */
+    uint32_t axis; /* CONCATENATE, BLOCK_SCALE_..., GATHER, SCATTER_ADD, ARG, TOP_K: a dimension */
     int64_t start[TRP_DNN_RANK_MAX];  /* SLICE: of each dimension */
     int64_t step[TRP_DNN_RANK_MAX];   /* SLICE; 0: 1 */
     uint32_t order[TRP_DNN_RANK_MAX]; /* TRANSPOSE: each dimension once */
@@ -366,6 +516,19 @@ typedef struct trp_dnn_node {
     uint32_t block;                   /* BLOCK_SCALE_...: 16 or 32; 0: 32 */
     uint32_t table;                   /* PAGED_LOAD */
     bool round_up;                    /* RESAMPLE_...: the number of windows */
+    /* Of what a training step needs. Tensors: */
+    uint32_t rows;                                    /* CROSS_ENTROPY, LOSS */
+    uint32_t new_w, moment[2], new_moment[2], narrow; /* OPTIMIZER, like those of the next line */
+    uint32_t rate, decay, found, segments, grad_norm, skipped;
+    uint32_t count, limit; /* OPTIMIZER, SAMPLE */
+    /* And how it works: */
+    trp_dnn_gather gather;       /* GATHER, SCATTER_ADD */
+    trp_dnn_reduction reduction; /* CROSS_ENTROPY, LOSS */
+    trp_dnn_loss loss;           /* LOSS */
+    trp_dnn_rotary rotary;       /* ROTARY... */
+    trp_dnn_extreme extreme;     /* ARG, TOP_K */
+    trp_dnn_optimizer optimizer; /* OPTIMIZER */
+    trp_scalar ignore;           /* SCATTER_ADD, CROSS_ENTROPY: a whole number, up to 2^53 */
 } trp_dnn_node;
 
 /* Where the library's engines for a graph come from. */
@@ -401,11 +564,12 @@ typedef struct trp_dnn_options {
  * element with another tensor; views of one buffer may interleave. But where all nodes are
  * POINTWISE and POINTWISE_BACKWARD, a result may be written in the place of a tensor that is read,
  * if both have the same type, dimensions and strides, the nodes that read it have results of as
- * many elements, and none of them comes behind the one that writes. Such a request is not run again
- * after a fault: it fails, and what it would have written is lost. Results are rounded to the type
- * of their tensor, to nearest; integers and f8 saturate, and a NaN is 0 in an integer; bool is what
- * is not 0. The order of sums is the library's. Where a tensor that is written has no elements
- * nothing is done; sums over nothing are 0.
+ * many elements, and none of them comes behind the one that writes; and where a kind says that a
+ * result may be another tensor's own place, if no other node reads that one. Such a request is not
+ * run again after a fault: it fails, and what it would have written is lost. Results are rounded to
+ * the type of their tensor, to nearest; integers and f8 saturate, and a NaN is 0 in an integer;
+ * bool is what is not 0. The order of sums is the library's. Where a tensor that is written has no
+ * elements nothing is done; sums over nothing are 0.
  *
  * A graph is compared by its structure, types, dimensions, strides, alignment and options, not by
  * its buffers and values: those that are the same share a plan, which is made once (some

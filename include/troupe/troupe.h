@@ -18,6 +18,7 @@
 #include <troupe/cutlass.h>
 #include <troupe/dnn.h>
 #include <troupe/layers.h>
+#include <troupe/training.h>
 #include <troupe/rnn.h>
 #include <troupe/jit.h>
 #include <troupe/probe.h>

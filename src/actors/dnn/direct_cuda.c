@@ -1,52 +1,75 @@
 #include "actors/dnn/direct_cuda.h"
 
 #include "actors/dnn/functions.h"
+#include "actors/dnn/train_op.h"
 #include <string.h>
 
 /* Which kernels a kind of node takes, in turn, and of which tensor they have a thread or a block
  * for each element. */
 static const struct {
-    uint8_t kind;
+    uint8_t first, last; /* kinds */
     uint8_t port;
     bool blocks;
     const char *name;
 } kernels[] = {
-    {TRP_DNN_CONV_FORWARD, TRP__DNN_CONV_Y, false, "trp_direct_conv_forward"},
-    {TRP_DNN_CONV_BACKWARD_DATA, TRP__DNN_CONV_X, false, "trp_direct_conv_backward_data"},
-    {TRP_DNN_CONV_BACKWARD_FILTER, TRP__DNN_CONV_W, true, "trp_direct_conv_backward_filter"},
-    {TRP_DNN_MATMUL, TRP__DNN_MATMUL_Y, false, "trp_direct_matmul"},
-    {TRP_DNN_POINTWISE, TRP__DNN_POINTWISE_Y, false, "trp_direct_pointwise"},
-    {TRP_DNN_POINTWISE_BACKWARD, TRP__DNN_GRADIENT_DX, false, "trp_direct_gradient"},
-    {TRP_DNN_REDUCTION, TRP__DNN_REDUCTION_Y, true, "trp_direct_reduction"},
-    {TRP_DNN_RESAMPLE_FORWARD, TRP__DNN_RESAMPLE_Y, false, "trp_direct_pool"},
-    {TRP_DNN_RESAMPLE_BACKWARD, TRP__DNN_RESAMPLE_X, false, "trp_direct_pool_backward"},
-    {TRP_DNN_NORM_TRAINING, TRP__DIRECT_STATISTICS, true, "trp_direct_norm"},
-    {TRP_DNN_NORM_INFERENCE, TRP__DIRECT_STATISTICS, true, "trp_direct_norm"},
-    {TRP_DNN_NORM_BACKWARD, TRP__DIRECT_STATISTICS, true, "trp_direct_norm_backward"},
-    {TRP_DNN_NORM_BACKWARD, TRP__DNN_NORM_DSCALE, true, "trp_direct_norm_backward_scale"},
-    {TRP_DNN_STATISTICS, TRP__DNN_STATISTICS_SUM, true, "trp_direct_statistics"},
-    {TRP_DNN_ATTENTION, TRP__DIRECT_STATISTICS, true, "trp_direct_attention"},
-    {TRP_DNN_ATTENTION_BACKWARD, TRP__DIRECT_STATISTICS, true, "trp_direct_attention_backward_q"},
-    {TRP_DNN_ATTENTION_BACKWARD, TRP__DNN_ATTENTION_K, true, "trp_direct_attention_backward_kv"},
-    {TRP_DNN_ATTENTION_BACKWARD, TRP__DNN_ATTENTION_DBIAS, true,
+    {TRP_DNN_CONV_FORWARD, TRP_DNN_CONV_FORWARD, TRP__DNN_CONV_Y, false, "trp_direct_conv_forward"},
+    {TRP_DNN_CONV_BACKWARD_DATA, TRP_DNN_CONV_BACKWARD_DATA, TRP__DNN_CONV_X, false,
+     "trp_direct_conv_backward_data"},
+    {TRP_DNN_CONV_BACKWARD_FILTER, TRP_DNN_CONV_BACKWARD_FILTER, TRP__DNN_CONV_W, true,
+     "trp_direct_conv_backward_filter"},
+    {TRP_DNN_MATMUL, TRP_DNN_MATMUL, TRP__DNN_MATMUL_Y, false, "trp_direct_matmul"},
+    {TRP_DNN_POINTWISE, TRP_DNN_POINTWISE, TRP__DNN_POINTWISE_Y, false, "trp_direct_pointwise"},
+    {TRP_DNN_POINTWISE_BACKWARD, TRP_DNN_POINTWISE_BACKWARD, TRP__DNN_GRADIENT_DX, false,
+     "trp_direct_gradient"},
+    {TRP_DNN_REDUCTION, TRP_DNN_REDUCTION, TRP__DNN_REDUCTION_Y, true, "trp_direct_reduction"},
+    {TRP_DNN_RESAMPLE_FORWARD, TRP_DNN_RESAMPLE_FORWARD, TRP__DNN_RESAMPLE_Y, false,
+     "trp_direct_pool"},
+    {TRP_DNN_RESAMPLE_BACKWARD, TRP_DNN_RESAMPLE_BACKWARD, TRP__DNN_RESAMPLE_X, false,
+     "trp_direct_pool_backward"},
+    {TRP_DNN_NORM_TRAINING, TRP_DNN_NORM_TRAINING, TRP__DIRECT_STATISTICS, true, "trp_direct_norm"},
+    {TRP_DNN_NORM_INFERENCE, TRP_DNN_NORM_INFERENCE, TRP__DIRECT_STATISTICS, true,
+     "trp_direct_norm"},
+    {TRP_DNN_NORM_BACKWARD, TRP_DNN_NORM_BACKWARD, TRP__DIRECT_STATISTICS, true,
+     "trp_direct_norm_backward"},
+    {TRP_DNN_NORM_BACKWARD, TRP_DNN_NORM_BACKWARD, TRP__DNN_NORM_DSCALE, true,
+     "trp_direct_norm_backward_scale"},
+    {TRP_DNN_STATISTICS, TRP_DNN_STATISTICS, TRP__DNN_STATISTICS_SUM, true,
+     "trp_direct_statistics"},
+    {TRP_DNN_ATTENTION, TRP_DNN_ATTENTION, TRP__DIRECT_STATISTICS, true, "trp_direct_attention"},
+    {TRP_DNN_ATTENTION_BACKWARD, TRP_DNN_ATTENTION_BACKWARD, TRP__DIRECT_STATISTICS, true,
+     "trp_direct_attention_backward_q"},
+    {TRP_DNN_ATTENTION_BACKWARD, TRP_DNN_ATTENTION_BACKWARD, TRP__DNN_ATTENTION_K, true,
+     "trp_direct_attention_backward_kv"},
+    {TRP_DNN_ATTENTION_BACKWARD, TRP_DNN_ATTENTION_BACKWARD, TRP__DNN_ATTENTION_DBIAS, true,
      "trp_direct_attention_backward_bias"},
-    {TRP_DNN_CONCATENATE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
-    {TRP_DNN_SLICE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
-    {TRP_DNN_TRANSPOSE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
-    {TRP_DNN_RESHAPE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
-    {TRP_DNN_RANDOM, TRP__DNN_RANDOM_Y, false, "trp_direct_random"},
-    {TRP_DNN_PAGED_LOAD, TRP__DNN_PAGED_Y, false, "trp_direct_paged_load"},
-    {TRP_DNN_BLOCK_SCALE_QUANTIZE, TRP__DNN_BLOCKS_SCALE, false, "trp_direct_quantize"},
-    {TRP_DNN_BLOCK_SCALE_DEQUANTIZE, TRP__DNN_BLOCKS_Y, false, "trp_direct_dequantize"},
+    {TRP_DNN_CONCATENATE, TRP_DNN_CONCATENATE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
+    {TRP_DNN_SLICE, TRP_DNN_SLICE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
+    {TRP_DNN_TRANSPOSE, TRP_DNN_TRANSPOSE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
+    {TRP_DNN_RESHAPE, TRP_DNN_RESHAPE, TRP__DNN_MOVE_Y, false, "trp_direct_move"},
+    {TRP_DNN_RANDOM, TRP_DNN_RANDOM, TRP__DNN_RANDOM_Y, false, "trp_direct_random"},
+    {TRP_DNN_PAGED_LOAD, TRP_DNN_PAGED_LOAD, TRP__DNN_PAGED_Y, false, "trp_direct_paged_load"},
+    {TRP_DNN_BLOCK_SCALE_QUANTIZE, TRP_DNN_BLOCK_SCALE_QUANTIZE, TRP__DNN_BLOCKS_SCALE, false,
+     "trp_direct_quantize"},
+    {TRP_DNN_BLOCK_SCALE_DEQUANTIZE, TRP_DNN_BLOCK_SCALE_DEQUANTIZE, TRP__DNN_BLOCKS_Y, false,
+     "trp_direct_dequantize"},
+#define ROW(name, first, last, port, blocks)                                                       \
+    {TRP_DNN_##first, TRP_DNN_##last, port, blocks, "trp_direct_" #name},
+    TRP__TRAIN_KERNELS(ROW)
+#undef ROW
 };
 
 enum { KERNELS = sizeof kernels / sizeof *kernels };
+
+static bool is_for(size_t kernel, uint8_t kind)
+{
+    return kernels[kernel].first <= kind && kind <= kernels[kernel].last;
+}
 
 bool trp__direct_takes(const trp__dnn_node *node)
 {
     bool any = false;
     for (size_t i = 0; i < KERNELS; i++)
-        any = any || kernels[i].kind == node->kind;
+        any = any || is_for(i, node->kind);
     return any;
 }
 
@@ -79,6 +102,17 @@ static void describe(const trp__dnn_graph *graph, const trp__dnn_node *node, voi
         out->tensor[TRP__DIRECT_STATISTICS] = out->tensor[TRP__DNN_ATTENTION_Q];
         out->tensor[TRP__DIRECT_STATISTICS].dim[3] = 1;
     }
+    trp__direct_train_shape(out);
+}
+
+uint64_t trp__direct_workspace(const trp__dnn_graph *graph, const trp__dnn_node *node)
+{
+    const trp__dnn_tensor *tensor[TRP__DNN_PORTS];
+    if (!trp__dnn_is_training(node->kind) || !trp__train_op_of(node->kind)->device_bytes)
+        return 0;
+    for (int i = 0; i < TRP__DNN_PORTS; i++)
+        tensor[i] = node->port[i] == TRP__DNN_NO_PORT ? NULL : &graph->tensor[node->port[i]];
+    return trp__train_op_of(node->kind)->device_bytes(node, tensor);
 }
 
 trp_status trp__direct_launch(const trp__dnn_graph *graph, uint32_t node,
@@ -88,12 +122,12 @@ trp_status trp__direct_launch(const trp__dnn_graph *graph, uint32_t node,
     trp__direct d;
     trp_status status = TRP_OK;
     describe(graph, &graph->node[node], launch->at, launch->number, &d);
+    d.scratch = launch->workspace;
     for (size_t i = 0; i < KERNELS && status == TRP_OK; i++) {
-        const uint8_t port = kernels[i].port;
         trp__cu_function function;
-        if (kernels[i].kind != graph->node[node].kind || (port < TRP__DNN_PORTS && !d.used[port]))
+        if (!is_for(i, graph->node[node].kind))
             continue;
-        d.count = trp__dnn_elements(&d.tensor[port]);
+        d.count = trp__direct_count(&d, kernels[i].port);
         if (d.count == 0)
             continue;
         const int64_t blocks =

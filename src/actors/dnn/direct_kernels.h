@@ -818,6 +818,12 @@ TRP__KERNEL void trp_direct_norm_backward_scale(const trp__direct d)
 #include "actors/dnn/direct_attention.h"
 #include "actors/dnn/direct_paged.h"
 
+#include "actors/dnn/direct_train_gather.h"
+#include "actors/dnn/direct_train_loss.h"
+#include "actors/dnn/direct_train_optimizer.h"
+#include "actors/dnn/direct_train_pick.h"
+#include "actors/dnn/direct_train_rotary.h"
+
 #undef FOR_THREADS
 #undef FOR_BLOCKS
 #undef FOR_IN_BLOCK

@@ -21,4 +21,9 @@ bool trp__dnn_is_trusted(const trp_dnn_graph_request *request);
 trp_status trp__dnn_job_graph(const trp_job *job, trp__dnn_graph *graph, trp_dnn_ran **ran,
                               trp_error *error);
 
+/* Where its tensors lie that are in buffers or travel with it, as the accesses of `job` say: their
+ * addresses, and, unless that is NULL, how many bytes there are. Others are left as they are. */
+void trp__dnn_job_places(const trp_job *job, const trp__dnn_graph *graph, void *address[],
+                         uint64_t bytes[]);
+
 #endif

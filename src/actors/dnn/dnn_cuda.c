@@ -530,10 +530,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
         status = trp__dnn_job_graph(&seen, &graph, &ran, error);
     if (status != TRP_OK || !ran)
         return status;
-    for (int i = 0; i < graph.head->tensors; i++) {
-        if (graph.access[i] < job->access_count)
-            at[i] = job->access[graph.access[i]].address;
-    }
+    trp__dnn_job_places(job, &graph, at, NULL);
     plan_key key = {.sum = g.sum, .bytes = trp__dnn_key_bytes(graph.head)};
     status = find_plan(s, &key, &graph, &plan, error);
     if (status != TRP_OK || !plan)

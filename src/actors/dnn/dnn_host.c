@@ -78,12 +78,7 @@ static trp_status make_run(const state *s, const trp_job *job, const trp__dnn_gr
 {
     void *address[TRP_DNN_TENSORS_MAX] = {0};
     uint64_t bytes[TRP_DNN_TENSORS_MAX] = {0};
-    for (int i = 0; i < graph->head->tensors; i++) {
-        if (graph->access[i] < job->access_count) {
-            address[i] = job->access[graph->access[i]].address;
-            bytes[i] = job->access[graph->access[i]].bytes;
-        }
-    }
+    trp__dnn_job_places(job, graph, address, bytes);
     return trp__dnn_host_make(&s->libraries, graph, address, bytes, out, error);
 }
 

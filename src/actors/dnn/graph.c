@@ -1,14 +1,14 @@
 /* What there is to know of the kinds of nodes, and how a graph lies in memory. */
 #include "actors/dnn/graph.h"
 
+#include "actors/dnn/train_op.h"
+
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-/* clang-format off */
-#define IN(field)  {#field, offsetof(trp_dnn_node, field), false, false}
-#define MAY(field) {#field, offsetof(trp_dnn_node, field), false, true}
-#define OUT(field) {#field, offsetof(trp_dnn_node, field), true, false}
-#define GET(field) {#field, offsetof(trp_dnn_node, field), true, true}
-/* clang-format on */
+#define IN  TRP__PORT_IN
+#define MAY TRP__PORT_MAY
+#define OUT TRP__PORT_OUT
+#define GET TRP__PORT_GET
 
 static const trp__dnn_kind kinds[] = {
     [TRP_DNN_CONV_FORWARD] =
@@ -199,7 +199,35 @@ static const struct {
 
 const trp__dnn_kind *trp__dnn_kind_of(uint32_t kind)
 {
+    if (trp__dnn_is_training(kind))
+        return &trp__train_op_of(kind)->kind;
     return kind < COUNT_OF(kinds) && kinds[kind].name ? &kinds[kind] : NULL;
+}
+
+bool trp__dnn_in_place(uint32_t kind, int read, int written)
+{
+    static const struct {
+        uint8_t kind, read, written;
+    } pairs[] = {
+        {TRP_DNN_POINTWISE, TRP__DNN_POINTWISE_X, TRP__DNN_POINTWISE_Y},
+        {TRP_DNN_POINTWISE, TRP__DNN_POINTWISE_B, TRP__DNN_POINTWISE_Y},
+        {TRP_DNN_POINTWISE, TRP__DNN_POINTWISE_T, TRP__DNN_POINTWISE_Y},
+        {TRP_DNN_POINTWISE_BACKWARD, TRP__DNN_GRADIENT_X, TRP__DNN_GRADIENT_DX},
+        {TRP_DNN_POINTWISE_BACKWARD, TRP__DNN_GRADIENT_DY, TRP__DNN_GRADIENT_DX},
+        {TRP_DNN_SCATTER_ADD, TRP__GATHER_BEFORE, TRP__GATHER_WHOLE},
+        {TRP_DNN_CROSS_ENTROPY, TRP__LOSS_X, TRP__LOSS_DX},
+        {TRP_DNN_LOSS, TRP__LOSS_X, TRP__LOSS_DX},
+        {TRP_DNN_ROTARY, TRP__ROTARY_X, TRP__ROTARY_Y},
+        {TRP_DNN_ROTARY_BACKWARD, TRP__ROTARY_X, TRP__ROTARY_Y},
+        {TRP_DNN_OPTIMIZER, TRP__OPT_W, TRP__OPT_NEW_W},
+        {TRP_DNN_OPTIMIZER, TRP__OPT_MOMENT, TRP__OPT_NEW_MOMENT},
+        {TRP_DNN_OPTIMIZER, TRP__OPT_MOMENT + 1, TRP__OPT_NEW_MOMENT + 1},
+    };
+    for (size_t i = 0; i < COUNT_OF(pairs); i++) {
+        if (pairs[i].kind == kind && pairs[i].read == read && pairs[i].written == written)
+            return true;
+    }
+    return false;
 }
 
 uint32_t trp__dnn_pointwise_inputs(uint32_t mode)

@@ -1,6 +1,7 @@
 /* A graph as both sides know it: checked, all defaults filled in, tensors numbered in the order in
  * which nodes first name them, so that graphs that differ in names alone are the same bytes. It
- * travels behind the record, in the order head, tensors, nodes, values, accesses. */
+ * travels behind the record, in the order head, tensors, nodes, values, accesses; arrays that are
+ * part of the request lie behind it, see dnn_wire.h. */
 #ifndef TRP_ACTORS_DNN_GRAPH_H
 #define TRP_ACTORS_DNN_GRAPH_H
 
@@ -23,6 +24,7 @@ typedef enum trp__dnn_role {
     TRP__DNN_VIRTUAL,
     TRP__DNN_BUFFER,
     TRP__DNN_VALUE,
+    TRP__DNN_DATA, /* an array that travels with the request; packed */
 } trp__dnn_role;
 
 typedef struct trp__dnn_tensor {
@@ -100,7 +102,8 @@ typedef struct trp__dnn_node {
     uint8_t port[TRP__DNN_PORTS]; /* the number of the tensor; TRP__DNN_NO_PORT: none */
     int32_t pre_pad[TRP__DNN_SPATIAL], post_pad[TRP__DNN_SPATIAL];
     int32_t stride[TRP__DNN_SPATIAL], dilation[TRP__DNN_SPATIAL];
-    int32_t window[TRP__DNN_SPATIAL];     /* of BLOCK_SCALE_... the first is the block */
+    int32_t window[TRP__DNN_SPATIAL];     /* of BLOCK_SCALE_... the first is the block; of what a
+                                           * training step needs see train.h */
     double parameter[TRP_DNN_PARAMETERS]; /* defaults filled in; no upper clip: infinity. Of UNIFORM
                                            * the third is y's largest number below `high` */
     int32_t start[TRP__DNN_RANK], step[TRP__DNN_RANK]; /* SLICE; of TRANSPOSE start is the order */
@@ -152,6 +155,14 @@ typedef struct trp__dnn_port {
     bool optional;
 } trp__dnn_port;
 
+/* Rows of such tables: what is read, and may be missing; what is written, and may. */
+/* clang-format off */
+#define TRP__PORT_IN(field)  {#field, offsetof(trp_dnn_node, field), false, false}
+#define TRP__PORT_MAY(field) {#field, offsetof(trp_dnn_node, field), false, true}
+#define TRP__PORT_OUT(field) {#field, offsetof(trp_dnn_node, field), true, false}
+#define TRP__PORT_GET(field) {#field, offsetof(trp_dnn_node, field), true, true}
+/* clang-format on */
+
 /* What there is to know of a kind. */
 typedef struct trp__dnn_kind {
     const char *name;
@@ -179,11 +190,21 @@ static inline bool trp__dnn_has_blocks(uint32_t kind)
 uint32_t trp__dnn_pointwise_inputs(uint32_t mode);
 const char *trp__dnn_pointwise_name(uint32_t mode);
 
+/* Whether a node may write the tensor at one port into the place of the one that it reads at
+ * another: each element, or what such a node computes together, depends on its own place only. */
+bool trp__dnn_in_place(uint32_t kind, int read, int written);
+
 /* Elements of a tensor; 0 if any of its dimensions is. */
 int64_t trp__dnn_elements(const trp__dnn_tensor *t);
 
 /* One more than the largest offset of an element, in elements; 0 if there are none. */
 int64_t trp__dnn_extent(const trp__dnn_tensor *t);
+
+/* Of one that travels with the request. */
+static inline uint64_t trp__dnn_data_bytes(const trp__dnn_tensor *t)
+{
+    return (uint64_t)trp__dnn_elements(t) * sizeof(double);
+}
 
 /* The bytes of a graph, and of that part that makes graphs the same (with the head). */
 size_t trp__dnn_bytes(const trp__dnn_head *head);

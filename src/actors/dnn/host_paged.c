@@ -1,5 +1,6 @@
 #include "actors/dnn/host_paged.h"
 
+#include "actors/dnn/train_op.h"
 #include "base/error.h"
 
 #include <troupe/convert.h>
@@ -63,7 +64,8 @@ bool trp__dnn_host_has_tables(const trp__dnn_graph *graph)
 {
     bool any = false;
     for (int i = 0; i < graph->head->nodes; i++)
-        any = any || can_be_looked_at(graph, &graph->node[i]);
+        any = any || can_be_looked_at(graph, &graph->node[i]) ||
+              trp__train_has_indices(graph, &graph->node[i]);
     return any;
 }
 
@@ -93,6 +95,8 @@ trp_status trp__dnn_host_look(const trp__dnn_host_run *run, trp_error *error)
             const paged p = describe(run, &g->node[i]);
             status = look_at(&p, i, error);
         }
+        if (trp__train_has_indices(g, &g->node[i]))
+            status = trp__train_look(run, i, error);
     }
     return status;
 }

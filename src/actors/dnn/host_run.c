@@ -4,6 +4,7 @@
 #include "actors/dnn/host_paged.h"
 #include "actors/dnn/host_product.h"
 #include "actors/dnn/onednn.h"
+#include "actors/dnn/train_op.h"
 #include "base/error.h"
 
 #include <limits.h>
@@ -93,6 +94,8 @@ static size_t node_bytes(const trp__dnn_graph *g, const trp__dnn_node *n)
     const trp__dnn_tensor *tensor[TRP__DNN_PORTS];
     if (n->kind == TRP_DNN_PAGED_LOAD)
         return 0;
+    if (trp__dnn_is_training(n->kind))
+        return aligned(trp__train_bytes(g, n));
     find_tensors(g, n, tensor);
     size_t bytes = real_bytes(n, trp__dnn_host_rest(n, tensor));
     for (int at = 0; at < TRP__DNN_PORTS; at++)
@@ -320,6 +323,10 @@ void trp__dnn_host_run_now(trp__dnn_host_run *run)
         some = 1;
         if (x.n->kind == TRP_DNN_PAGED_LOAD) {
             trp__dnn_host_paged_load(run, x.n);
+            continue;
+        }
+        if (trp__dnn_is_training(x.n->kind)) {
+            trp__train_run(run, x.n);
             continue;
         }
         load_node(run, &x);

@@ -15,6 +15,8 @@
 
 typedef trp__dnn_making making;
 
+enum { DATA_MAX = 48 << 10 }; /* bytes that travel with a request beside its graph */
+
 /* What an engine may use if the request does not say. */
 #define WORKSPACE_DEFAULT ((uint64_t)256 << 20)
 
@@ -130,6 +132,26 @@ static bool may_replace(const making *m, uint32_t y, uint32_t x)
     return true;
 }
 
+/* Whether a tensor is written in the place of one that is read: by the node that alone reads it. */
+static bool is_in_place(const making *m, uint32_t written, uint32_t read)
+{
+    bool writer = false;
+    if (!m->tensor[written].written || m->tensor[read].written || !same_place(m, written, read))
+        return false;
+    for (uint32_t i = 0; i < m->head.nodes; i++) {
+        const trp__dnn_node *n = &m->node[i];
+        const uint8_t *to = memchr(n->port, (int)written, sizeof n->port);
+        for (int at = 0; at < TRP__DNN_PORTS; at++) {
+            if (n->port[at] != read)
+                continue;
+            if (!to || !trp__dnn_in_place(n->kind, at, (int)(to - n->port)))
+                return false;
+            writer = true;
+        }
+    }
+    return writer;
+}
+
 /* *replaces: it is written in the place of something that is read. */
 static trp_status check_output(making *m, uint32_t number, bool *replaces)
 {
@@ -138,7 +160,7 @@ static trp_status check_output(making *m, uint32_t number, bool *replaces)
         const trp__overlap found = i == number ? TRP__OVERLAP_NONE : overlap(m, number, i);
         if (found == TRP__OVERLAP_NONE)
             continue;
-        if (!may_replace(m, number, i))
+        if (!may_replace(m, number, i) && !is_in_place(m, number, i))
             return FAIL(m, "tensors[%u]: it %s tensors[%u], and is written%s", m->name[number],
                         found == TRP__OVERLAP_UNKNOWN ? "may overlap" : "overlaps", m->name[i],
                         found == TRP__OVERLAP_UNKNOWN ? "; expected strides that nest" : "");
@@ -201,6 +223,35 @@ static void note_alignments(making *m)
         uint64_t offset = m->given[m->name[i]].offset;
         if (m->tensor[i].role == TRP__DNN_BUFFER)
             m->tensor[i].alignment = offset % 16 ? (uint32_t)(offset & -offset) & 15U : 16U;
+    }
+}
+
+/* How much travels with the request beside the graph. */
+static trp_status count_data(making *m, uint32_t *bytes)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < m->head.tensors; i++) {
+        const uint64_t elements =
+            m->tensor[i].role == TRP__DNN_DATA ? (uint64_t)trp__dnn_elements(&m->tensor[i]) : 0;
+        sum += elements > DATA_MAX ? DATA_MAX + 1 : elements * sizeof(double);
+        if (sum > DATA_MAX)
+            return FAIL(m, "tensors[%u].data: expected at most %d bytes in all tensors, got more",
+                        m->name[i], DATA_MAX);
+    }
+    *bytes = (uint32_t)sum;
+    return TRP_OK;
+}
+
+/* Copies what travels so. */
+static void put_data(const making *m, char *to)
+{
+    for (uint32_t i = 0; i < m->head.tensors; i++) {
+        if (m->tensor[i].role != TRP__DNN_DATA)
+            continue;
+        const size_t bytes = (size_t)trp__dnn_data_bytes(&m->tensor[i]);
+        if (bytes > 0)
+            memcpy(to, m->given[m->name[i]].data, bytes);
+        to += bytes;
     }
 }
 
@@ -273,11 +324,17 @@ static trp_status put_request(making *m, trp__pack *pack, const trp_dnn_graph_re
     const uint8_t tune = m->head.tune;
     void *room = NULL;
     g->bytes = (uint32_t)trp__dnn_bytes(&m->head);
-    trp_status status = pack->exchange(pack, r->options.ran, r->options.ran ? before : 0,
-                                       before + g->bytes, r->header.wait_ns, &room);
+    trp_status status = count_data(m, &g->data);
+    if (status == TRP_OK)
+        status = pack->exchange(pack, r->options.ran, r->options.ran ? before : 0,
+                                g->data ? (uint32_t)TRP__DNN_DATA_AT(g->bytes) + g->data
+                                        : before + g->bytes,
+                                r->header.wait_ns, &room);
     if (status != TRP_OK)
         return status;
     char *graph = (char *)room + before;
+    if (g->data)
+        put_data(m, (char *)room + TRP__DNN_DATA_AT(g->bytes));
     m->head.tune = 0;
     status = put_graph(m, pack, graph);
     if (status == TRP_OK)

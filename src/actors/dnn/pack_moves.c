@@ -1,6 +1,7 @@
 /* Nodes that move data, as a request has them: what they have beside tensors, and what dimensions
  * and types their tensors must have. */
 #include "actors/dnn/making.h"
+#include "actors/dnn/train_op.h"
 #include "base/error.h"
 
 #define FAIL(m, ...) trp__error_set((m)->error, TRP_E_ARGUMENT, __VA_ARGS__)
@@ -28,9 +29,10 @@ trp_status trp__dnn_take_move(making *m, uint32_t index)
     const bool slice = n->kind == TRP_DNN_SLICE, transpose = n->kind == TRP_DNN_TRANSPOSE;
     const bool blocks = trp__dnn_has_blocks(n->kind);
     const bool along = n->kind == TRP_DNN_CONCATENATE || blocks;
-    if (given->axis >= (along ? TRP_DNN_RANK_MAX : 1))
+    const bool axis = along || trp__train_has_axis(n->kind);
+    if (given->axis >= (axis ? TRP_DNN_RANK_MAX : 1))
         return FAIL(m, "nodes[%u].axis (%s): expected 0%s, got %u", index,
-                    trp__dnn_kind_of(n->kind)->name, along ? " to 7" : "", given->axis);
+                    trp__dnn_kind_of(n->kind)->name, axis ? " to 7" : "", given->axis);
     if (along)
         n->mode = (uint8_t)given->axis;
     if (given->block != 0 && !(blocks && (given->block == 16 || given->block == 32)))

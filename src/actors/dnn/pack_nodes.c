@@ -1,5 +1,6 @@
 /* Nodes as a request has them. */
 #include "actors/dnn/making.h"
+#include "actors/dnn/train_op.h"
 #include "base/error.h"
 
 #include <math.h>
@@ -65,6 +66,21 @@ static const struct {
     FIELD(seed),
     FIELD(offset),
     FIELD(table),
+    FIELD(rows),
+    FIELD(new_w),
+    FIELD(moment[0]),
+    FIELD(moment[1]),
+    FIELD(new_moment[0]),
+    FIELD(new_moment[1]),
+    FIELD(narrow),
+    FIELD(rate),
+    FIELD(decay),
+    FIELD(found),
+    FIELD(segments),
+    FIELD(grad_norm),
+    FIELD(skipped),
+    FIELD(count),
+    FIELD(limit),
 #undef FIELD
 };
 
@@ -92,6 +108,9 @@ static trp_status take_port(making *m, uint32_t index, int at, uint32_t tensors)
     if (status != TRP_OK)
         return status;
     trp__dnn_tensor *t = &m->tensor[n->port[at]];
+    if (t->role == TRP__DNN_DATA && !(n->kind == TRP_DNN_OPTIMIZER && at == TRP__OPT_SEGMENTS))
+        return FAIL(m, "nodes[%u].%s (%s): expected a tensor without data", index, port->name,
+                    kind->name);
     if (!port->written && t->role == TRP__DNN_VIRTUAL && !t->written)
         return FAIL(m,
                     "nodes[%u].%s (%s): tensors[%u] has no buffer and no value, and no earlier "
@@ -165,6 +184,8 @@ static trp_status check_parameters(making *m, uint32_t index)
         n->parameter[0] = n->mode == TRP_DNN_BERNOULLI ? 0.5 : 0;
         n->parameter[1] = count - 1;
     }
+    if (trp__dnn_is_training(n->kind))
+        count = trp__train_parameters(n);
     for (size_t i = 0; has && i < COUNT_OF(defaults); i++) {
         if (defaults[i].mode == n->mode) {
             count = defaults[i].count;
@@ -215,6 +236,13 @@ static trp_status check_mode(making *m, uint32_t index)
         {"flip", n->flip, 0, 1, conv},
         {"mask", n->mask, 0, TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT, is_attention(kind)},
         {"random", n->random, 0, TRP_DNN_BERNOULLI, kind == TRP_DNN_RANDOM},
+        {"gather", n->gather, 0, TRP_DNN_GATHER_ELEMENTS,
+         kind == TRP_DNN_GATHER || kind == TRP_DNN_SCATTER_ADD},
+        {"loss", n->loss, 0, TRP_DNN_KL_LOG, kind == TRP_DNN_LOSS},
+        {"rotary", n->rotary, 0, TRP_DNN_ROTARY_PAIRS,
+         kind == TRP_DNN_ROTARY || kind == TRP_DNN_ROTARY_BACKWARD},
+        {"extreme", n->extreme, 0, TRP_DNN_SMALLEST, kind == TRP_DNN_ARG || kind == TRP_DNN_TOP_K},
+        {"optimizer", n->optimizer, 0, TRP_DNN_LION, kind == TRP_DNN_OPTIMIZER},
     };
     for (size_t i = 0; i < COUNT_OF(modes); i++) {
         uint32_t least = modes[i].mine ? modes[i].least : 0,
@@ -341,7 +369,7 @@ trp_status trp__dnn_take_node(making *m, uint32_t index, uint32_t tensors, uint6
     trp__dnn_node *n = &m->node[index];
     if (!trp__dnn_kind_of(given->kind))
         return FAIL(m, "nodes[%u].kind: expected a trp_dnn_kind, 1 to %d, got %d", index,
-                    TRP_DNN_PAGED_LOAD, (int)given->kind);
+                    TRP_DNN_OPTIMIZER, (int)given->kind);
     *n = (trp__dnn_node){.kind = (uint8_t)given->kind};
     trp_status status = check_unused(m, index);
     if (status == TRP_OK)
@@ -352,6 +380,8 @@ trp_status trp__dnn_take_node(making *m, uint32_t index, uint32_t tensors, uint6
         status = check_geometry(m, index);
     if (status == TRP_OK)
         status = trp__dnn_take_move(m, index);
+    if (status == TRP_OK)
+        status = trp__train_take(m, index);
     for (int at = 0; at < TRP__DNN_PORTS && status == TRP_OK; at++)
         status = take_port(m, index, at, tensors);
     if (status == TRP_OK)

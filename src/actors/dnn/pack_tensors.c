@@ -26,7 +26,10 @@ static bool is_type(trp_dtype type)
 
 static trp__dnn_role role_of(const trp_dnn_tensor *t)
 {
-    return t->buffer.id ? TRP__DNN_BUFFER : t->value.given ? TRP__DNN_VALUE : TRP__DNN_VIRTUAL;
+    return t->buffer.id     ? TRP__DNN_BUFFER
+           : t->value.given ? TRP__DNN_VALUE
+           : t->data        ? TRP__DNN_DATA
+                            : TRP__DNN_VIRTUAL;
 }
 
 static trp_status check_value(making *m, uint32_t name)
@@ -34,6 +37,9 @@ static trp_status check_value(making *m, uint32_t name)
     const trp_dnn_tensor *t = &m->given[name];
     if (t->buffer.id && t->value.given)
         return FAIL(m, "tensors[%u].value: expected none, for it has a buffer", name);
+    if (t->data && (t->buffer.id || t->value.given))
+        return FAIL(m, "tensors[%u].data: expected none, for it has a %s", name,
+                    t->buffer.id ? "buffer" : "value");
     if (t->value.given && t->type != TRP_I64 && (t->value.im != 0 || !isfinite(t->value.re)))
         return FAIL(m, "tensors[%u].value: expected a real finite number, got %g + %gi", name,
                     t->value.re, t->value.im);
@@ -46,6 +52,9 @@ static trp_status check_value(making *m, uint32_t name)
 static trp_status check_type(making *m, uint32_t name)
 {
     const trp_dnn_tensor *t = &m->given[name];
+    if (t->data && t->type != TRP_F64)
+        return FAIL(m, "tensors[%u].type: expected f64 of what has data, got %s", name,
+                    trp_dtype_name(t->type));
     if (is_type(t->type) || (t->type == TRP_DTYPE_NONE && !t->buffer.id))
         return TRP_OK;
     return FAIL(m,
@@ -59,8 +68,9 @@ static trp_status check_dims(making *m, uint32_t name)
     const trp_dnn_tensor *t = &m->given[name];
     int64_t least = role_of(t) == TRP__DNN_VALUE ? 1 : 0;
     int64_t most = role_of(t) == TRP__DNN_VALUE ? 1 : SPAN_MAX;
-    if (t->rank > TRP_DNN_RANK_MAX || (t->rank == 0 && t->buffer.id))
-        return FAIL(m, "tensors[%u].rank: expected %d to %d, got %u", name, t->buffer.id ? 1 : 0,
+    const bool somewhere = t->buffer.id || t->data;
+    if (t->rank > TRP_DNN_RANK_MAX || (t->rank == 0 && somewhere))
+        return FAIL(m, "tensors[%u].rank: expected %d to %d, got %u", name, somewhere ? 1 : 0,
                     TRP_DNN_RANK_MAX, t->rank);
     for (uint32_t i = 0; i < TRP_DNN_RANK_MAX; i++) {
         if (i < t->rank ? t->dim[i] < least || t->dim[i] > most : t->dim[i] != 0)
@@ -137,6 +147,8 @@ trp_status trp__dnn_take_tensor(making *m, uint32_t name, uint8_t *number)
         t->stride[i] = given->stride[i];
         packed = packed && given->stride[i] == 0;
     }
+    if (t->role == TRP__DNN_DATA && !packed)
+        return FAIL(m, "tensors[%u].stride: expected 0, for data is packed", name);
     if (packed && t->role != TRP__DNN_VIRTUAL)
         trp__dnn_pack_strides(t, NULL);
     return trp__dnn_check_span(m, *number);

@@ -2,6 +2,7 @@
 
 #include "actors/dnn/direct_cuda.h"
 #include "actors/dnn/product_cublaslt.h"
+#include "actors/dnn/train.h"
 #include "actors/dnn/trust.h"
 #include "base/error.h"
 
@@ -126,6 +127,8 @@ void trp__dnn_plan_end(trp__dnn_plan *plan)
             plan->offset[t] = plan->between;
             plan->between += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         }
+        if (step->way == TRP__DNN_WAY_DIRECT)
+            step->engine.workspace = trp__direct_workspace(graph, &graph->node[step->first]);
         if (step->engine.workspace > plan->workspace)
             plan->workspace = step->engine.workspace;
     }
@@ -165,7 +168,9 @@ static matter matter_of(const trp__dnn_graph *g, const trp__dnn_node *node)
         empty = empty || !some;
         written = written || (some && kind->port[i].written);
     }
-    if (trp__dnn_is_move(node->kind) || (node->kind == TRP_DNN_REDUCTION && !is_sum(node)))
+    if (trp__dnn_is_move(node->kind) ||
+        trp__dnn_is_training(node->kind) || /* a part may be empty */
+        (node->kind == TRP_DNN_REDUCTION && !is_sum(node)))
         return written ? MATTER_SOME : MATTER_NOTHING;
     return !empty         ? MATTER_SOME
            : !written     ? MATTER_NOTHING

@@ -1,6 +1,7 @@
 /* What the dimensions and types of a node's tensors must be to each other, kind by kind. */
 #include "actors/dnn/shapes.h"
 
+#include "actors/dnn/train_op.h"
 #include "base/error.h"
 
 #include <stdarg.h>
@@ -557,6 +558,8 @@ trp_status trp__dnn_check_shapes(trp__dnn_making *m, uint32_t index)
 {
     checked c = {.m = m, .index = index, .n = &m->node[index]};
     c.kind = trp__dnn_kind_of(c.n->kind);
+    if (trp__dnn_is_training(c.n->kind)) /* they look at all of their types themselves */
+        return trp__train_op_of(c.n->kind)->check(&c);
     trp_status status = check_special(&c);
     if (status == TRP_OK && trp__dnn_is_move(c.n->kind))
         return trp__dnn_check_move(m, index);

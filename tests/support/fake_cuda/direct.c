@@ -3,6 +3,8 @@
 #include "support/fake_cuda/direct.h"
 #include "support/fake_cuda/fake.h"
 
+#include "actors/dnn/train_op.h"
+
 #include <string.h>
 
 #define TRP__KERNEL  static
@@ -20,13 +22,14 @@ typedef struct row {
 } row;
 
 enum {
-#define NUMBER(name, kind, last, port) NUMBER_##name,
+#define NUMBER(name, ...) NUMBER_##name,
     FAKE_DIRECT_KERNELS(NUMBER) ROWS
 #undef NUMBER
 };
 
 static const row rows[ROWS] = {
-#define ROW(name, kind, last, port) {TRP_DNN_##kind, TRP_DNN_##last, port, trp_direct_##name},
+#define ROW(name, kind, last, ...)                                                                 \
+    {TRP_DNN_##kind, TRP_DNN_##last, FAKE_FIRST(__VA_ARGS__, 0), trp_direct_##name},
     FAKE_DIRECT_KERNELS(ROW)
 #undef ROW
 };
@@ -52,10 +55,10 @@ void fake_direct_run(trp__direct *d)
         d->tensor[TRP__DIRECT_STATISTICS] = d->tensor[TRP__DNN_ATTENTION_Q];
         d->tensor[TRP__DIRECT_STATISTICS].dim[3] = 1;
     }
+    trp__direct_train_shape(d);
     for (int i = 0; i < ROWS; i++) {
-        const bool there = rows[i].port == TRP__DIRECT_STATISTICS || d->used[rows[i].port];
-        d->count = elements(&d->tensor[rows[i].port]);
-        if (is_for(&rows[i], d->node.kind) && there && d->count > 0)
+        d->count = trp__direct_count(d, rows[i].port);
+        if (is_for(&rows[i], d->node.kind) && d->count > 0)
             rows[i].run(*d);
     }
 }
@@ -80,26 +83,40 @@ static bool reach_all(trp__direct *d, fake_pin pin[])
     return true;
 }
 
+/* The same of scratch memory. */
+static bool reach_scratch(trp__direct *d, fake_pin *pin)
+{
+    const trp__dnn_tensor *tensor[TRP__DNN_PORTS];
+    if (!trp__dnn_is_training(d->node.kind) || !trp__train_op_of(d->node.kind)->device_bytes)
+        return true;
+    for (int i = 0; i < TRP__DNN_PORTS; i++)
+        tensor[i] = d->used[i] ? &d->tensor[i] : NULL;
+    const uint64_t bytes = trp__train_op_of(d->node.kind)->device_bytes(&d->node, tensor);
+    if (bytes > 0)
+        d->scratch = fake_cuda_reach(pin, (uintptr_t)d->scratch, bytes, true);
+    return bytes == 0 || d->scratch;
+}
+
 /* A kernel for another kind of node, or one with another number of elements, would go astray. */
 static void launch(int number, const uint64_t *parameter)
 {
     const row *r = &rows[number];
-    fake_pin pin[TRP__DNN_PORTS] = {{0}};
+    fake_pin pin[TRP__DNN_PORTS + 1] = {{0}};
     trp__direct d;
     memcpy(&d, parameter, sizeof d);
-    if (!is_for(r, d.node.kind) || d.count != elements(&d.tensor[r->port])) {
+    if (!is_for(r, d.node.kind) || d.count != trp__direct_count(&d, r->port)) {
         fake_fault(FAKE_ERROR_LAUNCH_FAILED);
         return;
     }
-    if (reach_all(&d, pin))
+    if (reach_all(&d, pin) && reach_scratch(&d, &pin[TRP__DNN_PORTS]))
         r->run(d);
-    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+    for (int i = 0; i <= TRP__DNN_PORTS; i++) {
         if (pin[i].at)
             fake_cuda_let_go(&pin[i]);
     }
 }
 
-#define LAUNCH(name, kind, last, port)                                                             \
+#define LAUNCH(name, ...)                                                                          \
     void fake_direct_##name(const uint64_t *parameter)                                             \
     {                                                                                              \
         launch(NUMBER_##name, parameter);                                                          \

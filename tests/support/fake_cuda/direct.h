@@ -8,8 +8,9 @@
 #include "actors/dnn/direct.h"
 
 /* Behind "trp_direct_": the name of each kernel, the kinds that it is for, from one to another, and
- * of which tensor it has a thread or a block for each element. In the order in which a node
- * launches them. */
+ * of which tensor it has a thread or a block for each element, or what else, see direct.h. In the
+ * order in which a node launches them. */
+#define FAKE_FIRST(first, ...) first
 #define FAKE_DIRECT_KERNELS(X)                                                                     \
     X(conv_forward, CONV_FORWARD, CONV_FORWARD, TRP__DNN_CONV_Y)                                   \
     X(conv_backward_data, CONV_BACKWARD_DATA, CONV_BACKWARD_DATA, TRP__DNN_CONV_X)                 \
@@ -32,11 +33,11 @@
     X(paged_load, PAGED_LOAD, PAGED_LOAD, TRP__DNN_PAGED_Y)                                        \
     X(random, RANDOM, RANDOM, TRP__DNN_RANDOM_Y)                                                   \
     X(quantize, BLOCK_SCALE_QUANTIZE, BLOCK_SCALE_QUANTIZE, TRP__DNN_BLOCKS_SCALE)                 \
-    X(dequantize, BLOCK_SCALE_DEQUANTIZE, BLOCK_SCALE_DEQUANTIZE, TRP__DNN_BLOCKS_Y)
+    X(dequantize, BLOCK_SCALE_DEQUANTIZE, BLOCK_SCALE_DEQUANTIZE, TRP__DNN_BLOCKS_Y)               \
+    TRP__TRAIN_KERNELS(X)
 
 /* As launches of the driver. */
-#define FAKE_DIRECT_DECLARE(name, kind, last, port)                                                \
-    void fake_direct_##name(const uint64_t *parameter);
+#define FAKE_DIRECT_DECLARE(name, kind, ...) void fake_direct_##name(const uint64_t *parameter);
 FAKE_DIRECT_KERNELS(FAKE_DIRECT_DECLARE)
 #undef FAKE_DIRECT_DECLARE
 

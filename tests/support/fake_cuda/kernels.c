@@ -132,7 +132,7 @@ static const fake_kernel kernels[] = {
     {"trp_cutlass_build", fake_cutlass_build, 2, FAKE_CUTLASS_KERNEL, NULL},
     {"trp_cutlass_prepare", fake_cutlass_prepare, 2, FAKE_CUTLASS_KERNEL, NULL},
     {"trp_cutlass_kernel", fake_cutlass_run, 1, FAKE_CUTLASS_KERNEL, NULL},
-#define DIRECT(name, kind, last, port) {"trp_direct_" #name, fake_direct_##name, 1, NULL, NULL},
+#define DIRECT(name, ...) {"trp_direct_" #name, fake_direct_##name, 1, NULL, NULL},
     FAKE_DIRECT_KERNELS(DIRECT)
 #undef DIRECT
 #define DEVICE(name, type) {#name, NULL, 1, NULL, fake_device_##name},

@@ -43,7 +43,7 @@ static const trp__embedded standard[] = {
     {0},
 };
 
-enum { TEXTS_MAX = 48, SOURCE_BYTES = 192 };
+enum { TEXTS_MAX = 64, SOURCE_BYTES = 192 };
 
 /* All that a compile reads. */
 typedef struct texts {

@@ -92,6 +92,8 @@ template <int KIND, bool WIDE> struct trp__reducer {
         const double n = r.divide && r.length > 0 ? (double)r.length : 1;
         if (KIND == TRP__REDUCE_SUMS)
             return p.big == 0 ? p.mid / n : p.mid / n + p.big / n * TRP__SUM_GROW;
+        if (KIND == TRP__REDUCE_EXTREMES && r.absolute && r.length == 0)
+            return 0; /* no magnitude is below */
         if (KIND != TRP__REDUCE_SQUARES)
             return r.negative ? -p.mid : p.mid;
         if (!r.root)

@@ -1,0 +1,156 @@
+/* Ranks, and classes that are drawn: the same text for the host and for kernels on GPUs, so that
+ * both give the same. Products and sums that a compiler could make one of are written as one. */
+#ifndef TRP_ACTORS_DNN_TRAIN_PICK_H
+#define TRP_ACTORS_DNN_TRAIN_PICK_H
+
+#include "actors/dnn/philox.h"
+#include "actors/dnn/train.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { TRP__PICK_SLOTS = 128 }; /* lines that a GPU works on at a time */
+
+/* Whether element a of a line comes before element b among the largest, or smallest. */
+static inline bool trp__pick_before(bool smallest, const double *v, int64_t a, int64_t b)
+{
+    const double x = v[a], y = v[b];
+    if (x != x || y != y)
+        return x != x && y != y ? a < b : (x != x) != smallest;
+    if (x == y)
+        return a < b;
+    return smallest ? x < y : x > y;
+}
+
+static inline void trp__pick_sink(bool smallest, const double *v, int64_t *heap, int64_t at,
+                                  int64_t count)
+{
+    const int64_t moved = heap[at];
+    for (int64_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && trp__pick_before(smallest, v, heap[child + 1], heap[child]))
+            child++;
+        if (!trp__pick_before(smallest, v, heap[child], moved))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = moved;
+}
+
+/* Puts the first `some` of `count` elements, in order, at the end of the heap, the first last. */
+static inline void trp__pick_sort(bool smallest, const double *v, int64_t *heap, int64_t count,
+                                  int64_t some)
+{
+    for (int64_t i = 0; i < count; i++)
+        heap[i] = i;
+    for (int64_t i = count / 2 - 1; i >= 0; i--)
+        trp__pick_sink(smallest, v, heap, i, count);
+    for (int64_t i = 0; i < some; i++) {
+        const int64_t last = count - 1 - i, top = heap[0];
+        heap[0] = heap[last];
+        heap[last] = top;
+        trp__pick_sink(smallest, v, heap, 0, last);
+    }
+}
+
+/* Element `rank` of what was sorted so. */
+static inline int64_t trp__pick_ranked(const int64_t *heap, int64_t count, int64_t rank)
+{
+    return heap[count - 1 - rank];
+}
+
+/* Whether element a wins over element b: of ARG a NaN wins over all. */
+static inline bool trp__pick_wins(bool smallest, double x, int64_t a, double y, int64_t b)
+{
+    if (x != x || y != y)
+        return x != x && (y == y || a < b);
+    return x == y ? a < b : smallest ? x < y : x > y;
+}
+
+static inline int64_t trp__pick_arg(bool smallest, const double *v, int64_t count)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; i++) {
+        if (trp__pick_wins(smallest, v[i], i, v[best], best))
+            best = i;
+    }
+    return best;
+}
+
+/* exp(x) for x up to 0, to a unit in the last place or two, the same bits everywhere. */
+static inline double trp__pick_exp(double x)
+{
+    double power = 1, p = 1.0 / 6227020800.0; /* 1 / 13! */
+    const double n = rint(x * 1.4426950408889634);
+    double r = fma(n, -6.93147180369123816490e-01, x);
+    r = fma(n, -1.90821492927058770002e-10, r);
+    if (!(x > -708))
+        return x != x ? x : 0;
+    p = fma(p, r, 1.0 / 479001600.0);
+    p = fma(p, r, 1.0 / 39916800.0);
+    p = fma(p, r, 1.0 / 3628800.0);
+    p = fma(p, r, 1.0 / 362880.0);
+    p = fma(p, r, 1.0 / 40320.0);
+    p = fma(p, r, 1.0 / 5040.0);
+    p = fma(p, r, 1.0 / 720.0);
+    p = fma(p, r, 1.0 / 120.0);
+    p = fma(p, r, 1.0 / 24.0);
+    p = fma(p, r, 1.0 / 6.0);
+    p = fma(p, r, 0.5);
+    p = fma(p, r, 1.0);
+    p = fma(p, r, 1.0);
+    const uint64_t bits = (uint64_t)((int64_t)n + 1023) << 52;
+    memcpy(&power, &bits, sizeof power);
+    return p * power;
+}
+
+/* What SAMPLE is asked for. */
+typedef struct trp__pick_sample {
+    uint64_t seed, offset;
+    double temperature, limit; /* limit 1: all */
+    int64_t count;             /* 0: all */
+    bool sorted;               /* count or limit were given */
+} trp__pick_sample;
+
+/* The class of a row whose logits are v, which become shares; `heap` is room for as many numbers.
+ */
+static inline int64_t trp__pick_class(const trp__pick_sample *s, int64_t row, double *v,
+                                      int64_t *heap, int64_t classes)
+{
+    const int64_t best = trp__pick_arg(false, v, classes);
+    const double most = v[best];
+    uint32_t word[TRP__PHILOX_WORDS];
+    double total = 0, sum = 0;
+    int64_t some = s->count > 0 && s->count < classes ? s->count : classes, last = best;
+    if (!(s->temperature > 0) || most - most != 0)
+        return best;
+    trp__philox_block(s->seed, s->offset, (uint64_t)(row / TRP__PHILOX_WORDS), word);
+    const double u = (double)trp__philox_uniform(word[row % TRP__PHILOX_WORDS]);
+    if (s->sorted)
+        trp__pick_sort(false, v, heap, classes, some);
+    for (int64_t i = 0; i < classes; i++)
+        v[i] = trp__pick_exp((v[i] - most) / s->temperature);
+    for (int64_t i = 0; i < some; i++)
+        total += v[s->sorted ? trp__pick_ranked(heap, classes, i) : i];
+    if (s->limit < 1) {
+        const double enough = s->limit * total;
+        int64_t i = 0;
+        for (; i < some && (i == 0 || sum < enough); i++)
+            sum += v[trp__pick_ranked(heap, classes, i)];
+        some = i;
+        total = sum;
+        sum = 0;
+    }
+    const double reach = u * total;
+    for (int64_t i = 0; i < some; i++) {
+        const int64_t here = s->sorted ? trp__pick_ranked(heap, classes, i) : i;
+        if (v[here] == 0)
+            continue;
+        last = here;
+        sum += v[here];
+        if (sum > reach)
+            break;
+    }
+    return last;
+}
+
+#endif
