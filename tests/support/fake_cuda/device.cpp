@@ -15,6 +15,9 @@ extern "C" {
 /* The kernels themselves, compiled as C++. */
 #include "actors/dnn/kernels/map.cuh"
 
+#include "actors/dnn/kernels/attention_f32.cuh"
+#include "actors/dnn/kernels/attention_f64.cuh"
+
 extern "C" void fake_fault(int result);
 
 enum { ILLEGAL_ADDRESS = 700, MISALIGNED_ADDRESS = 716, STACK = 256 << 10, WARP = 32 };

@@ -3,14 +3,30 @@
 #ifndef TESTS_FAKE_CUDA_DEVICE_KERNELS_H
 #define TESTS_FAKE_CUDA_DEVICE_KERNELS_H
 
+#include "actors/dnn/kernels/attention.h"
 #include "actors/dnn/kernels/map.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
+/* All passes of an engine of attention. */
+#define FAKE_DEVICE_ATTENTION(X, name)                                                             \
+    X(trp_attention_##name##_forward, trp__attention)                                              \
+    X(trp_attention_##name##_rows, trp__attention)                                                 \
+    X(trp_attention_##name##_dq, trp__attention)                                                   \
+    X(trp_attention_##name##_dkv, trp__attention)                                                  \
+    X(trp_attention_##name##_dbias, trp__attention)                                                \
+    X(trp_attention_##name##_fold, trp__attention)
+
 #define FAKE_DEVICE_KERNELS(X)                                                                     \
     X(trp_map_f32, trp__map)                                                                       \
-    X(trp_map_f64, trp__map)
+    X(trp_map_f64, trp__map)                                                                       \
+    FAKE_DEVICE_ATTENTION(X, f32_64) \
+    FAKE_DEVICE_ATTENTION(X, f32_128) \
+    FAKE_DEVICE_ATTENTION(X, f32_256) \
+    FAKE_DEVICE_ATTENTION(X, f64_64) \
+    FAKE_DEVICE_ATTENTION(X, f64_128) \
+    FAKE_DEVICE_ATTENTION(X, f64_256)
 
 #ifdef __cplusplus
 extern "C" {

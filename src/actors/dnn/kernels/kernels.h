@@ -38,11 +38,17 @@ extern const trp__kernel_family *const trp__kernel_families[];
 const trp__kernel_family *trp__kernels_for(const trp__dnn_graph *graph, uint32_t first,
                                            uint32_t most, uint32_t *count);
 
+/* The same of families that are asked where libraries have refused: what a library does, it does
+ * faster. */
+const trp__kernel_family *trp__kernels_behind(const trp__dnn_graph *graph, uint32_t first,
+                                              uint32_t most, uint32_t *count);
+
 /* cuLaunchKernel with one parameter, a struct. */
 trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function function,
                                uint64_t blocks, uint32_t threads, uint32_t shared_bytes,
                                void *parameter, trp_error *error);
 
-extern const trp__kernel_family trp__kernels_map;
+extern const trp__kernel_family trp__kernels_map, trp__kernels_attention_f32,
+    trp__kernels_attention_f64;
 
 #endif

@@ -12,7 +12,9 @@
 /* One row a module: name, the file that defines its kernels. */
 #define TRP__KERNEL_MODULES(X)                                                                     \
     X(DIRECT, "direct", "actors/dnn/kernels/direct.cuh")                                           \
-    X(MAP, "map", "actors/dnn/kernels/map.cuh")
+    X(MAP, "map", "actors/dnn/kernels/map.cuh")                                                    \
+    X(ATTENTION_F32, "attention_f32", "actors/dnn/kernels/attention_f32.cuh")                      \
+    X(ATTENTION_F64, "attention_f64", "actors/dnn/kernels/attention_f64.cuh")
 
 typedef enum trp__kernel_module {
 #define TRP__KERNEL_MODULE(symbol, name, file) TRP__MODULE_##symbol,
