@@ -18,15 +18,22 @@
     X(trp_attention_##name##_dbias, trp__attention)                                                \
     X(trp_attention_##name##_fold, trp__attention)
 
+#define FAKE_DEVICE_ATTENTIONS(X)                                                                  \
+    FAKE_DEVICE_ATTENTION(X, f16_64)                                                               \
+    FAKE_DEVICE_ATTENTION(X, f16_128)                                                              \
+    FAKE_DEVICE_ATTENTION(X, bf16_64)                                                              \
+    FAKE_DEVICE_ATTENTION(X, bf16_128)                                                             \
+    FAKE_DEVICE_ATTENTION(X, f32_64)                                                               \
+    FAKE_DEVICE_ATTENTION(X, f32_128)                                                              \
+    FAKE_DEVICE_ATTENTION(X, f32_256)                                                              \
+    FAKE_DEVICE_ATTENTION(X, f64_64)                                                               \
+    FAKE_DEVICE_ATTENTION(X, f64_128)                                                              \
+    FAKE_DEVICE_ATTENTION(X, f64_256)
+
 #define FAKE_DEVICE_KERNELS(X)                                                                     \
     X(trp_map_f32, trp__map)                                                                       \
     X(trp_map_f64, trp__map)                                                                       \
-    FAKE_DEVICE_ATTENTION(X, f32_64) \
-    FAKE_DEVICE_ATTENTION(X, f32_128) \
-    FAKE_DEVICE_ATTENTION(X, f32_256) \
-    FAKE_DEVICE_ATTENTION(X, f64_64) \
-    FAKE_DEVICE_ATTENTION(X, f64_128) \
-    FAKE_DEVICE_ATTENTION(X, f64_256)
+    FAKE_DEVICE_ATTENTIONS(X)
 
 #ifdef __cplusplus
 extern "C" {

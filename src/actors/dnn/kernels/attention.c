@@ -29,28 +29,41 @@ static const char *const pass_name[TRP__ATTENTION_PASSES] = {
 /* Kernels of one type and depth: tiles and shared memory. */
 typedef struct variant {
     const char *name;
-    int depth;
-    int own[2], walk[2]; /* forward, backward */
-    uint32_t shared[2];
+    int depth, element, real; /* bytes */
+    trp_dtype type;           /* of q, k, v and dy; 0: any */
+    int own[2], walk[2];      /* forward, backward */
+    trp__kernel_module module;
 } variant;
 
-#define VARIANT(element, real, title, depth, own, walk, own_back, walk_back)                       \
+enum {
+#define NUMBER(module, ...) VARIANT_##module,
+    TRP__ATTENTION_VARIANTS(NUMBER)
+#undef NUMBER
+};
+
+static const variant variants[] = {
+#define ROW(module, title, depth, element, real, type, own, walk, own_back, walk_back)             \
     {#title,                                                                                       \
      depth,                                                                                        \
+     element,                                                                                      \
+     real,                                                                                         \
+     (trp_dtype)(type),                                                                            \
      {own, own_back},                                                                              \
      {walk, walk_back},                                                                            \
-     {TRP__ATTENTION_SHARED(1, own, walk, depth, element, real),                                   \
-      TRP__ATTENTION_SHARED(2, own_back, walk_back, depth, element, real)}},
-#define VARIANT_F32(...) VARIANT(4, 4, __VA_ARGS__)
-#define VARIANT_F64(...) VARIANT(8, 8, __VA_ARGS__)
+     TRP__MODULE_ATTENTION_##module},
+    TRP__ATTENTION_VARIANTS(ROW)
+#undef ROW
+};
 
-static const variant variants_f32[] = {TRP__ATTENTION_TILES_F32(VARIANT_F32){0}};
-static const variant variants_f64[] = {TRP__ATTENTION_TILES_F64(VARIANT_F64){0}};
+static uint32_t shared_of(const variant *v, bool backward)
+{
+    return (uint32_t)TRP__ATTENTION_SHARED(backward ? 2 : 1, v->own[backward], v->walk[backward],
+                                           v->depth, v->element, v->real);
+}
 
 typedef struct step {
     trp__attention p;
     const variant *variant;
-    trp__kernel_module module;
     uint8_t port[TRP__ATTENTION_TENSORS], seed, offset; /* tensors of the graph */
     bool backward;
     uint64_t sums_bytes;
@@ -90,21 +103,9 @@ static bool fits(const trp__dnn_graph *g, const trp__dnn_node *n, bool *wide)
         *wide = *wide || (t->type == TRP_F64 && i != TRP__ATTENTION_STATS);
     }
     /* The grid of the smallest tiles. */
-    const double rows = (double)q->dim[0] * (double)q->dim[1] *
-                        ((double)q->dim[2] / 16 + 1) * ((double)v->dim[2] / 16 + 1);
+    const double rows = (double)q->dim[0] * (double)q->dim[1] * ((double)q->dim[2] / 16 + 1) *
+                        ((double)v->dim[2] / 16 + 1);
     return q->dim[3] <= 256 && v->dim[3] <= 256 && rows < 2147483647.0;
-}
-
-static uint32_t takes_f32(const trp__dnn_graph *g, uint32_t first, uint32_t most)
-{
-    bool wide;
-    return most > 0 && fits(g, &g->node[first], &wide) && !wide;
-}
-
-static uint32_t takes_f64(const trp__dnn_graph *g, uint32_t first, uint32_t most)
-{
-    bool wide;
-    return most > 0 && fits(g, &g->node[first], &wide) && wide;
 }
 
 /* Shared memory that a block may have, by the device's kind. */
@@ -122,11 +123,32 @@ static uint32_t shared_limit(const char *target)
     return (capability < 80 ? 48u : 99u) << 10;
 }
 
-static const variant *variant_for(const variant *v, int64_t depth)
+/* Whether it is the variant for a node: of all that are good for it the first. */
+static bool is_for(const variant *v, const trp__dnn_graph *g, const trp__dnn_node *n)
 {
-    while (v->name && v->depth < depth)
-        v++;
-    return v->name ? v : NULL;
+    static const uint8_t ports[] = {TRP__DNN_ATTENTION_Q, TRP__DNN_ATTENTION_K,
+                                    TRP__DNN_ATTENTION_V, TRP__DNN_ATTENTION_DY};
+    const trp__dnn_tensor *q = tensor_at(g, n, TRP__DNN_ATTENTION_Q);
+    const trp__dnn_tensor *w = tensor_at(g, n, TRP__DNN_ATTENTION_V);
+    bool wide = false;
+    if (!fits(g, n, &wide) || wide != (v->real == 8) || q->dim[3] > v->depth ||
+        w->dim[3] > v->depth)
+        return false;
+    for (size_t i = 0; i < sizeof ports && v->type; i++) {
+        const trp__dnn_tensor *t = tensor_at(g, n, ports[i]);
+        if (t && t->type != v->type)
+            return false;
+    }
+    return true;
+}
+
+static uint32_t takes_as(int number, const trp__dnn_graph *g, uint32_t first, uint32_t most)
+{
+    for (int i = 0; i < number && most > 0; i++) {
+        if (is_for(&variants[i], g, &g->node[first]))
+            return 0;
+    }
+    return most > 0 && is_for(&variants[number], g, &g->node[first]);
 }
 
 static void set_tensor(const trp__dnn_tensor *t, trp__attention_tensor *out)
@@ -168,9 +190,9 @@ static void set_dropout(const trp__dnn_node *n, trp__attention *p)
     p->threshold = (uint32_t)ceil(probability * 16777216.0);
 }
 
-static trp_status make_of(const variant *all, trp__kernel_module module, uint64_t width,
-                          const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
-                          char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+static trp_status make_as(int number, const trp__dnn_part *part, const trp__kernel_modules *modules,
+                          void **out, char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace,
+                          trp_error *error)
 {
     const trp__dnn_graph *g = part->graph;
     const trp__dnn_node *n = &g->node[part->first];
@@ -180,9 +202,9 @@ static trp_status make_of(const variant *all, trp__kernel_module module, uint64_
     const trp__dnn_tensor *stats = tensor_at(g, n, TRP__DNN_ATTENTION_STATS);
     const trp__dnn_tensor *dbias = tensor_at(g, n, TRP__DNN_ATTENTION_DBIAS);
     const bool backward = n->kind == TRP_DNN_ATTENTION_BACKWARD;
-    const variant *chosen =
-        variant_for(all, q->dim[3] > v->dim[3] ? q->dim[3] : v->dim[3]);
-    if (!chosen || chosen->shared[backward] > shared_limit(modules->target))
+    const variant *chosen = &variants[number];
+    const uint64_t width = (uint64_t)chosen->real;
+    if (shared_of(chosen, backward) > shared_limit(modules->target))
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "attention of depth %lld: too little shared memory on %s",
                               (long long)q->dim[3], modules->target);
@@ -191,7 +213,6 @@ static trp_status make_of(const variant *all, trp__kernel_module module, uint64_
         return trp__error_set(error, TRP_E_MEMORY, "no memory for a step of attention");
     trp__attention *p = &s->p;
     s->variant = chosen;
-    s->module = module;
     s->backward = backward;
     memcpy(s->port, n->port, sizeof s->port);
     s->seed = n->port[TRP__DNN_ATTENTION_SEED];
@@ -232,22 +253,6 @@ static trp_status make_of(const variant *all, trp__kernel_module module, uint64_
     return TRP_OK;
 }
 
-static trp_status make_f32(const trp__dnn_part *part, const trp__kernel_modules *modules,
-                           void **out, char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace,
-                           trp_error *error)
-{
-    return make_of(variants_f32, TRP__MODULE_ATTENTION_F32, 4, part, modules, out, engine,
-                   workspace, error);
-}
-
-static trp_status make_f64(const trp__dnn_part *part, const trp__kernel_modules *modules,
-                           void **out, char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace,
-                           trp_error *error)
-{
-    return make_of(variants_f64, TRP__MODULE_ATTENTION_F64, 8, part, modules, out, engine,
-                   workspace, error);
-}
-
 /* Launches. */
 
 /* Whether 4 elements, or 16 bytes, of a row are one access wherever they begin. */
@@ -275,15 +280,15 @@ static void set_number(const trp__kernel_launch *l, uint8_t tensor, uint64_t *nu
 static trp_status launch_pass(step *s, const trp__kernel_launch *l, const trp__attention *p,
                               trp__attention_pass pass, uint64_t blocks, trp_error *error)
 {
-    const uint32_t shared =
-        pass == TRP__ATTENTION_FOLD ? 0 : s->variant->shared[pass != TRP__ATTENTION_FORWARD];
+    const uint32_t shared = pass == TRP__ATTENTION_FOLD ? 0 : shared_of(s->variant, s->backward);
     trp__attention parameter = *p;
     trp_status status = TRP_OK;
     if (!s->function[pass]) {
         char name[64];
         trp__cu_function function = NULL;
         snprintf(name, sizeof name, "trp_attention_%s_%s", s->variant->name, pass_name[pass]);
-        status = trp__kernels_function(l->modules, l->instance, s->module, name, &function, error);
+        status = trp__kernels_function(l->modules, l->instance, s->variant->module, name, &function,
+                                       error);
         if (status == TRP_OK && shared > 48 << 10)
             status = trp_cuda_check(
                 l->instance,
@@ -352,18 +357,23 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     return status;
 }
 
-const trp__kernel_family trp__kernels_attention_f32 = {
-    .name = "attention",
-    .takes = takes_f32,
-    .make = make_f32,
-    .launch = launch,
-    .module = TRP__MODULE_ATTENTION_F32,
-};
-
-const trp__kernel_family trp__kernels_attention_f64 = {
-    .name = "attention",
-    .takes = takes_f64,
-    .make = make_f64,
-    .launch = launch,
-    .module = TRP__MODULE_ATTENTION_F64,
-};
+/* A family for each module. */
+#define FAMILY(number, title, ...)                                                                 \
+    static uint32_t takes_##title(const trp__dnn_graph *g, uint32_t first, uint32_t most)          \
+    {                                                                                              \
+        return takes_as(VARIANT_##number, g, first, most);                                         \
+    }                                                                                              \
+    static trp_status make_##title(const trp__dnn_part *part, const trp__kernel_modules *modules,  \
+                                   void **out, char engine[TRP_DNN_ENGINE_SIZE],                   \
+                                   uint64_t *workspace, trp_error *error)                          \
+    {                                                                                              \
+        return make_as(VARIANT_##number, part, modules, out, engine, workspace, error);            \
+    }                                                                                              \
+    const trp__kernel_family trp__kernels_attention_##title = {                                    \
+        .name = "attention",                                                                       \
+        .takes = takes_##title,                                                                    \
+        .make = make_##title,                                                                      \
+        .launch = launch,                                                                          \
+        .module = TRP__MODULE_ATTENTION_##number,                                                  \
+    };
+TRP__ATTENTION_VARIANTS(FAMILY)

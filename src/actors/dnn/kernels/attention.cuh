@@ -1,8 +1,8 @@
 /* Fused attention. All passes are written once, over an "engine", which says how a block multiplies
  * tiles in shared memory and which elements of the products a thread holds:
  *
- *   product(s, a, b)         s[OWN][WALK] += a[OWN][DEPTH] b[WALK][DEPTH]^T
- *   weigh(o, s, scratch, b)  o[OWN][DEPTH] += s[OWN][WALK] b[WALK][DEPTH]
+ *   product(s, a, b, used)         s[OWN][WALK] += a[OWN][used] b[WALK][used]^T
+ *   weigh(o, s, scratch, b, used)  o[OWN][DEPTH] += s[OWN][used] b[used][DEPTH]
  *
  * A thread holds s at rows row(i) and columns column(j), o at row(i) and depth(c). LANES neighbours
  * hold the rest of a row. The forward pass and that to dq own rows and walk columns; that to dk and
@@ -12,10 +12,11 @@
 
 #include "actors/dnn/kernels/attention.h"
 #include "actors/dnn/kernels/element.cuh"
+#include "actors/dnn/kernels/tensor_core.cuh"
 #include "actors/dnn/philox.h"
 
 #ifdef __CUDACC_RTC__
-#define TRP__UNROLL   _Pragma("unroll")
+#define TRP__UNROLL    _Pragma("unroll")
 #define TRP__NO_UNROLL _Pragma("unroll 1")
 TRP__DEVICE float trp__fma(float a, float b, float c)
 {
@@ -52,8 +53,8 @@ template <typename T> TRP__DEVICE T trp__lowest(void)
 /* --- What a batch's rows see --- */
 
 struct trp__attention_span {
-    int32_t rows, columns;    /* that are in use */
-    int64_t shift, window;    /* of the diagonal */
+    int32_t rows, columns; /* that are in use */
+    int64_t shift, window; /* of the diagonal */
     bool causal;
 
     /* Columns from first() to below end(); both grow with the row. */
@@ -150,6 +151,7 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
     static constexpr int PITCH = DEPTH + V, SCRATCH = WALK + V; /* elements of a row */
     static constexpr int SHARED =
         TRP__ATTENTION_SHARED(OWNED, OWN, WALK, DEPTH, (int)sizeof(T), (int)sizeof(T));
+    static constexpr uint8_t NATIVE = sizeof(T) == 4 ? TRP_F32 : TRP_F64;
     static constexpr int RM = OWN / 16, RN = WALK / 8, RD = DEPTH / 8;
     int y, x;
 
@@ -172,6 +174,17 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
     TRP__DEVICE static T value(element e)
     {
         return e;
+    }
+
+    /* Whether any of 16 bytes of elements is not finite. */
+    TRP__DEVICE static bool is_odd(const trp__pack16 &x)
+    {
+        if (sizeof(T) == 8)
+            return (x.word[1] & 0x7ff00000u) == 0x7ff00000u ||
+                   (x.word[3] & 0x7ff00000u) == 0x7ff00000u;
+        return (x.word[0] & 0x7f800000u) == 0x7f800000u ||
+               (x.word[1] & 0x7f800000u) == 0x7f800000u ||
+               (x.word[2] & 0x7f800000u) == 0x7f800000u || (x.word[3] & 0x7f800000u) == 0x7f800000u;
     }
 
     /* Four elements of a row. */
@@ -197,10 +210,10 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
         return odd;
     }
 
-    TRP__DEVICE void product(T s[RM][RN], const element *a, const element *b) const
+    TRP__DEVICE void product(T s[RM][RN], const element *a, const element *b, int used) const
     {
         TRP__NO_UNROLL
-        for (int k = 0; k < DEPTH; k += V) {
+        for (int k = 0; k < used; k += V) {
             trp__quad<T> p[RM], q[RN];
             TRP__UNROLL
             for (int i = 0; i < RM; i++)
@@ -221,13 +234,14 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
     }
 
     /* Rows of s are held by threads of one warp. */
-    TRP__DEVICE void weigh(T o[RM][RD], const T s[RM][RN], T *scratch, const element *b) const
+    TRP__DEVICE void weigh(T o[RM][RD], const T s[RM][RN], T *scratch, const element *b,
+                           int used) const
     {
         __syncwarp();
         spread(s, scratch);
         __syncwarp();
         TRP__NO_UNROLL
-        for (int k = 0; k < WALK; k += V) {
+        for (int k = 0; k < used; k += V) {
             trp__quad<T> p[RM];
             TRP__UNROLL
             for (int i = 0; i < RM; i++)
@@ -259,6 +273,147 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
     }
 };
 
+/* --- An engine of tensor cores: f16 and bf16 --- */
+
+/* 4 warps, each of which owns OWN / 4 rows. Weights are rounded to the type of v for the second
+ * product, for which they stay in registers. */
+template <int TYPE, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp__tensor_cores {
+    typedef float T;
+    typedef uint16_t element;
+    static constexpr int OWNED = OWNED_, OWN = OWN_, WALK = WALK_, DEPTH = DEPTH_, LANES = 4;
+    static constexpr int PITCH = DEPTH + 8, SCRATCH = WALK + 4;
+    static constexpr int SHARED = TRP__ATTENTION_SHARED(OWNED, OWN, WALK, DEPTH, 2, 4);
+    static constexpr uint8_t NATIVE = TYPE;
+    static constexpr int RM = OWN / 32, RN = WALK / 4, RD = DEPTH / 4;
+    int lane, warp;
+
+    TRP__DEVICE trp__tensor_cores() : lane((int)threadIdx.x % 32), warp((int)threadIdx.x / 32)
+    {
+    }
+    TRP__DEVICE int row(int i) const
+    {
+        return warp * (OWN / 4) + i * 8 + lane / 4;
+    }
+    TRP__DEVICE int column(int j) const
+    {
+        return j / 2 * 8 + lane % 4 * 2 + j % 2;
+    }
+    TRP__DEVICE int depth(int c) const
+    {
+        return column(c);
+    }
+    TRP__DEVICE static float value(element e)
+    {
+        return TYPE == TRP_BF16 ? trp__bf16_to_f32(e) : trp__half_value(e);
+    }
+    TRP__DEVICE static bool is_odd(const trp__pack16 &x)
+    {
+        const uint32_t all = TYPE == TRP_BF16 ? 0x7f80u : 0x7c00u;
+        bool odd = false;
+        for (int k = 0; k < 4; k++)
+            odd = odd || (x.word[k] & all) == all || (x.word[k] >> 16 & all) == all;
+        return odd;
+    }
+    TRP__DEVICE static uint32_t pair(float low, float high)
+    {
+        return TYPE == TRP_BF16 ? trp__bfloat_bits(low) | (uint32_t)trp__bfloat_bits(high) << 16
+                                : trp__half_bits(low) | (uint32_t)trp__half_bits(high) << 16;
+    }
+
+    TRP__DEVICE static bool put4(element *to, const trp__attention_tensor &t, int64_t at, int count)
+    {
+        const uint32_t odd = TYPE == TRP_BF16 ? 0x7f80u : 0x7c00u;
+        uint64_t four = 0;
+        bool found = false;
+        if (t.vector && count >= 4) {
+            four = trp__at<uint64_t>(t.at + (uint64_t)at * 2, 0);
+        } else {
+            TRP__NO_UNROLL
+            for (int k = 0; k < 4 && k < count; k++)
+                four |= (uint64_t)trp__at<uint16_t>(t.at, at + k * t.stride[3]) << 16 * k;
+        }
+        for (int k = 0; k < 4; k++)
+            found = found || ((uint32_t)(four >> 16 * k) & odd) == odd;
+        memcpy(to, &four, sizeof four);
+        return found;
+    }
+
+    TRP__DEVICE void multiply(float *low, float *high, const uint32_t a[4],
+                              const uint32_t b[2]) const
+    {
+        float c[4] = {low[0], low[1], high[0], high[1]};
+        trp__multiply_matrices<TYPE>(a, b, c);
+        low[0] = c[0];
+        low[1] = c[1];
+        high[0] = c[2];
+        high[1] = c[3];
+    }
+
+    TRP__DEVICE void product(float s[RM][RN], const element *a, const element *b, int used) const
+    {
+        TRP__UNROLL
+        for (int k = 0; k < DEPTH; k += 16) {
+            uint32_t p[RM / 2][4];
+            if (k >= used)
+                break;
+            TRP__UNROLL
+            for (int i = 0; i < RM / 2; i++)
+                trp__load_matrices<false>(
+                    a + (warp * (OWN / 4) + i * 16 + lane % 16) * PITCH + k + lane / 16 * 8, p[i]);
+            TRP__UNROLL
+            for (int n = 0; n < WALK / 16; n++) {
+                uint32_t q[4];
+                trp__load_matrices<false>(
+                    b + (n * 16 + lane / 16 * 8 + lane % 8) * PITCH + k + lane / 8 % 2 * 8, q);
+                TRP__UNROLL
+                for (int i = 0; i < RM / 2; i++) {
+                    multiply(&s[2 * i][4 * n], &s[2 * i + 1][4 * n], p[i], q);
+                    multiply(&s[2 * i][4 * n + 2], &s[2 * i + 1][4 * n + 2], p[i], q + 2);
+                }
+            }
+        }
+    }
+
+    TRP__DEVICE void weigh(float o[RM][RD], const float s[RM][RN], float *, const element *b,
+                           int used) const
+    {
+        TRP__UNROLL
+        for (int k = 0; k < WALK / 16; k++) {
+            uint32_t p[RM / 2][4];
+            if (k * 16 >= used)
+                break;
+            TRP__UNROLL
+            for (int i = 0; i < RM / 2; i++) {
+                TRP__UNROLL
+                for (int w = 0; w < 4; w++)
+                    p[i][w] = pair(s[2 * i + w % 2][4 * k + w / 2 * 2],
+                                   s[2 * i + w % 2][4 * k + w / 2 * 2 + 1]);
+            }
+            TRP__UNROLL
+            for (int n = 0; n < DEPTH / 16; n++) {
+                uint32_t q[4];
+                trp__load_matrices<true>(
+                    b + (k * 16 + lane / 8 % 2 * 8 + lane % 8) * PITCH + n * 16 + lane / 16 * 8, q);
+                TRP__UNROLL
+                for (int i = 0; i < RM / 2; i++) {
+                    multiply(&o[2 * i][4 * n], &o[2 * i + 1][4 * n], p[i], q);
+                    multiply(&o[2 * i][4 * n + 2], &o[2 * i + 1][4 * n + 2], p[i], q + 2);
+                }
+            }
+        }
+    }
+
+    TRP__DEVICE void spread(const float s[RM][RN], float *scratch) const
+    {
+        TRP__UNROLL
+        for (int i = 0; i < RM; i++) {
+            TRP__UNROLL
+            for (int j = 0; j < RN; j++)
+                scratch[row(i) * SCRATCH + column(j)] = s[i][j];
+        }
+    }
+};
+
 /* --- What all passes share --- */
 
 /* The shared memory of a block: tiles that it owns, one forward and two backward, and walks. */
@@ -268,12 +423,51 @@ template <typename E> struct trp__attention_memory {
     typename E::T scratch[E::OWN * E::SCRATCH];
     typename E::T sums[TRP__ATTENTION_SUMS][E::WALK]; /* of rows that are walked */
     uint8_t kept[E::OWN * E::WALK / 4];               /* 4 bits each: weights not dropped */
-    int32_t odd[2]; /* whether the walked tiles hold what is not finite: of this turn and the next */
+    int32_t
+        odd[2]; /* whether the walked tiles hold what is not finite: of this turn and the next */
     int32_t any;
 };
 
-/* Copies rows of a tensor into a tile; zeros for what is behind the last row or element. True: some
- * are not finite. */
+/* How many of so many accesses of a thread are under way at a time. */
+TRP__DEVICE constexpr int trp__batch(int count)
+{
+    return count < 8 ? count : 8;
+}
+
+/* Copies rows of a tensor into a tile, 16 bytes at a time, as they are. */
+template <typename E, int ROWS>
+TRP__DEVICE bool trp__copy_tile(typename E::element *tile, const trp__attention_tensor &t,
+                                int64_t base, int32_t first, int32_t end, int32_t depth)
+{
+    constexpr int SIZE = (int)sizeof(typename E::element), PER = 16 / SIZE;
+    constexpr int LINE = E::DEPTH / PER, EACH = ROWS * LINE / TRP__ATTENTION_THREADS;
+    constexpr int BATCH = trp__batch(EACH);
+    static_assert(EACH % BATCH == 0 && ROWS * LINE % TRP__ATTENTION_THREADS == 0, "in turns");
+    bool odd = false;
+    TRP__NO_UNROLL
+    for (int n = 0; n < EACH; n += BATCH) {
+        trp__pack16 x[BATCH];
+        TRP__UNROLL
+        for (int k = 0; k < BATCH; k++) {
+            const int i = (n + k) * TRP__ATTENTION_THREADS + (int)threadIdx.x;
+            const int row = i / LINE, at = i % LINE * PER;
+            const int64_t from = base + (int64_t)(first + row) * t.stride[2] + at;
+            x[k] = trp__pack16{{0, 0, 0, 0}};
+            if (first + row < end && at < depth)
+                x[k] = trp__at<trp__pack16>(t.at + (uint64_t)from * SIZE, 0);
+        }
+        TRP__UNROLL
+        for (int k = 0; k < BATCH; k++) {
+            const int i = (n + k) * TRP__ATTENTION_THREADS + (int)threadIdx.x;
+            *(trp__pack16 *)(tile + i / LINE * E::PITCH + i % LINE * PER) = x[k];
+            odd |= E::is_odd(x[k]);
+        }
+    }
+    return odd;
+}
+
+/* The same of any tensor; zeros for what is behind the last row or element. True: some are not
+ * finite. */
 template <typename E, int ROWS>
 TRP__DEVICE bool trp__load_tile(typename E::element *tile, const trp__attention_tensor &t,
                                 int64_t batch, int64_t head, int32_t first, int32_t end,
@@ -281,6 +475,9 @@ TRP__DEVICE bool trp__load_tile(typename E::element *tile, const trp__attention_
 {
     const int64_t base = batch * t.stride[0] + head * t.stride[1];
     bool odd = false;
+    if (t.type == E::NATIVE && t.chunk && depth % (16 / (int)sizeof(typename E::element)) == 0)
+        return trp__copy_tile<E, ROWS>(tile, t, base, first, end, depth);
+    TRP__NO_UNROLL
     for (int i = (int)threadIdx.x; i < ROWS * (E::DEPTH / 4); i += TRP__ATTENTION_THREADS) {
         const int row = i / (E::DEPTH / 4), at = i % (E::DEPTH / 4) * 4;
         const int count = first + row < end ? depth - at : 0;
@@ -346,7 +543,8 @@ template <typename T> struct trp__attention_scores {
     }
 };
 
-/* o += s b where b holds what is not finite: what is not seen has no part, not even 0 times that. */
+/* o += s b where b holds what is not finite: what is not seen has no part, not even 0 times that.
+ */
 template <typename E, bool TURNED>
 TRP__DEVICE void trp__weigh_seen(const E &e, typename E::T o[E::RM][E::RD],
                                  const typename E::T s[E::RM][E::RN], typename E::T *scratch,
@@ -377,12 +575,12 @@ template <typename E, bool TURNED>
 TRP__DEVICE void trp__weigh(const E &e, typename E::T o[E::RM][E::RD],
                             const typename E::T s[E::RM][E::RN], typename E::T *scratch,
                             const typename E::element *b, bool careful,
-                            const trp__attention_span &span, int32_t own, int32_t walk)
+                            const trp__attention_span &span, int32_t own, int32_t walk, int used)
 {
     if (careful)
         trp__weigh_seen<E, TURNED>(e, o, s, scratch, b, span, own, walk);
     else
-        e.weigh(o, s, scratch, b);
+        e.weigh(o, s, scratch, b, used < E::WALK ? used : E::WALK);
 }
 
 /* Writes a tile, by way of shared memory, so that threads write what follows each other. */
@@ -421,29 +619,66 @@ TRP__DEVICE void trp__store_tile(const E &e, trp__attention_memory<E> *m,
     }
 }
 
-/* Copies the part of a bias that a tile of rows and columns is given into the scratch memory. */
+TRP__DEVICE float trp__bias_value(float stored, uint8_t)
+{
+    return stored;
+}
+TRP__DEVICE double trp__bias_value(double stored, uint8_t)
+{
+    return stored;
+}
+TRP__DEVICE float trp__bias_value(uint16_t stored, uint8_t type)
+{
+    return type == TRP_BF16 ? trp__bf16_to_f32(stored) : trp__half_value(stored);
+}
+
+template <typename E, bool TURNED, typename STORED>
+TRP__DEVICE void trp__copy_bias(trp__attention_memory<E> *m, const trp__attention &p, int64_t base,
+                                int32_t own, int32_t walk)
+{
+    const trp__attention_tensor &t = p.tensor[TRP__ATTENTION_BIAS];
+    constexpr int FAST = TURNED ? E::OWN : E::WALK;
+    constexpr int EACH = E::OWN * E::WALK / TRP__ATTENTION_THREADS, BATCH = trp__batch(EACH);
+    TRP__NO_UNROLL
+    for (int n = 0; n < EACH; n += BATCH) {
+        STORED x[BATCH];
+        TRP__UNROLL
+        for (int k = 0; k < BATCH; k++) {
+            const int i = (n + k) * TRP__ATTENTION_THREADS + (int)threadIdx.x;
+            const int32_t row = (TURNED ? walk : own) + i / FAST;
+            const int32_t column = (TURNED ? own : walk) + i % FAST;
+            x[k] = 0;
+            if (row < p.rows && column < p.columns)
+                x[k] = trp__at<STORED>(t.at, base + row * t.stride[2] + column * t.stride[3]);
+        }
+        TRP__UNROLL
+        for (int k = 0; k < BATCH; k++) {
+            const int i = (n + k) * TRP__ATTENTION_THREADS + (int)threadIdx.x;
+            m->scratch[TURNED ? i % FAST * E::SCRATCH + i / FAST
+                              : i / FAST * E::SCRATCH + i % FAST] =
+                (typename E::T)trp__bias_value(x[k], t.type);
+        }
+    }
+}
+
+/* Copies the part of a bias that is added to a tile of scores into the scratch memory. */
 template <typename E, bool TURNED>
 TRP__DEVICE void trp__load_bias(trp__attention_memory<E> *m, const trp__attention &p, int32_t batch,
                                 int32_t head, int32_t own, int32_t walk)
 {
     const trp__attention_tensor &t = p.tensor[TRP__ATTENTION_BIAS];
     const int64_t base = batch * t.stride[0] + head * t.stride[1];
-    constexpr int FAST = TURNED ? E::OWN : E::WALK;
     if (!t.at)
         return;
-    TRP__NO_UNROLL
-    for (int i = (int)threadIdx.x; i < E::OWN * E::WALK; i += TRP__ATTENTION_THREADS) {
-        const int at_own = TURNED ? i % FAST : i / FAST, at_walk = TURNED ? i / FAST : i % FAST;
-        const int32_t row = TURNED ? walk + at_walk : own + at_own;
-        const int32_t column = TURNED ? own + at_own : walk + at_walk;
-        if (row < p.rows && column < p.columns)
-            m->scratch[at_own * E::SCRATCH + at_walk] = trp__load_real<typename E::T>(
-                t.at, base + row * t.stride[2] + column * t.stride[3], t.type);
-    }
+    if (t.type == TRP_F32)
+        trp__copy_bias<E, TURNED, float>(m, p, base, own, walk);
+    else if (t.type == TRP_F64)
+        trp__copy_bias<E, TURNED, double>(m, p, base, own, walk);
+    else
+        trp__copy_bias<E, TURNED, uint16_t>(m, p, base, own, walk);
 }
 
-template <typename E, int COUNT>
-TRP__DEVICE void trp__clear(typename E::T (&o)[E::RM][COUNT])
+template <typename E, int COUNT> TRP__DEVICE void trp__clear(typename E::T (&o)[E::RM][COUNT])
 {
     TRP__UNROLL
     for (int i = 0; i < E::RM; i++) {
@@ -567,7 +802,7 @@ template <typename E> TRP__DEVICE void trp__attention_forward(const trp__attenti
         if (threadIdx.x == 0)
             m->odd[turn] = 0;
         trp__clear<E>(s);
-        e.product(s, m->own[0], m->walk[0]);
+        e.product(s, m->own[0], m->walk[0], p.depth);
         trp__soft_max(e, m, scores, own, walk, s, most, sum, again);
         TRP__UNROLL
         for (int i = 0; i < E::RM; i++) {
@@ -584,7 +819,7 @@ template <typename E> TRP__DEVICE void trp__attention_forward(const trp__attenti
                 }
             }
         }
-        trp__weigh<E, false>(e, o, s, m->scratch, m->walk[1], careful, span, own, walk);
+        trp__weigh<E, false>(e, o, s, m->scratch, m->walk[1], careful, span, own, walk, end - walk);
     }
     TRP__UNROLL
     for (int i = 0; i < E::RM; i++) {
@@ -596,9 +831,9 @@ template <typename E> TRP__DEVICE void trp__attention_forward(const trp__attenti
             o[i][c] = all == 0 ? T(0) : o[i][c] * by;
         const trp__attention_tensor &t = p.tensor[TRP__ATTENTION_STATS];
         if (t.at && row < p.rows && e.column(0) == 0)
-            trp__store_real<T>(t.at,
-                          block.batch * t.stride[0] + block.head * t.stride[1] + row * t.stride[2],
-                          t.type, all == 0 ? trp__lowest<T>() : most[i] + log(all));
+            trp__store_real<T>(
+                t.at, block.batch * t.stride[0] + block.head * t.stride[1] + row * t.stride[2],
+                t.type, all == 0 ? trp__lowest<T>() : most[i] + log(all));
     }
     trp__store_tile(e, m, p.tensor[TRP__ATTENTION_Y], block.batch, block.head, own, p.rows, p.width,
                     o);
@@ -635,21 +870,21 @@ template <typename E> TRP__DEVICE void trp__attention_rows(const trp__attention 
         T sum = 0;
         for (int32_t c = (int32_t)threadIdx.x % 32; c < p.width && sees; c += 32)
             sum += trp__load_real<T>(dy.at,
-                                block.batch * dy.stride[0] + block.head * dy.stride[1] +
-                                    row * dy.stride[2] + c * dy.stride[3],
-                                dy.type) *
+                                     block.batch * dy.stride[0] + block.head * dy.stride[1] +
+                                         row * dy.stride[2] + c * dy.stride[3],
+                                     dy.type) *
                    trp__load_real<T>(y.at,
-                                block.batch * y.stride[0] + block.head * y.stride[1] +
-                                    row * y.stride[2] + c * y.stride[3],
-                                y.type);
+                                     block.batch * y.stride[0] + block.head * y.stride[1] +
+                                         row * y.stride[2] + c * y.stride[3],
+                                     y.type);
         for (int mask = 1; mask < 32; mask *= 2)
             sum += __shfl_xor_sync(0xffffffffu, sum, mask);
         if (threadIdx.x % 32 != 0)
             continue;
         T most = trp__load_real<T>(stats.at,
-                              block.batch * stats.stride[0] + block.head * stats.stride[1] +
-                                  row * stats.stride[2],
-                              stats.type);
+                                   block.batch * stats.stride[0] + block.head * stats.stride[1] +
+                                       row * stats.stride[2],
+                                   stats.type);
         if (sees && most != trp__lowest<T>() && !(most <= limit && most >= -limit))
             m->any = 1;
         const bool none = !sees || most == trp__lowest<T>();
@@ -677,7 +912,7 @@ template <typename E> TRP__DEVICE void trp__attention_rows(const trp__attention 
         trp__load_bias<E, false>(m, p, block.batch, block.head, own, walk);
         __syncthreads();
         trp__clear<E>(s);
-        e.product(s, m->own[0], m->walk[0]);
+        e.product(s, m->own[0], m->walk[0], p.depth);
         trp__soft_max(e, m, scores, own, walk, s, most, sum, again);
     }
     TRP__UNROLL
@@ -696,8 +931,8 @@ template <typename E> TRP__DEVICE void trp__attention_rows(const trp__attention 
  * of dy and v. */
 template <typename T>
 TRP__DEVICE void trp__attention_slope(const trp__attention_scores<T> &scores, const T *add,
-                                      bool seen, bool kept, int32_t row, int32_t column, T most, T by, T mean, T *s,
-                                      T *dp)
+                                      bool seen, bool kept, int32_t row, int32_t column, T most,
+                                      T by, T mean, T *s, T *dp)
 {
     if (!seen || by == 0) {
         *s = *dp = 0;
@@ -711,13 +946,12 @@ TRP__DEVICE void trp__attention_slope(const trp__attention_scores<T> &scores, co
 
 /* Products of a tile that owns rows: s becomes weights, dp gradients of scores. */
 template <typename E>
-TRP__DEVICE void trp__attention_slopes(const E &e, const trp__attention_memory<E> *m,
-                                       const trp__attention_scores<typename E::T> &scores,
-                                       int32_t own, int32_t walk, const typename E::T most[E::RM],
-                                       const typename E::T by[E::RM],
-                                       const typename E::T mean[E::RM],
-                                       typename E::T s[E::RM][E::RN],
-                                       typename E::T dp[E::RM][E::RN])
+TRP__DEVICE void
+trp__attention_slopes(const E &e, const trp__attention_memory<E> *m,
+                      const trp__attention_scores<typename E::T> &scores, int32_t own, int32_t walk,
+                      const typename E::T most[E::RM], const typename E::T by[E::RM],
+                      const typename E::T mean[E::RM], typename E::T s[E::RM][E::RN],
+                      typename E::T dp[E::RM][E::RN])
 {
     TRP__UNROLL
     for (int i = 0; i < E::RM; i++) {
@@ -726,10 +960,11 @@ TRP__DEVICE void trp__attention_slopes(const E &e, const trp__attention_memory<E
         TRP__UNROLL
         for (int j = 0; j < E::RN; j++) {
             const int at = e.column(j);
-            const bool kept = !scores.p->dropout ||
-                              (m->kept[e.row(i) * (E::WALK / 4) + at / 4] >> at % 4 & 1);
-            trp__attention_slope(scores, &m->scratch[e.row(i) * E::SCRATCH + at], walk + at >= first && walk + at < end, kept, row,
-                                 walk + at, most[i], by[i], mean[i], &s[i][j], &dp[i][j]);
+            const bool kept =
+                !scores.p->dropout || (m->kept[e.row(i) * (E::WALK / 4) + at / 4] >> at % 4 & 1);
+            trp__attention_slope(scores, &m->scratch[e.row(i) * E::SCRATCH + at],
+                                 walk + at >= first && walk + at < end, kept, row, walk + at,
+                                 most[i], by[i], mean[i], &s[i][j], &dp[i][j]);
         }
     }
 }
@@ -791,10 +1026,11 @@ template <typename E> TRP__DEVICE void trp__attention_to_dq(const trp__attention
             m->odd[turn] = 0;
         trp__clear<E>(s);
         trp__clear<E>(dp);
-        e.product(s, m->own[0], m->walk[0]);
-        e.product(dp, m->own[1], m->walk[1]);
+        e.product(s, m->own[0], m->walk[0], p.depth);
+        e.product(dp, m->own[1], m->walk[1], p.width);
         trp__attention_slopes(e, m, scores, own, walk, most, by, mean, s, dp);
-        trp__weigh<E, false>(e, dq, dp, m->scratch, m->walk[0], careful, span, own, walk);
+        trp__weigh<E, false>(e, dq, dp, m->scratch, m->walk[0], careful, span, own, walk,
+                             end - walk);
     }
     TRP__UNROLL
     for (int i = 0; i < E::RM; i++) {
@@ -802,8 +1038,8 @@ template <typename E> TRP__DEVICE void trp__attention_to_dq(const trp__attention
         for (int c = 0; c < E::RD; c++)
             dq[i][c] *= (T)p.scale;
     }
-    trp__store_tile(e, m, p.tensor[TRP__ATTENTION_DQ], block.batch, block.head, own, p.rows, p.depth,
-                    dq);
+    trp__store_tile(e, m, p.tensor[TRP__ATTENTION_DQ], block.batch, block.head, own, p.rows,
+                    p.depth, dq);
 }
 
 /* Owns columns: over the rows of all heads that share one of k and v. */
@@ -861,8 +1097,8 @@ template <typename E> TRP__DEVICE void trp__attention_to_dkv(const trp__attentio
                 m->odd[turn] = 0;
             trp__clear<E>(s);
             trp__clear<E>(dp);
-            e.product(s, m->own[0], m->walk[0]);
-            e.product(dp, m->own[1], m->walk[1]);
+            e.product(s, m->own[0], m->walk[0], p.depth);
+            e.product(dp, m->own[1], m->walk[1], p.width);
             TRP__UNROLL
             for (int j = 0; j < E::RN; j++) {
                 const int at = e.column(j);
@@ -873,13 +1109,16 @@ template <typename E> TRP__DEVICE void trp__attention_to_dkv(const trp__attentio
                     const bool kept =
                         !p.dropout ||
                         (m->kept[at * (E::OWN / 4) + e.row(i) / 4] >> e.row(i) % 4 & 1);
-                    trp__attention_slope(scores, &m->scratch[e.row(i) * E::SCRATCH + at], column >= from && column < to, kept, row, column,
+                    trp__attention_slope(scores, &m->scratch[e.row(i) * E::SCRATCH + at],
+                                         column >= from && column < to, kept, row, column,
                                          m->sums[0][at], m->sums[1][at], m->sums[2][at], &s[i][j],
                                          &dp[i][j]);
                 }
             }
-            trp__weigh<E, true>(e, dv, s, m->scratch, m->walk[1], careful, span, own, walk);
-            trp__weigh<E, true>(e, dk, dp, m->scratch, m->walk[0], careful, span, own, walk);
+            trp__weigh<E, true>(e, dv, s, m->scratch, m->walk[1], careful, span, own, walk,
+                                end - walk);
+            trp__weigh<E, true>(e, dk, dp, m->scratch, m->walk[0], careful, span, own, walk,
+                                end - walk);
         }
     }
     TRP__UNROLL
@@ -952,8 +1191,8 @@ template <typename E> TRP__DEVICE void trp__attention_to_dbias(const trp__attent
                     __syncthreads();
                     trp__clear<E>(s);
                     trp__clear<E>(dp);
-                    e.product(s, m->own[0], m->walk[0]);
-                    e.product(dp, m->own[1], m->walk[1]);
+                    e.product(s, m->own[0], m->walk[0], p.depth);
+                    e.product(dp, m->own[1], m->walk[1], p.width);
                     trp__attention_slopes(e, m, scores, own, walk, most, by, mean, s, dp);
                     TRP__UNROLL
                     for (int i = 0; i < E::RM; i++) {
@@ -980,8 +1219,7 @@ template <typename E> TRP__DEVICE void trp__attention_to_dbias(const trp__attent
                 sum += m->scratch[(row + a) * E::SCRATCH + column + b];
         }
         const int64_t to = batch0 * p.bias_stride[0] + head0 * p.bias_stride[1] +
-                           (row0 + row) * p.bias_stride[2] +
-                           (column0 + column) * p.bias_stride[3];
+                           (row0 + row) * p.bias_stride[2] + (column0 + column) * p.bias_stride[3];
         if (p.partial)
             trp__to<T>(p.partial, to) = sum;
         else
@@ -1011,11 +1249,22 @@ template <typename T> TRP__DEVICE void trp__attention_fold(const trp__attention 
             sum += trp__at<T>(p.partial, b * p.bias_stride[0] + h * p.bias_stride[1] +
                                              row * p.bias_stride[2] + column * p.bias_stride[3]);
     }
-    trp__store_real<T>(t.at,
-                  batch * t.stride[0] + head * t.stride[1] + row * t.stride[2] +
-                      column * t.stride[3],
-                  t.type, sum);
+    trp__store_real<T>(
+        t.at, batch * t.stride[0] + head * t.stride[1] + row * t.stride[2] + column * t.stride[3],
+        t.type, sum);
 }
+
+/* The two engines of a variant. */
+#define TRP__ATTENTION_ENGINES(name, engine, type)                                                 \
+    typedef engine<type, 1, trp__attention_##name##_own, trp__attention_##name##_walk,             \
+                   trp__attention_##name##_depth>                                                  \
+        trp__##name##_forward;                                                                     \
+    typedef engine<type, 2, trp__attention_##name##_own_back, trp__attention_##name##_walk_back,   \
+                   trp__attention_##name##_depth>                                                  \
+        trp__##name##_backward;
+#define TRP__ATTENTION_SIMT(name, type) TRP__ATTENTION_ENGINES(name, trp__simt, type)
+#define TRP__ATTENTION_TENSOR_CORES(name, type)                                                    \
+    TRP__ATTENTION_ENGINES(name, trp__tensor_cores, type)
 
 /* The kernels of an engine: one for the forward pass, one for the others. */
 #define TRP__ATTENTION_KERNELS(name, real, forward, backward)                                      \

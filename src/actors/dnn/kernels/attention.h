@@ -74,16 +74,30 @@ typedef struct trp__attention {
 _Static_assert(sizeof(trp__attention) <= 4096, "what a kernel takes");
 #endif
 
-/* Tiles: rows that a block owns and walks in the forward pass and in the others, by the type that is
- * computed in and the largest depth. */
-#define TRP__ATTENTION_TILES_F32(X)                                                                \
-    X(f32_64, 64, 128, 64, 64, 64)                                                                 \
-    X(f32_128, 128, 64, 32, 64, 32)                                                                \
-    X(f32_256, 256, 32, 32, 32, 32)
-#define TRP__ATTENTION_TILES_F64(X)                                                                \
-    X(f64_64, 64, 64, 32, 32, 32)                                                                  \
-    X(f64_128, 128, 32, 32, 32, 32)                                                                \
-    X(f64_256, 256, 16, 16, 16, 16)
+/* A row a module: its number, name, the largest depth, bytes of elements in tiles and of what is
+ * computed in, the type of all of q, k, v and dy (0: any), and rows that a block owns and walks in
+ * the forward pass and in the others. */
+#define TRP__ATTENTION_VARIANTS(X)                                                                 \
+    X(F16_64, f16_64, 64, 2, 4, TRP_F16, 128, 64, 64, 64)                                          \
+    X(F16_128, f16_128, 128, 2, 4, TRP_F16, 128, 32, 64, 32)                                       \
+    X(BF16_64, bf16_64, 64, 2, 4, TRP_BF16, 128, 64, 64, 64)                                       \
+    X(BF16_128, bf16_128, 128, 2, 4, TRP_BF16, 128, 32, 64, 32)                                    \
+    X(F32_64, f32_64, 64, 4, 4, 0, 128, 64, 64, 64)                                                \
+    X(F32_128, f32_128, 128, 4, 4, 0, 64, 32, 64, 32)                                              \
+    X(F32_256, f32_256, 256, 4, 4, 0, 32, 32, 32, 32)                                              \
+    X(F64_64, f64_64, 64, 8, 8, 0, 64, 32, 32, 32)                                                 \
+    X(F64_128, f64_128, 128, 8, 8, 0, 32, 32, 32, 32)                                              \
+    X(F64_256, f64_256, 256, 8, 8, 0, 16, 16, 16, 16)
+
+enum {
+#define TRP__ATTENTION_NUMBERS(module, name, depth, element, real, type, own, walk, own_back,      \
+                               walk_back)                                                          \
+    trp__attention_##name##_depth = depth, trp__attention_##name##_own = own,                      \
+    trp__attention_##name##_walk = walk, trp__attention_##name##_own_back = own_back,              \
+    trp__attention_##name##_walk_back = walk_back,
+    TRP__ATTENTION_VARIANTS(TRP__ATTENTION_NUMBERS)
+#undef TRP__ATTENTION_NUMBERS
+};
 
 /* Shared memory of a block, given what elements of tiles and what sums take. */
 #define TRP__ATTENTION_SHARED(owned, own, walk, depth, element, real)                              \

@@ -10,14 +10,15 @@ const trp__kernel_family *const trp__kernel_families[] = {
 };
 
 static const trp__kernel_family *const behind_libraries[] = {
-    &trp__kernels_attention_f32,
-    &trp__kernels_attention_f64,
-    NULL,
+#define ATTENTION(number, name, ...) &trp__kernels_attention_##name,
+    TRP__ATTENTION_VARIANTS(ATTENTION)
+#undef ATTENTION
+        NULL,
 };
 
 static const trp__kernel_family *best_of(const trp__kernel_family *const families[],
-                                         const trp__dnn_graph *graph, uint32_t first,
-                                         uint32_t most, uint32_t *count)
+                                         const trp__dnn_graph *graph, uint32_t first, uint32_t most,
+                                         uint32_t *count)
 {
     const trp__kernel_family *best = NULL;
     *count = 0;

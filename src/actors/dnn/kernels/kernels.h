@@ -6,6 +6,7 @@
 #define TRP_ACTORS_DNN_KERNELS_KERNELS_H
 
 #include "actors/dnn/descriptors.h"
+#include "actors/dnn/kernels/attention.h"
 #include "actors/dnn/kernels/modules.h"
 
 /* What a step needs to be launched. */
@@ -48,7 +49,10 @@ trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function fun
                                uint64_t blocks, uint32_t threads, uint32_t shared_bytes,
                                void *parameter, trp_error *error);
 
-extern const trp__kernel_family trp__kernels_map, trp__kernels_attention_f32,
-    trp__kernels_attention_f64;
+extern const trp__kernel_family trp__kernels_map;
+#define TRP__ATTENTION_FAMILY(number, name, ...)                                                   \
+    extern const trp__kernel_family trp__kernels_attention_##name;
+TRP__ATTENTION_VARIANTS(TRP__ATTENTION_FAMILY)
+#undef TRP__ATTENTION_FAMILY
 
 #endif
