@@ -556,7 +556,9 @@ typedef struct trp_dnn_options {
     bool deterministic; /* only engines that give the same bits each time */
     trp_dnn_heuristic heuristic;
     trp_tune tune;
-    uint64_t workspace_bytes; /* the most that an engine may use; 0: 256 MiB */
+    uint64_t workspace_bytes; /* the most that an engine may use; 0: 256 MiB, and for a gradient of
+                               * attention whose heads share keys as much more as dk and dv would
+                               * take without sharing */
     trp_dnn_ran *ran;         /* filled when the request succeeds; NULL: nobody asks */
 } trp_dnn_options;
 

@@ -41,9 +41,28 @@ static trp_status check_options(making *m, const trp_dnn_graph_request *r)
                               .deterministic = r->options.deterministic,
                               .heuristic = (uint8_t)r->options.heuristic,
                               .tune = (uint8_t)r->options.tune,
-                              .workspace = r->options.workspace_bytes ? r->options.workspace_bytes
-                                                                      : WORKSPACE_DEFAULT};
+                              .workspace = r->options.workspace_bytes};
     return TRP_OK;
+}
+
+/* cuDNN sums up gradients of k and v of all heads of q before it adds those of a group: engines
+ * that need so much more are worth it. */
+static uint64_t default_workspace(const making *m)
+{
+    uint64_t most = WORKSPACE_DEFAULT;
+    for (uint32_t i = 0; i < m->head.nodes; i++) {
+        const trp__dnn_node *n = &m->node[i];
+        if (n->kind != TRP_DNN_ATTENTION_BACKWARD)
+            continue;
+        const trp__dnn_tensor *q = &m->tensor[n->port[TRP__DNN_ATTENTION_Q]];
+        const trp__dnn_tensor *v = &m->tensor[n->port[TRP__DNN_ATTENTION_V]];
+        const uint64_t size = trp_dtype_bits((trp_dtype)v->type) / 8;
+        const uint64_t rows = (uint64_t)q->dim[0] * (uint64_t)q->dim[1] * (uint64_t)v->dim[2];
+        const uint64_t bytes = rows * ((uint64_t)q->dim[3] + (uint64_t)v->dim[3]) * size;
+        if (q->dim[1] != v->dim[1] && WORKSPACE_DEFAULT + bytes > most)
+            most = WORKSPACE_DEFAULT + bytes;
+    }
+    return most;
 }
 
 static trp_status take_graph(making *m, const trp_dnn_graph_request *r)
@@ -67,6 +86,8 @@ static trp_status take_graph(making *m, const trp_dnn_graph_request *r)
         if (t->role == TRP__DNN_VALUE)
             trp__dnn_pack_strides(t, NULL);
     }
+    if (status == TRP_OK && m->head.workspace == 0)
+        m->head.workspace = default_workspace(m);
     return status;
 }
 

@@ -204,6 +204,8 @@ trp_status trp__dnn_have_kernel(const trp__dnn_planner *planner, const trp__dnn_
     if (!planner->modules)
         return TRP_E_UNSUPPORTED;
     step->family = trp__kernels_for(graph, step->first, step->count, &count);
+    if (!step->family)
+        step->family = trp__kernels_behind(graph, step->first, step->count, &count);
     if (!step->family || count != step->count)
         return trp__error_set(error, TRP_E_UNSUPPORTED, "%s: no kernel takes %u nodes from here",
                               trp__dnn_kind_of(graph->node[step->first].kind)->name, step->count);
@@ -214,17 +216,11 @@ trp_status trp__dnn_have_kernel(const trp__dnn_planner *planner, const trp__dnn_
     return status == TRP_E_MISSING ? TRP_E_UNSUPPORTED : status;
 }
 
-/* Nodes that a fast kernel of ours takes, so far as no product is among them: libraries have
- * engines that fuse what stands around one. Without a compiler and without a pack, libraries do it
- * all. */
-static trp_status add_kernel(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
-                             uint32_t first, uint32_t most, trp__dnn_plan *plan)
+static trp_status add_step(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
+                           uint32_t first, uint32_t count, trp__dnn_plan *plan)
 {
     trp__dnn_step *step = &plan->step[plan->steps];
     trp_error ignored;
-    uint32_t count = 0;
-    if (!planner->modules || !trp__kernels_for(graph, first, most, &count))
-        return TRP_E_UNSUPPORTED;
     *step = (trp__dnn_step){.first = first, .count = count, .way = TRP__DNN_WAY_KERNEL};
     trp_status status = trp__dnn_have_kernel(planner, graph, step, &ignored);
     if (status == TRP_OK)
@@ -232,6 +228,28 @@ static trp_status add_kernel(const trp__dnn_planner *planner, const trp__dnn_gra
     else
         *step = (trp__dnn_step){0};
     return status;
+}
+
+/* Nodes that a fast kernel of ours takes, so far as no product is among them: libraries have
+ * engines that fuse what stands around one. Without a compiler and without a pack, libraries do it
+ * all. */
+static trp_status add_kernel(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
+                             uint32_t first, uint32_t most, trp__dnn_plan *plan)
+{
+    uint32_t count = 0;
+    if (!planner->modules || !trp__kernels_for(graph, first, most, &count))
+        return TRP_E_UNSUPPORTED;
+    return add_step(planner, graph, first, count, plan);
+}
+
+/* The same of one node that libraries have refused. */
+static trp_status add_kernel_behind(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
+                                    uint32_t first, trp__dnn_plan *plan)
+{
+    uint32_t count = 0;
+    if (!planner->modules || !trp__kernels_behind(graph, first, 1, &count))
+        return TRP_E_UNSUPPORTED;
+    return add_step(planner, graph, first, count, plan);
 }
 
 static uint32_t next_length(uint32_t length)
@@ -298,6 +316,8 @@ static trp_status add_piece(const trp__dnn_planner *planner, const trp__dnn_grap
         .first = first, .count = length, .way = TRP__DNN_WAY_ENGINE, .engine = step->engine};
     if (step->engine.product)
         step->way = TRP__DNN_WAY_PRODUCT;
+    if (status == TRP_E_UNSUPPORTED && add_kernel_behind(planner, graph, first, plan) == TRP_OK)
+        return TRP_OK;
     if (status == TRP_E_UNSUPPORTED) {
         trp_error other = {0};
         *step = (trp__dnn_step){.first = first, .count = 1, .way = TRP__DNN_WAY_DIRECT};

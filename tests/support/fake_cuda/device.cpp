@@ -17,6 +17,17 @@ extern "C" {
 #include "actors/dnn/kernels/move.cuh"
 #include "actors/dnn/kernels/reduce.cuh"
 
+#include "actors/dnn/kernels/attention_bf16_128.cuh"
+#include "actors/dnn/kernels/attention_bf16_64.cuh"
+#include "actors/dnn/kernels/attention_f16_128.cuh"
+#include "actors/dnn/kernels/attention_f16_64.cuh"
+#include "actors/dnn/kernels/attention_f32_128.cuh"
+#include "actors/dnn/kernels/attention_f32_256.cuh"
+#include "actors/dnn/kernels/attention_f32_64.cuh"
+#include "actors/dnn/kernels/attention_f64_128.cuh"
+#include "actors/dnn/kernels/attention_f64_256.cuh"
+#include "actors/dnn/kernels/attention_f64_64.cuh"
+
 extern "C" void fake_fault(int result);
 
 enum { ILLEGAL_ADDRESS = 700, MISALIGNED_ADDRESS = 716, STACK = 256 << 10, WARP = 32 };
@@ -36,8 +47,61 @@ struct window {
 
 enum { WINDOWS = 16 };
 
+/* Going from one fiber to another: on x86-64 by hand, for swapcontext() calls the kernel twice. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define FAKE_DEVICE_SWITCH 1
+struct context {
+    void *stack;
+};
+
+extern "C" void fake_device_switch(context *from, const context *to);
+asm(".text\n"
+    ".p2align 4\n"
+    ".type fake_device_switch, @function\n"
+    ".globl fake_device_switch\n"
+    ".hidden fake_device_switch\n"
+    "fake_device_switch:\n"
+    "    pushq %rbp\n    pushq %rbx\n    pushq %r12\n    pushq %r13\n    pushq %r14\n    pushq %r15\n"
+    "    movq %rsp, (%rdi)\n"
+    "    movq (%rsi), %rsp\n"
+    "    popq %r15\n    popq %r14\n    popq %r13\n    popq %r12\n    popq %rbx\n    popq %rbp\n"
+    "    ret\n"
+    ".size fake_device_switch, . - fake_device_switch\n");
+
+/* What the switch pops: six registers, then where it returns to. */
+void prepare(context *c, char *stack, size_t bytes, void (*run)(void))
+{
+    void **top = (void **)((uintptr_t)(stack + bytes) / 16 * 16) - 2;
+    *top = (void *)run;
+    for (int i = 0; i < 6; i++)
+        *--top = nullptr;
+    c->stack = top;
+}
+
+void go(context *from, const context *to)
+{
+    fake_device_switch(from, to);
+}
+#else
+typedef ucontext_t context;
+
+void prepare(context *c, char *stack, size_t bytes, void (*run)(void))
+{
+    getcontext(c);
+    c->uc_stack.ss_sp = stack;
+    c->uc_stack.ss_size = bytes;
+    c->uc_link = nullptr;
+    makecontext(c, run, 0);
+}
+
+void go(context *from, const context *to)
+{
+    swapcontext(from, to);
+}
+#endif
+
 struct fiber {
-    ucontext_t context;
+    context where;
     bool done;
     unsigned block_meetings, warp_meetings; /* that it has come to */
 };
@@ -48,7 +112,7 @@ struct launch {
     fiber *fibers;
     char *stacks, *shared;
     uint64_t *lanes;
-    ucontext_t home;
+    context home;
     unsigned threads, current;
     bool broken;
     void (*run)(const void *parameter);
@@ -84,7 +148,7 @@ void yield(void)
     launch *l = now;
     fiber &mine = l->fibers[l->current];
     const fake_dim thread = threadIdx;
-    swapcontext(&mine.context, &l->home);
+    go(&mine.where, &l->home);
     threadIdx = thread;
 }
 
@@ -124,11 +188,7 @@ void run_block(launch *l, unsigned threads, size_t shared_bytes)
         fiber &f = l->fibers[i];
         f.done = false;
         f.block_meetings = f.warp_meetings = 0;
-        getcontext(&f.context);
-        f.context.uc_stack.ss_sp = l->stacks + (size_t)i * STACK;
-        f.context.uc_stack.ss_size = STACK;
-        f.context.uc_link = nullptr;
-        makecontext(&f.context, enter, 0);
+        prepare(&f.where, l->stacks + (size_t)i * STACK, STACK, enter);
     }
     for (bool more = true; more && !l->broken;) {
         more = false;
@@ -138,7 +198,7 @@ void run_block(launch *l, unsigned threads, size_t shared_bytes)
             more = true;
             l->current = i;
             threadIdx = {i, 0, 0};
-            swapcontext(&l->home, &l->fibers[i].context);
+            go(&l->home, &l->fibers[i].where);
         }
     }
 }

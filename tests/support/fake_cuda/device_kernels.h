@@ -3,12 +3,34 @@
 #ifndef TESTS_FAKE_CUDA_DEVICE_KERNELS_H
 #define TESTS_FAKE_CUDA_DEVICE_KERNELS_H
 
+#include "actors/dnn/kernels/attention.h"
 #include "actors/dnn/kernels/map.h"
 #include "actors/dnn/kernels/move.h"
 #include "actors/dnn/kernels/reduce.h"
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* All passes of an engine of attention. */
+#define FAKE_DEVICE_ATTENTION(X, name)                                                             \
+    X(trp_attention_##name##_forward, trp__attention)                                              \
+    X(trp_attention_##name##_rows, trp__attention)                                                 \
+    X(trp_attention_##name##_dq, trp__attention)                                                   \
+    X(trp_attention_##name##_dkv, trp__attention)                                                  \
+    X(trp_attention_##name##_dbias, trp__attention)                                                \
+    X(trp_attention_##name##_fold, trp__attention)
+
+#define FAKE_DEVICE_ATTENTIONS(X)                                                                  \
+    FAKE_DEVICE_ATTENTION(X, f16_64)                                                               \
+    FAKE_DEVICE_ATTENTION(X, f16_128)                                                              \
+    FAKE_DEVICE_ATTENTION(X, bf16_64)                                                              \
+    FAKE_DEVICE_ATTENTION(X, bf16_128)                                                             \
+    FAKE_DEVICE_ATTENTION(X, f32_64)                                                               \
+    FAKE_DEVICE_ATTENTION(X, f32_128)                                                              \
+    FAKE_DEVICE_ATTENTION(X, f32_256)                                                              \
+    FAKE_DEVICE_ATTENTION(X, f64_64)                                                               \
+    FAKE_DEVICE_ATTENTION(X, f64_128)                                                              \
+    FAKE_DEVICE_ATTENTION(X, f64_256)
 
 #define FAKE_DEVICE_KERNELS(X)                                                                     \
     X(trp_map_f32, trp__map)                                                                       \
@@ -19,7 +41,8 @@
     X(trp_reduce_columns_f64, trp__reduce)                                                         \
     X(trp_reduce_finish, trp__reduce)                                                              \
     X(trp_move_rows, trp__move)                                                                    \
-    X(trp_move_tiles, trp__move)
+    X(trp_move_tiles, trp__move)                                                                   \
+    FAKE_DEVICE_ATTENTIONS(X)
 
 #ifdef __cplusplus
 extern "C" {

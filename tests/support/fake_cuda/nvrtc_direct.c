@@ -81,8 +81,17 @@ static size_t add_fast(const char *text, char *out, size_t room)
         FAKE_DEVICE_KERNELS(ROW)
 #undef ROW
     };
-    static const char kernel[] = "\nTRP__GLOBAL(";
+    static const char kernel[] = "\nTRP__GLOBAL(", group[] = "\nTRP__ATTENTION_KERNELS(";
     size_t used = 0;
+    for (const char *at = text; (at = strstr(at, group));) { /* all that begin with a name */
+        at += sizeof group - 1;
+        const size_t length = strcspn(at, ",");
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            if (strncmp(rows[i].name, at, length) == 0 && rows[i].name[length] == '_')
+                used += add_entry(rows[i].name, (int)strlen(rows[i].name), rows[i].bytes,
+                                  out + used, room - used);
+        }
+    }
     for (const char *at = text; (at = strstr(at, kernel));) {
         at += strcspn(at + 1, ")") + 3;
         const size_t length = strcspn(at, "(");
@@ -101,7 +110,7 @@ char *fake_nvrtc_direct(const fake_nvrtc_texts *t, int count, const char *const 
     bool good = all_there(t, t->source, "the program", log, size);
     for (int i = 0; i < t->count && good; i++) {
         good = all_there(t, t->text[i], t->name[i], log, size);
-        room += strlen(t->text[i]) + 1024;
+        room += strlen(t->text[i]) + 4096;
     }
     if (good && !has_option(count, options, "-arch=sm_90")) {
         snprintf(log, size, "fake NVRTC: error: not for sm_90\n");

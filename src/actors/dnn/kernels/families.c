@@ -11,19 +11,39 @@ const trp__kernel_family *const trp__kernel_families[] = {
     NULL,
 };
 
-const trp__kernel_family *trp__kernels_for(const trp__dnn_graph *graph, uint32_t first,
-                                           uint32_t most, uint32_t *count)
+static const trp__kernel_family *const behind_libraries[] = {
+#define ATTENTION(number, name, ...) &trp__kernels_attention_##name,
+    TRP__ATTENTION_VARIANTS(ATTENTION)
+#undef ATTENTION
+        NULL,
+};
+
+static const trp__kernel_family *best_of(const trp__kernel_family *const families[],
+                                         const trp__dnn_graph *graph, uint32_t first, uint32_t most,
+                                         uint32_t *count)
 {
     const trp__kernel_family *best = NULL;
     *count = 0;
-    for (int i = 0; trp__kernel_families[i]; i++) {
-        const uint32_t taken = trp__kernel_families[i]->takes(graph, first, most);
+    for (int i = 0; families[i]; i++) {
+        const uint32_t taken = families[i]->takes(graph, first, most);
         if (taken > *count) {
             *count = taken;
-            best = trp__kernel_families[i];
+            best = families[i];
         }
     }
     return best;
+}
+
+const trp__kernel_family *trp__kernels_for(const trp__dnn_graph *graph, uint32_t first,
+                                           uint32_t most, uint32_t *count)
+{
+    return best_of(trp__kernel_families, graph, first, most, count);
+}
+
+const trp__kernel_family *trp__kernels_behind(const trp__dnn_graph *graph, uint32_t first,
+                                              uint32_t most, uint32_t *count)
+{
+    return best_of(behind_libraries, graph, first, most, count);
 }
 
 trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function function,

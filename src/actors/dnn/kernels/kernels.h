@@ -6,6 +6,7 @@
 #define TRP_ACTORS_DNN_KERNELS_KERNELS_H
 
 #include "actors/dnn/descriptors.h"
+#include "actors/dnn/kernels/attention.h"
 #include "actors/dnn/kernels/modules.h"
 
 /* What a step needs to be launched. */
@@ -38,11 +39,20 @@ extern const trp__kernel_family *const trp__kernel_families[];
 const trp__kernel_family *trp__kernels_for(const trp__dnn_graph *graph, uint32_t first,
                                            uint32_t most, uint32_t *count);
 
+/* The same of families that are asked where libraries have refused: what a library does, it does
+ * faster. */
+const trp__kernel_family *trp__kernels_behind(const trp__dnn_graph *graph, uint32_t first,
+                                              uint32_t most, uint32_t *count);
+
 /* cuLaunchKernel with one parameter, a struct. */
 trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function function,
                                uint64_t blocks, uint32_t threads, uint32_t shared_bytes,
                                void *parameter, trp_error *error);
 
 extern const trp__kernel_family trp__kernels_map, trp__kernels_reduce, trp__kernels_move;
+#define TRP__ATTENTION_FAMILY(number, name, ...)                                                   \
+    extern const trp__kernel_family trp__kernels_attention_##name;
+TRP__ATTENTION_VARIANTS(TRP__ATTENTION_FAMILY)
+#undef TRP__ATTENTION_FAMILY
 
 #endif

@@ -14,7 +14,17 @@
     X(DIRECT, "direct", "actors/dnn/kernels/direct.cuh")                                           \
     X(MAP, "map", "actors/dnn/kernels/map.cuh")                                                    \
     X(REDUCE, "reduce", "actors/dnn/kernels/reduce.cuh")                                           \
-    X(MOVE, "move", "actors/dnn/kernels/move.cuh")
+    X(MOVE, "move", "actors/dnn/kernels/move.cuh")                                                 \
+    X(ATTENTION_F16_64, "attention_f16_64", "actors/dnn/kernels/attention_f16_64.cuh")             \
+    X(ATTENTION_F16_128, "attention_f16_128", "actors/dnn/kernels/attention_f16_128.cuh")          \
+    X(ATTENTION_BF16_64, "attention_bf16_64", "actors/dnn/kernels/attention_bf16_64.cuh")          \
+    X(ATTENTION_BF16_128, "attention_bf16_128", "actors/dnn/kernels/attention_bf16_128.cuh")       \
+    X(ATTENTION_F32_64, "attention_f32_64", "actors/dnn/kernels/attention_f32_64.cuh")             \
+    X(ATTENTION_F32_128, "attention_f32_128", "actors/dnn/kernels/attention_f32_128.cuh")          \
+    X(ATTENTION_F32_256, "attention_f32_256", "actors/dnn/kernels/attention_f32_256.cuh")          \
+    X(ATTENTION_F64_64, "attention_f64_64", "actors/dnn/kernels/attention_f64_64.cuh")             \
+    X(ATTENTION_F64_128, "attention_f64_128", "actors/dnn/kernels/attention_f64_128.cuh")          \
+    X(ATTENTION_F64_256, "attention_f64_256", "actors/dnn/kernels/attention_f64_256.cuh")
 
 typedef enum trp__kernel_module {
 #define TRP__KERNEL_MODULE(symbol, name, file) TRP__MODULE_##symbol,
