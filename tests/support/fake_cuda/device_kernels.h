@@ -4,13 +4,29 @@
 #define TESTS_FAKE_CUDA_DEVICE_KERNELS_H
 
 #include "actors/dnn/kernels/map.h"
+#include "actors/dnn/kernels/softmax.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 #define FAKE_DEVICE_KERNELS(X)                                                                     \
     X(trp_map_f32, trp__map)                                                                       \
-    X(trp_map_f64, trp__map)
+    X(trp_map_f64, trp__map)                                                                       \
+    X(trp_softmax_f32_1, trp__softmax)                                                             \
+    X(trp_softmax_f32_2, trp__softmax)                                                             \
+    X(trp_softmax_f32_4, trp__softmax)                                                             \
+    X(trp_softmax_parts_f32, trp__softmax)                                                         \
+    X(trp_softmax_columns_f32, trp__softmax)                                                       \
+    X(trp_softmax_back_f32_1, trp__softmax)                                                        \
+    X(trp_softmax_back_f32_2, trp__softmax)                                                        \
+    X(trp_softmax_back_parts_f32, trp__softmax)                                                    \
+    X(trp_softmax_back_columns_f32, trp__softmax)                                                  \
+    X(trp_softmax_f64_1, trp__softmax)                                                             \
+    X(trp_softmax_parts_f64, trp__softmax)                                                         \
+    X(trp_softmax_columns_f64, trp__softmax)                                                       \
+    X(trp_softmax_back_f64_1, trp__softmax)                                                        \
+    X(trp_softmax_back_parts_f64, trp__softmax)                                                    \
+    X(trp_softmax_back_columns_f64, trp__softmax)
 
 #ifdef __cplusplus
 extern "C" {

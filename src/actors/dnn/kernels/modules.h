@@ -12,7 +12,8 @@
 /* One row a module: name, the file that defines its kernels. */
 #define TRP__KERNEL_MODULES(X)                                                                     \
     X(DIRECT, "direct", "actors/dnn/kernels/direct.cuh")                                           \
-    X(MAP, "map", "actors/dnn/kernels/map.cuh")
+    X(MAP, "map", "actors/dnn/kernels/map.cuh")                                                    \
+    X(SOFTMAX, "softmax", "actors/dnn/kernels/softmax.cuh")
 
 typedef enum trp__kernel_module {
 #define TRP__KERNEL_MODULE(symbol, name, file) TRP__MODULE_##symbol,

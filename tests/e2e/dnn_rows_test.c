@@ -1,0 +1,185 @@
+/* Softmax by the kernels of rows: widths around the limits of each variant, rows along any
+ * dimension, NaN and infinities; and that those kernels ran where there is a GPU.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "support/dnn_draw.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <troupe/layers.h>
+
+static h_world world;
+static trp_actor *dnn;
+
+static void expect_engine(const dp_problem *p, const trp_dnn_ran *ran, const char *engine)
+{
+    if (!h_is_cuda() || p->refused || strcmp(ran->engine, engine) == 0)
+        return;
+    printf("%s: ran by %s in %u parts, expected %s\n", p->kind, ran->engine, ran->parts, engine);
+    H_CHECK(false);
+}
+
+/* --- Softmax --- */
+
+typedef struct softmax_row {
+    int64_t dim[3];
+    uint32_t axis;
+    trp_dtype type;
+    bool back;
+    const char *engine; /* behind "softmax_" or "softmax_back_" */
+} softmax_row;
+
+static uint32_t then(dp_problem *p, trp_dnn_pointwise mode, uint32_t x, uint32_t b)
+{
+    trp_dnn_node *n = dp_node(p, TRP_DNN_POINTWISE);
+    n->pointwise = mode;
+    n->x = x;
+    n->b = b;
+    return n->y = dp_virtual(p, TRP_DTYPE_NONE);
+}
+
+static uint32_t reduce(dp_problem *p, trp_dnn_reduce mode, uint32_t x, const softmax_row *row)
+{
+    trp_dnn_node *n = dp_node(p, TRP_DNN_REDUCTION);
+    n->reduce = mode;
+    n->x = x;
+    n->y = dp_virtual(p, TRP_DTYPE_NONE);
+    p->tensor[n->y].rank = 3;
+    memcpy(p->tensor[n->y].dim, row->dim, sizeof row->dim);
+    p->tensor[n->y].dim[row->axis] = 1;
+    return n->y;
+}
+
+/* The nodes of layers_norm.c, for the reference. */
+static void add_forward(dp_problem *p, const softmax_row *row, bool log, uint32_t x, uint32_t y)
+{
+    uint32_t shifted = then(p, TRP_DNN_SUB, x, reduce(p, TRP_DNN_MOST, x, row));
+    uint32_t power = then(p, TRP_DNN_EXP, shifted, 0);
+    uint32_t sum = reduce(p, TRP_DNN_SUM, power, row);
+    if (log)
+        then(p, TRP_DNN_SUB, shifted, then(p, TRP_DNN_LOG, sum, 0));
+    else
+        then(p, TRP_DNN_DIV, power, sum);
+    p->node[p->nodes - 1].y = y;
+}
+
+static void add_backward(dp_problem *p, const softmax_row *row, bool log, uint32_t y, uint32_t dy,
+                         uint32_t dx)
+{
+    if (log) {
+        uint32_t sum = reduce(p, TRP_DNN_SUM, dy, row);
+        uint32_t part = then(p, TRP_DNN_MUL, then(p, TRP_DNN_EXP, y, 0), sum);
+        then(p, TRP_DNN_SUB, dy, part);
+    } else {
+        uint32_t sum = reduce(p, TRP_DNN_SUM, then(p, TRP_DNN_MUL, dy, y), row);
+        then(p, TRP_DNN_MUL, then(p, TRP_DNN_SUB, dy, sum), y);
+    }
+    p->node[p->nodes - 1].y = dx;
+}
+
+/* `special`: what some elements of x or dy are; 0: none. */
+static void check_softmax(const softmax_row *row, bool log, double special)
+{
+    char engine[64];
+    trp_completion done = {0};
+    trp_dnn_ran ran = {0};
+    dp_problem p = {.kind = row->back ? "softmax backward" : "softmax", .packed = true};
+    uint32_t x = dp_memory(&p, row->type, 3, row->dim), y = dp_memory(&p, row->type, 3, row->dim);
+    uint32_t dx = row->back ? dp_memory(&p, row->type, 3, row->dim) : 0;
+    p.fill[x] = row->back && !log ? DP_POSITIVE : DP_ANY;
+    if (row->back)
+        add_backward(&p, row, log, x, y, dx);
+    else
+        add_forward(&p, row, log, x, y);
+    dp_make(world.device, &p);
+    if (special != 0) {
+        const uint32_t at = row->back ? y : x;
+        double *v = dp_read(&p, at);
+        const int64_t n = row->dim[0] * row->dim[1] * row->dim[2];
+        for (int64_t i = 0; i < n; i++) {
+            if (i % 97 == 13 || (i < n / 4 && special == -INFINITY)) /* and whole rows */
+                v[i] = special;
+        }
+        dp_put(&p, at, v);
+        free(v);
+    }
+    trp_softmax_request r = {.axis = row->axis, .log = log, .options.ran = &ran};
+    if (row->back) {
+        r.y = p.tensor[x];
+        r.dy = p.tensor[y];
+        r.dx = p.tensor[dx];
+        dp_await(&p, trp_softmax_backward(dnn, &r, &done), done);
+    } else {
+        r.x = p.tensor[x];
+        r.y = p.tensor[y];
+        dp_await(&p, trp_softmax_forward(dnn, &r, &done), done);
+    }
+    dp_compare(&p);
+    snprintf(engine, sizeof engine, "softmax_%s%s", row->back ? "back_" : "", row->engine);
+    expect_engine(&p, &ran, engine);
+    dp_drop(&p);
+}
+
+static const softmax_row softmax_rows[] = {
+    {{1, 300, 1}, 1, TRP_F32, false, "f32_2"},
+    {{40, 1, 1}, 2, TRP_F32, false, "columns_f32_loose"}, /* of one element */
+    {{3, 70, 2}, 2, TRP_BF16, false, "f32_1"},
+    {{2, 50, 10}, 2, TRP_F16, false, "f32_1"},
+    {{1, 9, 250}, 2, TRP_F32, false, "f32_2"}, /* ragged: 7 more */
+    {{1, 9, 256}, 2, TRP_F16, false, "f32_1"},
+    {{1, 5, 257}, 2, TRP_BF16, false, "f32_2"},
+    {{1, 3, 1023}, 2, TRP_F32, false, "f32_1"},
+    {{1, 2, 1024}, 2, TRP_F32, false, "f32_4"},
+    {{1, 2, 2048}, 2, TRP_F16, false, "f32_1"},
+    {{1, 2, 2049}, 2, TRP_F32, false, "f32_2"},
+    {{1, 1, 8193}, 2, TRP_BF16, false, "f32_4"},
+    {{1, 1, 32768}, 2, TRP_F32, false, "f32_4"},
+    {{1, 1, 32769}, 2, TRP_BF16, false, "parts_f32"},
+    {{1, 2, 50257}, 2, TRP_BF16, false, "parts_f32"},
+    {{1, 3, 300}, 2, TRP_F64, false, "f64_1"},
+    {{1, 1, 9000}, 2, TRP_F64, false, "parts_f64"},
+    {{2, 21, 256}, 1, TRP_F32, false, "columns_f32"},
+    {{2, 33, 49}, 1, TRP_F16, false, "columns_f32_loose"},
+    {{1, 200, 300}, 1, TRP_F32, false, "columns_f32_loose"},
+    {{300, 3, 5}, 0, TRP_F32, false, "columns_f32_loose"},
+    {{1, 300, 264}, 1, TRP_BF16, false, "columns_f32"},
+    {{1, 40, 20}, 1, TRP_F64, false, "columns_f64_loose"},
+    {{3, 70, 2}, 2, TRP_BF16, true, "f32_1"},
+    {{1, 5, 257}, 2, TRP_F32, true, "f32_2"},
+    {{1, 3, 1024}, 2, TRP_F16, true, "f32_1"},
+    {{1, 1, 16384}, 2, TRP_F32, true, "f32_2"},
+    {{1, 2, 16385}, 2, TRP_BF16, true, "parts_f32"},
+    {{1, 1, 40001}, 2, TRP_F32, true, "parts_f32"},
+    {{2, 21, 256}, 1, TRP_F32, true, "columns_f32"},
+    {{1, 300, 49}, 1, TRP_F16, true, "columns_f32_loose"},
+    {{1, 40, 20}, 1, TRP_F64, true, "columns_f64_loose"},
+    {{1, 2, 500}, 2, TRP_F64, true, "f64_1"},
+};
+
+static void softmax(void)
+{
+    world = dp_open(&dnn);
+    for (size_t i = 0; i < sizeof softmax_rows / sizeof *softmax_rows; i++) {
+        check_softmax(&softmax_rows[i], false, 0);
+        check_softmax(&softmax_rows[i], true, 0);
+    }
+    dp_close(&world);
+}
+
+static void softmax_specials(void)
+{
+    static const double specials[] = {NAN, INFINITY, -INFINITY, 60000, -60000};
+    world = dp_open(&dnn);
+    for (size_t i = 0; i < sizeof softmax_rows / sizeof *softmax_rows; i += 2)
+        check_softmax(&softmax_rows[i], i % 4, specials[i / 2 % 5]);
+    dp_close(&world);
+}
+
+static const h_case cases[] = {
+    {"softmax", softmax},
+    {"softmax_specials", softmax_specials},
+};
+
+int main(int argc, char **argv)
+{
+    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}
