@@ -1,5 +1,5 @@
-/* Softmax by the kernels of rows: widths around the limits of each variant, rows along any
- * dimension, NaN and infinities; and that those kernels ran where there is a GPU.
+/* Softmax and norms by the kernels of rows: widths around the limits of each variant, rows along
+ * any dimension, NaN and infinities; and that those kernels ran where there is a GPU.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_draw.h"
 
@@ -174,9 +174,115 @@ static void softmax_specials(void)
     dp_close(&world);
 }
 
+/* --- Norms --- */
+
+/* What x is. */
+typedef enum norm_fill {
+    NORM_ANY,
+    NORM_FAR,      /* the mean is far larger than deviations */
+    NORM_HUGE,     /* squares overflow in f32 */
+    NORM_TINY,     /* squares vanish in f32, and epsilon is 0 */
+    NORM_INFINITE, /* and NaN: in some rows */
+} norm_fill;
+
+typedef struct norm_row {
+    int64_t dim[3];
+    trp_dnn_norm mode;
+    trp_dtype type, scale; /* of x and y; of scale and bias */
+    bool back;
+    const char *engine;
+} norm_row;
+
+static const norm_row norm_rows[] = {
+    {{5, 1, 64}, TRP_DNN_LAYER, TRP_F32, TRP_F32, false, "norm_f32_1"},
+    {{33, 1, 7}, TRP_DNN_LAYER, TRP_BF16, TRP_F32, false, "norm_f32_1"},
+    {{3, 1, 257}, TRP_DNN_RMS, TRP_F16, TRP_F16, false, "norm_f32_2"},
+    {{2, 1, 768}, TRP_DNN_LAYER, TRP_BF16, TRP_BF16, false, "norm_f32_4"},
+    {{2, 4, 256}, TRP_DNN_LAYER, TRP_F32, TRP_BF16, false, "norm_f32_4"},
+    {{2, 1, 1025}, TRP_DNN_RMS, TRP_F32, TRP_F32, false, "norm_f32_1"},
+    {{2, 1, 4096}, TRP_DNN_RMS, TRP_BF16, TRP_BF16, false, "norm_f32_2"},
+    {{1, 1, 16384}, TRP_DNN_LAYER, TRP_F16, TRP_F32, false, "norm_f32_4"},
+    {{2, 1, 300}, TRP_DNN_LAYER, TRP_F64, TRP_F64, false, "norm_f64_1"},
+    {{3, 5, 49}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, false, "norm_f32_1"},
+    {{2, 3, 1024}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, false, "norm_f32_4"},
+    {{5, 1, 64}, TRP_DNN_LAYER, TRP_F32, TRP_F32, true, "norm_back_f32_1"},
+    {{300, 1, 7}, TRP_DNN_LAYER, TRP_BF16, TRP_F32, true, "norm_back_f32_1_loose"},
+    {{40, 1, 264}, TRP_DNN_RMS, TRP_F16, TRP_F16, true, "norm_back_f32_2"},
+    {{9, 1, 768}, TRP_DNN_LAYER, TRP_BF16, TRP_BF16, true, "norm_back_f32_1"},
+    {{3, 1, 8192}, TRP_DNN_RMS, TRP_F32, TRP_F32, true, "norm_back_f32_2"},
+    {{3, 2, 150}, TRP_DNN_LAYER, TRP_F64, TRP_F64, true, "norm_back_f64_1_loose"},
+    {{3, 5, 49}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, true, "norm_back_f32_1"},
+    {{2, 40, 1024}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, true, "norm_back_f32_1"},
+};
+
+static double norm_element(norm_fill fill, double x, int64_t row, int64_t i)
+{
+    return fill == NORM_FAR                  ? 1000 + x / 16
+           : fill == NORM_HUGE               ? x * 1e30
+           : fill == NORM_TINY               ? x * 1e-30
+           : fill == NORM_INFINITE && i == 5 ? (row % 3 == 0   ? NAN
+                                                : row % 3 == 1 ? INFINITY
+                                                               : x)
+                                             : x;
+}
+
+static void check_norm(const norm_row *row, norm_fill fill)
+{
+    trp_completion done = {0};
+    trp_dnn_ran ran = {0};
+    dp_problem p = {.kind = row->back ? "norm backward" : "norm", .packed = true};
+    const bool instance = row->mode == TRP_DNN_INSTANCE, centred = row->mode != TRP_DNN_RMS;
+    const int64_t *d = row->dim, scale[3] = {1, d[1], instance ? 1 : d[2]};
+    const int64_t statistics[3] = {d[0], instance ? d[1] : 1, 1};
+    trp_dnn_node *n = dp_node(&p, row->back ? TRP_DNN_NORM_BACKWARD : TRP_DNN_NORM_TRAINING);
+    const trp_dtype wide = row->type == TRP_F64 ? TRP_F64 : TRP_F32;
+    n->norm = row->mode;
+    n->x = dp_memory(&p, row->type, 3, d);
+    n->scale = dp_memory(&p, row->scale, 3, scale);
+    n->mean = centred ? dp_memory(&p, wide, 3, statistics) : 0;
+    n->inv_variance = dp_memory(&p, wide, 3, statistics);
+    if (row->back) {
+        n->dy = dp_memory(&p, row->type, 3, d);
+        n->dx = dp_memory(&p, row->type, 3, d);
+        n->dscale = dp_memory(&p, row->scale, 3, scale);
+        n->dbias = centred ? dp_memory(&p, row->scale, 3, scale) : 0;
+        p.fill[n->inv_variance] = DP_POSITIVE;
+    } else {
+        n->bias = centred ? dp_memory(&p, row->scale, 3, scale) : 0;
+        n->epsilon = dp_value(&p, fill == NORM_TINY ? 0 : 1e-5);
+        n->y = dp_memory(&p, row->type, 3, d);
+    }
+    dp_make(world.device, &p);
+    double *v = dp_read(&p, n->x);
+    for (int64_t i = 0; i < d[0] * d[1] * d[2]; i++)
+        v[i] = norm_element(fill, v[i], i / (d[1] * d[2]), i % (d[1] * d[2]));
+    dp_put(&p, n->x, v);
+    free(v);
+    p.options.ran = &ran;
+    dp_await(&p, dp_send(dnn, &p, &done), done);
+    dp_compare(&p);
+    expect_engine(&p, &ran, row->engine);
+    dp_drop(&p);
+}
+
+static void norms(void)
+{
+    world = dp_open(&dnn);
+    for (size_t i = 0; i < sizeof norm_rows / sizeof *norm_rows; i++) {
+        const norm_row *row = &norm_rows[i];
+        check_norm(row, NORM_ANY);
+        if (row->type == TRP_F16 || row->back)
+            continue;
+        check_norm(row, row->type == TRP_F32 && i % 2 ? NORM_FAR : NORM_HUGE);
+        check_norm(row, i % 2 ? NORM_TINY : NORM_INFINITE);
+    }
+    dp_close(&world);
+}
+
 static const h_case cases[] = {
     {"softmax", softmax},
     {"softmax_specials", softmax_specials},
+    {"norms", norms},
 };
 
 int main(int argc, char **argv)

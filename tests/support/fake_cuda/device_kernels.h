@@ -4,6 +4,7 @@
 #define TESTS_FAKE_CUDA_DEVICE_KERNELS_H
 
 #include "actors/dnn/kernels/map.h"
+#include "actors/dnn/kernels/norm.h"
 #include "actors/dnn/kernels/softmax.h"
 
 #include <stddef.h>
@@ -11,6 +12,15 @@
 
 #define FAKE_DEVICE_KERNELS(X)                                                                     \
     X(trp_map_f32, trp__map)                                                                       \
+    X(trp_norm_f32_1, trp__norm)                                                                   \
+    X(trp_norm_f32_2, trp__norm)                                                                   \
+    X(trp_norm_f32_4, trp__norm)                                                                   \
+    X(trp_norm_f64_1, trp__norm)                                                                   \
+    X(trp_norm_back_f32_1, trp__norm)                                                              \
+    X(trp_norm_back_f32_2, trp__norm)                                                              \
+    X(trp_norm_back_f64_1, trp__norm)                                                              \
+    X(trp_norm_add_f32, trp__norm_sum)                                                             \
+    X(trp_norm_add_f64, trp__norm_sum)                                                             \
     X(trp_map_f64, trp__map)                                                                       \
     X(trp_softmax_f32_1, trp__softmax)                                                             \
     X(trp_softmax_f32_2, trp__softmax)                                                             \

@@ -76,6 +76,30 @@ bool trp__rows_is_aligned(const trp__dnn_tensor *t)
     return t->role != TRP__DNN_BUFFER || t->alignment % 16 == 0;
 }
 
+int trp__rows_share(int64_t n, int runs, int threads_max, int32_t *threads)
+{
+    static const struct {
+        int runs, threads;
+    } rows[] = {{1, 32}, {2, 32}, {4, 32}, {1, 256}, {2, 512}, {4, 1024}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int limit =
+            rows[i].runs == runs && rows[i].threads > 32 ? threads_max : rows[i].threads;
+        const int64_t each = (int64_t)rows[i].runs * TRP__ROWS_RUN;
+        if (rows[i].runs > runs || n > each * limit)
+            continue;
+        const int32_t need = (int32_t)((n + each - 1) / each);
+        *threads = (need + 31) / 32 * 32;
+        for (int32_t two = 1; two < need * 2 && two < 32; two *= 2) {
+            if (rows[i].runs == 1 && need <= two) {
+                *threads = two;
+                break;
+            }
+        }
+        return rows[i].runs;
+    }
+    return 0;
+}
+
 bool trp__rows_takes_type(uint8_t type)
 {
     return type == TRP_F64 || type == TRP_F32 || type == TRP_F16 || type == TRP_BF16;

@@ -33,6 +33,11 @@ bool trp__rows_are_runs(const trp__space *kept, int from, int operands, bool *ra
 /* Whether the place of a tensor is aligned for that. */
 bool trp__rows_is_aligned(const trp__dnn_tensor *t);
 
+/* How many runs of 8 elements each thread has of a row of n in registers, 1, 2 or 4 and at most
+ * `runs`, and how many threads have it: a power of two up to 32, or a block of a multiple of 32. 0:
+ * that would be more than `threads_max`. */
+int trp__rows_share(int64_t n, int runs, int threads_max, int32_t *threads);
+
 /* Float types that the kernels of rows take. */
 bool trp__rows_takes_type(uint8_t type);
 

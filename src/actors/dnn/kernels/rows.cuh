@@ -67,6 +67,7 @@ struct trp__rows_lanes {
     int thread, threads; /* of those of the row */
     int shift;           /* elements between a multiple of 8 and the first one of the row */
     bool runs;           /* else elements lie `threads` apart */
+    bool single;         /* runs of an operand whose elements must be read one by one */
 
     TRP__DEVICE int place(int c, int j) const
     {
@@ -82,7 +83,7 @@ TRP__DEVICE void trp__rows_read_as(const trp__rows_lanes &l, uint64_t at, int64_
     bool whole[RUNS], ragged = false;
     for (int c = 0; c < RUNS; c++) {
         const int k = l.place(c, 0);
-        whole[c] = l.runs && k >= 0 && k + TRP__ROWS_RUN <= n;
+        whole[c] = l.runs && !l.single && k >= 0 && k + TRP__ROWS_RUN <= n;
         ragged = ragged || (!whole[c] && k < n);
     }
 #pragma unroll

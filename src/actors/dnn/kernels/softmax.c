@@ -213,33 +213,6 @@ static bool are_columns(const trp__rows *r)
     return r->reduced.dim[0] == 1 || !steps_divide(r, 1);
 }
 
-/* How many runs of 8 elements each thread has of a row in registers, and how many threads; 0: it
- * does not fit. */
-static int share_row(int64_t n, bool wide, bool back, int32_t *threads)
-{
-    static const struct {
-        int runs, threads;
-    } rows[] = {{1, 32}, {2, 32}, {4, 32}, {1, 256}, {2, 512}, {4, 1024}};
-    const int most = wide ? 1 : back ? 2 : 4;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const int limit =
-            rows[i].runs == most && rows[i].threads > 32 ? TRP__ROWS_THREADS_MAX : rows[i].threads;
-        const int64_t each = (int64_t)rows[i].runs * TRP__ROWS_RUN;
-        if (rows[i].runs > most || n > each * limit)
-            continue;
-        const int32_t need = (int32_t)((n + each - 1) / each);
-        *threads = (need + 31) / 32 * 32;
-        for (int32_t two = 1; two < 32 && rows[i].runs == 1; two *= 2) {
-            if (need <= two) {
-                *threads = two;
-                break;
-            }
-        }
-        return rows[i].runs;
-    }
-    return 0;
-}
-
 /* Parts of `unit` elements or a multiple, for as many blocks as the device wants. */
 static void share_parts(step *s, uint64_t others, int64_t unit, int64_t least, int processors)
 {
@@ -267,7 +240,11 @@ static void plan_rows(const trp__dnn_graph *g, const trp__rows *r, bool wide, bo
     s->p.runs =
         all_aligned(g, s) && steps_divide(r, 1) && trp__rows_are_runs(&r->kept, 0, 3, &ragged);
     const int64_t need = s->p.n + (s->p.runs && ragged ? TRP__ROWS_RUN - 1 : 0);
-    const int runs = share_row(need, wide, back, &s->p.threads);
+    const int runs = trp__rows_share(need,
+                                     wide   ? 1
+                                     : back ? 2
+                                            : 4,
+                                     TRP__ROWS_THREADS_MAX, &s->p.threads);
     if (runs > 0) {
         s->threads =
             s->p.threads < ROW_THREADS && s->p.threads <= 32 ? ROW_THREADS : (uint32_t)s->p.threads;

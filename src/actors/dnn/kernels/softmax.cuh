@@ -36,7 +36,7 @@ template <typename T, int RUNS> TRP__DEVICE void trp__softmax_rows(const trp__so
     int64_t at[3];
     T v[COUNT];
     trp__rows_find<3>(p.space, row, p.io, at);
-    const trp__rows_lanes l = {thread, p.threads, (int)(at[0] % TRP__ROWS_RUN), p.runs != 0};
+    const trp__rows_lanes l = {thread, p.threads, (int)(at[0] % TRP__ROWS_RUN), p.runs != 0, false};
     const uint64_t x = p.io[0].at + (uint64_t)(at[0] * trp__element_bytes(p.io[0].type));
     const uint64_t y = p.io[2].at + (uint64_t)(at[2] * trp__element_bytes(p.io[2].type));
     trp__rows_read<T, RUNS>(l, x, p.io[0].step, p.io[0].type, n, T(-INFINITY), v);
@@ -73,7 +73,7 @@ template <typename T, int RUNS> TRP__DEVICE void trp__softmax_rows_back(const tr
     int64_t at[3];
     T y[COUNT], dy[COUNT], sum = 0;
     trp__rows_find<3>(p.space, row, p.io, at);
-    const trp__rows_lanes l = {thread, p.threads, (int)(at[0] % TRP__ROWS_RUN), p.runs != 0};
+    const trp__rows_lanes l = {thread, p.threads, (int)(at[0] % TRP__ROWS_RUN), p.runs != 0, false};
     const uint64_t from = p.io[0].at + (uint64_t)(at[0] * trp__element_bytes(p.io[0].type));
     const uint64_t back = p.io[1].at + (uint64_t)(at[1] * trp__element_bytes(p.io[1].type));
     const uint64_t to = p.io[2].at + (uint64_t)(at[2] * trp__element_bytes(p.io[2].type));
@@ -186,7 +186,7 @@ TRP__DEVICE void trp__softmax_walk(const trp__softmax &p, const trp__softmax_sli
     enum { COUNT = TRP__ROWS_RUN };
     for (int64_t k = slice.begin; k < slice.end;) {
         const trp__rows_lanes l = {(int)threadIdx.x, TRP__SOFTMAX_THREADS, k == 0 ? slice.shift : 0,
-                                   p.runs != 0};
+                                   p.runs != 0, false};
         const int64_t left = slice.end - k;
         const int tile = TRP__SOFTMAX_TILE - l.shift, n = left < tile ? (int)left : tile;
         uint64_t at[3];
