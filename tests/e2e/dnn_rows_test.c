@@ -1,5 +1,5 @@
-/* Softmax and norms by the kernels of rows: widths around the limits of each variant, rows along
- * any dimension, NaN and infinities; and that those kernels ran where there is a GPU.
+/* Softmax, norms and pooling by kernels of our own: widths around the limits of each variant, rows
+ * along any dimension, NaN and infinities; and that those kernels ran where there is a GPU.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_draw.h"
 
@@ -279,10 +279,167 @@ static void norms(void)
     dp_close(&world);
 }
 
+/* --- Pooling --- */
+
+typedef struct pool_row {
+    uint32_t rank;
+    int64_t x[5];
+    int64_t window[3], stride[3], pad[3];
+    bool channels_last;
+    trp_dtype type;
+    const char *forward, *backward; /* engines */
+} pool_row;
+
+static const pool_row pool_rows[] = {
+    {4, {2, 3, 9, 11}, {3, 3}, {2, 2}, {1, 1}, false, TRP_F32, "pool_f32_1", "pool_back_f32_1"},
+    {4, {2, 16, 8, 8}, {2, 2}, {2, 2}, {0, 0}, true, TRP_BF16, "pool_f32_8", "pool_back_f32_8"},
+    {4, {1, 8, 9, 7}, {3, 3}, {2, 2}, {1, 1}, true, TRP_F32, "pool_f32_8", "pool_back_f32_8"},
+    {4, {1, 5, 9, 7}, {3, 2}, {1, 2}, {1, 0}, true, TRP_F16, "pool_f32_1", "pool_back_f32_1"},
+    {4, {3, 5, 9, 9}, {9, 9}, {1, 1}, {0, 0}, false, TRP_F32, "pool_warp_f32_1", "pool_back_f32_1"},
+    {4,
+     {2, 24, 14, 14},
+     {14, 14},
+     {1, 1},
+     {0, 0},
+     true,
+     TRP_F16,
+     "pool_warp_f32_8",
+     "pool_back_f32_8"},
+    {4,
+     {1, 2, 20, 20},
+     {9, 9},
+     {4, 4},
+     {4, 4},
+     false,
+     TRP_BF16,
+     "pool_warp_f32_1",
+     "pool_back_f32_1"},
+    {3, {2, 4, 40}, {4}, {3}, {1}, false, TRP_BF16, "pool_f32_1", "pool_back_f32_1"},
+    {5,
+     {1, 8, 4, 5, 6},
+     {2, 2, 3},
+     {2, 1, 2},
+     {0, 1, 1},
+     true,
+     TRP_F32,
+     "pool_f32_8",
+     "pool_back_f32_8"},
+    {5,
+     {1, 3, 4, 5, 6},
+     {2, 2, 3},
+     {1, 2, 2},
+     {1, 1, 0},
+     false,
+     TRP_F64,
+     "pool_f64_1",
+     "pool_back_f64_1"},
+    {4, {1, 2, 9, 9}, {9, 9}, {1, 1}, {0, 0}, false, TRP_F64, "pool_warp_f64_1", "pool_back_f64_1"},
+};
+
+static uint32_t image(dp_problem *p, const pool_row *row, trp_dtype type, const int64_t *dim)
+{
+    const uint32_t number = dp_memory(p, type, row->rank, dim);
+    trp_dnn_tensor *t = &p->tensor[number];
+    int64_t next = 1;
+    for (uint32_t i = row->rank; i-- > 0 && row->channels_last;) {
+        if (i == 1)
+            continue;
+        t->stride[i] = next * dim[1];
+        next *= dim[i];
+    }
+    if (row->channels_last)
+        t->stride[1] = 1;
+    return number;
+}
+
+static int64_t taps_of(const pool_row *row)
+{
+    int64_t taps = 1;
+    for (uint32_t i = 0; i + 2 < row->rank; i++)
+        taps *= row->window[i];
+    return taps;
+}
+
+static void set_window(trp_dnn_node *n, const pool_row *row)
+{
+    for (uint32_t i = 0; i + 2 < row->rank; i++) {
+        n->window[i] = row->window[i];
+        n->stride[i] = row->stride[i];
+        n->pre_pad[i] = n->post_pad[i] = row->pad[i];
+    }
+}
+
+/* `back`: 1 with an index, 2 from x. */
+static void check_pool(const pool_row *row, trp_dnn_resample mode, int back, double special)
+{
+    trp_completion done = {0};
+    trp_dnn_ran ran = {0};
+    dp_problem p = {.kind = back ? "pool backward" : "pool", .packed = true};
+    const bool most = mode == TRP_DNN_POOL_MAX, index = most && taps_of(row) <= 128 && back < 2;
+    int64_t y[5] = {row->x[0], row->x[1]};
+    for (uint32_t i = 0; i + 2 < row->rank; i++)
+        y[2 + i] = (row->x[2 + i] + 2 * row->pad[i] - row->window[i]) / row->stride[i] + 1;
+    trp_dnn_node *n = dp_node(&p, TRP_DNN_RESAMPLE_FORWARD);
+    n->resample = mode;
+    set_window(n, row);
+    n->x = image(&p, row, row->type, row->x);
+    n->y = image(&p, row, row->type, y);
+    n->index = index ? image(&p, row, TRP_I8, y) : 0;
+    p.unknown[n->index] = true;
+    p.fill[n->x] = special != 0 ? DP_FEW : row->type == TRP_BF16 ? DP_FEW : DP_ANY;
+    trp_dnn_node *b = back ? dp_node(&p, TRP_DNN_RESAMPLE_BACKWARD) : NULL;
+    if (b) {
+        b->resample = mode;
+        set_window(b, row);
+        b->index = n->index;
+        b->x = most && !index ? n->x : 0;
+        b->y = most && !index ? n->y : 0;
+        b->dy = image(&p, row, row->type, y);
+        b->dx = image(&p, row, row->type, row->x);
+    }
+    dp_make(world.device, &p);
+    if (special != 0) {
+        double *v = dp_read(&p, n->x);
+        int64_t count = 1;
+        for (uint32_t i = 0; i < row->rank; i++)
+            count *= row->x[i];
+        for (int64_t i = 0; i < count; i++) {
+            if (i % 23 == 7 || (special == -INFINITY && i < count / 2))
+                v[i] = special;
+        }
+        dp_put(&p, n->x, v);
+        free(v);
+    }
+    p.options.ran = &ran;
+    dp_await(&p, dp_send(dnn, &p, &done), done);
+    dp_compare(&p);
+    if (!back)
+        expect_engine(&p, &ran, row->forward);
+    else if (h_is_cuda() && !p.refused)
+        H_CHECK(strcmp(ran.engine, row->forward) == 0 || strcmp(ran.engine, row->backward) == 0);
+    dp_drop(&p);
+}
+
+static void pools(void)
+{
+    world = dp_open(&dnn);
+    for (size_t i = 0; i < sizeof pool_rows / sizeof *pool_rows; i++) {
+        for (int mode = 0; mode < 3; mode++) {
+            check_pool(&pool_rows[i], (trp_dnn_resample)mode, 0, 0);
+            check_pool(&pool_rows[i], (trp_dnn_resample)mode, 1, 0);
+        }
+        check_pool(&pool_rows[i], TRP_DNN_POOL_MAX, 2, 0);
+        check_pool(&pool_rows[i], TRP_DNN_POOL_MAX, i % 3 == 2 ? 2 : 0, i % 2 ? NAN : -INFINITY);
+        check_pool(&pool_rows[i], TRP_DNN_POOL_AVERAGE, 0, INFINITY);
+    }
+    dp_close(&world);
+}
+
 static const h_case cases[] = {
     {"softmax", softmax},
     {"softmax_specials", softmax_specials},
     {"norms", norms},
+    {"pools", pools},
 };
 
 int main(int argc, char **argv)

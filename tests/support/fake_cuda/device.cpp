@@ -15,6 +15,7 @@ extern "C" {
 /* The kernels themselves, compiled as C++. */
 #include "actors/dnn/kernels/map.cuh"
 #include "actors/dnn/kernels/norm.cuh"
+#include "actors/dnn/kernels/pool.cuh"
 #include "actors/dnn/kernels/softmax.cuh"
 
 extern "C" void fake_fault(int result);

@@ -5,6 +5,7 @@
 
 #include "actors/dnn/kernels/map.h"
 #include "actors/dnn/kernels/norm.h"
+#include "actors/dnn/kernels/pool.h"
 #include "actors/dnn/kernels/softmax.h"
 
 #include <stddef.h>
@@ -21,6 +22,15 @@
     X(trp_norm_back_f64_1, trp__norm)                                                              \
     X(trp_norm_add_f32, trp__norm_sum)                                                             \
     X(trp_norm_add_f64, trp__norm_sum)                                                             \
+    X(trp_pool_f32_1, trp__pool)                                                                   \
+    X(trp_pool_f32_8, trp__pool)                                                                   \
+    X(trp_pool_warp_f32_1, trp__pool)                                                              \
+    X(trp_pool_warp_f32_8, trp__pool)                                                              \
+    X(trp_pool_back_f32_1, trp__pool)                                                              \
+    X(trp_pool_back_f32_8, trp__pool)                                                              \
+    X(trp_pool_f64_1, trp__pool)                                                                   \
+    X(trp_pool_warp_f64_1, trp__pool)                                                              \
+    X(trp_pool_back_f64_1, trp__pool)                                                              \
     X(trp_map_f64, trp__map)                                                                       \
     X(trp_softmax_f32_1, trp__softmax)                                                             \
     X(trp_softmax_f32_2, trp__softmax)                                                             \

@@ -14,6 +14,7 @@
     X(DIRECT, "direct", "actors/dnn/kernels/direct.cuh")                                           \
     X(MAP, "map", "actors/dnn/kernels/map.cuh")                                                    \
     X(NORM, "norm", "actors/dnn/kernels/norm.cuh")                                                 \
+    X(POOL, "pool", "actors/dnn/kernels/pool.cuh")                                                 \
     X(SOFTMAX, "softmax", "actors/dnn/kernels/softmax.cuh")
 
 typedef enum trp__kernel_module {
