@@ -191,28 +191,43 @@ typedef struct norm_row {
     trp_dtype type, scale; /* of x and y; of scale and bias */
     bool back;
     const char *engine;
+    bool channels_last;
 } norm_row;
 
 static const norm_row norm_rows[] = {
-    {{5, 1, 64}, TRP_DNN_LAYER, TRP_F32, TRP_F32, false, "norm_f32_1"},
-    {{33, 1, 7}, TRP_DNN_LAYER, TRP_BF16, TRP_F32, false, "norm_f32_1"},
-    {{3, 1, 257}, TRP_DNN_RMS, TRP_F16, TRP_F16, false, "norm_f32_2"},
-    {{2, 1, 768}, TRP_DNN_LAYER, TRP_BF16, TRP_BF16, false, "norm_f32_4"},
-    {{2, 4, 256}, TRP_DNN_LAYER, TRP_F32, TRP_BF16, false, "norm_f32_4"},
-    {{2, 1, 1025}, TRP_DNN_RMS, TRP_F32, TRP_F32, false, "norm_f32_1"},
-    {{2, 1, 4096}, TRP_DNN_RMS, TRP_BF16, TRP_BF16, false, "norm_f32_2"},
-    {{1, 1, 16384}, TRP_DNN_LAYER, TRP_F16, TRP_F32, false, "norm_f32_4"},
-    {{2, 1, 300}, TRP_DNN_LAYER, TRP_F64, TRP_F64, false, "norm_f64_1"},
-    {{3, 5, 49}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, false, "norm_f32_1"},
-    {{2, 3, 1024}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, false, "norm_f32_4"},
-    {{5, 1, 64}, TRP_DNN_LAYER, TRP_F32, TRP_F32, true, "norm_back_f32_1"},
-    {{300, 1, 7}, TRP_DNN_LAYER, TRP_BF16, TRP_F32, true, "norm_back_f32_1_loose"},
-    {{40, 1, 264}, TRP_DNN_RMS, TRP_F16, TRP_F16, true, "norm_back_f32_2"},
-    {{9, 1, 768}, TRP_DNN_LAYER, TRP_BF16, TRP_BF16, true, "norm_back_f32_1"},
-    {{3, 1, 8192}, TRP_DNN_RMS, TRP_F32, TRP_F32, true, "norm_back_f32_2"},
-    {{3, 2, 150}, TRP_DNN_LAYER, TRP_F64, TRP_F64, true, "norm_back_f64_1_loose"},
-    {{3, 5, 49}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, true, "norm_back_f32_1"},
-    {{2, 40, 1024}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, true, "norm_back_f32_1"},
+    {{5, 1, 64}, TRP_DNN_LAYER, TRP_F32, TRP_F32, false, "norm_f32_1", false},
+    {{33, 1, 7}, TRP_DNN_LAYER, TRP_BF16, TRP_F32, false, "norm_f32_1", false},
+    {{3, 1, 257}, TRP_DNN_RMS, TRP_F16, TRP_F16, false, "norm_f32_2", false},
+    {{2, 1, 768}, TRP_DNN_LAYER, TRP_BF16, TRP_BF16, false, "norm_f32_4", false},
+    {{2, 4, 256}, TRP_DNN_LAYER, TRP_F32, TRP_BF16, false, "norm_f32_4", false},
+    {{2, 1, 1025}, TRP_DNN_RMS, TRP_F32, TRP_F32, false, "norm_f32_1", false},
+    {{2, 1, 4096}, TRP_DNN_RMS, TRP_BF16, TRP_BF16, false, "norm_f32_2", false},
+    {{1, 1, 16384}, TRP_DNN_LAYER, TRP_F16, TRP_F32, false, "norm_f32_4", false},
+    {{2, 1, 300}, TRP_DNN_LAYER, TRP_F64, TRP_F64, false, "norm_f64_1", false},
+    {{3, 5, 49}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, false, "norm_f32_1", false},
+    {{2, 3, 1024}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, false, "norm_f32_4", false},
+    {{5, 1, 64}, TRP_DNN_LAYER, TRP_F32, TRP_F32, true, "norm_back_f32_1", false},
+    {{300, 1, 7}, TRP_DNN_LAYER, TRP_BF16, TRP_F32, true, "norm_back_f32_1_loose", false},
+    {{40, 1, 264}, TRP_DNN_RMS, TRP_F16, TRP_F16, true, "norm_back_f32_2", false},
+    {{9, 1, 768}, TRP_DNN_LAYER, TRP_BF16, TRP_BF16, true, "norm_back_f32_1", false},
+    {{3, 1, 8192}, TRP_DNN_RMS, TRP_F32, TRP_F32, true, "norm_back_f32_2", false},
+    {{3, 2, 150}, TRP_DNN_LAYER, TRP_F64, TRP_F64, true, "norm_back_f64_1_loose", false},
+    {{3, 5, 49}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, true, "norm_back_f32_1", false},
+    {{2, 40, 1024}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, true, "norm_back_f32_1", false},
+    {{6, 3, 49}, TRP_DNN_BATCH, TRP_F32, TRP_F32, false, "norm_batch_rows_loose", false},
+    {{3, 5, 1032}, TRP_DNN_BATCH, TRP_BF16, TRP_F32, false, "norm_batch_rows", false},
+    {{9, 2, 4096}, TRP_DNN_BATCH, TRP_F32, TRP_BF16, false, "norm_batch_rows", false},
+    {{700, 5, 1}, TRP_DNN_BATCH, TRP_F32, TRP_F32, false, "norm_batch_columns_loose", false},
+    {{9, 264, 10}, TRP_DNN_BATCH, TRP_F32, TRP_F32, false, "norm_batch_columns", true},
+    {{2, 24, 200}, TRP_DNN_BATCH, TRP_BF16, TRP_F32, false, "norm_batch_columns_loose", true},
+    {{2, 136, 30}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, false, "norm_batch_columns", true},
+    {{3, 2, 20000}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, false, "norm_batch_rows", false},
+    {{6, 3, 49}, TRP_DNN_BATCH, TRP_F32, TRP_F32, true, "norm_batch_rows_loose", false},
+    {{3, 5, 1032}, TRP_DNN_BATCH, TRP_BF16, TRP_F32, true, "norm_batch_rows", false},
+    {{9, 264, 10}, TRP_DNN_BATCH, TRP_F32, TRP_F32, true, "norm_batch_columns", true},
+    {{300, 24, 4}, TRP_DNN_BATCH, TRP_BF16, TRP_F32, true, "norm_batch_columns_loose", true},
+    {{2, 136, 30}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, true, "norm_batch_columns", true},
+    {{3, 2, 20001}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, true, "norm_batch_rows_loose", false},
 };
 
 static double norm_element(norm_fill fill, double x, int64_t row, int64_t i)
@@ -226,32 +241,62 @@ static double norm_element(norm_fill fill, double x, int64_t row, int64_t i)
                                              : x;
 }
 
-static void check_norm(const norm_row *row, norm_fill fill)
+static uint32_t norm_image(dp_problem *p, const norm_row *row)
+{
+    const uint32_t number = dp_memory(p, row->type, 3, row->dim);
+    if (row->channels_last) {
+        p->tensor[number].stride[0] = row->dim[1] * row->dim[2];
+        p->tensor[number].stride[1] = 1;
+        p->tensor[number].stride[2] = row->dim[1];
+    }
+    return number;
+}
+
+static void add_running(dp_problem *p, trp_dnn_node *n, const int64_t *dim)
+{
+    n->running_mean = dp_memory(p, TRP_F32, 3, dim);
+    n->running_variance = dp_memory(p, TRP_F32, 3, dim);
+    n->new_running_mean = dp_memory(p, TRP_F32, 3, dim);
+    n->new_running_variance = dp_memory(p, TRP_F32, 3, dim);
+    n->average_factor = dp_value(p, 0.25);
+    p->fill[n->running_variance] = DP_POSITIVE;
+}
+
+/* `given`: the same, of statistics that are read. */
+static void check_norm(const norm_row *row, norm_fill fill, bool given)
 {
     trp_completion done = {0};
     trp_dnn_ran ran = {0};
     dp_problem p = {.kind = row->back ? "norm backward" : "norm", .packed = true};
     const bool instance = row->mode == TRP_DNN_INSTANCE, centred = row->mode != TRP_DNN_RMS;
-    const int64_t *d = row->dim, scale[3] = {1, d[1], instance ? 1 : d[2]};
-    const int64_t statistics[3] = {d[0], instance ? d[1] : 1, 1};
-    trp_dnn_node *n = dp_node(&p, row->back ? TRP_DNN_NORM_BACKWARD : TRP_DNN_NORM_TRAINING);
+    const bool batch = row->mode == TRP_DNN_BATCH;
+    const int64_t *d = row->dim, scale[3] = {1, d[1], instance || batch ? 1 : d[2]};
+    const int64_t statistics[3] = {batch ? 1 : d[0], instance || batch ? d[1] : 1, 1};
+    trp_dnn_node *n = dp_node(&p, row->back ? TRP_DNN_NORM_BACKWARD
+                                  : given   ? TRP_DNN_NORM_INFERENCE
+                                            : TRP_DNN_NORM_TRAINING);
     const trp_dtype wide = row->type == TRP_F64 ? TRP_F64 : TRP_F32;
     n->norm = row->mode;
-    n->x = dp_memory(&p, row->type, 3, d);
+    n->x = norm_image(&p, row);
     n->scale = dp_memory(&p, row->scale, 3, scale);
-    n->mean = centred ? dp_memory(&p, wide, 3, statistics) : 0;
-    n->inv_variance = dp_memory(&p, wide, 3, statistics);
+    if (row->back || !given || batch) {
+        n->mean = centred ? dp_memory(&p, wide, 3, statistics) : 0;
+        n->inv_variance = dp_memory(&p, wide, 3, statistics);
+    }
     if (row->back) {
-        n->dy = dp_memory(&p, row->type, 3, d);
-        n->dx = dp_memory(&p, row->type, 3, d);
+        n->dy = norm_image(&p, row);
+        n->dx = norm_image(&p, row);
         n->dscale = dp_memory(&p, row->scale, 3, scale);
         n->dbias = centred ? dp_memory(&p, row->scale, 3, scale) : 0;
-        p.fill[n->inv_variance] = DP_POSITIVE;
     } else {
         n->bias = centred ? dp_memory(&p, row->scale, 3, scale) : 0;
-        n->epsilon = dp_value(&p, fill == NORM_TINY ? 0 : 1e-5);
-        n->y = dp_memory(&p, row->type, 3, d);
+        n->epsilon = given && batch ? 0 : dp_value(&p, fill == NORM_TINY ? 0 : 1e-5);
+        n->y = norm_image(&p, row);
+        if (batch && !given)
+            add_running(&p, n, statistics);
     }
+    if (row->back || (given && batch))
+        p.fill[n->inv_variance] = DP_POSITIVE;
     dp_make(world.device, &p);
     double *v = dp_read(&p, n->x);
     for (int64_t i = 0; i < d[0] * d[1] * d[2]; i++)
@@ -261,7 +306,8 @@ static void check_norm(const norm_row *row, norm_fill fill)
     p.options.ran = &ran;
     dp_await(&p, dp_send(dnn, &p, &done), done);
     dp_compare(&p);
-    expect_engine(&p, &ran, row->engine);
+    if (!(given && batch && row->channels_last)) /* element by element */
+        expect_engine(&p, &ran, row->engine);
     dp_drop(&p);
 }
 
@@ -270,11 +316,14 @@ static void norms(void)
     world = dp_open(&dnn);
     for (size_t i = 0; i < sizeof norm_rows / sizeof *norm_rows; i++) {
         const norm_row *row = &norm_rows[i];
-        check_norm(row, NORM_ANY);
+        const bool infinite = row->mode != TRP_DNN_BATCH && i % 2 == 0;
+        check_norm(row, NORM_ANY, false);
+        if (!row->back)
+            check_norm(row, NORM_ANY, true);
         if (row->type == TRP_F16 || row->back)
             continue;
-        check_norm(row, row->type == TRP_F32 && i % 2 ? NORM_FAR : NORM_HUGE);
-        check_norm(row, i % 2 ? NORM_TINY : NORM_INFINITE);
+        check_norm(row, row->type == TRP_F32 && i % 2 ? NORM_FAR : NORM_HUGE, false);
+        check_norm(row, infinite ? NORM_INFINITE : NORM_TINY, false);
     }
     dp_close(&world);
 }

@@ -13,6 +13,7 @@ extern "C" {
 #include <ucontext.h>
 
 /* The kernels themselves, compiled as C++. */
+#include "actors/dnn/kernels/batch.cuh"
 #include "actors/dnn/kernels/map.cuh"
 #include "actors/dnn/kernels/norm.cuh"
 #include "actors/dnn/kernels/pool.cuh"

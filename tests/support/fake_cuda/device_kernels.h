@@ -3,6 +3,7 @@
 #ifndef TESTS_FAKE_CUDA_DEVICE_KERNELS_H
 #define TESTS_FAKE_CUDA_DEVICE_KERNELS_H
 
+#include "actors/dnn/kernels/batch.h"
 #include "actors/dnn/kernels/map.h"
 #include "actors/dnn/kernels/norm.h"
 #include "actors/dnn/kernels/pool.h"
@@ -31,6 +32,14 @@
     X(trp_pool_f64_1, trp__pool)                                                                   \
     X(trp_pool_warp_f64_1, trp__pool)                                                              \
     X(trp_pool_back_f64_1, trp__pool)                                                              \
+    X(trp_batch_moments_rows, trp__batch)                                                          \
+    X(trp_batch_sums_rows, trp__batch)                                                             \
+    X(trp_batch_apply_rows, trp__batch)                                                            \
+    X(trp_batch_moments_columns, trp__batch)                                                       \
+    X(trp_batch_sums_columns, trp__batch)                                                          \
+    X(trp_batch_apply_columns, trp__batch)                                                         \
+    X(trp_batch_finish, trp__batch)                                                                \
+    X(trp_batch_add, trp__norm_sum)                                                                \
     X(trp_map_f64, trp__map)                                                                       \
     X(trp_softmax_f32_1, trp__softmax)                                                             \
     X(trp_softmax_f32_2, trp__softmax)                                                             \

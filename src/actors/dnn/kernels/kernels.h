@@ -46,6 +46,7 @@ trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function fun
 extern const trp__kernel_family trp__kernels_map;
 extern const trp__kernel_family trp__kernels_softmax;
 extern const trp__kernel_family trp__kernels_norm;
+extern const trp__kernel_family trp__kernels_batch;
 extern const trp__kernel_family trp__kernels_pool;
 
 #endif

@@ -13,6 +13,7 @@
 #define TRP__KERNEL_MODULES(X)                                                                     \
     X(DIRECT, "direct", "actors/dnn/kernels/direct.cuh")                                           \
     X(MAP, "map", "actors/dnn/kernels/map.cuh")                                                    \
+    X(BATCH, "batch", "actors/dnn/kernels/batch.cuh")                                              \
     X(NORM, "norm", "actors/dnn/kernels/norm.cuh")                                                 \
     X(POOL, "pool", "actors/dnn/kernels/pool.cuh")                                                 \
     X(SOFTMAX, "softmax", "actors/dnn/kernels/softmax.cuh")
