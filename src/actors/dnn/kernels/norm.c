@@ -13,9 +13,7 @@
 
 enum {
     BLOCKS_MAX = 1 << 30, /* of a launch */
-    THREADS_EACH = 768,   /* backward: of each processor, */
-    BLOCKS_EACH = 6,      /* in at most so many blocks, */
-    ROWS_EACH = 1024,     /* which have no more rows each */
+    ROWS_EACH = 1024,     /* rows of a block that adds up dscale, at most */
     RUNS_FORWARD = 4,
     RUNS_BACKWARD = 2,
 };
@@ -197,15 +195,13 @@ typedef struct step {
     trp__cu_function function, add;
 } step;
 
-/* Blocks of the backward pass, and where they leave their sums. */
+/* Blocks of the backward pass, no more than the device has at a time, and where they leave their
+ * sums. */
 static uint64_t plan_sums(const norm *m, int processors, step *s)
 {
     const uint64_t size = m->wide ? 8 : 4, rows = s->blocks;
-    const int each = THREADS_EACH / (int)s->threads;
-    uint64_t blocks =
-        (uint64_t)(processors > 0 ? processors : 1) * (uint64_t)(each < 1             ? 1
-                                                                 : each > BLOCKS_EACH ? BLOCKS_EACH
-                                                                                      : each);
+    const uint32_t resident = m->runs == 1 && !m->wide ? TRP__NORM_RESIDENT_1 : TRP__NORM_RESIDENT;
+    uint64_t blocks = (uint64_t)(processors > 0 ? processors : 1) * (resident / s->threads);
     if (blocks < rows / ROWS_EACH)
         blocks = rows / ROWS_EACH;
     if (blocks > BLOCKS_MAX)

@@ -274,7 +274,10 @@ TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_f64_1(const TRP__CONSTANT trp__norm p)
     trp__norm_rows<double, 1>(p);
 }
 
-TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_back_f32_1(const TRP__CONSTANT trp__norm p)
+/* Registers so that a processor has TRP__NORM_RESIDENT_1 threads. */
+#define TRP__NORM_BACK_BOUNDS TRP__NORM_THREADS_1, TRP__NORM_RESIDENT_1 / TRP__NORM_THREADS_1
+
+TRP__GLOBAL(TRP__NORM_BACK_BOUNDS) trp_norm_back_f32_1(const TRP__CONSTANT trp__norm p)
 {
     trp__norm_rows_back<float, 1>(p);
 }

@@ -22,8 +22,11 @@ enum {
 };
 
 enum {
-    TRP__NORM_THREADS = 512, /* at most, of a row */
-    TRP__NORM_GROUP = 128,   /* of a block of rows that have at most a warp each */
+    TRP__NORM_THREADS = 512,    /* at most, of a row */
+    TRP__NORM_THREADS_1 = 256,  /* where each has one run, in f32 */
+    TRP__NORM_RESIDENT = 512,   /* of a processor at a time, backward */
+    TRP__NORM_RESIDENT_1 = 768, /* where each has one run, in f32 */
+    TRP__NORM_GROUP = 128,      /* of a block of rows that have at most a warp each */
     TRP__NORM_SUM_WARPS = 32,
 };
 
