@@ -48,11 +48,12 @@ static double divisor(const dr_work *w, const dr_tensor *x, const int64_t *o, si
     return by;
 }
 
+/* The first of the largest elements; the first NaN, if there is one. */
 static size_t largest(const dr_tensor *x, const size_t *list, size_t count)
 {
     size_t best = list[0];
-    for (size_t i = 1; i < count; i++)
-        best = x->v[list[i]] > x->v[best] ? list[i] : best;
+    for (size_t i = 1; i < count && !isnan(x->v[best]); i++)
+        best = x->v[list[i]] > x->v[best] || isnan(x->v[list[i]]) ? list[i] : best;
     return best;
 }
 

@@ -13,6 +13,7 @@ extern "C" {
 #include <ucontext.h>
 
 /* The kernels themselves, compiled as C++. */
+#include "actors/dnn/kernels/batch.cuh"
 #include "actors/dnn/kernels/map.cuh"
 #include "actors/dnn/kernels/move.cuh"
 #include "actors/dnn/kernels/reduce.cuh"
@@ -27,6 +28,9 @@ extern "C" {
 #include "actors/dnn/kernels/attention_f64_128.cuh"
 #include "actors/dnn/kernels/attention_f64_256.cuh"
 #include "actors/dnn/kernels/attention_f64_64.cuh"
+#include "actors/dnn/kernels/norm.cuh"
+#include "actors/dnn/kernels/pool.cuh"
+#include "actors/dnn/kernels/softmax.cuh"
 
 extern "C" void fake_fault(int result);
 

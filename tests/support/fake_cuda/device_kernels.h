@@ -4,9 +4,13 @@
 #define TESTS_FAKE_CUDA_DEVICE_KERNELS_H
 
 #include "actors/dnn/kernels/attention.h"
+#include "actors/dnn/kernels/batch.h"
 #include "actors/dnn/kernels/map.h"
 #include "actors/dnn/kernels/move.h"
+#include "actors/dnn/kernels/norm.h"
+#include "actors/dnn/kernels/pool.h"
 #include "actors/dnn/kernels/reduce.h"
+#include "actors/dnn/kernels/softmax.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,7 +46,48 @@
     X(trp_reduce_finish, trp__reduce)                                                              \
     X(trp_move_rows, trp__move)                                                                    \
     X(trp_move_tiles, trp__move)                                                                   \
-    FAKE_DEVICE_ATTENTIONS(X)
+    FAKE_DEVICE_ATTENTIONS(X)                                                                      \
+    X(trp_norm_f32_1, trp__norm)                                                                   \
+    X(trp_norm_f32_2, trp__norm)                                                                   \
+    X(trp_norm_f32_4, trp__norm)                                                                   \
+    X(trp_norm_f64_1, trp__norm)                                                                   \
+    X(trp_norm_back_f32_1, trp__norm)                                                              \
+    X(trp_norm_back_f32_2, trp__norm)                                                              \
+    X(trp_norm_back_f64_1, trp__norm)                                                              \
+    X(trp_norm_add_f32, trp__norm_sum)                                                             \
+    X(trp_norm_add_f64, trp__norm_sum)                                                             \
+    X(trp_pool_f32_1, trp__pool)                                                                   \
+    X(trp_pool_f32_8, trp__pool)                                                                   \
+    X(trp_pool_warp_f32_1, trp__pool)                                                              \
+    X(trp_pool_warp_f32_8, trp__pool)                                                              \
+    X(trp_pool_back_f32_1, trp__pool)                                                              \
+    X(trp_pool_back_f32_8, trp__pool)                                                              \
+    X(trp_pool_f64_1, trp__pool)                                                                   \
+    X(trp_pool_warp_f64_1, trp__pool)                                                              \
+    X(trp_pool_back_f64_1, trp__pool)                                                              \
+    X(trp_batch_moments_rows, trp__batch)                                                          \
+    X(trp_batch_sums_rows, trp__batch)                                                             \
+    X(trp_batch_apply_rows, trp__batch)                                                            \
+    X(trp_batch_moments_columns, trp__batch)                                                       \
+    X(trp_batch_sums_columns, trp__batch)                                                          \
+    X(trp_batch_apply_columns, trp__batch)                                                         \
+    X(trp_batch_finish, trp__batch)                                                                \
+    X(trp_batch_add, trp__norm_sum)                                                                \
+    X(trp_softmax_f32_1, trp__softmax)                                                             \
+    X(trp_softmax_f32_2, trp__softmax)                                                             \
+    X(trp_softmax_f32_4, trp__softmax)                                                             \
+    X(trp_softmax_parts_f32, trp__softmax)                                                         \
+    X(trp_softmax_columns_f32, trp__softmax)                                                       \
+    X(trp_softmax_back_f32_1, trp__softmax)                                                        \
+    X(trp_softmax_back_f32_2, trp__softmax)                                                        \
+    X(trp_softmax_back_parts_f32, trp__softmax)                                                    \
+    X(trp_softmax_back_columns_f32, trp__softmax)                                                  \
+    X(trp_softmax_f64_1, trp__softmax)                                                             \
+    X(trp_softmax_parts_f64, trp__softmax)                                                         \
+    X(trp_softmax_columns_f64, trp__softmax)                                                       \
+    X(trp_softmax_back_f64_1, trp__softmax)                                                        \
+    X(trp_softmax_back_parts_f64, trp__softmax)                                                    \
+    X(trp_softmax_back_columns_f64, trp__softmax)
 
 #ifdef __cplusplus
 extern "C" {

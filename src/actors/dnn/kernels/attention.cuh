@@ -429,7 +429,7 @@ template <typename E> struct trp__attention_memory {
 };
 
 /* How many of so many accesses of a thread are under way at a time. */
-TRP__DEVICE constexpr int trp__batch(int count)
+TRP__DEVICE constexpr int trp__attention_run(int count)
 {
     return count < 8 ? count : 8;
 }
@@ -441,7 +441,7 @@ TRP__DEVICE bool trp__copy_tile(typename E::element *tile, const trp__attention_
 {
     constexpr int SIZE = (int)sizeof(typename E::element), PER = 16 / SIZE;
     constexpr int LINE = E::DEPTH / PER, EACH = ROWS * LINE / TRP__ATTENTION_THREADS;
-    constexpr int BATCH = trp__batch(EACH);
+    constexpr int BATCH = trp__attention_run(EACH);
     static_assert(EACH % BATCH == 0 && ROWS * LINE % TRP__ATTENTION_THREADS == 0, "in turns");
     bool odd = false;
     TRP__NO_UNROLL
@@ -638,7 +638,7 @@ TRP__DEVICE void trp__copy_bias(trp__attention_memory<E> *m, const trp__attentio
 {
     const trp__attention_tensor &t = p.tensor[TRP__ATTENTION_BIAS];
     constexpr int FAST = TURNED ? E::OWN : E::WALK;
-    constexpr int EACH = E::OWN * E::WALK / TRP__ATTENTION_THREADS, BATCH = trp__batch(EACH);
+    constexpr int EACH = E::OWN * E::WALK / TRP__ATTENTION_THREADS, BATCH = trp__attention_run(EACH);
     TRP__NO_UNROLL
     for (int n = 0; n < EACH; n += BATCH) {
         STORED x[BATCH];

@@ -6,6 +6,10 @@
 
 const trp__kernel_family *const trp__kernel_families[] = {
     &trp__kernels_map,
+    &trp__kernels_softmax,
+    &trp__kernels_norm,
+    &trp__kernels_batch,
+    &trp__kernels_pool,
     &trp__kernels_reduce,
     &trp__kernels_move,
     NULL,

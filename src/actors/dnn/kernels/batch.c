@@ -1,0 +1,365 @@
+/* Batch norm, and instance norm whose rows do not stay in registers. */
+#include "actors/dnn/kernels/batch.h"
+
+#include "actors/dnn/functions.h"
+#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/norm.h"
+#include "actors/dnn/kernels/row_spaces.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BLOCKS_EACH = 8,      /* of each processor */
+    BLOCKS_MAX = 1 << 30, /* of a launch */
+    ROWS_LEAST = 64, /* elements of a part of columns: a multiple of what a block has at once */
+    ALIGNMENT = 256, /* of what lies in the workspace */
+};
+
+typedef struct batch {
+    const trp__dnn_node *node;
+    const trp__dnn_tensor *tensor[TRP__BATCH_OPERANDS]; /* NULL: there is none */
+    uint8_t number[TRP__BATCH_OPERANDS];
+    trp__rows rows;
+    bool back, columns;
+    trp__batch p;
+    int64_t totals; /* of dscale: elements; groups are a multiple of it */
+} batch;
+
+/* Ports of TRAINING and INFERENCE; those of BACKWARD are the first, with another meaning. */
+static uint8_t port_of(const batch *m, int operand)
+{
+    static const uint8_t ports[TRP__BATCH_OPERANDS] = {
+        [TRP__BATCH_X] = TRP__DNN_NORM_X,
+        [TRP__BATCH_Y] = TRP__DNN_NORM_Y,
+        [TRP__BATCH_DX] = TRP__DNN_NORM_DX,
+        [TRP__BATCH_SCALE] = TRP__DNN_NORM_SCALE,
+        [TRP__BATCH_BIAS] = TRP__DNN_NORM_BIAS,
+        [TRP__BATCH_MEAN] = TRP__DNN_NORM_MEAN,
+        [TRP__BATCH_INVERSE] = TRP__DNN_NORM_INV_VARIANCE,
+        [TRP__BATCH_RUNNING_MEAN] = TRP__DNN_NORM_RUNNING_MEAN,
+        [TRP__BATCH_RUNNING_VARIANCE] = TRP__DNN_NORM_RUNNING_VARIANCE,
+        [TRP__BATCH_NEW_MEAN] = TRP__DNN_NORM_NEW_RUNNING_MEAN,
+        [TRP__BATCH_NEW_VARIANCE] = TRP__DNN_NORM_NEW_RUNNING_VARIANCE,
+    };
+    const bool training = m->node->kind == TRP_DNN_NORM_TRAINING;
+    if ((operand == TRP__BATCH_DX && !m->back) || (operand == TRP__BATCH_BIAS && m->back) ||
+        (operand >= TRP__BATCH_RUNNING_MEAN && !training))
+        return TRP__DNN_NO_PORT;
+    return m->node->port[ports[operand]];
+}
+
+static bool find_operands(const trp__dnn_graph *g, batch *m)
+{
+    for (int o = 0; o < TRP__BATCH_OPERANDS; o++) {
+        const uint8_t number = m->number[o] = port_of(m, o);
+        if (number == TRP__DNN_NO_PORT)
+            continue;
+        m->tensor[o] = &g->tensor[number];
+        if (!trp__rows_takes_type(m->tensor[o]->type) || m->tensor[o]->role == TRP__DNN_VALUE ||
+            (o <= TRP__BATCH_DX && m->tensor[o]->type == TRP_F64))
+            return false;
+    }
+    return true;
+}
+
+static void find_rows(batch *m)
+{
+    const trp__dnn_tensor *ports[TRP__DNN_PORTS] = {0}, *x = m->tensor[TRP__BATCH_X];
+    trp__dnn_tensor one = *x, group;
+    ports[TRP__DNN_NORM_X] = x;
+    ports[TRP__DNN_NORM_SCALE] = m->tensor[TRP__BATCH_SCALE];
+    ports[TRP__DNN_NORM_INV_VARIANCE] = m->tensor[TRP__BATCH_INVERSE];
+    group = trp__dnn_statistics_shape(m->node, ports);
+    for (int i = 0; i < one.rank; i++)
+        one.dim[i] = 1;
+    trp__rows_begin(&m->rows, x, &group);
+    for (int o = 0; o < TRP__BATCH_OPERANDS; o++)
+        trp__rows_add(&m->rows, m->tensor[o] ? m->tensor[o] : &one);
+    trp__rows_finish(&m->rows, TRP__BATCH_X);
+}
+
+/* Whether a stride of all large operands is 1, or divides by 8. */
+static bool strides(const batch *m, const trp__space *s, int dim, bool one)
+{
+    for (int o = TRP__BATCH_X; o <= TRP__BATCH_DX; o++) {
+        if (m->tensor[o] && (one ? s->stride[o][dim] != 1 : s->stride[o][dim] % TRP__ROWS_RUN != 0))
+            return false;
+    }
+    return true;
+}
+
+static bool all_aligned(const batch *m, int from)
+{
+    for (int o = TRP__BATCH_X; o <= TRP__BATCH_DX; o++) {
+        if (m->tensor[o] && !trp__rows_is_aligned(m->tensor[o]))
+            return false;
+    }
+    for (int i = from; i < m->rows.kept.rank; i++) {
+        if (m->rows.kept.dim[i] > 1 && !strides(m, &m->rows.kept, i, false))
+            return false;
+    }
+    return true;
+}
+
+static bool describe_rows(batch *m)
+{
+    const trp__space *r = &m->rows.reduced;
+    if (r->rank > 2 || !strides(m, r, 0, true))
+        return false;
+    m->p.run = r->dim[0];
+    m->p.n = r->dim[0] * (r->rank > 1 ? r->dim[1] : 1);
+    m->p.columns = 1;
+    for (int o = TRP__BATCH_X; o <= TRP__BATCH_DX && r->rank > 1; o++)
+        m->p.again[o] = r->stride[o][1];
+    if (m->p.n <= INT_MAX)
+        m->p.by = trp__map_divide_by((uint32_t)m->p.run);
+    m->p.runs = all_aligned(m, 0) && m->p.run % TRP__ROWS_RUN == 0 &&
+                (r->rank == 1 || strides(m, r, 1, false));
+    return true;
+}
+
+static bool describe_columns(batch *m)
+{
+    const trp__space *r = &m->rows.reduced, *kept = &m->rows.kept;
+    if (r->rank != 1 || kept->dim[0] == 1 || !strides(m, kept, 0, true))
+        return false;
+    m->columns = true;
+    m->p.n = r->dim[0];
+    m->p.columns = kept->dim[0];
+    for (int o = 0; o < TRP__BATCH_OPERANDS; o++)
+        m->p.column_step[o] = kept->stride[o][0];
+    m->p.runs = all_aligned(m, 1) && m->p.columns % TRP__ROWS_RUN == 0 &&
+                (m->p.n == 1 || strides(m, r, 0, false)) && m->p.columns >= TRP__BATCH_COLUMNS / 2;
+    return true;
+}
+
+/* dscale and dbias have the elements of scale, in the order of the groups. */
+static bool find_totals(const trp__dnn_graph *g, batch *m, int64_t step[2])
+{
+    const uint8_t ports[2] = {TRP__DNN_NORM_DSCALE, TRP__DNN_NORM_BIAS};
+    const trp__dnn_tensor *scale = m->tensor[TRP__BATCH_SCALE];
+    const trp__space *kept = &m->rows.kept;
+    m->totals = scale->dim[1];
+    if (m->totals > 1 && (kept->dim[0] != m->totals || kept->stride[TRP__BATCH_SCALE][0] == 0))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        if (m->node->port[ports[i]] == TRP__DNN_NO_PORT)
+            continue;
+        const trp__dnn_tensor *t = &g->tensor[m->node->port[ports[i]]];
+        if (t->role == TRP__DNN_VALUE || !trp__rows_takes_type(t->type))
+            return false;
+        step[i] = t->stride[1];
+    }
+    return true;
+}
+
+static bool takes_number(const trp__dnn_graph *g, uint8_t tensor)
+{
+    return tensor == TRP__DNN_NO_PORT || trp__rows_takes_type(g->tensor[tensor].type);
+}
+
+static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, batch *m, int64_t step[2])
+{
+    *m = (batch){.node = n};
+    if ((n->kind != TRP_DNN_NORM_TRAINING && n->kind != TRP_DNN_NORM_INFERENCE &&
+         n->kind != TRP_DNN_NORM_BACKWARD) ||
+        (n->mode != TRP_DNN_BATCH && n->mode != TRP_DNN_INSTANCE) || n->compute != TRP_F32)
+        return false;
+    m->back = n->kind == TRP_DNN_NORM_BACKWARD;
+    if (!find_operands(g, m) || (!m->back && !takes_number(g, n->port[TRP__DNN_NORM_EPSILON])) ||
+        (n->kind == TRP_DNN_NORM_TRAINING &&
+         !takes_number(g, n->port[TRP__DNN_NORM_AVERAGE_FACTOR])))
+        return false;
+    find_rows(m);
+    if (!describe_columns(m) && !describe_rows(m))
+        return false;
+    m->p.back = m->back;
+    m->p.given = !m->back && n->port[TRP__DNN_NORM_EPSILON] == TRP__DNN_NO_PORT;
+    for (int o = 0; o < TRP__BATCH_OPERANDS; o++)
+        trp__rows_operand_of(&m->rows, o, m->columns, m->tensor[o] ? m->tensor[o]->type : TRP_F32,
+                             &m->p.io[o]);
+    trp__rows_space_of(&m->rows.kept, m->columns, &m->p.space);
+    return !m->back || find_totals(g, m, step);
+}
+
+static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
+{
+    batch m;
+    int64_t step[2] = {0};
+    return most > 0 && describe(g, &g->node[first], &m, step) ? 1 : 0;
+}
+
+/* Steps. */
+
+/* Launches, in their order. */
+enum { PARTS, FINISH, APPLY, PASSES };
+
+typedef struct step {
+    trp__batch p;
+    trp__norm_sum sum;
+    uint8_t number[TRP__BATCH_OPERANDS], epsilon, average, out[2];
+    bool back;
+    uint64_t blocks[PASSES];
+    uint64_t factors, totals; /* where they lie in the workspace */
+    const char *names[PASSES];
+    trp__cu_function function[PASSES], add;
+} step;
+
+/* Parts of each group, and where they leave what they know. */
+static uint64_t plan_parts(const batch *m, int processors, step *s)
+{
+    const int64_t groups = s->p.space.rows * s->p.columns;
+    const int64_t unit = m->columns ? ROWS_LEAST : 2 * TRP__BATCH_TILE;
+    const int64_t tiles = (s->p.columns + TRP__BATCH_COLUMNS - 1) / TRP__BATCH_COLUMNS;
+    const int64_t others = s->p.space.rows * (m->columns ? tiles : 1);
+    const int64_t wanted = (int64_t)(processors > 0 ? processors : 1) * BLOCKS_EACH;
+    const int64_t units = (s->p.n + unit - 1) / unit;
+    int64_t parts = (wanted + others - 1) / others;
+    parts = parts < units ? parts : units;
+    s->p.part = (units + parts - 1) / parts * unit;
+    if (!m->columns && s->p.part > INT_MAX / 2) /* a thread counts its elements in f32 */
+        s->p.part = INT_MAX / 2 / unit * unit;
+    s->p.parts = (s->p.n + s->p.part - 1) / s->p.part;
+    s->blocks[PARTS] = s->blocks[APPLY] = (uint64_t)(others * s->p.parts);
+    s->blocks[FINISH] = (uint64_t)((groups + TRP__BATCH_WARPS - 1) / TRP__BATCH_WARPS);
+    s->factors = (uint64_t)(groups * s->p.parts) * 2 * sizeof(double);
+    s->factors = (s->factors + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    s->totals = s->factors + (uint64_t)groups * TRP__BATCH_FACTORS * sizeof(float);
+    s->totals = (s->totals + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return s->totals + (m->back ? (uint64_t)groups * 2 * sizeof(double) : 0);
+}
+
+static void plan_totals(const trp__dnn_graph *g, const batch *m, const int64_t steps[2], step *s)
+{
+    const trp__dnn_node *n = m->node;
+    s->out[0] = m->back ? n->port[TRP__DNN_NORM_DSCALE] : TRP__DNN_NO_PORT;
+    s->out[1] = m->back ? n->port[TRP__DNN_NORM_BIAS] : TRP__DNN_NO_PORT;
+    for (int i = 0; i < 2; i++) {
+        s->sum.out_step[i] = steps[i];
+        s->sum.type[i] = s->out[i] != TRP__DNN_NO_PORT ? g->tensor[s->out[i]].type : TRP_F32;
+    }
+    if (!m->back)
+        return;
+    s->sum.columns = m->totals;
+    s->sum.count = s->p.space.rows * s->p.columns / m->totals;
+    s->sum.pitch = 2 * m->totals;
+    s->sum.step = 2;
+    s->sum.second = 1;
+}
+
+static void plan_numbers(const trp__dnn_graph *g, const batch *m, step *s)
+{
+    const trp__dnn_node *n = m->node;
+    s->epsilon = m->back ? TRP__DNN_NO_PORT : n->port[TRP__DNN_NORM_EPSILON];
+    s->average =
+        n->kind == TRP_DNN_NORM_TRAINING ? n->port[TRP__DNN_NORM_AVERAGE_FACTOR] : TRP__DNN_NO_PORT;
+    if (s->epsilon != TRP__DNN_NO_PORT)
+        s->p.epsilon.type = g->tensor[s->epsilon].type;
+    if (s->average != TRP__DNN_NO_PORT)
+        s->p.average.type = g->tensor[s->average].type;
+}
+
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
+                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+{
+    const trp__dnn_graph *g = part->graph;
+    int64_t steps[2] = {0};
+    batch m;
+    step *s = calloc(1, sizeof *s);
+    if (!s)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a norm");
+    if (!describe(g, &g->node[part->first], &m, steps)) {
+        free(s);
+        return trp__error_set(error, TRP_E_INTERNAL, "a norm that does not fit");
+    }
+    s->p = m.p;
+    s->back = m.back;
+    memcpy(s->number, m.number, sizeof s->number);
+    plan_numbers(g, &m, s);
+    *workspace = plan_parts(&m, modules->processors, s);
+    plan_totals(g, &m, steps, s);
+    s->names[PARTS] = m.p.given ? NULL
+                      : m.columns
+                          ? (m.back ? "trp_batch_sums_columns" : "trp_batch_moments_columns")
+                          : (m.back ? "trp_batch_sums_rows" : "trp_batch_moments_rows");
+    s->names[FINISH] = m.p.given ? NULL : "trp_batch_finish";
+    s->names[APPLY] = m.columns ? "trp_batch_apply_columns" : "trp_batch_apply_rows";
+    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
+    trp__text_add(&name, "norm_batch_%s%s", m.columns ? "columns" : "rows",
+                  m.p.runs ? "" : "_loose");
+    *out = s;
+    return TRP_OK;
+}
+
+static void set_number(trp__batch_number *n, uint8_t tensor, const trp__kernel_launch *l)
+{
+    if (tensor == TRP__DNN_NO_PORT)
+        return;
+    n->value = l->number[tensor];
+    n->at = (uint64_t)(uintptr_t)l->at[tensor];
+}
+
+static uint64_t address_of(const trp__kernel_launch *l, uint8_t tensor)
+{
+    return tensor == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[tensor];
+}
+
+static void set_addresses(step *s, const trp__kernel_launch *l)
+{
+    for (int o = 0; o < TRP__BATCH_OPERANDS; o++)
+        s->p.io[o].at = address_of(l, s->number[o]);
+    for (int i = 0; i < 2; i++)
+        s->sum.out[i] = address_of(l, s->out[i]);
+    set_number(&s->p.epsilon, s->epsilon, l);
+    set_number(&s->p.average, s->average, l);
+    s->p.precise = s->p.epsilon.at || s->p.epsilon.value < 1e-20;
+    s->p.sums = (uint64_t)(uintptr_t)l->workspace;
+    s->p.factors = s->p.sums + s->factors;
+    s->p.totals = s->sum.sums = s->p.sums + s->totals;
+}
+
+static trp_status launch_pass(step *s, int pass, const trp__kernel_launch *l, trp_error *error)
+{
+    trp_status status = TRP_OK;
+    if (!s->names[pass])
+        return TRP_OK;
+    if (!s->function[pass])
+        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_BATCH, s->names[pass],
+                                       &s->function[pass], error);
+    for (uint64_t first = 0; first < s->blocks[pass] && status == TRP_OK; first += BLOCKS_MAX) {
+        const uint64_t left = s->blocks[pass] - first;
+        s->p.first = (int64_t)first;
+        status = trp__kernel_enqueue(l, s->function[pass], left < BLOCKS_MAX ? left : BLOCKS_MAX,
+                                     TRP__BATCH_THREADS, 0, &s->p, error);
+    }
+    return status;
+}
+
+static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
+{
+    step *s = state;
+    trp_status status = TRP_OK;
+    if (s->back && !s->add)
+        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_BATCH, "trp_batch_add",
+                                       &s->add, error);
+    set_addresses(s, l);
+    for (int pass = 0; pass < PASSES && status == TRP_OK; pass++)
+        status = launch_pass(s, pass, l, error);
+    if (status == TRP_OK && s->back)
+        status = trp__kernel_enqueue(l, s->add, (uint64_t)((s->sum.columns + 31) / 32),
+                                     TRP__NORM_SUM_WARPS * 32, 0, &s->sum, error);
+    return status;
+}
+
+const trp__kernel_family trp__kernels_batch = {
+    .name = "norm_batch",
+    .takes = takes,
+    .make = make,
+    .launch = launch,
+    .module = TRP__MODULE_BATCH,
+};

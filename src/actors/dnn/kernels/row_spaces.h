@@ -1,0 +1,44 @@
+/* Finds the rows of rows.h in tensors. */
+#ifndef TRP_ACTORS_DNN_KERNELS_ROW_SPACES_H
+#define TRP_ACTORS_DNN_KERNELS_ROW_SPACES_H
+
+#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/rows.h"
+#include "actors/dnn/kernels/space.h"
+
+/* The dimensions that number the rows, and those along which rows lie. */
+typedef struct trp__rows {
+    trp__space kept, reduced;
+} trp__rows;
+
+/* Rows of `shape`: those dimensions in which `group` has 1. */
+void trp__rows_begin(trp__rows *r, const trp__dnn_tensor *shape, const trp__dnn_tensor *group);
+
+/* Adds an operand whose dimensions are those of the shape, or 1. */
+void trp__rows_add(trp__rows *r, const trp__dnn_tensor *operand);
+
+/* Sorts the dimensions by the strides of an operand and merges those that can be. */
+void trp__rows_finish(trp__rows *r, int by);
+
+/* Fills what a kernel gets; `kept` is its dimensions from number `from` on. */
+void trp__rows_space_of(const trp__space *kept, int from, trp__rows_space *out);
+void trp__rows_operand_of(const trp__rows *r, int operand, int from, uint8_t type,
+                          trp__rows_operand *out);
+
+/* Whether a run of 8 elements may be read by 16 bytes at a time: `kept` without its first `from`
+ * dimensions leads to runs that begin at the same element modulo 8 in all of the first `operands`.
+ * `ragged`: they do not all begin at a multiple of it. */
+bool trp__rows_are_runs(const trp__space *kept, int from, int operands, bool *ragged);
+
+/* Whether the place of a tensor is aligned for that. */
+bool trp__rows_is_aligned(const trp__dnn_tensor *t);
+
+/* How many runs of 8 elements each thread has of a row of n in registers, 1, 2 or 4 and at most
+ * `runs`, and how many threads have it: a power of two up to 32, or a block of a multiple of 32. 0:
+ * that would be more than `threads_max`. */
+int trp__rows_share(int64_t n, int runs, int threads_max, int32_t *threads);
+
+/* Float types that the kernels of rows take. */
+bool trp__rows_takes_type(uint8_t type);
+
+#endif

@@ -1,0 +1,497 @@
+/* Softmax, norms and pooling by kernels of our own: widths around the limits of each variant, rows
+ * along any dimension, NaN and infinities; and that those kernels ran where there is a GPU.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "support/dnn_draw.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <troupe/layers.h>
+
+static h_world world;
+static trp_actor *dnn;
+
+static void expect_engine(const dp_problem *p, const trp_dnn_ran *ran, const char *engine)
+{
+    if (!h_is_cuda() || p->refused || strcmp(ran->engine, engine) == 0)
+        return;
+    printf("%s: ran by %s in %u parts, expected %s\n", p->kind, ran->engine, ran->parts, engine);
+    H_CHECK(false);
+}
+
+/* --- Softmax --- */
+
+typedef struct softmax_row {
+    int64_t dim[3];
+    uint32_t axis;
+    trp_dtype type;
+    bool back;
+    const char *engine; /* behind "softmax_" or "softmax_back_" */
+} softmax_row;
+
+static uint32_t then(dp_problem *p, trp_dnn_pointwise mode, uint32_t x, uint32_t b)
+{
+    trp_dnn_node *n = dp_node(p, TRP_DNN_POINTWISE);
+    n->pointwise = mode;
+    n->x = x;
+    n->b = b;
+    return n->y = dp_virtual(p, TRP_DTYPE_NONE);
+}
+
+static uint32_t reduce(dp_problem *p, trp_dnn_reduce mode, uint32_t x, const softmax_row *row)
+{
+    trp_dnn_node *n = dp_node(p, TRP_DNN_REDUCTION);
+    n->reduce = mode;
+    n->x = x;
+    n->y = dp_virtual(p, TRP_DTYPE_NONE);
+    p->tensor[n->y].rank = 3;
+    memcpy(p->tensor[n->y].dim, row->dim, sizeof row->dim);
+    p->tensor[n->y].dim[row->axis] = 1;
+    return n->y;
+}
+
+/* The nodes of layers_norm.c, for the reference. */
+static void add_forward(dp_problem *p, const softmax_row *row, bool log, uint32_t x, uint32_t y)
+{
+    uint32_t shifted = then(p, TRP_DNN_SUB, x, reduce(p, TRP_DNN_MOST, x, row));
+    uint32_t power = then(p, TRP_DNN_EXP, shifted, 0);
+    uint32_t sum = reduce(p, TRP_DNN_SUM, power, row);
+    if (log)
+        then(p, TRP_DNN_SUB, shifted, then(p, TRP_DNN_LOG, sum, 0));
+    else
+        then(p, TRP_DNN_DIV, power, sum);
+    p->node[p->nodes - 1].y = y;
+}
+
+static void add_backward(dp_problem *p, const softmax_row *row, bool log, uint32_t y, uint32_t dy,
+                         uint32_t dx)
+{
+    if (log) {
+        uint32_t sum = reduce(p, TRP_DNN_SUM, dy, row);
+        uint32_t part = then(p, TRP_DNN_MUL, then(p, TRP_DNN_EXP, y, 0), sum);
+        then(p, TRP_DNN_SUB, dy, part);
+    } else {
+        uint32_t sum = reduce(p, TRP_DNN_SUM, then(p, TRP_DNN_MUL, dy, y), row);
+        then(p, TRP_DNN_MUL, then(p, TRP_DNN_SUB, dy, sum), y);
+    }
+    p->node[p->nodes - 1].y = dx;
+}
+
+/* `special`: what some elements of x or dy are; 0: none. */
+static void check_softmax(const softmax_row *row, bool log, double special)
+{
+    char engine[64];
+    trp_completion done = {0};
+    trp_dnn_ran ran = {0};
+    dp_problem p = {.kind = row->back ? "softmax backward" : "softmax", .packed = true};
+    uint32_t x = dp_memory(&p, row->type, 3, row->dim), y = dp_memory(&p, row->type, 3, row->dim);
+    uint32_t dx = row->back ? dp_memory(&p, row->type, 3, row->dim) : 0;
+    p.fill[x] = row->back && !log ? DP_POSITIVE : DP_ANY;
+    if (row->back)
+        add_backward(&p, row, log, x, y, dx);
+    else
+        add_forward(&p, row, log, x, y);
+    dp_make(world.device, &p);
+    if (special != 0) {
+        const uint32_t at = row->back ? y : x;
+        double *v = dp_read(&p, at);
+        const int64_t n = row->dim[0] * row->dim[1] * row->dim[2];
+        for (int64_t i = 0; i < n; i++) {
+            if (i % 97 == 13 || (i < n / 4 && special == -INFINITY)) /* and whole rows */
+                v[i] = special;
+        }
+        dp_put(&p, at, v);
+        free(v);
+    }
+    trp_softmax_request r = {.axis = row->axis, .log = log, .options.ran = &ran};
+    if (row->back) {
+        r.y = p.tensor[x];
+        r.dy = p.tensor[y];
+        r.dx = p.tensor[dx];
+        dp_await(&p, trp_softmax_backward(dnn, &r, &done), done);
+    } else {
+        r.x = p.tensor[x];
+        r.y = p.tensor[y];
+        dp_await(&p, trp_softmax_forward(dnn, &r, &done), done);
+    }
+    dp_compare(&p);
+    snprintf(engine, sizeof engine, "softmax_%s%s", row->back ? "back_" : "", row->engine);
+    expect_engine(&p, &ran, engine);
+    dp_drop(&p);
+}
+
+static const softmax_row softmax_rows[] = {
+    {{1, 300, 1}, 1, TRP_F32, false, "f32_2"},
+    {{40, 1, 1}, 2, TRP_F32, false, "columns_f32_loose"}, /* of one element */
+    {{3, 70, 2}, 2, TRP_BF16, false, "f32_1"},
+    {{2, 50, 10}, 2, TRP_F16, false, "f32_1"},
+    {{1, 9, 250}, 2, TRP_F32, false, "f32_2"}, /* ragged: 7 more */
+    {{1, 9, 256}, 2, TRP_F16, false, "f32_1"},
+    {{1, 5, 257}, 2, TRP_BF16, false, "f32_2"},
+    {{1, 3, 1023}, 2, TRP_F32, false, "f32_1"},
+    {{1, 2, 1024}, 2, TRP_F32, false, "f32_4"},
+    {{1, 2, 2048}, 2, TRP_F16, false, "f32_1"},
+    {{1, 2, 2049}, 2, TRP_F32, false, "f32_2"},
+    {{1, 1, 8193}, 2, TRP_BF16, false, "f32_4"},
+    {{1, 1, 32768}, 2, TRP_F32, false, "f32_4"},
+    {{1, 1, 32769}, 2, TRP_BF16, false, "parts_f32"},
+    {{1, 2, 50257}, 2, TRP_BF16, false, "parts_f32"},
+    {{1, 3, 300}, 2, TRP_F64, false, "f64_1"},
+    {{1, 1, 9000}, 2, TRP_F64, false, "parts_f64"},
+    {{2, 21, 256}, 1, TRP_F32, false, "columns_f32"},
+    {{2, 33, 49}, 1, TRP_F16, false, "columns_f32_loose"},
+    {{1, 200, 300}, 1, TRP_F32, false, "columns_f32_loose"},
+    {{300, 3, 5}, 0, TRP_F32, false, "columns_f32_loose"},
+    {{1, 300, 264}, 1, TRP_BF16, false, "columns_f32"},
+    {{1, 40, 20}, 1, TRP_F64, false, "columns_f64_loose"},
+    {{3, 70, 2}, 2, TRP_BF16, true, "f32_1"},
+    {{1, 5, 257}, 2, TRP_F32, true, "f32_2"},
+    {{1, 3, 1024}, 2, TRP_F16, true, "f32_1"},
+    {{1, 1, 16384}, 2, TRP_F32, true, "f32_2"},
+    {{1, 2, 16385}, 2, TRP_BF16, true, "parts_f32"},
+    {{1, 1, 40001}, 2, TRP_F32, true, "parts_f32"},
+    {{2, 21, 256}, 1, TRP_F32, true, "columns_f32"},
+    {{1, 300, 49}, 1, TRP_F16, true, "columns_f32_loose"},
+    {{1, 40, 20}, 1, TRP_F64, true, "columns_f64_loose"},
+    {{1, 2, 500}, 2, TRP_F64, true, "f64_1"},
+};
+
+static void softmax(void)
+{
+    world = dp_open(&dnn);
+    for (size_t i = 0; i < sizeof softmax_rows / sizeof *softmax_rows; i++) {
+        check_softmax(&softmax_rows[i], false, 0);
+        check_softmax(&softmax_rows[i], true, 0);
+    }
+    dp_close(&world);
+}
+
+static void softmax_specials(void)
+{
+    static const double specials[] = {NAN, INFINITY, -INFINITY, 60000, -60000};
+    world = dp_open(&dnn);
+    for (size_t i = 0; i < sizeof softmax_rows / sizeof *softmax_rows; i += 2)
+        check_softmax(&softmax_rows[i], i % 4, specials[i / 2 % 5]);
+    dp_close(&world);
+}
+
+/* --- Norms --- */
+
+/* What x is. */
+typedef enum norm_fill {
+    NORM_ANY,
+    NORM_FAR,      /* the mean is far larger than deviations */
+    NORM_HUGE,     /* squares overflow in f32 */
+    NORM_TINY,     /* squares vanish in f32, and epsilon is 0 */
+    NORM_INFINITE, /* and NaN: in some rows */
+} norm_fill;
+
+typedef struct norm_row {
+    int64_t dim[3];
+    trp_dnn_norm mode;
+    trp_dtype type, scale; /* of x and y; of scale and bias */
+    bool back;
+    const char *engine;
+    bool channels_last;
+} norm_row;
+
+static const norm_row norm_rows[] = {
+    {{5, 1, 64}, TRP_DNN_LAYER, TRP_F32, TRP_F32, false, "norm_f32_1", false},
+    {{33, 1, 7}, TRP_DNN_LAYER, TRP_BF16, TRP_F32, false, "norm_f32_1", false},
+    {{3, 1, 257}, TRP_DNN_RMS, TRP_F16, TRP_F16, false, "norm_f32_2", false},
+    {{2, 1, 768}, TRP_DNN_LAYER, TRP_BF16, TRP_BF16, false, "norm_f32_4", false},
+    {{2, 4, 256}, TRP_DNN_LAYER, TRP_F32, TRP_BF16, false, "norm_f32_4", false},
+    {{2, 1, 1025}, TRP_DNN_RMS, TRP_F32, TRP_F32, false, "norm_f32_1", false},
+    {{2, 1, 4096}, TRP_DNN_RMS, TRP_BF16, TRP_BF16, false, "norm_f32_2", false},
+    {{1, 1, 16384}, TRP_DNN_LAYER, TRP_F16, TRP_F32, false, "norm_f32_4", false},
+    {{2, 1, 300}, TRP_DNN_LAYER, TRP_F64, TRP_F64, false, "norm_f64_1", false},
+    {{3, 5, 49}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, false, "norm_f32_1", false},
+    {{2, 3, 1024}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, false, "norm_f32_4", false},
+    {{5, 1, 64}, TRP_DNN_LAYER, TRP_F32, TRP_F32, true, "norm_back_f32_1", false},
+    {{300, 1, 7}, TRP_DNN_LAYER, TRP_BF16, TRP_F32, true, "norm_back_f32_1_loose", false},
+    {{40, 1, 264}, TRP_DNN_RMS, TRP_F16, TRP_F16, true, "norm_back_f32_2", false},
+    {{9, 1, 768}, TRP_DNN_LAYER, TRP_BF16, TRP_BF16, true, "norm_back_f32_1", false},
+    {{3, 1, 8192}, TRP_DNN_RMS, TRP_F32, TRP_F32, true, "norm_back_f32_2", false},
+    {{3, 2, 150}, TRP_DNN_LAYER, TRP_F64, TRP_F64, true, "norm_back_f64_1_loose", false},
+    {{3, 5, 49}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, true, "norm_back_f32_1", false},
+    {{2, 40, 1024}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, true, "norm_back_f32_1", false},
+    {{6, 3, 49}, TRP_DNN_BATCH, TRP_F32, TRP_F32, false, "norm_batch_rows_loose", false},
+    {{3, 5, 1032}, TRP_DNN_BATCH, TRP_BF16, TRP_F32, false, "norm_batch_rows", false},
+    {{9, 2, 4096}, TRP_DNN_BATCH, TRP_F32, TRP_BF16, false, "norm_batch_rows", false},
+    {{700, 5, 1}, TRP_DNN_BATCH, TRP_F32, TRP_F32, false, "norm_batch_columns_loose", false},
+    {{9, 264, 10}, TRP_DNN_BATCH, TRP_F32, TRP_F32, false, "norm_batch_columns", true},
+    {{2, 24, 200}, TRP_DNN_BATCH, TRP_BF16, TRP_F32, false, "norm_batch_columns_loose", true},
+    {{2, 136, 30}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, false, "norm_batch_columns", true},
+    {{3, 2, 20000}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, false, "norm_batch_rows", false},
+    {{6, 3, 49}, TRP_DNN_BATCH, TRP_F32, TRP_F32, true, "norm_batch_rows_loose", false},
+    {{3, 5, 1032}, TRP_DNN_BATCH, TRP_BF16, TRP_F32, true, "norm_batch_rows", false},
+    {{9, 264, 10}, TRP_DNN_BATCH, TRP_F32, TRP_F32, true, "norm_batch_columns", true},
+    {{300, 24, 4}, TRP_DNN_BATCH, TRP_BF16, TRP_F32, true, "norm_batch_columns_loose", true},
+    {{2, 136, 30}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, true, "norm_batch_columns", true},
+    {{3, 2, 20001}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, true, "norm_batch_rows_loose", false},
+};
+
+static double norm_element(norm_fill fill, double x, int64_t row, int64_t i)
+{
+    return fill == NORM_FAR                  ? 1000 + x / 16
+           : fill == NORM_HUGE               ? x * 1e30
+           : fill == NORM_TINY               ? x * 1e-30
+           : fill == NORM_INFINITE && i == 5 ? (row % 3 == 0   ? NAN
+                                                : row % 3 == 1 ? INFINITY
+                                                               : x)
+                                             : x;
+}
+
+static uint32_t norm_image(dp_problem *p, const norm_row *row)
+{
+    const uint32_t number = dp_memory(p, row->type, 3, row->dim);
+    if (row->channels_last) {
+        p->tensor[number].stride[0] = row->dim[1] * row->dim[2];
+        p->tensor[number].stride[1] = 1;
+        p->tensor[number].stride[2] = row->dim[1];
+    }
+    return number;
+}
+
+static void add_running(dp_problem *p, trp_dnn_node *n, const int64_t *dim)
+{
+    n->running_mean = dp_memory(p, TRP_F32, 3, dim);
+    n->running_variance = dp_memory(p, TRP_F32, 3, dim);
+    n->new_running_mean = dp_memory(p, TRP_F32, 3, dim);
+    n->new_running_variance = dp_memory(p, TRP_F32, 3, dim);
+    n->average_factor = dp_value(p, 0.25);
+    p->fill[n->running_variance] = DP_POSITIVE;
+}
+
+/* `given`: the same, of statistics that are read. */
+static void check_norm(const norm_row *row, norm_fill fill, bool given)
+{
+    trp_completion done = {0};
+    trp_dnn_ran ran = {0};
+    dp_problem p = {.kind = row->back ? "norm backward" : "norm", .packed = true};
+    const bool instance = row->mode == TRP_DNN_INSTANCE, centred = row->mode != TRP_DNN_RMS;
+    const bool batch = row->mode == TRP_DNN_BATCH;
+    const int64_t *d = row->dim, scale[3] = {1, d[1], instance || batch ? 1 : d[2]};
+    const int64_t statistics[3] = {batch ? 1 : d[0], instance || batch ? d[1] : 1, 1};
+    trp_dnn_node *n = dp_node(&p, row->back ? TRP_DNN_NORM_BACKWARD
+                                  : given   ? TRP_DNN_NORM_INFERENCE
+                                            : TRP_DNN_NORM_TRAINING);
+    const trp_dtype wide = row->type == TRP_F64 ? TRP_F64 : TRP_F32;
+    n->norm = row->mode;
+    n->x = norm_image(&p, row);
+    n->scale = dp_memory(&p, row->scale, 3, scale);
+    if (row->back || !given || batch) {
+        n->mean = centred ? dp_memory(&p, wide, 3, statistics) : 0;
+        n->inv_variance = dp_memory(&p, wide, 3, statistics);
+    }
+    if (row->back) {
+        n->dy = norm_image(&p, row);
+        n->dx = norm_image(&p, row);
+        n->dscale = dp_memory(&p, row->scale, 3, scale);
+        n->dbias = centred ? dp_memory(&p, row->scale, 3, scale) : 0;
+    } else {
+        n->bias = centred ? dp_memory(&p, row->scale, 3, scale) : 0;
+        n->epsilon = given && batch ? 0 : dp_value(&p, fill == NORM_TINY ? 0 : 1e-5);
+        n->y = norm_image(&p, row);
+        if (batch && !given)
+            add_running(&p, n, statistics);
+    }
+    if (row->back || (given && batch))
+        p.fill[n->inv_variance] = DP_POSITIVE;
+    dp_make(world.device, &p);
+    double *v = dp_read(&p, n->x);
+    for (int64_t i = 0; i < d[0] * d[1] * d[2]; i++)
+        v[i] = norm_element(fill, v[i], i / (d[1] * d[2]), i % (d[1] * d[2]));
+    dp_put(&p, n->x, v);
+    free(v);
+    p.options.ran = &ran;
+    dp_await(&p, dp_send(dnn, &p, &done), done);
+    dp_compare(&p);
+    if (!(given && batch && row->channels_last)) /* element by element */
+        expect_engine(&p, &ran, row->engine);
+    dp_drop(&p);
+}
+
+static void norms(void)
+{
+    world = dp_open(&dnn);
+    for (size_t i = 0; i < sizeof norm_rows / sizeof *norm_rows; i++) {
+        const norm_row *row = &norm_rows[i];
+        const bool infinite = row->mode != TRP_DNN_BATCH && i % 2 == 0;
+        check_norm(row, NORM_ANY, false);
+        if (!row->back)
+            check_norm(row, NORM_ANY, true);
+        if (row->type == TRP_F16 || row->back)
+            continue;
+        check_norm(row, row->type == TRP_F32 && i % 2 ? NORM_FAR : NORM_HUGE, false);
+        check_norm(row, infinite ? NORM_INFINITE : NORM_TINY, false);
+    }
+    dp_close(&world);
+}
+
+/* --- Pooling --- */
+
+typedef struct pool_row {
+    uint32_t rank;
+    int64_t x[5];
+    int64_t window[3], stride[3], pad[3];
+    bool channels_last;
+    trp_dtype type;
+    const char *forward, *backward; /* engines */
+} pool_row;
+
+static const pool_row pool_rows[] = {
+    {4, {2, 3, 9, 11}, {3, 3}, {2, 2}, {1, 1}, false, TRP_F32, "pool_f32_1", "pool_back_f32_1"},
+    {4, {2, 16, 8, 8}, {2, 2}, {2, 2}, {0, 0}, true, TRP_BF16, "pool_f32_8", "pool_back_f32_8"},
+    {4, {1, 8, 9, 7}, {3, 3}, {2, 2}, {1, 1}, true, TRP_F32, "pool_f32_8", "pool_back_f32_8"},
+    {4, {1, 5, 9, 7}, {3, 2}, {1, 2}, {1, 0}, true, TRP_F16, "pool_f32_1", "pool_back_f32_1"},
+    {4, {3, 5, 9, 9}, {9, 9}, {1, 1}, {0, 0}, false, TRP_F32, "pool_warp_f32_1", "pool_back_f32_1"},
+    {4,
+     {2, 24, 14, 14},
+     {14, 14},
+     {1, 1},
+     {0, 0},
+     true,
+     TRP_F16,
+     "pool_warp_f32_8",
+     "pool_back_f32_8"},
+    {4,
+     {1, 2, 20, 20},
+     {9, 9},
+     {4, 4},
+     {4, 4},
+     false,
+     TRP_BF16,
+     "pool_warp_f32_1",
+     "pool_back_f32_1"},
+    {3, {2, 4, 40}, {4}, {3}, {1}, false, TRP_BF16, "pool_f32_1", "pool_back_f32_1"},
+    {5,
+     {1, 8, 4, 5, 6},
+     {2, 2, 3},
+     {2, 1, 2},
+     {0, 1, 1},
+     true,
+     TRP_F32,
+     "pool_f32_8",
+     "pool_back_f32_8"},
+    {5,
+     {1, 3, 4, 5, 6},
+     {2, 2, 3},
+     {1, 2, 2},
+     {1, 1, 0},
+     false,
+     TRP_F64,
+     "pool_f64_1",
+     "pool_back_f64_1"},
+    {4, {1, 2, 9, 9}, {9, 9}, {1, 1}, {0, 0}, false, TRP_F64, "pool_warp_f64_1", "pool_back_f64_1"},
+};
+
+static uint32_t image(dp_problem *p, const pool_row *row, trp_dtype type, const int64_t *dim)
+{
+    const uint32_t number = dp_memory(p, type, row->rank, dim);
+    trp_dnn_tensor *t = &p->tensor[number];
+    int64_t next = 1;
+    for (uint32_t i = row->rank; i-- > 0 && row->channels_last;) {
+        if (i == 1)
+            continue;
+        t->stride[i] = next * dim[1];
+        next *= dim[i];
+    }
+    if (row->channels_last)
+        t->stride[1] = 1;
+    return number;
+}
+
+static int64_t taps_of(const pool_row *row)
+{
+    int64_t taps = 1;
+    for (uint32_t i = 0; i + 2 < row->rank; i++)
+        taps *= row->window[i];
+    return taps;
+}
+
+static void set_window(trp_dnn_node *n, const pool_row *row)
+{
+    for (uint32_t i = 0; i + 2 < row->rank; i++) {
+        n->window[i] = row->window[i];
+        n->stride[i] = row->stride[i];
+        n->pre_pad[i] = n->post_pad[i] = row->pad[i];
+    }
+}
+
+/* `back`: 1 with an index, 2 from x. */
+static void check_pool(const pool_row *row, trp_dnn_resample mode, int back, double special)
+{
+    trp_completion done = {0};
+    trp_dnn_ran ran = {0};
+    dp_problem p = {.kind = back ? "pool backward" : "pool", .packed = true};
+    const bool most = mode == TRP_DNN_POOL_MAX, index = most && taps_of(row) <= 128 && back < 2;
+    int64_t y[5] = {row->x[0], row->x[1]};
+    for (uint32_t i = 0; i + 2 < row->rank; i++)
+        y[2 + i] = (row->x[2 + i] + 2 * row->pad[i] - row->window[i]) / row->stride[i] + 1;
+    trp_dnn_node *n = dp_node(&p, TRP_DNN_RESAMPLE_FORWARD);
+    n->resample = mode;
+    set_window(n, row);
+    n->x = image(&p, row, row->type, row->x);
+    n->y = image(&p, row, row->type, y);
+    n->index = index ? image(&p, row, TRP_I8, y) : 0;
+    p.unknown[n->index] = true;
+    p.fill[n->x] = special != 0 ? DP_FEW : row->type == TRP_BF16 ? DP_FEW : DP_ANY;
+    trp_dnn_node *b = back ? dp_node(&p, TRP_DNN_RESAMPLE_BACKWARD) : NULL;
+    if (b) {
+        b->resample = mode;
+        set_window(b, row);
+        b->index = n->index;
+        b->x = most && !index ? n->x : 0;
+        b->y = most && !index ? n->y : 0;
+        b->dy = image(&p, row, row->type, y);
+        b->dx = image(&p, row, row->type, row->x);
+    }
+    dp_make(world.device, &p);
+    if (special != 0) {
+        double *v = dp_read(&p, n->x);
+        int64_t count = 1;
+        for (uint32_t i = 0; i < row->rank; i++)
+            count *= row->x[i];
+        for (int64_t i = 0; i < count; i++) {
+            if (i % 23 == 7 || (special == -INFINITY && i < count / 2))
+                v[i] = special;
+        }
+        dp_put(&p, n->x, v);
+        free(v);
+    }
+    p.options.ran = &ran;
+    dp_await(&p, dp_send(dnn, &p, &done), done);
+    dp_compare(&p);
+    if (!back)
+        expect_engine(&p, &ran, row->forward);
+    else if (h_is_cuda() && !p.refused)
+        H_CHECK(strcmp(ran.engine, row->forward) == 0 || strcmp(ran.engine, row->backward) == 0);
+    dp_drop(&p);
+}
+
+static void pools(void)
+{
+    world = dp_open(&dnn);
+    for (size_t i = 0; i < sizeof pool_rows / sizeof *pool_rows; i++) {
+        for (int mode = 0; mode < 3; mode++) {
+            check_pool(&pool_rows[i], (trp_dnn_resample)mode, 0, 0);
+            check_pool(&pool_rows[i], (trp_dnn_resample)mode, 1, 0);
+        }
+        check_pool(&pool_rows[i], TRP_DNN_POOL_MAX, 2, 0);
+        check_pool(&pool_rows[i], TRP_DNN_POOL_MAX, i % 3 == 2 ? 2 : 0, i % 2 ? NAN : -INFINITY);
+        check_pool(&pool_rows[i], TRP_DNN_POOL_AVERAGE, 0, INFINITY);
+    }
+    dp_close(&world);
+}
+
+static const h_case cases[] = {
+    {"softmax", softmax},
+    {"softmax_specials", softmax_specials},
+    {"norms", norms},
+    {"pools", pools},
+};
+
+int main(int argc, char **argv)
+{
+    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}
