@@ -191,7 +191,11 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
 {
     batch m;
     int64_t step[2] = {0};
-    return most > 0 && describe(g, &g->node[first], &m, step) ? 1 : 0;
+    /* f64: as of the other norms, the reference kernel scales what leaves the range. */
+    return most > 0 && describe(g, &g->node[first], &m, step) &&
+                   g->tensor[g->node[first].port[TRP__DNN_NORM_X]].type != TRP_F64
+               ? 1
+               : 0;
 }
 
 /* Steps. */
