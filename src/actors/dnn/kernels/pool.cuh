@@ -183,13 +183,36 @@ template <typename T, int RUN> struct trp__pool_result {
     }
 };
 
+/* The mean of a window whose sum left the range of the type, element k of a run: of its terms, each
+ * divided first. Infinities and NaN come out as they are. */
+template <typename T>
+TRP__SHARED_CODE T trp__pool_mean_divided(const trp__pool &p, const trp__pool_window &w,
+                                          int64_t base, T count)
+{
+    T sum = 0;
+    for (int d = w.begin[0]; d < w.begin[0] + w.size[0]; d++) {
+        for (int h = w.begin[1]; h < w.begin[1] + w.size[1]; h++) {
+            for (int i = w.begin[2]; i < w.begin[2] + w.size[2]; i++)
+                sum += trp__load_float<T>(p.x.at,
+                                          base + d * p.x.spatial[0] + h * p.x.spatial[1] +
+                                              i * p.x.spatial[2],
+                                          p.x.type) /
+                       count;
+        }
+    }
+    return sum;
+}
+
 template <typename T, int RUN>
 TRP__DEVICE void trp__pool_finish(const trp__pool &p, const trp__pool_place &place,
                                   const trp__pool_window &w, trp__pool_result<T, RUN> *r)
 {
     const T count = trp__pool_count<T>(p, w);
-    for (int k = 0; k < RUN && p.mode != TRP_DNN_POOL_MAX; k++)
+    for (int k = 0; k < RUN && p.mode != TRP_DNN_POOL_MAX; k++) {
         r->v[k] = count > 0 ? (r->v[k] - r->lost[k]) / count : T(0);
+        if (r->v[k] - r->v[k] != 0) /* elements of a run follow each other */
+            r->v[k] = trp__pool_mean_divided<T>(p, w, place.base(p.x) + k, count);
+    }
     if (p.y.at)
         trp__pool_store<T, RUN>(p.y, place.offset(p.y), r->v);
     if (p.index.at)
