@@ -507,8 +507,13 @@ static bool run(void *context, uint64_t count)
 
 static bool run_copy(void *context, uint64_t count)
 {
+    enum { MAILBOX = 512 }; /* a copy can't wait for room in its mailbox */
     work *w = context;
     for (uint64_t i = 0; i < count; i++) {
+        if (i % MAILBOX == MAILBOX - 1 &&
+            !suite_check(w->suite, trp_device_drain(w->suite->device, DNN_LONGEST_NS),
+                         "trp_device_drain"))
+            return false;
         if (!suite_check(w->suite,
                          trp_copy(w->suite->device, w->copied[0], 0, w->copied[1], 0,
                                   (uint64_t)(w->bytes / 2), NULL),

@@ -88,6 +88,10 @@ static bool trusts_conv(const trp__dnn_graph *g, const trp__dnn_node *node)
         taps *= w->dim[i];
     if (node->mode && taps > 1)
         return false;
+    /* A forward pass of few channels, padded more on one side, has ended in a misaligned access. */
+    if (node->kind == TRP_DNN_CONV_FORWARD && pads_apart(node, true) && is_half(x->type) &&
+        (x->dim[1] % 8 != 0 || w->dim[0] % 8 != 0))
+        return false;
     if (node->kind != TRP_DNN_CONV_FORWARD && pads_apart(node, true) &&
         (node->kind == TRP_DNN_CONV_BACKWARD_FILTER || x->dim[1] == 1 || w->dim[0] == 1))
         return false;
@@ -106,6 +110,10 @@ static bool trusts_matmul(const trp__dnn_graph *g, const trp__dnn_node *node)
     const trp__dnn_tensor *y = at_port(g, node, TRP__DNN_MATMUL_Y);
     if (!is_common(y->type) || a->type != b->type)
         return false;
+    for (int i = 0; i < y->rank - 2; i++) { /* of a repeated matrix other batches come out as 0 */
+        if (a->dim[i] != y->dim[i] || b->dim[i] != y->dim[i])
+            return false;
+    }
     if (is_f8(a->type))
         return a->dim[a->rank - 1] % NARROW == 0 && a->dim[a->rank - 2] % NARROW == 0 &&
                b->dim[b->rank - 1] % NARROW == 0;
