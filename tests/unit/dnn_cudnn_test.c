@@ -39,20 +39,6 @@ static const char *const taken[] = {
     "matmul f16->f16",
     "matmul bf16->bf16",
     "matmul tf32",
-    "identity f32->f16",
-    "add f16->f16",
-    "gelu bf16->bf16",
-    "reduction sum f32 to 4 8 10 1 ",
-    "resample_forward average f16 rows 2d ",
-    "resample_forward average bf16 channels last 2d ",
-    "layer training",
-    "layer inference",
-    "layer backward",
-    "batch training",
-    "batch inference",
-    "batch backward",
-    "instance training",
-    "rms training",
     "conv, bias, relu f16",
     "conv, bias, relu bf16",
 };
@@ -512,6 +498,9 @@ static int set_up(void **unused)
 {
     (void)unused;
     dnn_planner_open(&planner);
+    for (int i = 0; i < TRP__KERNEL_MODULE_COUNT;
+         i++) /* nothing runs: an image that is there will do */
+        kernels.module[i].image = calloc(1, 1);
     planner.modules = &kernels;
     return 0;
 }
@@ -520,7 +509,8 @@ static int tear_down(void **unused)
 {
     (void)unused;
     dnn_planner_close(&planner);
-    free(kernels.module[TRP__MODULE_DIRECT].image);
+    for (int i = 0; i < TRP__KERNEL_MODULE_COUNT; i++)
+        free(kernels.module[i].image);
     return 0;
 }
 
