@@ -63,9 +63,11 @@ int command_kernels(int argc, char **argv)
     const struct command command = {
         .name = "kernels",
         .operands = "-o PACK",
-        .about = "Compiles the dnn actor's own kernels for GPUs into a pack. It needs NVRTC, and no GPU.\n"
-                 "As share/troupe/kernels.trpk beside the library, or named in TROUPE_CACHE_PACKS,\n"
-                 "the pack is used by every process: no request waits for these compiles.\n",
+        .about =
+            "Compiles the dnn actor's own kernels for GPUs into a pack. It needs NVRTC, and no "
+            "GPU.\n"
+            "As share/troupe/kernels.trpk beside the library, or named in TROUPE_CACHE_PACKS,\n"
+            "the pack is used by every process: no request waits for these compiles.\n",
         .options = options,
         .option_count = sizeof options / sizeof *options};
     trp__cache_pack_writer *writer = NULL;

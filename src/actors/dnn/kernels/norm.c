@@ -178,7 +178,8 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, norm *m)
 static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
 {
     norm m;
-    /* Squares of f64 leave its range where the result does not: the reference kernel scales them. */
+    /* Squares of f64 leave its range where the result does not: the reference kernel scales them.
+     */
     return most > 0 && describe(g, &g->node[first], &m) && !m.wide ? 1 : 0;
 }
 

@@ -32,11 +32,11 @@ typedef struct trp__pool {
     int32_t in[TRP__POOL_DIMS], out[TRP__POOL_DIMS], window[TRP__POOL_DIMS];
     int32_t pad[TRP__POOL_DIMS], stride[TRP__POOL_DIMS];
     int32_t end[TRP__POOL_DIMS]; /* of the input with the padding behind it, which means count */
-    uint32_t count;           /* threads or warps of the launch, with something to do */
-    trp__map_divisor size[4]; /* of what they are numbered by, the innermost first */
-    int64_t batch;            /* the first of the launch */
-    uint8_t mode;             /* trp_dnn_resample */
-    uint8_t channels_last;    /* channels are the innermost of `size`; else behind the spatial */
+    uint32_t count;              /* threads or warps of the launch, with something to do */
+    trp__map_divisor size[4];    /* of what they are numbered by, the innermost first */
+    int64_t batch;               /* the first of the launch */
+    uint8_t mode;                /* trp_dnn_resample */
+    uint8_t channels_last;       /* channels are the innermost of `size`; else behind the spatial */
     uint8_t reserved[6];
 } trp__pool;
 
