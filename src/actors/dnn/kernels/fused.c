@@ -88,8 +88,9 @@ trp__cu_function trp__fused_use(trp__fused *f, trp_instance *instance, trp__fuse
         return e->function;
     if (elements >= ELEMENTS && e->uses < USES)
         e->uses++;
-    const bool ready = e->asked && e->image && (f->compiled != e || !trp__side_busy(f->side));
-    if (ready)
+    /* The image is the side thread's until that is idle. */
+    const bool ended = e->asked && (f->compiled != e || !trp__side_busy(f->side));
+    if (ended && e->image)
         load(f, instance, e);
     return e->function;
 }
