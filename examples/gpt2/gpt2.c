@@ -246,5 +246,5 @@ int main(int argc, char **argv)
     if (save) checkpoint(save, true, host);
     trp_actor_destroy(dnn), trp_device_close(device);
     need(trp_system_destroy(sys), "system");
-    return 0;
+    return free(io[0]), free(io[1]), free(io[2]), free(half), free(host), 0;
 }

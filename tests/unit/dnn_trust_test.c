@@ -110,7 +110,10 @@ static bool trusts_channels(trp_dnn_kind kind, int in, int out, int before, int 
 static void of_one_channel(void **state)
 {
     (void)state;
-    assert_true(trusts_channels(TRP_DNN_CONV_FORWARD, 1, 1, 1, 0));
+    assert_true(trusts_channels(TRP_DNN_CONV_FORWARD, 1, 1, 1, 1));
+    assert_false(trusts_channels(TRP_DNN_CONV_FORWARD, 1, 1, 1, 0));
+    assert_false(trusts_channels(TRP_DNN_CONV_FORWARD, 8, 4, 1, 0));
+    assert_true(trusts_channels(TRP_DNN_CONV_FORWARD, 8, 16, 1, 0));
     assert_true(trusts_channels(TRP_DNN_CONV_BACKWARD_DATA, 1, 1, 1, 1));
     assert_true(trusts_channels(TRP_DNN_CONV_BACKWARD_DATA, 2, 3, 1, 0));
     assert_false(trusts_channels(TRP_DNN_CONV_BACKWARD_DATA, 1, 3, 1, 0));

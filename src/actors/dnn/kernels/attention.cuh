@@ -535,6 +535,8 @@ template <typename T> struct trp__attention_scores {
     TRP__DEVICE T of(T product, const T *add, int32_t row, int32_t column) const
     {
         T s = product * scale;
+        if (bias && *add == -(T)INFINITY)
+            return *add; /* hidden, whatever the product is */
         if (bias)
             s += *add;
         if (p->tensor[TRP__ATTENTION_SLOPES].at)
@@ -560,12 +562,12 @@ TRP__DEVICE void trp__weigh_seen(const E &e, typename E::T o[E::RM][E::RD],
         for (int k = 0; k < E::WALK; k++) {
             const int32_t row = TURNED ? walk + k : own + e.row(i);
             const int32_t column = TURNED ? own + e.row(i) : walk + k;
-            if (!span.sees(row, column))
+            const typename E::T weight = scratch[e.row(i) * E::SCRATCH + k];
+            if (!span.sees(row, column) || weight == 0)
                 continue;
             TRP__UNROLL
             for (int c = 0; c < E::RD; c++)
-                o[i][c] = trp__fma(scratch[e.row(i) * E::SCRATCH + k],
-                                   E::value(b[k * E::PITCH + e.depth(c)]), o[i][c]);
+                o[i][c] = trp__fma(weight, E::value(b[k * E::PITCH + e.depth(c)]), o[i][c]);
         }
     }
     __syncthreads();
@@ -638,7 +640,8 @@ TRP__DEVICE void trp__copy_bias(trp__attention_memory<E> *m, const trp__attentio
 {
     const trp__attention_tensor &t = p.tensor[TRP__ATTENTION_BIAS];
     constexpr int FAST = TURNED ? E::OWN : E::WALK;
-    constexpr int EACH = E::OWN * E::WALK / TRP__ATTENTION_THREADS, BATCH = trp__attention_run(EACH);
+    constexpr int EACH = E::OWN * E::WALK / TRP__ATTENTION_THREADS,
+                  BATCH = trp__attention_run(EACH);
     TRP__NO_UNROLL
     for (int n = 0; n < EACH; n += BATCH) {
         STORED x[BATCH];
@@ -797,7 +800,8 @@ template <typename E> TRP__DEVICE void trp__attention_forward(const trp__attenti
             trp__fill_kept(p, m->kept, (int64_t)block.batch * p.heads + block.head, own, E::OWN,
                            walk, E::WALK);
         __syncthreads();
-        const bool careful = m->odd[turn] && !span.whole(own, E::OWN, walk, E::WALK);
+        const bool careful = m->odd[turn] && (p.tensor[TRP__ATTENTION_BIAS].at != 0 ||
+                                              !span.whole(own, E::OWN, walk, E::WALK));
         turn ^= 1;
         if (threadIdx.x == 0)
             m->odd[turn] = 0;
@@ -940,7 +944,11 @@ TRP__DEVICE void trp__attention_slope(const trp__attention_scores<T> &scores, co
     }
     const T weight = trp__weight(scores.of(*s, add, row, column) - most) * by;
     const T factor = !scores.p->dropout ? T(1) : kept ? (T)scores.p->factor : T(0);
-    *dp = weight * (*dp * factor - mean);
+    if (weight == 0) { /* whatever k and v hold there */
+        *s = *dp = 0;
+        return;
+    }
+    *dp = weight * ((factor == 0 ? T(0) : *dp * factor) - mean);
     *s = weight * factor;
 }
 
@@ -1020,7 +1028,8 @@ template <typename E> TRP__DEVICE void trp__attention_to_dq(const trp__attention
         if (p.dropout)
             trp__fill_kept(p, m->kept, head, own, E::OWN, walk, E::WALK);
         __syncthreads();
-        const bool careful = m->odd[turn] && !span.whole(own, E::OWN, walk, E::WALK);
+        const bool careful = m->odd[turn] && (p.tensor[TRP__ATTENTION_BIAS].at != 0 ||
+                                              !span.whole(own, E::OWN, walk, E::WALK));
         turn ^= 1;
         if (threadIdx.x == 0)
             m->odd[turn] = 0;
@@ -1091,7 +1100,8 @@ template <typename E> TRP__DEVICE void trp__attention_to_dkv(const trp__attentio
             if (p.dropout)
                 trp__fill_kept(p, m->kept, head, walk, E::WALK, own, E::OWN);
             __syncthreads();
-            const bool careful = m->odd[turn] && !span.whole(walk, E::WALK, own, E::OWN);
+            const bool careful = m->odd[turn] && (p.tensor[TRP__ATTENTION_BIAS].at != 0 ||
+                                                  !span.whole(walk, E::WALK, own, E::OWN));
             turn ^= 1;
             if (threadIdx.x == 0)
                 m->odd[turn] = 0;
