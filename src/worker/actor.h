@@ -53,6 +53,12 @@ static inline void trp__job_begin(trp__job *job, const trp__record *record)
     job->api.progress = 0;
 }
 
+/* Whether the device's option says that plans serve without a proof. */
+bool trp__instance_proof_off(const trp_instance *instance);
+
+/* The process that the worker works for, which may be its own. */
+uint64_t trp__instance_owner(const trp_instance *instance);
+
 /* Makes a status and an error that an actor gave into ones that an actor may give. */
 trp_status trp__actor_verdict(trp_status status, trp_error *error);
 

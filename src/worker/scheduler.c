@@ -305,6 +305,7 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
         if (__builtin_expect(status != TRP_OK && status != TRP__AGAIN, 0))
             status = trp__obey(s->worker, instance, &l->job, error, &directive);
         if (status == TRP__AGAIN) {
+            atomic_fetch_add_explicit(&s->reply->again, 1, memory_order_relaxed);
             TRP__FAULT_POINT(ISSUE_IN_PARTS);
             return status;
         }

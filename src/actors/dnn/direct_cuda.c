@@ -217,20 +217,35 @@ trp_status trp__direct_make(trp__direct_kernels *k, trp_error *error)
 
 /* Launching. */
 
-static trp_status load(trp__direct_kernels *k, trp_instance *instance, trp_error *error)
+static trp_status check(trp__cu_result result, const char *call, trp_error *error)
+{
+    return result == TRP__CU_SUCCESS ? TRP_OK : trp__cuda_error(error, result, call);
+}
+
+static trp_status load(trp__direct_kernels *k, trp_error *error)
 {
     trp_status status = TRP_OK;
     if (k->module)
         return TRP_OK;
     if (!k->image)
         return trp__error_set(error, TRP_E_INTERNAL, "kernels that were not made");
-    status = trp_cuda_check(instance, k->cu->cuModuleLoadData(&k->module, k->image),
-                            "cuModuleLoadData", error);
+    status = check(k->cu->cuModuleLoadData(&k->module, k->image), "cuModuleLoadData", error);
     for (int i = 0; i < TRP__DIRECT_KERNELS && status == TRP_OK; i++)
-        status = trp_cuda_check(
-            instance, k->cu->cuModuleGetFunction(&k->function[i], k->module, kernels[i].name),
-            "cuModuleGetFunction", error);
+        status = check(k->cu->cuModuleGetFunction(&k->function[i], k->module, kernels[i].name),
+                       "cuModuleGetFunction", error);
     return status;
+}
+
+trp_status trp__direct_share(const trp__direct_kernels *from, trp__direct_kernels *to,
+                             trp_error *error)
+{
+    *to = (trp__direct_kernels){.cu = from->cu, .store = from->store, .target = from->target};
+    to->image = malloc(from->image_bytes ? from->image_bytes : 1);
+    if (!from->image || !to->image)
+        return trp__error_set(error, TRP_E_MEMORY, "no image of %zu bytes", from->image_bytes);
+    memcpy(to->image, from->image, from->image_bytes);
+    to->image_bytes = from->image_bytes;
+    return TRP_OK;
 }
 
 void trp__direct_end(trp__direct_kernels *k, trp_instance *instance)
@@ -273,14 +288,87 @@ static void describe(const trp__dnn_graph *graph, const trp__dnn_node *node, voi
     }
 }
 
-trp_status trp__direct_launch(trp__direct_kernels *k, trp_instance *instance,
-                              const trp__dnn_graph *graph, uint32_t node, void *const at[],
-                              const double value[], trp_error *error)
+/* The number of the same place in another shape, in which dimensions may be 1; -1: it has another
+ * shape. */
+static int64_t number_within(const trp__dnn_tensor *from, const trp__dnn_tensor *to, int64_t number)
+{
+    int64_t at[TRP__DNN_RANK], result = 0;
+    if (from->rank != to->rank)
+        return -1;
+    for (int i = from->rank - 1; i >= 0; i--) {
+        if (to->dim[i] != from->dim[i] && to->dim[i] != 1)
+            return -1;
+        at[i] = number % from->dim[i];
+        number /= from->dim[i];
+    }
+    for (int i = 0; i < to->rank; i++)
+        result = result * to->dim[i] + (to->dim[i] == 1 ? 0 : at[i]);
+    return result;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Whether a block does a row of the last dimension, and all others of that row nothing. */
+static bool does_rows(int kernel)
+{
+    return kernels[kernel].kind == TRP_DNN_ATTENTION_BACKWARD &&
+           kernels[kernel].port == TRP__DNN_ATTENTION_K;
+}
+
+/* Restricts a launch to the elements of `port` that a sample needs, each once. Where the shapes say
+ * nothing about each other, and where all are needed, it stays whole. */
+static trp_status restrict_launch(trp__direct_kernels *k, trp__cu_stream stream, int kernel,
+                                  const trp__direct_sample *sample, trp__direct *d,
+                                  trp_error *error)
+{
+    const trp__dnn_tensor *shape = &d->tensor[kernels[kernel].port];
+    const int64_t width = does_rows(kernel) ? shape->dim[shape->rank - 1] : 1;
+    int64_t *numbers = malloc((sample->count + 1) * sizeof *numbers);
+    size_t count = 0;
+    d->sample = NULL;
+    d->samples = 0;
+    if (!numbers)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for %zu numbers", sample->count);
+    for (size_t i = 0; i < sample->count; i++) {
+        int64_t number = number_within(sample->tensor, shape, sample->number[i]);
+        if (number < 0) {
+            free(numbers);
+            return TRP_OK;
+        }
+        numbers[i] = number / width;
+    }
+    qsort(numbers, sample->count, sizeof *numbers, compare_numbers);
+    for (size_t i = 0; i < sample->count; i++) {
+        if (count == 0 || numbers[count - 1] != numbers[i])
+            numbers[count++] = numbers[i];
+    }
+    trp_status status = TRP_OK;
+    if (count > 0 && (int64_t)count * width < d->count) {
+        status = check(k->cu->cuStreamSynchronize(stream), "cuStreamSynchronize", error);
+        if (status == TRP_OK)
+            status = check(trp__cuda_upload(k->cu, sample->room, numbers, count * sizeof *numbers),
+                           "cuMemcpyHtoD", error);
+        d->sample = (const int64_t *)(uintptr_t)sample->room;
+        d->samples = (int64_t)count;
+        d->count = (int64_t)count * width;
+    }
+    free(numbers);
+    return status;
+}
+
+trp_status trp__direct_launch_on(trp__direct_kernels *k, trp__cu_stream stream,
+                                 const trp__dnn_graph *graph, uint32_t node, void *const at[],
+                                 const double value[], const trp__direct_sample *sample,
+                                 trp_error *error)
 {
     const int64_t blocks_max = 1 << 20;
     trp__direct d;
     void *arguments[] = {&d};
-    trp_status status = load(k, instance, error);
+    trp_status status = load(k, error);
     if (status == TRP_OK)
         describe(graph, &graph->node[node], at, value, &d);
     for (int i = 0; i < TRP__DIRECT_KERNELS && status == TRP_OK; i++) {
@@ -290,13 +378,27 @@ trp_status trp__direct_launch(trp__direct_kernels *k, trp_instance *instance,
         d.count = trp__dnn_elements(&d.tensor[port]);
         if (d.count == 0)
             continue;
+        if (sample)
+            status = restrict_launch(k, stream, i, sample, &d, error);
         int64_t blocks = kernels[i].blocks ? d.count : (d.count - 1) / TRP__DIRECT_THREADS + 1;
-        status = trp_cuda_check(
-            instance,
-            k->cu->cuLaunchKernel(k->function[i],
-                                  (unsigned)(blocks < blocks_max ? blocks : blocks_max), 1, 1,
-                                  TRP__DIRECT_THREADS, 1, 1, 0, instance->stream, arguments, NULL),
-            "cuLaunchKernel", error);
+        if (status == TRP_OK)
+            status =
+                check(k->cu->cuLaunchKernel(
+                          k->function[i], (unsigned)(blocks < blocks_max ? blocks : blocks_max), 1,
+                          1, TRP__DIRECT_THREADS, 1, 1, 0, stream, arguments, NULL),
+                      "cuLaunchKernel", error);
     }
     return status;
+}
+
+trp_status trp__direct_launch(trp__direct_kernels *k, trp_instance *instance,
+                              const trp__dnn_graph *graph, uint32_t node, void *const at[],
+                              const double value[], trp_error *error)
+{
+    trp_status status =
+        trp__direct_launch_on(k, instance->stream, graph, node, at, value, NULL, error);
+    return status == TRP_OK || strcmp(error->domain, "cuda") != 0
+               ? status
+               : instance->services->cuda_fail(instance, error->code, "a kernel of Troupe's",
+                                               error);
 }

@@ -35,6 +35,26 @@ trp_status trp__direct_launch(trp__direct_kernels *k, trp_instance *instance,
                               const trp__dnn_graph *graph, uint32_t node, void *const at[],
                               const double value[], trp_error *error);
 
+/* Some elements of a tensor: numbers in the order of its dimensions. */
+typedef struct trp__direct_sample {
+    const trp__dnn_tensor *tensor;
+    const int64_t *number;
+    size_t count;
+    trp__cu_address room; /* device memory for `count` numbers */
+} trp__direct_sample;
+
+/* The same on a stream, for at least the elements of a sample of one tensor that the node writes;
+ * NULL: all elements. Waits for the stream before `room` is written. The driver's result of a call
+ * that fails is the error's code, domain "cuda". */
+trp_status trp__direct_launch_on(trp__direct_kernels *k, trp__cu_stream stream,
+                                 const trp__dnn_graph *graph, uint32_t node, void *const at[],
+                                 const double value[], const trp__direct_sample *sample,
+                                 trp_error *error);
+
+/* Gives another thread kernels of its own from an image that is made: of its own module. */
+trp_status trp__direct_share(const trp__direct_kernels *from, trp__direct_kernels *to,
+                             trp_error *error);
+
 /* The context must be current. */
 void trp__direct_end(trp__direct_kernels *k, trp_instance *instance);
 

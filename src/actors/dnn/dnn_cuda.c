@@ -3,6 +3,7 @@
 #include "actors/dnn/dnn.h"
 #include "actors/dnn/plan_record.h"
 #include "actors/dnn/product_cublaslt.h"
+#include "actors/dnn/proof.h"
 #include "actors/dnn/rnn_cuda.h"
 #include "actors/dnn/tune_cuda.h"
 #include "actors/dnn/warm.h"
@@ -35,7 +36,8 @@ typedef struct plan_key {
 
 /* What the side thread works on, or has: only one graph at a time. */
 typedef struct making {
-    bool begun, distrust;
+    bool begun;
+    const trp__dnn_plan *refused; /* in the place of this one, which stays until it is replaced */
     plan_key key;
     void *bytes; /* a copy of the graph */
     trp__dnn_graph graph;
@@ -45,12 +47,14 @@ typedef struct making {
 } making;
 
 typedef struct state {
+    trp_instance *instance;
     const trp__cuda *cu;
     const trp__cudnn *lib;
     trp__cu_device device;
     trp__cu_context context;  /* the device's primary one, held; NULL: not yet */
     trp__cudnn_handle handle; /* on the actor's stream */
     trp__dnn_planner planner; /* the side thread's; its handle is its own, if it needs one */
+    trp__dnn_prover prover;   /* likewise */
     trp__lru *plans;          /* trp__dnn_plan *, by plan_key */
     trp__side *side;
     trp__store *store; /* of plans and kernels; NULL: there is none */
@@ -86,6 +90,7 @@ static void stop(trp_instance *instance)
     trp__side_stop(s->side);
     end_making(&s->making);
     trp__lru_destroy(s->plans);
+    trp__dnn_prover_end(&s->prover, instance);
     trp__dnn_products_close(&s->products);
     if (s->planner.lib)
         trp__cudnn_drop(s->lib, &s->planner.device);
@@ -140,6 +145,15 @@ static trp_status describe_site(trp_instance *instance, trp_error *error)
     s->direct = (trp__direct_kernels){.cu = s->cu, .store = s->store, .target = site->target};
     s->planner.direct = &s->direct;
     s->planner.products = &s->products;
+    s->planner.prover = &s->prover;
+    s->prover = (trp__dnn_prover){.cu = s->cu,
+                                  .lib = s->lib,
+                                  .direct = &s->direct,
+                                  .verdicts = {.store = s->store, .site = site},
+                                  .name = instance->name,
+                                  .owner = trp__instance_owner(instance),
+                                  .unwanted = &s->unwanted,
+                                  .off = trp__instance_proof_off(instance)};
     return TRP_OK;
 }
 
@@ -167,12 +181,15 @@ static trp_status open_library(trp_instance *instance, trp_error *error)
 static void warm_up(void *argument)
 {
     const state *s = argument;
-    (void)trp__dnn_warm_up(&s->planner, &s->site, s->store, &s->unwanted);
+    trp__dnn_planner planner = s->planner;
+    planner.prover = NULL; /* nothing of it serves */
+    (void)trp__dnn_warm_up(&planner, &s->site, s->store, &s->unwanted);
 }
 
 static trp_status init(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
+    s->instance = instance;
     trp_status status = trp__cudnn_load(&s->lib, error);
     if (status == TRP_OK)
         status = trp__cuda_load(&s->cu, error);
@@ -221,13 +238,20 @@ static bool use_record(state *s, const trp__key *key)
     trp__dnn_plan *plan;
     if (!trp__dnn_record_find(s->store, key, &s->planner, &m->graph, &plan))
         return false;
-    if (plan->tune < m->graph.head->tune) {
+    if (plan->tune < m->graph.head->tune || (!plan->proven && !s->prover.off)) {
         trp__dnn_plan_drop(plan);
         return false;
     }
     trp__dnn_plan_drop(m->plan);
     m->plan = plan;
     return true;
+}
+
+/* One that is not proven for lack of a reference or of memory is made again by the next process. */
+static void keep_record(state *s, const trp__key *key)
+{
+    if (s->making.plan->proven || s->prover.off)
+        trp__dnn_record_keep(s->store, key, s->making.plan);
 }
 
 /* Searches, unless another thread or process is at it: then waits for what that finds. False:
@@ -251,14 +275,46 @@ static bool search_once(state *s, const trp__key *key)
         trp__dnn_tune(&s->planner, s->cu, s->l2_bytes, m->graph.head->tune == TRP_TUNE_FULL,
                       m->plan);
         m->plan->tune = m->graph.head->tune;
-        trp__dnn_record_keep(s->store, key, m->plan);
+        keep_record(s, key);
     }
     trp__store_claim_end(claim);
     return true;
 }
 
-/* Where the library has refused to run what it had planned, without it: there is nothing to search
- * then, and the record is to be another one. */
+/* What a library has refused to run is rejected before another plan is made. */
+static void reject_refused(state *s)
+{
+    const trp__dnn_plan *old = s->making.refused;
+    const trp__dnn_step *step = old ? &old->step[old->refused_step] : NULL;
+    if (!step)
+        return;
+    const trp__dnn_part part = {&old->lowered.graph, step->first, step->count};
+    trp__dnn_proof_reject(&s->prover, &part, step->engine.name, old->refused_reason);
+}
+
+static trp_status make_new(state *s)
+{
+    making *m = &s->making;
+    trp__dnn_plan_drop(m->plan);
+    m->plan = NULL;
+    s->prover.unproven = false;
+    trp_status status = trp__dnn_plan_make(&s->planner, &m->graph, &m->plan, &m->error);
+    if (status == TRP_OK)
+        m->plan->proven = !s->prover.unproven;
+    return status;
+}
+
+/* A proof has broken the context, or left something in it that does not end: tells the worker, so
+ * that it ends. Its requests wait for the next one. */
+static void give_up(state *s)
+{
+    making *m = &s->making;
+    m->status =
+        s->instance->services->cuda_fail(s->instance, s->prover.error.code, "a proof", &m->error);
+}
+
+/* Where a library has refused to run what it had planned there is nothing to search, and the record
+ * is to be another one. */
 static void make_plan(void *argument)
 {
     state *s = argument;
@@ -266,17 +322,19 @@ static void make_plan(void *argument)
     trp__key key;
     trp__dnn_record_key(&s->site, &m->graph, &key);
     m->status = TRP_OK;
-    s->planner.distrust = m->distrust;
-    if (m->distrust || !use_record(s, &key)) {
-        m->status = trp__dnn_plan_make(&s->planner, &m->graph, &m->plan, &m->error);
-        if (m->status == TRP_OK && m->graph.head->tune != TRP_TUNE_OFF && !m->distrust) {
+    reject_refused(s);
+    if (m->refused || !use_record(s, &key)) {
+        m->status = make_new(s);
+        if (m->status == TRP_OK && m->graph.head->tune != TRP_TUNE_OFF && !m->refused) {
             if (!search_once(s, &key))
                 m->status = TRP_E_CANCELLED;
         } else if (m->status == TRP_OK) {
             m->plan->tune = m->graph.head->tune;
-            trp__dnn_record_keep(s->store, &key, m->plan);
+            keep_record(s, &key);
         }
     }
+    if (s->prover.broken)
+        give_up(s);
     trp__key_end(&key);
 }
 
@@ -289,7 +347,7 @@ static bool is_made(const state *s, const plan_key *key, const trp__dnn_graph *g
 }
 
 static trp_status begin_plan(state *s, const plan_key *key, const trp__dnn_graph *graph,
-                             bool distrust, trp_error *error)
+                             const trp__dnn_plan *refused, trp_error *error)
 {
     making *m = &s->making;
     size_t bytes = trp__dnn_bytes(graph->head);
@@ -301,7 +359,7 @@ static trp_status begin_plan(state *s, const plan_key *key, const trp__dnn_graph
     m->graph = trp__dnn_graph_at(m->bytes);
     m->key = *key;
     m->begun = true;
-    m->distrust = distrust;
+    m->refused = refused;
     atomic_store(&s->unwanted, false);
     trp__side_run(s->side, make_plan, s);
     return TRP_AGAIN;
@@ -346,7 +404,7 @@ static trp_status find_plan(state *s, const plan_key *key, const trp__dnn_graph 
         if (ours && status != TRP_E_CANCELLED)
             return status;
     }
-    return begin_plan(s, key, graph, refused, error);
+    return begin_plan(s, key, graph, refused ? *out : NULL, error);
 }
 
 /* Requests. */
@@ -398,8 +456,38 @@ static trp_status zero_results(trp_instance *instance, const trp__dnn_graph *g,
     return status;
 }
 
-/* TRP_AGAIN: the library has refused the first piece, so that nothing is done yet, and the plan
- * will be another one. */
+/* Enqueues a piece. */
+static trp_status launch_step(trp_instance *instance, trp__dnn_plan *plan, trp__dnn_step *step,
+                              void *at[], void *workspace, trp_error *error)
+{
+    state *s = instance->state;
+    const trp__dnn_graph *lowered = &plan->lowered.graph;
+    switch (step->way) {
+    case TRP__DNN_WAY_ENGINE:
+        return trp__dnn_step_launch(plan, step, s->handle, at, workspace, error);
+    case TRP__DNN_WAY_PRODUCT:
+        return trp__dnn_product_launch(&step->engine, at, workspace, instance->stream, error);
+    case TRP__DNN_WAY_DIRECT:
+        return trp__direct_launch(&s->direct, instance, lowered, step->first, at, plan->number,
+                                  error);
+    default:
+        return zero_results(instance, lowered, &lowered->node[step->first], at, error);
+    }
+}
+
+/* Whether a library has refused to run a piece, for which there is another way. */
+static bool is_refused(trp_instance *instance, const trp__dnn_step *step, const trp_error *error)
+{
+    const state *s = instance->state;
+    if ((step->way != TRP__DNN_WAY_ENGINE && step->way != TRP__DNN_WAY_PRODUCT) ||
+        !trp__dnn_is_refusal(error))
+        return false;
+    trp__cu_result result = s->cu->cuStreamQuery(instance->stream);
+    return result == TRP__CU_SUCCESS || result == TRP__CU_NOT_READY;
+}
+
+/* TRP_AGAIN: a library has refused a piece, so that the plan will be another one, which runs from
+ * the start: inputs are as they were, for what is written overlaps nothing that is read. */
 static trp_status launch(trp_instance *instance, trp__dnn_plan *plan, const trp__dnn_graph *graph,
                          void *at[], trp_error *error)
 {
@@ -417,19 +505,13 @@ static trp_status launch(trp_instance *instance, trp__dnn_plan *plan, const trp_
     }
     trp__dnn_plan_set_values(plan, graph);
     for (uint32_t i = 0; i < plan->steps && status == TRP_OK; i++) {
-        trp__dnn_step *step = &plan->step[i];
-        if (step->way == TRP__DNN_WAY_ENGINE) {
-            status = trp__dnn_step_launch(plan, step, s->handle, at, workspace, error);
-            plan->refused = status != TRP_OK && trp__dnn_is_refusal(error);
-            if (plan->refused && i == 0)
-                return TRP_AGAIN;
-        } else if (step->way == TRP__DNN_WAY_PRODUCT)
-            status = trp__dnn_product_launch(&step->engine, at, workspace, instance->stream, error);
-        else if (step->way == TRP__DNN_WAY_DIRECT)
-            status = trp__direct_launch(&s->direct, instance, lowered, step->first, at,
-                                        plan->number, error);
-        else
-            status = zero_results(instance, lowered, &lowered->node[step->first], at, error);
+        status = launch_step(instance, plan, &plan->step[i], at, workspace, error);
+        if (status == TRP_OK || !is_refused(instance, &plan->step[i], error))
+            continue;
+        plan->refused = true;
+        plan->refused_step = i;
+        trp__copy_string(plan->refused_reason, sizeof plan->refused_reason, error->message);
+        return TRP_AGAIN;
     }
     return status;
 }
@@ -439,6 +521,7 @@ static void describe(const trp__dnn_plan *plan, trp_dnn_ran *ran)
     uint32_t longest = 0;
     *ran = (trp_dnn_ran){.parts = plan->steps ? plan->steps : 1,
                          .found = plan->found,
+                         .proven = plan->proven,
                          .tuned = plan->tune != TRP_TUNE_OFF,
                          .workspace_bytes = plan->workspace};
     for (uint32_t i = 1; i < plan->steps; i++) {
@@ -512,6 +595,8 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     if (status != TRP_OK || !plan)
         return status;
     status = launch(instance, plan, &graph, at, error);
+    if (status == TRP_AGAIN)
+        job->progress = 1; /* a piece may be in the stream */
     if (status == TRP_OK) {
         describe(plan, ran);
         plan->found = true; /* by those that come */

@@ -80,20 +80,29 @@ static bool reach_all(trp__direct *d, fake_pin pin[])
     return true;
 }
 
+static bool reach_sample(trp__direct *d, fake_pin *pin)
+{
+    if (!d->sample)
+        return true;
+    d->sample =
+        fake_cuda_reach(pin, (uintptr_t)d->sample, (size_t)d->samples * sizeof *d->sample, false);
+    return d->sample != NULL;
+}
+
 /* A kernel for another kind of node, or one with another number of elements, would go astray. */
 static void launch(int number, const uint64_t *parameter)
 {
     const row *r = &rows[number];
-    fake_pin pin[TRP__DNN_PORTS] = {{0}};
+    fake_pin pin[TRP__DNN_PORTS + 1] = {{0}};
     trp__direct d;
     memcpy(&d, parameter, sizeof d);
-    if (!is_for(r, d.node.kind) || d.count != elements(&d.tensor[r->port])) {
+    if (!is_for(r, d.node.kind) || (!d.sample && d.count != elements(&d.tensor[r->port]))) {
         fake_fault(FAKE_ERROR_LAUNCH_FAILED);
         return;
     }
-    if (reach_all(&d, pin))
+    if (reach_all(&d, pin) && reach_sample(&d, &pin[TRP__DNN_PORTS]))
         r->run(d);
-    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+    for (int i = 0; i <= TRP__DNN_PORTS; i++) {
         if (pin[i].at)
             fake_cuda_let_go(&pin[i]);
     }

@@ -1,0 +1,244 @@
+#include "actors/dnn/proof.h"
+
+#include "actors/dnn/plan_cudnn.h"
+#include "actors/dnn/product_cublaslt.h"
+#include "actors/dnn/proof_parts.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    /* Deaths of workers of other processes during the proof of an engine that are taken for
+     * something else: whoever kills an application kills its worker wherever that is. */
+    STRANGERS = 1,
+};
+
+/* So long another process may be at the same proof: then it is stopped, most likely. */
+#define PATIENCE_NS (60 * TRP__SECOND)
+
+void trp__dnn_prover_end(trp__dnn_prover *prover, trp_instance *instance)
+{
+    trp__dnn_verdicts_end(&prover->verdicts);
+    if (prover->handle)
+        prover->lib->cudnnDestroy(prover->handle);
+    prover->handle = NULL;
+    if (prover->cu)
+        trp__direct_end(&prover->reference, instance);
+}
+
+/* Running the engine. */
+
+static trp_status make_pack(const trp__dnn_problem *p, const trp__proof_place *place,
+                            trp__cudnn_descriptor *out, trp_error *error)
+{
+    const trp__dnn_graph *g = p->part->graph;
+    int64_t uid[TRP__DNN_LOWERED_TENSORS];
+    const void *at[TRP__DNN_LOWERED_TENSORS];
+    uint32_t count = 0;
+    for (uint32_t t = 0; t < g->head->tensors; t++) {
+        if (p->place[t] < TRP__DNN_PLACE_VALUE)
+            continue;
+        uid[count] = trp__dnn_uid(t);
+        at[count++] =
+            p->place[t] == TRP__DNN_PLACE_VALUE ? p->value[t] : place->at[p->operand_of[t]];
+    }
+    trp__cudnn_maker m =
+        trp__cudnn_begin(p->planner->lib, TRP__CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, error);
+    trp__cudnn_set(&m, TRP__CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, TRP__CUDNN_TYPE_INT64, count, uid);
+    trp__cudnn_set(&m, TRP__CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, TRP__CUDNN_TYPE_VOID_PTR, count,
+                   at);
+    trp__cudnn_set(&m, TRP__CUDNN_ATTR_VARIANT_PACK_WORKSPACE, TRP__CUDNN_TYPE_VOID_PTR, 1,
+                   &place->workspace);
+    return trp__cudnn_finish(&m, out);
+}
+
+static trp_status run_product(const trp__dnn_problem *p, const trp__proof_place *place,
+                              trp_error *error)
+{
+    void *at[TRP__DNN_LOWERED_TENSORS] = {0};
+    for (uint32_t i = 0; i + 1 < p->operands; i++)
+        at[p->tensor_of[i]] = place->at[i];
+    return trp__dnn_product_launch(p->engine, at, place->workspace, place->stream, error);
+}
+
+trp_status trp__dnn_problem_run(void *problem, const trp__proof_place *place, trp_error *error)
+{
+    const trp__dnn_problem *p = problem;
+    const trp__cudnn *lib = p->planner->lib;
+    const trp__cudnn_handle handle = p->planner->prover->handle;
+    trp__cudnn_descriptor pack = NULL;
+    if (p->engine->product)
+        return run_product(p, place, error);
+    trp_status status = make_pack(p, place, &pack, error);
+    if (status == TRP_OK)
+        status = trp__cudnn_check(lib, lib->cudnnSetStream(handle, place->stream), "cudnnSetStream",
+                                  error);
+    if (status == TRP_OK)
+        status = trp__cudnn_check(lib, lib->cudnnBackendExecute(handle, p->engine->plan, pack),
+                                  "cudnnBackendExecute", error);
+    trp__cudnn_drop(lib, &pack);
+    return status;
+}
+
+/* Proofs. */
+
+/* Sees to it that there is a reference, and what runs the engine. */
+static bool is_ready(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                     const trp__dnn_engine *engine)
+{
+    trp__dnn_prover *prover = planner->prover;
+    trp_error ignored;
+    for (uint32_t n = 0; n < part->count; n++) {
+        if (trp__dnn_have_direct(planner, &part->graph->node[part->first + n], &ignored) != TRP_OK)
+            return false;
+    }
+    if (!prover->reference.image &&
+        trp__direct_share(prover->direct, &prover->reference, &ignored) != TRP_OK)
+        return false;
+    if (!engine->product && !prover->handle && prover->lib->cudnnCreate(&prover->handle) != 0)
+        prover->handle = NULL;
+    return engine->product || prover->handle;
+}
+
+static void prove(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                  const trp__dnn_engine *engine, trp__proof_verdict *out)
+{
+    trp__dnn_problem *p = calloc(1, sizeof *p);
+    *out = (trp__proof_verdict){.result = TRP__PROOF_IMPOSSIBLE};
+    if (!p)
+        return;
+    p->planner = planner;
+    p->part = part;
+    p->engine = engine;
+    p->reference = &planner->prover->reference;
+    trp__dnn_problem_describe(p);
+    const trp__proof proof = {.cu = planner->prover->cu,
+                              .operand = p->operand,
+                              .operands = p->operands,
+                              .workspace = engine->workspace,
+                              .passes = p->passes,
+                              .special = p->special,
+                              .run = trp__dnn_problem_run,
+                              .reference = trp__dnn_problem_reference,
+                              .context = p};
+    trp__prove(&proof, out);
+    if (planner->prover->handle && out->result != TRP__PROOF_BROKE)
+        planner->lib->cudnnSetStream(planner->prover->handle, NULL);
+    free(p);
+}
+
+static void tell(const trp__dnn_prover *prover, const trp__dnn_part *part, const char *engine,
+                 const char *reason)
+{
+    char text[160];
+    trp__dnn_part_text(part, text, sizeof text);
+    trp__log_line(NULL, TRP__LOG_WARNING, "%s: %s is not used for %s: %s", prover->name, engine,
+                  text, reason);
+}
+
+static trp__dnn_verdict verdict_of(const trp__proof_verdict *proof)
+{
+    trp__dnn_verdict v = {.state = proof->result == TRP__PROOF_GOOD         ? TRP__DNN_PROVEN
+                                   : proof->result == TRP__PROOF_IMPOSSIBLE ? TRP__DNN_UNKNOWN
+                                                                            : TRP__DNN_REJECTED,
+                          .compared = proof->compared};
+    trp__copy_string(v.reason, sizeof v.reason, proof->reason);
+    return v;
+}
+
+/* What a worker that died during the proof has left. The same application's next worker takes it
+ * for the engine's doing; another application's does when it has happened before. */
+static bool has_killed(const trp__dnn_prover *prover, const trp__dnn_verdict *left)
+{
+    return left->state == TRP__DNN_PROVING &&
+           (left->owner == prover->owner || left->attempts > STRANGERS);
+}
+
+/* Proves an engine, with the claim on its verdict held. The mark that is written first is a
+ * rejection for who finds it, if this worker does not live to write another one. */
+static trp__dnn_verdict prove_marked(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                                     const trp__dnn_engine *engine, const trp__key *key)
+{
+    trp__dnn_prover *prover = planner->prover;
+    trp__dnn_verdict verdict = trp__dnn_verdict_find(&prover->verdicts, key);
+    trp__proof_verdict proof;
+    if (verdict.state == TRP__DNN_PROVEN || verdict.state == TRP__DNN_REJECTED)
+        return verdict;
+    if (has_killed(prover, &verdict)) {
+        verdict = (trp__dnn_verdict){.state = TRP__DNN_REJECTED, .reason = "it broke a worker"};
+    } else {
+        const trp__dnn_verdict mark = {
+            .state = TRP__DNN_PROVING, .owner = prover->owner, .attempts = verdict.attempts + 1};
+        trp__dnn_verdict_keep(&prover->verdicts, key, &mark);
+        prove(planner, part, engine, &proof);
+        verdict = verdict_of(&proof);
+        if (proof.result == TRP__PROOF_BROKE) {
+            prover->broken = true;
+            prover->error = proof.error;
+        }
+    }
+    trp__dnn_verdict_keep(&prover->verdicts, key, &verdict);
+    if (verdict.state == TRP__DNN_REJECTED)
+        tell(prover, part, engine->name, verdict.reason);
+    return verdict;
+}
+
+static bool is_unwanted(void *context)
+{
+    const trp__dnn_prover *prover = context;
+    return prover->unwanted && atomic_load(prover->unwanted);
+}
+
+static trp__dnn_verdict prove_once(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                                   const trp__dnn_engine *engine, const trp__key *key)
+{
+    trp__dnn_prover *prover = planner->prover;
+    const trp__store_wait wait = {
+        .deadline_ns = trp__deadline(PATIENCE_NS), .is_cancelled = is_unwanted, .context = prover};
+    trp__store_claim *claim = NULL;
+    trp__dnn_verdict none = {0};
+    trp_error ignored; /* a proof without a claim does no harm */
+    if (!is_ready(planner, part, engine) || prover->broken)
+        return none;
+    if (prover->verdicts.store && trp__store_claim_begin(prover->verdicts.store, key, &wait, &claim,
+                                                         &ignored) == TRP_E_CANCELLED)
+        return none;
+    const trp__dnn_verdict verdict = prove_marked(planner, part, engine, key);
+    trp__store_claim_end(claim);
+    return verdict;
+}
+
+bool trp__dnn_proof_accepts(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                            const trp__dnn_engine *engine)
+{
+    trp__dnn_prover *prover = planner->prover;
+    trp__key key;
+    if (!prover)
+        return true;
+    trp__dnn_verdict_key(&prover->verdicts, part, engine->name, &key);
+    trp__dnn_verdict verdict = trp__dnn_verdict_find(&prover->verdicts, &key);
+    if (verdict.state != TRP__DNN_PROVEN && verdict.state != TRP__DNN_REJECTED)
+        verdict = prover->off ? (trp__dnn_verdict){0} : prove_once(planner, part, engine, &key);
+    trp__key_end(&key);
+    if (verdict.state == TRP__DNN_PROVEN)
+        return true;
+    if (verdict.state == TRP__DNN_REJECTED || prover->broken)
+        return false;
+    prover->unproven = true;
+    return true;
+}
+
+void trp__dnn_proof_reject(trp__dnn_prover *prover, const trp__dnn_part *part, const char *engine,
+                           const char *reason)
+{
+    trp__dnn_verdict verdict = {.state = TRP__DNN_REJECTED};
+    trp__key key;
+    trp__copy_string(verdict.reason, sizeof verdict.reason, reason);
+    trp__dnn_verdict_key(&prover->verdicts, part, engine, &key);
+    trp__dnn_verdict_keep(&prover->verdicts, &key, &verdict);
+    trp__key_end(&key);
+    tell(prover, part, engine, reason);
+}

@@ -1,0 +1,172 @@
+/* Engines serve only after they were proven, on a fake cuDNN whose engines go wrong in the ways
+ * that a test names: those are rejected, the next serves, and whoever sent the request sees nothing
+ * of it. SPDX-License-Identifier: Apache-2.0 */
+#include "support/dnn_bed.h"
+
+enum { PROOF_RUNS = 4 /* of an engine that is good: two passes of two runs */ };
+
+static db_bed open_bed(const char *takes)
+{
+    trp_device_options options = h_options();
+    options.standby = TRP_STANDBY_OFF;
+    return db_open(&options, takes);
+}
+
+static size_t told(const db_bed *b, const char *name)
+{
+    return h_kernels_told(&b->k, name);
+}
+
+static void conv(const db_bed *b, int64_t n, const char *engine, bool proven)
+{
+    trp_dnn_ran ran;
+    trp_error error = {0};
+    if (db_conv(b, n, (trp_dnn_options){0}, &ran, &error) != TRP_OK)
+        h_fail(__FILE__, __LINE__, "%s", error.message);
+    if (strcmp(ran.engine, engine) != 0 || ran.proven != proven)
+        h_fail(__FILE__, __LINE__, "%s, %s; expected %s, %s", ran.engine,
+               ran.proven ? "proven" : "not proven", engine, proven ? "proven" : "not proven");
+}
+
+/* --- ways of being wrong --- */
+
+static void one_way(const char *file)
+{
+    db_bed b = open_bed("all");
+    h_kernels_tell(&b.k, file, "0");
+    conv(&b, 1, "eng1_k2=1", true);
+    size_t runs = told(&b, "cudnn_runs");
+    conv(&b, 1, "eng1_k2=1", true); /* as planned */
+    H_EQUAL(told(&b, "cudnn_runs"), runs + 1);
+    h_kernels_tell(&b.k, file, "0,1");
+    conv(&b, 2, "eng2_k2=2", true);
+    db_close(&b);
+}
+
+static void wrong(void)
+{
+    one_way("cudnn_wrong");
+}
+
+static void wrong_for_extremes(void)
+{
+    one_way("cudnn_wrong_extreme");
+}
+
+static void wrong_again(void)
+{
+    one_way("cudnn_wrong_second");
+}
+
+static void writes_beside(void)
+{
+    one_way("cudnn_beside");
+}
+
+static void fails_at_launch(void)
+{
+    one_way("cudnn_fails");
+}
+
+/* All engines of the whole graph and of its pieces: kernels of the actor's. */
+static void all_wrong(void)
+{
+    db_bed b = open_bed("all");
+    h_kernels_tell(&b.k, "cudnn_wrong", "0,1,2,3,4");
+    conv(&b, 1, "direct", true);
+    db_close(&b);
+}
+
+/* A good engine is right, and runs no more often than a proof takes. */
+static void good(void)
+{
+    db_bed b = open_bed("all");
+    conv(&b, 1, "eng0_k2=0", true);
+    H_EQUAL(told(&b, "cudnn_runs"), PROOF_RUNS + 1);
+    db_close(&b);
+}
+
+/* --- verdicts --- */
+
+/* Another process finds the plan; where that is gone, for the graph is another one, the verdict. */
+static void kept(void)
+{
+    db_bed b = open_bed("conv");
+    h_kernels_tell(&b.k, "cudnn_wrong", "0");
+    conv(&b, 1, "eng1_k2=1", true);
+    size_t runs = told(&b, "cudnn_runs");
+    h_kernels_untell(&b.k, "cudnn_wrong");
+    db_reopen(&b);
+    conv(&b, 1, "eng1_k2=1", true);
+    H_EQUAL(told(&b, "cudnn_runs"), runs + 1);
+    trp_dnn_ran ran;
+    trp_error error = {0}; /* another plan of the same part */
+    H_OK(db_conv(&b, 1, (trp_dnn_options){.workspace_bytes = 4200}, &ran, &error));
+    H_CHECK(strcmp(ran.engine, "eng1_k2=1") == 0 && ran.proven && !ran.found);
+    H_EQUAL(told(&b, "cudnn_runs"), runs + 2);
+    db_close(&b);
+}
+
+/* Without proofs what is proposed serves, and the reply says so. A plan that is kept so does not
+ * serve those who want proofs; a rejection that is known counts for all. */
+static void off(void)
+{
+    db_bed b = open_bed("all");
+    b.options.proof = TRP_PROOF_OFF;
+    db_reopen(&b);
+    size_t runs = told(&b, "cudnn_runs");
+    conv(&b, 1, "eng0_k2=0", false);
+    H_EQUAL(told(&b, "cudnn_runs"), runs + 1);
+    b.options.proof = TRP_PROOF_ON;
+    db_reopen(&b);
+    h_kernels_tell(&b.k, "cudnn_wrong", "0");
+    conv(&b, 1, "eng1_k2=1", true);
+    b.options.proof = TRP_PROOF_OFF;
+    db_reopen(&b);
+    conv(&b, 1, "eng1_k2=1", true);
+    db_close(&b);
+}
+
+/* Where there is no reference nothing can be proven. */
+static void no_reference(void)
+{
+    db_bed b = open_bed("all");
+    h_kernels_tell(&b.k, "compile_fails", "x.cu(1): error: no such luck\n");
+    conv(&b, 1, "eng0_k2=0", false);
+    db_close(&b);
+}
+
+/* --- refusals at run time --- */
+
+/* After the proof. */
+static void refused(void)
+{
+    db_bed b = open_bed("all");
+    h_kernels_tell(&b.k, "cudnn_fails_from", "0 6");
+    conv(&b, 1, "eng0_k2=0", true);
+    conv(&b, 1, "eng1_k2=1", true);
+    conv(&b, 1, "eng1_k2=1", true);
+    H_EQUAL(h_info(b.k.world.device).incarnation, 1);
+    db_close(&b);
+}
+
+static const h_case cases[] = {
+    {"wrong", wrong},
+    {"wrong_for_extremes", wrong_for_extremes},
+    {"wrong_again", wrong_again},
+    {"writes_beside", writes_beside},
+    {"fails_at_launch", fails_at_launch},
+    {"all_wrong", all_wrong},
+    {"good", good},
+    {"kept", kept},
+    {"off", off},
+    {"no_reference", no_reference},
+    {"refused", refused},
+};
+
+int main(int argc, char **argv)
+{
+    if (!h_kernels_are_fake() || !getenv("TROUPE_CUDNN"))
+        return H_EXIT_SKIPPED;
+    return h_kernels_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}
