@@ -237,6 +237,7 @@ typedef struct trp__client_stream {
 typedef struct trp__words {
     uint64_t timeline[TRP__ACTORS];
     uint64_t issued[TRP__ACTORS];
+    uint64_t waiting[TRP__ACTORS]; /* a request that is issued and has not begun; any number */
     uint64_t stream_done[TRP__STREAMS];
     uint64_t taken;
 } trp__words;

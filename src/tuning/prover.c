@@ -484,16 +484,21 @@ static bool run_reference(bench *b, uint32_t pass)
     return wait_for_end(b) && read_expected(b, pass);
 }
 
+/* What is refused is tried once more: a verdict is kept, and a call may fail for once. A lack of
+ * memory says nothing about the plan. */
 static bool run_plan(bench *b)
 {
     void *workspace = (void *)(uintptr_t)(b->memory + b->piece[b->proof->operands].begin);
     const trp__proof_place place = {b->at, b->proof->workspace ? workspace : NULL, b->stream};
     trp_error error = {0};
-    if (b->proof->run(b->proof->context, &place, &error) != TRP_OK) {
-        b->verdict->error = error;
-        return failed(b, TRP__PROOF_REFUSED, error.message);
-    }
-    return wait_for_end(b);
+    trp_status status = b->proof->run(b->proof->context, &place, &error);
+    if (status != TRP_OK && wait_for_end(b))
+        status = b->proof->run(b->proof->context, &place, &error);
+    if (status == TRP_OK)
+        return wait_for_end(b);
+    b->verdict->error = error;
+    return failed(b, status == TRP_E_MEMORY ? TRP__PROOF_IMPOSSIBLE : TRP__PROOF_REFUSED,
+                  error.message);
 }
 
 static bool run_pass(bench *b, uint32_t pass)

@@ -176,6 +176,9 @@ typedef struct trp__reply {
     trp_error fault;
     /* Every request of actor a with a ticket up to this number was, or is being, issued. */
     trp__padded_u64 issued[TRP__ACTORS];
+    /* The request, of those issued, that actor a has done nothing for yet: it waits for a kernel, a
+     * plan or a proof. 0: there is none. A death is not its doing, and its time has not begun. */
+    trp__padded_u64 waiting[TRP__ACTORS];
     trp__timelines timelines;
     trp__reply_error error[TRP__SLOTS];
     trp__stamp issue_stamp[TRP__SLOTS];

@@ -150,6 +150,79 @@ static void refused(void)
     db_close(&b);
 }
 
+/* Of pieces behind the first, one after the other, each when those before it have run. */
+static void refused_later(void)
+{
+    enum { PIECES = 3 };
+    trp_dnn_ran ran;
+    trp_error error = {0};
+    db_bed b = open_bed("all");
+    h_kernels_tell(&b.k, "cudnn_nodes", "1");
+    h_kernels_tell(&b.k, "cudnn_fails_from", "0 14"); /* the second piece of the first request */
+    if (db_conv(&b, 1, (trp_dnn_options){0}, &ran, &error) != TRP_OK)
+        h_fail(__FILE__, __LINE__, "%s", error.message);
+    H_CHECK(strcmp(ran.engine, "eng1_k2=1") == 0 && ran.proven);
+    H_EQUAL(ran.parts, PIECES);
+    H_EQUAL(h_info(b.k.world.device).incarnation, 1);
+    db_close(&b);
+}
+
+/* All engines that are proven are refused later: kernels of the actor's are left. */
+static void all_refused(void)
+{
+    char from[32];
+    db_bed b = open_bed("conv");
+    h_kernels_tell(&b.k, "cudnn_wrong", "1,2,3,4");
+    snprintf(from, sizeof from, "0 %d", PROOF_RUNS + 1);
+    h_kernels_tell(&b.k, "cudnn_fails_from", from);
+    conv(&b, 1, "direct", true);
+    db_close(&b);
+}
+
+/* --- workers that a proof costs --- */
+
+static void costs_a_worker(const char *file)
+{
+    if (h_isolation() != TRP_ISOLATION_PROCESS)
+        h_skip("a worker that is a thread can't be replaced");
+    db_bed b = open_bed("all");
+    h_kernels_tell(&b.k, file, "0");
+    conv(&b, 1, "eng1_k2=1", true);
+    H_EQUAL(h_info(b.k.world.device).incarnation, 2);
+    db_reopen(&b); /* it stays rejected */
+    conv(&b, 1, "eng1_k2=1", true);
+    conv(&b, 1, "eng1_k2=1", true);
+    H_EQUAL(h_info(b.k.world.device).incarnation, 1);
+    db_close(&b);
+}
+
+static void breaks_the_context(void)
+{
+    costs_a_worker("cudnn_faults");
+}
+
+static void kills_the_worker(void)
+{
+    costs_a_worker("cudnn_kills");
+}
+
+/* --- deadlines --- */
+
+/* A plan takes longer than the request may: it does not count. */
+static void deadline(void)
+{
+    if (h_isolation() != TRP_ISOLATION_PROCESS)
+        h_skip("a worker that is a thread has no deadlines");
+    trp_device_options options = h_options();
+    options.standby = TRP_STANDBY_OFF;
+    options.deadline_ns = UINT64_C(1000000000);
+    db_bed b = db_open(&options, "all");
+    h_kernels_tell(&b.k, "compile_ms", "4500");
+    conv(&b, 1, "eng0_k2=0", true);
+    H_EQUAL(h_info(b.k.world.device).incarnation, 1);
+    db_close(&b);
+}
+
 static const h_case cases[] = {
     {"wrong", wrong},
     {"wrong_for_extremes", wrong_for_extremes},
@@ -162,6 +235,11 @@ static const h_case cases[] = {
     {"off", off},
     {"no_reference", no_reference},
     {"refused", refused},
+    {"refused_later", refused_later},
+    {"all_refused", all_refused},
+    {"breaks_the_context", breaks_the_context},
+    {"kills_the_worker", kills_the_worker},
+    {"deadline", deadline},
 };
 
 int main(int argc, char **argv)

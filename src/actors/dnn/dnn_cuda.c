@@ -308,9 +308,10 @@ static trp_status make_new(state *s)
  * that it ends. Its requests wait for the next one. */
 static void give_up(state *s)
 {
-    making *m = &s->making;
-    m->status =
-        s->instance->services->cuda_fail(s->instance, s->prover.error.code, "a proof", &m->error);
+    enum { LAUNCH_TIMEOUT = 702 };
+    trp_error ignored;
+    const int code = trp__cuda_sticky(s->prover.error.code) ? s->prover.error.code : LAUNCH_TIMEOUT;
+    s->instance->services->cuda_fail(s->instance, code, "a proof", &ignored);
 }
 
 /* Where a library has refused to run what it had planned there is nothing to search, and the record
@@ -391,6 +392,8 @@ static trp_status find_plan(state *s, const plan_key *key, const trp__dnn_graph 
             atomic_store(&s->unwanted, true);
         return TRP_AGAIN;
     }
+    if (s->prover.broken) /* this worker is about to end */
+        return TRP_AGAIN;
     if (m->begun) {
         trp_status status = m->status;
         if (status == TRP_OK) { /* also of one that was cancelled meanwhile */
