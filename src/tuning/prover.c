@@ -102,7 +102,7 @@ static bool failed(bench *b, trp__proof_result otherwise, const char *why)
 {
     const trp__cu_result result =
         b->stream ? b->proof->cu->cuStreamQuery(b->stream) : TRP__CU_SUCCESS;
-    if (result != TRP__CU_SUCCESS && result != TRP__CU_NOT_READY)
+    if (trp__cuda_sticky(result))
         return broke(b, result, "the context broke");
     if (otherwise == TRP__PROOF_IMPOSSIBLE)
         return impossible(b, why);
@@ -126,8 +126,10 @@ static bool wait_for_end(bench *b)
         trp__cu_result result = b->proof->cu->cuStreamQuery(b->stream);
         if (result == TRP__CU_SUCCESS)
             return true;
-        if (result != TRP__CU_NOT_READY)
+        if (trp__cuda_sticky(result))
             return broke(b, result, "it broke the context");
+        if (result != TRP__CU_NOT_READY)
+            return impossible(b, "cuStreamQuery");
         if (trp__now_ns() > end)
             return broke(b, LAUNCH_TIMEOUT, "it did not end in time");
         if (n > QUERIES)

@@ -280,8 +280,7 @@ static void note_waiting(trp__scheduler *s, uint32_t actor, bool waiting)
     if (l->waiting == waiting)
         return;
     l->waiting = waiting;
-    atomic_store(&s->reply->waiting[actor].value,
-                 waiting ? s->control->record[l->head].ticket : 0);
+    atomic_store(&s->reply->waiting[actor].value, waiting ? s->control->record[l->head].ticket : 0);
 }
 
 /* Issues the first request of a lane. Returns TRP__AGAIN if it must stay, TRP_OK if it is issued or
