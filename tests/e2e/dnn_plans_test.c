@@ -89,7 +89,7 @@ static void parts(void)
     } rows[] = {
         {"", "direct", 3, 0},
         {"conv", "eng0_k2=0", 3, 4096},
-        {"pointwise", "direct", 3, 4096}, /* not what is repeated for each channel */
+        {"pointwise", "eng0_k2=0", 2, 4096},
         {"all", "eng0_k2=0", 1, 4096},
         {"conv,pointwise", "eng0_k2=0", 1, 4096},
     };

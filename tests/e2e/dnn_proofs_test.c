@@ -107,6 +107,37 @@ static void kept(void)
     db_close(&b);
 }
 
+/* What a command says, which must succeed. */
+static void command(const char *words, char *out, size_t size)
+{
+    char line[512];
+    const char *troupe = getenv("TROUPE_COMMAND");
+    snprintf(line, sizeof line, "'%s' %s", troupe ? troupe : "troupe", words);
+    FILE *pipe = popen(line, "r");
+    H_CHECK(pipe != NULL);
+    out[fread(out, 1, size - 1, pipe)] = '\0';
+    H_EQUAL(pclose(pipe), 0);
+}
+
+/* As people see them, with their reasons. */
+static void listed(void)
+{
+    char out[4096];
+    if (!getenv("TROUPE_COMMAND"))
+        h_skip("there is no command");
+    db_bed b = open_bed("conv");
+    h_kernels_tell(&b.k, "cudnn_wrong_extreme", "0");
+    conv(&b, 1, "eng1_k2=1", true);
+    command("dnn engines", out, sizeof out);
+    H_CHECK(strstr(out, "rejected  eng0_k2=0 ") && strstr(out, "of saturating numbers"));
+    H_CHECK(strstr(out, "proven    eng1_k2=1 ") && strstr(out, "conv_forward 1x16x6x6 f16"));
+    H_CHECK(strstr(out, "1 proven, 1 rejected"));
+    command("dnn engines --json --rejected", out, sizeof out);
+    H_CHECK(strstr(out, "\"verdict\": \"rejected\"") && strstr(out, "\"engine\": \"eng0_k2=0\"") &&
+            !strstr(out, "eng1"));
+    db_close(&b);
+}
+
 /* Without proofs what is proposed serves, and the reply says so. A plan that is kept so does not
  * serve those who want proofs; a rejection that is known counts for all. */
 static void off(void)
@@ -232,6 +263,7 @@ static const h_case cases[] = {
     {"all_wrong", all_wrong},
     {"good", good},
     {"kept", kept},
+    {"listed", listed},
     {"off", off},
     {"no_reference", no_reference},
     {"refused", refused},

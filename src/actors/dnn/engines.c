@@ -15,7 +15,7 @@ enum {
     CONFIGS = 64, /* of one mode of the heuristics */
     NOTES = 32,
     KNOBS = 32,
-    REJECTIONS = 16, /* of a part: its other engines are most likely no better */
+    REJECTIONS = 8, /* of a part: its other engines are most likely no better */
 };
 
 /* What has become of the engines that were proposed, for the message if none is left. */

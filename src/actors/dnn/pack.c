@@ -1,7 +1,7 @@
 /* The sender's side: checks a graph, gives its tensors numbers, and writes the request's record. */
 #include "actors/dnn/dnn.h"
 #include "actors/dnn/making.h"
-#include "actors/dnn/trust.h"
+#include "actors/dnn/quirks.h"
 #include "base/checksum.h"
 #include "base/error.h"
 
@@ -228,7 +228,7 @@ trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request)
     return trp__dnn_pack_named(pack, (const trp_dnn_graph_request *)request, NULL);
 }
 
-bool trp__dnn_is_trusted(const trp_dnn_graph_request *r)
+bool trp__dnn_is_asked(const trp_dnn_graph_request *r)
 {
     trp_error ignored;
     making m = {.given = r->tensors, .nodes = r->nodes, .error = &ignored};
@@ -238,6 +238,6 @@ bool trp__dnn_is_trusted(const trp_dnn_graph_request *r)
     const trp__dnn_graph graph = {.head = &m.head, .tensor = m.tensor, .node = m.node};
     uint32_t at = 0, count = 1;
     for (; at < m.head.nodes && count > 0; at += count)
-        count = trp__dnn_trusted(&graph, at);
+        count = trp__dnn_asked(&graph, at);
     return count > 0;
 }

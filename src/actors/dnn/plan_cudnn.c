@@ -3,7 +3,7 @@
 #include "actors/dnn/direct_cuda.h"
 #include "actors/dnn/product_cublaslt.h"
 #include "actors/dnn/proof.h"
-#include "actors/dnn/trust.h"
+#include "actors/dnn/quirks.h"
 #include "base/error.h"
 
 #include <troupe/convert.h>
@@ -317,14 +317,14 @@ static trp_status refuse(const trp__dnn_node *node, trp_error *error)
 }
 
 /* How many nodes from `at` on the library may be asked for together. */
-static uint32_t trusted_from(const trp__dnn_graph *graph, uint32_t at)
+static uint32_t asked_from(const trp__dnn_graph *graph, uint32_t at)
 {
     uint32_t count = 0;
     while (at + count < graph->head->nodes &&
            matter_of(graph, &graph->node[at + count]) == MATTER_SOME)
         count++;
-    uint32_t trusted = trp__dnn_trusted(graph, at);
-    return count < trusted ? count : trusted;
+    uint32_t asked = trp__dnn_asked(graph, at);
+    return count < asked ? count : asked;
 }
 
 static trp_status make_steps(const trp__dnn_planner *planner, trp__dnn_plan *plan, trp_error *error)
@@ -335,7 +335,7 @@ static trp_status make_steps(const trp__dnn_planner *planner, trp__dnn_plan *pla
     for (uint32_t at = 0; at < nodes && status == TRP_OK;) {
         matter first = matter_of(graph, &graph->node[at]);
         if (first == MATTER_SOME) {
-            status = add_piece(planner, graph, at, trusted_from(graph, at), plan, error);
+            status = add_piece(planner, graph, at, asked_from(graph, at), plan, error);
             if (status == TRP_OK)
                 at += plan->step[plan->steps - 1].count;
             continue;

@@ -2,7 +2,7 @@
 
 #include "actors/dnn/product_cublaslt.h"
 #include "actors/dnn/proof.h"
-#include "actors/dnn/trust.h"
+#include "actors/dnn/quirks.h"
 
 #include <troupe/convert.h>
 #include <troupe/dnn.h>
@@ -398,7 +398,7 @@ static uint32_t add_engines(const bench *b, const trp__dnn_part *part, uint32_t 
 {
     uint32_t count = 0;
     trp_error ignored;
-    if (part->count <= trp__dnn_trusted(part->graph, part->first))
+    if (part->count <= trp__dnn_asked(part->graph, part->first))
         (void)trp__dnn_engines(b->planner, part, room, out, &count, &ignored);
     return count;
 }
