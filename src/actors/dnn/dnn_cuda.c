@@ -489,10 +489,28 @@ static bool is_refused(trp_instance *instance, const trp__dnn_step *step, const 
     return result == TRP__CU_SUCCESS || result == TRP__CU_NOT_READY;
 }
 
+/* Whether a request writes what it reads, so that it can't run from the start again. */
+static bool is_in_place(const trp_job *job)
+{
+    for (uint32_t w = 0; w < job->access_count; w++) {
+        const trp_job_access *to = &job->access[w];
+        if ((to->mode & TRP_ACCESS_READ_WRITE) == TRP_ACCESS_READ_WRITE)
+            return true;
+        for (uint32_t r = 0; r < job->access_count && (to->mode & TRP_ACCESS_WRITE); r++) {
+            const trp_job_access *from = &job->access[r];
+            const uintptr_t a = (uintptr_t)to->address, b = (uintptr_t)from->address;
+            if ((from->mode & TRP_ACCESS_READ) && a < b + from->bytes && b < a + to->bytes)
+                return true;
+        }
+    }
+    return false;
+}
+
 /* TRP_AGAIN: a library has refused a piece, so that the plan will be another one, which runs from
- * the start: inputs are as they were, for what is written overlaps nothing that is read. */
-static trp_status launch(trp_instance *instance, trp__dnn_plan *plan, const trp__dnn_graph *graph,
-                         void *at[], trp_error *error)
+ * the start: inputs are as they were. Where a piece has run and inputs may have been overwritten
+ * the refusal is the request's error; the next request has another plan. */
+static trp_status launch(trp_instance *instance, trp_job *job, trp__dnn_plan *plan,
+                         const trp__dnn_graph *graph, void *at[], trp_error *error)
 {
     state *s = instance->state;
     const trp__dnn_graph *lowered = &plan->lowered.graph;
@@ -514,7 +532,10 @@ static trp_status launch(trp_instance *instance, trp__dnn_plan *plan, const trp_
         plan->refused = true;
         plan->refused_step = i;
         trp__copy_string(plan->refused_reason, sizeof plan->refused_reason, error->message);
-        return TRP_AGAIN;
+        if (i == 0 && plan->step[i].way == TRP__DNN_WAY_ENGINE)
+            return TRP_AGAIN; /* nothing is in the stream */
+        job->progress = 1;
+        return is_in_place(job) ? status : TRP_AGAIN;
     }
     return status;
 }
@@ -597,9 +618,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     status = find_plan(s, &key, &graph, &plan, error);
     if (status != TRP_OK || !plan)
         return status;
-    status = launch(instance, plan, &graph, at, error);
-    if (status == TRP_AGAIN)
-        job->progress = 1; /* a piece may be in the stream */
+    status = launch(instance, job, plan, &graph, at, error);
     if (status == TRP_OK) {
         describe(plan, ran);
         plan->found = true; /* by those that come */
