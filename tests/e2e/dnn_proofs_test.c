@@ -158,6 +158,44 @@ static void off(void)
     db_close(&b);
 }
 
+/* y = 2 x of 4 million numbers, for whose proof there is no memory: it is made with fewer. */
+static void little_memory(void)
+{
+    enum { COUNT = 1 << 22 };
+    trp_dnn_ran ran = {0};
+    trp_completion done = {0};
+    setenv("FAKE_CUDA_MEMORY_MB", "40", 1);
+    db_bed b = open_bed("all");
+    unsetenv("FAKE_CUDA_MEMORY_MB");
+    h_kernels_tell(&b.k, "cudnn_wrong", "0");
+    float *data = h_malloc(COUNT * sizeof *data);
+    for (int i = 0; i < COUNT; i++)
+        data[i] = (float)i;
+    trp_buffer x = h_buffer(b.k.world.device, COUNT * sizeof *data),
+               y = h_buffer(b.k.world.device, COUNT * sizeof *data);
+    h_write(b.k.world.device, x, 0, data, COUNT * sizeof *data);
+    const trp_dnn_tensor tensors[] = {{0},
+                                      {.type = TRP_F32, .rank = 1, .dim = {COUNT}, .buffer = x},
+                                      {.value = trp_real(2)},
+                                      {.type = TRP_F32, .rank = 1, .dim = {COUNT}, .buffer = y}};
+    const trp_dnn_node node = {
+        .kind = TRP_DNN_POINTWISE, .pointwise = TRP_DNN_MUL, .x = 1, .b = 2, .y = 3};
+    H_OK(trp_dnn_graph(b.dnn,
+                       &(trp_dnn_graph_request){.tensors = tensors,
+                                                .tensor_count = 4,
+                                                .nodes = &node,
+                                                .node_count = 1,
+                                                .options = {.ran = &ran}},
+                       &done));
+    H_OK(h_await_any(done));
+    H_CHECK(strcmp(ran.engine, "eng1_k2=1") == 0 && ran.proven);
+    h_read(b.k.world.device, y, 0, data, COUNT * sizeof *data);
+    for (int i = 0; i < COUNT; i++)
+        H_CHECK(data[i] == 2 * (float)i);
+    free(data);
+    db_close(&b);
+}
+
 /* Where there is no reference nothing can be proven. */
 static void no_reference(void)
 {
@@ -265,6 +303,7 @@ static const h_case cases[] = {
     {"kept", kept},
     {"listed", listed},
     {"off", off},
+    {"little_memory", little_memory},
     {"no_reference", no_reference},
     {"refused", refused},
     {"refused_later", refused_later},

@@ -24,6 +24,7 @@ typedef struct search {
     const trp__dnn_part *part;
     const trp__dnn_head *head;
     trp__cudnn_descriptor graph;
+    const char *only;                 /* the name of the one that is wanted; NULL: any */
     bool rounds_inputs_only_if_asked; /* without tf32 no engine for f32 may use tensor cores */
     trp__dnn_engine *out;
     uint32_t room, count;
@@ -192,6 +193,16 @@ static void judge_engine(search *s, trp__dnn_engine *made)
         s->last = s->planner->prover->error;
 }
 
+/* Before anything is compiled for it. */
+static bool is_wanted(search *s, const trp__dnn_engine *named)
+{
+    if (s->only)
+        return strcmp(s->only, named->name) == 0;
+    const bool rejected = trp__dnn_proof_rejects(s->planner, s->part, named->name);
+    s->rejected += rejected;
+    return !rejected;
+}
+
 /* TRP_OK also if nothing comes of it. */
 static trp_status try_config(search *s, trp__cudnn_descriptor config)
 {
@@ -206,7 +217,9 @@ static trp_status try_config(search *s, trp__cudnn_descriptor config)
         return trp__error_set(&s->last, TRP_E_MEMORY, "no memory for cuDNN's engines");
     trp_status status = get(lib, config, TRP__CUDNN_ATTR_ENGINECFG_ENGINE,
                             TRP__CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine, &s->last);
-    if (status == TRP_OK && is_allowed(s, engine)) {
+    if (status == TRP_OK)
+        name_engine(lib, engine, config, made);
+    if (status == TRP_OK && is_wanted(s, made) && is_allowed(s, engine)) {
         trp__cudnn_maker m = begin_plan(s->planner, &s->last);
         trp__cudnn_set_descriptor(&m, TRP__CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
         status = finish_plan(lib, &m, made, &s->last);
@@ -214,7 +227,6 @@ static trp_status try_config(search *s, trp__cudnn_descriptor config)
             s->large++;
             trp__dnn_engine_drop(lib, made);
         } else if (status == TRP_OK) {
-            name_engine(lib, engine, config, made);
             judge_engine(s, made);
         }
     }
@@ -305,8 +317,9 @@ static trp_status none_left(const search *s, const trp__dnn_part *part, trp_erro
                                s->proposed, text, s->last.message[0] ? "; " : "", s->last.message);
 }
 
-trp_status trp__dnn_engines(const trp__dnn_planner *planner, const trp__dnn_part *part,
-                            uint32_t room, trp__dnn_engine out[], uint32_t *count, trp_error *error)
+static trp_status find_engines(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                               const char *only, uint32_t room, trp__dnn_engine out[],
+                               uint32_t *count, trp_error *error)
 {
     static const int modes[] = {
         [TRP_DNN_HEURISTIC_A] = TRP__CUDNN_HEUR_MODE_A,
@@ -317,6 +330,7 @@ trp_status trp__dnn_engines(const trp__dnn_planner *planner, const trp__dnn_part
     search s = {.planner = planner,
                 .part = part,
                 .head = head,
+                .only = only,
                 .rounds_inputs_only_if_asked = !head->tf32 && multiplies_f32(part),
                 .out = out,
                 .room = room};
@@ -336,4 +350,19 @@ trp_status trp__dnn_engines(const trp__dnn_planner *planner, const trp__dnn_part
         return status;
     }
     return s.count > 0 ? TRP_OK : none_left(&s, part, error);
+}
+
+trp_status trp__dnn_engines(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                            uint32_t room, trp__dnn_engine out[], uint32_t *count, trp_error *error)
+{
+    return find_engines(planner, part, NULL, room, out, count, error);
+}
+
+trp_status trp__dnn_engine_named(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                                 const char *name, trp__dnn_engine *out, trp_error *error)
+{
+    trp__dnn_planner unproven = *planner;
+    uint32_t count;
+    unproven.prover = NULL;
+    return find_engines(&unproven, part, name, 1, out, &count, error);
 }

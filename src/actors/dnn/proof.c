@@ -1,5 +1,6 @@
 #include "actors/dnn/proof.h"
 
+#include "actors/dnn/attention_cudnn.h"
 #include "actors/dnn/plan_cudnn.h"
 #include "actors/dnn/product_cublaslt.h"
 #include "actors/dnn/proof_parts.h"
@@ -14,6 +15,7 @@ enum {
     /* Deaths of workers of other processes during the proof of an engine that are taken for
      * something else: whoever kills an application kills its worker wherever that is. */
     STRANGERS = 1,
+    PRODUCTS = 8, /* algorithms of cuBLASLt's among which one is looked for */
 };
 
 /* So long another process may be at the same proof: then it is stopped, most likely. */
@@ -103,8 +105,8 @@ static bool is_ready(const trp__dnn_planner *planner, const trp__dnn_part *part,
     return engine->product || prover->handle;
 }
 
-static void prove(const trp__dnn_planner *planner, const trp__dnn_part *part,
-                  const trp__dnn_engine *engine, trp__proof_verdict *out)
+static void prove_part(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                       const trp__dnn_engine *engine, trp__proof_verdict *out)
 {
     trp__dnn_problem *p = calloc(1, sizeof *p);
     *out = (trp__proof_verdict){.result = TRP__PROOF_IMPOSSIBLE};
@@ -128,6 +130,116 @@ static void prove(const trp__dnn_planner *planner, const trp__dnn_part *part,
     if (planner->prover->handle && out->result != TRP__PROOF_BROKE)
         planner->lib->cudnnSetStream(planner->prover->handle, NULL);
     free(p);
+}
+
+/* A part with fewer images, or fewer of whatever comes first: tensors of its own, the same nodes.
+ */
+typedef struct smaller {
+    trp__dnn_graph graph;
+    trp__dnn_part part;
+    trp__dnn_tensor tensor[TRP__DNN_LOWERED_TENSORS];
+} smaller;
+
+/* As divisible by powers of two as before, up to 16. 0: it can't be smaller. */
+static int64_t smaller_count(int64_t count)
+{
+    const int64_t power = count & -count;
+    const int64_t least = power > 16 ? 16 : power > 1 ? power : 3;
+    return least < count ? least : 0;
+}
+
+static bool is_filter(const trp__dnn_part *part, uint32_t t)
+{
+    for (uint32_t n = 0; n < part->count; n++) {
+        const trp__dnn_node *node = &part->graph->node[part->first + n];
+        if (node->kind < TRP_DNN_MATMUL && node->port[TRP__DNN_CONV_W] == t)
+            return true;
+    }
+    return false;
+}
+
+/* False: not all tensors have as many, or one; or what comes first is no batch. */
+static bool shrink(const trp__dnn_part *part, smaller *out)
+{
+    const trp__dnn_graph *g = part->graph;
+    uint8_t place[TRP__DNN_LOWERED_TENSORS];
+    int64_t most = 1;
+    trp__dnn_places(part, place);
+    memcpy(out->tensor, g->tensor, g->head->tensors * sizeof *out->tensor);
+    for (uint32_t n = 0; n < part->count; n++) {
+        const trp__dnn_node *node = &g->node[part->first + n];
+        if (trp__dnn_is_attention(node) || node->kind >= TRP_DNN_CONCATENATE ||
+            (node->kind == TRP_DNN_MATMUL && g->tensor[node->port[TRP__DNN_MATMUL_Y]].rank < 3))
+            return false;
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        const int64_t count = smaller_count(most);
+        for (uint32_t t = 0; t < g->head->tensors; t++) {
+            trp__dnn_tensor *tensor = &out->tensor[t];
+            if (place[t] == TRP__DNN_PLACE_NONE || place[t] == TRP__DNN_PLACE_VALUE ||
+                is_filter(part, t))
+                continue;
+            if (pass == 0 && tensor->dim[0] > most)
+                most = tensor->dim[0];
+            if (pass == 1 && tensor->dim[0] == most)
+                tensor->dim[0] = count;
+            else if (pass == 1 && tensor->dim[0] != 1)
+                return false;
+        }
+        if (pass == 1 && count == 0)
+            return false;
+    }
+    out->graph = *g;
+    out->graph.tensor = out->tensor;
+    out->part = (trp__dnn_part){&out->graph, part->first, part->count};
+    return true;
+}
+
+/* The same algorithm of cuBLASLt for the smaller part. */
+static trp_status find_product(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                               const char *name, trp__dnn_engine *out, trp_error *error)
+{
+    trp__dnn_engine engines[PRODUCTS] = {{0}};
+    trp__dnn_product product;
+    uint32_t count = 0;
+    trp_status status = TRP_E_UNSUPPORTED;
+    if (!trp__dnn_product_of(part->graph, part->first, part->count, &product) ||
+        trp__dnn_product_engines(planner, part->graph->head, &product, PRODUCTS, engines, &count,
+                                 error) != TRP_OK)
+        return TRP_E_UNSUPPORTED;
+    for (uint32_t i = 0; i < count; i++) {
+        if (status != TRP_OK && strcmp(engines[i].name, name) == 0) {
+            *out = engines[i];
+            status = TRP_OK;
+        } else {
+            trp__dnn_engine_drop(planner->lib, &engines[i]);
+        }
+    }
+    return status;
+}
+
+/* The same engine, knobs included, on fewer images. */
+static void prove_smaller(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                          const trp__dnn_engine *engine, trp__proof_verdict *out)
+{
+    smaller *s = calloc(1, sizeof *s);
+    trp__dnn_engine small = {0};
+    trp_error ignored;
+    if (s && shrink(part, s) &&
+        (engine->product ? find_product : trp__dnn_engine_named)(planner, &s->part, engine->name,
+                                                                 &small, &ignored) == TRP_OK) {
+        prove_part(planner, &s->part, &small, out);
+        trp__dnn_engine_drop(planner->lib, &small);
+    }
+    free(s);
+}
+
+static void prove(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                  const trp__dnn_engine *engine, trp__proof_verdict *out)
+{
+    prove_part(planner, part, engine, out);
+    if (out->result == TRP__PROOF_IMPOSSIBLE && out->error.status == TRP_E_MEMORY)
+        prove_smaller(planner, part, engine, out);
 }
 
 static void tell(const trp__dnn_prover *prover, const trp__dnn_part *part, const char *engine,
@@ -209,6 +321,19 @@ static trp__dnn_verdict prove_once(const trp__dnn_planner *planner, const trp__d
     const trp__dnn_verdict verdict = prove_marked(planner, part, engine, key);
     trp__store_claim_end(claim);
     return verdict;
+}
+
+bool trp__dnn_proof_rejects(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                            const char *engine)
+{
+    trp__dnn_prover *prover = planner->prover;
+    trp__key key;
+    if (!prover)
+        return false;
+    trp__dnn_verdict_key(&prover->verdicts, part, engine, &key);
+    const trp__dnn_verdict verdict = trp__dnn_verdict_find(&prover->verdicts, &key);
+    trp__key_end(&key);
+    return verdict.state == TRP__DNN_REJECTED;
 }
 
 bool trp__dnn_proof_accepts(const trp__dnn_planner *planner, const trp__dnn_part *part,

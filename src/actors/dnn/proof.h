@@ -38,6 +38,10 @@ void trp__dnn_prover_end(trp__dnn_prover *prover, trp_instance *instance);
 bool trp__dnn_proof_accepts(const trp__dnn_planner *planner, const trp__dnn_part *part,
                             const trp__dnn_engine *engine);
 
+/* Whether an engine is known not to be right for a part: before anything is compiled for it. */
+bool trp__dnn_proof_rejects(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                            const char *engine);
+
 /* The library has refused to run an engine that it had planned: it is rejected from now on. */
 void trp__dnn_proof_reject(trp__dnn_prover *prover, const trp__dnn_part *part, const char *engine,
                            const char *reason);
