@@ -27,6 +27,7 @@ typedef struct trp__instance {
     struct trp__worker *worker; /* for the services below */
     trp__library library;       /* where impl comes from; closed for a built-in actor */
     uint32_t id;
+    bool makes; /* its requests are what it makes: they have begun when it begins with that */
     char name[32];
     char config[TRP_ACTOR_CONFIG_MAX + 1];
 } trp__instance;

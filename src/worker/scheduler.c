@@ -318,7 +318,7 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
             status = trp__obey(s->worker, instance, &l->job, error, &directive);
         if (status == TRP__AGAIN) {
             atomic_fetch_add_explicit(&s->reply->again, 1, memory_order_relaxed);
-            note_waiting(s, actor, l->job.api.progress == 0);
+            note_waiting(s, actor, l->job.api.progress == 0 && !instance->makes);
             TRP__FAULT_POINT(ISSUE_IN_PARTS);
             return status;
         }

@@ -274,6 +274,7 @@ static bool search_once(state *s, const trp__key *key)
         }
         trp__dnn_tune(&s->planner, s->cu, s->l2_bytes, m->graph.head->tune == TRP_TUNE_FULL,
                       m->plan);
+        m->plan->proven = !s->prover.unproven;
         m->plan->tune = m->graph.head->tune;
         keep_record(s, key);
     }
@@ -297,11 +298,11 @@ static trp_status make_new(state *s)
     making *m = &s->making;
     trp__dnn_plan_drop(m->plan);
     m->plan = NULL;
-    s->prover.unproven = false;
+    s->prover.unproven = s->prover.cancelled = false;
     trp_status status = trp__dnn_plan_make(&s->planner, &m->graph, &m->plan, &m->error);
     if (status == TRP_OK)
         m->plan->proven = !s->prover.unproven;
-    return status;
+    return status == TRP_OK && s->prover.cancelled ? TRP_E_CANCELLED : status;
 }
 
 /* A proof has broken the context, or left something in it that does not end: tells the worker, so

@@ -269,17 +269,19 @@ static bool has_killed(const trp__dnn_prover *prover, const trp__dnn_verdict *le
            (left->owner == prover->owner || left->attempts > STRANGERS);
 }
 
-/* Proves an engine, with the claim on its verdict held. The mark that is written first is a
+/* Proves an engine, best with the claim on its verdict held: without it, who has left a mark may be
+ * alive. The mark that is written first is a
  * rejection for who finds it, if this worker does not live to write another one. */
 static trp__dnn_verdict prove_marked(const trp__dnn_planner *planner, const trp__dnn_part *part,
-                                     const trp__dnn_engine *engine, const trp__key *key)
+                                     const trp__dnn_engine *engine, const trp__key *key,
+                                     bool claimed)
 {
     trp__dnn_prover *prover = planner->prover;
     trp__dnn_verdict verdict = trp__dnn_verdict_find(&prover->verdicts, key);
     trp__proof_verdict proof;
     if (verdict.state == TRP__DNN_PROVEN || verdict.state == TRP__DNN_REJECTED)
         return verdict;
-    if (has_killed(prover, &verdict)) {
+    if (claimed && has_killed(prover, &verdict)) {
         verdict = (trp__dnn_verdict){.state = TRP__DNN_REJECTED, .reason = "it broke a worker"};
     } else {
         const trp__dnn_verdict mark = {
@@ -316,9 +318,11 @@ static trp__dnn_verdict prove_once(const trp__dnn_planner *planner, const trp__d
     if (!is_ready(planner, part, engine) || prover->broken)
         return none;
     if (prover->verdicts.store && trp__store_claim_begin(prover->verdicts.store, key, &wait, &claim,
-                                                         &ignored) == TRP_E_CANCELLED)
+                                                         &ignored) == TRP_E_CANCELLED) {
+        prover->cancelled = true;
         return none;
-    const trp__dnn_verdict verdict = prove_marked(planner, part, engine, key);
+    }
+    const trp__dnn_verdict verdict = prove_marked(planner, part, engine, key, claim != NULL);
     trp__store_claim_end(claim);
     return verdict;
 }

@@ -25,6 +25,7 @@ typedef struct trp__dnn_prover {
     trp__direct_kernels reference; /* a module of this thread's own */
     bool broken;                   /* the context is, or a plan did not end: the worker must end */
     trp_error error;               /* how, domain "cuda" */
+    bool cancelled;                /* nobody waited for a proof any more, since this was cleared */
     bool unproven; /* an engine was accepted without a proof, since this was cleared */
 } trp__dnn_prover;
 
