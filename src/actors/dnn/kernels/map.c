@@ -97,11 +97,11 @@ static bool fits(const trp__dnn_graph *g, const trp__dnn_node *n, const trp__dnn
 
 static uint8_t take_slot(program *p)
 {
-    for (uint8_t i = 0; i < TRP__MAP_SLOTS; i++) {
+    for (int i = 0; i < TRP__MAP_SLOTS; i++) {
         if (!p->taken[i]) {
             p->taken[i] = true;
             p->slots = p->slots > i + 1 ? p->slots : i + 1;
-            return i;
+            return (uint8_t)i;
         }
     }
     p->full = true;
@@ -480,7 +480,7 @@ static trp_status launch_piece(step *s, const trp__kernel_launch *l, trp__cu_fun
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
 {
     step *s = state;
-    uint64_t base[TRP__MAP_OPERANDS], at[TRP__MAP_OPERANDS];
+    uint64_t base[TRP__MAP_OPERANDS] = {0}, at[TRP__MAP_OPERANDS] = {0};
     int64_t index[PIECES_RANK] = {0};
     trp_status status = TRP_OK;
     if (!s->function)

@@ -62,8 +62,9 @@ const char *trp__kernels_name(trp__kernel_module module)
 
 static const trp__embedded *find_text(const char *name, size_t length)
 {
-    static const trp__embedded *const lists[] = {standard, trp__kernel_texts};
-    for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
+    enum { LISTS = 2 };
+    static const trp__embedded *const lists[LISTS] = {standard, trp__kernel_texts};
+    for (size_t l = 0; l < LISTS; l++) {
         for (const trp__embedded *e = lists[l]; e->name; e++) {
             if (strlen(e->name) == length && memcmp(e->name, name, length) == 0)
                 return e;

@@ -116,7 +116,7 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, pool *m)
     m->old = m->back && n->mode == TRP_DNN_POOL_MAX && !m->index
                  ? tensor_at(g, n, TRP__DNN_RESAMPLE_OLD_X)
                  : NULL;
-    if (!takes_tensor(m->x) || !takes_tensor(m->y) || !takes_tensor(m->old) ||
+    if (!m->x || !m->y || !takes_tensor(m->x) || !takes_tensor(m->y) || !takes_tensor(m->old) ||
         (m->index && (m->index->type != TRP_I8 || m->index->role == TRP__DNN_VALUE)) ||
         !fits_window(m))
         return false;

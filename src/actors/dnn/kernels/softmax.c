@@ -246,8 +246,7 @@ static void plan_rows(const trp__dnn_graph *g, const trp__rows *r, bool wide, bo
                                             : 4,
                                      TRP__ROWS_THREADS_MAX, &s->p.threads);
     if (runs > 0) {
-        s->threads =
-            s->p.threads < ROW_THREADS && s->p.threads <= 32 ? ROW_THREADS : (uint32_t)s->p.threads;
+        s->threads = s->p.threads <= 32 ? ROW_THREADS : (uint32_t)s->p.threads;
         const uint64_t rows = s->threads / (uint32_t)s->p.threads;
         s->blocks = ((uint64_t)s->p.space.rows + rows - 1) / rows;
         snprintf(s->name, sizeof s->name, "trp_%s_%s_%d", way, type, runs);
