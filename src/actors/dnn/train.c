@@ -270,6 +270,7 @@ trp_status trp__train_look(const trp__dnn_host_run *run, int node, trp_error *er
                                       "nodes[%d].index (%s): element %lld: expected 0 to %lld%s, "
                                       "got %lld",
                                       node, trp__dnn_kind_of(n->kind)->name,
+                                      /* NOLINTNEXTLINE(bugprone-misplaced-widening-cast) */
                                       (long long)(line * t->dim[last] + i), (long long)below - 1,
                                       n->window[2] && has_ignore(n->kind) ? " or the ignored one"
                                                                           : "",

@@ -149,6 +149,7 @@ int64_t trp__gather_target(const trp__train_node *x, const trp__gather *g, int64
     if (!g->elements)
         return value;
     for (int i = 0; i < g->rank; i++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
         target = target * whole->dim[i] + (i == g->axis ? value : at[i]);
     return target;
 }
@@ -182,6 +183,7 @@ int64_t trp__gather_slice(const trp__train_node *x, const trp__gather *g, int64_
     const int first = g->elements ? 0 : g->axis;
     unfold(x->t[TRP__GATHER_INDEX], number, at);
     for (int i = 0; i < g->index_rank; i++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
         offset += at[i] * s->stride[first + i];
     for (int i = g->rank - 1; i >= 0 && !g->elements; i--) {
         if (i == g->axis || i == g->rank - 1)

@@ -16,6 +16,7 @@ static void NAME(widen)(uint8_t type, const char *from, int64_t first, int64_t c
         int64_t some = count - i < 256 ? count - i : 256;
         widen_some(type, from, first + i, some, part);
         for (int64_t j = 0; j < some; j++)
+            /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign) */
             to[i + j] = (T)part[j];
     }
 }
