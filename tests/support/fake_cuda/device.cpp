@@ -125,7 +125,7 @@ struct launch {
 
 thread_local launch *now;
 
-/* Pages of the fake device are mapped as a whole: a window is the page that an address is in. */
+/* A window reaches from an address to the end of its page, or to that of the memory if it ends before. */
 enum { PAGE = 4096 };
 
 void *window_of(uint64_t address, size_t bytes, bool write)
@@ -222,12 +222,15 @@ void *fake_device_reach(uint64_t address, size_t bytes, bool write)
         now->next_window = (now->next_window + 1) % WINDOWS;
         if (w.at)
             fake_cuda_let_go(&w.pin);
-        w.first = address / PAGE * PAGE;
-        w.bytes = PAGE;
+        size_t there = PAGE - address % PAGE;
+        w.at = (char *)fake_cuda_reach_some(&w.pin, address, &there, write);
+        w.first = address;
+        w.bytes = there;
         w.write = write;
-        w.at = (char *)fake_cuda_reach(&w.pin, w.first, PAGE, write);
+        if (w.at && there >= bytes)
+            return w.at;
         if (w.at)
-            return w.at + (address - w.first);
+            fake_fault(ILLEGAL_ADDRESS);
         now->broken = true;
     }
     for (;;)

@@ -28,6 +28,8 @@ typedef struct fake_pin {
 } fake_pin;
 
 FAKE_API void *fake_cuda_reach(fake_pin *pin, uint64_t address, size_t bytes, bool write);
+/* The same for at most *bytes, which becomes how many lie there in one piece. */
+FAKE_API void *fake_cuda_reach_some(fake_pin *pin, uint64_t address, size_t *bytes, bool write);
 FAKE_API void fake_cuda_let_go(fake_pin *pin);
 
 /* True when the work on all streams is to stop at once, since one has faulted. */

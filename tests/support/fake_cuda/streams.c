@@ -85,6 +85,11 @@ void *fake_cuda_reach(fake_pin *pin, uint64_t address, size_t bytes, bool write)
     return pin->at;
 }
 
+void *fake_cuda_reach_some(fake_pin *pin, uint64_t address, size_t *bytes, bool write)
+{
+    return reach(pin, address, NULL, bytes, write);
+}
+
 void fake_cuda_let_go(fake_pin *pin)
 {
     if (pin->range) {
