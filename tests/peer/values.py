@@ -193,4 +193,6 @@ def compare(got, kind, ref, bound, free=None):
         half = torch.maximum(size.abs() * kind.unit, torch.full_like(size, 2.0 ** (kind.least - kind.bits)
                                                                      if kind.floating else 0.5))
         found.used = float((off.abs() / (bound[finite] + half)).max())
+    if found.wrong:
+        found.first += ", up to %.3g of the tolerance" % found.used
     return found
