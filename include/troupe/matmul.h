@@ -121,9 +121,13 @@ typedef enum trp_tune {
  * where D is fp8. Which other types D and C can have is the library's matter; f16, bf16 and f32
  * from f8, and f16 and bf16 in their own type or f32, can be had anywhere. Products accumulate in
  * f32 for all types of up to 32 bits but i8 (i32, wrapping), else in their own type. Results are
- * rounded to nearest, once; those in f8, f4 and i8 saturate. On GPUs fp8 and fp4 need A transposed
- * and B not transposed, seen as column-major, and m, n, k and leading dimensions that are multiples
- * of 16 bytes.
+ * rounded to nearest; those in f8, f4 and i8 saturate. The host rounds once; cuBLASLt may round the
+ * product to D's type before it adds the bias and applies the activation. Tensor cores truncate the
+ * sums of f16 and bf16 to about 23 bits after every 16 products, those of f8 to about 13.
+ * cuBLASLt's GELU and DGELU in f32 are within 2^-17 |x|, in f64 within 2^-29 |x|, and infinite for
+ * x from 1.7e38 on in f32; the dnn actor's are exact to rounding. On GPUs fp8 and fp4 need A
+ * transposed and B not transposed, seen as column-major, and m, n, k and leading dimensions that
+ * are multiples of 16 bytes.
  *
  * NaN and infinities in A and B are in each sum that they are a term of, also times 0. With an
  * alpha of 0 that is given by value A and B have no part in D on the host; a GPU's library may read

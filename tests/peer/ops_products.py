@@ -46,7 +46,7 @@ def matmul_graph(c):
     b = c.read(None, kind, b_dims, layout=_matrix_layout(c, b_dims))
     u = compute_type(TYPES[kind]).unit
     ref, size = a.values @ b.values, a.values.abs() @ b.values.abs()
-    bound, free = tidy(ref, products(k) * u * size), free_of(size, ref, kind)
+    bound, free = tidy(ref, products(k, kind, c.backend) * u * size), free_of(size, ref, kind)
     to = kind if c.chance(0.8) else c.pick("f32", "f64", "f16", "bf16")
     bound = bound + 2.0**-126
     if to == "f64" and kind != "f64":
@@ -65,7 +65,10 @@ def matmul_graph(c):
     if follow in ("activation", "both"):
         mode = c.pick("RELU", "GELU", "GELU_TANH", "SWISH")
         p, given = parameters(c, mode)
+        before = torch.nan_to_num(ref.abs(), nan=0.0, posinf=0.0)
         ref, bound = fn.with_errors(mode, u, (ref, None, None), (bound, None, None), p)
+        if mode == "GELU_TANH" and c.backend == "cuda" and kind != "f64":
+            bound = bound + 2.0**-17 * before  # as cuBLASLt's epilogue, see dnn.h
         nodes.append(dict(kind="POINTWISE", pointwise=constant("DNN_" + mode), x=now, y=None, parameter=given))
     nodes[-1]["y"] = c.write(None, to, y_dims, ref, bound, free, layout=_matrix_layout(c, y_dims))
     for n_ in nodes:
@@ -121,7 +124,8 @@ def matmul_actor(c):
         ref = size = torch.zeros([batch, m, n], dtype=F64, device=c.device)
     else:
         ref, size = alpha * (a @ b), abs(alpha) * (a.abs() @ b.abs())
-    bound, free = products(k) * u * size + 2 * u * ref.abs(), free_of(size, ref, kind)
+    bound, free = products(k, kind, c.backend) * u * size + 2 * u * ref.abs(), free_of(size, ref, kind)
+    by_library = c.backend == "cuda"  # which may round to D's type before the epilogue, see matmul.h
     if c.chance(0.4):
         beta = c.pick(1.0, 0.5, -1.0)
         z = _Matrix(c, "c", to, [batch, m, n], order).values
@@ -131,6 +135,9 @@ def matmul_actor(c):
     bound = torch.where(torch.isfinite(ref), bound, torch.zeros_like(bound)) + 2.0**-126
     epilogue = c.pick("", "", "bias", "relu", "gelu", "relu bias", "gelu bias", "gelu aux", "dgelu")
     along = -2 if order == 0 else -1  # a line of D
+    if by_library and epilogue:
+        bound = bound + TYPES[to].unit * torch.nan_to_num(ref.abs(), nan=0.0, posinf=0.0)
+    slack = {"f64": 2.0**-29, "f32": 2.0**-17}[compute_type(TYPES[kind]).name] if by_library else 0.0  # of GELU
     if "bias" in epilogue:
         one = _vector(c, "bias", to, m if order == 0 else n)
         one = one.reshape([1, m, 1] if order == 0 else [1, 1, n])
@@ -141,14 +148,19 @@ def matmul_actor(c):
         c.set(activation=constant("ACTIVATION_" + mode))
         if "aux" in epilogue:
             _Matrix(c, "aux", to, [batch, m, n], order, expected=(ref, bound, free), padded=True)
+        before = torch.nan_to_num(ref.abs(), nan=0.0, posinf=0.0)
         ref, bound = fn.with_errors("GELU_TANH" if mode == "GELU" else mode, u, (ref, None, None),
                                     (bound, None, None), [0.0, math.inf, 0.0])
+        if mode == "GELU":
+            bound = bound + slack * before
+            free = before > 1.7e38 if by_library and free is None else free
     elif epilogue == "dgelu":
         c.set(activation=constant("ACTIVATION_DGELU"))
         x = _Matrix(c, "aux", to, [batch, m, n], order, values=c.values([batch, m, n], to, "normal"),
                     padded=True).values
         d = fn.derivative("GELU_TANH", x, [1.0, 0, 0])
-        bound = bound * d.abs() * 2 + torch.nan_to_num(fn.derivative_error("GELU_TANH", u, ref, x, [1.0], d),
+        bound = bound * d.abs() * 2 + slack * torch.nan_to_num(
+            ref.abs() * (1 + x.abs()), nan=0.0, posinf=0.0) + torch.nan_to_num(fn.derivative_error("GELU_TANH", u, ref, x, [1.0], d),
                                                        nan=0.0, posinf=0.0)
         ref = ref * d
         bound = tidy(ref, bound)

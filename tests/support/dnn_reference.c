@@ -483,7 +483,7 @@ static double slack_of(const dr_graph *g, const trp_dnn_node *n, trp_dtype compu
     bool norm = n->kind >= TRP_DNN_NORM_TRAINING && n->kind <= TRP_DNN_NORM_BACKWARD;
     double slack = g->slack != 0 ? g->slack : 1;
     if (g->fused && compute == TRP_F32)
-        slack *= activation ? 512 : norm || is_function(n) ? 4 : sums_f8(g, n) ? 16 : 1;
+        slack *= activation ? 512 : norm || is_function(n) ? 4 : sums_f8(g, n) ? 32 : 1;
     return slack;
 }
 

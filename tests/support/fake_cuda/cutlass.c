@@ -56,9 +56,9 @@ void fake_cuda_took(int64_t ns)
     atomic_fetch_add(&taken, ns);
 }
 
-/* A kernel whose tile and settings begin with what the test calls fast takes 2 ms, others of its tile
- * 100 ms, all others 300. So long, because a search runs short ones hundreds of times, and its limit
- * is one of real time. */
+/* A kernel whose tile and settings begin with what the test calls fast takes 2 ms, others of its
+ * tile 100 ms, all others 300. So long, because a search runs short ones hundreds of times, and its
+ * limit is one of real time. */
 static void take_time_if_slow(const fake_cutlass_kernel *k, const trp_cutlass_args *args)
 {
     char fast[64], label[64];
