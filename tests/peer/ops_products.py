@@ -319,10 +319,11 @@ def attention(c):
     dp_off = products(a.dv) * u * (dy.abs() @ a.wide(v).abs().mT)
     d = (dy * y).sum(-1, keepdim=True)
     d_off = products(a.dv) * u * (dy * y).abs().sum(-1, keepdim=True)
+    lost = 2.0 ** (TYPES[kind].least - TYPES[kind].bits)  # of a weight, or of ds, in the narrow type
     ds = p * (dp - d)
-    ds_off = p * ((relative + narrow) * (dp.abs() + d.abs()) + dp_off + d_off) + 2 * narrow * ds.abs()
+    ds_off = p * ((relative + narrow) * (dp.abs() + d.abs()) + dp_off + d_off) + 2 * narrow * ds.abs() + lost
     dv = a.narrow(p.mT @ dy)
-    dv_off = a.narrow((p * (relative + 2 * narrow)).mT @ dy.abs() + products(a.q * a.group) * u * (p.mT @ dy.abs()))
+    dv_off = a.narrow((p * (relative + 2 * narrow) + lost).mT @ dy.abs() + products(a.q * a.group) * u * (p.mT @ dy.abs()))
     out("dv", [a.b, a.kv, a.k, a.dv], dv, dv_off)
     dq = scale * (ds @ a.wide(k))
     dq_off = abs(scale) * (ds_off @ a.wide(k).abs() + products(a.k) * u * (ds.abs() @ a.wide(k).abs()))

@@ -145,7 +145,7 @@ def _whole(g, x, kind, t):
         return np.floor(g.uniform(t.low, t.most + 1, n))
     if t.low == 0:
         return np.floor(g.uniform(0, 10, n))
-    return np.round(x * 3)
+    return np.round(x * 3) + 0.0  # there is no -0 among them
 
 
 # --- comparison ---
