@@ -4,6 +4,7 @@
 #include "cache_make.h"
 #include "ui.h"
 
+#include "actors/dnn/verdict.h"
 #include "cache/prune.h"
 
 #include <errno.h>
@@ -304,7 +305,18 @@ static bool fold_one(void *context, const trp__inspected *one)
     return f->status == TRP_OK;
 }
 
-/* A record of a search, of those that are in the cache of programs. */
+/* Whether what programs have made goes into packs: what a search has found, and what a proof has; a
+ * mark that a proof was begun would hide its verdict. */
+static bool is_record(const char *kind, const trp__store_hit *hit)
+{
+    trp__dnn_verdict verdict;
+    if (strcmp(kind, TRP__KIND_DNN_ENGINE) == 0)
+        return trp__dnn_verdict_read(hit->payload, hit->bytes, &verdict) &&
+               (verdict.state == TRP__DNN_PROVEN || verdict.state == TRP__DNN_REJECTED);
+    return true;
+}
+
+/* A record, of those that are in the cache of programs. */
 static bool fold_record(void *context, const trp__inspected *one)
 {
     folding *f = context;
@@ -314,11 +326,13 @@ static bool fold_record(void *context, const trp__inspected *one)
     if (one->wrong || one->type != TRP__ENTRY_PAYLOAD)
         return true;
     trp__inspect_field(&one->entry, TRP__KEY_KIND, kind, sizeof kind);
-    if (strcmp(kind, TRP__KIND_MATMUL_TUNING) != 0 && strcmp(kind, TRP__KIND_CUTLASS_TUNING) != 0)
+    if (strcmp(kind, TRP__KIND_MATMUL_TUNING) != 0 && strcmp(kind, TRP__KIND_CUTLASS_TUNING) != 0 &&
+        strcmp(kind, TRP__KIND_DNN_ENGINE) != 0)
         return true;
     cache_copy_key(&one->entry, &key);
     const trp__store_request request = {.key = &key};
-    if (trp__store_find(f->programs, &request, &hit) == TRP_OK) { /* else it is gone by now */
+    if (trp__store_find(f->programs, &request, &hit) == TRP_OK && /* else it is gone by now */
+        is_record(kind, &hit)) {
         const trp__store_entry entry = {.payload = hit.payload, .bytes = hit.bytes};
         f->status = trp__cache_pack_add(f->writer, &request, &entry, &f->error);
         f->records++;

@@ -9,6 +9,7 @@ int command_conv(int argc, char **argv);
 int command_pool(int argc, char **argv);
 int command_norm(int argc, char **argv);
 int command_attention(int argc, char **argv);
+int command_dnn(int argc, char **argv);
 int command_tune(int argc, char **argv);
 int command_cache(int argc, char **argv);
 int command_demo(int argc, char **argv);

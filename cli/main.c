@@ -21,6 +21,7 @@ static const struct {
     {"pool", "pool arrays in NumPy files, or take the gradient of it", command_pool},
     {"norm", "normalise arrays in NumPy files", command_norm},
     {"attention", "attention of arrays in NumPy files, and its gradient", command_attention},
+    {"dnn", "what proofs have found about engines of libraries", command_dnn},
     {"tune", "search for the fastest algorithms ahead of time", command_tune},
     {"cache", "the kernel cache: list, verify, prune, warm, pack, explain", command_cache},
     {"kernels", "compile the dnn actor's own kernels ahead", command_kernels},

@@ -17,9 +17,10 @@ BELOW = {
     "driver": ["base", "wire"],
     "cache": ["base", "wire", "driver"],
     "client": ["base", "wire", "driver"],
+    "tuning": ["base", "wire", "driver", "cache"],
     "worker": ["base", "wire", "driver", "cache"],
     "backend": ["base", "wire", "driver", "cache", "worker"],
-    "actors": ["base", "wire", "driver", "cache", "worker", "backend"],
+    "actors": ["base", "wire", "driver", "cache", "tuning", "worker", "backend"],
 }
 SOURCE_LAYERS = list(BELOW)
 

@@ -80,6 +80,14 @@ typedef enum trp_fault_scope {
     TRP_FAULT_SCOPE_ALL = 1,
 } trp_fault_scope;
 
+/* Whether plans of libraries are proven before they serve (docs/proofs.md): run on numbers of their
+ * own, on this device, and compared with a reference. The verdicts are kept, so that it costs
+ * milliseconds, once on a machine. Those that are known count with TRP_PROOF_OFF too. */
+typedef enum trp_proof {
+    TRP_PROOF_ON = 0,
+    TRP_PROOF_OFF = 1, /* what a library proposes serves as it is */
+} trp_proof;
+
 typedef struct trp_device_options {
     trp_backend backend;
     uint32_t ordinal; /* which GPU, as CUDA numbers them; 0 for host */
@@ -99,6 +107,7 @@ typedef struct trp_device_options {
                                 * of that); then it is killed and replaced; 0: 60 s. Thread
                                 * isolation waits for answers as long as they take. */
     trp_fault_scope fault_scope;
+    trp_proof proof;
 } trp_device_options;
 
 /* Opens a device: starts its worker and waits until it is ready, with all that copies need. options

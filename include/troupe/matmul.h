@@ -100,7 +100,7 @@ typedef struct trp_matmul_vector {
 /* Search for the fastest of the library's algorithms. It is done once for a problem (types, sizes,
  * layouts, alignments, options, but not the scalars), on memory of its own, while the request and
  * those behind it wait in their mailbox: about 50 ms or half a second for small problems, up to
- * some seconds for large ones; a deadline goes on meanwhile. An algorithm is taken that is at least
+ * some seconds for large ones; that counts for no deadline. An algorithm is taken that is at least
  * 2 % faster than the first that the library's heuristic proposes, and by more than the
  * measurements vary. What was found is kept in the kernel cache ($TROUPE_CACHE_DIR, else
  * $XDG_CACHE_HOME/troupe, else ~/.cache/troupe; `troupe cache`) for this GPU, driver and version of

@@ -48,8 +48,9 @@ typedef struct trp_request {
     uint32_t op;          /* the operation: a TRP_OP_ constant */
     uint32_t size;        /* sizeof the whole request struct */
     uint64_t deadline_ns; /* how long it may run; then its worker is killed, and the request ends
-                           * with TRP_E_FAULT; 0: the device's default. Waiting for its turn, and
-                           * for earlier requests on its buffers, does not count; but if the
+                           * with TRP_E_FAULT; 0: the device's default. Waiting for its turn, for
+                           * earlier requests on its buffers, and for what its actor makes for it
+                           * (a kernel, a plan, a search, a proof), does not count; but if the
                            * worker does not begin it within this and 1 s, though nothing else
                            * runs, the worker is replaced, too, and the request runs again, once.
                            * Not with thread isolation: TRP_E_UNSUPPORTED. */

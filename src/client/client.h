@@ -237,6 +237,7 @@ typedef struct trp__client_stream {
 typedef struct trp__words {
     uint64_t timeline[TRP__ACTORS];
     uint64_t issued[TRP__ACTORS];
+    uint64_t waiting[TRP__ACTORS]; /* a request that is issued and has not begun; any number */
     uint64_t stream_done[TRP__STREAMS];
     uint64_t taken;
 } trp__words;
@@ -348,10 +349,11 @@ struct trp_device {
     int wake_fd;
     _Atomic bool supervisor_asleep;
     _Atomic bool closing;
-    _Atomic bool alarm; /* somebody saw the worker write what can't be true */
-    trp__words seen;    /* of the active worker */
-    uint64_t idle_cell; /* supervisor: the cell of a request that nothing keeps from running, */
-    int64_t idle_since; /* and that the worker has not begun */
+    _Atomic bool alarm;  /* somebody saw the worker write what can't be true */
+    trp__words seen;     /* of the active worker */
+    uint32_t seen_again; /* supervisor: the worker's count of requests asked to wait */
+    uint64_t idle_cell;  /* supervisor: the cell of a request that nothing keeps from running, */
+    int64_t idle_since;  /* and that the worker has not begun */
     _Atomic uint64_t queue_bound; /* pending requests that go to queues */
     _Atomic uint64_t deadlines;   /* pending requests with a deadline */
     bool started; /* under lock: the first start has ended, lanes included, as start_error says */

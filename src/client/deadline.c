@@ -109,11 +109,23 @@ static bool is_making(trp_device *device)
     return owes || (p->reply && atomic_load(&p->reply->making) != 0);
 }
 
+/* Whether an actor has asked a request to wait since this was last asked: it compiles, plans or
+ * proves what the request needs, which counts for no deadline. */
+static bool asks_to_wait(trp_device *device)
+{
+    const trp__process *p = &device->worker[device->active];
+    const uint32_t again = p->reply ? atomic_load(&p->reply->again) : 0;
+    const bool asks = again != device->seen_again;
+    device->seen_again = again;
+    return asks;
+}
+
 /* Whether the worker leaves a request lying (`cell`, the first of all, while none is in flight; 0:
  * it does not). */
 static bool is_left_lying(trp_device *device, uint64_t cell, uint64_t deadline_ns, int64_t now)
 {
-    if (cell == 0 || cell != device->idle_cell || is_making(device)) {
+    const bool waits = asks_to_wait(device);
+    if (cell == 0 || cell != device->idle_cell || is_making(device) || waits) {
         device->idle_cell = cell;
         device->idle_since = now;
         return false;

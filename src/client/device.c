@@ -45,6 +45,8 @@ static trp_status check_options(const trp_device_options *o)
         return trp__fail(TRP_E_UNSUPPORTED, TRP__NO_DEADLINE);
     if ((unsigned)o->standby > TRP_STANDBY_OFF)
         return trp__fail(TRP_E_ARGUMENT, "standby: expected 0 or 1, got %d", (int)o->standby);
+    if ((unsigned)o->proof > TRP_PROOF_OFF)
+        return trp__fail(TRP_E_ARGUMENT, "proof: expected 0 or 1, got %d", (int)o->proof);
     if ((unsigned)o->fault_scope > TRP_FAULT_SCOPE_ALL)
         return trp__fail(TRP_E_ARGUMENT, "fault_scope: expected 0 or 1, got %d",
                          (int)o->fault_scope);
@@ -119,6 +121,7 @@ static void fill_control(trp_device *device)
     c->backend = device->backend;
     c->ordinal = device->options.ordinal;
     c->isolation = device->options.isolation;
+    c->proof = device->options.proof;
     c->restart_window_ns = device->options.restart_window_ns;
     c->resume_start = 1;
     atomic_store(&c->next_ticket.value, 1);

@@ -157,6 +157,7 @@ const char *trp__words_look(trp_device *device)
         if (!atomic_load_explicit(&device->actor[i], memory_order_relaxed))
             continue;
         breach = look(&seen->issued[i], &reply->issued[i].value, end, 0);
+        seen->waiting[i] = atomic_load(&reply->waiting[i].value);
         if (!breach)
             breach = look(&seen->timeline[i], &reply->timelines.timeline[i].value, end, 0);
     }
@@ -230,6 +231,7 @@ void trp__words_freeze(trp_device *device)
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         seen->timeline[i] = between(trp__timeline(device, i), seen->timeline[i], last);
         uint64_t issued = atomic_load(&reply->issued[i].value);
+        seen->waiting[i] = atomic_load(&reply->waiting[i].value);
         /* One that makes no sense may have been anything: all that was sent may have begun. */
         seen->issued[i] = issued > last || issued < seen->issued[i] ? last : issued;
     }

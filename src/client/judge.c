@@ -238,9 +238,11 @@ typedef struct judgement {
 trp__standing trp__progress_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
 {
     uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
-    trp__standing p = device->seen.timeline[actor] >= ticket ? TRP__WAS_DONE
-                      : device->seen.issued[actor] >= ticket ? TRP__WAS_IN_FLIGHT
-                                                             : TRP__WAS_QUEUED;
+    trp__standing p =
+        device->seen.timeline[actor] >= ticket ? TRP__WAS_DONE
+        : device->seen.issued[actor] >= ticket && device->seen.waiting[actor] != ticket
+            ? TRP__WAS_IN_FLIGHT
+            : TRP__WAS_QUEUED;
     bool ended = trp__phase_of(atomic_load(&slot->state)) != TRP__PENDING;
     return ended || atomic_load(&slot->ticket) != ticket ? TRP__WAS_GONE : p;
 }

@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 
 #define TRP__MAGIC UINT64_C(0x6570756f72742e31)
-#define TRP__ABI   UINT32_C(8) /* raise with every change of a struct in wire/ */
+#define TRP__ABI   UINT32_C(9) /* raise with every change of a struct in wire/ */
 
 enum {
     TRP__LINE = 64,
@@ -102,7 +102,7 @@ typedef struct trp__control {
     uint32_t backend;
     uint32_t ordinal;
     uint32_t isolation;
-    uint32_t reserved;
+    uint32_t proof;             /* a trp_proof */
     uint64_t restart_window_ns; /* in which restarts of actors are counted */
 
     /* Where a worker begins once it is promoted: first the requests listed, in order, of which the
@@ -170,9 +170,15 @@ typedef struct trp__reply {
     _Alignas(128) _Atomic uint32_t fault_present; /* `fault` is complete; the worker ends */
     int64_t fault_time_ns;                        /* when it was reported, CLOCK_MONOTONIC */
     _Atomic uint32_t making; /* 1 + the actor that is being made, by init() and what it loads */
+    /* Counts answers of actors that a request is to wait for something that they make: a kernel, a
+     * plan, a proof. While it counts, requests that are not begun are not forgotten. */
+    _Atomic uint32_t again;
     trp_error fault;
     /* Every request of actor a with a ticket up to this number was, or is being, issued. */
     trp__padded_u64 issued[TRP__ACTORS];
+    /* The request, of those issued, that actor a has done nothing for yet: it waits for a kernel, a
+     * plan or a proof. 0: there is none. A death is not its doing, and its time has not begun. */
+    trp__padded_u64 waiting[TRP__ACTORS];
     trp__timelines timelines;
     trp__reply_error error[TRP__SLOTS];
     trp__stamp issue_stamp[TRP__SLOTS];

@@ -2,9 +2,11 @@
 #include "worker/actor.h"
 
 #include "base/error.h"
+#include "worker/worker.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /* Services. The instance that an actor sees is the first member of ours. */
 
@@ -59,6 +61,19 @@ static trp_status cuda_fail(trp_instance *instance, int result, const char *call
 {
     const trp__instance *i = of(instance);
     return i->backend->fail(i->accel, result, call, error);
+}
+
+bool trp__instance_proof_off(const trp_instance *instance)
+{
+    const trp__instance *i = (const trp__instance *)instance;
+    return i->worker && i->worker->control->proof == TRP_PROOF_OFF;
+}
+
+uint64_t trp__instance_owner(const trp_instance *instance)
+{
+    const trp__instance *i = (const trp__instance *)instance;
+    const bool thread = !i->worker || i->worker->control->isolation == TRP_ISOLATION_THREAD;
+    return (uint64_t)(thread ? getpid() : getppid());
 }
 
 static const trp_services services = {

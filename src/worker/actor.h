@@ -27,6 +27,7 @@ typedef struct trp__instance {
     struct trp__worker *worker; /* for the services below */
     trp__library library;       /* where impl comes from; closed for a built-in actor */
     uint32_t id;
+    bool makes; /* what it makes is the request's own work: one that is to wait has begun */
     char name[32];
     char config[TRP_ACTOR_CONFIG_MAX + 1];
 } trp__instance;
@@ -52,6 +53,12 @@ static inline void trp__job_begin(trp__job *job, const trp__record *record)
     job->api.access_count = 0;
     job->api.progress = 0;
 }
+
+/* Whether the device's option says that plans serve without a proof. */
+bool trp__instance_proof_off(const trp_instance *instance);
+
+/* The process that the worker works for, which may be its own. */
+uint64_t trp__instance_owner(const trp_instance *instance);
 
 /* Makes a status and an error that an actor gave into ones that an actor may give. */
 trp_status trp__actor_verdict(trp_status status, trp_error *error);

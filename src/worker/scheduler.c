@@ -272,6 +272,17 @@ static trp_status hand_over(trp__scheduler *s, trp__instance *instance, trp__job
     return status;
 }
 
+/* Says whether the first request of a lane waits for what its actor makes. It does not while the
+ * actor is called, which may then begin its work. */
+static void note_waiting(trp__scheduler *s, uint32_t actor, bool waiting)
+{
+    trp__lane *l = &s->lane[actor];
+    if (l->waiting == waiting)
+        return;
+    l->waiting = waiting;
+    atomic_store(&s->reply->waiting[actor].value, waiting ? s->control->record[l->head].ticket : 0);
+}
+
 /* Issues the first request of a lane. Returns TRP__AGAIN if it must stay, TRP_OK if it is issued or
  * refused, and another status if the worker must end. */
 static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error)
@@ -301,10 +312,13 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
         if (next != TRP__NO_SLOT)
             __builtin_prefetch(&s->control->record[next]);
         instance->api.backlog = backlog(s, actor);
+        note_waiting(s, actor, false);
         status = hand_over(s, instance, &l->job, error);
         if (__builtin_expect(status != TRP_OK && status != TRP__AGAIN, 0))
             status = trp__obey(s->worker, instance, &l->job, error, &directive);
         if (status == TRP__AGAIN) {
+            atomic_fetch_add_explicit(&s->reply->again, 1, memory_order_relaxed);
+            note_waiting(s, actor, l->job.api.progress == 0 && !instance->makes);
             TRP__FAULT_POINT(ISSUE_IN_PARTS);
             return status;
         }
@@ -467,7 +481,8 @@ static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
     if (idle->since == 0)
         idle->since = now;
     bool in_flight = anything_in_flight(s);
-    if (in_flight && now - idle->asked > HEALTH_NS) {
+    /* Who waits may wait for work of an actor's side thread on the device. */
+    if ((in_flight || s->polling) && now - idle->asked > HEALTH_NS) {
         idle->asked = now;
         trp_status status = s->backend->health(s->worker->accel, error);
         if (status != TRP_OK)

@@ -40,6 +40,7 @@ typedef struct trp__lane {
     uint32_t last_slot; /* of the request with ticket `issued` */
     uint64_t announced; /* the last ticket whose end wakes its sleepers */
     uint64_t apart;     /* requests up to this one are not to be joined */
+    bool waiting; /* the first request has nothing in the stream and asked to be called again */
     trp__window window; /* what is in the stream and not done */
 } trp__lane;
 

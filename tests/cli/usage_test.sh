@@ -7,7 +7,7 @@ run 0 -h && says out '^usage: troupe'
 run 0 help && says out '^usage: troupe'
 run 0 --version && says out '^troupe [0-9]+\.[0-9]+\.[0-9]+$'
 
-for command in matmul conv pool norm attention tune cache demo doctor top; do
+for command in matmul conv pool norm attention dnn tune cache demo doctor top; do
     run 0 help $command && says out "^usage: troupe $command"
     run 0 $command --help && says out '--help'
     run 2 $command --no-such-option && says err "$command: unknown option '--no-such-option'"

@@ -5,13 +5,13 @@
 
 #include <signal.h>
 
-enum { CHANNELS = 16, SIDE = 6 };
-
-/* Without a standby, which would plan something at its start while plans are counted. */
+/* Without a standby, which would plan something at its start while plans are counted, and without
+ * proofs, which would run engines while runs are counted: dnn_proofs_test.c is about those. */
 static db_bed open_bed(const char *takes)
 {
     trp_device_options options = h_options();
     options.standby = TRP_STANDBY_OFF;
+    options.proof = TRP_PROOF_OFF;
     return db_open(&options, takes);
 }
 
@@ -22,70 +22,11 @@ static size_t told(const db_bed *b, const char *name)
 
 /* Graphs. */
 
-static trp_dnn_tensor image(trp_buffer buffer, int64_t n, int64_t c, int64_t h, int64_t w)
-{
-    return (trp_dnn_tensor){.type = TRP_F16, .rank = 4, .dim = {n, c, h, w}, .buffer = buffer};
-}
-
-/* relu(conv(1, 1) + 1), whose middle is 145: three nodes. */
-static trp_status send_conv(const db_bed *b, int64_t n, const trp_dnn_options *options,
-                            trp_buffer y, const trp_buffer in[3], trp_completion *done)
-{
-    const trp_dnn_tensor tensors[] = {{0},
-                                      image(in[0], n, CHANNELS, SIDE, SIDE),
-                                      image(in[1], CHANNELS, CHANNELS, 3, 3),
-                                      {0},
-                                      image(in[2], 1, CHANNELS, 1, 1),
-                                      {0},
-                                      image(y, n, CHANNELS, SIDE, SIDE)};
-    const trp_dnn_node nodes[] = {
-        {.kind = TRP_DNN_CONV_FORWARD,
-         .x = 1,
-         .w = 2,
-         .y = 3,
-         .pre_pad = {1, 1},
-         .post_pad = {1, 1}},
-        {.kind = TRP_DNN_POINTWISE, .pointwise = TRP_DNN_ADD, .x = 3, .b = 4, .y = 5},
-        {.kind = TRP_DNN_POINTWISE, .pointwise = TRP_DNN_RELU, .x = 5, .y = 6}};
-    const trp_dnn_graph_request r = {.tensors = tensors,
-                                     .tensor_count = 7,
-                                     .nodes = nodes,
-                                     .node_count = 3,
-                                     .options = *options};
-    return trp_dnn_graph(b->dnn, &r, done);
-}
-
-/* What the fake has, sent, checked and told. */
-static trp_status run_conv(const db_bed *b, int64_t n, trp_dnn_options options, trp_dnn_ran *ran,
-                           trp_error *error)
-{
-    const size_t count = (size_t)n * CHANNELS * SIDE * SIDE, middle = count - SIDE * SIDE / 2 - 4;
-    trp_buffer in[3] = {db_buffer(b, count, 0x3c00), db_buffer(b, CHANNELS * CHANNELS * 9, 0x3c00),
-                        db_buffer(b, CHANNELS, 0x3c00)},
-               y = db_buffer(b, count, 0x7e00);
-    uint16_t *got = h_malloc(count * sizeof *got);
-    trp_completion done = {0};
-    *ran = (trp_dnn_ran){.parts = 99};
-    options.ran = ran;
-    H_OK(send_conv(b, n, &options, y, in, &done));
-    trp_status status = h_await(done.future, error);
-    h_read(b->k.world.device, y, 0, got, count * sizeof *got);
-    if (status == TRP_OK) {
-        H_EQUAL(got[0], 0x5410);      /* 4 taps of 16: 64, and 1 */
-        H_EQUAL(got[middle], 0x5888); /* 9 of them: 144, and 1 */
-    }
-    free(got);
-    for (int i = 0; i < 3; i++)
-        H_OK(trp_buffer_free(b->k.world.device, in[i]));
-    H_OK(trp_buffer_free(b->k.world.device, y));
-    return status;
-}
-
 static trp_dnn_ran conv(const db_bed *b, int64_t n, trp_dnn_options options)
 {
     trp_dnn_ran ran;
     trp_error error = {0};
-    trp_status status = run_conv(b, n, options, &ran, &error);
+    trp_status status = db_conv(b, n, options, &ran, &error);
     if (status != TRP_OK)
         h_fail(__FILE__, __LINE__, "%s", error.message);
     return ran;
@@ -375,7 +316,7 @@ static void no_compiler(void)
     trp_error error = {0};
     db_bed b = open_bed("");
     h_kernels_tell(&b.k, "compile_fails", "x.cu(1): error: no such luck\n");
-    H_IS(run_conv(&b, 1, (trp_dnn_options){0}, &ran, &error), TRP_E_LIBRARY);
+    H_IS(db_conv(&b, 1, (trp_dnn_options){0}, &ran, &error), TRP_E_LIBRARY);
     H_CHECK(strstr(error.message, "no such luck"));
     h_kernels_tell(&b.k, "cudnn_takes", "all");
     ran = conv(&b, 1, (trp_dnn_options){0});

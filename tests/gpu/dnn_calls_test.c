@@ -162,8 +162,7 @@ static trp_status run_with(trp_system *system, const char *result, trp_error *er
     return status;
 }
 
-/* What cuDNN has planned and then does not run, kernels of the actor's do. What it breaks at is an
- * error. */
+/* What cuDNN has planned and then does not run, kernels of the actor's do. */
 static void refused(void)
 {
     trp_error error = {0};
@@ -173,8 +172,7 @@ static void refused(void)
     setenv("TROUPE_CACHE_DIR", cache, 1);
     setenv("FAKE_CUDNN_TAKES", "conv", 1);
     system = h_system_create(NULL);
-    H_IS(run_with(system, "5000", &error), TRP_E_LIBRARY);
-    H_CHECK(strstr(error.message, "cudnnBackendExecute"));
+    H_OK(run_with(system, "5000", &error));
     H_OK(run_with(system, "2000", &error));
     H_OK(run_with(system, "3000", &error));
     H_OK(trp_system_destroy(system));

@@ -1,5 +1,7 @@
 #include "support/dnn_bed.h"
 
+enum { CHANNELS = 16, SIDE = 6 };
+
 static void enter(db_bed *b)
 {
     b->k.world = h_open(&b->options);
@@ -26,6 +28,17 @@ void db_reopen(db_bed *b)
     enter(b);
 }
 
+void db_have_reference(db_bed *b, const char *takes)
+{
+    trp_dnn_ran ran;
+    trp_error error = {0};
+    h_kernels_tell(&b->k, "cudnn_takes", "");
+    if (db_conv(b, 1, (trp_dnn_options){.workspace_bytes = 1}, &ran, &error) != TRP_OK)
+        h_fail(__FILE__, __LINE__, "%s", error.message);
+    h_kernels_tell(&b->k, "cudnn_takes", takes);
+    db_reopen(b);
+}
+
 trp_buffer db_buffer(const db_bed *b, size_t count, uint16_t value)
 {
     uint16_t *data = h_malloc(count * sizeof *data);
@@ -35,4 +48,64 @@ trp_buffer db_buffer(const db_bed *b, size_t count, uint16_t value)
     h_write(b->k.world.device, buffer, 0, data, count * sizeof *data);
     free(data);
     return buffer;
+}
+
+/* Graphs. */
+
+static trp_dnn_tensor image(trp_buffer buffer, int64_t n, int64_t c, int64_t h, int64_t w)
+{
+    return (trp_dnn_tensor){.type = TRP_F16, .rank = 4, .dim = {n, c, h, w}, .buffer = buffer};
+}
+
+/* relu(conv(1, 1) + 1), whose middle is 145: three nodes. */
+static trp_status send_conv(const db_bed *b, int64_t n, const trp_dnn_options *options,
+                            trp_buffer y, const trp_buffer in[3], trp_completion *done)
+{
+    const trp_dnn_tensor tensors[] = {{0},
+                                      image(in[0], n, CHANNELS, SIDE, SIDE),
+                                      image(in[1], CHANNELS, CHANNELS, 3, 3),
+                                      {0},
+                                      image(in[2], 1, CHANNELS, 1, 1),
+                                      {0},
+                                      image(y, n, CHANNELS, SIDE, SIDE)};
+    const trp_dnn_node nodes[] = {
+        {.kind = TRP_DNN_CONV_FORWARD,
+         .x = 1,
+         .w = 2,
+         .y = 3,
+         .pre_pad = {1, 1},
+         .post_pad = {1, 1}},
+        {.kind = TRP_DNN_POINTWISE, .pointwise = TRP_DNN_ADD, .x = 3, .b = 4, .y = 5},
+        {.kind = TRP_DNN_POINTWISE, .pointwise = TRP_DNN_RELU, .x = 5, .y = 6}};
+    const trp_dnn_graph_request r = {.tensors = tensors,
+                                     .tensor_count = 7,
+                                     .nodes = nodes,
+                                     .node_count = 3,
+                                     .options = *options};
+    return trp_dnn_graph(b->dnn, &r, done);
+}
+
+trp_status db_conv(const db_bed *b, int64_t n, trp_dnn_options options, trp_dnn_ran *ran,
+                   trp_error *error)
+{
+    const size_t count = (size_t)n * CHANNELS * SIDE * SIDE, middle = count - SIDE * SIDE / 2 - 4;
+    trp_buffer in[3] = {db_buffer(b, count, 0x3c00), db_buffer(b, CHANNELS * CHANNELS * 9, 0x3c00),
+                        db_buffer(b, CHANNELS, 0x3c00)},
+               y = db_buffer(b, count, 0x7e00);
+    uint16_t *got = h_malloc(count * sizeof *got);
+    trp_completion done = {0};
+    *ran = (trp_dnn_ran){.parts = 99};
+    options.ran = ran;
+    H_OK(send_conv(b, n, &options, y, in, &done));
+    trp_status status = h_await(done.future, error);
+    h_read(b->k.world.device, y, 0, got, count * sizeof *got);
+    if (status == TRP_OK) {
+        H_EQUAL(got[0], 0x5410);      /* 4 taps of 16: 64, and 1 */
+        H_EQUAL(got[middle], 0x5888); /* 9 of them: 144, and 1 */
+    }
+    free(got);
+    for (int i = 0; i < 3; i++)
+        H_OK(trp_buffer_free(b->k.world.device, in[i]));
+    H_OK(trp_buffer_free(b->k.world.device, y));
+    return status;
 }

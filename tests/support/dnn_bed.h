@@ -16,8 +16,16 @@ typedef struct db_bed {
 /* options NULL: h_options(). `takes`: what cuDNN takes at first. */
 db_bed db_open(const trp_device_options *options, const char *takes);
 void db_close(db_bed *b);
+/* Puts the reference that proofs compare with into the cache, which they then find there: cuDNN
+ * takes nothing meanwhile. */
+void db_have_reference(db_bed *b, const char *takes);
 /* Another worker, another process of the application's. */
 void db_reopen(db_bed *b);
+
+/* relu(conv(x, w) + b) of `n` images of 16 channels and 6 x 6 pixels, f16, all ones, as one
+ * request: sent, awaited, and checked if it ends well. options.ran is set to `ran`. */
+trp_status db_conv(const db_bed *b, int64_t n, trp_dnn_options options, trp_dnn_ran *ran,
+                   trp_error *error);
 
 /* f16, every element `value`. */
 trp_buffer db_buffer(const db_bed *b, size_t count, uint16_t value);

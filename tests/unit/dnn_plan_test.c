@@ -266,7 +266,7 @@ static void refusals(void **unused)
     n->port[0] = DNN_BUFFER(TRP_F32, DNN_ROWS, 64, 64);
     n->port[1] = DNN_BUFFER(TRP_F32, DNN_ROWS, 64, 64);
     n->port[2] = DNN_BUFFER(TRP_F32, DNN_ROWS, 64, 64);
-    refuse(g, "matmul", "no other kernel");
+    refuse(g, "matmul", "round f32 (tf32 is not set)");
     dnn_begin(g); /* the largest of nothing */
     n = dnn_node(g, TRP_DNN_REDUCTION, TRP_DNN_MOST, TRP_F32, 0);
     n->port[0] = DNN_BUFFER(TRP_F32, DNN_ROWS, 64, 0);

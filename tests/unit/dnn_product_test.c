@@ -308,7 +308,7 @@ static void assert_nothing_left(void)
 static void records(void **unused)
 {
     (void)unused;
-    enum { TEXT = 16 + 80, VERSION_AT = TEXT, ALGO_AT = TEXT + 8 };
+    enum { TEXT = 24 + 80, VERSION_AT = TEXT, ALGO_AT = TEXT + 8 };
     dnn_graph g;
     trp__dnn_graph graph;
     trp__dnn_plan *plan = make_well(&g, &graph), *read = NULL;
@@ -325,7 +325,7 @@ static void records(void **unused)
     for (size_t cut = 0; cut < size; cut += 7)
         assert_int_not_equal(trp__dnn_record_read(record, cut, &planner, &graph, &read, &error),
                              TRP_OK);
-    const size_t spoilt[] = {4 + 16, VERSION_AT, ALGO_AT, ALGO_AT + 8, ALGO_AT + 32};
+    const size_t spoilt[] = {4 + 24, VERSION_AT, ALGO_AT, ALGO_AT + 8, ALGO_AT + 32};
     for (size_t i = 0; i < sizeof spoilt / sizeof *spoilt; i++) {
         record[spoilt[i]] ^= 1;
         if (trp__dnn_record_read(record, size, &planner, &graph, &read, &error) == TRP_OK)

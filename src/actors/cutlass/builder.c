@@ -1,6 +1,7 @@
 #include "actors/cutlass/builder.h"
 
 #include "base/error.h"
+#include "worker/actor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -276,6 +277,14 @@ static trp_status take(trp__cutlass_builder *b, trp_error *error)
     return TRP_OK;
 }
 
+/* The builder is a kernel of the request's own: what waits for it has begun, and a deadline ends
+ * one that does not end. */
+static trp_status wait_for_it(trp__cutlass_builder *b)
+{
+    ((trp__instance *)b->instance)->makes = true;
+    return TRP_AGAIN;
+}
+
 static trp_status start(trp__cutlass_builder *b, const trp__cutlass_facts *facts,
                         const trp__cutlass_problem_key *key, trp_error *error)
 {
@@ -299,13 +308,14 @@ static trp_status start(trp__cutlass_builder *b, const trp__cutlass_facts *facts
         status = trp_cuda_check(b->instance, b->cu->cuEventRecord(b->done, b->stream),
                                 "cuEventRecord", error);
     b->busy = status == TRP_OK;
-    return status == TRP_OK ? TRP_AGAIN : status;
+    return status == TRP_OK ? wait_for_it(b) : status;
 }
 
 trp_status trp__cutlass_builder_find(trp__cutlass_builder *b, const trp__cutlass_facts *facts,
                                      const trp__cutlass_problem_key *key,
                                      const trp__cutlass_parameter **out, trp_error *error)
 {
+    ((trp__instance *)b->instance)->makes = false;
     *out = trp__lru_find(b->known, key);
     if (*out)
         return TRP_OK;
@@ -316,7 +326,7 @@ trp_status trp__cutlass_builder_find(trp__cutlass_builder *b, const trp__cutlass
         bool ours = memcmp((const char *)&b->key, (const char *)key, sizeof *key) == 0;
         trp__cu_result result = b->cu->cuEventQuery(b->done);
         if (result == TRP__CU_NOT_READY)
-            return TRP_AGAIN;
+            return wait_for_it(b);
         trp_error of_another;
         status = trp_cuda_check(b->instance, result, "cuEventQuery", error);
         if (status == TRP_OK)

@@ -210,7 +210,7 @@ static bool takes(const void *problem)
         return false;
     make_graph(x, &t);
     const trp_dnn_graph_request r = request_of(&t);
-    return trp__dnn_is_trusted(&r);
+    return trp__dnn_is_asked(&r);
 }
 
 static atomic_bool found;

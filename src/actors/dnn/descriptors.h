@@ -15,7 +15,7 @@ typedef struct trp__dnn_planner {
     trp__cudnn_descriptor device; /* a device's properties: plans can be made without the device */
     struct trp__kernel_modules *modules; /* of kernels of ours; NULL: there are none */
     struct trp__dnn_products *products;  /* cuBLASLt; NULL: it is not used */
-    bool distrust;                       /* the library is asked for nothing */
+    struct trp__dnn_prover *prover;      /* of engines; NULL: all are taken as they are */
 } trp__dnn_planner;
 
 /* Nodes `first` to `first` + `count` - 1 of a graph. */

@@ -28,6 +28,9 @@ typedef struct trp__direct {
     double value[TRP__DIRECT_TENSORS];           /* as its type holds it */
     bool used[TRP__DIRECT_TENSORS];
     int64_t count; /* of elements that threads have one each of, or blocks */
+    /* On the device: the numbers of those elements, `samples` of them. NULL: 0 to count - 1. */
+    const int64_t *sample;
+    int64_t samples;
     void *scratch; /* of nodes of training, see trp__train_op; NULL: there is none */
 } trp__direct;
 

@@ -2,6 +2,9 @@
 
 #include "actors/dnn/functions.h"
 #include "actors/dnn/train_op.h"
+#include "base/error.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 /* Which kernels a kind of node takes, in turn, and of which tensor they have a thread or a block
@@ -105,6 +108,90 @@ static void describe(const trp__dnn_graph *graph, const trp__dnn_node *node, voi
     trp__direct_train_shape(out);
 }
 
+/* Samples. */
+
+/* The number of the same place in another shape, in which dimensions may be 1; -1: it has another
+ * shape. */
+static int64_t number_within(const trp__dnn_tensor *from, const trp__dnn_tensor *to, int64_t number)
+{
+    int64_t at[TRP__DNN_RANK], result = 0;
+    if (from->rank != to->rank)
+        return -1;
+    for (int i = from->rank - 1; i >= 0; i--) {
+        if (to->dim[i] != from->dim[i] && to->dim[i] != 1)
+            return -1;
+        at[i] = number % from->dim[i];
+        number /= from->dim[i];
+    }
+    for (int i = 0; i < to->rank; i++)
+        result = result * to->dim[i] + (to->dim[i] == 1 ? 0 : at[i]);
+    return result;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Whether a block does a row of the last dimension, and all others of that row nothing. */
+static bool does_rows(size_t kernel)
+{
+    return kernels[kernel].first == TRP_DNN_ATTENTION_BACKWARD &&
+           kernels[kernel].port == TRP__DNN_ATTENTION_K;
+}
+
+/* Restricts a launch to the elements of its port that a sample needs, each once. It stays whole
+ * where all are needed, where the shapes say nothing about each other, and where the port is no
+ * tensor. */
+static trp_status restrict_launch(const trp__kernel_launch *launch, size_t kernel,
+                                  const trp__direct_sample *sample, trp__direct *d,
+                                  trp_error *error)
+{
+    const trp__cuda *cu = launch->modules->cu;
+    d->sample = NULL;
+    d->samples = 0;
+    if (kernels[kernel].port >= TRP__DIRECT_TENSORS || trp__dnn_is_training(d->node.kind))
+        return TRP_OK;
+    const trp__dnn_tensor *shape = &d->tensor[kernels[kernel].port];
+    const int64_t width = does_rows(kernel) ? shape->dim[shape->rank - 1] : 1;
+    int64_t *numbers = malloc((sample->count + 1) * sizeof *numbers);
+    size_t count = 0;
+    if (!numbers)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for %zu numbers", sample->count);
+    for (size_t i = 0; i < sample->count; i++) {
+        int64_t number = number_within(sample->tensor, shape, sample->number[i]);
+        if (number < 0) {
+            free(numbers);
+            return TRP_OK;
+        }
+        numbers[i] = number / width;
+    }
+    qsort(numbers, sample->count, sizeof *numbers, compare_numbers);
+    for (size_t i = 0; i < sample->count; i++) {
+        if (count == 0 || numbers[count - 1] != numbers[i])
+            numbers[count++] = numbers[i];
+    }
+    trp_status status = TRP_OK;
+    if (count > 0 && (int64_t)count * width < d->count) {
+        status =
+            trp__kernel_check(launch->instance, cu->cuStreamSynchronize(trp__kernel_stream(launch)),
+                              "cuStreamSynchronize", error);
+        if (status == TRP_OK)
+            status = trp__kernel_check(
+                launch->instance,
+                trp__cuda_upload(cu, sample->room, numbers, count * sizeof *numbers),
+                "cuMemcpyHtoD", error);
+        d->sample = (const int64_t *)(uintptr_t)sample->room;
+        d->samples = (int64_t)count;
+        d->count = (int64_t)count * width;
+    }
+    free(numbers);
+    return status;
+}
+
+/* Launches. */
+
 uint64_t trp__direct_workspace(const trp__dnn_graph *graph, const trp__dnn_node *node)
 {
     const trp__dnn_tensor *tensor[TRP__DNN_PORTS];
@@ -115,8 +202,9 @@ uint64_t trp__direct_workspace(const trp__dnn_graph *graph, const trp__dnn_node 
     return trp__train_op_of(node->kind)->device_bytes(node, tensor);
 }
 
-trp_status trp__direct_launch(const trp__dnn_graph *graph, uint32_t node,
-                              const trp__kernel_launch *launch, trp_error *error)
+trp_status trp__direct_launch_sample(const trp__dnn_graph *graph, uint32_t node,
+                                     const trp__kernel_launch *launch,
+                                     const trp__direct_sample *sample, trp_error *error)
 {
     const int64_t blocks_max = 1 << 20;
     trp__direct d;
@@ -130,14 +218,23 @@ trp_status trp__direct_launch(const trp__dnn_graph *graph, uint32_t node,
         d.count = trp__direct_count(&d, kernels[i].port);
         if (d.count == 0)
             continue;
+        if (sample)
+            status = restrict_launch(launch, i, sample, &d, error);
         const int64_t blocks =
             kernels[i].blocks ? d.count : (d.count - 1) / TRP__DIRECT_THREADS + 1;
-        status = trp__kernels_function(launch->modules, launch->instance, TRP__MODULE_DIRECT,
-                                       kernels[i].name, &function, error);
+        if (status == TRP_OK)
+            status = trp__kernels_function(launch->modules, launch->instance, TRP__MODULE_DIRECT,
+                                           kernels[i].name, &function, error);
         if (status == TRP_OK)
             status = trp__kernel_enqueue(launch, function,
                                          (uint64_t)(blocks < blocks_max ? blocks : blocks_max),
                                          TRP__DIRECT_THREADS, 0, &d, error);
     }
     return status;
+}
+
+trp_status trp__direct_launch(const trp__dnn_graph *graph, uint32_t node,
+                              const trp__kernel_launch *launch, trp_error *error)
+{
+    return trp__direct_launch_sample(graph, node, launch, NULL, error);
 }

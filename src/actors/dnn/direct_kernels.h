@@ -21,11 +21,20 @@
 
 enum { DIMS = TRP__DNN_SPATIAL };
 
-/* One of `count` things for each thread, or for each block. */
+/* The number of thing `n`: a proof wants only some of them. */
+static int64_t picked(const trp__direct *d, int64_t n)
+{
+    return d->sample ? d->sample[n] : n;
+}
+
+/* One of `count` things for each thread, or for each block, of a kernel whose parameter is d. */
 #define FOR_THREADS(i, count)                                                                      \
-    for (int64_t i = (int64_t)TRP__BLOCK * TRP__THREADS + TRP__THREAD; i < (count);                \
-         i += (int64_t)TRP__BLOCKS * TRP__THREADS)
-#define FOR_BLOCKS(i, count)   for (int64_t i = TRP__BLOCK; i < (count); i += TRP__BLOCKS)
+    for (int64_t i##_at = (int64_t)TRP__BLOCK * TRP__THREADS + TRP__THREAD, i = 0;                 \
+         i##_at < (count) && (i = picked(&d, i##_at), true);                                       \
+         i##_at += (int64_t)TRP__BLOCKS * TRP__THREADS)
+#define FOR_BLOCKS(i, count)                                                                       \
+    for (int64_t i##_at = TRP__BLOCK, i = 0; i##_at < (count) && (i = picked(&d, i##_at), true);   \
+         i##_at += TRP__BLOCKS)
 #define FOR_IN_BLOCK(i, count) for (int64_t i = TRP__THREAD; i < (count); i += TRP__THREADS)
 
 /* --- Elements --- */

@@ -14,8 +14,8 @@ extern const trp_actor_impl trp__dnn_cuda, trp__dnn_host;
 trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request);
 
 /* Whether a request is right as far as its buffers' sizes do not matter, and all of its nodes are
- * such that cuDNN may be asked for them, together or in parts (trust.h). */
-bool trp__dnn_is_trusted(const trp_dnn_graph_request *request);
+ * such that cuDNN may be asked for them, together or in parts (quirks.h). */
+bool trp__dnn_is_asked(const trp_dnn_graph_request *request);
 
 /* In the worker: the graph of a request, and the place for how it was run. */
 trp_status trp__dnn_job_graph(const trp_job *job, trp__dnn_graph *graph, trp_dnn_ran **ran,

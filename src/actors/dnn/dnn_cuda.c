@@ -1,9 +1,11 @@
 /* The dnn actor on NVIDIA GPUs: cuDNN's backend API. */
 #include "actors/dnn/direct_cuda.h"
 #include "actors/dnn/dnn.h"
+#include "actors/dnn/kernels/background.h"
 #include "actors/dnn/kernels/fused.h"
 #include "actors/dnn/plan_record.h"
 #include "actors/dnn/product_cublaslt.h"
+#include "actors/dnn/proof.h"
 #include "actors/dnn/rnn_cuda.h"
 #include "actors/dnn/tune_cuda.h"
 #include "actors/dnn/warm.h"
@@ -36,7 +38,8 @@ typedef struct plan_key {
 
 /* What the side thread works on, or has: only one graph at a time. */
 typedef struct making {
-    bool begun, distrust;
+    bool begun;
+    const trp__dnn_plan *refused; /* in the place of this one, which stays until it is replaced */
     plan_key key;
     void *bytes; /* a copy of the graph */
     trp__dnn_graph graph;
@@ -46,17 +49,20 @@ typedef struct making {
 } making;
 
 typedef struct state {
+    trp_instance *instance;
     const trp__cuda *cu;
     const trp__cudnn *lib;
     trp__cu_device device;
     trp__cu_context context;  /* the device's primary one, held; NULL: not yet */
     trp__cudnn_handle handle; /* on the actor's stream */
     trp__dnn_planner planner; /* the side thread's; its handle is its own, if it needs one */
+    trp__dnn_prover prover;   /* likewise */
     trp__lru *plans;          /* trp__dnn_plan *, by plan_key */
     trp__side *side;
     trp__store *store; /* of plans and kernels; NULL: there is none */
     trp__kernel_modules modules;
-    trp__fused fused; /* its modules are these */
+    trp__fused fused;          /* its modules are these */
+    trp__background reference; /* the compile of the module that proofs compare with */
     trp__dnn_products products;
     trp__dnn_site site;
     uint64_t l2_bytes; /* of the device's cache */
@@ -88,6 +94,7 @@ static void stop(trp_instance *instance)
     trp__side_stop(s->side);
     end_making(&s->making);
     trp__lru_destroy(s->plans);
+    trp__dnn_prover_end(&s->prover, instance);
     trp__dnn_products_close(&s->products);
     if (s->planner.lib)
         trp__cudnn_drop(s->lib, &s->planner.device);
@@ -96,6 +103,7 @@ static void stop(trp_instance *instance)
     if (s->handle)
         s->lib->cudnnDestroy(s->handle);
     trp__dnn_scratch_free(instance, s->cu, &s->scratch);
+    trp__background_stop(&s->reference);
     trp__fused_stop(&s->fused, instance);
     if (s->cu)
         trp__kernels_end(&s->modules, instance);
@@ -144,6 +152,14 @@ static trp_status describe_site(trp_instance *instance, trp_error *error)
         .cu = s->cu, .store = s->store, .target = site->target, .processors = s->processors};
     s->planner.modules = &s->modules;
     s->planner.products = &s->products;
+    s->planner.prover = &s->prover;
+    s->prover = (trp__dnn_prover){.cu = s->cu,
+                                  .lib = s->lib,
+                                  .verdicts = {.store = s->store, .site = site},
+                                  .name = instance->name,
+                                  .owner = trp__instance_owner(instance),
+                                  .unwanted = &s->unwanted,
+                                  .off = trp__instance_proof_off(instance)};
     return TRP_OK;
 }
 
@@ -171,12 +187,15 @@ static trp_status open_library(trp_instance *instance, trp_error *error)
 static void warm_up(void *argument)
 {
     const state *s = argument;
-    (void)trp__dnn_warm_up(&s->planner, &s->site, s->store, &s->unwanted);
+    trp__dnn_planner planner = s->planner;
+    planner.prover = NULL; /* nothing of it serves */
+    (void)trp__dnn_warm_up(&planner, &s->site, s->store, &s->unwanted);
 }
 
 static trp_status init(trp_instance *instance, trp_error *error)
 {
     state *s = instance->state;
+    s->instance = instance;
     trp_status status = trp__cudnn_load(&s->lib, error);
     if (status == TRP_OK)
         status = trp__cuda_load(&s->cu, error);
@@ -228,13 +247,26 @@ static bool use_record(state *s, const trp__key *key)
     trp__dnn_plan *plan;
     if (!trp__dnn_record_find(s->store, key, &s->planner, &m->graph, &plan))
         return false;
-    if (plan->tune < m->graph.head->tune) {
+    if (plan->tune < m->graph.head->tune || (!plan->proven && !s->prover.off)) {
         trp__dnn_plan_drop(plan);
         return false;
     }
     trp__dnn_plan_drop(m->plan);
     m->plan = plan;
     return true;
+}
+
+/* One that is not proven for lack of a reference or of memory is made again by the next process. */
+static void keep_record(state *s, const trp__key *key)
+{
+    if (s->making.plan->proven || s->prover.off)
+        trp__dnn_record_keep(s->store, key, s->making.plan);
+}
+
+static void note_proofs(state *s)
+{
+    s->making.plan->proven = !s->prover.unproven;
+    s->making.plan->postponed = s->prover.postponed;
 }
 
 /* Searches, unless another thread or process is at it: then waits for what that finds. False:
@@ -257,15 +289,61 @@ static bool search_once(state *s, const trp__key *key)
         }
         trp__dnn_tune(&s->planner, s->cu, s->l2_bytes, m->graph.head->tune == TRP_TUNE_FULL,
                       m->plan);
+        note_proofs(s);
         m->plan->tune = m->graph.head->tune;
-        trp__dnn_record_keep(s->store, key, m->plan);
+        keep_record(s, key);
     }
     trp__store_claim_end(claim);
     return true;
 }
 
-/* Where the library has refused to run what it had planned, without it: there is nothing to search
- * then, and the record is to be another one. */
+/* What a library has refused to run is rejected before another plan is made. */
+static void reject_refused(state *s)
+{
+    const trp__dnn_plan *old = s->making.refused;
+    const trp__dnn_step *step = old ? &old->step[old->refused_step] : NULL;
+    if (!step)
+        return;
+    const trp__dnn_part part = {&old->lowered.graph, step->first, step->count};
+    trp__dnn_proof_reject(&s->prover, &part, step->engine.name, old->refused_reason);
+}
+
+static trp_status make_new(state *s)
+{
+    making *m = &s->making;
+    trp__dnn_plan_drop(m->plan);
+    m->plan = NULL;
+    s->prover.unproven = s->prover.postponed = s->prover.cancelled = false;
+    trp_status status = trp__dnn_plan_make(&s->planner, &m->graph, &m->plan, &m->error);
+    if (status == TRP_OK && m->plan)
+        note_proofs(s);
+    return status == TRP_OK && s->prover.cancelled ? TRP_E_CANCELLED : status;
+}
+
+/* A proof has broken the context, or left something in it that does not end: tells the worker, so
+ * that it ends. Its requests wait for the next one. */
+static void give_up(state *s)
+{
+    enum { LAUNCH_TIMEOUT = 702 };
+    trp_error ignored;
+    const int code = trp__cuda_sticky(s->prover.error.code) ? s->prover.error.code : LAUNCH_TIMEOUT;
+    s->instance->services->cuda_fail(s->instance, code, "a proof", &ignored);
+}
+
+/* Where a library has refused to run what it had planned there is nothing to search, and the record
+ * is to be another one. */
+static void finish_plan(state *s, const trp__key *key)
+{
+    making *m = &s->making;
+    if (m->graph.head->tune != TRP_TUNE_OFF && !m->refused) {
+        if (!search_once(s, key))
+            m->status = TRP_E_CANCELLED;
+        return;
+    }
+    m->plan->tune = m->graph.head->tune;
+    keep_record(s, key);
+}
+
 static void make_plan(void *argument)
 {
     state *s = argument;
@@ -273,17 +351,14 @@ static void make_plan(void *argument)
     trp__key key;
     trp__dnn_record_key(&s->site, &m->graph, &key);
     m->status = TRP_OK;
-    s->planner.distrust = m->distrust;
-    if (m->distrust || !use_record(s, &key)) {
-        m->status = trp__dnn_plan_make(&s->planner, &m->graph, &m->plan, &m->error);
-        if (m->status == TRP_OK && m->graph.head->tune != TRP_TUNE_OFF && !m->distrust) {
-            if (!search_once(s, &key))
-                m->status = TRP_E_CANCELLED;
-        } else if (m->status == TRP_OK) {
-            m->plan->tune = m->graph.head->tune;
-            trp__dnn_record_keep(s->store, &key, m->plan);
-        }
+    reject_refused(s);
+    if (m->refused || !use_record(s, &key)) {
+        m->status = make_new(s);
+        if (m->status == TRP_OK && m->plan)
+            finish_plan(s, &key);
     }
+    if (s->prover.broken)
+        give_up(s);
     trp__key_end(&key);
 }
 
@@ -296,7 +371,7 @@ static bool is_made(const state *s, const plan_key *key, const trp__dnn_graph *g
 }
 
 static trp_status begin_plan(state *s, const plan_key *key, const trp__dnn_graph *graph,
-                             bool distrust, trp_error *error)
+                             uint8_t tune, const trp__dnn_plan *refused, trp_error *error)
 {
     making *m = &s->making;
     size_t bytes = trp__dnn_bytes(graph->head);
@@ -305,10 +380,11 @@ static trp_status begin_plan(state *s, const plan_key *key, const trp__dnn_graph
     if (!m->bytes)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for a graph of %zu bytes", bytes);
     memcpy(m->bytes, graph->head, bytes);
+    ((trp__dnn_head *)m->bytes)->tune = tune;
     m->graph = trp__dnn_graph_at(m->bytes);
     m->key = *key;
     m->begun = true;
-    m->distrust = distrust;
+    m->refused = refused;
     atomic_store(&s->unwanted, false);
     trp__side_run(s->side, make_plan, s);
     return TRP_AGAIN;
@@ -323,6 +399,26 @@ static trp__dnn_plan *keep_plan(state *s, const plan_key *key, trp__dnn_plan *pl
     return plan;
 }
 
+/* Takes what the side thread has made; NULL: an error, or it was called off. The reference that
+ * proofs lacked is compiled from now on. */
+static trp__dnn_plan *take_plan(state *s)
+{
+    making *m = &s->making;
+    trp__dnn_plan *plan = m->status == TRP_OK ? m->plan : NULL;
+    if (!plan)
+        return NULL;
+    m->plan = NULL;
+    if (plan->postponed)
+        trp__background_begin(&s->reference, &s->modules, TRP__MODULE_DIRECT);
+    return keep_plan(s, &m->key, plan);
+}
+
+/* Whether a plan serves unproven whose proofs can be made by now. */
+static bool can_be_proven(const state *s, const trp__dnn_plan *plan)
+{
+    return plan->postponed && trp__background_ended(&s->reference) && s->reference.status == TRP_OK;
+}
+
 /* TRP_AGAIN while it is made. */
 static trp_status find_plan(state *s, const plan_key *key, const trp__dnn_graph *graph,
                             trp__dnn_plan **out, trp_error *error)
@@ -332,28 +428,35 @@ static trp_status find_plan(state *s, const plan_key *key, const trp__dnn_graph 
     *out = known ? *known : NULL;
     const bool same = *out && trp__dnn_same_graph((*out)->key, graph->head);
     const bool refused = same && (*out)->refused;
-    if (same && !refused && (*out)->tune >= graph->head->tune)
+    const bool serves = same && !refused && (*out)->tune >= graph->head->tune;
+    if (serves && !can_be_proven(s, *out))
         return TRP_OK;
-    bool ours = is_made(s, key, graph);
+    const bool ours = is_made(s, key, graph);
     if (trp__side_busy(s->side)) {
         if (!ours) /* the request that it was for is gone */
             atomic_store(&s->unwanted, true);
         return TRP_AGAIN;
     }
+    if (s->prover.broken) /* this worker is about to end */
+        return TRP_AGAIN;
     if (m->begun) {
-        trp_status status = m->status;
-        if (status == TRP_OK) { /* also of one that was cancelled meanwhile */
-            trp__dnn_plan *plan = keep_plan(s, &m->key, m->plan);
-            m->plan = NULL;
-            *out = plan;
-        }
-        if (ours && status != TRP_E_CANCELLED && status != TRP_OK)
-            *error = m->error;
+        const trp_status status = m->status;
+        *error = m->error;
+        trp__dnn_plan *made = take_plan(s);
         end_making(m);
-        if (ours && status != TRP_E_CANCELLED)
-            return status;
+        if (!ours || status == TRP_E_CANCELLED) /* what is kept may have changed */
+            return find_plan(s, key, graph, out, error);
+        if (made) {
+            made->found = made->found || serves; /* it was there, if not proven */
+            *out = made;
+        } else if (serves) {
+            (*out)->postponed = false; /* it goes on unproven */
+        }
+        return serves ? TRP_OK : status;
     }
-    return begin_plan(s, key, graph, refused, error);
+    trp__background_take(&s->reference);
+    return begin_plan(s, key, graph, serves ? (*out)->tune : graph->head->tune,
+                      refused ? *out : NULL, error);
 }
 
 /* Requests. */
@@ -405,10 +508,60 @@ static trp_status zero_results(trp_instance *instance, const trp__dnn_graph *g,
     return status;
 }
 
-/* TRP_AGAIN: the library has refused the first piece, so that nothing is done yet, and the plan
- * will be another one. */
-static trp_status launch(trp_instance *instance, trp__dnn_plan *plan, const trp__dnn_graph *graph,
-                         void *at[], trp_error *error)
+/* Enqueues a piece. */
+static trp_status launch_step(trp__dnn_plan *plan, trp__dnn_step *step, trp__cudnn_handle handle,
+                              const trp__kernel_launch *kernel, trp_error *error)
+{
+    const trp__dnn_graph *lowered = &plan->lowered.graph;
+    switch (step->way) {
+    case TRP__DNN_WAY_ENGINE:
+        return trp__dnn_step_launch(plan, step, handle, kernel->at, kernel->workspace, error);
+    case TRP__DNN_WAY_PRODUCT:
+        return trp__dnn_product_launch(&step->engine, kernel->at, kernel->workspace,
+                                       kernel->instance->stream, error);
+    case TRP__DNN_WAY_DIRECT:
+        return trp__direct_launch(lowered, step->first, kernel, error);
+    case TRP__DNN_WAY_KERNEL:
+        return step->family->launch(step->kernel, kernel, error);
+    default:
+        return zero_results(kernel->instance, lowered, &lowered->node[step->first], kernel->at,
+                            error);
+    }
+}
+
+/* Whether a library has refused to run a piece, for which there is another way. */
+static bool is_refused(trp_instance *instance, const trp__dnn_step *step, const trp_error *error)
+{
+    const state *s = instance->state;
+    if ((step->way != TRP__DNN_WAY_ENGINE && step->way != TRP__DNN_WAY_PRODUCT) ||
+        !trp__dnn_is_refusal(error))
+        return false;
+    trp__cu_result result = s->cu->cuStreamQuery(instance->stream);
+    return result == TRP__CU_SUCCESS || result == TRP__CU_NOT_READY;
+}
+
+/* Whether a request writes what it reads, so that it can't run from the start again. */
+static bool is_in_place(const trp_job *job)
+{
+    for (uint32_t w = 0; w < job->access_count; w++) {
+        const trp_job_access *to = &job->access[w];
+        if ((to->mode & TRP_ACCESS_READ_WRITE) == TRP_ACCESS_READ_WRITE)
+            return true;
+        for (uint32_t r = 0; r < job->access_count && (to->mode & TRP_ACCESS_WRITE); r++) {
+            const trp_job_access *from = &job->access[r];
+            const uintptr_t a = (uintptr_t)to->address, b = (uintptr_t)from->address;
+            if ((from->mode & TRP_ACCESS_READ) && a < b + from->bytes && b < a + to->bytes)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* TRP_AGAIN: a library has refused a piece, so that the plan will be another one, which runs from
+ * the start: inputs are as they were. Where a piece has run and inputs may have been overwritten
+ * the refusal is the request's error; the next request has another plan. */
+static trp_status launch(trp_instance *instance, trp_job *job, trp__dnn_plan *plan,
+                         const trp__dnn_graph *graph, void *at[], trp_error *error)
 {
     state *s = instance->state;
     const trp__dnn_graph *lowered = &plan->lowered.graph;
@@ -429,20 +582,16 @@ static trp_status launch(trp_instance *instance, trp__dnn_plan *plan, const trp_
                                        .number = plan->number,
                                        .workspace = workspace};
     for (uint32_t i = 0; i < plan->steps && status == TRP_OK; i++) {
-        trp__dnn_step *step = &plan->step[i];
-        if (step->way == TRP__DNN_WAY_ENGINE) {
-            status = trp__dnn_step_launch(plan, step, s->handle, at, workspace, error);
-            plan->refused = status != TRP_OK && trp__dnn_is_refusal(error);
-            if (plan->refused && i == 0)
-                return TRP_AGAIN;
-        } else if (step->way == TRP__DNN_WAY_PRODUCT)
-            status = trp__dnn_product_launch(&step->engine, at, workspace, instance->stream, error);
-        else if (step->way == TRP__DNN_WAY_DIRECT)
-            status = trp__direct_launch(lowered, step->first, &kernel, error);
-        else if (step->way == TRP__DNN_WAY_KERNEL)
-            status = step->family->launch(step->kernel, &kernel, error);
-        else
-            status = zero_results(instance, lowered, &lowered->node[step->first], at, error);
+        status = launch_step(plan, &plan->step[i], s->handle, &kernel, error);
+        if (status == TRP_OK || !is_refused(instance, &plan->step[i], error))
+            continue;
+        plan->refused = true;
+        plan->refused_step = i;
+        trp__copy_string(plan->refused_reason, sizeof plan->refused_reason, error->message);
+        if (i == 0 && plan->step[i].way == TRP__DNN_WAY_ENGINE)
+            return TRP_AGAIN; /* nothing is in the stream */
+        job->progress = 1;
+        return is_in_place(job) ? status : TRP_AGAIN;
     }
     return status;
 }
@@ -466,6 +615,7 @@ static void describe(const trp__dnn_plan *plan, trp_dnn_ran *ran)
     uint32_t heaviest = 0;
     *ran = (trp_dnn_ran){.parts = plan->steps ? plan->steps : 1,
                          .found = plan->found,
+                         .proven = plan->proven,
                          .tuned = plan->tune != TRP_TUNE_OFF,
                          .workspace_bytes = plan->workspace};
     for (uint32_t i = 1; i < plan->steps; i++) {
@@ -535,7 +685,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     status = find_plan(s, &key, &graph, &plan, error);
     if (status != TRP_OK || !plan)
         return status;
-    status = launch(instance, plan, &graph, at, error);
+    status = launch(instance, job, plan, &graph, at, error);
     if (status == TRP_OK) {
         describe(plan, ran);
         plan->found = true; /* by those that come */

@@ -1,6 +1,7 @@
 #include "actors/dnn/engines.h"
 
 #include "actors/dnn/product_cublaslt.h"
+#include "actors/dnn/proof.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -14,17 +15,21 @@ enum {
     CONFIGS = 64, /* of one mode of the heuristics */
     NOTES = 32,
     KNOBS = 32,
+    REJECTIONS = 8, /* of a part: its other engines are most likely no better */
 };
 
 /* What has become of the engines that were proposed, for the message if none is left. */
 typedef struct search {
     const trp__dnn_planner *planner;
+    const trp__dnn_part *part;
     const trp__dnn_head *head;
     trp__cudnn_descriptor graph;
+    const char *only;                 /* the name of the one that is wanted; NULL: any */
     bool rounds_inputs_only_if_asked; /* without tf32 no engine for f32 may use tensor cores */
     trp__dnn_engine *out;
     uint32_t room, count;
-    uint32_t proposed, random, rounding, large;
+    uint32_t proposed, random, rounding, large, rejected;
+    bool broken;    /* a proof has broken the context */
     trp_error last; /* what the library said of the last one that it refused */
 } search;
 
@@ -174,6 +179,30 @@ static void name_engine(const trp__cudnn *lib, trp__cudnn_descriptor engine,
     add_knobs(lib, config, &name);
 }
 
+/* Takes a plan that was made last, or drops it. */
+static void judge_engine(search *s, trp__dnn_engine *made)
+{
+    if (trp__dnn_proof_accepts(s->planner, s->part, made)) {
+        s->count++;
+        return;
+    }
+    trp__dnn_engine_drop(s->planner->lib, made);
+    s->rejected++;
+    s->broken = s->planner->prover->broken;
+    if (s->broken)
+        s->last = s->planner->prover->error;
+}
+
+/* Before anything is compiled for it. */
+static bool is_wanted(search *s, const trp__dnn_engine *named)
+{
+    if (s->only)
+        return strcmp(s->only, named->name) == 0;
+    const bool rejected = trp__dnn_proof_rejects(s->planner, s->part, named->name);
+    s->rejected += rejected;
+    return !rejected;
+}
+
 /* TRP_OK also if nothing comes of it. */
 static trp_status try_config(search *s, trp__cudnn_descriptor config)
 {
@@ -188,7 +217,9 @@ static trp_status try_config(search *s, trp__cudnn_descriptor config)
         return trp__error_set(&s->last, TRP_E_MEMORY, "no memory for cuDNN's engines");
     trp_status status = get(lib, config, TRP__CUDNN_ATTR_ENGINECFG_ENGINE,
                             TRP__CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine, &s->last);
-    if (status == TRP_OK && is_allowed(s, engine)) {
+    if (status == TRP_OK)
+        name_engine(lib, engine, config, made);
+    if (status == TRP_OK && is_wanted(s, made) && is_allowed(s, engine)) {
         trp__cudnn_maker m = begin_plan(s->planner, &s->last);
         trp__cudnn_set_descriptor(&m, TRP__CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
         status = finish_plan(lib, &m, made, &s->last);
@@ -196,12 +227,11 @@ static trp_status try_config(search *s, trp__cudnn_descriptor config)
             s->large++;
             trp__dnn_engine_drop(lib, made);
         } else if (status == TRP_OK) {
-            name_engine(lib, engine, config, made);
-            s->count++;
+            judge_engine(s, made);
         }
     }
     trp__cudnn_drop(lib, &engine);
-    return status == TRP_E_MEMORY ? status : TRP_OK;
+    return s->broken ? TRP_E_LIBRARY : status == TRP_E_MEMORY ? status : TRP_OK;
 }
 
 static trp_status ask(search *s, int mode, trp__cudnn_descriptor *heuristics)
@@ -216,7 +246,8 @@ static trp_status ask(search *s, int mode, trp__cudnn_descriptor *heuristics)
     return trp__cudnn_finish(&m, heuristics);
 }
 
-/* Adds what one mode of the heuristics proposes. Only a lack of memory is an error. */
+/* Adds what one mode of the heuristics proposes. Only a lack of memory is an error, and a proof
+ * that has broken the context. */
 static trp_status search_mode(search *s, int mode)
 {
     const trp__cudnn *lib = s->planner->lib;
@@ -233,12 +264,14 @@ static trp_status search_mode(search *s, int mode)
     if (status == TRP_OK)
         status = get(lib, heuristics, TRP__CUDNN_ATTR_ENGINEHEUR_RESULTS,
                      TRP__CUDNN_TYPE_BACKEND_DESCRIPTOR, CONFIGS, &count, config, &s->last);
-    for (int64_t i = 0; i < count && i < CONFIGS && s->count < s->room && status == TRP_OK; i++)
+    for (int64_t i = 0; i < count && i < CONFIGS && s->count < s->room &&
+                        s->rejected < REJECTIONS && status == TRP_OK;
+         i++)
         status = try_config(s, config[i]);
     for (int i = 0; i < CONFIGS; i++)
         trp__cudnn_drop(lib, &config[i]);
     trp__cudnn_drop(lib, &heuristics);
-    return status == TRP_E_MEMORY ? status : TRP_OK;
+    return s->broken || status == TRP_E_MEMORY ? status : TRP_OK;
 }
 
 static bool reads_f32(const trp__dnn_graph *g, const trp__dnn_node *node)
@@ -266,7 +299,7 @@ static bool multiplies_f32(const trp__dnn_part *part)
 static trp_status none_left(const search *s, const trp__dnn_part *part, trp_error *error)
 {
     const trp__dnn_node *node = &part->graph->node[part->first];
-    char text[96];
+    char text[128];
     trp__text t = {.out = text, .size = sizeof text};
     text[0] = '\0';
     if (s->random)
@@ -275,6 +308,8 @@ static trp_status none_left(const search *s, const trp__dnn_part *part, trp_erro
         trp__text_add(&t, ", %" PRIu32 " round f32 (tf32 is not set)", s->rounding);
     if (s->large)
         trp__text_add(&t, ", %" PRIu32 " need more workspace", s->large);
+    if (s->rejected)
+        trp__text_add(&t, ", %" PRIu32 " not right here", s->rejected);
     trp_status status = trp__cudnn_broke(s->last.code) ? TRP_E_LIBRARY : TRP_E_UNSUPPORTED;
     return trp__error_set_code(error, status, "cudnn", s->last.code,
                                "cuDNN has no engine for %s%s: %" PRIu32 " proposed%s%s%s",
@@ -282,8 +317,9 @@ static trp_status none_left(const search *s, const trp__dnn_part *part, trp_erro
                                s->proposed, text, s->last.message[0] ? "; " : "", s->last.message);
 }
 
-trp_status trp__dnn_engines(const trp__dnn_planner *planner, const trp__dnn_part *part,
-                            uint32_t room, trp__dnn_engine out[], uint32_t *count, trp_error *error)
+static trp_status find_engines(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                               const char *only, uint32_t room, trp__dnn_engine out[],
+                               uint32_t *count, trp_error *error)
 {
     static const int modes[] = {
         [TRP_DNN_HEURISTIC_A] = TRP__CUDNN_HEUR_MODE_A,
@@ -292,7 +328,9 @@ trp_status trp__dnn_engines(const trp__dnn_planner *planner, const trp__dnn_part
     };
     const trp__dnn_head *head = part->graph->head;
     search s = {.planner = planner,
+                .part = part,
                 .head = head,
+                .only = only,
                 .rounds_inputs_only_if_asked = !head->tf32 && multiplies_f32(part),
                 .out = out,
                 .room = room};
@@ -305,11 +343,26 @@ trp_status trp__dnn_engines(const trp__dnn_planner *planner, const trp__dnn_part
         status = search_mode(&s, TRP__CUDNN_HEUR_MODE_FALLBACK);
     trp__cudnn_drop(planner->lib, &s.graph);
     *count = s.count;
-    if (status != TRP_OK) { /* out of memory: those that were made are no use */
+    if (status != TRP_OK) { /* those that were made are no use */
         while (*count > 0)
             trp__dnn_engine_drop(planner->lib, &out[--*count]);
         *error = s.last;
         return status;
     }
     return s.count > 0 ? TRP_OK : none_left(&s, part, error);
+}
+
+trp_status trp__dnn_engines(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                            uint32_t room, trp__dnn_engine out[], uint32_t *count, trp_error *error)
+{
+    return find_engines(planner, part, NULL, room, out, count, error);
+}
+
+trp_status trp__dnn_engine_named(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                                 const char *name, trp__dnn_engine *out, trp_error *error)
+{
+    trp__dnn_planner unproven = *planner;
+    uint32_t count;
+    unproven.prover = NULL;
+    return find_engines(&unproven, part, name, 1, out, &count, error);
 }

@@ -20,6 +20,10 @@ trp_status trp__dnn_engines(const trp__dnn_planner *planner, const trp__dnn_part
                             uint32_t room, trp__dnn_engine out[], uint32_t *count,
                             trp_error *error);
 
+/* The one of a name alone, which need not be proven. */
+trp_status trp__dnn_engine_named(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                                 const char *name, trp__dnn_engine *out, trp_error *error);
+
 void trp__dnn_engine_drop(const trp__cudnn *lib, trp__dnn_engine *engine);
 
 /* The text that the library makes the same plan from again, in any process with the same version

@@ -2,7 +2,7 @@
 #include "actors/dnn/dnn.h"
 #include "actors/dnn/making.h"
 #include "actors/dnn/overlap.h"
-#include "actors/dnn/trust.h"
+#include "actors/dnn/quirks.h"
 #include "base/checksum.h"
 #include "base/error.h"
 
@@ -385,7 +385,7 @@ trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request)
     return status;
 }
 
-bool trp__dnn_is_trusted(const trp_dnn_graph_request *r)
+bool trp__dnn_is_asked(const trp_dnn_graph_request *r)
 {
     trp_error ignored;
     making m = {.given = r->tensors, .nodes = r->nodes, .error = &ignored};
@@ -395,6 +395,6 @@ bool trp__dnn_is_trusted(const trp_dnn_graph_request *r)
     const trp__dnn_graph graph = {.head = &m.head, .tensor = m.tensor, .node = m.node};
     uint32_t at = 0, count = 1;
     for (; at < m.head.nodes && count > 0; at += count)
-        count = trp__dnn_trusted(&graph, at);
+        count = trp__dnn_asked(&graph, at);
     return count > 0;
 }

@@ -2,8 +2,9 @@
 
 #include "actors/dnn/direct_cuda.h"
 #include "actors/dnn/product_cublaslt.h"
+#include "actors/dnn/proof.h"
+#include "actors/dnn/quirks.h"
 #include "actors/dnn/train.h"
-#include "actors/dnn/trust.h"
 #include "base/error.h"
 
 #include <troupe/convert.h>
@@ -16,6 +17,7 @@
 enum {
     TOGETHER = 8,    /* of what the library refuses as a whole, so many nodes are tried as one */
     ALIGNMENT = 256, /* of tensors between pieces */
+    PRODUCTS = 8,    /* algorithms of cuBLASLt's that are tried for a piece */
 };
 
 /* Life. */
@@ -71,7 +73,7 @@ bool trp__dnn_same_graph(const trp__dnn_head *a, const trp__dnn_head *b)
                0;
 }
 
-static void convert_value(uint8_t type, double value, void *out)
+void trp__dnn_value_store(uint8_t type, double value, void *out)
 {
     if (type == TRP_BOOL)
         *(uint8_t *)out = value != 0;
@@ -83,8 +85,7 @@ static void convert_value(uint8_t type, double value, void *out)
         (void)trp_convert(TRP_F64, &value, (trp_dtype)type, out, 1);
 }
 
-/* What a number is once its type holds it; the bits of one that is i64. */
-static double number_of(uint8_t type, const void *value)
+double trp__dnn_value_number(uint8_t type, const void *value)
 {
     double number = 0;
     if (type == TRP_BOOL || type == TRP_U8)
@@ -99,8 +100,8 @@ static double number_of(uint8_t type, const void *value)
 static void set_value(trp__dnn_plan *plan, uint32_t tensor, double value)
 {
     uint8_t type = plan->lowered.graph.tensor[tensor].type;
-    convert_value(type, value, plan->value[tensor]);
-    plan->number[tensor] = number_of(type, plan->value[tensor]);
+    trp__dnn_value_store(type, value, plan->value[tensor]);
+    plan->number[tensor] = trp__dnn_value_number(type, plan->value[tensor]);
 }
 
 void trp__dnn_plan_end(trp__dnn_plan *plan)
@@ -257,15 +258,41 @@ static uint32_t next_length(uint32_t length)
     return length > TOGETHER ? TOGETHER : length - 1;
 }
 
+/* Takes the first of some engines that may serve the part, and drops the others. TRP_E_UNSUPPORTED:
+ * none may; TRP_E_LIBRARY: a proof has broken the context. */
+static trp_status take_first(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                             trp__dnn_engine engines[], uint32_t count, trp__dnn_engine *out,
+                             trp_error *error)
+{
+    trp_status status = TRP_E_UNSUPPORTED;
+    for (uint32_t i = 0; i < count; i++) {
+        if (status == TRP_E_UNSUPPORTED && trp__dnn_proof_accepts(planner, part, &engines[i])) {
+            *out = engines[i];
+            status = TRP_OK;
+            continue;
+        }
+        trp__dnn_engine_drop(planner->lib, &engines[i]);
+        if (status == TRP_E_UNSUPPORTED && planner->prover && planner->prover->broken) {
+            *error = planner->prover->error;
+            status = TRP_E_LIBRARY;
+        }
+    }
+    return status;
+}
+
 /* By cuBLASLt. Without it the piece is cuDNN's or ours. */
 static trp_status add_product(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
-                              const trp__dnn_product *product, trp__dnn_plan *plan,
+                              uint32_t first, const trp__dnn_product *product, trp__dnn_plan *plan,
                               trp__dnn_engine *out, trp_error *error)
 {
+    const trp__dnn_part part = {graph, first, product->count};
+    trp__dnn_engine engines[PRODUCTS] = {{0}};
     trp_error reason = {0};
     uint32_t count = 0;
-    trp_status status =
-        trp__dnn_product_engines(planner, graph->head, product, 1, out, &count, &reason);
+    trp_status status = trp__dnn_product_engines(
+        planner, graph->head, product, planner->prover ? PRODUCTS : 1, engines, &count, &reason);
+    if (status == TRP_OK)
+        return take_first(planner, &part, engines, count, out, error);
     if (status == TRP_E_MISSING && planner->products)
         plan->makeshift = true;
     if (status == TRP_E_MISSING)
@@ -298,7 +325,7 @@ static trp_status add_piece(const trp__dnn_planner *planner, const trp__dnn_grap
         uint32_t count = 0;
         if (trp__dnn_product_of(graph, first, length, &product) &&
             trp__dnn_prefers_product(graph, first, &product))
-            status = add_product(planner, graph, &product, plan, &step->engine, error);
+            status = add_product(planner, graph, first, &product, plan, &step->engine, error);
         if (status == TRP_E_UNSUPPORTED && length <= most)
             status = trp__dnn_engines(planner, &part, 1, &step->engine, &count, error);
         if (status != TRP_E_UNSUPPORTED)
@@ -310,7 +337,7 @@ static trp_status add_piece(const trp__dnn_planner *planner, const trp__dnn_grap
             trp__dnn_prefers_product(graph, first, &product))
             continue;
         length = n;
-        status = add_product(planner, graph, &product, plan, &step->engine, error);
+        status = add_product(planner, graph, first, &product, plan, &step->engine, error);
     }
     *step = (trp__dnn_step){
         .first = first, .count = length, .way = TRP__DNN_WAY_ENGINE, .engine = step->engine};
@@ -349,14 +376,11 @@ static uint32_t some_from(const trp__dnn_graph *graph, uint32_t at)
 }
 
 /* How many nodes from `at` on the library may be asked for together. */
-static uint32_t trusted_from(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
-                             uint32_t at)
+static uint32_t asked_from(const trp__dnn_graph *graph, uint32_t at)
 {
     const uint32_t count = some_from(graph, at);
-    if (planner->distrust)
-        return 0;
-    uint32_t trusted = trp__dnn_trusted(graph, at);
-    return count < trusted ? count : trusted;
+    const uint32_t asked = trp__dnn_asked(graph, at);
+    return count < asked ? count : asked;
 }
 
 static trp_status make_steps(const trp__dnn_planner *planner, trp__dnn_plan *plan, trp_error *error)
@@ -368,8 +392,7 @@ static trp_status make_steps(const trp__dnn_planner *planner, trp__dnn_plan *pla
         matter first = matter_of(graph, &graph->node[at]);
         if (first == MATTER_SOME) {
             if (add_kernel(planner, graph, at, some_from(graph, at), plan) != TRP_OK)
-                status =
-                    add_piece(planner, graph, at, trusted_from(planner, graph, at), plan, error);
+                status = add_piece(planner, graph, at, asked_from(graph, at), plan, error);
             if (status == TRP_OK)
                 at += plan->step[plan->steps - 1].count;
             continue;
@@ -440,9 +463,17 @@ static trp_status make_pack(trp__dnn_plan *plan, trp__dnn_step *step, trp_error 
 
 bool trp__dnn_is_refusal(const trp_error *error)
 {
-    return strcmp(error->domain, "cudnn") == 0 &&
-           (error->code / 1000 == TRP__CUDNN_STATUS_BAD_PARAM / 1000 ||
-            error->code / 1000 == TRP__CUDNN_STATUS_NOT_SUPPORTED / 1000);
+    /* Invalid value, architecture mismatch, execution failed, internal error, not supported. */
+    static const int cublas[] = {7, 8, 13, 14, 15};
+    if (error->status == TRP_E_MEMORY)
+        return false;
+    if (strcmp(error->domain, "cudnn") == 0)
+        return error->code >= TRP__CUDNN_STATUS_BAD_PARAM;
+    for (size_t i = 0; i < sizeof cublas / sizeof *cublas; i++) {
+        if (strcmp(error->domain, "cublas") == 0 && error->code == cublas[i])
+            return true;
+    }
+    return false;
 }
 
 trp_status trp__dnn_step_launch(trp__dnn_plan *plan, trp__dnn_step *step, trp__cudnn_handle handle,

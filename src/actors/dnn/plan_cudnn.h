@@ -42,7 +42,11 @@ typedef struct trp__dnn_plan {
     uint8_t tune; /* trp_tune: the search that was made for it, or for one that it is a record of */
     bool found;   /* in the kernel cache, or it was there for an earlier request */
     bool makeshift; /* cuBLASLt was wanted, and was not there: not for the kernel cache */
-    bool refused;   /* the library has refused to run a piece of it, which it had planned */
+    bool proven;    /* every piece was, or is a kernel of ours */
+    bool postponed; /* it can be, once the reference is compiled */
+    bool refused;   /* a library has refused to run a piece of it, which it had planned: */
+    uint32_t refused_step;
+    char refused_reason[200];
     uint32_t steps;
     trp__dnn_step *step;
     uint64_t workspace;                               /* bytes: the most that an engine needs */
@@ -81,10 +85,15 @@ void trp__dnn_plan_drop(trp__dnn_plan *plan);
  * is the same. */
 bool trp__dnn_same_graph(const trp__dnn_head *a, const trp__dnn_head *b);
 
+/* A value as its type holds it, at most 8 bytes; and what number that is, of i64 the bits. */
+void trp__dnn_value_store(uint8_t type, double value, void *out);
+double trp__dnn_value_number(uint8_t type, const void *value);
+
 /* Takes the values of a request. */
 void trp__dnn_plan_set_values(trp__dnn_plan *plan, const trp__dnn_graph *graph);
 
-/* Whether a launch that failed says so: nothing was enqueued, and it would be so again. */
+/* Whether the error of a launch is the library's refusal to run what it has planned, launches of
+ * its kernels that failed included, so that another way may do; unless the context is broken. */
 bool trp__dnn_is_refusal(const trp_error *error);
 
 /* Enqueues a step that has an engine on the handle's stream. at[]: the address of each tensor of

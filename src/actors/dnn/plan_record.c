@@ -16,7 +16,7 @@
 /* Of the payload, of what the bytes of a graph mean, of how a graph is told to the library and of
  * what that is asked for. It is part of the key, too: versions of Troupe that differ in it don't
  * replace each other's records. */
-#define VERSION 11u
+#define VERSION 12u
 
 /* Keys. */
 
@@ -72,7 +72,7 @@ void trp__dnn_record_key(const trp__dnn_site *site, const trp__dnn_graph *graph,
 
 /* Records: a head, then each step, then the texts of the steps in the same order. */
 
-enum { HEAD_TUNE = 4, HEAD_STEPS = 8, HEAD_LOWERING = 12, HEAD_BYTES = 16 };
+enum { HEAD_TUNE = 4, HEAD_STEPS = 8, HEAD_LOWERING = 12, HEAD_PROVEN = 16, HEAD_BYTES = 24 };
 enum {
     STEP_COUNT = 4,
     STEP_TEXT = 8, /* bytes */
@@ -140,6 +140,7 @@ trp_status trp__dnn_record_write(const trp__dnn_plan *plan, unsigned char **out,
         trp__put32(record + HEAD_TUNE, plan->tune);
         trp__put32(record + HEAD_STEPS, plan->steps);
         trp__put32(record + HEAD_LOWERING, plan->lowered.lowering);
+        trp__put32(record + HEAD_PROVEN, plan->proven);
         *bytes = size;
     } else {
         free(record);
@@ -226,6 +227,7 @@ trp_status trp__dnn_record_read(const void *bytes, size_t size, const trp__dnn_p
     }
     if (status == TRP_OK) {
         plan->tune = (uint8_t)trp__get32(b + HEAD_TUNE);
+        plan->proven = trp__get32(b + HEAD_PROVEN) == 1;
         plan->found = true;
         trp__dnn_plan_end(plan);
         *out = plan;

@@ -1,7 +1,8 @@
 #include "actors/dnn/tune_cuda.h"
 
 #include "actors/dnn/product_cublaslt.h"
-#include "actors/dnn/trust.h"
+#include "actors/dnn/proof.h"
+#include "actors/dnn/quirks.h"
 
 #include <troupe/convert.h>
 #include <troupe/dnn.h>
@@ -397,7 +398,7 @@ static uint32_t add_engines(const bench *b, const trp__dnn_part *part, uint32_t 
 {
     uint32_t count = 0;
     trp_error ignored;
-    if (part->count <= trp__dnn_trusted(part->graph, part->first))
+    if (part->count <= trp__dnn_asked(part->graph, part->first))
         (void)trp__dnn_engines(b->planner, part, room, out, &count, &ignored);
     return count;
 }
@@ -406,12 +407,18 @@ static uint32_t add_products(const bench *b, const trp__dnn_part *part, uint32_t
                              trp__dnn_engine *out)
 {
     trp__dnn_product product;
-    uint32_t count = 0;
+    uint32_t count = 0, good = 0;
     trp_error ignored;
     if (trp__dnn_product_of(part->graph, part->first, part->count, &product))
         (void)trp__dnn_product_engines(b->planner, part->graph->head, &product, room, out, &count,
                                        &ignored);
-    return count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (trp__dnn_proof_accepts(b->planner, part, &out[i]))
+            out[good++] = out[i];
+        else
+            trp__dnn_engine_drop(b->planner->lib, &out[i]);
+    }
+    return good;
 }
 
 /* Both libraries', those of the one that the step has now first. */

@@ -333,6 +333,7 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
  * time. */
 static trp_status init(trp_instance *instance, trp_error *error)
 {
+    ((trp__instance *)instance)->makes = true;
     static atomic_bool prepared;
     state *s = instance->state;
     if (!atomic_exchange(&prepared, true) && trp__side_start(&s->side, NULL, NULL, error) == TRP_OK)

@@ -132,6 +132,9 @@ int fake_finalize_heuristics(fake_descriptor *d)
     if (!fake_attribute_of(d, ATTR(ENGINEHEUR_DEVICEPROP)) &&
         !fake_attribute_of(of, ATTR(OPERATIONGRAPH_HANDLE)))
         return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM, "heuristics for no device");
+    const unsigned long most = fake_told_number("cudnn_nodes");
+    if (most && of->graph->nodes > most)
+        return fake_cudnn_say(FAKE_CUDNN_NOT_SUPPORTED, "more than %lu operations", most);
     for (uint32_t i = 0; i < of->graph->nodes; i++) {
         const trp__dnn_node *n = &of->graph->node[i];
         if (!takes(list, n))

@@ -8,6 +8,8 @@
 #include <troupe/convert.h>
 
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,7 @@ typedef struct job {
     struct job *next, *previous;
     fake_cudnn_graph graph;
     int engine;
+    int number; /* of runs of the engine in this process, from 1 */
     uint64_t address[TRP__DNN_LOWERED_TENSORS], workspace;
     double value[TRP__DNN_LOWERED_TENSORS];
     /* While it runs. */
@@ -117,12 +120,86 @@ static void run_node(job *j, const trp__dnn_node *n)
     free(d);
 }
 
+static double number_at(uint8_t type, const void *from)
+{
+    double number = 0;
+    if (type == TRP_BOOL || type == TRP_U8)
+        number = *(const uint8_t *)from;
+    else
+        (void)trp_convert((trp_dtype)type, from, TRP_F64, &number, 1);
+    return number;
+}
+
+/* Whether a test lists an engine in a file: "0,2". */
+static bool is_listed(const char *file, int engine)
+{
+    char list[64], *at = list;
+    if (!fake_told(file, list, sizeof list))
+        return false;
+    for (;;) {
+        char *end;
+        long number = strtol(at, &end, 10);
+        if (end != at && number == engine)
+            return true;
+        if (*end != ',')
+            return false;
+        at = end + 1;
+    }
+}
+
+/* Runs of each engine in this process. */
+static atomic_int runs[FAKE_CUDNN_ENGINES];
+
+/* Whether the engine fails from now on: "0 5" in the file: engine 0, from its run number 5 on. */
+static bool fails_by_now(int engine)
+{
+    char text[32];
+    int number, from;
+    return fake_told("cudnn_fails_from", text, sizeof text) &&
+           sscanf(text, "%d %d", &number, &from) == 2 && number == engine &&
+           atomic_load(&runs[engine]) + 1 >= from;
+}
+
+/* Whether an input has a number that no ordinary test has. */
+static bool reads_extremes(const job *j)
+{
+    for (uint32_t i = 0; i < j->graph.tensors; i++) {
+        const trp__dnn_tensor *t = &j->graph.tensor[i];
+        const size_t width = trp_dtype_bits((trp_dtype)t->type) / 8;
+        if (t->role != TRP__DNN_BUFFER || t->written || t->type == TRP_I64)
+            continue;
+        for (int64_t k = 0; k < trp__dnn_extent(t); k++) {
+            double x = number_at(t->type, (const char *)j->at[i] + (size_t)k * width);
+            if (!(x >= -16 && x <= 16))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Behind the last element of a result. */
+static void write_beside(const job *j)
+{
+    for (uint32_t i = 0; i < j->graph.tensors; i++) {
+        const trp__dnn_tensor *t = &j->graph.tensor[i];
+        fake_pin pin;
+        void *at = t->written && t->role != TRP__DNN_VIRTUAL
+                       ? fake_cuda_reach(&pin, j->address[i] + fake_direct_bytes(t), 1, true)
+                       : NULL;
+        if (at) {
+            *(unsigned char *)at ^= 0xff;
+            fake_cuda_let_go(&pin);
+        }
+    }
+}
+
 /* The library computes something else where tensors have gaps; and an engine does that a test has
  * named. */
 static bool goes_wrong(const job *j)
 {
-    char wrong[16];
-    if (fake_told("cudnn_wrong", wrong, sizeof wrong) && atoi(wrong) == j->engine)
+    if (is_listed("cudnn_wrong", j->engine) ||
+        (is_listed("cudnn_wrong_extreme", j->engine) && reads_extremes(j)) ||
+        (is_listed("cudnn_wrong_second", j->engine) && j->number % 2 == 0))
         return true;
     for (uint32_t i = 0; i < j->graph.tensors; i++) {
         const trp__dnn_tensor *t = &j->graph.tensor[i];
@@ -147,7 +224,10 @@ static void run(void *arguments)
     snprintf(line, sizeof line, "engine %d of %u nodes", j->engine, j->graph.nodes);
     fake_tell("cudnn_runs", line);
     take_time(j);
-    if (use_workspace(j) && place_all(j)) {
+    if (is_listed("cudnn_faults", j->engine)) {
+        fake_pin pin;
+        (void)fake_cuda_reach(&pin, 64, 64, true); /* where nothing is mapped */
+    } else if (use_workspace(j) && place_all(j)) {
         for (uint32_t i = 0; i < j->graph.nodes && !fake_cuda_stopping(); i++)
             run_node(j, &j->graph.node[i]);
         bool wrong = goes_wrong(j);
@@ -155,6 +235,8 @@ static void run(void *arguments)
             if (j->graph.tensor[i].written)
                 memset(j->at[i], 0x33, fake_direct_bytes(&j->graph.tensor[i]));
         }
+        if (is_listed("cudnn_beside", j->engine))
+            write_beside(j);
     }
     leave_all(j);
     drop_job(j);
@@ -170,16 +252,6 @@ int fake_finalize_pack(fake_descriptor *d)
                ? FAKE_CUDNN_SUCCESS
                : fake_cudnn_say(FAKE_CUDNN_BAD_PARAM, "%lld unique ids, %lld pointers",
                                 (long long)uid->count, (long long)at->count);
-}
-
-static double number_at(uint8_t type, const void *from)
-{
-    double number = 0;
-    if (type == TRP_BOOL || type == TRP_U8)
-        number = *(const uint8_t *)from;
-    else
-        (void)trp_convert((trp_dtype)type, from, TRP_F64, &number, 1);
-    return number;
 }
 
 /* The address of a tensor, or what the memory of the host holds that a value lies in. */
@@ -228,6 +300,7 @@ static int fill_job(job *j, const fake_descriptor *plan, fake_descriptor *pack)
     int status = FAKE_CUDNN_SUCCESS;
     j->graph = *plan->graph;
     j->engine = plan->engine;
+    j->number = atomic_fetch_add(&runs[j->engine], 1) + 1;
     j->workspace = (uintptr_t) * (void **)workspace->values;
     if (fake_engine_workspace(j->engine) && (!j->workspace || j->workspace % 16 != 0))
         return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM_NULL_POINTER, "a workspace is needed");
@@ -251,6 +324,10 @@ trp__cudnn_status cudnnBackendExecute(trp__cudnn_handle handle, trp__cudnn_descr
         return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM_NOT_FINALIZED, "no handle, plan or pack");
     if (getenv("FAKE_CUDNN_RUN_RESULT"))
         return fake_cudnn_say(atoi(getenv("FAKE_CUDNN_RUN_RESULT")), "it was not to be run");
+    if (is_listed("cudnn_kills", plan->engine))
+        raise(SIGKILL);
+    if (is_listed("cudnn_fails", plan->engine) || fails_by_now(plan->engine))
+        return fake_cudnn_say(FAKE_CUDNN_EXECUTION_FAILED, "an invalid grid");
     job *j = calloc(1, sizeof *j);
     if (!j)
         return FAKE_CUDNN_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;

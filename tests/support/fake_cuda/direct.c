@@ -97,20 +97,31 @@ static bool reach_scratch(trp__direct *d, fake_pin *pin)
     return bytes == 0 || d->scratch;
 }
 
+/* The same of the numbers of a sample. */
+static bool reach_sample(trp__direct *d, fake_pin *pin)
+{
+    if (!d->sample)
+        return true;
+    d->sample =
+        fake_cuda_reach(pin, (uintptr_t)d->sample, (size_t)d->samples * sizeof *d->sample, false);
+    return d->sample != NULL;
+}
+
 /* A kernel for another kind of node, or one with another number of elements, would go astray. */
 static void launch(int number, const uint64_t *parameter)
 {
     const row *r = &rows[number];
-    fake_pin pin[TRP__DNN_PORTS + 1] = {{0}};
+    fake_pin pin[TRP__DNN_PORTS + 2] = {{0}};
     trp__direct d;
     memcpy(&d, parameter, sizeof d);
-    if (!is_for(r, d.node.kind) || d.count != trp__direct_count(&d, r->port)) {
+    if (!is_for(r, d.node.kind) || (!d.sample && d.count != trp__direct_count(&d, r->port))) {
         fake_fault(FAKE_ERROR_LAUNCH_FAILED);
         return;
     }
-    if (reach_all(&d, pin) && reach_scratch(&d, &pin[TRP__DNN_PORTS]))
+    if (reach_all(&d, pin) && reach_scratch(&d, &pin[TRP__DNN_PORTS]) &&
+        reach_sample(&d, &pin[TRP__DNN_PORTS + 1]))
         r->run(d);
-    for (int i = 0; i <= TRP__DNN_PORTS; i++) {
+    for (size_t i = 0; i < sizeof pin / sizeof *pin; i++) {
         if (pin[i].at)
             fake_cuda_let_go(&pin[i]);
     }

@@ -290,7 +290,7 @@ static trp_status launch_pass(step *s, const trp__kernel_launch *l, const trp__a
         status = trp__kernels_function(l->modules, l->instance, s->variant->module, name, &function,
                                        error);
         if (status == TRP_OK && shared > 48 << 10)
-            status = trp_cuda_check(
+            status = trp__kernel_check(
                 l->instance,
                 l->modules->cu->cuFuncSetAttribute(
                     function, TRP__CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared),

@@ -54,9 +54,9 @@ trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function fun
     if (blocks > INT_MAX)
         return trp__error_set(error, TRP_E_INTERNAL, "a launch of %llu blocks",
                               (unsigned long long)blocks);
-    return trp_cuda_check(l->instance,
-                          l->modules->cu->cuLaunchKernel(function, (unsigned)blocks, 1, 1, threads,
-                                                         1, 1, shared_bytes, l->instance->stream,
-                                                         parameters, NULL),
-                          "cuLaunchKernel", error);
+    return trp__kernel_check(
+        l->instance,
+        l->modules->cu->cuLaunchKernel(function, (unsigned)blocks, 1, 1, threads, 1, 1,
+                                       shared_bytes, trp__kernel_stream(l), parameters, NULL),
+        "cuLaunchKernel", error);
 }

@@ -12,10 +12,11 @@
 /* What a step needs to be launched. */
 typedef struct trp__kernel_launch {
     trp__kernel_modules *modules;
-    trp_instance *instance;
-    void *const *at;      /* the address of each tensor of the graph that lies in memory */
-    const double *number; /* the value of each other one, as its type holds it */
-    void *workspace;      /* as many bytes as make() asked for, aligned to 256 */
+    trp_instance *instance; /* NULL: errors are the caller's to judge, as in a proof */
+    trp__cu_stream stream;  /* without an instance, whose stream it is else */
+    void *const *at;        /* the address of each tensor of the graph that lies in memory */
+    const double *number;   /* the value of each other one, as its type holds it */
+    void *workspace;        /* as many bytes as make() asked for, aligned to 256 */
 } trp__kernel_launch;
 
 typedef struct trp__kernel_family {
@@ -43,6 +44,11 @@ const trp__kernel_family *trp__kernels_for(const trp__dnn_graph *graph, uint32_t
  * faster. */
 const trp__kernel_family *trp__kernels_behind(const trp__dnn_graph *graph, uint32_t first,
                                               uint32_t most, uint32_t *count);
+
+static inline trp__cu_stream trp__kernel_stream(const trp__kernel_launch *l)
+{
+    return l->instance ? l->instance->stream : l->stream;
+}
 
 /* cuLaunchKernel with one parameter, a struct. */
 trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function function,

@@ -2,6 +2,7 @@
 
 #include "actors/jit/make.h"
 #include "actors/jit/nvrtc.h"
+#include "base/clock.h"
 #include "base/embedded.h"
 #include "base/error.h"
 #include "cache/pack.h"
@@ -44,6 +45,9 @@ static const trp__embedded standard[] = {
 };
 
 enum { TEXTS_MAX = 64, SOURCE_BYTES = 192 };
+
+/* So long another process may be at the same compile: then it is stopped, most likely. */
+#define PATIENCE_NS (120 * TRP__SECOND)
 
 /* All that a compile reads. */
 typedef struct texts {
@@ -121,6 +125,12 @@ static void collect_module(trp__kernel_module module, char source[SOURCE_BYTES],
 
 /* Compiling. */
 
+static bool is_stopped(void *context)
+{
+    const atomic_bool *stop = context;
+    return stop && atomic_load(stop);
+}
+
 static trp_status failed(const trp__nvrtc *rtc, trp__nvrtc_result result, const char *call,
                          const char *log, trp_error *error)
 {
@@ -147,8 +157,15 @@ static trp_status take_image(const trp__nvrtc *rtc, trp__nvrtc_program program, 
     return failed(rtc, result, "nvrtcGetCUBIN", "", error);
 }
 
-static trp_status compile(const texts *t, const char *target, void **image, size_t *bytes,
-                          trp_error *error)
+static int flow(void *context, void *ignored)
+{
+    (void)ignored;
+    return is_stopped(context);
+}
+
+/* TRP_E_CANCELLED: `stop` has become true, which NVRTC looks at where it can. */
+static trp_status compile(const texts *t, const char *target, const atomic_bool *stop, void **image,
+                          size_t *bytes, trp_error *error)
 {
     enum { OPTIONS = sizeof options / sizeof *options };
     char arch[32], name[64], log[2048] = "";
@@ -166,9 +183,13 @@ static trp_status compile(const texts *t, const char *target, void **image, size
         rtc->nvrtcCreateProgram(&program, t->source, name, t->count, t->text, t->name);
     if (result != TRP__NVRTC_SUCCESS)
         return failed(rtc, result, "nvrtcCreateProgram", "", error);
+    if (stop && rtc->nvrtcSetFlowCallback)
+        rtc->nvrtcSetFlowCallback(program, flow, (void *)(uintptr_t)stop);
     result = rtc->nvrtcCompileProgram(program, OPTIONS + 1, all);
     if (result == TRP__NVRTC_SUCCESS) {
         status = take_image(rtc, program, image, bytes, error);
+    } else if (is_stopped((void *)(uintptr_t)stop)) {
+        status = trp__error_set(error, TRP_E_CANCELLED, "%s: the compile was called off", t->title);
     } else {
         if (rtc->nvrtcGetProgramLogSize(program, &log_bytes) == TRP__NVRTC_SUCCESS &&
             log_bytes <= sizeof log)
@@ -195,36 +216,43 @@ static void make_key(const texts *t, const char *target, trp__key *key)
         trp__key_add_text(key, TRP__KEY_INPUT, t->text[i]);
 }
 
-static bool find_image(trp__store *store, const trp__store_request *request, void **image,
-                       size_t *bytes)
+static bool copy_hit(const trp__store_hit *hit, void **image, size_t *bytes)
 {
-    trp__store_hit hit = {0};
-    *image = NULL;
-    if (store && trp__store_find(store, request, &hit) == TRP_OK && hit.bytes > 0) {
-        *image = malloc(hit.bytes);
-        *bytes = hit.bytes;
-        if (*image)
-            memcpy(*image, hit.payload, hit.bytes);
-    }
-    trp__store_hit_end(&hit);
+    *image = hit->bytes > 0 ? malloc(hit->bytes) : NULL;
+    *bytes = hit->bytes;
+    if (*image)
+        memcpy(*image, hit->payload, hit->bytes);
     return *image != NULL;
 }
 
-/* Finds an image, or compiles it. */
-static trp_status have_image(const trp__kernel_modules *m, const texts *t, void **image,
-                             size_t *bytes, trp_error *error)
+/* Finds an image, or compiles it: one thread of all processes that share the cache does, and the
+ * others wait for it. TRP_E_CANCELLED: `stop`, which may be NULL, has become true. */
+static trp_status have_image(const trp__kernel_modules *m, const texts *t, const atomic_bool *stop,
+                             void **image, size_t *bytes, trp_error *error)
 {
+    const trp__store_wait wait = {.deadline_ns = trp__deadline(PATIENCE_NS),
+                                  .is_cancelled = is_stopped,
+                                  .context = (void *)(uintptr_t)stop};
     trp__key key;
-    trp_error ignored;
-    trp_status status = TRP_OK;
+    trp__store_hit hit = {0};
+    trp__store_claim *claim = NULL;
+    trp_error ignored; /* a compile without a claim does no harm */
+    trp_status status = TRP_E_MISSING;
     make_key(t, m->target, &key);
     const trp__store_request request = {.key = &key};
-    if (!find_image(m->store, &request, image, bytes)) {
-        status = compile(t, m->target, image, bytes, error);
+    *image = NULL;
+    if (m->store)
+        status = trp__store_claim_or_find(m->store, &request, &wait, &hit, &claim, &ignored);
+    if (status == TRP_E_CANCELLED) {
+        trp__error_set(error, status, "%s: the compile was called off", t->title);
+    } else if (status != TRP_OK || !copy_hit(&hit, image, bytes)) {
+        status = compile(t, m->target, stop, image, bytes, error);
         if (status == TRP_OK && m->store)
             (void)trp__store_put(m->store, &request,
                                  &(trp__store_entry){.payload = *image, .bytes = *bytes}, &ignored);
     }
+    trp__store_hit_end(&hit);
+    trp__store_claim_end(claim);
     trp__key_end(&key);
     return status;
 }
@@ -234,7 +262,7 @@ trp_status trp__kernels_image(const trp__kernel_modules *m, const char *name, co
 {
     texts t;
     collect(name, source, &t);
-    return have_image(m, &t, image, bytes, error);
+    return have_image(m, &t, NULL, image, bytes, error);
 }
 
 trp_status trp__kernels_make(trp__kernel_modules *m, trp__kernel_module module, trp_error *error)
@@ -244,7 +272,50 @@ trp_status trp__kernels_make(trp__kernel_modules *m, trp__kernel_module module, 
     if (m->module[module].image)
         return TRP_OK;
     collect_module(module, source, &t);
-    return have_image(m, &t, &m->module[module].image, &m->module[module].bytes, error);
+    return have_image(m, &t, NULL, &m->module[module].image, &m->module[module].bytes, error);
+}
+
+trp_status trp__kernels_compile(const trp__kernel_modules *m, trp__kernel_module module,
+                                const atomic_bool *stop, void **image, size_t *bytes,
+                                trp_error *error)
+{
+    char source[SOURCE_BYTES];
+    texts t;
+    collect_module(module, source, &t);
+    return have_image(m, &t, stop, image, bytes, error);
+}
+
+bool trp__kernels_ready(trp__kernel_modules *m, trp__kernel_module module)
+{
+    char source[SOURCE_BYTES];
+    texts t;
+    trp__key key;
+    if (m->module[module].image)
+        return true;
+    collect_module(module, source, &t);
+    make_key(&t, m->target, &key);
+    trp__store_hit hit = {0};
+    if (m->store && trp__store_find(m->store, &(trp__store_request){.key = &key}, &hit) == TRP_OK)
+        (void)copy_hit(&hit, &m->module[module].image, &m->module[module].bytes);
+    trp__store_hit_end(&hit);
+    trp__key_end(&key);
+    return m->module[module].image != NULL;
+}
+
+trp_status trp__kernels_share(const trp__kernel_modules *from, trp__kernel_modules *to,
+                              trp__kernel_module module, trp_error *error)
+{
+    const size_t bytes = from->module[module].bytes;
+    if (to->module[module].image)
+        return TRP_OK;
+    void *image = from->module[module].image ? malloc(bytes) : NULL;
+    if (!image)
+        return trp__error_set(error, TRP_E_MEMORY, "%s: no image of %zu bytes",
+                              modules[module].name, bytes);
+    memcpy(image, from->module[module].image, bytes);
+    to->module[module].image = image;
+    to->module[module].bytes = bytes;
+    return TRP_OK;
 }
 
 trp_status trp__kernels_pack(struct trp__cache_pack_writer *writer, const char *target,
@@ -255,7 +326,7 @@ trp_status trp__kernels_pack(struct trp__cache_pack_writer *writer, const char *
     trp__key key;
     void *image = NULL;
     collect_module(module, source, &t);
-    trp_status status = compile(&t, target, &image, bytes, error);
+    trp_status status = compile(&t, target, NULL, &image, bytes, error);
     if (status != TRP_OK)
         return status;
     make_key(&t, target, &key);
@@ -268,19 +339,26 @@ trp_status trp__kernels_pack(struct trp__cache_pack_writer *writer, const char *
 
 /* Loading. */
 
+trp_status trp__kernel_check(trp_instance *instance, int result, const char *call, trp_error *error)
+{
+    return result == 0 ? TRP_OK
+           : instance  ? trp_cuda_check(instance, result, call, error)
+                       : trp__cuda_error(error, result, call);
+}
+
 trp_status trp__kernels_function(trp__kernel_modules *m, trp_instance *instance,
                                  trp__kernel_module module, const char *name, trp__cu_function *out,
                                  trp_error *error)
 {
     trp_status status = trp__kernels_make(m, module, error);
     if (status == TRP_OK && !m->module[module].loaded)
-        status = trp_cuda_check(
+        status = trp__kernel_check(
             instance, m->cu->cuModuleLoadData(&m->module[module].loaded, m->module[module].image),
             "cuModuleLoadData", error);
     if (status == TRP_OK)
-        status = trp_cuda_check(instance,
-                                m->cu->cuModuleGetFunction(out, m->module[module].loaded, name),
-                                "cuModuleGetFunction", error);
+        status = trp__kernel_check(instance,
+                                   m->cu->cuModuleGetFunction(out, m->module[module].loaded, name),
+                                   "cuModuleGetFunction", error);
     return status;
 }
 

@@ -9,6 +9,8 @@
 
 #include <troupe/worker.h>
 
+#include <stdatomic.h>
+
 /* One row a module: name, the file that defines its kernels. */
 #define TRP__KERNEL_MODULES(X)                                                                     \
     X(DIRECT, "direct", "actors/dnn/kernels/direct.cuh")                                           \
@@ -62,12 +64,31 @@ trp_status trp__kernels_make(trp__kernel_modules *m, trp__kernel_module module, 
 trp_status trp__kernels_image(const trp__kernel_modules *m, const char *name, const char *source,
                               void **image, size_t *bytes, trp_error *error);
 
+/* The same of a module, which is not set: *image is the caller's to free. TRP_E_CANCELLED: `stop`
+ * has become true. Any thread. */
+trp_status trp__kernels_compile(const trp__kernel_modules *m, trp__kernel_module module,
+                                const atomic_bool *stop, void **image, size_t *bytes,
+                                trp_error *error);
+
 /* Compiles a module for a target and puts it into a store or, if that is NULL, a pack. */
 struct trp__cache_pack_writer;
 trp_status trp__kernels_pack(struct trp__cache_pack_writer *writer, const char *target,
                              trp__kernel_module module, size_t *bytes, trp_error *error);
 
-/* A kernel of a module, which is made and loaded if need be. The context must be current. */
+/* Whether the image is there, or the cache has it: nothing is compiled for the answer. One thread
+ * at a time. */
+bool trp__kernels_ready(trp__kernel_modules *m, trp__kernel_module module);
+
+/* Gives `to`, the modules of another thread, the image that `from` has. TRP_E_MEMORY. */
+trp_status trp__kernels_share(const trp__kernel_modules *from, trp__kernel_modules *to,
+                              trp__kernel_module module, trp_error *error);
+
+/* TRP_OK for a CUresult of 0. Without an instance the worker is not told of an error. */
+trp_status trp__kernel_check(trp_instance *instance, int result, const char *call,
+                             trp_error *error);
+
+/* A kernel of a module, which is made and loaded if need be. The context must be current. instance
+ * NULL: as with trp__kernel_check(). */
 trp_status trp__kernels_function(trp__kernel_modules *m, trp_instance *instance,
                                  trp__kernel_module module, const char *name, trp__cu_function *out,
                                  trp_error *error);

@@ -1,0 +1,114 @@
+/* The prover: runs a plan of a library on the device that it is to serve on, and says whether it
+ * computes what it should. It knows no library: the caller describes the operands and gives two
+ * functions, one that enqueues the plan and one that enqueues the reference.
+ *
+ * All memory is the prover's own: each operand lies between guards, outputs are poisoned before
+ * each run. The plan runs twice in a row on each set of numbers. The reference is computed for a
+ * sample of each output only: corners, edges, borders of tiles and random places. */
+#ifndef TRP_TUNING_PROVER_H
+#define TRP_TUNING_PROVER_H
+
+#include "driver/cuda.h"
+
+#include <troupe/types.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    TRP__PROOF_RANK = 8,
+    TRP__PROOF_SAMPLE = 4096, /* outputs that are compared of each tensor, all if it has fewer */
+    TRP__PROOF_REASON = 200,
+};
+
+typedef enum trp__proof_role {
+    TRP__PROOF_INPUT,
+    TRP__PROOF_OUTPUT,
+    TRP__PROOF_SCRATCH, /* between the reference's kernels; the plan does not get it */
+} trp__proof_role;
+
+typedef struct trp__proof_operand {
+    const char *name; /* for the reason */
+    trp__proof_role role;
+    uint8_t type;       /* trp_dtype; f64 to f8e8m0, i8, i32, i64, u8, bool */
+    uint8_t rank;       /* 0 to TRP__PROOF_RANK */
+    uint32_t alignment; /* bytes past a multiple of 256 at which it lies: no better than requests */
+    int64_t dim[TRP__PROOF_RANK], stride[TRP__PROOF_RANK]; /* elements; strides not negative */
+    double low, high;   /* of ordinary numbers of an input; equal: every element is that number */
+    bool ordinary_only; /* an input that has a meaning, such as lengths or variances */
+    /* Of an output: |got - expected| <= relative |expected| + of_scale s, where s is the root mean
+     * square of the expected numbers. Both 0: equal. */
+    double relative, of_scale;
+} trp__proof_operand;
+
+/* Numbers that a proof runs on; a set of bits. Each is a pass of its own. */
+enum {
+    TRP__PROOF_ORDINARY = 1, /* uniform from low to high */
+    TRP__PROOF_SATURATING =
+        2,                  /* the same times 2^-8 to 2^6: activations saturate, sums stay finite */
+    TRP__PROOF_EXTREME = 4, /* one in four is a special number of `special` */
+};
+
+/* Special numbers; a set of bits. Signed zeros, ones and +-100 are always among them. */
+enum {
+    TRP__PROOF_LARGEST = 1,  /* finite numbers */
+    TRP__PROOF_SMALLEST = 2, /* normal numbers */
+    TRP__PROOF_DENORMAL = 4,
+    TRP__PROOF_INFINITE = 8,
+    TRP__PROOF_NAN = 16,
+};
+
+/* Where things are for one run. */
+typedef struct trp__proof_place {
+    void *const *at; /* the address of each operand */
+    void *workspace; /* NULL: 0 bytes */
+    trp__cu_stream stream;
+} trp__proof_place;
+
+/* Elements of an output: numbers in the order of its dimensions, the last one fastest. */
+typedef struct trp__proof_sample {
+    uint32_t operand;
+    const int64_t *number;
+    size_t count;
+} trp__proof_sample;
+
+typedef struct trp__proof {
+    const trp__cuda *cu;
+    const trp__proof_operand *operand;
+    uint32_t operands;
+    uint64_t workspace; /* bytes */
+    uint32_t passes, special;
+    int64_t limit_ns; /* one run takes no longer; 0: 60 seconds */
+    /* Enqueues the plan on the stream. An error is a refusal, unless the context is broken. */
+    trp_status (*run)(void *context, const trp__proof_place *place, trp_error *error);
+    /* Enqueues the reference: sets at least the sampled elements of each output. `samples` has one
+     * entry for each output, in the order of operands. */
+    trp_status (*reference)(void *context, const trp__proof_place *place,
+                            const trp__proof_sample samples[], uint32_t count, trp_error *error);
+    void *context;
+} trp__proof;
+
+typedef enum trp__proof_result {
+    TRP__PROOF_GOOD,
+    TRP__PROOF_WRONG,      /* other numbers, or it wrote where it may not */
+    TRP__PROOF_REFUSED,    /* the library did not run it */
+    TRP__PROOF_BROKE,      /* the context is broken, or the plan did not end: the worker must end */
+    TRP__PROOF_IMPOSSIBLE, /* no memory, or no reference: nothing is known about the plan */
+    TRP__PROOF_RESULTS,
+} trp__proof_result;
+
+typedef struct trp__proof_verdict {
+    trp__proof_result result;
+    uint32_t compared;              /* elements of outputs, of one run */
+    trp_error error;                /* of REFUSED, BROKE and IMPOSSIBLE */
+    char reason[TRP__PROOF_REASON]; /* empty if GOOD */
+} trp__proof_verdict;
+
+/* "good", "wrong", ... */
+const char *trp__proof_result_name(trp__proof_result result);
+
+/* Proves a plan. The device's context must be current; any thread, on a stream of its own. Takes
+ * some milliseconds. */
+void trp__prove(const trp__proof *proof, trp__proof_verdict *out);
+
+#endif

@@ -1,0 +1,413 @@
+/* Engines serve only after they were proven, on a fake cuDNN whose engines go wrong in the ways
+ * that a test names: those are rejected, the next serves, and whoever sent the request sees nothing
+ * of it. SPDX-License-Identifier: Apache-2.0 */
+#include "support/dnn_bed.h"
+
+enum { PROOF_RUNS = 4 /* of an engine that is good: two passes of two runs */ };
+
+/* With the reference in the cache, so that the first request finds its engine proven. */
+static db_bed open_bed(const char *takes)
+{
+    trp_device_options options = h_options();
+    options.standby = TRP_STANDBY_OFF;
+    db_bed b = db_open(&options, takes);
+    db_have_reference(&b, takes);
+    return b;
+}
+
+/* Without: as on a machine that has no pack and runs this for the first time. */
+static db_bed open_bare(const char *takes)
+{
+    trp_device_options options = h_options();
+    options.standby = TRP_STANDBY_OFF;
+    return db_open(&options, takes);
+}
+
+static size_t told(const db_bed *b, const char *name)
+{
+    return h_kernels_told(&b->k, name);
+}
+
+static void conv(const db_bed *b, int64_t n, const char *engine, bool proven)
+{
+    trp_dnn_ran ran;
+    trp_error error = {0};
+    if (db_conv(b, n, (trp_dnn_options){0}, &ran, &error) != TRP_OK)
+        h_fail(__FILE__, __LINE__, "%s", error.message);
+    if (strcmp(ran.engine, engine) != 0 || ran.proven != proven)
+        h_fail(__FILE__, __LINE__, "%s, %s; expected %s, %s", ran.engine,
+               ran.proven ? "proven" : "not proven", engine, proven ? "proven" : "not proven");
+}
+
+/* --- ways of being wrong --- */
+
+static void one_way(const char *file)
+{
+    db_bed b = open_bed("all");
+    h_kernels_tell(&b.k, file, "0");
+    conv(&b, 1, "eng1_k2=1", true);
+    size_t runs = told(&b, "cudnn_runs");
+    conv(&b, 1, "eng1_k2=1", true); /* as planned */
+    H_EQUAL(told(&b, "cudnn_runs"), runs + 1);
+    h_kernels_tell(&b.k, file, "0,1");
+    conv(&b, 2, "eng2_k2=2", true);
+    db_close(&b);
+}
+
+static void wrong(void)
+{
+    one_way("cudnn_wrong");
+}
+
+static void wrong_for_extremes(void)
+{
+    one_way("cudnn_wrong_extreme");
+}
+
+static void wrong_again(void)
+{
+    one_way("cudnn_wrong_second");
+}
+
+static void writes_beside(void)
+{
+    one_way("cudnn_beside");
+}
+
+static void fails_at_launch(void)
+{
+    one_way("cudnn_fails");
+}
+
+/* All engines of the whole graph and of its pieces: kernels of the actor's. */
+static void all_wrong(void)
+{
+    db_bed b = open_bed("all");
+    h_kernels_tell(&b.k, "cudnn_wrong", "0,1,2,3,4");
+    conv(&b, 1, "direct", true);
+    db_close(&b);
+}
+
+/* A good engine is right, and runs no more often than a proof takes. */
+static void good(void)
+{
+    db_bed b = open_bed("all");
+    conv(&b, 1, "eng0_k2=0", true);
+    H_EQUAL(told(&b, "cudnn_runs"), PROOF_RUNS + 1);
+    db_close(&b);
+}
+
+/* --- verdicts --- */
+
+/* Another process finds the plan; where that is gone, for the graph is another one, the verdict. */
+static void kept(void)
+{
+    db_bed b = open_bed("conv");
+    h_kernels_tell(&b.k, "cudnn_wrong", "0");
+    conv(&b, 1, "eng1_k2=1", true);
+    size_t runs = told(&b, "cudnn_runs");
+    h_kernels_untell(&b.k, "cudnn_wrong");
+    db_reopen(&b);
+    conv(&b, 1, "eng1_k2=1", true);
+    H_EQUAL(told(&b, "cudnn_runs"), runs + 1);
+    trp_dnn_ran ran;
+    trp_error error = {0}; /* another plan of the same part */
+    H_OK(db_conv(&b, 1, (trp_dnn_options){.workspace_bytes = 4200}, &ran, &error));
+    H_CHECK(strcmp(ran.engine, "eng1_k2=1") == 0 && ran.proven && !ran.found);
+    H_EQUAL(told(&b, "cudnn_runs"), runs + 2);
+    db_close(&b);
+}
+
+/* What a command says, which must succeed. */
+static void command(const char *words, char *out, size_t size)
+{
+    char line[512];
+    const char *troupe = getenv("TROUPE_COMMAND");
+    snprintf(line, sizeof line, "'%s' %s", troupe ? troupe : "troupe", words);
+    FILE *pipe = popen(line, "r");
+    H_CHECK(pipe != NULL);
+    out[fread(out, 1, size - 1, pipe)] = '\0';
+    H_EQUAL(pclose(pipe), 0);
+}
+
+/* As people see them, with their reasons. */
+static void listed(void)
+{
+    char out[4096];
+    if (!getenv("TROUPE_COMMAND"))
+        h_skip("there is no command");
+    db_bed b = open_bed("conv");
+    h_kernels_tell(&b.k, "cudnn_wrong_extreme", "0");
+    conv(&b, 1, "eng1_k2=1", true);
+    command("dnn engines", out, sizeof out);
+    H_CHECK(strstr(out, "rejected  eng0_k2=0 ") && strstr(out, "of saturating numbers"));
+    H_CHECK(strstr(out, "proven    eng1_k2=1 ") && strstr(out, "conv_forward 1x16x6x6 f16"));
+    H_CHECK(strstr(out, "1 proven, 1 rejected"));
+    command("dnn engines --json --rejected", out, sizeof out);
+    H_CHECK(strstr(out, "\"verdict\": \"rejected\"") && strstr(out, "\"engine\": \"eng0_k2=0\"") &&
+            !strstr(out, "eng1"));
+    db_close(&b);
+}
+
+/* Without proofs what is proposed serves, and the reply says so. A plan that is kept so does not
+ * serve those who want proofs; a rejection that is known counts for all. */
+static void off(void)
+{
+    db_bed b = open_bed("all");
+    b.options.proof = TRP_PROOF_OFF;
+    db_reopen(&b);
+    size_t runs = told(&b, "cudnn_runs");
+    conv(&b, 1, "eng0_k2=0", false);
+    H_EQUAL(told(&b, "cudnn_runs"), runs + 1);
+    b.options.proof = TRP_PROOF_ON;
+    db_reopen(&b);
+    h_kernels_tell(&b.k, "cudnn_wrong", "0");
+    conv(&b, 1, "eng1_k2=1", true);
+    b.options.proof = TRP_PROOF_OFF;
+    db_reopen(&b);
+    conv(&b, 1, "eng1_k2=1", true);
+    db_close(&b);
+}
+
+/* A convolution of 512 images, for whose proof there is no memory: it is made with fewer. */
+static void little_memory(void)
+{
+    enum { IMAGES = 512, ROWS = 128, COLUMNS = 128, COUNT = IMAGES * ROWS * COLUMNS };
+    static const uint16_t filter[] = {0, 0x4000, 0}; /* 2 in the middle */
+    trp_dnn_ran ran = {0};
+    trp_completion done = {0};
+    db_bed b = open_bed("all");
+    setenv("FAKE_CUDA_MEMORY_MB", "40", 1);
+    db_reopen(&b);
+    unsetenv("FAKE_CUDA_MEMORY_MB");
+    h_kernels_tell(&b.k, "cudnn_wrong", "0");
+    uint16_t *data = h_malloc(COUNT * sizeof *data);
+    for (int i = 0; i < COUNT; i++)
+        data[i] = (uint16_t)(0x3c00 + i % 0x3ff);
+    trp_buffer x = h_buffer(b.k.world.device, COUNT * sizeof *data),
+               w = h_buffer(b.k.world.device, sizeof filter),
+               y = h_buffer(b.k.world.device, COUNT * sizeof *data);
+    h_write(b.k.world.device, x, 0, data, COUNT * sizeof *data);
+    h_write(b.k.world.device, w, 0, filter, sizeof filter);
+    const trp_dnn_tensor tensors[] = {
+        {0},
+        {.type = TRP_F16, .rank = 4, .dim = {IMAGES, 1, ROWS, COLUMNS}, .buffer = x},
+        {.type = TRP_F16, .rank = 4, .dim = {1, 1, 1, 3}, .buffer = w},
+        {.type = TRP_F16, .rank = 4, .dim = {IMAGES, 1, ROWS, COLUMNS}, .buffer = y}};
+    const trp_dnn_node node = {.kind = TRP_DNN_CONV_FORWARD,
+                               .x = 1,
+                               .w = 2,
+                               .y = 3,
+                               .pre_pad = {0, 1},
+                               .post_pad = {0, 1}};
+    H_OK(trp_dnn_graph(b.dnn,
+                       &(trp_dnn_graph_request){.tensors = tensors,
+                                                .tensor_count = 4,
+                                                .nodes = &node,
+                                                .node_count = 1,
+                                                .options = {.ran = &ran}},
+                       &done));
+    H_OK(h_await_any(done));
+    H_CHECK(strcmp(ran.engine, "eng1_k2=1") == 0 && ran.proven);
+    h_read(b.k.world.device, y, 0, data, COUNT * sizeof *data);
+    for (int i = 0; i < COUNT; i++)
+        H_EQUAL(data[i], 0x4000 + i % 0x3ff);
+    free(data);
+    db_close(&b);
+}
+
+/* Where there is no reference nothing can be proven. */
+static void no_reference(void)
+{
+    db_bed b = open_bare("all");
+    h_kernels_tell(&b.k, "compile_fails", "x.cu(1): error: no such luck\n");
+    for (int i = 0; i < 3; i++)
+        conv(&b, 1, "eng0_k2=0", false);
+    db_close(&b);
+}
+
+/* No request waits for the reference to be compiled: engines serve as they are meanwhile, and are
+ * proven then. A worker that ends calls the compile off. */
+static void compiled_meanwhile(void)
+{
+    db_bed b = open_bare("all");
+    h_kernels_tell(&b.k, "compile_ms", "100000");
+    for (int i = 0; i < 3; i++)
+        conv(&b, 1, "eng0_k2=0", false);
+    conv(&b, 2, "eng0_k2=0", false);
+    db_reopen(&b);
+    conv(&b, 1, "eng0_k2=0", false);
+    H_EQUAL(told(&b, "cudnn_runs"), 5);
+    h_kernels_untell(&b.k, "compile_ms");
+    trp_dnn_ran ran = {0};
+    trp_error error = {0};
+    while (!ran.proven)
+        H_OK(db_conv(&b, 1, (trp_dnn_options){0}, &ran, &error));
+    H_CHECK(strcmp(ran.engine, "eng0_k2=0") == 0);
+    conv(&b, 2, "eng0_k2=0", true);
+    db_reopen(&b);
+    conv(&b, 1, "eng0_k2=0", true);
+    H_EQUAL(told(&b, "compiles"), 2); /* one that was called off */
+    db_close(&b);
+}
+
+/* One that is found to be wrong then is replaced. */
+static void rejected_later(void)
+{
+    db_bed b = open_bare("all");
+    h_kernels_tell(&b.k, "compile_ms", "100000");
+    conv(&b, 1, "eng0_k2=0", false);
+    h_kernels_tell(&b.k, "cudnn_wrong_extreme", "0");
+    h_kernels_untell(&b.k, "compile_ms");
+    trp_dnn_ran ran = {0};
+    trp_error error = {0};
+    while (!ran.proven)
+        H_OK(db_conv(&b, 1, (trp_dnn_options){0}, &ran, &error));
+    H_CHECK(strcmp(ran.engine, "eng1_k2=1") == 0);
+    db_close(&b);
+}
+
+/* --- refusals at run time --- */
+
+/* After the proof. */
+static void refused(void)
+{
+    db_bed b = open_bed("all");
+    h_kernels_tell(&b.k, "cudnn_fails_from", "0 6");
+    conv(&b, 1, "eng0_k2=0", true);
+    conv(&b, 1, "eng1_k2=1", true);
+    conv(&b, 1, "eng1_k2=1", true);
+    H_EQUAL(h_info(b.k.world.device).incarnation, 1);
+    db_close(&b);
+}
+
+/* Two convolutions without padding of one image of 16 channels and 6 x 6 pixels, all ones: 4 x 4,
+ * then 2 x 2 pixels. */
+static trp_dnn_ran two_convs(const db_bed *b)
+{
+    enum { CHANNELS = 16, IN = 6, BETWEEN = 4, OUT = 2 };
+    const trp_buffer x = db_buffer(b, CHANNELS * IN * IN, 0x3c00),
+                     w = db_buffer(b, CHANNELS * CHANNELS * 9, 0x3c00),
+                     y = db_buffer(b, CHANNELS * OUT * OUT, 0x7e00);
+    trp_dnn_ran ran = {0};
+    trp_completion done = {0};
+    uint16_t got[CHANNELS * OUT * OUT];
+    const trp_dnn_tensor tensors[] = {
+        {0},
+        {.type = TRP_F16, .rank = 4, .dim = {1, CHANNELS, IN, IN}, .buffer = x},
+        {.type = TRP_F16, .rank = 4, .dim = {CHANNELS, CHANNELS, 3, 3}, .buffer = w},
+        {.type = TRP_F16, .rank = 4, .dim = {1, CHANNELS, BETWEEN, BETWEEN}},
+        {.type = TRP_F16, .rank = 4, .dim = {1, CHANNELS, OUT, OUT}, .buffer = y}};
+    const trp_dnn_node nodes[] = {{.kind = TRP_DNN_CONV_FORWARD, .x = 1, .w = 2, .y = 3},
+                                  {.kind = TRP_DNN_CONV_FORWARD, .x = 3, .w = 2, .y = 4}};
+    const trp_dnn_graph_request r = {.tensors = tensors,
+                                     .tensor_count = 5,
+                                     .nodes = nodes,
+                                     .node_count = 2,
+                                     .options = {.ran = &ran}};
+    H_OK(trp_dnn_graph(b->dnn, &r, &done));
+    H_OK(h_await_any(done));
+    h_read(b->k.world.device, y, 0, got, sizeof got);
+    for (int i = 0; i < CHANNELS * OUT * OUT; i++)
+        H_EQUAL(got[i], 0x7510); /* 144 times 144 */
+    return ran;
+}
+
+/* Of the second piece, when the first has run; then of the first, too. */
+static void refused_later(void)
+{
+    db_bed b = open_bed("all");
+    h_kernels_tell(&b.k, "cudnn_nodes", "1");
+    h_kernels_tell(&b.k, "cudnn_fails_from", "0 10");
+    const trp_dnn_ran ran = two_convs(&b);
+    H_CHECK(strcmp(ran.engine, "eng1_k2=1") == 0 && ran.proven);
+    H_EQUAL(ran.parts, 2);
+    H_EQUAL(h_info(b.k.world.device).incarnation, 1);
+    db_close(&b);
+}
+
+/* All engines that are proven are refused later: kernels of the actor's are left. */
+static void all_refused(void)
+{
+    char from[32];
+    db_bed b = open_bed("conv");
+    h_kernels_tell(&b.k, "cudnn_wrong", "1,2,3,4");
+    snprintf(from, sizeof from, "0 %d", PROOF_RUNS + 1);
+    h_kernels_tell(&b.k, "cudnn_fails_from", from);
+    conv(&b, 1, "direct", true);
+    db_close(&b);
+}
+
+/* --- workers that a proof costs --- */
+
+static void costs_a_worker(const char *file)
+{
+    if (h_isolation() != TRP_ISOLATION_PROCESS)
+        h_skip("a worker that is a thread can't be replaced");
+    db_bed b = open_bed("all");
+    h_kernels_tell(&b.k, file, "0");
+    conv(&b, 1, "eng1_k2=1", true);
+    H_EQUAL(h_info(b.k.world.device).incarnation, 2);
+    db_reopen(&b); /* it stays rejected */
+    conv(&b, 1, "eng1_k2=1", true);
+    conv(&b, 1, "eng1_k2=1", true);
+    H_EQUAL(h_info(b.k.world.device).incarnation, 1);
+    db_close(&b);
+}
+
+static void breaks_the_context(void)
+{
+    costs_a_worker("cudnn_faults");
+}
+
+static void kills_the_worker(void)
+{
+    costs_a_worker("cudnn_kills");
+}
+
+/* --- deadlines --- */
+
+/* A plan takes longer than the request may: it does not count. */
+static void deadline(void)
+{
+    if (h_isolation() != TRP_ISOLATION_PROCESS)
+        h_skip("a worker that is a thread has no deadlines");
+    trp_device_options options = h_options();
+    options.standby = TRP_STANDBY_OFF;
+    options.deadline_ns = UINT64_C(1000000000);
+    db_bed b = db_open(&options, "");
+    h_kernels_tell(&b.k, "compile_ms", "4500"); /* of a kernel without which nothing goes */
+    conv(&b, 1, "direct", true);
+    H_EQUAL(h_info(b.k.world.device).incarnation, 1);
+    db_close(&b);
+}
+
+static const h_case cases[] = {
+    {"wrong", wrong},
+    {"wrong_for_extremes", wrong_for_extremes},
+    {"wrong_again", wrong_again},
+    {"writes_beside", writes_beside},
+    {"fails_at_launch", fails_at_launch},
+    {"all_wrong", all_wrong},
+    {"good", good},
+    {"kept", kept},
+    {"listed", listed},
+    {"off", off},
+    {"little_memory", little_memory},
+    {"no_reference", no_reference},
+    {"compiled_meanwhile", compiled_meanwhile},
+    {"rejected_later", rejected_later},
+    {"refused", refused},
+    {"refused_later", refused_later},
+    {"all_refused", all_refused},
+    {"breaks_the_context", breaks_the_context},
+    {"kills_the_worker", kills_the_worker},
+    {"deadline", deadline},
+};
+
+int main(int argc, char **argv)
+{
+    if (!h_kernels_are_fake() || !getenv("TROUPE_CUDNN"))
+        return H_EXIT_SKIPPED;
+    return h_kernels_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}
