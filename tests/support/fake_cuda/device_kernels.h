@@ -8,6 +8,7 @@
 #include "actors/dnn/kernels/map.h"
 #include "actors/dnn/kernels/move.h"
 #include "actors/dnn/kernels/norm.h"
+#include "actors/dnn/kernels/optimizer.h"
 #include "actors/dnn/kernels/pool.h"
 #include "actors/dnn/kernels/reduce.h"
 #include "actors/dnn/kernels/softmax.h"
@@ -39,6 +40,11 @@
 #define FAKE_DEVICE_KERNELS(X)                                                                     \
     X(trp_map_f32, trp__map)                                                                       \
     X(trp_map_f64, trp__map)                                                                       \
+    X(trp_optimizer_norm_f32, trp__optimizer)                                                      \
+    X(trp_optimizer_norm_f64, trp__optimizer)                                                      \
+    X(trp_optimizer_prepare, trp__optimizer)                                                       \
+    X(trp_optimizer_f32, trp__optimizer)                                                           \
+    X(trp_optimizer_f64, trp__optimizer)                                                           \
     X(trp_reduce_rows_f32, trp__reduce)                                                            \
     X(trp_reduce_rows_f64, trp__reduce)                                                            \
     X(trp_reduce_columns_f32, trp__reduce)                                                         \

@@ -5,8 +5,9 @@
 #include <limits.h>
 
 const trp__kernel_family *const trp__kernel_families[] = {
-    &trp__kernels_map,  &trp__kernels_softmax, &trp__kernels_norm, &trp__kernels_batch,
-    &trp__kernels_pool, &trp__kernels_reduce,  &trp__kernels_move, NULL,
+    &trp__kernels_map,   &trp__kernels_softmax,   &trp__kernels_norm,
+    &trp__kernels_batch, &trp__kernels_pool,      &trp__kernels_reduce,
+    &trp__kernels_move,  &trp__kernels_optimizer, NULL,
 };
 
 static const trp__kernel_family *const behind_libraries[] = {

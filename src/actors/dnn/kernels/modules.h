@@ -28,7 +28,8 @@
     X(BATCH, "batch", "actors/dnn/kernels/batch.cuh")                                              \
     X(NORM, "norm", "actors/dnn/kernels/norm.cuh")                                                 \
     X(POOL, "pool", "actors/dnn/kernels/pool.cuh")                                                 \
-    X(SOFTMAX, "softmax", "actors/dnn/kernels/softmax.cuh")
+    X(SOFTMAX, "softmax", "actors/dnn/kernels/softmax.cuh")                                        \
+    X(OPTIMIZER, "optimizer", "actors/dnn/kernels/optimizer.cuh")
 
 typedef enum trp__kernel_module {
 #define TRP__KERNEL_MODULE(symbol, name, file) TRP__MODULE_##symbol,
