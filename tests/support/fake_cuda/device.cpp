@@ -30,6 +30,9 @@ extern "C" {
 #include "actors/dnn/kernels/attention_f64_64.cuh"
 #include "actors/dnn/kernels/norm.cuh"
 #include "actors/dnn/kernels/optimizer.cuh"
+#include "actors/dnn/kernels/rotary.cuh"
+#include "actors/dnn/kernels/gather.cuh"
+#include "actors/dnn/kernels/entropy.cuh"
 #include "actors/dnn/kernels/pool.cuh"
 #include "actors/dnn/kernels/softmax.cuh"
 
