@@ -62,12 +62,8 @@ typedef struct gather_case {
 /* An embedding as models have it. */
 static gather_case large_gather(void)
 {
-    const gather_case g = {.rank = 2,
-                           .index_rank = 1,
-                           .x = {80, 64},
-                           .index = {6000},
-                           .y = {6000, 64},
-                           .y_rank = 2};
+    const gather_case g = {
+        .rank = 2, .index_rank = 1, .x = {80, 64}, .index = {6000}, .y = {6000, 64}, .y_rank = 2};
     return g;
 }
 
@@ -412,6 +408,7 @@ static void losses(void)
     begin();
     for (int round = 0; round < rounds(150); round++) {
         const int rank = (int)f_from(1, 3);
+        const bool packed = f_below(2);
         int64_t dim[3], spread[3];
         for (int i = 0; i < rank; i++) {
             dim[i] = f_from(1, round % 30 == 7 && i == 0 ? 3000 : 17);
@@ -422,15 +419,15 @@ static void losses(void)
         const bool each = how == TRP_DNN_REDUCE_NONE, weighs = f_below(2);
         const bool share = mode == TRP_DNN_BCE_LOGITS || mode == TRP_DNN_KL;
         const double beta = mode != TRP_DNN_SMOOTH_L1 ? 1 : f_below(4) ? 0.7 : 0;
-        f_field x = f_make(f_real(), rank, dim, false, -4, 4);
-        f_field t = f_make(f_real(), rank, dim, false, share ? 0 : -4, share ? 1 : 4);
-        f_field w = f_make(f_real(), rank, spread, false, 0.5, 2),
-                b = f_make(TRP_F32, rank, spread, false, 0.5, 2);
-        f_field dy = f_make(TRP_F32, rank, dim, false, -1, 1),
-                dx = f_make(f_real(), rank, dim, false, 1, 0);
-        f_field y = each ? f_make(TRP_F32, rank, dim, false, 1, 0)
+        f_field x = f_make(f_real(), rank, dim, packed, -4, 4);
+        f_field t = f_make(f_real(), rank, dim, packed, share ? 0 : -4, share ? 1 : 4);
+        f_field w = f_make(f_real(), rank, spread, packed, 0.5, 2),
+                b = f_make(TRP_F32, rank, spread, packed, 0.5, 2);
+        f_field dy = f_make(TRP_F32, rank, dim, packed, -1, 1),
+                dx = f_make(f_real(), rank, dim, packed, 1, 0);
+        f_field y = each ? f_make(TRP_F32, rank, dim, packed, 1, 0)
                          : f_make(TRP_F64, 1, (int64_t[]){1}, true, 1, 0);
-        f_field row = f_make(TRP_F64, rank, dim, false, 1, 0);
+        f_field row = f_make(TRP_F64, rank, dim, packed, 1, 0);
         double *values = zeros(x.count), *slopes = zeros(x.count), sum = 0;
         const double divisor = how == TRP_DNN_REDUCE_MEAN    ? (double)x.count
                                : how == TRP_DNN_REDUCE_BATCH ? (double)dim[0]

@@ -30,6 +30,7 @@ extern "C" {
 #include "actors/dnn/kernels/attention_f64_64.cuh"
 #include "actors/dnn/kernels/norm.cuh"
 #include "actors/dnn/kernels/optimizer.cuh"
+#include "actors/dnn/kernels/losses.cuh"
 #include "actors/dnn/kernels/rotary.cuh"
 #include "actors/dnn/kernels/gather.cuh"
 #include "actors/dnn/kernels/entropy.cuh"

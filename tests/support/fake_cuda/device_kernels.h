@@ -9,6 +9,7 @@
 #include "actors/dnn/kernels/move.h"
 #include "actors/dnn/kernels/norm.h"
 #include "actors/dnn/kernels/optimizer.h"
+#include "actors/dnn/kernels/losses.h"
 #include "actors/dnn/kernels/rotary.h"
 #include "actors/dnn/kernels/gather.h"
 #include "actors/dnn/kernels/entropy.h"
@@ -69,6 +70,9 @@
     X(trp_rotary_f32_8, trp__rotary)                                                               \
     X(trp_rotary_f64_1, trp__rotary)                                                               \
     X(trp_rotary_f64_4, trp__rotary)                                                               \
+    X(trp_losses_f32, trp__losses)                                                                 \
+    X(trp_losses_f64, trp__losses)                                                                 \
+    X(trp_losses_total, trp__losses)                                                               \
     X(trp_optimizer_prepare, trp__optimizer)                                                       \
     X(trp_optimizer_f32, trp__optimizer)                                                           \
     X(trp_optimizer_f64, trp__optimizer)                                                           \

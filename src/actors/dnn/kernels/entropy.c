@@ -30,7 +30,8 @@ typedef struct step {
     uint8_t dy_value;                      /* the tensor of a dy by value; else none */
     bool counts, totals;
     uint32_t threads, shared_bytes;
-    uint32_t shared_most; /* that the kernel may be launched with: one for all steps that share it */
+    uint32_t
+        shared_most; /* that the kernel may be launched with: one for all steps that share it */
     char name[32];
     trp__cu_function count, rows, total;
 } step;

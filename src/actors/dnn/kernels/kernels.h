@@ -53,6 +53,7 @@ extern const trp__kernel_family trp__kernels_map, trp__kernels_reduce, trp__kern
 extern const trp__kernel_family trp__kernels_softmax, trp__kernels_norm;
 extern const trp__kernel_family trp__kernels_batch, trp__kernels_pool;
 extern const trp__kernel_family trp__kernels_optimizer;
+extern const trp__kernel_family trp__kernels_losses;
 extern const trp__kernel_family trp__kernels_rotary;
 extern const trp__kernel_family trp__kernels_gather;
 extern const trp__kernel_family trp__kernels_entropy;

@@ -32,6 +32,7 @@
     X(ENTROPY, "entropy", "actors/dnn/kernels/entropy.cuh")                                        \
     X(GATHER, "gather", "actors/dnn/kernels/gather.cuh")                                           \
     X(ROTARY, "rotary", "actors/dnn/kernels/rotary.cuh")                                           \
+    X(LOSSES, "losses", "actors/dnn/kernels/losses.cuh")                                           \
     X(OPTIMIZER, "optimizer", "actors/dnn/kernels/optimizer.cuh")
 
 typedef enum trp__kernel_module {

@@ -3,45 +3,7 @@
 
 #include "actors/dnn/kernels/optimizer.h"
 #include "actors/dnn/kernels/rows.cuh"
-
-/* Four elements as they lie in memory: all arrays are under way before the first is converted. */
-template <typename T> struct trp__optimizer_raw {
-    trp__pack16 p[sizeof(T) / 4];
-
-    TRP__DEVICE void load(uint64_t at, int64_t i, uint8_t type)
-    {
-        if (type == TRP_F32) {
-            p[0] = trp__at<trp__pack16>(at + (uint64_t)i * 4, 0);
-        } else if (type == TRP_F64) {
-            TRP__UNROLL
-            for (int k = 0; k < (int)sizeof(T) / 4; k++)
-                p[k] = trp__at<trp__pack16>(at + (uint64_t)i * 8, k);
-        } else {
-            const uint64_t q = trp__at<uint64_t>(at + (uint64_t)i * 2, 0);
-            p[0].word[0] = (uint32_t)q;
-            p[0].word[1] = (uint32_t)(q >> 32);
-        }
-    }
-    TRP__DEVICE void convert(uint8_t type, T out[TRP__OPTIMIZER_RUN]) const
-    {
-        if (type == TRP_F64) {
-            double v[sizeof(T) / 2];
-            memcpy(v, p, sizeof v);
-            TRP__UNROLL
-            for (int k = 0; k < (int)sizeof(T) / 2; k++)
-                out[k] = (T)v[k];
-            return;
-        }
-        TRP__UNROLL
-        for (int k = 0; k < TRP__OPTIMIZER_RUN; k++) {
-            const uint32_t w = p[0].word[k / 2];
-            out[k] = type == TRP_F32 ? (T)trp__f32_from_bits(p[0].word[k])
-                     : type == TRP_BF16
-                         ? (T)trp__f32_from_bits(k % 2 ? w & 0xffff0000u : w << 16)
-                         : (T)trp__half_value((uint16_t)(k % 2 ? w >> 16 : w));
-        }
-    }
-};
+#include "actors/dnn/kernels/runs.cuh"
 
 /* The range that an element is in, or the gap. */
 struct trp__optimizer_range {
@@ -89,14 +51,6 @@ struct trp__optimizer_range {
     }
 };
 
-/* The place of element j of run r of a thread. */
-TRP__DEVICE int trp__optimizer_at(bool runs, int r, int j)
-{
-    const int thread = (int)threadIdx.x;
-    return runs ? (r * TRP__OPTIMIZER_THREADS + thread) * TRP__OPTIMIZER_RUN + j
-                : (r * TRP__OPTIMIZER_RUN + j) * TRP__OPTIMIZER_THREADS + thread;
-}
-
 /* --- The norm --- */
 
 /* Adds elements of a run: squares, those of smaller numbers, and 0 for each finite one. */
@@ -120,20 +74,20 @@ template <typename T> TRP__DEVICE void trp__optimizer_norm(const trp__optimizer 
     range.begin = 1;
     range.end = 0;
     for (int64_t at = from; at < end; at += BLOCK) {
-        trp__optimizer_raw<T> raw[RUNS];
+        trp__runs_raw<T> raw[RUNS];
         const bool whole = p.runs && at + BLOCK <= end;
         TRP__UNROLL
         for (int r = 0; r < RUNS && whole; r++)
-            raw[r].load(g.at, at + trp__optimizer_at(true, r, 0), g.type);
+            raw[r].load(g.at, at + trp__runs_at(true, r, 0), g.type);
         TRP__UNROLL
         for (int r = 0; r < RUNS; r++) {
             T v[RUN];
-            const int64_t first = at + trp__optimizer_at(whole, r, 0);
+            const int64_t first = at + trp__runs_at(whole, r, 0);
             if (whole) {
                 raw[r].convert(g.type, v);
             } else {
                 for (int j = 0; j < RUN; j++) {
-                    const int64_t i = at + trp__optimizer_at(false, r, j);
+                    const int64_t i = at + trp__runs_at(false, r, j);
                     v[j] = i < end ? trp__load_float<T>(g.at, i, g.type) : T(0);
                 }
             }
@@ -143,7 +97,7 @@ template <typename T> TRP__DEVICE void trp__optimizer_norm(const trp__optimizer 
                 continue;
             }
             for (int j = 0; j < RUN; j++) {
-                const int64_t i = at + trp__optimizer_at(whole, r, j);
+                const int64_t i = at + trp__runs_at(whole, r, j);
                 if (i < end && !range.holds(i))
                     range.find(p, i, 0);
                 if (i < end && range.inside)
@@ -325,7 +279,7 @@ template <typename T> TRP__DEVICE void trp__optimizer_elements(const trp__optimi
     enum { RUN = TRP__OPTIMIZER_RUN, RUNS = TRP__OPTIMIZER_RUNS, ARRAYS = 4 };
     const int64_t at = p.first + (int64_t)blockIdx.x * TRP__OPTIMIZER_BLOCK;
     const bool whole = p.runs && at + TRP__OPTIMIZER_BLOCK <= p.count;
-    trp__optimizer_raw<T> raw[RUNS][ARRAYS];
+    trp__runs_raw<T> raw[RUNS][ARRAYS];
     trp__optimizer_range range;
     trp__optimizer_numbers<T> numbers;
     if (whole) {
@@ -334,7 +288,7 @@ template <typename T> TRP__DEVICE void trp__optimizer_elements(const trp__optimi
             TRP__UNROLL
             for (int a = 0; a < ARRAYS; a++) {
                 if (p.array[a].used)
-                    raw[r][a].load(p.array[a].at, at + trp__optimizer_at(true, r, 0),
+                    raw[r][a].load(p.array[a].at, at + trp__runs_at(true, r, 0),
                                    p.array[a].type);
             }
         }
@@ -345,7 +299,7 @@ template <typename T> TRP__DEVICE void trp__optimizer_elements(const trp__optimi
     TRP__UNROLL
     for (int r = 0; r < RUNS; r++) {
         trp__optimizer_tile<T> t = {};
-        const int64_t first = at + trp__optimizer_at(whole, r, 0);
+        const int64_t first = at + trp__runs_at(whole, r, 0);
         if (whole) {
             TRP__UNROLL
             for (int a = 0; a < ARRAYS; a++) {
@@ -370,7 +324,7 @@ template <typename T> TRP__DEVICE void trp__optimizer_elements(const trp__optimi
         }
         TRP__UNROLL
         for (int j = 0; j < RUN; j++) {
-            const int64_t i = at + trp__optimizer_at(whole, r, j);
+            const int64_t i = at + trp__runs_at(whole, r, j);
             if (i >= p.count)
                 continue;
             if (!whole) {
