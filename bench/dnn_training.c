@@ -43,7 +43,7 @@ typedef struct work {
     trp_dnn_ran ran;
 } work;
 
-/* A tensor in memory of which `bytes` of each element count, filled with a piece or poison. */
+/* A tensor in memory, filled with a piece or poison; its bytes count. */
 static trp_dnn_tensor memory(work *w, trp_dtype type, uint32_t rank, const int64_t *dim,
                              const unsigned char *piece)
 {
@@ -228,7 +228,7 @@ static void build_pick(work *w, int what)
     w->send = what == 0 ? send_arg : what == 1 ? send_top_k : send_sample;
 }
 
-typedef enum rank { FLAT, LOGITS, TABLES, HEADS, WIDE, RANKS } rank;
+typedef enum rank { FLAT, LOGITS, TABLES, HEADS, WIDE, DRAWS, RANKS } rank;
 
 enum { SHAPES = 4 };
 
@@ -238,6 +238,7 @@ static const int64_t shapes[RANKS][SHAPES][4] = {
     [TABLES] = {{1000, 64, 512}, {50257, 768, 4096}, {50257, 768, 65536}, {50257, 4096, 16384}},
     [HEADS] = {{1, 4, 128, 64}, {8, 16, 2048, 64}, {4, 32, 4096, 128}},
     [WIDE] = {{64, 1024}, {8192, 11008}},
+    [DRAWS] = {{64, 8192, 40}, {64, 50257, 40}},
 };
 
 /* A row for each type and each shape. */
@@ -268,8 +269,8 @@ static const struct {
     {"mse", build_loss, TRP_DNN_MSE, FLAT},
     {"bce", build_loss, TRP_DNN_BCE_LOGITS, FLAT},
     {"arg max", build_pick, 0, LOGITS},
-    {"top k", build_pick, 1, LOGITS},
-    {"sample", build_pick, 2, LOGITS},
+    {"top k", build_pick, 1, DRAWS},
+    {"sample", build_pick, 2, DRAWS},
 };
 
 /* --- both sides --- */
