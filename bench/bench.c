@@ -73,6 +73,8 @@ static const struct {
     {"rnn", "LSTM and GRU, forward and backward, f16, tf32 and f32", suite_dnn_rnn, DNN},
     {"elements", "functions, reductions, norms, pooling: bytes by time, against a copy",
      suite_dnn_elements, DNN},
+    {"training", "losses, embeddings, optimizers and the like: bytes by time, against a copy",
+     suite_dnn_training, DNN},
     {"conv-repeat", "what a request of the same convolution again costs the worker",
      suite_dnn_repeat, DNN},
     {"conv-first", "the first convolution of a worker, its plan from disk or new", suite_dnn_first,

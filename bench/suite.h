@@ -61,6 +61,7 @@ void suite_dnn_attention(suite *s);
 void suite_dnn_attention_raw(suite *s);
 void suite_dnn_rnn(suite *s);
 void suite_dnn_elements(suite *s);
+void suite_dnn_training(suite *s);
 void suite_dnn_repeat(suite *s);
 void suite_dnn_first(suite *s);
 void suite_jit_warm(suite *s);

@@ -27,7 +27,7 @@ static void alone(void)
         trp_dnn_node *n = dd_random(&p, random);
         const uint32_t rank = (uint32_t)dp_from(1, 5);
         for (uint32_t k = 0; k < rank; k++)
-            dim[k] = dp_below(20) ? dp_from(1, 7) : 0;
+            dim[k] = dp_below(20) ? dp_from(1, rank == 1 ? 3000 : 7) : 0;
         n->y = dp_memory(&p, draw_type(random), rank, dim);
         if (dp_below(4) == 0)
             n->compute = dp_below(2) ? TRP_F64 : TRP_F32;

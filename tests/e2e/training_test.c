@@ -62,12 +62,8 @@ typedef struct gather_case {
 /* An embedding as models have it. */
 static gather_case large_gather(void)
 {
-    const gather_case g = {.rank = 2,
-                           .index_rank = 1,
-                           .x = {2000, 64},
-                           .index = {20000},
-                           .y = {20000, 64},
-                           .y_rank = 2};
+    const gather_case g = {
+        .rank = 2, .index_rank = 1, .x = {80, 64}, .index = {6000}, .y = {6000, 64}, .y_rank = 2};
     return g;
 }
 
@@ -137,13 +133,14 @@ static void gathering(void)
     for (int round = 0; round < rounds(120); round++) {
         const gather_case g = round % 60 == 59 ? large_gather() : draw_gather();
         const double most = (double)g.x[g.axis] - 1;
+        const bool packed = round % 60 == 59 || f_below(2);
         const bool ignores = f_below(2), before = f_below(2), in_place = before && f_below(2);
-        f_field x = f_make(f_real(), g.rank, g.x, false, -2, 2);
+        f_field x = f_make(f_real(), g.rank, g.x, packed, -2, 2);
         f_field index =
-            f_make(f_below(2) ? TRP_I32 : TRP_I64, g.index_rank, g.index, false, 0, most);
-        f_field y = f_make(f_below(2) ? x.t.type : f_real(), g.y_rank, g.y, false, 1, 0);
-        f_field dx = f_make(f_real(), g.rank, g.x, false, in_place ? -2 : 1, in_place ? 2 : 0);
-        f_field add = {0}, dy = f_make(f_real(), g.y_rank, g.y, false, -2, 2);
+            f_make(f_below(2) ? TRP_I32 : TRP_I64, g.index_rank, g.index, packed, 0, most);
+        f_field y = f_make(f_below(2) ? x.t.type : f_real(), g.y_rank, g.y, packed, 1, 0);
+        f_field dx = f_make(f_real(), g.rank, g.x, packed, in_place ? -2 : 1, in_place ? 2 : 0);
+        f_field add = {0}, dy = f_make(f_real(), g.y_rank, g.y, packed, -2, 2);
         double *wanted = zeros(y.count), *sum = zeros(x.count);
         const trp_dnn_gather mode = g.elements ? TRP_DNN_GATHER_ELEMENTS : TRP_DNN_GATHER_SLICES;
         int64_t which;
@@ -155,7 +152,7 @@ static void gathering(void)
         F_COMPARE(&y, wanted, 0, 0, true);
         check_bytes(&g, &index, mode);
         if (before && !in_place)
-            add = f_make(f_real(), g.rank, g.x, false, -2, 2);
+            add = f_make(f_real(), g.rank, g.x, packed, -2, 2);
         for (int64_t i = 0; i < x.count && before; i++)
             sum[i] = in_place ? dx.v[i] : add.v[i];
         const double left_out = floor(most / 2);
@@ -267,15 +264,18 @@ static void cross_entropy(void)
     begin();
     for (int round = 0; round < rounds(160); round++) {
         const bool big = round % 40 == 39, labels = f_below(3) > 0, none_rank = f_below(2);
-        const int64_t dim[3] = {f_from(0, 3), f_from(1, 7),
-                                big ? f_from(3000, 9000) : f_from(1, 70)};
+        const int64_t dim[3] = {f_from(0, 3), big ? 1 : f_from(1, 7),
+                                !big               ? f_from(1, 70)
+                                : round % 80 == 79 ? 50257
+                                                   : f_from(3000, 9000)};
         const int64_t rows = dim[0] * dim[1], classes = dim[2];
         const int64_t row_dim[3] = {dim[0], dim[1], 1};
         const double s = f_below(2) ? 0 : f_below(4) ? ref_rng_uniform(h_rng(), 0, 1) : 1;
         const double z = f_below(3) ? 0 : 0.01;
         const trp_dnn_reduction how = (trp_dnn_reduction)f_below(3);
         const bool each = how == TRP_DNN_REDUCE_NONE, in_place = f_below(3) == 0;
-        f_field x = f_make(f_real(), 3, dim, false, -3, 3), q = {0}, index = {0}, dx = {0};
+        const bool packed = big || f_below(2);
+        f_field x = f_make(f_real(), 3, dim, packed, -3, 3), q = {0}, index = {0}, dx = {0};
         f_field dy = f_make(TRP_F32, none_rank ? 2 : 3, row_dim, false, -2, 2);
         f_field y = each ? f_make(TRP_F32, none_rank ? 2 : 3, row_dim, false, 1, 0)
                          : f_make(f_below(2) ? TRP_F64 : TRP_F32, 1, (int64_t[]){1}, true, 1, 0);
@@ -289,10 +289,10 @@ static void cross_entropy(void)
                 index.v[i] = f_below(4) ? index.v[i] : ignored;
             f_write(&index);
         } else {
-            q = f_make(f_real(), 3, dim, false, 0, 1);
+            q = f_make(f_real(), 3, dim, packed, 0, 1);
         }
         if (!in_place)
-            dx = f_make(f_real(), 3, dim, false, 1, 0);
+            dx = f_make(f_real(), 3, dim, packed, 1, 0);
         double *dxs = zeros(x.count), *losses = zeros(rows), *logs = zeros(rows), sum = 0,
                count = 0;
         for (int64_t r = 0; r < rows; r++) {
@@ -408,6 +408,7 @@ static void losses(void)
     begin();
     for (int round = 0; round < rounds(150); round++) {
         const int rank = (int)f_from(1, 3);
+        const bool packed = f_below(2);
         int64_t dim[3], spread[3];
         for (int i = 0; i < rank; i++) {
             dim[i] = f_from(1, round % 30 == 7 && i == 0 ? 3000 : 17);
@@ -418,15 +419,15 @@ static void losses(void)
         const bool each = how == TRP_DNN_REDUCE_NONE, weighs = f_below(2);
         const bool share = mode == TRP_DNN_BCE_LOGITS || mode == TRP_DNN_KL;
         const double beta = mode != TRP_DNN_SMOOTH_L1 ? 1 : f_below(4) ? 0.7 : 0;
-        f_field x = f_make(f_real(), rank, dim, false, -4, 4);
-        f_field t = f_make(f_real(), rank, dim, false, share ? 0 : -4, share ? 1 : 4);
-        f_field w = f_make(f_real(), rank, spread, false, 0.5, 2),
-                b = f_make(TRP_F32, rank, spread, false, 0.5, 2);
-        f_field dy = f_make(TRP_F32, rank, dim, false, -1, 1),
-                dx = f_make(f_real(), rank, dim, false, 1, 0);
-        f_field y = each ? f_make(TRP_F32, rank, dim, false, 1, 0)
+        f_field x = f_make(f_real(), rank, dim, packed, -4, 4);
+        f_field t = f_make(f_real(), rank, dim, packed, share ? 0 : -4, share ? 1 : 4);
+        f_field w = f_make(f_real(), rank, spread, packed, 0.5, 2),
+                b = f_make(TRP_F32, rank, spread, packed, 0.5, 2);
+        f_field dy = f_make(TRP_F32, rank, dim, packed, -1, 1),
+                dx = f_make(f_real(), rank, dim, packed, 1, 0);
+        f_field y = each ? f_make(TRP_F32, rank, dim, packed, 1, 0)
                          : f_make(TRP_F64, 1, (int64_t[]){1}, true, 1, 0);
-        f_field row = f_make(TRP_F64, rank, dim, false, 1, 0);
+        f_field row = f_make(TRP_F64, rank, dim, packed, 1, 0);
         double *values = zeros(x.count), *slopes = zeros(x.count), sum = 0;
         const double divisor = how == TRP_DNN_REDUCE_MEAN    ? (double)x.count
                                : how == TRP_DNN_REDUCE_BATCH ? (double)dim[0]
@@ -717,15 +718,17 @@ static void rotary(void)
 {
     begin();
     for (int round = 0; round < rounds(60); round++) {
-        const int64_t dim[] = {f_from(1, 3), f_from(1, 3), f_from(1, 20), f_from(1, 300)};
+        const bool packed = f_below(2);
+        const int64_t dim[] = {f_from(1, 3), f_from(1, 6), f_from(1, 20),
+                               packed ? 16 * f_from(1, 8) : f_from(1, 300)};
         const int64_t turning = f_below(2) ? dim[3] / 2 * 2 : f_below(dim[3] / 2 + 1) * 2,
                       half = turning / 2;
         const int64_t index_dim[] = {f_below(2) ? dim[0] : 1, 1, dim[2], 1}, positions = 50;
         const bool tables = f_below(2), indexed = f_below(2), pairs = f_below(2),
                    in_place = f_below(2);
         const int64_t start = f_below(2) ? f_below(20) : 0;
-        f_field x = f_make(f_real(), 4, dim, false, -2, 2),
-                y = f_make(f_below(2) ? x.t.type : f_real(), 4, dim, false, 1, 0);
+        f_field x = f_make(f_real(), 4, dim, packed, -2, 2),
+                y = f_make(f_below(2) ? x.t.type : f_real(), 4, dim, packed, 1, 0);
         f_field index = f_make(TRP_I32, 4, index_dim, false, 0, (double)positions - 1);
         f_field c = f_make(TRP_F32, 2, (int64_t[]){positions, half}, false, -1, 1),
                 s = f_make(TRP_F32, 2, (int64_t[]){positions, half}, false, -1, 1);

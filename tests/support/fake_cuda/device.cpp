@@ -1,10 +1,10 @@
 /* Runs the fast kernels of the dnn actor on the processor: see device.hpp. */
 #include "support/fake_cuda/device.hpp"
 
+#define _Alignas       alignas
+#define _Static_assert static_assert
 #include "support/fake_cuda/device_kernels.h"
 
-#define _Alignas alignas
-#define _Static_assert static_assert
 extern "C" {
 #include "support/fake_cuda/hooks.h"
 }
@@ -29,6 +29,11 @@ extern "C" {
 #include "actors/dnn/kernels/attention_f64_256.cuh"
 #include "actors/dnn/kernels/attention_f64_64.cuh"
 #include "actors/dnn/kernels/norm.cuh"
+#include "actors/dnn/kernels/optimizer.cuh"
+#include "actors/dnn/kernels/losses.cuh"
+#include "actors/dnn/kernels/rotary.cuh"
+#include "actors/dnn/kernels/gather.cuh"
+#include "actors/dnn/kernels/entropy.cuh"
 #include "actors/dnn/kernels/pool.cuh"
 #include "actors/dnn/kernels/softmax.cuh"
 

@@ -8,6 +8,11 @@
 #include "actors/dnn/kernels/map.h"
 #include "actors/dnn/kernels/move.h"
 #include "actors/dnn/kernels/norm.h"
+#include "actors/dnn/kernels/optimizer.h"
+#include "actors/dnn/kernels/losses.h"
+#include "actors/dnn/kernels/rotary.h"
+#include "actors/dnn/kernels/gather.h"
+#include "actors/dnn/kernels/entropy.h"
 #include "actors/dnn/kernels/pool.h"
 #include "actors/dnn/kernels/reduce.h"
 #include "actors/dnn/kernels/softmax.h"
@@ -39,6 +44,38 @@
 #define FAKE_DEVICE_KERNELS(X)                                                                     \
     X(trp_map_f32, trp__map)                                                                       \
     X(trp_map_f64, trp__map)                                                                       \
+    X(trp_optimizer_norm_f32, trp__optimizer)                                                      \
+    X(trp_optimizer_norm_f64, trp__optimizer)                                                      \
+    X(trp_entropy_count, trp__entropy)                                                             \
+    X(trp_entropy_total, trp__entropy)                                                             \
+    X(trp_entropy_f32, trp__entropy)                                                               \
+    X(trp_entropy_bf16, trp__entropy)                                                              \
+    X(trp_entropy_f16, trp__entropy)                                                               \
+    X(trp_entropy_f64, trp__entropy)                                                               \
+    X(trp_gather_lines, trp__gathering)                                                            \
+    X(trp_scatter_rank, trp__gathering)                                                            \
+    X(trp_scatter_merge, trp__gathering)                                                           \
+    X(trp_scatter_parts_f32_4, trp__gathering)                                                     \
+    X(trp_scatter_rows_f32_4, trp__gathering)                                                      \
+    X(trp_scatter_parts_f32_1, trp__gathering)                                                     \
+    X(trp_scatter_rows_f32_1, trp__gathering)                                                      \
+    X(trp_scatter_parts_f64_4, trp__gathering)                                                     \
+    X(trp_scatter_rows_f64_4, trp__gathering)                                                      \
+    X(trp_scatter_parts_f64_1, trp__gathering)                                                     \
+    X(trp_scatter_rows_f64_1, trp__gathering)                                                      \
+    X(trp_rotary_table_f32, trp__rotary)                                                           \
+    X(trp_rotary_table_f64, trp__rotary)                                                           \
+    X(trp_rotary_f32_1, trp__rotary)                                                               \
+    X(trp_rotary_f32_4, trp__rotary)                                                               \
+    X(trp_rotary_f32_8, trp__rotary)                                                               \
+    X(trp_rotary_f64_1, trp__rotary)                                                               \
+    X(trp_rotary_f64_4, trp__rotary)                                                               \
+    X(trp_losses_f32, trp__losses)                                                                 \
+    X(trp_losses_f64, trp__losses)                                                                 \
+    X(trp_losses_total, trp__losses)                                                               \
+    X(trp_optimizer_prepare, trp__optimizer)                                                       \
+    X(trp_optimizer_f32, trp__optimizer)                                                           \
+    X(trp_optimizer_f64, trp__optimizer)                                                           \
     X(trp_reduce_rows_f32, trp__reduce)                                                            \
     X(trp_reduce_rows_f64, trp__reduce)                                                            \
     X(trp_reduce_columns_f32, trp__reduce)                                                         \

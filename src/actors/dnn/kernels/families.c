@@ -5,8 +5,19 @@
 #include <limits.h>
 
 const trp__kernel_family *const trp__kernel_families[] = {
-    &trp__kernels_map,  &trp__kernels_softmax, &trp__kernels_norm, &trp__kernels_batch,
-    &trp__kernels_pool, &trp__kernels_reduce,  &trp__kernels_move, NULL,
+    &trp__kernels_map,
+    &trp__kernels_softmax,
+    &trp__kernels_norm,
+    &trp__kernels_batch,
+    &trp__kernels_pool,
+    &trp__kernels_reduce,
+    &trp__kernels_move,
+    &trp__kernels_optimizer,
+    &trp__kernels_losses,
+    &trp__kernels_rotary,
+    &trp__kernels_gather,
+    &trp__kernels_entropy,
+    NULL,
 };
 
 static const trp__kernel_family *const behind_libraries[] = {

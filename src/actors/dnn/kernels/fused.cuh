@@ -68,6 +68,8 @@ TRP__DEVICE void trp__fused_compute(T *to, const A &a, const B &b, const C &c,
 #define STORE(from, i, type, layout)                                                               \
     trp__map_store<T, W, VECTOR>(m, m.operand[i], type, layout, first, here, s##from);
 #define COMPUTE(op, to, a, b, c, i) trp__fused_compute<T, W, op>(s##to, a, b, c, m.number + i);
+#define RANDOM(to, i, layout, seed, offset, parameter, mode)                                       \
+    trp__map_random<T, W, VECTOR>(m, i, layout, seed, offset, parameter, mode, first, s##to);
 #define ROUND(to, type)                                                                            \
     TRP__UNROLL                                                                                    \
     for (int k = 0; k < W; k++)                                                                    \

@@ -58,6 +58,11 @@ trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function fun
 extern const trp__kernel_family trp__kernels_map, trp__kernels_reduce, trp__kernels_move;
 extern const trp__kernel_family trp__kernels_softmax, trp__kernels_norm;
 extern const trp__kernel_family trp__kernels_batch, trp__kernels_pool;
+extern const trp__kernel_family trp__kernels_optimizer;
+extern const trp__kernel_family trp__kernels_losses;
+extern const trp__kernel_family trp__kernels_rotary;
+extern const trp__kernel_family trp__kernels_gather;
+extern const trp__kernel_family trp__kernels_entropy;
 #define TRP__ATTENTION_FAMILY(number, name, ...)                                                   \
     extern const trp__kernel_family trp__kernels_attention_##name;
 TRP__ATTENTION_VARIANTS(TRP__ATTENTION_FAMILY)

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +44,15 @@ typedef struct program {
 
 static bool is_element_wise(const trp__dnn_node *n)
 {
-    return n->kind == TRP_DNN_POINTWISE || n->kind == TRP_DNN_POINTWISE_BACKWARD;
+    return n->kind == TRP_DNN_POINTWISE || n->kind == TRP_DNN_POINTWISE_BACKWARD ||
+           n->kind == TRP_DNN_RANDOM;
 }
 
+/* Tensors whose elements a node reads. */
 static int input_ports(const trp__dnn_node *n, uint8_t ports[3])
 {
+    if (n->kind == TRP_DNN_RANDOM)
+        return 0;
     if (n->kind == TRP_DNN_POINTWISE_BACKWARD) {
         ports[0] = n->port[TRP__DNN_GRADIENT_X];
         ports[1] = n->port[TRP__DNN_GRADIENT_DY];
@@ -62,6 +67,7 @@ static int input_ports(const trp__dnn_node *n, uint8_t ports[3])
 static uint8_t output_port(const trp__dnn_node *n)
 {
     return n->kind == TRP_DNN_POINTWISE_BACKWARD ? n->port[TRP__DNN_GRADIENT_DX]
+           : n->kind == TRP_DNN_RANDOM           ? n->port[TRP__DNN_RANDOM_Y]
                                                  : n->port[TRP__DNN_POINTWISE_Y];
 }
 
@@ -82,7 +88,8 @@ static bool fits(const trp__dnn_graph *g, const trp__dnn_node *n, const trp__dnn
 {
     uint8_t ports[3];
     const int inputs = is_element_wise(n) ? input_ports(n, ports) : 0;
-    if (inputs == 0 || !same_dims(&g->tensor[output_port(n)], shape) ||
+    if ((inputs == 0 && n->kind != TRP_DNN_RANDOM) ||
+        !same_dims(&g->tensor[output_port(n)], shape) ||
         (n->compute != TRP_F32 && n->compute != TRP_F64) ||
         !is_known(g->tensor[output_port(n)].type))
         return false;
@@ -179,6 +186,81 @@ static void round_to(program *p, uint8_t slot, uint8_t type)
     c->b = type;
 }
 
+/* Random numbers. */
+
+/* The input of a seed or an offset; without one, 0. */
+static uint8_t word_of(program *p, uint8_t tensor)
+{
+    if (tensor != TRP__DNN_NO_PORT && p->place[tensor] != TRP__DNN_PLACE_VALUE)
+        return add_operand(p, tensor);
+    return (uint8_t)(TRP__MAP_NUMBER + add_numbers(p, 1, NULL, tensor));
+}
+
+/* The operand that numbers elements in the order of y's dimensions. */
+static uint8_t add_numbering(program *p)
+{
+    trp__dnn_tensor order = *p->shape;
+    int64_t next = 1;
+    if (p->map.operands == TRP__MAP_OPERANDS) {
+        p->full = true;
+        return 0;
+    }
+    for (int i = order.rank - 1; i >= 0; i--) {
+        order.stride[i] = next;
+        next *= order.dim[i];
+    }
+    p->tensor[p->map.operands] = TRP__DNN_NO_PORT;
+    p->map.operand[p->map.operands].type = TRP_U8; /* a number is a place: one byte each */
+    trp__space_add(&p->space, p->shape, &order);
+    return p->map.operands++;
+}
+
+/* Whether low + span * u, u of 24 bits, is exact in f64: so one rounding to f32 is all there is. */
+static bool is_exact_in_f32(double low, double span)
+{
+    int of_low = 0, of_span = 0;
+    if ((double)(float)low != low || (double)(float)span != span || fabs(span) < 0x1p-60)
+        return false;
+    (void)frexp(low, &of_low);
+    (void)frexp(span, &of_span);
+    return low == 0 || (of_low >= of_span - 24 && of_low <= of_span + 3);
+}
+
+static void add_random(program *p, const trp__dnn_node *n, uint8_t to)
+{
+    double number[3] = {n->parameter[0], n->parameter[1], n->parameter[2]};
+    uint8_t mode = n->mode;
+    if (n->compute == TRP_F64)
+        mode |= TRP__MAP_RANDOM_F64;
+    if (n->mode == TRP_DNN_UNIFORM)
+        number[1] -= number[0];
+    if (n->mode == TRP_DNN_UNIFORM && n->compute != TRP_F64 &&
+        is_exact_in_f32(number[0], number[1]))
+        mode |= TRP__MAP_RANDOM_F32;
+    if (n->mode == TRP_DNN_BERNOULLI && n->compute != TRP_F64)
+        number[0] = ceil(number[0] * 0x1p24);
+    trp__map_code code = {.op = TRP__MAP_RANDOM, .to = to, .mode = mode};
+    code.a = add_numbering(p);
+    code.b = word_of(p, n->port[TRP__DNN_RANDOM_SEED]);
+    code.c = word_of(p, n->port[TRP__DNN_RANDOM_OFFSET]);
+    code.parameter = (uint8_t)add_numbers(p, 3, number, TRP__DNN_NO_PORT);
+    *add_code(p, 0) = code;
+}
+
+static void add_computed(program *p, const trp__dnn_node *n, uint8_t to, const uint8_t input[3])
+{
+    const bool activation = n->mode >= TRP_DNN_RELU;
+    const int parameters =
+        activation ? add_numbers(p, TRP_DNN_PARAMETERS, n->parameter, TRP__DNN_NO_PORT) : 0;
+    *add_code(p, 0) = (trp__map_code){
+        .op = (uint8_t)(n->mode + (n->kind == TRP_DNN_POINTWISE_BACKWARD ? TRP__MAP_SLOPE : 0)),
+        .to = to,
+        .a = input[0],
+        .b = input[1],
+        .c = input[2],
+        .parameter = (uint8_t)parameters};
+}
+
 static void add_node(program *p, uint32_t index)
 {
     const trp__dnn_node *n = &p->graph->node[index];
@@ -189,20 +271,14 @@ static void add_node(program *p, uint32_t index)
         input[i] = input_of(p, ports[i]);
     for (int i = inputs; i < 3; i++)
         input[i] = input[0];
-    const bool activation = n->mode >= TRP_DNN_RELU;
-    const int parameters =
-        activation ? add_numbers(p, TRP_DNN_PARAMETERS, n->parameter, TRP__DNN_NO_PORT) : 0;
     free_unused(p,
                 index); /* an instruction reads before it writes, so y may take an input's slot */
     const uint8_t to = take_slot(p);
     p->slot[y] = to;
-    *add_code(p, 0) = (trp__map_code){
-        .op = (uint8_t)(n->mode + (n->kind == TRP_DNN_POINTWISE_BACKWARD ? TRP__MAP_SLOPE : 0)),
-        .to = to,
-        .a = input[0],
-        .b = input[1],
-        .c = input[2],
-        .parameter = (uint8_t)parameters};
+    if (n->kind == TRP_DNN_RANDOM)
+        add_random(p, n, to);
+    else
+        add_computed(p, n, to, input);
     if (p->wide && n->compute == TRP_F32)
         round_to(p, to, TRP_F32);
     const bool read_later = p->last_use[y] > index;
@@ -296,6 +372,8 @@ static bool is_written(const program *p, int operand)
 static bool is_aligned(const program *p, int operand)
 {
     const trp__space *s = &p->space;
+    if (p->tensor[operand] == TRP__DNN_NO_PORT)
+        return true;
     const trp__dnn_tensor *t = &p->graph->tensor[p->tensor[operand]];
     const uint64_t size = element_bytes(t->type), run = size * (uint64_t)width_of(p->wide);
     const uint64_t need = run < 16 ? run : 16;
@@ -393,6 +471,9 @@ static bool write_source(const step *s, int slots, char *out, size_t size)
                           c->op == TRP__MAP_LOAD ? "LOAD" : "STORE",
                           c->op == TRP__MAP_LOAD ? c->to : c->a, operand,
                           s->map.operand[operand].type, layouts[s->map.operand[operand].layout]);
+        } else if (c->op == TRP__MAP_RANDOM) {
+            trp__text_add(&t, "\nRANDOM(%d, %d, TRP__MAP_%s, %d, %d, %d, %d)", c->to, c->a,
+                          layouts[s->map.operand[c->a].layout], c->b, c->c, c->parameter, c->mode);
         } else if (c->op == TRP__MAP_ROUND) {
             trp__text_add(&t, "\nROUND(%d, %d)", c->to, c->b);
         } else {
@@ -493,7 +574,7 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
             s->map.number[i] = l->number[s->value_of[i]];
     }
     for (int o = 0; o < s->map.operands; o++)
-        base[o] = (uint64_t)(uintptr_t)l->at[s->tensor[o]];
+        base[o] = s->tensor[o] == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[s->tensor[o]];
     for (bool more = true; more && status == TRP_OK;) {
         for (int64_t from = 0; from < s->last && status == TRP_OK; from += s->piece) {
             const int64_t here = s->last - from < s->piece ? s->last - from : s->piece;

@@ -140,7 +140,18 @@ TRP__DEVICE void trp__map_compute(const trp__map_machine<T, WIDTH> &at, const tr
     }
 }
 
-/* An instruction that loads or stores. */
+/* One copy: the interpreter has all modes. */
+template <typename T, int WIDTH, bool VECTOR>
+TRP__SHARED_CODE void trp__map_draw(const trp__map_machine<T, WIDTH> &at, const trp__map_code &c,
+                                    uint64_t first)
+{
+    T v[WIDTH] = {0};
+    trp__map_random<T, WIDTH, VECTOR>(*at.m, c.a, at.m->operand[c.a].layout, c.b, c.c, c.parameter,
+                                      c.mode, first, v);
+    at.put(c.to, v);
+}
+
+/* An instruction that loads, stores or draws. */
 template <typename T, int WIDTH, bool VECTOR>
 TRP__DEVICE void trp__map_move(const trp__map_machine<T, WIDTH> &at, const trp__map_code &c,
                                uint64_t first, int here)
@@ -150,6 +161,8 @@ TRP__DEVICE void trp__map_move(const trp__map_machine<T, WIDTH> &at, const trp__
         const trp__map_operand &o = at.m->operand[c.a];
         trp__map_load<T, WIDTH, VECTOR>(*at.m, o, o.type, o.layout, first, here, v);
         at.put(c.to, v);
+    } else if (c.op == TRP__MAP_RANDOM) {
+        trp__map_draw<T, WIDTH, VECTOR>(at, c, first);
     } else {
         const trp__map_operand &o = at.m->operand[c.b];
         at.get(c.a, v);
@@ -168,8 +181,9 @@ template <typename T, int WIDTH> TRP__DEVICE void trp__map_run(const trp__map &m
                                                : WIDTH;
     for (int i = 0; i < m.codes && here > 0; i++) {
         const trp__map_code c = m.code[i];
-        const bool memory = c.op == TRP__MAP_LOAD || c.op == TRP__MAP_STORE;
-        if (!memory)
+        const bool places =
+            c.op == TRP__MAP_LOAD || c.op == TRP__MAP_STORE || c.op == TRP__MAP_RANDOM;
+        if (!places)
             trp__map_compute<T, WIDTH>(at, c);
         else if (m.vector)
             trp__map_move<T, WIDTH, true>(at, c, first, here);

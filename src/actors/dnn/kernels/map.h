@@ -31,6 +31,16 @@ enum {
     TRP__MAP_LOAD = 128, /* a: the operand */
     TRP__MAP_STORE,      /* a: the slot, b: the operand */
     TRP__MAP_ROUND,      /* a: the slot, b: the type whose values remain */
+    TRP__MAP_RANDOM,     /* a: the operand that numbers elements, b: the seed, c: the offset (each a
+                          * number, or an operand of one i64), mode, parameter */
+};
+
+/* The mode of RANDOM: a trp_dnn_random, and: */
+enum {
+    TRP__MAP_RANDOM_MODES = 3, /* a mask */
+    TRP__MAP_RANDOM_F64 = 4,   /* the node computes in f64 */
+    TRP__MAP_RANDOM_F32 = 8,   /* UNIFORM: sums and products of f32 are exact before the last one is
+                                * rounded, so that they give what f64 gives */
 };
 
 /* How an operand lies along the iteration space. */
@@ -43,10 +53,13 @@ enum {
 
 typedef struct trp__map_code {
     uint8_t op, to, a, b, c;
-    uint8_t parameter; /* the first of three numbers; activations */
-    uint8_t reserved[2];
+    uint8_t parameter; /* the first of three numbers; activations, RANDOM */
+    uint8_t mode;      /* RANDOM */
+    uint8_t reserved;
 } trp__map_code;
 
+/* Where an operand lies. That of RANDOM lies nowhere: `at` is the number of its first element, and
+ * the strides are those of numbers. */
 typedef struct trp__map_operand {
     uint64_t at;
     int64_t stride[TRP__MAP_DIMS]; /* elements */

@@ -30,7 +30,12 @@
     X(BATCH, "batch", "actors/dnn/kernels/batch.cuh")                                              \
     X(NORM, "norm", "actors/dnn/kernels/norm.cuh")                                                 \
     X(POOL, "pool", "actors/dnn/kernels/pool.cuh")                                                 \
-    X(SOFTMAX, "softmax", "actors/dnn/kernels/softmax.cuh")
+    X(SOFTMAX, "softmax", "actors/dnn/kernels/softmax.cuh")                                        \
+    X(ENTROPY, "entropy", "actors/dnn/kernels/entropy.cuh")                                        \
+    X(GATHER, "gather", "actors/dnn/kernels/gather.cuh")                                           \
+    X(ROTARY, "rotary", "actors/dnn/kernels/rotary.cuh")                                           \
+    X(LOSSES, "losses", "actors/dnn/kernels/losses.cuh")                                           \
+    X(OPTIMIZER, "optimizer", "actors/dnn/kernels/optimizer.cuh")
 
 typedef enum trp__kernel_module {
 #define TRP__KERNEL_MODULE(symbol, name, file) TRP__MODULE_##symbol,

@@ -1,0 +1,427 @@
+#ifndef TRP_ACTORS_DNN_KERNELS_ENTROPY_CUH
+#define TRP_ACTORS_DNN_KERNELS_ENTROPY_CUH
+
+#include "actors/dnn/kernels/entropy.h"
+#include "actors/dnn/kernels/rows.cuh"
+
+/* One copy of the long ones. */
+TRP__SHARED_CODE double trp__entropy_exp_f64(double x)
+{
+    return exp(x);
+}
+TRP__SHARED_CODE double trp__entropy_log(double x)
+{
+    return log(x);
+}
+TRP__DEVICE double trp__entropy_exp(double x)
+{
+    return trp__entropy_exp_f64(x);
+}
+TRP__DEVICE float trp__entropy_exp(float x)
+{
+    return exp(x);
+}
+
+/* --- Runs of a row --- */
+
+/* Eight logits as they lie in memory; minus infinity for those that are outside. */
+template <typename T, int TYPE> struct trp__entropy_raw {
+    enum {
+        SIZE = TYPE == TRP_F64 ? 8 : TYPE == TRP_F32 ? 4 : 2,
+        PACKS = SIZE * TRP__ROWS_RUN / 16,
+    };
+    trp__pack16 p[PACKS];
+
+    TRP__DEVICE void load(const trp__rows_lanes &l, int c, uint64_t at, int n)
+    {
+        const int k = l.place(c, 0);
+        if (l.runs && k >= 0 && k + TRP__ROWS_RUN <= n) {
+            TRP__UNROLL
+            for (int i = 0; i < PACKS; i++)
+                p[i] = trp__at<trp__pack16>(at + (uint64_t)((int64_t)k * SIZE), i);
+        } else {
+            load_each(l, c, at, n);
+        }
+    }
+    TRP__DEVICE void load_each(const trp__rows_lanes &l, int c, uint64_t at, int n)
+    {
+        TRP__UNROLL
+        for (int j = 0; j < TRP__ROWS_RUN; j++) {
+            const int k = l.place(c, j);
+            const bool inside = k >= 0 && k < n;
+            if (SIZE == 8) {
+                const uint64_t bits =
+                    inside ? trp__at<uint64_t>(at, k) : UINT64_C(0xfff0000000000000);
+                p[j / 2 % PACKS].word[j % 2 * 2] = (uint32_t)bits;
+                p[j / 2 % PACKS].word[j % 2 * 2 + 1] = (uint32_t)(bits >> 32);
+            } else if (SIZE == 4) {
+                p[j / 4 % PACKS].word[j % 4] = inside ? trp__at<uint32_t>(at, k) : 0xff800000u;
+            } else {
+                const uint32_t bits = inside ? trp__at<uint16_t>(at, k)
+                                      : TYPE == TRP_BF16 ? 0xff80u
+                                                         : 0xfc00u;
+                uint32_t &word = p[0].word[j / 2];
+                word = j % 2 ? word | bits << 16 : bits;
+            }
+        }
+    }
+    TRP__DEVICE void convert(T v[TRP__ROWS_RUN]) const
+    {
+        TRP__UNROLL
+        for (int j = 0; j < TRP__ROWS_RUN; j++) {
+            if (SIZE == 8) {
+                const uint64_t bits = p[j / 2 % PACKS].word[j % 2 * 2] |
+                                      (uint64_t)p[j / 2 % PACKS].word[j % 2 * 2 + 1] << 32;
+                double value;
+                memcpy(&value, &bits, sizeof value);
+                v[j] = (T)value;
+            } else if (SIZE == 4) {
+                v[j] = (T)trp__f32_from_bits(p[j / 4 % PACKS].word[j % 4]);
+            } else {
+                const uint32_t word = p[0].word[j / 2];
+                v[j] = TYPE == TRP_BF16
+                           ? (T)trp__f32_from_bits(j % 2 ? word & 0xffff0000u : word << 16)
+                           : (T)trp__half_value((uint16_t)(j % 2 ? word >> 16 : word));
+            }
+        }
+    }
+};
+
+/* A run of another operand, of any float type. */
+template <typename T>
+TRP__DEVICE void trp__entropy_read(const trp__rows_lanes &l, int c, uint64_t at, uint8_t type,
+                                   int n, T v[TRP__ROWS_RUN])
+{
+    const int first = l.place(c, 0);
+    if (l.runs && first >= 0 && first + TRP__ROWS_RUN <= n) {
+        trp__load_run<T, TRP__ROWS_RUN>(at, first, type, v);
+        return;
+    }
+    for (int j = 0; j < TRP__ROWS_RUN; j++) {
+        const int k = l.place(c, j);
+        v[j] = k >= 0 && k < n ? trp__load_float<T>(at, k, type) : T(0);
+    }
+}
+
+template <typename T>
+TRP__DEVICE void trp__entropy_write(const trp__rows_lanes &l, int c, uint64_t at, uint8_t type,
+                                    int n, const T v[TRP__ROWS_RUN])
+{
+    const int first = l.place(c, 0);
+    if (l.runs && first >= 0 && first + TRP__ROWS_RUN <= n) {
+        trp__store_run<T, TRP__ROWS_RUN>(at, first, type, v);
+        return;
+    }
+    for (int j = 0; j < TRP__ROWS_RUN; j++) {
+        const int k = l.place(c, j);
+        if (k >= 0 && k < n)
+            trp__store_float<T>(at, k, type, v[j]);
+    }
+}
+
+/* --- Rows --- */
+
+/* What is known of a row: the sum is that of exp(x - most). */
+template <typename T> struct trp__entropy_row {
+    trp__rows_lanes l;
+    int64_t at[TRP__ENTROPY_OPERANDS]; /* where it begins, in elements */
+    int n, runs;                       /* classes; runs of a thread */
+    int64_t label;                     /* -1: none */
+    bool ignored, wrong;
+    T most, own; /* own: the logit of the label */
+    double sum, linear, total;
+
+    TRP__DEVICE uint64_t place(const trp__entropy &p, int operand) const
+    {
+        return p.io[operand].at +
+               (uint64_t)(at[operand] * trp__element_bytes(p.io[operand].type));
+    }
+    TRP__DEVICE void put(const trp__entropy &p, int operand, double value) const
+    {
+        if (p.used[operand])
+            trp__store<double>(p.io[operand].at, at[operand], p.io[operand].type, value);
+    }
+};
+
+TRP__DEVICE int64_t trp__entropy_label(const trp__entropy &p, int64_t at)
+{
+    const trp__rows_operand &o = p.io[TRP__ENTROPY_INDEX];
+    return o.type == TRP_I64 ? trp__at<int64_t>(o.at, at)
+                             : (int64_t)trp__at<int32_t>(o.at, at);
+}
+
+template <typename T>
+TRP__DEVICE void trp__entropy_begin(const trp__entropy &p, int64_t row, trp__entropy_row<T> *r)
+{
+    const int each = (int)blockDim.x * TRP__ROWS_RUN;
+    trp__rows_find<TRP__ENTROPY_OPERANDS>(p.space, row, p.io, r->at);
+    r->n = (int)p.classes;
+    r->l.thread = (int)threadIdx.x;
+    r->l.threads = (int)blockDim.x;
+    r->l.shift = p.runs ? (int)(r->at[TRP__ENTROPY_X] % TRP__ROWS_RUN) : 0;
+    r->l.runs = p.runs != 0;
+    r->l.single = false;
+    r->runs = (r->n + r->l.shift + each - 1) / each;
+    r->label = -1;
+    r->ignored = r->wrong = false;
+    r->own = 0;
+    if (!p.used[TRP__ENTROPY_INDEX])
+        return;
+    const int64_t label = trp__entropy_label(p, r->at[TRP__ENTROPY_INDEX]);
+    r->ignored = p.ignores && label == p.ignore;
+    r->wrong = !r->ignored && (label < 0 || label >= p.classes);
+    if (r->ignored || r->wrong)
+        return;
+    r->label = label;
+    r->own = trp__load_float<T>(r->place(p, TRP__ENTROPY_X), label, p.io[TRP__ENTROPY_X].type);
+}
+
+/* All of its gradients are one number. */
+template <typename T>
+TRP__DEVICE void trp__entropy_fill(const trp__entropy &p, const trp__entropy_row<T> &r, T value)
+{
+    T v[TRP__ROWS_RUN];
+    for (int j = 0; j < TRP__ROWS_RUN; j++)
+        v[j] = value;
+    for (int c = 0; c < r.runs && p.used[TRP__ENTROPY_DX]; c++)
+        trp__entropy_write<T>(r.l, c, r.place(p, TRP__ENTROPY_DX), p.io[TRP__ENTROPY_DX].type, r.n,
+                              v);
+}
+
+template <typename T, int TYPE, int DEEP>
+TRP__DEVICE void trp__entropy_sums(const trp__entropy &p, trp__entropy_row<T> *r,
+                                   trp__pack16 *cache)
+{
+    enum { RUN = TRP__ROWS_RUN, PACKS = trp__entropy_raw<T, TYPE>::PACKS };
+    const uint64_t x = r->place(p, TRP__ENTROPY_X);
+    const int threads = (int)blockDim.x, thread = (int)threadIdx.x;
+    trp__exact_sum<T> sum = {0, 0}, linear = {0, 0}, total = {0, 0};
+    T most = T(-INFINITY);
+    for (int c = 0; c < r->runs; c += DEEP) {
+        trp__entropy_raw<T, TYPE> raw[DEEP];
+        T v[DEEP][RUN], top = most, some = 0;
+        TRP__UNROLL
+        for (int d = 0; d < DEEP; d++)
+            raw[d].load(r->l, c + d, x, r->n);
+        TRP__UNROLL
+        for (int d = 0; d < DEEP; d++) {
+            raw[d].convert(v[d]);
+            TRP__UNROLL
+            for (int j = 0; j < RUN; j++)
+                top = fmax(top, v[d][j]);
+            TRP__UNROLL
+            for (int i = 0; i < PACKS; i++) {
+                if (c + d < p.cached)
+                    cache[((c + d) * PACKS + i) * threads + thread] = raw[d].p[i];
+            }
+        }
+        if (top > most) {
+            const T factor = trp__entropy_exp(most - top);
+            sum.sum *= factor;
+            sum.lost *= factor;
+            most = top;
+        }
+        const T base = most == T(-INFINITY) ? T(0) : most;
+        TRP__UNROLL
+        for (int d = 0; d < DEEP; d++) {
+            TRP__UNROLL
+            for (int j = 0; j < RUN; j++)
+                some += trp__entropy_exp(v[d][j] - base);
+        }
+        sum.add(some);
+        if (p.smooth > 0) {
+            some = 0;
+            TRP__UNROLL
+            for (int d = 0; d < DEEP; d++) {
+                TRP__UNROLL
+                for (int j = 0; j < RUN; j++) {
+                    const int k = r->l.place(c + d, j);
+                    some += k >= 0 && k < r->n ? v[d][j] : T(0);
+                }
+            }
+            linear.add(some);
+        }
+        if (p.used[TRP__ENTROPY_T]) {
+            some = 0;
+            for (int d = 0; d < DEEP; d++) {
+                T t[RUN];
+                trp__entropy_read<T>(r->l, c + d, r->place(p, TRP__ENTROPY_T),
+                                     p.io[TRP__ENTROPY_T].type, r->n, t);
+                for (int j = 0; j < RUN; j++)
+                    some += t[j];
+            }
+            total.add(some);
+        }
+    }
+    r->most = trp__rows_together<trp__rows_most, T>(most, threads, T(-INFINITY));
+    const T base = r->most == T(-INFINITY) ? T(0) : r->most;
+    const T scaled = (sum.sum - sum.lost) * trp__entropy_exp(most - base);
+    r->sum = (double)trp__rows_together<trp__rows_sum, T>(scaled, threads, T(0));
+    if (r->most == T(-INFINITY)) /* there is no largest one */
+        r->sum = NAN;
+    r->linear = p.smooth > 0 ? trp__rows_together<trp__rows_sum, double>(
+                                   (double)linear.sum - (double)linear.lost, threads, 0.0)
+                             : 0;
+    r->total = 1;
+    if (p.used[TRP__ENTROPY_T])
+        r->total = (1 - p.smooth) * trp__rows_together<trp__rows_sum, double>(
+                                        (double)total.sum - (double)total.lost, threads, 0.0) +
+                   p.smooth;
+}
+
+/* The gradient, and the loss of a row with probabilities. */
+template <typename T, int TYPE, int DEEP>
+TRP__DEVICE double trp__entropy_last(const trp__entropy &p, const trp__entropy_row<T> &r,
+                                     double factor, double log_sum, const trp__pack16 *cache)
+{
+    enum { RUN = TRP__ROWS_RUN, PACKS = trp__entropy_raw<T, TYPE>::PACKS };
+    const uint64_t x = r.place(p, TRP__ENTROPY_X);
+    const int threads = (int)blockDim.x, thread = (int)threadIdx.x;
+    const double even = p.smooth / (double)p.classes;
+    const double z = p.z != 0 ? 2 * p.z * log_sum : 0;
+    const T scale = (T)(factor * (r.total + z) / r.sum), rest = (T)(factor * even);
+    const T share = (T)(factor * (1 - p.smooth)), most = r.most, keep = (T)(1 - p.smooth);
+    const T above = (T)(log_sum - (double)r.most), least = (T)even;
+    const int label = (int)r.label;
+    trp__exact_sum<T> loss = {0, 0};
+    for (int c = 0; c < r.runs; c += DEEP) {
+        trp__entropy_raw<T, TYPE> raw[DEEP];
+        TRP__UNROLL
+        for (int d = 0; d < DEEP; d++) {
+            if (c + d < p.cached) {
+                TRP__UNROLL
+                for (int i = 0; i < PACKS; i++)
+                    raw[d].p[i] = cache[((c + d) * PACKS + i) * threads + thread];
+            } else {
+                raw[d].load(r.l, c + d, x, r.n);
+            }
+        }
+        TRP__UNROLL
+        for (int d = 0; d < DEEP; d++) {
+            T v[RUN], out[RUN], t[RUN];
+            const int first = r.l.place(c + d, 0);
+            raw[d].convert(v);
+            TRP__UNROLL
+            for (int j = 0; j < RUN; j++)
+                out[j] = scale * trp__entropy_exp(v[j] - most) - rest;
+            if (label >= 0 && (!r.l.runs || (label >= first && label < first + RUN))) {
+                TRP__UNROLL
+                for (int j = 0; j < RUN; j++)
+                    out[j] -= r.l.place(c + d, j) == label ? share : T(0);
+            }
+            if (p.used[TRP__ENTROPY_T]) {
+                trp__entropy_read<T>(r.l, c + d, r.place(p, TRP__ENTROPY_T),
+                                     p.io[TRP__ENTROPY_T].type, r.n, t);
+                for (int j = 0; j < RUN; j++) {
+                    const int k = r.l.place(c + d, j);
+                    const T q = keep * t[j] + least;
+                    out[j] -= share * t[j];
+                    if (k >= 0 && k < r.n && q != 0)
+                        loss.add(q * ((most - v[j]) + above));
+                }
+            }
+            if (p.used[TRP__ENTROPY_DX])
+                trp__entropy_write<T>(r.l, c + d, r.place(p, TRP__ENTROPY_DX),
+                                      p.io[TRP__ENTROPY_DX].type, r.n, out);
+        }
+    }
+    if (!p.used[TRP__ENTROPY_T])
+        return 0;
+    return trp__rows_together<trp__rows_sum, double>((double)loss.sum - (double)loss.lost, threads,
+                                                     0.0);
+}
+
+template <typename T, int TYPE, int DEEP> TRP__DEVICE void trp__entropy_rows(const trp__entropy &p)
+{
+    TRP__DYNAMIC(trp__pack16, cache);
+    const int64_t row = p.first + blockIdx.x;
+    trp__entropy_row<T> r;
+    double loss = 0, log_sum = 0, divisor = p.divisor, factor = p.dy;
+    trp__entropy_begin<T>(p, row, &r);
+    if (r.wrong)
+        loss = NAN;
+    if (r.ignored || r.wrong)
+        trp__entropy_fill<T>(p, r, (T)loss);
+    if (!r.ignored && (!r.wrong || p.used[TRP__ENTROPY_STATS])) {
+        trp__entropy_sums<T, TYPE, DEEP>(p, &r, cache);
+        if (p.z != 0 || p.used[TRP__ENTROPY_T] || threadIdx.x == 0)
+            log_sum = (double)r.most + trp__entropy_log(r.sum);
+    }
+    if (!r.ignored && !r.wrong) {
+        if (p.count)
+            divisor = trp__at<double>(p.count, 0);
+        if (p.io[TRP__ENTROPY_DY].at)
+            factor = (double)trp__load_float<double>(
+                p.io[TRP__ENTROPY_DY].at, p.each ? r.at[TRP__ENTROPY_DY] : 0,
+                p.io[TRP__ENTROPY_DY].type);
+        factor = divisor > 0 ? factor / divisor : 0;
+        if (p.used[TRP__ENTROPY_DX] || p.used[TRP__ENTROPY_T])
+            loss = trp__entropy_last<T, TYPE, DEEP>(p, r, factor, log_sum, cache);
+        if (threadIdx.x == 0 && r.label >= 0) {
+            const double over = trp__entropy_log(r.sum);
+            loss = p.smooth < 1
+                       ? (1 - p.smooth) * (((double)r.most - (double)r.own) + over)
+                       : 0;
+            loss += p.smooth > 0 ? p.smooth * (log_sum - r.linear / (double)p.classes) : 0;
+        }
+        loss += p.z != 0 ? p.z * log_sum * log_sum : 0;
+    }
+    if (threadIdx.x != 0)
+        return;
+    trp__to<double>(p.losses, row) = loss;
+    r.put(p, TRP__ENTROPY_ROWS, loss);
+    r.put(p, TRP__ENTROPY_STATS, r.ignored ? 0 : log_sum);
+    if (p.each)
+        r.put(p, TRP__ENTROPY_Y, loss);
+}
+
+/* --- All rows --- */
+
+TRP__GLOBAL(TRP__ENTROPY_THREADS) trp_entropy_count(const TRP__CONSTANT trp__entropy p)
+{
+    double count = 0;
+#pragma unroll 4
+    for (int64_t row = (int)threadIdx.x; row < p.space.rows; row += TRP__ENTROPY_THREADS) {
+        int64_t at[1];
+        trp__rows_find<1>(p.space, row, &p.io[TRP__ENTROPY_INDEX], at);
+        count += trp__entropy_label(p, at[0]) != p.ignore;
+    }
+    count = trp__rows_together<trp__rows_sum, double>(count, TRP__ENTROPY_THREADS, 0.0);
+    if (threadIdx.x == 0)
+        trp__to<double>(p.count, 0) = count;
+}
+
+TRP__GLOBAL(TRP__ENTROPY_THREADS) trp_entropy_total(const TRP__CONSTANT trp__entropy p)
+{
+    const trp__rows_operand &y = p.io[TRP__ENTROPY_Y];
+    double sum = 0;
+#pragma unroll 4
+    for (int64_t row = (int)threadIdx.x; row < p.space.rows; row += TRP__ENTROPY_THREADS)
+        sum += trp__at<double>(p.losses, row);
+    sum = trp__rows_together<trp__rows_sum, double>(sum, TRP__ENTROPY_THREADS, 0.0);
+    if (threadIdx.x == 0)
+        trp__store<double>(y.at, 0, y.type,
+                           sum / (p.count ? trp__at<double>(p.count, 0) : p.divisor));
+}
+
+TRP__GLOBAL(1024) trp_entropy_f32(const TRP__CONSTANT trp__entropy p)
+{
+    trp__entropy_rows<float, TRP_F32, 2>(p);
+}
+
+TRP__GLOBAL(1024) trp_entropy_bf16(const TRP__CONSTANT trp__entropy p)
+{
+    trp__entropy_rows<float, TRP_BF16, 2>(p);
+}
+
+TRP__GLOBAL(1024) trp_entropy_f16(const TRP__CONSTANT trp__entropy p)
+{
+    trp__entropy_rows<float, TRP_F16, 2>(p);
+}
+
+TRP__GLOBAL(512) trp_entropy_f64(const TRP__CONSTANT trp__entropy p)
+{
+    trp__entropy_rows<double, TRP_F64, 1>(p);
+}
+
+#endif

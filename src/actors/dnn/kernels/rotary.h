@@ -1,0 +1,56 @@
+/* Rotary position embedding: the parameter of its kernels. Host and device share this file.
+ *
+ *     table    the cosine and the sine of each pair at each position that a row can have, once
+ *     rows     all rows: a thread turns the same pairs of some rows that share their position
+ */
+#ifndef TRP_ACTORS_DNN_KERNELS_ROTARY_H
+#define TRP_ACTORS_DNN_KERNELS_ROTARY_H
+
+#include "actors/dnn/graph.h"
+#include "actors/dnn/kernels/map.h"
+#include "actors/dnn/kernels/rows.h"
+
+enum {
+    TRP__ROTARY_THREADS = 256,
+    TRP__ROTARY_DEEP = 4, /* rows of a thread */
+};
+
+/* Operands of rows. */
+enum {
+    TRP__ROTARY_FROM,
+    TRP__ROTARY_TO,
+    TRP__ROTARY_ENTRY, /* the row of the table */
+    TRP__ROTARY_ALONG, /* the first of the rows that share it */
+    TRP__ROTARY_OPERANDS,
+};
+
+typedef struct trp__rotary {
+    trp__dnn_node node;
+    trp__rows_operand io[TRP__ROTARY_OPERANDS];
+    trp__rows_space space;
+    int64_t apart[2];        /* rows that share a position, of x and y */
+    int64_t shared;          /* how many there are */
+    int64_t items;           /* chunks of all groups of rows */
+    int64_t first;           /* the first item of the launch */
+    trp__map_divisor chunks; /* of a row: of pairs first, then of elements that stay */
+    int32_t pair_chunks;
+    int32_t half;            /* pairs */
+    int64_t entries;         /* rows of the table */
+    uint64_t table;          /* cosine and sine, as computed */
+    uint64_t cosines, sines; /* given ones; 0: none */
+    int64_t cosine_stride[2], sine_stride[2];
+    int64_t positions; /* of those */
+    uint64_t index;    /* positions; 0: they follow from `begin` */
+    int64_t index_dim[TRP__ROWS_DIMS], index_stride[TRP__ROWS_DIMS];
+    int64_t begin; /* unless it lies in memory: */
+    uint64_t begin_at;
+    uint8_t index_rank, wide_index, cosine_type, sine_type;
+    uint8_t back, pairs;
+    uint8_t reserved[2];
+} trp__rotary;
+
+#ifndef __cplusplus
+_Static_assert(sizeof(trp__rotary) <= 4096, "what a kernel takes");
+#endif
+
+#endif
