@@ -76,11 +76,25 @@
     X(trp_norm_add_f32, trp__norm_sum)                                                             \
     X(trp_norm_add_f64, trp__norm_sum)                                                             \
     X(trp_pool_f32_1, trp__pool)                                                                   \
-    X(trp_pool_f32_8, trp__pool)                                                                   \
+    X(trp_pool_typed_f32_1_forward, trp__pool)                                                     \
+    X(trp_pool_typed_f32_1_back, trp__pool)                                                        \
+    X(trp_pool_typed_bf16_1_forward, trp__pool)                                                    \
+    X(trp_pool_typed_bf16_1_back, trp__pool)                                                       \
+    X(trp_pool_typed_f16_1_forward, trp__pool)                                                     \
+    X(trp_pool_typed_f16_1_back, trp__pool)                                                        \
+    X(trp_pool_typed_f32_4_forward, trp__pool)                                                     \
+    X(trp_pool_typed_f32_4_back, trp__pool)                                                        \
+    X(trp_pool_typed_bf16_8_forward, trp__pool)                                                    \
+    X(trp_pool_typed_bf16_8_back, trp__pool)                                                       \
+    X(trp_pool_typed_f16_8_forward, trp__pool)                                                     \
+    X(trp_pool_typed_f16_8_back, trp__pool)                                                        \
+    X(trp_pool_strip_f32_back, trp__pool)                                                          \
+    X(trp_pool_strip_bf16_back, trp__pool)                                                         \
+    X(trp_pool_strip_f16_back, trp__pool)                                                          \
     X(trp_pool_warp_f32_1, trp__pool)                                                              \
+    X(trp_pool_warp_f32_4, trp__pool)                                                              \
     X(trp_pool_warp_f32_8, trp__pool)                                                              \
     X(trp_pool_back_f32_1, trp__pool)                                                              \
-    X(trp_pool_back_f32_8, trp__pool)                                                              \
     X(trp_pool_f64_1, trp__pool)                                                                   \
     X(trp_pool_warp_f64_1, trp__pool)                                                              \
     X(trp_pool_back_f64_1, trp__pool)                                                              \
