@@ -41,6 +41,25 @@
     FAKE_DEVICE_ATTENTION(X, f64_128)                                                              \
     FAKE_DEVICE_ATTENTION(X, f64_256)
 
+/* All passes of batch norm, of a way to read elements. */
+#define FAKE_DEVICE_BATCH(X, way, name)                                                            \
+    X(trp_batch_##way##_##name##_moments, trp__batch)                                              \
+    X(trp_batch_##way##_##name##_sums, trp__batch)                                                 \
+    X(trp_batch_##way##_##name##_apply, trp__batch)                                                \
+    X(trp_batch_##way##_##name##_back, trp__batch)
+
+#define FAKE_DEVICE_BATCHES(X)                                                                     \
+    FAKE_DEVICE_BATCH(X, rows, f32_4)                                                              \
+    FAKE_DEVICE_BATCH(X, rows, bf16_8)                                                             \
+    FAKE_DEVICE_BATCH(X, rows, bf16_4)                                                             \
+    FAKE_DEVICE_BATCH(X, rows, f16_8)                                                              \
+    FAKE_DEVICE_BATCH(X, rows, f16_4)                                                              \
+    FAKE_DEVICE_BATCH(X, rows, any_1)                                                              \
+    FAKE_DEVICE_BATCH(X, columns, f32_4)                                                           \
+    FAKE_DEVICE_BATCH(X, columns, bf16_8)                                                          \
+    FAKE_DEVICE_BATCH(X, columns, f16_8)                                                           \
+    FAKE_DEVICE_BATCH(X, columns, any_1)
+
 #define FAKE_DEVICE_KERNELS(X)                                                                     \
     X(trp_map_f32, trp__map)                                                                       \
     X(trp_map_f64, trp__map)                                                                       \
@@ -94,20 +113,30 @@
     X(trp_norm_add_f32, trp__norm_sum)                                                             \
     X(trp_norm_add_f64, trp__norm_sum)                                                             \
     X(trp_pool_f32_1, trp__pool)                                                                   \
-    X(trp_pool_f32_8, trp__pool)                                                                   \
+    X(trp_pool_typed_f32_1_forward, trp__pool)                                                     \
+    X(trp_pool_typed_f32_1_back, trp__pool)                                                        \
+    X(trp_pool_typed_bf16_1_forward, trp__pool)                                                    \
+    X(trp_pool_typed_bf16_1_back, trp__pool)                                                       \
+    X(trp_pool_typed_f16_1_forward, trp__pool)                                                     \
+    X(trp_pool_typed_f16_1_back, trp__pool)                                                        \
+    X(trp_pool_typed_f32_4_forward, trp__pool)                                                     \
+    X(trp_pool_typed_f32_4_back, trp__pool)                                                        \
+    X(trp_pool_typed_bf16_8_forward, trp__pool)                                                    \
+    X(trp_pool_typed_bf16_8_back, trp__pool)                                                       \
+    X(trp_pool_typed_f16_8_forward, trp__pool)                                                     \
+    X(trp_pool_typed_f16_8_back, trp__pool)                                                        \
+    X(trp_pool_strip_f32_back, trp__pool)                                                          \
+    X(trp_pool_strip_bf16_back, trp__pool)                                                         \
+    X(trp_pool_strip_f16_back, trp__pool)                                                          \
     X(trp_pool_warp_f32_1, trp__pool)                                                              \
+    X(trp_pool_warp_f32_4, trp__pool)                                                              \
     X(trp_pool_warp_f32_8, trp__pool)                                                              \
     X(trp_pool_back_f32_1, trp__pool)                                                              \
-    X(trp_pool_back_f32_8, trp__pool)                                                              \
     X(trp_pool_f64_1, trp__pool)                                                                   \
     X(trp_pool_warp_f64_1, trp__pool)                                                              \
     X(trp_pool_back_f64_1, trp__pool)                                                              \
-    X(trp_batch_moments_rows, trp__batch)                                                          \
-    X(trp_batch_sums_rows, trp__batch)                                                             \
-    X(trp_batch_apply_rows, trp__batch)                                                            \
-    X(trp_batch_moments_columns, trp__batch)                                                       \
-    X(trp_batch_sums_columns, trp__batch)                                                          \
-    X(trp_batch_apply_columns, trp__batch)                                                         \
+    FAKE_DEVICE_BATCHES(X)                                                                         \
+    X(trp_batch_prepare, trp__batch)                                                               \
     X(trp_batch_finish, trp__batch)                                                                \
     X(trp_batch_add, trp__norm_sum)                                                                \
     X(trp_softmax_f32_1, trp__softmax)                                                             \

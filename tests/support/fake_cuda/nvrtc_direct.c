@@ -81,10 +81,10 @@ static size_t add_fast(const char *text, char *out, size_t room)
         FAKE_DEVICE_KERNELS(ROW)
 #undef ROW
     };
-    static const char kernel[] = "\nTRP__GLOBAL(", group[] = "\nTRP__ATTENTION_KERNELS(";
+    static const char kernel[] = "\nTRP__GLOBAL(", group[] = "_KERNELS(trp_";
     size_t used = 0;
     for (const char *at = text; (at = strstr(at, group));) { /* all that begin with a name */
-        at += sizeof group - 1;
+        at += strlen("_KERNELS(");
         const size_t length = strcspn(at, ",");
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
             if (strncmp(rows[i].name, at, length) == 0 && rows[i].name[length] == '_')

@@ -16,8 +16,8 @@
 enum {
     BLOCKS_EACH = 8,      /* of each processor */
     BLOCKS_MAX = 1 << 30, /* of a launch */
-    ROWS_LEAST = 64, /* elements of a part of columns: a multiple of what a block has at once */
-    ALIGNMENT = 256, /* of what lies in the workspace */
+    RUN_MAX = 1 << 30,    /* elements of rows that follow each other, where there are several */
+    ALIGNMENT = 256,      /* of what lies in the workspace */
 };
 
 typedef struct batch {
@@ -26,6 +26,7 @@ typedef struct batch {
     uint8_t number[TRP__BATCH_OPERANDS];
     trp__rows rows;
     bool back, columns;
+    int unit; /* elements of a load; 1: of any type */
     trp__batch p;
     int64_t totals; /* of dscale: elements; groups are a multiple of it */
 } batch;
@@ -83,24 +84,30 @@ static void find_rows(batch *m)
     trp__rows_finish(&m->rows, TRP__BATCH_X);
 }
 
-/* Whether a stride of all large operands is 1, or divides by 8. */
-static bool strides(const batch *m, const trp__space *s, int dim, bool one)
+/* Whether a stride of all large operands is 1, or divides by a number. */
+static bool strides(const batch *m, const trp__space *s, int dim, int by)
 {
     for (int o = TRP__BATCH_X; o <= TRP__BATCH_DX; o++) {
-        if (m->tensor[o] && (one ? s->stride[o][dim] != 1 : s->stride[o][dim] % TRP__ROWS_RUN != 0))
+        if (m->tensor[o] && (by == 1 ? s->stride[o][dim] != 1 : s->stride[o][dim] % by != 0))
             return false;
     }
     return true;
 }
 
-static bool all_aligned(const batch *m, int from)
+/* Whether all large operands have one type and are aligned to loads of so many elements, wherever
+ * the dimensions from `from` on lead. */
+static bool all_aligned(const batch *m, int from, int unit)
 {
+    const uint8_t type = m->tensor[TRP__BATCH_X]->type;
     for (int o = TRP__BATCH_X; o <= TRP__BATCH_DX; o++) {
-        if (m->tensor[o] && !trp__rows_is_aligned(m->tensor[o]))
+        const trp__dnn_tensor *t = m->tensor[o];
+        if (t &&
+            (t->type != type || (t->role == TRP__DNN_BUFFER &&
+                                 t->alignment % (unsigned)((type == TRP_F32 ? 4 : 2) * unit) != 0)))
             return false;
     }
     for (int i = from; i < m->rows.kept.rank; i++) {
-        if (m->rows.kept.dim[i] > 1 && !strides(m, &m->rows.kept, i, false))
+        if (m->rows.kept.dim[i] > 1 && !strides(m, &m->rows.kept, i, unit))
             return false;
     }
     return true;
@@ -108,33 +115,42 @@ static bool all_aligned(const batch *m, int from)
 
 static bool describe_rows(batch *m)
 {
+    static const int units[] = {8, 4};
     const trp__space *r = &m->rows.reduced;
-    if (r->rank > 2 || !strides(m, r, 0, true))
+    if (r->rank > 2 || !strides(m, r, 0, 1))
         return false;
-    m->p.run = r->dim[0];
-    m->p.n = r->dim[0] * (r->rank > 1 ? r->dim[1] : 1);
+    const int64_t run = r->dim[0];
+    if (r->rank > 1 && run > RUN_MAX)
+        return false;
+    m->p.n = run * (r->rank > 1 ? r->dim[1] : 1);
     m->p.columns = 1;
-    for (int o = TRP__BATCH_X; o <= TRP__BATCH_DX && r->rank > 1; o++)
-        m->p.again[o] = r->stride[o][1];
-    if (m->p.n <= INT_MAX)
-        m->p.by = trp__map_divide_by((uint32_t)m->p.run);
-    m->p.runs = all_aligned(m, 0) && m->p.run % TRP__ROWS_RUN == 0 &&
-                (r->rank == 1 || strides(m, r, 1, false));
+    m->p.run = trp__map_divide_by((uint32_t)(r->rank > 1 ? run : RUN_MAX));
+    for (int o = TRP__BATCH_X; o <= TRP__BATCH_DX; o++)
+        m->p.again[o] = r->rank > 1 ? r->stride[o][1] : RUN_MAX;
+    m->unit = 1;
+    for (int i = m->tensor[TRP__BATCH_X]->type == TRP_F32; i < 2 && m->unit == 1; i++) {
+        if (run % units[i] == 0 && all_aligned(m, 0, units[i]) &&
+            (r->rank == 1 || strides(m, r, 1, units[i])))
+            m->unit = units[i];
+    }
     return true;
 }
 
 static bool describe_columns(batch *m)
 {
     const trp__space *r = &m->rows.reduced, *kept = &m->rows.kept;
-    if (r->rank != 1 || kept->dim[0] == 1 || !strides(m, kept, 0, true))
+    const int unit = m->tensor[TRP__BATCH_X]->type == TRP_F32 ? 4 : 8;
+    if (r->rank != 1 || kept->dim[0] == 1 || !strides(m, kept, 0, 1))
         return false;
     m->columns = true;
     m->p.n = r->dim[0];
     m->p.columns = kept->dim[0];
     for (int o = 0; o < TRP__BATCH_OPERANDS; o++)
         m->p.column_step[o] = kept->stride[o][0];
-    m->p.runs = all_aligned(m, 1) && m->p.columns % TRP__ROWS_RUN == 0 &&
-                (m->p.n == 1 || strides(m, r, 0, false)) && m->p.columns >= TRP__BATCH_COLUMNS / 2;
+    m->unit = m->p.columns % unit == 0 && all_aligned(m, 1, unit) &&
+                      (m->p.n == 1 || strides(m, r, 0, unit))
+                  ? unit
+                  : 1;
     return true;
 }
 
@@ -201,7 +217,7 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
 /* Steps. */
 
 /* Launches, in their order. */
-enum { PARTS, FINISH, APPLY, PASSES };
+enum { PREPARE, PARTS, FINISH, APPLY, PASSES };
 
 typedef struct step {
     trp__batch p;
@@ -210,32 +226,63 @@ typedef struct step {
     bool back;
     uint64_t blocks[PASSES];
     uint64_t factors, totals; /* where they lie in the workspace */
-    const char *names[PASSES];
+    char names[PASSES][48];   /* "": there is no such pass */
     trp__cu_function function[PASSES], add;
 } step;
+
+static uint64_t align(uint64_t bytes)
+{
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
 
 /* Parts of each group, and where they leave what they know. */
 static uint64_t plan_parts(const batch *m, int processors, step *s)
 {
     const int64_t groups = s->p.space.rows * s->p.columns;
-    const int64_t unit = m->columns ? ROWS_LEAST : 2 * TRP__BATCH_TILE;
-    const int64_t tiles = (s->p.columns + TRP__BATCH_COLUMNS - 1) / TRP__BATCH_COLUMNS;
+    const int64_t loads = m->columns ? s->p.columns / m->unit : 1;
+    int64_t tiles = (loads + TRP__BATCH_ACROSS - 1) / TRP__BATCH_ACROSS;
+    s->p.across = (int32_t)((loads + tiles - 1) / tiles); /* tiles of nearly one width */
+    tiles = (loads + s->p.across - 1) / s->p.across;
+    const int64_t unit =
+        m->columns ? TRP__BATCH_THREADS / s->p.across * TRP__BATCH_DEEP : TRP__BATCH_TILE;
     const int64_t others = s->p.space.rows * (m->columns ? tiles : 1);
     const int64_t wanted = (int64_t)(processors > 0 ? processors : 1) * BLOCKS_EACH;
     const int64_t units = (s->p.n + unit - 1) / unit;
     int64_t parts = (wanted + others - 1) / others;
     parts = parts < units ? parts : units;
     s->p.part = (units + parts - 1) / parts * unit;
-    if (!m->columns && s->p.part > INT_MAX / 2) /* a thread counts its elements in f32 */
-        s->p.part = INT_MAX / 2 / unit * unit;
+    if (!m->columns && s->p.part > RUN_MAX) /* so that places in it are below 2^31 */
+        s->p.part = RUN_MAX / unit * unit;
     s->p.parts = (s->p.n + s->p.part - 1) / s->p.part;
+    s->blocks[PREPARE] = (uint64_t)((groups + TRP__BATCH_THREADS - 1) / TRP__BATCH_THREADS);
     s->blocks[PARTS] = s->blocks[APPLY] = (uint64_t)(others * s->p.parts);
     s->blocks[FINISH] = (uint64_t)((groups + TRP__BATCH_WARPS - 1) / TRP__BATCH_WARPS);
-    s->factors = (uint64_t)(groups * s->p.parts) * 2 * sizeof(double);
-    s->factors = (s->factors + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    s->totals = s->factors + (uint64_t)groups * TRP__BATCH_FACTORS * sizeof(float);
-    s->totals = (s->totals + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    s->p.last = (int64_t)s->blocks[APPLY] - 1;
+    s->p.pitch = (groups + 3) / 4 * 4;
+    s->factors = align((uint64_t)(groups * s->p.parts) * 2 * sizeof(double));
+    s->totals = align(s->factors + (uint64_t)s->p.pitch * TRP__BATCH_FACTORS * sizeof(float));
     return s->totals + (m->back ? (uint64_t)groups * 2 * sizeof(double) : 0);
+}
+
+/* The kernels of each pass: of the way that the elements lie, and of their type and loads. */
+static void plan_names(const batch *m, step *s)
+{
+    const uint8_t type = m->tensor[TRP__BATCH_X]->type;
+    const char *way = m->columns ? "columns" : "rows";
+    const char *name = m->unit == 1      ? "any"
+                       : type == TRP_F32 ? "f32"
+                       : type == TRP_F16 ? "f16"
+                                         : "bf16";
+    size_t size = sizeof s->names[0];
+    if (m->back || m->p.given)
+        snprintf(s->names[PREPARE], size, "trp_batch_prepare");
+    if (!m->p.given) {
+        snprintf(s->names[PARTS], size, "trp_batch_%s_%s_%d_%s", way, name, m->unit,
+                 m->back ? "sums" : "moments");
+        snprintf(s->names[FINISH], size, "trp_batch_finish");
+    }
+    snprintf(s->names[APPLY], size, "trp_batch_%s_%s_%d_%s", way, name, m->unit,
+             m->back ? "back" : "apply");
 }
 
 static void plan_totals(const trp__dnn_graph *g, const batch *m, const int64_t steps[2], step *s)
@@ -287,15 +334,10 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     plan_numbers(g, &m, s);
     *workspace = plan_parts(&m, modules->processors, s);
     plan_totals(g, &m, steps, s);
-    s->names[PARTS] = m.p.given ? NULL
-                      : m.columns
-                          ? (m.back ? "trp_batch_sums_columns" : "trp_batch_moments_columns")
-                          : (m.back ? "trp_batch_sums_rows" : "trp_batch_moments_rows");
-    s->names[FINISH] = m.p.given ? NULL : "trp_batch_finish";
-    s->names[APPLY] = m.columns ? "trp_batch_apply_columns" : "trp_batch_apply_rows";
+    plan_names(&m, s);
     trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
     trp__text_add(&name, "norm_batch_%s%s", m.columns ? "columns" : "rows",
-                  m.p.runs ? "" : "_loose");
+                  m.unit > 1 ? "" : "_loose");
     *out = s;
     return TRP_OK;
 }
@@ -330,7 +372,7 @@ static void set_addresses(step *s, const trp__kernel_launch *l)
 static trp_status launch_pass(step *s, int pass, const trp__kernel_launch *l, trp_error *error)
 {
     trp_status status = TRP_OK;
-    if (!s->names[pass])
+    if (!s->names[pass][0])
         return TRP_OK;
     if (!s->function[pass])
         status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_BATCH, s->names[pass],

@@ -3,57 +3,18 @@
 
 #include "actors/dnn/kernels/batch.h"
 #include "actors/dnn/kernels/norm_add.cuh"
-#include "actors/dnn/kernels/rows.cuh"
+#include "actors/dnn/kernels/packs.cuh"
 
 /* How many blocks a processor has at a time, at least: enough loads are under way then. */
-#define TRP__BATCH_ROWS_BOUNDS    TRP__BATCH_THREADS, 4
-#define TRP__BATCH_COLUMNS_BOUNDS TRP__BATCH_THREADS, 2
+#define TRP__BATCH_rows_MOMENTS    TRP__BATCH_THREADS, 4
+#define TRP__BATCH_rows_APPLY      TRP__BATCH_THREADS, 4
+#define TRP__BATCH_columns_MOMENTS TRP__BATCH_THREADS, 2
+#define TRP__BATCH_columns_APPLY   TRP__BATCH_THREADS, 3
 
 TRP__DEVICE double trp__batch_value(const trp__batch_number &n)
 {
     return n.at ? trp__load_float<double>(n.at, 0, n.type) : n.value;
 }
-
-/* A mean that moves by a share of the way to another number. Among infinities it is one of them, or
- * NaN; f32, whose results count only where all is finite, does without. */
-template <typename A> TRP__DEVICE A trp__batch_move(A mean, A away, A share, A other)
-{
-    return sizeof(A) == 4 || away - away == 0 ? mean + away * share : mean + other;
-}
-
-/* Mean and sum of squared differences from it, of a number of elements. */
-template <typename A> struct trp__batch_moments {
-    A count, mean, squares;
-
-    TRP__DEVICE void join(A other_count, A other_mean, A other_squares)
-    {
-        if (other_count == 0)
-            return;
-        const A all = count + other_count, share = other_count / all, away = other_mean - mean;
-        squares += other_squares + away * away * (count * share);
-        mean = count > 0 ? trp__batch_move<A>(mean, away, share, other_mean) : other_mean;
-        count = all;
-    }
-    /* Several elements, of which some are none. */
-    TRP__DEVICE void add(const float v[TRP__ROWS_RUN], const bool there[TRP__ROWS_RUN])
-    {
-        A some = 0, sum = 0, rest = 0, away = 0;
-        for (int i = 0; i < TRP__ROWS_RUN; i++) {
-            some += there[i] ? A(1) : A(0);
-            sum += there[i] ? (A)v[i] : A(0);
-        }
-        if (some == 0)
-            return;
-        sum /= some;
-        for (int i = 0; i < TRP__ROWS_RUN; i++) {
-            const A d = there[i] ? (A)v[i] - sum : A(0);
-            rest += d;
-            away += d * d;
-        }
-        rest /= some;
-        join(some, rest == rest ? sum + rest : sum, away - rest * rest * some);
-    }
-};
 
 /* Where the groups of a block are. */
 struct trp__batch_place {
@@ -63,15 +24,11 @@ struct trp__batch_place {
     {
         trp__rows_find<TRP__BATCH_OPERANDS>(p.space, outer, p.io, at);
     }
-    TRP__DEVICE float load(const trp__batch &p, int o, int64_t column, float without) const
+    TRP__DEVICE double load(const trp__batch &p, int o, int64_t column, double without) const
     {
-        return p.io[o].at ? trp__load_float<float>(p.io[o].at, at[o] + column * p.column_step[o],
-                                                   p.io[o].type)
+        return p.io[o].at ? trp__load_float<double>(p.io[o].at, at[o] + column * p.column_step[o],
+                                                    p.io[o].type)
                           : without;
-    }
-    TRP__DEVICE double load_f64(const trp__batch &p, int o, int64_t column) const
-    {
-        return trp__load_float<double>(p.io[o].at, at[o] + column * p.column_step[o], p.io[o].type);
     }
     TRP__DEVICE void store(const trp__batch &p, int o, int64_t column, double value) const
     {
@@ -81,202 +38,148 @@ struct trp__batch_place {
     }
 };
 
-/* What an element of a group is computed with. The mean comes in two parts, as it may be far larger
- * than deviations. */
-struct trp__batch_factors {
-    float mean, rest, inverse, scale, bias, offset, slope;
+/* What differences are taken from: any number will do that is not far from the group's. */
+TRP__DEVICE float trp__batch_pivot(float first)
+{
+    return first - first == 0 ? first : 0.0f;
+}
 
-    TRP__DEVICE void find(const trp__batch &p, const trp__batch_place &place, int64_t group,
-                          int64_t column, bool apply)
+/* Mean and sum of squared differences from it, of elements that come in batches: the mean in two
+ * parts, mid and rest, of which the second is a rounding of the first. A batch is taken from `mid`
+ * as a whole: no more than a share of its squares is taken away again, so nothing is lost. */
+struct trp__batch_moments {
+    float mid, rest, squares;
+
+    /* s1 and s2: sums of the differences of `some` elements from mid, and of their squares; `all`:
+     * elements with these. */
+    TRP__DEVICE void join(float s1, float s2, float some, float share)
     {
-        const int64_t i = group * TRP__BATCH_FACTORS;
-        rest = bias = offset = slope = 0;
-        if (p.given || p.back) {
-            mean = place.load(p, TRP__BATCH_MEAN, column, 0);
-            inverse = place.load(p, TRP__BATCH_INVERSE, column, 0);
+        const float sum = s1 - some * rest;
+        const float move = sum * share, by = rest + move;
+        squares += (s2 - rest * (s1 + sum)) - move * sum;
+        const float next = mid + by, back = next - mid;
+        rest = (mid - (next - back)) + (by - back);
+        mid = next;
+    }
+    /* The sums of differences from a pivot, and of their squares. */
+    TRP__DEVICE void sums(float count, float pivot, double out[2]) const
+    {
+        const double away = count > 0 ? ((double)mid - (double)pivot) + (double)rest : 0.0;
+        out[0] = (double)count * away;
+        out[1] = count > 0 ? (double)squares + out[0] * away : 0.0;
+    }
+    /* Where f32 does not do. */
+    TRP__DEVICE bool fails(const trp__batch &p) const
+    {
+        return p.precise || !(squares <= 1e37f);
+    }
+};
+
+/* The factors of V groups that follow each other. */
+template <int V> struct trp__batch_factors {
+    float mean[V], rest[V], inverse[V], scale[V], bias[V], slope[V];
+
+    TRP__DEVICE static void load(const trp__batch &p, int which, int64_t group, float v[V])
+    {
+        const uint64_t at = p.factors + (uint64_t)(which * p.pitch) * 4;
+        if constexpr (V > 1) {
+            trp__load_run<float, V>(at, group, TRP_F32, v);
         } else {
-            mean = trp__at<float>(p.factors, i);
-            rest = trp__at<float>(p.factors, i + 1);
-            inverse = trp__at<float>(p.factors, i + 2);
-        }
-        scale = place.load(p, TRP__BATCH_SCALE, column, 1);
-        if (p.back && apply) {
-            offset = trp__at<float>(p.factors, i);
-            slope = trp__at<float>(p.factors, i + 1);
-        } else if (!p.back) {
-            bias = place.load(p, TRP__BATCH_BIAS, column, 0);
+            v[0] = trp__at<float>(at, group);
         }
     }
-    TRP__DEVICE float normal(float x) const
+    TRP__DEVICE void find(const trp__batch &p, int64_t group, bool apply)
     {
-        return ((x - mean) - rest) * inverse;
+        load(p, TRP__BATCH_F_MEAN, group, mean);
+        load(p, TRP__BATCH_F_INVERSE, group, inverse);
+        if (!p.back)
+            load(p, TRP__BATCH_F_REST, group, rest);
+        if (!apply)
+            return;
+        load(p, TRP__BATCH_F_SCALE, group, scale);
+        load(p, TRP__BATCH_F_BIAS, group, bias);
+        if (p.back)
+            load(p, TRP__BATCH_F_SLOPE, group, slope);
     }
-    TRP__DEVICE float forward(float x) const
+    TRP__DEVICE float forward(int j, float x) const
     {
-        return normal(x) * scale + bias;
+        return ((x - mean[j]) - rest[j]) * inverse[j] * scale[j] + bias[j];
     }
-    TRP__DEVICE float backward(float x, float dy) const
+    /* A given mean is one number. */
+    TRP__DEVICE float normal(int j, float x) const
     {
-        return inverse * scale * (dy - offset - normal(x) * slope);
+        return (x - mean[j]) * inverse[j];
+    }
+    TRP__DEVICE float backward(int j, float x, float dy) const
+    {
+        return inverse[j] * scale[j] * (dy - bias[j] - normal(j, x) * slope[j]);
     }
 };
 
 /* --- Rows --- */
 
-/* A part of a group for a block. */
-struct trp__batch_rows {
+/* A part of a group for a block, of which each thread has every 256th load. Places count from the
+ * run that the part begins in, so that they have 32 bits. */
+template <int TYPE, int V> struct trp__batch_rows {
+    typedef trp__pack<TYPE, V> pack;
+    enum { SPAN = TRP__BATCH_THREADS * V };
     const trp__batch &p;
     trp__batch_place place;
-    int64_t group, begin, end;
+    int64_t group;
+    uint32_t begin, end;
+    uint64_t from[3]; /* addresses of the run, of x, y and dx */
 
-    /* Which element of the group a thread's number j is, that begins at `from`. */
-    TRP__DEVICE int64_t element(int64_t from, int j) const
+    TRP__DEVICE void start(int64_t block)
     {
-        return p.runs ? from + (int)threadIdx.x * TRP__ROWS_RUN + j
-                      : from + j * TRP__BATCH_THREADS + (int)threadIdx.x;
+        group = block / p.parts;
+        const int64_t part = block - group * p.parts, first = part * p.part;
+        const int64_t run = first / p.run.by, rest = first - run * p.run.by;
+        const int64_t length = part + 1 < p.parts ? p.part : p.n - first;
+        begin = (uint32_t)rest + threadIdx.x * V;
+        end = (uint32_t)(rest + length);
+        place.find(p, group);
+        TRP__UNROLL
+        for (int o = TRP__BATCH_X; o <= TRP__BATCH_DX; o++)
+            from[o] = p.io[o].at + (uint64_t)((place.at[o] + run * p.again[o]) *
+                                              trp__element_bytes(p.io[o].type));
     }
-    TRP__DEVICE int64_t offset(int o, int64_t e) const
+    TRP__DEVICE int64_t offset(int o, uint32_t e) const
     {
-        const int64_t run =
-            p.by.by
-                ? (int64_t)((uint32_t)(((uint64_t)(uint32_t)e * p.by.factor >> 32) + (uint32_t)e) >>
-                            p.by.shift)
-                : e / p.run;
-        return place.at[o] + run * p.again[o] + (e - run * p.run);
+        const uint32_t run = (uint32_t)(((uint64_t)e * p.run.factor >> 32) + e) >> p.run.shift;
+        return run * p.again[o] + (e - run * p.run.by);
     }
-    TRP__DEVICE void read(int o, int64_t from, float v[TRP__ROWS_RUN]) const
+    template <int DEEP> TRP__DEVICE void read(int o, uint32_t e, pack v[DEEP]) const
     {
-        const int64_t e = element(from, 0);
-#define TRP__BATCH_READ(TYPE) trp__load_run<float, TRP__ROWS_RUN>(p.io[o].at, offset(o, e), TYPE, v)
-        if (!p.runs) {
-            for (int j = 0; j < TRP__ROWS_RUN; j++) {
-                const int64_t k = element(from, j);
-                v[j] =
-                    k < end ? trp__load_float<float>(p.io[o].at, offset(o, k), p.io[o].type) : 0.0f;
-            }
-        } else if (e < end) {
-            TRP__ROWS_BY_TYPE(float, p.io[o].type, TRP__BATCH_READ);
-        } else {
-            for (int j = 0; j < TRP__ROWS_RUN; j++)
-                v[j] = 0;
-        }
-#undef TRP__BATCH_READ
-    }
-    TRP__DEVICE void write(int o, int64_t from, const float v[TRP__ROWS_RUN]) const
-    {
-        const int64_t e = element(from, 0);
-#define TRP__BATCH_WRITE(TYPE)                                                                     \
-    trp__store_run<float, TRP__ROWS_RUN>(p.io[o].at, offset(o, e), TYPE, v)
-        if (!p.runs) {
-            for (int j = 0; j < TRP__ROWS_RUN; j++) {
-                const int64_t k = element(from, j);
-                if (k < end)
-                    trp__store_float<float>(p.io[o].at, offset(o, k), p.io[o].type, v[j]);
-            }
-        } else if (e < end) {
-            TRP__ROWS_BY_TYPE(float, p.io[o].type, TRP__BATCH_WRITE);
-        }
-#undef TRP__BATCH_WRITE
-    }
-    template <typename A> TRP__DEVICE void moments(trp__batch_moments<A> *m) const
-    {
-        *m = {A(0), A(0), A(0)};
-        for (int64_t from = begin; from < end; from += 2 * TRP__BATCH_TILE) {
-            float v[2][TRP__ROWS_RUN];
-            read(TRP__BATCH_X, from, v[0]);
-            read(TRP__BATCH_X, from + TRP__BATCH_TILE, v[1]);
-            for (int u = 0; u < 2; u++) {
-                bool there[TRP__ROWS_RUN];
-                for (int j = 0; j < TRP__ROWS_RUN; j++)
-                    there[j] = element(from + u * TRP__BATCH_TILE, p.runs ? 0 : j) < end;
-                m->add(v[u], there);
-            }
+        TRP__UNROLL
+        for (int u = 0; u < DEEP; u++) {
+            v[u].clear();
+            if (e + u * SPAN < end)
+                v[u].load(from[o], offset(o, e + u * SPAN), p.io[o].type);
         }
     }
 };
 
-TRP__DEVICE void trp__batch_begin(const trp__batch &p, trp__batch_rows *r)
-{
-    const int64_t block = p.first + blockIdx.x, part = block % p.parts;
-    r->group = block / p.parts;
-    r->begin = part * p.part;
-    r->end = part + 1 < p.parts ? r->begin + p.part : p.n;
-    r->place.find(p, r->group);
-}
-
-/* Joins what the threads of a block know, or the lanes of a warp: in the first one's place. */
-TRP__DEVICE void trp__batch_join_warp(trp__batch_moments<double> *m)
-{
-    for (int by = 16; by > 0; by /= 2) {
-        const double count = __shfl_down_sync(0xffffffffu, m->count, by);
-        const double mean = __shfl_down_sync(0xffffffffu, m->mean, by);
-        const double squares = __shfl_down_sync(0xffffffffu, m->squares, by);
-        if ((int)threadIdx.x % 32 < by)
-            m->join(count, mean, squares);
-    }
-}
-
-TRP__DEVICE void trp__batch_join(trp__batch_moments<double> *m)
-{
-    __shared__ double shared[3][TRP__BATCH_WARPS];
-    const int warp = (int)threadIdx.x / 32;
-    trp__batch_join_warp(m);
-    if (threadIdx.x % 32 == 0) {
-        shared[0][warp] = m->count;
-        shared[1][warp] = m->mean;
-        shared[2][warp] = m->squares;
-    }
-    __syncthreads();
-    for (int w = 1; w < TRP__BATCH_WARPS && threadIdx.x == 0; w++)
-        m->join(shared[0][w], shared[1][w], shared[2][w]);
-}
-
 /* In f64, where squares do not fit f32. */
-TRP__SHARED_CODE trp__batch_moments<double> trp__batch_precise(const trp__batch &p)
+TRP__SHARED_CODE void trp__batch_precise_rows(const trp__batch &p, int v, float pivot, double s[2])
 {
-    trp__batch_rows r = {p};
-    trp__batch_moments<double> m;
-    trp__batch_begin(p, &r);
-    r.moments(&m);
-    return m;
-}
-
-TRP__GLOBAL(TRP__BATCH_ROWS_BOUNDS) trp_batch_moments_rows(const TRP__CONSTANT trp__batch p)
-{
-    trp__batch_rows r = {p};
-    trp__batch_moments<float> m;
-    trp__batch_moments<double> all;
-    trp__batch_begin(p, &r);
-    r.moments(&m);
-    all = {(double)m.count, (double)m.mean, (double)m.squares};
-    if (p.precise || !(m.squares <= 1e37f))
-        all = trp__batch_precise(p);
-    trp__batch_join(&all);
-    if (threadIdx.x == 0) {
-        trp__to<double>(p.sums, (p.first + blockIdx.x) * 2) = all.mean;
-        trp__to<double>(p.sums, (p.first + blockIdx.x) * 2 + 1) = all.squares;
-    }
-}
-
-TRP__GLOBAL(TRP__BATCH_ROWS_BOUNDS) trp_batch_sums_rows(const TRP__CONSTANT trp__batch p)
-{
-    trp__batch_rows r = {p};
-    trp__batch_factors f;
-    trp__exact_sum<float> sum_h = {0, 0}, sum = {0, 0};
-    trp__batch_begin(p, &r);
-    f.find(p, r.place, r.group, 0, false);
-    for (int64_t from = r.begin; from < r.end; from += TRP__BATCH_TILE) {
-        float x[TRP__ROWS_RUN], dy[TRP__ROWS_RUN], some_h = 0, some = 0;
-        r.read(TRP__BATCH_X, from, x);
-        r.read(TRP__BATCH_Y, from, dy);
-        for (int j = 0; j < TRP__ROWS_RUN; j++) { /* dy is 0 behind the last */
-            some_h += dy[j] * f.normal(x[j]);
-            some += dy[j];
+    trp__batch_rows<TRP_DTYPE_NONE, 1> r = {p};
+    r.start(p.first + blockIdx.x);
+    s[0] = s[1] = 0;
+    for (uint32_t e = r.begin + threadIdx.x * (v - 1); e < r.end; e += TRP__BATCH_THREADS * v) {
+        for (int j = 0; j < v; j++) {
+            const double away = (double)trp__load_float<float>(r.from[TRP__BATCH_X],
+                                                               r.offset(TRP__BATCH_X, e + j),
+                                                               p.io[TRP__BATCH_X].type) -
+                                (double)pivot;
+            s[0] += away;
+            s[1] += away * away;
         }
-        sum_h.add(some_h);
-        sum.add(some);
     }
-    double s[2] = {(double)sum_h.sum - (double)sum_h.lost, (double)sum.sum - (double)sum.lost};
+}
+
+/* The sums of a block, left for trp_batch_finish. */
+TRP__DEVICE void trp__batch_leave(const trp__batch &p, double s[2])
+{
     trp__rows_together<trp__rows_sum, double, 2>(s, TRP__BATCH_THREADS, 0.0);
     if (threadIdx.x == 0) {
         trp__to<double>(p.sums, (p.first + blockIdx.x) * 2) = s[0];
@@ -284,205 +187,367 @@ TRP__GLOBAL(TRP__BATCH_ROWS_BOUNDS) trp_batch_sums_rows(const TRP__CONSTANT trp_
     }
 }
 
-TRP__GLOBAL(TRP__BATCH_ROWS_BOUNDS) trp_batch_apply_rows(const TRP__CONSTANT trp__batch p)
+template <int TYPE, int V> TRP__DEVICE void trp__batch_moments_rows(const trp__batch &p)
 {
-    trp__batch_rows r = {p};
-    trp__batch_factors f;
-    trp__batch_begin(p, &r);
-    f.find(p, r.place, r.group, 0, true);
-    for (int64_t from = r.begin; from < r.end; from += TRP__BATCH_TILE) {
-        float x[TRP__ROWS_RUN], dy[TRP__ROWS_RUN];
-        r.read(TRP__BATCH_X, from, x);
-        if (p.back)
-            r.read(TRP__BATCH_Y, from, dy);
-        for (int j = 0; j < TRP__ROWS_RUN; j++)
-            x[j] = p.back ? f.backward(x[j], dy[j]) : f.forward(x[j]);
-        if (p.back)
-            r.write(TRP__BATCH_DX, from, x);
-        else
-            r.write(TRP__BATCH_Y, from, x);
+    typedef trp__batch_rows<TYPE, V> R;
+    enum { DEEP = V == 8 ? 4 : 8 };
+    R r = {p};
+    trp__batch_moments m = {0, 0, 0};
+    float count = 0;
+    double s[2];
+    r.start(p.first + blockIdx.x);
+    for (uint32_t from = r.begin; from < r.end; from += DEEP * R::SPAN) {
+        typename R::pack v[DEEP];
+        float s1 = 0, s2 = 0, some = 0;
+        r.template read<DEEP>(TRP__BATCH_X, from, v);
+        m.mid = count > 0 ? m.mid : v[0].get(0);
+        TRP__UNROLL
+        for (int u = 0; u < DEEP; u++) {
+            if (from + u * R::SPAN >= r.end)
+                continue;
+            some += V;
+            TRP__UNROLL
+            for (int j = 0; j < V; j++) {
+                const float away = v[u].get(j) - m.mid;
+                s1 += away;
+                s2 += away * away;
+            }
+        }
+        count += some;
+        m.join(s1, s2, some, 1.0f / count);
+    }
+    const float pivot = trp__batch_pivot((float)r.place.load(p, TRP__BATCH_X, 0, 0));
+    m.sums(count, pivot, s);
+    if (m.fails(p))
+        trp__batch_precise_rows(p, V, pivot, s);
+    trp__batch_leave(p, s);
+}
+
+template <int TYPE, int V> TRP__DEVICE void trp__batch_sums_rows(const trp__batch &p)
+{
+    typedef trp__batch_rows<TYPE, V> R;
+    enum { DEEP = V == 8 || TYPE == TRP_F32 ? 2 : 4 };
+    R r = {p};
+    trp__batch_factors<1> f;
+    trp__exact_sum<float> sum_h = {0, 0}, sum = {0, 0};
+    r.start(p.first + blockIdx.x);
+    f.find(p, r.group, false);
+    for (uint32_t from = r.begin; from < r.end; from += DEEP * R::SPAN) {
+        typename R::pack x[DEEP], dy[DEEP];
+        float some_h = 0, some = 0;
+        r.template read<DEEP>(TRP__BATCH_X, from, x);
+        r.template read<DEEP>(TRP__BATCH_Y, from, dy);
+        TRP__UNROLL
+        for (int u = 0; u < DEEP; u++) {
+            if (from + u * R::SPAN >= r.end)
+                continue;
+            TRP__UNROLL
+            for (int j = 0; j < V; j++) {
+                some_h += dy[u].get(j) * f.normal(0, x[u].get(j));
+                some += dy[u].get(j);
+            }
+        }
+        sum_h.add(some_h);
+        sum.add(some);
+    }
+    double s[2] = {(double)sum_h.sum - (double)sum_h.lost, (double)sum.sum - (double)sum.lost};
+    trp__batch_leave(p, s);
+}
+
+template <int TYPE, int V, bool BACK> TRP__DEVICE void trp__batch_apply_rows(const trp__batch &p)
+{
+    typedef trp__batch_rows<TYPE, V> R;
+    enum { DEEP = V == 8 || (BACK && TYPE == TRP_F32) ? 2 : 4, OUT = BACK ? TRP__BATCH_DX : TRP__BATCH_Y };
+    R r = {p};
+    trp__batch_factors<1> f;
+    r.start(p.last - (p.first + blockIdx.x));
+    f.find(p, r.group, true);
+    for (uint32_t from = r.begin; from < r.end; from += DEEP * R::SPAN) {
+        typename R::pack x[DEEP], dy[DEEP];
+        r.template read<DEEP>(TRP__BATCH_X, from, x);
+        if constexpr (BACK)
+            r.template read<DEEP>(TRP__BATCH_Y, from, dy);
+        TRP__UNROLL
+        for (int u = 0; u < DEEP; u++) {
+            float v[V];
+            const uint32_t e = from + u * R::SPAN;
+            if (e >= r.end)
+                continue;
+            TRP__UNROLL
+            for (int j = 0; j < V; j++) {
+                if constexpr (BACK)
+                    v[j] = f.backward(0, x[u].get(j), dy[u].get(j));
+                else
+                    v[j] = f.forward(0, x[u].get(j));
+            }
+            x[u].set(v);
+            x[u].store(r.from[OUT], r.offset(OUT, e), p.io[OUT].type);
+        }
     }
 }
 
 /* --- Columns --- */
 
-/* 256 columns and a part of their elements for a block: each warp has every 8th of these. */
-struct trp__batch_columns {
-    enum { COUNT = TRP__ROWS_RUN, WARPS = TRP__BATCH_WARPS, DEEP = TRP__BATCH_DEEP };
+/* `across` loads of V columns and a part of their elements for a block: of these each lane of
+ * threads has every `lanes`th. */
+template <int TYPE, int V> struct trp__batch_columns {
+    typedef trp__pack<TYPE, V> pack;
     const trp__batch &p;
     trp__batch_place place;
-    trp__rows_lanes l;
-    int64_t outer, part, column, begin, end;
-    int width;
+    int64_t outer, part, first, column, begin, end; /* first: column of the block */
+    int lane, lanes;
 
-    TRP__DEVICE void start()
+    TRP__DEVICE void start(int64_t block)
     {
-        const int64_t tiles = (p.columns + TRP__BATCH_COLUMNS - 1) / TRP__BATCH_COLUMNS;
-        const int64_t block = p.first + blockIdx.x;
-        column = block % tiles * TRP__BATCH_COLUMNS;
+        const int64_t width = (int64_t)p.across * V, tiles = (p.columns + width - 1) / width;
+        first = block % tiles * width;
         part = block / tiles % p.parts;
         outer = block / tiles / p.parts;
-        l = {(int)threadIdx.x % 32, 32, 0, p.runs != 0, false};
-        const int64_t left = p.columns - column;
-        width = left < TRP__BATCH_COLUMNS ? (int)left : TRP__BATCH_COLUMNS;
-        begin = part * p.part + (int)threadIdx.x / 32;
+        lanes = TRP__BATCH_THREADS / p.across;
+        lane = (int)threadIdx.x / p.across;
+        column = first + ((int)threadIdx.x - lane * p.across) * V;
+        begin = part * p.part + lane;
         end = part + 1 < p.parts ? (part + 1) * p.part : p.n;
+        if (lane >= lanes || column >= p.columns) {
+            column = 0;
+            end = begin;
+        }
         place.find(p, outer);
     }
-    TRP__DEVICE uint64_t row(int o, int64_t k) const
+    TRP__DEVICE int64_t offset(int o, int64_t k) const
     {
-        return p.io[o].at + (uint64_t)((place.at[o] + column + k * p.io[o].step) *
-                                       trp__element_bytes(p.io[o].type));
+        return place.at[o] + column + k * p.io[o].step;
     }
-    TRP__DEVICE void read(int o, int64_t k, float v[COUNT]) const
+    template <int DEEP> TRP__DEVICE void read(int o, int64_t k, pack v[DEEP]) const
     {
-        trp__rows_read<float, 1>(l, row(o, k), 1, p.io[o].type, k < end ? width : 0, 0.0f, v);
+        TRP__UNROLL
+        for (int d = 0; d < DEEP; d++)
+            v[d].load(p.io[o].at, offset(o, k + d * lanes), p.io[o].type);
     }
-    TRP__DEVICE void write(int o, int64_t k, const float v[COUNT]) const
+    TRP__DEVICE int64_t group() const
     {
-        trp__rows_write<float, 1>(l, row(o, k), 1, p.io[o].type, k < end ? width : 0, v);
+        return outer * p.columns + column;
     }
-    /* The factors of a lane's columns. */
-    TRP__DEVICE void find(trp__batch_factors f[COUNT], bool apply) const
+    /* Adds up what the lanes of a block have for each column, and leaves it. */
+    TRP__DEVICE void leave(const double s[2][V]) const
     {
-        for (int j = 0; j < COUNT; j++) {
-            const int k = l.place(0, j) < width ? l.place(0, j) : 0;
-            f[j].find(p, place, outer * p.columns + column + k, column + k, apply);
+        __shared__ double shared[2][TRP__BATCH_THREADS * V];
+        const int t = (int)threadIdx.x, width = p.across * V, slices = TRP__BATCH_THREADS / width;
+        const int slice = t / width, c = t - slice * width;
+        double all[2] = {0, 0};
+        TRP__UNROLL
+        for (int j = 0; j < V; j++) {
+            shared[0][t * V + j] = s[0][j];
+            shared[1][t * V + j] = s[1][j];
         }
-    }
-    template <typename A> TRP__DEVICE void moments(A *count, A mean[COUNT], A squares[COUNT]) const
-    {
-        *count = 0;
-        for (int j = 0; j < COUNT; j++)
-            mean[j] = squares[j] = 0;
-        for (int64_t k = begin; k < end; k += WARPS * DEEP) {
-            float v[DEEP][COUNT];
-#pragma unroll
-            for (int d = 0; d < DEEP; d++)
-                read(TRP__BATCH_X, k + d * WARPS, v[d]);
-#pragma unroll
-            for (int d = 0; d < DEEP; d++) {
-                if (k + d * WARPS >= end)
-                    continue;
-                *count += 1;
-                const A share = 1 / *count;
-                for (int j = 0; j < COUNT; j++) {
-                    const A away = (A)v[d][j] - mean[j];
-                    mean[j] = trp__batch_move<A>(mean[j], away, share, (A)v[d][j]);
-                    squares[j] += away * ((A)v[d][j] - mean[j]);
-                }
-            }
+        __syncthreads();
+        for (int l = slice; l < lanes && slice < slices; l += slices) {
+            all[0] += shared[0][l * width + c];
+            all[1] += shared[1][l * width + c];
         }
-    }
-    /* Where a part of a column leaves what it knows. */
-    TRP__DEVICE int64_t sums(int64_t k) const
-    {
-        return ((outer * p.columns + column + k) * p.parts + part) * 2;
+        __syncthreads();
+        shared[0][t] = all[0];
+        shared[1][t] = all[1];
+        __syncthreads();
+        if (slice > 0 || first + c >= p.columns)
+            return;
+        for (int i = 1; i < slices; i++) {
+            all[0] += shared[0][i * width + c];
+            all[1] += shared[1][i * width + c];
+        }
+        const int64_t to = ((outer * p.columns + first + c) * p.parts + part) * 2;
+        trp__to<double>(p.sums, to) = all[0];
+        trp__to<double>(p.sums, to + 1) = all[1];
     }
 };
 
-TRP__GLOBAL(TRP__BATCH_COLUMNS_BOUNDS) trp_batch_moments_columns(const TRP__CONSTANT trp__batch p)
+/* Column `column` of a thread, in f64. */
+TRP__SHARED_CODE void trp__batch_precise_column(const trp__batch &p, int64_t at, int64_t begin,
+                                                int64_t end, int lanes, float pivot, double s[2])
 {
-    typedef trp__batch_columns B;
-    __shared__ double mean[B::WARPS][TRP__BATCH_COLUMNS], squares[B::WARPS][TRP__BATCH_COLUMNS];
-    __shared__ double count[B::WARPS];
-    B b = {p};
-    float c, m[B::COUNT], s[B::COUNT], most = 0;
-    double wide_c, wide_m[B::COUNT], wide_s[B::COUNT];
-    const int warp = (int)threadIdx.x / 32;
-    b.start();
-    b.moments<float>(&c, m, s);
-    wide_c = (double)c;
-    for (int j = 0; j < B::COUNT; j++) {
-        wide_m[j] = (double)m[j];
-        wide_s[j] = (double)s[j];
-        most = most != most || s[j] <= most ? most : s[j]; /* NaN stays */
+    s[0] = s[1] = 0;
+    for (int64_t k = begin; k < end; k += lanes) {
+        const double away =
+            (double)trp__load_float<float>(p.io[TRP__BATCH_X].at, at + k * p.io[TRP__BATCH_X].step,
+                                           p.io[TRP__BATCH_X].type) -
+            (double)pivot;
+        s[0] += away;
+        s[1] += away * away;
     }
-    if (p.precise || !(most <= 1e37f))
-        b.moments<double>(&wide_c, wide_m, wide_s);
-    for (int j = 0; j < B::COUNT; j++) {
-        mean[warp][b.l.place(0, j)] = wide_m[j];
-        squares[warp][b.l.place(0, j)] = wide_s[j];
-    }
-    if (b.l.thread == 0)
-        count[warp] = wide_c;
-    __syncthreads();
-    const int k = (int)threadIdx.x;
-    if (k >= b.width)
-        return;
-    trp__batch_moments<double> all = {0, 0, 0};
-    for (int w = 0; w < B::WARPS; w++)
-        all.join(count[w], mean[w][k], squares[w][k]);
-    trp__to<double>(p.sums, b.sums(k)) = all.mean;
-    trp__to<double>(p.sums, b.sums(k) + 1) = all.squares;
 }
 
-TRP__GLOBAL(TRP__BATCH_COLUMNS_BOUNDS) trp_batch_sums_columns(const TRP__CONSTANT trp__batch p)
+template <int V, int DEEP, typename P>
+TRP__DEVICE void trp__batch_take(trp__batch_moments m[V], const P v[DEEP], float *count)
 {
-    typedef trp__batch_columns B;
-    __shared__ double shared[2][B::WARPS][TRP__BATCH_COLUMNS];
+    const bool begins = *count == 0;
+    *count += DEEP;
+    const float share = 1.0f / *count;
+    TRP__UNROLL
+    for (int j = 0; j < V; j++) {
+        float s1 = 0, s2 = 0;
+        m[j].mid = begins ? v[0].get(j) : m[j].mid;
+        TRP__UNROLL
+        for (int d = 0; d < DEEP; d++) {
+            const float away = v[d].get(j) - m[j].mid;
+            s1 += away;
+            s2 += away * away;
+        }
+        m[j].join(s1, s2, DEEP, share);
+    }
+}
+
+template <int TYPE, int V> TRP__DEVICE void trp__batch_moments_columns(const trp__batch &p)
+{
+    typedef trp__batch_columns<TYPE, V> B;
+    enum { DEEP = TRP__BATCH_DEEP };
     B b = {p};
-    trp__batch_factors f[B::COUNT];
-    trp__exact_sum<float> sum_h[B::COUNT], sum[B::COUNT];
-    const int warp = (int)threadIdx.x / 32, k = (int)threadIdx.x;
-    b.start();
-    b.find(f, false);
-    for (int j = 0; j < B::COUNT; j++)
+    trp__batch_moments m[V];
+    double s[2][V];
+    float count = 0;
+    b.start(p.first + blockIdx.x);
+    TRP__UNROLL
+    for (int j = 0; j < V; j++)
+        m[j] = {0, 0, 0};
+    int64_t k = b.begin;
+    for (; k + (DEEP - 1) * b.lanes < b.end; k += DEEP * b.lanes) {
+        typename B::pack v[DEEP];
+        b.template read<DEEP>(TRP__BATCH_X, k, v);
+        trp__batch_take<V, DEEP>(m, v, &count);
+    }
+    for (; k < b.end; k += b.lanes) {
+        typename B::pack v[1];
+        b.template read<1>(TRP__BATCH_X, k, v);
+        trp__batch_take<V, 1>(m, v, &count);
+    }
+    typename B::pack first[1];
+    b.template read<1>(TRP__BATCH_X, 0, first);
+    TRP__UNROLL
+    for (int j = 0; j < V; j++) {
+        double both[2];
+        const float pivot = trp__batch_pivot(first[0].get(j));
+        m[j].sums(count, pivot, both);
+        if (m[j].fails(p))
+            trp__batch_precise_column(p, b.offset(TRP__BATCH_X, 0) + j, b.begin, b.end, b.lanes,
+                                      pivot, both);
+        s[0][j] = both[0];
+        s[1][j] = both[1];
+    }
+    b.leave(s);
+}
+
+/* Adds dy h and dy of some elements of V columns. */
+template <int V, int DEEP, typename P>
+TRP__DEVICE void trp__batch_add(const trp__batch_factors<V> &f, const P x[DEEP], const P dy[DEEP],
+                                trp__exact_sum<float> sum_h[V], trp__exact_sum<float> sum[V])
+{
+    TRP__UNROLL
+    for (int j = 0; j < V; j++) {
+        float some_h = 0, some = 0;
+        TRP__UNROLL
+        for (int d = 0; d < DEEP; d++) {
+            some_h += dy[d].get(j) * f.normal(j, x[d].get(j));
+            some += dy[d].get(j);
+        }
+        sum_h[j].add(some_h);
+        sum[j].add(some);
+    }
+}
+
+template <int TYPE, int V> TRP__DEVICE void trp__batch_sums_columns(const trp__batch &p)
+{
+    typedef trp__batch_columns<TYPE, V> B;
+    enum { DEEP = TRP__BATCH_DEEP / 2 };
+    B b = {p};
+    trp__batch_factors<V> f;
+    trp__exact_sum<float> sum_h[V], sum[V];
+    double s[2][V];
+    b.start(p.first + blockIdx.x);
+    f.find(p, b.group(), false);
+    TRP__UNROLL
+    for (int j = 0; j < V; j++)
         sum_h[j] = sum[j] = {0, 0};
-    for (int64_t i = b.begin; i < b.end; i += 2 * B::WARPS) {
-        float x[2][B::COUNT], dy[2][B::COUNT];
-#pragma unroll
-        for (int d = 0; d < 2; d++) {
-            b.read(TRP__BATCH_X, i + d * B::WARPS, x[d]);
-            b.read(TRP__BATCH_Y, i + d * B::WARPS, dy[d]);
-        }
-        for (int j = 0; j < B::COUNT; j++) {
-            sum_h[j].add(dy[0][j] * f[j].normal(x[0][j]) + dy[1][j] * f[j].normal(x[1][j]));
-            sum[j].add(dy[0][j] + dy[1][j]);
-        }
+    int64_t k = b.begin;
+    for (; k + (DEEP - 1) * b.lanes < b.end; k += DEEP * b.lanes) {
+        typename B::pack x[DEEP], dy[DEEP];
+        b.template read<DEEP>(TRP__BATCH_X, k, x);
+        b.template read<DEEP>(TRP__BATCH_Y, k, dy);
+        trp__batch_add<V, DEEP>(f, x, dy, sum_h, sum);
     }
-    for (int j = 0; j < B::COUNT; j++) {
-        shared[0][warp][b.l.place(0, j)] = (double)sum_h[j].sum - (double)sum_h[j].lost;
-        shared[1][warp][b.l.place(0, j)] = (double)sum[j].sum - (double)sum[j].lost;
+    for (; k < b.end; k += b.lanes) {
+        typename B::pack x[1], dy[1];
+        b.template read<1>(TRP__BATCH_X, k, x);
+        b.template read<1>(TRP__BATCH_Y, k, dy);
+        trp__batch_add<V, 1>(f, x, dy, sum_h, sum);
     }
-    __syncthreads();
-    for (int which = 0; which < 2 && k < b.width; which++) {
-        double all = 0;
-        for (int w = 0; w < B::WARPS; w++)
-            all += shared[which][w][k];
-        trp__to<double>(p.sums, b.sums(k) + which) = all;
+    TRP__UNROLL
+    for (int j = 0; j < V; j++) {
+        s[0][j] = (double)sum_h[j].sum - (double)sum_h[j].lost;
+        s[1][j] = (double)sum[j].sum - (double)sum[j].lost;
     }
+    b.leave(s);
 }
 
-TRP__GLOBAL(TRP__BATCH_COLUMNS_BOUNDS) trp_batch_apply_columns(const TRP__CONSTANT trp__batch p)
+template <int TYPE, int V, bool BACK, int DEEP>
+TRP__DEVICE void trp__batch_apply_some(const trp__batch_columns<TYPE, V> &b,
+                                       const trp__batch_factors<V> &f, int64_t k)
 {
-    typedef trp__batch_columns B;
-    B b = {p};
-    trp__batch_factors f[B::COUNT];
-    b.start();
-    b.find(f, true);
-    for (int64_t i = b.begin; i < b.end; i += 2 * B::WARPS) {
-        float x[2][B::COUNT], dy[2][B::COUNT];
-#pragma unroll
-        for (int d = 0; d < 2; d++) {
-            b.read(TRP__BATCH_X, i + d * B::WARPS, x[d]);
-            if (p.back)
-                b.read(TRP__BATCH_Y, i + d * B::WARPS, dy[d]);
-        }
-#pragma unroll
-        for (int d = 0; d < 2; d++) {
-            const int64_t k = i + d * B::WARPS;
-            for (int j = 0; j < B::COUNT; j++)
-                x[d][j] = p.back ? f[j].backward(x[d][j], dy[d][j]) : f[j].forward(x[d][j]);
-            if (p.back)
-                b.write(TRP__BATCH_DX, k, x[d]);
+    enum { OUT = BACK ? TRP__BATCH_DX : TRP__BATCH_Y };
+    trp__pack<TYPE, V> x[DEEP], dy[DEEP];
+    b.template read<DEEP>(TRP__BATCH_X, k, x);
+    if constexpr (BACK)
+        b.template read<DEEP>(TRP__BATCH_Y, k, dy);
+    TRP__UNROLL
+    for (int d = 0; d < DEEP; d++) {
+        float v[V];
+        TRP__UNROLL
+        for (int j = 0; j < V; j++) {
+            if constexpr (BACK)
+                v[j] = f.backward(j, x[d].get(j), dy[d].get(j));
             else
-                b.write(TRP__BATCH_Y, k, x[d]);
+                v[j] = f.forward(j, x[d].get(j));
         }
+        x[d].set(v);
+        x[d].store(b.p.io[OUT].at, b.offset(OUT, k + d * b.lanes), b.p.io[OUT].type);
     }
 }
 
-/* --- Groups: a warp joins the parts of each --- */
+template <int TYPE, int V, bool BACK> TRP__DEVICE void trp__batch_apply_columns(const trp__batch &p)
+{
+    enum { DEEP = BACK ? 2 : 4 };
+    trp__batch_columns<TYPE, V> b = {p};
+    trp__batch_factors<V> f;
+    b.start(p.last - (p.first + blockIdx.x));
+    f.find(p, b.group(), true);
+    int64_t k = b.begin;
+    for (; k + (DEEP - 1) * b.lanes < b.end; k += DEEP * b.lanes)
+        trp__batch_apply_some<TYPE, V, BACK, DEEP>(b, f, k);
+    for (; k < b.end; k += b.lanes)
+        trp__batch_apply_some<TYPE, V, BACK, 1>(b, f, k);
+}
+
+/* --- Groups --- */
+
+TRP__DEVICE void trp__batch_factor(const trp__batch &p, int which, int64_t group, double value)
+{
+    trp__to<float>(p.factors, which * p.pitch + group) = (float)value;
+}
+
+/* Statistics that are given: a thread for each group. */
+TRP__GLOBAL(TRP__BATCH_THREADS) trp_batch_prepare(const TRP__CONSTANT trp__batch p)
+{
+    const int64_t group = (p.first + blockIdx.x) * TRP__BATCH_THREADS + threadIdx.x;
+    const int64_t outer = group / p.columns, column = group - outer * p.columns;
+    trp__batch_place place;
+    if (group >= p.space.rows * p.columns)
+        return;
+    place.find(p, outer);
+    trp__batch_factor(p, TRP__BATCH_F_MEAN, group, place.load(p, TRP__BATCH_MEAN, column, 0));
+    trp__batch_factor(p, TRP__BATCH_F_REST, group, 0);
+    trp__batch_factor(p, TRP__BATCH_F_INVERSE, group, place.load(p, TRP__BATCH_INVERSE, column, 0));
+    trp__batch_factor(p, TRP__BATCH_F_SCALE, group, place.load(p, TRP__BATCH_SCALE, column, 1));
+    if (!p.back)
+        trp__batch_factor(p, TRP__BATCH_F_BIAS, group, place.load(p, TRP__BATCH_BIAS, column, 0));
+}
 
 TRP__DEVICE void trp__batch_write(const trp__batch &p, const trp__batch_place &place,
                                   int64_t column, double mean, double variance, double inverse)
@@ -494,58 +559,88 @@ TRP__DEVICE void trp__batch_write(const trp__batch &p, const trp__batch_place &p
     const double factor = trp__batch_value(p.average), n = (double)p.n;
     const double all = p.n > 1 ? variance * n / (n - 1) : variance;
     place.store(p, TRP__BATCH_NEW_MEAN, column,
-                (1 - factor) * place.load_f64(p, TRP__BATCH_RUNNING_MEAN, column) + factor * mean);
+                (1 - factor) * place.load(p, TRP__BATCH_RUNNING_MEAN, column, 0) + factor * mean);
     place.store(p, TRP__BATCH_NEW_VARIANCE, column,
-                (1 - factor) * place.load_f64(p, TRP__BATCH_RUNNING_VARIANCE, column) +
+                (1 - factor) * place.load(p, TRP__BATCH_RUNNING_VARIANCE, column, 0) +
                     factor * all);
 }
 
+/* A warp adds up the parts of each group. */
 TRP__GLOBAL(TRP__BATCH_THREADS) trp_batch_finish(const TRP__CONSTANT trp__batch p)
 {
     const int lane = (int)threadIdx.x % 32;
     const int64_t number = (p.first + blockIdx.x) * TRP__BATCH_WARPS + (int)threadIdx.x / 32;
     const int64_t groups = p.space.rows * p.columns, group = number < groups ? number : 0;
-    const int64_t column = group % p.columns;
+    const int64_t outer = group / p.columns, column = group - outer * p.columns;
+    const double n = (double)p.n;
     trp__batch_place place;
-    trp__batch_moments<double> m = {0, 0, 0};
     double s[2] = {0, 0};
-    place.find(p, group / p.columns);
+    place.find(p, outer);
+#pragma unroll 4
     for (int64_t i = lane; i < p.parts; i += 32) {
-        const int64_t at = (group * p.parts + i) * 2;
-        const double first = trp__at<double>(p.sums, at), second = trp__at<double>(p.sums, at + 1);
-        const int64_t count = i + 1 < p.parts ? p.part : p.n - i * p.part;
-        if (p.back) {
-            s[0] += first;
-            s[1] += second;
-        } else {
-            m.join((double)count, first, second);
-        }
+        s[0] += trp__at<double>(p.sums, (group * p.parts + i) * 2);
+        s[1] += trp__at<double>(p.sums, (group * p.parts + i) * 2 + 1);
     }
-    if (p.back)
-        trp__rows_together<trp__rows_sum, double, 2>(s, 32, 0.0);
-    else
-        trp__batch_join_warp(&m);
+    trp__rows_together<trp__rows_sum, double, 2>(s, 32, 0.0);
     if (lane != 0 || number >= groups)
         return;
-    const int64_t to = group * TRP__BATCH_FACTORS;
     if (p.back) {
         trp__to<double>(p.totals, group * 2) = s[0];
         trp__to<double>(p.totals, group * 2 + 1) = s[1];
-        trp__to<float>(p.factors, to) = (float)(s[1] / (double)p.n);
-        trp__to<float>(p.factors, to + 1) = (float)(s[0] / (double)p.n);
+        trp__batch_factor(p, TRP__BATCH_F_BIAS, group, s[1] / n);
+        trp__batch_factor(p, TRP__BATCH_F_SLOPE, group, s[0] / n);
         return;
     }
-    const double variance = m.squares / (double)p.n;
+    const float pivot = trp__batch_pivot((float)place.load(p, TRP__BATCH_X, column, 0));
+    const double away = s[0] / n, mean = (double)pivot + away;
+    double variance = s[1] / n - away * away;
+    variance = variance < 0 ? 0 : variance; /* NaN stays */
     const double inverse = 1 / sqrt(variance + trp__batch_value(p.epsilon));
-    trp__batch_write(p, place, column, m.mean, variance, inverse);
-    trp__to<float>(p.factors, to) = (float)m.mean;
-    trp__to<float>(p.factors, to + 1) = (float)(m.mean - (double)(float)m.mean);
-    trp__to<float>(p.factors, to + 2) = (float)inverse;
+    trp__batch_write(p, place, column, mean, variance, inverse);
+    trp__batch_factor(p, TRP__BATCH_F_MEAN, group, mean);
+    trp__batch_factor(p, TRP__BATCH_F_REST, group, mean - (double)(float)mean);
+    trp__batch_factor(p, TRP__BATCH_F_INVERSE, group, inverse);
+    trp__batch_factor(p, TRP__BATCH_F_SCALE, group, place.load(p, TRP__BATCH_SCALE, column, 1));
+    trp__batch_factor(p, TRP__BATCH_F_BIAS, group, place.load(p, TRP__BATCH_BIAS, column, 0));
 }
 
 TRP__GLOBAL(TRP__NORM_SUM_WARPS * 32) trp_batch_add(const TRP__CONSTANT trp__norm_sum p)
 {
     trp__norm_add<double>(p);
 }
+
+/* All passes of a way to read elements. */
+#define TRP__BATCH_KERNELS(name, way, TYPE, V)                                                     \
+    TRP__GLOBAL(TRP__BATCH_##way##_MOMENTS)                                                        \
+    name##_moments(const TRP__CONSTANT trp__batch p)                                               \
+    {                                                                                              \
+        trp__batch_moments_##way<TYPE, V>(p);                                                      \
+    }                                                                                              \
+    TRP__GLOBAL(TRP__BATCH_##way##_MOMENTS)                                                        \
+    name##_sums(const TRP__CONSTANT trp__batch p)                                                  \
+    {                                                                                              \
+        trp__batch_sums_##way<TYPE, V>(p);                                                         \
+    }                                                                                              \
+    TRP__GLOBAL(TRP__BATCH_##way##_APPLY)                                                          \
+    name##_apply(const TRP__CONSTANT trp__batch p)                                                 \
+    {                                                                                              \
+        trp__batch_apply_##way<TYPE, V, false>(p);                                                 \
+    }                                                                                              \
+    TRP__GLOBAL(TRP__BATCH_##way##_APPLY)                                                          \
+    name##_back(const TRP__CONSTANT trp__batch p)                                                  \
+    {                                                                                              \
+        trp__batch_apply_##way<TYPE, V, true>(p);                                                  \
+    }
+
+TRP__BATCH_KERNELS(trp_batch_rows_f32_4, rows, TRP_F32, 4)
+TRP__BATCH_KERNELS(trp_batch_rows_bf16_8, rows, TRP_BF16, 8)
+TRP__BATCH_KERNELS(trp_batch_rows_bf16_4, rows, TRP_BF16, 4)
+TRP__BATCH_KERNELS(trp_batch_rows_f16_8, rows, TRP_F16, 8)
+TRP__BATCH_KERNELS(trp_batch_rows_f16_4, rows, TRP_F16, 4)
+TRP__BATCH_KERNELS(trp_batch_rows_any_1, rows, TRP_DTYPE_NONE, 1)
+TRP__BATCH_KERNELS(trp_batch_columns_f32_4, columns, TRP_F32, 4)
+TRP__BATCH_KERNELS(trp_batch_columns_bf16_8, columns, TRP_BF16, 8)
+TRP__BATCH_KERNELS(trp_batch_columns_f16_8, columns, TRP_F16, 8)
+TRP__BATCH_KERNELS(trp_batch_columns_any_1, columns, TRP_DTYPE_NONE, 1)
 
 #endif

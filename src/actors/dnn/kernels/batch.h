@@ -2,8 +2,10 @@
  * and device share this file.
  *
  * A group is what shares its statistics. Its elements are cut in parts, for enough blocks: each
- * leaves what it knows of a part, one kernel joins the parts of each group and writes statistics,
- * and one writes the elements. Groups lie in one of two ways:
+ * leaves two sums of a part, one kernel adds up the parts of each group and writes statistics and
+ * what elements are computed with, and one writes the elements. Forward the sums are of x - pivot
+ * and of its square, where the pivot is the first element of the group: a mean far larger than
+ * deviations does no harm. Groups lie in one of two ways:
  *
  *     rows      runs of elements that follow each other, and the same again in other places
  *     columns   neighbours belong to different groups; the elements of one are a step apart */
@@ -31,10 +33,21 @@ enum {
 enum {
     TRP__BATCH_THREADS = 256,
     TRP__BATCH_WARPS = TRP__BATCH_THREADS / 32,
-    TRP__BATCH_COLUMNS = 256, /* of a block: 8 for each lane */
-    TRP__BATCH_DEEP = 4,      /* runs that a thread reads before it looks at any */
-    TRP__BATCH_TILE = TRP__BATCH_THREADS * TRP__ROWS_RUN,
-    TRP__BATCH_FACTORS = 4, /* numbers of a group that elements need */
+    TRP__BATCH_ACROSS = 32, /* loads of a block that lie next to each other, of columns, at most */
+    TRP__BATCH_DEEP = 8,    /* elements of a column that a thread reads before it looks at any */
+    TRP__BATCH_TILE = 32 * TRP__BATCH_THREADS, /* the same of rows, of a block */
+};
+
+/* What an element of a group is computed with: a number of each for every group. The mean has two
+ * parts, as it may be far larger than deviations. */
+enum {
+    TRP__BATCH_F_MEAN,
+    TRP__BATCH_F_REST,
+    TRP__BATCH_F_INVERSE,
+    TRP__BATCH_F_SCALE,
+    TRP__BATCH_F_BIAS,  /* backward: the mean of dy */
+    TRP__BATCH_F_SLOPE, /* backward: the mean of dy h */
+    TRP__BATCH_FACTORS,
 };
 
 /* A number by value or in memory. */
@@ -52,20 +65,21 @@ typedef struct trp__batch {
     trp__rows_space space; /* of groups; of columns those outside the innermost */
     int64_t columns;       /* 1 for rows */
     int64_t n;             /* elements of a group */
-    int64_t run;           /* rows: elements that follow each other */
-    trp__map_divisor by;   /* run, where all of a group are fewer than 2^31; else 0 */
+    trp__map_divisor run;  /* rows: elements that follow each other; below 2^30 */
     int32_t reserved;
     int64_t part, parts;
     int64_t first;    /* block of the launch */
+    int64_t last;     /* block of the last pass, which begins with what was read last */
     uint64_t sums;    /* two f64 for each part of each group */
-    uint64_t factors; /* four f32 for each group */
+    uint64_t factors; /* f32: TRP__BATCH_FACTORS times `pitch` */
+    int64_t pitch;    /* groups, rounded up to a multiple of 4 */
     uint64_t totals;  /* backward: two f64 for each group, of dy h and dy */
     trp__batch_number epsilon, average;
-    uint8_t runs; /* read by 16 bytes */
+    int32_t across; /* columns: loads that lie next to each other */
     uint8_t back;
     uint8_t given;   /* mean and inv_variance are read, not found */
     uint8_t precise; /* squares may vanish in f32 */
-    uint8_t tail[4];
+    uint8_t tail[1];
 } trp__batch;
 
 #endif

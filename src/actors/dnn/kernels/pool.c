@@ -18,7 +18,9 @@ typedef struct pool {
     const trp__dnn_node *node;
     const trp__dnn_tensor *x, *y, *index, *old; /* x: what the windows lie over, or its gradient */
     bool back, wide, large;
-    int run; /* channels of a thread */
+    bool typed; /* all tensors have one type that a kernel is made for */
+    bool strip; /* backward: rows are written in strips */
+    int run;    /* channels of a thread */
     trp__pool p;
 } pool;
 
@@ -42,6 +44,7 @@ static void describe_window(pool *m)
         m->p.pad[k] = i >= 0 ? m->node->pre_pad[i] : 0;
         m->p.end[k] = m->p.in[k] + (i >= 0 ? m->node->post_pad[i] : 0);
         m->p.stride[k] = i >= 0 ? m->node->stride[i] : 1;
+        m->p.by_stride[k] = trp__map_divide_by((uint32_t)m->p.stride[k]);
     }
     m->p.mode = m->node->mode;
 }
@@ -60,16 +63,32 @@ static bool fits_window(const pool *m)
     return !m->index || taps <= INT8_MAX + 1;
 }
 
-/* Whether the channels of all of some tensors follow each other in runs of 8 that are aligned. */
-static bool has_runs(const trp__dnn_tensor *t)
+/* Whether the channels of a tensor follow each other in runs that are aligned. */
+static bool has_runs(const trp__dnn_tensor *t, int run)
 {
     if (!t)
         return true;
     for (int i = 0; i < t->rank; i++) {
-        if (i != 1 && t->dim[i] > 1 && t->stride[i] % TRP__POOL_RUN != 0)
+        if (i != 1 && t->dim[i] > 1 && t->stride[i] % run != 0)
             return false;
     }
-    return t->stride[1] == 1 && t->dim[1] % TRP__POOL_RUN == 0 && trp__rows_is_aligned(t);
+    return t->stride[1] == 1 && t->dim[1] % run == 0 && trp__rows_is_aligned(t);
+}
+
+static bool is_one_type(const pool *m)
+{
+    const uint8_t type = m->x->type;
+    return !m->wide && m->y->type == type && (!m->old || m->old->type == type);
+}
+
+/* Whether strips of 8 inputs of a row may be written by 16 bytes. */
+static bool has_strip_runs(const trp__dnn_tensor *t)
+{
+    for (int i = 0; i < t->rank - 1; i++) {
+        if (t->dim[i] > 1 && t->stride[i] % TRP__POOL_RUN != 0)
+            return false;
+    }
+    return t->dim[t->rank - 1] % TRP__POOL_RUN == 0 && trp__rows_is_aligned(t);
 }
 
 static bool takes_tensor(const trp__dnn_tensor *t)
@@ -78,7 +97,8 @@ static bool takes_tensor(const trp__dnn_tensor *t)
 }
 
 /* In how many things the work of a launch is cut, those of one of the batch; 0: too many. */
-static int64_t set_sizes(pool *m, const trp__dnn_tensor *over, const int32_t dim[TRP__POOL_DIMS])
+static int64_t set_sizes(pool *m, const trp__dnn_tensor *over, const int32_t dim[TRP__POOL_DIMS],
+                         bool strip)
 {
     const int64_t channels = over->dim[1] / m->run;
     int64_t size[4], all = 1;
@@ -87,7 +107,8 @@ static int64_t set_sizes(pool *m, const trp__dnn_tensor *over, const int32_t dim
     if (m->p.channels_last)
         size[i++] = channels;
     for (int k = TRP__POOL_DIMS - 1; k >= 0; k--)
-        size[i++] = dim[k];
+        size[i++] = strip && k == TRP__POOL_DIMS - 1 ? (dim[k] + TRP__POOL_RUN - 1) / TRP__POOL_RUN
+                                                     : dim[k];
     if (!m->p.channels_last)
         size[i++] = channels;
     for (i = 0; i < 4; i++) {
@@ -102,6 +123,23 @@ static int64_t set_sizes(pool *m, const trp__dnn_tensor *over, const int32_t dim
 static const trp__dnn_tensor *tensor_at(const trp__dnn_graph *g, const trp__dnn_node *n, int port)
 {
     return n->port[port] == TRP__DNN_NO_PORT ? NULL : &g->tensor[n->port[port]];
+}
+
+/* How many channels a thread has, and whether a kernel for the type takes it. Those for any type
+ * have one, and a warp for each output 1 or 8. */
+static void find_runs(pool *m)
+{
+    const int64_t taps = (int64_t)m->p.window[0] * m->p.window[1] * m->p.window[2];
+    const trp__dnn_tensor *x = m->x;
+    m->large = taps >= TRP__POOL_LARGE && !m->back;
+    m->typed = is_one_type(m) && (m->back ? !m->old || taps <= INT8_MAX + 1 : !m->large);
+    const int run = m->typed && x->type == TRP_F32 ? TRP__POOL_RUN / 2 : TRP__POOL_RUN;
+    if (!m->wide && (m->typed || m->large) && has_runs(x, run) && has_runs(m->y, run) &&
+        has_runs(m->index, run) && has_runs(m->old, run))
+        m->run = run;
+    m->strip = m->back && m->typed && m->run == 1 && x->stride[x->rank - 1] == 1 &&
+               x->stride[1] >= x->stride[x->rank - 1];
+    m->p.strip_runs = m->strip && has_strip_runs(x);
 }
 
 static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, pool *m)
@@ -122,11 +160,9 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, pool *m)
         return false;
     m->wide = n->compute == TRP_F64 || m->x->type == TRP_F64 || m->y->type == TRP_F64 ||
               (m->old && m->old->type == TRP_F64);
-    if (!m->wide && has_runs(m->x) && has_runs(m->y) && has_runs(m->index) && has_runs(m->old))
-        m->run = TRP__POOL_RUN;
     describe_window(m);
-    m->large = (int64_t)m->p.window[0] * m->p.window[1] * m->p.window[2] >= TRP__POOL_LARGE;
-    return set_sizes(m, m->y, m->p.out) > 0 && set_sizes(m, m->x, m->p.in) > 0;
+    find_runs(m);
+    return set_sizes(m, m->y, m->p.out, false) > 0 && set_sizes(m, m->x, m->p.in, m->strip) > 0;
 }
 
 static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
@@ -153,29 +189,44 @@ typedef struct step {
     uint8_t x, y, index, old; /* tensors */
 } step;
 
+static const char *type_name(const pool *m)
+{
+    return m->x->type == TRP_F32 ? "f32" : m->x->type == TRP_F16 ? "f16" : "bf16";
+}
+
 static void plan_forward(pool *m, const trp__dnn_tensor *x, pass *out)
 {
-    out->each = set_sizes(m, m->y, m->p.out);
+    out->each = set_sizes(m, m->y, m->p.out, false);
     out->p = m->p;
     out->p.x = operand_of(m, x);
     out->p.y = operand_of(m, m->y);
     if (m->index)
         out->p.index = operand_of(m, m->index);
-    out->of_block = m->large ? TRP__POOL_THREADS / 32 : TRP__POOL_THREADS;
-    snprintf(out->name, sizeof out->name, "trp_pool_%s%s_%d", m->large ? "warp_" : "",
-             m->wide ? "f64" : "f32", m->run);
+    const bool large = (int64_t)m->p.window[0] * m->p.window[1] * m->p.window[2] >= TRP__POOL_LARGE;
+    out->of_block = large ? TRP__POOL_THREADS / 32 : TRP__POOL_THREADS;
+    if (m->typed && !large)
+        snprintf(out->name, sizeof out->name, "trp_pool_typed_%s_%d_forward", type_name(m), m->run);
+    else
+        snprintf(out->name, sizeof out->name, "trp_pool_%s%s_%d", large ? "warp_" : "",
+                 m->wide ? "f64" : "f32", m->run);
 }
 
 static void plan_backward(pool *m, pass *out)
 {
-    out->each = set_sizes(m, m->x, m->p.in);
+    out->each = set_sizes(m, m->x, m->p.in, m->strip);
     out->p = m->p;
     out->p.x = operand_of(m, m->x);
     out->p.y = operand_of(m, m->y);
     if (m->index)
         out->p.index = operand_of(m, m->index);
     out->of_block = TRP__POOL_THREADS;
-    snprintf(out->name, sizeof out->name, "trp_pool_back_%s_%d", m->wide ? "f64" : "f32", m->run);
+    if (m->strip)
+        snprintf(out->name, sizeof out->name, "trp_pool_strip_%s_back", type_name(m));
+    else if (m->typed)
+        snprintf(out->name, sizeof out->name, "trp_pool_typed_%s_%d_back", type_name(m), m->run);
+    else
+        snprintf(out->name, sizeof out->name, "trp_pool_back_%s_%d", m->wide ? "f64" : "f32",
+                 m->run);
 }
 
 /* Where maxima are goes into the workspace: packed, as y lies. */

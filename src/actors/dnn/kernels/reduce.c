@@ -16,7 +16,7 @@ enum {
     BLOCKS_PER_CORE = 8, /* that keep a multiprocessor busy */
     PIECE_MIN = 8192,    /* elements that a block is worth being launched for */
     SPLITS_MAX = 1024,
-    FINISH_RESULTS = 2048,  /* from so many on a thread combines the pieces of one */
+    FINISH_RESULTS = 2048,  /* from so many on a warp combines the pieces of one */
     COUNT_MAX = 0x7fffffff, /* of elements that are divided by dimensions */
 };
 
@@ -175,7 +175,7 @@ static void lay_out(step *s, trp__reduce *r, const trp__dnn_tensor *x, const trp
     r->split = (r->split + width - 1) / width * width; /* loads stay aligned */
     r->splits = r->split > 0 ? (uint32_t)((r->length + r->split - 1) / r->split) : 1;
     s->blocks = (uint64_t)tiles * r->splits;
-    r->finish_lanes = r->kept >= FINISH_RESULTS ? 1 : power_of_two(r->splits, TRP__REDUCE_THREADS);
+    r->finish_lanes = power_of_two(r->splits, r->kept >= FINISH_RESULTS ? 32 : TRP__REDUCE_THREADS);
     s->finish_blocks = (uint64_t)(r->kept + TRP__REDUCE_THREADS / r->finish_lanes - 1) /
                        (TRP__REDUCE_THREADS / r->finish_lanes);
 }

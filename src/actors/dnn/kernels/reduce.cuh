@@ -164,11 +164,35 @@ template <typename T> TRP__DEVICE T trp__reduce_value(const trp__reduce &r, T x)
     return r.negative ? -a : a;
 }
 
+/* Some loads, which are under way together: the type is looked at once. */
+template <typename T, int WIDTH, int FLIGHT>
+TRP__DEVICE void trp__reduce_read(const trp__reduce &r, const int64_t at[FLIGHT],
+                                  T v[FLIGHT][WIDTH])
+{
+#define TRP__REDUCE_READ(TYPE)                                                                     \
+    for (int f = 0; f < FLIGHT; f++)                                                               \
+    trp__load_run<T, WIDTH>(r.x, at[f], TYPE, v[f])
+    if (r.type == TRP_F32) {
+        TRP__UNROLL
+        TRP__REDUCE_READ(TRP_F32);
+    } else if (r.type == TRP_BF16) {
+        TRP__UNROLL
+        TRP__REDUCE_READ(TRP_BF16);
+    } else if (r.type == TRP_F16) {
+        TRP__UNROLL
+        TRP__REDUCE_READ(TRP_F16);
+    } else {
+        TRP__UNROLL
+        TRP__REDUCE_READ(TRP_F64);
+    }
+#undef TRP__REDUCE_READ
+}
+
 template <typename T, int WIDTH, int KIND, bool WIDE>
 TRP__DEVICE void trp__reduce_rows(const trp__reduce &r)
 {
     typedef trp__reducer<KIND, WIDE> R;
-    enum { FLIGHT = 2 };
+    enum { FLIGHT = WIDE ? 2 : 4 };
     const int lanes = (int)r.lanes, lane = (int)threadIdx.x & (lanes - 1);
     const int64_t rows = TRP__REDUCE_THREADS / lanes;
     const uint32_t split = (uint32_t)(blockIdx.x % r.splits);
@@ -191,10 +215,11 @@ TRP__DEVICE void trp__reduce_rows(const trp__reduce &r)
         int64_t i = start + (int64_t)lane * WIDTH;
         for (; i + (FLIGHT - 1) * step + WIDTH <= end; i += FLIGHT * step) {
             T v[FLIGHT][WIDTH];
+            int64_t at[FLIGHT];
             TRP__UNROLL
             for (int f = 0; f < FLIGHT; f++)
-                trp__load_run<T, WIDTH>(
-                    r.x, base + trp__reduce_offset(r.over, r.over.x, i + f * step), r.type, v[f]);
+                at[f] = base + trp__reduce_offset(r.over, r.over.x, i + f * step);
+            trp__reduce_read<T, WIDTH, FLIGHT>(r, at, v);
             TRP__UNROLL
             for (int f = 0; f < FLIGHT; f++) {
                 TRP__UNROLL
@@ -278,13 +303,16 @@ TRP__DEVICE void trp__reduce_columns(const trp__reduce &r)
     int64_t i = start + lane;
     for (; i + (FLIGHT - 1) * lanes < end; i += (int64_t)FLIGHT * lanes) {
         T v[FLIGHT][WIDTH];
+        int64_t at[FLIGHT];
         TRP__UNROLL
-        for (int f = 0; f < FLIGHT; f++) {
-            const int64_t at = base + trp__reduce_offset(r.over, r.over.x, i + (int64_t)f * lanes);
-            if constexpr (WIDTH > 1)
-                trp__load_run<T, WIDTH>(r.x, at, r.type, v[f]);
-            else
-                v[f][0] = trp__load<T>(r.x, at, r.type);
+        for (int f = 0; f < FLIGHT; f++)
+            at[f] = base + trp__reduce_offset(r.over, r.over.x, i + (int64_t)f * lanes);
+        if constexpr (WIDTH > 1) {
+            trp__reduce_read<T, WIDTH, FLIGHT>(r, at, v);
+        } else {
+            TRP__UNROLL
+            for (int f = 0; f < FLIGHT; f++)
+                v[f][0] = trp__load<T>(r.x, at[f], r.type);
         }
         TRP__UNROLL
         for (int k = 0; k < WIDTH; k++) {

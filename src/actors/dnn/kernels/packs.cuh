@@ -1,0 +1,106 @@
+/* Elements of a type that the compiler knows, as they lie in memory: some that follow each other are
+ * one load, take as few registers as they have bytes, and become f32 where they are used. TYPE
+ * TRP_DTYPE_NONE stands for one element of a type at run time. */
+#ifndef TRP_ACTORS_DNN_KERNELS_PACKS_CUH
+#define TRP_ACTORS_DNN_KERNELS_PACKS_CUH
+
+#include "actors/dnn/kernels/rows.cuh"
+
+template <int TYPE, int V> struct trp__pack {
+    enum { SIZE = TYPE == TRP_F32 ? 4 : 2, WORDS = V * SIZE / 4 };
+    uint32_t word[WORDS];
+
+    /* Element i of an operand, aligned to the smaller of 16 and the bytes of a pack. */
+    TRP__DEVICE void load(uint64_t address, int64_t i, uint8_t type)
+    {
+        (void)type;
+        if constexpr (WORDS == 2) {
+            const uint64_t q = trp__at<uint64_t>(address + (uint64_t)i * SIZE, 0);
+            word[0] = (uint32_t)q;
+            word[1] = (uint32_t)(q >> 32);
+        } else {
+            TRP__UNROLL
+            for (int k = 0; k < WORDS / 4; k++) {
+                const trp__pack16 q = trp__at<trp__pack16>(address + (uint64_t)i * SIZE, k);
+                TRP__UNROLL
+                for (int j = 0; j < 4; j++)
+                    word[4 * k + j] = q.word[j];
+            }
+        }
+    }
+    TRP__DEVICE void clear()
+    {
+        TRP__UNROLL
+        for (int k = 0; k < WORDS; k++)
+            word[k] = 0;
+    }
+    TRP__DEVICE float get(int j) const
+    {
+        if constexpr (TYPE == TRP_F32)
+            return trp__f32_from_bits(word[j]);
+        else if constexpr (TYPE == TRP_BF16)
+            return trp__f32_from_bits(j % 2 ? word[j / 2] & 0xffff0000u : word[j / 2] << 16);
+        else
+            return trp__half_value((uint16_t)(j % 2 ? word[j / 2] >> 16 : word[j / 2]));
+    }
+    TRP__DEVICE static uint32_t bits(float value)
+    {
+        return TYPE == TRP_BF16 ? trp__to_bf16(value) : trp__to_f16(value);
+    }
+    TRP__DEVICE void set(const float v[V])
+    {
+        TRP__UNROLL
+        for (int k = 0; k < WORDS; k++) {
+            if constexpr (TYPE == TRP_F32)
+                word[k] = trp__f32_bits(v[k]);
+            else
+                word[k] = bits(v[2 * k]) | bits(v[2 * k + 1]) << 16;
+        }
+    }
+    TRP__DEVICE void store(uint64_t address, int64_t i, uint8_t type) const
+    {
+        (void)type;
+        if constexpr (WORDS == 2) {
+            trp__to<uint64_t>(address + (uint64_t)i * SIZE, 0) = word[0] | (uint64_t)word[1] << 32;
+        } else {
+            TRP__UNROLL
+            for (int k = 0; k < WORDS / 4; k++) {
+                trp__pack16 q;
+                TRP__UNROLL
+                for (int j = 0; j < 4; j++)
+                    q.word[j] = word[4 * k + j];
+                trp__to<trp__pack16>(address + (uint64_t)i * SIZE, k) = q;
+            }
+        }
+    }
+};
+
+/* One element. */
+template <int TYPE> struct trp__pack<TYPE, 1> {
+    float value;
+
+    TRP__DEVICE void load(uint64_t address, int64_t i, uint8_t type)
+    {
+        (void)type;
+        value = trp__load_float<float>(address, i, TYPE == TRP_DTYPE_NONE ? type : TYPE);
+    }
+    TRP__DEVICE void clear()
+    {
+        value = 0;
+    }
+    TRP__DEVICE float get(int) const
+    {
+        return value;
+    }
+    TRP__DEVICE void set(const float v[1])
+    {
+        value = v[0];
+    }
+    TRP__DEVICE void store(uint64_t address, int64_t i, uint8_t type) const
+    {
+        (void)type;
+        trp__store_float<float>(address, i, TYPE == TRP_DTYPE_NONE ? type : TYPE, value);
+    }
+};
+
+#endif
