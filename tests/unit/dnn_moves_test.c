@@ -171,11 +171,11 @@ static int set_up(void **unused)
     dnn_planner_open(&planner);
     kernels.target = "sm_90";
     planner.modules = &kernels;
-    if (trp__kernels_make(&kernels, TRP__MODULE_DIRECT, &error) == TRP_E_MISSING) {
+    if (trp__kernels_make(&kernels, TRP__MODULE_MOVE, &error) == TRP_E_MISSING) {
         printf("%s: skipped\n", error.message);
         exit(77);
     }
-    if (!kernels.module[TRP__MODULE_DIRECT].image) {
+    if (!kernels.module[TRP__MODULE_MOVE].image) {
         printf("%s\n", error.message);
         return -1;
     }
@@ -185,7 +185,7 @@ static int set_up(void **unused)
 static int tear_down(void **unused)
 {
     (void)unused;
-    free(kernels.module[TRP__MODULE_DIRECT].image);
+    free(kernels.module[TRP__MODULE_MOVE].image);
     dnn_planner_close(&planner);
     return 0;
 }
