@@ -18,6 +18,7 @@
 static trp__cu_result stream_state; /* what cuStreamQuery says */
 static uint64_t memory_left;        /* bytes that can be had */
 static int allocations, streams;
+static void *allocated; /* last */
 
 static trp__cu_result stream_create(trp__cu_stream *stream, unsigned int flags)
 {
@@ -52,7 +53,8 @@ static trp__cu_result allocate(trp__cu_address *address, size_t bytes, trp__cu_s
     if (bytes > memory_left)
         return 2;
     allocations++;
-    *address = (uintptr_t)aligned_alloc(256, (bytes + 255) / 256 * 256);
+    allocated = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    *address = (uintptr_t)allocated;
     return TRP__CU_SUCCESS;
 }
 
@@ -236,7 +238,10 @@ static trp__proof_verdict prove_with(library *l, uint64_t memory)
     stream_state = TRP__CU_SUCCESS;
     memory_left = memory;
     trp__prove(&proof, &verdict);
-    if (verdict.result != TRP__PROOF_BROKE) { /* then the worker ends */
+    if (verdict.result == TRP__PROOF_BROKE) { /* the worker ends, and its memory with it */
+        assert_int_equal(allocations, 1);
+        free(allocated);
+    } else {
         assert_int_equal(allocations, 0);
         assert_int_equal(streams, 0);
     }
