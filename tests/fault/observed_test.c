@@ -88,7 +88,11 @@ static void down(void)
             h_await_any(c);
     }
     h_await_state(w.device, TRP_DEVICE_DOWN);
-    trp_device_stats s = look(o);
+    trp_device_stats s = look(o); /* published a moment later */
+    for (int64_t end = h_now() + H_LONG; s.info.state != TRP_DEVICE_DOWN && h_now() < end;) {
+        h_sleep(H_MS);
+        s = look(o);
+    }
     H_EQUAL(s.info.state, TRP_DEVICE_DOWN);
     H_EQUAL(s.info.worker_pid, 0);
     H_EQUAL(named(&s, "probe")->in_flight, 0);
