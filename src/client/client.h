@@ -592,15 +592,16 @@ void trp__making_answered(trp_device *device, uint32_t index, trp_actor *actor,
                           const trp_error *error);
 /* The supervisor's, which holds no lock. */
 typedef struct trp__suspicion {
-    uint32_t made; /* 1 + the actor that the worker was making; 0: none */
+    trp_actor *actor; /* that the worker was making; NULL: none */
+    uint64_t made;    /* its `made` then */
     uint32_t incarnation;
     bool stuck;
 } trp__suspicion;
-trp__suspicion trp__making_suspicion(const trp_device *device, uint32_t index);
+trp__suspicion trp__making_suspicion(trp_device *device, uint32_t index);
 bool trp__making_explain(trp_device *device, const trp__suspicion *suspicion, trp_error *cause);
 void trp__making_blame(trp_device *device, const trp__suspicion *suspicion, bool others,
                        const trp_error *cause);
-void trp__making_lost_standby(trp_device *device);
+void trp__making_end_trials(trp_device *device);
 bool trp__making_late(trp__process *p);
 bool trp__making_any(const trp_device *device);
 bool trp__making_lanes_end(trp_device *device, trp_error *error);

@@ -94,15 +94,30 @@ void trp__making_answered(trp_device *device, uint32_t index, trp_actor *actor,
 
 /* Blame. */
 
-/* To be asked before the worker is ended. What it says of itself may be anything. */
-trp__suspicion trp__making_suspicion(const trp_device *device, uint32_t index)
+/* To be asked before the worker is ended: its end frees numbers, which may name other actors then.
+ * What it says of itself may be anything. */
+trp__suspicion trp__making_suspicion(trp_device *device, uint32_t index)
 {
     const trp__process *p = &device->worker[index];
     if (p->socket < 0)
         return (trp__suspicion){0};
+    trp__suspicion s = {.incarnation = p->incarnation, .stuck = p->stuck};
     uint32_t made = atomic_load(&p->reply->making);
-    return (trp__suspicion){
-        .made = made <= TRP__ACTORS ? made : 0, .incarnation = p->incarnation, .stuck = p->stuck};
+    pthread_mutex_lock(&device->lock);
+    trp_actor *actor =
+        made > 0 && made <= TRP__ACTORS ? atomic_load(&device->actor[made - 1]) : NULL;
+    if (actor && actor->state == TRP__NUMBER_LIVE) {
+        s.actor = actor;
+        s.made = actor->made;
+    }
+    pthread_mutex_unlock(&device->lock);
+    return s;
+}
+
+/* Whether a suspicion still names a living actor. device->lock is held. */
+static bool is_meant(const trp__suspicion *s)
+{
+    return s->actor->state == TRP__NUMBER_LIVE && s->actor->made == s->made;
 }
 
 static void condemn(trp_device *device, trp_actor *actor, const trp_error *cause)
@@ -121,16 +136,12 @@ static void condemn(trp_device *device, trp_actor *actor, const trp_error *cause
     }
 }
 
-static trp_actor *suspected(trp_device *device, const trp__suspicion *suspicion)
-{
-    return suspicion->made > 0 ? atomic_load(&device->actor[suspicion->made - 1]) : NULL;
-}
-
 /* A worker is dead: makes the cause more exact if it was making an actor. True if that one is more
  * likely to have killed it than a request: no worker has made it yet, or it is suspect. */
 bool trp__making_explain(trp_device *device, const trp__suspicion *suspicion, trp_error *cause)
 {
-    const trp_actor *actor = suspected(device, suspicion);
+    const trp_actor *actor = suspicion->actor;
+    bool likely = false;
     char told[160];
     if (!actor)
         return false;
@@ -142,25 +153,27 @@ bool trp__making_explain(trp_device *device, const trp__suspicion *suspicion, tr
     cause->incarnation = suspicion->incarnation;
     trp__copy_string(told, sizeof told, cause->message);
     pthread_mutex_lock(&device->lock);
-    snprintf(cause->message, sizeof cause->message, "while actor \"%s\" was being made: %s",
-             actor->name, told);
-    bool likely = suspicion->stuck || !actor->answered || actor->suspect;
+    if (is_meant(suspicion)) {
+        snprintf(cause->message, sizeof cause->message, "while actor \"%s\" was being made: %s",
+                 actor->name, told);
+        likely = suspicion->stuck || !actor->answered || actor->suspect;
+    }
     pthread_mutex_unlock(&device->lock);
     return likely;
 }
 
-/* Holds the actor that a dead worker was making to account. `others`: something else may have
- * killed the worker. */
+/* Holds the actor that a dead worker was making to account. `others`: a request may have killed the
+ * worker, and that leaves doubt of a suspect too: the active worker makes what killed a standby. */
 void trp__making_blame(trp_device *device, const trp__suspicion *suspicion, bool others,
                        const trp_error *cause)
 {
-    trp_actor *actor = suspected(device, suspicion);
+    trp_actor *actor = suspicion->actor;
     bool killed = cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL;
     if (!actor || actor->id < TRP__LANES)
         return;
     pthread_mutex_lock(&device->lock);
-    if (actor->state == TRP__NUMBER_LIVE && !actor->condemned) {
-        bool certain = suspicion->stuck || actor->suspect || !(others || killed);
+    if (is_meant(suspicion) && !actor->condemned) {
+        bool certain = suspicion->stuck || (!others && (actor->suspect || !killed));
         actor->suspect = true;
         actor->killings += certain;
         uint32_t most = killed ? SIGKILLS_MAX : actor->answered ? KILLINGS_MAX : 1;
@@ -171,8 +184,9 @@ void trp__making_blame(trp_device *device, const trp__suspicion *suspicion, bool
     pthread_mutex_unlock(&device->lock);
 }
 
-/* What the standby was to try, the active worker makes. */
-void trp__making_lost_standby(trp_device *device)
+/* The worker that was to try actors first is gone: the active worker makes them if it lives, else
+ * the next worker is told of them. */
+void trp__making_end_trials(trp_device *device)
 {
     pthread_mutex_lock(&device->lock);
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {

@@ -188,13 +188,11 @@ static void note_fault(trp_device *device, uint32_t incarnation, const trp_error
     trp__trace_mark_now(device, "fault", incarnation, "worker %u: %s", incarnation, cause->message);
 }
 
-/* Lets the standby take over, as soon as it is ready, or a new worker. */
-static trp_status promote_successor(trp_device *device, trp_error *error)
+/* Makes a standby, or else a new worker, able to take requests. On an error it is gone. */
+static trp_status prepare_successor(trp_device *device, uint32_t index, trp_error *error)
 {
     trp_status status = TRP_OK;
-    uint32_t index = 1 - device->active;
-    bool standby = device->worker[index].socket >= 0;
-    if (!standby)
+    if (device->worker[index].socket < 0)
         status = trp__process_launch(device, index, error);
     if (status == TRP_OK && !device->worker[index].ready) {
         trp__notices_deliver(device); /* there is time */
@@ -208,12 +206,24 @@ static trp_status promote_successor(trp_device *device, trp_error *error)
     if (status != TRP_OK) {
         trp_error cause;
         trp__process_end(device, index, true, &cause);
-    } else {
-        note_promotion(device, standby);
-        if (device->started)
-            trp__notice(device, standby ? TRP_NOTICE_PROMOTION : TRP_NOTICE_RESTART, NULL);
     }
     return status;
+}
+
+/* Lets the standby take over, as soon as it is ready, or a new worker. */
+static trp_status promote_successor(trp_device *device, trp_error *error)
+{
+    uint32_t index = 1 - device->active;
+    bool standby = device->worker[index].socket >= 0;
+    trp_status status = prepare_successor(device, index, error);
+    if (status != TRP_OK) {
+        trp__making_end_trials(device);
+        return status;
+    }
+    note_promotion(device, standby);
+    if (device->started)
+        trp__notice(device, standby ? TRP_NOTICE_PROMOTION : TRP_NOTICE_RESTART, NULL);
+    return TRP_OK;
 }
 
 static void note_down(trp_device *device, const char *why, const trp_error *cause)
@@ -364,7 +374,7 @@ static void recover(trp_device *device, const trp__hang *h)
     if (h->ticket)
         trp__describe_hang(h, &cause);
     if (h->ticket || late)
-        suspicion.made = 0;
+        suspicion.actor = NULL;
     bool likely = trp__making_explain(device, &suspicion, &cause);
     trp_error noted = cause;
     noted.incarnation = incarnation;
@@ -433,7 +443,7 @@ static void lose_standby(trp_device *device, bool dead)
         trp__making_explain(device, &suspicion, &cause);
         trp__making_blame(device, &suspicion, false, &cause);
     }
-    trp__making_lost_standby(device);
+    trp__making_end_trials(device);
     if (dead) {
         note_standby_failure(device, incarnation, &cause);
     } else {

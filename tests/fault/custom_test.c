@@ -158,6 +158,65 @@ static void sigkill_is_not_held_against_it(void)
     }
 }
 
+static void *abort_in_recovery(void *argument)
+{
+    trp_actor *probe = argument;
+    trp_completion c = {0};
+    while (h_info(trp_actor_device(probe)).state != TRP_DEVICE_RECOVERING)
+        h_sleep(H_MS / 10);
+    h_probe(probe, TRP_PROBE_ABORT, &c);
+    H_IS(h_await_any(c), TRP_E_FAULT);
+    return NULL;
+}
+
+/* Workers are killed while they make it, the second one before it takes requests; a request that
+ * kills its worker waits. The third worker makes it before that request, too. */
+static void innocent_actor_after_sigkills(void)
+{
+    trp_device_options o = options(false);
+    h_world w = h_open(&o);
+    h_thread *guilty = h_start(abort_in_recovery, h_actor(w.device, "probe"));
+    trp_error error;
+    char config[32];
+    snprintf(config, sizeof config, "late@%u", h_info(w.device).incarnation + 2);
+    H_OK(make(w.device, config, &error));
+    h_join(guilty);
+    h_close(&w);
+}
+
+typedef struct victim {
+    trp_actor *probe;
+    int64_t standby;
+} victim;
+
+static void *kill_both(void *argument)
+{
+    const victim *v = argument;
+    trp_completion c = {0};
+    h_sleep(100 * H_MS); /* into init() in the standby */
+    H_CHECK(kill((pid_t)v->standby, SIGKILL) == 0);
+    h_await_gone(v->standby);
+    h_sleep(100 * H_MS); /* into init() in the active worker */
+    h_probe(v->probe, TRP_PROBE_ABORT, &c);
+    H_IS(h_await_any(c), TRP_E_FAULT);
+    return NULL;
+}
+
+/* The standby that tries it is killed, and then a request kills the active worker that makes it. */
+static void innocent_actor_after_its_standby(void)
+{
+    trp_device_options o = options(true);
+    h_world w = h_open(&o);
+    trp_error error;
+    victim v = {.probe = h_actor(w.device, "probe"),
+                .standby = h_await_standby(w.device).standby_pid};
+    h_thread *killer = h_start(kill_both, &v);
+    H_OK(make(w.device, "late", &error));
+    h_join(killer);
+    h_works(w.device, h_hostile(w.device, NULL), 1);
+    h_close(&w);
+}
+
 /* init() never comes back. */
 static void init_hangs(void)
 {
@@ -379,6 +438,8 @@ int main(int argc, char **argv)
         {"init_kills_the_worker", init_kills_the_worker},
         {"innocent_request", innocent_request},
         {"sigkill_is_not_held_against_it", sigkill_is_not_held_against_it},
+        {"innocent_actor_after_sigkills", innocent_actor_after_sigkills},
+        {"innocent_actor_after_its_standby", innocent_actor_after_its_standby},
         {"init_hangs", init_hangs},
         {"condemned", condemned},
         {"requests", requests},

@@ -92,6 +92,12 @@ static trp_status misbehave(trp_instance *instance, trp_error *error)
 {
     const char *c = instance->config;
     const char *from = strchr(c, '@');
+    if (is(c, "late")) {
+        if (from && instance->incarnation < strtoul(from + 1, NULL, 10))
+            kill(getpid(), SIGKILL);
+        usleep(300000);
+        return TRP_OK;
+    }
     if (from && instance->incarnation < strtoul(from + 1, NULL, 10))
         return TRP_OK;
     if (is(c, "segv"))

@@ -9,6 +9,7 @@
  *   segv abort exit kill hang     in init()
  *   stream-segv stream-hang       in what init() has enqueued (host)
  *   refuse mute fault again       what init() returns
+ * With "late@N", init() takes 0.3 s, and workers before N are killed in it.
  * With "note:PATH", lines are added to that file: "stop" by stop(), "unload" when the library goes,
  * "fill" by handle() for HOSTILE_FILL. */
 
