@@ -233,6 +233,7 @@ static void pads_more_behind(cv_problem *p)
     p->tensor[CV_A].type = p->tensor[CV_B].type = p->tensor[CV_D].type = TRP_BF16;
     p->channels = p->filters = p->groups;
     p->pad_after[0] = p->pad[0] + 1;
+    p->input[0]++; /* it may have had one more behind */
     cv_set_output(p);
 }
 
