@@ -202,6 +202,7 @@ static void end_problem(problem *p)
 }
 
 static const trp__dnn_host_libraries none;
+static trp__dnn_host_room room;
 
 /* Runs it on copies of its memory. */
 static void run(const problem *p, int chain_most, void *copy[TRP_DNN_TENSORS_MAX])
@@ -213,7 +214,8 @@ static void run(const problem *p, int chain_most, void *copy[TRP_DNN_TENSORS_MAX
         if (copy[i])
             memcpy(copy[i], p->memory[i], p->bytes[i]);
     }
-    if (trp__dnn_host_make_of(&none, &p->graph, copy, p->bytes, chain_most, &r, &error) != TRP_OK)
+    if (trp__dnn_host_make_of(&none, &room, &p->graph, copy, p->bytes, chain_most, &r, &error) !=
+        TRP_OK)
         fail_msg("%s", error.message);
     trp__dnn_host_run_now(r);
 }
@@ -381,7 +383,7 @@ static void check_node(bool backward, uint32_t mode)
     if (mode == TRP_DNN_RELU && draw(2))
         n->parameter[0] = -0.5, n->parameter[1] = 6, n->parameter[2] = 0.125;
     p.graph = dnn_finish(&p.g);
-    assert_int_equal(trp__dnn_host_make(&none, &p.graph, at, bytes, &r, &error), TRP_OK);
+    assert_int_equal(trp__dnn_host_make(&none, &room, &p.graph, at, bytes, &r, &error), TRP_OK);
     trp__dnn_host_run_now(r);
     for (int i = 0; i < COUNT; i++) {
         const double v = (double)x[i], w = (double)b[i];
@@ -421,5 +423,7 @@ int main(int argc, char **argv)
     if (argc > 1)
         seed = strtoull(argv[1], NULL, 0);
     printf("seed %llu\n", (unsigned long long)seed);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    trp__dnn_host_trim(&room);
+    return failed;
 }

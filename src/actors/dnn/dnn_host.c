@@ -19,6 +19,7 @@ typedef struct looking {
 
 typedef struct state {
     trp__dnn_host_libraries libraries;
+    trp__dnn_host_room room;
     looking looking;
     bool pooled;
 } state;
@@ -42,7 +43,7 @@ static void stop(trp_instance *instance)
     if (s->looking.run) /* its request will not come back here */
         trp__dnn_host_drop(s->looking.run);
     s->looking.run = NULL;
-    trp__dnn_host_trim();
+    trp__dnn_host_trim(&s->room);
     trp__onednn_close(s->libraries.onednn);
     if (s->pooled)
         trp__team_close();
@@ -51,8 +52,8 @@ static void stop(trp_instance *instance)
 
 static void trim(trp_instance *instance)
 {
-    (void)instance;
-    trp__dnn_host_trim();
+    state *s = instance->state;
+    trp__dnn_host_trim(&s->room);
 }
 
 typedef struct run_arguments {
@@ -73,13 +74,13 @@ static void look(void *arguments)
     atomic_store_explicit(&a->looking->done, true, memory_order_release);
 }
 
-static trp_status make_run(const state *s, const trp_job *job, const trp__dnn_graph *graph,
+static trp_status make_run(state *s, const trp_job *job, const trp__dnn_graph *graph,
                            trp__dnn_host_run **out, trp_error *error)
 {
     void *address[TRP_DNN_TENSORS_MAX] = {0};
     uint64_t bytes[TRP_DNN_TENSORS_MAX] = {0};
     trp__dnn_job_places(job, graph, address, bytes);
-    return trp__dnn_host_make(&s->libraries, graph, address, bytes, out, error);
+    return trp__dnn_host_make(&s->libraries, &s->room, graph, address, bytes, out, error);
 }
 
 /* TRP_AGAIN until tables have been looked at. */

@@ -8,57 +8,53 @@
 #include "base/error.h"
 
 #include <limits.h>
-#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 enum { ALIGN = 64 };
 
-/* Memory of the last run that ended, for the next one: fresh pages cost as much as what is computed
- * in them. One for all actors of a process. */
-#define SPARE_MOST ((size_t)256 << 20)
+/* What an actor keeps for its next runs, at most. */
+#define KEPT_MOST ((size_t)256 << 20)
 
-static pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
-static void *spare;
-static size_t spare_bytes;
+/* In front of the memory of runs. */
+struct trp__dnn_host_block {
+    _Atomic uint32_t users; /* runs, and the room that it is kept in */
+    size_t bytes;           /* of all of it */
+};
 
-/* Takes what is there out, if it is at least so much. */
-static void *take_spare(size_t needed, size_t *bytes)
+static void leave_block(trp__dnn_host_block *block)
 {
-    void *memory = NULL;
-    pthread_mutex_lock(&spare_lock);
-    if (spare && spare_bytes >= needed) {
-        memory = spare;
-        *bytes = spare_bytes;
-        spare = NULL;
-    }
-    pthread_mutex_unlock(&spare_lock);
-    return memory;
+    if (atomic_fetch_sub(&block->users, 1) == 1)
+        munmap(block, block->bytes);
 }
 
-/* Keeps the larger of what is there and `memory`, and gives back the other. */
-static void put_spare(void *memory, size_t bytes)
+/* A block with so many bytes behind its head, with one more user. NULL, errno: there is none. */
+static trp__dnn_host_block *enter_block(trp__dnn_host_room *room, size_t bytes)
 {
-    pthread_mutex_lock(&spare_lock);
-    if (bytes <= SPARE_MOST && (!spare || spare_bytes < bytes)) {
-        void *old = spare;
-        size_t old_bytes = spare_bytes;
-        spare = memory;
-        spare_bytes = bytes;
-        memory = old;
-        bytes = old_bytes;
+    trp__dnn_host_block *block = room->block;
+    if (!block || block->bytes < bytes) {
+        block = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (block == MAP_FAILED)
+            return NULL;
+        block->bytes = bytes;
+        if (bytes <= KEPT_MOST) {
+            trp__dnn_host_trim(room);
+            room->block = block;
+            atomic_store(&block->users, 1);
+        }
     }
-    pthread_mutex_unlock(&spare_lock);
-    if (memory)
-        munmap(memory, bytes);
+    atomic_fetch_add(&block->users, 1);
+    return block;
 }
 
-void trp__dnn_host_trim(void)
+void trp__dnn_host_trim(trp__dnn_host_room *room)
 {
-    size_t bytes = 0;
-    void *memory = take_spare(0, &bytes);
-    if (memory)
-        munmap(memory, bytes);
+    if (room->block)
+        leave_block(room->block);
+    room->block = NULL;
 }
 
 static size_t aligned(size_t bytes)
@@ -156,14 +152,15 @@ static trp__dnn_node softmax_node(const trp__dnn_graph *g, int first)
     return softmax;
 }
 
-trp_status trp__dnn_host_make(const trp__dnn_host_libraries *libraries, const trp__dnn_graph *graph,
-                              void *const *address, const uint64_t *bytes, trp__dnn_host_run **out,
-                              trp_error *error)
+trp_status trp__dnn_host_make(const trp__dnn_host_libraries *libraries, trp__dnn_host_room *room,
+                              const trp__dnn_graph *graph, void *const *address,
+                              const uint64_t *bytes, trp__dnn_host_run **out, trp_error *error)
 {
-    return trp__dnn_host_make_of(libraries, graph, address, bytes, TRP_DNN_NODES_MAX, out, error);
+    return trp__dnn_host_make_of(libraries, room, graph, address, bytes, TRP_DNN_NODES_MAX, out,
+                                 error);
 }
 
-trp_status trp__dnn_host_make_of(const trp__dnn_host_libraries *libraries,
+trp_status trp__dnn_host_make_of(const trp__dnn_host_libraries *libraries, trp__dnn_host_room *room,
                                  const trp__dnn_graph *graph, void *const *address,
                                  const uint64_t *bytes, int chain_most, trp__dnn_host_run **out,
                                  trp_error *error)
@@ -172,8 +169,8 @@ trp_status trp__dnn_host_make_of(const trp__dnn_host_libraries *libraries,
     trp_status status = check(graph, bytes, error);
     if (status != TRP_OK)
         return status;
-    size_t copy = aligned(sizeof **out), total = copy + aligned(trp__dnn_bytes(head));
-    size_t most = 0;
+    const size_t copy = aligned(sizeof **out);
+    size_t total = aligned(sizeof(trp__dnn_host_block)), most = 0;
     for (int i = 0; i < head->tensors; i++)
         total += graph->tensor[i].role == TRP__DNN_VIRTUAL
                      ? aligned(tensor_bytes(&graph->tensor[i]))
@@ -190,20 +187,20 @@ trp_status trp__dnn_host_make_of(const trp__dnn_host_libraries *libraries,
         }
         some = chain ? chain : 1;
     }
-    size_t have = total + most;
-    char *memory = take_spare(total + most, &have);
-    if (!memory)
-        memory = mmap(NULL, have, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-        return trp__error_set_errno(error, "memory for the intermediate results of a graph");
+    char *memory = malloc(copy + trp__dnn_bytes(head));
+    trp__dnn_host_block *block = memory ? enter_block(room, total + most) : NULL;
+    if (!block) {
+        status = trp__error_set_errno(error, "memory for the intermediate results of a graph");
+        free(memory);
+        return status;
+    }
     trp__dnn_host_run *run = (trp__dnn_host_run *)memory;
     memcpy(memory + copy, head, trp__dnn_bytes(head));
     *run = (trp__dnn_host_run){.libraries = libraries,
                                .graph = trp__dnn_graph_at(memory + copy),
-                               .bytes = have,
+                               .block = block,
                                .chain_most = chain_most};
-    char *next = memory + copy + aligned(trp__dnn_bytes(head));
+    char *next = (char *)block + aligned(sizeof *block);
     for (int i = 0; i < head->tensors; i++) {
         bool is_virtual = graph->tensor[i].role == TRP__DNN_VIRTUAL;
         run->place[i] = is_virtual ? next : address[i];
@@ -216,7 +213,8 @@ trp_status trp__dnn_host_make_of(const trp__dnn_host_libraries *libraries,
 
 void trp__dnn_host_drop(trp__dnn_host_run *run)
 {
-    put_spare(run, run->bytes);
+    leave_block(run->block);
+    free(run);
 }
 
 void trp__dnn_host_load_value(const trp__dnn_tensor *t, double value, bool wide, void *to)

@@ -14,34 +14,41 @@ typedef struct trp__dnn_host_libraries {
     struct trp__onednn_engine *onednn; /* NULL: there is none, and own loops do its work */
 } trp__dnn_host_libraries;
 
-/* One run: in memory that belongs to it, given back when it is done. */
+/* Memory in which the runs of one stream compute, one after the other: fresh pages cost as much as
+ * what is computed in them. Begins as {0}; ends by trp__dnn_host_trim(). */
+typedef struct trp__dnn_host_block trp__dnn_host_block;
+typedef struct trp__dnn_host_room {
+    trp__dnn_host_block *block; /* NULL: none; used by runs that were made, too */
+} trp__dnn_host_room;
+
 typedef struct trp__dnn_host_run {
     const trp__dnn_host_libraries *libraries;
-    trp__dnn_graph graph;             /* a copy, in the run's memory */
-    void *place[TRP_DNN_TENSORS_MAX]; /* of each tensor but values; of virtual ones here */
-    void *scratch;                    /* for one node at a time */
-    size_t bytes;                     /* of all of this */
+    trp__dnn_graph graph; /* a copy, behind this */
+    trp__dnn_host_block *block;
+    void *place[TRP_DNN_TENSORS_MAX]; /* of each tensor but values; of virtual ones in the block */
+    void *scratch;                    /* for one node at a time, in the block */
     int chain_most;                   /* nodes that run as one chain, at most: see host_chain.h */
 } trp__dnn_host_run;
 
 /* Makes a run of a graph of which `address` and `bytes` have the place of each tensor with a buffer
- * and how much of it there is. TRP_E_UNSUPPORTED: what the host can't do. */
-trp_status trp__dnn_host_make(const trp__dnn_host_libraries *libraries, const trp__dnn_graph *graph,
-                              void *const *address, const uint64_t *bytes, trp__dnn_host_run **out,
-                              trp_error *error);
+ * and how much of it there is. Runs of one room must run one after the other. By one thread at a
+ * time for a room, but for runs and drops. TRP_E_UNSUPPORTED: what the host can't do. */
+trp_status trp__dnn_host_make(const trp__dnn_host_libraries *libraries, trp__dnn_host_room *room,
+                              const trp__dnn_graph *graph, void *const *address,
+                              const uint64_t *bytes, trp__dnn_host_run **out, trp_error *error);
 
 /* The same with at most so many nodes in a chain, which changes no bit of any result. */
-trp_status trp__dnn_host_make_of(const trp__dnn_host_libraries *libraries,
+trp_status trp__dnn_host_make_of(const trp__dnn_host_libraries *libraries, trp__dnn_host_room *room,
                                  const trp__dnn_graph *graph, void *const *address,
                                  const uint64_t *bytes, int chain_most, trp__dnn_host_run **out,
                                  trp_error *error);
 
-/* Computes it, and gives its memory back. */
+/* Computes it, and ends it; ends it. */
 void trp__dnn_host_run_now(trp__dnn_host_run *run);
 void trp__dnn_host_drop(trp__dnn_host_run *run);
 
-/* Gives back the memory that lies ready for the next run, up to 256 MiB. */
-void trp__dnn_host_trim(void);
+/* Gives back what is kept for later runs, up to 256 MiB, when the last run that uses it ends. */
+void trp__dnn_host_trim(trp__dnn_host_room *room);
 
 /* A node with its tensors as dense arrays, in the order of their dimensions; NULL: not there. */
 typedef struct trp__dnn_host_node {
