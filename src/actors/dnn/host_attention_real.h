@@ -183,6 +183,75 @@ static double NAME(score)(const NAME(scores) * s, int64_t j)
     return bias == -INFINITY ? bias : score;
 }
 
+enum { LANES = 8 };
+
+/* The largest of an array, the smallest if `low`; NaN, if there is one. */
+static T NAME(extreme)(const T *x, int64_t count, bool low)
+{
+    const T sign = low ? -1 : 1;
+    T lane[LANES], most = -(T)INFINITY, wrong = 0;
+    int64_t i = 0;
+    for (int k = 0; k < LANES; k++)
+        lane[k] = most;
+    for (; i + LANES <= count; i += LANES) {
+        T zero[LANES];
+        for (int k = 0; k < LANES; k++) {
+            lane[k] = sign * x[i + k] > lane[k] ? sign * x[i + k] : lane[k];
+            zero[k] = x[i + k] == x[i + k] ? 0 : x[i + k];
+        }
+        for (int k = 0; k < LANES; k++)
+            wrong += zero[k];
+    }
+    for (int k = 0; k < LANES; k++)
+        most = lane[k] > most ? lane[k] : most;
+    for (; i < count; i++) {
+        most = sign * x[i] > most ? sign * x[i] : most;
+        wrong += x[i] == x[i] ? 0 : x[i];
+    }
+    return wrong == wrong ? sign * most : wrong;
+}
+
+static double NAME(sum_of)(const T *x, int64_t count)
+{
+    double lane[LANES] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        for (int k = 0; k < LANES; k++)
+            lane[k] += (double)x[i + k];
+    for (int k = 0; k < LANES; k++)
+        sum += lane[k];
+    for (; i < count; i++)
+        sum += (double)x[i];
+    return sum;
+}
+
+/* Exponentials of scores of `count` columns, the largest taken off: products that nothing is added
+ * to. The largest score. */
+static double NAME(raise_products)(double scale, T *s, int64_t count)
+{
+    const double most = count > 0 ? scale * (double)NAME(extreme)(s, count, scale < 0) : -INFINITY;
+    for (int64_t j = 0; j < count; j++)
+        s[j] = (T)(scale * (double)s[j] - most);
+    if (IS_F32)
+        trp__vexp((const float *)(const void *)s, (float *)(void *)s, (size_t)count);
+    for (int64_t j = 0; !IS_F32 && j < count; j++)
+        s[j] = (T)exp((double)s[j]);
+    return most;
+}
+
+/* The same with a bias and slopes. */
+static double NAME(raise_scores)(const NAME(scores) * from, int64_t first, int64_t end, T *s)
+{
+    double most = -INFINITY;
+    for (int64_t j = first; j < end; j++) {
+        const double score = NAME(score)(from, j);
+        most = most != most || score <= most ? most : score; /* what is no number stays */
+    }
+    for (int64_t j = first; j < end && most != -INFINITY; j++)
+        s[j] = NAME(power)((T)(NAME(score)(from, j) - most));
+    return most;
+}
+
 /* Products of a row to what it weighs columns with, 0 for those that it does not see; and the
  * logarithm of what it was divided by, which is minus infinity where it sees nothing. Both passes
  * have weights from here: the logarithm of a row that is shifted far has no room for that of the
@@ -191,19 +260,18 @@ static T NAME(soft_maximum)(const NAME(attention) * a, const NAME(block) * b, in
                             int64_t first, int64_t end, T *s)
 {
     const NAME(scores) from = NAME(scores_of)(a, b, row, s);
-    double most = -INFINITY, sum = 0;
-    for (int64_t j = first - b->column; j < end - b->column; j++) {
-        const double score = NAME(score)(&from, j);
-        most = most != most || score <= most ? most : score; /* what is no number stays */
-    }
+    const int64_t from_column = first - b->column, to_column = end - b->column;
+    const bool plain = !a->x->at[TRP__DNN_ATTENTION_BIAS] && a->slope == 0;
+    const double most = plain ? NAME(raise_products)((double)a->scale, s + from_column, end - first)
+                              : NAME(raise_scores)(&from, from_column, to_column, s);
     for (int64_t j = 0; j < b->columns; j++) {
-        const bool seen = j >= first - b->column && j < end - b->column && most != -INFINITY;
-        s[j] = seen ? NAME(power)((T)(NAME(score)(&from, j) - most)) : 0;
-        sum += (double)s[j];
+        if (j < from_column || j >= to_column || most == -INFINITY)
+            s[j] = 0;
     }
     if (most == -INFINITY)
         return (T)most;
-    for (int64_t j = first - b->column; j < end - b->column; j++)
+    const double sum = NAME(sum_of)(s + from_column, end - first);
+    for (int64_t j = from_column; j < to_column; j++)
         s[j] = (T)((double)s[j] / sum);
     return (T)(most + log(sum));
 }

@@ -9,6 +9,7 @@
 #include "actors/dnn/onednn.h"
 #include "actors/dnn/random.h"
 #include "base/team.h"
+#include "base/vmath.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,25 +1,87 @@
 /* Reductions and normalisation in one real type, summed in f64. Included by host_nodes_real.h. */
 
-/* Reduces x to sum[], an element for each of y; `factor`, if there is one, has what the values of
- * each are multiplied by. */
+/* x being reduced to sum[], an element for each of y, which lies in dense memory as y does. */
+typedef struct NAME(reduction) {
+    const trp__dnn_host_node *x;
+    uint8_t mode;
+    const double *factor; /* NULL, or what the values of each element of y are multiplied by */
+    double *sum;
+    int axis;      /* walked dimension that threads share, and */
+    int64_t chunk; /* how much of it is one piece */
+} NAME(reduction);
+
+/* Some neighbours in x: all to one element of y, or `apart` and each to its own. */
+static void NAME(reduce_line)(const NAME(reduction) * r, const T *in, int64_t at, int64_t count,
+                              bool apart)
+{
+    double *to = r->sum + at, sum = *to;
+    if (r->factor || (r->mode != TRP_DNN_SUM && r->mode != TRP_DNN_MEAN)) {
+        for (int64_t j = 0; j < count; j++) {
+            const int64_t k = apart ? j : 0;
+            const double value = (double)in[j] * (r->factor ? r->factor[at + k] : 1);
+            to[k] = trp__dnn_reduce_next(r->mode, to[k], value);
+        }
+    } else if (apart) {
+        for (int64_t j = 0; j < count; j++)
+            to[j] += (double)in[j];
+    } else {
+        for (int64_t j = 0; j < count; j++)
+            sum += (double)in[j];
+        *to = sum;
+    }
+}
+
+/* Elements of y in the order of x, whoever else reduces other elements of y. */
+static void NAME(reduce_piece)(void *context, int64_t piece, int worker)
+{
+    const NAME(reduction) *r = context;
+    const T *in = r->x->at[TRP__DNN_REDUCTION_X];
+    trp__walk walk;
+    (void)worker;
+    trp__walk_begin(&walk, r->x->tensor[TRP__DNN_REDUCTION_X]);
+    trp__walk_add(&walk, r->x->tensor[TRP__DNN_REDUCTION_X]);
+    trp__walk_add(&walk, r->x->tensor[TRP__DNN_REDUCTION_Y]);
+    if (walk.rank == 0) {
+        NAME(reduce_line)(r, in, 0, 1, false);
+        return;
+    }
+    const int64_t from = piece * r->chunk, rest = walk.dim[r->axis] - from;
+    walk.dim[r->axis] = rest < r->chunk ? rest : r->chunk;
+    for (int k = 0; k < walk.arrays; k++)
+        walk.offset[k] = from * walk.step[k][r->axis];
+    const int last = walk.rank - 1;
+    const int64_t count = walk.dim[last];
+    walk.dim[last] = 1;
+    do
+        NAME(reduce_line)(r, in + walk.offset[0], walk.offset[1], count, walk.step[1][last] != 0);
+    while (trp__walk_next(&walk));
+}
+
+/* Threads share a dimension that y has, the first or the last of x's. */
 static void NAME(reduce)(const trp__dnn_host_node *x, uint8_t mode, const double *factor,
                          double *sum)
 {
+    enum { SHARED = 1 << 14 }; /* elements from which a piece is worth a thread */
     const trp__dnn_tensor *from = x->tensor[TRP__DNN_REDUCTION_X];
     const trp__dnn_tensor *to = x->tensor[TRP__DNN_REDUCTION_Y];
-    const T *in = x->at[TRP__DNN_REDUCTION_X];
+    NAME(reduction) r = {.x = x, .mode = mode, .factor = factor, .sum = sum, .chunk = INT64_MAX};
+    int64_t pieces = 1;
     trp__walk walk;
     for (int64_t i = 0; i < trp__dnn_elements(to); i++)
         sum[i] = trp__dnn_reduce_first(mode);
     if (!trp__walk_begin(&walk, from))
         return;
-    trp__walk_add(&walk, from);
     trp__walk_add(&walk, to);
-    do {
-        const int64_t at = walk.offset[1];
-        const double value = (double)in[walk.offset[0]];
-        sum[at] = trp__dnn_reduce_next(mode, sum[at], factor ? value * factor[at] : value);
-    } while (trp__walk_next(&walk));
+    if (walk.rank > 0) {
+        const bool first = walk.step[0][0] != 0, last = walk.step[0][walk.rank - 1] != 0;
+        r.axis = first ? 0 : walk.rank - 1;
+        const int64_t size = walk.dim[r.axis], each = trp__dnn_elements(from) / size;
+        if (first || last) {
+            r.chunk = SHARED / each > (first ? 1 : 64) ? SHARED / each : first ? 1 : 64;
+            pieces = (size + r.chunk - 1) / r.chunk;
+        }
+    }
+    trp__team_run(NAME(reduce_piece), &r, pieces);
 }
 
 static void NAME(run_reduction)(const trp__dnn_host_node *x)

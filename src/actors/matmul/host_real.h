@@ -131,7 +131,8 @@ static void NAME(apply_aux)(product *x, int64_t batch, int64_t row, int64_t colu
     case TRP_ACTIVATION_GELU:
         if (!aux)
             break;
-        NAME(note_largest)(line, count, &x->largest_aux);
+        if (x->at[TRP__MATMUL_AMAX_AUX])
+            NAME(note_largest)(line, count, &x->largest_aux);
         T factor = NAME(factor)(x, TRP__MATMUL_SCALE_AUX);
         for (int64_t i = 0; i < count; i++)
             stored[i] = line[i] * factor;
