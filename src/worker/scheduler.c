@@ -30,8 +30,9 @@ enum {
 #define NAP_NS        (500 * TRP__US) /* sleep while work is in flight, at first; */
 #define NAP_SHARE     8               /* later this part of the time that nothing has happened, */
 #define NAP_MAX_NS    (4 * TRP__MS)   /* up to this */
-#define SHORT_NAP_NS  (20 * TRP__US)  /* sleep while something that nobody announces is awaited */
-#define HELD_SHARE    8               /* part of the time waited, asleep while a lane is full */
+#define SHORT_NAP_NS  (20 * TRP__US)  /* sleep while something that nobody announces is awaited, */
+#define SOON_SHARE    16              /* later this part of the time waited, up to NAP_NS */
+#define HELD_SHARE    8               /* the same while a lane is full, which takes longer to end */
 
 trp__scheduler *trp__scheduler_create(trp__worker *worker)
 {
@@ -472,6 +473,11 @@ typedef struct idleness {
     uint32_t spins;
 } idleness;
 
+static int64_t between(int64_t value, int64_t least, int64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
 static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
 {
     trp__relax();
@@ -501,16 +507,11 @@ static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
         trp__tracer_look(&s->tracer); /* what ended since the last turn, before a long sleep */
         soon = soon || in_flight;
     }
-    /* A full stream has much to do before it is empty. */
-    int64_t held = (now - idle->since) / HELD_SHARE;
-    held = held < SHORT_NAP_NS ? SHORT_NAP_NS : held;
-    int64_t nap = (now - idle->since) / NAP_SHARE;
-    nap = nap < NAP_NS ? NAP_NS : nap > NAP_MAX_NS ? NAP_MAX_NS : nap;
-    sleep_idle(s, soon                       ? SHORT_NAP_NS
-                  : s->full && held < NAP_NS ? held
-                  : s->full                  ? NAP_NS
-                  : in_flight                ? nap
-                                             : -1);
+    const int64_t waited = now - idle->since;
+    sleep_idle(s, soon        ? between(waited / SOON_SHARE, SHORT_NAP_NS, NAP_NS)
+                  : s->full   ? between(waited / HELD_SHARE, SHORT_NAP_NS, NAP_NS)
+                  : in_flight ? between(waited / NAP_SHARE, NAP_NS, NAP_MAX_NS)
+                              : -1);
     return TRP_OK;
 }
 

@@ -83,7 +83,7 @@ static trp_status make_run(state *s, const trp_job *job, const trp__dnn_graph *g
     return trp__dnn_host_make(&s->libraries, &s->room, graph, address, bytes, out, error);
 }
 
-/* TRP_AGAIN until tables have been looked at. */
+/* TRP_AGAIN at first; then, when tables have been looked at, what came of it. */
 static trp_status look_first(trp_instance *instance, trp_job *job, trp__dnn_host_run *made,
                              trp_error *error)
 {
@@ -97,9 +97,8 @@ static trp_status look_first(trp_instance *instance, trp_job *job, trp__dnn_host
             return status;
         s->looking.run = made;
         job->progress = 1;
-    }
-    if (!atomic_load_explicit(&s->looking.done, memory_order_acquire))
         return TRP_AGAIN;
+    }
     s->looking.run = NULL;
     job->progress = 0; /* nothing is written so far */
     if (s->looking.error.status != TRP_OK)
@@ -116,6 +115,8 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     trp__dnn g;
     if (job->op != TRP_OP_DNN_GRAPH)
         return trp__rnn_host_handle(instance, s->libraries.blas, job, error);
+    if (job->progress > 0 && !atomic_load_explicit(&s->looking.done, memory_order_acquire))
+        return TRP_AGAIN;
     memcpy(&g, job->payload, sizeof g);
     if (g.bytes == 0)
         return TRP_OK;
