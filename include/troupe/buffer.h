@@ -81,7 +81,8 @@ TRP_API trp_status trp_write(trp_device *device, trp_buffer buffer, uint64_t off
                              const void *source, uint64_t bytes, trp_completion *completion);
 
 /* Copies from a buffer to host memory, asynchronously; the counterpart of trp_write(). `target`
- * must stay valid until the request has completed. */
+ * must stay valid until the request has completed; submit.h says how a program learns of that, from
+ * a later request, too. */
 TRP_API trp_status trp_read(trp_device *device, trp_buffer buffer, uint64_t offset, void *target,
                             uint64_t bytes, trp_completion *completion);
 

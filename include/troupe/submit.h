@@ -29,6 +29,16 @@
  * The failure of a request that nobody wants to know of (no completion, or its future dropped) is
  * never told: its outputs must be written anew. Telling does not help against TRP_E_LOST.
  *
+ * Memory of the program. A call may write to memory of the program when its request ends: `target`
+ * of trp_read(), `value` of trp_dot() and others, `ran` of a layer; and it may read `source` of
+ * trp_write() until then. That memory holds the result and belongs to the program again when
+ * trp_await() or trp_queue_next() has told, with TRP_OK, the end of the request, or of a later one
+ * of the same actor, or of a later one that waited for it; all reads of a device are one actor's in
+ * this, and all writes another's. After trp_device_drain() and trp_device_close() nothing that was
+ * sent before is read or written. The result of a request whose end nobody asks for is there within
+ * about a millisecond of it. An end with another status says nothing of other requests: one that
+ * was cancelled has left its place in the order, and after a fault others run once more.
+ *
  * With the device option fault_scope a death can cost more than its request's outputs (device.h); a
  * sealed buffer (buffer.h) is never lost.
  *

@@ -112,6 +112,7 @@ typedef struct trp__slot {
     uint32_t lying;     /* workers that left it lying past its deadline */
     void *read_target;  /* where a small read's piece, or a result's, goes at the end */
     uint64_t read_bytes;
+    bool delivers;           /* see deliver.c; set when it is sent */
     _Atomic int64_t sent_ns; /* while the device is traced; else 0 */
     /* Of one that belongs to a list, whose last is the leader. NO_SLOT: to none. */
     _Atomic uint32_t leader, mate; /* mate: the next in the list */
@@ -213,7 +214,8 @@ struct trp_actor {
     _Atomic uint64_t *tail; /* on a line of its own, in the shared figures of the device */
     _Alignas(64) _Atomic uint64_t head;
     _Atomic bool sweeping;
-    uint64_t watched; /* supervisor: the cell of the request that is running, */
+    _Atomic uint64_t deliveries; /* pending requests with a result, see deliver.c */
+    uint64_t watched;            /* supervisor: the cell of the request that is running, */
     int64_t watched_since;
 };
 
@@ -355,6 +357,7 @@ struct trp_device {
     uint64_t idle_cell;  /* supervisor: the cell of a request that nothing keeps from running, */
     int64_t idle_since;  /* and that the worker has not begun */
     _Atomic uint64_t queue_bound; /* pending requests that go to queues */
+    _Atomic uint64_t deliveries;  /* pending requests with a result for the program's memory */
     _Atomic uint64_t deadlines;   /* pending requests with a deadline */
     bool started; /* under lock: the first start has ended, lanes included, as start_error says */
     trp_error start_error;
@@ -452,6 +455,12 @@ bool trp__replied(const trp_device *device, uint32_t slot, uint64_t ticket);
 /* Tells the end of a request, whose slot has that generation, to whoever wants to know. */
 void trp__tell_end(trp_device *device, trp__slot *slot, uint64_t generation);
 void trp__wake_sleepers(trp_device *device, const trp__slot *slot);
+
+/* deliver.c: when results are in the program's memory */
+bool trp__delivers(const trp__slot *slot);
+void trp__delivery_begin(trp_actor *actor);
+void trp__delivery_end(trp_actor *actor);
+void trp__deliver_before(trp_device *device, uint64_t ticket);
 
 /* list.c: requests with one completion */
 trp_status trp__list_submit(trp_actor *actor, const trp__op_class *op, const trp_request *request,

@@ -113,22 +113,45 @@ void trp__queue_push(trp_queue *queue, trp__slot *slot, uint64_t done)
     pthread_mutex_unlock(&queue->lock);
 }
 
+/* The request of an event that was taken. */
+typedef struct taken {
+    uint32_t device_tag;
+    uint64_t ticket; /* 0: nothing has to be delivered before it */
+} taken;
+
 /* Copies the end of a request, and gives its slot back. */
-static void take_slot(trp_queue *queue, trp__queue_item *item, trp_event *out)
+static taken take_slot(trp_queue *queue, trp__queue_item *item, trp_event *out)
 {
     trp__slot *slot = (trp__slot *)(void *)((char *)item - offsetof(trp__slot, item));
     trp_device *device = trp__device_by_tag(item->device_tag);
+    taken t = {.device_tag = item->device_tag,
+               .ticket = atomic_load(&device->deliveries) > 0 ? atomic_load(&slot->ticket) : 0};
     *out = (trp_event){.user_data = slot->user_data};
     out->status = trp__result_read(device, slot, &out->error);
     uint64_t mine = trp__state(trp__generation_of(atomic_load(&slot->state)), TRP__FILLING);
     trp__result_taken(device, slot, mine);
     atomic_fetch_sub(&queue->expected, 1);
+    return t;
+}
+
+/* Results that the program expects in its memory when it hears of this request. The device may be
+ * closed by another thread: then it is not found any more, or stays until this is done. */
+static void deliver_before(trp_system *system, const taken *t)
+{
+    pthread_mutex_lock(&system->lock);
+    for (int i = 0; i < TRP__DEVICES; i++) {
+        trp_device *device = system->device[i];
+        if (device && device->tag == t->device_tag)
+            trp__deliver_before(device, t->ticket);
+    }
+    pthread_mutex_unlock(&system->lock);
 }
 
 /* Takes the first event. All under the lock: a device that closes takes its own items off under the
  * same lock before it is freed. */
 static bool pop(trp_queue *queue, trp_event *out)
 {
+    taken t = {0};
     pthread_mutex_lock(&queue->lock);
     trp__queue_item *item = queue->first;
     if (item) {
@@ -137,7 +160,7 @@ static bool pop(trp_queue *queue, trp_event *out)
         if (item->is_watch)
             stays = trp__watch_take(item, out);
         else
-            take_slot(queue, item, out); /* after which it may be in use elsewhere */
+            t = take_slot(queue, item, out); /* after which it may be in use elsewhere */
         if (!stays) {
             queue->first = next;
             if (!next) {
@@ -147,6 +170,8 @@ static bool pop(trp_queue *queue, trp_event *out)
         }
     }
     pthread_mutex_unlock(&queue->lock);
+    if (t.ticket != 0)
+        deliver_before(queue->system, &t);
     return item != NULL;
 }
 

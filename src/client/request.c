@@ -294,6 +294,9 @@ trp__sent trp__slot_enlist(trp_actor *actor, trp__slot *slot, uint64_t place, ui
         trp__state(generation, TRP__PENDING) | set_completion(device, slot, generation, completion);
     if (slot->deadline_ns)
         atomic_fetch_add(&device->deadlines, 1);
+    slot->delivers = trp__delivers(slot);
+    if (slot->delivers)
+        trp__delivery_begin(actor);
     record->timed = slot->deadline_ns != 0;
     atomic_store_explicit(&record->begun, false, memory_order_relaxed);
     slot->module = 0; /* it is the sender's from now on */
@@ -311,8 +314,10 @@ trp__sent trp__slot_enlist(trp_actor *actor, trp__slot *slot, uint64_t place, ui
     if (atomic_load_explicit(&record->refuse, memory_order_relaxed) == TRP_OK)
         note_covered(device, record, ticket);
     record->ticket = ticket;
-    trp__sent sent = {
-        .slot = slot, .pending = pending, .watched = slot->queue != NULL || slot->deadline_ns != 0};
+    trp__sent sent = {.slot = slot,
+                      .pending = pending,
+                      .watched = slot->queue != NULL || slot->deadline_ns != 0 ||
+                                 (slot->delivers && !completion)};
     atomic_store_explicit(&slot->state, pending, memory_order_release);
     atomic_store_explicit(&actor->mailbox[place & (actor->capacity - 1)], cell,
                           memory_order_release);
@@ -551,6 +556,7 @@ static trp_status wait_on(trp_device *device, trp__slot *slot, uint64_t generati
         }
         if (phase == TRP__DONE) {
             learn_wait(device, actor, backoff);
+            trp__deliver_before(device, atomic_load(&slot->ticket));
             if (!take_result(device, slot, state, result))
                 return trp__future_stale();
             return result->status == TRP_OK ? TRP_OK : trp__error_raise(result);
@@ -606,6 +612,8 @@ void trp_future_drop(trp_future future)
             continue;
         if (done)
             trp__result_taken(device, slot, next);
+        else if (atomic_load(&device->deliveries) > 0)
+            trp__supervisor_wake(device); /* nobody else may see that it ends */
         return;
     }
 }

@@ -148,6 +148,8 @@ static bool end(trp_device *device, trp__slot *slot, uint64_t pending_state,
     } else {
         copy_small_read(device, slot);
     }
+    if (slot->delivers)
+        trp__delivery_end(device->actor[atomic_load(&slot->actor) % TRP__ACTORS]);
     if (__builtin_expect(trp__tracing(device), 0))
         trp__trace_ended(device, slot, record, !failure);
     settle_outputs(device, slot, record, ticket, early);

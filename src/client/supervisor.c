@@ -493,7 +493,7 @@ bool trp__standby_give_up(trp_device *device)
 
 void trp__supervisor_wake(trp_device *device)
 {
-    if (!atomic_load(&device->supervisor_asleep)) /* after queue_bound was raised */
+    if (!atomic_load(&device->supervisor_asleep)) /* after what left_to_end() counts was raised */
         return;
     uint64_t one = 1;
     ssize_t done = write(device->wake_fd, &one, sizeof one);
@@ -512,11 +512,17 @@ void trp__supervisor_alarm(trp_device *device)
 
 enum { POLL_WAKE = 0, POLL_SOCKET = 1, POLL_PROCESS = 3, POLL_DYING = 5, POLL_COUNT = 13 };
 
+/* Pending requests that this thread ends if nobody else does. */
+static uint64_t left_to_end(const trp_device *device)
+{
+    return atomic_load(&device->queue_bound) + atomic_load(&device->deliveries);
+}
+
 /* How long to sleep: until something happens; briefly, while requests are on their way to queues,
- * or have deadlines, for nobody announces their ends. */
+ * have results or deadlines, for nobody announces their ends. */
 static int64_t next_nap(trp_device *device, int64_t nap)
 {
-    if (atomic_load(&device->queue_bound) > 0)
+    if (left_to_end(device) > 0)
         return nap < QUEUE_NAP_MIN_NS   ? QUEUE_NAP_MIN_NS
                : nap < QUEUE_NAP_MAX_NS ? nap + nap / 8
                                         : QUEUE_NAP_MAX_NS;
@@ -675,14 +681,14 @@ static void supervise(trp_device *device)
     int64_t nap = 0;
     look_after_standby(device);
     while (!atomic_load(&device->closing)) {
-        uint64_t before = atomic_load(&device->queue_bound);
+        uint64_t before = left_to_end(device);
         sleep_supervisor(device, polled, &nap);
         take_events(device, polled);
         trp__notices_deliver(device);
         trp__stats_publish(device);
-        if (atomic_load(&device->queue_bound) > 0)
+        if (left_to_end(device) > 0)
             trp__sweep_device(device);
-        if (atomic_load(&device->queue_bound) != before)
+        if (left_to_end(device) != before)
             nap = 0;
     }
 }

@@ -161,8 +161,11 @@ static void sigkill_is_not_held_against_it(void)
 static void *abort_in_recovery(void *argument)
 {
     trp_actor *probe = argument;
+    trp_device *device = trp_actor_device(probe);
+    const uint32_t first = h_info(device).incarnation;
     trp_completion c = {0};
-    while (h_info(trp_actor_device(probe)).state != TRP_DEVICE_RECOVERING)
+    /* A thread that is kept waiting may find that it is over. */
+    while (h_info(device).state != TRP_DEVICE_RECOVERING && h_info(device).incarnation == first)
         h_sleep(H_MS / 10);
     h_probe(probe, TRP_PROBE_ABORT, &c);
     H_IS(h_await_any(c), TRP_E_FAULT);

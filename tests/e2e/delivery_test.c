@@ -1,0 +1,242 @@
+/* When results are in the program's memory: with the end of any later request of the same actor, or
+ * of one that depended on it, whoever looks after it; promptly where nobody does; and never after a
+ * drain. Memory is freed by that rule alone, so a late write shows under AddressSanitizer, too. */
+#include "support/harness.h"
+
+#include <troupe/blas.h>
+
+enum { WORDS = 16, LARGE_BYTES = 300000, ROUNDS = H_SANITIZED ? 300 : 2000 };
+
+typedef struct stage {
+    h_world w;
+    trp_buffer small, other, large;
+    trp_queue *queue;
+} stage;
+
+static stage begin(void)
+{
+    stage s = {.w = h_open(NULL)};
+    s.small = h_filled(s.w.device, WORDS * 4, 1);
+    s.other = h_filled(s.w.device, WORDS * 4, 1);
+    s.large = h_filled(s.w.device, LARGE_BYTES, 1);
+    H_OK(trp_queue_create(s.w.system, &s.queue));
+    return s;
+}
+
+static void end(stage *s)
+{
+    H_OK(trp_device_drain(s->w.device, TRP_FOREVER));
+    H_OK(trp_queue_destroy(s->queue));
+    h_close(&s->w);
+}
+
+/* Waits for a request by its future or by the queue. */
+static trp_completion wish(const stage *s, bool by_queue)
+{
+    return (trp_completion){.queue = by_queue ? s->queue : NULL};
+}
+
+static void await(const stage *s, const trp_completion *c)
+{
+    trp_event event;
+    if (!c->queue) {
+        H_OK(h_await_any(*c));
+        return;
+    }
+    H_OK(trp_queue_next(s->queue, TRP_FOREVER, &event));
+    H_EQUAL(event.status, TRP_OK);
+}
+
+/* A word of memory of its own, so that a write after free() is one. */
+static uint32_t *target(size_t bytes)
+{
+    uint32_t *memory = h_malloc(bytes);
+    memset(memory, 0xee, bytes);
+    return memory;
+}
+
+/* Reads of 64 bytes, or of more than fits one piece, and only the last is awaited. */
+static void reads_in_order(void)
+{
+    stage s = begin();
+    for (uint32_t i = 1; i <= ROUNDS; i++) {
+        const bool large = i % 16 == 0;
+        const size_t bytes = large ? LARGE_BYTES : WORDS * 4;
+        const trp_buffer from = large ? s.large : s.small;
+        uint32_t *first = target(bytes), *last = target(4);
+        trp_completion c = wish(&s, i % 3 == 0);
+        H_OK(trp_fill(s.w.device, from, 0, bytes, i, 4, NULL));
+        H_OK(trp_read(s.w.device, from, 0, first, bytes, NULL));
+        H_OK(trp_read(s.w.device, s.other, 0, last, 4, &c));
+        await(&s, &c);
+        H_EQUAL(first[0], i);
+        H_EQUAL(first[bytes / 4 - 1], i);
+        free(first);
+        free(last);
+    }
+    end(&s);
+}
+
+/* A fill that waits for the read of what it overwrites, in another lane. */
+static void what_it_depended_on(void)
+{
+    stage s = begin();
+    for (uint32_t i = 1; i <= ROUNDS; i++) {
+        const bool large = i % 16 == 0;
+        const size_t bytes = large ? LARGE_BYTES : WORDS * 4;
+        const trp_buffer from = large ? s.large : s.small;
+        uint32_t *first = target(bytes);
+        trp_completion c = wish(&s, i % 3 == 0);
+        H_OK(trp_fill(s.w.device, from, 0, bytes, i, 4, NULL));
+        H_OK(trp_read(s.w.device, from, 0, first, bytes, NULL));
+        H_OK(trp_fill(s.w.device, from, 0, bytes, i + 1, 4, &c));
+        await(&s, &c);
+        H_EQUAL(first[0], i);
+        H_EQUAL(first[bytes / 4 - 1], i);
+        free(first);
+    }
+    end(&s);
+}
+
+/* Products of vectors, to memory of the program; the last goes to a buffer. */
+static void values_in_order(void)
+{
+    stage s = begin();
+    trp_actor *blas = h_actor(s.w.device, "blas");
+    const float numbers[WORDS] = {1, 2, 3, 4, 5, 6, 7, 8};
+    h_write(s.w.device, s.small, 0, numbers, sizeof numbers);
+    for (int i = 0; i < ROUNDS / 4; i++) {
+        float *value = (float *)(void *)target(4);
+        trp_completion c = wish(&s, i % 3 == 0);
+        const int64_t n = 1 + i % 8;
+        trp_blas1_request r = {.type = TRP_F32, .n = n, .x = s.small, .y = s.small, .value = value};
+        H_OK(trp_dot(blas, &r, NULL));
+        r.value = NULL;
+        r.result = s.other;
+        H_OK(trp_dot(blas, &r, &c));
+        await(&s, &c);
+        H_CHECK(*value == (float)(n * (n + 1) * (2 * n + 1) / 6));
+        free(value);
+    }
+    end(&s);
+}
+
+/* The supervisor delivers them; a dropped future is nobody's, too. */
+static void nobody_awaits(void)
+{
+    stage s = begin();
+    for (uint32_t i = 1; i <= 20; i++) {
+        uint32_t *volatile got = target(4);
+        trp_completion c = {0};
+        h_fill(s.w.device, s.small, i);
+        h_sleep(i % 4 * H_MS); /* it may sleep by then */
+        H_OK(trp_read(s.w.device, s.small, 0, got, 4, i % 2 ? NULL : &c));
+        if (i % 2 == 0)
+            trp_future_drop(c.future);
+        const int64_t end = h_now() + H_LONG;
+        while (__atomic_load_n(got, __ATOMIC_ACQUIRE) != i) {
+            if (h_now() > end)
+                h_fail(__FILE__, __LINE__, "a read that nobody awaits is not delivered");
+            h_sleep(H_MS / 10);
+        }
+        H_OK(trp_device_drain(s.w.device, TRP_FOREVER));
+        free(got);
+    }
+    end(&s);
+}
+
+/* Threads with buffers of their own that mix all of it; one drains now and then. */
+typedef struct sender {
+    const stage *s;
+    ref_rng rng;
+    bool drains;
+} sender;
+
+static void *send(void *argument)
+{
+    enum { MANY = 8 };
+    sender *a = argument;
+    trp_device *device = a->s->w.device;
+    trp_buffer own = h_filled(device, LARGE_BYTES, 0);
+    uint32_t value = 0;
+    for (int round = 0; round < ROUNDS / 10; round++) {
+        uint32_t *got[MANY], wanted[MANY];
+        size_t bytes[MANY];
+        const uint64_t count = 1 + ref_rng_below(&a->rng, MANY);
+        trp_completion c = {0};
+        for (uint64_t i = 0; i < count; i++) {
+            const bool large = ref_rng_below(&a->rng, 16) == 0;
+            bytes[i] = large ? LARGE_BYTES : 4 * (1 + ref_rng_below(&a->rng, 64));
+            got[i] = target(bytes[i]);
+            if (ref_rng_below(&a->rng, 2))
+                H_OK(trp_fill(device, own, 0, LARGE_BYTES, ++value, 4, NULL));
+            wanted[i] = value;
+            trp_status status;
+            while ((status = trp_read(device, own, 0, got[i], bytes[i],
+                                      i + 1 == count ? &c : NULL)) == TRP_E_BUSY)
+                h_sleep(H_MS / 10); /* small pieces are all in use */
+            H_OK(status);
+        }
+        if (a->drains && ref_rng_below(&a->rng, 8) == 0)
+            H_OK(trp_device_drain(device, TRP_FOREVER));
+        else
+            H_OK(h_await(c.future, NULL));
+        for (uint64_t i = 0; i < count; i++) {
+            H_EQUAL(got[i][0], wanted[i]);
+            H_EQUAL(got[i][bytes[i] / 4 - 1], wanted[i]);
+            free(got[i]);
+        }
+        trp_future_drop(c.future); /* of a drain; stale otherwise */
+    }
+    H_OK(trp_buffer_free(device, own));
+    return NULL;
+}
+
+static void many_senders(void)
+{
+    enum { SENDERS = 4 };
+    stage s = begin();
+    sender a[SENDERS];
+    h_thread *thread[SENDERS];
+    for (int i = 0; i < SENDERS; i++) {
+        a[i] = (sender){.s = &s, .rng = h_rng_fork(), .drains = i % 2 != 0};
+        thread[i] = h_start(send, &a[i]);
+    }
+    for (int i = 0; i < SENDERS; i++)
+        h_join(thread[i]);
+    end(&s);
+}
+
+/* Their worker dies meanwhile: what runs again comes before the end of what follows it. */
+static void across_deaths(void)
+{
+    if (h_isolation() != TRP_ISOLATION_PROCESS)
+        h_skip("a worker of its own is needed");
+    stage s = begin();
+    trp_actor *probe = h_actor(s.w.device, "probe");
+    for (uint32_t i = 1; i <= 30; i++) {
+        uint32_t *first = target(4), *last = target(4);
+        trp_completion c = wish(&s, i % 3 == 0), died = {0};
+        H_OK(trp_fill(s.w.device, s.small, 0, WORDS * 4, i, 4, NULL));
+        h_probe(probe, TRP_PROBE_ABORT, &died);
+        H_OK(trp_read(s.w.device, s.small, 0, first, 4, NULL));
+        H_OK(trp_read(s.w.device, s.other, 0, last, 4, &c));
+        await(&s, &c);
+        H_EQUAL(*first, i);
+        free(first);
+        free(last);
+        H_IS(h_await_any(died), TRP_E_FAULT);
+        h_await_standby(s.w.device);
+    }
+    end(&s);
+}
+
+int main(int argc, char **argv)
+{
+    static const h_case cases[] = {
+        {"reads_in_order", reads_in_order},   {"what_it_depended_on", what_it_depended_on},
+        {"values_in_order", values_in_order}, {"nobody_awaits", nobody_awaits},
+        {"many_senders", many_senders},       {"across_deaths", across_deaths},
+    };
+    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}
