@@ -7,9 +7,11 @@
 
 #include <troupe/troupe.h>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
     const char *name, *summary;
@@ -80,8 +82,19 @@ static int dispatch(int argc, char **argv)
     return run_command(argc - 1, argv + 1);
 }
 
+/* Opens something for each standard stream that is closed, so that its use still fails: else its
+ * number goes to a file of results, and what is printed lands there. */
+static void fill_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* the lowest */
+    }
+}
+
 int main(int argc, char **argv)
 {
+    fill_streams();
     ui_init();
     /* A closed pipe and a file past the size limit are failed writes, told by the exit status. */
     signal(SIGPIPE, SIG_IGN);

@@ -1,6 +1,7 @@
 /* troupe-worker: the process in which the libraries run. Started by libtroupe, never by hand,
  * except with --report or --version. */
 #include "wire/entry.h"
+#include "base/descriptor.h"
 #include "wire/layout.h"
 
 #include <troupe/version.h>
@@ -34,6 +35,7 @@ int main(int argc, char **argv)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != (pid_t)strtol(argv[2], NULL, 10))
         return 0;
+    trp__descriptor_fill_streams();
     /* A dump of the core would hold up the next worker for as long as it takes to write. */
     setrlimit(RLIMIT_CORE, &(struct rlimit){0});
     syscall(SYS_close_range, SOCKET + 1, ~0U, 0); /* nothing of the application stays open */

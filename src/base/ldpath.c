@@ -4,6 +4,7 @@
 
 #include "base/ldpath.h"
 
+#include "base/descriptor.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -78,7 +79,7 @@ static trp__ldpath_result find_in_cache(const char *soname, char *out, size_t si
 {
     struct stat s;
     trp__ldpath_result result = TRP__LDPATH_UNKNOWN;
-    int fd = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC);
+    int fd = trp__descriptor_apart(open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC));
     if (fd < 0)
         return errno == ENOENT ? TRP__LDPATH_ABSENT : TRP__LDPATH_UNKNOWN;
     if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_size > 0) {

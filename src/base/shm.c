@@ -1,5 +1,6 @@
 #include "base/shm.h"
 
+#include "base/descriptor.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@ trp_status trp__shm_create(const char *name, uint64_t bytes, bool readonly_for_o
     trp_status status = TRP_OK;
     void *at = MAP_FAILED;
     int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-    int memory = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int memory = trp__descriptor_apart(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (memory < 0)
         return trp__error_set_errno(error, "memfd_create");
     if (ftruncate(memory, (off_t)bytes) != 0) {

@@ -1,5 +1,6 @@
 #include "cache/folder.h"
 
+#include "base/descriptor.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -125,7 +126,7 @@ trp_status trp__cache_place_open(const trp__cache_place *place, bool make, int *
         make_folder(place->path);
     /* The last resort may be anybody's link to anywhere. */
     int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (place->shared ? O_NOFOLLOW : 0);
-    return take_folder(open(place->path, flags), place->path, fd, error);
+    return take_folder(trp__descriptor_apart(open(place->path, flags)), place->path, fd, error);
 }
 
 trp_status trp__cache_folder_open(bool make, int *fd, trp_error *error)
@@ -141,7 +142,7 @@ trp_status trp__cache_folder_open_in(int folder, const char *name, bool make, in
     if (make)
         mkdirat(folder, name, 0700);
     int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
-    return take_folder(openat(folder, name, flags), name, fd, error);
+    return take_folder(trp__descriptor_apart(openat(folder, name, flags)), name, fd, error);
 }
 
 /* Takes an opened file if it can be trusted, else closes it. */
@@ -163,10 +164,11 @@ static trp_status take_file(int file, const char *name, int *fd, trp_error *erro
 trp_status trp__cache_file_open(int folder, const char *name, int flags, int *fd, trp_error *error)
 {
     int file = openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    return take_file(file, name, fd, error);
+    return take_file(trp__descriptor_apart(file), name, fd, error);
 }
 
 trp_status trp__cache_open_path(const char *path, int *fd, trp_error *error)
 {
-    return take_file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), path, fd, error);
+    return take_file(trp__descriptor_apart(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)), path, fd,
+                     error);
 }

@@ -1,5 +1,6 @@
 #include "cache/pack.h"
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/bytes.h"
 #include "cache/folder.h"
@@ -60,7 +61,7 @@ struct trp__cache_pack_writer {
 
 static int make_file(const char *path)
 {
-    return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    return trp__descriptor_apart(open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
 }
 
 trp_status trp__cache_pack_begin(const char *path, trp__cache_pack_writer **out, trp_error *error)

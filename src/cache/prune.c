@@ -1,5 +1,6 @@
 #include "cache/prune.h"
 
+#include "base/descriptor.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fault_point.h"
@@ -179,7 +180,7 @@ static int by_age(const void *left, const void *right)
 /* A stream of the names; the folder stays the caller's. */
 static DIR *open_names(int folder)
 {
-    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = trp__descriptor_apart(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     DIR *names = fd >= 0 ? fdopendir(fd) : NULL;
     if (!names && fd >= 0)
         close(fd);

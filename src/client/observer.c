@@ -2,6 +2,7 @@
  * them for reading. Nothing there is trusted: a file must be sealed against shrinking (so no access
  * can fault), be of our version and size; view.c bounds what it reads in it. */
 #include "base/error.h"
+#include "base/descriptor.h"
 #include "base/shm.h"
 #include "base/text.h"
 #include "client/client.h"
@@ -72,7 +73,7 @@ trp_status trp_observer_open(int64_t pid, trp_observer **out)
     if (pid <= 0 || pid > INT32_MAX)
         return trp__fail(TRP_E_ARGUMENT, "pid: expected the number of a process, got %lld",
                          (long long)pid);
-    int pidfd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+    int pidfd = trp__descriptor_apart((int)syscall(SYS_pidfd_open, (pid_t)pid, 0));
     if (pidfd < 0)
         return no_access(pid, errno);
     DIR *folder = open_folder(pid);
@@ -129,7 +130,8 @@ static const void *map_file(int folder, const char *entry, uint64_t *inode, uint
     ssize_t length = readlinkat(folder, entry, link, sizeof link - 1);
     if (length != (ssize_t)sizeof link - 1 || memcmp(link, FILE_PREFIX, sizeof link - 1) != 0)
         return NULL;
-    int fd = openat(folder, entry, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd =
+        trp__descriptor_apart(openat(folder, entry, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (fd < 0) {
         trp__error_set_errno(error, "opening a memory file of the process");
         return NULL;

@@ -2,6 +2,7 @@
  * worker dies with the thread that started it; only trp__tell() and trp__tell_drop() are for all.
  */
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/futex.h"
 #include "base/shm.h"
@@ -89,7 +90,7 @@ static trp_status spawn(trp_device *device, trp__process *p, int socket, trp_err
         return trp__error_set_code(error, result == ENOENT ? TRP_E_MISSING : TRP_E_SYSTEM, "errno",
                                    result, "starting %s: %s", path, strerror(result));
     p->pid = pid;
-    p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    p->pidfd = trp__descriptor_apart((int)syscall(SYS_pidfd_open, pid, 0));
     if (p->pidfd < 0) {
         trp__error_set_errno(error, "pidfd_open (Linux 5.3 or later is needed)");
         kill(pid, SIGKILL);
@@ -132,6 +133,22 @@ static void greet(trp_device *device, const trp__process *p, int socket)
         shutdown(socket, SHUT_RDWR);
 }
 
+static int make_pair(int pair[2])
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return -1;
+    for (int i = 0; i < 2; i++)
+        pair[i] = trp__descriptor_apart(pair[i]);
+    if (pair[0] >= 0 && pair[1] >= 0)
+        return 0;
+    for (int i = 0; i < 2; i++) {
+        if (pair[i] >= 0)
+            close(pair[i]);
+    }
+    errno = EMFILE; /* why else */
+    return -1;
+}
+
 /* Starts a worker; it will say READY or REFUSE, or die. */
 trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *error)
 {
@@ -144,7 +161,7 @@ trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *er
     trp_status status = make_reply(&p, error);
     if (status != TRP_OK)
         return status;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    if (make_pair(pair) != 0) {
         status = trp__error_set_errno(error, "socketpair");
         goto out;
     }

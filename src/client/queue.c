@@ -1,6 +1,7 @@
 /* Completion queues: a list of ended requests and of watches with notices, and an event file that
  * is readable while it is not empty. */
 #include "base/error.h"
+#include "base/descriptor.h"
 #include "client/backoff.h"
 #include "client/client.h"
 
@@ -23,7 +24,7 @@ trp_status trp_queue_create(trp_system *system, trp_queue **out)
     if (!queue)
         return trp__fail(TRP_E_MEMORY, "no memory for a queue");
     queue->system = system;
-    queue->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    queue->fd = trp__descriptor_apart(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (queue->fd < 0) {
         trp__error_set_errno(&error, "eventfd");
         free(queue);

@@ -1,6 +1,7 @@
 /* The device's supervisor thread: starts the workers, takes their messages, notices deaths, has the
  * requests judged, and lets the next worker take over. */
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "client/judge.h"
 #include "client/points.h"
@@ -729,7 +730,7 @@ static void *supervisor_main(void *argument)
 trp_status trp__supervisor_start(trp_device *device)
 {
     sigset_t all, before;
-    device->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    device->wake_fd = trp__descriptor_apart(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (device->wake_fd < 0) {
         trp_error error;
         trp__error_set_errno(&error, "eventfd");

@@ -1,16 +1,19 @@
 /* Tracing, the file: the JSON that Perfetto and Chrome read ("Trace Event Format"). Times in it are
  * microseconds of CLOCK_MONOTONIC. */
 #include "base/error.h"
+#include "base/descriptor.h"
 #include "base/text.h"
 #include "client/trace.h"
 
 #include <troupe/version.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int by_stream(const void *a, const void *b)
 {
@@ -205,11 +208,20 @@ static uint64_t pack(trp__trace_event *event, uint64_t count, int64_t now)
     return kept;
 }
 
+static FILE *open_file(const char *path)
+{
+    int fd = trp__descriptor_apart(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!file && fd >= 0)
+        close(fd);
+    return file;
+}
+
 trp_status trp__trace_write_file(const trp__trace_content *content, const char *path,
                                  trp_error *error)
 {
     trp__trace_content c = *content;
-    FILE *file = fopen(path, "we");
+    FILE *file = open_file(path);
     if (!file)
         return trp__error_set_code(error, TRP_E_SYSTEM, "errno", errno, "path: %s: %s", path,
                                    strerror(errno));

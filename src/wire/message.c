@@ -1,5 +1,6 @@
 #include "wire/message.h"
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "wire/layout.h"
@@ -55,9 +56,10 @@ static void take_descriptors(struct msghdr *header, int fds[TRP__MESSAGE_FDS])
         for (size_t i = 0; i < count; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
+            fd = trp__descriptor_apart(fd);
             if (i < TRP__MESSAGE_FDS)
                 fds[i] = fd;
-            else
+            else if (fd >= 0)
                 close(fd);
         }
     }

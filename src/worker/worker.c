@@ -1,6 +1,7 @@
 /* The worker: handshake, side thread, end. See worker.h for who does what. */
 #include "worker/worker.h"
 
+#include "base/descriptor.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fault_point.h"
@@ -605,7 +606,7 @@ int trp__worker_run(int socket, bool own_process)
         status =
             trp__error_set(&error, TRP_E_INTERNAL, "expected a hello, got message %u", hello.type);
     w->incarnation = hello.id;
-    w->side_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    w->side_fd = trp__descriptor_apart(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (status == TRP_OK && w->side_fd < 0)
         status = trp__error_set_errno(&error, "eventfd");
     if (status == TRP_OK)
