@@ -196,7 +196,7 @@ TRP_API trp_status trp_actor_create(trp_device *device, const trp_actor_options 
  * thread may be in a call on this actor. */
 TRP_API void trp_actor_destroy(trp_actor *actor);
 
-/* The device of an actor. */
+/* The device of an actor. NULL for NULL: TRP_E_ARGUMENT. */
 TRP_API trp_device *trp_actor_device(const trp_actor *actor);
 
 #ifdef __cplusplus

@@ -133,7 +133,7 @@ TRP_API trp_status trp_queue_next(trp_queue *queue, int64_t timeout_ns, trp_even
 
 /* A file descriptor that is readable while the queue holds an event, for epoll, libuv and the
  * like. It belongs to the queue: poll it, never read or close it. After it reports readable call
- * trp_queue_next() until it returns TRP_E_TIMEOUT. */
+ * trp_queue_next() until it returns TRP_E_TIMEOUT. -1 for NULL: TRP_E_ARGUMENT. */
 TRP_API int trp_queue_fd(const trp_queue *queue);
 
 #ifdef __cplusplus

@@ -282,5 +282,7 @@ void trp_actor_destroy(trp_actor *actor)
 
 trp_device *trp_actor_device(const trp_actor *actor)
 {
-    return actor->device;
+    if (!actor)
+        trp__fail(TRP_E_ARGUMENT, "actor: expected a pointer, got NULL");
+    return actor ? actor->device : NULL;
 }

@@ -65,6 +65,10 @@ trp_status trp_queue_destroy(trp_queue *queue)
 
 int trp_queue_fd(const trp_queue *queue)
 {
+    if (!queue) {
+        trp__fail(TRP_E_ARGUMENT, "queue: expected a pointer, got NULL");
+        return -1;
+    }
     return queue->fd;
 }
 

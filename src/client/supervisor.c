@@ -560,6 +560,31 @@ static int64_t shorter(int64_t a, int64_t b)
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
+/* Waits for one of the descriptors that there are, or so long; -1: for ever. More of them than the
+ * process may open, because it has lowered its limit since, can't be waited for together: then they
+ * are looked at one by one, each millisecond. */
+static void wait_for_any(struct pollfd polled[POLL_COUNT], int64_t ns)
+{
+    struct pollfd live[POLL_COUNT];
+    int place[POLL_COUNT], count = 0;
+    for (int i = 0; i < POLL_COUNT; i++) {
+        if (polled[i].fd < 0)
+            continue;
+        place[count] = i;
+        live[count++] = polled[i];
+    }
+    const struct timespec t = {.tv_sec = ns / TRP__SECOND, .tv_nsec = ns % TRP__SECOND};
+    int ready = ppoll(live, (nfds_t)count, ns >= 0 ? &t : NULL, NULL);
+    if (ready < 0 && errno == EINVAL) {
+        trp__sleep_ns(shorter(ns, TRP__MS));
+        ready = 0;
+        for (int i = 0; i < count; i++)
+            ready += poll(&live[i], 1, 0) > 0;
+    }
+    for (int i = 0; i < count; i++)
+        polled[place[i]].revents = ready > 0 ? live[i].revents : 0;
+}
+
 static void sleep_supervisor(trp_device *device, struct pollfd polled[POLL_COUNT], int64_t *nap)
 {
     atomic_store(&device->supervisor_asleep, true);
@@ -573,12 +598,8 @@ static void sleep_supervisor(trp_device *device, struct pollfd polled[POLL_COUNT
     int64_t left = due - trp__now_ns();
     if (due != INT64_MAX)
         sleep = shorter(sleep, left > 0 ? left : 0);
-    struct timespec t = {.tv_sec = sleep / TRP__SECOND, .tv_nsec = sleep % TRP__SECOND};
-    if (!atomic_load(&device->closing) &&
-        ppoll(polled, POLL_COUNT, sleep >= 0 ? &t : NULL, NULL) < 0) {
-        for (int i = 0; i < POLL_COUNT; i++)
-            polled[i].revents = 0;
-    }
+    if (!atomic_load(&device->closing))
+        wait_for_any(polled, sleep);
     atomic_store(&device->supervisor_asleep, false);
 }
 

@@ -190,6 +190,8 @@ static void queues(void)
     H_IS(trp_queue_next(queue, 0, NULL), TRP_E_ARGUMENT);
     H_IS(trp_queue_create(NULL, &queue), TRP_E_ARGUMENT);
     H_IS(trp_queue_create(w.system, NULL), TRP_E_ARGUMENT);
+    H_CHECK(trp_queue_fd(NULL) == -1 && trp_error_last()->status == TRP_E_ARGUMENT);
+    H_CHECK(trp_actor_device(probe) == w.device && trp_actor_device(NULL) == NULL);
     memset(seen, 0, sizeof seen);
     for (int i = 0; i < COUNT; i++) {
         trp_completion c = {.queue = queue, .user_data = &seen[i], .future = {42}};
