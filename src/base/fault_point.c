@@ -112,7 +112,8 @@ static void map_hits(const char *path)
 __attribute__((constructor)) static void arm(void)
 {
     static _Atomic uint32_t own[TRP__FAULT_POINT_COUNT];
-    const char *list = getenv("TROUPE_FAULT_POINT"), *path = getenv("TROUPE_FAULT_POINT_HITS");
+    const char *list = secure_getenv("TROUPE_FAULT_POINT"),
+               *path = secure_getenv("TROUPE_FAULT_POINT_HITS");
     if (list && *list) {
         read_plans(list);
         hits = own;

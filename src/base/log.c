@@ -16,7 +16,7 @@ void trp__log_line(const trp__log *log, int level, const char *format, ...)
         log->sink(log->user_data, level, line);
         return;
     }
-    const char *wish = getenv("TROUPE_LOG");
+    const char *wish = secure_getenv("TROUPE_LOG");
     if (wish && strcmp(wish, "off") == 0)
         return;
     if (level == TRP__LOG_INFO && !(wish && strcmp(wish, "info") == 0))

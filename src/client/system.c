@@ -139,7 +139,7 @@ static void find_worker(char *out, size_t size, const char *wish)
 {
     char executable[4096];
     Dl_info library;
-    const char *environment = getenv("TROUPE_WORKER");
+    const char *environment = secure_getenv("TROUPE_WORKER");
     out[0] = '\0';
     if (wish || environment) {
         trp__copy_string(out, size, wish ? wish : environment);

@@ -44,7 +44,7 @@ static bool find_own(char out[PATH_MAX])
 static bool find_cuda(char out[PATH_MAX])
 {
     static const char file[] = "cuda_fp16.h";
-    const char *home[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH")};
+    const char *home[] = {secure_getenv("CUDA_HOME"), secure_getenv("CUDA_PATH")};
     char nvrtc[PATH_MAX];
     for (size_t i = 0; i < sizeof home / sizeof *home; i++) {
         if (home[i] && home[i][0] && take(home[i], "include", file, out))
@@ -65,7 +65,7 @@ static bool find_cuda(char out[PATH_MAX])
 static trp_status find_cutlass(const char *own, char out[PATH_MAX], trp_error *error)
 {
     static const char file[] = "cutlass/cutlass.h";
-    const char *named = getenv("TROUPE_CUTLASS");
+    const char *named = secure_getenv("TROUPE_CUTLASS");
     if (named && named[0])
         return take(named, ".", file, out)
                    ? TRP_OK
