@@ -66,6 +66,18 @@ static void step(trp_dnn_optimizer mode, const numbers *n, uint64_t t, double g,
     }
 }
 
+/* LION goes by the sign of a sum: where that is nearly 0, rounding in f32 turns it. Moves the
+ * moment so that no sum is. */
+static void keep_signs(const numbers *n, const f_field *g, f_field *m)
+{
+    for (int64_t i = 0; i < m->count; i++) {
+        const double way = n->beta1 * m->v[i] + (1 - n->beta1) * n->scale * g->v[i];
+        if (fabs(way) < 1e-5)
+            m->v[i] += 0.01;
+    }
+    f_write(m);
+}
+
 /* Ranges in order, with gaps; the number of the one that an element is in, or -1. */
 enum { RANGES = 5 };
 
@@ -180,6 +192,8 @@ static void one_step(int round)
     const double length = 0.5 * sqrt(squares);
     if (limits && length > 0.75)
         n.scale *= 0.75 / (length + 1e-6);
+    if (mode == TRP_DNN_LION)
+        keep_signs(&n, &g, &m[0]);
     double *ws = h_malloc((size_t)(count + 1) * sizeof *ws),
            *ms = h_malloc((size_t)(count + 1) * sizeof *ms);
     double *vs = h_malloc((size_t)(count + 1) * sizeof *vs);

@@ -11,6 +11,7 @@ typedef struct db_bed {
     h_kernels k;
     trp_actor *dnn;
     trp_device_options options;
+    uint64_t deadline_ns; /* of each convolution; 0: the device's */
 } db_bed;
 
 /* options NULL: h_options(). `takes`: what cuDNN takes at first. */

@@ -42,8 +42,8 @@ static double activation(const trp_dnn_node *n, double x)
         return x / 2 * erfc(-x / sqrt(2));
     case TRP_DNN_GELU_TANH:
         return x / 2 * (1 + tanh(ROOT_2_BY_PI * (x + 0.044715 * x * x * x)));
-    case TRP_DNN_SOFTPLUS:
-        return log1p(exp(p * x)) / p;
+    case TRP_DNN_SOFTPLUS: /* log(1 + exp(p x)) / p, p > 0, without overflow */
+        return fmax(x, 0) + log1p(exp(-fabs(p * x))) / p;
     case TRP_DNN_SWISH:
         return x * sigmoid(p * x);
     default:

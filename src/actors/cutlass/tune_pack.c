@@ -3,10 +3,14 @@
 #include "actors/cutlass/tune_record.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "driver/cuda.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROWS_QUICK = 4, ROWS_FULL = TRP__RUN_CANDIDATES_MAX };
@@ -17,6 +21,30 @@ enum { ROWS_QUICK = 4, ROWS_FULL = TRP__RUN_CANDIDATES_MAX };
 /* What a search takes at most, unless one kernel takes longer. */
 #define BUDGET_QUICK (1 * TRP__SECOND)
 #define BUDGET_FULL  (8 * TRP__SECOND)
+
+/* How many times as long it may take, by the environment: on a slow machine that emulates a GPU
+ * hardly a kernel would be timed. */
+enum { PATIENCE_MAX = 1000 };
+
+static int64_t patience = 1;
+static pthread_once_t patience_once = PTHREAD_ONCE_INIT;
+
+static void read_patience(void)
+{
+    const char *text = getenv("TROUPE_SEARCH_PATIENCE");
+    char *end = NULL;
+    if (!text || !*text)
+        return;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (*end == '\0' && errno == 0 && number >= 1 && number <= PATIENCE_MAX)
+        patience = number;
+    else
+        trp__log_line(NULL, TRP__LOG_WARNING,
+                      "TROUPE_SEARCH_PATIENCE: expected a number from 1 to %d, got '%.40s'; 1 is "
+                      "taken",
+                      PATIENCE_MAX, text);
+}
 
 /* Records. */
 
@@ -211,6 +239,8 @@ static trp__run_search head_of(const trp__cutlass_running *w, const trp__key *ke
                             .candidates = w->search.count,
                             .key_bytes = (uint32_t)key->length,
                             .budget_ns = w->tune == TRP_TUNE_FULL ? BUDGET_FULL : BUDGET_QUICK};
+    pthread_once(&patience_once, read_patience);
+    head.budget_ns *= patience;
     int64_t quarter =
         w->pack->deadline_ns / 4 < INT64_MAX ? (int64_t)(w->pack->deadline_ns / 4) : INT64_MAX;
     if (quarter > 0 && quarter < head.budget_ns)

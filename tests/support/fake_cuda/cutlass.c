@@ -58,7 +58,7 @@ void fake_cuda_took(int64_t ns)
 
 /* A kernel whose tile and settings begin with what the test calls fast takes 2 ms, others of its
  * tile 100 ms, all others 300. So long, because a search runs short ones hundreds of times, and its
- * limit is one of real time. */
+ * limit is one of real time (TROUPE_SEARCH_PATIENCE extends it). */
 static void take_time_if_slow(const fake_cutlass_kernel *k, const trp_cutlass_args *args)
 {
     char fast[64], label[64];
