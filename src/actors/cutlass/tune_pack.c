@@ -31,7 +31,7 @@ static pthread_once_t patience_once = PTHREAD_ONCE_INIT;
 
 static void read_patience(void)
 {
-    const char *text = getenv("TROUPE_SEARCH_PATIENCE");
+    const char *text = secure_getenv("TROUPE_SEARCH_PATIENCE");
     char *end = NULL;
     if (!text || !*text)
         return;
