@@ -502,13 +502,13 @@ static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
     if (in_flight)
         announce_ends(s);
     /* Requests of the last worker are taken one by one; nobody announces when the next may be. */
-    bool soon = s->polling || s->resumed < s->control->resume_count;
-    if (trp__tracing(s)) {
+    const bool soon = s->polling || s->resumed < s->control->resume_count;
+    const bool traced = trp__tracing(s) && in_flight;
+    if (trp__tracing(s))
         trp__tracer_look(&s->tracer); /* what ended since the last turn, before a long sleep */
-        soon = soon || in_flight;
-    }
     const int64_t waited = now - idle->since;
-    sleep_idle(s, soon        ? between(waited / SOON_SHARE, SHORT_NAP_NS, NAP_NS)
+    sleep_idle(s, traced      ? SHORT_NAP_NS
+                  : soon      ? between(waited / SOON_SHARE, SHORT_NAP_NS, NAP_NS)
                   : s->full   ? between(waited / HELD_SHARE, SHORT_NAP_NS, NAP_NS)
                   : in_flight ? between(waited / NAP_SHARE, NAP_NS, NAP_MAX_NS)
                               : -1);
