@@ -291,6 +291,7 @@ void dd_training(dp_problem *p, trp_dnn_norm norm, bool gradient)
     n->norm = norm;
     n->x = dp_memory(p, type, rank, x);
     n->scale = dp_memory(p, parameters, rank, scale);
+    p->repeated[n->scale] = dp_below(6) == 0; /* its gradient has all elements */
     if (norm != TRP_DNN_RMS && dp_below(4))
         n->bias = dp_memory(p, parameters, rank, scale);
     n->epsilon = one_number(p, sums, pow(10, -(double)dp_from(1, 5)));

@@ -112,7 +112,9 @@ static void lay_out(dp_problem *p, uint32_t number, int way)
     }
     if (how == 9 && dp_below(3) == 0 && !p->written[number] && p->fill[number] != DP_DISTINCT)
         t->stride[dp_below(t->rank)] = 0;
-    for (uint32_t i = 0; i < t->rank; i++) /* a stride of 0 would be the default's */
+    for (uint32_t i = 0; p->repeated[number] && !p->packed && i < t->rank; i++)
+        t->stride[i] = t->dim[i] > 1 ? 0 : 1; /* any, of a dimension of 1: they are not packed */
+    for (uint32_t i = 0; i < t->rank; i++)    /* a stride of 0 would be the default's */
         t->stride[i] += how >= 3 && t->stride[i] == 0 && p->written[number];
 }
 

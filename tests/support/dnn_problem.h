@@ -25,6 +25,7 @@ typedef struct dp_problem {
     trp_dnn_tensor tensor[DP_TENSORS]; /* [0] is none */
     uint32_t tensors;                  /* the number of the last one */
     bool memory[DP_TENSORS];           /* it gets a buffer */
+    bool repeated[DP_TENSORS];         /* an input whose one element stands for all */
     bool unknown[DP_TENSORS];          /* what it must hold is the library's own */
     bool packed;                       /* all of them are */
     dp_fill fill[DP_TENSORS];

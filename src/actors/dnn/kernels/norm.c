@@ -99,11 +99,16 @@ static bool is_vector(const norm *m, int operand)
            (is_dense(m, operand) && trp__rows_is_aligned(m->tensor[operand]));
 }
 
-/* dscale and dbias are written where their elements lie in the order of scale's. */
+/* dscale and dbias are written where their elements lie in the order of scale's. A scale that is
+ * one element for several says neither how many they have nor in which order. */
 static bool find_steps(const trp__dnn_graph *g, norm *m)
 {
     const uint8_t ports[2] = {TRP__DNN_NORM_DSCALE, TRP__DNN_NORM_BIAS};
     const trp__dnn_tensor *scale = m->tensor[TRP__NORM_SCALE];
+    for (int i = 0; i < scale->rank; i++) {
+        if (scale->dim[i] > 1 && scale->stride[i] == 0)
+            return false;
+    }
     for (int i = 0; i < 2; i++) {
         const uint8_t number = m->node->port[ports[i]];
         trp__space s;
