@@ -46,12 +46,14 @@ static void deliver_one(trp_device *device, trp__slot *slot, uint64_t ticket)
         if (atomic_load(&slot->ticket) != ticket ||
             (phase != TRP__PENDING && phase != TRP__RETIRING))
             break;
-        if (phase == TRP__PENDING && trp__try_finish(device, slot, state))
-            continue;
-        /* The pieces of a large read may be on their way. */
-        if (phase == TRP__PENDING && (atomic_load(&slot->stream) != TRP__LANE_DOWNLOAD ||
-                                      trp__timeline(device, actor) < ticket))
-            break;
+        if (phase == TRP__PENDING) {
+            if (trp__try_finish(device, slot, state) || atomic_load(&slot->state) != state)
+                continue; /* it has ended, or another thread has begun to end it */
+            /* The pieces of a large read may be on their way. */
+            if (atomic_load(&slot->stream) != TRP__LANE_DOWNLOAD ||
+                trp__timeline(device, actor) < ticket)
+                break;
+        }
         trp__backoff_step(&backoff, &nap); /* another thread is at it */
         if (nap > 0)
             trp__nap(nap);

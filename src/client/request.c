@@ -121,7 +121,7 @@ trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **re
     atomic_store_explicit(&slot->deaths, 0, memory_order_relaxed);
     slot->lying = 0;
     slot->deadline_ns = device->options.deadline_ns;
-    atomic_store_explicit(&slot->ticket, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->ticket, 0, memory_order_release);
     atomic_store_explicit(&slot->stream, -1, memory_order_relaxed);
     atomic_store_explicit(&slot->cancelling, false, memory_order_relaxed);
     slot->queue = NULL;
@@ -305,7 +305,7 @@ trp__sent trp__slot_enlist(trp_actor *actor, trp__slot *slot, uint64_t place, ui
     atomic_store_explicit(&slot->sent_ns, trp__trace_sent(device), memory_order_relaxed);
 
     uint64_t cell = ticket << TRP__SLOT_BITS | slot->index;
-    atomic_store_explicit(&slot->ticket, ticket, memory_order_relaxed);
+    atomic_store_explicit(&slot->ticket, ticket, memory_order_release);
     /* A fault may have been dealt with since the request was packed. The supervisor judges every
      * ticket up to one that it reads after it has marked what is lost or poisoned; who has a later
      * ticket sees the marks here. */

@@ -95,7 +95,8 @@ void trp__slot_release(trp_device *device, trp__slot *slot, uint64_t owned)
     uint64_t generation = trp__generation_of(owned) + 1;
     if ((generation & UINT32_MAX) == 0)
         generation++; /* a future's generation is never 0 */
-    atomic_store_explicit(&slot->ticket, 0, memory_order_relaxed);
+    /* Who sees it gone sees what its end has written, see deliver.c. */
+    atomic_store_explicit(&slot->ticket, 0, memory_order_release);
     atomic_store(&slot->state, trp__state(generation, TRP__FREE));
     trp__index_push(&device->free_slots, &device->slot->next_free, sizeof(trp__slot), slot->index);
 }
@@ -227,7 +228,7 @@ void trp__sweep(trp_actor *actor)
         trp__slot *slot = &device->slot[cell & (TRP__SLOTS - 1)];
         uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
         /* Another ticket: that request has ended and the slot is in use again. */
-        if (atomic_load_explicit(&slot->ticket, memory_order_relaxed) == cell >> TRP__SLOT_BITS) {
+        if (atomic_load_explicit(&slot->ticket, memory_order_acquire) == cell >> TRP__SLOT_BITS) {
             trp__phase phase = trp__phase_of(state);
             if (phase == TRP__RETIRING ||
                 (phase == TRP__PENDING && !trp__try_finish(device, slot, state)) ||
@@ -235,7 +236,7 @@ void trp__sweep(trp_actor *actor)
                  !trp__detained_over(device, slot, cell >> TRP__SLOT_BITS)))
                 break;
         }
-        atomic_store_explicit(place, 0, memory_order_relaxed);
+        atomic_store_explicit(place, 0, memory_order_release);
         atomic_store_explicit(&actor->head, head + 1, memory_order_release);
     }
     atomic_store_explicit(&actor->sweeping, false, memory_order_release);
