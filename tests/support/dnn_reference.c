@@ -374,7 +374,8 @@ static trp_dtype compute_of(const dr_graph *g, const trp_dnn_node *n)
     if (n->kind == TRP_DNN_RANDOM)
         return g->tensor[n->y].type == TRP_F64 ? TRP_F64 : TRP_F32;
     for (size_t i = 0; i < COUNT_OF(read); i++) {
-        if (read[i] && g->value[read[i]].type == TRP_F64)
+        const trp_dtype type = read[i] ? g->value[read[i]].type : TRP_DTYPE_NONE;
+        if (type == TRP_F64 || (type == TRP_I32 && n->kind == TRP_DNN_POINTWISE))
             return TRP_F64;
     }
     return TRP_F32;
