@@ -1,7 +1,7 @@
 /* troupe-worker: the process in which the libraries run. Started by libtroupe, never by hand,
  * except with --report or --version. */
-#include "wire/entry.h"
 #include "base/descriptor.h"
+#include "wire/entry.h"
 #include "wire/layout.h"
 
 #include <troupe/version.h>

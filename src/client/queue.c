@@ -1,7 +1,7 @@
 /* Completion queues: a list of ended requests and of watches with notices, and an event file that
  * is readable while it is not empty. */
-#include "base/error.h"
 #include "base/descriptor.h"
+#include "base/error.h"
 #include "client/backoff.h"
 #include "client/client.h"
 

@@ -1,7 +1,7 @@
 /* Tracing, the file: the JSON that Perfetto and Chrome read ("Trace Event Format"). Times in it are
  * microseconds of CLOCK_MONOTONIC. */
-#include "base/error.h"
 #include "base/descriptor.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "client/trace.h"
 

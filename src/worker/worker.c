@@ -1,8 +1,8 @@
 /* The worker: handshake, side thread, end. See worker.h for who does what. */
 #include "worker/worker.h"
 
-#include "base/descriptor.h"
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "base/futex.h"
