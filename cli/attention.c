@@ -88,10 +88,10 @@ static void settle(attention *job, const given *g, char **files)
     layer_set(l, ATTENTION_SLOPES, "--slopes", g->slopes, OPERAND_INPUT);
     layer_set(l, ATTENTION_DY, "--backward", g->dy, OPERAND_INPUT);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        l->tensor[rows[i].which] = (tensor){.fd = -1};
+        l->tensor[rows[i].which] = (tensor){0};
         if (rows[i].made)
-            l->tensor[rows[i].which] = (tensor){
-                .use = OPERAND_OUTPUT, .option = rows[i].name, .path = rows[i].path, .fd = -1};
+            l->tensor[rows[i].which] =
+                (tensor){.use = OPERAND_OUTPUT, .option = rows[i].name, .path = rows[i].path};
     }
 }
 

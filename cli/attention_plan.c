@@ -158,14 +158,14 @@ static bool read_lengths(attention *job, int which, const char *name, const char
         length[count++] = (int32_t)value;
     }
     if (!next || *next || (count != 1 && count != job->batches)) {
-        ui_error("--%s: expected %s of 0 to %" PRId64 ", one for each batch or one for all, got "
+        ui_wrong("--%s: expected %s of 0 to %" PRId64 ", one for each batch or one for all, got "
                  "'%s'",
                  name, ui_plural((uint64_t)job->batches, "number").s, most, text);
         return false;
     }
     for (; count < job->batches; count++)
         length[count] = length[0];
-    *t = (tensor){.use = OPERAND_INPUT, .option = name, .fd = -1};
+    *t = (tensor){.use = OPERAND_INPUT, .option = name};
     t->device = (trp_dnn_tensor){.type = TRP_I32, .rank = 4, .dim = {job->batches, 1, 1, 1}};
     t->bytes = (uint64_t)job->batches * sizeof *length;
     return true;
@@ -188,7 +188,8 @@ static bool settle_type(attention *job)
     if (job->type == TRP_F64 || job->type == TRP_F32 || job->type == TRP_F16 ||
         job->type == TRP_BF16)
         return true;
-    ui_error("Q: expected f64, f32 or f16, or --type; %s", tensor_describe(q).s);
+    ui_error("Q: expected f64, f32 or f16, or --type; %s; convert it with .astype(np.float32)",
+             tensor_describe(q).s);
     return false;
 }
 

@@ -1,28 +1,23 @@
-/* troupe cache: finds the subcommand; what all of them share. */
+/* troupe cache: its subcommands, and what all of them share. */
 #include "cache.h"
 
 #include "commands.h"
-#include "options.h"
 #include "ui.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *name, *summary;
-    int (*run)(int argc, char **argv);
-} subcommands[] = {
-    {"ls", "list the entries, the last used first", cache_ls},
-    {"stat", "where it is, and how much is in it", cache_stat},
-    {"verify", "read every entry and pack, and tell what is damaged", cache_verify},
-    {"prune", "remove what was not used for longest", cache_prune},
-    {"clear", "remove all entries", cache_clear},
-    {"warm", "compile what a file lists into the cache", cache_warm},
-    {"pack", "compile what a file lists into one file, to be shipped", cache_pack},
-    {"explain", "what made an entry another one than its nearest", cache_explain},
+const command_entry cache_commands[] = {
+    {"ls", "list the entries, the last used first", cache_ls, NULL, NULL},
+    {"stat", "where it is, and how much is in it", cache_stat, NULL, NULL},
+    {"verify", "read every entry and pack, and tell what is damaged", cache_verify, NULL, NULL},
+    {"prune", "remove what was not used for longest", cache_prune, NULL, NULL},
+    {"clear", "remove all entries", cache_clear, NULL, NULL},
+    {"warm", "compile what a file lists into the cache", cache_warm, NULL, NULL},
+    {"pack", "compile what a file lists into one file, to be shipped", cache_pack, NULL, NULL},
+    {"explain", "what made an entry another one than its nearest", cache_explain, NULL, NULL},
+    {0},
 };
-
-enum { COUNT = sizeof subcommands / sizeof *subcommands };
 
 bool cache_open(trp__store **store, bool need_folder)
 {
@@ -55,29 +50,4 @@ void cache_print_string(const char *text)
         putchar((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p);
     }
     putchar('"');
-}
-
-static int show_help(void)
-{
-    printf("usage: troupe cache SUBCOMMAND [options]\n\n"
-           "The kernel cache: what was compiled once, by any process of this user, and the packs\n"
-           "that TROUPE_CACHE_PACKS names.\n\nsubcommands:\n");
-    for (size_t i = 0; i < COUNT; i++)
-        printf("  %-8s  %s\n", subcommands[i].name, subcommands[i].summary);
-    printf("\n'troupe help cache SUBCOMMAND' shows its options, as does --help after it.\n");
-    return EXIT_DONE;
-}
-
-int command_cache(int argc, char **argv)
-{
-    static const struct command self = {.name = "cache"};
-    if (argc < 2)
-        return options_reject(&self, "expected a subcommand");
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
-        return show_help();
-    for (size_t i = 0; i < COUNT; i++)
-        if (!strcmp(argv[1], subcommands[i].name))
-            return subcommands[i].run(argc - 1, argv + 1);
-    return options_reject(&self, "unknown %s '%s'", argv[1][0] == '-' ? "option" : "subcommand",
-                          argv[1]);
 }

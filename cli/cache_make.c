@@ -8,6 +8,7 @@
 #include "cache/prune.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,6 @@ static void send(making *m, size_t index, flight *f)
 {
     trp_jit_compile_request r = kernel_request(kernel_of(m, index), architecture_of(m, index));
     *f = (flight){0};
-    r.header.wait_ns = TRP_FOREVER;
     f->sent = trp_jit_compile(m->run.jit, &r, &f->module, &f->done);
     if (f->sent != TRP_OK)
         snprintf(f->error, sizeof f->error, "%s", trp_error_message());
@@ -75,7 +75,7 @@ static void show_progress(const making *m)
                     architecture, text);
 }
 
-static void tell(const making *m, const flight *f, trp_status status, const char *message)
+static void tell(making *m, const flight *f, trp_status status, const char *message)
 {
     const char *architecture = architecture_of(m, m->ended);
     const kernel *k = kernel_of(m, m->ended);
@@ -89,6 +89,7 @@ static void tell(const making *m, const flight *f, trp_status status, const char
         return;
     }
     (void)trp_module_get_info(m->run.device, f->module, &info);
+    m->largest = info.image_bytes > m->largest ? info.image_bytes : m->largest;
     ui_step(UI_GOOD, label, 0, "%s %s: %s", architecture, k->text, ui_bytes(info.image_bytes).s);
 }
 
@@ -193,6 +194,39 @@ static bool check_folder(trp__store *store)
     return status == TRP_OK;
 }
 
+/* The worker does without the cache where it can't write to it. Whether there is room is asked of
+ * the disk, for a file of the size of the largest that was made: its writing says it, and that it
+ * comes to the disk. */
+static bool check_room(trp__store *store, uint64_t bytes)
+{
+    enum { PIECE = 4096 };
+    char piece[PIECE], name[TRP__DISK_NAME];
+    trp_error error;
+    int folder, fd = -1;
+    trp_status status = trp__disk_folder(&store->disk, true, &folder, &error);
+    if (status != TRP_OK) {
+        ui_error("%s", error.message);
+        return false;
+    }
+    snprintf(name, sizeof name, TRP__TEMPORARY "%d-room", (int)getpid());
+    fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool good = fd >= 0;
+    for (uint64_t done = 0; good && done < bytes + PIECE; done += PIECE) {
+        memset(piece, (int)(done / PIECE % 251) + 1, sizeof piece);
+        good = write(fd, piece, sizeof piece) == (ssize_t)sizeof piece;
+    }
+    good = good && fsync(fd) == 0;
+    if (!good)
+        ui_error("%s: not all kernels were kept: %s", store->disk.place.path,
+                 errno ? strerror(errno) : "the disk is full");
+    if (fd >= 0) {
+        close(fd);
+        unlinkat(folder, name, 0);
+    }
+    close(folder);
+    return good;
+}
+
 static size_t count_entries(trp__store *store)
 {
     trp__disk_list list;
@@ -223,6 +257,7 @@ static bool warm(making *m)
             ui_line("%zu of %s found or made in %s, %zu of them new in %s", m->all - m->failed,
                     ui_plural(m->all, "kernel").s, ui_duration(ui_now() - m->began).s,
                     after > before ? after - before : 0, store->disk.place.path);
+        ok = check_room(store, m->largest) && ok;
     }
     trp__store_close(store);
     return ok;
@@ -374,6 +409,18 @@ static bool fold(folding *f, const char *pack, bool compiled)
     return f->status == TRP_OK;
 }
 
+bool making_try(const char *pack)
+{
+    trp__cache_pack_writer *writer;
+    trp_error error;
+    if (trp__cache_pack_begin(pack, &writer, &error) == TRP_OK) {
+        trp__cache_pack_abandon(writer);
+        return true;
+    }
+    ui_error("%s: %s", pack, error.message);
+    return false;
+}
+
 bool making_fold(const char *pack, size_t *kernels, uint64_t *bytes)
 {
     folding f = {0};
@@ -418,6 +465,8 @@ static bool pack(making *m, const char *path)
         ui_error("%s: expected at least one kernel; no pack is written", m->path);
         return false;
     }
+    if (!making_try(path))
+        return false;
     bool ok = open_programs(m, &programs) && (!m->path || making_folder_make(folder));
     if (ok && m->path && !making_run(m)) {
         ui_error("no pack is written");

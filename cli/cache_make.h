@@ -18,6 +18,7 @@ typedef struct making {
     kernel *kernels;
     size_t count;
     size_t all, ended, failed; /* compiles: lines times architectures */
+    uint64_t largest;          /* image that was made or found */
     uint64_t began;
     bool given_up; /* there is no compiler */
     struct run run;
@@ -46,6 +47,10 @@ bool making_interrupted(void);
 
 /* Whether a module that was made could not be kept; `why` is then for people. */
 bool making_is_unsure(trp_device *device, trp_module module, const char **why);
+
+/* Whether a pack can be written there, before there is anything to write; false: an error was told.
+ */
+bool making_try(const char *pack);
 
 /* Puts all that is in the cache of the environment into a pack; false: an error was told. */
 bool making_fold(const char *pack, size_t *kernels, uint64_t *bytes);

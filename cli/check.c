@@ -79,7 +79,7 @@ static void compare(void *user, const check_part *part)
 /* Unit roundoffs: f32 2^-24, f64 2^-53; an input rounded or cut to tf32 is off by at most 2^-10. */
 static void set_tolerance(check_job *job, uint64_t terms, trp_compute compute)
 {
-    bool f64 = job->c->shape.item_size == 8;
+    bool f64 = job->c->shape.type == TRP_F64;
     double k = (double)terms;
     job->tolerance = (f64 ? 0x1p-53 : 0x1p-24) * (16 + 4 * sqrt(k));
     if (compute == TRP_COMPUTE_TF32)

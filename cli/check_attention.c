@@ -21,7 +21,7 @@ typedef struct reference {
 /* Where an element of one of the arrays with four dimensions is. */
 static uint64_t place(const attention *job, int which, int64_t b, int64_t h, int64_t i, int64_t d)
 {
-    const npy_array *file = &job->layer.tensor[which].file;
+    const file_array *file = &job->layer.tensor[which].file;
     int64_t y = job->interleaved ? i : h, z = job->interleaved ? h : i;
     return ((uint64_t)(b * (int64_t)file->dim[1] + y) * file->dim[2] + (uint64_t)z) * file->dim[3] +
            (uint64_t)d;
@@ -30,7 +30,7 @@ static uint64_t place(const attention *job, int which, int64_t b, int64_t h, int
 /* And back. */
 static void position(const attention *job, int which, uint64_t at, int64_t p[4])
 {
-    const npy_array *file = &job->layer.tensor[which].file;
+    const file_array *file = &job->layer.tensor[which].file;
     for (int i = 4; i-- > 0;) {
         p[i] = (int64_t)(at % file->dim[i]);
         at /= file->dim[i];
@@ -45,7 +45,7 @@ static void position(const attention *job, int which, uint64_t at, int64_t p[4])
 /* An element of bias, whose dimensions are the last ones, or 1. */
 static uint64_t bias_place(const attention *job, int64_t b, int64_t h, int64_t i, int64_t j)
 {
-    const npy_array *file = &job->layer.tensor[ATTENTION_BIAS].file;
+    const file_array *file = &job->layer.tensor[ATTENTION_BIAS].file;
     const int64_t p[] = {b, h, i, j};
     uint64_t at = 0;
     for (uint32_t k = 0; k < file->rank; k++)
@@ -269,7 +269,7 @@ static check_number dbias_element(const void *user, uint64_t at)
 {
     const reference *r = user;
     const attention *job = r->job;
-    const npy_array *file = &job->layer.tensor[ATTENTION_BIAS].file;
+    const file_array *file = &job->layer.tensor[ATTENTION_BIAS].file;
     int64_t least[4] = {0}, most[] = {job->batches, job->heads, job->rows, job->columns};
     double size = 0, count = 0;
     check_number sum = {0};

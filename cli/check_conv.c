@@ -106,7 +106,7 @@ static check_number element(const void *user, uint64_t index)
     else if (job->pass == CONV_FILTER && !check_grid_is_empty(&r->x) && !check_grid_is_empty(&r->y))
         s = backward_filter(r, n, c, place);
     double alpha = job->request.alpha.given ? job->request.alpha.re : 1;
-    double beta = job->request.beta.given ? job->request.beta.re : 1;
+    double beta = job->request.beta.re;
     double added = r->add ? beta * r->add[index] : 0, bias = r->bias ? r->bias[c] : 0;
     check_number v = {.x = alpha * s.value + added + bias};
     v.bound = fabs(alpha) * (r->tolerance * sqrt(s.left2) * sqrt(s.right2) + r->floor);

@@ -67,10 +67,10 @@ typedef struct place_text {
 } place_text;
 
 /* "1, 0, 3": indices of an element. */
-static place_text place_of(const npy_array *array, uint64_t at)
+static place_text place_of(const file_array *array, uint64_t at)
 {
     place_text text = {""};
-    uint64_t index[NPY_RANK_MAX];
+    uint64_t index[FILE_RANK_MAX];
     size_t used = 0;
     for (uint32_t i = array->rank; i-- > 0;) {
         index[i] = at % array->dim[i];

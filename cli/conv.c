@@ -25,6 +25,8 @@ static int check_together(const struct command *command, conv *job, const given 
                               r->alpha.im != 0 ? "alpha" : "beta");
     if (r->beta.given && !g->add)
         return options_reject(command, "--beta: expected --add FILE, which it multiplies");
+    if (!r->beta.given && g->add)
+        return options_reject(command, "--add: expected --beta, its factor");
     if (job->pass != CONV_FORWARD && (g->bias || g->activation))
         return options_reject(command, "--%s: expected --pass forward, got %s",
                               g->bias ? "bias" : "activation", pass_names[job->pass]);
@@ -32,8 +34,8 @@ static int check_together(const struct command *command, conv *job, const given 
         return options_reject(command,
                               "--size: expected --pass data or filter; forward it follows");
     if (g->activation && !layer_read_activation(g->activation, &job->request.activation))
-        return options_reject(command, "--activation: expected %s, got '%s'", LAYER_ACTIVATIONS,
-                              g->activation);
+        return options_reject(command, "--activation: expected %s, got '%s'%s", LAYER_ACTIVATIONS,
+                              g->activation, layer_activation_hint(g->activation).s);
     return EXIT_DONE;
 }
 
@@ -83,7 +85,7 @@ static bool read_options(conv *job, int argc, char **argv, int *exit_status)
         {0, "alpha", "RE", "factor of the convolution (default 1)", OPTION_SCALAR,
          &job->request.alpha, NULL},
         {0, "add", "FILE", "an array that is added", OPTION_TEXT, &g.add, NULL},
-        {0, "beta", "RE", "its factor (default 1)", OPTION_SCALAR, &job->request.beta, NULL},
+        {0, "beta", "RE", "its factor", OPTION_SCALAR, &job->request.beta, NULL},
         {0, "bias", "FILE", "a vector, one element for each filter, that is added", OPTION_TEXT,
          &g.bias, NULL},
         {0, "activation", LAYER_ACTIVATIONS, "what is done with each element then", OPTION_TEXT,

@@ -45,7 +45,7 @@ static bool find_sizes(conv *job)
     int64_t *size = job->pass == CONV_DATA ? job->x + 2 : job->w + 2;
     for (uint32_t i = 0; i < job->dims; i++) {
         if (!job->size && job->request.stride[i] != 1) {
-            ui_error("expected --size %s of the result: with --stride they do not follow",
+            ui_wrong("expected --size %s of the result: with --stride they do not follow",
                      job->dims == 1   ? "N"
                      : job->dims == 2 ? "H,W"
                                       : "D,H,W");
@@ -161,7 +161,7 @@ static bool settle_filter(conv *job)
     if (!expect(job->y[0] == job->x[0], y, 0, job->x[0], "the images of X"))
         return false;
     if (job->w[1] < 1 || job->x[1] % groups != 0 || job->w[0] < 1) {
-        ui_error("%s: expected channels that --groups %" PRId64 " divides; %s", x->option, groups,
+        ui_wrong("%s: expected channels that --groups %" PRId64 " divides; %s", x->option, groups,
                  tensor_describe(x).s);
         return false;
     }
@@ -197,8 +197,10 @@ static bool settle_types(conv *job)
     bool plain = t[CONV_ADD].use == OPERAND_ABSENT && t[CONV_BIAS].use == OPERAND_ABSENT &&
                  !job->request.alpha.given && !job->request.activation.mode;
     if (!job->type && !same) {
-        ui_error("both arrays must be of one type: %s, %s; see --type", tensor_describe(first).s,
-                 tensor_describe(second).s);
+        ui_error("both arrays must be of one type: %s, %s; see --type, or convert one with "
+                 ".astype(%s)",
+                 tensor_describe(first).s, tensor_describe(second).s,
+                 array_file_numpy(tensor_file_type(first)));
         return false;
     }
     if (!layer_settle_type(first, &job->type))

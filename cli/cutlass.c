@@ -4,8 +4,6 @@
 #include "commands.h"
 #include "ui.h"
 
-#include "bench/bench.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -102,22 +100,47 @@ static bool read_options(cutlass *job, const usage *u, int argc, char **argv, in
         options_reject(&command, "expected %s", t.out ? u->needs : "-o D.npy, the file to write");
         return false;
     }
+    if (job->kernel && !cutlass_kernel_known(job->kernel)) {
+        options_reject(&command, "--kernel: no kernel is called '%s'%s", job->kernel,
+                       cutlass_kernel_hint(job->kernel).s);
+        return false;
+    }
     if (!epilogue_parse(t.epilogue, &job->tree, error, sizeof error)) {
         ui_error("--epilogue: %s", error);
         return false;
     }
     if (u->read && !u->read(job))
         return false;
-    job->operand[CUTLASS_A] =
-        (operand){.use = OPERAND_INPUT, .option = "A", .path = argv[1], .fd = -1};
-    job->operand[CUTLASS_B] =
-        (operand){.use = OPERAND_INPUT, .option = "B", .path = argv[2], .fd = -1};
+    job->operand[CUTLASS_A] = (operand){.use = OPERAND_INPUT, .option = "A", .path = argv[1]};
+    job->operand[CUTLASS_B] = (operand){.use = OPERAND_INPUT, .option = "B", .path = argv[2]};
     job->operand[CUTLASS_D] =
-        (operand){.use = OPERAND_OUTPUT, .option = "the result", .path = t.out, .fd = -1};
+        (operand){.use = OPERAND_OUTPUT, .option = "the result", .path = t.out};
     job->count = CUTLASS_NAMED;
     if (run_choice_resolve(&command, &job->choice))
         *exit_status = EXIT_DONE;
     return *exit_status == EXIT_DONE;
+}
+
+/* "gemm --list ..." and the like, for which another command stands: true, and it has run. argv[0]
+ * and the option make room for the name of that command. */
+static bool stand_in(int argc, char **argv, bool explains, int *exit_status)
+{
+    static char kernels[] = "kernels", suite[] = "cutlass", bench[] = "bench";
+    const char *what = argc >= 2 ? argv[1] : "";
+    if (!strcmp(what, "--list")) {
+        argv[1] = kernels;
+        *exit_status = cutlass_kernels(argc - 1, argv + 1);
+    } else if (!strcmp(what, "--explain") && explains) {
+        argv[0] = kernels;
+        *exit_status = cutlass_kernels(argc, argv);
+    } else if (!strcmp(what, "--bench")) {
+        argv[0] = bench;
+        argv[1] = suite;
+        *exit_status = command_bench(argc, argv);
+    } else {
+        return false;
+    }
+    return true;
 }
 
 static cutlass job; /* large */
@@ -125,6 +148,8 @@ static cutlass job; /* large */
 static int work(const usage *u, int argc, char **argv)
 {
     int exit_status;
+    if (stand_in(argc, argv, u->kind == &cutlass_gemm, &exit_status))
+        return exit_status;
     job.kind = u->kind;
     job.choice = (run_choice)RUN_CHOICE_INIT;
     job.tune = -1;
@@ -221,57 +246,12 @@ static int conv(int argc, char **argv)
     return work(&u, argc, argv);
 }
 
-/* "gemm --list ..." and the like: what stands for it, or -1. The name and the option make room for
- * the name of the other command. */
-static int stand_in(int argc, char **argv, int *exit_status)
-{
-    static char kernels[] = "kernels", suite[] = "cutlass", bench[] = "bench";
-    const char *what = argc >= 3 ? argv[2] : "";
-    if (!strcmp(what, "--list")) {
-        argv[2] = kernels;
-        *exit_status = cutlass_kernels(argc - 2, argv + 2);
-    } else if (!strcmp(what, "--explain") && !strcmp(argv[1], "gemm")) {
-        argv[1] = kernels;
-        *exit_status = cutlass_kernels(argc - 1, argv + 1);
-    } else if (!strcmp(what, "--bench")) {
-        argv[1] = bench;
-        argv[2] = suite;
-        *exit_status = trp_bench_main(argc - 1, argv + 1);
-    } else {
-        return -1;
-    }
-    return 0;
-}
-
-int command_cutlass(int argc, char **argv)
-{
-    int exit_status;
-    static const struct command self = {.name = "cutlass"};
-    static const struct {
-        const char *name;
-        int (*run)(int argc, char **argv);
-    } subcommands[] = {{"gemm", gemm},
-                       {"grouped", grouped},
-                       {"conv", conv},
-                       {"kernels", cutlass_kernels},
-                       {"pack", cutlass_pack}};
-    for (size_t i = 0; argc >= 2 && i < sizeof subcommands / sizeof *subcommands; i++) {
-        if (i < 3 && !strcmp(argv[1], subcommands[i].name) &&
-            stand_in(argc, argv, &exit_status) == 0)
-            return exit_status;
-        if (!strcmp(argv[1], subcommands[i].name))
-            return subcommands[i].run(argc - 1, argv + 1);
-    }
-    if (argc < 2 || (strcmp(argv[1], "--help") != 0 && strcmp(argv[1], "-h") != 0))
-        return options_reject(&self, argc < 2 ? "expected a subcommand" : "unknown subcommand '%s'",
-                              argv[1]);
-    printf("usage: troupe cutlass SUBCOMMAND [options]\n\n"
-           "Matrix products and convolutions with an epilogue of one's own.\n\nsubcommands:\n"
-           "  gemm      multiply two matrices in NumPy files\n"
-           "  grouped   multiply groups of rows, each with a matrix of its own\n"
-           "  conv      convolve, or compute the gradients of that\n"
-           "  kernels   the kernels that products on a GPU can have\n"
-           "  pack      compile kernels ahead, into a file that programs find them in\n"
-           "\n'troupe help cutlass SUBCOMMAND' shows its options, as does --help after it.\n");
-    return EXIT_DONE;
-}
+const command_entry cutlass_commands[] = {
+    {"gemm", "multiply two matrices in NumPy files", gemm, NULL, NULL},
+    {"grouped", "multiply groups of rows, each with a matrix of its own", grouped, NULL, NULL},
+    {"conv", "convolve, or compute the gradients of that", conv, NULL, NULL},
+    {"kernels", "the kernels that products on a GPU can have", cutlass_kernels, NULL, NULL},
+    {"pack", "compile kernels ahead, into a file that programs find them in", cutlass_pack, NULL,
+     NULL},
+    {0},
+};

@@ -4,6 +4,7 @@
 
 #include "epilogue.h"
 #include "operand.h"
+#include "spell.h"
 
 enum {
     CUTLASS_A,
@@ -102,6 +103,10 @@ void cutlass_close(cutlass *job);
 
 /* The subcommands `kernels` and `pack`; they return the exit status. */
 int cutlass_kernels(int argc, char **argv);
+
+/* Whether the catalogue has a kernel of that name; ", did you mean ...?" */
+bool cutlass_kernel_known(const char *name);
+spell_text cutlass_kernel_hint(const char *name);
 int cutlass_pack(int argc, char **argv);
 
 #endif

@@ -53,7 +53,7 @@ static bool set_output(trp_cutlass_conv_request *r)
         int64_t wide = (r->filter[i] - 1) * dilation + 1;
         int64_t padded = r->input[i] + r->pad[i] + r->pad_after[i];
         if (r->filter[i] < 1 || wide > padded) {
-            ui_error("--filter: expected one that fits into the padded image, of %" PRId64
+            ui_wrong("--filter: expected one that fits into the padded image, of %" PRId64
                      ", got one that reaches over %" PRId64,
                      padded, wide);
             return false;

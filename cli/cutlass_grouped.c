@@ -52,7 +52,7 @@ static bool check_sum(const cutlass *job, const operand *o, bool rows)
     uint64_t lines = rows ? o->file.rows : o->file.cols, sum = (uint64_t)job->ends[job->groups - 1];
     if (lines == sum)
         return true;
-    ui_error("--sizes: expected groups of %" PRIu64 " %s in all, got %" PRIu64 "; %s", lines,
+    ui_wrong("--sizes: expected groups of %" PRIu64 " %s in all, got %" PRIu64 "; %s", lines,
              rows ? "rows" : "columns", sum, operand_describe(o).s);
     return false;
 }

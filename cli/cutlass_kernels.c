@@ -8,6 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+spell_text cutlass_kernel_hint(const char *name)
+{
+    spell s = spell_begin(name, strlen(name));
+    for (uint32_t i = 0; i < trp__cutlass_row_count(); i++)
+        spell_try(&s, trp__cutlass_row_at(i)->name);
+    return spell_hint(&s, "");
+}
+
+bool cutlass_kernel_known(const char *name)
+{
+    return trp__cutlass_row_find(name) != NULL;
+}
+
 void cutlass_give_places(epilogue *text)
 {
     for (uint32_t i = 1; i < text->count; i++) {
@@ -77,12 +90,12 @@ static bool set_tree(asked *x)
     if (p->d == TRP_I32 && !x->epilogue) /* alpha * sums in integers, with no tree */
         return true;
     if (!epilogue_parse(x->epilogue ? x->epilogue : "1 * acc", &x->text, message, sizeof message)) {
-        ui_error("--epilogue: %s", message);
+        ui_wrong("--epilogue: %s", message);
         return false;
     }
     cutlass_give_places(&x->text);
     if (trp__tree_build(x->text.node, x->text.count, &given, &x->tree, &error) != TRP_OK) {
-        ui_error("--epilogue: %s", error.message);
+        ui_wrong("--epilogue: %s", error.message);
         return false;
     }
     p->c = x->tree.c;
@@ -225,7 +238,8 @@ static int print_source(const asked *x)
     const trp__cutlass_row *row = trp__cutlass_row_find(x->source);
     trp_error error = {0};
     if (!row) {
-        ui_error("--source: no kernel is called '%s'", x->source);
+        ui_wrong("--source: no kernel is called '%s'%s", x->source,
+                 cutlass_kernel_hint(x->source).s);
         return EXIT_USAGE;
     }
     trp_status status = trp__cutlass_row_applies(row, &x->problem, &error);

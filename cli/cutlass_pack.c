@@ -108,7 +108,6 @@ static void compile_one(packing *p, size_t index, trp_device *device, trp_actor 
     trp_error error = {0};
     const char *message = error.message;
     uint64_t began = ui_now();
-    r.header.wait_ns = TRP_FOREVER;
     outcome o = {.ended = true, .status = trp_jit_compile(jit, &r, &module, &done)};
     if (o.status == TRP_OK)
         o.status = await(&done, &error);
@@ -257,6 +256,7 @@ static int work(packing *p, const uint32_t *capabilities, size_t count)
         ui_error("%s: expected at least one kernel for these devices; no pack is written", p->path);
         ok = false;
     }
+    ok = ok && making_try(p->output);
     p->outcome = ok ? calloc(p->spec.count, sizeof *p->outcome) : NULL;
     if (ok && !p->outcome)
         ui_error("out of memory");

@@ -47,7 +47,7 @@ static bool find_operand(cutlass *job, uint32_t node)
         }
     }
     if (!value) {
-        ui_error("--epilogue: expected --with %s=%s", name,
+        ui_wrong("--epilogue: expected --with %s=%s", name,
                  x->kind == TRP_EPILOGUE_SCALAR ? "NUMBER" : "FILE");
         return false;
     }
@@ -59,8 +59,7 @@ static bool find_operand(cutlass *job, uint32_t node)
     snprintf(job->name[job->count], sizeof job->name[0], "--with %s", name);
     *o = (operand){.use = is_written(x->kind) ? OPERAND_OUTPUT : OPERAND_INPUT,
                    .option = job->name[job->count],
-                   .path = value,
-                   .fd = -1};
+                   .path = value};
     job->of_node[node] = job->count++;
     return true;
 }
@@ -79,7 +78,7 @@ static bool find_operands(cutlass *job)
             used = *name && given_for(job, name) == text + strlen(name) + 1;
         }
         if (!used) {
-            ui_error("--with %s: the epilogue has no such name, or it was given before", text);
+            ui_wrong("--with %s: the epilogue has no such name, or it was given before", text);
             return false;
         }
     }
@@ -175,7 +174,7 @@ static bool settle_types(cutlass *job)
 /* Whether a vector's file has so many elements, or so many for each of `copies` groups. */
 static bool fits(const operand *o, uint64_t elements, uint64_t copies)
 {
-    const npy_info *f = &o->file;
+    const file_matrix *f = &o->file;
     if (f->rows * f->cols == elements && (f->rows == 1 || f->cols == 1))
         return true;
     return copies > 0 && f->rows * f->cols == copies * elements &&
@@ -239,10 +238,8 @@ bool cutlass_plan(cutlass *job)
 {
     if (!find_operands(job))
         return false;
-    for (uint32_t i = 0; i < job->count; i++) {
-        if (!operand_open(&job->operand[i]))
-            return false;
-    }
+    if (!operand_open_all(job->operand, job->count))
+        return false;
     return settle_sizes(job) && settle_types(job) && lay_out(job);
 }
 

@@ -72,19 +72,10 @@ static void remove_folder(demo *d)
         ui_error("%s: %s", d->folder, strerror(errno));
 }
 
-static bool write_file(const char *path, const npy_info *shape, const void *data)
-{
-    char error[256];
-    if (npy_write(path, shape, data, error, sizeof error))
-        return true;
-    ui_error("%s", error);
-    return false;
-}
-
 static bool make_file(const char *path, uint64_t rows, uint64_t cols, bool fortran, uint64_t seed)
 {
     matrix m;
-    if (!matrix_shape(&m, sizeof(float), rows, cols))
+    if (!matrix_shape(&m, TRP_F32, rows, cols))
         return false;
     m.shape.fortran_order = fortran;
     float *data = malloc(m.shape.data_bytes);
@@ -93,7 +84,7 @@ static bool make_file(const char *path, uint64_t rows, uint64_t cols, bool fortr
         return false;
     }
     matrix_randomise(&m.shape, data, seed);
-    bool ok = write_file(path, &m.shape, data);
+    bool ok = array_file_write_matrix(path, &m.shape, data);
     free(data);
     return ok;
 }
@@ -125,9 +116,9 @@ static bool open_device(demo *d)
 
 static bool load(demo *d, const char *path, matrix *m)
 {
-    int fd = matrix_open(path, m);
+    trp_io_file *file = matrix_open(path, m);
     uint64_t began = ui_now();
-    bool ok = fd >= 0 && matrix_place(&d->run, m) && matrix_read_file(m, fd, path);
+    bool ok = file && matrix_place(&d->run, m) && matrix_read_file(m, file);
     uint64_t read = ui_now();
     ok = ok && matrix_upload(&d->run, m);
     if (ok)
@@ -136,8 +127,7 @@ static bool load(demo *d, const char *path, matrix *m)
                 m->shape.fortran_order ? "Fortran" : "C", ui_bytes(m->shape.data_bytes).s,
                 ui_byte_rate(m->shape.data_bytes, read - began).s,
                 ui_byte_rate(m->shape.data_bytes, ui_now() - read).s);
-    if (fd >= 0)
-        close(fd);
+    trp_io_close(file);
     return ok;
 }
 
@@ -147,8 +137,7 @@ static bool product(demo *d, const char *label, const char *formula, const matri
 {
     double flops = 2.0 * (double)a->shape.rows * (double)a->shape.cols * (double)b->shape.cols;
     ui_progress("%s", label);
-    if (!matrix_shape(c, a->shape.item_size, a->shape.rows, b->shape.cols) ||
-        !matrix_place(&d->run, c))
+    if (!matrix_shape(c, a->shape.type, a->shape.rows, b->shape.cols) || !matrix_place(&d->run, c))
         return false;
     uint64_t began = ui_now();
     if (!matrix_multiply(&d->run, a, b, c, TRP_COMPUTE_DEFAULT))
@@ -164,7 +153,7 @@ static bool first_product(demo *d)
     if (!product(d, "first product", "C = A B", &d->a, &d->b, &d->c))
         return false;
     uint64_t began = ui_now();
-    if (!write_file(d->paths[FILE_C], &d->c.shape, d->c.data))
+    if (!array_file_write_matrix(d->paths[FILE_C], &d->c.shape, d->c.data))
         return false;
     ui_step(UI_GOOD, "write", ui_now() - began, "C.npy: %s", matrix_describe(&d->c).s);
     return true;

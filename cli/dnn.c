@@ -94,19 +94,7 @@ static int engines(int argc, char **argv)
     return status == TRP_OK ? EXIT_DONE : EXIT_FAILED;
 }
 
-int command_dnn(int argc, char **argv)
-{
-    static const struct command self = {.name = "dnn"};
-    if (argc < 2)
-        return options_reject(&self, "expected a subcommand");
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-        printf("usage: troupe dnn SUBCOMMAND [options]\n\nsubcommands:\n"
-               "  engines   what proofs have found about engines of libraries\n\n"
-               "'troupe help dnn SUBCOMMAND' shows its options, as does --help after it.\n");
-        return EXIT_DONE;
-    }
-    if (!strcmp(argv[1], "engines"))
-        return engines(argc - 1, argv + 1);
-    return options_reject(&self, "unknown %s '%s'", argv[1][0] == '-' ? "option" : "subcommand",
-                          argv[1]);
-}
+const command_entry dnn_commands[] = {
+    {"engines", "what proofs have found about engines of libraries", engines, NULL, NULL},
+    {0},
+};

@@ -4,22 +4,15 @@
 #include "check.h"
 #include "drill.h"
 #include "ui.h"
+#include "worker_report.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
+#include "io/file.h"
+
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#define MAX_DEVICES      64
-#define REPORT_MAX       16384
-#define REPORT_WITHIN_MS 60000
-#define SAMPLE           64 /* rows of the matrices of the isolation test */
+#define MAX_DEVICES 64
+#define SAMPLE      64 /* rows of the matrices of the isolation test */
 
 static ui_mark mark_of(const char *status)
 {
@@ -28,83 +21,72 @@ static ui_mark mark_of(const char *status)
     return strcmp(status, "missing") ? UI_BAD : UI_ABSENT;
 }
 
-/* One "key<TAB>status<TAB>version<TAB>path or hint" of the worker's report. */
-static void show_report_line(char *line)
+/* What is lost without a library, or with one before a version. */
+static const struct {
+    const char *key, *lost;
+    int major, minor; /* 0: of a library that is not there */
+} losses[] = {
+    {"cuda", "no GPU is used; devices are this machine's processors alone", 0, 0},
+    {"cublas", "GPUs have no blas actor", 0, 0},
+    {"cublaslt",
+     "GPUs have no matmul actor; products in graphs of the dnn actor, and those that no kernel of "
+     "the cutlass actor takes, lose their algorithms",
+     0, 0},
+    {"cudnn",
+     "GPUs have no dnn actor: no convolutions, attention, norms, pooling, recurrent networks", 0,
+     0},
+    {"cudnn", "it has no attention before 9.16: that is left to Troupe's own kernels", 9, 16},
+    {"nvrtc",
+     "nothing is compiled: kernels of the jit, dnn and cutlass actors are those of packs and of "
+     "the cache",
+     0, 0},
+    {"nvjitlink", "the jit actor links nothing, and makes no cubin of LTO-IR", 0, 0},
+    {"openblas", "the host has no blas, matmul, cutlass and dnn actors", 0, 0},
+    {"onednn", "the host's convolutions, pooling, norms and functions take longer", 0, 0},
+    {"cutlass", "the cutlass actor has the kernels of packs and of the cache alone", 0, 0},
+    {"zlib", "compressed .npz files are not read", 0, 0},
+};
+
+static void show_losses(const report_line *line)
 {
-    char *fields[4] = {NULL};
-    for (int i = 0; i < 4; i++)
-        fields[i] = i < 3 ? strsep(&line, "\t") : line;
-    if (!fields[0] || !*fields[0])
-        return;
-    const char *status = fields[1] ? fields[1] : "error";
-    const char *version = fields[2] && *fields[2] ? fields[2] : status;
-    const char *path = fields[3] ? fields[3] : "";
-    ui_line(*path ? "  %s %-14s  %-14s  %s" : "  %s %-14s  %s%s", ui_mark_text(mark_of(status)),
-            fields[0], version, path);
+    int major = 0, minor = 0;
+    const bool there = strcmp(line->status, "ok") == 0;
+    const bool known = there && sscanf(line->version, "%d.%d", &major, &minor) == 2;
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
+        const int wanted = losses[i].major;
+        const bool lost =
+            !wanted ? !there
+                    : known && (major < wanted || (major == wanted && minor < losses[i].minor));
+        if (lost && !strcmp(losses[i].key, line->key))
+            ui_line("  %s %-14s  %s: %s", ui_mark_text(UI_NONE), "",
+                    wanted ? "outdated" : "without it", losses[i].lost);
+    }
 }
 
-/* Reads until the end of the pipe, at most `size` - 1 bytes, and not past the deadline. */
-static bool read_all(int fd, char *text, size_t size)
+static void show_library(const report_line *line)
 {
-    size_t length = 0;
-    uint64_t deadline = ui_now() + REPORT_WITHIN_MS * UINT64_C(1000000);
-    bool ended = false;
-    while (!ended && length < size - 1) {
-        uint64_t now = ui_now();
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        if (now >= deadline || poll(&p, 1, (int)((deadline - now) / 1000000) + 1) == 0)
-            break;
-        ssize_t n = read(fd, text + length, size - 1 - length);
-        if (n < 0 && errno != EINTR)
-            break;
-        ended = n == 0;
-        length += n > 0 ? (size_t)n : 0;
-    }
-    text[length] = '\0';
-    return ended;
+    ui_line(*line->text ? "  %s %-14s  %-14s  %s" : "  %s %-14s  %s%s",
+            ui_mark_text(mark_of(line->status)), line->key,
+            *line->version ? line->version : line->status, line->text);
+    show_losses(line);
 }
 
-/* Runs "worker --report" into text. A driver that hangs must not take the doctor with it: the
- * report is given a minute. */
-static bool get_report(const char *worker, char *text, size_t size)
+/* The only one that no worker opens, but the program that reads files. */
+static void show_zlib(void)
 {
-    int ends[2], status = 0;
-    pid_t pid;
-    char *argv[] = {(char *)(uintptr_t)worker, (char[]){"--report"}, NULL};
-    posix_spawn_file_actions_t actions;
-
-    if (pipe(ends) != 0) {
-        ui_error("pipe: %s", strerror(errno));
-        return false;
-    }
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addclose(&actions, ends[0]);
-    posix_spawn_file_actions_addclose(&actions, ends[1]);
-    int failed = posix_spawn(&pid, worker, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    bool ended = !failed && read_all(ends[0], text, size);
-    close(ends[0]);
-    if (failed) {
-        ui_error("%s: %s", worker, strerror(failed));
-        return false;
-    }
-    if (!ended)
-        kill(pid, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
-    if (!ended)
-        ui_error("%s --report did not end within %d s", worker, REPORT_WITHIN_MS / 1000);
-    else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        ui_error("%s --report %s %d", worker, WIFEXITED(status) ? "exited with" : "died of signal",
-                 WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-    return ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    trp_error error = {0};
+    const char *path = "";
+    const trp_status status = trp__io_zlib(&path, &error);
+    const report_line line = {.key = "zlib",
+                              .status = status == TRP_OK ? "ok" : "missing",
+                              .version = "",
+                              .text = status == TRP_OK ? path : error.message};
+    show_library(&line);
 }
 
 static bool show_libraries(trp_system *system)
 {
-    char worker[4096], text[REPORT_MAX];
+    char worker[4096], text[REPORT_BYTES];
     ui_heading("\nworker and libraries");
     if (!run_check(trp_system_worker_path(system, worker, sizeof worker), "finding the worker")) {
         ui_line("  %s %-14s  %-14s  install troupe-worker, or set TROUPE_WORKER to its path",
@@ -112,12 +94,13 @@ static bool show_libraries(trp_system *system)
         return false;
     }
     ui_progress("asking the worker");
-    bool ok = get_report(worker, text, sizeof text);
+    bool ok = worker_report(worker, text);
     ui_line("  %s %-14s  %-14s  %s", ui_mark_text(ok ? UI_GOOD : UI_BAD), "troupe-worker",
             ok ? "ok" : "error", worker);
-    if (ok)
-        for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;)
-            show_report_line(line);
+    report_line line;
+    for (char *rest = ok ? text : NULL; worker_report_next(&rest, &line);)
+        show_library(&line);
+    show_zlib();
     return ok;
 }
 
@@ -143,7 +126,7 @@ static void drop_log(void *user_data, int level, const char *line)
 
 static bool sample_operand(struct run *run, matrix *m, uint64_t seed)
 {
-    if (!matrix_shape(m, sizeof(float), SAMPLE, SAMPLE) || !matrix_place(run, m))
+    if (!matrix_shape(m, TRP_F32, SAMPLE, SAMPLE) || !matrix_place(run, m))
         return false;
     matrix_randomise(&m->shape, m->data, seed);
     return matrix_upload(run, m);
@@ -154,7 +137,7 @@ static bool product_is_right(struct run *run, const matrix *a, const matrix *b)
 {
     matrix c = {0};
     check_result result = {0};
-    bool ok = matrix_shape(&c, sizeof(float), SAMPLE, SAMPLE) && matrix_place(run, &c) &&
+    bool ok = matrix_shape(&c, TRP_F32, SAMPLE, SAMPLE) && matrix_place(run, &c) &&
               matrix_multiply(run, a, b, &c, TRP_COMPUTE_DEFAULT) && matrix_download(run, &c) &&
               check_product(a, b, &c, TRP_COMPUTE_DEFAULT, CHECK_MAX_STEPS, &result);
     if (ok && result.wrong)

@@ -1,5 +1,7 @@
 #include "epilogue.h"
 
+#include "spell.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -71,6 +73,14 @@ static trp_dtype type_named(const char *name)
             return t;
     }
     return TRP_DTYPE_NONE;
+}
+
+static spell_text function_hint(const char *name)
+{
+    spell s = spell_begin(name, strlen(name));
+    for (size_t i = 0; i < COUNT_OF(functions); i++)
+        spell_try(&s, functions[i].name);
+    return spell_hint(&s, "");
 }
 
 static const function_row *function_named(const char *name)
@@ -449,7 +459,7 @@ static uint32_t read_call(parser *p, size_t at, const char *name)
     if (!f && type != TRP_DTYPE_NONE)
         f = &convert;
     if (!f)
-        return fail_at(p, at, "expected a function, got '%s'", name);
+        return fail_at(p, at, "expected a function, got '%s'%s", name, function_hint(name).s);
     if (f->kind == TRP_EPILOGUE_SCALE_ROWS || f->kind == TRP_EPILOGUE_SCALE_COLUMNS)
         return read_scale(p, at, f);
     trp_epilogue_node x = {.kind = f->kind};

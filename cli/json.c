@@ -268,26 +268,36 @@ static int line_at(const char *text, size_t where)
     return line;
 }
 
+enum { BYTES_MOST = 64 << 20 };
+
 json *json_read_file(const char *path)
 {
     FILE *file = fopen(path, "re");
     char *text = NULL;
     size_t length = 0, room = 0, where = 0;
     json *value = NULL;
-    while (file && !feof(file) && !ferror(file)) {
+    bool memory = true, zero = false;
+    while (file && memory && !zero && length <= BYTES_MOST && !feof(file) && !ferror(file)) {
         if (room - length < 65537) {
             char *more = realloc(text, room = 2 * room + 131072);
+            memory = more != NULL;
             if (!more)
                 break;
             text = more;
         }
-        length += fread(text + length, 1, 65536, file);
+        size_t some = fread(text + length, 1, 65536, file);
+        zero = memchr(text + length, '\0', some) != NULL;
+        length += some;
         text[length] = '\0';
     }
     if (!file || ferror(file))
         ui_error("%s: %s", path, strerror(errno));
-    else if (!text || strlen(text) != length)
-        ui_error("%s: %s", path, text ? "expected JSON, and it has a zero byte" : "out of memory");
+    else if (!memory || !text)
+        ui_error("%s: out of memory", path);
+    else if (zero)
+        ui_error("%s: expected JSON, and it has a zero byte", path);
+    else if (length > BYTES_MOST)
+        ui_error("%s: expected a file of at most 64 MiB", path);
     else if (!(value = json_parse(text, &where)))
         ui_error("%s:%d: no JSON: '%.*s'", path, line_at(text, where),
                  (int)strcspn(text + where, "\n"), text + where);

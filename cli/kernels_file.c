@@ -8,6 +8,7 @@
  * finds only what is the same in all of them. */
 #include "kernels.h"
 
+#include "lines.h"
 #include "ui.h"
 
 #include <errno.h>
@@ -352,26 +353,20 @@ static bool read_line(const char *line, int number, const char *folder, kernel *
 
 bool kernels_read_file(const char *path, kernel **out, size_t *count)
 {
-    char *line = NULL, error[512];
+    char error[512];
     const char *slash = strrchr(path, '/');
     char *folder = slash ? strndup(path, slash > path ? (size_t)(slash - path) : 1) : NULL;
-    size_t room = 0;
-    bool ok = true;
+    bool ok = !slash || folder;
+    line_reader l;
     *out = NULL;
     *count = 0;
-    FILE *file = fopen(path, "re");
-    for (int number = 1; file && ok && getline(&line, &room, file) >= 0; number++) {
-        ok = read_line(line, number, folder, out, count, error, sizeof error);
+    if (!ok)
+        ui_error("%s: out of memory", path);
+    for (bool open = lines_begin(&l, path); open && ok && lines_next(&l);) {
+        ok = read_line(l.line, l.number, folder, out, count, error, sizeof error);
         if (!ok)
-            ui_error("%s:%d: %s", path, number, error);
+            ui_error("%s:%d: %s", path, l.number, error);
     }
-    if (!file || (ok && ferror(file))) {
-        ui_error("%s: %s", path, strerror(errno));
-        ok = false;
-    }
-    free(line);
     free(folder);
-    if (file)
-        fclose(file);
-    return ok;
+    return lines_end(&l) && ok;
 }

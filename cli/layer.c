@@ -22,18 +22,14 @@ trp_dtype layer_type(int choice)
 
 void layer_set(layer *job, int which, const char *name, const char *path, operand_use use)
 {
-    job->tensor[which] = (tensor){.fd = -1};
+    job->tensor[which] = (tensor){0};
     if (path)
-        job->tensor[which] = (tensor){.use = use, .option = name, .path = path, .fd = -1};
+        job->tensor[which] = (tensor){.use = use, .option = name, .path = path};
 }
 
 bool layer_open(layer *job)
 {
-    for (int i = 0; i < LAYER_TENSORS; i++) {
-        if (!tensor_open(&job->tensor[i]))
-            return false;
-    }
-    return true;
+    return tensor_open_all(job->tensor, LAYER_TENSORS);
 }
 
 bool layer_settle_type(const tensor *t, trp_dtype *type)
@@ -44,8 +40,9 @@ bool layer_settle_type(const tensor *t, trp_dtype *type)
     *type = file;
     if (file != TRP_I32 && file != TRP_C64 && file != TRP_C128)
         return true;
-    ui_error("%s: expected f64, f32, f16, i8 or u8, or --type; %s", t->option,
-             tensor_describe(t).s);
+    ui_error("%s: expected f64, f32, f16, i8 or u8, or --type; %s; convert it with "
+             ".astype(np.float32)",
+             t->option, tensor_describe(t).s);
     return false;
 }
 
@@ -65,7 +62,7 @@ bool layer_read_steps(const char *name, const char *text, uint32_t dims, int64_t
         return false;
     for (uint32_t i = 0; i < dims; i++) {
         if (out[i] < 1) {
-            ui_error("--%s: expected at least 1, got '%s'", name, text);
+            ui_wrong("--%s: expected at least 1, got '%s'", name, text);
             return false;
         }
     }
@@ -125,6 +122,14 @@ bool layer_read_activation(const char *text, trp_layer_activation *out)
                read_parameters(text + length + 1, activations[i].parameters, out->parameter);
     }
     return false;
+}
+
+spell_text layer_activation_hint(const char *text)
+{
+    spell s = spell_begin(text, strcspn(text, ":"));
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
+        spell_try(&s, activations[i].name);
+    return spell_hint(&s, "");
 }
 
 /* Looked at first because the host backend's memory is the machine's own, lent out page by page:

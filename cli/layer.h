@@ -3,6 +3,7 @@
 #ifndef TRP_CLI_LAYER_H
 #define TRP_CLI_LAYER_H
 
+#include "spell.h"
 #include "tensor.h"
 
 #include <troupe/layers.h>
@@ -69,6 +70,8 @@ bool layer_read_window(const layer_window *window, uint32_t dims, int64_t *pre_p
 
 /* "relu:0,6"; false: it is none. */
 bool layer_read_activation(const char *text, trp_layer_activation *out);
+/* ", did you mean ...?" of one that is not read. */
+spell_text layer_activation_hint(const char *text);
 
 /* What a tensor's elements are on the device: as in its file, if nothing was given. Told if there
  * are no layers of these. */

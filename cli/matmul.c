@@ -37,7 +37,7 @@ static trp_dtype type_of(const char *const *names, int choice)
 static void set_file(matmul *job, int which, const char *name, const char *path, operand_use use)
 {
     if (path)
-        job->operand[which] = (operand){.use = use, .option = name, .path = path, .fd = -1};
+        job->operand[which] = (operand){.use = use, .option = name, .path = path};
 }
 
 /* "0.5", or the name of a file. */
@@ -87,6 +87,8 @@ static int check_together(const struct command *command, const matmul *job, cons
                               activation_names[g->activation]);
     if (job->beta.given && !g->add)
         return options_reject(command, "--beta: expected --add FILE, which it multiplies");
+    if (!job->beta.given && g->add)
+        return options_reject(command, "--add: expected --beta, its factor");
     if (g->gradient && job->gradient_of == TRP_BIAS_GRADIENT_NONE)
         return options_reject(command, "--gradient: expected d=FILE, a=FILE or b=FILE, got '%s'",
                               g->gradient);
@@ -152,7 +154,7 @@ static bool read_options(matmul *job, int argc, char **argv, int *exit_status)
         {0, "alpha", "RE[,IM]", "factor of the product (default 1)", OPTION_SCALAR, &job->alpha,
          NULL},
         {0, "add", "FILE", "a matrix that is added", OPTION_TEXT, &g.add, NULL},
-        {0, "beta", "RE[,IM]", "its factor (default 1)", OPTION_SCALAR, &job->beta, NULL},
+        {0, "beta", "RE[,IM]", "its factor", OPTION_SCALAR, &job->beta, NULL},
         {0, "bias", "FILE", "a vector that is added to each row", OPTION_TEXT, &g.bias, NULL},
         {0, "activation", "relu|gelu|silu|drelu|dgelu",
          "what is done with each element then; d...: the gradient", OPTION_CHOICE, &g.activation,

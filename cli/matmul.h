@@ -25,7 +25,7 @@ typedef struct matmul {
     bool fast_accumulation, amax, check, quiet;
     trp_dtype type, type_b, type_d; /* TRP_DTYPE_NONE: not given */
     trp_transpose trans_a, trans_b;
-    trp_scalar alpha, beta; /* not given: 1, and 1 if there is a C */
+    trp_scalar alpha, beta; /* not given: 1, and 0, without a C */
     trp_activation activation;
     trp_bias_gradient gradient_of;
     int64_t workspace; /* bytes; 0: the actor's default */

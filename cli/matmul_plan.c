@@ -57,18 +57,20 @@ static bool check_types(const matmul *job, const types *t)
     const operand *a = &job->operand[MATMUL_A], *b = &job->operand[MATMUL_B];
     if (!is_multiplied(t->a) || !is_multiplied(t->b)) {
         const operand *o = is_multiplied(t->a) ? b : a;
-        ui_error("%s: expected elements of f64, f32, f16, i8, c64 or c128, got %s", o->path,
-                 trp_dtype_name(operand_file_type(o)));
+        ui_error("%s: expected elements of f64, f32, f16, i8, c64 or c128, got %s; convert it with "
+                 ".astype(np.float32)",
+                 o->path, trp_dtype_name(operand_file_type(o)));
         return false;
     }
     if (t->a != t->b && !(is_fp8(t->a) && is_fp8(t->b))) {
-        ui_error("both matrices must be of one type: %s, %s%s", operand_describe(a).s,
-                 operand_describe(b).s,
-                 job->type_b ? "; --type-b is for the two types of fp8" : "; see --type");
+        ui_error("both matrices must be of one type: %s, %s%s; or convert one with .astype(%s)",
+                 operand_describe(a).s, operand_describe(b).s,
+                 job->type_b ? "; --type-b is for the two types of fp8" : "; see --type",
+                 array_file_numpy(t->a));
         return false;
     }
     if (job->compute == TRP_COMPUTE_TF32 && t->a != TRP_F32 && t->a != TRP_C64) {
-        ui_error("--compute tf32 is for f32 and c64 matrices; these are multiplied as %s",
+        ui_wrong("--compute tf32 is for f32 and c64 matrices; these are multiplied as %s",
                  trp_dtype_name(t->a));
         return false;
     }
@@ -82,7 +84,7 @@ static bool check_vectors(const matmul *job, const types *t)
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
         const operand *o = &job->operand[vectors[i]];
         if (t->vector == TRP_DTYPE_NONE && o->use != OPERAND_ABSENT) {
-            ui_error("%s: there is none where the result is %s", o->option, trp_dtype_name(t->d));
+            ui_wrong("%s: there is none where the result is %s", o->option, trp_dtype_name(t->d));
             return false;
         }
     }
@@ -221,10 +223,8 @@ static bool is_plain(const matmul *job, const types *t)
 
 bool matmul_plan(matmul *job)
 {
-    for (int i = 0; i < MATMUL_OPERANDS; i++) {
-        if (!operand_open(&job->operand[i]))
-            return false;
-    }
+    if (!operand_open_all(job->operand, MATMUL_OPERANDS))
+        return false;
     types t = settle_types(job);
     if (!check_types(job, &t) || !check_vectors(job, &t) || !settle_sizes(job) ||
         !plan_inputs(job, &t) || !plan_outputs(job, &t))

@@ -129,11 +129,6 @@ static trp_scale scale_of(const operand *o)
     return (trp_scale){.buffer = o->buffer, .mode = o->path ? TRP_SCALE_VECTOR : TRP_SCALE_TENSOR};
 }
 
-static trp_scalar beta_of(const matmul *job)
-{
-    return job->beta.given ? job->beta : trp_real(is_there(job, MATMUL_C, OPERAND_INPUT) ? 1 : 0);
-}
-
 static trp_matmul_request request_of(const matmul *job)
 {
     const operand *o = job->operand;
@@ -149,7 +144,7 @@ static trp_matmul_request request_of(const matmul *job)
         .b = matrix_of(&o[MATMUL_B]),
         .d = matrix_of(&o[MATMUL_D]),
         .alpha = job->alpha,
-        .beta = beta_of(job),
+        .beta = job->beta,
         .activation = job->activation,
         .gradient_of = job->gradient_of,
         .amax_d = o[MATMUL_AMAX].buffer,
@@ -195,15 +190,25 @@ static const char *option_of(const char *message)
     static const struct {
         const char *field, *option;
     } names[] = {
-        {"a.type", "--type"},     {"b.type", "--type-b"},
-        {"d.type", "--type-d"},   {"c.", "--add"},
-        {"a.scale", "--scale-a"}, {"b.scale", "--scale-b"},
-        {"d.scale", "--scale-d"}, {"amax_d", "--amax"},
-        {"bias.", "--bias"},      {"gradient", "--gradient"},
-        {"aux.", "--aux"},        {"activation", "--activation"},
-        {"alpha", "--alpha"},     {"beta", "--beta"},
-        {"trans_a", "--trans-a"}, {"trans_b", "--trans-b"},
-        {"compute", "--compute"}, {"fast_accumulation", "--fast-accumulation"},
+        {"a.type", "--type"},
+        {"b.type", "--type-b"},
+        {"d.type", "--type-d"},
+        {"c.", "--add"},
+        {"a.scale", "--scale-a"},
+        {"b.scale", "--scale-b"},
+        {"d.scale", "--scale-d"},
+        {"amax_d", "--amax"},
+        {"bias.", "--bias"},
+        {"gradient", "--gradient"},
+        {"aux.", "--aux"},
+        {"activation", "--activation"},
+        {"alpha", "--alpha"},
+        {"beta", "--beta"},
+        {"trans_a", "--trans-a"},
+        {"trans_b", "--trans-b"},
+        {"compute", "--compute"},
+        {"fast_accumulation", "--fast-accumulation"},
+        {"workspace", "--workspace"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!strncmp(message, names[i].field, strlen(names[i].field)))
@@ -215,7 +220,12 @@ static const char *option_of(const char *message)
 static bool await_product(trp_status sent, const trp_completion *done)
 {
     trp_status status = sent == TRP_OK ? trp_await(done->future, TRP_FOREVER, NULL) : sent;
-    return run_check(status, option_of(trp_error_message()));
+    const char *of = option_of(trp_error_message());
+    if (sent == TRP_E_ARGUMENT && of[0] == '-') {
+        ui_wrong("%s: %s (%s)", of, trp_error_message(), trp_status_name(sent));
+        return false;
+    }
+    return run_check(status, of);
 }
 
 static bool send(matmul *job)
@@ -303,7 +313,7 @@ static check_matmul check_of(const matmul *job)
         .fast_accumulation = job->fast_accumulation,
         .on_gpu = job->run.info.backend != TRP_BACKEND_HOST,
         .alpha = job->alpha.given ? job->alpha : trp_real(1),
-        .beta = beta_of(job),
+        .beta = job->beta,
         .c = optional_view(&o[MATMUL_C]),
         .bias = row_view(&o[MATMUL_BIAS]),
         .activation = job->activation,

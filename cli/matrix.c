@@ -2,12 +2,9 @@
 
 #include "ui.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 matrix_text matrix_describe(const matrix *m)
 {
@@ -21,72 +18,30 @@ matrix_text matrix_describe(const matrix *m)
     return text;
 }
 
-trp_dtype matrix_type_of(const npy_info *shape)
-{
-    static const struct {
-        char kind;
-        uint32_t item_size;
-        trp_dtype type;
-    } types[] = {{'f', 8, TRP_F64}, {'f', 4, TRP_F32}, {'f', 2, TRP_F16}, {'c', 16, TRP_C128},
-                 {'c', 8, TRP_C64}, {'i', 4, TRP_I32}, {'i', 1, TRP_I8},  {'u', 1, TRP_U8}};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (types[i].kind == shape->kind && types[i].item_size == shape->item_size)
-            return types[i].type;
-    }
-    return TRP_DTYPE_NONE;
-}
-
 trp_dtype matrix_dtype(const matrix *m)
 {
-    return matrix_type_of(&m->shape);
+    return m->shape.type;
 }
 
-/* The header, by one of the two. */
-static int open_file(const char *path, npy_info *shape, npy_array *array)
-{
-    char error[256];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-        ui_error("%s: %s", path, strerror(errno));
-        return -1;
-    }
-    if (shape ? npy_read_info(fd, shape, error, sizeof error)
-              : npy_read_array(fd, array, error, sizeof error))
-        return fd;
-    ui_error("%s: %s", path, error);
-    close(fd);
-    return -1;
-}
-
-int matrix_open_file(const char *path, npy_info *shape)
-{
-    return open_file(path, shape, NULL);
-}
-
-int matrix_open_array(const char *path, npy_array *array)
-{
-    return open_file(path, NULL, array);
-}
-
-int matrix_open(const char *path, matrix *m)
+trp_io_file *matrix_open(const char *path, matrix *m)
 {
     memset(m, 0, sizeof *m);
-    int fd = matrix_open_file(path, &m->shape);
+    trp_io_file *file = array_file_open_matrix(path, &m->shape);
     trp_dtype type = matrix_dtype(m);
-    if (fd < 0 || (!m->shape.vector && (type == TRP_F32 || type == TRP_F64)))
-        return fd;
+    if (!file || (!m->shape.vector && (type == TRP_F32 || type == TRP_F64)))
+        return file;
     ui_error("%s: expected a matrix of f32 or f64, got %s", path, matrix_describe(m).s);
-    close(fd);
-    return -1;
+    trp_io_close(file);
+    return NULL;
 }
 
-bool matrix_shape(matrix *m, uint32_t item_size, uint64_t rows, uint64_t cols)
+bool matrix_shape(matrix *m, trp_dtype type, uint64_t rows, uint64_t cols)
 {
     uint64_t bytes;
     memset(m, 0, sizeof *m);
-    m->shape = (npy_info){.kind = 'f', .item_size = item_size, .rows = rows, .cols = cols};
+    m->shape = (file_matrix){.type = type, .rows = rows, .cols = cols};
     if (__builtin_mul_overflow(rows, cols, &bytes) ||
-        __builtin_mul_overflow(bytes, item_size, &bytes) || bytes > INT64_MAX) {
+        __builtin_mul_overflow(bytes, trp_dtype_bits(type) / 8, &bytes) || bytes > INT64_MAX) {
         ui_error("a result of %s is too large for any memory", matrix_describe(m).s);
         return false;
     }
@@ -103,13 +58,9 @@ bool matrix_place(struct run *run, matrix *m)
            run_check(trp_host_alloc(run->device, bytes, &m->data), "getting host memory");
 }
 
-bool matrix_read_file(matrix *m, int fd, const char *path)
+bool matrix_read_file(matrix *m, trp_io_file *file)
 {
-    char error[256];
-    if (m->shape.data_bytes == 0 || npy_read_data(fd, &m->shape, m->data, error, sizeof error))
-        return true;
-    ui_error("%s: %s", path, error);
-    return false;
+    return m->shape.data_bytes == 0 || array_file_read(file, m->data, m->shape.data_bytes);
 }
 
 void matrix_release(struct run *run, matrix *m)
@@ -160,11 +111,11 @@ static double random_element(uint64_t seed, uint64_t i)
     return (double)(z >> 11) * 0x1p-52 - 1.0;
 }
 
-void matrix_randomise(const npy_info *shape, void *data, uint64_t seed)
+void matrix_randomise(const file_matrix *shape, void *data, uint64_t seed)
 {
     uint64_t count = shape->rows * shape->cols;
     for (uint64_t i = 0; i < count; i++) {
-        if (shape->item_size == 8)
+        if (shape->type == TRP_F64)
             ((double *)data)[i] = random_element(seed, i);
         else
             ((float *)data)[i] = (float)random_element(seed, i);

@@ -68,8 +68,8 @@ static int check_together(const struct command *command, norm *job, const given 
                               g->epsilon);
     job->epsilon.given = g->epsilon != NULL;
     if (g->activation && !layer_read_activation(g->activation, &job->activation))
-        return options_reject(command, "--activation: expected %s, got '%s'", LAYER_ACTIVATIONS,
-                              g->activation);
+        return options_reject(command, "--activation: expected %s, got '%s'%s", LAYER_ACTIVATIONS,
+                              g->activation, layer_activation_hint(g->activation).s);
     int status = check_gradient(command, job, g);
     /* A gradient needs statistics: of X, unless those that a batch had are given. */
     if (g->dy && !(job->mode == TRP_DNN_BATCH && (g->mean || g->inv_variance)))
@@ -80,8 +80,7 @@ static int check_together(const struct command *command, norm *job, const given 
 /* What is made, whether or not it is written. */
 static void set_made(norm *job, int which, const char *name, const char *path)
 {
-    job->layer.tensor[which] =
-        (tensor){.use = OPERAND_OUTPUT, .option = name, .path = path, .fd = -1};
+    job->layer.tensor[which] = (tensor){.use = OPERAND_OUTPUT, .option = name, .path = path};
 }
 
 /* Training makes statistics. */

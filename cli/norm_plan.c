@@ -10,7 +10,7 @@ double norm_epsilon(const norm *job)
 
 uint64_t norm_index(const norm *job, const int64_t *dim, uint64_t at)
 {
-    const npy_array *x = &job->layer.tensor[NORM_X].file;
+    const file_array *x = &job->layer.tensor[NORM_X].file;
     uint64_t index = 0, step = 1;
     for (uint32_t i = x->rank; i-- > 0;) {
         index += dim[i] == 1 ? 0 : at % x->dim[i] * step;

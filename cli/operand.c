@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Layouts. */
 
@@ -79,7 +78,7 @@ static bool convert(const operand *o, const layout *from, const void *source, co
 
 trp_dtype operand_file_type(const operand *o)
 {
-    return matrix_type_of(&o->file);
+    return o->file.type;
 }
 
 operand_text operand_describe(const operand *o)
@@ -90,12 +89,22 @@ operand_text operand_describe(const operand *o)
     return text;
 }
 
-bool operand_open(operand *o)
+bool operand_open_all(operand *all, size_t count)
 {
-    if (o->use != OPERAND_INPUT || !o->path)
-        return true;
-    o->fd = matrix_open_file(o->path, &o->file);
-    return o->fd >= 0;
+    for (size_t i = 0; i < count; i++) {
+        const operand *o = &all[i];
+        if (o->use == OPERAND_OUTPUT && o->path && !array_file_try_write(o->path))
+            return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        operand *o = &all[i];
+        if (o->use != OPERAND_INPUT || !o->path)
+            continue;
+        o->source = array_file_open_matrix(o->path, &o->file);
+        if (!o->source)
+            return false;
+    }
+    return true;
 }
 
 static bool is_complex(trp_dtype type)
@@ -118,8 +127,8 @@ bool operand_lay_out(operand *o, trp_dtype type, bool row_major, uint64_t unit)
     uint64_t ld, bytes;
     *l = (layout){.type = type, .rows = o->file.rows, .cols = o->file.cols, .row_major = row_major};
     if (o->use == OPERAND_INPUT && !operand_can_convert(operand_file_type(o), type)) {
-        ui_error("%s: expected elements that can be made %s; %s", o->option, trp_dtype_name(type),
-                 operand_describe(o).s);
+        ui_error("%s: expected elements that can be made %s; %s; convert it with .astype(%s)",
+                 o->option, trp_dtype_name(type), operand_describe(o).s, array_file_numpy(type));
         return false;
     }
     if (__builtin_add_overflow(line_length(l), unit - 1, &ld) ||
@@ -135,41 +144,29 @@ bool operand_lay_out(operand *o, trp_dtype type, bool row_major, uint64_t unit)
     return true;
 }
 
-void operand_file_kind(trp_dtype type, char *kind, uint32_t *item_size)
+trp_dtype operand_type_in_file(trp_dtype type)
 {
-    static const struct {
-        trp_dtype type;
-        char kind;
-        uint32_t item_size;
-    } kinds[] = {{TRP_F64, 'f', 8},   {TRP_F16, 'f', 2}, {TRP_I32, 'i', 4}, {TRP_I8, 'i', 1},
-                 {TRP_C128, 'c', 16}, {TRP_C64, 'c', 8}, {TRP_U8, 'u', 1}};
-    *kind = 'f';
-    *item_size = 4; /* f32, and what is widened to it */
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (kinds[i].type == type) {
-            *kind = kinds[i].kind;
-            *item_size = kinds[i].item_size;
-        }
+    static const trp_dtype taken[] = {TRP_F64, TRP_F16, TRP_I32, TRP_I8, TRP_C128, TRP_C64, TRP_U8};
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        if (taken[i] == type)
+            return type;
     }
+    return TRP_F32; /* and what is widened to it */
 }
 
 bool operand_shape_output(operand *o, trp_dtype type, uint64_t rows, uint64_t cols, bool vector)
 {
     matrix m;
-    char kind;
-    uint32_t item_size;
-    operand_file_kind(type, &kind, &item_size);
-    if (!matrix_shape(&m, item_size, rows, cols))
+    if (!matrix_shape(&m, operand_type_in_file(type), rows, cols))
         return false;
     o->file = m.shape;
-    o->file.kind = kind;
     o->file.vector = vector;
     return true;
 }
 
 void operand_set_number(operand *o, operand_use use, const char *name, double value)
 {
-    *o = (operand){.use = use, .option = name, .number = value, .fd = -1};
+    *o = (operand){.use = use, .option = name, .number = value};
     o->layout =
         (layout){.type = TRP_F32, .rows = 1, .cols = 1, .row_major = true, .ld = 1, .bytes = 4};
 }
@@ -205,24 +202,19 @@ bool operand_place(struct run *run, operand *o)
 
 void operand_release(struct run *run, operand *o)
 {
-    if (o->use != OPERAND_ABSENT && o->fd >= 0)
-        close(o->fd);
+    trp_io_close(o->source);
     if (o->buffer.id)
         run_check(trp_buffer_free(run->device, o->buffer), "giving device memory back");
     if (o->data)
         run_check(trp_host_free(run->device, o->data), "giving host memory back");
     free(o->file_data);
-    *o = (operand){.fd = -1};
+    *o = (operand){0};
 }
 
 bool operand_read(operand *o)
 {
-    char error[256];
     void *to = o->file_data ? o->file_data : o->data;
-    if (!to || npy_read_data(o->fd, &o->file, to, error, sizeof error))
-        return true;
-    ui_error("%s: %s", o->path, error);
-    return false;
+    return !to || array_file_read(o->source, to, o->file.data_bytes);
 }
 
 bool operand_convert(operand *o)
@@ -257,14 +249,10 @@ bool operand_download(struct run *run, const operand *o)
 
 bool operand_write(operand *o)
 {
-    char error[256];
     layout f = file_layout(o);
     if (o->file_data && !convert(o, &o->layout, o->data, &f, o->file_data))
         return false;
-    if (npy_write(o->path, &o->file, o->file_data ? o->file_data : o->data, error, sizeof error))
-        return true;
-    ui_error("%s", error);
-    return false;
+    return array_file_write_matrix(o->path, &o->file, o->file_data ? o->file_data : o->data);
 }
 
 /* Views. */

@@ -26,16 +26,17 @@ typedef struct operand {
     const char *option; /* for messages: "--bias"; of A, B and D their place, "A" */
     const char *path;   /* NULL: a number, without a file */
     double number;
-    int fd; /* of an input's file; -1: none */
-    npy_info file;
+    trp_io_file *source; /* an input's file; NULL: none */
+    file_matrix file;
     layout layout;     /* on the device */
     void *file_data;   /* as in the file, where that differs from: */
     void *data;        /* trp_host_alloc(), as on the device; NULL for one without elements */
     trp_buffer buffer; /* likewise */
 } operand;
 
-/* Opens an input's file and reads its header; tells what is wrong. */
-bool operand_open(operand *o);
+/* Tries whether outputs can be written, before anything is read; then opens the files of inputs and
+ * reads their headers. Tells what is wrong. */
+bool operand_open_all(operand *all, size_t count);
 
 trp_dtype operand_file_type(const operand *o);
 
@@ -50,7 +51,7 @@ operand_text operand_describe(const operand *o);
 bool operand_can_convert(trp_dtype from, trp_dtype to);
 
 /* What a type is written as: bf16 and fp8 are widened to f32. */
-void operand_file_kind(trp_dtype type, char *kind, uint32_t *item_size);
+trp_dtype operand_type_in_file(trp_dtype type);
 
 /* Settles how it lies on the device: lines are padded to `unit` elements. False, and told, if it is
  * too large or can't be converted to `type`. */

@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include "spell.h"
 #include "ui.h"
 
 #include <errno.h>
@@ -9,9 +10,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct {
+    options_visitor visit; /* NULL: options are parsed */
+    void *user;
+} visit_all;
+
+void options_visit(int (*run)(int argc, char **argv), options_visitor visit, void *user)
+{
+    char name[] = "";
+    char *argv[] = {name, NULL};
+    visit_all.visit = visit;
+    visit_all.user = user;
+    run(1, argv);
+    visit_all.visit = NULL;
+}
+
 int options_reject(const struct command *command, const char *format, ...)
 {
-    char message[256];
+    char message[512];
     va_list args;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
@@ -42,6 +58,27 @@ static void show_help(const struct command *command)
         show_option(o->letter, o->name, o->argument, o->help);
     }
     show_option('h', "help", NULL, "show this");
+    if (command->show_more)
+        command->show_more();
+}
+
+/* ", did you mean '--check'?" */
+static spell_text option_hint(const struct command *command, const char *arg)
+{
+    const size_t dashes = strspn(arg, "-");
+    spell s = spell_begin(arg + dashes, strcspn(arg + dashes, "="));
+    for (size_t i = 0; i < command->option_count; i++)
+        spell_try(&s, command->options[i].name);
+    spell_try(&s, "help");
+    return spell_hint(&s, "--");
+}
+
+static spell_text value_hint(const option *o, const char *value)
+{
+    spell s = spell_begin(value, strlen(value));
+    if (o->choices)
+        spell_try_all(&s, o->choices);
+    return spell_hint(&s, "");
 }
 
 /* The option that an argument names, with *value set if it holds one ("--name=value", "-lvalue").
@@ -148,7 +185,8 @@ static bool parse_option(const struct command *command, int argc, char **argv, i
     const char *value;
     const option *o = find_option(command, arg, &value);
     if (!o) {
-        *status = options_reject(command, "unknown option '%s'", arg);
+        *status =
+            options_reject(command, "unknown option '%s'%s", arg, option_hint(command, arg).s);
         return false;
     }
     if (o->kind == OPTION_FLAG && value) {
@@ -163,8 +201,8 @@ static bool parse_option(const struct command *command, int argc, char **argv, i
         value = argv[++*i];
     }
     if (!store(o, value)) {
-        *status =
-            options_reject(command, "--%s: expected %s, got '%s'", o->name, o->argument, value);
+        *status = options_reject(command, "--%s: expected %s, got '%s'%s", o->name, o->argument,
+                                 value, value_hint(o, value).s);
         return false;
     }
     return true;
@@ -174,6 +212,11 @@ bool options_parse(const struct command *command, int argc, char **argv, int *st
 {
     int operands = 0;
     bool options_over = false;
+    if (visit_all.visit) {
+        visit_all.visit(visit_all.user, command);
+        *status = EXIT_DONE;
+        return false;
+    }
     for (int i = 1; i < argc; i++) {
         if (!options_over && !strcmp(argv[i], "--")) {
             options_over = true;

@@ -27,6 +27,8 @@ typedef struct option_texts {
     size_t count;
 } option_texts;
 
+/* The name of an argument also says what shells complete it with: files for FILE, PACK, or a name
+ * with an ending (C.npy); folders for DIR; the words of a|b|c; else nothing. */
 typedef struct option {
     char letter; /* 0: none */
     const char *name;
@@ -40,13 +42,20 @@ typedef struct option {
 /* A command, as its help text shows it. */
 struct command {
     const char *name;
-    const char *operands; /* "A.npy B.npy -o C.npy" */
-    const char *about;    /* lines of text */
+    const char
+        *operands;     /* "A.npy B.npy -o C.npy"; completed by its first word, as arguments are */
+    const char *about; /* lines of text */
     const option *options;
     size_t option_count;
     int operand_count; /* at least so many; parsing moves them to argv[1] ..., with a NULL behind */
-    int optional_count; /* so many more may follow */
+    int optional_count;      /* so many more may follow */
+    void (*show_more)(void); /* prints what the help text has behind the options; NULL: nothing */
 };
+
+/* Has options_parse() hand the table to a visitor, in place of parsing. `run` is the function of a
+ * command; what it returns is of no account. */
+typedef void (*options_visitor)(void *user, const struct command *command);
+void options_visit(int (*run)(int argc, char **argv), options_visitor visit, void *user);
 
 /* Parses "--name value", "--name=value", "-l value", "-lvalue", "--" and --help. If it returns
  * false the command ends with *status: the help was shown, or a mistake told on standard error. */

@@ -103,7 +103,7 @@ static bool read_geometry(pool *job)
         return false;
     for (uint32_t i = 0; i < job->dims; i++) {
         if (r->pre_pad[i] >= r->window[i] || r->post_pad[i] >= r->window[i]) {
-            ui_error("--%s: expected less than the window, %" PRId64 ", got '%s'",
+            ui_wrong("--%s: expected less than the window, %" PRId64 ", got '%s'",
                      r->pre_pad[i] >= r->window[i] || !w.pad_after ? "pad" : "pad-after",
                      r->window[i],
                      r->pre_pad[i] >= r->window[i] || !w.pad_after ? w.pad : w.pad_after);
@@ -123,7 +123,7 @@ static bool find_places(pool *job)
         int64_t size = (int64_t)x->file.dim[2 + i];
         int64_t padded = size + r->pre_pad[i] + r->post_pad[i];
         if (size < 1 || r->window[i] > padded) {
-            ui_error("--window: expected one that fits into dimension %u and its padding, %" PRId64
+            ui_wrong("--window: expected one that fits into dimension %u and its padding, %" PRId64
                      ", got %" PRId64 "; %s",
                      2 + i, padded, r->window[i], tensor_describe(x).s);
             return false;
@@ -143,7 +143,7 @@ static void need_y(pool *job)
     tensor *y = &job->layer.tensor[POOL_Y];
     if (job->backward && job->mode == TRP_DNN_POOL_MAX &&
         job->layer.tensor[POOL_INDEX].use == OPERAND_ABSENT)
-        *y = (tensor){.use = OPERAND_OUTPUT, .option = "Y", .fd = -1};
+        *y = (tensor){.use = OPERAND_OUTPUT, .option = "Y"};
 }
 
 static trp_dtype index_type(const pool *job)
@@ -171,7 +171,8 @@ static bool lay_out(pool *job)
                 : i != POOL_X && !tensor_expect_dims(&t[i], rank, job->y, "a window each"))
             return false;
         if (i == POOL_INDEX && tensor_file_type(&t[i]) != type) {
-            ui_error("--index: expected %s; %s", trp_dtype_name(type), tensor_describe(&t[i]).s);
+            ui_error("--index: expected %s; %s; convert it with .astype(%s)", trp_dtype_name(type),
+                     tensor_describe(&t[i]).s, array_file_numpy(type));
             return false;
         }
         if (!tensor_lay_out(&t[i], type, order))

@@ -24,7 +24,7 @@ uint32_t sizes_read(const char *name, const char *text, int64_t out[SIZES_MAX])
         at = sizes_next(at, &out[count++]);
     if (at && !*at)
         return count;
-    ui_error("--%s: expected up to four numbers like 8,3,3 below 2^31, got '%s'", name, text);
+    ui_wrong("--%s: expected up to four numbers like 8,3,3 below 2^31, got '%s'", name, text);
     return 0;
 }
 
@@ -35,7 +35,7 @@ bool sizes_each(const char *name, const char *text, uint32_t dims, int64_t *out)
     if (!text || count == 0)
         return count > 0;
     if (count != 1 && count != dims) {
-        ui_error("--%s: expected %u numbers, one for each size of the images, got '%s'", name, dims,
+        ui_wrong("--%s: expected %u numbers, one for each size of the images, got '%s'", name, dims,
                  text);
         return false;
     }

@@ -6,25 +6,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Shapes. */
 
 trp_dtype tensor_file_type(const tensor *t)
 {
-    const npy_info element = {.kind = t->file.kind, .item_size = t->file.item_size};
-    return matrix_type_of(&element);
+    return t->file.type;
 }
 
-tensor_text tensor_shape_text(const npy_array *array)
+tensor_text tensor_shape_text(const file_array *array)
 {
     tensor_text text;
     size_t at = 0;
-    const npy_info element = {.kind = array->kind, .item_size = array->item_size};
     for (uint32_t i = 0; i < array->rank; i++)
         at += (size_t)snprintf(text.s + at, sizeof text.s - at, "%s%" PRIu64, i ? " x " : "",
                                array->dim[i]);
-    snprintf(text.s + at, sizeof text.s - at, " %s", trp_dtype_name(matrix_type_of(&element)));
+    snprintf(text.s + at, sizeof text.s - at, " %s", trp_dtype_name(array->type));
     return text;
 }
 
@@ -47,12 +44,22 @@ static bool expect_small(const tensor *t)
     return true;
 }
 
-bool tensor_open(tensor *t)
+bool tensor_open_all(tensor *all, size_t count)
 {
-    if (t->use != OPERAND_INPUT || !t->path)
-        return true;
-    t->fd = matrix_open_array(t->path, &t->file);
-    return t->fd >= 0 && expect_small(t);
+    for (size_t i = 0; i < count; i++) {
+        const tensor *t = &all[i];
+        if (t->use == OPERAND_OUTPUT && t->path && !array_file_try_write(t->path))
+            return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        tensor *t = &all[i];
+        if (t->use != OPERAND_INPUT || !t->path)
+            continue;
+        t->source = array_file_open(t->path, &t->file);
+        if (!t->source || !expect_small(t))
+            return false;
+    }
+    return true;
 }
 
 bool tensor_expect_rank(const tensor *t, uint32_t least, uint32_t most, const char *what)
@@ -83,8 +90,7 @@ bool tensor_expect_dims(const tensor *t, uint32_t rank, const int64_t *dim, cons
 bool tensor_shape_output(tensor *t, trp_dtype type, uint32_t rank, const int64_t *dim)
 {
     uint64_t bytes;
-    t->file = (npy_array){.rank = rank};
-    operand_file_kind(type, &t->file.kind, &t->file.item_size);
+    t->file = (file_array){.type = operand_type_in_file(type), .rank = rank};
     bytes = 8; /* no type has more */
     for (uint32_t i = 0; i < rank; i++) {
         t->file.dim[i] = (uint64_t)dim[i];
@@ -94,7 +100,7 @@ bool tensor_shape_output(tensor *t, trp_dtype type, uint32_t rank, const int64_t
             return false;
         }
     }
-    t->file.data_bytes = tensor_elements(t) * t->file.item_size;
+    t->file.data_bytes = tensor_elements(t) * (trp_dtype_bits(t->file.type) / 8);
     return true;
 }
 
@@ -136,8 +142,8 @@ bool tensor_lay_out(tensor *t, trp_dtype type, tensor_order order)
     trp_dnn_tensor *d = &t->device;
     *d = in_file(t);
     if (t->use == OPERAND_INPUT && t->path && !operand_can_convert(d->type, type)) {
-        ui_error("%s: expected elements that can be made %s; %s", t->option, trp_dtype_name(type),
-                 tensor_describe(t).s);
+        ui_error("%s: expected elements that can be made %s; %s; convert it with .astype(%s)",
+                 t->option, trp_dtype_name(type), tensor_describe(t).s, array_file_numpy(type));
         return false;
     }
     d->type = type;
@@ -280,24 +286,19 @@ bool tensor_place(struct run *run, tensor *t)
 
 void tensor_release(struct run *run, tensor *t)
 {
-    if (t->use != OPERAND_ABSENT && t->fd >= 0)
-        close(t->fd);
+    trp_io_close(t->source);
     if (t->device.buffer.id)
         run_check(trp_buffer_free(run->device, t->device.buffer), "giving device memory back");
     if (t->data)
         run_check(trp_host_free(run->device, t->data), "giving host memory back");
     free(t->file_data);
-    *t = (tensor){.fd = -1};
+    *t = (tensor){0};
 }
 
 bool tensor_read(tensor *t)
 {
-    char error[256];
     void *to = t->file_data ? t->file_data : t->data;
-    if (!to || npy_read_array_data(t->fd, &t->file, to, error, sizeof error))
-        return true;
-    ui_error("%s: %s", t->path, error);
-    return false;
+    return !to || array_file_read(t->source, to, t->file.data_bytes);
 }
 
 bool tensor_convert(tensor *t)
@@ -326,13 +327,8 @@ bool tensor_download(struct run *run, const tensor *t)
 
 bool tensor_write(tensor *t)
 {
-    char error[256];
     trp_dnn_tensor f = in_file(t);
     if (t->file_data && !convert(t, &t->device, t->data, &f, t->file_data))
         return false;
-    if (npy_write_array(t->path, &t->file, t->file_data ? t->file_data : t->data, error,
-                        sizeof error))
-        return true;
-    ui_error("%s", error);
-    return false;
+    return array_file_write(t->path, &t->file, t->file_data ? t->file_data : t->data);
 }

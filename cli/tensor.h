@@ -15,18 +15,19 @@ typedef enum tensor_order {
 
 typedef struct tensor {
     operand_use use;
-    const char *option; /* for messages: "--bias", "X" */
-    const char *path;   /* NULL: lies on the device only */
-    int fd;             /* of an input's file; -1: none */
-    npy_array file;
+    const char *option;  /* for messages: "--bias", "X" */
+    const char *path;    /* NULL: lies on the device only */
+    trp_io_file *source; /* an input's file; NULL: none */
+    file_array file;
     trp_dnn_tensor device; /* packed */
     uint64_t bytes;        /* on the device */
     void *file_data;       /* as in the file, where that differs from: */
     void *data;            /* trp_host_alloc(), as on the device; NULL for one without elements */
 } tensor;
 
-/* Opens an input's file and reads its header; tells what is wrong. */
-bool tensor_open(tensor *t);
+/* Tries whether outputs can be written, before anything is read; then opens the files of inputs and
+ * reads their headers. Tells what is wrong. */
+bool tensor_open_all(tensor *all, size_t count);
 
 trp_dtype tensor_file_type(const tensor *t);
 
@@ -35,7 +36,7 @@ typedef struct tensor_text {
     char s[320];
 } tensor_text;
 tensor_text tensor_describe(const tensor *t);
-tensor_text tensor_shape_text(const npy_array *array); /* "2 x 3 x 4 f32" */
+tensor_text tensor_shape_text(const file_array *array); /* "2 x 3 x 4 f32" */
 
 /* Whether an input has so many dimensions; told if not. `what` names them: "n x c x spatial". */
 bool tensor_expect_rank(const tensor *t, uint32_t least, uint32_t most, const char *what);

@@ -164,7 +164,6 @@ static trp_status multiply(tune *t, const trp_matmul_request *request, trp_tune 
     uint64_t began = ui_now();
     int sent = 0;
     r.tune = how;
-    r.header.wait_ns = TRP_FOREVER;
     while (sent < times && status == TRP_OK) {
         status = trp_matmul(t->run.matmul, &r, &done[sent]);
         sent += status == TRP_OK;

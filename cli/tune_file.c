@@ -7,6 +7,7 @@
 #include "tune.h"
 
 #include "options.h"
+#include "lines.h"
 #include "ui.h"
 
 #include <errno.h>
@@ -357,33 +358,22 @@ static bool add_problem(tune_problem **all, size_t *count, const tune_problem *p
 
 bool tune_read_file(const char *path, tune_problem **out, size_t *count)
 {
-    char *line = NULL, error[256];
-    size_t room = 0;
+    char error[256];
     bool ok = true;
+    line_reader l;
     *out = NULL;
     *count = 0;
-    FILE *file = fopen(path, "re");
-    if (!file) {
-        ui_error("%s: %s", path, strerror(errno));
-        return false;
-    }
-    for (int number = 1; ok && getline(&line, &room, file) >= 0; number++) {
+    for (bool open = lines_begin(&l, path); open && ok && lines_next(&l);) {
         tune_problem p;
-        ok = tune_parse_line(line, &p, error, sizeof error);
+        ok = tune_parse_line(l.line, &p, error, sizeof error);
         if (!ok)
-            ui_error("%s:%d: %s", path, number, error);
+            ui_error("%s:%d: %s", path, l.number, error);
         bool any = ok && p.line != 0;
-        p.line = number;
+        p.line = l.number;
         if (any && !add_problem(out, count, &p)) {
             ui_error("%s: out of memory", path);
             ok = false;
         }
     }
-    if (ok && ferror(file)) {
-        ui_error("%s: %s", path, strerror(errno));
-        ok = false;
-    }
-    free(line);
-    fclose(file);
-    return ok;
+    return lines_end(&l) && ok;
 }

@@ -1,11 +1,13 @@
 #include "ui.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,10 +17,22 @@
 #define SGR_BOLD   "\033[1m"
 #define SGR_OFF    "\033[0m"
 
+enum { PROGRESS_TEXT = 160, TICK_MS = 250, NS_PER_SECOND = 1000000000 };
+
 static struct {
-    bool terminal, colour, utf8, quiet;
-    bool progress; /* a progress line stands on the terminal */
-} ui;
+    bool terminal, colour, utf8, quiet, wrong;
+    bool to_stderr; /* the report: results take standard output */
+
+    /* The progress line, on standard error. */
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    pthread_t ticker;
+    bool progress_wanted;         /* standard error is a terminal */
+    bool ticking, ending;         /* the ticker runs; it is to end */
+    bool standing;                /* a progress line stands on the terminal */
+    char progress[PROGRESS_TEXT]; /* empty: nothing is being done */
+    uint64_t began, done, total;  /* of that; total 0: not known */
+} ui = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
 
 /* Whether the locale's character set is UTF-8, by the variables in the order POSIX gives them. The
  * locale itself stays "C": the commands print numbers as programs read them. */
@@ -39,7 +53,9 @@ void ui_init(void)
 {
     const char *no_colour = getenv("NO_COLOR");
     const char *term = getenv("TERM");
-    ui.terminal = isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
+    bool obeys = term && strcmp(term, "dumb") != 0;
+    ui.terminal = isatty(STDOUT_FILENO) && obeys;
+    ui.progress_wanted = isatty(STDERR_FILENO) && obeys;
     ui.colour = ui.terminal && !(no_colour && *no_colour);
     ui.utf8 = locale_is_utf8();
     if (!ui.terminal)
@@ -54,6 +70,17 @@ bool ui_is_terminal(void)
 void ui_set_quiet(bool quiet)
 {
     ui.quiet = quiet;
+}
+
+void ui_report_to_stderr(void)
+{
+    ui.to_stderr = true;
+    ui.colour = ui.colour && ui.progress_wanted;
+}
+
+bool ui_was_wrong(void)
+{
+    return ui.wrong;
 }
 
 uint64_t ui_now(void)
@@ -131,11 +158,132 @@ const char *ui_mark_text(ui_mark mark)
     return ui.colour ? marks[mark].coloured : marks[mark].utf8;
 }
 
+/* The progress line. */
+
+uint32_t ui_columns(int fd)
+{
+    struct winsize size = {0};
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+size_t ui_cut(const char *text, size_t length, size_t columns)
+{
+    size_t i = 0, used = 0;
+    for (; i < length; i++) {
+        used += ((unsigned char)text[i] & 0xc0) != 0x80;
+        if (used > columns)
+            break;
+    }
+    return i;
+}
+
+/* ui.lock is held. A line that wraps could not be cleared, so it is cut to the terminal. */
+static void draw_progress(void)
+{
+    char line[PROGRESS_TEXT + 64];
+    const uint64_t took = ui_now() - ui.began;
+    size_t length = (size_t)snprintf(line, sizeof line, "%s ...", ui.progress);
+    if (ui.total > 0)
+        length += (size_t)snprintf(line + length, sizeof line - length, " %.0f %%",
+                                   100 * (double)ui.done / (double)ui.total);
+    if (took >= NS_PER_SECOND)
+        length += (size_t)snprintf(line + length, sizeof line - length, " %" PRIu64 " s",
+                                   took / NS_PER_SECOND);
+    const size_t columns = ui_columns(STDERR_FILENO);
+    fprintf(stderr, "\r\033[K%.*s", (int)ui_cut(line, length, columns > 1 ? columns - 1 : 1), line);
+    fflush(stderr);
+    ui.standing = true;
+}
+
+/* ui.lock is held. */
 static void clear_progress(void)
 {
-    if (ui.progress)
-        fputs("\r\033[K", stdout);
-    ui.progress = false;
+    if (ui.standing)
+        fputs("\r\033[K", stderr);
+    ui.standing = false;
+    ui.progress[0] = '\0';
+}
+
+/* Keeps the seconds of the line going while the command waits for a library or a file. */
+static void *tick(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&ui.lock);
+    while (!ui.ending) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += TICK_MS * 1000000L;
+        until.tv_sec += until.tv_nsec / NS_PER_SECOND;
+        until.tv_nsec %= NS_PER_SECOND;
+        pthread_cond_timedwait(&ui.change, &ui.lock, &until);
+        if (!ui.ending && ui.progress[0] && ui_now() - ui.began >= NS_PER_SECOND)
+            draw_progress();
+    }
+    pthread_mutex_unlock(&ui.lock);
+    return NULL;
+}
+
+void ui_progress(const char *format, ...)
+{
+    if (ui.quiet || !ui.progress_wanted)
+        return;
+    va_list args;
+    va_start(args, format);
+    pthread_mutex_lock(&ui.lock);
+    vsnprintf(ui.progress, sizeof ui.progress, format, args);
+    ui.began = ui_now();
+    ui.done = ui.total = 0;
+    if (!ui.ticking)
+        ui.ticking = pthread_create(&ui.ticker, NULL, tick, NULL) == 0;
+    draw_progress();
+    pthread_mutex_unlock(&ui.lock);
+    va_end(args);
+}
+
+void ui_progress_part(uint64_t done, uint64_t total)
+{
+    if (ui.quiet || !ui.progress_wanted)
+        return;
+    pthread_mutex_lock(&ui.lock);
+    ui.done = done < total ? done : total;
+    ui.total = total;
+    pthread_mutex_unlock(&ui.lock);
+}
+
+void ui_end(void)
+{
+    pthread_mutex_lock(&ui.lock);
+    clear_progress();
+    fflush(stderr);
+    bool ticking = ui.ticking;
+    ui.ticking = false;
+    ui.ending = true;
+    pthread_cond_signal(&ui.change);
+    pthread_mutex_unlock(&ui.lock);
+    if (ticking)
+        pthread_join(ui.ticker, NULL);
+}
+
+/* Lines. */
+
+static FILE *report(void)
+{
+    return ui.to_stderr ? stderr : stdout;
+}
+
+/* Begins and ends a line of the report: a progress line gives its place to it. */
+static void begin_line(void)
+{
+    pthread_mutex_lock(&ui.lock);
+    clear_progress();
+    if (!ui.to_stderr)
+        fflush(stderr);
+}
+
+static void end_line(void)
+{
+    putc('\n', report());
+    pthread_mutex_unlock(&ui.lock);
 }
 
 void ui_heading(const char *format, ...)
@@ -144,10 +292,11 @@ void ui_heading(const char *format, ...)
         return;
     va_list args;
     va_start(args, format);
-    clear_progress();
-    fputs(ui.colour ? SGR_BOLD : "", stdout);
-    vprintf(format, args);
-    puts(ui.colour ? SGR_OFF : "");
+    begin_line();
+    fputs(ui.colour ? SGR_BOLD : "", report());
+    vfprintf(report(), format, args);
+    fputs(ui.colour ? SGR_OFF : "", report());
+    end_line();
     va_end(args);
 }
 
@@ -157,10 +306,10 @@ void ui_step(ui_mark mark, const char *label, uint64_t ns, const char *format, .
         return;
     va_list args;
     va_start(args, format);
-    clear_progress();
-    printf("%s %-14s %9s   ", ui_mark_text(mark), label, ns ? ui_duration(ns).s : "");
-    vprintf(format, args);
-    putchar('\n');
+    begin_line();
+    fprintf(report(), "%s %-14s %9s   ", ui_mark_text(mark), label, ns ? ui_duration(ns).s : "");
+    vfprintf(report(), format, args);
+    end_line();
     va_end(args);
 }
 
@@ -170,10 +319,10 @@ void ui_note(const char *label, const char *format, ...)
         return;
     va_list args;
     va_start(args, format);
-    clear_progress();
-    printf("%s   %-12s %9s   ", ui_mark_text(UI_NONE), label, "");
-    vprintf(format, args);
-    putchar('\n');
+    begin_line();
+    fprintf(report(), "%s   %-12s %9s   ", ui_mark_text(UI_NONE), label, "");
+    vfprintf(report(), format, args);
+    end_line();
     va_end(args);
 }
 
@@ -183,35 +332,36 @@ void ui_line(const char *format, ...)
         return;
     va_list args;
     va_start(args, format);
-    clear_progress();
-    vprintf(format, args);
-    putchar('\n');
+    begin_line();
+    vfprintf(report(), format, args);
+    end_line();
     va_end(args);
 }
 
-void ui_progress(const char *format, ...)
+static void complain(const char *format, va_list args)
 {
-    if (ui.quiet || !ui.terminal)
-        return;
-    char text[72]; /* a line that wraps could not be cleared */
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    pthread_mutex_lock(&ui.lock);
     clear_progress();
-    printf("%s ...", text);
     fflush(stdout);
-    ui.progress = true;
+    fputs("troupe: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    pthread_mutex_unlock(&ui.lock);
 }
 
 void ui_error(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    clear_progress();
-    fflush(stdout);
-    fputs("troupe: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    complain(format, args);
     va_end(args);
+}
+
+void ui_wrong(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    complain(format, args);
+    va_end(args);
+    ui.wrong = true;
 }

@@ -1,5 +1,7 @@
-/* What the commands show: human units, marks, step lines, errors. Colour and the progress line only
- * appear on a terminal, and colour not where NO_COLOR is set. */
+/* What the commands show: human units, marks, step lines, errors. The report goes to standard
+ * output, or to standard error where results take that; errors and the progress line go to standard
+ * error. Colour and the progress line only appear on a terminal, and colour not where NO_COLOR is
+ * set. */
 #ifndef TRP_CLI_UI_H
 #define TRP_CLI_UI_H
 
@@ -19,8 +21,14 @@ typedef enum ui_mark {
     UI_ABSENT, /* not there, and that need not matter */
 } ui_mark;
 
-/* Looks at the terminal and the environment; call it first. */
+/* Looks at the terminals and the environment; call it first. */
 void ui_init(void);
+
+/* Takes the progress line away; call it last. */
+void ui_end(void);
+
+/* From here on the report goes to standard error: standard output takes an array. */
+void ui_report_to_stderr(void);
 
 /* Whether standard output is a terminal that obeys cursor commands. */
 bool ui_is_terminal(void);
@@ -53,10 +61,26 @@ void ui_note(const char *label, const char *format, ...) __attribute__((format(p
 /* A plain line. */
 void ui_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What is being done right now; the next line that is printed takes its place. */
+/* What is being done right now, on standard error if that is a terminal, with the seconds that it
+ * has taken; the next line that is printed takes its place. */
 void ui_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* How far that is. Any thread. */
+void ui_progress_part(uint64_t done, uint64_t total);
 
 /* "troupe: ..." on standard error, also when quiet. */
 void ui_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same for a wrong value on the command line, which may be found only once files are open: a
+ * command that fails then ends with EXIT_USAGE. */
+void ui_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
+bool ui_was_wrong(void);
+
+/* Columns of a terminal; 80 for what is none. */
+uint32_t ui_columns(int fd);
+
+/* Bytes of a text that fill at most `columns` columns; names hold UTF-8, whose further bytes take
+ * none. */
+size_t ui_cut(const char *text, size_t length, size_t columns);
 
 #endif

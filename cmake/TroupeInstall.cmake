@@ -4,10 +4,20 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS troupe troupe_static EXPORT TroupeTargets)
 install(TARGETS troupe-worker DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/troupe)
-install(DIRECTORY include/troupe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(FILES ${PROJECT_BINARY_DIR}/include/troupe/declarations.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe)
+install(DIRECTORY include/troupe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
+        PATTERN "*.h" PATTERN "*.hpp")
 if(TROUPE_BUILD_CLI)
   install(TARGETS troupe-command)
   install(FILES docs/man/troupe.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  if(TARGET troupe-completions)
+    install(FILES ${PROJECT_BINARY_DIR}/share/completions/troupe.bash
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME troupe)
+    install(FILES ${PROJECT_BINARY_DIR}/share/completions/_troupe
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+    install(FILES ${PROJECT_BINARY_DIR}/share/completions/troupe.fish
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+  endif()
 endif()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
@@ -36,6 +46,12 @@ install(FILES ${PROJECT_BINARY_DIR}/TroupeConfig.cmake ${PROJECT_BINARY_DIR}/Tro
         DESTINATION ${package_dir})
 install(EXPORT TroupeTargets NAMESPACE Troupe:: DESTINATION ${package_dir})
 
-# pkg-config --cflags --libs troupe
-configure_file(cmake/troupe.pc.in ${PROJECT_BINARY_DIR}/troupe.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/troupe.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# pkg-config [--static] --cflags --libs troupe. lib/troupe has libtroupe.a without the shared library
+# beside it, which a linker would prefer.
+foreach(name troupe troupe-libdir)
+  configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/static)
+file(CREATE_LINK ../libtroupe.a ${PROJECT_BINARY_DIR}/static/libtroupe.a SYMBOLIC)
+install(FILES ${PROJECT_BINARY_DIR}/static/libtroupe.a DESTINATION ${CMAKE_INSTALL_LIBDIR}/troupe)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Each public header must compile alone, as C17 and as C++17, without warnings.
+# Each public header must compile alone, as C17 and as C++17, without warnings; troupe.hpp as C++17.
 # Usage: scripts/check_headers.sh [CC [CXX]]
 cd "$(dirname "$0")/.." || exit 2
 cc=${1:-gcc} cxx=${2:-g++}
@@ -18,4 +18,8 @@ for header in include/troupe/*.h; do
         failures=$((failures + 1))
     fi
 done
+if ! "$cxx" -std=c++17 "${flags[@]}" -x c++ - <<<"#include <troupe/troupe.hpp>"; then
+    echo "include/troupe/troupe.hpp does not compile alone as C++17"
+    failures=$((failures + 1))
+fi
 [ "$failures" -eq 0 ]

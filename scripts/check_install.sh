@@ -15,7 +15,8 @@ cmake --install "$build" --prefix "$work/first" >install.log || { cat install.lo
 mv first moved # nothing may depend on the place that it was installed to
 prefix=$work/moved
 
-for file in include/troupe/troupe.h lib/libtroupe.so lib/libtroupe.a share/man/man1/troupe.1 \
+for file in include/troupe/troupe.h include/troupe/declarations.h lib/libtroupe.so lib/libtroupe.a share/man/man1/troupe.1 \
+    share/bash-completion/completions/troupe share/zsh/site-functions/_troupe share/fish/vendor_completions.d/troupe.fish \
     share/troupe/cutlass/abi.h share/troupe/cutlass/templates/module.cuh share/troupe/cutlass/include/troupe_std.h; do
     [ -f "$prefix/$file" ] || { echo "not installed: $file"; exit 1; }
 done
@@ -43,26 +44,61 @@ int main(void)
 EOF
 
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
-flags=$(pkg-config --cflags --libs troupe)
-"$cc" program.c $flags -o through-pkg-config
-LD_LIBRARY_PATH=$prefix/lib ./through-pkg-config
-flags=$(pkg-config --static --cflags --libs troupe)
-"$cc" program.c ${flags/-ltroupe/-l:libtroupe.a} -o through-pkg-config-static
-./through-pkg-config-static
+cxx=$(command -v "${CXX:-g++}" || command -v clang++ || true)
+cp "$source/examples/first.cpp" program.cpp
+
+# needs_shared PROGRAM: whether it is linked to the shared library.
+needs_shared() { readelf -d "$1" | grep -q 'NEEDED.*libtroupe'; }
+# links NAME COMPILER SOURCE FLAGS...: with and without --static, and for linkers that take a library only for what
+# has named it before (--as-needed, which is the default of some systems).
+links() {
+    local name=$1 compiler=$2 file=$3
+    shift 3
+    "$compiler" "$@" "$file" $(pkg-config --cflags --libs troupe) -o "$name"
+    needs_shared "$name" || { echo "$name is not linked to libtroupe.so"; exit 1; }
+    LD_LIBRARY_PATH=$prefix/lib "./$name"
+    "$compiler" "$@" "$file" $(pkg-config --static --cflags --libs troupe) -o "$name-static"
+    if needs_shared "$name-static"; then echo "pkg-config --static has linked libtroupe.so"; exit 1; fi
+    TROUPE_WORKER=$prefix/libexec/troupe/troupe-worker "./$name-static"
+    rm "$name" "$name-static"
+}
+for as_needed in -Wl,--no-as-needed -Wl,--as-needed; do
+    links in-c "$cc" program.c $as_needed
+    links first-in-c "$cc" "$source/examples/first.c" $as_needed
+    [ -z "$cxx" ] || links in-cpp "$cxx" program.cpp -std=c++17 $as_needed
+done
+[ "$(readlink "$prefix/lib/troupe/libtroupe.a")" = ../libtroupe.a ]
+# All of a program static, the C library too: the worker still is a program by itself.
+if "$cc" -static "$source/examples/first.c" $(pkg-config --static --cflags --libs troupe) -o all-static 2>static.log; then
+    TROUPE_WORKER=$prefix/libexec/troupe/troupe-worker ./all-static
+else
+    echo "no fully static program: $(tail -n 1 static.log)"
+fi
 
 cat >CMakeLists.txt <<'EOF'
 cmake_minimum_required(VERSION 3.25)
-project(User LANGUAGES C)
+project(User LANGUAGES C CXX)
 find_package(Troupe 0.1 REQUIRED)
 add_executable(shared program.c)
 target_link_libraries(shared PRIVATE Troupe::troupe)
 add_executable(static program.c)
 target_link_libraries(static PRIVATE Troupe::troupe_static)
+add_executable(shared-cpp program.cpp)
+target_link_libraries(shared-cpp PRIVATE Troupe::troupe)
+add_executable(static-cpp program.cpp)
+target_link_libraries(static-cpp PRIVATE Troupe::troupe_static)
+target_compile_features(shared-cpp PRIVATE cxx_std_17)
+target_compile_features(static-cpp PRIVATE cxx_std_17)
 EOF
-{ cmake -S . -B user -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" &&
+[ -n "$cxx" ] || sed -i 's/ CXX)/)/; /-cpp/d' CMakeLists.txt
+{ cmake -S . -B user -G Ninja -DCMAKE_C_COMPILER="$cc" ${cxx:+-DCMAKE_CXX_COMPILER="$cxx"} -DCMAKE_PREFIX_PATH="$prefix" &&
     cmake --build user; } >user.log 2>&1 || { cat user.log; exit 1; }
-./user/shared
-./user/static
+for name in shared static ${cxx:+shared-cpp static-cpp}; do
+    case $name in
+    static*) if needs_shared user/$name; then echo "$name is linked to libtroupe.so"; exit 1; fi ;;
+    esac
+    TROUPE_WORKER=$prefix/libexec/troupe/troupe-worker ./user/$name
+done
 
 # block FILE N: the Nth block of C in a page.
 block() { awk -v n="$2" '/^```/ { inside = /^```c$/ && ++count == n; next } inside' "$1"; }
@@ -79,3 +115,20 @@ cp "$source"/examples/custom/*.[ch] .
 "$cc" "${strict[@]}" -shared -fPIC scale_clamp_actor.c $flags -o scale_clamp_actor.so -ldl -lm
 "$cc" "${strict[@]}" scale_clamp.c $(pkg-config --cflags --libs troupe) -o scale_clamp -lm
 LD_LIBRARY_PATH=$prefix/lib ./scale_clamp ./scale_clamp_actor.so
+
+# The lines of the documentation, as they stand there, by a linker that goes by --as-needed.
+mkdir lines
+cd lines
+cp "$source"/examples/first.c* .
+block "$source/docs/custom-actors.md" 1 >axpy_actor.c
+block "$source/docs/custom-actors.md" 2 >axpy.c
+ln -s "$prefix" troupe
+export HOME=$PWD LD_LIBRARY_PATH=$prefix/lib TROUPE_WORKER=$prefix/libexec/troupe/troupe-worker
+compiler=$cc
+cc() { "$compiler" -Wl,--as-needed "$@"; }
+c++() { "$cxx" -Wl,--as-needed "$@"; }
+while IFS= read -r line; do
+    [ -n "$cxx" ] || [ "${line#c++}" = "$line" ] || continue
+    echo "$line"
+    eval "$line"
+done < <(grep -hE '^(cc|c\+\+) ' "$source/README.md" "$source/docs/custom-actors.md" "$source/docs/recipes/linking.md")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that includes follow the layers of the design: arrows point down only.
+"""Checks that includes follow the layers of the design: arrows point down only; that what one file of
+src/ does for all is called there alone; and that public functions begin as src/base/call.h says.
 
 Includes of our own are written "layer/file.h" (relative to src/), "file.h" (same folder) or
 <troupe/file.h>. Prints each one that breaks the rules; exit code 1 if there is any.
@@ -16,6 +17,7 @@ BELOW = {
     "wire": ["base"],
     "driver": ["base", "wire"],
     "cache": ["base", "wire", "driver"],
+    "io": ["base"],  # works through the public surface
     "client": ["base", "wire", "driver"],
     "tuning": ["base", "wire", "driver", "cache"],
     "worker": ["base", "wire", "driver", "cache"],
@@ -27,7 +29,7 @@ SOURCE_LAYERS = list(BELOW)
 # The folders outside of src/, by the longest prefix: they see the public headers and what is listed.
 OUTSIDE = {
     "include": [],
-    "cli": ["cli", "bench", "cache", "actors"],  # troupe cache, tune, cutlass kernels
+    "cli": ["cli", "bench", "base", "wire", "cache", "actors", "io"],  # troupe cache, tune, cutlass kernels
     "examples": [],
     "bench": ["bench", "driver", "actors", "cache"],
     "tests": ["tests", "cli"],  # its reader of JSON
@@ -40,6 +42,15 @@ OUTSIDE = {
 
 # Files of src/ that join layers: the worker's main puts worker, backends and actors together.
 JOINTS = {"src/worker_main.c": SOURCE_LAYERS}
+
+# Calls that stand in one file of src/, which says why; the others call a function of that file.
+ONLY_IN = {"pthread_create": "src/base/thread.c"}
+ONLY_IN_CALL = re.compile(r"\b(" + "|".join(ONLY_IN) + r")\s*\(")
+
+# Public functions of src/client that take no lock and wait for nothing.
+NO_CALL = {"trp_actor_device", "trp_backend_name", "trp_notice_name", "trp_queue_fd",
+           "trp_stats_metrics", "trp_latency_bound", "trp_latency_quantile"}
+PUBLIC = re.compile(r"^[a-z_0-9]+(?: [a-z_0-9]+)* \*?(trp_(?!_)[a-z_0-9]+)\([^;{]*?\)\n\{\n(.*)", re.M)
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -78,6 +89,9 @@ def problems(path: Path):
     for number, line in enumerate(path.read_text().splitlines(), 1):
         match = INCLUDE.match(line)
         if not match:
+            call = path.parts[0] == "src" and ONLY_IN_CALL.search(line)
+            if call and path.as_posix() != ONLY_IN[call.group(1)]:
+                yield number, f"{call.group(1)}() stands in {ONLY_IN[call.group(1)]} only"
             continue
         kind, include = match.groups()
         if include.startswith("troupe/"):
@@ -89,16 +103,28 @@ def problems(path: Path):
             yield number, f'may not include "{include}" ({target})'
 
 
+def calls(path: Path):
+    """Public functions that a thread could be cancelled in, or called in by a signal handler."""
+    text = path.read_text()
+    for match in PUBLIC.finditer(text):
+        name, first = match.groups()
+        if name not in NO_CALL and not re.search(r"TRP__CALL(_QUICK)?\(", first):
+            yield text[: match.start()].count("\n") + 1, f"{name}() begins without TRP__CALL()"
+
+
 def main():
     os.chdir(Path(__file__).resolve().parent.parent)
     count = failures = 0
     for folder in ["include", "src", "cli", "examples", "bench", "tests"]:
         for path in sorted(Path(folder).rglob("*.[ch]")):
             count += 1
-            for number, text in problems(path):
+            found = list(problems(path))
+            if path.parts[:2] == ("src", "client"):
+                found += calls(path)
+            for number, text in found:
                 print(f"{path}:{number}: {text}")
                 failures += 1
-    print(f"layers: {count} files, {failures} includes against the layering")
+    print(f"layers: {count} files, {failures} lines against the layering")
     return 1 if failures else 0
 
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The shared library exports exactly what the public headers declare with TRP_API; in the static one
+# The shared library exports exactly what the public headers declare (declarations.sh); in the static one
 # every global name starts with trp_, so that it can't clash with a user's.
 # Neither reads the environment by getenv(): secure_getenv() ignores it in a set-user-ID program, whose
 # user must not choose what it runs.
@@ -12,9 +12,9 @@ cd "$(dirname "$0")/.."
 # Names of one nm listing ("value type name@@VERSION"), without the version's own symbol (type A).
 names() { awk 'NF == 3 && $2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u; }
 
-# Declarations are joined to one line, since one may span several; the name is what precedes "(".
-declared=$(cat include/troupe/*.h | tr '\n' ' ' | grep -oE 'TRP_API [^(;]*\(' |
-    grep -oE 'trp_[a-z0-9_]+ *\($' | tr -d '( ' | sort -u)
+# Every function has its name before "(", at the beginning of a line of declarations.sh, or is a member.
+declared=$(scripts/declarations.sh "${CC:-cc}" | tr '\n' ' ' | tr ';}' '\n\n' | grep -v '[{]' |
+    grep -oE '^[^(]*\btrp_[a-z0-9_]+ *\(' | grep -oE 'trp_[a-z0-9_]+ *\($' | tr -d '( ' | sort -u)
 exported=$(nm -D --defined-only "$shared" | names)
 foreign=$(nm -g --defined-only "$static" | names | grep -v '^trp_' || true)
 

@@ -1,5 +1,6 @@
 /* troupe-worker: the process in which the libraries run. Started by libtroupe, never by hand,
  * except with --report or --version. */
+#include "base/cpu.h"
 #include "base/descriptor.h"
 #include "wire/entry.h"
 #include "wire/layout.h"
@@ -44,5 +45,11 @@ int main(int argc, char **argv)
      * opened. */
     setenv("OMP_WAIT_POLICY", "passive", 0);
     setenv("OPENBLAS_THREAD_TIMEOUT", "16", 0); /* 2^16 cycles of spinning; else 2^26 */
+    /* Both make a thread for each processor of the affinity and know nothing of quotas: in a
+     * container with 2 of 64 processors the threads would be stopped in turn, and all wait for the
+     * last one. OpenBLAS reads this variable too, after OPENBLAS_NUM_THREADS. */
+    char threads[16];
+    snprintf(threads, sizeof threads, "%u", trp__cpu_count());
+    setenv("OMP_NUM_THREADS", threads, 0);
     return trp__worker_run(SOCKET, true);
 }

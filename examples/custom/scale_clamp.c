@@ -1,11 +1,13 @@
 /* Uses the actor of scale_clamp_actor.c on a GPU if there is one, else on the processor, and
- * compares with plain C.  Usage: scale_clamp PATH_OF_SCALE_CLAMP_ACTOR.SO */
+ * compares with plain C.  Usage: scale_clamp PATH_OF_SCALE_CLAMP_ACTOR.SO [-thread]
+ * With -thread the actor runs in this process, where a debugger finds it. */
 #include "scale_clamp.h"
 
 #include <troupe/troupe.h>
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { N = 100003 };
 
@@ -21,14 +23,17 @@ int main(int argc, char **argv)
     trp_buffer buffer[2];
     scale_clamp p = {.count = N, .scale = 0.25f, .shift = -3.0f, .low = -1.5f, .high = 40.0f};
     int wrong = 0;
-    if (argc != 2) {
-        fprintf(stderr, "usage: %s PATH_OF_SCALE_CLAMP_ACTOR.SO\n", argv[0]);
+    trp_device_options options = {.isolation = TRP_ISOLATION_PROCESS};
+    if (argc == 3 && strcmp(argv[2], "-thread") == 0)
+        options.isolation = TRP_ISOLATION_THREAD;
+    else if (argc != 2) {
+        fprintf(stderr, "usage: %s PATH_OF_SCALE_CLAMP_ACTOR.SO [-thread]\n", argv[0]);
         return 2;
     }
     for (int i = 0; i < N; i++)
         x[i] = (float)(i % 211) + 0.1f * (float)(i % 7);
 
-    bool failed = trp_system_create(NULL, &system) || trp_device_open(system, NULL, &device) ||
+    bool failed = trp_system_create(NULL, &system) || trp_device_open(system, &options, &device) ||
                   trp_device_get_info(device, &info) ||
                   trp_actor_create(device, &(trp_actor_options){.library = argv[1]}, &actor) ||
                   trp_buffer_create(device, sizeof x, &buffer[0]) ||

@@ -309,6 +309,7 @@ static void update_filters(const net *n, trp_dnn_tensor x, trp_dnn_tensor dy, in
                                 .pre_pad = {1, 1},
                                 .post_pad = {1, 1},
                                 .alpha = trp_real(-RATE),
+                                .beta = trp_real(1),
                                 .options.deterministic = true};
     need(trp_conv_backward_filter(n->dnn, &r, done), "gradients of filters");
 }

@@ -2,7 +2,8 @@
  * worker may die at any time, and the losses stay the same to the last bit: see README.md.
  *
  *     gpt2 TEXT [-steps N] [-batch N] [-context N] [-layers N] [-width N] [-heads N] [-bf16 1]
- *          [-kill N] [-save FILE.npy] [-load FILE.npy]     -kill N: the worker, each Nth step */
+ *          [-vocabulary N] [-kill N] [-save FILE] [-load FILE]     -kill N: the worker,
+ * each Nth step */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +12,13 @@
 
 /* Parameters: of each layer, then of the model. A bias follows its weight. */
 enum { N1, N1B, QKV, QKVB, PROJ, PROJB, N2, N2B, UP, UPB, DOWN, DOWNB, LAYER };
-enum { WTE = LAYER, WPE, NF, NFB, PARAMETERS, VOCABULARY = 256, LAYERS_MAX = 64 };
+enum { WTE = LAYER, WPE, NF, NFB, PARAMETERS, LAYERS_MAX = 64 };
 /* What a layer computes, and the model: a row for each token. */
 enum { X, M1, V1, NORMED, Q, STATS, ATT, MID, M2, V2, NORMED2, Z, ACT, OUT, VALUES };
 enum { PLACE, LAST, MF, VF, LOGITS, DLOGITS, DN, DZ, DATT, DQKV, DX, DX2 };
 enum { TOKENS = DX2 + 1, LABELS, PLACES, OTHERS };
 typedef trp_dnn_tensor tensor;
-static int steps = 20, B = 4, T = 64, L = 2, C = 64, H = 4, kill_each, bf16, now;
+static int steps = 20, B = 4, T = 64, L = 2, C = 64, H = 4, V = 256, kill_each, bf16, now;
 static int64_t size[PARAMETERS], first[PARAMETERS], layer_size, total;
 static trp_system *sys;
 static trp_device *device;
@@ -34,7 +35,7 @@ static void need(trp_status status, const char *doing)
     exit(1);
 }
 #define SEND(call, type, ...)                                                                      \
-    need(trp_##call(dnn, &(trp_##type##_request){.header.wait_ns = TRP_FOREVER, __VA_ARGS__}, NULL), #call)
+    need(trp_##call(dnn, &(trp_##type##_request){__VA_ARGS__}, NULL), #call)
 
 static tensor make(trp_dtype type, int64_t rows, int64_t columns)
 {
@@ -145,26 +146,30 @@ static void transfer(tensor t, void *host, bool up)
     need(trp_await(done.future, TRP_FOREVER, NULL), "transfer");
 }
 
-/* A checkpoint: parameters, moments and the number of steps, as one array of NumPy's. */
+/* A checkpoint, .npz or .safetensors: straight from the device; back to `host`, which lies as it does there. */
 static void checkpoint(const char *name, bool saves, float *host)
 {
-    const size_t count = 3 * (size_t)total + 1;
-    char head[256], found[128];
-    memset(head, ' ', sizeof head);
-    memcpy(head, (char[]){'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, 118, 0}, 10);
-    head[10 + snprintf(head + 10, 118, "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu,)}", count)] = ' ';
-    head[127] = '\n';
-    FILE *f = fopen(name, saves ? "wb" : "rb");
-    const bool good = f && (saves ? fwrite(head, 128, 1, f) == 1 && fwrite(host, 4, count, f) == count
-        : fread(found, 128, 1, f) == 1 && !memcmp(head, found, 128) && fread(host, 4, count, f) == count);
-    need(good && fclose(f) == 0 ? TRP_OK : TRP_E_ARGUMENT, name);
+    static const char *const names[] = {"parameters", "first_moment", "second_moment", "steps"};
+    trp_io_item item[4] = {{.array = {.rank = 0}}};
+    trp_io_file *file = NULL;
+    if (!saves) need(trp_io_open(name, &file), "checkpoint");
+    for (uint64_t i = 0, at; i < 4; i++) {
+        const uint64_t count = i < 3 ? (uint64_t)total : 1;
+        item[i] = (trp_io_item){.array = {.name = names[i], .type = TRP_F32, .rank = i < 3, .dim = {i < 3 ? total : 0}},
+                                .buffer = state[now][i % 3].buffer, .data = i < 3 ? NULL : host + 3 * total};
+        if (saves) continue;
+        need(trp_io_find(file, names[i], &at), "checkpoint");
+        need(trp_io_read(file, at, host + (int64_t)i * total, count * sizeof *host, NULL), "checkpoint");
+    }
+    if (saves) need(trp_io_save(name, item, 4, &(trp_io_save_options){.device = device}), "checkpoint");
+    trp_io_close(file);
 }
 
 /* All arrays: statistics and logits are f32. */
 static void create(void)
 {
     const int rows = B * T, layer[VALUES] = {C, 1, 1, C, 3 * C, H, C, C, 1, 1, C, 4 * C, 4 * C, C};
-    const int other[OTHERS] = {C, C, 1, 1, VOCABULARY, VOCABULARY, C, 4 * C, C, 3 * C, C, C, 0, 0, 0};
+    const int other[OTHERS] = {C, C, 1, 1, V, V, C, 4 * C, C, 3 * C, C, C, 0, 0, 0};
     const trp_dtype type = bf16 ? TRP_BF16 : TRP_F32;
     for (int i = 0; i < OTHERS; i++)
         o[i] = make(i >= TOKENS ? TRP_I32 : i == MF || i == VF || i == LOGITS ? TRP_F32 : type, rows, other[i]);
@@ -176,7 +181,7 @@ static void create(void)
         if (k == STATS) t->rank = 4, memcpy(t->dim, (int64_t[]){B, H, T, 1}, 4 * sizeof *t->dim);
     }
     for (int i = 0; i < 6; i++) state[i / 3][i % 3] = make(TRP_F32, 1, total);
-    grads = make(TRP_F32, 1, total), loss = make(TRP_F32, 1, 1), head_grad = make(TRP_F32, VOCABULARY, C);
+    grads = make(TRP_F32, 1, total), loss = make(TRP_F32, 1, 1), head_grad = make(TRP_F32, V, C);
     narrow = bf16 ? make(TRP_BF16, 1, total) : narrow;
 }
 
@@ -184,7 +189,7 @@ static void create(void)
 static float *set_up(void)
 {
     const int64_t c = C, sizes[PARAMETERS] = {c, c, 3 * c * c, 3 * c, c * c, c, c, c, 4 * c * c, 4 * c,
-                                              4 * c * c, c, VOCABULARY * c, T * c, c, c};
+                                              4 * c * c, c, V * c, T * c, c, c};
     for (int p = 0; p < PARAMETERS; p++) {
         first[p] = p == LAYER ? total = layer_size * L : total;
         total += size[p] = sizes[p];
@@ -204,19 +209,20 @@ static float *set_up(void)
 
 int main(int argc, char **argv)
 {
-    const char *const names[] = {"-steps", "-batch", "-context", "-layers", "-width", "-heads", "-kill", "-bf16"};
-    int *const numbers[] = {&steps, &B, &T, &L, &C, &H, &kill_each, &bf16};
+    const char *const names[] = {"-steps", "-batch", "-context", "-layers", "-width", "-heads", "-kill", "-bf16", "-vocabulary"};
+    int *const numbers[] = {&steps, &B, &T, &L, &C, &H, &kill_each, &bf16, &V};
     const char *save = NULL, *load = NULL;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* each step is seen when it is done, in a file too */
     static unsigned char text[1 << 20];
     FILE *f = argc > 1 ? fopen(argv[1], "rb") : NULL;
     const int length = f ? (int)fread(text, 1, sizeof text, f) : 0;
     for (int i = 2; i + 1 < argc; i += 2) {
-        for (int k = 0; k < 8; k++)
+        for (int k = 0; k < 9; k++)
             *numbers[k] = strcmp(argv[i], names[k]) ? *numbers[k] : atoi(argv[i + 1]);
         save = strcmp(argv[i], "-save") ? save : argv[i + 1];
         load = strcmp(argv[i], "-load") ? load : argv[i + 1];
     }
-    if (length <= T || B < 1 || T < 1 || L < 1 || L > LAYERS_MAX || H < 1 || C < H || C % H != 0)
+    if (length <= T || B < 1 || V < 256 || T < 1 || L < 1 || L > LAYERS_MAX || H < 1 || C < H || C % H != 0)
         return fprintf(stderr, "usage: see the top of gpt2.c\n"), 2;
     float *host = set_up(), *done = host + 3 * total, mean;
     int32_t *io[3] = {calloc((size_t)(B * T), 4), calloc((size_t)(B * T), 4), calloc((size_t)(B * T), 4)};
@@ -242,7 +248,6 @@ int main(int argc, char **argv)
         transfer(loss, &mean, false);
         printf("step %d loss %.9g\n", (int)*done, (double)mean);
     }
-    for (int i = 0; save && i < 3; i++) transfer(state[now][i], host + i * total, false);
     if (save) checkpoint(save, true, host);
     trp_actor_destroy(dnn), trp_device_close(device);
     need(trp_system_destroy(sys), "system");

@@ -125,8 +125,8 @@ typedef struct trp_gemm_request {
 } trp_gemm_request;
 
 /* Sends a gemm; see trp_submit() for completion and errors. */
-static inline trp_status trp_gemm(trp_actor *blas, const trp_gemm_request *request,
-                                  trp_completion *completion)
+TRP_INLINE trp_status trp_gemm(trp_actor *blas, const trp_gemm_request *request,
+                               trp_completion *completion)
 {
     trp_gemm_request r = *request;
     r.header.op = TRP_OP_GEMM;
@@ -165,8 +165,8 @@ typedef struct trp_gemm_list_request {
 } trp_gemm_list_request;
 
 /* Sends a list; see trp_submit() for completion and errors. */
-static inline trp_status trp_gemm_list(trp_actor *blas, const trp_gemm_list_request *request,
-                                       trp_completion *completion)
+TRP_INLINE trp_status trp_gemm_list(trp_actor *blas, const trp_gemm_list_request *request,
+                                    trp_completion *completion)
 {
     trp_gemm_list_request r = *request;
     r.header.op = TRP_OP_GEMM_LIST;
@@ -189,8 +189,7 @@ static inline trp_status trp_gemm_list(trp_actor *blas, const trp_gemm_list_requ
  * What an operation gives goes to the buffer `result`, or to `value` in the sender's own memory: it
  * is there before the end of the request is told, if that succeeds, and is not written otherwise.
  * The memory must be as large as the result, may be at any address, and must stay until the end is
- * told. Up to 256 such requests and small copies of a device are under way at a time; one more
- * waits up to header.wait_ns, then TRP_E_BUSY.
+ * told.
  *
  * Source: cuBLAS and CBLAS, of the same names. */
 typedef struct trp_blas1_request {
@@ -276,8 +275,8 @@ typedef struct trp_blas3_request {
 
 /* Each sends its request; see trp_submit() for completion and errors. */
 #define TRP__BLAS(name, number, request_type)                                                      \
-    static inline trp_status trp_##name(trp_actor *blas, const request_type *request,              \
-                                        trp_completion *completion)                                \
+    TRP_INLINE trp_status trp_##name(trp_actor *blas, const request_type *request,                 \
+                                     trp_completion *completion)                                   \
     {                                                                                              \
         request_type r = *request;                                                                 \
         r.header.op = number;                                                                      \

@@ -22,6 +22,7 @@ typedef struct trp_buffer_options {
      * pieces. So it is meant for large content that is written once and read often, such as the
      * weights of a model: many tensors in one buffer, told apart by offsets. */
     bool sealable;
+    uint64_t reserved[4]; /* must be 0 */
 } trp_buffer_options;
 
 /* Makes a buffer as trp_buffer_create() does, with options. Errors: as there; TRP_E_ARGUMENT also
@@ -47,8 +48,8 @@ TRP_API trp_status trp_buffer_create_with(trp_device *device, const trp_buffer_o
  * timeout_ns. Errors: TRP_E_ARGUMENT (the buffer is not sealable), TRP_E_STALE, TRP_E_LOST (the
  * content is lost), TRP_E_TIMEOUT (requests that write it have not ended; or those that read it
  * have not within half the device's start_timeout_ns; or, after all of that, a worker has not
- * answered), TRP_E_DEVICE_DOWN, TRP_E_FORKED, and what the
- * driver says if it can't change a mapping. */
+ * answered), TRP_E_BUSY (the program has it mapped for writing), TRP_E_DEVICE_DOWN, TRP_E_FORKED,
+ * and what the driver says if it can't change a mapping. */
 TRP_API trp_status trp_buffer_seal(trp_device *device, trp_buffer buffer, int64_t timeout_ns);
 
 /* Makes a sealed buffer writable again in every worker, in the same way; then returns. TRP_OK also
@@ -65,18 +66,135 @@ TRP_API trp_status trp_buffer_free(trp_device *device, trp_buffer buffer);
 
 typedef struct trp_buffer_info {
     uint64_t bytes;
-    bool lost; /* a fault may have left it half-written; reading it fails until it is fully written
-                */
+    bool lost;     /* a fault may have left some of it half-written: reading that fails until it is
+                    * written anew */
     bool sealable; /* it was made so */
     bool sealed;   /* trp_buffer_seal() has returned TRP_OK; not while it is being unsealed */
+    uint64_t reserved[4]; /* 0 */
 } trp_buffer_info;
 
 TRP_API trp_status trp_buffer_get_info(trp_device *device, trp_buffer buffer, trp_buffer_info *out);
 
-/* Copies host memory into a buffer, asynchronously, at any offset and size. `source` must stay
- * unchanged until the request has completed. Memory from trp_host_alloc() of this device is read by
- * the device directly; other memory is copied through staging memory, large sizes in a pipeline of
- * chunks by threads of Troupe. */
+/* Maps a buffer of the host backend into the address space of the program: *out points to its first
+ * byte, in pages that the program shares with the workers. Nothing is copied, and nothing is waited
+ * for but another thread that seals or unseals the buffer. A sealed buffer is mapped read-only
+ * (writing to it raises SIGSEGV), any other for reading and writing; trp_buffer_seal() gives
+ * TRP_E_BUSY while there is a writable mapping.
+ *
+ * When the program may touch the bytes. Troupe does not see what is read and written by a mapping,
+ * so the program keeps the order:
+ *   - Reading a byte: after each request that writes it and was sent before has been told, with
+ *     TRP_OK, as "Memory of the program" in submit.h has it (it was awaited or its event taken, or
+ *     that of a later request of its actor, or of one that waited for it; or trp_device_drain() has
+ *     returned); and before a further request that writes it is sent.
+ *   - Writing a byte: after each request that reads or writes it has been told likewise, and before
+ *     a further one is sent. What was written before a request is sent, by the same thread or
+ *     before it by the program's own synchronisation, is what the request finds.
+ *   - A request that was told with TRP_E_FAULT, TRP_E_CANCELLED or any other error touches the
+ *     bytes no more either, but says nothing of earlier ones: await those too, or drain.
+ * Contents are judged here, as for a reader of the whole buffer that is sent now, and not at each
+ * access: what fails later is known from the status of its request. Writing by a mapping does not
+ * make a range good again that is lost or that a failed request should have written;
+ * trp_buffer_discard() does, before it.
+ *
+ * Lifetime. Each call is undone by one trp_buffer_unmap(). A mapping holds the buffer as a pending
+ * request does: after trp_buffer_free() the handle is stale for requests, and the mapping stays
+ * until it is undone. trp_device_close() undoes all mappings; their pointers are dangling then. It
+ * works on a device that is down, so that a program can save what it has. A forked child has no
+ * mappings. Only the buffer's own bytes are the program's, though others lie on the same pages.
+ *
+ * The same with both kinds of isolation. Mapping costs a system call if nothing else is mapped of
+ * the memory that the buffer lies in, and a page fault for each page that is touched first: keep a
+ * mapping that is used again.
+ * Errors: TRP_E_UNSUPPORTED (the cuda backend: copy with trp_read() into trp_host_alloc() memory,
+ * or share the buffer with trp_buffer_export()), TRP_E_ARGUMENT, TRP_E_STALE, TRP_E_LOST,
+ * TRP_E_DEPENDENCY, TRP_E_MEMORY, TRP_E_BUSY (in a callback of a watch, where it would have to
+ * wait), TRP_E_FORKED. */
+TRP_API trp_status trp_buffer_map(trp_device *device, trp_buffer buffer, void **out);
+
+/* Undoes one trp_buffer_map(), which gave `memory` for this buffer; the program must not touch it
+ * any more. The buffer may have been freed since. Never waits. NULL is ignored. TRP_E_STALE: it is
+ * no mapping of the buffer, or was undone. */
+TRP_API trp_status trp_buffer_unmap(trp_device *device, trp_buffer buffer, void *memory);
+
+/* How the memory of an exported buffer is imported. */
+typedef enum trp_export_kind {
+    TRP_EXPORT_MEMFD = 1, /* host: a memory file, for mmap(MAP_SHARED) */
+    TRP_EXPORT_CUDA = 2,  /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, for
+                           * cuMemImportFromShareableHandle() */
+} trp_export_kind;
+
+enum { TRP_EXPORT_WAITS = 64 };
+
+/* A counter to wait for, a 64-bit word that only grows: once it is at least `used`, no request that
+ * was sent before the export and that this counter stands for touches the buffer any more; once it
+ * is at least `written`, none writes it. written is 0 if none does. */
+typedef struct trp_export_wait {
+    uint64_t offset; /* of the word in the timeline's memory, in bytes */
+    uint64_t used;
+    uint64_t written;
+} trp_export_wait;
+
+/* A buffer for another process, another CUDA context, or another library. Filled in. */
+typedef struct trp_exported_buffer {
+    trp_export_kind kind;
+    int fd; /* of the allocation that the buffer lies in; the caller closes it */
+    /* The buffer is sealed: map it read-only. On the host the descriptor allows no more; on a GPU
+     * nothing but the importer's cuMemSetAccess(CU_MEM_ACCESS_FLAGS_PROT_READ) does. */
+    bool read_only;
+    uint64_t bytes;            /* of the buffer */
+    uint64_t offset;           /* of its first byte in the allocation */
+    uint64_t allocation_bytes; /* of the allocation: what cuMemMap() or mmap() maps */
+    uint64_t granularity; /* allocation_bytes is a multiple; alignment for cuMemAddressReserve() */
+    uint32_t ordinal;     /* of the GPU in this process; 0 on the host */
+    uint8_t uuid[16];     /* of the GPU (cuDeviceGetUuid), by which another process finds it;
+                           * 0 on the host */
+    /* What was sent to the buffer before the call and has not ended. wait_count 0: nothing, and
+     * timeline_fd is -1. Else a descriptor, which the caller closes, of a memory file that can only
+     * be read: map timeline_bytes at timeline_offset of it, and wait for the first wait_count of
+     * `wait`. */
+    int timeline_fd;
+    uint32_t wait_count;
+    uint64_t timeline_offset; /* multiples of a page */
+    uint64_t timeline_bytes;
+    trp_export_wait wait[TRP_EXPORT_WAITS];
+    uint32_t incarnation; /* of the worker that writes the timeline */
+    uint64_t reserved[4]; /* 0 */
+} trp_exported_buffer;
+
+/* Exports the memory of a buffer, on any backend, so that another process or a GPU program of its
+ * own can map the same bytes. Waits for nothing but a device that is being recovered.
+ *
+ * Ownership. The descriptors in *out are the caller's, close-on-exec; on an error there are none.
+ * The memory lives as long as the buffer, or a descriptor or an importer's mapping of it. An
+ * allocation may hold other buffers, whose bytes an importer sees, and after trp_buffer_free() the
+ * buffer's place is given to another one: so free a buffer after its importers have ended. A
+ * sealable buffer has an allocation to itself, which nothing else ever uses: export those.
+ *
+ * Order. Before an importer reads, requests that write must have ended; before it writes, all that
+ * use the buffer: either the program knows so (see trp_buffer_map()), or the importer waits for the
+ * words in `wait`, by looking, or on a GPU by cuStreamWaitValue64(GEQ) on the registered mapping
+ * (cuMemHostRegister with CU_MEMHOSTREGISTER_READ_ONLY). A word says that requests have ended, not
+ * that they succeeded. If the worker dies the words stand still for ever, and what was pending runs
+ * on another one: trp_device_get_info() has another incarnation than *out; export again. So a
+ * stream waits without end then: let a GPU wait only where the program can end that context, else
+ * look. For requests that are sent later the program keeps the order.
+ *
+ * Contents are judged as for a reader that is sent now. Sealing a buffer later does not take its
+ * importers' right to write.
+ * Errors: TRP_E_ARGUMENT, TRP_E_STALE, TRP_E_LOST, TRP_E_DEPENDENCY, TRP_E_SYSTEM (no descriptor is
+ * left; or one shall be read-only, and /proc is not mounted), TRP_E_LIBRARY, TRP_E_BUSY (in a
+ * callback of a watch, where it would have to wait), TRP_E_FORKED. A device that is down still
+ * exports. Source: cuMemExportToShareableHandle, memfd_create. */
+TRP_API trp_status trp_buffer_export(trp_device *device, trp_buffer buffer,
+                                     trp_exported_buffer *out);
+
+/* Copies host memory into a buffer, asynchronously, at any offset and size. This call and the next
+ * three wait for room without limit (submit.h). Another dtype on the device is no copy: a graph of
+ * one TRP_DNN_IDENTITY node of the dnn actor converts. `source` must stay unchanged until the
+ * request has completed. Memory from trp_host_alloc() of this device is read by the device
+ * directly; other memory is copied through staging memory, large sizes in a pipeline of chunks by
+ * threads of Troupe. */
 TRP_API trp_status trp_write(trp_device *device, trp_buffer buffer, uint64_t offset,
                              const void *source, uint64_t bytes, trp_completion *completion);
 
@@ -96,10 +214,134 @@ TRP_API trp_status trp_copy(trp_device *device, trp_buffer source, uint64_t sour
 TRP_API trp_status trp_fill(trp_device *device, trp_buffer buffer, uint64_t offset, uint64_t bytes,
                             uint32_t pattern, uint32_t width, trp_completion *completion);
 
+/* Gives up what a range of a buffer holds: its contents are undefined from here on, and no longer
+ * lost or poisoned, for requests that are sent after this call. A read gives what happens to be
+ * there. As a fill that costs nothing, it waits its turn behind requests that use the range, and
+ * those that are sent later wait for it; and it waits for room without limit. For programs that
+ * know that lost contents do not matter: a scratch array, a page of a cache that is free again.
+ * Errors: as of trp_fill(). 0 bytes: nothing happens. */
+TRP_API trp_status trp_buffer_discard(trp_device *device, trp_buffer buffer, uint64_t offset,
+                                      uint64_t bytes);
+
+/* The same as requests: with a deadline (deadline_ns counts from when the device begins the copy,
+ * and takes in the work of Troupe's copying threads), a wait_ns, and rows that lie apart.
+ *
+ * Pitch. A box has `planes` planes of `rows` rows of `bytes` bytes; 0 rows or planes stand for 1.
+ * On each side the first row begins at the offset, or at the pointer; each further row of a plane
+ * begins pitch.row bytes after the one before, and each further plane pitch.plane bytes after the
+ * one before. 0: packed, so pitch.row is `bytes` and pitch.plane rows * pitch.row. Rows must lie
+ * apart: pitch.row is at least `bytes`, and pitch.plane at least what the rows of a plane span.
+ * What lies between rows is neither read nor written. For order between requests, for lost contents
+ * and poison the box counts as all the bytes that it spans; but it makes what is lost good only if
+ * it has no gaps.
+ *
+ * Each row costs the device something, so large boxes of short rows are slow; boxes whose rows or
+ * planes follow each other without gaps on both sides are copied as fewer, longer rows.
+ *
+ * Source: cudaMemcpy3DAsync. */
+enum {
+    TRP_OP_WRITE = 0x0001,
+    TRP_OP_READ = 0x0002,
+    TRP_OP_COPY = 0x0004,
+    TRP_OP_FILL = 0x0005,
+};
+
+typedef struct trp_pitch {
+    uint64_t row;   /* bytes */
+    uint64_t plane; /* bytes */
+} trp_pitch;
+
+/* From host memory; see trp_write() for `source`. */
+typedef struct trp_write_request {
+    trp_request header;
+    trp_buffer buffer;
+    uint64_t offset;
+    const void *source;
+    uint64_t bytes, rows, planes;
+    trp_pitch pitch; /* of the buffer */
+    trp_pitch source_pitch;
+} trp_write_request;
+
+/* To host memory; see trp_read() for `target`. */
+typedef struct trp_read_request {
+    trp_request header;
+    trp_buffer buffer;
+    uint64_t offset;
+    void *target;
+    uint64_t bytes, rows, planes;
+    trp_pitch pitch; /* of the buffer */
+    trp_pitch target_pitch;
+} trp_read_request;
+
+/* From buffer to buffer. In one buffer, what the two boxes span must not overlap. */
+typedef struct trp_copy_request {
+    trp_request header;
+    trp_buffer source;
+    uint64_t source_offset;
+    trp_buffer target;
+    uint64_t target_offset;
+    uint64_t bytes, rows, planes;
+    trp_pitch source_pitch, target_pitch;
+} trp_copy_request;
+
+/* Fills `bytes` bytes with a pattern of `width` bytes: 1, 2, 4, 8 or 16. offset and bytes must be
+ * multiples of width. */
+typedef struct trp_fill_request {
+    trp_request header;
+    trp_buffer buffer;
+    uint64_t offset;
+    uint64_t bytes;
+    const void *pattern; /* read during the call */
+    uint32_t width;
+} trp_fill_request;
+
+/* Sends a request on the memory of a device, as trp_submit() sends one to an actor: any of the
+ * above, whose op and size the calls below fill. Errors: as trp_submit(); TRP_E_SYSTEM (no thread
+ * could be started for a large copy). */
+TRP_API trp_status trp_device_submit(trp_device *device, const trp_request *request,
+                                     trp_completion *completion);
+
+TRP_INLINE trp_status trp_write_with(trp_device *device, const trp_write_request *request,
+                                     trp_completion *completion)
+{
+    trp_write_request r = *request;
+    r.header.op = TRP_OP_WRITE;
+    r.header.size = (uint32_t)sizeof r;
+    return trp_device_submit(device, &r.header, completion);
+}
+
+TRP_INLINE trp_status trp_read_with(trp_device *device, const trp_read_request *request,
+                                    trp_completion *completion)
+{
+    trp_read_request r = *request;
+    r.header.op = TRP_OP_READ;
+    r.header.size = (uint32_t)sizeof r;
+    return trp_device_submit(device, &r.header, completion);
+}
+
+TRP_INLINE trp_status trp_copy_with(trp_device *device, const trp_copy_request *request,
+                                    trp_completion *completion)
+{
+    trp_copy_request r = *request;
+    r.header.op = TRP_OP_COPY;
+    r.header.size = (uint32_t)sizeof r;
+    return trp_device_submit(device, &r.header, completion);
+}
+
+TRP_INLINE trp_status trp_fill_with(trp_device *device, const trp_fill_request *request,
+                                    trp_completion *completion)
+{
+    trp_fill_request r = *request;
+    r.header.op = TRP_OP_FILL;
+    r.header.size = (uint32_t)sizeof r;
+    return trp_device_submit(device, &r.header, completion);
+}
+
 /* Host memory that the device reads and writes directly (pinned, on a GPU), page-aligned and
  * zeroed. Reads and writes from anywhere inside it need no staging. At most 256 regions on a
- * device. Errors: TRP_E_ARGUMENT, TRP_E_BUSY, TRP_E_MEMORY, TRP_E_FAULT (the worker did not answer
- * within start_timeout_ns and was killed), TRP_E_DEVICE_DOWN. */
+ * device. Errors: TRP_E_ARGUMENT, TRP_E_BUSY, TRP_E_MEMORY (also: more than the machine, or a
+ * control group that this process is in, can give at the time of the call), TRP_E_FAULT (the worker
+ * did not answer within start_timeout_ns and was killed), TRP_E_DEVICE_DOWN. */
 TRP_API trp_status trp_host_alloc(trp_device *device, uint64_t bytes, void **out);
 
 /* Returns host memory; the caller must not touch it any more. Copies that are still running keep it

@@ -52,8 +52,8 @@ typedef struct trp_custom_request {
  * and errors. TRP_E_ARGUMENT: payload, access_count, or the mode or range of an access. What
  * handle() refuses comes with the completion: its status, domain, code and message are those that
  * the actor gave. */
-static inline trp_status trp_custom(trp_actor *actor, const trp_custom_request *request,
-                                    trp_completion *completion)
+TRP_INLINE trp_status trp_custom(trp_actor *actor, const trp_custom_request *request,
+                                 trp_completion *completion)
 {
     trp_custom_request r = *request;
     r.header.op = TRP_OP_CUSTOM;

@@ -192,10 +192,11 @@ typedef struct trp_cutlass_groups {
  * for fp8 and fp4 bf16, for i8 i32 (so with a tree it must be said); C's is D's. D is rounded to
  * nearest, once; f8 and i8 saturate.
  *
- * alpha and beta are f32 (f64 for f64; 32-bit integers where D is i32). Without a tree and with
- * beta 0, C is not read; a beta other than 0 needs it. With a tree there are no alpha and beta, and
- * C is what its nodes TRP_EPILOGUE_C read, just then. C may be in D's place (same buffer, offset,
- * leading dimension, stride and type); else D overlaps nothing that is read, or written beside it.
+ * alpha and beta are f32 (f64 for f64; 32-bit integers where D is i32). Without a tree a C needs a
+ * beta that is given, and a beta other than 0 a C; with beta 0, C is not read. With a tree there
+ * are no alpha and beta, and C is what its nodes TRP_EPILOGUE_C read, just then. C may be in D's
+ * place (same buffer, offset, leading dimension, stride and type); else D overlaps nothing that is
+ * read, or written beside it.
  *
  * Factors. `scale` of A and B holds factors of blocks along k, by which elements are multiplied
  * before they are added up; modes and layouts are those of matmul.h. f4e2m1 must have BLOCK_16; fp8
@@ -274,9 +275,8 @@ typedef struct trp_cutlass_gemm_request {
 enum { TRP_CUTLASS_BUFFERS_MAX = 14 }; /* A, B, C, D and what nodes of a tree read and write */
 
 /* Sends a product; see trp_submit() for completion and errors. */
-static inline trp_status trp_cutlass_gemm(trp_actor *cutlass,
-                                          const trp_cutlass_gemm_request *request,
-                                          trp_completion *completion)
+TRP_INLINE trp_status trp_cutlass_gemm(trp_actor *cutlass, const trp_cutlass_gemm_request *request,
+                                       trp_completion *completion)
 {
     trp_cutlass_gemm_request r = *request;
     r.header.op = TRP_OP_CUTLASS_GEMM;
@@ -401,9 +401,9 @@ typedef struct trp_cutlass_grouped_gemm_request {
 } trp_cutlass_grouped_gemm_request;
 
 /* Sends grouped products; see trp_submit() for completion and errors. */
-static inline trp_status trp_cutlass_grouped_gemm(trp_actor *cutlass,
-                                                  const trp_cutlass_grouped_gemm_request *request,
-                                                  trp_completion *completion)
+TRP_INLINE trp_status trp_cutlass_grouped_gemm(trp_actor *cutlass,
+                                               const trp_cutlass_grouped_gemm_request *request,
+                                               trp_completion *completion)
 {
     trp_cutlass_grouped_gemm_request r = *request;
     r.header.op = TRP_OP_CUTLASS_GROUPED_GEMM;
@@ -516,9 +516,8 @@ typedef struct trp_cutlass_conv_request {
 } trp_cutlass_conv_request;
 
 /* Sends a convolution; see trp_submit() for completion and errors. */
-static inline trp_status trp_cutlass_conv(trp_actor *cutlass,
-                                          const trp_cutlass_conv_request *request,
-                                          trp_completion *completion)
+TRP_INLINE trp_status trp_cutlass_conv(trp_actor *cutlass, const trp_cutlass_conv_request *request,
+                                       trp_completion *completion)
 {
     trp_cutlass_conv_request r = *request;
     r.header.op = TRP_OP_CUTLASS_CONV;

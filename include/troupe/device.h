@@ -1,4 +1,19 @@
-/* Systems, devices and actors. SPDX-License-Identifier: Apache-2.0 */
+/* Systems, devices and actors.
+ *
+ * Cancellation. No call is a cancellation point, not even one that waits: a thread for which
+ * pthread_cancel() was called ends at the first one after the call. A thread that shall be
+ * cancellable waits by a descriptor (trp_queue_fd()), or with a short timeout, again and again.
+ *
+ * Signals. All threads of Troupe block all signals but those that a fault raises in the thread
+ * itself. Troupe installs no handler. In a handler trp_status_name(), trp_status_text(),
+ * trp_dtype_name() and trp_dtype_bits() may be called, and write() to a descriptor of the program's
+ * own that another thread waits for is the way to do more. Any other call may wait for a lock, or
+ * allocate. If the handler has interrupted a call of the same thread, its own call is refused
+ * instead, with TRP_E_UNSUPPORTED, changes nothing (also not trp_error_last() of the interrupted
+ * call), and returns at once; calls that return nothing then do nothing. Leaving such a handler by
+ * longjmp() leaves the call's locks held for ever.
+ *
+ * Processes, descriptors, limits: docs/processes.md. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TROUPE_DEVICE_H
 #define TROUPE_DEVICE_H
 
@@ -15,17 +30,18 @@ typedef struct trp_system_options {
      * ../libexec/troupe and ../../libexec/troupe from there; the same beside the library; then
      * the folder that was set when the library was built. */
     const char *worker_path;
-    /* Receives one line of text without newline for each event worth an operator's eye: faults,
-     * restarts, a device that went down. NULL: standard error, unless $TROUPE_LOG is "off". Called
-     * from threads of Troupe; must not call back into it. */
+    /* Receives one line of text without newline for each event worth an operator's eye: faults, a
+     * device that went down, what workers say. NULL: standard error, but for a watch's notices and
+     * unless $TROUPE_LOG is "off". Called from threads of Troupe; must not call back into it. */
     void (*log)(void *user_data, int level, const char *line);
     void *log_user_data;
+    uint64_t reserved[4]; /* must be 0 */
 } trp_system_options;
 
 TRP_API trp_status trp_system_create(const trp_system_options *options, trp_system **out);
 
 /* Ends a system. Its devices and queues must have been closed before: TRP_E_BUSY if one is open.
- * NULL is ignored. */
+ * NULL is ignored. Pointers to what it had, ended or not, mean nothing afterwards. */
 TRP_API trp_status trp_system_destroy(trp_system *system);
 
 /* Writes the path of the worker program that devices of this system would start into out, at most
@@ -70,7 +86,7 @@ typedef enum trp_fault_scope {
     /* Every buffer that is not sealed, for the kernel that died may have written anywhere it could
      * reach. Whatever killed the worker counts, deadlines and SIGKILL too; the death of the standby
      * does not, since it runs nothing. Then
-     * - reading any buffer gives TRP_E_LOST until it has been written whole;
+     * - reading any buffer gives TRP_E_LOST until what is read has been written anew;
      * - requests in the queue that read a buffer end with TRP_E_LOST, unless one before them in the
      *   queue writes it whole;
      * - requests that were in flight and are not to blame run again only if all that they read is
@@ -108,6 +124,7 @@ typedef struct trp_device_options {
                                 * isolation waits for answers as long as they take. */
     trp_fault_scope fault_scope;
     trp_proof proof;
+    uint64_t reserved[8]; /* must be 0 */
 } trp_device_options;
 
 /* Opens a device: starts its worker and waits until it is ready, with all that copies need. options
@@ -122,8 +139,10 @@ TRP_API trp_status trp_device_open(trp_system *system, const trp_device_options 
 
 /* Closes a device. What is still pending ends with TRP_E_DEVICE_DOWN first; the worker is ended,
  * all memory is returned, buffers and futures of the device become stale. Completions that lie in a
- * queue are dropped from it. No other thread may be in a call on this device or its actors. NULL
- * is ignored. */
+ * queue are dropped from it. Its actors and watches are ended. No other thread may be in a call on
+ * this device or its actors, this one included, but for calls that wait for room (submit.h), which
+ * return TRP_E_DEVICE_DOWN first. NULL, and a device that was closed before, are ignored; other
+ * calls on a closed device give TRP_E_STALE. */
 TRP_API void trp_device_close(trp_device *device);
 
 typedef enum trp_device_state {
@@ -178,12 +197,15 @@ typedef struct trp_actor_options {
      * beside it that was not asked for; this process does not (but for thread isolation). */
     const char *library;
     const char *config; /* with `library`: a string for its init(), at most 1023 bytes; NULL: "" */
+    uint64_t reserved[4]; /* must be 0 */
 } trp_actor_options;
 
 /* Makes an actor and waits until its library is loaded in the worker. At most 61 at a time on a
- * device. An actor with a `library` is made in the standby first, if one is ready: then an init()
- * that crashes or hangs harms nobody.
- * Errors: TRP_E_ARGUMENT (no such kind; the message lists them), TRP_E_MISSING (its library is not
+ * device. Actors of the kinds "jit" and "cutlass" (on a GPU) share actors that compile, one for
+ * each processor of the program, up to 8: they are made with the first of these actors, as far as
+ * there is room, are ended with the last, and count among the 61. An actor with a `library` is made
+ * in the standby first, if one is ready: then an init() that crashes or hangs harms nobody. Errors:
+ * TRP_E_ARGUMENT (no such kind; the message lists them), TRP_E_MISSING (its library is not
  * installed, the message says what to install; `library` can't be loaded, or has no
  * trp_actor_entry), TRP_E_VERSION (`library` was compiled for another version of the worker),
  * TRP_E_UNSUPPORTED (not on this backend), TRP_E_FAULT (the worker died while it made the actor, or
@@ -192,11 +214,14 @@ typedef struct trp_actor_options {
 TRP_API trp_status trp_actor_create(trp_device *device, const trp_actor_options *options,
                                     trp_actor **out);
 
-/* Ends an actor once everything sent to it has completed. Waits for that. NULL is ignored. No other
- * thread may be in a call on this actor. */
+/* Ends an actor once everything sent to it has completed. Waits for that. NULL, an actor that was
+ * destroyed before, and one whose device is closed are ignored; requests to them are refused with
+ * TRP_E_STALE. No other thread may be in a call on this actor, except in this one, which then
+ * returns at once in all threads but the first. */
 TRP_API void trp_actor_destroy(trp_actor *actor);
 
-/* The device of an actor. NULL for NULL: TRP_E_ARGUMENT. */
+/* The device of an actor. NULL for NULL: TRP_E_ARGUMENT; and for one that was destroyed, or whose
+ * device is closed: TRP_E_STALE. */
 TRP_API trp_device *trp_actor_device(const trp_actor *actor);
 
 #ifdef __cplusplus

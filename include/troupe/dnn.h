@@ -69,7 +69,7 @@ typedef struct trp_dnn_tensor {
 } trp_dnn_tensor;
 
 /* A number of 64 bits by value, for a seed or an offset. */
-static inline trp_dnn_tensor trp_dnn_integer(uint64_t value)
+TRP_INLINE trp_dnn_tensor trp_dnn_integer(uint64_t value)
 {
     trp_dnn_tensor t = {TRP_I64, 0, {0}, {0}, {0}, 0, {0, 0, false}, NULL};
     t.value = trp_complex((double)(uint32_t)value, (double)(uint32_t)(value >> 32));
@@ -77,7 +77,7 @@ static inline trp_dnn_tensor trp_dnn_integer(uint64_t value)
 }
 
 /* Makes a tensor packed in memory with its channels, dimension 1, fastest: n, spatial ones, c. */
-static inline void trp_dnn_channels_last(trp_dnn_tensor *t)
+TRP_INLINE void trp_dnn_channels_last(trp_dnn_tensor *t)
 {
     int64_t next = t->rank > 1 ? t->dim[1] : 1;
     if (t->rank > 1)
@@ -599,8 +599,8 @@ typedef struct trp_dnn_graph_request {
 } trp_dnn_graph_request;
 
 /* Sends a graph; see trp_submit() for completion and errors. */
-static inline trp_status trp_dnn_graph(trp_actor *dnn, const trp_dnn_graph_request *request,
-                                       trp_completion *completion)
+TRP_INLINE trp_status trp_dnn_graph(trp_actor *dnn, const trp_dnn_graph_request *request,
+                                    trp_completion *completion)
 {
     trp_dnn_graph_request r = *request;
     r.header.op = TRP_OP_DNN_GRAPH;

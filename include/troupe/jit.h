@@ -199,35 +199,35 @@ typedef struct trp_kernel_arg {
     const trp_tensor_map *map;
 } trp_kernel_arg;
 
-static inline trp_kernel_arg trp_arg_bytes(const void *data, uint32_t bytes)
+TRP_INLINE trp_kernel_arg trp_arg_bytes(const void *data, uint32_t bytes)
 {
     trp_kernel_arg a = {TRP_ARG_VALUE, bytes, 0, data, {0}, 0, 0, TRP_ACCESS_DEFAULT, NULL};
     return a;
 }
 
-static inline trp_kernel_arg trp_arg_u64(uint64_t value)
+TRP_INLINE trp_kernel_arg trp_arg_u64(uint64_t value)
 {
     trp_kernel_arg a = {TRP_ARG_VALUE, 8, value, NULL, {0}, 0, 0, TRP_ACCESS_DEFAULT, NULL};
     return a;
 }
 
-static inline trp_kernel_arg trp_arg_i64(int64_t value)
+TRP_INLINE trp_kernel_arg trp_arg_i64(int64_t value)
 {
     return trp_arg_u64((uint64_t)value);
 }
 
-static inline trp_kernel_arg trp_arg_u32(uint32_t value)
+TRP_INLINE trp_kernel_arg trp_arg_u32(uint32_t value)
 {
     trp_kernel_arg a = {TRP_ARG_VALUE, 4, value, NULL, {0}, 0, 0, TRP_ACCESS_DEFAULT, NULL};
     return a;
 }
 
-static inline trp_kernel_arg trp_arg_i32(int32_t value)
+TRP_INLINE trp_kernel_arg trp_arg_i32(int32_t value)
 {
     return trp_arg_u32((uint32_t)value);
 }
 
-static inline trp_kernel_arg trp_arg_f32(float value)
+TRP_INLINE trp_kernel_arg trp_arg_f32(float value)
 {
     union {
         float f;
@@ -237,7 +237,7 @@ static inline trp_kernel_arg trp_arg_f32(float value)
     return trp_arg_u32(bits.u);
 }
 
-static inline trp_kernel_arg trp_arg_f64(double value)
+TRP_INLINE trp_kernel_arg trp_arg_f64(double value)
 {
     union {
         double f;
@@ -247,14 +247,14 @@ static inline trp_kernel_arg trp_arg_f64(double value)
     return trp_arg_u64(bits.u);
 }
 
-static inline trp_kernel_arg trp_arg_buffer(trp_buffer buffer, trp_access_mode mode)
+TRP_INLINE trp_kernel_arg trp_arg_buffer(trp_buffer buffer, trp_access_mode mode)
 {
     trp_kernel_arg a = {TRP_ARG_BUFFER, 0, 0, NULL, buffer, 0, 0, mode, NULL};
     return a;
 }
 
-static inline trp_kernel_arg trp_arg_tensor_map(trp_buffer buffer, const trp_tensor_map *map,
-                                                trp_access_mode mode)
+TRP_INLINE trp_kernel_arg trp_arg_tensor_map(trp_buffer buffer, const trp_tensor_map *map,
+                                             trp_access_mode mode)
 {
     trp_kernel_arg a = {TRP_ARG_TENSOR_MAP, 0, 0, NULL, buffer, 0, 0, mode, map};
     return a;
@@ -322,7 +322,7 @@ typedef struct trp_kernel_query_request {
 
 /* Each of these sends a request; see trp_submit() for the completion and errors. What is told by
  * the call: TRP_E_ARGUMENT (names what and why), TRP_E_STALE, TRP_E_DEPENDENCY, TRP_E_UNSUPPORTED
- * (what this backend lacks), TRP_E_BUSY (the mailbox is full, or there is no room for more images),
+ * (what this backend lacks), TRP_E_BUSY (as submit.h says, or there is no room for more images),
  * TRP_E_MEMORY. What the completion tells: TRP_E_LIBRARY with domain "nvrtc", "nvjitlink" or "cuda"
  * and the library's code; of a compile that failed the message begins with the first lines that say
  * "error", and trp_module_read() has the whole log. TRP_E_MISSING: the library is not there, and
@@ -330,8 +330,8 @@ typedef struct trp_kernel_query_request {
  *
  * Those that make a module put its handle where `module` points when they return TRP_OK, and zero
  * otherwise. A module is freed by trp_module_free(), also one that could not be made. */
-static inline trp_status trp_jit_compile(trp_actor *jit, const trp_jit_compile_request *request,
-                                         trp_module *module, trp_completion *completion)
+TRP_INLINE trp_status trp_jit_compile(trp_actor *jit, const trp_jit_compile_request *request,
+                                      trp_module *module, trp_completion *completion)
 {
     trp_jit_compile_request r = *request;
     r.header.op = TRP_OP_JIT_COMPILE;
@@ -342,8 +342,8 @@ static inline trp_status trp_jit_compile(trp_actor *jit, const trp_jit_compile_r
     return trp_submit(jit, &r.header, completion);
 }
 
-static inline trp_status trp_jit_link(trp_actor *jit, const trp_jit_link_request *request,
-                                      trp_module *module, trp_completion *completion)
+TRP_INLINE trp_status trp_jit_link(trp_actor *jit, const trp_jit_link_request *request,
+                                   trp_module *module, trp_completion *completion)
 {
     trp_jit_link_request r = *request;
     r.header.op = TRP_OP_JIT_LINK;
@@ -354,8 +354,8 @@ static inline trp_status trp_jit_link(trp_actor *jit, const trp_jit_link_request
     return trp_submit(jit, &r.header, completion);
 }
 
-static inline trp_status trp_jit_load(trp_actor *jit, const trp_jit_load_request *request,
-                                      trp_module *module, trp_completion *completion)
+TRP_INLINE trp_status trp_jit_load(trp_actor *jit, const trp_jit_load_request *request,
+                                   trp_module *module, trp_completion *completion)
 {
     trp_jit_load_request r = *request;
     r.header.op = TRP_OP_JIT_LOAD;
@@ -366,8 +366,8 @@ static inline trp_status trp_jit_load(trp_actor *jit, const trp_jit_load_request
     return trp_submit(jit, &r.header, completion);
 }
 
-static inline trp_status trp_kernel_launch(trp_actor *jit, const trp_kernel_launch_request *request,
-                                           trp_completion *completion)
+TRP_INLINE trp_status trp_kernel_launch(trp_actor *jit, const trp_kernel_launch_request *request,
+                                        trp_completion *completion)
 {
     trp_kernel_launch_request r = *request;
     r.header.op = TRP_OP_KERNEL_LAUNCH;
@@ -375,8 +375,8 @@ static inline trp_status trp_kernel_launch(trp_actor *jit, const trp_kernel_laun
     return trp_submit(jit, &r.header, completion);
 }
 
-static inline trp_status trp_module_set(trp_actor *jit, const trp_module_set_request *request,
-                                        trp_completion *completion)
+TRP_INLINE trp_status trp_module_set(trp_actor *jit, const trp_module_set_request *request,
+                                     trp_completion *completion)
 {
     trp_module_set_request r = *request;
     r.header.op = TRP_OP_MODULE_SET;
@@ -384,8 +384,8 @@ static inline trp_status trp_module_set(trp_actor *jit, const trp_module_set_req
     return trp_submit(jit, &r.header, completion);
 }
 
-static inline trp_status trp_kernel_query(trp_actor *jit, const trp_kernel_query_request *request,
-                                          trp_completion *completion)
+TRP_INLINE trp_status trp_kernel_query(trp_actor *jit, const trp_kernel_query_request *request,
+                                       trp_completion *completion)
 {
     trp_kernel_query_request r = *request;
     r.header.op = TRP_OP_KERNEL_QUERY;

@@ -35,7 +35,7 @@ typedef struct trp_conv_request {
     bool flip;                             /* a convolution in the mathematical sense */
     trp_dtype compute; /* default: f64 for f64, else f32; i32 for i8 by choice */
     trp_scalar alpha;  /* real; default 1 */
-    trp_scalar beta;   /* real; default 1 with a z */
+    trp_scalar beta;   /* real; default 0; needed with a z, which is not read if it is 0 */
     trp_dnn_tensor z;  /* of the dimensions of what is written */
     /* Forward only. */
     trp_dnn_tensor bias; /* k elements; its dimensions follow, rank 0 */

@@ -20,7 +20,7 @@ extern "C" {
 
 typedef enum trp_activation {
     TRP_ACTIVATION_NONE = 0,
-    TRP_ACTIVATION_RELU = 1, /* max(x, 0), and NaN of NaN */
+    TRP_ACTIVATION_RELU = 1, /* max(x, 0); of NaN: NaN on the host, 0 by cuBLASLt */
     TRP_ACTIVATION_GELU =
         2, /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); of minus infinity -0 */
     TRP_ACTIVATION_SILU = 3,  /* x / (1 + exp(-x)), of minus infinity -0; not in cuBLASLt so far,
@@ -134,7 +134,8 @@ typedef enum trp_tune {
  * them, so that what is no number there can come through. Results that are too large are infinite
  * in f64, f32, f16 and bf16. DRELU and the bits of RELU take NaN for not above 0.
  *
- * C may have no buffer; then beta must be 0. With beta 0, C is not read. It may be in D's place
+ * C may have no buffer; then beta must be 0; with one, beta or `scalars` must be given. With beta
+ * 0, C is not read. It may be in D's place
  * (same buffer, offset, leading dimension, stride, type, order), else D must not overlap an input.
  *
  * Row-major and column-major matrices can be mixed, but C's order is D's. A complex matrix that is
@@ -190,8 +191,8 @@ typedef struct trp_matmul_request {
 } trp_matmul_request;
 
 /* Sends a product; see trp_submit() for completion and errors. */
-static inline trp_status trp_matmul(trp_actor *matmul, const trp_matmul_request *request,
-                                    trp_completion *completion)
+TRP_INLINE trp_status trp_matmul(trp_actor *matmul, const trp_matmul_request *request,
+                                 trp_completion *completion)
 {
     trp_matmul_request r = *request;
     r.header.op = TRP_OP_MATMUL;

@@ -17,6 +17,24 @@ extern "C" {
 /* How many actors a device has at most, those for its memory included. */
 #define TRP_STATS_ACTORS 64
 
+/* How long requests took: how many, by ranges of time, and the sum of all. Bucket i has those up to
+ * trp_latency_bound(i) and above the bound before. */
+enum { TRP_LATENCY_BUCKETS = 49 };
+typedef struct trp_latency {
+    uint64_t count; /* of all buckets */
+    uint64_t sum_ns;
+    uint64_t bucket[TRP_LATENCY_BUCKETS];
+} trp_latency;
+
+/* The upper bound of a bucket in ns: 1, 1.5, 2, 3, 5, 7, 10, 15, 20 us and so on to 70 s;
+ * UINT64_MAX of the last, and beyond it. Any thread. */
+TRP_API uint64_t trp_latency_bound(uint32_t bucket);
+
+/* The time in ns that the share q of requests, 0 to 1, did not take longer than (0.5: the median),
+ * within the bounds of its bucket: of all requests in *now, or of those that *before lacks, which
+ * is an earlier reading of the same actor; NULL: none. 0: there are no requests. Any thread. */
+TRP_API uint64_t trp_latency_quantile(const trp_latency *now, const trp_latency *before, double q);
+
 /* One actor. Every device has three for its memory: "upload", "download" and "local", of kind
  * "memory". Texts are UTF-8 without control characters; others are replaced by '?'. */
 typedef struct trp_actor_stats {
@@ -30,15 +48,23 @@ typedef struct trp_actor_stats {
     uint64_t done;      /* of those, the ones that the device is done with; never goes back. While a
                          * worker is being replaced it is what was known before, 0 if nothing was */
     uint64_t failed;    /* of those, the ones whose end was seen, and was an error */
-    uint64_t running_request; /* the number of the oldest one in flight; 0: none */
-    char running[24];         /* its operation ("gemm"); empty: none */
+    uint64_t running_request;              /* the number of the oldest one in flight; 0: none */
+    char running[24];                      /* its operation ("gemm"); empty: none */
+    char running_label[TRP_LABEL_MAX + 1]; /* its label; empty: none */
+    /* How long requests took that have ended, and were issued: `waiting_time` from sent until
+     * they were issued and those before them in their actor's stream had ended, `running_time` from
+     * there to their end being seen. (See traces, below, for these words.) All requests are
+     * timed while the actor gets fewer than 10,000 a second; above that one in four, above 40,000
+     * one in sixteen, which then count for 4 and 16. */
+    trp_latency waiting_time, running_time;
 } trp_actor_stats;
 
 /* One device. `info` is what trp_device_get_info() gives in its own process. The figures are read
  * one after the other while the device works on: they belong together only when it is at rest. */
 typedef struct trp_device_stats {
-    int64_t pid;     /* the process that has the device open */
-    uint32_t number; /* tells the open devices of that process apart; used again after a close */
+    int64_t pid;      /* the process that has the device open */
+    char program[32]; /* its name: the last part of the path that it was started by */
+    uint32_t number;  /* tells the open devices of that process apart; used again after a close */
     trp_device_info info;
     uint64_t faults;     /* workers that died or had to be killed while they took requests */
     uint64_t promotions; /* times that a standby took over */
@@ -53,6 +79,13 @@ TRP_API trp_status trp_device_get_stats(trp_device *device, trp_device_stats *ou
 /* Looks into another process (or this one), by reading its shared memory: the process is neither
  * stopped nor asked, and does not notice. */
 typedef struct trp_observer trp_observer;
+
+/* Lists the processes that have a device open, of those that the caller may look at: fills up to
+ * `capacity` numbers, rising, and sets *count to how many there are. A child that a program has
+ * forked counts as a process of its own only with a device that it has opened itself. What it lists
+ * may have ended by then. `pids` may be NULL if capacity is 0.
+ * Errors: TRP_E_ARGUMENT, TRP_E_MEMORY, TRP_E_SYSTEM (/proc). */
+TRP_API trp_status trp_observer_find(int64_t *pids, size_t capacity, size_t *count);
 
 /* Attaches to the process `pid`. It need not have a device open yet. The caller must be allowed to
  * look at /proc/PID/fd: the same user, or root.
@@ -101,13 +134,15 @@ TRP_API trp_status trp_system_metrics(trp_system *system, char *out, size_t size
  * for other actors' requests. All times are of CLOCK_MONOTONIC. */
 typedef struct trp_trace_options {
     uint32_t events; /* ended requests that are kept, the newest; rounded up to a power of two, at
-                      * most 4,194,304; 104 bytes of this process's memory each; 0: 65,536 */
+                      * most 4,194,304; 112 bytes of this process's memory each; 0: 65,536 */
+    uint64_t reserved[4]; /* must be 0 */
 } trp_trace_options;
 
 /* Begins a trace of a device, and forgets the one before. Requests that were issued before are left
  * out. options may be NULL. Setting TROUPE_TRACE=PATH in the environment begins one whenever a
- * device opens and writes it when the device closes, to PATH for the first device of a process, to
- * PATH.2, PATH.3 and so on for the others.
+ * device opens and writes it when the device closes, or the program ends by exit() before, to PATH
+ * for the first device of a process, to PATH.2, PATH.3 and so on for the others. %p in PATH is the
+ * process's number, %% a percent sign.
  * Errors: TRP_E_ARGUMENT, TRP_E_MEMORY, TRP_E_FORKED. */
 TRP_API trp_status trp_device_trace_start(trp_device *device, const trp_trace_options *options);
 
@@ -116,11 +151,12 @@ TRP_API trp_status trp_device_trace_stop(trp_device *device);
 
 /* Writes what is kept to a file, in the JSON format that https://ui.perfetto.dev and
  * chrome://tracing read. A process in it is an incarnation of the worker, a thread is an actor and
- * its stream. Each request has its number, actor, operation, incarnation and status with it;
+ * its stream. Each request has its number, actor, operation, label, incarnation and status with it;
  * faults, restarts and promotions are instants. A request that a fault interrupted and that ran
  * again shows both times. A running trace goes on; requests that end while its ring is copied count
  * as dropped. otherData.dropped in the file says how many were.
- * Errors: TRP_E_ARGUMENT (no trace was begun), TRP_E_MEMORY, TRP_E_SYSTEM (the file). */
+ * Errors: TRP_E_ARGUMENT (no trace was begun), TRP_E_MEMORY, TRP_E_SYSTEM (the file; a FIFO that
+ * nobody has open, or that nobody reads from for 10 s). */
 TRP_API trp_status trp_device_trace_write(trp_device *device, const char *path);
 
 #ifdef __cplusplus

@@ -56,8 +56,8 @@ typedef struct trp_probe_request {
     trp_buffer outputs[TRP_PROBE_BUFFERS];
 } trp_probe_request;
 
-static inline trp_status trp_probe(trp_actor *probe, const trp_probe_request *request,
-                                   trp_completion *completion)
+TRP_INLINE trp_status trp_probe(trp_actor *probe, const trp_probe_request *request,
+                                trp_completion *completion)
 {
     trp_probe_request r = *request;
     r.header.op = TRP_OP_PROBE;

@@ -79,7 +79,8 @@ typedef struct trp_rnn_place {
  *     h0, h1, dh0, dh1    layers x directions x batch x width
  *     c0, c1, dc0, dc1    layers x directions x batch x hidden; LSTM only
  *     w, dw               the weights
- *     reserve             so many bytes as trp_rnn_reserve() says; the offset is a multiple of 256
+ *     reserve             so many bytes as trp_rnn_reserve() says; the offset is a multiple of 256.
+ *                         It counts as all of its buffer from there on, so nothing else lies behind
  *
  * A sequence that is shorter than `steps` lies in the first of them. The rest of x and dy is not
  * looked at, that of y and dx is set to 0; h1 and c1 are the state behind its last step, and the
@@ -112,8 +113,8 @@ typedef struct trp_rnn_request {
 /* The elements of a network's weights. TRP_E_ARGUMENT: it is none. */
 TRP_API trp_status trp_rnn_weight_count(const trp_rnn *net, uint64_t *count);
 
-static inline trp_status trp_rnn_submit(trp_actor *dnn, const trp_rnn_request *request, uint32_t op,
-                                        trp_completion *completion)
+TRP_INLINE trp_status trp_rnn_submit(trp_actor *dnn, const trp_rnn_request *request, uint32_t op,
+                                     trp_completion *completion)
 {
     trp_rnn_request r = *request;
     r.header.op = op;
@@ -124,16 +125,16 @@ static inline trp_status trp_rnn_submit(trp_actor *dnn, const trp_rnn_request *r
 /* The network over all steps. TRP_E_ARGUMENT also when the request has ended: a reserve that is too
  * small.
  * Source: cudnnRNNForward. */
-static inline trp_status trp_rnn_forward(trp_actor *dnn, const trp_rnn_request *request,
-                                         trp_completion *completion)
+TRP_INLINE trp_status trp_rnn_forward(trp_actor *dnn, const trp_rnn_request *request,
+                                      trp_completion *completion)
 {
     return trp_rnn_submit(dnn, request, TRP_OP_RNN_FORWARD, completion);
 }
 
 /* All gradients that are asked for. The reserve stays as it is, so it may be called again.
  * Source: cudnnRNNBackwardData_v8, cudnnRNNBackwardWeights_v8. */
-static inline trp_status trp_rnn_backward(trp_actor *dnn, const trp_rnn_request *request,
-                                          trp_completion *completion)
+TRP_INLINE trp_status trp_rnn_backward(trp_actor *dnn, const trp_rnn_request *request,
+                                       trp_completion *completion)
 {
     return trp_rnn_submit(dnn, request, TRP_OP_RNN_BACKWARD, completion);
 }
@@ -141,8 +142,8 @@ static inline trp_status trp_rnn_backward(trp_actor *dnn, const trp_rnn_request 
 /* How many bytes of reserve a forward pass of this net and these sizes needs, of this actor: it is
  * the library's own. Reads no buffer, and needs none.
  * Source: cudnnGetRNNTempSpaceSizes. */
-static inline trp_status trp_rnn_reserve(trp_actor *dnn, const trp_rnn_request *request,
-                                         trp_completion *completion)
+TRP_INLINE trp_status trp_rnn_reserve(trp_actor *dnn, const trp_rnn_request *request,
+                                      trp_completion *completion)
 {
     return trp_rnn_submit(dnn, request, TRP_OP_RNN_RESERVE, completion);
 }

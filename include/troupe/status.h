@@ -59,6 +59,9 @@ typedef enum trp_fault {
     TRP_FAULT_BROKEN,  /* the worker was killed because what it sent or wrote can't be true */
 } trp_fault;
 
+/* The longest label of a request that is shown, see trp_request; the rest is cut. */
+#define TRP_LABEL_MAX 63
+
 /* Everything known about an error, of fixed size. The strings are always terminated. */
 typedef struct trp_error {
     trp_status status;
@@ -69,9 +72,18 @@ typedef struct trp_error {
     char domain[16];      /* "cuda", "cublas", "signal", "exit", "errno", "probe"; empty if none */
     char actor[32];       /* the name of the actor; empty if none */
     char message[256];    /* which argument, what was expected, what came */
+    /* TRP_E_DEPENDENCY, and TRP_E_LOST where a request is to blame: the request at the beginning of
+     * the chain of those that failed, whether its failure was told or not; else 0. The message says
+     * more of it. */
+    uint64_t cause_request;
+    trp_status cause_status; /* how it failed; 0: not known any more */
+    trp_fault cause_fault;
+    char operation[24];            /* of the request: "gemm"; empty if none */
+    char label[TRP_LABEL_MAX + 1]; /* of the request; empty if none */
 } trp_error;
 
-/* The record of the last call of this thread that failed; all zero if none has. The pointer stays
+/* The record of the last call of this thread that failed; all zero if none has. In a signal handler
+ * that has interrupted a call: why calls are refused there, see device.h. The pointer stays
  * valid for the thread's life and its content until this thread's next failing call. */
 TRP_API const trp_error *trp_error_last(void);
 

@@ -13,6 +13,7 @@
 #include <troupe/observe.h>
 #include <troupe/submit.h>
 #include <troupe/buffer.h>
+#include <troupe/io.h>
 #include <troupe/blas.h>
 #include <troupe/matmul.h>
 #include <troupe/cutlass.h>

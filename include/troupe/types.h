@@ -16,6 +16,13 @@ extern "C" {
 #define TRP_API
 #endif
 
+/* Functions with a body in these headers. C and C++ compile them in; the library exports all but
+ * those of <troupe/worker.h> under the same names, for bindings of other languages, which see no
+ * body. <troupe/declarations.h> lists all that is exported. */
+#ifndef TRP_INLINE
+#define TRP_INLINE static inline
+#endif
+
 /* Element type of a matrix, vector or tensor. Complex types are interleaved (real, imaginary);
  * f4e2m1 and i4 pack two elements in a byte, the one of even index in the low four bits. Zero is no
  * type: a request must name one. */
@@ -70,28 +77,40 @@ typedef enum trp_compute {
 } trp_compute;
 
 /* A scalar argument such as alpha. One that was not given (all zero) takes the default that the
- * field documents; make one with trp_real() or trp_complex(). It travels as f64 and is converted,
- * rounded to nearest, to the compute type of the operation. */
+ * field documents; make one with trp_real() or trp_complex(). A value that is not `given`, as {0.5}
+ * has, is refused with TRP_E_ARGUMENT. It travels as f64 and is converted, rounded to nearest, to
+ * the compute type of the operation.
+ *
+ * `beta` means the same everywhere, as in BLAS: the factor of what is added, which is not read if
+ * beta is 0. Its default is 0. Where what is added is a field of its own beside the output (C of
+ * the matmul and cutlass actors, z of a convolution), naming one without a beta, or `scalars` in
+ * its place, is refused: trp_real(1) adds it. */
 typedef struct trp_scalar {
     double re;
     double im;
     bool given;
 } trp_scalar;
 
-static inline trp_scalar trp_real(double value)
+TRP_INLINE trp_scalar trp_real(double value)
 {
     trp_scalar s = {value, 0.0, true};
     return s;
 }
 
-static inline trp_scalar trp_complex(double re, double im)
+TRP_INLINE trp_scalar trp_complex(double re, double im)
 {
     trp_scalar s = {re, im, true};
     return s;
 }
 
 /* Opaque objects: things with identity, made by trp_..._create or _open and ended by the matching
- * call. All calls on them are thread-safe unless a comment says otherwise. */
+ * call. All calls on them are thread-safe unless a comment says otherwise.
+ *
+ * Devices, actors, queues and watches that were ended stay recognisable until their system is
+ * destroyed: a call on one returns TRP_E_STALE, and ending it again does nothing or returns that.
+ * So they may be ended in any order; closing a device ends its actors and watches. Each leaves less
+ * than 64 bytes of memory, a queue 128, a device 192 KiB of address space. After
+ * trp_system_destroy() no pointer to them, or to the system, may be used. */
 typedef struct trp_system trp_system;
 typedef struct trp_device trp_device;
 typedef struct trp_actor trp_actor;
@@ -109,8 +128,10 @@ typedef struct trp_future {
     uint64_t id;
 } trp_future;
 
-/* No limit, for every parameter called timeout_ns or wait_ns. */
+/* For every parameter called timeout_ns or wait_ns: no limit; and no waiting at all, which is what
+ * 0 says to a timeout_ns. To the wait_ns of a request 0 says the same as TRP_FOREVER. */
 #define TRP_FOREVER INT64_C(-1)
+#define TRP_NOWAIT  INT64_C(-2)
 
 #ifdef __cplusplus
 }

@@ -51,7 +51,8 @@ typedef struct trp_notice {
         dropped;     /* notices that this watch lost just before this one; see trp_device_watch() */
     int64_t time_ns; /* CLOCK_MONOTONIC, of the event itself: of a fault, when the worker
                       * reported it or its death was seen */
-    trp_error error; /* all zero if there is none */
+    trp_error error; /* status TRP_OK if nothing is wrong; the message says what happened */
+    uint64_t reserved[4]; /* 0 */
 } trp_notice;
 
 /* Exactly one of callback and queue. */
@@ -65,6 +66,7 @@ typedef struct trp_watch_options {
     trp_queue *queue; /* of the device's system; trp_event.notice tells a notice from the end of a
                        * request */
     void *user_data;  /* for the callback, and of the trp_event */
+    uint64_t reserved[4]; /* must be 0 */
 } trp_watch_options;
 
 /* Begins to watch a device: what happens from now on. A watch keeps up to 64 notices that were not
@@ -74,12 +76,14 @@ typedef struct trp_watch_options {
  *
  * A queue delivers its waiting notices of one watch together, in the place of the first. It can't
  * be destroyed while a watch delivers to it.
- * Errors: TRP_E_ARGUMENT, TRP_E_BUSY (64 watches), TRP_E_MEMORY, TRP_E_DEVICE_DOWN. */
+ * Errors: TRP_E_ARGUMENT, TRP_E_STALE (device or queue), TRP_E_BUSY (64 watches), TRP_E_MEMORY,
+ * TRP_E_DEVICE_DOWN. */
 TRP_API trp_status trp_device_watch(trp_device *device, const trp_watch_options *options,
                                     trp_watch **out);
 
 /* Ends a watch: no callback runs after the return, and its notices are taken off its queue. Waits
- * for a callback of this watch that is running, unless called from inside it. NULL is ignored.
+ * for a callback of this watch that is running, unless called from inside it. NULL, and a watch
+ * that has ended, are ignored.
  *
  * trp_device_close() ends the device's watches: callbacks get what was not delivered yet, queues
  * lose it, as they lose the ends of requests. That the device is closed is no notice. */

@@ -23,7 +23,7 @@ extern "C" {
 
 /* The version of everything in this file: raised with every change that a library compiled before
  * would notice. A worker refuses a library that was compiled with another one. */
-#define TRP_ACTOR_ABI UINT32_C(4)
+#define TRP_ACTOR_ABI UINT32_C(5)
 
 #define TRP_ACTOR_CONFIG_MAX  1023               /* bytes of a configuration string */
 #define TRP_ACTOR_STATE_MAX   ((size_t)64 << 20) /* bytes of state_bytes */

@@ -4,6 +4,7 @@
 #include "actors/blas/cublas.h"
 #include "actors/blas/openblas.h"
 #include "actors/cutlass/headers.h"
+#include "actors/dnn/cudnn.h"
 #include "actors/dnn/onednn.h"
 #include "actors/jit/nvjitlink.h"
 #include "actors/jit/nvrtc.h"
@@ -42,6 +43,7 @@ static trp_status report_driver(char *version, size_t version_size, const char *
     }
 DEFINE_REPORT(cublas)
 DEFINE_REPORT(cublaslt)
+DEFINE_REPORT(cudnn)
 DEFINE_REPORT(nvrtc)
 DEFINE_REPORT(nvjitlink)
 DEFINE_REPORT(openblas)
@@ -66,9 +68,9 @@ static const struct {
     const char *key;
     trp_status (*report)(char *version, size_t version_size, const char **path, trp_error *error);
 } libraries[] = {
-    {"cuda", report_driver},   {"cublas", report_cublas},       {"cublaslt", report_cublaslt},
-    {"nvrtc", report_nvrtc},   {"nvjitlink", report_nvjitlink}, {"openblas", report_openblas},
-    {"onednn", report_onednn}, {"cutlass", report_cutlass},
+    {"cuda", report_driver},       {"cublas", report_cublas}, {"cublaslt", report_cublaslt},
+    {"cudnn", report_cudnn},       {"nvrtc", report_nvrtc},   {"nvjitlink", report_nvjitlink},
+    {"openblas", report_openblas}, {"onednn", report_onednn}, {"cutlass", report_cutlass},
 };
 
 /* The line's last field must not break the line. */

@@ -2,6 +2,8 @@
 #ifndef TRP_BASE_CLOCK_H
 #define TRP_BASE_CLOCK_H
 
+#include "base/call.h"
+
 #include <stdint.h>
 #include <time.h>
 
@@ -25,8 +27,10 @@ static inline int64_t trp__deadline(int64_t timeout_ns)
     return timeout_ns > INT64_MAX - now ? INT64_MAX : now + timeout_ns;
 }
 
+/* No cancellation point in a call of the program. */
 static inline void trp__sleep_ns(int64_t ns)
 {
+    trp__call_shield();
     struct timespec t = {.tv_sec = ns / TRP__SECOND, .tv_nsec = ns % TRP__SECOND};
     nanosleep(&t, NULL);
 }

@@ -1,5 +1,8 @@
 #include "base/error.h"
 
+#include "base/call.h"
+#include "base/limits.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,14 +10,34 @@
 
 static _Thread_local trp_error last_error;
 
-const trp_error *trp_error_last(void)
+_Thread_local trp__call_state trp__call_here;
+
+/* Of a call that a signal handler made in the middle of another. */
+static const trp_error refused = {
+    .status = TRP_E_UNSUPPORTED,
+    .message =
+        "a signal handler called Troupe while it had interrupted another call of its thread; "
+        "do it after the handler has returned, or in another thread",
+};
+
+trp_status trp__call_refused(void)
+{
+    return refused.status;
+}
+
+const trp_error *trp__error_last(void)
 {
     return &last_error;
 }
 
+const trp_error *trp_error_last(void)
+{
+    return trp__call_here.inside ? &refused : &last_error;
+}
+
 const char *trp_error_message(void)
 {
-    return last_error.message;
+    return trp_error_last()->message;
 }
 
 const char *trp_status_name(trp_status status)
@@ -53,13 +76,17 @@ void trp__copy_string(char *to, size_t size, const char *from)
 static trp_status set(trp_error *error, trp_status status, const char *domain, int code,
                       const char *format, va_list args)
 {
+    /* The program's own memory, not a device's, nor a bound that the program has set. */
+    const bool no_memory = status == TRP_E_MEMORY && code == 0 && errno == ENOMEM;
     if (!error)
         return status;
     memset(error, 0, sizeof *error);
     error->status = status;
     error->code = code;
     trp__copy_string(error->domain, sizeof error->domain, domain);
-    vsnprintf(error->message, sizeof error->message, format, args);
+    int length = vsnprintf(error->message, sizeof error->message, format, args);
+    if (no_memory && length > 0 && (size_t)length < sizeof error->message)
+        trp__limits_text(ENOMEM, error->message + length, sizeof error->message - (size_t)length);
     return status;
 }
 
@@ -85,10 +112,11 @@ trp_status trp__error_set_code(trp_error *error, trp_status status, const char *
 trp_status trp__error_set_errno(trp_error *error, const char *what)
 {
     int code = errno;
-    char text[96];
+    char text[96], limits[96];
     trp_status status = code == ENOMEM ? TRP_E_MEMORY : TRP_E_SYSTEM;
-    return trp__error_set_code(error, status, "errno", code, "%s: %s", what,
-                               strerror_r(code, text, sizeof text));
+    return trp__error_set_code(error, status, "errno", code, "%s: %s%s", what,
+                               strerror_r(code, text, sizeof text),
+                               trp__limits_text(code, limits, sizeof limits));
 }
 
 trp_status trp__error_raise(const trp_error *error)

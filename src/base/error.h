@@ -18,6 +18,9 @@ trp_status trp__error_set_errno(trp_error *error, const char *what);
 /* Makes a copy of `error` this thread's last error; returns its status. */
 trp_status trp__error_raise(const trp_error *error);
 
+/* This thread's last error, which trp_error_last() is for the program. */
+const trp_error *trp__error_last(void);
+
 /* trp__error_set() on this thread's last error. */
 trp_status trp__fail(trp_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -137,6 +137,7 @@ static void kill_and_wait(int64_t pid)
 
 static bool act(action what, int64_t active, int64_t successor)
 {
+    trp__call_shield();
     switch (what) {
     case KILL_SELF:
         kill(getpid(), SIGKILL);

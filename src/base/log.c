@@ -1,9 +1,52 @@
 #include "base/log.h"
 
+#include "base/call.h"
+#include "base/limits.h"
+
+#include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static trp__log diverted;
+
+void trp__log_divert(void (*sink)(void *user_data, int level, const char *line), void *user_data)
+{
+    pthread_mutex_lock(&lock);
+    if (!diverted.sink)
+        diverted = (trp__log){.sink = sink, .user_data = user_data};
+    pthread_mutex_unlock(&lock);
+}
+
+void trp__log_divert_end(const void *user_data)
+{
+    pthread_mutex_lock(&lock);
+    if (diverted.user_data == user_data)
+        diverted = (trp__log){0};
+    pthread_mutex_unlock(&lock);
+}
+
+/* Under the lock, so that nobody is called after the end of the diversion. */
+static bool divert(int level, const char *line)
+{
+    pthread_mutex_lock(&lock);
+    const bool done = diverted.sink != NULL;
+    if (done)
+        diverted.sink(diverted.user_data, level, line);
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+
+bool trp__log_shows(int level)
+{
+    const char *wish = secure_getenv("TROUPE_LOG");
+    if (wish && strcmp(wish, "off") == 0)
+        return false;
+    return level != TRP__LOG_INFO || (wish && strcmp(wish, "info") == 0);
+}
 
 void trp__log_line(const trp__log *log, int level, const char *format, ...)
 {
@@ -12,14 +55,14 @@ void trp__log_line(const trp__log *log, int level, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    trp__call_shield();
     if (log && log->sink) {
         log->sink(log->user_data, level, line);
         return;
     }
-    const char *wish = secure_getenv("TROUPE_LOG");
-    if (wish && strcmp(wish, "off") == 0)
+    if ((!log && divert(level, line)) || !trp__log_shows(level))
         return;
-    if (level == TRP__LOG_INFO && !(wish && strcmp(wish, "info") == 0))
-        return;
-    fprintf(stderr, "troupe: %s\n", line);
+    trp__writing writing = trp__writing_begin();
+    int written = fprintf(stderr, "troupe: %s\n", line);
+    trp__writing_end(&writing, written < 0 ? errno : 0);
 }

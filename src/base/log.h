@@ -4,6 +4,8 @@
 
 #include <troupe/types.h>
 
+#include <stdbool.h>
+
 enum { TRP__LOG_INFO = 0, TRP__LOG_WARNING = 1, TRP__LOG_ERROR = 2 };
 
 typedef struct trp__log {
@@ -11,8 +13,18 @@ typedef struct trp__log {
     void *user_data;
 } trp__log;
 
-/* Writes one line, at most 400 bytes. With no sink, information is dropped and the rest goes to
- * standard error unless $TROUPE_LOG is "off" ("info" shows everything). */
+/* Where lines of code that knows no log (NULL) go from now on, until trp__log_divert_end() of the
+ * same user_data, after which the sink is not called any more. The first that asks gets them: a
+ * worker, whose lines belong to its application. Its sink must not write a line itself. */
+void trp__log_divert(void (*sink)(void *user_data, int level, const char *line), void *user_data);
+void trp__log_divert_end(const void *user_data);
+
+/* Whether a line of that level would be shown on standard error: not if $TROUPE_LOG is "off", and
+ * information only if that is "info". */
+bool trp__log_shows(int level);
+
+/* Writes one line, at most 400 bytes, to the sink, or, with none, to standard error if that shows
+ * it. */
 void trp__log_line(const trp__log *log, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

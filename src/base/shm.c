@@ -2,6 +2,7 @@
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,10 @@ trp_status trp__shm_create(const char *name, uint64_t bytes, bool readonly_for_o
     int memory = trp__descriptor_apart(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (memory < 0)
         return trp__error_set_errno(error, "memfd_create");
-    if (ftruncate(memory, (off_t)bytes) != 0) {
+    trp__writing writing = trp__writing_begin();
+    int code = ftruncate(memory, (off_t)bytes) == 0 ? 0 : errno;
+    trp__writing_end(&writing, code);
+    if (code != 0) {
         status = trp__error_set_errno(error, "ftruncate of shared memory");
         goto out;
     }

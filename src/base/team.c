@@ -3,10 +3,10 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/futex.h"
+#include "base/thread.h"
 
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/prctl.h>
@@ -81,25 +81,18 @@ static void *team_main(void *argument)
     return NULL;
 }
 
-/* Starts the threads that are missing. Signals of faults stay open in them; all others are for the
- * application's own threads. */
+/* Starts the threads that are missing. */
 static void start_threads(int wanted)
 {
-    static const int open[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS};
-    sigset_t during, before;
-    sigfillset(&during);
-    for (unsigned i = 0; i < sizeof open / sizeof *open; i++)
-        sigdelset(&during, open[i]);
-    pthread_sigmask(SIG_SETMASK, &during, &before);
     while (started < wanted - 1 &&
-           pthread_create(&thread[started], NULL, team_main, (void *)(intptr_t)(started + 1)) == 0)
+           trp__thread_start(&thread[started], TRP__SIGNALS_OF_FAULTS, team_main,
+                             (void *)(intptr_t)(started + 1)) == 0)
         started++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static int width_of_process(void)
 {
-    const unsigned int count = trp__cpu_count();
+    const unsigned int count = trp__cpu_threads();
     return count < TRP__TEAM_THREADS_MAX ? (int)count : TRP__TEAM_THREADS_MAX;
 }
 

@@ -3,12 +3,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fault_point.h"
+#include "base/limits.h"
 #include "base/bytes.h"
 #include "cache/prune.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -273,21 +273,9 @@ static bool write_parts(int fd, const void *front, size_t front_bytes, const voi
 static bool write_unharmed(int fd, const void *front, size_t front_bytes, const void *payload,
                            size_t bytes)
 {
-    sigset_t signals, before, waiting;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGXFSZ);
-    sigpending(&waiting);
-    bool blocked = pthread_sigmask(SIG_BLOCK, &signals, &before) == 0;
+    trp__writing writing = trp__writing_begin();
     bool good = write_parts(fd, front, front_bytes, payload, bytes);
-    int code = errno;
-    if (!good && code == EFBIG && blocked && !sigismember(&waiting, SIGXFSZ)) {
-        const struct timespec none = {0};
-        while (sigtimedwait(&signals, NULL, &none) < 0 && errno == EINTR)
-            continue;
-    }
-    if (blocked)
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = code;
+    trp__writing_end(&writing, good ? 0 : errno);
     return good;
 }
 

@@ -19,11 +19,14 @@ static bool show_pack(const trp__cache_pack *pack, const looker *l)
 {
     for (uint64_t i = 0; i < trp__cache_pack_count(pack); i++) {
         trp__inspected one = {.layer = TRP__STORE_PACK, .pack = trp__cache_pack_path(pack)};
-        one.wrong = trp__cache_pack_entry(pack, i, &one.entry);
+        unsigned char *memory;
+        one.wrong = trp__cache_pack_entry(pack, i, &memory, &one.entry);
         one.hash = one.entry.hash;
         one.type = one.entry.type;
         one.size = one.entry.size;
-        if (!l->see(l->context, &one))
+        bool more = l->see(l->context, &one);
+        free(memory);
+        if (!more)
             return false;
     }
     return true;

@@ -3,6 +3,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/bytes.h"
+#include "base/limits.h"
 #include "cache/folder.h"
 #include "cache/headers.h"
 
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -97,7 +97,9 @@ trp_status trp__cache_pack_begin(const char *path, trp__cache_pack_writer **out,
 static bool write_at(int fd, const void *data, size_t bytes, uint64_t at)
 {
     for (size_t done = 0; done < bytes;) {
+        trp__writing writing = trp__writing_begin();
         ssize_t some = pwrite(fd, (const char *)data + done, bytes - done, (off_t)(at + done));
+        trp__writing_end(&writing, some < 0 ? errno : 0);
         if (some < 0 && errno == EINTR)
             continue;
         if (some <= 0)
@@ -283,13 +285,16 @@ void trp__cache_pack_abandon(trp__cache_pack_writer *writer)
 
 /* Reading. */
 
+/* Of a file, the index is read when it is opened, and each entry when it is asked for. A mapping
+ * would end the process by SIGBUS where somebody else cuts or overwrites the file. */
 struct trp__cache_pack {
     char path[PATH_MAX];
-    const unsigned char *bytes;
-    uint64_t size; /* of the file as it is, which may have been cut */
+    int fd;                     /* -1: it is in the caller's memory, */
+    const unsigned char *bytes; /* here */
+    uint64_t size;              /* of the file as it is, which may have been cut */
     const unsigned char *rows;
+    unsigned char *own_rows; /* the same, read from the file */
     uint64_t count;
-    void *mapping; /* NULL: the caller's memory */
 };
 
 /* Whether this is a head; it says how much of the index there is. */
@@ -306,31 +311,80 @@ static trp_status read_head(trp__cache_pack *p, const unsigned char *head)
     return TRP_OK;
 }
 
+static bool read_at(int fd, void *to, size_t bytes, uint64_t at)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t some = pread(fd, (char *)to + done, bytes - done, (off_t)(at + done));
+        if (some < 0 && errno == EINTR)
+            continue;
+        if (some <= 0)
+            return false;
+        done += (size_t)some;
+    }
+    return true;
+}
+
+static bool get(const trp__cache_pack *p, void *to, size_t bytes, uint64_t at)
+{
+    if (p->fd >= 0)
+        return read_at(p->fd, to, bytes, at);
+    memcpy(to, p->bytes + at, bytes);
+    return true;
+}
+
+/* The head at either end, then the index. */
+static trp_status read_index(trp__cache_pack *p, trp_error *error)
+{
+    unsigned char head[HEAD];
+    trp_status status = TRP_E_SYSTEM;
+    if (p->size >= HEAD && get(p, head, HEAD, 0))
+        status = read_head(p, head);
+    if (status != TRP_OK && p->size >= 2 * HEAD && get(p, head, HEAD, p->size - HEAD)) {
+        trp_status last = read_head(p, head);
+        status = last == TRP_OK ? last : status;
+    }
+    if (status == TRP_E_VERSION)
+        return trp__error_set(error, status, "%s: a pack of another version", p->path);
+    if (status != TRP_OK)
+        return trp__error_set(error, status, "%s: no pack, or damaged at both ends", p->path);
+    if (p->fd < 0) {
+        p->rows = p->bytes + HEAD;
+        return TRP_OK;
+    }
+    p->rows = p->own_rows = malloc(p->count * ROW + 1);
+    if (!p->own_rows)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for the index of a pack");
+    if (!read_at(p->fd, p->own_rows, p->count * ROW, HEAD))
+        return trp__error_set(error, TRP_E_SYSTEM, "%s: its index can't be read", p->path);
+    return TRP_OK;
+}
+
+/* Takes the descriptor. */
+static trp_status open_pack(int fd, const void *bytes, uint64_t size, const char *path,
+                            trp__cache_pack **out, trp_error *error)
+{
+    trp__cache_pack *p = calloc(1, sizeof *p);
+    if (!p) {
+        if (fd >= 0)
+            close(fd);
+        return trp__error_set(error, TRP_E_MEMORY, "no memory to open a pack");
+    }
+    p->fd = fd;
+    p->bytes = bytes;
+    p->size = size;
+    snprintf(p->path, sizeof p->path, "%s", path);
+    trp_status status = read_index(p, error);
+    if (status == TRP_OK)
+        *out = p;
+    else
+        trp__cache_pack_close(p);
+    return status;
+}
+
 trp_status trp__cache_pack_open_memory(const void *bytes, size_t size, const char *path,
                                        trp__cache_pack **out, trp_error *error)
 {
-    trp__cache_pack *p = calloc(1, sizeof *p);
-    if (!p)
-        return trp__error_set(error, TRP_E_MEMORY, "no memory to open a pack");
-    p->bytes = bytes;
-    p->size = size;
-    p->rows = size >= HEAD ? p->bytes + HEAD : NULL;
-    snprintf(p->path, sizeof p->path, "%s", path);
-    trp_status status = TRP_E_SYSTEM;
-    if (size >= HEAD)
-        status = read_head(p, p->bytes);
-    if (status != TRP_OK && size >= 2 * HEAD) {
-        trp_status last = read_head(p, p->bytes + size - HEAD);
-        status = last == TRP_OK ? last : status;
-    }
-    if (status == TRP_OK) {
-        *out = p;
-        return TRP_OK;
-    }
-    free(p);
-    return status == TRP_E_VERSION
-               ? trp__error_set(error, status, "%s: a pack of another version", path)
-               : trp__error_set(error, status, "%s: no pack, or damaged at both ends", path);
+    return open_pack(-1, bytes, size, path, out, error);
 }
 
 trp_status trp__cache_pack_open(const char *path, trp__cache_pack **out, trp_error *error)
@@ -340,32 +394,21 @@ trp_status trp__cache_pack_open(const char *path, trp__cache_pack **out, trp_err
     trp_status status = trp__cache_open_path(path, &fd, error);
     if (status != TRP_OK)
         return status;
-    void *mapping = NULL;
     if (fstat(fd, &s) != 0) {
         status = trp__error_set_errno(error, path);
-    } else if (s.st_size > 0) {
-        mapping = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (mapping == MAP_FAILED) {
-            status = trp__error_set_errno(error, path);
-            mapping = NULL;
-        }
+        close(fd);
+        return status;
     }
-    close(fd);
-    if (status == TRP_OK)
-        status = trp__cache_pack_open_memory(mapping, (size_t)s.st_size, path, out, error);
-    if (status == TRP_OK)
-        (*out)->mapping = mapping;
-    else if (mapping)
-        munmap(mapping, (size_t)s.st_size);
-    return status;
+    return open_pack(fd, NULL, s.st_size > 0 ? (uint64_t)s.st_size : 0, path, out, error);
 }
 
 void trp__cache_pack_close(trp__cache_pack *pack)
 {
     if (!pack)
         return;
-    if (pack->mapping)
-        munmap(pack->mapping, (size_t)pack->size);
+    if (pack->fd >= 0)
+        close(pack->fd);
+    free(pack->own_rows);
     free(pack);
 }
 
@@ -384,25 +427,34 @@ static bool row_is_good(const unsigned char *row)
     return trp__get64(row + AT_ROW_SUM) == trp__checksum(row, AT_ROW_SUM);
 }
 
-/* The bytes of the entry that a row leads to; NULL if they are not all there. */
+/* The bytes of the entry that a row leads to, in *memory if they had to be read; NULL if they are
+ * not all there. */
 static const unsigned char *entry_bytes(const trp__cache_pack *p, const unsigned char *row,
-                                        uint64_t *bytes)
+                                        unsigned char **memory, uint64_t *bytes)
 {
     uint64_t offset = trp__get64(row + AT_OFFSET);
     *bytes = trp__get64(row + AT_BYTES);
     if (offset % ALIGN != 0 || offset > p->size || *bytes > p->size - offset)
         return NULL;
-    return p->bytes + offset;
+    if (p->fd < 0)
+        return p->bytes + offset;
+    *memory = aligned_alloc(ALIGN, (*bytes + ALIGN) / ALIGN * ALIGN);
+    if (*memory && read_at(p->fd, *memory, *bytes, offset))
+        return *memory;
+    free(*memory);
+    return *memory = NULL;
 }
 
-const char *trp__cache_pack_entry(const trp__cache_pack *pack, uint64_t i, trp__entry *entry)
+const char *trp__cache_pack_entry(const trp__cache_pack *pack, uint64_t i, unsigned char **memory,
+                                  trp__entry *entry)
 {
     const unsigned char *row = pack->rows + i * ROW;
     uint64_t bytes;
     *entry = (trp__entry){0};
+    *memory = NULL;
     if (!row_is_good(row))
         return "its row in the index is damaged";
-    const unsigned char *from = entry_bytes(pack, row, &bytes);
+    const unsigned char *from = entry_bytes(pack, row, memory, &bytes);
     if (!from)
         return "the file is cut off";
     const char *wrong = trp__entry_read(from, bytes, entry);
@@ -436,11 +488,17 @@ static const unsigned char *find_row(const trp__cache_pack *p, const trp__hash *
 }
 
 bool trp__cache_pack_find(const trp__cache_pack *pack, const trp__hash *hash, uint32_t type,
-                          const void *key, size_t key_bytes, trp__entry *entry)
+                          const void *key, size_t key_bytes, unsigned char **memory,
+                          trp__entry *entry)
 {
     uint64_t bytes;
     const unsigned char *row = find_row(pack, hash, type);
-    const unsigned char *from = row ? entry_bytes(pack, row, &bytes) : NULL;
-    return from && !trp__entry_read(from, bytes, entry) && entry->type == type &&
-           entry->key_bytes == key_bytes && memcmp(entry->key, key, key_bytes) == 0;
+    *memory = NULL;
+    const unsigned char *from = row ? entry_bytes(pack, row, memory, &bytes) : NULL;
+    if (from && !trp__entry_read(from, bytes, entry) && entry->type == type &&
+        entry->key_bytes == key_bytes && memcmp(entry->key, key, key_bytes) == 0)
+        return true;
+    free(*memory);
+    *memory = NULL;
+    return false;
 }

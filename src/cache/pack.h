@@ -48,13 +48,17 @@ void trp__cache_pack_close(trp__cache_pack *pack);
 
 const char *trp__cache_pack_path(const trp__cache_pack *pack);
 
-/* The entry of a key, which points into the pack. False: there is none that is good. */
+/* The entry of a key, which points into *memory, to be freed; NULL: into the caller's. False: there
+ * is none that is good. */
 bool trp__cache_pack_find(const trp__cache_pack *pack, const trp__hash *hash, uint32_t type,
-                          const void *key, size_t key_bytes, trp__entry *entry);
+                          const void *key, size_t key_bytes, unsigned char **memory,
+                          trp__entry *entry);
 
-/* How many entries the index has, and each of them: NULL, or what is wrong with it. */
+/* How many entries the index has, and each of them: NULL, or what is wrong with it. *memory is to
+ * be freed in both cases. */
 uint64_t trp__cache_pack_count(const trp__cache_pack *pack);
-const char *trp__cache_pack_entry(const trp__cache_pack *pack, uint64_t i, trp__entry *entry);
+const char *trp__cache_pack_entry(const trp__cache_pack *pack, uint64_t i, unsigned char **memory,
+                                  trp__entry *entry);
 
 /* The same of a pack in memory that the caller keeps, at a multiple of 64; trp__cache_pack_close()
  * leaves it. */

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "base/bytes.h"
+#include "base/limits.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -68,7 +69,10 @@ static bool write_account(int fd, const account *a)
     trp__put64(bytes + AT_SUM, a->bytes);
     trp__put64(bytes + AT_LOOKED, (uint64_t)a->looked_ns);
     trp__put64(bytes + AT_CHECK, trp__checksum(bytes, AT_CHECK));
-    return pwrite(fd, bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes;
+    trp__writing writing = trp__writing_begin();
+    ssize_t written = pwrite(fd, bytes, sizeof bytes, 0);
+    trp__writing_end(&writing, written < 0 ? errno : 0);
+    return written == (ssize_t)sizeof bytes;
 }
 
 /* Ends a lock, also where a child that was forked meanwhile has the descriptor, too. */

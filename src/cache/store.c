@@ -226,7 +226,7 @@ static void add_headers(trp__key *key, const trp__header_list *list,
 
 /* Looking. */
 
-/* What a layer has for a key; `memory` is to be freed, and NULL for a pack. */
+/* What a layer has for a key; `memory` is to be freed. */
 static trp_status find_in(trp__store *store, size_t layer, const trp__key *key, uint32_t type,
                           unsigned char **memory, trp__entry *entry)
 {
@@ -234,7 +234,8 @@ static trp_status find_in(trp__store *store, size_t layer, const trp__key *key, 
     *memory = NULL;
     if (layer == store->pack_count)
         return trp__disk_find(&store->disk, &hash, type, key->bytes, key->length, memory, entry);
-    return trp__cache_pack_find(store->pack[layer], &hash, type, key->bytes, key->length, entry)
+    return trp__cache_pack_find(store->pack[layer], &hash, type, key->bytes, key->length, memory,
+                                entry)
                ? TRP_OK
                : TRP_E_MISSING;
 }

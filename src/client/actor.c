@@ -1,6 +1,8 @@
 /* Actors as the application sees them. */
+#include "base/call.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "client/backoff.h"
 #include "client/module.h"
 
@@ -12,10 +14,10 @@
 
 /* Makes the actor of a free number; device->lock is held (or nobody else knows the device). Actor
  * structs are kept until the device closes, because any thread may be sweeping one. */
-trp_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_class *class,
-                           const char *name)
+trp__client_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_class *class,
+                                   const char *name)
 {
-    trp_actor *actor = atomic_load(&device->actor[id]);
+    trp__client_actor *actor = atomic_load(&device->actor[id]);
     if (!actor) {
         actor = aligned_alloc(64, (sizeof *actor + 63) / 64 * 64);
         if (!actor)
@@ -24,6 +26,7 @@ trp_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_cla
         actor->device = device;
         actor->id = id;
         actor->capacity = device->options.mailbox_size;
+        atomic_store(&actor->timed_every, 1);
         actor->tail = &device->stats->actor[id].tail;
         actor->mailbox = calloc(actor->capacity, sizeof *actor->mailbox);
         if (!actor->mailbox) {
@@ -38,6 +41,7 @@ trp_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_cla
     actor->killings = 0;
     actor->companions = 0;
     actor->sender = NULL;
+    actor->handle = NULL;
     actor->made++;
     actor->answered = false;
     actor->state = TRP__NUMBER_LIVE;
@@ -53,7 +57,7 @@ static uint32_t free_number(trp_device *device)
     for (;;) {
         bool dropping = false;
         for (uint32_t id = TRP__LANES; id < TRP__ACTORS; id++) {
-            trp_actor *actor = atomic_load(&device->actor[id]);
+            trp__client_actor *actor = atomic_load(&device->actor[id]);
             if (!actor || actor->state == TRP__NUMBER_FREE)
                 return id;
             dropping = dropping || actor->state == TRP__NUMBER_DROPPING;
@@ -77,7 +81,46 @@ static trp_status no_such_kind(const char *kind)
                      kind ? "\"" : "", kind ? kind : "NULL", kind ? "\"" : "");
 }
 
-static void drop(trp_device *device, trp_actor *actor)
+/* What the program holds of an actor; it outlives the actor. */
+static bool make_handle(trp__client_actor *actor)
+{
+    actor->handle = calloc(1, sizeof *actor->handle);
+    if (actor->handle)
+        atomic_init(&actor->handle->live, actor);
+    else
+        trp__fail(TRP_E_MEMORY, "no memory for an actor");
+    return actor->handle != NULL;
+}
+
+trp__client_actor *trp__actor_live(const trp_actor *actor)
+{
+    trp__client_actor *live =
+        actor ? atomic_load_explicit(&actor->live, memory_order_acquire) : NULL;
+    if (!actor)
+        trp__fail(TRP_E_ARGUMENT, "actor: expected a pointer, got NULL");
+    else if (!live)
+        trp__fail(TRP_E_STALE, "actor: it was destroyed, or its device is closed");
+    return live;
+}
+
+void trp__error_name(trp_error *error, const trp__client_actor *actor, uint32_t op,
+                     const char *label)
+{
+    trp__copy_string(error->actor, sizeof error->actor, actor ? actor->name : "");
+    trp__op_name(actor ? actor->class : NULL, op, error->operation, sizeof error->operation);
+    trp__copy_string(error->label, sizeof error->label, label ? label : "");
+    trp__text_clean(error->label);
+}
+
+void trp__actor_leave_handle(trp__client_actor *actor)
+{
+    trp_actor *handle = actor->handle;
+    actor->handle = NULL;
+    atomic_store(&handle->live, NULL);
+    trp__system_retain(actor->device->system, &handle->remnant);
+}
+
+static void drop(trp_device *device, trp__client_actor *actor)
 {
     trp__tell_drop(device, TRP__MSG_ACTOR_DROP, actor->id, &actor->state, &actor->told);
     trp__stats_put_actor(actor);
@@ -86,8 +129,8 @@ static void drop(trp_device *device, trp_actor *actor)
 /* What an actor shall be, checked. */
 typedef struct wish {
     const trp__actor_class *class;
-    char name[sizeof(((trp_actor *)0)->name)];
-    char library[sizeof(((trp_actor *)0)->library)];
+    char name[sizeof(((trp__client_actor *)0)->name)];
+    char library[sizeof(((trp__client_actor *)0)->library)];
     const char *config;
 } wish;
 
@@ -121,7 +164,9 @@ static void name_after_library(wish *w)
 static trp_status check_options(const trp_actor_options *o, wish *w)
 {
     const char *kind = o->kind || !o->library ? o->kind : "custom";
-    trp_status status = TRP_OK;
+    trp_status status = TRP__CHECK_ROOM(o);
+    if (status != TRP_OK)
+        return status;
     w->class = kind ? trp__actor_class_find(kind) : NULL;
     w->config = o->config ? o->config : "";
     if (!w->class || w->class->internal)
@@ -149,10 +194,11 @@ static trp_status check_options(const trp_actor_options *o, wish *w)
 }
 
 /* Makes one actor and waits until the worker has. */
-static trp_status make_one(trp_device *device, const wish *wanted, bool cold, trp_actor **out)
+static trp_status make_one(trp_device *device, const wish *wanted, bool cold,
+                           trp__client_actor **out)
 {
     trp_error error = {0};
-    trp_actor *actor = NULL;
+    trp__client_actor *actor = NULL;
     trp_status status = TRP_OK;
     pthread_mutex_lock(&device->lock);
     uint32_t id = free_number(device);
@@ -183,17 +229,23 @@ static trp_status make_one(trp_device *device, const wish *wanted, bool cold, tr
     return TRP_OK;
 }
 
-static void end_one(trp_actor *actor)
+/* Waits until what was sent to an actor up to a place in its mailbox has completed. */
+static void await_head(trp__client_actor *actor, uint64_t place)
 {
-    trp_device *device = actor->device;
     trp__backoff backoff = trp__backoff_begin(TRP_FOREVER);
-    while (atomic_load(&actor->head) != atomic_load(actor->tail)) {
+    while (atomic_load(&actor->head) < place) {
         int64_t nap = 0;
         trp__sweep(actor);
         trp__backoff_step(&backoff, &nap);
         if (nap > 0)
             trp__nap(nap);
     }
+}
+
+static void end_one(trp__client_actor *actor)
+{
+    trp_device *device = actor->device;
+    await_head(actor, atomic_load(actor->tail));
     pthread_mutex_lock(&device->lock);
     drop(device, actor);
     pthread_mutex_unlock(&device->lock);
@@ -205,7 +257,7 @@ static bool is_helped(const trp_device *device, const trp__actor_class *class)
 }
 
 /* What the application keeps for it. */
-static trp_status make_sender(trp_actor *actor)
+static trp_status make_sender(trp__client_actor *actor)
 {
     if (!actor->class->sender_make)
         return TRP_OK;
@@ -213,28 +265,94 @@ static trp_status make_sender(trp_actor *actor)
     return actor->sender ? TRP_OK : trp__fail(TRP_E_MEMORY, "no memory for an actor");
 }
 
-/* Those that share the work of an actor. They are named after it. */
-static trp_status make_companions(trp_device *device, const wish *wanted, trp_actor *actor,
-                                  bool cold)
+/* Makes the device's companions, one for each processor. Fewer, where there are not so many places
+ * for actors, are only slower. */
+static trp_status make_pool(trp_device *device, const trp__actor_class *class, bool cold)
 {
-    const trp__actor_class *class = actor->class->companion;
-    unsigned int count = class && is_helped(device, actor->class) ? trp__cpu_count() : 0;
+    trp__companions *pool = &device->companions;
+    unsigned int count = trp__cpu_count();
     trp_status status = TRP_OK;
     if (count > TRP__COMPANIONS)
         count = TRP__COMPANIONS;
-    for (unsigned int i = 0; i < count && status == TRP_OK; i++) {
+    for (pool->count = 0; pool->count < count && status == TRP_OK;) {
         wish one = {.class = class, .config = ""};
-        trp_actor *made = NULL;
-        snprintf(one.name, sizeof one.name, "%.27s.%u", wanted->name, i + 1);
+        trp__client_actor *made = NULL;
+        snprintf(one.name, sizeof one.name, "compiler.%u", pool->count + 1);
         status = make_one(device, &one, cold, &made);
         if (status == TRP_OK)
-            actor->companion[actor->companions++] = made;
+            pool->actor[pool->count++] = made;
     }
+    if (status == TRP_E_BUSY && pool->count > 0)
+        status = TRP_OK;
     return status;
+}
+
+/* The pool's lock is held. */
+static void end_pool(trp__companions *pool)
+{
+    for (uint32_t i = 0; i < pool->count; i++)
+        end_one(pool->actor[i]);
+    pool->count = 0;
+}
+
+/* Gives an actor the companions of its device, which are made with the first actor that has some.
+ */
+static trp_status join_companions(trp_device *device, trp__client_actor *actor, bool cold)
+{
+    trp__companions *pool = &device->companions;
+    const trp__actor_class *class = actor->class->companion;
+    trp_status status = TRP_OK;
+    if (!class || !is_helped(device, actor->class))
+        return TRP_OK;
+    pthread_mutex_lock(&pool->lock);
+    if (pool->users == 0)
+        status = make_pool(device, class, cold);
+    if (status == TRP_OK) {
+        pool->users++;
+        memcpy(actor->companion, pool->actor, sizeof pool->actor);
+        actor->companions = pool->count;
+    } else {
+        trp_error error = *trp__error_last();
+        end_pool(pool);
+        trp__error_raise(&error);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return status;
+}
+
+/* Waits for what an actor has sent to its companions, and leaves them; the last one ends them. */
+static void leave_companions(trp_device *device, trp__client_actor *actor)
+{
+    trp__companions *pool = &device->companions;
+    uint64_t sent[TRP__COMPANIONS];
+    for (uint32_t i = 0; i < actor->companions; i++)
+        sent[i] = atomic_load(actor->companion[i]->tail);
+    for (uint32_t i = 0; i < actor->companions; i++)
+        await_head(actor->companion[i], sent[i]);
+    if (actor->companions == 0)
+        return;
+    actor->companions = 0;
+    pthread_mutex_lock(&pool->lock);
+    if (--pool->users == 0)
+        end_pool(pool);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* Its companions first: what waits for them is its own. */
+static void end_all(trp__client_actor *actor)
+{
+    if (actor->handle)
+        trp__actor_leave_handle(actor); /* before its number can be another one's */
+    leave_companions(actor->device, actor);
+    if (actor->sender)
+        actor->class->sender_end(actor->sender, actor->device);
+    actor->sender = NULL;
+    end_one(actor);
 }
 
 trp_status trp_actor_create(trp_device *device, const trp_actor_options *options, trp_actor **out)
 {
+    TRP__CALL(trp__call_refused());
     trp_status status = trp__device_usable(device);
     if (status != TRP_OK)
         return status;
@@ -242,7 +360,7 @@ trp_status trp_actor_create(trp_device *device, const trp_actor_options *options
         return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
                          options ? "out" : "options");
     wish wanted = {0};
-    trp_actor *actor = NULL;
+    trp__client_actor *actor = NULL;
     status = check_options(options, &wanted);
     if (status == TRP_OK && wanted.class && wanted.class->modules &&
         is_helped(device, wanted.class)) {
@@ -255,34 +373,29 @@ trp_status trp_actor_create(trp_device *device, const trp_actor_options *options
         status = make_one(device, &wanted, options->cold, &actor);
     if (status != TRP_OK || !actor)
         return status;
-    status = make_sender(actor);
+    status = make_handle(actor) ? make_sender(actor) : TRP_E_MEMORY;
     if (status == TRP_OK)
-        status = make_companions(device, &wanted, actor, options->cold);
+        status = join_companions(device, actor, options->cold);
     if (status != TRP_OK) {
-        trp_error error = *trp_error_last();
-        trp_actor_destroy(actor);
+        trp_error error = *trp__error_last();
+        end_all(actor);
         return trp__error_raise(&error);
     }
-    *out = actor;
+    *out = actor->handle;
     return TRP_OK;
 }
 
-/* Its companions first: what waits for them is its own. */
 void trp_actor_destroy(trp_actor *actor)
 {
-    if (!actor || trp__device_usable(actor->device) == TRP_E_FORKED)
-        return;
-    for (uint32_t i = 0; i < actor->companions; i++)
-        end_one(actor->companion[i]);
-    if (actor->sender)
-        actor->class->sender_end(actor->sender, actor->device);
-    actor->sender = NULL;
-    end_one(actor);
+    TRP__CALL();
+    trp__client_actor *live = actor ? atomic_load(&actor->live) : NULL;
+    /* One of several threads that destroy it does. */
+    if (live && *live->device->alive != 0 && (live = atomic_exchange(&actor->live, NULL)))
+        end_all(live);
 }
 
 trp_device *trp_actor_device(const trp_actor *actor)
 {
-    if (!actor)
-        trp__fail(TRP_E_ARGUMENT, "actor: expected a pointer, got NULL");
-    return actor ? actor->device : NULL;
+    const trp__client_actor *live = trp__actor_live(actor);
+    return live ? live->device : NULL;
 }

@@ -1,4 +1,5 @@
 /* Arenas: device memory that this process owns and exports to its workers by descriptor. */
+#include "base/call.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/shm.h"
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #define ARENA_MAX    (UINT64_C(1) << 30)
+#define SHARE        8 /* of what is taken, that the next arena is large */
 #define HOST_GRANULE (UINT64_C(64) << 10)
 #define DROP_WAIT_NS (2 * TRP__SECOND)
 
@@ -35,12 +37,13 @@ static trp_status take_memory(trp_device *device, uint64_t bytes, trp__client_ar
 
 void trp__arena_close(trp_device *device, trp__client_arena *arena)
 {
+    trp__arena_unmap(arena);
     close(arena->fd);
     if (device->backend == TRP_BACKEND_CUDA)
         trp__cuda_memory_release(arena->handle);
 }
 
-static trp_status granule(trp_device *device, uint64_t *bytes, trp_error *error)
+trp_status trp__arena_granule(trp_device *device, uint64_t *bytes, trp_error *error)
 {
     *bytes = HOST_GRANULE;
     if (device->backend == TRP_BACKEND_HOST)
@@ -98,10 +101,22 @@ static void await_drops(trp_device *device)
     pthread_mutex_unlock(&device->lock);
 }
 
+/* A large buffer has an arena of its size, as long as that keeps the number of arenas small: it
+ * grows with the logarithm of what is taken. Small ones come into arenas of an eighth of what is
+ * taken, so that little more is taken than is used. */
+static uint64_t wanted_size(const trp_device *device, uint64_t least, uint64_t unit)
+{
+    const uint64_t first = device->first_arena_bytes;
+    const uint64_t step = device->reserved / SHARE / unit * unit;
+    if (least >= first / 2 && least >= device->reserved / (2 * SHARE))
+        return least;
+    const uint64_t bytes = step < first ? first : step > ARENA_MAX ? ARENA_MAX : step;
+    return bytes > least ? bytes : least;
+}
+
 static uint64_t arena_size(const trp_device *device, uint64_t least, uint64_t unit, bool own)
 {
-    bool larger = !own && device->next_arena_bytes > least;
-    uint64_t bytes = larger ? device->next_arena_bytes : least;
+    uint64_t bytes = own ? least : wanted_size(device, least, unit);
     uint64_t limit = device->options.memory_limit;
     if (limit == 0 && device->backend == TRP_BACKEND_HOST)
         limit = device->identity.memory_total; /* a memory file promises more than there is */
@@ -178,8 +193,6 @@ static trp_status enter(trp_device *device, trp__client_arena *arena, uint32_t *
         device->sealable_bytes += arena->bytes;
     } else if (!trp__suballoc_add_region(device->suballoc, id, arena->bytes)) {
         return trp__error_set(error, TRP_E_MEMORY, "no memory for the bookkeeping of buffers");
-    } else if (device->next_arena_bytes < ARENA_MAX) {
-        device->next_arena_bytes *= 2;
     }
     /* A number's changes are counted on, and each arena is writable at first. 0 stands for one that
      * was never changed, nor can be. */
@@ -195,17 +208,27 @@ static trp_status enter(trp_device *device, trp__client_arena *arena, uint32_t *
     return TRP_OK;
 }
 
+/* Buffers whose sizes change from one to the next would leave an arena of each size behind. */
+static bool much_unused(const trp_device *device)
+{
+    const uint64_t shared = device->reserved - device->sealable_bytes;
+    const uint64_t used = trp__suballoc_used_bytes(device->suballoc);
+    return shared > used && shared - used > shared / 4 + device->first_arena_bytes;
+}
+
 trp_status trp__arena_add(trp_device *device, uint64_t needed, uint32_t *own, trp_error *error)
 {
     uint64_t unit = 0;
     trp__client_arena arena = {.state = TRP__NUMBER_LIVE, .own = own != NULL};
-    trp_status status = granule(device, &unit, error);
+    trp_status status = trp__arena_granule(device, &unit, error);
     if (status != TRP_OK)
         return status;
     if (needed > device->identity.memory_total || needed > UINT64_MAX - unit)
         return trp__error_set(error, TRP_E_MEMORY, "bytes: %llu requested, the device has %llu",
                               (unsigned long long)needed,
                               (unsigned long long)device->identity.memory_total);
+    if (!own && much_unused(device))
+        trp__arena_trim(device);
     status = take_or_trim(device, (needed + unit - 1) / unit * unit, unit, &arena, error);
     if (status != TRP_OK)
         return status;
@@ -238,6 +261,7 @@ void trp__arena_return(trp_device *device, uint32_t id)
 
 trp_status trp_device_trim(trp_device *device)
 {
+    TRP__CALL(trp__call_refused());
     trp_status status = trp__device_usable(device);
     if (status != TRP_OK)
         return status;

@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 
+#include <troupe/types.h>
+
 #include <sched.h>
 #include <stdbool.h>
 #include <sys/prctl.h>
@@ -13,6 +15,7 @@
 typedef struct trp__backoff {
     int64_t started;
     int64_t deadline;
+    int64_t least_ns; /* the shortest nap, if more than TRP__NAP_MIN_NS */
     int64_t spin_ns;  /* how long to spin before the first nap */
     int64_t expected; /* how long this wait takes at least, as far as one can tell; 0: nobody can */
     int64_t waited;   /* when the clock was last looked at: it was not over then */
@@ -37,7 +40,8 @@ typedef struct trp__backoff {
 
 static inline trp__backoff trp__backoff_begin(int64_t timeout_ns)
 {
-    return (trp__backoff){.deadline = timeout_ns == 0 ? INT64_MIN : trp__deadline(timeout_ns),
+    bool polls = timeout_ns == 0 || timeout_ns == TRP_NOWAIT;
+    return (trp__backoff){.deadline = polls ? INT64_MIN : trp__deadline(timeout_ns),
                           .spin_ns = TRP__SPIN_NS};
 }
 
@@ -99,7 +103,8 @@ static inline int64_t trp__backoff_nap(const trp__backoff *b, int64_t waited)
                                         : most;
     }
     nap = nap > most ? most : nap;
-    return nap < TRP__NAP_MIN_NS ? TRP__NAP_MIN_NS : nap;
+    const int64_t least = b->least_ns > TRP__NAP_MIN_NS ? b->least_ns : TRP__NAP_MIN_NS;
+    return nap < least ? least : nap;
 }
 
 /* One step. Sets *nap_ns to how long to sleep now (0: do not). False when the time is over. */

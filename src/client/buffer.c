@@ -1,7 +1,9 @@
 /* Buffers: the handle table, what is known of their contents, and who holds them. */
+#include "base/call.h"
 #include "base/error.h"
 #include "client/backoff.h"
 #include "client/client.h"
+#include "client/failures.h"
 #include "client/module.h"
 
 #include <string.h>
@@ -54,23 +56,10 @@ static bool change_hold(trp_device *device, trp_buffer buffer, uint64_t change, 
     return true;
 }
 
-void trp__raise_ticket(_Atomic uint64_t *word, uint64_t ticket)
+bool trp__buffer_gone(const trp__buffer_meta *meta)
 {
-    uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
-    while (old < ticket && !atomic_compare_exchange_weak(word, &old, ticket))
-        continue;
-}
-
-void trp__buffer_mark_lost(trp_device *device, uint32_t slot, uint64_t ticket)
-{
-    trp__raise_ticket(&device->meta[slot].lost_ticket, ticket);
-}
-
-/* Whether the request writes every byte of the buffer and reads none. */
-bool trp__access_covers(const trp_device *device, const trp__access *access)
-{
-    return (access->mode & TRP__COVER) && access->offset == 0 &&
-           access->bytes == device->control->buffer[access->slot].bytes;
+    uint64_t hold = atomic_load(&meta->hold);
+    return (hold & FREED) && (hold & HOLDERS) == 0;
 }
 
 trp_status trp__buffer_hold(trp_device *device, trp_buffer buffer, uint32_t *slot)
@@ -84,20 +73,68 @@ trp_status trp__buffer_hold(trp_device *device, trp_buffer buffer, uint32_t *slo
     return trp__error_raise(&error);
 }
 
-static trp_status unreadable(const trp_device *device, trp_status status, uint64_t cause,
+trp_status trp__buffer_find(trp_device *device, trp_buffer buffer, uint32_t *slot)
+{
+    trp_error error;
+    *slot = slot_of(buffer);
+    uint64_t hold = atomic_load(&device->meta[*slot].hold);
+    if (tag_of(buffer) == device->tag && hold >> 32 == generation_of(buffer) &&
+        generation_of(buffer) != 0 && (!(hold & FREED) || (hold & HOLDERS) > 0))
+        return TRP_OK;
+    stale(device, "buffer", buffer, &error);
+    return trp__error_raise(&error);
+}
+
+static trp_status unreadable(trp_device *device, trp_status status, uint64_t cause,
                              const char *name, trp_buffer buffer, trp_error *error)
 {
     bool any = device->options.fault_scope == TRP_FAULT_SCOPE_ALL;
-    return trp__error_set(
-        error, status,
-        status != TRP_E_LOST
-            ? "%s: request %llu should have written buffer %#llx and failed; await that request, "
-              "or write all of the buffer, before reading it"
-        : any ? "%s: a worker that died after request %llu may have written to buffer %#llx; write "
-                "all of it before reading it"
-              : "%s: a fault during request %llu may have left buffer %#llx half-written; write "
-                "all of it before reading it",
-        name, (unsigned long long)cause, (unsigned long long)buffer.id);
+    unsigned long long id = buffer.id, request = cause;
+    char why[140]; /* so that what helps is not cut */
+    trp_error root = {0};
+    trp__failures_explain(device, cause, slot_of(buffer), &root, why, sizeof why);
+    if (status != TRP_E_LOST)
+        trp__error_set(error, status,
+                       "%s: buffer %#llx was not written: %s; await request %llu, or write all of "
+                       "what is read, before reading it",
+                       name, id, why, request);
+    else if (any)
+        trp__error_set(error, status,
+                       "%s: a worker that died after request %llu may have written to buffer "
+                       "%#llx; write all of what is read before reading it, or call "
+                       "trp_buffer_discard()",
+                       name, request, id);
+    else
+        trp__error_set(error, status,
+                       "%s: buffer %#llx may be half-written: %s; write all of what is read before "
+                       "reading it, "
+                       "or call trp_buffer_discard()",
+                       name, id, why);
+    if (status != TRP_E_LOST || !any) {
+        error->cause_request = root.cause_request;
+        error->cause_status = root.cause_status;
+        error->cause_fault = root.cause_fault;
+    }
+    return status;
+}
+
+trp_status trp__buffer_hold_readable(trp_device *device, trp_buffer buffer, uint32_t *slot)
+{
+    uint64_t cause = 0;
+    trp_error error;
+    trp_status status = trp__buffer_hold(device, buffer, slot);
+    if (status != TRP_OK)
+        return status;
+    const trp__access whole = {.slot = *slot,
+                               .generation = generation_of(buffer),
+                               .bytes = device->control->buffer[*slot].bytes,
+                               .mode = TRP__READ};
+    status = trp__access_readable(device, &whole, &cause);
+    if (status == TRP_OK)
+        return TRP_OK;
+    unreadable(device, status, cause, "buffer", buffer, &error);
+    trp__buffer_release(device, *slot);
+    return trp__error_raise(&error);
 }
 
 trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer,
@@ -107,15 +144,9 @@ trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buf
     trp_device *device = trp__device_by_tag(request->item.device_tag);
     uint32_t slot = slot_of(buffer);
     trp__buffer_meta *meta = &device->meta[slot];
-    uint64_t before, cause = 0;
+    uint64_t before;
     if (!change_hold(device, buffer, 1, &before))
         return stale(device, name, buffer, pack->error);
-    trp_status status =
-        access->mode & TRP__READ ? trp__buffer_readable(device, slot, &cause) : TRP_OK;
-    if (status != TRP_OK) {
-        trp__buffer_release(device, slot);
-        return unreadable(device, status, cause, name, buffer, pack->error);
-    }
     if ((access->mode & TRP__WRITE) && meta->sealable && !trp__write_begin(meta)) {
         trp__buffer_release(device, slot);
         return trp__error_set(pack->error, TRP_E_ARGUMENT,
@@ -123,20 +154,31 @@ trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buf
                               "trp_buffer_unseal()",
                               name, (unsigned long long)buffer.id);
     }
-    if (access->mode & TRP__READ) {
-        trp__look *look = &request->look[access - pack->record->access];
-        look->cover = atomic_load_explicit(&meta->cover_ticket, memory_order_relaxed);
-        look->accepted = atomic_load_explicit(&meta->accepted_ticket, memory_order_relaxed);
-    }
     access->slot = slot;
     access->generation = generation_of(buffer);
     *bytes = device->control->buffer[slot].bytes;
     return TRP_OK;
 }
 
+trp_status trp__buffer_look(trp__pack *pack, const char *name, trp_buffer buffer,
+                            const trp__access *access)
+{
+    trp__slot *request = pack->context;
+    trp_device *device = trp__device_by_tag(request->item.device_tag);
+    uint64_t cause = 0;
+    if (!(access->mode & TRP__READ))
+        return TRP_OK;
+    trp_status status = trp__access_readable(device, access, &cause);
+    if (status != TRP_OK)
+        return unreadable(device, status, cause, name, buffer, pack->error);
+    request->look[access - pack->record->access] = trp__access_look(device, access);
+    return TRP_OK;
+}
+
 /* Nobody holds a freed buffer any more: memory and slot go back. */
 static void recycle(trp_device *device, uint32_t slot)
 {
+    trp__call_shield();
     trp__buffer_meta *meta = &device->meta[slot];
     uint32_t arena = device->control->buffer[slot].arena;
     bool sealable = meta->sealable;
@@ -145,7 +187,7 @@ static void recycle(trp_device *device, uint32_t slot)
         generation = 1;
     pthread_mutex_lock(&device->memory_lock);
     struct trp__module *module = meta->module;
-    bool made = module && atomic_load(&meta->good_ticket) != 0;
+    bool made = module && atomic_load(&meta->contents.word[TRP__GOOD]) != 0;
     meta->module = NULL;
     if (!sealable)
         trp__suballoc_free(device->suballoc, meta->node);
@@ -276,12 +318,8 @@ static void fill_slot(trp_device *device, uint32_t slot, const trp_buffer_option
     /* What the supervisor has noted of the buffer before it was before the next worker, which ended
      * that one's last request. ThreadSanitizer does not see through the other process. */
     (void)atomic_load(&device->incarnation);
-    meta->judged_incarnation = 0;
-    atomic_store_explicit(&meta->poison_ticket, 0, memory_order_relaxed);
+    trp__contents_reset(device, slot);
     atomic_store_explicit(&meta->writers, 0, memory_order_relaxed);
-    atomic_store_explicit(&meta->lost_ticket, 0, memory_order_relaxed);
-    atomic_store_explicit(&meta->cover_ticket, 0, memory_order_relaxed);
-    atomic_store_explicit(&meta->good_ticket, 0, memory_order_relaxed);
     entry->arena = block->region;
     entry->offset = block->offset;
     entry->bytes = options->bytes;
@@ -293,8 +331,8 @@ static void fill_slot(trp_device *device, uint32_t slot, const trp_buffer_option
     out->id = generation << 32 | (uint64_t)device->tag << TRP__BUFFER_BITS | slot;
 }
 
-trp_status trp_buffer_create_with(trp_device *device, const trp_buffer_options *options,
-                                  trp_buffer *out)
+trp_status trp__buffer_create(trp_device *device, const trp_buffer_options *options,
+                              trp_buffer *out)
 {
     trp_status status = trp__device_usable(device);
     if (status != TRP_OK)
@@ -304,6 +342,8 @@ trp_status trp_buffer_create_with(trp_device *device, const trp_buffer_options *
                          options ? "out" : "options");
     if (options->bytes == 0)
         return trp__fail(TRP_E_ARGUMENT, "bytes: expected at least 1, got 0");
+    if (TRP__CHECK_ROOM(options) != TRP_OK)
+        return TRP_E_ARGUMENT;
     trp_error error = {0};
     trp__suballoc_block block;
 
@@ -324,6 +364,13 @@ trp_status trp_buffer_create_with(trp_device *device, const trp_buffer_options *
     return status == TRP_OK ? TRP_OK : trp__error_raise(&error);
 }
 
+trp_status trp_buffer_create_with(trp_device *device, const trp_buffer_options *options,
+                                  trp_buffer *out)
+{
+    TRP__CALL(trp__call_refused());
+    return trp__buffer_create(device, options, out);
+}
+
 void trp__buffer_expect(trp_device *device, uint64_t bytes)
 {
     trp__suballoc_block block;
@@ -339,13 +386,14 @@ void trp__buffer_expect(trp_device *device, uint64_t bytes)
 
 trp_status trp_buffer_create(trp_device *device, uint64_t bytes, trp_buffer *out)
 {
-    return trp_buffer_create_with(device, &(trp_buffer_options){.bytes = bytes}, out);
+    TRP__CALL(trp__call_refused());
+    return trp__buffer_create(device, &(trp_buffer_options){.bytes = bytes}, out);
 }
 
-trp_status trp_buffer_free(trp_device *device, trp_buffer buffer)
+trp_status trp__buffer_free(trp_device *device, trp_buffer buffer)
 {
-    trp_status status = trp__device_usable(device);
-    if (status == TRP_E_FORKED || status == TRP_E_ARGUMENT)
+    trp_status status = trp__device_known(device);
+    if (status != TRP_OK)
         return status; /* freeing after a fault, or on a device that is down, works */
     uint64_t before;
     atomic_fetch_add(&device->lingering, 1);
@@ -360,10 +408,17 @@ trp_status trp_buffer_free(trp_device *device, trp_buffer buffer)
     return TRP_OK;
 }
 
+trp_status trp_buffer_free(trp_device *device, trp_buffer buffer)
+{
+    TRP__CALL(trp__call_refused());
+    return trp__buffer_free(device, buffer);
+}
+
 trp_status trp_buffer_get_info(trp_device *device, trp_buffer buffer, trp_buffer_info *out)
 {
-    trp_status status = trp__device_usable(device);
-    if (status == TRP_E_FORKED || status == TRP_E_ARGUMENT)
+    TRP__CALL(trp__call_refused());
+    trp_status status = trp__device_known(device);
+    if (status != TRP_OK)
         return status;
     if (!out)
         return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
@@ -372,7 +427,7 @@ trp_status trp_buffer_get_info(trp_device *device, trp_buffer buffer, trp_buffer
     if (status != TRP_OK)
         return status;
     trp__buffer_meta *meta = &device->meta[slot];
-    out->bytes = device->control->buffer[slot].bytes;
+    *out = (trp_buffer_info){.bytes = device->control->buffer[slot].bytes};
     out->lost = trp__buffer_lost(device, slot);
     out->sealable = meta->sealable;
     out->sealed = meta->sealable && trp__sealed(meta);

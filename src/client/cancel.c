@@ -12,6 +12,7 @@
  * `judging` keeps apart those who decide here and the supervisor, who decides about the requests of
  * a dead worker. A request that a dead worker had begun is not cancelled: it may have done half of
  * its work. */
+#include "base/call.h"
 #include "base/error.h"
 #include "client/client.h"
 
@@ -86,6 +87,7 @@ static void cancel_list(trp_device *device, trp__slot *leader, uint64_t generati
 
 trp_status trp_cancel(trp_future future)
 {
+    TRP__CALL(trp__call_refused());
     trp_device *device;
     uint64_t generation;
     trp__slot *slot;

@@ -1,20 +1,22 @@
 /* Inside the application side.
  *
- * Locks, in the order in which they may be taken: judging (what becomes of a request that is
- * cancelled, or whose worker has died), stream->lock (one direction of large copies),
- * device->memory_lock (sub-allocator, buffer slots), device->lock (worker, actors, arenas, host
- * segments), segment_lock, watch_lock, queue->lock; pool.opening before all but judging, pool.lock
- * after all, kept->lock just before it. A request that fits its mailbox takes none of
- * them on its way to the worker and back, except for the last holder of a freed buffer and for
- * queues. */
+ * Locks, in the order in which they may be taken: companions.lock, judging (what becomes of a
+ * request that is cancelled, or whose worker has died), stream->lock (one direction of large
+ * copies), device->memory_lock (sub-allocator, buffer slots), device->lock (worker, actors, arenas,
+ * host segments), segment_lock, watch_lock, queue->lock; pool.opening before all but judging,
+ * pool.lock after all, kept->lock just before it. A request that fits its mailbox takes none of
+ * them on its way to the worker and back, except for the last holder of a freed buffer, for queues,
+ * and for ranges that are not all of a buffer. */
 #ifndef TRP_CLIENT_CLIENT_H
 #define TRP_CLIENT_CLIENT_H
 
 #include "base/log.h"
+#include "client/contents.h"
 #include "client/outbox.h"
 #include "client/stats.h"
 #include "client/suballoc.h"
 #include "wire/actor_class.h"
+#include "wire/box.h"
 #include "wire/layout.h"
 #include "wire/message.h"
 
@@ -55,7 +57,10 @@ typedef enum trp__phase {
 typedef struct trp__transfer {
     char *user; /* source or target */
     uint64_t bytes;
-    uint64_t number; /* place among the transfers of its stream */
+    trp__box box; /* of a pitched copy, also of a small one (see `boxed`); else its bytes are 0 */
+    trp_pitch pitch;        /* of `user` */
+    trp_pitch buffer_pitch; /* of the buffer */
+    uint64_t number;        /* place among the transfers of its stream */
     uint64_t first_chunk, chunks, chunk_bytes;
     uint64_t claimed, finished; /* chunks taken by, and done with by, copying threads */
     uint32_t active;            /* threads that touch user memory now */
@@ -84,38 +89,51 @@ typedef struct trp__pool {
 #define TRP__NO_SLOT  UINT32_MAX
 #define TRP__NO_PIECE UINT32_MAX
 
-/* What was known of a buffer when a request that reads it was packed. The request gets its ticket
+/* Whose the shared staging pieces are. */
+enum { TRP__POOL_COPIES, TRP__POOL_REQUESTS, TRP__POOLS };
+
+/* What was known of a range when a request that reads it was packed. The request gets its ticket
  * later, and what other threads do in between may belong after it. */
 typedef struct trp__look {
-    uint64_t cover, accepted; /* the buffer's cover_ticket and accepted_ticket */
+    uint64_t cover, accepted; /* TRP__COVERED and TRP__ACCEPTED, the least in the range */
 } trp__look;
 
+/* What every request touches is in the first three lines; a table of 16,384 of these is in no
+ * cache. */
 typedef struct trp__slot {
-    _Atomic uint64_t state;  /* generation << 8 | wanted | phase */
-    _Atomic uint64_t ticket; /* 0 until it is sent */
-    _Atomic uint32_t actor;  /* id */
-    _Atomic bool cancelling; /* somebody has asked for its end */
-    _Atomic int stream;      /* -1: none; else `transfer` is in use */
-    _Atomic uint32_t next_free;
+    _Atomic uint64_t state;       /* generation << 8 | wanted | phase */
+    _Atomic uint64_t ticket;      /* 0 until it is sent */
+    _Atomic uint64_t detained;    /* of one that ended before its turn, see detained.c; else 0 */
+    _Atomic uint64_t deadline_ns; /* for its running; 0: none */
+    _Atomic int64_t sent_ns;      /* while the device is traced, or if it is timed; else 0 */
     trp_queue *queue;
     void *user_data;
-    trp__queue_item item;
+    const char *label; /* NULL: none */
+    /* The second line. */
+    struct trp__room *room; /* of the call that fills it */
+    uint64_t module;        /* that it makes, until it is sent; 0: none */
+    void *read_target;      /* where a small read's piece, or a result's, goes at the end */
+    _Atomic uint32_t actor; /* id */
+    _Atomic int stream;     /* -1: none; else `transfer` is in use */
+    _Atomic uint32_t next_free;
     uint32_t index;
-    _Atomic uint64_t detained;    /* of one that ended before its turn, see detained.c; else 0 */
-    _Atomic uint32_t deaths;      /* workers that died while it was in flight */
-    _Atomic uint64_t deadline_ns; /* for its running; 0: none */
+    _Atomic uint32_t deaths; /* workers that died while it was in flight */
+    uint16_t lying;          /* workers that left it lying past its deadline */
+    uint8_t weight;          /* requests that it is timed for, see latency.h; 0: it is not */
+    uint32_t segment;        /* host segment that it holds, 0 for none */
+    uint32_t piece;          /* small staging piece that it uses */
+    _Atomic uint32_t leader; /* of one that belongs to a list, the list's last; NO_SLOT: to none */
     trp_status status;
-    uint32_t segment;   /* host segment that it holds, 0 for none */
-    uint32_t piece;     /* small staging piece that it holds */
-    uint64_t module;    /* that it makes, until it is sent; 0: none */
-    trp_module *handle; /* where its sender has that one's handle; with `module` */
-    uint32_t lying;     /* workers that left it lying past its deadline */
-    void *read_target;  /* where a small read's piece, or a result's, goes at the end */
-    uint64_t read_bytes;
+    /* The third. */
+    trp__queue_item item;
+    _Atomic bool cancelling; /* somebody has asked for its end */
+    _Atomic bool nested;     /* the call that fills it may send another request first; see room.h */
     bool delivers;           /* see deliver.c; set when it is sent */
-    _Atomic int64_t sent_ns; /* while the device is traced; else 0 */
-    /* Of one that belongs to a list, whose last is the leader. NO_SLOT: to none. */
-    _Atomic uint32_t leader, mate; /* mate: the next in the list */
+    bool boxed;              /* a small copy whose rows lie apart: transfer.box says how */
+    _Atomic uint32_t mate;   /* the next in the list */
+    uint64_t read_bytes;
+    _Atomic uint64_t writes; /* bit i: it writes a buffer whose number mod 64 is that */
+    trp_module *handle;      /* where its sender has that one's handle; with `module` */
     /* The leader's: */
     _Atomic uint32_t first; /* of the list */
     _Atomic uint32_t left;  /* members that have not ended */
@@ -125,26 +143,18 @@ typedef struct trp__slot {
     trp__look look[TRP__ACCESS_MAX]; /* of each input */
 } __attribute__((aligned(64))) trp__slot;
 
+_Static_assert(offsetof(trp__slot, transfer) <= (size_t)3 * TRP__LINE, "a slot's first lines");
+
 /* What only this side knows of a buffer. */
 typedef struct trp__buffer_meta {
     /* generation << 32 | freed << 31 | requests that hold it. Freed with none left: it goes. */
     _Atomic uint64_t hold;
-    _Atomic uint64_t lost_ticket;     /* the last request that may have half-written it */
-    _Atomic uint64_t poison_ticket;   /* the last that should have written it and failed, */
-    _Atomic uint64_t accepted_ticket; /* and the last of those whose failure was told */
-    _Atomic uint64_t cover_ticket;    /* the last request sent that writes all of it */
-    _Atomic uint64_t good_ticket;     /* the last of those that succeeded */
-    /* The last request on it that was judged when this worker had died: it was one that failed, or
-     * one that goes on and writes all of it. */
-    uint64_t judged_ticket;
-    uint64_t judged_cover; /* the last of the latter */
-    uint32_t judged_incarnation;
-    uint32_t judged_generation; /* of this buffer of the slot */
-    uint32_t node;              /* in the sub-allocator; 0 if it is sealable */
+    trp__contents contents;
+    uint32_t node; /* in the sub-allocator; 0 if it is sealable */
     uint32_t next_free;
-    bool judged_bad;
-    _Atomic uint32_t writers;   /* see seal.c; only for sealable ones */
-    bool sealable;              /* it has an arena to itself */
+    _Atomic uint32_t writers; /* see seal.c; only for sealable ones */
+    bool sealable;            /* it has an arena to itself */
+    uint32_t mapped[2]; /* by the program: read-only, writable; under device->lock, see map.c */
     struct trp__module *module; /* whose token it is; NULL: an ordinary buffer */
 } trp__buffer_meta;
 
@@ -155,13 +165,20 @@ typedef enum trp__number_state {
     TRP__NUMBER_DROPPING,
 } trp__number_state;
 
+/* Where the program has an arena mapped, and for how many of its mappings. */
+typedef struct trp__view_of_arena {
+    char *base; /* NULL: nowhere */
+    uint32_t users;
+} trp__view_of_arena;
+
 typedef struct trp__client_arena {
     trp__number_state state;
     uint8_t told; /* workers that have yet to answer the drop, as bits */
     int fd;
     uint64_t bytes;
-    uint64_t handle; /* the driver's, on cuda */
-    bool own;        /* it is that of one sealable buffer */
+    uint64_t handle;            /* the driver's, on cuda */
+    bool own;                   /* it is that of one sealable buffer */
+    trp__view_of_arena view[2]; /* in this process, see map.c: read-only, writable */
     /* Of a sealable buffer's arena, see seal.c. The small numbers are workers, as bits. */
     uint64_t protection; /* the last change, see wire/message.h */
     bool moving;         /* a call seals or unseals the buffer */
@@ -184,17 +201,32 @@ typedef struct trp__client_segment {
     trp_error answer;
 } trp__client_segment;
 
+/* What a program may name after its end, and what it is found out by: it stays until the system is
+ * destroyed. */
+typedef struct trp__remnant {
+    struct trp__remnant *next;
+    void *memory; /* freed with it; may be NULL */
+} trp__remnant;
+
+/* What the program holds of an actor: a few bytes, of which each actor has its own, while the
+ * structs below are used again. */
 struct trp_actor {
+    trp__remnant remnant;              /* first: freed as one */
+    _Atomic(trp__client_actor *) live; /* NULL: destroyed, or its device is closed */
+};
+
+/* The actor of a number. */
+struct trp__client_actor {
     trp_device *device;
+    trp_actor *handle; /* NULL: of one that the program did not make */
     const trp__actor_class *class;
     trp__number_state state;
     uint8_t told;
     bool cold; /* standbys do not make it */
     uint32_t id;
     uint64_t made; /* which of the actors that had this struct it is */
-    /* Actors that share its work, see trp__actor_class; made and ended with it. */
-    void *sender; /* see trp__actor_class */
-    trp_actor *companion[TRP__COMPANIONS];
+    void *sender;  /* see trp__actor_class */
+    trp__client_actor *companion[TRP__COMPANIONS]; /* those of the device, if it has some */
     uint32_t companions;
     bool answered;
     trp_error answer;
@@ -214,8 +246,12 @@ struct trp_actor {
     _Atomic uint64_t *tail; /* on a line of its own, in the shared figures of the device */
     _Alignas(64) _Atomic uint64_t head;
     _Atomic bool sweeping;
-    _Atomic uint64_t deliveries; /* pending requests with a result, see deliver.c */
-    uint64_t watched;            /* supervisor: the cell of the request that is running, */
+    _Atomic uint32_t lists;       /* that wait for places */
+    _Atomic uint64_t deliveries;  /* pending requests with a result, see deliver.c */
+    _Atomic uint32_t timed_every; /* see latency.h; a power of two, */
+    _Atomic int64_t rated_at;     /* settled then, */
+    _Atomic uint64_t rated_sent;  /* when so many had been sent */
+    uint64_t watched;             /* supervisor: the cell of the request that is running, */
     int64_t watched_since;
 };
 
@@ -245,6 +281,14 @@ typedef struct trp__words {
 } trp__words;
 
 enum { TRP__COPY_THREADS = 4, TRP__WORKERS = 2, TRP__DYING = 8 };
+
+/* Actors that share the work of all actors whose class has companions; made with the first of those
+ * and ended with the last. The lock comes before all others, and is held while they are made. */
+typedef struct trp__companions {
+    pthread_mutex_t lock;
+    trp__client_actor *actor[TRP__COMPANIONS];
+    uint32_t count, users;
+} trp__companions;
 
 typedef struct trp__copier {
     pthread_mutex_t lock; /* starting and stopping the threads */
@@ -278,16 +322,21 @@ typedef struct trp__process {
     _Atomic uint32_t making;
     uint32_t making_seen;
     int64_t making_since;
-    bool stuck; /* it was killed because that took too long */
+    bool stuck;     /* it was killed because that took too long */
+    int kill_errno; /* why SIGKILL could not be sent; 0: it could, or was not needed */
+    uint32_t lines; /* for the log that it has sent */
 } trp__process;
 
+/* All of it reads zero once it was closed: whole pages, which cost nothing but addresses then. */
 struct trp_device {
     trp_system *system;
     trp_device_options options;
     trp_backend backend;
     trp_device_info identity; /* what never changes */
     uint32_t tag;
-    const uint32_t *alive; /* a page that reads zero in a forked child */
+    const uint32_t *alive; /* a page that reads zero in a forked child; NULL: closed */
+    trp__remnant *remnant; /* for what stays of the device */
+    _Atomic bool closed;   /* a thread has begun to close it */
 
     trp__control *control;
     trp__reply *reply; /* always at this address: a new incarnation's block replaces the mapping */
@@ -299,25 +348,36 @@ struct trp_device {
     int stats_fd;
     trp__view view;
     _Atomic bool observable;     /* it is open, and `view` can be read */
-    uint64_t faults, promotions; /* the supervisor's */
+    uint64_t faults, promotions; /* the supervisor's, as is: */
+    bool robbed;                 /* the program has closed descriptors of the library */
+    bool unended; /* the active worker could not be ended: no other may take its place */
     struct trp__trace *trace;
+    struct trp__failures *failures; /* failures.c */
 
     _Atomic int state; /* trp_device_state */
     _Atomic uint32_t incarnation;
     _Atomic uint32_t restarts;
     _Atomic uint64_t failed;
-    _Atomic uint32_t slots_used;  /* slots from here on were never used */
-    _Atomic uint64_t free_slots;  /* tag << 32 | index of the first free slot */
-    _Atomic uint64_t free_pieces; /* the same for small staging pieces */
-    _Atomic uint32_t piece_next[TRP__SMALL_COUNT];
+    _Atomic uint32_t slots_used; /* slots from here on were never used */
+    /* tag << 32 | index of the first free slot. Every sender writes it, so it shares no line with
+     * what senders read. */
+    _Alignas(64) _Atomic uint64_t free_slots;
+    _Alignas(64) _Atomic uint32_t waiting; /* calls that wait for room, see room.h */
+    _Alignas(64) _Atomic uint64_t
+        free_pieces[TRP__POOLS]; /* the same for shared staging pieces, of which the */
+    _Atomic uint32_t
+        piece_next[TRP__SMALL_COUNT - TRP__SLOTS]; /* first behind the slots' own is 0 */
     trp__slot *slot;
     trp_error *slot_error;
     trp__buffer_meta *meta;
+    pthread_mutex_t content_lock[TRP__CONTENT_LOCKS]; /* see contents.h */
+    uint64_t judged;                                  /* supervisor: notes of that kind so far */
 
+    trp__companions companions;
     pthread_mutex_t judging; /* a request's fate is being decided; see cancel.c */
     pthread_mutex_t lock;
-    pthread_cond_t changed;                  /* answers, end of start-up */
-    _Atomic(trp_actor *) actor[TRP__ACTORS]; /* made once, used again, freed at the end */
+    pthread_cond_t changed;                          /* answers, end of start-up */
+    _Atomic(trp__client_actor *) actor[TRP__ACTORS]; /* made once, used again, freed at the end */
     _Atomic int64_t
         typical_wait[TRP__ACTORS]; /* ns, at least, of the last thread that slept for one */
     trp__client_arena arena[TRP__ARENAS];
@@ -340,7 +400,7 @@ struct trp_device {
     trp__suballoc *suballoc;
     uint32_t free_buffer;
     uint32_t buffers_made;
-    uint64_t reserved, next_arena_bytes, live_buffers;
+    uint64_t reserved, first_arena_bytes, live_buffers;
     uint64_t sealable_bytes;    /* of `reserved`: arenas of sealable buffers */
     _Atomic uint64_t lingering; /* buffers that are freed and still held by requests */
 
@@ -369,13 +429,15 @@ struct trp_device {
 
     pthread_mutex_t watch_lock;
     pthread_cond_t watch_idle; /* a callback has returned */
-    trp_watch *watches;
+    struct trp__watch *watches;
     uint32_t watch_count;
     uint64_t notices;          /* made so far */
     _Atomic bool notices_wait; /* for the supervisor to call a callback */
 };
 
 struct trp_queue {
+    trp__remnant remnant; /* first: freed as one */
+    _Atomic bool ended;
     trp_system *system;
     pthread_mutex_t lock;
     trp__queue_item *first, *last;
@@ -387,15 +449,21 @@ struct trp_queue {
 struct trp_system {
     const uint32_t *alive; /* a page that reads zero in a forked child */
     char worker_path[4096];
+    char folder[4096]; /* in which workers work: that of the program when it made the system */
     trp__log log;
     pthread_mutex_t lock;
     trp_device *device[TRP__DEVICES];
     uint32_t devices;
     trp_queue *queues;
+    _Atomic(trp__remnant *) remnants;
 };
 
 /* system.c */
 trp_status trp__device_usable(const trp_device *device);
+/* The same for calls that work on a device that is down, too. */
+trp_status trp__device_known(const trp_device *device);
+/* Takes what is left of an object until the system is destroyed. No lock is needed. */
+void trp__system_retain(trp_system *system, trp__remnant *remnant);
 trp_status trp__system_usable(const trp_system *system);
 const uint32_t *trp__alive_create(trp_error *error);
 void trp__alive_destroy(const uint32_t *alive);
@@ -405,35 +473,40 @@ trp_device *trp__device_by_tag(uint32_t tag);
 trp_status trp__device_register(trp_device *device);
 void trp__device_unlist(trp_device *device);
 void trp__device_unregister(trp_device *device);
+void trp__devices_see(void (*see)(trp_device *device));
 
 /* request.c: slots and the path of a request */
 void trp__slots_init(trp_device *device);
 uint32_t trp__index_pop(_Atomic uint64_t *head, _Atomic uint32_t *next, size_t stride);
 void trp__index_push(_Atomic uint64_t *head, _Atomic uint32_t *next, size_t stride, uint32_t index);
-trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **record);
+trp_status trp__slot_begin(struct trp__room *room, trp__slot **out, trp__record **record);
+bool trp__slots_return(const trp_device *device, uint32_t count, bool nested);
 trp_status trp__slot_conclude(trp_device *device, trp__slot *slot, trp_status status,
                               const trp_error *packing);
 trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error);
-bool trp__any_unfinished(const trp_device *device);
 void trp__slot_abandon(trp_device *device, trp__slot *slot);
+/* Gives a request that is being packed its label. */
+void trp__slot_label(trp__slot *slot, trp__record *record, const char *label);
 /* `count` places, from *place on, all of which must then be published. */
-trp_status trp__mailbox_reserve(trp_actor *actor, uint32_t count, int64_t wait_ns, uint64_t *place);
+trp_status trp__mailbox_reserve(trp__client_actor *actor, uint32_t count, struct trp__room *room,
+                                uint64_t *place);
 /* What is left to do for a request after it was published, with no lock held. */
 typedef struct trp__sent {
     trp__slot *slot;
     uint64_t pending; /* its state when it was published */
     bool watched;     /* the supervisor must look after it */
 } trp__sent;
-trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
+trp__sent trp__slot_publish(trp__client_actor *actor, trp__slot *slot, uint64_t place,
                             trp_completion *completion);
 /* The same in two steps, for several with tickets in a row: after trp__slot_enlist() of each,
  * trp__slots_show() makes them visible to the worker, all at once. */
-trp__sent trp__slot_enlist(trp_actor *actor, trp__slot *slot, uint64_t place, uint64_t ticket,
-                           trp_completion *completion);
+trp__sent trp__slot_enlist(trp__client_actor *actor, trp__slot *slot, uint64_t place,
+                           uint64_t ticket, trp_completion *completion);
 void trp__slots_show(trp_device *device, const trp__sent *sent, uint32_t count, uint64_t ticket);
 void trp__slot_published(trp_device *device, const trp__sent *sent);
-trp_status trp__slot_send(trp_actor *actor, trp__slot *slot, int64_t wait_ns,
-                          trp_completion *completion);
+trp_status trp__slot_send(trp__client_actor *actor, trp__slot *slot, trp_completion *completion);
+
+/* future.c */
 trp_status trp__future_find(trp_future future, trp_device **device, trp__slot **slot,
                             uint64_t *generation);
 trp_status trp__future_stale(void);
@@ -446,7 +519,7 @@ bool trp__retire_early(trp_device *device, trp__slot *slot, uint64_t pending_sta
                        const trp_error *failure);
 bool trp__try_finish(trp_device *device, trp__slot *slot, uint64_t pending_state);
 void trp__error_down(const trp_device *device, trp_error *error);
-void trp__sweep(trp_actor *actor);
+void trp__sweep(trp__client_actor *actor);
 void trp__sweep_device(trp_device *device);
 void trp__slot_release(trp_device *device, trp__slot *slot, uint64_t owned);
 void trp__release_holdings(trp_device *device, trp__slot *slot);
@@ -458,12 +531,13 @@ void trp__wake_sleepers(trp_device *device, const trp__slot *slot);
 
 /* deliver.c: when results are in the program's memory */
 bool trp__delivers(const trp__slot *slot);
-void trp__delivery_begin(trp_actor *actor);
-void trp__delivery_end(trp_actor *actor);
+void trp__delivery_begin(trp__client_actor *actor);
+void trp__delivery_end(trp__client_actor *actor);
 void trp__deliver_before(trp_device *device, uint64_t ticket);
 
 /* list.c: requests with one completion */
-trp_status trp__list_submit(trp_actor *actor, const trp__op_class *op, const trp_request *request,
+trp_status trp__list_submit(trp__client_actor *actor, const trp__op_class *op,
+                            const trp_request *request, struct trp__room *room,
                             trp_completion *completion);
 void trp__list_gather(trp_device *device, trp__slot *slot, uint64_t generation);
 void trp__list_look(trp_device *device, const trp__slot *leader);
@@ -485,35 +559,62 @@ void trp__detained_pass(trp_device *device, trp__slot *slot, uint64_t ticket);
 bool trp__detained_over(trp_device *device, trp__slot *slot, uint64_t ticket);
 
 /* poison.c: what a failed request means for those that read its outputs */
-bool trp__buffer_lost(const trp_device *device, uint32_t slot);
-trp_status trp__buffer_readable(const trp_device *device, uint32_t slot, uint64_t *cause);
-trp_status trp__buffer_readable_at(const trp_device *device, uint32_t slot, uint64_t ticket,
+bool trp__buffer_lost(trp_device *device, uint32_t slot);
+/* What is known of the range of an access. */
+trp__look trp__access_look(trp_device *device, const trp__access *access);
+/* TRP_OK, TRP_E_LOST, TRP_E_DEPENDENCY; *cause is the request that has failed. */
+trp_status trp__access_readable(trp_device *device, const trp__access *access, uint64_t *cause);
+/* The same for a request that has its ticket. `look`: what was seen before. */
+trp_status trp__access_readable_at(trp_device *device, const trp__access *access, uint64_t ticket,
                                    const trp__look *look, uint64_t *cause);
-uint64_t trp__buffer_accepted(const trp_device *device, uint32_t slot, uint64_t ticket,
-                              const trp__look *look);
-uint64_t trp__poison_standing(const trp_device *device, uint32_t slot);
+/* The last failed request that should have written some of what a request reads, of those whose
+ * failure was told before; 0: none. */
+uint64_t trp__access_last_told(trp_device *device, const trp__access *access, uint64_t ticket,
+                               const trp__look *look);
+/* Notes in a request that has its ticket, for one of its accesses, which failures were told. Some
+ * may be too old: then one that can't be named, else 0. told_last of the record is set. */
+uint64_t trp__access_note_told(trp_device *device, trp__record *record, trp__access *access,
+                               uint64_t ticket, const trp__look *look);
+/* Whether a failed request is the last that should have written some byte of a buffer, which was
+ * not written anew since. */
+bool trp__poison_stands(trp_device *device, uint32_t slot, uint64_t ticket);
 void trp__poison_outputs(trp_device *device, const trp__slot *slot);
 void trp__poison_accept(trp_device *device, const trp__slot *slot);
 
 /* buffer.c and arena.c */
+trp_status trp__buffer_create(trp_device *device, const trp_buffer_options *options,
+                              trp_buffer *out);
+trp_status trp__buffer_free(trp_device *device, trp_buffer buffer);
 trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer,
                                trp__access *access, uint64_t *bytes);
 void trp__access_release(trp_device *device, const trp__access *access);
 /* Holds a buffer for a call; raises TRP_E_STALE if there is none. */
 trp_status trp__buffer_hold(trp_device *device, trp_buffer buffer, uint32_t *slot);
 void trp__buffer_release(trp_device *device, uint32_t slot);
+/* The slot of a buffer that is alive, or freed and still held; raises TRP_E_STALE. */
+trp_status trp__buffer_find(trp_device *device, trp_buffer buffer, uint32_t *slot);
+/* Holds a buffer for a call that looks at its bytes, as a reader does; raises its errors. */
+trp_status trp__buffer_hold_readable(trp_device *device, trp_buffer buffer, uint32_t *slot);
+/* The unit of an arena's size. */
+trp_status trp__arena_granule(trp_device *device, uint64_t *bytes, trp_error *error);
 /* Sees to it, as far as there is memory, that a buffer of that size need not wait for the device's.
  */
 void trp__buffer_expect(trp_device *device, uint64_t bytes);
-void trp__buffer_mark_lost(trp_device *device, uint32_t slot, uint64_t ticket);
-bool trp__access_covers(const trp_device *device, const trp__access *access);
-void trp__raise_ticket(_Atomic uint64_t *word, uint64_t ticket);
+/* Refuses contents that can't be read, see trp__pack.look. */
+trp_status trp__buffer_look(trp__pack *pack, const char *name, trp_buffer buffer,
+                            const trp__access *access);
+/* It is freed and nobody holds it. */
+bool trp__buffer_gone(const trp__buffer_meta *meta);
 /* memory_lock is held, and given up while the worker is waited for. `own`: not NULL for the arena
  * of one buffer, of which the sub-allocator does not learn; receives its id. */
 trp_status trp__arena_add(trp_device *device, uint64_t needed, uint32_t *own, trp_error *error);
 void trp__arena_return(trp_device *device, uint32_t id); /* such an arena; no lock is held */
 bool trp__arena_trim(trp_device *device);
 void trp__arena_close(trp_device *device, trp__client_arena *arena);
+
+/* map.c */
+bool trp__mapped_for_writing(trp_device *device, uint32_t slot);
+void trp__arena_unmap(trp__client_arena *arena);
 
 /* seal.c; device->lock is held for the last three */
 bool trp__write_begin(trp__buffer_meta *meta);
@@ -530,10 +631,13 @@ void trp__scope_begin(trp_device *device);
 void trp__scope_cover(trp_device *device, const trp__record *record);
 void trp__scope_end(trp_device *device, uint64_t last);
 
-/* transfer.c and segment.c */
+/* transfer.c, pieces.c and segment.c */
 bool trp__streams_init(trp_device *device);
 void trp__transfer_end(trp_device *device, trp__slot *slot);
-trp_status trp__result_reserve(trp__pack *pack, void *target, uint32_t bytes, int64_t wait_ns);
+void trp__transfer_scatter(const trp__transfer *t, char *user, char *packed);
+void trp__transfer_gather(const trp__transfer *t, char *user, char *packed);
+void trp__piece_return(trp_device *device, const trp__slot *slot);
+trp_status trp__result_reserve(trp__pack *pack, void *target, uint32_t bytes);
 bool trp__transfer_drained(trp_device *device, trp__slot *slot, uint64_t pending);
 bool trp__transfer_filled(trp_device *device, trp__slot *slot, uint64_t pending,
                           uint64_t stream_done);
@@ -545,12 +649,14 @@ void trp__segment_release(trp_device *device, uint32_t segment);
 /* A new segment, `plain` for memory that no device reaches; waits for the worker's answer. */
 trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint32_t *id,
                             void **base, trp_error *error);
-trp_status trp__input_reserve(trp__pack *pack, uint32_t bytes, int64_t wait_ns, void **room);
+trp_status trp__input_reserve(trp__pack *pack, uint32_t bytes, void **room);
 trp_status trp__exchange_reserve(trp__pack *pack, void *target, uint32_t result_bytes,
-                                 uint32_t bytes, int64_t wait_ns, void **room);
+                                 uint32_t bytes, void **room);
 void trp__segment_close(trp_device *device, trp__client_segment *segment);
 
 /* queue.c */
+/* Whether ends of the device's requests can go to a queue, which is that argument of a call. */
+trp_status trp__queue_check(const trp_device *device, const trp_queue *queue, const char *name);
 void trp__queue_push(trp_queue *queue, trp__slot *slot, uint64_t done);
 void trp__queue_forget(trp_queue *queue, trp_device *device);
 /* The queue's lock is held. */
@@ -563,6 +669,12 @@ void trp__notice_post(trp_device *device, trp_notice_kind kind, uint32_t incarna
                       int64_t time_ns, uint64_t dropped, const trp_error *error);
 void trp__notice(trp_device *device, trp_notice_kind kind, const trp_error *error);
 void trp__notice_relay(trp_device *device, uint32_t incarnation, const trp__message *m);
+/* A line for an operator, of something that is a notice of that kind, too: it does not go to
+ * standard error if a watch gets such notices. trp__worker_line() passes on what a worker has to
+ * say. */
+void trp__device_line(trp_device *device, trp_notice_kind kind, int level, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void trp__worker_line(trp_device *device, struct trp__process *p, const trp__message *m);
 void trp__notices_deliver(trp_device *device);
 void trp__watches_close(trp_device *device);
 
@@ -578,8 +690,8 @@ trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_erro
 trp_status trp__process_refusal(const trp__message *m, trp_error *error);
 void trp__process_welcome(trp_device *device, uint32_t index);
 trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *error);
-void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_error *cause);
-void trp__process_kill(const trp__process *process);
+bool trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_error *cause);
+void trp__process_kill(trp__process *process);
 void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause);
 void trp__process_reap(trp_device *device, bool wait);
 void trp__number_answered(trp_device *device, uint32_t index, const trp__message *m);
@@ -589,20 +701,20 @@ void trp__look_after_mail(trp_device *device, uint32_t index);
  * sent by the supervisor later. A worker that comes later is told of everything by the supervisor.
  */
 void trp__tell(trp_device *device, const trp__news *news);
-void trp__tell_actor(trp_device *device, uint32_t index, trp_actor *actor);
+void trp__tell_actor(trp_device *device, uint32_t index, trp__client_actor *actor);
 int64_t trp__process_due(const trp_device *device, const trp__process *p);
 void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
                     trp__number_state *state, uint8_t *told);
 
 /* making.c: actors that are being made. device->lock is held. */
-void trp__making_begin(trp_device *device, trp_actor *actor);
-void trp__making_message(const trp_actor *actor, trp__message *m);
-void trp__making_answered(trp_device *device, uint32_t index, trp_actor *actor,
+void trp__making_begin(trp_device *device, trp__client_actor *actor);
+void trp__making_message(const trp__client_actor *actor, trp__message *m);
+void trp__making_answered(trp_device *device, uint32_t index, trp__client_actor *actor,
                           const trp_error *error);
 /* The supervisor's, which holds no lock. */
 typedef struct trp__suspicion {
-    trp_actor *actor; /* that the worker was making; NULL: none */
-    uint64_t made;    /* its `made` then */
+    trp__client_actor *actor; /* that the worker was making; NULL: none */
+    uint64_t made;            /* its `made` then */
     uint32_t incarnation;
     bool stuck;
 } trp__suspicion;
@@ -629,8 +741,23 @@ bool trp__read_absurd(trp_device *device);
 void trp__words_freeze(trp_device *device);
 
 /* actor.c */
-trp_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_class *class,
-                           const char *name);
+/* The actor that a program names; raises TRP_E_STALE, or TRP_E_ARGUMENT for NULL, if there is none.
+ */
+trp__client_actor *trp__actor_live(const trp_actor *actor);
+void trp__actor_leave_handle(trp__client_actor *actor);
+/* Fills in whose request an error is of: actor, operation, label (NULL: none). */
+void trp__error_name(trp_error *error, const trp__client_actor *actor, uint32_t op,
+                     const char *label);
+trp__client_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_class *class,
+                                   const char *name);
+
+static inline trp_status trp__completion_check(const trp_device *device,
+                                               const trp_completion *completion)
+{
+    return completion && completion->queue
+               ? trp__queue_check(device, completion->queue, "completion.queue")
+               : TRP_OK;
+}
 
 static inline uint64_t trp__state(uint64_t generation, trp__phase phase)
 {
@@ -658,5 +785,10 @@ static inline uint64_t trp__stream_done(const trp_device *device, uint32_t strea
     return atomic_load_explicit(&device->reply->timelines.stream_done[stream].value,
                                 memory_order_acquire);
 }
+
+/* The room of a struct of options, which a program compiled for a later version may use. */
+trp_status trp__check_room(const uint64_t *reserved, size_t count);
+#define TRP__CHECK_ROOM(options)                                                                   \
+    trp__check_room((options)->reserved, sizeof(options)->reserved / sizeof *(options)->reserved)
 
 #endif

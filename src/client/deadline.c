@@ -18,7 +18,7 @@ static trp__standing standing_of(const trp_device *device, const trp__slot *slot
 
 /* The cell of the first request of an actor that is not done, 0 if there is none; *p says whether
  * it was issued. */
-static uint64_t first_cell(trp_device *device, trp_actor *actor, trp__standing *p,
+static uint64_t first_cell(trp_device *device, trp__client_actor *actor, trp__standing *p,
                            uint64_t *deadline_ns)
 {
     uint64_t head = atomic_load(&actor->head);
@@ -87,8 +87,8 @@ static bool waits_for_another(const trp_device *device, uint64_t cell)
 
 /* Whether a request has been at the head of its stream, with nothing to wait for, for longer than
  * its deadline. */
-static bool is_overdue(trp_device *device, trp_actor *actor, uint64_t cell, uint64_t deadline_ns,
-                       int64_t now)
+static bool is_overdue(trp_device *device, trp__client_actor *actor, uint64_t cell,
+                       uint64_t deadline_ns, int64_t now)
 {
     if (cell == 0 || cell != actor->watched ||
         (deadline_ns != 0 && waits_for_another(device, cell))) {
@@ -142,7 +142,7 @@ trp__hang trp__find_hung(trp_device *device)
     uint64_t lying = 0, lying_deadline_ns = 0;
     bool busy = false;
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
-        trp_actor *actor = atomic_load(&device->actor[i]);
+        trp__client_actor *actor = atomic_load(&device->actor[i]);
         uint64_t deadline_ns = 0;
         trp__standing p = TRP__WAS_GONE;
         uint64_t cell = actor ? first_cell(device, actor, &p, &deadline_ns) : 0;

@@ -21,14 +21,14 @@ bool trp__delivers(const trp__slot *slot)
            atomic_load_explicit(&slot->stream, memory_order_relaxed) == TRP__LANE_DOWNLOAD;
 }
 
-void trp__delivery_begin(trp_actor *actor)
+void trp__delivery_begin(trp__client_actor *actor)
 {
     atomic_fetch_add(&actor->deliveries, 1);
     atomic_fetch_add(&actor->device->deliveries, 1);
 }
 
 /* The result is where it belongs, or there will be none. */
-void trp__delivery_end(trp_actor *actor)
+void trp__delivery_end(trp__client_actor *actor)
 {
     atomic_fetch_sub(&actor->deliveries, 1);
     atomic_fetch_sub(&actor->device->deliveries, 1);
@@ -61,7 +61,7 @@ static void deliver_one(trp_device *device, trp__slot *slot, uint64_t ticket)
     trp__backoff_end(&backoff);
 }
 
-static void deliver(trp_actor *actor, uint64_t ticket)
+static void deliver(trp__client_actor *actor, uint64_t ticket)
 {
     trp__sweep(actor);
     uint64_t place = atomic_load_explicit(&actor->head, memory_order_acquire);
@@ -86,7 +86,7 @@ void trp__deliver_before(trp_device *device, uint64_t ticket)
     if (atomic_load(&device->deliveries) == 0)
         return;
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
-        trp_actor *actor = atomic_load(&device->actor[i]);
+        trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (actor && atomic_load(&actor->deliveries) > 0)
             deliver(actor, ticket);
     }

@@ -1,8 +1,11 @@
 /* Opening and closing devices. */
+#include "base/call.h"
 #include "base/error.h"
 #include "base/shm.h"
 #include "base/zeroed.h"
+#include "client/backoff.h"
 #include "client/client.h"
+#include "client/failures.h"
 #include "client/kept.h"
 #include "client/module.h"
 #include "client/trace.h"
@@ -33,6 +36,8 @@ static uint32_t power_of_two(uint32_t n)
 
 static trp_status check_options(const trp_device_options *o)
 {
+    if (TRP__CHECK_ROOM(o) != TRP_OK)
+        return TRP_E_ARGUMENT;
     if ((unsigned)o->backend > TRP_BACKEND_HOST)
         return trp__fail(TRP_E_ARGUMENT, "backend: expected 0 to %d, got %d", TRP_BACKEND_HOST,
                          (int)o->backend);
@@ -138,11 +143,11 @@ static trp_status make_tables(trp_device *device, trp_error *error)
     device->suballoc = trp__suballoc_create();
     if (!device->slot || !device->slot_error || !device->meta || !device->pending ||
         !device->pending_progress || !device->restart_time || !device->suballoc ||
-        !trp__trace_create(device))
+        !trp__trace_create(device) || !trp__failures_create(device))
         return trp__error_set(error, TRP_E_MEMORY, "no memory for a device's tables");
     memset(device->slot, 0, sizeof(trp__slot) * TRP__SLOTS);
     device->free_buffer = UINT32_MAX;
-    device->next_arena_bytes = device->backend == TRP_BACKEND_CUDA ? CUDA_ARENA : HOST_ARENA;
+    device->first_arena_bytes = device->backend == TRP_BACKEND_CUDA ? CUDA_ARENA : HOST_ARENA;
     trp__slots_init(device);
 
     static const char *const lane_name[TRP__LANES] = {"upload", "download", "local"};
@@ -161,18 +166,61 @@ static void init_locks(trp_device *device)
     pthread_cond_init(&device->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&device->judging, NULL);
+    pthread_mutex_init(&device->companions.lock, NULL);
     pthread_cond_init(&device->watch_idle, NULL);
     pthread_mutex_init(&device->watch_lock, NULL);
     pthread_mutex_init(&device->lock, NULL);
     pthread_mutex_init(&device->memory_lock, NULL);
     pthread_mutex_init(&device->segment_lock, NULL);
+    trp__contents_init(device);
     pthread_mutex_init(&device->pool.opening, NULL);
     pthread_mutex_init(&device->pool.lock, NULL);
     trp__kept_init(device);
 }
 
-static void free_device(trp_device *device)
+/* Memory in whole pages, so that nothing else shares them. */
+static trp_device *new_device(trp_system *system)
 {
+    const size_t bytes = trp__page_round(sizeof(trp_device));
+    trp_device *device = aligned_alloc(trp__page_round(1), bytes);
+    trp__remnant *remnant = malloc(sizeof *remnant);
+    if (!device || !remnant) {
+        free(device);
+        free(remnant);
+        return NULL;
+    }
+    memset(device, 0, bytes);
+    *remnant = (trp__remnant){.memory = device};
+    device->remnant = remnant;
+    device->system = system;
+    device->alive = system->alive;
+    return device;
+}
+
+/* The program may still name the device: it reads zero from now on. */
+static void leave_remnant(trp_device *device)
+{
+    const size_t bytes = trp__page_round(sizeof *device);
+    trp_system *system = device->system;
+    trp__remnant *remnant = device->remnant;
+    memset(device, 0, bytes);
+    madvise(device, bytes, MADV_DONTNEED); /* if it can't, memory stays taken */
+    trp__system_retain(system, remnant);
+}
+
+/* The program may still name its actors, destroyed or not. */
+static void leave_actors(trp_device *device)
+{
+    for (uint32_t i = 0; i < TRP__ACTORS; i++) {
+        trp__client_actor *actor = atomic_load(&device->actor[i]);
+        if (actor && actor->handle)
+            trp__actor_leave_handle(actor);
+    }
+}
+
+static void end_device(trp_device *device)
+{
+    leave_actors(device);
     trp__copier_stop(device);
     for (uint32_t i = 0; i < TRP__ARENAS; i++) {
         if (device->arena[i].state == TRP__NUMBER_LIVE)
@@ -189,7 +237,7 @@ static void free_device(trp_device *device)
             trp__segment_close(device, &device->segment[i]);
     }
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
-        trp_actor *actor = atomic_load(&device->actor[i]);
+        trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (actor) {
             if (actor->sender)
                 actor->class->sender_end(actor->sender, NULL);
@@ -199,9 +247,11 @@ static void free_device(trp_device *device)
     }
     trp__suballoc_destroy(device->suballoc);
     trp__trace_destroy(device);
+    trp__failures_destroy(device);
     trp__stats_destroy(device);
     free(device->slot);
     trp__zeroed_free(device->slot_error, TRP__SLOTS * sizeof *device->slot_error);
+    trp__contents_destroy(device);
     trp__zeroed_free(device->meta, TRP__BUFFERS * sizeof *device->meta);
     trp__zeroed_free(device->pending, TRP__SLOTS * sizeof *device->pending);
     trp__zeroed_free(device->pending_progress, TRP__SLOTS * sizeof *device->pending_progress);
@@ -216,6 +266,7 @@ static void free_device(trp_device *device)
     }
     pthread_cond_destroy(&device->changed);
     pthread_mutex_destroy(&device->judging);
+    pthread_mutex_destroy(&device->companions.lock);
     pthread_cond_destroy(&device->watch_idle);
     pthread_mutex_destroy(&device->watch_lock);
     pthread_mutex_destroy(&device->lock);
@@ -223,6 +274,13 @@ static void free_device(trp_device *device)
     pthread_mutex_destroy(&device->segment_lock);
     pthread_mutex_destroy(&device->pool.opening);
     pthread_mutex_destroy(&device->pool.lock);
+}
+
+/* One that the program has never had. */
+static void discard_device(trp_device *device)
+{
+    end_device(device);
+    free(device->remnant);
     free(device);
 }
 
@@ -245,6 +303,7 @@ static trp_status set_up(trp_device *device, trp_error *error)
 
 trp_status trp_device_open(trp_system *system, const trp_device_options *options, trp_device **out)
 {
+    TRP__CALL(trp__call_refused());
     if (!system || !out)
         return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
                          system ? "out" : "system");
@@ -259,24 +318,21 @@ trp_status trp_device_open(trp_system *system, const trp_device_options *options
     fill_defaults(&wish);
 
     trp_error error = {0};
-    trp_device *device = aligned_alloc(64, (sizeof *device + 63) / 64 * 64);
+    trp_device *device = new_device(system);
     if (!device)
         return trp__fail(TRP_E_MEMORY, "no memory for a device");
-    memset(device, 0, sizeof *device);
-    device->system = system;
     device->options = wish;
     device->control_fd = device->staging_fd = device->stats_fd = -1;
     for (int i = 0; i < TRP__WORKERS; i++)
         device->worker[i] = (trp__process){.socket = -1, .pidfd = -1, .reply_fd = -1};
     atomic_init(&device->state, TRP_DEVICE_RECOVERING);
-    device->alive = system->alive;
     init_locks(device);
     if (!trp__streams_init(device))
         status = trp__fail(TRP_E_MEMORY, "no memory for a device");
     else
         status = trp__device_register(device);
     if (status != TRP_OK) {
-        free_device(device);
+        discard_device(device);
         return status;
     }
     status = set_up(device, &error);
@@ -287,7 +343,7 @@ trp_status trp_device_open(trp_system *system, const trp_device_options *options
     if (status != TRP_OK) {
         trp__device_unlist(device);
         trp__device_unregister(device);
-        free_device(device);
+        discard_device(device);
         return status;
     }
     trp__trace_by_environment(device);
@@ -309,21 +365,27 @@ static void leave_queues(trp_device *device)
 
 void trp_device_close(trp_device *device)
 {
-    if (!device || *device->alive == 0)
-        return; /* in a forked child nothing here is ours to end */
+    TRP__CALL();
+    if (!device || !device->alive || *device->alive == 0)
+        return; /* it was closed; or in a forked child nothing here is ours to end */
+    if (atomic_exchange(&device->closed, true))
+        return; /* another thread closes it */
     trp__supervisor_stop(device);
+    while (atomic_load(&device->waiting) > 0) /* they see that it is down */
+        trp__sleep_ns(TRP__NAP_MIN_NS);
     trp__watches_close(device);
     trp__trace_at_close(device);
     trp__device_unlist(device); /* after this no thread that waits at a queue looks at it */
     leave_queues(device);
     trp__device_unregister(device);
-    free_device(device);
+    end_device(device);
+    leave_remnant(device);
 }
 
-trp_status trp_device_get_info(trp_device *device, trp_device_info *out)
+trp_status trp__device_info(trp_device *device, trp_device_info *out)
 {
-    trp_status status = trp__device_usable(device);
-    if (status == TRP_E_FORKED || status == TRP_E_ARGUMENT)
+    trp_status status = trp__device_known(device);
+    if (status != TRP_OK)
         return status;
     if (!out)
         return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
@@ -343,4 +405,10 @@ trp_status trp_device_get_info(trp_device *device, trp_device_info *out)
     out->buffers = device->live_buffers;
     pthread_mutex_unlock(&device->memory_lock);
     return TRP_OK;
+}
+
+trp_status trp_device_get_info(trp_device *device, trp_device_info *out)
+{
+    TRP__CALL(trp__call_refused());
+    return trp__device_info(device, out);
 }

@@ -73,6 +73,11 @@ void trp__error_import(trp_error *out, const trp_error *from)
     out->request = 0;
     trp__text_import(out->domain, e->domain, sizeof out->domain);
     memset(out->actor, 0, sizeof out->actor);
+    memset(out->operation, 0, sizeof out->operation);
+    memset(out->label, 0, sizeof out->label);
+    out->cause_request = 0;
+    out->cause_status = TRP_OK;
+    out->cause_fault = TRP_FAULT_NONE;
     trp__text_import(out->message, e->message, sizeof out->message);
     if (out->status != TRP_OK && out->message[0] == '\0')
         trp__copy_string(out->message, sizeof out->message, "the worker did not say why");
@@ -91,14 +96,17 @@ void trp__reply_import(trp_error *out, const trp__reply_error *from, const trp__
 {
     const volatile trp__reply_error *e = from;
     trp_error said = {.status = e->status, .code = e->code};
+    uint64_t cause = e->cause;
     trp_status status = said.status;
     trp__text_import(said.domain, e->domain, sizeof said.domain);
     trp__text_import(said.message, e->message, sizeof e->message);
     trp__error_import(out, &said);
     if (out->status == TRP_OK)
         out->status = TRP_E_INTERNAL;
-    if (may_refuse(status, record))
+    if (may_refuse(status, record)) {
         out->status = status;
+        out->cause_request = status != TRP_E_CANCELLED && cause < record->ticket ? cause : 0;
+    }
 }
 
 /* Breaches. */

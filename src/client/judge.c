@@ -83,54 +83,70 @@ static void finish(trp_device *device, trp__slot *slot, uint64_t ticket)
     }
 }
 
-/* Whether requests on the buffer of an access were judged in this recovery. */
-static bool is_current(const trp_device *device, const trp__access *access)
+/* What this recovery has found out of the bytes of a part, which are of the buffer of an access. */
+static trp__judged verdict_of(const trp_device *device, const trp__access *access,
+                              const trp__part *part)
 {
-    const trp__buffer_meta *meta = &device->meta[access->slot];
-    return meta->judged_incarnation == atomic_load(&device->incarnation) &&
-           meta->judged_generation == access->generation;
+    bool current = part->judged.incarnation == atomic_load(&device->incarnation) &&
+                   part->judged.generation == access->generation;
+    return current ? part->judged : (trp__judged){0};
 }
 
-/* The request that may have left a buffer half-written for one with this ticket; 0 for none. */
-static uint64_t standing_loss(const trp_device *device, const trp__access *access, uint64_t ticket)
+/* The request that may have left a part half-written for one with this ticket; 0 for none. */
+static uint64_t standing_loss(const trp__part *part, const trp__judged *judged, uint64_t ticket)
 {
-    const trp__buffer_meta *meta = &device->meta[access->slot];
-    uint64_t lost = atomic_load(&meta->lost_ticket);
-    uint64_t good = atomic_load(&meta->good_ticket);
-    uint64_t cover = is_current(device, access) ? meta->judged_cover : 0;
-    return lost < ticket && lost > good && lost > cover ? lost : 0;
+    uint64_t lost = part->word[TRP__LOST];
+    return lost < ticket && lost > part->word[TRP__GOOD] && lost > judged->cover ? lost : 0;
 }
 
-/* Which failed request should have written what a request reads; 0 for none. Either it had failed
- * before, or this recovery has found out; the later one counts. A request that had failed already
- * may also come after this one, which then was begun before that, on good inputs. */
-static uint64_t dependency(const trp_device *device, const trp__access *access, uint64_t ticket)
+/* Why a request can't run. */
+typedef struct obstacle {
+    trp_status status; /* TRP_OK: it can */
+    uint64_t cause;
+} obstacle;
+
+/* Whether a request, one of whose accesses is given, may read a part. What it reads a failed
+ * request should have written: either that had failed before, or this recovery has found out; the
+ * later one counts. A request that had failed already may also come after this one, which then was
+ * begun before that, on good inputs. */
+static obstacle look_at_part(const trp_device *device, const trp__record *record,
+                             const trp__access *access, const trp__part *part)
 {
-    const trp__buffer_meta *meta = &device->meta[access->slot];
-    bool current = is_current(device, access);
-    uint64_t now = current ? meta->judged_ticket : 0;
-    if (now >= TRP__SCOPE_FIRST)
-        return now;
-    uint64_t before = trp__poison_standing(device, access->slot);
-    before = before < ticket ? before : 0;
-    uint64_t cause = before > now ? before : current && meta->judged_bad ? now : 0;
+    const trp__judged judged = verdict_of(device, access, part);
+    if (judged.ticket >= TRP__SCOPE_FIRST)
+        return (obstacle){TRP_E_LOST, TRP__WHOLE_WORKER};
+    uint64_t before = part->word[TRP__POISON];
+    before = before > part->word[TRP__GOOD] && before < record->ticket ? before : 0;
+    uint64_t cause = before > judged.ticket ? before : judged.bad ? judged.ticket : 0;
+    if (cause != 0 && !trp__was_told(record, access, cause))
+        return (obstacle){part->word[TRP__LOST] == cause ? TRP_E_LOST : TRP_E_DEPENDENCY, cause};
     /* What is half-written stays so, whatever later failures were told. */
-    return cause > trp__accepted(access) ? cause : standing_loss(device, access, ticket);
+    uint64_t lost = standing_loss(part, &judged, record->ticket);
+    return lost != 0 ? (obstacle){TRP_E_LOST, lost} : (obstacle){.status = TRP_OK};
 }
 
-/* A request that writes a buffer was judged: it fails, or goes on and writes all of it. */
-static void set_dependency(trp_device *device, const trp__access *access, uint64_t ticket,
-                           bool failed)
+static obstacle look_at_input(trp_device *device, const trp__record *record,
+                              const trp__access *access)
 {
-    trp__buffer_meta *meta = &device->meta[access->slot];
-    if (!is_current(device, access))
-        meta->judged_cover = 0;
-    meta->judged_incarnation = atomic_load(&device->incarnation);
-    meta->judged_generation = access->generation;
-    meta->judged_ticket = ticket;
-    meta->judged_bad = failed;
-    if (!failed)
-        meta->judged_cover = ticket;
+    obstacle found = {.status = TRP_OK};
+    trp__walk walk = trp__walk_judged(device, access);
+    for (const trp__part *part; found.status == TRP_OK && (part = trp__walk_next(&walk));)
+        found = look_at_part(device, record, access, part);
+    trp__walk_end(&walk);
+    return found;
+}
+
+/* Whether some byte of an output is half-written, and stays so if this request fails. */
+static bool covers_loss(trp_device *device, const trp__record *record, const trp__access *access)
+{
+    bool lost = false;
+    trp__walk walk = trp__walk_judged(device, access);
+    for (const trp__part *part; !lost && (part = trp__walk_next(&walk));) {
+        const trp__judged judged = verdict_of(device, access, part);
+        lost = standing_loss(part, &judged, record->ticket) != 0;
+    }
+    trp__walk_end(&walk);
+    return lost;
 }
 
 /* Those that are judged after a failed request must not read what it should have written. */
@@ -139,7 +155,7 @@ static void spoil_outputs(trp_device *device, const trp__slot *slot)
     const trp__record *record = &device->control->record[slot->index];
     for (uint32_t i = 0; i < record->access_count; i++) {
         if (record->access[i].mode & TRP__WRITE)
-            set_dependency(device, &record->access[i], record->ticket, true);
+            trp__contents_judge(device, &record->access[i], record->ticket, true);
     }
 }
 
@@ -172,42 +188,33 @@ static void fail(trp_device *device, trp__slot *slot, const trp_error *error)
     leave_refused(device, slot, TRP_E_CANCELLED, 0);
 }
 
-/* Why a request can't run. */
-typedef struct obstacle {
-    trp_status status; /* TRP_OK: it can */
-    uint64_t cause;
-} obstacle;
-
 /* Whether a request that was not issued yet can still run: what it reads must have been written. */
 static bool can_run(trp_device *device, trp__record *record, obstacle *found)
 {
     *found = (obstacle){.status = (trp_status)atomic_load(&record->refuse), .cause = record->cause};
-    if (found->status != TRP_OK)
-        return false;
-    for (uint32_t i = 0; i < record->access_count; i++) {
-        const trp__access *a = &record->access[i];
-        uint64_t cause = a->mode & TRP__READ ? dependency(device, a, record->ticket) : 0;
-        if (cause != 0) {
-            bool lost = cause >= TRP__SCOPE_FIRST ||
-                        atomic_load(&device->meta[a->slot].lost_ticket) == cause;
-            *found = (obstacle){.status = lost ? TRP_E_LOST : TRP_E_DEPENDENCY,
-                                .cause = cause >= TRP__SCOPE_FIRST ? TRP__WHOLE_WORKER : cause};
-            return false;
-        }
+    for (uint32_t i = 0; i < record->access_count && found->status == TRP_OK; i++) {
+        if (record->access[i].mode & TRP__READ)
+            *found = look_at_input(device, record, &record->access[i]);
     }
-    for (uint32_t i = 0; i < record->access_count; i++) {
+    for (uint32_t i = 0; i < record->access_count && found->status == TRP_OK; i++) {
         const trp__access *a = &record->access[i];
-        if (!trp__access_covers(device, a))
+        if (!(a->mode & TRP__COVER))
             continue;
-        /* If it fails, half-written is what the buffer still is. */
-        if (standing_loss(device, a, record->ticket) != 0)
+        /* If it fails, half-written is what these bytes still are. */
+        if (covers_loss(device, record, a))
             atomic_store(&record->begun, true);
-        set_dependency(device, a, record->ticket, false);
+        trp__contents_judge(device, a, record->ticket, false);
     }
-    return true;
+    return found->status == TRP_OK;
 }
 
-/* A request that can run again without anybody noticing: none of its outputs is also an input. What
+static bool overlap(const trp__access *a, const trp__access *b)
+{
+    return a->slot == b->slot && a->offset < b->offset + b->bytes &&
+           b->offset < a->offset + a->bytes;
+}
+
+/* A request that can run again without anybody noticing: it writes no byte that it reads. What
  * it reads is still there, because the worker writes the end of a request before it starts another
  * that destroys its inputs. */
 static bool is_idempotent(const trp__record *record)
@@ -217,7 +224,7 @@ static bool is_idempotent(const trp__record *record)
         if (!(a->mode & TRP__WRITE))
             continue;
         for (uint32_t k = 0; k < record->access_count; k++) {
-            if (record->access[k].slot == a->slot && (record->access[k].mode & TRP__READ))
+            if ((record->access[k].mode & TRP__READ) && overlap(&record->access[k], a))
                 return false;
         }
     }

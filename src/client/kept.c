@@ -359,7 +359,7 @@ static void look_at_maker(trp_device *device, trp__kept *k, trp_buffer token)
     uint32_t slot;
     if (trp__buffer_hold(device, token, &slot) != TRP_OK)
         return;
-    if (atomic_load(&device->meta[slot].good_ticket) != 0)
+    if (atomic_load(&device->meta[slot].contents.word[TRP__GOOD]) != 0)
         take_made(device, k);
     trp__buffer_release(device, slot);
 }

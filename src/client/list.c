@@ -11,8 +11,7 @@
  * Members may end in any order: some can be cancelled, or judged after a death, while others run. A
  * waiter looks after those that it has no future of (trp__list_look). */
 #include "base/error.h"
-#include "client/backoff.h"
-#include "client/client.h"
+#include "client/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,34 +32,35 @@ static void abandon_all(trp_device *device, const trp__sent *all, uint32_t count
 
 /* Takes a slot for each. Who waits for more holds none: two lists that held a part each would wait
  * for one another. */
-static bool take_slots(trp_device *device, const trp_request *request, trp__sent *all,
-                       uint32_t count)
+static trp_status take_slots(trp__room *room, const trp_request *request, trp__sent *all,
+                             uint32_t count)
 {
-    trp__backoff backoff = trp__backoff_begin(request->wait_ns);
+    trp_device *device = room->device;
+    trp__room none;
+    trp__room_begin(&none, device, TRP_NOWAIT);
     for (;;) {
         trp__record *record;
         trp__slot *slot;
         uint32_t taken = 0;
-        while (taken < count && (slot = trp__slot_begin(device, 0, &record))) {
+        while (taken < count && trp__slot_begin(&none, &slot, &record) == TRP_OK) {
             if (request->deadline_ns)
                 slot->deadline_ns = request->deadline_ns;
+            slot->room = room;
             all[taken++].slot = slot;
         }
         if (taken == count)
-            return true;
+            return TRP_OK;
+        bool hope = trp__slots_return(device, count, true);
         abandon_all(device, all, taken);
-        int64_t nap = 0;
-        bool hope = trp__any_unfinished(device);
         trp__sweep_device(device);
-        if (!hope || !trp__backoff_step(&backoff, &nap)) {
+        trp_status status = hope ? trp__room_wait(room) : TRP_E_BUSY;
+        if (status == TRP_E_BUSY)
             trp__fail(TRP_E_BUSY,
                       "%u of %d requests that a device can have are not to be had: others are "
-                      "pending, or have ended without their futures or queue events being taken",
-                      count, TRP__SLOTS);
-            return false;
-        }
-        if (nap > 0)
-            trp__nap(nap);
+                      "pending, or have ended without their futures or queue events being taken%s",
+                      count, TRP__SLOTS, hope ? trp__room_why(room) : "");
+        if (status != TRP_OK)
+            return status;
     }
 }
 
@@ -72,6 +72,7 @@ static trp_status pack_all(trp_device *device, const trp__list_class *list,
     for (uint32_t i = 0; i < count && status == TRP_OK; i++) {
         trp__pack pack = trp__pack_begin(device, all[i].slot, error);
         pack.record->op = list->op;
+        trp__slot_label(all[i].slot, pack.record, request->label);
         status = list->pack(&pack, request, i);
     }
     return status;
@@ -90,7 +91,7 @@ static void link_members(const trp__sent *all, uint32_t count)
     }
 }
 
-static void send_all(trp_actor *actor, trp__sent *all, uint32_t count, uint64_t place,
+static void send_all(trp__client_actor *actor, trp__sent *all, uint32_t count, uint64_t place,
                      trp_completion *completion)
 {
     trp_device *device = actor->device;
@@ -105,8 +106,8 @@ static void send_all(trp_actor *actor, trp__sent *all, uint32_t count, uint64_t 
     trp__sweep(actor);
 }
 
-trp_status trp__list_submit(trp_actor *actor, const trp__op_class *op, const trp_request *request,
-                            trp_completion *completion)
+trp_status trp__list_submit(trp__client_actor *actor, const trp__op_class *op,
+                            const trp_request *request, trp__room *room, trp_completion *completion)
 {
     trp_device *device = actor->device;
     trp_error error = {0};
@@ -118,21 +119,24 @@ trp_status trp__list_submit(trp_actor *actor, const trp__op_class *op, const trp
                                 "count: expected 1 to %llu, what the actor's mailbox takes, got %u",
                                 (unsigned long long)actor->capacity, count);
     if (status != TRP_OK || count == 0) {
-        trp__copy_string(error.actor, sizeof error.actor, actor->name);
+        trp__error_name(&error, actor, request->op, request->label);
         return trp__error_raise(&error);
     }
     trp__sent *all = calloc(count, sizeof *all);
     if (!all)
         return trp__fail(TRP_E_MEMORY, "no memory for a list of %u requests", count);
-    if (!take_slots(device, request, all, count)) {
+    status = take_slots(room, request, all, count);
+    if (status != TRP_OK) {
         free(all);
-        return TRP_E_BUSY;
+        return status;
     }
     status = pack_all(device, op->list, request, all, count, &error);
     if (status == TRP_OK) {
-        status = trp__mailbox_reserve(actor, count, request->wait_ns, &place);
+        status = trp__completion_check(device, completion);
+        if (status == TRP_OK)
+            status = trp__mailbox_reserve(actor, count, room, &place);
     } else {
-        trp__copy_string(error.actor, sizeof error.actor, actor->name);
+        trp__error_name(&error, actor, request->op, request->label);
         trp__error_raise(&error);
     }
     if (status == TRP_OK)

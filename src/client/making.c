@@ -17,9 +17,9 @@
  *     opened. */
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/poll.h"
 #include "client/client.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -30,7 +30,7 @@ enum {
     CHECK_MS = 20,
 };
 
-void trp__making_begin(trp_device *device, trp_actor *actor)
+void trp__making_begin(trp_device *device, trp__client_actor *actor)
 {
     uint32_t standby = 1 - device->active;
     actor->trial = actor->library[0] != '\0' && !actor->cold && device->worker[standby].ready;
@@ -38,7 +38,7 @@ void trp__making_begin(trp_device *device, trp_actor *actor)
     trp__supervisor_wake(device); /* from now on it looks at the time */
 }
 
-void trp__making_message(const trp_actor *actor, trp__message *m)
+void trp__making_message(const trp__client_actor *actor, trp__message *m)
 {
     if (actor->condemned)
         m->error = actor->verdict;
@@ -50,7 +50,7 @@ void trp__making_message(const trp_actor *actor, trp__message *m)
 
 /* A worker that lacks one of the device's lanes ends: every copy through it would fail, and no
  * request would say why the worker is kept. */
-static void dismiss(trp__process *p, const trp_actor *lane, const trp_error *error)
+static void dismiss(trp__process *p, const trp__client_actor *lane, const trp_error *error)
 {
     trp__error_set_code(&p->refusal, TRP_E_FAULT, error->domain, error->code,
                         "its actor \"%s\" can't be made: %.150s", lane->name, error->message);
@@ -59,7 +59,7 @@ static void dismiss(trp__process *p, const trp_actor *lane, const trp_error *err
     shutdown(p->socket, SHUT_RDWR); /* it ends by itself */
 }
 
-void trp__making_answered(trp_device *device, uint32_t index, trp_actor *actor,
+void trp__making_answered(trp_device *device, uint32_t index, trp__client_actor *actor,
                           const trp_error *error)
 {
     trp__process *p = &device->worker[index];
@@ -104,7 +104,7 @@ trp__suspicion trp__making_suspicion(trp_device *device, uint32_t index)
     trp__suspicion s = {.incarnation = p->incarnation, .stuck = p->stuck};
     uint32_t made = atomic_load(&p->reply->making);
     pthread_mutex_lock(&device->lock);
-    trp_actor *actor =
+    trp__client_actor *actor =
         made > 0 && made <= TRP__ACTORS ? atomic_load(&device->actor[made - 1]) : NULL;
     if (actor && actor->state == TRP__NUMBER_LIVE) {
         s.actor = actor;
@@ -120,7 +120,7 @@ static bool is_meant(const trp__suspicion *s)
     return s->actor->state == TRP__NUMBER_LIVE && s->actor->made == s->made;
 }
 
-static void condemn(trp_device *device, trp_actor *actor, const trp_error *cause)
+static void condemn(trp_device *device, trp__client_actor *actor, const trp_error *cause)
 {
     trp_error *verdict = &actor->verdict;
     actor->condemned = true;
@@ -131,8 +131,8 @@ static void condemn(trp_device *device, trp_actor *actor, const trp_error *cause
         actor->answer = *cause;
         actor->answered = true;
     } else {
-        trp__log_line(&device->system->log, TRP__LOG_ERROR, "actor \"%s\": %s", actor->name,
-                      verdict->message);
+        trp__device_line(device, TRP_NOTICE_FAULT, TRP__LOG_ERROR, "actor \"%s\": %s", actor->name,
+                         verdict->message);
     }
 }
 
@@ -140,7 +140,7 @@ static void condemn(trp_device *device, trp_actor *actor, const trp_error *cause
  * likely to have killed it than a request: no worker has made it yet, or it is suspect. */
 bool trp__making_explain(trp_device *device, const trp__suspicion *suspicion, trp_error *cause)
 {
-    const trp_actor *actor = suspicion->actor;
+    const trp__client_actor *actor = suspicion->actor;
     bool likely = false;
     char told[160];
     if (!actor)
@@ -167,7 +167,7 @@ bool trp__making_explain(trp_device *device, const trp__suspicion *suspicion, tr
 void trp__making_blame(trp_device *device, const trp__suspicion *suspicion, bool others,
                        const trp_error *cause)
 {
-    trp_actor *actor = suspicion->actor;
+    trp__client_actor *actor = suspicion->actor;
     bool killed = cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL;
     if (!actor || actor->id < TRP__LANES)
         return;
@@ -190,7 +190,7 @@ void trp__making_end_trials(trp_device *device)
 {
     pthread_mutex_lock(&device->lock);
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
-        trp_actor *actor = atomic_load(&device->actor[i]);
+        trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (actor && actor->state == TRP__NUMBER_LIVE && !actor->answered && actor->trial) {
             actor->trial = false;
             trp__tell_actor(device, device->active, actor);
@@ -251,7 +251,7 @@ static bool tell_suspects(trp_device *device, uint32_t index)
     bool any = false;
     pthread_mutex_lock(&device->lock);
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
-        trp_actor *actor = atomic_load(&device->actor[i]);
+        trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (!actor || actor->state != TRP__NUMBER_LIVE || !actor->suspect || actor->condemned)
             continue;
         any = true;
@@ -279,7 +279,7 @@ bool trp__making_lanes_end(trp_device *device, trp_error *error)
     uint32_t made = 0;
     pthread_mutex_lock(&device->lock);
     for (uint32_t i = 0; i < TRP__LANES && error->status == TRP_OK; i++) {
-        const trp_actor *lane = atomic_load(&device->actor[i]);
+        const trp__client_actor *lane = atomic_load(&device->actor[i]);
         made += lane->answered;
         if (lane->answered)
             *error = lane->answer;
@@ -299,7 +299,7 @@ trp_status trp__making_await(trp_device *device, uint32_t index, trp_error *erro
         const trp__process *p = &device->worker[index];
         struct pollfd polled[] = {{.fd = p->socket, .events = POLLIN},
                                   {.fd = p->pidfd, .events = POLLIN}};
-        poll(polled, p->pidfd >= 0 ? 2 : 1, CHECK_MS);
+        trp__poll(polled, 2, CHECK_MS * TRP__MS);
         trp__take_messages(device, index, &gone);
         trp__look_after_mail(device, index);
         trp__making_check(device);

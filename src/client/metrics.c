@@ -1,5 +1,6 @@
 /* Figures in the text format of Prometheus, 0.0.4: for each metric its HELP and TYPE, then a line
  * for each device, or for each actor of each device. */
+#include "base/call.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "client/client.h"
@@ -63,18 +64,32 @@ static void head(trp__text *t, const char *name, const char *type, const char *h
     trp__text_add(t, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* {device="0",backend="cuda",ordinal="0" -- still open. */
-static void device_labels(trp__text *t, const char *name, const trp_device_stats *d)
-{
-    trp__text_add(t, "%s{device=\"%u\",backend=\"%s\",ordinal=\"%u\"", name, d->number,
-                  trp_backend_name(d->info.backend), d->info.ordinal);
-}
-
 static void label(trp__text *t, const char *name, const char *value)
 {
     trp__text_add(t, ",%s=\"", name);
     trp__text_add_quoted(t, value);
     trp__text_add(t, "\"");
+}
+
+/* NAME{pid="7",program="server",device="0",backend="cuda",ordinal="0" -- still open. `suffix`
+ * belongs to the name. */
+static void device_labels(trp__text *t, const char *name, const char *suffix,
+                          const trp_device_stats *d)
+{
+    trp__text_add(t, "%s%s{pid=\"%" PRId64 "\"", name, suffix, d->pid);
+    label(t, "program", d->program);
+    trp__text_add(t, ",device=\"%u\",backend=\"%s\",ordinal=\"%u\"", d->number,
+                  trp_backend_name(d->info.backend), d->info.ordinal);
+}
+
+/* The same, and which actor. */
+static void actor_labels(trp__text *t, const char *name, const char *suffix,
+                         const trp_device_stats *d, const trp_actor_stats *a)
+{
+    device_labels(t, name, suffix, d);
+    trp__text_add(t, ",id=\"%u\"", a->id);
+    label(t, "kind", a->kind);
+    label(t, "actor", a->name);
 }
 
 static void end_line(trp__text *t, uint64_t value)
@@ -91,7 +106,7 @@ static void add_info(trp__text *t, const trp_device_stats *stats, size_t count)
 {
     head(t, "troupe_device_info", "gauge", "An open device; always 1.");
     for (size_t i = 0; i < count; i++) {
-        device_labels(t, "troupe_device_info", &stats[i]);
+        device_labels(t, "troupe_device_info", "", &stats[i]);
         label(t, "name", stats[i].info.name);
         label(t, "isolation",
               stats[i].info.isolation == TRP_ISOLATION_THREAD ? "thread" : "process");
@@ -106,7 +121,7 @@ static void add_state(trp__text *t, const trp_device_stats *stats, size_t count)
     head(t, "troupe_device_state", "gauge", "1 for the state that the device is in, else 0.");
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < sizeof states / sizeof *states; k++) {
-            device_labels(t, "troupe_device_state", &stats[i]);
+            device_labels(t, "troupe_device_state", "", &stats[i]);
             label(t, "state", trp__device_state_name(states[k]));
             end_line(t, stats[i].info.state == states[k]);
         }
@@ -116,17 +131,66 @@ static void add_state(trp__text *t, const trp_device_stats *stats, size_t count)
 static void add_metric(trp__text *t, const metric *m, const trp_device_stats *d)
 {
     if (m->of_device) {
-        device_labels(t, m->name, d);
+        device_labels(t, m->name, "", d);
         end_line(t, m->of_device(d));
         return;
     }
     for (uint32_t i = 0; i < actor_count(d); i++) {
         const trp_actor_stats *a = &d->actor[i];
-        device_labels(t, m->name, d);
-        trp__text_add(t, ",id=\"%u\"", a->id);
-        label(t, "kind", a->kind);
-        label(t, "actor", a->name);
+        actor_labels(t, m->name, "", d, a);
         end_line(t, m->of_actor(a));
+    }
+}
+
+/* Histograms. */
+
+static const struct {
+    const char *name, *help;
+    size_t offset; /* of the trp_latency in trp_actor_stats */
+} histograms[] = {
+    {"troupe_request_waiting_seconds",
+     "Time of requests from sent to the beginning of their work, of those that have ended.",
+     offsetof(trp_actor_stats, waiting_time)},
+    {"troupe_request_running_seconds",
+     "Time of requests from the beginning of their work to their end being seen.",
+     offsetof(trp_actor_stats, running_time)},
+};
+
+/* Every other bound, 1, 2 and 5 of each power of ten: series are what a server of metrics pays
+ * for. */
+static void add_histogram(trp__text *t, const char *name, const trp_device_stats *d,
+                          const trp_actor_stats *a, const trp_latency *l)
+{
+    uint64_t below = 0;
+    for (uint32_t i = 0; i < TRP_LATENCY_BUCKETS; i++) {
+        const bool last = i + 1 == TRP_LATENCY_BUCKETS;
+        below += l->bucket[i];
+        if (!last && i % 2 != 0)
+            continue;
+        actor_labels(t, name, "_bucket", d, a);
+        if (last)
+            trp__text_add(t, ",le=\"+Inf\"");
+        else
+            trp__text_add(t, ",le=\"%g\"", (double)trp_latency_bound(i) / 1e9);
+        end_line(t, below);
+    }
+    actor_labels(t, name, "_sum", d, a);
+    trp__text_add(t, "} %.9f\n", (double)l->sum_ns / 1e9);
+    actor_labels(t, name, "_count", d, a);
+    end_line(t, below);
+}
+
+static void add_histograms(trp__text *t, const trp_device_stats *stats, size_t count)
+{
+    for (size_t h = 0; h < sizeof histograms / sizeof *histograms; h++) {
+        head(t, histograms[h].name, "histogram", histograms[h].help);
+        for (size_t i = 0; i < count; i++) {
+            for (uint32_t k = 0; k < actor_count(&stats[i]); k++) {
+                const trp_actor_stats *a = &stats[i].actor[k];
+                const char *at = (const char *)a + histograms[h].offset;
+                add_histogram(t, histograms[h].name, &stats[i], a, (const trp_latency *)at);
+            }
+        }
     }
 }
 
@@ -148,6 +212,8 @@ trp_status trp_stats_metrics(const trp_device_stats *stats, size_t count, char *
         for (size_t i = 0; i < count; i++)
             add_metric(&t, &metrics[m], &stats[i]);
     }
+    if (count > 0)
+        add_histograms(&t, stats, count);
     if (needed)
         *needed = t.length + 1;
     return t.length < size ? TRP_OK
@@ -157,6 +223,7 @@ trp_status trp_stats_metrics(const trp_device_stats *stats, size_t count, char *
 
 trp_status trp_system_metrics(trp_system *system, char *out, size_t size, size_t *needed)
 {
+    TRP__CALL(trp__call_refused());
     if (!system || (!out && size > 0))
         return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
                          system ? "out" : "system");

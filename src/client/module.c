@@ -2,7 +2,9 @@
  * buffer, with one bit more, so that neither kind is taken for the other. What the token brings:
  * generations, freeing while requests are on their way, order, and that a module that could not be
  * made is noticed by those that use it. */
+#include "base/call.h"
 #include "client/kept.h"
+#include "client/failures.h"
 #include "client/module.h"
 
 #include "base/checksum.h"
@@ -25,7 +27,7 @@ typedef struct module_set {
 } module_set;
 
 typedef struct trp__module {
-    trp_actor *actor;
+    trp__client_actor *actor;
     uint64_t actor_made;
     uint32_t name_count;
     char **names;
@@ -55,7 +57,7 @@ static void free_module(trp__module *m)
     free(m);
 }
 
-static trp__module *new_module(const trp__module_wish *wish, trp_actor *actor)
+static trp__module *new_module(const trp__module_wish *wish, trp__client_actor *actor)
 {
     trp__module *m = calloc(1, sizeof *m);
     if (!m)
@@ -111,7 +113,7 @@ static void cut_all(trp_device *device)
     made = device->buffers_made;
     for (uint32_t i = 0; i < made; i++) {
         trp__module *m = device->meta[i].module;
-        if (m && atomic_load(&device->meta[i].good_ticket) != 0) {
+        if (m && atomic_load(&device->meta[i].contents.word[TRP__GOOD]) != 0) {
             if (m->kept && !m->home.shared)
                 trp__kept_settle(device, m->kept, true);
             else
@@ -194,9 +196,10 @@ static trp_status add_module(trp__pack *pack, trp__module *m, const trp__module_
     uint64_t bytes;
     trp_status status = make_home(device, m, wish, pack->error);
     if (status == TRP_OK) {
-        status = trp_buffer_create(device, TRP__MODULE_TOKEN, &token);
+        status =
+            trp__buffer_create(device, &(trp_buffer_options){.bytes = TRP__MODULE_TOKEN}, &token);
         if (status != TRP_OK)
-            *pack->error = *trp_error_last();
+            *pack->error = *trp__error_last();
     }
     if (status != TRP_OK) {
         trp__module_destroy(device, m, false);
@@ -213,6 +216,7 @@ static trp_status add_module(trp__pack *pack, trp__module *m, const trp__module_
         return status;
     access->offset = 0;
     access->bytes = TRP__MODULE_TOKEN;
+    access->whole = true;
     record->access_count++;
     describe_place(device, m, place);
     request->handle = out;
@@ -228,7 +232,7 @@ static trp_status no_memory(trp__pack *pack)
 trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
                             trp__module_place *place)
 {
-    trp__module *m = new_module(wish, pack->actor);
+    trp__module *m = new_module(wish, atomic_load(&pack->actor->live));
     if (!m)
         return no_memory(pack);
     m->home = (trp__home){.input_bytes = (uint32_t)wish->input_bytes,
@@ -245,7 +249,7 @@ trp_status trp__module_again(trp__pack *pack, const trp__module_wish *wish, trp_
     *found = kept != NULL;
     if (!kept)
         return TRP_OK;
-    trp__module *m = new_module(wish, pack->actor);
+    trp__module *m = new_module(wish, atomic_load(&pack->actor->live));
     if (!m) {
         trp__kept_release(device, kept);
         return no_memory(pack);
@@ -270,21 +274,27 @@ void trp__module_undo(trp_device *device, trp__slot *request)
 {
     if (request->handle)
         request->handle->id = 0;
-    trp_buffer_free(device, (trp_buffer){request->module});
+    trp__buffer_free(device, (trp_buffer){request->module});
 }
 
-trp_status trp_module_free(trp_device *device, trp_module module)
+trp_status trp__module_free(trp_device *device, trp_module module)
 {
-    trp_status status = trp__device_usable(device);
-    if (status == TRP_E_FORKED || status == TRP_E_ARGUMENT)
+    trp_status status = trp__device_known(device);
+    if (status != TRP_OK)
         return status;
-    status = token_of(module).id == 0 ? TRP_E_STALE : trp_buffer_free(device, token_of(module));
+    status = token_of(module).id == 0 ? TRP_E_STALE : trp__buffer_free(device, token_of(module));
     return status != TRP_E_STALE
                ? status
                : trp__fail(TRP_E_STALE,
                            "module: %#llx was freed, was never given out, or belongs to another "
                            "device",
                            (unsigned long long)module.id);
+}
+
+trp_status trp_module_free(trp_device *device, trp_module module)
+{
+    TRP__CALL(trp__call_refused());
+    return trp__module_free(device, module);
 }
 
 /* Using. */
@@ -299,11 +309,32 @@ static trp_status stale(const char *name, trp_module module, trp_error *error)
                           name, (unsigned long long)module.id);
 }
 
+static bool was_made(const trp__buffer_meta *meta)
+{
+    return atomic_load(&meta->contents.word[TRP__GOOD]) != 0;
+}
+
 /* Whether the module could not be made. That it was told does not make it readable. */
 static bool has_failed(const trp__buffer_meta *meta)
 {
-    return atomic_load(&meta->good_ticket) == 0 &&
-           (atomic_load(&meta->poison_ticket) != 0 || atomic_load(&meta->lost_ticket) != 0);
+    return !was_made(meta) && (atomic_load(&meta->contents.word[TRP__POISON]) != 0 ||
+                               atomic_load(&meta->contents.word[TRP__LOST]) != 0);
+}
+
+/* Because of a request on it that failed. */
+static trp_status unusable(trp_device *device, uint32_t slot, const char *name, const char *what,
+                           trp_module module, trp_error *error)
+{
+    char why[180];
+    trp_error root = {0};
+    uint64_t cause = atomic_load(&device->meta[slot].contents.word[TRP__POISON]);
+    trp__failures_explain(device, cause, slot, &root, why, sizeof why);
+    trp__error_set(error, TRP_E_DEPENDENCY, "%s: module %#llx %s: %s", name,
+                   (unsigned long long)module.id, what, why);
+    error->cause_request = root.cause_request;
+    error->cause_status = root.cause_status;
+    error->cause_fault = root.cause_fault;
+    return TRP_E_DEPENDENCY;
 }
 
 trp_status trp__module_use(trp__pack *pack, const char *name, trp_module module, uint32_t mode,
@@ -313,41 +344,38 @@ trp_status trp__module_use(trp__pack *pack, const char *name, trp_module module,
     trp__record *record = pack->record;
     trp__access *access = &record->access[record->access_count];
     uint64_t bytes;
-    access->mode = (uint16_t)mode;
+    access->mode = (uint8_t)mode;
     trp_status status = trp__buffer_acquire(pack, name, token_of(module), access, &bytes);
     if (status == TRP_E_STALE)
         return stale(name, module, pack->error);
-    if (status == TRP_E_DEPENDENCY || status == TRP_E_LOST) {
-        const trp__buffer_meta *meta = &device->meta[module.id & (TRP__BUFFERS - 1)];
-        unsigned long long cause = atomic_load(&meta->poison_ticket);
-        return status == TRP_E_LOST
-                   ? trp__error_set(pack->error, status,
-                                    "%s: a fault interrupted a request on module %#llx that can't "
-                                    "run again; make it anew",
-                                    name, (unsigned long long)module.id)
-                   : trp__error_set(pack->error, status,
-                                    "%s: request %llu on module %#llx has failed", name, cause,
-                                    (unsigned long long)module.id);
-    }
     if (status != TRP_OK)
         return status;
     access->offset = 0;
     access->bytes = bytes;
     record->access_count++; /* from here on the record's owner releases it */
+    status = trp__pack_look(pack, name, token_of(module), access, bytes);
+    if (status == TRP_E_DEPENDENCY)
+        return unusable(device, (uint32_t)module.id & (TRP__BUFFERS - 1), name, "can't be used",
+                        module, pack->error);
+    if (status == TRP_E_LOST)
+        return trp__error_set(pack->error, status,
+                              "%s: a fault interrupted a request on module %#llx that can't run "
+                              "again; make it anew",
+                              name, (unsigned long long)module.id);
+    if (status != TRP_OK)
+        return status;
     const trp__buffer_meta *meta = &device->meta[access->slot];
     trp__module *m = meta->module;
     if (!m)
         return stale(name, module, pack->error);
     if (has_failed(meta))
-        return trp__error_set(pack->error, TRP_E_DEPENDENCY,
-                              "%s: request %llu, which should have made module %#llx, has failed",
-                              name, (unsigned long long)atomic_load(&meta->poison_ticket),
-                              (unsigned long long)module.id);
-    if (m->actor != pack->actor || m->actor_made != pack->actor->made)
+        return unusable(device, access->slot, name, "was not made", module, pack->error);
+    const trp__client_actor *actor = atomic_load(&pack->actor->live);
+    if (m->actor != actor || m->actor_made != actor->made)
         return trp__error_set(
             pack->error, TRP_E_ARGUMENT, "%s: module %#llx was made by another actor%s%.31s", name,
-            (unsigned long long)module.id, m->actor != pack->actor ? ", " : " of the same name",
-            m->actor != pack->actor ? m->actor->name : "");
+            (unsigned long long)module.id, m->actor != actor ? ", " : " of the same name",
+            m->actor != actor ? m->actor->name : "");
     describe_place(device, m, place);
     return TRP_OK;
 }
@@ -406,7 +434,7 @@ trp_status trp__module_add_set(trp__pack *pack, const trp__module_place *place,
     uint32_t name_bytes = (uint32_t)strlen(variable) + 1, i = 0;
     uint64_t offset = 0;
     trp_status status = TRP_OK;
-    trp__sweep(pack->actor);
+    trp__sweep(atomic_load(&pack->actor->live));
     pthread_mutex_lock(&m->lock);
     tidy_sets(device, m, head);
     while (i < TRP__MODULE_SETS && m->set[i].extent)
@@ -447,9 +475,9 @@ trp_status trp__module_add_set(trp__pack *pack, const trp__module_place *place,
 
 static trp_status hold(trp_device *device, trp_module module, uint32_t *slot, trp__module **m)
 {
-    trp_status status = trp__device_usable(device);
+    trp_status status = trp__device_known(device);
     trp_error error;
-    if (status == TRP_E_FORKED || status == TRP_E_ARGUMENT)
+    if (status != TRP_OK)
         return status;
     if (token_of(module).id == 0 || trp__buffer_hold(device, token_of(module), slot) != TRP_OK) {
         stale("module", module, &error);
@@ -466,11 +494,11 @@ static trp_status hold(trp_device *device, trp_module module, uint32_t *slot, tr
 static trp_module_state state_of(trp_device *device, uint32_t slot)
 {
     const trp__buffer_meta *meta = &device->meta[slot];
-    if (atomic_load(&meta->good_ticket) == 0 && !has_failed(meta))
+    if (!was_made(meta) && !has_failed(meta))
         trp__sweep_device(device); /* ends what is over */
-    return atomic_load(&meta->good_ticket) != 0 ? TRP_MODULE_READY
-           : has_failed(meta)                   ? TRP_MODULE_FAILED
-                                                : TRP_MODULE_PENDING;
+    return was_made(meta)     ? TRP_MODULE_READY
+           : has_failed(meta) ? TRP_MODULE_FAILED
+                              : TRP_MODULE_PENDING;
 }
 
 /* A copy of an output's head whose sizes can be true; false: there is none. */
@@ -483,7 +511,7 @@ static bool read_head(const trp__module_place *place, trp__home_output *head)
            trp__home_output_size(head, place->home.output_bytes) != UINT64_MAX;
 }
 
-trp_status trp_module_get_info(trp_device *device, trp_module module, trp_module_info *out)
+trp_status trp__module_info(trp_device *device, trp_module module, trp_module_info *out)
 {
     uint32_t slot = 0;
     trp__module *m = NULL;
@@ -504,6 +532,12 @@ trp_status trp_module_get_info(trp_device *device, trp_module module, trp_module
     }
     trp__buffer_release(device, slot);
     return TRP_OK;
+}
+
+trp_status trp_module_get_info(trp_device *device, trp_module module, trp_module_info *out)
+{
+    TRP__CALL(trp__call_refused());
+    return trp__module_info(device, module, out);
 }
 
 static trp_status read_part(const trp__module_place *place, trp_module_state state,
@@ -534,8 +568,8 @@ static trp_status read_part(const trp__module_place *place, trp_module_state sta
     return TRP_OK;
 }
 
-trp_status trp_module_read(trp_device *device, trp_module module, trp_module_part part, void *out,
-                           uint64_t size, uint64_t *bytes)
+trp_status trp__module_read(trp_device *device, trp_module module, trp_module_part part, void *out,
+                            uint64_t size, uint64_t *bytes)
 {
     uint32_t slot = 0;
     trp__module *m = NULL;
@@ -553,4 +587,11 @@ trp_status trp_module_read(trp_device *device, trp_module module, trp_module_par
     status = read_part(&place, state, part, out, size, bytes);
     trp__buffer_release(device, slot);
     return status;
+}
+
+trp_status trp_module_read(trp_device *device, trp_module module, trp_module_part part, void *out,
+                           uint64_t size, uint64_t *bytes)
+{
+    TRP__CALL(trp__call_refused());
+    return trp__module_read(device, module, part, out, size, bytes);
 }

@@ -1,8 +1,10 @@
 /* Looking into another process: finds the memory files of its devices through /proc/PID/fd and maps
  * them for reading. Nothing there is trusted: a file must be sealed against shrinking (so no access
  * can fault), be of our version and size; view.c bounds what it reads in it. */
+#include "base/call.h"
 #include "base/error.h"
 #include "base/descriptor.h"
+#include "base/poll.h"
 #include "base/shm.h"
 #include "base/text.h"
 #include "client/client.h"
@@ -12,7 +14,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@ static trp_status ended(const trp_observer *o)
 static bool has_ended(const trp_observer *o)
 {
     struct pollfd p = {.fd = o->pidfd, .events = POLLIN};
-    return poll(&p, 1, 0) > 0;
+    return trp__poll(&p, 1, 0) > 0;
 }
 
 static trp_status no_access(int64_t pid, int code)
@@ -68,6 +69,7 @@ static DIR *open_folder(int64_t pid)
 
 trp_status trp_observer_open(int64_t pid, trp_observer **out)
 {
+    TRP__CALL(trp__call_refused());
     if (!out)
         return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
     if (pid <= 0 || pid > INT32_MAX)
@@ -111,6 +113,7 @@ static void detach(attachment *a)
 
 void trp_observer_close(trp_observer *o)
 {
+    TRP__CALL();
     if (!o)
         return;
     for (uint32_t i = 0; i < TRP__DEVICES; i++)
@@ -238,6 +241,7 @@ static trp_status look(trp_observer *o, trp_error *error)
 
 trp_status trp_observer_read(trp_observer *o, trp_device_stats *out, size_t capacity, size_t *count)
 {
+    TRP__CALL(trp__call_refused());
     if (!o || !count || (!out && capacity > 0))
         return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
                          !o       ? "observer"
@@ -260,4 +264,114 @@ trp_status trp_observer_read(trp_observer *o, trp_device_stats *out, size_t capa
     }
     *count = n;
     return n == 0 && error.status == TRP_E_VERSION ? trp__error_raise(&error) : TRP_OK;
+}
+
+/* Finding processes. */
+
+/* A process and a device that it has open; devices are told apart by the inodes of their figures.
+ */
+typedef struct holder {
+    int64_t pid;
+    uint64_t inode;
+} holder;
+
+typedef struct holders {
+    holder *item;
+    size_t count, room;
+} holders;
+
+static bool add_holder(holders *all, int64_t pid, uint64_t inode)
+{
+    if (all->count == all->room) {
+        const size_t room = all->room ? 2 * all->room : 64;
+        holder *item = realloc(all->item, room * sizeof *item);
+        if (!item)
+            return false;
+        all->item = item;
+        all->room = room;
+    }
+    all->item[all->count++] = (holder){.pid = pid, .inode = inode};
+    return true;
+}
+
+/* The descriptors of one process; those of others' processes can't be listed, and are passed over.
+ */
+static bool look_for_devices(int64_t pid, holders *all)
+{
+    static const char name[] = "/memfd:" TRP__STATS_FILE;
+    DIR *folder = open_folder(pid);
+    bool ok = true;
+    if (!folder)
+        return true;
+    for (struct dirent *entry; ok && (entry = readdir(folder));) {
+        char link[sizeof name];
+        struct stat st;
+        ssize_t length = readlinkat(dirfd(folder), entry->d_name, link, sizeof link - 1);
+        if (length == (ssize_t)sizeof link - 1 && memcmp(link, name, sizeof link - 1) == 0 &&
+            fstatat(dirfd(folder), entry->d_name, &st, 0) == 0)
+            ok = add_holder(all, pid, (uint64_t)st.st_ino);
+    }
+    closedir(folder);
+    return ok;
+}
+
+static int compare_inodes(const void *a, const void *b)
+{
+    const holder *x = a, *y = b;
+    return x->inode != y->inode ? (x->inode > y->inode) - (x->inode < y->inode)
+                                : (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+    const holder *x = a, *y = b;
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+/* Leaves one holder a device, the first: a forked child has its parent's descriptors, and, but for
+ * a moment long ago, a higher number. Then one a process. */
+static size_t leave_owners(holders *all)
+{
+    size_t devices = 0, processes = 0;
+    if (all->count == 0)
+        return 0;
+    qsort(all->item, all->count, sizeof *all->item, compare_inodes);
+    for (size_t i = 0; i < all->count; i++) {
+        if (devices == 0 || all->item[i].inode != all->item[devices - 1].inode)
+            all->item[devices++] = all->item[i];
+    }
+    qsort(all->item, devices, sizeof *all->item, compare_pids);
+    for (size_t i = 0; i < devices; i++) {
+        if (processes == 0 || all->item[i].pid != all->item[processes - 1].pid)
+            all->item[processes++] = all->item[i];
+    }
+    return processes;
+}
+
+trp_status trp_observer_find(int64_t *pids, size_t capacity, size_t *count)
+{
+    TRP__CALL(trp__call_refused());
+    holders all = {0};
+    bool ok = true;
+    if (!count || (!pids && capacity > 0))
+        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
+                         count ? "pids" : "count");
+    DIR *folder = opendir("/proc");
+    if (!folder)
+        return trp__fail(TRP_E_SYSTEM, "/proc: %s", strerror(errno));
+    for (struct dirent *entry; ok && (entry = readdir(folder));) {
+        char *end;
+        const long long pid = strtoll(entry->d_name, &end, 10);
+        if (pid > 0 && *end == '\0')
+            ok = look_for_devices(pid, &all);
+    }
+    closedir(folder);
+    const size_t found = ok ? leave_owners(&all) : 0;
+    for (size_t i = 0; i < found && i < capacity; i++)
+        pids[i] = all.item[i].pid;
+    free(all.item);
+    if (!ok)
+        return trp__fail(TRP_E_MEMORY, "no memory for a list of processes");
+    *count = found;
+    return TRP_OK;
 }

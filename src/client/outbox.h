@@ -9,15 +9,17 @@
 
 #include <stdbool.h>
 
+typedef struct trp__client_actor trp__client_actor; /* client.h */
+
 /* Something that a worker has to know. */
 typedef struct trp__news {
     trp__message_type type;
     uint32_t id;
     uint64_t bytes;
     uint64_t protection;
-    int fd;                 /* -1: none */
-    const trp_actor *actor; /* of TRP__MSG_ACTOR */
-    uint8_t *told;          /* receives a bit for each worker that was told; NULL: nobody counts */
+    int fd;                         /* -1: none */
+    const trp__client_actor *actor; /* of TRP__MSG_ACTOR */
+    uint8_t *told; /* receives a bit for each worker that was told; NULL: nobody counts */
 } trp__news;
 
 /* News to one worker. The descriptor, or the actor, belongs to the resource: when that goes, a
@@ -28,7 +30,7 @@ typedef struct trp__letter {
     uint64_t bytes;
     uint64_t protection;
     int fd;
-    const trp_actor *actor;
+    const trp__client_actor *actor;
 } trp__letter;
 
 /* Letters to one worker that it has not answered, in order; some at the end may not have been sent,

@@ -4,17 +4,20 @@
  * Three places see to that. The worker knows exactly which failed request comes last before the one
  * that it is about to issue (worker/poison.c). The supervisor does the same for requests that a
  * dead worker had not begun. And here a request is refused at once if what it reads is known to be
- * poisoned. `poison_ticket` is the last failed request that should have written a buffer, and
- * `accepted_ticket` the last of those whose failure was told: its future was awaited, or its event
- * taken from a queue. A request carries the latter as it was when it was sent. So who was told
- * when, and not how fast anybody was, decides what it may read.
+ * poisoned. Of each byte the contents (client/contents.h) say which failed request should have
+ * written it last, and which was the last of those whose failure was told: its future was awaited,
+ * or its event taken from a queue. A request carries the latter as it was when it was sent. So who
+ * was told when, and not how fast anybody was, decides what it may read.
  *
  * Neither needs the buffer to be alive: a ticket of a buffer that is gone is smaller than all that
  * are given to requests of the next one in its slot. */
 #include "client/client.h"
+#include "client/failures.h"
+
+#include <sched.h>
 
 /* Who reads. One that has its ticket runs before later requests; so it does not count for it that
- * these write all of the buffer, or that their failures were told. What counts then is what was
+ * these write all of the range, or that their failures were told. What counts then is what was
  * seen before it took its ticket. */
 typedef struct reader {
     uint64_t ticket;
@@ -23,100 +26,202 @@ typedef struct reader {
 
 static const reader whoever_comes = {.ticket = UINT64_MAX};
 
-/* The last request sent that writes all of the buffer before it is read. */
-static uint64_t cover_for(const trp__buffer_meta *meta, const reader *r)
+/* The last request sent that writes all of a part before it is read. */
+static uint64_t cover_for(const trp__part *part, const reader *r)
 {
-    uint64_t last = atomic_load_explicit(&meta->cover_ticket, memory_order_acquire);
+    uint64_t last = part->word[TRP__COVERED];
     return last > r->ticket ? r->look->cover : last;
 }
 
 /* The last failed request whose failure was told before. */
-static uint64_t accepted_for(const trp__buffer_meta *meta, const reader *r)
+static uint64_t accepted_for(const trp__part *part, const reader *r)
 {
-    uint64_t last = atomic_load_explicit(&meta->accepted_ticket, memory_order_acquire);
+    uint64_t last = part->word[TRP__ACCEPTED];
     return last > r->ticket ? r->look->accepted : last;
 }
 
-uint64_t trp__buffer_accepted(const trp_device *device, uint32_t slot, uint64_t ticket,
-                              const trp__look *look)
-{
-    return accepted_for(&device->meta[slot], &(reader){.ticket = ticket, .look = look});
-}
-
-static bool is_lost(const trp__buffer_meta *meta, const reader *r)
+static bool is_lost(const trp__part *part, const reader *r)
 {
     /* A fault has left it half-written; it was not written anew; and no request that will do so is
      * under way, of which the last one sent can tell. If that one has failed, it hides nothing. */
-    uint64_t lost = atomic_load_explicit(&meta->lost_ticket, memory_order_acquire);
-    if (lost == 0 || lost <= atomic_load_explicit(&meta->good_ticket, memory_order_acquire))
+    uint64_t lost = part->word[TRP__LOST];
+    if (lost == 0 || lost <= part->word[TRP__GOOD])
         return false;
-    uint64_t cover = cover_for(meta, r);
-    return lost >= cover ||
-           atomic_load_explicit(&meta->poison_ticket, memory_order_acquire) >= cover ||
-           accepted_for(meta, r) >= cover;
+    uint64_t cover = cover_for(part, r);
+    return lost >= cover || part->word[TRP__POISON] >= cover || accepted_for(part, r) >= cover;
 }
 
-bool trp__buffer_lost(const trp_device *device, uint32_t slot)
+static bool is_poisoned(const trp__part *part, const reader *r)
 {
-    return is_lost(&device->meta[slot], &whoever_comes);
+    uint64_t poison = part->word[TRP__POISON];
+    return poison > accepted_for(part, r) && poison >= cover_for(part, r);
 }
 
-static bool is_poisoned(const trp__buffer_meta *meta, const reader *r)
+bool trp__buffer_lost(trp_device *device, uint32_t slot)
 {
-    uint64_t poison = atomic_load_explicit(&meta->poison_ticket, memory_order_acquire);
-    return poison > accepted_for(meta, r) && poison >= cover_for(meta, r);
+    bool lost = false;
+    if (!trp__is_damaged(&device->meta[slot].contents))
+        return false;
+    trp__walk walk = trp__walk_begin(device, slot, 0, device->control->buffer[slot].bytes);
+    for (const trp__part *part; !lost && (part = trp__walk_next(&walk));)
+        lost = is_lost(part, &whoever_comes);
+    trp__walk_end(&walk);
+    return lost;
 }
 
-trp_status trp__buffer_readable(const trp_device *device, uint32_t slot, uint64_t *cause)
+trp__look trp__access_look(trp_device *device, const trp__access *access)
 {
-    return trp__buffer_readable_at(device, slot, UINT64_MAX, NULL, cause);
+    const trp__contents *c = &device->meta[access->slot].contents;
+    if (atomic_load_explicit(&c->parts, memory_order_acquire) == 0)
+        return (trp__look){atomic_load_explicit(&c->word[TRP__COVERED], memory_order_relaxed),
+                           atomic_load_explicit(&c->word[TRP__ACCEPTED], memory_order_relaxed)};
+    trp__look look = {UINT64_MAX, UINT64_MAX};
+    trp__walk walk = trp__walk_access(device, access);
+    for (const trp__part *part; (part = trp__walk_next(&walk));) {
+        if (part->word[TRP__COVERED] < look.cover)
+            look.cover = part->word[TRP__COVERED];
+        if (part->word[TRP__ACCEPTED] < look.accepted)
+            look.accepted = part->word[TRP__ACCEPTED];
+    }
+    return look;
 }
 
-/* The same for a request that has its ticket. `look`: what was seen before. */
-trp_status trp__buffer_readable_at(const trp_device *device, uint32_t slot, uint64_t ticket,
+trp_status trp__access_readable(trp_device *device, const trp__access *access, uint64_t *cause)
+{
+    return trp__access_readable_at(device, access, UINT64_MAX, NULL, cause);
+}
+
+trp_status trp__access_readable_at(trp_device *device, const trp__access *access, uint64_t ticket,
                                    const trp__look *look, uint64_t *cause)
 {
-    const trp__buffer_meta *meta = &device->meta[slot];
     const reader r = {.ticket = ticket, .look = look};
-    if (is_lost(meta, &r)) {
-        *cause = atomic_load(&meta->lost_ticket);
-        return TRP_E_LOST;
+    trp_status status = TRP_OK;
+    if (!trp__is_damaged(&device->meta[access->slot].contents))
+        return TRP_OK;
+    trp__walk walk = trp__walk_access(device, access);
+    for (const trp__part *part; status != TRP_E_LOST && (part = trp__walk_next(&walk));) {
+        if (is_lost(part, &r)) {
+            *cause = part->word[TRP__LOST];
+            status = TRP_E_LOST;
+        } else if (is_poisoned(part, &r) &&
+                   (status == TRP_OK || *cause < part->word[TRP__POISON])) {
+            *cause = part->word[TRP__POISON];
+            status = TRP_E_DEPENDENCY;
+        }
     }
-    if (is_poisoned(meta, &r)) {
-        *cause = atomic_load(&meta->poison_ticket);
-        return TRP_E_DEPENDENCY;
-    }
-    return TRP_OK;
+    trp__walk_end(&walk);
+    return status;
 }
 
-/* The last failed request that should have written a buffer which was not written anew since; 0 for
- * none. */
-uint64_t trp__poison_standing(const trp_device *device, uint32_t slot)
+/* Waits for senders that have a ticket below `end` but have not stored it into the ring yet. The
+ * caller's own is later, so nobody waits for somebody who waits. */
+static void await_published(const trp_device *device, uint64_t end)
 {
-    const trp__buffer_meta *meta = &device->meta[slot];
-    uint64_t poison = atomic_load(&meta->poison_ticket);
-    return poison > atomic_load(&meta->good_ticket) ? poison : 0;
+    uint64_t taken = atomic_load(&device->reply->taken.value);
+    uint64_t first = end > TRP__RING ? end - TRP__RING : 1;
+    for (uint64_t ticket = taken > first ? taken : first; ticket < end; ticket++) {
+        const trp__cell *cell = &device->control->ring[ticket % TRP__RING];
+        while (atomic_load(cell) >> TRP__SLOT_BITS < ticket)
+            sched_yield();
+    }
 }
 
-static void raise_outputs(trp_device *device, const trp__slot *slot, size_t member)
+/* Whether a request that is pending here may yet fail, or has failed and nobody knows. */
+static bool may_have_failed(const trp_device *device, const trp__slot *slot, uint64_t ticket)
+{
+    uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
+    return trp__timeline(device, actor) < ticket || trp__replied(device, slot->index, ticket);
+}
+
+/* Whether no request before a ticket that may write a buffer has a failure that is unknown. */
+static bool all_known_before(const trp_device *device, uint32_t buffer, uint64_t ticket)
+{
+    await_published(device, ticket);
+    for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
+        const trp__slot *slot = &device->slot[i];
+        uint64_t one = atomic_load(&slot->ticket);
+        trp__phase phase = trp__phase_of(atomic_load(&slot->state));
+        if (one != 0 && one < ticket && phase >= TRP__FILLING && phase <= TRP__RETIRING &&
+            (atomic_load(&slot->writes) >> buffer % 64 & 1) && !atomic_load(&slot->detained) &&
+            may_have_failed(device, slot, one))
+            return false;
+    }
+    return true;
+}
+
+uint64_t trp__access_last_told(trp_device *device, const trp__access *access, uint64_t ticket,
+                               const trp__look *look)
+{
+    const reader r = {.ticket = ticket, .look = look};
+    uint64_t last = 0;
+    if (!trp__is_damaged(&device->meta[access->slot].contents))
+        return 0;
+    trp__walk walk = trp__walk_access(device, access);
+    for (const trp__part *part; (part = trp__walk_next(&walk));) {
+        uint64_t accepted = accepted_for(part, &r);
+        last = accepted > last ? accepted : last;
+    }
+    return last;
+}
+
+uint64_t trp__access_note_told(trp_device *device, trp__record *record, trp__access *access,
+                               uint64_t ticket, const trp__look *look)
+{
+    const reader r = {.ticket = ticket, .look = look};
+    uint64_t least = UINT64_MAX, most = 0, unnamed = 0;
+    trp__set_accepted(access, 0);
+    if (!trp__is_damaged(&device->meta[access->slot].contents))
+        return 0;
+    trp__walk walk = trp__walk_access(device, access);
+    for (const trp__part *part; (part = trp__walk_next(&walk));) {
+        uint64_t accepted = accepted_for(part, &r);
+        least = accepted < least ? accepted : least;
+        most = accepted > most ? accepted : most;
+        if (accepted != 0 && !trp__name_told(record, accepted))
+            unnamed = accepted > unnamed ? accepted : unnamed;
+    }
+    if (least >= most || unnamed <= least) {
+        trp__set_accepted(access, least < most ? least : most);
+        return 0;
+    }
+    /* Some are too old to name. If no failure is unknown, a later one that was told stands for all.
+     */
+    bool known = all_known_before(device, access->slot, most);
+    trp__set_accepted(access, known ? most : least);
+    return known ? 0 : unnamed;
+}
+
+bool trp__poison_stands(trp_device *device, uint32_t slot, uint64_t ticket)
+{
+    bool stands = false;
+    if (!trp__is_damaged(&device->meta[slot].contents))
+        return false;
+    trp__walk walk = trp__walk_begin(device, slot, 0, device->control->buffer[slot].bytes);
+    for (const trp__part *part; !stands && (part = trp__walk_next(&walk));)
+        stands = part->word[TRP__POISON] == ticket && ticket > part->word[TRP__GOOD];
+    trp__walk_end(&walk);
+    return stands;
+}
+
+static void raise_outputs(trp_device *device, const trp__slot *slot, trp__word word)
 {
     const trp__record *record = &device->control->record[slot->index];
     uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
     for (uint32_t i = 0; i < record->access_count; i++) {
-        char *meta = (char *)&device->meta[record->access[i].slot];
         if (record->access[i].mode & TRP__WRITE)
-            trp__raise_ticket((_Atomic uint64_t *)(void *)(meta + member), ticket);
+            trp__contents_raise(device, &record->access[i], word, ticket);
     }
 }
 
 /* A request has failed; it still holds its buffers. */
 void trp__poison_outputs(trp_device *device, const trp__slot *slot)
 {
-    raise_outputs(device, slot, offsetof(trp__buffer_meta, poison_ticket));
+    trp__failures_poison(device, slot); /* who sees the poison finds why */
+    raise_outputs(device, slot, TRP__POISON);
 }
 
 /* Its failure is being told. */
 void trp__poison_accept(trp_device *device, const trp__slot *slot)
 {
-    raise_outputs(device, slot, offsetof(trp__buffer_meta, accepted_ticket));
+    raise_outputs(device, slot, TRP__ACCEPTED);
 }

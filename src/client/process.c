@@ -5,7 +5,11 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/futex.h"
+#include "base/limits.h"
+#include "base/poll.h"
+#include "base/service_thread.h"
 #include "base/shm.h"
+#include "base/thread.h"
 #include "client/client.h"
 #include "client/points.h"
 #include "wire/entry.h"
@@ -14,7 +18,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -32,6 +35,11 @@
 
 #define STOP_WAIT_MS   3000
 #define CLOSED_WAIT_MS 1000 /* for one that has closed its socket, to end by itself */
+
+/* After that long a worker is given up: one that has got SIGKILL, and that a driver holds up, and
+ * one that may not be sent it. The latter ends as soon as its connection does, if it is well. */
+#define KILLED_WAIT_MS  120000
+#define REFUSED_WAIT_MS 10000
 
 /* What such a worker dies of then. Of signals that end a process the first one counts: so one that
  * had got SIGKILL from somebody, and that the driver holds up, is told from one that had got none.
@@ -79,6 +87,9 @@ static trp_status spawn(trp_device *device, trp__process *p, int socket, trp_err
     sigfillset(&all);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, socket, SOCKET_IN_WORKER);
+    /* Relative paths in the environment mean the same to each worker. */
+    if (device->system->folder[0] && access(device->system->folder, X_OK) == 0)
+        posix_spawn_file_actions_addchdir_np(&actions, device->system->folder);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setsigmask(&attributes, &none);
@@ -86,13 +97,17 @@ static trp_status spawn(trp_device *device, trp__process *p, int socket, trp_err
     int result = posix_spawn(&pid, path, &actions, &attributes, argv, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
-    if (result != 0)
+    if (result != 0) {
+        char limits[96];
         return trp__error_set_code(error, result == ENOENT ? TRP_E_MISSING : TRP_E_SYSTEM, "errno",
-                                   result, "starting %s: %s", path, strerror(result));
+                                   result, "starting %.120s: %s%s", path, strerror(result),
+                                   trp__limits_text(result, limits, sizeof limits));
+    }
     p->pid = pid;
     p->pidfd = trp__descriptor_apart((int)syscall(SYS_pidfd_open, pid, 0));
     if (p->pidfd < 0) {
-        trp__error_set_errno(error, "pidfd_open (Linux 5.3 or later is needed)");
+        trp__error_set_errno(
+            error, "pidfd_open (needs Linux 5.3 or later, and a seccomp filter that allows it)");
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
         p->pid = 0;
@@ -104,6 +119,7 @@ static trp_status spawn(trp_device *device, trp__process *p, int socket, trp_err
 static void *thread_main(void *argument)
 {
     int socket = (int)(intptr_t)argument;
+    trp__is_service_thread = true;
     trp__worker_run(socket, false);
     return NULL;
 }
@@ -115,9 +131,12 @@ static trp_status run(trp_device *device, trp__process *p, int socket, trp_error
         close(socket);
         return status;
     }
-    if (pthread_create(&p->thread, NULL, thread_main, (void *)(intptr_t)socket) != 0) {
+    int code =
+        trp__thread_start(&p->thread, TRP__SIGNALS_BLOCKED, thread_main, (void *)(intptr_t)socket);
+    if (code != 0) {
         close(socket);
-        return trp__error_set(error, TRP_E_SYSTEM, "the worker's thread can't be started");
+        errno = code;
+        return trp__error_set_errno(error, "the worker's thread can't be started");
     }
     p->has_thread = true;
     return TRP_OK;
@@ -208,8 +227,10 @@ trp_status trp__process_refusal(const trp__message *m, trp_error *error)
     return trp__error_set(error, TRP_E_INTERNAL, "the worker refused without a reason");
 }
 
-/* A worker's first words: READY, REFUSE, or else it is none. */
-static trp_status take_first_words(trp__process *p, bool *refused, trp_error *error)
+/* A worker's first words: READY, REFUSE, or else it is none. TRP_E_TIMEOUT: nothing, or, with
+ * *line, a line for the log, behind which they may lie already. */
+static trp_status take_first_words(trp_device *device, trp__process *p, bool *line, bool *refused,
+                                   trp_error *error)
 {
     trp__message m;
     int fds[TRP__MESSAGE_FDS];
@@ -220,6 +241,11 @@ static trp_status take_first_words(trp__process *p, bool *refused, trp_error *er
     }
     if (status != TRP_OK || m.type == TRP__MSG_READY)
         return status;
+    if (m.type == TRP__MSG_LOG) {
+        trp__worker_line(device, p, &m);
+        *line = true;
+        return TRP_E_TIMEOUT;
+    }
     *refused = m.type == TRP__MSG_REFUSE;
     if (*refused)
         return trp__process_refusal(&m, error);
@@ -250,10 +276,11 @@ trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_erro
                 (unsigned long long)(device->options.start_timeout_ns / (uint64_t)TRP__MS));
             break;
         }
-        if (poll(polled, 2, CLOSING_CHECK_MS) <= 0)
+        if (trp__poll(polled, 2, CLOSING_CHECK_MS * TRP__MS) <= 0)
             continue;
-        status = take_first_words(p, &refused, error);
-        if (status == TRP_E_TIMEOUT && !refused && polled[1].revents)
+        bool line = false;
+        status = take_first_words(device, p, &line, &refused, error);
+        if (status == TRP_E_TIMEOUT && !refused && !line && polled[1].revents)
             status = trp__error_set(error, TRP_E_FAULT, "the worker ended before it was ready");
         if (status == TRP_OK) {
             trp__process_welcome(device, index);
@@ -365,29 +392,45 @@ static void describe_end(const trp__process *p, const siginfo_t *info, bool know
     }
 }
 
-static bool wait_for_end(const trp__process *p, int timeout_ms)
+/* By its number, where the program has closed the descriptor. */
+static bool has_ended(const trp__process *p)
+{
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
+}
+
+static bool wait_for_end(const trp__process *p, int64_t timeout_ms)
 {
     int64_t end = trp__now_ns() + timeout_ms * TRP__MS;
-    struct pollfd poll_fd = {.fd = p->pidfd, .events = POLLIN};
     for (;;) {
-        int64_t left = (end - trp__now_ns()) / TRP__MS;
-        int ready = poll(&poll_fd, 1, timeout_ms < 0 ? -1 : left > 0 ? (int)left : 0);
-        if (ready > 0)
+        struct pollfd poll_fd = {.fd = p->pidfd, .events = POLLIN};
+        int64_t left = end - trp__now_ns();
+        bool ready = trp__poll(&poll_fd, 1, left > 0 ? left : 0) > 0;
+        if (ready && (!(poll_fd.revents & POLLNVAL) || has_ended(p)))
             return true;
-        if (ready == 0)
+        if (ready)
+            trp__sleep_ns(TRP__MS);
+        if (left <= 0)
             return false;
     }
 }
 
-/* Waits for a process that ends, and takes its status. */
-static bool wait_status(const trp__process *p, siginfo_t *info)
+/* How long to wait for a process that has got SIGKILL, or that could not be sent it. */
+static int64_t end_patience_ms(const trp__process *p)
+{
+    return p->kill_errno ? REFUSED_WAIT_MS : KILLED_WAIT_MS;
+}
+
+/* Takes the status of a process that has ended. */
+static bool take_status(const trp__process *p, siginfo_t *info)
 {
     int waited;
     memset(info, 0, sizeof *info);
-    wait_for_end(p, -1);
     do
         waited = waitid(P_PIDFD, (id_t)p->pidfd, info, WEXITED);
     while (waited != 0 && errno == EINTR);
+    if (waited != 0 && errno == EBADF)
+        waited = waitid(P_PID, (id_t)p->pid, info, WEXITED | WNOHANG);
     return waited == 0;
 }
 
@@ -423,39 +466,122 @@ static void free_process(trp__process *p)
     *p = (trp__process){.socket = -1, .pidfd = -1, .reply_fd = -1};
 }
 
-void trp__process_kill(const trp__process *p)
+/* The kernel refuses the signal where the program has given up the rights with which it started the
+ * worker. The end of the connection ends a worker too, whatever its requests are at: see
+ * worker/guard.c. A thread has no descriptor, and is not killed. */
+void trp__process_kill(trp__process *p)
 {
-    syscall(SYS_pidfd_send_signal, p->pidfd, SIGKILL, NULL, 0);
+    if (p->pidfd < 0 || syscall(SYS_pidfd_send_signal, p->pidfd, SIGKILL, NULL, 0) == 0 ||
+        errno == ESRCH)
+        return;
+    if (errno == EBADF && kill((pid_t)p->pid, SIGKILL) == 0)
+        return; /* a child that nobody has waited for, so the number is its own */
+    p->kill_errno = errno;
+    shutdown(p->socket, SHUT_RDWR);
+}
+
+/* A worker that could not be ended, and that may still write to the device's memory. */
+static void give_up(trp_device *device, const trp__process *p, trp_error *cause)
+{
+    char text[96];
+    const char *why = p->kill_errno ? strerror_r(p->kill_errno, text, sizeof text)
+                                    : "it does not die of it, a driver may hold it up";
+    trp_fault fault = cause->fault;
+    trp__error_set_code(cause, TRP_E_FAULT, "errno", p->kill_errno,
+                        "the worker (pid %lld) can't be ended: SIGKILL: %s", (long long)p->pid,
+                        why);
+    cause->fault = fault == TRP_FAULT_NONE ? TRP_FAULT_HANG : fault;
+    trp__device_line(device, TRP_NOTICE_FAULT, TRP__LOG_ERROR, "%s; it is given up",
+                     cause->message);
+}
+
+/* Reads what a worker still has to say, so that it does not wait for room in the socket. */
+static void drain_socket(const trp__process *p)
+{
+    trp__message m;
+    int fds[TRP__MESSAGE_FDS];
+    bool closed = false;
+    while (trp__message_receive(p->socket, &m, fds, &closed, NULL) != TRP_E_TIMEOUT && !closed) {
+        for (int i = 0; i < TRP__MESSAGE_FDS; i++) {
+            if (fds[i] >= 0)
+                close(fds[i]);
+        }
+    }
+}
+
+/* Asks a worker to stop, as soon as its socket has room for that, and gives it time to end. What it
+ * was not sent yet it need not know any more. */
+static void stop(trp_device *device, trp__process *p)
+{
+    int64_t end = trp__now_ns() + STOP_WAIT_MS * TRP__MS, left;
+    bool sent = false;
+    pthread_mutex_lock(&device->lock);
+    p->ready = false;
+    p->outbox.count = p->outbox.sent;
+    pthread_mutex_unlock(&device->lock);
+    do {
+        trp__message m = {0};
+        sent = sent || trp__message_send(p->socket, TRP__MSG_STOP, &m, NULL, 0, NULL) == TRP_OK ||
+               errno != EAGAIN;
+        if (sent && p->has_thread)
+            return; /* it is joined, once its socket is closed */
+        struct pollfd polled[] = {
+            {.fd = p->socket, .events = (short)(sent ? POLLIN : POLLIN | POLLOUT)},
+            {.fd = p->pidfd, .events = POLLIN}};
+        left = end - trp__now_ns();
+        trp__poll(polled, 2, left > 0 ? left : 0);
+        if (polled[1].revents)
+            return;
+        if (polled[0].revents & POLLIN)
+            drain_socket(p);
+        if (polled[0].revents & (POLLHUP | POLLNVAL)) { /* it ends, and has nothing more to say */
+            wait_for_end(p, left > 0 ? left / TRP__MS : 0);
+            return;
+        }
+    } while (left > 0);
+}
+
+/* Whether a worker that this side wanted to end has died of that. */
+static bool died_of(const trp__process *p, const siginfo_t *info, int signal)
+{
+    if (p->kill_errno)
+        return info->si_code == CLD_EXITED && info->si_status == TRP__EXIT_ABANDONED;
+    return info->si_code == CLD_KILLED && info->si_status == signal;
 }
 
 /* Ends a worker, gently first unless kill_now, and waits until it is gone: then its context is
- * closed and none of its work can touch memory any more. */
-void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_error *cause)
+ * closed and none of its work can touch memory any more. False if it can't be ended: *cause says
+ * why then, and it may go on. */
+bool trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_error *cause)
 {
     trp__process *place = &device->worker[index];
     siginfo_t info;
-    bool known = false, killed = false;
+    bool known = false, killed = false, ended = true;
     memset(&info, 0, sizeof info);
     if (place->socket < 0)
-        return;
+        return true;
     TRP__DEVICE_POINT(device, END);
     forget_pid(device, index);
-    if (!kill_now) {
-        trp__message stop = {0};
-        trp__message_send(place->socket, TRP__MSG_STOP, &stop, NULL, 0, NULL);
-    }
+    if (!kill_now)
+        stop(device, place);
     if (place->pid > 0) {
-        int patience_ms = !kill_now ? STOP_WAIT_MS : place->closed ? CLOSED_WAIT_MS : 0;
+        int patience_ms = kill_now && place->closed ? CLOSED_WAIT_MS : 0;
         int with = kill_now && place->closed ? CLOSED_SIGNAL : SIGKILL;
         if (!wait_for_end(place, patience_ms)) {
-            syscall(SYS_pidfd_send_signal, place->pidfd, with, NULL, 0);
+            if (!kill_now)
+                trp__log_line(&device->system->log, TRP__LOG_WARNING,
+                              "the worker (pid %lld) did not stop within %d ms; it is killed",
+                              (long long)place->pid, STOP_WAIT_MS);
+            if (with != SIGKILL)
+                syscall(SYS_pidfd_send_signal, place->pidfd, with, NULL, 0);
             trp__process_kill(place);
             killed = true;
         }
         TRP__DEVICE_POINT(device, END_KILLED);
-        known = wait_status(place, &info);
+        ended = wait_for_end(place, end_patience_ms(place));
+        known = ended && take_status(place, &info);
         /* It may have been ending, of something else. */
-        killed = killed && known && info.si_code == CLD_KILLED && info.si_status == with;
+        killed = killed && known && died_of(place, &info, with);
     }
     trp__process p = take_out(device, index);
     TRP__DEVICE_POINT(device, END_TAKEN_OUT);
@@ -465,7 +591,10 @@ void trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_err
         pthread_join(p.thread, NULL);
     }
     describe_end(&p, &info, known, killed, cause);
+    if (!ended)
+        give_up(device, &p, cause);
     free_process(&p);
+    return ended;
 }
 
 /* Gives up a worker that has reported that its context is broken. The driver has stopped all work
@@ -489,16 +618,22 @@ void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause)
     TRP__FAULT_POINT_NEAR(ABANDON_KILLED, p.pid, device->worker[1 - index].pid);
 }
 
-/* Takes note of abandoned workers that have ended; with `wait`, of all. */
+/* Takes note of abandoned workers that have ended; with `wait`, of all. Their contexts are broken,
+ * so one that can't be ended touches no memory. */
 void trp__process_reap(trp_device *device, bool wait)
 {
     for (uint32_t i = 0; i < TRP__DYING; i++) {
         trp__process *p = &device->dying[i];
         siginfo_t info;
-        if (p->pid == 0 || (!wait && !wait_for_end(p, 0)))
+        bool ended = p->pid != 0 && wait_for_end(p, wait ? end_patience_ms(p) : 0);
+        if (p->pid == 0 || (!wait && !ended))
             continue;
         TRP__DEVICE_POINT(device, REAP);
-        wait_status(p, &info);
+        trp_error ignored = {0};
+        if (ended)
+            take_status(p, &info);
+        else
+            give_up(device, p, &ignored);
         free_process(p);
         TRP__DEVICE_POINT(device, REAPED);
     }
@@ -566,7 +701,7 @@ void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
         *state = TRP__NUMBER_FREE;
 }
 
-void trp__tell_actor(trp_device *device, uint32_t index, trp_actor *actor)
+void trp__tell_actor(trp_device *device, uint32_t index, trp__client_actor *actor)
 {
     if (device->worker[index].ready)
         send_news(device, index,
@@ -595,7 +730,7 @@ static bool has_failed(bool answered, const trp_error *answer)
 static void tell_all(trp_device *device, uint32_t index)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
-        trp_actor *actor = atomic_load(&device->actor[i]);
+        trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (actor && actor->state == TRP__NUMBER_LIVE && actor->answered &&
             (i < TRP__LANES || !has_failed(true, &actor->answer)) &&
             (index == device->active || !actor->cold))
@@ -625,7 +760,7 @@ static void tell_all(trp_device *device, uint32_t index)
 static void tell_promoted(trp_device *device)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
-        trp_actor *actor = atomic_load(&device->actor[i]);
+        trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (actor && actor->state == TRP__NUMBER_LIVE &&
             (actor->cold ? !has_failed(actor->answered, &actor->answer) : !actor->answered)) {
             actor->trial = false;
@@ -650,7 +785,7 @@ static void drop_answered(uint32_t index, trp__number_state *state, uint8_t *tol
 /* A worker has dropped a number. device->lock is held. */
 void trp__number_answered(trp_device *device, uint32_t index, const trp__message *m)
 {
-    trp_actor *actor = m->id < TRP__ACTORS ? atomic_load(&device->actor[m->id]) : NULL;
+    trp__client_actor *actor = m->id < TRP__ACTORS ? atomic_load(&device->actor[m->id]) : NULL;
     if (m->about == TRP__MSG_ARENA_DROP && m->id < TRP__ARENAS)
         drop_answered(index, &device->arena[m->id].state, &device->arena[m->id].told);
     else if (m->about == TRP__MSG_HOST_DROP && m->id < TRP__HOST_SEGMENTS)
@@ -663,7 +798,7 @@ void trp__number_answered(trp_device *device, uint32_t index, const trp__message
 static void number_answered_all(trp_device *device, uint32_t index)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
-        trp_actor *actor = atomic_load(&device->actor[i]);
+        trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (actor)
             drop_answered(index, &actor->state, &actor->told);
     }

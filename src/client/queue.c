@@ -1,5 +1,6 @@
 /* Completion queues: a list of ended requests and of watches with notices, and an event file that
  * is readable while it is not empty. */
+#include "base/call.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "client/backoff.h"
@@ -13,6 +14,7 @@
 
 trp_status trp_queue_create(trp_system *system, trp_queue **out)
 {
+    TRP__CALL(trp__call_refused());
     if (!system || !out)
         return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
                          system ? "out" : "system");
@@ -39,11 +41,29 @@ trp_status trp_queue_create(trp_system *system, trp_queue **out)
     return TRP_OK;
 }
 
+/* Whether a queue can be used, which is that argument of a call. */
+static trp_status usable(const trp_queue *queue, const char *name)
+{
+    if (atomic_load_explicit(&queue->ended, memory_order_relaxed))
+        return trp__fail(TRP_E_STALE, "%s: it was destroyed", name);
+    return trp__system_usable(queue->system);
+}
+
+trp_status trp__queue_check(const trp_device *device, const trp_queue *queue, const char *name)
+{
+    trp_status status = usable(queue, name);
+    if (status == TRP_OK && queue->system != device->system)
+        status = trp__fail(TRP_E_ARGUMENT,
+                           "%s: expected one of the device's system, got one of another", name);
+    return status;
+}
+
 trp_status trp_queue_destroy(trp_queue *queue)
 {
+    TRP__CALL(trp__call_refused());
     if (!queue)
         return TRP_OK;
-    trp_status status = trp__system_usable(queue->system);
+    trp_status status = usable(queue, "queue");
     if (status != TRP_OK)
         return status;
     uint64_t expected = atomic_load(&queue->expected);
@@ -51,15 +71,19 @@ trp_status trp_queue_destroy(trp_queue *queue)
         return trp__fail(TRP_E_BUSY,
                          "%llu requests and watches will yet be delivered, or lie in the queue",
                          (unsigned long long)expected);
+    if (atomic_exchange(&queue->ended, true))
+        return usable(queue, "queue"); /* another thread was faster */
     pthread_mutex_lock(&queue->system->lock);
     trp_queue **link = &queue->system->queues;
     while (*link != queue)
         link = &(*link)->next;
     *link = queue->next;
     pthread_mutex_unlock(&queue->system->lock);
+    pthread_mutex_lock(&queue->lock);
     close(queue->fd);
-    pthread_mutex_destroy(&queue->lock);
-    free(queue);
+    queue->fd = -1;
+    pthread_mutex_unlock(&queue->lock);
+    trp__system_retain(queue->system, &queue->remnant);
     return TRP_OK;
 }
 
@@ -69,12 +93,13 @@ int trp_queue_fd(const trp_queue *queue)
         trp__fail(TRP_E_ARGUMENT, "queue: expected a pointer, got NULL");
         return -1;
     }
-    return queue->fd;
+    return usable(queue, "queue") == TRP_OK ? queue->fd : -1;
 }
 
 static void set_readable(trp_queue *queue, bool readable)
 {
     uint64_t value = 1;
+    trp__call_shield();
     ssize_t done =
         readable ? write(queue->fd, &value, sizeof value) : read(queue->fd, &value, sizeof value);
     (void)done; /* it can only say that the file is in that state already */
@@ -139,45 +164,57 @@ static taken take_slot(trp_queue *queue, trp__queue_item *item, trp_event *out)
     return t;
 }
 
-/* Results that the program expects in its memory when it hears of this request. The device may be
+/* Results that the program expects in its memory when it hears of these requests. A device may be
  * closed by another thread: then it is not found any more, or stays until this is done. */
-static void deliver_before(trp_system *system, const taken *t)
+static void deliver_before(trp_system *system, const taken *t, size_t count)
 {
     pthread_mutex_lock(&system->lock);
     for (int i = 0; i < TRP__DEVICES; i++) {
         trp_device *device = system->device[i];
-        if (device && device->tag == t->device_tag)
-            trp__deliver_before(device, t->ticket);
+        uint64_t last = 0;
+        for (size_t k = 0; device && k < count; k++) {
+            if (device->tag == t[k].device_tag && t[k].ticket > last)
+                last = t[k].ticket;
+        }
+        if (last != 0)
+            trp__deliver_before(device, last);
     }
     pthread_mutex_unlock(&system->lock);
 }
 
-/* Takes the first event. All under the lock: a device that closes takes its own items off under the
- * same lock before it is freed. */
-static bool pop(trp_queue *queue, trp_event *out)
+/* Events that are taken with the lock held once. */
+enum { AT_ONCE = 64 };
+
+/* Takes the first events, up to AT_ONCE of them. All under the lock: a device that closes takes its
+ * own items off under the same lock before it is freed. */
+static size_t pop(trp_queue *queue, trp_event *out, size_t most)
 {
-    taken t = {0};
+    taken t[AT_ONCE];
+    size_t count = 0;
+    bool results = false;
     pthread_mutex_lock(&queue->lock);
-    trp__queue_item *item = queue->first;
-    if (item) {
-        trp__queue_item *next = item->next;
+    bool held = queue->first != NULL;
+    while (queue->first && count < most && count < AT_ONCE) {
+        trp__queue_item *item = queue->first, *next = item->next;
         bool stays = false;
+        t[count] = (taken){0};
         if (item->is_watch)
-            stays = trp__watch_take(item, out);
+            stays = trp__watch_take(item, &out[count]);
         else
-            t = take_slot(queue, item, out); /* after which it may be in use elsewhere */
-        if (!stays) {
+            t[count] = take_slot(queue, item, &out[count]); /* after which it may be in use */
+        results = results || t[count].ticket != 0;
+        count++;
+        if (!stays)
             queue->first = next;
-            if (!next) {
-                queue->last = NULL;
-                set_readable(queue, false);
-            }
-        }
+    }
+    if (held && !queue->first) {
+        queue->last = NULL;
+        set_readable(queue, false);
     }
     pthread_mutex_unlock(&queue->lock);
-    if (t.ticket != 0)
-        deliver_before(queue->system, &t);
-    return item != NULL;
+    if (results)
+        deliver_before(queue->system, t, count);
+    return count;
 }
 
 /* Takes a closing device's completions off a queue; its watches have ended. */
@@ -213,16 +250,15 @@ static void sweep_system(trp_system *system)
     pthread_mutex_unlock(&system->lock);
 }
 
-trp_status trp_queue_next(trp_queue *queue, int64_t timeout_ns, trp_event *out)
+/* Waits for an event, and takes what is there then. */
+static trp_status take(trp_queue *queue, int64_t timeout_ns, trp_event *out, size_t most,
+                       size_t *count)
 {
-    if (!queue || !out)
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         queue ? "out" : "queue");
-    trp_status status = trp__system_usable(queue->system);
+    trp_status status = usable(queue, "queue");
     if (status != TRP_OK)
         return status;
     trp__backoff backoff = trp__backoff_begin(timeout_ns);
-    for (bool swept = false; !pop(queue, out); swept = true) {
+    for (bool swept = false; (*count = pop(queue, out, most)) == 0; swept = true) {
         int64_t nap = 0;
         if (swept && !trp__backoff_step(&backoff, &nap))
             return trp__fail(TRP_E_TIMEOUT, "no event has come after %lld ns",
@@ -231,5 +267,32 @@ trp_status trp_queue_next(trp_queue *queue, int64_t timeout_ns, trp_event *out)
             trp__nap(nap);
         sweep_system(queue->system);
     }
+    for (size_t more = *count; more > 0 && *count < most; *count += more)
+        more = pop(queue, out + *count, most - *count);
     return TRP_OK;
+}
+
+trp_status trp_queue_next(trp_queue *queue, int64_t timeout_ns, trp_event *out)
+{
+    TRP__CALL_QUICK(trp__call_refused());
+    size_t count;
+    if (!queue || !out)
+        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
+                         queue ? "out" : "queue");
+    return take(queue, timeout_ns, out, 1, &count);
+}
+
+trp_status trp_queue_take(trp_queue *queue, int64_t timeout_ns, trp_event *events, size_t most,
+                          size_t *count)
+{
+    TRP__CALL_QUICK(trp__call_refused());
+    if (!queue || !events || !count)
+        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
+                         !queue    ? "queue"
+                         : !events ? "events"
+                                   : "count");
+    *count = 0;
+    if (most == 0)
+        return trp__fail(TRP_E_ARGUMENT, "most: expected at least 1, got 0");
+    return take(queue, timeout_ns, events, most, count);
 }

@@ -1,12 +1,13 @@
 /* The path of a request: a slot, its record, a place in the mailbox, a ticket, the ring. */
+#include "base/call.h"
 #include "base/error.h"
 #include "base/futex.h"
-#include "client/backoff.h"
 #include "client/client.h"
+#include "client/latency.h"
 #include "client/module.h"
+#include "client/room.h"
 #include "client/trace.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* A sender looks for ended requests of its actor this often, so that slots are used again while
@@ -15,6 +16,7 @@ enum { SWEEP_EVERY = 32 };
 
 /* A worker needs longer for so many requests than a sender sleeps that waits for room. */
 enum { LARGE_MAILBOX = 256 };
+#define LARGE_NAP_NS (100 * TRP__US)
 
 /* Lock-free stack of indices; the head carries a counter against reuse between load and swap. */
 
@@ -52,7 +54,8 @@ void trp__index_push(_Atomic uint64_t *head, _Atomic uint32_t *next, size_t stri
 void trp__slots_init(trp_device *device)
 {
     atomic_init(&device->free_slots, UINT32_MAX);
-    atomic_init(&device->free_pieces, UINT32_MAX);
+    for (uint32_t pool = 0; pool < TRP__POOLS; pool++)
+        atomic_init(&device->free_pieces[pool], UINT32_MAX);
     for (uint32_t i = TRP__SLOTS; i-- > 0;) {
         trp__slot *slot = &device->slot[i];
         slot->index = i;
@@ -60,8 +63,10 @@ void trp__slots_init(trp_device *device)
         atomic_init(&slot->state, trp__state(1, TRP__FREE));
         trp__index_push(&device->free_slots, &device->slot->next_free, sizeof(trp__slot), i);
     }
-    for (uint32_t i = TRP__SMALL_COUNT; i-- > 0;)
-        trp__index_push(&device->free_pieces, device->piece_next, sizeof(uint32_t), i);
+    for (uint32_t i = TRP__SMALL_COUNT - TRP__SLOTS; i-- > 0;)
+        trp__index_push(
+            &device->free_pieces[i < TRP__SMALL_COPIES ? TRP__POOL_COPIES : TRP__POOL_REQUESTS],
+            device->piece_next, sizeof(uint32_t), i);
 }
 
 static uint32_t pop_slot(trp_device *device)
@@ -69,45 +74,62 @@ static uint32_t pop_slot(trp_device *device)
     return trp__index_pop(&device->free_slots, &device->slot->next_free, sizeof(trp__slot));
 }
 
-/* Whether any request has yet to end. */
-bool trp__any_unfinished(const trp_device *device)
+/* Whether the slot of a request comes back without the program: not if the request has ended and
+ * nobody has taken its result. */
+static bool slot_returns(const trp_device *device, const trp__slot *slot, bool nested)
 {
-    for (uint32_t i = 0; i < TRP__SLOTS; i++) {
-        trp__phase phase = trp__phase_of(atomic_load(&device->slot[i].state));
-        if (phase == TRP__FILLING || phase == TRP__PENDING || phase == TRP__RETIRING)
-            return true;
+    trp__phase phase = trp__phase_of(atomic_load(&slot->state));
+    if (phase == TRP__GATHERED) {
+        uint32_t leader = atomic_load(&slot->leader) % TRP__SLOTS;
+        phase = trp__phase_of(atomic_load(&device->slot[leader].state));
     }
-    return false;
+    return phase != TRP__DONE && (nested || phase != TRP__FILLING || !atomic_load(&slot->nested));
 }
 
-/* Waits until a request of the device ends and leaves its slot, up to wait_ns. Once all have ended
- * only their owners can free slots, and this thread may be the one. */
-static uint32_t await_slot(trp_device *device, int64_t wait_ns)
+/* Whether so many slots are free or come back without the program; `nested`: also those whose
+ * senders wait for another slot. Slots change while they are looked at, but who gets no for an
+ * answer has seen each of the others taken by the program at some moment of the call. */
+bool trp__slots_return(const trp_device *device, uint32_t count, bool nested)
 {
-    trp__backoff backoff = trp__backoff_begin(wait_ns);
-    for (;;) {
-        int64_t nap = 0;
-        bool hope = trp__any_unfinished(device);
+    for (uint32_t i = 0; i < TRP__SLOTS && count > 0; i++)
+        count -= slot_returns(device, &device->slot[i], nested);
+    return count == 0;
+}
+
+/* Waits until a slot comes back. */
+static trp_status await_slot(trp__room *room, uint32_t *index)
+{
+    trp_device *device = room->device;
+    trp_status status = TRP_OK;
+    while (status == TRP_OK) {
+        bool hope = trp__slots_return(device, 1, false);
         trp__sweep_device(device);
-        uint32_t index = pop_slot(device);
-        if (index != UINT32_MAX || !hope || !trp__backoff_step(&backoff, &nap))
-            return index;
-        if (nap > 0)
-            trp__nap(nap);
+        *index = pop_slot(device);
+        if (*index != UINT32_MAX)
+            return TRP_OK;
+        if (!hope)
+            return trp__fail(TRP_E_BUSY,
+                             "%d requests of this device have ended, and neither their futures nor "
+                             "their queue events were taken",
+                             TRP__SLOTS);
+        status = trp__room_wait(room);
     }
-}
-
-trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **record)
-{
-    uint32_t index = pop_slot(device);
-    if (index == UINT32_MAX)
-        index = await_slot(device, wait_ns);
-    if (index == UINT32_MAX) {
+    if (status == TRP_E_BUSY)
         trp__fail(TRP_E_BUSY,
                   "%d requests of this device are pending, or have ended without their futures or "
-                  "queue events being taken",
-                  TRP__SLOTS);
-        return NULL;
+                  "queue events being taken%s",
+                  TRP__SLOTS, trp__room_why(room));
+    return status;
+}
+
+trp_status trp__slot_begin(trp__room *room, trp__slot **out, trp__record **record)
+{
+    trp_device *device = room->device;
+    uint32_t index = pop_slot(device);
+    if (index == UINT32_MAX) {
+        trp_status status = await_slot(room, &index);
+        if (status != TRP_OK)
+            return status;
     }
     trp__slot *slot = &device->slot[index];
     uint32_t used = atomic_load_explicit(&device->slots_used, memory_order_relaxed);
@@ -125,8 +147,12 @@ trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **re
     atomic_store_explicit(&slot->stream, -1, memory_order_relaxed);
     atomic_store_explicit(&slot->cancelling, false, memory_order_relaxed);
     slot->queue = NULL;
+    slot->label = NULL;
     slot->segment = 0;
     slot->piece = TRP__NO_PIECE;
+    slot->boxed = false;
+    slot->room = room;
+    atomic_store_explicit(&slot->nested, false, memory_order_relaxed);
     slot->module = 0;
     slot->read_target = NULL;
     atomic_store_explicit(&slot->leader, TRP__NO_SLOT, memory_order_relaxed);
@@ -139,7 +165,17 @@ trp__slot *trp__slot_begin(trp_device *device, int64_t wait_ns, trp__record **re
     (*record)->code = 0;
     (*record)->payload_bytes = 0;
     (*record)->piece = 0;
-    return slot;
+    (*record)->labelled = false;
+    *out = slot;
+    return TRP_OK;
+}
+
+void trp__slot_label(trp__slot *slot, trp__record *record, const char *label)
+{
+    slot->label = label;
+    record->labelled = label != NULL;
+    if (label)
+        trp__copy_string(record->label, sizeof record->label, label);
 }
 
 /* A slot whose request was not sent after all; gives back what it holds. */
@@ -148,8 +184,7 @@ void trp__slot_abandon(trp_device *device, trp__slot *slot)
     const trp__record *record = &device->control->record[slot->index];
     for (uint32_t i = 0; i < record->access_count; i++)
         trp__access_release(device, &record->access[i]);
-    if (slot->piece != TRP__NO_PIECE)
-        trp__index_push(&device->free_pieces, device->piece_next, sizeof(uint32_t), slot->piece);
+    trp__piece_return(device, slot);
     if (slot->segment)
         trp__segment_release(device, slot->segment);
     if (slot->module)
@@ -178,6 +213,7 @@ trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
                        .error = error,
                        .backend = device->backend,
                        .acquire = trp__buffer_acquire,
+                       .look = trp__buffer_look,
                        .result = trp__result_reserve,
                        .input = trp__input_reserve,
                        .exchange = trp__exchange_reserve,
@@ -189,68 +225,130 @@ trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
                        .compute =
                            device->identity.compute_major * 10 + device->identity.compute_minor,
                        .processors = device->identity.processors,
+                       .submit = NULL,
+                       .deadline_ns = 0,
+                       .actor = NULL,
+                       .sender = NULL,
                        .context = slot};
 }
 
-/* Takes places in the mailbox; waits for them up to wait_ns. What a large mailbox holds keeps the
- * worker busy for longer than a nap, and a sender that spins meanwhile takes cycles from it where
- * two threads share a core. */
-trp_status trp__mailbox_reserve(trp_actor *actor, uint32_t count, int64_t wait_ns, uint64_t *place)
+/* Waits until a mailbox may have room. What a large one holds keeps the worker busy for longer than
+ * a nap, and a sender that spins meanwhile takes cycles from it where two threads share a core. So
+ * does one that wakes up for each place: after a longer nap there is room for the next requests,
+ * too. */
+static trp_status await_place(const trp__client_actor *actor, uint32_t count, trp__room *room)
 {
-    trp__backoff backoff = trp__backoff_begin(wait_ns);
-    if (actor->capacity >= LARGE_MAILBOX)
-        backoff.spin_ns = 0;
-    uint64_t tail = atomic_load_explicit(actor->tail, memory_order_relaxed);
-    bool swept = false;
-    for (;;) {
-        uint64_t head = atomic_load_explicit(&actor->head, memory_order_acquire);
-        if (tail - head + count <= actor->capacity) {
-            if (atomic_compare_exchange_weak_explicit(actor->tail, &tail, tail + count,
-                                                      memory_order_relaxed, memory_order_relaxed)) {
-                *place = tail;
-                return TRP_OK;
-            }
-            continue;
-        }
-        int64_t nap = 0;
-        trp__sweep(actor);
-        if (swept && !trp__backoff_step(&backoff, &nap))
-            return trp__fail(
-                TRP_E_BUSY,
-                count > 1 ? "the mailbox of actor \"%s\", for %llu requests, has no room for %u"
-                          : "the mailbox of actor \"%s\" is full: %llu requests",
-                actor->name, (unsigned long long)actor->capacity, count);
-        swept = true;
-        if (nap > 0)
-            trp__nap(nap);
-        tail = atomic_load_explicit(actor->tail, memory_order_relaxed);
+    bool begun = room->begun;
+    trp_status status = trp__room_wait(room);
+    if (!begun && actor->capacity >= LARGE_MAILBOX) {
+        room->backoff.spin_ns = 0;
+        room->backoff.least_ns = LARGE_NAP_NS;
     }
+    const unsigned long long capacity = actor->capacity;
+    if (status == TRP_E_BUSY && count > 1)
+        trp__fail(TRP_E_BUSY,
+                  "the mailbox of actor \"%s\", for %llu requests, has no room for %u%s",
+                  actor->name, capacity, count, trp__room_why(room));
+    else if (status == TRP_E_BUSY)
+        trp__fail(TRP_E_BUSY, "the mailbox of actor \"%s\" is full: %llu requests%s", actor->name,
+                  capacity, trp__room_why(room));
+    return status;
 }
 
-/* Buffers that this request writes whole hold good contents for whoever comes after it. */
+/* Whether a single request shall let lists go first. */
+static bool gives_way(const trp__client_actor *actor, uint32_t count, const trp__room *room)
+{
+    return __builtin_expect(atomic_load_explicit(&actor->lists, memory_order_relaxed) > 0, 0) &&
+           count == 1 && trp__room_may_wait(room);
+}
+
+/* Takes places in the mailbox, if it has so many. */
+static bool take_places(trp__client_actor *actor, uint32_t count, uint64_t *place)
+{
+    uint64_t tail = atomic_load_explicit(actor->tail, memory_order_relaxed);
+    uint64_t head = atomic_load_explicit(&actor->head, memory_order_acquire);
+    while (tail - head + count <= actor->capacity) {
+        if (atomic_compare_exchange_weak_explicit(actor->tail, &tail, tail + count,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+            *place = tail;
+            return true;
+        }
+        head = atomic_load_explicit(&actor->head, memory_order_acquire);
+    }
+    return false;
+}
+
+/* Takes places in the mailbox; waits for them. */
+trp_status trp__mailbox_reserve(trp__client_actor *actor, uint32_t count, trp__room *room,
+                                uint64_t *place)
+{
+    trp_status status = TRP_OK;
+    if (!gives_way(actor, count, room) && take_places(actor, count, place))
+        return TRP_OK;
+    trp__sweep(actor);
+    atomic_fetch_add(&actor->lists, count > 1);
+    while (status == TRP_OK) {
+        if (!gives_way(actor, count, room) && take_places(actor, count, place))
+            break;
+        status = await_place(actor, count, room);
+        trp__sweep(actor);
+    }
+    atomic_fetch_sub(&actor->lists, count > 1);
+    return status;
+}
+
+/* What this request writes whole holds good contents for whoever comes after it. */
 static void note_covered(trp_device *device, const trp__record *record, uint64_t ticket)
 {
     for (uint32_t i = 0; i < record->access_count; i++) {
         const trp__access *a = &record->access[i];
-        if (trp__access_covers(device, a))
-            trp__raise_ticket(&device->meta[a->slot].cover_ticket, ticket);
+        if (a->mode & TRP__COVER)
+            trp__contents_raise(device, a, TRP__COVERED, ticket);
     }
+}
+
+static uint64_t written_by(const trp__record *record)
+{
+    uint64_t written = 0;
+    for (uint32_t i = 0; i < record->access_count; i++)
+        written |= (uint64_t)((record->access[i].mode & TRP__WRITE) != 0)
+                   << record->access[i].slot % 64;
+    return written;
+}
+
+static void note_last_told(trp_device *device, const trp__slot *slot, trp__record *record,
+                           uint64_t ticket)
+{
+    record->told_last = 0;
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        const trp__access *a = &record->access[i];
+        uint64_t last =
+            a->mode & TRP__READ ? trp__access_last_told(device, a, ticket, &slot->look[i]) : 0;
+        record->told_last = last > record->told_last ? last : record->told_last;
+    }
+    if (record->told_last != 0)
+        memset(record->told, 0, sizeof record->told);
 }
 
 /* Notes which failures the sender knows of, and whether an input has become unreadable since the
  * request was packed: then it shall be refused. */
-static void check_inputs(const trp_device *device, const trp__slot *slot, trp__record *record,
+static void check_inputs(trp_device *device, const trp__slot *slot, trp__record *record,
                          uint64_t ticket)
 {
     trp_status refuse = TRP_OK;
+    note_last_told(device, slot, record, ticket);
     for (uint32_t i = 0; i < record->access_count; i++) {
         trp__access *a = &record->access[i];
         if (!(a->mode & TRP__READ))
             continue;
         const trp__look *look = &slot->look[i];
-        trp__set_accepted(a, trp__buffer_accepted(device, a->slot, ticket, look));
+        uint64_t unnamed = trp__access_note_told(device, record, a, ticket, look);
         if (refuse == TRP_OK)
-            refuse = trp__buffer_readable_at(device, a->slot, ticket, look, &record->cause);
+            refuse = trp__access_readable_at(device, a, ticket, look, &record->cause);
+        if (refuse == TRP_OK && unnamed != 0) {
+            record->cause = unnamed;
+            refuse = TRP_E_DEPENDENCY;
+        }
     }
     atomic_store_explicit(&record->refuse, (uint32_t)refuse, memory_order_relaxed);
 }
@@ -284,8 +382,8 @@ static void ring_doorbell(trp_device *device)
 
 /* All of sending but that the worker sees it. From the taking of the ticket to the store into the
  * ring nothing can fail: a ticket taken is a ticket used. */
-trp__sent trp__slot_enlist(trp_actor *actor, trp__slot *slot, uint64_t place, uint64_t ticket,
-                           trp_completion *completion)
+trp__sent trp__slot_enlist(trp__client_actor *actor, trp__slot *slot, uint64_t place,
+                           uint64_t ticket, trp_completion *completion)
 {
     trp_device *device = actor->device;
     trp__record *record = &device->control->record[slot->index];
@@ -302,9 +400,13 @@ trp__sent trp__slot_enlist(trp_actor *actor, trp__slot *slot, uint64_t place, ui
     slot->module = 0; /* it is the sender's from now on */
     record->actor = (uint16_t)actor->id;
     atomic_store_explicit(&slot->actor, actor->id, memory_order_relaxed);
-    atomic_store_explicit(&slot->sent_ns, trp__trace_sent(device), memory_order_relaxed);
+    slot->weight = trp__latency_weight(actor, place);
+    record->sampled = slot->weight != 0;
+    atomic_store_explicit(&slot->sent_ns, slot->weight || trp__tracing(device) ? trp__now_ns() : 0,
+                          memory_order_relaxed);
 
     uint64_t cell = ticket << TRP__SLOT_BITS | slot->index;
+    atomic_store_explicit(&slot->writes, written_by(record), memory_order_relaxed);
     atomic_store_explicit(&slot->ticket, ticket, memory_order_release);
     /* A fault may have been dealt with since the request was packed. The supervisor judges every
      * ticket up to one that it reads after it has marked what is lost or poisoned; who has a later
@@ -335,7 +437,7 @@ void trp__slots_show(trp_device *device, const trp__sent *sent, uint32_t count, 
 }
 
 /* Sends a filled slot for which the mailbox has a place. */
-trp__sent trp__slot_publish(trp_actor *actor, trp__slot *slot, uint64_t place,
+trp__sent trp__slot_publish(trp__client_actor *actor, trp__slot *slot, uint64_t place,
                             trp_completion *completion)
 {
     uint64_t ticket = atomic_fetch_add(&actor->device->control->next_ticket.value, 1);
@@ -371,11 +473,12 @@ void trp__slot_published(trp_device *device, const trp__sent *sent)
 }
 
 /* Sends a filled slot. On an error the slot is still the caller's. */
-trp_status trp__slot_send(trp_actor *actor, trp__slot *slot, int64_t wait_ns,
-                          trp_completion *completion)
+trp_status trp__slot_send(trp__client_actor *actor, trp__slot *slot, trp_completion *completion)
 {
     uint64_t place = 0;
-    trp_status status = trp__mailbox_reserve(actor, 1, wait_ns, &place);
+    trp_status status = trp__completion_check(actor->device, completion);
+    if (status == TRP_OK)
+        status = trp__mailbox_reserve(actor, 1, slot->room, &place);
     if (status != TRP_OK)
         return status;
     trp__sent sent = trp__slot_publish(actor, slot, place, completion);
@@ -386,12 +489,12 @@ trp_status trp__slot_send(trp_actor *actor, trp__slot *slot, int64_t wait_ns,
 }
 
 /* The companion that has the least to do. */
-static trp_actor *least_busy(const trp_actor *actor)
+static trp__client_actor *least_busy(const trp__client_actor *actor)
 {
-    trp_actor *best = NULL;
+    trp__client_actor *best = NULL;
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < actor->companions; i++) {
-        trp_actor *one = actor->companion[i];
+        trp__client_actor *one = actor->companion[i];
         trp__sweep(one);
         uint64_t load = atomic_load_explicit(one->tail, memory_order_relaxed) -
                         atomic_load_explicit(&one->head, memory_order_relaxed);
@@ -404,29 +507,37 @@ static trp_actor *least_busy(const trp_actor *actor)
 }
 
 /* Sends a request that is one of `op`'s. */
-static trp_status send_one(trp_actor *actor, const trp__op_class *op, const trp_request *request,
-                           trp_completion *completion);
+static trp_status send_one(trp__client_actor *actor, const trp__op_class *op,
+                           const trp_request *request, trp__room *room, trp_completion *completion);
 
+/* Waits in the room of the call that it is part of, whatever the request says. */
 static trp_status submit_beside(trp__pack *pack, const trp_request *request)
 {
-    const trp__actor_class *class = pack->actor->class;
+    trp__client_actor *actor = trp__actor_live(pack->actor);
+    if (!actor)
+        return *pack->error = *trp__error_last(), pack->error->status;
+    const trp__actor_class *class = actor->class;
     const trp__op_class *op =
-        pack->actor->companions > 0 ? trp__op_class_find(class->companion, request->op) : NULL;
+        actor->companions > 0 ? trp__op_class_find(class->companion, request->op) : NULL;
     op = op ? op : trp__op_class_find(class, request->op);
     if (!op)
         return trp__error_set(pack->error, TRP_E_INTERNAL, "an operation %#x for nobody",
                               request->op);
-    trp_status status = send_one(pack->actor, op, request, NULL);
+    const trp__slot *outer = pack->context;
+    trp_status status = send_one(actor, op, request, outer->room, NULL);
     if (status != TRP_OK)
-        *pack->error = *trp_error_last();
+        *pack->error = *trp__error_last();
     return status;
 }
 
-trp_status trp_submit(trp_actor *actor, const trp_request *request, trp_completion *completion)
+trp_status trp_submit(trp_actor *handle, const trp_request *request, trp_completion *completion)
 {
-    if (!actor || !request)
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
-                         actor ? "request" : "actor");
+    TRP__CALL_QUICK(trp__call_refused());
+    trp__client_actor *actor = trp__actor_live(handle);
+    if (!actor)
+        return trp__error_last()->status;
+    if (!request)
+        return trp__fail(TRP_E_ARGUMENT, "request: expected a pointer, got NULL");
     trp_device *device = actor->device;
     trp_status status = trp__device_usable(device);
     if (status != TRP_OK)
@@ -440,215 +551,46 @@ trp_status trp_submit(trp_actor *actor, const trp_request *request, trp_completi
     if (request->size != op->request_bytes)
         return trp__fail(TRP_E_VERSION, "size: a %s request has %u bytes here, got %u", op->name,
                          op->request_bytes, request->size);
-    if (op->list)
-        return trp__list_submit(actor, op, request, completion);
-    return send_one(actor, op, request, completion);
+    status = trp__wait_check(request->wait_ns);
+    if (status != TRP_OK)
+        return status;
+    trp__room room;
+    trp__room_begin(&room, device, request->wait_ns);
+    status = op->list ? trp__list_submit(actor, op, request, &room, completion)
+                      : send_one(actor, op, request, &room, completion);
+    trp__room_end(&room);
+    return status;
 }
 
-static trp_status send_one(trp_actor *actor, const trp__op_class *op, const trp_request *request,
-                           trp_completion *completion)
+static trp_status send_one(trp__client_actor *actor, const trp__op_class *op,
+                           const trp_request *request, trp__room *room, trp_completion *completion)
 {
     trp_device *device = actor->device;
     trp__record *record;
-    trp__slot *slot = trp__slot_begin(device, request->wait_ns, &record);
-    if (!slot)
-        return TRP_E_BUSY;
-    trp_error error = {0};
+    trp__slot *slot;
+    trp_status status = trp__slot_begin(room, &slot, &record);
+    if (status != TRP_OK)
+        return status;
+    trp_error error; /* whole when there is one */
+    error.status = TRP_OK;
     trp__pack pack = trp__pack_begin(device, slot, &error);
-    pack.actor = actor;
+    pack.actor = actor->handle;
     pack.sender = actor->sender;
     pack.submit = submit_beside;
     pack.deadline_ns = request->deadline_ns ? request->deadline_ns : slot->deadline_ns;
     record->op = request->op;
+    trp__slot_label(slot, record, request->label);
     if (request->deadline_ns)
         slot->deadline_ns = request->deadline_ns;
-    trp_status status = op->pack(&pack, request);
+    if (actor->sender) { /* it may send others, or wait until another thread has */
+        trp__call_shield();
+        atomic_store_explicit(&slot->nested, true, memory_order_relaxed);
+    }
+    status = op->pack(&pack, request);
+    atomic_store_explicit(&slot->nested, false, memory_order_relaxed);
     if (status == TRP_OK)
-        status = trp__slot_send(op->apart ? least_busy(actor) : actor, slot, request->wait_ns,
-                                completion);
+        status = trp__slot_send(op->apart ? least_busy(actor) : actor, slot, completion);
     else
-        trp__copy_string(error.actor, sizeof error.actor, actor->name);
+        trp__error_name(&error, actor, request->op, request->label);
     return trp__slot_conclude(device, slot, status, &error);
-}
-
-/* Futures. */
-
-/* Where the request of a future is, or was: its slot may belong to another one by now, which only
- * the slot's state tells. NULL: there never was one. */
-static trp__slot *future_slot(trp_future future, trp_device **device, uint64_t *generation)
-{
-    uint32_t tag = (uint32_t)future.id >> TRP__SLOT_BITS; /* with the unused bits, which are 0 */
-    *device = trp__device_by_tag(tag);
-    *generation = future.id >> 32;
-    return *device && *generation != 0 ? &(*device)->slot[future.id & (TRP__SLOTS - 1)] : NULL;
-}
-
-trp_status trp__future_stale(void)
-{
-    return trp__fail(TRP_E_STALE, "future: it was never given out, was ended before, or its device "
-                                  "is closed");
-}
-
-/* The same, for calls that can fail. A device that is down still has its requests. */
-trp_status trp__future_find(trp_future future, trp_device **device, trp__slot **slot,
-                            uint64_t *generation)
-{
-    *slot = future_slot(future, device, generation);
-    if (!*slot)
-        return trp__future_stale();
-    return trp__device_usable(*device) == TRP_E_FORKED ? TRP_E_FORKED : TRP_OK;
-}
-
-/* Ends a future that is done. False if another thread was faster. */
-static bool take_result(trp_device *device, trp__slot *slot, uint64_t state, trp_error *result)
-{
-    uint64_t mine = trp__state(trp__generation_of(state), TRP__FILLING);
-    if (!atomic_compare_exchange_strong(&slot->state, &state, mine))
-        return false;
-    trp__result_read(device, slot, result);
-    trp__result_taken(device, slot, mine);
-    return true;
-}
-
-static void sleep_on(trp_device *device, trp__slot *slot, uint64_t state, trp__backoff *backoff,
-                     int64_t nap)
-{
-    trp__record *record = &device->control->record[slot->index];
-    uint32_t seen = atomic_load(&record->ended);
-    atomic_fetch_add(&record->sleepers, 1);
-    trp__backoff_doze(backoff);
-    if (atomic_load(&slot->state) == state)
-        trp__futex_wait(&record->ended, seen, nap);
-    atomic_fetch_sub(&record->sleepers, 1);
-}
-
-bool trp__is_future(uint64_t state, uint64_t generation)
-{
-    return (trp__generation_of(state) & UINT32_MAX) == generation && (state & TRP__WANTED);
-}
-
-/* A device may tell of its end late: one that sleeps until an interrupt, by some hundred
- * microseconds. But work is often the same again; so the next wait for a request of the same actor
- * looks more often when this much time has passed. What is learned is when the request was last
- * seen to be running: when it was seen done, the thread may have been about to wake up for long. */
-static void learn_wait(trp_device *device, uint32_t actor, const trp__backoff *backoff)
-{
-    if (backoff->slack != 0)
-        atomic_store_explicit(&device->typical_wait[actor], backoff->waited, memory_order_relaxed);
-}
-
-static trp_status wait_on(trp_device *device, trp__slot *slot, uint64_t generation,
-                          trp__backoff *backoff, trp_error *result)
-{
-    uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed) % TRP__ACTORS;
-    backoff->expected = atomic_load_explicit(&device->typical_wait[actor], memory_order_relaxed);
-    for (;;) {
-        uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
-        if (!trp__is_future(state, generation))
-            return trp__future_stale();
-        trp__phase phase = trp__phase_of(state);
-        if (phase == TRP__PENDING && trp__try_finish(device, slot, state))
-            continue;
-        if (phase == TRP__GATHERED) {
-            trp__list_look(device, slot);
-            if (atomic_load(&slot->state) != state)
-                continue;
-        }
-        if (phase == TRP__DONE) {
-            learn_wait(device, actor, backoff);
-            trp__deliver_before(device, atomic_load(&slot->ticket));
-            if (!take_result(device, slot, state, result))
-                return trp__future_stale();
-            return result->status == TRP_OK ? TRP_OK : trp__error_raise(result);
-        }
-        int64_t nap;
-        if (!trp__backoff_step(backoff, &nap))
-            return TRP_E_TIMEOUT;
-        if (nap > 0)
-            sleep_on(device, slot, state, backoff, nap);
-    }
-}
-
-static trp_status wait_for(trp_future future, int64_t timeout_ns, trp_error *result)
-{
-    trp_device *device;
-    uint64_t generation;
-    trp__slot *slot;
-    trp_status status = trp__future_find(future, &device, &slot, &generation);
-    if (status != TRP_OK)
-        return status;
-    trp__backoff backoff = trp__backoff_begin(timeout_ns);
-    status = wait_on(device, slot, generation, &backoff, result);
-    trp__backoff_end(&backoff);
-    if (status == TRP_E_TIMEOUT)
-        return trp__fail(TRP_E_TIMEOUT, "the request has not completed after %lld ns",
-                         (long long)timeout_ns);
-    return status;
-}
-
-trp_status trp_await(trp_future future, int64_t timeout_ns, trp_error *error)
-{
-    trp_error result = {0};
-    trp_status status = wait_for(future, timeout_ns, &result);
-    if (error)
-        *error = status == TRP_OK ? result : *trp_error_last();
-    return status;
-}
-
-void trp_future_drop(trp_future future)
-{
-    trp_device *device;
-    uint64_t generation;
-    trp__slot *slot = future_slot(future, &device, &generation);
-    if (!slot || trp__device_usable(device) == TRP_E_FORKED)
-        return;
-    uint64_t state = atomic_load(&slot->state);
-    while (trp__is_future(state, generation)) {
-        /* Whoever ends the request sees that nobody wants it; unless it has ended. */
-        bool done = trp__phase_of(state) == TRP__DONE;
-        uint64_t next =
-            done ? trp__state(trp__generation_of(state), TRP__FILLING) : state & ~TRP__WANTED;
-        if (!atomic_compare_exchange_weak(&slot->state, &state, next))
-            continue;
-        if (done)
-            trp__result_taken(device, slot, next);
-        else if (atomic_load(&device->deliveries) > 0)
-            trp__supervisor_wake(device); /* nobody else may see that it ends */
-        return;
-    }
-}
-
-trp_status trp_device_drain(trp_device *device, int64_t timeout_ns)
-{
-    trp_status status = trp__device_usable(device);
-    if (status == TRP_E_FORKED || status == TRP_E_ARGUMENT)
-        return status;
-    uint64_t end = atomic_load(&device->control->next_ticket.value);
-    trp__backoff backoff = trp__backoff_begin(timeout_ns);
-    for (uint32_t i = 0; i < atomic_load(&device->slots_used);) {
-        trp__slot *slot = &device->slot[i];
-        uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
-        trp__phase phase = trp__phase_of(state);
-        uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
-        bool pending =
-            phase == TRP__RETIRING ||
-            (ticket < end && phase == TRP__GATHERED && trp__leads(slot)) ||
-            (ticket < end && (phase == TRP__PENDING || !trp__detained_over(device, slot, ticket)));
-        if (!pending || (phase == TRP__PENDING && trp__try_finish(device, slot, state))) {
-            i += !pending;
-            continue;
-        }
-        int64_t nap;
-        if (phase == TRP__GATHERED)
-            trp__list_look(device, slot);
-        if (!trp__backoff_step(&backoff, &nap)) {
-            trp__backoff_end(&backoff);
-            return trp__fail(TRP_E_TIMEOUT, "request %llu has not completed",
-                             (unsigned long long)ticket);
-        }
-        if (nap > 0)
-            sleep_on(device, slot, state, &backoff, nap);
-    }
-    trp__backoff_end(&backoff);
-    return TRP_OK;
 }

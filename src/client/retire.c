@@ -3,6 +3,8 @@
 #include "base/error.h"
 #include "base/futex.h"
 #include "client/client.h"
+#include "client/failures.h"
+#include "client/latency.h"
 #include "client/trace.h"
 
 #include <string.h>
@@ -32,9 +34,13 @@ bool trp__replied(const trp_device *device, uint32_t slot, uint64_t ticket)
 
 static void copy_small_read(const trp_device *device, trp__slot *slot)
 {
-    if (slot->read_target)
-        memcpy(slot->read_target, device->staging + trp__small_offset(slot->piece),
-               slot->read_bytes);
+    if (!slot->read_target)
+        return;
+    char *piece = device->staging + trp__small_offset(slot->piece);
+    if (slot->boxed)
+        trp__transfer_scatter(&slot->transfer, slot->read_target, piece);
+    else
+        memcpy(slot->read_target, piece, slot->read_bytes);
 }
 
 /* What the end of a request means for the contents of its outputs, but for the poison. Those that
@@ -52,9 +58,9 @@ static void settle_outputs(trp_device *device, const trp__slot *slot, const trp_
         if (!(access->mode & TRP__WRITE))
             continue;
         if (halfway)
-            trp__buffer_mark_lost(device, access->slot, ticket);
-        else if (!failed && trp__access_covers(device, access))
-            trp__raise_ticket(&device->meta[access->slot].good_ticket, ticket);
+            trp__contents_raise(device, access, TRP__LOST, ticket);
+        else if (!failed && (access->mode & TRP__COVER))
+            trp__contents_raise(device, access, TRP__GOOD, ticket);
     }
 }
 
@@ -63,19 +69,20 @@ void trp__release_holdings(trp_device *device, trp__slot *slot)
     const trp__record *record = &device->control->record[slot->index];
     for (uint32_t i = 0; i < record->access_count; i++)
         trp__access_release(device, &record->access[i]);
-    if (slot->piece != TRP__NO_PIECE)
-        trp__index_push(&device->free_pieces, device->piece_next, sizeof(uint32_t), slot->piece);
+    trp__piece_return(device, slot);
     if (slot->segment)
         trp__segment_release(device, slot->segment);
 }
 
-/* Completes the record of an error that ends a request. */
+/* Completes the record of an error that ends a request, and notes why what depends on the request
+ * will not run. */
 static void describe_failure(trp_device *device, const trp__slot *slot, trp_error *error)
 {
     uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed);
     error->request = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
-    if (device->actor[actor])
-        trp__copy_string(error->actor, sizeof error->actor, device->actor[actor]->name);
+    trp__error_name(error, device->actor[actor], device->control->record[slot->index].op,
+                    slot->label);
+    trp__failures_note(device, slot, error);
     atomic_fetch_add(&device->failed, 1);
     trp__stats_failed(device, actor);
 }
@@ -127,6 +134,8 @@ static bool end(trp_device *device, trp__slot *slot, uint64_t pending_state,
 {
     uint64_t generation = trp__generation_of(pending_state);
     uint64_t wanted = pending_state & TRP__WANTED;
+    if (!failure && __builtin_expect(trp__replied(device, slot->index, slot->ticket), 0))
+        trp__failures_end_causes(device, slot);
     if (!atomic_compare_exchange_strong(&slot->state, &pending_state,
                                         trp__state(generation, TRP__RETIRING) | wanted))
         return false;
@@ -151,6 +160,8 @@ static bool end(trp_device *device, trp__slot *slot, uint64_t pending_state,
     }
     if (slot->delivers)
         trp__delivery_end(device->actor[atomic_load(&slot->actor) % TRP__ACTORS]);
+    if (slot->weight)
+        trp__latency_note(device, slot);
     if (__builtin_expect(trp__tracing(device), 0))
         trp__trace_ended(device, slot, record, !failure);
     settle_outputs(device, slot, record, ticket, early);
@@ -214,10 +225,11 @@ bool trp__try_finish(trp_device *device, trp__slot *slot, uint64_t pending_state
 }
 
 /* Ends what is over in a mailbox, from its front. One thread at a time; others go their way. */
-void trp__sweep(trp_actor *actor)
+void trp__sweep(trp__client_actor *actor)
 {
     trp_device *device = actor->device;
-    if (atomic_exchange_explicit(&actor->sweeping, true, memory_order_acquire))
+    if (atomic_load_explicit(&actor->sweeping, memory_order_relaxed) ||
+        atomic_exchange_explicit(&actor->sweeping, true, memory_order_acquire))
         return;
     uint64_t head = atomic_load_explicit(&actor->head, memory_order_relaxed);
     for (;; head++) {
@@ -245,7 +257,7 @@ void trp__sweep(trp_actor *actor)
 void trp__sweep_device(trp_device *device)
 {
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
-        trp_actor *actor = device->actor[i];
+        trp__client_actor *actor = device->actor[i];
         if (actor && atomic_load_explicit(&actor->head, memory_order_relaxed) !=
                          atomic_load_explicit(actor->tail, memory_order_relaxed))
             trp__sweep(actor);

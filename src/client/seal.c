@@ -10,6 +10,7 @@
  * The slow part is under device->lock, with the arena's `moving` flag for a whole call, so that one
  * call at a time changes a buffer. The caller holds the buffer throughout: free it who will, its
  * arena stays. */
+#include "base/call.h"
 #include "base/error.h"
 #include "client/backoff.h"
 #include "client/client.h"
@@ -262,13 +263,20 @@ static trp_status make_read_only(call *c)
 
 trp_status trp_buffer_seal(trp_device *device, trp_buffer buffer, int64_t timeout_ns)
 {
+    TRP__CALL(trp__call_refused());
     call c;
-    int64_t end = trp__deadline(timeout_ns);
+    int64_t end = trp__deadline(timeout_ns == TRP_NOWAIT ? 0 : timeout_ns);
     trp_status status = begin(&c, device, buffer, end);
     if (status != TRP_OK)
         return status;
     if (trp__sealed(c.meta))
         return end_call(&c, TRP_OK);
+    /* None is made before end_call(). */
+    if (trp__mapped_for_writing(device, c.slot))
+        return end_call(&c, trp__error_set(&c.error, TRP_E_BUSY,
+                                           "buffer: the program has %#llx mapped for writing; "
+                                           "expected trp_buffer_unmap() before it is sealed",
+                                           (unsigned long long)buffer.id));
     atomic_fetch_or(&c.meta->writers, CLOSED);
     int64_t now = trp__now_ns();
     int64_t left = end == INT64_MAX ? TRP_FOREVER : end > now ? end - now : 0;
@@ -284,6 +292,7 @@ trp_status trp_buffer_seal(trp_device *device, trp_buffer buffer, int64_t timeou
 
 trp_status trp_buffer_unseal(trp_device *device, trp_buffer buffer)
 {
+    TRP__CALL(trp__call_refused());
     call c;
     trp_status status = begin(&c, device, buffer, INT64_MAX);
     if (status != TRP_OK)

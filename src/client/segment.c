@@ -1,5 +1,7 @@
 /* Host memory that the device reaches directly: memory files mapped here and in the worker. */
+#include "base/call.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/shm.h"
 #include "client/client.h"
 
@@ -39,6 +41,7 @@ void trp__segment_close(trp_device *device, trp__client_segment *segment)
 
 static void drop(trp_device *device, uint32_t id)
 {
+    trp__call_shield();
     pthread_mutex_lock(&device->lock);
     trp__client_segment *s = &device->segment[id];
     trp__segment_close(device, s);
@@ -115,6 +118,7 @@ out:
 
 trp_status trp_host_alloc(trp_device *device, uint64_t bytes, void **out)
 {
+    TRP__CALL(trp__call_refused());
     trp_status status = trp__device_usable(device);
     if (status != TRP_OK)
         return status;
@@ -123,6 +127,13 @@ trp_status trp_host_alloc(trp_device *device, uint64_t bytes, void **out)
     if (bytes == 0 || bytes > INT64_MAX / 2)
         return trp__fail(TRP_E_ARGUMENT, "bytes: expected 1 to %lld, got %llu",
                          (long long)(INT64_MAX / 2), (unsigned long long)bytes);
+    /* Its pages come when they are touched, and then it is too late to say that there are none. */
+    uint64_t room = trp__memory_available(device->backend == TRP_BACKEND_HOST);
+    if (bytes > room)
+        return trp__fail(TRP_E_MEMORY,
+                         "bytes: expected at most %llu, what this machine, or the group that this "
+                         "process is in, can give now, got %llu",
+                         (unsigned long long)room, (unsigned long long)bytes);
     trp_error error = {0};
     uint32_t id = 0;
     void *base = NULL;
@@ -140,10 +151,11 @@ trp_status trp_host_alloc(trp_device *device, uint64_t bytes, void **out)
 
 trp_status trp_host_free(trp_device *device, void *memory)
 {
+    TRP__CALL(trp__call_refused());
     if (!memory)
         return TRP_OK;
-    trp_status status = trp__device_usable(device);
-    if (status == TRP_E_FORKED || status == TRP_E_ARGUMENT)
+    trp_status status = trp__device_known(device);
+    if (status != TRP_OK)
         return status;
     uint32_t id = 0;
     bool idle = false;

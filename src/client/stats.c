@@ -10,6 +10,7 @@
 
 #include <troupe/version.h>
 
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -66,6 +67,7 @@ void trp__stats_begin(trp_device *device)
     device->view.reply = device->reply;
     s->identity = device->identity;
     s->pid = getpid();
+    trp__copy_string(s->program, sizeof s->program, program_invocation_short_name);
     s->number = device->tag % TRP__DEVICES;
     s->isolation = device->options.isolation;
     s->memory_limit = device->options.memory_limit;
@@ -123,7 +125,14 @@ void trp__stats_failed(trp_device *device, uint32_t actor)
     atomic_fetch_add(&device->stats->actor[actor % TRP__ACTORS].failed, 1);
 }
 
-void trp__stats_put_actor(trp_actor *actor)
+static void clear(trp__histogram *h)
+{
+    PUBLISH(h->sum_ns, 0);
+    for (uint32_t i = 0; i < TRP_LATENCY_BUCKETS; i++)
+        PUBLISH(h->bucket[i], 0);
+}
+
+void trp__stats_put_actor(trp__client_actor *actor)
 {
     trp__stats_actor *s = &actor->device->stats->actor[actor->id];
     bool live = actor->state == TRP__NUMBER_LIVE;
@@ -133,6 +142,8 @@ void trp__stats_put_actor(trp_actor *actor)
         PUBLISH(s->capacity, (uint32_t)actor->capacity);
         PUBLISH(s->first, atomic_load(&s->tail));
         PUBLISH(s->failed, 0);
+        clear(&s->waiting);
+        clear(&s->running);
         set_name(&s->kind, actor->class->kind);
         set_name(&s->name, actor->name);
     }

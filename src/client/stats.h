@@ -6,6 +6,8 @@
 
 #include <troupe/observe.h>
 
+typedef struct trp__client_actor trp__client_actor; /* client.h */
+
 /* Makes the memory file, all zero: without a head nobody takes it for one yet. */
 trp_status trp__stats_create(trp_device *device, trp_error *error);
 /* The device is set up: from here on others may read. */
@@ -19,7 +21,7 @@ void trp__stats_memory(trp_device *device);
 void trp__stats_slots(trp_device *device, uint32_t used);
 void trp__stats_failed(trp_device *device, uint32_t actor);
 /* An actor was made or dropped; device->lock is held, or nobody else knows the device. */
-void trp__stats_put_actor(trp_actor *actor);
+void trp__stats_put_actor(trp__client_actor *actor);
 
 /* The three blocks of a device, of this or another process. Nothing in them is trusted. */
 typedef struct trp__view {

@@ -1,17 +1,20 @@
 /* The device's supervisor thread: starts the workers, takes their messages, notices deaths, has the
  * requests judged, and lets the next worker take over. */
+#include "base/call.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/poll.h"
+#include "base/thread.h"
+#include "base/service_thread.h"
 #include "client/judge.h"
 #include "client/points.h"
 #include "client/trace.h"
 #include "wire/directive.h"
 
 #include <errno.h>
-#include <poll.h>
+#include <stdio.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -22,6 +25,8 @@
 #define QUEUE_NAP_MAX_NS (500 * TRP__US)
 #define DEADLINE_NAP_NS  (5 * TRP__MS)
 #define MAKING_NAP_NS    (20 * TRP__MS)
+/* At most, so that a program that has closed the event file can close the device. */
+#define IDLE_NAP_NS (2 * TRP__SECOND)
 
 /* Between a worker that could not be started and the next try: doubled each time. A standby is no
  * hurry. */
@@ -48,7 +53,7 @@ static void take_answer(trp_device *device, uint32_t index, trp__message *m)
         trp__process_breach(p, TRP_FAULT_BROKEN, "answered what nobody had asked");
         return;
     }
-    trp_actor *actor = m->id < TRP__ACTORS ? atomic_load(&device->actor[m->id]) : NULL;
+    trp__client_actor *actor = m->id < TRP__ACTORS ? atomic_load(&device->actor[m->id]) : NULL;
     if (m->about == TRP__MSG_ACTOR && actor) {
         trp__making_answered(device, index, actor, &m->error);
     } else if (m->about == TRP__MSG_HOST && m->id < TRP__HOST_SEGMENTS) {
@@ -75,9 +80,12 @@ static void take_answer(trp_device *device, uint32_t index, trp__message *m)
 
 static void welcome_standby(trp_device *device, uint32_t index)
 {
-    uint32_t incarnation = device->worker[index].incarnation;
+    const trp__process *p = &device->worker[index];
+    trp_error what = {.incarnation = p->incarnation};
+    snprintf(what.message, sizeof what.message, "worker %u (pid %lld) is ready to take over",
+             p->incarnation, (long long)p->pid);
     trp__process_welcome(device, index);
-    trp__notice_post(device, TRP_NOTICE_STANDBY_READY, incarnation, trp__now_ns(), 0, NULL);
+    trp__notice_post(device, TRP_NOTICE_STANDBY_READY, p->incarnation, trp__now_ns(), 0, &what);
 }
 
 static void take_message(trp_device *device, uint32_t index, trp__message *m)
@@ -89,6 +97,8 @@ static void take_message(trp_device *device, uint32_t index, trp__message *m)
         welcome_standby(device, index);
     else if (m->type == TRP__MSG_NOTICE && index == device->active)
         trp__notice_relay(device, p->incarnation, m);
+    else if (m->type == TRP__MSG_LOG)
+        trp__worker_line(device, p, m);
     else if (m->type == TRP__MSG_REFUSE)
         trp__process_refusal(m, &p->refusal);
     else if (m->type != TRP__MSG_FAULT)
@@ -164,23 +174,27 @@ static void await_next_start(trp_device *device, int64_t delay)
     struct pollfd wake = {.fd = device->wake_fd, .events = POLLIN};
     int64_t end = trp__now_ns() + delay;
     for (int64_t left; (left = end - trp__now_ns()) > 0 && !atomic_load(&device->closing);) {
-        struct timespec t = {.tv_sec = left / TRP__SECOND, .tv_nsec = left % TRP__SECOND};
         uint64_t value;
         trp__notices_deliver(device);
-        if (ppoll(&wake, 1, &t, NULL) > 0 && read(device->wake_fd, &value, sizeof value) < 0)
+        if (trp__poll(&wake, 1, left) > 0 && read(device->wake_fd, &value, sizeof value) < 0)
             return;
     }
 }
 
-/* For those who look: figures and trace. */
+/* For those who look: figures, trace, notice. The one that takes the first requests of a device is
+ * no news. */
 static void note_promotion(trp_device *device, bool warm)
 {
     const trp__process *p = &device->worker[device->active];
+    trp_error what = {0};
     device->promotions += warm;
-    trp__trace_mark_now(device, warm ? "promotion" : "restart", p->incarnation,
-                        "worker %u (pid %lld) takes the requests%s", p->incarnation,
-                        (long long)p->pid, warm ? "; it was the standby" : "");
+    what.incarnation = p->incarnation;
+    snprintf(what.message, sizeof what.message, "worker %u (pid %lld) takes the requests%s",
+             p->incarnation, (long long)p->pid, warm ? "; it was the standby" : "");
+    trp__trace_mark_now(device, warm ? "promotion" : "restart", p->incarnation, "%s", what.message);
     trp__stats_publish(device);
+    if (device->started)
+        trp__notice(device, warm ? TRP_NOTICE_PROMOTION : TRP_NOTICE_RESTART, &what);
 }
 
 static void note_fault(trp_device *device, uint32_t incarnation, const trp_error *cause)
@@ -222,8 +236,6 @@ static trp_status promote_successor(trp_device *device, trp_error *error)
         return status;
     }
     note_promotion(device, standby);
-    if (device->started)
-        trp__notice(device, standby ? TRP_NOTICE_PROMOTION : TRP_NOTICE_RESTART, NULL);
     return TRP_OK;
 }
 
@@ -254,6 +266,14 @@ static bool go_on(trp_device *device, const trp_error *cause)
     trp_error error = *cause;
     if (is_the_end(device, cause))
         return false;
+    if (device->robbed) {
+        note_down(device, "the program has closed descriptors of the library", cause);
+        return false;
+    }
+    if (device->unended) { /* it may still write to the device's memory */
+        note_down(device, "a worker can't be ended", cause);
+        return false;
+    }
     if (device->options.isolation == TRP_ISOLATION_THREAD) {
         note_down(device, "a worker in a thread can't be replaced", cause);
         return false;
@@ -265,8 +285,8 @@ static bool go_on(trp_device *device, const trp_error *cause)
         trp__stats_publish(device);
         if (promote_successor(device, &error) == TRP_OK)
             return true;
-        trp__log_line(&device->system->log, TRP__LOG_ERROR, "a new worker can't be started: %s",
-                      error.message);
+        trp__device_line(device, TRP_NOTICE_FAULT, TRP__LOG_ERROR,
+                         "a new worker can't be started: %s", error.message);
         if (is_the_end(device, &error))
             return false;
         if (++failures < budget)
@@ -284,9 +304,9 @@ static void go_on_or_down(trp_device *device, const trp_error *cause)
     }
     bool by_itself = !atomic_load(&device->closing);
     if (by_itself)
-        trp__log_line(&device->system->log, TRP__LOG_ERROR, "%s %u: %s",
-                      trp_backend_name(device->backend), device->options.ordinal,
-                      device->down.message);
+        trp__device_line(device, TRP_NOTICE_STOP, TRP__LOG_ERROR, "%s %u: %s",
+                         trp_backend_name(device->backend), device->options.ordinal,
+                         device->down.message);
     atomic_store(&device->worker_pid, 0);
     trp_error ended;
     trp__process_end(device, 1 - device->active, true, &ended); /* the standby, if there is one */
@@ -310,7 +330,7 @@ static void restart_deadlines(trp_device *device)
 {
     device->idle_cell = 0;
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
-        trp_actor *actor = atomic_load(&device->actor[i]);
+        trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (actor)
             actor->watched = 0;
     }
@@ -323,7 +343,7 @@ static void give_up_answers(trp_device *device, const trp_error *cause)
 {
     pthread_mutex_lock(&device->lock);
     for (uint32_t i = TRP__LANES; i < TRP__ACTORS; i++) {
-        trp_actor *actor = atomic_load(&device->actor[i]);
+        trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (!actor || actor->state != TRP__NUMBER_LIVE || actor->answered || actor->trial)
             continue;
         actor->answer = *cause;
@@ -351,7 +371,7 @@ static void end_active(trp_device *device, trp_error *cause)
     if (told && p->pid > 0)
         trp__process_abandon(device, dead, cause);
     else
-        trp__process_end(device, dead, true, cause);
+        device->unended = !trp__process_end(device, dead, true, cause);
     trp__words_freeze(device);
 }
 
@@ -372,7 +392,7 @@ static void recover(trp_device *device, const trp__hang *h)
     bool late = p->breach && p->breach_fault == TRP_FAULT_HANG;
     trp__stats_publish(device);
     end_active(device, &cause);
-    if (h->ticket)
+    if (h->ticket && !device->unended)
         trp__describe_hang(h, &cause);
     if (h->ticket || late)
         suspicion.actor = NULL;
@@ -387,9 +407,9 @@ static void recover(trp_device *device, const trp__hang *h)
     restart_deadlines(device);
     trp__making_blame(device, &suspicion, victims > 0, &cause);
     go_on_or_down(device, &cause);
-    trp__log_line(&device->system->log, TRP__LOG_WARNING, "worker %u of device %s %u: %s",
-                  incarnation, trp_backend_name(device->backend), device->options.ordinal,
-                  cause.message);
+    trp__device_line(device, TRP_NOTICE_FAULT, TRP__LOG_WARNING, "worker %u of device %s %u: %s",
+                     incarnation, trp_backend_name(device->backend), device->options.ordinal,
+                     cause.message);
 }
 
 /* The standby. */
@@ -408,8 +428,8 @@ static void note_standby_failure(trp_device *device, uint32_t incarnation, const
     int64_t now = trp__now_ns();
     device->standby_failures++;
     device->standby_after = now + start_delay(device->standby_failures, STANDBY_DELAY_MAX_NS);
-    trp__log_line(&device->system->log, TRP__LOG_WARNING, "the standby worker is lost: %s",
-                  cause->message);
+    trp__device_line(device, TRP_NOTICE_STANDBY_LOST, TRP__LOG_WARNING,
+                     "the standby worker is lost: %s", cause->message);
     trp__notice_post(device, TRP_NOTICE_STANDBY_LOST, incarnation, now, 0, cause);
 }
 
@@ -450,7 +470,7 @@ static void lose_standby(trp_device *device, bool dead)
     } else {
         trp__error_set(&cause, TRP_E_MEMORY,
                        "the standby worker is given up: its memory is needed");
-        trp__log_line(&device->system->log, TRP__LOG_WARNING, "%s", cause.message);
+        trp__device_line(device, TRP_NOTICE_STANDBY_LOST, TRP__LOG_WARNING, "%s", cause.message);
         trp__notice_post(device, TRP_NOTICE_STANDBY_LOST, incarnation, trp__now_ns(), 0, &cause);
     }
     pthread_mutex_lock(&device->lock);
@@ -496,6 +516,7 @@ void trp__supervisor_wake(trp_device *device)
 {
     if (!atomic_load(&device->supervisor_asleep)) /* after what left_to_end() counts was raised */
         return;
+    trp__call_shield();
     uint64_t one = 1;
     ssize_t done = write(device->wake_fd, &one, sizeof one);
     (void)done; /* it can only be full, which wakes as well */
@@ -507,6 +528,7 @@ void trp__supervisor_alarm(trp_device *device)
     uint64_t one = 1;
     if (atomic_exchange(&device->alarm, true))
         return;
+    trp__call_shield();
     ssize_t done = write(device->wake_fd, &one, sizeof one);
     (void)done;
 }
@@ -535,7 +557,8 @@ static int64_t prepare_poll(trp_device *device, struct pollfd polled[POLL_COUNT]
 {
     int64_t due = INT64_MAX;
     memset(polled, 0, sizeof *polled * POLL_COUNT);
-    polled[POLL_WAKE] = (struct pollfd){.fd = device->wake_fd, .events = POLLIN};
+    polled[POLL_WAKE] =
+        (struct pollfd){.fd = device->robbed ? -1 : device->wake_fd, .events = POLLIN};
     pthread_mutex_lock(&device->lock);
     for (int i = 0; i < TRP__WORKERS; i++) {
         const trp__process *p = &device->worker[i];
@@ -560,31 +583,6 @@ static int64_t shorter(int64_t a, int64_t b)
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-/* Waits for one of the descriptors that there are, or so long; -1: for ever. More of them than the
- * process may open, because it has lowered its limit since, can't be waited for together: then they
- * are looked at one by one, each millisecond. */
-static void wait_for_any(struct pollfd polled[POLL_COUNT], int64_t ns)
-{
-    struct pollfd live[POLL_COUNT];
-    int place[POLL_COUNT], count = 0;
-    for (int i = 0; i < POLL_COUNT; i++) {
-        if (polled[i].fd < 0)
-            continue;
-        place[count] = i;
-        live[count++] = polled[i];
-    }
-    const struct timespec t = {.tv_sec = ns / TRP__SECOND, .tv_nsec = ns % TRP__SECOND};
-    int ready = ppoll(live, (nfds_t)count, ns >= 0 ? &t : NULL, NULL);
-    if (ready < 0 && errno == EINVAL) {
-        trp__sleep_ns(shorter(ns, TRP__MS));
-        ready = 0;
-        for (int i = 0; i < count; i++)
-            ready += poll(&live[i], 1, 0) > 0;
-    }
-    for (int i = 0; i < count; i++)
-        polled[place[i]].revents = ready > 0 ? live[i].revents : 0;
-}
-
 static void sleep_supervisor(trp_device *device, struct pollfd polled[POLL_COUNT], int64_t *nap)
 {
     atomic_store(&device->supervisor_asleep, true);
@@ -599,7 +597,7 @@ static void sleep_supervisor(trp_device *device, struct pollfd polled[POLL_COUNT
     if (due != INT64_MAX)
         sleep = shorter(sleep, left > 0 ? left : 0);
     if (!atomic_load(&device->closing))
-        wait_for_any(polled, sleep);
+        trp__poll(polled, POLL_COUNT, shorter(sleep, IDLE_NAP_NS));
     atomic_store(&device->supervisor_asleep, false);
 }
 
@@ -655,8 +653,12 @@ static void take_events(trp_device *device, const struct pollfd polled[POLL_COUN
     uint32_t active = device->active, standby = 1 - active;
     bool gone[TRP__WORKERS] = {false};
     uint64_t value;
-    if (polled[POLL_WAKE].revents && read(device->wake_fd, &value, sizeof value) < 0)
+    for (int i = 0; i < POLL_COUNT; i++)
+        device->robbed = device->robbed || (polled[i].revents & POLLNVAL);
+    if (polled[POLL_WAKE].revents && !device->robbed &&
+        read(device->wake_fd, &value, sizeof value) < 0)
         return;
+    gone[active] = device->robbed && device->worker[active].socket >= 0;
     for (uint32_t i = 0; i < TRP__WORKERS; i++) {
         const trp__process *p = &device->worker[i];
         if (polled[POLL_SOCKET + i].revents & ~POLLOUT)
@@ -725,6 +727,7 @@ static void *supervisor_main(void *argument)
 {
     trp_device *device = argument;
     trp_error error = {0};
+    trp__is_service_thread = true;
     prctl(PR_SET_NAME, "troupe-super");
     prctl(PR_SET_TIMERSLACK, 1000UL);
     pthread_mutex_lock(&device->lock); /* trp__tell() compares with device->supervisor */
@@ -750,23 +753,22 @@ static void *supervisor_main(void *argument)
 
 trp_status trp__supervisor_start(trp_device *device)
 {
-    sigset_t all, before;
     device->wake_fd = trp__descriptor_apart(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (device->wake_fd < 0) {
         trp_error error;
         trp__error_set_errno(&error, "eventfd");
         return trp__error_raise(&error);
     }
-    /* The application's signals are its own threads' business. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_mutex_lock(&device->lock);
-    int result = pthread_create(&device->supervisor, NULL, supervisor_main, device);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (result != 0) {
+    int code =
+        trp__thread_start(&device->supervisor, TRP__SIGNALS_BLOCKED, supervisor_main, device);
+    if (code != 0) {
+        trp_error error;
         pthread_mutex_unlock(&device->lock);
         close(device->wake_fd);
-        return trp__fail(TRP_E_SYSTEM, "the supervisor thread can't be started");
+        errno = code;
+        trp__error_set_errno(&error, "the supervisor thread can't be started");
+        return trp__error_raise(&error);
     }
     while (!device->started)
         pthread_cond_wait(&device->changed, &device->lock);

@@ -1,4 +1,5 @@
 /* Systems, the registry of open devices, and finding the worker program. */
+#include "base/call.h"
 #include "base/cpu.h"
 #include "base/error.h"
 #include "client/client.h"
@@ -20,13 +21,47 @@ static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(trp_device *) registry[TRP__DEVICES];
 static uint32_t registry_uses[TRP__DEVICES];
 
-trp_status trp__device_usable(const trp_device *device)
+/* A child that is forked while another thread has the lock would wait for it for ever. */
+static void lock_registry(void)
+{
+    pthread_mutex_lock(&registry_lock);
+}
+
+static void unlock_registry(void)
+{
+    pthread_mutex_unlock(&registry_lock);
+}
+
+static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
+
+static void watch_forks(void)
+{
+    pthread_atfork(lock_registry, unlock_registry, unlock_registry);
+}
+
+/* A place is free too where the device is the parent's, which a forked child can't use or close. */
+static bool is_free(const trp_device *device)
+{
+    return !device || *device->alive == 0;
+}
+
+trp_status trp__device_known(const trp_device *device)
 {
     if (!device)
         return trp__fail(TRP_E_ARGUMENT, "device: expected a pointer, got NULL");
+    if (!device->alive)
+        return trp__fail(TRP_E_STALE, "device: it was closed");
     if (*device->alive == 0)
         return trp__fail(TRP_E_FORKED, "this device was opened by the parent process; a forked "
                                        "child must open its own");
+    return TRP_OK;
+}
+
+trp_status trp__device_usable(const trp_device *device)
+{
+    trp_status status = trp__device_known(device);
+    if (status != TRP_OK)
+        return status;
     if (atomic_load_explicit(&device->state, memory_order_acquire) != TRP_DEVICE_DOWN)
         return TRP_OK;
     trp_error error;
@@ -41,6 +76,23 @@ trp_status trp__system_usable(const trp_system *system)
     return trp__fail(TRP_E_FORKED,
                      "this system was made by the parent process; a forked child must "
                      "make its own");
+}
+
+void trp__system_retain(trp_system *system, trp__remnant *remnant)
+{
+    remnant->next = atomic_load(&system->remnants);
+    while (!atomic_compare_exchange_weak(&system->remnants, &remnant->next, remnant))
+        continue;
+}
+
+static void free_remnants(trp_system *system)
+{
+    trp__remnant *next;
+    for (trp__remnant *one = atomic_load(&system->remnants); one; one = next) {
+        next = one->next;
+        free(one->memory);
+        free(one);
+    }
 }
 
 /* A word that is not zero, but reads zero in a forked child. */
@@ -79,7 +131,7 @@ trp_status trp__device_register(trp_device *device)
     uint32_t uses_max = (1U << TRP__TAG_BITS) / TRP__DEVICES - 1;
     uint32_t i = 0;
     pthread_mutex_lock(&registry_lock);
-    while (i < TRP__DEVICES && atomic_load(&registry[i]))
+    while (i < TRP__DEVICES && !is_free(atomic_load(&registry[i])))
         i++;
     if (i == TRP__DEVICES) {
         status = trp__fail(TRP_E_BUSY, "%d devices are open", TRP__DEVICES);
@@ -109,9 +161,24 @@ void trp__device_unlist(trp_device *device)
     pthread_mutex_unlock(&system->lock);
 }
 
+/* Waits for trp__devices_see(). */
 void trp__device_unregister(trp_device *device)
 {
+    pthread_mutex_lock(&registry_lock);
     atomic_store(&registry[device->tag % TRP__DEVICES], NULL);
+    pthread_mutex_unlock(&registry_lock);
+}
+
+/* Shows the devices that are open in this process, and not its parent's; none goes meanwhile. */
+void trp__devices_see(void (*see)(trp_device *device))
+{
+    pthread_mutex_lock(&registry_lock);
+    for (uint32_t i = 0; i < TRP__DEVICES; i++) {
+        trp_device *device = atomic_load(&registry[i]);
+        if (!is_free(device) && atomic_load_explicit(&device->observable, memory_order_acquire))
+            see(device);
+    }
+    pthread_mutex_unlock(&registry_lock);
 }
 
 /* The worker program. */
@@ -135,6 +202,17 @@ static bool try_beside(char *out, size_t size, const char *file)
                      try_path(out, size, file, length, "/../../libexec/troupe"));
 }
 
+/* Workers are started later, too, when the program may have another working folder. */
+static void make_absolute(char *out, size_t size, const char *path)
+{
+    char folder[4096];
+    trp__copy_string(out, size, path);
+    if (path[0] == '/' || path[0] == '\0' || !getcwd(folder, sizeof folder))
+        return;
+    if ((size_t)snprintf(out, size, "%s/%s", folder, path) >= size)
+        trp__copy_string(out, size, path);
+}
+
 static void find_worker(char *out, size_t size, const char *wish)
 {
     char executable[4096];
@@ -142,7 +220,7 @@ static void find_worker(char *out, size_t size, const char *wish)
     const char *environment = secure_getenv("TROUPE_WORKER");
     out[0] = '\0';
     if (wish || environment) {
-        trp__copy_string(out, size, wish ? wish : environment);
+        make_absolute(out, size, wish ? wish : environment);
         return; /* taken as it is: if it is wrong, opening a device says so */
     }
     ssize_t n = readlink("/proc/self/exe", executable, sizeof executable - 1);
@@ -152,8 +230,12 @@ static void find_worker(char *out, size_t size, const char *wish)
             return;
     }
     if (dladdr((void *)(uintptr_t)&trp_system_create, &library) && library.dli_fname &&
-        try_beside(out, size, library.dli_fname))
+        try_beside(out, size, library.dli_fname)) {
+        char relative[4096];
+        trp__copy_string(relative, sizeof relative, out);
+        make_absolute(out, size, relative);
         return;
+    }
 #ifdef TROUPE_LIBEXECDIR
     try_path(out, size, TROUPE_LIBEXECDIR, strlen(TROUPE_LIBEXECDIR), "");
 #endif
@@ -161,6 +243,7 @@ static void find_worker(char *out, size_t size, const char *wish)
 
 trp_status trp_system_worker_path(trp_system *system, char *out, size_t size)
 {
+    TRP__CALL(trp__call_refused());
     if (!system || !out)
         return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
                          system ? "out" : "system");
@@ -173,10 +256,25 @@ trp_status trp_system_worker_path(trp_system *system, char *out, size_t size)
     return TRP_OK;
 }
 
+trp_status trp__check_room(const uint64_t *reserved, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (reserved[i] != 0)
+            return trp__fail(TRP_E_ARGUMENT,
+                             "reserved[%zu]: expected 0, got %#llx; was the struct zeroed, and "
+                             "is the program compiled for this version?",
+                             i, (unsigned long long)reserved[i]);
+    }
+    return TRP_OK;
+}
+
 trp_status trp_system_create(const trp_system_options *options, trp_system **out)
 {
+    TRP__CALL(trp__call_refused());
     if (!out)
         return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
+    if (options && TRP__CHECK_ROOM(options) != TRP_OK)
+        return TRP_E_ARGUMENT;
     const char *wish = options ? options->worker_path : NULL;
     if (wish && strlen(wish) >= sizeof((*out)->worker_path))
         return trp__fail(TRP_E_ARGUMENT, "worker_path: expected fewer than %zu bytes, got %zu",
@@ -192,7 +290,10 @@ trp_status trp_system_create(const trp_system_options *options, trp_system **out
     }
     if (options)
         system->log = (trp__log){.sink = options->log, .user_data = options->log_user_data};
+    if (!getcwd(system->folder, sizeof system->folder))
+        system->folder[0] = '\0';
     find_worker(system->worker_path, sizeof system->worker_path, wish);
+    pthread_once(&forks_once, watch_forks);
     (void)trp__cpu_may_spin(); /* as things are now, whatever this thread is bound to later */
     pthread_mutex_init(&system->lock, NULL);
     *out = system;
@@ -201,6 +302,7 @@ trp_status trp_system_create(const trp_system_options *options, trp_system **out
 
 trp_status trp_system_destroy(trp_system *system)
 {
+    TRP__CALL(trp__call_refused());
     if (!system)
         return TRP_OK;
     trp_status status = trp__system_usable(system);
@@ -214,6 +316,7 @@ trp_status trp_system_destroy(trp_system *system)
     if (devices || queues)
         return trp__fail(TRP_E_BUSY, "%u devices and %u queues of this system are open", devices,
                          queues);
+    free_remnants(system);
     pthread_mutex_destroy(&system->lock);
     trp__alive_destroy(system->alive);
     free(system);
@@ -285,6 +388,7 @@ trp_status trp__describe_device(trp_backend backend, uint32_t ordinal, trp_devic
 trp_status trp_system_list_devices(trp_system *system, trp_device_info *out, size_t capacity,
                                    size_t *count)
 {
+    TRP__CALL(trp__call_refused());
     if (!system || !count || (!out && capacity > 0))
         return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL",
                          !system  ? "system"

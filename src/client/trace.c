@@ -7,18 +7,21 @@
  * written when the ring has come round is passed over. */
 #include "client/trace.h"
 
+#include "base/call.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "client/latency.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define DEFAULT_EVENTS UINT32_C(65536)
 #define MAX_EVENTS     (UINT32_C(1) << 22)
-#define PATH_ROOM      16 /* ".2" and so on */
 
 bool trp__trace_create(trp_device *device)
 {
@@ -34,16 +37,25 @@ void trp__trace_destroy(trp_device *device)
         return;
     pthread_mutex_destroy(&device->trace->lock);
     free(device->trace->ring);
-    free(device->trace->path);
+    free(atomic_load(&device->trace->path));
     free(device->trace);
 }
 
 /* Recording. */
 
-/* When the worker has seen that a timeline had come to `ticket`; 0 if it has not. The log holds
- * growing tickets. An end that has left the log was seen before the oldest that is there. */
-static int64_t seen_done(const trp__progress *log, uint64_t ticket)
+/* A stamp of the log, 0 if the writer has come round to its place while it was read. */
+static int64_t stamp_at(const trp__progress *log, uint64_t number)
 {
+    int64_t ns = atomic_load_explicit(&log->stamp[number % TRP__PROGRESS].ns, memory_order_acquire);
+    bool whole = atomic_load_explicit(&log->count, memory_order_acquire) < number + TRP__PROGRESS;
+    return whole ? ns : 0;
+}
+
+/* The log holds growing tickets. An end that has left the log was seen before the oldest that is
+ * there. */
+int64_t trp__seen_done(const trp_device *device, uint32_t actor, uint64_t ticket, int64_t *before)
+{
+    const trp__progress *log = &device->reply->progress[actor % TRP__ACTORS];
     uint64_t count = atomic_load_explicit(&log->count, memory_order_acquire);
     uint64_t low = count >= TRP__PROGRESS ? count - TRP__PROGRESS + 1 : 0, high = count;
     while (low < high) {
@@ -54,15 +66,11 @@ static int64_t seen_done(const trp__progress *log, uint64_t ticket)
         else
             high = middle;
     }
-    if (low == count)
-        return 0;
-    int64_t ns = atomic_load_explicit(&log->stamp[low % TRP__PROGRESS].ns, memory_order_acquire);
-    /* The writer may have come round to this place while it was read. */
-    bool whole = atomic_load_explicit(&log->count, memory_order_acquire) < low + TRP__PROGRESS;
-    return whole ? ns : 0;
+    *before = low > 0 ? stamp_at(log, low - 1) : 0;
+    return low < count ? stamp_at(log, low) : 0;
 }
 
-static int64_t issued_at(const trp_device *device, uint32_t slot, uint64_t ticket)
+int64_t trp__issued_at(const trp_device *device, uint32_t slot, uint64_t ticket)
 {
     const trp__stamp *stamp = &device->reply->issue_stamp[slot];
     if (atomic_load_explicit(&stamp->ticket, memory_order_acquire) != ticket)
@@ -86,11 +94,11 @@ static void record_event(trp_device *device, const trp__slot *slot, const trp__r
     trp__trace *t = device->trace;
     uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
     uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed) % TRP__ACTORS;
-    const trp_actor *a = atomic_load_explicit(&device->actor[actor], memory_order_relaxed);
-    int64_t issued = issued_at(device, slot->index, ticket);
+    const trp__client_actor *a = atomic_load_explicit(&device->actor[actor], memory_order_relaxed);
+    int64_t issued = trp__issued_at(device, slot->index, ticket);
     int64_t sent = atomic_load_explicit(&slot->sent_ns, memory_order_relaxed);
     uint32_t deaths = atomic_load_explicit(&slot->deaths, memory_order_relaxed);
-    if (sent == 0 && issued == 0)
+    if (sent < device->trace->began && issued < device->trace->began)
         return; /* from before the trace */
     trp__trace_event *e = take_place(t);
     if (!e)
@@ -104,11 +112,13 @@ static void record_event(trp_device *device, const trp__slot *slot, const trp__r
     e->attempt = deaths + !(interrupted || slot->status == TRP_E_FAULT);
     e->sent = sent;
     e->issued = issued;
-    e->done = by_timeline ? seen_done(&device->reply->progress[actor], ticket) : 0;
+    int64_t before;
+    e->done = by_timeline ? trp__seen_done(device, actor, ticket, &before) : 0;
     if (e->done == 0)
         e->done = trp__now_ns();
     trp__op_name(a ? a->class : NULL, record->op, e->op, sizeof e->op);
     trp__copy_string(e->name, sizeof e->name, a ? a->name : "");
+    e->label = slot->label;
     atomic_store_explicit(&e->busy, false, memory_order_release);
 }
 
@@ -180,11 +190,13 @@ static trp_status make_ring(trp__trace *t, uint64_t capacity)
     return TRP_OK;
 }
 
-trp_status trp_device_trace_start(trp_device *device, const trp_trace_options *options)
+static trp_status start_trace(trp_device *device, const trp_trace_options *options)
 {
-    trp_status status = trp__device_usable(device);
-    if (status == TRP_E_FORKED || status == TRP_E_ARGUMENT)
+    trp_status status = trp__device_known(device);
+    if (status != TRP_OK)
         return status;
+    if (options && TRP__CHECK_ROOM(options) != TRP_OK)
+        return TRP_E_ARGUMENT;
     uint32_t wish = options && options->events ? options->events : DEFAULT_EVENTS;
     if (wish > MAX_EVENTS)
         return trp__fail(TRP_E_ARGUMENT, "events: expected at most %u, got %u", MAX_EVENTS, wish);
@@ -200,6 +212,7 @@ trp_status trp_device_trace_start(trp_device *device, const trp_trace_options *o
     atomic_store(&t->next, 0);
     atomic_store(&t->skipped, 0);
     t->marks = 0;
+    t->began = trp__now_ns();
     if (status == TRP_OK) {
         atomic_store(&t->recording, true);
         atomic_store(&device->control->tracing, 1);
@@ -208,10 +221,17 @@ trp_status trp_device_trace_start(trp_device *device, const trp_trace_options *o
     return status;
 }
 
+trp_status trp_device_trace_start(trp_device *device, const trp_trace_options *options)
+{
+    TRP__CALL(trp__call_refused());
+    return start_trace(device, options);
+}
+
 trp_status trp_device_trace_stop(trp_device *device)
 {
-    trp_status status = trp__device_usable(device);
-    if (status == TRP_E_FORKED || status == TRP_E_ARGUMENT)
+    TRP__CALL(trp__call_refused());
+    trp_status status = trp__device_known(device);
+    if (status != TRP_OK)
         return status;
     trp__sweep_device(device); /* what is over and was not seen to end yet belongs to the trace */
     pthread_mutex_lock(&device->trace->lock);
@@ -268,9 +288,10 @@ static trp_status write_trace(trp_device *device, const char *path, trp_error *e
 
 trp_status trp_device_trace_write(trp_device *device, const char *path)
 {
+    TRP__CALL(trp__call_refused());
     trp_error error;
-    trp_status status = trp__device_usable(device);
-    if (status == TRP_E_FORKED || status == TRP_E_ARGUMENT)
+    trp_status status = trp__device_known(device);
+    if (status != TRP_OK)
         return status;
     if (!path)
         return trp__fail(TRP_E_ARGUMENT, "path: expected a file name, got NULL");
@@ -278,26 +299,86 @@ trp_status trp_device_trace_write(trp_device *device, const char *path)
     return status == TRP_OK ? TRP_OK : trp__error_raise(&error);
 }
 
+/* The path that TROUPE_TRACE stands for, absolute, since the program may go elsewhere: %p is the
+ * number of the process, %% a percent sign; the second device of a process has ".2" behind it, and
+ * so on. NULL: no memory, or too long. */
+static char *expand_path(const char *wish, uint32_t number)
+{
+    char path[PATH_MAX];
+    trp__text text = {.out = path, .size = sizeof path};
+    path[0] = '\0';
+    if (wish[0] != '/' && getcwd(path, sizeof path)) {
+        text.length = strlen(path);
+        trp__text_add(&text, "/");
+    }
+    for (const char *at = wish; *at; at++) {
+        const char next = *at == '%' ? at[1] : '\0';
+        if (next == 'p')
+            trp__text_add(&text, "%d", (int)getpid());
+        else
+            trp__text_add(&text, "%c", *at);
+        at += next == 'p' || next == '%';
+    }
+    if (number > 1)
+        trp__text_add(&text, ".%u", number);
+    return text.length < sizeof path ? strdup(path) : NULL;
+}
+
+static void write_once(trp_device *device)
+{
+    trp_error error;
+    char *path = atomic_exchange(&device->trace->path, NULL);
+    if (path && device->trace->capacity > 0 && write_trace(device, path, &error) != TRP_OK)
+        trp__log_line(&device->system->log, TRP__LOG_ERROR, "TROUPE_TRACE: %s", error.message);
+    free(path);
+}
+
+/* A program that leaves by exit() has not closed its devices. Nothing is written where a signal
+ * handler leaves in the middle of a call, whose locks would be waited for. */
+static void write_at_exit(void)
+{
+    if (!trp__call_here.inside)
+        trp__devices_see(write_once);
+}
+
+static void watch_exit(void)
+{
+    (void)atexit(write_at_exit);
+}
+
+/* Which device of the process is opened now. A forked child counts on from its parent, whose files
+ * it would overwrite otherwise; but from 1 where the name has its own number in it. */
+static uint32_t count_device(const char *wish)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint32_t all, own;
+    static pid_t owner;
+    bool numbered = false;
+    for (const char *at = wish; (at = strchr(at, '%')); at += at[1] ? 2 : 1)
+        numbered = numbered || at[1] == 'p';
+    pthread_mutex_lock(&lock);
+    own = owner == getpid() ? own + 1 : 1;
+    owner = getpid();
+    all++;
+    const uint32_t number = numbered ? own : all;
+    pthread_mutex_unlock(&lock);
+    return number;
+}
+
 void trp__trace_by_environment(trp_device *device)
 {
-    static _Atomic uint32_t devices;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     const char *wish = secure_getenv("TROUPE_TRACE");
     if (!wish || !*wish)
         return;
-    uint32_t number = atomic_fetch_add(&devices, 1) + 1;
-    size_t size = strlen(wish) + PATH_ROOM;
-    char *path = malloc(size);
-    if (path)
-        snprintf(path, size, number > 1 ? "%s.%u" : "%s", wish, number);
-    device->trace->path = path;
-    if (!path || trp_device_trace_start(device, NULL) != TRP_OK)
+    char *path = expand_path(wish, count_device(wish));
+    atomic_store(&device->trace->path, path);
+    if (!path || start_trace(device, NULL) != TRP_OK)
         trp__log_line(&device->system->log, TRP__LOG_ERROR, "TROUPE_TRACE: no memory for a trace");
+    pthread_once(&once, watch_exit);
 }
 
 void trp__trace_at_close(trp_device *device)
 {
-    trp_error error;
-    if (device->trace->path && device->trace->capacity > 0 &&
-        write_trace(device, device->trace->path, &error) != TRP_OK)
-        trp__log_line(&device->system->log, TRP__LOG_ERROR, "TROUPE_TRACE: %s", error.message);
+    write_once(device);
 }

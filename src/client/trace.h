@@ -24,10 +24,11 @@ typedef struct trp__trace_event {
     int64_t sent, issued, done; /* 0: not known, or not so far; the last two may be anything, for
                                  * the worker has written them */
     char op[24];
-    char name[32]; /* of the actor */
+    char name[32];     /* of the actor */
+    const char *label; /* the program's; NULL: none */
 } trp__trace_event;
 
-_Static_assert(sizeof(trp__trace_event) == 104, "as the comment of trp_trace_options says");
+_Static_assert(sizeof(trp__trace_event) == 112, "as the comment of trp_trace_options says");
 
 /* Something that happened to the device. */
 typedef struct trp__trace_mark {
@@ -42,24 +43,20 @@ typedef struct trp__trace {
     /* Ended requests are taken. Beside control->tracing, which lets both sides note times: here the
      * ring must be at rest while it is copied, there nothing need stop. */
     _Atomic bool recording;
+    int64_t began; /* what was sent and issued before is left out */
     trp__trace_event *ring;
     uint64_t capacity;        /* a power of two; 0: no trace was begun */
     _Atomic uint64_t next;    /* events so far */
     _Atomic uint64_t skipped; /* of those that ended: not taken */
     uint64_t marks;           /* so far */
     trp__trace_mark mark[TRP__TRACE_MARKS];
-    char *path; /* where to write it when the device closes; NULL: nowhere */
+    _Atomic(char *) path; /* where to write it when the device closes, or the program
+                           * ends; NULL: nowhere, or done */
 } trp__trace;
 
 static inline bool trp__tracing(const trp_device *device)
 {
     return atomic_load_explicit(&device->control->tracing, memory_order_relaxed) != 0;
-}
-
-/* When a request is sent: the time, 0 while there is no trace. */
-static inline int64_t trp__trace_sent(const trp_device *device)
-{
-    return __builtin_expect(trp__tracing(device), 0) ? trp__now_ns() : 0;
 }
 
 bool trp__trace_create(trp_device *device);

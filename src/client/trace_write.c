@@ -2,6 +2,8 @@
  * microseconds of CLOCK_MONOTONIC. */
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/limits.h"
+#include "base/poll.h"
 #include "base/text.h"
 #include "client/trace.h"
 
@@ -120,6 +122,10 @@ static void put_arguments(FILE *file, const trp__trace_event *e)
 {
     fprintf(file, ",\"args\":{\"ticket\":%" PRIu64 ",\"actor\":", e->ticket);
     put_string(file, e->name, sizeof e->name);
+    if (e->label) {
+        fputs(",\"label\":", file);
+        put_string(file, e->label, TRP_LABEL_MAX + 1);
+    }
     fprintf(file, ",\"stream\":%u,\"incarnation\":%u,\"attempt\":%u,\"status\":\"%s\"}", e->actor,
             e->incarnation, e->attempt,
             e->interrupted ? "interrupted" : trp_status_name(e->status));
@@ -208,23 +214,70 @@ static uint64_t pack(trp__trace_event *event, uint64_t count, int64_t now)
     return kept;
 }
 
-static FILE *open_file(const char *path)
+/* The file does not wait: a FIFO that nobody has open is an error, and one that nobody reads from
+ * for that long. */
+#define UNREAD_NS (10 * TRP__SECOND)
+
+typedef struct output {
+    int fd;
+    int code; /* errno of the first error; nothing is written after it */
+} output;
+
+static ssize_t put_bytes(void *cookie, const char *bytes, size_t count)
 {
-    int fd = trp__descriptor_apart(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (!file && fd >= 0)
-        close(fd);
+    output *o = cookie;
+    for (size_t done = 0; done < count && o->code == 0;) {
+        trp__writing writing = trp__writing_begin();
+        ssize_t some = write(o->fd, bytes + done, count - done);
+        int code = some < 0 ? errno : 0;
+        trp__writing_end(&writing, code);
+        struct pollfd room = {.fd = o->fd, .events = POLLOUT};
+        if (code == EAGAIN && trp__poll(&room, 1, UNREAD_NS) == 0)
+            o->code = ETIMEDOUT;
+        else if (code != 0 && code != EAGAIN && code != EINTR)
+            o->code = code;
+        done += some > 0 ? (size_t)some : 0;
+    }
+    return o->code == 0 ? (ssize_t)count : 0;
+}
+
+static int close_bytes(void *cookie)
+{
+    output *o = cookie;
+    if (close(o->fd) != 0 && o->code == 0)
+        o->code = errno;
+    return o->code == 0 ? 0 : -1;
+}
+
+static FILE *open_file(const char *path, output *o)
+{
+    o->fd = trp__descriptor_apart(
+        open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
+    if (o->fd < 0)
+        return NULL;
+    FILE *file =
+        fopencookie(o, "w", (cookie_io_functions_t){.write = put_bytes, .close = close_bytes});
+    if (!file)
+        close(o->fd);
     return file;
+}
+
+static trp_status not_written(const char *path, int code, trp_error *error)
+{
+    char limits[96];
+    return trp__error_set_code(error, TRP_E_SYSTEM, "errno", code, "path: %s: %s%s", path,
+                               code == ENXIO ? "nobody reads this FIFO" : strerror(code),
+                               trp__limits_text(code, limits, sizeof limits));
 }
 
 trp_status trp__trace_write_file(const trp__trace_content *content, const char *path,
                                  trp_error *error)
 {
     trp__trace_content c = *content;
-    FILE *file = open_file(path);
+    output o = {0};
+    FILE *file = open_file(path, &o);
     if (!file)
-        return trp__error_set_code(error, TRP_E_SYSTEM, "errno", errno, "path: %s: %s", path,
-                                   strerror(errno));
+        return not_written(path, errno, error);
     c.count = pack(c.event, c.count, c.time);
     qsort(c.event, c.count, sizeof *c.event, by_stream);
     mend_ends(c.event, c.count);
@@ -233,9 +286,6 @@ trp_status trp__trace_write_file(const trp__trace_content *content, const char *
     for (uint64_t i = 0; i < c.marks; i++)
         put_mark(file, &c.mark[i]);
     fputs("\n]}\n", file);
-    bool failed = ferror(file) != 0;
-    if (fclose(file) != 0 || failed)
-        return trp__error_set_code(error, TRP_E_SYSTEM, "errno", errno, "path: %s: %s", path,
-                                   errno ? strerror(errno) : "could not be written");
-    return TRP_OK;
+    (void)fclose(file); /* o.code has its error, too */
+    return o.code == 0 ? TRP_OK : not_written(path, o.code, error);
 }

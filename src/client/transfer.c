@@ -1,16 +1,16 @@
-/* Copies between host memory and buffers.
+/* Large copies between ordinary memory of the program and buffers.
  *
- * Memory from trp_host_alloc() is copied by the device itself. A small copy of other memory goes
- * through a small staging piece that it holds. A large one is cut into chunks that pass through the
- * ring of pieces of its direction: copying threads here move chunks between user memory and pieces,
- * the device moves them between pieces and the buffer, and each tells the other by counters
- * (piece_ready and stream_done). Chunks are numbered through all transfers of a direction, in
- * ticket order, so both sides agree on who uses which piece without talking. */
+ * A copy is cut into chunks that pass through the ring of pieces of its direction: copying threads
+ * here move chunks between user memory and pieces, the device moves them between pieces and the
+ * buffer, and each tells the other by counters (piece_ready and stream_done). Chunks are numbered
+ * through all transfers of a direction, in ticket order, so both sides agree on who uses which
+ * piece without talking. */
 #include "base/error.h"
-#include "client/backoff.h"
-#include "client/client.h"
-#include "wire/memory.h"
+#include "base/thread.h"
+#include "client/copies.h"
+#include "client/room.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -27,12 +27,6 @@
 static struct trp__transfer_log *log_entry(trp_device *device, uint32_t stream, uint64_t number)
 {
     return &device->stream[stream].log[number & (LOG_SIZE(device) - 1)];
-}
-
-static void set_payload(trp__record *record, uint32_t op, const trp__memory_payload *payload)
-{
-    record->op = op;
-    memcpy(record->payload, payload, sizeof *payload);
 }
 
 /* The copying threads. */
@@ -77,12 +71,40 @@ static trp__slot *claim(trp_device *device, uint32_t stream, uint64_t *chunk)
     return slot;
 }
 
+/* Copies so much of a packed box to the caller's rows, or from them. */
+static void copy_rows(const trp__transfer *t, char *user, char *packed, uint64_t at,
+                      uint64_t length, bool to_user)
+{
+    trp__box_part part;
+    for (uint64_t next = at; trp__box_next(&t->box, &t->pitch, &next, at + length, &part);) {
+        for (uint64_t i = 0; i < part.rows; i++) {
+            char *theirs = user + part.strided + i * t->pitch.row;
+            char *ours = packed + (part.packed - at) + i * part.bytes;
+            memcpy(to_user ? theirs : ours, to_user ? ours : theirs, part.bytes);
+        }
+    }
+}
+
+/* The end of a small read whose rows lie apart. */
+void trp__transfer_scatter(const trp__transfer *t, char *user, char *packed)
+{
+    copy_rows(t, user, packed, 0, trp__box_bytes(&t->box), true);
+}
+
+/* The beginning of a small write whose rows lie apart. */
+void trp__transfer_gather(const trp__transfer *t, char *user, char *packed)
+{
+    copy_rows(t, user, packed, 0, trp__box_bytes(&t->box), false);
+}
+
 static void copy_chunk(trp_device *device, uint32_t stream, const trp__transfer *t, uint64_t chunk)
 {
     uint64_t at = (chunk - t->first_chunk) * t->chunk_bytes;
     uint64_t length = t->bytes - at < t->chunk_bytes ? t->bytes - at : t->chunk_bytes;
     char *piece = device->staging + trp__piece_offset(stream, chunk);
-    if (stream == TRP__LANE_UPLOAD)
+    if (t->box.bytes)
+        copy_rows(t, t->user, piece, at, length, stream == TRP__LANE_DOWNLOAD);
+    else if (stream == TRP__LANE_UPLOAD)
         memcpy(piece, t->user + at, length);
     else
         memcpy(t->user + at, piece, length);
@@ -140,22 +162,30 @@ static trp_status start_copiers(trp_device *device, uint32_t stream)
     uint32_t wanted = cores >= 2 * TRP__COPY_THREADS ? TRP__COPY_THREADS
                       : cores >= 4                   ? (uint32_t)cores / 2
                                                      : 1;
+    int code = 0;
     pthread_mutex_lock(&copier->lock);
-    while (copier->count[stream] < wanted) {
+    while (code == 0 && copier->count[stream] < wanted) {
+        pthread_t *thread = &copier->thread[stream][copier->count[stream]];
         copier_argument *argument = malloc(sizeof *argument);
-        if (!argument)
-            break;
-        *argument = (copier_argument){.device = device, .stream = stream};
-        if (pthread_create(&copier->thread[stream][copier->count[stream]], NULL, copier_main,
-                           argument) != 0) {
-            free(argument);
+        if (!argument) {
+            code = ENOMEM;
             break;
         }
-        copier->count[stream]++;
+        *argument = (copier_argument){.device = device, .stream = stream};
+        code = trp__thread_start(thread, TRP__SIGNALS_BLOCKED, copier_main, argument);
+        if (code == 0)
+            copier->count[stream]++;
+        else
+            free(argument);
     }
     bool ok = copier->count[stream] > 0; /* fewer than wanted are only slower */
     pthread_mutex_unlock(&copier->lock);
-    return ok ? TRP_OK : trp__fail(TRP_E_SYSTEM, "no thread can be started for a large copy");
+    if (ok)
+        return TRP_OK;
+    trp_error error;
+    errno = code;
+    trp__error_set_errno(&error, "no thread can be started for a large copy");
+    return trp__error_raise(&error);
 }
 
 bool trp__streams_init(trp_device *device)
@@ -206,11 +236,14 @@ static void append_transfer(trp_device *device, uint32_t stream, uint32_t index)
     else
         device->slot[s->last].transfer.next = index;
     s->last = index;
-    set_payload(&device->control->record[index], TRP__OP_MEMORY_STREAM,
-                &(trp__memory_payload){.stream = stream,
-                                       .first_chunk = t->first_chunk,
-                                       .chunks = t->chunks,
-                                       .chunk_bytes = t->chunk_bytes});
+    trp__memory_payload *p =
+        trp__memory_payload_of(&device->control->record[index], TRP__OP_MEMORY_STREAM);
+    p->stream = stream;
+    p->first_chunk = t->first_chunk;
+    p->chunks = t->chunks;
+    p->chunk_bytes = t->chunk_bytes;
+    p->box = t->box;
+    p->pitch = t->buffer_pitch;
 }
 
 /* Whether a slot still holds the large read that was pending when its state was `state`; the read
@@ -340,36 +373,34 @@ void trp__transfers_restart(trp_device *device, uint32_t stream)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Requests. */
-
-typedef struct host_copy {
-    trp_device *device;
-    uint32_t lane; /* TRP__LANE_UPLOAD or _DOWNLOAD */
-    char *user;
-    uint64_t bytes;
-} host_copy;
-
 /* Queues the chunks behind those of earlier transfers and sends the request; one lock makes the two
  * orders the same. */
-static trp_status send_stream(const host_copy *copy, trp__slot *slot, trp_completion *completion)
+trp_status trp__stream_send(trp_device *device, trp__slot *slot, const trp__host_copy *copy,
+                            trp_completion *completion)
 {
-    trp_device *device = copy->device;
-    trp_actor *actor = device->actor[copy->lane];
+    trp__client_actor *actor = device->actor[copy->lane];
     trp__client_stream *s = &device->stream[copy->lane];
-    trp__transfer *t = &slot->transfer;
-    uint64_t chunk_bytes = copy->bytes <= SHORT_TRANSFER ? SHORT_CHUNK : TRP__PIECE_BYTES;
+    uint64_t bytes = copy->shape.bytes;
+    uint64_t chunk_bytes = bytes <= SHORT_TRANSFER ? SHORT_CHUNK : TRP__PIECE_BYTES;
     uint64_t place = 0;
-    trp_status status = start_copiers(device, copy->lane);
+    trp_status status = trp__completion_check(device, completion);
     if (status == TRP_OK)
-        status = trp__mailbox_reserve(actor, 1, 0, &place);
+        status = start_copiers(device, copy->lane);
+    if (status == TRP_OK)
+        status = trp__mailbox_reserve(actor, 1, slot->room, &place);
     if (status != TRP_OK)
         return status;
 
     pthread_mutex_lock(&s->lock);
-    *t = (trp__transfer){.user = copy->user,
-                         .bytes = copy->bytes,
-                         .chunks = (copy->bytes + chunk_bytes - 1) / chunk_bytes,
-                         .chunk_bytes = chunk_bytes};
+    slot->transfer = (trp__transfer){.user = copy->user,
+                                     .bytes = bytes,
+                                     .chunks = (bytes + chunk_bytes - 1) / chunk_bytes,
+                                     .chunk_bytes = chunk_bytes};
+    if (copy->shape.box.bytes) {
+        slot->transfer.box = copy->shape.box;
+        slot->transfer.buffer_pitch = copy->shape.pitch[0];
+        slot->transfer.pitch = copy->shape.pitch[1];
+    }
     append_transfer(device, copy->lane, slot->index);
     atomic_store_explicit(&slot->stream, (int)copy->lane, memory_order_relaxed);
     trp__sent sent = trp__slot_publish(actor, slot, place, completion);
@@ -377,203 +408,4 @@ static trp_status send_stream(const host_copy *copy, trp__slot *slot, trp_comple
     pthread_mutex_unlock(&s->lock);
     trp__slot_published(device, &sent);
     return TRP_OK;
-}
-
-/* Gives a slot a small piece; waits for one up to wait_ns. */
-static bool take_piece(trp_device *device, trp__slot *slot, int64_t wait_ns)
-{
-    trp__backoff backoff = trp__backoff_begin(wait_ns);
-    for (bool swept = false;; swept = true) {
-        int64_t nap = 0;
-        slot->piece = trp__index_pop(&device->free_pieces, device->piece_next, sizeof(uint32_t));
-        if (slot->piece != TRP__NO_PIECE)
-            return true;
-        if (swept && !trp__backoff_step(&backoff, &nap))
-            return false;
-        trp__sweep_device(device);
-        if (nap > 0)
-            trp__nap(nap);
-    }
-}
-
-/* As a pack's result(). What the request writes there travels on as a small read does. */
-trp_status trp__result_reserve(trp__pack *pack, void *target, uint32_t bytes, int64_t wait_ns)
-{
-    trp__slot *slot = pack->context;
-    trp_device *device = trp__device_by_tag(slot->item.device_tag);
-    if (bytes > TRP__SMALL_BYTES || slot->piece != TRP__NO_PIECE)
-        return trp__error_set(pack->error, TRP_E_INTERNAL, "a result of %u bytes", bytes);
-    if (!take_piece(device, slot, wait_ns))
-        return trp__error_set(pack->error, TRP_E_BUSY, "%d small copies and results are under way",
-                              TRP__SMALL_COUNT);
-    memset(device->staging + trp__small_offset(slot->piece), 0, bytes);
-    slot->read_target = target;
-    slot->read_bytes = bytes;
-    pack->record->piece = slot->piece + 1;
-    pack->record->piece_bytes = bytes;
-    return TRP_OK;
-}
-
-/* As a pack's input(). */
-trp_status trp__input_reserve(trp__pack *pack, uint32_t bytes, int64_t wait_ns, void **room)
-{
-    const trp__slot *slot = pack->context;
-    trp_device *device = trp__device_by_tag(slot->item.device_tag);
-    trp_status status = trp__result_reserve(pack, NULL, bytes, wait_ns);
-    if (status == TRP_OK)
-        *room = device->staging + trp__small_offset(slot->piece);
-    return status;
-}
-
-/* As a pack's exchange(). */
-trp_status trp__exchange_reserve(trp__pack *pack, void *target, uint32_t result_bytes,
-                                 uint32_t bytes, int64_t wait_ns, void **room)
-{
-    trp__slot *slot = pack->context;
-    trp_status status = trp__input_reserve(pack, bytes, wait_ns, room);
-    if (status == TRP_OK) {
-        slot->read_target = target;
-        slot->read_bytes = result_bytes;
-    }
-    return status;
-}
-
-static trp_status send_small(const host_copy *copy, trp__slot *slot, trp__record *record,
-                             trp_completion *completion)
-{
-    trp_device *device = copy->device;
-    bool upload = copy->lane == TRP__LANE_UPLOAD;
-    if (!take_piece(device, slot, 0))
-        return trp__fail(TRP_E_BUSY, "%d small copies and results are under way", TRP__SMALL_COUNT);
-    uint64_t offset = trp__small_offset(slot->piece);
-    if (upload && copy->bytes > 0) {
-        memcpy(device->staging + offset, copy->user, copy->bytes);
-    } else if (!upload) {
-        slot->read_target = copy->user;
-        slot->read_bytes = copy->bytes;
-    }
-    set_payload(record, upload ? TRP__OP_MEMORY_UPLOAD : TRP__OP_MEMORY_DOWNLOAD,
-                &(trp__memory_payload){.segment = 0, .host_offset = offset});
-    return trp__slot_send(device->actor[copy->lane], slot, 0, completion);
-}
-
-static trp_status send_direct(const host_copy *copy, trp__slot *slot, trp__record *record,
-                              uint64_t offset, trp_completion *completion)
-{
-    bool upload = copy->lane == TRP__LANE_UPLOAD;
-    set_payload(record, upload ? TRP__OP_MEMORY_UPLOAD : TRP__OP_MEMORY_DOWNLOAD,
-                &(trp__memory_payload){.segment = slot->segment, .host_offset = offset});
-    return trp__slot_send(copy->device->actor[copy->lane], slot, 0, completion);
-}
-
-static trp_status copy_host(const host_copy *copy, trp_buffer buffer, uint64_t offset,
-                            const char *user_name, trp_completion *completion)
-{
-    trp_device *device = copy->device;
-    trp_status status = trp__device_usable(device);
-    if (status != TRP_OK)
-        return status;
-    if (!copy->user && copy->bytes > 0)
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a pointer, got NULL", user_name);
-    trp__record *record;
-    trp__slot *slot = trp__slot_begin(device, 0, &record);
-    if (!slot)
-        return TRP_E_BUSY;
-    trp_error error = {0};
-    trp__pack pack = trp__pack_begin(device, slot, &error);
-    status = trp__pack_access(&pack, "buffer", buffer, offset, copy->bytes, 1,
-                              copy->lane == TRP__LANE_UPLOAD ? TRP__WRITE | TRP__COVER : TRP__READ);
-    if (status == TRP_OK) {
-        uint64_t segment_offset = 0;
-        if (trp__segment_find(device, copy->user, copy->bytes, &slot->segment, &segment_offset))
-            status = send_direct(copy, slot, record, segment_offset, completion);
-        else if (copy->bytes <= TRP__SMALL_BYTES)
-            status = send_small(copy, slot, record, completion);
-        else
-            status = send_stream(copy, slot, completion);
-    }
-    return trp__slot_conclude(device, slot, status, &error);
-}
-
-trp_status trp_write(trp_device *device, trp_buffer buffer, uint64_t offset, const void *source,
-                     uint64_t bytes, trp_completion *completion)
-{
-    /* The pointer is only read through when the lane is an upload. */
-    union {
-        const void *in;
-        char *out;
-    } user = {.in = source};
-    host_copy copy = {.device = device, .lane = TRP__LANE_UPLOAD, .user = user.out, .bytes = bytes};
-    return copy_host(&copy, buffer, offset, "source", completion);
-}
-
-trp_status trp_read(trp_device *device, trp_buffer buffer, uint64_t offset, void *target,
-                    uint64_t bytes, trp_completion *completion)
-{
-    host_copy copy = {.device = device, .lane = TRP__LANE_DOWNLOAD, .user = target, .bytes = bytes};
-    return copy_host(&copy, buffer, offset, "target", completion);
-}
-
-static trp_status pack_copy(trp__pack *pack, trp_buffer source, uint64_t source_offset,
-                            trp_buffer target, uint64_t target_offset, uint64_t bytes)
-{
-    trp_status status =
-        trp__pack_access(pack, "source", source, source_offset, bytes, 1, TRP__READ);
-    if (status == TRP_OK)
-        status = trp__pack_access(pack, "target", target, target_offset, bytes, 1,
-                                  TRP__WRITE | TRP__COVER);
-    if (status == TRP_OK && source.id == target.id && source_offset < target_offset + bytes &&
-        target_offset < source_offset + bytes)
-        status = trp__error_set(pack->error, TRP_E_ARGUMENT,
-                                "target_offset: the ranges at %llu and %llu of one buffer overlap "
-                                "in %llu bytes",
-                                (unsigned long long)source_offset,
-                                (unsigned long long)target_offset, (unsigned long long)bytes);
-    return status;
-}
-
-trp_status trp_copy(trp_device *device, trp_buffer source, uint64_t source_offset,
-                    trp_buffer target, uint64_t target_offset, uint64_t bytes,
-                    trp_completion *completion)
-{
-    trp_status status = trp__device_usable(device);
-    if (status != TRP_OK)
-        return status;
-    trp__record *record;
-    trp__slot *slot = trp__slot_begin(device, 0, &record);
-    if (!slot)
-        return TRP_E_BUSY;
-    trp_error error = {0};
-    trp__pack pack = trp__pack_begin(device, slot, &error);
-    set_payload(record, TRP__OP_MEMORY_COPY, &(trp__memory_payload){0});
-    status = pack_copy(&pack, source, source_offset, target, target_offset, bytes);
-    if (status == TRP_OK)
-        status = trp__slot_send(device->actor[TRP__LANE_LOCAL], slot, 0, completion);
-    return trp__slot_conclude(device, slot, status, &error);
-}
-
-trp_status trp_fill(trp_device *device, trp_buffer buffer, uint64_t offset, uint64_t bytes,
-                    uint32_t pattern, uint32_t width, trp_completion *completion)
-{
-    trp_status status = trp__device_usable(device);
-    if (status != TRP_OK)
-        return status;
-    if (width != 1 && width != 2 && width != 4)
-        return trp__fail(TRP_E_ARGUMENT, "width: expected 1, 2 or 4, got %u", width);
-    if (offset % width != 0 || bytes % width != 0)
-        return trp__fail(TRP_E_ARGUMENT, "%s: expected a multiple of width %u, got %llu",
-                         offset % width ? "offset" : "bytes", width,
-                         (unsigned long long)(offset % width ? offset : bytes));
-    trp__record *record;
-    trp__slot *slot = trp__slot_begin(device, 0, &record);
-    if (!slot)
-        return TRP_E_BUSY;
-    trp_error error = {0};
-    trp__pack pack = trp__pack_begin(device, slot, &error);
-    set_payload(record, TRP__OP_MEMORY_FILL,
-                &(trp__memory_payload){.pattern = pattern, .width = width});
-    status = trp__pack_access(&pack, "buffer", buffer, offset, bytes, 1, TRP__WRITE | TRP__COVER);
-    if (status == TRP_OK)
-        status = trp__slot_send(device->actor[TRP__LANE_LOCAL], slot, 0, completion);
-    return trp__slot_conclude(device, slot, status, &error);
 }

@@ -5,6 +5,7 @@
  * has not passed its ticket. So nobody has to count anything while requests run. What is read may
  * be changing, and in another process it may be anything: every number is bounded before it is
  * used, every loop ends. */
+#include "base/call.h"
 #include "client/stats.h"
 
 #include "base/error.h"
@@ -23,6 +24,7 @@ typedef struct counts {
     uint32_t queued[TRP__ACTORS], in_flight[TRP__ACTORS];
     uint64_t oldest[TRP__ACTORS]; /* ticket in flight, 0: none */
     uint32_t op[TRP__ACTORS];     /* of that one */
+    uint32_t slot[TRP__ACTORS];   /* and its place */
 } counts;
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -101,6 +103,20 @@ __attribute__((no_sanitize("thread"))) static bool read_record(const trp__contro
     return *ticket != 0 && *actor < TRP__ACTORS && record->ticket == *ticket;
 }
 
+/* The label of a request, if that is still the record's. */
+__attribute__((no_sanitize("thread"))) static void
+read_label(const trp__control *control, uint32_t slot, uint64_t ticket, char *out)
+{
+    const volatile trp__record *record = &control->record[slot % TRP__SLOTS];
+    uint8_t labelled = record->labelled;
+    for (int i = 0; i < TRP_LABEL_MAX; i++)
+        out[i] = labelled ? record->label[i] : '\0';
+    out[TRP_LABEL_MAX] = '\0';
+    if (record->ticket != ticket)
+        out[0] = '\0';
+    trp__text_clean(out);
+}
+
 static void count_pending(const trp__view *view, counts *n)
 {
     uint64_t start = 0, timeline[TRP__ACTORS], issued[TRP__ACTORS];
@@ -128,6 +144,7 @@ static void count_pending(const trp__view *view, counts *n)
         if (n->oldest[actor] == 0 || ticket < n->oldest[actor]) {
             n->oldest[actor] = ticket;
             n->op[actor] = op;
+            n->slot[actor] = i;
         }
     }
 }
@@ -144,6 +161,16 @@ static uint64_t raise_done(trp__view *view, uint32_t id, uint64_t tail, uint64_t
     return smaller(seen > now ? seen : now, tail);
 }
 
+static void read_latency(trp_latency *out, const trp__histogram *h)
+{
+    out->count = 0;
+    out->sum_ns = SEE(h->sum_ns);
+    for (uint32_t i = 0; i < TRP_LATENCY_BUCKETS; i++) {
+        out->bucket[i] = SEE(h->bucket[i]);
+        out->count += out->bucket[i];
+    }
+}
+
 static bool read_actor(const trp__stats_actor *s, trp_actor_stats *out, uint64_t *first)
 {
     uint32_t live = 0;
@@ -158,6 +185,10 @@ static bool read_actor(const trp__stats_actor *s, trp_actor_stats *out, uint64_t
         if (before % 2 == 0 && SEE(s->version) == before)
             break;
     }
+    if (live) {
+        read_latency(&out->waiting_time, &s->waiting);
+        read_latency(&out->running_time, &s->running);
+    }
     return live != 0;
 }
 
@@ -165,6 +196,7 @@ static void read_device(const trp__stats *s, const published *p, trp_device_stat
 {
     trp_device_info *info = &out->info;
     out->pid = s->pid;
+    fixed_text(out->program, sizeof out->program, s->program);
     out->number = s->number;
     *info = s->identity;
     fixed_text(info->name, sizeof info->name, s->identity.name);
@@ -217,8 +249,10 @@ void trp__view_read(trp__view *view, trp_device_stats *out)
         a->queued = n.queued[id];
         a->in_flight = n.in_flight[id];
         a->running_request = n.oldest[id];
-        if (a->in_flight)
-            trp__op_name(trp__actor_class_find(a->kind), n.op[id], a->running, sizeof a->running);
+        if (!a->in_flight)
+            continue;
+        trp__op_name(trp__actor_class_find(a->kind), n.op[id], a->running, sizeof a->running);
+        read_label(view->control, n.slot[id], n.oldest[id], a->running_label);
     }
 }
 
@@ -233,8 +267,9 @@ const char *trp__device_state_name(trp_device_state state)
 
 trp_status trp_device_get_stats(trp_device *device, trp_device_stats *out)
 {
-    trp_status status = trp__device_usable(device);
-    if (status == TRP_E_FORKED || status == TRP_E_ARGUMENT)
+    TRP__CALL(trp__call_refused());
+    trp_status status = trp__device_known(device);
+    if (status != TRP_OK)
         return status;
     if (!out)
         return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");

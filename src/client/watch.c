@@ -3,20 +3,32 @@
  *
  * The list of watches and the rings of callbacks are under device->watch_lock; the ring of a watch
  * with a queue is under the queue's lock, which may be taken inside the other. */
+#include "base/call.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "client/client.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { WATCHES_MAX = 64, NOTICES = 64 };
 
+/* What the program holds of a watch. */
 struct trp_watch {
+    trp__remnant remnant; /* first: freed as one */
+    trp_device *device;
+    struct trp__watch *live; /* NULL: ended; under the device's watch_lock */
+};
+
+typedef struct trp__watch {
     trp__queue_item item; /* first: in the queue while the ring is not empty */
     trp_device *device;
-    trp_watch *next;
+    trp_watch *handle;
+    struct trp__watch *next;
     trp_watch_options options;
     bool queued;
     bool calling;  /* its callback runs */
@@ -25,7 +37,7 @@ struct trp_watch {
     uint32_t first, count;
     uint64_t dropped; /* since the last in the ring */
     trp_notice ring[NOTICES];
-};
+} trp__watch;
 
 const char *trp_notice_name(trp_notice_kind kind)
 {
@@ -46,13 +58,13 @@ const char *trp_notice_name(trp_notice_kind kind)
 
 /* The ring. */
 
-static trp_notice *place(trp_watch *watch, uint32_t index)
+static trp_notice *place(trp__watch *watch, uint32_t index)
 {
     return &watch->ring[(watch->first + index) % NOTICES];
 }
 
 /* What is pushed out is counted in the notice that is delivered next after it. */
-static void ring_push(trp_watch *watch, const trp_notice *notice)
+static void ring_push(trp__watch *watch, const trp_notice *notice)
 {
     uint64_t dropped = notice->dropped;
     trp_notice *last = watch->count > 0 ? place(watch, watch->count - 1) : NULL;
@@ -69,7 +81,7 @@ static void ring_push(trp_watch *watch, const trp_notice *notice)
     last->dropped = dropped;
 }
 
-static trp_notice ring_pop(trp_watch *watch)
+static trp_notice ring_pop(trp__watch *watch)
 {
     trp_notice notice = *place(watch, 0);
     watch->first++;
@@ -83,7 +95,7 @@ static trp_notice ring_pop(trp_watch *watch)
  * more. The queue's lock is held. */
 bool trp__watch_take(trp__queue_item *item, trp_event *out)
 {
-    trp_watch *watch = (trp_watch *)item;
+    trp__watch *watch = (trp__watch *)item;
     trp_notice n = ring_pop(watch);
     *out = (trp_event){.user_data = watch->options.user_data,
                        .status = n.error.status,
@@ -97,7 +109,7 @@ bool trp__watch_take(trp__queue_item *item, trp_event *out)
     return watch->queued;
 }
 
-static void give(trp_watch *watch, const trp_notice *notice)
+static void give(trp__watch *watch, const trp_notice *notice)
 {
     trp_queue *queue = watch->options.queue;
     if (watch->options.events && !(watch->options.events & TRP_NOTICE_BIT(notice->kind)))
@@ -117,6 +129,48 @@ static void give(trp_watch *watch, const trp_notice *notice)
     pthread_mutex_unlock(&queue->lock);
 }
 
+/* Lines. */
+
+enum { LINES_OF_A_WORKER = 1000 };
+
+static bool is_watched(trp_device *device, trp_notice_kind kind)
+{
+    bool watched = false;
+    pthread_mutex_lock(&device->watch_lock);
+    for (const trp__watch *w = device->watches; w && !watched; w = w->next)
+        watched = !w->ended && (!w->options.events || (w->options.events & TRP_NOTICE_BIT(kind)));
+    pthread_mutex_unlock(&device->watch_lock);
+    return watched;
+}
+
+void trp__device_line(trp_device *device, trp_notice_kind kind, int level, const char *format, ...)
+{
+    char line[400];
+    const trp__log *log = &device->system->log;
+    if (!log->sink && (!trp__log_shows(level) || is_watched(device, kind)))
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    trp__log_line(log, level, "%s", line);
+}
+
+/* A worker that has lost its mind must not fill the log of the application. */
+void trp__worker_line(trp_device *device, trp__process *p, const trp__message *m)
+{
+    char line[400];
+    if (p->lines++ >= LINES_OF_A_WORKER)
+        return;
+    trp__text_import(line, m->library, sizeof line);
+    trp__text_clean(line);
+    trp__log_line(&device->system->log,
+                  m->about >= TRP__LOG_ERROR     ? TRP__LOG_ERROR
+                  : m->about == TRP__LOG_WARNING ? TRP__LOG_WARNING
+                                                 : TRP__LOG_INFO,
+                  "%s", line);
+}
+
 /* Makes a notice. Any thread. Callbacks are called later, by the supervisor. `error` may be NULL;
  * `dropped`: notices that were lost before they came here. */
 void trp__notice_post(trp_device *device, trp_notice_kind kind, uint32_t incarnation,
@@ -129,7 +183,7 @@ void trp__notice_post(trp_device *device, trp_notice_kind kind, uint32_t incarna
     pthread_mutex_lock(&device->watch_lock);
     device->notices += dropped;
     notice.sequence = ++device->notices;
-    for (trp_watch *watch = device->watches; watch; watch = watch->next)
+    for (trp__watch *watch = device->watches; watch; watch = watch->next)
         give(watch, &notice);
     pthread_mutex_unlock(&device->watch_lock);
     if (atomic_load(&device->notices_wait) && !pthread_equal(pthread_self(), device->supervisor)) {
@@ -148,7 +202,6 @@ void trp__notice(trp_device *device, trp_notice_kind kind, const trp_error *erro
 /* Passes a notice of a worker on. Nothing that it says is used unchecked. */
 void trp__notice_relay(trp_device *device, uint32_t incarnation, const trp__message *m)
 {
-    const trp__log *log = &device->system->log;
     trp_notice_kind kind = (trp_notice_kind)m->about;
     trp_error error;
     int64_t now = trp__now_ns();
@@ -160,28 +213,37 @@ void trp__notice_relay(trp_device *device, uint32_t incarnation, const trp__mess
     error.fault = TRP_FAULT_NONE;
     error.incarnation = incarnation;
     if (kind == TRP_NOTICE_ACTOR_RESTART)
-        trp__log_line(log, TRP__LOG_WARNING, "actor \"%s\" was restarted after %s", error.actor,
-                      error.message);
+        trp__device_line(device, kind, TRP__LOG_WARNING, "actor \"%s\" was restarted after %s",
+                         error.actor, error.message);
     else if (kind == TRP_NOTICE_ACTOR_FAILED)
-        trp__log_line(log, TRP__LOG_ERROR, "actor \"%s\" can't be restarted: %s", error.actor,
-                      error.message);
+        trp__device_line(device, kind, TRP__LOG_ERROR, "actor \"%s\" can't be restarted: %s",
+                         error.actor, error.message);
     else if (kind != TRP_NOTICE_LOW_MEMORY)
         return; /* workers tell of nothing else */
     trp__notice_post(device, kind, incarnation, time, m->id, &error);
 }
 
-static void unlink_watch(trp_device *device, trp_watch *watch)
+static void unlink_watch(trp_device *device, trp__watch *watch)
 {
-    trp_watch **link = &device->watches;
+    trp__watch **link = &device->watches;
     while (*link != watch)
         link = &(*link)->next;
     *link = watch->next;
     device->watch_count--;
 }
 
-static trp_watch *next_to_call(trp_device *device)
+/* watch_lock is held. */
+static void free_watch(trp_device *device, trp__watch *watch)
 {
-    trp_watch *watch = device->watches;
+    unlink_watch(device, watch);
+    watch->handle->live = NULL;
+    trp__system_retain(device->system, &watch->handle->remnant);
+    free(watch);
+}
+
+static trp__watch *next_to_call(trp_device *device)
+{
+    trp__watch *watch = device->watches;
     while (watch && (watch->options.queue || watch->ended || watch->count == 0))
         watch = watch->next;
     return watch;
@@ -190,7 +252,7 @@ static trp_watch *next_to_call(trp_device *device)
 /* Calls the callbacks that wait. Supervisor thread, no lock held. */
 void trp__notices_deliver(trp_device *device)
 {
-    trp_watch *watch;
+    trp__watch *watch;
     if (!atomic_exchange(&device->notices_wait, false))
         return;
     pthread_mutex_lock(&device->watch_lock);
@@ -201,10 +263,8 @@ void trp__notices_deliver(trp_device *device)
         watch->options.callback(watch->options.user_data, &notice);
         pthread_mutex_lock(&device->watch_lock);
         watch->calling = false;
-        if (watch->orphaned) {
-            unlink_watch(device, watch);
-            free(watch);
-        }
+        if (watch->orphaned)
+            free_watch(device, watch);
         pthread_cond_broadcast(&device->watch_idle);
     }
     pthread_mutex_unlock(&device->watch_lock);
@@ -215,20 +275,20 @@ void trp__notices_deliver(trp_device *device)
 static trp_status check_options(const trp_device *device, const trp_watch_options *options)
 {
     const uint32_t all = TRP_NOTICE_BIT(TRP_NOTICE_COUNT) - 2; /* there is no notice of kind 0 */
+    if (TRP__CHECK_ROOM(options) != TRP_OK)
+        return TRP_E_ARGUMENT;
     if (options->events & ~all)
         return trp__fail(TRP_E_ARGUMENT, "events: expected bits among %#x, got %#x", all,
                          options->events);
     if (!options->callback == !options->queue)
         return trp__fail(TRP_E_ARGUMENT, "callback, queue: expected one of them, got %s",
                          options->callback ? "both" : "none");
-    if (options->queue && options->queue->system != device->system)
-        return trp__fail(TRP_E_ARGUMENT, "queue: expected one of the device's system, got one of "
-                                         "another");
-    return TRP_OK;
+    return options->queue ? trp__queue_check(device, options->queue, "queue") : TRP_OK;
 }
 
 trp_status trp_device_watch(trp_device *device, const trp_watch_options *options, trp_watch **out)
 {
+    TRP__CALL(trp__call_refused());
     trp_status status = trp__device_usable(device);
     if (status != TRP_OK)
         return status;
@@ -238,9 +298,15 @@ trp_status trp_device_watch(trp_device *device, const trp_watch_options *options
     status = check_options(device, options);
     if (status != TRP_OK)
         return status;
-    trp_watch *watch = calloc(1, sizeof *watch);
-    if (!watch)
+    trp__watch *watch = calloc(1, sizeof *watch);
+    trp_watch *handle = calloc(1, sizeof *handle);
+    if (!watch || !handle) {
+        free(watch);
+        free(handle);
         return trp__fail(TRP_E_MEMORY, "no memory for a watch");
+    }
+    *handle = (trp_watch){.device = device, .live = watch};
+    watch->handle = handle;
     watch->item = (trp__queue_item){.device_tag = device->tag, .is_watch = true};
     watch->device = device;
     watch->options = *options;
@@ -256,14 +322,15 @@ trp_status trp_device_watch(trp_device *device, const trp_watch_options *options
     pthread_mutex_unlock(&device->watch_lock);
     if (full) {
         free(watch);
+        free(handle);
         return trp__fail(TRP_E_BUSY, "%d watches of this device exist", WATCHES_MAX);
     }
-    *out = watch;
+    *out = handle;
     return TRP_OK;
 }
 
 /* Takes a watch off its queue, and frees it. watch_lock is held. */
-static void end_watch(trp_device *device, trp_watch *watch)
+static void end_watch(trp_device *device, trp__watch *watch)
 {
     trp_queue *queue = watch->options.queue;
     if (queue) {
@@ -273,23 +340,25 @@ static void end_watch(trp_device *device, trp_watch *watch)
         atomic_fetch_sub(&queue->expected, 1);
         pthread_mutex_unlock(&queue->lock);
     }
-    unlink_watch(device, watch);
-    free(watch);
+    free_watch(device, watch);
 }
 
 void trp_watch_end(trp_watch *watch)
 {
-    if (!watch || *watch->device->alive == 0)
-        return; /* in a forked child it is not ours to end */
-    trp_device *device = watch->device;
+    TRP__CALL();
+    trp_device *device = watch ? watch->device : NULL;
+    if (!device || !device->alive || *device->alive == 0)
+        return; /* the device is closed; or in a forked child it is not ours to end */
     pthread_mutex_lock(&device->watch_lock);
-    watch->ended = true;
-    if (watch->calling && pthread_equal(pthread_self(), device->supervisor)) {
-        watch->orphaned = true;
+    if (watch->live)
+        watch->live->ended = true;
+    if (watch->live && watch->live->calling && pthread_equal(pthread_self(), device->supervisor)) {
+        watch->live->orphaned = true;
     } else {
-        while (watch->calling)
+        while (watch->live && watch->live->calling)
             pthread_cond_wait(&device->watch_idle, &device->watch_lock);
-        end_watch(device, watch);
+        if (watch->live)
+            end_watch(device, watch->live);
     }
     pthread_mutex_unlock(&device->watch_lock);
 }

@@ -16,6 +16,7 @@
     X(trp__cu_result, cuDeviceGetCount, (int *count))                                              \
     X(trp__cu_result, cuDeviceGet, (trp__cu_device * device, int ordinal))                         \
     X(trp__cu_result, cuDeviceGetName, (char *name, int size, trp__cu_device device))              \
+    X(trp__cu_result, cuDeviceGetUuid_v2, (trp__cu_uuid * uuid, trp__cu_device device))            \
     X(trp__cu_result, cuDeviceGetAttribute,                                                        \
       (int *value, trp__cu_attribute attribute, trp__cu_device device))                            \
     X(trp__cu_result, cuDeviceTotalMem_v2, (size_t * bytes, trp__cu_device device))                \
@@ -82,6 +83,7 @@
     X(trp__cu_result, cuEventDestroy_v2, (trp__cu_event event))                                    \
     X(trp__cu_result, cuMemcpyAsync,                                                               \
       (trp__cu_address to, trp__cu_address from, size_t bytes, trp__cu_stream stream))             \
+    X(trp__cu_result, cuMemcpy2DAsync_v2, (const trp__cu_memcpy_2d *copy, trp__cu_stream stream))  \
     X(trp__cu_result, cuMemcpyHtoD_v2, (trp__cu_address to, const void *from, size_t bytes))       \
     X(trp__cu_result, cuMemcpyDtoH_v2, (void *to, trp__cu_address from, size_t bytes))             \
     X(trp__cu_result, cuMemsetD8Async,                                                             \

@@ -82,6 +82,10 @@ typedef struct trp__cu_location {
     int id;
 } trp__cu_location;
 
+typedef struct trp__cu_uuid { /* CUuuid */
+    char bytes[16];
+} trp__cu_uuid;
+
 typedef struct trp__cu_allocation_prop {
     trp__cu_allocation_type type;
     trp__cu_handle_type requestedHandleTypes;
@@ -134,6 +138,28 @@ typedef struct trp__cu_launch_attribute {
         } cluster;
     } value;
 } trp__cu_launch_attribute;
+
+/* CUmemorytype: unified addressing, where the driver finds out itself what lies at an address. */
+typedef enum trp__cu_memory_type {
+    TRP__CU_MEMORYTYPE_UNIFIED = 4,
+} trp__cu_memory_type;
+
+/* CUDA_MEMCPY2D */
+typedef struct trp__cu_memcpy_2d {
+    size_t srcXInBytes, srcY;
+    trp__cu_memory_type srcMemoryType;
+    const void *srcHost;
+    trp__cu_address srcDevice;
+    void *srcArray;
+    size_t srcPitch;
+    size_t dstXInBytes, dstY;
+    trp__cu_memory_type dstMemoryType;
+    void *dstHost;
+    trp__cu_address dstDevice;
+    void *dstArray;
+    size_t dstPitch;
+    size_t WidthInBytes, Height;
+} trp__cu_memcpy_2d;
 
 /* CUlaunchConfig */
 typedef struct trp__cu_launch_config {

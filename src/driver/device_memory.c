@@ -1,9 +1,11 @@
 #include "driver/device_memory.h"
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "driver/cuda.h"
 
 #include <fcntl.h>
+#include <string.h>
 
 /* Oldest compute capability that Troupe supports: 8.0, Ampere. */
 enum { COMPUTE_MAJOR_MIN = 8 };
@@ -77,6 +79,18 @@ trp_status trp__cuda_device_describe(uint32_t ordinal, trp__cuda_device_info *ou
         status =
             attribute(cu, device, TRP__CU_ATTRIBUTE_MULTIPROCESSOR_COUNT, &out->processors, error);
     out->memory_total = bytes;
+    return status;
+}
+
+trp_status trp__cuda_device_uuid(uint32_t ordinal, uint8_t out[16], trp_error *error)
+{
+    const trp__cuda *cu;
+    trp__cu_device device;
+    trp__cu_uuid uuid = {{0}};
+    trp_status status = find_device(ordinal, &cu, &device, error);
+    if (status == TRP_OK)
+        status = check(cu->cuDeviceGetUuid_v2(&uuid, device), "cuDeviceGetUuid", error);
+    memcpy(out, uuid.bytes, sizeof uuid.bytes);
     return status;
 }
 
@@ -160,6 +174,11 @@ trp_status trp__cuda_memory_create(uint32_t ordinal, uint64_t bytes, uint64_t *h
     if (status != TRP_OK) {
         cu->cuMemRelease(memory);
         return status;
+    }
+    exported = trp__descriptor_apart(exported);
+    if (exported < 0) {
+        cu->cuMemRelease(memory);
+        return trp__error_set_errno(error, "a descriptor of device memory");
     }
     fcntl(exported, F_SETFD, FD_CLOEXEC);
     *handle = memory;

@@ -20,6 +20,9 @@ trp_status trp__cuda_device_count(uint32_t *count, trp_error *error);
 trp_status trp__cuda_device_describe(uint32_t ordinal, trp__cuda_device_info *out,
                                      trp_error *error);
 
+/* The number by which every process finds the GPU, or the part of one (MIG). */
+trp_status trp__cuda_device_uuid(uint32_t ordinal, uint8_t out[16], trp_error *error);
+
 /* TRP_E_UNSUPPORTED, naming what is missing, if Troupe can't work on the GPU: compute capability
  * below 8.0, or the driver lacks shared memory by descriptor or 64-bit stream memory operations. */
 trp_status trp__cuda_device_check(uint32_t ordinal, trp_error *error);

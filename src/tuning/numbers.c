@@ -116,11 +116,15 @@ static double clamp(uint8_t type, double value)
     return value > most ? most : value < least ? least : value;
 }
 
-/* One ordinary number, with no bit that is always the same. */
+/* One ordinary number, with no bit that is always the same. No integer is 0: where few elements are
+ * multiplied, one that is would hide what becomes of the others. */
 static double ordinary(const trp__proof_operand *o, uint64_t *state)
 {
     const double unit = (double)(trp__proof_random(state) >> 11) * 0x1p-53;
-    return o->low == o->high ? o->low : o->low + (o->high - o->low) * unit;
+    const double value = o->low == o->high ? o->low : o->low + (o->high - o->low) * unit;
+    if (!is_whole(o->type) || o->type == TRP_BOOL || o->low == o->high || rint(value) != 0)
+        return value;
+    return value < 0 ? -1 : 1;
 }
 
 static double number_of_pass(const trp__proof_operand *o, uint32_t pass, const double *specials,

@@ -13,8 +13,7 @@
 #include <time.h>
 
 enum {
-    GUARD = 4096, /* bytes between operands that no run may write */
-    GUARD_BYTE = 0x5c,
+    GUARD = 4096,    /* bytes between operands that no run may write */
     ALIGNMENT = 256, /* of operands, before their own */
     PERIOD = 65521,  /* inputs repeat after so many elements: a prime, so that no row is another */
     SPAN = 1 << 16,  /* bytes that are read at once */
@@ -27,8 +26,10 @@ enum {
 #define NAP_NS   50000
 #define OVERFLOW 0.98 /* of the largest number: who is beyond may round to infinity */
 
-/* A number that is left is none that both rounds could take for a result. */
-static const unsigned char poison[ROUNDS] = {0xcb, 0x35};
+/* The bytes of guards, outputs and workspace before each round. A plan must not depend on them: it
+ * would differ between the rounds, for the first is NaN in every type of float, which 0 times what
+ * was read keeps, and the other is a finite number. */
+static const unsigned char rubbish[ROUNDS] = {0xff, 0x35};
 
 /* One piece of the prover's memory. */
 typedef struct piece {
@@ -210,7 +211,7 @@ static bool open_bench(bench *b)
         if (operand_of(b, i)->role == TRP__PROOF_OUTPUT)
             b->reference[i] = (void *)(uintptr_t)(b->memory + b->piece[next++].begin);
     }
-    return called(b, cu->cuMemsetD8Async(b->memory, GUARD_BYTE, (size_t)bytes, b->stream),
+    return called(b, cu->cuMemsetD8Async(b->memory, rubbish[0], (size_t)bytes, b->stream),
                   "cuMemsetD8Async");
 }
 
@@ -427,7 +428,7 @@ static bool compare_target(bench *b, const target *t, uint32_t pass, int round)
             if (!agrees(o, t->scale, got, t->expected[run->first + i]))
                 return differs(b, t, run->first + i, pass, round, got);
         }
-        if (whole && !gaps_are_whole(b, t, run, poison[round]))
+        if (whole && !gaps_are_whole(b, t, run, rubbish[round]))
             return false;
     }
     return true;
@@ -435,37 +436,66 @@ static bool compare_target(bench *b, const target *t, uint32_t pass, int round)
 
 /* Guards. */
 
-static bool is_guard(bench *b, uint64_t begin, uint64_t end, bool *good)
+/* The guard before operand 0, for i = 0, or behind operand i - 1; the workspace counts as one. */
+static piece guard_of(const bench *b, uint32_t i)
 {
-    const size_t bytes = (size_t)(end - begin);
-    if (!called(b, b->proof->cu->cuMemcpyDtoH_v2(b->host, b->memory + begin, bytes),
+    if (i == 0)
+        return (piece){b->piece[0].begin - GUARD, b->piece[0].begin};
+    const uint64_t begin = b->piece[i - 1].end;
+    return (piece){begin, i < b->pieces ? b->piece[i].begin : begin + GUARD};
+}
+
+static uint32_t guards(const bench *b)
+{
+    return b->proof->operands + 2;
+}
+
+static bool set_bytes(bench *b, uint64_t begin, uint64_t end, unsigned char byte)
+{
+    return begin == end || called(b,
+                                  b->proof->cu->cuMemsetD8Async(b->memory + begin, byte,
+                                                                (size_t)(end - begin), b->stream),
+                                  "cuMemsetD8Async");
+}
+
+/* Guards and workspace hold what others have left there. */
+static bool spoil_surroundings(bench *b, unsigned char byte)
+{
+    const piece *workspace = &b->piece[b->proof->operands];
+    for (uint32_t i = 0; i < guards(b); i++) {
+        const piece g = guard_of(b, i);
+        if (!set_bytes(b, g.begin, g.end, byte))
+            return false;
+    }
+    return set_bytes(b, workspace->begin, workspace->end, byte);
+}
+
+static bool is_whole(bench *b, piece guard, unsigned char byte, bool *whole)
+{
+    const size_t bytes = (size_t)(guard.end - guard.begin);
+    if (!called(b, b->proof->cu->cuMemcpyDtoH_v2(b->host, b->memory + guard.begin, bytes),
                 "cuMemcpyDtoH"))
         return false;
-    *good = true;
-    for (size_t i = 0; i < bytes && *good; i++)
-        *good = b->host[i] == GUARD_BYTE;
+    *whole = true;
+    for (size_t i = 0; i < bytes && *whole; i++)
+        *whole = b->host[i] == byte;
     return true;
 }
 
-/* The guards before and behind what the plan gets: all operands and the workspace. */
-static bool guards_are_whole(bench *b)
+static bool guards_are_whole(bench *b, unsigned char byte)
 {
-    const uint32_t seen = b->proof->operands + 1;
-    for (uint32_t i = 0; i <= seen; i++) {
-        const uint64_t begin = i == 0 ? b->piece[0].begin - GUARD : b->piece[i - 1].end;
-        const uint64_t end = i == 0          ? b->piece[0].begin
-                             : i < b->pieces ? b->piece[i].begin
-                                             : begin + GUARD;
-        bool good;
-        if (!is_guard(b, begin, end, &good))
+    const uint32_t last = guards(b) - 1;
+    for (uint32_t i = 0; i <= last; i++) {
+        bool whole;
+        if (!is_whole(b, guard_of(b, i), byte, &whole))
             return false;
-        if (good)
+        if (whole)
             continue;
         b->verdict->result = TRP__PROOF_WRONG;
         snprintf(b->verdict->reason, sizeof b->verdict->reason, "it writes %s %s",
                  i == 0 ? "before" : "behind",
                  i == 0      ? operand_of(b, 0)->name
-                 : i == seen ? "its workspace"
+                 : i == last ? "its workspace"
                              : operand_of(b, i - 1)->name);
         return false;
     }
@@ -478,7 +508,7 @@ static bool run_reference(bench *b, uint32_t pass)
 {
     const trp__proof_place place = {b->reference, NULL, b->stream};
     trp_error error = {0};
-    if (!poison_outputs(b, b->reference, poison[0]))
+    if (!poison_outputs(b, b->reference, rubbish[1]))
         return false;
     if (b->proof->reference(b->proof->context, &place, b->sample, b->targets, &error) != TRP_OK) {
         b->verdict->error = error;
@@ -509,7 +539,9 @@ static bool run_pass(bench *b, uint32_t pass)
     if (!fill_inputs(b, pass) || !run_reference(b, pass))
         return false;
     for (int round = 0; round < ROUNDS; round++) {
-        if (!poison_outputs(b, b->at, poison[round]) || !run_plan(b) || !guards_are_whole(b))
+        const unsigned char byte = rubbish[round];
+        if (!spoil_surroundings(b, byte) || !poison_outputs(b, b->at, byte) || !run_plan(b) ||
+            !guards_are_whole(b, byte))
             return false;
         for (uint32_t i = 0; i < b->targets; i++) {
             if (!compare_target(b, &b->target[i], pass, round))

@@ -6,6 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+trp_status trp__pack_look(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
+                          uint64_t size)
+{
+    access->whole = access->offset == 0 && access->bytes == size;
+    return pack->look ? pack->look(pack, name, buffer, access) : TRP_OK;
+}
+
 /* `rest`: not so many bytes, but all to the end of the buffer. */
 static trp_status add_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
                              uint64_t bytes, bool rest, uint64_t alignment, uint32_t mode)
@@ -16,7 +23,7 @@ static trp_status add_access(trp__pack *pack, const char *name, trp_buffer buffe
                               name, TRP__ACCESS_MAX);
     trp__access *access = &record->access[record->access_count];
     uint64_t size = 0;
-    access->mode = (uint16_t)mode;
+    access->mode = (uint8_t)mode;
     trp_status status = pack->acquire(pack, name, buffer, access, &size);
     if (status != TRP_OK)
         return status;
@@ -36,7 +43,17 @@ static trp_status add_access(trp__pack *pack, const char *name, trp_buffer buffe
             "%s: the request needs bytes %llu to %llu + %llu, the buffer has %llu", name,
             (unsigned long long)offset, (unsigned long long)offset, (unsigned long long)bytes,
             (unsigned long long)size);
-    return TRP_OK;
+    return trp__pack_look(pack, name, buffer, access, size);
+}
+
+trp_status trp__scalar_check(trp_error *error, const char *name, const trp_scalar *scalar)
+{
+    if (scalar->given || (scalar->re == 0 && scalar->im == 0))
+        return TRP_OK;
+    return trp__error_set(error, TRP_E_ARGUMENT,
+                          "%s: expected what trp_real() or trp_complex() makes, or all zero, got "
+                          "%g + %gi that is not `given`",
+                          name, scalar->re, scalar->im);
 }
 
 trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
@@ -82,6 +99,8 @@ static const char *memory_op_name(uint32_t op)
         return "copy";
     case TRP__OP_MEMORY_FILL:
         return "fill";
+    case TRP__OP_MEMORY_DISCARD:
+        return "discard";
     default:
         return NULL;
     }
@@ -95,4 +114,12 @@ void trp__op_name(const trp__actor_class *actor_class, uint32_t op, char *out, s
         trp__copy_string(out, size, name);
     else
         snprintf(out, size, "0x%04x", op);
+}
+
+void trp__op_find_name(uint32_t op, char *out, size_t size)
+{
+    const trp__actor_class *const *c = trp__actor_classes;
+    while (*c && !trp__op_class_find(*c, op))
+        c++;
+    trp__op_name(*c, op, out, size);
 }

@@ -44,23 +44,27 @@ typedef struct trp__pack {
     trp_error *error;
     trp_backend backend;
     /* Looks a buffer up and holds it for what access->mode says, which the caller has set: fills
-     * slot, generation; sets *bytes to its size. Refuses stale handles; lost contents, if the mode
-     * has TRP__READ; sealed buffers, if it has TRP__WRITE. The mode must stay as it is until the
-     * record's owner has released the access. */
+     * slot, generation; sets *bytes to its size. Refuses stale handles, and sealed buffers if the
+     * mode has TRP__WRITE. The mode must stay as it is until the record's owner has released the
+     * access. */
     trp_status (*acquire)(struct trp__pack *pack, const char *name, trp_buffer buffer,
                           trp__access *access, uint64_t *bytes);
+    /* The second step, once the range of the access is known: refuses lost and poisoned contents if
+     * the mode has TRP__READ. Called by trp__pack_look(). NULL: nothing is known of contents. */
+    trp_status (*look)(struct trp__pack *pack, const char *name, trp_buffer buffer,
+                       const trp__access *access);
     /* Reserves room for `bytes` bytes of a result, zeroed, which go to `target` in the application
      * if the request succeeds, before its end is told. At most once a request. The actor finds the
-     * room as one more access, behind those of the record. Waits for some up to wait_ns, then
-     * TRP_E_BUSY. */
-    trp_status (*result)(struct trp__pack *pack, void *target, uint32_t bytes, int64_t wait_ns);
+     * room as one more access, behind those of the record. Waits for some as the request says, then
+     * TRP_E_BUSY. Who holds such room must not wait for more, nor submit() another request. */
+    trp_status (*result)(struct trp__pack *pack, void *target, uint32_t bytes);
     /* Reserves room for `bytes` bytes of input that the record has no room for, up to
      * TRP__SMALL_BYTES; instead of a result, and like it. */
-    trp_status (*input)(struct trp__pack *pack, uint32_t bytes, int64_t wait_ns, void **room);
+    trp_status (*input)(struct trp__pack *pack, uint32_t bytes, void **room);
     /* Both in one piece: of `bytes` bytes of input the first result_bytes are where the result is
      * to be written, which goes to `target`. */
     trp_status (*exchange)(struct trp__pack *pack, void *target, uint32_t result_bytes,
-                           uint32_t bytes, int64_t wait_ns, void **room);
+                           uint32_t bytes, void **room);
     /* Makes a module, of which the record's next access is that it writes it whole: compiled by the
      * worker, or filled by the caller. Its input is to be filled by the caller. */
     trp_status (*module_make)(struct trp__pack *pack, const trp__module_wish *wish, trp_module *out,
@@ -95,9 +99,18 @@ typedef struct trp__pack {
 trp_status trp__pack_access(trp__pack *pack, const char *name, trp_buffer buffer, uint64_t offset,
                             uint64_t bytes, uint64_t alignment, uint32_t mode);
 
-/* The same, from an offset to the end of the buffer. */
+/* What follows acquire() where an actor adds an access by itself: its range is set, and lies within
+ * the `size` bytes of the buffer. */
+trp_status trp__pack_look(trp__pack *pack, const char *name, trp_buffer buffer, trp__access *access,
+                          uint64_t size);
+
+/* The same as trp__pack_access(), from an offset to the end of the buffer. */
 trp_status trp__pack_access_rest(trp__pack *pack, const char *name, trp_buffer buffer,
                                  uint64_t offset, uint64_t alignment, uint32_t mode);
+
+/* Refuses a scalar that has a value but was not made by trp_real() or trp_complex(), and so would
+ * count as none. */
+trp_status trp__scalar_check(trp_error *error, const char *name, const trp_scalar *scalar);
 
 /* An operation that stands for several requests of another one, which are sent together and have
  * one completion. */
@@ -126,9 +139,10 @@ typedef struct trp__actor_class {
     const trp__op_class *ops;
     const struct trp_actor_impl *cuda; /* NULL: the backend lacks this actor */
     const struct trp_actor_impl *host;
-    /* Actors of that class are made with each of this one, as many as there are processors, up to
-     * TRP__COMPANIONS: for operations that take long and that nothing shall wait for but what needs
-     * their results. Each such operation goes to the one that has the least to do. */
+    /* Actors of that class are made with the first of this one on a device, as many as there are
+     * processors, up to TRP__COMPANIONS, and shared by all: for operations that take long and that
+     * nothing shall wait for but what needs their results. Each such operation goes to the one that
+     * has the least to do. One class for all that have companions. */
     const struct trp__actor_class *companion;
     bool modules;    /* needs the pool for modules */
     bool host_alone; /* on the host it has no companions and no modules */
@@ -141,6 +155,15 @@ typedef struct trp__actor_class {
 
 enum { TRP__COMPANIONS = 8 };
 
+/* What a sender needs of the application's side, inside a call of the program: the public functions
+ * trp_device_get_info(), trp_module_free(), trp_module_get_info() and trp_module_read() stand on
+ * these. */
+trp_status trp__device_info(trp_device *device, trp_device_info *out);
+trp_status trp__module_free(trp_device *device, trp_module module);
+trp_status trp__module_info(trp_device *device, trp_module module, trp_module_info *out);
+trp_status trp__module_read(trp_device *device, trp_module module, trp_module_part part, void *out,
+                            uint64_t size, uint64_t *bytes);
+
 /* All classes, NULL-terminated. */
 extern const trp__actor_class *const trp__actor_classes[];
 
@@ -152,5 +175,7 @@ const trp__op_class *trp__op_class_find(const trp__actor_class *actor_class, uin
 /* The name of an operation for people: "gemm", "upload"; "0x0101" if it has none here. actor_class
  * may be NULL. */
 void trp__op_name(const trp__actor_class *actor_class, uint32_t op, char *out, size_t size);
+/* The same of an operation of any class. */
+void trp__op_find_name(uint32_t op, char *out, size_t size);
 
 #endif

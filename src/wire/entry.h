@@ -4,6 +4,9 @@
 
 #include <stdbool.h>
 
+/* How a worker process ends whose application is gone, or has closed the connection. */
+enum { TRP__EXIT_ABANDONED = 71 };
+
 /* Runs a worker that talks over `socket`, which it closes at the end. Returns the exit status that
  * a process should have. With own_process, a death of the application ends the process at once. */
 int trp__worker_run(int socket, bool own_process);

@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 
 #define TRP__MAGIC UINT64_C(0x6570756f72742e31)
-#define TRP__ABI   UINT32_C(9) /* raise with every change of a struct in wire/ */
+#define TRP__ABI   UINT32_C(13) /* raise with every change of a struct in wire/ */
 
 enum {
     TRP__LINE = 64,
@@ -42,22 +42,37 @@ enum {
     TRP__STREAMS = 2,
 };
 
-/* Staging memory: small pieces, one a small copy, then a ring of large pieces for each stream. */
+/* Staging memory: small pieces, for copies, results and what requests bring along beside their
+ * records; then a ring of large pieces for each stream of large copies. Each request slot has a
+ * small piece of its own, and larger ones are shared, in one pool for copies and one for the
+ * requests of actors: so neither waits for the other. Small pieces are numbered through, the slots'
+ * own ones first. */
 enum {
+    TRP__OWN_BYTES = 1536,
     TRP__SMALL_BYTES = 64 << 10,
-    TRP__SMALL_COUNT = 256,
+    TRP__SMALL_COPIES = 64,    /* shared pieces for copies */
+    TRP__SMALL_REQUESTS = 128, /* and for the requests of actors */
+    TRP__SMALL_COUNT = TRP__SLOTS + TRP__SMALL_COPIES + TRP__SMALL_REQUESTS,
     TRP__PIECE_BYTES = 512 << 10,
     TRP__PIECES = 64,
 };
-#define TRP__STAGING_SMALL  UINT64_C(0)
-#define TRP__STAGING_PIECES ((uint64_t)TRP__SMALL_BYTES * TRP__SMALL_COUNT)
+#define TRP__STAGING_SHARED ((uint64_t)TRP__OWN_BYTES * TRP__SLOTS)
+#define TRP__STAGING_PIECES                                                                        \
+    (TRP__STAGING_SHARED + (uint64_t)TRP__SMALL_BYTES * (TRP__SMALL_COUNT - TRP__SLOTS))
 #define TRP__STAGING_BYTES                                                                         \
     (TRP__STAGING_PIECES + (uint64_t)TRP__STREAMS * TRP__PIECES * TRP__PIECE_BYTES)
 
-/* Where a small piece lies in the staging memory. */
+/* Where a small piece lies in the staging memory, and how much it holds. */
 static inline uint64_t trp__small_offset(uint32_t piece)
 {
-    return TRP__STAGING_SMALL + (uint64_t)piece * TRP__SMALL_BYTES;
+    return piece < TRP__SLOTS
+               ? (uint64_t)piece * TRP__OWN_BYTES
+               : TRP__STAGING_SHARED + (uint64_t)(piece - TRP__SLOTS) * TRP__SMALL_BYTES;
+}
+
+static inline uint32_t trp__small_bytes(uint32_t piece)
+{
+    return piece < TRP__SLOTS ? TRP__OWN_BYTES : TRP__SMALL_BYTES;
 }
 
 /* Where piece `chunk` of a stream lies in the staging memory. */
@@ -134,7 +149,8 @@ typedef struct trp__reply_error {
     int32_t status;
     int32_t code;
     char domain[16];
-    char message[224];
+    uint64_t cause; /* the request because of which this one did not run; 0: none */
+    char message[216];
 } trp__reply_error;
 
 _Static_assert(sizeof(trp__reply_error) == 256, "layout of an error reply");
@@ -147,8 +163,9 @@ typedef struct trp__timelines {
     trp__padded_u64 stream_done[TRP__STREAMS];
 } __attribute__((aligned(4096))) trp__timelines;
 
-/* While the device is traced. Of a request: when it was issued. Of an actor: that its timeline had
- * come to a ticket, and when the scheduler saw that. Times are of CLOCK_MONOTONIC, in ns. */
+/* While the device is traced, and of timed requests. Of a request: when it was issued. Of an actor:
+ * that its timeline had come to a ticket, and when the scheduler saw that. Times are of
+ * CLOCK_MONOTONIC, in ns. */
 typedef struct trp__stamp {
     _Atomic uint64_t ticket; /* written after the time */
     _Atomic int64_t ns;

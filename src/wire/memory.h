@@ -1,7 +1,10 @@
 /* Payload of the requests to a device's three memory actors, see wire/layout.h. access[0] is the
- * buffer; of a copy access[0] is the source and access[1] the target. */
+ * buffer; of a copy access[0] is the source and access[1] the target. A fill with a pattern of 8 or
+ * 16 bytes brings it along in staging memory, over and over (TRP__FILL_SEED bytes). */
 #ifndef TRP_WIRE_MEMORY_H
 #define TRP_WIRE_MEMORY_H
+
+#include "wire/box.h"
 
 #include <stdint.h>
 
@@ -10,7 +13,8 @@ enum {
     TRP__OP_MEMORY_DOWNLOAD = 0x0002, /* to host memory: segment, host_offset */
     TRP__OP_MEMORY_STREAM = 0x0003,   /* through staging pieces: stream, first_chunk, chunks */
     TRP__OP_MEMORY_COPY = 0x0004,
-    TRP__OP_MEMORY_FILL = 0x0005, /* pattern, width */
+    TRP__OP_MEMORY_FILL = 0x0005,    /* pattern, width */
+    TRP__OP_MEMORY_DISCARD = 0x0006, /* writes nothing, and counts as a fill */
 };
 
 typedef struct trp__memory_payload {
@@ -22,6 +26,11 @@ typedef struct trp__memory_payload {
     uint64_t chunk_bytes; /* at most TRP__PIECE_BYTES; the last one may be shorter */
     uint32_t pattern;
     uint32_t width;
+    trp__box box;    /* of a pitched copy, of which a stream has the packed bytes */
+    trp_pitch pitch; /* of access[0] */
+    trp_pitch other; /* of the host's side where the device reaches it, or of access[1] */
 } trp__memory_payload;
+
+enum { TRP__FILL_SEED = 1024 };
 
 #endif

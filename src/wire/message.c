@@ -36,8 +36,9 @@ trp_status trp__message_send(int socket, trp__message_type type, trp__message *m
         rights->cmsg_len = CMSG_LEN(sizeof(int) * count);
         memcpy(CMSG_DATA(rights), fds, sizeof(int) * count);
     }
-    /* A notice comes from the scheduler's thread, which waits for nobody. */
-    int flags = MSG_NOSIGNAL | (type == TRP__MSG_NOTICE ? MSG_DONTWAIT : 0);
+    /* They come from the scheduler's thread too, which waits for nobody. */
+    const bool passing = type == TRP__MSG_NOTICE || type == TRP__MSG_LOG;
+    int flags = MSG_NOSIGNAL | (passing ? MSG_DONTWAIT : 0);
     ssize_t sent;
     do
         sent = sendmsg(socket, &header, flags);
@@ -102,6 +103,9 @@ trp_status trp__message_receive(int socket, trp__message *message, int fds[TRP__
     message->error.domain[sizeof message->error.domain - 1] = '\0';
     message->error.actor[sizeof message->error.actor - 1] = '\0';
     message->error.message[sizeof message->error.message - 1] = '\0';
+    /* Fewer descriptors than there was room for have come, since this process may open no more. */
+    bool lacking =
+        (header.msg_flags & MSG_CTRUNC) && header.msg_controllen < sizeof ancillary.bytes;
     bool cut = header.msg_flags & (MSG_TRUNC | MSG_CTRUNC);
     bool whole = (size_t)got == sizeof *message && !cut;
     if (message->magic == TRP__MAGIC && message->abi == TRP__ABI && whole)
@@ -114,6 +118,10 @@ trp_status trp__message_receive(int socket, trp__message *message, int fds[TRP__
     }
     if (message->magic != TRP__MAGIC)
         return trp__error_set(error, TRP_E_VERSION, "the other process does not speak Troupe");
+    if (message->abi == TRP__ABI && lacking) {
+        errno = EMFILE;
+        return trp__error_set_errno(error, "descriptors of a message");
+    }
     if (message->abi == TRP__ABI)
         return trp__error_set(error, TRP_E_VERSION,
                               "the other process is Troupe %s (ABI %u) too, but its message has "

@@ -32,6 +32,7 @@ typedef enum trp__message_type {
     TRP__MSG_REFUSE, /* the worker can't work: error says why; it exits */
     TRP__MSG_NOTICE, /* about: trp_notice_kind, bytes: its time, id: how many before it were not
                       * sent, because the socket was full; error */
+    TRP__MSG_LOG,    /* a line for an operator: about: its level, library: its text. Any time. */
 } trp__message_type;
 
 /* `protection` numbers the changes of an arena's mapping: an odd one makes it read-only, an even
@@ -54,15 +55,16 @@ typedef struct trp__message {
 } trp__message;
 
 /* Sends one message with `count` descriptors (which stay open here). Waits for room, unless the
- * socket is non-blocking or the message is a notice; then TRP_E_SYSTEM with EAGAIN says that there
- * is none. */
+ * socket is non-blocking or the message is a notice or a line; then TRP_E_SYSTEM with EAGAIN says
+ * that there is none. */
 trp_status trp__message_send(int socket, trp__message_type type, trp__message *message,
                              const int *fds, uint32_t count, trp_error *error);
 
 /* Receives one message; descriptors are stored in fds (-1 where none came) and belong to the
  * caller. *closed is set when the other side is gone. Waits unless the socket is non-blocking; then
  * TRP_E_TIMEOUT says that nothing is there. A message of another ABI version gives TRP_E_VERSION
- * with both versions in the text. */
+ * with both versions in the text. One whose descriptors this process may not open (RLIMIT_NOFILE)
+ * gives TRP_E_SYSTEM, and is complete but for them. */
 trp_status trp__message_receive(int socket, trp__message *message, int fds[TRP__MESSAGE_FDS],
                                 bool *closed, trp_error *error);
 

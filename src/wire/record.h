@@ -9,6 +9,8 @@
 enum {
     TRP__ACCESS_MAX = 16,
     TRP__PAYLOAD_BYTES = 256,
+    TRP__TOLD_WORDS = 7,
+    TRP__TOLD_WINDOW = 64 * TRP__TOLD_WORDS, /* tickets */
 };
 
 enum {
@@ -23,9 +25,11 @@ typedef struct trp__access {
     uint32_t generation; /* that the slot must have */
     uint64_t offset;     /* bytes */
     uint64_t bytes;
-    uint16_t mode; /* TRP__READ and so on */
-    /* The ticket, 0 for none, of the last failed request that should have written the buffer and
-     * whose failure was told before this one was sent: this one reads what is there. */
+    uint8_t mode;  /* TRP__READ and so on */
+    uint8_t whole; /* the range is all of the buffer */
+    /* The ticket, 0 for none, of the last failed request that should have written all of the range
+     * and whose failure was told before this one was sent: this one reads what is there. See also
+     * `told` of the record. */
     uint16_t accepted_high;
     uint32_t accepted_low;
 } trp__access;
@@ -41,7 +45,7 @@ static inline void trp__set_accepted(trp__access *access, uint64_t ticket)
     access->accepted_low = (uint32_t)ticket;
 }
 
-/* 832 bytes: a first line that the scheduler needs, the actor's own payload, and the accesses,
+/* 960 bytes: a first line that the scheduler needs, the actor's own payload, and the accesses,
  * which both sides understand without knowing the operation. */
 typedef struct trp__record {
     uint64_t ticket; /* place in the total order of the device; written last */
@@ -56,10 +60,13 @@ typedef struct trp__record {
      * shall be refused, with TRP_E_LOST or TRP_E_DEPENDENCY, because of request `cause`. */
     _Atomic uint32_t refuse; /* TRP_OK: it is not */
     /* It has a deadline: how long it has run must be seen, so it shares no timeline write. */
-    uint16_t timed;
+    uint8_t timed : 1;
+    uint8_t sampled : 1; /* when it is issued and ends shall be noted */
+    uint8_t labelled;    /* `label` is its own */
     /* Its outputs may be half-written unless it succeeds: a worker died while it was in flight, or
      * they were so before and it writes all of them. */
-    _Atomic uint16_t begun;
+    _Atomic uint8_t begun;
+    uint8_t reserved;
     uint64_t cause;
     _Atomic uint64_t cancelled; /* the record's ticket: it shall not be issued any more */
     uint32_t code;              /* of a custom request */
@@ -70,10 +77,16 @@ typedef struct trp__record {
     uint32_t piece_bytes;
     unsigned char payload[TRP__PAYLOAD_BYTES];
     trp__access access[TRP__ACCESS_MAX];
+    char label[TRP_LABEL_MAX + 1]; /* for people; untouched without */
+    /* More failed requests whose failure was told before: they should have written parts of what
+     * this one reads. Bit i of the words together: that with ticket told_last - i. 0: none; then
+     * the words are not looked at. */
+    uint64_t told_last;
+    uint64_t told[TRP__TOLD_WORDS];
 } __attribute__((aligned(64))) trp__record;
 
 _Static_assert(sizeof(trp__access) == 32, "layout of an access");
-_Static_assert(sizeof(trp__record) == 832, "layout of a record");
+_Static_assert(sizeof(trp__record) == 960, "layout of a record");
 
 _Static_assert((int)TRP__READ == (int)TRP_ACCESS_READ && (int)TRP__WRITE == (int)TRP_ACCESS_WRITE &&
                    (TRP__READ | TRP__WRITE) == (int)TRP_ACCESS_READ_WRITE &&
@@ -82,6 +95,27 @@ _Static_assert((int)TRP__READ == (int)TRP_ACCESS_READ && (int)TRP__WRITE == (int
 _Static_assert(TRP_CUSTOM_PAYLOAD_MAX <= TRP__PAYLOAD_BYTES &&
                    TRP_CUSTOM_ACCESSES_MAX == TRP__ACCESS_MAX,
                "a custom request fits into a record");
+
+/* Notes one of those; false if it is too old. told_last is set, and the words were zero. */
+static inline bool trp__name_told(trp__record *record, uint64_t failed)
+{
+    uint64_t age = record->told_last - failed;
+    if (failed > record->told_last || age >= TRP__TOLD_WINDOW)
+        return false;
+    record->told[age / 64] |= UINT64_C(1) << age % 64;
+    return true;
+}
+
+/* Whether the sender of a request knew of a failure when it sent the request, which reads what the
+ * failed one should have written. */
+static inline bool trp__was_told(const trp__record *record, const trp__access *access,
+                                 uint64_t failed)
+{
+    uint64_t age = record->told_last - failed;
+    return failed <= trp__accepted(access) ||
+           (failed <= record->told_last && age < TRP__TOLD_WINDOW &&
+            (record->told[age / 64] >> age % 64 & 1));
+}
 
 #define TRP__WHOLE_WORKER UINT64_MAX /* as a cause: no request, but a fault of the worker */
 

@@ -9,6 +9,8 @@
 
 #include "wire/layout.h"
 
+#include <troupe/observe.h>
+
 #define TRP__STATS_MAGIC UINT64_C(0x6174732d70757274)
 #define TRP__STATS_FILE  "troupe-stats"
 
@@ -16,6 +18,12 @@
 typedef struct trp__shared_name {
     _Atomic uint64_t word[4];
 } trp__shared_name;
+
+/* How long requests took, see client/latency.h. Any thread of the application adds. */
+typedef struct trp__histogram {
+    _Atomic uint64_t sum_ns;
+    _Atomic uint64_t bucket[TRP_LATENCY_BUCKETS];
+} trp__histogram;
 
 typedef struct trp__stats_actor {
     /* The tail of the mailbox itself: requests sent to this number since the device was opened. */
@@ -28,6 +36,10 @@ typedef struct trp__stats_actor {
     _Atomic uint64_t first;  /* the tail when the actor was made */
     _Atomic uint64_t failed; /* requests of this actor that ended with an error */
     trp__shared_name kind, name;
+
+    /* Beside the version: they only grow while the actor lives. */
+    _Alignas(64) trp__histogram waiting;
+    trp__histogram running;
 } trp__stats_actor;
 
 /* A memory file of the application: which descriptor, and which inode that one must be. */
@@ -43,6 +55,7 @@ typedef struct trp__stats {
     trp_device_info
         identity; /* what trp_device_get_info() says of the device before it is opened */
     int64_t pid;
+    char program[32];
     uint32_t number; /* among the open devices of the process */
     uint32_t isolation;
     uint64_t memory_limit;

@@ -50,6 +50,10 @@ typedef struct trp__backend {
     /* Any mix of device memory and registered host memory. */
     trp_status (*stream_copy)(trp__stream *stream, void *to, const void *from, uint64_t bytes,
                               trp_error *error);
+    /* `rows` rows of `bytes` bytes, `to_pitch` and `from_pitch` bytes apart, at least `bytes`. */
+    trp_status (*stream_copy_rows)(trp__stream *stream, void *to, uint64_t to_pitch,
+                                   const void *from, uint64_t from_pitch, uint64_t bytes,
+                                   uint64_t rows, trp_error *error);
     /* `count` elements of `width` (1, 2, 4) bytes. */
     trp_status (*stream_fill)(trp__stream *stream, void *to, uint32_t pattern, uint32_t width,
                               uint64_t count, trp_error *error);

@@ -7,12 +7,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fault_point.h"
+#include "base/poll.h"
 #include "wire/message.h"
 #include "worker/worker.h"
 
 #include <troupe/watch.h>
 
-#include <poll.h>
 #include <unistd.h>
 
 #define STREAM_CHECK_MS 1 /* between looks at a stream that is to come to its end */
@@ -186,7 +186,7 @@ void trp__side_wait(trp__worker *w)
         if (polled[1].revents && read(w->side_fd, &value, sizeof value) < 0)
             polled[1].revents = 0;
         bool waiting = restart_some(w);
-        if (poll(polled, 2, waiting ? STREAM_CHECK_MS : -1) < 0)
+        if (trp__poll(polled, 2, waiting ? STREAM_CHECK_MS * TRP__MS : -1) < 0)
             polled[0].revents = polled[1].revents = 0; /* interrupted */
     } while (!polled[0].revents);
 }

@@ -104,9 +104,11 @@ bool trp__nvtx_wanted(void)
 
 void trp__nvtx_push(const trp__instance *instance, const trp__record *record)
 {
-    char op[24], text[96];
+    char op[24], text[176];
     trp__op_name(instance->class, record->op, op, sizeof op);
-    snprintf(text, sizeof text, "%s %s #%" PRIu64, instance->name, op, record->ticket);
+    int n = snprintf(text, sizeof text, "%s %s #%" PRIu64, instance->name, op, record->ticket);
+    if (record->labelled)
+        snprintf(text + n, sizeof text - (size_t)n, " \"%.*s\"", TRP_LABEL_MAX, record->label);
     const trp__nvtx_event_attributes event = {
         .version = TRP__NVTX_VERSION,
         .size = sizeof event,

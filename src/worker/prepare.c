@@ -67,7 +67,7 @@ static trp__readiness resolve_piece(const trp__scheduler *s, trp__job *job, trp_
     void *address = NULL;
     if (record->piece == 0)
         return TRP__GO;
-    if (record->piece > TRP__SMALL_COUNT || bytes > TRP__SMALL_BYTES ||
+    if (record->piece > TRP__SMALL_COUNT || bytes > trp__small_bytes(record->piece - 1) ||
         count >= sizeof job->api.access / sizeof *job->api.access) {
         trp__error_set(error, TRP_E_INTERNAL,
                        "a result of %u bytes in piece %u of the staging memory, beside %u accesses",
@@ -80,10 +80,11 @@ static trp__readiness resolve_piece(const trp__scheduler *s, trp__job *job, trp_
         return status == TRP__AGAIN ? TRP__HOLD : TRP__REFUSE;
     if (s->backend->host_address)
         address = s->backend->host_address(s->worker->accel, address);
-    job->api.access[count] = (trp_job_access){.address = address,
-                                              .guard = (char *)address + TRP__SMALL_BYTES,
-                                              .bytes = bytes,
-                                              .mode = TRP_ACCESS_COVER};
+    job->api.access[count] =
+        (trp_job_access){.address = address,
+                         .guard = (char *)address + trp__small_bytes(record->piece - 1),
+                         .bytes = bytes,
+                         .mode = TRP_ACCESS_COVER};
     job->api.access_count++;
     return TRP__GO;
 }

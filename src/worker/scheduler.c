@@ -54,46 +54,14 @@ trp__scheduler *trp__scheduler_create(trp__worker *worker)
 
 void trp__scheduler_destroy(trp__scheduler *s)
 {
+    if (s) {
+        trp__usages_free(s);
+        trp__poisons_free(&s->poisons);
+    }
     trp__zeroed_free(s, sizeof *s);
 }
 
 /* Taking. */
-
-static void depend(trp__scheduler *s, trp__pending *p, uint32_t self, uint32_t actor,
-                   uint64_t ticket)
-{
-    if (actor == self || ticket == 0 || trp__timeline(s, actor) >= ticket)
-        return; /* the stream's own order, or done */
-    if (!(p->waits_for & trp__bit(actor)) || p->ticket[actor] < ticket)
-        p->ticket[actor] = ticket;
-    p->waits_for |= trp__bit(actor);
-}
-
-static void note_access(trp__scheduler *s, trp__pending *p, const trp__record *record,
-                        const trp__access *access)
-{
-    if (access->slot >= TRP__BUFFERS)
-        return; /* refused when it is issued */
-    trp__usage *u = &s->usage[access->slot];
-    uint32_t self = record->actor;
-    depend(s, p, self, u->writer, u->writer_ticket);
-    if (u->writer == self && u->writer_ticket > p->follows)
-        p->follows = u->writer_ticket;
-    if (!(access->mode & TRP__WRITE)) {
-        u->readers |= trp__bit(self);
-        u->reader_ticket[self] = record->ticket;
-        return;
-    }
-    if ((u->readers & trp__bit(self)) && u->reader_ticket[self] > p->overwrites)
-        p->overwrites = u->reader_ticket[self];
-    for (uint64_t readers = u->readers; readers; readers &= readers - 1) {
-        uint32_t reader = (uint32_t)__builtin_ctzll(readers);
-        depend(s, p, self, reader, u->reader_ticket[reader]);
-    }
-    u->readers = 0;
-    u->writer = self;
-    u->writer_ticket = record->ticket;
-}
 
 /* Memory that was freed and used again is ordered by the application, which saw the first request's
  * end before it sent the second. ThreadSanitizer does not see through the other process. */
@@ -121,7 +89,7 @@ static void take(trp__scheduler *s, uint32_t slot)
     p->overwrites = 0;
     p->follows = 0;
     for (uint32_t i = 0; i < count && i < TRP__ACCESS_MAX; i++)
-        note_access(s, p, record, &record->access[i]);
+        trp__usage_note(s, p, record, &record->access[i]);
 
     trp__lane *l = &s->lane[actor];
     if (l->tail == TRP__NO_SLOT)
@@ -230,6 +198,7 @@ static void reply_error(trp__scheduler *s, uint32_t slot, const trp_error *error
     trp__reply_error *reply = &s->reply->error[slot];
     reply->status = error->status;
     reply->code = error->code;
+    reply->cause = error->cause_request;
     trp__copy_string(reply->domain, sizeof reply->domain, error->domain);
     trp__copy_string(reply->message, sizeof reply->message, error->message);
     atomic_store_explicit(&reply->ticket, s->control->record[slot].ticket, memory_order_release);
@@ -331,7 +300,7 @@ static trp_status issue_head(trp__scheduler *s, uint32_t actor, trp_error *error
         note_failure(s, l, error);
         TRP__FAULT_POINT(ISSUE_ERROR_REPLIED);
     } else if (s->poisons.count > 0) {
-        trp__poisons_heal(&s->poisons, record, s->control);
+        trp__poisons_heal(&s->poisons, record);
     }
 
     trp__leave_lane(s, actor, ticket, 1);
@@ -504,8 +473,7 @@ static trp_status idle_step(trp__scheduler *s, idleness *idle, trp_error *error)
     /* Requests of the last worker are taken one by one; nobody announces when the next may be. */
     const bool soon = s->polling || s->resumed < s->control->resume_count;
     const bool traced = trp__tracing(s) && in_flight;
-    if (trp__tracing(s))
-        trp__tracer_look(&s->tracer); /* what ended since the last turn, before a long sleep */
+    trp__tracer_look(&s->tracer); /* what ended since the last turn, before a long sleep */
     const int64_t waited = now - idle->since;
     sleep_idle(s, traced      ? SHORT_NAP_NS
                   : soon      ? between(waited / SOON_SHARE, SHORT_NAP_NS, NAP_NS)
@@ -523,8 +491,7 @@ trp_status trp__scheduler_run(trp__scheduler *s, trp_error *error)
     while (!atomic_load_explicit(&s->worker->stop, memory_order_acquire)) {
         uint64_t turn = atomic_load_explicit(&s->worker->turns, memory_order_relaxed);
         atomic_store_explicit(&s->worker->turns, turn + 1, memory_order_release);
-        if (trp__tracing(s))
-            trp__tracer_look(&s->tracer);
+        trp__tracer_look(&s->tracer);
         uint32_t moved = take_some(s);
         trp_status status = s->queued ? issue_some(s, &moved, error) : TRP_OK;
         if (status == TRP_OK && s->to_signal && must_stay_alone(s))

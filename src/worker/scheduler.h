@@ -6,6 +6,7 @@
 #include "base/fault_point.h"
 #include "worker/poison.h"
 #include "worker/tracer.h"
+#include "worker/usage.h"
 #include "worker/window.h"
 #include "worker/worker.h"
 
@@ -22,14 +23,6 @@ typedef struct trp__pending {
     uint64_t waits_for;  /* bit a: ticket[a] of actor a */
     uint64_t ticket[TRP__ACTORS];
 } trp__pending;
-
-/* Who used a buffer last. Tickets of the past may name requests that are done long ago. */
-typedef struct trp__usage {
-    uint64_t writer_ticket;
-    uint32_t writer;
-    uint64_t readers; /* bit a: actor a has read it since, last with reader_ticket[a] */
-    uint64_t reader_ticket[TRP__ACTORS];
-} trp__usage;
 
 typedef struct trp__lane {
     uint32_t head, tail; /* taken, not issued */
@@ -64,6 +57,7 @@ struct trp__scheduler {
     trp__lane lane[TRP__ACTORS];
     trp__pending pending[TRP__SLOTS];
     trp__usage usage[TRP__BUFFERS];
+    uint32_t parted; /* buffers from here on never had parts */
     trp__poisons poisons;
     trp__job joined[TRP_ACTOR_JOINED_MAX];
 };
@@ -130,7 +124,7 @@ static inline trp_status trp__begin(trp__scheduler *s, uint32_t actor, uint32_t 
                                     trp_error *error)
 {
     const trp__record *record = &s->control->record[slot];
-    if (trp__tracing(s))
+    if (trp__tracing(s) || record->sampled)
         trp__tracer_issue(&s->tracer, actor, slot, record->ticket);
     TRP__FAULT_POINT(ISSUE_UNMARKED);
     atomic_store(&s->reply->issued[actor].value, record->ticket);

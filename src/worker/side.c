@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/service_thread.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -39,6 +41,7 @@ static void spin(const trp__side *side)
 static void *side_main(void *argument)
 {
     trp__side *side = argument;
+    trp__is_service_thread = true;
     prctl(PR_SET_NAME, "trp-side");
     if (side->enter)
         side->enter(side->enter_argument);
@@ -85,7 +88,7 @@ trp_status trp__side_start(trp__side **out, void (*enter)(void *argument), void 
     pthread_mutex_init(&side->lock, &spinning);
     pthread_mutexattr_destroy(&spinning);
     pthread_cond_init(&side->changed, NULL);
-    int code = pthread_create(&side->thread, NULL, side_main, side);
+    int code = trp__thread_start(&side->thread, TRP__SIGNALS_BLOCKED, side_main, side);
     if (code != 0) {
         free(side);
         errno = code;

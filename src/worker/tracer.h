@@ -1,5 +1,6 @@
-/* What the scheduler notes for a trace, in the reply block: when a request was issued, and how far
- * timelines had come when it looked. Only stores into memory that nobody else writes. */
+/* What the scheduler notes for a trace, and of timed requests, in the reply block: when a request
+ * was issued, and how far timelines had come when it looked. Only stores into memory that nobody
+ * else writes. */
 #ifndef TRP_WORKER_TRACER_H
 #define TRP_WORKER_TRACER_H
 

@@ -6,13 +6,18 @@
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "base/futex.h"
+#include "base/log.h"
+#include "base/service_thread.h"
 #include "base/shm.h"
+#include "base/thread.h"
 #include "wire/actor_class.h"
 #include "wire/entry.h"
 #include "wire/message.h"
+#include "worker/guard.h"
 
 #include <troupe/version.h>
 
+#include <errno.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -126,7 +131,8 @@ static void add_arena(trp__worker *w, const trp__message *m, int fd)
         atomic_store(&arena->protection, m->protection);
     bool read_only = atomic_load(&arena->protection) % 2 != 0;
     trp_status status =
-        TRP__FAULT_POINT_FAILS(ARENA_MAPPING)
+        m->error.status != TRP_OK ? (error = m->error).status
+        : TRP__FAULT_POINT_FAILS(ARENA_MAPPING)
             ? trp__error_set(&error, TRP_E_MEMORY, "a test lets the mapping fail")
             : w->backend->arena_map(w->accel, fd, m->bytes, read_only, &arena->base, &error);
     TRP__FAULT_POINT(ARENA_MAPPED);
@@ -223,8 +229,14 @@ static void add_host(trp__worker *w, const trp__message *m, int fd)
 {
     trp__host_segment *host = &w->host[m->id];
     TRP__FAULT_POINT(HOST_MAPPING);
-    if (atomic_load(&host->state) == TRP__ABSENT)
+    if (atomic_load(&host->state) != TRP__ABSENT) {
+        /* only answered */
+    } else if (m->error.status == TRP_OK) {
         map_host(w, m->id, m->bytes, m->protection == 1, fd, &host->error);
+    } else {
+        host->error = m->error;
+        atomic_store_explicit(&host->state, TRP__FAILED, memory_order_release);
+    }
     TRP__FAULT_POINT(HOST_UNANSWERED);
     answer(w, TRP__MSG_ANSWER, m, &host->error);
     TRP__FAULT_POINT(HOST_ANSWERED);
@@ -429,13 +441,18 @@ static void side_loop(trp__worker *w)
         int fds[TRP__MESSAGE_FDS];
         bool closed = false;
         trp__side_wait(w);
-        trp_status status = trp__message_receive(w->socket, &m, fds, &closed, NULL);
+        trp_error error;
+        trp_status status = trp__message_receive(w->socket, &m, fds, &closed, &error);
         if (closed && w->own_process && !atomic_load(&w->stop))
-            _exit(EXIT_CLEAN); /* nobody is left to work for */
+            _exit(TRP__EXIT_ABANDONED); /* nobody is left to work for */
         if (closed || (status == TRP_OK && m.type == TRP__MSG_STOP))
             return;
         if (status == TRP_OK)
             dispatch(w, &m, fds[0]);
+        if (status == TRP_E_SYSTEM) { /* its descriptor did not come, so it can't be obeyed */
+            m.error = error;
+            dispatch(w, &m, -1);
+        }
         close_fds(fds);
     }
 }
@@ -463,6 +480,7 @@ typedef struct scheduler_start {
 static void *scheduler_main(void *argument)
 {
     scheduler_start *start = argument;
+    trp__is_service_thread = true;
     trp__worker *w = start->worker;
     trp_error error = {0};
     trp_status status = start->status = w->backend->attach(w->accel, &start->error);
@@ -483,9 +501,11 @@ static trp_status start_scheduler(trp__worker *w, pthread_t *thread, trp_error *
 {
     scheduler_start start = {.worker = w};
     sem_init(&start.attached, 0, 0);
-    if (pthread_create(thread, NULL, scheduler_main, &start) != 0) {
+    int code = trp__thread_start(thread, TRP__SIGNALS_BLOCKED, scheduler_main, &start);
+    if (code != 0) {
         sem_destroy(&start.attached);
-        return trp__error_set(error, TRP_E_SYSTEM, "the worker can't start a thread");
+        errno = code;
+        return trp__error_set_errno(error, "the worker can't start a thread");
     }
     while (sem_wait(&start.attached) != 0) {
     }
@@ -572,12 +592,22 @@ static void tear_down(trp__worker *w)
 }
 
 /* Ctrl-C in a terminal reaches every process of the group; what it means is the application's
- * decision, and the worker ends with the application in any case. */
+ * decision, and the worker ends with the application in any case. A file past a limit of size is an
+ * error where it is written. */
 static void ignore_terminal_signals(void)
 {
-    const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP};
+    const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP, SIGXFSZ};
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         signal(ignored[i], SIG_IGN);
+}
+
+/* What the worker's code has to say to an operator is the application's to show. */
+static void send_line(void *user_data, int level, const char *line)
+{
+    const trp__worker *w = user_data;
+    trp__message m = {.about = (uint32_t)level};
+    trp__copy_string(m.library, sizeof m.library, line);
+    trp__message_send(w->socket, TRP__MSG_LOG, &m, NULL, 0, NULL); /* no room: it is lost */
 }
 
 int trp__worker_run(int socket, bool own_process)
@@ -596,15 +626,22 @@ int trp__worker_run(int socket, bool own_process)
     }
     w->socket = socket;
     w->own_process = own_process;
+    trp__log_divert(send_line, w);
     if (own_process)
         ignore_terminal_signals();
 
     TRP__FAULT_POINT(WORKER_START);
+    trp_status guarded = own_process ? trp__guard_start(socket, &error) : TRP_OK;
+    trp_error unguarded = error;
     trp_status status = trp__message_receive(socket, &hello, fds, &closed, &error);
     TRP__FAULT_POINT(WORKER_HELLO);
     if (status == TRP_OK && hello.type != TRP__MSG_HELLO)
         status =
             trp__error_set(&error, TRP_E_INTERNAL, "expected a hello, got message %u", hello.type);
+    if (status == TRP_OK && guarded != TRP_OK) {
+        error = unguarded;
+        status = guarded;
+    }
     w->incarnation = hello.id;
     w->side_fd = trp__descriptor_apart(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (status == TRP_OK && w->side_fd < 0)
@@ -616,6 +653,7 @@ int trp__worker_run(int socket, bool own_process)
         status = start_scheduler(w, &scheduler, &error);
     if (status != TRP_OK) {
         answer(w, TRP__MSG_REFUSE, NULL, &error);
+        atomic_store(&w->stop, true); /* no scheduler runs whose turn could be waited for */
         goto out;
     }
 
@@ -633,6 +671,7 @@ out:
     if (w->side_fd >= 0)
         close(w->side_fd);
     TRP__FAULT_POINT(WORKER_STOP_TORN_DOWN);
+    trp__log_divert_end(w);
     close(socket);
     free(w);
     return result;

@@ -130,10 +130,10 @@ refused 1 '--slopes: expected 4, one for each head; .*flat.npy is 4 x 16' "$q" "
 refused 1 '--backward: expected 2 x 4 x 33 x 24, as the result has; .*q.npy' "$q" "$k" "$v" \
     --backward "$q" --dq "$y"
 for bad in 3,4,5 34 -1 x 1,,2 '3,'; do
-    refused 1 "--lengths: expected 2 numbers of 0 to 33, one for each batch or one for all, got '$bad'" \
+    refused 2 "--lengths: expected 2 numbers of 0 to 33, one for each batch or one for all, got '$bad'" \
         "$q" "$k" "$v" -o "$y" --lengths "$bad"
 done
-refused 1 "--lengths-kv: expected 2 numbers of 0 to 40, .* got '41'" "$q" "$k" "$v" -o "$y" \
+refused 2 "--lengths-kv: expected 2 numbers of 0 to 40, .* got '41'" "$q" "$k" "$v" -o "$y" \
     --lengths 33 --lengths-kv 41
 refused 2 'expected 3 operands, got 2' "$q" "$k" -o "$y"
 refused 2 'expected -o Y.npy' "$q" "$k" "$v"

@@ -50,7 +50,7 @@ run 0 bench dnn --device host --quick --only convs --limit 0 && says out 'stoppe
 
 run 1 bench dnn --device host --torch "$tmp/none.json" && says err "none.json can't be read"
 run 2 bench jit --torch "$tmp/torch.json" && says err '\-\-torch: is for the dnn suite'
-run 2 bench dnn --limit soon && says err "\-\-limit: expected N, got 'soon'"
+run 2 bench dnn --limit soon && says err "\-\-limit: expected SECONDS, got 'soon'"
 run 2 bench dnn --only resnet,kernels && says err "'kernels' is a section of cutlass, not of dnn"
 run 2 bench all && says err 'expected dispatch, matmul, cutlass, jit or dnn'
 finish

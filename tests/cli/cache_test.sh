@@ -47,6 +47,10 @@ run 0 cache warm --help && says out '--name EXPRESSION' && says out '--arch sm_9
 : >"$tmp/in/empty.txt"
 run 0 cache warm "$tmp/in/empty.txt" --arch sm_90 && says out 'empty.txt: no kernels'
 run 1 cache pack "$tmp/in/empty.txt" --arch sm_90 -o "$tmp/p" && says err 'no pack is written'
+run 1 cache warm /dev/zero --arch sm_90 && says err '/dev/zero:1: expected text'
+run 1 cache pack /dev/zero --arch sm_90 -o "$tmp/p" && says err '/dev/zero:1: expected text'
+head -c 1100000 /dev/zero | tr '\0' x >"$tmp/in/long.txt"
+run 1 cache warm "$tmp/in/long.txt" --arch sm_90 && says err 'long.txt:1: expected lines of at most 1 MiB'
 [ ! -e "$tmp/cache" ] || fail "a folder was made for nothing"
 
 # --- without NVRTC ---
@@ -99,6 +103,8 @@ run 0 cache pack "$tmp/in/all.txt" --arch sm_90 --arch sm_100 -o "$tmp/all.pack"
 [ "$(entries)" -eq 0 ] || fail "pack wrote to the cache"
 [ -z "$(find "$tmp" -name 'troupe-pack-*')" ] || fail "a folder is left"
 run 1 cache pack "$tmp/in/all.txt" --arch sm_90 -o "$tmp/no/all.pack" && says err 'no/all.pack'
+TROUPE_NVRTC=/nowhere/none run 1 cache pack "$tmp/in/all.txt" --arch sm_90 -o "$tmp/no/all.pack" &&
+    says err 'no/all.pack'
 
 # One that is interrupted ends soon, whatever is being compiled, and leaves nothing.
 {
@@ -170,6 +176,15 @@ echo '#define VALUE 4' >"$tmp/in/value.h"
 missing cache warm "$tmp/in/all.txt" --arch sm_90 && fail 'another header'
 run 0 cache warm "$tmp/in/all.txt" --arch sm_90 && says out '2 of them new'
 [ "$(entries)" -eq 2 ] || fail "$(entries) entries, for another header"
+
+# --- a full disk ---
+mkdir "$tmp/full"
+if mount -t tmpfs -o size=16k,mode=700 none "$tmp/full" 2>/dev/null; then
+    (TROUPE_CACHE_DIR=$tmp/full; export TROUPE_CACHE_DIR
+     run 1 cache warm "$tmp/in/all.txt" --arch sm_90 && says err 'not all kernels were kept: No space left'
+     [ $failures -eq 0 ]) || failures=$((failures + 1))
+    umount "$tmp/full"
+fi
 
 # --- explain a line ---
 unset TROUPE_CACHE_PACKS

@@ -92,7 +92,7 @@ for activation in relu relu:0,6 relu:0,,0.1 relu:-1,1,0.5 tanh sigmoid elu elu:0
     softplus softplus:2 swish swish:1.5; do
     conv x w --bias "$tmp/bias.npy" --activation $activation
 done
-conv x w --type bf16 --bias "$tmp/bias.npy" --add "$tmp/z.npy" --activation gelu --layout nhwc
+conv x w --type bf16 --bias "$tmp/bias.npy" --add "$tmp/z.npy" --beta 1 --activation gelu --layout nhwc
 conv x w --tf32
 
 # --- gradients ---
@@ -170,17 +170,17 @@ refused 1 'W: expected at least 1 in each dimension' x none
 array big f32 C 4,6,3,8
 refused 1 'W: expected a filter that fits into 7 and its padding in dimension 3' x big
 refused 1 'W: expected a filter that fits into 9 .* in dimension 2' x w --dilation 5
-refused 1 '--add: expected 2 x 4 x 7 x 5, as the result has; .*x.npy is 2 x 6' x w --add "$tmp/x.npy"
+refused 1 '--add: expected 2 x 4 x 7 x 5, as the result has; .*x.npy is 2 x 6' x w --beta 1 --add "$tmp/x.npy"
 refused 1 '--bias: expected 4, one for each filter; .*z.npy' x w --bias "$tmp/z.npy"
-refused 1 '--pad: expected 2 numbers, one for each size of the images' x w --pad 1,1,1
-refused 1 '--pad: expected up to four numbers' x w --pad 1,x
-refused 1 '--stride: expected at least 1' x w --stride 0
-refused 1 'expected --size H,W of the result: with --stride' dys w --pass data --stride 2
+refused 2 '--pad: expected 2 numbers, one for each size of the images' x w --pad 1,1,1
+refused 2 '--pad: expected up to four numbers' x w --pad 1,x
+refused 2 '--stride: expected at least 1' x w --stride 0
+refused 2 'expected --size H,W of the result: with --stride' dys w --pass data --stride 2
 refused 1 'DY: expected 5 in dimension 2, as many as a filter of 3 has places in 11 with' \
     dys w --pass data --stride 2 --pad 0,1 --size 11,7
 refused 1 'DY: expected 4 in dimension 1, the number of filters; ' x w --pass data
 refused 1 'DY: expected 2 in dimension 0, the images of X' x image --pass filter
-refused 1 'X: expected channels that --groups 4 divides' x dy --pass filter --groups 4
+refused 2 'X: expected channels that --groups 4 divides' x dy --pass filter --groups 4
 refused 2 "--activation: expected relu.tanh.*got 'rely'" x w --activation rely
 refused 2 "--activation: expected .*got 'tanh:1'" x w --activation tanh:1
 refused 2 "--activation: expected .*got 'elu:1,2'" x w --activation elu:1,2
@@ -190,6 +190,9 @@ refused 1 'parameter\[1\]: expected at least the lower clip' x w --activation re
 refused 2 '--bias: expected --pass forward, got data' dy w --pass data --bias "$tmp/bias.npy"
 refused 2 '--activation: expected --pass forward, got filter' x dy --pass filter --activation relu
 refused 2 '--beta: expected --add FILE' x w --beta 2
+TROUPE_WORKER=/nowhere/worker run 1 conv "$tmp/x.npy" "$tmp/w.npy" -o "$tmp/no/y.npy" --device "$device" &&
+    says err "writing $tmp/no/y.npy"
+refused 2 '--add: expected --beta' x w --add "$tmp/z.npy"
 refused 2 '--alpha: expected a real number' x w --alpha 1,1
 refused 2 '--size: expected --pass data or filter' x w --size 3,3
 refused 2 '--pass: expected forward.data.filter' x w --pass backward

@@ -28,7 +28,7 @@ gemm 0 --type bf16 && says out 'found by a search'
 gemm 0 --type bf16 -e 'acc * 2' && says out 'kernel  *s' && ! grep -q 'found by a search' "$tmp/out" || fail "found by a search?"
 gemm 0 --type bf16 --kernel s80_half_64x64x32_a1 --check && says out 's80_half_64x64x32_a1'
 gemm 0 --type i8 --check
-gemm 1 --type bf16 --kernel nonsense && says err 'kernel: there is none that is called "nonsense"'
+gemm 2 --type bf16 --kernel nonsense && says err "--kernel: no kernel is called 'nonsense'"
 gemm 2 --tune fast && says err '--tune'
 run 1 cutlass gemm "$tmp/a.npy" "$tmp/b.npy" -o "$tmp/d.npy" --device host --check
 says err '--check holds results of a GPU against the host'

@@ -95,10 +95,10 @@ refused 2 'expected --sizes'
 refused 2 "expected numbers like 3,0,5.*got '3,x'" --sizes 3,x
 refused 2 'below 2.31 in all' --sizes 2147483647,1
 refused 2 'expected numbers' --sizes 1,,36
-refused 1 'expected groups of 37 rows in all, got 36' --sizes 12,0,24
+refused 2 'expected groups of 37 rows in all, got 36' --sizes 12,0,24
 refused 1 'expected matrices of 2 groups on top of each other' --sizes 12,25
 refused 1 'do not agree' --sizes 37
-refused 1 'expected groups of 53 columns in all' --sizes 12,0,25 --along k
+refused 2 'expected groups of 53 columns in all' --sizes 12,0,25 --along k
 refused 1 'expected 29 x 1 elements' --sizes 12,0,25 -e 'acc+b[col]' -w b="$tmp/gate.npy"
 refused 1 'which grouped products can.t do' --sizes 12,0,25 -e 'y = acc; x[row,col] = y; y' \
     -w x="$tmp/x.npy"

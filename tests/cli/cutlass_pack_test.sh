@@ -220,6 +220,8 @@ pack 1 --arch 90a && says err 's80_half_64x64x64_a8 sm_90 .*not this one' && say
 rm "$FAKE_CUTLASS/compile_fails_of"
 run 0 cache verify && says out '1 good, 0 damaged'
 run 1 cutlass pack --spec "$tmp/spec.json" --arch 90a -o "$tmp/no/k.pack" && says err 'no/k.pack'
+TROUPE_NVRTC=/nowhere/none run 1 cutlass pack --spec "$tmp/spec.json" --arch 90a -o "$tmp/no/k.pack" &&
+    says err 'no/k.pack'
 TROUPE_NVRTC=/nowhere/libnvrtc.so pack 1 --arch 90a && says err 'NVRTC.*TRP_E_MISSING' && says err 'no pack is written'
 [ "$(grep -c TRP_E_MISSING "$tmp/err")" -eq 1 ] || fail 'told more than once'
 TROUPE_CUTLASS=/nowhere pack 1 --arch 90a && says err 'TROUPE_CUTLASS: expected a folder'

@@ -31,7 +31,7 @@ gemm -e 'relu(acc + bias[col])' -w bias="$tmp/bias.npy"
 matmul --bias "$tmp/bias.npy" --activation relu
 same d want
 gemm -e 'acc + c' -w c="$tmp/c.npy"
-matmul --add "$tmp/c.npy"
+matmul --add "$tmp/c.npy" --beta 1
 same d want
 gemm -e 'alpha * acc' -w alpha=0.5 --type f16 --type-d f32
 matmul --alpha 0.5 --type f16 --type-d f32
@@ -80,10 +80,10 @@ refused() {
 }
 refused 2 'column' -e 'acc +'
 refused 2 'column' -e 'acc + relu(('
-refused 1 'expected --with bias=FILE' -e 'acc + bias[col]'
-refused 1 'expected --with s=NUMBER' -e 's * acc'
-refused 1 'has no such name' -e 'acc' -w s=1
-refused 1 'given before' -e 's * acc' -w s=1 -w s=2
+refused 2 'expected --with bias=FILE' -e 'acc + bias[col]'
+refused 2 'expected --with s=NUMBER' -e 's * acc'
+refused 2 'has no such name' -e 'acc' -w s=1
+refused 2 'given before' -e 's * acc' -w s=1 -w s=2
 refused 1 'expected 29 x 1 elements' -e 'acc + bias[col]' -w bias="$tmp/rows.npy"
 refused 1 'expected 37 x 29 elements' -e 'acc + c' -w c="$tmp/a.npy"
 refused 1 'No such file' -e 'acc + bias[col]' -w bias="$tmp/nothere.npy"

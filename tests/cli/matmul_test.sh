@@ -139,13 +139,13 @@ for type in f32 bf16 f8e4m3; do
     general type=$type alpha=-1.5 add=c beta=0.25 bias=v activation=relu
     general type=$type activation=gelu
 done
-general add=c
+general add=c beta=1
 matrix v f64 C 1 80
 general bias=v
 matrix v f64 F 80 1
 general bias=v type=f16
 matrix c f32 F 48 80
-general type=bf16 add=c # converted anyhow
+general type=bf16 add=c beta=1 # converted anyhow
 [ "$device" != host ] || general bias=v activation=silu
 
 # --- gradients: what the way forward left, and sums ---
@@ -198,6 +198,7 @@ matrix u f32 C 48 79
 said 2 '--aux: expected --activation' --aux x.npy
 said 2 '--activation drelu: expected --aux' --activation drelu
 said 2 '--beta: expected --add' --beta 1
+said 2 '--add: expected --beta' --add "$tmp/c.npy"
 said 2 "--gradient: expected d=FILE, a=FILE or b=FILE, got 'x'" --gradient x
 said 2 '--scale-d: expected a number' --scale-d v.npy
 said 2 '--alpha: expected RE' --alpha 1,
@@ -208,17 +209,17 @@ said 2 'expected different files' --gradient "a=$tmp/c2.npy"
 said 1 '--bias: expected 80 elements, one for each column of the result; .*v5.npy is 5 f32' \
     --bias "$tmp/v5.npy"
 said 1 '--scale-a: expected 48 elements, one for each row' --type f8e4m3 --scale-a "$tmp/s.npy"
-said 1 '--add: expected 48 x 80 elements; .*u.npy is 48 x 79 f32' --add "$tmp/u.npy"
-said 1 '--add: expected a file in C order' --add "$tmp/f.npy"
-said 1 '--add: expected elements that can be made i32' --type i8 --add "$tmp/c.npy"
-said 1 '--bias: there is none where the result is i32' --type i8 --bias "$tmp/v.npy"
+said 1 '--add: expected 48 x 80 elements; .*u.npy is 48 x 79 f32' --add "$tmp/u.npy" --beta 1
+said 1 '--add: expected a file in C order' --add "$tmp/f.npy" --beta 1
+said 1 '--add: expected elements that can be made i32' --type i8 --add "$tmp/c.npy" --beta 1
+said 2 '--bias: there is none where the result is i32' --type i8 --bias "$tmp/v.npy"
 said 1 '--aux: expected 48 x 16 elements, each eight bits' --activation drelu --aux "$tmp/u.npy"
 said 1 '--scale-a: a.scale: ' --scale-a 2
 said 1 '--scale-d: d.scale: ' --scale-d 2
 said 1 '--amax: amax_d: ' --amax
 said 1 '--type-d: d.type: c64 ' --type-d c64
-said 1 '--fast-accumulation: ' --fast-accumulation
-said 1 '--alpha: alpha: ' --alpha 1,1
+said 2 '--fast-accumulation: ' --fast-accumulation
+said 2 '--alpha: alpha: ' --alpha 1,1
 said 1 '--type-b is for the two types of fp8' --type-b f8e5m2
 said 1 'elements that can be made c64' --type c64
 said 1 'no/such/bias.npy: No such file' --bias "$tmp/no/such/bias.npy"
@@ -226,11 +227,17 @@ said 1 'troupe: --type-b: b.type: f8e5m2' --type f8e5m2
 [ ! -e "$tmp/c2.npy" ] || fail "an output file was left"
 [ "$device" = host ] || said 1 '--activation: activation: silu' --activation silu
 
+# --- where nothing can be written, nothing is done: there is no worker that could ---
+for out in no/d.npy . no.npy/; do
+    TROUPE_WORKER=/nowhere/worker run 1 matmul "$tmp/a.npy" "$tmp/b.npy" -o "$tmp/$out" --device "$device" &&
+        says err "writing $tmp/"
+done
+
 # --- empty results, and empty sums ---
 matrix a f32 C 5 6
 matrix b f32 C 6 0
 matrix c f32 C 5 0
-general type=bf16 add=c
+general type=bf16 add=c beta=1
 general activation=relu aux=aux
 said 1 '--gradient: there is none of an empty result' --gradient "a=$tmp/g.npy"
 matrix a f32 C 5 0
@@ -300,7 +307,7 @@ refused 'good.npy is 2 x 3 f32, .*other.npy is 4 x 5 f32' good other
 matrix double f64 C 3 4
 refused 'good.npy is 2 x 3 f32, .*double.npy is 3 x 4 f64' good double
 matrix d2 f64 C 4 4
-run 1 matmul "$tmp/double.npy" "$tmp/d2.npy" -o "$tmp/c.npy" --tf32 && says err 'tf32'
+run 2 matmul "$tmp/double.npy" "$tmp/d2.npy" -o "$tmp/c.npy" --tf32 && says err 'tf32'
 run 2 matmul "$tmp/double.npy" "$tmp/d2.npy" -o "$tmp/c.npy" --tf32 --compute pedantic && says err 'contradict'
 run 1 matmul "$tmp/double.npy" "$tmp/d2.npy" -o "$tmp/c.npy" --compute emulated --device host && says err 'TRP_COMPUTE_EMULATED'
 # A result that no memory holds: from two files without any data.

@@ -72,12 +72,12 @@ array xc c64 C 2,3,9,8
 refused 1 'X: expected 3 to 5 dimensions, n x channels x 1 to 3 sizes; .*flat.npy' flat --window 2
 refused 1 'X: expected f64, f32, f16, i8 or u8, or --type' xc --window 2
 refused 2 'expected --window H,W' x
-refused 1 '--window: expected 2 numbers, one for each size' x --window 2,2,2
-refused 1 '--window: expected at least 1' x --window 0
-refused 1 '--window: expected one that fits into dimension 3 and its padding, 8, got 9' x --window 9
-refused 1 "--pad: expected less than the window, 2, got '2'" x --window 2 --pad 2
-refused 1 "--pad-after: expected less than the window, 2, got '3'" x --window 2 --pad-after 3
-refused 1 '--stride: expected at least 1' x --window 2 --stride 0
+refused 2 '--window: expected 2 numbers, one for each size' x --window 2,2,2
+refused 2 '--window: expected at least 1' x --window 0
+refused 2 '--window: expected one that fits into dimension 3 and its padding, 8, got 9' x --window 9
+refused 2 "--pad: expected less than the window, 2, got '2'" x --window 2 --pad 2
+refused 2 "--pad-after: expected less than the window, 2, got '3'" x --window 2 --pad-after 3
+refused 2 '--stride: expected at least 1' x --window 2 --stride 0
 refused 1 '--backward: expected 2 x 3 x 4 x 4, a window each; .*dyp.npy' x --window 2 \
     --backward "$tmp/dyp.npy"
 refused 1 '--index: expected i8; .*dy.npy' x --window 2 --backward "$tmp/dy.npy" \

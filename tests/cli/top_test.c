@@ -11,11 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NOBODY = 65534 };
+enum { NOBODY = 65534, EVERYBODY = -1 };
 
 typedef struct result {
     int status;
-    char text[1 << 17]; /* standard output and error */
+    char text[4 * H_MIB]; /* other tests may have many devices meanwhile */
 } result;
 
 static const char *command_path(void)
@@ -29,6 +29,10 @@ static void exec_top(int64_t pid, const char *option, bool as_nobody)
     char number[24];
     char *argv[] = {(char[]){"troupe"}, (char[]){"top"}, number, (char *)(uintptr_t)option, NULL};
     snprintf(number, sizeof number, "%" PRId64, pid);
+    if (pid == EVERYBODY) {
+        argv[2] = argv[3];
+        argv[3] = NULL;
+    }
     if (as_nobody && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0))
         _exit(99);
     execv(command_path(), argv);
@@ -47,7 +51,8 @@ static result *top(int64_t pid, const char *option, bool as_nobody)
     H_CHECK(child >= 0);
     if (child == 0) {
         dup2(ends[1], STDOUT_FILENO);
-        dup2(ends[1], STDERR_FILENO);
+        if (pid != EVERYBODY) /* any other process may end meanwhile, which is said there */
+            dup2(ends[1], STDERR_FILENO);
         exec_top(pid, option, as_nobody);
     }
     close(ends[1]);
@@ -131,6 +136,8 @@ static void as_json(void)
     H_EQUAL(json_number(actor, "done"), 5);
     H_EQUAL(json_number(actor, "failed"), 1);
     H_EQUAL(json_number(actor, "in_flight"), 0);
+    H_CHECK(json_number(json_get(actor, "running_time"), "count") > 0);
+    H_CHECK(json_number(json_get(actor, "waiting_time"), "p99_ns") >= 0);
     json_free(j);
     h_close(&w);
 }
@@ -140,7 +147,7 @@ static void as_metrics(void)
 {
     trp_actor *probe;
     h_world w = at_rest(&probe);
-    static char own[1 << 17];
+    static char own[1 << 18];
     int64_t end = h_now() + H_LONG;
     bool same = false;
     while (!same && h_now() < end) { /* the supervisor may publish between the two */
@@ -150,6 +157,73 @@ static void as_metrics(void)
         same = strcmp(r->text, own) == 0;
     }
     H_CHECK(same);
+    h_close(&w);
+}
+
+/* Without a number: all processes that have devices. */
+static void everybody(void)
+{
+    trp_actor *probe;
+    size_t where;
+    char line[64];
+    h_world w = at_rest(&probe);
+    const result *r = top(EVERYBODY, NULL, false);
+    snprintf(line, sizeof line, " %d ", (int)getpid());
+    expect(r, 0, line);
+    expect(r, 0, "PROGRAM");
+    expect(r, 0, program_invocation_short_name);
+    expect(r, 0, "ready");
+    r = top(EVERYBODY, "--json", false);
+    H_EQUAL(r->status, 0);
+    json *j = json_parse(r->text, &where);
+    H_CHECK(j);
+    bool found = false;
+    for (const json *p = json_get(j, "processes")->first; p; p = p->next) {
+        if ((int64_t)json_number(p, "pid") != getpid())
+            continue;
+        found = true;
+        H_CHECK(strcmp(json_string(p, "program"), program_invocation_short_name) == 0);
+        H_CHECK(json_get(p, "devices")->first);
+    }
+    H_CHECK(found);
+    json_free(j);
+    snprintf(line, sizeof line, "troupe_incarnation{pid=\"%d\"", (int)getpid());
+    expect(top(EVERYBODY, "--prometheus", false), 0, line);
+    h_close(&w);
+    /* No device: not an error, for there may be none at all. */
+    r = top(EVERYBODY, NULL, false);
+    H_EQUAL(r->status, 0);
+}
+
+static void intervals(void)
+{
+    expect(top(getpid(), "--interval=0", false), 2, "--interval: expected");
+    expect(top(getpid(), "--interval=-1", false), 2, "--interval: expected");
+    expect(top(getpid(), "--interval=soon", false), 2, "--interval: expected");
+    expect(top(getpid(), "--interval=nan", false), 2, "--interval: expected");
+    expect(top(getpid(), "--interval=3601", false), 2, "--interval: expected");
+}
+
+/* What is at work comes first, and how long its requests take is shown. */
+static void active_first(void)
+{
+    trp_actor *probe, *second = NULL;
+    h_world w = at_rest(&probe);
+    H_OK(trp_actor_create(w.device, &(trp_actor_options){.kind = "probe", .name = "second"},
+                          &second));
+    int64_t end = h_now() + H_LONG;
+    bool first = false;
+    while (!first && h_now() < end) { /* until the command looks while it runs */
+        trp_completion c = {0};
+        h_spin(second, 300 * H_MS, &c);
+        const result *r = top(getpid(), "--once", false);
+        const char *titles = strstr(r->text, "ACTOR");
+        expect(r, 0, "WAIT p99");
+        expect(r, 0, "RUN p50");
+        first = titles && strstr(titles, "second") < strstr(titles, "upload");
+        H_OK(h_await_any(c));
+    }
+    H_CHECK(first);
     h_close(&w);
 }
 
@@ -261,6 +335,45 @@ static void live(void)
     h_close(&w);
 }
 
+/* Ends by the key q, and not by others; narrow terminals get the columns that matter most. */
+static void keys(void)
+{
+    trp_actor *probe;
+    h_world w = at_rest(&probe);
+    terminal *t = open_terminal(getpid());
+    while (!strstr(t->text, "RUNNING"))
+        H_CHECK(read_terminal(t));
+    struct winsize narrow = {.ws_row = 30, .ws_col = 60};
+    H_CHECK(ioctl(t->fd, TIOCSWINSZ, &narrow) == 0);
+    H_CHECK(write(t->fd, "xyz\n", 4) == 4);
+    t->length = 0;
+    t->text[0] = '\0';
+    const char *titles = NULL;
+    while (!titles || strstr(titles, "RUNNING")) { /* a whole picture in the new size */
+        H_CHECK(read_terminal(t));
+        for (const char *at = t->text; (at = strstr(at, "ACTOR")) && strchr(at, '\n'); at++)
+            titles = at;
+        if (titles) {
+            char *end = strchr(titles, '\n');
+            *end = '\0';
+            H_CHECK(strlen(t->text) > 0);
+            if (!strstr(titles, "RUNNING"))
+                break;
+            *end = '\n';
+            titles = NULL;
+            t->length = 0;
+            t->text[0] = '\0';
+        }
+    }
+    H_CHECK(strstr(titles, "DONE/S") && strstr(titles, "RUN p99") && !strstr(titles, "KIND"));
+    H_CHECK(write(t->fd, "q", 1) == 1);
+    t->length = 0;
+    while (read_terminal(t))
+        continue;
+    H_EQUAL(close_terminal(t), 0);
+    h_close(&w);
+}
+
 /* A process of its own with an open device, that ends when told to. */
 static void watched_process_ends(void)
 {
@@ -300,7 +413,11 @@ int main(int argc, char **argv)
         {"as_json", as_json},
         {"as_metrics", as_metrics},
         {"refusals", refusals},
+        {"everybody", everybody},
+        {"intervals", intervals},
+        {"active_first", active_first},
         {"live", live},
+        {"keys", keys},
     };
     if (access(command_path(), X_OK) != 0) {
         printf("skipped: TROUPE_COMMAND does not name the command\n");

@@ -42,6 +42,7 @@ wrong "'epilogue=bias.bios': expected epilogue=bias, relu" '1 2 3 epilogue=bias+
 wrong "'add=c': expected add=d" '1 2 3 add=c'
 wrong "'fp8': expected type=" '1 2 3 fp8'
 wrong 'the matrices are too large' '36028797018963967 36028797018963967 1'
+run 1 tune /dev/zero && says err '/dev/zero:1: expected text'
 run 1 tune "$tmp/nothere.txt" && says err 'nothere.txt: No such file'
 run 1 tune "$tmp" && says err "$tmp: Is a directory"
 run 2 tune && says err 'expected 1 operand, got 0'

@@ -452,6 +452,30 @@ static void info_against_free(void)
     h_close(&w);
 }
 
+/* Little more is taken from the device than buffers use, whatever their sizes, also where each is
+ * larger than the one before it was. */
+static void little_unused(void)
+{
+    enum { COUNT = 160 };
+    h_world w = h_open(NULL);
+    trp_buffer b[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        const uint64_t most = i % 3 == 0 ? 40 * H_MIB : i % 3 == 1 ? H_MIB : 64 * H_KIB;
+        b[i] = h_buffer(w.device, 1 + ref_rng_next(h_rng()) % most);
+        const trp_device_info info = h_info(w.device);
+        H_CHECK(info.memory_reserved <= info.memory_used / 4 * 5 + 64 * H_MIB);
+    }
+    for (int i = 0; i < COUNT; i++)
+        H_OK(trp_buffer_free(w.device, b[i]));
+    H_OK(trp_device_trim(w.device));
+    for (uint64_t mib = 100; mib < 140; mib++) {
+        trp_buffer one = h_buffer(w.device, mib * H_MIB);
+        H_OK(trp_buffer_free(w.device, one));
+    }
+    H_CHECK(h_info(w.device).memory_reserved <= 400 * H_MIB);
+    h_close(&w);
+}
+
 static void trim(void)
 {
     h_world w = h_open(NULL);
@@ -563,9 +587,27 @@ static void limit_under_pressure(void)
     h_close(&w);
 }
 
+/* Memory that is not there is refused, not handed out until it is touched. */
+static void host_memory_that_is_not_there(void)
+{
+    h_world w = h_open(NULL);
+    void *memory = NULL;
+    const uint64_t sizes[] = {UINT64_C(1) << 46, UINT64_C(1) << 61};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        H_IS(trp_host_alloc(w.device, sizes[i], &memory), TRP_E_MEMORY);
+        H_SAYS("bytes: expected at most");
+        H_CHECK(memory == NULL);
+    }
+    H_OK(trp_host_alloc(w.device, H_MIB, &memory));
+    memset(memory, 1, H_MIB);
+    H_OK(trp_host_free(w.device, memory));
+    h_close(&w);
+}
+
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
+        {"host_memory_that_is_not_there", host_memory_that_is_not_there},
         {"sizes", sizes},
         {"bad_arguments", bad_arguments},
         {"stale_handles", stale_handles},
@@ -579,6 +621,7 @@ int main(int argc, char **argv)
         {"churn_in_threads", churn_in_threads},
         {"info_against_free", info_against_free},
         {"limit_under_pressure", limit_under_pressure},
+        {"little_unused", little_unused},
         {"trim", trim},
         {"all_handles", all_handles},
     };

@@ -292,10 +292,7 @@ static void play_round(player *p, uint32_t round)
     if (ref_rng_below(&p->rng, 4) == 0)
         h_spin(p->s->probe, (int64_t)ref_rng_below(&p->rng, 300000), NULL);
     for (uint32_t i = 0; i < BATCH; i++) {
-        trp_status status;
-        while ((status = send_one(p, first + i, round * BATCH + i, &c[i])) == TRP_E_BUSY)
-            h_sleep(H_MS / 10);
-        H_OK(status);
+        H_OK(send_one(p, first + i, round * BATCH + i, &c[i]));
         atomic_store(&p->open[i], c[i].future.id);
         if (ref_rng_below(&p->rng, 3) == 0)
             H_OK(trp_cancel(c[ref_rng_below(&p->rng, i + 1)].future));

@@ -147,6 +147,8 @@ static trp_status send_setting(setting *s)
         s->nodes[1].kind = TRP_EPILOGUE_ACCUMULATOR;
         s->r.epilogue = s->nodes;
         s->r.epilogue_count = s->count;
+    } else if (!s->r.beta.given && s->r.c.buffer.id) {
+        s->r.beta = trp_real(0);
     }
     trp_status status = trp_cutlass_conv(cutlass, &s->r, &done);
     return status == TRP_OK ? h_await_any(done) : status;

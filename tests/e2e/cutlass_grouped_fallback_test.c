@@ -123,7 +123,7 @@ static trp_cutlass_grouped_gemm_request request_of(problem *p)
         .first = TRP_CUTLASS_FIRST_FALLBACK,
         .chosen = &p->chosen,
     };
-    if (p->beta != 0)
+    if (p->beta != 0 || r.c.buffer.id)
         r.beta = trp_real(p->beta);
     return r;
 }

@@ -395,7 +395,7 @@ static trp_cutlass_grouped_gemm_request request_of(const problem *p, trp_epilogu
         r.epilogue_count = NODES;
     } else {
         r.alpha = trp_real(p->alpha);
-        if (p->beta != 0 || below(2))
+        if (p->beta != 0 || r.c.buffer.id || below(2))
             r.beta = trp_real(p->beta);
     }
     if (p->grouping == TRP_CUTLASS_GROUPS_BY_VALUE) {

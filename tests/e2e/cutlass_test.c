@@ -210,7 +210,7 @@ static void check_product(const problem *p)
                                   .d = matrix_of(&d)};
     if (p->alpha != 1 || below(2))
         r.alpha = trp_real(p->alpha);
-    if (p->beta != 0 || below(2))
+    if (p->beta != 0 || r.c.buffer.id || below(2))
         r.beta = trp_real(p->beta);
     trp_completion done = {0};
     H_OK(trp_cutlass_gemm(cutlass, &r, &done));
@@ -440,6 +440,8 @@ static trp_status send_setting(setting *s)
     if (s->count) {
         s->r.epilogue = s->nodes;
         s->r.epilogue_count = s->count;
+    } else if (!s->r.beta.given && s->r.c.buffer.id) {
+        s->r.beta = trp_real(0);
     }
     trp_status status = trp_cutlass_gemm(cutlass, &s->r, &done);
     return status == TRP_OK ? h_await_any(done) : status;

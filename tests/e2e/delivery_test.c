@@ -168,11 +168,7 @@ static void *send(void *argument)
             if (ref_rng_below(&a->rng, 2))
                 H_OK(trp_fill(device, own, 0, LARGE_BYTES, ++value, 4, NULL));
             wanted[i] = value;
-            trp_status status;
-            while ((status = trp_read(device, own, 0, got[i], bytes[i],
-                                      i + 1 == count ? &c : NULL)) == TRP_E_BUSY)
-                h_sleep(H_MS / 10); /* small pieces are all in use */
-            H_OK(status);
+            H_OK(trp_read(device, own, 0, got[i], bytes[i], i + 1 == count ? &c : NULL));
         }
         if (a->drains && ref_rng_below(&a->rng, 8) == 0)
             H_OK(trp_device_drain(device, TRP_FOREVER));

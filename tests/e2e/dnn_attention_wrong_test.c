@@ -88,7 +88,7 @@ static void make_wrong(dw_graph *p, const trp_buffer buffer[])
     BAD(B("seed (attention_backward): expected whole numbers"),                                    \
         p->tensor[SEED] = ((trp_dnn_tensor){.type = TRP_I64, .value = trp_real(0.5)}))             \
     BAD(B("offset (attention_backward): expected none, for there is no seed"),                     \
-        (p->node->offset = SEED, p->node->seed = 0, p->node->parameter[1].given = false))          \
+        (p->node->offset = SEED, p->node->seed = 0, p->node->parameter[1] = (trp_scalar){0}))      \
     BAD(B("slopes (attention_backward): expected another type than i64"),                          \
         p->tensor[SLOPES].type = TRP_I64)                                                          \
     BAD(B("seed: expected 0, for pointwise has no such tensor"),                                   \

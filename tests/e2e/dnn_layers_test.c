@@ -236,9 +236,9 @@ static void conv_layer(int kind)
     }
     if (dp_below(2)) {
         z = dp_memory(&p, type, p.tensor[to].rank, p.tensor[to].dim);
-        r.beta = dp_below(2) ? trp_real(0.75) : r.beta;
+        r.beta = trp_real(dp_below(2) ? 0.75 : 1);
         uint32_t part = z;
-        if (r.beta.given)
+        if (r.beta.re != 1)
             part = then(&p, TRP_DNN_MUL, z, dp_value(&p, 0.75), TRP_DTYPE_NONE);
         sum = then(&p, TRP_DNN_ADD, sum, part, TRP_DTYPE_NONE);
     }

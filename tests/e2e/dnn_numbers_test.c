@@ -634,6 +634,77 @@ static void norms(void)
     end();
 }
 
+/* Sums of dy, and of dy times x, leave the type on their way to results that it holds. */
+static void slopes_one(trp_dnn_norm mode, trp_dtype type, int64_t n, int64_t c, int64_t s)
+{
+    const size_t count = (size_t)(n * c * s);
+    const bool inner = mode == TRP_DNN_LAYER || mode == TRP_DNN_RMS;
+    const int64_t x_dim[] = {n, c, s}, scale_dim[] = {1, c, inner ? s : 1};
+    const int64_t stat_dim[] = {mode == TRP_DNN_BATCH ? 1 : n, inner ? 1 : c, 1};
+    const trp_dtype stats = type == TRP_F64 ? TRP_F64 : TRP_F32;
+    const double zero = 0, one = 1, scale = 0x1p-10, most = most_of(type) * 0.75;
+    double *x = h_malloc(count * sizeof *x), *dy = h_malloc(count * sizeof *dy);
+    double *dx = h_malloc(count * sizeof *dx);
+    graph g = {0};
+    trp_dnn_node *back = node(&g, TRP_DNN_NORM_BACKWARD);
+    for (size_t i = 0; i < count; i++) {
+        x[i] = dr_round(type, cos((double)(i * 7 % 1013) * 1.7));
+        dy[i] = dr_round(type, most * cos((double)(i * 5 % 1019) * 2.3));
+    }
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t b = 0; b < c; b++) {
+            const int64_t first_n = mode == TRP_DNN_BATCH ? 0 : i;
+            const int64_t end_n = mode == TRP_DNN_BATCH ? n : i + 1;
+            const int64_t first_c = inner ? 0 : b, end_c = inner ? c : b + 1;
+            long double sum = 0, product = 0, all = 0;
+            for (int64_t k = first_n; k < end_n; k++) {
+                for (int64_t e = (k * c + first_c) * s; e < (k * c + end_c) * s; e++) {
+                    sum += (long double)dy[e];
+                    product += (long double)dy[e] * (long double)x[e];
+                    all++;
+                }
+            }
+            for (int64_t e = (i * c + b) * s; e < (i * c + b + 1) * s; e++)
+                dx[e] = (double)((long double)scale *
+                                 ((long double)dy[e] - (mode == TRP_DNN_RMS ? 0 : sum / all) -
+                                  (long double)x[e] * product / all));
+        }
+    }
+    back->norm = mode;
+    back->x = put(&g, type, 3, x_dim, x, count);
+    back->dy = put(&g, type, 3, x_dim, dy, count);
+    back->scale = put(&g, stats, 3, scale_dim, &scale, 1);
+    if (mode != TRP_DNN_RMS)
+        back->mean = put(&g, stats, 3, stat_dim, &zero, 1);
+    back->inv_variance = put(&g, stats, 3, stat_dim, &one, 1);
+    back->dx = put(&g, type, 3, x_dim, NULL, 0);
+    back->dscale = put(&g, stats, 3, scale_dim, NULL, 0);
+    if (mode != TRP_DNN_RMS)
+        back->dbias = put(&g, stats, 3, scale_dim, NULL, 0);
+    run(&g);
+    check_all("slopes of the largest", &g, back->dx, dx, count, 64, most * scale);
+    drop(&g);
+    free(x);
+    free(dy);
+    free(dx);
+}
+
+static void slopes_of_the_largest(void)
+{
+    static const trp_dnn_norm modes[] = {TRP_DNN_LAYER, TRP_DNN_BATCH, TRP_DNN_INSTANCE,
+                                         TRP_DNN_RMS};
+    static const trp_dtype types[] = {TRP_F32, TRP_BF16};
+    begin();
+    for (size_t t = 0; t < COUNT_OF(types); t++) {
+        for (size_t m = 0; m < COUNT_OF(modes); m++) {
+            slopes_one(modes[m], types[t], 3, 5, 7);
+            slopes_one(modes[m], types[t], 4, 16, 768);
+            slopes_one(modes[m], types[t], 300, 48, 1);
+        }
+    }
+    end();
+}
+
 /* An epsilon and a factor of 0 are said, others are the defaults. */
 static void zeros_are_given(void)
 {
@@ -1191,6 +1262,7 @@ static const h_case cases[] = {
     {"groups", groups},
     {"empty", empty},
     {"norms", norms},
+    {"slopes_of_the_largest", slopes_of_the_largest},
     {"zeros_are_given", zeros_are_given},
     {"softmaxes", softmaxes},
     {"pools", pools},

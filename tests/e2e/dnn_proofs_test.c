@@ -3,7 +3,10 @@
  * of it. SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_bed.h"
 
-enum { PROOF_RUNS = 4 /* of an engine that is good: two passes of two runs */ };
+#include <troupe/layers.h>
+
+/* Of an engine that is good: passes of two runs, one of them with NaN where a relu may lose it. */
+enum { PROOF_RUNS = 4, RELU_PROOF_RUNS = 6 };
 
 /* With the reference in the cache, so that the first request finds its engine proven. */
 static db_bed open_bed(const char *takes)
@@ -69,6 +72,23 @@ static void wrong_again(void)
     one_way("cudnn_wrong_second");
 }
 
+static void reads_workspace(void)
+{
+    one_way("cudnn_reads_workspace");
+}
+
+/* As what multiplies what lies there by 0, for padding. */
+static void reads_beside(void)
+{
+    one_way("cudnn_reads_beside");
+}
+
+/* As what adds to 0 times what was there. */
+static void reads_output(void)
+{
+    one_way("cudnn_reads_output");
+}
+
 static void writes_beside(void)
 {
     one_way("cudnn_beside");
@@ -77,6 +97,38 @@ static void writes_beside(void)
 static void fails_at_launch(void)
 {
     one_way("cudnn_fails");
+}
+
+/* A convolution of f32 alone, of so many elements that a bound that grew with them would show. */
+static trp_dnn_ran conv_f32(const db_bed *b, bool tf32)
+{
+    enum { N = 2, C = 16, S = 256 };
+    trp_device *device = b->k.world.device;
+    const trp_buffer x = h_buffer(device, N * C * S * S * 4),
+                     y = h_buffer(device, N * C * S * S * 4), w = h_buffer(device, C * C * 4);
+    trp_dnn_ran ran = {0};
+    trp_completion done = {0};
+    trp_conv_request r = {.x = {.type = TRP_F32, .rank = 4, .dim = {N, C, S, S}, .buffer = x},
+                          .w = {.type = TRP_F32, .rank = 4, .dim = {C, C, 1, 1}, .buffer = w},
+                          .y = {.type = TRP_F32, .rank = 4, .dim = {N, C, S, S}, .buffer = y},
+                          .options = {.tf32 = tf32, .ran = &ran}};
+    H_OK(trp_conv_forward(b->dnn, &r, &done));
+    H_OK(h_await(done.future, NULL));
+    for (int i = 0; i < 3; i++)
+        H_OK(trp_buffer_free(device, (trp_buffer[]){x, w, y}[i]));
+    return ran;
+}
+
+/* An engine that rounds f32 to tf32 serves only where tf32 is allowed: the first says that it does,
+ * the second does not. */
+static void rounds(void)
+{
+    db_bed b = open_bed("all");
+    h_kernels_tell(&b.k, "cudnn_rounds", "0,1");
+    trp_dnn_ran exact = conv_f32(&b, false), rounded = conv_f32(&b, true);
+    H_CHECK(strcmp(exact.engine, "eng2_k2=2") == 0 && exact.proven);
+    H_CHECK(strcmp(rounded.engine, "eng0_k2=0") == 0 && rounded.proven);
+    db_close(&b);
 }
 
 /* All engines of the whole graph and of its pieces: kernels of the actor's. */
@@ -93,7 +145,7 @@ static void good(void)
 {
     db_bed b = open_bed("all");
     conv(&b, 1, "eng0_k2=0", true);
-    H_EQUAL(told(&b, "cudnn_runs"), PROOF_RUNS + 1);
+    H_EQUAL(told(&b, "cudnn_runs"), RELU_PROOF_RUNS + 1);
     db_close(&b);
 }
 
@@ -272,8 +324,10 @@ static void rejected_later(void)
 /* After the proof. */
 static void refused(void)
 {
+    char from[32];
     db_bed b = open_bed("all");
-    h_kernels_tell(&b.k, "cudnn_fails_from", "0 6");
+    snprintf(from, sizeof from, "0 %d", RELU_PROOF_RUNS + 2);
+    h_kernels_tell(&b.k, "cudnn_fails_from", from);
     conv(&b, 1, "eng0_k2=0", true);
     conv(&b, 1, "eng1_k2=1", true);
     conv(&b, 1, "eng1_k2=1", true);
@@ -406,6 +460,10 @@ static void deadline(void)
 
 static const h_case cases[] = {
     {"wrong", wrong},
+    {"reads_workspace", reads_workspace},
+    {"reads_beside", reads_beside},
+    {"reads_output", reads_output},
+    {"rounds", rounds},
     {"wrong_for_extremes", wrong_for_extremes},
     {"wrong_again", wrong_again},
     {"writes_beside", writes_beside},

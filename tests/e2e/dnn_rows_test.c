@@ -25,7 +25,7 @@ typedef struct softmax_row {
     uint32_t axis;
     trp_dtype type;
     bool back;
-    const char *engine; /* behind "softmax_" or "softmax_back_" */
+    const char *engine; /* behind "softmax_" */
 } softmax_row;
 
 static uint32_t then(dp_problem *p, trp_dnn_pointwise mode, uint32_t x, uint32_t b)
@@ -114,45 +114,49 @@ static void check_softmax(const softmax_row *row, bool log, double special)
         dp_await(&p, trp_softmax_forward(dnn, &r, &done), done);
     }
     dp_compare(&p);
-    snprintf(engine, sizeof engine, "softmax_%s%s", row->back ? "back_" : "", row->engine);
+    snprintf(engine, sizeof engine, "softmax_%s", row->engine);
     expect_engine(&p, &ran, engine);
     dp_drop(&p);
 }
 
 static const softmax_row softmax_rows[] = {
-    {{1, 300, 1}, 1, TRP_F32, false, "f32_2"},
-    {{40, 1, 1}, 2, TRP_F32, false, "columns_f32_loose"}, /* of one element */
-    {{3, 70, 2}, 2, TRP_BF16, false, "f32_1"},
-    {{2, 50, 10}, 2, TRP_F16, false, "f32_1"},
-    {{1, 9, 250}, 2, TRP_F32, false, "f32_2"}, /* ragged: 7 more */
-    {{1, 9, 256}, 2, TRP_F16, false, "f32_1"},
-    {{1, 5, 257}, 2, TRP_BF16, false, "f32_2"},
-    {{1, 3, 1023}, 2, TRP_F32, false, "f32_1"},
+    {{1, 300, 1}, 1, TRP_F32, false, "f32_4"},
+    {{40, 1, 1}, 2, TRP_F32, false, "columns_any_loose"}, /* of one element */
+    {{3, 70, 2}, 2, TRP_BF16, false, "bf16_2"},
+    {{2, 50, 10}, 2, TRP_F16, false, "f16_2"},
+    {{1, 9, 250}, 2, TRP_F32, false, "f32_4"}, /* ragged: 7 more */
+    {{1, 9, 256}, 2, TRP_F16, false, "f16_2"},
+    {{1, 5, 257}, 2, TRP_BF16, false, "bf16_2"},
+    {{1, 3, 1023}, 2, TRP_F32, false, "f32_4"},
     {{1, 2, 1024}, 2, TRP_F32, false, "f32_4"},
-    {{1, 2, 2048}, 2, TRP_F16, false, "f32_1"},
-    {{1, 2, 2049}, 2, TRP_F32, false, "f32_2"},
-    {{1, 1, 8193}, 2, TRP_BF16, false, "f32_4"},
-    {{1, 1, 32768}, 2, TRP_F32, false, "f32_4"},
-    {{1, 1, 32769}, 2, TRP_BF16, false, "parts_f32"},
-    {{1, 2, 50257}, 2, TRP_BF16, false, "parts_f32"},
+    {{1, 2, 2048}, 2, TRP_F16, false, "f16_4"},
+    {{1, 2, 2049}, 2, TRP_F32, false, "f32_4"},
+    {{1, 1, 8193}, 2, TRP_BF16, false, "bf16_4"},
+    {{1, 1, 32768}, 2, TRP_F32, false, "f32_8"},
+    {{1, 1, 32769}, 2, TRP_BF16, false, "bf16_8"},
+    {{1, 2, 50257}, 2, TRP_BF16, false, "bf16_8"},
+    {{1, 2, 65544}, 2, TRP_BF16, false, "bf16_parts"},
+    {{1, 3, 50257}, 2, TRP_F32, false, "f32_parts"},
+    {{1, 1, 300001}, 2, TRP_F16, false, "f16_parts"},
     {{1, 3, 300}, 2, TRP_F64, false, "f64_1"},
     {{1, 1, 9000}, 2, TRP_F64, false, "parts_f64"},
-    {{2, 21, 256}, 1, TRP_F32, false, "columns_f32"},
-    {{2, 33, 49}, 1, TRP_F16, false, "columns_f32_loose"},
-    {{1, 200, 300}, 1, TRP_F32, false, "columns_f32_loose"},
-    {{300, 3, 5}, 0, TRP_F32, false, "columns_f32_loose"},
-    {{1, 300, 264}, 1, TRP_BF16, false, "columns_f32"},
+    {{2, 21, 256}, 1, TRP_F32, false, "columns_any"},
+    {{2, 33, 49}, 1, TRP_F16, false, "columns_any_loose"},
+    {{1, 200, 300}, 1, TRP_F32, false, "columns_any_loose"},
+    {{300, 3, 5}, 0, TRP_F32, false, "columns_any_loose"},
+    {{1, 300, 264}, 1, TRP_BF16, false, "columns_any"},
     {{1, 40, 20}, 1, TRP_F64, false, "columns_f64_loose"},
-    {{3, 70, 2}, 2, TRP_BF16, true, "f32_1"},
-    {{1, 5, 257}, 2, TRP_F32, true, "f32_2"},
-    {{1, 3, 1024}, 2, TRP_F16, true, "f32_1"},
-    {{1, 1, 16384}, 2, TRP_F32, true, "f32_2"},
-    {{1, 2, 16385}, 2, TRP_BF16, true, "parts_f32"},
-    {{1, 1, 40001}, 2, TRP_F32, true, "parts_f32"},
-    {{2, 21, 256}, 1, TRP_F32, true, "columns_f32"},
-    {{1, 300, 49}, 1, TRP_F16, true, "columns_f32_loose"},
-    {{1, 40, 20}, 1, TRP_F64, true, "columns_f64_loose"},
-    {{1, 2, 500}, 2, TRP_F64, true, "f64_1"},
+    {{3, 70, 2}, 2, TRP_BF16, true, "bf16_back_2"},
+    {{1, 5, 257}, 2, TRP_F32, true, "f32_back_4"},
+    {{1, 3, 1024}, 2, TRP_F16, true, "f16_back_4"},
+    {{1, 1, 16384}, 2, TRP_F32, true, "f32_back_4"},
+    {{1, 2, 16385}, 2, TRP_BF16, true, "bf16_back_4"},
+    {{1, 1, 40001}, 2, TRP_F32, true, "f32_back_parts"},
+    {{1, 3, 40001}, 2, TRP_BF16, true, "bf16_back_parts"},
+    {{2, 21, 256}, 1, TRP_F32, true, "back_columns_any"},
+    {{1, 300, 49}, 1, TRP_F16, true, "back_columns_any_loose"},
+    {{1, 40, 20}, 1, TRP_F64, true, "back_columns_f64_loose"},
+    {{1, 2, 500}, 2, TRP_F64, true, "back_f64_1"},
 };
 
 static void softmax(void)
@@ -195,25 +199,38 @@ typedef struct norm_row {
 } norm_row;
 
 static const norm_row norm_rows[] = {
-    {{5, 1, 64}, TRP_DNN_LAYER, TRP_F32, TRP_F32, false, "norm_f32_1", false},
-    {{33, 1, 7}, TRP_DNN_LAYER, TRP_BF16, TRP_F32, false, "norm_f32_1", false},
-    {{3, 1, 257}, TRP_DNN_RMS, TRP_F16, TRP_F16, false, "norm_f32_2", false},
-    {{2, 1, 768}, TRP_DNN_LAYER, TRP_BF16, TRP_BF16, false, "norm_f32_4", false},
-    {{2, 4, 256}, TRP_DNN_LAYER, TRP_F32, TRP_BF16, false, "norm_f32_4", false},
-    {{2, 1, 1025}, TRP_DNN_RMS, TRP_F32, TRP_F32, false, "norm_f32_1", false},
-    {{2, 1, 4096}, TRP_DNN_RMS, TRP_BF16, TRP_BF16, false, "norm_f32_2", false},
-    {{1, 1, 16384}, TRP_DNN_LAYER, TRP_F16, TRP_F32, false, "norm_f32_4", false},
+    {{5, 1, 64}, TRP_DNN_LAYER, TRP_F32, TRP_F32, false, "norm_f32_each_2", false},
+    {{33, 1, 7}, TRP_DNN_LAYER, TRP_BF16, TRP_F32, false, "norm_any_1", false},
+    {{3, 1, 257}, TRP_DNN_RMS, TRP_F16, TRP_F16, false, "norm_any_2", false},
+    {{2, 1, 768}, TRP_DNN_LAYER, TRP_BF16, TRP_BF16, false, "norm_bf16_each_4", false},
+    {{2, 4, 256}, TRP_DNN_LAYER, TRP_F32, TRP_BF16, false, "norm_f32_each_4", false},
+    {{2, 1, 1025}, TRP_DNN_RMS, TRP_F32, TRP_F32, false, "norm_any_1", false},
+    {{2, 1, 4096}, TRP_DNN_RMS, TRP_BF16, TRP_BF16, false, "norm_bf16_each_4", false},
+    {{1, 1, 16384}, TRP_DNN_LAYER, TRP_F16, TRP_F32, false, "norm_f16_each_4", false},
+    {{9, 1, 8}, TRP_DNN_RMS, TRP_BF16, TRP_F32, false, "norm_bf16_each_2", false},
+    {{2, 1, 1024}, TRP_DNN_LAYER, TRP_BF16, TRP_F32, false, "norm_bf16_each_4", false},
+    {{2, 1, 20480}, TRP_DNN_LAYER, TRP_F32, TRP_F32, false, "norm_f32_each_8", false},
+    {{2, 1, 40008}, TRP_DNN_LAYER, TRP_BF16, TRP_BF16, false, "norm_bf16_each_8", false},
+    {{2, 1, 33000}, TRP_DNN_LAYER, TRP_F32, TRP_F32, false, "norm_f32_each_walk", false},
+    {{2, 1, 65544}, TRP_DNN_RMS, TRP_BF16, TRP_BF16, false, "norm_bf16_each_walk", false},
+    {{1, 3, 32771}, TRP_DNN_INSTANCE, TRP_F32, TRP_BF16, false, "norm_f32_row_walk", false},
+    {{2, 5, 301}, TRP_DNN_INSTANCE, TRP_F16, TRP_F32, false, "norm_f16_row_2", false},
+    {{2, 3, 4900}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, false, "norm_bf16_row_4", false},
     {{2, 1, 300}, TRP_DNN_LAYER, TRP_F64, TRP_F64, false, "direct", false},
-    {{3, 5, 49}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, false, "norm_f32_1", false},
-    {{2, 3, 1024}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, false, "norm_f32_4", false},
-    {{5, 1, 64}, TRP_DNN_LAYER, TRP_F32, TRP_F32, true, "norm_back_f32_1", false},
-    {{300, 1, 7}, TRP_DNN_LAYER, TRP_BF16, TRP_F32, true, "norm_back_f32_1_loose", false},
-    {{40, 1, 264}, TRP_DNN_RMS, TRP_F16, TRP_F16, true, "norm_back_f32_2", false},
-    {{9, 1, 768}, TRP_DNN_LAYER, TRP_BF16, TRP_BF16, true, "norm_back_f32_1", false},
-    {{3, 1, 8192}, TRP_DNN_RMS, TRP_F32, TRP_F32, true, "norm_back_f32_2", false},
+    {{3, 5, 49}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, false, "norm_f32_row_2", false},
+    {{2, 3, 1024}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, false, "norm_bf16_row_4", false},
+    {{5, 1, 64}, TRP_DNN_LAYER, TRP_F32, TRP_F32, true, "norm_back_f32_each", false},
+    {{300, 1, 7}, TRP_DNN_LAYER, TRP_BF16, TRP_F32, true, "norm_back_any_1_loose", false},
+    {{40, 1, 264}, TRP_DNN_RMS, TRP_F16, TRP_F16, true, "norm_back_f16_each", false},
+    {{9, 1, 768}, TRP_DNN_LAYER, TRP_BF16, TRP_BF16, true, "norm_back_bf16_each", false},
+    {{3, 1, 8192}, TRP_DNN_RMS, TRP_F32, TRP_F32, true, "norm_back_f32_each", false},
+    {{700, 1, 40}, TRP_DNN_LAYER, TRP_BF16, TRP_F32, true, "norm_back_bf16_each", false},
+    {{5000, 1, 16}, TRP_DNN_LAYER, TRP_F32, TRP_BF16, true, "norm_back_f32_each", false},
+    {{150, 1, 1000}, TRP_DNN_LAYER, TRP_F16, TRP_F32, true, "norm_back_f16_each", false},
+    {{40, 1, 4100}, TRP_DNN_RMS, TRP_BF16, TRP_F32, true, "norm_back_any_2_loose", false},
     {{3, 2, 150}, TRP_DNN_LAYER, TRP_F64, TRP_F64, true, "direct", false},
-    {{3, 5, 49}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, true, "norm_back_f32_1", false},
-    {{2, 40, 1024}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, true, "norm_back_f32_1", false},
+    {{3, 5, 49}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, true, "norm_back_any_1", false},
+    {{2, 40, 1024}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, true, "norm_back_any_1", false},
     {{6, 3, 49}, TRP_DNN_BATCH, TRP_F32, TRP_F32, false, "norm_batch_rows_loose", false},
     {{3, 5, 1032}, TRP_DNN_BATCH, TRP_BF16, TRP_F32, false, "norm_batch_rows", false},
     {{9, 2, 4096}, TRP_DNN_BATCH, TRP_F32, TRP_BF16, false, "norm_batch_rows", false},
@@ -224,7 +241,7 @@ static const norm_row norm_rows[] = {
     {{3, 8, 700}, TRP_DNN_BATCH, TRP_F16, TRP_F32, false, "norm_batch_columns", true},
     {{64, 3, 196}, TRP_DNN_BATCH, TRP_BF16, TRP_F32, false, "norm_batch_rows", false},
     {{2, 136, 30}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, false, "norm_batch_columns", true},
-    {{3, 2, 20000}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, false, "norm_batch_rows", false},
+    {{3, 2, 20000}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, false, "norm_bf16_row_8", false},
     {{6, 3, 49}, TRP_DNN_BATCH, TRP_F32, TRP_F32, true, "norm_batch_rows_loose", false},
     {{3, 5, 1032}, TRP_DNN_BATCH, TRP_BF16, TRP_F32, true, "norm_batch_rows", false},
     {{9, 264, 10}, TRP_DNN_BATCH, TRP_F32, TRP_F32, true, "norm_batch_columns", true},
@@ -334,6 +351,93 @@ static void norms(void)
             check_norm(row, far ? NORM_FAR : NORM_HUGE, false);
         if (infinite || h_is_cuda())
             check_norm(row, infinite ? NORM_INFINITE : NORM_TINY, false);
+    }
+    dp_close(&world);
+}
+
+/* --- Group norm, as graphs spell it --- */
+
+typedef struct group_row {
+    int64_t dim[4], groups;
+    trp_dtype type, scale;
+    bool bias, training;
+    const char *engine;
+} group_row;
+
+static const group_row group_rows[] = {
+    {{2, 32, 8, 8}, 8, TRP_F32, TRP_F32, true, false, "norm_f32_row_2"},
+    {{3, 12, 5, 5}, 4, TRP_F32, TRP_F32, true, true, "norm_f32_row_2"}, /* ragged */
+    {{2, 64, 14, 14}, 32, TRP_BF16, TRP_F32, true, false, "norm_bf16_row_2"},
+    {{2, 30, 7, 9}, 3, TRP_F16, TRP_F16, false, false, "norm_f16_row_4"},
+    {{2, 64, 28, 28}, 2, TRP_BF16, TRP_BF16, true, true, "norm_bf16_row_8"},
+    {{1, 64, 30, 30}, 1, TRP_F32, TRP_BF16, true, false, "norm_f32_row_walk"},
+    {{1, 3, 160, 160}, 1, TRP_BF16, TRP_F32, true, false, "norm_bf16_row_walk"},
+};
+
+static void check_group(const group_row *row, norm_fill fill)
+{
+    trp_completion done = {0};
+    trp_dnn_ran ran = {0};
+    dp_problem p = {.kind = "group norm", .packed = true};
+    const int64_t *d = row->dim, channels[4] = {1, d[1], 1, 1}, each[3] = {1, row->groups, 1};
+    const int64_t grouped[3] = {d[0], row->groups, d[1] / row->groups * d[2] * d[3]};
+    const int64_t statistics[3] = {d[0], row->groups, 1};
+    uint32_t inside[3];
+    for (int i = 0; i < 3; i++) {
+        inside[i] = dp_virtual(&p, i == 0 ? row->type : TRP_DTYPE_NONE);
+        p.tensor[inside[i]].rank = i < 2 ? 3 : 4;
+        memcpy(p.tensor[inside[i]].dim, i < 2 ? grouped : d, (i < 2 ? 3 : 4) * sizeof *d);
+    }
+    const uint32_t x = dp_memory(&p, row->type, 4, d);
+    trp_dnn_node *n = dp_node(&p, TRP_DNN_RESHAPE);
+    n->x = x;
+    n->y = inside[0];
+    n = dp_node(&p, row->training ? TRP_DNN_NORM_TRAINING : TRP_DNN_NORM_INFERENCE);
+    n->norm = TRP_DNN_INSTANCE;
+    n->x = inside[0];
+    n->scale = dp_memory(&p, TRP_F32, 3, each);
+    n->bias = row->training ? dp_memory(&p, TRP_F32, 3, each) : 0;
+    n->epsilon = dp_value(&p, fill == NORM_TINY ? 0 : 1e-5);
+    n->y = inside[1];
+    if (row->training) {
+        n->mean = dp_memory(&p, TRP_F32, 3, statistics);
+        n->inv_variance = dp_memory(&p, TRP_F32, 3, statistics);
+    }
+    n = dp_node(&p, TRP_DNN_RESHAPE);
+    n->x = inside[1];
+    n->y = inside[2];
+    uint32_t product = inside[2], factor = dp_memory(&p, row->scale, 4, channels);
+    if (row->bias) {
+        product = then(&p, TRP_DNN_MUL, product, factor);
+        factor = dp_memory(&p, row->scale, 4, channels);
+    }
+    n = dp_node(&p, TRP_DNN_POINTWISE);
+    n->pointwise = row->bias ? TRP_DNN_ADD : TRP_DNN_MUL;
+    n->x = factor;
+    n->b = product;
+    n->y = dp_memory(&p, row->type, 4, d);
+    dp_make(world.device, &p);
+    double *v = dp_read(&p, x);
+    for (int64_t i = 0; i < d[0] * d[1] * d[2] * d[3]; i++)
+        v[i] = norm_element(fill, v[i], i / (d[1] * d[2] * d[3]), i % (d[1] * d[2] * d[3]));
+    dp_put(&p, x, v);
+    free(v);
+    p.options.ran = &ran;
+    dp_await(&p, dp_send(dnn, &p, &done), done);
+    dp_compare(&p);
+    expect_engine(&p, &ran, row->engine);
+    dp_drop(&p);
+}
+
+static void groups(void)
+{
+    world = dp_open(&dnn);
+    for (size_t i = 0; i < sizeof group_rows / sizeof *group_rows; i++) {
+        check_group(&group_rows[i], NORM_ANY);
+        if (group_rows[i].type == TRP_F32)
+            check_group(&group_rows[i], NORM_FAR);
+        if (group_rows[i].type != TRP_F16 && h_is_cuda())
+            check_group(&group_rows[i], NORM_HUGE);
     }
     dp_close(&world);
 }
@@ -590,9 +694,8 @@ static void pools(void)
 }
 
 static const h_case cases[] = {
-    {"softmax", softmax},
-    {"softmax_specials", softmax_specials},
-    {"norms", norms},
+    {"softmax", softmax}, {"softmax_specials", softmax_specials},
+    {"norms", norms},     {"groups", groups},
     {"pools", pools},
 };
 

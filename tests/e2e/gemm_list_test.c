@@ -438,6 +438,7 @@ static void full_mailbox(void)
         H_OK(trp_gemm_list(blas, &r, &first));
         uint64_t sent = h_info(world.device).requests_submitted;
         r = simple(items, 4, a, c);
+        r.header.wait_ns = TRP_NOWAIT;
         trp_status status = trp_gemm_list(blas, &r, NULL);
         bool unchanged = h_info(world.device).requests_submitted == sent;
         bool closed = h_gate_closed(&gate);

@@ -245,7 +245,7 @@ static void errors_of_a_compile(void)
     const trp_jit_input in = {.module = m};
     const trp_jit_link_request l = {.inputs = &in, .input_count = 1, .architecture = "sm_90"};
     H_IS(trp_jit_link(b.jit, &l, &other, NULL), TRP_E_DEPENDENCY);
-    H_SAYS("should have made");
+    H_SAYS("was not made");
     H_EQUAL(other.id, 0);
     H_OK(trp_module_free(b.device, m));
 
@@ -469,6 +469,7 @@ static void not_sent(void)
     bench b = open_with(&o);
     for (int i = 0; i < MANY_MORE && status == TRP_OK; i++) {
         trp_jit_compile_request r = compile_of(slow_source(source, sizeof source, 200 + i));
+        r.header.wait_ns = TRP_NOWAIT;
         m.id = 1;
         status = trp_jit_compile(b.jit, &r, &m, NULL);
         H_CHECK(status != TRP_OK || m.id != 0);
@@ -477,6 +478,82 @@ static void not_sent(void)
     H_EQUAL(m.id, 0);
     H_IS(trp_module_free(b.device, m), TRP_E_STALE);
     close_bench(&b);
+}
+
+/* How many actors the device has beside those of its memory. */
+static uint32_t actors_of(trp_device *device)
+{
+    trp_device_stats stats;
+    H_OK(trp_device_get_stats(device, &stats));
+    return stats.actor_count - 3;
+}
+
+/* Each jit actor takes one place; the compilers, up to eight, are made once and shared. Whichever
+ * actors end first, the others still compile, and what an actor has sent is over when it has ended.
+ */
+static void one_place_each(void)
+{
+    enum { PLACES = 61 };
+    need_nvrtc();
+    bench b = open_bench();
+    const uint32_t compilers = actors_of(b.device) - 1;
+    trp_actor *more[PLACES] = {NULL}, *none = NULL;
+    char source[600];
+    H_CHECK(compilers >= 1 && compilers <= 8);
+    const uint32_t room = PLACES - compilers - 1;
+    for (uint32_t i = 0; i < room; i++)
+        more[i] = h_actor(b.device, "jit");
+    H_EQUAL(actors_of(b.device), PLACES);
+    H_IS(trp_actor_create(b.device, &(trp_actor_options){.kind = "jit"}, &none), TRP_E_BUSY);
+    H_SAYS("61 actors");
+    trp_completion last = {0};
+    for (uint32_t i = 0; i < room; i += 10) {
+        trp_jit_compile_request r = compile_of(slow_source(source, sizeof source, 10 + (int)i));
+        trp_module m;
+        H_OK(trp_jit_compile(more[i], &r, &m, NULL));
+    }
+    trp_jit_compile_request r = compile_of(slow_source(source, sizeof source, 9));
+    trp_module m;
+    H_OK(trp_jit_compile(more[room - 1], &r, &m, &last));
+    trp_actor_destroy(b.jit); /* the one with which the compilers were made */
+    for (uint32_t i = 0; i < room - 1; i++)
+        trp_actor_destroy(more[i]);
+    H_OK(end_of(last, NULL));
+    r = compile_of(slow_source(source, sizeof source, 8));
+    H_OK(trp_jit_compile(more[room - 1], &r, &m, NULL));
+    trp_actor_destroy(more[room - 1]);
+    trp_module_info info;
+    H_OK(trp_module_get_info(b.device, m, &info));
+    H_EQUAL(info.state, TRP_MODULE_READY);
+    b.jit = h_actor(b.device, "jit"); /* and anew */
+    H_OK(trp_jit_compile(b.jit, &r, &m, NULL));
+    H_OK(trp_device_drain(b.device, H_LONG));
+    close_bench(&b);
+}
+
+/* Fewer places than compilers: those that there are do. */
+static void few_places(void)
+{
+    need_nvrtc();
+    h_world w = h_open(NULL);
+    trp_actor *jit = NULL, *more = NULL;
+    char source[600];
+    for (int i = 0; i < 59; i++)
+        h_actor(w.device, "probe");
+    H_OK(trp_actor_create(w.device, &(trp_actor_options){.kind = "jit"}, &jit));
+    H_EQUAL(actors_of(w.device), 61);
+    trp_jit_compile_request r = compile_of(slow_source(source, sizeof source, 7));
+    trp_module m;
+    trp_completion c = {0};
+    H_OK(trp_jit_compile(jit, &r, &m, &c));
+    H_OK(end_of(c, NULL));
+    H_IS(trp_actor_create(w.device, &(trp_actor_options){.kind = "jit"}, &more), TRP_E_BUSY);
+    trp_actor_destroy(jit);
+    jit = h_actor(w.device, "probe"); /* both places are free again */
+    more = h_actor(w.device, "probe");
+    trp_actor_destroy(more);
+    H_IS(trp_actor_create(w.device, &(trp_actor_options){.kind = "jit"}, &more), TRP_E_BUSY);
+    h_close(&w);
 }
 
 /* Other actors do not wait for a compile, and requests on other modules do not. */
@@ -905,6 +982,8 @@ static const h_case cases[] = {
     {"side_by_side", side_by_side},
     {"cancelling", cancelling},
     {"not_sent", not_sent},
+    {"one_place_each", one_place_each},
+    {"few_places", few_places},
     {"others_go_on", others_go_on},
     {"refused_on_the_host", refused_on_the_host},
     {"launching", launching},

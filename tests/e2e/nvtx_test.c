@@ -52,6 +52,7 @@ static void ranges(void)
     uint64_t before = h_info(w.device).requests_submitted;
     for (int i = 0; i < SENT; i++)
         h_probe(probe, i == 3 ? TRP_PROBE_LIBRARY_ERROR : TRP_PROBE_NOP, NULL);
+    H_OK(trp_probe(probe, &(trp_probe_request){.header.label = "layer 3"}, NULL));
     H_OK(trp_device_drain(w.device, H_LONG));
     h_close(&w); /* the worker has left its last range */
 
@@ -63,6 +64,10 @@ static void ranges(void)
                  ticket, ticket);
         H_EQUAL(count_lines(text, line), 1);
     }
+    snprintf(line, sizeof line,
+             "push troupe 0 my probe probe #%" PRIu64 " \"layer 3\" (%" PRIu64 ")\n",
+             before + SENT + 1, before + SENT + 1);
+    H_EQUAL(count_lines(text, line), 1);
     H_CHECK(strstr(text, "push troupe 0 local fill #"));
     H_EQUAL(count_lines(text, "push troupe "), count_lines(text, "pop troupe 0\n"));
     H_EQUAL(count_lines(text, "pop "), count_lines(text, "pop troupe 0\n"));

@@ -2,6 +2,10 @@
  * whenever the device is at rest. */
 #include "support/harness.h"
 
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static trp_device_stats get(trp_device *device)
@@ -244,7 +248,10 @@ static void check_lines(const char *text)
         H_CHECK(strchr(line, '\n'));
         if (sscanf(line, "# TYPE %127s", type) == 1 || strncmp(line, "# HELP ", 7) == 0)
             continue;
-        H_CHECK(strncmp(line, type, strlen(type)) == 0 && line[strlen(type)] == '{');
+        const char *rest = line + strlen(type);
+        H_CHECK(strncmp(line, type, strlen(type)) == 0);
+        H_CHECK(*rest == '{' || strncmp(rest, "_bucket{", 8) == 0 ||
+                strncmp(rest, "_sum{", 5) == 0 || strncmp(rest, "_count{", 7) == 0);
     }
 }
 
@@ -252,7 +259,7 @@ static void metrics(void)
 {
     h_world w = h_open(NULL);
     trp_actor *odd = NULL;
-    static char text[32768];
+    static char text[1 << 17];
     char small[100];
     size_t needed = 0, again = 0;
     H_OK(trp_actor_create(
@@ -270,6 +277,12 @@ static void metrics(void)
     H_EQUAL(strlen(text), again - 1);
     H_CHECK(strncmp(text, small, strlen(small)) == 0);
     check_lines(text);
+    /* All series say which process they are of. */
+    char labels[96];
+    snprintf(labels, sizeof labels, "{pid=\"%d\",program=\"%s\",device=\"", (int)getpid(),
+             program_invocation_short_name);
+    for (const char *line = text; *line; line = strchr(line, '\n') + 1)
+        H_CHECK(*line == '#' || strncmp(strchr(line, '{'), labels, strlen(labels)) == 0);
     H_EQUAL(metric(text, "troupe_device_state{"), 1);
     H_EQUAL(metric(text, "troupe_incarnation{"), 1);
     H_EQUAL(metric(text, "troupe_faults_total{"), 0);
@@ -293,6 +306,207 @@ static void metrics(void)
             h_fail(__FILE__, __LINE__, "no sample %s in\n%s", wanted[i], text);
     }
     h_close(&w);
+}
+
+/* The figures behind one series of an actor: "troupe_request_running_seconds_count". */
+static double series(const char *text, const char *name, const char *actor, const char *le)
+{
+    char labels[128];
+    const size_t length = strlen(name);
+    snprintf(labels, sizeof labels, "actor=\"%s\"%s%s%s}", actor, le ? ",le=\"" : "", le ? le : "",
+             le ? "\"" : "");
+    for (const char *line = text; *line; line = strchr(line, '\n') + 1) {
+        const char *hit = strstr(line, labels);
+        if (strncmp(line, name, length) == 0 && line[length] == '{' && hit &&
+            hit < strchr(line, '\n'))
+            return strtod(hit + strlen(labels), NULL);
+    }
+    h_fail(__FILE__, __LINE__, "no %s of %s in\n%s", name, labels, text);
+    return 0;
+}
+
+static uint64_t total(const trp_latency *l)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < TRP_LATENCY_BUCKETS; i++)
+        sum += l->bucket[i];
+    return sum;
+}
+
+/* Requests that spin, each for so long at least, one after the other: what they waited and ran. */
+static void latencies(void)
+{
+    enum { REQUESTS = 5 };
+    const int64_t spin = 20 * H_MS;
+    h_world w = h_open(NULL);
+    trp_actor *probe = h_actor(w.device, "probe"), *other = NULL;
+    trp_completion done[REQUESTS] = {{0}};
+    trp_device_stats *stats = malloc(2 * sizeof *stats), *after = stats + 1;
+    static char text[1 << 18];
+    H_CHECK(stats);
+    H_OK(
+        trp_actor_create(w.device, &(trp_actor_options){.kind = "probe", .name = "other"}, &other));
+    for (int i = 0; i < REQUESTS; i++)
+        h_spin(probe, spin, &done[i]);
+    for (int i = 0; i < REQUESTS; i++)
+        H_OK(h_await_any(done[i]));
+    H_OK(trp_device_drain(w.device, H_LONG));
+    H_OK(trp_device_get_stats(w.device, stats));
+    H_CHECK(strcmp(stats->program, program_invocation_short_name) == 0);
+    const trp_actor_stats *a = named(stats, "probe");
+    const trp_latency *ran = &a->running_time, *waited = &a->waiting_time;
+    H_EQUAL(ran->count, REQUESTS);
+    H_EQUAL(waited->count, REQUESTS);
+    H_EQUAL(total(ran), REQUESTS);
+    /* An end that is seen late takes from the next what it gives to the one before. */
+    H_CHECK(ran->sum_ns >= (uint64_t)(REQUESTS * spin));
+    H_CHECK(trp_latency_quantile(ran, NULL, 1) >= (uint64_t)spin);
+    H_EQUAL(named(stats, "other")->running_time.count, 0);
+    H_EQUAL(trp_latency_quantile(&named(stats, "other")->running_time, NULL, 0.99), 0);
+
+    /* The same as metrics, in seconds. */
+    H_OK(trp_stats_metrics(stats, 1, text, sizeof text, NULL));
+    const char *running = "troupe_request_running_seconds";
+    char name[64];
+    snprintf(name, sizeof name, "%s_count", running);
+    H_EQUAL(series(text, name, "probe", NULL), REQUESTS);
+    H_EQUAL(series(text, name, "other", NULL), 0);
+    snprintf(name, sizeof name, "%s_sum", running);
+    const double sum = series(text, name, "probe", NULL);
+    H_CHECK(fabs(sum * 1e9 - (double)ran->sum_ns) < 10);
+    snprintf(name, sizeof name, "%s_bucket", running);
+    H_EQUAL(series(text, name, "probe", "+Inf"), REQUESTS);
+    double below = 0;
+    const char *const bounds[] = {"1e-06", "2e-06", "5e-06", "0.001", "0.02", "1", "50", "+Inf"};
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+        const double count = series(text, name, "probe", bounds[i]);
+        H_CHECK(count >= below);
+        below = count;
+    }
+
+    /* Of what came since: the earlier ones do not count. */
+    for (int i = 0; i < 3; i++)
+        h_probe(probe, TRP_PROBE_NOP, NULL);
+    H_OK(trp_device_drain(w.device, H_LONG));
+    h_spin(probe, spin, &done[0]);
+    H_OK(h_await_any(done[0]));
+    H_OK(trp_device_drain(w.device, H_LONG));
+    H_OK(trp_device_get_stats(w.device, after));
+    const trp_latency *then = &named(after, "probe")->running_time;
+    H_EQUAL(then->count, REQUESTS + 4);
+    H_CHECK(trp_latency_quantile(then, ran, 1) >= (uint64_t)spin);
+    H_EQUAL(trp_latency_quantile(ran, ran, 0.5), 0);
+
+    /* Another actor in its place begins anew. */
+    trp_actor_destroy(probe);
+    probe = h_actor(w.device, "probe");
+    H_OK(trp_device_get_stats(w.device, after));
+    H_EQUAL(named(after, "probe")->running_time.count, 0);
+    H_EQUAL(named(after, "probe")->running_time.sum_ns, 0);
+    free(stats);
+    h_close(&w);
+}
+
+/* Very many requests: not all are timed, and each that is counts for several, so that the number
+ * comes close. */
+static void latencies_of_many(void)
+{
+    enum { MANY = 200000 };
+    h_world w = h_open(NULL);
+    trp_actor *probe = h_actor(w.device, "probe");
+    trp_probe_request nop = {.header = {.wait_ns = TRP_FOREVER}};
+    trp_device_stats *stats = malloc(sizeof *stats);
+    H_CHECK(stats);
+    for (int i = 0; i < MANY; i++)
+        H_OK(trp_probe(probe, &nop, NULL));
+    H_OK(trp_device_drain(w.device, H_LONG));
+    H_OK(trp_device_get_stats(w.device, stats));
+    const trp_latency *ran = &named(stats, "probe")->running_time;
+    H_CHECK(ran->count > MANY * 9 / 10 && ran->count < MANY * 11 / 10);
+    H_EQUAL(named(stats, "probe")->waiting_time.count, ran->count);
+    free(stats);
+    h_close(&w);
+}
+
+/* Bounds rise; quantiles lie in the bucket that has them. */
+static void quantiles(void)
+{
+    trp_latency l = {0}, before = {0};
+    H_EQUAL(trp_latency_bound(0), 1000);
+    H_EQUAL(trp_latency_bound(1), 1500);
+    H_EQUAL(trp_latency_bound(TRP_LATENCY_BUCKETS - 2), UINT64_C(70000000000));
+    H_EQUAL(trp_latency_bound(TRP_LATENCY_BUCKETS - 1), UINT64_MAX);
+    H_EQUAL(trp_latency_bound(UINT32_MAX), UINT64_MAX);
+    for (uint32_t i = 1; i < TRP_LATENCY_BUCKETS; i++)
+        H_CHECK(trp_latency_bound(i) > trp_latency_bound(i - 1));
+    H_EQUAL(trp_latency_quantile(&l, NULL, 0.5), 0);
+    H_EQUAL(trp_latency_quantile(NULL, NULL, 0.5), 0);
+    for (uint32_t i = 0; i < TRP_LATENCY_BUCKETS; i++) {
+        memset(&l, 0, sizeof l);
+        l.bucket[i] = 1000;
+        for (int q = 0; q <= 10; q++) {
+            const uint64_t at = trp_latency_quantile(&l, NULL, q / 10.0);
+            const uint64_t low = i == 0 ? 0 : trp_latency_bound(i - 1);
+            H_CHECK(at >= low - (low > 0) && at <= trp_latency_bound(i));
+        }
+    }
+    memset(&l, 0, sizeof l);
+    l.bucket[0] = 98;
+    l.bucket[20] = 2;
+    H_CHECK(trp_latency_quantile(&l, NULL, 0.5) <= 1000);
+    H_CHECK(trp_latency_quantile(&l, NULL, 0.99) > trp_latency_bound(19));
+    H_CHECK(trp_latency_quantile(&l, NULL, 0.5) <= trp_latency_quantile(&l, NULL, 0.51));
+    const double strange[] = {-1, 2, NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++)
+        H_CHECK(trp_latency_quantile(&l, NULL, strange[i]) <= trp_latency_bound(20));
+    before = l;
+    before.bucket[0] = 200; /* of another actor: nothing is below zero */
+    H_EQUAL(trp_latency_quantile(&l, &before, 0.5), 0);
+    before.bucket[20] = 1;
+    H_CHECK(trp_latency_quantile(&l, &before, 0) >= trp_latency_bound(19) - 1);
+}
+
+/* Processes that have devices: this one, while it has one; not a child that has only inherited it,
+ * but one that has its own. */
+static bool is_listed(int64_t pid)
+{
+    int64_t pids[4096];
+    size_t n = 0;
+    H_OK(trp_observer_find(pids, 4096, &n));
+    for (size_t i = 1; i < n && i < 4096; i++)
+        H_CHECK(pids[i] > pids[i - 1]);
+    for (size_t i = 0; i < n && i < 4096; i++) {
+        if (pids[i] == pid)
+            return true;
+    }
+    return false;
+}
+
+static void finding(void)
+{
+    size_t n = 7;
+    H_IS(trp_observer_find(NULL, 1, &n), TRP_E_ARGUMENT);
+    H_IS(trp_observer_find(NULL, 0, NULL), TRP_E_ARGUMENT);
+    H_OK(trp_observer_find(NULL, 0, &n));
+    H_CHECK(!is_listed(getpid()));
+    h_world w = h_open(NULL);
+    h_world second = h_open(NULL); /* listed once */
+    H_CHECK(is_listed(getpid()));
+    H_CHECK(!is_listed(h_info(w.device).worker_pid));
+    pid_t child = fork();
+    H_CHECK(child >= 0);
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    H_CHECK(is_listed(getpid()));
+    H_CHECK(child < getpid() || !is_listed(child));
+    kill(child, SIGKILL);
+    H_EQUAL(waitpid(child, NULL, 0), child);
+    h_close(&second);
+    H_CHECK(is_listed(getpid()));
+    h_close(&w);
+    H_CHECK(!is_listed(getpid()));
 }
 
 static void no_devices(void)
@@ -355,6 +569,10 @@ int main(int argc, char **argv)
         {"memory", memory},
         {"observer", observer},
         {"metrics", metrics},
+        {"latencies", latencies},
+        {"latencies_of_many", latencies_of_many},
+        {"quantiles", quantiles},
+        {"finding", finding},
         {"no_devices", no_devices},
         {"beside_senders", beside_senders},
         {"bad_arguments", bad_arguments},

@@ -105,13 +105,13 @@ static void epilogues(void)
             r.a = (trp_matmul_matrix){.type = types[t], .buffer = put(types[t], M, a, M)};
             r.b = (trp_matmul_matrix){.type = types[t], .buffer = put(types[t], 1, &one, 1)};
             r.d = (trp_matmul_matrix){.type = types[t], .buffer = put(types[t], M, &poison, 1)};
-            r.c = (trp_matmul_matrix){.type = types[t], .buffer = put(types[t], M, c, M)};
             H_OK(trp_matmul(matmul, &r, &done));
             H_OK(h_await_any(done));
             expect(rows[i].name, types[t], r.d.buffer, M, rows[i].want, M,
                    types[t] == TRP_BF16  ? 0x1p-7
                    : types[t] == TRP_F16 ? 0x1p-9
                                          : 1e-6);
+            r.c = (trp_matmul_matrix){.type = types[t], .buffer = put(types[t], M, c, M)};
             r.alpha = trp_real(0); /* then A and B have no part in it */
             r.beta = trp_real(half);
             r.activation = TRP_ACTIVATION_NONE;

@@ -271,7 +271,7 @@ static uint64_t fill_for(trp_actor *probe, int64_t ns, trp_completion *first)
 {
     uint64_t sent = 0;
     h_spin(probe, ns, first);
-    trp_probe_request r = {.action = TRP_PROBE_NOP};
+    trp_probe_request r = {.header.wait_ns = TRP_NOWAIT, .action = TRP_PROBE_NOP};
     r.header.op = TRP_OP_PROBE;
     r.header.size = sizeof r;
     while (trp_submit(probe, &r.header, NULL) == TRP_OK)
@@ -373,7 +373,7 @@ static void waiting_for_slots(void)
         h_spin(probe[i], 200 * H_MS, NULL);
     }
     for (int i = 0; i < ACTORS * COUNT; i++) {
-        trp_probe_request r = {.action = TRP_PROBE_NOP};
+        trp_probe_request r = {.header.wait_ns = TRP_NOWAIT};
         trp_status status = trp_probe(probe[i % ACTORS], &r, NULL);
         H_CHECK(status == TRP_OK || status == TRP_E_BUSY);
         r.header.wait_ns = H_LONG;
@@ -772,6 +772,39 @@ static void short_lived_actors(void)
     h_close(&w);
 }
 
+/* Room in structs for members to come: 0 as yet. */
+static void room(void)
+{
+    trp_system *system = NULL;
+    trp_device *device = NULL;
+    trp_actor *actor = NULL;
+    trp_buffer buffer = {0};
+    trp_watch *watch = NULL;
+    H_IS(trp_system_create(&(trp_system_options){.reserved = {[3] = 1}}, &system), TRP_E_ARGUMENT);
+    H_SAYS("reserved[3]: expected 0, got 0x1");
+    h_world w = h_open(NULL);
+    trp_device_options options = h_options();
+    options.reserved[7] = 1;
+    H_IS(trp_device_open(w.system, &options, &device), TRP_E_ARGUMENT);
+    H_SAYS("reserved[7]");
+    H_IS(trp_actor_create(w.device, &(trp_actor_options){.kind = "probe", .reserved = {1}}, &actor),
+         TRP_E_ARGUMENT);
+    H_SAYS("reserved[0]");
+    H_IS(trp_buffer_create_with(w.device, &(trp_buffer_options){.bytes = 1, .reserved = {0, 1}},
+                                &buffer),
+         TRP_E_ARGUMENT);
+    H_SAYS("reserved[1]");
+    trp_queue *queue;
+    H_OK(trp_queue_create(w.system, &queue));
+    H_IS(trp_device_watch(w.device, &(trp_watch_options){.queue = queue, .reserved = {1}}, &watch),
+         TRP_E_ARGUMENT);
+    H_SAYS("reserved[0]");
+    H_OK(trp_queue_destroy(queue));
+    H_IS(trp_device_trace_start(w.device, &(trp_trace_options){.reserved = {1}}), TRP_E_ARGUMENT);
+    H_SAYS("reserved[0]");
+    h_close(&w);
+}
+
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
@@ -796,6 +829,7 @@ int main(int argc, char **argv)
         {"systems_and_devices", systems_and_devices},
         {"many_actors", many_actors},
         {"short_lived_actors", short_lived_actors},
+        {"room", room},
     };
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

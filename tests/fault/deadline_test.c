@@ -351,6 +351,53 @@ static void stopped_worker(void)
     h_close(&w);
 }
 
+/* Copies have deadlines of their own: a worker that leaves one lying is replaced, for no other
+ * reason is there one. */
+static void of_copies(void)
+{
+    enum { LARGE = 3 << 20 };
+    h_world w = h_open(NULL);
+    trp_buffer a = filled(w.device, 5), b = h_filled(w.device, LARGE, 5);
+    char *memory = h_malloc(LARGE);
+    const uint64_t pattern[2] = {1, 2};
+    const trp_request header = {.deadline_ns = (uint64_t)SHORT};
+    for (int i = 0; i < 4; i++) {
+        trp_completion c = {0};
+        H_OK(trp_device_drain(w.device, H_LONG));
+        h_await_standby(w.device);
+        const int64_t worker = h_info(w.device).worker_pid;
+        H_CHECK(kill((pid_t)worker, SIGSTOP) == 0);
+        if (i == 0)
+            H_OK(
+                trp_write_with(w.device,
+                               &(trp_write_request){
+                                   .header = header, .buffer = b, .source = memory, .bytes = LARGE},
+                               &c));
+        else if (i == 1)
+            H_OK(trp_read_with(
+                w.device,
+                &(trp_read_request){.header = header, .buffer = a, .target = memory, .bytes = 8},
+                &c));
+        else if (i == 2)
+            H_OK(trp_copy_with(
+                w.device,
+                &(trp_copy_request){.header = header, .source = a, .target = b, .bytes = 8}, &c));
+        else
+            H_OK(trp_fill_with(
+                w.device,
+                &(trp_fill_request){
+                    .header = header, .buffer = b, .bytes = LARGE, .pattern = pattern, .width = 16},
+                &c));
+        /* It runs again, on the next worker, unless this one had begun it; or it is done before the
+         * worker stands still. */
+        trp_status status = h_await_any(c);
+        H_CHECK(status == TRP_OK || status == TRP_E_FAULT);
+        kill((pid_t)worker, SIGCONT);
+    }
+    free(memory);
+    h_close(&w);
+}
+
 /* Requests that come to the worker together share a timeline write; how long one with a deadline
  * has run must be known all the same. The worker stands still while they are sent. */
 static void among_others(void)
@@ -428,6 +475,7 @@ int main(int argc, char **argv)
         {"two_at_once", two_at_once},
         {"among_others", among_others},
         {"stopped_worker", stopped_worker},
+        {"of_copies", of_copies},
         {"anew_after_a_death", anew_after_a_death},
     };
     h_need_process_isolation();

@@ -14,19 +14,25 @@ typedef struct net {
     trp_device *device;
     trp_actor *dnn;
     trp_dnn_tensor state[2][3], grads, index, value[VALUES], loss[STEPS], skipped;
+    trp_buffer arena; /* that all tensors lie in; 0: each has a buffer */
+    uint64_t used;    /* of it */
 } net;
 
-static trp_dnn_tensor make(trp_device *device, trp_dtype type, int64_t rows, int64_t columns)
+static trp_dnn_tensor make(net *n, trp_dtype type, int64_t rows, int64_t columns)
 {
-    return (trp_dnn_tensor){.type = type,
-                            .rank = 2,
-                            .dim = {rows, columns},
-                            .buffer = h_buffer(device, (uint64_t)(rows * columns) * 4)};
+    const uint64_t bytes = (uint64_t)(rows * columns) * 4;
+    trp_dnn_tensor t = {.type = type, .rank = 2, .dim = {rows, columns}, .buffer = n->arena};
+    if (t.buffer.id == 0)
+        t.buffer = h_buffer(n->device, bytes);
+    else
+        t.offset = n->used;
+    n->used += (bytes + 63) / 64 * 64;
+    return t;
 }
 
 static trp_dnn_tensor part(trp_dnn_tensor all, int64_t at, int64_t rows)
 {
-    all.offset = (uint64_t)at * sizeof(float);
+    all.offset += (uint64_t)at * sizeof(float);
     all.dim[0] = rows;
     all.dim[1] = WIDTH;
     return all;
@@ -107,9 +113,9 @@ static int64_t walk(const net *n, const float *start, int64_t span, float *losse
     const int64_t begin = h_now();
     trp_completion done[STEPS];
     h_killer killer;
-    h_write(n->device, n->state[0][0].buffer, 0, start, COUNT * sizeof *start);
-    for (int i = 1; i < 3; i++)
-        h_write(n->device, n->state[0][i].buffer, 0, zeros, sizeof zeros);
+    for (int i = 0; i < 3; i++)
+        h_write(n->device, n->state[0][i].buffer, n->state[0][i].offset, i == 0 ? start : zeros,
+                sizeof zeros);
     h_killer_start(&killer, n->device, span);
     for (int i = 0; i < STEPS; i++)
         send_step(n, i, &done[i]);
@@ -118,12 +124,13 @@ static int64_t walk(const net *n, const float *start, int64_t span, float *losse
     const int64_t took = h_now() - begin;
     h_killer_end(&killer);
     for (int i = 0; i < STEPS; i++)
-        h_read(n->device, n->loss[i].buffer, 0, &losses[i], sizeof *losses);
-    h_read(n->device, n->state[STEPS % 2][0].buffer, 0, end, COUNT * sizeof *end);
+        h_read(n->device, n->loss[i].buffer, n->loss[i].offset, &losses[i], sizeof *losses);
+    const trp_dnn_tensor *w = &n->state[STEPS % 2][0];
+    h_read(n->device, w->buffer, w->offset, end, COUNT * sizeof *end);
     return took;
 }
 
-static void training(void)
+static void train(bool in_one_buffer)
 {
     static const int columns[VALUES] = {
         [X] = WIDTH,    [H] = WIDTH,        [SUM] = WIDTH,       [Y] = WIDTH,
@@ -131,23 +138,26 @@ static void training(void)
         [DSUM] = WIDTH, [DX] = WIDTH,       [DTABLE] = WIDTH};
     h_world w = h_open(NULL);
     net n = {.device = w.device, .dnn = h_actor(w.device, "dnn")};
+    if (in_one_buffer)
+        n.arena = h_buffer(w.device, H_MIB);
     float start[COUNT], wanted[STEPS], got[STEPS], last[COUNT], end[COUNT];
     int32_t index[ROWS];
     for (int i = 0; i < 6; i++)
-        n.state[i / 3][i % 3] = make(w.device, TRP_F32, 1, COUNT);
-    n.grads = make(w.device, TRP_F32, 1, COUNT);
-    n.skipped = make(w.device, TRP_I32, 1, 1);
-    n.index = make(w.device, TRP_I32, ROWS, 1);
+        n.state[i / 3][i % 3] = make(&n, TRP_F32, 1, COUNT);
+    n.grads = make(&n, TRP_F32, 1, COUNT);
+    n.skipped = make(&n, TRP_I32, 1, 1);
+    n.index = make(&n, TRP_I32, ROWS, 1);
     n.index.dim[1] = 0;
     for (int i = 0; i < VALUES; i++)
-        n.value[i] = make(w.device, TRP_F32, i == DTABLE ? CLASSES : ROWS, columns[i]);
+        n.value[i] = make(&n, TRP_F32, i == DTABLE ? CLASSES : ROWS, columns[i]);
     for (int i = 0; i < STEPS; i++)
-        n.loss[i] = make(w.device, TRP_F32, 1, 1);
+        n.loss[i] = make(&n, TRP_F32, 1, 1);
     for (int i = 0; i < COUNT; i++)
         start[i] = (float)ref_rng_uniform(h_rng(), -0.2, 0.2);
     for (int i = 0; i < ROWS; i++)
         index[i] = (int32_t)ref_rng_below(h_rng(), CLASSES);
-    h_write(w.device, n.index.buffer, 0, index, sizeof index);
+    H_CHECK(n.used <= H_MIB);
+    h_write(w.device, n.index.buffer, n.index.offset, index, sizeof index);
     walk(&n, start, 0, wanted, last); /* makes the plans */
     const int64_t span = walk(&n, start, 0, wanted, last);
     H_CHECK(wanted[STEPS - 1] < wanted[0]);
@@ -160,7 +170,17 @@ static void training(void)
     h_close(&w);
 }
 
-static const h_case cases[] = {{"training", training}};
+static void buffers_for_all(void)
+{
+    train(false);
+}
+
+static void one_buffer(void)
+{
+    train(true);
+}
+
+static const h_case cases[] = {{"buffers_for_all", buffers_for_all}, {"one_buffer", one_buffer}};
 
 int main(int argc, char **argv)
 {

@@ -284,6 +284,7 @@ static bool try_pack(bytes *b, bool mend)
 {
     trp__cache_pack *pack;
     trp__entry e;
+    unsigned char *memory; /* none: it is ours */
     int found = 0;
     if (mend)
         mend_pack(b->at, b->size);
@@ -292,14 +293,15 @@ static bool try_pack(bytes *b, bool mend)
     for (int n = 0; n < IN_PACK; n++) {
         trp__key key = key_of(n);
         trp__hash hash = trp__key_hash(&key);
-        if (trp__cache_pack_find(pack, &hash, TRP__ENTRY_PAYLOAD, key.bytes, key.length, &e)) {
+        if (trp__cache_pack_find(pack, &hash, TRP__ENTRY_PAYLOAD, key.bytes, key.length, &memory,
+                                 &e)) {
             check_entry(b, &e, mend ? -1 : n);
             found++;
         }
         trp__key_end(&key);
     }
     for (uint64_t i = 0; i < trp__cache_pack_count(pack); i++) {
-        if (!trp__cache_pack_entry(pack, i, &e))
+        if (!trp__cache_pack_entry(pack, i, &memory, &e))
             check_entry(b, &e, -1);
     }
     trp__cache_pack_close(pack);

@@ -51,10 +51,11 @@ static void require_text(const char *text, size_t size)
 
 static void require_sound(const trp_device_stats *s)
 {
-    static char text[1 << 18];
+    static char text[1 << 22];
     size_t needed = 0;
     H_CHECK(s->actor_count <= TRP_STATS_ACTORS);
     require_text(s->info.name, sizeof s->info.name);
+    require_text(s->program, sizeof s->program);
     for (uint32_t i = 0; i < s->actor_count; i++) {
         const trp_actor_stats *a = &s->actor[i];
         require_text(a->name, sizeof a->name);
@@ -63,6 +64,9 @@ static void require_sound(const trp_device_stats *s)
         H_CHECK(a->id < TRP_STATS_ACTORS && (i == 0 || a->id > s->actor[i - 1].id));
         H_CHECK(a->queued <= TRP__SLOTS && a->in_flight <= TRP__SLOTS && a->done <= a->sent);
         H_CHECK((a->in_flight > 0) == (a->running[0] != '\0'));
+        const uint64_t p50 = trp_latency_quantile(&a->running_time, NULL, 0.5),
+                       p99 = trp_latency_quantile(&a->running_time, NULL, 0.99);
+        H_CHECK(p50 <= p99 && p99 <= trp_latency_bound(TRP_LATENCY_BUCKETS - 2));
     }
     H_CHECK(trp_stats_metrics(s, 1, text, sizeof text, &needed) == TRP_OK);
     H_CHECK(strlen(text) == needed - 1);

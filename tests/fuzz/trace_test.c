@@ -31,7 +31,7 @@ static int64_t odd_time(int64_t start)
 }
 
 /* A device that has nothing but what a trace needs. */
-static trp_device *make_device(trp_actor *actors)
+static trp_device *make_device(trp__client_actor *actors)
 {
     static const uint32_t alive = 1;
     static _Atomic uint64_t tail;
@@ -84,7 +84,7 @@ static void end_some(trp_device *d)
         slot->actor = (uint32_t)(random_next(&rng) % 5); /* one of them does not exist */
         slot->status = (int)(random_next(&rng) % 20);
         slot->deaths = (uint32_t)(random_next(&rng) % 3);
-        slot->sent_ns = trp__trace_sent(d);
+        slot->sent_ns = trp__tracing(d) ? trp__now_ns() : 0;
         record->op =
             random_next(&rng) % 2 ? (uint32_t)(random_next(&rng) % 6) : (uint32_t)random_next(&rng);
         atomic_store(&d->incarnation, (uint32_t)(random_next(&rng) % 3 + 1));
@@ -122,7 +122,7 @@ static void check_file(const char *path, int64_t start)
 
 int main(int argc, char **argv)
 {
-    static trp_actor actors[4];
+    static trp__client_actor actors[4];
     uint64_t iterations = argc > 1 ? strtoull(argv[1], NULL, 0) : 40;
     char path[256];
     const char *folder = getenv("TMPDIR");

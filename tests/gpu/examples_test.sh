@@ -13,11 +13,12 @@ if ! "$TROUPE_COMMAND" doctor --quick 2>/dev/null | grep -q '✓ cuda '; then
 fi
 
 failures=0 runs=0
-# run NAME ARGUMENTS...: it must end with 0, and must have said nothing of another device
-run() {
+# run NAME ARGUMENTS...: the example must end with 0
+run() { run_script "$1" "$examples/$1" "${@:2}"; }
+run_script() {
     local name=$1 output code
     shift
-    output=$("$examples/$name" "$@" 2>&1)
+    output=$("$@" 2>&1)
     code=$?
     runs=$((runs + 1))
     printf '%-24s %s\n' "$name" "$([ $code -eq 0 ] && echo passed || echo "FAILED ($code)")"
@@ -32,6 +33,11 @@ for folder in "$source"/*/; do
     case $(basename "$folder") in
     custom) run custom/scale_clamp "$examples/custom/scale_clamp_actor.so" ;;
     digits) run digits/digits "$source/digits/digits.npy" ;;
+    gpt2)
+        run gpt2/gpt2 "$source/gpt2/text.txt" -kill 3
+        run gpt2/gpt2 "$source/gpt2/text.txt" -kill 3 -bf16 1 -context 128 -width 256 -layers 4
+        ;;
+    server) run_script server "$(dirname "$0")/../examples/server_test.sh" "$examples/server" 20 ;;
     *)
         echo "examples/$(basename "$folder"): say in tests/gpu/examples_test.sh how it is run"
         failures=$((failures + 1))

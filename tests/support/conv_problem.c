@@ -373,7 +373,7 @@ trp_status cv_send(trp_device *on, trp_actor *cutlass, cv_problem *p)
         r.epilogue_count = CV_NODES;
     } else {
         r.alpha = trp_real(p->alpha);
-        if (p->beta != 0)
+        if (p->beta != 0 || r.c.buffer.id)
             r.beta = trp_real(p->beta);
     }
     return trp_cutlass_conv(cutlass, &r, &p->done);

@@ -275,7 +275,7 @@ enum { LINES = 128, DESCRIBED = 3 /* of each kind, on a GPU */ };
 
 static struct {
     const char *kind;
-    int problems, refused, wrong, plain;
+    int problems, refused, wrong, plain, unproven;
     double worst;
 } lines[LINES];
 static int line_count;
@@ -293,7 +293,7 @@ static int line_of(const char *kind)
 
 void dp_print_table(void)
 {
-    int wrong = 0, refused = 0, plain = 0;
+    int wrong = 0, refused = 0, plain = 0, unproven = 0;
     for (int i = 0; i < line_count; i++) {
         printf("  %-24s %5d problems, largest error %4.2f of its bound", lines[i].kind,
                lines[i].problems, lines[i].worst);
@@ -304,9 +304,12 @@ void dp_print_table(void)
         wrong += lines[i].wrong;
         refused += lines[i].refused;
         plain += lines[i].plain;
+        unproven += lines[i].unproven;
     }
     line_count = 0;
     memset(lines, 0, sizeof lines);
+    if (unproven > 0)
+        printf("  %d problems ran by engines that were not proven\n", unproven);
     if (wrong > 0)
         h_fail(__FILE__, __LINE__, "%d problems were wrong", wrong);
     if (plain > 0 && getenv("TROUPE_TEST_ENGINES"))
@@ -355,7 +358,9 @@ __attribute__((format(printf, 2, 3))) static void wrong(dp_problem *p, const cha
     if (!h_is_cuda())
         h_fail(__FILE__, __LINE__, "%s: %s", p->kind, text);
     if (lines[line].wrong < DESCRIBED)
-        fprintf(stderr, "WRONG: %s: %s\n", p->kind, text);
+        fprintf(stderr, "WRONG: %s: %s%s%s%s\n", p->kind, text, p->options.ran ? ", by " : "",
+                p->options.ran ? p->options.ran->engine : "",
+                p->options.ran && !p->options.ran->proven ? ", not proven" : "");
     lines[line].wrong++;
     p->refused = true; /* the rest of it says no more */
 }
@@ -375,6 +380,10 @@ static void check_engine(dp_problem *p)
 {
     const trp_dnn_ran *ran = p->options.ran;
     const int line = line_of(p->kind);
+    if (h_is_gpu() && ran && !ran->proven && lines[line].unproven++ < DESCRIBED) {
+        describe(p);
+        fprintf(stderr, "UNPROVEN: %s: %s in %u parts\n", p->kind, ran->engine, ran->parts);
+    }
     if (!h_is_gpu() || !ran || strcmp(ran->engine, "direct") != 0 ||
         engines_allow_plain(p->tensor, p->node, p->nodes))
         return;

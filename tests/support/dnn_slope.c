@@ -43,8 +43,10 @@ void dp_check_slope(const char *file, int line, trp_actor *dnn, dp_problem *p, d
     const double behind = along(dnn, p, &s, direction, -step);
     const double difference = (ahead - behind) / (2 * step);
     if (!(fabs(difference - slope) <= 1e-6 * size))
-        h_fail(file, line, "%s: pointwise %d: tensor %u: slope %.12g, difference %.12g", p->kind,
-               (int)p->node[0].pointwise, s.x, slope, difference);
+        h_fail(file, line,
+               "%s: pointwise %d: tensor %u: slope %.12g, difference %.12g, %s in %u parts%s",
+               p->kind, (int)p->node[0].pointwise, s.x, slope, difference, p->options.ran->engine,
+               p->options.ran->parts, p->options.ran->proven ? "" : ", not proven");
     free(g);
     free(direction);
 }

@@ -39,6 +39,9 @@ const char *engines_name(trp_dnn_kind kind)
         [TRP_DNN_BLOCK_SCALE_QUANTIZE] = "block_scale_quantize",
         [TRP_DNN_BLOCK_SCALE_DEQUANTIZE] = "block_scale_dequantize",
         [TRP_DNN_PAGED_LOAD] = "paged_load",
+        [TRP_DNN_ARG] = "arg",
+        [TRP_DNN_TOP_K] = "top_k",
+        [TRP_DNN_SAMPLE] = "sample",
     };
     return (size_t)kind < COUNT_OF(names) ? names[kind] : NULL;
 }

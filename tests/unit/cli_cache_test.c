@@ -40,7 +40,7 @@ static void run(int expected, const char *words)
 {
     char line[256], *argv[16] = {0}, *rest = NULL;
     int argc = 0, status;
-    snprintf(line, sizeof line, "cache %s", words);
+    snprintf(line, sizeof line, "troupe cache %s", words);
     for (char *w = strtok_r(line, " ", &rest); w; w = strtok_r(NULL, " ", &rest))
         argv[argc++] = w;
     fflush(NULL);
@@ -48,7 +48,7 @@ static void run(int expected, const char *words)
     if (pid == 0) {
         if (!freopen(out, "w", stdout) || !freopen(err, "w", stderr))
             _exit(99);
-        status = command_cache(argc, argv);
+        status = commands_run(argc, argv);
         fflush(NULL);
         _exit(status);
     }

@@ -15,10 +15,10 @@ typedef struct product {
     matrix a, b, c;
 } product;
 
-static matrix make(uint32_t item_size, uint64_t rows, uint64_t cols, bool fortran, uint64_t seed)
+static matrix make(trp_dtype type, uint64_t rows, uint64_t cols, bool fortran, uint64_t seed)
 {
     matrix m;
-    assert_true(matrix_shape(&m, item_size, rows, cols));
+    assert_true(matrix_shape(&m, type, rows, cols));
     m.shape.fortran_order = fortran;
     m.data = malloc(m.shape.data_bytes + 1);
     assert_non_null(m.data);
@@ -29,13 +29,13 @@ static matrix make(uint32_t item_size, uint64_t rows, uint64_t cols, bool fortra
 static double get(const matrix *m, uint64_t row, uint64_t col)
 {
     uint64_t i = m->shape.fortran_order ? col * m->shape.rows + row : row * m->shape.cols + col;
-    return m->shape.item_size == 8 ? ((double *)m->data)[i] : (double)((float *)m->data)[i];
+    return m->shape.type == TRP_F64 ? ((double *)m->data)[i] : (double)((float *)m->data)[i];
 }
 
 static void set(const matrix *m, uint64_t row, uint64_t col, double value)
 {
     uint64_t i = m->shape.fortran_order ? col * m->shape.rows + row : row * m->shape.cols + col;
-    if (m->shape.item_size == 8)
+    if (m->shape.type == TRP_F64)
         ((double *)m->data)[i] = value;
     else
         ((float *)m->data)[i] = (float)value;
@@ -52,17 +52,17 @@ static void multiply(const product *p)
                 sum64 += get(&p->a, i, k) * get(&p->b, k, j);
                 sum32 += (float)get(&p->a, i, k) * (float)get(&p->b, k, j);
             }
-            set(&p->c, i, j, p->c.shape.item_size == 8 ? sum64 : (double)sum32);
+            set(&p->c, i, j, p->c.shape.type == TRP_F64 ? sum64 : (double)sum32);
         }
     }
 }
 
-static product make_product(uint32_t item_size, uint64_t m, uint64_t n, uint64_t k, bool fortran)
+static product make_product(trp_dtype type, uint64_t m, uint64_t n, uint64_t k, bool fortran)
 {
     product p = {
-        .a = make(item_size, m, k, fortran, 1),
-        .b = make(item_size, k, n, !fortran, 2),
-        .c = make(item_size, m, n, false, 3),
+        .a = make(type, m, k, fortran, 1),
+        .b = make(type, k, n, !fortran, 2),
+        .c = make(type, m, n, false, 3),
     };
     multiply(&p);
     return p;
@@ -95,8 +95,8 @@ static void right_products_pass(void **state)
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         for (int variant = 0; variant < 4; variant++) {
-            product p = make_product(variant & 1 ? 8 : 4, shapes[i][0], shapes[i][1], shapes[i][2],
-                                     variant & 2);
+            product p = make_product(variant & 1 ? TRP_F64 : TRP_F32, shapes[i][0], shapes[i][1],
+                                     shapes[i][2], variant & 2);
             check_result result = check(&p);
             assert_int_equal(result.wrong, 0);
             assert_int_equal(result.rows, shapes[i][0]);
@@ -109,12 +109,12 @@ static void right_products_pass(void **state)
 static void one_wrong_element_is_found(void **state)
 {
     (void)state;
-    for (uint32_t item_size = 4; item_size <= 8; item_size += 4) {
-        product p = make_product(item_size, 40, 150, 60, true);
+    for (trp_dtype type = TRP_F64; type <= TRP_F32; type++) {
+        product p = make_product(type, 40, 150, 60, true);
         for (uint64_t i = 0; i < 40; i += 13) {
             uint64_t j = 149 - 3 * i;
             double right = get(&p.c, i, j);
-            set(&p.c, i, j, right + (item_size == 8 ? 1e-12 : 1e-3));
+            set(&p.c, i, j, right + (type == TRP_F64 ? 1e-12 : 1e-3));
             check_result result = check(&p);
             assert_int_equal(result.wrong, 1);
             assert_int_equal(result.row, i);
@@ -136,7 +136,7 @@ static void one_wrong_element_is_found(void **state)
 static void the_other_order_is_found(void **state)
 {
     (void)state;
-    product p = make_product(4, 30, 30, 30, false);
+    product p = make_product(TRP_F32, 30, 30, 30, false);
     p.b.shape.fortran_order = !p.b.shape.fortran_order;
     assert_true(check(&p).wrong > 100);
     drop(&p);
@@ -145,7 +145,7 @@ static void the_other_order_is_found(void **state)
 static void what_is_not_finite_is_compared_too(void **state)
 {
     (void)state;
-    product p = make_product(4, 4, 5, 6, false);
+    product p = make_product(TRP_F32, 4, 5, 6, false);
     set(&p.a, 1, 2, NAN);
     set(&p.a, 2, 3, INFINITY);
     multiply(&p);
@@ -159,7 +159,7 @@ static void what_is_not_finite_is_compared_too(void **state)
 static void overflow_and_underflow_pass(void **state)
 {
     (void)state;
-    product p = make_product(4, 2, 2, 2, false);
+    product p = make_product(TRP_F32, 2, 2, 2, false);
     set(&p.a, 0, 0, 3e38);
     set(&p.b, 0, 0, 3e38);
     set(&p.a, 1, 0, 1e-30);
@@ -176,7 +176,7 @@ static void overflow_and_underflow_pass(void **state)
 static void large_products_are_sampled(void **state)
 {
     (void)state;
-    product p = make_product(4, 1000, 20, 10, false);
+    product p = make_product(TRP_F32, 1000, 20, 10, false);
     check_result result = check_within(&p, 20 * 10 * 101);
     assert_int_equal(result.rows, 101);
     assert_int_equal(result.wrong, 0);

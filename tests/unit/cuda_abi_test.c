@@ -79,6 +79,7 @@ SAME(sizeof(trp__cu_stream), sizeof(CUstream));
     SAME(offsetof(ours, field), offsetof(theirs, field));                                          \
     SAME(sizeof(((ours *)0)->field), sizeof(((theirs *)0)->field))
 
+SIZE(trp__cu_uuid, CUuuid);
 SIZE(trp__cu_location, CUmemLocation);
 FIELD(trp__cu_location, CUmemLocation, type);
 FIELD(trp__cu_location, CUmemLocation, id);
@@ -121,6 +122,17 @@ FIELD(trp__cu_launch_attribute, CUlaunchAttribute, value);
 FIELD(trp__cu_launch_attribute, CUlaunchAttribute, value.cooperative);
 SAME(offsetof(trp__cu_launch_attribute, value.cluster),
      offsetof(CUlaunchAttribute, value.clusterDim));
+SAME(TRP__CU_MEMORYTYPE_UNIFIED, CU_MEMORYTYPE_UNIFIED);
+SIZE(trp__cu_memcpy_2d, CUDA_MEMCPY2D);
+FIELD(trp__cu_memcpy_2d, CUDA_MEMCPY2D, srcY);
+FIELD(trp__cu_memcpy_2d, CUDA_MEMCPY2D, srcMemoryType);
+FIELD(trp__cu_memcpy_2d, CUDA_MEMCPY2D, srcDevice);
+FIELD(trp__cu_memcpy_2d, CUDA_MEMCPY2D, srcPitch);
+FIELD(trp__cu_memcpy_2d, CUDA_MEMCPY2D, dstMemoryType);
+FIELD(trp__cu_memcpy_2d, CUDA_MEMCPY2D, dstDevice);
+FIELD(trp__cu_memcpy_2d, CUDA_MEMCPY2D, dstPitch);
+FIELD(trp__cu_memcpy_2d, CUDA_MEMCPY2D, WidthInBytes);
+FIELD(trp__cu_memcpy_2d, CUDA_MEMCPY2D, Height);
 SIZE(trp__cu_launch_config, CUlaunchConfig);
 FIELD(trp__cu_launch_config, CUlaunchConfig, gridDimX);
 FIELD(trp__cu_launch_config, CUlaunchConfig, gridDimZ);
@@ -137,6 +149,7 @@ FIELD(trp__cu_launch_config, CUlaunchConfig, numAttrs);
 
 #define trp__cu_result          CUresult
 #define trp__cu_device          CUdevice
+#define trp__cu_uuid            CUuuid
 #define trp__cu_context         CUcontext
 #define trp__cu_stream          CUstream
 #define trp__cu_event           CUevent
@@ -152,6 +165,7 @@ FIELD(trp__cu_launch_config, CUlaunchConfig, numAttrs);
 #define trp__cu_granularity     CUmemAllocationGranularity_flags
 #define trp__cu_allocation_prop CUmemAllocationProp
 #define trp__cu_access_desc     CUmemAccessDesc
+#define trp__cu_memcpy_2d       CUDA_MEMCPY2D
 
 #define SAME_FUNCTION(result, name, parameters)                                                    \
     _Static_assert(__builtin_types_compatible_p(result(*) parameters, __typeof__(&name)),          \
@@ -196,6 +210,7 @@ LOADED_AS(cuMemCreate, "cuMemCreate");
 LOADED_AS(cuMemMap, "cuMemMap");
 LOADED_AS(cuMemcpyAsync, "cuMemcpyAsync");
 LOADED_AS(cuMemsetD32Async, "cuMemsetD32Async");
+LOADED_AS(cuMemcpy2DAsync_v2, "cuMemcpy2DAsync_v2");
 LOADED_AS(cuLaunchKernel, "cuLaunchKernel");
 
 #if __has_include(<cublas_v2.h>)

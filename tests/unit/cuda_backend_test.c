@@ -112,6 +112,32 @@ static void copies_and_fills(void **state)
     assert_int_equal(back[0], 0x5a);
 }
 
+/* Rows at a pitch: in, across, and out again; what lies between them stays. A pitch that the driver
+ * does not take is taken a row at a time. */
+static void rows(void **state)
+{
+    (void)state;
+    unsigned char *back = host + 4096;
+    unsigned char *from = host + 8192;
+    for (int i = 0; i < 1000; i++)
+        from[i] = (unsigned char)(i * 11);
+    OK(backend->stream_fill(stream, device, 0xee, 1, 8192, error));
+    OK(backend->stream_copy_rows(stream, device + 5, 33, from, 20, 7, 30, error));
+    OK(backend->stream_copy_rows(stream, device + 4096, 7, device + 5, 33, 7, 30, error));
+    OK(backend->stream_copy_rows(stream, back, 9, device + 4096, 7, 7, 30, error));
+    OK(backend->stream_copy_rows(stream, back + 500, (uint64_t)INT32_MAX + 1, from, 1, 1, 1,
+                                 error));
+    OK(backend->stream_copy(stream, back + 600, device, 200, error));
+    finish(stream);
+    for (int i = 0; i < 30; i++)
+        assert_memory_equal(back + i * 9, from + i * 20, 7);
+    for (int i = 0; i < 200; i++) {
+        int in_row = i >= 5 ? (i - 5) % 33 : 33;
+        assert_int_equal(back[600 + i], in_row < 7 ? from[(i - 5) / 33 * 20 + in_row] : 0xee);
+    }
+    assert_int_equal(back[500], from[0]);
+}
+
 /* The memory is the application's: another mapping of it shows the same bytes. */
 static void second_mapping(void **state)
 {
@@ -421,6 +447,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices),
         cmocka_unit_test(copies_and_fills),
+        cmocka_unit_test(rows),
         cmocka_unit_test(read_only_mapping),
         cmocka_unit_test(second_mapping),
         cmocka_unit_test(streams_wait_for_each_other),

@@ -39,10 +39,9 @@ static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, 
     return TRP_OK;
 }
 
-static trp_status input(trp__pack *pack, uint32_t bytes, int64_t wait_ns, void **room)
+static trp_status input(trp__pack *pack, uint32_t bytes, void **room)
 {
     (void)pack;
-    (void)wait_ns;
     assert_true(bytes <= sizeof piece);
     *room = piece;
     return TRP_OK;

@@ -65,12 +65,11 @@ static trp_status acquire(trp__pack *pack, const char *name, trp_buffer buffer, 
 }
 
 static trp_status exchange(trp__pack *pack, void *target, uint32_t result_bytes, uint32_t bytes,
-                           int64_t wait_ns, void **room)
+                           void **room)
 {
     (void)pack;
     (void)target;
     (void)result_bytes;
-    (void)wait_ns;
     if (bytes > sizeof piece)
         abort();
     piece_bytes = bytes;

@@ -98,7 +98,7 @@ static trp_status module_use(trp__pack *pack, const char *name, trp_module modul
         return trp__error_set(pack->error, TRP_E_STALE, "%s: stale", name);
     if (module.id == 8)
         return trp__error_set(pack->error, TRP_E_DEPENDENCY, "%s: failed", name);
-    pack->record->access[pack->record->access_count++].mode = (uint16_t)mode;
+    pack->record->access[pack->record->access_count++].mode = (uint8_t)mode;
     acquired++;
     place_of(place, 0, 1000);
     return TRP_OK;
@@ -119,20 +119,19 @@ static trp_status module_add_set(trp__pack *pack, const trp__module_place *place
     return TRP_OK;
 }
 
-static trp_status result(trp__pack *pack, void *target, uint32_t bytes, int64_t wait_ns)
+static trp_status result(trp__pack *pack, void *target, uint32_t bytes)
 {
     (void)target;
-    (void)wait_ns;
     pack->record->piece = 1;
     pack->record->piece_bytes = bytes;
     return TRP_OK;
 }
 
-static trp_status input(trp__pack *pack, uint32_t bytes, int64_t wait_ns, void **room)
+static trp_status input(trp__pack *pack, uint32_t bytes, void **room)
 {
     assert_true(bytes <= sizeof piece);
     *room = piece;
-    return result(pack, NULL, bytes, wait_ns);
+    return result(pack, NULL, bytes);
 }
 
 static trp_status pack(trp_status (*function)(trp__pack *, const trp_request *),

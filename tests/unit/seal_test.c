@@ -209,7 +209,7 @@ static void readers_are_waited_for(void **state)
     for (int i = 0; i < 2; i++) {
         trp_status status = trp_probe(s.probe, &r, &c);
         assert_int_equal(status, TRP_OK);
-        while (atomic_load(&s.device->reply->issued[s.probe->id].value) <
+        while (atomic_load(&s.device->reply->issued[atomic_load(&s.probe->live)->id].value) <
                s.device->slot[c.future.id & (TRP__SLOTS - 1)].ticket)
             trp__sleep_ns(TRP__MS);
         status = i == 0 ? trp_buffer_seal(s.device, s.buffer, TRP_FOREVER)
@@ -220,7 +220,7 @@ static void readers_are_waited_for(void **state)
     /* One that does not end in time: the buffer is as it was. */
     r.duration_ns = (uint64_t)(1500 * TRP__MS);
     assert_int_equal(trp_probe(s.probe, &r, &c), TRP_OK);
-    while (atomic_load(&s.device->reply->issued[s.probe->id].value) <
+    while (atomic_load(&s.device->reply->issued[atomic_load(&s.probe->live)->id].value) <
            s.device->slot[c.future.id & (TRP__SLOTS - 1)].ticket)
         trp__sleep_ns(TRP__MS);
     pthread_mutex_lock(&s.device->lock);

@@ -21,7 +21,7 @@
 static void layout(void **unused)
 {
     (void)unused;
-    assert_int_equal(sizeof(trp__record), 832);
+    assert_int_equal(sizeof(trp__record), 960);
     assert_int_equal(sizeof(trp__padded_u64), 64);
     assert_int_equal(offsetof(trp__control, record) % 64, 0);
     assert_int_equal(offsetof(trp__control, ring) % 64, 0);
@@ -43,7 +43,7 @@ static void pieces(void **unused)
     for (uint32_t s = 0; s < TRP__STREAMS; s++) {
         for (uint64_t c = 0; c < 3 * TRP__PIECES; c++) {
             uint64_t at = trp__piece_offset(s, c);
-            assert_true(at >= (uint64_t)TRP__SMALL_COUNT * TRP__SMALL_BYTES);
+            assert_true(at >= TRP__STAGING_PIECES);
             assert_true(at + TRP__PIECE_BYTES <= TRP__STAGING_BYTES);
             assert_true(at == trp__piece_offset(s, c + TRP__PIECES));
             for (uint64_t other = c + 1; other < c + TRP__PIECES; other++) {
@@ -56,8 +56,24 @@ static void pieces(void **unused)
     }
 }
 
+/* Small pieces lie one behind the other, each at an address that any element may have. */
+static void small_pieces(void **unused)
+{
+    (void)unused;
+    uint64_t end = 0;
+    for (uint32_t p = 0; p < TRP__SMALL_COUNT; p++) {
+        assert_true(trp__small_offset(p) == end);
+        assert_true(end % 256 == 0);
+        assert_int_equal(trp__small_bytes(p), p < TRP__SLOTS ? TRP__OWN_BYTES : TRP__SMALL_BYTES);
+        end += trp__small_bytes(p);
+    }
+    assert_true(end == TRP__STAGING_PIECES);
+    assert_int_equal(trp__small_bytes(TRP__SMALL_COUNT - TRP__SMALL_REQUESTS), TRP__SMALL_BYTES);
+}
+
 static void classes(void **unused)
 {
+    const trp__actor_class *companion = NULL;
     (void)unused;
     const trp__actor_class *blas = trp__actor_class_find("blas");
     const trp__actor_class *probe = trp__actor_class_find("probe");
@@ -72,6 +88,10 @@ static void classes(void **unused)
     for (const trp__actor_class *const *c = trp__actor_classes; *c; c++) {
         assert_ptr_equal(trp__actor_class_find((*c)->kind), *c);
         assert_true((*c)->library || (*c)->cuda || (*c)->host);
+        if ((*c)->companion) { /* one pool of them serves all */
+            assert_true(!companion || companion == (*c)->companion);
+            companion = (*c)->companion;
+        }
         for (uint32_t i = 0; i < (*c)->op_count; i++) {
             const trp__op_class *op = &(*c)->ops[i];
             assert_int_equal(op->op & 0xff, i + 1);
@@ -242,8 +262,8 @@ static void indices(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layout),   cmocka_unit_test(pieces),  cmocka_unit_test(classes),
-        cmocka_unit_test(accesses), cmocka_unit_test(indices),
+        cmocka_unit_test(layout),  cmocka_unit_test(pieces),   cmocka_unit_test(small_pieces),
+        cmocka_unit_test(classes), cmocka_unit_test(accesses), cmocka_unit_test(indices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,29 +20,35 @@
 enum { BYTES = 4096, UPDATE = TRP__READ | TRP__WRITE, WHOLE = TRP__WRITE | TRP__COVER };
 
 static trp__poisons poisons;
-static trp__control control;
 
 static int setup(void **unused)
 {
     (void)unused;
-    memset(&poisons, 0, sizeof poisons);
-    for (uint32_t i = 0; i < TRP__BUFFERS; i++)
-        control.buffer[i].bytes = BYTES;
+    trp__poisons_free(&poisons);
+    assert_int_equal(poisons.count, 0);
     return 0;
 }
 
 /* A request that uses all of one buffer, of the first generation. */
-static trp__record request(uint64_t ticket, uint16_t mode, uint32_t buffer)
+static trp__record request(uint64_t ticket, uint8_t mode, uint32_t buffer)
 {
     trp__record record = {.ticket = ticket, .access_count = 1};
-    record.access[0] = (trp__access){.slot = buffer, .generation = 1, .bytes = BYTES, .mode = mode};
+    record.access[0] =
+        (trp__access){.slot = buffer, .generation = 1, .bytes = BYTES, .mode = mode, .whole = true};
     return record;
 }
 
-static void add_access(trp__record *record, uint16_t mode, uint32_t buffer)
+static void add_access(trp__record *record, uint8_t mode, uint32_t buffer)
 {
     record->access[record->access_count++] =
-        (trp__access){.slot = buffer, .generation = 1, .bytes = BYTES, .mode = mode};
+        (trp__access){.slot = buffer, .generation = 1, .bytes = BYTES, .mode = mode, .whole = true};
+}
+
+static void set_range(trp__access *access, uint64_t offset, uint64_t bytes)
+{
+    access->offset = offset;
+    access->bytes = bytes;
+    access->whole = offset == 0 && bytes == BYTES;
 }
 
 static void fails(uint64_t ticket, uint32_t buffer)
@@ -61,7 +67,7 @@ static void fails_begun(uint64_t ticket, uint32_t buffer)
 
 static void issue(const trp__record *record)
 {
-    trp__poisons_heal(&poisons, record, &control);
+    trp__poisons_heal(&poisons, record);
 }
 
 /* Why a reader whose sender was told of failures up to `accepted` is refused. */
@@ -178,29 +184,23 @@ static void only_all_of_it_heals(void **unused)
 {
     (void)unused;
     const struct {
-        uint16_t mode;
+        uint8_t mode;
         uint64_t offset, bytes;
         bool heals;
     } writers[] = {
-        {TRP__READ, 0, BYTES, false},
-        {TRP__WRITE, 0, BYTES, false},
-        {UPDATE, 0, BYTES, false},
-        {WHOLE, 0, BYTES - 1, false},
-        {WHOLE, 1, BYTES - 1, false},
-        {WHOLE, 1, BYTES, false},
-        {WHOLE, 0, BYTES / 2, false},
-        {WHOLE, BYTES / 2, BYTES / 2, false},
-        {WHOLE, 0, (uint64_t)BYTES + 1, false},
+        {TRP__READ, 0, BYTES, false}, {TRP__WRITE, 0, BYTES, false},
+        {UPDATE, 0, BYTES, false},    {WHOLE, 0, BYTES - 1, false},
+        {WHOLE, 1, BYTES - 1, false}, {WHOLE, 1, BYTES, false},
+        {WHOLE, 0, BYTES / 2, false}, {WHOLE, BYTES / 2, BYTES / 2, false},
         {WHOLE, 0, BYTES, true},
     };
     for (size_t i = 0; i < sizeof writers / sizeof *writers; i++) {
-        memset(&poisons, 0, sizeof poisons);
+        setup(NULL);
         fails_begun(5, 3);
         fails(6, 3);
         fails(6, 4);
         trp__record writer = request(8, writers[i].mode, 3);
-        writer.access[0].offset = writers[i].offset;
-        writer.access[0].bytes = writers[i].bytes;
+        set_range(&writer.access[0], writers[i].offset, writers[i].bytes);
         issue(&writer);
         bool heals = writers[i].heals;
         assert_int_equal(cause(3, 0), heals ? 0 : 6);
@@ -212,15 +212,91 @@ static void only_all_of_it_heals(void **unused)
     }
 }
 
-static void two_halves_do_not_heal(void **unused)
+/* Why a reader of a range is refused. */
+static uint64_t cause_at(uint64_t offset, uint64_t bytes)
+{
+    trp__record reader = request(UINT32_MAX, TRP__READ, 3);
+    set_range(&reader.access[0], offset, bytes);
+    return trp__poisons_cause(&poisons, &reader);
+}
+
+static void heals_in_parts(void **unused)
 {
     (void)unused;
     fails(6, 3);
     trp__record writer = request(8, WHOLE, 3);
-    add_access(&writer, WHOLE, 3);
-    writer.access[0].bytes = writer.access[1].bytes = writer.access[1].offset = BYTES / 2;
+    set_range(&writer.access[0], 0, BYTES / 2);
     issue(&writer);
-    assert_int_equal(cause(3, 0), 6);
+    assert_int_equal(cause_at(0, BYTES / 2), 0);
+    assert_int_equal(cause_at(0, BYTES / 2 + 1), 6);
+    assert_int_equal(cause_at(BYTES - 1, 1), 6);
+    assert_int_equal(cause_at(BYTES / 2, 0), 0);
+    set_range(&writer.access[0], BYTES / 2 - 7, BYTES / 2 + 7);
+    issue(&writer);
+    assert_int_equal(cause_at(0, BYTES), 0);
+    assert_int_equal(poisons.count, 0);
+}
+
+/* Failures of ranges, of which each sender was told of some. */
+static void who_was_told_of_parts(void **unused)
+{
+    (void)unused;
+    trp__record failed = request(6, WHOLE, 3), reader = request(20, TRP__READ, 3);
+    set_range(&failed.access[0], 10, 10);
+    trp__poisons_add(&poisons, &failed, false);
+    failed.ticket = 9;
+    set_range(&failed.access[0], 30, 10);
+    trp__poisons_add(&poisons, &failed, false);
+    assert_int_equal(trp__poisons_cause(&poisons, &reader), 6);
+    reader.told_last = 9;
+    assert_true(trp__name_told(&reader, 9)); /* later, and of other bytes: it says nothing of 6 */
+    assert_int_equal(trp__poisons_cause(&poisons, &reader), 6);
+    assert_true(trp__name_told(&reader, 6));
+    assert_int_equal(trp__poisons_cause(&poisons, &reader), 0);
+    reader.told_last = 0;
+    assert_int_equal(trp__poisons_cause(&poisons, &reader), 6);
+    trp__set_accepted(&reader.access[0], 9);
+    assert_int_equal(trp__poisons_cause(&poisons, &reader), 0);
+    reader = request(5000, TRP__READ, 3);
+    reader.told_last = 4000;
+    assert_true(trp__name_told(&reader, 4000));
+    assert_true(trp__name_told(&reader, 4001 - TRP__TOLD_WINDOW));
+    assert_false(trp__name_told(&reader, 4000 - TRP__TOLD_WINDOW)); /* too old */
+    assert_false(trp__name_told(&reader, 4001));
+    assert_true(trp__was_told(&reader, &reader.access[0], 4001 - TRP__TOLD_WINDOW));
+    assert_false(trp__was_told(&reader, &reader.access[0], 4000 - TRP__TOLD_WINDOW));
+    assert_false(trp__was_told(&reader, &reader.access[0], 4002 - TRP__TOLD_WINDOW));
+    assert_false(trp__was_told(&reader, &reader.access[0], 4001));
+    assert_int_equal(trp__poisons_cause(&poisons, &reader), 6);
+}
+
+/* More poisoned ranges than are kept of a buffer. */
+static void very_many_parts(void **unused)
+{
+    (void)unused;
+    enum { MANY = 20000 };
+    trp__record failed = request(6, WHOLE, 3), writer = request(90000, WHOLE, 3);
+    for (uint64_t i = 0; i < MANY; i++, failed.ticket++) {
+        set_range(&failed.access[0], 2 * i, 1);
+        trp__poisons_add(&poisons, &failed, false);
+        assert_true(poisons.buffer[3].parts.count <= 4096);
+    }
+    for (uint64_t i = 0; i < MANY; i++)
+        assert_true(cause_at(2 * i, 1) >= 6 + i); /* none is forgotten */
+    trp__record reader = request(90001, TRP__READ, 3);
+    reader.access[0].bytes = 2 * MANY;
+    trp__set_accepted(&reader.access[0], failed.ticket - 2);
+    assert_int_equal(trp__poisons_cause(&poisons, &reader), failed.ticket - 1);
+    trp__set_accepted(&reader.access[0], failed.ticket - 1);
+    assert_int_equal(trp__poisons_cause(&poisons, &reader), 0);
+    for (uint64_t i = 0; i < MANY; i++) { /* what is written anew is good */
+        set_range(&writer.access[0], 2 * i, 2);
+        issue(&writer);
+        assert_int_equal(cause_at(2 * i, 2), 0);
+        assert_true(poisons.buffer[3].parts.count <= 4097);
+    }
+    assert_int_equal(cause_at(0, 2 * MANY), 0);
+    assert_int_equal(poisons.count, 0);
 }
 
 /* A slot of the table is given out again, when all requests on its buffer have ended. */
@@ -264,7 +340,7 @@ static void counts_buffers(void **unused)
 
 /* Random histories. */
 
-enum { EVENTS = 3000, FEW = 3 };
+enum { EVENTS = 3000, FEW = 3, GRAIN = BYTES / 8 };
 
 typedef struct event {
     enum { FAILED, ISSUED } what;
@@ -275,34 +351,54 @@ typedef struct event {
 static event history[EVENTS];
 static uint64_t rng;
 
-/* What is to be said of a buffer after all that has happened, from the latest back. */
-static uint64_t expected(uint32_t events, const trp__access *reader)
+static bool has_byte(const trp__access *a, uint64_t byte)
+{
+    return byte >= a->offset && byte < a->offset + a->bytes;
+}
+
+/* What is to be said of a byte after all that has happened, from the latest back. */
+static uint64_t expected_of(uint32_t events, const trp__record *reader, const trp__access *read,
+                            uint64_t byte)
 {
     uint64_t last = 0, halfway = 0;
-    for (uint32_t i = events; i-- > 0;) {
+    bool healed = false;
+    for (uint32_t i = events; i-- > 0 && !healed;) {
         const event *e = &history[i];
-        for (uint32_t k = e->record.access_count; k-- > 0;) {
+        for (uint32_t k = e->record.access_count; k-- > 0 && !healed;) {
             const trp__access *a = &e->record.access[k];
-            if (a->slot != reader->slot || a->generation != reader->generation ||
-                !(a->mode & TRP__WRITE))
+            if (a->slot != read->slot || a->generation != read->generation ||
+                !(a->mode & TRP__WRITE) || !has_byte(a, byte))
                 continue;
-            if (e->what == ISSUED) {
-                if ((a->mode & TRP__COVER) && a->offset == 0 && a->bytes == BYTES)
-                    goto out;
+            healed = e->what == ISSUED && (a->mode & TRP__COVER);
+            if (e->what == ISSUED)
                 continue;
-            }
             last = last ? last : e->record.ticket;
             halfway = halfway || !e->begun ? halfway : e->record.ticket;
         }
     }
-out:
-    return last > trp__accepted(reader) ? last : halfway;
+    return last != 0 && !trp__was_told(reader, read, last) ? last : halfway;
+}
+
+/* The causes that there are, by ticket; any may be said. Bytes go by GRAIN. */
+static bool is_right(uint32_t events, const trp__record *reader, uint64_t said)
+{
+    bool none = true;
+    for (uint32_t k = 0; k < reader->access_count; k++) {
+        const trp__access *a = &reader->access[k];
+        for (uint64_t byte = a->offset; byte < a->offset + a->bytes; byte += GRAIN) {
+            uint64_t wanted = a->mode & TRP__READ ? expected_of(events, reader, a, byte) : 0;
+            if (wanted != 0 && wanted == said)
+                return true;
+            none = none && wanted == 0;
+        }
+    }
+    return none && said == 0;
 }
 
 static void random_histories(void **unused)
 {
     (void)unused;
-    static const uint16_t modes[] = {TRP__READ, TRP__WRITE, UPDATE, WHOLE};
+    static const uint8_t modes[] = {TRP__READ, TRP__WRITE, UPDATE, WHOLE};
     const char *given = getenv("TROUPE_TEST_SEED");
     uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
     uint32_t generation[FEW] = {1, 1, 1};
@@ -320,27 +416,25 @@ static void random_histories(void **unused)
             generation[random_below(&rng, FEW)]++;
         for (uint32_t k = 0; k < record->access_count; k++) {
             uint32_t slot = random_below(&rng, FEW);
-            uint64_t offset = random_below(&rng, 4) ? 0 : BYTES / 2;
-            record->access[k] = (trp__access){.slot = slot,
-                                              .generation = generation[slot],
-                                              .offset = offset,
-                                              .bytes = BYTES - offset,
-                                              .mode = modes[random_below(&rng, 4)]};
+            record->access[k] = (trp__access){
+                .slot = slot, .generation = generation[slot], .mode = modes[random_below(&rng, 4)]};
+            uint32_t first = random_below(&rng, 2) ? 0 : random_below(&rng, 9);
+            uint32_t grains = random_below(&rng, 2) ? 8 - first : random_below(&rng, 9 - first);
+            set_range(&record->access[k], first * GRAIN, grains * GRAIN);
             trp__set_accepted(&record->access[k],
                               random_below(&rng, 3) ? i : random_below(&rng, i + 1));
         }
-        uint64_t wanted = 0;
-        for (uint32_t k = 0; k < record->access_count && wanted == 0; k++) {
-            if (record->access[k].mode & TRP__READ)
-                wanted = expected(i, &record->access[k]);
-        }
-        assert_true(trp__poisons_cause(&poisons, record) == wanted);
-        refused += wanted != 0;
-        let_in += wanted == 0;
+        record->told_last = random_below(&rng, i + 1);
+        for (uint32_t k = random_below(&rng, 4); k-- > 0 && record->told_last > 0;)
+            (void)trp__name_told(record, 1 + random_below(&rng, i + 1));
+        uint64_t said = trp__poisons_cause(&poisons, record);
+        assert_true(is_right(i, record, said));
+        refused += said != 0;
+        let_in += said == 0;
         if (e->what == FAILED)
             trp__poisons_add(&poisons, record, false);
         else
-            trp__poisons_heal(&poisons, record, &control);
+            trp__poisons_heal(&poisons, record);
         /* Each has one if its last generation has: the others are gone when they are looked at. */
         uint32_t count = 0;
         for (uint32_t slot = 0; slot < FEW; slot++) {
@@ -364,7 +458,9 @@ int main(void)
         cmocka_unit_test_setup(late_tickets, setup),
         cmocka_unit_test_setup(half_written_whatever_was_told, setup),
         cmocka_unit_test_setup(only_all_of_it_heals, setup),
-        cmocka_unit_test_setup(two_halves_do_not_heal, setup),
+        cmocka_unit_test_setup(heals_in_parts, setup),
+        cmocka_unit_test_setup(who_was_told_of_parts, setup),
+        cmocka_unit_test_setup(very_many_parts, setup),
         cmocka_unit_test_setup(of_another_generation, setup),
         cmocka_unit_test_setup(counts_buffers, setup),
         cmocka_unit_test_setup(random_histories, setup),

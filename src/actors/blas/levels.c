@@ -25,8 +25,7 @@ typedef struct problem {
     bool vector[OPERANDS];
     bool unread[OPERANDS]; /* present, and not looked at */
     trp__operand scalars, result;
-    void *value; /* instead of the result's buffer, in the sender's memory */
-    int64_t wait_ns;
+    void *value;                  /* instead of the result's buffer, in the sender's memory */
     trp_scalar alpha, beta, c, s; /* as given */
 } problem;
 
@@ -387,13 +386,14 @@ static trp_status check_sizes(const problem *p)
 static trp_status check_scalar(const problem *p, const char *name, trp_scalar scalar, bool used,
                                bool real)
 {
-    if (!scalar.given)
-        return TRP_OK;
+    trp_status status = trp__scalar_check(p->pack->error, name, &scalar);
+    if (status != TRP_OK || !scalar.given)
+        return status;
     if (!used)
         return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
                               "%s: expected none: the operation has no such scalar, got %g + %gi",
                               name, scalar.re, scalar.im);
-    trp_status status = trp__check_one_source(p->pack, p->scalars.buffer, name, scalar);
+    status = trp__check_one_source(p->pack, p->scalars.buffer, name, scalar);
     if (status != TRP_OK)
         return status;
     if (real && scalar.im != 0)
@@ -548,7 +548,7 @@ static trp_status add_result(problem *p)
     r->name = "result";
     if (into_value) {
         p->g.result = (uint8_t)p->pack->record->access_count;
-        return p->pack->result(p->pack, p->value, (uint32_t)r->elements * bytes, p->wait_ns);
+        return p->pack->result(p->pack, p->value, (uint32_t)r->elements * bytes);
     }
     /* Of a complex rotation's c only the real part is written. */
     bool whole = !(uses & GIVES_ROTATION) || !is_complex(p->type);
@@ -665,7 +665,6 @@ trp_status trp__blas1_pack(trp__pack *pack, const trp_request *request)
     p.operand[Y] = named("y", r->y, r->y_offset);
     p.result = named("result", r->result, r->result_offset);
     p.value = r->value;
-    p.wait_ns = request->wait_ns;
     set_scalars(&p, r->scalars, r->scalars_offset, r->alpha, (trp_scalar){0});
     if (rotation) {
         p.g.alpha[0] = r->c.re;

@@ -173,8 +173,9 @@ static bool is_int32(double value)
 
 trp_status trp__check_scalar(trp__pack *pack, const char *name, trp_scalar scalar, trp_dtype type)
 {
-    if (!scalar.given || type == TRP_C64 || type == TRP_C128)
-        return TRP_OK;
+    trp_status status = trp__scalar_check(pack->error, name, &scalar);
+    if (status != TRP_OK || !scalar.given || type == TRP_C64 || type == TRP_C128)
+        return status;
     if (type == TRP_I32 && (scalar.im != 0 || !is_int32(scalar.re)))
         return trp__error_set(pack->error, TRP_E_ARGUMENT,
                               "%s: expected an integer of 32 bits where sums are i32, got %g + %gi",

@@ -26,7 +26,7 @@ static trp_status add_access(trp__pack *pack, uint32_t index, const trp_custom_a
     if (!is_mode(mode))
         return trp__error_set(pack->error, TRP_E_ARGUMENT,
                               "%s.mode: expected a trp_access_mode, got %d", name, (int)mode);
-    access->mode = (uint16_t)mode;
+    access->mode = (uint8_t)mode;
     trp_status status = pack->acquire(pack, name, wish->buffer, access, &size);
     if (status != TRP_OK)
         return status;
@@ -44,7 +44,7 @@ static trp_status add_access(trp__pack *pack, uint32_t index, const trp_custom_a
             "%s.bytes: expected at most %llu, from offset %llu to the buffer's end, got %llu", name,
             (unsigned long long)(size - wish->offset), (unsigned long long)wish->offset,
             (unsigned long long)wish->bytes);
-    return TRP_OK;
+    return trp__pack_look(pack, name, wish->buffer, access, size);
 }
 
 static trp_status pack_custom(trp__pack *pack, const trp_request *request)

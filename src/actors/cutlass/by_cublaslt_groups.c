@@ -90,6 +90,7 @@ static trp_status put_group(const trp__grouped_pack *m, const trp__group *group,
     memset(&record, 0, sizeof record);
     alone.record = &record;
     alone.acquire = acquire;
+    alone.look = NULL;
     trp_status status = trp__matmul_pack(&alone, &r.header);
     if (status != TRP_OK)
         return status;
@@ -112,8 +113,7 @@ trp_status trp__by_cublaslt_pack_groups(trp__grouped_pack *m)
     uint32_t access[TRP__GEMM_MATRICES], put = 0;
     void *piece = NULL;
     trp_status status =
-        m->pack->input(m->pack, payload.count * (uint32_t)sizeof(trp__by_cublaslt_group),
-                       m->r->header.wait_ns, &piece);
+        m->pack->input(m->pack, payload.count * (uint32_t)sizeof(trp__by_cublaslt_group), &piece);
     for (int i = 0; i < TRP__GEMM_MATRICES && status == TRP_OK; i++)
         status = trp__add_operand(m->pack, &m->matrix[i], &access[i]);
     for (uint32_t i = 0; i < m->g.groups && status == TRP_OK; i++) {

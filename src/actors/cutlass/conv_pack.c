@@ -393,8 +393,7 @@ static trp_status put_all(making *m)
 {
     uint32_t access;
     void *room = NULL;
-    trp_status status =
-        trp__epilogue_reserve(&m->e, m->g.rest, sizeof m->g.rest, 0, m->r->header.wait_ns, &room);
+    trp_status status = trp__epilogue_reserve(&m->e, m->g.rest, sizeof m->g.rest, 0, &room);
     for (int i = 0; i < TRP__GEMM_MATRICES && status == TRP_OK; i++) {
         status = trp__add_operand(m->pack, &m->matrix[i], &access);
         m->g.access[i] = (uint8_t)access;

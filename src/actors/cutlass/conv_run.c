@@ -268,7 +268,6 @@ trp_status trp__cutlass_pack_convolution(trp__pack *pack, const trp__cutlass_con
 {
     making m = {.w = {.pack = pack,
                       .tree = x->tree,
-                      .wait_ns = x->request->header.wait_ns,
                       .kernel = x->request->kernel,
                       .first = x->request->first,
                       .tune = x->request->tune,

@@ -339,8 +339,7 @@ static trp_status add_matrices(making *m)
 static trp_status put_all(making *m)
 {
     void *room = NULL;
-    trp_status status =
-        trp__epilogue_reserve(&m->e, m->g.rest, sizeof m->g.rest, 0, m->r->header.wait_ns, &room);
+    trp_status status = trp__epilogue_reserve(&m->e, m->g.rest, sizeof m->g.rest, 0, &room);
     if (status == TRP_OK)
         status = add_matrices(m);
     m->g.slots = (uint8_t)m->e.slots;

@@ -126,7 +126,6 @@ trp_status trp__cutlass_pack_product(trp__pack *pack, const trp__cutlass_product
     trp__cutlass_running w = {.pack = pack,
                               .tree = x->tree,
                               .operands = x->operands,
-                              .wait_ns = x->request->header.wait_ns,
                               .kernel = x->request->kernel,
                               .first = x->request->first,
                               .tune = x->request->tune,

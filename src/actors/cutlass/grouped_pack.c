@@ -181,8 +181,7 @@ static trp_status put_all(making *m)
     bool by_value = m->g.grouping == TRP_CUTLASS_GROUPS_BY_VALUE;
     uint32_t extra = by_value ? m->g.groups * (uint32_t)sizeof *m->r->group : 0;
     void *room = NULL;
-    trp_status status = trp__epilogue_reserve(&m->e, m->g.rest, sizeof m->g.rest, extra,
-                                              m->r->header.wait_ns, &room);
+    trp_status status = trp__epilogue_reserve(&m->e, m->g.rest, sizeof m->g.rest, extra, &room);
     if (status == TRP_OK)
         status = add_matrices(m);
     if (status != TRP_OK)

@@ -300,7 +300,6 @@ trp_status trp__cutlass_pack_groups(trp__grouped_pack *m)
     trp__cutlass_running w = {.pack = m->pack,
                               .tree = &m->e.tree,
                               .operands = &m->e.operands,
-                              .wait_ns = m->r->header.wait_ns,
                               .kernel = m->r->kernel,
                               .first = m->r->first,
                               .tune = m->r->tune,

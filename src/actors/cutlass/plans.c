@@ -45,7 +45,7 @@ static void drop_plan(void *context, void *value)
     const sender *s = context;
     const plan *p = value;
     if (s->device && p->module.id)
-        trp_module_free(s->device, p->module);
+        trp__module_free(s->device, p->module);
 }
 
 void *trp__cutlass_sender_make(void)
@@ -119,8 +119,8 @@ static trp_status say_why(trp__pack *pack, const trp__cutlass_row *row, trp_modu
 {
     char log[4096] = "", *at;
     uint64_t bytes;
-    trp_module_read(trp_actor_device(pack->actor), module, TRP_MODULE_LOG, log, sizeof log - 1,
-                    &bytes);
+    trp__module_read(trp_actor_device(pack->actor), module, TRP_MODULE_LOG, log, sizeof log - 1,
+                     &bytes);
     at = strstr(log, "error");
     if (at)
         at[strcspn(at, "\n")] = '\0';
@@ -136,9 +136,9 @@ static trp_status use_plan(trp__pack *pack, sender *s, const trp__cutlass_row *r
     trp_module_info info;
     if (p->ready)
         return TRP_OK;
-    trp_status status = trp_module_get_info(trp_actor_device(pack->actor), p->module, &info);
+    trp_status status = trp__module_info(trp_actor_device(pack->actor), p->module, &info);
     if (status != TRP_OK) {
-        *pack->error = *trp_error_last();
+        *pack->error = *trp__error_last();
         return status;
     }
     p->ready = info.state == TRP_MODULE_READY;

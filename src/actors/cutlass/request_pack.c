@@ -173,6 +173,8 @@ static trp_status set_tree(trp__epilogue_pack *e)
         return status;
     if (count == 0 && beta && !e->has_c)
         return FAIL(e, TRP_E_ARGUMENT, "c.buffer: expected one with a beta other than 0, got none");
+    if (count == 0 && e->has_c && !e->beta.given)
+        return FAIL(e, TRP_E_ARGUMENT, "beta: expected one with C, such as trp_real(1), got none");
     if (e->integers) {
         e->type[TRP__GEMM_C] = beta ? TRP_I32 : TRP_DTYPE_NONE;
         return TRP_OK;
@@ -217,14 +219,14 @@ trp_status trp__add_operand(trp__pack *pack, const trp__operand *x, uint32_t *ac
 }
 
 trp_status trp__epilogue_reserve(trp__epilogue_pack *e, void *rest, size_t rest_bytes,
-                                 uint32_t extra, int64_t wait_ns, void **room)
+                                 uint32_t extra, void **room)
 {
     bool tree = e->tree.count > 0;
     e->tree_bytes = tree ? (uint32_t)trp__tree_encode(&e->tree, e->bytes) : 0;
     e->slots = tree ? (uint32_t)e->tree.slots - TRP__TREE_SLOT_FIRST : 0;
     uint32_t bytes = extra + trp__gemm_rest_bytes(e->slots, e->tree_bytes);
     *room = rest;
-    return bytes > rest_bytes ? e->pack->input(e->pack, bytes, wait_ns, room) : TRP_OK;
+    return bytes > rest_bytes ? e->pack->input(e->pack, bytes, room) : TRP_OK;
 }
 
 trp_status trp__epilogue_put(trp__epilogue_pack *e, void *room)

@@ -71,7 +71,7 @@ trp_status trp__add_operand(trp__pack *pack, const trp__operand *x, uint32_t *ac
  * Counts them, and finds room for all of it: `rest`, if that has enough (`rest_bytes`), else a
  * piece of staging memory, for which it waits. Before any operand is added. */
 trp_status trp__epilogue_reserve(trp__epilogue_pack *e, void *rest, size_t rest_bytes,
-                                 uint32_t extra, int64_t wait_ns, void **room);
+                                 uint32_t extra, void **room);
 
 /* Adds the operands of the tree to the record, and writes slots and tree to `room`, which is the
  * one above, behind the extra bytes. After all other operands. */

@@ -327,7 +327,7 @@ trp_status trp__run_write(trp__cutlass_running *w)
     void *piece = NULL;
     w->run.args_bytes = (uint32_t)(offsetof(trp_cutlass_args, slot) + words * 8);
     w->run.search_bytes = trp__tune_measure(w, &key);
-    trp_status status = w->pack->input(w->pack, trp__run_bytes(&w->run), w->wait_ns, &piece);
+    trp_status status = w->pack->input(w->pack, trp__run_bytes(&w->run), &piece);
     if (status == TRP_OK) {
         room = piece;
         memcpy(room, &w->args, w->run.args_bytes);

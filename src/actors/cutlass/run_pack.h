@@ -39,7 +39,6 @@ typedef struct trp__cutlass_running {
     const trp__tree *tree; /* count 0: alpha and beta in integers. Of the transposed problem where
                             * D is column-major */
     const trp__tree_operands *operands;
-    int64_t wait_ns; /* for a piece of staging memory */
 
     /* The request's wishes. */
     const char *kernel; /* by name, or NULL */

@@ -387,9 +387,9 @@ static trp_status check_number(const build *b, uint32_t i, const char *field, co
                                bool finite)
 {
     double held = b->tree->compute == TRP_F32 ? (double)(float)s->re : s->re;
-    if (!s->given && !is_zero(s))
-        return WRONG(b, i, "%s: expected one of trp_real(), got %g that is not given", field,
-                     s->re);
+    trp_error error;
+    if (trp__scalar_check(&error, field, s) != TRP_OK)
+        return WRONG(b, i, "%s", error.message);
     if (s->im != 0)
         return WRONG(b, i, "%s: expected a real number, got %g + %gi", field, s->re, s->im);
     if (finite && !isfinite(held))

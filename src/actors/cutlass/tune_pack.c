@@ -55,7 +55,7 @@ static bool describe_site(const trp__pack *pack, trp__cutlass_site *site)
     trp_error ignored;
     int driver = 0;
     if (trp__cuda_load(&cu, &ignored) != TRP_OK || cu->cuDriverGetVersion(&driver) != 0 ||
-        trp_device_get_info(trp_actor_device(pack->actor), &info) != TRP_OK)
+        trp__device_info(trp_actor_device(pack->actor), &info) != TRP_OK)
         return false;
     snprintf(site->gpu, sizeof site->gpu, "%s, %u multiprocessors", info.name, info.processors);
     snprintf(site->target, sizeof site->target, "sm_%u", pack->compute);
@@ -144,9 +144,7 @@ trp_status trp__cutlass_pack_load(trp__pack *pack, const trp_request *request)
 static bool load_ahead(const trp__cutlass_running *w, trp_module module, uint32_t token[2])
 {
     const trp__cutlass_load_request r = {
-        .header = {.op = TRP__OP_CUTLASS_LOAD, .size = sizeof r, .wait_ns = w->wait_ns},
-        .module = module,
-        .token = token};
+        .header = {.op = TRP__OP_CUTLASS_LOAD, .size = sizeof r}, .module = module, .token = token};
     return w->pack->submit(w->pack, &r.header) == TRP_OK;
 }
 

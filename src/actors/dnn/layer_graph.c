@@ -1,6 +1,7 @@
 #include "actors/dnn/layer_graph.h"
 
 #include "base/error.h"
+#include "wire/actor_class.h"
 
 static const char *name_of(const trp__layer_graph *g, const trp_dnn_tensor *t)
 {
@@ -105,6 +106,15 @@ trp_status trp__layer_send(trp_actor *dnn, const trp__layer_graph *g, const trp_
     return trp_dnn_graph(dnn, &r, completion);
 }
 
+trp_status trp__layer_check_scalars(const trp__layer_scalar *all, size_t count)
+{
+    trp_error error;
+    trp_status status = TRP_OK;
+    for (size_t i = 0; i < count && status == TRP_OK; i++)
+        status = trp__scalar_check(&error, all[i].name, all[i].value);
+    return status == TRP_OK ? TRP_OK : trp__error_raise(&error);
+}
+
 trp_status trp__layer_check_activation(const trp_layer_activation *a, bool allowed)
 {
     bool none = a->mode == TRP_DNN_IDENTITY;
@@ -115,6 +125,13 @@ trp_status trp__layer_check_activation(const trp_layer_activation *a, bool allow
         return trp__fail(TRP_E_ARGUMENT,
                          "activation.mode: expected one from TRP_DNN_RELU to TRP_DNN_SWISH, got %d",
                          (int)a->mode);
+    const trp__layer_scalar scalars[TRP_DNN_PARAMETERS] = {
+        {"activation.parameter[0]", &a->parameter[0]},
+        {"activation.parameter[1]", &a->parameter[1]},
+        {"activation.parameter[2]", &a->parameter[2]}};
+    trp_status status = trp__layer_check_scalars(scalars, TRP_DNN_PARAMETERS);
+    if (status != TRP_OK)
+        return status;
     for (int i = 0; i < TRP_DNN_PARAMETERS; i++) {
         if (none && a->parameter[i].given)
             return trp__fail(TRP_E_ARGUMENT,
@@ -129,6 +146,9 @@ trp_status trp__layer_check_tensors(trp__layer_graph *g, const trp__layer_tensor
         if (g->fields < TRP__LAYER_TENSORS)
             g->field[g->fields++] = all[i];
         const trp_dnn_tensor *t = all[i].tensor;
+        trp_error error;
+        if (trp__scalar_check(&error, "value", &t->value) != TRP_OK)
+            return trp__fail(TRP_E_ARGUMENT, "%s.%s", all[i].name, error.message);
         if (all[i].what == TRP__LAYER_NEEDED && !trp__layer_is_given(t))
             return trp__fail(TRP_E_ARGUMENT, "%s: expected a tensor with a buffer", all[i].name);
         if (all[i].what == TRP__LAYER_NONE && trp__layer_is_given(t))

@@ -63,6 +63,14 @@ uint32_t trp__layer_scaled(trp__layer_graph *g, trp_scalar scalar, uint32_t x);
 trp_status trp__layer_send(trp_actor *dnn, const trp__layer_graph *g, const trp_request *header,
                            const trp_dnn_options *options, trp_completion *completion);
 
+/* Refuses scalars that have a value but are not `given`. */
+typedef struct trp__layer_scalar {
+    const char *name;
+    const trp_scalar *value;
+} trp__layer_scalar;
+
+trp_status trp__layer_check_scalars(const trp__layer_scalar *all, size_t count);
+
 trp_status trp__layer_check_activation(const trp_layer_activation *a, bool allowed);
 
 /* Checks the tensors of a call, and keeps their names. */

@@ -30,8 +30,14 @@ static trp_status check_conv(trp__layer_graph *g, const trp_conv_request *r, trp
     trp_status status = trp__layer_check_tensors(g, all, COUNT_OF(all));
     if (status == TRP_OK)
         status = trp__layer_check_activation(&r->activation, forward);
+    const trp__layer_scalar scalars[] = {{"alpha", &r->alpha}, {"beta", &r->beta}};
+    if (status == TRP_OK)
+        status = trp__layer_check_scalars(scalars, COUNT_OF(scalars));
     if (status == TRP_OK && r->beta.given && !trp__layer_is_given(&r->z))
         return trp__fail(TRP_E_ARGUMENT, "beta: expected none without z, got %g", r->beta.re);
+    if (status == TRP_OK && !r->beta.given && trp__layer_is_given(&r->z))
+        return trp__fail(TRP_E_ARGUMENT,
+                         "beta: expected one with z, such as trp_real(1), got none");
     if (status == TRP_OK && r->bias.rank != 0)
         return trp__fail(TRP_E_ARGUMENT, "bias.rank: expected 0, for its dimensions follow, got %u",
                          r->bias.rank);
@@ -83,7 +89,7 @@ static trp_status conv(trp_actor *dnn, const trp_conv_request *r, trp_dnn_kind k
     if (kind != TRP_DNN_CONV_FORWARD) /* does not follow from what is read */
         trp__layer_set_dims(&g.tensor[sum], to);
     sum = trp__layer_scaled(&g, r->alpha, sum);
-    if (trp__layer_is_given(&r->z)) {
+    if (r->beta.re != 0 || r->beta.im != 0) { /* else z is not read, as in BLAS */
         uint32_t z = trp__layer_scaled(&g, r->beta, trp__layer_add(&g, &r->z));
         sum = trp__layer_pointwise(&g, TRP_DNN_ADD, sum, z);
     }

@@ -8,7 +8,8 @@ enum { ALL = 16 };
 /* A number in memory, or by value. */
 static uint32_t add_integer(trp__layer_graph *g, const trp_dnn_tensor *t, const char *name)
 {
-    if (!t->buffer.id && !t->value.given)
+    const trp_scalar *v = &t->value; /* one that is wrong is refused with the graph */
+    if (!t->buffer.id && !v->given && v->re == 0 && v->im == 0)
         return 0;
     g->tensor[++g->tensors] = *t;
     g->name[g->tensors] = name;
@@ -65,6 +66,8 @@ static trp_status send(trp_actor *dnn, const trp_attention_request *r, bool back
     enum { NEEDED = TRP__LAYER_NEEDED, OPTIONAL = TRP__LAYER_OPTIONAL, NONE = TRP__LAYER_NONE };
     trp__layer_graph g = {0};
     trp_status status = check_pages(r, backward);
+    if (status == TRP_OK)
+        status = trp__layer_check_scalars(&(trp__layer_scalar){"scale", &r->scale}, 1);
     if (status != TRP_OK)
         return status;
     const bool pages_k = trp__layer_is_given(&r->table_k);

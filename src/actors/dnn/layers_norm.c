@@ -27,6 +27,9 @@ static trp_status check_numbers(const trp_norm_request *r)
     } all[] = {{"epsilon", &r->epsilon, 0}, {"average_factor", &r->average_factor, -INFINITY}};
     for (size_t i = 0; i < COUNT_OF(all); i++) {
         const trp_scalar *v = all[i].value;
+        trp_status status = trp__layer_check_scalars(&(trp__layer_scalar){all[i].name, v}, 1);
+        if (status != TRP_OK)
+            return status;
         if (v->given && (!isfinite(v->re) || v->im != 0 || v->re < all[i].least))
             return trp__fail(TRP_E_ARGUMENT, "%s: expected a real finite number%s, got %g + %gi",
                              all[i].name, all[i].least == 0 ? ", 0 or more" : "", v->re, v->im);

@@ -2,6 +2,7 @@
  * checked with the graph; here only what would get lost on the way. */
 #include "actors/dnn/layer_graph.h"
 #include "base/error.h"
+#include "wire/actor_class.h"
 
 #include <troupe/training.h>
 
@@ -16,10 +17,17 @@
 #define OPTIONAL TRP__LAYER_OPTIONAL
 #define NONE     TRP__LAYER_NONE
 
+#define SCALAR(field)                                                                              \
+    {                                                                                              \
+#field, &r->field                                                                          \
+    }
+#define CHECK_SCALAR(field) trp__layer_check_scalars(&(trp__layer_scalar)SCALAR(field), 1)
+
 /* A tensor in memory or a number; 0 for neither. */
 static uint32_t add_any(trp__layer_graph *g, const trp_dnn_tensor *t)
 {
-    if (!t->buffer.id && !t->value.given)
+    const trp_scalar *v = &t->value; /* one that is wrong is refused with the graph */
+    if (!t->buffer.id && !v->given && v->re == 0 && v->im == 0)
         return 0;
     g->tensor[++g->tensors] = *t;
     return g->tensors;
@@ -166,6 +174,8 @@ trp_status trp_embedding_forward(trp_actor *dnn, const trp_embedding_request *r,
                                      {"add_dtable", &r->add_dtable, NONE}};
     trp__layer_graph fields = {0};
     trp_status status = CHECK(&fields, all);
+    if (status == TRP_OK)
+        status = CHECK_SCALAR(padding);
     if (status == TRP_OK && r->padding.given)
         return trp__fail(TRP_E_ARGUMENT, "padding: expected none in this pass");
     if (status != TRP_OK)
@@ -187,6 +197,8 @@ trp_status trp_embedding_backward(trp_actor *dnn, const trp_embedding_request *r
                                      {"add_dtable", &r->add_dtable, OPTIONAL}};
     trp__layer_graph fields = {0};
     trp_status status = CHECK(&fields, all);
+    if (status == TRP_OK)
+        status = CHECK_SCALAR(padding);
     if (status != TRP_OK)
         return status;
     const trp_gather_request q = {.header = r->header,
@@ -208,6 +220,8 @@ trp_status trp_gather_forward(trp_actor *dnn, const trp_gather_request *r,
                                      {"dx", &r->dx, NONE}, {"add_dx", &r->add_dx, NONE}};
     trp__layer_graph fields = {0};
     trp_status status = CHECK(&fields, all);
+    if (status == TRP_OK)
+        status = CHECK_SCALAR(ignore);
     if (status == TRP_OK && r->ignore.given)
         return trp__fail(TRP_E_ARGUMENT, "ignore: expected none in this pass");
     return status == TRP_OK ? gather(dnn, r, &none, completion) : status;
@@ -221,6 +235,8 @@ trp_status trp_gather_backward(trp_actor *dnn, const trp_gather_request *r,
                                      {"y", &r->y, NONE},     {"add_dx", &r->add_dx, OPTIONAL}};
     trp__layer_graph fields = {0};
     trp_status status = CHECK(&fields, all);
+    if (status == TRP_OK)
+        status = CHECK_SCALAR(ignore);
     return status == TRP_OK ? scatter(dnn, r, completion) : status;
 }
 
@@ -236,6 +252,8 @@ trp_status trp_cross_entropy(trp_actor *dnn, const trp_cross_entropy_request *r,
         {"rows", &r->rows, OPTIONAL},      {"stats", &r->stats, OPTIONAL},
         {"dlogits", &r->dlogits, OPTIONAL}};
     trp_status status = CHECK(&g, all);
+    if (status == TRP_OK)
+        status = CHECK_SCALAR(ignore);
     if (status != TRP_OK)
         return status;
     trp_dnn_node *n = trp__layer_add_node(&g, TRP_DNN_CROSS_ENTROPY);
@@ -263,6 +281,8 @@ trp_status trp_loss(trp_actor *dnn, const trp_loss_request *r, trp_completion *c
                                      {"rows", &r->rows, OPTIONAL},
                                      {"dx", &r->dx, OPTIONAL}};
     trp_status status = CHECK(&g, all);
+    if (status == TRP_OK)
+        status = CHECK_SCALAR(beta);
     if (status != TRP_OK)
         return status;
     trp_dnn_node *n = trp__layer_add_node(&g, TRP_DNN_LOSS);
@@ -459,9 +479,10 @@ static trp_status check_residual_norm(trp__layer_graph *g, const trp_residual_no
     if (r->mode != TRP_DNN_LAYER && !rms)
         return trp__fail(TRP_E_ARGUMENT, "mode: expected TRP_DNN_LAYER or TRP_DNN_RMS, got %d",
                          (int)r->mode);
-    if (!forward && r->epsilon.given)
+    trp_status status = CHECK_SCALAR(epsilon);
+    if (status == TRP_OK && !forward && r->epsilon.given)
         return trp__fail(TRP_E_ARGUMENT, "epsilon: expected none in this pass");
-    return CHECK(g, all);
+    return status == TRP_OK ? CHECK(g, all) : status;
 }
 
 enum { NORM_X, NORM_RESIDUAL, NORM_SUM, NORM_Y, NORM_DY, NORM_DX, NORM_ADD_DX, NORM_MATRICES };
@@ -582,6 +603,8 @@ static trp_status rotary(trp_actor *dnn, const trp_rotary_request *r, bool forwa
         {"cosines", &r->cosines, OPTIONAL},      {"sines", &r->sines, OPTIONAL},
         {"positions", &r->positions, OPTIONAL}};
     trp_status status = CHECK(&g, all);
+    if (status == TRP_OK)
+        status = CHECK_SCALAR(base);
     if (status != TRP_OK)
         return status;
     trp_dnn_node *n = trp__layer_add_node(&g, forward ? TRP_DNN_ROTARY : TRP_DNN_ROTARY_BACKWARD);
@@ -691,7 +714,10 @@ trp_status trp_sample(trp_actor *dnn, const trp_sample_request *r, trp_completio
 {
     trp__layer_graph g = {0};
     const trp__layer_tensor all[] = {{"logits", &r->logits, NEEDED}, {"index", &r->index, NEEDED}};
+    const trp__layer_scalar scalars[] = {SCALAR(temperature), SCALAR(top_p)};
     trp_status status = CHECK(&g, all);
+    if (status == TRP_OK)
+        status = trp__layer_check_scalars(scalars, sizeof scalars / sizeof *scalars);
     if (status == TRP_OK && !r->seed.buffer.id && !r->seed.value.given)
         return trp__fail(TRP_E_ARGUMENT, "seed: expected a number, trp_dnn_integer(), or a buffer");
     if (status != TRP_OK)
@@ -729,7 +755,12 @@ static trp_status check_optimizer(trp__layer_graph *g, const trp_optimizer_reque
                                      {"grad_norm", &r->grad_norm, OPTIONAL}};
     const bool sgd = r->optimizer == TRP_DNN_SGD;
     const bool adam = r->optimizer == TRP_DNN_ADAM || r->optimizer == TRP_DNN_ADAMW;
+    const trp__layer_scalar scalars[] = {SCALAR(rate),     SCALAR(decay),     SCALAR(max_norm),
+                                         SCALAR(momentum), SCALAR(dampening), SCALAR(beta1),
+                                         SCALAR(beta2),    SCALAR(epsilon)};
     trp_status status = CHECK(g, all);
+    if (status == TRP_OK)
+        status = trp__layer_check_scalars(scalars, sizeof scalars / sizeof *scalars);
     if (status != TRP_OK)
         return status;
     for (int i = 0; i < 2; i++) {
@@ -765,6 +796,10 @@ static trp_status put_segments(const trp_optimizer_request *r, double *to)
     const double decay = r->decay.given ? r->decay.re : 0;
     for (uint32_t i = 0; i < r->segment_count; i++, to += SEGMENT_COLUMNS) {
         const trp_parameter_segment *s = &r->segments[i];
+        trp_error error;
+        if (trp__scalar_check(&error, "rate", &s->rate) != TRP_OK ||
+            trp__scalar_check(&error, "decay", &s->decay) != TRP_OK)
+            return trp__fail(TRP_E_ARGUMENT, "segments[%u].%s", i, error.message);
         if (s->rate.im != 0 || s->decay.im != 0)
             return trp__fail(TRP_E_ARGUMENT, "segments[%u]: expected real numbers", i);
         to[0] = (double)s->offset;

@@ -211,30 +211,43 @@ static trp_status add_tensor(making *m, trp__pack *pack, uint32_t number, uint8_
                             given->offset, bytes_of(t), size, mode);
 }
 
-/* Views that are all written, such as dq, dk and dv of one buffer, may leave no gap between them,
+static bool lies_in(const making *m, uint32_t number, trp_buffer buffer, uint64_t begin,
+                    uint64_t end)
+{
+    const trp_dnn_tensor *at = &m->given[m->name[number]];
+    return m->tensor[number].role == TRP__DNN_BUFFER && at->buffer.id == buffer.id &&
+           at->offset < end && begin < at->offset + bytes_of(&m->tensor[number]);
+}
+
+/* Views that are all written, such as dq, dk and dv in one array, may leave no gap between them,
  * though each of them does: so what lies there is whole again even if it was lost. One more access,
  * of no tensor, says so. */
 static trp_status add_union(making *m, trp__pack *pack, uint32_t first)
 {
-    const trp_dnn_tensor *given = &m->given[m->name[first]];
-    uint64_t begin = UINT64_MAX, end = 0, written = 0;
+    const trp_buffer buffer = m->given[m->name[first]].buffer;
+    uint64_t begin = m->given[m->name[first]].offset, written = 0;
+    uint64_t end = begin + bytes_of(&m->tensor[first]);
+    bool member[TRP_DNN_TENSORS_MAX] = {false};
     uint32_t count = 0;
     for (uint32_t i = 0; i < m->head.tensors; i++) {
         const trp__dnn_tensor *t = &m->tensor[i];
-        const trp_dnn_tensor *at = &m->given[m->name[i]];
-        if (t->role != TRP__DNN_BUFFER || at->buffer.id != given->buffer.id)
+        const uint64_t offset = m->given[m->name[i]].offset;
+        if (member[i] || !lies_in(m, i, buffer, begin, end))
             continue;
         if (!t->written || i < first) /* something is read, or it was looked at */
             return TRP_OK;
-        begin = at->offset < begin ? at->offset : begin;
-        end = at->offset + bytes_of(t) > end ? at->offset + bytes_of(t) : end;
-        written += (uint64_t)trp__dnn_elements(t) * (trp_dtype_bits((trp_dtype)t->type) / 8);
+        member[i] = true;
         count++;
+        written += (uint64_t)trp__dnn_elements(t) * (trp_dtype_bits((trp_dtype)t->type) / 8);
+        if (offset >= begin && offset + bytes_of(t) <= end)
+            continue;
+        begin = offset < begin ? offset : begin;
+        end = offset + bytes_of(t) > end ? offset + bytes_of(t) : end;
+        i = UINT32_MAX; /* others may lie in it now */
     }
     if (count < 2 || written != end - begin || pack->record->access_count >= TRP__ACCESS_MAX)
         return TRP_OK;
-    return trp__pack_access(pack, "tensors", given->buffer, begin, written, 1,
-                            TRP__WRITE | TRP__COVER);
+    return trp__pack_access(pack, "tensors", buffer, begin, written, 1, TRP__WRITE | TRP__COVER);
 }
 
 /* Of buffers, whose places in memory are multiples of more than any library asks for. */
@@ -347,10 +360,9 @@ static trp_status put_request(making *m, trp__pack *pack, const trp_dnn_graph_re
     g->bytes = (uint32_t)trp__dnn_bytes(&m->head);
     trp_status status = count_data(m, &g->data);
     if (status == TRP_OK)
-        status = pack->exchange(pack, r->options.ran, r->options.ran ? before : 0,
-                                g->data ? (uint32_t)TRP__DNN_DATA_AT(g->bytes) + g->data
-                                        : before + g->bytes,
-                                r->header.wait_ns, &room);
+        status = pack->exchange(
+            pack, r->options.ran, r->options.ran ? before : 0,
+            g->data ? (uint32_t)TRP__DNN_DATA_AT(g->bytes) + g->data : before + g->bytes, &room);
     if (status != TRP_OK)
         return status;
     char *graph = (char *)room + before;

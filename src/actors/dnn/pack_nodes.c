@@ -2,6 +2,7 @@
 #include "actors/dnn/making.h"
 #include "actors/dnn/train_op.h"
 #include "base/error.h"
+#include "wire/actor_class.h"
 
 #include <math.h>
 #include <string.h>
@@ -192,8 +193,13 @@ static trp_status check_parameters(making *m, uint32_t index)
             memcpy(n->parameter, defaults[i].value, sizeof n->parameter);
         }
     }
+    trp_error error;
+    if (trp__scalar_check(&error, "ignore", &given->ignore) != TRP_OK)
+        return FAIL(m, "nodes[%u].%s", index, error.message);
     for (uint32_t i = 0; i < TRP_DNN_PARAMETERS; i++) {
         const trp_scalar *p = &given->parameter[i];
+        if (trp__scalar_check(&error, "", p) != TRP_OK)
+            return FAIL(m, "nodes[%u].parameter[%u]%s", index, i, error.message);
         if (p->given && (i >= count || p->im != 0 || !isfinite(p->re)))
             return FAIL(m, "nodes[%u].parameter[%u]: expected %s, got %g + %gi", index, i,
                         i < count ? "a real finite number" : "none", p->re, p->im);

@@ -1,6 +1,7 @@
 /* Tensors as a request has them. */
 #include "actors/dnn/making.h"
 #include "base/error.h"
+#include "wire/actor_class.h"
 
 #include <math.h>
 
@@ -35,6 +36,9 @@ static trp__dnn_role role_of(const trp_dnn_tensor *t)
 static trp_status check_value(making *m, uint32_t name)
 {
     const trp_dnn_tensor *t = &m->given[name];
+    trp_error error;
+    if (trp__scalar_check(&error, "value", &t->value) != TRP_OK)
+        return FAIL(m, "tensors[%u].%s", name, error.message);
     if (t->buffer.id && t->value.given)
         return FAIL(m, "tensors[%u].value: expected none, for it has a buffer", name);
     if (t->data && (t->buffer.id || t->value.given))

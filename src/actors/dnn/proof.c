@@ -250,11 +250,11 @@ static void prove(const trp__dnn_planner *planner, const trp__dnn_part *part,
 }
 
 static void tell(const trp__dnn_prover *prover, const trp__dnn_part *part, const char *engine,
-                 const char *reason)
+                 const char *verdict, const char *reason)
 {
     char text[160];
     trp__dnn_part_text(part, text, sizeof text);
-    trp__log_line(NULL, TRP__LOG_WARNING, "%s: %s is not used for %s: %s", prover->name, engine,
+    trp__log_line(NULL, TRP__LOG_WARNING, "%s: %s %s for %s: %s", prover->name, engine, verdict,
                   text, reason);
 }
 
@@ -303,7 +303,9 @@ static trp__dnn_verdict prove_marked(const trp__dnn_planner *planner, const trp_
     }
     trp__dnn_verdict_keep(&prover->verdicts, key, &verdict);
     if (verdict.state == TRP__DNN_REJECTED)
-        tell(prover, part, engine->name, verdict.reason);
+        tell(prover, part, engine->name, "is not used", verdict.reason);
+    else if (verdict.state == TRP__DNN_UNKNOWN)
+        tell(prover, part, engine->name, "serves unproven", verdict.reason);
     return verdict;
 }
 
@@ -376,5 +378,5 @@ void trp__dnn_proof_reject(trp__dnn_prover *prover, const trp__dnn_part *part, c
     trp__dnn_verdict_key(&prover->verdicts, part, engine, &key);
     trp__dnn_verdict_keep(&prover->verdicts, &key, &verdict);
     trp__key_end(&key);
-    tell(prover, part, engine, reason);
+    tell(prover, part, engine, "is not used", reason);
 }

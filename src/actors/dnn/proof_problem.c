@@ -89,11 +89,69 @@ static bool describe_meaning(const trp__dnn_problem *p, const trp__dnn_node *nod
     return true;
 }
 
-/* The rounding of tensor cores, of sums of `terms` products in f32, and of the result. */
-static double tolerance_of(const trp__dnn_problem *p, uint8_t type, double terms)
+/* How many products an element of a product's result is the sum of, within a small factor: the
+ * elements of what it reads, each as often as it is used, are shared out among the results. */
+static double products_of(const trp__dnn_problem *p, const trp__dnn_node *node)
+{
+    const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
+    double squared = 1;
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        const uint8_t t = node->port[i];
+        const double count = kind->port[i].name && t != TRP__DNN_NO_PORT
+                                 ? (double)trp__dnn_elements(tensor_of(p, t))
+                                 : 1;
+        squared = kind->port[i].written ? squared / (count > 1 ? count : 1) : squared * count;
+    }
+    return squared > 1 ? sqrt(squared) : 1;
+}
+
+/* Whether f32 is multiplied as f32. */
+static bool multiplies_exactly(const trp__dnn_problem *p, const trp__dnn_node *node)
+{
+    const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
+    bool exact = node->kind <= TRP_DNN_MATMUL && !p->part->graph->head->tf32;
+    for (int i = 0; i < TRP__DNN_PORTS && exact; i++) {
+        const uint8_t t = node->port[i];
+        if (kind->port[i].name && !kind->port[i].written && t != TRP__DNN_NO_PORT)
+            exact = tensor_of(p, t)->type == TRP_F32;
+    }
+    return exact;
+}
+
+/* Where all products are of f32, as f32: 0 elsewhere. An engine that rounds it to tf32 is wrong by
+ * up to 8e-4, Winograd's transforms of f32 by some 1e-5. What follows a product may enlarge its
+ * error. */
+static double exact_tolerance(const trp__dnn_problem *p)
+{
+    double most = 0;
+    for (uint32_t n = 0; n < p->part->count; n++) {
+        const trp__dnn_node *node = node_of(p, n);
+        if (node->kind > TRP_DNN_MATMUL)
+            continue;
+        if (!multiplies_exactly(p, node))
+            return 0;
+        const double products = products_of(p, node);
+        most = products > most ? products : most;
+    }
+    return most == 0 ? 0 : (p->part->count == 1 ? 5e-5 : 2e-4) + 3e-7 * sqrt(most);
+}
+
+/* Of sums in f32 of products of f16 or bf16: tensor cores cut off. An engine that adds up rounded
+ * parts is wrong by 2e-3 and more. */
+static double narrow_tolerance(const trp__dnn_problem *p, const trp__dnn_node *node)
+{
+    return 3e-4 + 2e-6 * sqrt(products_of(p, node));
+}
+
+/* What a result may be wrong by, of the root mean square of all: the rounding of tensor cores, and
+ * of sums of `terms` numbers in f32. */
+static double scale_tolerance(const trp__dnn_problem *p, uint8_t type, double terms)
 {
     double least = type == TRP_F64 ? 1e-10 : 2e-4 + 1e-6 * sqrt(terms);
     bool products = false;
+    const double exact = exact_tolerance(p);
+    if (exact > 0 && type != TRP_F64)
+        least = exact;
     for (uint32_t n = 0; n < p->part->count; n++) {
         const trp__dnn_node *node = node_of(p, n);
         const bool multiplies = node->kind <= TRP_DNN_MATMUL || trp__dnn_is_attention(node);
@@ -104,8 +162,8 @@ static double tolerance_of(const trp__dnn_problem *p, uint8_t type, double terms
                 continue;
             const uint8_t other = tensor_of(p, t)->type;
             const bool inside = p->place[t] == TRP__DNN_PLACE_INSIDE; /* rounded on its way */
-            if (multiplies && is_half(other) && least < 1e-3)
-                least = 1e-3;
+            if (multiplies && is_half(other) && least < narrow_tolerance(p, node))
+                least = narrow_tolerance(p, node);
             if (inside && other == TRP_F16 && least < 4e-3)
                 least = 4e-3;
             if (inside && other == TRP_BF16 && least < 2.5e-2)
@@ -123,8 +181,13 @@ static double tolerance_of(const trp__dnn_problem *p, uint8_t type, double terms
     }
     if (products && p->part->graph->head->tf32 && least < 5e-3 && type != TRP_F64)
         least = 5e-3;
-    const double own = type == TRP_F16 ? 4e-3 : type == TRP_BF16 ? 2e-2 : is_f8(type) ? 0.15 : 0;
-    return own > least ? own : least;
+    return least;
+}
+
+/* Half a unit of a type in the last place, and a little: how far its rounding is. */
+static double rounding_of(uint8_t type)
+{
+    return type == TRP_F16 ? 5.5e-4 : type == TRP_BF16 ? 4.4e-3 : is_f8(type) ? 0.15 : 0;
 }
 
 /* How many products or terms an element is the sum of, at most. */
@@ -180,8 +243,10 @@ static void add_operand(trp__dnn_problem *p, uint32_t n, int port, uint8_t t, do
     set_range(p, o);
     if (o->role == TRP__PROOF_INPUT)
         o->ordinary_only = describe_meaning(p, node_of(p, n), port, o);
-    if (o->role == TRP__PROOF_OUTPUT && !is_whole(o->type))
-        o->relative = o->of_scale = tolerance_of(p, o->type, terms);
+    if (o->role == TRP__PROOF_OUTPUT && !is_whole(o->type)) {
+        o->of_scale = scale_tolerance(p, o->type, terms);
+        o->relative = o->of_scale + rounding_of(o->type);
+    }
     p->operand_of[t] = (uint16_t)p->operands;
     p->tensor_of[p->operands++] = t;
 }
@@ -229,19 +294,31 @@ static void set_values(trp__dnn_problem *p)
     }
 }
 
+/* What becomes 0 of a NaN where a maximum is taken by an instruction that drops it. */
+static bool may_lose_nan(const trp__dnn_node *node)
+{
+    return node->kind == TRP_DNN_POINTWISE &&
+           (node->mode == TRP_DNN_RELU || node->mode == TRP_DNN_MIN || node->mode == TRP_DNN_MAX);
+}
+
 /* Element by element it is known what becomes of every number. Sums get none that overflow, for
  * their order is nobody's business; attention's weights depend on theirs too much. */
 static void choose_passes(trp__dnn_problem *p)
 {
-    bool element_wise = true, attention = false;
+    bool element_wise = true, attention = false, loses = false;
     for (uint32_t n = 0; n < p->part->count; n++) {
         element_wise = element_wise && is_element_wise(node_of(p, n));
         attention = attention || trp__dnn_is_attention(node_of(p, n));
+        loses = loses || may_lose_nan(node_of(p, n));
     }
     p->passes = attention      ? TRP__PROOF_ORDINARY
                 : element_wise ? TRP__PROOF_ORDINARY | TRP__PROOF_EXTREME
                                : TRP__PROOF_ORDINARY | TRP__PROOF_SATURATING;
     p->special = TRP__PROOF_LARGEST | TRP__PROOF_SMALLEST | TRP__PROOF_INFINITE | TRP__PROOF_NAN;
+    if (!element_wise && loses) {
+        p->passes |= TRP__PROOF_EXTREME;
+        p->special = TRP__PROOF_NAN;
+    }
 }
 
 void trp__dnn_problem_describe(trp__dnn_problem *p)

@@ -230,7 +230,7 @@ static trp_status add_lengths(trp__pack *pack, const trp_rnn_request *r, trp__rn
     void *room = NULL;
     if (!r->lengths)
         return TRP_OK;
-    trp_status status = pack->input(pack, bytes, r->header.wait_ns, &room);
+    trp_status status = pack->input(pack, bytes, &room);
     if (status == TRP_OK)
         memcpy(room, r->lengths, bytes);
     n->lengths = true;
@@ -276,7 +276,7 @@ trp_status trp__rnn_pack_reserve(trp__pack *pack, const trp_request *request)
     if (status != TRP_OK)
         return status;
     n.training = true;
-    status = pack->result(pack, r->reserve_bytes, sizeof *r->reserve_bytes, r->header.wait_ns);
+    status = pack->result(pack, r->reserve_bytes, sizeof *r->reserve_bytes);
     memcpy(pack->record->payload, &n, sizeof n);
     return status;
 }

@@ -4,6 +4,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/half.h"
+#include "base/thread.h"
 
 #include <troupe/convert.h>
 
@@ -490,7 +491,7 @@ void trp__train_share(int64_t count, int64_t least,
     for (int64_t i = 0; i < threads; i++)
         all[i] = (share){part, context, count * i / threads, count * (i + 1) / threads};
     for (; begun < threads; begun++) {
-        if (pthread_create(&thread[begun], NULL, run_share, &all[begun]) != 0)
+        if (trp__thread_start(&thread[begun], TRP__SIGNALS_OF_FAULTS, run_share, &all[begun]) != 0)
             break;
     }
     run_share(&all[0]);

@@ -111,46 +111,78 @@ typedef struct trp__pick_sample {
     bool sorted;               /* count or limit were given */
 } trp__pick_sample;
 
+/* Shares are whole multiples of 1 / scale of the largest one, so that their sum is exact in 64 bits
+ * and every order of summation gives the same class. The scale is a power of two: 2^61 divided by
+ * the number of classes, rounded up to one. Rounding down moves a share of the whole by less than
+ * 2^-60 times the square of that number: for 2^18 classes 2^-24 at the very worst. u has steps of
+ * 2^-24. */
+static inline double trp__pick_scale(int64_t classes)
+{
+    double scale = 2305843009213693952.0;
+    for (int64_t n = 1; n < classes; n *= 2)
+        scale /= 2;
+    return scale;
+}
+
+/* The share of a logit that lies `below` (0 or less) the largest one; inverse: 1 / temperature. */
+static inline uint64_t trp__pick_share(double below, double inverse, double scale)
+{
+    const double x = below * inverse;
+    if (below == 0)
+        return (uint64_t)scale;
+    if (!(x > -43) || below - below != 0) /* less than 2^-61 */
+        return 0;
+    return (uint64_t)(trp__pick_exp(x) * scale);
+}
+
+/* The number that u of a row is. */
+static inline double trp__pick_uniform(const trp__pick_sample *s, int64_t row)
+{
+    uint32_t word[TRP__PHILOX_WORDS];
+    trp__philox_block(s->seed, s->offset, (uint64_t)(row / TRP__PHILOX_WORDS), word);
+    return (double)trp__philox_uniform(word[row % TRP__PHILOX_WORDS]);
+}
+
+/* Whether there is nothing to draw: the class is the one that ARG gives. */
+static inline bool trp__pick_is_fixed(const trp__pick_sample *s, double most)
+{
+    return !(s->temperature > 0) || most - most != 0;
+}
+
 /* The class of a row whose logits are v, which become shares; `heap` is room for as many numbers.
  */
 static inline int64_t trp__pick_class(const trp__pick_sample *s, int64_t row, double *v,
                                       int64_t *heap, int64_t classes)
 {
     const int64_t best = trp__pick_arg(false, v, classes);
-    const double most = v[best];
-    uint32_t word[TRP__PHILOX_WORDS];
-    double total = 0, sum = 0;
-    int64_t some = s->count > 0 && s->count < classes ? s->count : classes, last = best;
-    if (!(s->temperature > 0) || most - most != 0)
+    const double most = v[best], scale = trp__pick_scale(classes);
+    uint64_t total = 0, sum = 0;
+    int64_t some = s->count > 0 && s->count < classes ? s->count : classes;
+    if (trp__pick_is_fixed(s, most))
         return best;
-    trp__philox_block(s->seed, s->offset, (uint64_t)(row / TRP__PHILOX_WORDS), word);
-    const double u = (double)trp__philox_uniform(word[row % TRP__PHILOX_WORDS]);
     if (s->sorted)
         trp__pick_sort(false, v, heap, classes, some);
-    for (int64_t i = 0; i < classes; i++)
-        v[i] = trp__pick_exp((v[i] - most) / s->temperature);
+    for (int64_t i = 0; i < classes; i++) /* below 2^53 times a power of two: exact in f64 */
+        v[i] = (double)trp__pick_share(v[i] - most, 1 / s->temperature, scale);
     for (int64_t i = 0; i < some; i++)
-        total += v[s->sorted ? trp__pick_ranked(heap, classes, i) : i];
+        total += (uint64_t)v[s->sorted ? trp__pick_ranked(heap, classes, i) : i];
     if (s->limit < 1) {
-        const double enough = s->limit * total;
+        const double enough = s->limit * (double)total;
         int64_t i = 0;
-        for (; i < some && (i == 0 || sum < enough); i++)
-            sum += v[trp__pick_ranked(heap, classes, i)];
+        for (; i < some && (i == 0 || (double)sum < enough); i++)
+            sum += (uint64_t)v[trp__pick_ranked(heap, classes, i)];
         some = i;
         total = sum;
         sum = 0;
     }
-    const double reach = u * total;
+    const double reach = trp__pick_uniform(s, row) * (double)total;
     for (int64_t i = 0; i < some; i++) {
         const int64_t here = s->sorted ? trp__pick_ranked(heap, classes, i) : i;
-        if (v[here] == 0)
-            continue;
-        last = here;
-        sum += v[here];
-        if (sum > reach)
-            break;
+        sum += (uint64_t)v[here];
+        if ((double)sum > reach)
+            return here;
     }
-    return last;
+    return best; /* not reached: u is less than 1 */
 }
 
 #endif

@@ -3,10 +3,10 @@
 #include "actors/jit/folders.h"
 #include "base/checksum.h"
 #include "base/cpu.h"
+#include "base/thread.h"
 
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,12 +128,9 @@ static void read_all(reading *r, size_t threads)
 {
     pthread_t thread[THREADS];
     size_t started = 0;
-    sigset_t all, before;
-    sigfillset(&all); /* signals are the program's own threads' */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (started < threads - 1 && pthread_create(&thread[started], NULL, read_some, r) == 0)
+    while (started < threads - 1 &&
+           trp__thread_start(&thread[started], TRP__SIGNALS_BLOCKED, read_some, r) == 0)
         started++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     read_some(r);
     for (size_t i = 0; i < started; i++)
         pthread_join(thread[i], NULL);

@@ -145,7 +145,7 @@ static trp_status find_piece(trp_instance *instance, const trp_job *job, uint32_
 {
     const trp__record *record = ((const trp__job *)job)->record;
     if (record->piece == 0 || record->piece > TRP__SMALL_COUNT || bytes > record->piece_bytes ||
-        bytes > TRP__SMALL_BYTES)
+        bytes > trp__small_bytes(record->piece - 1))
         return trp__error_set(error, TRP_E_INTERNAL, "a request without its staging memory");
     return trp__worker_host_address(worker_of(instance), 0, trp__small_offset(record->piece - 1),
                                     bytes, out, error);

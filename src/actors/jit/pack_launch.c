@@ -175,7 +175,7 @@ static trp_status add_buffer(trp__pack *pack, uint32_t index, const trp_kernel_a
         mode != TRP_ACCESS_COVER)
         return trp__error_set(pack->error, TRP_E_ARGUMENT,
                               "%s.mode: expected a trp_access_mode, got %d", name, (int)mode);
-    one->mode = (uint16_t)mode;
+    one->mode = (uint8_t)mode;
     trp_status status = pack->acquire(pack, name, a->buffer, one, &size);
     if (status != TRP_OK)
         return status;
@@ -194,7 +194,7 @@ static trp_status add_buffer(trp__pack *pack, uint32_t index, const trp_kernel_a
             least ? "map" : "buffer_bytes",
             (unsigned long long)(one->bytes < least ? one->bytes : size - a->offset),
             (unsigned long long)(one->bytes < least ? least : one->bytes));
-    return TRP_OK;
+    return trp__pack_look(pack, name, a->buffer, one, size);
 }
 
 /* Where arguments are written: counted first, then copied. */
@@ -286,7 +286,7 @@ static trp_status set_args(trp__pack *pack, const trp_kernel_launch_request *r, 
     trp_status status = TRP_OK;
     if (l->args_bytes > sizeof l->args) {
         void *piece = NULL;
-        status = pack->input(pack, l->args_bytes, r->header.wait_ns, &piece);
+        status = pack->input(pack, l->args_bytes, &piece);
         room.at = piece;
     }
     for (uint32_t i = 0; i < r->arg_count && status == TRP_OK; i++)
@@ -361,7 +361,7 @@ trp_status trp__jit_pack_set(trp__pack *pack, const trp_request *request)
     if (status == TRP_OK)
         status = pack->module_use(pack, "module", r->module, TRP__WRITE, &place);
     if (status == TRP_OK)
-        status = pack->input(pack, r->bytes, r->header.wait_ns, &room);
+        status = pack->input(pack, r->bytes, &room);
     if (status != TRP_OK || !room || !r->data)
         return status;
     memcpy(room, r->data, r->bytes);
@@ -391,7 +391,7 @@ trp_status trp__jit_pack_query(trp__pack *pack, const trp_request *request)
     if (status == TRP_OK)
         status = trp__jit_find_kernel(pack, &place, r->kernel, &q.name);
     if (status == TRP_OK)
-        status = pack->result(pack, r->out, sizeof *r->out, r->header.wait_ns);
+        status = pack->result(pack, r->out, sizeof *r->out);
     q.home = place.home;
     if (status == TRP_OK)
         memcpy(pack->record->payload, &q, sizeof q);

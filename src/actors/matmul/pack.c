@@ -209,6 +209,9 @@ static trp_status check_scalars(trp__making *m)
         return trp__error_set(
             m->pack->error, TRP_E_ARGUMENT, "c.buffer: expected one with %s, got none",
             r->scalars.id ? "`scalars`, which hold a beta" : "a beta other than 0");
+    if (has_c && !r->scalars.id && !r->beta.given)
+        return trp__error_set(m->pack->error, TRP_E_ARGUMENT,
+                              "beta: expected one with C, such as trp_real(1), got none");
     m->reads_c = beta;
     return TRP_OK;
 }

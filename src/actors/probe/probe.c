@@ -43,14 +43,14 @@ static trp_status add_buffer(trp__pack *pack, const char *list, int index, trp_b
     if (buffer.id == 0)
         return TRP_OK;
     snprintf(name, sizeof name, "%s[%d]", list, index);
-    access->mode = (uint16_t)mode;
+    access->mode = (uint8_t)mode;
     trp_status status = pack->acquire(pack, name, buffer, access, &bytes);
     if (status != TRP_OK)
         return status;
     access->offset = 0;
     access->bytes = bytes;
     record->access_count++; /* from here on the record's owner releases it */
-    return TRP_OK;
+    return trp__pack_look(pack, name, buffer, access, bytes);
 }
 
 _Static_assert(2 * TRP_PROBE_BUFFERS <= TRP__ACCESS_MAX, "a record has room for all buffers");

@@ -4,10 +4,10 @@
 
 #include "base/error.h"
 #include "base/futex.h"
+#include "base/thread.h"
 
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 
@@ -338,7 +338,6 @@ static void free_waker(trp__accel *accel, waker *w)
 static trp_status start_waker(trp__stream *stream, trp_error *error)
 {
     trp__accel *accel = stream->accel;
-    sigset_t all, before;
     waker *w = calloc(1, sizeof *w);
     if (!w)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for a thread that waits");
@@ -354,10 +353,7 @@ static trp_status start_waker(trp__stream *stream, trp_error *error)
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
     stream->waker = w;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&w->thread, NULL, waker_main, stream);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = trp__thread_start(&w->thread, TRP__SIGNALS_BLOCKED, waker_main, stream);
     if (code != 0) {
         stream->waker = NULL;
         free_waker(accel, w);
@@ -429,6 +425,38 @@ static trp_status stream_copy(trp__stream *stream, void *to, const void *from, u
                                                             (trp__cu_address)(uintptr_t)from, bytes,
                                                             stream->stream),
                            "cuMemcpyAsync", error);
+}
+
+static trp_status copy_each_row(trp__stream *stream, void *to, uint64_t to_pitch, const void *from,
+                                uint64_t from_pitch, uint64_t bytes, uint64_t rows,
+                                trp_error *error)
+{
+    trp_status status = TRP_OK;
+    for (uint64_t i = 0; i < rows && status == TRP_OK; i++)
+        status = stream_copy(stream, (char *)to + i * to_pitch, (const char *)from + i * from_pitch,
+                             bytes, error);
+    return status;
+}
+
+/* The driver takes pitches up to CU_DEVICE_ATTRIBUTE_MAX_PITCH, which is 2^31 - 1 on every GPU. Of
+ * rows that lie further apart no memory holds many. */
+static trp_status stream_copy_rows(trp__stream *stream, void *to, uint64_t to_pitch,
+                                   const void *from, uint64_t from_pitch, uint64_t bytes,
+                                   uint64_t rows, trp_error *error)
+{
+    const trp__cu_memcpy_2d copy = {.srcMemoryType = TRP__CU_MEMORYTYPE_UNIFIED,
+                                    .srcDevice = (trp__cu_address)(uintptr_t)from,
+                                    .srcPitch = from_pitch,
+                                    .dstMemoryType = TRP__CU_MEMORYTYPE_UNIFIED,
+                                    .dstDevice = (trp__cu_address)(uintptr_t)to,
+                                    .dstPitch = to_pitch,
+                                    .WidthInBytes = bytes,
+                                    .Height = rows};
+    if (rows == 1 || to_pitch > INT32_MAX || from_pitch > INT32_MAX)
+        return copy_each_row(stream, to, to_pitch, from, from_pitch, bytes, rows, error);
+    return trp__cuda_check(stream->accel,
+                           stream->accel->cu->cuMemcpy2DAsync_v2(&copy, stream->stream),
+                           "cuMemcpy2DAsync", error);
 }
 
 static trp_status stream_fill(trp__stream *stream, void *to, uint32_t pattern, uint32_t width,
@@ -525,6 +553,7 @@ const trp__backend trp__cuda_backend = {
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .stream_copy = stream_copy,
+    .stream_copy_rows = stream_copy_rows,
     .stream_fill = stream_fill,
     .stream_signal = stream_signal,
     .stream_wait = stream_wait,

@@ -7,12 +7,13 @@
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "base/futex.h"
+#include "base/service_thread.h"
 #include "base/shm.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -102,6 +103,7 @@ static void *stream_main(void *argument)
 {
     trp__stream *stream = argument;
     uint32_t done = 0;
+    trp__is_service_thread = true;
     /* By the thread itself. pthread_setname_np() from another one opens a file of /proc/self/task,
      * and the kernel may spin for a minute, with everything else standing still, when it takes such
      * an entry away while the process is waited for. */
@@ -148,29 +150,15 @@ bool trp__host_idle(const trp__stream *stream)
            atomic_load_explicit(&stream->enqueued, memory_order_relaxed);
 }
 
-/* Signals that a fault raises in a thread are left open; all others are for the application's own
- * threads. */
-static void signals_for_streams(sigset_t *set)
-{
-    static const int open[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS};
-    sigfillset(set);
-    for (size_t i = 0; i < sizeof open / sizeof *open; i++)
-        sigdelset(set, open[i]);
-}
-
 static trp_status stream_create(trp__accel *accel, trp__stream **out, trp_error *error)
 {
     void *memory = NULL;
-    sigset_t during, before;
     if (posix_memalign(&memory, 64, sizeof(trp__stream)) != 0)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for a stream");
     trp__stream *stream = memory;
     memset(stream, 0, sizeof *stream);
     stream->accel = accel;
-    signals_for_streams(&during);
-    pthread_sigmask(SIG_SETMASK, &during, &before);
-    int code = pthread_create(&stream->thread, NULL, stream_main, stream);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = trp__thread_start(&stream->thread, TRP__SIGNALS_OF_FAULTS, stream_main, stream);
     if (code != 0) {
         free(stream);
         errno = code;
@@ -209,6 +197,32 @@ static trp_status stream_copy(trp__stream *stream, void *to, const void *from, u
 {
     copy_arguments a = {.to = to, .from = from, .bytes = bytes};
     return trp__host_enqueue(stream, run_copy, &a, sizeof a, error);
+}
+
+typedef struct rows_arguments {
+    char *to;
+    const char *from;
+    uint64_t to_pitch, from_pitch, bytes, rows;
+} rows_arguments;
+
+static void run_rows(void *arguments)
+{
+    const rows_arguments *a = arguments;
+    for (uint64_t i = 0; i < a->rows; i++)
+        memcpy(a->to + i * a->to_pitch, a->from + i * a->from_pitch, a->bytes);
+}
+
+static trp_status stream_copy_rows(trp__stream *stream, void *to, uint64_t to_pitch,
+                                   const void *from, uint64_t from_pitch, uint64_t bytes,
+                                   uint64_t rows, trp_error *error)
+{
+    rows_arguments a = {.to = to,
+                        .from = from,
+                        .to_pitch = to_pitch,
+                        .from_pitch = from_pitch,
+                        .bytes = bytes,
+                        .rows = rows};
+    return trp__host_enqueue(stream, run_rows, &a, sizeof a, error);
 }
 
 typedef struct fill_arguments {
@@ -434,6 +448,7 @@ const trp__backend trp__host_backend = {
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .stream_copy = stream_copy,
+    .stream_copy_rows = stream_copy_rows,
     .stream_fill = stream_fill,
     .stream_signal = stream_signal,
     .stream_wait = stream_wait,

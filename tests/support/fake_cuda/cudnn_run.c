@@ -28,6 +28,8 @@ typedef struct job {
     /* While it runs. */
     fake_pin pin[TRP__DNN_LOWERED_TENSORS];
     void *at[TRP__DNN_LOWERED_TENSORS];
+    /* Whether NaN lies in its workspace, behind an input, in a result before it is written. */
+    bool found_rubbish, rubbish_beside, rubbish_written;
 } job;
 
 /* What was sent and has not run; what a faulted stream has dropped stays here. */
@@ -89,16 +91,44 @@ static void leave_all(job *j)
     }
 }
 
-static bool use_workspace(const job *j)
+static bool is_rubbish(const void *at)
+{
+    float found;
+    memcpy(&found, at, sizeof found);
+    return isnan(found);
+}
+
+static bool use_workspace(job *j)
 {
     fake_pin pin;
     size_t bytes = fake_engine_workspace(j->engine);
     void *at = bytes ? fake_cuda_reach(&pin, j->workspace, bytes, true) : NULL;
     if (at) {
+        j->found_rubbish = is_rubbish(at);
         memset(at, RUBBISH, bytes);
         fake_cuda_let_go(&pin);
     }
     return bytes == 0 || at;
+}
+
+/* Looks behind inputs, and at the end of results. */
+static void look_for_rubbish(job *j)
+{
+    for (uint32_t i = 0; i < j->graph.tensors; i++) {
+        const trp__dnn_tensor *t = &j->graph.tensor[i];
+        const uint64_t bytes = fake_direct_bytes(t);
+        fake_pin pin;
+        if (t->role != TRP__DNN_BUFFER || bytes < sizeof(float))
+            continue;
+        if (t->written)
+            j->rubbish_written |= is_rubbish((const char *)j->at[i] + bytes - sizeof(float));
+        const void *behind =
+            t->written ? NULL : fake_cuda_reach(&pin, j->address[i] + bytes, sizeof(float), false);
+        if (behind) {
+            j->rubbish_beside |= is_rubbish(behind);
+            fake_cuda_let_go(&pin);
+        }
+    }
 }
 
 static void run_node(job *j, const trp__dnn_node *n)
@@ -193,11 +223,40 @@ static void write_beside(const job *j)
     }
 }
 
+/* Inputs of f32 as tensor cores read them, with 10 bits of mantissa; `kept`: what they were. */
+static void round_inputs(const job *j, void *kept[])
+{
+    for (uint32_t i = 0; i < j->graph.tensors; i++) {
+        const trp__dnn_tensor *t = &j->graph.tensor[i];
+        kept[i] = NULL;
+        if (t->role != TRP__DNN_BUFFER || t->written || t->type != TRP_F32)
+            continue;
+        const uint64_t bytes = fake_direct_bytes(t);
+        uint32_t *x = j->at[i];
+        kept[i] = malloc(bytes ? bytes : 1);
+        memcpy(kept[i], x, bytes);
+        for (uint64_t k = 0; k < bytes / sizeof *x; k++)
+            x[k] = (x[k] + 0x1000) & ~UINT32_C(0x1fff);
+    }
+}
+
+static void restore_inputs(const job *j, void *kept[])
+{
+    for (uint32_t i = 0; i < j->graph.tensors; i++) {
+        if (kept[i])
+            memcpy(j->at[i], kept[i], fake_direct_bytes(&j->graph.tensor[i]));
+        free(kept[i]);
+    }
+}
+
 /* The library computes something else where tensors have gaps; and an engine does that a test has
  * named. */
 static bool goes_wrong(const job *j)
 {
     if (is_listed("cudnn_wrong", j->engine) ||
+        (is_listed("cudnn_reads_workspace", j->engine) && j->found_rubbish) ||
+        (is_listed("cudnn_reads_beside", j->engine) && j->rubbish_beside) ||
+        (is_listed("cudnn_reads_output", j->engine) && j->rubbish_written) ||
         (is_listed("cudnn_wrong_extreme", j->engine) && reads_extremes(j)) ||
         (is_listed("cudnn_wrong_second", j->engine) && j->number % 2 == 0))
         return true;
@@ -228,8 +287,15 @@ static void run(void *arguments)
         fake_pin pin;
         (void)fake_cuda_reach(&pin, 64, 64, true); /* where nothing is mapped */
     } else if (use_workspace(j) && place_all(j)) {
+        void *kept[TRP__DNN_LOWERED_TENSORS] = {NULL};
+        const bool rounds = is_listed("cudnn_rounds", j->engine);
+        look_for_rubbish(j);
+        if (rounds)
+            round_inputs(j, kept);
         for (uint32_t i = 0; i < j->graph.nodes && !fake_cuda_stopping(); i++)
             run_node(j, &j->graph.node[i]);
+        if (rounds)
+            restore_inputs(j, kept);
         bool wrong = goes_wrong(j);
         for (uint32_t i = 0; i < j->graph.tensors && wrong; i++) {
             if (j->graph.tensor[i].written)

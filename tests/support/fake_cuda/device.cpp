@@ -16,6 +16,8 @@ extern "C" {
 #include "actors/dnn/kernels/batch.cuh"
 #include "actors/dnn/kernels/map.cuh"
 #include "actors/dnn/kernels/move.cuh"
+#include "actors/dnn/kernels/ready_draws.cuh"
+#include "actors/dnn/kernels/ready_units.cuh"
 #include "actors/dnn/kernels/reduce.cuh"
 
 #include "actors/dnn/kernels/attention_bf16_128.cuh"
@@ -34,6 +36,7 @@ extern "C" {
 #include "actors/dnn/kernels/rotary.cuh"
 #include "actors/dnn/kernels/gather.cuh"
 #include "actors/dnn/kernels/entropy.cuh"
+#include "actors/dnn/kernels/select.cuh"
 #include "actors/dnn/kernels/pool.cuh"
 #include "actors/dnn/kernels/softmax.cuh"
 

@@ -30,7 +30,6 @@ void fake_device_warp_sync(void);
 uint64_t *fake_device_lanes(void);
 /* The dynamic shared memory of the block. */
 void *fake_device_shared(void);
-/* One lock for what is atomic; blocks run one after the other, so it has nothing to do. */
 
 #define __shared__ static thread_local
 #define __launch_bounds__(...)
@@ -86,6 +85,22 @@ template <typename T> static inline T __shfl_up_sync(unsigned, T value, int by)
 template <typename T> static inline T __shfl_sync(unsigned, T value, int from)
 {
     return fake_device_shuffle(value, from);
+}
+
+static inline int __any_sync(unsigned, int value)
+{
+    int any = value != 0;
+    for (int by = 1; by < 32; by *= 2)
+        any |= fake_device_shuffle(any, (int)(threadIdx.x % 32) ^ by);
+    return any;
+}
+
+/* Fibers go on only where they meet, and blocks run one after the other. */
+static inline uint32_t atomicAdd(uint32_t *at, uint32_t by)
+{
+    const uint32_t before = *at;
+    *at += by;
+    return before;
 }
 
 template <typename T> static inline T &trp__at(uint64_t address, int64_t index)

@@ -13,7 +13,9 @@
 #include "actors/dnn/kernels/rotary.h"
 #include "actors/dnn/kernels/gather.h"
 #include "actors/dnn/kernels/entropy.h"
+#include "actors/dnn/kernels/select.h"
 #include "actors/dnn/kernels/pool.h"
+#include "actors/dnn/kernels/ready.h"
 #include "actors/dnn/kernels/reduce.h"
 #include "actors/dnn/kernels/softmax.h"
 
@@ -60,11 +62,57 @@
     FAKE_DEVICE_BATCH(X, columns, f16_8)                                                           \
     FAKE_DEVICE_BATCH(X, columns, any_1)
 
+#define FAKE_DEVICE_SOFTMAX(X, type)                                                               \
+    X(trp_softmax_##type##_2, trp__softmax)                                                        \
+    X(trp_softmax_##type##_4, trp__softmax)                                                        \
+    X(trp_softmax_##type##_8, trp__softmax)                                                        \
+    X(trp_softmax_##type##_parts, trp__softmax)                                                    \
+    X(trp_softmax_##type##_back_2, trp__softmax)                                                   \
+    X(trp_softmax_##type##_back_4, trp__softmax)                                                   \
+    X(trp_softmax_##type##_back_parts, trp__softmax)
+
+#define FAKE_DEVICE_NORM(X, name)                                                                  \
+    X(trp_norm_##name##_2, trp__norm)                                                              \
+    X(trp_norm_##name##_4, trp__norm)                                                              \
+    X(trp_norm_##name##_8, trp__norm)                                                              \
+    X(trp_norm_##name##_walk, trp__norm)
+
+/* A program of ready.h in all types. */
+#define FAKE_DEVICE_READY(X, name)                                                                 \
+    X(trp_##name##_f32, trp__map)                                                                  \
+    X(trp_##name##_bf16, trp__map)                                                                 \
+    X(trp_##name##_f16, trp__map)
+
+#define FAKE_DEVICE_READIES(X)                                                                     \
+    FAKE_DEVICE_READY(X, glu_swish)                                                                \
+    FAKE_DEVICE_READY(X, glu_swish_back)                                                           \
+    FAKE_DEVICE_READY(X, glu_gelu)                                                                 \
+    FAKE_DEVICE_READY(X, glu_gelu_back)                                                            \
+    FAKE_DEVICE_READY(X, glu_gelu_tanh)                                                            \
+    FAKE_DEVICE_READY(X, glu_gelu_tanh_back)                                                       \
+    FAKE_DEVICE_READY(X, random_uniform)                                                           \
+    FAKE_DEVICE_READY(X, random_normal)                                                            \
+    FAKE_DEVICE_READY(X, random_bernoulli)
+
 #define FAKE_DEVICE_KERNELS(X)                                                                     \
     X(trp_map_f32, trp__map)                                                                       \
     X(trp_map_f64, trp__map)                                                                       \
+    FAKE_DEVICE_READIES(X)                                                                         \
     X(trp_optimizer_norm_f32, trp__optimizer)                                                      \
     X(trp_optimizer_norm_f64, trp__optimizer)                                                      \
+    X(trp_select_arg_f32, trp__select)                                                             \
+    X(trp_select_arg_bf16, trp__select)                                                            \
+    X(trp_select_arg_f16, trp__select)                                                             \
+    X(trp_select_arg_any, trp__select)                                                             \
+    X(trp_select_arg_finish, trp__select)                                                          \
+    X(trp_select_tiles_f32, trp__select)                                                           \
+    X(trp_select_tiles_bf16, trp__select)                                                          \
+    X(trp_select_tiles_f16, trp__select)                                                           \
+    X(trp_select_merge, trp__select)                                                               \
+    X(trp_select_write, trp__select)                                                               \
+    X(trp_select_shares, trp__select)                                                              \
+    X(trp_select_draw, trp__select)                                                                \
+    X(trp_select_draw_ranked, trp__select)                                                         \
     X(trp_entropy_count, trp__entropy)                                                             \
     X(trp_entropy_total, trp__entropy)                                                             \
     X(trp_entropy_f32, trp__entropy)                                                               \
@@ -103,12 +151,21 @@
     X(trp_move_rows, trp__move)                                                                    \
     X(trp_move_tiles, trp__move)                                                                   \
     FAKE_DEVICE_ATTENTIONS(X)                                                                      \
-    X(trp_norm_f32_1, trp__norm)                                                                   \
-    X(trp_norm_f32_2, trp__norm)                                                                   \
-    X(trp_norm_f32_4, trp__norm)                                                                   \
+    FAKE_DEVICE_NORM(X, f32_each)                                                                  \
+    FAKE_DEVICE_NORM(X, bf16_each)                                                                 \
+    FAKE_DEVICE_NORM(X, f16_each)                                                                  \
+    FAKE_DEVICE_NORM(X, f32_row)                                                                   \
+    FAKE_DEVICE_NORM(X, bf16_row)                                                                  \
+    FAKE_DEVICE_NORM(X, f16_row)                                                                   \
+    X(trp_norm_back_f32_each, trp__norm)                                                           \
+    X(trp_norm_back_bf16_each, trp__norm)                                                          \
+    X(trp_norm_back_f16_each, trp__norm)                                                           \
+    X(trp_norm_any_1, trp__norm)                                                                   \
+    X(trp_norm_any_2, trp__norm)                                                                   \
+    X(trp_norm_any_4, trp__norm)                                                                   \
     X(trp_norm_f64_1, trp__norm)                                                                   \
-    X(trp_norm_back_f32_1, trp__norm)                                                              \
-    X(trp_norm_back_f32_2, trp__norm)                                                              \
+    X(trp_norm_back_any_1, trp__norm)                                                              \
+    X(trp_norm_back_any_2, trp__norm)                                                              \
     X(trp_norm_back_f64_1, trp__norm)                                                              \
     X(trp_norm_add_f32, trp__norm_sum)                                                             \
     X(trp_norm_add_f64, trp__norm_sum)                                                             \
@@ -139,15 +196,18 @@
     X(trp_batch_prepare, trp__batch)                                                               \
     X(trp_batch_finish, trp__batch)                                                                \
     X(trp_batch_add, trp__norm_sum)                                                                \
-    X(trp_softmax_f32_1, trp__softmax)                                                             \
-    X(trp_softmax_f32_2, trp__softmax)                                                             \
-    X(trp_softmax_f32_4, trp__softmax)                                                             \
-    X(trp_softmax_parts_f32, trp__softmax)                                                         \
-    X(trp_softmax_columns_f32, trp__softmax)                                                       \
-    X(trp_softmax_back_f32_1, trp__softmax)                                                        \
-    X(trp_softmax_back_f32_2, trp__softmax)                                                        \
-    X(trp_softmax_back_parts_f32, trp__softmax)                                                    \
-    X(trp_softmax_back_columns_f32, trp__softmax)                                                  \
+    FAKE_DEVICE_SOFTMAX(X, f32)                                                                    \
+    FAKE_DEVICE_SOFTMAX(X, bf16)                                                                   \
+    FAKE_DEVICE_SOFTMAX(X, f16)                                                                    \
+    X(trp_softmax_any_1, trp__softmax)                                                             \
+    X(trp_softmax_any_2, trp__softmax)                                                             \
+    X(trp_softmax_any_4, trp__softmax)                                                             \
+    X(trp_softmax_parts_any, trp__softmax)                                                         \
+    X(trp_softmax_columns_any, trp__softmax)                                                       \
+    X(trp_softmax_back_any_1, trp__softmax)                                                        \
+    X(trp_softmax_back_any_2, trp__softmax)                                                        \
+    X(trp_softmax_back_parts_any, trp__softmax)                                                    \
+    X(trp_softmax_back_columns_any, trp__softmax)                                                  \
     X(trp_softmax_f64_1, trp__softmax)                                                             \
     X(trp_softmax_parts_f64, trp__softmax)                                                         \
     X(trp_softmax_columns_f64, trp__softmax)                                                       \

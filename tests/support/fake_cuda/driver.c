@@ -369,6 +369,21 @@ trp__cu_result cuDeviceGetName(char *name, int size, trp__cu_device device)
     return fake_leave(FAKE_SUCCESS);
 }
 
+trp__cu_result cuDeviceGetUuid_v2(trp__cu_uuid *uuid, trp__cu_device device)
+{
+    int result = fake_enter(FAKE_NEEDS_INIT);
+    if (result)
+        return result;
+    if (!device_exists(device))
+        return fake_leave(FAKE_ERROR_INVALID_DEVICE);
+    if (!uuid)
+        return fake_leave(FAKE_ERROR_INVALID_VALUE);
+    memset(uuid, 0, sizeof *uuid);
+    memcpy(uuid->bytes, "fake GPU", 8);
+    uuid->bytes[15] = (char)device;
+    return fake_leave(FAKE_SUCCESS);
+}
+
 /* Those of an H100 that somebody may ask for; all others are asked for by mistake. */
 static bool find_attribute(int attribute, int *value)
 {

@@ -46,6 +46,34 @@ trp__cu_result cuMemcpyAsync(trp__cu_address to, trp__cu_address from, size_t by
         stream, &(fake_op){.kind = FAKE_OP_COPY, .copy = {.to = to, .from = from, .bytes = bytes}});
 }
 
+/* As a row at a time. */
+trp__cu_result cuMemcpy2DAsync_v2(const trp__cu_memcpy_2d *c, trp__cu_stream stream)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    if (!c || c->srcMemoryType != TRP__CU_MEMORYTYPE_UNIFIED ||
+        c->dstMemoryType != TRP__CU_MEMORYTYPE_UNIFIED || c->srcXInBytes || c->srcY ||
+        c->dstXInBytes || c->dstY || c->srcPitch < c->WidthInBytes ||
+        c->dstPitch < c->WidthInBytes || c->srcPitch > INT32_MAX || c->dstPitch > INT32_MAX ||
+        c->Height == 0)
+        return fake_leave(FAKE_ERROR_INVALID_VALUE);
+    for (size_t i = 0; i < c->Height; i++) {
+        const trp__cu_address to = c->dstDevice + i * c->dstPitch;
+        const trp__cu_address from = c->srcDevice + i * c->srcPitch;
+        if (i > 0 && (result = fake_enter(FAKE_NEEDS_CONTEXT)))
+            return result;
+        if (!fake_known(to, c->WidthInBytes) || !fake_known(from, c->WidthInBytes))
+            return fake_leave(FAKE_ERROR_INVALID_VALUE);
+        result =
+            enqueue(stream, &(fake_op){.kind = FAKE_OP_COPY,
+                                       .copy = {.to = to, .from = from, .bytes = c->WidthInBytes}});
+        if (result)
+            return result;
+    }
+    return result;
+}
+
 /* Copies with pageable memory, through the default stream, and waits. */
 static int copy_now(const fake_op *op)
 {

@@ -1,12 +1,16 @@
 /* Fused attention. All passes are written once, over an "engine", which says how a block multiplies
  * tiles in shared memory and which elements of the products a thread holds:
  *
- *   product(s, a, b, used)         s[OWN][WALK] += a[OWN][used] b[WALK][used]^T
- *   weigh(o, s, scratch, b, used)  o[OWN][DEPTH] += s[OWN][used] b[used][DEPTH]
+ *   product(s, a, b, used)             s[OWN][WALK] += a[OWN][used] b[WALK][used]^T
+ *   weigh(o, s, scratch, b, from, to)  o[OWN][DEPTH] += s[OWN][from..to] b[from..to][DEPTH]
  *
- * A thread holds s at rows row(i) and columns column(j), o at row(i) and depth(c). LANES neighbours
- * hold the rest of a row. The forward pass and that to dq own rows and walk columns; that to dk and
- * dv owns columns and walks rows, with scores the other way round. */
+ * A thread holds s at rows row(i) and columns column(j), o at row(i) and depth(c). Lanes that
+ * differ in the bits lane_mask(0) to lane_mask(LANE_BITS - 1) hold the rest of a row; a warp owns
+ * OWN / 4 rows that follow each other. The forward pass and that to dq own rows and walk columns;
+ * that to dk and dv owns columns and walks rows, with scores the other way round.
+ *
+ * A walked tile is copied while the product before the one that needs it is computed: two tiles, of
+ * which one is read while the other is filled, between two barriers. */
 #ifndef TRP_ACTORS_DNN_KERNELS_ATTENTION_CUH
 #define TRP_ACTORS_DNN_KERNELS_ATTENTION_CUH
 
@@ -44,6 +48,40 @@ TRP__DEVICE double trp__weight(double x)
 {
     return exp(x);
 }
+
+/* The larger number; b where a is NaN. */
+TRP__DEVICE float trp__larger(float a, float b)
+{
+    return fmaxf(a, b);
+}
+TRP__DEVICE double trp__larger(double a, double b)
+{
+    return fmax(a, b);
+}
+
+/* Copies 16 bytes of device memory to shared memory, or zeros, without waiting for them; they are
+ * there for the thread after trp__wait_copies(), for the block after a barrier behind that. */
+#if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800
+TRP__DEVICE void trp__copy16(void *to, uint64_t from, bool zero)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "r"(zero ? 0 : 16)
+                 : "memory");
+}
+TRP__DEVICE void trp__wait_copies(void)
+{
+    asm volatile("cp.async.wait_all;" : : : "memory");
+}
+#else
+TRP__DEVICE void trp__copy16(void *to, uint64_t from, bool zero)
+{
+    *(trp__pack16 *)to = zero ? trp__pack16{{0, 0, 0, 0}} : trp__at<trp__pack16>(from, 0);
+}
+TRP__DEVICE void trp__wait_copies(void)
+{
+}
+#endif
 
 template <typename T> TRP__DEVICE T trp__lowest(void)
 {
@@ -141,26 +179,44 @@ template <typename T> struct alignas(16) trp__quad {
     T v[COUNT];
 };
 
-/* 16 x 8 threads. Rows in shared memory are 16 bytes apart from a multiple of all banks, so that 8
- * threads that read 16 bytes of a row each have no bank conflicts. */
+/* 4 warps of 4 x 8 threads. Rows in shared memory are 16 bytes apart from a multiple of all banks,
+ * so that 8 threads that read 16 bytes of a row each have no bank conflicts. Of each 4 lanes 2 and
+ * 2 read the same row of a, and 2 and 2 the same of b: two quarters of a warp then share one
+ * access. */
 template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp__simt {
     typedef REAL T;
     typedef REAL element;
-    static constexpr int OWNED = OWNED_, OWN = OWN_, WALK = WALK_, DEPTH = DEPTH_, LANES = 8;
-    static constexpr int V = trp__quad<T>::COUNT;
+    typedef trp__quad<T> quad;
+    static constexpr int OWNED = OWNED_, OWN = OWN_, WALK = WALK_, DEPTH = DEPTH_, LANE_BITS = 3;
+    static constexpr int V = quad::COUNT;
     static constexpr int PITCH = DEPTH + V, SCRATCH = WALK + V; /* elements of a row */
     static constexpr int SHARED =
         TRP__ATTENTION_SHARED(OWNED, OWN, WALK, DEPTH, (int)sizeof(T), (int)sizeof(T));
     static constexpr uint8_t NATIVE = sizeof(T) == 4 ? TRP_F32 : TRP_F64;
     static constexpr int RM = OWN / 16, RN = WALK / 8, RD = DEPTH / 8;
+    static constexpr int AHEAD = RD / V < 4 ? RD / V : 4; /* quads of b that are being loaded */
+    static constexpr bool COMPUTE_BOUND = true;
     int y, x;
 
-    TRP__DEVICE trp__simt() : y((int)threadIdx.x / 8), x((int)threadIdx.x % 8)
+    TRP__DEVICE trp__simt()
+        : y(warp() * (OWN / 4) + ((int)threadIdx.x & 1) + ((int)threadIdx.x >> 1 & 2)),
+          x(((int)threadIdx.x >> 1 & 1) + ((int)threadIdx.x >> 2 & 6))
     {
+    }
+    /* Which quarter of the owned rows a warp has. A diagonal gives the last ones more work, and
+     * warps of one number share a scheduler: so every other 128 blocks, which an SM has at a time
+     * with those before, number them the other way round. */
+    TRP__DEVICE static int warp(void)
+    {
+        return (int)(threadIdx.x / 32 ^ (blockIdx.x / 128 % 2) * 3);
+    }
+    TRP__DEVICE static constexpr int lane_mask(int n)
+    {
+        return n == 0 ? 2 : n == 1 ? 8 : 16;
     }
     TRP__DEVICE int row(int i) const
     {
-        return y + 16 * i;
+        return y + 4 * i;
     }
     TRP__DEVICE int column(int j) const
     {
@@ -210,55 +266,93 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
         return odd;
     }
 
-    TRP__DEVICE void product(T s[RM][RN], const element *a, const element *b, int used) const
+    TRP__DEVICE static void load_rows(quad p[RM], const T *from, int pitch)
     {
-        TRP__NO_UNROLL
-        for (int k = 0; k < used; k += V) {
-            trp__quad<T> p[RM], q[RN];
-            TRP__UNROLL
-            for (int i = 0; i < RM; i++)
-                p[i] = *(const trp__quad<T> *)(a + row(i) * PITCH + k);
-            TRP__UNROLL
-            for (int j = 0; j < RN; j++)
-                q[j] = *(const trp__quad<T> *)(b + column(j) * PITCH + k);
+        TRP__UNROLL
+        for (int i = 0; i < RM; i++)
+            p[i] = *(const quad *)(from + i * 4 * pitch);
+    }
+
+    /* Products of V elements of each row, while the next ones are loaded: all of a, one of b. The
+     * last step loads what follows a row, which no one uses. */
+    TRP__DEVICE static void product_step(T s[RM][RN], const quad p[RM], quad next[RM], quad *q,
+                                         const element *a, const element *b)
+    {
+        load_rows(next, a + V, PITCH);
+        TRP__UNROLL
+        for (int j = 0; j < RN; j++) {
+            const quad now = *q;
+            *q = *(const quad *)(j + 1 < RN ? b + (j + 1) * 8 * PITCH : b + V);
             TRP__UNROLL
             for (int v = 0; v < V; v++) {
                 TRP__UNROLL
-                for (int i = 0; i < RM; i++) {
-                    TRP__UNROLL
-                    for (int j = 0; j < RN; j++)
-                        s[i][j] = trp__fma(p[i].v[v], q[j].v[v], s[i][j]);
-                }
+                for (int i = 0; i < RM; i++)
+                    s[i][j] = trp__fma(p[i].v[v], now.v[v], s[i][j]);
+            }
+        }
+    }
+
+    /* Behind `used` tiles hold zeros. */
+    TRP__DEVICE void product(T s[RM][RN], const element *a, const element *b, int used) const
+    {
+        quad even[RM], odd[RM], q;
+        a += row(0) * PITCH;
+        b += column(0) * PITCH;
+        load_rows(even, a, PITCH);
+        q = *(const quad *)b;
+        TRP__NO_UNROLL
+        for (int k = 0; k < used; k += 2 * V) {
+            product_step(s, even, odd, &q, a, b);
+            product_step(s, odd, even, &q, a + V, b + V);
+            a += 2 * V;
+            b += 2 * V;
+        }
+    }
+
+    /* The same of V lines of b, AHEAD quads ahead; behind the last line follows that at `follow`.
+     */
+    TRP__DEVICE static void weigh_step(T o[RM][RD], const quad p[RM], quad next[RM], quad q[AHEAD],
+                                       const T *s, const element *b, const element *follow)
+    {
+        load_rows(next, s + V, SCRATCH);
+        TRP__UNROLL
+        for (int n = 0; n < RD; n++) {
+            const int v = n / (RD / V), c = n % (RD / V);
+            const int line = (n + AHEAD) / (RD / V), at = (n + AHEAD) % (RD / V) * 8 * V;
+            const quad now = q[n % AHEAD];
+            q[n % AHEAD] = *(const quad *)((line < V ? b + line * PITCH : follow) + at);
+            TRP__UNROLL
+            for (int k = 0; k < V; k++) {
+                TRP__UNROLL
+                for (int i = 0; i < RM; i++)
+                    o[i][c * V + k] = trp__fma(p[i].v[v], now.v[k], o[i][c * V + k]);
             }
         }
     }
 
     /* Rows of s are held by threads of one warp. */
-    TRP__DEVICE void weigh(T o[RM][RD], const T s[RM][RN], T *scratch, const element *b,
-                           int used) const
+    TRP__DEVICE void weigh(T o[RM][RD], const T s[RM][RN], T *scratch, const element *b, int from,
+                           int to) const
     {
+        quad even[RM], odd[RM], q[AHEAD];
         __syncwarp();
         spread(s, scratch);
         __syncwarp();
+        from = from / (2 * V) * (2 * V);
+        scratch += row(0) * SCRATCH + from;
+        b += from * PITCH + depth(0);
+        load_rows(even, scratch, SCRATCH);
+        TRP__UNROLL
+        for (int c = 0; c < AHEAD; c++)
+            q[c] = *(const quad *)(b + c * 8 * V);
         TRP__NO_UNROLL
-        for (int k = 0; k < used; k += V) {
-            trp__quad<T> p[RM];
-            TRP__UNROLL
-            for (int i = 0; i < RM; i++)
-                p[i] = *(const trp__quad<T> *)(scratch + row(i) * SCRATCH + k);
-            TRP__UNROLL
-            for (int v = 0; v < V; v++) {
-                trp__quad<T> q[RD / V];
-                TRP__UNROLL
-                for (int c = 0; c < RD / V; c++)
-                    q[c] = *(const trp__quad<T> *)(b + (k + v) * PITCH + depth(c * V));
-                TRP__UNROLL
-                for (int i = 0; i < RM; i++) {
-                    TRP__UNROLL
-                    for (int c = 0; c < RD; c++)
-                        o[i][c] = trp__fma(p[i].v[v], q[c / V].v[c % V], o[i][c]);
-                }
-            }
+        for (int k = from; k < to; k += 2 * V) {
+            const element *const middle = b + V * PITCH;
+            const element *const follow = k + 2 * V < to ? b + 2 * V * PITCH : b;
+            weigh_step(o, even, odd, q, scratch, b, middle);
+            weigh_step(o, odd, even, q, scratch + V, middle, follow);
+            scratch += 2 * V;
+            b = follow;
         }
     }
 
@@ -280,19 +374,28 @@ template <typename REAL, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp
 template <int TYPE, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp__tensor_cores {
     typedef float T;
     typedef uint16_t element;
-    static constexpr int OWNED = OWNED_, OWN = OWN_, WALK = WALK_, DEPTH = DEPTH_, LANES = 4;
+    static constexpr int OWNED = OWNED_, OWN = OWN_, WALK = WALK_, DEPTH = DEPTH_, LANE_BITS = 2;
     static constexpr int PITCH = DEPTH + 8, SCRATCH = WALK + 4;
     static constexpr int SHARED = TRP__ATTENTION_SHARED(OWNED, OWN, WALK, DEPTH, 2, 4);
     static constexpr uint8_t NATIVE = TYPE;
     static constexpr int RM = OWN / 32, RN = WALK / 4, RD = DEPTH / 4;
-    int lane, warp;
+    static constexpr bool COMPUTE_BOUND = false;
+    int lane;
 
-    TRP__DEVICE trp__tensor_cores() : lane((int)threadIdx.x % 32), warp((int)threadIdx.x / 32)
+    TRP__DEVICE trp__tensor_cores() : lane((int)threadIdx.x % 32)
     {
+    }
+    TRP__DEVICE static int warp(void)
+    {
+        return (int)threadIdx.x / 32;
+    }
+    TRP__DEVICE static constexpr int lane_mask(int n)
+    {
+        return 1 << n;
     }
     TRP__DEVICE int row(int i) const
     {
-        return warp * (OWN / 4) + i * 8 + lane / 4;
+        return warp() * (OWN / 4) + i * 8 + lane / 4;
     }
     TRP__DEVICE int column(int j) const
     {
@@ -358,8 +461,9 @@ template <int TYPE, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp__ten
                 break;
             TRP__UNROLL
             for (int i = 0; i < RM / 2; i++)
-                trp__load_matrices<false>(
-                    a + (warp * (OWN / 4) + i * 16 + lane % 16) * PITCH + k + lane / 16 * 8, p[i]);
+                trp__load_matrices<false>(a + (warp() * (OWN / 4) + i * 16 + lane % 16) * PITCH +
+                                              k + lane / 16 * 8,
+                                          p[i]);
             TRP__UNROLL
             for (int n = 0; n < WALK / 16; n++) {
                 uint32_t q[4];
@@ -374,13 +478,13 @@ template <int TYPE, int OWNED_, int OWN_, int WALK_, int DEPTH_> struct trp__ten
         }
     }
 
-    TRP__DEVICE void weigh(float o[RM][RD], const float s[RM][RN], float *, const element *b,
-                           int used) const
+    TRP__DEVICE void weigh(float o[RM][RD], const float s[RM][RN], float *, const element *b, int,
+                           int to) const
     {
         TRP__UNROLL
         for (int k = 0; k < WALK / 16; k++) {
             uint32_t p[RM / 2][4];
-            if (k * 16 >= used)
+            if (k * 16 >= to)
                 break;
             TRP__UNROLL
             for (int i = 0; i < RM / 2; i++) {
@@ -434,49 +538,38 @@ TRP__DEVICE constexpr int trp__attention_run(int count)
     return count < 8 ? count : 8;
 }
 
-/* Copies rows of a tensor into a tile, 16 bytes at a time, as they are. */
-template <typename E, int ROWS>
-TRP__DEVICE bool trp__copy_tile(typename E::element *tile, const trp__attention_tensor &t,
-                                int64_t base, int32_t first, int32_t end, int32_t depth)
+/* Whether 16 bytes of a tile are 16 bytes of the tensor, as they are. */
+template <typename E> TRP__DEVICE bool trp__copies(const trp__attention_tensor &t, int32_t depth)
 {
-    constexpr int SIZE = (int)sizeof(typename E::element), PER = 16 / SIZE;
-    constexpr int LINE = E::DEPTH / PER, EACH = ROWS * LINE / TRP__ATTENTION_THREADS;
-    constexpr int BATCH = trp__attention_run(EACH);
-    static_assert(EACH % BATCH == 0 && ROWS * LINE % TRP__ATTENTION_THREADS == 0, "in turns");
-    bool odd = false;
-    TRP__NO_UNROLL
-    for (int n = 0; n < EACH; n += BATCH) {
-        trp__pack16 x[BATCH];
-        TRP__UNROLL
-        for (int k = 0; k < BATCH; k++) {
-            const int i = (n + k) * TRP__ATTENTION_THREADS + (int)threadIdx.x;
-            const int row = i / LINE, at = i % LINE * PER;
-            const int64_t from = base + (int64_t)(first + row) * t.stride[2] + at;
-            x[k] = trp__pack16{{0, 0, 0, 0}};
-            if (first + row < end && at < depth)
-                x[k] = trp__at<trp__pack16>(t.at + (uint64_t)from * SIZE, 0);
-        }
-        TRP__UNROLL
-        for (int k = 0; k < BATCH; k++) {
-            const int i = (n + k) * TRP__ATTENTION_THREADS + (int)threadIdx.x;
-            *(trp__pack16 *)(tile + i / LINE * E::PITCH + i % LINE * PER) = x[k];
-            odd |= E::is_odd(x[k]);
-        }
-    }
-    return odd;
+    return t.type == E::NATIVE && t.chunk && depth % (16 / (int)sizeof(typename E::element)) == 0;
 }
 
-/* The same of any tensor; zeros for what is behind the last row or element. True: some are not
+/* Starts to fill a tile with rows of a tensor; zeros for what is behind the last row or element.
+ * Tensors that are not copied as they are, are there when it returns. True: some of these are not
  * finite. */
 template <typename E, int ROWS>
 TRP__DEVICE bool trp__load_tile(typename E::element *tile, const trp__attention_tensor &t,
                                 int64_t batch, int64_t head, int32_t first, int32_t end,
                                 int32_t depth)
 {
+    constexpr int SIZE = (int)sizeof(typename E::element), PER = 16 / SIZE;
+    constexpr int LINE = E::DEPTH / PER, STEP = TRP__ATTENTION_THREADS / LINE;
+    static_assert(TRP__ATTENTION_THREADS % LINE == 0, "a thread copies one part of all its rows");
     const int64_t base = batch * t.stride[0] + head * t.stride[1];
     bool odd = false;
-    if (t.type == E::NATIVE && t.chunk && depth % (16 / (int)sizeof(typename E::element)) == 0)
-        return trp__copy_tile<E, ROWS>(tile, t, base, first, end, depth);
+    if (trp__copies<E>(t, depth)) {
+        const int own_row = (int)threadIdx.x / LINE, at = (int)threadIdx.x % LINE * PER;
+        const int32_t count = at < depth ? end - first : 0;
+        const uint64_t step = (uint64_t)t.stride[2] * (STEP * SIZE);
+        uint64_t from =
+            t.at + (uint64_t)(base + (int64_t)(first + own_row) * t.stride[2] + at) * SIZE;
+        TRP__NO_UNROLL
+        for (int row = own_row; row < ROWS; row += STEP) {
+            trp__copy16(tile + row * E::PITCH + at, row < count ? from : t.at, row >= count);
+            from += step;
+        }
+        return false;
+    }
     TRP__NO_UNROLL
     for (int i = (int)threadIdx.x; i < ROWS * (E::DEPTH / 4); i += TRP__ATTENTION_THREADS) {
         const int row = i / (E::DEPTH / 4), at = i % (E::DEPTH / 4) * 4;
@@ -484,6 +577,21 @@ TRP__DEVICE bool trp__load_tile(typename E::element *tile, const trp__attention_
         odd |= E::put4(tile + row * E::PITCH + at, t,
                        base + (int64_t)(first + row) * t.stride[2] + at * t.stride[3], count);
     }
+    return odd;
+}
+
+/* Whether any of what this thread has copied to a tile, once it is there, is not finite. */
+template <typename E, int ROWS>
+TRP__DEVICE bool trp__odd_tile(const typename E::element *tile, const trp__attention_tensor &t,
+                               int32_t depth)
+{
+    constexpr int PER = 16 / (int)sizeof(typename E::element), LINE = E::DEPTH / PER;
+    bool odd = false;
+    if (!trp__copies<E>(t, depth))
+        return false;
+    TRP__NO_UNROLL
+    for (int i = (int)threadIdx.x; i < ROWS * LINE; i += TRP__ATTENTION_THREADS)
+        odd |= E::is_odd(*(const trp__pack16 *)(tile + i / LINE * E::PITCH + i % LINE * PER));
     return odd;
 }
 
@@ -519,12 +627,12 @@ TRP__DEVICE void trp__fill_kept(const trp__attention &p, uint8_t *kept, int64_t 
 template <typename T> struct trp__attention_scores {
     const trp__attention *p;
     trp__attention_span span;
-    bool bias;
+    bool bias, plain; /* plain: a score is a product times the scale */
     T scale, slope;
 
     TRP__DEVICE trp__attention_scores(const trp__attention &q, int32_t batch, int32_t head)
         : p(&q), span(trp__span_of(q, batch)), bias(q.tensor[TRP__ATTENTION_BIAS].at != 0),
-          scale((T)q.scale), slope(0)
+          plain(!bias && !q.tensor[TRP__ATTENTION_SLOPES].at), scale((T)q.scale), slope(0)
     {
         const trp__attention_tensor &s = q.tensor[TRP__ATTENTION_SLOPES];
         if (s.at)
@@ -545,6 +653,32 @@ template <typename T> struct trp__attention_scores {
     }
 };
 
+/* The part of a tile of scores that a warp holds. */
+template <typename E, bool TURNED> struct trp__attention_part {
+    int from, to; /* what any of its rows, or columns, sees of the tile that is walked */
+    bool whole;   /* all of them see all of it */
+    TRP__DEVICE trp__attention_part(const trp__attention_span &span, int32_t own, int32_t walk)
+    {
+        constexpr int COUNT = E::OWN / 4;
+        const int32_t first = own + E::warp() * COUNT;
+        const int32_t size = TURNED ? span.columns : span.rows;
+        const int32_t last = (first + COUNT < size ? first + COUNT : size) - 1;
+        from = to = 0;
+        whole = TURNED ? span.whole(walk, E::WALK, first, COUNT)
+                       : span.whole(first, COUNT, walk, E::WALK);
+        if (last < first)
+            return;
+        from = (TURNED ? span.first_row(first) : span.first(first)) - walk;
+        to = (TURNED ? span.end_row(last) : span.end(last)) - walk;
+        from = from > 0 ? from : 0;
+        to = to < E::WALK ? to : E::WALK;
+    }
+    TRP__DEVICE bool any() const
+    {
+        return from < to;
+    }
+};
+
 /* o += s b where b holds what is not finite: what is not seen has no part, not even 0 times that.
  */
 template <typename E, bool TURNED>
@@ -553,9 +687,9 @@ TRP__DEVICE void trp__weigh_seen(const E &e, typename E::T o[E::RM][E::RD],
                                  const typename E::element *b, const trp__attention_span &span,
                                  int32_t own, int32_t walk)
 {
-    __syncthreads();
+    __syncwarp();
     e.spread(s, scratch);
-    __syncthreads();
+    __syncwarp();
     TRP__UNROLL
     for (int i = 0; i < E::RM; i++) {
         TRP__NO_UNROLL
@@ -570,19 +704,20 @@ TRP__DEVICE void trp__weigh_seen(const E &e, typename E::T o[E::RM][E::RD],
                 o[i][c] = trp__fma(weight, E::value(b[k * E::PITCH + e.depth(c)]), o[i][c]);
         }
     }
-    __syncthreads();
 }
 
+/* `odd`: b holds what is not finite. */
 template <typename E, bool TURNED>
 TRP__DEVICE void trp__weigh(const E &e, typename E::T o[E::RM][E::RD],
                             const typename E::T s[E::RM][E::RN], typename E::T *scratch,
-                            const typename E::element *b, bool careful,
-                            const trp__attention_span &span, int32_t own, int32_t walk, int used)
+                            const typename E::element *b, bool odd,
+                            const trp__attention_scores<typename E::T> &scores,
+                            const trp__attention_part<E, TURNED> &part, int32_t own, int32_t walk)
 {
-    if (careful)
-        trp__weigh_seen<E, TURNED>(e, o, s, scratch, b, span, own, walk);
+    if (odd && (scores.bias || !part.whole))
+        trp__weigh_seen<E, TURNED>(e, o, s, scratch, b, scores.span, own, walk);
     else
-        e.weigh(o, s, scratch, b, used < E::WALK ? used : E::WALK);
+        e.weigh(o, s, scratch, b, part.from, part.to);
 }
 
 /* Writes a tile, by way of shared memory, so that threads write what follows each other. */
@@ -597,6 +732,7 @@ TRP__DEVICE void trp__store_tile(const E &e, trp__attention_memory<E> *m,
     static_assert(E::OWN * PITCH * sizeof(T) <= sizeof *m, "as large as a tile");
     const int64_t base = batch * t.stride[0] + head * t.stride[1];
     T *const tile = (T *)m;
+    trp__wait_copies();
     __syncthreads();
     TRP__UNROLL
     for (int i = 0; i < E::RM; i++) {
@@ -694,60 +830,85 @@ template <typename E, int COUNT> TRP__DEVICE void trp__clear(typename E::T (&o)[
 template <typename E> TRP__DEVICE typename E::T trp__row_most(typename E::T value)
 {
     TRP__UNROLL
-    for (int mask = 1; mask < E::LANES; mask *= 2) {
-        const typename E::T other = __shfl_xor_sync(0xffffffffu, value, mask);
-        value = other > value ? other : value;
-    }
+    for (int n = 0; n < E::LANE_BITS; n++)
+        value = trp__larger(__shfl_xor_sync(0xffffffffu, value, E::lane_mask(n)), value);
     return value;
 }
 
 template <typename E> TRP__DEVICE typename E::T trp__row_sum(typename E::T value)
 {
     TRP__UNROLL
-    for (int mask = 1; mask < E::LANES; mask *= 2)
-        value += __shfl_xor_sync(0xffffffffu, value, mask);
+    for (int n = 0; n < E::LANE_BITS; n++)
+        value += __shfl_xor_sync(0xffffffffu, value, E::lane_mask(n));
     return value;
 }
 
-/* Which tile a block owns: of causal attention those with the most work first. */
+/* Which tile a block owns. Causal attention begins with the tiles of the most work: those of all
+ * heads where products take the time, so that the last blocks are short; of each head where copies
+ * do, so that its tiles stay in the cache. */
 struct trp__attention_block {
     int32_t tile, batch, head; /* the first element of the tile */
-    TRP__DEVICE trp__attention_block(int32_t size, int32_t own, int32_t heads, bool last_first)
+    TRP__DEVICE trp__attention_block(const trp__attention &p, int32_t size, int32_t own,
+                                     int32_t heads, bool last_first, bool compute_bound)
     {
         const uint32_t tiles = (uint32_t)(size + own - 1) / (uint32_t)own;
-        const uint32_t all = (uint32_t)blockIdx.x / tiles, one = (uint32_t)blockIdx.x % tiles;
-        tile = (int32_t)(last_first ? tiles - 1 - one : one) * own;
+        const uint32_t all_heads = (uint32_t)heads * (uint32_t)p.batches;
+        const bool by_tile = compute_bound && p.causal;
+        const uint32_t all =
+            by_tile ? (uint32_t)blockIdx.x % all_heads : (uint32_t)blockIdx.x / tiles;
+        const uint32_t one =
+            by_tile ? (uint32_t)blockIdx.x / all_heads : (uint32_t)blockIdx.x % tiles;
+        tile = (int32_t)(last_first && p.causal ? tiles - 1 - one : one) * own;
         batch = (int32_t)(all / (uint32_t)heads);
         head = (int32_t)(all % (uint32_t)heads);
     }
 };
 
-/* Scores of a tile, unseen ones minus infinity, and the largest and the sum of each row so far: the
- * weights, relative to the largest. What o is to be multiplied by comes in `again`. */
+/* Products of a tile become scores, unseen ones minus infinity. */
+template <typename E, bool PLAIN, bool WHOLE>
+TRP__DEVICE void trp__score(const E &e, const typename E::T *bias,
+                            const trp__attention_scores<typename E::T> &scores, int32_t own,
+                            int32_t walk, typename E::T s[E::RM][E::RN])
+{
+    TRP__UNROLL
+    for (int i = 0; i < E::RM; i++) {
+        const int32_t row = own + e.row(i);
+        const int32_t first = WHOLE ? 0 : scores.span.first(row);
+        const int32_t end = WHOLE ? 0 : scores.span.end(row);
+        TRP__UNROLL
+        for (int j = 0; j < E::RN; j++) {
+            const int32_t column = walk + e.column(j);
+            const typename E::T score =
+                PLAIN ? s[i][j] * scores.scale
+                      : scores.of(s[i][j], &bias[e.row(i) * E::SCRATCH + e.column(j)], row, column);
+            s[i][j] =
+                WHOLE || (column >= first && column < end) ? score : trp__lowest<typename E::T>();
+        }
+    }
+}
+
+/* Scores of a tile, and the largest and the sum of each row so far: the weights, relative to the
+ * largest. What o is to be multiplied by comes in `again`. */
 template <typename E>
 TRP__DEVICE void trp__soft_max(const E &e, const trp__attention_memory<E> *m,
-                               const trp__attention_scores<typename E::T> &scores, int32_t own,
-                               int32_t walk, typename E::T s[E::RM][E::RN],
+                               const trp__attention_scores<typename E::T> &scores, bool whole,
+                               int32_t own, int32_t walk, typename E::T s[E::RM][E::RN],
                                typename E::T most[E::RM], typename E::T sum[E::RM],
                                typename E::T again[E::RM])
 {
     typedef typename E::T T;
-    const bool whole = scores.span.whole(own, E::OWN, walk, E::WALK);
+    if (!scores.plain)
+        trp__score<E, false, false>(e, m->scratch, scores, own, walk, s);
+    else if (whole)
+        trp__score<E, true, true>(e, m->scratch, scores, own, walk, s);
+    else
+        trp__score<E, true, false>(e, m->scratch, scores, own, walk, s);
     TRP__UNROLL
     for (int i = 0; i < E::RM; i++) {
-        const int32_t row = own + e.row(i);
-        const int32_t first = whole ? 0 : scores.span.first(row);
-        const int32_t end = whole ? 0x7fffffff : scores.span.end(row);
         T largest = most[i];
         TRP__UNROLL
-        for (int j = 0; j < E::RN; j++) {
-            const int32_t column = walk + e.column(j);
-            s[i][j] = column >= first && column < end
-                          ? scores.of(s[i][j], &m->scratch[e.row(i) * E::SCRATCH + e.column(j)],
-                                      row, column)
-                          : trp__lowest<T>();
-            largest = s[i][j] > largest ? s[i][j] : largest;
-        }
+        for (int j = 0; j < E::RN; j++)
+            largest = trp__larger(s[i][j], largest);
         largest = trp__row_most<E>(largest);
         const T from = largest == trp__lowest<T>() ? T(0) : largest;
         again[i] = trp__weight(most[i] - from);
@@ -769,7 +930,7 @@ template <typename E> TRP__DEVICE void trp__attention_forward(const trp__attenti
     TRP__DYNAMIC(trp__attention_memory<E>, m);
     static_assert(sizeof *m <= E::SHARED, "as much as a launch has");
     const E e;
-    const trp__attention_block block(p.rows, E::OWN, p.heads, p.causal);
+    const trp__attention_block block(p, p.rows, E::OWN, p.heads, true, E::COMPUTE_BOUND);
     const int32_t own = block.tile, shared = block.head / (p.heads / p.shared_heads);
     const trp__attention_scores<T> scores(p, block.batch, block.head);
     const trp__attention_span &span = scores.span;
@@ -785,29 +946,43 @@ template <typename E> TRP__DEVICE void trp__attention_forward(const trp__attenti
         m->odd[0] = m->odd[1] = 0;
     trp__load_tile<E, E::OWN>(m->own[0], p.tensor[TRP__ATTENTION_Q], block.batch, block.head, own,
                               span.rows, p.depth);
+    const trp__attention_tensor &k = p.tensor[TRP__ATTENTION_K], &v = p.tensor[TRP__ATTENTION_V];
+    const int32_t start = span.first(own) / E::WALK * E::WALK;
+    if (start < end)
+        trp__load_tile<E, E::WALK>(m->walk[0], k, block.batch, shared, start, span.columns,
+                                   p.depth);
     int turn = 0;
     TRP__NO_UNROLL
-    for (int32_t walk = span.first(own) / E::WALK * E::WALK; walk < end; walk += E::WALK) {
+    for (int32_t walk = start; walk < end; walk += E::WALK) {
         T s[E::RM][E::RN], again[E::RM];
-        __syncthreads();
-        trp__load_tile<E, E::WALK>(m->walk[0], p.tensor[TRP__ATTENTION_K], block.batch, shared,
-                                   walk, span.columns, p.depth);
-        if (trp__load_tile<E, E::WALK>(m->walk[1], p.tensor[TRP__ATTENTION_V], block.batch, shared,
-                                       walk, span.columns, p.width))
-            m->odd[turn] = 1;
+        const trp__attention_part<E, false> part(span, own, walk);
+        trp__wait_copies();
+        __syncthreads(); /* k is there, v free */
+        bool odd = trp__load_tile<E, E::WALK>(m->walk[1], v, block.batch, shared, walk,
+                                              span.columns, p.width);
         trp__load_bias<E, false>(m, p, block.batch, block.head, own, walk);
         if (p.dropout)
             trp__fill_kept(p, m->kept, (int64_t)block.batch * p.heads + block.head, own, E::OWN,
                            walk, E::WALK);
-        __syncthreads();
-        const bool careful = m->odd[turn] && (p.tensor[TRP__ATTENTION_BIAS].at != 0 ||
-                                              !span.whole(own, E::OWN, walk, E::WALK));
+        trp__clear<E>(s);
+        if (part.any())
+            e.product(s, m->own[0], m->walk[0], p.depth);
+        trp__wait_copies();
+        if (scores.bias || !span.whole(own, E::OWN, walk, E::WALK))
+            odd |= trp__odd_tile<E, E::WALK>(m->walk[1], v, p.width);
+        if (odd)
+            m->odd[turn] = 1;
+        __syncthreads(); /* v is there, k free */
+        odd = m->odd[turn];
         turn ^= 1;
         if (threadIdx.x == 0)
             m->odd[turn] = 0;
-        trp__clear<E>(s);
-        e.product(s, m->own[0], m->walk[0], p.depth);
-        trp__soft_max(e, m, scores, own, walk, s, most, sum, again);
+        if (walk + E::WALK < end)
+            trp__load_tile<E, E::WALK>(m->walk[0], k, block.batch, shared, walk + E::WALK,
+                                       span.columns, p.depth);
+        if (!part.any())
+            continue;
+        trp__soft_max(e, m, scores, part.whole, own, walk, s, most, sum, again);
         TRP__UNROLL
         for (int i = 0; i < E::RM; i++) {
             TRP__UNROLL
@@ -823,7 +998,7 @@ template <typename E> TRP__DEVICE void trp__attention_forward(const trp__attenti
                 }
             }
         }
-        trp__weigh<E, false>(e, o, s, m->scratch, m->walk[1], careful, span, own, walk, end - walk);
+        trp__weigh<E, false>(e, o, s, m->scratch, m->walk[1], odd, scores, part, own, walk);
     }
     TRP__UNROLL
     for (int i = 0; i < E::RM; i++) {
@@ -845,6 +1020,62 @@ template <typename E> TRP__DEVICE void trp__attention_forward(const trp__attenti
 
 /* --- Backward --- */
 
+/* dy y of rows that see anything, else 0: 8 lanes a row, the next of the same lanes 16 rows on. All
+ * of them load at a time. */
+template <typename E>
+TRP__DEVICE void trp__row_products(const trp__attention &p, const trp__attention_span &span,
+                                   int64_t batch, int64_t head, int32_t own,
+                                   typename E::T sum[E::OWN / 16])
+{
+    typedef typename E::T T;
+    constexpr int PER = 16 / (int)sizeof(typename E::element), ROWS = E::OWN / 16;
+    const trp__attention_tensor &dy = p.tensor[TRP__ATTENTION_DY], &y = p.tensor[TRP__ATTENTION_Y];
+    const int64_t from_dy = batch * dy.stride[0] + head * dy.stride[1];
+    const int64_t from_y = batch * y.stride[0] + head * y.stride[1];
+    const bool copies = trp__copies<E>(dy, p.width) && trp__copies<E>(y, p.width);
+    TRP__UNROLL
+    for (int r = 0; r < ROWS; r++)
+        sum[r] = 0;
+    TRP__NO_UNROLL
+    for (int32_t c = (int32_t)threadIdx.x % 8 * PER; c < p.width; c += 8 * PER) {
+        trp__pack16 a[ROWS], b[ROWS];
+        TRP__UNROLL
+        for (int r = 0; r < ROWS; r++) {
+            const int32_t row = own + r * 16 + (int32_t)threadIdx.x / 8;
+            const bool sees = span.end(row) > span.first(row);
+            a[r] = b[r] = trp__pack16{{0, 0, 0, 0}};
+            if (sees && copies) {
+                const uint64_t size = sizeof(typename E::element);
+                a[r] = trp__at<trp__pack16>(
+                    dy.at + (uint64_t)(from_dy + row * dy.stride[2] + c) * size, 0);
+                b[r] = trp__at<trp__pack16>(
+                    y.at + (uint64_t)(from_y + row * y.stride[2] + c) * size, 0);
+            }
+            TRP__NO_UNROLL
+            for (int32_t k = c; k < c + PER && k < p.width && sees && !copies; k++)
+                sum[r] +=
+                    trp__load_real<T>(dy.at, from_dy + row * dy.stride[2] + k * dy.stride[3],
+                                      dy.type) *
+                    trp__load_real<T>(y.at, from_y + row * y.stride[2] + k * y.stride[3], y.type);
+        }
+        TRP__UNROLL
+        for (int r = 0; r < ROWS && copies; r++) {
+            typename E::element x[PER], z[PER];
+            memcpy(x, &a[r], sizeof x);
+            memcpy(z, &b[r], sizeof z);
+            TRP__UNROLL
+            for (int k = 0; k < PER; k++)
+                sum[r] += E::value(x[k]) * E::value(z[k]);
+        }
+    }
+    TRP__UNROLL
+    for (int r = 0; r < ROWS; r++) {
+        TRP__UNROLL
+        for (int mask = 1; mask < 8; mask *= 2)
+            sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], mask);
+    }
+}
+
 /* The largest score of a row and 1 / sum are those of the forward pass. Where stats, their
  * logarithm, are so large that it has lost the digits of the sum, both are computed again. */
 template <typename E> TRP__DEVICE void trp__attention_rows(const trp__attention &p)
@@ -853,49 +1084,36 @@ template <typename E> TRP__DEVICE void trp__attention_rows(const trp__attention 
     TRP__DYNAMIC(trp__attention_memory<E>, m);
     static_assert(sizeof *m <= E::SHARED, "as much as a launch has");
     const E e;
-    const trp__attention_block block(p.rows, E::OWN, p.heads, p.causal);
+    const trp__attention_block block(p, p.rows, E::OWN, p.heads, true, E::COMPUTE_BOUND);
     const int32_t own = block.tile, shared = block.head / (p.heads / p.shared_heads);
     const int64_t head = (int64_t)block.batch * p.heads + block.head;
     const trp__attention_scores<T> scores(p, block.batch, block.head);
     const trp__attention_span &span = scores.span;
     const trp__attention_tensor &stats = p.tensor[TRP__ATTENTION_STATS];
-    const trp__attention_tensor &dy = p.tensor[TRP__ATTENTION_DY];
-    const trp__attention_tensor &y = p.tensor[TRP__ATTENTION_Y];
     const int32_t last = (own + E::OWN < span.rows ? own + E::OWN : span.rows) - 1;
     const int32_t end = last >= own ? span.end(last) : 0;
     const T limit = p.recompute ? T(-1) : T(64);
     if (threadIdx.x == 0)
         m->any = 0;
     __syncthreads();
-    for (int one = (int)threadIdx.x / 32; one < E::OWN && own + one < p.rows;
-         one += TRP__ATTENTION_THREADS / 32) {
-        const int32_t row = own + one;
+    T dot[E::OWN / 16];
+    trp__row_products<E>(p, span, block.batch, block.head, own, dot);
+    for (int r = 0; r < E::OWN / 16; r++) {
+        const int32_t row = own + r * 16 + (int32_t)threadIdx.x / 8;
         const bool sees = span.end(row) > span.first(row);
-        T sum = 0;
-        for (int32_t c = (int32_t)threadIdx.x % 32; c < p.width && sees; c += 32)
-            sum += trp__load_real<T>(dy.at,
-                                     block.batch * dy.stride[0] + block.head * dy.stride[1] +
-                                         row * dy.stride[2] + c * dy.stride[3],
-                                     dy.type) *
-                   trp__load_real<T>(y.at,
-                                     block.batch * y.stride[0] + block.head * y.stride[1] +
-                                         row * y.stride[2] + c * y.stride[3],
-                                     y.type);
-        for (int mask = 1; mask < 32; mask *= 2)
-            sum += __shfl_xor_sync(0xffffffffu, sum, mask);
-        if (threadIdx.x % 32 != 0)
+        if (threadIdx.x % 8 != 0 || row >= p.rows)
             continue;
-        T most = trp__load_real<T>(stats.at,
-                                   block.batch * stats.stride[0] + block.head * stats.stride[1] +
-                                       row * stats.stride[2],
-                                   stats.type);
+        const T most = trp__load_real<T>(stats.at,
+                                         block.batch * stats.stride[0] +
+                                             block.head * stats.stride[1] + row * stats.stride[2],
+                                         stats.type);
         if (sees && most != trp__lowest<T>() && !(most <= limit && most >= -limit))
             m->any = 1;
         const bool none = !sees || most == trp__lowest<T>();
         const int64_t to = (head * p.rows + row) * TRP__ATTENTION_SUMS;
         trp__to<T>(p.sums, to) = none ? T(0) : most;
         trp__to<T>(p.sums, to + 1) = none ? T(0) : T(1);
-        trp__to<T>(p.sums, to + 2) = sum;
+        trp__to<T>(p.sums, to + 2) = dot[r];
     }
     __syncthreads();
     if (!m->any)
@@ -914,10 +1132,11 @@ template <typename E> TRP__DEVICE void trp__attention_rows(const trp__attention 
         trp__load_tile<E, E::WALK>(m->walk[0], p.tensor[TRP__ATTENTION_K], block.batch, shared,
                                    walk, span.columns, p.depth);
         trp__load_bias<E, false>(m, p, block.batch, block.head, own, walk);
+        trp__wait_copies();
         __syncthreads();
         trp__clear<E>(s);
         e.product(s, m->own[0], m->walk[0], p.depth);
-        trp__soft_max(e, m, scores, own, walk, s, most, sum, again);
+        trp__soft_max(e, m, scores, false, own, walk, s, most, sum, again);
     }
     TRP__UNROLL
     for (int i = 0; i < E::RM; i++) {
@@ -931,50 +1150,67 @@ template <typename E> TRP__DEVICE void trp__attention_rows(const trp__attention 
     }
 }
 
-/* A weight, once some are dropped, and the gradient of its score: from the products of q and k and
- * of dy and v. */
-template <typename T>
-TRP__DEVICE void trp__attention_slope(const trp__attention_scores<T> &scores, const T *add,
-                                      bool seen, bool kept, int32_t row, int32_t column, T most,
-                                      T by, T mean, T *s, T *dp)
+/* Products of q and k and of dy and v: s becomes weights, once some are dropped, dp gradients of
+ * scores. The sums of rows are those of a thread's own rows, or of the rows that are walked. */
+template <typename E, bool TURNED, bool PLAIN, bool WHOLE>
+TRP__DEVICE void trp__attention_slopes_of(const E &e, const trp__attention_memory<E> *m,
+                                          const trp__attention_scores<typename E::T> &scores,
+                                          int32_t own, int32_t walk, const typename E::T *most,
+                                          const typename E::T *by, const typename E::T *mean,
+                                          typename E::T s[E::RM][E::RN],
+                                          typename E::T dp[E::RM][E::RN])
 {
-    if (!seen || by == 0) {
-        *s = *dp = 0;
-        return;
-    }
-    const T weight = trp__weight(scores.of(*s, add, row, column) - most) * by;
-    const T factor = !scores.p->dropout ? T(1) : kept ? (T)scores.p->factor : T(0);
-    if (weight == 0) { /* whatever k and v hold there */
-        *s = *dp = 0;
-        return;
-    }
-    *dp = weight * ((factor == 0 ? T(0) : *dp * factor) - mean);
-    *s = weight * factor;
-}
-
-/* Products of a tile that owns rows: s becomes weights, dp gradients of scores. */
-template <typename E>
-TRP__DEVICE void
-trp__attention_slopes(const E &e, const trp__attention_memory<E> *m,
-                      const trp__attention_scores<typename E::T> &scores, int32_t own, int32_t walk,
-                      const typename E::T most[E::RM], const typename E::T by[E::RM],
-                      const typename E::T mean[E::RM], typename E::T s[E::RM][E::RN],
-                      typename E::T dp[E::RM][E::RN])
-{
+    typedef typename E::T T;
+    constexpr int ROWS = TURNED ? E::RN : E::RM, COLUMNS = TURNED ? E::RM : E::RN;
     TRP__UNROLL
-    for (int i = 0; i < E::RM; i++) {
-        const int32_t row = own + e.row(i);
-        const int32_t first = scores.span.first(row), end = scores.span.end(row);
+    for (int r = 0; r < ROWS; r++) {
+        const int line = TURNED ? e.column(r) : r;
+        const int32_t row = TURNED ? walk + e.column(r) : own + e.row(r);
+        const int32_t first = WHOLE ? 0 : scores.span.first(row);
+        const int32_t end = WHOLE ? 0 : scores.span.end(row);
+        const T largest = most[line], times = by[line], less = mean[line];
         TRP__UNROLL
-        for (int j = 0; j < E::RN; j++) {
-            const int at = e.column(j);
-            const bool kept =
-                !scores.p->dropout || (m->kept[e.row(i) * (E::WALK / 4) + at / 4] >> at % 4 & 1);
-            trp__attention_slope(scores, &m->scratch[e.row(i) * E::SCRATCH + at],
-                                 walk + at >= first && walk + at < end, kept, row, walk + at,
-                                 most[i], by[i], mean[i], &s[i][j], &dp[i][j]);
+        for (int c = 0; c < COLUMNS; c++) {
+            const int i = TURNED ? c : r, j = TURNED ? r : c;
+            const int32_t column = TURNED ? own + e.row(c) : walk + e.column(c);
+            const int at = e.row(i) * E::SCRATCH + e.column(j);
+            const T score =
+                PLAIN ? s[i][j] * scores.scale : scores.of(s[i][j], &m->scratch[at], row, column);
+            const bool seen = times != 0 && (WHOLE || (column >= first && column < end));
+            /* No branch, for the sake of all the others that are under way. */
+            const T weight = trp__weight(seen ? score - largest : trp__lowest<T>()) * times;
+            T slope = dp[i][j], factor = 1;
+            if (!PLAIN && scores.p->dropout) {
+                const int bit = TURNED ? e.row(i) : e.column(j);
+                const int byte = TURNED ? e.column(j) * (E::OWN / 4) + bit / 4
+                                        : e.row(i) * (E::WALK / 4) + bit / 4;
+                factor = m->kept[byte] >> bit % 4 & 1 ? (T)scores.p->factor : T(0);
+                slope = factor == 0 ? T(0) : slope * factor;
+            }
+            /* 0 whatever k and v hold where a weight is 0. */
+            dp[i][j] = weight == 0 ? T(0) : weight * (slope - less);
+            s[i][j] = PLAIN ? weight : weight == 0 ? T(0) : weight * factor;
         }
     }
+}
+
+template <typename E, bool TURNED>
+TRP__DEVICE void trp__attention_slopes(const E &e, const trp__attention_memory<E> *m,
+                                       const trp__attention_scores<typename E::T> &scores,
+                                       bool whole, int32_t own, int32_t walk,
+                                       const typename E::T *most, const typename E::T *by,
+                                       const typename E::T *mean, typename E::T s[E::RM][E::RN],
+                                       typename E::T dp[E::RM][E::RN])
+{
+    if (!scores.plain || scores.p->dropout)
+        trp__attention_slopes_of<E, TURNED, false, false>(e, m, scores, own, walk, most, by, mean,
+                                                          s, dp);
+    else if (whole)
+        trp__attention_slopes_of<E, TURNED, true, true>(e, m, scores, own, walk, most, by, mean, s,
+                                                        dp);
+    else
+        trp__attention_slopes_of<E, TURNED, true, false>(e, m, scores, own, walk, most, by, mean, s,
+                                                         dp);
 }
 
 template <typename E>
@@ -998,7 +1234,7 @@ template <typename E> TRP__DEVICE void trp__attention_to_dq(const trp__attention
     TRP__DYNAMIC(trp__attention_memory<E>, m);
     static_assert(sizeof *m <= E::SHARED, "as much as a launch has");
     const E e;
-    const trp__attention_block block(p.rows, E::OWN, p.heads, p.causal);
+    const trp__attention_block block(p, p.rows, E::OWN, p.heads, true, E::COMPUTE_BOUND);
     const int32_t own = block.tile, shared = block.head / (p.heads / p.shared_heads);
     const int64_t head = (int64_t)block.batch * p.heads + block.head;
     const trp__attention_scores<T> scores(p, block.batch, block.head);
@@ -1014,32 +1250,45 @@ template <typename E> TRP__DEVICE void trp__attention_to_dq(const trp__attention
                               span.rows, p.depth);
     trp__load_tile<E, E::OWN>(m->own[1], p.tensor[TRP__ATTENTION_DY], block.batch, block.head, own,
                               span.rows, p.width);
+    const trp__attention_tensor &k = p.tensor[TRP__ATTENTION_K], &v = p.tensor[TRP__ATTENTION_V];
+    const int32_t start = span.first(own) / E::WALK * E::WALK;
+    if (start < end)
+        trp__load_tile<E, E::WALK>(m->walk[1], v, block.batch, shared, start, span.columns,
+                                   p.width);
     int turn = 0;
     TRP__NO_UNROLL
-    for (int32_t walk = span.first(own) / E::WALK * E::WALK; walk < end; walk += E::WALK) {
+    for (int32_t walk = start; walk < end; walk += E::WALK) {
         T s[E::RM][E::RN], dp[E::RM][E::RN];
-        __syncthreads();
-        if (trp__load_tile<E, E::WALK>(m->walk[0], p.tensor[TRP__ATTENTION_K], block.batch, shared,
-                                       walk, span.columns, p.depth))
-            m->odd[turn] = 1;
-        trp__load_tile<E, E::WALK>(m->walk[1], p.tensor[TRP__ATTENTION_V], block.batch, shared,
-                                   walk, span.columns, p.width);
+        const trp__attention_part<E, false> part(span, own, walk);
+        trp__wait_copies();
+        __syncthreads(); /* v is there, k free */
+        bool odd = trp__load_tile<E, E::WALK>(m->walk[0], k, block.batch, shared, walk,
+                                              span.columns, p.depth);
         trp__load_bias<E, false>(m, p, block.batch, block.head, own, walk);
         if (p.dropout)
             trp__fill_kept(p, m->kept, head, own, E::OWN, walk, E::WALK);
-        __syncthreads();
-        const bool careful = m->odd[turn] && (p.tensor[TRP__ATTENTION_BIAS].at != 0 ||
-                                              !span.whole(own, E::OWN, walk, E::WALK));
+        trp__clear<E>(s);
+        trp__clear<E>(dp);
+        if (part.any())
+            e.product(dp, m->own[1], m->walk[1], p.width);
+        trp__wait_copies();
+        if (scores.bias || !span.whole(own, E::OWN, walk, E::WALK))
+            odd |= trp__odd_tile<E, E::WALK>(m->walk[0], k, p.depth);
+        if (odd)
+            m->odd[turn] = 1;
+        __syncthreads(); /* k is there, v free */
+        odd = m->odd[turn];
         turn ^= 1;
         if (threadIdx.x == 0)
             m->odd[turn] = 0;
-        trp__clear<E>(s);
-        trp__clear<E>(dp);
+        if (walk + E::WALK < end)
+            trp__load_tile<E, E::WALK>(m->walk[1], v, block.batch, shared, walk + E::WALK,
+                                       span.columns, p.width);
+        if (!part.any())
+            continue;
         e.product(s, m->own[0], m->walk[0], p.depth);
-        e.product(dp, m->own[1], m->walk[1], p.width);
-        trp__attention_slopes(e, m, scores, own, walk, most, by, mean, s, dp);
-        trp__weigh<E, false>(e, dq, dp, m->scratch, m->walk[0], careful, span, own, walk,
-                             end - walk);
+        trp__attention_slopes<E, false>(e, m, scores, part.whole, own, walk, most, by, mean, s, dp);
+        trp__weigh<E, false>(e, dq, dp, m->scratch, m->walk[0], odd, scores, part, own, walk);
     }
     TRP__UNROLL
     for (int i = 0; i < E::RM; i++) {
@@ -1051,6 +1300,19 @@ template <typename E> TRP__DEVICE void trp__attention_to_dq(const trp__attention
                     p.depth, dq);
 }
 
+/* The sums of the rows that are walked. */
+template <typename E>
+TRP__DEVICE void trp__load_walked_sums(trp__attention_memory<E> *m, const trp__attention &p,
+                                       int64_t head, int32_t walk)
+{
+    typedef typename E::T T;
+    for (int i = (int)threadIdx.x; i < E::WALK * TRP__ATTENTION_SUMS; i += TRP__ATTENTION_THREADS) {
+        const int row = i / TRP__ATTENTION_SUMS, one = i % TRP__ATTENTION_SUMS;
+        const int64_t at = (head * p.rows + walk + row) * TRP__ATTENTION_SUMS + one;
+        m->sums[one][row] = walk + row < p.rows ? trp__at<T>(p.sums, at) : T(0);
+    }
+}
+
 /* Owns columns: over the rows of all heads that share one of k and v. */
 template <typename E> TRP__DEVICE void trp__attention_to_dkv(const trp__attention &p)
 {
@@ -1058,7 +1320,7 @@ template <typename E> TRP__DEVICE void trp__attention_to_dkv(const trp__attentio
     TRP__DYNAMIC(trp__attention_memory<E>, m);
     static_assert(sizeof *m <= E::SHARED, "as much as a launch has");
     const E e;
-    const trp__attention_block block(p.columns, E::OWN, p.shared_heads, false);
+    const trp__attention_block block(p, p.columns, E::OWN, p.shared_heads, false, E::COMPUTE_BOUND);
     const int32_t own = block.tile, group = p.heads / p.shared_heads;
     const trp__attention_span span = trp__span_of(p, block.batch);
     const int32_t last = (own + E::OWN < span.columns ? own + E::OWN : span.columns) - 1;
@@ -1072,63 +1334,62 @@ template <typename E> TRP__DEVICE void trp__attention_to_dkv(const trp__attentio
                               span.columns, p.depth);
     trp__load_tile<E, E::OWN>(m->own[1], p.tensor[TRP__ATTENTION_V], block.batch, block.head, own,
                               span.columns, p.width);
+    const trp__attention_tensor &q = p.tensor[TRP__ATTENTION_Q], &dy = p.tensor[TRP__ATTENTION_DY];
+    const int32_t start = first / E::WALK * E::WALK;
     int turn = 0;
+    bool odd = false;
+    if (start < end)
+        odd = trp__load_tile<E, E::WALK>(m->walk[1], dy, block.batch, block.head * group, start,
+                                         span.rows, p.width);
     TRP__NO_UNROLL
     for (int32_t one = 0; one < group; one++) {
         const int32_t of = block.head * group + one;
         const int64_t head = (int64_t)block.batch * p.heads + of;
         const trp__attention_scores<T> scores(p, block.batch, of);
         TRP__NO_UNROLL
-        for (int32_t walk = first / E::WALK * E::WALK; walk < end; walk += E::WALK) {
+        for (int32_t walk = start; walk < end; walk += E::WALK) {
             T s[E::RM][E::RN], dp[E::RM][E::RN];
-            __syncthreads();
-            bool odd = trp__load_tile<E, E::WALK>(m->walk[0], p.tensor[TRP__ATTENTION_Q],
-                                                  block.batch, of, walk, span.rows, p.depth);
-            odd |= trp__load_tile<E, E::WALK>(m->walk[1], p.tensor[TRP__ATTENTION_DY], block.batch,
-                                              of, walk, span.rows, p.width);
-            if (odd)
-                m->odd[turn] = 1;
-            for (int i = (int)threadIdx.x; i < E::WALK * TRP__ATTENTION_SUMS;
-                 i += TRP__ATTENTION_THREADS) {
-                const int64_t row = walk + i / TRP__ATTENTION_SUMS;
-                m->sums[i % TRP__ATTENTION_SUMS][i / TRP__ATTENTION_SUMS] =
-                    row < p.rows ? trp__at<T>(p.sums, (head * p.rows + row) * TRP__ATTENTION_SUMS +
-                                                          i % TRP__ATTENTION_SUMS)
-                                 : T(0);
-            }
+            const trp__attention_part<E, true> part(span, own, walk);
+            const bool check = scores.bias || !span.whole(walk, E::WALK, own, E::OWN);
+            trp__wait_copies();
+            if (check)
+                odd |= trp__odd_tile<E, E::WALK>(m->walk[1], dy, p.width);
+            __syncthreads(); /* dy is there, q free */
+            odd |= trp__load_tile<E, E::WALK>(m->walk[0], q, block.batch, of, walk, span.rows,
+                                              p.depth);
+            trp__load_walked_sums(m, p, head, walk);
             trp__load_bias<E, true>(m, p, block.batch, of, own, walk);
             if (p.dropout)
                 trp__fill_kept(p, m->kept, head, walk, E::WALK, own, E::OWN);
-            __syncthreads();
-            const bool careful = m->odd[turn] && (p.tensor[TRP__ATTENTION_BIAS].at != 0 ||
-                                                  !span.whole(walk, E::WALK, own, E::OWN));
+            trp__clear<E>(s);
+            trp__clear<E>(dp);
+            if (part.any())
+                e.product(dp, m->own[1], m->walk[1], p.width);
+            trp__wait_copies();
+            if (check)
+                odd |= trp__odd_tile<E, E::WALK>(m->walk[0], q, p.depth);
+            if (odd)
+                m->odd[turn] = 1;
+            __syncthreads(); /* q and all sums are there */
+            const bool careful = m->odd[turn];
             turn ^= 1;
             if (threadIdx.x == 0)
                 m->odd[turn] = 0;
-            trp__clear<E>(s);
-            trp__clear<E>(dp);
-            e.product(s, m->own[0], m->walk[0], p.depth);
-            e.product(dp, m->own[1], m->walk[1], p.width);
-            TRP__UNROLL
-            for (int j = 0; j < E::RN; j++) {
-                const int at = e.column(j);
-                const int32_t row = walk + at, from = span.first(row), to = span.end(row);
-                TRP__UNROLL
-                for (int i = 0; i < E::RM; i++) {
-                    const int32_t column = own + e.row(i);
-                    const bool kept =
-                        !p.dropout ||
-                        (m->kept[at * (E::OWN / 4) + e.row(i) / 4] >> e.row(i) % 4 & 1);
-                    trp__attention_slope(scores, &m->scratch[e.row(i) * E::SCRATCH + at],
-                                         column >= from && column < to, kept, row, column,
-                                         m->sums[0][at], m->sums[1][at], m->sums[2][at], &s[i][j],
-                                         &dp[i][j]);
-                }
+            if (part.any()) {
+                e.product(s, m->own[0], m->walk[0], p.depth);
+                trp__attention_slopes<E, true>(e, m, scores, part.whole, own, walk, m->sums[0],
+                                               m->sums[1], m->sums[2], s, dp);
+                trp__weigh<E, true>(e, dv, s, m->scratch, m->walk[1], careful, scores, part, own,
+                                    walk);
             }
-            trp__weigh<E, true>(e, dv, s, m->scratch, m->walk[1], careful, span, own, walk,
-                                end - walk);
-            trp__weigh<E, true>(e, dk, dp, m->scratch, m->walk[0], careful, span, own, walk,
-                                end - walk);
+            __syncthreads(); /* dy is free */
+            const bool more = walk + E::WALK < end;
+            odd = (more || one + 1 < group) &&
+                  trp__load_tile<E, E::WALK>(m->walk[1], dy, block.batch, more ? of : of + 1,
+                                             more ? walk + E::WALK : start, span.rows, p.width);
+            if (part.any())
+                trp__weigh<E, true>(e, dk, dp, m->scratch, m->walk[0], careful, scores, part, own,
+                                    walk);
         }
     }
     TRP__UNROLL
@@ -1198,12 +1459,14 @@ template <typename E> TRP__DEVICE void trp__attention_to_dbias(const trp__attent
                     trp__load_bias<E, false>(m, p, batch, of, own, walk);
                     if (p.dropout)
                         trp__fill_kept(p, m->kept, head, own, E::OWN, walk, E::WALK);
+                    trp__wait_copies();
                     __syncthreads();
                     trp__clear<E>(s);
                     trp__clear<E>(dp);
                     e.product(s, m->own[0], m->walk[0], p.depth);
                     e.product(dp, m->own[1], m->walk[1], p.width);
-                    trp__attention_slopes(e, m, scores, own, walk, most, by, mean, s, dp);
+                    trp__attention_slopes_of<E, false, false, false>(e, m, scores, own, walk, most,
+                                                                     by, mean, s, dp);
                     TRP__UNROLL
                     for (int i = 0; i < E::RM; i++) {
                         TRP__UNROLL

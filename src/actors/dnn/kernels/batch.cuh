@@ -75,7 +75,9 @@ struct trp__batch_moments {
     }
 };
 
-/* The factors of V groups that follow each other. */
+/* The factors of V groups that follow each other. The mean and its rest are halved, in the backward
+ * pass the bias and the slope too (the scale is doubled), and half of a number is what they are taken from: the difference
+ * of the largest numbers has no f32. */
 template <int V> struct trp__batch_factors {
     float mean[V], rest[V], inverse[V], scale[V], bias[V], slope[V];
 
@@ -94,25 +96,37 @@ template <int V> struct trp__batch_factors {
         load(p, TRP__BATCH_F_INVERSE, group, inverse);
         if (!p.back)
             load(p, TRP__BATCH_F_REST, group, rest);
+        TRP__UNROLL
+        for (int j = 0; j < V; j++) {
+            mean[j] *= 0.5f;
+            rest[j] = p.back ? 0 : rest[j] * 0.5f;
+        }
         if (!apply)
             return;
         load(p, TRP__BATCH_F_SCALE, group, scale);
         load(p, TRP__BATCH_F_BIAS, group, bias);
-        if (p.back)
-            load(p, TRP__BATCH_F_SLOPE, group, slope);
+        if (!p.back)
+            return;
+        load(p, TRP__BATCH_F_SLOPE, group, slope);
+        TRP__UNROLL
+        for (int j = 0; j < V; j++) {
+            bias[j] *= 0.5f;
+            slope[j] *= 0.5f;
+            scale[j] *= 2.0f;
+        }
     }
     TRP__DEVICE float forward(int j, float x) const
     {
-        return ((x - mean[j]) - rest[j]) * inverse[j] * scale[j] + bias[j];
+        return ((0.5f * x - mean[j]) - rest[j]) * inverse[j] * 2.0f * scale[j] + bias[j];
     }
     /* A given mean is one number. */
     TRP__DEVICE float normal(int j, float x) const
     {
-        return (x - mean[j]) * inverse[j];
+        return (0.5f * x - mean[j]) * inverse[j] * 2.0f;
     }
     TRP__DEVICE float backward(int j, float x, float dy) const
     {
-        return inverse[j] * scale[j] * (dy - bias[j] - normal(j, x) * slope[j]);
+        return inverse[j] * scale[j] * (0.5f * dy - bias[j] - normal(j, x) * slope[j]);
     }
 };
 
@@ -174,6 +188,41 @@ TRP__SHARED_CODE void trp__batch_precise_rows(const trp__batch &p, int v, float 
             s[0] += away;
             s[1] += away * away;
         }
+    }
+}
+
+TRP__DEVICE bool trp__batch_is_finite(const double s[2])
+{
+    return s[0] - s[0] == 0 && s[1] - s[1] == 0;
+}
+
+/* The same for the backward pass: dy h and dy, where a sum of them does not fit f32. */
+TRP__SHARED_CODE void trp__batch_precise_back(const trp__batch &p, int64_t group, uint64_t x,
+                                              uint64_t dy, double s[2])
+{
+    const double mean = trp__at<float>(p.factors + (uint64_t)(TRP__BATCH_F_MEAN * p.pitch) * 4, group);
+    const double inverse =
+        trp__at<float>(p.factors + (uint64_t)(TRP__BATCH_F_INVERSE * p.pitch) * 4, group);
+    const double slope = trp__load_float<float>(dy, 0, p.io[TRP__BATCH_Y].type);
+    const double from = trp__load_float<float>(x, 0, p.io[TRP__BATCH_X].type);
+    s[0] += slope * ((from - mean) * inverse);
+    s[1] += slope;
+}
+
+TRP__SHARED_CODE void trp__batch_precise_back_rows(const trp__batch &p, int v, double s[2])
+{
+    trp__batch_rows<TRP_DTYPE_NONE, 1> r = {p};
+    r.start(p.first + blockIdx.x);
+    s[0] = s[1] = 0;
+    for (uint32_t e = r.begin + threadIdx.x * (v - 1); e < r.end; e += TRP__BATCH_THREADS * v) {
+        for (int j = 0; j < v; j++)
+            trp__batch_precise_back(
+                p, r.group,
+                r.from[TRP__BATCH_X] + (uint64_t)r.offset(TRP__BATCH_X, e + j) *
+                                           trp__element_bytes(p.io[TRP__BATCH_X].type),
+                r.from[TRP__BATCH_Y] + (uint64_t)r.offset(TRP__BATCH_Y, e + j) *
+                                           trp__element_bytes(p.io[TRP__BATCH_Y].type),
+                s);
     }
 }
 
@@ -251,6 +300,8 @@ template <int TYPE, int V> TRP__DEVICE void trp__batch_sums_rows(const trp__batc
         sum.add(some);
     }
     double s[2] = {(double)sum_h.sum - (double)sum_h.lost, (double)sum.sum - (double)sum.lost};
+    if (!trp__batch_is_finite(s))
+        trp__batch_precise_back_rows(p, V, s);
     trp__batch_leave(p, s);
 }
 
@@ -376,6 +427,19 @@ TRP__SHARED_CODE void trp__batch_precise_column(const trp__batch &p, int64_t at,
     }
 }
 
+/* The same for the backward pass. */
+TRP__SHARED_CODE void trp__batch_precise_back_column(const trp__batch &p, int64_t group, int64_t x,
+                                                     int64_t dy, int64_t begin, int64_t end,
+                                                     int lanes, double s[2])
+{
+    const trp__rows_operand &from = p.io[TRP__BATCH_X], &slope = p.io[TRP__BATCH_Y];
+    s[0] = s[1] = 0;
+    for (int64_t k = begin; k < end; k += lanes)
+        trp__batch_precise_back(
+            p, group, from.at + (uint64_t)((x + k * from.step) * trp__element_bytes(from.type)),
+            slope.at + (uint64_t)((dy + k * slope.step) * trp__element_bytes(slope.type)), s);
+}
+
 template <int V, int DEEP, typename P>
 TRP__DEVICE void trp__batch_take(trp__batch_moments m[V], const P v[DEEP], float *count)
 {
@@ -481,8 +545,14 @@ template <int TYPE, int V> TRP__DEVICE void trp__batch_sums_columns(const trp__b
     }
     TRP__UNROLL
     for (int j = 0; j < V; j++) {
-        s[0][j] = (double)sum_h[j].sum - (double)sum_h[j].lost;
-        s[1][j] = (double)sum[j].sum - (double)sum[j].lost;
+        double both[2] = {(double)sum_h[j].sum - (double)sum_h[j].lost,
+                          (double)sum[j].sum - (double)sum[j].lost};
+        if (!trp__batch_is_finite(both))
+            trp__batch_precise_back_column(p, b.group() + j, b.offset(TRP__BATCH_X, 0) + j,
+                                           b.offset(TRP__BATCH_Y, 0) + j, b.begin, b.end, b.lanes,
+                                           both);
+        s[0][j] = both[0];
+        s[1][j] = both[1];
     }
     b.leave(s);
 }

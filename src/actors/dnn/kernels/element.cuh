@@ -26,14 +26,22 @@
 #define TRP__DYNAMIC(type, name)                                                                   \
     extern __shared__ __align__(16) unsigned char trp__dynamic[];                                  \
     type *const name = (type *)trp__dynamic
+/* A module that defines TRP__ALL_GLOBAL says that all is in global memory: LDG and STG, where a number
+ * as a pointer is LD and ST, which may mean shared memory too. Large kernels take minutes to compile
+ * so. */
+#ifdef TRP__ALL_GLOBAL
+#define TRP__POINTER(address) __cvta_global_to_generic(address)
+#else
+#define TRP__POINTER(address) (address)
+#endif
 /* The object of a type at a place in device memory. */
 template <typename T> TRP__DEVICE T &trp__at(uint64_t address, int64_t index)
 {
-    return ((T *)address)[index];
+    return ((T *)TRP__POINTER(address))[index];
 }
 template <typename T> TRP__DEVICE T &trp__to(uint64_t address, int64_t index)
 {
-    return ((T *)address)[index];
+    return ((T *)TRP__POINTER(address))[index];
 }
 TRP__DEVICE float trp__half_value(uint16_t bits)
 {
@@ -53,7 +61,31 @@ TRP__DEVICE uint16_t trp__bfloat_bits(float value)
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out) : "f"(value));
     return out;
 }
+/* Two at a time, `low` in the lower half: one instruction. */
+TRP__DEVICE uint32_t trp__half_pair(float low, float high)
+{
+    uint32_t out;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
+    return out;
+}
+TRP__DEVICE uint32_t trp__bfloat_pair(float low, float high)
+{
+    uint32_t out;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
+    return out;
+}
+/* 2^x; what would be denormal is 0. */
+TRP__DEVICE float trp__exp2_flushed(float x)
+{
+    float out;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
+    return out;
+}
 #else
+TRP__DEVICE float trp__exp2_flushed(float x)
+{
+    return x < -126.0f ? 0.0f : exp2f(x); /* NaN stays */
+}
 TRP__DEVICE float trp__half_value(uint16_t bits)
 {
     return trp__f16_to_f32(bits);
@@ -66,12 +98,35 @@ TRP__DEVICE uint16_t trp__bfloat_bits(float value)
 {
     return trp__f32_to_bf16(value);
 }
+TRP__DEVICE uint32_t trp__half_pair(float low, float high)
+{
+    return trp__half_bits(low) | (uint32_t)trp__half_bits(high) << 16;
+}
+TRP__DEVICE uint32_t trp__bfloat_pair(float low, float high)
+{
+    return trp__bfloat_bits(low) | (uint32_t)trp__bfloat_bits(high) << 16;
+}
 #endif
 
 /* 16 bytes that are read or written at a time. */
 struct alignas(16) trp__pack16 {
     uint32_t word[4];
 };
+
+/* 16 bytes as one store, which the compiler else takes apart where it finds the words one by one.
+ */
+TRP__DEVICE void trp__store16(uint64_t address, const uint32_t word[4])
+{
+#ifdef __CUDACC_RTC__
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(word[0]),
+                 "r"(word[1]), "r"(word[2]), "r"(word[3])
+                 : "memory");
+#else
+    trp__pack16 p;
+    memcpy(&p, word, sizeof p);
+    trp__to<trp__pack16>(address, 0) = p;
+#endif
+}
 
 /* --- One element, by its type at run time --- */
 

@@ -5,10 +5,38 @@
 
 #include "actors/dnn/kernels/element.cuh"
 
+/* n / d of a d from 1 to 2, to 1 ulp: a reciprocal and a step towards the quotient, without the
+ * branches that a division has for other numbers. */
+#ifdef __CUDACC_RTC__
+TRP__DEVICE float trp__part(float n, float d)
+{
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(d));
+    const float q = n * r;
+    return fmaf(fmaf(-d, q, n), r, q);
+}
+#else
+TRP__DEVICE float trp__part(float n, float d)
+{
+    return n / d;
+}
+#endif
+TRP__DEVICE double trp__part(double n, double d)
+{
+    return n / d;
+}
+
 template <typename T> TRP__DEVICE T trp__sigmoid(T x)
 {
     const T e = exp(-fabs(x)); /* never overflows */
-    return (x >= 0 ? T(1) : e) / (1 + e);
+    return trp__part(x >= 0 ? T(1) : e, 1 + e);
+}
+
+/* sigmoid(x) sigmoid(-x). */
+template <typename T> TRP__DEVICE T trp__sigmoid_slope(T x)
+{
+    const T e = exp(-fabs(x)), r = trp__part(T(1), 1 + e);
+    return (e * r) * r;
 }
 
 /* log(1 + exp(beta x)) / beta without overflow. */
@@ -58,16 +86,16 @@ template <typename T> TRP__DEVICE T trp__gelu_slope(T x)
 
 template <typename T> TRP__DEVICE T trp__gelu_tanh_slope(T x)
 {
-    const T share = trp__gelu_tanh_gate<T>(x), rest = trp__gelu_tanh_gate<T>(-x);
-    const T bend =
-        trp__gated<T>(T(0.79788456080286535588) * (1 + 3 * T(0.044715) * x * x), 2 * share * rest);
-    return share + trp__gated<T>(x, bend);
+    const T y = T(1.59576912160573071176) * (x + T(0.044715) * x * x * x);
+    const T bend = trp__gated<T>(T(0.79788456080286535588) * (1 + 3 * T(0.044715) * x * x),
+                                 2 * trp__sigmoid_slope<T>(y));
+    return trp__sigmoid<T>(y) + trp__gated<T>(x, bend);
 }
 
 template <typename T> TRP__DEVICE T trp__swish_slope(T beta, T x)
 {
     const T s = trp__times<T>(beta, x);
-    return trp__sigmoid<T>(s) + trp__gated<T>(s, trp__sigmoid<T>(s) * trp__sigmoid<T>(-s));
+    return trp__sigmoid<T>(s) + trp__gated<T>(s, trp__sigmoid_slope<T>(s));
 }
 
 /* A relu lets nothing through where it is flat, not even what is infinite or no number. */

@@ -56,6 +56,7 @@ trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function fun
                                void *parameter, trp_error *error);
 
 extern const trp__kernel_family trp__kernels_map, trp__kernels_reduce, trp__kernels_move;
+extern const trp__kernel_family trp__kernels_glu, trp__kernels_random; /* of map.c */
 extern const trp__kernel_family trp__kernels_softmax, trp__kernels_norm;
 extern const trp__kernel_family trp__kernels_batch, trp__kernels_pool;
 extern const trp__kernel_family trp__kernels_optimizer;
@@ -63,6 +64,7 @@ extern const trp__kernel_family trp__kernels_losses;
 extern const trp__kernel_family trp__kernels_rotary;
 extern const trp__kernel_family trp__kernels_gather;
 extern const trp__kernel_family trp__kernels_entropy;
+extern const trp__kernel_family trp__kernels_select;
 #define TRP__ATTENTION_FAMILY(number, name, ...)                                                   \
     extern const trp__kernel_family trp__kernels_attention_##name;
 TRP__ATTENTION_VARIANTS(TRP__ATTENTION_FAMILY)

@@ -3,6 +3,7 @@
 
 #include "actors/dnn/kernels/fused.h"
 #include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/ready.h"
 #include "actors/dnn/kernels/space.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -338,7 +339,9 @@ typedef struct step {
     int numbers;
     bool wide;
     uint32_t shared_bytes;
-    trp__cu_function function; /* the interpreter's */
+    trp__kernel_module module; /* of `function` */
+    char name[32];
+    trp__cu_function function; /* the interpreter's, or a ready kernel's */
     trp__fused_entry *fused; /* a kernel of its own, if it is worth one; NULL: not looked for yet */
     char *source;            /* of that; behind this struct */
     /* Launches walk these dimensions, and pieces of the last dimension of the space of a launch. */
@@ -489,6 +492,36 @@ static bool write_source(const step *s, int slots, char *out, size_t size)
     return strlen(out) + 1 < size;
 }
 
+/* Puts the dimensions of the space in the order of memory, and says how threads share elements out.
+ */
+static void lay_out(program *p, step *s)
+{
+    trp__space_order(&p->space, p->stored);
+    trp__space_merge(&p->space);
+    for (int o = 0; o < p->map.operands; o++)
+        p->map.operand[o].layout = layout_of(&p->space, o);
+    const int rank = p->space.rank;
+    share_out(s, &p->space);
+    p->map.vector = p->space.rank == rank && is_vector(p); /* pieces may begin anywhere */
+    p->map.rank = (uint8_t)p->space.rank;
+    for (int i = 0; i < p->space.rank; i++) {
+        if (i < p->space.rank - 1) /* the last one is what remains */
+            p->map.dim[i] = trp__map_divide_by((uint32_t)p->space.dim[i]);
+        for (int o = 0; o < p->map.operands; o++)
+            p->map.operand[o].stride[i] = p->space.stride[o][i];
+    }
+}
+
+/* A step of a program that is laid out. */
+static void keep(const program *p, step *s)
+{
+    s->map = p->map;
+    s->wide = p->wide;
+    s->numbers = p->numbers;
+    memcpy(s->tensor, p->tensor, sizeof s->tensor);
+    memcpy(s->value_of, p->value_of, sizeof s->value_of);
+}
+
 static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
                        char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
 {
@@ -501,31 +534,155 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
         free(s);
         return trp__error_set(error, TRP_E_INTERNAL, "an element-wise program that does not fit");
     }
-    trp__space_order(&p.space, p.stored);
-    trp__space_merge(&p.space);
-    for (int o = 0; o < p.map.operands; o++)
-        p.map.operand[o].layout = layout_of(&p.space, o);
-    const int rank = p.space.rank;
-    share_out(s, &p.space);
-    p.map.vector = p.space.rank == rank && is_vector(&p); /* pieces may begin anywhere */
-    p.map.rank = (uint8_t)p.space.rank;
-    for (int i = 0; i < p.space.rank; i++) {
-        if (i < p.space.rank - 1) /* the last one is what remains */
-            p.map.dim[i] = trp__map_divide_by((uint32_t)p.space.dim[i]);
-        for (int o = 0; o < p.map.operands; o++)
-            p.map.operand[o].stride[i] = p.space.stride[o][i];
-    }
-    s->map = p.map;
-    s->wide = p.wide;
-    s->numbers = p.numbers;
+    lay_out(&p, s);
+    keep(&p, s);
+    s->module = TRP__MODULE_MAP;
+    snprintf(s->name, sizeof s->name, "trp_map_%s", p.wide ? "f64" : "f32");
     s->shared_bytes = (uint32_t)p.slots * TRP__MAP_SLOT_BYTES;
-    memcpy(s->tensor, p.tensor, sizeof s->tensor);
-    memcpy(s->value_of, p.value_of, sizeof s->value_of);
     s->source = (char *)(s + 1);
     if (!write_source(s, p.slots, s->source, TRP__FUSED_SOURCE))
         s->source = NULL;
     trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
     trp__text_add(&name, "map_%s%s", p.wide ? "f64" : "f32", p.map.vector ? "_vector" : "");
+    *workspace = 0;
+    *out = s;
+    return TRP_OK;
+}
+
+/* Programs that have a kernel made ahead. */
+
+typedef struct ready {
+    const char *name;
+    trp__kernel_module module;
+    uint8_t codes;
+    trp__map_code code[TRP__READY_CODES];
+} ready;
+
+/* clang-format off */
+#define LOAD(slot, operand)  {.op = TRP__MAP_LOAD, .to = (slot), .a = (operand)},
+#define STORE(slot, operand) {.op = TRP__MAP_STORE, .a = (slot), .b = (operand)},
+#define COMPUTE(opcode, slot, x, w, t, number)                                                     \
+    {.op = (opcode), .to = (slot), .a = (x), .b = (w), .c = (t), .parameter = (number)},
+#define RANDOM(slot, operand, seed, offset, number, how)                                           \
+    {.op = TRP__MAP_RANDOM, .to = (slot), .a = (operand), .b = (seed), .c = (offset),              \
+     .parameter = (number), .mode = (how)},
+#define COUNT(...) + 1
+#define PROGRAM(title, in, program, with)                                                          \
+    {#title, in, 0 program(with, COUNT, COUNT, COUNT, COUNT),                                      \
+     {program(with, LOAD, COMPUTE, RANDOM, STORE)}},
+#define UNIT(title, program, with) PROGRAM(title, TRP__MODULE_READY_UNITS, program, with)
+#define DRAW(title, program, with) PROGRAM(title, TRP__MODULE_READY_DRAWS, program, with)
+static const ready ready_programs[] = {TRP__READY_UNITS(UNIT) TRP__READY_DRAWS(DRAW)};
+/* clang-format on */
+#undef LOAD
+#undef STORE
+#undef COMPUTE
+#undef RANDOM
+#undef COUNT
+#undef PROGRAM
+#undef UNIT
+#undef DRAW
+
+/* The ready program that has these instructions; NULL: none. */
+static const ready *ready_codes(const program *p)
+{
+    for (size_t i = 0; i < sizeof ready_programs / sizeof *ready_programs; i++) {
+        const ready *r = &ready_programs[i];
+        if (p->map.codes == r->codes &&
+            memcmp(p->map.code, r->code, r->codes * sizeof *r->code) == 0)
+            return r;
+    }
+    return NULL;
+}
+
+/* Whether all operands lie as a ready kernel reads them, and have one type, which is *type. */
+static bool is_ready(const program *p, const char **type)
+{
+    static const struct {
+        uint8_t type;
+        const char *name;
+    } types[] = {
+#define TYPE(name, type) {type, #name},
+        TRP__READY_TYPES(TYPE)
+#undef TYPE
+    };
+    const uint8_t stored = p->map.operand[p->stored].type;
+    *type = NULL;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (types[i].type == stored)
+            *type = types[i].name;
+    }
+    for (int o = 0; o < p->map.operands; o++) {
+        if (p->map.operand[o].layout != TRP__MAP_LINEAR ||
+            (p->tensor[o] != TRP__DNN_NO_PORT && p->map.operand[o].type != stored))
+            return false;
+    }
+    return *type && p->map.vector;
+}
+
+/* The ready program of so many nodes, laid out for a step; NULL: there is none. */
+static const ready *find_ready(const trp__dnn_graph *g, uint32_t first, uint32_t count, program *p,
+                               step *s, const char **type)
+{
+    if (!compile(p, g, first, count) || p->wide)
+        return NULL;
+    const ready *r = ready_codes(p);
+    if (r)
+        lay_out(p, s);
+    return r && is_ready(p, type) ? r : NULL;
+}
+
+static uint32_t takes_ready(const trp__dnn_graph *g, uint32_t first, uint32_t most,
+                            trp__kernel_module module)
+{
+    enum { NODES_MAX = 4 };
+    program p;
+    step s;
+    const char *type;
+    uint32_t count = 0;
+    if (!is_element_wise(&g->node[first]))
+        return 0;
+    const trp__dnn_tensor *shape = &g->tensor[output_port(&g->node[first])];
+    while (count < most && count < NODES_MAX && fits(g, &g->node[first + count], shape))
+        count++;
+    for (; count > 0; count--) {
+        const ready *r = find_ready(g, first, count, &p, &s, &type);
+        if (r && r->module == module)
+            break;
+    }
+    return count;
+}
+
+static uint32_t takes_units(const trp__dnn_graph *g, uint32_t first, uint32_t most)
+{
+    return takes_ready(g, first, most, TRP__MODULE_READY_UNITS);
+}
+
+static uint32_t takes_draws(const trp__dnn_graph *g, uint32_t first, uint32_t most)
+{
+    return takes_ready(g, first, most, TRP__MODULE_READY_DRAWS);
+}
+
+static trp_status make_ready(const trp__dnn_part *part, const trp__kernel_modules *modules,
+                             void **out, char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace,
+                             trp_error *error)
+{
+    program p;
+    const char *type;
+    step *s = calloc(1, sizeof *s);
+    (void)modules;
+    if (!s)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for an element-wise program");
+    const ready *r = find_ready(part->graph, part->first, part->count, &p, s, &type);
+    if (!r) {
+        free(s);
+        return trp__error_set(error, TRP_E_INTERNAL, "an element-wise program without a kernel");
+    }
+    keep(&p, s);
+    s->module = r->module;
+    snprintf(s->name, sizeof s->name, "trp_%s_%s", r->name, type);
+    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
+    trp__text_add(&name, "%s", s->name + strlen("trp_"));
     *workspace = 0;
     *out = s;
     return TRP_OK;
@@ -566,8 +723,7 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     trp_status status = TRP_OK;
     if (!s->function)
         status =
-            trp__kernels_function(l->modules, l->instance, TRP__MODULE_MAP,
-                                  s->wide ? "trp_map_f64" : "trp_map_f32", &s->function, error);
+            trp__kernels_function(l->modules, l->instance, s->module, s->name, &s->function, error);
     trp__cu_function function = status == TRP_OK ? choose(s, l) : NULL;
     for (int i = 0; i < s->numbers; i++) {
         if (s->value_of[i] != TRP__DNN_NO_PORT)
@@ -602,4 +758,20 @@ const trp__kernel_family trp__kernels_map = {
     .make = make,
     .launch = launch,
     .module = TRP__MODULE_MAP,
+};
+
+const trp__kernel_family trp__kernels_glu = {
+    .name = "glu",
+    .takes = takes_units,
+    .make = make_ready,
+    .launch = launch,
+    .module = TRP__MODULE_READY_UNITS,
+};
+
+const trp__kernel_family trp__kernels_random = {
+    .name = "random",
+    .takes = takes_draws,
+    .make = make_ready,
+    .launch = launch,
+    .module = TRP__MODULE_READY_DRAWS,
 };

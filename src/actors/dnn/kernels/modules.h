@@ -15,6 +15,8 @@
 #define TRP__KERNEL_MODULES(X)                                                                     \
     X(DIRECT, "direct", "actors/dnn/kernels/direct.cuh")                                           \
     X(MAP, "map", "actors/dnn/kernels/map.cuh")                                                    \
+    X(READY_UNITS, "ready_units", "actors/dnn/kernels/ready_units.cuh")                            \
+    X(READY_DRAWS, "ready_draws", "actors/dnn/kernels/ready_draws.cuh")                            \
     X(REDUCE, "reduce", "actors/dnn/kernels/reduce.cuh")                                           \
     X(MOVE, "move", "actors/dnn/kernels/move.cuh")                                                 \
     X(ATTENTION_F16_64, "attention_f16_64", "actors/dnn/kernels/attention_f16_64.cuh")             \
@@ -32,6 +34,7 @@
     X(POOL, "pool", "actors/dnn/kernels/pool.cuh")                                                 \
     X(SOFTMAX, "softmax", "actors/dnn/kernels/softmax.cuh")                                        \
     X(ENTROPY, "entropy", "actors/dnn/kernels/entropy.cuh")                                        \
+    X(SELECT, "select", "actors/dnn/kernels/select.cuh")                                           \
     X(GATHER, "gather", "actors/dnn/kernels/gather.cuh")                                           \
     X(ROTARY, "rotary", "actors/dnn/kernels/rotary.cuh")                                           \
     X(LOSSES, "losses", "actors/dnn/kernels/losses.cuh")                                           \

@@ -1,4 +1,4 @@
-/* Layer, RMS and instance norm over rows that lie along the fastest dimension. */
+/* Layer, RMS, instance and group norm over rows that lie along the fastest dimension. */
 #include "actors/dnn/kernels/norm.h"
 
 #include "actors/dnn/functions.h"
@@ -14,6 +14,7 @@
 enum {
     BLOCKS_MAX = 1 << 30, /* of a launch */
     ROWS_EACH = 1024,     /* rows of a block that adds up dscale, at most */
+    WALK_MAX = 1 << 20,   /* elements of a row that is walked through */
     RUNS_FORWARD = 4,
     RUNS_BACKWARD = 2,
 };
@@ -25,18 +26,23 @@ typedef struct norm {
     uint8_t number[TRP__NORM_OPERANDS];
     trp__rows rows;
     bool back, wide, each;
-    int runs; /* of 8 elements, of a thread */
+    int runs;        /* of 8 elements, of a thread; 0: the kernel has packs of a type */
+    char kernel[32]; /* behind "trp_norm_" */
     trp__norm p;
     int64_t columns, column_stride[2]; /* backward: of dscale and dbias */
+    int64_t channel_step[2];           /* of factor and term */
+    trp__dnn_tensor view[4]; /* of a group norm: x, y, factor and term, as tensors of groups */
 } norm;
 
 static uint8_t port_of(const norm *m, int operand)
 {
     static const uint8_t ports[TRP__NORM_OPERANDS] = {
         TRP__DNN_NORM_X,    TRP__DNN_NORM_Y,    TRP__DNN_NORM_DX,           TRP__DNN_NORM_SCALE,
-        TRP__DNN_NORM_BIAS, TRP__DNN_NORM_MEAN, TRP__DNN_NORM_INV_VARIANCE,
+        TRP__DNN_NORM_BIAS, TRP__DNN_NORM_MEAN, TRP__DNN_NORM_INV_VARIANCE, TRP__DNN_NO_PORT,
+        TRP__DNN_NO_PORT,
     };
-    if ((operand == TRP__NORM_DX && !m->back) || (operand == TRP__NORM_BIAS && m->back))
+    if (ports[operand] == TRP__DNN_NO_PORT || (operand == TRP__NORM_DX && !m->back) ||
+        (operand == TRP__NORM_BIAS && m->back))
         return TRP__DNN_NO_PORT;
     return m->node->port[ports[operand]];
 }
@@ -129,10 +135,57 @@ static bool find_steps(const trp__dnn_graph *g, norm *m)
     return true;
 }
 
+/* Each thread has a run of elements. */
+static bool plan_back_packs(norm *m, const char *type)
+{
+    static const trp__row_packs_ways wide = {{1, 32}, {1, TRP__NORM_BACK_THREADS}};
+    static const trp__row_packs_ways narrow = {{2, 32}, {2, TRP__NORM_BACK_THREADS}};
+    const uint8_t code = m->p.io[TRP__NORM_X].type;
+    snprintf(m->kernel, sizeof m->kernel, "back_%s_each", type);
+    return m->p.io[TRP__NORM_MEAN].type != TRP_F64 && m->p.io[TRP__NORM_INVERSE].type != TRP_F64 &&
+           trp__row_packs_share(code == TRP_F32 ? narrow : wide, m->p.n, code, &m->p.threads) > 0;
+}
+
+/* Kernels of one type, of rows whose numbers for each element lie as packs do. */
+static bool plan_packs(norm *m, bool ragged)
+{
+    static const trp__row_packs_ways ways = {{2, 32}, {4, 32}, {4, 512}, {8, 1024}};
+    const char *type = trp__row_packs_type(m->p.io, m->back ? 3 : 2);
+    if (!type || !m->p.runs || (m->back && !m->each) || m->p.space.rows > INT32_MAX ||
+        (m->each && (ragged || !m->p.each_runs || m->p.n % TRP__ROWS_RUN != 0)) ||
+        m->p.io[TRP__NORM_SCALE].type == TRP_F64 || m->p.io[TRP__NORM_BIAS].type == TRP_F64)
+        return false;
+    if (m->back)
+        return plan_back_packs(m, type);
+    const char *way = m->each ? "each" : "row";
+    const int packs = trp__row_packs_share(ways, m->p.n + (ragged ? TRP__ROWS_RUN - 1 : 0),
+                                           m->p.io[TRP__NORM_X].type, &m->p.threads);
+    if (packs > 0 && m->p.threads < TRP__NORM_GROUP &&
+        m->p.channels > TRP__NORM_CHANNELS / TRP__NORM_GROUP * m->p.threads)
+        return false;
+    if (packs > 0) {
+        snprintf(m->kernel, sizeof m->kernel, "%s_%s_%d", type, way, packs);
+        return true;
+    }
+    m->p.threads = TRP__NORM_WALK_THREADS;
+    snprintf(m->kernel, sizeof m->kernel, "%s_%s_walk", type, way);
+    return m->p.n <= WALK_MAX;
+}
+
+static bool plan_runs(norm *m, bool ragged)
+{
+    const int most = m->wide ? 1 : m->back ? RUNS_BACKWARD : RUNS_FORWARD;
+    const int runs = trp__rows_share(m->p.n + (m->p.runs && ragged ? TRP__ROWS_RUN - 1 : 0), most,
+                                     TRP__NORM_THREADS, &m->p.threads);
+    m->runs = runs;
+    snprintf(m->kernel, sizeof m->kernel, "%s%s_%d", m->back ? "back_" : "",
+             m->wide ? "f64" : "any", runs);
+    return runs > 0;
+}
+
 static bool plan_rows(norm *m)
 {
     const trp__space *kept = &m->rows.kept;
-    const int most = m->wide ? 1 : m->back ? RUNS_BACKWARD : RUNS_FORWARD;
     bool ragged = false, vector = true;
     if (m->rows.reduced.rank != 1)
         return false;
@@ -152,16 +205,174 @@ static bool plan_rows(norm *m)
     m->p.each_runs =
         m->each && !ragged && is_vector(m, TRP__NORM_SCALE) && is_vector(m, TRP__NORM_BIAS);
     m->p.centred = m->node->mode != TRP_DNN_RMS;
-    m->runs = trp__rows_share(m->p.n + (m->p.runs && ragged ? TRP__ROWS_RUN - 1 : 0), most,
-                              TRP__NORM_THREADS, &m->p.threads);
+    m->p.share = 1.0f / (float)m->p.n;
     for (int o = 0; o < TRP__NORM_OPERANDS; o++)
         trp__rows_operand_of(&m->rows, o, 0, m->tensor[o] ? m->tensor[o]->type : TRP_F32,
                              &m->p.io[o]);
     trp__rows_space_of(kept, 0, &m->p.space);
-    return m->runs > 0;
+    m->p.io[TRP__NORM_FACTOR].step = m->channel_step[0];
+    m->p.io[TRP__NORM_TERM].step = m->channel_step[1];
+    return plan_packs(m, ragged) || (m->p.channels == 0 && plan_runs(m, ragged));
 }
 
-static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, norm *m)
+/* Group norms: [RESHAPE], an instance norm of groups, [RESHAPE], MUL by a factor of each channel,
+ * [ADD of a term]. Tensors by number; TRP__DNN_NO_PORT: there is none. */
+
+typedef struct group {
+    uint32_t norm, nodes; /* the norm's number in the graph; of all */
+    uint8_t x, grouped, normal, whole, product, y, factor, term;
+} group;
+
+static const trp__dnn_node *next_of(const trp__dnn_graph *g, uint32_t first, uint32_t most,
+                                    const group *found, uint8_t kind)
+{
+    const trp__dnn_node *n = &g->node[first + found->nodes];
+    return found->nodes < most && n->kind == kind ? n : NULL;
+}
+
+/* Whether the next node is that function of `a` and another tensor. */
+static bool next_pair(const trp__dnn_graph *g, uint32_t first, uint32_t most, group *found,
+                      trp_dnn_pointwise mode, uint8_t a, uint8_t *other, uint8_t *out)
+{
+    const trp__dnn_node *n = next_of(g, first, most, found, TRP_DNN_POINTWISE);
+    if (!n || n->mode != mode || n->compute != TRP_F32)
+        return false;
+    const uint8_t x = n->port[TRP__DNN_POINTWISE_X], b = n->port[TRP__DNN_POINTWISE_B];
+    if ((x == a) == (b == a))
+        return false;
+    *other = x == a ? b : x;
+    *out = n->port[TRP__DNN_POINTWISE_Y];
+    found->nodes++;
+    return true;
+}
+
+static bool find_group(const trp__dnn_graph *g, uint32_t first, uint32_t most, group *out)
+{
+    const trp__dnn_node *n;
+    *out = (group){.term = TRP__DNN_NO_PORT};
+    const trp__dnn_node *reshape = next_of(g, first, most, out, TRP_DNN_RESHAPE);
+    out->nodes += reshape != NULL;
+    if (!(n = next_of(g, first, most, out, TRP_DNN_NORM_INFERENCE)) &&
+        !(n = next_of(g, first, most, out, TRP_DNN_NORM_TRAINING)))
+        return false;
+    out->norm = first + out->nodes++;
+    out->grouped = n->port[TRP__DNN_NORM_X];
+    out->x = reshape ? reshape->port[TRP__DNN_MOVE_X] : out->grouped;
+    out->normal = out->whole = n->port[TRP__DNN_NORM_Y];
+    if (n->mode != TRP_DNN_INSTANCE || (reshape && reshape->port[TRP__DNN_MOVE_Y] != out->grouped))
+        return false;
+    if ((n = next_of(g, first, most, out, TRP_DNN_RESHAPE)) != NULL &&
+        n->port[TRP__DNN_MOVE_X] == out->normal) {
+        out->whole = n->port[TRP__DNN_MOVE_Y];
+        out->nodes++;
+    }
+    if (!next_pair(g, first, most, out, TRP_DNN_MUL, out->whole, &out->factor, &out->product))
+        return false;
+    out->y = out->product;
+    next_pair(g, first, most, out, TRP_DNN_ADD, out->product, &out->term, &out->y);
+    return true;
+}
+
+/* Whether nothing is rounded on the way, or read by others. */
+static bool is_closed(const trp__dnn_graph *g, uint32_t first, const group *f)
+{
+    const uint8_t inside[] = {f->grouped, f->normal, f->whole, f->product};
+    const trp__dnn_part part = {g, first, f->nodes};
+    uint8_t place[TRP__DNN_LOWERED_TENSORS];
+    trp__dnn_places(&part, place);
+    for (size_t i = 0; i < sizeof inside; i++) {
+        const uint8_t t = inside[i], type = g->tensor[t].type;
+        if (t != f->x && t != f->y &&
+            (place[t] != TRP__DNN_PLACE_INSIDE ||
+             (type != TRP_F32 && (t != f->grouped || type != g->tensor[f->x].type))))
+            return false;
+    }
+    return place[f->x] == TRP__DNN_PLACE_MEMORY && place[f->y] == TRP__DNN_PLACE_MEMORY &&
+           place[f->factor] == TRP__DNN_PLACE_MEMORY &&
+           (f->term == TRP__DNN_NO_PORT || place[f->term] == TRP__DNN_PLACE_MEMORY);
+}
+
+static bool is_packed(const trp__dnn_tensor *t)
+{
+    int64_t next = 1;
+    for (int i = t->rank; i-- > 0;) {
+        if (t->dim[i] != 1 && t->stride[i] != next)
+            return false;
+        next *= t->dim[i];
+    }
+    return true;
+}
+
+/* A packed tensor as the groups lie in it. */
+static void view_groups(const trp__dnn_tensor *groups, trp__dnn_tensor *t)
+{
+    int64_t next = 1;
+    t->rank = groups->rank;
+    memcpy(t->dim, groups->dim, sizeof t->dim);
+    memset(t->stride, 0, sizeof t->stride);
+    for (int i = t->rank; i-- > 0;) {
+        t->stride[i] = next;
+        next *= t->dim[i];
+    }
+}
+
+/* A number of each channel as one of each group, that of its first channel. */
+static bool view_channels(const trp__dnn_tensor *y, const trp__dnn_tensor *groups, int64_t channels,
+                          trp__dnn_tensor *t)
+{
+    const int64_t step = t->stride[1];
+    for (int i = 0; i < t->rank; i++) {
+        if (t->dim[i] != (i == 1 ? y->dim[1] : 1))
+            return false;
+    }
+    if (t->rank != y->rank || !trp__rows_takes_type(t->type) || t->type == TRP_F64)
+        return false;
+    t->rank = groups->rank;
+    for (int i = 0; i < TRP__DNN_RANK; i++) {
+        t->dim[i] = i == 1 ? groups->dim[1] : 1;
+        t->stride[i] = i == 1 ? step * channels : 0;
+    }
+    return true;
+}
+
+/* Makes the norm of groups one of the whole tensors. */
+static bool view_group(const trp__dnn_graph *g, const group *f, norm *m)
+{
+    static const uint8_t operand[4] = {TRP__NORM_X, TRP__NORM_Y, TRP__NORM_FACTOR, TRP__NORM_TERM};
+    const uint8_t number[4] = {f->x, f->y, f->factor, f->term};
+    const trp__dnn_tensor *groups = &g->tensor[f->grouped], *y = &g->tensor[f->y];
+    const int64_t count = groups->rank > 2 ? groups->dim[1] : 0;
+    if (!is_packed(&g->tensor[f->x]) || !is_packed(groups) || !is_packed(y) || y->rank < 3 ||
+        count < 1 || y->dim[0] != groups->dim[0] || y->dim[1] % count != 0)
+        return false;
+    const int64_t channels = y->dim[1] / count;
+    int64_t spread = 1;
+    for (int i = 2; i < y->rank; i++)
+        spread *= y->dim[i];
+    if (channels > TRP__NORM_CHANNELS || spread < TRP__ROWS_RUN || spread > WALK_MAX ||
+        channels * spread * spread > (int64_t)1 << 32)
+        return false;
+    for (int i = 0; i < 4; i++) {
+        if (number[i] == TRP__DNN_NO_PORT)
+            continue;
+        m->view[i] = g->tensor[number[i]];
+        if (i < 2)
+            view_groups(groups, &m->view[i]);
+        else if (!view_channels(y, groups, channels, &m->view[i]))
+            return false;
+        m->tensor[operand[i]] = &m->view[i];
+        m->number[operand[i]] = number[i];
+    }
+    m->p.channels = (int32_t)channels;
+    m->p.spread = (int32_t)spread;
+    m->p.spread_factor =
+        (uint32_t)((((uint64_t)1 << 32) + (uint64_t)spread - 1) / (uint64_t)spread);
+    m->channel_step[0] = g->tensor[f->factor].stride[1];
+    m->channel_step[1] = f->term == TRP__DNN_NO_PORT ? 0 : g->tensor[f->term].stride[1];
+    return true;
+}
+
+static bool describe_node(const trp__dnn_graph *g, const trp__dnn_node *n, const group *f, norm *m)
 {
     *m = (norm){.node = n};
     const uint8_t epsilon = n->port[TRP__DNN_NORM_EPSILON];
@@ -174,18 +385,29 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, norm *m)
     m->each = n->mode != TRP_DNN_INSTANCE;
     if (epsilon != TRP__DNN_NO_PORT && !trp__rows_takes_type(g->tensor[epsilon].type))
         return false;
-    if (!find_operands(g, m))
+    if (!find_operands(g, m) || (f && !view_group(g, f, m)))
         return false;
     find_rows(m);
     return plan_rows(m) && (!m->back || ((m->each || find_columns(m)) && find_steps(g, m)));
 }
 
+/* So many nodes; 0: it is no norm. */
+static uint32_t describe(const trp__dnn_graph *g, uint32_t first, uint32_t most, norm *m)
+{
+    group f;
+    if (most > 1 && find_group(g, first, most, &f) && is_closed(g, first, &f) &&
+        describe_node(g, &g->node[f.norm], &f, m))
+        return f.nodes;
+    return most > 0 && describe_node(g, &g->node[first], NULL, m) ? 1 : 0;
+}
+
 static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
 {
-    norm m;
+    norm m = {0};
+    const uint32_t nodes = describe(g, first, most, &m);
     /* Squares of f64 leave its range where the result does not: the reference kernel scales them.
      */
-    return most > 0 && describe(g, &g->node[first], &m) && !m.wide ? 1 : 0;
+    return m.wide ? 0 : nodes;
 }
 
 /* Steps. */
@@ -207,7 +429,9 @@ typedef struct step {
 static uint64_t plan_sums(const norm *m, int processors, step *s)
 {
     const uint64_t size = m->wide ? 8 : 4, rows = s->blocks;
-    const uint32_t resident = m->runs == 1 && !m->wide ? TRP__NORM_RESIDENT_1 : TRP__NORM_RESIDENT;
+    const uint32_t resident = m->runs == 0               ? TRP__NORM_BACK_THREADS
+                              : m->runs == 1 && !m->wide ? TRP__NORM_RESIDENT_1
+                                                         : TRP__NORM_RESIDENT;
     uint64_t blocks = (uint64_t)(processors > 0 ? processors : 1) * (resident / s->threads);
     if (blocks < rows / ROWS_EACH)
         blocks = rows / ROWS_EACH;
@@ -235,15 +459,15 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
                        char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_graph *g = part->graph;
-    const trp__dnn_node *n = &g->node[part->first];
-    norm m;
+    norm m = {0};
     step *s = calloc(1, sizeof *s);
     if (!s)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for a norm");
-    if (!describe(g, n, &m)) {
+    if (describe(g, part->first, part->count, &m) != part->count || !m.node) {
         free(s);
         return trp__error_set(error, TRP_E_INTERNAL, "a norm that does not fit");
     }
+    const trp__dnn_node *n = m.node;
     s->p = m.p;
     s->back = m.back;
     s->type = m.wide ? "f64" : "f32";
@@ -259,7 +483,7 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     if (s->epsilon != TRP__DNN_NO_PORT)
         s->p.epsilon_type = g->tensor[s->epsilon].type;
     *workspace = m.back ? plan_sums(&m, modules->processors, s) : 0;
-    snprintf(s->name, sizeof s->name, "trp_norm_%s%s_%d", m.back ? "back_" : "", s->type, m.runs);
+    snprintf(s->name, sizeof s->name, "trp_norm_%s", m.kernel);
     trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
     trp__text_add(&name, "%s%s", s->name + strlen("trp_"), s->p.runs ? "" : "_loose");
     *out = s;

@@ -1,9 +1,10 @@
 #ifndef TRP_ACTORS_DNN_KERNELS_NORM_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORM_CUH
 
+#define TRP__ALL_GLOBAL
 #include "actors/dnn/kernels/norm.h"
 #include "actors/dnn/kernels/norm_add.cuh"
-#include "actors/dnn/kernels/rows.cuh"
+#include "actors/dnn/kernels/norm_back_packs.cuh"
 
 /* One row of a thread's. */
 struct trp__norm_row {
@@ -221,16 +222,17 @@ template <typename T, int RUNS> TRP__DEVICE void trp__norm_rows_back(const trp__
     for (int64_t base = (int64_t)blockIdx.x * rows; base < p.space.rows;
          base += (int64_t)gridDim.x * rows) {
         const int64_t row = base + (int)threadIdx.x / p.threads;
-        T h[COUNT], dy[COUNT], s[2] = {0, 0};
+        T h[COUNT], dy[COUNT], s[2] = {0, 0}; /* means: a sum may leave T where they do not */
         r.find(p, row);
         r.read<T, RUNS>(p, TRP__NORM_X, h);
         r.read<T, RUNS>(p, TRP__NORM_Y, dy);
-        const T mean = r.load<T>(p, TRP__NORM_MEAN, T(0));
+        /* Halves, for the difference of the largest numbers has no T. */
+        const T mean = T(0.5) * r.load<T>(p, TRP__NORM_MEAN, T(0));
         const T inverse = r.load<T>(p, TRP__NORM_INVERSE, T(0));
         for (int i = 0; i < COUNT; i++) {
-            h[i] = (h[i] - mean) * inverse;
-            s[0] += dy[i] * scale[i];
-            s[1] += dy[i] * scale[i] * h[i];
+            h[i] = (T(0.5) * h[i] - mean) * inverse * T(2);
+            s[0] += dy[i] * scale[i] * share;
+            s[1] += dy[i] * scale[i] * share * h[i];
             sum_h[i] += dy[i] * h[i];
             sum[i] += dy[i];
         }
@@ -239,13 +241,13 @@ template <typename T, int RUNS> TRP__DEVICE void trp__norm_rows_back(const trp__
         if (!p.each) {
             factor *= r.load<T>(p, TRP__NORM_SCALE, T(0));
             if (r.lanes.thread == 0 && r.n > 0) {
-                trp__to<T>(p.sums, row * 2) = s[1];
-                trp__to<T>(p.sums, row * 2 + 1) = s[0];
+                trp__to<T>(p.sums, row * 2) = s[1] * (T)p.n;
+                trp__to<T>(p.sums, row * 2 + 1) = s[0] * (T)p.n;
             }
         }
-        const T offset = p.centred ? s[0] * share : T(0), slope = s[1] * share;
+        const T offset = p.centred ? s[0] * T(0.5) : T(0), slope = s[1] * T(0.5);
         for (int i = 0; i < COUNT; i++)
-            dy[i] = factor * (dy[i] * scale[i] - offset - h[i] * slope);
+            dy[i] = factor * T(2) * (dy[i] * scale[i] * T(0.5) - offset - h[i] * slope);
         r.write<T, RUNS>(p, TRP__NORM_DX, dy);
     }
     if (p.each) {
@@ -254,17 +256,17 @@ template <typename T, int RUNS> TRP__DEVICE void trp__norm_rows_back(const trp__
     }
 }
 
-TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_f32_1(const TRP__CONSTANT trp__norm p)
+TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_any_1(const TRP__CONSTANT trp__norm p)
 {
     trp__norm_rows<float, 1>(p);
 }
 
-TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_f32_2(const TRP__CONSTANT trp__norm p)
+TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_any_2(const TRP__CONSTANT trp__norm p)
 {
     trp__norm_rows<float, 2>(p);
 }
 
-TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_f32_4(const TRP__CONSTANT trp__norm p)
+TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_any_4(const TRP__CONSTANT trp__norm p)
 {
     trp__norm_rows<float, 4>(p);
 }
@@ -277,12 +279,12 @@ TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_f64_1(const TRP__CONSTANT trp__norm p)
 /* Registers so that a processor has TRP__NORM_RESIDENT_1 threads. */
 #define TRP__NORM_BACK_BOUNDS TRP__NORM_THREADS_1, TRP__NORM_RESIDENT_1 / TRP__NORM_THREADS_1
 
-TRP__GLOBAL(TRP__NORM_BACK_BOUNDS) trp_norm_back_f32_1(const TRP__CONSTANT trp__norm p)
+TRP__GLOBAL(TRP__NORM_BACK_BOUNDS) trp_norm_back_any_1(const TRP__CONSTANT trp__norm p)
 {
     trp__norm_rows_back<float, 1>(p);
 }
 
-TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_back_f32_2(const TRP__CONSTANT trp__norm p)
+TRP__GLOBAL(TRP__NORM_THREADS) trp_norm_back_any_2(const TRP__CONSTANT trp__norm p)
 {
     trp__norm_rows_back<float, 2>(p);
 }

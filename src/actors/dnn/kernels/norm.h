@@ -18,15 +18,21 @@ enum {
     TRP__NORM_BIAS,
     TRP__NORM_MEAN,
     TRP__NORM_INVERSE,
+    /* of each channel of a row, a group of them: what y is multiplied with, and then added */
+    TRP__NORM_FACTOR,
+    TRP__NORM_TERM,
     TRP__NORM_OPERANDS,
 };
 
 enum {
-    TRP__NORM_THREADS = 512,    /* at most, of a row */
-    TRP__NORM_THREADS_1 = 256,  /* where each has one run, in f32 */
-    TRP__NORM_RESIDENT = 512,   /* of a processor at a time, backward */
-    TRP__NORM_RESIDENT_1 = 768, /* where each has one run, in f32 */
-    TRP__NORM_GROUP = 128,      /* of a block of rows that have at most a warp each */
+    TRP__NORM_THREADS = 512,       /* at most, of a row */
+    TRP__NORM_THREADS_1 = 256,     /* where each has one run, in f32 */
+    TRP__NORM_RESIDENT = 512,      /* of a processor at a time, backward */
+    TRP__NORM_RESIDENT_1 = 768,    /* where each has one run, in f32 */
+    TRP__NORM_BACK_THREADS = 1024, /* of a processor, and at most of a row, backward, in packs */
+    TRP__NORM_GROUP = 128,         /* of a block of rows that have at most a warp each */
+    TRP__NORM_WALK_THREADS = 1024, /* of rows that do not fit registers */
+    TRP__NORM_CHANNELS = 1024,     /* at most, of the rows of a block */
     TRP__NORM_SUM_WARPS = 32,
 };
 
@@ -46,7 +52,11 @@ typedef struct trp__norm {
     uint8_t centred;
     uint8_t each;      /* elements of a row have a scale each; else each row */
     uint8_t each_runs; /* which are read by runs */
-    uint8_t reserved[7];
+    uint8_t reserved[3];
+    float share;            /* 1 / n */
+    int32_t channels;       /* of a row; 0: none */
+    int32_t spread;         /* elements of a channel */
+    uint32_t spread_factor; /* 2^32 / spread, rounded up: up to 2^16 elements are divided by it */
 } trp__norm;
 
 /* Adds up the sums of `count` blocks or rows: those of column k are at

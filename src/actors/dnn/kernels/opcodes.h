@@ -41,8 +41,8 @@
     X(TRP_DNN_GELU_TANH, trp__gated<T>(x, trp__gelu_tanh_gate<T>(x)))                              \
     X(TRP_DNN_SWISH, trp__gated<T>(x, trp__sigmoid<T>(trp__times<T>(p[0], x))))                    \
     X(TRP__MAP_SLOPE + TRP_DNN_RELU, trp__relu_gradient<T>(p, x, w))                               \
-    X(TRP__MAP_SLOPE + TRP_DNN_TANH, w * (4 * trp__sigmoid<T>(2 * x) * trp__sigmoid<T>(-2 * x)))   \
-    X(TRP__MAP_SLOPE + TRP_DNN_SIGMOID, w * (trp__sigmoid<T>(x) * trp__sigmoid<T>(-x)))            \
+    X(TRP__MAP_SLOPE + TRP_DNN_TANH, w * (4 * trp__sigmoid_slope<T>(2 * x)))                       \
+    X(TRP__MAP_SLOPE + TRP_DNN_SIGMOID, w * trp__sigmoid_slope<T>(x))                              \
     X(TRP__MAP_SLOPE + TRP_DNN_GELU, w * trp__gelu_slope<T>(x))                                    \
     X(TRP__MAP_SLOPE + TRP_DNN_GELU_TANH, w * trp__gelu_tanh_slope<T>(x))                          \
     X(TRP__MAP_SLOPE + TRP_DNN_SWISH, w * trp__swish_slope<T>(p[0], x))

@@ -1,5 +1,5 @@
-/* Elements of a type that the compiler knows, as they lie in memory: some that follow each other are
- * one load, take as few registers as they have bytes, and become f32 where they are used. TYPE
+/* Elements of a type that the compiler knows, as they lie in memory: some that follow each other
+ * are one load, take as few registers as they have bytes, and become f32 where they are used. TYPE
  * TRP_DTYPE_NONE stands for one element of a type at run time. */
 #ifndef TRP_ACTORS_DNN_KERNELS_PACKS_CUH
 #define TRP_ACTORS_DNN_KERNELS_PACKS_CUH
@@ -34,6 +34,16 @@ template <int TYPE, int V> struct trp__pack {
         for (int k = 0; k < WORDS; k++)
             word[k] = 0;
     }
+    /* Forgets what get() has returned: else the compiler holds that for the next pass over the
+     * pack, in twice as many registers. */
+    TRP__DEVICE void forget()
+    {
+#ifdef __CUDACC_RTC__
+        TRP__UNROLL
+        for (int k = 0; k < WORDS; k++)
+            asm volatile("" : "+r"(word[k]));
+#endif
+    }
     TRP__DEVICE float get(int j) const
     {
         if constexpr (TYPE == TRP_F32)
@@ -43,9 +53,15 @@ template <int TYPE, int V> struct trp__pack {
         else
             return trp__half_value((uint16_t)(j % 2 ? word[j / 2] >> 16 : word[j / 2]));
     }
-    TRP__DEVICE static uint32_t bits(float value)
+    /* Element j becomes element i of an operand, as it is. */
+    TRP__DEVICE void put(int j, uint64_t address, int64_t i)
     {
-        return TYPE == TRP_BF16 ? trp__to_bf16(value) : trp__to_f16(value);
+        if constexpr (SIZE == 4) {
+            word[j] = trp__at<uint32_t>(address, i);
+        } else {
+            const uint32_t half = trp__at<uint16_t>(address, i), old = word[j / 2];
+            word[j / 2] = j % 2 ? (old & 0xffffu) | half << 16 : (old & 0xffff0000u) | half;
+        }
     }
     TRP__DEVICE void set(const float v[V])
     {
@@ -54,7 +70,8 @@ template <int TYPE, int V> struct trp__pack {
             if constexpr (TYPE == TRP_F32)
                 word[k] = trp__f32_bits(v[k]);
             else
-                word[k] = bits(v[2 * k]) | bits(v[2 * k + 1]) << 16;
+                word[k] = TYPE == TRP_BF16 ? trp__bfloat_pair(v[2 * k], v[2 * k + 1])
+                                           : trp__half_pair(v[2 * k], v[2 * k + 1]);
         }
     }
     TRP__DEVICE void store(uint64_t address, int64_t i, uint8_t type) const
@@ -64,13 +81,8 @@ template <int TYPE, int V> struct trp__pack {
             trp__to<uint64_t>(address + (uint64_t)i * SIZE, 0) = word[0] | (uint64_t)word[1] << 32;
         } else {
             TRP__UNROLL
-            for (int k = 0; k < WORDS / 4; k++) {
-                trp__pack16 q;
-                TRP__UNROLL
-                for (int j = 0; j < 4; j++)
-                    q.word[j] = word[4 * k + j];
-                trp__to<trp__pack16>(address + (uint64_t)i * SIZE, k) = q;
-            }
+            for (int k = 0; k < WORDS / 4; k++)
+                trp__store16(address + (uint64_t)i * SIZE + k * 16, word + 4 * k);
         }
     }
 };

@@ -100,6 +100,40 @@ int trp__rows_share(int64_t n, int runs, int threads_max, int32_t *threads)
     return 0;
 }
 
+const char *trp__row_packs_type(const trp__rows_operand *operand, int count)
+{
+    for (int o = 1; o < count; o++) {
+        if (operand[o].type != operand[0].type)
+            return NULL;
+    }
+    switch (operand[0].type) {
+    case TRP_F32:
+        return "f32";
+    case TRP_F16:
+        return "f16";
+    case TRP_BF16:
+        return "bf16";
+    default:
+        return NULL;
+    }
+}
+
+int trp__row_packs_share(const trp__row_packs_ways ways, int64_t n, uint8_t type, int32_t *threads)
+{
+    const int size = type == TRP_F32 ? 4 : 2;
+    for (int w = 0; w < 4; w++) {
+        const int64_t each = (int64_t)ways[w].packs * 16 / size;
+        if (each == 0 || n > each * ways[w].threads)
+            continue;
+        const int32_t need = (int32_t)((n + each - 1) / each);
+        *threads = (need + 31) / 32 * 32;
+        while (ways[w].threads <= 32 && *threads > 1 && *threads / 2 >= need)
+            *threads /= 2;
+        return ways[w].packs;
+    }
+    return 0;
+}
+
 bool trp__rows_takes_type(uint8_t type)
 {
     return type == TRP_F64 || type == TRP_F32 || type == TRP_F16 || type == TRP_BF16;

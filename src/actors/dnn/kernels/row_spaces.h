@@ -38,6 +38,20 @@ bool trp__rows_is_aligned(const trp__dnn_tensor *t);
  * that would be more than `threads_max`. */
 int trp__rows_share(int64_t n, int runs, int threads_max, int32_t *threads);
 
+/* The type that operands have in common and kernels of row_packs.cuh are named by; NULL: none. */
+const char *trp__row_packs_type(const trp__rows_operand *operand, int count);
+
+/* Ways to have a row in packs of 16 bytes: packs of a thread, and threads at most. Those of up to a
+ * warp come first. */
+typedef struct trp__row_packs_way {
+    int packs, threads;
+} trp__row_packs_way;
+typedef trp__row_packs_way trp__row_packs_ways[4];
+
+/* The packs of the first way that a row of n elements fits, and its threads: a power of two up to
+ * 32, or a block of a multiple of 32. 0: it fits none. */
+int trp__row_packs_share(const trp__row_packs_ways ways, int64_t n, uint8_t type, int32_t *threads);
+
 /* Float types that the kernels of rows take. */
 bool trp__rows_takes_type(uint8_t type);
 

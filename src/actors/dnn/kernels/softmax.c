@@ -16,6 +16,7 @@ enum {
     LETTERS = 128,
     ROW_THREADS = 128,    /* of a block of rows that have at most a warp each */
     PART_MIN = 1 << 14,   /* elements of a part of a row */
+    PACKED_MAX = 1 << 30, /* elements of a row in parts whose places have 32 bits */
     BLOCKS_EACH = 4,      /* of parts, for each processor */
     BLOCKS_MAX = 1 << 30, /* of a launch */
 };
@@ -226,34 +227,58 @@ static void share_parts(step *s, uint64_t others, int64_t unit, int64_t least, i
     s->p.part = (units + parts - 1) / parts * unit;
     s->p.parts = (s->p.n + s->p.part - 1) / s->p.part;
     s->blocks = others * (uint64_t)s->p.parts;
+    s->p.last = (int64_t)s->blocks - 1;
     s->in_parts = s->p.parts > 1;
     s->p.pass = TRP__SOFTMAX_BOTH;
+}
+
+static void plan_blocks(step *s)
+{
+    s->threads = s->p.threads <= 32 ? ROW_THREADS : (uint32_t)s->p.threads;
+    const uint64_t rows = s->threads / (uint32_t)s->p.threads;
+    s->blocks = ((uint64_t)s->p.space.rows + rows - 1) / rows;
 }
 
 static void plan_rows(const trp__dnn_graph *g, const trp__rows *r, bool wide, bool back,
                       int processors, step *s)
 {
+    static const trp__row_packs_ways forward = {{2, 32}, {4, 32}, {4, 512}, {8, 1024}};
+    static const trp__row_packs_ways backward = {{2, 32}, {4, 32}, {4, 1024}};
     bool ragged = false;
-    const char *type = wide ? "f64" : "f32", *way = back ? "softmax_back" : "softmax";
+    const char *type = wide ? "f64" : "any", *way = back ? "softmax_back" : "softmax";
     set_operands(g, r, 0, s);
+    const char *packed = s->p.space.rows <= INT32_MAX ? trp__row_packs_type(s->p.io, 3) : NULL;
     s->p.columns = 1;
     s->p.runs =
         all_aligned(g, s) && steps_divide(r, 1) && trp__rows_are_runs(&r->kept, 0, 3, &ragged);
     const int64_t need = s->p.n + (s->p.runs && ragged ? TRP__ROWS_RUN - 1 : 0);
+    const int packs = s->p.runs && packed ? trp__row_packs_share(back ? backward : forward, need,
+                                                                 s->p.io[0].type, &s->p.threads)
+                                          : 0;
+    if (packs > 0) {
+        plan_blocks(s);
+        snprintf(s->name, sizeof s->name, "trp_softmax_%s_%s%d", packed, back ? "back_" : "",
+                 packs);
+        return;
+    }
     const int runs = trp__rows_share(need,
                                      wide   ? 1
                                      : back ? 2
                                             : 4,
                                      TRP__ROWS_THREADS_MAX, &s->p.threads);
     if (runs > 0) {
-        s->threads = s->p.threads <= 32 ? ROW_THREADS : (uint32_t)s->p.threads;
-        const uint64_t rows = s->threads / (uint32_t)s->p.threads;
-        s->blocks = ((uint64_t)s->p.space.rows + rows - 1) / rows;
+        plan_blocks(s);
         snprintf(s->name, sizeof s->name, "trp_%s_%s_%d", way, type, runs);
         return;
     }
     s->threads = TRP__SOFTMAX_THREADS;
     share_parts(s, (uint64_t)s->p.space.rows, TRP__SOFTMAX_TILE, PART_MIN, processors);
+    if (s->p.runs && packed && s->p.n <= PACKED_MAX) {
+        share_parts(s, (uint64_t)s->p.space.rows, TRP__SOFTMAX_PACKED_TILE, PART_MIN, processors);
+        s->threads = TRP__SOFTMAX_PACKED_THREADS;
+        snprintf(s->name, sizeof s->name, "trp_softmax_%s_%sparts", packed, back ? "back_" : "");
+        return;
+    }
     snprintf(s->name, sizeof s->name, "trp_%s_parts_%s", way, type);
 }
 
@@ -273,7 +298,7 @@ static void plan_columns(const trp__dnn_graph *g, const trp__rows *r, bool wide,
                     (uint64_t)((s->p.columns + TRP__SOFTMAX_COLUMNS - 1) / TRP__SOFTMAX_COLUMNS),
                 unit, 4 * unit, processors);
     snprintf(s->name, sizeof s->name, "trp_%s_columns_%s", back ? "softmax_back" : "softmax",
-             wide ? "f64" : "f32");
+             wide ? "f64" : "any");
 }
 
 static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)

@@ -14,8 +14,10 @@
 #include "actors/dnn/kernels/rows.h"
 
 enum {
-    TRP__SOFTMAX_THREADS = 512, /* of blocks of parts of rows */
-    TRP__SOFTMAX_TILE = 4096,   /* elements that such a block reads at a time */
+    TRP__SOFTMAX_THREADS = 512,         /* of blocks of parts of rows */
+    TRP__SOFTMAX_TILE = 4096,           /* elements that such a block reads at a time */
+    TRP__SOFTMAX_PACKED_THREADS = 1024, /* the same of parts of rows of one type */
+    TRP__SOFTMAX_PACKED_TILE = 16384,
     TRP__SOFTMAX_COLUMNS = 256, /* of a block of columns: 8 for each lane */
     TRP__SOFTMAX_WARPS = 8,     /* of a block of columns, each with its elements of these */
     TRP__SOFTMAX_DEEP = 4,      /* elements of a column that a thread has at a time */
@@ -35,6 +37,7 @@ typedef struct trp__softmax {
     int64_t part;            /* elements of a row for each block */
     int64_t parts;
     int64_t first;   /* the first row, or block, of the launch */
+    int64_t last;    /* block of all; those that apply go backwards, for the cache */
     uint64_t sums;   /* two numbers for each part of each row */
     int32_t threads; /* of a row in registers */
     uint8_t log, runs;

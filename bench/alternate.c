@@ -1,0 +1,148 @@
+/* Requests that depend on each other and alternate between two actors, against the same requests
+ * when each actor has its own in a row: what going from one actor to the other costs. */
+#include "filled.h"
+#include "suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { M = 256, N = 384, K = 128, COUNT = 64 };
+
+/* What is done with a product, by threads of Troupe, by oneDNN on a host, and by it for longer. */
+typedef enum follower { GELU, SOFTMAX, CONVOLUTION, LAYERS } follower;
+
+/* The convolution takes the product for CHANNELS images of SIDE x SIDE. */
+enum { CHANNELS = 24, SIDE = 64 };
+
+static const char *const names[LAYERS] = {
+    [GELU] = "matmul, gelu", [SOFTMAX] = "matmul, softmax", [CONVOLUTION] = "matmul, convolution"};
+
+typedef struct pair {
+    suite *suite;
+    trp_actor *matmul, *dnn;
+    follower what;
+    trp_buffer a, b, c, y; /* c = a b, y = what(c) */
+} pair;
+
+static bool send_product(const pair *p)
+{
+    const trp_matmul_request r = {
+        .header = {.wait_ns = TRP_FOREVER},
+        .m = M,
+        .n = N,
+        .k = K,
+        .a = {.buffer = p->a, .type = TRP_F32, .order = TRP_ROW_MAJOR},
+        .b = {.buffer = p->b, .type = TRP_F32, .order = TRP_ROW_MAJOR},
+        .d = {.buffer = p->c, .type = TRP_F32, .order = TRP_ROW_MAJOR},
+    };
+    return suite_check(p->suite, trp_matmul(p->matmul, &r, NULL), "trp_matmul");
+}
+
+static trp_dnn_tensor rows(trp_buffer buffer)
+{
+    return (trp_dnn_tensor){.type = TRP_F32, .rank = 2, .dim = {M, N}, .buffer = buffer};
+}
+
+static trp_dnn_tensor images(trp_buffer buffer)
+{
+    return (trp_dnn_tensor){
+        .type = TRP_F32, .rank = 4, .dim = {1, CHANNELS, SIDE, SIDE}, .buffer = buffer};
+}
+
+static bool send_layer(const pair *p)
+{
+    if (p->what == SOFTMAX) {
+        const trp_softmax_request r = {
+            .header.wait_ns = TRP_FOREVER, .axis = 1, .x = rows(p->c), .y = rows(p->y)};
+        return suite_check(p->suite, trp_softmax_forward(p->dnn, &r, NULL), "trp_softmax_forward");
+    }
+    const bool conv = p->what == CONVOLUTION;
+    const trp_dnn_tensor filter = {
+        .type = TRP_F32, .rank = 4, .dim = {CHANNELS, CHANNELS, 3, 3}, .buffer = p->b};
+    const trp_dnn_tensor tensor[] = {
+        {0}, conv ? images(p->c) : rows(p->c), conv ? images(p->y) : rows(p->y), filter};
+    const trp_dnn_node gelu = {
+        .kind = TRP_DNN_POINTWISE, .pointwise = TRP_DNN_GELU_TANH, .x = 1, .y = 2};
+    const trp_dnn_node convolution = {.kind = TRP_DNN_CONV_FORWARD,
+                                      .x = 1,
+                                      .w = 3,
+                                      .y = 2,
+                                      .pre_pad = {1, 1},
+                                      .post_pad = {1, 1}};
+    const trp_dnn_graph_request r = {.header.wait_ns = TRP_FOREVER,
+                                     .tensors = tensor,
+                                     .tensor_count = conv ? 4 : 3,
+                                     .nodes = conv ? &convolution : &gelu,
+                                     .node_count = 1};
+    return suite_check(p->suite, trp_dnn_graph(p->dnn, &r, NULL), "trp_dnn_graph");
+}
+
+static bool drain(const pair *p)
+{
+    return suite_check(p->suite, trp_device_drain(p->suite->device, TRP_FOREVER),
+                       "trp_device_drain");
+}
+
+/* Each actor by itself: all products, then all layers. */
+static bool apart(void *context, uint64_t count)
+{
+    const pair *p = context;
+    bool good = true;
+    for (uint64_t i = 0; i < count && good; i++)
+        good = send_product(p);
+    good = good && drain(p);
+    for (uint64_t i = 0; i < count && good; i++)
+        good = send_layer(p);
+    return good && drain(p);
+}
+
+/* By turns: each layer reads what the product before it writes, which the next product overwrites.
+ */
+static bool alternating(void *context, uint64_t count)
+{
+    const pair *p = context;
+    bool good = true;
+    for (uint64_t i = 0; i < count && good; i++)
+        good = send_product(p) && send_layer(p);
+    return good && drain(p);
+}
+
+static void measure(suite *s, follower what)
+{
+    unsigned char *piece = malloc(FILLED_PIECE);
+    const stats_plan plan = {.blocks = s->quick ? 4 : 16, .count = COUNT, .warm = 8};
+    pair p = {.suite = s, .what = what};
+    report_row row = {
+        .section = "alternate", .raw = "each actor by itself", .unit = "us", .scale = 1e-3};
+    snprintf(row.name, sizeof row.name, "%s", names[what]);
+    p.matmul = suite_actor(s, "matmul", row.section);
+    p.dnn = p.matmul ? suite_actor(s, "dnn", row.section) : NULL;
+    bool made = p.dnn && piece;
+    if (made) {
+        filled_piece(TRP_BF16, piece, s->seed); /* as f32 they are small numbers, too */
+        made = filled_buffer(s, piece, sizeof(float) * M * K, &p.a) &&
+               filled_buffer(s, piece, sizeof(float) * K * N, &p.b) &&
+               filled_buffer(s, NULL, sizeof(float) * M * N, &p.c) &&
+               filled_buffer(s, NULL, sizeof(float) * M * N, &p.y);
+        if (!made)
+            suite_fail(s, row.section, row.name);
+    }
+    suite_bound(s, &row, REPORT_RATIO_AT_MOST, suite_on_gpu(s) ? 1.1 : 1.25);
+    if (made)
+        suite_measure(s, &plan, (stats_side){.run = apart, .context = &p},
+                      (stats_side){.run = alternating, .context = &p}, &row);
+    const trp_buffer all[] = {p.a, p.b, p.c, p.y};
+    suite_free(s, all, sizeof all / sizeof *all);
+    trp_actor_destroy(p.dnn);
+    trp_actor_destroy(p.matmul);
+    free(piece);
+}
+
+void suite_alternate(suite *s)
+{
+    report_section(s->report, "Dependent requests that alternate between two actors",
+                   "a product of 256 x 384 x 128 in f32, then a layer on its result; raw: all "
+                   "products, then all layers, through Troupe, a pair each");
+    for (follower what = 0; what < LAYERS; what++)
+        measure(s, what);
+}

@@ -1,0 +1,631 @@
+/* Buffers in the program's own address space, and in other processes: what is mapped is what
+ * requests see, for how long, and who is refused. */
+#include "support/harness.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void need_host(void)
+{
+    if (h_is_cuda())
+        h_skip("memory of a GPU is not mapped");
+}
+
+/* Whether a thread may write there: the kernel says so without a signal. */
+static bool is_writable(void *memory)
+{
+    int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    char *at = memory;
+    char old = *at;
+    bool writable = read(zero, at, 1) == 1;
+    close(zero);
+    if (writable)
+        *at = old;
+    return writable;
+}
+
+static void *map(trp_device *d, trp_buffer b)
+{
+    void *at = NULL;
+    H_OK(trp_buffer_map(d, b, &at));
+    H_CHECK(at);
+    return at;
+}
+
+/* What requests write is seen, and what is written is seen by requests; buffers of every size, many
+ * at a time. */
+static void bytes(void)
+{
+    enum { COUNT = 40, ROUNDS = 6 };
+    need_host();
+    h_world w = h_open(NULL);
+    trp_device *d = w.device;
+    trp_buffer b[COUNT];
+    uint64_t size[COUNT];
+    char *at[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        size[i] = h_random_size(h_rng(), i % 10 == 0 ? 20 * H_MIB : 100 * H_KIB);
+        b[i] = i % 7 == 3 ? h_sealable(d, size[i]) : h_buffer(d, size[i]);
+        at[i] = map(d, b[i]);
+        H_EQUAL((uintptr_t)at[i] % 256, 0);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < COUNT; i++) {
+            void *data = h_random_block(h_rng(), size[i]);
+            h_write(d, b[i], 0, data, size[i]);
+            H_SAME(at[i], data, size[i]);
+            free(data);
+        }
+        for (int i = 0; i < COUNT; i++) {
+            void *got = h_malloc(size[i]);
+            h_random_bytes(h_rng(), at[i], size[i]);
+            h_read(d, b[i], 0, got, size[i]);
+            H_SAME(got, at[i], size[i]);
+            free(got);
+        }
+        /* From one to the other on the device. */
+        int from = (int)ref_rng_below(h_rng(), COUNT), to = (from + 1) % COUNT;
+        uint64_t least = size[from] < size[to] ? size[from] : size[to];
+        H_OK(trp_copy(d, b[from], 0, b[to], 0, least, NULL));
+        H_OK(trp_device_drain(d, TRP_FOREVER));
+        H_SAME(at[to], at[from], least);
+        /* A second mapping is the same bytes. */
+        char *again = map(d, b[to]);
+        H_SAME(again, at[to], size[to]);
+        H_OK(trp_buffer_unmap(d, b[to], again));
+    }
+    for (int i = 0; i < COUNT; i++) {
+        H_OK(trp_buffer_unmap(d, b[i], at[i]));
+        H_IS(trp_buffer_unmap(d, b[i], at[i]), TRP_E_STALE);
+        H_SAYS("memory");
+        H_OK(trp_buffer_free(d, b[i]));
+    }
+    h_close(&w);
+}
+
+/* The rule of order, many times over: awaited, then touched, then sent. */
+static void order(void)
+{
+    enum { N = 64, ROUNDS = 300 };
+    need_host();
+    h_world w = h_open(NULL);
+    trp_device *d = w.device;
+    trp_actor *blas = h_actor(d, "blas");
+    trp_buffer a = h_buffer(d, N * N * 4), b = h_buffer(d, N * N * 4), c = h_buffer(d, N * N * 4);
+    float *x = map(d, a), *y = map(d, b), *z = map(d, c);
+    memset(y, 0, N * N * 4);
+    for (int i = 0; i < N; i++)
+        y[i * N + i] = 1;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < N * N; i++)
+            x[i] = (float)ref_rng_below(h_rng(), 1000);
+        trp_gemm_request g = {.type = TRP_F32, .m = N, .n = N, .k = N, .a = a, .b = b, .c = c};
+        trp_completion done = {0};
+        H_OK(trp_gemm(blas, &g, &done));
+        H_OK(h_await_any(done));
+        H_SAME(z, x, N * N * 4);
+    }
+    H_OK(trp_buffer_unmap(d, a, x));
+    H_OK(trp_buffer_unmap(d, b, y));
+    H_OK(trp_buffer_unmap(d, c, z));
+    h_close(&w);
+}
+
+static void sealing(void)
+{
+    need_host();
+    h_world w = h_open(NULL);
+    trp_device *d = w.device;
+    trp_buffer s = h_sealable(d, 10000);
+    char *rw = map(d, s);
+    H_CHECK(is_writable(rw));
+    memset(rw, 7, 10000);
+    H_IS(trp_buffer_seal(d, s, TRP_FOREVER), TRP_E_BUSY);
+    H_SAYS("mapped");
+    H_CHECK(!h_buffer_info(d, s).sealed);
+    h_write(d, s, 5, "x", 1); /* it is as before */
+    H_OK(trp_buffer_unmap(d, s, rw));
+    H_OK(trp_buffer_seal(d, s, TRP_FOREVER));
+
+    char *ro = map(d, s), *second = map(d, s);
+    H_CHECK(!is_writable(ro) && !is_writable(second));
+    H_EQUAL(ro[4], 7);
+    H_EQUAL(ro[5], 'x');
+    H_OK(trp_buffer_seal(d, s, TRP_FOREVER));
+    H_OK(trp_buffer_unseal(d, s)); /* a mapping that reads does not stand in its way */
+    H_CHECK(!is_writable(ro));
+    rw = map(d, s);
+    H_CHECK(is_writable(rw));
+    rw[4] = 9;
+    H_EQUAL(ro[4], 9);
+    H_OK(trp_buffer_unmap(d, s, ro));
+    H_OK(trp_buffer_unmap(d, s, second));
+    H_IS(trp_buffer_unmap(d, s, ro), TRP_E_STALE);
+    H_OK(trp_buffer_unmap(d, s, rw));
+    H_OK(trp_buffer_seal(d, s, TRP_FOREVER));
+    h_close(&w);
+}
+
+static void lifetime(void)
+{
+    enum { BYTES = 100000, OTHERS = 50 };
+    need_host();
+    h_world w = h_open(NULL);
+    trp_device *d = w.device;
+    trp_buffer b = h_buffer(d, BYTES), others[OTHERS];
+    uint64_t used = h_info(d).memory_used;
+    char *at = map(d, b), *expected = h_random_block(h_rng(), BYTES);
+    memcpy(at, expected, BYTES);
+    H_OK(trp_buffer_free(d, b));
+    H_IS(trp_write(d, b, 0, at, 1, NULL), TRP_E_STALE);
+    void *none = NULL;
+    H_IS(trp_buffer_map(d, b, &none), TRP_E_STALE);
+    H_EQUAL(h_info(d).memory_used, used); /* nobody else gets the bytes */
+    for (int i = 0; i < OTHERS; i++) {
+        others[i] = h_buffer(d, BYTES);
+        h_fill(d, others[i], 0x5a5a5a5a);
+    }
+    H_SAME(at, expected, BYTES);
+    H_IS(trp_buffer_unmap(d, b, at + 1), TRP_E_STALE);
+    H_IS(trp_buffer_unmap(d, others[0], at), TRP_E_STALE);
+    H_OK(trp_buffer_unmap(d, b, at));
+    H_IS(trp_buffer_unmap(d, b, at), TRP_E_STALE);
+    for (int i = 0; i < OTHERS; i++)
+        H_OK(trp_buffer_free(d, others[i]));
+    H_EQUAL(h_info(d).memory_used, 0);
+    H_OK(trp_device_trim(d));
+    H_EQUAL(h_info(d).memory_reserved, 0);
+
+    /* A sealable one, whose memory goes back with the mapping. */
+    trp_buffer s = h_sealable(d, BYTES);
+    at = map(d, s);
+    H_OK(trp_buffer_free(d, s));
+    at[BYTES - 1] = 1;
+    H_CHECK(h_info(d).memory_reserved > 0);
+    H_OK(trp_buffer_unmap(d, s, at));
+    H_EQUAL(h_info(d).memory_reserved, 0);
+
+    /* Left to the closing of the device. */
+    b = h_buffer(d, BYTES);
+    at = map(d, b);
+    trp_device_close(d);
+    H_IS(trp_buffer_unmap(d, b, at), TRP_E_STALE);
+    H_IS(trp_buffer_map(d, b, &none), TRP_E_STALE);
+    trp_exported_buffer out;
+    H_IS(trp_buffer_export(d, b, &out), TRP_E_STALE);
+    H_OK(trp_system_destroy(w.system));
+    free(expected);
+}
+
+static void refused(void)
+{
+    h_world w = h_open(NULL), other = h_open(NULL);
+    trp_device *d = w.device;
+    trp_actor *probe = h_actor(d, "probe");
+    trp_buffer b = h_buffer(d, 4096), far = h_buffer(other.device, 4096);
+    void *at = &w;
+    trp_exported_buffer out;
+    memset(&out, 0x33, sizeof out);
+    H_IS(trp_buffer_export(NULL, b, &out), TRP_E_ARGUMENT);
+    H_SAYS("device");
+    H_IS(trp_buffer_export(d, b, NULL), TRP_E_ARGUMENT);
+    H_SAYS("out");
+    H_IS(trp_buffer_export(d, far, &out), TRP_E_STALE);
+    H_SAYS("another device");
+    H_IS(trp_buffer_export(d, (trp_buffer){0}, &out), TRP_E_STALE);
+    H_IS(trp_buffer_export(d, (trp_buffer){b.id + (UINT64_C(1) << 32)}, &out), TRP_E_STALE);
+    H_IS(trp_buffer_map(NULL, b, &at), TRP_E_ARGUMENT);
+    H_IS(trp_buffer_map(d, b, NULL), TRP_E_ARGUMENT);
+    H_OK(trp_buffer_unmap(d, b, NULL));
+    H_IS(trp_buffer_unmap(d, b, &w), TRP_E_STALE);
+    if (h_is_cuda()) {
+        H_IS(trp_buffer_map(d, b, &at), TRP_E_UNSUPPORTED);
+        H_SAYS("trp_buffer_export()");
+        H_SAYS("trp_read()");
+    } else {
+        H_IS(trp_buffer_map(d, far, &at), TRP_E_STALE);
+    }
+
+    /* A failed request should have written it. */
+    trp_completion c = {0};
+    H_OK(trp_probe(probe, &(trp_probe_request){.action = TRP_PROBE_LIBRARY_ERROR, .outputs = {b}},
+                   NULL));
+    H_OK(trp_device_drain(d, TRP_FOREVER));
+    H_IS(trp_buffer_export(d, b, &out), TRP_E_DEPENDENCY);
+    H_SAYS("not written");
+    if (!h_is_cuda())
+        H_IS(trp_buffer_map(d, b, &at), TRP_E_DEPENDENCY);
+    h_fill(d, b, 1);
+    H_OK(trp_buffer_export(d, b, &out));
+    close(out.fd);
+
+    /* A fault has left it half-written. */
+    if (h_isolation() == TRP_ISOLATION_PROCESS) {
+        H_OK(trp_probe(
+            probe, &(trp_probe_request){.action = TRP_PROBE_SEGV, .inputs = {b}, .outputs = {b}},
+            &c));
+        H_IS(h_await_any(c), TRP_E_FAULT);
+        H_IS(trp_buffer_export(d, b, &out), TRP_E_LOST);
+        H_SAYS("half-written");
+        if (!h_is_cuda())
+            H_IS(trp_buffer_map(d, b, &at), TRP_E_LOST);
+        h_fill(d, b, 2);
+        H_OK(trp_buffer_export(d, b, &out));
+        close(out.fd);
+    }
+    H_CHECK(at == &w);
+    H_OK(trp_buffer_free(d, b));
+    H_IS(trp_buffer_export(d, b, &out), TRP_E_STALE);
+    h_close(&other);
+    h_close(&w);
+}
+
+/* The memory is the program's: no death of a worker changes the mapping, and the next worker works
+ * on it; nor does the device's going down, after which a program saves what it has. */
+static void deaths(void)
+{
+    enum { BYTES = 300000 };
+    need_host();
+    if (h_isolation() != TRP_ISOLATION_PROCESS)
+        h_skip("the worker is a thread");
+    h_world w = h_open(NULL);
+    trp_device *d = w.device;
+    trp_actor *probe = h_actor(d, "probe");
+    trp_buffer b = h_buffer(d, BYTES);
+    char *at = map(d, b);
+    for (uint32_t round = 0; round < 4; round++) {
+        trp_completion c = {0};
+        char *expected = h_random_block(h_rng(), BYTES), *got = h_malloc(BYTES);
+        memcpy(at, expected, BYTES);
+        h_probe(probe, TRP_PROBE_SEGV, &c);
+        H_IS(h_await_any(c), TRP_E_FAULT);
+        H_SAME(at, expected, BYTES);
+        h_read(d, b, 0, got, BYTES);
+        H_SAME(got, expected, BYTES);
+        h_fill(d, b, 0x01010101 * (round + 1));
+        H_EQUAL(at[BYTES - 1], round + 1);
+        free(expected);
+        free(got);
+    }
+    trp_completion c = {0};
+    h_probe(probe, TRP_PROBE_DEVICE_GONE, &c);
+    H_CHECK(h_await_any(c) != TRP_OK);
+    h_await_state(d, TRP_DEVICE_DOWN);
+    H_EQUAL(at[0], 4);
+    char *again = map(d, b);
+    H_EQUAL(again[BYTES - 1], 4);
+    H_OK(trp_buffer_unmap(d, b, again));
+    trp_exported_buffer out;
+    H_OK(trp_buffer_export(d, b, &out));
+    H_EQUAL(out.wait_count, 0);
+    H_EQUAL(out.timeline_fd, -1);
+    close(out.fd);
+    H_OK(trp_buffer_unmap(d, b, at));
+    h_close(&w);
+}
+
+/* Threads that map, seal and unseal one buffer, and others that map in the same memory. */
+typedef struct crowd {
+    trp_device *device;
+    trp_buffer sealable, plain;
+    ref_rng rng;
+} crowd;
+
+static void *in_crowd(void *argument)
+{
+    crowd *c = argument;
+    for (int i = 0; i < 300; i++) {
+        void *at = NULL;
+        trp_buffer b = ref_rng_below(&c->rng, 2) ? c->sealable : c->plain;
+        trp_status status = TRP_OK;
+        switch (ref_rng_below(&c->rng, 4)) {
+        case 0:
+            status = trp_buffer_seal(c->device, c->sealable, TRP_FOREVER);
+            H_CHECK(status == TRP_OK || status == TRP_E_BUSY);
+            break;
+        case 1:
+            H_OK(trp_buffer_unseal(c->device, c->sealable));
+            break;
+        default:
+            H_OK(trp_buffer_map(c->device, b, &at));
+            H_EQUAL(*(volatile char *)at, 3);
+            H_OK(trp_buffer_unmap(c->device, b, at));
+        }
+    }
+    return NULL;
+}
+
+static void threads(void)
+{
+    enum { THREADS = 6 };
+    need_host();
+    h_world w = h_open(NULL);
+    const trp_buffer sealable = h_sealable(w.device, 5000), plain = h_buffer(w.device, 5000);
+    h_fill(w.device, sealable, 0x03030303);
+    h_fill(w.device, plain, 0x03030303);
+    crowd c[THREADS];
+    h_thread *t[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        c[i] =
+            (crowd){.device = w.device, .sealable = sealable, .plain = plain, .rng = h_rng_fork()};
+        t[i] = h_start(in_crowd, &c[i]);
+    }
+    for (int i = 0; i < THREADS; i++)
+        h_join(t[i]);
+    H_OK(trp_buffer_free(w.device, sealable));
+    H_OK(trp_buffer_free(w.device, plain));
+    H_EQUAL(h_info(w.device).memory_used, 0);
+    h_close(&w);
+}
+
+/* Export. */
+
+static void close_exported(const trp_exported_buffer *e)
+{
+    close(e->fd);
+    if (e->timeline_fd >= 0)
+        close(e->timeline_fd);
+}
+
+static trp_exported_buffer exported(trp_device *d, trp_buffer b)
+{
+    trp_exported_buffer e;
+    memset(&e, 0x7e, sizeof e);
+    H_OK(trp_buffer_export(d, b, &e));
+    H_CHECK(e.fd > STDERR_FILENO && (fcntl(e.fd, F_GETFD) & FD_CLOEXEC));
+    H_EQUAL(e.kind, h_is_cuda() ? TRP_EXPORT_CUDA : TRP_EXPORT_MEMFD);
+    H_CHECK(e.granularity > 0 && e.allocation_bytes % e.granularity == 0);
+    H_CHECK(e.offset <= e.allocation_bytes && e.bytes <= e.allocation_bytes - e.offset);
+    H_EQUAL(e.bytes, h_buffer_info(d, b).bytes);
+    H_EQUAL(e.read_only, h_buffer_info(d, b).sealed);
+    for (size_t i = 0; i < sizeof e.reserved / sizeof *e.reserved; i++)
+        H_EQUAL(e.reserved[i], 0);
+    return e;
+}
+
+/* Another process has nothing but the descriptor and three numbers. */
+static void other_process(void)
+{
+    enum { BYTES = 200000 };
+    need_host();
+    h_world w = h_open(NULL);
+    trp_device *d = w.device;
+    for (int sealable = 0; sealable < 2; sealable++) {
+        trp_buffer b = sealable ? h_sealable(d, BYTES) : h_buffer(d, BYTES);
+        char *data = h_random_block(h_rng(), BYTES), *got = h_malloc(BYTES);
+        h_write(d, b, 0, data, BYTES);
+        trp_exported_buffer e = exported(d, b);
+        H_EQUAL(e.wait_count, 0);
+        H_EQUAL(e.timeline_fd, -1);
+        pid_t child = fork();
+        H_CHECK(child >= 0);
+        if (child == 0) {
+            char *at = mmap(NULL, e.allocation_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, e.fd, 0);
+            bool same = at != MAP_FAILED && memcmp(at + e.offset, data, BYTES) == 0;
+            if (same)
+                memset(at + e.offset, 0x42, BYTES);
+            _exit(same ? 0 : 1);
+        }
+        int end = 0;
+        H_CHECK(waitpid(child, &end, 0) == child);
+        H_EQUAL(end, 0);
+        memset(data, 0x42, BYTES);
+        h_read(d, b, 0, got, BYTES);
+        H_SAME(got, data, BYTES);
+        close_exported(&e);
+        if (sealable) {
+            H_OK(trp_buffer_seal(d, b, TRP_FOREVER));
+            e = exported(d, b);
+            H_CHECK(mmap(NULL, e.allocation_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, e.fd, 0) ==
+                    MAP_FAILED);
+            /* It outlives the buffer and the device. */
+            H_OK(trp_buffer_free(d, b));
+            trp_device_close(d);
+            char *at = mmap(NULL, e.allocation_bytes, PROT_READ, MAP_SHARED, e.fd, 0);
+            H_CHECK(at != MAP_FAILED);
+            H_EQUAL(e.offset, 0);
+            H_SAME(at, data, BYTES);
+            munmap(at, e.allocation_bytes);
+            close_exported(&e);
+        }
+        free(data);
+        free(got);
+    }
+    H_OK(trp_system_destroy(w.system));
+}
+
+static const volatile uint64_t *map_timeline(const trp_exported_buffer *e, void **map)
+{
+    H_CHECK(e->timeline_fd > STDERR_FILENO && (fcntl(e->timeline_fd, F_GETFD) & FD_CLOEXEC));
+    H_CHECK(mmap(NULL, e->timeline_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, e->timeline_fd,
+                 (off_t)e->timeline_offset) == MAP_FAILED);
+    *map = mmap(NULL, e->timeline_bytes, PROT_READ, MAP_SHARED, e->timeline_fd,
+                (off_t)e->timeline_offset);
+    H_CHECK(*map != MAP_FAILED);
+    return *map;
+}
+
+static bool is_reached(const volatile uint64_t *timeline, const trp_export_wait *wait,
+                       uint64_t ticket)
+{
+    return __atomic_load_n(timeline + wait->offset / 8, __ATOMIC_ACQUIRE) >= ticket;
+}
+
+/* What was sent and has not ended is listed, with its words; what only reads apart from it. */
+static void waits(void)
+{
+    enum { BYTES = 4096 };
+    h_world w = h_open(NULL);
+    trp_device *d = w.device;
+    trp_actor *one = h_actor(d, "probe"), *two = h_actor(d, "probe"), *three = h_actor(d, "probe");
+    trp_buffer b = h_buffer(d, BYTES), other = h_buffer(d, BYTES);
+    h_fill(d, b, 0);
+    h_fill(d, other, 0);
+    const uint64_t long_ns = (uint64_t)(300 * H_MS);
+    trp_completion wrote = {0}, read = {0}, unrelated = {0};
+    H_OK(trp_probe(
+        one, &(trp_probe_request){.action = TRP_PROBE_SPIN, .duration_ns = long_ns, .outputs = {b}},
+        &wrote));
+    H_OK(trp_probe(two, &(trp_probe_request){.inputs = {b}}, &read)); /* waits for the first */
+    H_OK(trp_probe(
+        three,
+        &(trp_probe_request){.action = TRP_PROBE_SPIN, .duration_ns = long_ns, .outputs = {other}},
+        &unrelated));
+    trp_exported_buffer e = exported(d, b);
+    bool pending = trp_await(wrote.future, 0, NULL) == TRP_E_TIMEOUT;
+    if (pending) { /* else the machine stood still for all that time */
+        void *memory;
+        const volatile uint64_t *timeline = map_timeline(&e, &memory);
+        H_EQUAL(e.wait_count, 2);
+        H_EQUAL(e.incarnation, h_info(d).incarnation);
+        const trp_export_wait *writer = e.wait[0].written ? &e.wait[0] : &e.wait[1];
+        const trp_export_wait *reader = e.wait[0].written ? &e.wait[1] : &e.wait[0];
+        H_EQUAL(reader->written, 0);
+        H_EQUAL(writer->used, writer->written);
+        H_CHECK(reader->used > writer->used);
+        while (!is_reached(timeline, reader, reader->used))
+            h_sleep(H_MS);
+        H_CHECK(is_reached(timeline, writer, writer->written));
+        H_OK(trp_await(wrote.future, TRP_FOREVER, NULL));
+        munmap(memory, e.timeline_bytes);
+    }
+    close_exported(&e);
+    H_OK(h_await_any(read));
+    H_OK(h_await_any(unrelated));
+    e = exported(d, b);
+    H_EQUAL(e.wait_count, 0);
+    H_EQUAL(e.timeline_fd, -1);
+    close_exported(&e);
+    h_close(&w);
+}
+
+/* A worker that dies leaves its words behind; those of the next one have the same numbers. */
+static void waits_over_deaths(void)
+{
+    if (h_isolation() != TRP_ISOLATION_PROCESS)
+        h_skip("the worker is a thread");
+    h_world w = h_open(NULL);
+    trp_device *d = w.device;
+    trp_actor *one = h_actor(d, "probe"), *two = h_actor(d, "probe");
+    trp_buffer b = h_buffer(d, 4096);
+    h_fill(d, b, 0);
+    for (int round = 0; round < 5; round++) {
+        trp_completion killed = {0}, read = {0};
+        H_OK(trp_probe(two,
+                       &(trp_probe_request){.action = TRP_PROBE_SPIN,
+                                            .duration_ns = (uint64_t)(50 * H_MS),
+                                            .inputs = {b}},
+                       &read));
+        h_probe(one, TRP_PROBE_SEGV, &killed);
+        trp_exported_buffer first = exported(d, b);
+        H_IS(h_await_any(killed), TRP_E_FAULT);
+        trp_exported_buffer e = exported(d, b);
+        for (uint32_t i = 0; i < e.wait_count; i++) {
+            void *memory;
+            const volatile uint64_t *timeline = map_timeline(&e, &memory);
+            while (h_info(d).incarnation == e.incarnation &&
+                   !is_reached(timeline, &e.wait[i], e.wait[i].used))
+                h_sleep(H_MS);
+            munmap(memory, e.timeline_bytes);
+        }
+        H_OK(h_await_any(read)); /* it runs again */
+        close_exported(&first);
+        close_exported(&e);
+    }
+    h_close(&w);
+}
+
+/* A GPU program imports what is exported, by the driver's own calls. */
+
+static void *driver_call(void *driver, const char *name)
+{
+    void *call = dlsym(driver, name);
+    if (!call)
+        h_fail(__FILE__, __LINE__, "no %s", name);
+    return call;
+}
+
+static void imported(void)
+{
+    enum { BYTES = 300000 };
+    if (!h_is_cuda())
+        h_skip("no GPU");
+    h_world w = h_open(NULL);
+    trp_device *d = w.device;
+    const char *path = getenv("TROUPE_CUDA_DRIVER");
+    void *driver = dlopen(path && path[0] ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    H_CHECK(driver);
+#define CALL(name, ...) ((int (*)(__VA_ARGS__))driver_call(driver, name))
+    typedef unsigned long long address;
+    void *context = NULL;
+    int device = -1;
+    char uuid[16] = {0};
+    H_EQUAL(CALL("cuInit", unsigned)(0), 0);
+    H_EQUAL(CALL("cuDeviceGet", int *, int)(&device, 0), 0);
+    H_EQUAL(CALL("cuDeviceGetUuid_v2", void *, int)(uuid, device), 0);
+    H_EQUAL(CALL("cuDevicePrimaryCtxRetain", void **, int)(&context, device), 0);
+    H_EQUAL(CALL("cuCtxSetCurrent", void *)(context), 0);
+    for (int sealed = 0; sealed < 2; sealed++) {
+        trp_buffer before = h_buffer(d, 1000); /* so that the offset is not 0 */
+        trp_buffer b = sealed ? h_sealable(d, BYTES) : h_buffer(d, BYTES);
+        char *data = h_random_block(h_rng(), BYTES), *got = h_malloc(BYTES);
+        h_write(d, b, 0, data, BYTES);
+        if (sealed)
+            H_OK(trp_buffer_seal(d, b, TRP_FOREVER));
+        trp_exported_buffer e = exported(d, b);
+        H_SAME(e.uuid, uuid, 16);
+        address memory = 0, at = 0;
+        int access[3] = {1, device, e.read_only ? 1 : 3}; /* CUmemAccessDesc */
+        H_EQUAL(CALL("cuMemImportFromShareableHandle", address *, void *,
+                     int)(&memory, (void *)(intptr_t)e.fd, 1),
+                0);
+        H_EQUAL(CALL("cuMemAddressReserve", address *, size_t, size_t, address,
+                     address)(&at, e.allocation_bytes, e.granularity, 0, 0),
+                0);
+        H_EQUAL(CALL("cuMemMap", address, size_t, size_t, address, address)(at, e.allocation_bytes,
+                                                                            0, memory, 0),
+                0);
+        H_EQUAL(CALL("cuMemSetAccess", address, size_t, const void *,
+                     size_t)(at, e.allocation_bytes, access, 1),
+                0);
+        H_EQUAL(CALL("cuMemcpyDtoH_v2", void *, address, size_t)(got, at + e.offset, BYTES), 0);
+        H_SAME(got, data, BYTES);
+        if (!sealed) {
+            h_random_bytes(h_rng(), data, BYTES);
+            H_EQUAL(
+                CALL("cuMemcpyHtoD_v2", address, const void *, size_t)(at + e.offset, data, BYTES),
+                0);
+            H_EQUAL(CALL("cuCtxSynchronize", void)(), 0);
+            h_read(d, b, 0, got, BYTES);
+            H_SAME(got, data, BYTES);
+        }
+        H_EQUAL(CALL("cuMemUnmap", address, size_t)(at, e.allocation_bytes), 0);
+        H_EQUAL(CALL("cuMemAddressFree", address, size_t)(at, e.allocation_bytes), 0);
+        H_EQUAL(CALL("cuMemRelease", address)(memory), 0);
+        close_exported(&e);
+        H_OK(trp_buffer_free(d, before));
+        H_OK(trp_buffer_free(d, b));
+        free(data);
+        free(got);
+    }
+    H_EQUAL(CALL("cuCtxSetCurrent", void *)(NULL), 0);
+    H_EQUAL(CALL("cuDevicePrimaryCtxRelease_v2", int)(device), 0);
+    dlclose(driver);
+    h_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const h_case cases[] = {
+        {"bytes", bytes},       {"order", order},
+        {"sealing", sealing},   {"lifetime", lifetime},
+        {"refused", refused},   {"deaths", deaths},
+        {"threads", threads},   {"other_process", other_process},
+        {"waits", waits},       {"waits_over_deaths", waits_over_deaths},
+        {"imported", imported},
+    };
+    return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
+}
