@@ -98,8 +98,17 @@ static void drop(operands *x)
     }
 }
 
+/* The rows of A of number l: m x k. */
+static double *widened_a(const problem *p, const operands *x, int64_t l)
+{
+    double *out = h_malloc((size_t)(p->m * p->k) * sizeof *out);
+    for (int64_t i = 0; i < p->m * p->k; i++)
+        out[i] = load(p->a, x->data[A], l * p->m * p->k + i);
+    return out;
+}
+
 /* The weights of number l, as A's type has them: n x k. */
-static double *widened(const problem *p, const operands *x, int64_t l)
+static double *widened_b(const problem *p, const operands *x, int64_t l)
 {
     double *out = h_malloc((size_t)(p->n * p->k) * sizeof *out);
     for (int64_t i = 0; i < p->n * p->k; i++) {
@@ -118,12 +127,12 @@ static void compare(const problem *p, const operands *x, int64_t l)
 {
     const float *d = (const float *)(const void *)x->data[D] + l * p->m * p->n;
     const float *column = (const float *)(const void *)x->data[COLUMN];
-    double *wide = widened(p, x, l);
+    double *a = widened_a(p, x, l), *b = widened_b(p, x, l);
     for (int64_t i = 0; i < p->m * p->n; i++) {
         const int64_t row = i / p->n, col = i % p->n;
         double sum = 0, size = 0, got = (double)d[p->by_row ? i : col * p->m + row];
         for (int64_t q = 0; q < p->k; q++) {
-            double one = load(p->a, x->data[A], (l * p->m + row) * p->k + q) * wide[col * p->k + q];
+            double one = a[row * p->k + q] * b[col * p->k + q];
             sum += one;
             size += fabs(one);
         }
@@ -136,7 +145,8 @@ static void compare(const problem *p, const operands *x, int64_t l)
                    p->zeros ? " with zeros" : "", (long long)p->m, (long long)p->n, (long long)p->k,
                    (long long)l, (long long)row, (long long)col, got, sum);
     }
-    free(wide);
+    free(a);
+    free(b);
 }
 
 /* A product under way. */
@@ -269,7 +279,7 @@ static void by_mma(void)
         static const char *const ends[TILES] = {"", "_d1", "", "_streamk", "_streamk"};
         char kernel[64];
         const int tile = i / 4 % TILES;
-        const bool in_parts = tile > 2; /* sums that are long enough for it */
+        const bool in_parts = h_is_cuda() && tile > 2; /* sums that are long enough for it */
         const int64_t even = tile == 1 ? 1 : 8;
         snprintf(kernel, sizeof kernel, "s80_mixed_%s%s_%s%s", b == TRP_I4 ? "i4_" : "",
                  tiles[tile], b == TRP_I4 ? "a32" : "a16", ends[tile]);
