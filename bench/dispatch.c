@@ -1,5 +1,7 @@
-/* What a request costs that does nothing: an empty kernel. */
+/* What a request costs that does nothing: an empty kernel, of the probe actor and of the jit actor. */
 #include "suite.h"
+
+#include <stdio.h>
 
 static const trp_probe_request nothing = {
     .header = {.wait_ns = TRP_FOREVER},
@@ -28,6 +30,64 @@ static bool troupe_round_trip(void *context, uint64_t count)
             return false;
     }
     return true;
+}
+
+typedef struct jit_sides {
+    suite *suite;
+    trp_actor *jit;
+    trp_module module;
+} jit_sides;
+
+static bool raw_beside_jit(void *context, uint64_t count)
+{
+    const jit_sides *x = context;
+    return x->suite->raw->api->round_trip(x->suite->raw, count);
+}
+
+static bool jit_round_trip(void *context, uint64_t count)
+{
+    const jit_sides *x = context;
+    const trp_kernel_arg none = trp_arg_u64(0);
+    const trp_kernel_launch_request r = {
+        .module = x->module, .grid = {1}, .block = {1}, .args = &none, .arg_count = 1};
+    for (uint64_t i = 0; i < count; i++) {
+        trp_completion done = {0};
+        if (!suite_await(x->suite, trp_kernel_launch(x->jit, &r, &done), &done,
+                         "trp_kernel_launch"))
+            return false;
+    }
+    return true;
+}
+
+static bool compile_nothing(jit_sides *x)
+{
+    static const char *const name = "nothing";
+    const trp_jit_compile_request r = {
+        .source = "extern \"C\" __global__ void nothing(unsigned long long) {}",
+        .names = &name,
+        .name_count = 1};
+    trp_completion done = {0};
+    return suite_await(x->suite, trp_jit_compile(x->jit, &r, &x->module, &done), &done,
+                       "trp_jit_compile");
+}
+
+/* The same by a kernel that the jit actor has compiled. The host backend runs none. */
+static void measure_jit(suite *s, stats_plan plan, report_row *row)
+{
+    jit_sides x = {.suite = s, .jit = suite_actor(s, "jit", row->section)};
+    placement where;
+    if (!x.jit)
+        return;
+    placement_begin(&where, s->device, false);
+    plan.placement = &where;
+    snprintf(row->name, sizeof row->name, "empty kernel of the jit actor");
+    if (compile_nothing(&x))
+        suite_measure(s, &plan, (stats_side){.run = raw_beside_jit, .context = &x},
+                      (stats_side){.run = jit_round_trip, .context = &x}, row);
+    else
+        suite_fail(s, row->section, row->name);
+    placement_end(&where);
+    trp_actor_destroy(x.jit);
 }
 
 static bool raw_sustained(void *context, uint64_t count)
@@ -87,6 +147,8 @@ void suite_round_trip(suite *s)
                                    : "raw: nothing comparable on the host; Troupe: submit, await");
     measure_placed(s, false, plan, (stats_side){.run = api->round_trip ? raw_round_trip : NULL},
                    (stats_side){.run = troupe_round_trip}, &row);
+    if (suite_on_gpu(s))
+        measure_jit(s, plan, &row);
 }
 
 void suite_sustained(suite *s)

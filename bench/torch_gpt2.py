@@ -4,6 +4,10 @@ and norm of gradients; eager calls, fused AdamW, PyTorch's own attention. Both s
 both wait for it. Shows the median time of a step, the memory that the GPU lends to each side at most, and how far
 the losses are apart; writes the same as JSON. Without PyTorch or a GPU it says so and ends well.
 
+Memory of Troupe counts two contexts, those of the worker and of the standby; how much a model of one small layer takes,
+which is hardly more than these, is shown beside it. PyTorch's leaves its context out. "Troupe, in place" has parameters
+and moments once, as PyTorch has.
+
 bf16 of PyTorch is measured twice: "autocast" keeps f32 weights, as Troupe does; "plain" has weights and moments of
 bf16 and nothing else, which is less work and less exact."""
 import argparse
@@ -19,29 +23,34 @@ import time
 
 
 class Memory:
-    """The most that the GPU lends while it is open, in MiB above what it lent before."""
+    """What the GPU lends while it is open, in MiB above what it lent before: the most, and the most of the later half,
+    when kernels are chosen and proven."""
 
     def __init__(self, torch):
         self.used = lambda: -torch.cuda.mem_get_info()[0] / 2**20
-        self.before, self.most, self.ends = self.used(), 0, threading.Event()
+        self.before, self.seen, self.ends = self.used(), [0], threading.Event()
         self.thread = threading.Thread(target=self.look)
         self.thread.start()
 
     def look(self):
         while not self.ends.wait(0.002):
-            self.most = max(self.most, self.used() - self.before)
+            self.seen.append(self.used() - self.before)
 
     def close(self):
         self.ends.set()
         self.thread.join()
-        return round(self.most)
+        return round(max(self.seen)), round(max(self.seen[len(self.seen) // 2:]))
 
 
-def run_troupe(torch, a, bf16, options=()):
+SMALL = {"batch": 1, "context": 64, "layers": 1, "width": 64, "heads": 1, "vocabulary": 256}
+
+
+def run_troupe(torch, a, bf16, options=(), **sizes):
     """Times of the lines that the program prints; its losses; its memory."""
-    command = [a.program, a.text, "-steps", str(a.steps), "-batch", str(a.batch), "-context", str(a.context), "-layers",
-               str(a.layers), "-width", str(a.width), "-heads", str(a.heads), "-vocabulary", str(a.vocabulary), "-bf16",
-               str(int(bf16)), *options]
+    sizes = {name: sizes.get(name, getattr(a, name)) for name in SMALL}
+    command = [a.program, a.text, "-steps", str(a.steps), "-bf16", str(int(bf16)), *options]
+    for name, value in sizes.items():
+        command += [f"-{name}", str(value)]
     memory, ours, theirs = Memory(torch), *pty.openpty()
     begun = time.monotonic()
     child = subprocess.Popen(command, stdout=theirs)
@@ -169,19 +178,22 @@ def main():
     for kind in a.types.split(","):
         ways, found = ["f32"] if kind == "f32" else ["bf16 autocast", "bf16 plain"], {}
         for _ in range(a.rounds):
-            begun, times, ours, memory = run_troupe(torch, a, kind == "bf16")
-            found.setdefault("Troupe", []).append((steady(times), memory, ours, {"first_ms": round((times[0] - begun) * 1e3)}))
+            *_, (_, small) = run_troupe(torch, a, kind == "bf16", **SMALL)
+            for way, options in (("Troupe", ()), ("Troupe, in place", ("-in_place", "1"))):
+                begun, times, ours, memory = run_troupe(torch, a, kind == "bf16", options)
+                found.setdefault(way, []).append((steady(times), memory, ours, {"first_ms": round((times[0] - begun) * 1e3),
+                                                                                "contexts_mib": small}))
             for way in ways:
                 torch.cuda.empty_cache()
                 times, losses, memory, tensors = run_torch(torch, a, way, weights, text)
                 found.setdefault(way, []).append((steady(times), memory, losses, {"tensors_mib": tensors}))
         fastest = min(run[0] for run in found["Troupe"])
         for way, runs in found.items():
-            row = {"type": kind, "way": way, "ms": [round(run[0], 3) for run in runs], "mib": max(run[1] for run in runs),
-                   **runs[0][3], "ratio": round(min(run[0] for run in runs) / fastest, 3),
+            row = {"type": kind, "way": way, "ms": [round(run[0], 3) for run in runs], "mib": max(run[1][0] for run in runs),
+                   "later_mib": max(run[1][1] for run in runs), **runs[0][3], "ratio": round(min(run[0] for run in runs) / fastest, 3),
                    "loss": runs[0][2][-1], "apart": max(abs(x - y) for x, y in zip(runs[0][2], found["Troupe"][0][2]))}
             results.append(row)
-            print(f"  {kind:5} {way:14} {row['ms']} ms, {row['ratio']:.2f} of Troupe's time, {row['mib']} MiB, "
+            print(f"  {kind:5} {way:16} {row['ms']} ms, {row['ratio']:.2f} of Troupe's time, {row['mib']} MiB, later {row['later_mib']}, "
                   + ", ".join(f"{key} {value}" for key, value in runs[0][3].items())
                   + f", last loss {row['loss']:.5f}, at most {row['apart']:.2g} apart", flush=True)
             head["results"] = results

@@ -1,9 +1,11 @@
 /* Trains a small GPT-2 on the bytes of a text. Every number of a step is computed by one actor; its
  * worker may die at any time, and the losses stay the same to the last bit: see README.md.
  *
- *     gpt2 TEXT [-steps N] [-batch N] [-context N] [-layers N] [-width N] [-heads N] [-bf16 1]
- *          [-vocabulary N] [-kill N] [-save FILE] [-load FILE]     -kill N: the worker,
- * each Nth step */
+ *     gpt2 TEXT [-steps N] [-batch N] [-context N] [-layers N] [-width N] [-heads N] [-vocabulary N]
+ *          [-bf16 1] [-in_place 1] [-kill N] [-save FILE] [-load FILE]
+ *
+ * -kill N kills the worker in each Nth step. -in_place 1 needs less memory, and a fault in the
+ * optimizer ends the program. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,13 +20,13 @@ enum { X, M1, V1, NORMED, Q, STATS, ATT, MID, M2, V2, NORMED2, Z, ACT, OUT, VALU
 enum { PLACE, LAST, MF, VF, LOGITS, DLOGITS, DN, DZ, DATT, DQKV, DX, DX2 };
 enum { TOKENS = DX2 + 1, LABELS, PLACES, OTHERS };
 typedef trp_dnn_tensor tensor;
-static int steps = 20, B = 4, T = 64, L = 2, C = 64, H = 4, V = 256, kill_each, bf16, now;
+static int steps = 20, B = 4, T = 64, L = 2, C = 64, H = 4, V = 256, kill_each, bf16, in_place, now;
 static int64_t size[PARAMETERS], first[PARAMETERS], layer_size, total;
 static trp_system *sys;
 static trp_device *device;
 static trp_actor *dnn;
-/* Parameters and moments: each step reads those of state[now] and writes the others. Nothing is
- * written where it is read, so every request can run again. */
+/* Parameters and moments: each step reads those of state[now] and writes the others, so that every
+ * request can run again; with -in_place both are the same. */
 static tensor state[2][3], narrow, grads, head_grad, loss, value[LAYERS_MAX][VALUES], o[OTHERS];
 
 /* clang-format off */
@@ -76,17 +78,14 @@ static void forward(void)
         SEND(residual_norm_forward, residual_norm, .x = v[X], .scale = f32(N1, l), .bias = f32(N1B, l),
              .y = v[NORMED], .mean = v[M1], .inv_variance = v[V1]);
         SEND(linear_forward, linear, .x = v[NORMED], .w = w(QKV, l, C), .bias = w(QKVB, l, 3 * C), .y = v[Q]);
-        SEND(attention_forward, attention, .q = heads(v[Q], 0), .k = heads(v[Q], C),
-             .v = heads(v[Q], 2 * C), .y = heads(v[ATT], 0), .stats = v[STATS],
-             .mask = TRP_DNN_MASK_CAUSAL);
-        SEND(linear_forward, linear, .x = v[ATT], .w = w(PROJ, l, C), .bias = w(PROJB, l, C),
-             .residual = v[X], .y = v[MID]);
+        SEND(attention_forward, attention, .q = heads(v[Q], 0), .k = heads(v[Q], C), .v = heads(v[Q], 2 * C),
+             .y = heads(v[ATT], 0), .stats = v[STATS], .mask = TRP_DNN_MASK_CAUSAL);
+        SEND(linear_forward, linear, .x = v[ATT], .w = w(PROJ, l, C), .bias = w(PROJB, l, C), .residual = v[X], .y = v[MID]);
         SEND(residual_norm_forward, residual_norm, .x = v[MID], .scale = f32(N2, l), .bias = f32(N2B, l),
              .y = v[NORMED2], .mean = v[M2], .inv_variance = v[V2]);
         SEND(linear_forward, linear, .x = v[NORMED2], .w = w(UP, l, C), .bias = w(UPB, l, 4 * C),
              .activation.mode = TRP_DNN_GELU_TANH, .z = v[Z], .y = v[ACT]);
-        SEND(linear_forward, linear, .x = v[ACT], .w = w(DOWN, l, 4 * C), .bias = w(DOWNB, l, C),
-             .residual = v[MID], .y = v[OUT]);
+        SEND(linear_forward, linear, .x = v[ACT], .w = w(DOWN, l, 4 * C), .bias = w(DOWNB, l, C), .residual = v[MID], .y = v[OUT]);
     }
     SEND(residual_norm_forward, residual_norm, .x = value[L - 1][OUT], .scale = f32(NF, 0),
          .bias = f32(NFB, 0), .y = o[LAST], .mean = o[MF], .inv_variance = o[VF]);
@@ -98,18 +97,15 @@ static void backward(void)
 {
     SEND(linear_backward, linear, .dy = o[DLOGITS], .x = o[LAST], .w = w(WTE, 0, C), .dx = o[DN], .dw = head_grad);
     SEND(residual_norm_backward, residual_norm, .dy = o[DN], .x = value[L - 1][OUT], .scale = f32(NF, 0),
-         .mean = o[MF], .inv_variance = o[VF], .dx = o[DX], .dscale = g(NF, 0, C),
-         .dbias = g(NFB, 0, C));
+         .mean = o[MF], .inv_variance = o[VF], .dx = o[DX], .dscale = g(NF, 0, C), .dbias = g(NFB, 0, C));
     for (int l = L - 1; l >= 0; l--) {
         const tensor *v = value[l];
         SEND(linear_backward, linear, .dy = o[DX], .x = v[ACT], .w = w(DOWN, l, 4 * C), .dx = o[DZ],
              .dw = g(DOWN, l, 4 * C), .dbias = g(DOWNB, l, C), .x_z = v[Z],
              .x_activation.mode = TRP_DNN_GELU_TANH);
-        SEND(linear_backward, linear, .dy = o[DZ], .x = v[NORMED2], .w = w(UP, l, C), .dx = o[DN],
-             .dw = g(UP, l, C), .dbias = g(UPB, l, 4 * C));
+        SEND(linear_backward, linear, .dy = o[DZ], .x = v[NORMED2], .w = w(UP, l, C), .dx = o[DN], .dw = g(UP, l, C), .dbias = g(UPB, l, 4 * C));
         SEND(residual_norm_backward, residual_norm, .dy = o[DN], .x = v[MID], .scale = f32(N2, l),
-             .mean = v[M2], .inv_variance = v[V2], .dx = o[DX2], .add_dx = o[DX],
-             .dscale = g(N2, l, C), .dbias = g(N2B, l, C));
+             .mean = v[M2], .inv_variance = v[V2], .dx = o[DX2], .add_dx = o[DX], .dscale = g(N2, l, C), .dbias = g(N2B, l, C));
         SEND(linear_backward, linear, .dy = o[DX2], .x = v[ATT], .w = w(PROJ, l, C), .dx = o[DATT],
              .dw = g(PROJ, l, C), .dbias = g(PROJB, l, C));
         SEND(attention_backward, attention, .q = heads(v[Q], 0), .k = heads(v[Q], C),
@@ -119,8 +115,7 @@ static void backward(void)
         SEND(linear_backward, linear, .dy = o[DQKV], .x = v[NORMED], .w = w(QKV, l, C), .dx = o[DN],
              .dw = g(QKV, l, C), .dbias = g(QKVB, l, 3 * C));
         SEND(residual_norm_backward, residual_norm, .dy = o[DN], .x = v[X], .scale = f32(N1, l),
-             .mean = v[M1], .inv_variance = v[V1], .dx = o[DX], .add_dx = o[DX2],
-             .dscale = g(N1, l, C), .dbias = g(N1B, l, C));
+             .mean = v[M1], .inv_variance = v[V1], .dx = o[DX], .add_dx = o[DX2], .dscale = g(N1, l, C), .dbias = g(N1B, l, C));
     }
     SEND(embedding_backward, embedding, .index = o[TOKENS], .dy = o[DX], .add_dtable = head_grad, .dtable = g(WTE, 0, C));
     SEND(embedding_backward, embedding, .index = o[PLACES], .dy = o[DX], .dtable = g(WPE, 0, C));
@@ -180,7 +175,7 @@ static void create(void)
                              : make(layer[k] == 1 || k == STATS ? TRP_F32 : type, rows, layer[k]);
         if (k == STATS) t->rank = 4, memcpy(t->dim, (int64_t[]){B, H, T, 1}, 4 * sizeof *t->dim);
     }
-    for (int i = 0; i < 6; i++) state[i / 3][i % 3] = make(TRP_F32, 1, total);
+    for (int i = 0; i < 6; i++) state[i / 3][i % 3] = i > 2 && in_place ? state[0][i % 3] : make(TRP_F32, 1, total);
     grads = make(TRP_F32, 1, total), loss = make(TRP_F32, 1, 1), head_grad = make(TRP_F32, V, C);
     narrow = bf16 ? make(TRP_BF16, 1, total) : narrow;
 }
@@ -209,15 +204,15 @@ static float *set_up(void)
 
 int main(int argc, char **argv)
 {
-    const char *const names[] = {"-steps", "-batch", "-context", "-layers", "-width", "-heads", "-kill", "-bf16", "-vocabulary"};
-    int *const numbers[] = {&steps, &B, &T, &L, &C, &H, &kill_each, &bf16, &V};
+    const char *const names[] = {"-steps", "-batch", "-context", "-layers", "-width", "-heads", "-kill", "-bf16", "-vocabulary", "-in_place"};
+    int *const numbers[] = {&steps, &B, &T, &L, &C, &H, &kill_each, &bf16, &V, &in_place};
     const char *save = NULL, *load = NULL;
     setvbuf(stdout, NULL, _IOLBF, 0); /* each step is seen when it is done, in a file too */
     static unsigned char text[1 << 20];
     FILE *f = argc > 1 ? fopen(argv[1], "rb") : NULL;
     const int length = f ? (int)fread(text, 1, sizeof text, f) : 0;
     for (int i = 2; i + 1 < argc; i += 2) {
-        for (int k = 0; k < 9; k++)
+        for (int k = 0; k < 10; k++)
             *numbers[k] = strcmp(argv[i], names[k]) ? *numbers[k] : atoi(argv[i + 1]);
         save = strcmp(argv[i], "-save") ? save : argv[i + 1];
         load = strcmp(argv[i], "-load") ? load : argv[i + 1];
