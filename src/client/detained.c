@@ -22,9 +22,11 @@ void trp__detain(trp__slot *slot, uint64_t ticket)
     atomic_store(&slot->detained, ticket << FLAG_BITS | UNPASSED | UNTAKEN);
 }
 
-/* The last to be done with a detained slot gives it back. */
+/* The last to be done with a detained slot gives it back. Its ticket goes first: a slot that has it
+ * and is not detained would be taken for one whose failure is unknown. */
 static void free_detained(trp_device *device, trp__slot *slot, uint64_t owned)
 {
+    atomic_store(&slot->ticket, 0);
     atomic_store(&slot->detained, 0);
     trp__slot_release(device, slot, owned);
 }

@@ -133,17 +133,24 @@ static bool may_have_failed(const trp_device *device, const trp__slot *slot, uin
     return trp__timeline(device, actor) < ticket || trp__replied(device, slot->index, ticket);
 }
 
-/* Whether no request before a ticket that may write a buffer has a failure that is unknown. */
+/* Whether a slot has a request before a ticket that may write a buffer and whose failure, if it has
+ * failed, is unknown. The slot may go to another request meanwhile: then what was read of it belongs
+ * to two, and its ticket has changed at the end. */
+static bool hides_failure(const trp_device *device, const trp__slot *slot, uint32_t buffer,
+                          uint64_t ticket)
+{
+    uint64_t one = atomic_load(&slot->ticket);
+    trp__phase phase = trp__phase_of(atomic_load(&slot->state));
+    return one != 0 && one < ticket && phase >= TRP__FILLING && phase <= TRP__RETIRING &&
+           (atomic_load(&slot->writes) >> buffer % 64 & 1) && !atomic_load(&slot->detained) &&
+           may_have_failed(device, slot, one) && atomic_load(&slot->ticket) == one;
+}
+
 static bool all_known_before(const trp_device *device, uint32_t buffer, uint64_t ticket)
 {
     await_published(device, ticket);
     for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
-        const trp__slot *slot = &device->slot[i];
-        uint64_t one = atomic_load(&slot->ticket);
-        trp__phase phase = trp__phase_of(atomic_load(&slot->state));
-        if (one != 0 && one < ticket && phase >= TRP__FILLING && phase <= TRP__RETIRING &&
-            (atomic_load(&slot->writes) >> buffer % 64 & 1) && !atomic_load(&slot->detained) &&
-            may_have_failed(device, slot, one))
+        if (hides_failure(device, &device->slot[i], buffer, ticket))
             return false;
     }
     return true;

@@ -25,6 +25,8 @@
     X(trp__cu_result, cuDevicePrimaryCtxRelease_v2, (trp__cu_device device))                       \
     X(trp__cu_result, cuCtxSetCurrent, (trp__cu_context context))                                  \
     X(trp__cu_result, cuCtxSynchronize, (void))                                                    \
+    X(trp__cu_result, cuCtxGetLimit, (size_t * value, trp__cu_limit limit))                        \
+    X(trp__cu_result, cuCtxSetLimit, (trp__cu_limit limit, size_t value))                          \
     X(trp__cu_result, cuMemGetInfo_v2, (size_t * free, size_t * total))                            \
     X(trp__cu_result, cuMemCreate,                                                                 \
       (trp__cu_memory * memory, size_t bytes, const trp__cu_allocation_prop *prop,                 \

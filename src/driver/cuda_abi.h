@@ -61,6 +61,11 @@ typedef enum trp__cu_handle_type {
     TRP__CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
 } trp__cu_handle_type;
 
+/* CUlimit */
+typedef enum trp__cu_limit {
+    TRP__CU_LIMIT_STACK_SIZE = 0, /* of a thread, in bytes */
+} trp__cu_limit;
+
 /* CUmemLocationType */
 typedef enum trp__cu_location_type {
     TRP__CU_MEM_LOCATION_TYPE_DEVICE = 1,

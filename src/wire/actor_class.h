@@ -145,6 +145,7 @@ typedef struct trp__actor_class {
      * has the least to do. One class for all that have companions. */
     const struct trp__actor_class *companion;
     bool modules;    /* needs the pool for modules */
+    bool deep;       /* runs kernels of the program, which may need stack that nobody knows of */
     bool host_alone; /* on the host it has no companions and no modules */
     /* What is kept for an actor in the application, for pack(): made with it, NULL: no memory.
      * sender_end() is called when no more of its requests can be sent; the device is NULL if it is

@@ -28,6 +28,10 @@ typedef struct trp__backend {
     void (*close)(trp__accel *accel);
     /* Makes the device current in another thread, before that thread makes any call. */
     trp_status (*attach)(trp__accel *accel, trp_error *error);
+    /* In a process of its own: whether kernels may come whose need of stack is not known when they
+     * are compiled, for they recurse or call through pointers. At first they may; until they may
+     * again the device holds no memory ready for them, some hundred MB. NULL: nothing to do. */
+    void (*expect_deep_kernels)(trp__accel *accel, bool expected);
 
     /* Maps memory that the application exported; *base is an address for kernels. What writes to a
      * read-only mapping faults and changes nothing. */

@@ -290,6 +290,13 @@ void trp__instance_stop(trp__worker *w, trp__instance *instance, bool initialise
     instance->api.state = NULL;
 }
 
+/* A thread of the application shares its context, whose settings are the application's. */
+static void expect_deep_kernels(trp__worker *w, bool expected)
+{
+    if (w->backend->expect_deep_kernels && w->control->isolation == TRP_ISOLATION_PROCESS)
+        w->backend->expect_deep_kernels(w->accel, expected);
+}
+
 /* The implementation that an actor runs: built in, or the one of the application's library. */
 static trp_status find_impl(trp__worker *w, trp__instance *instance, const trp__message *m,
                             trp_error *error)
@@ -336,6 +343,8 @@ static trp_status make_actor(trp__worker *w, const trp__message *m, trp_error *e
     trp_error health = {0};
     atomic_store(&w->reply->making, m->id + 1);
     trp_status status = find_impl(w, &a->instance, m, error);
+    if (status == TRP_OK && a->instance.class && a->instance.class->deep)
+        expect_deep_kernels(w, true);
     if (status == TRP_OK)
         status = trp__instance_start(w, &a->instance, error);
     if (status == TRP_OK)
@@ -562,6 +571,8 @@ static trp_status set_up(trp__worker *w, const int fds[TRP__MESSAGE_FDS], trp_er
         return trp__error_set(error, TRP_E_UNSUPPORTED, "this worker has no backend %u", kind);
     status = w->backend->open(w->control->ordinal, &w->accel, error);
     TRP__FAULT_POINT(WORKER_DEVICE_OPEN);
+    if (status == TRP_OK)
+        expect_deep_kernels(w, false);
     if (status == TRP_OK)
         status = w->backend->host_register(w->accel, &w->reply->timelines,
                                            sizeof w->reply->timelines, error);

@@ -527,10 +527,53 @@ static void linked(void)
     close_world();
 }
 
+static uint32_t deep(uint32_t n, uint32_t x)
+{
+    uint32_t sum = n ? deep(n - 1, x * 2654435761u + 1) : x;
+    for (uint32_t i = 0; i < 8; i++)
+        sum += (x + i) ^ n;
+    return sum;
+}
+
+/* The compiler does not know how much stack a recursion needs, so the device must hold some. */
+static void recursion(void)
+{
+    static const char source[] =
+        "__device__ __noinline__ unsigned deep(unsigned n, unsigned x)\n"
+        "{\n"
+        "    volatile unsigned held[8];\n"
+        "    for (unsigned i = 0; i < 8; i++) held[i] = x + i;\n"
+        "    unsigned sum = n ? deep(n - 1, x * 2654435761u + 1) : x;\n"
+        "    for (unsigned i = 0; i < 8; i++) sum += held[i] ^ n;\n"
+        "    return sum;\n"
+        "}\n"
+        "__global__ void recurse(unsigned *y, unsigned n, unsigned depth)\n"
+        "{\n"
+        "    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "    if (i < n) y[i] = deep(depth, i);\n"
+        "}\n";
+    static const char *const names[] = {"recurse", NULL};
+    enum { DEPTH = 6 };
+    open_world();
+    trp_module m = compiled(source, names);
+    uint32_t *y = h_malloc(N * sizeof *y);
+    trp_buffer by = h_buffer(device, N * 4);
+    const trp_kernel_arg args[] = {trp_arg_buffer(by, TRP_ACCESS_COVER), trp_arg_u32(N),
+                                   trp_arg_u32(DEPTH)};
+    trp_kernel_launch_request r = launch_of(m, names[0], (N + 255) / 256, 256, args, 3);
+    H_OK(trp_kernel_launch(jit, &r, NULL));
+    h_read(device, by, 0, y, N * 4);
+    for (uint32_t i = 0; i < N; i++)
+        H_EQUAL(y[i], deep(DEPTH, i));
+    free(y);
+    close_world();
+}
+
 static const h_case cases[] = {
     {"templates", templates}, {"variables", variables},     {"cooperative", cooperative},
     {"clusters", clusters},   {"tensor_maps", tensor_maps}, {"many", many},
     {"fault", fault},         {"sealed", sealed},           {"linked", linked},
+    {"recursion", recursion},
 };
 
 int main(int argc, char **argv)

@@ -380,7 +380,7 @@ static void check_engine(dp_problem *p)
 {
     const trp_dnn_ran *ran = p->options.ran;
     const int line = line_of(p->kind);
-    if (h_is_gpu() && ran && !ran->proven && lines[line].unproven++ < DESCRIBED) {
+    if (h_is_gpu() && ran && ran->parts > 0 && !ran->proven && lines[line].unproven++ < DESCRIBED) {
         describe(p);
         fprintf(stderr, "UNPROVEN: %s: %s in %u parts\n", p->kind, ran->engine, ran->parts);
     }

@@ -43,6 +43,7 @@ ATTRIBUTE(CAN_USE_64_BIT_STREAM_MEM_OPS);
 #endif
 
 #define CONSTANT(name) SAME(TRP__##name, name)
+CONSTANT(CU_LIMIT_STACK_SIZE);
 CONSTANT(CU_MEM_ALLOCATION_TYPE_PINNED);
 CONSTANT(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 CONSTANT(CU_MEM_LOCATION_TYPE_DEVICE);
@@ -161,6 +162,7 @@ FIELD(trp__cu_launch_config, CUlaunchConfig, numAttrs);
 #define trp__cu_graph           CUgraph
 #define trp__cu_graph_exec      CUgraphExec
 #define trp__cu_capture_mode    CUstreamCaptureMode
+#define trp__cu_limit           CUlimit
 #define trp__cu_handle_type     CUmemAllocationHandleType
 #define trp__cu_granularity     CUmemAllocationGranularity_flags
 #define trp__cu_allocation_prop CUmemAllocationProp

@@ -442,6 +442,22 @@ static trp_status set_up(trp_error *error)
     return status;
 }
 
+/* No stack is held for kernels of which nothing is known, unless some may come. */
+static void stack_of_deep_kernels(void **state)
+{
+    const trp__cuda *cu;
+    size_t least, own, again;
+    (void)state;
+    OK(trp__cuda_load(&cu, error));
+    assert_int_equal(cu->cuCtxGetLimit(&own, TRP__CU_LIMIT_STACK_SIZE), 0);
+    backend->expect_deep_kernels(accel, false);
+    assert_int_equal(cu->cuCtxGetLimit(&least, TRP__CU_LIMIT_STACK_SIZE), 0);
+    assert_true(least < own);
+    backend->expect_deep_kernels(accel, true);
+    assert_int_equal(cu->cuCtxGetLimit(&again, TRP__CU_LIMIT_STACK_SIZE), 0);
+    assert_int_equal(again, own);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -452,6 +468,7 @@ int main(void)
         cmocka_unit_test(second_mapping),
         cmocka_unit_test(streams_wait_for_each_other),
         cmocka_unit_test(a_futex_is_woken),
+        cmocka_unit_test(stack_of_deep_kernels),
         cmocka_unit_test(products),
         cmocka_unit_test(harmless_probes),
         cmocka_unit_test(fault_is_told),

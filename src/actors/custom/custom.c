@@ -83,6 +83,7 @@ static const trp__op_class ops[] = {
 const trp__actor_class trp__custom_class = {
     .kind = "custom",
     .library = true,
+    .deep = true,
     .op_count = sizeof ops / sizeof *ops,
     .ops = ops,
 };

@@ -34,4 +34,5 @@ const trp__actor_class trp__jit_class = {
     .host = &trp__jit_host,
     .companion = &trp__jit_maker_class,
     .modules = true,
+    .deep = true,
 };

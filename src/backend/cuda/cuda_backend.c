@@ -42,6 +42,7 @@ struct trp__accel {
     trp__cu_device device;
     trp__cu_context context;
     size_t granularity; /* of address reservations */
+    size_t stack_bytes; /* the driver's own limit; 0: not asked yet */
     /* True while every registered region has the same address on the device: then an address needs
      * no translation. That is how it is wherever CUDA has unified addressing and the processor's
      * whole address space is mapped; elsewhere translating takes the lock. */
@@ -134,6 +135,16 @@ static trp_status open_accel(uint32_t ordinal, trp__accel **out, trp_error *erro
     }
     *out = accel;
     return TRP_OK;
+}
+
+/* The driver holds stack of the size that the limit says for every thread that fits on the device,
+ * and makes it more when a kernel is launched that is known to need more. So the limit is only for
+ * kernels of which it does not know. A driver that refuses costs memory, and nothing else. */
+static void expect_deep_kernels(trp__accel *accel, bool expected)
+{
+    if (accel->stack_bytes == 0)
+        accel->cu->cuCtxGetLimit(&accel->stack_bytes, TRP__CU_LIMIT_STACK_SIZE);
+    accel->cu->cuCtxSetLimit(TRP__CU_LIMIT_STACK_SIZE, expected ? accel->stack_bytes : 0);
 }
 
 /* Memory. */
@@ -544,6 +555,7 @@ const trp__backend trp__cuda_backend = {
     .open = open_accel,
     .close = close_accel,
     .attach = attach,
+    .expect_deep_kernels = expect_deep_kernels,
     .arena_map = arena_map,
     .arena_protect = arena_protect,
     .arena_unmap = arena_unmap,

@@ -484,6 +484,31 @@ trp__cu_result cuCtxSetCurrent(trp__cu_context context)
     return fake_leave(FAKE_SUCCESS);
 }
 
+/* No kernel looks at it. */
+static size_t stack_limit = 1024;
+
+trp__cu_result cuCtxGetLimit(size_t *value, trp__cu_limit limit)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    if (!value || limit != TRP__CU_LIMIT_STACK_SIZE)
+        return fake_leave(FAKE_ERROR_INVALID_VALUE);
+    *value = stack_limit;
+    return fake_leave(FAKE_SUCCESS);
+}
+
+trp__cu_result cuCtxSetLimit(trp__cu_limit limit, size_t value)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    if (limit != TRP__CU_LIMIT_STACK_SIZE)
+        return fake_leave(FAKE_ERROR_INVALID_VALUE);
+    stack_limit = value;
+    return fake_leave(FAKE_SUCCESS);
+}
+
 trp__cu_result cuCtxSynchronize(void)
 {
     int result = fake_enter(FAKE_NEEDS_CONTEXT);
