@@ -3,7 +3,8 @@
  * Work is a list of parts. A part of a plain file is cut into pieces, which the threads of a call
  * take one after the other; a member of an archive is one piece, since it can be read from its
  * beginning only. Each thread has two slots of pinned memory: it fills one while the device takes
- * the other.
+ * the other. Pinning takes half a millisecond a MiB, one thread's after the other's, so each pins
+ * its own while those before it load.
  *
  * The file is read, not mapped: a file that somebody else cuts short costs an error, where a
  * mapping costs SIGBUS. */
@@ -22,7 +23,7 @@
 enum {
     PIECE = 2 << 20, /* on a GPU 40 us of a copy, against 8 us for sending it */
     SLOTS = 2,
-    THREADS_DEFAULT = 8, /* processors give 10 GB/s each, a GPU takes 55 */
+    THREADS_DEFAULT = 10, /* processors give 5 GB/s each, a GPU takes 55 */
     PINNED_LEAST = 1 << 20,
     ALIGNMENT = 256
 };
@@ -41,13 +42,12 @@ typedef struct load {
     const part *parts;
     uint64_t count, total;
     const trp_io_options *options;
-    unsigned char *staging; /* SLOTS * piece for each thread */
     uint64_t piece;
+    bool pinned; /* the slots are; for less than PINNED_LEAST, that takes longer than a copy */
 
     pthread_mutex_t lock;
     uint64_t next_part, next_at; /* what is taken next */
     uint64_t done;
-    uint32_t threads_begun;
     bool stop;
     trp_error error; /* the first one */
 } load;
@@ -59,6 +59,7 @@ typedef struct slot {
 
 typedef struct worker {
     load *load;
+    void *staging; /* of the slots; NULL: there is none */
     slot slot[SLOTS];
     uint32_t turn;
 } worker;
@@ -219,37 +220,55 @@ static void run_worker(worker *w, bool reports)
     }
 }
 
-static worker make_worker(load *l, uint32_t number)
+/* Memory for the slots of a thread. */
+static trp_status begin_worker(worker *w, load *l)
 {
-    worker w = {.load = l};
-    for (uint32_t i = 0; l->staging && i < SLOTS; i++)
-        w.slot[i].memory = l->staging + (number * SLOTS + i) * l->piece;
-    return w;
+    const uint64_t bytes = SLOTS * l->piece;
+    trp_status status = TRP_OK;
+    *w = (worker){.load = l};
+    if (l->device && l->pinned)
+        status = trp_host_alloc(l->device, bytes, &w->staging);
+    else if (l->device && !(w->staging = malloc(bytes)))
+        status = trp__fail(TRP_E_MEMORY, "no memory for %" PRIu64 " bytes of staging", bytes);
+    for (uint32_t i = 0; w->staging && i < SLOTS; i++)
+        w->slot[i].memory = (unsigned char *)w->staging + i * l->piece;
+    return status;
 }
 
+static void end_worker(worker *w)
+{
+    if (w->load->pinned && w->staging)
+        trp_host_free(w->load->device, w->staging);
+    else
+        free(w->staging);
+}
+
+/* A thread that gets no memory leaves the work to the others. */
 static void *worker_main(void *argument)
 {
-    load *l = argument;
-    pthread_mutex_lock(&l->lock);
-    const uint32_t number = ++l->threads_begun;
-    pthread_mutex_unlock(&l->lock);
-    worker w = make_worker(l, number);
-    run_worker(&w, false);
+    worker w;
+    if (begin_worker(&w, argument) == TRP_OK)
+        run_worker(&w, false);
+    end_worker(&w);
     return NULL;
 }
 
-/* The caller's thread is number 0. A thread that can't be started is one less. */
-static void run_threads(load *l, uint32_t threads)
+/* The caller's thread is the first. One that can't be started is one less. */
+static trp_status run_threads(load *l, uint32_t threads)
 {
     pthread_t thread[TRP_IO_THREADS_MAX];
     uint32_t started = 0;
-    while (started + 1 < threads &&
+    worker w;
+    trp_status status = begin_worker(&w, l);
+    while (status == TRP_OK && started + 1 < threads &&
            trp__thread_start(&thread[started], TRP__SIGNALS_BLOCKED, worker_main, l) == 0)
         started++;
-    worker w = make_worker(l, 0);
-    run_worker(&w, true);
+    if (status == TRP_OK)
+        run_worker(&w, true);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(thread[i], NULL);
+    end_worker(&w);
+    return status;
 }
 
 /* As many as have something to do. */
@@ -269,31 +288,17 @@ static trp_status run_load(load *l)
 {
     const trp_io_options *o = l->options;
     uint64_t largest = 1;
-    bool pinned = false;
     trp_status status = TRP_OK;
     for (uint64_t i = 0; i < l->count; i++) {
         l->total += l->parts[i].entry->bytes;
         largest = l->parts[i].entry->bytes > largest ? l->parts[i].entry->bytes : largest;
     }
     l->piece = largest < PIECE ? largest : PIECE;
-    if (l->total > 0) {
-        const uint32_t threads = thread_count(l);
-        const uint64_t bytes = threads * SLOTS * l->piece;
-        void *staging = NULL;
-        pinned = l->total >= PINNED_LEAST; /* for less, registering it takes longer than a copy */
-        if (l->device && pinned)
-            status = trp_host_alloc(l->device, bytes, &staging);
-        else if (l->device && !(staging = malloc(bytes)))
-            status = trp__fail(TRP_E_MEMORY, "no memory for %" PRIu64 " bytes of staging", bytes);
-        l->staging = staging;
-        if (status != TRP_OK)
-            return status;
-        run_threads(l, threads);
-        if (pinned)
-            trp_host_free(l->device, staging);
-        else
-            free(staging);
-    }
+    l->pinned = l->device && l->total >= PINNED_LEAST;
+    if (l->total > 0)
+        status = run_threads(l, thread_count(l));
+    if (status != TRP_OK)
+        return status;
     if (!l->stop && o->progress && !o->progress(o->user_data, l->total, l->total))
         trp__error_set(&l->error, TRP_E_CANCELLED, "stopped by the progress callback at the end");
     return l->error.status == TRP_OK ? TRP_OK : trp__error_raise(&l->error);
