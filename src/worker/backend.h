@@ -68,6 +68,10 @@ typedef struct trp__backend {
     trp_status (*stream_wait)(trp__stream *stream, _Atomic uint64_t *word, uint64_t value,
                               trp_error *error);
 
+    /* Holds the stream until the other one has done what is in it now. NULL: it has nothing better
+     * than stream_wait(). */
+    trp_status (*stream_follow)(trp__stream *stream, trp__stream *other, trp_error *error);
+
     /* Wakes all sleepers on a futex when the work before it is done. It may wait for an interrupt
      * of the device in a thread of its own, so it is for those who have waited long already. One at
      * a time in a stream: TRP__AGAIN while the last is under way. */

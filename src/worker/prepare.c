@@ -150,20 +150,56 @@ static bool causes_issued(trp__scheduler *s, trp__pending *p)
     return true;
 }
 
+/* The stream of a cause that is the last in it, NULL: it is not. A stream that is about to go, see
+ * announce_ends(), is none. */
+static trp__stream *stream_behind(const trp__scheduler *s, uint32_t actor, uint64_t ticket)
+{
+    const trp__worker_actor *a = &s->worker->actor[actor];
+    return s->backend->stream_follow && s->lane[actor].issued == ticket &&
+                   atomic_load(&a->state) == TRP__READY
+               ? a->instance.stream
+               : NULL;
+}
+
+static bool has_result(const trp__scheduler *s, uint32_t slot)
+{
+    return slot < TRP__SLOTS && s->control->record[slot].piece != 0;
+}
+
+static trp_status signal_up_to(trp__scheduler *s, uint32_t actor, uint64_t ticket, trp_error *error)
+{
+    return s->lane[actor].signalled < ticket ? trp__signal_lane(s, actor, error) : TRP_OK;
+}
+
+/* The end of a cause is written before the request starts if the request destroys what the cause
+ * may need, or has made, when it has to run again after a fault, or if the cause has a result for
+ * the program, which must be there when the request's end is seen. Else it is written beside the
+ * request, which need not wait for that. */
+static trp_status wait_for_cause(trp__scheduler *s, uint32_t self, const trp__pending *p,
+                                 uint32_t actor, trp_error *error)
+{
+    trp__stream *stream = s->worker->actor[self].instance.stream;
+    const uint64_t ticket = p->ticket[actor];
+    trp__stream *other = stream_behind(s, actor, ticket);
+    trp_status status = TRP_OK;
+    if (!other || (p->destroys & trp__bit(actor)) || has_result(s, s->lane[actor].last_slot))
+        status = signal_up_to(s, actor, ticket, error);
+    if (status == TRP_OK)
+        status = other ? s->backend->stream_follow(stream, other, error)
+                       : s->backend->stream_wait(
+                             stream, &s->reply->timelines.timeline[actor].value, ticket, error);
+    if (status == TRP_OK)
+        status = signal_up_to(s, actor, ticket, error);
+    trp__window_add(&s->lane[self].window, 1);
+    return status;
+}
+
 static trp_status wait_for_causes(trp__scheduler *s, uint32_t self, trp__pending *p,
                                   trp_error *error)
 {
-    trp__stream *stream = s->worker->actor[self].instance.stream;
     trp_status status = TRP_OK;
-    for (; p->waits_for && status == TRP_OK; p->waits_for &= p->waits_for - 1) {
-        uint32_t actor = (uint32_t)__builtin_ctzll(p->waits_for);
-        if (s->lane[actor].signalled < p->ticket[actor])
-            status = trp__signal_lane(s, actor, error);
-        if (status == TRP_OK)
-            status = s->backend->stream_wait(stream, &s->reply->timelines.timeline[actor].value,
-                                             p->ticket[actor], error);
-        trp__window_add(&s->lane[self].window, 1);
-    }
+    for (; p->waits_for && status == TRP_OK; p->waits_for &= p->waits_for - 1)
+        status = wait_for_cause(s, self, p, (uint32_t)__builtin_ctzll(p->waits_for), error);
     return status;
 }
 

@@ -85,7 +85,7 @@ static void take(trp__scheduler *s, uint32_t slot)
     uint32_t count = record->access_count;
     show_order_to_tsan(s);
     p->next = TRP__NO_SLOT;
-    p->waits_for = 0;
+    p->waits_for = p->destroys = 0;
     p->overwrites = 0;
     p->follows = 0;
     for (uint32_t i = 0; i < count && i < TRP__ACCESS_MAX; i++)

@@ -21,6 +21,7 @@ typedef struct trp__pending {
     uint64_t overwrites; /* the last request of the same actor that reads what this one writes, */
     uint64_t follows;    /* and the last that writes what this one uses */
     uint64_t waits_for;  /* bit a: ticket[a] of actor a */
+    uint64_t destroys;   /* bit a: it writes what one of these reads or writes */
     uint64_t ticket[TRP__ACTORS];
 } trp__pending;
 

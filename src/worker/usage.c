@@ -25,6 +25,7 @@ typedef struct taken {
     trp__pending *p;
     uint32_t self;
     uint64_t ticket;
+    bool writes; /* the access that is noted */
 } taken;
 
 static void depend(const taken *t, uint32_t actor, uint64_t ticket)
@@ -35,6 +36,8 @@ static void depend(const taken *t, uint32_t actor, uint64_t ticket)
     if (!(p->waits_for & trp__bit(actor)) || p->ticket[actor] < ticket)
         p->ticket[actor] = ticket;
     p->waits_for |= trp__bit(actor);
+    if (t->writes)
+        p->destroys |= trp__bit(actor);
 }
 
 /* It uses what another one writes. One with its own ticket is another access of the same request.
@@ -143,8 +146,9 @@ static void note_parts(const taken *t, trp__usage *u, uint32_t first, uint32_t l
 void trp__usage_note(trp__scheduler *s, trp__pending *p, const trp__record *record,
                      const trp__access *access)
 {
-    const taken t = {.s = s, .p = p, .self = record->actor, .ticket = record->ticket};
     bool writes = access->mode & TRP__WRITE;
+    const taken t = {
+        .s = s, .p = p, .self = record->actor, .ticket = record->ticket, .writes = writes};
     uint64_t end = access->offset + access->bytes;
     uint32_t first, last;
     if (access->slot >= TRP__BUFFERS || access->bytes == 0)

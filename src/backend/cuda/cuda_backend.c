@@ -34,7 +34,8 @@ struct trp__stream {
     trp__stream *next;
     trp__accel *accel;
     trp__cu_stream stream;
-    waker *waker; /* NULL: not started */
+    trp__cu_event reached; /* recorded for each stream that follows this one; NULL: not made */
+    waker *waker;          /* NULL: not started */
 };
 
 struct trp__accel {
@@ -417,6 +418,8 @@ static void stream_destroy(trp__stream *stream)
     const trp__cuda *cu = accel->cu;
     trp__cuda_check(accel, cu->cuStreamSynchronize(stream->stream), "cuStreamSynchronize", NULL);
     stop_waker(stream);
+    if (stream->reached)
+        trp__cuda_check(accel, cu->cuEventDestroy_v2(stream->reached), "cuEventDestroy", NULL);
     pthread_mutex_lock(&accel->lock);
     trp__stream **at = &accel->streams;
     while (*at != stream)
@@ -515,6 +518,26 @@ static trp_status stream_wait(trp__stream *stream, _Atomic uint64_t *word, uint6
                            "cuStreamWaitValue64", error);
 }
 
+/* An event is device memory, which a waiting stream reads sooner than a word of the host. */
+static trp_status stream_follow(trp__stream *stream, trp__stream *other, trp_error *error)
+{
+    trp__accel *accel = stream->accel;
+    const trp__cuda *cu = accel->cu;
+    trp_status status = TRP_OK;
+    if (!other->reached)
+        status =
+            trp__cuda_check(accel, cu->cuEventCreate(&other->reached, TRP__CU_EVENT_DISABLE_TIMING),
+                            "cuEventCreate", error);
+    if (status == TRP_OK)
+        status = trp__cuda_check(accel, cu->cuEventRecord(other->reached, other->stream),
+                                 "cuEventRecord", error);
+    if (status == TRP_OK)
+        status =
+            trp__cuda_check(accel, cu->cuStreamWaitEvent(stream->stream, other->reached, 0),
+                            "cuStreamWaitEvent", error);
+    return status;
+}
+
 static void stream_drain(trp__stream *stream)
 {
     trp__cuda_check(stream->accel, stream->accel->cu->cuStreamSynchronize(stream->stream),
@@ -569,6 +592,7 @@ const trp__backend trp__cuda_backend = {
     .stream_fill = stream_fill,
     .stream_signal = stream_signal,
     .stream_wait = stream_wait,
+    .stream_follow = stream_follow,
     .stream_wake = stream_wake,
     .stream_drain = stream_drain,
     .stream_idle = stream_idle,
