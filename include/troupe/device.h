@@ -69,8 +69,8 @@ typedef enum trp_isolation {
 
 /* A second worker, warm: libraries loaded, memory mapped. It takes over when the worker dies, and
  * another is made behind it; if that fails, again and again, at last every 10 s. It costs a context
- * (on a GPU several hundred MB); when memory for buffers runs short there it is given up, and made
- * again only after the next fault. */
+ * (on a GPU some 350 MB, with a jit or custom actor 600); when memory for buffers runs short there
+ * it is given up, and made again only after the next fault. */
 typedef enum trp_standby {
     TRP_STANDBY_ON = 0, /* with process isolation */
     TRP_STANDBY_OFF = 1,
