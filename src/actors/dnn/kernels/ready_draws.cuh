@@ -1,4 +1,97 @@
-/* Random numbers: programs of ready.h. */
-#include "actors/dnn/kernels/ready.cuh"
+/* Random numbers alone: the programs of ready.h that draw and store. A thread makes 16 bytes at a
+ * time, so that what follows from the seed is computed once. The bits are those of
+ * trp__map_drawn(). */
+#ifndef TRP_ACTORS_DNN_KERNELS_READY_DRAWS_CUH
+#define TRP_ACTORS_DNN_KERNELS_READY_DRAWS_CUH
 
-TRP__READY_KERNELS(trp_random, TRP__READY_DRAWS)
+#include "actors/dnn/kernels/map_operands.cuh"
+#include "actors/dnn/kernels/packs.cuh"
+#include "actors/dnn/kernels/ready.h"
+
+/* What is the same for all elements of a launch. */
+template <int MODE> struct trp__draws {
+    float low, span, most; /* UNIFORM */
+    double mean, deviation;
+    uint32_t last; /* BERNOULLI: the last word that gives 1 */
+    float one;     /* what it gives: 0 if none does */
+
+    TRP__DEVICE trp__draws(const double *number)
+        : low((float)number[0]), span((float)(number[1] * 0x1p-24)), most((float)number[2]),
+          mean(number[0]), deviation(number[1]), last(((uint32_t)number[0] << 8) - 1),
+          one(number[0] > 0 ? 1.0f : 0.0f)
+    {
+    }
+    template <typename LINES>
+    TRP__DEVICE void make(const LINES &lines, const uint32_t word[4], float out[4]) const
+    {
+        if constexpr (MODE == TRP_DNN_NORMAL) {
+            TRP__UNROLL
+            for (int k = 0; k < 4; k += 2) {
+                double two[2];
+                trp__normal_two(lines, word[k], word[k + 1], mean, deviation, two);
+                out[k] = (float)two[0];
+                out[k + 1] = (float)two[1];
+            }
+        } else {
+            TRP__UNROLL
+            for (int k = 0; k < 4; k++) {
+                if constexpr (MODE == TRP_DNN_BERNOULLI)
+                    out[k] = word[k] <= last ? one : 0.0f;
+                else
+                    out[k] = fmin(fma(span, (float)(word[k] >> 8), low), most);
+            }
+        }
+    }
+};
+
+template <int MODE, int TYPE, typename LINES>
+TRP__DEVICE void trp__draw(const trp__map &m, const LINES &lines)
+{
+    enum { V = TYPE == TRP_F32 ? 4 : 8 };
+    const trp__map_operand &order = m.operand[0];
+    const uint64_t y = m.operand[1].at;
+    const uint64_t key = trp__map_word(m, TRP__MAP_NUMBER);
+    const uint64_t offset = trp__map_word(m, TRP__MAP_NUMBER + 1);
+    const trp__draws<MODE> draws(m.number + 2);
+    const uint32_t step = gridDim.x * blockDim.x * V;
+    for (uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) * V; i < m.count; i += step) {
+        float v[V];
+        TRP__UNROLL
+        for (int k = 0; k < V; k += 4) {
+            uint32_t word[4];
+            trp__philox_block(key, offset, (order.at >> 2) + (i + (uint32_t)k) / 4, word);
+            draws.make(lines, word, v + k);
+        }
+        if (m.count - i >= V) {
+            trp__pack<TYPE, V> pack;
+            pack.set(v);
+            pack.store(y, i, TYPE);
+        } else {
+            TRP__UNROLL
+            for (int k = 0; k < V; k++) {
+                if (i + (uint32_t)k < m.count)
+                    trp__store_float<float>(y, i + (uint32_t)k, TYPE, v[k]);
+            }
+        }
+    }
+}
+
+#define TRP__DRAWS_KERNEL(name, mode, suffix, type)                                                \
+    TRP__GLOBAL(TRP__READY_DRAW_THREADS) trp_##name##_##suffix(const TRP__CONSTANT trp__map m)     \
+    {                                                                                              \
+        __shared__ trp__normal_table lines;                                                        \
+        if (((mode)&TRP__MAP_RANDOM_MODES) == TRP_DNN_NORMAL)                                      \
+            lines.fill();                                                                          \
+        trp__draw<(mode)&TRP__MAP_RANDOM_MODES, type>(m, lines);                                   \
+    }
+#define TRP__DRAWS_PROGRAM(name, program, mode)                                                    \
+    TRP__DRAWS_KERNEL(name, mode, f32, TRP_F32)                                                    \
+    TRP__DRAWS_KERNEL(name, mode, bf16, TRP_BF16)                                                  \
+    TRP__DRAWS_KERNEL(name, mode, f16, TRP_F16)
+
+/* All kernels of a list, whose names begin with `prefix`. */
+#define TRP__DRAWS_KERNELS(prefix, programs) programs(TRP__DRAWS_PROGRAM)
+
+TRP__DRAWS_KERNELS(trp_random, TRP__READY_DRAWS)
+
+#endif

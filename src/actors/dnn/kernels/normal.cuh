@@ -1,0 +1,159 @@
+/* Two numbers of a normal distribution of two words of Philox, in f64: what random.h computes with
+ * the C library's functions, to 2^-47 deviations, in a third of the instructions. A word has 24
+ * bits that count, so arguments are whole numbers: the logarithm is a line of a table and a
+ * polynomial, sine and cosine are polynomials over half a turn. A kernel that draws many keeps the
+ * table in shared memory (trp__normal_table), others compute the line that they need: the bits are
+ * the same. */
+#ifndef TRP_ACTORS_DNN_KERNELS_NORMAL_CUH
+#define TRP_ACTORS_DNN_KERNELS_NORMAL_CUH
+
+#include "actors/dnn/kernels/element.cuh"
+
+enum {
+    TRP__NORMAL_BITS = 24, /* of a word */
+    TRP__NORMAL_PARTS = 32, /* lines of the table for each power of two */
+    TRP__NORMAL_TERMS = 7, /* of a polynomial */
+    TRP__NORMAL_LINES = TRP__NORMAL_BITS * TRP__NORMAL_PARTS + 1,
+};
+
+/* 1 / sqrt(x) to 2^-20 or so. */
+TRP__DEVICE double trp__normal_rsqrt(double x)
+{
+#ifdef __CUDACC_RTC__
+    double y;
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    return y;
+#else
+    double y = 1 / sqrt(x);
+    uint64_t bits;
+    memcpy(&bits, &y, sizeof y);
+    bits &= ~(uint64_t)UINT32_MAX;
+    memcpy(&y, &bits, sizeof y);
+    return y;
+#endif
+}
+
+/* Polynomials, the highest power first: (-2 log(1 + r)) / r for |r| up to 2^-6; and sqrt(2) times
+ * sine and cosine of pi t / 2^24 for |t| up to 2^22, by t^2, the sine divided by t. In constant memory
+ * they are operands of instructions; as literals they would be moves. */
+__constant__ double trp__normal_log[TRP__NORMAL_TERMS] = {
+    -0x1.24aec744d74adp-2, 0x1.556d630cbac2dp-2,  -0x1.9999988a67ab0p-2, 0x1.ffffff6f60ff2p-2,
+    -0x1.5555555556ad5p-1, 0x1.0000000000203p+0, -2.0,
+};
+__constant__ double trp__normal_sine[TRP__NORMAL_TERMS] = {
+    0x1.56349a7e5ce01p-323, -0x1.5588a777cbb72p-271, 0x1.dbd6f6b92b7f9p-220, -0x1.b1e9f34808553p-169,
+    0x1.cda106381dcc0p-119, -0x1.d3ba5c1c5f465p-70,  0x1.1c5831add62e4p-22,
+};
+__constant__ double trp__normal_cosine[TRP__NORMAL_TERMS] = {
+    0x1.61742cefbc898p-297, -0x1.2af4d31772615p-245, 0x1.54cb876cfe8fdp-194, -0x1.e36ab0b62f445p-144,
+    0x1.6f5a49b290873p-94,  -0x1.bea5b6072b1edp-46,  0x1.6a09e667f3bccp+0,
+};
+
+/* -2 log(k / 2^24) of a whole k from 1 to 2^24 is `twice` - 2 log(1 + r), r = k inverse - 1, which
+ * is at most 2^-6. */
+struct trp__normal_line {
+    double inverse, twice;
+};
+
+/* The line of the numbers from 1 + j / 32 on. */
+TRP__DEVICE trp__normal_line trp__normal_first(int j)
+{
+    const double middle = j == TRP__NORMAL_PARTS - 1 ? 2.0 : 1 + (2 * j + 1) * 0x1p-6;
+    const trp__normal_line line = {1 / middle, 2 * log(1 / middle)};
+    return line;
+}
+
+/* The line of the numbers from 2^e (1 + j / 32) on, of that from 1 + j / 32 on. Where the logarithm
+ * is near 0 it is the polynomial alone, which is exact relative to that. */
+TRP__DEVICE trp__normal_line trp__normal_times(const trp__normal_line &first, int e)
+{
+    const uint64_t bits = (uint64_t)(1023 - e) << 52;
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    trp__normal_line line = {
+        first.inverse * power,
+        fma((double)(TRP__NORMAL_BITS - e), 1.3862943611198906188, first.twice)};
+    if (e == TRP__NORMAL_BITS) { /* 1 itself: the square root of 0 would be no number */
+        line.inverse = power;
+        line.twice = 0x1p-140;
+    }
+    return line;
+}
+
+/* The lines, computed when they are wanted. */
+struct trp__normal_lines {
+    TRP__DEVICE trp__normal_line of(int n) const
+    {
+        return trp__normal_times(trp__normal_first(n % TRP__NORMAL_PARTS),
+                                 n / TRP__NORMAL_PARTS);
+    }
+};
+
+/* The same, computed before by all threads of a block: a multiple of 32. */
+struct trp__normal_table {
+    trp__normal_line line[TRP__NORMAL_LINES];
+
+    TRP__DEVICE void fill()
+    {
+        const int thread = (int)threadIdx.x;
+        if (thread < TRP__NORMAL_PARTS)
+            line[thread] = trp__normal_first(thread);
+        __syncthreads();
+        const trp__normal_line first = line[thread % TRP__NORMAL_PARTS];
+        __syncthreads();
+        for (int n = thread; n < TRP__NORMAL_LINES; n += (int)blockDim.x)
+            line[n] = trp__normal_times(first, n / TRP__NORMAL_PARTS);
+        __syncthreads();
+    }
+    TRP__DEVICE trp__normal_line of(int n) const
+    {
+        return line[n];
+    }
+};
+
+/* sqrt(-2 log(1 - u)), u the first 24 bits of a word. */
+template <typename LINES> TRP__DEVICE double trp__normal_far(const LINES &lines, uint32_t word)
+{
+    const double k = (double)((1 << TRP__NORMAL_BITS) - (int32_t)(word >> 8));
+    uint64_t bits;
+    memcpy(&bits, &k, sizeof k);
+    const trp__normal_line line =
+        lines.of((int)((uint32_t)(bits >> 32) >> 15) - 1023 * TRP__NORMAL_PARTS);
+    const double r = fma(k, line.inverse, -1.0);
+    double p = trp__normal_log[0];
+    TRP__UNROLL
+    for (int i = 1; i < TRP__NORMAL_TERMS; i++)
+        p = fma(p, r, trp__normal_log[i]);
+    const double x = fma(p, r, line.twice);
+    const double y = trp__normal_rsqrt(x), near = x * y, lacks = fma(-near, y, 1.0);
+    return fma(near * lacks, fma(lacks, 0.375, 0.5), near);
+}
+
+/* out[0], out[1]: mean + deviation z, z as of TRP_DNN_NORMAL for an even element and the next one.
+ */
+template <typename LINES>
+TRP__DEVICE void trp__normal_two(const LINES &lines, uint32_t word, uint32_t next, double mean,
+                                 double deviation, double out[2])
+{
+    /* The turn is pi (h + t / 2^23) of a whole h, which gives the sign, and |t| up to 2^22. */
+    const uint32_t half = next << 1;
+    const double t = (double)((int32_t)half >> 9), z = t * t;
+    double far = deviation * trp__normal_far(lines, word), s, c;
+    uint64_t bits;
+    memcpy(&bits, &far, sizeof far);
+    bits ^= (uint64_t)((next ^ half) & 0x80000000u) << 32;
+    memcpy(&far, &bits, sizeof far);
+    /* sqrt(2) times sine and cosine of half of the rest. */
+    s = trp__normal_sine[0];
+    c = trp__normal_cosine[0];
+    TRP__UNROLL
+    for (int i = 1; i < TRP__NORMAL_TERMS; i++) {
+        s = fma(s, z, trp__normal_sine[i]);
+        c = fma(c, z, trp__normal_cosine[i]);
+    }
+    s *= t;
+    out[0] = fma(far, fma(-s, s, 1.0), mean);
+    out[1] = fma(far * s, c, mean);
+}
+
+#endif
