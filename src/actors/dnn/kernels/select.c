@@ -25,8 +25,10 @@ typedef enum kernel {
     TILES,
     MERGE,
     WRITE,
+    TOP,
     SHARES,
-    DRAW,
+    CLASS,
+    CLASS_ALONE,
     DRAW_RANKED,
     KERNELS
 } kernel;
@@ -34,7 +36,9 @@ typedef enum kernel {
 typedef struct step {
     trp__select p;
     trp__dnn_node node;
-    uint32_t threads; /* of arg */
+    uint32_t threads; /* of arg, tiles or a team's blocks */
+    bool team;        /* the blocks of a row meet */
+    bool meets;       /* in one launch */
     int64_t rows;     /* of a launch */
     int64_t marks;    /* of a row, that the first kernel leaves */
     const char *type; /* in the names of kernels */
@@ -152,16 +156,35 @@ static bool is_ranked(const step *s)
            s->node.port[TRP__PICK_LIMIT] != TRP__DNN_NO_PORT;
 }
 
-/* Parts of which shares are added. */
+/* Tiles of a row: of a team, if that is enough for it. */
+static void share_tiles(step *s, int64_t elements)
+{
+    const int64_t each = divide_up(elements, TRP__SELECT_TEAM * TRP__SELECT_EACH);
+    s->threads = threads_for(elements, TRP__SELECT_EACH, TRP__SELECT_THREADS);
+    s->p.parts = divide_up(elements, (int64_t)s->threads * TRP__SELECT_EACH);
+    s->team = s->node.kind == TRP_DNN_TOP_K && s->p.parts > 1 && s->p.picked <= TRP__SELECT_FEW &&
+              each <= TRP__SELECT_TILE_THREADS;
+    if (s->team) {
+        s->threads = (uint32_t)divide_up(each, 32) * 32;
+        s->p.parts = TRP__SELECT_TEAM;
+    }
+    s->marks = s->p.parts * s->p.picked;
+}
+
+/* Parts of which shares are added: one a warp of a team or, where a count or a limit is given, of
+ * as many blocks as it takes. */
 static void share_draw(step *s, int64_t elements)
 {
-    s->p.part = elements < TRP__SELECT_PART ? divide_up(elements, TRP__ROWS_RUN) * TRP__ROWS_RUN
-                                            : TRP__SELECT_PART;
+    int64_t parts = divide_up(elements, TRP__SELECT_SHARES);
+    if (!is_ranked(s)) {
+        s->team = elements > TRP__SELECT_PART;
+        s->p.parts = s->marks = s->p.length = s->p.heads = s->team ? TRP__SELECT_TEAM : 1;
+        s->threads =
+            threads_for(divide_up(elements, s->p.parts), 2 * TRP__ROWS_RUN, TRP__SELECT_THREADS);
+        parts = s->p.parts * s->threads / 32;
+    }
+    s->p.part = divide_up(divide_up(elements, parts), TRP__ROWS_RUN) * TRP__ROWS_RUN;
     s->p.shares = divide_up(elements, s->p.part);
-    if (is_ranked(s))
-        return;
-    s->p.parts = s->marks = s->p.shares;
-    s->threads = threads_for(s->p.part, 2 * TRP__ROWS_RUN, TRP__SELECT_THREADS);
 }
 
 static void share_rows(step *s, int64_t blocks)
@@ -204,12 +227,11 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     if (n->kind == TRP_DNN_ARG) {
         share_arg(s, elements, modules->processors);
     } else if (is_ranked(s)) {
-        s->threads = threads_for(elements, TRP__SELECT_EACH, TRP__SELECT_THREADS);
-        s->p.parts = divide_up(elements, (int64_t)s->threads * TRP__SELECT_EACH);
-        s->marks = s->p.parts * s->p.picked;
+        share_tiles(s, elements);
     }
     if (n->kind == TRP_DNN_SAMPLE)
         share_draw(s, elements);
+    s->meets = modules->clusters || !s->team;
     share_rows(s, s->p.parts);
     s->picked = s->p.picked;
     for (int i = 0; i < TRP__SELECT_NUMBERS && n->kind == TRP_DNN_SAMPLE; i++) {
@@ -236,10 +258,16 @@ static trp_status enqueue(step *s, const trp__kernel_launch *l, kernel which, in
         const char *name;
         bool typed;
     } names[KERNELS] = {
-        [ARG] = {"arg", true},      [ARG_FINISH] = {"arg_finish", false},
-        [TILES] = {"tiles", true},  [MERGE] = {"merge", false},
-        [WRITE] = {"write", false}, [SHARES] = {"shares", false},
-        [DRAW] = {"draw", false},   [DRAW_RANKED] = {"draw_ranked", false},
+        [ARG] = {"arg", true},
+        [ARG_FINISH] = {"arg_finish", false},
+        [TILES] = {"tiles", true},
+        [MERGE] = {"merge", false},
+        [WRITE] = {"write", false},
+        [TOP] = {"top", true},
+        [SHARES] = {"shares", false},
+        [CLASS] = {"class", true},
+        [CLASS_ALONE] = {"class_alone", true},
+        [DRAW_RANKED] = {"draw_ranked", false},
     };
     char name[40];
     trp_status status = TRP_OK;
@@ -299,31 +327,42 @@ static trp_status launch_tiles(step *s, const trp__kernel_launch *l, trp_error *
     return status;
 }
 
+/* All phases of a kernel whose blocks meet. */
+static trp_status launch_team(step *s, const trp__kernel_launch *l, kernel which, int phases,
+                              trp_error *error)
+{
+    trp__select *p = &s->p;
+    const int64_t blocks = p->rows * p->parts;
+    trp_status status = TRP_OK;
+    p->phases = TRP__SELECT_PHASES;
+    if (s->meets)
+        return enqueue(s, l, which, blocks, s->threads, error);
+    for (int i = 0; i < phases && status == TRP_OK; i++) {
+        p->phases = (uint8_t)(1 << i);
+        status = enqueue(s, l, which, blocks, s->threads, error);
+    }
+    return status;
+}
+
 static trp_status launch_draw(step *s, const trp__kernel_launch *l, trp_error *error)
 {
     trp__select *p = &s->p;
-    const bool ranked = is_ranked(s);
-    const uint64_t place = (uint64_t)(uintptr_t)l->workspace;
     trp_status status = TRP_OK;
-    if (ranked) {
-        p->length = p->picked;
-        p->heads = 1;
-    } else {
-        p->to = p->from = place;
-        p->length = p->heads = p->parts;
-        status = enqueue(s, l, ARG, p->rows * p->parts, s->threads, error);
+    p->sums = (uint64_t)(uintptr_t)l->workspace + 2 * (uint64_t)place_marks(s) * sizeof(uint64_t);
+    if (!is_ranked(s)) {
+        p->to = p->from = (uint64_t)(uintptr_t)l->workspace;
+        return launch_team(s, l, s->team ? CLASS : CLASS_ALONE, 3, error);
     }
+    p->length = p->picked;
+    p->heads = 1;
     /* With a count, shares of all classes are hardly ever needed. */
-    const bool sums =
-        ranked ? p->n > p->picked && !p->number[TRP__SELECT_COUNT].used : p->shares > 1;
-    p->sums = sums ? place + 2 * (uint64_t)place_marks(s) * sizeof(uint64_t) : 0;
-    if (sums && status == TRP_OK)
-        status = enqueue(s, l, SHARES, p->rows * p->shares, TRP__SELECT_THREADS, error);
+    if (p->n > p->picked && !p->number[TRP__SELECT_COUNT].used)
+        status = enqueue(s, l, SHARES, p->rows * divide_up(p->shares, TRP__SELECT_THREADS / 32),
+                         TRP__SELECT_THREADS, error);
+    else
+        p->sums = 0;
     if (status != TRP_OK)
         return status;
-    if (!ranked)
-        return enqueue(s, l, DRAW, p->rows,
-                       threads_for(p->part, TRP__ROWS_RUN, TRP__SELECT_THREADS), error);
     const uint32_t list = threads_for(p->picked, 1, TRP__SELECT_THREADS);
     const uint32_t row = threads_for(p->n, TRP__ROWS_RUN, TRP__SELECT_DRAW);
     return enqueue(s, l, DRAW_RANKED, p->rows, p->n > p->picked && row > list ? row : list, error);
@@ -339,6 +378,10 @@ static trp_status launch_rows(step *s, const trp__kernel_launch *l, trp_error *e
         if (p->parts > 1 && status == TRP_OK)
             status = enqueue(s, l, ARG_FINISH, p->rows, 32, error);
         return status;
+    }
+    if (s->node.kind == TRP_DNN_TOP_K && s->team) {
+        p->to = (uint64_t)(uintptr_t)l->workspace;
+        return launch_team(s, l, TOP, 2, error);
     }
     if (is_ranked(s))
         status = launch_tiles(s, l, error);
