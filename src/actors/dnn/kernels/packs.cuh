@@ -34,6 +34,13 @@ template <int TYPE, int V> struct trp__pack {
         for (int k = 0; k < WORDS; k++)
             word[k] = 0;
     }
+    /* Turns bits of all words around. */
+    TRP__DEVICE void flip(uint32_t bits)
+    {
+        TRP__UNROLL
+        for (int k = 0; k < WORDS; k++)
+            word[k] ^= bits;
+    }
     /* Forgets what get() has returned: else the compiler holds that for the next pass over the
      * pack, in twice as many registers. */
     TRP__DEVICE void forget()

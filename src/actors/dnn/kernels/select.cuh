@@ -79,7 +79,7 @@ TRP__DEVICE void trp__select_put(const trp__select &p, int64_t at, int64_t numbe
 
 /* --- The first largest --- */
 
-/* Of elements from `begin` to before `end`. A thread reads runs of 8, DEEP of them at a time, where
+/* Of elements from `begin` to before `end`; a NaN wins. A thread reads runs of 8, DEEP of them at a time, where
  * begin + shift is a multiple of 8: then begin may be as low as -shift. */
 template <int TYPE, int DEEP>
 TRP__DEVICE uint64_t trp__select_first(const trp__select_row &r, int64_t begin, int64_t end,
@@ -94,7 +94,9 @@ TRP__DEVICE uint64_t trp__select_first(const trp__select_row &r, int64_t begin, 
         return best;
     }
     if constexpr (TYPE != TRP_DTYPE_NONE) {
-        uint32_t most = 0, where = 0xffffffffu;
+        const uint32_t turned = !r.smallest ? 0 : TYPE == TRP_F32 ? 0x80000000u : 0x80008000u;
+        float most = 0;
+        int64_t where = -1; /* none yet */
         for (int64_t c = begin + thread * TRP__ROWS_RUN; c < end;
              c += (int64_t)threads * TRP__ROWS_RUN * DEEP) {
             trp__pack<TYPE, TRP__ROWS_RUN> raw[DEEP];
@@ -110,12 +112,18 @@ TRP__DEVICE uint64_t trp__select_first(const trp__select_row &r, int64_t begin, 
             for (int d = 0; d < DEEP; d++) {
                 const int64_t k = c + (int64_t)d * threads * TRP__ROWS_RUN;
                 if (k >= 0 && k + TRP__ROWS_RUN <= end) {
+                    raw[d].flip(turned);
+                    most = where < 0 ? raw[d].get(0) : most;
+                    int32_t in = -1; /* the place in this run of a larger one */
                     TRP__UNROLL
                     for (int j = 0; j < TRP__ROWS_RUN; j++) {
-                        const uint32_t key = trp__select_key(raw[d].get(j), r.smallest, r.nan);
-                        where = key > most ? (uint32_t)k + (uint32_t)j : where;
-                        most = key > most ? key : most;
+                        const float x = raw[d].get(j);
+                        const bool larger = most == most && !(x <= most);
+                        in = larger ? j : in;
+                        most = larger ? x : most;
                     }
+                    where = where < 0 ? k : where;
+                    where = in >= 0 ? k + in : where;
                 } else {
                     for (int j = 0; j < TRP__ROWS_RUN; j++) {
                         if (k + j >= 0 && k + j < end)
@@ -125,8 +133,9 @@ TRP__DEVICE uint64_t trp__select_first(const trp__select_row &r, int64_t begin, 
                 }
             }
         }
-        /* no key of ARG is 0 */
-        best = most ? trp__select_max::of(best, trp__select_mark(most, where)) : best;
+        if (where >= 0)
+            best = trp__select_max::of(
+                best, trp__select_mark(trp__select_key(most, false, 0xffffffffu), where));
     }
     return best;
 }
@@ -152,11 +161,11 @@ TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_arg_f32(const TRP__CONSTANT trp__sel
 }
 TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_arg_bf16(const TRP__CONSTANT trp__select p)
 {
-    trp__select_arg<TRP_BF16, 2>(p);
+    trp__select_arg<TRP_BF16, 4>(p);
 }
 TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_arg_f16(const TRP__CONSTANT trp__select p)
 {
-    trp__select_arg<TRP_F16, 2>(p);
+    trp__select_arg<TRP_F16, 4>(p);
 }
 TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_arg_any(const TRP__CONSTANT trp__select p)
 {
