@@ -158,6 +158,8 @@
     X(trp_reduce_finish, trp__reduce)                                                              \
     X(trp_move_rows, trp__move)                                                                    \
     X(trp_move_tiles, trp__move)                                                                   \
+    X(trp_move_turn2, trp__move)                                                                   \
+    X(trp_move_turn4, trp__move)                                                                   \
     FAKE_DEVICE_ATTENTIONS(X)                                                                      \
     FAKE_DEVICE_NORM(X, f32_each)                                                                  \
     FAKE_DEVICE_NORM(X, bf16_each)                                                                 \
