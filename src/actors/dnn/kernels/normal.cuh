@@ -156,4 +156,63 @@ TRP__DEVICE void trp__normal_two(const LINES &lines, uint32_t word, uint32_t nex
     out[1] = fma(far * s, c, mean);
 }
 
+/* --- Results of 16 bits --- */
+
+/* Functions of the hardware, with the errors that the PTX manual promises. */
+#ifdef __CUDACC_RTC__
+#define TRP__NORMAL_HARDWARE(name, instruction, function)                                          \
+    TRP__DEVICE float trp__normal_##name(float x)                                                  \
+    {                                                                                              \
+        float y;                                                                                   \
+        asm(instruction ".approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));                             \
+        return y;                                                                                  \
+    }
+#else
+#define TRP__NORMAL_HARDWARE(name, instruction, function)                                          \
+    TRP__DEVICE float trp__normal_##name(float x)                                                  \
+    {                                                                                              \
+        return (float)(function);                                                                  \
+    }
+#endif
+TRP__NORMAL_HARDWARE(log2_of, "lg2", log2(x))        /* 2^-22; below 1/2 relative */
+TRP__NORMAL_HARDWARE(root_of, "rsqrt", 1 / sqrt(x))  /* relative 2^-22.9 */
+TRP__NORMAL_HARDWARE(sine_of, "sin", sin(x))         /* 2^-20.5 for |x| up to 2 pi */
+TRP__NORMAL_HARDWARE(cosine_of, "cos", cos(x))       /* the same */
+
+/* The same numbers in f32, with bounds between which those of trp__normal_two() are: where both
+ * bounds round to the same number of 16 bits, that is it, and one pair in some hundreds has to be
+ * computed in f64.
+ *
+ * With far = sqrt(x), x = -2 log v, near = 1 / far: log2 is off by 2^-22 where v is above 1/2, so x by
+ * 2^-21.5 and far by no more than that times near; below, by less than 2^-23 far; products and the root add 2^-21.8 far, sine and
+ * cosine with their argument 2^-20 far. */
+struct trp__normal_bounds {
+    float mean, deviation, of_far, of_near, least;
+
+    TRP__DEVICE trp__normal_bounds(double m, double d)
+        : mean((float)m), deviation((float)d), of_far((float)(fabs(d) * 0x1.cp-20)),
+          of_near((float)(fabs(d) * 0x1.8p-22)), least((float)(fabs(m) * 0x1p-22 + 0x1p-120))
+    {
+        if (!(fabs(m) + 8 * fabs(d) < 0x1p120)) { /* could overflow on the way: no bounds */
+            mean = deviation = 0;
+            least = INFINITY;
+        }
+    }
+    TRP__DEVICE void of(uint32_t word, uint32_t next, float low[2], float high[2]) const
+    {
+        const float v = (float)((1 << TRP__NORMAL_BITS) - (int32_t)(word >> 8)) * 0x1p-24f;
+        const float x = fmax(trp__normal_log2_of(v) * -1.38629436111989061883f, 0x1p-60f);
+        const float near = trp__normal_root_of(x), far = x * near, scaled = deviation * far;
+        const float angle = (float)((int32_t)next >> 8) * (6.28318530717958647693f * 0x1p-24f);
+        const float error = fma(far, of_far, fma(near, of_near, least));
+        const float value[2] = {fma(scaled, trp__normal_cosine_of(angle), mean),
+                                fma(scaled, trp__normal_sine_of(angle), mean)};
+        TRP__UNROLL
+        for (int k = 0; k < 2; k++) {
+            low[k] = value[k] - error;
+            high[k] = value[k] + error;
+        }
+    }
+};
+
 #endif

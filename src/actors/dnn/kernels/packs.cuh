@@ -70,6 +70,14 @@ template <int TYPE, int V> struct trp__pack {
             word[j / 2] = j % 2 ? (old & 0xffffu) | half << 16 : (old & 0xffff0000u) | half;
         }
     }
+    /* The other way round. */
+    TRP__DEVICE void take(int j, uint64_t address, int64_t i) const
+    {
+        if constexpr (SIZE == 4)
+            trp__to<uint32_t>(address, i) = word[j];
+        else
+            trp__to<uint16_t>(address, i) = (uint16_t)(word[j / 2] >> (j % 2 * 16));
+    }
     TRP__DEVICE void set(const float v[V])
     {
         TRP__UNROLL

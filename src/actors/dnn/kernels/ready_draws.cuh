@@ -44,6 +44,45 @@ template <int MODE> struct trp__draws {
     }
 };
 
+/* Two results as they lie in memory. */
+template <int TYPE> TRP__DEVICE uint32_t trp__draws_pair(float low, float high)
+{
+    return TYPE == TRP_BF16 ? trp__bfloat_pair(low, high) : trp__half_pair(low, high);
+}
+
+/* Numbers of a normal distribution of 16 bits: by bounds in f32, and those between whose bounds a
+ * rounding is in f64. */
+template <int TYPE, typename LINES>
+TRP__DEVICE void trp__draws_narrow(const LINES &lines, const trp__draws<TRP_DNN_NORMAL> &draws,
+                                   const trp__normal_bounds &bounds, const uint32_t word[8],
+                                   uint32_t out[4])
+{
+    uint32_t unsure = 0;
+    TRP__UNROLL
+    for (int k = 0; k < 4; k++) {
+        float low[2], high[2];
+        bounds.of(word[2 * k], word[2 * k + 1], low, high);
+        out[k] = trp__draws_pair<TYPE>(low[0], low[1]);
+        unsure |= out[k] != trp__draws_pair<TYPE>(high[0], high[1]) ? 1u << k : 0;
+    }
+    while (unsure) {
+        uint32_t one = word[0], next = word[1];
+        const uint32_t bit = unsure & (0u - unsure);
+        double two[2];
+        TRP__UNROLL
+        for (int k = 1; k < 4; k++) {
+            one = bit >> k & 1 ? word[2 * k] : one;
+            next = bit >> k & 1 ? word[2 * k + 1] : next;
+        }
+        trp__normal_two(lines, one, next, draws.mean, draws.deviation, two);
+        const uint32_t pair = trp__draws_pair<TYPE>((float)two[0], (float)two[1]);
+        TRP__UNROLL
+        for (int k = 0; k < 4; k++)
+            out[k] = bit >> k & 1 ? pair : out[k];
+        unsure ^= bit;
+    }
+}
+
 template <int MODE, int TYPE, typename LINES>
 TRP__DEVICE void trp__draw(const trp__map &m, const LINES &lines)
 {
@@ -53,24 +92,30 @@ TRP__DEVICE void trp__draw(const trp__map &m, const LINES &lines)
     const uint64_t key = trp__map_word(m, TRP__MAP_NUMBER);
     const uint64_t offset = trp__map_word(m, TRP__MAP_NUMBER + 1);
     const trp__draws<MODE> draws(m.number + 2);
+    const trp__normal_bounds bounds(m.number[2], m.number[3]);
     const uint32_t step = gridDim.x * blockDim.x * V;
     for (uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) * V; i < m.count; i += step) {
-        float v[V];
+        uint32_t word[V];
+        trp__pack<TYPE, V> pack;
         TRP__UNROLL
-        for (int k = 0; k < V; k += 4) {
-            uint32_t word[4];
-            trp__philox_block(key, offset, (order.at >> 2) + (i + (uint32_t)k) / 4, word);
-            draws.make(lines, word, v + k);
+        for (int k = 0; k < V; k += 4)
+            trp__philox_block(key, offset, (order.at >> 2) + (i + (uint32_t)k) / 4, word + k);
+        if constexpr (MODE == TRP_DNN_NORMAL && TYPE != TRP_F32) {
+            trp__draws_narrow<TYPE>(lines, draws, bounds, word, pack.word);
+        } else {
+            float v[V];
+            TRP__UNROLL
+            for (int k = 0; k < V; k += 4)
+                draws.make(lines, word + k, v + k);
+            pack.set(v);
         }
         if (m.count - i >= V) {
-            trp__pack<TYPE, V> pack;
-            pack.set(v);
             pack.store(y, i, TYPE);
         } else {
             TRP__UNROLL
             for (int k = 0; k < V; k++) {
                 if (i + (uint32_t)k < m.count)
-                    trp__store_float<float>(y, i + (uint32_t)k, TYPE, v[k]);
+                    pack.take(k, y, i + (uint32_t)k);
             }
         }
     }
