@@ -8,6 +8,34 @@
 #include "actors/dnn/kernels/packs.cuh"
 #include "actors/dnn/kernels/ready.h"
 
+/* Whether two numbers of 16 bits are compared by one instruction. */
+template <int TYPE> TRP__DEVICE constexpr bool trp__draws_has_min()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    return TYPE != TRP_F32;
+#else
+    return false;
+#endif
+}
+
+/* No number of a pack is above `most`, which is one of the type. */
+template <int TYPE> TRP__DEVICE void trp__draws_min(uint32_t word[4], float most)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    const uint32_t both = TYPE == TRP_BF16 ? trp__bfloat_pair(most, most) : trp__half_pair(most, most);
+    TRP__UNROLL
+    for (int k = 0; k < 4; k++) {
+        if constexpr (TYPE == TRP_BF16)
+            asm("min.bf16x2 %0, %0, %1;" : "+r"(word[k]) : "r"(both));
+        else
+            asm("min.f16x2 %0, %0, %1;" : "+r"(word[k]) : "r"(both));
+    }
+#else
+    (void)word;
+    (void)most;
+#endif
+}
+
 /* What is the same for all elements of a launch. */
 template <int MODE> struct trp__draws {
     float low, span, most; /* UNIFORM */
@@ -21,7 +49,12 @@ template <int MODE> struct trp__draws {
           one(number[0] > 0 ? 1.0f : 0.0f)
     {
     }
-    template <typename LINES>
+    /* The least of x and `most`; of 16 bits two are compared at once when they are rounded. */
+    template <int TYPE> TRP__DEVICE float clamp(float x) const
+    {
+        return trp__draws_has_min<TYPE>() ? x : fmin(x, most);
+    }
+    template <int TYPE, typename LINES>
     TRP__DEVICE void make(const LINES &lines, const uint32_t word[4], float out[4]) const
     {
         if constexpr (MODE == TRP_DNN_NORMAL) {
@@ -38,7 +71,7 @@ template <int MODE> struct trp__draws {
                 if constexpr (MODE == TRP_DNN_BERNOULLI)
                     out[k] = word[k] <= last ? one : 0.0f;
                 else
-                    out[k] = fmin(fma(span, (float)(word[k] >> 8), low), most);
+                    out[k] = clamp<TYPE>(fma(span, (float)(word[k] >> 8), low));
             }
         }
     }
@@ -83,41 +116,60 @@ TRP__DEVICE void trp__draws_narrow(const LINES &lines, const trp__draws<TRP_DNN_
     }
 }
 
+/* 16 bytes of results, the first of which is element i of the launch. A launch begins at a multiple
+ * of 2^30 elements and has no more of them, so the upper word of the number of a block of words is the
+ * same for all, and what of Philox follows from that alone is computed once. */
+template <int MODE, int TYPE, int V, typename LINES>
+TRP__DEVICE void trp__draws_sixteen(const LINES &lines, const trp__draws<MODE> &draws,
+                                    const trp__normal_bounds &bounds, const uint32_t counter[4],
+                                    const uint32_t key[2], uint32_t i, trp__pack<TYPE, V> *out)
+{
+    uint32_t word[V];
+    TRP__UNROLL
+    for (int k = 0; k < V; k += 4) {
+        const uint32_t block[4] = {counter[0] + (i + (uint32_t)k) / 4, counter[1], counter[2],
+                                   counter[3]};
+        trp__philox(block, key, word + k);
+    }
+    if constexpr (MODE == TRP_DNN_NORMAL && TYPE != TRP_F32) {
+        trp__draws_narrow<TYPE>(lines, draws, bounds, word, out->word);
+    } else {
+        float v[V];
+        TRP__UNROLL
+        for (int k = 0; k < V; k += 4)
+            draws.template make<TYPE>(lines, word + k, v + k);
+        out->set(v);
+        if constexpr (MODE == TRP_DNN_UNIFORM && trp__draws_has_min<TYPE>())
+            trp__draws_min<TYPE>(out->word, draws.most);
+    }
+}
+
 template <int MODE, int TYPE, typename LINES>
 TRP__DEVICE void trp__draw(const trp__map &m, const LINES &lines)
 {
     enum { V = TYPE == TRP_F32 ? 4 : 8 };
-    const trp__map_operand &order = m.operand[0];
-    const uint64_t y = m.operand[1].at;
-    const uint64_t key = trp__map_word(m, TRP__MAP_NUMBER);
+    const uint64_t y = m.operand[1].at, number = m.operand[0].at / 4;
+    const uint64_t seed = trp__map_word(m, TRP__MAP_NUMBER);
     const uint64_t offset = trp__map_word(m, TRP__MAP_NUMBER + 1);
+    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    const uint32_t counter[4] = {(uint32_t)number, (uint32_t)(number >> 32), (uint32_t)offset,
+                                 (uint32_t)(offset >> 32)};
     const trp__draws<MODE> draws(m.number + 2);
     const trp__normal_bounds bounds(m.number[2], m.number[3]);
-    const uint32_t step = gridDim.x * blockDim.x * V;
-    for (uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) * V; i < m.count; i += step) {
-        uint32_t word[V];
-        trp__pack<TYPE, V> pack;
-        TRP__UNROLL
-        for (int k = 0; k < V; k += 4)
-            trp__philox_block(key, offset, (order.at >> 2) + (i + (uint32_t)k) / 4, word + k);
-        if constexpr (MODE == TRP_DNN_NORMAL && TYPE != TRP_F32) {
-            trp__draws_narrow<TYPE>(lines, draws, bounds, word, pack.word);
-        } else {
-            float v[V];
-            TRP__UNROLL
-            for (int k = 0; k < V; k += 4)
-                draws.make(lines, word + k, v + k);
-            pack.set(v);
-        }
-        if (m.count - i >= V) {
-            pack.store(y, i, TYPE);
-        } else {
-            TRP__UNROLL
-            for (int k = 0; k < V; k++) {
-                if (i + (uint32_t)k < m.count)
-                    pack.take(k, y, i + (uint32_t)k);
-            }
-        }
+    const uint32_t step = gridDim.x * blockDim.x * V, whole = m.count / V * V;
+    trp__pack<TYPE, V> pack;
+    uint32_t i = (blockIdx.x * blockDim.x + threadIdx.x) * V;
+    for (; i < whole; i += step) {
+        trp__draws_sixteen<MODE, TYPE, V>(lines, draws, bounds, counter, key, i, &pack);
+        pack.store(y, i, TYPE);
+    }
+    if (i >= m.count)
+        return;
+    trp__draws_sixteen<MODE, TYPE, V>(lines, draws, bounds, counter, key, i, &pack);
+    TRP__UNROLL
+    for (int k = 0; k < V; k++) {
+        if (i + (uint32_t)k < m.count)
+            pack.take(k, y, i + (uint32_t)k);
     }
 }
 

@@ -16,6 +16,7 @@ enum {
     BLOCKS_MAX = 1 << 28, /* of a launch */
     MARKS_MAX = 8 << 20,  /* of all rows of a launch, unless one row has more */
     BLOCKS_EACH = 8,      /* of a processor, where rows are few */
+    ARG_THREADS = 128,    /* of a block of arg, at most: with 256, rows of 8192 bf16 took a tenth longer */
     ALIGNMENT = 256 / (int)sizeof(uint64_t),
 };
 
@@ -146,7 +147,7 @@ static void share_arg(step *s, int64_t elements, int processors)
     parts = parts < most ? parts : most;
     s->p.part = divide_up(divide_up(elements, parts), TRP__ROWS_RUN) * TRP__ROWS_RUN;
     s->p.parts = divide_up(elements, s->p.part);
-    s->threads = threads_for(s->p.part, 2 * TRP__ROWS_RUN, TRP__SELECT_THREADS);
+    s->threads = threads_for(s->p.part, 2 * TRP__ROWS_RUN, ARG_THREADS);
     s->marks = s->p.parts > 1 ? s->p.parts : 0;
 }
 
@@ -156,16 +157,19 @@ static bool is_ranked(const step *s)
            s->node.port[TRP__PICK_LIMIT] != TRP__DNN_NO_PORT;
 }
 
-/* Tiles of a row: of a team, if that is enough for it. */
+/* Tiles of a row, or the parts of a team, if a team is enough for it: then all threads have elements. */
 static void share_tiles(step *s, int64_t elements)
 {
-    const int64_t each = divide_up(elements, TRP__SELECT_TEAM * TRP__SELECT_EACH);
+    const int64_t part =
+        divide_up(divide_up(elements, TRP__SELECT_TEAM), TRP__ROWS_RUN) * TRP__ROWS_RUN;
     s->threads = threads_for(elements, TRP__SELECT_EACH, TRP__SELECT_THREADS);
     s->p.parts = divide_up(elements, (int64_t)s->threads * TRP__SELECT_EACH);
     s->team = s->node.kind == TRP_DNN_TOP_K && s->p.parts > 1 && s->p.picked <= TRP__SELECT_FEW &&
-              each <= TRP__SELECT_TILE_THREADS;
+              part <= TRP__SELECT_THREADS * TRP__SELECT_TEAM_EACH;
     if (s->team) {
-        s->threads = (uint32_t)divide_up(each, 32) * 32;
+        const int64_t runs = part / TRP__ROWS_RUN / 32 * 32;
+        s->threads = (uint32_t)(runs < TRP__SELECT_THREADS ? runs : TRP__SELECT_THREADS);
+        s->p.part = part;
         s->p.parts = TRP__SELECT_TEAM;
     }
     s->marks = s->p.parts * s->p.picked;

@@ -41,7 +41,7 @@ enum {
 enum {
     TRP__SELECT_THREADS = 256,      /* of a block, at most */
     TRP__SELECT_TEAM = 8,           /* blocks of a team */
-    TRP__SELECT_TILE_THREADS = 512, /* of a block of top, at most */
+    TRP__SELECT_TEAM_EACH = 32, /* elements of a thread of top, at most */
     TRP__SELECT_FEW = 128,          /* results of top, at most */
     TRP__SELECT_PHASES = 7,         /* all that a kernel has; one bit each */
     TRP__SELECT_BOUND = 1024,  /* of bounds at launch: 64 registers, so that 4 blocks of 256 fit */
@@ -68,7 +68,7 @@ typedef struct trp__select {
     trp__rows_space space;
     trp__select_number number[TRP__SELECT_NUMBERS];
     int64_t n;         /* elements of a row */
-    int64_t part;      /* elements of a part */
+    int64_t part;      /* elements of a part: of arg, of a block of top, of a warp of shares */
     int64_t parts;     /* of a row: parts of arg, tiles, or blocks of a team */
     int64_t shares;    /* of a row: parts of shares */
     int64_t length;    /* merge, draw: marks of a row at `from` */
