@@ -76,9 +76,9 @@ static inline int64_t trp__pick_arg(bool smallest, const double *v, int64_t coun
     return best;
 }
 
-/* exp(x) for x up to 0, to a unit in the last place or two, the same bits everywhere: 2^(n / 32),
- * of which 32 are in a table, times a polynomial. */
-static inline double trp__pick_exp(double x)
+/* exp(x) times a power of two, for x from -43 to 0, to a unit in the last place or two, the same
+ * bits everywhere: 2^(n / 32), of which 32 are in a table, times a polynomial. */
+static inline double trp__pick_exp(double x, double scale)
 {
     enum { STEPS = 32 };
     static const double root[STEPS] = {
@@ -93,10 +93,8 @@ static inline double trp__pick_exp(double x)
     };
     const double whole = 6755399441055744.0; /* 1.5 2^52: added to a number, it rounds that */
     const double shifted = fma(x, 46.166241308446828384, whole), n = shifted - whole;
-    double power = 1, p = 1.0 / 720.0, r = fma(n, -6.93147180369123816490e-01 / STEPS, x);
+    double p = 1.0 / 720.0, r = fma(n, -6.93147180369123816490e-01 / STEPS, x);
     uint64_t bits;
-    if (!(x > -708))
-        return x != x ? x : 0;
     memcpy(&bits, &shifted, sizeof bits);
     const int32_t steps = (int32_t)(uint32_t)bits;
     r = fma(n, -1.90821492927058770002e-10 / STEPS, r);
@@ -106,9 +104,10 @@ static inline double trp__pick_exp(double x)
     p = fma(p, r, 0.5);
     p = fma(p, r, 1.0);
     p = fma(p, r, 1.0);
-    bits = (uint64_t)((steps >> 5) + 1023) << 52;
-    memcpy(&power, &bits, sizeof power);
-    return p * root[steps & (STEPS - 1)] * power;
+    memcpy(&bits, &scale, sizeof bits);
+    bits += (uint64_t)(int64_t)(steps >> 5) << 52;
+    memcpy(&scale, &bits, sizeof scale);
+    return p * root[steps & (STEPS - 1)] * scale;
 }
 
 /* What SAMPLE is asked for. */
@@ -136,11 +135,9 @@ static inline double trp__pick_scale(int64_t classes)
 static inline uint64_t trp__pick_share(double below, double inverse, double scale)
 {
     const double x = below * inverse;
-    if (below == 0)
-        return (uint64_t)scale;
-    if (!(x > -43) || below - below != 0) /* less than 2^-61 */
-        return 0;
-    return (uint64_t)(trp__pick_exp(x) * scale);
+    if (!(x > -43)) /* less than 2^-61, or 0 times an infinite inverse */
+        return below == 0 ? (uint64_t)scale : 0;
+    return (uint64_t)trp__pick_exp(x, scale);
 }
 
 /* The number that u of a row is. */

@@ -16,7 +16,9 @@ enum {
     BLOCKS_MAX = 1 << 28, /* of a launch */
     MARKS_MAX = 8 << 20,  /* of all rows of a launch, unless one row has more */
     BLOCKS_EACH = 8,      /* of a processor, where rows are few */
-    ARG_THREADS = 128,    /* of a block of arg, at most: with 256, rows of 8192 bf16 took a tenth longer */
+    PARTS_OF_WARP = 4,
+    ARG_THREADS =
+        128, /* of a block of arg, at most: with 256, rows of 8192 bf16 took a tenth longer */
     ALIGNMENT = 256 / (int)sizeof(uint64_t),
 };
 
@@ -157,7 +159,8 @@ static bool is_ranked(const step *s)
            s->node.port[TRP__PICK_LIMIT] != TRP__DNN_NO_PORT;
 }
 
-/* Tiles of a row, or the parts of a team, if a team is enough for it: then all threads have elements. */
+/* Tiles of a row, or the parts of a team, if a team is enough for it: then all threads have
+ * elements. */
 static void share_tiles(step *s, int64_t elements)
 {
     const int64_t part =
@@ -175,8 +178,8 @@ static void share_tiles(step *s, int64_t elements)
     s->marks = s->p.parts * s->p.picked;
 }
 
-/* Parts of which shares are added: one a warp of a team or, where a count or a limit is given, of
- * as many blocks as it takes. */
+/* Parts of which shares are added: some for each warp of a team, so that the last phase has one
+ * element a thread, or, where a count or a limit is given, of as many blocks as it takes. */
 static void share_draw(step *s, int64_t elements)
 {
     int64_t parts = divide_up(elements, TRP__SELECT_SHARES);
@@ -185,7 +188,7 @@ static void share_draw(step *s, int64_t elements)
         s->p.parts = s->marks = s->p.length = s->p.heads = s->team ? TRP__SELECT_TEAM : 1;
         s->threads =
             threads_for(divide_up(elements, s->p.parts), 2 * TRP__ROWS_RUN, TRP__SELECT_THREADS);
-        parts = s->p.parts * s->threads / 32;
+        parts = s->p.parts * s->threads / 32 * PARTS_OF_WARP;
     }
     s->p.part = divide_up(divide_up(elements, parts), TRP__ROWS_RUN) * TRP__ROWS_RUN;
     s->p.shares = divide_up(elements, s->p.part);

@@ -39,19 +39,19 @@ enum {
 };
 
 enum {
-    TRP__SELECT_THREADS = 256,      /* of a block, at most */
-    TRP__SELECT_TEAM = 8,           /* blocks of a team */
+    TRP__SELECT_THREADS = 256,  /* of a block, at most */
+    TRP__SELECT_TEAM = 8,       /* blocks of a team */
     TRP__SELECT_TEAM_EACH = 32, /* elements of a thread of top, at most */
-    TRP__SELECT_FEW = 128,          /* results of top, at most */
-    TRP__SELECT_PHASES = 7,         /* all that a kernel has; one bit each */
-    TRP__SELECT_BOUND = 1024,  /* of bounds at launch: 64 registers, so that 4 blocks of 256 fit */
-    TRP__SELECT_EACH = 16,     /* elements of a tile that a thread has */
-    TRP__SELECT_LIST = 2048,   /* marks that a block sorts */
-    TRP__SELECT_MOST = 1024,   /* elements of a row that are selected, at most */
-    TRP__SELECT_NUCLEUS = 256, /* classes that are sorted where only a share limits them */
-    TRP__SELECT_PART = 4096,   /* elements of a part of arg, at least */
-    TRP__SELECT_SHARES = 1024, /* elements of a part of which the shares are added */
-    TRP__SELECT_DRAW = 1024,   /* threads of a block of draw_ranked, at most */
+    TRP__SELECT_FEW = 128,      /* results of top, at most */
+    TRP__SELECT_PHASES = 7,     /* all that a kernel has; one bit each */
+    TRP__SELECT_BOUND = 1024,   /* of bounds at launch: 64 registers, so that 4 blocks of 256 fit */
+    TRP__SELECT_EACH = 16,      /* elements of a tile that a thread has */
+    TRP__SELECT_LIST = 2048,    /* marks that a block sorts */
+    TRP__SELECT_MOST = 1024,    /* elements of a row that are selected, at most */
+    TRP__SELECT_NUCLEUS = 256,  /* classes that are sorted where only a share limits them */
+    TRP__SELECT_PART = 4096,    /* elements of a part of arg, at least */
+    TRP__SELECT_SHARES = 1024,  /* elements of a part of which the shares are added */
+    TRP__SELECT_DRAW = 1024,    /* threads of a block of draw_ranked, at most */
 };
 
 /* One number, in memory or by value. */

@@ -79,26 +79,29 @@ TRP__DEVICE void trp__select_part(const trp__select &p, const trp__select_row &r
     *begin = *begin > 0 ? *begin : 0;
 }
 
-/* The shares of the parts of a row, added: a warp for each part. */
+/* The shares of some parts of a row, each added by a warp. All warps of a block share the parts. */
 template <int TYPE>
 TRP__DEVICE void trp__select_share_parts(const trp__select &p, const trp__select_row &r,
-                                         const trp__select_draws &d, int64_t row, int64_t first)
+                                         const trp__select_draws &d, int64_t row, int64_t first,
+                                         int64_t count)
 {
-    const int lane = (int)threadIdx.x % 32;
-    const int64_t part = first + (int)threadIdx.x / 32;
-    uint64_t sum = 0;
-    int64_t begin, end;
-    if (part >= p.shares || trp__pick_is_fixed(&d.what, d.most))
+    const int lane = (int)threadIdx.x % 32, warps = (int)blockDim.x / 32;
+    const int64_t last = first + count < p.shares ? first + count : p.shares;
+    if (trp__pick_is_fixed(&d.what, d.most))
         return;
-    trp__select_part(p, r, part, &begin, &end);
+    for (int64_t part = first + (int)threadIdx.x / 32; part < last; part += warps) {
+        uint64_t sum = 0;
+        int64_t begin, end;
+        trp__select_part(p, r, part, &begin, &end);
 #pragma unroll 4
-    for (int64_t k = begin + lane; k < end; k += 32)
-        sum += d.share(trp__load_float<double>(
-            r.x, k * r.step, TYPE == TRP_DTYPE_NONE ? r.type : (uint8_t)TYPE));
-    for (int by = 16; by > 0; by /= 2)
-        sum += __shfl_xor_sync(0xffffffffu, sum, by);
-    if (lane == 0)
-        trp__to<uint64_t>(p.sums, row * p.shares + part) = sum;
+        for (int64_t k = begin + lane; k < end; k += 32)
+            sum += d.share(trp__load_float<double>(
+                r.x, k * r.step, TYPE == TRP_DTYPE_NONE ? r.type : (uint8_t)TYPE));
+        for (int by = 16; by > 0; by /= 2)
+            sum += __shfl_xor_sync(0xffffffffu, sum, by);
+        if (lane == 0)
+            trp__to<uint64_t>(p.sums, row * p.shares + part) = sum;
+    }
 }
 
 TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_shares(const TRP__CONSTANT trp__select p)
@@ -107,7 +110,7 @@ TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_shares(const TRP__CONSTANT trp__sele
     const int64_t row = blockIdx.x / blocks, part = (blockIdx.x - row * blocks) * warps;
     const trp__select_row r(p, p.first + row);
     const trp__select_draws d(p, r, trp__select_best(p, row));
-    trp__select_share_parts<TRP_DTYPE_NONE>(p, r, d, row, part);
+    trp__select_share_parts<TRP_DTYPE_NONE>(p, r, d, row, part, warps);
 }
 
 /* The sum of all parts of a row. */
@@ -171,10 +174,10 @@ TRP__DEVICE void trp__select_draw(const trp__select &p, const trp__select_row &r
 template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p, int team)
 {
     const int64_t row = blockIdx.x / team, block = blockIdx.x - row * team;
-    const int64_t warps = (int)blockDim.x / 32;
+    const int64_t parts = (p.shares + team - 1) / team; /* of a block */
     const trp__select_row r(p, p.first + row);
     if (p.phases & 1) {
-        const int64_t begin = block * warps * p.part - r.shift, end = begin + warps * p.part;
+        const int64_t begin = block * parts * p.part - r.shift, end = begin + parts * p.part;
         uint64_t best =
             trp__select_first<TYPE, 2>(r, begin, end < p.n ? end : p.n, p.runs != 0);
         best = trp__rows_together<trp__select_max, uint64_t>(best, (int)blockDim.x, 0);
@@ -187,7 +190,7 @@ template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p, int
         return;
     const trp__select_draws d(p, r, best);
     if (p.phases & 2)
-        trp__select_share_parts<TYPE>(p, r, d, row, block * warps);
+        trp__select_share_parts<TYPE>(p, r, d, row, block * parts, parts);
     trp__select_meet(p, team);
     if (p.phases & 4 && block == 0)
         trp__select_draw(p, r, d, row, best);
