@@ -1,9 +1,8 @@
 /* Two numbers of a normal distribution of two words of Philox, in f64: what random.h computes with
  * the C library's functions, to 2^-47 deviations, in a third of the instructions. A word has 24
- * bits that count, so arguments are whole numbers: the logarithm is a line of a table and a
- * polynomial, sine and cosine are polynomials over half a turn. A kernel that draws many keeps the
- * table in shared memory (trp__normal_table), others compute the line that they need: the bits are
- * the same. */
+ * bits that count, so arguments are whole numbers: the logarithm, sine and cosine are a line of a
+ * table each, and polynomials of what is left. A kernel that draws many keeps the tables in shared
+ * memory (trp__normal_table), others compute the lines that they need: the bits are the same. */
 #ifndef TRP_ACTORS_DNN_KERNELS_NORMAL_CUH
 #define TRP_ACTORS_DNN_KERNELS_NORMAL_CUH
 
@@ -12,7 +11,8 @@
 enum {
     TRP__NORMAL_BITS = 24, /* of a word */
     TRP__NORMAL_PARTS = 32, /* lines of the table for each power of two */
-    TRP__NORMAL_TERMS = 7, /* of a polynomial */
+    TRP__NORMAL_TERMS = 7, /* of the logarithm's polynomial */
+    TRP__NORMAL_TURNS = 256, /* lines of the table of sine and cosine */
     TRP__NORMAL_LINES = TRP__NORMAL_BITS * TRP__NORMAL_PARTS + 1,
 };
 
@@ -33,21 +33,16 @@ TRP__DEVICE double trp__normal_rsqrt(double x)
 #endif
 }
 
-/* Polynomials, the highest power first: (-2 log(1 + r)) / r for |r| up to 2^-6; and sqrt(2) times
- * sine and cosine of pi t / 2^24 for |t| up to 2^22, by t^2, the sine divided by t. In constant memory
- * they are operands of instructions; as literals they would be moves. */
+/* Polynomials, the highest power first: (-2 log(1 + r)) / r for |r| up to 2^-6; and of a turn of t / 2^24
+ * for |t| up to 2^15, by t^2, the sine divided by t and the cosine less 1 divided by t^2. In constant
+ * memory they are operands of instructions; as literals they would be moves. */
 __constant__ double trp__normal_log[TRP__NORMAL_TERMS] = {
     -0x1.24aec744d74adp-2, 0x1.556d630cbac2dp-2,  -0x1.9999988a67ab0p-2, 0x1.ffffff6f60ff2p-2,
     -0x1.5555555556ad5p-1, 0x1.0000000000203p+0, -2.0,
 };
-__constant__ double trp__normal_sine[TRP__NORMAL_TERMS] = {
-    0x1.56349a7e5ce01p-323, -0x1.5588a777cbb72p-271, 0x1.dbd6f6b92b7f9p-220, -0x1.b1e9f34808553p-169,
-    0x1.cda106381dcc0p-119, -0x1.d3ba5c1c5f465p-70,  0x1.1c5831add62e4p-22,
-};
-__constant__ double trp__normal_cosine[TRP__NORMAL_TERMS] = {
-    0x1.61742cefbc898p-297, -0x1.2af4d31772615p-245, 0x1.54cb876cfe8fdp-194, -0x1.e36ab0b62f445p-144,
-    0x1.6f5a49b290873p-94,  -0x1.bea5b6072b1edp-46,  0x1.6a09e667f3bccp+0,
-};
+__constant__ double trp__normal_sine[] = {0x1.466b536860e82p-114, -0x1.4abbce6246526p-67,
+                                          0x1.921fb54442d18p-22};
+__constant__ double trp__normal_cosine[] = {0x1.03c19b0cd2c2fp-90, -0x1.3bd3cc9bd9af5p-44};
 
 /* -2 log(k / 2^24) of a whole k from 1 to 2^24 is `twice` - 2 log(1 + r), r = k inverse - 1, which
  * is at most 2^-6. */
@@ -80,8 +75,24 @@ TRP__DEVICE trp__normal_line trp__normal_times(const trp__normal_line &first, in
     return line;
 }
 
+/* Cosine and sine of the turns from n / 256 to (n + 1) / 256, in the middle. */
+struct trp__normal_turn {
+    double cosine, sine;
+};
+
+TRP__DEVICE trp__normal_turn trp__normal_turn_of(int n)
+{
+    const double angle = (n + 0.5) * (6.283185307179586477 / TRP__NORMAL_TURNS);
+    const trp__normal_turn turn = {cos(angle), sin(angle)};
+    return turn;
+}
+
 /* The lines, computed when they are wanted. */
 struct trp__normal_lines {
+    TRP__DEVICE trp__normal_turn turn_of(int n) const
+    {
+        return trp__normal_turn_of(n);
+    }
     TRP__DEVICE trp__normal_line of(int n) const
     {
         return trp__normal_times(trp__normal_first(n % TRP__NORMAL_PARTS),
@@ -92,10 +103,13 @@ struct trp__normal_lines {
 /* The same, computed before by all threads of a block: a multiple of 32. */
 struct trp__normal_table {
     trp__normal_line line[TRP__NORMAL_LINES];
+    trp__normal_turn turn[TRP__NORMAL_TURNS];
 
     TRP__DEVICE void fill()
     {
         const int thread = (int)threadIdx.x;
+        for (int n = thread; n < TRP__NORMAL_TURNS; n += (int)blockDim.x)
+            turn[n] = trp__normal_turn_of(n);
         if (thread < TRP__NORMAL_PARTS)
             line[thread] = trp__normal_first(thread);
         __syncthreads();
@@ -108,6 +122,10 @@ struct trp__normal_table {
     TRP__DEVICE trp__normal_line of(int n) const
     {
         return line[n];
+    }
+    TRP__DEVICE trp__normal_turn turn_of(int n) const
+    {
+        return turn[n];
     }
 };
 
@@ -135,25 +153,16 @@ template <typename LINES>
 TRP__DEVICE void trp__normal_two(const LINES &lines, uint32_t word, uint32_t next, double mean,
                                  double deviation, double out[2])
 {
-    /* The turn is pi (h + t / 2^23) of a whole h, which gives the sign, and |t| up to 2^22. */
-    const uint32_t half = next << 1;
-    const double t = (double)((int32_t)half >> 9), z = t * t;
-    double far = deviation * trp__normal_far(lines, word), s, c;
-    uint64_t bits;
-    memcpy(&bits, &far, sizeof far);
-    bits ^= (uint64_t)((next ^ half) & 0x80000000u) << 32;
-    memcpy(&far, &bits, sizeof far);
-    /* sqrt(2) times sine and cosine of half of the rest. */
-    s = trp__normal_sine[0];
-    c = trp__normal_cosine[0];
-    TRP__UNROLL
-    for (int i = 1; i < TRP__NORMAL_TERMS; i++) {
-        s = fma(s, z, trp__normal_sine[i]);
-        c = fma(c, z, trp__normal_cosine[i]);
-    }
-    s *= t;
-    out[0] = fma(far, fma(-s, s, 1.0), mean);
-    out[1] = fma(far * s, c, mean);
+    const trp__normal_turn turn = lines.turn_of((int)(next >> 24));
+    const double t = (double)((int32_t)(next >> 8 & 0xffff) - 0x8000), z = t * t;
+    const double far = deviation * trp__normal_far(lines, word);
+    double s = trp__normal_sine[0], c = trp__normal_cosine[0];
+    s = fma(s, z, trp__normal_sine[1]);
+    c = fma(c, z, trp__normal_cosine[1]);
+    s = fma(s, z, trp__normal_sine[2]) * t;
+    c *= z;
+    out[0] = fma(far, fma(turn.cosine, c, fma(-turn.sine, s, turn.cosine)), mean);
+    out[1] = fma(far, fma(turn.sine, c, fma(turn.cosine, s, turn.sine)), mean);
 }
 
 /* --- Results of 16 bits --- */

@@ -11,7 +11,7 @@
 /* Whether two numbers of 16 bits are compared by one instruction. */
 template <int TYPE> TRP__DEVICE constexpr bool trp__draws_has_min()
 {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#ifdef __CUDACC_RTC__
     return TYPE != TRP_F32;
 #else
     return false;
@@ -21,7 +21,7 @@ template <int TYPE> TRP__DEVICE constexpr bool trp__draws_has_min()
 /* No number of a pack is above `most`, which is one of the type. */
 template <int TYPE> TRP__DEVICE void trp__draws_min(uint32_t word[4], float most)
 {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#ifdef __CUDACC_RTC__
     const uint32_t both = TYPE == TRP_BF16 ? trp__bfloat_pair(most, most) : trp__half_pair(most, most);
     TRP__UNROLL
     for (int k = 0; k < 4; k++) {
