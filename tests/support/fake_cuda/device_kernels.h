@@ -111,9 +111,6 @@
     X(trp_select_merge, trp__select)                                                               \
     X(trp_select_write, trp__select)                                                               \
     X(trp_select_shares, trp__select)                                                              \
-    X(trp_select_top_f32, trp__select)                                                             \
-    X(trp_select_top_bf16, trp__select)                                                            \
-    X(trp_select_top_f16, trp__select)                                                             \
     X(trp_select_class_f32, trp__select)                                                           \
     X(trp_select_class_bf16, trp__select)                                                          \
     X(trp_select_class_f16, trp__select)                                                           \

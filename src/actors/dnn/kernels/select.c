@@ -28,7 +28,6 @@ typedef enum kernel {
     TILES,
     MERGE,
     WRITE,
-    TOP,
     SHARES,
     CLASS,
     CLASS_ALONE,
@@ -159,25 +158,6 @@ static bool is_ranked(const step *s)
            s->node.port[TRP__PICK_LIMIT] != TRP__DNN_NO_PORT;
 }
 
-/* Tiles of a row, or the parts of a team, if a team is enough for it: then all threads have
- * elements. */
-static void share_tiles(step *s, int64_t elements)
-{
-    const int64_t part =
-        divide_up(divide_up(elements, TRP__SELECT_TEAM), TRP__ROWS_RUN) * TRP__ROWS_RUN;
-    s->threads = threads_for(elements, TRP__SELECT_EACH, TRP__SELECT_THREADS);
-    s->p.parts = divide_up(elements, (int64_t)s->threads * TRP__SELECT_EACH);
-    s->team = s->node.kind == TRP_DNN_TOP_K && s->p.parts > 1 && s->p.picked <= TRP__SELECT_FEW &&
-              part <= TRP__SELECT_THREADS * TRP__SELECT_TEAM_EACH;
-    if (s->team) {
-        const int64_t runs = part / TRP__ROWS_RUN / 32 * 32;
-        s->threads = (uint32_t)(runs < TRP__SELECT_THREADS ? runs : TRP__SELECT_THREADS);
-        s->p.part = part;
-        s->p.parts = TRP__SELECT_TEAM;
-    }
-    s->marks = s->p.parts * s->p.picked;
-}
-
 /* Parts of which shares are added: some for each warp of a team, so that the last phase has one
  * element a thread, or, where a count or a limit is given, of as many blocks as it takes. */
 static void share_draw(step *s, int64_t elements)
@@ -234,7 +214,9 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     if (n->kind == TRP_DNN_ARG) {
         share_arg(s, elements, modules->processors);
     } else if (is_ranked(s)) {
-        share_tiles(s, elements);
+        s->threads = threads_for(elements, TRP__SELECT_EACH, TRP__SELECT_THREADS);
+        s->p.parts = divide_up(elements, (int64_t)s->threads * TRP__SELECT_EACH);
+        s->marks = s->p.parts * s->p.picked;
     }
     if (n->kind == TRP_DNN_SAMPLE)
         share_draw(s, elements);
@@ -270,7 +252,7 @@ static trp_status enqueue(step *s, const trp__kernel_launch *l, kernel which, in
         [TILES] = {"tiles", true},
         [MERGE] = {"merge", false},
         [WRITE] = {"write", false},
-        [TOP] = {"top", true},
+
         [SHARES] = {"shares", false},
         [CLASS] = {"class", true},
         [CLASS_ALONE] = {"class_alone", true},
@@ -334,19 +316,18 @@ static trp_status launch_tiles(step *s, const trp__kernel_launch *l, trp_error *
     return status;
 }
 
-/* All phases of a kernel whose blocks meet. */
-static trp_status launch_team(step *s, const trp__kernel_launch *l, kernel which, int phases,
-                              trp_error *error)
+/* All phases of a class: in one launch where blocks meet. */
+static trp_status launch_class(step *s, const trp__kernel_launch *l, trp_error *error)
 {
+    enum { PHASES = 3 };
     trp__select *p = &s->p;
-    const int64_t blocks = p->rows * p->parts;
+    const kernel which = s->team ? CLASS : CLASS_ALONE;
     trp_status status = TRP_OK;
-    p->phases = TRP__SELECT_PHASES;
-    if (s->meets)
-        return enqueue(s, l, which, blocks, s->threads, error);
-    for (int i = 0; i < phases && status == TRP_OK; i++) {
-        p->phases = (uint8_t)(1 << i);
-        status = enqueue(s, l, which, blocks, s->threads, error);
+    for (int i = 0; i < PHASES && status == TRP_OK; i++) {
+        p->phases = (uint8_t)(s->meets ? TRP__SELECT_PHASES : 1 << i);
+        status = enqueue(s, l, which, p->rows * p->parts, s->threads, error);
+        if (s->meets)
+            break;
     }
     return status;
 }
@@ -358,7 +339,7 @@ static trp_status launch_draw(step *s, const trp__kernel_launch *l, trp_error *e
     p->sums = (uint64_t)(uintptr_t)l->workspace + 2 * (uint64_t)place_marks(s) * sizeof(uint64_t);
     if (!is_ranked(s)) {
         p->to = p->from = (uint64_t)(uintptr_t)l->workspace;
-        return launch_team(s, l, s->team ? CLASS : CLASS_ALONE, 3, error);
+        return launch_class(s, l, error);
     }
     p->length = p->picked;
     p->heads = 1;
@@ -385,10 +366,6 @@ static trp_status launch_rows(step *s, const trp__kernel_launch *l, trp_error *e
         if (p->parts > 1 && status == TRP_OK)
             status = enqueue(s, l, ARG_FINISH, p->rows, 32, error);
         return status;
-    }
-    if (s->node.kind == TRP_DNN_TOP_K && s->team) {
-        p->to = (uint64_t)(uintptr_t)l->workspace;
-        return launch_team(s, l, TOP, 2, error);
     }
     if (is_ranked(s))
         status = launch_tiles(s, l, error);

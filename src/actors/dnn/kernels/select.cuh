@@ -428,26 +428,20 @@ TRP__GLOBAL(TRP__SELECT_BOUND) trp_select_merge(const TRP__CONSTANT trp__select 
     trp__select_tile(&s, mark, (uint32_t)p.picked, trp__select_place(p));
 }
 
-/* One result: the element with this number is the rank-th. */
-TRP__DEVICE void trp__select_result(const trp__select &p, const trp__select_row &r, int64_t rank,
-                                    int64_t number)
-{
-    const trp__rows_operand &y = p.io[TRP__SELECT_Y];
-    trp__select_put(p, r.at[TRP__SELECT_INDEX] + rank * p.io[TRP__SELECT_INDEX].step, number);
-    if (p.used_y)
-        trp__store_float<double>(y.at, r.at[TRP__SELECT_Y] + rank * y.step, y.type,
-                                 r.value(number));
-}
-
 /* A thread for each result. */
 TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_write(const TRP__CONSTANT trp__select p)
 {
+    const trp__rows_operand &y = p.io[TRP__SELECT_Y];
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     const int64_t row = i / p.picked, rank = i - row * p.picked;
     if (row >= p.rows)
         return;
     const trp__select_row r(p, p.first + row);
-    trp__select_result(p, r, rank, trp__select_number_of(trp__at<uint64_t>(p.from, i)));
+    const int64_t number = trp__select_number_of(trp__at<uint64_t>(p.from, i));
+    trp__select_put(p, r.at[TRP__SELECT_INDEX] + rank * p.io[TRP__SELECT_INDEX].step, number);
+    if (p.used_y)
+        trp__store_float<double>(y.at, r.at[TRP__SELECT_Y] + rank * y.step, y.type,
+                                 r.value(number));
 }
 
 /* --- Blocks of a row that meet --- */
@@ -475,180 +469,6 @@ TRP__DEVICE void trp__select_meet(const trp__select &p, int team)
     __syncthreads();
 }
 #endif
-
-/* The q-th largest of the keys of a warp's lanes. */
-TRP__DEVICE uint32_t trp__select_of_lanes(uint32_t key, int q)
-{
-    const int lane = (int)threadIdx.x % 32;
-    TRP__UNROLL
-    for (int run = 2; run <= 32; run *= 2) {
-        TRP__UNROLL
-        for (int by = run / 2; by > 0; by /= 2) {
-            const uint32_t other = __shfl_xor_sync(0xffffffffu, key, by);
-            const bool larger = ((lane & by) == 0) == ((lane & run) == 0); /* the last run falls */
-            key = (key > other) == larger ? key : other;
-        }
-    }
-    return q <= 32 ? __shfl_sync(0xffffffffu, key, q - 1) : 0;
-}
-
-/* Lists the `picked` largest marks of a part of a row, or all: digit by digit, from memory. For parts
- * where many elements are equal, or large ones lie together. */
-template <int TYPE>
-TRP__DEVICE uint32_t trp__select_exactly(trp__select_shared *s, const trp__select_row &r,
-                                         int64_t begin, int64_t end, uint32_t picked)
-{
-    const int thread = (int)threadIdx.x, threads = (int)blockDim.x;
-    uint64_t bound = 0;
-    uint32_t wanted = picked;
-    for (int shift = 56; shift >= 0; shift -= 8) {
-        trp__select_clear(s);
-        for (int64_t k = begin + thread; k < end; k += threads) {
-            const uint64_t mark = trp__select_mark(r.key<TYPE>(k), k);
-            if (shift == 56 || (mark >> (shift + 8)) == (bound >> (shift + 8)))
-                atomicAdd(&s->bin[(uint32_t)(mark >> shift) & 255], 1u);
-        }
-        if (!trp__select_find(s, wanted)) {
-            bound = 0;
-            break;
-        }
-        bound |= (uint64_t)s->digit << shift;
-        wanted = s->left;
-    }
-    __syncthreads();
-    if (thread == 0)
-        s->count = 0;
-    __syncthreads();
-    for (int64_t k = begin + thread; k < end; k += threads) {
-        const uint64_t mark = trp__select_mark(r.key<TYPE>(k), k);
-        if (mark >= bound)
-            s->list[atomicAdd(&s->count, 1u)] = mark;
-    }
-    __syncthreads();
-    return s->count;
-}
-
-/* The same from registers: no element is among them that is below the q-th largest of the threads of
- * every warp, where q threads of each warp are as many as are wanted. Few others are above that. */
-template <int TYPE>
-TRP__DEVICE void trp__select_part_top(const trp__select &p, trp__select_shared *s,
-                                      const trp__select_row &r, int64_t part, uint64_t to)
-{
-    enum { EACH = TRP__SELECT_TEAM_EACH, RUNS = EACH / TRP__ROWS_RUN };
-    const int thread = (int)threadIdx.x, threads = (int)blockDim.x, warps = threads / 32;
-    const int64_t begin = part * p.part - r.shift;
-    const int64_t end = begin + p.part < p.n ? begin + p.part : p.n;
-    uint32_t key[EACH], most = 0, bound = 0xffffffffu;
-    trp__pack<TYPE, TRP__ROWS_RUN> raw[RUNS];
-    TRP__UNROLL
-    for (int c = 0; c < RUNS; c++) {
-        const int64_t k = begin + (c * threads + thread) * TRP__ROWS_RUN;
-        if (p.runs && k >= 0 && k + TRP__ROWS_RUN <= end)
-            raw[c].load(r.x, k, TYPE);
-        else
-            raw[c].clear();
-    }
-    TRP__UNROLL
-    for (int c = 0; c < RUNS; c++) {
-        const int64_t k = begin + (c * threads + thread) * TRP__ROWS_RUN;
-        const bool whole = p.runs && k >= 0 && k + TRP__ROWS_RUN <= end;
-        TRP__UNROLL
-        for (int j = 0; j < TRP__ROWS_RUN; j++) {
-            const int64_t own =
-                p.runs ? k + j : begin + (c * TRP__ROWS_RUN + j) * threads + thread;
-            uint32_t *const to = &key[c * TRP__ROWS_RUN + j];
-            *to = 0;
-            if (whole)
-                *to = trp__select_key(raw[c].get(j), r.smallest, r.nan);
-            else if (own >= 0 && own < end)
-                *to = r.key<TYPE>(own);
-            most = *to > most ? *to : most;
-        }
-    }
-    if (thread == 0)
-        s->count = 0;
-    const uint32_t of_warp = trp__select_of_lanes(most, (p.picked + warps - 1) / warps);
-    if (thread % 32 == 0)
-        s->bin[thread / 32] = of_warp;
-    __syncthreads();
-    for (int w = 0; w < warps; w++)
-        bound = s->bin[w] < bound ? s->bin[w] : bound;
-    if (bound > 0 && most >= bound) {
-        TRP__UNROLL
-        for (int i = 0; i < EACH; i++) {
-            if (key[i] >= bound) {
-                const int64_t k =
-                    p.runs ? begin + (i / TRP__ROWS_RUN * threads + thread) * TRP__ROWS_RUN +
-                                 i % TRP__ROWS_RUN
-                           : begin + i * threads + thread;
-                const uint32_t at = atomicAdd(&s->count, 1u);
-                if (at < TRP__SELECT_LIST)
-                    s->list[at] = trp__select_mark(key[i], k);
-            }
-        }
-    }
-    __syncthreads();
-    uint32_t count = s->count;
-    if (bound == 0 || count > TRP__SELECT_LIST)
-        count = trp__select_exactly<TYPE>(s, r, begin > 0 ? begin : 0, end, (uint32_t)p.picked);
-    trp__select_sort(s, count, (uint32_t)p.picked, to);
-}
-
-/* How many of a sorted list are above a mark. `half`: the largest power of two in its length. */
-TRP__DEVICE int trp__select_rank(const uint64_t *list, int count, int half, uint64_t mark)
-{
-    int above = 0;
-    for (int by = half; by > 0; by /= 2) {
-        if (above + by <= count && list[above + by - 1] > mark)
-            above += by;
-    }
-    return above;
-}
-
-/* The results of a row, of what its team has left: sorted lists. */
-TRP__DEVICE void trp__select_join(const trp__select &p, trp__select_shared *s,
-                                  const trp__select_row &r, int64_t row)
-{
-    const int picked = p.picked, all = TRP__SELECT_TEAM * picked;
-    int half = 1;
-    while (half * 2 <= picked)
-        half *= 2;
-    for (int i = (int)threadIdx.x; i < all; i += (int)blockDim.x)
-        s->list[i] = trp__at<uint64_t>(p.to, row * all + i);
-    __syncthreads();
-    for (int i = (int)threadIdx.x; i < all; i += (int)blockDim.x) {
-        const uint64_t mark = s->list[i];
-        int rank = 0;
-        TRP__UNROLL
-        for (int t = 0; t < TRP__SELECT_TEAM; t++)
-            rank += trp__select_rank(s->list + t * picked, picked, half, mark);
-        if (mark && rank < picked)
-            trp__select_result(p, r, rank, trp__select_number_of(mark));
-    }
-}
-
-template <int TYPE> TRP__DEVICE void trp__select_top(const trp__select &p)
-{
-    __shared__ trp__select_shared s;
-    const int64_t row = blockIdx.x / TRP__SELECT_TEAM;
-    const int part = (int)(blockIdx.x % TRP__SELECT_TEAM);
-    const trp__select_row r(p, p.first + row);
-    if (p.phases & 1)
-        trp__select_part_top<TYPE>(p, &s, r, part,
-                                   p.to + (uint64_t)blockIdx.x * (uint64_t)p.picked *
-                                              sizeof(uint64_t));
-    trp__select_meet(p, TRP__SELECT_TEAM);
-    if (p.phases & 2 && part == 0)
-        trp__select_join(p, &s, r, row);
-}
-
-#define TRP__SELECT_TOP(name, type)                                                                \
-    TRP__SELECT_TEAM_GLOBAL(TRP__SELECT_THREADS)                                                   \
-    trp_select_top_##name(const TRP__CONSTANT trp__select p)                                       \
-    {                                                                                              \
-        trp__select_top<type>(p);                                                                  \
-    }
-TRP__SELECT_KERNELS(trp_select_top, TRP__SELECT_TOP)
 
 #include "actors/dnn/kernels/select_draw.cuh"
 

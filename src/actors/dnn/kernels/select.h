@@ -3,8 +3,6 @@
  *
  *     arg          a block for each part of a row: its first largest element
  *     arg_finish   of all parts of a row, the first largest
- *     top          a team of blocks for each row: its largest elements, as tiles, and of those the
- *                  results
  *     tiles        a block for each tile of a row: its largest elements, in order
  *     merge        the same of what tiles have left, until there is one tile a row
  *     write        the numbers of what is left, and the elements
@@ -39,19 +37,17 @@ enum {
 };
 
 enum {
-    TRP__SELECT_THREADS = 256,  /* of a block, at most */
-    TRP__SELECT_TEAM = 8,       /* blocks of a team */
-    TRP__SELECT_TEAM_EACH = 32, /* elements of a thread of top, at most */
-    TRP__SELECT_FEW = 128,      /* results of top, at most */
-    TRP__SELECT_PHASES = 7,     /* all that a kernel has; one bit each */
-    TRP__SELECT_BOUND = 1024,   /* of bounds at launch: 64 registers, so that 4 blocks of 256 fit */
-    TRP__SELECT_EACH = 16,      /* elements of a tile that a thread has */
-    TRP__SELECT_LIST = 2048,    /* marks that a block sorts */
-    TRP__SELECT_MOST = 1024,    /* elements of a row that are selected, at most */
-    TRP__SELECT_NUCLEUS = 256,  /* classes that are sorted where only a share limits them */
-    TRP__SELECT_PART = 4096,    /* elements of a part of arg, at least */
-    TRP__SELECT_SHARES = 1024,  /* elements of a part of which the shares are added */
-    TRP__SELECT_DRAW = 1024,    /* threads of a block of draw_ranked, at most */
+    TRP__SELECT_THREADS = 256, /* of a block, at most */
+    TRP__SELECT_TEAM = 8,      /* blocks of a team */
+    TRP__SELECT_PHASES = 7,    /* all that a kernel has; one bit each */
+    TRP__SELECT_BOUND = 1024,  /* of bounds at launch: 64 registers, so that 4 blocks of 256 fit */
+    TRP__SELECT_EACH = 16,     /* elements of a tile that a thread has */
+    TRP__SELECT_LIST = 2048,   /* marks that a block sorts */
+    TRP__SELECT_MOST = 1024,   /* elements of a row that are selected, at most */
+    TRP__SELECT_NUCLEUS = 256, /* classes that are sorted where only a share limits them */
+    TRP__SELECT_PART = 4096,   /* elements of a part of arg, at least */
+    TRP__SELECT_SHARES = 1024, /* elements of a part of which the shares are added */
+    TRP__SELECT_DRAW = 1024,   /* threads of a block of draw_ranked, at most */
 };
 
 /* One number, in memory or by value. */
@@ -68,7 +64,7 @@ typedef struct trp__select {
     trp__rows_space space;
     trp__select_number number[TRP__SELECT_NUMBERS];
     int64_t n;         /* elements of a row */
-    int64_t part;      /* elements of a part: of arg, of a block of top, of a warp of shares */
+    int64_t part;      /* elements of a part: of arg, or of shares */
     int64_t parts;     /* of a row: parts of arg, tiles, or blocks of a team */
     int64_t shares;    /* of a row: parts of shares */
     int64_t length;    /* merge, draw: marks of a row at `from` */
