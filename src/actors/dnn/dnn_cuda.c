@@ -123,18 +123,20 @@ static trp_status describe_site(trp_instance *instance, trp_error *error)
 {
     static const trp__cu_attribute wanted[] = {
         TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-        TRP__CU_ATTRIBUTE_MULTIPROCESSOR_COUNT, TRP__CU_ATTRIBUTE_L2_CACHE_SIZE};
+        TRP__CU_ATTRIBUTE_MULTIPROCESSOR_COUNT, TRP__CU_ATTRIBUTE_L2_CACHE_SIZE,
+        TRP__CU_ATTRIBUTE_CLUSTER_LAUNCH};
+    enum { WANTED = sizeof wanted / sizeof *wanted };
     state *s = instance->state;
     trp__dnn_site *site = &s->site;
     char name[96] = "", version[32];
-    int driver = 0, is[4] = {0};
+    int driver = 0, is[WANTED] = {0};
     trp__cudnn_version(s->lib, version, sizeof version);
     trp_status status = trp_cuda_check(
         instance, s->cu->cuDeviceGetName(name, sizeof name, s->device), "cuDeviceGetName", error);
     if (status == TRP_OK)
         status = trp_cuda_check(instance, s->cu->cuDriverGetVersion(&driver), "cuDriverGetVersion",
                                 error);
-    for (int i = 0; i < 4 && status == TRP_OK; i++)
+    for (int i = 0; i < WANTED && status == TRP_OK; i++)
         status = trp_cuda_check(instance, s->cu->cuDeviceGetAttribute(&is[i], wanted[i], s->device),
                                 "cuDeviceGetAttribute", error);
     if (status != TRP_OK)
@@ -148,8 +150,11 @@ static trp_status describe_site(trp_instance *instance, trp_error *error)
     s->capability = 10 * is[0] + is[1];
     s->processors = is[2];
     s->store = trp__store_of_process();
-    s->modules = (trp__kernel_modules){
-        .cu = s->cu, .store = s->store, .target = site->target, .processors = s->processors};
+    s->modules = (trp__kernel_modules){.cu = s->cu,
+                                       .store = s->store,
+                                       .target = site->target,
+                                       .processors = s->processors,
+                                       .clusters = is[4] != 0};
     s->planner.modules = &s->modules;
     s->planner.products = &s->products;
     s->planner.prover = &s->prover;

@@ -11,17 +11,32 @@
 
 enum { TRP__PHILOX_WORDS = 4 };
 
+/* The two words of a product. NVRTC adds a word of 0 to each where it is one of 64 bits. */
+static inline void trp__philox_product(uint32_t a, uint32_t b, uint32_t *high, uint32_t *low)
+{
+#ifdef __CUDACC_RTC__
+    asm("{ .reg .b64 both; mul.wide.u32 both, %2, %3; mov.b64 {%0, %1}, both; }"
+        : "=r"(*low), "=r"(*high)
+        : "r"(a), "r"(b));
+#else
+    const uint64_t both = (uint64_t)a * b;
+    *high = (uint32_t)(both >> 32);
+    *low = (uint32_t)both;
+#endif
+}
+
 static inline void trp__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
     uint32_t k0 = key[0], k1 = key[1];
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
     for (int round = 0; round < 10; round++) {
-        const uint64_t a = (uint64_t)UINT32_C(0xd2511f53) * c0;
-        const uint64_t b = (uint64_t)UINT32_C(0xcd9e8d57) * c2;
-        c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)b;
-        c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)a;
+        uint32_t high0, low0, high2, low2;
+        trp__philox_product(UINT32_C(0xd2511f53), c0, &high0, &low0);
+        trp__philox_product(UINT32_C(0xcd9e8d57), c2, &high2, &low2);
+        c0 = high2 ^ c1 ^ k0;
+        c1 = low2;
+        c2 = high0 ^ c3 ^ k1;
+        c3 = low0;
         k0 += UINT32_C(0x9e3779b9);
         k1 += UINT32_C(0xbb67ae85);
     }

@@ -76,31 +76,38 @@ static inline int64_t trp__pick_arg(bool smallest, const double *v, int64_t coun
     return best;
 }
 
-/* exp(x) for x up to 0, to a unit in the last place or two, the same bits everywhere. */
-static inline double trp__pick_exp(double x)
+/* exp(x) times a power of two, for x from -43 to 0, to a unit in the last place or two, the same
+ * bits everywhere: 2^(n / 32), of which 32 are in a table, times a polynomial. */
+static inline double trp__pick_exp(double x, double scale)
 {
-    double power = 1, p = 1.0 / 6227020800.0; /* 1 / 13! */
-    const double n = rint(x * 1.4426950408889634);
-    double r = fma(n, -6.93147180369123816490e-01, x);
-    r = fma(n, -1.90821492927058770002e-10, r);
-    if (!(x > -708))
-        return x != x ? x : 0;
-    p = fma(p, r, 1.0 / 479001600.0);
-    p = fma(p, r, 1.0 / 39916800.0);
-    p = fma(p, r, 1.0 / 3628800.0);
-    p = fma(p, r, 1.0 / 362880.0);
-    p = fma(p, r, 1.0 / 40320.0);
-    p = fma(p, r, 1.0 / 5040.0);
-    p = fma(p, r, 1.0 / 720.0);
+    enum { STEPS = 32 };
+    static const double root[STEPS] = {
+        0x1.0000000000000p+0, 0x1.059b0d3158574p+0, 0x1.0b5586cf9890fp+0, 0x1.11301d0125b51p+0,
+        0x1.172b83c7d517bp+0, 0x1.1d4873168b9aap+0, 0x1.2387a6e756238p+0, 0x1.29e9df51fdee1p+0,
+        0x1.306fe0a31b715p+0, 0x1.371a7373aa9cbp+0, 0x1.3dea64c123422p+0, 0x1.44e086061892dp+0,
+        0x1.4bfdad5362a27p+0, 0x1.5342b569d4f82p+0, 0x1.5ab07dd485429p+0, 0x1.6247eb03a5585p+0,
+        0x1.6a09e667f3bcdp+0, 0x1.71f75e8ec5f74p+0, 0x1.7a11473eb0187p+0, 0x1.82589994cce13p+0,
+        0x1.8ace5422aa0dbp+0, 0x1.93737b0cdc5e5p+0, 0x1.9c49182a3f090p+0, 0x1.a5503b23e255dp+0,
+        0x1.ae89f995ad3adp+0, 0x1.b7f76f2fb5e47p+0, 0x1.c199bdd85529cp+0, 0x1.cb720dcef9069p+0,
+        0x1.d5818dcfba487p+0, 0x1.dfc97337b9b5fp+0, 0x1.ea4afa2a490dap+0, 0x1.f50765b6e4540p+0,
+    };
+    const double whole = 6755399441055744.0; /* 1.5 2^52: added to a number, it rounds that */
+    const double shifted = fma(x, 46.166241308446828384, whole), n = shifted - whole;
+    double p = 1.0 / 720.0, r = fma(n, -6.93147180369123816490e-01 / STEPS, x);
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    const int32_t steps = (int32_t)(uint32_t)bits;
+    r = fma(n, -1.90821492927058770002e-10 / STEPS, r);
     p = fma(p, r, 1.0 / 120.0);
     p = fma(p, r, 1.0 / 24.0);
     p = fma(p, r, 1.0 / 6.0);
     p = fma(p, r, 0.5);
     p = fma(p, r, 1.0);
     p = fma(p, r, 1.0);
-    const uint64_t bits = (uint64_t)((int64_t)n + 1023) << 52;
-    memcpy(&power, &bits, sizeof power);
-    return p * power;
+    memcpy(&bits, &scale, sizeof bits);
+    bits += (uint64_t)(int64_t)(steps >> 5) << 52;
+    memcpy(&scale, &bits, sizeof scale);
+    return p * root[steps & (STEPS - 1)] * scale;
 }
 
 /* What SAMPLE is asked for. */
@@ -128,11 +135,9 @@ static inline double trp__pick_scale(int64_t classes)
 static inline uint64_t trp__pick_share(double below, double inverse, double scale)
 {
     const double x = below * inverse;
-    if (below == 0)
-        return (uint64_t)scale;
-    if (!(x > -43) || below - below != 0) /* less than 2^-61 */
-        return 0;
-    return (uint64_t)(trp__pick_exp(x) * scale);
+    if (!(x > -43)) /* less than 2^-61, or 0 times an infinite inverse */
+        return below == 0 ? (uint64_t)scale : 0;
+    return (uint64_t)trp__pick_exp(x, scale);
 }
 
 /* The number that u of a row is. */

@@ -111,7 +111,12 @@
     X(trp_select_merge, trp__select)                                                               \
     X(trp_select_write, trp__select)                                                               \
     X(trp_select_shares, trp__select)                                                              \
-    X(trp_select_draw, trp__select)                                                                \
+    X(trp_select_class_f32, trp__select)                                                           \
+    X(trp_select_class_bf16, trp__select)                                                          \
+    X(trp_select_class_f16, trp__select)                                                           \
+    X(trp_select_class_alone_f32, trp__select)                                                     \
+    X(trp_select_class_alone_bf16, trp__select)                                                    \
+    X(trp_select_class_alone_f16, trp__select)                                                     \
     X(trp_select_draw_ranked, trp__select)                                                         \
     X(trp_entropy_count, trp__entropy)                                                             \
     X(trp_entropy_total, trp__entropy)                                                             \
@@ -150,6 +155,8 @@
     X(trp_reduce_finish, trp__reduce)                                                              \
     X(trp_move_rows, trp__move)                                                                    \
     X(trp_move_tiles, trp__move)                                                                   \
+    X(trp_move_turn2, trp__move)                                                                   \
+    X(trp_move_turn4, trp__move)                                                                   \
     FAKE_DEVICE_ATTENTIONS(X)                                                                      \
     FAKE_DEVICE_NORM(X, f32_each)                                                                  \
     FAKE_DEVICE_NORM(X, bf16_each)                                                                 \

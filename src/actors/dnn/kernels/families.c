@@ -5,10 +5,10 @@
 #include <limits.h>
 
 const trp__kernel_family *const trp__kernel_families[] = {
-    &trp__kernels_glu, /* before `map`, which takes as many nodes */
-    &trp__kernels_random,  &trp__kernels_map,    &trp__kernels_softmax,
-    &trp__kernels_norm,    &trp__kernels_batch,  &trp__kernels_pool,
-    &trp__kernels_reduce,  &trp__kernels_move,   &trp__kernels_optimizer,
+    &trp__kernels_glu, /* these before `map`, which takes as many nodes */
+    &trp__kernels_random,  &trp__kernels_move,   &trp__kernels_map,
+    &trp__kernels_softmax, &trp__kernels_norm,   &trp__kernels_batch,
+    &trp__kernels_pool,    &trp__kernels_reduce, &trp__kernels_optimizer,
     &trp__kernels_losses,  &trp__kernels_rotary, &trp__kernels_gather,
     &trp__kernels_entropy, &trp__kernels_select, NULL,
 };

@@ -339,6 +339,8 @@ typedef struct step {
     int numbers;
     bool wide;
     uint32_t shared_bytes;
+    uint32_t threads, each;    /* of a block; elements of a thread */
+    int64_t blocks;            /* of a launch, at most: 0: as many as elements need */
     trp__kernel_module module; /* of `function` */
     char name[32];
     trp__cu_function function; /* the interpreter's, or a ready kernel's */
@@ -539,6 +541,8 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     s->module = TRP__MODULE_MAP;
     snprintf(s->name, sizeof s->name, "trp_map_%s", p.wide ? "f64" : "f32");
     s->shared_bytes = (uint32_t)p.slots * TRP__MAP_SLOT_BYTES;
+    s->threads = TRP__MAP_THREADS;
+    s->each = (uint32_t)width_of(p.wide);
     s->source = (char *)(s + 1);
     if (!write_source(s, p.slots, s->source, TRP__FUSED_SOURCE))
         s->source = NULL;
@@ -670,7 +674,6 @@ static trp_status make_ready(const trp__dnn_part *part, const trp__kernel_module
     program p;
     const char *type;
     step *s = calloc(1, sizeof *s);
-    (void)modules;
     if (!s)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for an element-wise program");
     const ready *r = find_ready(part->graph, part->first, part->count, &p, s, &type);
@@ -680,6 +683,13 @@ static trp_status make_ready(const trp__dnn_part *part, const trp__kernel_module
     }
     keep(&p, s);
     s->module = r->module;
+    s->threads = TRP__MAP_THREADS;
+    s->each = TRP__MAP_WIDTH;
+    if (r->module == TRP__MODULE_READY_DRAWS) {
+        s->threads = TRP__READY_DRAW_THREADS;
+        s->each = 16 / (uint32_t)element_bytes(p.map.operand[p.stored].type);
+        s->blocks = (int64_t)modules->processors * TRP__READY_DRAW_BLOCKS;
+    }
     snprintf(s->name, sizeof s->name, "trp_%s_%s", r->name, type);
     trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
     trp__text_add(&name, "%s", s->name + strlen("trp_"));
@@ -706,13 +716,13 @@ static trp__cu_function choose(step *s, const trp__kernel_launch *l)
 static trp_status launch_piece(step *s, const trp__kernel_launch *l, trp__cu_function function,
                                const uint64_t at[], int64_t elements, trp_error *error)
 {
-    const int64_t block = (int64_t)TRP__MAP_THREADS * width_of(s->wide);
+    const int64_t block = (int64_t)s->threads * s->each, needed = (elements + block - 1) / block;
     for (int o = 0; o < s->map.operands; o++)
         s->map.operand[o].at = at[o];
     s->map.count = (uint32_t)elements;
-    return trp__kernel_enqueue(l, function, (uint64_t)((elements + block - 1) / block),
-                               TRP__MAP_THREADS, function == s->function ? s->shared_bytes : 0,
-                               &s->map, error);
+    return trp__kernel_enqueue(
+        l, function, (uint64_t)(s->blocks > 0 && s->blocks < needed ? s->blocks : needed),
+        s->threads, function == s->function ? s->shared_bytes : 0, &s->map, error);
 }
 
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)

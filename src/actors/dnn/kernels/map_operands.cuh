@@ -6,6 +6,7 @@
 
 #include "actors/dnn/kernels/functions.cuh"
 #include "actors/dnn/kernels/map.h"
+#include "actors/dnn/kernels/normal.cuh"
 #include "actors/dnn/kernels/opcodes.h"
 #include "actors/dnn/philox.h"
 
@@ -94,15 +95,25 @@ TRP__DEVICE double trp__map_fraction(uint32_t high, uint32_t low)
     return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
 }
 
-/* Two numbers of a normal distribution made of two fractions: one copy of long functions. */
 struct trp__map_pair {
     double v[2];
 };
-TRP__SHARED_CODE trp__map_pair trp__map_normal(double u, double w, double mean, double deviation)
+/* Two numbers of a normal distribution made of two fractions: one copy of long functions. */
+TRP__SHARED_CODE trp__map_pair trp__map_normal_wide(double u, double w, double mean,
+                                                    double deviation)
 {
     const double far = sqrt(-2 * log(1 - u)), turn = 6.283185307179586477 * w;
     const trp__map_pair pair = {
         {fma(deviation, far * cos(turn), mean), fma(deviation, far * sin(turn), mean)}};
+    return pair;
+}
+
+/* The same made of two words, of nodes that compute in f32. */
+TRP__SHARED_CODE trp__map_pair trp__map_normal(uint32_t word, uint32_t next, double mean,
+                                               double deviation)
+{
+    trp__map_pair pair;
+    trp__normal_two(trp__normal_lines(), word, next, mean, deviation, pair.v);
     return pair;
 }
 
@@ -116,7 +127,7 @@ TRP__DEVICE void trp__map_drawn(uint8_t mode, const double *numbers, const uint3
     if (wide) {
         double u[2] = {trp__map_fraction(word[0], word[1]), trp__map_fraction(word[2], word[3])};
         if (kind == TRP_DNN_NORMAL) {
-            const trp__map_pair pair = trp__map_normal(u[0], u[1], numbers[0], numbers[1]);
+            const trp__map_pair pair = trp__map_normal_wide(u[0], u[1], numbers[0], numbers[1]);
             u[0] = pair.v[0];
             u[1] = pair.v[1];
         }
@@ -134,9 +145,8 @@ TRP__DEVICE void trp__map_drawn(uint8_t mode, const double *numbers, const uint3
     if (kind == TRP_DNN_NORMAL) {
         TRP__UNROLL
         for (int k = 0; k < 4; k += 2) {
-            const trp__map_pair pair = trp__map_normal((double)trp__philox_uniform(word[k]),
-                                                       (double)trp__philox_uniform(word[k + 1]),
-                                                       numbers[0], numbers[1]);
+            const trp__map_pair pair =
+                trp__map_normal(word[k], word[k + 1], numbers[0], numbers[1]);
             out[k] = (T)(float)pair.v[0];
             out[k + 1] = (T)(float)pair.v[1];
         }

@@ -1,5 +1,5 @@
-/* CONCATENATE, SLICE, TRANSPOSE and RESHAPE: each is one or more copies between views of tensors.
- */
+/* CONCATENATE, SLICE, TRANSPOSE and RESHAPE, and POINTWISE nodes that only lay elements out in
+ * another order: each is one or more copies between views of tensors. */
 #include "actors/dnn/kernels/move.h"
 
 #include "actors/dnn/kernels/kernels.h"
@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,9 +20,22 @@ typedef struct view {
     uint8_t tensor;   /* that x is a view of */
 } view;
 
+typedef enum move_kernel { ROWS, TILES, TURN2, TURN4, KERNELS } move_kernel;
+
+static const struct {
+    const char *name;
+    uint32_t side;         /* of a tile, in units */
+    uint32_t shared_units; /* of dynamic shared memory */
+} kernels[KERNELS] = {
+    [ROWS] = {"rows", 0, 0},
+    [TILES] = {"tiles", TRP__MOVE_TILE, TRP__MOVE_TILE *(TRP__MOVE_TILE + 1)},
+    [TURN2] = {"turn2", TRP__MOVE_TURN, 0},
+    [TURN4] = {"turn4", TRP__MOVE_TURN, 0},
+};
+
 typedef struct copy {
     trp__move move;
-    bool tiled;
+    move_kernel kernel;
     uint64_t blocks;
     uint8_t x, y;      /* tensors */
     uint64_t from, to; /* bytes */
@@ -30,8 +44,18 @@ typedef struct copy {
 typedef struct step {
     int copies;
     copy copy[COPIES_MAX];
-    trp__cu_function rows, tiles;
+    trp__cu_function function[KERNELS];
 } step;
+
+static uint8_t input_of(const trp__dnn_node *n)
+{
+    return n->port[n->kind == TRP_DNN_POINTWISE ? TRP__DNN_POINTWISE_X : TRP__DNN_MOVE_X];
+}
+
+static uint8_t output_of(const trp__dnn_node *n)
+{
+    return n->port[n->kind == TRP_DNN_POINTWISE ? TRP__DNN_POINTWISE_Y : TRP__DNN_MOVE_Y];
+}
 
 static bool is_packed(const trp__dnn_tensor *t)
 {
@@ -47,11 +71,13 @@ static bool is_packed(const trp__dnn_tensor *t)
 /* The views of a node: so many; 0: it is none that copies do. */
 static int views_of(const trp__dnn_graph *g, const trp__dnn_node *n, view out[COPIES_MAX])
 {
-    const uint8_t ny = n->port[TRP__DNN_MOVE_Y], nx = n->port[TRP__DNN_MOVE_X];
+    const uint8_t ny = output_of(n), nx = input_of(n);
     const trp__dnn_tensor *y = &g->tensor[ny], *x = &g->tensor[nx];
     int count = 0;
     out[0] = (view){.x = *x, .y = *y, .tensor = nx};
     switch (n->kind) {
+    case TRP_DNN_POINTWISE:
+        return 1;
     case TRP_DNN_TRANSPOSE:
         for (int i = 0; i < y->rank; i++) {
             out[0].x.dim[i] = y->dim[i];
@@ -104,23 +130,6 @@ static int views_of(const trp__dnn_graph *g, const trp__dnn_node *n, view out[CO
     }
 }
 
-static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
-{
-    view views[COPIES_MAX];
-    const trp__dnn_node *n = &g->node[first];
-    (void)most;
-    if (!trp__dnn_is_move(n->kind))
-        return 0;
-    const int count = views_of(g, n, views);
-    for (int i = 0; i < count; i++) {
-        const trp__dnn_tensor *x = &g->tensor[views[i].tensor];
-        if (x->type != g->tensor[n->port[TRP__DNN_MOVE_Y]].type || x->role == TRP__DNN_VALUE ||
-            trp__dnn_elements(&views[i].y) > INT32_MAX)
-            return 0;
-    }
-    return count > 0 ? 1 : 0;
-}
-
 /* How many elements are moved as one: both sides have them one behind the other, at aligned places.
  */
 static int64_t unit_of(const trp__space *s, const copy *c, const trp__dnn_tensor *x,
@@ -155,15 +164,33 @@ static void plan_rows(copy *c, trp__space *s, int64_t unit)
     c->blocks = (m->count + block - 1) / block;
 }
 
+/* Bytes, up to 16, that are aligned in each row of an operand along dimension `along` and of which
+ * its length is a multiple, but for a half of 16. */
+static uint8_t piece_of(const trp__space *s, int operand, int along, const trp__dnn_tensor *t,
+                        uint64_t from, int64_t bytes)
+{
+    for (int64_t piece = 16; piece > bytes; piece /= 2) {
+        const uint64_t need = (uint64_t)piece;
+        bool good = s->dim[along] * bytes % 8 == 0 && from % need == 0 &&
+                    (t->role != TRP__DNN_BUFFER || t->alignment % need == 0);
+        for (int i = 0; i < s->rank; i++)
+            good = good && (i == along || s->stride[operand][i] * bytes % piece == 0);
+        if (good && piece >= 8)
+            return (uint8_t)piece;
+    }
+    return (uint8_t)bytes;
+}
+
 static void plan_tiles(copy *c, const trp__space *s, int across)
 {
     trp__move *m = &c->move;
-    c->tiled = true;
+    c->kernel = m->unit == 2 ? TURN2 : m->unit == 4 ? TURN4 : TILES;
+    const int64_t side = kernels[c->kernel].side;
     m->across = (uint8_t)across;
     m->size[0] = s->dim[0];
     m->size[1] = s->dim[across];
-    m->tiles[0] = (uint32_t)((s->dim[0] + TRP__MOVE_TILE - 1) / TRP__MOVE_TILE);
-    m->tiles[1] = (uint32_t)((s->dim[across] + TRP__MOVE_TILE - 1) / TRP__MOVE_TILE);
+    m->tiles[0] = (uint32_t)((s->dim[0] + side - 1) / side);
+    m->tiles[1] = (uint32_t)((s->dim[across] + side - 1) / side);
     c->blocks = (uint64_t)m->tiles[0] * m->tiles[1];
     for (int i = 1; i < s->rank; i++)
         c->blocks *= i == across ? 1 : (uint64_t)s->dim[i];
@@ -171,11 +198,11 @@ static void plan_tiles(copy *c, const trp__space *s, int across)
 
 static void plan_copy(const trp__dnn_graph *g, const trp__dnn_node *n, const view *v, copy *c)
 {
-    const trp__dnn_tensor *x = &g->tensor[v->tensor], *y = &g->tensor[n->port[TRP__DNN_MOVE_Y]];
+    const trp__dnn_tensor *x = &g->tensor[v->tensor], *y = &g->tensor[output_of(n)];
     const int64_t bytes = trp_dtype_bits((trp_dtype)x->type) / 8;
     trp__space s;
     c->x = v->tensor;
-    c->y = n->port[TRP__DNN_MOVE_Y];
+    c->y = output_of(n);
     c->from = (uint64_t)(v->from * bytes);
     c->to = (uint64_t)(v->to * bytes);
     trp__space_begin(&s, &v->y);
@@ -192,9 +219,11 @@ static void plan_copy(const trp__dnn_graph *g, const trp__dnn_node *n, const vie
         across > 0 && s.stride[X][0] != 1 && s.stride[Y][0] == 1 && s.dim[0] >= TRP__MOVE_TILE / 2;
     const int64_t unit = turned ? 1 : unit_of(&s, c, x, y, bytes);
     c->move.unit = (uint8_t)(unit * bytes);
-    if (turned)
+    if (turned) {
         plan_tiles(c, &s, across);
-    else
+        c->move.piece[0] = piece_of(&s, X, across, x, c->from, bytes);
+        c->move.piece[1] = piece_of(&s, Y, 0, y, c->to, bytes);
+    } else
         plan_rows(c, &s, unit);
     c->move.rank = (uint8_t)s.rank;
     for (int i = 0; i < s.rank; i++) {
@@ -204,12 +233,48 @@ static void plan_copy(const trp__dnn_graph *g, const trp__dnn_node *n, const vie
     }
 }
 
+/* Whether a node lays elements out along another dimension and does nothing else. */
+static bool is_turn(const trp__dnn_graph *g, const trp__dnn_node *n)
+{
+    view views[COPIES_MAX];
+    copy c = {0};
+    if (n->kind != TRP_DNN_POINTWISE || n->mode != TRP_DNN_IDENTITY)
+        return false;
+    const trp__dnn_tensor *x = &g->tensor[input_of(n)], *y = &g->tensor[output_of(n)];
+    if (y->type != TRP_F32 && y->type != TRP_F16 && y->type != TRP_BF16)
+        return false;
+    if (x->type != y->type || x->role == TRP__DNN_VALUE || x->rank != y->rank ||
+        memcmp(x->dim, y->dim, sizeof x->dim) != 0 || trp__dnn_elements(y) == 0 ||
+        trp__dnn_elements(y) > INT32_MAX)
+        return false;
+    views_of(g, n, views);
+    plan_copy(g, n, views, &c);
+    return c.kernel != ROWS;
+}
+
+static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
+{
+    view views[COPIES_MAX];
+    const trp__dnn_node *n = &g->node[first];
+    (void)most;
+    if (!trp__dnn_is_move(n->kind))
+        return is_turn(g, n);
+    const int count = views_of(g, n, views);
+    for (int i = 0; i < count; i++) {
+        const trp__dnn_tensor *x = &g->tensor[views[i].tensor];
+        if (x->type != g->tensor[output_of(n)].type || x->role == TRP__DNN_VALUE ||
+            trp__dnn_elements(&views[i].y) > INT32_MAX)
+            return 0;
+    }
+    return count > 0 ? 1 : 0;
+}
+
 static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
                        char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_node *n = &part->graph->node[part->first];
     view views[COPIES_MAX];
-    bool tiled = false;
+    move_kernel which = ROWS;
     step *s = calloc(1, sizeof *s);
     (void)modules;
     if (!s)
@@ -217,10 +282,10 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     s->copies = views_of(part->graph, n, views);
     for (int i = 0; i < s->copies; i++) {
         plan_copy(part->graph, n, &views[i], &s->copy[i]);
-        tiled = tiled || s->copy[i].tiled;
+        which = s->copy[i].kernel != ROWS ? s->copy[i].kernel : which;
     }
     trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "move_%s%u", tiled ? "tiles" : "rows", s->copy[0].move.unit);
+    trp__text_add(&name, "move_%s_%u", kernels[which].name, s->copy[0].move.unit);
     *workspace = 0;
     *out = s;
     return TRP_OK;
@@ -228,21 +293,22 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
 
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
 {
-    const uint32_t tile = TRP__MOVE_TILE * (TRP__MOVE_TILE + 1);
     step *s = state;
     trp_status status = TRP_OK;
-    if (!s->rows)
-        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_MOVE, "trp_move_rows",
-                                       &s->rows, error);
-    if (status == TRP_OK && !s->tiles)
-        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_MOVE, "trp_move_tiles",
-                                       &s->tiles, error);
     for (int i = 0; i < s->copies && status == TRP_OK; i++) {
         copy *c = &s->copy[i];
+        trp__cu_function *function = &s->function[c->kernel];
+        char name[32];
+        snprintf(name, sizeof name, "trp_move_%s", kernels[c->kernel].name);
+        if (!*function)
+            status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_MOVE, name,
+                                           function, error);
         c->move.x = (uint64_t)(uintptr_t)l->at[c->x] + c->from;
         c->move.y = (uint64_t)(uintptr_t)l->at[c->y] + c->to;
-        status = trp__kernel_enqueue(l, c->tiled ? s->tiles : s->rows, c->blocks, TRP__MOVE_THREADS,
-                                     c->tiled ? tile * c->move.unit : 0, &c->move, error);
+        if (status == TRP_OK)
+            status = trp__kernel_enqueue(l, *function, c->blocks, TRP__MOVE_THREADS,
+                                         kernels[c->kernel].shared_units * c->move.unit, &c->move,
+                                         error);
     }
     return status;
 }

@@ -9,14 +9,16 @@ enum {
     TRP__MOVE_THREADS = 256,
     TRP__MOVE_EACH = 4,  /* units of a thread */
     TRP__MOVE_TILE = 32, /* units of a side of what a block turns around */
+    TRP__MOVE_TURN = 64, /* the same of units of 2 and 4 bytes */
 };
 
 typedef struct trp__move {
     uint64_t x, y; /* addresses */
     uint8_t unit;  /* bytes: 1, 2, 4, 8 or 16 */
     uint8_t rank;
-    uint8_t across; /* tiles: the dimension along which x is contiguous; y is along the first */
-    uint8_t reserved[5];
+    uint8_t across;   /* tiles: the dimension along which x is contiguous; y is along the first */
+    uint8_t piece[2]; /* turn: bytes that are aligned in each row of x and y */
+    uint8_t reserved[3];
     uint64_t count;                      /* units, or tiles */
     uint32_t tiles[2];                   /* along the first dimension, and along `across` */
     trp__map_divisor dim[TRP__MAP_DIMS]; /* sizes in units, the one that is fastest in y first */

@@ -34,6 +34,13 @@ template <int TYPE, int V> struct trp__pack {
         for (int k = 0; k < WORDS; k++)
             word[k] = 0;
     }
+    /* Turns bits of all words around. */
+    TRP__DEVICE void flip(uint32_t bits)
+    {
+        TRP__UNROLL
+        for (int k = 0; k < WORDS; k++)
+            word[k] ^= bits;
+    }
     /* Forgets what get() has returned: else the compiler holds that for the next pass over the
      * pack, in twice as many registers. */
     TRP__DEVICE void forget()
@@ -62,6 +69,14 @@ template <int TYPE, int V> struct trp__pack {
             const uint32_t half = trp__at<uint16_t>(address, i), old = word[j / 2];
             word[j / 2] = j % 2 ? (old & 0xffffu) | half << 16 : (old & 0xffff0000u) | half;
         }
+    }
+    /* The other way round. */
+    TRP__DEVICE void take(int j, uint64_t address, int64_t i) const
+    {
+        if constexpr (SIZE == 4)
+            trp__to<uint32_t>(address, i) = word[j];
+        else
+            trp__to<uint16_t>(address, i) = (uint16_t)(word[j / 2] >> (j % 2 * 16));
     }
     TRP__DEVICE void set(const float v[V])
     {

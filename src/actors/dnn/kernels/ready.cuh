@@ -1,4 +1,4 @@
-/* The kernels of ready.h. */
+/* The kernels of ready.h that read; ready_draws.cuh has those that draw. */
 #ifndef TRP_ACTORS_DNN_KERNELS_READY_CUH
 #define TRP_ACTORS_DNN_KERNELS_READY_CUH
 
@@ -42,12 +42,6 @@ template <int TYPE> struct trp__ready {
         trp__fused_compute<float, W, OP>(slot[to], slot[a], slot[b], slot[c],
                                          m.number + parameter);
     }
-    TRP__DEVICE void draw(int to, int i, int seed, int offset, int parameter, int mode)
-    {
-        trp__map_random<float, W, true>(m, (uint8_t)i, TRP__MAP_LINEAR, (uint8_t)seed,
-                                        (uint8_t)offset, (uint8_t)parameter, (uint8_t)mode, first,
-                                        slot[to]);
-    }
     TRP__DEVICE void store(int from, int i)
     {
         if (here == W) {
@@ -69,8 +63,6 @@ template <int TYPE> struct trp__ready {
 #define TRP__READY_LOAD(to, i)  r.load(to, i);
 #define TRP__READY_COMPUTE(op, to, a, b, c, parameter)                                             \
     r.template compute<(op)>(to, a, b, c, parameter);
-#define TRP__READY_RANDOM(to, i, seed, offset, parameter, mode)                                    \
-    r.draw(to, i, seed, offset, parameter, mode);
 #define TRP__READY_STORE(from, i) r.store(from, i);
 
 #define TRP__READY_KERNEL(name, program, with)                                                     \
@@ -83,7 +75,7 @@ template <int TYPE> struct trp__ready {
         trp__ready<TYPE> r = {m, first, left < TRP__MAP_WIDTH ? (int)left : TRP__MAP_WIDTH};       \
         r.begin(0u program(with, TRP__READY_READS, TRP__READY_NONE, TRP__READY_NONE,               \
                            TRP__READY_NONE));                                                      \
-        program(with, TRP__READY_LOAD, TRP__READY_COMPUTE, TRP__READY_RANDOM, TRP__READY_STORE)    \
+        program(with, TRP__READY_LOAD, TRP__READY_COMPUTE, TRP__READY_NONE, TRP__READY_STORE)      \
     }                                                                                              \
     TRP__GLOBAL(TRP__MAP_THREADS) trp_##name##_f32(const TRP__CONSTANT trp__map m)           \
     {                                                                                              \

@@ -15,7 +15,13 @@
 
 #include <troupe/dnn.h>
 
-enum { TRP__READY_SLOTS = 3, TRP__READY_OPERANDS = 5, TRP__READY_CODES = 9 };
+enum {
+    TRP__READY_SLOTS = 3,
+    TRP__READY_OPERANDS = 5,
+    TRP__READY_CODES = 9,
+    TRP__READY_DRAW_THREADS = 256,
+    TRP__READY_DRAW_BLOCKS = 8, /* of a processor: they share the elements out */
+};
 
 /* gate, up -> y. */
 #define TRP__READY_UNIT(activation, LOAD, COMPUTE, RANDOM, STORE)                                  \

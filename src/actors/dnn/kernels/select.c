@@ -16,6 +16,9 @@ enum {
     BLOCKS_MAX = 1 << 28, /* of a launch */
     MARKS_MAX = 8 << 20,  /* of all rows of a launch, unless one row has more */
     BLOCKS_EACH = 8,      /* of a processor, where rows are few */
+    PARTS_OF_WARP = 4,
+    ARG_THREADS =
+        128, /* of a block of arg, at most: with 256, rows of 8192 bf16 took a tenth longer */
     ALIGNMENT = 256 / (int)sizeof(uint64_t),
 };
 
@@ -26,7 +29,8 @@ typedef enum kernel {
     MERGE,
     WRITE,
     SHARES,
-    DRAW,
+    CLASS,
+    CLASS_ALONE,
     DRAW_RANKED,
     KERNELS
 } kernel;
@@ -34,7 +38,9 @@ typedef enum kernel {
 typedef struct step {
     trp__select p;
     trp__dnn_node node;
-    uint32_t threads; /* of arg */
+    uint32_t threads; /* of arg, tiles or a team's blocks */
+    bool team;        /* the blocks of a row meet */
+    bool meets;       /* in one launch */
     int64_t rows;     /* of a launch */
     int64_t marks;    /* of a row, that the first kernel leaves */
     const char *type; /* in the names of kernels */
@@ -142,7 +148,7 @@ static void share_arg(step *s, int64_t elements, int processors)
     parts = parts < most ? parts : most;
     s->p.part = divide_up(divide_up(elements, parts), TRP__ROWS_RUN) * TRP__ROWS_RUN;
     s->p.parts = divide_up(elements, s->p.part);
-    s->threads = threads_for(s->p.part, 2 * TRP__ROWS_RUN, TRP__SELECT_THREADS);
+    s->threads = threads_for(s->p.part, 2 * TRP__ROWS_RUN, ARG_THREADS);
     s->marks = s->p.parts > 1 ? s->p.parts : 0;
 }
 
@@ -152,16 +158,20 @@ static bool is_ranked(const step *s)
            s->node.port[TRP__PICK_LIMIT] != TRP__DNN_NO_PORT;
 }
 
-/* Parts of which shares are added. */
+/* Parts of which shares are added: some for each warp of a team, so that the last phase has one
+ * element a thread, or, where a count or a limit is given, of as many blocks as it takes. */
 static void share_draw(step *s, int64_t elements)
 {
-    s->p.part = elements < TRP__SELECT_PART ? divide_up(elements, TRP__ROWS_RUN) * TRP__ROWS_RUN
-                                            : TRP__SELECT_PART;
+    int64_t parts = divide_up(elements, TRP__SELECT_SHARES);
+    if (!is_ranked(s)) {
+        s->team = elements > TRP__SELECT_PART;
+        s->p.parts = s->marks = s->p.length = s->p.heads = s->team ? TRP__SELECT_TEAM : 1;
+        s->threads =
+            threads_for(divide_up(elements, s->p.parts), 2 * TRP__ROWS_RUN, TRP__SELECT_THREADS);
+        parts = s->p.parts * s->threads / 32 * PARTS_OF_WARP;
+    }
+    s->p.part = divide_up(divide_up(elements, parts), TRP__ROWS_RUN) * TRP__ROWS_RUN;
     s->p.shares = divide_up(elements, s->p.part);
-    if (is_ranked(s))
-        return;
-    s->p.parts = s->marks = s->p.shares;
-    s->threads = threads_for(s->p.part, 2 * TRP__ROWS_RUN, TRP__SELECT_THREADS);
 }
 
 static void share_rows(step *s, int64_t blocks)
@@ -210,6 +220,7 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     }
     if (n->kind == TRP_DNN_SAMPLE)
         share_draw(s, elements);
+    s->meets = modules->clusters || !s->team;
     share_rows(s, s->p.parts);
     s->picked = s->p.picked;
     for (int i = 0; i < TRP__SELECT_NUMBERS && n->kind == TRP_DNN_SAMPLE; i++) {
@@ -236,10 +247,16 @@ static trp_status enqueue(step *s, const trp__kernel_launch *l, kernel which, in
         const char *name;
         bool typed;
     } names[KERNELS] = {
-        [ARG] = {"arg", true},      [ARG_FINISH] = {"arg_finish", false},
-        [TILES] = {"tiles", true},  [MERGE] = {"merge", false},
-        [WRITE] = {"write", false}, [SHARES] = {"shares", false},
-        [DRAW] = {"draw", false},   [DRAW_RANKED] = {"draw_ranked", false},
+        [ARG] = {"arg", true},
+        [ARG_FINISH] = {"arg_finish", false},
+        [TILES] = {"tiles", true},
+        [MERGE] = {"merge", false},
+        [WRITE] = {"write", false},
+
+        [SHARES] = {"shares", false},
+        [CLASS] = {"class", true},
+        [CLASS_ALONE] = {"class_alone", true},
+        [DRAW_RANKED] = {"draw_ranked", false},
     };
     char name[40];
     trp_status status = TRP_OK;
@@ -299,31 +316,41 @@ static trp_status launch_tiles(step *s, const trp__kernel_launch *l, trp_error *
     return status;
 }
 
+/* All phases of a class: in one launch where blocks meet. */
+static trp_status launch_class(step *s, const trp__kernel_launch *l, trp_error *error)
+{
+    enum { PHASES = 3 };
+    trp__select *p = &s->p;
+    const kernel which = s->team ? CLASS : CLASS_ALONE;
+    trp_status status = TRP_OK;
+    for (int i = 0; i < PHASES && status == TRP_OK; i++) {
+        p->phases = (uint8_t)(s->meets ? TRP__SELECT_PHASES : 1 << i);
+        status = enqueue(s, l, which, p->rows * p->parts, s->threads, error);
+        if (s->meets)
+            break;
+    }
+    return status;
+}
+
 static trp_status launch_draw(step *s, const trp__kernel_launch *l, trp_error *error)
 {
     trp__select *p = &s->p;
-    const bool ranked = is_ranked(s);
-    const uint64_t place = (uint64_t)(uintptr_t)l->workspace;
     trp_status status = TRP_OK;
-    if (ranked) {
-        p->length = p->picked;
-        p->heads = 1;
-    } else {
-        p->to = p->from = place;
-        p->length = p->heads = p->parts;
-        status = enqueue(s, l, ARG, p->rows * p->parts, s->threads, error);
+    p->sums = (uint64_t)(uintptr_t)l->workspace + 2 * (uint64_t)place_marks(s) * sizeof(uint64_t);
+    if (!is_ranked(s)) {
+        p->to = p->from = (uint64_t)(uintptr_t)l->workspace;
+        return launch_class(s, l, error);
     }
+    p->length = p->picked;
+    p->heads = 1;
     /* With a count, shares of all classes are hardly ever needed. */
-    const bool sums =
-        ranked ? p->n > p->picked && !p->number[TRP__SELECT_COUNT].used : p->shares > 1;
-    p->sums = sums ? place + 2 * (uint64_t)place_marks(s) * sizeof(uint64_t) : 0;
-    if (sums && status == TRP_OK)
-        status = enqueue(s, l, SHARES, p->rows * p->shares, TRP__SELECT_THREADS, error);
+    if (p->n > p->picked && !p->number[TRP__SELECT_COUNT].used)
+        status = enqueue(s, l, SHARES, p->rows * divide_up(p->shares, TRP__SELECT_THREADS / 32),
+                         TRP__SELECT_THREADS, error);
+    else
+        p->sums = 0;
     if (status != TRP_OK)
         return status;
-    if (!ranked)
-        return enqueue(s, l, DRAW, p->rows,
-                       threads_for(p->part, TRP__ROWS_RUN, TRP__SELECT_THREADS), error);
     const uint32_t list = threads_for(p->picked, 1, TRP__SELECT_THREADS);
     const uint32_t row = threads_for(p->n, TRP__ROWS_RUN, TRP__SELECT_DRAW);
     return enqueue(s, l, DRAW_RANKED, p->rows, p->n > p->picked && row > list ? row : list, error);

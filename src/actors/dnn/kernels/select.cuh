@@ -79,7 +79,7 @@ TRP__DEVICE void trp__select_put(const trp__select &p, int64_t at, int64_t numbe
 
 /* --- The first largest --- */
 
-/* Of elements from `begin` to before `end`. A thread reads runs of 8, DEEP of them at a time, where
+/* Of elements from `begin` to before `end`; a NaN wins. A thread reads runs of 8, DEEP of them at a time, where
  * begin + shift is a multiple of 8: then begin may be as low as -shift. */
 template <int TYPE, int DEEP>
 TRP__DEVICE uint64_t trp__select_first(const trp__select_row &r, int64_t begin, int64_t end,
@@ -94,7 +94,9 @@ TRP__DEVICE uint64_t trp__select_first(const trp__select_row &r, int64_t begin, 
         return best;
     }
     if constexpr (TYPE != TRP_DTYPE_NONE) {
-        uint32_t most = 0, where = 0xffffffffu;
+        const uint32_t turned = !r.smallest ? 0 : TYPE == TRP_F32 ? 0x80000000u : 0x80008000u;
+        float most = 0;
+        int64_t where = -1; /* none yet */
         for (int64_t c = begin + thread * TRP__ROWS_RUN; c < end;
              c += (int64_t)threads * TRP__ROWS_RUN * DEEP) {
             trp__pack<TYPE, TRP__ROWS_RUN> raw[DEEP];
@@ -110,12 +112,18 @@ TRP__DEVICE uint64_t trp__select_first(const trp__select_row &r, int64_t begin, 
             for (int d = 0; d < DEEP; d++) {
                 const int64_t k = c + (int64_t)d * threads * TRP__ROWS_RUN;
                 if (k >= 0 && k + TRP__ROWS_RUN <= end) {
+                    raw[d].flip(turned);
+                    most = where < 0 ? raw[d].get(0) : most;
+                    int32_t in = -1; /* the place in this run of a larger one */
                     TRP__UNROLL
                     for (int j = 0; j < TRP__ROWS_RUN; j++) {
-                        const uint32_t key = trp__select_key(raw[d].get(j), r.smallest, r.nan);
-                        where = key > most ? (uint32_t)k + (uint32_t)j : where;
-                        most = key > most ? key : most;
+                        const float x = raw[d].get(j);
+                        const bool larger = most == most && !(x <= most);
+                        in = larger ? j : in;
+                        most = larger ? x : most;
                     }
+                    where = where < 0 ? k : where;
+                    where = in >= 0 ? k + in : where;
                 } else {
                     for (int j = 0; j < TRP__ROWS_RUN; j++) {
                         if (k + j >= 0 && k + j < end)
@@ -125,8 +133,9 @@ TRP__DEVICE uint64_t trp__select_first(const trp__select_row &r, int64_t begin, 
                 }
             }
         }
-        /* no key of ARG is 0 */
-        best = most ? trp__select_max::of(best, trp__select_mark(most, where)) : best;
+        if (where >= 0)
+            best = trp__select_max::of(
+                best, trp__select_mark(trp__select_key(most, false, 0xffffffffu), where));
     }
     return best;
 }
@@ -152,11 +161,11 @@ TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_arg_f32(const TRP__CONSTANT trp__sel
 }
 TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_arg_bf16(const TRP__CONSTANT trp__select p)
 {
-    trp__select_arg<TRP_BF16, 2>(p);
+    trp__select_arg<TRP_BF16, 4>(p);
 }
 TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_arg_f16(const TRP__CONSTANT trp__select p)
 {
-    trp__select_arg<TRP_F16, 2>(p);
+    trp__select_arg<TRP_F16, 4>(p);
 }
 TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_arg_any(const TRP__CONSTANT trp__select p)
 {
@@ -353,10 +362,9 @@ TRP__DEVICE uint64_t trp__select_place(const trp__select &p)
     return p.to + (uint64_t)blockIdx.x * (uint64_t)p.picked * sizeof(uint64_t);
 }
 
-template <int TYPE> TRP__DEVICE void trp__select_tiles(const trp__select &p)
+template <int TYPE> TRP__DEVICE void trp__select_tiles(const trp__select &p, trp__select_shared *s)
 {
     enum { RUNS = TRP__SELECT_EACH / TRP__ROWS_RUN };
-    __shared__ trp__select_shared s;
     const int64_t row = blockIdx.x / p.parts, tile = blockIdx.x - row * p.parts;
     const int thread = (int)threadIdx.x, threads = (int)blockDim.x;
     const trp__select_row r(p, p.first + row);
@@ -389,21 +397,22 @@ template <int TYPE> TRP__DEVICE void trp__select_tiles(const trp__select &p)
             }
         }
     }
-    trp__select_tile(&s, mark, (uint32_t)p.picked, trp__select_place(p));
+    trp__select_tile(s, mark, (uint32_t)p.picked, trp__select_place(p));
 }
 
-TRP__GLOBAL(TRP__SELECT_BOUND) trp_select_tiles_f32(const TRP__CONSTANT trp__select p)
-{
-    trp__select_tiles<TRP_F32>(p);
-}
-TRP__GLOBAL(TRP__SELECT_BOUND) trp_select_tiles_bf16(const TRP__CONSTANT trp__select p)
-{
-    trp__select_tiles<TRP_BF16>(p);
-}
-TRP__GLOBAL(TRP__SELECT_BOUND) trp_select_tiles_f16(const TRP__CONSTANT trp__select p)
-{
-    trp__select_tiles<TRP_F16>(p);
-}
+/* Kernels of all types, whose names begin with `prefix`. */
+#define TRP__SELECT_KERNELS(prefix, KERNEL)                                                        \
+    KERNEL(f32, TRP_F32)                                                                           \
+    KERNEL(bf16, TRP_BF16)                                                                         \
+    KERNEL(f16, TRP_F16)
+
+#define TRP__SELECT_TILES(name, type)                                                              \
+    TRP__GLOBAL(TRP__SELECT_BOUND) trp_select_tiles_##name(const TRP__CONSTANT trp__select p)      \
+    {                                                                                              \
+        __shared__ trp__select_shared s;                                                           \
+        trp__select_tiles<type>(p, &s);                                                            \
+    }
+TRP__SELECT_KERNELS(trp_select_tiles, TRP__SELECT_TILES)
 
 TRP__GLOBAL(TRP__SELECT_BOUND) trp_select_merge(const TRP__CONSTANT trp__select p)
 {
@@ -435,273 +444,32 @@ TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_write(const TRP__CONSTANT trp__selec
                                  r.value(number));
 }
 
-/* --- Drawing --- */
+/* --- Blocks of a row that meet --- */
 
-TRP__DEVICE double trp__select_real(const trp__select_number &v, double none)
+/* Phases of a team follow each other in one launch where blocks can wait for each other, as a
+ * cluster; elsewhere each is a launch. What one leaves for the next lies in the workspace. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define TRP__SELECT_TEAM_GLOBAL(threads)                                                           \
+    extern "C" __global__ void __cluster_dims__(TRP__SELECT_TEAM) __launch_bounds__(threads, 4)
+TRP__DEVICE void trp__select_meet(const trp__select &p, int team)
 {
-    return !v.used ? none : v.at ? trp__load_float<double>(v.at, 0, v.type) : v.value;
-}
-
-TRP__DEVICE uint64_t trp__select_word(const trp__select_number &v)
-{
-    return !v.used ? 0 : v.at ? trp__at<uint64_t>(v.at, 0) : v.bits;
-}
-
-/* What is known of a row: its shares. */
-struct trp__select_draws {
-    trp__pick_sample what;
-    double most, inverse, scale;
-
-    TRP__DEVICE trp__select_draws(const trp__select &p, const trp__select_row &r, uint64_t best)
-    {
-        what.seed = trp__select_word(p.number[TRP__SELECT_SEED]);
-        what.offset = trp__select_word(p.number[TRP__SELECT_OFFSET]);
-        what.temperature = trp__select_real(p.number[TRP__SELECT_TEMPERATURE], 1);
-        what.limit = trp__select_real(p.number[TRP__SELECT_LIMIT], 1);
-        what.count = (int64_t)trp__select_word(p.number[TRP__SELECT_COUNT]);
-        what.sorted = p.number[TRP__SELECT_COUNT].used || p.number[TRP__SELECT_LIMIT].used;
-        most = r.value(trp__select_number_of(best));
-        inverse = 1 / what.temperature;
-        scale = trp__pick_scale(p.n);
-    }
-    TRP__DEVICE uint64_t share(double x) const
-    {
-        return trp__pick_share(x - most, inverse, scale);
-    }
-};
-
-/* The sum of all threads' up to its own. All threads of a block of up to 1024 call this. */
-TRP__DEVICE uint64_t trp__select_sums(uint64_t v, uint64_t *total)
-{
-    __shared__ uint64_t part[32];
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    const int warps = (int)blockDim.x / 32;
-    for (int by = 1; by < 32; by *= 2) {
-        const uint64_t before = __shfl_up_sync(0xffffffffu, v, by);
-        v += lane >= by ? before : 0;
-    }
-    __syncthreads();
-    if (lane == 31)
-        part[warp] = v;
-    __syncthreads();
-    *total = 0;
-    for (int i = 0; i < warps; i++) {
-        v += i < warp ? part[i] : 0;
-        *total += part[i];
-    }
-    return v;
-}
-
-/* The largest mark of a row, of those that were left of it. All threads get it. */
-TRP__DEVICE uint64_t trp__select_best(const trp__select &p, int64_t row)
-{
-    uint64_t best = 0;
-    for (int64_t i = (int)threadIdx.x; i < p.heads; i += (int)blockDim.x)
-        best = trp__select_max::of(best, trp__at<uint64_t>(p.from, row * p.length + i));
-    return trp__rows_together<trp__select_max, uint64_t>(best, (int)blockDim.x, 0);
-}
-
-/* Where a part of a row begins and ends. */
-TRP__DEVICE void trp__select_part(const trp__select &p, const trp__select_row &r, int64_t part,
-                                  int64_t *begin, int64_t *end)
-{
-    *begin = part * p.part - r.shift;
-    *end = *begin + p.part < p.n ? *begin + p.part : p.n;
-    *begin = *begin > 0 ? *begin : 0;
-}
-
-TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_shares(const TRP__CONSTANT trp__select p)
-{
-    const int64_t row = blockIdx.x / p.shares, part = blockIdx.x - row * p.shares;
-    const trp__select_row r(p, p.first + row);
-    const trp__select_draws d(p, r, trp__select_best(p, row));
-    uint64_t sum = 0, total;
-    int64_t begin, end;
-    if (trp__pick_is_fixed(&d.what, d.most))
-        return;
-    trp__select_part(p, r, part, &begin, &end);
-#pragma unroll 4
-    for (int64_t k = begin + (int)threadIdx.x; k < end; k += (int)blockDim.x)
-        sum += d.share(r.value(k));
-    trp__select_sums(sum, &total);
-    if (threadIdx.x == 0)
-        trp__to<uint64_t>(p.sums, blockIdx.x) = total;
-}
-
-/* The sum of all parts of a row. */
-TRP__DEVICE uint64_t trp__select_total(const trp__select &p, int64_t row)
-{
-    uint64_t sum = 0, total;
-    for (int64_t i = (int)threadIdx.x; i < p.shares; i += (int)blockDim.x)
-        sum += trp__at<uint64_t>(p.sums, row * p.shares + i);
-    trp__select_sums(sum, &total);
-    return total;
-}
-
-/* The part with the class, then the run of a thread, then the class. */
-TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_draw(const TRP__CONSTANT trp__select p)
-{
-    __shared__ int64_t which;
-    __shared__ uint64_t before;
-    const int thread = (int)threadIdx.x, threads = (int)blockDim.x;
-    const int64_t row = blockIdx.x;
-    const trp__select_row r(p, p.first + row);
-    const uint64_t best = trp__select_best(p, row);
-    const trp__select_draws d(p, r, best);
-    const double u = trp__pick_uniform(&d.what, p.first + row);
-    uint64_t total = 0, base = 0, all;
-    int64_t begin, end;
-    if (trp__pick_is_fixed(&d.what, d.most)) {
-        if (thread == 0)
-            trp__select_put(p, r.at[TRP__SELECT_INDEX], trp__select_number_of(best));
-        return;
-    }
-    if (thread == 0)
-        which = 0;
-    if (p.shares > 1) {
-        total = trp__select_total(p, row);
-        const double reach = u * (double)total;
-        for (int64_t i = 0; i < p.shares; i += threads) {
-            const uint64_t own = i + thread < p.shares
-                                     ? trp__at<uint64_t>(p.sums, row * p.shares + i + thread)
-                                     : 0;
-            const uint64_t sum = base + trp__select_sums(own, &all);
-            if ((double)sum > reach && !((double)(sum - own) > reach)) {
-                which = i + thread;
-                before = sum - own;
-            }
-            base += all;
-        }
-    }
-    __syncthreads();
-    base = p.shares > 1 ? before : 0;
-    trp__select_part(p, r, which, &begin, &end);
-    const int64_t each = (end - begin + threads - 1) / threads;
-    const int64_t from = begin + thread * each, to = from + each < end ? from + each : end;
-    uint64_t own = 0;
-    for (int64_t k = from; k < to; k++)
-        own += d.share(r.value(k));
-    uint64_t sum = base + trp__select_sums(own, &all);
-    const double reach = u * (double)(p.shares > 1 ? total : all);
-    if (!((double)sum > reach) || (double)(sum - own) > reach)
-        return;
-    sum -= own;
-    int64_t k = from;
-    for (; k < to - 1; k++) {
-        sum += d.share(r.value(k));
-        if ((double)sum > reach)
-            break;
-    }
-    trp__select_put(p, r.at[TRP__SELECT_INDEX], k);
-}
-
-/* How many marks of a row are not below a bound, and what their shares are together. */
-TRP__DEVICE uint64_t trp__select_above(const trp__select &p, const trp__select_row &r,
-                                       const trp__select_draws &d, uint64_t bound, bool count)
-{
-    uint64_t sum = 0, total;
-    for (int64_t k = (int)threadIdx.x; k < p.n; k += (int)blockDim.x) {
-        const float x = trp__load_float<float>(r.x, k * r.step, r.type);
-        if (trp__select_mark(trp__select_key(x, r.smallest, r.nan), k) >= bound)
-            sum += count ? 1 : d.share((double)x);
-    }
-    trp__select_sums(sum, &total);
-    return total;
-}
-
-/* The largest bound above which lies enough: as many marks, or shares that reach `need`, or exceed
- * it. It is the mark of an element. */
-TRP__DEVICE uint64_t trp__select_search(const trp__select &p, const trp__select_row &r,
-                                        const trp__select_draws &d, double need, bool count,
-                                        bool exceed)
-{
-    int low = 0; /* bits of the lower half from this one on are set in all marks */
-    while ((p.n - 1) >> low != 0)
-        low++;
-    uint64_t bound = 0;
-    for (int bit = 63; bit >= 0; bit--) {
-        const uint64_t next = bound | (uint64_t)1 << bit;
-        bool enough = bit < 32 && bit >= low;
-        if (!enough) {
-            const double sum = (double)trp__select_above(p, r, d, next, count);
-            enough = exceed ? sum > need : sum >= need;
-        }
-        bound = enough ? next : bound;
-    }
-    return bound;
-}
-
-/* The largest marks of the row are there, in order. Few rows need more of them than that: those are
- * searched bit by bit. */
-TRP__GLOBAL(TRP__SELECT_DRAW) trp_select_draw_ranked(const TRP__CONSTANT trp__select p)
-{
-    __shared__ uint64_t sums[TRP__SELECT_MOST];
-    __shared__ uint32_t first;
-    const int64_t row = p.first + blockIdx.x;
-    const int thread = (int)threadIdx.x, threads = (int)blockDim.x;
-    const uint64_t list = p.from + (uint64_t)blockIdx.x * (uint64_t)p.picked * sizeof(uint64_t);
-    const trp__select_row r(p, row);
-    const uint64_t best = trp__at<uint64_t>(list, 0);
-    const trp__select_draws d(p, r, best);
-    const int64_t some = d.what.count > 0 && d.what.count < p.n ? d.what.count : p.n;
-    const int ranked = p.picked < some ? p.picked : (int)some;
-    uint64_t head = 0, total, sum;
-    if (trp__pick_is_fixed(&d.what, d.most)) {
-        if (thread == 0)
-            trp__select_put(p, r.at[TRP__SELECT_INDEX], trp__select_number_of(best));
-        return;
-    }
-    for (int i = 0; i < ranked; i += threads) {
-        const bool inside = i + thread < ranked;
-        const uint64_t mark = inside ? trp__at<uint64_t>(list, i + thread) : 0;
-        sum = trp__select_sums(inside ? d.share(r.value(trp__select_number_of(mark))) : 0, &total);
-        if (inside)
-            sums[i + thread] = head + sum;
-        head += total;
-    }
-    total = head;
-    if (some > ranked) {
-        const uint64_t last =
-            some < p.n ? trp__select_search(p, r, d, (double)some, true, false) : 0;
-        total = p.sums ? trp__select_total(p, blockIdx.x)
-                       : trp__select_above(p, r, d, last, false);
-    }
-    if (d.what.limit < 1) {
-        const double enough = d.what.limit * (double)total;
-        if (ranked == some || (double)head >= enough) {
-            __syncthreads();
-            if (thread == 0)
-                first = 0;
-            __syncthreads();
-            for (int i = thread; i < ranked; i += threads) {
-                if (i == 0 || (double)sums[i - 1] < enough)
-                    atomicAdd(&first, 1u);
-            }
-            __syncthreads();
-            total = sums[first - 1];
-        } else {
-            total = trp__select_above(p, r, d, trp__select_search(p, r, d, enough, false, false),
-                                      false);
-        }
-    }
-    const double reach = trp__pick_uniform(&d.what, row) * (double)total;
-    uint64_t mark;
-    if ((double)head > reach) {
+    if (team == 1)
         __syncthreads();
-        if (thread == 0)
-            first = 0;
-        __syncthreads();
-        for (int i = thread; i < ranked; i += threads) {
-            if (!((double)sums[i] > reach))
-                atomicAdd(&first, 1u);
-        }
-        __syncthreads();
-        mark = trp__at<uint64_t>(list, first);
-    } else {
-        mark = trp__select_search(p, r, d, reach, false, true);
-    }
-    if (thread == 0)
-        trp__select_put(p, r.at[TRP__SELECT_INDEX], trp__select_number_of(mark));
+    else if (p.phases == TRP__SELECT_PHASES)
+        asm volatile("barrier.cluster.arrive.release.aligned;\n"
+                     "barrier.cluster.wait.acquire.aligned;" ::
+                         : "memory");
 }
+#else
+#define TRP__SELECT_TEAM_GLOBAL(threads) TRP__GLOBAL(threads)
+TRP__DEVICE void trp__select_meet(const trp__select &p, int team)
+{
+    (void)p;
+    (void)team;
+    __syncthreads();
+}
+#endif
+
+#include "actors/dnn/kernels/select_draw.cuh"
 
 #endif

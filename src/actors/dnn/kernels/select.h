@@ -6,8 +6,9 @@
  *     tiles        a block for each tile of a row: its largest elements, in order
  *     merge        the same of what tiles have left, until there is one tile a row
  *     write        the numbers of what is left, and the elements
- *     shares       a block for each part of a row: the sum of its shares
- *     draw         a block for each row: a class, the classes in order of their numbers
+ *     shares       a warp for each part of a row: the sum of its shares
+ *     class        a team of blocks for each row: a class, the classes in order of their numbers
+ *     class_alone  the same by one block
  *     draw_ranked  a block for each row: a class, the classes in order of their logits
  *
  * An element is a *mark* in 64 bits: a key above, which orders as the elements do, and the
@@ -37,12 +38,15 @@ enum {
 
 enum {
     TRP__SELECT_THREADS = 256, /* of a block, at most */
+    TRP__SELECT_TEAM = 8,      /* blocks of a team */
+    TRP__SELECT_PHASES = 7,    /* all that a kernel has; one bit each */
     TRP__SELECT_BOUND = 1024,  /* of bounds at launch: 64 registers, so that 4 blocks of 256 fit */
     TRP__SELECT_EACH = 16,     /* elements of a tile that a thread has */
     TRP__SELECT_LIST = 2048,   /* marks that a block sorts */
     TRP__SELECT_MOST = 1024,   /* elements of a row that are selected, at most */
     TRP__SELECT_NUCLEUS = 256, /* classes that are sorted where only a share limits them */
-    TRP__SELECT_PART = 4096,   /* elements of a part of which the shares are added */
+    TRP__SELECT_PART = 4096,   /* elements of a part of arg, at least */
+    TRP__SELECT_SHARES = 1024, /* elements of a part of which the shares are added */
     TRP__SELECT_DRAW = 1024,   /* threads of a block of draw_ranked, at most */
 };
 
@@ -60,8 +64,8 @@ typedef struct trp__select {
     trp__rows_space space;
     trp__select_number number[TRP__SELECT_NUMBERS];
     int64_t n;         /* elements of a row */
-    int64_t part;      /* elements of a part */
-    int64_t parts;     /* of a row: parts of arg, or tiles */
+    int64_t part;      /* elements of a part: of arg, or of shares */
+    int64_t parts;     /* of a row: parts of arg, tiles, or blocks of a team */
     int64_t shares;    /* of a row: parts of shares */
     int64_t length;    /* merge, draw: marks of a row at `from` */
     int64_t heads;     /* draw: the first of these among which the largest is */
@@ -74,6 +78,8 @@ typedef struct trp__select {
     uint8_t nan_first; /* also among the smallest */
     uint8_t runs;      /* rows are read by 16 bytes */
     uint8_t used_y;
+    uint8_t phases; /* of a team's kernel, that this launch runs: bits */
+    uint8_t reserved[7];
 } trp__select;
 
 #endif
