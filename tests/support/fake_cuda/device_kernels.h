@@ -136,13 +136,13 @@
     X(trp_scatter_rows_f64_4, trp__gathering)                                                      \
     X(trp_scatter_parts_f64_1, trp__gathering)                                                     \
     X(trp_scatter_rows_f64_1, trp__gathering)                                                      \
-    X(trp_rotary_table_f32, trp__rotary)                                                           \
-    X(trp_rotary_table_f64, trp__rotary)                                                           \
-    X(trp_rotary_f32_1, trp__rotary)                                                               \
-    X(trp_rotary_f32_4, trp__rotary)                                                               \
-    X(trp_rotary_f32_8, trp__rotary)                                                               \
-    X(trp_rotary_f64_1, trp__rotary)                                                               \
-    X(trp_rotary_f64_4, trp__rotary)                                                               \
+    X(trp_rotary_f32, trp__rotary)                                                                 \
+    X(trp_rotary_bf16, trp__rotary)                                                                \
+    X(trp_rotary_f16, trp__rotary)                                                                 \
+    X(trp_rotary_any_f32_1, trp__rotary)                                                           \
+    X(trp_rotary_any_f32_4, trp__rotary)                                                           \
+    X(trp_rotary_any_f64_1, trp__rotary)                                                           \
+    X(trp_rotary_any_f64_4, trp__rotary)                                                           \
     FAKE_DEVICE_LOSSES(X, mse)                                                                     \
     FAKE_DEVICE_LOSSES(X, l1)                                                                      \
     FAKE_DEVICE_LOSSES(X, smooth_l1)                                                               \
