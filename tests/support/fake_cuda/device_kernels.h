@@ -121,6 +121,9 @@
     X(trp_select_draw_ranked, trp__select)                                                         \
     X(trp_entropy_count, trp__entropy)                                                             \
     X(trp_entropy_total, trp__entropy)                                                             \
+    X(trp_entropy_packs_f32, trp__entropy)                                                         \
+    X(trp_entropy_packs_bf16, trp__entropy)                                                        \
+    X(trp_entropy_packs_f16, trp__entropy)                                                         \
     X(trp_entropy_f32, trp__entropy)                                                               \
     X(trp_entropy_bf16, trp__entropy)                                                              \
     X(trp_entropy_f16, trp__entropy)                                                               \
