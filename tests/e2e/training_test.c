@@ -410,7 +410,7 @@ static void losses(void)
         const bool packed = f_below(2);
         int64_t dim[3], spread[3];
         for (int i = 0; i < rank; i++) {
-            dim[i] = f_from(1, round % 30 == 7 && i == 0 ? 3000 : 17);
+            dim[i] = f_from(1, round % 15 == 7 && i == 0 ? 3000 : 17);
             spread[i] = f_below(2) ? dim[i] : 1;
         }
         const trp_dnn_loss mode = (trp_dnn_loss)f_below(6);
@@ -418,15 +418,18 @@ static void losses(void)
         const bool each = how == TRP_DNN_REDUCE_NONE, weighs = f_below(2);
         const bool share = mode == TRP_DNN_BCE_LOGITS || mode == TRP_DNN_KL;
         const double beta = mode != TRP_DNN_SMOOTH_L1 ? 1 : f_below(4) ? 0.7 : 0;
+        const bool alike = f_below(2); /* arrays of one type have kernels of their own */
         f_field x = f_make(f_real(), rank, dim, packed, -4, 4);
-        f_field t = f_make(f_real(), rank, dim, packed, share ? 0 : -4, share ? 1 : 4);
-        f_field w = f_make(f_real(), rank, spread, packed, 0.5, 2),
-                b = f_make(TRP_F32, rank, spread, packed, 0.5, 2);
-        f_field dy = f_make(TRP_F32, rank, dim, packed, -1, 1),
-                dx = f_make(f_real(), rank, dim, packed, 1, 0);
-        f_field y = each ? f_make(TRP_F32, rank, dim, packed, 1, 0)
+        const trp_dtype type = x.t.type;
+        f_field t =
+            f_make(alike ? type : f_real(), rank, dim, packed, share ? 0 : -4, share ? 1 : 4);
+        f_field w = f_make(alike ? type : f_real(), rank, spread, packed, 0.5, 2),
+                b = f_make(alike ? type : TRP_F32, rank, spread, packed, 0.5, 2);
+        f_field dy = f_make(alike ? type : TRP_F32, rank, dim, packed, -1, 1),
+                dx = f_make(alike ? type : f_real(), rank, dim, packed, 1, 0);
+        f_field y = each ? f_make(alike ? type : TRP_F32, rank, dim, packed, 1, 0)
                          : f_make(TRP_F64, 1, (int64_t[]){1}, true, 1, 0);
-        f_field row = f_make(TRP_F64, rank, dim, packed, 1, 0);
+        f_field row = f_make(alike ? type : TRP_F64, rank, dim, packed, 1, 0);
         double *values = zeros(x.count), *slopes = zeros(x.count), sum = 0;
         const double divisor = how == TRP_DNN_REDUCE_MEAN    ? (double)x.count
                                : how == TRP_DNN_REDUCE_BATCH ? (double)dim[0]

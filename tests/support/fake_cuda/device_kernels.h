@@ -31,6 +31,12 @@
     X(trp_attention_##name##_dbias, trp__attention)                                                \
     X(trp_attention_##name##_fold, trp__attention)
 
+/* The losses of one mode, by type. */
+#define FAKE_DEVICE_LOSSES(X, name)                                                                \
+    X(trp_losses_##name##_f32, trp__losses)                                                        \
+    X(trp_losses_##name##_bf16, trp__losses)                                                       \
+    X(trp_losses_##name##_f16, trp__losses)
+
 #define FAKE_DEVICE_ATTENTIONS(X)                                                                  \
     FAKE_DEVICE_ATTENTION(X, f16_64)                                                               \
     FAKE_DEVICE_ATTENTION(X, f16_128)                                                              \
@@ -120,6 +126,9 @@
     X(trp_select_draw_ranked, trp__select)                                                         \
     X(trp_entropy_count, trp__entropy)                                                             \
     X(trp_entropy_total, trp__entropy)                                                             \
+    X(trp_entropy_packs_f32, trp__entropy)                                                         \
+    X(trp_entropy_packs_bf16, trp__entropy)                                                        \
+    X(trp_entropy_packs_f16, trp__entropy)                                                         \
     X(trp_entropy_f32, trp__entropy)                                                               \
     X(trp_entropy_bf16, trp__entropy)                                                              \
     X(trp_entropy_f16, trp__entropy)                                                               \
@@ -135,13 +144,19 @@
     X(trp_scatter_rows_f64_4, trp__gathering)                                                      \
     X(trp_scatter_parts_f64_1, trp__gathering)                                                     \
     X(trp_scatter_rows_f64_1, trp__gathering)                                                      \
-    X(trp_rotary_table_f32, trp__rotary)                                                           \
-    X(trp_rotary_table_f64, trp__rotary)                                                           \
-    X(trp_rotary_f32_1, trp__rotary)                                                               \
-    X(trp_rotary_f32_4, trp__rotary)                                                               \
-    X(trp_rotary_f32_8, trp__rotary)                                                               \
-    X(trp_rotary_f64_1, trp__rotary)                                                               \
-    X(trp_rotary_f64_4, trp__rotary)                                                               \
+    X(trp_rotary_f32, trp__rotary)                                                                 \
+    X(trp_rotary_bf16, trp__rotary)                                                                \
+    X(trp_rotary_f16, trp__rotary)                                                                 \
+    X(trp_rotary_any_f32_1, trp__rotary)                                                           \
+    X(trp_rotary_any_f32_4, trp__rotary)                                                           \
+    X(trp_rotary_any_f64_1, trp__rotary)                                                           \
+    X(trp_rotary_any_f64_4, trp__rotary)                                                           \
+    FAKE_DEVICE_LOSSES(X, mse)                                                                     \
+    FAKE_DEVICE_LOSSES(X, l1)                                                                      \
+    FAKE_DEVICE_LOSSES(X, smooth_l1)                                                               \
+    FAKE_DEVICE_LOSSES(X, bce)                                                                     \
+    FAKE_DEVICE_LOSSES(X, kl)                                                                      \
+    FAKE_DEVICE_LOSSES(X, kl_log)                                                                  \
     X(trp_losses_f32, trp__losses)                                                                 \
     X(trp_losses_f64, trp__losses)                                                                 \
     X(trp_losses_total, trp__losses)                                                               \

@@ -29,6 +29,7 @@ typedef struct step {
     uint8_t tensor[TRP__ENTROPY_OPERANDS]; /* TRP__DNN_NO_PORT: none */
     uint8_t dy_value;                      /* the tensor of a dy by value; else none */
     bool counts, totals;
+    bool packs; /* logits and gradients have one type, and there are labels */
     uint32_t threads, shared_bytes;
     uint32_t
         shared_most; /* that the kernel may be launched with: one for all steps that share it */
@@ -88,7 +89,8 @@ static uint32_t shared_limit(const char *target)
     return SHARED_ANY;
 }
 
-/* Threads for a row of so many runs: several blocks share a processor where rows are short. */
+/* Threads for a row of so many runs of so many packs: several blocks share a processor where rows
+ * are short. */
 static uint32_t threads_for(int64_t runs, int64_t packs)
 {
     static const struct {
@@ -102,20 +104,44 @@ static uint32_t threads_for(int64_t runs, int64_t packs)
     return packs == 4 ? 512 : 1024;
 }
 
-static void share_out(step *s, const trp__kernel_modules *modules, bool ragged)
+/* The same for packs, as measured: where nothing is written few threads with many packs are
+ * fastest, and one block that has a processor for itself is, with sixteen packs a thread. */
+static uint32_t threads_for_packs(int64_t packs, bool again)
 {
-    const int64_t n = s->p.classes + (ragged ? TRP__ROWS_RUN - 1 : 0);
-    const int64_t runs = (n + TRP__ROWS_RUN - 1) / TRP__ROWS_RUN;
-    const uint8_t type = s->p.io[TRP__ENTROPY_X].type;
-    const int64_t packs = type == TRP_F64 ? 4 : type == TRP_F32 ? 2 : 1;
-    s->threads = threads_for(runs, packs);
-    const int64_t each = (runs + s->threads - 1) / s->threads;
-    const int64_t bytes = packs * 16 * s->threads;
-    s->shared_most = shared_limit(modules->target) - SHARED_OWN;
-    const int64_t most = s->shared_most / bytes;
+    const uint32_t threads = threads_for(packs, 1);
+    if (!again)
+        return packs <= 32 ? 32 : packs <= 2048 ? 64 : 128;
+    if (threads <= TRP__ENTROPY_PAIRED)
+        return threads;
+    return packs > 16 * 1024 ? 1024 : (uint32_t)((packs + 15) / 16 + 31) / 32 * 32;
+}
+
+/* Shares runs, or packs, of 16 * `size` bytes of each row among threads. Some remain in shared
+ * memory, of which a block has `most` bytes. */
+static void share_out(step *s, int64_t count, int64_t size, uint32_t most)
+{
     const bool again = s->p.used[TRP__ENTROPY_DX] || s->p.used[TRP__ENTROPY_T];
-    s->p.cached = !again ? 0 : (int32_t)(each < most ? each : most);
+    const int64_t deep = s->packs ? TRP__ENTROPY_DEEP : 1;
+    s->threads = s->packs ? threads_for_packs(count, again) : threads_for(count, size);
+    const int64_t bytes = size * 16 * s->threads, fit = most / bytes / deep * deep;
+    const int64_t each = ((count + s->threads - 1) / s->threads + deep - 1) / deep * deep;
+    s->p.cached = !again ? 0 : (int32_t)(each < fit ? each : fit);
     s->shared_bytes = (uint32_t)(s->p.cached * bytes);
+}
+
+static void share_rows(step *s, const trp__kernel_modules *modules, bool ragged)
+{
+    const uint8_t type = s->p.io[TRP__ENTROPY_X].type;
+    const int64_t bytes = trp_dtype_bits((trp_dtype)type) / 8;
+    const int64_t run = s->packs ? 16 / bytes : TRP__ROWS_RUN;
+    const int64_t count = (s->p.classes + (ragged ? run - 1 : 0) + run - 1) / run;
+    const uint32_t limit = shared_limit(modules->target), half = limit / 2 - 2 * SHARED_OWN;
+    s->shared_most = limit - SHARED_OWN;
+    share_out(s, count, run * bytes / 16, s->shared_most);
+    /* Two blocks of a processor: one reads while the other writes. What has no room is read again,
+     * from the cache, which has it for rows that are not much longer. */
+    if (s->packs && s->threads <= TRP__ENTROPY_PAIRED && s->shared_bytes > half)
+        share_out(s, count, run * bytes / 16, half);
 }
 
 /* Finds the rows; whether they are ragged. */
@@ -150,6 +176,14 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, step *s)
     return s->p.runs && ragged;
 }
 
+/* Whether kernels of one type take the rows. */
+static bool are_packs(const trp__entropy *p)
+{
+    const uint8_t type = p->io[TRP__ENTROPY_X].type;
+    return !p->used[TRP__ENTROPY_T] && type != TRP_F64 &&
+           (!p->used[TRP__ENTROPY_DX] || p->io[TRP__ENTROPY_DX].type == type);
+}
+
 static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
                        char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
 {
@@ -171,16 +205,19 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     }
     s->p.classes = x->dim[x->rank - 1];
     s->p.smooth = n->parameter[0];
+    s->p.even = s->p.smooth / (double)s->p.classes;
     s->p.z = n->parameter[1];
     s->p.each = trp__train_reduction(n) == TRP_DNN_REDUCE_NONE;
     s->p.ignores = n->window[2] != 0 && s->p.used[TRP__ENTROPY_INDEX];
     s->p.ignore = (int64_t)((uint64_t)(uint32_t)n->start[1] << 32 | (uint32_t)n->start[0]);
     const bool ragged = describe(g, n, s);
-    share_out(s, modules, ragged);
+    s->packs = s->p.runs && are_packs(&s->p);
+    share_rows(s, modules, ragged);
     s->p.divisor = trp__loss_divisor(n, (double)s->p.space.rows, 1);
     s->counts = s->p.ignores && trp__train_reduction(n) == TRP_DNN_REDUCE_MEAN;
     s->totals = s->p.used[TRP__ENTROPY_Y] && !s->p.each;
-    snprintf(s->name, sizeof s->name, "trp_entropy_%s", trp_dtype_name((trp_dtype)x->type));
+    snprintf(s->name, sizeof s->name, "trp_entropy_%s%s", s->packs ? "packs_" : "",
+             trp_dtype_name((trp_dtype)x->type));
     trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
     trp__text_add(&name, "cross_entropy_%s%s", trp_dtype_name((trp_dtype)x->type),
                   s->p.runs ? "" : "_loose");

@@ -1,26 +1,7 @@
 #ifndef TRP_ACTORS_DNN_KERNELS_ENTROPY_CUH
 #define TRP_ACTORS_DNN_KERNELS_ENTROPY_CUH
 
-#include "actors/dnn/kernels/entropy.h"
-#include "actors/dnn/kernels/rows.cuh"
-
-/* One copy of the long ones. */
-TRP__SHARED_CODE double trp__entropy_exp_f64(double x)
-{
-    return exp(x);
-}
-TRP__SHARED_CODE double trp__entropy_log(double x)
-{
-    return log(x);
-}
-TRP__DEVICE double trp__entropy_exp(double x)
-{
-    return trp__entropy_exp_f64(x);
-}
-TRP__DEVICE float trp__entropy_exp(float x)
-{
-    return exp(x);
-}
+#include "actors/dnn/kernels/entropy_packs.cuh"
 
 /* --- Runs of a row --- */
 
@@ -121,61 +102,6 @@ TRP__DEVICE void trp__entropy_write(const trp__rows_lanes &l, int c, uint64_t at
 
 /* --- Rows --- */
 
-/* What is known of a row: the sum is that of exp(x - most). */
-template <typename T> struct trp__entropy_row {
-    trp__rows_lanes l;
-    int64_t at[TRP__ENTROPY_OPERANDS]; /* where it begins, in elements */
-    int n, runs;                       /* classes; runs of a thread */
-    int64_t label;                     /* -1: none */
-    bool ignored, wrong;
-    T most, own; /* own: the logit of the label */
-    double sum, linear, total;
-
-    TRP__DEVICE uint64_t place(const trp__entropy &p, int operand) const
-    {
-        return p.io[operand].at +
-               (uint64_t)(at[operand] * trp__element_bytes(p.io[operand].type));
-    }
-    TRP__DEVICE void put(const trp__entropy &p, int operand, double value) const
-    {
-        if (p.used[operand])
-            trp__store<double>(p.io[operand].at, at[operand], p.io[operand].type, value);
-    }
-};
-
-TRP__DEVICE int64_t trp__entropy_label(const trp__entropy &p, int64_t at)
-{
-    const trp__rows_operand &o = p.io[TRP__ENTROPY_INDEX];
-    return o.type == TRP_I64 ? trp__at<int64_t>(o.at, at)
-                             : (int64_t)trp__at<int32_t>(o.at, at);
-}
-
-template <typename T>
-TRP__DEVICE void trp__entropy_begin(const trp__entropy &p, int64_t row, trp__entropy_row<T> *r)
-{
-    const int each = (int)blockDim.x * TRP__ROWS_RUN;
-    trp__rows_find<TRP__ENTROPY_OPERANDS>(p.space, row, p.io, r->at);
-    r->n = (int)p.classes;
-    r->l.thread = (int)threadIdx.x;
-    r->l.threads = (int)blockDim.x;
-    r->l.shift = p.runs ? (int)(r->at[TRP__ENTROPY_X] % TRP__ROWS_RUN) : 0;
-    r->l.runs = p.runs != 0;
-    r->l.single = false;
-    r->runs = (r->n + r->l.shift + each - 1) / each;
-    r->label = -1;
-    r->ignored = r->wrong = false;
-    r->own = 0;
-    if (!p.used[TRP__ENTROPY_INDEX])
-        return;
-    const int64_t label = trp__entropy_label(p, r->at[TRP__ENTROPY_INDEX]);
-    r->ignored = p.ignores && label == p.ignore;
-    r->wrong = !r->ignored && (label < 0 || label >= p.classes);
-    if (r->ignored || r->wrong)
-        return;
-    r->label = label;
-    r->own = trp__load_float<T>(r->place(p, TRP__ENTROPY_X), label, p.io[TRP__ENTROPY_X].type);
-}
-
 /* All of its gradients are one number. */
 template <typename T>
 TRP__DEVICE void trp__entropy_fill(const trp__entropy &p, const trp__entropy_row<T> &r, T value)
@@ -189,20 +115,18 @@ TRP__DEVICE void trp__entropy_fill(const trp__entropy &p, const trp__entropy_row
 }
 
 template <typename T, int TYPE, int DEEP>
-TRP__DEVICE void trp__entropy_sums(const trp__entropy &p, trp__entropy_row<T> *r,
-                                   trp__pack16 *cache)
+TRP__DEVICE void trp__entropy_first(const trp__entropy &p, const trp__entropy_row<T> &r,
+                                    trp__pack16 *cache, trp__entropy_sums<T> *sums)
 {
     enum { RUN = TRP__ROWS_RUN, PACKS = trp__entropy_raw<T, TYPE>::PACKS };
-    const uint64_t x = r->place(p, TRP__ENTROPY_X);
+    const uint64_t x = r.place(p, TRP__ENTROPY_X);
     const int threads = (int)blockDim.x, thread = (int)threadIdx.x;
-    trp__exact_sum<T> sum = {0, 0}, linear = {0, 0}, total = {0, 0};
-    T most = T(-INFINITY);
-    for (int c = 0; c < r->runs; c += DEEP) {
+    for (int c = 0; c < r.runs; c += DEEP) {
         trp__entropy_raw<T, TYPE> raw[DEEP];
-        T v[DEEP][RUN], top = most, some = 0;
+        T v[DEEP][RUN], top = sums->most, some = 0;
         TRP__UNROLL
         for (int d = 0; d < DEEP; d++)
-            raw[d].load(r->l, c + d, x, r->n);
+            raw[d].load(r.l, c + d, x, r.n);
         TRP__UNROLL
         for (int d = 0; d < DEEP; d++) {
             raw[d].convert(v[d]);
@@ -215,58 +139,38 @@ TRP__DEVICE void trp__entropy_sums(const trp__entropy &p, trp__entropy_row<T> *r
                     cache[((c + d) * PACKS + i) * threads + thread] = raw[d].p[i];
             }
         }
-        if (top > most) {
-            const T factor = trp__entropy_exp(most - top);
-            sum.sum *= factor;
-            sum.lost *= factor;
-            most = top;
-        }
-        const T base = most == T(-INFINITY) ? T(0) : most;
+        sums->rise(top);
         TRP__UNROLL
         for (int d = 0; d < DEEP; d++) {
             TRP__UNROLL
             for (int j = 0; j < RUN; j++)
-                some += trp__entropy_exp(v[d][j] - base);
+                some += trp__entropy_exp(v[d][j] - sums->base());
         }
-        sum.add(some);
+        sums->sum.add(some);
         if (p.smooth > 0) {
             some = 0;
             TRP__UNROLL
             for (int d = 0; d < DEEP; d++) {
                 TRP__UNROLL
                 for (int j = 0; j < RUN; j++) {
-                    const int k = r->l.place(c + d, j);
-                    some += k >= 0 && k < r->n ? v[d][j] : T(0);
+                    const int k = r.l.place(c + d, j);
+                    some += k >= 0 && k < r.n ? v[d][j] : T(0);
                 }
             }
-            linear.add(some);
+            sums->linear.add(some);
         }
         if (p.used[TRP__ENTROPY_T]) {
             some = 0;
             for (int d = 0; d < DEEP; d++) {
                 T t[RUN];
-                trp__entropy_read<T>(r->l, c + d, r->place(p, TRP__ENTROPY_T),
-                                     p.io[TRP__ENTROPY_T].type, r->n, t);
+                trp__entropy_read<T>(r.l, c + d, r.place(p, TRP__ENTROPY_T),
+                                     p.io[TRP__ENTROPY_T].type, r.n, t);
                 for (int j = 0; j < RUN; j++)
                     some += t[j];
             }
-            total.add(some);
+            sums->total.add(some);
         }
     }
-    r->most = trp__rows_together<trp__rows_most, T>(most, threads, T(-INFINITY));
-    const T base = r->most == T(-INFINITY) ? T(0) : r->most;
-    const T scaled = (sum.sum - sum.lost) * trp__entropy_exp(most - base);
-    r->sum = (double)trp__rows_together<trp__rows_sum, T>(scaled, threads, T(0));
-    if (r->most == T(-INFINITY)) /* there is no largest one */
-        r->sum = NAN;
-    r->linear = p.smooth > 0 ? trp__rows_together<trp__rows_sum, double>(
-                                   (double)linear.sum - (double)linear.lost, threads, 0.0)
-                             : 0;
-    r->total = 1;
-    if (p.used[TRP__ENTROPY_T])
-        r->total = (1 - p.smooth) * trp__rows_together<trp__rows_sum, double>(
-                                        (double)total.sum - (double)total.lost, threads, 0.0) +
-                   p.smooth;
 }
 
 /* The gradient, and the loss of a row with probabilities. */
@@ -277,11 +181,10 @@ TRP__DEVICE double trp__entropy_last(const trp__entropy &p, const trp__entropy_r
     enum { RUN = TRP__ROWS_RUN, PACKS = trp__entropy_raw<T, TYPE>::PACKS };
     const uint64_t x = r.place(p, TRP__ENTROPY_X);
     const int threads = (int)blockDim.x, thread = (int)threadIdx.x;
-    const double even = p.smooth / (double)p.classes;
-    const double z = p.z != 0 ? 2 * p.z * log_sum : 0;
-    const T scale = (T)(factor * (r.total + z) / r.sum), rest = (T)(factor * even);
-    const T share = (T)(factor * (1 - p.smooth)), most = r.most, keep = (T)(1 - p.smooth);
-    const T above = (T)(log_sum - (double)r.most), least = (T)even;
+    trp__entropy_factors<T> f;
+    f.find(p, r, factor, log_sum);
+    const T most = r.most, keep = (T)(1 - p.smooth);
+    const T above = (T)(log_sum - (double)r.most), least = (T)p.even;
     const int label = (int)r.label;
     trp__exact_sum<T> loss = {0, 0};
     for (int c = 0; c < r.runs; c += DEEP) {
@@ -303,11 +206,11 @@ TRP__DEVICE double trp__entropy_last(const trp__entropy &p, const trp__entropy_r
             raw[d].convert(v);
             TRP__UNROLL
             for (int j = 0; j < RUN; j++)
-                out[j] = scale * trp__entropy_exp(v[j] - most) - rest;
+                out[j] = f.scale * trp__entropy_exp(v[j] - most) - f.rest;
             if (label >= 0 && (!r.l.runs || (label >= first && label < first + RUN))) {
                 TRP__UNROLL
                 for (int j = 0; j < RUN; j++)
-                    out[j] -= r.l.place(c + d, j) == label ? share : T(0);
+                    out[j] -= r.l.place(c + d, j) == label ? f.share : T(0);
             }
             if (p.used[TRP__ENTROPY_T]) {
                 trp__entropy_read<T>(r.l, c + d, r.place(p, TRP__ENTROPY_T),
@@ -315,7 +218,7 @@ TRP__DEVICE double trp__entropy_last(const trp__entropy &p, const trp__entropy_r
                 for (int j = 0; j < RUN; j++) {
                     const int k = r.l.place(c + d, j);
                     const T q = keep * t[j] + least;
-                    out[j] -= share * t[j];
+                    out[j] -= f.share * t[j];
                     if (k >= 0 && k < r.n && q != 0)
                         loss.add(q * ((most - v[j]) + above));
                 }
@@ -331,34 +234,48 @@ TRP__DEVICE double trp__entropy_last(const trp__entropy &p, const trp__entropy_r
                                                      0.0);
 }
 
+/* What the gradients of a row are multiplied with. */
+TRP__DEVICE double trp__entropy_factor(const trp__entropy &p, int64_t at)
+{
+    const double divisor = p.count ? trp__at<double>(p.count, 0) : p.divisor;
+    const trp__rows_operand &dy = p.io[TRP__ENTROPY_DY];
+    const double factor = dy.at ? trp__load_float<double>(dy.at, p.each ? at : 0, dy.type) : p.dy;
+    return divisor > 0 ? factor / divisor : 0;
+}
+
+/* A block for each row. DEEP 0: packs. */
 template <typename T, int TYPE, int DEEP> TRP__DEVICE void trp__entropy_rows(const trp__entropy &p)
 {
     TRP__DYNAMIC(trp__pack16, cache);
     const int64_t row = p.first + blockIdx.x;
     trp__entropy_row<T> r;
-    double loss = 0, log_sum = 0, divisor = p.divisor, factor = p.dy;
+    double loss = 0, log_sum = 0, over = 0;
     trp__entropy_begin<T>(p, row, &r);
+    const double factor = trp__entropy_factor(p, r.at[TRP__ENTROPY_DY]);
     if (r.wrong)
         loss = NAN;
     if (r.ignored || r.wrong)
         trp__entropy_fill<T>(p, r, (T)loss);
     if (!r.ignored && (!r.wrong || p.used[TRP__ENTROPY_STATS])) {
-        trp__entropy_sums<T, TYPE, DEEP>(p, &r, cache);
+        trp__entropy_sums<T> sums;
+        sums.begin();
+        if constexpr (DEEP == 0)
+            trp__entropy_packs<TYPE>(p, r, cache).first_pass(p, r, &sums);
+        else
+            trp__entropy_first<T, TYPE, DEEP>(p, r, cache, &sums);
+        sums.join(p, &r);
         if (p.z != 0 || p.used[TRP__ENTROPY_T] || threadIdx.x == 0)
-            log_sum = (double)r.most + trp__entropy_log(r.sum);
+            over = trp__entropy_log(r.sum);
+        log_sum = (double)r.most + over;
     }
     if (!r.ignored && !r.wrong) {
-        if (p.count)
-            divisor = trp__at<double>(p.count, 0);
-        if (p.io[TRP__ENTROPY_DY].at)
-            factor = (double)trp__load_float<double>(
-                p.io[TRP__ENTROPY_DY].at, p.each ? r.at[TRP__ENTROPY_DY] : 0,
-                p.io[TRP__ENTROPY_DY].type);
-        factor = divisor > 0 ? factor / divisor : 0;
-        if (p.used[TRP__ENTROPY_DX] || p.used[TRP__ENTROPY_T])
+        if constexpr (DEEP == 0) {
+            if (p.used[TRP__ENTROPY_DX])
+                trp__entropy_packs<TYPE>(p, r, cache).last_pass(p, r, factor, log_sum);
+        } else if (p.used[TRP__ENTROPY_DX] || p.used[TRP__ENTROPY_T]) {
             loss = trp__entropy_last<T, TYPE, DEEP>(p, r, factor, log_sum, cache);
+        }
         if (threadIdx.x == 0 && r.label >= 0) {
-            const double over = trp__entropy_log(r.sum);
             loss = p.smooth < 1
                        ? (1 - p.smooth) * (((double)r.most - (double)r.own) + over)
                        : 0;
@@ -402,6 +319,22 @@ TRP__GLOBAL(TRP__ENTROPY_THREADS) trp_entropy_total(const TRP__CONSTANT trp__ent
     if (threadIdx.x == 0)
         trp__store<double>(y.at, 0, y.type,
                            sum / (p.count ? trp__at<double>(p.count, 0) : p.divisor));
+}
+
+/* Logits and gradients of one type, and labels. */
+TRP__GLOBAL(1024) trp_entropy_packs_f32(const TRP__CONSTANT trp__entropy p)
+{
+    trp__entropy_rows<float, TRP_F32, 0>(p);
+}
+
+TRP__GLOBAL(1024) trp_entropy_packs_bf16(const TRP__CONSTANT trp__entropy p)
+{
+    trp__entropy_rows<float, TRP_BF16, 0>(p);
+}
+
+TRP__GLOBAL(1024) trp_entropy_packs_f16(const TRP__CONSTANT trp__entropy p)
+{
+    trp__entropy_rows<float, TRP_F16, 0>(p);
 }
 
 TRP__GLOBAL(1024) trp_entropy_f32(const TRP__CONSTANT trp__entropy p)

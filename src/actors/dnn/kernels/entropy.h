@@ -23,19 +23,24 @@ enum {
     TRP__ENTROPY_OPERANDS,
 };
 
-enum { TRP__ENTROPY_THREADS = 1024 /* of a block that goes over all rows */ };
+enum {
+    TRP__ENTROPY_THREADS = 1024, /* of a block that goes over all rows */
+    TRP__ENTROPY_PAIRED = 512,   /* of each of two blocks of a processor, at most */
+    TRP__ENTROPY_DEEP = 4,       /* packs that a thread has on their way */
+};
 
 typedef struct trp__entropy {
     trp__rows_operand io[TRP__ENTROPY_OPERANDS];
     trp__rows_space space;
     int64_t classes;
-    int64_t first;      /* the first row of the launch */
-    int64_t ignore;     /* a label, if `ignores` */
-    double smooth, z;   /* of labels; of the squared logarithm of the sum */
-    double dy, divisor; /* where they are not in memory */
-    uint64_t losses;    /* f64 of each row */
-    uint64_t count;     /* f64: how many rows count; 0: `divisor` is right */
-    int32_t cached;     /* runs of each thread that remain in shared memory */
+    int64_t first;       /* the first row of the launch */
+    int64_t ignore;      /* a label, if `ignores` */
+    double smooth, even; /* of labels; and of each class */
+    double z;            /* of the squared logarithm of the sum */
+    double dy, divisor;  /* where they are not in memory */
+    uint64_t losses;     /* f64 of each row */
+    uint64_t count;      /* f64: how many rows count; 0: `divisor` is right */
+    int32_t cached;      /* runs or packs of each thread that remain in shared memory */
     uint8_t used[TRP__ENTROPY_OPERANDS];
     uint8_t ignores, each; /* each: no sum over rows */
     uint8_t runs;          /* rows are read by 16 bytes */

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    UNITS = 4096, /* of a block of rows, about */
+    UNITS = 1024, /* of a block of rows, about */
     ALIGNMENT = 256,
 };
 
@@ -220,7 +220,7 @@ static trp_status launch_list(step *s, const trp__kernel_launch *l, trp_error *e
     p->sums = at + 4 * s->list_bytes;
     trp_status status =
         enqueue(s, l, &s->rank, "trp_scatter_rank", blocks_of(p->count, TRP__GATHER_BLOCK), error);
-    for (uint64_t width = TRP__GATHER_TILE;; width *= 2) {
+    for (uint64_t width = TRP__GATHER_TILE;; width *= TRP__GATHER_WAYS) {
         const uint64_t key = p->key, number = p->number;
         p->key = p->next_key;
         p->number = p->next_number;

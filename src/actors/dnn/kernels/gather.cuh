@@ -140,33 +140,35 @@ TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_rank(const TRP__CONSTANT trp__gathe
     }
 }
 
-/* How many of list elements [begin, end) are below a key; or not above it, if `same`. */
-TRP__DEVICE uint32_t trp__scatter_below(uint64_t list, uint32_t begin, uint32_t end, uint32_t key,
-                                        bool same)
-{
-    uint32_t low = begin, high = end;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2, other = trp__at<uint32_t>(list, middle);
-        if (other < key || (same && other == key))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low - begin;
-}
-
+/* The place of an element among those of some lists that follow each other is its own in its list
+ * and the number of those in each other one that come before it: the searches go on together. */
 TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_merge(const TRP__CONSTANT trp__gathering p)
 {
+    enum { WAYS = TRP__GATHER_WAYS };
     const uint32_t i = blockIdx.x * TRP__GATHER_THREADS + threadIdx.x;
     if (i >= p.count)
         return;
-    const uint32_t list = i / p.width, own = list * p.width, pair = list / 2 * 2 * p.width;
-    const uint32_t key = trp__at<uint32_t>(p.key, i);
-    const bool second = list % 2;
-    const uint32_t left = p.count - own, other = second ? pair : left < p.width ? p.count
-                                                                                : own + p.width;
-    const uint32_t rest = p.count - other, end = rest < p.width ? p.count : other + p.width;
-    const uint32_t to = pair + (i - own) + trp__scatter_below(p.key, other, end, key, second);
+    const uint32_t list = i / p.width, mine = list % WAYS, first = list / WAYS * WAYS * p.width;
+    const uint32_t key = trp__at<uint32_t>(p.key, i), left = p.count - first;
+    uint32_t to = i - mine * p.width, before[WAYS];
+    TRP__UNROLL
+    for (int w = 0; w < WAYS; w++)
+        before[w] = 0;
+    for (uint32_t step = p.width; step > 0; step /= 2) {
+        TRP__UNROLL
+        for (int w = 0; w < WAYS; w++) {
+            const uint32_t next = before[w] + step;
+            const uint64_t at = (uint64_t)w * p.width + next;
+            if (next > p.width || at > left)
+                continue;
+            const uint32_t other = trp__at<uint32_t>(p.key, first + at - 1);
+            if (other < key || (other == key && (uint32_t)w < mine))
+                before[w] = next;
+        }
+    }
+    TRP__UNROLL
+    for (int w = 0; w < WAYS; w++)
+        to += (uint32_t)w == mine ? 0 : before[w];
     trp__to<uint32_t>(p.next_key, to) = key;
     trp__to<uint32_t>(p.next_number, to) = trp__at<uint32_t>(p.number, i);
 }
@@ -214,8 +216,8 @@ TRP__DEVICE void trp__scatter_store(uint64_t at, int64_t i, uint8_t type, const 
         trp__store_run<T, TRP__GATHER_RUN>(at, i, type, v);
 }
 
-/* Adds the slices of [from, end) of the list, from column `column` of each. */
-template <typename T, int RUN>
+/* Adds the slices of [from, end) of the list, of a type, from column `column` of each. */
+template <typename T, int RUN, int TYPE>
 TRP__DEVICE void trp__scatter_add(const trp__gathering &p, uint32_t from, uint32_t end,
                                   int64_t column, trp__scatter_sum<T, RUN> *sum)
 {
@@ -233,7 +235,7 @@ TRP__DEVICE void trp__scatter_add(const trp__gathering &p, uint32_t from, uint32
                 v[d][k] = 0;
             if (from + d < end)
                 trp__scatter_load<T, RUN>(p.slices.at, (int64_t)number[d] * p.slices.row + column,
-                                          p.slices.type, v[d]);
+                                          TYPE, v[d]);
         }
         TRP__UNROLL
         for (int d = 0; d < DEEP; d++)
@@ -242,7 +244,8 @@ TRP__DEVICE void trp__scatter_add(const trp__gathering &p, uint32_t from, uint32
 }
 
 /* A block for 256 runs of the columns of a part of the list. */
-template <typename T, int RUN> TRP__DEVICE void trp__scatter_parts(const trp__gathering &p)
+template <typename T, int RUN, int TYPE>
+TRP__DEVICE void trp__scatter_parts_as(const trp__gathering &p)
 {
     const uint32_t across = (p.chunks.by + TRP__GATHER_THREADS - 1) / TRP__GATHER_THREADS;
     const uint32_t columns = blockIdx.x % across, rest = blockIdx.x / across;
@@ -255,21 +258,64 @@ template <typename T, int RUN> TRP__DEVICE void trp__scatter_parts(const trp__ga
     if (key == p.rows || trp__at<uint32_t>(p.key, end - 1) != key || column >= p.line)
         return;
     sum.begin();
-    trp__scatter_add<T, RUN>(p, from, end, (int64_t)outer * p.slices.outer + column, &sum);
+    trp__scatter_add<T, RUN, TYPE>(p, from, end, (int64_t)outer * p.slices.outer + column, &sum);
     sum.result(v);
     trp__scatter_store<T, RUN>(p.sums, ((int64_t)outer * p.parts + part) * p.line + column,
                                sizeof(T) == 8 ? TRP_F64 : TRP_F32, v);
 }
 
-template <typename T, int RUN> TRP__DEVICE void trp__scatter_rows(const trp__gathering &p)
+template <typename T, int RUN> TRP__DEVICE void trp__scatter_parts(const trp__gathering &p)
+{
+#define TRP__SCATTER_PARTS(TYPE) trp__scatter_parts_as<T, RUN, TYPE>(p)
+    TRP__ROWS_BY_TYPE(T, p.slices.type, TRP__SCATTER_PARTS);
+#undef TRP__SCATTER_PARTS
+}
+
+/* How many of the list are below a key, which the lanes of a warp find together. */
+TRP__DEVICE uint32_t trp__scatter_search(const trp__gathering &p, uint32_t key)
+{
+    const uint32_t lane = threadIdx.x % 32;
+    uint32_t low = 0, high = p.count;
+    while (low < high) { /* 32 of them at a time, one a lane, in even steps */
+        const uint32_t step = (high - low + 31) / 32, at = low + lane * step + step - 1;
+        const int below = at < high && trp__at<uint32_t>(p.key, at) < key;
+        const uint32_t steps = (uint32_t)trp__rows_together<trp__rows_sum, int>(below, 32, 0);
+        low += steps * step;
+        high = high - low < step - 1 ? high : low + step - 1;
+    }
+    return low;
+}
+
+/* Where the list begins for each of some rows, and behind the last. */
+TRP__DEVICE void trp__scatter_starts(const trp__gathering &p, uint32_t first, uint32_t rows,
+                                     uint32_t *start)
+{
+    __shared__ uint32_t ends[2];
+    const uint32_t warp = threadIdx.x / 32;
+    if (warp < 2) {
+        const uint32_t at = trp__scatter_search(p, first + warp * rows);
+        if (threadIdx.x % 32 == 0)
+            ends[warp] = at;
+    }
+    __syncthreads();
+    for (uint32_t i = ends[0] + threadIdx.x; i <= ends[1]; i += TRP__GATHER_THREADS) {
+        const uint32_t from =
+            i == ends[0] ? 0 : trp__at<uint32_t>(p.key, i - 1) - first + 1;
+        const uint32_t to = i == ends[1] ? rows : trp__at<uint32_t>(p.key, i) - first;
+        for (uint32_t row = from; row <= to; row++)
+            start[row] = i;
+    }
+    __syncthreads();
+}
+
+template <typename T, int RUN, int TYPE>
+TRP__DEVICE void trp__scatter_rows_as(const trp__gathering &p)
 {
     __shared__ uint32_t start[TRP__GATHER_ROWS + 1];
     const uint32_t outer = blockIdx.x / p.row_blocks;
     const uint32_t first = blockIdx.x % p.row_blocks * p.block_rows;
     const uint32_t rows = p.rows - first < p.block_rows ? p.rows - first : p.block_rows;
-    if (threadIdx.x <= rows)
-        start[threadIdx.x] = trp__scatter_below(p.key, 0, p.count, first + threadIdx.x, false);
-    __syncthreads();
+    trp__scatter_starts(p, first, rows, start);
     for (uint32_t unit = threadIdx.x; unit < rows * p.chunks.by; unit += TRP__GATHER_THREADS) {
         const uint32_t row = trp__quotient(unit, p.chunks);
         const int64_t column = (int64_t)(unit - row * p.chunks.by) * RUN;
@@ -298,14 +344,21 @@ template <typename T, int RUN> TRP__DEVICE void trp__scatter_rows(const trp__gat
                     sizeof(T) == 8 ? TRP_F64 : TRP_F32, v);
                 sum.add(v);
             } else {
-                trp__scatter_add<T, RUN>(p, at, until,
-                                         (int64_t)outer * p.slices.outer + column, &sum);
+                trp__scatter_add<T, RUN, TYPE>(p, at, until,
+                                               (int64_t)outer * p.slices.outer + column, &sum);
             }
             at = until;
         }
         sum.result(v);
         trp__scatter_store<T, RUN>(p.whole.at, to, p.whole.type, v);
     }
+}
+
+template <typename T, int RUN> TRP__DEVICE void trp__scatter_rows(const trp__gathering &p)
+{
+#define TRP__SCATTER_ROWS(TYPE) trp__scatter_rows_as<T, RUN, TYPE>(p)
+    TRP__ROWS_BY_TYPE(T, p.slices.type, TRP__SCATTER_ROWS);
+#undef TRP__SCATTER_ROWS
 }
 
 TRP__GLOBAL(TRP__GATHER_THREADS) trp_scatter_parts_f32_4(const TRP__CONSTANT trp__gathering p)

@@ -6,7 +6,7 @@
  *
  *     rank     sorts the numbers of indices by row, in order where that is the same: each tile of
  *              TRP__GATHER_TILE by itself, the place of one by counting those before it
- *     merge    makes one list of two, as often as it takes
+ *     merge    makes one list of TRP__GATHER_WAYS, as often as it takes
  *     sum      sums of whole parts of the list that belong to one row, which is a frequent one
  *     rows     each row: what its slices, or such sums, come to
  *
@@ -18,9 +18,10 @@
 
 enum {
     TRP__GATHER_THREADS = 256,
-    TRP__GATHER_DEEP = 4,    /* units that a thread copies */
-    TRP__GATHER_TILE = 2048, /* indices that are sorted by counting */
-    TRP__GATHER_EACH = 8,    /* of a warp then */
+    TRP__GATHER_DEEP = 4,   /* units that a thread copies */
+    TRP__GATHER_TILE = 256, /* indices that are sorted by counting: a power of two */
+    TRP__GATHER_WAYS = 4,   /* lists that are merged at a time */
+    TRP__GATHER_EACH = 8,   /* of a warp then */
     TRP__GATHER_BLOCK = TRP__GATHER_EACH * TRP__GATHER_THREADS / 32,
     TRP__GATHER_PART = 64, /* indices of one row whose slices are summed beforehand */
     TRP__GATHER_ROWS = 64, /* at most, of a block */

@@ -23,6 +23,8 @@ typedef struct step {
     bool is_value[TRP__LOSSES_OPERANDS];
     uint8_t total; /* the tensor of the sum */
     bool wide;
+    bool packs; /* there is a kernel for all arrays of this type */
+    char name[32];
     trp__cu_function elements, finish;
 } step;
 
@@ -40,9 +42,9 @@ static bool is_packed(const trp__dnn_tensor *t, const trp__dnn_tensor *x)
     return true;
 }
 
-static bool is_aligned(const trp__dnn_tensor *t)
+static bool is_aligned(const trp__dnn_tensor *t, uint32_t elements)
 {
-    const uint32_t bytes = trp_dtype_bits((trp_dtype)t->type) / 8 * 4;
+    const uint32_t bytes = trp_dtype_bits((trp_dtype)t->type) / 8 * elements;
     return t->role != TRP__DNN_BUFFER || t->alignment % (bytes < 16 ? bytes : 16) == 0;
 }
 
@@ -71,8 +73,18 @@ static bool describe_one(const trp__dnn_graph *g, const trp__dnn_node *n, int o,
     if (s->is_value[o] || (o >= TRP__LOSSES_W && o < TRP__LOSSES_READ && trp__dnn_elements(t) == 1))
         return true;
     out->many = 1;
-    s->p.runs = s->p.runs && is_aligned(t);
+    s->p.runs = s->p.runs && is_aligned(t, 4);
+    s->packs = s->packs && t->type == x->type && is_aligned(t, 8) &&
+               (o <= TRP__LOSSES_T || o == TRP__LOSSES_DX);
     return is_packed(t, x);
+}
+
+/* Kernels of packs multiply with the reciprocal of beta: beta, or 0, which nothing is divided by.
+ */
+static bool has_reciprocal(const trp__dnn_node *n)
+{
+    const double beta = n->parameter[0];
+    return n->mode != TRP_DNN_SMOOTH_L1 || beta == 0 || (beta >= 0x1p-60 && beta <= 0x1p60);
 }
 
 static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, step *s)
@@ -82,6 +94,7 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, step *s)
     memset(s, 0, sizeof *s);
     s->total = TRP__DNN_NO_PORT;
     s->p.runs = 1;
+    s->packs = true;
     s->wide = n->compute == TRP_F64;
     for (int o = 0; o < TRP__LOSSES_OPERANDS; o++) {
         if (!describe_one(g, n, o, each, s))
@@ -89,8 +102,11 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, step *s)
     }
     s->p.mode = n->mode;
     s->p.beta = n->parameter[0];
+    s->p.beta_inverse = 1 / s->p.beta;
+    s->packs = s->packs && !s->wide && has_reciprocal(n);
     s->p.count = trp__dnn_elements(x);
     s->p.divisor = trp__loss_divisor(n, (double)s->p.count, (double)x->dim[0]);
+    s->p.share = 1 / s->p.divisor;
     const int64_t steps = (s->p.count + PART_STEP - 1) / PART_STEP;
     s->p.part = (steps + TRP__LOSSES_PARTS - 1) / TRP__LOSSES_PARTS * PART_STEP;
     s->p.parts = steps ? (int32_t)((s->p.count + s->p.part - 1) / s->p.part) : 0;
@@ -101,6 +117,18 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
 {
     step s;
     return most > 0 && g->node[first].kind == TRP_DNN_LOSS && describe(g, &g->node[first], &s);
+}
+
+static void name_kernel(step *s, uint8_t type)
+{
+    static const char *const modes[] = {
+        [TRP_DNN_MSE] = "mse_",        [TRP_DNN_L1] = "l1_", [TRP_DNN_SMOOTH_L1] = "smooth_l1_",
+        [TRP_DNN_BCE_LOGITS] = "bce_", [TRP_DNN_KL] = "kl_", [TRP_DNN_KL_LOG] = "kl_log_"};
+    trp__text name = {.out = s->name, .size = sizeof s->name};
+    if (s->packs)
+        trp__text_add(&name, "trp_losses_%s%s", modes[s->p.mode], trp_dtype_name((trp_dtype)type));
+    else
+        trp__text_add(&name, "trp_losses_%s", s->wide ? "f64" : "f32");
 }
 
 static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
@@ -114,8 +142,9 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
         free(s);
         return trp__error_set(error, TRP_E_INTERNAL, "a loss that no kernel takes");
     }
+    name_kernel(s, part->graph->tensor[part->graph->node[part->first].port[TRP__LOSS_X]].type);
     trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "loss_%s%s", s->wide ? "f64" : "f32", s->p.runs ? "" : "_loose");
+    trp__text_add(&name, "loss_%s%s", s->name + strlen("trp_losses_"), s->p.runs ? "" : "_loose");
     *workspace = TRP__LOSSES_PARTS * sizeof(double);
     *out = s;
     return TRP_OK;
@@ -146,8 +175,7 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     }
     s->p.sums = (uint64_t)(uintptr_t)l->workspace;
     s->p.total = s->total == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[s->total];
-    trp_status status = enqueue(s, l, &s->elements, s->wide ? "trp_losses_f64" : "trp_losses_f32",
-                                (uint64_t)s->p.parts, error);
+    trp_status status = enqueue(s, l, &s->elements, s->name, (uint64_t)s->p.parts, error);
     return status == TRP_OK && s->p.total ? enqueue(s, l, &s->finish, "trp_losses_total", 1, error)
                                           : status;
 }

@@ -3,54 +3,96 @@
 
 #include "actors/dnn/kernels/functions.cuh"
 #include "actors/dnn/kernels/losses.h"
-#include "actors/dnn/kernels/rows.cuh"
+#include "actors/dnn/kernels/row_packs.cuh"
 #include "actors/dnn/kernels/runs.cuh"
 
 #include <troupe/dnn.h>
 
 /* The formulas of actors/dnn/train_loss.h, in the type that the node computes in. */
 
-/* log(1 + exp(x)), of a NaN itself. */
-template <typename T> TRP__DEVICE T trp__losses_softplus(T x)
+/* log(1 + e) of an e from 0 to 1, to 2 ulp: 2 atanh(e / (2 + e)). */
+TRP__DEVICE float trp__losses_log1p(float e)
 {
-    return (x > 0 ? x : x != x ? x : T(0)) + log1p(exp(-fabs(x)));
+    const float q = trp__part(e, fmaf(e, 0.5f, 1.0f)), w = q * q;
+    float rest = 0.12196954042011512f / 1024;
+    rest = fmaf(rest, w, 0.10699280253339272f / 256);
+    rest = fmaf(rest, w, 0.14310103704218619f / 64);
+    rest = fmaf(rest, w, 0.19999355623431167f / 16);
+    rest = fmaf(rest, w, 0.33333339513216986f / 4);
+    return fmaf(rest * w, q, q);
+}
+TRP__DEVICE double trp__losses_log1p(double e)
+{
+    return log1p(e);
 }
 
-template <typename T> TRP__DEVICE T trp__losses_value(int mode, T beta, T x, T t, T b)
+/* Formulas know what they are for: elements of a TYPE, or TRP_DTYPE_NONE for those of any. */
+
+/* e^x of x <= 0. For 16 bits in three steps, to 2^-19, raised by 2^32 meanwhile, so that none that
+ * is denormal becomes 0. */
+template <int TYPE, typename T> TRP__DEVICE T trp__losses_exp(T x)
+{
+    if constexpr (TYPE == TRP_BF16 || TYPE == TRP_F16)
+        return trp__exp2_flushed(fmaf(x, 1.44269504088896340736f, 32.0f)) * 0x1p-32f;
+    else
+        return exp(x);
+}
+
+/* beta and its reciprocal, which kernels of a type multiply with: numbers far from the largest and
+ * the smallest. */
+template <typename T> struct trp__losses_beta {
+    T beta, inverse;
+
+    /* n / beta, where n is no larger. */
+    template <int TYPE> TRP__DEVICE T share(T n) const
+    {
+        if constexpr (TYPE == TRP_DTYPE_NONE)
+            return n / beta;
+        const T q = n * inverse;
+        return fma(fma(-beta, q, n), inverse, q);
+    }
+};
+
+template <int MODE, typename T, int TYPE>
+TRP__DEVICE T trp__losses_value(const trp__losses_beta<T> &beta, T x, T t, T b)
 {
     const T away = x - t;
-    switch (mode) {
-    case TRP_DNN_MSE:
+    if constexpr (MODE == TRP_DNN_MSE) {
         return away * away;
-    case TRP_DNN_L1:
+    } else if constexpr (MODE == TRP_DNN_L1) {
         return fabs(away);
-    case TRP_DNN_SMOOTH_L1:
-        return fabs(away) < beta ? away * away / (2 * beta) : fabs(away) - beta / 2;
-    case TRP_DNN_BCE_LOGITS:
-        return (t == 1 ? T(0) : (1 - t) * trp__losses_softplus<T>(x)) +
-               (t == 0 ? T(0) : b * t * trp__losses_softplus<T>(-x));
-    case TRP_DNN_KL:
+    } else if constexpr (MODE == TRP_DNN_SMOOTH_L1) {
+        const T half = away / 2;
+        return fabs(away) < beta.beta ? half * beta.template share<TYPE>(away)
+                                      : fabs(away) - beta.beta / 2;
+    } else if constexpr (MODE == TRP_DNN_BCE_LOGITS) {
+        const T both = trp__losses_log1p(trp__losses_exp<TYPE, T>(-fabs(x)));
+        return (t == 1 ? T(0) : (1 - t) * (fmax(x, T(0)) + both)) +
+               (t == 0 ? T(0) : b * t * (fmax(-x, T(0)) + both));
+    } else if constexpr (MODE == TRP_DNN_KL) {
         return t == 0 ? T(0) : t * (log(t) - x);
-    default:
-        return exp(t) == 0 ? T(0) : exp(t) * (t - x);
+    } else {
+        const T q = exp(t);
+        return q == 0 ? T(0) : q * (t - x);
     }
 }
 
-template <typename T> TRP__DEVICE T trp__losses_slope(int mode, T beta, T x, T t, T b)
+template <int MODE, typename T, int TYPE>
+TRP__DEVICE T trp__losses_slope(const trp__losses_beta<T> &beta, T x, T t, T b)
 {
     const T away = x - t, sign = away > 0 ? T(1) : away < 0 ? T(-1) : away;
-    switch (mode) {
-    case TRP_DNN_MSE:
+    if constexpr (MODE == TRP_DNN_MSE) {
         return 2 * away;
-    case TRP_DNN_L1:
+    } else if constexpr (MODE == TRP_DNN_L1) {
         return sign;
-    case TRP_DNN_SMOOTH_L1:
-        return fabs(away) < beta ? away / beta : sign;
-    case TRP_DNN_BCE_LOGITS:
-        return (1 - t) * trp__sigmoid<T>(x) - b * t * trp__sigmoid<T>(-x);
-    case TRP_DNN_KL:
+    } else if constexpr (MODE == TRP_DNN_SMOOTH_L1) {
+        return fabs(away) < beta.beta ? beta.template share<TYPE>(away) : sign;
+    } else if constexpr (MODE == TRP_DNN_BCE_LOGITS) {
+        const T e = trp__losses_exp<TYPE, T>(-fabs(x)), more = trp__part(T(1), 1 + e), less = e * more;
+        return (1 - t) * (x >= 0 ? more : less) - b * t * (x >= 0 ? less : more);
+    } else if constexpr (MODE == TRP_DNN_KL) {
         return -t;
-    default:
+    } else {
         return -exp(t);
     }
 }
@@ -61,20 +103,186 @@ template <typename T> TRP__DEVICE T trp__losses_one(const trp__losses_operand &o
     return o.at ? trp__load_float<T>(o.at, 0, o.type) : (T)o.value;
 }
 
-/* A block for each part of the elements. */
+/* What is the same for all elements. */
+template <typename T> struct trp__losses_all {
+    T one[TRP__LOSSES_READ]; /* of operands that have one number */
+    T share;
+    trp__losses_beta<T> beta;
+
+    TRP__DEVICE void find(const trp__losses &p)
+    {
+        TRP__UNROLL
+        for (int o = 0; o < TRP__LOSSES_READ; o++)
+            one[o] = o < TRP__LOSSES_W ? T(0) : p.io[o].many ? T(1) : trp__losses_one<T>(p.io[o]);
+        beta = {(T)p.beta, (T)p.beta_inverse};
+        share = (T)((p.io[TRP__LOSSES_DY].many ? 1 : (double)one[TRP__LOSSES_DY]) * p.share);
+    }
+    template <int MODE, int TYPE> TRP__DEVICE T value(const T v[TRP__LOSSES_READ]) const
+    {
+        return trp__losses_value<MODE, T, TYPE>(beta, v[TRP__LOSSES_X], v[TRP__LOSSES_T],
+                                                v[TRP__LOSSES_B]) *
+               v[TRP__LOSSES_W];
+    }
+    template <int MODE, int TYPE> TRP__DEVICE T slope(const T v[TRP__LOSSES_READ], bool each) const
+    {
+        return trp__losses_slope<MODE, T, TYPE>(beta, v[TRP__LOSSES_X], v[TRP__LOSSES_T],
+                                                v[TRP__LOSSES_B]) *
+               v[TRP__LOSSES_W] * share * (each ? v[TRP__LOSSES_DY] : T(1));
+    }
+};
+
+/* Keeps the sum of a block. */
+template <typename T>
+TRP__DEVICE void trp__losses_keep(const trp__losses &p, const trp__exact_sum<T> &sum)
+{
+    if (!p.total)
+        return;
+    const double all = trp__rows_together<trp__rows_sum, double>(
+        (double)sum.sum - (double)sum.lost, TRP__LOSSES_THREADS, 0.0);
+    if (threadIdx.x == 0)
+        trp__to<double>(p.sums, blockIdx.x) = all;
+}
+
+/* --- Elements of one type, 16 bytes at a time --- */
+
+/* All else is one number, and of results the sum and the gradient are wanted alone. */
+template <int MODE, int TYPE> struct trp__losses_packs {
+    typedef typename trp__row_type<TYPE>::pack pack;
+    enum {
+        V = trp__row_type<TYPE>::V,
+        DEEP = 2,
+        STEP = TRP__LOSSES_THREADS * V,
+    };
+    const trp__losses &p;
+    trp__losses_all<float> all;
+    trp__exact_sum<float> sum;
+
+    TRP__DEVICE float value(float x, float t) const
+    {
+        const float v[TRP__LOSSES_READ] = {x, t, all.one[TRP__LOSSES_W], all.one[TRP__LOSSES_B], 1};
+        return all.template value<MODE, TYPE>(v);
+    }
+    TRP__DEVICE float slope(float x, float t) const
+    {
+        const float v[TRP__LOSSES_READ] = {x, t, all.one[TRP__LOSSES_W], all.one[TRP__LOSSES_B], 1};
+        return all.template slope<MODE, TYPE>(v, false);
+    }
+    /* The elements of a pack that begins at element i. */
+    template <bool GRADIENT> TRP__DEVICE void run(int64_t i, const pack &x, const pack &t)
+    {
+        float out[V], some = 0;
+        TRP__UNROLL
+        for (int j = 0; j < V; j += 2) {
+            some += value(x.get(j), t.get(j)) + value(x.get(j + 1), t.get(j + 1));
+            TRP__UNROLL
+            for (int k = j; k < j + 2 && GRADIENT; k++)
+                out[k] = slope(x.get(k), t.get(k));
+        }
+        sum.add(some);
+        if constexpr (GRADIENT) {
+            pack dx;
+            dx.set(out);
+            dx.store(p.io[TRP__LOSSES_DX].at, i, TYPE);
+        }
+    }
+    template <bool GRADIENT> TRP__DEVICE void walk(int64_t from, int64_t end)
+    {
+        const int64_t whole = end - end % V;
+        for (int64_t at = from + threadIdx.x * V; at < whole; at += DEEP * STEP) {
+            pack x[DEEP], t[DEEP];
+            TRP__UNROLL
+            for (int d = 0; d < DEEP; d++) {
+                if (at + d * STEP < whole) {
+                    x[d].load(p.io[TRP__LOSSES_X].at, at + d * STEP, TYPE);
+                    t[d].load(p.io[TRP__LOSSES_T].at, at + d * STEP, TYPE);
+                }
+            }
+            TRP__UNROLL
+            for (int d = 0; d < DEEP; d++) {
+                if (at + d * STEP < whole)
+                    run<GRADIENT>(at + d * STEP, x[d], t[d]);
+            }
+        }
+        const int64_t i = whole + threadIdx.x; /* the last ones, which fill no pack */
+        if (i >= end)
+            return;
+        const float x = trp__load_float<float>(p.io[TRP__LOSSES_X].at, i, TYPE);
+        const float t = trp__load_float<float>(p.io[TRP__LOSSES_T].at, i, TYPE);
+        sum.add(value(x, t));
+        if constexpr (GRADIENT)
+            trp__store_float<float>(p.io[TRP__LOSSES_DX].at, i, TYPE, slope(x, t));
+    }
+    /* A block for each part. */
+    TRP__DEVICE void part()
+    {
+        const int64_t from = (int64_t)blockIdx.x * p.part;
+        const int64_t end = p.count - from < p.part ? p.count : from + p.part;
+        all.find(p);
+        sum = {0, 0};
+        if (p.io[TRP__LOSSES_DX].at)
+            walk<true>(from, end);
+        else
+            walk<false>(from, end);
+        trp__losses_keep<float>(p, sum);
+    }
+};
+
+#define TRP__LOSSES_PACKED(name, MODE, TYPE)                                                       \
+    TRP__GLOBAL(TRP__LOSSES_BOUNDS) name(const TRP__CONSTANT trp__losses p)                        \
+    {                                                                                              \
+        trp__losses_packs<MODE, TYPE> packs = {p};                                                 \
+        packs.part();                                                                              \
+    }
+#define TRP__LOSSES_KERNELS(name, MODE)                                                            \
+    TRP__LOSSES_PACKED(name##_f32, MODE, TRP_F32)                                                  \
+    TRP__LOSSES_PACKED(name##_bf16, MODE, TRP_BF16)                                                \
+    TRP__LOSSES_PACKED(name##_f16, MODE, TRP_F16)
+
+/* Four blocks of a processor at a time, at least. */
+#define TRP__LOSSES_BOUNDS TRP__LOSSES_THREADS, 4
+
+TRP__LOSSES_KERNELS(trp_losses_mse, TRP_DNN_MSE)
+TRP__LOSSES_KERNELS(trp_losses_l1, TRP_DNN_L1)
+TRP__LOSSES_KERNELS(trp_losses_smooth_l1, TRP_DNN_SMOOTH_L1)
+TRP__LOSSES_KERNELS(trp_losses_bce, TRP_DNN_BCE_LOGITS)
+TRP__LOSSES_KERNELS(trp_losses_kl, TRP_DNN_KL)
+TRP__LOSSES_KERNELS(trp_losses_kl_log, TRP_DNN_KL_LOG)
+
+/* --- Elements of any types --- */
+
+/* Calls `call` with a mode that the compiler knows. */
+#define TRP__LOSSES_BY_MODE(mode, call)                                                            \
+    switch (mode) {                                                                                \
+    case TRP_DNN_MSE:                                                                              \
+        call(TRP_DNN_MSE);                                                                         \
+        break;                                                                                     \
+    case TRP_DNN_L1:                                                                               \
+        call(TRP_DNN_L1);                                                                          \
+        break;                                                                                     \
+    case TRP_DNN_SMOOTH_L1:                                                                        \
+        call(TRP_DNN_SMOOTH_L1);                                                                   \
+        break;                                                                                     \
+    case TRP_DNN_BCE_LOGITS:                                                                       \
+        call(TRP_DNN_BCE_LOGITS);                                                                  \
+        break;                                                                                     \
+    case TRP_DNN_KL:                                                                               \
+        call(TRP_DNN_KL);                                                                          \
+        break;                                                                                     \
+    default:                                                                                       \
+        call(TRP_DNN_KL_LOG);                                                                      \
+    }
+
+/* A block for each part. */
 template <typename T> TRP__DEVICE void trp__losses_elements(const trp__losses &p)
 {
     enum { RUN = TRP__RUNS_EACH, RUNS = TRP__LOSSES_RUNS, READ = TRP__LOSSES_READ };
     enum { BLOCK = RUN * RUNS * TRP__LOSSES_THREADS };
     const int64_t from = (int64_t)blockIdx.x * p.part;
     const int64_t end = p.count - from < p.part ? p.count : from + p.part;
-    const T beta = (T)p.beta;
+    const bool gradient = p.io[TRP__LOSSES_DX].at != 0, each = p.io[TRP__LOSSES_DY].many;
     trp__exact_sum<T> sum = {0, 0};
-    T one[READ];
-    TRP__UNROLL
-    for (int o = TRP__LOSSES_W; o < READ; o++)
-        one[o] = p.io[o].many ? T(1) : trp__losses_one<T>(p.io[o]);
-    const T share = (T)((p.io[TRP__LOSSES_DY].many ? 1 : (double)one[TRP__LOSSES_DY]) / p.divisor);
+    trp__losses_all<T> all;
+    all.find(p);
     for (int64_t at = from; at < end; at += BLOCK) {
         const bool whole = p.runs && at + BLOCK <= end;
         trp__runs_raw<T> raw[RUNS][READ];
@@ -88,30 +296,35 @@ template <typename T> TRP__DEVICE void trp__losses_elements(const trp__losses &p
         }
         TRP__UNROLL
         for (int r = 0; r < RUNS; r++) {
-            T v[READ][RUN], value[RUN], slope[RUN], some = 0;
+            T v[RUN][READ], value[RUN], slope[RUN], some = 0;
             TRP__UNROLL
             for (int o = 0; o < READ; o++) {
+                T one[RUN];
                 TRP__UNROLL
                 for (int j = 0; j < RUN; j++) {
                     const int64_t i = at + trp__runs_at(whole, r, j);
-                    v[o][j] = o >= TRP__LOSSES_W ? one[o] : T(0);
+                    one[j] = all.one[o];
                     if (!whole && p.io[o].many && i < end)
-                        v[o][j] = trp__load_float<T>(p.io[o].at, i, p.io[o].type);
+                        one[j] = trp__load_float<T>(p.io[o].at, i, p.io[o].type);
                 }
                 if (whole && p.io[o].many)
-                    raw[r][o].convert(p.io[o].type, v[o]);
+                    raw[r][o].convert(p.io[o].type, one);
+                TRP__UNROLL
+                for (int j = 0; j < RUN; j++)
+                    v[j][o] = one[j];
             }
+#define TRP__LOSSES_RUN(MODE)                                                                      \
+    TRP__UNROLL                                                                                    \
+    for (int j = 0; j < RUN; j++) {                                                                \
+        value[j] = all.template value<MODE, TRP_DTYPE_NONE>(v[j]);                                                 \
+        if (gradient)                                                                              \
+            slope[j] = all.template slope<MODE, TRP_DTYPE_NONE>(v[j], each);                                       \
+    }
+            TRP__LOSSES_BY_MODE(p.mode, TRP__LOSSES_RUN)
+#undef TRP__LOSSES_RUN
             TRP__UNROLL
-            for (int j = 0; j < RUN; j++) {
-                const int64_t i = at + trp__runs_at(whole, r, j);
-                const T x = v[TRP__LOSSES_X][j], t = v[TRP__LOSSES_T][j], w = v[TRP__LOSSES_W][j];
-                const T b = v[TRP__LOSSES_B][j];
-                value[j] = trp__losses_value<T>(p.mode, beta, x, t, b) * w;
-                some += i < end ? value[j] : T(0);
-                if (p.io[TRP__LOSSES_DX].at)
-                    slope[j] = trp__losses_slope<T>(p.mode, beta, x, t, b) * w * share *
-                               (p.io[TRP__LOSSES_DY].many ? v[TRP__LOSSES_DY][j] : T(1));
-            }
+            for (int j = 0; j < RUN; j++)
+                some += at + trp__runs_at(whole, r, j) < end ? value[j] : T(0);
             sum.add(some);
             for (int o = READ; o < TRP__LOSSES_OPERANDS; o++) {
                 const T *const out = o == TRP__LOSSES_DX ? slope : value;
@@ -130,12 +343,7 @@ template <typename T> TRP__DEVICE void trp__losses_elements(const trp__losses &p
             }
         }
     }
-    if (!p.total)
-        return;
-    const double all = trp__rows_together<trp__rows_sum, double>(
-        (double)sum.sum - (double)sum.lost, TRP__LOSSES_THREADS, 0.0);
-    if (threadIdx.x == 0)
-        trp__to<double>(p.sums, blockIdx.x) = all;
+    trp__losses_keep<T>(p, sum);
 }
 
 TRP__GLOBAL(TRP__LOSSES_THREADS) trp_losses_f32(const TRP__CONSTANT trp__losses p)

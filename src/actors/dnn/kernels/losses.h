@@ -21,7 +21,7 @@ enum {
 enum {
     TRP__LOSSES_THREADS = 256,
     TRP__LOSSES_RUNS = 2,     /* of four elements, of a thread at a time */
-    TRP__LOSSES_PARTS = 1024, /* sums at most */
+    TRP__LOSSES_PARTS = 4096, /* sums at most */
 };
 
 typedef struct trp__losses_operand {
@@ -40,8 +40,9 @@ typedef struct trp__losses {
     uint8_t runs; /* arrays are aligned for accesses of four elements */
     uint8_t type; /* of the sum */
     uint8_t reserved;
-    double beta, divisor;
-    uint64_t sums, total; /* total: where the sum is wanted; 0: it is not */
+    double beta, beta_inverse;
+    double divisor, share; /* of the sum; 1 / divisor */
+    uint64_t sums, total;  /* total: where the sum is wanted; 0: it is not */
 } trp__losses;
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/text.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +16,10 @@
 typedef struct step {
     trp__rotary p;
     bool wide;
+    bool packs; /* x and y have one type, which a kernel is made for */
     int run;
-    char table_name[32], rows_name[32];
-    trp__cu_function table, rows;
+    char name[32];
+    trp__cu_function rows;
 } step;
 
 static const trp__dnn_tensor *tensor_of(const trp__dnn_graph *g, const trp__dnn_node *n, int port)
@@ -25,21 +27,17 @@ static const trp__dnn_tensor *tensor_of(const trp__dnn_graph *g, const trp__dnn_
     return n->port[port] == TRP__DNN_NO_PORT ? NULL : &g->tensor[n->port[port]];
 }
 
-/* The table's rows as a tensor over x's: packed numbers along those dimensions that they have. */
+/* The positions as a tensor over x's: the indices, or numbers along the last but one dimension. */
 static trp__dnn_tensor entries_of(const trp__dnn_tensor *x, const trp__dnn_tensor *index)
 {
     trp__dnn_tensor t = *x;
-    int64_t next = 1;
     if (index)
-        t = *index;
-    t.dim[t.rank - 1] = 1;
-    for (int i = t.rank - 2; i >= 0; i--) {
-        if (!index && i < t.rank - 2)
+        return *index;
+    for (int i = t.rank - 1; i >= 0; i--) {
+        if (i != t.rank - 2)
             t.dim[i] = 1;
-        t.stride[i] = next;
-        next *= t.dim[i];
+        t.stride[i] = i == t.rank - 2;
     }
-    t.stride[t.rank - 1] = 0;
     return t;
 }
 
@@ -106,19 +104,20 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, step *s)
     trp__rows_space_of(&r.kept, 0, &p->space);
     share_positions(p);
     p->half = (int32_t)half;
-    p->entries = trp__dnn_elements(&entries);
     p->pairs = n->mode == TRP_DNN_ROTARY_PAIRS;
     p->back = n->kind == TRP_DNN_ROTARY_BACKWARD;
     s->wide = n->compute == TRP_F64 || x->type == TRP_F64 || y->type == TRP_F64;
-    const bool narrow = x->type != TRP_F32 && y->type != TRP_F32 && !s->wide;
-    for (s->run = narrow ? 8 : 4; s->run > 1; s->run = s->run == 8 ? 4 : 1) {
+    const bool same = x->type == y->type && !s->wide;
+    const int most = same && x->type != TRP_F32 ? 8 : 4;
+    for (s->run = most; s->run > 1; s->run = s->run == 8 ? 4 : 1) {
         if (half % s->run == 0 && (width - 2 * half) % s->run == 0 && are_runs(p, x, 0, s->run) &&
             are_runs(p, y, 1, s->run))
             break;
     }
+    s->packs = same && s->run == most;
     p->pair_chunks = (int32_t)(half / s->run);
     const int64_t chunks = p->pair_chunks + (width - 2 * half + s->run - 1) / s->run;
-    if (chunks == 0 || p->space.rows >= INT_MAX / chunks || p->entries >= INT_MAX / (half + 1))
+    if (chunks == 0 || p->space.rows >= INT_MAX / chunks)
         return false;
     p->chunks = trp__map_divide_by((uint32_t)chunks);
     p->items = p->space.rows * chunks;
@@ -134,22 +133,27 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
     return describe(g, n, &s);
 }
 
+/* Whether four elements of a row of a table are aligned. */
+static bool is_table_of_runs(const trp__dnn_tensor *t)
+{
+    const uint64_t bytes = trp_dtype_bits((trp_dtype)t->type) / 8 * 4;
+    const uint64_t need = bytes < 16 ? bytes : 16;
+    return t->stride[1] == 1 && (uint64_t)t->stride[0] * bytes / 4 % need == 0 &&
+           (t->role != TRP__DNN_BUFFER || t->alignment % need == 0);
+}
+
 static void set_tables(const trp__dnn_graph *g, const trp__dnn_node *n, trp__rotary *p)
 {
     const trp__dnn_tensor *index = tensor_of(g, n, TRP__ROTARY_INDEX);
     const trp__dnn_tensor *c = tensor_of(g, n, TRP__ROTARY_COS);
     const trp__dnn_tensor *s = tensor_of(g, n, TRP__ROTARY_SIN);
-    if (index) {
-        p->index_rank = index->rank;
-        p->wide_index = index->type == TRP_I64;
-        for (int i = 0; i < index->rank; i++) {
-            p->index_dim[i] = index->dim[i];
-            p->index_stride[i] = index->stride[i];
-        }
-    }
+    p->wide_index = index && index->type == TRP_I64;
+    for (int bit = 0; bit < TRP__ROTARY_POWERS; bit++)
+        p->power[bit] = pow(n->parameter[0], -2.0 * ldexp(1, bit) / (2.0 * p->half));
     if (!c || !s)
         return;
     p->positions = c->dim[0];
+    p->table_runs = is_table_of_runs(c) && is_table_of_runs(s);
     p->cosine_type = c->type;
     p->sine_type = s->type;
     for (int i = 0; i < 2; i++) {
@@ -171,12 +175,14 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
         return trp__error_set(error, TRP_E_INTERNAL, "a rotary embedding that no kernel takes");
     }
     set_tables(part->graph, n, &s->p);
-    snprintf(s->table_name, sizeof s->table_name, "trp_rotary_table_%s", s->wide ? "f64" : "f32");
-    snprintf(s->rows_name, sizeof s->rows_name, "trp_rotary_%s_%d", s->wide ? "f64" : "f32",
-             s->run);
+    if (s->packs)
+        snprintf(s->name, sizeof s->name, "trp_rotary_%s",
+                 trp_dtype_name((trp_dtype)s->p.io[TRP__ROTARY_FROM].type));
+    else
+        snprintf(s->name, sizeof s->name, "trp_rotary_any_%s_%d", s->wide ? "f64" : "f32", s->run);
     trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "%s", s->rows_name + strlen("trp_"));
-    *workspace = (uint64_t)s->p.entries * (uint64_t)s->p.half * 2 * (s->wide ? 8 : 4);
+    trp__text_add(&name, "%s", s->name + strlen("trp_"));
+    *workspace = 0;
     *out = s;
     return TRP_OK;
 }
@@ -187,23 +193,10 @@ static uint64_t address_of(const step *s, const trp__kernel_launch *l, int port)
     return tensor == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[tensor];
 }
 
-static trp_status enqueue(step *s, const trp__kernel_launch *l, trp__cu_function *function,
-                          const char *name, int64_t threads, trp_error *error)
-{
-    trp_status status = TRP_OK;
-    if (!*function)
-        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_ROTARY, name, function,
-                                       error);
-    return status == TRP_OK ? trp__kernel_enqueue(l, *function,
-                                                  (uint64_t)((threads + TRP__ROTARY_THREADS - 1) /
-                                                             TRP__ROTARY_THREADS),
-                                                  TRP__ROTARY_THREADS, 0, &s->p, error)
-                            : status;
-}
-
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
 {
     step *s = state;
+    trp_status status = TRP_OK;
     const uint8_t begin = s->p.node.port[TRP__ROTARY_OFFSET];
     s->p.io[TRP__ROTARY_FROM].at = address_of(s, l, TRP__ROTARY_X);
     s->p.io[TRP__ROTARY_TO].at = address_of(s, l, TRP__ROTARY_Y);
@@ -214,9 +207,13 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     s->p.begin = 0;
     if (begin != TRP__DNN_NO_PORT && !s->p.begin_at) /* by value: the bits of an i64 */
         memcpy(&s->p.begin, &l->number[begin], sizeof s->p.begin);
-    s->p.table = (uint64_t)(uintptr_t)l->workspace;
-    trp_status status = enqueue(s, l, &s->table, s->table_name, s->p.entries * s->p.half, error);
-    return status == TRP_OK ? enqueue(s, l, &s->rows, s->rows_name, s->p.items, error) : status;
+    if (!s->rows)
+        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_ROTARY, s->name,
+                                       &s->rows, error);
+    const int64_t blocks = (s->p.items + TRP__ROTARY_THREADS - 1) / TRP__ROTARY_THREADS;
+    return status == TRP_OK ? trp__kernel_enqueue(l, s->rows, (uint64_t)blocks, TRP__ROTARY_THREADS,
+                                                  0, &s->p, error)
+                            : status;
 }
 
 const trp__kernel_family trp__kernels_rotary = {

@@ -1,8 +1,7 @@
 /* Rotary position embedding: the parameter of its kernels. Host and device share this file.
  *
- *     table    the cosine and the sine of each pair at each position that a row can have, once
- *     rows     all rows: a thread turns the same pairs of some rows that share their position
- */
+ * A thread turns the same pairs of some rows that share their position, and finds how far while
+ * these are on their way. */
 #ifndef TRP_ACTORS_DNN_KERNELS_ROTARY_H
 #define TRP_ACTORS_DNN_KERNELS_ROTARY_H
 
@@ -11,15 +10,16 @@
 #include "actors/dnn/kernels/rows.h"
 
 enum {
-    TRP__ROTARY_THREADS = 256,
-    TRP__ROTARY_DEEP = 4, /* rows of a thread */
+    TRP__ROTARY_THREADS = 128,
+    TRP__ROTARY_DEEP = 4,    /* rows of a thread */
+    TRP__ROTARY_POWERS = 32, /* bits of the number of a pair */
 };
 
 /* Operands of rows. */
 enum {
     TRP__ROTARY_FROM,
     TRP__ROTARY_TO,
-    TRP__ROTARY_ENTRY, /* the row of the table */
+    TRP__ROTARY_ENTRY, /* the index, or what is added to `begin` */
     TRP__ROTARY_ALONG, /* the first of the rows that share it */
     TRP__ROTARY_OPERANDS,
 };
@@ -35,16 +35,15 @@ typedef struct trp__rotary {
     trp__map_divisor chunks; /* of a row: of pairs first, then of elements that stay */
     int32_t pair_chunks;
     int32_t half;            /* pairs */
-    int64_t entries;         /* rows of the table */
-    uint64_t table;          /* cosine and sine, as computed */
     uint64_t cosines, sines; /* given ones; 0: none */
     int64_t cosine_stride[2], sine_stride[2];
-    int64_t positions; /* of those */
-    uint64_t index;    /* positions; 0: they follow from `begin` */
-    int64_t index_dim[TRP__ROWS_DIMS], index_stride[TRP__ROWS_DIMS];
-    int64_t begin; /* unless it lies in memory: */
+    int64_t positions;                /* of those */
+    double power[TRP__ROTARY_POWERS]; /* base^(-2 k / r), k = 1, 2, 4, ... */
+    uint64_t index;                   /* positions; 0: they follow from `begin` */
+    int64_t begin;                    /* unless it lies in memory: */
     uint64_t begin_at;
-    uint8_t index_rank, wide_index, cosine_type, sine_type;
+    uint8_t wide_index, cosine_type, sine_type;
+    uint8_t table_runs; /* four of a row of the tables are one load */
     uint8_t back, pairs;
     uint8_t reserved[2];
 } trp__rotary;
