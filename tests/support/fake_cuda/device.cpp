@@ -9,11 +9,15 @@ extern "C" {
 #include "support/fake_cuda/hooks.h"
 }
 
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
+#include <thread>
 #include <ucontext.h>
+#include <vector>
 
 /* The kernels themselves, compiled as C++. */
-#include "actors/dnn/kernels/batch.cuh"
+#include "actors/dnn/kernels/batch_slices.cuh"
 #include "actors/dnn/kernels/map.cuh"
 #include "actors/dnn/kernels/move.cuh"
 #include "actors/dnn/kernels/ready_draws.cuh"
@@ -132,6 +136,18 @@ struct launch {
 };
 
 thread_local launch *now;
+
+/* Blocks that run at the same time, each in a thread of its own. */
+struct cluster {
+    std::mutex lock;
+    std::condition_variable changed;
+    unsigned blocks, arrived, meetings;
+    bool broken;
+    std::vector<double> numbers; /* that each has published */
+};
+
+thread_local cluster *together;
+thread_local unsigned rank;
 
 /* A window reaches from an address to the end of its page, or to that of the memory if it ends before. */
 enum { PAGE = 4096 };
@@ -266,27 +282,62 @@ void *fake_device_shared(void)
     return (void *)(((uintptr_t)now->shared + 15) / 16 * 16);
 }
 
-extern "C" void fake_device_run(void (*run)(const void *parameter), const void *parameter,
-                                const unsigned grid[3], unsigned threads, size_t shared_bytes)
+void fake_device_cluster_meet(void)
+{
+    fake_device_sync();
+    if (now->current == 0) {
+        std::unique_lock<std::mutex> lock(together->lock);
+        const unsigned meeting = together->meetings;
+        if (++together->arrived == together->blocks) {
+            together->arrived = 0;
+            together->meetings++;
+            together->changed.notify_all();
+        }
+        together->changed.wait(
+            lock, [meeting] { return together->broken || together->meetings != meeting; });
+        now->broken = now->broken || together->broken;
+    }
+    fake_device_sync();
+}
+
+double *fake_device_cluster_numbers(int block)
+{
+    return &together->numbers[(block < 0 ? rank : (unsigned)block) * TRP__CLUSTER_NUMBERS];
+}
+
+namespace
+{
+
+/* The grid of a launch, or some blocks that follow each other along x. */
+struct blocks {
+    void (*run)(const void *parameter);
+    const void *parameter;
+    unsigned grid[3], first[3], count[3];
+    unsigned threads;
+    size_t shared_bytes;
+};
+
+/* False: one has faulted. */
+bool run_blocks(const blocks &b)
 {
     launch l = {};
     now = &l;
-    l.run = run;
-    l.parameter = parameter;
-    l.threads = threads;
-    l.fibers = (fiber *)calloc(threads, sizeof *l.fibers);
-    l.stacks = (char *)malloc((size_t)threads * STACK);
-    l.shared = (char *)malloc(shared_bytes + 64);
-    l.lanes = (uint64_t *)calloc(threads + WARP, sizeof *l.lanes);
+    l.run = b.run;
+    l.parameter = b.parameter;
+    l.threads = b.threads;
+    l.fibers = (fiber *)calloc(b.threads, sizeof *l.fibers);
+    l.stacks = (char *)malloc((size_t)b.threads * STACK);
+    l.shared = (char *)malloc(b.shared_bytes + 64);
+    l.lanes = (uint64_t *)calloc(b.threads + WARP, sizeof *l.lanes);
     if (!l.fibers || !l.stacks || !l.shared || !l.lanes)
         abort();
-    blockDim = {threads, 1, 1};
-    gridDim = {grid[0], grid[1], grid[2]};
-    for (unsigned z = 0; z < grid[2]; z++) {
-        for (unsigned y = 0; y < grid[1]; y++) {
-            for (unsigned x = 0; x < grid[0] && !l.broken && !fake_cuda_stopping(); x++) {
-                blockIdx = {x, y, z};
-                run_block(&l, threads, shared_bytes);
+    blockDim = {b.threads, 1, 1};
+    gridDim = {b.grid[0], b.grid[1], b.grid[2]};
+    for (unsigned z = 0; z < b.count[2]; z++) {
+        for (unsigned y = 0; y < b.count[1]; y++) {
+            for (unsigned x = 0; x < b.count[0] && !l.broken && !fake_cuda_stopping(); x++) {
+                blockIdx = {b.first[0] + x, b.first[1] + y, b.first[2] + z};
+                run_block(&l, b.threads, b.shared_bytes);
             }
         }
     }
@@ -296,6 +347,60 @@ extern "C" void fake_device_run(void (*run)(const void *parameter), const void *
     free(l.shared);
     free(l.lanes);
     now = nullptr;
+    return !l.broken;
+}
+
+/* Blocks of a cluster, which wait for each other. */
+bool run_cluster(const blocks &all, unsigned first, unsigned count)
+{
+    cluster c;
+    std::vector<std::thread> threads;
+    c.blocks = count;
+    c.arrived = c.meetings = 0;
+    c.broken = false;
+    c.numbers.resize(count * TRP__CLUSTER_NUMBERS);
+    for (unsigned i = 0; i < count; i++) {
+        threads.emplace_back([&all, &c, first, i] {
+            blocks one = all;
+            one.first[0] = first + i;
+            one.count[0] = 1;
+            together = &c;
+            rank = i;
+            if (!run_blocks(one)) {
+                std::unique_lock<std::mutex> lock(c.lock);
+                c.broken = true;
+                c.changed.notify_all();
+            }
+        });
+    }
+    for (std::thread &t : threads)
+        t.join();
+    return !c.broken;
+}
+
+} // namespace
+
+extern "C" void fake_device_run(void (*run)(const void *parameter), const void *parameter,
+                                const unsigned grid[3], unsigned threads, size_t shared_bytes,
+                                unsigned cluster)
+{
+    const blocks all = {run,
+                        parameter,
+                        {grid[0], grid[1], grid[2]},
+                        {0, 0, 0},
+                        {grid[0], grid[1], grid[2]},
+                        threads,
+                        shared_bytes};
+    if (cluster <= 1) {
+        run_blocks(all);
+        return;
+    }
+    for (unsigned x = 0; x < grid[0] && !fake_cuda_stopping(); x += cluster) {
+        if (!run_cluster(all, x, cluster)) {
+            fake_fault(ILLEGAL_ADDRESS); /* its own thread has not told the stream's */
+            return;
+        }
+    }
 }
 
 #define RUN(name, type)                                                                            \

@@ -31,6 +31,10 @@ uint64_t *fake_device_lanes(void);
 /* The dynamic shared memory of the block. */
 void *fake_device_shared(void);
 
+/* All threads of the cluster have come here; what a block of it has published, -1: this one. */
+void fake_device_cluster_meet(void);
+double *fake_device_cluster_numbers(int block);
+
 #define __shared__ static thread_local
 #define __launch_bounds__(...)
 #define __device__
@@ -85,6 +89,25 @@ template <typename T> static inline T __shfl_up_sync(unsigned, T value, int by)
 template <typename T> static inline T __shfl_sync(unsigned, T value, int from)
 {
     return fake_device_shuffle(value, from);
+}
+
+static inline void trp__cluster_arrive(void)
+{
+}
+
+static inline void trp__cluster_wait(void)
+{
+    fake_device_cluster_meet();
+}
+
+static inline double *trp__cluster_numbers(void)
+{
+    return fake_device_cluster_numbers(-1);
+}
+
+static inline double trp__cluster_number(int i, int block)
+{
+    return fake_device_cluster_numbers(block)[i];
 }
 
 static inline int __any_sync(unsigned, int value)

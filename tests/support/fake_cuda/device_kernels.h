@@ -68,6 +68,11 @@
     FAKE_DEVICE_BATCH(X, columns, f16_8)                                                           \
     FAKE_DEVICE_BATCH(X, columns, any_1)
 
+/* Rows of clusters. */
+#define FAKE_DEVICE_BATCH_SLICES(X, name)                                                          \
+    X(trp_batch_rows_##name##_slices, trp__batch)                                                  \
+    X(trp_batch_rows_##name##_back_slices, trp__batch)
+
 #define FAKE_DEVICE_SOFTMAX(X, type)                                                               \
     X(trp_softmax_##type##_2, trp__softmax)                                                        \
     X(trp_softmax_##type##_4, trp__softmax)                                                        \
@@ -75,7 +80,9 @@
     X(trp_softmax_##type##_parts, trp__softmax)                                                    \
     X(trp_softmax_##type##_back_2, trp__softmax)                                                   \
     X(trp_softmax_##type##_back_4, trp__softmax)                                                   \
-    X(trp_softmax_##type##_back_parts, trp__softmax)
+    X(trp_softmax_##type##_back_parts, trp__softmax)                                               \
+    X(trp_softmax_##type##_slices, trp__softmax)                                                   \
+    X(trp_softmax_##type##_back_slices, trp__softmax)
 
 #define FAKE_DEVICE_NORM(X, name)                                                                  \
     X(trp_norm_##name##_2, trp__norm)                                                              \
@@ -182,6 +189,11 @@
     X(trp_norm_back_f32_each, trp__norm)                                                           \
     X(trp_norm_back_bf16_each, trp__norm)                                                          \
     X(trp_norm_back_f16_each, trp__norm)                                                           \
+    X(trp_norm_f32_each_slices, trp__norm)                                                         \
+    X(trp_norm_bf16_each_slices, trp__norm)                                                        \
+    X(trp_norm_f16_each_slices, trp__norm)                                                         \
+    X(trp_norm_bf16_half_4, trp__norm)                                                             \
+    X(trp_norm_f16_half_4, trp__norm)                                                              \
     X(trp_norm_any_1, trp__norm)                                                                   \
     X(trp_norm_any_2, trp__norm)                                                                   \
     X(trp_norm_any_4, trp__norm)                                                                   \
@@ -215,6 +227,11 @@
     X(trp_pool_warp_f64_1, trp__pool)                                                              \
     X(trp_pool_back_f64_1, trp__pool)                                                              \
     FAKE_DEVICE_BATCHES(X)                                                                         \
+    FAKE_DEVICE_BATCH_SLICES(X, f32_4)                                                             \
+    FAKE_DEVICE_BATCH_SLICES(X, bf16_8)                                                            \
+    FAKE_DEVICE_BATCH_SLICES(X, bf16_4)                                                            \
+    FAKE_DEVICE_BATCH_SLICES(X, f16_8)                                                             \
+    FAKE_DEVICE_BATCH_SLICES(X, f16_4)                                                             \
     X(trp_batch_prepare, trp__batch)                                                               \
     X(trp_batch_finish, trp__batch)                                                                \
     X(trp_batch_add, trp__norm_sum)                                                                \
@@ -245,9 +262,10 @@ extern "C" {
 FAKE_DEVICE_KERNELS(FAKE_DEVICE_DECLARE)
 #undef FAKE_DEVICE_DECLARE
 
-/* All blocks of a launch, one after the other. */
+/* All blocks of a launch, one after the other, or clusters of some. */
 void fake_device_run(void (*run)(const void *parameter), const void *parameter,
-                     const unsigned grid[3], unsigned threads, size_t shared_bytes);
+                     const unsigned grid[3], unsigned threads, size_t shared_bytes,
+                     unsigned cluster);
 
 #ifdef __cplusplus
 }

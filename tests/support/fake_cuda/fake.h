@@ -219,7 +219,7 @@ typedef struct fake_op {
         struct {
             const struct fake_kernel *kernel;
             uint64_t *parameter; /* its own, until it was run */
-            unsigned grid[3], block;
+            unsigned grid[3], block, cluster;
             size_t shared_bytes;
         } kernel;
         struct {

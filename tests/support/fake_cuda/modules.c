@@ -280,6 +280,7 @@ trp__cu_result cuLaunchKernelEx(const trp__cu_launch_config *c, trp__cu_function
         return fake_leave(FAKE_ERROR_INVALID_VALUE);
     if (extra)
         return fake_leave(FAKE_ERROR_NOT_SUPPORTED);
+    unsigned cluster = 1;
     for (unsigned int i = 0; i < c->numAttrs; i++) {
         const trp__cu_launch_attribute *a = &c->attrs[i];
         if (a->id != TRP__CU_LAUNCH_ATTRIBUTE_COOPERATIVE &&
@@ -290,11 +291,14 @@ trp__cu_result cuLaunchKernelEx(const trp__cu_launch_config *c, trp__cu_function
             (a->value.cluster.x == 0 || a->value.cluster.y == 0 ||
              c->gridDimX % a->value.cluster.x != 0 || c->gridDimY % a->value.cluster.y != 0))
             return fake_leave(FAKE_ERROR_INVALID_VALUE);
+        if (a->id == TRP__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+            cluster = a->value.cluster.x;
     }
     fake_op op = {.kind = FAKE_OP_KERNEL,
                   .kernel = {.kernel = fake_kernel_find(e->name),
                              .grid = {c->gridDimX, c->gridDimY, c->gridDimZ},
                              .block = (unsigned)threads,
+                             .cluster = cluster,
                              .shared_bytes = c->sharedMemBytes}};
     /* A kernel that takes other parameters than the one that was rewritten here is another one. */
     if (e->parameter_count != op.kernel.kernel->parameter_count ||

@@ -192,7 +192,7 @@ static void run_long(fake_op *op)
     case FAKE_OP_KERNEL:
         if (op->kernel.kernel->threads)
             fake_device_run(op->kernel.kernel->threads, op->kernel.parameter, op->kernel.grid,
-                            op->kernel.block, op->kernel.shared_bytes);
+                            op->kernel.block, op->kernel.shared_bytes, op->kernel.cluster);
         else
             op->kernel.kernel->run(op->kernel.parameter);
         break;

@@ -227,6 +227,8 @@ typedef struct step {
     uint64_t blocks[PASSES];
     uint64_t factors, totals; /* where they lie in the workspace */
     char names[PASSES][48];   /* "": there is no such pass */
+    uint32_t cluster;         /* blocks that have a group of rows, in one pass; 0: parts, in more */
+    uint32_t threads, shared; /* of such a block; bytes */
     trp__cu_function function[PASSES], add;
 } step;
 
@@ -264,6 +266,25 @@ static uint64_t plan_parts(const batch *m, int processors, step *s)
     return s->totals + (m->back ? (uint64_t)groups * 2 * sizeof(double) : 0);
 }
 
+/* A group for each cluster, where a processor has room for two blocks: single ones are no faster
+ * than three passes. */
+static void plan_slices(const batch *m, const trp__kernel_modules *modules, step *s)
+{
+    const int size = m->tensor[TRP__BATCH_X]->type == TRP_F32 ? 4 : 2;
+    const int loads = TRP__SLICE_BYTES / (m->unit * size) / (m->back ? 2 : 1);
+    trp__slices slices;
+    if (m->columns || m->unit == 1 || m->p.given ||
+        !trp__rows_slices(modules, s->p.space.rows, s->p.n / m->unit, loads, 2, 2, &slices))
+        return;
+    s->cluster = slices.cluster;
+    s->shared = slices.shared;
+    s->threads = slices.threads;
+    s->p.room = slices.room;
+    s->p.parts = slices.cluster;
+    s->p.part = slices.each * m->unit;
+    s->blocks[APPLY] = (uint64_t)s->p.space.rows * slices.cluster;
+}
+
 /* The kernels of each pass: of the way that the elements lie, and of their type and loads. */
 static void plan_names(const batch *m, step *s)
 {
@@ -274,6 +295,11 @@ static void plan_names(const batch *m, step *s)
                        : type == TRP_F16 ? "f16"
                                          : "bf16";
     size_t size = sizeof s->names[0];
+    if (s->cluster > 0) {
+        snprintf(s->names[APPLY], size, "trp_batch_%s_%s_%d_%sslices", way, name, m->unit,
+                 m->back ? "back_" : "");
+        return;
+    }
     if (m->back || m->p.given)
         snprintf(s->names[PREPARE], size, "trp_batch_prepare");
     if (!m->p.given) {
@@ -333,10 +359,14 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     memcpy(s->number, m.number, sizeof s->number);
     plan_numbers(g, &m, s);
     *workspace = plan_parts(&m, modules->processors, s);
+    plan_slices(&m, modules, s);
     plan_totals(g, &m, steps, s);
     plan_names(&m, s);
     trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "norm_batch_%s%s", m.columns ? "columns" : "rows",
+    trp__text_add(&name, "norm_batch_%s%s",
+                  s->cluster > 0 ? "slices"
+                  : m.columns    ? "columns"
+                                 : "rows",
                   m.unit > 1 ? "" : "_loose");
     *out = s;
     return TRP_OK;
@@ -375,13 +405,15 @@ static trp_status launch_pass(step *s, int pass, const trp__kernel_launch *l, tr
     if (!s->names[pass][0])
         return TRP_OK;
     if (!s->function[pass])
-        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_BATCH, s->names[pass],
-                                       &s->function[pass], error);
+        status = trp__kernel_with_shared(l, TRP__MODULE_BATCH, s->names[pass], s->shared,
+                                         &s->function[pass], error);
     for (uint64_t first = 0; first < s->blocks[pass] && status == TRP_OK; first += BLOCKS_MAX) {
         const uint64_t left = s->blocks[pass] - first;
         s->p.first = (int64_t)first;
-        status = trp__kernel_enqueue(l, s->function[pass], left < BLOCKS_MAX ? left : BLOCKS_MAX,
-                                     TRP__BATCH_THREADS, 0, &s->p, error);
+        status = trp__kernel_enqueue_clusters(
+            l, s->function[pass], left < BLOCKS_MAX ? left : BLOCKS_MAX,
+            s->cluster > 0 ? s->cluster : 1, s->cluster > 0 ? s->threads : TRP__BATCH_THREADS,
+            s->shared, &s->p, error);
     }
     return status;
 }

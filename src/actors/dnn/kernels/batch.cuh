@@ -96,18 +96,34 @@ template <int V> struct trp__batch_factors {
         load(p, TRP__BATCH_F_INVERSE, group, inverse);
         if (!p.back)
             load(p, TRP__BATCH_F_REST, group, rest);
+        if (apply) {
+            load(p, TRP__BATCH_F_SCALE, group, scale);
+            load(p, TRP__BATCH_F_BIAS, group, bias);
+            if (p.back)
+                load(p, TRP__BATCH_F_SLOPE, group, slope);
+        }
+        halve(p.back, apply);
+    }
+    /* The same of numbers that are there already. */
+    TRP__DEVICE void set(bool back, const float number[TRP__BATCH_FACTORS])
+    {
+        mean[0] = number[TRP__BATCH_F_MEAN];
+        rest[0] = number[TRP__BATCH_F_REST];
+        inverse[0] = number[TRP__BATCH_F_INVERSE];
+        scale[0] = number[TRP__BATCH_F_SCALE];
+        bias[0] = number[TRP__BATCH_F_BIAS];
+        slope[0] = number[TRP__BATCH_F_SLOPE];
+        halve(back, true);
+    }
+    TRP__DEVICE void halve(bool back, bool apply)
+    {
         TRP__UNROLL
         for (int j = 0; j < V; j++) {
             mean[j] *= 0.5f;
-            rest[j] = p.back ? 0 : rest[j] * 0.5f;
+            rest[j] = back ? 0 : rest[j] * 0.5f;
         }
-        if (!apply)
+        if (!apply || !back)
             return;
-        load(p, TRP__BATCH_F_SCALE, group, scale);
-        load(p, TRP__BATCH_F_BIAS, group, bias);
-        if (!p.back)
-            return;
-        load(p, TRP__BATCH_F_SLOPE, group, slope);
         TRP__UNROLL
         for (int j = 0; j < V; j++) {
             bias[j] *= 0.5f;
@@ -132,7 +148,7 @@ template <int V> struct trp__batch_factors {
 
 /* --- Rows --- */
 
-/* A part of a group for a block, of which each thread has every 256th load. Places count from the
+/* A part of a group for a block, of which each thread has one of as many loads as there are threads. Places count from the
  * run that the part begins in, so that they have 32 bits. */
 template <int TYPE, int V> struct trp__batch_rows {
     typedef trp__pack<TYPE, V> pack;
@@ -179,7 +195,7 @@ TRP__SHARED_CODE void trp__batch_precise_rows(const trp__batch &p, int v, float 
     trp__batch_rows<TRP_DTYPE_NONE, 1> r = {p};
     r.start(p.first + blockIdx.x);
     s[0] = s[1] = 0;
-    for (uint32_t e = r.begin + threadIdx.x * (v - 1); e < r.end; e += TRP__BATCH_THREADS * v) {
+    for (uint32_t e = r.begin + threadIdx.x * (v - 1); e < r.end; e += blockDim.x * v) {
         for (int j = 0; j < v; j++) {
             const double away = (double)trp__load_float<float>(r.from[TRP__BATCH_X],
                                                                r.offset(TRP__BATCH_X, e + j),
@@ -197,27 +213,25 @@ TRP__DEVICE bool trp__batch_is_finite(const double s[2])
 }
 
 /* The same for the backward pass: dy h and dy, where a sum of them does not fit f32. */
-TRP__SHARED_CODE void trp__batch_precise_back(const trp__batch &p, int64_t group, uint64_t x,
-                                              uint64_t dy, double s[2])
+TRP__SHARED_CODE void trp__batch_precise_back(const trp__batch &p, double mean, double inverse,
+                                              uint64_t x, uint64_t dy, double s[2])
 {
-    const double mean = trp__at<float>(p.factors + (uint64_t)(TRP__BATCH_F_MEAN * p.pitch) * 4, group);
-    const double inverse =
-        trp__at<float>(p.factors + (uint64_t)(TRP__BATCH_F_INVERSE * p.pitch) * 4, group);
     const double slope = trp__load_float<float>(dy, 0, p.io[TRP__BATCH_Y].type);
     const double from = trp__load_float<float>(x, 0, p.io[TRP__BATCH_X].type);
     s[0] += slope * ((from - mean) * inverse);
     s[1] += slope;
 }
 
-TRP__SHARED_CODE void trp__batch_precise_back_rows(const trp__batch &p, int v, double s[2])
+TRP__SHARED_CODE void trp__batch_precise_back_rows(const trp__batch &p, int v, double mean,
+                                                   double inverse, double s[2])
 {
     trp__batch_rows<TRP_DTYPE_NONE, 1> r = {p};
     r.start(p.first + blockIdx.x);
     s[0] = s[1] = 0;
-    for (uint32_t e = r.begin + threadIdx.x * (v - 1); e < r.end; e += TRP__BATCH_THREADS * v) {
+    for (uint32_t e = r.begin + threadIdx.x * (v - 1); e < r.end; e += blockDim.x * v) {
         for (int j = 0; j < v; j++)
             trp__batch_precise_back(
-                p, r.group,
+                p, mean, inverse,
                 r.from[TRP__BATCH_X] + (uint64_t)r.offset(TRP__BATCH_X, e + j) *
                                            trp__element_bytes(p.io[TRP__BATCH_X].type),
                 r.from[TRP__BATCH_Y] + (uint64_t)r.offset(TRP__BATCH_Y, e + j) *
@@ -301,7 +315,7 @@ template <int TYPE, int V> TRP__DEVICE void trp__batch_sums_rows(const trp__batc
     }
     double s[2] = {(double)sum_h.sum - (double)sum_h.lost, (double)sum.sum - (double)sum.lost};
     if (!trp__batch_is_finite(s))
-        trp__batch_precise_back_rows(p, V, s);
+        trp__batch_precise_back_rows(p, V, 2.0 * (double)f.mean[0], (double)f.inverse[0], s);
     trp__batch_leave(p, s);
 }
 
@@ -428,15 +442,16 @@ TRP__SHARED_CODE void trp__batch_precise_column(const trp__batch &p, int64_t at,
 }
 
 /* The same for the backward pass. */
-TRP__SHARED_CODE void trp__batch_precise_back_column(const trp__batch &p, int64_t group, int64_t x,
-                                                     int64_t dy, int64_t begin, int64_t end,
-                                                     int lanes, double s[2])
+TRP__SHARED_CODE void trp__batch_precise_back_column(const trp__batch &p, double mean,
+                                                     double inverse, int64_t x, int64_t dy,
+                                                     int64_t begin, int64_t end, int lanes,
+                                                     double s[2])
 {
     const trp__rows_operand &from = p.io[TRP__BATCH_X], &slope = p.io[TRP__BATCH_Y];
     s[0] = s[1] = 0;
     for (int64_t k = begin; k < end; k += lanes)
         trp__batch_precise_back(
-            p, group, from.at + (uint64_t)((x + k * from.step) * trp__element_bytes(from.type)),
+            p, mean, inverse, from.at + (uint64_t)((x + k * from.step) * trp__element_bytes(from.type)),
             slope.at + (uint64_t)((dy + k * slope.step) * trp__element_bytes(slope.type)), s);
 }
 
@@ -548,9 +563,9 @@ template <int TYPE, int V> TRP__DEVICE void trp__batch_sums_columns(const trp__b
         double both[2] = {(double)sum_h[j].sum - (double)sum_h[j].lost,
                           (double)sum[j].sum - (double)sum[j].lost};
         if (!trp__batch_is_finite(both))
-            trp__batch_precise_back_column(p, b.group() + j, b.offset(TRP__BATCH_X, 0) + j,
-                                           b.offset(TRP__BATCH_Y, 0) + j, b.begin, b.end, b.lanes,
-                                           both);
+            trp__batch_precise_back_column(p, 2.0 * (double)f.mean[j], (double)f.inverse[j],
+                                           b.offset(TRP__BATCH_X, 0) + j, b.offset(TRP__BATCH_Y, 0) + j,
+                                           b.begin, b.end, b.lanes, both);
         s[0][j] = both[0];
         s[1][j] = both[1];
     }
@@ -635,6 +650,34 @@ TRP__DEVICE void trp__batch_write(const trp__batch &p, const trp__batch_place &p
                     factor * all);
 }
 
+/* What the sums of a group say: statistics or, backward, the means of dy and of dy h. */
+struct trp__batch_found {
+    double mean, variance, inverse, slope;
+
+    /* Sets what elements are computed with, but for what is given. */
+    TRP__DEVICE void set(const trp__batch &p, float out[TRP__BATCH_FACTORS]) const
+    {
+        if (p.back) {
+            out[TRP__BATCH_F_BIAS] = (float)mean;
+            out[TRP__BATCH_F_SLOPE] = (float)slope;
+            return;
+        }
+        out[TRP__BATCH_F_MEAN] = (float)mean;
+        out[TRP__BATCH_F_REST] = (float)(mean - (double)(float)mean);
+        out[TRP__BATCH_F_INVERSE] = (float)inverse;
+    }
+};
+
+TRP__DEVICE trp__batch_found trp__batch_solve(const trp__batch &p, float pivot, const double s[2])
+{
+    const double n = (double)p.n, away = s[0] / n;
+    if (p.back)
+        return {s[1] / n, 0, 0, away};
+    double variance = s[1] / n - away * away;
+    variance = variance < 0 ? 0 : variance; /* NaN stays */
+    return {(double)pivot + away, variance, 1 / sqrt(variance + trp__batch_value(p.epsilon)), 0};
+}
+
 /* A warp adds up the parts of each group. */
 TRP__GLOBAL(TRP__BATCH_THREADS) trp_batch_finish(const TRP__CONSTANT trp__batch p)
 {
@@ -642,8 +685,8 @@ TRP__GLOBAL(TRP__BATCH_THREADS) trp_batch_finish(const TRP__CONSTANT trp__batch 
     const int64_t number = (p.first + blockIdx.x) * TRP__BATCH_WARPS + (int)threadIdx.x / 32;
     const int64_t groups = p.space.rows * p.columns, group = number < groups ? number : 0;
     const int64_t outer = group / p.columns, column = group - outer * p.columns;
-    const double n = (double)p.n;
     trp__batch_place place;
+    float out[TRP__BATCH_FACTORS];
     double s[2] = {0, 0};
     place.find(p, outer);
 #pragma unroll 4
@@ -654,22 +697,21 @@ TRP__GLOBAL(TRP__BATCH_THREADS) trp_batch_finish(const TRP__CONSTANT trp__batch 
     trp__rows_together<trp__rows_sum, double, 2>(s, 32, 0.0);
     if (lane != 0 || number >= groups)
         return;
+    const float pivot =
+        p.back ? 0.0f : trp__batch_pivot((float)place.load(p, TRP__BATCH_X, column, 0));
+    const trp__batch_found found = trp__batch_solve(p, pivot, s);
+    found.set(p, out);
     if (p.back) {
         trp__to<double>(p.totals, group * 2) = s[0];
         trp__to<double>(p.totals, group * 2 + 1) = s[1];
-        trp__batch_factor(p, TRP__BATCH_F_BIAS, group, s[1] / n);
-        trp__batch_factor(p, TRP__BATCH_F_SLOPE, group, s[0] / n);
+        trp__batch_factor(p, TRP__BATCH_F_BIAS, group, (double)out[TRP__BATCH_F_BIAS]);
+        trp__batch_factor(p, TRP__BATCH_F_SLOPE, group, (double)out[TRP__BATCH_F_SLOPE]);
         return;
     }
-    const float pivot = trp__batch_pivot((float)place.load(p, TRP__BATCH_X, column, 0));
-    const double away = s[0] / n, mean = (double)pivot + away;
-    double variance = s[1] / n - away * away;
-    variance = variance < 0 ? 0 : variance; /* NaN stays */
-    const double inverse = 1 / sqrt(variance + trp__batch_value(p.epsilon));
-    trp__batch_write(p, place, column, mean, variance, inverse);
-    trp__batch_factor(p, TRP__BATCH_F_MEAN, group, mean);
-    trp__batch_factor(p, TRP__BATCH_F_REST, group, mean - (double)(float)mean);
-    trp__batch_factor(p, TRP__BATCH_F_INVERSE, group, inverse);
+    trp__batch_write(p, place, column, found.mean, found.variance, found.inverse);
+    TRP__UNROLL
+    for (int which = TRP__BATCH_F_MEAN; which <= TRP__BATCH_F_INVERSE; which++)
+        trp__batch_factor(p, which, group, (double)out[which]);
     trp__batch_factor(p, TRP__BATCH_F_SCALE, group, place.load(p, TRP__BATCH_SCALE, column, 1));
     trp__batch_factor(p, TRP__BATCH_F_BIAS, group, place.load(p, TRP__BATCH_BIAS, column, 0));
 }

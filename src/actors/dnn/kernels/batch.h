@@ -8,6 +8,8 @@
  * deviations does no harm. Groups lie in one of two ways:
  *
  *     rows      runs of elements that follow each other, and the same again in other places
+ *               Where they are many and fit, a cluster of blocks has a group in shared memory, and
+ *               does all of that in one kernel.
  *     columns   neighbours belong to different groups; the elements of one are a step apart */
 #ifndef TRP_ACTORS_DNN_KERNELS_BATCH_H
 #define TRP_ACTORS_DNN_KERNELS_BATCH_H
@@ -80,6 +82,8 @@ typedef struct trp__batch {
     uint8_t given;   /* mean and inv_variance are read, not found */
     uint8_t precise; /* squares may vanish in f32 */
     uint8_t tail[1];
+    int32_t room; /* rows of clusters: tiles that a block has room for */
+    int32_t last_tail;
 } trp__batch;
 
 #endif

@@ -3,6 +3,8 @@
 #include "base/error.h"
 
 #include <limits.h>
+#include <stdlib.h>
+#include <string.h>
 
 const trp__kernel_family *const trp__kernel_families[] = {
     &trp__kernels_glu, /* these before `map`, which takes as many nodes */
@@ -46,6 +48,78 @@ const trp__kernel_family *trp__kernels_behind(const trp__dnn_graph *graph, uint3
                                               uint32_t most, uint32_t *count)
 {
     return best_of(behind_libraries, graph, first, most, count);
+}
+
+/* 90 of "sm_90a" */
+static int capability_of(const trp__kernel_modules *modules)
+{
+    return atoi(modules->target + strcspn(modules->target, "0123456789"));
+}
+
+int trp__kernel_cluster_most(const trp__kernel_modules *modules)
+{
+    enum { PORTABLE = 8 };
+    return capability_of(modules) >= 90 && (!modules->cu || modules->cu->cuLaunchKernelEx)
+               ? PORTABLE
+               : 1;
+}
+
+uint32_t trp__kernel_shared_most(const trp__kernel_modules *modules)
+{
+    static const struct {
+        int capability;
+        uint32_t kib;
+    } rows[] = {{120, 99}, {90, 227}, {89, 99}, {87, 163}, {86, 99}, {80, 163}, {0, 48}};
+    const int capability = capability_of(modules);
+    int i = 0;
+    while (rows[i].capability > capability)
+        i++;
+    return rows[i].kib << 10;
+}
+
+trp_status trp__kernel_with_shared(const trp__kernel_launch *l, trp__kernel_module module,
+                                   const char *name, uint32_t shared_bytes, trp__cu_function *out,
+                                   trp_error *error)
+{
+    trp__cu_function function = NULL;
+    trp_status status =
+        trp__kernels_function(l->modules, l->instance, module, name, &function, error);
+    if (status == TRP_OK && shared_bytes > 48 << 10)
+        status = trp__kernel_check(
+            l->instance,
+            l->modules->cu->cuFuncSetAttribute(
+                function, TRP__CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared_bytes),
+            "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)", error);
+    if (status == TRP_OK)
+        *out = function;
+    return status;
+}
+
+trp_status trp__kernel_enqueue_clusters(const trp__kernel_launch *l, trp__cu_function function,
+                                        uint64_t blocks, uint32_t cluster, uint32_t threads,
+                                        uint32_t shared_bytes, void *parameter, trp_error *error)
+{
+    void *parameters[] = {parameter};
+    trp__cu_launch_attribute clusters = {.id = TRP__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                         .value.cluster = {cluster, 1, 1}};
+    const trp__cu_launch_config config = {.gridDimX = (unsigned)blocks,
+                                          .gridDimY = 1,
+                                          .gridDimZ = 1,
+                                          .blockDimX = threads,
+                                          .blockDimY = 1,
+                                          .blockDimZ = 1,
+                                          .sharedMemBytes = shared_bytes,
+                                          .hStream = trp__kernel_stream(l),
+                                          .attrs = &clusters,
+                                          .numAttrs = 1};
+    if (cluster == 1 || blocks == 0)
+        return trp__kernel_enqueue(l, function, blocks, threads, shared_bytes, parameter, error);
+    if (blocks > INT_MAX)
+        return trp__error_set(error, TRP_E_INTERNAL, "a launch of %llu blocks",
+                              (unsigned long long)blocks);
+    return trp__kernel_check(l->instance,
+                             l->modules->cu->cuLaunchKernelEx(&config, function, parameters, NULL),
+                             "cuLaunchKernelEx", error);
 }
 
 trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function function,

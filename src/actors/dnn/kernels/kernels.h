@@ -50,10 +50,26 @@ static inline trp__cu_stream trp__kernel_stream(const trp__kernel_launch *l)
     return l->instance ? l->instance->stream : l->stream;
 }
 
+/* Dynamic and static shared memory that a block may have on the device, at most. */
+uint32_t trp__kernel_shared_most(const trp__kernel_modules *modules);
+
+/* Blocks of a cluster, at most: 1 where the device or its driver has none. */
+int trp__kernel_cluster_most(const trp__kernel_modules *modules);
+
+/* trp__kernels_function(), of a kernel that is launched with so much dynamic shared memory. */
+trp_status trp__kernel_with_shared(const trp__kernel_launch *l, trp__kernel_module module,
+                                   const char *name, uint32_t shared_bytes, trp__cu_function *out,
+                                   trp_error *error);
+
 /* cuLaunchKernel with one parameter, a struct. */
 trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function function,
                                uint64_t blocks, uint32_t threads, uint32_t shared_bytes,
                                void *parameter, trp_error *error);
+
+/* The same of blocks in clusters of so many. */
+trp_status trp__kernel_enqueue_clusters(const trp__kernel_launch *l, trp__cu_function function,
+                                        uint64_t blocks, uint32_t cluster, uint32_t threads,
+                                        uint32_t shared_bytes, void *parameter, trp_error *error);
 
 extern const trp__kernel_family trp__kernels_map, trp__kernels_reduce, trp__kernels_move;
 extern const trp__kernel_family trp__kernels_glu, trp__kernels_random; /* of map.c */

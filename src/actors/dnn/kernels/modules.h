@@ -29,7 +29,7 @@
     X(ATTENTION_F64_64, "attention_f64_64", "actors/dnn/kernels/attention_f64_64.cuh")             \
     X(ATTENTION_F64_128, "attention_f64_128", "actors/dnn/kernels/attention_f64_128.cuh")          \
     X(ATTENTION_F64_256, "attention_f64_256", "actors/dnn/kernels/attention_f64_256.cuh")          \
-    X(BATCH, "batch", "actors/dnn/kernels/batch.cuh")                                              \
+    X(BATCH, "batch", "actors/dnn/kernels/batch_slices.cuh")                                       \
     X(NORM, "norm", "actors/dnn/kernels/norm.cuh")                                                 \
     X(POOL, "pool", "actors/dnn/kernels/pool.cuh")                                                 \
     X(SOFTMAX, "softmax", "actors/dnn/kernels/softmax.cuh")                                        \

@@ -25,7 +25,8 @@ typedef struct norm {
     const trp__dnn_tensor *tensor[TRP__NORM_OPERANDS]; /* NULL: there is none */
     uint8_t number[TRP__NORM_OPERANDS];
     trp__rows rows;
-    bool back, wide, each;
+    bool back, wide, each, walks;
+    uint32_t shared; /* bytes of a block, of slices */
     int runs;        /* of 8 elements, of a thread; 0: the kernel has packs of a type */
     char kernel[32]; /* behind "trp_norm_" */
     trp__norm p;
@@ -135,15 +136,39 @@ static bool find_steps(const trp__dnn_graph *g, norm *m)
     return true;
 }
 
-/* Each thread has a run of elements. */
+/* Each thread has a run of elements, and shared memory for some more of them. */
 static bool plan_back_packs(norm *m, const char *type)
 {
-    static const trp__row_packs_ways wide = {{1, 32}, {1, TRP__NORM_BACK_THREADS}};
-    static const trp__row_packs_ways narrow = {{2, 32}, {2, TRP__NORM_BACK_THREADS}};
+    static const trp__row_packs_ways wide = {{2, 32}, {2, TRP__NORM_BACK_THREADS}};
+    static const trp__row_packs_ways narrow = {{4, 32}, {4, TRP__NORM_BACK_THREADS}};
     const uint8_t code = m->p.io[TRP__NORM_X].type;
     snprintf(m->kernel, sizeof m->kernel, "back_%s_each", type);
+    m->p.bytes = TRP__NORM_BACK_AHEAD * TRP__NORM_BACK_BYTES;
     return m->p.io[TRP__NORM_MEAN].type != TRP_F64 && m->p.io[TRP__NORM_INVERSE].type != TRP_F64 &&
            trp__row_packs_share(code == TRP_F32 ? narrow : wide, m->p.n, code, &m->p.threads) > 0;
+}
+
+/* Whether a block has room for the channels of its rows. */
+static bool has_channels(const norm *m)
+{
+    return m->p.threads >= TRP__NORM_GROUP ||
+           m->p.channels <= TRP__NORM_CHANNELS / TRP__NORM_GROUP * m->p.threads;
+}
+
+/* Rows of 16 bits that do not all begin at a multiple of 8 elements, but at one of 4. */
+static bool plan_halves(norm *m, const char *type)
+{
+    static const trp__row_packs_ways ways = {{4, 32}}; /* longer ones have few ragged packs */
+    const trp__space *kept = &m->rows.kept;
+    if (m->each || m->p.io[TRP__NORM_X].type == TRP_F32 || m->p.n % 4 != 0)
+        return false;
+    for (int i = 0; i < kept->rank; i++) {
+        if (kept->stride[TRP__NORM_X][i] % 4 != 0)
+            return false;
+    }
+    /* of as many elements as packs of f32 */
+    snprintf(m->kernel, sizeof m->kernel, "%s_half_4", type);
+    return trp__row_packs_share(ways, m->p.n, TRP_F32, &m->p.threads) > 0;
 }
 
 /* Kernels of one type, of rows whose numbers for each element lie as packs do. */
@@ -157,16 +182,18 @@ static bool plan_packs(norm *m, bool ragged)
         return false;
     if (m->back)
         return plan_back_packs(m, type);
+    if (ragged && plan_halves(m, type))
+        return has_channels(m);
     const char *way = m->each ? "each" : "row";
     const int packs = trp__row_packs_share(ways, m->p.n + (ragged ? TRP__ROWS_RUN - 1 : 0),
                                            m->p.io[TRP__NORM_X].type, &m->p.threads);
-    if (packs > 0 && m->p.threads < TRP__NORM_GROUP &&
-        m->p.channels > TRP__NORM_CHANNELS / TRP__NORM_GROUP * m->p.threads)
+    if (packs > 0 && !has_channels(m))
         return false;
     if (packs > 0) {
         snprintf(m->kernel, sizeof m->kernel, "%s_%s_%d", type, way, packs);
         return true;
     }
+    m->walks = true;
     m->p.threads = TRP__NORM_WALK_THREADS;
     snprintf(m->kernel, sizeof m->kernel, "%s_%s_walk", type, way);
     return m->p.n <= WALK_MAX;
@@ -178,6 +205,7 @@ static bool plan_runs(norm *m, bool ragged)
     const int runs = trp__rows_share(m->p.n + (m->p.runs && ragged ? TRP__ROWS_RUN - 1 : 0), most,
                                      TRP__NORM_THREADS, &m->p.threads);
     m->runs = runs;
+    m->p.bytes = 0;
     snprintf(m->kernel, sizeof m->kernel, "%s%s_%d", m->back ? "back_" : "",
              m->wide ? "f64" : "any", runs);
     return runs > 0;
@@ -418,11 +446,53 @@ typedef struct step {
     uint8_t number[TRP__NORM_OPERANDS], epsilon, out[2];
     bool back;
     uint64_t blocks;
-    uint32_t threads;
+    uint32_t threads, shared;
     const char *type;
     char name[48];
     trp__cu_function function, add;
 } step;
+
+/* Rows of a block: those of TRP__NORM_GROUP threads or, backward in packs, as many as there are
+ * threads for. */
+static uint32_t rows_of_block(const norm *m)
+{
+    const uint32_t threads = (uint32_t)m->p.threads;
+    const uint32_t warp = threads < 32 ? 32 / threads : 1; /* blocks are warps as a whole */
+    uint32_t rows = TRP__NORM_BACK_THREADS / threads;
+    if (m->p.bytes == 0)
+        return threads <= 32 ? TRP__NORM_GROUP / threads : 1;
+    if (threads > 32 && rows > TRP__NORM_BACK_GROUPS)
+        rows = TRP__NORM_BACK_GROUPS;
+    if (rows > (uint64_t)m->p.space.rows)
+        rows = ((uint32_t)m->p.space.rows + warp - 1) / warp * warp;
+    return rows;
+}
+
+/* Rows that registers do not hold become a cluster's. */
+static void plan_slices(norm *m, const trp__kernel_modules *modules)
+{
+    const int unit = m->p.io[TRP__NORM_X].type == TRP_F32 ? 4 : 8; /* elements of 16 bytes */
+    trp__slices slices;
+    if (!m->walks || !m->each ||
+        !trp__rows_slices(modules, m->p.space.rows, m->p.n / unit, 2, 4, 1, &slices))
+        return;
+    m->p.blocks = (int32_t)slices.cluster;
+    m->p.slice = (int32_t)slices.each * unit;
+    m->p.room = slices.room;
+    m->p.threads = (int32_t)slices.threads;
+    m->shared = slices.shared;
+    snprintf(m->kernel, sizeof m->kernel, "%s_each_slices", trp__row_packs_type(m->p.io, 2));
+}
+
+/* Takes as much shared memory as the device has for a block, or does without. */
+static void plan_shared(norm *m, const trp__kernel_modules *modules)
+{
+    const uint32_t most = trp__kernel_shared_most(modules) - TRP__NORM_STATIC_BYTES;
+    while (m->p.bytes > 0 && rows_of_block(m) * (uint32_t)(m->p.threads * m->p.bytes) > most)
+        m->p.bytes -= TRP__NORM_BACK_BYTES;
+    if (m->back && m->runs == 0 && m->p.bytes == 0)
+        plan_runs(m, false);
+}
 
 /* Blocks of the backward pass, no more than the device has at a time, and where they leave their
  * sums. */
@@ -468,14 +538,22 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
         return trp__error_set(error, TRP_E_INTERNAL, "a norm that does not fit");
     }
     const trp__dnn_node *n = m.node;
+    plan_shared(&m, modules);
+    plan_slices(&m, modules);
     s->p = m.p;
     s->back = m.back;
     s->type = m.wide ? "f64" : "f32";
     memcpy(s->number, m.number, sizeof s->number);
     s->epsilon = m.back ? TRP__DNN_NO_PORT : n->port[TRP__DNN_NORM_EPSILON];
-    s->threads = s->p.threads <= 32 ? TRP__NORM_GROUP : (uint32_t)s->p.threads;
-    const uint64_t rows = s->threads / (uint32_t)s->p.threads;
+    const uint32_t rows = rows_of_block(&m);
+    s->threads = rows * (uint32_t)s->p.threads;
+    s->shared = s->threads * (uint32_t)s->p.bytes;
     s->blocks = ((uint64_t)s->p.space.rows + rows - 1) / rows;
+    if (s->p.blocks > 0) {
+        s->blocks = (uint64_t)s->p.space.rows * (uint64_t)s->p.blocks;
+        s->shared = m.shared;
+        s->threads = (uint32_t)m.p.threads;
+    }
     s->out[0] = m.back ? n->port[TRP__DNN_NORM_DSCALE] : TRP__DNN_NO_PORT;
     s->out[1] = m.back ? n->port[TRP__DNN_NORM_BIAS] : TRP__DNN_NO_PORT;
     for (int i = 0; i < 2; i++)
@@ -511,8 +589,8 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     trp_status status = TRP_OK;
     snprintf(add, sizeof add, "trp_norm_add_%s", s->type);
     if (!s->function)
-        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_NORM, s->name,
-                                       &s->function, error);
+        status =
+            trp__kernel_with_shared(l, TRP__MODULE_NORM, s->name, s->shared, &s->function, error);
     if (status == TRP_OK && s->back && !s->add)
         status =
             trp__kernels_function(l->modules, l->instance, TRP__MODULE_NORM, add, &s->add, error);
@@ -520,8 +598,9 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     for (uint64_t first = 0; first < s->blocks && status == TRP_OK; first += BLOCKS_MAX) {
         const uint64_t left = s->blocks - first;
         s->p.first = (int64_t)first;
-        status = trp__kernel_enqueue(l, s->function, left < BLOCKS_MAX ? left : BLOCKS_MAX,
-                                     s->threads, 0, &s->p, error);
+        status = trp__kernel_enqueue_clusters(l, s->function, left < BLOCKS_MAX ? left : BLOCKS_MAX,
+                                              s->p.blocks > 0 ? (uint32_t)s->p.blocks : 1,
+                                              s->threads, s->shared, &s->p, error);
     }
     if (status == TRP_OK && s->back)
         status = trp__kernel_enqueue(l, s->add, (uint64_t)((s->sum.columns + 31) / 32),

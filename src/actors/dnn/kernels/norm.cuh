@@ -5,6 +5,7 @@
 #include "actors/dnn/kernels/norm.h"
 #include "actors/dnn/kernels/norm_add.cuh"
 #include "actors/dnn/kernels/norm_back_packs.cuh"
+#include "actors/dnn/kernels/norm_slices.cuh"
 
 /* One row of a thread's. */
 struct trp__norm_row {

@@ -29,11 +29,16 @@ enum {
     TRP__NORM_THREADS_1 = 256,     /* where each has one run, in f32 */
     TRP__NORM_RESIDENT = 512,      /* of a processor at a time, backward */
     TRP__NORM_RESIDENT_1 = 768,    /* where each has one run, in f32 */
-    TRP__NORM_BACK_THREADS = 1024, /* of a processor, and at most of a row, backward, in packs */
+    TRP__NORM_BACK_THREADS = 512,  /* of a block, and at most of a row, backward, in packs, */
+    TRP__NORM_BACK_ELEMENTS = 16,  /* of a row that each has, and */
+    TRP__NORM_BACK_BYTES = 128,    /* of shared memory, of x and dy in f32, for a row, and */
+    TRP__NORM_BACK_AHEAD = 3,      /* times as much for rows ahead, at most */
+    TRP__NORM_BACK_GROUPS = 15,    /* rows of such a block that have more than a warp each */
     TRP__NORM_GROUP = 128,         /* of a block of rows that have at most a warp each */
     TRP__NORM_WALK_THREADS = 1024, /* of rows that do not fit registers */
     TRP__NORM_CHANNELS = 1024,     /* at most, of the rows of a block */
     TRP__NORM_SUM_WARPS = 32,
+    TRP__NORM_STATIC_BYTES = 2048, /* of shared memory, backward, at most */
 };
 
 typedef struct trp__norm {
@@ -57,6 +62,10 @@ typedef struct trp__norm {
     int32_t channels;       /* of a row; 0: none */
     int32_t spread;         /* elements of a channel */
     uint32_t spread_factor; /* 2^32 / spread, rounded up: up to 2^16 elements are divided by it */
+    int32_t bytes;          /* backward, in packs: of shared memory for a thread */
+    int32_t blocks;         /* of a cluster that has a row, */
+    int32_t slice;          /* elements of each, and */
+    int32_t room;           /* tiles that a block has room for */
 } trp__norm;
 
 /* Adds up the sums of `count` blocks or rows: those of column k are at

@@ -80,8 +80,8 @@ struct trp__norm_each {
 
 /* Scale and bias of each row, and a factor and a term of each of its channels, which a block has in
  * shared memory. */
-struct trp__norm_row_affine {
-    enum { RAGGED = true };
+template <bool IS_RAGGED = true> struct trp__norm_row_affine {
+    enum { RAGGED = IS_RAGGED };
     float scale, bias;
     int first; /* channel of the row in shared memory */
 
@@ -204,13 +204,16 @@ TRP__SHARED_CODE void trp__norm_wide_row(const trp__norm &p, int64_t row, int th
 }
 
 /* A row of a thread's: its packs, and the places of x and y from which these count. */
-template <int TYPE, typename A> struct trp__norm_packs : trp__row_packs<TYPE, A::RAGGED> {
-    typedef trp__row_packs<TYPE, A::RAGGED> packs;
+template <int TYPE, typename A, int LENGTH = trp__row_type<TYPE>::V>
+struct trp__norm_packs : trp__row_packs<TYPE, A::RAGGED, LENGTH> {
+    typedef trp__row_packs<TYPE, A::RAGGED, LENGTH> packs;
     typedef typename packs::pack pack;
     enum { V = packs::V };
     int64_t row;
     uint64_t x, y;
     int thread;
+    int from; /* element of the row at place 0 */
+    bool leads; /* writes the row's statistics */
     A affine;
     /* Differences are taken from a mean that may be off by some roundings, and corrected by theirs,
      * `more`: a mean far larger than deviations does no harm. */
@@ -228,6 +231,8 @@ template <int TYPE, typename A> struct trp__norm_packs : trp__row_packs<TYPE, A:
         packs::end = row < p.space.rows ? packs::begin + (int)p.n : 0;
         packs::first = thread * V;
         packs::step = p.threads * V;
+        this->from = -packs::begin;
+        leads = thread == 0 && row < p.space.rows;
         x = p.io[TRP__NORM_X].at + (uint64_t)((from[TRP__NORM_X] - packs::begin) * packs::SIZE);
         y = p.io[TRP__NORM_Y].at + (uint64_t)((from[TRP__NORM_Y] - packs::begin) * packs::SIZE);
     }
@@ -272,14 +277,17 @@ template <int TYPE, typename A> struct trp__norm_packs : trp__row_packs<TYPE, A:
     /* False: f32 does not do. */
     TRP__DEVICE bool finish(const trp__norm &p, const float s[2])
     {
-        const double least = epsilon(p);
         more = p.centred ? s[0] * p.share : 0.0f;
-        float variance = s[1] * p.share - more * more;
+        return settle(p, s[1] * p.share - more * more);
+    }
+    TRP__DEVICE bool settle(const trp__norm &p, float variance)
+    {
+        const double least = epsilon(p);
         variance = variance > 0 || variance != variance ? variance : 0.0f;
         if (!(variance <= 1e37f && (least > 1e-20 || variance > 1e-20f)))
             return false;
         inverse = 1 / sqrt(variance + (float)least);
-        if (thread == 0 && row < p.space.rows) {
+        if (leads) {
             int64_t from[2];
             trp__row_packs_find<2>(p.space, (uint32_t)row, p.io + TRP__NORM_MEAN, from);
             for (int i = 0; i < 2; i++) {
@@ -301,7 +309,7 @@ template <int TYPE, typename A> struct trp__norm_packs : trp__row_packs<TYPE, A:
         TRP__UNROLL
         for (int j = 0; j < V; j++)
             h[j] = fmaf(v->get(j) - mean, inverse, -more);
-        affine.template apply<V>(p, packs::place(c) - packs::begin, h);
+        affine.template apply<V>(p, from + packs::place(c), h);
         v->set(h);
         packs::write(y, c, *v);
     }
@@ -309,9 +317,10 @@ template <int TYPE, typename A> struct trp__norm_packs : trp__row_packs<TYPE, A:
 
 /* --- Forward --- */
 
-template <int TYPE, typename A, int PACKS> TRP__DEVICE void trp__norm_forward(const trp__norm &p)
+template <int TYPE, typename A, int PACKS, int LENGTH = trp__row_type<TYPE>::V>
+TRP__DEVICE void trp__norm_forward(const trp__norm &p)
 {
-    typedef trp__norm_packs<TYPE, A> R;
+    typedef trp__norm_packs<TYPE, A, LENGTH> R;
     R r;
     typename R::pack v[PACKS];
     float s[2] = {0, 0};
@@ -394,8 +403,15 @@ template <int TYPE, typename A> TRP__DEVICE void trp__norm_walk(const trp__norm 
 TRP__NORM_KERNELS(trp_norm_f32_each, TRP_F32, trp__norm_each)
 TRP__NORM_KERNELS(trp_norm_bf16_each, TRP_BF16, trp__norm_each)
 TRP__NORM_KERNELS(trp_norm_f16_each, TRP_F16, trp__norm_each)
-TRP__NORM_KERNELS(trp_norm_f32_row, TRP_F32, trp__norm_row_affine)
-TRP__NORM_KERNELS(trp_norm_bf16_row, TRP_BF16, trp__norm_row_affine)
-TRP__NORM_KERNELS(trp_norm_f16_row, TRP_F16, trp__norm_row_affine)
+TRP__NORM_KERNELS(trp_norm_f32_row, TRP_F32, trp__norm_row_affine<>)
+TRP__NORM_KERNELS(trp_norm_bf16_row, TRP_BF16, trp__norm_row_affine<>)
+TRP__NORM_KERNELS(trp_norm_f16_row, TRP_F16, trp__norm_row_affine<>)
+
+/* Rows that begin at multiples of 4 elements of 16 bits. */
+#define TRP__NORM_HALF_KERNELS(name, TYPE)                                                         \
+    TRP__NORM_PACKED(name##_4, 4, forward, TYPE, trp__norm_row_affine<false>, 4, 4)
+
+TRP__NORM_HALF_KERNELS(trp_norm_bf16_half, TRP_BF16)
+TRP__NORM_HALF_KERNELS(trp_norm_f16_half, TRP_F16)
 
 #endif

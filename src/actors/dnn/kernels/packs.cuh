@@ -7,7 +7,7 @@
 #include "actors/dnn/kernels/rows.cuh"
 
 template <int TYPE, int V> struct trp__pack {
-    enum { SIZE = TYPE == TRP_F32 ? 4 : 2, WORDS = V * SIZE / 4 };
+    enum { SIZE = TYPE == TRP_F32 ? 4 : 2, WORDS = V * SIZE / 4, ELEMENTS = V };
     uint32_t word[WORDS];
 
     /* Element i of an operand, aligned to the smaller of 16 and the bytes of a pack. */
@@ -15,9 +15,7 @@ template <int TYPE, int V> struct trp__pack {
     {
         (void)type;
         if constexpr (WORDS == 2) {
-            const uint64_t q = trp__at<uint64_t>(address + (uint64_t)i * SIZE, 0);
-            word[0] = (uint32_t)q;
-            word[1] = (uint32_t)(q >> 32);
+            take(trp__at<uint64_t>(address + (uint64_t)i * SIZE, 0));
         } else {
             TRP__UNROLL
             for (int k = 0; k < WORDS / 4; k++) {
@@ -27,6 +25,27 @@ template <int TYPE, int V> struct trp__pack {
                     word[4 * k + j] = q.word[j];
             }
         }
+    }
+    /* What was copied as it lies in memory. */
+    TRP__DEVICE void take(const trp__pack16 &q)
+    {
+        static_assert(WORDS == 4, "as many");
+        TRP__UNROLL
+        for (int k = 0; k < WORDS; k++)
+            word[k] = q.word[k];
+    }
+    TRP__DEVICE void take(uint64_t q)
+    {
+        static_assert(WORDS == 2, "as many");
+        word[0] = (uint32_t)q;
+        word[1] = (uint32_t)(q >> 32);
+    }
+    TRP__DEVICE void give(trp__pack16 *to) const
+    {
+        static_assert(WORDS == 4, "as many");
+        TRP__UNROLL
+        for (int k = 0; k < WORDS; k++)
+            to->word[k] = word[k];
     }
     TRP__DEVICE void clear()
     {
@@ -100,6 +119,14 @@ template <int TYPE, int V> struct trp__pack {
                 trp__store16(address + (uint64_t)i * SIZE + k * 16, word + 4 * k);
         }
     }
+};
+
+/* What is copied of a pack at a time. */
+template <int BYTES> struct trp__raw {
+    typedef trp__pack16 type;
+};
+template <> struct trp__raw<8> {
+    typedef uint64_t type;
 };
 
 /* One element. */

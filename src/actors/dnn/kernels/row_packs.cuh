@@ -13,7 +13,9 @@ TRP__DEVICE void trp__row_packs_find(const trp__rows_space &s, uint32_t row,
 {
     TRP__UNROLL
     for (int o = 0; o < OPERANDS; o++)
-        first[o] = 0;
+        first[o] = s.rank == 1 ? (int64_t)row * operand[o].stride[0] : 0;
+    if (s.rank == 1)
+        return;
 #pragma unroll 1
     for (int d = 0; d < s.rank; d++) {
         uint32_t at = row;
@@ -35,10 +37,10 @@ template <int TYPE> struct trp__row_type {
 
 /* Packs of a thread: the first at element `first`, the others `step` apart. Elements count from a
  * place that is aligned to 16 bytes, at or before the row; those of the row are `begin` to `end`,
- * and no others are touched. Not RAGGED: both are multiples of a pack's. */
-template <int TYPE, bool RAGGED = true> struct trp__row_packs {
-    enum { SIZE = trp__row_type<TYPE>::SIZE, V = trp__row_type<TYPE>::V };
-    typedef typename trp__row_type<TYPE>::pack pack;
+ * and no others are touched. Not RAGGED: both are multiples of a pack's, LENGTH. */
+template <int TYPE, bool RAGGED = true, int LENGTH = trp__row_type<TYPE>::V> struct trp__row_packs {
+    enum { SIZE = trp__row_type<TYPE>::SIZE, V = LENGTH };
+    typedef trp__pack<TYPE, V> pack;
     int first, step, begin, end;
 
     TRP__DEVICE int place(int c) const

@@ -134,6 +134,39 @@ int trp__row_packs_share(const trp__row_packs_ways ways, int64_t n, uint8_t type
     return 0;
 }
 
+/* Blocks of which a processor has so many; false: they do not hold a row. */
+static bool plan_slices(const trp__kernel_modules *modules, int64_t rows, int64_t units, int loads,
+                        uint32_t resident, trp__slices *s)
+{
+    enum { RESERVED = 1 << 10 }; /* bytes of each block, by the device */
+    const uint32_t most = (uint32_t)trp__kernel_cluster_most(modules);
+    s->threads = TRP__SLICE_THREADS / resident;
+    const uint32_t bytes = TRP__SLICE_BYTES * s->threads;
+    const uint32_t room =
+        ((trp__kernel_shared_most(modules) + RESERVED) / resident - RESERVED - TRP__SLICE_STATIC) /
+        bytes;
+    const int64_t tile = (int64_t)s->threads * loads;
+    s->cluster = 1;
+    while (s->cluster < most &&
+           ((units + s->cluster - 1) / s->cluster > room * tile ||
+            (rows * s->cluster < modules->processors && units > s->cluster * tile)))
+        s->cluster *= 2;
+    s->each = (units + s->cluster - 1) / s->cluster;
+    const int64_t tiles = (s->each + tile - 1) / tile;
+    s->room = (int32_t)(tiles < room ? tiles : room);
+    s->shared = (uint32_t)s->room * bytes;
+    return tiles <= room || (most > 1 && resident == 1 && tiles <= 5 * room);
+}
+
+bool trp__rows_slices(const trp__kernel_modules *modules, int64_t rows, int64_t units, int loads,
+                      uint32_t most, uint32_t least, trp__slices *out)
+{
+    uint32_t resident = most;
+    while (resident >= least && !plan_slices(modules, rows, units, loads, resident, out))
+        resident /= 2;
+    return resident >= least && 2 * rows * out->cluster >= modules->processors;
+}
+
 bool trp__rows_takes_type(uint8_t type)
 {
     return type == TRP_F64 || type == TRP_F32 || type == TRP_F16 || type == TRP_BF16;

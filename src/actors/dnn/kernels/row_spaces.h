@@ -52,6 +52,22 @@ typedef trp__row_packs_way trp__row_packs_ways[4];
  * 32, or a block of a multiple of 32. 0: it fits none. */
 int trp__row_packs_share(const trp__row_packs_ways ways, int64_t n, uint8_t type, int32_t *threads);
 
+/* Rows as slices of the blocks of a cluster. */
+typedef struct trp__slices {
+    uint32_t cluster; /* blocks */
+    uint32_t threads; /* of a block */
+    uint32_t shared;  /* bytes of its dynamic shared memory */
+    int64_t each;     /* units of a slice */
+    int32_t room;     /* tiles that a block has room for */
+} trp__slices;
+
+/* Blocks that hold a row of so many units: `most` of a processor where a cluster of such does, else
+ * half as many, down to `least`; a single one if they hold at least a fifth of it, and the rest is
+ * read again. `loads`: units of a thread in a tile. False: such blocks would be too few for the
+ * device, or do not hold that. */
+bool trp__rows_slices(const trp__kernel_modules *modules, int64_t rows, int64_t units, int loads,
+                      uint32_t most, uint32_t least, trp__slices *out);
+
 /* Float types that the kernels of rows take. */
 bool trp__rows_takes_type(uint8_t type);
 

@@ -13,7 +13,9 @@ TRP__DEVICE void trp__rows_find(const trp__rows_space &s, int64_t row,
 {
 #pragma unroll
     for (int o = 0; o < OPERANDS; o++)
-        first[o] = 0;
+        first[o] = s.rank == 1 ? row * operand[o].stride[0] : 0;
+    if (s.rank == 1)
+        return;
     for (int d = 0; d < s.rank; d++) {
         int64_t at = row;
         if (d + 1 < s.rank) {

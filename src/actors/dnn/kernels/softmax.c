@@ -19,6 +19,7 @@ enum {
     PACKED_MAX = 1 << 30, /* elements of a row in parts whose places have 32 bits */
     BLOCKS_EACH = 4,      /* of parts, for each processor */
     BLOCKS_MAX = 1 << 30, /* of a launch */
+    SLICE_MIN = 1 << 15,  /* elements: what registers hold for less, they read faster */
 };
 
 /* Patterns: a letter for each tensor. x, y and d (dy) are read and o is written; m, n and l have
@@ -159,7 +160,7 @@ typedef struct step {
     trp__softmax p;
     uint8_t tensor[3];
     uint64_t blocks;
-    uint32_t threads;
+    uint32_t threads, shared, cluster;
     bool in_parts; /* two launches */
     char name[48];
     trp__cu_function function;
@@ -239,9 +240,30 @@ static void plan_blocks(step *s)
     s->blocks = ((uint64_t)s->p.space.rows + rows - 1) / rows;
 }
 
-static void plan_rows(const trp__dnn_graph *g, const trp__rows *r, bool wide, bool back,
-                      int processors, step *s)
+/* A row for each cluster. */
+static bool plan_slices(const trp__kernel_modules *m, bool back, bool ragged, step *s)
 {
+    const int64_t unit = s->p.io[0].type == TRP_F32 ? 4 : 8; /* elements of 16 bytes */
+    trp__slices slices;
+    if (s->p.n > PACKED_MAX ||
+        !trp__rows_slices(m, s->p.space.rows, (s->p.n + (ragged ? unit - 1 : 0) + unit - 1) / unit,
+                          back ? 1 : 2, 2, 1, &slices))
+        return false;
+    s->cluster = slices.cluster;
+    s->p.room = slices.room;
+    s->p.parts = slices.cluster;
+    s->p.part = slices.each * unit;
+    s->p.pass = TRP__SOFTMAX_BOTH;
+    s->blocks = (uint64_t)s->p.space.rows * slices.cluster;
+    s->threads = slices.threads;
+    s->shared = slices.shared;
+    return true;
+}
+
+static void plan_rows(const trp__dnn_graph *g, const trp__rows *r, bool wide, bool back,
+                      const trp__kernel_modules *modules, step *s)
+{
+    const int processors = modules->processors;
     static const trp__row_packs_ways forward = {{2, 32}, {4, 32}, {4, 512}, {8, 1024}};
     static const trp__row_packs_ways backward = {{2, 32}, {4, 32}, {4, 1024}};
     bool ragged = false;
@@ -255,6 +277,11 @@ static void plan_rows(const trp__dnn_graph *g, const trp__rows *r, bool wide, bo
     const int packs = s->p.runs && packed ? trp__row_packs_share(back ? backward : forward, need,
                                                                  s->p.io[0].type, &s->p.threads)
                                           : 0;
+    if (s->p.runs && packed && (packs == 0 || s->p.n > SLICE_MIN) &&
+        plan_slices(modules, back, ragged, s)) {
+        snprintf(s->name, sizeof s->name, "trp_softmax_%s_%sslices", packed, back ? "back_" : "");
+        return;
+    }
     if (packs > 0) {
         plan_blocks(s);
         snprintf(s->name, sizeof s->name, "trp_softmax_%s_%s%d", packed, back ? "back_" : "",
@@ -323,12 +350,13 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
         return trp__error_set(error, TRP_E_INTERNAL, "a softmax that is none");
     }
     bool wide = g->node[part->first].compute == TRP_F64;
+    s->cluster = 1;
     for (int i = 0; i < 3; i++)
         wide = wide || g->tensor[s->tensor[i]].type == TRP_F64;
     if (are_columns(&r))
         plan_columns(g, &r, wide, m.pattern->back, modules->processors, s);
     else
-        plan_rows(g, &r, wide, m.pattern->back, modules->processors, s);
+        plan_rows(g, &r, wide, m.pattern->back, modules, s);
     trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
     trp__text_add(&name, "%s%s", s->name + strlen("trp_"), s->p.runs ? "" : "_loose");
     *workspace = s->in_parts ? 2 * sizeof(double) * (uint64_t)s->p.parts * (uint64_t)s->p.columns *
@@ -344,8 +372,8 @@ static trp_status launch_pass(step *s, const trp__kernel_launch *l, trp_error *e
     for (uint64_t first = 0; first < s->blocks && status == TRP_OK; first += BLOCKS_MAX) {
         const uint64_t left = s->blocks - first;
         s->p.first = (int64_t)first;
-        status = trp__kernel_enqueue(l, s->function, left < BLOCKS_MAX ? left : BLOCKS_MAX,
-                                     s->threads, 0, &s->p, error);
+        status = trp__kernel_enqueue_clusters(l, s->function, left < BLOCKS_MAX ? left : BLOCKS_MAX,
+                                              s->cluster, s->threads, s->shared, &s->p, error);
     }
     return status;
 }
@@ -355,8 +383,8 @@ static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *er
     step *s = state;
     trp_status status = TRP_OK;
     if (!s->function)
-        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_SOFTMAX, s->name,
-                                       &s->function, error);
+        status = trp__kernel_with_shared(l, TRP__MODULE_SOFTMAX, s->name, s->shared, &s->function,
+                                         error);
     for (int i = 0; i < 3; i++)
         s->p.io[i].at = (uint64_t)(uintptr_t)l->at[s->tensor[i]];
     s->p.sums = (uint64_t)(uintptr_t)l->workspace;

@@ -5,9 +5,11 @@
  *     backward   dx = (dy - sum of dy y) y, or dy - exp(y) sum of dy
  *
  * Rows whose elements lie next to each other stay in registers where they fit, and are read once.
- * Longer ones, and rows that lie across ("columns": neighbours belong to different rows), are read
- * twice: a first pass leaves the largest element and the sum of each part of a row, from which all
- * blocks of the second pass find those of the row. */
+ * Longer ones, of a device with enough of it, lie in the shared memory of a cluster of blocks, and
+ * only what does not fit is read again. Still longer or few ones, and rows that lie across
+ * ("columns": neighbours belong to different rows), are read twice: a first pass leaves the largest
+ * element and the sum of each part of a row, from which all blocks of the second pass find those of
+ * the row. */
 #ifndef TRP_ACTORS_DNN_KERNELS_SOFTMAX_H
 #define TRP_ACTORS_DNN_KERNELS_SOFTMAX_H
 
@@ -43,6 +45,8 @@ typedef struct trp__softmax {
     uint8_t log, runs;
     uint8_t pass; /* a trp__softmax_pass */
     uint8_t reserved;
+    int32_t room; /* tiles of a part in shared memory, where its row is a cluster's */
+    int32_t tail;
 } trp__softmax;
 
 #endif

@@ -3,6 +3,7 @@
 #define TRP_ACTORS_DNN_KERNELS_SOFTMAX_PACKS_CUH
 
 #include "actors/dnn/kernels/row_packs.cuh"
+#include "actors/dnn/kernels/slices.cuh"
 #include "actors/dnn/kernels/softmax_sums.cuh"
 
 #define TRP__SOFTMAX_LOG2E 1.44269504088896340736f
@@ -131,10 +132,10 @@ template <int TYPE, int PACKS> TRP__DEVICE void trp__softmax_backward(const trp_
 
 /* A part of a row for a block, which walks through it by tiles: forwards to add up, and back to
  * apply, for what was read last is in the cache yet. */
-template <int TYPE, bool BACK> struct trp__softmax_part {
+template <int TYPE, bool BACK, int THREADS, int DEEP_> struct trp__softmax_part {
     typedef trp__row_packs<TYPE> R;
     typedef typename R::pack pack;
-    enum { DEEP = BACK ? 2 : 4, TILE = TRP__SOFTMAX_PACKED_THREADS * R::V * DEEP };
+    enum { DEEP = DEEP_, TILE = THREADS * R::V * DEEP };
     const trp__softmax &p;
     R r;
     uint64_t at[3];
@@ -150,7 +151,7 @@ template <int TYPE, bool BACK> struct trp__softmax_part {
         const int64_t base = part * p.part;
         r.begin = part > 0 ? 0 : shift;
         r.end = (int)(part + 1 < p.parts ? p.part : p.n + shift - base);
-        r.step = TRP__SOFTMAX_PACKED_THREADS * R::V;
+        r.step = THREADS * R::V;
         TRP__UNROLL
         for (int o = 0; o < 3; o++)
             at[o] = p.io[o].at + (uint64_t)((from[o] - shift + base) * R::SIZE);
@@ -214,7 +215,7 @@ template <int TYPE, bool BACK> struct trp__softmax_part {
 
 template <int TYPE, bool BACK> TRP__DEVICE void trp__softmax_parts_packed(const trp__softmax &p)
 {
-    typedef trp__softmax_part<TYPE, BACK> P;
+    typedef trp__softmax_part<TYPE, BACK, TRP__SOFTMAX_PACKED_THREADS, BACK ? 2 : 4> P;
     const int64_t number = p.first + blockIdx.x;
     const int64_t block = p.pass == TRP__SOFTMAX_APPLY ? p.last - number : number;
     P part = {p};
@@ -247,11 +248,66 @@ template <int TYPE, bool BACK> TRP__DEVICE void trp__softmax_parts_packed(const 
     }
 }
 
+/* --- Rows of the blocks of a cluster --- */
+
+template <int TYPE, bool BACK> TRP__DEVICE void trp__softmax_slices(const trp__softmax &p)
+{
+    typedef trp__row_tiles<TYPE, true, BACK ? 2 : 1> T;
+    typedef trp__softmax_part<TYPE, BACK, 1, T::DEEP> P;
+    TRP__DYNAMIC(trp__pack16, shared);
+    const int blocks = (int)p.parts;
+    P part = {p};
+    T tiles;
+    typename P::pack x[P::DEEP], dy[P::DEEP];
+    trp__softmax_sum<float> s;
+    part.find(p.first + blockIdx.x);
+    tiles.begin = part.r.begin;
+    tiles.end = part.r.end;
+    tiles.shared = shared;
+    tiles.other = BACK ? 0.0f : -INFINITY;
+    for (int o = 0; o < (BACK ? 2 : 1); o++)
+        tiles.at[o] = part.at[o];
+    s.begin();
+    const trp__slice_tiles ring = {tiles.tiles(), p.room};
+    ring.begin(tiles);
+    for (int t = 0; t < ring.tiles; t++) {
+        const int slot = ring.next(t);
+        tiles.take(0, t, slot, x);
+        if constexpr (BACK)
+            tiles.take(1, t, slot, dy);
+        part.add(&s, x, dy);
+        ring.copy_behind(tiles, t);
+    }
+    trp__softmax_together(&s, BACK);
+    double all[2] = {(double)s.most, (double)s.sum};
+    const double none[2] = {-INFINITY, 0};
+    trp__cluster_gather(all, blocks, none);
+    const float top = trp__rows_together<trp__rows_most, float>((float)all[0], 32, -INFINITY);
+    float sum = (float)all[1];
+    if constexpr (!BACK)
+        sum *= trp__exp((float)all[0] - trp__softmax_base(top));
+    sum = trp__rows_together<trp__rows_sum, float>(sum, 32, 0.0f);
+    if constexpr (!BACK)
+        sum = trp__softmax_factor<TYPE>(p, sum);
+    for (int t = ring.tiles - 1; t >= 0; t--) {
+        const int slot = ring.before(t);
+        tiles.take(0, t, slot, x);
+        if constexpr (BACK)
+            tiles.take(1, t, slot, dy);
+        part.r.first = tiles.first;
+        part.r.step = tiles.step;
+        part.apply(top, sum, x, dy);
+        ring.copy_before(tiles, t);
+    }
+    trp__cluster_end(blocks);
+}
+
 /* Blocks of a processor at a time, at least. */
 #define TRP__SOFTMAX_BOUNDS_2    TRP__SOFTMAX_THREADS, 3
 #define TRP__SOFTMAX_BOUNDS_4    TRP__SOFTMAX_THREADS, 3
 #define TRP__SOFTMAX_BOUNDS_8    1024
 #define TRP__SOFTMAX_BOUNDS_BACK 1024
+#define TRP__SOFTMAX_BOUNDS_HELD TRP__SLICE_THREADS
 
 #define TRP__SOFTMAX_PACKED(name, bounds, kernel, ...)                                             \
     TRP__GLOBAL(TRP__SOFTMAX_BOUNDS_##bounds)                                                      \
@@ -267,7 +323,9 @@ template <int TYPE, bool BACK> TRP__DEVICE void trp__softmax_parts_packed(const 
     TRP__SOFTMAX_PACKED(name##_parts, 8, parts_packed, TYPE, false)                                \
     TRP__SOFTMAX_PACKED(name##_back_2, 2, backward, TYPE, 2)                                       \
     TRP__SOFTMAX_PACKED(name##_back_4, BACK, backward, TYPE, 4)                                    \
-    TRP__SOFTMAX_PACKED(name##_back_parts, BACK, parts_packed, TYPE, true)
+    TRP__SOFTMAX_PACKED(name##_back_parts, BACK, parts_packed, TYPE, true)                         \
+    TRP__SOFTMAX_PACKED(name##_slices, HELD, slices, TYPE, false)                                  \
+    TRP__SOFTMAX_PACKED(name##_back_slices, HELD, slices, TYPE, true)
 
 TRP__SOFTMAX_KERNELS(trp_softmax_f32, TRP_F32)
 TRP__SOFTMAX_KERNELS(trp_softmax_bf16, TRP_BF16)
