@@ -1,8 +1,8 @@
 /* Trains a small GPT-2 on the bytes of a text. Every number of a step is computed by one actor; its
  * worker may die at any time, and the losses stay the same to the last bit: see README.md.
  *
- *     gpt2 TEXT [-steps N] [-batch N] [-context N] [-layers N] [-width N] [-heads N] [-vocabulary N]
- *          [-bf16 1] [-in_place 1] [-kill N] [-save FILE] [-load FILE]
+ *     gpt2 TEXT [-steps N] [-batch N] [-context N] [-layers N] [-width N] [-heads N] [-bf16 1]
+ *          [-vocabulary N] [-in_place 1] [-kill N] [-save FILE] [-load FILE]
  *
  * -kill N kills the worker in each Nth step. -in_place 1 needs less memory, and a fault in the
  * optimizer ends the program. */
