@@ -1,4 +1,4 @@
-/* What a request costs that does nothing: an empty kernel, of the probe actor and of the jit actor. */
+/* What a request costs that does nothing: an empty kernel, of the probe and of the jit actor. */
 #include "suite.h"
 
 #include <stdio.h>
