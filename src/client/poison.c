@@ -134,8 +134,8 @@ static bool may_have_failed(const trp_device *device, const trp__slot *slot, uin
 }
 
 /* Whether a slot has a request before a ticket that may write a buffer and whose failure, if it has
- * failed, is unknown. The slot may go to another request meanwhile: then what was read of it belongs
- * to two, and its ticket has changed at the end. */
+ * failed, is unknown. The slot may go to another request meanwhile: then what was read of it
+ * belongs to two, and its ticket has changed at the end. */
 static bool hides_failure(const trp_device *device, const trp__slot *slot, uint32_t buffer,
                           uint64_t ticket)
 {

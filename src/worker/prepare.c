@@ -186,8 +186,8 @@ static trp_status wait_for_cause(trp__scheduler *s, uint32_t self, const trp__pe
         status = signal_up_to(s, actor, ticket, error);
     if (status == TRP_OK)
         status = other ? s->backend->stream_follow(stream, other, error)
-                       : s->backend->stream_wait(
-                             stream, &s->reply->timelines.timeline[actor].value, ticket, error);
+                       : s->backend->stream_wait(stream, &s->reply->timelines.timeline[actor].value,
+                                                 ticket, error);
     if (status == TRP_OK)
         status = signal_up_to(s, actor, ticket, error);
     trp__window_add(&s->lane[self].window, 1);

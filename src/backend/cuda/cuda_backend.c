@@ -532,9 +532,8 @@ static trp_status stream_follow(trp__stream *stream, trp__stream *other, trp_err
         status = trp__cuda_check(accel, cu->cuEventRecord(other->reached, other->stream),
                                  "cuEventRecord", error);
     if (status == TRP_OK)
-        status =
-            trp__cuda_check(accel, cu->cuStreamWaitEvent(stream->stream, other->reached, 0),
-                            "cuStreamWaitEvent", error);
+        status = trp__cuda_check(accel, cu->cuStreamWaitEvent(stream->stream, other->reached, 0),
+                                 "cuStreamWaitEvent", error);
     return status;
 }
 
