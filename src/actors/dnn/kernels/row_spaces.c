@@ -162,9 +162,10 @@ bool trp__rows_slices(const trp__kernel_modules *modules, int64_t rows, int64_t 
                       uint32_t most, uint32_t least, trp__slices *out)
 {
     uint32_t resident = most;
-    while (resident >= least && !plan_slices(modules, rows, units, loads, resident, out))
+    while (resident > 0 && resident >= least &&
+           !plan_slices(modules, rows, units, loads, resident, out))
         resident /= 2;
-    return resident >= least && 2 * rows * out->cluster >= modules->processors;
+    return resident > 0 && resident >= least && 2 * rows * out->cluster >= modules->processors;
 }
 
 bool trp__rows_takes_type(uint8_t type)
