@@ -705,6 +705,67 @@ static void slopes_of_the_largest(void)
     end();
 }
 
+/* Where all of x is one large number a 0 beside a row, which no kernel may look at, is further from
+ * the mean than the type reaches. */
+static void slopes_beside(trp_dnn_norm mode, trp_dtype type, int64_t n, int64_t c, int64_t s)
+{
+    const size_t count = (size_t)(n * c * s);
+    const bool inner = mode == TRP_DNN_LAYER;
+    const int64_t x_dim[] = {n, c, s}, scale_dim[] = {1, c, inner ? s : 1};
+    const int64_t stat_dim[] = {mode == TRP_DNN_BATCH ? 1 : n, inner ? 1 : c, 1};
+    const double one = 1, inverse = 316.25, large = dr_round(type, most_of(type) * 0.75);
+    double *dy = h_malloc(count * sizeof *dy), *dx = h_malloc(count * sizeof *dx);
+    double *none = calloc((size_t)(c * s), sizeof *none);
+    graph g = {0};
+    trp_dnn_node *back = node(&g, TRP_DNN_NORM_BACKWARD);
+    for (size_t i = 0; i < count; i++)
+        dy[i] = (double)(i * 7 % 13) / 8;
+    for (int64_t i = 0; i < n * c; i++) {
+        double sum = 0, all = 0;
+        for (int64_t k = 0; k < n * c; k++) {
+            const bool same = mode == TRP_DNN_BATCH   ? k % c == i % c
+                              : mode == TRP_DNN_LAYER ? k / c == i / c
+                                                      : k == i;
+            for (int64_t e = k * s; same && e < (k + 1) * s; e++, all++)
+                sum += dy[e];
+        }
+        for (int64_t e = i * s; e < (i + 1) * s; e++)
+            dx[e] = inverse * (dy[e] - sum / all);
+    }
+    back->norm = mode;
+    back->x = put(&g, type, 3, x_dim, &large, 1);
+    back->dy = put(&g, type, 3, x_dim, dy, count);
+    back->scale = put(&g, TRP_F32, 3, scale_dim, &one, 1);
+    back->mean = put(&g, TRP_F32, 3, stat_dim, &large, 1);
+    back->inv_variance = put(&g, TRP_F32, 3, stat_dim, &inverse, 1);
+    back->dx = put(&g, type, 3, x_dim, NULL, 0);
+    back->dscale = put(&g, TRP_F32, 3, scale_dim, NULL, 0);
+    back->dbias = put(&g, TRP_F32, 3, scale_dim, NULL, 0);
+    run(&g);
+    check_all("slopes of equal large ones", &g, back->dx, dx, count, 64, inverse);
+    check_all("slopes of the scale", &g, back->dscale, none, (size_t)(c * (inner ? s : 1)), 0, 1);
+    drop(&g);
+    free(dy);
+    free(dx);
+    free(none);
+}
+
+static void slopes_of_equal_large_ones(void)
+{
+    static const trp_dnn_norm modes[] = {TRP_DNN_LAYER, TRP_DNN_BATCH, TRP_DNN_INSTANCE};
+    static const trp_dtype types[] = {TRP_F32, TRP_BF16};
+    begin();
+    for (size_t t = 0; t < COUNT_OF(types); t++) {
+        for (size_t m = 0; m < COUNT_OF(modes); m++) {
+            slopes_beside(modes[m], types[t], 8, 96, 1);
+            slopes_beside(modes[m], types[t], 5, 3, 7);
+            slopes_beside(modes[m], types[t], 40, 9, 8);
+            slopes_beside(modes[m], types[t], 3, 1, 2056);
+        }
+    }
+    end();
+}
+
 /* An epsilon and a factor of 0 are said, others are the defaults. */
 static void zeros_are_given(void)
 {
@@ -1263,6 +1324,7 @@ static const h_case cases[] = {
     {"empty", empty},
     {"norms", norms},
     {"slopes_of_the_largest", slopes_of_the_largest},
+    {"slopes_of_equal_large_ones", slopes_of_equal_large_ones},
     {"zeros_are_given", zeros_are_given},
     {"softmaxes", softmaxes},
     {"pools", pools},

@@ -231,7 +231,9 @@ template <typename T, int RUNS> TRP__DEVICE void trp__norm_rows_back(const trp__
         const T mean = T(0.5) * r.load<T>(p, TRP__NORM_MEAN, T(0));
         const T inverse = r.load<T>(p, TRP__NORM_INVERSE, T(0));
         for (int i = 0; i < COUNT; i++) {
-            h[i] = (T(0.5) * h[i] - mean) * inverse * T(2);
+            /* Beside the row x is 0, which may be further from the mean than T reaches. */
+            const int k = r.lanes.place(i / TRP__ROWS_RUN, i % TRP__ROWS_RUN);
+            h[i] = k >= 0 && k < r.n ? (T(0.5) * h[i] - mean) * inverse * T(2) : T(0);
             s[0] += dy[i] * scale[i] * share;
             s[1] += dy[i] * scale[i] * share * h[i];
             sum_h[i] += dy[i] * h[i];

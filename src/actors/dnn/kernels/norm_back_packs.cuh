@@ -221,6 +221,8 @@ template <int TYPE> TRP__DEVICE void trp__norm_backward(const trp__norm &p)
         const float by = now.twice * p.share;
         TRP__UNROLL
         for (int c = 0; c < PACKS; c++) {
+            if (!ring.has(c)) /* nothing may be further from the mean than f32 reaches */
+                continue;
             TRP__UNROLL
             for (int j = 0; j < V; j++) {
                 const float h = now.normal(c, j, by), dy = now.dy[c].get(j);
