@@ -12,6 +12,7 @@ for type in 0 1; do
     "$program" "$text" "${small[@]}" -steps 12 -bf16 $type -kill 3 > killed 2> log
     cmp calm killed
     grep -q SIGKILL log
+    "$program" "$text" "${small[@]}" -steps 12 -bf16 $type -in_place 1 | cmp calm -
     "$program" "$text" "${small[@]}" -steps 5 -bf16 $type -save $half > first
     "$program" "$text" "${small[@]}" -steps 7 -bf16 $type -load $half > second
     cat first second | cmp calm -
