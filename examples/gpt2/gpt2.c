@@ -4,8 +4,8 @@
  *     gpt2 TEXT [-steps N] [-batch N] [-context N] [-layers N] [-width N] [-heads N] [-bf16 1]
  *          [-vocabulary N] [-in_place 1] [-kill N] [-save FILE] [-load FILE]
  *
- * -kill N kills the worker in each Nth step. -in_place 1 needs less memory, and a fault in the
- * optimizer ends the program. */
+ * -kill N kills the worker in each Nth step. -in_place 1 needs less memory, and a fault in a
+ * request that writes where it reads ends the program. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,8 @@ static trp_system *sys;
 static trp_device *device;
 static trp_actor *dnn;
 /* Parameters and moments: each step reads those of state[now] and writes the others, so that every
- * request can run again; with -in_place both are the same. */
+ * request can run again; with -in_place both are the same, as are other results and their inputs.
+ */
 static tensor state[2][3], narrow, grads, head_grad, loss, value[LAYERS_MAX][VALUES], o[OTHERS];
 
 /* clang-format off */
@@ -160,14 +161,14 @@ static void checkpoint(const char *name, bool saves, float *host)
     trp_io_close(file);
 }
 
-/* All arrays: statistics and logits are f32. */
+/* All arrays: statistics are f32. */
 static void create(void)
 {
     const int rows = B * T, layer[VALUES] = {C, 1, 1, C, 3 * C, H, C, C, 1, 1, C, 4 * C, 4 * C, C};
     const int other[OTHERS] = {C, C, 1, 1, V, V, C, 4 * C, C, 3 * C, C, C, 0, 0, 0};
     const trp_dtype type = bf16 ? TRP_BF16 : TRP_F32;
     for (int i = 0; i < OTHERS; i++)
-        o[i] = make(i >= TOKENS ? TRP_I32 : i == MF || i == VF || i == LOGITS ? TRP_F32 : type, rows, other[i]);
+        o[i] = i == DLOGITS && in_place ? o[LOGITS] : make(i >= TOKENS ? TRP_I32 : i == MF || i == VF ? TRP_F32 : type, rows, other[i]);
     for (int i = 0; i < L * VALUES; i++) {
         const int k = i % VALUES;
         tensor *t = &value[i / VALUES][k];
@@ -176,8 +177,8 @@ static void create(void)
         if (k == STATS) t->rank = 4, memcpy(t->dim, (int64_t[]){B, H, T, 1}, 4 * sizeof *t->dim);
     }
     for (int i = 0; i < 6; i++) state[i / 3][i % 3] = i > 2 && in_place ? state[0][i % 3] : make(TRP_F32, 1, total);
-    grads = make(TRP_F32, 1, total), loss = make(TRP_F32, 1, 1), head_grad = make(TRP_F32, V, C);
-    narrow = bf16 ? make(TRP_BF16, 1, total) : narrow;
+    grads = make(TRP_F32, 1, total), loss = make(TRP_F32, 1, 1), head_grad = in_place ? g(WTE, 0, C) : make(TRP_F32, V, C);
+    if (bf16) narrow = make(TRP_BF16, 1, total);
 }
 
 /* Where parameters lie, and what training begins with: uniform weights, of deviation 0.02. */
