@@ -132,7 +132,7 @@ static void measure_placed(suite *s, bool both, stats_plan plan, stats_side raw_
 void suite_round_trip(suite *s)
 {
     const raw_api *api = s->raw->api;
-    stats_plan plan = {.blocks = s->quick ? 4 : 16, .count = 2000, .warm = 300, .each = true};
+    stats_plan plan = {.blocks = s->quick ? 8 : 64, .count = 500, .warm = 100, .each = true};
     report_row row = {
         .section = "round-trip",
         .raw = api->round_trip_label,
@@ -208,7 +208,7 @@ static bool traced_round_trip(void *context, uint64_t count)
 
 void suite_trace(suite *s)
 {
-    stats_plan each = {.blocks = s->quick ? 4 : 16, .count = 2000, .warm = 300, .each = true};
+    stats_plan each = {.blocks = s->quick ? 8 : 64, .count = 500, .warm = 100, .each = true};
     stats_plan all = {.blocks = s->quick ? 4 : 16, .count = s->quick ? 20000 : 50000};
     report_row round_trip = {
         .section = "trace",

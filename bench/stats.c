@@ -55,14 +55,23 @@ static bool run_block(const stats_plan *plan, stats_side side, double *samples, 
     return true;
 }
 
+/* The median of the blocks' 99th percentiles; sorts each block. */
+static double tail_of_blocks(double *samples, uint64_t blocks, uint64_t count, double *room)
+{
+    for (uint64_t i = 0; i < blocks; i++)
+        room[i] = stats_summarise(samples + i * count, count).p99;
+    return stats_summarise(room, blocks).p50;
+}
+
 bool stats_compare(const stats_plan *plan, stats_side raw, stats_side troupe,
                    stats_summary *raw_out, stats_summary *troupe_out)
 {
     uint64_t room = plan->blocks * (plan->each ? plan->count : 1);
     double *samples[2] = {calloc(room, sizeof(double)), calloc(room, sizeof(double))};
+    double *tails = calloc(plan->blocks, sizeof *tails), tail[2];
     const stats_side sides[2] = {raw, troupe};
     uint64_t taken[2] = {0};
-    bool ok = samples[0] && samples[1];
+    bool ok = samples[0] && samples[1] && tails;
     for (uint32_t turn = 0; turn < 2 * plan->blocks && ok; turn++) {
         const uint32_t block = turn / 2, side = turn % 2;
         if (!sides[side].run)
@@ -72,13 +81,21 @@ bool stats_compare(const stats_plan *plan, stats_side raw, stats_side troupe,
         ok = run_block(plan, sides[side], samples[side], &taken[side]);
     }
     if (ok) {
+        for (int side = 0; side < 2 && plan->each; side++)
+            tail[side] =
+                tail_of_blocks(samples[side], taken[side] / plan->count, plan->count, tails);
         *raw_out = stats_summarise(samples[0], taken[0]);
         *troupe_out = stats_summarise(samples[1], taken[1]);
+        if (plan->each) {
+            raw_out->p99 = tail[0];
+            troupe_out->p99 = tail[1];
+        }
         raw_out->operations = raw.run ? plan->blocks * plan->count : 0;
         troupe_out->operations = troupe.run ? plan->blocks * plan->count : 0;
     }
     free(samples[0]);
     free(samples[1]);
+    free(tails);
     return ok;
 }
 

@@ -16,7 +16,9 @@ static inline int64_t stats_now(void)
     return (int64_t)t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* Nanoseconds for one operation. */
+/* Nanoseconds for one operation. Of samples of one operation each, p99 is the median of what the
+ * blocks have: where the processors are virtual, they are taken away for milliseconds in a few
+ * blocks, which says nothing of either side. */
 typedef struct stats_summary {
     uint64_t samples;    /* 0: not measured */
     uint64_t operations; /* timed, all samples together */
