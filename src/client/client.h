@@ -328,6 +328,8 @@ typedef struct trp__process {
 } trp__process;
 
 /* All of it reads zero once it was closed: whole pages, which cost nothing but addresses then. */
+enum { TRP__REHEARSED_KINDS = 1024 };
+
 struct trp_device {
     trp_system *system;
     trp_device_options options;
@@ -353,6 +355,11 @@ struct trp_device {
     bool unended; /* the active worker could not be ended: no other may take its place */
     struct trp__trace *trace;
     struct trp__failures *failures; /* failures.c */
+
+    /* See rehearsed.c: the checksums of the kinds of requests that are kept for standbys. */
+    bool rehearses;
+    atomic_flag rehearsed_busy;
+    _Atomic uint64_t rehearsed_kind[TRP__REHEARSED_KINDS];
 
     _Atomic int state; /* trp_device_state */
     _Atomic uint32_t incarnation;
@@ -513,6 +520,9 @@ trp_status trp__future_stale(void);
 bool trp__is_future(uint64_t state, uint64_t generation);
 
 /* retire.c: how requests end */
+/* Keeps a request that has ended well for the standbys to come, if its kind is new. */
+void trp__rehearsed_note(trp_device *device, const trp__slot *slot, const trp__record *record);
+
 bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
                  const trp_error *failure);
 bool trp__retire_early(trp_device *device, trp__slot *slot, uint64_t pending_state,

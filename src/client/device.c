@@ -130,6 +130,9 @@ static void fill_control(trp_device *device)
     c->restart_window_ns = device->options.restart_window_ns;
     c->resume_start = 1;
     atomic_store(&c->next_ticket.value, 1);
+    device->rehearses = device->backend == TRP_BACKEND_CUDA &&
+                        device->options.isolation == TRP_ISOLATION_PROCESS &&
+                        device->options.standby != TRP_STANDBY_OFF;
 }
 
 static trp_status make_tables(trp_device *device, trp_error *error)

@@ -157,6 +157,8 @@ static bool end(trp_device *device, trp__slot *slot, uint64_t pending_state,
         describe_failure(device, slot, error);
     } else {
         copy_small_read(device, slot);
+        if (device->rehearses)
+            trp__rehearsed_note(device, slot, record);
     }
     if (slot->delivers)
         trp__delivery_end(device->actor[atomic_load(&slot->actor) % TRP__ACTORS]);

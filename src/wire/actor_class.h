@@ -129,6 +129,9 @@ typedef struct trp__op_class {
     trp_status (*pack)(trp__pack *pack, const trp_request *request);
     const trp__list_class *list; /* instead of pack; else NULL */
     bool apart;                  /* it goes to one of the actor's companions */
+    /* A standby goes through it before it takes over, for its first call plans, and loads kernels:
+     * so many bytes of the payload tell such requests apart. 0: it does not. */
+    uint32_t rehearsed;
 } trp__op_class;
 
 typedef struct trp__actor_class {

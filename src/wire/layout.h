@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 
 #define TRP__MAGIC UINT64_C(0x6570756f72742e31)
-#define TRP__ABI   UINT32_C(13) /* raise with every change of a struct in wire/ */
+#define TRP__ABI   UINT32_C(14) /* raise with every change of a struct in wire/ */
 
 enum {
     TRP__LINE = 64,
@@ -30,6 +30,8 @@ enum {
     TRP__SLOT_BITS = 14,
     TRP__SLOTS = 1 << TRP__SLOT_BITS, /* requests that exist at a time */
     TRP__RING = 2 * TRP__SLOTS,
+    TRP__REHEARSED = 256,           /* requests that are kept for standbys */
+    TRP__REHEARSED_PIECE = 8 << 10, /* one with a larger piece is not */
 };
 
 /* Every device has three actors for its memory, so that copies in both directions and on the device
@@ -112,6 +114,13 @@ typedef struct trp__padded_u64 {
  * untaken one holds a request slot, and there are fewer slots than cells. */
 typedef _Atomic uint64_t trp__cell;
 
+/* A request that has ended well, for standbys. */
+typedef struct trp__rehearsed {
+    _Atomic uint64_t number; /* of all that were kept, from 1; 0 while it is written */
+    trp__record record;
+    unsigned char piece[TRP__REHEARSED_PIECE]; /* of its staging memory, if it has one */
+} trp__rehearsed;
+
 typedef struct trp__control {
     trp__block_head head;
     uint32_t backend;
@@ -141,6 +150,10 @@ typedef struct trp__control {
     _Alignas(64) trp__cell ring[TRP__RING];
     trp__record record[TRP__SLOTS];
     trp__buffer_entry buffer[TRP__BUFFERS];
+
+    /* Number n is in place n % TRP__REHEARSED. */
+    _Alignas(64) _Atomic uint64_t rehearsed_count;
+    trp__rehearsed rehearsed[TRP__REHEARSED];
 } trp__control;
 
 /* Why a request failed in the worker; written before the timeline passes its ticket. */

@@ -27,7 +27,8 @@ typedef struct trp__instance {
     struct trp__worker *worker; /* for the services below */
     trp__library library;       /* where impl comes from; closed for a built-in actor */
     uint32_t id;
-    bool makes; /* what it makes is the request's own work: one that is to wait has begun */
+    bool rehearsing; /* handle() is called for what another worker has done: see rehearse.c */
+    bool makes;      /* what it makes is the request's own work: one that is to wait has begun */
     char name[32];
     char config[TRP_ACTOR_CONFIG_MAX + 1];
 } trp__instance;
@@ -56,6 +57,13 @@ static inline void trp__job_begin(trp__job *job, const trp__record *record)
 
 /* Whether the device's option says that plans serve without a proof. */
 bool trp__instance_proof_off(const trp_instance *instance);
+
+/* Whether handle() is called ahead, in a standby. What it enqueues is dropped; it must search
+ * nothing, write to no memory that it shares with the application, and take little memory. */
+static inline bool trp__instance_rehearses(const trp_instance *instance)
+{
+    return ((const trp__instance *)instance)->rehearsing;
+}
 
 /* The process that the worker works for, which may be its own. */
 uint64_t trp__instance_owner(const trp_instance *instance);

@@ -72,6 +72,11 @@ typedef struct trp__backend {
      * than stream_wait(). */
     trp_status (*stream_follow)(trp__stream *stream, trp__stream *other, trp_error *error);
 
+    /* Between the two what is enqueued is taken and dropped: nothing of it runs, but the libraries
+     * have planned and loaded what it needs. NULL: there is no such thing. */
+    trp_status (*stream_rehearse)(trp__stream *stream, trp_error *error);
+    void (*stream_forget)(trp__stream *stream);
+
     /* Wakes all sleepers on a futex when the work before it is done. It may wait for an interrupt
      * of the device in a thread of its own, so it is for those who have waited long already. One at
      * a time in a stream: TRP__AGAIN while the last is under way. */

@@ -14,6 +14,7 @@
 #include "wire/entry.h"
 #include "wire/message.h"
 #include "worker/guard.h"
+#include "worker/rehearse.h"
 
 #include <troupe/version.h>
 
@@ -468,15 +469,17 @@ static void side_loop(trp__worker *w)
 
 /* Scheduler thread. */
 
-/* A standby has everything ready and takes no request until it is promoted. */
+/* A standby takes no request until it is promoted. Meanwhile it gets ready for those that come. */
 static void await_promotion(trp__worker *w)
 {
     const _Atomic uint32_t *word = &w->control->promoted;
     uint32_t promoted;
+    trp__rehearsal *rehearsal = trp__rehearsal_begin(w);
     while (!atomic_load(&w->stop) && (promoted = atomic_load(word)) != w->incarnation) {
         atomic_fetch_add(&w->turns, 1);
-        trp__futex_wait(word, promoted, -1);
+        trp__futex_wait(word, promoted, trp__rehearse(rehearsal));
     }
+    trp__rehearsal_end(rehearsal);
 }
 
 typedef struct scheduler_start {

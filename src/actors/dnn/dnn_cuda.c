@@ -9,6 +9,7 @@
 #include "actors/dnn/rnn_cuda.h"
 #include "actors/dnn/tune_cuda.h"
 #include "actors/dnn/warm.h"
+#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "cache/lru.h"
@@ -39,6 +40,7 @@ typedef struct plan_key {
 /* What the side thread works on, or has: only one graph at a time. */
 typedef struct making {
     bool begun;
+    bool ahead;                   /* of a rehearsal, which reads records and makes none */
     const trp__dnn_plan *refused; /* in the place of this one, which stays until it is replaced */
     plan_key key;
     void *bytes; /* a copy of the graph */
@@ -357,7 +359,10 @@ static void make_plan(void *argument)
     trp__dnn_record_key(&s->site, &m->graph, &key);
     m->status = TRP_OK;
     reject_refused(s);
-    if (m->refused || !use_record(s, &key)) {
+    const bool known = !m->refused && use_record(s, &key);
+    if (!known && m->ahead) {
+        m->status = trp__error_set(&m->error, TRP_E_UNSUPPORTED, "a plan without a record");
+    } else if (!known) {
         m->status = make_new(s);
         if (m->status == TRP_OK && m->plan)
             finish_plan(s, &key);
@@ -370,8 +375,8 @@ static void make_plan(void *argument)
 static bool is_made(const state *s, const plan_key *key, const trp__dnn_graph *graph)
 {
     const making *m = &s->making;
-    return m->begun && m->key.sum == key->sum && m->key.bytes == key->bytes &&
-           m->graph.head->tune >= graph->head->tune &&
+    return m->begun && m->ahead == trp__instance_rehearses(s->instance) && m->key.sum == key->sum &&
+           m->key.bytes == key->bytes && m->graph.head->tune >= graph->head->tune &&
            trp__dnn_same_graph(m->graph.head, graph->head);
 }
 
@@ -389,6 +394,7 @@ static trp_status begin_plan(state *s, const plan_key *key, const trp__dnn_graph
     m->graph = trp__dnn_graph_at(m->bytes);
     m->key = *key;
     m->begun = true;
+    m->ahead = trp__instance_rehearses(s->instance);
     m->refused = refused;
     atomic_store(&s->unwanted, false);
     trp__side_run(s->side, make_plan, s);
@@ -534,12 +540,13 @@ static trp_status launch_step(trp__dnn_plan *plan, trp__dnn_step *step, trp__cud
     }
 }
 
-/* Whether a library has refused to run a piece, for which there is another way. */
+/* Whether a library has refused to run a piece, for which there is another way. One that takes no
+ * stream that records has refused nothing. */
 static bool is_refused(trp_instance *instance, const trp__dnn_step *step, const trp_error *error)
 {
     const state *s = instance->state;
     if ((step->way != TRP__DNN_WAY_ENGINE && step->way != TRP__DNN_WAY_PRODUCT) ||
-        !trp__dnn_is_refusal(error))
+        trp__instance_rehearses(instance) || !trp__dnn_is_refusal(error))
         return false;
     trp__cu_result result = s->cu->cuStreamQuery(instance->stream);
     return result == TRP__CU_SUCCESS || result == TRP__CU_NOT_READY;
@@ -570,9 +577,11 @@ static trp_status launch(trp_instance *instance, trp_job *job, trp__dnn_plan *pl
 {
     state *s = instance->state;
     const trp__dnn_graph *lowered = &plan->lowered.graph;
-    char *scratch;
-    trp_status status = trp__dnn_scratch_have(instance, s->cu, &s->scratch,
-                                              plan->between + plan->workspace, &scratch, error);
+    char *scratch = job->access[0].address; /* in a rehearsal nothing is written there */
+    trp_status status = TRP_OK;
+    if (!trp__instance_rehearses(instance))
+        status = trp__dnn_scratch_have(instance, s->cu, &s->scratch,
+                                       plan->between + plan->workspace, &scratch, error);
     if (status != TRP_OK)
         return status;
     void *workspace = plan->workspace ? scratch + plan->between : NULL;
@@ -638,6 +647,8 @@ static trp_status find_piece(trp_instance *instance, const trp_job *job, trp_job
 {
     const trp__record *record = ((const trp__job *)job)->record; /* a copy has none */
     *seen = *job;
+    if (trp__instance_rehearses(instance)) /* a copy, already at an address for here */
+        return TRP_OK;
     if (record->piece == 0 || record->piece > TRP__SMALL_COUNT || job->access_count == 0)
         return trp__error_set(error, TRP_E_INTERNAL, "a request without its staging memory");
     return trp__worker_host_address(((trp__instance *)instance)->worker, 0,
@@ -687,12 +698,16 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
         return status;
     trp__dnn_job_places(job, &graph, at, NULL);
     plan_key key = {.sum = g.sum, .bytes = trp__dnn_key_bytes(graph.head)};
+    const bool ahead = trp__instance_rehearses(instance);
+    if (ahead && trp__checksum(graph.head, key.bytes) != g.sum)
+        return TRP_OK; /* another request has the piece */
     status = find_plan(s, &key, &graph, &plan, error);
     if (status != TRP_OK || !plan)
         return status;
     status = launch(instance, job, plan, &graph, at, error);
     if (status == TRP_OK) {
-        describe(plan, ran);
+        if (!ahead)
+            describe(plan, ran);
         plan->found = true; /* by those that come */
         trp__fused_work(&s->fused);
     }

@@ -1,5 +1,6 @@
 /* The operations of the matmul actor. */
 #include "actors/matmul/matmul.h"
+#include "actors/matmul/matmul_wire.h"
 
 #include <troupe/matmul.h>
 
@@ -7,7 +8,8 @@ static const trp__op_class ops[] = {
     {.op = TRP_OP_MATMUL,
      .request_bytes = sizeof(trp_matmul_request),
      .name = "matmul",
-     .pack = trp__matmul_pack},
+     .pack = trp__matmul_pack,
+     .rehearsed = sizeof(trp__matmul)},
 };
 
 const trp__actor_class trp__matmul_class = {

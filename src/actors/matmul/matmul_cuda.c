@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cache/lru.h"
 #include "driver/cuda.h"
+#include "worker/actor.h"
 #include "worker/side.h"
 
 #include <troupe/matmul.h>
@@ -53,6 +54,7 @@ typedef struct state {
     trp__matmul_site site;
     atomic_bool unwanted; /* nobody waits for the search that another process makes */
     trp__matmul_key key;
+    bool ahead;    /* of a rehearsal, which is no reason for a search */
     bool searched; /* `own` is what this actor has found itself, which may not be in the store */
     trp__matmul_record own;
     void *at[TRP__MATMUL_OPERANDS];
@@ -271,9 +273,11 @@ static void make_plan(void *argument)
     if (s->status != TRP_OK || s->plan.blind) /* nothing is multiplied, so nothing to search */
         return;
     trp__matmul_record_key(&s->site, &s->key, &key);
-    if (!use_record(s, &key) && s->key.problem.tune != TRP_TUNE_OFF && !search_once(s, &key)) {
+    if (!use_record(s, &key) && s->key.problem.tune != TRP_TUNE_OFF &&
+        (s->ahead || !search_once(s, &key))) {
         trp__matmul_plan_drop(s->planner.lt, &s->plan);
-        s->status = TRP_E_CANCELLED;
+        s->status = s->ahead ? trp__error_set(&s->error, TRP_E_UNSUPPORTED, "a search ahead")
+                             : TRP_E_CANCELLED;
     }
     trp__key_end(&key);
 }
@@ -310,12 +314,13 @@ static void look_here(state *s)
 
 /* TRP_AGAIN while it is made. */
 static trp_status find_plan(state *s, const trp__matmul_key *key, void *const at[],
-                            const uint64_t bytes[], const trp__matmul_plan **out, trp_error *error)
+                            const uint64_t bytes[], bool ahead, const trp__matmul_plan **out,
+                            trp_error *error)
 {
     *out = trp__lru_find(s->plans, key);
     if (*out)
         return TRP_OK;
-    bool ours = s->planning && trp__matmul_same_key(key, &s->key);
+    bool ours = s->planning && s->ahead == ahead && trp__matmul_same_key(key, &s->key);
     if (trp__side_busy(s->side)) {
         if (!ours) /* the request that it was for is gone */
             atomic_store(&s->unwanted, true);
@@ -325,17 +330,18 @@ static trp_status find_plan(state *s, const trp__matmul_key *key, void *const at
         s->planning = false;
         if (s->status == TRP_OK) { /* also of one that was cancelled meanwhile */
             forget_untuned(s, &s->key);
-            trp__matmul_plan *plan = trp__lru_add(s->plans, &s->key);
-            *plan = s->plan;
-            *out = ours ? plan : NULL;
+            *(trp__matmul_plan *)trp__lru_add(s->plans, &s->key) = s->plan;
+            *out = trp__lru_find(s->plans, key);
         }
+        if (*out)
+            return TRP_OK;
         if (ours && s->status != TRP_E_CANCELLED) {
-            if (s->status != TRP_OK)
-                *error = s->error;
+            *error = s->error;
             return s->status;
         }
     }
     s->key = *key;
+    s->ahead = ahead;
     memcpy(s->at, at, sizeof s->at);
     memcpy(s->bytes, bytes, sizeof s->bytes);
     memset(&s->plan, 0, sizeof s->plan);
@@ -378,7 +384,10 @@ static trp_status launch(trp_instance *instance, const trp__matmul *g, void *con
                                   "cuGraphLaunch", error);
     }
     trp__matmul_key key = trp__matmul_key_of(g, at);
-    trp_status status = find_plan(s, &key, at, bytes, &plan, error);
+    const bool ahead = trp__instance_rehearses(instance);
+    trp_status status = find_plan(s, &key, at, bytes, ahead, &plan, error);
+    if (status == TRP_OK && ahead && plan->workspace > s->workspace_bytes)
+        return TRP_OK; /* a standby holds no more memory than it has to */
     if (status == TRP_OK && plan->workspace > s->workspace_bytes)
         status = add_workspace(instance,
                                plan->workspace > 2 * s->workspace_bytes ? plan->workspace

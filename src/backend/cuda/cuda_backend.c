@@ -537,6 +537,25 @@ static trp_status stream_follow(trp__stream *stream, trp__stream *other, trp_err
     return status;
 }
 
+/* A capture whose graph is never launched. */
+static trp_status stream_rehearse(trp__stream *stream, trp_error *error)
+{
+    trp__accel *accel = stream->accel;
+    return trp__cuda_check(
+        accel,
+        accel->cu->cuStreamBeginCapture_v2(stream->stream, TRP__CU_STREAM_CAPTURE_MODE_RELAXED),
+        "cuStreamBeginCapture", error);
+}
+
+/* A capture that a call has made invalid ends with an error, which says nothing of the context. */
+static void stream_forget(trp__stream *stream)
+{
+    const trp__cuda *cu = stream->accel->cu;
+    trp__cu_graph graph = NULL;
+    if (cu->cuStreamEndCapture(stream->stream, &graph) == TRP__CU_SUCCESS && graph)
+        cu->cuGraphDestroy(graph);
+}
+
 static void stream_drain(trp__stream *stream)
 {
     trp__cuda_check(stream->accel, stream->accel->cu->cuStreamSynchronize(stream->stream),
@@ -592,6 +611,8 @@ const trp__backend trp__cuda_backend = {
     .stream_signal = stream_signal,
     .stream_wait = stream_wait,
     .stream_follow = stream_follow,
+    .stream_rehearse = stream_rehearse,
+    .stream_forget = stream_forget,
     .stream_wake = stream_wake,
     .stream_drain = stream_drain,
     .stream_idle = stream_idle,

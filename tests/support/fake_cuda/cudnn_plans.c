@@ -260,6 +260,7 @@ int fake_finalize_plan(fake_descriptor *d)
         return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM, "a plan of a text or of an engine");
     if (text) {
         fake_tell("cudnn_reads", "plan");
+        fake_tell_mine("cudnn_plans", "read");
         if (fake_told_number("cudnn_reads_fail"))
             return fake_cudnn_say(FAKE_CUDNN_NOT_SUPPORTED, "a plan of another version");
         return read_text(d, text->values) ? FAKE_CUDNN_SUCCESS
@@ -268,6 +269,7 @@ int fake_finalize_plan(fake_descriptor *d)
     if (config->type != TRP__CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
         return fake_cudnn_say(FAKE_CUDNN_BAD_PARAM, "no engine's configuration");
     fake_tell("cudnn_plans", "plan");
+    fake_tell_mine("cudnn_plans", "made");
     d->engine = config->engine;
     return fake_descriptor_take(d, config->graph)
                ? FAKE_CUDNN_SUCCESS

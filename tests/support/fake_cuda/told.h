@@ -14,5 +14,7 @@ unsigned long fake_told_number(const char *name);
 
 /* Adds a line to a file. */
 void fake_tell(const char *name, const char *line);
+/* The same to NAME_PID, a file of this process alone. */
+void fake_tell_mine(const char *name, const char *line);
 
 #endif

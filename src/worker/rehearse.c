@@ -1,0 +1,155 @@
+/* A library plans, and loads its kernels, when it is first asked for something: cuBLASLt takes 130
+ * to 170 ms for the first product of a type, which the first request behind a fault would wait for.
+ * So a standby goes through requests that the active worker has done, of which the application
+ * keeps one of each kind: it calls the same handle() of the same actor while the actor's stream
+ * records instead of running, and drops what was recorded.
+ *
+ * Only requests that have ended well are kept, so no standby dies of what has killed a worker. */
+#include "worker/rehearse.h"
+
+#include "base/clock.h"
+#include "wire/actor_class.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define AGAIN_NS (5 * TRP__MS)   /* until an actor is asked again that has asked for it */
+#define PAUSE_NS (100 * TRP__MS) /* between looks for new ones */
+
+enum {
+    ATTEMPTS = 2000, /* of one request: plans and proofs may take some seconds */
+    ROUNDS = 50,     /* through all, while there are some whose actor is not made yet */
+};
+
+struct trp__rehearsal {
+    trp__worker *worker;
+    uint64_t done;     /* the last number that was gone through, */
+    uint32_t attempts; /* and how often the next one has asked for more time */
+    uint32_t rounds;
+    bool missed;         /* in this round, one whose actor is not there */
+    trp__rehearsed kept; /* a copy of that one */
+    trp__job job;
+};
+
+trp__rehearsal *trp__rehearsal_begin(trp__worker *w)
+{
+    trp__rehearsal *r = NULL;
+    if (w->backend->stream_rehearse)
+        r = aligned_alloc(_Alignof(trp__rehearsal), sizeof *r);
+    if (r)
+        *r = (trp__rehearsal){.worker = w};
+    return r;
+}
+
+void trp__rehearsal_end(trp__rehearsal *r)
+{
+    free(r);
+}
+
+/* Copies a request. False: a newer one is taking its place. */
+static bool copy_kept(trp__rehearsal *r, uint64_t number)
+{
+    const trp__rehearsed *kept = &r->worker->control->rehearsed[number % TRP__REHEARSED];
+    if (atomic_load_explicit(&kept->number, memory_order_acquire) != number)
+        return false;
+    memcpy(&r->kept, kept, sizeof r->kept);
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&kept->number, memory_order_relaxed) == number &&
+           r->kept.record.actor < TRP__ACTORS && r->kept.record.access_count <= TRP__ACCESS_MAX;
+}
+
+/* The request's piece of staging memory, as its last access. */
+static bool add_piece(trp__rehearsal *r)
+{
+    const uint32_t bytes = r->kept.record.piece_bytes;
+    trp_job *job = &r->job.api;
+    if (r->kept.record.piece == 0)
+        return true;
+    if (bytes > sizeof r->kept.piece ||
+        job->access_count >= sizeof job->access / sizeof *job->access)
+        return false;
+    job->access[job->access_count++] =
+        (trp_job_access){.address = r->kept.piece,
+                         .guard = r->kept.piece + sizeof r->kept.piece,
+                         .bytes = bytes,
+                         .mode = TRP_ACCESS_COVER};
+    return true;
+}
+
+/* Where the request's memory lies, or would: nothing is read or written there, so a buffer that is
+ * gone, and another one in its place, do no harm. */
+static bool find_memory(trp__rehearsal *r)
+{
+    trp__worker *w = r->worker;
+    trp_job *job = &r->job.api;
+    for (uint32_t i = 0; i < r->kept.record.access_count; i++) {
+        const trp__access *access = &r->kept.record.access[i];
+        const trp__buffer_entry *entry = &w->control->buffer[access->slot % TRP__BUFFERS];
+        const trp__arena *arena = &w->arena[entry->arena % TRP__ARENAS];
+        if (access->slot >= TRP__BUFFERS ||
+            atomic_load_explicit(&arena->state, memory_order_acquire) != TRP__READY)
+            return false;
+        job->access[i] =
+            (trp_job_access){.address = (char *)arena->base + entry->offset + access->offset,
+                             .guard = (char *)arena->base + arena->bytes,
+                             .bytes = access->bytes,
+                             .mode = (trp_access_mode)access->mode};
+    }
+    job->access_count = r->kept.record.access_count;
+    return add_piece(r);
+}
+
+/* The actor of the request, if it may be called for it. */
+static trp__instance *find_actor(trp__rehearsal *r)
+{
+    trp__worker_actor *a = &r->worker->actor[r->kept.record.actor];
+    if (atomic_load_explicit(&a->state, memory_order_acquire) != TRP__READY) {
+        r->missed = true;
+        return NULL;
+    }
+    const trp__op_class *op =
+        a->instance.class ? trp__op_class_find(a->instance.class, r->kept.record.op) : NULL;
+    return op && op->rehearsed != 0 ? &a->instance : NULL;
+}
+
+/* False: the actor asks to be called again. */
+static bool go_through(trp__rehearsal *r)
+{
+    const trp__backend *backend = r->worker->backend;
+    trp__instance *instance = find_actor(r);
+    trp_error ignored = {0};
+    if (!instance)
+        return true;
+    trp__job_begin(&r->job, &r->kept.record);
+    if (!find_memory(r) || backend->stream_rehearse(instance->stream, &ignored) != TRP_OK)
+        return true;
+    instance->rehearsing = true;
+    instance->api.backlog = 0;
+    const trp_status status = instance->impl->handle(&instance->api, &r->job.api, &ignored);
+    instance->rehearsing = false;
+    backend->stream_forget(instance->stream);
+    return status != TRP_AGAIN;
+}
+
+int64_t trp__rehearse(trp__rehearsal *r)
+{
+    if (!r)
+        return -1;
+    const uint64_t count = atomic_load(&r->worker->control->rehearsed_count);
+    if (r->done >= count) {
+        if (r->missed && r->rounds++ < ROUNDS)
+            r->done = 0;
+        r->missed = false;
+        return PAUSE_NS;
+    }
+    if (count - r->done >= TRP__REHEARSED) { /* the oldest are no more */
+        r->done = count - TRP__REHEARSED + 1;
+        r->attempts = 0;
+    }
+    const bool ready = r->attempts > 0 || copy_kept(r, r->done + 1);
+    if (ready && !go_through(r) && ++r->attempts < ATTEMPTS)
+        return AGAIN_NS;
+    r->attempts = 0;
+    r->done++;
+    return 0;
+}
