@@ -90,6 +90,16 @@
     X(trp_norm_##name##_8, trp__norm)                                                              \
     X(trp_norm_##name##_walk, trp__norm)
 
+#define FAKE_DEVICE_REDUCE(X, name)                                                                \
+    X(trp_reduce_##name##_f32, trp__reduce)                                                        \
+    X(trp_reduce_##name##_bf16, trp__reduce)                                                       \
+    X(trp_reduce_##name##_f16, trp__reduce)
+
+#define FAKE_DEVICE_REDUCE_LOOSE(X, name)                                                          \
+    X(trp_reduce_##name##_f32_loose, trp__reduce)                                                  \
+    X(trp_reduce_##name##_bf16_loose, trp__reduce)                                                 \
+    X(trp_reduce_##name##_f16_loose, trp__reduce)
+
 /* A program of ready.h in all types. */
 #define FAKE_DEVICE_READY(X, name)                                                                 \
     X(trp_##name##_f32, trp__map)                                                                  \
@@ -175,6 +185,15 @@
     X(trp_reduce_columns_f32, trp__reduce)                                                         \
     X(trp_reduce_columns_f64, trp__reduce)                                                         \
     X(trp_reduce_finish, trp__reduce)                                                              \
+    FAKE_DEVICE_REDUCE(X, rows_sums)                                                               \
+    FAKE_DEVICE_REDUCE(X, rows_squares)                                                            \
+    FAKE_DEVICE_REDUCE(X, rows_extremes)                                                           \
+    FAKE_DEVICE_REDUCE(X, columns_sums)                                                            \
+    FAKE_DEVICE_REDUCE_LOOSE(X, columns_sums)                                                      \
+    FAKE_DEVICE_REDUCE(X, columns_squares)                                                         \
+    FAKE_DEVICE_REDUCE_LOOSE(X, columns_squares)                                                   \
+    FAKE_DEVICE_REDUCE(X, columns_extremes)                                                        \
+    FAKE_DEVICE_REDUCE_LOOSE(X, columns_extremes)                                                  \
     X(trp_move_rows, trp__move)                                                                    \
     X(trp_move_tiles, trp__move)                                                                   \
     X(trp_move_turn2, trp__move)                                                                   \

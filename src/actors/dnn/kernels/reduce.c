@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,21 +17,32 @@ enum {
     BLOCKS_PER_CORE = 8, /* that keep a multiprocessor busy */
     PIECE_MIN = 8192,    /* elements that a block is worth being launched for */
     SPLITS_MAX = 1024,
-    FINISH_RESULTS = 2048,  /* from so many on a warp combines the pieces of one */
+    FINISH_ACROSS = 32,     /* results of a block that combines pieces, at most */
+    ROWS_DEEP = 2,          /* packs of a thread of a row, if there are enough rows */
+    ROWS_WARPS = 16,        /* rows for each processor from which on a warp is enough for one */
+    ROWS_LONG = 4096,       /* packs of a piece of a row, at least */
+    COLUMN_PACKS = 16,      /* packs of a row of a block of columns, at most */
+    COLUMN_SINGLES = 64,    /* the same of elements one by one */
+    COLUMN_BLOCKS = 2,      /* blocks for each processor that share long columns out */
+    COLUMN_ROWS = 8,        /* rows of a thread, at least */
+    ROWS_BLOCKS = 4,        /* blocks for each processor that share long rows out */
     COUNT_MAX = 0x7fffffff, /* of elements that are divided by dimensions */
 };
 
 typedef struct launch_part {
     trp__reduce reduce;
     uint8_t x, y; /* tensors */
+    char name[48];
+    trp__cu_function kernel;
 } launch_part;
 
 typedef struct step {
     int parts;
     launch_part part[RESULTS_MAX];
-    bool columns, wide;
+    bool columns, wide, packs;
     uint64_t blocks, finish_blocks;
-    trp__cu_function kernel, finish;
+    uint32_t shared; /* bytes of shared memory of a block */
+    trp__cu_function finish;
 } step;
 
 static bool is_known(uint8_t type)
@@ -141,14 +153,72 @@ static uint32_t power_of_two(int64_t at_least, uint32_t most)
     return n;
 }
 
-/* Fills in how threads and blocks lie. */
-static void lay_out(step *s, trp__reduce *r, const trp__dnn_tensor *x, const trp__space *keep,
-                    const trp__space *over, int processors)
+/* How the pieces of each result are combined. */
+static void lay_out_finish(step *s, trp__reduce *r)
 {
-    int64_t width = s->wide ? TRP__REDUCE_WIDTH_F64 : TRP__REDUCE_WIDTH;
-    int64_t tiles;
-    s->columns =
-        r->kept > 1 && keep->stride[X][0] == 1 && (over->stride[X][0] != 1 || r->length == 1);
+    const uint32_t across = power_of_two(r->kept, FINISH_ACROSS);
+    r->finish_lanes = power_of_two(r->splits, TRP__REDUCE_THREADS / across);
+    const int64_t results = TRP__REDUCE_THREADS / r->finish_lanes;
+    s->finish_blocks = (uint64_t)((r->kept + results - 1) / results);
+}
+
+/* Pieces of `unit` elements or a multiple, about `wanted` and at least of `least` elements. */
+static uint32_t share_pieces(trp__reduce *r, int64_t wanted, int64_t least, int64_t unit)
+{
+    int64_t pieces = r->length / least < wanted ? r->length / least : wanted;
+    pieces = pieces < 1 ? 1 : pieces > SPLITS_MAX ? SPLITS_MAX : pieces;
+    r->split = ((r->length + pieces - 1) / pieces + unit - 1) / unit * unit;
+    return r->split > 0 ? (uint32_t)((r->length + r->split - 1) / r->split) : 1;
+}
+
+static bool has_packs(const trp__dnn_tensor *x, const trp__reduce *r, const trp__space *over)
+{
+    return (x->type == TRP_F32 || x->type == TRP_F16 || x->type == TRP_BF16) &&
+           r->kind != TRP__REDUCE_PRODUCTS && over->rank == 1 && r->length > 0 &&
+           r->length <= COUNT_MAX;
+}
+
+/* Rows: a few lanes, a warp or a block for each, or several blocks. */
+static void lay_out_packed_rows(step *s, trp__reduce *r, int64_t width, int processors)
+{
+    const int64_t packs = (r->length + width - 1) / width;
+    r->lanes = power_of_two((packs + ROWS_DEEP - 1) / ROWS_DEEP, 32);
+    if (r->lanes == 32 && r->kept < (int64_t)processors * ROWS_WARPS)
+        r->lanes = TRP__REDUCE_THREADS;
+    const int64_t rows = TRP__REDUCE_THREADS / r->lanes, tiles = (r->kept + rows - 1) / rows;
+    const int64_t wanted = (int64_t)processors * ROWS_BLOCKS / (tiles > 0 ? tiles : 1);
+    r->splits =
+        share_pieces(r, r->lanes < TRP__REDUCE_THREADS ? 1 : wanted, ROWS_LONG * width, width);
+    s->blocks = (uint64_t)tiles * r->splits;
+    s->shared = 0;
+}
+
+/* Columns: blocks of a cluster share long ones, and several clusters do where these are few. */
+static void lay_out_packed_columns(step *s, trp__reduce *r, int64_t width, int processors,
+                                   int cluster)
+{
+    const uint32_t across =
+        power_of_two((r->kept + width - 1) / width, width > 1 ? COLUMN_PACKS : COLUMN_SINGLES);
+    r->lanes = TRP__REDUCE_THREADS / across;
+    const int64_t tiles = (r->kept + across * width - 1) / (across * width);
+    const int64_t blocks = (int64_t)processors * COLUMN_BLOCKS;
+    r->cluster = (uint32_t)(cluster < TRP__REDUCE_CLUSTER ? cluster : TRP__REDUCE_CLUSTER);
+    while (r->cluster > 1 && (tiles * r->cluster / 2 >= blocks ||
+                              r->length < (int64_t)r->lanes * COLUMN_ROWS * r->cluster))
+        r->cluster /= 2;
+    const int64_t all = tiles * r->cluster,
+                  groups = all * 2 > blocks ? 1 : (blocks + all - 1) / all;
+    const uint32_t pieces =
+        share_pieces(r, groups * r->cluster, (int64_t)r->lanes * COLUMN_ROWS, 1);
+    r->splits = (pieces + r->cluster - 1) / r->cluster;
+    s->blocks = (uint64_t)tiles * r->splits * r->cluster;
+    s->shared = (uint32_t)(TRP__REDUCE_THREADS * width * (int64_t)sizeof(double));
+}
+
+static void lay_out_loose(step *s, trp__reduce *r, const trp__dnn_tensor *x, const trp__space *keep,
+                          const trp__space *over, int processors)
+{
+    int64_t width = s->wide ? TRP__REDUCE_WIDTH_F64 : TRP__REDUCE_WIDTH, tiles;
     if (s->columns) {
         r->vector = !s->wide && has_runs(x->type) && is_aligned(x, keep, over, width) &&
                     keep->dim[0] % width == 0;
@@ -167,17 +237,53 @@ static void lay_out(step *s, trp__reduce *r, const trp__dnn_tensor *x, const trp
     }
     /* More pieces where there are too few blocks for the device, and enough to do for each. */
     const int64_t wanted = (int64_t)processors * BLOCKS_PER_CORE / (tiles > 0 ? tiles : 1);
-    const int64_t work =
-        s->columns ? r->length * TRP__REDUCE_THREADS / r->lanes * width : r->length;
-    int64_t splits = work / PIECE_MIN < wanted ? work / PIECE_MIN : wanted;
-    splits = splits < 1 ? 1 : splits > SPLITS_MAX ? SPLITS_MAX : splits;
-    r->split = (r->length + splits - 1) / splits;
-    r->split = (r->split + width - 1) / width * width; /* loads stay aligned */
-    r->splits = r->split > 0 ? (uint32_t)((r->length + r->split - 1) / r->split) : 1;
+    const int64_t each = s->columns ? TRP__REDUCE_THREADS / r->lanes * width : 1;
+    r->splits = share_pieces(r, wanted, (PIECE_MIN + each - 1) / each, width); /* stay aligned */
     s->blocks = (uint64_t)tiles * r->splits;
-    r->finish_lanes = power_of_two(r->splits, r->kept >= FINISH_RESULTS ? 32 : TRP__REDUCE_THREADS);
-    s->finish_blocks = (uint64_t)(r->kept + TRP__REDUCE_THREADS / r->finish_lanes - 1) /
-                       (TRP__REDUCE_THREADS / r->finish_lanes);
+    s->shared = s->columns ? TRP__REDUCE_SHARED_COLUMNS : TRP__REDUCE_SHARED;
+}
+
+/* Fills in how threads and blocks lie. */
+static void lay_out(step *s, trp__reduce *r, const trp__dnn_tensor *x, const trp__space *keep,
+                    const trp__space *over, const trp__kernel_modules *modules)
+{
+    int64_t width = 16 / (trp_dtype_bits((trp_dtype)x->type) / 8);
+    r->cluster = 1;
+    s->columns =
+        r->kept > 1 && keep->stride[X][0] == 1 && (over->stride[X][0] != 1 || r->length == 1);
+    s->packs = has_packs(x, r, over) && (s->columns || over->stride[X][0] == 1);
+    r->vector = s->packs &&
+                (!s->columns || (is_aligned(x, keep, over, width) && keep->dim[0] % width == 0));
+    width = r->vector ? width : 1;
+    if (!s->packs)
+        lay_out_loose(s, r, x, keep, over, modules->processors);
+    else if (s->columns)
+        lay_out_packed_columns(s, r, width, modules->processors, trp__kernel_cluster_most(modules));
+    else
+        lay_out_packed_rows(s, r, width, modules->processors);
+    lay_out_finish(s, r);
+}
+
+static void name_kernel(const step *s, launch_part *p)
+{
+    static const char *const kinds[] = {[TRP__REDUCE_SUMS] = "sums",
+                                        [TRP__REDUCE_SQUARES] = "squares",
+                                        [TRP__REDUCE_EXTREMES] = "extremes"};
+    const char *way = s->columns ? "columns" : "rows";
+    if (s->packs)
+        snprintf(p->name, sizeof p->name, "trp_reduce_%s_%s_%s%s", way, kinds[p->reduce.kind],
+                 trp_dtype_name((trp_dtype)p->reduce.type), p->reduce.vector ? "" : "_loose");
+    else
+        snprintf(p->name, sizeof p->name, "trp_reduce_%s_%s", way, s->wide ? "f64" : "f32");
+}
+
+/* Partial results of all pieces, and what the blocks of clusters share. */
+static uint64_t workspace_of(const step *s, const trp__reduce *r, uint64_t *shared)
+{
+    const uint64_t partial =
+        r->splits > 1 ? (uint64_t)r->kept * r->splits * TRP__REDUCE_PARTS * sizeof(double) : 0;
+    *shared = partial;
+    return r->cluster > 1 ? partial + s->blocks * (s->shared / r->lanes) : partial;
 }
 
 static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
@@ -213,47 +319,51 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
         r->kept = trp__space_elements(&keep);
         take_space(&keep, &r->keep, true);
         take_space(&over, &r->over, false);
-        lay_out(s, r, x, &keep, &over, modules->processors);
-        const uint64_t bytes =
-            r->splits > 1 ? (uint64_t)r->kept * r->splits * TRP__REDUCE_PARTS * sizeof(double) : 0;
+        lay_out(s, r, x, &keep, &over, modules);
+        name_kernel(s, p);
+        const uint64_t bytes = workspace_of(s, r, &r->shared);
         *workspace = bytes > *workspace ? bytes : *workspace;
     }
     trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
-    trp__text_add(&name, "reduce_%s%s_s%u", s->columns ? "columns" : "rows",
-                  s->part[0].reduce.vector ? "_vector" : "", s->part[0].reduce.splits);
+    trp__text_add(&name, "%s%s", s->part[0].name + strlen("trp_"),
+                  s->packs || s->part[0].reduce.vector ? "" : "_loose");
+    if (s->part[0].reduce.cluster > 1)
+        trp__text_add(&name, "_c%u", s->part[0].reduce.cluster);
+    if (s->part[0].reduce.splits > 1)
+        trp__text_add(&name, "_s%u", s->part[0].reduce.splits);
     *out = s;
     return TRP_OK;
 }
 
-static const char *kernel_name(const step *s)
+static trp_status launch_one(step *s, launch_part *p, const trp__kernel_launch *l, trp_error *error)
 {
-    return s->columns ? s->wide ? "trp_reduce_columns_f64" : "trp_reduce_columns_f32"
-           : s->wide  ? "trp_reduce_rows_f64"
-                      : "trp_reduce_rows_f32";
+    trp__reduce r = p->reduce;
+    trp_status status = TRP_OK;
+    if (!p->kernel)
+        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_REDUCE, p->name,
+                                       &p->kernel, error);
+    if (status == TRP_OK && r.splits > 1 && !s->finish)
+        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_REDUCE,
+                                       "trp_reduce_finish", &s->finish, error);
+    r.x = (uint64_t)(uintptr_t)l->at[p->x];
+    r.y = (uint64_t)(uintptr_t)l->at[p->y];
+    r.partial = (uint64_t)(uintptr_t)l->workspace;
+    r.shared += r.partial;
+    if (status == TRP_OK)
+        status = trp__kernel_enqueue_clusters(l, p->kernel, s->blocks, r.cluster,
+                                              TRP__REDUCE_THREADS, s->shared, &r, error);
+    if (status == TRP_OK && r.splits > 1)
+        status = trp__kernel_enqueue(l, s->finish, s->finish_blocks, TRP__REDUCE_THREADS,
+                                     TRP__REDUCE_SHARED, &r, error);
+    return status;
 }
 
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
 {
     step *s = state;
     trp_status status = TRP_OK;
-    if (!s->kernel)
-        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_REDUCE, kernel_name(s),
-                                       &s->kernel, error);
-    if (status == TRP_OK && !s->finish)
-        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_REDUCE,
-                                       "trp_reduce_finish", &s->finish, error);
-    for (int i = 0; i < s->parts && status == TRP_OK; i++) {
-        trp__reduce *r = &s->part[i].reduce;
-        r->x = (uint64_t)(uintptr_t)l->at[s->part[i].x];
-        r->y = (uint64_t)(uintptr_t)l->at[s->part[i].y];
-        r->partial = (uint64_t)(uintptr_t)l->workspace;
-        status = trp__kernel_enqueue(l, s->kernel, s->blocks, TRP__REDUCE_THREADS,
-                                     s->columns ? TRP__REDUCE_SHARED_COLUMNS : TRP__REDUCE_SHARED,
-                                     r, error);
-        if (status == TRP_OK && r->splits > 1)
-            status = trp__kernel_enqueue(l, s->finish, s->finish_blocks, TRP__REDUCE_THREADS,
-                                         TRP__REDUCE_SHARED, r, error);
-    }
+    for (int i = 0; i < s->parts && status == TRP_OK; i++)
+        status = launch_one(s, &s->part[i], l, error);
     return status;
 }
 
