@@ -21,8 +21,7 @@ enum {
     ROWS_DEEP = 2,          /* packs of a thread of a row, if there are enough rows */
     ROWS_WARPS = 16,        /* rows for each processor from which on a warp is enough for one */
     ROWS_LONG = 4096,       /* packs of a piece of a row, at least */
-    COLUMN_PACKS = 16,      /* packs of a row of a block of columns, at most */
-    COLUMN_SINGLES = 64,    /* the same of elements one by one */
+    COLUMN_WIDTH = 128,     /* columns of a block, at most */
     COLUMN_BLOCKS = 2,      /* blocks for each processor that share long columns out */
     COLUMN_ROWS = 8,        /* rows of a thread, at least */
     ROWS_BLOCKS = 4,        /* blocks for each processor that share long rows out */
@@ -198,7 +197,7 @@ static void lay_out_packed_columns(step *s, trp__reduce *r, int64_t width, int p
                                    int cluster)
 {
     const uint32_t across =
-        power_of_two((r->kept + width - 1) / width, width > 1 ? COLUMN_PACKS : COLUMN_SINGLES);
+        power_of_two((r->kept + width - 1) / width, COLUMN_WIDTH / (uint32_t)width);
     r->lanes = TRP__REDUCE_THREADS / across;
     const int64_t tiles = (r->kept + across * width - 1) / (across * width);
     const int64_t blocks = (int64_t)processors * COLUMN_BLOCKS;

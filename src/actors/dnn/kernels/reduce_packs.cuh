@@ -107,12 +107,35 @@ template <int TYPE, int KIND> struct trp__reduce_packed {
     }
 };
 
+/* The elements of a row that a thread has, FLIGHT packs at a time. */
+template <int TYPE, int KIND, int FLIGHT>
+TRP__DEVICE void trp__reduce_packed_row(const trp__reduce &r, trp__row_packs<TYPE> row,
+                                        uint64_t at,
+                                        typename trp__reduce_packed<TYPE, KIND>::total *t)
+{
+    typedef trp__reduce_packed<TYPE, KIND> P;
+    enum { V = trp__row_type<TYPE>::V };
+    for (; row.first < row.end; row.first += FLIGHT * row.step) {
+        trp__pack<TYPE, V> v[FLIGHT];
+        row.template read<FLIGHT>(at, P::none(r), v);
+        TRP__UNROLL
+        for (int f = 0; f < FLIGHT; f++) {
+            float x[V];
+            P::prepare(r, &v[f]);
+            TRP__UNROLL
+            for (int j = 0; j < V; j++)
+                x[j] = v[f].get(j);
+            P::template add<V>(t, x);
+        }
+    }
+}
+
 /* The threads of a result are some lanes of a warp, or the block. */
 template <int TYPE, int KIND> TRP__DEVICE void trp__reduce_packed_rows(const trp__reduce &r)
 {
     typedef trp__reduce_packed<TYPE, KIND> P;
     typedef trp__row_packs<TYPE> packs;
-    enum { FLIGHT = 8 };
+    enum { SHORT = 2, LONG = 8 };
     const int lanes = (int)r.lanes, rows = TRP__REDUCE_THREADS / lanes;
     const int group = lanes < TRP__REDUCE_THREADS ? (int)threadIdx.x / lanes : 0;
     const int lane = (int)threadIdx.x - group * lanes;
@@ -126,21 +149,12 @@ template <int TYPE, int KIND> TRP__DEVICE void trp__reduce_packed_rows(const trp
     row.begin = (int)(at % 16) / packs::SIZE;
     row.end = some ? row.begin + (int)(left < r.split ? left : r.split) : 0;
     row.step = lanes * packs::V;
+    row.first = lane * packs::V;
     typename P::total t = P::first();
-    for (int first = lane * packs::V; first < row.end; first += FLIGHT * row.step) {
-        typename packs::pack v[FLIGHT];
-        row.first = first;
-        row.template read<FLIGHT>(at - at % 16, P::none(r), v);
-        TRP__UNROLL
-        for (int f = 0; f < FLIGHT; f++) {
-            float x[packs::V];
-            P::prepare(r, &v[f]);
-            TRP__UNROLL
-            for (int j = 0; j < packs::V; j++)
-                x[j] = v[f].get(j);
-            P::template add<packs::V>(&t, x);
-        }
-    }
+    if (r.split <= SHORT * row.step)
+        trp__reduce_packed_row<TYPE, KIND, SHORT>(r, row, at - at % 16, &t);
+    else
+        trp__reduce_packed_row<TYPE, KIND, LONG>(r, row, at - at % 16, &t);
     t = trp__rows_together<typename P::joining, typename P::total>(t, lanes, P::first());
     if (lane == 0 && some)
         P::put(r, kept, split, (double)t);
