@@ -18,7 +18,7 @@ enum {
     PIECE_MIN = 8192,    /* elements that a block is worth being launched for */
     SPLITS_MAX = 1024,
     FINISH_ACROSS = 32,     /* results of a block that combines pieces, at most */
-    ROWS_DEEP = 2,          /* packs of a thread of a row, if there are enough rows */
+    ROWS_DEEP = 4,          /* packs of a thread of a row, if there are enough rows */
     ROWS_WARPS = 16,        /* rows for each processor from which on a warp is enough for one */
     ROWS_LONG = 4096,       /* packs of a piece of a row, at least */
     COLUMN_WIDTH = 128,     /* columns of a block, at most */
@@ -91,19 +91,77 @@ static bool divides(const trp__space *s)
     return s->rank == 1 || trp__space_elements(s) <= COUNT_MAX;
 }
 
-static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
+/* A reduction with what lower.c puts around it: magnitudes before, a conversion behind. */
+typedef struct match {
+    uint32_t nodes;
+    const trp__dnn_node *node; /* the reduction */
+    uint8_t x, y[RESULTS_MAX]; /* tensors */
+    bool absolute;
+} match;
+
+static bool same_dims(const trp__dnn_tensor *a, const trp__dnn_tensor *b)
+{
+    return a->rank == b->rank && memcmp(a->dim, b->dim, sizeof a->dim) == 0;
+}
+
+/* Whether a node does one thing to each element of a tensor. */
+static bool is_unary(const trp__dnn_graph *g, const trp__dnn_node *n, trp_dnn_pointwise mode)
+{
+    return n->kind == TRP_DNN_POINTWISE && n->mode == mode &&
+           (n->compute == TRP_F32 || n->compute == TRP_F64) &&
+           same_dims(&g->tensor[n->port[TRP__DNN_POINTWISE_X]],
+                     &g->tensor[n->port[TRP__DNN_POINTWISE_Y]]);
+}
+
+/* Whether a tensor is nothing but what one node of so many hands to the next, unrounded. */
+static bool is_between(const trp__dnn_graph *g, uint32_t first, uint32_t count, uint8_t tensor)
+{
+    const trp__dnn_part part = {g, first, count};
+    uint8_t place[TRP__DNN_LOWERED_TENSORS];
+    trp__dnn_places(&part, place);
+    return place[tensor] == TRP__DNN_PLACE_INSIDE &&
+           g->tensor[tensor].type == g->node[first].compute;
+}
+
+static bool find(const trp__dnn_graph *g, uint32_t first, uint32_t most, match *m)
 {
     const trp__dnn_node *n = &g->node[first];
+    *m = (match){.nodes = 1};
+    if (most > 1 && is_unary(g, n, TRP_DNN_ABS) && n[1].kind == TRP_DNN_REDUCTION &&
+        (n[1].mode == TRP_DNN_MOST || n[1].mode == TRP_DNN_SUM) &&
+        n[1].port[TRP__DNN_REDUCTION_X] == n->port[TRP__DNN_POINTWISE_Y] &&
+        is_between(g, first, 2, n->port[TRP__DNN_POINTWISE_Y])) {
+        m->absolute = true;
+        m->x = n->port[TRP__DNN_POINTWISE_X];
+        m->nodes++;
+        n++;
+    } else if (n->kind == TRP_DNN_REDUCTION || n->kind == TRP_DNN_STATISTICS) {
+        m->x = n->port[TRP__DNN_REDUCTION_X];
+    } else {
+        return false;
+    }
+    m->node = n;
+    m->y[0] = n->port[1];
+    m->y[1] = n->port[2];
+    if (n->kind == TRP_DNN_REDUCTION && most > m->nodes && is_unary(g, n + 1, TRP_DNN_IDENTITY) &&
+        n[1].port[TRP__DNN_POINTWISE_X] == m->y[0] && is_between(g, first, m->nodes + 1, m->y[0])) {
+        m->y[0] = n[1].port[TRP__DNN_POINTWISE_Y];
+        m->nodes++;
+    }
+    return true;
+}
+
+static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
+{
+    match m;
     trp__space keep, over;
-    (void)most;
-    if ((n->kind != TRP_DNN_REDUCTION && n->kind != TRP_DNN_STATISTICS) ||
-        (n->compute != TRP_F32 && n->compute != TRP_F64))
+    if (!find(g, first, most, &m) || (m.node->compute != TRP_F32 && m.node->compute != TRP_F64))
         return 0;
-    const trp__dnn_tensor *x = &g->tensor[n->port[0]], *y = &g->tensor[n->port[1]];
+    const trp__dnn_tensor *x = &g->tensor[m.x], *y = &g->tensor[m.y[0]];
     if (x->role == TRP__DNN_VALUE || x->rank != y->rank || !is_known(x->type) || !is_known(y->type))
         return 0;
     split_space(x, y, &keep, &over);
-    return divides(&keep) && divides(&over);
+    return divides(&keep) && divides(&over) ? m.nodes : 0;
 }
 
 static void take_space(const trp__space *s, trp__reduce_space *out, bool results)
@@ -289,25 +347,30 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
                        char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
 {
     const trp__dnn_graph *g = part->graph;
-    const trp__dnn_node *n = &g->node[part->first];
-    const trp__dnn_tensor *x = &g->tensor[n->port[0]];
+    match m;
     trp__space keep, over;
     step *s = calloc(1, sizeof *s);
     if (!s)
         return trp__error_set(error, TRP_E_MEMORY, "no memory for a reduction");
+    if (!find(g, part->first, part->count, &m)) {
+        free(s);
+        return trp__error_set(error, TRP_E_INTERNAL, "a reduction that is none");
+    }
+    const trp__dnn_node *n = m.node;
+    const trp__dnn_tensor *x = &g->tensor[m.x];
     s->parts = n->kind == TRP_DNN_STATISTICS ? 2 : 1;
     s->wide = x->type == TRP_F64 || x->type == TRP_I32;
     *workspace = 0;
     for (int i = 0; i < s->parts; i++) {
         launch_part *p = &s->part[i];
-        p->x = n->port[0];
-        p->y = n->port[1 + i];
+        p->x = m.x;
+        p->y = m.y[i];
         trp__reduce *r = &p->reduce;
         const int mode = n->kind == TRP_DNN_REDUCTION ? n->mode : TRP_DNN_SUM;
         *r = (trp__reduce){.type = x->type,
                            .y_type = g->tensor[p->y].type,
                            .kind = i > 0 ? TRP__REDUCE_SQUARES : modes[mode].kind,
-                           .absolute = modes[mode].absolute,
+                           .absolute = modes[mode].absolute || m.absolute,
                            .negative = modes[mode].negative,
                            .divide = modes[mode].divide,
                            .root = modes[mode].root,

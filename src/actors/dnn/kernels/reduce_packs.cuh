@@ -135,7 +135,7 @@ template <int TYPE, int KIND> TRP__DEVICE void trp__reduce_packed_rows(const trp
 {
     typedef trp__reduce_packed<TYPE, KIND> P;
     typedef trp__row_packs<TYPE> packs;
-    enum { SHORT = 2, LONG = 8 };
+    enum { SHORT = 4, LONG = 8 };
     const int lanes = (int)r.lanes, rows = TRP__REDUCE_THREADS / lanes;
     const int group = lanes < TRP__REDUCE_THREADS ? (int)threadIdx.x / lanes : 0;
     const int lane = (int)threadIdx.x - group * lanes;
