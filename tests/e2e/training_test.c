@@ -273,7 +273,7 @@ static void cross_entropy(void)
         const double z = f_below(3) ? 0 : 0.01;
         const trp_dnn_reduction how = (trp_dnn_reduction)f_below(3);
         const bool each = how == TRP_DNN_REDUCE_NONE, in_place = f_below(3) == 0;
-        const bool packed = big || f_below(2);
+        const bool packed = big || f_below(2), one_type = f_below(2);
         f_field x = f_make(f_real(), 3, dim, packed, -3, 3), q = {0}, index = {0}, dx = {0};
         f_field dy = f_make(TRP_F32, none_rank ? 2 : 3, row_dim, false, -2, 2);
         f_field y = each ? f_make(TRP_F32, none_rank ? 2 : 3, row_dim, false, 1, 0)
@@ -288,10 +288,10 @@ static void cross_entropy(void)
                 index.v[i] = f_below(4) ? index.v[i] : ignored;
             f_write(&index);
         } else {
-            q = f_make(f_real(), 3, dim, packed, 0, 1);
+            q = f_make(one_type ? x.t.type : f_real(), 3, dim, packed, 0, 1);
         }
         if (!in_place)
-            dx = f_make(f_real(), 3, dim, packed, 1, 0);
+            dx = f_make(one_type ? x.t.type : f_real(), 3, dim, packed, 1, 0);
         double *dxs = zeros(x.count), *losses = zeros(rows), *logs = zeros(rows), sum = 0,
                count = 0;
         for (int64_t r = 0; r < rows; r++) {

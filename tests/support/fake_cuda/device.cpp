@@ -22,7 +22,7 @@ extern "C" {
 #include "actors/dnn/kernels/move.cuh"
 #include "actors/dnn/kernels/ready_draws.cuh"
 #include "actors/dnn/kernels/ready_units.cuh"
-#include "actors/dnn/kernels/reduce.cuh"
+#include "actors/dnn/kernels/reduce_packs.cuh"
 
 #include "actors/dnn/kernels/attention_bf16_128.cuh"
 #include "actors/dnn/kernels/attention_bf16_64.cuh"

@@ -90,6 +90,16 @@
     X(trp_norm_##name##_8, trp__norm)                                                              \
     X(trp_norm_##name##_walk, trp__norm)
 
+#define FAKE_DEVICE_REDUCE(X, name)                                                                \
+    X(trp_reduce_##name##_f32, trp__reduce)                                                        \
+    X(trp_reduce_##name##_bf16, trp__reduce)                                                       \
+    X(trp_reduce_##name##_f16, trp__reduce)
+
+#define FAKE_DEVICE_REDUCE_LOOSE(X, name)                                                          \
+    X(trp_reduce_##name##_f32_loose, trp__reduce)                                                  \
+    X(trp_reduce_##name##_bf16_loose, trp__reduce)                                                 \
+    X(trp_reduce_##name##_f16_loose, trp__reduce)
+
 /* A program of ready.h in all types. */
 #define FAKE_DEVICE_READY(X, name)                                                                 \
     X(trp_##name##_f32, trp__map)                                                                  \
@@ -136,6 +146,9 @@
     X(trp_entropy_packs_f32, trp__entropy)                                                         \
     X(trp_entropy_packs_bf16, trp__entropy)                                                        \
     X(trp_entropy_packs_f16, trp__entropy)                                                         \
+    X(trp_entropy_targets_f32, trp__entropy)                                                       \
+    X(trp_entropy_targets_bf16, trp__entropy)                                                      \
+    X(trp_entropy_targets_f16, trp__entropy)                                                       \
     X(trp_entropy_f32, trp__entropy)                                                               \
     X(trp_entropy_bf16, trp__entropy)                                                              \
     X(trp_entropy_f16, trp__entropy)                                                               \
@@ -165,6 +178,7 @@
     FAKE_DEVICE_LOSSES(X, kl)                                                                      \
     FAKE_DEVICE_LOSSES(X, kl_log)                                                                  \
     X(trp_losses_f32, trp__losses)                                                                 \
+    X(trp_losses_narrow, trp__losses)                                                              \
     X(trp_losses_f64, trp__losses)                                                                 \
     X(trp_losses_total, trp__losses)                                                               \
     X(trp_optimizer_prepare, trp__optimizer)                                                       \
@@ -175,6 +189,15 @@
     X(trp_reduce_columns_f32, trp__reduce)                                                         \
     X(trp_reduce_columns_f64, trp__reduce)                                                         \
     X(trp_reduce_finish, trp__reduce)                                                              \
+    FAKE_DEVICE_REDUCE(X, rows_sums)                                                               \
+    FAKE_DEVICE_REDUCE(X, rows_squares)                                                            \
+    FAKE_DEVICE_REDUCE(X, rows_extremes)                                                           \
+    FAKE_DEVICE_REDUCE(X, columns_sums)                                                            \
+    FAKE_DEVICE_REDUCE_LOOSE(X, columns_sums)                                                      \
+    FAKE_DEVICE_REDUCE(X, columns_squares)                                                         \
+    FAKE_DEVICE_REDUCE_LOOSE(X, columns_squares)                                                   \
+    FAKE_DEVICE_REDUCE(X, columns_extremes)                                                        \
+    FAKE_DEVICE_REDUCE_LOOSE(X, columns_extremes)                                                  \
     X(trp_move_rows, trp__move)                                                                    \
     X(trp_move_tiles, trp__move)                                                                   \
     X(trp_move_turn2, trp__move)                                                                   \

@@ -29,7 +29,8 @@ typedef struct step {
     uint8_t tensor[TRP__ENTROPY_OPERANDS]; /* TRP__DNN_NO_PORT: none */
     uint8_t dy_value;                      /* the tensor of a dy by value; else none */
     bool counts, totals;
-    bool packs; /* logits and gradients have one type, and there are labels */
+    bool packs;   /* logits, gradients and probabilities have one type */
+    bool targets; /* there are probabilities */
     uint32_t threads, shared_bytes;
     uint32_t
         shared_most; /* that the kernel may be launched with: one for all steps that share it */
@@ -106,13 +107,13 @@ static uint32_t threads_for(int64_t runs, int64_t packs)
 
 /* The same for packs, as measured: where nothing is written few threads with many packs are
  * fastest, and one block that has a processor for itself is, with sixteen packs a thread. */
-static uint32_t threads_for_packs(int64_t packs, bool again)
+static uint32_t threads_for_packs(int64_t packs, bool again, bool targets)
 {
     const uint32_t threads = threads_for(packs, 1);
     if (!again)
         return packs <= 32 ? 32 : packs <= 2048 ? 64 : 128;
-    if (threads <= TRP__ENTROPY_PAIRED)
-        return threads;
+    if (threads <= TRP__ENTROPY_PAIRED || targets)
+        return threads < TRP__ENTROPY_PAIRED ? threads : TRP__ENTROPY_PAIRED;
     return packs > 16 * 1024 ? 1024 : (uint32_t)((packs + 15) / 16 + 31) / 32 * 32;
 }
 
@@ -120,10 +121,11 @@ static uint32_t threads_for_packs(int64_t packs, bool again)
  * memory, of which a block has `most` bytes. */
 static void share_out(step *s, int64_t count, int64_t size, uint32_t most)
 {
-    const bool again = s->p.used[TRP__ENTROPY_DX] || s->p.used[TRP__ENTROPY_T];
+    const bool again = s->p.used[TRP__ENTROPY_DX];
+    const int64_t rows = s->packs && s->targets ? 2 : 1; /* that are kept */
     const int64_t deep = s->packs ? TRP__ENTROPY_DEEP : 1;
-    s->threads = s->packs ? threads_for_packs(count, again) : threads_for(count, size);
-    const int64_t bytes = size * 16 * s->threads, fit = most / bytes / deep * deep;
+    s->threads = s->packs ? threads_for_packs(count, again, s->targets) : threads_for(count, size);
+    const int64_t bytes = rows * size * 16 * s->threads, fit = most / bytes / deep * deep;
     const int64_t each = ((count + s->threads - 1) / s->threads + deep - 1) / deep * deep;
     s->p.cached = !again ? 0 : (int32_t)(each < fit ? each : fit);
     s->shared_bytes = (uint32_t)(s->p.cached * bytes);
@@ -180,7 +182,7 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, step *s)
 static bool are_packs(const trp__entropy *p)
 {
     const uint8_t type = p->io[TRP__ENTROPY_X].type;
-    return !p->used[TRP__ENTROPY_T] && type != TRP_F64 &&
+    return type != TRP_F64 && (!p->used[TRP__ENTROPY_T] || p->io[TRP__ENTROPY_T].type == type) &&
            (!p->used[TRP__ENTROPY_DX] || p->io[TRP__ENTROPY_DX].type == type);
 }
 
@@ -211,12 +213,16 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     s->p.ignores = n->window[2] != 0 && s->p.used[TRP__ENTROPY_INDEX];
     s->p.ignore = (int64_t)((uint64_t)(uint32_t)n->start[1] << 32 | (uint32_t)n->start[0]);
     const bool ragged = describe(g, n, s);
+    s->targets = s->p.used[TRP__ENTROPY_T];
     s->packs = s->p.runs && are_packs(&s->p);
     share_rows(s, modules, ragged);
     s->p.divisor = trp__loss_divisor(n, (double)s->p.space.rows, 1);
     s->counts = s->p.ignores && trp__train_reduction(n) == TRP_DNN_REDUCE_MEAN;
     s->totals = s->p.used[TRP__ENTROPY_Y] && !s->p.each;
-    snprintf(s->name, sizeof s->name, "trp_entropy_%s%s", s->packs ? "packs_" : "",
+    snprintf(s->name, sizeof s->name, "trp_entropy_%s%s",
+             !s->packs    ? ""
+             : s->targets ? "targets_"
+                          : "packs_",
              trp_dtype_name((trp_dtype)x->type));
     trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
     trp__text_add(&name, "cross_entropy_%s%s", trp_dtype_name((trp_dtype)x->type),

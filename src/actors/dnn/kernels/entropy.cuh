@@ -114,6 +114,29 @@ TRP__DEVICE void trp__entropy_fill(const trp__entropy &p, const trp__entropy_row
                               v);
 }
 
+/* What probabilities weigh of some runs, as trp__entropy_packs::weigh(). */
+template <typename T, int DEEP>
+TRP__DEVICE void trp__entropy_weigh(const trp__entropy &p, const trp__entropy_row<T> &r, int c,
+                                    const T v[DEEP][TRP__ROWS_RUN], trp__entropy_sums<T> *sums)
+{
+    const T share = (T)(1 - p.smooth), even = (T)p.even, base = sums->base();
+    T some = 0, away = 0;
+    for (int d = 0; d < DEEP; d++) {
+        T t[TRP__ROWS_RUN];
+        trp__entropy_read<T>(r.l, c + d, r.place(p, TRP__ENTROPY_T), p.io[TRP__ENTROPY_T].type,
+                             r.n, t);
+        TRP__UNROLL
+        for (int j = 0; j < TRP__ROWS_RUN; j++) {
+            const int k = r.l.place(c + d, j);
+            const T q = k >= 0 && k < r.n ? share * t[j] + even : T(0);
+            some += q;
+            away += q != 0 ? q * (base - v[d][j]) : T(0);
+        }
+    }
+    sums->total.add(some);
+    sums->away.add(away);
+}
+
 template <typename T, int TYPE, int DEEP>
 TRP__DEVICE void trp__entropy_first(const trp__entropy &p, const trp__entropy_row<T> &r,
                                     trp__pack16 *cache, trp__entropy_sums<T> *sums)
@@ -159,23 +182,14 @@ TRP__DEVICE void trp__entropy_first(const trp__entropy &p, const trp__entropy_ro
             }
             sums->linear.add(some);
         }
-        if (p.used[TRP__ENTROPY_T]) {
-            some = 0;
-            for (int d = 0; d < DEEP; d++) {
-                T t[RUN];
-                trp__entropy_read<T>(r.l, c + d, r.place(p, TRP__ENTROPY_T),
-                                     p.io[TRP__ENTROPY_T].type, r.n, t);
-                for (int j = 0; j < RUN; j++)
-                    some += t[j];
-            }
-            sums->total.add(some);
-        }
+        if (p.used[TRP__ENTROPY_T])
+            trp__entropy_weigh<T, DEEP>(p, r, c, v, sums);
     }
 }
 
-/* The gradient, and the loss of a row with probabilities. */
+/* The gradient. */
 template <typename T, int TYPE, int DEEP>
-TRP__DEVICE double trp__entropy_last(const trp__entropy &p, const trp__entropy_row<T> &r,
+TRP__DEVICE void trp__entropy_last(const trp__entropy &p, const trp__entropy_row<T> &r,
                                      double factor, double log_sum, const trp__pack16 *cache)
 {
     enum { RUN = TRP__ROWS_RUN, PACKS = trp__entropy_raw<T, TYPE>::PACKS };
@@ -183,10 +197,8 @@ TRP__DEVICE double trp__entropy_last(const trp__entropy &p, const trp__entropy_r
     const int threads = (int)blockDim.x, thread = (int)threadIdx.x;
     trp__entropy_factors<T> f;
     f.find(p, r, factor, log_sum);
-    const T most = r.most, keep = (T)(1 - p.smooth);
-    const T above = (T)(log_sum - (double)r.most), least = (T)p.even;
+    const T most = r.most;
     const int label = (int)r.label;
-    trp__exact_sum<T> loss = {0, 0};
     for (int c = 0; c < r.runs; c += DEEP) {
         trp__entropy_raw<T, TYPE> raw[DEEP];
         TRP__UNROLL
@@ -215,23 +227,14 @@ TRP__DEVICE double trp__entropy_last(const trp__entropy &p, const trp__entropy_r
             if (p.used[TRP__ENTROPY_T]) {
                 trp__entropy_read<T>(r.l, c + d, r.place(p, TRP__ENTROPY_T),
                                      p.io[TRP__ENTROPY_T].type, r.n, t);
-                for (int j = 0; j < RUN; j++) {
-                    const int k = r.l.place(c + d, j);
-                    const T q = keep * t[j] + least;
+                TRP__UNROLL
+                for (int j = 0; j < RUN; j++)
                     out[j] -= f.share * t[j];
-                    if (k >= 0 && k < r.n && q != 0)
-                        loss.add(q * ((most - v[j]) + above));
-                }
             }
-            if (p.used[TRP__ENTROPY_DX])
-                trp__entropy_write<T>(r.l, c + d, r.place(p, TRP__ENTROPY_DX),
-                                      p.io[TRP__ENTROPY_DX].type, r.n, out);
+            trp__entropy_write<T>(r.l, c + d, r.place(p, TRP__ENTROPY_DX),
+                                  p.io[TRP__ENTROPY_DX].type, r.n, out);
         }
     }
-    if (!p.used[TRP__ENTROPY_T])
-        return 0;
-    return trp__rows_together<trp__rows_sum, double>((double)loss.sum - (double)loss.lost, threads,
-                                                     0.0);
 }
 
 /* What the gradients of a row are multiplied with. */
@@ -243,8 +246,9 @@ TRP__DEVICE double trp__entropy_factor(const trp__entropy &p, int64_t at)
     return divisor > 0 ? factor / divisor : 0;
 }
 
-/* A block for each row. DEEP 0: packs. */
-template <typename T, int TYPE, int DEEP> TRP__DEVICE void trp__entropy_rows(const trp__entropy &p)
+/* A block for each row. DEEP 0: packs, TARGET: with probabilities. */
+template <typename T, int TYPE, int DEEP, bool TARGET = false>
+TRP__DEVICE void trp__entropy_rows(const trp__entropy &p)
 {
     TRP__DYNAMIC(trp__pack16, cache);
     const int64_t row = p.first + blockIdx.x;
@@ -260,7 +264,7 @@ template <typename T, int TYPE, int DEEP> TRP__DEVICE void trp__entropy_rows(con
         trp__entropy_sums<T> sums;
         sums.begin();
         if constexpr (DEEP == 0)
-            trp__entropy_packs<TYPE>(p, r, cache).first_pass(p, r, &sums);
+            trp__entropy_packs<TYPE, TARGET>(p, r, cache).first_pass(p, r, &sums);
         else
             trp__entropy_first<T, TYPE, DEEP>(p, r, cache, &sums);
         sums.join(p, &r);
@@ -269,12 +273,14 @@ template <typename T, int TYPE, int DEEP> TRP__DEVICE void trp__entropy_rows(con
         log_sum = (double)r.most + over;
     }
     if (!r.ignored && !r.wrong) {
-        if constexpr (DEEP == 0) {
-            if (p.used[TRP__ENTROPY_DX])
-                trp__entropy_packs<TYPE>(p, r, cache).last_pass(p, r, factor, log_sum);
-        } else if (p.used[TRP__ENTROPY_DX] || p.used[TRP__ENTROPY_T]) {
-            loss = trp__entropy_last<T, TYPE, DEEP>(p, r, factor, log_sum, cache);
+        if (p.used[TRP__ENTROPY_DX]) {
+            if constexpr (DEEP == 0)
+                trp__entropy_packs<TYPE, TARGET>(p, r, cache).last_pass(p, r, factor, log_sum);
+            else
+                trp__entropy_last<T, TYPE, DEEP>(p, r, factor, log_sum, cache);
         }
+        if (p.used[TRP__ENTROPY_T])
+            loss = r.away + (r.total != 0 ? over * r.total : 0);
         if (threadIdx.x == 0 && r.label >= 0) {
             loss = p.smooth < 1
                        ? (1 - p.smooth) * (((double)r.most - (double)r.own) + over)
@@ -335,6 +341,22 @@ TRP__GLOBAL(1024) trp_entropy_packs_bf16(const TRP__CONSTANT trp__entropy p)
 TRP__GLOBAL(1024) trp_entropy_packs_f16(const TRP__CONSTANT trp__entropy p)
 {
     trp__entropy_rows<float, TRP_F16, 0>(p);
+}
+
+/* The same with probabilities. */
+TRP__GLOBAL(TRP__ENTROPY_PAIRED) trp_entropy_targets_f32(const TRP__CONSTANT trp__entropy p)
+{
+    trp__entropy_rows<float, TRP_F32, 0, true>(p);
+}
+
+TRP__GLOBAL(TRP__ENTROPY_PAIRED) trp_entropy_targets_bf16(const TRP__CONSTANT trp__entropy p)
+{
+    trp__entropy_rows<float, TRP_BF16, 0, true>(p);
+}
+
+TRP__GLOBAL(TRP__ENTROPY_PAIRED) trp_entropy_targets_f16(const TRP__CONSTANT trp__entropy p)
+{
+    trp__entropy_rows<float, TRP_F16, 0, true>(p);
 }
 
 TRP__GLOBAL(1024) trp_entropy_f32(const TRP__CONSTANT trp__entropy p)

@@ -5,7 +5,9 @@
  *     rows     a block for each row: the largest logit and the sum in one pass; then the gradient
  *     total    the sum of all losses
  *
- * A row remains in shared memory, as far as it fits, between the two passes: so it is read once. */
+ * A row remains in shared memory, as far as it fits, between the two passes: so it is read once.
+ * The loss of a row with probabilities is found in the first pass, relative to the largest logit so
+ * far: no term of it is negative, so that nothing cancels. */
 #ifndef TRP_ACTORS_DNN_KERNELS_ENTROPY_H
 #define TRP_ACTORS_DNN_KERNELS_ENTROPY_H
 

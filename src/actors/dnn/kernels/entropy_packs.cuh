@@ -1,5 +1,5 @@
-/* Cross-entropy of rows of one type with labels: packs of 16 bytes, those that fit in shared
- * memory between the two passes. */
+/* Cross-entropy of rows of one type, with labels or, TARGET, probabilities of that type: packs of 16
+ * bytes, those that fit in shared memory between the two passes. */
 #ifndef TRP_ACTORS_DNN_KERNELS_ENTROPY_PACKS_CUH
 #define TRP_ACTORS_DNN_KERNELS_ENTROPY_PACKS_CUH
 
@@ -15,7 +15,7 @@ template <int TYPE, int RAISED> TRP__DEVICE float trp__entropy_term(float x)
     return TYPE == TRP_F32 ? exp(x) : trp__exp2_flushed(fmaf(x, TRP__ENTROPY_LOG2E, (float)RAISED));
 }
 
-template <int TYPE> struct trp__entropy_packs : trp__row_packs<TYPE> {
+template <int TYPE, bool TARGET> struct trp__entropy_packs : trp__row_packs<TYPE> {
     typedef trp__row_packs<TYPE> R;
     typedef typename R::pack pack;
     enum { DEEP = TRP__ENTROPY_DEEP, RAISED = TYPE == TRP_F32 ? 0 : 32 };
@@ -38,13 +38,40 @@ template <int TYPE> struct trp__entropy_packs : trp__row_packs<TYPE> {
     {
         return r.place(p, operand) - (uint64_t)(R::begin * R::SIZE);
     }
-    TRP__DEVICE void keep(int c, const pack &v)
+    /* Packs of x are kept before those of probabilities. */
+    TRP__DEVICE void keep(int c, const pack &v, bool target)
     {
-        trp__pack16 q;
-        if (c >= cached)
-            return;
-        memcpy(&q, v.word, sizeof q);
-        cache[c * (int)blockDim.x] = q;
+        if (c < cached)
+            v.give(&cache[(c + (target ? cached : 0)) * (int)blockDim.x]);
+    }
+    TRP__DEVICE void read_again(int c, const R &at, uint64_t from, float other, bool target,
+                                pack v[DEEP]) const
+    {
+        if (c + DEEP <= cached) {
+            TRP__UNROLL
+            for (int d = 0; d < DEEP; d++)
+                v[d].take(cache[(c + d + (target ? cached : 0)) * (int)blockDim.x]);
+        } else {
+            at.template read<DEEP>(from, other, v);
+        }
+    }
+    /* What probabilities weigh: the sum, and that of how far logits are below the largest. */
+    TRP__DEVICE void weigh(const trp__entropy &p, const R &at, const pack v[DEEP],
+                           const pack t[DEEP], trp__entropy_sums<float> *sums) const
+    {
+        const float share = (float)(1 - p.smooth), even = (float)p.even, base = sums->base();
+        float some = 0, away = 0;
+        TRP__UNROLL
+        for (int d = 0; d < DEEP; d++) {
+            TRP__UNROLL
+            for (int j = 0; j < R::V; j++) {
+                const float q = at.has(d, j) ? fmaf(share, t[d].get(j), even) : 0.0f;
+                some += q;
+                away += q != 0 ? q * (base - v[d].get(j)) : 0.0f;
+            }
+        }
+        sums->total.add(some);
+        sums->away.add(away);
     }
 
     TRP__DEVICE void first_pass(const trp__entropy &p, const trp__entropy_row<float> &r,
@@ -52,17 +79,21 @@ template <int TYPE> struct trp__entropy_packs : trp__row_packs<TYPE> {
     {
         const uint64_t x = place_of(p, r, TRP__ENTROPY_X);
         for (int c = 0; R::place(c) < R::end; c += DEEP) {
-            pack v[DEEP];
+            pack v[DEEP], t[DEEP];
             float top = sums->most, some = 0;
             R at = *this;
             at.first = R::place(c);
             at.template read<DEEP>(x, -INFINITY, v);
+            if constexpr (TARGET)
+                at.template read<DEEP>(place_of(p, r, TRP__ENTROPY_T), 0.0f, t);
             TRP__UNROLL
             for (int d = 0; d < DEEP; d++) {
                 TRP__UNROLL
                 for (int j = 0; j < R::V; j++)
                     top = fmax(top, v[d].get(j));
-                keep(c + d, v[d]);
+                keep(c + d, v[d], false);
+                if constexpr (TARGET)
+                    keep(c + d, t[d], true);
                 v[d].forget();
             }
             sums->rise(top);
@@ -84,7 +115,9 @@ template <int TYPE> struct trp__entropy_packs : trp__row_packs<TYPE> {
                 some += e[0];
             }
             sums->sum.add(some);
-            if (p.smooth > 0) {
+            if constexpr (TARGET) {
+                weigh(p, at, v, t, sums);
+            } else if (p.smooth > 0) {
                 some = 0;
                 for (int d = 0; d < DEEP; d++) {
                     TRP__UNROLL
@@ -104,18 +137,12 @@ template <int TYPE> struct trp__entropy_packs : trp__row_packs<TYPE> {
         const uint64_t x = place_of(p, r, TRP__ENTROPY_X), dx = place_of(p, r, TRP__ENTROPY_DX);
         const int label = R::begin + (int)r.label;
         for (int c = 0; R::place(c) < R::end; c += DEEP) {
-            pack v[DEEP];
+            pack v[DEEP], t[DEEP];
             R at = *this;
             at.first = R::place(c);
-            if (c + DEEP <= cached) {
-                TRP__UNROLL
-                for (int d = 0; d < DEEP; d++) {
-                    const trp__pack16 q = cache[(c + d) * (int)blockDim.x];
-                    memcpy(v[d].word, &q, sizeof q);
-                }
-            } else {
-                at.template read<DEEP>(x, -INFINITY, v);
-            }
+            read_again(c, at, x, -INFINITY, false, v);
+            if constexpr (TARGET)
+                read_again(c, at, place_of(p, r, TRP__ENTROPY_T), 0.0f, true, t);
             TRP__UNROLL
             for (int d = 0; d < DEEP; d++) {
                 float out[R::V];
@@ -125,7 +152,11 @@ template <int TYPE> struct trp__entropy_packs : trp__row_packs<TYPE> {
                 TRP__UNROLL
                 for (int j = 0; j < R::V; j++)
                     out[j] = scale * trp__entropy_term<TYPE, RAISED>(v[d].get(j) - most) - f.rest;
-                if (label >= first && label < first + R::V) {
+                if constexpr (TARGET) {
+                    TRP__UNROLL
+                    for (int j = 0; j < R::V; j++)
+                        out[j] -= f.share * t[d].get(j);
+                } else if (label >= first && label < first + R::V) {
                     TRP__UNROLL
                     for (int j = 0; j < R::V; j++)
                         out[j] -= first + j == label ? f.share : 0.0f;

@@ -31,7 +31,7 @@ template <typename T> struct trp__entropy_row {
     int64_t label;                     /* -1: none */
     bool ignored, wrong;
     T most, own; /* own: the logit of the label */
-    double sum, linear, total;
+    double sum, linear, total, away;
 
     TRP__DEVICE uint64_t place(const trp__entropy &p, int operand) const
     {
@@ -48,22 +48,31 @@ template <typename T> struct trp__entropy_row {
 /* What a thread knows of its elements. */
 template <typename T> struct trp__entropy_sums {
     T most;
-    trp__exact_sum<T> sum, linear, total;
+    trp__exact_sum<T> sum, linear, total; /* total: of probabilities, smoothed */
+    trp__exact_sum<T> away; /* of these times how far the logits are below the largest */
 
     TRP__DEVICE void begin()
     {
         most = T(-INFINITY);
-        sum = linear = total = {0, 0};
+        sum = linear = total = away = {0, 0};
     }
     /* Where there is no largest number: 0. */
     TRP__DEVICE T base() const
     {
         return most == T(-INFINITY) ? T(0) : most;
     }
+    /* What is below a larger one. */
+    TRP__DEVICE void lift(T top)
+    {
+        const T weight = total.sum - total.lost;
+        if (weight != 0)
+            away.add((top - base()) * weight);
+    }
     TRP__DEVICE void rise(T top)
     {
         if (!(top > most))
             return;
+        lift(top);
         const T factor = trp__entropy_exp(most - top);
         sum.sum *= factor;
         sum.lost *= factor;
@@ -83,10 +92,16 @@ template <typename T> struct trp__entropy_sums {
                                        (double)linear.sum - (double)linear.lost, threads, 0.0)
                                  : 0;
         r->total = 1;
-        if (p.used[TRP__ENTROPY_T])
-            r->total = (1 - p.smooth) * trp__rows_together<trp__rows_sum, double>(
-                                            (double)total.sum - (double)total.lost, threads, 0.0) +
-                       p.smooth;
+        r->away = 0;
+        if (!p.used[TRP__ENTROPY_T])
+            return;
+        double of[2] = {(double)total.sum - (double)total.lost,
+                        (double)away.sum - (double)away.lost};
+        if (of[0] != 0)
+            of[1] += ((double)all - (double)base()) * of[0];
+        trp__rows_together<trp__rows_sum, double, 2>(of, threads, 0.0);
+        r->total = of[0];
+        r->away = of[1];
     }
 };
 

@@ -23,7 +23,8 @@ typedef struct step {
     bool is_value[TRP__LOSSES_OPERANDS];
     uint8_t total; /* the tensor of the sum */
     bool wide;
-    bool packs; /* there is a kernel for all arrays of this type */
+    bool packs;  /* there is a kernel for all arrays of this type */
+    bool narrow; /* all arrays have 16 bits */
     char name[32];
     trp__cu_function elements, finish;
 } step;
@@ -74,12 +75,14 @@ static bool describe_one(const trp__dnn_graph *g, const trp__dnn_node *n, int o,
         return true;
     out->many = 1;
     s->p.runs = s->p.runs && is_aligned(t, 4);
+    s->narrow = s->narrow && trp_dtype_bits((trp_dtype)t->type) == 16;
     s->packs = s->packs && t->type == x->type && is_aligned(t, 8) &&
                (o <= TRP__LOSSES_T || o == TRP__LOSSES_DX);
     return is_packed(t, x);
 }
 
-/* Kernels of packs multiply with the reciprocal of beta: beta, or 0, which nothing is divided by.
+/* Kernels of packs and of 16 bits multiply with the reciprocal of beta: beta, or 0, which nothing
+ * is divided by.
  */
 static bool has_reciprocal(const trp__dnn_node *n)
 {
@@ -94,7 +97,7 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, step *s)
     memset(s, 0, sizeof *s);
     s->total = TRP__DNN_NO_PORT;
     s->p.runs = 1;
-    s->packs = true;
+    s->packs = s->narrow = true;
     s->wide = n->compute == TRP_F64;
     for (int o = 0; o < TRP__LOSSES_OPERANDS; o++) {
         if (!describe_one(g, n, o, each, s))
@@ -103,6 +106,7 @@ static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, step *s)
     s->p.mode = n->mode;
     s->p.beta = n->parameter[0];
     s->p.beta_inverse = 1 / s->p.beta;
+    s->narrow = s->narrow && !s->wide && has_reciprocal(n);
     s->packs = s->packs && !s->wide && has_reciprocal(n);
     s->p.count = trp__dnn_elements(x);
     s->p.divisor = trp__loss_divisor(n, (double)s->p.count, (double)x->dim[0]);
@@ -128,7 +132,7 @@ static void name_kernel(step *s, uint8_t type)
     if (s->packs)
         trp__text_add(&name, "trp_losses_%s%s", modes[s->p.mode], trp_dtype_name((trp_dtype)type));
     else
-        trp__text_add(&name, "trp_losses_%s", s->wide ? "f64" : "f32");
+        trp__text_add(&name, "trp_losses_%s", s->wide ? "f64" : s->narrow ? "narrow" : "f32");
 }
 
 static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,

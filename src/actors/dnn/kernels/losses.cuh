@@ -250,110 +250,118 @@ TRP__LOSSES_KERNELS(trp_losses_kl_log, TRP_DNN_KL_LOG)
 
 /* --- Elements of any types --- */
 
-/* Calls `call` with a mode that the compiler knows. */
-#define TRP__LOSSES_BY_MODE(mode, call)                                                            \
-    switch (mode) {                                                                                \
-    case TRP_DNN_MSE:                                                                              \
-        call(TRP_DNN_MSE);                                                                         \
-        break;                                                                                     \
-    case TRP_DNN_L1:                                                                               \
-        call(TRP_DNN_L1);                                                                          \
-        break;                                                                                     \
-    case TRP_DNN_SMOOTH_L1:                                                                        \
-        call(TRP_DNN_SMOOTH_L1);                                                                   \
-        break;                                                                                     \
-    case TRP_DNN_BCE_LOGITS:                                                                       \
-        call(TRP_DNN_BCE_LOGITS);                                                                  \
-        break;                                                                                     \
-    case TRP_DNN_KL:                                                                               \
-        call(TRP_DNN_KL);                                                                          \
-        break;                                                                                     \
-    default:                                                                                       \
-        call(TRP_DNN_KL_LOG);                                                                      \
-    }
-
-/* A block for each part. */
-template <typename T> TRP__DEVICE void trp__losses_elements(const trp__losses &p)
-{
-    enum { RUN = TRP__RUNS_EACH, RUNS = TRP__LOSSES_RUNS, READ = TRP__LOSSES_READ };
-    enum { BLOCK = RUN * RUNS * TRP__LOSSES_THREADS };
-    const int64_t from = (int64_t)blockIdx.x * p.part;
-    const int64_t end = p.count - from < p.part ? p.count : from + p.part;
-    const bool gradient = p.io[TRP__LOSSES_DX].at != 0, each = p.io[TRP__LOSSES_DY].many;
-    trp__exact_sum<T> sum = {0, 0};
+/* Runs of four elements, and what is left one by one. FORMULA: the type that formulas are for. */
+template <int MODE, typename T, int FORMULA> struct trp__losses_mixed {
+    enum { RUN = TRP__RUNS_EACH, READ = TRP__LOSSES_READ, BLOCK = RUN * TRP__LOSSES_THREADS };
+    const trp__losses &p;
     trp__losses_all<T> all;
-    all.find(p);
-    for (int64_t at = from; at < end; at += BLOCK) {
-        const bool whole = p.runs && at + BLOCK <= end;
-        trp__runs_raw<T> raw[RUNS][READ];
+    trp__exact_sum<T> sum;
+
+    TRP__DEVICE void put(int o, int64_t i, const T v[RUN]) const
+    {
+        if (p.io[o].at)
+            trp__store_run<T, RUN>(p.io[o].at, i, p.io[o].type, v);
+    }
+    TRP__DEVICE void put_one(int o, int64_t i, T v) const
+    {
+        if (p.io[o].at)
+            trp__store_float<T>(p.io[o].at, i, p.io[o].type, v);
+    }
+    TRP__DEVICE void run(int64_t i)
+    {
+        const bool gradient = p.io[TRP__LOSSES_DX].at != 0, each = p.io[TRP__LOSSES_DY].many;
+        trp__runs_raw<T> raw[READ];
+        T v[READ][RUN], value[RUN], slope[RUN];
         TRP__UNROLL
-        for (int r = 0; r < RUNS && whole; r++) {
-            TRP__UNROLL
-            for (int o = 0; o < READ; o++) {
-                if (p.io[o].many)
-                    raw[r][o].load(p.io[o].at, at + trp__runs_at(true, r, 0), p.io[o].type);
-            }
+        for (int o = 0; o < READ; o++) {
+            if (p.io[o].many)
+                raw[o].load(p.io[o].at, i, p.io[o].type);
         }
         TRP__UNROLL
-        for (int r = 0; r < RUNS; r++) {
-            T v[RUN][READ], value[RUN], slope[RUN], some = 0;
-            TRP__UNROLL
-            for (int o = 0; o < READ; o++) {
-                T one[RUN];
-                TRP__UNROLL
-                for (int j = 0; j < RUN; j++) {
-                    const int64_t i = at + trp__runs_at(whole, r, j);
-                    one[j] = all.one[o];
-                    if (!whole && p.io[o].many && i < end)
-                        one[j] = trp__load_float<T>(p.io[o].at, i, p.io[o].type);
-                }
-                if (whole && p.io[o].many)
-                    raw[r][o].convert(p.io[o].type, one);
-                TRP__UNROLL
-                for (int j = 0; j < RUN; j++)
-                    v[j][o] = one[j];
-            }
-#define TRP__LOSSES_RUN(MODE)                                                                      \
-    TRP__UNROLL                                                                                    \
-    for (int j = 0; j < RUN; j++) {                                                                \
-        value[j] = all.template value<MODE, TRP_DTYPE_NONE>(v[j]);                                                 \
-        if (gradient)                                                                              \
-            slope[j] = all.template slope<MODE, TRP_DTYPE_NONE>(v[j], each);                                       \
-    }
-            TRP__LOSSES_BY_MODE(p.mode, TRP__LOSSES_RUN)
-#undef TRP__LOSSES_RUN
+        for (int o = 0; o < READ; o++) {
             TRP__UNROLL
             for (int j = 0; j < RUN; j++)
-                some += at + trp__runs_at(whole, r, j) < end ? value[j] : T(0);
-            sum.add(some);
-            for (int o = READ; o < TRP__LOSSES_OPERANDS; o++) {
-                const T *const out = o == TRP__LOSSES_DX ? slope : value;
-                if (!p.io[o].at)
-                    continue;
-                if (whole) {
-                    trp__store_run<T, RUN>(p.io[o].at, at + trp__runs_at(true, r, 0),
-                                           p.io[o].type, out);
-                    continue;
-                }
-                for (int j = 0; j < RUN; j++) {
-                    const int64_t i = at + trp__runs_at(false, r, j);
-                    if (i < end)
-                        trp__store_float<T>(p.io[o].at, i, p.io[o].type, out[j]);
-                }
-            }
+                v[o][j] = all.one[o];
+            if (p.io[o].many)
+                raw[o].convert(p.io[o].type, v[o]);
         }
+        TRP__UNROLL
+        for (int j = 0; j < RUN; j++) {
+            const T one[READ] = {v[0][j], v[1][j], v[2][j], v[3][j], v[4][j]};
+            value[j] = all.template value<MODE, FORMULA>(one);
+            if (gradient)
+                slope[j] = all.template slope<MODE, FORMULA>(one, each);
+        }
+        sum.add((value[0] + value[1]) + (value[2] + value[3]));
+        if (gradient)
+            put(TRP__LOSSES_DX, i, slope);
+        put(TRP__LOSSES_ROWS, i, value);
+        put(TRP__LOSSES_EACH, i, value);
     }
-    trp__losses_keep<T>(p, sum);
+    TRP__DEVICE void element(int64_t i)
+    {
+        T one[READ];
+        TRP__UNROLL
+        for (int o = 0; o < READ; o++)
+            one[o] = p.io[o].many ? trp__load_float<T>(p.io[o].at, i, p.io[o].type) : all.one[o];
+        const T value = all.template value<MODE, FORMULA>(one);
+        sum.add(value);
+        if (p.io[TRP__LOSSES_DX].at)
+            put_one(TRP__LOSSES_DX, i,
+                    all.template slope<MODE, FORMULA>(one, p.io[TRP__LOSSES_DY].many));
+        put_one(TRP__LOSSES_ROWS, i, value);
+        put_one(TRP__LOSSES_EACH, i, value);
+    }
+    /* A block for each part. */
+    TRP__DEVICE void part()
+    {
+        const int64_t end =
+            p.count - (int64_t)blockIdx.x * p.part < p.part ? p.count : (blockIdx.x + 1) * p.part;
+        int64_t at = (int64_t)blockIdx.x * p.part;
+        all.find(p);
+        sum = {0, 0};
+        for (; p.runs && at + BLOCK <= end; at += BLOCK)
+            run(at + (int64_t)threadIdx.x * RUN);
+#pragma unroll 1
+        for (at += threadIdx.x; at < end; at += TRP__LOSSES_THREADS)
+            element(at);
+        trp__losses_keep<T>(p, sum);
+    }
+};
+
+template <typename T, int FORMULA> TRP__DEVICE void trp__losses_elements(const trp__losses &p)
+{
+#define TRP__LOSSES_PART(MODE)                                                                     \
+    case MODE: {                                                                                   \
+        trp__losses_mixed<MODE, T, FORMULA> mixed = {p};                                           \
+        mixed.part();                                                                              \
+        break;                                                                                     \
+    }
+    switch (p.mode) {
+        TRP__LOSSES_PART(TRP_DNN_MSE)
+        TRP__LOSSES_PART(TRP_DNN_L1)
+        TRP__LOSSES_PART(TRP_DNN_SMOOTH_L1)
+        TRP__LOSSES_PART(TRP_DNN_BCE_LOGITS)
+        TRP__LOSSES_PART(TRP_DNN_KL)
+        TRP__LOSSES_PART(TRP_DNN_KL_LOG)
+    }
+#undef TRP__LOSSES_PART
 }
 
-TRP__GLOBAL(TRP__LOSSES_THREADS) trp_losses_f32(const TRP__CONSTANT trp__losses p)
+TRP__GLOBAL(TRP__LOSSES_BOUNDS) trp_losses_f32(const TRP__CONSTANT trp__losses p)
 {
-    trp__losses_elements<float>(p);
+    trp__losses_elements<float, TRP_DTYPE_NONE>(p);
+}
+
+/* Of arrays of 16 bits alone. */
+TRP__GLOBAL(TRP__LOSSES_BOUNDS) trp_losses_narrow(const TRP__CONSTANT trp__losses p)
+{
+    trp__losses_elements<float, TRP_BF16>(p);
 }
 
 TRP__GLOBAL(TRP__LOSSES_THREADS) trp_losses_f64(const TRP__CONSTANT trp__losses p)
 {
-    trp__losses_elements<double>(p);
+    trp__losses_elements<double, TRP_DTYPE_NONE>(p);
 }
 
 TRP__GLOBAL(TRP__LOSSES_THREADS) trp_losses_total(const TRP__CONSTANT trp__losses p)

@@ -20,7 +20,6 @@ enum {
 
 enum {
     TRP__LOSSES_THREADS = 256,
-    TRP__LOSSES_RUNS = 2,     /* of four elements, of a thread at a time */
     TRP__LOSSES_PARTS = 4096, /* sums at most */
 };
 

@@ -17,7 +17,7 @@
     X(MAP, "map", "actors/dnn/kernels/map.cuh")                                                    \
     X(READY_UNITS, "ready_units", "actors/dnn/kernels/ready_units.cuh")                            \
     X(READY_DRAWS, "ready_draws", "actors/dnn/kernels/ready_draws.cuh")                            \
-    X(REDUCE, "reduce", "actors/dnn/kernels/reduce.cuh")                                           \
+    X(REDUCE, "reduce", "actors/dnn/kernels/reduce_packs.cuh")                                     \
     X(MOVE, "move", "actors/dnn/kernels/move.cuh")                                                 \
     X(ATTENTION_F16_64, "attention_f16_64", "actors/dnn/kernels/attention_f16_64.cuh")             \
     X(ATTENTION_F16_128, "attention_f16_128", "actors/dnn/kernels/attention_f16_128.cuh")          \

@@ -342,14 +342,18 @@ TRP__DEVICE void trp__reduce_columns(const trp__reduce &r)
     }
 }
 
-/* Combines the pieces of each result, in their order as far as a thread has them. */
+/* Combines the pieces of each result: neighbouring threads have neighbouring results, and each
+ * `finish_lanes`th piece. */
 template <int KIND, bool WIDE> TRP__DEVICE void trp__reduce_finish(const trp__reduce &r)
 {
     typedef trp__reducer<KIND, WIDE> R;
-    const int lanes = (int)r.finish_lanes, lane = (int)threadIdx.x & (lanes - 1);
-    const int64_t kept = (int64_t)blockIdx.x * (TRP__REDUCE_THREADS / lanes) + threadIdx.x / lanes;
+    TRP__DYNAMIC(trp__partial, shared);
+    const int lanes = (int)r.finish_lanes, across = TRP__REDUCE_THREADS / lanes;
+    const int column = (int)threadIdx.x % across, lane = (int)threadIdx.x / across;
+    const int64_t kept = (int64_t)blockIdx.x * across + column;
     const int64_t all = r.splits * r.kept;
     trp__partial p = R::first();
+#pragma unroll 4
     for (uint32_t s = lane; s < r.splits && kept < r.kept; s += lanes) {
         const int64_t at = s * r.kept + kept;
         trp__partial q = {trp__at<double>(r.partial, at), 0, 0};
@@ -359,10 +363,16 @@ template <int KIND, bool WIDE> TRP__DEVICE void trp__reduce_finish(const trp__re
         }
         R::join(p, q);
     }
-    p = trp__reduce_group<KIND, WIDE>(p, lanes);
+    shared[threadIdx.x] = p;
+    __syncthreads();
+    for (int half = lanes / 2; half > 0; half /= 2) {
+        if (lane < half)
+            R::join(shared[threadIdx.x], shared[threadIdx.x + (unsigned)(half * across)]);
+        __syncthreads();
+    }
     if (lane == 0 && kept < r.kept)
         trp__store<double>(r.y, trp__reduce_offset(r.keep, r.keep.y, kept), r.y_type,
-                           R::last(r, p));
+                           R::last(r, shared[threadIdx.x]));
 }
 
 #define TRP__REDUCE_BY_KIND(function, WIDE, ...)                                                   \

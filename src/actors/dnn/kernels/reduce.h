@@ -5,7 +5,8 @@
  * ("reduced"). Threads of a block lie along both: `lanes` of them along what is reduced. Sums are
  * made in f64, so that neither millions of terms nor large ones lose anything; f64 itself keeps
  * what is very large or very small apart. Where there are few results, each is made in `splits`
- * pieces, whose partial results a second kernel combines in a fixed order. */
+ * pieces, whose partial results a second kernel combines in a fixed order; blocks of a cluster
+ * combine those of long columns before. */
 #ifndef TRP_ACTORS_DNN_KERNELS_REDUCE_H
 #define TRP_ACTORS_DNN_KERNELS_REDUCE_H
 
@@ -16,6 +17,7 @@ enum {
     TRP__REDUCE_WIDTH = 8,     /* elements of a load, in f32 */
     TRP__REDUCE_WIDTH_F64 = 4, /* in f64 */
     TRP__REDUCE_PARTS = 3,     /* numbers of a partial result */
+    TRP__REDUCE_CLUSTER = 8,   /* blocks that share their partial results, at most */
     TRP__REDUCE_SHARED = TRP__REDUCE_THREADS * TRP__REDUCE_PARTS * 8, /* bytes of a block */
     TRP__REDUCE_SHARED_COLUMNS = TRP__REDUCE_THREADS * TRP__REDUCE_WIDTH * 8,
 };
@@ -36,6 +38,7 @@ typedef struct trp__reduce_space {
 
 typedef struct trp__reduce {
     uint64_t x, y, partial; /* addresses; `partial`: f64, splits x kept, if `wide` three times */
+    uint64_t shared;        /* f64 of each block: what it has for the others of its cluster */
     uint8_t type, y_type;
     uint8_t kind;         /* trp__reduce_kind */
     uint8_t absolute;     /* magnitudes are reduced */
@@ -47,7 +50,8 @@ typedef struct trp__reduce {
     uint8_t wide;         /* partial results have three numbers */
     int64_t length, kept; /* elements of each result; results */
     int64_t split;        /* elements of each piece */
-    uint32_t splits, lanes, finish_lanes;
+    uint32_t splits, lanes, finish_lanes, cluster;
+    uint32_t reserved;
     trp__reduce_space keep, over;
 } trp__reduce;
 

@@ -15,7 +15,7 @@ template <typename T> struct trp__runs_raw {
     {
         if (type == TRP_F32) {
             p[0] = trp__at<trp__pack16>(at + (uint64_t)i * 4, 0);
-        } else if (type == TRP_F64) {
+        } else if (sizeof(T) == 8 && type == TRP_F64) {
             TRP__UNROLL
             for (int k = 0; k < (int)sizeof(T) / 4; k++)
                 p[k] = trp__at<trp__pack16>(at + (uint64_t)i * 8, k);
@@ -27,21 +27,28 @@ template <typename T> struct trp__runs_raw {
     }
     TRP__DEVICE void convert(uint8_t type, T out[TRP__RUNS_EACH]) const
     {
-        if (type == TRP_F64) {
+        if (type == TRP_F32) {
+            TRP__UNROLL
+            for (int k = 0; k < TRP__RUNS_EACH; k++)
+                out[k] = (T)trp__f32_from_bits(p[0].word[k]);
+        } else if (sizeof(T) == 8 && type == TRP_F64) {
             double v[sizeof(T) / 2];
             memcpy(v, p, sizeof v);
             TRP__UNROLL
             for (int k = 0; k < (int)sizeof(T) / 2; k++)
                 out[k] = (T)v[k];
-            return;
-        }
-        TRP__UNROLL
-        for (int k = 0; k < TRP__RUNS_EACH; k++) {
-            const uint32_t w = p[0].word[k / 2];
-            out[k] = type == TRP_F32 ? (T)trp__f32_from_bits(p[0].word[k])
-                     : type == TRP_BF16
-                         ? (T)trp__f32_from_bits(k % 2 ? w & 0xffff0000u : w << 16)
-                         : (T)trp__half_value((uint16_t)(k % 2 ? w >> 16 : w));
+        } else if (type == TRP_BF16) {
+            TRP__UNROLL
+            for (int k = 0; k < TRP__RUNS_EACH; k++) {
+                const uint32_t w = p[0].word[k / 2];
+                out[k] = (T)trp__f32_from_bits(k % 2 ? w & 0xffff0000u : w << 16);
+            }
+        } else {
+            TRP__UNROLL
+            for (int k = 0; k < TRP__RUNS_EACH; k++) {
+                const uint32_t w = p[0].word[k / 2];
+                out[k] = (T)trp__half_value((uint16_t)(k % 2 ? w >> 16 : w));
+            }
         }
     }
 };
