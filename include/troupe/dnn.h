@@ -556,7 +556,9 @@ typedef struct trp_dnn_ran {
 
 /* How a graph is to be run. */
 typedef struct trp_dnn_options {
-    bool tf32;          /* f32: inputs may be rounded to tf32 (10 bits of mantissa) */
+    bool tf32;          /* f32: inputs may be rounded to tf32 (10 bits of mantissa). False: products
+                         * have f32's accuracy, be it by multiply-adds or as three products of tf32
+                         * parts; infinities, NaN and denormal numbers are those of multiply-adds */
     bool deterministic; /* only engines that give the same bits each time */
     trp_dnn_heuristic heuristic;
     trp_tune tune;

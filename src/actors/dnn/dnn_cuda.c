@@ -338,7 +338,7 @@ static void give_up(state *s)
 }
 
 /* Where a library has refused to run what it had planned there is nothing to search, and the record
- * is to be another one. */
+ * is to be another one. Without a search only products of ours are timed. */
 static void finish_plan(state *s, const trp__key *key)
 {
     making *m = &s->making;
@@ -346,6 +346,10 @@ static void finish_plan(state *s, const trp__key *key)
         if (!search_once(s, key))
             m->status = TRP_E_CANCELLED;
         return;
+    }
+    if (!m->refused) {
+        trp__dnn_tune_own(&s->planner, s->cu, s->l2_bytes, m->plan);
+        note_proofs(s);
     }
     m->plan->tune = m->graph.head->tune;
     keep_record(s, key);
@@ -528,8 +532,7 @@ static trp_status launch_step(trp__dnn_plan *plan, trp__dnn_step *step, trp__cud
     case TRP__DNN_WAY_ENGINE:
         return trp__dnn_step_launch(plan, step, handle, kernel->at, kernel->workspace, error);
     case TRP__DNN_WAY_PRODUCT:
-        return trp__dnn_product_launch(&step->engine, kernel->at, kernel->workspace,
-                                       kernel->instance->stream, error);
+        return trp__dnn_product_launch(&step->engine, kernel, error);
     case TRP__DNN_WAY_DIRECT:
         return trp__direct_launch(lowered, step->first, kernel, error);
     case TRP__DNN_WAY_KERNEL:

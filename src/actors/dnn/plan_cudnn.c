@@ -280,7 +280,8 @@ static trp_status take_first(const trp__dnn_planner *planner, const trp__dnn_par
     return status;
 }
 
-/* By cuBLASLt. Without it the piece is cuDNN's or ours. */
+/* By cuBLASLt, or else by a kernel of ours for products. Without either the piece is cuDNN's or
+ * that of another kernel. */
 static trp_status add_product(const trp__dnn_planner *planner, const trp__dnn_graph *graph,
                               uint32_t first, const trp__dnn_product *product, trp__dnn_plan *plan,
                               trp__dnn_engine *out, trp_error *error)
@@ -292,14 +293,15 @@ static trp_status add_product(const trp__dnn_planner *planner, const trp__dnn_gr
     trp_status status = trp__dnn_product_engines(
         planner, graph->head, product, planner->prover ? PRODUCTS : 1, engines, &count, &reason);
     if (status == TRP_OK)
-        return take_first(planner, &part, engines, count, out, error);
-    if (status == TRP_E_MISSING && planner->products)
-        plan->makeshift = true;
-    if (status == TRP_E_MISSING)
-        return TRP_E_UNSUPPORTED;
-    if (status != TRP_OK && status != TRP_E_UNSUPPORTED)
+        status = take_first(planner, &part, engines, count, out, error);
+    else if (status == TRP_E_MISSING || status == TRP_E_UNSUPPORTED)
+        plan->makeshift = plan->makeshift || (status == TRP_E_MISSING && planner->products);
+    else
         *error = reason;
-    return status;
+    if (status != TRP_E_MISSING && status != TRP_E_UNSUPPORTED)
+        return status;
+    count = trp__dnn_product_own_engine(planner, product, engines);
+    return take_first(planner, &part, engines, count, out, error);
 }
 
 /* How many nodes cuBLASLt may do at most, of `most` that are cuDNN's to try or more. */

@@ -12,6 +12,9 @@ enum { ROUND = 8, VIRTUAL_ALIGNMENT = 8 /* 256 bytes */ };
  * without need. */
 #define WORKSPACE (UINT64_C(32) << 20)
 
+/* Kernels of ours have room for a split matrix of 4096 x 768 besides parts of sums. */
+#define OWN_WORKSPACE (UINT64_C(64) << 20)
+
 /* D = A B, where D is m x n and A is m x k. Strides are of one row and of one column to the next.
  */
 enum { A, B, D, MATRICES };
@@ -365,6 +368,7 @@ static void begin(uint64_t workspace, trp__dnn_product *out)
     out->problem.access[TRP__MATMUL_B] = TRP__MATMUL_B;
     out->problem.access[TRP__MATMUL_D] = TRP__MATMUL_D;
     out->problem.workspace = workspace < WORKSPACE ? workspace : WORKSPACE;
+    out->workspace = workspace < OWN_WORKSPACE ? workspace : OWN_WORKSPACE;
     out->problem.alpha[0] = 1;
 }
 

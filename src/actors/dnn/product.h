@@ -20,8 +20,9 @@ typedef struct trp__dnn_product {
     trp__matmul problem;
     uint8_t tensor[TRP__MATMUL_OPERANDS];    /* their numbers; TRP__DNN_NO_PORT: none */
     uint8_t alignment[TRP__MATMUL_OPERANDS]; /* of their places, as a power of two up to 256 */
-    int64_t times;                           /* so many products */
-    int loops;                               /* over these batches, the last one fastest */
+    uint64_t workspace; /* bytes for a kernel of ours; the problem's: for cuBLASLt */
+    int64_t times;      /* so many products */
+    int loops;          /* over these batches, the last one fastest */
     int64_t loop[TRP__DNN_RANK];
     int64_t step[TRP__MATMUL_MATRICES][TRP__DNN_RANK]; /* elements */
 } trp__dnn_product;

@@ -9,11 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What an engine of cuBLASLt's is. */
+/* What an engine for a product is. */
 typedef struct trp__dnn_product_plan {
-    const trp__matmul_planner *planner;
+    const trp__matmul_planner *planner; /* NULL: a kernel of ours does it */
     trp__dnn_product product;
-    trp__matmul_plan plan;
+    union {
+        trp__matmul_plan plan;
+        trp__dnn_multiply own;
+    };
 } product_plan;
 
 /* The library. */
@@ -109,7 +112,7 @@ static void fill_engine(product_plan *plan, trp__dnn_engine *out)
 
 void trp__dnn_product_drop(trp__dnn_engine *engine)
 {
-    if (engine->product)
+    if (engine->product && engine->product->planner)
         trp__matmul_plan_drop(engine->product->planner->lt, &engine->product->plan);
     free(engine->product);
     engine->product = NULL;
@@ -158,7 +161,35 @@ trp_status trp__dnn_product_engines(const trp__dnn_planner *planner, const trp__
     return room > 1 ? add_others(product, &key, room, out, count, error) : TRP_OK;
 }
 
-/* Records: the library's version, and the algorithm. */
+/* Kernels of ours. */
+
+uint32_t trp__dnn_product_own_engine(const trp__dnn_planner *planner,
+                                     const trp__dnn_product *product, trp__dnn_engine *out)
+{
+    product_plan *made = calloc(1, sizeof *made);
+    uint64_t workspace = 0;
+    if (!made || !trp__dnn_multiply_takes(&product->problem) ||
+        !trp__dnn_multiply_plan(planner->modules, product, &made->own, &workspace)) {
+        free(made);
+        return 0;
+    }
+    made->product = *product;
+    *out =
+        (trp__dnn_engine){.product = made, .workspace = workspace, .name = TRP__DNN_MULTIPLY_NAME};
+    return 1;
+}
+
+bool trp__dnn_product_is_own(const trp__dnn_engine *engine)
+{
+    return engine->product && !engine->product->planner;
+}
+
+bool trp__dnn_product_has_own(const trp__dnn_engine *engine)
+{
+    return engine->product && trp__dnn_multiply_takes(&engine->product->product.problem);
+}
+
+/* Records: the library's version, and the algorithm; of a kernel of ours zeros. */
 
 enum { ALGO_WORDS = sizeof((trp__cublaslt_algo *)0)->data / sizeof(uint64_t) };
 
@@ -168,6 +199,10 @@ void trp__dnn_product_write(const trp__dnn_engine *engine,
                             unsigned char out[TRP__DNN_PRODUCT_BYTES])
 {
     const product_plan *plan = engine->product;
+    if (!plan->planner) {
+        memset(out, 0, TRP__DNN_PRODUCT_BYTES);
+        return;
+    }
     trp__put64(out, plan->planner->lt->cublasLtGetVersion());
     for (int i = 0; i < ALGO_WORDS; i++)
         trp__put64(out + 8 + 8 * i, plan->plan.algo.data[i]);
@@ -182,6 +217,10 @@ trp_status trp__dnn_product_read(const trp__dnn_planner *planner, const trp__dnn
     trp__dnn_product product;
     trp__matmul_record record = {0};
     product_plan *plan;
+    if (size == TRP__DNN_PRODUCT_BYTES && trp__get64(b) == 0 &&
+        trp__dnn_product_of(part->graph, part->first, part->count, &product) &&
+        trp__dnn_product_own_engine(planner, &product, out) == 1)
+        return TRP_OK;
     trp_status status = open_library(planner, error);
     if (status != TRP_OK)
         return status;
@@ -205,10 +244,20 @@ trp_status trp__dnn_product_read(const trp__dnn_planner *planner, const trp__dnn
 
 /* Launches. */
 
-trp_status trp__dnn_product_launch(const trp__dnn_engine *engine, void *const at[], void *workspace,
-                                   trp__cu_stream stream, trp_error *error)
+static trp_status launch_one(product_plan *plan, const trp__kernel_launch *launch,
+                             void *const operand[TRP__MATMUL_OPERANDS], trp_error *error)
 {
-    const product_plan *plan = engine->product;
+    if (!plan->planner)
+        return trp__dnn_multiply_launch(&plan->own, launch, operand, error);
+    return trp__matmul_plan_launch(plan->planner, &plan->plan, &plan->product.problem, operand,
+                                   plan->plan.workspace ? launch->workspace : NULL,
+                                   plan->plan.workspace, trp__kernel_stream(launch), error);
+}
+
+trp_status trp__dnn_product_launch(const trp__dnn_engine *engine, const trp__kernel_launch *launch,
+                                   trp_error *error)
+{
+    product_plan *plan = engine->product;
     const trp__dnn_product *product = &plan->product;
     trp_status status = TRP_OK;
     for (int64_t i = 0; i < product->times && status == TRP_OK; i++) {
@@ -217,12 +266,10 @@ trp_status trp__dnn_product_launch(const trp__dnn_engine *engine, void *const at
         trp__dnn_product_offsets(product, i, offset);
         for (int k = 0; k < TRP__MATMUL_OPERANDS; k++) {
             if (product->tensor[k] != TRP__DNN_NO_PORT)
-                operand[k] =
-                    (char *)at[product->tensor[k]] + (k < TRP__MATMUL_MATRICES ? offset[k] : 0);
+                operand[k] = (char *)launch->at[product->tensor[k]] +
+                             (k < TRP__MATMUL_MATRICES ? offset[k] : 0);
         }
-        status = trp__matmul_plan_launch(plan->planner, &plan->plan, &product->problem, operand,
-                                         plan->plan.workspace ? workspace : NULL,
-                                         plan->plan.workspace, stream, error);
+        status = launch_one(plan, launch, operand, error);
     }
     return status;
 }

@@ -1,9 +1,10 @@
-/* Products of product.h by cuBLASLt, with the plans of the matmul actor. */
+/* Products of product.h by cuBLASLt, with the plans of the matmul actor, or by kernels of ours. */
 #ifndef TRP_ACTORS_DNN_PRODUCT_CUBLASLT_H
 #define TRP_ACTORS_DNN_PRODUCT_CUBLASLT_H
 
 #include "actors/dnn/engines.h"
 #include "actors/dnn/product.h"
+#include "actors/dnn/product_multiply.h"
 #include "actors/matmul/plan.h"
 
 /* The library as one actor has it, opened when a product is planned first. Zero-initialised. */
@@ -21,6 +22,14 @@ trp_status trp__dnn_product_engines(const trp__dnn_planner *planner, const trp__
                                     const trp__dnn_product *product, uint32_t room,
                                     trp__dnn_engine out[], uint32_t *count, trp_error *error);
 
+/* The one of the kernel of product_multiply.h; returns how many there are, 0 or 1. */
+uint32_t trp__dnn_product_own_engine(const trp__dnn_planner *planner,
+                                     const trp__dnn_product *product, trp__dnn_engine *out);
+
+/* Whether an engine for a product is that one; whether there may be one for the same. */
+bool trp__dnn_product_is_own(const trp__dnn_engine *engine);
+bool trp__dnn_product_has_own(const trp__dnn_engine *engine);
+
 void trp__dnn_product_drop(trp__dnn_engine *engine);
 
 /* What the same engine is made from again, with the same version of the library, like that of
@@ -32,8 +41,8 @@ trp_status trp__dnn_product_read(const trp__dnn_planner *planner, const trp__dnn
                                  const void *bytes, size_t size, trp__dnn_engine *out,
                                  trp_error *error);
 
-/* Enqueues it. at[]: the address of each tensor of the graph that lies in memory. */
-trp_status trp__dnn_product_launch(const trp__dnn_engine *engine, void *const at[], void *workspace,
-                                   trp__cu_stream stream, trp_error *error);
+/* Enqueues it. Its modules are those of the thread that launches. */
+trp_status trp__dnn_product_launch(const trp__dnn_engine *engine, const trp__kernel_launch *launch,
+                                   trp_error *error);
 
 #endif

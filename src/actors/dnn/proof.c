@@ -63,7 +63,11 @@ static trp_status run_product(const trp__dnn_problem *p, const trp__proof_place 
     void *at[TRP__DNN_LOWERED_TENSORS] = {0};
     for (uint32_t i = 0; i + 1 < p->operands; i++)
         at[p->tensor_of[i]] = place->at[i];
-    return trp__dnn_product_launch(p->engine, at, place->workspace, place->stream, error);
+    const trp__kernel_launch launch = {.modules = &p->planner->prover->reference,
+                                       .stream = place->stream,
+                                       .at = at,
+                                       .workspace = place->workspace};
+    return trp__dnn_product_launch(p->engine, &launch, error);
 }
 
 trp_status trp__dnn_problem_run(void *problem, const trp__proof_place *place, trp_error *error)
@@ -87,13 +91,22 @@ trp_status trp__dnn_problem_run(void *problem, const trp__proof_place *place, tr
 
 /* Proofs. */
 
+trp__kernel_modules *trp__dnn_prover_modules(const trp__dnn_planner *planner,
+                                             trp__kernel_module module)
+{
+    trp__kernel_modules *own = &planner->prover->reference;
+    trp_error ignored;
+    own->cu = planner->prover->cu;
+    own->target = planner->modules->target;
+    own->processors = planner->modules->processors;
+    return trp__kernels_share(planner->modules, own, module, &ignored) == TRP_OK ? own : NULL;
+}
+
 /* Sees to it that there is a reference, and what runs the engine. */
 static bool is_ready(const trp__dnn_planner *planner, const trp__dnn_part *part,
                      const trp__dnn_engine *engine)
 {
     trp__dnn_prover *prover = planner->prover;
-    trp__kernel_modules *own = &prover->reference;
-    trp_error ignored;
     for (uint32_t n = 0; n < part->count; n++) {
         if (!planner->modules || !trp__direct_takes(&part->graph->node[part->first + n]))
             return false;
@@ -102,10 +115,9 @@ static bool is_ready(const trp__dnn_planner *planner, const trp__dnn_part *part,
         prover->postponed = true;
         return false;
     }
-    own->cu = prover->cu;
-    own->target = planner->modules->target;
-    own->processors = planner->modules->processors;
-    if (trp__kernels_share(planner->modules, own, TRP__MODULE_DIRECT, &ignored) != TRP_OK)
+    if (!trp__dnn_prover_modules(planner, TRP__MODULE_DIRECT) ||
+        (trp__dnn_product_is_own(engine) &&
+         !trp__dnn_prover_modules(planner, TRP__MODULE_MULTIPLY)))
         return false;
     if (!engine->product && !prover->handle && prover->lib->cudnnCreate(&prover->handle) != 0)
         prover->handle = NULL;
@@ -202,11 +214,11 @@ static bool shrink(const trp__dnn_part *part, smaller *out)
     return true;
 }
 
-/* The same algorithm of cuBLASLt for the smaller part. */
+/* The same algorithm of cuBLASLt, or the same kernel, for the smaller part. */
 static trp_status find_product(const trp__dnn_planner *planner, const trp__dnn_part *part,
                                const char *name, trp__dnn_engine *out, trp_error *error)
 {
-    trp__dnn_engine engines[PRODUCTS] = {{0}};
+    trp__dnn_engine engines[PRODUCTS + 1] = {{0}};
     trp__dnn_product product;
     uint32_t count = 0;
     trp_status status = TRP_E_UNSUPPORTED;
@@ -214,6 +226,7 @@ static trp_status find_product(const trp__dnn_planner *planner, const trp__dnn_p
         trp__dnn_product_engines(planner, part->graph->head, &product, PRODUCTS, engines, &count,
                                  error) != TRP_OK)
         return TRP_E_UNSUPPORTED;
+    count += trp__dnn_product_own_engine(planner, &product, engines + count);
     for (uint32_t i = 0; i < count; i++) {
         if (status != TRP_OK && strcmp(engines[i].name, name) == 0) {
             *out = engines[i];

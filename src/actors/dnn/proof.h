@@ -32,6 +32,10 @@ typedef struct trp__dnn_prover {
 /* The context must be current. */
 void trp__dnn_prover_end(trp__dnn_prover *prover, trp_instance *instance);
 
+/* The side thread's own modules, with the image of one that the planner's have. NULL: no memory. */
+trp__kernel_modules *trp__dnn_prover_modules(const trp__dnn_planner *planner,
+                                             trp__kernel_module module);
+
 /* Whether an engine may serve a part: known as good, or proven now. Without a prover it always may.
  * One that can't be proven because the reference is not compiled or memory is short may too,
  * as any with proofs off, and sets prover->unproven. Compiles nothing: where the reference would

@@ -37,6 +37,7 @@ enum {
 typedef struct bench {
     const trp__dnn_planner *planner;
     const trp__cuda *cu;
+    trp__kernel_modules *modules; /* of this thread's own */
     trp__dnn_plan *plan;
     trp__dnn_step *step;
     trp__cu_stream stream;
@@ -141,7 +142,8 @@ static void close_bench(bench *b)
     const trp__cuda *cu = b->cu;
     if (b->stream)
         cu->cuStreamSynchronize(b->stream);
-    b->planner->lib->cudnnSetStream(b->planner->handle, NULL);
+    if (b->planner->handle)
+        b->planner->lib->cudnnSetStream(b->planner->handle, NULL);
     if (b->begin)
         cu->cuEventDestroy_v2(b->begin);
     if (b->end)
@@ -204,12 +206,22 @@ static bool open_bench(bench *b, uint64_t l2_bytes, uint64_t workspace)
     const trp__cuda *cu = b->cu;
     return cu->cuStreamCreate(&b->stream, TRP__CU_STREAM_NON_BLOCKING) == 0 &&
            cu->cuEventCreate(&b->begin, 0) == 0 && cu->cuEventCreate(&b->end, 0) == 0 &&
-           b->planner->lib->cudnnSetStream(b->planner->handle, b->stream) ==
-               TRP__CUDNN_STATUS_SUCCESS &&
+           (!b->planner->handle || /* products alone are timed */
+            b->planner->lib->cudnnSetStream(b->planner->handle, b->stream) ==
+                TRP__CUDNN_STATUS_SUCCESS) &&
            (workspace == 0 || allocate(b, workspace, &b->workspace)) && take_memory(b, l2_bytes);
 }
 
 /* Measuring. */
+
+static trp_status launch_product(const bench *b, const trp__dnn_engine *engine, trp_error *error)
+{
+    const trp__kernel_launch launch = {.modules = b->modules,
+                                       .stream = b->stream,
+                                       .at = b->at[b->next],
+                                       .workspace = (void *)(uintptr_t)b->workspace};
+    return trp__dnn_product_launch(engine, &launch, error);
+}
 
 /* Microseconds of one run, over `count`; negative: it failed. */
 static float measure(bench *b, const candidate *c, uint32_t count)
@@ -223,8 +235,7 @@ static float measure(bench *b, const candidate *c, uint32_t count)
     bool good = cu->cuEventRecord(b->begin, b->stream) == 0;
     for (uint32_t i = 0; good && i < count; i++, b->next = (b->next + 1) % b->copies)
         good = (c->engine.product
-                    ? trp__dnn_product_launch(&c->engine, b->at[b->next], workspace, b->stream,
-                                              &ignored)
+                    ? launch_product(b, &c->engine, &ignored)
                     : trp__dnn_step_launch(b->plan, b->step, b->planner->handle, b->at[b->next],
                                            workspace, &ignored)) == TRP_OK;
     b->step->engine = own;
@@ -393,7 +404,7 @@ static void search(bench *b, bool full, uint64_t l2_bytes, candidate *all, uint3
 }
 
 /* cuDNN's, if it may be asked. */
-static uint32_t add_engines(const bench *b, const trp__dnn_part *part, uint32_t room,
+static uint32_t add_engines(bench *b, const trp__dnn_part *part, uint32_t room,
                             trp__dnn_engine *out)
 {
     uint32_t count = 0;
@@ -403,15 +414,27 @@ static uint32_t add_engines(const bench *b, const trp__dnn_part *part, uint32_t 
     return count;
 }
 
-static uint32_t add_products(const bench *b, const trp__dnn_part *part, uint32_t room,
+/* At most `room` of cuBLASLt's, and behind them those of ours. */
+static uint32_t add_products(bench *b, const trp__dnn_part *part, uint32_t room,
                              trp__dnn_engine *out)
 {
     trp__dnn_product product;
-    uint32_t count = 0, good = 0;
+    uint32_t count = 0, own = 0, good = 0;
     trp_error ignored;
-    if (trp__dnn_product_of(part->graph, part->first, part->count, &product))
+    if (trp__dnn_product_of(part->graph, part->first, part->count, &product)) {
         (void)trp__dnn_product_engines(b->planner, part->graph->head, &product, room, out, &count,
                                        &ignored);
+        own =
+            b->planner->prover ? trp__dnn_product_own_engine(b->planner, &product, out + count) : 0;
+    }
+    if (own > 0)
+        b->modules = trp__dnn_prover_modules(b->planner, TRP__MODULE_MULTIPLY);
+    for (; own > 0; own--) {
+        if (b->modules)
+            count++;
+        else
+            trp__dnn_engine_drop(b->planner->lib, &out[count + own - 1]);
+    }
     for (uint32_t i = 0; i < count; i++) {
         if (trp__dnn_proof_accepts(b->planner, part, &out[i]))
             out[good++] = out[i];
@@ -422,7 +445,7 @@ static uint32_t add_products(const bench *b, const trp__dnn_part *part, uint32_t
 }
 
 /* Both libraries', those of the one that the step has now first. */
-static uint32_t find_candidates(const bench *b, const trp__dnn_part *part, uint32_t room,
+static uint32_t find_candidates(bench *b, const trp__dnn_part *part, uint32_t room,
                                 trp__dnn_engine *out)
 {
     const bool product = b->step->engine.product != NULL;
@@ -432,13 +455,16 @@ static uint32_t find_candidates(const bench *b, const trp__dnn_part *part, uint3
     return count + (product ? add_engines : add_products)(b, part, room, out + count);
 }
 
-static void tune_step(bench *b, bool full, uint64_t l2_bytes)
+static void tune_step(bench *b, uint32_t room, bool full, uint64_t l2_bytes,
+                      uint32_t (*find)(bench *b, const trp__dnn_part *part, uint32_t room,
+                                       trp__dnn_engine *out))
 {
-    uint32_t room = full ? CANDIDATES_FULL : CANDIDATES_QUICK, count = 0;
+    const uint32_t most = 2 * room + 1;
     trp__dnn_part part = {&b->plan->lowered.graph, b->step->first, b->step->count};
-    trp__dnn_engine *engines = calloc(2 * room + 1, sizeof *engines);
-    candidate *all = calloc(2 * room + 1, sizeof *all);
-    if (engines && all && (count = find_candidates(b, &part, room, engines)) > 0) {
+    trp__dnn_engine *engines = calloc(most, sizeof *engines);
+    candidate *all = calloc(most, sizeof *all);
+    uint32_t count = 0;
+    if (engines && all && (count = find(b, &part, room, engines)) > 0) {
         for (uint32_t i = 0; i < count; i++)
             all[i].engine = engines[i];
         search(b, full, l2_bytes, all, count);
@@ -451,17 +477,37 @@ static void tune_step(bench *b, bool full, uint64_t l2_bytes)
     trp__cudnn_drop(b->planner->lib, &b->step->pack); /* of memory that is gone */
 }
 
+static void set_workspace(trp__dnn_plan *plan)
+{
+    plan->workspace = 0;
+    for (uint32_t i = 0; i < plan->steps; i++) {
+        if (plan->step[i].engine.workspace > plan->workspace)
+            plan->workspace = plan->step[i].engine.workspace;
+    }
+}
+
 void trp__dnn_tune(const trp__dnn_planner *planner, const trp__cuda *cu, uint64_t l2_bytes,
                    bool full, trp__dnn_plan *plan)
 {
     for (uint32_t i = 0; i < plan->steps; i++) {
         bench b = {.planner = planner, .cu = cu, .plan = plan, .step = &plan->step[i]};
         if (plan->step[i].engine.plan || plan->step[i].engine.product)
-            tune_step(&b, full, l2_bytes);
+            tune_step(&b, full ? CANDIDATES_FULL : CANDIDATES_QUICK, full, l2_bytes,
+                      find_candidates);
     }
-    plan->workspace = 0;
+    set_workspace(plan);
+}
+
+void trp__dnn_tune_own(const trp__dnn_planner *planner, const trp__cuda *cu, uint64_t l2_bytes,
+                       trp__dnn_plan *plan)
+{
+    if (plan->lowered.graph.head->deterministic)
+        return;
     for (uint32_t i = 0; i < plan->steps; i++) {
-        if (plan->step[i].engine.workspace > plan->workspace)
-            plan->workspace = plan->step[i].engine.workspace;
+        bench b = {.planner = planner, .cu = cu, .plan = plan, .step = &plan->step[i]};
+        if (plan->step[i].engine.product && !trp__dnn_product_is_own(&plan->step[i].engine) &&
+            trp__dnn_product_has_own(&plan->step[i].engine))
+            tune_step(&b, 1, false, l2_bytes, add_products);
     }
+    set_workspace(plan);
 }

@@ -13,4 +13,10 @@
 void trp__dnn_tune(const trp__dnn_planner *planner, const trp__cuda *cu, uint64_t l2_bytes,
                    bool full, trp__dnn_plan *plan);
 
+/* The same of products that kernels of ours do: these alone are timed beside the algorithm that the
+ * plan has, in some milliseconds a step, as it is done for all plans without a search, but for
+ * graphs that must be deterministic. Needs no handle. */
+void trp__dnn_tune_own(const trp__dnn_planner *planner, const trp__cuda *cu, uint64_t l2_bytes,
+                       trp__dnn_plan *plan);
+
 #endif

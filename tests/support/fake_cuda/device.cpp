@@ -20,6 +20,7 @@ extern "C" {
 #include "actors/dnn/kernels/batch_slices.cuh"
 #include "actors/dnn/kernels/map.cuh"
 #include "actors/dnn/kernels/move.cuh"
+#include "actors/dnn/kernels/multiply.cuh"
 #include "actors/dnn/kernels/ready_draws.cuh"
 #include "actors/dnn/kernels/ready_units.cuh"
 #include "actors/dnn/kernels/reduce_packs.cuh"

@@ -44,7 +44,8 @@ double *fake_device_cluster_numbers(int block);
 #define TRP__DEVICE          inline
 #define TRP__SHARED_CODE     static
 #define TRP__UNROLL
-#define TRP__GLOBAL(threads) extern "C" void
+#define TRP__ROLLED
+#define TRP__GLOBAL(...)     extern "C" void
 #define TRP__CONSTANT
 #define TRP__DYNAMIC(type, name) type *const name = (type *)fake_device_shared()
 
@@ -116,6 +117,21 @@ static inline int __any_sync(unsigned, int value)
     for (int by = 1; by < 32; by *= 2)
         any |= fake_device_shuffle(any, (int)(threadIdx.x % 32) ^ by);
     return any;
+}
+
+/* Whether it is true of any thread of the block. */
+static inline int __syncthreads_or(int value)
+{
+    static thread_local int any[2];
+    static thread_local unsigned round;
+    const unsigned mine = round % 2;
+    any[mine] |= value != 0;
+    fake_device_sync();
+    const int out = any[mine];
+    round = mine + 1;
+    fake_device_sync();
+    any[mine] = 0;
+    return out;
 }
 
 /* Fibers go on only where they meet, and blocks run one after the other. */

@@ -7,6 +7,7 @@
 #include "actors/dnn/kernels/batch.h"
 #include "actors/dnn/kernels/map.h"
 #include "actors/dnn/kernels/move.h"
+#include "actors/dnn/kernels/multiply.h"
 #include "actors/dnn/kernels/norm.h"
 #include "actors/dnn/kernels/optimizer.h"
 #include "actors/dnn/kernels/losses.h"
@@ -202,6 +203,11 @@
     X(trp_move_tiles, trp__move)                                                                   \
     X(trp_move_turn2, trp__move)                                                                   \
     X(trp_move_turn4, trp__move)                                                                   \
+    X(trp_multiply_split_n, trp__multiply)                                                         \
+    X(trp_multiply_split_t, trp__multiply)                                                         \
+    X(trp_multiply_n, trp__multiply)                                                               \
+    X(trp_multiply_t, trp__multiply)                                                               \
+    X(trp_multiply_finish, trp__multiply)                                                          \
     FAKE_DEVICE_ATTENTIONS(X)                                                                      \
     FAKE_DEVICE_NORM(X, f32_each)                                                                  \
     FAKE_DEVICE_NORM(X, bf16_each)                                                                 \

@@ -112,7 +112,8 @@ char *fake_nvrtc_direct(const fake_nvrtc_texts *t, int count, const char *const 
         good = all_there(t, t->text[i], t->name[i], log, size);
         room += strlen(t->text[i]) + 4096;
     }
-    if (good && !has_option(count, options, "-arch=sm_90")) {
+    if (good && !has_option(count, options, "-arch=sm_90") &&
+        !has_option(count, options, "-arch=sm_90a")) {
         snprintf(log, size, "fake NVRTC: error: not for sm_90\n");
         good = false;
     }

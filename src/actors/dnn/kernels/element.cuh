@@ -15,13 +15,15 @@
 
 #ifdef __CUDACC_RTC__
 #define TRP__DEVICE __device__ __forceinline__
-/* A kernel of blocks of so many threads. */
-#define TRP__GLOBAL(threads) extern "C" __global__ void __launch_bounds__(threads)
+/* A kernel of blocks of so many threads, and of so many blocks a multiprocessor. */
+#define TRP__GLOBAL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
 #define TRP__CONSTANT        __grid_constant__
 /* A function of which one copy is enough. */
 #define TRP__SHARED_CODE __device__ __noinline__
 /* Before a loop of a constant count over an array, which then stays in registers. */
 #define TRP__UNROLL _Pragma("unroll")
+/* Before a loop whose code shall be there once. */
+#define TRP__ROLLED _Pragma("unroll 1")
 /* The block's dynamic shared memory. */
 #define TRP__DYNAMIC(type, name)                                                                   \
     extern __shared__ __align__(16) unsigned char trp__dynamic[];                                  \

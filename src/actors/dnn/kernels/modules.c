@@ -52,6 +52,7 @@ enum { TEXTS_MAX = 64, SOURCE_BYTES = 192 };
 /* All that a compile reads. */
 typedef struct texts {
     const char *title; /* of the program, for messages */
+    bool only_here;    /* uses what only one architecture has: "sm_90a" */
     const char *source;
     const char *name[TEXTS_MAX], *text[TEXTS_MAX];
     int count;
@@ -121,6 +122,7 @@ static void collect_module(trp__kernel_module module, char source[SOURCE_BYTES],
     snprintf(source, SOURCE_BYTES, "#define _Static_assert static_assert\n#include \"%s\"\n",
              modules[module].file);
     collect(modules[module].name, source, t);
+    t->only_here = module == TRP__MODULE_MULTIPLY;
 }
 
 /* Compiling. */
@@ -176,7 +178,8 @@ static trp_status compile(const texts *t, const char *target, const atomic_bool 
     trp_status status = trp__nvrtc_load(&rtc, error);
     if (status != TRP_OK)
         return status;
-    snprintf(arch, sizeof arch, "-arch=%s", target);
+    snprintf(arch, sizeof arch, "-arch=%s%s", target,
+             t->only_here && strcmp(target, "sm_90") == 0 ? "a" : "");
     snprintf(name, sizeof name, "trp_dnn_%s.cu", t->title);
     memcpy(all + 1, options, sizeof options);
     trp__nvrtc_result result =

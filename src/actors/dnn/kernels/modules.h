@@ -34,6 +34,7 @@
     X(POOL, "pool", "actors/dnn/kernels/pool.cuh")                                                 \
     X(SOFTMAX, "softmax", "actors/dnn/kernels/softmax.cuh")                                        \
     X(ENTROPY, "entropy", "actors/dnn/kernels/entropy.cuh")                                        \
+    X(MULTIPLY, "multiply", "actors/dnn/kernels/multiply.cuh")                                     \
     X(SELECT, "select", "actors/dnn/kernels/select.cuh")                                           \
     X(GATHER, "gather", "actors/dnn/kernels/gather.cuh")                                           \
     X(ROTARY, "rotary", "actors/dnn/kernels/rotary.cuh")                                           \
