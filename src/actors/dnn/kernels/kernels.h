@@ -61,6 +61,10 @@ trp_status trp__kernel_with_shared(const trp__kernel_launch *l, trp__kernel_modu
                                    const char *name, uint32_t shared_bytes, trp__cu_function *out,
                                    trp_error *error);
 
+/* Clusters of so many blocks each that the device has at a time, at least 1. */
+uint32_t trp__kernel_resident_clusters(const trp__kernel_launch *l, trp__cu_function function,
+                                       uint32_t cluster, uint32_t threads, uint32_t shared_bytes);
+
 /* cuLaunchKernel with one parameter, a struct. */
 trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function function,
                                uint64_t blocks, uint32_t threads, uint32_t shared_bytes,
