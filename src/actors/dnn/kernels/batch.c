@@ -19,6 +19,8 @@ enum {
     BLOCKS_COLUMNS = 32,  /* and for their elements */
     BLOCKS_MAX = 1 << 30, /* of a launch */
     RUN_MAX = 1 << 30,    /* elements of rows that follow each other, where there are several */
+    SMALL_BLOCKS = 8,     /* of a processor, that have a group each, at most */
+    PLANE_LEAST = 2048,   /* elements of a plane whose gradient blocks hold well */
     BYTES_CYCLE = 13,     /* that a processor moves, about */
     ALIGNMENT = 256,      /* of what lies in the workspace */
 };
@@ -217,6 +219,14 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
                : 0;
 }
 
+bool trp__batch_holds_planes(const trp__dnn_graph *g, const trp__dnn_node *n)
+{
+    batch m;
+    int64_t step[2] = {0};
+    return n->kind == TRP_DNN_NORM_BACKWARD && n->mode == TRP_DNN_INSTANCE &&
+           describe(g, n, &m, step) && !m.columns && m.unit > 1 && m.p.n >= PLANE_LEAST;
+}
+
 /* Steps. */
 
 /* Launches, in their order. */
@@ -282,6 +292,18 @@ static uint64_t plan_parts(const batch *m, int processors, step *s)
     return s->totals + (m->back ? (uint64_t)groups * 2 * sizeof(double) : 0);
 }
 
+/* Single blocks, as many of a processor as hold a group each, or clusters of larger ones. */
+static bool find_slices(const batch *m, const trp__kernel_modules *modules, int64_t rows, int loads,
+                        trp__slices *out)
+{
+    const int64_t units = m->p.n / m->unit;
+    for (uint32_t each = SMALL_BLOCKS; each > 1; each /= 2) {
+        if (trp__rows_slices(modules, rows, units, loads, each, each, out) && out->cluster == 1)
+            return true;
+    }
+    return trp__rows_slices(modules, rows, units, loads, 2, 1, out);
+}
+
 /* Groups in clusters, which have one after the other. There is room for tiles of the next one, too.
  */
 static void plan_slices(const batch *m, const trp__kernel_modules *modules, step *s)
@@ -290,7 +312,7 @@ static void plan_slices(const batch *m, const trp__kernel_modules *modules, step
     const int loads = TRP__SLICE_BYTES / (m->unit * size) / (m->back ? 2 : 1);
     trp__slices slices;
     if (m->columns || m->unit == 1 || m->p.given || s->p.space.rows > INT32_MAX / 2 ||
-        !trp__rows_slices(modules, s->p.space.rows, s->p.n / m->unit, loads, 2, 1, &slices))
+        !find_slices(m, modules, s->p.space.rows, loads, &slices))
         return;
     s->cluster = slices.cluster;
     s->shared = slices.threads * (uint32_t)(TRP__SLICE_BYTES * slices.most);
@@ -422,7 +444,8 @@ static uint64_t count_blocks(step *s, const trp__kernel_launch *l, trp__cu_funct
     const uint64_t clusters =
         trp__kernel_resident_clusters(l, function, s->cluster, s->threads, s->shared);
     /* Else all wait for sums at the same time, and memory for them. */
-    s->p.pause = groups > clusters ? (int32_t)(s->bytes / BYTES_CYCLE / 2) : 0;
+    if (groups > clusters && s->cluster > 1)
+        s->p.pause = (int32_t)(s->bytes / BYTES_CYCLE / 4);
     return (groups < clusters ? groups : clusters) * s->cluster;
 }
 

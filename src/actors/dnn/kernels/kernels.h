@@ -75,6 +75,9 @@ trp_status trp__kernel_enqueue_clusters(const trp__kernel_launch *l, trp__cu_fun
                                         uint64_t blocks, uint32_t cluster, uint32_t threads,
                                         uint32_t shared_bytes, void *parameter, trp_error *error);
 
+/* Whether it is the gradient of an instance norm whose planes blocks of trp__kernels_batch hold. */
+bool trp__batch_holds_planes(const trp__dnn_graph *graph, const trp__dnn_node *node);
+
 extern const trp__kernel_family trp__kernels_map, trp__kernels_reduce, trp__kernels_move;
 extern const trp__kernel_family trp__kernels_glu, trp__kernels_random; /* of map.c */
 extern const trp__kernel_family trp__kernels_softmax, trp__kernels_norm;

@@ -437,6 +437,8 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
     const uint32_t nodes = describe(g, first, most, &m);
     /* Squares of f64 leave its range where the result does not: the reference kernel scales them.
      */
+    if (nodes == 1 && trp__batch_holds_planes(g, &g->node[first]))
+        return 0;
     return m.wide ? 0 : nodes;
 }
 
