@@ -292,14 +292,18 @@ static uint64_t plan_parts(const batch *m, int processors, step *s)
     return s->totals + (m->back ? (uint64_t)groups * 2 * sizeof(double) : 0);
 }
 
-/* Single blocks, as many of a processor as hold a group each, or clusters of larger ones. */
+/* Single blocks, as many of a processor as hold a group each but for a seventh, which is read
+ * again, or clusters of larger ones. */
 static bool find_slices(const batch *m, const trp__kernel_modules *modules, int64_t rows, int loads,
                         trp__slices *out)
 {
     const int64_t units = m->p.n / m->unit;
     for (uint32_t each = SMALL_BLOCKS; each > 1; each /= 2) {
-        if (trp__rows_slices(modules, rows, units, loads, each, each, out) && out->cluster == 1)
+        if (trp__rows_slices(modules, rows, units - units / 7, loads, each, each, out) &&
+            out->cluster == 1) {
+            out->each = units;
             return true;
+        }
     }
     return trp__rows_slices(modules, rows, units, loads, 2, 1, out);
 }
