@@ -121,6 +121,8 @@
        void **extra))                                                                              \
     X(trp__cu_result, cuOccupancyMaxActiveBlocksPerMultiprocessor,                                 \
       (int *blocks, trp__cu_function function, int block, size_t shared_bytes))                    \
+    X(trp__cu_result, cuOccupancyMaxActiveClusters,                                                \
+      (int *clusters, trp__cu_function function, const trp__cu_launch_config *config))             \
     X(trp__cu_result, cuOccupancyMaxPotentialBlockSize,                                            \
       (int *grid, int *block, trp__cu_function function, trp__cu_shared_of_block shared_of_block,  \
        size_t shared_bytes, int limit))                                                            \

@@ -253,6 +253,8 @@ static const norm_row norm_rows[] = {
     {{5, 70, 196}, TRP_DNN_BATCH, TRP_F16, TRP_F32, false, "norm_batch_slices", false},
     {{2, 34, 2080}, TRP_DNN_BATCH, TRP_F32, TRP_F32, true, "norm_batch_slices", false},
     {{5, 70, 196}, TRP_DNN_BATCH, TRP_BF16, TRP_F32, true, "norm_batch_slices", false},
+    {{3, 45, 2056}, TRP_DNN_INSTANCE, TRP_BF16, TRP_F32, true, "norm_batch_slices", false},
+    {{1, 68, 3136}, TRP_DNN_INSTANCE, TRP_F32, TRP_F32, true, "norm_batch_slices", false},
     {{6, 3, 49}, TRP_DNN_BATCH, TRP_F32, TRP_F32, true, "norm_batch_rows_loose", false},
     {{3, 5, 1032}, TRP_DNN_BATCH, TRP_BF16, TRP_F32, true, "norm_batch_rows", false},
     {{9, 264, 10}, TRP_DNN_BATCH, TRP_F32, TRP_F32, true, "norm_batch_columns", true},

@@ -303,7 +303,7 @@ void fake_device_cluster_meet(void)
 
 double *fake_device_cluster_numbers(int block)
 {
-    return &together->numbers[(block < 0 ? rank : (unsigned)block) * TRP__CLUSTER_NUMBERS];
+    return &together->numbers[(block < 0 ? rank : (unsigned)block) * TRP__CLUSTER_PLACES];
 }
 
 namespace
@@ -359,7 +359,7 @@ bool run_cluster(const blocks &all, unsigned first, unsigned count)
     c.blocks = count;
     c.arrived = c.meetings = 0;
     c.broken = false;
-    c.numbers.resize(count * TRP__CLUSTER_NUMBERS);
+    c.numbers.resize(count * TRP__CLUSTER_PLACES);
     for (unsigned i = 0; i < count; i++) {
         threads.emplace_back([&all, &c, first, i] {
             blocks one = all;

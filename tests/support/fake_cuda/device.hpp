@@ -111,6 +111,11 @@ static inline double trp__cluster_number(int i, int block)
     return fake_device_cluster_numbers(block)[i];
 }
 
+static inline int __clz(int value)
+{
+    return value == 0 ? 32 : __builtin_clz((unsigned)value);
+}
+
 static inline int __any_sync(unsigned, int value)
 {
     int any = value != 0;

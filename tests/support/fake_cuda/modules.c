@@ -161,6 +161,19 @@ trp__cu_result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, trp__cu_
     return fake_leave(FAKE_SUCCESS);
 }
 
+/* Two: kernels that have groups one after the other so have several. */
+trp__cu_result cuOccupancyMaxActiveClusters(int *clusters, trp__cu_function function,
+                                            const trp__cu_launch_config *config)
+{
+    int result = fake_enter(FAKE_NEEDS_CONTEXT);
+    if (result)
+        return result;
+    if (!fake_handle_get(FAKE_FUNCTION, (uintptr_t)function) || config->gridDimX < 1)
+        return fake_leave(FAKE_ERROR_INVALID_VALUE);
+    *clusters = config->sharedMemBytes > SHARED_MOST ? 0 : 2;
+    return fake_leave(FAKE_SUCCESS);
+}
+
 trp__cu_result cuOccupancyMaxPotentialBlockSize(int *grid, int *block, trp__cu_function function,
                                                 trp__cu_shared_of_block shared_of_block,
                                                 size_t shared_bytes, int limit)

@@ -19,6 +19,17 @@ TRP__DEVICE void trp__group_sync(int, int)
 }
 #endif
 
+/* Waits for about so many cycles. */
+TRP__DEVICE void trp__pause(int cycles)
+{
+#ifdef __CUDACC_RTC__
+    for (const long long begin = clock64(); clock64() - begin < cycles;)
+        __nanosleep(100);
+#else
+    (void)cycles;
+#endif
+}
+
 #if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800
 /* 16 bytes to a place in shared memory. Only the thread that copies may read them without a barrier
  * after it has waited. */

@@ -14,9 +14,14 @@
 #include <string.h>
 
 enum {
-    BLOCKS_EACH = 8,      /* of each processor */
+    BLOCKS_EACH = 8,      /* of each processor, */
+    BLOCKS_SUMS = 2,      /* for the sums of columns, as many as it has at a time, */
+    BLOCKS_COLUMNS = 32,  /* and for their elements */
     BLOCKS_MAX = 1 << 30, /* of a launch */
     RUN_MAX = 1 << 30,    /* elements of rows that follow each other, where there are several */
+    SMALL_BLOCKS = 8,     /* of a processor, that have a group each, at most */
+    PLANE_LEAST = 2048,   /* elements of a plane whose gradient blocks hold well */
+    BYTES_CYCLE = 13,     /* that a processor moves, about */
     ALIGNMENT = 256,      /* of what lies in the workspace */
 };
 
@@ -214,6 +219,14 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
                : 0;
 }
 
+bool trp__batch_holds_planes(const trp__dnn_graph *g, const trp__dnn_node *n)
+{
+    batch m;
+    int64_t step[2] = {0};
+    return n->kind == TRP_DNN_NORM_BACKWARD && n->mode == TRP_DNN_INSTANCE &&
+           describe(g, n, &m, step) && !m.columns && m.unit > 1 && m.p.n >= PLANE_LEAST;
+}
+
 /* Steps. */
 
 /* Launches, in their order. */
@@ -221,6 +234,7 @@ enum { PREPARE, PARTS, FINISH, APPLY, PASSES };
 
 typedef struct step {
     trp__batch p;
+    int64_t part[PASSES], parts[PASSES]; /* of PARTS and APPLY; others need those of PARTS */
     trp__norm_sum sum;
     uint8_t number[TRP__BATCH_OPERANDS], epsilon, average, out[2];
     bool back;
@@ -229,12 +243,24 @@ typedef struct step {
     char names[PASSES][48];   /* "": there is no such pass */
     uint32_t cluster;         /* blocks that have a group of rows, in one pass; 0: parts, in more */
     uint32_t threads, shared; /* of such a block; bytes */
+    int64_t bytes;            /* that a processor moves while each of its blocks has a group */
     trp__cu_function function[PASSES], add;
 } step;
 
 static uint64_t align(uint64_t bytes)
 {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Cuts a group in parts, multiples of `unit`, for so many blocks of the device. */
+static void cut(const step *s, int64_t unit, int64_t wanted, int64_t *part, int64_t *parts)
+{
+    const int64_t units = (s->p.n + unit - 1) / unit;
+    const int64_t most = wanted < units ? wanted : units;
+    *part = (units + most - 1) / most * unit;
+    if (s->p.columns == 1 && *part > RUN_MAX) /* so that places in it are below 2^31 */
+        *part = RUN_MAX / unit * unit;
+    *parts = (s->p.n + *part - 1) / *part;
 }
 
 /* Parts of each group, and where they leave what they know. */
@@ -248,41 +274,57 @@ static uint64_t plan_parts(const batch *m, int processors, step *s)
     const int64_t unit =
         m->columns ? TRP__BATCH_THREADS / s->p.across * TRP__BATCH_DEEP : TRP__BATCH_TILE;
     const int64_t others = s->p.space.rows * (m->columns ? tiles : 1);
-    const int64_t wanted = (int64_t)(processors > 0 ? processors : 1) * BLOCKS_EACH;
-    const int64_t units = (s->p.n + unit - 1) / unit;
-    int64_t parts = (wanted + others - 1) / others;
-    parts = parts < units ? parts : units;
-    s->p.part = (units + parts - 1) / parts * unit;
-    if (!m->columns && s->p.part > RUN_MAX) /* so that places in it are below 2^31 */
-        s->p.part = RUN_MAX / unit * unit;
-    s->p.parts = (s->p.n + s->p.part - 1) / s->p.part;
+    const int64_t all = processors > 0 ? processors : 1;
+    for (int pass = 0; pass < PASSES; pass++) {
+        const int64_t each = !m->columns     ? BLOCKS_EACH
+                             : pass == APPLY ? BLOCKS_COLUMNS
+                                             : BLOCKS_SUMS;
+        cut(s, unit, (all * each + others - 1) / others, &s->part[pass], &s->parts[pass]);
+    }
     s->blocks[PREPARE] = (uint64_t)((groups + TRP__BATCH_THREADS - 1) / TRP__BATCH_THREADS);
-    s->blocks[PARTS] = s->blocks[APPLY] = (uint64_t)(others * s->p.parts);
+    s->blocks[PARTS] = (uint64_t)(others * s->parts[PARTS]);
+    s->blocks[APPLY] = (uint64_t)(others * s->parts[APPLY]);
     s->blocks[FINISH] = (uint64_t)((groups + TRP__BATCH_WARPS - 1) / TRP__BATCH_WARPS);
     s->p.last = (int64_t)s->blocks[APPLY] - 1;
     s->p.pitch = (groups + 3) / 4 * 4;
-    s->factors = align((uint64_t)(groups * s->p.parts) * 2 * sizeof(double));
+    s->factors = align((uint64_t)(groups * s->parts[PARTS]) * 2 * sizeof(double));
     s->totals = align(s->factors + (uint64_t)s->p.pitch * TRP__BATCH_FACTORS * sizeof(float));
     return s->totals + (m->back ? (uint64_t)groups * 2 * sizeof(double) : 0);
 }
 
-/* A group for each cluster, where a processor has room for two blocks: single ones are no faster
- * than three passes. */
+/* Single blocks, as many of a processor as hold a group each but for a seventh, which is read
+ * again, or clusters of larger ones. */
+static bool find_slices(const batch *m, const trp__kernel_modules *modules, int64_t rows, int loads,
+                        trp__slices *out)
+{
+    const int64_t units = m->p.n / m->unit;
+    for (uint32_t each = SMALL_BLOCKS; each > 1; each /= 2) {
+        if (trp__rows_slices(modules, rows, units - units / 7, loads, each, each, out) &&
+            out->cluster == 1) {
+            out->each = units;
+            return true;
+        }
+    }
+    return trp__rows_slices(modules, rows, units, loads, 2, 1, out);
+}
+
+/* Groups in clusters, which have one after the other. There is room for tiles of the next one, too.
+ */
 static void plan_slices(const batch *m, const trp__kernel_modules *modules, step *s)
 {
     const int size = m->tensor[TRP__BATCH_X]->type == TRP_F32 ? 4 : 2;
     const int loads = TRP__SLICE_BYTES / (m->unit * size) / (m->back ? 2 : 1);
     trp__slices slices;
-    if (m->columns || m->unit == 1 || m->p.given ||
-        !trp__rows_slices(modules, s->p.space.rows, s->p.n / m->unit, loads, 2, 2, &slices))
+    if (m->columns || m->unit == 1 || m->p.given || s->p.space.rows > INT32_MAX / 2 ||
+        !find_slices(m, modules, s->p.space.rows, loads, &slices))
         return;
     s->cluster = slices.cluster;
-    s->shared = slices.shared;
+    s->shared = slices.threads * (uint32_t)(TRP__SLICE_BYTES * slices.most);
     s->threads = slices.threads;
-    s->p.room = slices.room;
-    s->p.parts = slices.cluster;
-    s->p.part = slices.each * m->unit;
-    s->blocks[APPLY] = (uint64_t)s->p.space.rows * slices.cluster;
+    s->p.room = slices.most;
+    s->parts[APPLY] = slices.cluster;
+    s->part[APPLY] = slices.each * m->unit;
+    s->bytes = s->part[APPLY] * size * (m->back ? 3 : 2) * TRP__SLICE_THREADS / slices.threads;
 }
 
 /* The kernels of each pass: of the way that the elements lie, and of their type and loads. */
@@ -399,14 +441,31 @@ static void set_addresses(step *s, const trp__kernel_launch *l)
     s->p.totals = s->sum.sums = s->p.sums + s->totals;
 }
 
+/* Clusters that the device has at a time, each of about as many groups. */
+static uint64_t count_blocks(step *s, const trp__kernel_launch *l, trp__cu_function function)
+{
+    const uint64_t groups = (uint64_t)s->p.space.rows;
+    const uint64_t clusters =
+        trp__kernel_resident_clusters(l, function, s->cluster, s->threads, s->shared);
+    /* Else all wait for sums at the same time, and memory for them. */
+    if (groups > clusters && s->cluster > 1)
+        s->p.pause = (int32_t)(s->bytes / BYTES_CYCLE / 4);
+    return (groups < clusters ? groups : clusters) * s->cluster;
+}
+
 static trp_status launch_pass(step *s, int pass, const trp__kernel_launch *l, trp_error *error)
 {
     trp_status status = TRP_OK;
     if (!s->names[pass][0])
         return TRP_OK;
-    if (!s->function[pass])
+    if (!s->function[pass]) {
         status = trp__kernel_with_shared(l, TRP__MODULE_BATCH, s->names[pass], s->shared,
                                          &s->function[pass], error);
+        if (status == TRP_OK && s->cluster > 0)
+            s->blocks[pass] = count_blocks(s, l, s->function[pass]);
+    }
+    s->p.part = s->part[pass];
+    s->p.parts = s->parts[pass];
     for (uint64_t first = 0; first < s->blocks[pass] && status == TRP_OK; first += BLOCKS_MAX) {
         const uint64_t left = s->blocks[pass] - first;
         s->p.first = (int64_t)first;

@@ -8,8 +8,8 @@
  * deviations does no harm. Groups lie in one of two ways:
  *
  *     rows      runs of elements that follow each other, and the same again in other places
- *               Where they are many and fit, a cluster of blocks has a group in shared memory, and
- *               does all of that in one kernel.
+ *               Where they are many and fit, clusters of blocks do all of that in one kernel: each
+ *               has one group after the other in shared memory, and reads ahead.
  *     columns   neighbours belong to different groups; the elements of one are a step apart */
 #ifndef TRP_ACTORS_DNN_KERNELS_BATCH_H
 #define TRP_ACTORS_DNN_KERNELS_BATCH_H
@@ -68,7 +68,7 @@ typedef struct trp__batch {
     int64_t columns;       /* 1 for rows */
     int64_t n;             /* elements of a group */
     trp__map_divisor run;  /* rows: elements that follow each other; below 2^30 */
-    int32_t reserved;
+    int32_t pause;         /* cycles that every other cluster begins later */
     int64_t part, parts;
     int64_t first;    /* block of the launch */
     int64_t last;     /* block of the last pass, which begins with what was read last */

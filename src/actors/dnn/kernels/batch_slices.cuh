@@ -1,208 +1,360 @@
-/* Groups of rows that are a cluster's, in one pass: see slices.cuh. And the module's other kernels. */
+/* Groups of rows that are a cluster's, in one pass: each block has a slice of a group. A cluster has
+ * one group after the other, and while it works on one, tiles of the next are on their way into
+ * places of shared memory that are free again: memory never waits for sums. */
 #ifndef TRP_ACTORS_DNN_KERNELS_BATCH_SLICES_CUH
 #define TRP_ACTORS_DNN_KERNELS_BATCH_SLICES_CUH
 
-#include "actors/dnn/kernels/batch.cuh"
-#include "actors/dnn/kernels/slices.cuh"
+#include "actors/dnn/kernels/async.cuh"
+#include "actors/dnn/kernels/batch_passes.cuh"
+#include "actors/dnn/kernels/cluster.cuh"
+#include "actors/dnn/kernels/row_packs.cuh"
 
-/* The tiles of a slice, whose elements lie in runs. */
-template <int TYPE, int V, bool BACK>
-struct trp__batch_tiles : trp__batch_rows<TYPE, V> {
+/* The ring of a block's tiles, of each of which a thread has places of its own. Entries of a group
+ * are its tiles, and then again those that did not stay until the sums were known, the last first.
+ * They come, and are let go, in one order. */
+template <int TYPE, int V, bool BACK> struct trp__batch_ring : trp__batch_rows<TYPE, V> {
     typedef trp__batch_rows<TYPE, V> R;
     typedef typename R::pack pack;
     typedef typename trp__raw<V * pack::SIZE>::type raw;
     enum {
         OPERANDS = BACK ? 2 : 1,
         DEEP = TRP__SLICE_BYTES / (OPERANDS * (int)sizeof(raw)),
+        LOADS = OPERANDS * DEEP,
     };
     raw *shared;
+    uint32_t ahead, step; /* the group whose entries are copied next, and from one to the next */
+    int tiles, room, entries;
+    int entry, to; /* that is copied next, and its slot */
+    int under_way; /* entries behind the one that is looked at */
 
+    TRP__DEVICE int tile(int e) const
+    {
+        return e < tiles ? e : entries - 1 - e;
+    }
+    TRP__DEVICE int next_slot(int slot) const
+    {
+        return slot + 1 == room ? 0 : slot + 1;
+    }
     TRP__DEVICE uint32_t element(int tile, int c) const
     {
         return R::begin + (uint32_t)(tile * DEEP + c) * (blockDim.x * V);
     }
-    TRP__DEVICE int tiles() const
+    TRP__DEVICE raw *place(int slot, int c, int o) const
     {
-        const uint32_t length = R::end - (R::begin - threadIdx.x * V);
-        return (int)((length + DEEP * V * blockDim.x - 1) / (DEEP * V * blockDim.x));
+        return shared + (slot * LOADS + c * OPERANDS + o) * (int)blockDim.x;
     }
-    TRP__DEVICE raw *spot(int o, int slot, int c) const
+    TRP__DEVICE void find_ahead()
     {
-        return shared + ((slot * DEEP + c) * OPERANDS + o) * (int)blockDim.x + (int)threadIdx.x;
+        int64_t at[OPERANDS];
+        trp__row_packs_find<OPERANDS>(R::p.space, ahead, R::p.io, at);
+        TRP__UNROLL
+        for (int o = 0; o < OPERANDS; o++)
+            R::from[o] = R::address(o, at[o]);
     }
-    TRP__DEVICE void copy(int tile, int slot)
+    /* Where results of a group lie. */
+    TRP__DEVICE uint64_t results(uint32_t group) const
     {
+        enum { OUT = BACK ? TRP__BATCH_DX : TRP__BATCH_Y };
+        int64_t at;
+        trp__row_packs_find<1>(R::p.space, group, R::p.io + OUT, &at);
+        return R::address(OUT, at);
+    }
+    TRP__DEVICE void copy()
+    {
+        const int t = tile(entry);
         TRP__UNROLL
         for (int c = 0; c < DEEP; c++) {
-            const uint32_t e = element(tile, c);
+            const uint32_t e = element(t, c);
+            if (e >= R::end || ahead >= R::p.space.rows)
+                continue;
             TRP__UNROLL
-            for (int o = 0; o < OPERANDS; o++) {
-                if (e < R::end)
-                    trp__async_copy(spot(o, slot, c),
-                                    R::from[o] + (uint64_t)R::offset(o, e) * pack::SIZE);
-            }
+            for (int o = 0; o < OPERANDS; o++)
+                trp__async_copy(place(to, c, o),
+                                R::from[o] + (uint64_t)R::offset(o, e) * pack::SIZE);
         }
         trp__async_commit();
+        to = next_slot(to);
+        under_way++;
+        if (++entry < entries)
+            return;
+        entry = 0;
+        ahead += step;
+        find_ahead();
     }
-    /* False: the slice has ended before. */
-    TRP__DEVICE bool take(int o, int tile, int slot, int c, pack *v) const
+    TRP__DEVICE void start(raw *at, uint32_t first, uint32_t apart)
     {
-        if (element(tile, c) >= R::end)
-            return false;
-        v->take(*spot(o, slot, c));
-        return true;
+        shared = at + threadIdx.x;
+        ahead = first;
+        step = apart;
+        room = R::p.room;
+        tiles = (int)((R::p.part / V + DEEP * blockDim.x - 1) / (DEEP * blockDim.x));
+        entries = tiles > room ? 2 * tiles - room : tiles;
+        entry = to = 0;
+        under_way = -1;
+        find_ahead();
+        for (int i = 0; i < room; i++)
+            copy();
+    }
+    TRP__DEVICE void wait() const
+    {
+        trp__async_wait_for(under_way);
     }
 };
 
-/* The sums of a block's slice. */
-template <typename T>
-TRP__DEVICE void trp__batch_slice_moments(const trp__batch &p, T &r, const trp__slice_tiles &ring,
-                                          float pivot, double s[2])
-{
-    enum { V = T::pack::ELEMENTS };
-    trp__batch_moments m = {0, 0, 0};
-    float count = 0;
-    for (int t = 0; t < ring.tiles; t++) {
-        const int slot = ring.next(t);
-        float s1 = 0, s2 = 0, some = 0;
-        TRP__UNROLL
-        for (int c = 0; c < T::DEEP; c++) {
-            typename T::pack x;
-            if (!r.take(0, t, slot, c, &x))
-                continue;
-            m.mid = count + some > 0 ? m.mid : x.get(0);
-            some += V;
-            TRP__UNROLL
-            for (int j = 0; j < V; j++) {
-                const float away = x.get(j) - m.mid;
-                s1 += away;
-                s2 = fmaf(away, away, s2);
-            }
-        }
-        ring.copy_behind(r, t);
-        count += some;
-        if (some > 0)
-            m.join(s1, s2, some, 1.0f / count);
+/* Sums of a thread's elements of a group. */
+template <int TYPE, int V> struct trp__batch_slice_moments {
+    typedef trp__pack<TYPE, V> pack;
+    trp__batch_moments m;
+    float count, s1, s2, some;
+
+    TRP__DEVICE void begin(const double *)
+    {
+        m = {0, 0, 0};
+        count = 0;
     }
-    m.sums(count, pivot, s);
-    if (m.fails(p))
-        trp__batch_precise_rows(p, V, pivot, s);
-}
+    TRP__DEVICE void begin_tile()
+    {
+        s1 = s2 = some = 0;
+    }
+    TRP__DEVICE void add(const pack v[1])
+    {
+        m.mid = count + some > 0 ? m.mid : v[0].get(0);
+        some += V;
+        TRP__UNROLL
+        for (int j = 0; j < V; j++) {
+            const float away = v[0].get(j) - m.mid;
+            s1 += away;
+            s2 = fmaf(away, away, s2);
+        }
+    }
+    TRP__DEVICE void end_tile()
+    {
+        if (some == 0)
+            return;
+        count += some;
+        m.join(s1, s2, some, 1.0f / count);
+    }
+    TRP__DEVICE void end(const trp__batch &p, int64_t group, int64_t part, const double *number,
+                         double s[2]) const
+    {
+        const float pivot = trp__batch_pivot((float)number[TRP__BATCH_X]);
+        m.sums(count, pivot, s);
+        if (m.fails(p))
+            trp__batch_precise_rows(p, group, part, V, pivot, s);
+    }
+};
 
 /* The same of the backward pass. */
-template <typename T>
-TRP__DEVICE void trp__batch_slice_sums(const trp__batch &p, T &r, const trp__slice_tiles &ring,
-                                       const float number[TRP__BATCH_FACTORS], double s[2])
-{
-    enum { V = T::pack::ELEMENTS };
+template <int TYPE, int V> struct trp__batch_slice_sums {
+    typedef trp__pack<TYPE, V> pack;
     trp__batch_factors<1> f;
-    trp__exact_sum<float> sum_h = {0, 0}, sum = {0, 0};
-    f.set(true, number);
-    for (int t = 0; t < ring.tiles; t++) {
-        const int slot = ring.next(t);
-        float some_h = 0, some = 0;
+    trp__exact_sum<float> sum_h, sum;
+    float some_h, some;
+
+    TRP__DEVICE void begin(const double *number)
+    {
+        f.mean[0] = 0.5f * (float)number[TRP__BATCH_MEAN];
+        f.inverse[0] = (float)number[TRP__BATCH_INVERSE];
+        sum_h = sum = {0, 0};
+    }
+    TRP__DEVICE void begin_tile()
+    {
+        some_h = some = 0;
+    }
+    TRP__DEVICE void add(const pack v[2])
+    {
         TRP__UNROLL
-        for (int c = 0; c < T::DEEP; c++) {
-            typename T::pack x, dy;
-            if (!r.take(0, t, slot, c, &x) || !r.take(1, t, slot, c, &dy))
-                continue;
-            TRP__UNROLL
-            for (int j = 0; j < V; j++) {
-                some_h = fmaf(dy.get(j), f.normal(0, x.get(j)), some_h);
-                some += dy.get(j);
-            }
+        for (int j = 0; j < V; j++) {
+            some_h = fmaf(v[1].get(j), f.normal(0, v[0].get(j)), some_h);
+            some += v[1].get(j);
         }
-        ring.copy_behind(r, t);
+    }
+    TRP__DEVICE void end_tile()
+    {
         sum_h.add(some_h);
         sum.add(some);
     }
-    s[0] = (double)sum_h.sum - (double)sum_h.lost;
-    s[1] = (double)sum.sum - (double)sum.lost;
-    if (!trp__batch_is_finite(s))
-        trp__batch_precise_back_rows(p, V, (double)number[TRP__BATCH_F_MEAN],
-                                     (double)number[TRP__BATCH_F_INVERSE], s);
+    TRP__DEVICE void end(const trp__batch &p, int64_t group, int64_t part, const double *number,
+                         double s[2]) const
+    {
+        s[0] = (double)sum_h.sum - (double)sum_h.lost;
+        s[1] = (double)sum.sum - (double)sum.lost;
+        if (!trp__batch_is_finite(s))
+            trp__batch_precise_back_rows(p, group, part, V, (double)(float)number[TRP__BATCH_MEAN],
+                                         (double)(float)number[TRP__BATCH_INVERSE], s);
+    }
+};
+
+template <bool BACK, int TYPE, int V> struct trp__batch_slice_adds {
+    typedef trp__batch_slice_moments<TYPE, V> type;
+};
+template <int TYPE, int V> struct trp__batch_slice_adds<true, TYPE, V> {
+    typedef trp__batch_slice_sums<TYPE, V> type;
+};
+
+/* Numbers of a group in memory, and of the request, which a warp reads a group ahead: each lane one
+ * of them. */
+enum { TRP__BATCH_EPSILON = TRP__BATCH_OPERANDS, TRP__BATCH_AVERAGE, TRP__BATCH_NUMBERS };
+
+template <bool BACK> TRP__DEVICE double trp__batch_number_of(const trp__batch &p, uint32_t group)
+{
+    const int lane = (int)threadIdx.x % 32;
+    const uint32_t wanted =
+        BACK ? 1u << TRP__BATCH_SCALE | 1u << TRP__BATCH_MEAN | 1u << TRP__BATCH_INVERSE
+             : 1u << TRP__BATCH_X | 1u << TRP__BATCH_SCALE | 1u << TRP__BATCH_BIAS |
+                   1u << TRP__BATCH_RUNNING_MEAN | 1u << TRP__BATCH_RUNNING_VARIANCE;
+    if (lane == TRP__BATCH_EPSILON)
+        return trp__batch_value(p.epsilon);
+    if (lane == TRP__BATCH_AVERAGE)
+        return trp__batch_value(p.average);
+    if (group >= p.space.rows || lane > TRP__BATCH_AVERAGE || !(wanted >> lane & 1))
+        return 0;
+    const trp__rows_operand &o = p.io[lane];
+    int64_t at;
+    trp__row_packs_find<1>(p.space, group, &o, &at);
+    return o.at ? trp__load_float<double>(o.at, at, o.type) : lane == TRP__BATCH_SCALE;
+}
+
+/* What elements are computed with: of these, and what was found. */
+template <bool BACK>
+TRP__DEVICE void trp__batch_set_factors(const trp__batch &p, const double from[TRP__BATCH_NUMBERS],
+                                        const trp__batch_found &found,
+                                        float out[TRP__BATCH_FACTORS])
+{
+    out[TRP__BATCH_F_MEAN] = (float)from[TRP__BATCH_MEAN];
+    out[TRP__BATCH_F_INVERSE] = (float)from[TRP__BATCH_INVERSE];
+    out[TRP__BATCH_F_SCALE] = (float)from[TRP__BATCH_SCALE];
+    out[TRP__BATCH_F_BIAS] = (float)from[TRP__BATCH_BIAS];
+    out[TRP__BATCH_F_REST] = out[TRP__BATCH_F_SLOPE] = 0;
+    found.set(p, out);
+}
+
+template <bool BACK>
+TRP__DEVICE void trp__batch_leave_group(const trp__batch &p, int64_t group, const double s[2],
+                                        const trp__batch_found &found,
+                                        const double from[TRP__BATCH_NUMBERS])
+{
+    if (BACK) {
+        trp__to<double>(p.totals, group * 2) = s[0];
+        trp__to<double>(p.totals, group * 2 + 1) = s[1];
+    } else {
+        trp__batch_place place;
+        place.find(p, group);
+        trp__batch_write(p, place, 0, found, from + TRP__BATCH_RUNNING_MEAN,
+                         from[TRP__BATCH_AVERAGE]);
+    }
 }
 
 template <int TYPE, int V, bool BACK> TRP__DEVICE void trp__batch_slices(const trp__batch &p)
 {
-    typedef trp__batch_tiles<TYPE, V, BACK> T;
-    enum { OUT = BACK ? TRP__BATCH_DX : TRP__BATCH_Y };
-    __shared__ float number[TRP__BATCH_FACTORS];
+    typedef trp__batch_ring<TYPE, V, BACK> T;
+    enum { OUT = BACK ? TRP__BATCH_DX : TRP__BATCH_Y, OPERANDS = T::OPERANDS };
+    __shared__ double numbers[2][TRP__BATCH_NUMBERS];
+    __shared__ float factors[TRP__BATCH_FACTORS];
     TRP__DYNAMIC(typename T::raw, shared);
-    const int blocks = (int)p.parts;
+    const int blocks = (int)p.parts, warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    const int reader = (int)blockDim.x / 32 - 1;
     const double none[2] = {0, 0};
-    T r = {p};
-    double s[2];
-    float pivot = 0;
-    r.start(p.first + blockIdx.x);
-    r.shared = shared;
-    const trp__slice_tiles ring = {r.tiles(), p.room};
-    ring.begin(r);
-    trp__batch_place place; /* found again later, as it takes many registers */
-    place.find(p, r.group);
-    if (threadIdx.x == 0) {
-        number[TRP__BATCH_F_MEAN] = (float)(BACK ? place.load(p, TRP__BATCH_MEAN, 0, 0) : 0);
-        number[TRP__BATCH_F_REST] = number[TRP__BATCH_F_SLOPE] = 0;
-        number[TRP__BATCH_F_INVERSE] = (float)(BACK ? place.load(p, TRP__BATCH_INVERSE, 0, 0) : 0);
-        number[TRP__BATCH_F_SCALE] = (float)place.load(p, TRP__BATCH_SCALE, 0, 1);
-        number[TRP__BATCH_F_BIAS] = (float)(BACK ? 0 : place.load(p, TRP__BATCH_BIAS, 0, 0));
-    }
-    if constexpr (BACK) {
-        __syncthreads();
-        trp__batch_slice_sums(p, r, ring, number, s);
-    } else { /* the pivot before any block writes, as y may lie where x does */
-        pivot = trp__batch_pivot((float)place.load(p, TRP__BATCH_X, 0, 0));
-        trp__batch_slice_moments(p, r, ring, pivot, s);
-    }
-    trp__rows_together<trp__rows_sum, double, 2>(s, (int)blockDim.x, 0.0);
-    trp__cluster_gather(s, blocks, none);
-    trp__rows_together<trp__rows_sum, double, 2>(s, 32, 0.0);
-    trp__batch_found found = {0, 0, 0, 0};
-    if (threadIdx.x == 0) {
-        found = trp__batch_solve(p, pivot, s);
-        found.set(p, number);
-    }
+    const uint32_t first = blockIdx.x / (uint32_t)blocks, step = gridDim.x / (uint32_t)blocks;
+    const uint32_t part = blockIdx.x % (uint32_t)blocks;
+    T ring = {{p}};
+    int slot = 0, odd = 0; /* slot of the entry that is looked at */
+    ring.part(part);
+    if (first % 2 == 1)
+        trp__pause(p.pause);
+    ring.start(shared, first, step);
+    if (warp == reader && lane < TRP__BATCH_NUMBERS)
+        numbers[0][lane] = trp__batch_number_of<BACK>(p, first);
     __syncthreads();
-    if (threadIdx.x == 0 && (int64_t)(p.first + blockIdx.x) == r.group * blocks) {
-        place.find(p, r.group);
-        if (BACK) {
-            trp__to<double>(p.totals, r.group * 2) = s[0];
-            trp__to<double>(p.totals, r.group * 2 + 1) = s[1];
-        } else {
-            trp__batch_write(p, place, 0, found.mean, found.variance, found.inverse);
-        }
-    }
-    trp__batch_factors<1> f;
-    f.set(BACK, number);
-    for (int t = ring.tiles - 1; t >= 0; t--) {
-        const int slot = ring.before(t);
-        TRP__UNROLL
-        for (int c = 0; c < T::DEEP; c++) {
-            typename T::pack x, dy;
-            float v[V];
-            if (!r.take(0, t, slot, c, &x) || (BACK && !r.take(1, t, slot, c, &dy)))
-                continue;
+#pragma unroll 1
+    for (uint32_t group = first; group < p.space.rows; group += step, odd ^= 1) {
+        const int held = ring.tiles < ring.room ? ring.tiles : ring.room;
+        double early = 0, s[2];
+        if (warp == reader)
+            early = trp__batch_number_of<BACK>(p, group + step);
+        typename trp__batch_slice_adds<BACK, TYPE, V>::type sums;
+        sums.begin(numbers[odd]);
+        int at = slot;
+        for (int t = 0; t < ring.tiles; t++) {
+            typename T::pack v[OPERANDS];
+            ring.wait();
+            sums.begin_tile();
             TRP__UNROLL
-            for (int j = 0; j < V; j++) {
-                if constexpr (BACK)
-                    v[j] = f.backward(0, x.get(j), dy.get(j));
-                else
-                    v[j] = f.forward(0, x.get(j));
+            for (int c = 0; c < T::DEEP; c++) {
+                if (ring.element(t, c) >= ring.end)
+                    continue;
+                TRP__UNROLL
+                for (int o = 0; o < OPERANDS; o++)
+                    v[o].take(*ring.place(at, c, o));
+                sums.add(v);
             }
-            x.set(v);
-            x.store(r.from[OUT], r.offset(OUT, r.element(t, c)), TYPE);
+            sums.end_tile();
+            at = ring.next_slot(at);
+            ring.under_way--;
+            if (t < ring.tiles - held) {
+                slot = at;
+                ring.copy();
+            }
         }
-        ring.copy_before(r, t);
+        sums.end(p, group, part, numbers[odd], s);
+        trp__rows_together<trp__rows_sum, double, 2>(s, (int)blockDim.x, 0.0);
+        if (warp == reader && lane < TRP__BATCH_NUMBERS)
+            numbers[!odd][lane] = early; /* all are done with those of the group before */
+        trp__cluster_gather(s, blocks, none, odd);
+        trp__batch_found found = {0, 0, 0, 0};
+        if (warp == 0) {
+            trp__rows_together<trp__rows_sum, double, 2>(s, 32, 0.0);
+            if (lane == 0) {
+                const float pivot = trp__batch_pivot((float)numbers[odd][TRP__BATCH_X]);
+                found = trp__batch_solve(p, pivot, s, numbers[odd][TRP__BATCH_EPSILON]);
+                trp__batch_set_factors<BACK>(p, numbers[odd], found, factors);
+            }
+        }
+        __syncthreads();
+        trp__batch_factors<1> f;
+        f.set(BACK, factors);
+        if (part == 0 && threadIdx.x == 0)
+            trp__batch_leave_group<BACK>(p, group, s, found, numbers[odd]);
+        const uint64_t results = ring.results(group);
+        for (int e = ring.tiles - held; e < ring.entries; e++) {
+            const int t = ring.tile(e);
+            if (e >= ring.tiles)
+                ring.wait();
+            TRP__UNROLL
+            for (int c = 0; c < T::DEEP; c++) {
+                typename T::pack x[OPERANDS];
+                float v[V];
+                if (ring.element(t, c) >= ring.end)
+                    continue;
+                TRP__UNROLL
+                for (int o = 0; o < OPERANDS; o++)
+                    x[o].take(*ring.place(slot, c, o));
+                TRP__UNROLL
+                for (int j = 0; j < V; j++) {
+                    if constexpr (BACK)
+                        v[j] = f.backward(0, x[0].get(j), x[1].get(j));
+                    else
+                        v[j] = f.forward(0, x[0].get(j));
+                }
+                x[0].set(v);
+                x[0].store(results, ring.offset(OUT, ring.element(t, c)), TYPE);
+            }
+            slot = ring.next_slot(slot);
+            if (e >= ring.tiles)
+                ring.under_way--;
+            ring.copy();
+        }
     }
+    trp__cluster_leave(blocks);
     trp__cluster_end(blocks);
 }
 
 #define TRP__BATCH_SLICES(name, TYPE, V)                                                           \
-    TRP__GLOBAL(TRP__SLICE_THREADS) name##_slices(const TRP__CONSTANT trp__batch p)           \
+    TRP__GLOBAL(TRP__SLICE_THREADS) name##_slices(const TRP__CONSTANT trp__batch p)                \
     {                                                                                              \
         trp__batch_slices<TYPE, V, false>(p);                                                      \
     }                                                                                              \
-    TRP__GLOBAL(TRP__SLICE_THREADS) name##_back_slices(const TRP__CONSTANT trp__batch p)      \
+    TRP__GLOBAL(TRP__SLICE_THREADS) name##_back_slices(const TRP__CONSTANT trp__batch p)           \
     {                                                                                              \
         trp__batch_slices<TYPE, V, true>(p);                                                       \
     }

@@ -95,23 +95,55 @@ trp_status trp__kernel_with_shared(const trp__kernel_launch *l, trp__kernel_modu
     return status;
 }
 
+/* A launch of blocks in clusters, whose attribute the caller holds. */
+static trp__cu_launch_config launch_of(const trp__kernel_launch *l, uint64_t blocks,
+                                       uint32_t threads, uint32_t shared_bytes,
+                                       trp__cu_launch_attribute *cluster)
+{
+    return (trp__cu_launch_config){.gridDimX = (unsigned)blocks,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = threads,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .sharedMemBytes = shared_bytes,
+                                   .hStream = trp__kernel_stream(l),
+                                   .attrs = cluster,
+                                   .numAttrs = 1};
+}
+
+static trp__cu_launch_attribute cluster_of(uint32_t blocks)
+{
+    return (trp__cu_launch_attribute){.id = TRP__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                      .value.cluster = {blocks, 1, 1}};
+}
+
+uint32_t trp__kernel_resident_clusters(const trp__kernel_launch *l, trp__cu_function function,
+                                       uint32_t cluster, uint32_t threads, uint32_t shared_bytes)
+{
+    const trp__cuda *cu = l->modules->cu;
+    trp__cu_launch_attribute attribute = cluster_of(cluster);
+    const trp__cu_launch_config config = launch_of(l, cluster, threads, shared_bytes, &attribute);
+    int count = 0;
+    if (cluster > 1 && cu->cuOccupancyMaxActiveClusters &&
+        cu->cuOccupancyMaxActiveClusters(&count, function, &config) == 0 && count > 0)
+        return (uint32_t)count;
+    const uint32_t held = (uint32_t)(l->modules->processors / (int)cluster);
+    if (cluster == 1 && cu->cuOccupancyMaxActiveBlocksPerMultiprocessor &&
+        cu->cuOccupancyMaxActiveBlocksPerMultiprocessor(&count, function, (int)threads,
+                                                        shared_bytes) == 0 &&
+        count > 0)
+        return held * (uint32_t)count;
+    return held > 0 ? held : 1;
+}
+
 trp_status trp__kernel_enqueue_clusters(const trp__kernel_launch *l, trp__cu_function function,
                                         uint64_t blocks, uint32_t cluster, uint32_t threads,
                                         uint32_t shared_bytes, void *parameter, trp_error *error)
 {
     void *parameters[] = {parameter};
-    trp__cu_launch_attribute clusters = {.id = TRP__CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-                                         .value.cluster = {cluster, 1, 1}};
-    const trp__cu_launch_config config = {.gridDimX = (unsigned)blocks,
-                                          .gridDimY = 1,
-                                          .gridDimZ = 1,
-                                          .blockDimX = threads,
-                                          .blockDimY = 1,
-                                          .blockDimZ = 1,
-                                          .sharedMemBytes = shared_bytes,
-                                          .hStream = trp__kernel_stream(l),
-                                          .attrs = &clusters,
-                                          .numAttrs = 1};
+    trp__cu_launch_attribute attribute = cluster_of(cluster);
+    const trp__cu_launch_config config = launch_of(l, blocks, threads, shared_bytes, &attribute);
     if (cluster == 1 || blocks == 0)
         return trp__kernel_enqueue(l, function, blocks, threads, shared_bytes, parameter, error);
     if (blocks > INT_MAX)

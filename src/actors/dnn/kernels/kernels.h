@@ -61,6 +61,10 @@ trp_status trp__kernel_with_shared(const trp__kernel_launch *l, trp__kernel_modu
                                    const char *name, uint32_t shared_bytes, trp__cu_function *out,
                                    trp_error *error);
 
+/* Clusters of so many blocks each that the device has at a time, at least 1. */
+uint32_t trp__kernel_resident_clusters(const trp__kernel_launch *l, trp__cu_function function,
+                                       uint32_t cluster, uint32_t threads, uint32_t shared_bytes);
+
 /* cuLaunchKernel with one parameter, a struct. */
 trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function function,
                                uint64_t blocks, uint32_t threads, uint32_t shared_bytes,
@@ -70,6 +74,9 @@ trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function fun
 trp_status trp__kernel_enqueue_clusters(const trp__kernel_launch *l, trp__cu_function function,
                                         uint64_t blocks, uint32_t cluster, uint32_t threads,
                                         uint32_t shared_bytes, void *parameter, trp_error *error);
+
+/* Whether it is the gradient of an instance norm whose planes blocks of trp__kernels_batch hold. */
+bool trp__batch_holds_planes(const trp__dnn_graph *graph, const trp__dnn_node *node);
 
 extern const trp__kernel_family trp__kernels_map, trp__kernels_reduce, trp__kernels_move;
 extern const trp__kernel_family trp__kernels_glu, trp__kernels_random; /* of map.c */

@@ -26,6 +26,7 @@ typedef struct norm {
     uint8_t number[TRP__NORM_OPERANDS];
     trp__rows rows;
     bool back, wide, each, walks;
+    bool whole;      /* a block's registers hold a row, and nothing else then fits the processor */
     uint32_t shared; /* bytes of a block, of slices */
     int runs;        /* of 8 elements, of a thread; 0: the kernel has packs of a type */
     char kernel[32]; /* behind "trp_norm_" */
@@ -191,6 +192,7 @@ static bool plan_packs(norm *m, bool ragged)
         return false;
     if (packs > 0) {
         snprintf(m->kernel, sizeof m->kernel, "%s_%s_%d", type, way, packs);
+        m->whole = m->p.threads > TRP__NORM_WALK_THREADS / 2;
         return true;
     }
     m->walks = true;
@@ -435,6 +437,8 @@ static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
     const uint32_t nodes = describe(g, first, most, &m);
     /* Squares of f64 leave its range where the result does not: the reference kernel scales them.
      */
+    if (nodes == 1 && trp__batch_holds_planes(g, &g->node[first]))
+        return 0;
     return m.wide ? 0 : nodes;
 }
 
@@ -468,12 +472,13 @@ static uint32_t rows_of_block(const norm *m)
     return rows;
 }
 
-/* Rows that registers do not hold become a cluster's. */
+/* Rows that registers do not hold become a cluster's, and many that leave a processor nothing to do
+ * while one block waits. */
 static void plan_slices(norm *m, const trp__kernel_modules *modules)
 {
     const int unit = m->p.io[TRP__NORM_X].type == TRP_F32 ? 4 : 8; /* elements of 16 bytes */
     trp__slices slices;
-    if (!m->walks || !m->each ||
+    if ((!m->walks && !(m->whole && m->p.space.rows >= modules->processors)) || !m->each ||
         !trp__rows_slices(modules, m->p.space.rows, m->p.n / unit, 2, 4, 1, &slices))
         return;
     m->p.blocks = (int32_t)slices.cluster;

@@ -50,7 +50,7 @@ TRP__DEVICE void trp__norm_numbers(const trp__norm &p, int which, int k, float o
 struct trp__norm_each {
     enum { RAGGED = false };
 
-    TRP__DEVICE void begin(const trp__norm &, int64_t, int)
+    TRP__DEVICE void begin(const trp__norm &, int64_t, int, int)
     {
     }
     template <int V> TRP__DEVICE void apply(const trp__norm &p, int k, float h[V]) const
@@ -107,15 +107,15 @@ template <bool IS_RAGGED = true> struct trp__norm_row_affine {
         if (t.at)
             *b += trp__norm_number(t, from[1] + number * t.step);
     }
-    /* All threads of the block come here. */
-    TRP__DEVICE void begin(const trp__norm &p, int64_t number, int thread)
+    /* All threads of the block come here, of its row `group`. */
+    TRP__DEVICE void begin(const trp__norm &p, int64_t number, int group, int thread)
     {
         scale = bias = 0;
         if (number < p.space.rows)
             row(p, number);
         if (p.channels == 0)
             return;
-        first = ((int)threadIdx.x - thread) / p.threads * p.channels;
+        first = group * p.channels;
         if (number < p.space.rows) {
             int64_t from[2];
             trp__row_packs_find<2>(p.space, (uint32_t)number, p.io + TRP__NORM_FACTOR, from);
@@ -211,7 +211,7 @@ struct trp__norm_packs : trp__row_packs<TYPE, A::RAGGED, LENGTH> {
     enum { V = packs::V };
     int64_t row;
     uint64_t x, y;
-    int thread;
+    int thread, group; /* of the row, and which of the block it is */
     int from; /* element of the row at place 0 */
     bool leads; /* writes the row's statistics */
     A affine;
@@ -221,10 +221,11 @@ struct trp__norm_packs : trp__row_packs<TYPE, A::RAGGED, LENGTH> {
 
     TRP__DEVICE void find(const trp__norm &p)
     {
-        const int rows = (int)blockDim.x / p.threads;
-        const int group = rows > 1 ? (int)threadIdx.x / p.threads : 0;
+        const int shift = 31 - __clz(p.threads); /* of several rows: a power of two each */
+        const bool several = (int)blockDim.x > p.threads;
         int64_t from[2];
-        row = (p.first + blockIdx.x) * rows + group;
+        group = several ? (int)threadIdx.x >> shift : 0;
+        row = several ? ((p.first + blockIdx.x) * blockDim.x >> shift) + group : p.first + blockIdx.x;
         thread = (int)threadIdx.x - group * p.threads;
         trp__row_packs_find<2>(p.space, (uint32_t)row, p.io, from);
         packs::begin = A::RAGGED ? (int)(from[TRP__NORM_X] % V) : 0;
@@ -326,7 +327,7 @@ TRP__DEVICE void trp__norm_forward(const trp__norm &p)
     float s[2] = {0, 0};
     r.find(p);
     r.template read<PACKS>(r.x, 0.0f, v);
-    r.affine.begin(p, r.row, r.thread);
+    r.affine.begin(p, r.row, r.group, r.thread);
     r.mean = 0;
     if (p.centred)
         r.mean =
@@ -355,7 +356,7 @@ template <int TYPE, typename A> TRP__DEVICE void trp__norm_walk(const trp__norm 
     r.find(p);
     const int tiles = (r.end + TILE - 1) / TILE, own = r.first;
     r.template read<DEEP>(r.x, 0.0f, v);
-    r.affine.begin(p, r.row, r.thread);
+    r.affine.begin(p, r.row, r.group, r.thread);
     r.mean = 0;
     if (p.centred)
         r.mean = trp__rows_together<trp__rows_sum, float>(r.template sum<DEEP>(v),

@@ -36,7 +36,8 @@ template <int TYPE> struct trp__norm_slice : trp__norm_packs<TYPE, trp__norm_eac
         const int lane = (int)threadIdx.x % 32;
         const double none[2] = {0, 0}, share = 1 / (double)p.n;
         double all[2] = {mean, squares};
-        trp__cluster_gather(all, p.blocks, none);
+        trp__cluster_gather(all, p.blocks, none, 0);
+        trp__cluster_leave(p.blocks);
         const double own = lane < p.blocks ? (double)count(p, lane) : 0.0;
         mean = trp__rows_together<trp__rows_sum, double>(own * all[0], 32, 0.0) * share;
         const double away = all[0] - mean;

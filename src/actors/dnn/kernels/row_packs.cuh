@@ -16,6 +16,14 @@ TRP__DEVICE void trp__row_packs_find(const trp__rows_space &s, uint32_t row,
         first[o] = s.rank == 1 ? (int64_t)row * operand[o].stride[0] : 0;
     if (s.rank == 1)
         return;
+    if (s.rank == 2) { /* without a loop: the compiler divides once for all operands of a row */
+        const uint32_t second = row / (uint32_t)s.dim[0];
+        TRP__UNROLL
+        for (int o = 0; o < OPERANDS; o++)
+            first[o] = (row - second * (uint32_t)s.dim[0]) * operand[o].stride[0] +
+                       second * operand[o].stride[1];
+        return;
+    }
 #pragma unroll 1
     for (int d = 0; d < s.rank; d++) {
         uint32_t at = row;

@@ -153,6 +153,7 @@ static bool plan_slices(const trp__kernel_modules *modules, int64_t rows, int64_
         s->cluster *= 2;
     s->each = (units + s->cluster - 1) / s->cluster;
     const int64_t tiles = (s->each + tile - 1) / tile;
+    s->most = (int32_t)room;
     s->room = (int32_t)(tiles < room ? tiles : room);
     s->shared = (uint32_t)s->room * bytes;
     return tiles <= room || (most > 1 && resident == 1 && tiles <= 5 * room);

@@ -58,7 +58,8 @@ typedef struct trp__slices {
     uint32_t threads; /* of a block */
     uint32_t shared;  /* bytes of its dynamic shared memory */
     int64_t each;     /* units of a slice */
-    int32_t room;     /* tiles that a block has room for */
+    int32_t room;     /* tiles of it that a block has room for */
+    int32_t most;     /* tiles that would fit */
 } trp__slices;
 
 /* Blocks that hold a row of so many units: `most` of a processor where a cluster of such does, else

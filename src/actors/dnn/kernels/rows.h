@@ -15,7 +15,7 @@ enum {
 enum {
     TRP__SLICE_THREADS = 1024, /* of a processor, in one block or several */
     TRP__SLICE_BYTES = 32,     /* of a tile for a thread */
-    TRP__SLICE_STATIC = 768,   /* bytes of shared memory beside tiles, at most */
+    TRP__SLICE_STATIC = 1024,  /* bytes of shared memory beside tiles, at most */
 };
 
 /* How an operand lies: where its first element is, and how far it is to the next one of the row and

@@ -281,7 +281,8 @@ template <int TYPE, bool BACK> TRP__DEVICE void trp__softmax_slices(const trp__s
     trp__softmax_together(&s, BACK);
     double all[2] = {(double)s.most, (double)s.sum};
     const double none[2] = {-INFINITY, 0};
-    trp__cluster_gather(all, blocks, none);
+    trp__cluster_gather(all, blocks, none, 0);
+    trp__cluster_leave(blocks);
     const float top = trp__rows_together<trp__rows_most, float>((float)all[0], 32, -INFINITY);
     float sum = (float)all[1];
     if constexpr (!BACK)
