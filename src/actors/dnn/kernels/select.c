@@ -16,7 +16,8 @@ enum {
     BLOCKS_MAX = 1 << 28, /* of a launch */
     MARKS_MAX = 8 << 20,  /* of all rows of a launch, unless one row has more */
     BLOCKS_EACH = 8,      /* of a processor, where rows are few */
-    PARTS_OF_WARP = 4,
+    CLASS_PART =
+        8192, /* elements of a block of class, at most, where a cluster has room for them */
     ARG_THREADS =
         128, /* of a block of arg, at most: with 256, rows of 8192 bf16 took a tenth longer */
     ALIGNMENT = 256 / (int)sizeof(uint64_t),
@@ -30,7 +31,6 @@ typedef enum kernel {
     WRITE,
     SHARES,
     CLASS,
-    CLASS_ALONE,
     DRAW_RANKED,
     KERNELS
 } kernel;
@@ -38,9 +38,7 @@ typedef enum kernel {
 typedef struct step {
     trp__select p;
     trp__dnn_node node;
-    uint32_t threads; /* of arg, tiles or a team's blocks */
-    bool team;        /* the blocks of a row meet */
-    bool meets;       /* in one launch */
+    uint32_t threads; /* of arg, tiles or class */
     int64_t rows;     /* of a launch */
     int64_t marks;    /* of a row, that the first kernel leaves */
     const char *type; /* in the names of kernels */
@@ -158,19 +156,27 @@ static bool is_ranked(const step *s)
            s->node.port[TRP__PICK_LIMIT] != TRP__DNN_NO_PORT;
 }
 
-/* Parts of which shares are added: some for each warp of a team, so that the last phase has one
- * element a thread, or, where a count or a limit is given, of as many blocks as it takes. */
-static void share_draw(step *s, int64_t elements)
+/* Blocks of a row, which are a cluster: so many that each has few elements, and more where rows are
+ * too few for all processors. */
+static void share_class(step *s, int64_t elements, const trp__kernel_modules *modules)
 {
-    int64_t parts = divide_up(elements, TRP__SELECT_SHARES);
-    if (!is_ranked(s)) {
-        s->team = elements > TRP__SELECT_PART;
-        s->p.parts = s->marks = s->p.length = s->p.heads = s->team ? TRP__SELECT_TEAM : 1;
-        s->threads =
-            threads_for(divide_up(elements, s->p.parts), 2 * TRP__ROWS_RUN, TRP__SELECT_THREADS);
-        parts = s->p.parts * s->threads / 32 * PARTS_OF_WARP;
-    }
-    s->p.part = divide_up(divide_up(elements, parts), TRP__ROWS_RUN) * TRP__ROWS_RUN;
+    const int64_t most = trp__kernel_cluster_most(modules);
+    const int64_t blocks = (int64_t)modules->processors * BLOCKS_EACH;
+    int64_t parts = 1;
+    while (2 * parts <= most &&
+           (elements > parts * CLASS_PART ||
+            (elements > parts * TRP__SELECT_PART / 2 && s->p.space.rows * parts * 2 <= blocks)))
+        parts *= 2;
+    s->p.parts = parts;
+    s->threads = threads_for(divide_up(elements, parts), 2 * TRP__ROWS_RUN, TRP__SELECT_THREADS);
+    const int64_t runs = (int64_t)s->threads / 32 * TRP__ROWS_RUN;
+    s->p.part = divide_up(divide_up(elements, parts), runs) * runs;
+}
+
+/* Parts of which shares are added, of as many blocks as it takes. */
+static void share_ranked(step *s, int64_t elements)
+{
+    s->p.part = TRP__SELECT_SHARES;
     s->p.shares = divide_up(elements, s->p.part);
 }
 
@@ -218,9 +224,10 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
         s->p.parts = divide_up(elements, (int64_t)s->threads * TRP__SELECT_EACH);
         s->marks = s->p.parts * s->p.picked;
     }
-    if (n->kind == TRP_DNN_SAMPLE)
-        share_draw(s, elements);
-    s->meets = modules->clusters || !s->team;
+    if (n->kind == TRP_DNN_SAMPLE && is_ranked(s))
+        share_ranked(s, elements);
+    else if (n->kind == TRP_DNN_SAMPLE)
+        share_class(s, elements, modules);
     share_rows(s, s->p.parts);
     s->picked = s->p.picked;
     for (int i = 0; i < TRP__SELECT_NUMBERS && n->kind == TRP_DNN_SAMPLE; i++) {
@@ -240,23 +247,18 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
 
 /* Launches. */
 
-static trp_status enqueue(step *s, const trp__kernel_launch *l, kernel which, int64_t blocks,
-                          uint32_t threads, trp_error *error)
+static trp_status enqueue_clusters(step *s, const trp__kernel_launch *l, kernel which,
+                                   int64_t blocks, uint32_t cluster, uint32_t threads,
+                                   trp_error *error)
 {
     static const struct {
         const char *name;
         bool typed;
     } names[KERNELS] = {
-        [ARG] = {"arg", true},
-        [ARG_FINISH] = {"arg_finish", false},
-        [TILES] = {"tiles", true},
-        [MERGE] = {"merge", false},
-        [WRITE] = {"write", false},
-
-        [SHARES] = {"shares", false},
-        [CLASS] = {"class", true},
-        [CLASS_ALONE] = {"class_alone", true},
-        [DRAW_RANKED] = {"draw_ranked", false},
+        [ARG] = {"arg", true},      [ARG_FINISH] = {"arg_finish", false},
+        [TILES] = {"tiles", true},  [MERGE] = {"merge", false},
+        [WRITE] = {"write", false}, [SHARES] = {"shares", true},
+        [CLASS] = {"class", true},  [DRAW_RANKED] = {"draw_ranked", false},
     };
     char name[40];
     trp_status status = TRP_OK;
@@ -265,9 +267,15 @@ static trp_status enqueue(step *s, const trp__kernel_launch *l, kernel which, in
     if (!s->function[which])
         status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_SELECT, name,
                                        &s->function[which], error);
-    return status == TRP_OK ? trp__kernel_enqueue(l, s->function[which], (uint64_t)blocks, threads,
-                                                  0, &s->p, error)
+    return status == TRP_OK ? trp__kernel_enqueue_clusters(l, s->function[which], (uint64_t)blocks,
+                                                           cluster, threads, 0, &s->p, error)
                             : status;
+}
+
+static trp_status enqueue(step *s, const trp__kernel_launch *l, kernel which, int64_t blocks,
+                          uint32_t threads, trp_error *error)
+{
+    return enqueue_clusters(s, l, which, blocks, 1, threads, error);
 }
 
 static void set_operands(step *s, const trp__kernel_launch *l)
@@ -316,33 +324,15 @@ static trp_status launch_tiles(step *s, const trp__kernel_launch *l, trp_error *
     return status;
 }
 
-/* All phases of a class: in one launch where blocks meet. */
-static trp_status launch_class(step *s, const trp__kernel_launch *l, trp_error *error)
-{
-    enum { PHASES = 3 };
-    trp__select *p = &s->p;
-    const kernel which = s->team ? CLASS : CLASS_ALONE;
-    trp_status status = TRP_OK;
-    for (int i = 0; i < PHASES && status == TRP_OK; i++) {
-        p->phases = (uint8_t)(s->meets ? TRP__SELECT_PHASES : 1 << i);
-        status = enqueue(s, l, which, p->rows * p->parts, s->threads, error);
-        if (s->meets)
-            break;
-    }
-    return status;
-}
-
 static trp_status launch_draw(step *s, const trp__kernel_launch *l, trp_error *error)
 {
     trp__select *p = &s->p;
     trp_status status = TRP_OK;
+    if (!is_ranked(s))
+        return enqueue_clusters(s, l, CLASS, p->rows * p->parts, (uint32_t)p->parts, s->threads,
+                                error);
     p->sums = (uint64_t)(uintptr_t)l->workspace + 2 * (uint64_t)place_marks(s) * sizeof(uint64_t);
-    if (!is_ranked(s)) {
-        p->to = p->from = (uint64_t)(uintptr_t)l->workspace;
-        return launch_class(s, l, error);
-    }
     p->length = p->picked;
-    p->heads = 1;
     /* With a count, shares of all classes are hardly ever needed. */
     if (p->n > p->picked && !p->number[TRP__SELECT_COUNT].used)
         status = enqueue(s, l, SHARES, p->rows * divide_up(p->shares, TRP__SELECT_THREADS / 32),

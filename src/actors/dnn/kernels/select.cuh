@@ -444,32 +444,6 @@ TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_write(const TRP__CONSTANT trp__selec
                                  r.value(number));
 }
 
-/* --- Blocks of a row that meet --- */
-
-/* Phases of a team follow each other in one launch where blocks can wait for each other, as a
- * cluster; elsewhere each is a launch. What one leaves for the next lies in the workspace. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-#define TRP__SELECT_TEAM_GLOBAL(threads)                                                           \
-    extern "C" __global__ void __cluster_dims__(TRP__SELECT_TEAM) __launch_bounds__(threads, 4)
-TRP__DEVICE void trp__select_meet(const trp__select &p, int team)
-{
-    if (team == 1)
-        __syncthreads();
-    else if (p.phases == TRP__SELECT_PHASES)
-        asm volatile("barrier.cluster.arrive.release.aligned;\n"
-                     "barrier.cluster.wait.acquire.aligned;" ::
-                         : "memory");
-}
-#else
-#define TRP__SELECT_TEAM_GLOBAL(threads) TRP__GLOBAL(threads)
-TRP__DEVICE void trp__select_meet(const trp__select &p, int team)
-{
-    (void)p;
-    (void)team;
-    __syncthreads();
-}
-#endif
-
 #include "actors/dnn/kernels/select_draw.cuh"
 
 #endif

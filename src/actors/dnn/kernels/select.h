@@ -7,8 +7,7 @@
  *     merge        the same of what tiles have left, until there is one tile a row
  *     write        the numbers of what is left, and the elements
  *     shares       a warp for each part of a row: the sum of its shares
- *     class        a team of blocks for each row: a class, the classes in order of their numbers
- *     class_alone  the same by one block
+ *     class        a cluster for each row: a class, the classes in order of their numbers
  *     draw_ranked  a block for each row: a class, the classes in order of their logits
  *
  * An element is a *mark* in 64 bits: a key above, which orders as the elements do, and the
@@ -38,8 +37,6 @@ enum {
 
 enum {
     TRP__SELECT_THREADS = 256, /* of a block, at most */
-    TRP__SELECT_TEAM = 8,      /* blocks of a team */
-    TRP__SELECT_PHASES = 7,    /* all that a kernel has; one bit each */
     TRP__SELECT_BOUND = 1024,  /* of bounds at launch: 64 registers, so that 4 blocks of 256 fit */
     TRP__SELECT_EACH = 16,     /* elements of a tile that a thread has */
     TRP__SELECT_LIST = 2048,   /* marks that a block sorts */
@@ -64,11 +61,10 @@ typedef struct trp__select {
     trp__rows_space space;
     trp__select_number number[TRP__SELECT_NUMBERS];
     int64_t n;         /* elements of a row */
-    int64_t part;      /* elements of a part: of arg, or of shares */
-    int64_t parts;     /* of a row: parts of arg, tiles, or blocks of a team */
+    int64_t part;      /* elements of a part of arg or shares, or of a block of class */
+    int64_t parts;     /* of a row: parts of arg, tiles, or blocks of class */
     int64_t shares;    /* of a row: parts of shares */
     int64_t length;    /* merge, draw: marks of a row at `from` */
-    int64_t heads;     /* draw: the first of these among which the largest is */
     int64_t first;     /* the first row of the launch */
     int64_t rows;      /* of the launch */
     uint64_t from, to; /* marks */
@@ -78,8 +74,7 @@ typedef struct trp__select {
     uint8_t nan_first; /* also among the smallest */
     uint8_t runs;      /* rows are read by 16 bytes */
     uint8_t used_y;
-    uint8_t phases; /* of a team's kernel, that this launch runs: bits */
-    uint8_t reserved[7];
+    uint8_t reserved[8];
 } trp__select;
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef TRP_ACTORS_DNN_KERNELS_SELECT_DRAW_CUH
 #define TRP_ACTORS_DNN_KERNELS_SELECT_DRAW_CUH
 
+#include "actors/dnn/kernels/cluster.cuh"
 #include "actors/dnn/kernels/select.cuh"
 
 /* --- Drawing --- */
@@ -19,9 +20,10 @@ TRP__DEVICE uint64_t trp__select_word(const trp__select_number &v)
 /* What is known of a row: its shares. */
 struct trp__select_draws {
     trp__pick_sample what;
-    double most, inverse, scale;
+    trp__pick_shares shares;
+    float most;
 
-    TRP__DEVICE trp__select_draws(const trp__select &p, const trp__select_row &r, uint64_t best)
+    TRP__DEVICE trp__select_draws(const trp__select &p, float largest) : most(largest)
     {
         what.seed = trp__select_word(p.number[TRP__SELECT_SEED]);
         what.offset = trp__select_word(p.number[TRP__SELECT_OFFSET]);
@@ -29,13 +31,15 @@ struct trp__select_draws {
         what.limit = trp__select_real(p.number[TRP__SELECT_LIMIT], 1);
         what.count = (int64_t)trp__select_word(p.number[TRP__SELECT_COUNT]);
         what.sorted = p.number[TRP__SELECT_COUNT].used || p.number[TRP__SELECT_LIMIT].used;
-        most = r.value(trp__select_number_of(best));
-        inverse = 1 / what.temperature;
-        scale = trp__pick_scale(p.n);
+        shares = trp__pick_shares_of(what.temperature, p.n);
     }
-    TRP__DEVICE uint64_t share(double x) const
+    TRP__DEVICE bool is_fixed() const
     {
-        return trp__pick_share(x - most, inverse, scale);
+        return trp__pick_is_fixed(&what, (double)most);
+    }
+    TRP__DEVICE uint64_t share(float x) const
+    {
+        return trp__pick_share(&shares, x - most);
     }
 };
 
@@ -61,57 +65,82 @@ TRP__DEVICE uint64_t trp__select_sums(uint64_t v, uint64_t *total)
     return v;
 }
 
-/* The largest mark of a row, of those that were left of it. All threads get it. */
-TRP__DEVICE uint64_t trp__select_best(const trp__select &p, int64_t row)
+/* Calls `visit` with each element from `begin`, 0 or more, to before `end` that a lane of a warp has. */
+template <int TYPE, typename VISIT>
+TRP__DEVICE void trp__select_walk(const trp__select_row &r, int64_t begin, int64_t end, bool runs,
+                                  const VISIT &visit)
 {
-    uint64_t best = 0;
-    for (int64_t i = (int)threadIdx.x; i < p.heads; i += (int)blockDim.x)
-        best = trp__select_max::of(best, trp__at<uint64_t>(p.from, row * p.length + i));
-    return trp__rows_together<trp__select_max, uint64_t>(best, (int)blockDim.x, 0);
-}
-
-/* Where a part of a row begins and ends. */
-TRP__DEVICE void trp__select_part(const trp__select &p, const trp__select_row &r, int64_t part,
-                                  int64_t *begin, int64_t *end)
-{
-    *begin = part * p.part - r.shift;
-    *end = *begin + p.part < p.n ? *begin + p.part : p.n;
-    *begin = *begin > 0 ? *begin : 0;
-}
-
-/* The shares of some parts of a row, each added by a warp. All warps of a block share the parts. */
-template <int TYPE>
-TRP__DEVICE void trp__select_share_parts(const trp__select &p, const trp__select_row &r,
-                                         const trp__select_draws &d, int64_t row, int64_t first,
-                                         int64_t count)
-{
-    const int lane = (int)threadIdx.x % 32, warps = (int)blockDim.x / 32;
-    const int64_t last = first + count < p.shares ? first + count : p.shares;
-    if (trp__pick_is_fixed(&d.what, d.most))
-        return;
-    for (int64_t part = first + (int)threadIdx.x / 32; part < last; part += warps) {
-        uint64_t sum = 0;
-        int64_t begin, end;
-        trp__select_part(p, r, part, &begin, &end);
+    enum { DEEP = 4, WARP = 32 * TRP__ROWS_RUN };
+    const int lane = (int)threadIdx.x % 32;
+    if (!runs) {
 #pragma unroll 4
         for (int64_t k = begin + lane; k < end; k += 32)
-            sum += d.share(trp__load_float<double>(
-                r.x, k * r.step, TYPE == TRP_DTYPE_NONE ? r.type : (uint8_t)TYPE));
-        for (int by = 16; by > 0; by /= 2)
-            sum += __shfl_xor_sync(0xffffffffu, sum, by);
-        if (lane == 0)
-            trp__to<uint64_t>(p.sums, row * p.shares + part) = sum;
+            visit(trp__load_float<float>(r.x, k * r.step, TYPE));
+        return;
+    }
+    const int64_t first = begin - (begin + r.shift) % TRP__ROWS_RUN;
+    for (int64_t c = first + lane * TRP__ROWS_RUN; c < end; c += DEEP * WARP) {
+        trp__pack<TYPE, TRP__ROWS_RUN> raw[DEEP];
+        TRP__UNROLL
+        for (int d = 0; d < DEEP; d++) {
+            const int64_t k = c + d * WARP;
+            if (k >= begin && k + TRP__ROWS_RUN <= end)
+                raw[d].load(r.x, k, TYPE);
+            else
+                raw[d].clear();
+        }
+        TRP__UNROLL
+        for (int d = 0; d < DEEP; d++) {
+            const int64_t k = c + d * WARP;
+            if (k >= begin && k + TRP__ROWS_RUN <= end) {
+                TRP__UNROLL
+                for (int j = 0; j < TRP__ROWS_RUN; j++)
+                    visit(raw[d].get(j));
+            } else {
+                for (int j = 0; j < TRP__ROWS_RUN; j++) {
+                    if (k + j >= begin && k + j < end)
+                        visit(trp__load_float<float>(r.x, k + j, TYPE));
+                }
+            }
+        }
     }
 }
 
-TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_shares(const TRP__CONSTANT trp__select p)
+/* The shares of a warp's elements. */
+template <int TYPE>
+TRP__DEVICE uint64_t trp__select_shares(const trp__select_row &r, const trp__select_draws &d,
+                                        int64_t begin, int64_t end, bool runs)
+{
+    uint64_t sum = 0;
+    trp__select_walk<TYPE>(r, begin, end, runs, [&](float x) { sum += d.share(x); });
+    for (int by = 16; by > 0; by /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, by);
+    return sum;
+}
+
+/* A warp for each part of a row. */
+template <int TYPE> TRP__DEVICE void trp__select_parts(const trp__select &p)
 {
     const int64_t warps = (int)blockDim.x / 32, blocks = (p.shares + warps - 1) / warps;
-    const int64_t row = blockIdx.x / blocks, part = (blockIdx.x - row * blocks) * warps;
+    const int64_t row = blockIdx.x / blocks;
+    const int64_t part = (blockIdx.x - row * blocks) * warps + (int)threadIdx.x / 32;
     const trp__select_row r(p, p.first + row);
-    const trp__select_draws d(p, r, trp__select_best(p, row));
-    trp__select_share_parts<TRP_DTYPE_NONE>(p, r, d, row, part, warps);
+    const uint64_t best = trp__at<uint64_t>(p.from, row * p.length);
+    const trp__select_draws d(p, (float)r.value(trp__select_number_of(best)));
+    const int64_t begin = part * p.part, end = begin + p.part < p.n ? begin + p.part : p.n;
+    if (part >= p.shares || d.is_fixed())
+        return;
+    const uint64_t sum = trp__select_shares<TYPE>(r, d, begin, end, p.runs != 0);
+    if (threadIdx.x % 32 == 0)
+        trp__to<uint64_t>(p.sums, row * p.shares + part) = sum;
 }
+
+#define TRP__SELECT_SHARES_KERNEL(name, type)                                                      \
+    TRP__GLOBAL(TRP__SELECT_BOUND) trp_select_shares_##name(const TRP__CONSTANT trp__select p)     \
+    {                                                                                              \
+        trp__select_parts<type>(p);                                                                \
+    }
+TRP__SELECT_KERNELS(trp_select_shares, TRP__SELECT_SHARES_KERNEL)
 
 /* The sum of all parts of a row. */
 TRP__DEVICE uint64_t trp__select_total(const trp__select &p, int64_t row)
@@ -123,89 +152,112 @@ TRP__DEVICE uint64_t trp__select_total(const trp__select &p, int64_t row)
     return total;
 }
 
-/* The part with the class, then the run of a thread, then the class. */
-TRP__DEVICE void trp__select_draw(const trp__select &p, const trp__select_row &r,
-                                  const trp__select_draws &d, int64_t row, uint64_t best)
+/* The larger one; a NaN is larger than all. */
+struct trp__select_larger {
+    template <typename T> static TRP__DEVICE T of(T a, T b)
+    {
+        return b > a || b != b ? b : a;
+    }
+};
+
+/* Where a warp's elements of a row begin and end: p.part of a block, shared by its warps. */
+TRP__DEVICE void trp__select_range(const trp__select &p, const trp__select_row &r, int64_t block,
+                                   int warp, int64_t *begin, int64_t *end)
 {
-    __shared__ int64_t which;
-    __shared__ uint64_t before;
+    const int64_t each = p.part / ((int)blockDim.x / 32);
+    *begin = block * p.part + warp * each - r.shift;
+    *end = *begin + each < p.n ? *begin + each : p.n;
+    *begin = *begin > 0 ? *begin : 0;
+}
+
+/* The first of a warp's elements of which the shares, with those before, exceed `reach`. All threads
+ * of the block look. */
+template <int TYPE>
+TRP__DEVICE void trp__select_reached(const trp__select &p, const trp__select_row &r,
+                                     const trp__select_draws &d, int64_t begin, int64_t end,
+                                     uint64_t before, double reach)
+{
     const int thread = (int)threadIdx.x, threads = (int)blockDim.x;
-    const double u = trp__pick_uniform(&d.what, p.first + row);
-    uint64_t base = 0, all;
-    int64_t begin, end;
-    if (trp__pick_is_fixed(&d.what, d.most)) {
-        if (thread == 0)
-            trp__select_put(p, r.at[TRP__SELECT_INDEX], trp__select_number_of(best));
-        return;
-    }
-    const double reach = u * (double)trp__select_total(p, row);
-    for (int64_t i = 0; i < p.shares; i += threads) {
-        const uint64_t own = i + thread < p.shares
-                                 ? trp__at<uint64_t>(p.sums, row * p.shares + i + thread)
-                                 : 0;
-        const uint64_t sum = base + trp__select_sums(own, &all);
-        if ((double)sum > reach && !((double)(sum - own) > reach)) {
-            which = i + thread;
-            before = sum - own;
-        }
-        base += all;
-    }
-    __syncthreads();
-    trp__select_part(p, r, which, &begin, &end);
     const int64_t each = (end - begin + threads - 1) / threads;
     const int64_t from = begin + thread * each, to = from + each < end ? from + each : end;
-    uint64_t own = 0;
+    uint64_t own = 0, all;
     for (int64_t k = from; k < to; k++)
-        own += d.share(r.value(k));
+        own += d.share(trp__load_float<float>(r.x, k * r.step, TYPE));
     uint64_t sum = before + trp__select_sums(own, &all);
     if (!((double)sum > reach) || (double)(sum - own) > reach)
         return;
     sum -= own;
     int64_t k = from;
     for (; k < to - 1; k++) {
-        sum += d.share(r.value(k));
+        sum += d.share(trp__load_float<float>(r.x, k * r.step, TYPE));
         if ((double)sum > reach)
             break;
     }
     trp__select_put(p, r.at[TRP__SELECT_INDEX], k);
 }
 
-/* A class of a row: its largest logit, the sums of its shares, then where u lies among them. */
-template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p, int team)
+/* A class of a row, by the blocks of a cluster: its largest logit, the sum of the shares of each
+ * block, then the block, the warp and the element where u lies. */
+template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
 {
-    const int64_t row = blockIdx.x / team, block = blockIdx.x - row * team;
-    const int64_t parts = (p.shares + team - 1) / team; /* of a block */
+    __shared__ uint64_t sums[32];
+    const int blocks = (int)p.parts, block = (int)(blockIdx.x % p.parts);
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int warps = (int)blockDim.x / 32;
+    const int64_t row = blockIdx.x / p.parts;
     const trp__select_row r(p, p.first + row);
-    if (p.phases & 1) {
-        const int64_t begin = block * parts * p.part - r.shift, end = begin + parts * p.part;
-        uint64_t best =
-            trp__select_first<TYPE, 2>(r, begin, end < p.n ? end : p.n, p.runs != 0);
+    const double least[TRP__CLUSTER_NUMBERS] = {-INFINITY, 0}, none[TRP__CLUSTER_NUMBERS] = {};
+    double both[TRP__CLUSTER_NUMBERS] = {};
+    int64_t begin, end;
+    trp__select_range(p, r, block, warp, &begin, &end);
+    float most = -(float)INFINITY;
+    trp__select_walk<TYPE>(r, begin, end, p.runs != 0,
+                           [&](float x) { most = trp__select_larger::of(most, x); });
+    both[0] = (double)trp__rows_together<trp__select_larger>(most, (int)blockDim.x,
+                                                               -(float)INFINITY);
+    trp__cluster_gather(both, blocks, least);
+    for (int by = 16; by > 0; by /= 2)
+        both[0] = trp__select_larger::of(both[0], __shfl_xor_sync(0xffffffffu, both[0], by));
+    const trp__select_draws d(p, (float)both[0]);
+    if (d.is_fixed()) {
+        uint64_t best = block == 0 ? trp__select_first<TYPE, 2>(r, -r.shift, p.n, p.runs != 0) : 0;
         best = trp__rows_together<trp__select_max, uint64_t>(best, (int)blockDim.x, 0);
-        if (threadIdx.x == 0)
-            trp__to<uint64_t>(p.to, blockIdx.x) = best;
-    }
-    trp__select_meet(p, team);
-    const uint64_t best = p.phases == 1 ? 0 : trp__select_best(p, row);
-    if (p.phases == 1)
+        if (block == 0 && threadIdx.x == 0)
+            trp__select_put(p, r.at[TRP__SELECT_INDEX], trp__select_number_of(best));
+        trp__cluster_end(blocks);
         return;
-    const trp__select_draws d(p, r, best);
-    if (p.phases & 2)
-        trp__select_share_parts<TYPE>(p, r, d, row, block * parts, parts);
-    trp__select_meet(p, team);
-    if (p.phases & 4 && block == 0)
-        trp__select_draw(p, r, d, row, best);
+    }
+    uint64_t sum = trp__select_shares<TYPE>(r, d, begin, end, p.runs != 0), own = 0, all = 0;
+    if (lane == 0)
+        sums[warp] = sum;
+    __syncthreads();
+    for (int i = 0; i < warps; i++)
+        own += sums[i];
+    memcpy(both, &own, sizeof own);
+    trp__cluster_end(blocks);
+    trp__cluster_gather(both, blocks, none);
+    memcpy(&sum, both, sizeof sum);
+    uint64_t before = 0;
+    for (int i = 0; i < blocks; i++) {
+        const uint64_t other = __shfl_sync(0xffffffffu, sum, i);
+        before += i < block ? other : 0;
+        all += other;
+    }
+    const double reach = trp__pick_uniform(&d.what, p.first + row) * (double)all;
+    if ((double)(before + own) > reach && !((double)before > reach)) {
+        int i = 0;
+        for (; i < warps - 1 && !((double)(before + sums[i]) > reach); i++)
+            before += sums[i];
+        trp__select_range(p, r, block, i, &begin, &end);
+        trp__select_reached<TYPE>(p, r, d, begin, end, before, reach);
+    }
+    trp__cluster_end(blocks);
 }
 
 #define TRP__SELECT_CLASS(name, type)                                                              \
-    TRP__SELECT_TEAM_GLOBAL(TRP__SELECT_THREADS)                                                   \
-    trp_select_class_##name(const TRP__CONSTANT trp__select p)                                     \
+    TRP__GLOBAL(TRP__SELECT_BOUND) trp_select_class_##name(const TRP__CONSTANT trp__select p)      \
     {                                                                                              \
-        trp__select_class<type>(p, TRP__SELECT_TEAM);                                              \
-    }                                                                                              \
-    TRP__GLOBAL(TRP__SELECT_THREADS)                                                               \
-    trp_select_class_alone_##name(const TRP__CONSTANT trp__select p)                               \
-    {                                                                                              \
-        trp__select_class<type>(p, 1);                                                             \
+        trp__select_class<type>(p);                                                                \
     }
 TRP__SELECT_KERNELS(trp_select_class, TRP__SELECT_CLASS)
 
@@ -217,7 +269,7 @@ TRP__DEVICE uint64_t trp__select_above(const trp__select &p, const trp__select_r
     for (int64_t k = (int)threadIdx.x; k < p.n; k += (int)blockDim.x) {
         const float x = trp__load_float<float>(r.x, k * r.step, r.type);
         if (trp__select_mark(trp__select_key(x, r.smallest, r.nan), k) >= bound)
-            sum += count ? 1 : d.share((double)x);
+            sum += count ? 1 : d.share(x);
     }
     trp__select_sums(sum, &total);
     return total;
@@ -256,11 +308,11 @@ TRP__GLOBAL(TRP__SELECT_DRAW) trp_select_draw_ranked(const TRP__CONSTANT trp__se
     const uint64_t list = p.from + (uint64_t)blockIdx.x * (uint64_t)p.picked * sizeof(uint64_t);
     const trp__select_row r(p, row);
     const uint64_t best = trp__at<uint64_t>(list, 0);
-    const trp__select_draws d(p, r, best);
+    const trp__select_draws d(p, (float)r.value(trp__select_number_of(best)));
     const int64_t some = d.what.count > 0 && d.what.count < p.n ? d.what.count : p.n;
     const int ranked = p.picked < some ? p.picked : (int)some;
     uint64_t head = 0, total, sum;
-    if (trp__pick_is_fixed(&d.what, d.most)) {
+    if (d.is_fixed()) {
         if (thread == 0)
             trp__select_put(p, r.at[TRP__SELECT_INDEX], trp__select_number_of(best));
         return;
@@ -268,7 +320,7 @@ TRP__GLOBAL(TRP__SELECT_DRAW) trp_select_draw_ranked(const TRP__CONSTANT trp__se
     for (int i = 0; i < ranked; i += threads) {
         const bool inside = i + thread < ranked;
         const uint64_t mark = inside ? trp__at<uint64_t>(list, i + thread) : 0;
-        sum = trp__select_sums(inside ? d.share(r.value(trp__select_number_of(mark))) : 0, &total);
+        sum = trp__select_sums(inside ? d.share((float)r.value(trp__select_number_of(mark))) : 0, &total);
         if (inside)
             sums[i + thread] = head + sum;
         head += total;
