@@ -56,11 +56,10 @@ static inline float trp__normal_far(uint32_t word)
     return trp__normal_root(fmaxf(fmaf((float)(int32_t)power, -0x1.62e430p-23F, r * p), 0x1p-100F));
 }
 
-/* Cosine and sine of 2 pi u, to 2^-23: the first bit is a sign, and t from -1/2 to below 1/2 what
- * the other 23 are more than a quarter turn, in half turns. */
+/* Cosine and sine of 2 pi u, to 2^-22.5, but for the sign, which is the first bit: t from -1/2 to
+ * below 1/2 is what the other 23 are more than a quarter turn, in half turns. */
 static inline void trp__normal_turn(uint32_t word, float turn[2])
 {
-    const uint32_t sign = word & UINT32_C(0x80000000);
     const float t =
         trp__normal_float((word >> 8 & UINT32_C(0x7fffff)) | UINT32_C(0x3f800000)) - 1.5F;
     const float z = t * t;
@@ -73,8 +72,8 @@ static inline void trp__normal_turn(uint32_t word, float turn[2])
     c = fmaf(c, z, 0x1.03bd06p+2F);
     c = fmaf(c, z, -0x1.3bd3a6p+2F);
     c = fmaf(c, z, 0x1.fffffep-1F);
-    turn[0] = trp__normal_float(trp__normal_bits(t * s) ^ sign);
-    turn[1] = trp__normal_float(trp__normal_bits(c) ^ sign);
+    turn[0] = t * s;
+    turn[1] = c;
 }
 
 typedef struct trp__normal {
@@ -93,7 +92,8 @@ static inline trp__normal trp__normal_of(double mean, double deviation)
 static inline void trp__normal_two(trp__normal n, uint32_t word, uint32_t next, float out[2])
 {
     float turn[2];
-    const float far = trp__normal_far(word);
+    const uint32_t sign = next & UINT32_C(0x80000000);
+    const float far = trp__normal_float(trp__normal_bits(trp__normal_far(word)) ^ sign);
     trp__normal_turn(next, turn);
     out[0] = fmaf(n.deviation, far * turn[0], n.mean);
     out[1] = fmaf(n.deviation, far * turn[1], n.mean);
