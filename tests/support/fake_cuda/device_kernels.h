@@ -122,7 +122,6 @@
     X(trp_select_tiles_bf16, trp__select)                                                          \
     X(trp_select_tiles_f16, trp__select)                                                           \
     X(trp_select_merge, trp__select)                                                               \
-    X(trp_select_write, trp__select)                                                               \
     X(trp_select_shares_f32, trp__select)                                                          \
     X(trp_select_shares_bf16, trp__select)                                                         \
     X(trp_select_shares_f16, trp__select)                                                          \

@@ -16,24 +16,14 @@ enum {
     BLOCKS_MAX = 1 << 28, /* of a launch */
     MARKS_MAX = 8 << 20,  /* of all rows of a launch, unless one row has more */
     BLOCKS_EACH = 8,      /* of a processor, where rows are few */
-    CLASS_PART =
-        8192, /* elements of a block of class, at most, where a cluster has room for them */
+    TILE_THREADS = 64,    /* of a tile, at least, where smaller tiles keep more processors busy */
+    MERGED = 4,           /* marks of a thread, where a block has room for more */
     ARG_THREADS =
         128, /* of a block of arg, at most: with 256, rows of 8192 bf16 took a tenth longer */
     ALIGNMENT = 256 / (int)sizeof(uint64_t),
 };
 
-typedef enum kernel {
-    ARG,
-    ARG_FINISH,
-    TILES,
-    MERGE,
-    WRITE,
-    SHARES,
-    CLASS,
-    DRAW_RANKED,
-    KERNELS
-} kernel;
+typedef enum kernel { ARG, ARG_FINISH, TILES, MERGE, SHARES, CLASS, DRAW_RANKED, KERNELS } kernel;
 
 typedef struct step {
     trp__select p;
@@ -156,21 +146,35 @@ static bool is_ranked(const step *s)
            s->node.port[TRP__PICK_LIMIT] != TRP__DNN_NO_PORT;
 }
 
-/* Blocks of a row, which are a cluster: so many that each has few elements, and more where rows are
- * too few for all processors. */
-static void share_class(step *s, int64_t elements, const trp__kernel_modules *modules)
+/* Tiles of a row, and threads of each one's block; smaller ones where rows are too few for all
+ * processors and the blocks of a row can still be a cluster. */
+static int64_t share_tiles(step *s, int64_t elements, const trp__kernel_modules *modules)
 {
     const int64_t most = trp__kernel_cluster_most(modules);
-    const int64_t blocks = (int64_t)modules->processors * BLOCKS_EACH;
-    int64_t parts = 1;
-    while (2 * parts <= most &&
-           (elements > parts * CLASS_PART ||
-            (elements > parts * TRP__SELECT_PART / 2 && s->p.space.rows * parts * 2 <= blocks)))
-        parts *= 2;
-    s->p.parts = parts;
-    s->threads = threads_for(divide_up(elements, parts), 2 * TRP__ROWS_RUN, TRP__SELECT_THREADS);
-    const int64_t runs = (int64_t)s->threads / 32 * TRP__ROWS_RUN;
-    s->p.part = divide_up(divide_up(elements, parts), runs) * runs;
+    const int each = TRP__SELECT_EACH(s->p.io[TRP__SELECT_X].type);
+    s->threads = threads_for(elements, each, TRP__SELECT_TILE / (uint32_t)each);
+    int64_t tiles = divide_up(elements, (int64_t)s->threads * each);
+    while (s->threads > TILE_THREADS && 2 * tiles <= most &&
+           s->p.space.rows * tiles < modules->processors) {
+        s->threads /= 2;
+        tiles = divide_up(elements, (int64_t)s->threads * each);
+    }
+    return tiles;
+}
+
+/* The tiles of a row shared by the blocks of a cluster. */
+static void share_class(step *s, int64_t elements, const trp__kernel_modules *modules)
+{
+    const int64_t tiles = share_tiles(s, elements, modules);
+    s->p.part = divide_up(tiles, trp__kernel_cluster_most(modules));
+    s->p.parts = divide_up(tiles, s->p.part);
+}
+
+/* A block for each tile. */
+static void share_marks(step *s, int64_t elements, const trp__kernel_modules *modules)
+{
+    s->p.parts = share_tiles(s, elements, modules);
+    s->marks = s->p.parts * s->p.picked;
 }
 
 /* Parts of which shares are added, of as many blocks as it takes. */
@@ -220,9 +224,7 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     if (n->kind == TRP_DNN_ARG) {
         share_arg(s, elements, modules->processors);
     } else if (is_ranked(s)) {
-        s->threads = threads_for(elements, TRP__SELECT_EACH, TRP__SELECT_THREADS);
-        s->p.parts = divide_up(elements, (int64_t)s->threads * TRP__SELECT_EACH);
-        s->marks = s->p.parts * s->p.picked;
+        share_marks(s, elements, modules);
     }
     if (n->kind == TRP_DNN_SAMPLE && is_ranked(s))
         share_ranked(s, elements);
@@ -255,10 +257,13 @@ static trp_status enqueue_clusters(step *s, const trp__kernel_launch *l, kernel 
         const char *name;
         bool typed;
     } names[KERNELS] = {
-        [ARG] = {"arg", true},      [ARG_FINISH] = {"arg_finish", false},
-        [TILES] = {"tiles", true},  [MERGE] = {"merge", false},
-        [WRITE] = {"write", false}, [SHARES] = {"shares", true},
-        [CLASS] = {"class", true},  [DRAW_RANKED] = {"draw_ranked", false},
+        [ARG] = {"arg", true},
+        [ARG_FINISH] = {"arg_finish", false},
+        [TILES] = {"tiles", true},
+        [MERGE] = {"merge", false},
+        [SHARES] = {"shares", true},
+        [CLASS] = {"class", true},
+        [DRAW_RANKED] = {"draw_ranked", false},
     };
     char name[40];
     trp_status status = TRP_OK;
@@ -299,29 +304,46 @@ static void set_operands(step *s, const trp__kernel_launch *l)
     }
 }
 
-/* Leaves the marks of each row, in order, at `from`. */
+/* The largest of each row: results, or for draws marks, in order, at `ranked`. */
 static trp_status launch_tiles(step *s, const trp__kernel_launch *l, trp_error *error)
 {
     trp__select *p = &s->p;
     const int64_t tiles = p->parts;
+    const bool meets = tiles > 1 && tiles <= trp__kernel_cluster_most(l->modules) &&
+                       tiles * p->picked <= TRP__SELECT_LIST;
     const uint64_t place[2] = {(uint64_t)(uintptr_t)l->workspace,
                                (uint64_t)(uintptr_t)l->workspace +
                                    (uint64_t)place_marks(s) * sizeof(uint64_t)};
     int at = 0;
     p->to = place[at];
-    trp_status status = enqueue(s, l, TILES, p->rows * tiles, s->threads, error);
-    while (p->parts > 1 && status == TRP_OK) {
+    p->ranked = s->node.kind == TRP_DNN_TOP_K ? 0 : place[1];
+    p->meets = meets;
+    trp_status status = enqueue_clusters(s, l, TILES, p->rows * tiles, meets ? (uint32_t)tiles : 1,
+                                         s->threads, error);
+    p->meets = 0;
+    while (p->parts > 1 && !meets && status == TRP_OK) {
         p->length = p->parts * p->picked;
-        const uint32_t threads = threads_for(p->length, TRP__SELECT_EACH, TRP__SELECT_THREADS);
-        p->parts = divide_up(p->length, (int64_t)threads * TRP__SELECT_EACH);
+        const uint32_t threads = threads_for(p->length, MERGED, TRP__SELECT_THREADS);
+        p->parts = divide_up(p->length, (int64_t)threads * TRP__SELECT_MARKS);
         p->from = place[at];
         at = !at;
         p->to = place[at];
+        if (p->ranked) /* the last one's place is that of no other */
+            p->ranked = p->to;
         status = enqueue(s, l, MERGE, p->rows * p->parts, threads, error);
     }
     p->parts = tiles;
-    p->from = place[at];
+    p->from = p->ranked;
     return status;
+}
+
+/* Whether a row may have to be searched for more than the marks that are left of it. */
+static bool searches(const step *s)
+{
+    const trp__select_number *count = &s->p.number[TRP__SELECT_COUNT];
+    const bool all_left =
+        count->used && !count->at && count->bits > 0 && count->bits <= (uint64_t)s->p.picked;
+    return s->p.n > s->p.picked && !all_left;
 }
 
 static trp_status launch_draw(step *s, const trp__kernel_launch *l, trp_error *error)
@@ -343,7 +365,7 @@ static trp_status launch_draw(step *s, const trp__kernel_launch *l, trp_error *e
         return status;
     const uint32_t list = threads_for(p->picked, 1, TRP__SELECT_THREADS);
     const uint32_t row = threads_for(p->n, TRP__ROWS_RUN, TRP__SELECT_DRAW);
-    return enqueue(s, l, DRAW_RANKED, p->rows, p->n > p->picked && row > list ? row : list, error);
+    return enqueue(s, l, DRAW_RANKED, p->rows, searches(s) && row > list ? row : list, error);
 }
 
 static trp_status launch_rows(step *s, const trp__kernel_launch *l, trp_error *error)
@@ -361,10 +383,7 @@ static trp_status launch_rows(step *s, const trp__kernel_launch *l, trp_error *e
         status = launch_tiles(s, l, error);
     if (status != TRP_OK)
         return status;
-    if (s->node.kind == TRP_DNN_SAMPLE)
-        return launch_draw(s, l, error);
-    return enqueue(s, l, WRITE, divide_up(p->rows * p->picked, TRP__SELECT_THREADS),
-                   TRP__SELECT_THREADS, error);
+    return s->node.kind == TRP_DNN_SAMPLE ? launch_draw(s, l, error) : TRP_OK;
 }
 
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)

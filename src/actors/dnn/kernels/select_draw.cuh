@@ -2,8 +2,7 @@
 #ifndef TRP_ACTORS_DNN_KERNELS_SELECT_DRAW_CUH
 #define TRP_ACTORS_DNN_KERNELS_SELECT_DRAW_CUH
 
-#include "actors/dnn/kernels/cluster.cuh"
-#include "actors/dnn/kernels/select.cuh"
+#include "actors/dnn/kernels/select_tiles.cuh"
 
 /* --- Drawing --- */
 
@@ -22,8 +21,9 @@ struct trp__select_draws {
     trp__pick_sample what;
     trp__pick_shares shares;
     float most;
+    double uniform;
 
-    TRP__DEVICE trp__select_draws(const trp__select &p, float largest) : most(largest)
+    TRP__DEVICE trp__select_draws(const trp__select &p, int64_t row, float largest) : most(largest)
     {
         what.seed = trp__select_word(p.number[TRP__SELECT_SEED]);
         what.offset = trp__select_word(p.number[TRP__SELECT_OFFSET]);
@@ -32,6 +32,7 @@ struct trp__select_draws {
         what.count = (int64_t)trp__select_word(p.number[TRP__SELECT_COUNT]);
         what.sorted = p.number[TRP__SELECT_COUNT].used || p.number[TRP__SELECT_LIMIT].used;
         shares = trp__pick_shares_of(what.temperature, p.n);
+        uniform = trp__pick_uniform(&what, row);
     }
     TRP__DEVICE bool is_fixed() const
     {
@@ -65,59 +66,6 @@ TRP__DEVICE uint64_t trp__select_sums(uint64_t v, uint64_t *total)
     return v;
 }
 
-/* Calls `visit` with each element from `begin`, 0 or more, to before `end` that a lane of a warp has. */
-template <int TYPE, typename VISIT>
-TRP__DEVICE void trp__select_walk(const trp__select_row &r, int64_t begin, int64_t end, bool runs,
-                                  const VISIT &visit)
-{
-    enum { DEEP = 4, WARP = 32 * TRP__ROWS_RUN };
-    const int lane = (int)threadIdx.x % 32;
-    if (!runs) {
-#pragma unroll 4
-        for (int64_t k = begin + lane; k < end; k += 32)
-            visit(trp__load_float<float>(r.x, k * r.step, TYPE));
-        return;
-    }
-    const int64_t first = begin - (begin + r.shift) % TRP__ROWS_RUN;
-    for (int64_t c = first + lane * TRP__ROWS_RUN; c < end; c += DEEP * WARP) {
-        trp__pack<TYPE, TRP__ROWS_RUN> raw[DEEP];
-        TRP__UNROLL
-        for (int d = 0; d < DEEP; d++) {
-            const int64_t k = c + d * WARP;
-            if (k >= begin && k + TRP__ROWS_RUN <= end)
-                raw[d].load(r.x, k, TYPE);
-            else
-                raw[d].clear();
-        }
-        TRP__UNROLL
-        for (int d = 0; d < DEEP; d++) {
-            const int64_t k = c + d * WARP;
-            if (k >= begin && k + TRP__ROWS_RUN <= end) {
-                TRP__UNROLL
-                for (int j = 0; j < TRP__ROWS_RUN; j++)
-                    visit(raw[d].get(j));
-            } else {
-                for (int j = 0; j < TRP__ROWS_RUN; j++) {
-                    if (k + j >= begin && k + j < end)
-                        visit(trp__load_float<float>(r.x, k + j, TYPE));
-                }
-            }
-        }
-    }
-}
-
-/* The shares of a warp's elements. */
-template <int TYPE>
-TRP__DEVICE uint64_t trp__select_shares(const trp__select_row &r, const trp__select_draws &d,
-                                        int64_t begin, int64_t end, bool runs)
-{
-    uint64_t sum = 0;
-    trp__select_walk<TYPE>(r, begin, end, runs, [&](float x) { sum += d.share(x); });
-    for (int by = 16; by > 0; by /= 2)
-        sum += __shfl_xor_sync(0xffffffffu, sum, by);
-    return sum;
-}
-
 /* A warp for each part of a row. */
 template <int TYPE> TRP__DEVICE void trp__select_parts(const trp__select &p)
 {
@@ -126,17 +74,22 @@ template <int TYPE> TRP__DEVICE void trp__select_parts(const trp__select &p)
     const int64_t part = (blockIdx.x - row * blocks) * warps + (int)threadIdx.x / 32;
     const trp__select_row r(p, p.first + row);
     const uint64_t best = trp__at<uint64_t>(p.from, row * p.length);
-    const trp__select_draws d(p, (float)r.value(trp__select_number_of(best)));
+    const trp__select_draws d(p, p.first + row, (float)r.value(trp__select_number_of(best)));
     const int64_t begin = part * p.part, end = begin + p.part < p.n ? begin + p.part : p.n;
     if (part >= p.shares || d.is_fixed())
         return;
-    const uint64_t sum = trp__select_shares<TYPE>(r, d, begin, end, p.runs != 0);
+    uint64_t sum = 0;
+#pragma unroll 4
+    for (int64_t k = begin + (int)threadIdx.x % 32; k < end; k += 32)
+        sum += d.share(trp__load_float<float>(r.x, k * r.step, TYPE));
+    for (int by = 16; by > 0; by /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, by);
     if (threadIdx.x % 32 == 0)
         trp__to<uint64_t>(p.sums, row * p.shares + part) = sum;
 }
 
 #define TRP__SELECT_SHARES_KERNEL(name, type)                                                      \
-    TRP__GLOBAL(TRP__SELECT_BOUND) trp_select_shares_##name(const TRP__CONSTANT trp__select p)     \
+    TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_shares_##name(const TRP__CONSTANT trp__select p)   \
     {                                                                                              \
         trp__select_parts<type>(p);                                                                \
     }
@@ -160,65 +113,114 @@ struct trp__select_larger {
     }
 };
 
-/* Where a warp's elements of a row begin and end: p.part of a block, shared by its warps. */
-TRP__DEVICE void trp__select_range(const trp__select &p, const trp__select_row &r, int64_t block,
-                                   int warp, int64_t *begin, int64_t *end)
-{
-    const int64_t each = p.part / ((int)blockDim.x / 32);
-    *begin = block * p.part + warp * each - r.shift;
-    *end = *begin + each < p.n ? *begin + each : p.n;
-    *begin = *begin > 0 ? *begin : 0;
-}
+/* The sums of the shares of a tile's runs, of each warp: run c of all warps comes before run c + 1. */
+template <int GROUPS> struct trp__select_sums_of {
+    uint64_t sum[GROUPS][TRP__SELECT_TILE / 32 / TRP__ROWS_RUN / GROUPS];
+};
 
-/* The first of a warp's elements of which the shares, with those before, exceed `reach`. All threads
- * of the block look. */
-template <int TYPE>
-TRP__DEVICE void trp__select_reached(const trp__select &p, const trp__select_row &r,
-                                     const trp__select_draws &d, int64_t begin, int64_t end,
-                                     uint64_t before, double reach)
+/* Those of a tile and, of each thread, of its runs. Returns the sum of all. */
+template <int TYPE, int GROUPS>
+TRP__DEVICE uint64_t trp__select_tile_sums(trp__select_sums_of<GROUPS> *s,
+                                           trp__select_elements<TYPE> &e,
+                                           const trp__select_draws &d, uint64_t own[GROUPS])
 {
-    const int thread = (int)threadIdx.x, threads = (int)blockDim.x;
-    const int64_t each = (end - begin + threads - 1) / threads;
-    const int64_t from = begin + thread * each, to = from + each < end ? from + each : end;
-    uint64_t own = 0, all;
-    for (int64_t k = from; k < to; k++)
-        own += d.share(trp__load_float<float>(r.x, k * r.step, TYPE));
-    uint64_t sum = before + trp__select_sums(own, &all);
-    if (!((double)sum > reach) || (double)(sum - own) > reach)
-        return;
-    sum -= own;
-    int64_t k = from;
-    for (; k < to - 1; k++) {
-        sum += d.share(trp__load_float<float>(r.x, k * r.step, TYPE));
-        if ((double)sum > reach)
-            break;
-    }
-    trp__select_put(p, r.at[TRP__SELECT_INDEX], k);
-}
-
-/* A class of a row, by the blocks of a cluster: its largest logit, the sum of the shares of each
- * block, then the block, the warp and the element where u lies. */
-template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
-{
-    __shared__ uint64_t sums[32];
-    const int blocks = (int)p.parts, block = (int)(blockIdx.x % p.parts);
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int warps = (int)blockDim.x / 32;
-    const int64_t row = blockIdx.x / p.parts;
+    uint64_t all = 0;
+    e.forget();
+    __syncthreads();
+    TRP__UNROLL
+    for (int c = 0; c < GROUPS; c++) {
+        own[c] = 0;
+        TRP__UNROLL
+        for (int j = 0; j < TRP__ROWS_RUN; j++)
+            own[c] += d.share(e.raw[c].get(j));
+        uint64_t sum = own[c];
+        for (int by = 16; by > 0; by /= 2)
+            sum += __shfl_xor_sync(0xffffffffu, sum, by);
+        if (lane == 0)
+            s->sum[c][warp] = sum;
+    }
+    __syncthreads();
+    for (int c = 0; c < GROUPS; c++) {
+        for (int i = 0; i < warps; i++)
+            all += s->sum[c][i];
+    }
+    return all;
+}
+
+/* The first element of a tile of which the shares, with those before, exceed `reach`: the warp with it
+ * finds the lane, and that the element. */
+template <int TYPE, int GROUPS>
+TRP__DEVICE void trp__select_reached(const trp__select &p, const trp__select_row &r,
+                                     const trp__select_sums_of<GROUPS> &s,
+                                     const trp__select_elements<TYPE> &e,
+                                     const trp__select_draws &d, const uint64_t own[GROUPS],
+                                     uint64_t before, double reach)
+{
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int warps = (int)blockDim.x / 32;
+    bool found = false;
+    TRP__UNROLL
+    for (int c = 0; c < GROUPS; c++) {
+        for (int i = 0; i < warps && !found; i++) {
+            found = (double)(before + s.sum[c][i]) > reach;
+            if (!found) {
+                before += s.sum[c][i];
+                continue;
+            }
+            if (i != warp)
+                break;
+            uint64_t sum = own[c];
+            for (int by = 1; by < 32; by *= 2) {
+                const uint64_t other = __shfl_up_sync(0xffffffffu, sum, by);
+                sum += lane >= by ? other : 0;
+            }
+            sum += before;
+            if (!((double)sum > reach) || (double)(sum - own[c]) > reach)
+                break;
+            sum -= own[c];
+            int at = -1;
+            TRP__UNROLL
+            for (int j = 0; j < TRP__ROWS_RUN; j++) {
+                sum += d.share(e.raw[c].get(j));
+                at = at < 0 && (double)sum > reach ? j : at;
+            }
+            trp__select_put(p, r.at[TRP__SELECT_INDEX], e.begin + e.place(c * TRP__ROWS_RUN + at));
+        }
+    }
+}
+
+/* A class of a row, by the blocks of a cluster, each of which has some tiles, at best one: the largest
+ * logit, the sum of the shares of each block, then the block, the tile and the element where u
+ * lies. */
+template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
+{
+    enum { GROUPS = trp__select_elements<TYPE>::GROUPS };
+    __shared__ trp__select_sums_of<GROUPS> s;
+    const int blocks = (int)p.parts, block = (int)(blockIdx.x % (uint32_t)p.parts), tiles = (int)p.part;
+    const int64_t row = blockIdx.x / (uint32_t)p.parts, first = (int64_t)block * tiles;
     const trp__select_row r(p, p.first + row);
     const double least[TRP__CLUSTER_NUMBERS] = {-INFINITY, 0}, none[TRP__CLUSTER_NUMBERS] = {};
     double both[TRP__CLUSTER_NUMBERS] = {};
-    int64_t begin, end;
-    trp__select_range(p, r, block, warp, &begin, &end);
+    uint64_t own[GROUPS], sum = 0, before = 0, all = 0;
+    trp__select_elements<TYPE> e(r);
     float most = -(float)INFINITY;
-    trp__select_walk<TYPE>(r, begin, end, p.runs != 0,
-                           [&](float x) { most = trp__select_larger::of(most, x); });
+    e.read(p, r, first);
+    trp__select_draws d(p, p.first + row, 0); /* while that is under way */
+    for (int t = 0; t < tiles; t++) {
+        if (t > 0)
+            e.read(p, r, first + t);
+        TRP__UNROLL
+        for (int c = 0; c < GROUPS; c++)
+            most = trp__select_larger::of(most, e.raw[c].template most<true>());
+    }
     both[0] = (double)trp__rows_together<trp__select_larger>(most, (int)blockDim.x,
-                                                               -(float)INFINITY);
+                                                             -(float)INFINITY);
     trp__cluster_gather(both, blocks, least);
     for (int by = 16; by > 0; by /= 2)
         both[0] = trp__select_larger::of(both[0], __shfl_xor_sync(0xffffffffu, both[0], by));
-    const trp__select_draws d(p, (float)both[0]);
+    d.most = (float)both[0];
     if (d.is_fixed()) {
         uint64_t best = block == 0 ? trp__select_first<TYPE, 2>(r, -r.shift, p.n, p.runs != 0) : 0;
         best = trp__rows_together<trp__select_max, uint64_t>(best, (int)blockDim.x, 0);
@@ -227,29 +229,30 @@ template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
         trp__cluster_end(blocks);
         return;
     }
-    uint64_t sum = trp__select_shares<TYPE>(r, d, begin, end, p.runs != 0), own = 0, all = 0;
-    if (lane == 0)
-        sums[warp] = sum;
-    __syncthreads();
-    for (int i = 0; i < warps; i++)
-        own += sums[i];
-    memcpy(both, &own, sizeof own);
+    for (int t = 0; t < tiles; t++) {
+        if (tiles > 1)
+            e.read(p, r, first + t);
+        sum += trp__select_tile_sums<TYPE, GROUPS>(&s, e, d, own);
+    }
+    memcpy(both, &sum, sizeof sum);
     trp__cluster_end(blocks);
     trp__cluster_gather(both, blocks, none);
     memcpy(&sum, both, sizeof sum);
-    uint64_t before = 0;
     for (int i = 0; i < blocks; i++) {
         const uint64_t other = __shfl_sync(0xffffffffu, sum, i);
         before += i < block ? other : 0;
         all += other;
     }
-    const double reach = trp__pick_uniform(&d.what, p.first + row) * (double)all;
-    if ((double)(before + own) > reach && !((double)before > reach)) {
-        int i = 0;
-        for (; i < warps - 1 && !((double)(before + sums[i]) > reach); i++)
-            before += sums[i];
-        trp__select_range(p, r, block, i, &begin, &end);
-        trp__select_reached<TYPE>(p, r, d, begin, end, before, reach);
+    const double reach = d.uniform * (double)all;
+    for (int t = 0; t < tiles && !((double)before > reach); t++) {
+        uint64_t here = __shfl_sync(0xffffffffu, sum, block);
+        if (tiles > 1) {
+            e.read(p, r, first + t);
+            here = trp__select_tile_sums<TYPE, GROUPS>(&s, e, d, own);
+        }
+        if ((double)(before + here) > reach)
+            trp__select_reached<TYPE, GROUPS>(p, r, s, e, d, own, before, reach);
+        before += here;
     }
     trp__cluster_end(blocks);
 }
@@ -308,7 +311,7 @@ TRP__GLOBAL(TRP__SELECT_DRAW) trp_select_draw_ranked(const TRP__CONSTANT trp__se
     const uint64_t list = p.from + (uint64_t)blockIdx.x * (uint64_t)p.picked * sizeof(uint64_t);
     const trp__select_row r(p, row);
     const uint64_t best = trp__at<uint64_t>(list, 0);
-    const trp__select_draws d(p, (float)r.value(trp__select_number_of(best)));
+    const trp__select_draws d(p, row, (float)r.value(trp__select_number_of(best)));
     const int64_t some = d.what.count > 0 && d.what.count < p.n ? d.what.count : p.n;
     const int ranked = p.picked < some ? p.picked : (int)some;
     uint64_t head = 0, total, sum;
@@ -350,7 +353,7 @@ TRP__GLOBAL(TRP__SELECT_DRAW) trp_select_draw_ranked(const TRP__CONSTANT trp__se
                                       false);
         }
     }
-    const double reach = trp__pick_uniform(&d.what, row) * (double)total;
+    const double reach = d.uniform * (double)total;
     uint64_t mark;
     if ((double)head > reach) {
         __syncthreads();
