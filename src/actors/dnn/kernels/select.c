@@ -146,20 +146,20 @@ static bool is_ranked(const step *s)
            s->node.port[TRP__PICK_LIMIT] != TRP__DNN_NO_PORT;
 }
 
-/* Tiles of a row, and threads of each one's block; smaller ones where rows are too few for all
- * processors and the blocks of a row can still be a cluster. */
+/* Tiles of a row, which are alike, and threads of each one's block; smaller ones where rows are too
+ * few for all processors and the blocks of a row can still be a cluster. */
 static int64_t share_tiles(step *s, int64_t elements, const trp__kernel_modules *modules)
 {
     const int64_t most = trp__kernel_cluster_most(modules);
-    const int each = TRP__SELECT_EACH(s->p.io[TRP__SELECT_X].type);
-    s->threads = threads_for(elements, each, TRP__SELECT_TILE / (uint32_t)each);
-    int64_t tiles = divide_up(elements, (int64_t)s->threads * each);
+    s->threads = threads_for(elements, TRP__SELECT_EACH, TRP__SELECT_THREADS);
+    int64_t tiles = divide_up(elements, (int64_t)s->threads * TRP__SELECT_EACH);
     while (s->threads > TILE_THREADS && 2 * tiles <= most &&
            s->p.space.rows * tiles < modules->processors) {
         s->threads /= 2;
-        tiles = divide_up(elements, (int64_t)s->threads * each);
+        tiles = divide_up(elements, (int64_t)s->threads * TRP__SELECT_EACH);
     }
-    return tiles;
+    s->p.tile = divide_up(divide_up(elements, tiles), TRP__ROWS_RUN) * TRP__ROWS_RUN;
+    return divide_up(elements, s->p.tile);
 }
 
 /* The tiles of a row shared by the blocks of a cluster. */

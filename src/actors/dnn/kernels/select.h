@@ -38,7 +38,7 @@ enum {
 enum {
     TRP__SELECT_THREADS = 256, /* of a block, at most */
     TRP__SELECT_BOUND = 1024,  /* of bounds at launch: 64 registers, so that 4 blocks of 256 fit */
-    TRP__SELECT_TILE = 8192,   /* elements of a tile, at most */
+    TRP__SELECT_EACH = 32,     /* elements of a tile that a thread has */
     TRP__SELECT_MARKS = 16,    /* marks of a tile that a thread has */
     TRP__SELECT_LIST = 2048,   /* marks that a block sorts */
     TRP__SELECT_MOST = 1024,   /* elements of a row that are selected, at most */
@@ -47,9 +47,6 @@ enum {
     TRP__SELECT_SHARES = 1024, /* elements of a part of which the shares are added */
     TRP__SELECT_DRAW = 1024,   /* threads of a block of draw_ranked, at most */
 };
-
-/* Elements of a tile that a thread has: 64 bytes. */
-#define TRP__SELECT_EACH(type) ((type) == TRP_F32 ? 16 : 32)
 
 /* One number, in memory or by value. */
 typedef struct trp__select_number {
@@ -66,6 +63,7 @@ typedef struct trp__select {
     trp__select_number number[TRP__SELECT_NUMBERS];
     int64_t n;         /* elements of a row */
     int64_t part;      /* elements of a part of arg or shares; tiles of a block of class */
+    int64_t tile;      /* elements of a tile, of those that its threads have room for */
     int64_t parts;     /* of a row: parts of arg, tiles, or blocks of class */
     int64_t shares;    /* of a row: parts of shares */
     int64_t length;    /* merge, draw: marks of a row at `from` */

@@ -21,9 +21,9 @@ struct trp__select_draws {
     trp__pick_sample what;
     trp__pick_shares shares;
     float most;
-    double uniform;
+    double uniform, reach;
 
-    TRP__DEVICE trp__select_draws(const trp__select &p, int64_t row, float largest) : most(largest)
+    TRP__DEVICE void set(const trp__select &p, int64_t row)
     {
         what.seed = trp__select_word(p.number[TRP__SELECT_SEED]);
         what.offset = trp__select_word(p.number[TRP__SELECT_OFFSET]);
@@ -74,7 +74,9 @@ template <int TYPE> TRP__DEVICE void trp__select_parts(const trp__select &p)
     const int64_t part = (blockIdx.x - row * blocks) * warps + (int)threadIdx.x / 32;
     const trp__select_row r(p, p.first + row);
     const uint64_t best = trp__at<uint64_t>(p.from, row * p.length);
-    const trp__select_draws d(p, p.first + row, (float)r.value(trp__select_number_of(best)));
+    trp__select_draws d;
+    d.set(p, p.first + row);
+    d.most = (float)r.value(trp__select_number_of(best));
     const int64_t begin = part * p.part, end = begin + p.part < p.n ? begin + p.part : p.n;
     if (part >= p.shares || d.is_fixed())
         return;
@@ -113,20 +115,20 @@ struct trp__select_larger {
     }
 };
 
-/* The sums of the shares of a tile's runs, of each warp: run c of all warps comes before run c + 1. */
-template <int GROUPS> struct trp__select_sums_of {
-    uint64_t sum[GROUPS][TRP__SELECT_TILE / 32 / TRP__ROWS_RUN / GROUPS];
+/* Sums of the shares of a tile: lane c * warps + i of each warp has those of run c of warp i, which come
+ * before run c + 1 of any. */
+struct trp__select_lanes {
+    uint64_t own, upto; /* its own, and with all before */
 };
 
-/* Those of a tile and, of each thread, of its runs. Returns the sum of all. */
+/* Those, and of each thread those of its runs. Returns the sum of all. */
 template <int TYPE, int GROUPS>
-TRP__DEVICE uint64_t trp__select_tile_sums(trp__select_sums_of<GROUPS> *s,
-                                           trp__select_elements<TYPE> &e,
-                                           const trp__select_draws &d, uint64_t own[GROUPS])
+TRP__DEVICE uint64_t trp__select_tile_sums(uint64_t sums[32], trp__select_elements<TYPE> &e,
+                                           const trp__select_draws &d, uint64_t own[GROUPS],
+                                           trp__select_lanes *lanes)
 {
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int warps = (int)blockDim.x / 32;
-    uint64_t all = 0;
     e.forget();
     __syncthreads();
     TRP__UNROLL
@@ -139,56 +141,69 @@ TRP__DEVICE uint64_t trp__select_tile_sums(trp__select_sums_of<GROUPS> *s,
         for (int by = 16; by > 0; by /= 2)
             sum += __shfl_xor_sync(0xffffffffu, sum, by);
         if (lane == 0)
-            s->sum[c][warp] = sum;
+            sums[c * warps + warp] = sum;
     }
     __syncthreads();
-    for (int c = 0; c < GROUPS; c++) {
-        for (int i = 0; i < warps; i++)
-            all += s->sum[c][i];
+    lanes->own = lane < GROUPS * warps ? sums[lane] : 0;
+    lanes->upto = lanes->own;
+    for (int by = 1; by < 32; by *= 2) {
+        const uint64_t other = __shfl_up_sync(0xffffffffu, lanes->upto, by);
+        lanes->upto += lane >= by ? other : 0;
     }
-    return all;
+    return __shfl_sync(0xffffffffu, lanes->upto, 31);
+}
+
+/* Whether a sum exceeds `reach`, and without the last of it does not. */
+TRP__DEVICE bool trp__select_is_there(uint64_t sum, uint64_t last, double reach)
+{
+    return (double)sum > reach && !((double)(sum - last) > reach);
 }
 
 /* The first element of a tile of which the shares, with those before, exceed `reach`: the warp with it
  * finds the lane, and that the element. */
 template <int TYPE, int GROUPS>
 TRP__DEVICE void trp__select_reached(const trp__select &p, const trp__select_row &r,
-                                     const trp__select_sums_of<GROUPS> &s,
+                                     const trp__select_lanes &lanes,
                                      const trp__select_elements<TYPE> &e,
                                      const trp__select_draws &d, const uint64_t own[GROUPS],
-                                     uint64_t before, double reach)
+                                     uint64_t before)
 {
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     const int warps = (int)blockDim.x / 32;
-    bool found = false;
-    TRP__UNROLL
-    for (int c = 0; c < GROUPS; c++) {
-        for (int i = 0; i < warps && !found; i++) {
-            found = (double)(before + s.sum[c][i]) > reach;
-            if (!found) {
-                before += s.sum[c][i];
-                continue;
-            }
-            if (i != warp)
-                break;
-            uint64_t sum = own[c];
-            for (int by = 1; by < 32; by *= 2) {
-                const uint64_t other = __shfl_up_sync(0xffffffffu, sum, by);
-                sum += lane >= by ? other : 0;
-            }
-            sum += before;
-            if (!((double)sum > reach) || (double)(sum - own[c]) > reach)
-                break;
-            sum -= own[c];
-            int at = -1;
-            TRP__UNROLL
-            for (int j = 0; j < TRP__ROWS_RUN; j++) {
-                sum += d.share(e.raw[c].get(j));
-                at = at < 0 && (double)sum > reach ? j : at;
-            }
-            trp__select_put(p, r.at[TRP__SELECT_INDEX], e.begin + e.place(c * TRP__ROWS_RUN + at));
-        }
+    int which = trp__select_is_there(before + lanes.upto, lanes.own, d.reach) ? lane : -1;
+    for (int by = 16; by > 0; by /= 2) {
+        const int other = __shfl_xor_sync(0xffffffffu, which, by);
+        which = other > which ? other : which;
     }
+    before += __shfl_sync(0xffffffffu, lanes.upto - lanes.own, which);
+    if (which % warps != warp)
+        return;
+    trp__pack<TYPE, TRP__ROWS_RUN> run = e.raw[0];
+    uint64_t mine = own[0];
+    TRP__UNROLL
+    for (int c = 1; c < GROUPS; c++) { /* an index that is not constant would be memory */
+        mine = c == which / warps ? own[c] : mine;
+        TRP__UNROLL
+        for (int k = 0; k < run.WORDS; k++)
+            run.word[k] = c == which / warps ? e.raw[c].word[k] : run.word[k];
+    }
+    uint64_t sum = mine;
+    for (int by = 1; by < 32; by *= 2) {
+        const uint64_t other = __shfl_up_sync(0xffffffffu, sum, by);
+        sum += lane >= by ? other : 0;
+    }
+    sum += before;
+    if (!trp__select_is_there(sum, mine, d.reach))
+        return;
+    sum -= mine;
+    int at = -1;
+    TRP__UNROLL
+    for (int j = 0; j < TRP__ROWS_RUN; j++) {
+        sum += d.share(run.get(j));
+        at = at < 0 && (double)sum > d.reach ? j : at;
+    }
+    trp__select_put(p, r.at[TRP__SELECT_INDEX],
+                    e.begin + e.place(which / warps * TRP__ROWS_RUN + at));
 }
 
 /* A class of a row, by the blocks of a cluster, each of which has some tiles, at best one: the largest
@@ -197,7 +212,9 @@ TRP__DEVICE void trp__select_reached(const trp__select &p, const trp__select_row
 template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
 {
     enum { GROUPS = trp__select_elements<TYPE>::GROUPS };
-    __shared__ trp__select_sums_of<GROUPS> s;
+    static_assert(GROUPS * TRP__SELECT_THREADS / 32 <= 32, "a lane for each");
+    __shared__ uint64_t sums[32];
+    __shared__ trp__select_draws draws;
     const int blocks = (int)p.parts, block = (int)(blockIdx.x % (uint32_t)p.parts), tiles = (int)p.part;
     const int64_t row = blockIdx.x / (uint32_t)p.parts, first = (int64_t)block * tiles;
     const trp__select_row r(p, p.first + row);
@@ -207,7 +224,9 @@ template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
     trp__select_elements<TYPE> e(r);
     float most = -(float)INFINITY;
     e.read(p, r, first);
-    trp__select_draws d(p, p.first + row, 0); /* while that is under way */
+    if (threadIdx.x == 0) /* while that is under way */
+        draws.set(p, p.first + row);
+    trp__select_lanes lanes = {};
     for (int t = 0; t < tiles; t++) {
         if (t > 0)
             e.read(p, r, first + t);
@@ -217,6 +236,11 @@ template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
     }
     both[0] = (double)trp__rows_together<trp__select_larger>(most, (int)blockDim.x,
                                                              -(float)INFINITY);
+    __syncthreads();
+    trp__select_draws d;
+    d.shares = draws.shares;
+    d.uniform = draws.uniform;
+    d.what.temperature = draws.what.temperature;
     trp__cluster_gather(both, blocks, least);
     for (int by = 16; by > 0; by /= 2)
         both[0] = trp__select_larger::of(both[0], __shfl_xor_sync(0xffffffffu, both[0], by));
@@ -232,7 +256,7 @@ template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
     for (int t = 0; t < tiles; t++) {
         if (tiles > 1)
             e.read(p, r, first + t);
-        sum += trp__select_tile_sums<TYPE, GROUPS>(&s, e, d, own);
+        sum += trp__select_tile_sums<TYPE, GROUPS>(sums, e, d, own, &lanes);
     }
     memcpy(both, &sum, sizeof sum);
     trp__cluster_end(blocks);
@@ -243,15 +267,15 @@ template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
         before += i < block ? other : 0;
         all += other;
     }
-    const double reach = d.uniform * (double)all;
-    for (int t = 0; t < tiles && !((double)before > reach); t++) {
+    d.reach = d.uniform * (double)all;
+    for (int t = 0; t < tiles && !((double)before > d.reach); t++) {
         uint64_t here = __shfl_sync(0xffffffffu, sum, block);
         if (tiles > 1) {
             e.read(p, r, first + t);
-            here = trp__select_tile_sums<TYPE, GROUPS>(&s, e, d, own);
+            here = trp__select_tile_sums<TYPE, GROUPS>(sums, e, d, own, &lanes);
         }
-        if ((double)(before + here) > reach)
-            trp__select_reached<TYPE, GROUPS>(p, r, s, e, d, own, before, reach);
+        if ((double)(before + here) > d.reach)
+            trp__select_reached<TYPE, GROUPS>(p, r, lanes, e, d, own, before);
         before += here;
     }
     trp__cluster_end(blocks);
@@ -311,7 +335,9 @@ TRP__GLOBAL(TRP__SELECT_DRAW) trp_select_draw_ranked(const TRP__CONSTANT trp__se
     const uint64_t list = p.from + (uint64_t)blockIdx.x * (uint64_t)p.picked * sizeof(uint64_t);
     const trp__select_row r(p, row);
     const uint64_t best = trp__at<uint64_t>(list, 0);
-    const trp__select_draws d(p, row, (float)r.value(trp__select_number_of(best)));
+    trp__select_draws d;
+    d.set(p, row);
+    d.most = (float)r.value(trp__select_number_of(best));
     const int64_t some = d.what.count > 0 && d.what.count < p.n ? d.what.count : p.n;
     const int ranked = p.picked < some ? p.picked : (int)some;
     uint64_t head = 0, total, sum;

@@ -299,7 +299,7 @@ TRP__DEVICE void trp__select_finish(const trp__select &p, trp__select_shared *s,
 /* A thread's elements of a tile, as many runs of 8. What is outside the row is the least that there
  * is. Places are counted from the tile's first element. */
 template <int TYPE> struct trp__select_elements {
-    enum { COUNT = TRP__SELECT_EACH(TYPE), GROUPS = COUNT / TRP__ROWS_RUN };
+    enum { COUNT = TRP__SELECT_EACH, GROUPS = COUNT / TRP__ROWS_RUN };
     trp__pack<TYPE, TRP__ROWS_RUN> raw[GROUPS];
     int64_t begin;
     int32_t low, high; /* places inside the row are from `low` to before `high` */
@@ -310,11 +310,10 @@ template <int TYPE> struct trp__select_elements {
     }
     TRP__DEVICE void read(const trp__select &p, const trp__select_row &r, int64_t tile)
     {
-        const int32_t most = (int32_t)blockDim.x * COUNT;
         const uint32_t turned = r.turned(TYPE);
-        begin = tile * most - r.shift;
+        begin = tile * p.tile - r.shift;
         low = begin < 0 ? (int32_t)-begin : 0;
-        high = p.n - begin < most ? (int32_t)(p.n - begin) : most;
+        high = (int32_t)(p.n - begin < p.tile ? p.n - begin : p.tile);
         const uint64_t at = r.x + (uint64_t)(begin * (TYPE == TRP_F32 ? 4 : 2));
         TRP__UNROLL
         for (int c = 0; c < GROUPS; c++) { /* all of them are under way together */
