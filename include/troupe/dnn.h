@@ -405,8 +405,9 @@ typedef enum trp_dnn_random {
     /* mean + deviation * z: parameter[0] is the mean (0), parameter[1] the standard deviation (1).
      * z is sqrt(-2 log(1 - u)) times the cosine of 2 pi u' for an element of even number, with u'
      * of the next one; times the sine for that one (Box and Muller): at most 5.8 in size, 8.6 in
-     * f64. y is of a floating type. What backends make of it differs by less than 2^-46 deviations
-     * before it is rounded. */
+     * f64. y is of a floating type. A node that computes in f32 does so from z on, z off by less
+     * than 2^-19 and mean and deviation rounded to f32: the same bits everywhere. In f64 what
+     * backends make of it differs by less than 2^-46 deviations before it is rounded. */
     TRP_DNN_NORMAL = 1,
     /* 1 where u < parameter[0] (0.5), else 0. y is of any type. The same bits everywhere. */
     TRP_DNN_BERNOULLI = 2,

@@ -238,7 +238,7 @@ static void check_class(const double *row, int64_t n, const trp_sample_request *
                         int64_t got)
 {
     const double t = r->temperature.given ? r->temperature.re : 1;
-    const double p = r->top_p.given ? r->top_p.re : 1, slack = 4e-7;
+    const double p = r->top_p.given ? r->top_p.re : 1, slack = 1e-6;
     int64_t *order = sort_row(row, n, false), best = order[0];
     int64_t some = r->top_k > 0 && (int64_t)r->top_k < n ? (int64_t)r->top_k : n, at = -1;
     H_CHECK(got >= 0 && got < n);

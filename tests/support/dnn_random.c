@@ -86,7 +86,9 @@ void dr_random(const dr_work *w)
             const double z = far * (i % 2 ? sin(angle) : cos(angle));
             const double sd = parameter(n, 1, 1), value = parameter(n, 0, 0) + sd * z;
             y->v[i] = in_f32(wide, value);
-            y->e[i] = ldexp(sd, -46) + w->u * fabs(value);
+            y->e[i] =
+                w->u * fabs(value) +
+                (wide ? ldexp(sd, -46) : ldexp(sd, -19) + ldexp(fabs(parameter(n, 0, 0)), -23));
         }
     }
 }

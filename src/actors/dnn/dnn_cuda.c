@@ -125,8 +125,7 @@ static trp_status describe_site(trp_instance *instance, trp_error *error)
 {
     static const trp__cu_attribute wanted[] = {
         TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, TRP__CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-        TRP__CU_ATTRIBUTE_MULTIPROCESSOR_COUNT, TRP__CU_ATTRIBUTE_L2_CACHE_SIZE,
-        TRP__CU_ATTRIBUTE_CLUSTER_LAUNCH};
+        TRP__CU_ATTRIBUTE_MULTIPROCESSOR_COUNT, TRP__CU_ATTRIBUTE_L2_CACHE_SIZE};
     enum { WANTED = sizeof wanted / sizeof *wanted };
     state *s = instance->state;
     trp__dnn_site *site = &s->site;
@@ -152,11 +151,8 @@ static trp_status describe_site(trp_instance *instance, trp_error *error)
     s->capability = 10 * is[0] + is[1];
     s->processors = is[2];
     s->store = trp__store_of_process();
-    s->modules = (trp__kernel_modules){.cu = s->cu,
-                                       .store = s->store,
-                                       .target = site->target,
-                                       .processors = s->processors,
-                                       .clusters = is[4] != 0};
+    s->modules = (trp__kernel_modules){
+        .cu = s->cu, .store = s->store, .target = site->target, .processors = s->processors};
     s->planner.modules = &s->modules;
     s->planner.products = &s->products;
     s->planner.prover = &s->prover;

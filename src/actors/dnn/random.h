@@ -4,6 +4,7 @@
 #define TRP_ACTORS_DNN_RANDOM_H
 
 #include "actors/dnn/graph.h"
+#include "actors/dnn/normal.h"
 #include "actors/dnn/philox.h"
 
 #include <math.h>
@@ -23,28 +24,33 @@ static inline double trp__dnn_random_fraction(const trp__dnn_node *n, const uint
     return (double)(both >> 11) * 0x1p-53;
 }
 
+/* In f64: as the C library's functions have it. */
 static inline double trp__dnn_random_normal(const trp__dnn_node *n, const uint32_t *word, int k)
 {
     const int even = k - k % 2;
+    if (n->compute != TRP_F64) {
+        float two[2];
+        trp__normal_two(trp__normal_of(n->parameter[0], n->parameter[1]), word[even],
+                        word[even + 1], two);
+        return (double)two[k % 2];
+    }
     const double far = sqrt(-2 * log(1 - trp__dnn_random_fraction(n, word, even)));
     const double turn = 6.283185307179586477 * trp__dnn_random_fraction(n, word, even + 1);
-    return far * (k == even ? cos(turn) : sin(turn));
+    return fma(n->parameter[1], far * (k == even ? cos(turn) : sin(turn)), n->parameter[0]);
 }
 
 /* Element k of a block; in f32, where the node computes in that. */
 static inline double trp__dnn_random_value(const trp__dnn_node *n, const uint32_t *word, int k)
 {
     const double *p = n->parameter;
-    double value;
     if (n->mode == TRP_DNN_BERNOULLI)
         return trp__dnn_random_fraction(n, word, k) < p[0];
     if (n->mode == TRP_DNN_NORMAL)
-        value = fma(p[1], trp__dnn_random_normal(n, word, k), p[0]);
-    else
-        value = fma(p[1] - p[0], trp__dnn_random_fraction(n, word, k), p[0]);
+        return trp__dnn_random_normal(n, word, k);
+    double value = fma(p[1] - p[0], trp__dnn_random_fraction(n, word, k), p[0]);
     if (n->compute != TRP_F64)
         value = (double)(float)value;
-    return n->mode == TRP_DNN_UNIFORM && value > p[2] ? p[2] : value;
+    return value > p[2] ? p[2] : value;
 }
 
 #endif

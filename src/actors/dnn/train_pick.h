@@ -76,40 +76,6 @@ static inline int64_t trp__pick_arg(bool smallest, const double *v, int64_t coun
     return best;
 }
 
-/* exp(x) times a power of two, for x from -43 to 0, to a unit in the last place or two, the same
- * bits everywhere: 2^(n / 32), of which 32 are in a table, times a polynomial. */
-static inline double trp__pick_exp(double x, double scale)
-{
-    enum { STEPS = 32 };
-    static const double root[STEPS] = {
-        0x1.0000000000000p+0, 0x1.059b0d3158574p+0, 0x1.0b5586cf9890fp+0, 0x1.11301d0125b51p+0,
-        0x1.172b83c7d517bp+0, 0x1.1d4873168b9aap+0, 0x1.2387a6e756238p+0, 0x1.29e9df51fdee1p+0,
-        0x1.306fe0a31b715p+0, 0x1.371a7373aa9cbp+0, 0x1.3dea64c123422p+0, 0x1.44e086061892dp+0,
-        0x1.4bfdad5362a27p+0, 0x1.5342b569d4f82p+0, 0x1.5ab07dd485429p+0, 0x1.6247eb03a5585p+0,
-        0x1.6a09e667f3bcdp+0, 0x1.71f75e8ec5f74p+0, 0x1.7a11473eb0187p+0, 0x1.82589994cce13p+0,
-        0x1.8ace5422aa0dbp+0, 0x1.93737b0cdc5e5p+0, 0x1.9c49182a3f090p+0, 0x1.a5503b23e255dp+0,
-        0x1.ae89f995ad3adp+0, 0x1.b7f76f2fb5e47p+0, 0x1.c199bdd85529cp+0, 0x1.cb720dcef9069p+0,
-        0x1.d5818dcfba487p+0, 0x1.dfc97337b9b5fp+0, 0x1.ea4afa2a490dap+0, 0x1.f50765b6e4540p+0,
-    };
-    const double whole = 6755399441055744.0; /* 1.5 2^52: added to a number, it rounds that */
-    const double shifted = fma(x, 46.166241308446828384, whole), n = shifted - whole;
-    double p = 1.0 / 720.0, r = fma(n, -6.93147180369123816490e-01 / STEPS, x);
-    uint64_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    const int32_t steps = (int32_t)(uint32_t)bits;
-    r = fma(n, -1.90821492927058770002e-10 / STEPS, r);
-    p = fma(p, r, 1.0 / 120.0);
-    p = fma(p, r, 1.0 / 24.0);
-    p = fma(p, r, 1.0 / 6.0);
-    p = fma(p, r, 0.5);
-    p = fma(p, r, 1.0);
-    p = fma(p, r, 1.0);
-    memcpy(&bits, &scale, sizeof bits);
-    bits += (uint64_t)(int64_t)(steps >> 5) << 52;
-    memcpy(&scale, &bits, sizeof scale);
-    return p * root[steps & (STEPS - 1)] * scale;
-}
-
 /* What SAMPLE is asked for. */
 typedef struct trp__pick_sample {
     uint64_t seed, offset;
@@ -118,26 +84,43 @@ typedef struct trp__pick_sample {
     bool sorted;               /* count or limit were given */
 } trp__pick_sample;
 
-/* Shares are whole multiples of 1 / scale of the largest one, so that their sum is exact in 64 bits
- * and every order of summation gives the same class. The scale is a power of two: 2^61 divided by
- * the number of classes, rounded up to one. Rounding down moves a share of the whole by less than
- * 2^-60 times the square of that number: for 2^18 classes 2^-24 at the very worst. u has steps of
- * 2^-24. */
-static inline double trp__pick_scale(int64_t classes)
+/* Shares are whole multiples of 2^-bits of the largest one, so that their sum is exact in 64 bits
+ * and every order of summation gives the same class: 61 bits, less one for each time that the
+ * number of classes is doubled. Rounding down moves a share of the whole by less than 2^-60 times
+ * the square of that number: for 2^18 classes 2^-24 at the very worst. u has steps of 2^-24. */
+typedef struct trp__pick_shares {
+    float inverse; /* of the temperature, in powers of two */
+    int bits;
+} trp__pick_shares;
+
+static inline trp__pick_shares trp__pick_shares_of(double temperature, int64_t classes)
 {
-    double scale = 2305843009213693952.0;
+    trp__pick_shares s = {(float)fmin(1.4426950408889634074 / temperature, 0x1.fffffep+127), 61};
     for (int64_t n = 1; n < classes; n *= 2)
-        scale /= 2;
-    return scale;
+        s.bits--;
+    return s;
 }
 
-/* The share of a logit that lies `below` (0 or less) the largest one; inverse: 1 / temperature. */
-static inline uint64_t trp__pick_share(double below, double inverse, double scale)
+/* The share of a logit that lies `below` (0 or less) the largest one, off by 2^-23 of itself for
+ * each unit that it lies below by, and 2^-22, in f32 and the same bits everywhere: 2^n times 2^f,
+ * which is a polynomial, |f| at most 1/2. */
+static inline uint64_t trp__pick_share(const trp__pick_shares *s, float below)
 {
-    const double x = below * inverse;
-    if (!(x > -43)) /* less than 2^-61, or 0 times an infinite inverse */
-        return below == 0 ? (uint64_t)scale : 0;
-    return (uint64_t)trp__pick_exp(x, scale);
+    const float whole = 12582912.0F; /* 1.5 2^23: added to a number, it rounds that */
+    const float x = fmaxf(below * s->inverse, (float)(-1 - s->bits)); /* at the least 0 */
+    const float shifted = x + whole, n = shifted - whole, f = x - n;
+    uint32_t bits, steps;
+    float p = 0x1.5bbac2p-10F;
+    p = fmaf(p, f, 0x1.3cea80p-7F);
+    p = fmaf(p, f, 0x1.c6b750p-5F);
+    p = fmaf(p, f, 0x1.ebf9bcp-3F);
+    p = fmaf(p, f, 0x1.62e42ap-1F);
+    p = fmaf(p, f, 1.0F);
+    memcpy(&bits, &p, sizeof bits);
+    memcpy(&steps, &shifted, sizeof steps);
+    bits += steps << 23; /* 2^n p: from here on its digits are shifted */
+    const uint32_t digits = (bits << 7 & UINT32_C(0x3fffff80)) | UINT32_C(0x40000000);
+    return (uint64_t)digits << 32 >> (189 - s->bits - (int)(bits >> 23));
 }
 
 /* The number that u of a row is. */
@@ -160,15 +143,16 @@ static inline int64_t trp__pick_class(const trp__pick_sample *s, int64_t row, do
                                       int64_t *heap, int64_t classes)
 {
     const int64_t best = trp__pick_arg(false, v, classes);
-    const double most = v[best], scale = trp__pick_scale(classes);
+    const double most = v[best];
+    const trp__pick_shares shares = trp__pick_shares_of(s->temperature, classes);
     uint64_t total = 0, sum = 0;
     int64_t some = s->count > 0 && s->count < classes ? s->count : classes;
     if (trp__pick_is_fixed(s, most))
         return best;
     if (s->sorted)
         trp__pick_sort(false, v, heap, classes, some);
-    for (int64_t i = 0; i < classes; i++) /* below 2^53 times a power of two: exact in f64 */
-        v[i] = (double)trp__pick_share(v[i] - most, 1 / s->temperature, scale);
+    for (int64_t i = 0; i < classes; i++) /* below 2^24 times a power of two: exact in f64 */
+        v[i] = (double)trp__pick_share(&shares, (float)(v[i] - most));
     for (int64_t i = 0; i < some; i++)
         total += (uint64_t)v[s->sorted ? trp__pick_ranked(heap, classes, i) : i];
     if (s->limit < 1) {

@@ -54,6 +54,18 @@ static inline void __syncthreads(void)
     fake_device_sync();
 }
 
+/* For how many threads of the block `value` is not 0. */
+static inline int __syncthreads_count(int value)
+{
+    static thread_local int count;
+    fake_device_sync();
+    count = 0;
+    fake_device_sync();
+    count += value != 0;
+    fake_device_sync();
+    return count;
+}
+
 static inline void __syncwarp(unsigned = 0xffffffffu)
 {
     fake_device_warp_sync();

@@ -133,14 +133,12 @@
     X(trp_select_tiles_bf16, trp__select)                                                          \
     X(trp_select_tiles_f16, trp__select)                                                           \
     X(trp_select_merge, trp__select)                                                               \
-    X(trp_select_write, trp__select)                                                               \
-    X(trp_select_shares, trp__select)                                                              \
+    X(trp_select_shares_f32, trp__select)                                                          \
+    X(trp_select_shares_bf16, trp__select)                                                         \
+    X(trp_select_shares_f16, trp__select)                                                          \
     X(trp_select_class_f32, trp__select)                                                           \
     X(trp_select_class_bf16, trp__select)                                                          \
     X(trp_select_class_f16, trp__select)                                                           \
-    X(trp_select_class_alone_f32, trp__select)                                                     \
-    X(trp_select_class_alone_bf16, trp__select)                                                    \
-    X(trp_select_class_alone_f16, trp__select)                                                     \
     X(trp_select_draw_ranked, trp__select)                                                         \
     X(trp_entropy_count, trp__entropy)                                                             \
     X(trp_entropy_total, trp__entropy)                                                             \

@@ -396,7 +396,6 @@ static bool find_attribute(int attribute, int *value)
         {76, 0},       {89, 1}, {91, 1}, {99, 1}, /* registration of host memory */
         {102, 1},                                 /* virtual memory management */
         {103, 1},                                 /* sharing by file descriptor */
-        {120, 0},                                 /* clusters: blocks run one by one here */
         {122, 1},                                 /* 64-bit stream memory operations */
     };
     if (attribute != 0 && attribute == fake.settings.attribute) {

@@ -6,8 +6,8 @@
 
 #include "actors/dnn/kernels/functions.cuh"
 #include "actors/dnn/kernels/map.h"
-#include "actors/dnn/kernels/normal.cuh"
 #include "actors/dnn/kernels/opcodes.h"
+#include "actors/dnn/normal.h"
 #include "actors/dnn/philox.h"
 
 TRP__DEVICE uint32_t trp__quotient(uint32_t n, const trp__map_divisor &d)
@@ -112,8 +112,9 @@ TRP__SHARED_CODE trp__map_pair trp__map_normal_wide(double u, double w, double m
 TRP__SHARED_CODE trp__map_pair trp__map_normal(uint32_t word, uint32_t next, double mean,
                                                double deviation)
 {
-    trp__map_pair pair;
-    trp__normal_two(trp__normal_lines(), word, next, mean, deviation, pair.v);
+    float two[2];
+    trp__normal_two(trp__normal_of(mean, deviation), word, next, two);
+    const trp__map_pair pair = {{two[0], two[1]}};
     return pair;
 }
 
@@ -147,8 +148,8 @@ TRP__DEVICE void trp__map_drawn(uint8_t mode, const double *numbers, const uint3
         for (int k = 0; k < 4; k += 2) {
             const trp__map_pair pair =
                 trp__map_normal(word[k], word[k + 1], numbers[0], numbers[1]);
-            out[k] = (T)(float)pair.v[0];
-            out[k + 1] = (T)(float)pair.v[1];
+            out[k] = (T)pair.v[0];
+            out[k + 1] = (T)pair.v[1];
         }
         return;
     }

@@ -54,7 +54,6 @@ typedef struct trp__kernel_modules {
     trp__store *store;        /* NULL: there is none */
     const char *target;       /* "sm_90" */
     int processors;           /* multiprocessors of the device */
-    bool clusters;            /* blocks of a launch can wait for each other, some at a time */
     struct trp__fused *fused; /* kernels for single programs; NULL: none are made */
     struct {
         void *image; /* NULL: not there yet */

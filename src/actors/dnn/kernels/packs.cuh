@@ -6,6 +6,43 @@
 
 #include "actors/dnn/kernels/rows.cuh"
 
+/* The larger of two numbers of 32 bits, or of each two of 16. */
+template <int TYPE, bool NAN_FIRST> TRP__DEVICE uint32_t trp__pack_most(uint32_t a, uint32_t b)
+{
+#ifdef __CUDACC_RTC__
+    uint32_t out;
+    if constexpr (TYPE == TRP_F32 && NAN_FIRST)
+        asm("max.NaN.f32 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+    else if constexpr (TYPE == TRP_F32)
+        asm("max.f32 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+    else if constexpr (TYPE == TRP_BF16 && NAN_FIRST)
+        asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+    else if constexpr (TYPE == TRP_BF16)
+        asm("max.bf16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+    else if constexpr (NAN_FIRST)
+        asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+    else
+        asm("max.f16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+    return out;
+#else
+    uint32_t out = 0;
+    for (int shift = 0; shift < 32; shift += TYPE == TRP_F32 ? 32 : 16) {
+        const uint32_t mask = TYPE == TRP_F32 ? 0xffffffffu : 0xffffu;
+        const uint32_t bits[2] = {a >> shift & mask, b >> shift & mask};
+        float v[2];
+        for (int i = 0; i < 2; i++)
+            v[i] = TYPE == TRP_F32    ? trp__f32_from_bits(bits[i])
+                   : TYPE == TRP_BF16 ? trp__f32_from_bits(bits[i] << 16)
+                                      : trp__half_value((uint16_t)bits[i]);
+        const bool second = v[0] != v[0]   ? !NAN_FIRST
+                            : v[1] != v[1] ? NAN_FIRST
+                                           : v[1] > v[0];
+        out |= bits[second] << shift;
+    }
+    return out;
+#endif
+}
+
 template <int TYPE, int V> struct trp__pack {
     enum { SIZE = TYPE == TRP_F32 ? 4 : 2, WORDS = V * SIZE / 4, ELEMENTS = V };
     uint32_t word[WORDS];
@@ -52,6 +89,25 @@ template <int TYPE, int V> struct trp__pack {
         TRP__UNROLL
         for (int k = 0; k < WORDS; k++)
             word[k] = 0;
+    }
+    TRP__DEVICE void fill(float value)
+    {
+        float v[V];
+        TRP__UNROLL
+        for (int k = 0; k < V; k++)
+            v[k] = value;
+        set(v);
+    }
+    /* The largest one; a NaN is larger than all or, without NAN_FIRST, smaller. */
+    template <bool NAN_FIRST> TRP__DEVICE float most() const
+    {
+        uint32_t w = word[0];
+        TRP__UNROLL
+        for (int k = 1; k < WORDS; k++)
+            w = trp__pack_most<TYPE, NAN_FIRST>(w, word[k]);
+        trp__pack out;
+        out.word[0] = SIZE == 4 ? w : trp__pack_most<TYPE, NAN_FIRST>(w, w >> 16 | w << 16);
+        return out.get(0);
     }
     /* Turns bits of all words around. */
     TRP__DEVICE void flip(uint32_t bits)

@@ -20,7 +20,7 @@ enum {
     TRP__READY_OPERANDS = 5,
     TRP__READY_CODES = 9,
     TRP__READY_DRAW_THREADS = 256,
-    TRP__READY_DRAW_BLOCKS = 8, /* of a processor: they share the elements out */
+    TRP__READY_DRAW_BLOCKS = 5, /* of a processor: they share the elements out, all at a time */
 };
 
 /* gate, up -> y. */

@@ -16,31 +16,19 @@ enum {
     BLOCKS_MAX = 1 << 28, /* of a launch */
     MARKS_MAX = 8 << 20,  /* of all rows of a launch, unless one row has more */
     BLOCKS_EACH = 8,      /* of a processor, where rows are few */
-    PARTS_OF_WARP = 4,
+    TILE_THREADS = 64,    /* of a tile, at least, where smaller tiles keep more processors busy */
+    MERGED = 4,           /* marks of a thread, where a block has room for more */
     ARG_THREADS =
         128, /* of a block of arg, at most: with 256, rows of 8192 bf16 took a tenth longer */
     ALIGNMENT = 256 / (int)sizeof(uint64_t),
 };
 
-typedef enum kernel {
-    ARG,
-    ARG_FINISH,
-    TILES,
-    MERGE,
-    WRITE,
-    SHARES,
-    CLASS,
-    CLASS_ALONE,
-    DRAW_RANKED,
-    KERNELS
-} kernel;
+typedef enum kernel { ARG, ARG_FINISH, TILES, MERGE, SHARES, CLASS, DRAW_RANKED, KERNELS } kernel;
 
 typedef struct step {
     trp__select p;
     trp__dnn_node node;
-    uint32_t threads; /* of arg, tiles or a team's blocks */
-    bool team;        /* the blocks of a row meet */
-    bool meets;       /* in one launch */
+    uint32_t threads; /* of arg, tiles or class */
     int64_t rows;     /* of a launch */
     int64_t marks;    /* of a row, that the first kernel leaves */
     const char *type; /* in the names of kernels */
@@ -158,19 +146,41 @@ static bool is_ranked(const step *s)
            s->node.port[TRP__PICK_LIMIT] != TRP__DNN_NO_PORT;
 }
 
-/* Parts of which shares are added: some for each warp of a team, so that the last phase has one
- * element a thread, or, where a count or a limit is given, of as many blocks as it takes. */
-static void share_draw(step *s, int64_t elements)
+/* Tiles of a row, which are alike, and threads of each one's block; smaller ones where rows are too
+ * few for all processors and the blocks of a row can still be a cluster. */
+static int64_t share_tiles(step *s, int64_t elements, const trp__kernel_modules *modules)
 {
-    int64_t parts = divide_up(elements, TRP__SELECT_SHARES);
-    if (!is_ranked(s)) {
-        s->team = elements > TRP__SELECT_PART;
-        s->p.parts = s->marks = s->p.length = s->p.heads = s->team ? TRP__SELECT_TEAM : 1;
-        s->threads =
-            threads_for(divide_up(elements, s->p.parts), 2 * TRP__ROWS_RUN, TRP__SELECT_THREADS);
-        parts = s->p.parts * s->threads / 32 * PARTS_OF_WARP;
+    const int64_t most = trp__kernel_cluster_most(modules);
+    s->threads = threads_for(elements, TRP__SELECT_EACH, TRP__SELECT_THREADS);
+    int64_t tiles = divide_up(elements, (int64_t)s->threads * TRP__SELECT_EACH);
+    while (s->threads > TILE_THREADS && 2 * tiles <= most &&
+           s->p.space.rows * tiles < modules->processors) {
+        s->threads /= 2;
+        tiles = divide_up(elements, (int64_t)s->threads * TRP__SELECT_EACH);
     }
-    s->p.part = divide_up(divide_up(elements, parts), TRP__ROWS_RUN) * TRP__ROWS_RUN;
+    s->p.tile = divide_up(divide_up(elements, tiles), TRP__ROWS_RUN) * TRP__ROWS_RUN;
+    return divide_up(elements, s->p.tile);
+}
+
+/* The tiles of a row shared by the blocks of a cluster. */
+static void share_class(step *s, int64_t elements, const trp__kernel_modules *modules)
+{
+    const int64_t tiles = share_tiles(s, elements, modules);
+    s->p.part = divide_up(tiles, trp__kernel_cluster_most(modules));
+    s->p.parts = divide_up(tiles, s->p.part);
+}
+
+/* A block for each tile. */
+static void share_marks(step *s, int64_t elements, const trp__kernel_modules *modules)
+{
+    s->p.parts = share_tiles(s, elements, modules);
+    s->marks = s->p.parts * s->p.picked;
+}
+
+/* Parts of which shares are added, of as many blocks as it takes. */
+static void share_ranked(step *s, int64_t elements)
+{
+    s->p.part = TRP__SELECT_SHARES;
     s->p.shares = divide_up(elements, s->p.part);
 }
 
@@ -214,13 +224,12 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
     if (n->kind == TRP_DNN_ARG) {
         share_arg(s, elements, modules->processors);
     } else if (is_ranked(s)) {
-        s->threads = threads_for(elements, TRP__SELECT_EACH, TRP__SELECT_THREADS);
-        s->p.parts = divide_up(elements, (int64_t)s->threads * TRP__SELECT_EACH);
-        s->marks = s->p.parts * s->p.picked;
+        share_marks(s, elements, modules);
     }
-    if (n->kind == TRP_DNN_SAMPLE)
-        share_draw(s, elements);
-    s->meets = modules->clusters || !s->team;
+    if (n->kind == TRP_DNN_SAMPLE && is_ranked(s))
+        share_ranked(s, elements);
+    else if (n->kind == TRP_DNN_SAMPLE)
+        share_class(s, elements, modules);
     share_rows(s, s->p.parts);
     s->picked = s->p.picked;
     for (int i = 0; i < TRP__SELECT_NUMBERS && n->kind == TRP_DNN_SAMPLE; i++) {
@@ -240,8 +249,9 @@ static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *mod
 
 /* Launches. */
 
-static trp_status enqueue(step *s, const trp__kernel_launch *l, kernel which, int64_t blocks,
-                          uint32_t threads, trp_error *error)
+static trp_status enqueue_clusters(step *s, const trp__kernel_launch *l, kernel which,
+                                   int64_t blocks, uint32_t cluster, uint32_t threads,
+                                   trp_error *error)
 {
     static const struct {
         const char *name;
@@ -251,11 +261,8 @@ static trp_status enqueue(step *s, const trp__kernel_launch *l, kernel which, in
         [ARG_FINISH] = {"arg_finish", false},
         [TILES] = {"tiles", true},
         [MERGE] = {"merge", false},
-        [WRITE] = {"write", false},
-
-        [SHARES] = {"shares", false},
+        [SHARES] = {"shares", true},
         [CLASS] = {"class", true},
-        [CLASS_ALONE] = {"class_alone", true},
         [DRAW_RANKED] = {"draw_ranked", false},
     };
     char name[40];
@@ -265,9 +272,15 @@ static trp_status enqueue(step *s, const trp__kernel_launch *l, kernel which, in
     if (!s->function[which])
         status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_SELECT, name,
                                        &s->function[which], error);
-    return status == TRP_OK ? trp__kernel_enqueue(l, s->function[which], (uint64_t)blocks, threads,
-                                                  0, &s->p, error)
+    return status == TRP_OK ? trp__kernel_enqueue_clusters(l, s->function[which], (uint64_t)blocks,
+                                                           cluster, threads, 0, &s->p, error)
                             : status;
+}
+
+static trp_status enqueue(step *s, const trp__kernel_launch *l, kernel which, int64_t blocks,
+                          uint32_t threads, trp_error *error)
+{
+    return enqueue_clusters(s, l, which, blocks, 1, threads, error);
 }
 
 static void set_operands(step *s, const trp__kernel_launch *l)
@@ -291,58 +304,57 @@ static void set_operands(step *s, const trp__kernel_launch *l)
     }
 }
 
-/* Leaves the marks of each row, in order, at `from`. */
+/* The largest of each row: results, or for draws marks, in order, at `ranked`. */
 static trp_status launch_tiles(step *s, const trp__kernel_launch *l, trp_error *error)
 {
     trp__select *p = &s->p;
     const int64_t tiles = p->parts;
+    const bool meets = tiles > 1 && tiles <= trp__kernel_cluster_most(l->modules) &&
+                       tiles * p->picked <= TRP__SELECT_LIST;
     const uint64_t place[2] = {(uint64_t)(uintptr_t)l->workspace,
                                (uint64_t)(uintptr_t)l->workspace +
                                    (uint64_t)place_marks(s) * sizeof(uint64_t)};
     int at = 0;
     p->to = place[at];
-    trp_status status = enqueue(s, l, TILES, p->rows * tiles, s->threads, error);
-    while (p->parts > 1 && status == TRP_OK) {
+    p->ranked = s->node.kind == TRP_DNN_TOP_K ? 0 : place[1];
+    p->meets = meets;
+    trp_status status = enqueue_clusters(s, l, TILES, p->rows * tiles, meets ? (uint32_t)tiles : 1,
+                                         s->threads, error);
+    p->meets = 0;
+    while (p->parts > 1 && !meets && status == TRP_OK) {
         p->length = p->parts * p->picked;
-        const uint32_t threads = threads_for(p->length, TRP__SELECT_EACH, TRP__SELECT_THREADS);
-        p->parts = divide_up(p->length, (int64_t)threads * TRP__SELECT_EACH);
+        const uint32_t threads = threads_for(p->length, MERGED, TRP__SELECT_THREADS);
+        p->parts = divide_up(p->length, (int64_t)threads * TRP__SELECT_MARKS);
         p->from = place[at];
         at = !at;
         p->to = place[at];
+        if (p->ranked) /* the last one's place is that of no other */
+            p->ranked = p->to;
         status = enqueue(s, l, MERGE, p->rows * p->parts, threads, error);
     }
     p->parts = tiles;
-    p->from = place[at];
+    p->from = p->ranked;
     return status;
 }
 
-/* All phases of a class: in one launch where blocks meet. */
-static trp_status launch_class(step *s, const trp__kernel_launch *l, trp_error *error)
+/* Whether a row may have to be searched for more than the marks that are left of it. */
+static bool searches(const step *s)
 {
-    enum { PHASES = 3 };
-    trp__select *p = &s->p;
-    const kernel which = s->team ? CLASS : CLASS_ALONE;
-    trp_status status = TRP_OK;
-    for (int i = 0; i < PHASES && status == TRP_OK; i++) {
-        p->phases = (uint8_t)(s->meets ? TRP__SELECT_PHASES : 1 << i);
-        status = enqueue(s, l, which, p->rows * p->parts, s->threads, error);
-        if (s->meets)
-            break;
-    }
-    return status;
+    const trp__select_number *count = &s->p.number[TRP__SELECT_COUNT];
+    const bool all_left =
+        count->used && !count->at && count->bits > 0 && count->bits <= (uint64_t)s->p.picked;
+    return s->p.n > s->p.picked && !all_left;
 }
 
 static trp_status launch_draw(step *s, const trp__kernel_launch *l, trp_error *error)
 {
     trp__select *p = &s->p;
     trp_status status = TRP_OK;
+    if (!is_ranked(s))
+        return enqueue_clusters(s, l, CLASS, p->rows * p->parts, (uint32_t)p->parts, s->threads,
+                                error);
     p->sums = (uint64_t)(uintptr_t)l->workspace + 2 * (uint64_t)place_marks(s) * sizeof(uint64_t);
-    if (!is_ranked(s)) {
-        p->to = p->from = (uint64_t)(uintptr_t)l->workspace;
-        return launch_class(s, l, error);
-    }
     p->length = p->picked;
-    p->heads = 1;
     /* With a count, shares of all classes are hardly ever needed. */
     if (p->n > p->picked && !p->number[TRP__SELECT_COUNT].used)
         status = enqueue(s, l, SHARES, p->rows * divide_up(p->shares, TRP__SELECT_THREADS / 32),
@@ -353,7 +365,7 @@ static trp_status launch_draw(step *s, const trp__kernel_launch *l, trp_error *e
         return status;
     const uint32_t list = threads_for(p->picked, 1, TRP__SELECT_THREADS);
     const uint32_t row = threads_for(p->n, TRP__ROWS_RUN, TRP__SELECT_DRAW);
-    return enqueue(s, l, DRAW_RANKED, p->rows, p->n > p->picked && row > list ? row : list, error);
+    return enqueue(s, l, DRAW_RANKED, p->rows, searches(s) && row > list ? row : list, error);
 }
 
 static trp_status launch_rows(step *s, const trp__kernel_launch *l, trp_error *error)
@@ -371,10 +383,7 @@ static trp_status launch_rows(step *s, const trp__kernel_launch *l, trp_error *e
         status = launch_tiles(s, l, error);
     if (status != TRP_OK)
         return status;
-    if (s->node.kind == TRP_DNN_SAMPLE)
-        return launch_draw(s, l, error);
-    return enqueue(s, l, WRITE, divide_up(p->rows * p->picked, TRP__SELECT_THREADS),
-                   TRP__SELECT_THREADS, error);
+    return s->node.kind == TRP_DNN_SAMPLE ? launch_draw(s, l, error) : TRP_OK;
 }
 
 static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)

@@ -3,12 +3,11 @@
  *
  *     arg          a block for each part of a row: its first largest element
  *     arg_finish   of all parts of a row, the first largest
- *     tiles        a block for each tile of a row: its largest elements, in order
+ *     tiles        a block for each tile of a row: its largest elements, in order; those of the row
+ *                  where it has one tile, or its blocks are a cluster
  *     merge        the same of what tiles have left, until there is one tile a row
- *     write        the numbers of what is left, and the elements
  *     shares       a warp for each part of a row: the sum of its shares
- *     class        a team of blocks for each row: a class, the classes in order of their numbers
- *     class_alone  the same by one block
+ *     class        a cluster for each row: a class, the classes in order of their numbers
  *     draw_ranked  a block for each row: a class, the classes in order of their logits
  *
  * An element is a *mark* in 64 bits: a key above, which orders as the elements do, and the
@@ -38,10 +37,9 @@ enum {
 
 enum {
     TRP__SELECT_THREADS = 256, /* of a block, at most */
-    TRP__SELECT_TEAM = 8,      /* blocks of a team */
-    TRP__SELECT_PHASES = 7,    /* all that a kernel has; one bit each */
     TRP__SELECT_BOUND = 1024,  /* of bounds at launch: 64 registers, so that 4 blocks of 256 fit */
-    TRP__SELECT_EACH = 16,     /* elements of a tile that a thread has */
+    TRP__SELECT_EACH = 32,     /* elements of a tile that a thread has */
+    TRP__SELECT_MARKS = 16,    /* marks of a tile that a thread has */
     TRP__SELECT_LIST = 2048,   /* marks that a block sorts */
     TRP__SELECT_MOST = 1024,   /* elements of a row that are selected, at most */
     TRP__SELECT_NUCLEUS = 256, /* classes that are sorted where only a share limits them */
@@ -64,21 +62,22 @@ typedef struct trp__select {
     trp__rows_space space;
     trp__select_number number[TRP__SELECT_NUMBERS];
     int64_t n;         /* elements of a row */
-    int64_t part;      /* elements of a part: of arg, or of shares */
-    int64_t parts;     /* of a row: parts of arg, tiles, or blocks of a team */
+    int64_t part;      /* elements of a part of arg or shares; tiles of a block of class */
+    int64_t tile;      /* elements of a tile, of those that its threads have room for */
+    int64_t parts;     /* of a row: parts of arg, tiles, or blocks of class */
     int64_t shares;    /* of a row: parts of shares */
     int64_t length;    /* merge, draw: marks of a row at `from` */
-    int64_t heads;     /* draw: the first of these among which the largest is */
     int64_t first;     /* the first row of the launch */
     int64_t rows;      /* of the launch */
     uint64_t from, to; /* marks */
+    uint64_t ranked;   /* the largest marks of rows, in order; 0: results instead */
     uint64_t sums;     /* of the shares of each part; draw_ranked: 0 for none */
     int32_t picked;    /* marks of a row that are wanted */
     uint8_t smallest;
     uint8_t nan_first; /* also among the smallest */
     uint8_t runs;      /* rows are read by 16 bytes */
     uint8_t used_y;
-    uint8_t phases; /* of a team's kernel, that this launch runs: bits */
+    uint8_t meets; /* the tiles of a row: its blocks are a cluster */
     uint8_t reserved[7];
 } trp__select;
 

@@ -2,7 +2,7 @@
 #ifndef TRP_ACTORS_DNN_KERNELS_SELECT_DRAW_CUH
 #define TRP_ACTORS_DNN_KERNELS_SELECT_DRAW_CUH
 
-#include "actors/dnn/kernels/select.cuh"
+#include "actors/dnn/kernels/select_tiles.cuh"
 
 /* --- Drawing --- */
 
@@ -19,9 +19,11 @@ TRP__DEVICE uint64_t trp__select_word(const trp__select_number &v)
 /* What is known of a row: its shares. */
 struct trp__select_draws {
     trp__pick_sample what;
-    double most, inverse, scale;
+    trp__pick_shares shares;
+    float most;
+    double uniform, reach;
 
-    TRP__DEVICE trp__select_draws(const trp__select &p, const trp__select_row &r, uint64_t best)
+    TRP__DEVICE void set(const trp__select &p, int64_t row)
     {
         what.seed = trp__select_word(p.number[TRP__SELECT_SEED]);
         what.offset = trp__select_word(p.number[TRP__SELECT_OFFSET]);
@@ -29,13 +31,16 @@ struct trp__select_draws {
         what.limit = trp__select_real(p.number[TRP__SELECT_LIMIT], 1);
         what.count = (int64_t)trp__select_word(p.number[TRP__SELECT_COUNT]);
         what.sorted = p.number[TRP__SELECT_COUNT].used || p.number[TRP__SELECT_LIMIT].used;
-        most = r.value(trp__select_number_of(best));
-        inverse = 1 / what.temperature;
-        scale = trp__pick_scale(p.n);
+        shares = trp__pick_shares_of(what.temperature, p.n);
+        uniform = trp__pick_uniform(&what, row);
     }
-    TRP__DEVICE uint64_t share(double x) const
+    TRP__DEVICE bool is_fixed() const
     {
-        return trp__pick_share(x - most, inverse, scale);
+        return trp__pick_is_fixed(&what, (double)most);
+    }
+    TRP__DEVICE uint64_t share(float x) const
+    {
+        return trp__pick_share(&shares, x - most);
     }
 };
 
@@ -61,57 +66,36 @@ TRP__DEVICE uint64_t trp__select_sums(uint64_t v, uint64_t *total)
     return v;
 }
 
-/* The largest mark of a row, of those that were left of it. All threads get it. */
-TRP__DEVICE uint64_t trp__select_best(const trp__select &p, int64_t row)
-{
-    uint64_t best = 0;
-    for (int64_t i = (int)threadIdx.x; i < p.heads; i += (int)blockDim.x)
-        best = trp__select_max::of(best, trp__at<uint64_t>(p.from, row * p.length + i));
-    return trp__rows_together<trp__select_max, uint64_t>(best, (int)blockDim.x, 0);
-}
-
-/* Where a part of a row begins and ends. */
-TRP__DEVICE void trp__select_part(const trp__select &p, const trp__select_row &r, int64_t part,
-                                  int64_t *begin, int64_t *end)
-{
-    *begin = part * p.part - r.shift;
-    *end = *begin + p.part < p.n ? *begin + p.part : p.n;
-    *begin = *begin > 0 ? *begin : 0;
-}
-
-/* The shares of some parts of a row, each added by a warp. All warps of a block share the parts. */
-template <int TYPE>
-TRP__DEVICE void trp__select_share_parts(const trp__select &p, const trp__select_row &r,
-                                         const trp__select_draws &d, int64_t row, int64_t first,
-                                         int64_t count)
-{
-    const int lane = (int)threadIdx.x % 32, warps = (int)blockDim.x / 32;
-    const int64_t last = first + count < p.shares ? first + count : p.shares;
-    if (trp__pick_is_fixed(&d.what, d.most))
-        return;
-    for (int64_t part = first + (int)threadIdx.x / 32; part < last; part += warps) {
-        uint64_t sum = 0;
-        int64_t begin, end;
-        trp__select_part(p, r, part, &begin, &end);
-#pragma unroll 4
-        for (int64_t k = begin + lane; k < end; k += 32)
-            sum += d.share(trp__load_float<double>(
-                r.x, k * r.step, TYPE == TRP_DTYPE_NONE ? r.type : (uint8_t)TYPE));
-        for (int by = 16; by > 0; by /= 2)
-            sum += __shfl_xor_sync(0xffffffffu, sum, by);
-        if (lane == 0)
-            trp__to<uint64_t>(p.sums, row * p.shares + part) = sum;
-    }
-}
-
-TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_shares(const TRP__CONSTANT trp__select p)
+/* A warp for each part of a row. */
+template <int TYPE> TRP__DEVICE void trp__select_parts(const trp__select &p)
 {
     const int64_t warps = (int)blockDim.x / 32, blocks = (p.shares + warps - 1) / warps;
-    const int64_t row = blockIdx.x / blocks, part = (blockIdx.x - row * blocks) * warps;
+    const int64_t row = blockIdx.x / blocks;
+    const int64_t part = (blockIdx.x - row * blocks) * warps + (int)threadIdx.x / 32;
     const trp__select_row r(p, p.first + row);
-    const trp__select_draws d(p, r, trp__select_best(p, row));
-    trp__select_share_parts<TRP_DTYPE_NONE>(p, r, d, row, part, warps);
+    const uint64_t best = trp__at<uint64_t>(p.from, row * p.length);
+    trp__select_draws d;
+    d.set(p, p.first + row);
+    d.most = (float)r.value(trp__select_number_of(best));
+    const int64_t begin = part * p.part, end = begin + p.part < p.n ? begin + p.part : p.n;
+    if (part >= p.shares || d.is_fixed())
+        return;
+    uint64_t sum = 0;
+#pragma unroll 4
+    for (int64_t k = begin + (int)threadIdx.x % 32; k < end; k += 32)
+        sum += d.share(trp__load_float<float>(r.x, k * r.step, TYPE));
+    for (int by = 16; by > 0; by /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, by);
+    if (threadIdx.x % 32 == 0)
+        trp__to<uint64_t>(p.sums, row * p.shares + part) = sum;
 }
+
+#define TRP__SELECT_SHARES_KERNEL(name, type)                                                      \
+    TRP__GLOBAL(TRP__SELECT_THREADS) trp_select_shares_##name(const TRP__CONSTANT trp__select p)   \
+    {                                                                                              \
+        trp__select_parts<type>(p);                                                                \
+    }
+TRP__SELECT_KERNELS(trp_select_shares, TRP__SELECT_SHARES_KERNEL)
 
 /* The sum of all parts of a row. */
 TRP__DEVICE uint64_t trp__select_total(const trp__select &p, int64_t row)
@@ -123,89 +107,184 @@ TRP__DEVICE uint64_t trp__select_total(const trp__select &p, int64_t row)
     return total;
 }
 
-/* The part with the class, then the run of a thread, then the class. */
-TRP__DEVICE void trp__select_draw(const trp__select &p, const trp__select_row &r,
-                                  const trp__select_draws &d, int64_t row, uint64_t best)
-{
-    __shared__ int64_t which;
-    __shared__ uint64_t before;
-    const int thread = (int)threadIdx.x, threads = (int)blockDim.x;
-    const double u = trp__pick_uniform(&d.what, p.first + row);
-    uint64_t base = 0, all;
-    int64_t begin, end;
-    if (trp__pick_is_fixed(&d.what, d.most)) {
-        if (thread == 0)
-            trp__select_put(p, r.at[TRP__SELECT_INDEX], trp__select_number_of(best));
-        return;
+/* The larger one; a NaN is larger than all. */
+struct trp__select_larger {
+    template <typename T> static TRP__DEVICE T of(T a, T b)
+    {
+        return b > a || b != b ? b : a;
     }
-    const double reach = u * (double)trp__select_total(p, row);
-    for (int64_t i = 0; i < p.shares; i += threads) {
-        const uint64_t own = i + thread < p.shares
-                                 ? trp__at<uint64_t>(p.sums, row * p.shares + i + thread)
-                                 : 0;
-        const uint64_t sum = base + trp__select_sums(own, &all);
-        if ((double)sum > reach && !((double)(sum - own) > reach)) {
-            which = i + thread;
-            before = sum - own;
-        }
-        base += all;
+};
+
+/* Sums of the shares of a tile: lane c * warps + i of each warp has those of run c of warp i, which come
+ * before run c + 1 of any. */
+struct trp__select_lanes {
+    uint64_t own, upto; /* its own, and with all before */
+};
+
+/* Those, and of each thread those of its runs. Returns the sum of all. */
+template <int TYPE, int GROUPS>
+TRP__DEVICE uint64_t trp__select_tile_sums(uint64_t sums[32], trp__select_elements<TYPE> &e,
+                                           const trp__select_draws &d, uint64_t own[GROUPS],
+                                           trp__select_lanes *lanes)
+{
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int warps = (int)blockDim.x / 32;
+    e.forget();
+    __syncthreads();
+    TRP__UNROLL
+    for (int c = 0; c < GROUPS; c++) {
+        own[c] = 0;
+        TRP__UNROLL
+        for (int j = 0; j < TRP__ROWS_RUN; j++)
+            own[c] += d.share(e.raw[c].get(j));
+        uint64_t sum = own[c];
+        for (int by = 16; by > 0; by /= 2)
+            sum += __shfl_xor_sync(0xffffffffu, sum, by);
+        if (lane == 0)
+            sums[c * warps + warp] = sum;
     }
     __syncthreads();
-    trp__select_part(p, r, which, &begin, &end);
-    const int64_t each = (end - begin + threads - 1) / threads;
-    const int64_t from = begin + thread * each, to = from + each < end ? from + each : end;
-    uint64_t own = 0;
-    for (int64_t k = from; k < to; k++)
-        own += d.share(r.value(k));
-    uint64_t sum = before + trp__select_sums(own, &all);
-    if (!((double)sum > reach) || (double)(sum - own) > reach)
-        return;
-    sum -= own;
-    int64_t k = from;
-    for (; k < to - 1; k++) {
-        sum += d.share(r.value(k));
-        if ((double)sum > reach)
-            break;
+    lanes->own = lane < GROUPS * warps ? sums[lane] : 0;
+    lanes->upto = lanes->own;
+    for (int by = 1; by < 32; by *= 2) {
+        const uint64_t other = __shfl_up_sync(0xffffffffu, lanes->upto, by);
+        lanes->upto += lane >= by ? other : 0;
     }
-    trp__select_put(p, r.at[TRP__SELECT_INDEX], k);
+    return __shfl_sync(0xffffffffu, lanes->upto, 31);
 }
 
-/* A class of a row: its largest logit, the sums of its shares, then where u lies among them. */
-template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p, int team)
+/* Whether a sum exceeds `reach`, and without the last of it does not. */
+TRP__DEVICE bool trp__select_is_there(uint64_t sum, uint64_t last, double reach)
 {
-    const int64_t row = blockIdx.x / team, block = blockIdx.x - row * team;
-    const int64_t parts = (p.shares + team - 1) / team; /* of a block */
-    const trp__select_row r(p, p.first + row);
-    if (p.phases & 1) {
-        const int64_t begin = block * parts * p.part - r.shift, end = begin + parts * p.part;
-        uint64_t best =
-            trp__select_first<TYPE, 2>(r, begin, end < p.n ? end : p.n, p.runs != 0);
-        best = trp__rows_together<trp__select_max, uint64_t>(best, (int)blockDim.x, 0);
-        if (threadIdx.x == 0)
-            trp__to<uint64_t>(p.to, blockIdx.x) = best;
+    return (double)sum > reach && !((double)(sum - last) > reach);
+}
+
+/* The first element of a tile of which the shares, with those before, exceed `reach`: the warp with it
+ * finds the lane, and that the element. */
+template <int TYPE, int GROUPS>
+TRP__DEVICE void trp__select_reached(const trp__select &p, const trp__select_row &r,
+                                     const trp__select_lanes &lanes,
+                                     const trp__select_elements<TYPE> &e,
+                                     const trp__select_draws &d, const uint64_t own[GROUPS],
+                                     uint64_t before)
+{
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int warps = (int)blockDim.x / 32;
+    int which = trp__select_is_there(before + lanes.upto, lanes.own, d.reach) ? lane : -1;
+    for (int by = 16; by > 0; by /= 2) {
+        const int other = __shfl_xor_sync(0xffffffffu, which, by);
+        which = other > which ? other : which;
     }
-    trp__select_meet(p, team);
-    const uint64_t best = p.phases == 1 ? 0 : trp__select_best(p, row);
-    if (p.phases == 1)
+    before += __shfl_sync(0xffffffffu, lanes.upto - lanes.own, which);
+    if (which % warps != warp)
         return;
-    const trp__select_draws d(p, r, best);
-    if (p.phases & 2)
-        trp__select_share_parts<TYPE>(p, r, d, row, block * parts, parts);
-    trp__select_meet(p, team);
-    if (p.phases & 4 && block == 0)
-        trp__select_draw(p, r, d, row, best);
+    trp__pack<TYPE, TRP__ROWS_RUN> run = e.raw[0];
+    uint64_t mine = own[0];
+    TRP__UNROLL
+    for (int c = 1; c < GROUPS; c++) { /* an index that is not constant would be memory */
+        mine = c == which / warps ? own[c] : mine;
+        TRP__UNROLL
+        for (int k = 0; k < run.WORDS; k++)
+            run.word[k] = c == which / warps ? e.raw[c].word[k] : run.word[k];
+    }
+    uint64_t sum = mine;
+    for (int by = 1; by < 32; by *= 2) {
+        const uint64_t other = __shfl_up_sync(0xffffffffu, sum, by);
+        sum += lane >= by ? other : 0;
+    }
+    sum += before;
+    if (!trp__select_is_there(sum, mine, d.reach))
+        return;
+    sum -= mine;
+    int at = -1;
+    TRP__UNROLL
+    for (int j = 0; j < TRP__ROWS_RUN; j++) {
+        sum += d.share(run.get(j));
+        at = at < 0 && (double)sum > d.reach ? j : at;
+    }
+    trp__select_put(p, r.at[TRP__SELECT_INDEX],
+                    e.begin + e.place(which / warps * TRP__ROWS_RUN + at));
+}
+
+/* A class of a row, by the blocks of a cluster, each of which has some tiles, at best one: the largest
+ * logit, the sum of the shares of each block, then the block, the tile and the element where u
+ * lies. */
+template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
+{
+    enum { GROUPS = trp__select_elements<TYPE>::GROUPS };
+    static_assert(GROUPS * TRP__SELECT_THREADS / 32 <= 32, "a lane for each");
+    __shared__ uint64_t sums[32];
+    __shared__ trp__select_draws draws;
+    const int blocks = (int)p.parts, block = (int)(blockIdx.x % (uint32_t)p.parts), tiles = (int)p.part;
+    const int64_t row = blockIdx.x / (uint32_t)p.parts, first = (int64_t)block * tiles;
+    const trp__select_row r(p, p.first + row);
+    const double least[TRP__CLUSTER_NUMBERS] = {-INFINITY, 0}, none[TRP__CLUSTER_NUMBERS] = {};
+    double both[TRP__CLUSTER_NUMBERS] = {};
+    uint64_t own[GROUPS], sum = 0, before = 0, all = 0;
+    trp__select_elements<TYPE> e(r);
+    float most = -(float)INFINITY;
+    e.read(p, r, first);
+    if (threadIdx.x == 0) /* while that is under way */
+        draws.set(p, p.first + row);
+    trp__select_lanes lanes = {};
+    for (int t = 0; t < tiles; t++) {
+        if (t > 0)
+            e.read(p, r, first + t);
+        TRP__UNROLL
+        for (int c = 0; c < GROUPS; c++)
+            most = trp__select_larger::of(most, e.raw[c].template most<true>());
+    }
+    both[0] = (double)trp__rows_together<trp__select_larger>(most, (int)blockDim.x,
+                                                             -(float)INFINITY);
+    __syncthreads();
+    trp__select_draws d;
+    d.shares = draws.shares;
+    d.uniform = draws.uniform;
+    d.what.temperature = draws.what.temperature;
+    trp__cluster_gather(both, blocks, least);
+    for (int by = 16; by > 0; by /= 2)
+        both[0] = trp__select_larger::of(both[0], __shfl_xor_sync(0xffffffffu, both[0], by));
+    d.most = (float)both[0];
+    if (d.is_fixed()) {
+        uint64_t best = block == 0 ? trp__select_first<TYPE, 2>(r, -r.shift, p.n, p.runs != 0) : 0;
+        best = trp__rows_together<trp__select_max, uint64_t>(best, (int)blockDim.x, 0);
+        if (block == 0 && threadIdx.x == 0)
+            trp__select_put(p, r.at[TRP__SELECT_INDEX], trp__select_number_of(best));
+        trp__cluster_end(blocks);
+        return;
+    }
+    for (int t = 0; t < tiles; t++) {
+        if (tiles > 1)
+            e.read(p, r, first + t);
+        sum += trp__select_tile_sums<TYPE, GROUPS>(sums, e, d, own, &lanes);
+    }
+    memcpy(both, &sum, sizeof sum);
+    trp__cluster_end(blocks);
+    trp__cluster_gather(both, blocks, none);
+    memcpy(&sum, both, sizeof sum);
+    for (int i = 0; i < blocks; i++) {
+        const uint64_t other = __shfl_sync(0xffffffffu, sum, i);
+        before += i < block ? other : 0;
+        all += other;
+    }
+    d.reach = d.uniform * (double)all;
+    for (int t = 0; t < tiles && !((double)before > d.reach); t++) {
+        uint64_t here = __shfl_sync(0xffffffffu, sum, block);
+        if (tiles > 1) {
+            e.read(p, r, first + t);
+            here = trp__select_tile_sums<TYPE, GROUPS>(sums, e, d, own, &lanes);
+        }
+        if ((double)(before + here) > d.reach)
+            trp__select_reached<TYPE, GROUPS>(p, r, lanes, e, d, own, before);
+        before += here;
+    }
+    trp__cluster_end(blocks);
 }
 
 #define TRP__SELECT_CLASS(name, type)                                                              \
-    TRP__SELECT_TEAM_GLOBAL(TRP__SELECT_THREADS)                                                   \
-    trp_select_class_##name(const TRP__CONSTANT trp__select p)                                     \
+    TRP__GLOBAL(TRP__SELECT_BOUND) trp_select_class_##name(const TRP__CONSTANT trp__select p)      \
     {                                                                                              \
-        trp__select_class<type>(p, TRP__SELECT_TEAM);                                              \
-    }                                                                                              \
-    TRP__GLOBAL(TRP__SELECT_THREADS)                                                               \
-    trp_select_class_alone_##name(const TRP__CONSTANT trp__select p)                               \
-    {                                                                                              \
-        trp__select_class<type>(p, 1);                                                             \
+        trp__select_class<type>(p);                                                                \
     }
 TRP__SELECT_KERNELS(trp_select_class, TRP__SELECT_CLASS)
 
@@ -217,7 +296,7 @@ TRP__DEVICE uint64_t trp__select_above(const trp__select &p, const trp__select_r
     for (int64_t k = (int)threadIdx.x; k < p.n; k += (int)blockDim.x) {
         const float x = trp__load_float<float>(r.x, k * r.step, r.type);
         if (trp__select_mark(trp__select_key(x, r.smallest, r.nan), k) >= bound)
-            sum += count ? 1 : d.share((double)x);
+            sum += count ? 1 : d.share(x);
     }
     trp__select_sums(sum, &total);
     return total;
@@ -256,11 +335,13 @@ TRP__GLOBAL(TRP__SELECT_DRAW) trp_select_draw_ranked(const TRP__CONSTANT trp__se
     const uint64_t list = p.from + (uint64_t)blockIdx.x * (uint64_t)p.picked * sizeof(uint64_t);
     const trp__select_row r(p, row);
     const uint64_t best = trp__at<uint64_t>(list, 0);
-    const trp__select_draws d(p, r, best);
+    trp__select_draws d;
+    d.set(p, row);
+    d.most = (float)r.value(trp__select_number_of(best));
     const int64_t some = d.what.count > 0 && d.what.count < p.n ? d.what.count : p.n;
     const int ranked = p.picked < some ? p.picked : (int)some;
     uint64_t head = 0, total, sum;
-    if (trp__pick_is_fixed(&d.what, d.most)) {
+    if (d.is_fixed()) {
         if (thread == 0)
             trp__select_put(p, r.at[TRP__SELECT_INDEX], trp__select_number_of(best));
         return;
@@ -268,7 +349,7 @@ TRP__GLOBAL(TRP__SELECT_DRAW) trp_select_draw_ranked(const TRP__CONSTANT trp__se
     for (int i = 0; i < ranked; i += threads) {
         const bool inside = i + thread < ranked;
         const uint64_t mark = inside ? trp__at<uint64_t>(list, i + thread) : 0;
-        sum = trp__select_sums(inside ? d.share(r.value(trp__select_number_of(mark))) : 0, &total);
+        sum = trp__select_sums(inside ? d.share((float)r.value(trp__select_number_of(mark))) : 0, &total);
         if (inside)
             sums[i + thread] = head + sum;
         head += total;
@@ -298,7 +379,7 @@ TRP__GLOBAL(TRP__SELECT_DRAW) trp_select_draw_ranked(const TRP__CONSTANT trp__se
                                       false);
         }
     }
-    const double reach = trp__pick_uniform(&d.what, row) * (double)total;
+    const double reach = d.uniform * (double)total;
     uint64_t mark;
     if ((double)head > reach) {
         __syncthreads();
