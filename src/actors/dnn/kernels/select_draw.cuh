@@ -241,7 +241,7 @@ template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
     d.shares = draws.shares;
     d.uniform = draws.uniform;
     d.what.temperature = draws.what.temperature;
-    trp__cluster_gather(both, blocks, least);
+    trp__cluster_gather(both, blocks, least, 0);
     for (int by = 16; by > 0; by /= 2)
         both[0] = trp__select_larger::of(both[0], __shfl_xor_sync(0xffffffffu, both[0], by));
     d.most = (float)both[0];
@@ -250,6 +250,7 @@ template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
         best = trp__rows_together<trp__select_max, uint64_t>(best, (int)blockDim.x, 0);
         if (block == 0 && threadIdx.x == 0)
             trp__select_put(p, r.at[TRP__SELECT_INDEX], trp__select_number_of(best));
+        trp__cluster_leave(blocks);
         trp__cluster_end(blocks);
         return;
     }
@@ -259,8 +260,8 @@ template <int TYPE> TRP__DEVICE void trp__select_class(const trp__select &p)
         sum += trp__select_tile_sums<TYPE, GROUPS>(sums, e, d, own, &lanes);
     }
     memcpy(both, &sum, sizeof sum);
-    trp__cluster_end(blocks);
-    trp__cluster_gather(both, blocks, none);
+    trp__cluster_gather(both, blocks, none, 1);
+    trp__cluster_leave(blocks);
     memcpy(&sum, both, sizeof sum);
     for (int i = 0; i < blocks; i++) {
         const uint64_t other = __shfl_sync(0xffffffffu, sum, i);
