@@ -708,10 +708,39 @@ static void pools(void)
     dp_close(&world);
 }
 
+/* Plans of one kernel for several widths, each of which wants shared memory of its own size, by
+ * turns: the gradient of y = 1 with dy = 1 is 1 - n. */
+static void widths_in_turns(void)
+{
+    static const int64_t widths[] = {46384, 24000, 46384, 33000, 24000, 46384};
+    enum { ROWS = 24 };
+    world = h_open(NULL);
+    dnn = h_actor(world.device, "dnn");
+    const size_t bytes = ROWS * 46384 * sizeof(float);
+    float *got = h_malloc(bytes);
+    const trp_buffer y = h_filled(world.device, bytes, 0x3f800000);
+    const trp_buffer dx = h_filled(world.device, bytes, 0x7fc00000);
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        trp_completion done = {0};
+        const trp_dnn_tensor t = {
+            .type = TRP_F32, .rank = 2, .dim = {ROWS, widths[i]}, .buffer = y};
+        trp_softmax_request r = {.axis = 1, .y = t, .dy = t, .dx = t};
+        r.dx.buffer = dx;
+        H_OK(trp_softmax_backward(dnn, &r, &done));
+        H_OK(h_await_any(done));
+        const size_t count = (size_t)(ROWS * widths[i]);
+        h_read(world.device, dx, 0, got, count * sizeof *got);
+        for (size_t k = 0; k < count; k += 997)
+            H_CHECK(fabsf(got[k] - (float)(1 - widths[i])) <= 1e-5F * (float)widths[i]);
+    }
+    free(got);
+    h_close(&world);
+}
+
 static const h_case cases[] = {
     {"softmax", softmax}, {"softmax_specials", softmax_specials},
     {"norms", norms},     {"groups", groups},
-    {"pools", pools},
+    {"pools", pools},     {"widths_in_turns", widths_in_turns},
 };
 
 int main(int argc, char **argv)
