@@ -118,7 +118,7 @@ trp__cu_result cuFuncGetParamInfo(trp__cu_function function, size_t index, size_
 }
 
 /* What every kernel answers, by CUfunction_attribute. */
-static const int attributes[] = {1024, 0, 0, 0, 32, TARGET, TARGET, 0, 48 << 10};
+static const int attributes[] = {1024, SHARED_OWN, 0, 0, 32, TARGET, TARGET, 0, SHARED_USUAL};
 
 trp__cu_result cuFuncGetAttribute(int *value, trp__cu_function_attribute attribute,
                                   trp__cu_function function)

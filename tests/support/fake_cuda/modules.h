@@ -11,7 +11,9 @@ enum {
     PARAMETERS = 32,
     WORDS = 4096 / 8, /* of all parameters of a kernel */
     TARGET = 90,
-    SHARED_USUAL = 48 << 10, /* bytes that a kernel may have without having said so */
+    SHARED_OWN = 64, /* bytes that each kernel declares itself */
+    /* and may have beside them without having said so */
+    SHARED_USUAL = (48 << 10) - SHARED_OWN,
     SHARED_MOST = 227 << 10,
 };
 

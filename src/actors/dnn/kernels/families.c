@@ -77,10 +77,11 @@ uint32_t trp__kernel_shared_most(const trp__kernel_modules *modules)
     return rows[i].kib << 10;
 }
 
-/* All that the device has beside what the kernel declares, whatever this plan needs: the limit is
- * the function's, which plans of other sizes share. */
+/* Beyond 48 KiB, of which what the kernel declares is a part, a launch needs leave: for all that
+ * the device has, whatever this plan takes, since the limit is the function's, which plans of other
+ * sizes share. */
 static trp_status allow_shared(const trp__kernel_launch *l, trp__cu_function function,
-                               trp_error *error)
+                               uint32_t shared_bytes, trp_error *error)
 {
     const trp__cuda *cu = l->modules->cu;
     int own = 0;
@@ -88,14 +89,13 @@ static trp_status allow_shared(const trp__kernel_launch *l, trp__cu_function fun
         l->instance,
         cu->cuFuncGetAttribute(&own, TRP__CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function),
         "cuFuncGetAttribute(SHARED_SIZE_BYTES)", error);
-    const int most = (int)trp__kernel_shared_most(l->modules) - own;
-    return status == TRP_OK
-               ? trp__kernel_check(
-                     l->instance,
-                     cu->cuFuncSetAttribute(
-                         function, TRP__CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most),
-                     "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)", error)
-               : status;
+    if (status != TRP_OK || shared_bytes + (uint32_t)own <= 48 << 10)
+        return status;
+    return trp__kernel_check(
+        l->instance,
+        cu->cuFuncSetAttribute(function, TRP__CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                               (int)trp__kernel_shared_most(l->modules) - own),
+        "cuFuncSetAttribute(MAX_DYNAMIC_SHARED_SIZE_BYTES)", error);
 }
 
 trp_status trp__kernel_with_shared(const trp__kernel_launch *l, trp__kernel_module module,
@@ -105,8 +105,8 @@ trp_status trp__kernel_with_shared(const trp__kernel_launch *l, trp__kernel_modu
     trp__cu_function function = NULL;
     trp_status status =
         trp__kernels_function(l->modules, l->instance, module, name, &function, error);
-    if (status == TRP_OK && shared_bytes > 48 << 10)
-        status = allow_shared(l, function, error);
+    if (status == TRP_OK && shared_bytes > 0)
+        status = allow_shared(l, function, shared_bytes, error);
     if (status == TRP_OK)
         *out = function;
     return status;
