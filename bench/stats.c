@@ -82,8 +82,8 @@ bool stats_compare(const stats_plan *plan, stats_side raw, stats_side troupe,
     }
     if (ok) {
         for (int side = 0; side < 2 && plan->each; side++)
-            tail[side] =
-                tail_of_blocks(samples[side], taken[side] / plan->count, plan->count, tails);
+            tail[side] = tail_of_blocks(samples[side], taken[side] > 0 ? plan->blocks : 0,
+                                        plan->count, tails);
         *raw_out = stats_summarise(samples[0], taken[0]);
         *troupe_out = stats_summarise(samples[1], taken[1]);
         if (plan->each) {

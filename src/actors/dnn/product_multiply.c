@@ -113,7 +113,8 @@ static double try_cut(trp__dnn_multiply *plan, int64_t columns, int64_t batch, u
 {
     trp__multiply p = plan->p;
     const int64_t all = tiles_across(p.n), last = all % columns, left = p.batch % batch;
-    const double times = (double)(all / columns) * (double)(p.batch / batch);
+    const int64_t whole = all / columns, batches = p.batch / batch;
+    const double times = (double)whole * (double)batches;
     const double rests = last ? (double)p.batch : left ? 1 : 0; /* a batch is cut or the columns */
     plan->columns = (int32_t)columns;
     plan->batch = (int32_t)batch;
