@@ -132,6 +132,8 @@ def matmul_actor(c):
         c.set(beta=beta)
         ref = ref + beta * z
         bound = bound + 2 * u * (ref.abs() + 2 * (beta * z).abs())
+        if free is not None:  # infinite before the epilogue, which may bring the result back
+            free = free | (torch.isfinite(ref) & (ref.abs() > fn.F32_MOST))
     bound = torch.where(torch.isfinite(ref), bound, torch.zeros_like(bound)) + 2.0**-126
     epilogue = c.pick("", "", "bias", "relu", "gelu", "relu bias", "gelu bias", "gelu aux", "dgelu")
     along = -2 if order == 0 else -1  # a line of D
