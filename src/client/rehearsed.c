@@ -6,6 +6,10 @@
 
 #include <string.h>
 
+/* Where the checksum of a kind may stand: with one place, two kinds that share it and come by turns
+ * would be kept anew each time. */
+enum { PLACES = 8 };
+
 /* False: another thread is at it, so the next one of the kind is looked at again. */
 static bool keep(trp_device *device, const trp__slot *slot, const trp__record *record)
 {
@@ -32,7 +36,17 @@ void trp__rehearsed_note(trp_device *device, const trp__slot *slot, const trp__r
     if (!op || op->rehearsed == 0 || record->piece_bytes > TRP__REHEARSED_PIECE)
         return;
     const uint64_t kind = trp__checksum(record->payload, op->rehearsed) ^ record->actor;
-    _Atomic uint64_t *known = &device->rehearsed_kind[kind % TRP__REHEARSED_KINDS];
-    if (atomic_load_explicit(known, memory_order_relaxed) != kind && keep(device, slot, record))
-        atomic_store_explicit(known, kind, memory_order_relaxed);
+    _Atomic uint64_t *place = NULL;
+    for (uint64_t i = 0; i < PLACES; i++) {
+        _Atomic uint64_t *known = &device->rehearsed_kind[(kind + i) % TRP__REHEARSED_KINDS];
+        const uint64_t other = atomic_load_explicit(known, memory_order_relaxed);
+        if (other == kind)
+            return;
+        if (other == 0 && !place)
+            place = known;
+    }
+    if (!place)
+        place = &device->rehearsed_kind[(kind + (kind >> 32) % PLACES) % TRP__REHEARSED_KINDS];
+    if (keep(device, slot, record))
+        atomic_store_explicit(place, kind, memory_order_relaxed);
 }
