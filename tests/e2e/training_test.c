@@ -224,23 +224,26 @@ typedef struct entropy {
     double loss, log_sum, slope_sum;
 } entropy;
 
-/* A row; q are its probabilities, and become dx / dy. */
+/* A row; q are its probabilities, and become dx / dy. Sums have more bits than f64: one of 50,257
+ * equal shares would be off by more than what is compared. */
 static entropy entropy_of(const double *x, double *q, int64_t classes, double z)
 {
     entropy e = {0};
-    double most = -INFINITY, sum = 0, total = 0;
+    double most = -INFINITY;
+    long double sum = 0, total = 0, loss = 0;
     for (int64_t j = 0; j < classes; j++)
         most = x[j] > most ? x[j] : most;
     for (int64_t j = 0; j < classes; j++) {
         sum += exp(x[j] - most);
         total += q[j];
     }
-    e.log_sum = most + log(sum);
+    e.log_sum = most + log((double)sum);
+    const double factor = (double)total + 2 * z * e.log_sum;
     for (int64_t j = 0; j < classes; j++) {
-        e.loss += q[j] == 0 ? 0 : q[j] * (e.log_sum - x[j]);
-        q[j] = (total + 2 * z * e.log_sum) * exp(x[j] - most) / sum - q[j];
+        loss += q[j] == 0 ? 0 : q[j] * (e.log_sum - x[j]);
+        q[j] = factor * exp(x[j] - most) / (double)sum - q[j];
     }
-    e.loss += z == 0 ? 0 : z * e.log_sum * e.log_sum;
+    e.loss = (double)loss + (z == 0 ? 0 : z * e.log_sum * e.log_sum);
     return e;
 }
 
