@@ -1,6 +1,7 @@
 #!/bin/sh
 # troupe attention: its results and gradients against float64, and against each other; and input that
 # is no good. TROUPE_TEST_DEVICE=cuda runs it on a GPU, which has f16 and bf16 only.
+# TROUPE_TEST("no tsan")
 . "$(dirname "$0")/lib.sh"
 
 types='f32 f64 f16 bf16'

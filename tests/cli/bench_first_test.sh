@@ -1,5 +1,6 @@
 #!/bin/sh
 # troupe bench dnn --only conv-first, with its phases: that it runs, on the fake driver and cuDNN.
+# TROUPE_TEST_FAKE_GPU("no sanitizer", "dnn", "FAKE_CUDNN_TAKES=conv")
 . "$(dirname "$0")/lib.sh"
 
 run 0 bench dnn --device "$device" --quick --only conv-first --json "$tmp/first.json"

@@ -1,5 +1,6 @@
 #!/bin/sh
 # troupe cache warm and pack: what they understand, and that programs find what they have made.
+# TROUPE_TEST("long", "no tsan")
 . "$(dirname "$0")/lib.sh"
 
 TROUPE_CACHE_DIR=$tmp/cache

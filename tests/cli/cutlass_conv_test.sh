@@ -1,6 +1,7 @@
 #!/bin/sh
 # troupe cutlass conv: convolutions that are products, which troupe cutlass gemm computes too; and
 # input that is no good. Elements are small integers, so that sums are exact.
+# TROUPE_TEST("no tsan")
 . "$(dirname "$0")/lib.sh"
 
 if [ "$device" != host ]; then

@@ -1,5 +1,6 @@
 #!/bin/sh
 # troupe cutlass gemm on a GPU, or the fakes of one: kernels by name, searches, and --check.
+# TROUPE_TEST_FAKE_GPU("no sanitizer", "cutlass")
 . "$(dirname "$0")/lib.sh"
 
 if [ "$device" = host ]; then

@@ -1,6 +1,7 @@
 #!/bin/sh
 # troupe cutlass grouped: each group's part is the product of its parts; and input that is no good.
 # Elements are small integers, so that sums are exact.
+# TROUPE_TEST("no tsan")
 . "$(dirname "$0")/lib.sh"
 
 if [ "$device" != host ]; then

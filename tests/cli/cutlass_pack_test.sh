@@ -1,6 +1,7 @@
 #!/bin/sh
 # troupe cutlass pack: what a file of kernels may say, and that programs find what was packed, wherever
 # the headers lie. On the fakes of the driver and the compilers, which count what they do.
+# TROUPE_TEST_FAKE_GPU("no sanitizer", "cutlass")
 . "$(dirname "$0")/lib.sh"
 
 if [ "$device" != cuda ] || [ -z "${TROUPE_NVRTC:-}" ]; then

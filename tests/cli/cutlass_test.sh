@@ -1,6 +1,7 @@
 #!/bin/sh
 # troupe cutlass gemm: the same results as troupe matmul where both can do it, every kind of operand,
 # and input that is no good.
+# TROUPE_TEST("no tsan")
 . "$(dirname "$0")/lib.sh"
 
 if [ "$device" != host ]; then

@@ -1,5 +1,6 @@
 #!/bin/sh
 # troupe demo: everything holds, and nothing is left behind.
+# TROUPE_TEST_FAKE_GPU("no sanitizer")
 . "$(dirname "$0")/lib.sh"
 
 size=${TROUPE_TEST_DEMO_SIZE:-200}

@@ -1,6 +1,8 @@
 #!/bin/sh
 # troupe matmul: right results in every order and type, odd shapes, and input that is no good.
 # shellcheck disable=SC2086  # shapes are split into words on purpose
+# TROUPE_TEST("long", "no tsan")
+# TROUPE_TEST_FAKE_GPU("no sanitizer")
 . "$(dirname "$0")/lib.sh"
 
 # product ARGS...: A times B must work and be right.

@@ -1,6 +1,7 @@
 #!/bin/sh
 # troupe norm: its results against float64, and against each other; and input that is no good.
 # TROUPE_TEST_DEVICE=cuda runs it on a GPU.
+# TROUPE_TEST("no tsan")
 . "$(dirname "$0")/lib.sh"
 
 # norm X ARGS...: must work, and be right; the result is y.npy

@@ -1,6 +1,7 @@
 #!/bin/sh
 # troupe pool: its results against float64, and against a convolution; and input that is no good.
 # TROUPE_TEST_DEVICE=cuda runs it on a GPU.
+# TROUPE_TEST("no tsan")
 . "$(dirname "$0")/lib.sh"
 
 # pool X ARGS...: must work, and be right; the result is y.npy

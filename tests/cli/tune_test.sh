@@ -1,5 +1,7 @@
 #!/bin/sh
 # troupe tune: what it understands, what it keeps, and where it can't.
+# TROUPE_TEST("no tsan")
+# TROUPE_TEST_FAKE_GPU("no sanitizer")
 . "$(dirname "$0")/lib.sh"
 
 TROUPE_CACHE_DIR=$tmp/cache

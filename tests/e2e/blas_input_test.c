@@ -2,6 +2,8 @@
  * what becomes of a lost result. */
 #include "support/harness.h"
 
+TROUPE_TEST_FAKE_GPU("no sanitizer");
+
 static h_world world;
 static trp_actor *blas;
 

@@ -9,6 +9,9 @@
 #include <math.h>
 #include <stdarg.h>
 
+TROUPE_TEST("long", "one isolation", "no tsan");
+TROUPE_TEST_FAKE_GPU("no sanitizer");
+
 static h_world world;
 static trp_actor *blas;
 

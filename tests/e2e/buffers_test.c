@@ -3,6 +3,9 @@
 
 #include <stdatomic.h>
 
+TROUPE_TEST("long");
+TROUPE_TEST_FAKE_GPU("no tsan");
+
 static void sizes(void)
 {
     static const uint64_t cases[] = {

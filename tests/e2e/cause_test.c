@@ -1,10 +1,13 @@
 /* What could not run names the request at the beginning of the chain, however long the chain is,
  * however long ago it was, and though nobody was told. */
 #include "support/gate.h"
+#include "support/label.h"
 
 #include <troupe/observe.h>
 
 #include <unistd.h>
+
+TROUPE_TEST_FAKE_GPU("no tsan");
 
 enum { BYTES = 256, MANY = 3000 };
 

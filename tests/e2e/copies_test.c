@@ -3,6 +3,9 @@
 
 #include <stdatomic.h>
 
+TROUPE_TEST("long");
+TROUPE_TEST_FAKE_GPU("no sanitizer", "FAKE_CUDA_ADDRESS_SHIFT=0x100000000000");
+
 /* Below, at and above each way that a copy can go: one small piece (64 KiB), one large piece (2
  * MiB), the ring of 16 large pieces. */
 static const uint64_t size_classes[] = {

@@ -2,11 +2,14 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/conv_problem.h"
 #include "support/kernels.h"
+#include "support/label.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+TROUPE_TEST_FAKE_GPU("cutlass", "dnn");
 
 static const trp_dtype types[] = {TRP_F32, TRP_F16, TRP_BF16};
 

@@ -4,6 +4,9 @@
 #include "support/conv_problem.h"
 #include "support/harness.h"
 
+TROUPE_TEST("computes", "one isolation");
+TROUPE_TEST_FAKE_GPU("no tsan", "cutlass");
+
 static h_world world;
 static trp_actor *cutlass;
 

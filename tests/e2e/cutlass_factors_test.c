@@ -8,6 +8,9 @@
 #include <math.h>
 #include <string.h>
 
+TROUPE_TEST("computes");
+TROUPE_TEST_FAKE_GPU("no tsan", "cutlass");
+
 static h_world world;
 static trp_actor *cutlass;
 static trp_tune tune; /* of all products */

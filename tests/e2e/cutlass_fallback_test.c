@@ -1,11 +1,14 @@
 /* Products of the cutlass actor by cuBLASLt, as long as no kernel is there, on the fakes of both.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/kernels.h"
+#include "support/label.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+TROUPE_TEST_FAKE_GPU("cutlass");
 
 static const h_product usual = {.m = 24, .n = 40, .k = 16, .first = TRP_CUTLASS_FIRST_FALLBACK};
 

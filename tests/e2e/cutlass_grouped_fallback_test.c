@@ -2,11 +2,14 @@
  * both. SPDX-License-Identifier: Apache-2.0 */
 #include "support/elements.h"
 #include "support/kernels.h"
+#include "support/label.h"
 
 #include <complex.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
+
+TROUPE_TEST_FAKE_GPU("cutlass");
 
 enum { A, B, C, D, MATRICES };
 enum { GROUPS = 24 };

@@ -2,6 +2,8 @@
  * wrong, and requests that are. SPDX-License-Identifier: Apache-2.0 */
 #include "support/harness.h"
 
+TROUPE_TEST_FAKE_GPU("no tsan", "cutlass");
+
 static h_world world;
 static trp_actor *cutlass;
 

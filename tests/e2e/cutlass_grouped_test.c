@@ -7,6 +7,9 @@
 #include <complex.h>
 #include <math.h>
 
+TROUPE_TEST("computes", "one isolation");
+TROUPE_TEST_FAKE_GPU("no tsan", "cutlass");
+
 enum { A, B, C, D, MATRICES };
 enum { GROUPS_MOST = 9 };
 

@@ -3,6 +3,9 @@
  * happens if any of that goes wrong. SPDX-License-Identifier: Apache-2.0 */
 #include "support/folder.h"
 #include "support/kernels.h"
+#include "support/label.h"
+
+TROUPE_TEST_FAKE_GPU("cutlass");
 
 static const h_product usual = {.m = 24, .n = 40, .k = 16};
 

@@ -3,8 +3,11 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/conv_problem.h"
 #include "support/kernels.h"
+#include "support/label.h"
 
 #include <signal.h>
+
+TROUPE_TEST_FAKE_GPU("cutlass");
 
 /* --- grouped products --- */
 

@@ -6,6 +6,9 @@
 #include <complex.h>
 #include <math.h>
 
+TROUPE_TEST("computes", "one isolation");
+TROUPE_TEST_FAKE_GPU("no tsan", "cutlass");
+
 static h_world world;
 static trp_actor *cutlass;
 

@@ -6,9 +6,12 @@
 #include "support/elements.h"
 #include "support/kernels.h"
 #include "support/tree_problem.h"
+#include "support/label.h"
 
 #include <complex.h>
 #include <math.h>
+
+TROUPE_TEST_FAKE_GPU("no tsan", "cutlass");
 
 enum { ROUNDS = 300 };
 

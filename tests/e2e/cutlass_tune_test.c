@@ -3,9 +3,12 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/folder.h"
 #include "support/kernels.h"
+#include "support/label.h"
 
 #include <signal.h>
 #include <unistd.h>
+
+TROUPE_TEST_FAKE_GPU("cutlass");
 
 /* Of this one a quick search tries tiles of 64x64 (of both families), 128x64 and 64x128. */
 static const h_product usual = {.m = 24, .n = 40, .k = 16};

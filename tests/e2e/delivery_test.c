@@ -5,6 +5,8 @@
 
 #include <troupe/blas.h>
 
+TROUPE_TEST_FAKE_GPU("no tsan");
+
 enum { WORDS = 16, LARGE_BYTES = 300000, ROUNDS = H_SANITIZED ? 300 : 2000 };
 
 typedef struct stage {

@@ -1,9 +1,15 @@
 /* Attention and its gradient in the dnn actor: against a float64 reference and against
  * finite differences. SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_draw.h"
+#include "support/label.h"
 
 #include <math.h>
 #include <troupe/layers.h>
+
+TROUPE_TEST("one isolation", "no tsan");
+TROUPE_TEST_FAKE_GPU(
+    "no tsan", "dnn",
+    "cases forwards backwards large padding hidden shifted dropout layers differences wrong_nodes");
 
 static h_world world;
 static trp_actor *dnn;

@@ -1,9 +1,12 @@
 /* Attention in the dnn actor: what is said of requests that make no sense.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_wrong.h"
+#include "support/label.h"
 
 #include <math.h>
 #include <troupe/layers.h>
+
+TROUPE_TEST("one isolation");
 
 static h_world world;
 static trp_actor *dnn;

@@ -2,8 +2,12 @@
  * against a float64 reference; what is no number; beside other nodes; and what is wrong with nodes.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_draw.h"
+#include "support/label.h"
 
 #include <math.h>
+
+TROUPE_TEST("one isolation");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 

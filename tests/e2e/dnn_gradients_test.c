@@ -2,8 +2,13 @@
  * f64. Both are in one graph: with y = f(x) and any dy, <dx, d> is the slope of <dy, f(x + h d)> in
  * each direction d. SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_draw.h"
+#include "support/label.h"
 
 #include <math.h>
+
+TROUPE_TEST("one isolation", "no tsan");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
+TROUPE_TEST_FAKE_GPU("no sanitizer", "as fake-cudnn", "dnn", "FAKE_CUDNN_TAKES=all");
 
 static h_world world;
 static trp_actor *dnn;

@@ -2,8 +2,11 @@
  * before anything is sent. And graphs that look odd and are right.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_wrong.h"
+#include "support/label.h"
 
 #include <troupe/layers.h>
+
+TROUPE_TEST_FAKE_GPU("no sanitizer", "dnn");
 
 enum { NONE, X, W, CONV, BIAS, SUM, LOW, Y, TENSORS };
 enum { NODES = 3, BYTES = 1 << 16 };

@@ -2,8 +2,12 @@
  * as they are, in other types, and scaled to i8 again; and in vectors of channels.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_draw.h"
+#include "support/label.h"
 
 #include <string.h>
+
+TROUPE_TEST("one isolation");
+TROUPE_TEST_FAKE_GPU("no sanitizer", "as fake-cudnn", "dnn", "FAKE_CUDNN_TAKES=all");
 
 static h_world world;
 static trp_actor *dnn;

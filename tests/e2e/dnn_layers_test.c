@@ -2,9 +2,14 @@
  * gradients against finite differences of what the actor itself computes forward.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_draw.h"
+#include "support/label.h"
 
 #include <math.h>
 #include <troupe/layers.h>
+
+TROUPE_TEST("one isolation");
+TROUPE_TEST_FAKE_GPU("as fake-cudnn", "dnn", "FAKE_CUDNN_TAKES=all", "TROUPE_TEST_REGULAR=1");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 
 static h_world world;
 static trp_actor *dnn;

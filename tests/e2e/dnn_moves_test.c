@@ -2,6 +2,10 @@
  * alone and beside other nodes, against a float64 reference; and what is wrong with them.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_draw.h"
+#include "support/label.h"
+
+TROUPE_TEST("one isolation");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 

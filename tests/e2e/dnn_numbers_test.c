@@ -8,6 +8,8 @@
 #include <float.h>
 #include <math.h>
 
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
+
 enum { TENSORS = 24, NODES = 8, LARGE = 40000 };
 
 static h_world world;

@@ -2,9 +2,13 @@
  * nowhere. SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_draw.h"
 #include "support/dnn_wrong.h"
+#include "support/label.h"
 
 #include <math.h>
 #include <troupe/layers.h>
+
+TROUPE_TEST("one isolation");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 
 static h_world world;
 static trp_actor *dnn;

@@ -2,8 +2,11 @@
  * as it says: which engines are used, what is found again and where, and that what requests compute
  * is right all the while. SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_bed.h"
+#include "support/label.h"
 
 #include <signal.h>
+
+TROUPE_TEST_FAKE_GPU("dnn");
 
 /* Without a standby, which would plan something at its start while plans are counted, and without
  * proofs, which would run engines while runs are counted: dnn_proofs_test.c is about those. */

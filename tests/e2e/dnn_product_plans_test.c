@@ -2,8 +2,11 @@
  * and are as fast as it says; where that is found again; and what becomes of it when cuBLASLt fails
  * or is not there. SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_bed.h"
+#include "support/label.h"
 
 #include <signal.h>
+
+TROUPE_TEST_FAKE_GPU("dnn");
 
 enum { IMAGES = 2, CHANNELS = 16, FILTERS = 24, SIDE = 4, PIXELS = IMAGES * SIDE * SIDE };
 

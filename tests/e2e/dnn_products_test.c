@@ -2,8 +2,14 @@
  * one tap, with biases and activations behind them: against a float64 reference, on all backends.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_problem.h"
+#include "support/label.h"
 
 #include <unistd.h>
+
+TROUPE_TEST("one isolation");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
+TROUPE_TEST_FAKE_GPU("no sanitizer", "as fake-cudnn", "dnn", "FAKE_CUDNN_TAKES=all");
+TROUPE_TEST_FAKE_GPU("no sanitizer", "as fake-without", "dnn", "TROUPE_CUBLASLT=/nowhere/none");
 
 static h_world world;
 static trp_actor *dnn;

@@ -2,8 +2,11 @@
  * that a test names: those are rejected, the next serves, and whoever sent the request sees nothing
  * of it. SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_bed.h"
+#include "support/label.h"
 
 #include <troupe/layers.h>
+
+TROUPE_TEST_FAKE_GPU("dnn");
 
 /* Of an engine that is good: passes of two runs, one of them with NaN where a relu may lose it. */
 enum { PROOF_RUNS = 4, RELU_PROOF_RUNS = 6 };

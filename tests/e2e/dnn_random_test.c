@@ -2,8 +2,12 @@
  * whatever the type and the strides; that they are as random as they are said to be; and what is
  * wrong with nodes. SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_draw.h"
+#include "support/label.h"
 
 #include <math.h>
+
+TROUPE_TEST("one isolation");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 

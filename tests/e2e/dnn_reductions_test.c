@@ -2,11 +2,15 @@
  * pieces that are combined, NaN and infinities; and that those kernels ran where there is a GPU.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_draw.h"
+#include "support/label.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("one isolation");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 
 static h_world world;
 static trp_actor *dnn;

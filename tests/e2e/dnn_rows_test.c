@@ -2,10 +2,14 @@
  * along any dimension, NaN and infinities; and that those kernels ran where there is a GPU.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_draw.h"
+#include "support/label.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <troupe/layers.h>
+
+TROUPE_TEST("one isolation");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 
 static h_world world;
 static trp_actor *dnn;

@@ -1,6 +1,12 @@
 /* Every kind of node of the dnn actor, of every type and layout, against a float64 reference.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_draw.h"
+#include "support/label.h"
+
+TROUPE_TEST("long", "computes", "one isolation");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
+TROUPE_TEST_FAKE_GPU("no sanitizer", "as fake-cudnn", "dnn", "FAKE_CUDNN_TAKES=all",
+                     "TROUPE_TEST_REGULAR=1");
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 

@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+TROUPE_TEST_FAKE_GPU("no tsan");
+
 enum { BYTES = 256 };
 
 static trp_status send(trp_actor *actor, trp_completion *completion)

@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+TROUPE_TEST("computes", "one isolation", "no tsan");
+TROUPE_TEST_FAKE_GPU("no sanitizer", "FAKE_CUDA_ATTRIBUTE=75=10");
+
 static h_world world;
 static trp_actor *blas;
 

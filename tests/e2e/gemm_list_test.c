@@ -6,6 +6,8 @@
 #include <math.h>
 #include <pthread.h>
 
+TROUPE_TEST_FAKE_GPU("no sanitizer");
+
 enum { MOST = 150, SIDE = 24 };
 
 static h_world world;

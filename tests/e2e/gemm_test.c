@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+TROUPE_TEST("one isolation", "no tsan");
+TROUPE_TEST_FAKE_GPU("no sanitizer");
+
 static const struct {
     trp_dtype type, type_c;
     ref_dtype ref, ref_c;

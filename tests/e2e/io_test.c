@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+TROUPE_TEST_FAKE_GPU("no sanitizer");
+
 enum { ARRAYS = 9 };
 
 /* Odd sizes around the pieces that a file is read in, empty arrays and single elements. */

@@ -9,6 +9,8 @@
 #include <dirent.h>
 #include <unistd.h>
 
+TROUPE_TEST("long");
+
 static char folder[64];
 
 static const char source[] = "#include \"value.h\"\n"

@@ -7,6 +7,11 @@
 #include <math.h>
 #include <signal.h>
 
+TROUPE_TEST("long");
+TROUPE_TEST_FAKE_GPU("no sanitizer",
+                     "cases launching arguments tensor_maps attributes variables stale_handles "
+                     "many_modules bad_images launch_of_a_failed_compile compile_and_launch");
+
 enum { MANY = 100, N = 1000 };
 
 static const char *const kernel_names[] = {"jit_axpy", "jit_fill", "jit_scale", "jit_sum",

@@ -2,8 +2,11 @@
  * that nothing was queued; and what is at the edge and must not be refused. */
 #include "support/matmul_reference.h"
 #include "support/matmul_requests.h"
+#include "support/label.h"
 
 #include <math.h>
+
+TROUPE_TEST_FAKE_GPU("no sanitizer");
 
 /* Else the cases below would say nothing. */
 static void right_requests(void)

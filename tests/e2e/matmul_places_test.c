@@ -1,6 +1,9 @@
 /* Where the operands of the matmul actor may lie: sizes up to overflow, the ends of buffers,
  * handles that name nothing, and operands that overlap. */
 #include "support/matmul_requests.h"
+#include "support/label.h"
+
+TROUPE_TEST_FAKE_GPU("no sanitizer");
 
 static const int64_t huge[] = {INT64_MAX,        INT64_MAX - 1,    INT64_MAX - 127,
                                INT64_C(1) << 62, INT64_C(1) << 61, (INT64_C(1) << 61) - 1,

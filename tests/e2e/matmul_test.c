@@ -1,5 +1,9 @@
 /* The matmul actor against float64: every combination of types, layouts, epilogues and scales. */
 #include "support/matmul_problem.h"
+#include "support/label.h"
+
+TROUPE_TEST("long", "one isolation");
+TROUPE_TEST_FAKE_GPU("no sanitizer");
 
 static mm_bench bench;
 

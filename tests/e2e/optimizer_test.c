@@ -2,9 +2,13 @@
  * and scaled gradients, steps that are skipped, in place and not.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/field.h"
+#include "support/label.h"
 
 #include <math.h>
 #include <troupe/training.h>
+
+TROUPE_TEST("one isolation");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 
 static h_world world;
 static trp_actor *dnn;

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+TROUPE_TEST_FAKE_GPU("FAKE_CUDA_QUEUES=1");
+
 enum { N = 6, CELLS = N * N, BUFFERS = 8, ACTORS = 4 };
 
 typedef struct model {

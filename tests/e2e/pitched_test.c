@@ -3,6 +3,8 @@
  */
 #include "support/harness.h"
 
+TROUPE_TEST_FAKE_GPU("no tsan", "FAKE_CUDA_ADDRESS_SHIFT=0x100000000000");
+
 enum { GUARD = 0xa7 };
 
 static h_world world;

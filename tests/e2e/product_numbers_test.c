@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+TROUPE_TEST_FAKE_GPU("no sanitizer");
+
 enum { M = 5, N = 3, K = 4 };
 
 static h_world world;

@@ -1,5 +1,8 @@
 /* Many arrays in one buffer: order, poison and what is given up go by ranges. */
 #include "support/gate.h"
+#include "support/label.h"
+
+TROUPE_TEST_FAKE_GPU("no tsan");
 
 enum { HALF = 4096, BYTES = 2 * HALF };
 

@@ -5,6 +5,8 @@
 
 #include <troupe/troupe.h>
 
+TROUPE_TEST_FAKE_GPU("no sanitizer", "FAKE_CUDA_ADDRESS_SHIFT=0x100000000000");
+
 enum { N = 37, MOST = 32, GUARD = 16, ROOM = 256 };
 
 static h_world world;

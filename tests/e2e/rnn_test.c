@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+TROUPE_TEST("one isolation");
+
 /* The arrays of a request. */
 enum { X, W, H0, C0, Y, H1, C1, DY, DH1, DC1, DX, DH0, DC0, DW, ARRAYS };
 

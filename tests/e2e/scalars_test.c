@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn", "cutlass");
+
 enum { SIDE = 4, COUNT = SIDE * SIDE, BYTES = COUNT * 4 };
 
 /* As C programs write them by mistake. */

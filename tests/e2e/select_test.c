@@ -1,9 +1,13 @@
 /* The largest elements of rows and classes drawn of them, in sizes as models have them, against a
  * sort of the whole row and sums in f64. SPDX-License-Identifier: Apache-2.0 */
 #include "support/field.h"
+#include "support/label.h"
 
 #include <math.h>
 #include <troupe/training.h>
+
+TROUPE_TEST("one isolation");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 
 static h_world world;
 static trp_actor *dnn;

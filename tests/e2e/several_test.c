@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/harness.h"
 
+TROUPE_TEST_FAKE_GPU("no tsan");
+
 enum { COUNT = 40 };
 
 static h_world world;

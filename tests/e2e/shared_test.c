@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+TROUPE_TEST_FAKE_GPU("no tsan");
+
 static void need_host(void)
 {
     if (h_is_cuda())

@@ -6,6 +6,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+TROUPE_TEST("long");
+TROUPE_TEST_FAKE_GPU("no sanitizer");
+
 static void futures(void)
 {
     h_world w = h_open(NULL);

@@ -2,9 +2,13 @@
  * embedding, gated activations, largest elements and sampling. The optimizers: optimizer_test.c.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/field.h"
+#include "support/label.h"
 
 #include <math.h>
 #include <troupe/training.h>
+
+TROUPE_TEST("one isolation");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 
 static h_world world;
 static trp_actor *dnn;

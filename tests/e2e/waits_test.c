@@ -5,6 +5,8 @@
 
 #include <stdatomic.h>
 
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
+
 enum { SLOTS = 16384, POOL = 128 };
 
 static h_world world;

@@ -3,6 +3,9 @@
 
 #include <signal.h>
 
+TROUPE_TEST("many workers");
+TROUPE_TEST_FAKE_GPU("no tsan", "FAKE_CUDA_REPORT_MS=5");
+
 static const trp_probe_action faults[] = {
     TRP_PROBE_ILLEGAL_ADDRESS,
     TRP_PROBE_OUT_OF_BOUNDS,

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+TROUPE_TEST("many workers");
+
 /* Shared with the workers by a descriptor that they inherit. */
 enum { SHARED_FD = 200, TIMES = 256 };
 

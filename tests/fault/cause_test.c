@@ -2,6 +2,8 @@
  * links, whether they were queued or are sent later. */
 #include "support/harness.h"
 
+TROUPE_TEST_FAKE_GPU("no tsan", "FAKE_CUDA_REPORT_MS=5");
+
 enum { BYTES = 256, LINKS = 60, ROUNDS = 8 };
 
 /* The root is a request that a worker died of: the first, or one that was in flight beside it and

@@ -1,9 +1,12 @@
 /* Actors of one's own that crash, hang and exit, wherever their code runs: each costs what it must,
  * and one that can't be made costs no later worker. */
 #include "support/plugin.h"
+#include "support/label.h"
 
 #include <signal.h>
 #include <unistd.h>
+
+TROUPE_TEST("long");
 
 enum { WORDS = 4096, BYTES = WORDS * 4 };
 

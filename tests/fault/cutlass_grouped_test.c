@@ -1,8 +1,11 @@
 /* Workers that die or hang with grouped products in hand, whose groups are told by value, in a
  * table and by ends, on the fake driver. */
 #include "support/kernels.h"
+#include "support/label.h"
 
 #include <signal.h>
+
+TROUPE_TEST_FAKE_GPU("no tsan", "cutlass", "FAKE_CUDA_REPORT_MS=1");
 
 enum { GROUPS = 3, M = 4, N = 8, K = 8, ROWS = GROUPS * M };
 

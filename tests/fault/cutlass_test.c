@@ -2,8 +2,12 @@
  * was not is compiled by it, and each request ends once. On fakes of the driver and the compilers.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/kernels.h"
+#include "support/label.h"
 
 #include <signal.h>
+
+TROUPE_TEST("long");
+TROUPE_TEST_FAKE_GPU("no tsan", "cutlass", "FAKE_CUDA_REPORT_MS=1");
 
 static const h_product usual = {.m = 24, .n = 40, .k = 16};
 

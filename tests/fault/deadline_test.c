@@ -4,6 +4,9 @@
 
 #include <signal.h>
 
+TROUPE_TEST("long", "many workers");
+TROUPE_TEST_FAKE_GPU("no sanitizer", "cases hung the_right_one_is_blamed among_others");
+
 enum { BYTES = 4096 };
 
 /* Longer than any wait here: a spin that nobody ends fails the test. */

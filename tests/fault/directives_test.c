@@ -2,6 +2,8 @@
  * given back, the context restarts, the device stops; and others are not disturbed. */
 #include "support/harness.h"
 
+TROUPE_TEST("many workers");
+
 typedef struct stage {
     h_world w;
     trp_actor *probe, *other;

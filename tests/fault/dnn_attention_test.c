@@ -2,8 +2,12 @@
  * next worker drops the same weights, in both passes, so that all that is made of them is the same
  * to the bit as without any death. SPDX-License-Identifier: Apache-2.0 */
 #include "support/killer.h"
+#include "support/label.h"
 
 #include <troupe/dnn.h>
+
+TROUPE_TEST("many workers");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn", "FAKE_CUDA_REPORT_MS=1");
 
 enum { BATCHES = 2, HEADS = 2, ROWS = 16, DEPTH = 8, PAGES = 6, SIZE = 4, EACH = ROWS / SIZE };
 enum { COUNT = BATCHES * HEADS * ROWS * DEPTH, STEPS = 16, BYTES = COUNT * sizeof(float) };

@@ -2,8 +2,11 @@
  * a worker dies in it it fails, what it writes is lost, and those behind it are refused; else all
  * of them are done. SPDX-License-Identifier: Apache-2.0 */
 #include "support/killer.h"
+#include "support/label.h"
 
 #include <troupe/dnn.h>
+
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn", "FAKE_CUDA_REPORT_MS=1");
 
 enum { COUNT = 1 << 16, STEPS = 24 };
 

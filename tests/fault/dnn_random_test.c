@@ -2,8 +2,12 @@
  * so that all that is made of them is the same to the bit as without any death.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/killer.h"
+#include "support/label.h"
 
 #include <troupe/dnn.h>
+
+TROUPE_TEST("many workers");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn", "FAKE_CUDA_REPORT_MS=1");
 
 enum { COUNT = 4096, STEPS = 24, BYTES = COUNT * sizeof(float) };
 enum { SEED = 1, STEP, MASK, X, DROPPED, TWICE, NOISE, Y, TENSORS };

@@ -2,8 +2,14 @@
  * again on the next worker, so that the weights are the same to the bit as without any death.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/killer.h"
+#include "support/label.h"
 
 #include <troupe/layers.h>
+
+TROUPE_TEST("many workers");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn", "FAKE_CUDA_REPORT_MS=1");
+TROUPE_TEST_FAKE_GPU("no sanitizer", "as fake-cudnn", "dnn", "FAKE_CUDA_REPORT_MS=1",
+                     "FAKE_CUDNN_TAKES=conv,pool");
 
 enum { IMAGES = 8, CHANNELS = 2, FILTERS = 4, SIDE = 8, HALF = SIDE / 2, CLASSES = 3 };
 enum { FEATURES = FILTERS * HALF * HALF, STEPS = 20, AT_ONCE = 5 };

@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+TROUPE_TEST("many workers");
+
 /* What a worker shall do is written into a memory file that it inherits; the environment can't be
  * changed beside a thread that starts a process. */
 enum { MODE_FD = 200, MODE_BYTES = 16 };

@@ -5,6 +5,10 @@
 
 #include <signal.h>
 
+TROUPE_TEST("many workers");
+TROUPE_TEST_FAKE_GPU("no sanitizer", "FAKE_CUDA_REPORT_MS=1",
+                     "cases after_a_restart with_all_lost trap order_of_sets replay");
+
 enum { N = 1000 };
 
 static const char *const kernel_names[] = {"jit_fill", "jit_scale", "jit_spin", "jit_trap",

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+TROUPE_TEST_FAKE_GPU("no tsan", "FAKE_CUDA_REPORT_MS=5");
+
 typedef struct plan {
     bool log, watch;
     bool off;        /* TROUPE_LOG=off */

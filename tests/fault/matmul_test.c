@@ -3,6 +3,8 @@
  * in D's place loses D and nothing else. */
 #include "support/harness.h"
 
+TROUPE_TEST("many workers");
+
 enum { SIDE = 192, CELLS = SIDE * SIDE, PRODUCTS = 12, OUTPUTS = 4 };
 
 /* A product and what it writes; in place D holds C before. */

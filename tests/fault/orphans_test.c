@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+TROUPE_TEST("long", "many workers");
+
 typedef struct application {
     pid_t pid;
     int64_t worker;

@@ -20,6 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+TROUPE_TEST("long", "many workers");
+
 enum { MAX_WALKS = 1024, MAX_POINTS = 256, AT_A_TIME = 4, BATCH = 12, TRIES = 6 };
 
 #define WALK_LIMIT   (2 * H_LONG)

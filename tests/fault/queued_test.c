@@ -1,6 +1,8 @@
 /* What becomes of requests that were sent before the worker died and had not been begun. */
 #include "support/harness.h"
 
+TROUPE_TEST_FAKE_GPU("no tsan");
+
 enum { BYTES = 4096 };
 
 typedef struct stage {

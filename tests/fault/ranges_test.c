@@ -5,6 +5,8 @@
 #include <math.h>
 #include <signal.h>
 
+TROUPE_TEST_FAKE_GPU("no tsan", "FAKE_CUDA_REPORT_MS=1");
+
 enum { N = 192, ARRAY = N * N, ARRAY_BYTES = ARRAY * 4, ARRAYS = 4, BYTES = ARRAYS * ARRAY_BYTES };
 
 typedef enum array { A, B, C, OTHER } array;

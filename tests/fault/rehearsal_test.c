@@ -2,10 +2,13 @@
  * it. On the fakes of cuBLASLt and cuDNN, which tell what each process asks of them.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "support/dnn_bed.h"
+#include "support/label.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <troupe/matmul.h>
+
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
 
 enum { SIDE = 48 };
 

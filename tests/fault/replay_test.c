@@ -4,6 +4,11 @@
 
 #include <signal.h>
 
+TROUPE_TEST("long", "many workers");
+TROUPE_TEST_FAKE_GPU("no sanitizer", "FAKE_CUDA_REPORT_MS=1",
+                     "cases innocents one_of_three not_idempotent at_most_twice chains "
+                     "order_of_each_actor exactly_once");
+
 static int rounds(int host, int cuda)
 {
     return h_is_gpu() ? cuda : H_SANITIZED ? (host + 3) / 4 : host;

@@ -2,8 +2,11 @@
  * runs again on the next worker, with the same elements dropped out, so that the weights are the
  * same to the bit as without any death. SPDX-License-Identifier: Apache-2.0 */
 #include "support/killer.h"
+#include "support/label.h"
 
 #include <troupe/layers.h>
+
+TROUPE_TEST("many workers");
 
 enum { BATCH = 6, LENGTH = 12, INPUT = 5, HIDDEN = 8, OUTPUTS = 2 * HIDDEN };
 enum { STEPS = 20, AT_ONCE = 5, REQUESTS = 4 /* of a step */ };

@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 
+TROUPE_TEST("many workers");
+
 static int rounds(int host, int cuda)
 {
     return h_is_cuda() ? cuda : H_SANITIZED ? (host + 2) / 3 : host;

@@ -10,6 +10,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 
+TROUPE_TEST("long", "many workers");
+
 enum {
     THREADS = 8,
     KEPT = 20,

@@ -10,6 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+TROUPE_TEST("long", "many workers");
+TROUPE_TEST_FAKE_GPU("no sanitizer");
+
 enum { KEPT = 8, KEPT_BYTES = 100000 };
 
 typedef struct stage {

@@ -2,8 +2,12 @@
  * steps read one set of parameters and write the other. What comes out is the same to the bit as
  * without any death. SPDX-License-Identifier: Apache-2.0 */
 #include "support/killer.h"
+#include "support/label.h"
 
 #include <troupe/training.h>
+
+TROUPE_TEST("many workers");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn", "FAKE_CUDA_REPORT_MS=1");
 
 enum { ROWS = 48, WIDTH = 32, CLASSES = 40, STEPS = 12 };
 /* Parameters: the table, which is the last layer too, a layer and the norm's scale. */

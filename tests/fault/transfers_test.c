@@ -3,6 +3,9 @@
  * bytes of another. */
 #include "support/harness.h"
 
+TROUPE_TEST("long", "many workers");
+TROUPE_TEST_FAKE_GPU("no sanitizer", "cases queued_writes close_in_flight");
+
 enum { POISON = 0x3c };
 
 static uint64_t large_bytes(void)

@@ -14,6 +14,7 @@
 #include "cache/pack.h"
 #include "support/folder.h"
 #include "support/random.h"
+#include "support/label.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -22,6 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+TROUPE_TEST("no tsan");
 
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \

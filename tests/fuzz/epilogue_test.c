@@ -16,9 +16,12 @@
 #endif
 #include "../../cli/epilogue.c"
 #include "../support/random.h"
+#include "support/label.h"
 
 #include <errno.h>
 #include <inttypes.h>
+
+TROUPE_TEST("no tsan");
 
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \

@@ -13,6 +13,7 @@
 #include "io/file.h"
 #include "support/random.h"
 #include "unit/io_deflated.h"
+#include "support/label.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,6 +22,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+TROUPE_TEST("computes", "no tsan");
 
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \

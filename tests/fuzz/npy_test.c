@@ -15,9 +15,12 @@
 #include "../../src/io/npy_dict.c"
 #include "../../src/io/npy_header.c"
 #include "../support/random.h"
+#include "support/label.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+TROUPE_TEST("computes", "no tsan");
 
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \

@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+TROUPE_TEST("no tsan");
+
 enum { SLOTS = 64, EVENTS = 32 };
 
 static uint64_t rng;

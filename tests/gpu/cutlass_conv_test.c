@@ -3,9 +3,13 @@
  * side by side. */
 #include "support/conv_problem.h"
 #include "support/gpu.h"
+#include "support/label.h"
 
 #include <stdio.h>
 #include <string.h>
+
+TROUPE_TEST("long", "computes");
+TROUPE_TEST_FAKE_GPU("no sanitizer", "cutlass", "dnn");
 
 static h_world world;
 static trp_actor *cutlass;

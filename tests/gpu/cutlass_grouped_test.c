@@ -1,8 +1,12 @@
 /* Grouped products by kernels of CUTLASS on a GPU: every grouping, with rows of every family, each
  * compared with float64. The kernels of a case are compiled side by side. */
 #include "support/gpu.h"
+#include "support/label.h"
 
 #include <math.h>
+
+TROUPE_TEST("computes");
+TROUPE_TEST_FAKE_GPU("no sanitizer", "cutlass");
 
 enum { A, B, C, D, MATRICES };
 enum { GROUPS_MOST = 70, WAYS = 5 };

@@ -4,11 +4,15 @@
 #include "support/elements.h"
 #include "support/gpu.h"
 #include "support/matmul_reference.h"
+#include "support/label.h"
 
 #include <complex.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+TROUPE_TEST("computes");
+TROUPE_TEST_FAKE_GPU("no sanitizer", "cutlass", "TROUPE_TEST_SHARD=5/16");
 
 static h_world world;
 static trp_actor *cutlass;

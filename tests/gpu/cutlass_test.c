@@ -2,11 +2,15 @@
  * compared with float64. All kernels of a case are compiled side by side. */
 #include "support/elements.h"
 #include "support/gpu.h"
+#include "support/label.h"
 
 #include <complex.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/types.h>
+
+TROUPE_TEST("long", "computes");
+TROUPE_TEST_FAKE_GPU("no sanitizer", "cutlass");
 
 static h_world world;
 static trp_actor *cutlass;

@@ -7,9 +7,12 @@
 #include "support/elements.h"
 #include "support/gpu.h"
 #include "support/tree_problem.h"
+#include "support/label.h"
 
 #include <complex.h>
 #include <math.h>
+
+TROUPE_TEST_FAKE_GPU("no sanitizer", "cutlass");
 
 enum {
     TREES = 12,

@@ -10,6 +10,9 @@
 
 #include <string.h>
 
+TROUPE_TEST("long");
+TROUPE_TEST_FAKE_GPU("no tsan", "dnn");
+
 enum { SIDE = 5, COUNT = SIDE * SIDE, TRIES = 4 };
 
 static char cublaslt[512]; /* the fake's path */

@@ -7,6 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+TROUPE_TEST("long");
+TROUPE_TEST_FAKE_GPU("no sanitizer");
+
 enum { CALLS = 70, OPENING_CALLS = 40, SIDE = 32, BYTES = SIDE * SIDE * 4, LARGE = 1 << 20 };
 
 typedef struct outcome {

@@ -2,6 +2,7 @@
  * after each of 50 faults of five kinds. Prints how long each step of a recovery took; time decides
  * nothing. */
 #define XXH_INLINE_ALL
+#include "support/label.h"
 #include <xxhash.h>
 
 #include <troupe/troupe.h>
@@ -10,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+TROUPE_TEST_FAKE_GPU("no sanitizer", "FAKE_CUDA_REPORT_MS=5");
 
 enum { BUFFERS = 20, ROUNDS = 50, SKIPPED = 77 };
 

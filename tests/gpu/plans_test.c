@@ -11,6 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+TROUPE_TEST("long");
+TROUPE_TEST_FAKE_GPU("no sanitizer");
+
 enum { SIDE = 48, BYTES = 1 << 20 };
 
 static h_world world;

@@ -2,11 +2,14 @@
  * times; they decide nothing. What must hold: the guilty request fails, all others succeed, and a
  * watch tells of each fault. Wanted: from the driver's report to the end of the next request on the
  * standby 1 ms at the median, 3 ms at the 99th percentile. */
+#include "support/label.h"
 #include <troupe/troupe.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+
+TROUPE_TEST_FAKE_GPU("no sanitizer");
 
 enum { FAULTS = 100, HANGS = 3, SKIPPED = 77 };
 

@@ -8,11 +8,14 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "model/protocol.h"
+#include "support/label.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+TROUPE_TEST("long", "no sanitizer");
 
 enum { A0 = 0, A1 = 1, X = 1, Y = 2 };
 

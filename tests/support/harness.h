@@ -12,6 +12,7 @@
 #ifndef TESTS_SUPPORT_HARNESS_H
 #define TESTS_SUPPORT_HARNESS_H
 
+#include "support/label.h"
 #include "support/reference.h"
 
 #include <troupe/troupe.h>

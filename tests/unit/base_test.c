@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/shm.h"
 #include "base/zeroed.h"
+#include "support/label.h"
 
 #include <troupe/troupe.h>
 
@@ -23,6 +24,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+TROUPE_TEST("no tsan");
 
 /* ---- errors ---- */
 

@@ -1,6 +1,7 @@
 /* The drawing of `troupe bench cutlass`: an SVG that is well-formed whatever is drawn, with what
  * was drawn in it. */
 #include "bench/plot_svg.h"
+#include "support/label.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +14,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 static char *draw(const plot *p)
 {

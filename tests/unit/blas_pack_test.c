@@ -12,11 +12,14 @@
 #include "actors/probe/probe_wire.h"
 #include "base/error.h"
 #include "support/reference.h"
+#include "support/label.h"
 
 #include <troupe/troupe.h>
 
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 enum { BUFFER_BYTES = 1 << 20 };
 

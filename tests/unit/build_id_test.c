@@ -8,6 +8,7 @@
 #include "base/build_id.h"
 #include "base/ldpath.h"
 #include "support/folder.h"
+#include "support/label.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -18,6 +19,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+TROUPE_TEST("no tsan");
 
 /* A file in memory, by a path. */
 typedef struct image {

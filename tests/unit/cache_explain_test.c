@@ -5,6 +5,7 @@
 #include "cache/store.h"
 #include "support/folder.h"
 #include "support/random.h"
+#include "support/label.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 typedef struct parts {
     const char *name, *compiler, *target, *source;

@@ -4,6 +4,7 @@
 #include "cache/store.h"
 #include "support/folder.h"
 #include "support/random.h"
+#include "support/label.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +23,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+TROUPE_TEST("no tsan");
 
 enum { COUNT = 40 };
 

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "support/folder.h"
 #include "cli/json.h"
+#include "support/label.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +23,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+TROUPE_TEST("no tsan");
 
 static char folder[PATH_MAX - 256], entries[PATH_MAX - 128], pack[PATH_MAX - 128];
 static char out[PATH_MAX - 128], err[PATH_MAX - 128], text[65536];

@@ -1,6 +1,7 @@
 /* The checker of `troupe matmul --check` and of the demo: it must see what is wrong, and only that.
  */
 #include "cli/check.h"
+#include "support/label.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -9,6 +10,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+TROUPE_TEST("no tsan");
 
 /* The operands of one case and their product, which each test then spoils in its way. */
 typedef struct product {

@@ -1,6 +1,7 @@
 /* The lines that `troupe cache warm` and `pack` read: what they mean, and that any bytes at all end
  * in a request or in a message. */
 #include "cli/kernels.h"
+#include "support/label.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 static kernel parse(const char *line, const char *folder)
 {

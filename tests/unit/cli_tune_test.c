@@ -3,6 +3,7 @@
 #include "cli/tune.h"
 
 #include "support/reference.h"
+#include "support/label.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +11,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+TROUPE_TEST("no tsan");
 
 static tune_problem parse(const char *line)
 {

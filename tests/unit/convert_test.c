@@ -13,8 +13,11 @@
 #include <string.h>
 
 #include "support/reference.h"
+#include "support/label.h"
 
 #include <troupe/convert.h>
+
+TROUPE_TEST("no tsan");
 
 /* Floating types that a search of all codes is possible for. */
 typedef struct format {

@@ -8,10 +8,13 @@
 #include "actors/matmul/cublaslt_abi.h"
 #include "driver/cuda.h"
 #include "worker/nvtx_abi.h"
+#include "support/label.h"
 
 #include <stdio.h>
 
 #include <cuda.h>
+
+TROUPE_TEST("cuda headers", "no tsan");
 
 #define SAME(ours, theirs)                                                                         \
     _Static_assert((long long)(ours) == (long long)(theirs), #ours " is " #theirs)

@@ -18,6 +18,7 @@
 #include "support/reference.h"
 #include "support/sleeper.h"
 #include "worker/actor.h"
+#include "support/label.h"
 
 #include <troupe/troupe.h>
 
@@ -25,6 +26,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+TROUPE_TEST_FAKE_GPU("FAKE_CUDA_ADDRESS_SHIFT=0x100000000000", "FAKE_CUDA_REPORT_MS=20");
 
 static const trp__backend *const backend = &trp__cuda_backend;
 

@@ -9,10 +9,13 @@
 #include "actors/custom/custom.h"
 #include "base/error.h"
 #include "worker/actor.h"
+#include "support/label.h"
 
 #include <troupe/troupe.h>
 
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 enum { BUFFER_BYTES = 1000 };
 

@@ -10,11 +10,14 @@
 #include "support/epilogue_draw.h"
 #include "support/random.h"
 #include "support/reference.h"
+#include "support/label.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 enum { TEXT_MAX = 1 << 17, ROWS_MAX = TRP__CUTLASS_ROWS_MAX };
 

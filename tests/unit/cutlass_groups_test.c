@@ -9,8 +9,11 @@
 #include "actors/cutlass/grouped_wire.h"
 #include "actors/cutlass/templates/groups.h"
 #include "support/reference.h"
+#include "support/label.h"
 
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 enum { GROUPS = 4, MATRICES = 4, WIDTH = 2 };
 

@@ -12,10 +12,13 @@
 #include "actors/cutlass/grouped_wire.h"
 #include "base/error.h"
 #include "support/reference.h"
+#include "support/label.h"
 
 #include <troupe/troupe.h>
 
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 static trp__record record;
 static trp_error error;

@@ -2,6 +2,7 @@
  * choice of a kernel depends on. */
 #include "actors/cutlass/tune_record.h"
 #include "support/folder.h"
+#include "support/label.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 static const trp__cutlass_site site = {
     .gpu = "NVIDIA X1, 100 multiprocessors", .target = "sm_90", .driver = "for CUDA 13.0"};

@@ -10,12 +10,15 @@
 
 #include "actors/cutlass/catalogue.h"
 #include "actors/jit/nvrtc.h"
+#include "support/label.h"
 
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+TROUPE_TEST("long", "no tsan");
 
 static const trp__nvrtc *nvrtc;
 static char include_actor[512], include_ours[512], include_templates[512], include_cutlass[512];
@@ -243,7 +246,7 @@ int main(void)
         printf("skipped: no headers of CUTLASS in %s (scripts/cutlass.sh fetches them)\n", cutlass);
         return 77;
     }
-    if (!exists(TRP_TEST_CUDA, "cuda_fp16.h")) {
+    if (!exists(TROUPE_CUDA_INCLUDE, "cuda_fp16.h")) {
         printf("skipped: no headers of CUDA\n");
         return 77;
     }
@@ -256,8 +259,8 @@ int main(void)
     option(include_templates, sizeof include_templates, TRP_TEST_SOURCE,
            "/src/actors/cutlass/templates");
     option(include_cutlass, sizeof include_cutlass, cutlass, "");
-    option(include_cuda, sizeof include_cuda, TRP_TEST_CUDA, "");
-    option(include_cccl, sizeof include_cccl, TRP_TEST_CUDA, "/cccl");
+    option(include_cuda, sizeof include_cuda, TROUPE_CUDA_INCLUDE, "");
+    option(include_cccl, sizeof include_cccl, TROUPE_CUDA_INCLUDE, "/cccl");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_half),
         cmocka_unit_test(test_mixed),

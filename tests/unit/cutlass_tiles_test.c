@@ -6,8 +6,11 @@
 #include <cmocka.h>
 
 #include "actors/cutlass/templates/tiles.h"
+#include "support/label.h"
 
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 enum { MOST = 21 };
 

@@ -14,6 +14,7 @@
 #include "wire/directive.h"
 #include "wire/message.h"
 #include "worker/worker.h"
+#include "support/label.h"
 
 #include <troupe/watch.h>
 
@@ -27,6 +28,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+TROUPE_TEST("no tsan");
 
 /* The table. */
 

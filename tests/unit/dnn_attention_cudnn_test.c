@@ -6,6 +6,7 @@
 #include "actors/dnn/plan_record.h"
 #include "dnn_graphs.h"
 #include "dnn_planner.h"
+#include "support/label.h"
 
 #include <troupe/dnn.h>
 
@@ -20,6 +21,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("long", "no sanitizer");
 
 static trp__dnn_planner planner;
 static trp__kernel_modules direct = {.target = "sm_90"}; /* planner.modules at times */

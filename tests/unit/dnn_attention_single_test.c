@@ -6,6 +6,7 @@
 #include "actors/dnn/plan_record.h"
 #include "dnn_graphs.h"
 #include "dnn_planner.h"
+#include "support/label.h"
 
 #include <troupe/dnn.h>
 
@@ -20,6 +21,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("foreign leaks");
 
 enum { VERSION = 919, RANK = 4 }; /* of which it is claimed: 9.19 */
 

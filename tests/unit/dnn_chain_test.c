@@ -10,6 +10,7 @@
 #include "actors/dnn/host_chain.h"
 #include "base/team.h"
 #include "unit/dnn_graphs.h"
+#include "support/label.h"
 
 #include <troupe/convert.h>
 
@@ -17,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("foreign leaks");
 
 enum { GRAPHS = 1000, NODES_MOST = 10, RANK_MOST = 4 };
 

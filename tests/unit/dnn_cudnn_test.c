@@ -6,6 +6,7 @@
 #include "dnn_planner.h"
 
 #include "actors/dnn/direct_cuda.h"
+#include "support/label.h"
 
 #include <troupe/dnn.h>
 
@@ -19,6 +20,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("long", "no sanitizer");
 
 static trp__dnn_planner planner;
 static trp__kernel_modules kernels = {.target = "sm_90"};

@@ -2,6 +2,7 @@
  * machine for those of one block: what they compute is what the host backend computes. */
 #include "actors/dnn/dnn.h"
 #include "unit/dnn_direct.h"
+#include "support/label.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -14,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 enum { THREADS = 4, BLOCKS = 3 };
 

@@ -9,9 +9,12 @@
 
 #include "actors/dnn/dnn.h"
 #include "unit/dnn_direct.h"
+#include "support/label.h"
 
 #include <math.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 

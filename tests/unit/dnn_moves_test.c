@@ -25,6 +25,9 @@
 #define TRP__BLOCK   0
 #define TRP__BLOCKS  1
 #include "actors/dnn/direct_kernels.h"
+#include "support/label.h"
+
+TROUPE_TEST("no tsan", "foreign leaks");
 
 /* --- The kernel --- */
 

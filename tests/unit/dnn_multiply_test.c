@@ -4,6 +4,7 @@
 #include "actors/dnn/product_multiply.h"
 #include "driver/cuda.h"
 #include "support/reference.h"
+#include "support/label.h"
 
 #include <troupe/matmul.h>
 #include <troupe/types.h>
@@ -19,6 +20,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST_FAKE_GPU("dnn");
 
 enum { PROCESSORS = 2, GUARD = 64 /* numbers behind each matrix */ };
 

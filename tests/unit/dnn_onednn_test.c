@@ -8,10 +8,13 @@
 
 #include "actors/dnn/onednn.h"
 #include "unit/dnn_direct.h"
+#include "support/label.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 

@@ -5,6 +5,7 @@
 #include "dnn_graphs.h"
 #include "dnn_planner.h"
 #include "support/folder.h"
+#include "support/label.h"
 
 #include <troupe/dnn.h>
 
@@ -18,6 +19,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("long", "no tsan", "foreign leaks");
 
 static trp__dnn_planner planner;
 

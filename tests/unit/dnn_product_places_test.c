@@ -3,6 +3,7 @@
 #include "actors/dnn/product.h"
 #include "dnn_graphs.h"
 #include "support/reference.h"
+#include "support/label.h"
 
 #include <troupe/dnn.h>
 
@@ -16,6 +17,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan", "foreign leaks");
 
 static ref_rng rng;
 

@@ -4,6 +4,7 @@
 #include "actors/dnn/product_cublaslt.h"
 #include "dnn_graphs.h"
 #include "support/fake_cuda/hooks.h"
+#include "support/label.h"
 
 #include <troupe/dnn.h>
 
@@ -19,6 +20,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan", "foreign leaks");
 
 enum { ALLOC_FAILED = 3, NOT_SUPPORTED = 15 };
 

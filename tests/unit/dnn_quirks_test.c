@@ -7,10 +7,13 @@
 #include <cmocka.h>
 
 #include "actors/dnn/quirks.h"
+#include "support/label.h"
 
 #include <troupe/dnn.h>
 
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 enum { TENSORS = 8, NODES = 3 };
 

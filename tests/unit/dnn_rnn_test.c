@@ -4,6 +4,7 @@
  * zeros. */
 #include "actors/dnn/rnn_cudnn.h"
 #include "dnn_planner.h"
+#include "support/label.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +15,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan", "foreign leaks");
 
 enum { VERSION = 91900, HANDLE_BYTES = 1 << 20, BATCH = 3 };
 

@@ -24,6 +24,9 @@
 #include <unistd.h>
 
 #include "base/dynlib.h"
+#include "support/label.h"
+
+TROUPE_TEST("no tsan");
 
 typedef struct math_table {
     double (*cos)(double);

@@ -10,9 +10,12 @@
 #include "base/narrow.h"
 #include "support/elements.h"
 #include "support/reference.h"
+#include "support/label.h"
 
 #include <math.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 static double widened(trp_dtype type, uint32_t code)
 {

@@ -3,6 +3,8 @@
 #include "support/engines.h"
 #include "support/harness.h"
 
+TROUPE_TEST("no tsan");
+
 /* One node that reads tensors[1]. */
 static bool allows(trp_dtype type, trp_dnn_node node)
 {

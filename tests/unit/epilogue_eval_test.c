@@ -11,12 +11,15 @@
 #include "support/epilogue_draw.h"
 #include "support/random.h"
 #include "support/reference.h"
+#include "support/label.h"
 
 #include <complex.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 enum { M = 9, N = 70, BATCH = 2, OPERAND_BYTES = 16384, SUMS = BATCH * (M + N + 1) * 16 };
 

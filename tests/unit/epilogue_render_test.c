@@ -11,10 +11,13 @@
 #include "support/epilogue_draw.h"
 #include "support/random.h"
 #include "support/reference.h"
+#include "support/label.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 enum { TEXT_MAX = 1 << 16 };
 

@@ -10,10 +10,13 @@
 #include "cli/epilogue.h"
 #include "support/epilogue_draw.h"
 #include "support/reference.h"
+#include "support/label.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 static epilogue e;
 static char error[400];

@@ -10,10 +10,13 @@
 #include "support/epilogue_draw.h"
 #include "support/random.h"
 #include "support/reference.h"
+#include "support/label.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 static trp_error error;
 static trp__tree tree;

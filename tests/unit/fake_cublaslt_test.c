@@ -3,6 +3,7 @@
 #include "unit/fake_cublaslt_product.h"
 
 #include "support/fake_cuda/hooks.h"
+#include "support/label.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -10,6 +11,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+TROUPE_TEST("computes", "no tsan");
 
 enum { ALLOC_FAILED = 3, INVALID = 7, EXECUTION_FAILED = 13, UNSUPPORTED = 15 };
 

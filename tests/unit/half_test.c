@@ -15,6 +15,9 @@
 
 #include "base/half.h"
 #include "support/reference.h"
+#include "support/label.h"
+
+TROUPE_TEST("computes", "no tsan");
 
 typedef struct format {
     const char *name;

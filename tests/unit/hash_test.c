@@ -2,6 +2,7 @@
 #include "cache/hash.h"
 
 #include "support/random.h"
+#include "support/label.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
+
+TROUPE_TEST("no tsan");
 
 static void is_hash(const void *data, size_t bytes, const char *expected)
 {

@@ -8,6 +8,7 @@
 #include "actors/jit/ahead.h"
 #include "actors/jit/make.h"
 #include "base/cpu.h"
+#include "support/label.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,6 +16,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+TROUPE_TEST("no tsan");
 
 static char folder[64];
 

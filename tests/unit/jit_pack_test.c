@@ -10,12 +10,15 @@
 #include "actors/jit/jit.h"
 #include "base/error.h"
 #include "wire/layout.h"
+#include "support/label.h"
 
 #include <troupe/troupe.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 enum { BUFFER_BYTES = 1 << 20, ROOM = 4 << 20 };
 

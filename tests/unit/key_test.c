@@ -2,6 +2,7 @@
 #include "cache/key.h"
 
 #include "support/random.h"
+#include "support/label.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 /* A key from words: "o-O3" an option, "eX" an expression, ... */
 static trp__key key_of(const char *const *words)

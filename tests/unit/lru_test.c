@@ -2,6 +2,7 @@
 #include "cache/lru.h"
 
 #include "support/random.h"
+#include "support/label.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,8 @@
 #include <time.h>
 
 #include <cmocka.h>
+
+TROUPE_TEST("no tsan");
 
 enum { CAPACITY = 7, KEYS = 20 };
 

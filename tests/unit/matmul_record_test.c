@@ -3,6 +3,7 @@
 #include "actors/matmul/record.h"
 #include "cache/inspect.h"
 #include "support/folder.h"
+#include "support/label.h"
 
 #include <troupe/matmul.h>
 
@@ -17,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 static const trp__matmul_site site = {.gpu = "NVIDIA X1, 100 multiprocessors",
                                       .target = "sm_90",

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "wire/layout.h"
 #include "wire/message.h"
+#include "support/label.h"
 
 #include <troupe/version.h>
 
@@ -20,6 +21,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+TROUPE_TEST("no tsan");
 
 static int count_fds(void)
 {

@@ -8,8 +8,11 @@
 
 #include "../../src/io/npy_dict.c"
 #include "../../src/io/npy_header.c"
+#include "support/label.h"
 
 #include <stdlib.h>
+
+TROUPE_TEST("no tsan");
 
 /* --- Headers in memory --- */
 

@@ -1,6 +1,7 @@
 /* Philox4x32-10 against the known answers that its authors publish (Random123, kat_vectors), and
  * what is made of its words. */
 #include "actors/dnn/philox.h"
+#include "support/label.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +9,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
+TROUPE_TEST("no tsan");
 
 static void known_answers(void **unused)
 {

@@ -15,6 +15,9 @@
 #include <unistd.h>
 
 #include "support/reference.h"
+#include "support/label.h"
+
+TROUPE_TEST("no tsan");
 
 static uint64_t seed;
 

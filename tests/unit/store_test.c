@@ -9,6 +9,7 @@
 #include "cache/store_parts.h"
 #include "support/folder.h"
 #include "support/random.h"
+#include "support/label.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,6 +31,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+TROUPE_TEST("no tsan");
 
 static char folder[PATH_MAX - 256], entries[PATH_MAX - 128];
 static int warnings;

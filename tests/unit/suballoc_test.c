@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "support/random.h"
+#include "support/label.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -21,6 +22,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+TROUPE_TEST("computes", "no tsan");
 
 static long allocations_before_failure = -1; /* -1: never fail */
 

@@ -6,9 +6,12 @@
 #include <cmocka.h>
 
 #include "base/text.h"
+#include "support/label.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+TROUPE_TEST("no tsan");
 
 static void clean(void **unused)
 {

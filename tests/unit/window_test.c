@@ -9,12 +9,15 @@
 
 #include "support/random.h"
 #include "worker/window.h"
+#include "support/label.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+TROUPE_TEST("no tsan");
 
 enum { LIMIT = TRP__WINDOW_LIMIT, MARKS = TRP__WINDOW_MARKS };
 

@@ -9,6 +9,7 @@
 
 #include "support/random.h"
 #include "worker/poison.h"
+#include "support/label.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -16,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+TROUPE_TEST("no tsan");
 
 enum { BYTES = 4096, UPDATE = TRP__READ | TRP__WRITE, WHOLE = TRP__WRITE | TRP__COVER };
 
