@@ -205,7 +205,14 @@ typedef struct trp_blas1_request {
     void *value;                                                /* instead of result */
 } trp_blas1_request;
 
-/* Level 2: matrices and vectors.
+/* NaN and extreme numbers in levels 2 and 3, as in the reference BLAS: with alpha 0 the inputs are
+ * not read, so that a NaN there has no part in the output; a NaN in alpha makes every element NaN
+ * that a product is added to, a NaN in beta every element that it multiplies. Triangular systems
+ * are solved with divisions by the diagonal, which may be as small or as large as the type can
+ * hold; cuBLAS may multiply by its reciprocal instead, which must be finite then. A singular matrix
+ * is not found out: what comes of it is not defined.
+ *
+ * Level 2: matrices and vectors.
  *
  * A has element type `type` (f32, f64, c64, c128); matrices and their leading dimension are as in
  * trp_gemm_request, vectors as in trp_blas1_request. For symv, hemv, trmv and trsv A is n x n and m
@@ -247,7 +254,8 @@ typedef struct trp_blas2_request {
  * overlap an input, but for trmm, where it may be B. A batch of trsm is so many independent ones,
  * as in trp_gemm_request: a_stride may be 0, b_stride must keep the matrices apart. Of the C of
  * syrk, herk, syr2k and her2k one triangle is read and written. If C is empty nothing is done; if k
- * is 0, C becomes beta * C.
+ * is 0, C becomes beta * C. herk and her2k with beta 1 leave C alone if k or alpha is 0, the
+ * imaginary parts of its diagonal too.
  *
  * `scalars`, if it names a buffer, holds alpha and beta, one after the other as elements of `type`
  * (trmm, trsm: alpha only; herk: both real; her2k: beta real, one complex element after alpha),
@@ -286,7 +294,7 @@ typedef struct trp_blas3_request {
 
 /* y = alpha x + y */
 TRP__BLAS(axpy, TRP_OP_AXPY, trp_blas1_request)
-/* x = alpha x */
+/* x = alpha x, always as a product: 0 times NaN or an infinity is NaN. */
 TRP__BLAS(scal, TRP_OP_SCAL, trp_blas1_request)
 /* y = x */
 TRP__BLAS(vcopy, TRP_OP_VCOPY, trp_blas1_request)
@@ -297,8 +305,9 @@ TRP__BLAS(swap, TRP_OP_SWAP, trp_blas1_request)
  */
 TRP__BLAS(rot, TRP_OP_ROT, trp_blas1_request)
 /* The rotation that maps (a, b) to (r, 0): a is the first element of x and becomes r; b is the
- * first of y and becomes z, as BLAS defines it. `result`: c and s, as rot's `scalars` takes them. n
- * is not looked at. */
+ * first of y and becomes z, as BLAS defines it for real types. `result`: c
+ * and s, as rot's `scalars` takes them. n is not looked at. On the host c, s and r are right
+ * wherever the type can hold them; cuBLAS's routine may overflow or underflow on its way. */
 TRP__BLAS(rotg, TRP_OP_ROTG, trp_blas1_request)
 /* result = sum of x_i y_i, an element of `type`. */
 TRP__BLAS(dot, TRP_OP_DOT, trp_blas1_request)
@@ -339,7 +348,8 @@ TRP__BLAS(hemm, TRP_OP_HEMM, trp_blas3_request)
 /* C = alpha op(A) op(A)^T + beta C; op(A) is n x k, C symmetric. trans: TRP_N, TRP_T; for real
  * types TRP_C too. */
 TRP__BLAS(syrk, TRP_OP_SYRK, trp_blas3_request)
-/* C = alpha op(A) op(A)^H + beta C; C is Hermitian, the imaginary parts of its diagonal become 0.
+/* C = alpha op(A) op(A)^H + beta C; C is Hermitian, the imaginary parts of its diagonal are not
+ * looked at and become 0.
  * trans: TRP_N, TRP_C. */
 TRP__BLAS(herk, TRP_OP_HERK, trp_blas3_request)
 /* C = alpha (op(A) op(B)^T + op(B) op(A)^T) + beta C; op(A) and op(B) are n x k. */

@@ -6,6 +6,7 @@
 
 #include <troupe/blas.h>
 
+#include <float.h>
 #include <limits.h>
 #include <string.h>
 #include <tgmath.h>
@@ -29,26 +30,33 @@ _Static_assert(sizeof(operation) <= TRP_ACTOR_ENQUEUE_MAX, "an operation's argum
 /* Of a vector: what is one further lies within the margin of an arena. */
 #define LARGEST_INCREMENT ((int64_t)(TRP__HOST_MARGIN / sizeof(double _Complex)))
 
+/* Of the square of any f64 the exponent fits into a long double's. */
+_Static_assert(LDBL_MAX_EXP > 2 * DBL_MAX_EXP + 2, "long double is wider than double");
+
 #define T       float
 #define R       float
+#define W       double
 #define NAME(x) x##_f32
 #define COMPLEX 0
 #include "actors/blas/levels_host_type.h"
 
 #define T       double
 #define R       double
+#define W       long double
 #define NAME(x) x##_f64
 #define COMPLEX 0
 #include "actors/blas/levels_host_type.h"
 
 #define T       float _Complex
 #define R       float
+#define W       double
 #define NAME(x) x##_c64
 #define COMPLEX 1
 #include "actors/blas/levels_host_type.h"
 
 #define T       double _Complex
 #define R       double
+#define W       long double
 #define NAME(x) x##_c128
 #define COMPLEX 1
 #include "actors/blas/levels_host_type.h"
@@ -69,6 +77,7 @@ typedef struct method {
 static const method methods[TRP__OPENBLAS_PLACES][TRP__OPENBLAS_TYPES] = {
     TRP__OPENBLAS_ROUTINES(ALL, REAL, COMPLEX)
     COMPLEX_LOOP(ROT, rot_loop)
+    REAL_LOOP(ROTG, rotg_loop) COMPLEX_LOOP(ROTG, rotg_loop)
     COMPLEX_LOOP(SYMV, symv_loop)
     REAL_LOOP(GEAM, geam_loop) COMPLEX_LOOP(GEAM, geam_loop)
     REAL_LOOP(DGMM, dgmm_loop) COMPLEX_LOOP(DGMM, dgmm_loop)

@@ -22,7 +22,6 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
 #define TRP__CBLAS_copy(T, R, S) void (*)(int n, const T *x, int incx, T *y, int incy)
 #define TRP__CBLAS_swap(T, R, S) void (*)(int n, T *x, int incx, T *y, int incy)
 #define TRP__CBLAS_rot(T, R, S) void (*)(int n, T *x, int incx, T *y, int incy, R c, S s)
-#define TRP__CBLAS_rotg(T, R, S) void (*)(T *a, T *b, R *c, T *s)
 #define TRP__CBLAS_dot(T, R, S) T (*)(int n, const T *x, int incx, const T *y, int incy)
 #define TRP__CBLAS_dot_sub(T, R, S) void (*)(int n, const T *x, int incx, const T *y, int incy, T *result)
 #define TRP__CBLAS_norm(T, R, S) R (*)(int n, const T *x, int incx)
@@ -48,7 +47,6 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
     ALL(VCOPY, copy, cblas_scopy, cblas_dcopy, cblas_ccopy, cblas_zcopy)      \
     ALL(SWAP, swap, cblas_sswap, cblas_dswap, cblas_cswap, cblas_zswap)       \
     REAL(ROT, rot, cblas_srot, cblas_drot)                                    \
-    ALL(ROTG, rotg, cblas_srotg, cblas_drotg, cblas_crotg, cblas_zrotg)       \
     REAL(DOT, dot, cblas_sdot, cblas_ddot)                                    \
     COMPLEX(DOT, dot_sub, cblas_cdotu_sub, cblas_zdotu_sub)                   \
     REAL(DOTC, dot, cblas_sdot, cblas_ddot)                                   \
@@ -64,7 +62,7 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
     REAL(SYMV, symv, cblas_ssymv, cblas_dsymv)                                \
     COMPLEX(HEMV, symv, cblas_chemv, cblas_zhemv)                             \
     ALL(TRMV, trmv, cblas_strmv, cblas_dtrmv, cblas_ctrmv, cblas_ztrmv)       \
-    ALL(TRSV, trmv, cblas_strsv, cblas_dtrsv, cblas_ctrsv, cblas_ztrsv)       \
+    ALL(TRSV, trsv, cblas_strsv, cblas_dtrsv, cblas_ctrsv, cblas_ztrsv)       \
     ALL(SYMM, symm, cblas_ssymm, cblas_dsymm, cblas_csymm, cblas_zsymm)       \
     COMPLEX(HEMM, symm, cblas_chemm, cblas_zhemm)                             \
     ALL(SYRK, syrk, cblas_ssyrk, cblas_dsyrk, cblas_csyrk, cblas_zsyrk)       \

@@ -172,7 +172,8 @@ static void add(const job *j)
 {
     for (int64_t l = 0; l < j->v[Y].columns && !fake_cuda_stopping(); l++) {
         for (int64_t i = 0; i < j->v[Y].rows; i++) {
-            fake_number a = j->alpha != 0 ? fake_times(j->alpha, get(&j->v[A], i, l)) : 0;
+            bool all = j->call->op == SCAL; /* it multiplies by 0, too */
+            fake_number a = all || j->alpha != 0 ? fake_times(j->alpha, get(&j->v[A], i, l)) : 0;
             fake_number x = j->beta != 0 ? fake_times(j->beta, get(&j->v[X], i, l)) : 0;
             put(&j->v[Y], i, l, a + x);
         }
@@ -285,6 +286,9 @@ static void add_product(fake_number *sum, fake_number factor, const view *a, con
 static void multiply(const job *j)
 {
     const view *c = &j->v[Y];
+    bool hermitian_update = j->call->op == HERK || j->call->op == HER2K;
+    if (hermitian_update && j->beta == 1 && (j->alpha == 0 || j->call->k == 0))
+        return;
     fake_number *sum = allocate(c->rows * c->columns), *from = sum;
     add_product(sum, j->alpha, &j->v[A], &j->v[X]);
     if (j->call->op == SYR2K || j->call->op == HER2K) {
@@ -486,11 +490,12 @@ static const scalar *factor(const call *q, int which)
     return which == X && routines[q->op].run == add ? &q->beta : &q->alpha;
 }
 
-/* Whether an operand is accessed: what is multiplied by 0 is not read. */
+/* Whether an operand is accessed: what is multiplied by 0 is not read, but by scal. */
 static bool wanted(const call *q, int which)
 {
     const scalar *by = factor(q, which);
-    return written(q, which) || by->kind == NONE || by->number.at || by->number.value != 0;
+    return written(q, which) || q->op == SCAL || by->kind == NONE || by->number.at ||
+           by->number.value != 0;
 }
 
 /* Where an operand of one of a batch begins: a stride further than the last, or where a list of
