@@ -487,21 +487,29 @@ static bool in_place(const problem *p)
            x->ld == y->ld;
 }
 
-static trp_status add_operands(problem *p)
+/* Of all operands, before any is added: whether Y is X shows only then. */
+static trp_status check_operands(problem *p)
 {
     trp_status status = TRP_OK;
     for (int i = 0; i < OPERANDS && status == TRP_OK; i++) {
         trp__operand *x = &p->operand[i];
-        if (x->mode == 0)
-            continue;
-        if (p->unread[i]) {
+        if (x->mode != 0 && p->unread[i]) {
             p->g.ld[i] = x->rows > 0 ? x->rows : 1;
             x->mode = 0;
-            continue;
         }
-        status = check_operand(p, i);
-        if (status != TRP_OK)
-            break;
+        if (x->mode != 0)
+            status = check_operand(p, i);
+    }
+    return status;
+}
+
+static trp_status add_operands(problem *p)
+{
+    trp_status status = check_operands(p);
+    for (int i = 0; i < OPERANDS && status == TRP_OK; i++) {
+        trp__operand *x = &p->operand[i];
+        if (x->mode == 0)
+            continue;
         x->mode = mode_of(p, i);
         if (i == X && in_place(p))
             x->mode = TRP__READ | TRP__WRITE;
