@@ -4,6 +4,7 @@
 
 #include "actors/blas/levels_wire.h"
 #include "actors/blas/operands.h"
+#include "actors/blas/routines.h"
 #include "base/error.h"
 
 #include <troupe/blas.h>
@@ -37,38 +38,6 @@ typedef struct row {
     void (*lay_out)(problem *p);    /* sizes of the operands, from those of the request */
     void (*to_columns)(problem *p); /* from row-major order to column-major */
 } row;
-
-/* Options and sizes. What an operation does not use must be 0, but for sizes. */
-enum {
-    COMPLEX_ONLY = 1 << 0,
-    TRANS = 1 << 1,
-    TRANS_B = 1 << 2,
-    SIDE = 1 << 3,
-    UPLO = 1 << 4,
-    DIAG = 1 << 5,
-    SIZE_M = 1 << 6,
-    SIZE_K = 1 << 7,
-    BAND = 1 << 8,
-    BATCH = 1 << 9,
-    ALPHA = 1 << 10,
-    BETA = 1 << 11,
-    ROTATION = 1 << 12,          /* c and s */
-    POSITIVE = 1 << 13,          /* the increment */
-    TRIANGLE = 1 << 14,          /* of Y is written */
-    NO_CONJUGATE = 1 << 15,      /* complex: no TRP_C */
-    NO_TRANSPOSE = 1 << 16,      /* complex: no TRP_T */
-    NO_ROWS = 1 << 17,           /* complex: no row-major order */
-    NO_ROWS_CONJUGATE = 1 << 18, /* complex: no row-major order with TRP_C */
-    REAL_SCALARS = 1 << 19,      /* alpha and beta */
-    REAL_BETA = 1 << 20,
-    GIVES_ELEMENT = 1 << 21,  /* a result: an element, */
-    GIVES_REAL = 1 << 22,     /* a real number, */
-    GIVES_INDEX = 1 << 23,    /* an i64, */
-    GIVES_ROTATION = 1 << 24, /* c and s */
-    IN_PLACE = 1 << 25,       /* Y may be X */
-};
-#define SCALARS (ALPHA | BETA | ROTATION)
-#define GIVES   (GIVES_ELEMENT | GIVES_REAL | GIVES_INDEX | GIVES_ROTATION)
 
 static bool is_complex(trp_dtype type)
 {
@@ -239,54 +208,24 @@ static void turn_dgmm(problem *p)
 
 /* The operations. */
 
-#define R    TRP__READ
-#define W    TRP__WRITE
-#define RW   (TRP__READ | TRP__WRITE)
-#define GEMV (TRANS | SIZE_M | ALPHA | BETA | NO_ROWS_CONJUGATE)
-
-/* clang-format off */
+#define R        TRP__READ
+#define W        TRP__WRITE
+#define RW       (TRP__READ | TRP__WRITE)
+#define turn_not NULL
 static const row rows[] = {
-    /* operation    uses                                                   A   X   Y   sizes, order */
-    {TRP_OP_AXPY,  ALPHA,                                                 {0,  R,  RW}, lay_out_vectors, NULL},
-    {TRP_OP_SCAL,  ALPHA | POSITIVE,                                      {0,  RW, 0},  lay_out_vectors, NULL},
-    {TRP_OP_VCOPY, 0,                                                     {0,  R,  W},  lay_out_vectors, NULL},
-    {TRP_OP_SWAP,  0,                                                     {0,  RW, RW}, lay_out_vectors, NULL},
-    {TRP_OP_ROT,   ROTATION,                                              {0,  RW, RW}, lay_out_vectors, NULL},
-    {TRP_OP_ROTG,  GIVES_ROTATION,                                        {0,  RW, RW}, lay_out_vectors, NULL},
-    {TRP_OP_DOT,   GIVES_ELEMENT,                                         {0,  R,  R},  lay_out_vectors, NULL},
-    {TRP_OP_DOTC,  GIVES_ELEMENT,                                         {0,  R,  R},  lay_out_vectors, NULL},
-    {TRP_OP_NRM2,  GIVES_REAL | POSITIVE,                                 {0,  R,  0},  lay_out_vectors, NULL},
-    {TRP_OP_ASUM,  GIVES_REAL | POSITIVE,                                 {0,  R,  0},  lay_out_vectors, NULL},
-    {TRP_OP_IAMAX, GIVES_INDEX | POSITIVE,                                {0,  R,  0},  lay_out_vectors, NULL},
-    {TRP_OP_IAMIN, GIVES_INDEX | POSITIVE,                                {0,  R,  0},  lay_out_vectors, NULL},
-    {TRP_OP_GEMV,  GEMV | BATCH,                                          {R,  R,  W},  lay_out_gemv, turn_gemv},
-    {TRP_OP_GBMV,  GEMV | BAND,                                           {R,  R,  W},  lay_out_gemv, turn_gemv},
-    {TRP_OP_GER,   SIZE_M | ALPHA,                                        {RW, R,  R},  lay_out_ger,  turn_ger},
-    {TRP_OP_GERC,  SIZE_M | ALPHA | NO_ROWS,                              {RW, R,  R},  lay_out_ger,  turn_ger},
-    {TRP_OP_SYMV,  UPLO | ALPHA | BETA,                                   {R,  R,  W},  lay_out_symv, turn_symv},
-    {TRP_OP_HEMV,  UPLO | ALPHA | BETA | NO_ROWS | COMPLEX_ONLY,          {R,  R,  W},  lay_out_symv, turn_symv},
-    {TRP_OP_TRMV,  UPLO | TRANS | DIAG | NO_ROWS_CONJUGATE,               {R,  RW, 0},  lay_out_symv, turn_trmv},
-    {TRP_OP_TRSV,  UPLO | TRANS | DIAG | NO_ROWS_CONJUGATE,               {R,  RW, 0},  lay_out_symv, turn_trmv},
-    {TRP_OP_SYMM,  SIDE | UPLO | SIZE_M | ALPHA | BETA,                   {R,  R,  W},  lay_out_symm, turn_symm},
-    {TRP_OP_HEMM,  SIDE | UPLO | SIZE_M | ALPHA | BETA | COMPLEX_ONLY,    {R,  R,  W},  lay_out_symm, turn_symm},
-    {TRP_OP_SYRK,  UPLO | TRANS | SIZE_K | ALPHA | BETA | TRIANGLE | NO_CONJUGATE,
-                                                                          {R,  0,  W},  lay_out_syrk, turn_syrk},
-    {TRP_OP_HERK,  UPLO | TRANS | SIZE_K | ALPHA | BETA | TRIANGLE | NO_TRANSPOSE | REAL_SCALARS | COMPLEX_ONLY,
-                                                                          {R,  0,  W},  lay_out_syrk, turn_syrk},
-    {TRP_OP_SYR2K, UPLO | TRANS | SIZE_K | ALPHA | BETA | TRIANGLE | NO_CONJUGATE,
-                                                                          {R,  R,  W},  lay_out_syrk, turn_syrk},
-    {TRP_OP_HER2K, UPLO | TRANS | SIZE_K | ALPHA | BETA | TRIANGLE | NO_TRANSPOSE | REAL_BETA | COMPLEX_ONLY,
-                                                                          {R,  R,  W},  lay_out_syrk, turn_her2k},
-    {TRP_OP_TRMM,  SIDE | UPLO | TRANS | DIAG | SIZE_M | ALPHA | IN_PLACE, {R, R,  W},  lay_out_symm, turn_symm},
-    {TRP_OP_TRSM,  SIDE | UPLO | TRANS | DIAG | SIZE_M | ALPHA | BATCH,   {R,  RW, 0},  lay_out_symm, turn_symm},
-    {TRP_OP_GEAM,  TRANS | TRANS_B | SIZE_M | ALPHA | BETA,               {R,  R,  W},  lay_out_geam, turn_geam},
-    {TRP_OP_DGMM,  SIDE | SIZE_M,                                         {R,  R,  W},  lay_out_dgmm, turn_dgmm},
+#define ROUTINE(level, op_, name, uses_, a, x, y, shape, turn)                                     \
+    {.op = TRP_OP_##op_,                                                                           \
+     .uses = (uses_),                                                                              \
+     .mode = {a, x, y},                                                                            \
+     .lay_out = lay_out_##shape,                                                                   \
+     .to_columns = turn_##turn},
+#include "actors/blas/routines.def"
+#undef ROUTINE
 };
-/* clang-format on */
 #undef R
 #undef W
 #undef RW
-#undef GEMV
+#undef turn_not
 
 /* trp_submit() has found the operation in the actor's table, which has a row here for each. */
 static const row *row_of(uint32_t op)

@@ -541,11 +541,11 @@ static inline T NAME(summand_at)(const NAME(summand) * s, int64_t i, int64_t j)
 /* By bands of rows, so that a cache line of a transposed matrix serves more than one column. */
 static void NAME(geam_loop)(const operation *o)
 {
-    enum { BAND = 64 };
+    enum { STRIP = 64 };
     NAME(summand) a = NAME(make_summand)(NAME(alpha)(o), o->a, o->l.ld[TRP__BLAS_A], o->l.trans);
     NAME(summand) b = NAME(make_summand)(NAME(beta)(o), o->x, o->l.ld[TRP__BLAS_X], o->l.trans_b);
-    for (int64_t band = 0; band < o->l.m; band += BAND) {
-        int64_t end = o->l.m - band < BAND ? o->l.m : band + BAND;
+    for (int64_t band = 0; band < o->l.m; band += STRIP) {
+        int64_t end = o->l.m - band < STRIP ? o->l.m : band + STRIP;
         for (int64_t j = 0; j < o->l.n; j++) {
             T *c = (T *)o->y + j * o->l.ld[TRP__BLAS_Y];
             for (int64_t i = band; i < end; i++)
