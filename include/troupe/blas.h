@@ -44,6 +44,11 @@ extern "C" {
 
 #define TRP_OP_GEMM_LIST UINT32_C(0x0120)
 
+#define TRP_OP_SYR  UINT32_C(0x0121)
+#define TRP_OP_HER  UINT32_C(0x0122)
+#define TRP_OP_SYR2 UINT32_C(0x0123)
+#define TRP_OP_HER2 UINT32_C(0x0124)
+
 typedef enum trp_side {
     TRP_LEFT = 0,
     TRP_RIGHT = 1,
@@ -215,15 +220,16 @@ typedef struct trp_blas1_request {
  * Level 2: matrices and vectors.
  *
  * A has element type `type` (f32, f64, c64, c128); matrices and their leading dimension are as in
- * trp_gemm_request, vectors as in trp_blas1_request. For symv, hemv, trmv and trsv A is n x n and m
+ * trp_gemm_request, vectors as in trp_blas1_request. Where there is a uplo A is n x n, and m
  * is not looked at. With beta 0, y is not read. Outputs must not overlap inputs. If m or n is 0
  * nothing is done, also where beta is not 1, as in BLAS.
  *
- * With type c64 or c128 in row-major order, TRP_C, gerc and hemv are not to be had from cuBLAS:
- * TRP_E_UNSUPPORTED.
+ * With type c64 or c128 in row-major order, TRP_C, gerc, hemv, her and her2 are not to be had from
+ * cuBLAS: TRP_E_UNSUPPORTED.
  *
  * `scalars`, if it names a buffer, holds alpha and beta, one after the other as elements of `type`
- * (ger, gerc: alpha only), read when the operation runs; they must not be given by value then.
+ * (ger, gerc, syr, syr2, her2: alpha only; her: alpha only, a real number), read when the operation
+ * runs; they must not be given by value then.
  *
  * Source: cuBLAS and CBLAS, of the same names. */
 typedef struct trp_blas2_request {
@@ -231,13 +237,13 @@ typedef struct trp_blas2_request {
     trp_dtype type;
     trp_order order;
     trp_transpose trans; /* gemv, gbmv, trmv, trsv */
-    trp_uplo uplo;       /* symv, hemv, trmv, trsv */
+    trp_uplo uplo;       /* symv, hemv, trmv, trsv, syr, her, syr2, her2 */
     trp_diag diag;       /* trmv, trsv */
     int64_t m, n;
     int64_t kl, ku;   /* gbmv: diagonals below and above the main one. In column-major order element
                        * (i, j) of A lies at (ku + i - j, j) of a kl + ku + 1 x n matrix, in
                        * row-major order at (i, kl + j - i) of an m x kl + ku + 1 matrix. */
-    trp_scalar alpha; /* default 1 */
+    trp_scalar alpha; /* default 1; her: real */
     trp_scalar beta;  /* default 0 */
     trp_buffer a, x, y, scalars;
     uint64_t a_offset, x_offset, y_offset, scalars_offset; /* bytes */
@@ -340,6 +346,16 @@ TRP__BLAS(hemv, TRP_OP_HEMV, trp_blas2_request)
 TRP__BLAS(trmv, TRP_OP_TRMV, trp_blas2_request)
 /* Solves op(A) x' = x and puts x' in the place of x; A is triangular. */
 TRP__BLAS(trsv, TRP_OP_TRSV, trp_blas2_request)
+
+/* A = alpha x x^T + A; of A, which is symmetric, one triangle is read and written. */
+TRP__BLAS(syr, TRP_OP_SYR, trp_blas2_request)
+/* A = alpha x x^H + A; A is Hermitian. Unless alpha is 0, the imaginary parts of its diagonal are
+ * not looked at and become 0. c64, c128. */
+TRP__BLAS(her, TRP_OP_HER, trp_blas2_request)
+/* A = alpha (x y^T + y x^T) + A */
+TRP__BLAS(syr2, TRP_OP_SYR2, trp_blas2_request)
+/* A = alpha x y^H + conj(alpha) y x^H + A; A as of her. */
+TRP__BLAS(her2, TRP_OP_HER2, trp_blas2_request)
 
 /* C = alpha A B + beta C, with side TRP_RIGHT alpha B A + beta C; A is symmetric, C is m x n. */
 TRP__BLAS(symm, TRP_OP_SYMM, trp_blas3_request)

@@ -93,7 +93,9 @@ static trp_blas2_request right_2(uint32_t op)
     trp_blas2_request r = {.header = {.op = op, .size = sizeof r}, .type = TRP_C64, .n = ROWS};
     r.a = square;
     r.x = short_1;
-    if (op != TRP_OP_TRMV && op != TRP_OP_TRSV)
+    bool one_vector =
+        op == TRP_OP_TRMV || op == TRP_OP_TRSV || op == TRP_OP_SYR || op == TRP_OP_HER;
+    if (!one_vector)
         r.y = short_2;
     if (op > TRP_OP_GERC)
         return r;
@@ -158,7 +160,8 @@ static trp_blas3_request right_3(uint32_t op)
 
 static bool complex_only(uint32_t op)
 {
-    return op == TRP_OP_HEMV || op == TRP_OP_HEMM || op == TRP_OP_HERK || op == TRP_OP_HER2K;
+    return op == TRP_OP_HEMV || op == TRP_OP_HEMM || op == TRP_OP_HERK || op == TRP_OP_HER2K ||
+           op == TRP_OP_HER || op == TRP_OP_HER2;
 }
 
 #define RIGHT(level, op)                                                                           \
@@ -177,6 +180,8 @@ static void right_requests(void)
         RIGHT(1, op);
     for (uint32_t op = TRP_OP_GEMV; op <= TRP_OP_TRSV; op++)
         RIGHT(2, op);
+    for (uint32_t op = TRP_OP_SYR; op <= TRP_OP_HER2; op++)
+        RIGHT(2, op);
     for (uint32_t op = TRP_OP_SYMM; op <= TRP_OP_DGMM; op++)
         RIGHT(3, op);
     close_world();
@@ -190,6 +195,10 @@ static void bad_types(void)
     open_world();
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         bool real = bad[i] == TRP_F32 || bad[i] == TRP_F64;
+        for (uint32_t op = TRP_OP_SYR; op <= TRP_OP_HER2; op++) {
+            if (!real || complex_only(op))
+                REFUSED(2, op, type, bad[i], TRP_E_ARGUMENT, "type");
+        }
         for (uint32_t op = TRP_OP_AXPY; op <= TRP_OP_DGMM; op++) {
             if (real && !complex_only(op))
                 continue;
@@ -270,6 +279,12 @@ static void bad_level_2(void)
     BAD(2, TRMV, trans, (trp_transpose)3, "trans");
     BAD(2, SYMV, uplo, (trp_uplo)2, "uplo");
     BAD(2, HEMV, uplo, (trp_uplo)-1, "uplo");
+    BAD(2, SYR, uplo, (trp_uplo)2, "uplo");
+    BAD(2, SYR, trans, TRP_T, "trans");
+    BAD(2, SYR, y, short_2, "y");
+    BAD(2, SYR2, diag, TRP_UNIT, "diag");
+    BAD(2, SYR2, beta, trp_real(1), "beta");
+    BAD(2, HER, alpha, trp_complex(1, 1), "alpha");
     BAD(2, TRSV, uplo, (trp_uplo)2, "uplo");
     BAD(2, TRMV, diag, (trp_diag)2, "diag");
     BAD(2, TRSV, diag, (trp_diag)-1, "diag");
@@ -290,6 +305,10 @@ static void bad_level_2(void)
     BAD(2, GEMV, lda, -ROWS, "lda");
     BAD(2, GEMV, lda, INT64_MAX, "");
     BAD(2, SYMV, lda, ROWS - 1, "lda");
+    BAD(2, SYR, lda, ROWS - 1, "lda");
+    BAD(2, HER2, n, -1, "n");
+    REFUSED(2, TRP_OP_HER, order, TRP_ROW_MAJOR, TRP_E_UNSUPPORTED, "order");
+    REFUSED(2, TRP_OP_HER2, order, TRP_ROW_MAJOR, TRP_E_UNSUPPORTED, "order");
     BAD(2, TRMV, lda, 1, "lda");
     BAD(2, GBMV, lda, 4, "lda"); /* kl + ku + 1 are 5 */
     BAD(2, GEMV, a_offset, ELEMENT, "a:");
@@ -596,7 +615,7 @@ static void headers(void)
     trp_blas3_request r3 = right_3(TRP_OP_DGMM);
     r3.header.op = TRP_OP_AXPY;
     expect(__LINE__, "the size of another level", SEND(r3), TRP_E_VERSION, "size");
-    r3.header.op = TRP_OP_GEMM_LIST + 1;
+    r3.header.op = TRP_OP_HER2 + 1;
     expect(__LINE__, "an operation there is not", SEND(r3), TRP_E_UNSUPPORTED, "op");
     r3.header.op = 0x0100;
     expect(__LINE__, "operation 0", SEND(r3), TRP_E_UNSUPPORTED, "op");

@@ -127,6 +127,15 @@ static const operation operations[] = {
     {OP2(trsv, TRSV), ORDER | UPLO | TRANS | DIAG | SOLVES,
      {SHAPED(IN, N, N, REF_TRIANGULAR), VECTOR(INOUT, N), NOTHING}, NO_RESULT},
 
+    {OP2(syr, SYR), ORDER | UPLO | ALPHA,
+     {SHAPED(INOUT, N, N, REF_SYMMETRIC), VECTOR(IN, N), NOTHING}, NO_RESULT},
+    {OP2(her, HER), ORDER | UPLO | ALPHA | REAL_ALPHA | COMPLEX_ONLY | COLUMNS_COMPLEX,
+     {SHAPED(INOUT, N, N, REF_HERMITIAN), VECTOR(IN, N), NOTHING}, NO_RESULT},
+    {OP2(syr2, SYR2), ORDER | UPLO | ALPHA,
+     {SHAPED(INOUT, N, N, REF_SYMMETRIC), VECTOR(IN, N), VECTOR(IN, N)}, NO_RESULT},
+    {OP2(her2, HER2), ORDER | UPLO | ALPHA | COMPLEX_ONLY | COLUMNS_COMPLEX,
+     {SHAPED(INOUT, N, N, REF_HERMITIAN), VECTOR(IN, N), VECTOR(IN, N)}, NO_RESULT},
+
     {OP3(symm, SYMM), ORDER | SIDE | UPLO | ALPHA | BETA,
      {SHAPED(IN, SIDED, SIDED, REF_SYMMETRIC), MATRIX(IN, M, N), MATRIX(BY_BETA, M, N)}, NO_RESULT},
     {OP3(hemm, HEMM), ORDER | SIDE | UPLO | ALPHA | BETA | COMPLEX_ONLY,
@@ -463,6 +472,8 @@ static ref_operand view_of(const problem *p, ref_place place, int64_t number, bo
 /* BLAS does nothing at all then, not even to imaginary parts that don't belong there. */
 static bool leaves_c(const problem *p)
 {
+    if (!has(p, BETA)) /* rank 1 and 2 */
+        return alpha_of(p) == 0;
     return beta_of(p) == 1 && (p->k == 0 || alpha_of(p) == 0);
 }
 
@@ -480,7 +491,7 @@ static ref_complex random_element(const problem *p, ref_place place, int64_t i, 
         im *= scale;
     }
     if (x->shape == REF_HERMITIAN && i == j) {
-        if (place == REF_A)
+        if (place == REF_A && !writes(p, place))
             im = NAN;
         else if (leaves_c(p))
             im = 0;

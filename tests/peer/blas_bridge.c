@@ -389,6 +389,26 @@ static void place_2(trp_blas2_request *r, const void *a, int64_t rows, int64_t c
         SEND(op);                                                                                  \
     }
 
+#define RANK_1(name, op, t, alpha_type)                                                            \
+    FORTRAN void name(const char *uplo, const int *n, const void *alpha, const void *x,            \
+                      const int *incx, void *a, const int *lda)                                    \
+    {                                                                                              \
+        trp_blas2_request r = {                                                                    \
+            .type = t, .uplo = uplo_of(uplo), .n = *n, .alpha = scalar(alpha_type, alpha)};        \
+        place_2(&r, a, *n, *n, *lda, READ | WRITE, x, *n, *incx, READ, NULL, 0, 0, 0);             \
+        SEND(op);                                                                                  \
+    }
+
+#define RANK_2(name, op, t)                                                                        \
+    FORTRAN void name(const char *uplo, const int *n, const void *alpha, const void *x,            \
+                      const int *incx, const void *y, const int *incy, void *a, const int *lda)    \
+    {                                                                                              \
+        trp_blas2_request r = {                                                                    \
+            .type = t, .uplo = uplo_of(uplo), .n = *n, .alpha = scalar(t, alpha)};                 \
+        place_2(&r, a, *n, *n, *lda, READ | WRITE, x, *n, *incx, READ, y, *n, *incy, READ);        \
+        SEND(op);                                                                                  \
+    }
+
 GENERAL_2(s, TRP_F32)
 GENERAL_2(d, TRP_F64)
 GENERAL_2(c, TRP_C64)
@@ -399,6 +419,14 @@ GER(cgeru_, ger, TRP_C64)
 GER(zgeru_, ger, TRP_C128)
 GER(cgerc_, gerc, TRP_C64)
 GER(zgerc_, gerc, TRP_C128)
+RANK_1(ssyr_, syr, TRP_F32, TRP_F32)
+RANK_1(dsyr_, syr, TRP_F64, TRP_F64)
+RANK_1(cher_, her, TRP_C64, TRP_F32)
+RANK_1(zher_, her, TRP_C128, TRP_F64)
+RANK_2(ssyr2_, syr2, TRP_F32)
+RANK_2(dsyr2_, syr2, TRP_F64)
+RANK_2(cher2_, her2, TRP_C64)
+RANK_2(zher2_, her2, TRP_C128)
 SYMV(ssymv_, symv, TRP_F32)
 SYMV(dsymv_, symv, TRP_F64)
 SYMV(chemv_, hemv, TRP_C64)

@@ -80,6 +80,8 @@ static const method methods[TRP__OPENBLAS_PLACES][TRP__OPENBLAS_TYPES] = {
     COMPLEX_LOOP(ROT, rot_loop)
     REAL_LOOP(ROTG, rotg_loop) COMPLEX_LOOP(ROTG, rotg_loop)
     COMPLEX_LOOP(SYMV, symv_loop)
+    COMPLEX_LOOP(SYR, syr_loop)
+    COMPLEX_LOOP(SYR2, syr2_loop)
     REAL_LOOP(GEAM, geam_loop) COMPLEX_LOOP(GEAM, geam_loop)
     REAL_LOOP(DGMM, dgmm_loop) COMPLEX_LOOP(DGMM, dgmm_loop)
 };

@@ -327,6 +327,55 @@ static void NAME(symv_loop)(const operation *o)
 }
 #endif
 
+static void NAME(syr2)(const operation *o)
+{
+    T alpha = NAME(alpha)(o);
+    CALL(syr2, COLUMN_MAJOR, o->uplo, o->n, SCALAR(alpha), o->x, o->ldx, o->y, o->ldy, o->a,
+         o->lda);
+}
+
+#if COMPLEX
+static void NAME(her)(const operation *o)
+{
+    R alpha = o->scalars ? *(const R *)o->scalars : (R)o->l.alpha[0];
+    CALL(her, COLUMN_MAJOR, o->uplo, o->n, alpha, o->x, o->ldx, o->a, o->lda);
+}
+
+/* A = A + alpha x y^T, in one triangle. */
+static void NAME(add_triangle)(const operation *o, T alpha, const T *x, int64_t incx, const T *y,
+                               int64_t incy)
+{
+    int64_t n = o->l.n;
+    for (int64_t j = 0; alpha != 0 && j < n; j++) {
+        T *column = (T *)o->a + j * o->l.ld[TRP__BLAS_A];
+        T by = NAME(product)(alpha, y[j * incy]);
+        int64_t end = o->l.uplo == TRP_UPPER ? j + 1 : n;
+        for (int64_t i = o->l.uplo == TRP_UPPER ? 0 : j; i < end; i++)
+            column[i] += NAME(product)(by, x[i * incx]);
+    }
+}
+
+static void NAME(syr_loop)(const operation *o)
+{
+    int64_t incx = o->l.ld[TRP__BLAS_X];
+    const T *x = NAME(first)(o->x, o->l.n, incx);
+    NAME(add_triangle)(o, NAME(alpha)(o), x, incx, x, incx);
+}
+
+static void NAME(syr2_loop)(const operation *o)
+{
+    int64_t incx = o->l.ld[TRP__BLAS_X], incy = o->l.ld[TRP__BLAS_Y];
+    const T *x = NAME(first)(o->x, o->l.n, incx), *y = NAME(first)(o->y, o->l.n, incy);
+    NAME(add_triangle)(o, NAME(alpha)(o), x, incx, y, incy);
+    NAME(add_triangle)(o, NAME(alpha)(o), y, incy, x, incx);
+}
+#else
+static void NAME(syr)(const operation *o)
+{
+    CALL(syr, COLUMN_MAJOR, o->uplo, o->n, NAME(alpha)(o), o->x, o->ldx, o->a, o->lda);
+}
+#endif
+
 static void NAME(trmv)(const operation *o)
 {
     CALL(trmv, COLUMN_MAJOR, o->uplo, o->trans, o->diag, o->n, o->a, o->lda, o->x, o->ldx);

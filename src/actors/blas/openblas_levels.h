@@ -29,6 +29,9 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
 #define TRP__CBLAS_gemv(T, R, S) void (*)(int order, int trans, int m, int n, S alpha, const T *a, int lda, const T *x, int incx, S beta, T *y, int incy)
 #define TRP__CBLAS_gbmv(T, R, S) void (*)(int order, int trans, int m, int n, int kl, int ku, S alpha, const T *a, int lda, const T *x, int incx, S beta, T *y, int incy)
 #define TRP__CBLAS_ger(T, R, S) void (*)(int order, int m, int n, S alpha, const T *x, int incx, const T *y, int incy, T *a, int lda)
+#define TRP__CBLAS_syr(T, R, S) void (*)(int order, int uplo, int n, S alpha, const T *x, int incx, T *a, int lda)
+#define TRP__CBLAS_her(T, R, S) void (*)(int order, int uplo, int n, R alpha, const T *x, int incx, T *a, int lda)
+#define TRP__CBLAS_syr2(T, R, S) void (*)(int order, int uplo, int n, S alpha, const T *x, int incx, const T *y, int incy, T *a, int lda)
 #define TRP__CBLAS_symv(T, R, S) void (*)(int order, int uplo, int n, S alpha, const T *a, int lda, const T *x, int incx, S beta, T *y, int incy)
 #define TRP__CBLAS_trmv(T, R, S) void (*)(int order, int uplo, int trans, int diag, int n, const T *a, int lda, T *x, int incx)
 #define TRP__CBLAS_symm(T, R, S) void (*)(int order, int side, int uplo, int m, int n, S alpha, const T *a, int lda, const T *b, int ldb, S beta, T *c, int ldc)
@@ -63,6 +66,10 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
     COMPLEX(HEMV, symv, cblas_chemv, cblas_zhemv)                             \
     ALL(TRMV, trmv, cblas_strmv, cblas_dtrmv, cblas_ctrmv, cblas_ztrmv)       \
     ALL(TRSV, trsv, cblas_strsv, cblas_dtrsv, cblas_ctrsv, cblas_ztrsv)       \
+    REAL(SYR, syr, cblas_ssyr, cblas_dsyr)                                    \
+    COMPLEX(HER, her, cblas_cher, cblas_zher)                                 \
+    REAL(SYR2, syr2, cblas_ssyr2, cblas_dsyr2)                                \
+    COMPLEX(HER2, syr2, cblas_cher2, cblas_zher2)                             \
     ALL(SYMM, symm, cblas_ssymm, cblas_dsymm, cblas_csymm, cblas_zsymm)       \
     COMPLEX(HEMM, symm, cblas_chemm, cblas_zhemm)                             \
     ALL(SYRK, syrk, cblas_ssyrk, cblas_dsyrk, cblas_csyrk, cblas_zsyrk)       \
@@ -74,6 +81,6 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
 /* clang-format on */
 
 /* Places in the table of loaded routines: the low byte of TRP_OP_..., and the type. */
-enum { TRP__OPENBLAS_PLACES = 0x20, TRP__OPENBLAS_TYPES = 4 };
+enum { TRP__OPENBLAS_PLACES = 0x25, TRP__OPENBLAS_TYPES = 4 };
 
 #endif

@@ -281,18 +281,24 @@ static void add_product(fake_number *sum, fake_number factor, const view *a, con
     free(right);
 }
 
+static bool is_rank_2(const call *q)
+{
+    return q->op == SYR2K || q->op == HER2K || q->op == SYR2 || q->op == HER2;
+}
+
 /* Y = alpha A X + beta Y, of rank 2k also + alpha X' A', with ' for transposed, or with a conjugate
  * for all of that. All is read before anything is written, since Y may be X. */
 static void multiply(const job *j)
 {
     const view *c = &j->v[Y];
-    bool hermitian_update = j->call->op == HERK || j->call->op == HER2K;
-    if (hermitian_update && j->beta == 1 && (j->alpha == 0 || j->call->k == 0))
+    bool of_k = j->call->op == HERK || j->call->op == HER2K;
+    bool adds = j->alpha != 0 && (!of_k || j->call->k > 0);
+    if (c->structure == HERMITIAN && j->beta == 1 && !adds)
         return;
     fake_number *sum = allocate(c->rows * c->columns), *from = sum;
     add_product(sum, j->alpha, &j->v[A], &j->v[X]);
-    if (j->call->op == SYR2K || j->call->op == HER2K) {
-        bool hermitian = j->call->op == HER2K;
+    if (is_rank_2(j->call)) {
+        bool hermitian = c->structure == HERMITIAN;
         view a = j->v[X], b = j->v[A];
         transpose(&a, hermitian);
         transpose(&b, hermitian);
@@ -382,6 +388,10 @@ static const struct {
     [HEMV] = {{"nn", "n1", "n1"}, HERMITIAN, 0, multiply},
     [TRMV] = {{"nn", "n1", "n1"}, TRIANGLE, 0, multiply},
     [TRSV] = {{"nn", "", "n1"}, TRIANGLE, 0, solve},
+    [SYR] = {{"n1", "n1", "nn"}, SYMMETRIC, 1, multiply},
+    [HER] = {{"n1", "n1", "nn"}, HERMITIAN, 1, multiply},
+    [SYR2] = {{"n1", "n1", "nn"}, SYMMETRIC, 1, multiply},
+    [HER2] = {{"n1", "n1", "nn"}, HERMITIAN, 1, multiply},
     [SYMM] = {{"ss", "mn", "mn"}, SYMMETRIC, 0, multiply},
     [HEMM] = {{"ss", "mn", "mn"}, HERMITIAN, 0, multiply},
     [SYRK] = {{"pq", "pq", "nn"}, SYMMETRIC, 0, multiply},
@@ -426,7 +436,8 @@ static int64_t extent(const call *q, char letter)
 
 static bool is_update(const call *q)
 {
-    return q->op == SYRK || q->op == HERK || q->op == SYR2K || q->op == HER2K;
+    return q->op == SYRK || q->op == HERK || q->op == SYR2K || q->op == HER2K || q->op == SYR ||
+           q->op == HER || q->op == SYR2 || q->op == HER2;
 }
 
 static bool is_level1(const call *q)
@@ -473,7 +484,7 @@ static void form(const call *q, int which, view *v)
     if (op != TRP__CUBLAS_OP_N)
         transpose(v, op == TRP__CUBLAS_OP_C);
     if (which == X && (is_update(q) || ger))
-        transpose(v, q->op == HERK || q->op == HER2K || q->op == GERC);
+        transpose(v, routines[q->op].structure == HERMITIAN || q->op == GERC);
     if (q->side == TRP__CUBLAS_RIGHT && !(which == X && q->op == DGMM))
         transpose(v, false);
 }
@@ -678,8 +689,13 @@ static trp__cublas_status launch(trp__cublas_handle handle, const call *given)
     SIZE(m, n), SCALARS(ELEMENT, ELEMENT),                                                         \
         .trans = trans, .batch = batch,                                                            \
         .operand = {STRIDED(A, a, lda), STRIDED(X, x, incx), STRIDED(Y, y, incy)}
-#define CALL_GBMV SIZE(m, n), MATRIX_VECTORS, .trans = trans, .k = kl, .ku = ku
-#define CALL_GER  SIZE(m, n), VECTORS(A, X), OPERAND(Y, a, lda), SCALAR(alpha, alpha, ELEMENT)
+#define CALL_GBMV   SIZE(m, n), MATRIX_VECTORS, .trans = trans, .k = kl, .ku = ku
+#define CALL_GER    SIZE(m, n), VECTORS(A, X), OPERAND(Y, a, lda), SCALAR(alpha, alpha, ELEMENT)
+#define CALL_RANK_1 SIZE(n, n), .fill = fill, OPERAND(Y, a, lda)
+#define CALL_SYR                                                                                   \
+    CALL_RANK_1, OPERAND(A, x, incx), OPERAND(X, x, incx), SCALAR(alpha, alpha, ELEMENT)
+#define CALL_HER  CALL_RANK_1, OPERAND(A, x, incx), OPERAND(X, x, incx), SCALAR(alpha, alpha, REAL)
+#define CALL_SYR2 CALL_RANK_1, VECTORS(A, X), SCALAR(alpha, alpha, ELEMENT)
 #define CALL_SYMV SIZE(n, n), MATRIX_VECTORS, .fill = fill
 #define CALL_TRMV                                                                                  \
     SIZE(n, n), OPERAND(A, a, lda), OPERAND(X, x, incx), OPERAND(Y, x, incx),                      \
