@@ -48,6 +48,10 @@ extern "C" {
 #define TRP_OP_HER  UINT32_C(0x0122)
 #define TRP_OP_SYR2 UINT32_C(0x0123)
 #define TRP_OP_HER2 UINT32_C(0x0124)
+#define TRP_OP_SBMV UINT32_C(0x0125)
+#define TRP_OP_HBMV UINT32_C(0x0126)
+#define TRP_OP_TBMV UINT32_C(0x0127)
+#define TRP_OP_TBSV UINT32_C(0x0128)
 
 typedef enum trp_side {
     TRP_LEFT = 0,
@@ -224,8 +228,8 @@ typedef struct trp_blas1_request {
  * is not looked at. With beta 0, y is not read. Outputs must not overlap inputs. If m or n is 0
  * nothing is done, also where beta is not 1, as in BLAS.
  *
- * With type c64 or c128 in row-major order, TRP_C, gerc, hemv, her and her2 are not to be had from
- * cuBLAS: TRP_E_UNSUPPORTED.
+ * With type c64 or c128 in row-major order, TRP_C, gerc, hemv, hbmv, her and her2 are not to be had
+ * from cuBLAS: TRP_E_UNSUPPORTED.
  *
  * `scalars`, if it names a buffer, holds alpha and beta, one after the other as elements of `type`
  * (ger, gerc, syr, syr2, her2: alpha only; her: alpha only, a real number), read when the operation
@@ -236,13 +240,15 @@ typedef struct trp_blas2_request {
     trp_request header;
     trp_dtype type;
     trp_order order;
-    trp_transpose trans; /* gemv, gbmv, trmv, trsv */
-    trp_uplo uplo;       /* symv, hemv, trmv, trsv, syr, her, syr2, her2 */
-    trp_diag diag;       /* trmv, trsv */
+    trp_transpose trans; /* gemv, gbmv, trmv, trsv, tbmv, tbsv */
+    trp_uplo uplo;       /* all but gemv, gbmv, ger, gerc */
+    trp_diag diag;       /* trmv, trsv, tbmv, tbsv */
     int64_t m, n;
     int64_t kl, ku;   /* gbmv: diagonals below and above the main one. In column-major order element
                        * (i, j) of A lies at (ku + i - j, j) of a kl + ku + 1 x n matrix, in
-                       * row-major order at (i, kl + j - i) of an m x kl + ku + 1 matrix. */
+                       * row-major order at (i, kl + j - i) of an m x kl + ku + 1 matrix.
+                       * sbmv, hbmv, tbmv, tbsv: kl diagonals beside the main one in the triangle
+                       * that is looked at, as of a gbmv whose other ones are left out; ku is 0. */
     trp_scalar alpha; /* default 1; her: real */
     trp_scalar beta;  /* default 0 */
     trp_buffer a, x, y, scalars;
@@ -347,6 +353,14 @@ TRP__BLAS(trmv, TRP_OP_TRMV, trp_blas2_request)
 /* Solves op(A) x' = x and puts x' in the place of x; A is triangular. */
 TRP__BLAS(trsv, TRP_OP_TRSV, trp_blas2_request)
 
+/* symv of a band matrix. f32, f64. */
+TRP__BLAS(sbmv, TRP_OP_SBMV, trp_blas2_request)
+/* hemv of a band matrix. c64, c128. */
+TRP__BLAS(hbmv, TRP_OP_HBMV, trp_blas2_request)
+/* trmv of a band matrix. */
+TRP__BLAS(tbmv, TRP_OP_TBMV, trp_blas2_request)
+/* trsv of a band matrix. */
+TRP__BLAS(tbsv, TRP_OP_TBSV, trp_blas2_request)
 /* A = alpha x x^T + A; of A, which is symmetric, one triangle is read and written. */
 TRP__BLAS(syr, TRP_OP_SYR, trp_blas2_request)
 /* A = alpha x x^H + A; A is Hermitian. Unless alpha is 0, the imaginary parts of its diagonal are

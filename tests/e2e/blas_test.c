@@ -71,8 +71,10 @@ enum {
     NOT_COMPLEX_C = 1 << 14,
     BATCHES = 1 << 15,
     SOLVES = 1 << 16,
-    IN_PLACE = 1 << 17,       /* C may be B */
-    COLUMNS_COMPLEX = 1 << 18 /* of complex types, column-major only */
+    IN_PLACE = 1 << 17,        /* C may be B */
+    COLUMNS_COMPLEX = 1 << 18, /* of complex types, column-major only */
+    BANDED = 1 << 19,          /* A: kl diagonals of a triangle */
+    REAL_ONLY = 1 << 20
 };
 
 /* Of the result. */
@@ -135,6 +137,15 @@ static const operation operations[] = {
      {SHAPED(INOUT, N, N, REF_SYMMETRIC), VECTOR(IN, N), VECTOR(IN, N)}, NO_RESULT},
     {OP2(her2, HER2), ORDER | UPLO | ALPHA | COMPLEX_ONLY | COLUMNS_COMPLEX,
      {SHAPED(INOUT, N, N, REF_HERMITIAN), VECTOR(IN, N), VECTOR(IN, N)}, NO_RESULT},
+
+    {OP2(sbmv, SBMV), ORDER | UPLO | ALPHA | BETA | BANDED | REAL_ONLY,
+     {SHAPED(IN, N, N, REF_SYMMETRIC), VECTOR(IN, N), VECTOR(BY_BETA, N)}, NO_RESULT},
+    {OP2(hbmv, HBMV), ORDER | UPLO | ALPHA | BETA | BANDED | COMPLEX_ONLY | COLUMNS_COMPLEX,
+     {SHAPED(IN, N, N, REF_HERMITIAN), VECTOR(IN, N), VECTOR(BY_BETA, N)}, NO_RESULT},
+    {OP2(tbmv, TBMV), ORDER | UPLO | TRANS | DIAG | BANDED,
+     {SHAPED(IN, N, N, REF_TRIANGULAR), VECTOR(INOUT, N), NOTHING}, NO_RESULT},
+    {OP2(tbsv, TBSV), ORDER | UPLO | TRANS | DIAG | SOLVES | BANDED,
+     {SHAPED(IN, N, N, REF_TRIANGULAR), VECTOR(INOUT, N), NOTHING}, NO_RESULT},
 
     {OP3(symm, SYMM), ORDER | SIDE | UPLO | ALPHA | BETA,
      {SHAPED(IN, SIDED, SIDED, REF_SYMMETRIC), MATRIX(IN, M, N), MATRIX(BY_BETA, M, N)}, NO_RESULT},
@@ -325,15 +336,21 @@ static void lay_out_matrix(const problem *p, operand *x)
 {
     bool band = x->view.shape == REF_BAND;
     int64_t lines = p->row_major ? x->view.rows : x->view.columns;
-    int64_t run = band ? p->kl + p->ku + 1 : p->row_major ? x->view.columns : x->view.rows;
+    bool half = x->view.banded;
+    int64_t run = half           ? p->kl + 1
+                  : band         ? p->kl + p->ku + 1
+                  : p->row_major ? x->view.columns
+                                 : x->view.rows;
     int64_t smallest = run > 0 ? run : 1;
     int64_t ld = smallest + (p->gaps ? (int64_t)below(6) : 0);
     x->ld = ld == smallest && below(2) ? 0 : ld;
     if (x->view.rows > 0 && x->view.columns > 0)
         x->extent = (lines - 1) * ld + run;
     /* One step along the diagonal of a band is one from line to line. */
-    int64_t across = band ? ld - 1 : ld;
-    x->view.base = !band ? 0 : p->row_major ? p->kl : p->ku;
+    int64_t across = band || half ? ld - 1 : ld;
+    x->view.base = half   ? (x->view.lower == p->row_major ? p->kl : 0)
+                   : band ? (p->row_major ? p->kl : p->ku)
+                          : 0;
     x->view.down = p->row_major ? across : 1;
     x->view.right = p->row_major ? 1 : across;
 }
@@ -359,6 +376,7 @@ static void lay_out(problem *p, ref_place place)
         .unit = p->diag == TRP_UNIT,
         .kl = p->kl,
         .ku = p->ku,
+        .banded = has(p, BANDED) && place == REF_A,
     };
     x->align = ref_blas_size(p->type);
     if (r->vector)
@@ -915,6 +933,8 @@ static void randomise(problem *p)
         p->kl = (int64_t)below(6);
         p->ku = (int64_t)below(6);
     }
+    if (all & BANDED)
+        p->kl = (int64_t)below(6);
     p->batch = all & BATCHES && below(2) ? 1 + (int64_t)below(4) : 1;
     p->gaps = below(4) > 0;
     p->one_block = below(2);
@@ -951,7 +971,7 @@ static tally check_operation(const operation *op)
 {
     tally t = {0};
     for (int type = 0; type < TYPES; type++) {
-        if (!ref_blas_complex(types[type]) && op->options & COMPLEX_ONLY)
+        if (op->options & (ref_blas_complex(types[type]) ? REAL_ONLY : COMPLEX_ONLY))
             continue;
         int enough = t.problems + (H_SANITIZED ? 20 : 120);
         do

@@ -389,6 +389,35 @@ static void place_2(trp_blas2_request *r, const void *a, int64_t rows, int64_t c
         SEND(op);                                                                                  \
     }
 
+#define SBMV(name, op, t)                                                                          \
+    FORTRAN void name(const char *uplo, const int *n, const int *k, const void *alpha,             \
+                      const void *a, const int *lda, const void *x, const int *incx,               \
+                      const void *beta, void *y, const int *incy)                                  \
+    {                                                                                              \
+        trp_blas2_request r = {.type = t,                                                          \
+                               .uplo = uplo_of(uplo),                                              \
+                               .n = *n,                                                            \
+                               .kl = *k,                                                           \
+                               .alpha = scalar(t, alpha),                                          \
+                               .beta = scalar(t, beta)};                                           \
+        place_2(&r, a, *k + 1, *n, *lda, READ, x, *n, *incx, READ, y, *n, *incy, READ | WRITE);    \
+        SEND(op);                                                                                  \
+    }
+
+#define BAND_TRIANGLE(p, op, t)                                                                    \
+    FORTRAN void p##op##_(const char *uplo, const char *trans, const char *diag, const int *n,     \
+                          const int *k, const void *a, const int *lda, void *x, const int *incx)   \
+    {                                                                                              \
+        trp_blas2_request r = {.type = t,                                                          \
+                               .uplo = uplo_of(uplo),                                              \
+                               .trans = trans_of(trans),                                           \
+                               .diag = diag_of(diag),                                              \
+                               .n = *n,                                                            \
+                               .kl = *k};                                                          \
+        place_2(&r, a, *k + 1, *n, *lda, READ, x, *n, *incx, READ | WRITE, NULL, 0, 0, 0);         \
+        SEND(op);                                                                                  \
+    }
+
 #define RANK_1(name, op, t, alpha_type)                                                            \
     FORTRAN void name(const char *uplo, const int *n, const void *alpha, const void *x,            \
                       const int *incx, void *a, const int *lda)                                    \
@@ -419,6 +448,18 @@ GER(cgeru_, ger, TRP_C64)
 GER(zgeru_, ger, TRP_C128)
 GER(cgerc_, gerc, TRP_C64)
 GER(zgerc_, gerc, TRP_C128)
+SBMV(ssbmv_, sbmv, TRP_F32)
+SBMV(dsbmv_, sbmv, TRP_F64)
+SBMV(chbmv_, hbmv, TRP_C64)
+SBMV(zhbmv_, hbmv, TRP_C128)
+BAND_TRIANGLE(s, tbmv, TRP_F32)
+BAND_TRIANGLE(d, tbmv, TRP_F64)
+BAND_TRIANGLE(c, tbmv, TRP_C64)
+BAND_TRIANGLE(z, tbmv, TRP_C128)
+BAND_TRIANGLE(s, tbsv, TRP_F32)
+BAND_TRIANGLE(d, tbsv, TRP_F64)
+BAND_TRIANGLE(c, tbsv, TRP_C64)
+BAND_TRIANGLE(z, tbsv, TRP_C128)
 RANK_1(ssyr_, syr, TRP_F32, TRP_F32)
 RANK_1(dsyr_, syr, TRP_F64, TRP_F64)
 RANK_1(cher_, her, TRP_C64, TRP_F32)

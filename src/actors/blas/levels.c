@@ -95,6 +95,12 @@ static void lay_out_symv(problem *p)
     lay_out_vectors(p);
 }
 
+static void lay_out_sbmv(problem *p)
+{
+    set(p, A, p->g.k + 1, p->g.n);
+    lay_out_vectors(p);
+}
+
 static void lay_out_symm(problem *p)
 {
     int64_t size = p->g.side == TRP_LEFT ? p->g.m : p->g.n;
@@ -245,12 +251,14 @@ static trp_status wrong(const problem *p, const char *argument, const char *expe
 
 static trp_status check_type(const problem *p)
 {
-    bool fits = is_complex(p->type) ||
-                ((p->type == TRP_F32 || p->type == TRP_F64) && !(p->row->uses & COMPLEX_ONLY));
+    bool real = p->type == TRP_F32 || p->type == TRP_F64;
+    bool real_too = !(p->row->uses & COMPLEX_ONLY), complex_too = !(p->row->uses & REAL_ONLY);
+    bool fits = (is_complex(p->type) && complex_too) || (real && real_too);
     return fits ? TRP_OK
-                : trp__error_set(p->pack->error, TRP_E_ARGUMENT,
-                                 "type: expected %sc64 or c128, got %s (%d)",
-                                 p->row->uses & COMPLEX_ONLY ? "" : "f32, f64, ",
+                : trp__error_set(p->pack->error, TRP_E_ARGUMENT, "type: expected %s, got %s (%d)",
+                                 !real_too      ? "c64 or c128"
+                                 : !complex_too ? "f32 or f64"
+                                                : "f32, f64, c64 or c128",
                                  trp_dtype_name(p->type), (int)p->type);
 }
 
@@ -303,7 +311,7 @@ static trp_status check_sizes(const problem *p)
     } sizes[] = {
         {"m", g->m, uses & SIZE_M},
         {"n", g->n, !(uses & GIVES_ROTATION)},
-        {uses & BAND ? "kl" : "k", g->k, uses & (SIZE_K | BAND)},
+        {uses & SIZE_K ? "k" : "kl", g->k, uses & (SIZE_K | BAND | DIAGONALS)},
         {"ku", g->ku, uses & BAND},
         {"batch", g->batch, uses & BATCH},
     };
@@ -314,8 +322,10 @@ static trp_status check_sizes(const problem *p)
     int64_t sum;
     if ((uses & BAND) && (__builtin_add_overflow(g->k, g->ku, &sum) || sum == INT64_MAX))
         return wrong(p, "kl", "fewer than 2^63 diagonals with ku", g->k);
+    if ((uses & DIAGONALS) && g->k == INT64_MAX)
+        return wrong(p, "kl", "fewer than 2^63 - 1 diagonals", g->k);
     if (!(uses & BAND) && g->ku != 0)
-        return wrong(p, "ku", "0: it has no band", g->ku);
+        return wrong(p, "ku", "0: it has no diagonals above", g->ku);
     return !(uses & BATCH) && g->batch != 0 && g->batch != 1
                ? wrong(p, "batch", "0 or 1: it has none", g->batch)
                : TRP_OK;

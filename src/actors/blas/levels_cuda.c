@@ -42,6 +42,8 @@ TYPE(GBMV)
 TYPE(GER)
 TYPE(SYMV)
 TYPE(TRMV)
+TYPE(SBMV)
+TYPE(TBMV)
 TYPE(SYR)
 TYPE(HER)
 TYPE(SYR2)
@@ -112,6 +114,8 @@ FAMILY(GBMV, OP, M, N, K, c->g.ku, ALPHA, A, X, BETA, Y)
 FAMILY(GER, M, N, ALPHA, X, Y, A)
 FAMILY(SYMV, fill(c), N, ALPHA, A, X, BETA, Y)
 FAMILY(TRMV, fill(c), OP, diag(c), N, A, X)
+FAMILY(SBMV, fill(c), N, K, ALPHA, A, X, BETA, Y)
+FAMILY(TBMV, fill(c), OP, diag(c), N, K, A, X)
 FAMILY(SYR, fill(c), N, ALPHA, X, A)
 FAMILY(HER, fill(c), N, ALPHA, X, A)
 FAMILY(SYR2, fill(c), N, ALPHA, X, Y, A)
@@ -133,9 +137,11 @@ static const struct {
     const char *name[TRP__CUBLAS_TYPES];
 } families[TRP__CUBLAS_PLACES] = {
 #define ALL(op, family, s, d, c, z) [(TRP_OP_##op) & 0xff] = {call_##family, {#s, #d, #c, #z}},
+#define REAL(op, family, s, d)      [(TRP_OP_##op) & 0xff] = {call_##family, {#s, #d, "", ""}},
 #define COMPLEX(op, family, c, z)   [(TRP_OP_##op) & 0xff] = {call_##family, {"", "", #c, #z}},
-    TRP__CUBLAS_ROUTINES(ALL, COMPLEX)
+    TRP__CUBLAS_ROUTINES(ALL, REAL, COMPLEX)
 #undef ALL
+#undef REAL
 #undef COMPLEX
 };
 

@@ -121,7 +121,7 @@ static void drop_unused_sizes(trp__levels *l, uint32_t uses)
 {
     if (!(uses & SIZE_M))
         l->m = 0;
-    if (!(uses & (SIZE_K | BAND)))
+    if (!(uses & (SIZE_K | BAND | DIAGONALS)))
         l->k = 0;
     if (!(uses & BAND))
         l->ku = 0;

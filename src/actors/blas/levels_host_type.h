@@ -327,6 +327,19 @@ static void NAME(symv_loop)(const operation *o)
 }
 #endif
 
+static void NAME(sbmv)(const operation *o)
+{
+    T alpha = NAME(alpha)(o), beta = NAME(beta)(o);
+    if (NAME(begin_vector)(o->y, o->n, o->ldy, alpha, &beta))
+        CALL(sbmv, COLUMN_MAJOR, o->uplo, o->n, o->k, SCALAR(alpha), o->a, o->lda, o->x, o->ldx,
+             SCALAR(beta), o->y, o->ldy);
+}
+
+static void NAME(tbmv)(const operation *o)
+{
+    CALL(tbmv, COLUMN_MAJOR, o->uplo, o->trans, o->diag, o->n, o->k, o->a, o->lda, o->x, o->ldx);
+}
+
 static void NAME(syr2)(const operation *o)
 {
     T alpha = NAME(alpha)(o);

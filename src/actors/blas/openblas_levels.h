@@ -29,6 +29,8 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
 #define TRP__CBLAS_gemv(T, R, S) void (*)(int order, int trans, int m, int n, S alpha, const T *a, int lda, const T *x, int incx, S beta, T *y, int incy)
 #define TRP__CBLAS_gbmv(T, R, S) void (*)(int order, int trans, int m, int n, int kl, int ku, S alpha, const T *a, int lda, const T *x, int incx, S beta, T *y, int incy)
 #define TRP__CBLAS_ger(T, R, S) void (*)(int order, int m, int n, S alpha, const T *x, int incx, const T *y, int incy, T *a, int lda)
+#define TRP__CBLAS_sbmv(T, R, S) void (*)(int order, int uplo, int n, int k, S alpha, const T *a, int lda, const T *x, int incx, S beta, T *y, int incy)
+#define TRP__CBLAS_tbmv(T, R, S) void (*)(int order, int uplo, int trans, int diag, int n, int k, const T *a, int lda, T *x, int incx)
 #define TRP__CBLAS_syr(T, R, S) void (*)(int order, int uplo, int n, S alpha, const T *x, int incx, T *a, int lda)
 #define TRP__CBLAS_her(T, R, S) void (*)(int order, int uplo, int n, R alpha, const T *x, int incx, T *a, int lda)
 #define TRP__CBLAS_syr2(T, R, S) void (*)(int order, int uplo, int n, S alpha, const T *x, int incx, const T *y, int incy, T *a, int lda)
@@ -66,6 +68,10 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
     COMPLEX(HEMV, symv, cblas_chemv, cblas_zhemv)                             \
     ALL(TRMV, trmv, cblas_strmv, cblas_dtrmv, cblas_ctrmv, cblas_ztrmv)       \
     ALL(TRSV, trsv, cblas_strsv, cblas_dtrsv, cblas_ctrsv, cblas_ztrsv)       \
+    REAL(SBMV, sbmv, cblas_ssbmv, cblas_dsbmv)                                \
+    COMPLEX(HBMV, sbmv, cblas_chbmv, cblas_zhbmv)                             \
+    ALL(TBMV, tbmv, cblas_stbmv, cblas_dtbmv, cblas_ctbmv, cblas_ztbmv)       \
+    ALL(TBSV, tbmv, cblas_stbsv, cblas_dtbsv, cblas_ctbsv, cblas_ztbsv)       \
     REAL(SYR, syr, cblas_ssyr, cblas_dsyr)                                    \
     COMPLEX(HER, her, cblas_cher, cblas_zher)                                 \
     REAL(SYR2, syr2, cblas_ssyr2, cblas_dsyr2)                                \
@@ -81,6 +87,6 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
 /* clang-format on */
 
 /* Places in the table of loaded routines: the low byte of TRP_OP_..., and the type. */
-enum { TRP__OPENBLAS_PLACES = 0x25, TRP__OPENBLAS_TYPES = 4 };
+enum { TRP__OPENBLAS_PLACES = 0x29, TRP__OPENBLAS_TYPES = 4 };
 
 #endif

@@ -31,6 +31,8 @@ enum {
     GIVES_INDEX = 1 << 23,    /* an i64, */
     GIVES_ROTATION = 1 << 24, /* c and s */
     IN_PLACE = 1 << 25,       /* Y may be X */
+    DIAGONALS = 1 << 26,      /* a band in one triangle: kl */
+    REAL_ONLY = 1 << 27,
 };
 #define SCALARS (ALPHA | BETA | ROTATION)
 #define GIVES   (GIVES_ELEMENT | GIVES_REAL | GIVES_INDEX | GIVES_ROTATION)

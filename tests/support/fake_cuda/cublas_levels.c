@@ -10,9 +10,11 @@
 
 typedef enum operation {
 #define ALL(op, family, s, d, c, z) op,
+#define REAL(op, family, s, d)      op,
 #define COMPLEX(op, family, c, z)   op,
-    TRP__CUBLAS_ROUTINES(ALL, COMPLEX)
+    TRP__CUBLAS_ROUTINES(ALL, REAL, COMPLEX)
 #undef COMPLEX
+#undef REAL
 #undef ALL
 } operation;
 
@@ -66,6 +68,7 @@ typedef struct view {
     bool trans, conj;           /* of op */
     structure structure;        /* of X */
     bool upper, unit;           /* of X */
+    bool banded;                /* X is the band of a triangle, `below` diagonals beside one */
     int64_t below, above, size; /* diagonals of X; all elements that X takes up */
 } view;
 
@@ -108,8 +111,14 @@ static fake_number get(const view *v, int64_t i, int64_t j)
         column = other;
         conj = conj != (v->structure == HERMITIAN);
     }
+    if (v->banded) {
+        if (llabs(row - column) > v->below)
+            return 0;
+        row += v->upper ? v->below - column : -column;
+    }
+    bool on_diagonal = i == j;
     fake_number value = fake_load(v->type, element(v, row, column));
-    if (v->structure == HERMITIAN && row == column)
+    if (v->structure == HERMITIAN && on_diagonal)
         return creal(value);
     return conj ? fake_pair(creal(value), -cimag(value)) : value;
 }
@@ -388,6 +397,10 @@ static const struct {
     [HEMV] = {{"nn", "n1", "n1"}, HERMITIAN, 0, multiply},
     [TRMV] = {{"nn", "n1", "n1"}, TRIANGLE, 0, multiply},
     [TRSV] = {{"nn", "", "n1"}, TRIANGLE, 0, solve},
+    [SBMV] = {{"bn", "n1", "n1"}, SYMMETRIC, 0, multiply},
+    [HBMV] = {{"bn", "n1", "n1"}, HERMITIAN, 0, multiply},
+    [TBMV] = {{"bn", "n1", "n1"}, TRIANGLE, 0, multiply},
+    [TBSV] = {{"bn", "", "n1"}, TRIANGLE, 0, solve},
     [SYR] = {{"n1", "n1", "nn"}, SYMMETRIC, 1, multiply},
     [HER] = {{"n1", "n1", "nn"}, HERMITIAN, 1, multiply},
     [SYR2] = {{"n1", "n1", "nn"}, SYMMETRIC, 1, multiply},
@@ -475,7 +488,8 @@ static void form(const call *q, int which, view *v)
     trp__cublas_operation op = which == Y ? TRP__CUBLAS_OP_N : first ? q->trans : q->trans_b;
     if (which == (is_update(q) ? Y : A))
         v->structure = routines[q->op].structure;
-    if (v->structure == BAND)
+    v->banded = which == A && (q->op == SBMV || q->op == HBMV || q->op == TBMV || q->op == TBSV);
+    if (v->structure == BAND || v->banded)
         v->rows = q->m;
     v->upper = q->fill == TRP__CUBLAS_UPPER;
     v->unit = q->diag == TRP__CUBLAS_UNIT;
@@ -697,6 +711,8 @@ static trp__cublas_status launch(trp__cublas_handle handle, const call *given)
 #define CALL_HER  CALL_RANK_1, OPERAND(A, x, incx), OPERAND(X, x, incx), SCALAR(alpha, alpha, REAL)
 #define CALL_SYR2 CALL_RANK_1, VECTORS(A, X), SCALAR(alpha, alpha, ELEMENT)
 #define CALL_SYMV SIZE(n, n), MATRIX_VECTORS, .fill = fill
+#define CALL_SBMV SIZE(n, n), MATRIX_VECTORS, .fill = fill, .k = k
+#define CALL_TBMV CALL_TRMV, .k = k
 #define CALL_TRMV                                                                                  \
     SIZE(n, n), OPERAND(A, a, lda), OPERAND(X, x, incx), OPERAND(Y, x, incx),                      \
         .fill = fill, .trans = trans, .diag = diag
@@ -741,6 +757,8 @@ static trp__cublas_status launch(trp__cublas_handle handle, const call *given)
     CHOOSE(SAME_##op_, DEFINE, 0)                                                                  \
     (op_, family, s, TRP__CUDA_R_32F)                                                              \
         CHOOSE(SAME_##op_, DEFINE, 0)(op_, family, d, TRP__CUDA_R_64F) COMPLEX(op_, family, c, z)
+#define REAL(op_, family, s, d)                                                                    \
+    DEFINE(op_, family, s, TRP__CUDA_R_32F) DEFINE(op_, family, d, TRP__CUDA_R_64F)
 #define COMPLEX(op_, family, c, z)                                                                 \
     DEFINE(op_, family, c, TRP__CUDA_C_32F) DEFINE(op_, family, z, TRP__CUDA_C_64F)
-TRP__CUBLAS_ROUTINES(ALL, COMPLEX)
+TRP__CUBLAS_ROUTINES(ALL, REAL, COMPLEX)
