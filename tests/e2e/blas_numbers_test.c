@@ -370,6 +370,31 @@ static void extreme_diagonals_of(trp_dtype type, ref_complex d, int options, boo
     expect("trsm", type, r.b, N * N, want, 1e-5);
 }
 
+/* The same of a band: one diagonal beside the main one, all of d. */
+static void extreme_band_of(trp_dtype type, ref_complex d, int options)
+{
+    const bool lower = options & 1;
+    const trp_transpose trans = (trp_transpose)(options >> 1);
+    const bool from_before = lower != (trans != TRP_N);
+    const ref_complex as_is = trans == TRP_C && is_complex(type) ? conj(d) : d;
+    ref_complex b[N], want[N];
+    trp_completion ended = {0};
+    for (int i = 0; i < N; i++) {
+        const int other = from_before ? i : i + 2 <= N ? i + 2 : 0; /* x' beside x'_i */
+        b[i] = pair((i + 1 + other) * creal(as_is), (i + 1 + other) * cimag(as_is));
+        want[i] = i + 1;
+    }
+    trp_blas2_request r = {.type = type,
+                           .uplo = lower ? TRP_LOWER : TRP_UPPER,
+                           .trans = trans,
+                           .n = N,
+                           .kl = 1,
+                           .a = put_all(type, 2 * N, d),
+                           .x = put(type, N, b, N)};
+    done(trp_tbsv(blas, &r, &ended), ended);
+    expect("tbsv", type, r.x, N, want, 1e-5);
+}
+
 static void extreme_diagonals(void)
 {
     begin();
@@ -384,8 +409,11 @@ static void extreme_diagonals(void)
             extreme_diagonals_of(types[t], large, i, false);
             extreme_diagonals_of(types[t], pair(small, small), i, false);
             extreme_diagonals_of(types[t], pair(small, -large / 2), i, false);
-            if (i < 8)
-                extreme_diagonals_of(types[t], pair(small, 2 * small), i, true);
+            if (i >= 8)
+                continue;
+            extreme_diagonals_of(types[t], pair(small, 2 * small), i, true);
+            extreme_band_of(types[t], pair(small, 2 * small), i);
+            extreme_band_of(types[t], pair(large, large / 2), i);
         }
     }
     h_close(&world);

@@ -71,7 +71,7 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
     REAL(SBMV, sbmv, cblas_ssbmv, cblas_dsbmv)                                \
     COMPLEX(HBMV, sbmv, cblas_chbmv, cblas_zhbmv)                             \
     ALL(TBMV, tbmv, cblas_stbmv, cblas_dtbmv, cblas_ctbmv, cblas_ztbmv)       \
-    ALL(TBSV, tbmv, cblas_stbsv, cblas_dtbsv, cblas_ctbsv, cblas_ztbsv)       \
+    ALL(TBSV, tbsv, cblas_stbsv, cblas_dtbsv, cblas_ctbsv, cblas_ztbsv)       \
     REAL(SYR, syr, cblas_ssyr, cblas_dsyr)                                    \
     COMPLEX(HER, her, cblas_cher, cblas_zher)                                 \
     REAL(SYR2, syr2, cblas_ssyr2, cblas_dsyr2)                                \
