@@ -44,6 +44,15 @@ extern "C" {
 
 #define TRP_OP_GEMM_LIST UINT32_C(0x0120)
 
+#define TRP_OP_SYR  UINT32_C(0x0121)
+#define TRP_OP_HER  UINT32_C(0x0122)
+#define TRP_OP_SYR2 UINT32_C(0x0123)
+#define TRP_OP_HER2 UINT32_C(0x0124)
+#define TRP_OP_SBMV UINT32_C(0x0125)
+#define TRP_OP_HBMV UINT32_C(0x0126)
+#define TRP_OP_TBMV UINT32_C(0x0127)
+#define TRP_OP_TBSV UINT32_C(0x0128)
+
 typedef enum trp_side {
     TRP_LEFT = 0,
     TRP_RIGHT = 1,
@@ -205,32 +214,42 @@ typedef struct trp_blas1_request {
     void *value;                                                /* instead of result */
 } trp_blas1_request;
 
-/* Level 2: matrices and vectors.
+/* NaN and extreme numbers in levels 2 and 3, as in the reference BLAS: with alpha 0 the inputs are
+ * not read, so that a NaN there has no part in the output; a NaN in alpha makes every element NaN
+ * that a product is added to, a NaN in beta every element that it multiplies. Triangular systems
+ * are solved with divisions by the diagonal, which may be as small or as large as the type can
+ * hold; cuBLAS may multiply by its reciprocal instead, which must be finite then. A singular matrix
+ * is not found out: what comes of it is not defined.
+ *
+ * Level 2: matrices and vectors.
  *
  * A has element type `type` (f32, f64, c64, c128); matrices and their leading dimension are as in
- * trp_gemm_request, vectors as in trp_blas1_request. For symv, hemv, trmv and trsv A is n x n and m
+ * trp_gemm_request, vectors as in trp_blas1_request. Where there is a uplo A is n x n, and m
  * is not looked at. With beta 0, y is not read. Outputs must not overlap inputs. If m or n is 0
  * nothing is done, also where beta is not 1, as in BLAS.
  *
- * With type c64 or c128 in row-major order, TRP_C, gerc and hemv are not to be had from cuBLAS:
- * TRP_E_UNSUPPORTED.
+ * With type c64 or c128 in row-major order, TRP_C, gerc, hemv, hbmv, her and her2 are not to be had
+ * from cuBLAS: TRP_E_UNSUPPORTED.
  *
  * `scalars`, if it names a buffer, holds alpha and beta, one after the other as elements of `type`
- * (ger, gerc: alpha only), read when the operation runs; they must not be given by value then.
+ * (ger, gerc, syr, syr2, her2: alpha only; her: alpha only, a real number), read when the operation
+ * runs; they must not be given by value then.
  *
  * Source: cuBLAS and CBLAS, of the same names. */
 typedef struct trp_blas2_request {
     trp_request header;
     trp_dtype type;
     trp_order order;
-    trp_transpose trans; /* gemv, gbmv, trmv, trsv */
-    trp_uplo uplo;       /* symv, hemv, trmv, trsv */
-    trp_diag diag;       /* trmv, trsv */
+    trp_transpose trans; /* gemv, gbmv, trmv, trsv, tbmv, tbsv */
+    trp_uplo uplo;       /* all but gemv, gbmv, ger, gerc */
+    trp_diag diag;       /* trmv, trsv, tbmv, tbsv */
     int64_t m, n;
     int64_t kl, ku;   /* gbmv: diagonals below and above the main one. In column-major order element
                        * (i, j) of A lies at (ku + i - j, j) of a kl + ku + 1 x n matrix, in
-                       * row-major order at (i, kl + j - i) of an m x kl + ku + 1 matrix. */
-    trp_scalar alpha; /* default 1 */
+                       * row-major order at (i, kl + j - i) of an m x kl + ku + 1 matrix.
+                       * sbmv, hbmv, tbmv, tbsv: kl diagonals beside the main one in the triangle
+                       * that is looked at, as of a gbmv whose other ones are left out; ku is 0. */
+    trp_scalar alpha; /* default 1; her: real */
     trp_scalar beta;  /* default 0 */
     trp_buffer a, x, y, scalars;
     uint64_t a_offset, x_offset, y_offset, scalars_offset; /* bytes */
@@ -247,7 +266,8 @@ typedef struct trp_blas2_request {
  * overlap an input, but for trmm, where it may be B. A batch of trsm is so many independent ones,
  * as in trp_gemm_request: a_stride may be 0, b_stride must keep the matrices apart. Of the C of
  * syrk, herk, syr2k and her2k one triangle is read and written. If C is empty nothing is done; if k
- * is 0, C becomes beta * C.
+ * is 0, C becomes beta * C. herk and her2k with beta 1 leave C alone if k or alpha is 0, the
+ * imaginary parts of its diagonal too.
  *
  * `scalars`, if it names a buffer, holds alpha and beta, one after the other as elements of `type`
  * (trmm, trsm: alpha only; herk: both real; her2k: beta real, one complex element after alpha),
@@ -286,7 +306,7 @@ typedef struct trp_blas3_request {
 
 /* y = alpha x + y */
 TRP__BLAS(axpy, TRP_OP_AXPY, trp_blas1_request)
-/* x = alpha x */
+/* x = alpha x, always as a product: 0 times NaN or an infinity is NaN. */
 TRP__BLAS(scal, TRP_OP_SCAL, trp_blas1_request)
 /* y = x */
 TRP__BLAS(vcopy, TRP_OP_VCOPY, trp_blas1_request)
@@ -297,8 +317,9 @@ TRP__BLAS(swap, TRP_OP_SWAP, trp_blas1_request)
  */
 TRP__BLAS(rot, TRP_OP_ROT, trp_blas1_request)
 /* The rotation that maps (a, b) to (r, 0): a is the first element of x and becomes r; b is the
- * first of y and becomes z, as BLAS defines it. `result`: c and s, as rot's `scalars` takes them. n
- * is not looked at. */
+ * first of y and becomes z, as BLAS defines it for real types. `result`: c
+ * and s, as rot's `scalars` takes them. n is not looked at. On the host c, s and r are right
+ * wherever the type can hold them; cuBLAS's routine may overflow or underflow on its way. */
 TRP__BLAS(rotg, TRP_OP_ROTG, trp_blas1_request)
 /* result = sum of x_i y_i, an element of `type`. */
 TRP__BLAS(dot, TRP_OP_DOT, trp_blas1_request)
@@ -332,6 +353,24 @@ TRP__BLAS(trmv, TRP_OP_TRMV, trp_blas2_request)
 /* Solves op(A) x' = x and puts x' in the place of x; A is triangular. */
 TRP__BLAS(trsv, TRP_OP_TRSV, trp_blas2_request)
 
+/* symv of a band matrix. f32, f64. */
+TRP__BLAS(sbmv, TRP_OP_SBMV, trp_blas2_request)
+/* hemv of a band matrix. c64, c128. */
+TRP__BLAS(hbmv, TRP_OP_HBMV, trp_blas2_request)
+/* trmv of a band matrix. */
+TRP__BLAS(tbmv, TRP_OP_TBMV, trp_blas2_request)
+/* trsv of a band matrix. */
+TRP__BLAS(tbsv, TRP_OP_TBSV, trp_blas2_request)
+/* A = alpha x x^T + A; of A, which is symmetric, one triangle is read and written. */
+TRP__BLAS(syr, TRP_OP_SYR, trp_blas2_request)
+/* A = alpha x x^H + A; A is Hermitian. Unless alpha is 0, the imaginary parts of its diagonal are
+ * not looked at and become 0. c64, c128. */
+TRP__BLAS(her, TRP_OP_HER, trp_blas2_request)
+/* A = alpha (x y^T + y x^T) + A */
+TRP__BLAS(syr2, TRP_OP_SYR2, trp_blas2_request)
+/* A = alpha x y^H + conj(alpha) y x^H + A; A as of her. */
+TRP__BLAS(her2, TRP_OP_HER2, trp_blas2_request)
+
 /* C = alpha A B + beta C, with side TRP_RIGHT alpha B A + beta C; A is symmetric, C is m x n. */
 TRP__BLAS(symm, TRP_OP_SYMM, trp_blas3_request)
 /* The same; A is Hermitian. */
@@ -339,7 +378,8 @@ TRP__BLAS(hemm, TRP_OP_HEMM, trp_blas3_request)
 /* C = alpha op(A) op(A)^T + beta C; op(A) is n x k, C symmetric. trans: TRP_N, TRP_T; for real
  * types TRP_C too. */
 TRP__BLAS(syrk, TRP_OP_SYRK, trp_blas3_request)
-/* C = alpha op(A) op(A)^H + beta C; C is Hermitian, the imaginary parts of its diagonal become 0.
+/* C = alpha op(A) op(A)^H + beta C; C is Hermitian, the imaginary parts of its diagonal are not
+ * looked at and become 0.
  * trans: TRP_N, TRP_C. */
 TRP__BLAS(herk, TRP_OP_HERK, trp_blas3_request)
 /* C = alpha (op(A) op(B)^T + op(B) op(A)^T) + beta C; op(A) and op(B) are n x k. */

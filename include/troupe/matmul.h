@@ -161,7 +161,9 @@ typedef enum trp_tune {
  * product is computed in (i8: i32 for D i32, else f32), read when the operation runs; they must not
  * be given by value then, and C must have a buffer and is read.
  *
- * If m or n is 0 nothing is done and nothing written; k is at least 1.
+ * If m or n is 0 nothing is done and nothing written. If k is 0, A, B and their scales but for the
+ * types are not looked at and need no buffer, and X is beta * C; a GPU's library then multiplies
+ * zeros, so an alpha in `scalars` must be finite.
  *
  * What the library refuses ends with TRP_E_UNSUPPORTED, and the message says which part of the
  * request it can't do.

@@ -74,8 +74,10 @@ enum {
     NOT_COMPLEX_C = 1 << 14,
     BATCHES = 1 << 15,
     SOLVES = 1 << 16,
-    IN_PLACE = 1 << 17,       /* C may be B */
-    COLUMNS_COMPLEX = 1 << 18 /* of complex types, column-major only */
+    IN_PLACE = 1 << 17,        /* C may be B */
+    COLUMNS_COMPLEX = 1 << 18, /* of complex types, column-major only */
+    BANDED = 1 << 19,          /* A: kl diagonals of a triangle */
+    REAL_ONLY = 1 << 20
 };
 
 /* Of the result. */
@@ -128,6 +130,24 @@ static const operation operations[] = {
     {OP2(trmv, TRMV), ORDER | UPLO | TRANS | DIAG,
      {SHAPED(IN, N, N, REF_TRIANGULAR), VECTOR(INOUT, N), NOTHING}, NO_RESULT},
     {OP2(trsv, TRSV), ORDER | UPLO | TRANS | DIAG | SOLVES,
+     {SHAPED(IN, N, N, REF_TRIANGULAR), VECTOR(INOUT, N), NOTHING}, NO_RESULT},
+
+    {OP2(syr, SYR), ORDER | UPLO | ALPHA,
+     {SHAPED(INOUT, N, N, REF_SYMMETRIC), VECTOR(IN, N), NOTHING}, NO_RESULT},
+    {OP2(her, HER), ORDER | UPLO | ALPHA | REAL_ALPHA | COMPLEX_ONLY | COLUMNS_COMPLEX,
+     {SHAPED(INOUT, N, N, REF_HERMITIAN), VECTOR(IN, N), NOTHING}, NO_RESULT},
+    {OP2(syr2, SYR2), ORDER | UPLO | ALPHA,
+     {SHAPED(INOUT, N, N, REF_SYMMETRIC), VECTOR(IN, N), VECTOR(IN, N)}, NO_RESULT},
+    {OP2(her2, HER2), ORDER | UPLO | ALPHA | COMPLEX_ONLY | COLUMNS_COMPLEX,
+     {SHAPED(INOUT, N, N, REF_HERMITIAN), VECTOR(IN, N), VECTOR(IN, N)}, NO_RESULT},
+
+    {OP2(sbmv, SBMV), ORDER | UPLO | ALPHA | BETA | BANDED | REAL_ONLY,
+     {SHAPED(IN, N, N, REF_SYMMETRIC), VECTOR(IN, N), VECTOR(BY_BETA, N)}, NO_RESULT},
+    {OP2(hbmv, HBMV), ORDER | UPLO | ALPHA | BETA | BANDED | COMPLEX_ONLY | COLUMNS_COMPLEX,
+     {SHAPED(IN, N, N, REF_HERMITIAN), VECTOR(IN, N), VECTOR(BY_BETA, N)}, NO_RESULT},
+    {OP2(tbmv, TBMV), ORDER | UPLO | TRANS | DIAG | BANDED,
+     {SHAPED(IN, N, N, REF_TRIANGULAR), VECTOR(INOUT, N), NOTHING}, NO_RESULT},
+    {OP2(tbsv, TBSV), ORDER | UPLO | TRANS | DIAG | SOLVES | BANDED,
      {SHAPED(IN, N, N, REF_TRIANGULAR), VECTOR(INOUT, N), NOTHING}, NO_RESULT},
 
     {OP3(symm, SYMM), ORDER | SIDE | UPLO | ALPHA | BETA,
@@ -319,15 +339,21 @@ static void lay_out_matrix(const problem *p, operand *x)
 {
     bool band = x->view.shape == REF_BAND;
     int64_t lines = p->row_major ? x->view.rows : x->view.columns;
-    int64_t run = band ? p->kl + p->ku + 1 : p->row_major ? x->view.columns : x->view.rows;
+    bool half = x->view.banded;
+    int64_t run = half           ? p->kl + 1
+                  : band         ? p->kl + p->ku + 1
+                  : p->row_major ? x->view.columns
+                                 : x->view.rows;
     int64_t smallest = run > 0 ? run : 1;
     int64_t ld = smallest + (p->gaps ? (int64_t)below(6) : 0);
     x->ld = ld == smallest && below(2) ? 0 : ld;
     if (x->view.rows > 0 && x->view.columns > 0)
         x->extent = (lines - 1) * ld + run;
     /* One step along the diagonal of a band is one from line to line. */
-    int64_t across = band ? ld - 1 : ld;
-    x->view.base = !band ? 0 : p->row_major ? p->kl : p->ku;
+    int64_t across = band || half ? ld - 1 : ld;
+    x->view.base = half   ? (x->view.lower == p->row_major ? p->kl : 0)
+                   : band ? (p->row_major ? p->kl : p->ku)
+                          : 0;
     x->view.down = p->row_major ? across : 1;
     x->view.right = p->row_major ? 1 : across;
 }
@@ -353,6 +379,7 @@ static void lay_out(problem *p, ref_place place)
         .unit = p->diag == TRP_UNIT,
         .kl = p->kl,
         .ku = p->ku,
+        .banded = has(p, BANDED) && place == REF_A,
     };
     x->align = ref_blas_size(p->type);
     if (r->vector)
@@ -466,6 +493,8 @@ static ref_operand view_of(const problem *p, ref_place place, int64_t number, bo
 /* BLAS does nothing at all then, not even to imaginary parts that don't belong there. */
 static bool leaves_c(const problem *p)
 {
+    if (!has(p, BETA)) /* rank 1 and 2 */
+        return alpha_of(p) == 0;
     return beta_of(p) == 1 && (p->k == 0 || alpha_of(p) == 0);
 }
 
@@ -483,7 +512,7 @@ static ref_complex random_element(const problem *p, ref_place place, int64_t i, 
         im *= scale;
     }
     if (x->shape == REF_HERMITIAN && i == j) {
-        if (place == REF_A)
+        if (place == REF_A && !writes(p, place))
             im = NAN;
         else if (leaves_c(p))
             im = 0;
@@ -907,6 +936,8 @@ static void randomise(problem *p)
         p->kl = (int64_t)below(6);
         p->ku = (int64_t)below(6);
     }
+    if (all & BANDED)
+        p->kl = (int64_t)below(6);
     p->batch = all & BATCHES && below(2) ? 1 + (int64_t)below(4) : 1;
     p->gaps = below(4) > 0;
     p->one_block = below(2);
@@ -943,7 +974,7 @@ static tally check_operation(const operation *op)
 {
     tally t = {0};
     for (int type = 0; type < TYPES; type++) {
-        if (!ref_blas_complex(types[type]) && op->options & COMPLEX_ONLY)
+        if (op->options & (ref_blas_complex(types[type]) ? REAL_ONLY : COMPLEX_ONLY))
             continue;
         int enough = t.problems + (H_SANITIZED ? 20 : 120);
         do

@@ -20,10 +20,11 @@ static void sizes(void)
     mq_open();
     BAD("m:", plain, r.m = -1);
     BAD("n:", plain, r.n = INT64_MIN);
-    BAD("k:", plain, r.k = 0);
     BAD("k:", plain, r.k = -5);
     BAD("batch:", plain, r.batch = -1);
-    BAD("k:", plain, r.m = r.n = r.k = 0);
+    BAD("k:", plain, r.m = r.n = 0; r.k = -1);
+    TAKEN(plain, r.k = 0);
+    TAKEN(plain, r.k = 0; r.a.buffer = r.b.buffer = none);
     /* One that only the padding of aux takes too far. */
     for (int i = 0; i < 2; i++) {
         trp_matmul_request r = fp8();

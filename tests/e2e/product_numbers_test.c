@@ -28,7 +28,7 @@ static trp_buffer put(trp_dtype type, size_t count, const double *v, size_t valu
 static void expect(const char *what, trp_dtype type, trp_buffer buffer, size_t count,
                    const double *want, size_t values, double bound)
 {
-    unsigned char data[M * N * 8];
+    unsigned char data[4 * M * N * 8];
     H_CHECK(count * 8 <= sizeof data);
     h_read(world.device, buffer, 0, data, count * trp_dtype_bits(type) / 8);
     for (size_t i = 0; i < count; i++) {
@@ -131,7 +131,91 @@ static void epilogues(void)
     h_close(&world);
 }
 
+/* D = activation(beta C + bias), where A and B are not looked at: k is 0, or alpha is 0 with beta 1
+ * and C apart; also where D is a vector, and in a batch. */
+static void products_of_nothing(void)
+{
+    static const trp_dtype types[] = {TRP_F64, TRP_F32, TRP_F16, TRP_BF16, TRP_I8, TRP_C64};
+    static const int64_t sides[][2] = {{M, N}, {M, 1}, {1, M}};
+    const double c[] = {2, -4, 8}, poison = 77;
+    world = h_open(NULL);
+    trp_actor *matmul = h_actor(world.device, "matmul");
+    for (size_t i = 0; i < COUNT_OF(types) * COUNT_OF(sides) * 16; i++) {
+        const trp_dtype type = types[i / 48], type_d = type == TRP_I8 ? TRP_I32 : type;
+        const int64_t m = sides[i % 3][0], n = sides[i % 3][1], count = m * n;
+        const bool empty = i / 3 & 1, in_place = i / 6 & 1, batch = i / 12 & 1,
+                   relu = (i / 24 & 1) && type != TRP_I8 && type != TRP_C64;
+        const double factor = empty && batch ? 2 : 1, nan = type == TRP_I8 ? 77 : NAN;
+        const size_t elements = (size_t)(count * (batch ? 2 : 1)),
+                     parts = elements * (type == TRP_C64 ? 2 : 1);
+        const trp_dtype part = type == TRP_C64 ? TRP_F32 : type_d;
+        double want[3];
+        trp_completion done = {0};
+        trp_matmul_request r = {.m = m,
+                                .n = n,
+                                .k = empty ? 0 : K,
+                                .batch = batch ? 2 : 1,
+                                .alpha = trp_real(empty ? 3 : 0),
+                                .beta = trp_real(factor),
+                                .activation = relu ? TRP_ACTIVATION_RELU : TRP_ACTIVATION_NONE};
+        if (!empty && in_place && !relu)
+            continue; /* then D is as it should be anyhow */
+        r.a = (trp_matmul_matrix){.type = type, .stride = m * K};
+        r.b = (trp_matmul_matrix){.type = type, .stride = n * K};
+        r.c =
+            (trp_matmul_matrix){.type = type_d, .stride = count, .buffer = put(part, parts, c, 3)};
+        r.d = in_place ? r.c
+                       : (trp_matmul_matrix){.type = type_d,
+                                             .stride = count,
+                                             .buffer = put(part, parts, &poison, 1)};
+        if (type == TRP_I8) /* as a GPU takes them */
+            r.trans_a = TRP_T;
+        if (!empty) {
+            const trp_dtype in = type == TRP_C64 ? TRP_F32 : type;
+            r.a.buffer = put(in, (size_t)(4 * m * K), &nan, 1);
+            r.b.buffer = put(in, (size_t)(4 * n * K), &nan, 1);
+        }
+        if (h_is_cuda() && !empty && (m != 1 && n != 1))
+            continue; /* the library may read A and B then */
+        for (int j = 0; j < 3; j++)
+            want[j] = relu && c[j] < 0 ? 0 : factor * c[j];
+        H_OK(trp_matmul(matmul, &r, &done));
+        const trp_status status = h_await_any(done);
+        if (h_is_cuda() && type == TRP_I8 && status == TRP_E_UNSUPPORTED)
+            continue; /* it has none of these sizes */
+        H_OK(status);
+        expect(empty ? "k 0" : "alpha 0, beta 1", part, r.d.buffer, parts, want, 3, 0);
+    }
+    h_close(&world);
+}
+
+/* Sums over an input of no elements are 0. */
+static void gradients_of_nothing(void)
+{
+    const double poison = 77, zero = 0;
+    world = h_open(NULL);
+    trp_actor *matmul = h_actor(world.device, "matmul");
+    for (int i = 0; i < 2; i++) {
+        trp_completion done = {0};
+        trp_matmul_request r = {
+            .m = M,
+            .n = N,
+            .gradient_of = i ? TRP_BIAS_GRADIENT_B : TRP_BIAS_GRADIENT_A,
+            .a.type = TRP_F32,
+            .d.buffer = put(TRP_F32, M * N, &poison, 1),
+            .gradient.buffer = put(TRP_F32, M, &poison, 1),
+        };
+        H_OK(trp_matmul(matmul, &r, &done));
+        H_OK(h_await_any(done));
+        expect("D", TRP_F32, r.d.buffer, M * N, &zero, 1, 0);
+        expect("the gradient", TRP_F32, r.gradient.buffer, i ? N : M, &zero, 1, 0);
+    }
+    h_close(&world);
+}
+
 static const h_case cases[] = {
+    {"products_of_nothing", products_of_nothing},
+    {"gradients_of_nothing", gradients_of_nothing},
     {"alpha_of_zero", alpha_of_zero},
     {"epilogues", epilogues},
 };

@@ -95,8 +95,15 @@ int64_t ref_operand_index(const ref_operand *x, int64_t i, int64_t j)
     return x->base + i * x->down + j * x->right;
 }
 
+static bool in_band(const ref_operand *x, int64_t i, int64_t j)
+{
+    return !x->banded || (i - j <= x->kl && j - i <= x->kl);
+}
+
 static bool in_triangle(const ref_operand *x, int64_t i, int64_t j)
 {
+    if (!in_band(x, i, j))
+        return false;
     return x->lower ? i >= j : i <= j;
 }
 
@@ -124,6 +131,8 @@ static ref_complex loaded(const ref_operand *x, int64_t i, int64_t j)
 static ref_complex at(const ref_operand *x, int64_t i, int64_t j)
 {
     bool held = ref_operand_holds(x, i, j);
+    if (!in_band(x, i, j))
+        return 0;
     switch (x->shape) {
     case REF_SYMMETRIC:
         return held ? loaded(x, i, j) : loaded(x, j, i);
@@ -317,6 +326,22 @@ static ref_number ger(const ref_blas *p, ref_place output, int64_t i, int64_t j)
     return sum;
 }
 
+static ref_number rank_1(const ref_blas *p, ref_place output, int64_t i, int64_t j)
+{
+    ref_number sum = {0};
+    bool hermitian = p->op == TRP_OP_HER || p->op == TRP_OP_HER2;
+    bool two = p->op == TRP_OP_SYR2 || p->op == TRP_OP_HER2;
+    const ref_operand *other = two ? &p->y : &p->x;
+    ref_complex right = at(other, j, 0), x = at(&p->x, j, 0);
+    (void)output;
+    add(&sum, p->alpha * at(&p->x, i, 0) * (hermitian ? conj(right) : right));
+    if (two)
+        add(&sum,
+            (hermitian ? conj(p->alpha) : p->alpha) * at(&p->y, i, 0) * (hermitian ? conj(x) : x));
+    add(&sum, at(&p->a, i, j));
+    return sum;
+}
+
 /* factor op(A) op(B)^T, or ^H: the terms of element (i, j). */
 static void add_rank(ref_number *sum, const ref_blas *p, ref_complex factor, const ref_operand *a,
                      const ref_operand *b, int64_t i, int64_t j)
@@ -377,7 +402,11 @@ ref_number ref_blas_element(const ref_blas *p, ref_place output, int64_t i, int6
         [TRP_OP_HERK & 0xff] = rank_k,   [TRP_OP_SYR2K & 0xff] = rank_k,
         [TRP_OP_HER2K & 0xff] = rank_k,  [TRP_OP_TRMM & 0xff] = product,
         [TRP_OP_TRSM & 0xff] = residual, [TRP_OP_GEAM & 0xff] = geam,
-        [TRP_OP_DGMM & 0xff] = dgmm,
+        [TRP_OP_DGMM & 0xff] = dgmm,     [TRP_OP_SYR & 0xff] = rank_1,
+        [TRP_OP_HER & 0xff] = rank_1,    [TRP_OP_SYR2 & 0xff] = rank_1,
+        [TRP_OP_HER2 & 0xff] = rank_1,   [TRP_OP_SBMV & 0xff] = product,
+        [TRP_OP_HBMV & 0xff] = product,  [TRP_OP_TBMV & 0xff] = product,
+        [TRP_OP_TBSV & 0xff] = residual,
     };
     if (!element[p->op & 0xff]) {
         fprintf(stderr, "reference: no operation %#x\n", p->op);

@@ -43,6 +43,7 @@ typedef struct ref_operand {
     ref_shape shape;
     bool lower, unit;
     int64_t kl, ku;
+    bool banded; /* a triangle or a half: kl diagonals beside the main one are in memory */
 } ref_operand;
 
 /* Where element (i, j) is, and whether it is looked at there. */

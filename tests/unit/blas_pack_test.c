@@ -461,9 +461,35 @@ static void probes(void **state)
     assert_null(trp_probe_action_name(TRP_PROBE_ACTION_COUNT));
 }
 
+/* B in the place of C, said by the same place or by no C at all, is read and written: an order that
+ * nothing else in a record keeps. */
+static void trmm_in_place(void **state)
+{
+    (void)state;
+    const trp__op_class *op = &trp__blas_class.ops[(TRP_OP_TRMM & 0xff) - 1];
+    for (int i = 0; i < 4; i++) {
+        trp_blas3_request r = {
+            .type = TRP_F32, .m = 3, .n = 3, .a = {1}, .b = {2}, .ldb = i & 1 ? 4 : 0};
+        trp__pack p = {
+            .record = &record, .error = &error, .backend = TRP_BACKEND_HOST, .acquire = acquire};
+        if (i & 2) {
+            r.c = r.b;
+            r.ldc = r.ldb;
+        }
+        memset(&record, 0, sizeof record);
+        r.header.op = TRP_OP_TRMM;
+        assert_int_equal(op->op, TRP_OP_TRMM);
+        assert_int_equal(op->pack(&p, &r.header), TRP_OK);
+        assert_int_equal(record.access_count, 2);
+        assert_int_equal(record.access[0].mode, TRP__READ);
+        assert_int_equal(record.access[1].mode, TRP__READ | TRP__WRITE);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trmm_in_place),
         cmocka_unit_test(class_is_consistent),
         cmocka_unit_test(bad_arguments_are_named),
         cmocka_unit_test(leading_dimensions),

@@ -304,10 +304,9 @@ TRP__CUBLAS_FUNCTIONS(SAME_CUBLAS_FUNCTION)
 #define ROUTINE(name, family, T, R) SAME_FUNCTION(cublasStatus_t, name, TRP__CUBLAS_##family(T, R));
 #define COMPLEX(op, family, c, z)                                                                  \
     ROUTINE(c, family, cuComplex, float) ROUTINE(z, family, cuDoubleComplex, double)
-#define ALL(op, family, s, d, c, z)                                                                \
-    ROUTINE(s, family, float, float)                                                               \
-    ROUTINE(d, family, double, double) COMPLEX(op, family, c, z)
-TRP__CUBLAS_ROUTINES(ALL, COMPLEX)
+#define ALL(op, family, s, d, c, z) REAL(op, family, s, d) COMPLEX(op, family, c, z)
+#define REAL(op, family, s, d)      ROUTINE(s, family, float, float) ROUTINE(d, family, double, double)
+TRP__CUBLAS_ROUTINES(ALL, REAL, COMPLEX)
 #endif
 
 #if __has_include(<cublasLt.h>)

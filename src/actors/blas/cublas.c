@@ -5,19 +5,21 @@
 #include <troupe/blas.h>
 
 /* Rows for the routines of a level: one a type. */
-#define ROUTINE(name, place, type) {#name, offsetof(trp__cublas, routine[place][type]), false},
-#define PLACE(op)                  ((TRP_OP_##op) & 0xff)
-#define ALL(op, family, s, d, c, z)                                                                \
-    ROUTINE(s, PLACE(op), 0) ROUTINE(d, PLACE(op), 1) COMPLEX(op, family, c, z)
-#define COMPLEX(op, family, c, z) ROUTINE(c, PLACE(op), 2) ROUTINE(z, PLACE(op), 3)
+#define ROUTINE(name, place, type)  {#name, offsetof(trp__cublas, routine[place][type]), false},
+#define PLACE(op)                   ((TRP_OP_##op) & 0xff)
+#define ALL(op, family, s, d, c, z) REAL(op, family, s, d) COMPLEX(op, family, c, z)
+#define REAL(op, family, s, d)      ROUTINE(s, PLACE(op), 0) ROUTINE(d, PLACE(op), 1)
+#define COMPLEX(op, family, c, z)   ROUTINE(c, PLACE(op), 2) ROUTINE(z, PLACE(op), 3)
 
 TRP__TOOLKIT_DEFINE(
-    trp__cublas, TRP__CUBLAS_FUNCTIONS(TRP__TOOLKIT_SYMBOL) TRP__CUBLAS_ROUTINES(ALL, COMPLEX),
+    trp__cublas,
+    TRP__CUBLAS_FUNCTIONS(TRP__TOOLKIT_SYMBOL) TRP__CUBLAS_ROUTINES(ALL, REAL, COMPLEX),
     .name = "cublas", .env = "TROUPE_CUBLAS", .soname_13 = "libcublas.so.13",
     .soname_12 = "libcublas.so.12",
     .package_hint = "install cuBLAS 12 or 13 (CUDA toolkit, or pip install nvidia-cublas)")
 
 #undef COMPLEX
+#undef REAL
 #undef ALL
 #undef PLACE
 #undef ROUTINE

@@ -30,6 +30,11 @@ typedef enum trp__cublas_diag { TRP__CUBLAS_NON_UNIT = 0, TRP__CUBLAS_UNIT = 1 }
 #define TRP__CUBLAS_GEMV_BATCHED(T, R) (trp__cublas_handle, trp__cublas_operation trans, int64_t m, int64_t n, const T *alpha, const T *a, int64_t lda, long long int a_stride, const T *x, int64_t incx, long long int x_stride, const T *beta, T *y, int64_t incy, long long int y_stride, int64_t batch)
 #define TRP__CUBLAS_GBMV(T, R) (trp__cublas_handle, trp__cublas_operation trans, int64_t m, int64_t n, int64_t kl, int64_t ku, const T *alpha, const T *a, int64_t lda, const T *x, int64_t incx, const T *beta, T *y, int64_t incy)
 #define TRP__CUBLAS_GER(T, R) (trp__cublas_handle, int64_t m, int64_t n, const T *alpha, const T *x, int64_t incx, const T *y, int64_t incy, T *a, int64_t lda)
+#define TRP__CUBLAS_SBMV(T, R) (trp__cublas_handle, trp__cublas_fill, int64_t n, int64_t k, const T *alpha, const T *a, int64_t lda, const T *x, int64_t incx, const T *beta, T *y, int64_t incy)
+#define TRP__CUBLAS_TBMV(T, R) (trp__cublas_handle, trp__cublas_fill, trp__cublas_operation trans, trp__cublas_diag, int64_t n, int64_t k, const T *a, int64_t lda, T *x, int64_t incx)
+#define TRP__CUBLAS_SYR(T, R) (trp__cublas_handle, trp__cublas_fill, int64_t n, const T *alpha, const T *x, int64_t incx, T *a, int64_t lda)
+#define TRP__CUBLAS_HER(T, R) (trp__cublas_handle, trp__cublas_fill, int64_t n, const R *alpha, const T *x, int64_t incx, T *a, int64_t lda)
+#define TRP__CUBLAS_SYR2(T, R) (trp__cublas_handle, trp__cublas_fill, int64_t n, const T *alpha, const T *x, int64_t incx, const T *y, int64_t incy, T *a, int64_t lda)
 #define TRP__CUBLAS_SYMV(T, R) (trp__cublas_handle, trp__cublas_fill, int64_t n, const T *alpha, const T *a, int64_t lda, const T *x, int64_t incx, const T *beta, T *y, int64_t incy)
 #define TRP__CUBLAS_TRMV(T, R) (trp__cublas_handle, trp__cublas_fill, trp__cublas_operation trans, trp__cublas_diag, int64_t n, const T *a, int64_t lda, T *x, int64_t incx)
 #define TRP__CUBLAS_SYMM(T, R) (trp__cublas_handle, trp__cublas_side, trp__cublas_fill, int64_t m, int64_t n, const T *alpha, const T *a, int64_t lda, const T *b, int64_t ldb, const T *beta, T *c, int64_t ldc)
@@ -43,10 +48,10 @@ typedef enum trp__cublas_diag { TRP__CUBLAS_NON_UNIT = 0, TRP__CUBLAS_UNIT = 1 }
 #define TRP__CUBLAS_GEAM(T, R) (trp__cublas_handle, trp__cublas_operation trans_a, trp__cublas_operation trans_b, int64_t m, int64_t n, const T *alpha, const T *a, int64_t lda, const T *beta, const T *b, int64_t ldb, T *c, int64_t ldc)
 #define TRP__CUBLAS_DGMM(T, R) (trp__cublas_handle, trp__cublas_side, int64_t m, int64_t n, const T *a, int64_t lda, const T *x, int64_t incx, T *c, int64_t ldc)
 
-/* One row a routine for each of f32, f64, c64, c128: the operation, the family, the names. COMPLEX:
- * there is none for real types. The operations are those of <troupe/blas.h>, and one more each
+/* One row a routine for each of f32, f64, c64, c128: the operation, the family, the names. REAL and
+ * COMPLEX: there is none for the others. The operations are those of <troupe/blas.h>, and one more each
  * for a batch of gemv and of trsm. */
-#define TRP__CUBLAS_ROUTINES(ALL, COMPLEX)                                                                                   \
+#define TRP__CUBLAS_ROUTINES(ALL, REAL, COMPLEX)                                                                                \
     ALL(AXPY, AXPY, cublasSaxpy_v2_64, cublasDaxpy_v2_64, cublasCaxpy_v2_64, cublasZaxpy_v2_64)                              \
     ALL(SCAL, SCAL, cublasSscal_v2_64, cublasDscal_v2_64, cublasCscal_v2_64, cublasZscal_v2_64)                              \
     ALL(VCOPY, COPY, cublasScopy_v2_64, cublasDcopy_v2_64, cublasCcopy_v2_64, cublasZcopy_v2_64)                             \
@@ -68,6 +73,14 @@ typedef enum trp__cublas_diag { TRP__CUBLAS_NON_UNIT = 0, TRP__CUBLAS_UNIT = 1 }
     COMPLEX(HEMV, SYMV, cublasChemv_v2_64, cublasZhemv_v2_64)                                                                \
     ALL(TRMV, TRMV, cublasStrmv_v2_64, cublasDtrmv_v2_64, cublasCtrmv_v2_64, cublasZtrmv_v2_64)                              \
     ALL(TRSV, TRMV, cublasStrsv_v2_64, cublasDtrsv_v2_64, cublasCtrsv_v2_64, cublasZtrsv_v2_64)                              \
+    REAL(SBMV, SBMV, cublasSsbmv_v2_64, cublasDsbmv_v2_64)                                                                   \
+    COMPLEX(HBMV, SBMV, cublasChbmv_v2_64, cublasZhbmv_v2_64)                                                                \
+    ALL(TBMV, TBMV, cublasStbmv_v2_64, cublasDtbmv_v2_64, cublasCtbmv_v2_64, cublasZtbmv_v2_64)                              \
+    ALL(TBSV, TBMV, cublasStbsv_v2_64, cublasDtbsv_v2_64, cublasCtbsv_v2_64, cublasZtbsv_v2_64)                              \
+    ALL(SYR, SYR, cublasSsyr_v2_64, cublasDsyr_v2_64, cublasCsyr_v2_64, cublasZsyr_v2_64)                                    \
+    COMPLEX(HER, HER, cublasCher_v2_64, cublasZher_v2_64)                                                                    \
+    ALL(SYR2, SYR2, cublasSsyr2_v2_64, cublasDsyr2_v2_64, cublasCsyr2_v2_64, cublasZsyr2_v2_64)                              \
+    COMPLEX(HER2, SYR2, cublasCher2_v2_64, cublasZher2_v2_64)                                                                \
     ALL(SYMM, SYMM, cublasSsymm_v2_64, cublasDsymm_v2_64, cublasCsymm_v2_64, cublasZsymm_v2_64)                              \
     COMPLEX(HEMM, SYMM, cublasChemm_v2_64, cublasZhemm_v2_64)                                                                \
     ALL(SYRK, SYRK, cublasSsyrk_v2_64, cublasDsyrk_v2_64, cublasCsyrk_v2_64, cublasZsyrk_v2_64)                              \
@@ -83,7 +96,7 @@ typedef enum trp__cublas_diag { TRP__CUBLAS_NON_UNIT = 0, TRP__CUBLAS_UNIT = 1 }
 
 /* Places of the operations in the table of loaded routines: the low byte of TRP_OP_..., and for
  * batches what that leaves. */
-enum { TRP__CUBLAS_PLACES = 0x21, TRP__CUBLAS_TYPES = 4 };
+enum { TRP__CUBLAS_PLACES = 0x29, TRP__CUBLAS_TYPES = 4 };
 #define TRP_OP_GEMV_BATCHED 0
 #define TRP_OP_TRSM_BATCHED 0x20
 

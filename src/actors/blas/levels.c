@@ -4,6 +4,7 @@
 
 #include "actors/blas/levels_wire.h"
 #include "actors/blas/operands.h"
+#include "actors/blas/routines.h"
 #include "base/error.h"
 
 #include <troupe/blas.h>
@@ -37,38 +38,6 @@ typedef struct row {
     void (*lay_out)(problem *p);    /* sizes of the operands, from those of the request */
     void (*to_columns)(problem *p); /* from row-major order to column-major */
 } row;
-
-/* Options and sizes. What an operation does not use must be 0, but for sizes. */
-enum {
-    COMPLEX_ONLY = 1 << 0,
-    TRANS = 1 << 1,
-    TRANS_B = 1 << 2,
-    SIDE = 1 << 3,
-    UPLO = 1 << 4,
-    DIAG = 1 << 5,
-    SIZE_M = 1 << 6,
-    SIZE_K = 1 << 7,
-    BAND = 1 << 8,
-    BATCH = 1 << 9,
-    ALPHA = 1 << 10,
-    BETA = 1 << 11,
-    ROTATION = 1 << 12,          /* c and s */
-    POSITIVE = 1 << 13,          /* the increment */
-    TRIANGLE = 1 << 14,          /* of Y is written */
-    NO_CONJUGATE = 1 << 15,      /* complex: no TRP_C */
-    NO_TRANSPOSE = 1 << 16,      /* complex: no TRP_T */
-    NO_ROWS = 1 << 17,           /* complex: no row-major order */
-    NO_ROWS_CONJUGATE = 1 << 18, /* complex: no row-major order with TRP_C */
-    REAL_SCALARS = 1 << 19,      /* alpha and beta */
-    REAL_BETA = 1 << 20,
-    GIVES_ELEMENT = 1 << 21,  /* a result: an element, */
-    GIVES_REAL = 1 << 22,     /* a real number, */
-    GIVES_INDEX = 1 << 23,    /* an i64, */
-    GIVES_ROTATION = 1 << 24, /* c and s */
-    IN_PLACE = 1 << 25,       /* Y may be X */
-};
-#define SCALARS (ALPHA | BETA | ROTATION)
-#define GIVES   (GIVES_ELEMENT | GIVES_REAL | GIVES_INDEX | GIVES_ROTATION)
 
 static bool is_complex(trp_dtype type)
 {
@@ -123,6 +92,12 @@ static void lay_out_ger(problem *p)
 static void lay_out_symv(problem *p)
 {
     set(p, A, p->g.n, p->g.n);
+    lay_out_vectors(p);
+}
+
+static void lay_out_sbmv(problem *p)
+{
+    set(p, A, p->g.k + 1, p->g.n);
     lay_out_vectors(p);
 }
 
@@ -239,54 +214,24 @@ static void turn_dgmm(problem *p)
 
 /* The operations. */
 
-#define R    TRP__READ
-#define W    TRP__WRITE
-#define RW   (TRP__READ | TRP__WRITE)
-#define GEMV (TRANS | SIZE_M | ALPHA | BETA | NO_ROWS_CONJUGATE)
-
-/* clang-format off */
+#define R        TRP__READ
+#define W        TRP__WRITE
+#define RW       (TRP__READ | TRP__WRITE)
+#define turn_not NULL
 static const row rows[] = {
-    /* operation    uses                                                   A   X   Y   sizes, order */
-    {TRP_OP_AXPY,  ALPHA,                                                 {0,  R,  RW}, lay_out_vectors, NULL},
-    {TRP_OP_SCAL,  ALPHA | POSITIVE,                                      {0,  RW, 0},  lay_out_vectors, NULL},
-    {TRP_OP_VCOPY, 0,                                                     {0,  R,  W},  lay_out_vectors, NULL},
-    {TRP_OP_SWAP,  0,                                                     {0,  RW, RW}, lay_out_vectors, NULL},
-    {TRP_OP_ROT,   ROTATION,                                              {0,  RW, RW}, lay_out_vectors, NULL},
-    {TRP_OP_ROTG,  GIVES_ROTATION,                                        {0,  RW, RW}, lay_out_vectors, NULL},
-    {TRP_OP_DOT,   GIVES_ELEMENT,                                         {0,  R,  R},  lay_out_vectors, NULL},
-    {TRP_OP_DOTC,  GIVES_ELEMENT,                                         {0,  R,  R},  lay_out_vectors, NULL},
-    {TRP_OP_NRM2,  GIVES_REAL | POSITIVE,                                 {0,  R,  0},  lay_out_vectors, NULL},
-    {TRP_OP_ASUM,  GIVES_REAL | POSITIVE,                                 {0,  R,  0},  lay_out_vectors, NULL},
-    {TRP_OP_IAMAX, GIVES_INDEX | POSITIVE,                                {0,  R,  0},  lay_out_vectors, NULL},
-    {TRP_OP_IAMIN, GIVES_INDEX | POSITIVE,                                {0,  R,  0},  lay_out_vectors, NULL},
-    {TRP_OP_GEMV,  GEMV | BATCH,                                          {R,  R,  W},  lay_out_gemv, turn_gemv},
-    {TRP_OP_GBMV,  GEMV | BAND,                                           {R,  R,  W},  lay_out_gemv, turn_gemv},
-    {TRP_OP_GER,   SIZE_M | ALPHA,                                        {RW, R,  R},  lay_out_ger,  turn_ger},
-    {TRP_OP_GERC,  SIZE_M | ALPHA | NO_ROWS,                              {RW, R,  R},  lay_out_ger,  turn_ger},
-    {TRP_OP_SYMV,  UPLO | ALPHA | BETA,                                   {R,  R,  W},  lay_out_symv, turn_symv},
-    {TRP_OP_HEMV,  UPLO | ALPHA | BETA | NO_ROWS | COMPLEX_ONLY,          {R,  R,  W},  lay_out_symv, turn_symv},
-    {TRP_OP_TRMV,  UPLO | TRANS | DIAG | NO_ROWS_CONJUGATE,               {R,  RW, 0},  lay_out_symv, turn_trmv},
-    {TRP_OP_TRSV,  UPLO | TRANS | DIAG | NO_ROWS_CONJUGATE,               {R,  RW, 0},  lay_out_symv, turn_trmv},
-    {TRP_OP_SYMM,  SIDE | UPLO | SIZE_M | ALPHA | BETA,                   {R,  R,  W},  lay_out_symm, turn_symm},
-    {TRP_OP_HEMM,  SIDE | UPLO | SIZE_M | ALPHA | BETA | COMPLEX_ONLY,    {R,  R,  W},  lay_out_symm, turn_symm},
-    {TRP_OP_SYRK,  UPLO | TRANS | SIZE_K | ALPHA | BETA | TRIANGLE | NO_CONJUGATE,
-                                                                          {R,  0,  W},  lay_out_syrk, turn_syrk},
-    {TRP_OP_HERK,  UPLO | TRANS | SIZE_K | ALPHA | BETA | TRIANGLE | NO_TRANSPOSE | REAL_SCALARS | COMPLEX_ONLY,
-                                                                          {R,  0,  W},  lay_out_syrk, turn_syrk},
-    {TRP_OP_SYR2K, UPLO | TRANS | SIZE_K | ALPHA | BETA | TRIANGLE | NO_CONJUGATE,
-                                                                          {R,  R,  W},  lay_out_syrk, turn_syrk},
-    {TRP_OP_HER2K, UPLO | TRANS | SIZE_K | ALPHA | BETA | TRIANGLE | NO_TRANSPOSE | REAL_BETA | COMPLEX_ONLY,
-                                                                          {R,  R,  W},  lay_out_syrk, turn_her2k},
-    {TRP_OP_TRMM,  SIDE | UPLO | TRANS | DIAG | SIZE_M | ALPHA | IN_PLACE, {R, R,  W},  lay_out_symm, turn_symm},
-    {TRP_OP_TRSM,  SIDE | UPLO | TRANS | DIAG | SIZE_M | ALPHA | BATCH,   {R,  RW, 0},  lay_out_symm, turn_symm},
-    {TRP_OP_GEAM,  TRANS | TRANS_B | SIZE_M | ALPHA | BETA,               {R,  R,  W},  lay_out_geam, turn_geam},
-    {TRP_OP_DGMM,  SIDE | SIZE_M,                                         {R,  R,  W},  lay_out_dgmm, turn_dgmm},
+#define ROUTINE(level, op_, name, uses_, a, x, y, shape, turn)                                     \
+    {.op = TRP_OP_##op_,                                                                           \
+     .uses = (uses_),                                                                              \
+     .mode = {a, x, y},                                                                            \
+     .lay_out = lay_out_##shape,                                                                   \
+     .to_columns = turn_##turn},
+#include "actors/blas/routines.def"
+#undef ROUTINE
 };
-/* clang-format on */
 #undef R
 #undef W
 #undef RW
-#undef GEMV
+#undef turn_not
 
 /* trp_submit() has found the operation in the actor's table, which has a row here for each. */
 static const row *row_of(uint32_t op)
@@ -306,12 +251,14 @@ static trp_status wrong(const problem *p, const char *argument, const char *expe
 
 static trp_status check_type(const problem *p)
 {
-    bool fits = is_complex(p->type) ||
-                ((p->type == TRP_F32 || p->type == TRP_F64) && !(p->row->uses & COMPLEX_ONLY));
+    bool real = p->type == TRP_F32 || p->type == TRP_F64;
+    bool real_too = !(p->row->uses & COMPLEX_ONLY), complex_too = !(p->row->uses & REAL_ONLY);
+    bool fits = (is_complex(p->type) && complex_too) || (real && real_too);
     return fits ? TRP_OK
-                : trp__error_set(p->pack->error, TRP_E_ARGUMENT,
-                                 "type: expected %sc64 or c128, got %s (%d)",
-                                 p->row->uses & COMPLEX_ONLY ? "" : "f32, f64, ",
+                : trp__error_set(p->pack->error, TRP_E_ARGUMENT, "type: expected %s, got %s (%d)",
+                                 !real_too      ? "c64 or c128"
+                                 : !complex_too ? "f32 or f64"
+                                                : "f32, f64, c64 or c128",
                                  trp_dtype_name(p->type), (int)p->type);
 }
 
@@ -364,7 +311,7 @@ static trp_status check_sizes(const problem *p)
     } sizes[] = {
         {"m", g->m, uses & SIZE_M},
         {"n", g->n, !(uses & GIVES_ROTATION)},
-        {uses & BAND ? "kl" : "k", g->k, uses & (SIZE_K | BAND)},
+        {uses & SIZE_K ? "k" : "kl", g->k, uses & (SIZE_K | BAND | DIAGONALS)},
         {"ku", g->ku, uses & BAND},
         {"batch", g->batch, uses & BATCH},
     };
@@ -375,8 +322,10 @@ static trp_status check_sizes(const problem *p)
     int64_t sum;
     if ((uses & BAND) && (__builtin_add_overflow(g->k, g->ku, &sum) || sum == INT64_MAX))
         return wrong(p, "kl", "fewer than 2^63 diagonals with ku", g->k);
+    if ((uses & DIAGONALS) && g->k == INT64_MAX)
+        return wrong(p, "kl", "fewer than 2^63 - 1 diagonals", g->k);
     if (!(uses & BAND) && g->ku != 0)
-        return wrong(p, "ku", "0: it has no band", g->ku);
+        return wrong(p, "ku", "0: it has no diagonals above", g->ku);
     return !(uses & BATCH) && g->batch != 0 && g->batch != 1
                ? wrong(p, "batch", "0 or 1: it has none", g->batch)
                : TRP_OK;
@@ -487,21 +436,29 @@ static bool in_place(const problem *p)
            x->ld == y->ld;
 }
 
-static trp_status add_operands(problem *p)
+/* Of all operands, before any is added: whether Y is X shows only then. */
+static trp_status check_operands(problem *p)
 {
     trp_status status = TRP_OK;
     for (int i = 0; i < OPERANDS && status == TRP_OK; i++) {
         trp__operand *x = &p->operand[i];
-        if (x->mode == 0)
-            continue;
-        if (p->unread[i]) {
+        if (x->mode != 0 && p->unread[i]) {
             p->g.ld[i] = x->rows > 0 ? x->rows : 1;
             x->mode = 0;
-            continue;
         }
-        status = check_operand(p, i);
-        if (status != TRP_OK)
-            break;
+        if (x->mode != 0)
+            status = check_operand(p, i);
+    }
+    return status;
+}
+
+static trp_status add_operands(problem *p)
+{
+    trp_status status = check_operands(p);
+    for (int i = 0; i < OPERANDS && status == TRP_OK; i++) {
+        trp__operand *x = &p->operand[i];
+        if (x->mode == 0)
+            continue;
         x->mode = mode_of(p, i);
         if (i == X && in_place(p))
             x->mode = TRP__READ | TRP__WRITE;

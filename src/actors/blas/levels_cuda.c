@@ -42,6 +42,11 @@ TYPE(GBMV)
 TYPE(GER)
 TYPE(SYMV)
 TYPE(TRMV)
+TYPE(SBMV)
+TYPE(TBMV)
+TYPE(SYR)
+TYPE(HER)
+TYPE(SYR2)
 TYPE(SYMM)
 TYPE(SYRK)
 TYPE(HERK)
@@ -109,6 +114,11 @@ FAMILY(GBMV, OP, M, N, K, c->g.ku, ALPHA, A, X, BETA, Y)
 FAMILY(GER, M, N, ALPHA, X, Y, A)
 FAMILY(SYMV, fill(c), N, ALPHA, A, X, BETA, Y)
 FAMILY(TRMV, fill(c), OP, diag(c), N, A, X)
+FAMILY(SBMV, fill(c), N, K, ALPHA, A, X, BETA, Y)
+FAMILY(TBMV, fill(c), OP, diag(c), N, K, A, X)
+FAMILY(SYR, fill(c), N, ALPHA, X, A)
+FAMILY(HER, fill(c), N, ALPHA, X, A)
+FAMILY(SYR2, fill(c), N, ALPHA, X, Y, A)
 FAMILY(SYMM, side(c), fill(c), M, N, ALPHA, A, X, BETA, Y)
 FAMILY(SYRK, fill(c), OP, N, K, ALPHA, A, BETA, Y)
 FAMILY(HERK, fill(c), OP, N, K, ALPHA, A, BETA, Y)
@@ -127,9 +137,11 @@ static const struct {
     const char *name[TRP__CUBLAS_TYPES];
 } families[TRP__CUBLAS_PLACES] = {
 #define ALL(op, family, s, d, c, z) [(TRP_OP_##op) & 0xff] = {call_##family, {#s, #d, #c, #z}},
+#define REAL(op, family, s, d)      [(TRP_OP_##op) & 0xff] = {call_##family, {#s, #d, "", ""}},
 #define COMPLEX(op, family, c, z)   [(TRP_OP_##op) & 0xff] = {call_##family, {"", "", #c, #z}},
-    TRP__CUBLAS_ROUTINES(ALL, COMPLEX)
+    TRP__CUBLAS_ROUTINES(ALL, REAL, COMPLEX)
 #undef ALL
+#undef REAL
 #undef COMPLEX
 };
 
@@ -238,7 +250,8 @@ trp_status trp__levels_cuda(trp_instance *instance, trp_job *job, trp__blas_stat
     memcpy(&c.g, job->payload, sizeof c.g);
     uint32_t place = place_of(job->op, c.g.batch);
     uint32_t type = c.g.type == TRP_F32 ? 0 : c.g.type == TRP_F64 ? 1 : c.g.type == TRP_C64 ? 2 : 3;
-    if (job->op > TRP_OP_DGMM || place >= TRP__CUBLAS_PLACES || !families[place].call)
+    bool known = job->op >> 8 == TRP_OP_GEMM >> 8 && job->op != TRP_OP_GEMM_LIST;
+    if (!known || place >= TRP__CUBLAS_PLACES || !families[place].call)
         return trp__error_set(error, TRP_E_INTERNAL, "operation %#x is not one of blas", job->op);
     const char *name = families[place].name[type];
     c.real = type % 2 ? sizeof(double) : sizeof(float);

@@ -1,11 +1,13 @@
 #include "actors/blas/levels_host.h"
 
 #include "actors/blas/levels_wire.h"
+#include "actors/blas/routines.h"
 #include "base/error.h"
 #include "worker/backend.h"
 
 #include <troupe/blas.h>
 
+#include <float.h>
 #include <limits.h>
 #include <string.h>
 #include <tgmath.h>
@@ -29,26 +31,33 @@ _Static_assert(sizeof(operation) <= TRP_ACTOR_ENQUEUE_MAX, "an operation's argum
 /* Of a vector: what is one further lies within the margin of an arena. */
 #define LARGEST_INCREMENT ((int64_t)(TRP__HOST_MARGIN / sizeof(double _Complex)))
 
+/* Of the square of any f64 the exponent fits into a long double's. */
+_Static_assert(LDBL_MAX_EXP > 2 * DBL_MAX_EXP + 2, "long double is wider than double");
+
 #define T       float
 #define R       float
+#define W       double
 #define NAME(x) x##_f32
 #define COMPLEX 0
 #include "actors/blas/levels_host_type.h"
 
 #define T       double
 #define R       double
+#define W       long double
 #define NAME(x) x##_f64
 #define COMPLEX 0
 #include "actors/blas/levels_host_type.h"
 
 #define T       float _Complex
 #define R       float
+#define W       double
 #define NAME(x) x##_c64
 #define COMPLEX 1
 #include "actors/blas/levels_host_type.h"
 
 #define T       double _Complex
 #define R       double
+#define W       long double
 #define NAME(x) x##_c128
 #define COMPLEX 1
 #include "actors/blas/levels_host_type.h"
@@ -69,7 +78,10 @@ typedef struct method {
 static const method methods[TRP__OPENBLAS_PLACES][TRP__OPENBLAS_TYPES] = {
     TRP__OPENBLAS_ROUTINES(ALL, REAL, COMPLEX)
     COMPLEX_LOOP(ROT, rot_loop)
+    REAL_LOOP(ROTG, rotg_loop) COMPLEX_LOOP(ROTG, rotg_loop)
     COMPLEX_LOOP(SYMV, symv_loop)
+    COMPLEX_LOOP(SYR, syr_loop)
+    COMPLEX_LOOP(SYR2, syr2_loop)
     REAL_LOOP(GEAM, geam_loop) COMPLEX_LOOP(GEAM, geam_loop)
     REAL_LOOP(DGMM, dgmm_loop) COMPLEX_LOOP(DGMM, dgmm_loop)
 };
@@ -81,16 +93,15 @@ static const method methods[TRP__OPENBLAS_PLACES][TRP__OPENBLAS_TYPES] = {
 #undef METHOD
 /* clang-format on */
 
-/* The operations that a size counts for, as bits of their places. */
-#define BIT(op) (UINT32_C(1) << (TRP_OP_##op & 0xff))
-static const uint32_t has_m = BIT(GEMV) | BIT(GBMV) | BIT(GER) | BIT(GERC) | BIT(SYMM) | BIT(HEMM) |
-                              BIT(TRMM) | BIT(TRSM) | BIT(GEAM) | BIT(DGMM);
-static const uint32_t has_k = BIT(GBMV) | BIT(SYRK) | BIT(HERK) | BIT(SYR2K) | BIT(HER2K);
-static const uint32_t has_ku = BIT(GBMV);
-/* A result is written also where there is nothing to take it from. */
-static const uint32_t runs_without_n =
-    BIT(ROTG) | BIT(DOT) | BIT(DOTC) | BIT(NRM2) | BIT(ASUM) | BIT(IAMAX) | BIT(IAMIN);
-#undef BIT
+/* Which sizes count for an operation, and whether it gives a result, by its place. */
+static const struct {
+    uint8_t level;
+    uint32_t uses; /* flags of routines.h */
+} routines[TRP__OPENBLAS_PLACES] = {
+#define ROUTINE(level_, op, name, uses_, ...) [TRP_OP_##op & 0xff] = {(level_), (uses_)},
+#include "actors/blas/routines.def"
+#undef ROUTINE
+};
 
 static const method *find_method(uint32_t op, uint8_t type, uint32_t *place, uint32_t *column)
 {
@@ -106,13 +117,13 @@ static const method *find_method(uint32_t op, uint8_t type, uint32_t *place, uin
 }
 
 /* Sizes that the operation doesn't have may hold anything; here they become 0. */
-static void drop_unused_sizes(trp__levels *l, uint32_t bit)
+static void drop_unused_sizes(trp__levels *l, uint32_t uses)
 {
-    if (!(has_m & bit))
+    if (!(uses & SIZE_M))
         l->m = 0;
-    if (!(has_k & bit))
+    if (!(uses & (SIZE_K | BAND | DIAGONALS)))
         l->k = 0;
-    if (!(has_ku & bit))
+    if (!(uses & BAND))
         l->ku = 0;
 }
 
@@ -171,9 +182,10 @@ trp_status trp__levels_host_handle(trp_instance *instance, trp_job *job, const t
     if (!found)
         return trp__error_set(error, TRP_E_INTERNAL, "operation %#x for type %u is not one of blas",
                               job->op, o.l.type);
-    uint32_t bit = UINT32_C(1) << place;
-    drop_unused_sizes(&o.l, bit);
-    if (!(runs_without_n & bit) && (o.l.n == 0 || (has_m & bit && o.l.m == 0)))
+    const uint32_t uses = routines[place].uses;
+    drop_unused_sizes(&o.l, uses);
+    /* A result is written also where there is nothing to take it from. */
+    if (!(uses & GIVES) && (o.l.n == 0 || (uses & SIZE_M && o.l.m == 0)))
         return TRP_OK;
     o.run = found->run;
     o.routine = blas->routine[place][column];
@@ -183,7 +195,7 @@ trp_status trp__levels_host_handle(trp_instance *instance, trp_job *job, const t
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "a size, a leading dimension or an increment is 2^31 or more, which "
                               "OpenBLAS with 32-bit integers can't take");
-    bool vectors = place < (TRP_OP_SYMM & 0xff); /* and not matrices */
+    bool vectors = routines[place].level < 3; /* and not matrices */
     for (int i = TRP__BLAS_X; vectors && found->routine && i <= TRP__BLAS_Y; i++) {
         int64_t inc = o.l.ld[i] < 0 ? -o.l.ld[i] : o.l.ld[i];
         if (inc > LARGEST_INCREMENT)

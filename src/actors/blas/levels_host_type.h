@@ -1,6 +1,7 @@
 /* The operations of levels_host.c for one element type. That file alone includes this one, once a
  * type, with macros that are undefined here again: T, the element type; R, the real type that
- * belongs to it; COMPLEX, 0 or 1; NAME(x), which is x with a suffix of the type's own.
+ * belongs to it; W, a wider real type; COMPLEX, 0 or 1; NAME(x), which is x with a suffix of the
+ * type's own.
  *
  * The functions that call CBLAS have the names of the families in openblas_levels.h; those that end
  * in _loop do what CBLAS has no routine for. */
@@ -76,8 +77,23 @@ static T NAME(beta)(const operation *o)
     return o->scalars ? ((const T *)o->scalars)[1] : NAME(from_double)(o->l.beta);
 }
 
-/* y = beta y ahead of a routine: where beta is 0, for whether a NaN in y gets through has differed
- * between OpenBLAS's kernels, and where nothing is added, for the routine isn't called then.
+static bool NAME(is_nan)(T x)
+{
+    return x != x; /* of a complex number, where either part is */
+}
+
+static bool NAME(is_finite)(T x)
+{
+#if COMPLEX
+    return isfinite(creal(x)) && isfinite(cimag(x));
+#else
+    return isfinite(x);
+#endif
+}
+
+/* y = beta y ahead of a routine: where beta is 0 or no finite number, for what OpenBLAS's kernels
+ * make of a NaN in y or of a beta that is one differs, and where nothing is added, for the routine
+ * isn't called then. An alpha that is NaN makes all of y NaN, without a routine.
  *
  * Source: OpenBLAS issue 929. */
 
@@ -89,41 +105,49 @@ static void NAME(scale)(T *y, int64_t n, int64_t increment, T beta)
         y[i * increment] = beta == 0 ? 0 : NAME(product)(beta, y[i * increment]);
 }
 
-/* Both kinds return whether the routine is to be called, with *beta as it is now. */
+/* What y is to be multiplied by ahead of the routine, which then gets *beta, and is called if *add
+ * is still true. */
+static T NAME(factor_ahead)(bool *add, T alpha, T *beta)
+{
+    bool spoils = *add && NAME(is_nan)(alpha);
+    if (*add && !spoils && *beta != 0 && NAME(is_finite)(*beta))
+        return 1;
+    T factor = spoils ? alpha : *beta;
+    *add = *add && !spoils;
+    *beta = 1;
+    return factor;
+}
+
+/* Each kind returns whether the routine is to be called, with *beta as it is now. */
 static bool NAME(begin_vector)(T *y, int64_t n, int64_t increment, T alpha, T *beta)
 {
     bool add = alpha != 0;
-    if (add && *beta != 0)
-        return true;
-    NAME(scale)(y, n, increment < 0 ? -increment : increment, *beta);
-    *beta = 1;
+    T factor = NAME(factor_ahead)(&add, alpha, beta);
+    NAME(scale)(y, n, increment < 0 ? -increment : increment, factor);
     return add;
 }
 
-static bool NAME(begin_matrix)(const operation *o, T alpha, T *beta)
+static bool NAME(begin_matrix)(const operation *o, T *matrix, int64_t ld, T alpha, T *beta)
 {
     bool add = alpha != 0;
-    if (add && *beta != 0)
-        return true;
-    for (int64_t j = 0; j < o->l.n; j++)
-        NAME(scale)((T *)o->y + j * o->l.ld[TRP__BLAS_Y], o->l.m, 1, *beta);
-    *beta = 1;
+    T factor = NAME(factor_ahead)(&add, alpha, beta);
+    for (int64_t j = 0; factor != 1 && j < o->l.n; j++)
+        NAME(scale)(matrix + j * ld, o->l.m, 1, factor);
     return add;
 }
 
-static bool NAME(begin_triangle)(const operation *o, T alpha, T *beta)
+static bool NAME(begin_triangle)(const operation *o, T alpha, T *beta,
+                                 void (*scale)(T *y, int64_t n, int64_t increment, T beta))
 {
     bool add = alpha != 0 && o->l.k > 0;
-    if (add && *beta != 0)
-        return true;
-    for (int64_t j = 0; j < o->l.n; j++) {
+    T factor = NAME(factor_ahead)(&add, alpha, beta);
+    for (int64_t j = 0; factor != 1 && j < o->l.n; j++) {
         T *column = (T *)o->y + j * o->l.ld[TRP__BLAS_Y];
         if (o->l.uplo == TRP_UPPER)
-            NAME(scale)(column, j + 1, 1, *beta);
+            scale(column, j + 1, 1, factor);
         else
-            NAME(scale)(column + j, o->l.n - j, 1, *beta);
+            scale(column + j, o->l.n - j, 1, factor);
     }
-    *beta = 1;
     return add;
 }
 
@@ -135,10 +159,18 @@ static void NAME(axpy)(const operation *o)
     CALL(axpy, o->n, SCALAR(alpha), o->x, o->ldx, o->y, o->ldy);
 }
 
+/* OpenBLAS's own does not multiply by a part of alpha that is 0, so that a NaN in x is lost, and by
+ * a NaN on some machines only. */
 static void NAME(scal)(const operation *o)
 {
     T alpha = NAME(alpha)(o);
-    CALL(scal, o->n, SCALAR(alpha), o->x, o->ldx);
+    T *x = o->x;
+    if (creal(alpha) != 0 && NAME(is_finite)(alpha)) {
+        CALL(scal, o->n, SCALAR(alpha), x, o->ldx);
+        return;
+    }
+    for (int64_t i = 0; i < o->l.n; i++, x += o->l.ld[TRP__BLAS_X])
+        *x = NAME(product)(alpha, *x);
 }
 
 static void NAME(copy)(const operation *o)
@@ -151,10 +183,43 @@ static void NAME(swap)(const operation *o)
     CALL(swap, o->n, o->x, o->ldx, o->y, o->ldy);
 }
 
-static void NAME(rotg)(const operation *o)
+/* In W, whose range holds all squares: OpenBLAS's own leave the range of T where r does not.
+ *
+ * Source: E. Anderson, "Safe scaling in the level 1 BLAS", LAPACK Working Note 2017; the reference
+ * BLAS since 3.10. */
+#if COMPLEX
+static void NAME(rotg_loop)(const operation *o)
 {
-    CALL(rotg, o->x, o->y, o->result, (T *)o->result + 1);
+    T *a = o->x, b = *(const T *)o->y, s = NAME(conjugate)(b);
+    W a_re = creal(*a), a_im = cimag(*a), b_re = creal(b), b_im = cimag(b);
+    W a_size = sqrt(a_re * a_re + a_im * a_im), b_size = sqrt(b_re * b_re + b_im * b_im);
+    W size = sqrt(a_size * a_size + b_size * b_size);
+    *(R *)o->result = b_size == 0 ? 1 : (R)(a_size / size);
+    if (b_size == 0) {
+        s = 0;
+    } else if (a_size == 0) {
+        s = NAME(make)((R)(b_re / b_size), (R)(-b_im / b_size));
+        *a = (R)b_size;
+    } else {
+        W re = a_re / a_size, im = a_im / a_size;
+        s = NAME(make)((R)((re * b_re + im * b_im) / size), (R)((im * b_re - re * b_im) / size));
+        *a = NAME(make)((R)(re * size), (R)(im * size));
+    }
+    ((T *)o->result)[1] = s;
 }
+#else
+static void NAME(rotg_loop)(const operation *o)
+{
+    T *a = o->x, *b = o->y, *c = o->result, *s = c + 1;
+    bool larger = fabs(*a) > fabs(*b);
+    W size = sqrt((W)*a * *a + (W)*b * *b);
+    W r = copysign(size, larger ? *a : *b);
+    *c = *b == 0 ? 1 : (T)(*a / r);
+    *s = *b == 0 ? 0 : (T)(*b / r);
+    *a = *b == 0 ? *a : (T)r;
+    *b = *b == 0 ? 0 : larger ? *s : *c != 0 ? 1 / *c : 1;
+}
+#endif
 
 static void NAME(norm)(const operation *o)
 {
@@ -219,7 +284,8 @@ static void NAME(gemv)(const operation *o)
 static void NAME(gbmv)(const operation *o)
 {
     T alpha = NAME(alpha)(o), beta = NAME(beta)(o);
-    if (NAME(begin_vector)(o->y, o->l.trans == TRP_N ? o->m : o->n, o->ldy, alpha, &beta))
+    T any = NAME(is_nan)(alpha) ? 1 : alpha; /* rows without a diagonal stay what they are */
+    if (NAME(begin_vector)(o->y, o->l.trans == TRP_N ? o->m : o->n, o->ldy, any, &beta))
         CALL(gbmv, COLUMN_MAJOR, o->trans, o->m, o->n, o->k, o->ku, SCALAR(alpha), o->a, o->lda,
              o->x, o->ldx, SCALAR(beta), o->y, o->ldy);
 }
@@ -261,6 +327,68 @@ static void NAME(symv_loop)(const operation *o)
 }
 #endif
 
+static void NAME(sbmv)(const operation *o)
+{
+    T alpha = NAME(alpha)(o), beta = NAME(beta)(o);
+    if (NAME(begin_vector)(o->y, o->n, o->ldy, alpha, &beta))
+        CALL(sbmv, COLUMN_MAJOR, o->uplo, o->n, o->k, SCALAR(alpha), o->a, o->lda, o->x, o->ldx,
+             SCALAR(beta), o->y, o->ldy);
+}
+
+static void NAME(tbmv)(const operation *o)
+{
+    CALL(tbmv, COLUMN_MAJOR, o->uplo, o->trans, o->diag, o->n, o->k, o->a, o->lda, o->x, o->ldx);
+}
+
+static void NAME(syr2)(const operation *o)
+{
+    T alpha = NAME(alpha)(o);
+    CALL(syr2, COLUMN_MAJOR, o->uplo, o->n, SCALAR(alpha), o->x, o->ldx, o->y, o->ldy, o->a,
+         o->lda);
+}
+
+#if COMPLEX
+static void NAME(her)(const operation *o)
+{
+    R alpha = o->scalars ? *(const R *)o->scalars : (R)o->l.alpha[0];
+    CALL(her, COLUMN_MAJOR, o->uplo, o->n, alpha, o->x, o->ldx, o->a, o->lda);
+}
+
+/* A = A + alpha x y^T, in one triangle. */
+static void NAME(add_triangle)(const operation *o, T alpha, const T *x, int64_t incx, const T *y,
+                               int64_t incy)
+{
+    int64_t n = o->l.n;
+    for (int64_t j = 0; alpha != 0 && j < n; j++) {
+        T *column = (T *)o->a + j * o->l.ld[TRP__BLAS_A];
+        T by = NAME(product)(alpha, y[j * incy]);
+        int64_t end = o->l.uplo == TRP_UPPER ? j + 1 : n;
+        for (int64_t i = o->l.uplo == TRP_UPPER ? 0 : j; i < end; i++)
+            column[i] += NAME(product)(by, x[i * incx]);
+    }
+}
+
+static void NAME(syr_loop)(const operation *o)
+{
+    int64_t incx = o->l.ld[TRP__BLAS_X];
+    const T *x = NAME(first)(o->x, o->l.n, incx);
+    NAME(add_triangle)(o, NAME(alpha)(o), x, incx, x, incx);
+}
+
+static void NAME(syr2_loop)(const operation *o)
+{
+    int64_t incx = o->l.ld[TRP__BLAS_X], incy = o->l.ld[TRP__BLAS_Y];
+    const T *x = NAME(first)(o->x, o->l.n, incx), *y = NAME(first)(o->y, o->l.n, incy);
+    NAME(add_triangle)(o, NAME(alpha)(o), x, incx, y, incy);
+    NAME(add_triangle)(o, NAME(alpha)(o), y, incy, x, incx);
+}
+#else
+static void NAME(syr)(const operation *o)
+{
+    CALL(syr, COLUMN_MAJOR, o->uplo, o->n, NAME(alpha)(o), o->x, o->ldx, o->a, o->lda);
+}
+#endif
+
 static void NAME(trmv)(const operation *o)
 {
     CALL(trmv, COLUMN_MAJOR, o->uplo, o->trans, o->diag, o->n, o->a, o->lda, o->x, o->ldx);
@@ -271,7 +399,7 @@ static void NAME(trmv)(const operation *o)
 static void NAME(symm)(const operation *o)
 {
     T alpha = NAME(alpha)(o), beta = NAME(beta)(o);
-    if (NAME(begin_matrix)(o, alpha, &beta))
+    if (NAME(begin_matrix)(o, o->y, o->l.ld[TRP__BLAS_Y], alpha, &beta))
         CALL(symm, COLUMN_MAJOR, o->side, o->uplo, o->m, o->n, SCALAR(alpha), o->a, o->lda, o->x,
              o->ldx, SCALAR(beta), o->y, o->ldy);
 }
@@ -279,7 +407,7 @@ static void NAME(symm)(const operation *o)
 static void NAME(syrk)(const operation *o)
 {
     T alpha = NAME(alpha)(o), beta = NAME(beta)(o);
-    if (NAME(begin_triangle)(o, alpha, &beta))
+    if (NAME(begin_triangle)(o, alpha, &beta, NAME(scale)))
         CALL(syrk, COLUMN_MAJOR, o->uplo, o->trans, o->n, o->k, SCALAR(alpha), o->a, o->lda,
              SCALAR(beta), o->y, o->ldy);
 }
@@ -287,27 +415,37 @@ static void NAME(syrk)(const operation *o)
 static void NAME(syr2k)(const operation *o)
 {
     T alpha = NAME(alpha)(o), beta = NAME(beta)(o);
-    if (NAME(begin_triangle)(o, alpha, &beta))
+    if (NAME(begin_triangle)(o, alpha, &beta, NAME(scale)))
         CALL(syr2k, COLUMN_MAJOR, o->uplo, o->trans, o->n, o->k, SCALAR(alpha), o->a, o->lda, o->x,
              o->ldx, SCALAR(beta), o->y, o->ldy);
 }
 
 #if COMPLEX
-/* Ahead of a routine, which may do nothing, and so that what is there scales no NaN into the real
- * parts. */
-static void NAME(make_diagonal_real)(const operation *o)
+/* By a real number. */
+static void NAME(scale_parts)(T *y, int64_t n, int64_t increment, T factor)
+{
+    for (int64_t i = 0; i < n; i++, y += increment)
+        *y = factor == 0 ? 0 : NAME(make)(creal(factor) * creal(*y), creal(factor) * cimag(*y));
+}
+
+/* herk and her2k leave C alone where nothing is added and beta is 1. Else they make the diagonal
+ * real: ahead of the routine, which may do nothing, and so that what is there scales no NaN into
+ * the real parts. */
+static bool NAME(begin_hermitian)(const operation *o, T alpha, T *beta)
 {
     T *c = o->y;
+    if ((alpha == 0 || o->l.k == 0) && *beta == 1)
+        return false;
     for (int64_t i = 0; i < o->l.n; i++, c += o->l.ld[TRP__BLAS_Y] + 1)
         *c = creal(*c);
+    return NAME(begin_triangle)(o, alpha, beta, NAME(scale_parts));
 }
 
 static void NAME(herk)(const operation *o)
 {
     R alpha = o->scalars ? *(const R *)o->scalars : (R)o->l.alpha[0];
     T beta = o->scalars ? ((const R *)o->scalars)[1] : (R)o->l.beta[0];
-    NAME(make_diagonal_real)(o);
-    if (NAME(begin_triangle)(o, alpha, &beta))
+    if (NAME(begin_hermitian)(o, alpha, &beta))
         CALL(herk, COLUMN_MAJOR, o->uplo, o->trans, o->n, o->k, alpha, o->a, o->lda, creal(beta),
              o->y, o->ldy);
 }
@@ -316,8 +454,7 @@ static void NAME(her2k)(const operation *o)
 {
     T alpha = NAME(alpha)(o);
     T beta = o->scalars ? *(const R *)((const T *)o->scalars + 1) : (R)o->l.beta[0];
-    NAME(make_diagonal_real)(o);
-    if (NAME(begin_triangle)(o, alpha, &beta))
+    if (NAME(begin_hermitian)(o, alpha, &beta))
         CALL(her2k, COLUMN_MAJOR, o->uplo, o->trans, o->n, o->k, SCALAR(alpha), o->a, o->lda, o->x,
              o->ldx, creal(beta), o->y, o->ldy);
 }
@@ -327,7 +464,7 @@ static void NAME(her2k)(const operation *o)
 static void NAME(trmm)(const operation *o)
 {
     T alpha = NAME(alpha)(o), beta = alpha == 0 ? 0 : 1;
-    if (!NAME(begin_matrix)(o, alpha, &beta))
+    if (!NAME(begin_matrix)(o, o->y, o->l.ld[TRP__BLAS_Y], alpha, &beta))
         return;
     for (int64_t j = 0; o->y != o->x && j < o->l.n; j++)
         memcpy((T *)o->y + j * o->l.ld[TRP__BLAS_Y], (const T *)o->x + j * o->l.ld[TRP__BLAS_X],
@@ -336,19 +473,7 @@ static void NAME(trmm)(const operation *o)
          o->lda, o->y, o->ldy);
 }
 
-static void NAME(trsm)(const operation *o)
-{
-    T alpha = NAME(alpha)(o);
-    for (int64_t i = 0; i < o->l.batch; i++) {
-        const T *a = (const T *)o->a + i * o->l.stride[TRP__BLAS_A];
-        T *x = (T *)o->x + i * o->l.stride[TRP__BLAS_X];
-        for (int64_t j = 0; alpha == 0 && j < o->l.n; j++)
-            NAME(scale)(x + j * o->l.ld[TRP__BLAS_X], o->l.m, 1, 0);
-        if (alpha != 0)
-            CALL(trsm, COLUMN_MAJOR, o->side, o->uplo, o->trans, o->diag, o->m, o->n, SCALAR(alpha),
-                 a, o->lda, x, o->ldx);
-    }
-}
+#include "actors/blas/levels_host_systems.h"
 
 /* A summand of geam: factor * op(from). */
 typedef struct NAME(summand) {
@@ -375,11 +500,11 @@ static inline T NAME(summand_at)(const NAME(summand) * s, int64_t i, int64_t j)
 /* By bands of rows, so that a cache line of a transposed matrix serves more than one column. */
 static void NAME(geam_loop)(const operation *o)
 {
-    enum { BAND = 64 };
+    enum { STRIP = 64 };
     NAME(summand) a = NAME(make_summand)(NAME(alpha)(o), o->a, o->l.ld[TRP__BLAS_A], o->l.trans);
     NAME(summand) b = NAME(make_summand)(NAME(beta)(o), o->x, o->l.ld[TRP__BLAS_X], o->l.trans_b);
-    for (int64_t band = 0; band < o->l.m; band += BAND) {
-        int64_t end = o->l.m - band < BAND ? o->l.m : band + BAND;
+    for (int64_t band = 0; band < o->l.m; band += STRIP) {
+        int64_t end = o->l.m - band < STRIP ? o->l.m : band + STRIP;
         for (int64_t j = 0; j < o->l.n; j++) {
             T *c = (T *)o->y + j * o->l.ld[TRP__BLAS_Y];
             for (int64_t i = band; i < end; i++)
@@ -406,5 +531,6 @@ static void NAME(dgmm_loop)(const operation *o)
 #undef S
 #undef COMPLEX
 #undef NAME
+#undef W
 #undef R
 #undef T

@@ -22,7 +22,6 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
 #define TRP__CBLAS_copy(T, R, S) void (*)(int n, const T *x, int incx, T *y, int incy)
 #define TRP__CBLAS_swap(T, R, S) void (*)(int n, T *x, int incx, T *y, int incy)
 #define TRP__CBLAS_rot(T, R, S) void (*)(int n, T *x, int incx, T *y, int incy, R c, S s)
-#define TRP__CBLAS_rotg(T, R, S) void (*)(T *a, T *b, R *c, T *s)
 #define TRP__CBLAS_dot(T, R, S) T (*)(int n, const T *x, int incx, const T *y, int incy)
 #define TRP__CBLAS_dot_sub(T, R, S) void (*)(int n, const T *x, int incx, const T *y, int incy, T *result)
 #define TRP__CBLAS_norm(T, R, S) R (*)(int n, const T *x, int incx)
@@ -30,6 +29,11 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
 #define TRP__CBLAS_gemv(T, R, S) void (*)(int order, int trans, int m, int n, S alpha, const T *a, int lda, const T *x, int incx, S beta, T *y, int incy)
 #define TRP__CBLAS_gbmv(T, R, S) void (*)(int order, int trans, int m, int n, int kl, int ku, S alpha, const T *a, int lda, const T *x, int incx, S beta, T *y, int incy)
 #define TRP__CBLAS_ger(T, R, S) void (*)(int order, int m, int n, S alpha, const T *x, int incx, const T *y, int incy, T *a, int lda)
+#define TRP__CBLAS_sbmv(T, R, S) void (*)(int order, int uplo, int n, int k, S alpha, const T *a, int lda, const T *x, int incx, S beta, T *y, int incy)
+#define TRP__CBLAS_tbmv(T, R, S) void (*)(int order, int uplo, int trans, int diag, int n, int k, const T *a, int lda, T *x, int incx)
+#define TRP__CBLAS_syr(T, R, S) void (*)(int order, int uplo, int n, S alpha, const T *x, int incx, T *a, int lda)
+#define TRP__CBLAS_her(T, R, S) void (*)(int order, int uplo, int n, R alpha, const T *x, int incx, T *a, int lda)
+#define TRP__CBLAS_syr2(T, R, S) void (*)(int order, int uplo, int n, S alpha, const T *x, int incx, const T *y, int incy, T *a, int lda)
 #define TRP__CBLAS_symv(T, R, S) void (*)(int order, int uplo, int n, S alpha, const T *a, int lda, const T *x, int incx, S beta, T *y, int incy)
 #define TRP__CBLAS_trmv(T, R, S) void (*)(int order, int uplo, int trans, int diag, int n, const T *a, int lda, T *x, int incx)
 #define TRP__CBLAS_symm(T, R, S) void (*)(int order, int side, int uplo, int m, int n, S alpha, const T *a, int lda, const T *b, int ldb, S beta, T *c, int ldc)
@@ -48,7 +52,6 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
     ALL(VCOPY, copy, cblas_scopy, cblas_dcopy, cblas_ccopy, cblas_zcopy)      \
     ALL(SWAP, swap, cblas_sswap, cblas_dswap, cblas_cswap, cblas_zswap)       \
     REAL(ROT, rot, cblas_srot, cblas_drot)                                    \
-    ALL(ROTG, rotg, cblas_srotg, cblas_drotg, cblas_crotg, cblas_zrotg)       \
     REAL(DOT, dot, cblas_sdot, cblas_ddot)                                    \
     COMPLEX(DOT, dot_sub, cblas_cdotu_sub, cblas_zdotu_sub)                   \
     REAL(DOTC, dot, cblas_sdot, cblas_ddot)                                   \
@@ -64,7 +67,15 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
     REAL(SYMV, symv, cblas_ssymv, cblas_dsymv)                                \
     COMPLEX(HEMV, symv, cblas_chemv, cblas_zhemv)                             \
     ALL(TRMV, trmv, cblas_strmv, cblas_dtrmv, cblas_ctrmv, cblas_ztrmv)       \
-    ALL(TRSV, trmv, cblas_strsv, cblas_dtrsv, cblas_ctrsv, cblas_ztrsv)       \
+    ALL(TRSV, trsv, cblas_strsv, cblas_dtrsv, cblas_ctrsv, cblas_ztrsv)       \
+    REAL(SBMV, sbmv, cblas_ssbmv, cblas_dsbmv)                                \
+    COMPLEX(HBMV, sbmv, cblas_chbmv, cblas_zhbmv)                             \
+    ALL(TBMV, tbmv, cblas_stbmv, cblas_dtbmv, cblas_ctbmv, cblas_ztbmv)       \
+    ALL(TBSV, tbsv, cblas_stbsv, cblas_dtbsv, cblas_ctbsv, cblas_ztbsv)       \
+    REAL(SYR, syr, cblas_ssyr, cblas_dsyr)                                    \
+    COMPLEX(HER, her, cblas_cher, cblas_zher)                                 \
+    REAL(SYR2, syr2, cblas_ssyr2, cblas_dsyr2)                                \
+    COMPLEX(HER2, syr2, cblas_cher2, cblas_zher2)                             \
     ALL(SYMM, symm, cblas_ssymm, cblas_dsymm, cblas_csymm, cblas_zsymm)       \
     COMPLEX(HEMM, symm, cblas_chemm, cblas_zhemm)                             \
     ALL(SYRK, syrk, cblas_ssyrk, cblas_dsyrk, cblas_csyrk, cblas_zsyrk)       \
@@ -76,6 +87,6 @@ enum { TRP__CBLAS_LEFT = 141, TRP__CBLAS_RIGHT = 142 };
 /* clang-format on */
 
 /* Places in the table of loaded routines: the low byte of TRP_OP_..., and the type. */
-enum { TRP__OPENBLAS_PLACES = 0x20, TRP__OPENBLAS_TYPES = 4 };
+enum { TRP__OPENBLAS_PLACES = 0x29, TRP__OPENBLAS_TYPES = 4 };
 
 #endif

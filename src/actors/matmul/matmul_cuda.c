@@ -3,6 +3,7 @@
 #include "actors/matmul/cublaslt.h"
 #include "actors/matmul/matmul.h"
 #include "actors/matmul/tune.h"
+#include "actors/matmul/zeros.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "cache/lru.h"
@@ -368,14 +369,22 @@ static void make_again_key(const state *s, const trp__matmul *g, void *const at[
     key->workspace = workspace_of(s);
 }
 
-/* Calls the library; or, where the device might wait for that call, goes without it. */
-static trp_status launch(trp_instance *instance, const trp__matmul *g, void *const at[],
-                         const uint64_t bytes[], trp_error *error)
+/* Makes the beginning of the workspace A and B. */
+static trp_status place_zeros(trp_instance *instance, void *at[], size_t zeros, trp_error *error)
+{
+    at[TRP__MATMUL_A] = at[TRP__MATMUL_B] = workspace_of(instance->state);
+    return instance->services->fill(instance, at[TRP__MATMUL_A], 0, 4, zeros / 4, error);
+}
+
+/* Calls the library; or, where the device might wait for that call, goes without it. With `zeros`
+ * A and B are so many bytes of them. */
+static trp_status launch(trp_instance *instance, const trp__matmul *g, void *at[],
+                         const uint64_t bytes[], size_t zeros, trp_error *error)
 {
     state *s = instance->state;
     const trp__matmul_plan *plan = NULL;
     trp__matmul_again_key again;
-    bool shallow = instance->backlog < SHALLOW;
+    bool shallow = instance->backlog < SHALLOW && zeros == 0;
     if (shallow) {
         make_again_key(s, g, at, &again);
         trp__cu_graph_exec graph = trp__matmul_again_find(&s->again, &again);
@@ -386,16 +395,17 @@ static trp_status launch(trp_instance *instance, const trp__matmul *g, void *con
     trp__matmul_key key = trp__matmul_key_of(g, at);
     const bool ahead = trp__instance_rehearses(instance);
     trp_status status = find_plan(s, &key, at, bytes, ahead, &plan, error);
-    if (status == TRP_OK && ahead && plan->workspace > s->workspace_bytes)
+    const size_t needed = status == TRP_OK ? plan->workspace + zeros : 0;
+    if (status == TRP_OK && ahead && needed > s->workspace_bytes)
         return TRP_OK; /* a standby holds no more memory than it has to */
-    if (status == TRP_OK && plan->workspace > s->workspace_bytes)
-        status = add_workspace(instance,
-                               plan->workspace > 2 * s->workspace_bytes ? plan->workspace
-                                                                        : 2 * s->workspace_bytes,
-                               error);
+    if (status == TRP_OK && needed > s->workspace_bytes)
+        status = add_workspace(
+            instance, needed > 2 * s->workspace_bytes ? needed : 2 * s->workspace_bytes, error);
+    if (status == TRP_OK && zeros > 0)
+        status = place_zeros(instance, at, zeros, error);
     if (status == TRP_OK)
-        status = trp__matmul_plan_launch(&s->planner, plan, g, at, workspace_of(s),
-                                         s->workspace_bytes, instance->stream, error);
+        status = trp__matmul_plan_launch(&s->planner, plan, g, at, (char *)workspace_of(s) + zeros,
+                                         s->workspace_bytes - zeros, instance->stream, error);
     if (status == TRP_OK && shallow) {
         again.workspace = workspace_of(s); /* there may be a larger one by now */
         trp__matmul_again_note(&s->again, &s->planner, plan, &again, s->workspace_bytes);
@@ -414,13 +424,16 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     if (g.batch > INT_MAX)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "a batch of 2^31 or more, which cuBLASLt can't take");
+    const size_t zeros = trp__matmul_use_zeros(&g);
     for (int i = 0; i < TRP__MATMUL_OPERANDS; i++) {
         const trp_job_access *access =
             g.access[i] != TRP__MATMUL_NO_ACCESS ? &job->access[g.access[i]] : NULL;
         at[i] = access ? access->address : NULL;
         bytes[i] = access ? access->bytes : 0;
     }
-    return launch(instance, &g, at, bytes, error);
+    if (zeros > 0) /* for their alignment, which is any workspace's */
+        at[TRP__MATMUL_A] = at[TRP__MATMUL_B] = workspace_of(instance->state);
+    return launch(instance, &g, at, bytes, zeros, error);
 }
 
 const trp_actor_impl trp__matmul_cuda = {

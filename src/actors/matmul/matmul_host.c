@@ -380,6 +380,8 @@ static void read_scalars(product *x)
     }
     x->alpha = g->scalar_type == TRP_F32 ? (double)(float)g->alpha[0] : g->alpha[0];
     x->beta = g->scalar_type == TRP_F32 ? (double)(float)g->beta[0] : g->beta[0];
+    if (g->k == 0)
+        x->alpha = 0; /* also of one that is NaN nothing comes */
     if (x->at[TRP__MATMUL_SCALE_A] && g->scale_a == TRP_SCALE_TENSOR)
         x->alpha *= (double)*(const float *)x->at[TRP__MATMUL_SCALE_A];
     if (x->at[TRP__MATMUL_SCALE_B] && g->scale_b == TRP_SCALE_TENSOR)
@@ -434,6 +436,8 @@ static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
     for (int i = 0; i < TRP__MATMUL_OPERANDS; i++)
         x->at[i] =
             x->g.access[i] != TRP__MATMUL_NO_ACCESS ? job->access[x->g.access[i]].address : NULL;
+    for (int i = TRP__MATMUL_A; x->g.k == 0 && i <= TRP__MATMUL_B; i++)
+        x->at[i] = x->at[TRP__MATMUL_D]; /* not looked at, and not NULL */
     run_arguments arguments = {x};
     trp_status status =
         instance->services->enqueue(instance, run, &arguments, sizeof arguments, error);

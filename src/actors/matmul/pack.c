@@ -165,13 +165,11 @@ static trp_status check_sizes(trp__making *m)
     const struct {
         const char *name;
         int64_t value;
-    } sizes[] = {{"m", r->m}, {"n", r->n}, {"batch", r->batch}};
+    } sizes[] = {{"m", r->m}, {"n", r->n}, {"k", r->k}, {"batch", r->batch}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i].value < 0)
             return trp__matmul_wrong(m, sizes[i].name, "0 or more", sizes[i].value);
     }
-    if (r->k < 1)
-        return trp__matmul_wrong(m, "k", "1 or more", r->k);
     m->g.m = m->swap ? r->n : r->m;
     m->g.n = m->swap ? r->m : r->n;
     m->g.k = r->k;

@@ -250,10 +250,10 @@ static trp_status set_scales(trp__making *m)
         return TRP__UNSUPPORTED(m, "c.scale: for a matrix that is not fp8, but %s",
                                 trp_dtype_name((trp_dtype)g->type[TRP__MATMUL_C]));
     trp_status status = check_no_strides(m);
-    if (status == TRP_OK)
+    if (status == TRP_OK && g->k > 0)
         status =
             set_input_scale(m, TRP__MATMUL_A, m->swap ? "b.scale" : "a.scale", a, &m->g.scale_a);
-    if (status == TRP_OK)
+    if (status == TRP_OK && g->k > 0)
         status =
             set_input_scale(m, TRP__MATMUL_B, m->swap ? "a.scale" : "b.scale", b, &m->g.scale_b);
     if (status == TRP_OK)
@@ -312,18 +312,30 @@ static trp_status check_all_apart(trp__making *m)
     return TRP_OK;
 }
 
-trp_status trp__matmul_set_operands(trp__making *m)
+/* A and B, which with k 0 are not looked at. */
+static trp_status set_inputs(trp__making *m)
 {
     const trp_matmul_request *r = m->r;
     const trp_matmul_matrix *a = m->swap ? &r->b : &r->a, *b = m->swap ? &r->a : &r->b;
-    const trp__matmul *g = &m->g;
+    trp__matmul *g = &m->g;
     bool a_is = g->trans_a == TRP_N, b_is = g->trans_b == TRP_N;
+    if (g->k == 0) {
+        g->ld[TRP__MATMUL_A] = a_is ? g->m : 1;
+        g->ld[TRP__MATMUL_B] = b_is ? 1 : g->n;
+        return TRP_OK;
+    }
     m->operand[TRP__MATMUL_A].mode = m->operand[TRP__MATMUL_B].mode = TRP__READ;
     trp_status status = set_matrix(m, TRP__MATMUL_A, m->swap ? "b" : "a", a, a_is ? g->m : g->k,
                                    a_is ? g->k : g->m);
     if (status == TRP_OK)
         status = set_matrix(m, TRP__MATMUL_B, m->swap ? "a" : "b", b, b_is ? g->k : g->n,
                             b_is ? g->n : g->k);
+    return status;
+}
+
+trp_status trp__matmul_set_operands(trp__making *m)
+{
+    trp_status status = set_inputs(m);
     if (status == TRP_OK)
         status = set_c_and_d(m);
     if (status == TRP_OK)

@@ -157,6 +157,15 @@ static bool is_blind_spot(const trp__matmul *g)
            g->beta[0] == 1 && g->beta[1] == 0;
 }
 
+/* Products with vectors see alpha and beta on the device too. */
+bool trp__matmul_may_be_skipped(const trp__matmul *g)
+{
+    bool apart = g->access[TRP__MATMUL_C] != g->access[TRP__MATMUL_D];
+    bool may = has(g, TRP__MATMUL_C) && (has(g, TRP__MATMUL_SCALARS) || is_blind_spot(g));
+    return may && (g->m == 1 || g->n == 1) &&
+           (apart || epilogue(g) != TRP__CUBLASLT_EPILOGUE_DEFAULT);
+}
+
 /* Likewise for the sums over A or B, which a product with a vector leaves out with alpha 0. */
 static bool loses_gradient(const trp__matmul *g)
 {
@@ -568,25 +577,20 @@ static trp_status check_device(const trp__matmul_planner *planner, const trp__ma
 }
 
 /* What the library takes and then does in another way than it is meant (seen with 13.1 on compute
- * capability 9.0): gelu of a D of i8 is computed of what is already rounded to i8, products with
- * vectors see alpha and beta on the device too, and modes of scale factors that don't go together
- * end in a fault. */
+ * capability 9.0): gelu of a D of i8 is computed of what is already rounded to i8, and modes of
+ * scale factors that don't go together end in a fault. */
 static trp_status check_library(const trp__matmul_key *key, trp_error *error)
 {
     const trp__matmul *g = &key->problem;
     bool gelu = g->activation == TRP_ACTIVATION_GELU;
     bool blocks = (g->scale_a == TRP_SCALE_BLOCK_128 || g->scale_a == TRP_SCALE_BLOCK_128X128) &&
                   (g->scale_b == TRP_SCALE_BLOCK_128 || g->scale_b == TRP_SCALE_BLOCK_128X128);
-    bool epilogue_too = epilogue(g) != TRP__CUBLASLT_EPILOGUE_DEFAULT;
-    bool apart = g->access[TRP__MATMUL_C] != g->access[TRP__MATMUL_D];
     bool both = g->scale_a == TRP_SCALE_BLOCK_128X128 && g->scale_b == TRP_SCALE_BLOCK_128X128;
     if (gelu && g->type[TRP__MATMUL_D] == TRP_I8)
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "activation: gelu with a D of i8, which cuBLASLt computes of values "
                               "that are already rounded to i8");
-    bool may_be_skipped =
-        has(g, TRP__MATMUL_C) && (has(g, TRP__MATMUL_SCALARS) || is_blind_spot(g));
-    if (may_be_skipped && (g->m == 1 || g->n == 1) && (apart || epilogue_too))
+    if (trp__matmul_may_be_skipped(g))
         return trp__error_set(error, TRP_E_UNSUPPORTED,
                               "%s where D is a vector and C is apart or there is an epilogue: "
                               "cuBLASLt leaves that D as it is",

@@ -51,6 +51,10 @@ const void *trp__matmul_constants(size_t *bytes);
 
 trp__matmul_key trp__matmul_key_of(const trp__matmul *problem, void *const at[]);
 
+/* Whether the library leaves D as it is, if alpha is 0 and beta is 1: where D is a vector and C is
+ * apart or there is an epilogue. With `scalars` they may be. */
+bool trp__matmul_may_be_skipped(const trp__matmul *problem);
+
 /* Makes a plan from an empty one, with the first algorithm that the library's heuristic proposes.
  * at[] has the operands' addresses (NULL: not there); they are not used but for their alignment.
  * TRP_E_UNSUPPORTED names the part of the problem that the library can't do, as far as leaving out

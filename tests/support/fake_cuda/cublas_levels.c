@@ -10,9 +10,11 @@
 
 typedef enum operation {
 #define ALL(op, family, s, d, c, z) op,
+#define REAL(op, family, s, d)      op,
 #define COMPLEX(op, family, c, z)   op,
-    TRP__CUBLAS_ROUTINES(ALL, COMPLEX)
+    TRP__CUBLAS_ROUTINES(ALL, REAL, COMPLEX)
 #undef COMPLEX
+#undef REAL
 #undef ALL
 } operation;
 
@@ -66,6 +68,7 @@ typedef struct view {
     bool trans, conj;           /* of op */
     structure structure;        /* of X */
     bool upper, unit;           /* of X */
+    bool banded;                /* X is the band of a triangle, `below` diagonals beside one */
     int64_t below, above, size; /* diagonals of X; all elements that X takes up */
 } view;
 
@@ -108,8 +111,14 @@ static fake_number get(const view *v, int64_t i, int64_t j)
         column = other;
         conj = conj != (v->structure == HERMITIAN);
     }
+    if (v->banded) {
+        if (llabs(row - column) > v->below)
+            return 0;
+        row += v->upper ? v->below - column : -column;
+    }
+    bool on_diagonal = i == j;
     fake_number value = fake_load(v->type, element(v, row, column));
-    if (v->structure == HERMITIAN && row == column)
+    if (v->structure == HERMITIAN && on_diagonal)
         return creal(value);
     return conj ? fake_pair(creal(value), -cimag(value)) : value;
 }
@@ -172,7 +181,8 @@ static void add(const job *j)
 {
     for (int64_t l = 0; l < j->v[Y].columns && !fake_cuda_stopping(); l++) {
         for (int64_t i = 0; i < j->v[Y].rows; i++) {
-            fake_number a = j->alpha != 0 ? fake_times(j->alpha, get(&j->v[A], i, l)) : 0;
+            bool all = j->call->op == SCAL; /* it multiplies by 0, too */
+            fake_number a = all || j->alpha != 0 ? fake_times(j->alpha, get(&j->v[A], i, l)) : 0;
             fake_number x = j->beta != 0 ? fake_times(j->beta, get(&j->v[X], i, l)) : 0;
             put(&j->v[Y], i, l, a + x);
         }
@@ -280,15 +290,24 @@ static void add_product(fake_number *sum, fake_number factor, const view *a, con
     free(right);
 }
 
+static bool is_rank_2(const call *q)
+{
+    return q->op == SYR2K || q->op == HER2K || q->op == SYR2 || q->op == HER2;
+}
+
 /* Y = alpha A X + beta Y, of rank 2k also + alpha X' A', with ' for transposed, or with a conjugate
  * for all of that. All is read before anything is written, since Y may be X. */
 static void multiply(const job *j)
 {
     const view *c = &j->v[Y];
+    bool of_k = j->call->op == HERK || j->call->op == HER2K;
+    bool adds = j->alpha != 0 && (!of_k || j->call->k > 0);
+    if (c->structure == HERMITIAN && j->beta == 1 && !adds)
+        return;
     fake_number *sum = allocate(c->rows * c->columns), *from = sum;
     add_product(sum, j->alpha, &j->v[A], &j->v[X]);
-    if (j->call->op == SYR2K || j->call->op == HER2K) {
-        bool hermitian = j->call->op == HER2K;
+    if (is_rank_2(j->call)) {
+        bool hermitian = c->structure == HERMITIAN;
         view a = j->v[X], b = j->v[A];
         transpose(&a, hermitian);
         transpose(&b, hermitian);
@@ -378,6 +397,14 @@ static const struct {
     [HEMV] = {{"nn", "n1", "n1"}, HERMITIAN, 0, multiply},
     [TRMV] = {{"nn", "n1", "n1"}, TRIANGLE, 0, multiply},
     [TRSV] = {{"nn", "", "n1"}, TRIANGLE, 0, solve},
+    [SBMV] = {{"bn", "n1", "n1"}, SYMMETRIC, 0, multiply},
+    [HBMV] = {{"bn", "n1", "n1"}, HERMITIAN, 0, multiply},
+    [TBMV] = {{"bn", "n1", "n1"}, TRIANGLE, 0, multiply},
+    [TBSV] = {{"bn", "", "n1"}, TRIANGLE, 0, solve},
+    [SYR] = {{"n1", "n1", "nn"}, SYMMETRIC, 1, multiply},
+    [HER] = {{"n1", "n1", "nn"}, HERMITIAN, 1, multiply},
+    [SYR2] = {{"n1", "n1", "nn"}, SYMMETRIC, 1, multiply},
+    [HER2] = {{"n1", "n1", "nn"}, HERMITIAN, 1, multiply},
     [SYMM] = {{"ss", "mn", "mn"}, SYMMETRIC, 0, multiply},
     [HEMM] = {{"ss", "mn", "mn"}, HERMITIAN, 0, multiply},
     [SYRK] = {{"pq", "pq", "nn"}, SYMMETRIC, 0, multiply},
@@ -422,7 +449,8 @@ static int64_t extent(const call *q, char letter)
 
 static bool is_update(const call *q)
 {
-    return q->op == SYRK || q->op == HERK || q->op == SYR2K || q->op == HER2K;
+    return q->op == SYRK || q->op == HERK || q->op == SYR2K || q->op == HER2K || q->op == SYR ||
+           q->op == HER || q->op == SYR2 || q->op == HER2;
 }
 
 static bool is_level1(const call *q)
@@ -460,7 +488,8 @@ static void form(const call *q, int which, view *v)
     trp__cublas_operation op = which == Y ? TRP__CUBLAS_OP_N : first ? q->trans : q->trans_b;
     if (which == (is_update(q) ? Y : A))
         v->structure = routines[q->op].structure;
-    if (v->structure == BAND)
+    v->banded = which == A && (q->op == SBMV || q->op == HBMV || q->op == TBMV || q->op == TBSV);
+    if (v->structure == BAND || v->banded)
         v->rows = q->m;
     v->upper = q->fill == TRP__CUBLAS_UPPER;
     v->unit = q->diag == TRP__CUBLAS_UNIT;
@@ -469,7 +498,7 @@ static void form(const call *q, int which, view *v)
     if (op != TRP__CUBLAS_OP_N)
         transpose(v, op == TRP__CUBLAS_OP_C);
     if (which == X && (is_update(q) || ger))
-        transpose(v, q->op == HERK || q->op == HER2K || q->op == GERC);
+        transpose(v, routines[q->op].structure == HERMITIAN || q->op == GERC);
     if (q->side == TRP__CUBLAS_RIGHT && !(which == X && q->op == DGMM))
         transpose(v, false);
 }
@@ -486,11 +515,12 @@ static const scalar *factor(const call *q, int which)
     return which == X && routines[q->op].run == add ? &q->beta : &q->alpha;
 }
 
-/* Whether an operand is accessed: what is multiplied by 0 is not read. */
+/* Whether an operand is accessed: what is multiplied by 0 is not read, but by scal. */
 static bool wanted(const call *q, int which)
 {
     const scalar *by = factor(q, which);
-    return written(q, which) || by->kind == NONE || by->number.at || by->number.value != 0;
+    return written(q, which) || q->op == SCAL || by->kind == NONE || by->number.at ||
+           by->number.value != 0;
 }
 
 /* Where an operand of one of a batch begins: a stride further than the last, or where a list of
@@ -673,9 +703,16 @@ static trp__cublas_status launch(trp__cublas_handle handle, const call *given)
     SIZE(m, n), SCALARS(ELEMENT, ELEMENT),                                                         \
         .trans = trans, .batch = batch,                                                            \
         .operand = {STRIDED(A, a, lda), STRIDED(X, x, incx), STRIDED(Y, y, incy)}
-#define CALL_GBMV SIZE(m, n), MATRIX_VECTORS, .trans = trans, .k = kl, .ku = ku
-#define CALL_GER  SIZE(m, n), VECTORS(A, X), OPERAND(Y, a, lda), SCALAR(alpha, alpha, ELEMENT)
+#define CALL_GBMV   SIZE(m, n), MATRIX_VECTORS, .trans = trans, .k = kl, .ku = ku
+#define CALL_GER    SIZE(m, n), VECTORS(A, X), OPERAND(Y, a, lda), SCALAR(alpha, alpha, ELEMENT)
+#define CALL_RANK_1 SIZE(n, n), .fill = fill, OPERAND(Y, a, lda)
+#define CALL_SYR                                                                                   \
+    CALL_RANK_1, OPERAND(A, x, incx), OPERAND(X, x, incx), SCALAR(alpha, alpha, ELEMENT)
+#define CALL_HER  CALL_RANK_1, OPERAND(A, x, incx), OPERAND(X, x, incx), SCALAR(alpha, alpha, REAL)
+#define CALL_SYR2 CALL_RANK_1, VECTORS(A, X), SCALAR(alpha, alpha, ELEMENT)
 #define CALL_SYMV SIZE(n, n), MATRIX_VECTORS, .fill = fill
+#define CALL_SBMV SIZE(n, n), MATRIX_VECTORS, .fill = fill, .k = k
+#define CALL_TBMV CALL_TRMV, .k = k
 #define CALL_TRMV                                                                                  \
     SIZE(n, n), OPERAND(A, a, lda), OPERAND(X, x, incx), OPERAND(Y, x, incx),                      \
         .fill = fill, .trans = trans, .diag = diag
@@ -720,6 +757,8 @@ static trp__cublas_status launch(trp__cublas_handle handle, const call *given)
     CHOOSE(SAME_##op_, DEFINE, 0)                                                                  \
     (op_, family, s, TRP__CUDA_R_32F)                                                              \
         CHOOSE(SAME_##op_, DEFINE, 0)(op_, family, d, TRP__CUDA_R_64F) COMPLEX(op_, family, c, z)
+#define REAL(op_, family, s, d)                                                                    \
+    DEFINE(op_, family, s, TRP__CUDA_R_32F) DEFINE(op_, family, d, TRP__CUDA_R_64F)
 #define COMPLEX(op_, family, c, z)                                                                 \
     DEFINE(op_, family, c, TRP__CUDA_C_32F) DEFINE(op_, family, z, TRP__CUDA_C_64F)
-TRP__CUBLAS_ROUTINES(ALL, COMPLEX)
+TRP__CUBLAS_ROUTINES(ALL, REAL, COMPLEX)

@@ -1,0 +1,124 @@
+/* Triangular systems for one element type, with the macros and functions of levels_host_type.h,
+ * which alone includes this. */
+
+/* Whether OpenBLAS, which multiplies by 1 / d, gives what a division by d gives: 1 / d must be a
+ * normal number, and what it is computed from. */
+static bool NAME(can_invert)(const operation *o, const T *diagonal, int64_t step, int64_t n)
+{
+    const R least = sizeof(R) == sizeof(float) ? (R)FLT_MIN : (R)DBL_MIN, most = 1 / (4 * least);
+    for (int64_t i = 0; o->l.diag == TRP_NON_UNIT && i < n; i++, diagonal += step) {
+        R re = fabs(creal(*diagonal)), im = fabs(cimag(*diagonal)), size = re > im ? re : im;
+        if (size < least || size > most)
+            return false;
+    }
+    return true;
+}
+
+/* In W, in which neither squares nor their sum leave the range. */
+static T NAME(quotient)(T x, T by)
+{
+#if COMPLEX
+    W re = creal(by), im = cimag(by), size = re * re + im * im;
+    return NAME(make)((R)((creal(x) * re + cimag(x) * im) / size),
+                      (R)((cimag(x) * re - creal(x) * im) / size));
+#else
+    return x / by;
+#endif
+}
+
+/* op(A) of a system, seen from a side: element (i, j) lies i * row + j * column further. Those more
+ * than `reach` from the diagonal are 0. */
+typedef struct NAME(triangle) {
+    const T *a;
+    int64_t n, row, column, reach;
+    bool upper, unit, conjugate;
+} NAME(triangle);
+
+static NAME(triangle)
+    NAME(make_triangle)(const operation *o, const T *a, int64_t ld, int64_t n, bool right)
+{
+    bool turned = (o->l.trans != TRP_N) != right;
+    return (NAME(triangle)){.a = a,
+                            .n = n,
+                            .row = turned ? ld : 1,
+                            .column = turned ? 1 : ld,
+                            .reach = n,
+                            .upper = (o->l.uplo == TRP_UPPER) != turned,
+                            .unit = o->l.diag == TRP_UNIT,
+                            .conjugate = o->l.trans == TRP_C};
+}
+
+static inline T NAME(triangle_at)(const NAME(triangle) * t, int64_t i, int64_t j)
+{
+    T element = t->a[i * t->row + j * t->column];
+    return t->conjugate ? NAME(conjugate)(element) : element;
+}
+
+/* Solves op(A) x' = x by substitution with divisions. */
+static void NAME(substitute)(const NAME(triangle) * t, T *x, int64_t increment)
+{
+    for (int64_t step = 0; step < t->n; step++) {
+        int64_t k = t->upper ? t->n - 1 - step : step;
+        int64_t first = !t->upper ? k + 1 : k > t->reach ? k - t->reach : 0;
+        int64_t end = t->upper ? k : t->n - k > t->reach ? k + 1 + t->reach : t->n;
+        T *now = x + k * increment;
+        if (!t->unit)
+            *now = NAME(quotient)(*now, NAME(triangle_at)(t, k, k));
+        for (int64_t i = first; i < end; i++)
+            x[i * increment] -= NAME(product)(*now, NAME(triangle_at)(t, i, k));
+    }
+}
+
+static void NAME(trsv)(const operation *o)
+{
+    int64_t ld = o->l.ld[TRP__BLAS_A];
+    if (NAME(can_invert)(o, o->a, ld + 1, o->l.n)) {
+        NAME(trmv)(o);
+        return;
+    }
+    NAME(triangle) t = NAME(make_triangle)(o, o->a, ld, o->l.n, false);
+    NAME(substitute)(&t, NAME(first)(o->x, o->l.n, o->l.ld[TRP__BLAS_X]), o->l.ld[TRP__BLAS_X]);
+}
+
+/* In memory the diagonal is a row; one step along another one is one from column to column less one
+ * down. */
+static void NAME(tbsv)(const operation *o)
+{
+    int64_t ld = o->l.ld[TRP__BLAS_A];
+    const T *diagonal = (const T *)o->a + (o->l.uplo == TRP_UPPER ? o->l.k : 0);
+    if (NAME(can_invert)(o, diagonal, ld, o->l.n)) {
+        NAME(tbmv)(o);
+        return;
+    }
+    NAME(triangle) t = NAME(make_triangle)(o, diagonal, ld - 1, o->l.n, false);
+    t.reach = o->l.k;
+    NAME(substitute)(&t, NAME(first)(o->x, o->l.n, o->l.ld[TRP__BLAS_X]), o->l.ld[TRP__BLAS_X]);
+}
+
+static void NAME(trsm_one)(const operation *o, const T *a, T *x, T alpha)
+{
+    bool left = o->l.side == TRP_LEFT;
+    int64_t n = left ? o->l.m : o->l.n, count = left ? o->l.n : o->l.m, ld = o->l.ld[TRP__BLAS_X];
+    T beta = alpha == 0 ? 0 : 1;
+    if (!NAME(begin_matrix)(o, x, ld, alpha, &beta))
+        return;
+    if (NAME(can_invert)(o, a, o->l.ld[TRP__BLAS_A] + 1, n)) {
+        CALL(trsm, COLUMN_MAJOR, o->side, o->uplo, o->trans, o->diag, o->m, o->n, SCALAR(alpha), a,
+             o->lda, x, o->ldx);
+        return;
+    }
+    NAME(triangle) t = NAME(make_triangle)(o, a, o->l.ld[TRP__BLAS_A], n, !left);
+    for (int64_t j = 0; j < o->l.n; j++)
+        NAME(scale)(x + j * ld, o->l.m, 1, alpha);
+    for (int64_t i = 0; i < count; i++)
+        NAME(substitute)(&t, x + (left ? i * ld : i), left ? 1 : ld);
+}
+
+static void NAME(trsm)(const operation *o)
+{
+    T alpha = NAME(alpha)(o);
+    for (int64_t i = 0; i < o->l.batch; i++)
+        NAME(trsm_one)
+    (o, (const T *)o->a + i * o->l.stride[TRP__BLAS_A], (T *)o->x + i * o->l.stride[TRP__BLAS_X],
+     alpha);
+}

@@ -1,0 +1,40 @@
+/* What a row of routines.def says of an operation besides its operands. For the files alone that
+ * include that one. */
+#ifndef TRP_ACTORS_BLAS_ROUTINES_H
+#define TRP_ACTORS_BLAS_ROUTINES_H
+
+/* Options and sizes. What an operation does not use must be 0, but for sizes. */
+enum {
+    COMPLEX_ONLY = 1 << 0,
+    TRANS = 1 << 1,
+    TRANS_B = 1 << 2,
+    SIDE = 1 << 3,
+    UPLO = 1 << 4,
+    DIAG = 1 << 5,
+    SIZE_M = 1 << 6,
+    SIZE_K = 1 << 7,
+    BAND = 1 << 8,
+    BATCH = 1 << 9,
+    ALPHA = 1 << 10,
+    BETA = 1 << 11,
+    ROTATION = 1 << 12,          /* c and s */
+    POSITIVE = 1 << 13,          /* the increment */
+    TRIANGLE = 1 << 14,          /* of Y is written */
+    NO_CONJUGATE = 1 << 15,      /* complex: no TRP_C */
+    NO_TRANSPOSE = 1 << 16,      /* complex: no TRP_T */
+    NO_ROWS = 1 << 17,           /* complex: no row-major order */
+    NO_ROWS_CONJUGATE = 1 << 18, /* complex: no row-major order with TRP_C */
+    REAL_SCALARS = 1 << 19,      /* alpha and beta */
+    REAL_BETA = 1 << 20,
+    GIVES_ELEMENT = 1 << 21,  /* a result: an element, */
+    GIVES_REAL = 1 << 22,     /* a real number, */
+    GIVES_INDEX = 1 << 23,    /* an i64, */
+    GIVES_ROTATION = 1 << 24, /* c and s */
+    IN_PLACE = 1 << 25,       /* Y may be X */
+    DIAGONALS = 1 << 26,      /* a band in one triangle: kl */
+    REAL_ONLY = 1 << 27,
+};
+#define SCALARS (ALPHA | BETA | ROTATION)
+#define GIVES   (GIVES_ELEMENT | GIVES_REAL | GIVES_INDEX | GIVES_ROTATION)
+
+#endif
