@@ -165,7 +165,7 @@ class Case:
         smallest normal number of the type that is computed in may be lost."""
         t = self.place(name, kind, dims, None, form, layout)
         if not exact:
-            bound = bound + (2.0**-1066 if self.type == "f64" else 2.0**-126)
+            bound = bound + (2.0**-1064 if self.type == "f64" else 2.0**-126)
         if not exact and kind == "f64" and self.type != "f64":  # f32 is what it computes in
             over = (ref.abs() > TYPES["f32"].most) & torch.isfinite(ref)
             bound = torch.where(over, torch.full_like(ref, math.inf), bound)

@@ -124,17 +124,19 @@ def convolution(c):
           dilation=[0 if d == 1 and c.chance(0.3) else d for d in v.dilation])
     if flip:
         c.conditions.add("flip")
-    free = free_of(size, ref, kind)
     if c.chance(0.25):
         alpha = c.pick(0.5, 2.0, -1.0)
         c.set(alpha=alpha)
         ref, bound = ref * alpha, tidy(ref, bound * abs(alpha) + 2 * u * (ref * alpha).abs())
+        size = size * max(1, abs(alpha))
         if c.chance(0.6):
             beta = c.pick(1.0, 0.5, -2.0)
             z = c.read("z", kind, dims, form=form).values
             c.set(beta=beta)
+            size = size + (beta * z).abs()
             ref, off = ref + beta * z, bound + 4 * u * (beta * z).abs() + 2 * u * (ref + beta * z).abs()
             bound = tidy(ref, off)
+    free = free_of(size, ref, kind)
     if forward and c.chance(0.5):
         # The bias is added before or after the factors: one sum.
         bias = c.read("bias", kind, [v.ys[1]], form="packed")
@@ -142,8 +144,9 @@ def convolution(c):
         c.lines.append(lambda: "t bias %d 0 %d %d" % (constant(bias.kind.name.upper()), bias.buffer,
                                                       bias.offset * bias.kind.bytes))
         one = bias.values.reshape([1, -1] + [1] * v.spatial)
-        ref = ref + one
+        ref, size = ref + one, size + one.abs()
         bound = tidy(ref, bound + 2 * u * (ref.abs() + one.abs()))
+        free = free_of(size, ref, kind)
         if c.chance(0.7):
             mode = c.pick("RELU", "RELU", "GELU", "SWISH", "TANH", "SIGMOID", "GELU_TANH")
             p, given = parameters(c, mode)
@@ -157,6 +160,11 @@ def convolution(c):
 def free_of(size, ref, kind):
     """Elements whose sum leaves f32 on the way, though its result does not."""
     return None if kind == "f64" else (size > fn.F32_MOST / 16) & torch.isfinite(ref)
+
+
+def without_infinities(x):
+    """What leaves f32 among these beside an infinity of the other sign makes it no number, or not."""
+    return torch.nan_to_num(x, nan=math.nan, posinf=0.0, neginf=0.0)
 
 
 # --- pooling ---
@@ -271,7 +279,10 @@ def _largest(c, v, kind, backward, form, u):
     ref, size = v.spread_largest(x, dy), v.spread_largest(x, dy.abs())
     # Where several elements of a window are the largest any of them may have its gradient.
     bound = (8 + v.size) * u * size
-    c.write("x", kind, v.x, ref, tidy(ref, bound), _tied(v, x, y), form=form)
+    free = _tied(v, x, y)
+    if kind != "f64":
+        free |= free_of(size, ref, kind)
+    c.write("x", kind, v.x, ref, tidy(ref, bound), free, form=form)
 
 
 def _tied(v, x, y):

@@ -6,7 +6,7 @@ import torch
 
 import functions as fn
 from case import compute_type, constant
-from ops_images import free_of, products
+from ops_images import free_of, products, without_infinities
 from ops_pointwise import parameters, tidy
 from values import F64, FLOATS, TYPES, round_to
 
@@ -47,6 +47,9 @@ def matmul_graph(c):
     u = compute_type(TYPES[kind]).unit
     ref, size = a.values @ b.values, a.values.abs() @ b.values.abs()
     bound, free = tidy(ref, products(k, kind, c.backend) * u * size), free_of(size, ref, kind)
+    if free is not None and bool(torch.isinf(ref).any()):
+        finite = without_infinities(a.values).abs() @ without_infinities(b.values).abs()
+        free |= torch.isinf(ref) & (finite > fn.F32_MOST / 16)
     to = kind if c.chance(0.8) else c.pick("f32", "f64", "f16", "bf16")
     bound = bound + 2.0**-126
     if to == "f64" and kind != "f64":
@@ -173,7 +176,7 @@ def matmul_actor(c):
             off = off + TYPES[to].unit * total(ref.abs())  # of what is rounded already
             c.set(gradient_of=constant("BIAS_GRADIENT_D"))
             _vector(c, "gradient", to, m if order == 0 else n,
-                    expected=(sums, tidy(sums, off), None))
+                    expected=(sums, tidy(sums, off), free_of(total(ref.abs()), sums, kind)))
     _Matrix(c, "d", to, [batch, m, n], order, expected=(ref, bound, free))
 
 
