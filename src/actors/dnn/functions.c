@@ -193,6 +193,12 @@ double trp__dnn_pointwise_value(const trp__dnn_node *n, double x, double b, doub
     }
 }
 
+bool trp__dnn_reduce_adds(uint8_t mode)
+{
+    return mode == TRP_DNN_SUM || mode == TRP_DNN_MEAN || mode == TRP_DNN_NORM1 ||
+           mode == TRP_DNN_NORM2;
+}
+
 double trp__dnn_reduce_first(uint8_t mode)
 {
     return mode == TRP_DNN_LEAST     ? INFINITY

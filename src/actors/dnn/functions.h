@@ -15,6 +15,7 @@ double trp__dnn_activation_gradient(const trp__dnn_node *n, double x, double dy)
 
 /* A reduction: what it begins with, goes on with, and ends with after `count` elements. */
 double trp__dnn_reduce_first(uint8_t mode);
+bool trp__dnn_reduce_adds(uint8_t mode); /* whether it goes on with a sum */
 double trp__dnn_reduce_next(uint8_t mode, double sum, double value);
 double trp__dnn_reduce_last(uint8_t mode, double sum, int64_t count);
 

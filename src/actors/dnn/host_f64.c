@@ -25,14 +25,14 @@ int64_t trp__dnn_host_rest(const trp__dnn_node *n, const trp__dnn_tensor *const 
         return depth * conv_tile_f64(depth, pixels);
     }
     if (n->kind == TRP_DNN_REDUCTION)
-        return doubled * 2 * trp__dnn_elements(tensor[TRP__DNN_REDUCTION_Y]);
+        return doubled * 3 * trp__dnn_elements(tensor[TRP__DNN_REDUCTION_Y]);
     if (n->kind == TRP_DNN_STATISTICS)
-        return doubled * 2 * trp__dnn_elements(tensor[TRP__DNN_STATISTICS_SUM]);
+        return doubled * 4 * trp__dnn_elements(tensor[TRP__DNN_STATISTICS_SUM]);
     if (n->kind >= TRP_DNN_NORM_TRAINING && n->kind <= TRP_DNN_NORM_BACKWARD) {
         const trp__dnn_tensor statistics = trp__dnn_statistics_shape(n, tensor);
         const int64_t layer = trp__dnn_host_layer_rest(n, tensor);
-        const int64_t other = doubled * (4 * trp__dnn_elements(&statistics) +
-                                         2 * trp__dnn_elements(tensor[TRP__DNN_NORM_SCALE]));
+        const int64_t other = doubled * (6 * trp__dnn_elements(&statistics) +
+                                         4 * trp__dnn_elements(tensor[TRP__DNN_NORM_SCALE]));
         return layer > other ? layer : other;
     }
     if (n->kind == TRP_DNN_ATTENTION || n->kind == TRP_DNN_ATTENTION_BACKWARD)

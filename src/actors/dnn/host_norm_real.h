@@ -1,33 +1,75 @@
-/* Reductions and normalisation in one real type, summed in f64. Included by host_nodes_real.h. */
+/* Reductions and normalisation in one real type, summed in f64; in f64 with what the additions
+ * rounded away (Knuth's two-sum). Included by host_nodes_real.h. */
+
+static inline void NAME(add)(double *sum, double *lost, double value)
+{
+    const double next = *sum + value, added = next - *sum;
+    if (!IS_F32)
+        *lost += *sum - (next - added) + (value - added);
+    *sum = next;
+}
+
+/* Beyond the range of f64 what was lost is no number. */
+static inline double NAME(total)(double sum, double lost)
+{
+    return IS_F32 || !isfinite(sum) ? sum : sum + lost;
+}
+
+static void NAME(add_lost)(double *sum, const double *lost, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        sum[i] = NAME(total)(sum[i], lost[i]);
+}
 
 /* x being reduced to sum[], an element for each of y, which lies in dense memory as y does. */
 typedef struct NAME(reduction) {
     const trp__dnn_host_node *x;
     uint8_t mode;
     const double *factor; /* NULL, or what the values of each element of y are multiplied by */
-    double *sum;
+    double *sum, *lost;
     int axis;      /* walked dimension that threads share, and */
     int64_t chunk; /* how much of it is one piece */
 } NAME(reduction);
+
+static inline double NAME(term)(uint8_t mode, double value)
+{
+    return mode == TRP_DNN_NORM1 ? fabs(value) : mode == TRP_DNN_NORM2 ? value * value : value;
+}
 
 /* Some neighbours in x: all to one element of y, or `apart` and each to its own. */
 static void NAME(reduce_line)(const NAME(reduction) * r, const T *in, int64_t at, int64_t count,
                               bool apart)
 {
-    double *to = r->sum + at, sum = *to;
-    if (r->factor || (r->mode != TRP_DNN_SUM && r->mode != TRP_DNN_MEAN)) {
+    double *restrict to = r->sum + at, *restrict lost = r->lost + at;
+    const double *factor = r->factor ? r->factor + at : NULL;
+    if (!trp__dnn_reduce_adds(r->mode)) {
         for (int64_t j = 0; j < count; j++) {
             const int64_t k = apart ? j : 0;
-            const double value = (double)in[j] * (r->factor ? r->factor[at + k] : 1);
-            to[k] = trp__dnn_reduce_next(r->mode, to[k], value);
+            to[k] = trp__dnn_reduce_next(r->mode, to[k], (double)in[j] * (factor ? factor[k] : 1));
         }
+    } else if (apart && !factor && r->mode != TRP_DNN_NORM1 && r->mode != TRP_DNN_NORM2) {
+        for (int64_t j = 0; j < count; j++)
+            NAME(add)(&to[j], &lost[j], (double)in[j]);
     } else if (apart) {
-        for (int64_t j = 0; j < count; j++)
-            to[j] += (double)in[j];
+        for (int64_t j = 0; j < count; j++) {
+            const double value = (double)in[j] * (factor ? factor[j] : 1);
+            NAME(add)(&to[j], &lost[j], NAME(term)(r->mode, value));
+        }
     } else {
-        for (int64_t j = 0; j < count; j++)
-            sum += (double)in[j];
-        *to = sum;
+        double sum[LANES] = {0}, rest[LANES] = {0};
+        const double by = factor ? *factor : 1;
+        const int lanes = count < 8 * LANES ? 1 : LANES;
+        int64_t j = 0;
+        for (; lanes > 1 && j + LANES <= count; j += LANES) {
+            for (int k = 0; k < LANES; k++)
+                NAME(add)(&sum[k], &rest[k], NAME(term)(r->mode, (double)in[j + k] * by));
+        }
+        for (; j < count; j++)
+            NAME(add)(&sum[0], &rest[0], NAME(term)(r->mode, (double)in[j] * by));
+        for (int k = 0; k < lanes; k++) {
+            NAME(add)(to, lost, sum[k]);
+            *lost += rest[k];
+        }
     }
 }
 
@@ -57,18 +99,23 @@ static void NAME(reduce_piece)(void *context, int64_t piece, int worker)
     while (trp__walk_next(&walk));
 }
 
-/* Threads share a dimension that y has, the first or the last of x's. */
+/* Threads share a dimension that y has, the first or the last of x's. `lost`: room for as many as
+ * sum[] has. */
 static void NAME(reduce)(const trp__dnn_host_node *x, uint8_t mode, const double *factor,
-                         double *sum)
+                         double *sum, double *lost)
 {
     enum { SHARED = 1 << 14 }; /* elements from which a piece is worth a thread */
     const trp__dnn_tensor *from = x->tensor[TRP__DNN_REDUCTION_X];
     const trp__dnn_tensor *to = x->tensor[TRP__DNN_REDUCTION_Y];
-    NAME(reduction) r = {.x = x, .mode = mode, .factor = factor, .sum = sum, .chunk = INT64_MAX};
+    const int64_t all = trp__dnn_elements(to);
+    NAME(reduction)
+    r = {.x = x, .mode = mode, .factor = factor, .sum = sum, .lost = lost, .chunk = INT64_MAX};
     int64_t pieces = 1;
     trp__walk walk;
-    for (int64_t i = 0; i < trp__dnn_elements(to); i++)
+    for (int64_t i = 0; i < all; i++) {
         sum[i] = trp__dnn_reduce_first(mode);
+        lost[i] = 0;
+    }
     if (!trp__walk_begin(&walk, from))
         return;
     trp__walk_add(&walk, to);
@@ -82,6 +129,8 @@ static void NAME(reduce)(const trp__dnn_host_node *x, uint8_t mode, const double
         }
     }
     trp__team_run(NAME(reduce_piece), &r, pieces);
+    if (trp__dnn_reduce_adds(mode))
+        NAME(add_lost)(sum, lost, all);
 }
 
 static void NAME(run_reduction)(const trp__dnn_host_node *x)
@@ -89,16 +138,16 @@ static void NAME(run_reduction)(const trp__dnn_host_node *x)
     const uint8_t mode = x->n->mode;
     const int64_t count = trp__dnn_elements(x->tensor[TRP__DNN_REDUCTION_Y]);
     const int64_t all = trp__dnn_elements(x->tensor[TRP__DNN_REDUCTION_X]);
-    double *sum = x->rest, *factor = sum + count;
+    double *sum = x->rest, *factor = sum + count, *lost = factor + count;
     bool again = false; /* f64 holds all sums of f32 */
-    NAME(reduce)(x, mode, NULL, sum);
+    NAME(reduce)(x, mode, NULL, sum, lost);
     for (int64_t i = 0; i < count; i++)
         again = again || (!IS_F32 && trp__dnn_reduce_left_range(mode, sum[i]));
     if (again) {
-        NAME(reduce)(x, TRP_DNN_AMAX, NULL, factor);
+        NAME(reduce)(x, TRP_DNN_AMAX, NULL, factor, lost);
         for (int64_t i = 0; i < count; i++)
             factor[i] = trp__dnn_near_one(factor[i]);
-        NAME(reduce)(x, mode, factor, sum);
+        NAME(reduce)(x, mode, factor, sum, lost);
     }
     for (int64_t i = 0; i < count; i++)
         ((T *)x->at[TRP__DNN_REDUCTION_Y])[i] =
@@ -111,18 +160,20 @@ static void NAME(run_statistics)(const trp__dnn_host_node *x)
     const trp__dnn_tensor *to = x->tensor[TRP__DNN_STATISTICS_SUM];
     const T *in = x->at[TRP__DNN_STATISTICS_X];
     const int64_t count = trp__dnn_elements(to);
-    double *sum = x->rest, *squares = sum + count;
+    double *sum = x->rest, *squares = sum + count, *lost = squares + count;
     trp__walk walk;
-    memset(sum, 0, (size_t)count * 2 * sizeof *sum);
+    memset(sum, 0, (size_t)count * 4 * sizeof *sum);
     if (trp__walk_begin(&walk, from)) {
         trp__walk_add(&walk, from);
         trp__walk_add(&walk, to);
         do {
-            double value = (double)in[walk.offset[0]];
-            sum[walk.offset[1]] += value;
-            squares[walk.offset[1]] += value * value;
+            const int64_t to_one = walk.offset[1];
+            const double value = (double)in[walk.offset[0]];
+            NAME(add)(&sum[to_one], &lost[to_one], value);
+            NAME(add)(&squares[to_one], &lost[count + to_one], value * value);
         } while (trp__walk_next(&walk));
     }
+    NAME(add_lost)(sum, lost, 2 * count);
     for (int64_t i = 0; i < count; i++) {
         ((T *)x->at[TRP__DNN_STATISTICS_SUM])[i] = (T)sum[i];
         ((T *)x->at[TRP__DNN_STATISTICS_SQUARE_SUM])[i] = (T)squares[i];
@@ -187,6 +238,7 @@ static void NAME(take_factors)(const NAME(norm) * n)
 /* Means, and the mean of squared differences, in `other`. */
 static void NAME(take_statistics)(const NAME(norm) * n)
 {
+    double *lost = n->inverse; /* not yet used */
     trp__walk walk;
     memset(n->mean, 0, (size_t)n->groups * 3 * sizeof *n->mean);
     NAME(take_factors)(n);
@@ -194,16 +246,21 @@ static void NAME(take_statistics)(const NAME(norm) * n)
         return;
     do {
         const int64_t s = walk.offset[1];
-        n->mean[s] += n->centred ? (double)n->in[walk.offset[0]] * n->factor[s] : 0;
+        if (n->centred)
+            NAME(add)(&n->mean[s], &lost[s], (double)n->in[walk.offset[0]] * n->factor[s]);
     } while (trp__walk_next(&walk));
-    for (int64_t i = 0; i < n->groups; i++)
+    NAME(add_lost)(n->mean, lost, n->groups);
+    for (int64_t i = 0; i < n->groups; i++) {
         n->mean[i] /= (double)n->group;
+        lost[i] = 0;
+    }
     NAME(norm_walk)(n, &walk);
     do {
         const int64_t s = walk.offset[1];
         double away = (double)n->in[walk.offset[0]] * n->factor[s] - n->mean[s];
-        n->other[s] += away * away;
+        NAME(add)(&n->other[s], &lost[s], away * away);
     } while (trp__walk_next(&walk));
+    NAME(add_lost)(n->other, lost, n->groups);
     const double epsilon = (double)*(T *)n->x->at[TRP__DNN_NORM_EPSILON];
     for (int64_t i = 0; i < n->groups; i++) {
         n->other[i] /= (double)n->group;
@@ -276,19 +333,23 @@ static void NAME(run_norm_backward)(const trp__dnn_host_node *x)
     T *dx = x->at[TRP__DNN_NORM_DX], *dscale = x->at[TRP__DNN_NORM_DSCALE];
     T *dbias = x->at[TRP__DNN_NORM_BIAS];
     const int64_t scales = trp__dnn_elements(x->tensor[TRP__DNN_NORM_SCALE]);
+    const int64_t sums = 2 * (n.groups + scales);
     double *g = n.other, *gh = g + n.groups, *sum = gh + n.groups, *sum_h = sum + scales;
+    double *lost = g + sums; /* of g, and of the others behind it */
     trp__walk walk;
     NAME(read_statistics)(&n);
-    memset(g, 0, (size_t)(2 * n.groups + 2 * scales) * sizeof *g);
+    memset(g, 0, (size_t)(2 * sums) * sizeof *g);
     if (NAME(norm_walk)(&n, &walk)) {
         do {
             const int64_t i = walk.offset[0], s = walk.offset[1], c = walk.offset[2];
             double h = ((double)n.in[i] - n.mean[s]) * n.inverse[s], d = (double)dy[i];
-            g[s] += n.centred ? d * (double)n.scale[c] / (double)n.group : 0;
-            gh[s] += d * (double)n.scale[c] * h / (double)n.group;
-            sum[c] += d;
-            sum_h[c] += d * h;
+            if (n.centred)
+                NAME(add)(&g[s], &lost[s], d * (double)n.scale[c] / (double)n.group);
+            NAME(add)(&gh[s], &lost[gh - g + s], d * (double)n.scale[c] * h / (double)n.group);
+            NAME(add)(&sum[c], &lost[sum - g + c], d);
+            NAME(add)(&sum_h[c], &lost[sum_h - g + c], d * h);
         } while (trp__walk_next(&walk));
+        NAME(add_lost)(g, lost, sums);
         NAME(norm_walk)(&n, &walk);
         do {
             const int64_t i = walk.offset[0], s = walk.offset[1], c = walk.offset[2];

@@ -11,6 +11,7 @@ typedef struct NAME(pool) {
     NAME(window) shape; /* without its place */
     int64_t out[CONV_DIMS], planes, in_volume, out_volume;
     int32_t pad[CONV_DIMS], post_pad[CONV_DIMS], stride[CONV_DIMS];
+    int64_t chunk; /* elements of the output that are one piece */
 } NAME(pool);
 
 static NAME(pool) NAME(describe_pool)(const trp__dnn_host_node *x)
@@ -106,32 +107,35 @@ static double NAME(divisor)(const NAME(pool) * p, const NAME(window) * w)
 
 static T NAME(average)(const NAME(pool) * p, const NAME(window) * w, const T *plane)
 {
-    double sum = 0, divisor = NAME(divisor)(p, w);
+    double sum = 0, lost = 0, divisor = NAME(divisor)(p, w);
     FOR_WINDOW(w, at)
     {
-        sum += (double)plane[at];
+        NAME(add)(&sum, &lost, (double)plane[at]);
     }
     if (!IS_F32 && isinf(sum)) { /* the mean may be finite all the same */
-        sum = 0;
+        sum = lost = 0;
         FOR_WINDOW(w, at)
         {
-            sum += (double)plane[at] / divisor;
+            NAME(add)(&sum, &lost, (double)plane[at] / divisor);
         }
-        return (T)sum;
+        return (T)NAME(total)(sum, lost);
     }
-    return (T)(divisor > 0 ? sum / divisor : 0);
+    return (T)(divisor > 0 ? NAME(total)(sum, lost) / divisor : 0);
 }
 
-static void NAME(run_pool)(const trp__dnn_host_node *x)
+static void NAME(pool_piece)(void *context, int64_t piece, int worker)
 {
-    const NAME(pool) p = NAME(describe_pool)(x);
+    const NAME(pool) *p = context;
+    const trp__dnn_host_node *x = p->x;
     const T *in = x->at[TRP__DNN_RESAMPLE_X];
     T *out = x->at[TRP__DNN_RESAMPLE_Y], *index = x->at[TRP__DNN_RESAMPLE_INDEX];
-    for (int64_t i = 0; i < p.planes * p.out_volume; i++) {
-        const T *plane = in + i / p.out_volume * p.in_volume;
-        const NAME(window) w = NAME(window_of)(&p, i % p.out_volume);
+    const int64_t all = p->planes * p->out_volume, from = piece * p->chunk;
+    (void)worker;
+    for (int64_t i = from; i < all && i < from + p->chunk; i++) {
+        const T *plane = in + i / p->out_volume * p->in_volume;
+        const NAME(window) w = NAME(window_of)(p, i % p->out_volume);
         if (x->n->mode != TRP_DNN_POOL_MAX) {
-            out[i] = NAME(average)(&p, &w, plane);
+            out[i] = NAME(average)(p, &w, plane);
             continue;
         }
         int64_t at = NAME(largest_in)(&w, plane);
@@ -139,6 +143,15 @@ static void NAME(run_pool)(const trp__dnn_host_node *x)
         if (index)
             index[i] = (T)(at < 0 ? at : NAME(tap_at)(&w, at));
     }
+}
+
+static void NAME(run_pool)(const trp__dnn_host_node *x)
+{
+    enum { SHARED = 1 << 14 }; /* elements from which a piece is worth a thread */
+    NAME(pool) p = NAME(describe_pool)(x);
+    const int64_t *size = p.shape.size, taps = size[0] * size[1] * size[2];
+    p.chunk = taps < SHARED ? SHARED / taps : 1;
+    trp__team_run(NAME(pool_piece), &p, (p.planes * p.out_volume + p.chunk - 1) / p.chunk);
 }
 
 static void NAME(run_pool_backward)(const trp__dnn_host_node *x)

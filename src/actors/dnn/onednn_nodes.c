@@ -110,6 +110,10 @@ typedef struct pool {
     dnnl_dims_t stride, window, left, right;
 } pool;
 
+/* A mean over more is off by more than the tree of sums that we promise: it adds one by one in f32.
+ */
+enum { EXACT_TAPS = 8192 };
+
 static bool describe_pool(const trp__onednn_engine *dnn, const trp__dnn_host_node *x, pool *p)
 {
     static const dnnl_alg_kind_t kinds[] = {
@@ -119,18 +123,22 @@ static bool describe_pool(const trp__onednn_engine *dnn, const trp__dnn_host_nod
     const trp__dnn_tensor *in = x->tensor[TRP__DNN_RESAMPLE_X];
     const trp__dnn_tensor *out = x->tensor[TRP__DNN_RESAMPLE_Y];
     const trp__dnn_node *n = x->n;
+    int64_t taps = 1;
     *p = (pool){.dnn = dnn, .n = n, .kind = kinds[n->mode]};
     for (int i = 0; i < n->spatial; i++) {
         if (n->pre_pad[i] >= n->window[i] || n->post_pad[i] >= n->window[i])
             return false; /* windows of nothing but padding */
         p->stride[i] = n->stride[i];
         p->window[i] = n->window[i];
+        taps *= n->window[i];
         p->left[i] = n->pre_pad[i];
         p->right[i] = n->post_pad[i] + trp__dnn_beyond(n, i, in->dim[2 + i], out->dim[2 + i]);
         if (p->right[i] >= n->window[i] ||
             (p->right[i] > n->post_pad[i] && n->mode == TRP_DNN_POOL_AVERAGE_PADDED))
             return false; /* it would count what does not */
     }
+    if (n->mode != TRP_DNN_POOL_MAX && taps > EXACT_TAPS)
+        return false;
     return trp__dnn_elements(in) >= WORTH && !x->at[TRP__DNN_RESAMPLE_INDEX] &&
            trp__onednn_dense(dnn, in->rank, in->dim, &p->in) &&
            trp__onednn_dense(dnn, out->rank, out->dim, &p->out);
