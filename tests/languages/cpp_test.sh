@@ -1,6 +1,6 @@
 #!/bin/bash
 # troupe.hpp with both compilers, as far as they are there: without a warning, linked to the library, and run; and the
-# README's example.
+# example of docs/install.md.
 # Usage: cpp_test.sh LIBRARY_FOLDER
 set -euo pipefail
 source=$(realpath "$(dirname "$0")/../..")
