@@ -23,6 +23,6 @@ broken=0
 while IFS=: read -r page link; do
     target=$(dirname "$page")/${link%%#*}
     [ -e "$target" ] || { echo "$page: no $link"; broken=1; }
-done < <(grep -oE '\]\([^)# ][^) ]*\)' README.md docs/*.md docs/*/*.md examples/*/*.md tests/*/README.md bench/results/*.md |
+done < <(grep -oE '\]\([^)# ][^) ]*\)' ./*.md docs/*.md docs/*/*.md examples/*/*.md tests/*/README.md bench/results/*.md |
          sed -E 's/\]\((.*)\)$/\1/' | grep -vE ':(https?|mailto):')
 exit $broken

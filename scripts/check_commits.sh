@@ -1,0 +1,28 @@
+#!/bin/bash
+# The form of commits, as CONTRIBUTING.md has it: a subject "area: what it does" of at most 72 columns without a
+# period, an empty line, a body. Merges are left out.
+# Usage: check_commits.sh [BASE]: those since BASE, by default since origin/main; without that there is nothing to
+# compare with, and it says so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+base=${1:-origin/main}
+if ! git rev-parse --quiet --verify "$base^{commit}" >/dev/null 2>&1; then
+    echo "commits: no $base here, none checked"
+    exit 0
+fi
+count=0
+wrong=0
+say() {
+    echo "${commit:0:10} $subject: $1"
+    wrong=1
+}
+for commit in $(git rev-list --no-merges "$base..HEAD"); do
+    subject=$(git log -1 --format=%s "$commit")
+    count=$((count + 1))
+    [ ${#subject} -le 72 ] || say "expected at most 72 columns, got ${#subject}"
+    [[ $subject =~ ^[A-Za-z0-9_,/.\ -]+:\ . ]] || say 'expected "area: what it does"'
+    [[ $subject != *. ]] || say "expected no period at its end"
+    [ -n "$(git log -1 --format=%b "$commit")" ] || say "expected a body: what was wrong, why this way, how it was checked"
+done
+echo "commits: $count since $base"
+exit $wrong
