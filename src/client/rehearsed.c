@@ -1,6 +1,7 @@
 /* Keeps requests that have ended well for standbys, which go through them: see worker/rehearse.c.
  * One of each kind; the newest take the place of the oldest. */
 #include "base/checksum.h"
+#include "base/fence.h"
 #include "client/client.h"
 #include "wire/actor_class.h"
 
@@ -19,7 +20,7 @@ static bool keep(trp_device *device, const trp__slot *slot, const trp__record *r
     const uint64_t number = atomic_load(&control->rehearsed_count) + 1;
     trp__rehearsed *to = &control->rehearsed[number % TRP__REHEARSED];
     atomic_store(&to->number, 0);
-    atomic_thread_fence(memory_order_release);
+    trp__fence(memory_order_release);
     memcpy(&to->record, record, sizeof to->record);
     if (record->piece != 0)
         memcpy(to->piece, device->staging + trp__small_offset(slot->piece), record->piece_bytes);

@@ -8,6 +8,7 @@
 #include "worker/rehearse.h"
 
 #include "base/clock.h"
+#include "base/fence.h"
 #include "wire/actor_class.h"
 
 #include <stdlib.h>
@@ -53,7 +54,7 @@ static bool copy_kept(trp__rehearsal *r, uint64_t number)
     if (atomic_load_explicit(&kept->number, memory_order_acquire) != number)
         return false;
     memcpy(&r->kept, kept, sizeof r->kept);
-    atomic_thread_fence(memory_order_acquire);
+    trp__fence(memory_order_acquire);
     return atomic_load_explicit(&kept->number, memory_order_relaxed) == number &&
            r->kept.record.actor < TRP__ACTORS && r->kept.record.access_count <= TRP__ACCESS_MAX;
 }
