@@ -37,6 +37,7 @@ _Static_assert(LDBL_MAX_EXP > 2 * DBL_MAX_EXP + 2, "long double is wider than do
 #define T       float
 #define R       float
 #define W       double
+#define LEAST   FLT_MIN
 #define NAME(x) x##_f32
 #define COMPLEX 0
 #include "actors/blas/levels_host_type.h"
@@ -44,6 +45,7 @@ _Static_assert(LDBL_MAX_EXP > 2 * DBL_MAX_EXP + 2, "long double is wider than do
 #define T       double
 #define R       double
 #define W       long double
+#define LEAST   DBL_MIN
 #define NAME(x) x##_f64
 #define COMPLEX 0
 #include "actors/blas/levels_host_type.h"
@@ -51,6 +53,7 @@ _Static_assert(LDBL_MAX_EXP > 2 * DBL_MAX_EXP + 2, "long double is wider than do
 #define T       float _Complex
 #define R       float
 #define W       double
+#define LEAST   FLT_MIN
 #define NAME(x) x##_c64
 #define COMPLEX 1
 #include "actors/blas/levels_host_type.h"
@@ -58,6 +61,7 @@ _Static_assert(LDBL_MAX_EXP > 2 * DBL_MAX_EXP + 2, "long double is wider than do
 #define T       double _Complex
 #define R       double
 #define W       long double
+#define LEAST   DBL_MIN
 #define NAME(x) x##_c128
 #define COMPLEX 1
 #include "actors/blas/levels_host_type.h"

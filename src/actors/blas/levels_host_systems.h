@@ -5,7 +5,7 @@
  * normal number, and what it is computed from. */
 static bool NAME(can_invert)(const operation *o, const T *diagonal, int64_t step, int64_t n)
 {
-    const R least = sizeof(R) == sizeof(float) ? (R)FLT_MIN : (R)DBL_MIN, most = 1 / (4 * least);
+    const R least = LEAST, most = 1 / (4 * least);
     for (int64_t i = 0; o->l.diag == TRP_NON_UNIT && i < n; i++, diagonal += step) {
         R re = fabs(creal(*diagonal)), im = fabs(cimag(*diagonal)), size = re > im ? re : im;
         if (size < least || size > most)

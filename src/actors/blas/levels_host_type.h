@@ -1,7 +1,7 @@
 /* The operations of levels_host.c for one element type. That file alone includes this one, once a
  * type, with macros that are undefined here again: T, the element type; R, the real type that
- * belongs to it; W, a wider real type; COMPLEX, 0 or 1; NAME(x), which is x with a suffix of the
- * type's own.
+ * belongs to it, LEAST its smallest normal number; W, a wider real type; COMPLEX, 0 or 1; NAME(x),
+ * which is x with a suffix of the type's own.
  *
  * The functions that call CBLAS have the names of the families in openblas_levels.h; those that end
  * in _loop do what CBLAS has no routine for. */
@@ -79,7 +79,11 @@ static T NAME(beta)(const operation *o)
 
 static bool NAME(is_nan)(T x)
 {
-    return x != x; /* of a complex number, where either part is */
+#if COMPLEX
+    return isnan(creal(x)) || isnan(cimag(x));
+#else
+    return isnan(x);
+#endif
 }
 
 static bool NAME(is_finite)(T x)
@@ -190,17 +194,15 @@ static void NAME(swap)(const operation *o)
 #if COMPLEX
 static void NAME(rotg_loop)(const operation *o)
 {
-    T *a = o->x, b = *(const T *)o->y, s = NAME(conjugate)(b);
+    T *a = o->x, b = *(const T *)o->y, s = 0;
     W a_re = creal(*a), a_im = cimag(*a), b_re = creal(b), b_im = cimag(b);
     W a_size = sqrt(a_re * a_re + a_im * a_im), b_size = sqrt(b_re * b_re + b_im * b_im);
     W size = sqrt(a_size * a_size + b_size * b_size);
     *(R *)o->result = b_size == 0 ? 1 : (R)(a_size / size);
-    if (b_size == 0) {
-        s = 0;
-    } else if (a_size == 0) {
+    if (b_size > 0 && a_size == 0) {
         s = NAME(make)((R)(b_re / b_size), (R)(-b_im / b_size));
         *a = (R)b_size;
-    } else {
+    } else if (b_size != 0) {
         W re = a_re / a_size, im = a_im / a_size;
         s = NAME(make)((R)((re * b_re + im * b_im) / size), (R)((im * b_re - re * b_im) / size));
         *a = NAME(make)((R)(re * size), (R)(im * size));
@@ -531,6 +533,7 @@ static void NAME(dgmm_loop)(const operation *o)
 #undef S
 #undef COMPLEX
 #undef NAME
+#undef LEAST
 #undef W
 #undef R
 #undef T

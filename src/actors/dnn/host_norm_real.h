@@ -3,9 +3,11 @@
 
 static inline void NAME(add)(double *sum, double *lost, double value)
 {
-    const double next = *sum + value, added = next - *sum;
-    if (!IS_F32)
+    const double next = *sum + value;
+    if (!IS_F32) {
+        const double added = next - *sum;
         *lost += *sum - (next - added) + (value - added);
+    }
     *sum = next;
 }
 
