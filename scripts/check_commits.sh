@@ -1,8 +1,8 @@
 #!/bin/bash
 # The form of commits, as CONTRIBUTING.md has it: a subject "area: what it does" of at most 72 columns without a
 # period, an empty line, a body. Merges are left out.
-# Usage: check_commits.sh [BASE]: those since BASE, by default since origin/main; without that there is nothing to
-# compare with, and it says so.
+# Usage: check_commits.sh [BASE]: those since BASE. By default those since origin/main that were made after this script,
+# since older ones were not written by the rule. Without a base, or without history, it says so and passes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 base=${1:-origin/main}
@@ -10,13 +10,18 @@ if ! git rev-parse --quiet --verify "$base^{commit}" >/dev/null 2>&1; then
     echo "commits: no $base here, none checked"
     exit 0
 fi
+older=()
+if [ $# -eq 0 ]; then
+    introduced=$(git log --diff-filter=A --format=%H -- scripts/check_commits.sh | tail -n 1)
+    older=(${introduced:+"^$introduced"})
+fi
 count=0
 wrong=0
 say() {
     echo "${commit:0:10} $subject: $1"
     wrong=1
 }
-for commit in $(git rev-list --no-merges "$base..HEAD"); do
+for commit in $(git rev-list --no-merges "$base..HEAD" "${older[@]}"); do
     subject=$(git log -1 --format=%s "$commit")
     count=$((count + 1))
     [ ${#subject} -le 72 ] || say "expected at most 72 columns, got ${#subject}"

@@ -131,4 +131,4 @@ while IFS= read -r line; do
     [ -n "$cxx" ] || [ "${line#c++}" = "$line" ] || continue
     echo "$line"
     eval "$line"
-done < <(grep -hE '^(cc|c\+\+) ' "$source/README.md" "$source/docs/custom-actors.md" "$source/docs/recipes/linking.md")
+done < <(grep -hE '^(cc|c\+\+) ' "$source/docs/install.md" "$source/docs/custom-actors.md" "$source/docs/recipes/linking.md")

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The examples in the README and in docs/install.md must be examples/first.c and first.cpp, which are compiled, line
-# by line; and the links between pages lead somewhere.
+# by line; and the links between pages and to their sections lead somewhere.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,11 +18,23 @@ check() {
 check README.md c examples/first.c
 check docs/install.md cpp examples/first.cpp
 
-# Links to files of the repository; those with a scheme and those within a page are left out.
+# Links to files of the repository and to sections of pages; those with a scheme are left out.
+# sections PAGE: the name that a link gives each heading: lower case, spaces as hyphens, punctuation left out.
+sections() {
+    awk '/^```/ { code = !code } !code && sub(/^#+ /, "")' "$1" |
+        sed -E 's/\[([^]]*)\]\([^)]*\)/\1/g; s/[^[:alnum:]_ -]//g; y/ABCDEFGHIJKLMNOPQRSTUVWXYZ /abcdefghijklmnopqrstuvwxyz-/'
+}
 broken=0
 while IFS=: read -r page link; do
-    target=$(dirname "$page")/${link%%#*}
-    [ -e "$target" ] || { echo "$page: no $link"; broken=1; }
-done < <(grep -oE '\]\([^)# ][^) ]*\)' ./*.md docs/*.md docs/*/*.md examples/*/*.md tests/*/README.md bench/results/*.md |
+    target=$page
+    [ -z "${link%%#*}" ] || target=$(dirname "$page")/${link%%#*}
+    if [ ! -e "$target" ]; then
+        echo "$page: no $link"
+        broken=1
+    elif [[ $link == *.md#* || $link == \#* ]] && ! grep -qxF -- "${link#*#}" <(sections "$target"); then
+        echo "$page: no section $link"
+        broken=1
+    fi
+done < <(grep -oE '\]\([^) ]+\)' ./*.md docs/*.md docs/*/*.md examples/*/*.md tests/*/README.md bench/results/*.md |
          sed -E 's/\]\((.*)\)$/\1/' | grep -vE ':(https?|mailto):')
 exit $broken
