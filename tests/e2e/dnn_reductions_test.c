@@ -158,8 +158,8 @@ static void statistics(void)
  * between 0 and 1 are off by 100 roundings and more. */
 static void exact_sums_of(bool columns, trp_dnn_reduce mode)
 {
-    const int64_t rows = H_SANITIZED ? 5003 : 100003, all = H_SANITIZED ? 50003 : 1000003;
-    const int64_t dim[] = {columns ? rows : 1, columns ? 11 : all}, to[] = {1, dim[1]};
+    const int64_t high = H_SANITIZED ? 5003 : 100003, all = H_SANITIZED ? 50003 : 1000003;
+    const int64_t dim[] = {columns ? high : 1, columns ? 11 : all}, to[] = {1, dim[1]};
     const int64_t one[] = {1, 1}, count = dim[0] * dim[1], results = columns ? dim[1] : 1;
     trp_completion done = {0};
     dp_problem p = {.kind = "f64", .packed = true};
