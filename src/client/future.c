@@ -72,6 +72,19 @@ static void learn_wait(trp_device *device, uint32_t actor, const trp__backoff *b
 /* How far the request of a future is. */
 typedef enum standing { STANDS_STALE, STANDS_PENDING, STANDS_ENDED } standing;
 
+/* Ends a pending request if it is over, after those before it that have results: they may belong
+ * into the same memory. True if the slot is to be looked at again. */
+static bool finish_in_order(trp_device *device, trp__slot *slot, uint64_t state)
+{
+    const uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
+    const uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed) % TRP__ACTORS;
+    if (ticket != 0 && trp__timeline(device, actor) >= ticket)
+        trp__deliver_before(device, ticket);
+    else if (!atomic_load_explicit(&slot->cancelling, memory_order_relaxed))
+        return false; /* it may be over by now, but then so may others before it */
+    return trp__try_finish(device, slot, state);
+}
+
 /* Looks, and ends the request if it is over; *state is the slot's as it was seen. */
 static standing look_at(trp_device *device, trp__slot *slot, uint64_t generation, uint64_t *state)
 {
@@ -80,7 +93,7 @@ static standing look_at(trp_device *device, trp__slot *slot, uint64_t generation
         if (!trp__is_future(*state, generation))
             return STANDS_STALE;
         trp__phase phase = trp__phase_of(*state);
-        if (phase == TRP__PENDING && trp__try_finish(device, slot, *state))
+        if (phase == TRP__PENDING && finish_in_order(device, slot, *state))
             continue;
         if (phase == TRP__GATHERED) {
             trp__list_look(device, slot);
@@ -309,7 +322,7 @@ trp_status trp_device_drain(trp_device *device, int64_t timeout_ns)
             phase == TRP__RETIRING ||
             (ticket < end && phase == TRP__GATHERED && trp__leads(slot)) ||
             (ticket < end && (phase == TRP__PENDING || !trp__detained_over(device, slot, ticket)));
-        if (!pending || (phase == TRP__PENDING && trp__try_finish(device, slot, state))) {
+        if (!pending || (phase == TRP__PENDING && finish_in_order(device, slot, state))) {
             i += !pending;
             continue;
         }

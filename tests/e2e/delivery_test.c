@@ -86,6 +86,26 @@ static void reads_in_order(void)
     read_and_await(false);
 }
 
+/* Two reads into one place: what stays there is the later one's. */
+static void into_one_place(void)
+{
+    stage s = begin();
+    for (uint32_t i = 1; i <= ROUNDS; i++) {
+        uint32_t *place = target(4);
+        trp_completion c = wish(&s, i % 3 == 0);
+        for (uint32_t k = 0; k < 4; k++) {
+            H_OK(trp_fill(s.w.device, s.small, 0, 4, 4 * i + k, 4, NULL));
+            H_OK(trp_read(s.w.device, s.small, 0, place, 4, k < 3 ? NULL : &c));
+        }
+        if (i % 16 == 0)
+            H_OK(trp_device_drain(s.w.device, TRP_FOREVER));
+        await(&s, &c);
+        H_EQUAL(*place, 4 * i + 3);
+        free(place);
+    }
+    end(&s);
+}
+
 static void what_it_depended_on(void)
 {
     read_and_await(true);
@@ -229,9 +249,13 @@ static void across_deaths(void)
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
-        {"reads_in_order", reads_in_order},   {"what_it_depended_on", what_it_depended_on},
-        {"values_in_order", values_in_order}, {"nobody_awaits", nobody_awaits},
-        {"many_senders", many_senders},       {"across_deaths", across_deaths},
+        {"reads_in_order", reads_in_order},
+        {"into_one_place", into_one_place},
+        {"what_it_depended_on", what_it_depended_on},
+        {"values_in_order", values_in_order},
+        {"nobody_awaits", nobody_awaits},
+        {"many_senders", many_senders},
+        {"across_deaths", across_deaths},
     };
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }
