@@ -1,7 +1,7 @@
 /* What <troupe/blas.h> says of NaN, infinities, zeros and numbers at the ends of a type's range in
  * the operations of levels 1 to 3: as the reference BLAS has it.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/blas_reference.h"
+#include "support/reference/blas_reference.h"
 #include "support/harness.h"
 
 #include <float.h>

@@ -2,7 +2,7 @@
  * every option, layouts with gaps, increments, operands apart or in one buffer, scalars by value or
  * on the device. Whatever an operation may not look at is NaN, and whatever it may not write must
  * be the same afterwards. Bad input is in blas_input_test.c. */
-#include "support/blas_reference.h"
+#include "support/reference/blas_reference.h"
 #include "support/harness.h"
 
 #include <float.h>

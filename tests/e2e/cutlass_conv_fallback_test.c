@@ -1,6 +1,6 @@
 /* Convolutions of the cutlass actor by cuDNN, as long as no kernel is there, on the fakes of both.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/conv_problem.h"
+#include "support/problems/conv_problem.h"
 #include "support/kernels.h"
 #include "support/label.h"
 

@@ -1,7 +1,7 @@
 /* Convolutions of the cutlass actor: each operation, of every type and layout, with small integers
  * as input, so that what must come out is known to the bit; and requests that are wrong.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/conv_problem.h"
+#include "support/problems/conv_problem.h"
 #include "support/harness.h"
 
 TROUPE_TEST("computes", "one isolation");

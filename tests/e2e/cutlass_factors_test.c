@@ -1,8 +1,8 @@
 /* The cutlass actor: products whose A and B have factors for blocks, held against float64.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/elements.h"
+#include "support/reference/elements.h"
 #include "support/harness.h"
-#include "support/matmul_reference.h"
+#include "support/reference/matmul_reference.h"
 
 #include <complex.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Grouped products of the cutlass actor by cuBLASLt, as long as no kernel is there, on the fakes of
  * both. SPDX-License-Identifier: Apache-2.0 */
-#include "support/elements.h"
+#include "support/reference/elements.h"
 #include "support/kernels.h"
 #include "support/label.h"
 

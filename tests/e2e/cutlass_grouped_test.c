@@ -1,7 +1,7 @@
 /* Grouped products of the cutlass actor: groups told in every way, of every type and layout, with
  * small integers as input, so that what must come out is known to the bit.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/elements.h"
+#include "support/reference/elements.h"
 #include "support/harness.h"
 
 #include <complex.h>

@@ -1,7 +1,7 @@
 /* Searching among kernels of grouped products and of convolutions, on fakes whose kernels are as
  * fast as a test says. What is the same for products is in cutlass_tune_test.c.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/conv_problem.h"
+#include "support/problems/conv_problem.h"
 #include "support/kernels.h"
 #include "support/label.h"
 

@@ -3,9 +3,9 @@
  * a column-major D, where operands lie, what reductions begin with. SPDX-License-Identifier:
  * Apache-2.0
  */
-#include "support/elements.h"
+#include "support/reference/elements.h"
 #include "support/kernels.h"
-#include "support/tree_problem.h"
+#include "support/problems/tree_problem.h"
 #include "support/label.h"
 
 #include <complex.h>

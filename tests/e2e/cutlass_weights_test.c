@@ -1,6 +1,6 @@
 /* The cutlass actor: products of weights of 8 and 4 bits, with factors for groups along k, held
  * against float64. SPDX-License-Identifier: Apache-2.0 */
-#include "support/elements.h"
+#include "support/reference/elements.h"
 #include "support/harness.h"
 
 #include <complex.h>

@@ -1,6 +1,6 @@
 /* Attention and its gradient in the dnn actor: against a float64 reference and against
  * finite differences. SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_draw.h"
+#include "support/problems/dnn_draw.h"
 #include "support/label.h"
 
 #include <math.h>

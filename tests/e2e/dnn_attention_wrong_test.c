@@ -1,6 +1,6 @@
 /* Attention in the dnn actor: what is said of requests that make no sense.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_wrong.h"
+#include "support/problems/dnn_wrong.h"
 #include "support/label.h"
 
 #include <math.h>

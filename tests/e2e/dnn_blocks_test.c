@@ -1,7 +1,7 @@
 /* Numbers of 8 bits in blocks with scales of their own, there and back, of every type and layout
  * against a float64 reference; what is no number; beside other nodes; and what is wrong with nodes.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_draw.h"
+#include "support/problems/dnn_draw.h"
 #include "support/label.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Gradients that the dnn actor computes against finite differences of what it computes forward, in
  * f64. Both are in one graph: with y = f(x) and any dy, <dx, d> is the slope of <dy, f(x + h d)> in
  * each direction d. SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_draw.h"
+#include "support/problems/dnn_draw.h"
 #include "support/label.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Graphs that are wrong: each error names the tensor or the node, what was expected and what came,
  * before anything is sent. And graphs that look odd and are right.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_wrong.h"
+#include "support/problems/dnn_wrong.h"
 #include "support/label.h"
 
 #include <troupe/layers.h>

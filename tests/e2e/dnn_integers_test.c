@@ -1,7 +1,7 @@
 /* Convolutions of i8 as libraries have kernels for, channels last and in whole groups: their sums
  * as they are, in other types, and scaled to i8 again; and in vectors of channels.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_draw.h"
+#include "support/problems/dnn_draw.h"
 #include "support/label.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Graphs of several nodes, and layers, which are graphs too: against a float64 reference; and
  * gradients against finite differences of what the actor itself computes forward.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_draw.h"
+#include "support/problems/dnn_draw.h"
 #include "support/label.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Concatenations, slices, transpositions and reshapes of the dnn actor, of every type and layout,
  * alone and beside other nodes, against a float64 reference; and what is wrong with them.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_draw.h"
+#include "support/problems/dnn_draw.h"
 #include "support/label.h"
 
 TROUPE_TEST("one isolation");

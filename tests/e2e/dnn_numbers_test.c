@@ -2,7 +2,7 @@
  * scores that are shifted far: what dnn.h says of them, against references of long double that are
  * written here from the definitions. Small tensors and those that are large enough for a library.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_reference.h"
+#include "support/reference/dnn_reference.h"
 #include "support/harness.h"
 
 #include <float.h>

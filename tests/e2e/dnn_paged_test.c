@@ -1,7 +1,7 @@
 /* Keys and values in pages: PAGED_LOAD, attention and its gradient behind it, and tables that lead
  * nowhere. SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_draw.h"
-#include "support/dnn_wrong.h"
+#include "support/problems/dnn_draw.h"
+#include "support/problems/dnn_wrong.h"
 #include "support/label.h"
 
 #include <math.h>

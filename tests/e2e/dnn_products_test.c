@@ -1,7 +1,7 @@
 /* What cuBLASLt does of the dnn actor's graphs on GPUs: products, and convolutions with filters of
  * one tap, with biases and activations behind them: against a float64 reference, on all backends.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_problem.h"
+#include "support/problems/dnn_problem.h"
 #include "support/label.h"
 
 #include <unistd.h>

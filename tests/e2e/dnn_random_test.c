@@ -1,7 +1,7 @@
 /* Random numbers of the dnn actor: each against an implementation of its own, alone and as dropout,
  * whatever the type and the strides; that they are as random as they are said to be; and what is
  * wrong with nodes. SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_draw.h"
+#include "support/problems/dnn_draw.h"
 #include "support/label.h"
 
 #include <math.h>

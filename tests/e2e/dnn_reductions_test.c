@@ -1,7 +1,7 @@
 /* Reductions of rows and columns by kernels of our own: lengths around the limits of each variant,
  * pieces that are combined, NaN and infinities; and that those kernels ran where there is a GPU.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_draw.h"
+#include "support/problems/dnn_draw.h"
 #include "support/label.h"
 
 #include <math.h>

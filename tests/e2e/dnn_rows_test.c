@@ -1,7 +1,7 @@
 /* Softmax, norms and pooling by kernels of our own: widths around the limits of each variant, rows
  * along any dimension, NaN and infinities; and that those kernels ran where there is a GPU.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_draw.h"
+#include "support/problems/dnn_draw.h"
 #include "support/label.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  *
  * Source of the shapes: PyTorch, test/nn/test_convolution.py and
  * torch/testing/_internal/common_nn.py. SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_problem.h"
+#include "support/problems/dnn_problem.h"
 #include "support/label.h"
 
 TROUPE_TEST("one isolation");

@@ -1,6 +1,6 @@
 /* Every kind of node of the dnn actor, of every type and layout, against a float64 reference.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_draw.h"
+#include "support/problems/dnn_draw.h"
 #include "support/label.h"
 
 TROUPE_TEST("long", "computes", "one isolation");

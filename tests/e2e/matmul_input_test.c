@@ -1,7 +1,7 @@
 /* What the sender of the matmul actor refuses: the status, the argument that the message names, and
  * that nothing was queued; and what is at the edge and must not be refused. */
-#include "support/matmul_reference.h"
-#include "support/matmul_requests.h"
+#include "support/reference/matmul_reference.h"
+#include "support/problems/matmul_requests.h"
 #include "support/label.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* The matmul actor against float64: every combination of types, layouts, epilogues and scales. */
-#include "support/matmul_problem.h"
+#include "support/problems/matmul_problem.h"
 #include "support/label.h"
 
 TROUPE_TEST("long", "one isolation");

@@ -1,7 +1,7 @@
 /* Optimizers, against the formulas in float64: every type, ranges with rates of their own, limited
  * and scaled gradients, steps that are skipped, in place and not.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/field.h"
+#include "support/problems/field.h"
 #include "support/label.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* NaN and infinities in products: what blas.h and matmul.h say of alpha 0 and of epilogues.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_reference.h"
+#include "support/reference/dnn_reference.h"
 #include "support/harness.h"
 
 #include <math.h>

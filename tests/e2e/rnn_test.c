@@ -1,9 +1,9 @@
 /* Recurrent networks of every mode, type and shape, forward and backward, against a float64
  * reference; and gradients against differences of what the actor computes forward.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/dnn_reference.h"
+#include "support/reference/dnn_reference.h"
 #include "support/harness.h"
-#include "support/rnn_reference.h"
+#include "support/reference/rnn_reference.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* The largest elements of rows and classes drawn of them, in sizes as models have them, against a
  * sort of the whole row and sums in f64. SPDX-License-Identifier: Apache-2.0 */
-#include "support/field.h"
+#include "support/problems/field.h"
 #include "support/label.h"
 
 #include <math.h>

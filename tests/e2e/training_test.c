@@ -1,7 +1,7 @@
 /* What a training step needs, against float64: gathering, losses, linear layers, norms, rotary
  * embedding, gated activations, largest elements and sampling. The optimizers: optimizer_test.c.
  * SPDX-License-Identifier: Apache-2.0 */
-#include "support/field.h"
+#include "support/problems/field.h"
 #include "support/label.h"
 
 #include <math.h>

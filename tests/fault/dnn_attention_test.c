@@ -1,7 +1,7 @@
 /* Attention with dropout, to keys in pages, while workers die: a request that runs again on the
  * next worker drops the same weights, in both passes, so that all that is made of them is the same
  * to the bit as without any death. SPDX-License-Identifier: Apache-2.0 */
-#include "support/killer.h"
+#include "support/faults/killer.h"
 #include "support/label.h"
 
 #include <troupe/dnn.h>

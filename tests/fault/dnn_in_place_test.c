@@ -1,7 +1,7 @@
 /* A request that writes over what it reads, while workers die: it happens once or not at all. Where
  * a worker dies in it it fails, what it writes is lost, and those behind it are refused; else all
  * of them are done. SPDX-License-Identifier: Apache-2.0 */
-#include "support/killer.h"
+#include "support/faults/killer.h"
 #include "support/label.h"
 
 #include <troupe/dnn.h>

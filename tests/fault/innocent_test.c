@@ -1,5 +1,5 @@
 /* Innocent requests in flight at a fault; TROUPE_TEST_ROUNDS=100 for the long form. */
-#include "support/innocents.h"
+#include "support/faults/innocents.h"
 #include "support/label.h"
 
 TROUPE_TEST("many workers");

@@ -1,7 +1,7 @@
 /* Every fault point of the library (src/base/fault_point.h) with every action that means something
  * there: a worker that dies at it, once, later, and again and again; an application that dies at
  * it; workers that the application finds dead there; a process that is late; a step that fails.
- * Each walk is the life of one application, in a process of its own (support/walk.h).
+ * Each walk is the life of one application, in a process of its own (support/faults/walk.h).
  *
  * The walks are made from the table, so a new point is walked without a change here. A point that
  * no walk comes to, or at which an action never happened, fails the test. Without TROUPE_TEST_ALL
@@ -10,8 +10,8 @@
  *
  * By hand: points_test --walk SCENARIO strict|relaxed|down, with TROUPE_FAULT_POINT set. */
 #include "support/harness.h"
-#include "support/points.h"
-#include "support/walk.h"
+#include "support/faults/points.h"
+#include "support/faults/walk.h"
 
 #include <errno.h>
 #include <signal.h>

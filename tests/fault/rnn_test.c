@@ -1,7 +1,7 @@
 /* A recurrent network is trained while workers die: each request whose outputs are not its inputs
  * runs again on the next worker, with the same elements dropped out, so that the weights are the
  * same to the bit as without any death. SPDX-License-Identifier: Apache-2.0 */
-#include "support/killer.h"
+#include "support/faults/killer.h"
 #include "support/label.h"
 
 #include <troupe/layers.h>

@@ -5,7 +5,7 @@
  * TROUPE_TEST_SECONDS lengthens what is bounded by time, TROUPE_TEST_FAULTS=10000 what is bounded
  * by a number of faults. */
 #include "support/harness.h"
-#include "support/steady.h"
+#include "support/faults/steady.h"
 
 #include <signal.h>
 #include <stdatomic.h>

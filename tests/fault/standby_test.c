@@ -2,7 +2,7 @@
  * was made while it was being started. */
 #include "support/folder.h"
 #include "support/harness.h"
-#include "support/points.h"
+#include "support/faults/points.h"
 
 #include <fcntl.h>
 #include <signal.h>

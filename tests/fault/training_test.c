@@ -1,7 +1,7 @@
 /* Training while workers die: an embedding, linear layers, a norm, a loss and an optimizer, whose
  * steps read one set of parameters and write the other. What comes out is the same to the bit as
  * without any death. SPDX-License-Identifier: Apache-2.0 */
-#include "support/killer.h"
+#include "support/faults/killer.h"
 #include "support/label.h"
 
 #include <troupe/training.h>

@@ -13,7 +13,7 @@
 #include "cache/key.h"
 #include "cache/pack.h"
 #include "support/folder.h"
-#include "support/random.h"
+#include "support/reference/random.h"
 #include "support/label.h"
 
 #include <errno.h>

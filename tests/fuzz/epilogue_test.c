@@ -15,7 +15,7 @@
 #define _GNU_SOURCE
 #endif
 #include "../../cli/epilogue.c"
-#include "../support/random.h"
+#include "../support/reference/random.h"
 #include "support/label.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
  * stops the program with abort(), a wrong access is for the sanitizers to see.
  */
 #include "io/file.h"
-#include "support/random.h"
+#include "support/reference/random.h"
 #include "unit/io_deflated.h"
 #include "support/label.h"
 

@@ -14,7 +14,7 @@
 #endif
 #include "../../src/io/npy_dict.c"
 #include "../../src/io/npy_header.c"
-#include "../support/random.h"
+#include "../support/reference/random.h"
 #include "support/label.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include "base/shm.h"
 #include "client/client.h"
 #include "support/harness.h"
-#include "support/random.h"
+#include "support/reference/random.h"
 
 #include <troupe/troupe.h>
 

@@ -1,6 +1,6 @@
 #include "fuzz/rogue.h"
 
-#include "support/reference.h"
+#include "support/reference/reference.h"
 
 #include "base/shm.h"
 #include "wire/entry.h"

@@ -9,7 +9,7 @@
 #include "client/trace.h"
 #include "support/harness.h"
 #include "cli/json.h"
-#include "support/random.h"
+#include "support/reference/random.h"
 
 #include <stdio.h>
 #include <stdlib.h>

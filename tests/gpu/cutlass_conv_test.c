@@ -1,7 +1,7 @@
 /* Convolutions by kernels of CUTLASS on a GPU: rendered, compiled, loaded and run as a request does
  * it, with small integers, whose results are known to the bit. All kernels of a case are compiled
  * side by side. */
-#include "support/conv_problem.h"
+#include "support/problems/conv_problem.h"
 #include "support/gpu.h"
 #include "support/label.h"
 

@@ -1,9 +1,9 @@
 /* Every kernel of the catalogue that this device can have: compiled, loaded and run once, on a
  * problem as odd as it takes, and held against float64. One line for each, of which
  * scripts/cutlass_table.py makes docs/cutlass-rows.md. SPDX-License-Identifier: Apache-2.0 */
-#include "support/elements.h"
+#include "support/reference/elements.h"
 #include "support/gpu.h"
-#include "support/matmul_reference.h"
+#include "support/reference/matmul_reference.h"
 #include "support/label.h"
 
 #include <complex.h>

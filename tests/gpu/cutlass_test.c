@@ -1,6 +1,6 @@
 /* Products by kernels of CUTLASS on a GPU: rendered, compiled, loaded and run as a request does it,
  * compared with float64. All kernels of a case are compiled side by side. */
-#include "support/elements.h"
+#include "support/reference/elements.h"
 #include "support/gpu.h"
 #include "support/label.h"
 

@@ -4,9 +4,9 @@
  * processor, half a minute for sm_90a), TROUPE_TEST_SHARD=i/n that this is one of n processes that
  * divide them; after TROUPE_TEST_SECONDS none is begun any more. The trees follow from
  * TROUPE_TEST_SEED. SPDX-License-Identifier: Apache-2.0 */
-#include "support/elements.h"
+#include "support/reference/elements.h"
 #include "support/gpu.h"
-#include "support/tree_problem.h"
+#include "support/problems/tree_problem.h"
 #include "support/label.h"
 
 #include <complex.h>

@@ -1,6 +1,6 @@
 /* Innocent requests in flight when a kernel writes to an illegal address: 100 rounds on a GPU.
  * TROUPE_TEST_BACKEND=host runs it without one. */
-#include "support/innocents.h"
+#include "support/faults/innocents.h"
 
 static void illegal_address(void)
 {

@@ -3,7 +3,7 @@
  * only the fake one tells. */
 #include "support/folder.h"
 #include "support/harness.h"
-#include "support/points.h"
+#include "support/faults/points.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 #include "support/gpu.h"
 
-#include "support/elements.h"
+#include "support/reference/elements.h"
 #include "support/folder.h"
 
 #include <complex.h>

@@ -13,7 +13,7 @@
 #define TESTS_SUPPORT_HARNESS_H
 
 #include "support/label.h"
-#include "support/reference.h"
+#include "support/reference/reference.h"
 
 #include <troupe/troupe.h>
 

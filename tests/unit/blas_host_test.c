@@ -10,7 +10,7 @@
 #include "actors/blas/blas.h"
 #include "actors/blas/blas_wire.h"
 #include "backend/host/host_backend.h"
-#include "support/reference.h"
+#include "support/reference/reference.h"
 #include "worker/actor.h"
 
 #include <troupe/troupe.h>

@@ -3,7 +3,7 @@
 #include "cache/pack.h"
 #include "cache/store.h"
 #include "support/folder.h"
-#include "support/random.h"
+#include "support/reference/random.h"
 #include "support/label.h"
 
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  * and one wrong value of any result is found. */
 #include "cli/check_matmul.h"
 
-#include "support/reference.h"
+#include "support/reference/reference.h"
 
 #include <troupe/convert.h>
 

@@ -2,7 +2,7 @@
  * that is sound or in a message. */
 #include "cli/tune.h"
 
-#include "support/reference.h"
+#include "support/reference/reference.h"
 #include "support/label.h"
 
 #include <setjmp.h>

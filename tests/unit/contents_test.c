@@ -1,7 +1,7 @@
 /* What is known of a buffer's bytes, against an array with a word for each byte. */
 #include "client/client.h"
 
-#include "support/random.h"
+#include "support/reference/random.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

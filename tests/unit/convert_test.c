@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/reference.h"
+#include "support/reference/reference.h"
 #include "support/label.h"
 
 #include <troupe/convert.h>

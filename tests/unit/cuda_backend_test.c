@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/shm.h"
 #include "driver/device_memory.h"
-#include "support/reference.h"
-#include "support/sleeper.h"
+#include "support/reference/reference.h"
+#include "support/faults/sleeper.h"
 #include "worker/actor.h"
 #include "support/label.h"
 

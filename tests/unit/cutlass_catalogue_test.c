@@ -7,9 +7,9 @@
 #include <cmocka.h>
 
 #include "actors/cutlass/catalogue.h"
-#include "support/epilogue_draw.h"
-#include "support/random.h"
-#include "support/reference.h"
+#include "support/problems/epilogue_draw.h"
+#include "support/reference/random.h"
+#include "support/reference/reference.h"
 #include "support/label.h"
 
 #include <math.h>

@@ -8,7 +8,7 @@
 
 #include "actors/cutlass/grouped_wire.h"
 #include "actors/cutlass/templates/groups.h"
-#include "support/reference.h"
+#include "support/reference/reference.h"
 #include "support/label.h"
 
 #include <string.h>

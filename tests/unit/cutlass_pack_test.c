@@ -11,7 +11,7 @@
 #include "actors/cutlass/cutlass.h"
 #include "actors/cutlass/grouped_wire.h"
 #include "base/error.h"
-#include "support/reference.h"
+#include "support/reference/reference.h"
 #include "support/label.h"
 
 #include <troupe/troupe.h>

@@ -3,7 +3,7 @@
  */
 #include "actors/dnn/product_multiply.h"
 #include "driver/cuda.h"
-#include "support/reference.h"
+#include "support/reference/reference.h"
 #include "support/label.h"
 
 #include <troupe/matmul.h>

@@ -2,7 +2,7 @@
  * it, they are those of the graph. */
 #include "actors/dnn/product.h"
 #include "dnn_graphs.h"
-#include "support/reference.h"
+#include "support/reference/reference.h"
 #include "support/label.h"
 
 #include <troupe/dnn.h>

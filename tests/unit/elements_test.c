@@ -8,8 +8,8 @@
 
 #include "base/half.h"
 #include "base/narrow.h"
-#include "support/elements.h"
-#include "support/reference.h"
+#include "support/reference/elements.h"
+#include "support/reference/reference.h"
 #include "support/label.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The table of engines as the tests of the dnn actor read it. SPDX-License-Identifier: Apache-2.0
  */
-#include "support/engines.h"
+#include "support/problems/engines.h"
 #include "support/harness.h"
 
 TROUPE_TEST("no tsan");

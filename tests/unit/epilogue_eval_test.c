@@ -7,10 +7,10 @@
 #include <cmocka.h>
 
 #include "actors/cutlass/tree_eval.h"
-#include "support/elements.h"
-#include "support/epilogue_draw.h"
-#include "support/random.h"
-#include "support/reference.h"
+#include "support/reference/elements.h"
+#include "support/problems/epilogue_draw.h"
+#include "support/reference/random.h"
+#include "support/reference/reference.h"
 #include "support/label.h"
 
 #include <complex.h>

@@ -8,8 +8,8 @@
 
 #include "actors/cutlass/tree.h"
 #include "cli/epilogue.h"
-#include "support/epilogue_draw.h"
-#include "support/reference.h"
+#include "support/problems/epilogue_draw.h"
+#include "support/reference/reference.h"
 #include "support/label.h"
 
 #include <stdio.h>

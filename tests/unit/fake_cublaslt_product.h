@@ -12,7 +12,7 @@
 
 #include "actors/matmul/cublaslt.h"
 #include "driver/cuda.h"
-#include "support/reference.h"
+#include "support/reference/reference.h"
 
 #include <complex.h>
 

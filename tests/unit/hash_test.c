@@ -1,7 +1,7 @@
 /* The cache's hashes against the vectors of their specifications and against other programs. */
 #include "cache/hash.h"
 
-#include "support/random.h"
+#include "support/reference/random.h"
 #include "support/label.h"
 
 #include <setjmp.h>

@@ -11,7 +11,7 @@
 #include "backend/host/host_backend.h"
 #include "base/clock.h"
 #include "base/shm.h"
-#include "support/sleeper.h"
+#include "support/faults/sleeper.h"
 #include "worker/actor.h"
 
 #include <troupe/probe.h>

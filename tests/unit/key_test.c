@@ -1,7 +1,7 @@
 /* Keys: what differs in anything is another key, and bytes that are no key are refused. */
 #include "cache/key.h"
 
-#include "support/random.h"
+#include "support/reference/random.h"
 #include "support/label.h"
 
 #include <setjmp.h>

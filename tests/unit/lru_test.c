@@ -1,7 +1,7 @@
 /* The table of plans against a list that is searched from end to end. */
 #include "cache/lru.h"
 
-#include "support/random.h"
+#include "support/reference/random.h"
 #include "support/label.h"
 
 #include <setjmp.h>

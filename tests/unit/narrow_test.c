@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/narrow.h"
-#include "support/reference.h"
+#include "support/reference/reference.h"
 #include "support/label.h"
 
 TROUPE_TEST("computes", "no tsan");

@@ -1,7 +1,7 @@
 /* A vector of ranges against an array of bytes. */
 #include "base/ranges.h"
 
-#include "support/random.h"
+#include "support/reference/random.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

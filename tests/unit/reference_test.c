@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/reference.h"
+#include "support/reference/reference.h"
 #include "support/label.h"
 
 TROUPE_TEST("no tsan");

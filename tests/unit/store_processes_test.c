@@ -6,8 +6,8 @@
 #include "cache/store.h"
 #include "cache/store_parts.h"
 #include "support/folder.h"
-#include "support/points.h"
-#include "support/random.h"
+#include "support/faults/points.h"
+#include "support/reference/random.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 #include "cache/store.h"
 #include "cache/store_parts.h"
 #include "support/folder.h"
-#include "support/random.h"
+#include "support/reference/random.h"
 #include "support/label.h"
 
 #include <setjmp.h>

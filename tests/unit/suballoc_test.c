@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "support/random.h"
+#include "support/reference/random.h"
 #include "support/label.h"
 
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "support/random.h"
+#include "support/reference/random.h"
 #include "worker/poison.h"
 #include "support/label.h"
 

@@ -1,7 +1,7 @@
 /* What a request is found to come after, against the list of all requests before it. */
 #include "worker/scheduler.h"
 
-#include "support/random.h"
+#include "support/reference/random.h"
 
 #include "base/zeroed.h"
 

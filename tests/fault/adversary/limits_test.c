@@ -1,6 +1,6 @@
 /* Limits of the process, lowered before a device is opened and while it is open: each call does its
  * work, or fails with an error that names the limit. */
-#include "support/adversary.h"
+#include "support/faults/adversary.h"
 
 #include <sys/resource.h>
 #include <unistd.h>

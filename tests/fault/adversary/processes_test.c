@@ -1,5 +1,5 @@
 /* Folders that change, children that are forked, descriptors that are closed. */
-#include "support/adversary.h"
+#include "support/faults/adversary.h"
 
 #include <errno.h>
 #include <fcntl.h>

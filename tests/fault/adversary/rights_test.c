@@ -1,6 +1,6 @@
 /* A program that gives up root after it has opened a device: it may send its worker no signal any
  * more, and the kernel sends none at its death. */
-#include "support/adversary.h"
+#include "support/faults/adversary.h"
 
 #include <errno.h>
 #include <grp.h>

@@ -1,5 +1,5 @@
 /* Signals, which belong to the program's own threads. */
-#include "support/adversary.h"
+#include "support/faults/adversary.h"
 
 #include <pthread.h>
 #include <signal.h>

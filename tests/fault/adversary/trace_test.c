@@ -1,5 +1,5 @@
 /* TROUPE_TRACE, where the file is no file, and where the program does not close its devices. */
-#include "support/adversary.h"
+#include "support/faults/adversary.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -5,9 +5,9 @@
 
 #include "actors/cutlass/tree_eval.h"
 #include "actors/cutlass/tree_render.h"
-#include "support/elements.h"
+#include "support/reference/elements.h"
 #include "support/fake_cuda/told.h"
-#include "support/matmul_reference.h"
+#include "support/reference/matmul_reference.h"
 
 #include <complex.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Convolutions on the fake driver: the operands of the product that a convolution is. */
 #include "support/fake_cuda/cutlass.h"
 
-#include "support/elements.h"
+#include "support/reference/elements.h"
 
 #include <troupe/cutlass.h>
 
