@@ -3,8 +3,8 @@
 #include "raw_lt.h"
 #include "stats.h"
 
-#include "actors/blas/cublas.h"
 #include "driver/cuda.h"
+#include "libs/cublas/cublas.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The raw side on the processors: the C library and OpenBLAS. */
 #include "raw.h"
 
-#include "actors/blas/openblas.h"
+#include "libs/openblas/openblas.h"
 
 #include <stdio.h>
 #include <stdlib.h>

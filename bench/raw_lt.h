@@ -5,8 +5,8 @@
 
 #include "raw.h"
 
-#include "actors/matmul/cublaslt.h"
 #include "driver/cuda.h"
+#include "libs/cublaslt/cublaslt.h"
 
 typedef struct raw_lt {
     const trp__cuda *cu;

@@ -16,13 +16,14 @@ BELOW = {
     "base": [],
     "wire": ["base"],
     "driver": ["base", "wire"],
+    "libs": ["base", "driver"],
     "cache": ["base", "wire", "driver"],
     "io": ["base"],  # works through the public surface
     "client": ["base", "wire", "driver"],
     "tuning": ["base", "wire", "driver", "cache"],
     "worker": ["base", "wire", "driver", "cache"],
     "backend": ["base", "wire", "driver", "cache", "worker"],
-    "actors": ["base", "wire", "driver", "cache", "tuning", "worker", "backend"],
+    "actors": ["base", "wire", "driver", "libs", "cache", "tuning", "worker", "backend"],
 }
 SOURCE_LAYERS = list(BELOW)
 
@@ -31,10 +32,10 @@ OUTSIDE = {
     "include": [],
     "cli": ["cli", "bench", "base", "wire", "cache", "actors", "io"],  # troupe cache, tune, cutlass kernels
     "examples": [],
-    "bench": ["bench", "driver", "actors", "cache"],
+    "bench": ["bench", "driver", "libs", "actors", "cache"],
     "tests": ["tests", "cli"],  # its reader of JSON
     "tests/support": ["tests", "base"],
-    "tests/support/fake_cuda": ["tests", "base", "driver", "actors"],
+    "tests/support/fake_cuda": ["tests", "base", "driver", "libs", "actors"],
     "tests/cli": ["tests", "cli"],
     "tests/unit": ["tests", "cli", "bench"] + SOURCE_LAYERS,
     "tests/fuzz": ["tests", "cli", "bench"] + SOURCE_LAYERS,

@@ -1,16 +1,16 @@
 /* What the worker knows for `troupe doctor`: which libraries it finds. */
 #include "wire/entry.h"
 
-#include "actors/blas/cublas.h"
-#include "actors/blas/openblas.h"
 #include "actors/cutlass/headers.h"
-#include "actors/dnn/cudnn.h"
 #include "actors/dnn/onednn.h"
-#include "actors/jit/nvjitlink.h"
-#include "actors/jit/nvrtc.h"
-#include "actors/matmul/cublaslt.h"
 #include "driver/cuda.h"
 #include "driver/device_memory.h"
+#include "libs/cublas/cublas.h"
+#include "libs/cublaslt/cublaslt.h"
+#include "libs/cudnn/cudnn.h"
+#include "libs/nvjitlink/nvjitlink.h"
+#include "libs/nvrtc/nvrtc.h"
+#include "libs/openblas/openblas.h"
 
 #include <stdio.h>
 

@@ -1,14 +1,14 @@
 /* Our declarations of NVIDIA's interfaces against NVIDIA's own headers. Everything is checked by
  * the compiler; the program has nothing left to do. Built only where cuda.h is found; the part on
  * cuBLAS only where its header is there too. */
-#include "actors/blas/cublas_levels.h"
-#include "actors/dnn/cudnn_abi.h"
-#include "actors/jit/nvjitlink_abi.h"
-#include "actors/jit/nvrtc_abi.h"
-#include "actors/matmul/cublaslt_abi.h"
 #include "driver/cuda.h"
-#include "worker/nvtx_abi.h"
+#include "libs/cublas/cublas_levels.h"
+#include "libs/cublaslt/cublaslt_abi.h"
+#include "libs/cudnn/cudnn_abi.h"
+#include "libs/nvjitlink/nvjitlink_abi.h"
+#include "libs/nvrtc/nvrtc_abi.h"
 #include "support/label.h"
+#include "worker/nvtx_abi.h"
 
 #include <stdio.h>
 

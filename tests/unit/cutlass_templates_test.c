@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "actors/cutlass/catalogue.h"
-#include "actors/jit/nvrtc.h"
+#include "libs/nvrtc/nvrtc.h"
 #include "support/label.h"
 
 #include <elf.h>

@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/matmul/cublaslt.h"
 #include "driver/cuda.h"
+#include "libs/cublaslt/cublaslt.h"
 #include "support/reference/reference.h"
 
 #include <complex.h>

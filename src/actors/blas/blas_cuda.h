@@ -2,8 +2,8 @@
 #ifndef TRP_ACTORS_BLAS_BLAS_CUDA_H
 #define TRP_ACTORS_BLAS_BLAS_CUDA_H
 
-#include "actors/blas/cublas.h"
 #include "driver/cuda.h"
+#include "libs/cublas/cublas.h"
 
 #include <troupe/worker.h>
 

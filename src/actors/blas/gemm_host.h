@@ -3,7 +3,7 @@
 #define TRP_ACTORS_BLAS_GEMM_HOST_H
 
 #include "actors/blas/blas_wire.h"
-#include "actors/blas/openblas.h"
+#include "libs/openblas/openblas.h"
 
 #include <troupe/worker.h>
 

@@ -2,7 +2,7 @@
 #ifndef TRP_ACTORS_BLAS_LEVELS_HOST_H
 #define TRP_ACTORS_BLAS_LEVELS_HOST_H
 
-#include "actors/blas/openblas.h"
+#include "libs/openblas/openblas.h"
 
 #include <troupe/worker.h>
 

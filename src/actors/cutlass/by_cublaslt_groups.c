@@ -1,9 +1,9 @@
 /* Groups by value as products of the matmul actor, one after the other. */
 #include "actors/cutlass/by_cublaslt.h"
 
-#include "actors/matmul/cublaslt.h"
 #include "actors/matmul/matmul.h"
 #include "base/error.h"
+#include "libs/cublaslt/cublaslt.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 #include "actors/cutlass/by_cublaslt.h"
 
-#include "actors/matmul/cublaslt.h"
 #include "actors/matmul/matmul.h"
+#include "libs/cublaslt/cublaslt.h"
 
 #include <limits.h>
 #include <stdatomic.h>

@@ -2,8 +2,8 @@
  * its sums, which are f32 until D is written. */
 #include "actors/cutlass/by_cudnn.h"
 
-#include "actors/dnn/cudnn.h"
 #include "actors/dnn/dnn.h"
+#include "libs/cudnn/cudnn.h"
 
 #include <string.h>
 

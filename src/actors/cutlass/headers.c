@@ -1,8 +1,8 @@
 #include "actors/cutlass/headers.h"
 
-#include "actors/jit/nvrtc.h"
 #include "base/error.h"
 #include "base/share.h"
+#include "libs/nvrtc/nvrtc.h"
 
 #include <limits.h>
 #include <pthread.h>

@@ -3,8 +3,8 @@
 #ifndef TRP_ACTORS_DNN_ATTENTION_CUDNN_H
 #define TRP_ACTORS_DNN_ATTENTION_CUDNN_H
 
-#include "actors/dnn/cudnn.h"
 #include "actors/dnn/graph.h"
+#include "libs/cudnn/cudnn.h"
 
 /* Ports of a lowered node: numbers, and memory of the plan's. */
 enum {

@@ -2,9 +2,9 @@
 #ifndef TRP_ACTORS_DNN_DESCRIPTORS_H
 #define TRP_ACTORS_DNN_DESCRIPTORS_H
 
-#include "actors/dnn/cudnn.h"
 #include "actors/dnn/graph.h"
 #include "actors/dnn/lower.h"
+#include "libs/cudnn/cudnn.h"
 
 #include <stdbool.h>
 

@@ -5,8 +5,8 @@
 #ifndef TRP_ACTORS_DNN_HOST_RUN_H
 #define TRP_ACTORS_DNN_HOST_RUN_H
 
-#include "actors/blas/openblas.h"
 #include "actors/dnn/graph.h"
+#include "libs/openblas/openblas.h"
 
 /* What the host computes with. */
 typedef struct trp__dnn_host_libraries {

@@ -2,8 +2,8 @@
 #ifndef TRP_ACTORS_DNN_OPERATIONS_H
 #define TRP_ACTORS_DNN_OPERATIONS_H
 
-#include "actors/dnn/cudnn.h"
 #include "actors/dnn/graph.h"
+#include "libs/cudnn/cudnn.h"
 
 /* tensor[] has the descriptors of the graph's tensors. The library's own error; nothing is made
  * then. */

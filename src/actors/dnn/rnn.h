@@ -2,8 +2,8 @@
 #ifndef TRP_ACTORS_DNN_RNN_H
 #define TRP_ACTORS_DNN_RNN_H
 
-#include "actors/blas/openblas.h"
 #include "actors/dnn/rnn_wire.h"
+#include "libs/openblas/openblas.h"
 #include "wire/actor_class.h"
 
 #include <troupe/worker.h>

@@ -2,9 +2,9 @@
 #ifndef TRP_ACTORS_DNN_RNN_CUDA_H
 #define TRP_ACTORS_DNN_RNN_CUDA_H
 
-#include "actors/dnn/cudnn.h"
 #include "actors/dnn/rnn.h"
 #include "actors/dnn/scratch.h"
+#include "libs/cudnn/cudnn.h"
 
 /* What the actor has for its requests. */
 typedef struct trp__rnn_site {

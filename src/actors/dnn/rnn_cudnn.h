@@ -2,8 +2,8 @@
 #ifndef TRP_ACTORS_DNN_RNN_CUDNN_H
 #define TRP_ACTORS_DNN_RNN_CUDNN_H
 
-#include "actors/dnn/cudnn.h"
 #include "actors/dnn/rnn_wire.h"
+#include "libs/cudnn/cudnn.h"
 
 /* The descriptors of a request. */
 typedef struct trp__rnn_cudnn {

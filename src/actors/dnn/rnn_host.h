@@ -11,8 +11,8 @@
 #ifndef TRP_ACTORS_DNN_RNN_HOST_H
 #define TRP_ACTORS_DNN_RNN_HOST_H
 
-#include "actors/blas/openblas.h"
 #include "actors/dnn/rnn_wire.h"
+#include "libs/openblas/openblas.h"
 
 #include <stddef.h>
 

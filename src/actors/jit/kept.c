@@ -1,11 +1,11 @@
 #include "actors/jit/kept.h"
 
-#include "actors/jit/nvrtc.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "cache/inspect.h"
 #include "cache/store.h"
+#include "libs/nvrtc/nvrtc.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
 #include "actors/jit/blobs.h"
 #include "actors/jit/lines.h"
 #include "actors/jit/make.h"
-#include "actors/jit/nvjitlink.h"
 #include "actors/jit/pack.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "libs/nvjitlink/nvjitlink.h"
 #include "wire/module.h"
 
 #include <troupe/jit.h>

@@ -4,10 +4,10 @@
 #include "actors/jit/headers.h"
 #include "actors/jit/kept.h"
 #include "actors/jit/lines.h"
-#include "actors/jit/nvjitlink.h"
-#include "actors/jit/nvrtc.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "libs/nvjitlink/nvjitlink.h"
+#include "libs/nvrtc/nvrtc.h"
 #include "wire/module.h"
 
 #include <troupe/jit.h>

@@ -1,6 +1,5 @@
 /* The matmul actor on NVIDIA GPUs: cuBLASLt. */
 #include "actors/matmul/again.h"
-#include "actors/matmul/cublaslt.h"
 #include "actors/matmul/matmul.h"
 #include "actors/matmul/tune.h"
 #include "actors/matmul/zeros.h"
@@ -8,6 +7,7 @@
 #include "base/error.h"
 #include "cache/lru.h"
 #include "driver/cuda.h"
+#include "libs/cublaslt/cublaslt.h"
 #include "worker/actor.h"
 #include "worker/side.h"
 

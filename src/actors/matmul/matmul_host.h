@@ -3,8 +3,8 @@
 #ifndef TRP_ACTORS_MATMUL_HOST_H
 #define TRP_ACTORS_MATMUL_HOST_H
 
-#include "actors/blas/openblas.h"
 #include "actors/matmul/matmul_wire.h"
+#include "libs/openblas/openblas.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,9 +2,9 @@
 #ifndef TRP_ACTORS_MATMUL_PLAN_H
 #define TRP_ACTORS_MATMUL_PLAN_H
 
-#include "actors/matmul/cublaslt.h"
 #include "actors/matmul/matmul_wire.h"
 #include "driver/cuda.h"
+#include "libs/cublaslt/cublaslt.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "support/fake_cuda/hooks.h"
 
-#include "actors/blas/cublas_abi.h"
+#include "libs/cublas/cublas_abi.h"
 
 #include <complex.h>
 

@@ -2,7 +2,7 @@
  * a few loops on views of its operands. */
 #include "support/fake_cuda/cublas.h"
 
-#include "actors/blas/cublas_levels.h"
+#include "libs/cublas/cublas_levels.h"
 
 #include <math.h>
 #include <stdlib.h>

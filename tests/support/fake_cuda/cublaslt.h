@@ -4,7 +4,7 @@
 
 #include "support/fake_cuda/cublas.h"
 
-#include "actors/matmul/cublaslt_abi.h"
+#include "libs/cublaslt/cublaslt_abi.h"
 
 /* Every function of the table, as in fake.h. */
 #define LT_DECLARE(result, name, parameters, required) FAKE_API result name parameters;

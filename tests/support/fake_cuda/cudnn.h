@@ -4,9 +4,9 @@
 
 #include "support/fake_cuda/hooks.h"
 
-#include "actors/dnn/cudnn_abi.h"
-#include "actors/dnn/cudnn_rnn_abi.h"
 #include "actors/dnn/lower.h"
+#include "libs/cudnn/cudnn_abi.h"
+#include "libs/cudnn/cudnn_rnn_abi.h"
 
 #include <stdatomic.h>
 

@@ -6,7 +6,7 @@
 #include "support/fake_cuda/told.h"
 
 #include "actors/cutlass/tree_render.h"
-#include "actors/jit/nvjitlink_abi.h"
+#include "libs/nvjitlink/nvjitlink_abi.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "support/fake_cuda/hooks.h"
 #include "support/fake_cuda/told.h"
 
-#include "actors/jit/nvrtc_abi.h"
+#include "libs/nvrtc/nvrtc_abi.h"
 
 #include <stdlib.h>
 #include <string.h>

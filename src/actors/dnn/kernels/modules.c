@@ -1,11 +1,11 @@
 #include "actors/dnn/kernels/modules.h"
 
 #include "actors/jit/make.h"
-#include "actors/jit/nvrtc.h"
 #include "base/clock.h"
 #include "base/embedded.h"
 #include "base/error.h"
 #include "cache/pack.h"
+#include "libs/nvrtc/nvrtc.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,10 +6,10 @@
  * table's comment shows, and the value.
  *
  * Source: cuDNN documentation, "Graph library". */
-#ifndef TRP_ACTORS_DNN_CUDNN_ABI_H
-#define TRP_ACTORS_DNN_CUDNN_ABI_H
+#ifndef TRP_LIBS_CUDNN_ABI_H
+#define TRP_LIBS_CUDNN_ABI_H
 
-#include "actors/dnn/cudnn_rnn_abi.h"
+#include "libs/cudnn/cudnn_rnn_abi.h"
 
 typedef void *trp__cudnn_descriptor; /* cudnnBackendDescriptor_t */
 

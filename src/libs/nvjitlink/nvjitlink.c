@@ -1,4 +1,4 @@
-#include "actors/jit/nvjitlink.h"
+#include "libs/nvjitlink/nvjitlink.h"
 
 #include "base/build_id.h"
 

@@ -4,8 +4,8 @@
  * one with a version that the header's inline functions call.
  *
  * Source: nvJitLink documentation. */
-#ifndef TRP_ACTORS_JIT_NVJITLINK_ABI_H
-#define TRP_ACTORS_JIT_NVJITLINK_ABI_H
+#ifndef TRP_LIBS_NVJITLINK_ABI_H
+#define TRP_LIBS_NVJITLINK_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>

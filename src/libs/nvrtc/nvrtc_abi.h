@@ -2,8 +2,8 @@
  * CUDA toolkit. Every line is compared with NVIDIA's header by tests/unit/cuda_abi_test.c.
  *
  * Source: NVRTC documentation. */
-#ifndef TRP_ACTORS_JIT_NVRTC_ABI_H
-#define TRP_ACTORS_JIT_NVRTC_ABI_H
+#ifndef TRP_LIBS_NVRTC_ABI_H
+#define TRP_LIBS_NVRTC_ABI_H
 
 #include <stddef.h>
 

@@ -1,9 +1,9 @@
 /* cuDNN, opened at run time: its backend API, and its functions for recurrent networks. */
-#ifndef TRP_ACTORS_DNN_CUDNN_H
-#define TRP_ACTORS_DNN_CUDNN_H
+#ifndef TRP_LIBS_CUDNN_H
+#define TRP_LIBS_CUDNN_H
 
-#include "actors/dnn/cudnn_abi.h"
 #include "driver/toolkit.h"
+#include "libs/cudnn/cudnn_abi.h"
 
 #include <troupe/status.h>
 

@@ -1,9 +1,9 @@
 /* cuBLASLt, opened at run time. */
-#ifndef TRP_ACTORS_MATMUL_CUBLASLT_H
-#define TRP_ACTORS_MATMUL_CUBLASLT_H
+#ifndef TRP_LIBS_CUBLASLT_H
+#define TRP_LIBS_CUBLASLT_H
 
-#include "actors/matmul/cublaslt_abi.h"
 #include "driver/toolkit.h"
+#include "libs/cublaslt/cublaslt_abi.h"
 
 #include <troupe/status.h>
 

@@ -1,4 +1,4 @@
-#include "actors/dnn/cudnn.h"
+#include "libs/cudnn/cudnn.h"
 
 #include "base/error.h"
 #include "base/text.h"

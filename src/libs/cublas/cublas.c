@@ -1,4 +1,4 @@
-#include "actors/blas/cublas.h"
+#include "libs/cublas/cublas.h"
 
 #include "base/error.h"
 

@@ -1,4 +1,4 @@
-#include "actors/jit/nvrtc.h"
+#include "libs/nvrtc/nvrtc.h"
 
 #include "base/build_id.h"
 

@@ -6,10 +6,10 @@
  * tests/unit/cuda_abi_test.c compares every routine with NVIDIA's header, with the types filled in.
  *
  * Source: cuBLAS documentation. */
-#ifndef TRP_ACTORS_BLAS_CUBLAS_LEVELS_H
-#define TRP_ACTORS_BLAS_CUBLAS_LEVELS_H
+#ifndef TRP_LIBS_CUBLAS_LEVELS_H
+#define TRP_LIBS_CUBLAS_LEVELS_H
 
-#include "actors/blas/cublas_abi.h"
+#include "libs/cublas/cublas_abi.h"
 
 /* cublasSideMode_t, cublasFillMode_t, cublasDiagType_t, cublasPointerMode_t */
 typedef enum trp__cublas_side { TRP__CUBLAS_LEFT = 0, TRP__CUBLAS_RIGHT = 1 } trp__cublas_side;

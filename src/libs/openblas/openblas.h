@@ -1,8 +1,8 @@
 /* OpenBLAS, opened at run time. */
-#ifndef TRP_ACTORS_BLAS_OPENBLAS_H
-#define TRP_ACTORS_BLAS_OPENBLAS_H
+#ifndef TRP_LIBS_OPENBLAS_H
+#define TRP_LIBS_OPENBLAS_H
 
-#include "actors/blas/openblas_levels.h"
+#include "libs/openblas/openblas_levels.h"
 
 #include <troupe/status.h>
 

@@ -2,8 +2,8 @@
  * compared with NVIDIA's header by tests/unit/cuda_abi_test.c.
  *
  * Source: cuBLAS documentation. */
-#ifndef TRP_ACTORS_BLAS_CUBLAS_ABI_H
-#define TRP_ACTORS_BLAS_CUBLAS_ABI_H
+#ifndef TRP_LIBS_CUBLAS_ABI_H
+#define TRP_LIBS_CUBLAS_ABI_H
 
 #include "driver/cuda_abi.h"
 

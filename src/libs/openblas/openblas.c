@@ -1,4 +1,4 @@
-#include "actors/blas/openblas.h"
+#include "libs/openblas/openblas.h"
 
 #include "base/dynlib.h"
 #include "base/error.h"

@@ -1,9 +1,9 @@
 /* cuBLAS, opened at run time. */
-#ifndef TRP_ACTORS_BLAS_CUBLAS_H
-#define TRP_ACTORS_BLAS_CUBLAS_H
+#ifndef TRP_LIBS_CUBLAS_H
+#define TRP_LIBS_CUBLAS_H
 
-#include "actors/blas/cublas_levels.h"
 #include "driver/toolkit.h"
+#include "libs/cublas/cublas_levels.h"
 
 #include <troupe/status.h>
 

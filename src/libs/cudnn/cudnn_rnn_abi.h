@@ -3,8 +3,8 @@
  * header.
  *
  * Source: cuDNN documentation, "cudnn_adv library" and "cudnn_ops library". */
-#ifndef TRP_ACTORS_DNN_CUDNN_RNN_ABI_H
-#define TRP_ACTORS_DNN_CUDNN_RNN_ABI_H
+#ifndef TRP_LIBS_CUDNN_RNN_ABI_H
+#define TRP_LIBS_CUDNN_RNN_ABI_H
 
 #include "driver/cuda_abi.h"
 

@@ -1,4 +1,4 @@
-#include "actors/matmul/cublaslt.h"
+#include "libs/cublaslt/cublaslt.h"
 
 #include "base/error.h"
 

@@ -1,9 +1,9 @@
 /* nvJitLink, opened at run time. */
-#ifndef TRP_ACTORS_JIT_NVJITLINK_H
-#define TRP_ACTORS_JIT_NVJITLINK_H
+#ifndef TRP_LIBS_NVJITLINK_H
+#define TRP_LIBS_NVJITLINK_H
 
-#include "actors/jit/nvjitlink_abi.h"
 #include "driver/toolkit.h"
+#include "libs/nvjitlink/nvjitlink_abi.h"
 
 #include <troupe/status.h>
 

@@ -1,9 +1,9 @@
 /* NVRTC, opened at run time. */
-#ifndef TRP_ACTORS_JIT_NVRTC_H
-#define TRP_ACTORS_JIT_NVRTC_H
+#ifndef TRP_LIBS_NVRTC_H
+#define TRP_LIBS_NVRTC_H
 
-#include "actors/jit/nvrtc_abi.h"
 #include "driver/toolkit.h"
+#include "libs/nvrtc/nvrtc_abi.h"
 
 #include <troupe/status.h>
 

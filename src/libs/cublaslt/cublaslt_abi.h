@@ -5,10 +5,10 @@
  * came later; a library before it refuses them), the name behind CUBLASLT_, and the value.
  *
  * Source: cuBLAS documentation, chapter "Using the cuBLASLt API". */
-#ifndef TRP_ACTORS_MATMUL_CUBLASLT_ABI_H
-#define TRP_ACTORS_MATMUL_CUBLASLT_ABI_H
+#ifndef TRP_LIBS_CUBLASLT_ABI_H
+#define TRP_LIBS_CUBLASLT_ABI_H
 
-#include "actors/blas/cublas_abi.h"
+#include "libs/cublas/cublas_abi.h"
 
 typedef struct trp__cublaslt_context *trp__cublaslt_handle;
 typedef struct trp__cublaslt_desc_opaque *trp__cublaslt_desc;     /* cublasLtMatmulDesc_t */
