@@ -1,9 +1,8 @@
-/* The matmul actor on the host. Products are computed in tiles: inputs are widened to the type that
- * the product is accumulated in, multiplied by OpenBLAS, and finished line by line. Complex ones
- * have no more to them than OpenBLAS does by itself. */
+/* Products are computed in tiles: inputs are widened to the type that the product is accumulated
+ * in, multiplied by OpenBLAS, and finished line by line. Complex ones have no more to them than
+ * OpenBLAS does by itself. */
 #include "actors/matmul/matmul_host.h"
 
-#include "actors/matmul/matmul.h"
 #include "base/error.h"
 #include "base/half.h"
 #include "base/narrow.h"
@@ -22,7 +21,7 @@ enum { TILE = TRP__HOST_TILE };
 
 typedef trp__host_product product; /* on the stream's thread */
 
-/* Life of an actor, whose state is its room; of this one and of others. */
+/* The room of an actor. */
 
 void trp__host_room_close(trp__host_room *room)
 {
@@ -61,22 +60,6 @@ trp_status trp__host_room_open(trp__host_room *room, size_t place, trp_error *er
 void trp__host_room_trim(trp__host_room *room)
 {
     madvise(room->scratch, TRP__HOST_SCRATCH_BYTES, MADV_DONTNEED);
-}
-
-static trp_status init(trp_instance *instance, trp_error *error)
-{
-    return trp__host_room_open(instance->state, sizeof(product), error);
-}
-
-static void trim(trp_instance *instance)
-{
-    if (instance->services->idle(instance))
-        trp__host_room_trim(instance->state);
-}
-
-static void stop(trp_instance *instance)
-{
-    trp__host_room_close(instance->state);
 }
 
 /* Elements. */
@@ -388,14 +371,8 @@ static void read_scalars(product *x)
         x->alpha *= (double)*(const float *)x->at[TRP__MATMUL_SCALE_B];
 }
 
-/* What is enqueued. */
-typedef struct run_arguments {
-    product *product; /* in the ring */
-} run_arguments;
-
-static void run(void *arguments)
+void trp__host_product_run(product *x)
 {
-    product *x = ((run_arguments *)arguments)->product;
     uint8_t type = x->g.type[TRP__MATMUL_A];
     read_scalars(x);
     x->largest_d = x->largest_aux = 0;
@@ -410,47 +387,3 @@ static void run(void *arguments)
     if (x->at[TRP__MATMUL_AMAX_AUX])
         *(float *)x->at[TRP__MATMUL_AMAX_AUX] = x->largest_aux;
 }
-
-/* What is not computed in tiles. */
-static bool fits_32_bits(const trp__matmul *g)
-{
-    bool fits = g->m <= INT_MAX && g->n <= INT_MAX && g->k <= INT_MAX;
-    for (int i = TRP__MATMUL_A; i <= TRP__MATMUL_D; i++)
-        fits = fits && g->ld[i] <= INT_MAX;
-    return fits || (g->type[TRP__MATMUL_A] != TRP_C64 && g->type[TRP__MATMUL_A] != TRP_C128);
-}
-
-static trp_status handle(trp_instance *instance, trp_job *job, trp_error *error)
-{
-    trp__host_room *s = instance->state;
-    product *x = (product *)s->ring + s->next;
-    memcpy(&x->g, job->payload, sizeof x->g);
-    if (x->g.m == 0 || x->g.n == 0)
-        return TRP_OK;
-    if (!fits_32_bits(&x->g))
-        return trp__error_set(error, TRP_E_UNSUPPORTED,
-                              "m, n, k or a leading dimension is 2^31 or more, which OpenBLAS with "
-                              "32-bit integers can't take");
-    x->blas = s->blas;
-    x->scratch = s->scratch;
-    for (int i = 0; i < TRP__MATMUL_OPERANDS; i++)
-        x->at[i] =
-            x->g.access[i] != TRP__MATMUL_NO_ACCESS ? job->access[x->g.access[i]].address : NULL;
-    for (int i = TRP__MATMUL_A; x->g.k == 0 && i <= TRP__MATMUL_B; i++)
-        x->at[i] = x->at[TRP__MATMUL_D]; /* not looked at, and not NULL */
-    run_arguments arguments = {x};
-    trp_status status =
-        instance->services->enqueue(instance, run, &arguments, sizeof arguments, error);
-    if (status == TRP_OK)
-        s->next = (s->next + 1) % TRP_ACTOR_CALLS_MAX;
-    return status;
-}
-
-const trp_actor_impl trp__matmul_host = {
-    .abi = TRP_ACTOR_ABI,
-    .state_bytes = sizeof(trp__host_room),
-    .init = init,
-    .handle = handle,
-    .trim = trim,
-    .stop = stop,
-};

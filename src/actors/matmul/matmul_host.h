@@ -1,5 +1,5 @@
-/* Products on the host: what the matmul actor shares with others that do something else with the
- * sums. */
+/* Products on the host: whole ones for the matmul actor, and their sums for actors that do
+ * something else with these. */
 #ifndef TRP_ACTORS_MATMUL_HOST_H
 #define TRP_ACTORS_MATMUL_HOST_H
 
@@ -47,6 +47,10 @@ typedef struct trp__host_product {
     double alpha, beta;      /* of one that is not complex; with the scales of A and B */
     float largest_d, largest_aux;
 } trp__host_product;
+
+/* All of a product: reads its scalars first, writes the largest magnitudes last. On the stream's
+ * thread. */
+void trp__host_product_run(trp__host_product *x);
 
 /* op(A) op(B) of a part of D: rows x columns elements, at most a tile, from (row, column) on, of
  * number `batch`. Column-major with a leading dimension of TRP__HOST_TILE; f64 if A is f64 or i8,
