@@ -23,7 +23,8 @@ BELOW = {
     "tuning": ["base", "wire", "driver", "cache"],
     "worker": ["base", "wire", "driver", "cache"],
     "backend": ["base", "wire", "driver", "cache", "worker"],
-    "actors": ["base", "wire", "driver", "libs", "cache", "tuning", "worker", "backend"],
+    "matrix": ["base", "wire", "driver", "libs", "cache", "tuning"],
+    "actors": ["base", "wire", "driver", "libs", "cache", "tuning", "worker", "backend", "matrix"],
 }
 SOURCE_LAYERS = list(BELOW)
 

@@ -1,7 +1,7 @@
 /* Records of searches: their bytes, and keys in which everything counts that an algorithm depends
  * on, in words that people can read. */
-#include "actors/matmul/record.h"
 #include "cache/inspect.h"
+#include "matrix/record.h"
 #include "support/folder.h"
 #include "support/label.h"
 

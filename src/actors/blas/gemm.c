@@ -2,8 +2,8 @@
 #include "actors/blas/gemm.h"
 
 #include "actors/blas/blas_wire.h"
-#include "actors/blas/operands.h"
 #include "base/error.h"
+#include "matrix/operands.h"
 
 #include <troupe/blas.h>
 

@@ -3,9 +3,9 @@
 #include "actors/blas/levels.h"
 
 #include "actors/blas/levels_wire.h"
-#include "actors/blas/operands.h"
 #include "actors/blas/routines.h"
 #include "base/error.h"
+#include "matrix/operands.h"
 
 #include <troupe/blas.h>
 

@@ -5,7 +5,7 @@
 #include "actors/cutlass/gemm_run.h"
 #include "actors/cutlass/grouped_pack.h"
 #include "actors/cutlass/run_pack.h"
-#include "actors/matmul/matmul_wire.h"
+#include "matrix/product.h"
 #include "wire/layout.h"
 
 /* Payload of such a request, whose run.args_bytes is TRP__RUN_BY_CUBLASLT. */

@@ -6,7 +6,7 @@
 #include "actors/cutlass/conv_wire.h"
 #include "actors/cutlass/grouped_wire.h"
 #include "actors/cutlass/tree_eval.h"
-#include "actors/matmul/matmul_host.h"
+#include "matrix/product_host.h"
 
 #include <troupe/worker.h>
 

@@ -12,8 +12,8 @@
 #ifndef TRP_ACTORS_CUTLASS_TREE_H
 #define TRP_ACTORS_CUTLASS_TREE_H
 
-#include "actors/blas/operands.h"
 #include "actors/cutlass/tree_functions.h"
+#include "matrix/operands.h"
 
 #include <troupe/cutlass.h>
 

@@ -4,7 +4,7 @@
 #define TRP_ACTORS_DNN_PRODUCT_H
 
 #include "actors/dnn/lower.h"
-#include "actors/matmul/matmul_wire.h"
+#include "matrix/product.h"
 
 #include <stdbool.h>
 

@@ -1,8 +1,8 @@
 #include "actors/dnn/product_cublaslt.h"
 
-#include "actors/matmul/tune.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "matrix/tune.h"
 
 #include <inttypes.h>
 #include <stdio.h>

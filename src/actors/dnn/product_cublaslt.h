@@ -5,7 +5,7 @@
 #include "actors/dnn/engines.h"
 #include "actors/dnn/product.h"
 #include "actors/dnn/product_multiply.h"
-#include "actors/matmul/plan.h"
+#include "matrix/plan.h"
 
 /* The library as one actor has it, opened when a product is planned first. Zero-initialised. */
 typedef struct trp__dnn_products {

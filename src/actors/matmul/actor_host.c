@@ -1,7 +1,7 @@
 /* The matmul actor on the host, whose state is its room. */
 #include "actors/matmul/matmul.h"
 #include "base/error.h"
-#include "actors/matmul/matmul_host.h"
+#include "matrix/product_host.h"
 
 #include <troupe/matmul.h>
 #include <troupe/worker.h>

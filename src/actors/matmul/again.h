@@ -4,8 +4,8 @@
 #ifndef TRP_ACTORS_MATMUL_AGAIN_H
 #define TRP_ACTORS_MATMUL_AGAIN_H
 
-#include "actors/matmul/plan.h"
 #include "cache/lru.h"
+#include "matrix/plan.h"
 
 /* All that the work of a product depends on. */
 typedef struct trp__matmul_again_key {

@@ -1,6 +1,6 @@
 /* The operations of the matmul actor. */
 #include "actors/matmul/matmul.h"
-#include "actors/matmul/matmul_wire.h"
+#include "matrix/product.h"
 
 #include <troupe/matmul.h>
 

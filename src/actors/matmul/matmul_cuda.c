@@ -1,13 +1,13 @@
 /* The matmul actor on NVIDIA GPUs: cuBLASLt. */
 #include "actors/matmul/again.h"
 #include "actors/matmul/matmul.h"
-#include "actors/matmul/tune.h"
 #include "actors/matmul/zeros.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "cache/lru.h"
 #include "driver/cuda.h"
 #include "libs/cublaslt/cublaslt.h"
+#include "matrix/tune.h"
 #include "worker/actor.h"
 #include "worker/side.h"
 

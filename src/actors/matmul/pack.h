@@ -4,9 +4,9 @@
 #ifndef TRP_ACTORS_MATMUL_PACK_H
 #define TRP_ACTORS_MATMUL_PACK_H
 
-#include "actors/blas/operands.h"
-#include "actors/matmul/matmul_wire.h"
 #include "base/error.h"
+#include "matrix/operands.h"
+#include "matrix/product.h"
 
 #include <troupe/matmul.h>
 

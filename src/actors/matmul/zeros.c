@@ -1,6 +1,6 @@
 #include "actors/matmul/zeros.h"
 
-#include "actors/matmul/plan.h"
+#include "matrix/plan.h"
 
 #include <troupe/matmul.h>
 

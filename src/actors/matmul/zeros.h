@@ -2,7 +2,7 @@
 #ifndef TRP_ACTORS_MATMUL_ZEROS_H
 #define TRP_ACTORS_MATMUL_ZEROS_H
 
-#include "actors/matmul/matmul_wire.h"
+#include "matrix/product.h"
 
 #include <stddef.h>
 

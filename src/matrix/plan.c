@@ -1,4 +1,4 @@
-#include "actors/matmul/plan.h"
+#include "matrix/plan.h"
 
 #include "base/error.h"
 

@@ -1,9 +1,9 @@
 /* Searching for the fastest of cuBLASLt's algorithms for one problem, on the device. */
-#ifndef TRP_ACTORS_MATMUL_TUNE_H
-#define TRP_ACTORS_MATMUL_TUNE_H
+#ifndef TRP_MATRIX_TUNE_H
+#define TRP_MATRIX_TUNE_H
 
-#include "actors/matmul/record.h"
 #include "driver/cuda.h"
+#include "matrix/record.h"
 
 /* Times the algorithms that the library proposes for a plan that is made, on operands of its own of
  * `bytes` each, in a stream of its own, and puts the fastest into the plan: where it beats the

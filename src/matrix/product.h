@@ -1,8 +1,8 @@
-/* Payload of TRP_OP_MATMUL: checked, all defaults filled in, and always column-major. A row-major
- * product D = A B travels as the column-major D' = B' A', so that here A and B may be the sender's
- * b and a. With m or n 0 there is no access and nothing to do. */
-#ifndef TRP_ACTORS_MATMUL_WIRE_H
-#define TRP_ACTORS_MATMUL_WIRE_H
+/* One product: checked, all defaults filled in, and always column-major; also the payload of
+ * TRP_OP_MATMUL. A row-major product D = A B travels as the column-major D' = B' A', so that here A
+ * and B may be the sender's b and a. With m or n 0 there is no access and nothing to do. */
+#ifndef TRP_MATRIX_PRODUCT_H
+#define TRP_MATRIX_PRODUCT_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
-/* Vectors and matrices of a blas request: the checks that every operation makes of them. Sender. */
-#ifndef TRP_ACTORS_BLAS_OPERANDS_H
-#define TRP_ACTORS_BLAS_OPERANDS_H
+/* Vectors and matrices of a request: the checks that every operation makes of them. Sender. */
+#ifndef TRP_MATRIX_OPERANDS_H
+#define TRP_MATRIX_OPERANDS_H
 
 #include "wire/actor_class.h"
 

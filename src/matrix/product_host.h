@@ -1,10 +1,10 @@
 /* Products on the host: whole ones for the matmul actor, and their sums for actors that do
  * something else with these. */
-#ifndef TRP_ACTORS_MATMUL_HOST_H
-#define TRP_ACTORS_MATMUL_HOST_H
+#ifndef TRP_MATRIX_PRODUCT_HOST_H
+#define TRP_MATRIX_PRODUCT_HOST_H
 
-#include "actors/matmul/matmul_wire.h"
 #include "libs/openblas/openblas.h"
+#include "matrix/product.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The products of matmul_host.c that are accumulated in one real type. That file alone includes
+/* The products of product_host.c that are accumulated in one real type. That file alone includes
  * this one, once a type, with macros that are undefined here again: T, the type; MY_TYPE, its
  * trp_dtype; NAME(x), x with a suffix of the type's own; GEMM, the routine of CBLAS; FUNCTION(x), x
  * or NULL if it is of f32 and T is not. */
@@ -282,7 +282,7 @@ static void NAME(run_tiles)(product *x)
     }
 }
 
-#include "actors/matmul/host_whole_real.h"
+#include "matrix/product_host_whole_real.h"
 
 static void NAME(run)(product *x)
 {

@@ -1,4 +1,4 @@
-#include "actors/blas/operands.h"
+#include "matrix/operands.h"
 
 #include "base/error.h"
 

@@ -1,10 +1,10 @@
 /* What searches have found, kept in the kernel cache (cache/store.h): for one GPU model, driver and
  * version of the library, by problem. */
-#ifndef TRP_ACTORS_MATMUL_RECORD_H
-#define TRP_ACTORS_MATMUL_RECORD_H
+#ifndef TRP_MATRIX_RECORD_H
+#define TRP_MATRIX_RECORD_H
 
-#include "actors/matmul/plan.h"
 #include "cache/store.h"
+#include "matrix/plan.h"
 
 /* What a search has found. */
 typedef struct trp__matmul_record {

@@ -1,6 +1,6 @@
 /* Products whose matrices are all of one real type, as one call of OpenBLAS that writes D where it
- * lies, and the rest of the epilogue over D in place, shared among threads. matmul_host.c includes
- * this behind host_real.h, with the same macros. */
+ * lies, and the rest of the epilogue over D in place, shared among threads. product_host.c includes
+ * this behind product_host_real.h, with the same macros. */
 
 /* Columns of D that a thread finishes at a time. */
 #define WHOLE_COLUMNS 16

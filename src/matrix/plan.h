@@ -1,10 +1,10 @@
 /* How cuBLASLt does one problem: its descriptors, and the algorithm that was chosen. */
-#ifndef TRP_ACTORS_MATMUL_PLAN_H
-#define TRP_ACTORS_MATMUL_PLAN_H
+#ifndef TRP_MATRIX_PLAN_H
+#define TRP_MATRIX_PLAN_H
 
-#include "actors/matmul/matmul_wire.h"
 #include "driver/cuda.h"
 #include "libs/cublaslt/cublaslt.h"
+#include "matrix/product.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "actors/matmul/neighbours.h"
+#include "matrix/neighbours.h"
 
 #include <string.h>
 

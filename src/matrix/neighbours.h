@@ -1,9 +1,9 @@
 /* What else cuBLASLt can do a problem with, beyond the few algorithms that its heuristic proposes:
  * those that differ from a known one in one of their attributes. */
-#ifndef TRP_ACTORS_MATMUL_NEIGHBOURS_H
-#define TRP_ACTORS_MATMUL_NEIGHBOURS_H
+#ifndef TRP_MATRIX_NEIGHBOURS_H
+#define TRP_MATRIX_NEIGHBOURS_H
 
-#include "actors/matmul/plan.h"
+#include "matrix/plan.h"
 
 /* False: enough. */
 typedef bool (*trp__matmul_visit)(void *context, const trp__cublaslt_result *neighbour);

@@ -1,9 +1,9 @@
-#include "actors/matmul/tune.h"
+#include "matrix/tune.h"
 
-#include "actors/matmul/neighbours.h"
 #include "base/clock.h"
 #include "base/half.h"
 #include "base/narrow.h"
+#include "matrix/neighbours.h"
 
 #include <troupe/convert.h>
 #include <troupe/matmul.h>

@@ -1,7 +1,7 @@
 /* Products are computed in tiles: inputs are widened to the type that the product is accumulated
  * in, multiplied by OpenBLAS, and finished line by line. Complex ones have no more to them than
  * OpenBLAS does by itself. */
-#include "actors/matmul/matmul_host.h"
+#include "matrix/product_host.h"
 
 #include "base/error.h"
 #include "base/half.h"
@@ -279,14 +279,14 @@ static bool is_whole(const product *x, uint8_t type)
 #define NAME(x)     x##_f32
 #define GEMM        cblas_sgemm
 #define FUNCTION(x) x
-#include "actors/matmul/host_real.h"
+#include "matrix/product_host_real.h"
 
 #define T           double
 #define MY_TYPE     TRP_F64
 #define NAME(x)     x##_f64
 #define GEMM        cblas_dgemm
 #define FUNCTION(x) NULL
-#include "actors/matmul/host_real.h"
+#include "matrix/product_host_real.h"
 
 const void *trp__host_product_sums(const product *x, int64_t batch, int64_t row, int64_t column,
                                    int64_t rows, int64_t columns)

@@ -1,4 +1,4 @@
-#include "actors/matmul/record.h"
+#include "matrix/record.h"
 
 #include "base/bytes.h"
 #include "base/half.h"
