@@ -23,8 +23,9 @@ BELOW = {
     "tuning": ["base", "wire", "driver", "cache"],
     "worker": ["base", "wire", "driver", "cache"],
     "backend": ["base", "wire", "driver", "cache", "worker"],
+    "compile": ["base", "wire", "driver", "libs", "cache", "worker"],
     "matrix": ["base", "wire", "driver", "libs", "cache", "tuning"],
-    "actors": ["base", "wire", "driver", "libs", "cache", "tuning", "worker", "backend", "matrix"],
+    "actors": ["base", "wire", "driver", "libs", "cache", "tuning", "worker", "backend", "compile", "matrix"],
 }
 SOURCE_LAYERS = list(BELOW)
 

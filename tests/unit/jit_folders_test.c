@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/jit/folders.h"
+#include "compile/folders.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -5,9 +5,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/jit/ahead.h"
-#include "actors/jit/make.h"
 #include "base/cpu.h"
+#include "compile/ahead.h"
+#include "compile/make.h"
 #include "support/label.h"
 
 #include <fcntl.h>

@@ -6,11 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/jit/blobs.h"
 #include "actors/jit/jit.h"
+#include "actors/jit/jit_wire.h"
 #include "base/error.h"
-#include "wire/layout.h"
+#include "compile/blobs.h"
 #include "support/label.h"
+#include "wire/layout.h"
 
 #include <troupe/troupe.h>
 

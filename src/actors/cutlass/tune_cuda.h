@@ -6,8 +6,8 @@
 
 #include "actors/cutlass/run_wire.h"
 #include "actors/cutlass/tune_record.h"
-#include "actors/jit/loader.h"
 #include "cache/lru.h"
+#include "compile/loader.h"
 
 enum { TRP__TUNE_ROUNDS = 9, TRP__TUNE_FOUND = 1024 };
 

@@ -1,7 +1,8 @@
 /* The jit actor on NVIDIA GPUs: loads modules, launches kernels. */
 #include "actors/jit/jit.h"
-#include "actors/jit/loader.h"
+#include "actors/jit/jit_wire.h"
 #include "base/error.h"
+#include "compile/loader.h"
 #include "worker/actor.h"
 #include "worker/worker.h"
 

@@ -1,13 +1,11 @@
 /* What the jit actor's sender tells its worker. Large things lie in the module's home (see
- * wire/module.h), as *blobs*: 8 bytes of length, then the bytes, filled up to a multiple of 8. Text
- * has its terminating zero. */
+ * wire/module.h), as compile/input.h describes. */
 #ifndef TRP_ACTORS_JIT_WIRE_H
 #define TRP_ACTORS_JIT_WIRE_H
 
+#include "compile/input.h"
 #include "wire/module.h"
 #include "wire/record.h"
-
-#include <stdbool.h>
 
 /* Payload of compile, link and load. */
 typedef struct trp__jit_make {
@@ -15,31 +13,6 @@ typedef struct trp__jit_make {
     uint32_t is_made; /* 1: the output is there, for it was made before */
     uint32_t reserved;
 } trp__jit_make;
-
-/* The input of a compile: this, then as blobs source, name, architecture, options, include paths,
- * headers (name, text), names. */
-typedef struct trp__jit_compile_head {
-    uint32_t options, includes, headers, names;
-    uint32_t output;   /* trp_jit_output */
-    uint32_t portable; /* 0 or 1 */
-} trp__jit_compile_head;
-
-/* The input of a link: this, then as blobs architecture, options, names, and for each input a
- * trp__jit_link_input, its name, and its data, which is empty for a module. */
-typedef struct trp__jit_link_head {
-    uint32_t options, names, inputs;
-    uint32_t output;
-    uint32_t lto;
-    uint32_t reserved;
-} trp__jit_link_head;
-
-typedef struct trp__jit_link_input {
-    uint32_t module; /* 1: `home` is that of a module */
-    uint32_t kind;   /* trp_jit_input_kind */
-    trp__home home;
-    uint32_t names; /* of the module, as blobs behind its data */
-    uint32_t reserved;
-} trp__jit_link_input;
 
 /* Arguments follow each other: this, then `bytes` bytes, filled up to a multiple of 8. */
 typedef struct trp__jit_arg {
@@ -91,19 +64,5 @@ typedef struct trp__jit_query {
     uint32_t shared;
     uint32_t reserved;
 } trp__jit_query;
-
-/* Variables that are among a module's names are told by their number: "#3". */
-#define TRP__JIT_NUMBERED '#'
-
-static inline uint64_t trp__jit_padded(uint64_t bytes)
-{
-    return (bytes + 7) / 8 * 8;
-}
-
-/* The bytes that a blob takes. */
-static inline uint64_t trp__jit_blob_bytes(uint64_t bytes)
-{
-    return 8 + trp__jit_padded(bytes);
-}
 
 #endif

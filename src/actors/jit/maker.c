@@ -8,10 +8,10 @@
  * stop. */
 #include "actors/jit/jit.h"
 #include "actors/jit/jit_wire.h"
-#include "actors/jit/blobs.h"
-#include "actors/jit/make.h"
 #include "base/checksum.h"
 #include "base/error.h"
+#include "compile/blobs.h"
+#include "compile/make.h"
 #include "worker/actor.h"
 #include "worker/side.h"
 #include "worker/worker.h"

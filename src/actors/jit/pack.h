@@ -5,13 +5,6 @@
 #include "actors/jit/jit_wire.h"
 #include "wire/actor_class.h"
 
-/* A list of strings that a request brings. */
-typedef struct trp__jit_strings {
-    const char *what; /* for messages: "options" */
-    const char *const *item;
-    uint32_t count;
-} trp__jit_strings;
-
 /* TRP_E_ARGUMENT: too many, or one is NULL or empty. Adds what they take as blobs to *bytes. */
 trp_status trp__jit_check_strings(trp__pack *pack, const trp__jit_strings *list, uint64_t *bytes);
 
@@ -21,11 +14,6 @@ trp_status trp__jit_architecture(trp__pack *pack, const char *wish, bool virtual
 
 /* Room for the output, as a request wishes it. */
 trp_status trp__jit_output_room(trp__pack *pack, uint64_t wish, uint64_t *bytes);
-
-/* Writing blobs; there is room. */
-char *trp__jit_put(char *at, const void *data, uint64_t bytes);
-char *trp__jit_put_string(char *at, const char *text);
-char *trp__jit_put_strings(char *at, const trp__jit_strings *list);
 
 /* The number of a kernel among the names of a module. */
 trp_status trp__jit_find_kernel(trp__pack *pack, const trp__module_place *place, const char *kernel,

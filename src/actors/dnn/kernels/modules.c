@@ -1,10 +1,10 @@
 #include "actors/dnn/kernels/modules.h"
 
-#include "actors/jit/make.h"
 #include "base/clock.h"
 #include "base/embedded.h"
 #include "base/error.h"
 #include "cache/pack.h"
+#include "compile/make.h"
 #include "libs/nvrtc/nvrtc.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "actors/jit/facts.h"
+#include "compile/facts.h"
 
 #include "base/checksum.h"
 

@@ -1,4 +1,4 @@
-#include "actors/jit/folders.h"
+#include "compile/folders.h"
 
 #include "base/checksum.h"
 

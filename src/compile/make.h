@@ -1,7 +1,7 @@
 /* Compiling and linking, in a side thread of the worker: from the input of a module's home to its
  * output. A compile goes through the kernel cache, see docs/actors/jit.md. */
-#ifndef TRP_ACTORS_JIT_MAKE_H
-#define TRP_ACTORS_JIT_MAKE_H
+#ifndef TRP_COMPILE_MAKE_H
+#define TRP_COMPILE_MAKE_H
 
 #include "cache/store.h"
 
@@ -36,7 +36,7 @@ typedef struct trp__jit_stop {
     void *argument;
 } trp__jit_stop;
 
-/* Compiles `input` (see jit_wire.h), which nobody else writes to. Fills `made` as far as it gets:
+/* Compiles `input` (see input.h), which nobody else writes to. Fills `made` as far as it gets:
  * the log also when it fails. Errors: TRP_E_MISSING (NVRTC), TRP_E_LIBRARY, TRP_E_ARGUMENT,
  * TRP_E_MEMORY, TRP_E_INTERNAL (an input that no sender made). */
 trp_status trp__jit_compile(const char *input, uint64_t bytes, const trp__jit_stop *stop,

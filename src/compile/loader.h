@@ -1,9 +1,9 @@
 /* The modules of one actor in a worker: found by their token, loaded when they are used first, and
  * unloaded once they are freed or room is needed. The actor's state has one. */
-#ifndef TRP_ACTORS_JIT_LOADER_H
-#define TRP_ACTORS_JIT_LOADER_H
+#ifndef TRP_COMPILE_LOADER_H
+#define TRP_COMPILE_LOADER_H
 
-#include "actors/jit/loaded.h"
+#include "compile/loaded.h"
 #include "worker/side.h"
 
 typedef struct trp__jit_loader {

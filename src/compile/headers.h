@@ -1,10 +1,10 @@
 /* Which headers a compile may read: found by reading the sources as the preprocessor would, but
  * without knowing which conditions hold, so the answer may have too many and lacks none that it
  * does not say it may lack. NVRTC has no option that tells. */
-#ifndef TRP_ACTORS_JIT_HEADERS_H
-#define TRP_ACTORS_JIT_HEADERS_H
+#ifndef TRP_COMPILE_HEADERS_H
+#define TRP_COMPILE_HEADERS_H
 
-#include "actors/jit/facts.h"
+#include "compile/facts.h"
 
 #include <troupe/status.h>
 

@@ -1,10 +1,10 @@
 /* Modules that a worker has loaded: at most so many, and so many bytes of images, of which those go
  * that were not used for longest. Loading and unloading wait for the driver, and are done in a side
  * thread; everything else is the scheduler's. */
-#ifndef TRP_ACTORS_JIT_LOADED_H
-#define TRP_ACTORS_JIT_LOADED_H
+#ifndef TRP_COMPILE_LOADED_H
+#define TRP_COMPILE_LOADED_H
 
-#include "actors/jit/jit_wire.h"
+#include "compile/input.h"
 #include "driver/cuda.h"
 
 #include <troupe/worker.h>

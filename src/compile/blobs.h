@@ -1,8 +1,8 @@
-/* Reading blobs, see jit_wire.h: whatever is there, nothing outside is read. */
-#ifndef TRP_ACTORS_JIT_BLOBS_H
-#define TRP_ACTORS_JIT_BLOBS_H
+/* Reading blobs, see input.h: whatever is there, nothing outside is read. */
+#ifndef TRP_COMPILE_BLOBS_H
+#define TRP_COMPILE_BLOBS_H
 
-#include "actors/jit/jit_wire.h"
+#include "compile/input.h"
 
 #include <string.h>
 

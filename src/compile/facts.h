@@ -1,8 +1,8 @@
 /* What a source or header says that matters to where headers are found: its includes, the macros
  * that may stand for names of files, and whether it asks where files lie. The same text says the
  * same wherever it lies, so what was found of a file is kept in this process. */
-#ifndef TRP_ACTORS_JIT_FACTS_H
-#define TRP_ACTORS_JIT_FACTS_H
+#ifndef TRP_COMPILE_FACTS_H
+#define TRP_COMPILE_FACTS_H
 
 #include "cache/hash.h"
 

@@ -1,4 +1,4 @@
-#include "actors/jit/kept.h"
+#include "compile/kept.h"
 
 #include "base/bytes.h"
 #include "base/clock.h"

@@ -1,10 +1,10 @@
 /* Linking, in a side thread of the worker: of several inputs, and of one compile alone. */
-#include "actors/jit/blobs.h"
-#include "actors/jit/lines.h"
-#include "actors/jit/make.h"
-#include "actors/jit/pack.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "compile/blobs.h"
+#include "compile/input.h"
+#include "compile/lines.h"
+#include "compile/make.h"
 #include "libs/nvjitlink/nvjitlink.h"
 #include "wire/module.h"
 

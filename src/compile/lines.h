@@ -1,6 +1,6 @@
 /* Joined lines: names, headers. */
-#ifndef TRP_ACTORS_JIT_LINES_H
-#define TRP_ACTORS_JIT_LINES_H
+#ifndef TRP_COMPILE_LINES_H
+#define TRP_COMPILE_LINES_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "actors/jit/loaded.h"
+#include "compile/loaded.h"
 
 #include "base/checksum.h"
 #include "base/error.h"

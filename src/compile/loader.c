@@ -1,4 +1,4 @@
-#include "actors/jit/loader.h"
+#include "compile/loader.h"
 
 #include "base/error.h"
 #include "worker/actor.h"

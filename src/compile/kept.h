@@ -1,10 +1,10 @@
 /* Compiles that were done before, by any process of this user: the kernel cache around a compile.
  */
-#ifndef TRP_ACTORS_JIT_KEPT_H
-#define TRP_ACTORS_JIT_KEPT_H
+#ifndef TRP_COMPILE_KEPT_H
+#define TRP_COMPILE_KEPT_H
 
-#include "actors/jit/make.h"
 #include "cache/key.h"
+#include "compile/make.h"
 
 /* Makes what is not there. *keep: whether it may be kept. */
 typedef trp_status (*trp__jit_maker_function)(void *context, trp__jit_made *made, bool *keep,

@@ -1,8 +1,8 @@
 /* Which folders there are, looked up once each. Most names that an #include may stand for lie in
  * folders that do not exist; asking for each file by itself is most of what following includes
  * takes once their contents are known, and dear where a system call is. */
-#ifndef TRP_ACTORS_JIT_FOLDERS_H
-#define TRP_ACTORS_JIT_FOLDERS_H
+#ifndef TRP_COMPILE_FOLDERS_H
+#define TRP_COMPILE_FOLDERS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
-#include "actors/jit/headers.h"
+#include "compile/headers.h"
 
-#include "actors/jit/ahead.h"
-#include "actors/jit/folders.h"
 #include "base/checksum.h"
 #include "base/error.h"
+#include "compile/ahead.h"
+#include "compile/folders.h"
 
 #include <ctype.h>
 #include <limits.h>

@@ -1,9 +1,9 @@
-#include "actors/jit/ahead.h"
+#include "compile/ahead.h"
 
-#include "actors/jit/folders.h"
 #include "base/checksum.h"
 #include "base/cpu.h"
 #include "base/thread.h"
+#include "compile/folders.h"
 
 #include <limits.h>
 #include <pthread.h>
