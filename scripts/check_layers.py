@@ -46,6 +46,20 @@ OUTSIDE = {
 # Files of src/ that join layers: the worker's main puts worker, backends and actors together.
 JOINTS = {"src/worker_main.c": SOURCE_LAYERS}
 
+# Actors include no other actor. Files that still do, and the only ones that they may include, with the
+# reason. An entry that is not needed any more is an error, too.
+ACTOR_PAIRS = {
+    # Until a kernel is compiled another actor's code computes the request, in the state and the stream
+    # of this actor: its pack function, its payload and its vtable are used.
+    "src/actors/cutlass/by_cublaslt_pack.c": {"actors/matmul/matmul.h"},
+    "src/actors/cutlass/by_cublaslt_groups.c": {"actors/matmul/matmul.h"},
+    "src/actors/cutlass/by_cudnn.h": {"actors/dnn/dnn_wire.h"},
+    "src/actors/cutlass/by_cudnn_pack.c": {"actors/dnn/dnn.h"},
+    "src/actors/cutlass/by_library.c": {"actors/dnn/dnn.h", "actors/matmul/matmul.h"},
+    # The companion that compiles modules is a class of the jit actor.
+    "src/actors/cutlass/cutlass.c": {"actors/jit/jit.h"},
+}
+
 # Calls that stand in one file of src/, which says why; the others call a function of that file.
 ONLY_IN = {"pthread_create": "src/base/thread.c"}
 ONLY_IN_CALL = re.compile(r"\b(" + "|".join(ONLY_IN) + r")\s*\(")
@@ -55,6 +69,7 @@ NO_CALL = {"trp_actor_device", "trp_backend_name", "trp_notice_name", "trp_queue
            "trp_stats_metrics", "trp_latency_bound", "trp_latency_quantile"}
 PUBLIC = re.compile(r"^[a-z_0-9]+(?: [a-z_0-9]+)* \*?(trp_(?!_)[a-z_0-9]+)\([^;{]*?\)\n\{\n(.*)", re.M)
 
+INCLUDE_ANY = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -84,6 +99,14 @@ def target_layer(path: Path, include: str):
     return None
 
 
+def other_actor(path: Path, include: str):
+    """The actor that an include of a file of another actor's folder leads to, or None."""
+    if path.parts[:2] != ("src", "actors") or len(path.parts) == 3:  # table.c and report.c join them
+        return None
+    match = re.match(r"actors/([^/]+)/", include)
+    return match.group(1) if match and match.group(1) != path.parts[2] else None
+
+
 def problems(path: Path):
     allowed = allowed_layers(path)
     if allowed is None:
@@ -101,9 +124,53 @@ def problems(path: Path):
             if kind == '"':
                 yield number, f'write <{include}>, not "{include}"'
             continue
+        other = other_actor(path, include)
+        if other and include not in ACTOR_PAIRS.get(path.as_posix(), ()):
+            yield number, f'may not include "{include}": the actor {other}'
         target = target_layer(path, include)
         if target and target not in allowed:
             yield number, f'may not include "{include}" ({target})'
+
+
+def needless_pairs():
+    """Entries of ACTOR_PAIRS that no include needs."""
+    for name, includes in ACTOR_PAIRS.items():
+        path = Path(name)
+        found = INCLUDE_ANY.findall(path.read_text()) if path.is_file() else []
+        for include in sorted(includes - set(found)):
+            yield name, f'does not include "{include}": take it out of ACTOR_PAIRS'
+
+
+def unit(path: Path):
+    """The folder of src/ that a file counts for: a layer, an actor or a library with what is below it."""
+    parts = path.parts[1:-1]
+    return "/".join(parts[: 2 if parts and parts[0] in ("actors", "libs", "backend") else 1])
+
+
+def include_cycles(paths):
+    """Cycles of includes between folders of src/, each as the folders in it; so files of different
+    folders are in none either. The files of src/ and src/actors/ join all, and count for no folder."""
+    edges = {}
+    for path in paths:
+        for include in INCLUDE_ANY.findall(path.read_text()):
+            target = Path("src") / include
+            if "/" in include and target.is_file() and unit(path) not in ("", "actors", unit(target)):
+                edges.setdefault(unit(path), set()).add(unit(target))
+    done, on_way, cycles = set(), [], []
+
+    def visit(folder):
+        if folder in on_way:
+            cycles.append(on_way[on_way.index(folder):] + [folder])
+        elif folder not in done:
+            on_way.append(folder)
+            for other in sorted(edges.get(folder, ())):
+                visit(other)
+            on_way.pop()
+            done.add(folder)
+
+    for folder in sorted(edges):
+        visit(folder)
+    return cycles
 
 
 def calls(path: Path):
@@ -127,6 +194,12 @@ def main():
             for number, text in found:
                 print(f"{path}:{number}: {text}")
                 failures += 1
+    for name, text in needless_pairs():
+        print(f"{name}: {text}")
+        failures += 1
+    for cycle in include_cycles(sorted(Path("src").rglob("*.[ch]"))):
+        print("a cycle of includes between folders: " + " -> ".join(cycle))
+        failures += 1
     print(f"layers: {count} files, {failures} lines against the layering")
     return 1 if failures else 0
 
