@@ -1,5 +1,5 @@
 /* `troupe bench`: opening and closing, and the order of the sections. Its options are read in
- * cli/bench.c. */
+ * cli/commands/bench.c. */
 #include "bench.h"
 
 #include "suite.h"

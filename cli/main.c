@@ -1,7 +1,7 @@
 /* The troupe command: prepares the process and runs what was asked for. */
-#include "commands.h"
-#include "options.h"
-#include "ui.h"
+#include "commands/commands.h"
+#include "ui/options.h"
+#include "ui/ui.h"
 
 #include <fcntl.h>
 #include <signal.h>

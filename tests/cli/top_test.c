@@ -1,6 +1,6 @@
 /* troupe top: the command, run on this program and on children of it. */
 #include "support/harness.h"
-#include "cli/json.h"
+#include "cli/data/json.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* Traces: what is in the file, that the ring is bounded, that tracing can be switched at any time,
  * and the environment's switch. */
 #include "support/harness.h"
-#include "cli/json.h"
+#include "cli/data/json.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

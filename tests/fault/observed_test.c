@@ -1,7 +1,7 @@
 /* What those who look see of faults: figures that survive the change of incarnations, and a trace
  * that shows what was interrupted, what ran again, and who took over. */
 #include "support/harness.h"
-#include "cli/json.h"
+#include "cli/data/json.h"
 
 #include <signal.h>
 #include <unistd.h>

@@ -14,7 +14,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "../../cli/epilogue.c"
+#include "../../cli/commands/cutlass/epilogue.c"
 #include "../support/reference/random.h"
 #include "support/label.h"
 

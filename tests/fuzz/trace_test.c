@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "client/trace.h"
 #include "support/harness.h"
-#include "cli/json.h"
+#include "cli/data/json.h"
 #include "support/reference/random.h"
 
 #include <stdio.h>

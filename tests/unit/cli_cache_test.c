@@ -3,9 +3,9 @@
 #include "cache/key.h"
 #include "cache/pack.h"
 #include "cache/store.h"
-#include "cli/commands.h"
+#include "cli/commands/commands.h"
 #include "support/folder.h"
-#include "cli/json.h"
+#include "cli/data/json.h"
 #include "support/label.h"
 
 #include <setjmp.h>

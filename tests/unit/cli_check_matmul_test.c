@@ -1,6 +1,6 @@
 /* The checker of `troupe matmul --check`: what is right passes in every type and with every step,
  * and one wrong value of any result is found. */
-#include "cli/check_matmul.h"
+#include "cli/commands/matmul_check.h"
 
 #include "support/reference/reference.h"
 

@@ -1,6 +1,6 @@
 /* The checker of `troupe matmul --check` and of the demo: it must see what is wrong, and only that.
  */
-#include "cli/check.h"
+#include "cli/commands/product_check.h"
 #include "support/label.h"
 
 #include <math.h>

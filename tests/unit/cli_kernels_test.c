@@ -1,6 +1,6 @@
 /* The lines that `troupe cache warm` and `pack` read: what they mean, and that any bytes at all end
  * in a request or in a message. */
-#include "cli/kernels.h"
+#include "cli/commands/cache/kernels.h"
 #include "support/label.h"
 
 #include <setjmp.h>

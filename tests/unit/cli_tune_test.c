@@ -1,6 +1,6 @@
 /* The lines that `troupe tune` reads: what they mean, and that any bytes at all end in a problem
  * that is sound or in a message. */
-#include "cli/tune.h"
+#include "cli/commands/tune.h"
 
 #include "support/reference/reference.h"
 #include "support/label.h"

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "actors/cutlass/tree.h"
-#include "cli/epilogue.h"
+#include "cli/commands/cutlass/epilogue.h"
 #include "support/problems/epilogue_draw.h"
 #include "support/reference/reference.h"
 #include "support/label.h"

@@ -1,5 +1,5 @@
 /* "did you mean": what is near, and what is not. */
-#include "cli/spell.h"
+#include "cli/ui/spell.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,53 @@
+/* troupe cache: its subcommands, and what all of them share. */
+#include "cache.h"
+
+#include "commands/commands.h"
+#include "ui/ui.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const command_entry cache_commands[] = {
+    {"ls", "list the entries, the last used first", cache_ls, NULL, NULL},
+    {"stat", "where it is, and how much is in it", cache_stat, NULL, NULL},
+    {"verify", "read every entry and pack, and tell what is damaged", cache_verify, NULL, NULL},
+    {"prune", "remove what was not used for longest", cache_prune, NULL, NULL},
+    {"clear", "remove all entries", cache_clear, NULL, NULL},
+    {"warm", "compile what a file lists into the cache", cache_warm, NULL, NULL},
+    {"pack", "compile what a file lists into one file, to be shipped", cache_pack, NULL, NULL},
+    {"explain", "what made an entry another one than its nearest", cache_explain, NULL, NULL},
+    {0},
+};
+
+bool cache_open(trp__store **store, bool need_folder)
+{
+    trp_error error;
+    if (trp__store_open(NULL, store, &error) != TRP_OK) {
+        ui_error("the cache can't be opened: %s", error.message);
+        return false;
+    }
+    if (!need_folder || !(*store)->disk.absent)
+        return true;
+    ui_error("there is no cache folder: TROUPE_CACHE_DIR is empty, or no full path");
+    trp__store_close(*store);
+    return false;
+}
+
+cache_name cache_short(const trp__hash *hash)
+{
+    cache_name name;
+    trp__hash_text(hash, name.s);
+    name.s[CACHE_SHORT] = '\0';
+    return name;
+}
+
+void cache_print_string(const char *text)
+{
+    putchar('"');
+    for (const char *p = text; *p; p++) {
+        if (*p == '"' || *p == '\\')
+            putchar('\\');
+        putchar((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p);
+    }
+    putchar('"');
+}

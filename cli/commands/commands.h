@@ -1,0 +1,37 @@
+/* The commands, as one table: it finds the function of a command, and the shells' completions are
+ * made of it. */
+#ifndef TRP_CLI_COMMANDS_COMMANDS_H
+#define TRP_CLI_COMMANDS_COMMANDS_H
+
+/* A command, or a group of subcommands. */
+typedef struct command_entry {
+    const char *name, *summary;
+    /* Gets its own name as argv[0] and returns the exit status. NULL: a group */
+    int (*run)(int argc, char **argv);
+    const char *about;               /* of a group: lines of text */
+    const struct command_entry *sub; /* likewise: ends with an empty row */
+} command_entry;
+
+extern const command_entry commands[]; /* ends with an empty row */
+
+/* Runs what argv[1] ... say. */
+int commands_run(int argc, char **argv);
+
+int command_kernels(int argc, char **argv);
+int command_matmul(int argc, char **argv);
+int command_conv(int argc, char **argv);
+int command_pool(int argc, char **argv);
+int command_norm(int argc, char **argv);
+int command_attention(int argc, char **argv);
+int command_tune(int argc, char **argv);
+int command_demo(int argc, char **argv);
+int command_doctor(int argc, char **argv);
+int command_top(int argc, char **argv);
+int command_bench(int argc, char **argv);
+int command_completion(int argc, char **argv);
+int command_version(int argc, char **argv);
+
+/* The groups, each in the file of its name. */
+extern const command_entry cutlass_commands[], dnn_commands[], cache_commands[];
+
+#endif

@@ -1,0 +1,112 @@
+/* troupe cutlass: products of npy files with an epilogue of one's own. */
+#ifndef TRP_CLI_COMMANDS_CUTLASS_CUTLASS_H
+#define TRP_CLI_COMMANDS_CUTLASS_CUTLASS_H
+
+#include "epilogue.h"
+#include "data/operand.h"
+#include "ui/spell.h"
+
+enum {
+    CUTLASS_A,
+    CUTLASS_B,
+    CUTLASS_D,
+    CUTLASS_NAMED, /* the first that the epilogue names; C is one of them */
+    CUTLASS_OPERANDS = CUTLASS_NAMED + TRP_EPILOGUE_NODES_MAX
+};
+
+typedef struct cutlass cutlass;
+
+/* What a subcommand does by itself. */
+typedef struct cutlass_kind {
+    const char *name, *doing; /* "product", "multiplying" */
+    bool row_major;           /* A and B must be */
+    /* Settles what D is to the epilogue (m x n), how D lies in its file, and what else the shapes
+     * of A and B and the options say. */
+    bool (*settle)(cutlass *job);
+    /* Sends the request, whose matrices, epilogue and compute are as in `r`. */
+    trp_status (*send)(cutlass *job, const trp_cutlass_gemm_request *r, trp_completion *done);
+} cutlass_kind;
+
+struct cutlass {
+    const cutlass_kind *kind;
+    run_choice choice;
+    trp_dtype type, type_b, type_d; /* TRP_DTYPE_NONE: not given */
+    bool tf32, quiet, check;
+    const char *kernel; /* NULL: the best */
+    int tune;           /* trp_tune; -1: not given */
+    epilogue tree;
+    option_texts with; /* "NAME=FILE", "NAME=NUMBER" */
+
+    operand operand[CUTLASS_OPERANDS];
+    char name[CUTLASS_OPERANDS][EPILOGUE_NAME_MAX + 8]; /* "--with bias", for messages */
+    uint32_t count;                                     /* of operands */
+    uint32_t of_node[TRP_EPILOGUE_NODES_MAX];           /* the operand of a node; 0: none */
+    uint64_t m, n, k;
+    uint64_t d_rows, d_cols; /* of D's file */
+    uint64_t flop;
+    struct run run;
+
+    /* grouped */
+    const char *sizes;
+    int along; /* 0, 1, 2: m, n, k */
+    uint64_t groups;
+    int32_t *ends;
+    trp_buffer table;
+
+    /* conv */
+    const char *input, *filter, *pad, *pad_after, *stride, *dilation;
+    int operation;
+    int64_t conv_groups;
+    bool flip;
+    trp_cutlass_conv_request conv; /* its sizes */
+};
+
+extern const cutlass_kind cutlass_gemm, cutlass_grouped, cutlass_conv;
+
+/* What a request on the job's device says of kernels. */
+typedef struct cutlass_wishes {
+    const char *kernel;
+    trp_tune tune;
+} cutlass_wishes;
+
+cutlass_wishes cutlass_wishes_of(const cutlass *job);
+
+/* Tells which kernel was chosen for a request that was sent with this status, which it returns. */
+trp_status cutlass_sent(const cutlass *job, const trp_cutlass_chosen *chosen, trp_status status);
+
+/* Whether A or B is a matrix; told if not. */
+bool cutlass_is_matrix(const operand *o);
+
+/* Of how many groups a vector of the epilogue may have one each; 0: it is one for all. */
+uint64_t cutlass_copies(const cutlass *job, bool per_row, bool per_column);
+
+/* The options of `troupe cutlass grouped` and `conv`, besides those of all. */
+bool cutlass_read_sizes(cutlass *job);
+bool cutlass_read_conv(cutlass *job);
+
+/* Reads the headers of the inputs and settles which operand is what, types, shapes and orders. */
+bool cutlass_plan(cutlass *job);
+
+/* Opens the device, reads, multiplies and writes. */
+bool cutlass_run(cutlass *job);
+
+/* Sends the request with the operands as they are placed, and waits for its end. */
+bool cutlass_multiply(cutlass *job);
+
+/* --check, whose results are downloaded: computes them again on the host. False: they are wrong, or
+ * it could not be done; told. can_check(): whether the device is one to check. */
+bool cutlass_can_check(const cutlass *job);
+bool cutlass_check(cutlass *job);
+
+/* Gives everything back, in any state. */
+void cutlass_close(cutlass *job);
+
+/* The subcommands `kernels` and `pack`; they return the exit status. */
+int cutlass_kernels(int argc, char **argv);
+
+/* Whether the catalogue has a kernel of that name; ", did you mean ...?" */
+bool cutlass_kernel_known(const char *name);
+spell_text cutlass_kernel_hint(const char *name);
+int cutlass_pack(int argc, char **argv);
+
+#endif

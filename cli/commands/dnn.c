@@ -1,0 +1,100 @@
+/* troupe dnn: what there is to know of the dnn actor that no request asks for. */
+#include "commands/cache/cache.h"
+#include "commands.h"
+#include "ui/options.h"
+#include "ui/ui.h"
+
+#include "actors/dnn/verdict.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TEXT = 256 };
+
+typedef struct listing {
+    bool json, rejected;
+    uint64_t count[TRP__DNN_VERDICT_STATES], shown;
+} listing;
+
+static void list_json(const trp__entry *entry, const trp__dnn_verdict *verdict, bool first)
+{
+    static const struct {
+        const char *name;
+        uint32_t tag;
+    } fields[] = {{"part", TRP__KEY_NAME},
+                  {"engine", TRP__KEY_OPTION},
+                  {"library", TRP__KEY_COMPILER},
+                  {"target", TRP__KEY_TARGET}};
+    char text[TEXT];
+    printf("%s\n  {\"verdict\": \"%s\"", first ? "" : ",", trp__dnn_verdict_name(verdict->state));
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        trp__inspect_field(entry, fields[i].tag, text, sizeof text);
+        printf(", \"%s\": ", fields[i].name);
+        cache_print_string(text);
+    }
+    printf(", \"compared\": %" PRIu32 ", \"reason\": ", verdict->compared);
+    cache_print_string(verdict->reason);
+    putchar('}');
+}
+
+static bool list_one(void *context, const trp__entry *entry, const trp__dnn_verdict *verdict)
+{
+    listing *l = context;
+    char part[TEXT], engine[TEXT];
+    l->count[verdict->state]++;
+    if (verdict->state == TRP__DNN_UNKNOWN || (l->rejected && verdict->state != TRP__DNN_REJECTED))
+        return true;
+    trp__inspect_field(entry, TRP__KEY_NAME, part, sizeof part);
+    trp__inspect_field(entry, TRP__KEY_OPTION, engine, sizeof engine);
+    if (l->json)
+        list_json(entry, verdict, l->shown == 0);
+    else
+        ui_line("%-8s  %-24s  %s%s%s", trp__dnn_verdict_name(verdict->state), engine, part,
+                verdict->reason[0] ? ": " : "", verdict->reason);
+    l->shown++;
+    return true;
+}
+
+static int engines(int argc, char **argv)
+{
+    listing l = {0};
+    trp__store *store;
+    trp_error error;
+    int exit_status;
+    const option options[] = {
+        {0, "json", NULL, "as JSON", OPTION_FLAG, &l.json, NULL},
+        {0, "rejected", NULL, "only those that were rejected", OPTION_FLAG, &l.rejected, NULL},
+    };
+    const struct command command = {
+        .name = "dnn engines",
+        .operands = "",
+        .about =
+            "Lists what proofs have found about engines of cuDNN and algorithms of cuBLASLt: the\n"
+            "verdict, the engine, the part of a graph, and the reason. 'proving' is one that a\n"
+            "worker is at, or died of. Those of packs come first.",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+    };
+    if (!options_parse(&command, argc, argv, &exit_status))
+        return exit_status;
+    if (!cache_open(&store, false))
+        return EXIT_FAILED;
+    if (l.json)
+        printf("[");
+    trp_status status = trp__dnn_verdicts_list(store, list_one, &l, &error);
+    if (l.json)
+        printf("\n]\n");
+    else
+        ui_line("%" PRIu64 " proven, %" PRIu64 " rejected", l.count[TRP__DNN_PROVEN],
+                l.count[TRP__DNN_REJECTED]);
+    trp__store_close(store);
+    if (status != TRP_OK)
+        ui_error("%s", error.message);
+    return status == TRP_OK ? EXIT_DONE : EXIT_FAILED;
+}
+
+const command_entry dnn_commands[] = {
+    {"engines", "what proofs have found about engines of libraries", engines, NULL, NULL},
+    {0},
+};

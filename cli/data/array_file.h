@@ -1,0 +1,54 @@
+/* Arrays in files, as the commands take them: one array of up to eight dimensions, of f64, f32,
+ * f16, c128, c64, i32, i8 or u8, in an .npy file, or alone in an .npz or safetensors file; "-" is
+ * standard input or output, and FIFOs are read and written, see pipe.h. What goes wrong is told by
+ * the functions. */
+#ifndef TRP_CLI_DATA_ARRAY_FILE_H
+#define TRP_CLI_DATA_ARRAY_FILE_H
+
+#include <troupe/io.h>
+
+enum { FILE_RANK_MAX = 8 };
+
+typedef struct file_array {
+    trp_dtype type;
+    bool fortran_order;
+    uint32_t rank;               /* 1 to FILE_RANK_MAX */
+    uint64_t dim[FILE_RANK_MAX]; /* any may be 0 */
+    uint64_t data_bytes;
+} file_array;
+
+/* A matrix or a vector. */
+typedef struct file_matrix {
+    trp_dtype type;
+    bool vector;        /* a 1-D array: `rows` elements, cols 1 */
+    bool fortran_order; /* column-major; else row-major. Either way without gaps. */
+    uint64_t rows, cols;
+    uint64_t data_bytes;
+} file_matrix;
+
+/* "np.float32": the type of NumPy that is taken for one of ours, or that it is made of. */
+const char *array_file_numpy(trp_dtype type);
+
+/* Opens a file and describes its array; NULL after telling what is wrong. The caller closes it with
+ * trp_io_close(). */
+trp_io_file *array_file_open(const char *path, file_array *out);
+trp_io_file *array_file_open_matrix(const char *path, file_matrix *out);
+
+/* All elements, in the order of the file. */
+bool array_file_read(trp_io_file *file, void *target, uint64_t bytes);
+
+/* Whether a file can be written there, as far as that is known before there is anything to write:
+ * the folder takes files, and what exists can be replaced. Says what is wrong; leaves nothing. */
+bool array_file_try_write(const char *path);
+
+/* Writes a file, or leaves what was there. Data may be NULL for an array without elements. */
+bool array_file_write(const char *path, const file_array *array, const void *data);
+bool array_file_write_matrix(const char *path, const file_matrix *matrix, const void *data);
+
+/* "(2, 3)". */
+typedef struct array_shape_text {
+    char s[224];
+} array_shape_text;
+array_shape_text array_file_shape(const int64_t *dim, uint32_t rank);
+
+#endif

@@ -1,0 +1,119 @@
+#include "run.h"
+
+#include "ui/ui.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *const run_backend_names[] = {
+    [TRP_BACKEND_BEST] = "best",
+    [TRP_BACKEND_CUDA] = "cuda",
+    [TRP_BACKEND_HOST] = "host",
+    NULL,
+};
+
+bool run_choice_resolve(const struct command *command, run_choice *choice)
+{
+    if (choice->gpu < 0) {
+        choice->gpu = 0;
+        return true;
+    }
+    if (choice->backend == TRP_BACKEND_HOST) {
+        options_reject(command, "--gpu and --device host contradict each other");
+        return false;
+    }
+    if (choice->gpu > UINT16_MAX) {
+        options_reject(command, "--gpu: there is no GPU %lld", (long long)choice->gpu);
+        return false;
+    }
+    choice->backend = TRP_BACKEND_CUDA; /* who names a GPU doesn't want the host instead */
+    return true;
+}
+
+bool run_check(trp_status status, const char *doing)
+{
+    if (status != TRP_OK)
+        ui_error("%s: %s (%s)", doing, trp_error_message(), trp_status_name(status));
+    return status == TRP_OK;
+}
+
+bool run_await(trp_status sent, const trp_completion *completion, const char *doing)
+{
+    return run_check(sent == TRP_OK ? trp_await(completion->future, TRP_FOREVER, NULL) : sent,
+                     doing);
+}
+
+static bool open_device(struct run *run, const run_choice *choice,
+                        const trp_system_options *options)
+{
+    trp_device_options device = {
+        .backend = (trp_backend)choice->backend,
+        .ordinal = (uint32_t)choice->gpu,
+        .isolation = TRP_ISOLATION_PROCESS,
+        .standby = choice->standby ? TRP_STANDBY_ON : TRP_STANDBY_OFF,
+    };
+    memset(run, 0, sizeof *run);
+    return run_check(trp_system_create(options, &run->system), "starting") &&
+           run_check(trp_device_open(run->system, &device, &run->device), "opening the device") &&
+           run_check(trp_device_get_info(run->device, &run->info), "opening the device");
+}
+
+bool run_open(struct run *run, const run_choice *choice, const trp_system_options *options)
+{
+    trp_actor_options blas = {.kind = "blas"};
+    return open_device(run, choice, options) &&
+           run_check(trp_actor_create(run->device, &blas, &run->blas), "starting the blas actor");
+}
+
+bool run_open_matmul(struct run *run, const run_choice *choice)
+{
+    trp_actor_options matmul = {.kind = "matmul"};
+    return open_device(run, choice, NULL) &&
+           run_check(trp_actor_create(run->device, &matmul, &run->matmul),
+                     "starting the matmul actor");
+}
+
+bool run_open_cutlass(struct run *run, const run_choice *choice)
+{
+    trp_actor_options cutlass = {.kind = "cutlass"};
+    return open_device(run, choice, NULL) &&
+           run_check(trp_actor_create(run->device, &cutlass, &run->cutlass),
+                     "starting the cutlass actor");
+}
+
+bool run_open_jit(struct run *run, const run_choice *choice)
+{
+    trp_actor_options jit = {.kind = "jit"};
+    return open_device(run, choice, NULL) &&
+           run_check(trp_actor_create(run->device, &jit, &run->jit), "starting the jit actor");
+}
+
+bool run_open_dnn(struct run *run, const run_choice *choice)
+{
+    trp_actor_options dnn = {.kind = "dnn"};
+    return open_device(run, choice, NULL) &&
+           run_check(trp_actor_create(run->device, &dnn, &run->dnn), "starting the dnn actor");
+}
+
+void run_close(struct run *run)
+{
+    trp_actor_destroy(run->blas);
+    trp_actor_destroy(run->matmul);
+    trp_actor_destroy(run->cutlass);
+    trp_actor_destroy(run->jit);
+    trp_actor_destroy(run->dnn);
+    trp_device_close(run->device);
+    run_check(trp_system_destroy(run->system), "ending");
+    memset(run, 0, sizeof *run);
+}
+
+run_text run_device_text(const trp_device_info *info)
+{
+    run_text text;
+    if (info->backend == TRP_BACKEND_HOST)
+        snprintf(text.s, sizeof text.s, "%s (host)", info->name);
+    else
+        snprintf(text.s, sizeof text.s, "%s (%s %u)", info->name, trp_backend_name(info->backend),
+                 info->ordinal);
+    return text;
+}

@@ -1,0 +1,30 @@
+/* "did you mean": the nearest of some names to a mistyped one. */
+#ifndef TRP_CLI_UI_SPELL_H
+#define TRP_CLI_UI_SPELL_H
+
+#include <stddef.h>
+
+typedef struct spell {
+    const char *word;
+    size_t length;
+    const char *best; /* the nearest name so far; NULL: none is near */
+    unsigned distance;
+} spell;
+
+/* Begins a search for a word, of which the first `length` bytes count. */
+spell spell_begin(const char *word, size_t length);
+
+/* Looks at one name. The string must stay. */
+void spell_try(spell *s, const char *name);
+
+/* All names of a list that ends with NULL. */
+void spell_try_all(spell *s, const char *const *names);
+
+/* ", did you mean 'matmul'?", or nothing where no name is near. `prefix` stands before the name:
+ * "--". */
+typedef struct spell_text {
+    char s[80];
+} spell_text;
+spell_text spell_hint(const spell *s, const char *prefix);
+
+#endif
