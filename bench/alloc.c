@@ -1,5 +1,5 @@
 /* A buffer made and freed again. */
-#include "suite.h"
+#include "bench/suite/suite.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* Requests that depend on each other and alternate between two actors, against the same requests
  * when each actor has its own in a row: what going from one actor to the other costs. */
-#include "filled.h"
-#include "suite.h"
+#include "bench/suite/filled.h"
+#include "bench/suite/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * cli/commands/bench.c. */
 #include "bench.h"
 
-#include "suite.h"
+#include "bench/suite/suite.h"
 
 #include <errno.h>
 #include <stdio.h>

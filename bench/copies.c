@@ -1,6 +1,6 @@
 /* Copies between host memory and buffers, one at a time: memory that the device reaches directly,
  * and ordinary memory. */
-#include "suite.h"
+#include "bench/suite/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Products by kernels of CUTLASS: squares against cuBLASLt's fastest algorithm, a fused epilogue
  * against a product and a kernel behind it. */
-#include "product.h"
+#include "bench/suite/product.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The first product by a kernel of CUTLASS in a worker that is new: with a pack that has the
  * kernel, and without, when it is compiled. */
-#include "scratch.h"
+#include "bench/suite/scratch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* What a request of a product that was run before costs the worker, beyond the launch itself. */
-#include "product.h"
-#include "repeat.h"
+#include "bench/suite/product.h"
+#include "bench/suite/repeat.h"
 
 #include <stdio.h>
 

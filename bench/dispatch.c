@@ -1,5 +1,5 @@
 /* What a request costs that does nothing: an empty kernel, of the probe and of the jit actor. */
-#include "suite.h"
+#include "bench/suite/suite.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* Square matrix products, sent back to back: the library called directly against its actor. */
-#include "suite.h"
+#include "bench/suite/suite.h"
 
 #include <math.h>
 #include <stdio.h>

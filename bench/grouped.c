@@ -1,7 +1,7 @@
 /* Grouped products: tokens, as many for each expert, times the experts' weights; against a loop of
  * cuBLASLt over the groups. */
-#include "filled.h"
-#include "suite.h"
+#include "bench/suite/filled.h"
+#include "bench/suite/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -259,7 +259,7 @@ void suite_jit_warm(suite *s)
             ? "raw: load the image, launch, first in a process; Troupe: compile request and "
               "launch, "
               "sent, and the end of the launch. "
-              "The same with CuPy: python3 bench/cupy_warm.py"
+              "The same with CuPy: python3 bench/peers/cupy_warm.py"
             : "raw: needs a GPU, as launching does; Troupe: the compile request, awaited");
     if (!jit_begin(s, &p) || !warm_disk(s, &p, &all) || !warm_pack(s, &p, &all))
         suite_fail(s, "warm", "warm start");

@@ -2,7 +2,7 @@
 #ifndef TRP_BENCH_JIT_H
 #define TRP_BENCH_JIT_H
 
-#include "scratch.h"
+#include "bench/suite/scratch.h"
 
 #include <sys/types.h>
 

@@ -1,5 +1,5 @@
 /* Small products on buffers of their own, sent one by one: what joining them gives, over sizes. */
-#include "suite.h"
+#include "bench/suite/suite.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Weights from a file: safetensors in the page cache, loaded into one buffer that is sealed,
  * against copies of as many bytes from memory that the device reaches directly. */
-#include "suite.h"
+#include "bench/suite/suite.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Many senders, many requests in flight, and what waiting costs. */
-#include "suite.h"
+#include "bench/suite/suite.h"
 
 #include <pthread.h>
 #include <stdio.h>

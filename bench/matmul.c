@@ -1,6 +1,6 @@
 /* Products of the matmul actor against cuBLASLt called directly with its heuristic's first
  * algorithm: shapes, a fused epilogue, what a request costs, and many problems. */
-#include "product.h"
+#include "bench/suite/product.h"
 
 #include <stdio.h>
 #include <stdlib.h>

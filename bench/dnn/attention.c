@@ -1,7 +1,7 @@
 /* Attention of bf16, forward and backward, against PyTorch's cuDNN backend where its figures are
  * given; and forward in turns with cuDNN alone. */
-#include "dnn_rows.h"
-#include "filled.h"
+#include "rows.h"
+#include "bench/suite/filled.h"
 #include "raw_attention.h"
 
 #include <stdio.h>
@@ -9,7 +9,8 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
-/* As in bench/torch_dnn.py: long sequences, a language model's in training, and short ones. */
+/* As in bench/peers/torch_dnn.py: long sequences, a language model's in training, and short ones.
+ */
 static const attention_shape shapes[] = {{4, 16, 8192, 128, true},
                                          {4, 16, 8192, 128, false},
                                          {8, 32, 2048, 128, true},

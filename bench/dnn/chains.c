@@ -1,7 +1,7 @@
 /* Element-wise work: a node with a number against one with a tensor, and chains of nodes as one
  * graph against a request for each node. */
 #include "dnn.h"
-#include "filled.h"
+#include "bench/suite/filled.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* Convolutions of bf16 and their gradients by kernels of CUTLASS, against cuDNN's fastest engine
  * where there is a cuDNN. */
-#include "filled.h"
+#include "bench/suite/filled.h"
 #include "raw_dnn.h"
 
 #include <stdio.h>

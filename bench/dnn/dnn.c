@@ -1,6 +1,6 @@
 #include "dnn.h"
 
-#include "filled.h"
+#include "bench/suite/filled.h"
 
 #include <stdio.h>
 #include <stdlib.h>

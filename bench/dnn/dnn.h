@@ -1,9 +1,9 @@
 /* A convolution of the dnn actor's, in all three passes: tensors of bf16 with their channels last.
  */
-#ifndef TRP_BENCH_DNN_H
-#define TRP_BENCH_DNN_H
+#ifndef TRP_BENCH_DNN_DNN_H
+#define TRP_BENCH_DNN_DNN_H
 
-#include "scratch.h"
+#include "bench/suite/scratch.h"
 
 #include <troupe/layers.h>
 
@@ -26,7 +26,7 @@ typedef struct dnn_shape {
 int64_t dnn_output(const dnn_shape *x);
 double dnn_flop(const dnn_shape *x);
 
-/* "3x3/2 128-256 56 n64 g32 dgrad"; bench/torch_dnn.py gives the same names. */
+/* "3x3/2 128-256 56 n64 g32 dgrad"; bench/peers/torch_dnn.py gives the same names. */
 void dnn_name(const dnn_shape *x, dnn_pass pass, char *out, size_t size);
 
 /* The buffers of all passes: what a pass writes lies apart from what any of them reads. */

@@ -1,8 +1,8 @@
 /* What moves memory and computes little: functions by element, conversions, reductions, softmax,
  * normalisation, pooling, permutations, an optimiser's step. Each row is a request that is sent
  * back to back, in turns with a copy on the device of as many bytes: both read and write. */
-#include "dnn_rows.h"
-#include "filled.h"
+#include "rows.h"
+#include "bench/suite/filled.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -392,7 +392,7 @@ static const int64_t shapes[][SHAPES][4] = {
     [IMAGES_LAST] = {{2, 32, 8, 8}, {32, 64, 112, 112}, {64, 256, 56, 56}, {64, 1024, 14, 14}},
 };
 
-/* A row for each type and each shape. bench/torch_elementwise.py has the same names. */
+/* A row for each type and each shape. bench/peers/torch_elementwise.py has the same names. */
 static const struct {
     const char *name;
     build build;

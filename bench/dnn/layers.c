@@ -1,6 +1,6 @@
 /* Convolutions as networks have them, by the heuristic's first engine and after a search, against
  * PyTorch where its figures are given. */
-#include "dnn_rows.h"
+#include "rows.h"
 
 #include <math.h>
 #include <stdio.h>

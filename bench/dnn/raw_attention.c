@@ -1,6 +1,6 @@
 #include "raw_attention.h"
 
-#include "filled.h"
+#include "bench/suite/filled.h"
 
 #include <math.h>
 #include <stdio.h>

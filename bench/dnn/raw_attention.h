@@ -1,7 +1,7 @@
 /* Attention by cuDNN, called as a program without Troupe would: what the dnn actor has planned is
  * run on memory and a stream of this process's own. */
-#ifndef TRP_BENCH_RAW_ATTENTION_H
-#define TRP_BENCH_RAW_ATTENTION_H
+#ifndef TRP_BENCH_DNN_RAW_ATTENTION_H
+#define TRP_BENCH_DNN_RAW_ATTENTION_H
 
 #include "raw_dnn.h"
 

@@ -1,6 +1,6 @@
 #include "raw_dnn.h"
 
-#include "filled.h"
+#include "bench/suite/filled.h"
 
 #include "actors/dnn/plan_record.h"
 

@@ -1,7 +1,7 @@
 /* Convolutions by cuDNN, its backend called as a program without Troupe would: on a stream of their
  * own, in the context that the raw side on a GPU has made. */
-#ifndef TRP_BENCH_RAW_DNN_H
-#define TRP_BENCH_RAW_DNN_H
+#ifndef TRP_BENCH_DNN_RAW_DNN_H
+#define TRP_BENCH_DNN_RAW_DNN_H
 
 #include "dnn.h"
 

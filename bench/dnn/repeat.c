@@ -1,7 +1,7 @@
 /* What a request of a convolution that was run before costs the worker, beyond
  * cudnnBackendExecute: that is timed in this process, with the same plan. */
 #include "raw_dnn.h"
-#include "repeat.h"
+#include "bench/suite/repeat.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Recurrent networks, forward and backward, against PyTorch's calls of cuDNN where its figures are
  * given. */
-#include "dnn_rows.h"
-#include "filled.h"
+#include "rows.h"
+#include "bench/suite/filled.h"
 
 #include <troupe/rnn.h>
 
@@ -17,7 +17,7 @@ typedef struct rnn_shape {
     bool bidirectional;
 } rnn_shape;
 
-/* As in bench/torch_dnn.py: one wide layer, and two in both directions. */
+/* As in bench/peers/torch_dnn.py: one wide layer, and two in both directions. */
 static const rnn_shape shapes[] = {{TRP_RNN_LSTM, 1024, 1, 50, 64, false},
                                    {TRP_RNN_LSTM, 512, 2, 100, 64, true},
                                    {TRP_RNN_GRU, 1024, 1, 50, 64, false},

@@ -1,4 +1,4 @@
-#include "dnn_rows.h"
+#include "rows.h"
 
 #include <stdio.h>
 

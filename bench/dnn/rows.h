@@ -13,7 +13,7 @@ typedef struct dnn_rows {
 
 /* What a row is of. */
 typedef struct dnn_work {
-    const char *name; /* as bench/torch_dnn.py has it */
+    const char *name; /* as bench/peers/torch_dnn.py has it */
     trp_dtype type;
     double flop; /* of a request */
     stats_side side;

@@ -1,4 +1,5 @@
-/* What bench/torch_dnn.py has measured: it writes a result a line, with "name" first and "us". */
+/* What bench/peers/torch_dnn.py has measured: it writes a result a line, with "name" first and
+ * "us". */
 #include "dnn.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The calls of <troupe/training.h> that move memory, and random numbers: each row is a request that
  * is sent back to back, in turns with a copy on the device of as many bytes as must move. */
-#include "dnn_rows.h"
-#include "filled.h"
+#include "rows.h"
+#include "bench/suite/filled.h"
 
 #include <troupe/training.h>
 

@@ -3,8 +3,8 @@
  * So a comparison goes over many processors, and the thread that gives work to the device runs on
  * the same ones on both sides: the program's own on the raw side, the worker's on Troupe's, with
  * the sender on another. */
-#ifndef TRP_BENCH_PLACEMENT_H
-#define TRP_BENCH_PLACEMENT_H
+#ifndef TRP_BENCH_MEASURE_PLACEMENT_H
+#define TRP_BENCH_MEASURE_PLACEMENT_H
 
 #include <troupe/troupe.h>
 

@@ -1,6 +1,6 @@
 /* Measuring: samples, percentiles, and two sides measured in turns. */
-#ifndef TRP_BENCH_STATS_H
-#define TRP_BENCH_STATS_H
+#ifndef TRP_BENCH_MEASURE_STATS_H
+#define TRP_BENCH_MEASURE_STATS_H
 
 #include "placement.h"
 

@@ -5,7 +5,7 @@ Each sample is a process of its own with CuPy's disk cache warm: the kernel of t
 request to the end of its first launch. Shown without and with the import of CuPy and the making of
 the context, and what cuModuleLoadData and the first launch of the same image take in such a process.
 
-    python3 bench/cupy_warm.py [--samples 60] [--json FILE]
+    python3 bench/peers/cupy_warm.py [--samples 60] [--json FILE]
 
 Needs a GPU, and CuPy for its CUDA (pip install cupy-cuda13x).
 """

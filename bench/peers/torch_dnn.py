@@ -9,7 +9,7 @@ import json
 import sys
 import time
 
-# images, channels, filters, input, filter, stride, groups: as in bench/dnn_layers.c
+# images, channels, filters, input, filter, stride, groups: as in bench/dnn/layers.c
 RESNET = [
     (64, 3, 64, 224, 7, 2, 1), (64, 64, 64, 56, 1, 1, 1), (64, 64, 64, 56, 3, 1, 1),
     (64, 64, 256, 56, 1, 1, 1), (64, 256, 64, 56, 1, 1, 1), (64, 256, 128, 56, 1, 1, 1),
@@ -23,11 +23,11 @@ SINGLE = [
     (64, 256, 256, 56, 3, 1, 1), (64, 64, 64, 56, 3, 1, 1), (256, 512, 1024, 28, 1, 1, 1),
     (64, 3, 64, 224, 7, 2, 1), (64, 256, 256, 56, 3, 1, 32)]
 SMALL = [(2, 3, 8, 16, 7, 2, 1), (2, 16, 16, 8, 3, 1, 4)]
-# batch, heads, sequence, width of a head, causal: as in bench/dnn_attention.c
+# batch, heads, sequence, width of a head, causal: as in bench/dnn/attention.c
 ATTENTION = [(4, 16, 8192, 128, True), (4, 16, 8192, 128, False), (8, 32, 2048, 128, True),
              (32, 16, 512, 64, False)]
 SMALL_ATTENTION = [(2, 2, 32, 16, True), (2, 2, 32, 16, False)]
-# mode, width, layers, steps, batch, both directions: as in bench/dnn_rnn.c
+# mode, width, layers, steps, batch, both directions: as in bench/dnn/rnn.c
 RNN = [("lstm", 1024, 1, 50, 64, False), ("lstm", 512, 2, 100, 64, True),
        ("gru", 1024, 1, 50, 64, False), ("gru", 512, 2, 100, 64, True)]
 SMALL_RNN = [("lstm", 16, 2, 4, 3, True), ("gru", 16, 1, 4, 3, False)]
@@ -130,7 +130,7 @@ class Timer:
 
 
 def numbers(torch, *dims):
-    """bf16 from -2 to 2, as bench/filled.c makes them: random fractions below one exponent."""
+    """bf16 from -2 to 2, as bench/suite/filled.c makes them: random fractions below one exponent."""
     bits = torch.randint(-32768, 32768, dims, device="cuda", dtype=torch.int16)
     low, high = bits & 0xff, torch.where(bits < 0, -32768, 0).to(torch.int16)
     return (low | high | 0x3f00).view(torch.bfloat16)

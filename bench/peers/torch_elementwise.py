@@ -11,7 +11,7 @@ import time
 
 from torch_dnn import Timer, write
 
-# As in bench/dnn_elements.c; the first of each is the host's.
+# As in bench/dnn/elements.c; the first of each is the host's.
 SHAPES = {
     "flat": [(1 << k,) for k in (12, 16, 20, 22, 24, 26, 28)],
     "matrix": [(64, 64), (4096, 768), (4096, 4096), (65536, 1024), (1024, 65536)],

@@ -1,7 +1,7 @@
 /* The raw side on a GPU: driver and cuBLAS, called as a program without Troupe would. */
 #include "raw.h"
-#include "raw_lt.h"
-#include "stats.h"
+#include "lt.h"
+#include "bench/measure/stats.h"
 
 #include "driver/cuda.h"
 #include "libs/cublas/cublas.h"

@@ -1,6 +1,6 @@
-#include "raw_lt.h"
+#include "lt.h"
 
-#include "stats.h"
+#include "bench/measure/stats.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  *
  * A function that returns false has described in raw->error what failed. One that takes `count`
  * does so many operations and returns when all are done. */
-#ifndef TRP_BENCH_RAW_H
-#define TRP_BENCH_RAW_H
+#ifndef TRP_BENCH_RAW_RAW_H
+#define TRP_BENCH_RAW_RAW_H
 
 #include <troupe/types.h>
 

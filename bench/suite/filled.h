@@ -1,7 +1,7 @@
 /* What benchmarks multiply: a piece of random numbers, again and again; and whether both sides have
  * come to the same. */
-#ifndef TRP_BENCH_FILLED_H
-#define TRP_BENCH_FILLED_H
+#ifndef TRP_BENCH_SUITE_FILLED_H
+#define TRP_BENCH_SUITE_FILLED_H
 
 #include "suite.h"
 

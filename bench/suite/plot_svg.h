@@ -1,6 +1,6 @@
 /* Lines over sizes, as an SVG file. */
-#ifndef TRP_BENCH_PLOT_SVG_H
-#define TRP_BENCH_PLOT_SVG_H
+#ifndef TRP_BENCH_SUITE_PLOT_SVG_H
+#define TRP_BENCH_SUITE_PLOT_SVG_H
 
 #include <stdbool.h>
 #include <stdio.h>

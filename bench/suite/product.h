@@ -1,6 +1,6 @@
 /* A product on both sides: cuBLASLt called directly, and an actor of Troupe's. */
-#ifndef TRP_BENCH_PRODUCT_H
-#define TRP_BENCH_PRODUCT_H
+#ifndef TRP_BENCH_SUITE_PRODUCT_H
+#define TRP_BENCH_SUITE_PRODUCT_H
 
 #include "suite.h"
 

@@ -2,8 +2,8 @@
  * All of them are in the mailbox before the first can go, for it waits for a copy that takes its
  * time; and the device is busy with something long when they go. So the worker alone decides how
  * fast they follow each other. */
-#ifndef TRP_BENCH_REPEAT_H
-#define TRP_BENCH_REPEAT_H
+#ifndef TRP_BENCH_SUITE_REPEAT_H
+#define TRP_BENCH_SUITE_REPEAT_H
 
 #include "suite.h"
 

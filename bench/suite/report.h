@@ -1,8 +1,8 @@
 /* What a run has found: shown as a table while it goes on, and written as JSON at its end. */
-#ifndef TRP_BENCH_REPORT_H
-#define TRP_BENCH_REPORT_H
+#ifndef TRP_BENCH_SUITE_REPORT_H
+#define TRP_BENCH_SUITE_REPORT_H
 
-#include "stats.h"
+#include "bench/measure/stats.h"
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* Files that a section makes, below TMPDIR. */
-#ifndef TRP_BENCH_SCRATCH_H
-#define TRP_BENCH_SCRATCH_H
+#ifndef TRP_BENCH_SUITE_SCRATCH_H
+#define TRP_BENCH_SUITE_SCRATCH_H
 
 #include "suite.h"
 

@@ -1,9 +1,9 @@
 /* A run of `troupe bench`: both sides open on one device, and what its sections share. */
-#ifndef TRP_BENCH_SUITE_H
-#define TRP_BENCH_SUITE_H
+#ifndef TRP_BENCH_SUITE_SUITE_H
+#define TRP_BENCH_SUITE_SUITE_H
 
 #include "plot_svg.h"
-#include "raw.h"
+#include "bench/raw/raw.h"
 #include "report.h"
 
 #include <troupe/troupe.h>

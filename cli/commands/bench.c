@@ -103,7 +103,8 @@ int command_bench(int argc, char **argv)
         {0, "plot", "FILE.svg", "of the cutlass suite, draw the squares, some more of them",
          OPTION_TEXT, &c.plot, NULL},
         {0, "torch", "FILE",
-         "of the dnn suite, what bench/torch_dnn.py has written (elements: torch_elementwise.py)",
+         "of the dnn suite, what bench/peers/torch_dnn.py has written (elements: "
+         "torch_elementwise.py)",
          OPTION_TEXT, &c.torch, NULL},
         {0, "limit", "SECONDS", "of the dnn suite, so long a section goes on (default 60)",
          OPTION_NUMBER, &limit, NULL},

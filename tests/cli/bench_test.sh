@@ -11,16 +11,16 @@ grep -q '"failures": \[\]' "$tmp/all.json" || fail "something has failed"
 
 # The script for PyTorch knows every row of these by the same name.
 if command -v python3 >/dev/null; then
-    python3 "$(dirname "$0")/../../bench/torch_dnn.py" --names >"$tmp/names"
+    python3 "$(dirname "$0")/../../bench/peers/torch_dnn.py" --names >"$tmp/names"
     grep -E '"section": "(resnet|convs|attention|rnn)"' "$tmp/all.json" |
         sed 's/.*"name": "\([^"]*\)".*/\1/' >"$tmp/rows"
     [ "$(wc -l <"$tmp/rows")" -eq 28 ] || fail "$(wc -l <"$tmp/rows") rows, expected 28"
-    grep -v -x -F -f "$tmp/names" "$tmp/rows" && fail "rows that bench/torch_dnn.py does not have"
-    python3 "$(dirname "$0")/../../bench/torch_elementwise.py" --names >"$tmp/names"
+    grep -v -x -F -f "$tmp/names" "$tmp/rows" && fail "rows that bench/peers/torch_dnn.py does not have"
+    python3 "$(dirname "$0")/../../bench/peers/torch_elementwise.py" --names >"$tmp/names"
     grep '"section": "elements"' "$tmp/all.json" | sed 's/.*"name": "\([^"]*\)".*/\1/' >"$tmp/rows"
     [ "$(wc -l <"$tmp/rows")" -eq 88 ] || fail "$(wc -l <"$tmp/rows") rows, expected 88"
     grep -v -x -F -f "$tmp/names" "$tmp/rows" &&
-        fail "rows that bench/torch_elementwise.py does not have"
+        fail "rows that bench/peers/torch_elementwise.py does not have"
 fi
 
 # What PyTorch took: of each pass of one layer, and of one row of other sections.

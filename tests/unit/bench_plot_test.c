@@ -1,6 +1,6 @@
 /* The drawing of `troupe bench cutlass`: an SVG that is well-formed whatever is drawn, with what
  * was drawn in it. */
-#include "bench/plot_svg.h"
+#include "bench/suite/plot_svg.h"
 #include "support/label.h"
 
 #include <setjmp.h>
