@@ -1,6 +1,5 @@
 #include "epilogue.h"
-
-#include "ui/spell.h"
+#include "epilogue_words.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -9,105 +8,6 @@
 #include <string.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
-/* Functions by name. */
-
-typedef struct function_row {
-    const char *name;
-    trp_epilogue_kind kind;
-    int which;           /* trp_activation, trp_unary, trp_binary */
-    uint32_t inputs;     /* that are values */
-    uint32_t parameters; /* numbers that may follow */
-} function_row;
-
-#define ACTIVATION(name, which, inputs, parameters)                                                \
-    {                                                                                              \
-        name, TRP_EPILOGUE_ACTIVATION, TRP_ACTIVATION_##which, inputs, parameters                  \
-    }
-#define UNARY(name, which)                                                                         \
-    {                                                                                              \
-        name, TRP_EPILOGUE_UNARY, TRP_UNARY_##which, 1, 0                                          \
-    }
-
-static const function_row functions[] = {
-    ACTIVATION("relu", RELU, 1, 0),
-    ACTIVATION("gelu", GELU, 1, 0),
-    ACTIVATION("silu", SILU, 1, 0),
-    ACTIVATION("drelu", DRELU, 2, 0),
-    ACTIVATION("dgelu", DGELU, 2, 0),
-    ACTIVATION("clipped_relu", CLIPPED_RELU, 1, 1),
-    ACTIVATION("leaky_relu", LEAKY_RELU, 1, 1),
-    ACTIVATION("elu", ELU, 1, 1),
-    ACTIVATION("selu", SELU, 1, 0),
-    ACTIVATION("gelu_erf", GELU_ERF, 1, 0),
-    ACTIVATION("sigmoid", SIGMOID, 1, 0),
-    ACTIVATION("tanh", TANH, 1, 0),
-    ACTIVATION("softplus", SOFTPLUS, 1, 1),
-    ACTIVATION("mish", MISH, 1, 0),
-    ACTIVATION("hard_sigmoid", HARD_SIGMOID, 1, 0),
-    ACTIVATION("hard_swish", HARD_SWISH, 1, 0),
-    ACTIVATION("clamp", CLAMP, 1, 2),
-    UNARY("negate", NEGATE),
-    UNARY("abs", ABS),
-    UNARY("square", SQUARE),
-    UNARY("sqrt", SQRT),
-    UNARY("rsqrt", RSQRT),
-    UNARY("reciprocal", RECIPROCAL),
-    UNARY("exp", EXP),
-    UNARY("log", LOG),
-    {"min", TRP_EPILOGUE_BINARY, TRP_BINARY_MIN, 2, 0},
-    {"max", TRP_EPILOGUE_BINARY, TRP_BINARY_MAX, 2, 0},
-    {"fma", TRP_EPILOGUE_FMA, 0, 3, 0},
-    {"scale_rows", TRP_EPILOGUE_SCALE_ROWS, 0, 1, 0},
-    {"scale_columns", TRP_EPILOGUE_SCALE_COLUMNS, 0, 1, 0},
-    {"convert", TRP_EPILOGUE_CONVERT, TRP_DTYPE_NONE, 1, 0},
-};
-
-static const char *const reductions[] = {"sum", "max", "min", "amax"}; /* trp_reduction */
-
-/* The types that an operand or a conversion can name; the tree's check says which fit. */
-static trp_dtype type_named(const char *name)
-{
-    for (trp_dtype t = TRP_F64; t <= TRP_I32; t = (trp_dtype)(t + 1)) {
-        if (strcmp(trp_dtype_name(t), name) == 0)
-            return t;
-    }
-    return TRP_DTYPE_NONE;
-}
-
-static spell_text function_hint(const char *name)
-{
-    spell s = spell_begin(name, strlen(name));
-    for (size_t i = 0; i < COUNT_OF(functions); i++)
-        spell_try(&s, functions[i].name);
-    return spell_hint(&s, "");
-}
-
-static const function_row *function_named(const char *name)
-{
-    for (size_t i = 0; i < COUNT_OF(functions); i++) {
-        if (strcmp(functions[i].name, name) == 0)
-            return &functions[i];
-    }
-    return NULL;
-}
-
-/* Words that no operand can have as its name. */
-static bool is_reserved(const char *name)
-{
-    static const char *const words[] = {"acc", "c", "row", "col", "inf", "nan", "rowmajor", "none"};
-    for (size_t i = 0; i < COUNT_OF(words); i++) {
-        if (strcmp(words[i], name) == 0)
-            return true;
-    }
-    for (size_t i = 0; i < COUNT_OF(reductions); i++) {
-        if (strcmp(reductions[i], name) == 0)
-            return true;
-    }
-    return function_named(name) || type_named(name) != TRP_DTYPE_NONE;
-}
-
-/* The parser. */
 
 typedef struct value_name {
     char text[EPILOGUE_NAME_MAX];
@@ -325,7 +225,7 @@ static bool read_suffixes(parser *p, bool matrix, trp_dtype *type, trp_order *or
             fail_at(p, at, "expected a type or rowmajor, got %s", here(p).text);
             return false;
         }
-        trp_dtype named = type_named(word);
+        trp_dtype named = epilogue_type(word);
         if (strcmp(word, "rowmajor") == 0 && matrix)
             *order = TRP_ROW_MAJOR;
         else if (named != TRP_DTYPE_NONE && *type == TRP_DTYPE_NONE)
@@ -422,7 +322,7 @@ static uint32_t read_scale(parser *p, size_t at, const function_row *f)
         return 0;
     peek(p);
     size_t vector_at = p->at;
-    if (!read_name(p, name) || is_reserved(name) || value_named(p, name) ||
+    if (!read_name(p, name) || epilogue_reserved(name) || value_named(p, name) ||
         operand_named(p->out, name))
         return fail_at(p, vector_at, "expected a vector of a name of its own");
     trp_epilogue_kind kind = read_index(p, &empty);
@@ -453,13 +353,14 @@ static bool read_parameter(parser *p, trp_scalar *out)
 
 static uint32_t read_call(parser *p, size_t at, const char *name)
 {
-    const function_row *f = function_named(name);
-    trp_dtype type = type_named(name);
+    const function_row *f = epilogue_function(name);
+    trp_dtype type = epilogue_type(name);
     const function_row convert = {name, TRP_EPILOGUE_CONVERT, (int)type, 1, 0};
     if (!f && type != TRP_DTYPE_NONE)
         f = &convert;
     if (!f)
-        return fail_at(p, at, "expected a function, got '%s'%s", name, function_hint(name).s);
+        return fail_at(p, at, "expected a function, got '%s'%s", name,
+                       epilogue_function_hint(name).s);
     if (f->kind == TRP_EPILOGUE_SCALE_ROWS || f->kind == TRP_EPILOGUE_SCALE_COLUMNS)
         return read_scale(p, at, f);
     trp_epilogue_node x = {.kind = f->kind};
@@ -520,7 +421,7 @@ static uint32_t read_plain(parser *p)
         return plain_node(p, at, TRP_EPILOGUE_ACCUMULATOR);
     if (strcmp(name, "c") == 0)
         return plain_node(p, at, TRP_EPILOGUE_C);
-    if (is_reserved(name))
+    if (epilogue_reserved(name))
         return fail_at(p, at, "expected a value, got the word '%s'", name);
     return read_operand(p, at, name);
 }
@@ -576,7 +477,7 @@ static void read_output(parser *p, size_t at, const char *name, trp_epilogue_kin
     bool matrix = index == TRP_EPILOGUE_AUX_LOAD;
     if (!read_suffixes(p, matrix, &x.type, &x.order) || !expect(p, '='))
         return;
-    if (operand_named(p->out, name) || value_named(p, name) || is_reserved(name)) {
+    if (operand_named(p->out, name) || value_named(p, name) || epilogue_reserved(name)) {
         fail_at(p, at, "expected another name: %s is taken", name);
         return;
     }
@@ -588,9 +489,9 @@ static void read_output(parser *p, size_t at, const char *name, trp_epilogue_kin
         size_t which = 0;
         if (!read_name(p, word))
             word[0] = '\0';
-        while (which < COUNT_OF(reductions) && strcmp(reductions[which], word) != 0)
+        while (which < EPILOGUE_REDUCTIONS && strcmp(epilogue_reductions[which], word) != 0)
             which++;
-        if (which == COUNT_OF(reductions) || !take(p, '(')) {
+        if (which == EPILOGUE_REDUCTIONS || !take(p, '(')) {
             fail_at(p, word_at, "expected sum, max, min or amax of a value");
             return;
         }
@@ -609,7 +510,7 @@ static void read_output(parser *p, size_t at, const char *name, trp_epilogue_kin
 
 static void read_value(parser *p, size_t at, const char *name)
 {
-    if (is_reserved(name) || operand_named(p->out, name) || value_named(p, name)) {
+    if (epilogue_reserved(name) || operand_named(p->out, name) || value_named(p, name)) {
         fail_at(p, at, "expected another name: %s is taken", name);
         return;
     }
@@ -690,220 +591,4 @@ bool epilogue_parse(const char *text, epilogue *out, char *error, size_t error_s
     if (!p.failed && root != out->count - 1)
         add(&p, p.at, (trp_epilogue_node){.kind = TRP_EPILOGUE_D, .input = {root}});
     return !p.failed;
-}
-
-/* The printer. */
-
-typedef struct printer {
-    const epilogue *tree;
-    char *out;
-    size_t size, length;
-    uint32_t uses[TRP_EPILOGUE_NODES_MAX];
-    char name[TRP_EPILOGUE_NODES_MAX][EPILOGUE_NAME_MAX];   /* of operands */
-    char shared[TRP_EPILOGUE_NODES_MAX][EPILOGUE_NAME_MAX]; /* of values that are used twice */
-} printer;
-
-static void put(printer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void put(printer *p, const char *format, ...)
-{
-    va_list arguments;
-    size_t at = p->length < p->size ? p->length : p->size;
-    va_start(arguments, format);
-    int n = vsnprintf(p->size > 0 ? p->out + at : NULL, p->size - at, format, arguments);
-    va_end(arguments);
-    p->length += n > 0 ? (size_t)n : 0;
-}
-
-static bool is_sink(trp_epilogue_kind kind)
-{
-    return kind == TRP_EPILOGUE_AUX_STORE || kind == TRP_EPILOGUE_REDUCE_ROWS ||
-           kind == TRP_EPILOGUE_REDUCE_COLUMNS || kind == TRP_EPILOGUE_REDUCE_ALL;
-}
-
-/* The node whose value a node passes on. */
-static uint32_t origin_of(const epilogue *e, uint32_t node)
-{
-    while (is_sink(e->node[node].kind) || e->node[node].kind == TRP_EPILOGUE_D)
-        node = e->node[node].input[0];
-    return node;
-}
-
-/* Whether a node is an operand with a name: it is written by it wherever it is used. */
-static bool is_operand(const trp_epilogue_node *x)
-{
-    return (x->kind == TRP_EPILOGUE_SCALAR && !x->value.given) ||
-           (x->kind >= TRP_EPILOGUE_PER_ROW && x->kind <= TRP_EPILOGUE_AUX_LOAD);
-}
-
-static bool has_name(const trp_epilogue_node *x)
-{
-    return is_operand(x) || is_sink(x->kind) || x->kind == TRP_EPILOGUE_SCALE_ROWS ||
-           x->kind == TRP_EPILOGUE_SCALE_COLUMNS;
-}
-
-static bool is_taken(const printer *p, const char *name)
-{
-    for (uint32_t i = 1; i < p->tree->count; i++) {
-        if (strcmp(p->name[i], name) == 0 || strcmp(p->tree->name[i], name) == 0)
-            return true;
-    }
-    return is_reserved(name);
-}
-
-static void invent_name(const printer *p, uint32_t number, char letter,
-                        char name[EPILOGUE_NAME_MAX])
-{
-    char made[EPILOGUE_NAME_MAX];
-    do {
-        snprintf(made, sizeof made, "%c%u", letter, number);
-        number += TRP_EPILOGUE_NODES_MAX;
-    } while (is_taken(p, made));
-    memcpy(name, made, sizeof made);
-}
-
-static void put_suffixes(printer *p, const trp_epilogue_node *x)
-{
-    if (x->type != TRP_DTYPE_NONE)
-        put(p, ":%s", trp_dtype_name(x->type));
-    if (x->order == TRP_ROW_MAJOR)
-        put(p, ":rowmajor");
-}
-
-static const function_row *function_of(const trp_epilogue_node *x)
-{
-    for (size_t i = 0; i < COUNT_OF(functions); i++) {
-        const function_row *f = &functions[i];
-        int which = f->kind == TRP_EPILOGUE_ACTIVATION ? (int)x->activation
-                    : f->kind == TRP_EPILOGUE_UNARY    ? (int)x->unary
-                    : f->kind == TRP_EPILOGUE_BINARY   ? (int)x->binary
-                                                       : f->which;
-        if (f->kind == x->kind && f->which == which)
-            return f;
-    }
-    return NULL;
-}
-
-static void put_value(printer *p, uint32_t node);
-
-static void put_call(printer *p, uint32_t node, const trp_epilogue_node *x)
-{
-    const function_row *f = function_of(x);
-    bool scale = x->kind == TRP_EPILOGUE_SCALE_ROWS || x->kind == TRP_EPILOGUE_SCALE_COLUMNS;
-    bool second = x->parameter[1].given;
-    if (!f)
-        return;
-    put(p, "%s(", x->kind == TRP_EPILOGUE_CONVERT && x->type ? trp_dtype_name(x->type) : f->name);
-    for (uint32_t i = 0; i < f->inputs; i++) {
-        put(p, "%s", i ? ", " : "");
-        put_value(p, x->input[i]);
-    }
-    if (scale) {
-        put(p, ", %s[%s]", p->name[node], x->kind == TRP_EPILOGUE_SCALE_ROWS ? "row" : "col");
-        put_suffixes(p, x);
-    }
-    if (x->parameter[0].given || second)
-        put(p, ", %.17g", x->parameter[0].given ? x->parameter[0].re : 0);
-    if (second)
-        put(p, ", %.17g", x->parameter[1].re);
-    put(p, ")");
-}
-
-static void put_node(printer *p, uint32_t node)
-{
-    static const char signs[] = {'+', '-', '*', '/'}; /* trp_binary */
-    const trp_epilogue_node *x = &p->tree->node[node];
-    switch (x->kind) {
-    case TRP_EPILOGUE_ACCUMULATOR:
-        put(p, "acc");
-        break;
-    case TRP_EPILOGUE_C:
-        put(p, "c");
-        break;
-    case TRP_EPILOGUE_SCALAR:
-        put(p, "%.17g", x->value.re);
-        break;
-    case TRP_EPILOGUE_BINARY:
-        if (x->binary > TRP_BINARY_DIV) {
-            put_call(p, node, x);
-            break;
-        }
-        put(p, "(");
-        put_value(p, x->input[0]);
-        put(p, " %c ", signs[x->binary]);
-        put_value(p, x->input[1]);
-        put(p, ")");
-        break;
-    default:
-        put_call(p, node, x);
-    }
-}
-
-static void put_value(printer *p, uint32_t node)
-{
-    node = origin_of(p->tree, node);
-    const trp_epilogue_node *x = &p->tree->node[node];
-    if (is_operand(x)) {
-        put(p, "%s%s", p->name[node],
-            x->kind == TRP_EPILOGUE_PER_ROW      ? "[row]"
-            : x->kind == TRP_EPILOGUE_PER_COLUMN ? "[col]"
-            : x->kind == TRP_EPILOGUE_AUX_LOAD   ? "[row,col]"
-                                                 : "");
-        put_suffixes(p, x);
-    } else if (p->shared[node][0]) {
-        put(p, "%s", p->shared[node]);
-    } else {
-        put_node(p, node);
-    }
-}
-
-static void put_sink(printer *p, uint32_t node)
-{
-    const trp_epilogue_node *x = &p->tree->node[node];
-    bool store = x->kind == TRP_EPILOGUE_AUX_STORE;
-    put(p, "%s[%s]", p->name[node],
-        store                                    ? "row,col"
-        : x->kind == TRP_EPILOGUE_REDUCE_ROWS    ? "row"
-        : x->kind == TRP_EPILOGUE_REDUCE_COLUMNS ? "col"
-                                                 : "");
-    put_suffixes(p, x);
-    put(p, " = ");
-    if (!store)
-        put(p, "%s(", reductions[x->reduction]);
-    put_value(p, x->input[0]);
-    put(p, store ? "; " : "); ");
-}
-
-size_t epilogue_print(const epilogue *tree, char *out, size_t size)
-{
-    printer p = {.tree = tree, .out = out, .size = size};
-    if (size > 0)
-        out[0] = '\0';
-    p.uses[origin_of(tree, tree->count - 1)]++;
-    for (uint32_t i = 1; i < tree->count; i++) {
-        for (uint32_t k = 0; k < TRP_EPILOGUE_INPUTS && tree->node[i].kind != TRP_EPILOGUE_D; k++) {
-            uint32_t from = origin_of(tree, tree->node[i].input[k]);
-            /* A store that something uses counts for itself, and its user for what it passes on. */
-            p.uses[from]++;
-        }
-        memcpy(p.name[i], tree->name[i], EPILOGUE_NAME_MAX);
-        if (has_name(&tree->node[i]) && !p.name[i][0])
-            invent_name(&p, i, 'v', p.name[i]);
-    }
-    for (uint32_t i = 1; i < tree->count; i++) {
-        const trp_epilogue_node *x = &tree->node[i];
-        bool plain = x->kind == TRP_EPILOGUE_ACCUMULATOR || x->kind == TRP_EPILOGUE_C;
-        if (is_sink(x->kind)) {
-            put_sink(&p, i);
-        } else if (!plain && !is_operand(x) && x->kind != TRP_EPILOGUE_D && p.uses[i] > 1) {
-            char name[EPILOGUE_NAME_MAX];
-            invent_name(&p, i, 't', name);
-            put(&p, "%s = ", name);
-            put_node(&p, i);
-            put(&p, "; ");
-            memcpy(p.shared[i], name, sizeof name);
-        }
-    }
-    put_value(&p, tree->count - 1);
-    return p.length;
 }
