@@ -6,33 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    ROUNDS_QUICK = 5,
-    FINALISTS_QUICK = 3, /* besides the first */
-    FINALISTS_FULL = 6,
-    SEEDS = 4, /* kernels of which all settings are tried */
-    REPETITIONS = 100,
-    ROUNDS_LASTING = 3,
-    REPETITIONS_LASTING = 800, /* more would make the driver wait */
-};
+enum { SEEDS = 4 }; /* kernels of which all settings are tried */
 
-_Static_assert(ROUNDS_QUICK <= (int)TRP__TUNE_ROUNDS, "rounds are kept");
-
-/* How long one measurement shall take. */
-#define LENGTH_QUICK_US 500.0f
-#define LENGTH_FULL_US  1000.0f
-#define FINAL_QUICK_US  3000.0f
-#define FINAL_FULL_US   10000.0f
-
-/* Kernels that take so long heat the device until it lowers its clock, by as much as each of them
- * makes it: a full search begins once it has come down, and the last measurements are so long that
- * each kernel comes to a clock of its own. */
-#define LASTING_US       50.0f
-#define HEAT_US          200000.0f
-#define FINAL_LASTING_US 100000.0f
-
-/* What takes the place of the first is this much faster. */
-#define ENOUGH 0.99f
+static const trp__search_rules quick_search = {.finalists = 3,
+                                               .rounds = 5,
+                                               .kinds = 1,
+                                               .most = 100,
+                                               .length_us = 500,
+                                               .final_us = 3000,
+                                               .enough = 0.99f};
+static const trp__search_rules full_search = {.finalists = 6,
+                                              .rounds = 9,
+                                              .kinds = 1,
+                                              .most = 100,
+                                              .length_us = 1000,
+                                              .final_us = 10000,
+                                              .enough = 0.99f,
+                                              .lasting_us = 50,
+                                              .heat_us = 200000,
+                                              .lasting_final_us = 100000,
+                                              .lasting_rounds = 3,
+                                              .lasting_most = 800}; /* more: the driver waits */
 
 /* Life. */
 
@@ -101,9 +95,21 @@ static trp__jit_loaded *module_of(const trp__cutlass_tuner *t, uint32_t candidat
     return trp__jit_loader_loaded(t->loader, c->slot, c->generation);
 }
 
+/* Entries of the search are kernels with settings. */
+
 static void add_entry(trp__cutlass_tuner *t, uint32_t candidate, uint32_t setting)
 {
-    t->entry[t->entries++] = (trp__tune_entry){.candidate = candidate, .setting = setting};
+    (void)trp__search_add(&t->search, candidate * TRP__RUN_SETTINGS_MAX + setting);
+}
+
+static uint32_t candidate_of(const trp__cutlass_tuner *t, uint32_t entry)
+{
+    return t->entry[entry].what / TRP__RUN_SETTINGS_MAX;
+}
+
+static const trp__cutlass_settings *settings_of(const trp__cutlass_tuner *t, uint32_t entry)
+{
+    return &t->setting[t->entry[entry].what % TRP__RUN_SETTINGS_MAX];
 }
 
 /* Beginning. */
@@ -133,15 +139,16 @@ static trp_status begin(trp__cutlass_tuner *t, uint64_t ticket, const char *sear
         use_found(t, found);
         return TRP_OK;
     }
-    t->entries = t->at = t->round = 0;
-    t->warm = t->hot = t->lasting = t->flying = t->keeping = false;
+    t->flying = t->keeping = false;
+    trp__search_begin(&t->search, t->head.level == TRP_TUNE_FULL ? &full_search : &quick_search,
+                      t->entry, TRP__RUN_SETTINGS_MAX);
     for (uint32_t i = 0; i < t->head.candidates; i++) {
         if (module_of(t, i))
             add_entry(t, i, t->candidate[i].first);
     }
     /* Without the request's own kernel there is nothing to compare with. */
-    bool possible = t->entries > 0 && t->entry[0].candidate == 0 &&
-                    (t->entries > 1 || t->candidate[0].count > 1);
+    bool possible = t->search.entries > 0 && candidate_of(t, 0) == 0 &&
+                    (t->search.entries > 1 || t->candidate[0].count > 1);
     t->phase = possible ? TRP__TUNE_ROWS : TRP__TUNE_DONE;
     t->until = trp__deadline(t->head.budget_ns);
     return TRP_OK;
@@ -149,39 +156,14 @@ static trp_status begin(trp__cutlass_tuner *t, uint64_t ticket, const char *sear
 
 /* Measuring. */
 
-static bool is_lasting(const trp__cutlass_tuner *t)
-{
-    return t->head.level == TRP_TUNE_FULL && t->entry[0].us[0] >= LASTING_US;
-}
-
-/* Whether the measurement is only for the device to get hot. */
-static bool is_heat(const trp__cutlass_tuner *t)
-{
-    return t->phase == TRP__TUNE_ROWS && t->at == 0 && t->warm && !t->hot && is_lasting(t);
-}
-
-static float length_of(const trp__cutlass_tuner *t)
-{
-    bool full = t->head.level == TRP_TUNE_FULL;
-    if (t->phase == TRP__TUNE_FINAL)
-        return t->lasting ? FINAL_LASTING_US : full ? FINAL_FULL_US : FINAL_QUICK_US;
-    return is_heat(t) ? HEAT_US : full ? LENGTH_FULL_US : LENGTH_QUICK_US;
-}
-
-static uint32_t repetitions(const trp__cutlass_tuner *t, float us)
-{
-    const float most = t->lasting || is_heat(t) ? REPETITIONS_LASTING : REPETITIONS;
-    float count = us > 0 ? length_of(t) / us : most;
-    return count < 2 ? 2 : count > most ? (uint32_t)most : (uint32_t)count;
-}
-
-static trp_status launch(trp__cutlass_tuner *t, const trp__tune_ways *ways, trp_error *error)
+static trp_status launch(trp__cutlass_tuner *t, uint32_t runs, const trp__tune_ways *ways,
+                         trp_error *error)
 {
     const trp__cuda *cu = t->loader->cu;
     trp_instance *instance = t->loader->instance;
     trp_status status = trp_cuda_check(instance, cu->cuEventRecord(t->begin, instance->stream),
                                        "cuEventRecord", error);
-    for (uint32_t i = 0; i < t->launches && status == TRP_OK; i++)
+    for (uint32_t i = 0; i < runs && status == TRP_OK; i++)
         status = ways->enqueue(ways->context, error);
     if (status == TRP_OK)
         status = trp_cuda_check(instance, cu->cuEventRecord(t->end, instance->stream),
@@ -189,20 +171,20 @@ static trp_status launch(trp__cutlass_tuner *t, const trp__tune_ways *ways, trp_
     return status;
 }
 
-/* Microseconds of a run of an entry, over t->launches of them. TRP_AGAIN: not known yet. */
-static trp_status measure(trp__cutlass_tuner *t, const trp__tune_ways *ways, float *us,
-                          trp_error *error)
+/* Microseconds of a run. TRP_AGAIN: not known yet. */
+static trp_status measure(trp__cutlass_tuner *t, const trp__search_step *step,
+                          const trp__tune_ways *ways, float *us, trp_error *error)
 {
     const trp__cuda *cu = t->loader->cu;
-    const trp__tune_entry *e = &t->entry[t->at];
     float ms = 0;
     if (!t->flying) {
-        trp__jit_loaded *module = module_of(t, e->candidate);
+        trp__jit_loaded *module = module_of(t, candidate_of(t, step->entry));
         if (!module)
             return trp__error_set(error, TRP_E_STALE, "a kernel that was freed meanwhile");
-        trp_status status = ways->prepare(ways->context, module, &t->setting[e->setting], error);
+        trp_status status =
+            ways->prepare(ways->context, module, settings_of(t, step->entry), error);
         if (status == TRP_OK)
-            status = launch(t, ways, error);
+            status = launch(t, step->runs, ways, error);
         t->flying = status == TRP_OK;
         return status == TRP_OK ? TRP_AGAIN : status;
     }
@@ -212,147 +194,56 @@ static trp_status measure(trp__cutlass_tuner *t, const trp__tune_ways *ways, flo
     t->flying = false;
     if (result == TRP__CU_SUCCESS)
         result = cu->cuEventElapsedTime(&ms, t->begin, t->end);
-    *us = ms * 1000 / (float)t->launches;
+    *us = ms * 1000 / (float)step->runs;
     return trp_cuda_check(t->loader->instance, result, "cuEventElapsedTime", error);
 }
 
 /* From one measurement to the next. */
 
-static int compare_floats(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-static int compare_entries(const void *a, const void *b)
-{
-    return compare_floats(((const trp__tune_entry *)a)->us, ((const trp__tune_entry *)b)->us);
-}
-
-static void leave_out(trp__cutlass_tuner *t)
-{
-    t->entries--;
-    memmove(&t->entry[t->at], &t->entry[t->at + 1], (t->entries - t->at) * sizeof *t->entry);
-}
-
-/* The first stays first. */
-static void sort(trp__cutlass_tuner *t)
-{
-    if (t->entries > 2)
-        qsort(t->entry + 1, t->entries - 1, sizeof *t->entry, compare_entries);
-}
-
 /* The other settings of the fastest kernels. */
 static void add_settings(trp__cutlass_tuner *t)
 {
-    uint32_t kernels = t->entries, seeds = 0;
+    const uint32_t kernels = t->search.entries;
+    uint32_t seeds = 0;
     bool first_is_seed = false;
+    trp__search_sort(&t->search);
     for (uint32_t i = 1; i < kernels && i <= SEEDS; i++)
-        first_is_seed = first_is_seed || t->entry[0].us[0] <= t->entry[i].us[0];
+        first_is_seed = first_is_seed || t->entry[0].us <= t->entry[i].us;
     for (uint32_t i = first_is_seed || kernels == 1 ? 0 : 1; i < kernels && seeds < SEEDS; i++) {
-        const trp__run_candidate *c = &t->candidate[t->entry[i].candidate];
+        const trp__run_candidate *c = &t->candidate[candidate_of(t, i)];
         seeds++;
         for (uint32_t k = 1; k < c->count; k++)
-            add_entry(t, t->entry[i].candidate, c->first + k);
+            add_entry(t, candidate_of(t, i), c->first + k);
     }
 }
 
-static void begin_final(trp__cutlass_tuner *t)
-{
-    uint32_t most = 1 + (t->head.level == TRP_TUNE_FULL ? FINALISTS_FULL : FINALISTS_QUICK);
-    t->lasting = is_lasting(t);
-    sort(t);
-    t->finalists = t->entries < most ? t->entries : most;
-    t->at = t->round = 0;
-    t->phase = TRP__TUNE_FINAL;
-}
-
-static uint32_t rounds_of(const trp__cutlass_tuner *t)
-{
-    return t->lasting                       ? ROUNDS_LASTING
-           : t->head.level == TRP_TUNE_FULL ? TRP__TUNE_ROUNDS
-                                            : ROUNDS_QUICK;
-}
-
-/* The one with the least median, if it beats the first one by enough. */
+/* What has won is to be kept. */
 static void decide(trp__cutlass_tuner *t)
 {
-    uint32_t best = 0, middle = t->round / 2;
-    for (uint32_t i = 0; i < t->finalists; i++)
-        qsort(t->entry[i].us, t->round, sizeof t->entry[i].us[0], compare_floats);
-    for (uint32_t i = 1; i < t->finalists; i++) {
-        if (t->entry[i].us[middle] < t->entry[best].us[middle])
-            best = i;
-    }
-    if (t->entry[best].us[middle] > ENOUGH * t->entry[0].us[middle] ||
-        t->entry[best].us[middle] >= t->entry[0].us[t->round / 4])
-        best = 0;
-    const trp__tune_entry *e = &t->entry[best];
-    t->winner = e->candidate;
+    const uint32_t best = trp__search_winner(&t->search);
+    t->winner = candidate_of(t, best);
     t->record = (trp__cutlass_record){.level = t->head.level,
-                                      .candidates = t->entries,
-                                      .default_us = t->entry[0].us[middle],
-                                      .best_us = e->us[middle],
-                                      .settings = t->setting[e->setting]};
-    memcpy(t->record.kernel, t->candidate[e->candidate].kernel, sizeof t->record.kernel);
+                                      .candidates = t->search.entries,
+                                      .default_us = trp__search_median(&t->search, 0),
+                                      .best_us = trp__search_median(&t->search, best),
+                                      .settings = *settings_of(t, best)};
+    memcpy(t->record.kernel, t->candidate[t->winner].kernel, sizeof t->record.kernel);
     t->phase = TRP__TUNE_KEEP;
 }
 
-/* All of a phase are measured, or there is no time left. */
-static void end_phase(trp__cutlass_tuner *t, bool late)
+/* All that is to be measured is known. */
+static void next_phase(trp__cutlass_tuner *t)
 {
-    if (t->phase == TRP__TUNE_ROWS && t->head.level == TRP_TUNE_FULL && !late) {
-        uint32_t kernels = t->entries;
-        sort(t);
-        add_settings(t);
-        t->at = kernels;
-        t->phase = TRP__TUNE_SETTINGS;
-        if (t->at < t->entries)
-            return;
-    }
-    if (late) /* what was not measured has no part in the rest */
-        t->entries = t->at > 0 ? t->at : 1;
-    begin_final(t);
-}
-
-static void next_of_qualifying(trp__cutlass_tuner *t, float us)
-{
-    bool late = trp__now_ns() > t->until;
-    if (is_heat(t)) {
-        t->hot = true;
-        return;
-    }
-    t->entry[t->at].us[0] = us;
-    t->warm = !t->warm;
-    if (t->warm) /* once more, and longer */
-        return;
-    t->at++;
-    if (t->at == t->entries || late)
-        end_phase(t, late);
-}
-
-static void next_of_final(trp__cutlass_tuner *t, float us)
-{
-    t->entry[t->at].us[t->round] = us;
-    if (++t->at < t->finalists)
-        return;
-    t->at = 0;
-    t->round++;
-    if (t->round == rounds_of(t) || trp__now_ns() > t->until)
-        decide(t);
-}
-
-/* One that can't be run is left out; without the first there is no search. */
-static void next_without(trp__cutlass_tuner *t)
-{
-    t->flying = t->warm = false;
-    if (t->at == 0 || t->phase == TRP__TUNE_FINAL) {
+    if (t->search.failed) {
         t->phase = TRP__TUNE_DONE;
-        return;
+    } else if (t->search.phase == TRP__SEARCH_OVER) {
+        decide(t);
+    } else if (t->phase == TRP__TUNE_ROWS && t->head.level == TRP_TUNE_FULL) {
+        t->phase = TRP__TUNE_SETTINGS;
+        add_settings(t);
+    } else {
+        trp__search_final(&t->search);
     }
-    leave_out(t);
-    if (t->at == t->entries)
-        end_phase(t, false);
 }
 
 /* Keeping. */
@@ -394,23 +285,23 @@ static trp_status keep_record(trp__cutlass_tuner *t, const char *search)
 
 static trp_status step(trp__cutlass_tuner *t, const trp__tune_ways *ways, trp_error *error)
 {
+    trp__search_step next;
     trp_error of_one;
     float us = 0;
-    bool final = t->phase == TRP__TUNE_FINAL;
-    t->launches = final || t->warm ? repetitions(t, t->entry[final ? 0 : t->at].us[0]) : 1;
-    trp_status status = measure(t, ways, &us, &of_one);
+    if (!trp__search_next(&t->search, &next)) {
+        next_phase(t);
+        return TRP_OK;
+    }
+    trp_status status = measure(t, &next, ways, &us, &of_one);
     if (status == TRP_AGAIN)
         return status;
     if (status != TRP_OK && t->loader->cu->cuEventQuery(t->end) != TRP__CU_SUCCESS) {
         *error = of_one; /* the device's end, not the kernel's */
         return status;
     }
-    if (status != TRP_OK)
-        next_without(t);
-    else if (final)
-        next_of_final(t, us);
-    else
-        next_of_qualifying(t, us);
+    trp__search_tell(&t->search, status == TRP_OK ? us : -1); /* what can't be run is left out */
+    if (trp__now_ns() > t->until)
+        trp__search_hurry(&t->search);
     return TRP_OK;
 }
 

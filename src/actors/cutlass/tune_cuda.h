@@ -8,19 +8,13 @@
 #include "actors/cutlass/tune_record.h"
 #include "cache/lru.h"
 #include "compile/loader.h"
+#include "tuning/search.h"
 
-enum { TRP__TUNE_ROUNDS = 9, TRP__TUNE_FOUND = 1024 };
-
-/* A kernel with settings. */
-typedef struct trp__tune_entry {
-    uint32_t candidate, setting;
-    float us[TRP__TUNE_ROUNDS];
-} trp__tune_entry;
+enum { TRP__TUNE_FOUND = 1024 };
 
 typedef enum trp__tune_phase {
     TRP__TUNE_ROWS,     /* each kernel with its first settings */
-    TRP__TUNE_SETTINGS, /* the fastest with all of theirs */
-    TRP__TUNE_FINAL,    /* the fastest of all, in turn */
+    TRP__TUNE_SETTINGS, /* the fastest with all of theirs, and then the final */
     TRP__TUNE_KEEP,     /* writes what was found */
     TRP__TUNE_DONE,
 } trp__tune_phase;
@@ -38,13 +32,9 @@ typedef struct trp__cutlass_tuner {
     trp__hash key;
     int64_t until;
     trp__tune_phase phase;
-    trp__tune_entry entry[TRP__RUN_SETTINGS_MAX]; /* the first: what the request would run */
-    uint32_t entries;
-    uint32_t at, round; /* what is measured */
-    uint32_t finalists;
-    uint32_t launches; /* of the measurement */
-    bool warm, flying; /* it was launched before; it is on the device */
-    bool hot, lasting; /* the device was heated; the last measurements are long */
+    trp__search search; /* the first entry: what the request would run */
+    trp__search_entry entry[TRP__RUN_SETTINGS_MAX];
+    bool flying; /* a measurement is on the device */
     bool keeping;
     trp__cutlass_record record; /* `kernel` "": nothing was found */
     uint32_t winner;            /* among the candidates */

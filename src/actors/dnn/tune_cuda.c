@@ -3,8 +3,8 @@
 #include "actors/dnn/product_cublaslt.h"
 #include "actors/dnn/proof.h"
 #include "actors/dnn/quirks.h"
+#include "tuning/bench.h"
 
-#include <troupe/convert.h>
 #include <troupe/dnn.h>
 
 #include <math.h>
@@ -14,54 +14,58 @@
 enum {
     CANDIDATES_QUICK = 8,
     CANDIDATES_FULL = 64,
-    ROUNDS_QUICK = 5,
-    ROUNDS_FULL = 11,
-    FINALISTS_QUICK = 4, /* the first included */
-    FINALISTS_FULL = 9,
-    COPIES = 8,
     REPETITIONS = 200,
     SAMPLE = 16 << 10, /* elements of a result that are compared */
-    PIECE = 1 << 18,   /* elements that are filled at a time */
     ALIGNMENT = 256,
 };
 
-/* What beats the first engine is this much faster. */
-#define ENOUGH 0.98f
+static const trp__search_rules quick_search = {.finalists = 3,
+                                               .rounds = 5,
+                                               .kinds = TRP__SEARCH_KINDS,
+                                               .most = REPETITIONS,
+                                               .length_us = 300,
+                                               .final_us = 300,
+                                               .enough = 0.98f};
+static const trp__search_rules full_search = {.finalists = 8,
+                                              .rounds = 11,
+                                              .kinds = TRP__SEARCH_KINDS,
+                                              .most = REPETITIONS,
+                                              .length_us = 1000,
+                                              .final_us = 1000,
+                                              .enough = 0.98f};
+/* Between a library's algorithm and a kernel of ours, for which the first request waits. */
+static const trp__search_rules own_search = {.finalists = 3,
+                                             .rounds = 5,
+                                             .kinds = 1,
+                                             .most = REPETITIONS,
+                                             .length_us = 300,
+                                             .final_us = 300,
+                                             .enough = 0.98f};
 
-/* How long one measurement shall take. */
-#define LENGTH_QUICK_US 300.0f
-#define LENGTH_FULL_US  1000.0f
-
-/* A place to measure one step: its tensors, as often as it takes that none is in the cache when its
- * turn comes. */
-typedef struct bench {
+/* A search among engines for one step, each of which is an entry by its place in `engine`. */
+typedef struct tuner {
+    trp__bench bench;
     const trp__dnn_planner *planner;
-    const trp__cuda *cu;
     trp__kernel_modules *modules; /* of this thread's own */
     trp__dnn_plan *plan;
     trp__dnn_step *step;
-    trp__cu_stream stream;
-    trp__cu_event begin, end;
-    trp__cu_address memory, workspace;
-    uint32_t copies, next;
-    void *at[COPIES][TRP__DNN_LOWERED_TENSORS];
-} bench;
-
-typedef struct candidate {
-    trp__dnn_engine engine;
-    float us[ROUNDS_FULL];
-} candidate;
+    const trp__dnn_engine *running;
+    trp__dnn_engine *engine;
+    uint32_t engines;
+    uint64_t place[TRP__DNN_LOWERED_TENSORS]; /* of each tensor of the step in a copy */
+    trp__search search;
+} tuner;
 
 /* Tensors. */
 
-static const trp__dnn_tensor *tensor_of(const bench *b, uint32_t number)
+static const trp__dnn_tensor *tensor_of(const tuner *t, uint32_t number)
 {
-    return &b->plan->lowered.graph.tensor[number];
+    return &t->plan->lowered.graph.tensor[number];
 }
 
-static bool is_value(const bench *b, uint32_t number)
+static bool is_value(const tuner *t, uint32_t number)
 {
-    return tensor_of(b, number)->role == TRP__DNN_VALUE;
+    return tensor_of(t, number)->role == TRP__DNN_VALUE;
 }
 
 static uint64_t bytes_of(const trp__dnn_tensor *t)
@@ -69,19 +73,13 @@ static uint64_t bytes_of(const trp__dnn_tensor *t)
     return (uint64_t)trp__dnn_extent(t) * (trp_dtype_bits((trp_dtype)t->type) / 8);
 }
 
-static uint64_t random_next(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return *state >> 33;
-}
-
 /* What attention reads cannot be any numbers: lengths are all rows and columns, for which there is
  * memory, and stats about what they are of such rows, so that weights are none that overflow. 0:
  * another tensor. */
-static double constant_of(const bench *b, uint32_t number)
+static double constant_of(const tuner *t, uint32_t number)
 {
-    const trp__dnn_graph *g = &b->plan->lowered.graph;
-    const trp__dnn_node *node = &g->node[b->step->first];
+    const trp__dnn_graph *g = &t->plan->lowered.graph;
+    const trp__dnn_node *node = &g->node[t->step->first];
     if (node->kind != TRP_DNN_ATTENTION && node->kind != TRP_DNN_ATTENTION_BACKWARD)
         return 0;
     const trp__dnn_tensor *q = &g->tensor[node->port[TRP__DNN_ATTENTION_Q]];
@@ -94,234 +92,118 @@ static double constant_of(const bench *b, uint32_t number)
                : 0;
 }
 
-/* From 0.25 to 1, since variances must not be negative: numbers of which no bit is always the same,
- * since what a device draws, and so its clock, depends on them. */
-static bool make_piece(uint8_t type, double constant, void *out, size_t count)
+/* Variances must not be negative. */
+static bool fill_tensor(const tuner *t, uint32_t number, trp__cu_address to)
 {
-    uint64_t state = 1;
-    double *values = type == TRP_BOOL || type == TRP_U8 || type == TRP_I64
-                         ? NULL
-                         : malloc(count * sizeof *values);
-    size_t width = trp_dtype_bits((trp_dtype)type) / 8;
-    if (!values) {
-        for (size_t i = 0; i < count * width; i++)
-            ((uint8_t *)out)[i] = i % width == 0 ? (uint8_t)(random_next(&state) & 1) : 0;
-        return true;
+    const trp__dnn_tensor *x = tensor_of(t, number);
+    const trp_dtype type = (trp_dtype)x->type;
+    const double constant = constant_of(t, number);
+    double low = 0.25, high = 1;
+    if (constant != 0) {
+        low = high = constant;
+    } else if (type == TRP_I8 || type == TRP_I32) {
+        low = 25;
+        high = 100;
+    } else if (type == TRP_BOOL || type == TRP_U8 || type == TRP_I64) {
+        low = 0;
     }
-    for (size_t i = 0; i < count; i++) {
-        double value = 0.25 + (double)random_next(&state) * 0.75 * 0x1p-31;
-        values[i] = constant != 0                       ? constant
-                    : type == TRP_I8 || type == TRP_I32 ? rint(value * 100)
-                                                        : value;
-    }
-    bool good = trp_convert(TRP_F64, values, (trp_dtype)type, out, count) == TRP_OK;
-    free(values);
-    return good;
-}
-
-static bool fill_tensor(bench *b, uint32_t number, trp__cu_address to)
-{
-    const trp__dnn_tensor *t = tensor_of(b, number);
-    uint64_t bytes = bytes_of(t), extent = (uint64_t)trp__dnn_extent(t);
-    size_t count = extent < PIECE ? (size_t)extent : PIECE;
-    size_t piece = count * (trp_dtype_bits((trp_dtype)t->type) / 8);
-    void *from = malloc(piece ? piece : 1);
-    bool good = from && make_piece(t->type, constant_of(b, number), from, count) &&
-                trp__cuda_upload(b->cu, to, from, piece) == 0;
-    free(from);
-    for (uint64_t done = piece; good && done < bytes;) {
-        uint64_t some = bytes - done < done ? bytes - done : done;
-        good = b->cu->cuMemcpyAsync(to + done, to, (size_t)some, b->stream) == 0;
-        done += some;
-    }
-    return good;
-}
-
-static void close_bench(bench *b)
-{
-    const trp__cuda *cu = b->cu;
-    if (b->stream)
-        cu->cuStreamSynchronize(b->stream);
-    if (b->planner->handle)
-        b->planner->lib->cudnnSetStream(b->planner->handle, NULL);
-    if (b->begin)
-        cu->cuEventDestroy_v2(b->begin);
-    if (b->end)
-        cu->cuEventDestroy_v2(b->end);
-    if (b->memory)
-        cu->cuMemFreeAsync(b->memory, b->stream);
-    if (b->workspace)
-        cu->cuMemFreeAsync(b->workspace, b->stream);
-    if (b->stream)
-        cu->cuStreamDestroy_v2(b->stream);
-}
-
-/* In the stream's order: cuMemFree would wait for the other actors' streams. */
-static bool allocate(bench *b, uint64_t bytes, trp__cu_address *out)
-{
-    bool good = b->cu->cuMemAllocAsync(out, (size_t)bytes, b->stream) == 0;
-    if (!good)
-        *out = 0;
-    return good && b->cu->cuStreamSynchronize(b->stream) == 0;
+    return trp__bench_fill(&t->bench, type, low, high, to, bytes_of(x));
 }
 
 /* Where each tensor lies in a copy, no better aligned than it is in requests; the copy's size. */
-static uint64_t lay_out(const bench *b, uint64_t place[])
+static uint64_t lay_out(tuner *t)
 {
     uint64_t size = ALIGNMENT;
-    for (uint32_t i = 0; i < b->step->tensors; i++) {
-        const trp__dnn_tensor *t = tensor_of(b, b->step->tensor[i]);
-        place[i] = size + (t->role == TRP__DNN_BUFFER ? t->alignment : 0);
-        size = (place[i] + bytes_of(t) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    for (uint32_t i = 0; i < t->step->tensors; i++) {
+        const trp__dnn_tensor *x = tensor_of(t, t->step->tensor[i]);
+        t->place[i] = size + (x->role == TRP__DNN_BUFFER ? x->alignment : 0);
+        size = (t->place[i] + bytes_of(x) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
     return size;
 }
 
-/* As many copies as there is memory for: one is better than none. */
-static bool take_memory(bench *b, uint64_t l2_bytes)
+static trp__cu_address address_of(const tuner *t, uint32_t copy, uint32_t i)
 {
-    uint64_t place[TRP__DNN_LOWERED_TENSORS];
-    uint64_t size = lay_out(b, place), wanted = 2 * l2_bytes / size + 1;
-    for (b->copies = wanted < COPIES ? (uint32_t)wanted : COPIES; b->copies > 0; b->copies /= 2) {
-        if (allocate(b, b->copies * size, &b->memory))
-            break;
-    }
-    bool good = b->copies > 0;
-    for (uint32_t i = 0; good && i < b->step->tensors; i++) {
-        uint32_t number = b->step->tensor[i];
-        if (is_value(b, number))
-            continue;
-        good = fill_tensor(b, number, b->memory + place[i]);
-        for (uint32_t copy = 0; copy < b->copies; copy++)
-            b->at[copy][number] = (void *)(uintptr_t)(b->memory + copy * size + place[i]);
-    }
-    for (uint32_t copy = 1; good && copy < b->copies; copy++)
-        good =
-            b->cu->cuMemcpyAsync(b->memory + copy * size, b->memory, (size_t)size, b->stream) == 0;
-    return good;
+    return t->bench.memory + copy * t->bench.copy_bytes + t->place[i];
 }
 
-static bool open_bench(bench *b, uint64_t l2_bytes, uint64_t workspace)
+static bool open_bench(tuner *t, const trp__cuda *cu, uint64_t l2_bytes)
 {
-    const trp__cuda *cu = b->cu;
-    return cu->cuStreamCreate(&b->stream, TRP__CU_STREAM_NON_BLOCKING) == 0 &&
-           cu->cuEventCreate(&b->begin, 0) == 0 && cu->cuEventCreate(&b->end, 0) == 0 &&
-           (!b->planner->handle || /* products alone are timed */
-            b->planner->lib->cudnnSetStream(b->planner->handle, b->stream) ==
-                TRP__CUDNN_STATUS_SUCCESS) &&
-           (workspace == 0 || allocate(b, workspace, &b->workspace)) && take_memory(b, l2_bytes);
+    uint64_t workspace = 0;
+    for (uint32_t i = 0; i < t->engines; i++)
+        workspace = t->engine[i].workspace > workspace ? t->engine[i].workspace : workspace;
+    bool good = trp__bench_open(&t->bench, cu, lay_out(t), l2_bytes, workspace) &&
+                (!t->planner->handle || /* products alone are timed */
+                 t->planner->lib->cudnnSetStream(t->planner->handle, t->bench.stream) ==
+                     TRP__CUDNN_STATUS_SUCCESS);
+    for (uint32_t i = 0; good && i < t->step->tensors; i++) {
+        if (!is_value(t, t->step->tensor[i]))
+            good = fill_tensor(t, t->step->tensor[i], address_of(t, 0, i));
+    }
+    return good && trp__bench_copy(&t->bench);
+}
+
+static void close_bench(tuner *t)
+{
+    if (t->bench.stream)
+        t->bench.cu->cuStreamSynchronize(t->bench.stream);
+    if (t->planner->handle)
+        t->planner->lib->cudnnSetStream(t->planner->handle, NULL);
+    trp__bench_close(&t->bench);
 }
 
 /* Measuring. */
 
-static trp_status launch_product(const bench *b, const trp__dnn_engine *engine, trp_error *error)
+static bool run(void *context, uint32_t copy)
 {
-    const trp__kernel_launch launch = {.modules = b->modules,
-                                       .stream = b->stream,
-                                       .at = b->at[b->next],
-                                       .workspace = (void *)(uintptr_t)b->workspace};
-    return trp__dnn_product_launch(engine, &launch, error);
-}
-
-/* Microseconds of one run, over `count`; negative: it failed. */
-static float measure(bench *b, const candidate *c, uint32_t count)
-{
-    const trp__cuda *cu = b->cu;
-    float ms = -1;
+    tuner *t = context;
+    void *at[TRP__DNN_LOWERED_TENSORS] = {0}, *workspace = (void *)(uintptr_t)t->bench.workspace;
     trp_error ignored;
-    void *workspace = (void *)(uintptr_t)b->workspace;
-    trp__dnn_engine own = b->step->engine;
-    b->step->engine = c->engine;
-    bool good = cu->cuEventRecord(b->begin, b->stream) == 0;
-    for (uint32_t i = 0; good && i < count; i++, b->next = (b->next + 1) % b->copies)
-        good = (c->engine.product
-                    ? launch_product(b, &c->engine, &ignored)
-                    : trp__dnn_step_launch(b->plan, b->step, b->planner->handle, b->at[b->next],
-                                           workspace, &ignored)) == TRP_OK;
-    b->step->engine = own;
-    good = good && cu->cuEventRecord(b->end, b->stream) == 0 &&
-           cu->cuEventSynchronize(b->end) == 0 &&
-           cu->cuEventElapsedTime(&ms, b->begin, b->end) == 0;
-    return good ? ms * 1000 / (float)count : -1;
-}
-
-static uint32_t repetitions(float us, float length)
-{
-    float count = us > 0 ? length / us : REPETITIONS;
-    return count < 2 ? 2 : count > REPETITIONS ? REPETITIONS : (uint32_t)count;
-}
-
-static int compare_floats(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-static int compare_candidates(const void *a, const void *b)
-{
-    return compare_floats(((const candidate *)a)->us, ((const candidate *)b)->us);
-}
-
-/* One after the other, once: the first stays first, the others come after it, the fastest first and
- * those that don't work last. Returns how many work, 0 if the first does not. */
-static uint32_t qualify(bench *b, candidate *all, uint32_t count, float length)
-{
-    uint32_t good = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        float us = measure(b, &all[i], 1); /* also loads the kernel */
-        us = us >= 0 ? measure(b, &all[i], 2) : us;
-        us = us >= 0 ? measure(b, &all[i], repetitions(us, length)) : us;
-        all[i].us[0] = us >= 0 ? us : INFINITY;
-        good += us >= 0;
+    for (uint32_t i = 0; i < t->step->tensors; i++) {
+        if (!is_value(t, t->step->tensor[i]))
+            at[t->step->tensor[i]] = (void *)(uintptr_t)address_of(t, copy, i);
     }
-    if (!isfinite(all[0].us[0]))
-        return 0;
-    qsort(all + 1, count - 1, sizeof *all, compare_candidates);
-    return good;
+    if (t->running->product)
+        return trp__dnn_product_launch(t->running,
+                                       &(trp__kernel_launch){.modules = t->modules,
+                                                             .stream = t->bench.stream,
+                                                             .at = at,
+                                                             .workspace = workspace},
+                                       &ignored) == TRP_OK;
+    return trp__dnn_step_launch(t->plan, t->step, t->planner->handle, at, workspace, &ignored) ==
+           TRP_OK;
 }
 
-/* In turn, so that what changes meanwhile changes for all. False: one has failed. */
-static bool run_rounds(bench *b, candidate *all, uint32_t count, int rounds, float length)
+static float measure(tuner *t, const trp__dnn_engine *engine, uint32_t count, trp__search_kind kind)
 {
-    uint32_t times = repetitions(all[0].us[0], length);
-    for (int round = 0; round < rounds; round++) {
-        for (uint32_t i = 0; i < count; i++) {
-            all[i].us[round] = measure(b, &all[i], times);
-            if (all[i].us[round] < 0)
-                return false;
-        }
-    }
-    for (uint32_t i = 0; i < count; i++)
-        qsort(all[i].us, (size_t)rounds, sizeof all[i].us[0], compare_floats);
-    return true;
+    const trp__dnn_engine own = t->step->engine;
+    t->running = engine;
+    t->step->engine = *engine;
+    const float us = trp__bench_measure(&t->bench, count, kind, run, t);
+    t->step->engine = own;
+    return us;
 }
 
-/* The one with the least median, if its upper quartile is below the first one's lower. */
-static uint32_t winner(const candidate *all, uint32_t count, int rounds)
+static trp__dnn_engine *engine_of(const tuner *t, uint32_t entry)
 {
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < count; i++) {
-        if (all[i].us[rounds / 2] < all[best].us[rounds / 2])
-            best = i;
-    }
-    bool clear = all[best].us[rounds / 2] <= ENOUGH * all[0].us[rounds / 2] &&
-                 all[best].us[3 * rounds / 4] < all[0].us[rounds / 4];
-    return clear ? best : 0;
+    return &t->engine[t->search.entry[entry].what];
+}
+
+/* Measures until the search wants no more. */
+static void measure_all(tuner *t)
+{
+    trp__search_step step;
+    while (trp__search_next(&t->search, &step))
+        trp__search_tell(&t->search, measure(t, engine_of(t, step.entry), step.runs, step.kind));
 }
 
 /* What is fastest is used only if its results begin as those of the first engine. */
 
-static double tolerance_of(uint8_t type)
+static bool is_written(const tuner *t, uint32_t number)
 {
-    uint32_t bits = trp_dtype_bits((trp_dtype)type);
-    return type == TRP_F64 ? 1e-10 : bits >= 32 ? 2e-3 : bits == 16 ? 2e-2 : 0.1;
-}
-
-static bool is_written(const bench *b, uint32_t number)
-{
-    const trp__dnn_graph *g = &b->plan->lowered.graph;
-    for (uint32_t n = 0; n < b->step->count; n++) {
-        const trp__dnn_node *node = &g->node[b->step->first + n];
+    const trp__dnn_graph *g = &t->plan->lowered.graph;
+    for (uint32_t n = 0; n < t->step->count; n++) {
+        const trp__dnn_node *node = &g->node[t->step->first + n];
         const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
         for (int i = 0; i < TRP__DNN_PORTS; i++) {
             if (node->port[i] == number && kind->port[i].name && kind->port[i].written)
@@ -331,150 +213,137 @@ static bool is_written(const bench *b, uint32_t number)
     return false;
 }
 
-/* False also for a type that can't be converted, of which no sum is made. */
-static bool take_sample(bench *b, const candidate *c, uint32_t number, double *out, size_t count)
+static bool take_sample(tuner *t, const trp__dnn_engine *engine, uint32_t i, void *out, size_t size)
 {
-    const trp__dnn_tensor *t = tensor_of(b, number);
-    size_t bytes = count * (trp_dtype_bits((trp_dtype)t->type) / 8);
-    void *raw = malloc(bytes);
-    b->next = 0;
-    bool good = raw && measure(b, c, 1) >= 0 &&
-                b->cu->cuMemcpyDtoH_v2(raw, (uintptr_t)b->at[0][number], bytes) == 0 &&
-                trp_convert((trp_dtype)t->type, raw, TRP_F64, out, count) == TRP_OK;
-    free(raw);
-    return good;
+    return measure(t, engine, 1, TRP__SEARCH_HOT) >= 0 &&
+           t->bench.cu->cuMemcpyDtoH_v2(out, address_of(t, 0, i), size) == 0;
 }
 
-static bool same_tensor(bench *b, const candidate *first, const candidate *other, uint32_t number)
+/* Of the step's tensor `i`. No sum is made of a type without numbers of its own. */
+static bool same_tensor(tuner *t, const trp__dnn_engine *first, const trp__dnn_engine *other,
+                        uint32_t i)
 {
-    const trp__dnn_tensor *t = tensor_of(b, number);
-    int64_t extent = trp__dnn_extent(t);
-    size_t count = extent < SAMPLE ? (size_t)extent : SAMPLE;
-    double *x = malloc(2 * SAMPLE * sizeof *x), norm = 0, distance = 0;
-    if (t->type == TRP_BOOL || t->type == TRP_U8 || t->type == TRP_I64) {
-        free(x);
+    const trp__dnn_tensor *x = tensor_of(t, t->step->tensor[i]);
+    const trp_dtype type = (trp_dtype)x->type;
+    const int64_t extent = trp__dnn_extent(x);
+    const size_t count = extent < SAMPLE ? (size_t)extent : SAMPLE;
+    const size_t size = count * (trp_dtype_bits(type) / 8);
+    if (type == TRP_BOOL || type == TRP_U8 || type == TRP_I64)
         return true;
-    }
-    bool good = x && take_sample(b, first, number, x, count) &&
-                take_sample(b, other, number, x + SAMPLE, count);
-    for (size_t i = 0; good && i < count; i++) {
-        double d = x[i] - x[SAMPLE + i];
-        norm += x[i] * x[i];
-        distance += d * d;
-    }
-    free(x);
-    return good && sqrt(distance) <= tolerance_of(t->type) * sqrt(norm); /* of a NaN: no */
+    char *both = malloc(2 * size + 1);
+    bool same = both && take_sample(t, first, i, both, size) &&
+                take_sample(t, other, i, both + size, size) &&
+                trp__bench_alike(type, both, both + size, count);
+    free(both);
+    return same;
 }
 
-static bool computes_the_same(bench *b, const candidate *first, const candidate *other)
+static bool computes_the_same(tuner *t, const trp__dnn_engine *first, const trp__dnn_engine *other)
 {
-    for (uint32_t i = 0; i < b->step->tensors; i++) {
-        uint32_t number = b->step->tensor[i];
-        if (is_written(b, number) && !same_tensor(b, first, other, number))
+    for (uint32_t i = 0; i < t->step->tensors; i++) {
+        uint32_t number = t->step->tensor[i];
+        if (!is_value(t, number) && is_written(t, number) && !same_tensor(t, first, other, i))
             return false;
     }
     return true;
 }
 
 /* Moves the best into the step. */
-static void search(bench *b, bool full, uint64_t l2_bytes, candidate *all, uint32_t count)
+static void search(tuner *t, const trp__cuda *cu, uint64_t l2_bytes)
 {
-    int rounds = full ? ROUNDS_FULL : ROUNDS_QUICK;
-    uint32_t finalists = full ? FINALISTS_FULL : FINALISTS_QUICK;
-    float length = full ? LENGTH_FULL_US : LENGTH_QUICK_US;
-    uint64_t workspace = 0;
-    for (uint32_t i = 0; i < count; i++)
-        workspace = all[i].engine.workspace > workspace ? all[i].engine.workspace : workspace;
-    if (!open_bench(b, l2_bytes, workspace))
+    if (!open_bench(t, cu, l2_bytes))
         return;
-    uint32_t good = qualify(b, all, count, length);
-    finalists = good < finalists ? good : finalists;
-    if (good == 0 || !run_rounds(b, all, finalists, rounds, length))
+    measure_all(t);
+    trp__search_final(&t->search);
+    measure_all(t);
+    if (t->search.failed)
         return;
-    uint32_t best = winner(all, finalists, rounds);
-    if (best != 0 && !computes_the_same(b, &all[0], &all[best]))
+    uint32_t best = trp__search_winner(&t->search);
+    if (best != 0 && !computes_the_same(t, engine_of(t, 0), engine_of(t, best)))
         best = 0;
-    trp__dnn_engine first = b->step->engine;
-    b->step->engine = all[best].engine;
-    b->step->way = all[best].engine.product ? TRP__DNN_WAY_PRODUCT : TRP__DNN_WAY_ENGINE;
-    all[best].engine = first;
-    b->step->default_us = all[0].us[rounds / 2];
-    b->step->best_us = all[best].us[rounds / 2];
-    b->step->candidates = good;
+    trp__dnn_engine *won = engine_of(t, best);
+    const trp__dnn_engine before = t->step->engine;
+    t->step->engine = *won;
+    t->step->way = won->product ? TRP__DNN_WAY_PRODUCT : TRP__DNN_WAY_ENGINE;
+    *won = before;
+    t->step->default_us = trp__search_median(&t->search, 0);
+    t->step->best_us = trp__search_median(&t->search, best);
+    t->step->candidates = t->search.entries;
 }
 
 /* cuDNN's, if it may be asked. */
-static uint32_t add_engines(bench *b, const trp__dnn_part *part, uint32_t room,
+static uint32_t add_engines(tuner *t, const trp__dnn_part *part, uint32_t room,
                             trp__dnn_engine *out)
 {
     uint32_t count = 0;
     trp_error ignored;
     if (part->count <= trp__dnn_asked(part->graph, part->first))
-        (void)trp__dnn_engines(b->planner, part, room, out, &count, &ignored);
+        (void)trp__dnn_engines(t->planner, part, room, out, &count, &ignored);
     return count;
 }
 
 /* At most `room` of cuBLASLt's, and behind them those of ours. */
-static uint32_t add_products(bench *b, const trp__dnn_part *part, uint32_t room,
+static uint32_t add_products(tuner *t, const trp__dnn_part *part, uint32_t room,
                              trp__dnn_engine *out)
 {
     trp__dnn_product product;
     uint32_t count = 0, own = 0, good = 0;
     trp_error ignored;
     if (trp__dnn_product_of(part->graph, part->first, part->count, &product)) {
-        (void)trp__dnn_product_engines(b->planner, part->graph->head, &product, room, out, &count,
+        (void)trp__dnn_product_engines(t->planner, part->graph->head, &product, room, out, &count,
                                        &ignored);
         own =
-            b->planner->prover ? trp__dnn_product_own_engine(b->planner, &product, out + count) : 0;
+            t->planner->prover ? trp__dnn_product_own_engine(t->planner, &product, out + count) : 0;
     }
     if (own > 0)
-        b->modules = trp__dnn_prover_modules(b->planner, TRP__MODULE_MULTIPLY);
+        t->modules = trp__dnn_prover_modules(t->planner, TRP__MODULE_MULTIPLY);
     for (; own > 0; own--) {
-        if (b->modules)
+        if (t->modules)
             count++;
         else
-            trp__dnn_engine_drop(b->planner->lib, &out[count + own - 1]);
+            trp__dnn_engine_drop(t->planner->lib, &out[count + own - 1]);
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (trp__dnn_proof_accepts(b->planner, part, &out[i]))
+        if (trp__dnn_proof_accepts(t->planner, part, &out[i]))
             out[good++] = out[i];
         else
-            trp__dnn_engine_drop(b->planner->lib, &out[i]);
+            trp__dnn_engine_drop(t->planner->lib, &out[i]);
     }
     return good;
 }
 
 /* Both libraries', those of the one that the step has now first. */
-static uint32_t find_candidates(bench *b, const trp__dnn_part *part, uint32_t room,
+static uint32_t find_candidates(tuner *t, const trp__dnn_part *part, uint32_t room,
                                 trp__dnn_engine *out)
 {
-    const bool product = b->step->engine.product != NULL;
-    uint32_t count = (product ? add_products : add_engines)(b, part, room, out);
+    const bool product = t->step->engine.product != NULL;
+    uint32_t count = (product ? add_products : add_engines)(t, part, room, out);
     if (count == 0)
         return 0;
-    return count + (product ? add_engines : add_products)(b, part, room, out + count);
+    return count + (product ? add_engines : add_products)(t, part, room, out + count);
 }
 
-static void tune_step(bench *b, uint32_t room, bool full, uint64_t l2_bytes,
-                      uint32_t (*find)(bench *b, const trp__dnn_part *part, uint32_t room,
+static void tune_step(tuner *t, const trp__cuda *cu, uint64_t l2_bytes, uint32_t room,
+                      const trp__search_rules *rules,
+                      uint32_t (*find)(tuner *t, const trp__dnn_part *part, uint32_t room,
                                        trp__dnn_engine *out))
 {
     const uint32_t most = 2 * room + 1;
-    trp__dnn_part part = {&b->plan->lowered.graph, b->step->first, b->step->count};
-    trp__dnn_engine *engines = calloc(most, sizeof *engines);
-    candidate *all = calloc(most, sizeof *all);
-    uint32_t count = 0;
-    if (engines && all && (count = find(b, &part, room, engines)) > 0) {
-        for (uint32_t i = 0; i < count; i++)
-            all[i].engine = engines[i];
-        search(b, full, l2_bytes, all, count);
-        close_bench(b);
-        for (uint32_t i = 0; i < count; i++)
-            trp__dnn_engine_drop(b->planner->lib, &all[i].engine);
+    const trp__dnn_part part = {&t->plan->lowered.graph, t->step->first, t->step->count};
+    trp__search_entry *entries = calloc(most, sizeof *entries);
+    t->engine = calloc(most, sizeof *t->engine);
+    if (entries && t->engine && (t->engines = find(t, &part, room, t->engine)) > 0) {
+        trp__search_begin(&t->search, rules, entries, most);
+        for (uint32_t i = 0; i < t->engines; i++)
+            (void)trp__search_add(&t->search, i);
+        search(t, cu, l2_bytes);
+        close_bench(t);
+        for (uint32_t i = 0; i < t->engines; i++)
+            trp__dnn_engine_drop(t->planner->lib, &t->engine[i]);
     }
-    free(engines);
-    free(all);
-    trp__cudnn_drop(b->planner->lib, &b->step->pack); /* of memory that is gone */
+    free(t->engine);
+    free(entries);
+    trp__cudnn_drop(t->planner->lib, &t->step->pack); /* of memory that is gone */
 }
 
 static void set_workspace(trp__dnn_plan *plan)
@@ -490,10 +359,10 @@ void trp__dnn_tune(const trp__dnn_planner *planner, const trp__cuda *cu, uint64_
                    bool full, trp__dnn_plan *plan)
 {
     for (uint32_t i = 0; i < plan->steps; i++) {
-        bench b = {.planner = planner, .cu = cu, .plan = plan, .step = &plan->step[i]};
+        tuner t = {.planner = planner, .plan = plan, .step = &plan->step[i]};
         if (plan->step[i].engine.plan || plan->step[i].engine.product)
-            tune_step(&b, full ? CANDIDATES_FULL : CANDIDATES_QUICK, full, l2_bytes,
-                      find_candidates);
+            tune_step(&t, cu, l2_bytes, full ? CANDIDATES_FULL : CANDIDATES_QUICK,
+                      full ? &full_search : &quick_search, find_candidates);
     }
     set_workspace(plan);
 }
@@ -504,10 +373,10 @@ void trp__dnn_tune_own(const trp__dnn_planner *planner, const trp__cuda *cu, uin
     if (plan->lowered.graph.head->deterministic)
         return;
     for (uint32_t i = 0; i < plan->steps; i++) {
-        bench b = {.planner = planner, .cu = cu, .plan = plan, .step = &plan->step[i]};
+        tuner t = {.planner = planner, .plan = plan, .step = &plan->step[i]};
         if (plan->step[i].engine.product && !trp__dnn_product_is_own(&plan->step[i].engine) &&
             trp__dnn_product_has_own(&plan->step[i].engine))
-            tune_step(&b, 1, false, l2_bytes, add_products);
+            tune_step(&t, cu, l2_bytes, 1, &own_search, add_products);
     }
     set_workspace(plan);
 }

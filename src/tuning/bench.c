@@ -1,0 +1,125 @@
+#include "tuning/bench.h"
+
+#include "tuning/prover_parts.h"
+
+#include <troupe/convert.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { PIECE = 1 << 18 }; /* elements that are drawn, and then repeated */
+
+/* In the stream's order: cuMemFree would wait for the other actors' streams. */
+static bool allocate(trp__bench *b, uint64_t bytes, trp__cu_address *out)
+{
+    bool good = b->cu->cuMemAllocAsync(out, (size_t)bytes, b->stream) == 0;
+    if (!good)
+        *out = 0;
+    return good && b->cu->cuStreamSynchronize(b->stream) == 0;
+}
+
+static bool take_copies(trp__bench *b, uint64_t l2_bytes)
+{
+    const uint64_t wanted = 2 * l2_bytes / b->copy_bytes + 1;
+    b->copies = wanted < TRP__BENCH_COPIES ? (uint32_t)wanted : TRP__BENCH_COPIES;
+    for (; b->copies > 0; b->copies /= 2) { /* one is better than none */
+        if (allocate(b, b->copies * b->copy_bytes, &b->memory))
+            return true;
+    }
+    return false;
+}
+
+bool trp__bench_open(trp__bench *b, const trp__cuda *cu, uint64_t copy_bytes, uint64_t l2_bytes,
+                     uint64_t workspace_bytes)
+{
+    b->cu = cu;
+    b->copy_bytes = copy_bytes ? copy_bytes : 1;
+    return cu->cuStreamCreate(&b->stream, TRP__CU_STREAM_NON_BLOCKING) == 0 &&
+           cu->cuEventCreate(&b->begin, 0) == 0 && cu->cuEventCreate(&b->end, 0) == 0 &&
+           (workspace_bytes == 0 || allocate(b, workspace_bytes, &b->workspace)) &&
+           take_copies(b, l2_bytes);
+}
+
+void trp__bench_close(trp__bench *b)
+{
+    const trp__cuda *cu = b->cu;
+    if (b->stream)
+        cu->cuStreamSynchronize(b->stream);
+    if (b->begin)
+        cu->cuEventDestroy_v2(b->begin);
+    if (b->end)
+        cu->cuEventDestroy_v2(b->end);
+    if (b->memory)
+        cu->cuMemFreeAsync(b->memory, b->stream);
+    if (b->workspace)
+        cu->cuMemFreeAsync(b->workspace, b->stream);
+    if (b->stream)
+        cu->cuStreamDestroy_v2(b->stream);
+}
+
+bool trp__bench_fill(const trp__bench *b, trp_dtype type, double low, double high,
+                     trp__cu_address to, uint64_t bytes)
+{
+    const trp__proof_operand numbers = {.type = (uint8_t)type, .low = low, .high = high};
+    const size_t width = trp__proof_width((uint8_t)type);
+    const uint64_t whole = width ? bytes / width : 0;
+    const size_t count = whole < PIECE ? (size_t)whole : PIECE, piece = count * width;
+    void *from = count ? malloc(piece) : NULL;
+    if (count == 0)
+        return width > 0;
+    bool good = from && trp__proof_numbers(&numbers, TRP__PROOF_ORDINARY, 0, 1, from, count) &&
+                trp__cuda_upload(b->cu, to, from, piece) == 0;
+    free(from);
+    for (uint64_t done = piece; good && done < bytes;) {
+        const uint64_t some = bytes - done < done ? bytes - done : done;
+        good = b->cu->cuMemcpyAsync(to + done, to, (size_t)some, b->stream) == 0;
+        done += some;
+    }
+    return good;
+}
+
+bool trp__bench_copy(const trp__bench *b)
+{
+    bool good = true;
+    for (uint32_t copy = 1; good && copy < b->copies; copy++)
+        good = b->cu->cuMemcpyAsync(b->memory + copy * b->copy_bytes, b->memory,
+                                    (size_t)b->copy_bytes, b->stream) == 0;
+    return good;
+}
+
+float trp__bench_measure(trp__bench *b, uint32_t count, trp__search_kind kind, trp__bench_run *run,
+                         void *context)
+{
+    const trp__cuda *cu = b->cu;
+    float ms = -1;
+    bool good = cu->cuEventRecord(b->begin, b->stream) == 0;
+    for (uint32_t i = 0; good && i < count; i++) {
+        good = run(context, kind == TRP__SEARCH_HOT ? 0 : b->next);
+        b->next = (b->next + 1) % b->copies;
+    }
+    good = good && cu->cuEventRecord(b->end, b->stream) == 0 &&
+           cu->cuEventSynchronize(b->end) == 0 &&
+           cu->cuEventElapsedTime(&ms, b->begin, b->end) == 0;
+    return good ? ms * 1000 / (float)count : -1;
+}
+
+static double tolerance_of(trp_dtype type)
+{
+    const uint32_t bits = trp_dtype_bits(type);
+    return type == TRP_F64 ? 1e-10 : bits >= 32 ? 2e-3 : bits == 16 ? 2e-2 : 0.1;
+}
+
+bool trp__bench_alike(trp_dtype type, const void *x, const void *y, size_t count)
+{
+    const size_t width = trp_dtype_bits(type) / 8;
+    double norm = 0, distance = 0;
+    for (size_t i = 0; i < count; i++) {
+        double u, v;
+        if (trp_convert(type, (const char *)x + i * width, TRP_F64, &u, 1) != TRP_OK ||
+            trp_convert(type, (const char *)y + i * width, TRP_F64, &v, 1) != TRP_OK)
+            return false;
+        norm += u * u;
+        distance += (u - v) * (u - v);
+    }
+    return sqrt(distance) <= tolerance_of(type) * sqrt(norm); /* of a NaN: no */
+}

@@ -1,0 +1,52 @@
+/* A place to measure ways to do one thing on a device: a stream of its own, and operands as often
+ * as it takes that none is in the cache when its turn comes. */
+#ifndef TRP_TUNING_BENCH_H
+#define TRP_TUNING_BENCH_H
+
+#include "driver/cuda.h"
+#include "tuning/search.h"
+
+#include <troupe/types.h>
+
+#include <stddef.h>
+
+enum { TRP__BENCH_COPIES = 16 };
+
+typedef struct trp__bench {
+    const trp__cuda *cu;
+    trp__cu_stream stream;
+    trp__cu_event begin, end;
+    trp__cu_address memory, workspace; /* workspace: 0 if there is none */
+    uint64_t copy_bytes;
+    uint32_t copies; /* at least 1 */
+    uint32_t next;   /* whose turn it is */
+} trp__bench;
+
+/* Enqueues one run on the stream, on the operands of a copy. False: it was refused. */
+typedef bool trp__bench_run(void *context, uint32_t copy);
+
+/* Zeroed before. Takes as many copies of `copy_bytes` as there is memory for, up to twice the
+ * cache. The device's context must be current. False: there is no memory. What was taken is closed
+ * alike. */
+bool trp__bench_open(trp__bench *b, const trp__cuda *cu, uint64_t copy_bytes, uint64_t l2_bytes,
+                     uint64_t workspace_bytes);
+void trp__bench_close(trp__bench *b);
+
+/* Fills `bytes` at an address with numbers of a real type from `low` to `high`, of which no bit is
+ * always the same, since what a device draws, and so its clock, depends on them. */
+bool trp__bench_fill(const trp__bench *b, trp_dtype type, double low, double high,
+                     trp__cu_address to, uint64_t bytes);
+
+/* Makes all copies what the first one is. */
+bool trp__bench_copy(const trp__bench *b);
+
+/* Microseconds of one run, over `count`, on one copy after the other or (hot) on the first alone.
+ * Negative: one was refused, or the device has failed. */
+float trp__bench_measure(trp__bench *b, uint32_t count, trp__search_kind kind, trp__bench_run *run,
+                         void *context);
+
+/* Whether two results are as alike as sums are that were added up in another order: the distance of
+ * the two by the size of one. `type` is real. Of a NaN, and of types without numbers: false. */
+bool trp__bench_alike(trp_dtype type, const void *x, const void *y, size_t count);
+
+#endif
