@@ -89,7 +89,7 @@ static bool take_properties(process *p)
 
 static bool warm_up(process *p)
 {
-    static const trp__dnn_site nowhere; /* that is asked for in the cache, which there is not */
+    static const trp__tuning_site nowhere; /* that is asked for in the cache, which there is not */
     const atomic_bool wanted = true;
     return !p->warm || trp__dnn_warm_up(&p->lib.planner, &nowhere, NULL, &wanted) ||
            fail(p, "cuDNN", "it plans no small convolution");

@@ -1,17 +1,12 @@
 #include "matrix/record.h"
 
 #include "base/bytes.h"
-#include "base/half.h"
 #include "base/text.h"
 
 #include <troupe/matmul.h>
 
 #include <inttypes.h>
 #include <stdio.h>
-
-/* Of the payload, and of what the bytes of a problem mean. It is part of the key, too: versions of
- * Troupe that differ in it don't replace each other's records. */
-#define VERSION 1u
 
 /* Text. */
 
@@ -138,13 +133,6 @@ void trp__matmul_problem_text(const trp__matmul *problem, char *text, size_t siz
 
 /* Keys. */
 
-static void add_setting(trp__key *key, const char *name, const char *value)
-{
-    char text[320];
-    snprintf(text, sizeof text, "%s=%s", name, value);
-    trp__key_add_text(key, TRP__KEY_SETTING, text);
-}
-
 /* What else of a problem people may want to see. The whole of it is in the key as bytes. */
 static void add_layout(trp__key *key, const trp__matmul_key *problem)
 {
@@ -165,36 +153,28 @@ static void add_layout(trp__key *key, const trp__matmul_key *problem)
             trp__text_add(&out, ", stride %" PRId64,
                           operands[i] < TRP__MATMUL_MATRICES ? g->stride[operands[i]]
                                                              : g->vector_stride);
-        add_setting(key, name, text);
+        trp__tuning_key_setting(key, name, text);
     }
 }
 
-void trp__matmul_record_key(const trp__matmul_site *site, const trp__matmul_key *problem,
+void trp__matmul_record_key(const trp__tuning_site *site, const trp__matmul_key *problem,
                             trp__key *key)
 {
     char text[256];
     trp__matmul_key whole = *problem;
     whole.problem.tune = TRP_TUNE_OFF;
     trp__matmul_problem_text(&whole.problem, text, sizeof text);
-    *key = (trp__key){0};
-    trp__key_begin(key, TRP__KIND_MATMUL_TUNING);
-    trp__key_add_text(key, TRP__KEY_NAME, text);
-    trp__key_add_text(key, TRP__KEY_COMPILER, site->library);
-    trp__key_add_text(key, TRP__KEY_TARGET, site->target);
-    trp__key_add_text(key, TRP__KEY_OUTPUT, "algorithm");
-    add_setting(key, "gpu", site->gpu);
-    add_setting(key, "driver", site->driver);
-    snprintf(text, sizeof text, "%u", VERSION);
-    add_setting(key, "record", text);
+    trp__tuning_key_begin(key, TRP__KIND_MATMUL_TUNING, site, text, "algorithm", "record",
+                          TRP__TUNING_VERSION);
     snprintf(text, sizeof text, "%" PRIu64, whole.problem.workspace);
-    add_setting(key, "workspace", text);
+    trp__tuning_key_setting(key, "workspace", text);
     add_layout(key, &whole);
     trp__key_add(key, TRP__KEY_INPUT, &whole, sizeof whole);
 }
 
 /* Records. */
 
-enum { AT_FULL = 4, AT_WORKSPACE = 8, AT_DEFAULT = 16, AT_BEST = 20, AT_COUNT = 24, AT_ALGO = 32 };
+enum { AT_WORKSPACE = TRP__TUNING_HEAD, AT_ALGO = AT_WORKSPACE + 8 };
 
 enum { ALGO_WORDS = sizeof((trp__cublaslt_algo *)0)->data / sizeof(uint64_t) };
 
@@ -203,52 +183,36 @@ _Static_assert(AT_ALGO + ALGO_WORDS * 8 == TRP__MATMUL_RECORD_BYTES, "as documen
 void trp__matmul_record_write(const trp__matmul_record *record,
                               unsigned char bytes[TRP__MATMUL_RECORD_BYTES])
 {
-    memset(bytes, 0, TRP__MATMUL_RECORD_BYTES);
-    trp__put32(bytes, VERSION);
-    trp__put32(bytes + AT_FULL, record->full != 0);
+    trp__tuning_write(&record->result, bytes);
     trp__put64(bytes + AT_WORKSPACE, record->workspace);
-    trp__put32(bytes + AT_DEFAULT, trp__f32_bits(record->default_us));
-    trp__put32(bytes + AT_BEST, trp__f32_bits(record->best_us));
-    trp__put32(bytes + AT_COUNT, record->candidates);
     for (int i = 0; i < ALGO_WORDS; i++)
         trp__put64(bytes + AT_ALGO + 8 * i, record->algo.data[i]);
 }
 
-bool trp__matmul_record_read(const void *bytes, size_t size, trp__matmul_record *out)
+bool trp__matmul_record_read(const unsigned char bytes[TRP__MATMUL_RECORD_BYTES],
+                             trp__matmul_record *out)
 {
-    const unsigned char *b = bytes;
-    if (size != TRP__MATMUL_RECORD_BYTES || trp__get32(b) != VERSION || trp__get32(b + AT_FULL) > 1)
-        return false;
-    *out = (trp__matmul_record){
-        .workspace = trp__get64(b + AT_WORKSPACE),
-        .default_us = trp__f32_from_bits(trp__get32(b + AT_DEFAULT)),
-        .best_us = trp__f32_from_bits(trp__get32(b + AT_BEST)),
-        .candidates = trp__get32(b + AT_COUNT),
-        .full = trp__get32(b + AT_FULL),
-    };
+    out->workspace = trp__get64(bytes + AT_WORKSPACE);
     for (int i = 0; i < ALGO_WORDS; i++)
-        out->algo.data[i] = trp__get64(b + AT_ALGO + 8 * i);
-    return true;
+        out->algo.data[i] = trp__get64(bytes + AT_ALGO + 8 * i);
+    return trp__tuning_read(bytes, &out->result);
 }
 
 bool trp__matmul_record_find(trp__store *store, const trp__key *key, trp__matmul_record *out)
 {
-    trp__store_hit hit = {0};
-    bool found = store &&
-                 trp__store_find(store, &(trp__store_request){.key = key}, &hit) == TRP_OK &&
-                 trp__matmul_record_read(hit.payload, hit.bytes, out);
-    trp__store_hit_end(&hit);
-    return found;
+    unsigned char bytes[TRP__MATMUL_RECORD_BYTES];
+    trp__matmul_record found;
+    if (!trp__tuning_find(store, key, bytes, sizeof bytes) ||
+        !trp__matmul_record_read(bytes, &found))
+        return false;
+    *out = found;
+    return true;
 }
 
 void trp__matmul_record_keep(trp__store *store, const trp__key *key,
                              const trp__matmul_record *record)
 {
     unsigned char bytes[TRP__MATMUL_RECORD_BYTES];
-    trp_error ignored; /* what can't be kept is found again by the next process */
     trp__matmul_record_write(record, bytes);
-    if (store)
-        (void)trp__store_put(store, &(trp__store_request){.key = key},
-                             &(trp__store_entry){.payload = bytes, .bytes = sizeof bytes},
-                             &ignored);
+    trp__tuning_keep(store, key, bytes, sizeof bytes);
 }

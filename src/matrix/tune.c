@@ -287,12 +287,12 @@ static bool search(tuner *t, const trp__cuda *cu, bool full, trp__matmul_record 
     uint32_t best = trp__search_winner(&t->search);
     if (best != 0 && !computes_the_same(t, &algo_of(t, 0)->algo, &algo_of(t, best)->algo))
         best = 0;
-    *out = (trp__matmul_record){.algo = algo_of(t, best)->algo,
-                                .workspace = algo_of(t, best)->workspace_bytes,
-                                .default_us = trp__search_median(&t->search, 0),
-                                .best_us = trp__search_median(&t->search, best),
-                                .candidates = t->search.entries,
-                                .full = full};
+    *out = (trp__matmul_record){.result = {.level = full ? TRP_TUNE_FULL : TRP_TUNE_QUICK,
+                                           .candidates = t->search.entries,
+                                           .default_us = trp__search_median(&t->search, 0),
+                                           .best_us = trp__search_median(&t->search, best)},
+                                .algo = algo_of(t, best)->algo,
+                                .workspace = algo_of(t, best)->workspace_bytes};
     return true;
 }
 

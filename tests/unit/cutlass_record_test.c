@@ -17,15 +17,15 @@
 
 TROUPE_TEST("no tsan");
 
-static const trp__cutlass_site site = {
-    .gpu = "NVIDIA X1, 100 multiprocessors", .target = "sm_90", .driver = "for CUDA 13.0"};
+static const trp__tuning_site site = {.gpu = "NVIDIA X1, 100 multiprocessors",
+                                      .target = "sm_90",
+                                      .driver = "for CUDA 13.0",
+                                      .library = "templates of Troupe 0.1.0, ABI 1"};
 
-static const trp__cutlass_record some = {.level = TRP_TUNE_FULL,
-                                         .candidates = 40,
-                                         .default_us = 1.5f,
-                                         .best_us = 0.25f,
-                                         .settings = {8, 2, 4, 2, 1},
-                                         .kernel = "s90_half_128x256x64_2x1_streamk"};
+static const trp__cutlass_record some = {
+    .result = {.level = TRP_TUNE_FULL, .candidates = 40, .default_us = 1.5f, .best_us = 0.25f},
+    .settings = {8, 2, 4, 2, 1},
+    .kernel = "s90_half_128x256x64_2x1_streamk"};
 
 static const trp__cutlass_problem product = {.m = 64,
                                              .n = 48,
@@ -50,25 +50,23 @@ static void bytes(void **state)
     unsigned char b[TRP__CUTLASS_RECORD_BYTES];
     trp__cutlass_record r;
     trp__cutlass_record_write(&some, b);
-    assert_true(trp__cutlass_record_read(b, sizeof b, &r));
+    assert_true(trp__cutlass_record_read(b, &r));
     assert_memory_equal(&r.settings, &some.settings, sizeof r.settings);
     assert_string_equal(r.kernel, some.kernel);
-    assert_int_equal(r.level, TRP_TUNE_FULL);
-    assert_int_equal(r.candidates, 40);
-    assert_true(r.default_us == 1.5f && r.best_us == 0.25f);
-    assert_int_equal(b[0], 2);
-    assert_int_equal(b[20], 8);
-    assert_int_equal(b[40], 's');
+    assert_int_equal(r.result.level, TRP_TUNE_FULL);
+    assert_int_equal(r.result.candidates, 40);
+    assert_true(r.result.default_us == 1.5f && r.result.best_us == 0.25f);
+    assert_int_equal(b[0], 3);
+    assert_int_equal(b[24], 8);
+    assert_int_equal(b[44], 's');
 }
 
 static void no_records(void **state)
 {
     (void)state;
-    unsigned char b[TRP__CUTLASS_RECORD_BYTES + 1] = {0};
+    unsigned char b[TRP__CUTLASS_RECORD_BYTES];
     trp__cutlass_record r;
     trp__cutlass_record_write(&some, b);
-    assert_false(trp__cutlass_record_read(b, TRP__CUTLASS_RECORD_BYTES - 1, &r));
-    assert_false(trp__cutlass_record_read(b, TRP__CUTLASS_RECORD_BYTES + 1, &r));
     static const struct {
         size_t at;
         unsigned char value;
@@ -76,13 +74,13 @@ static void no_records(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         unsigned char before = b[wrong[i].at];
         b[wrong[i].at] = wrong[i].value;
-        assert_false(trp__cutlass_record_read(b, TRP__CUTLASS_RECORD_BYTES, &r));
+        assert_false(trp__cutlass_record_read(b, &r));
         b[wrong[i].at] = before;
     }
-    assert_true(trp__cutlass_record_read(b, TRP__CUTLASS_RECORD_BYTES, &r));
+    assert_true(trp__cutlass_record_read(b, &r));
 }
 
-static trp__hash hash_of(const trp__cutlass_site *where, const trp__cutlass_choice_key *problem)
+static trp__hash hash_of(const trp__tuning_site *where, const trp__cutlass_choice_key *problem)
 {
     trp__key key;
     trp__cutlass_record_key(where, problem, &key);
@@ -93,7 +91,7 @@ static trp__hash hash_of(const trp__cutlass_site *where, const trp__cutlass_choi
     return hash;
 }
 
-static void check_differs(const trp__cutlass_site *where, const trp__cutlass_choice_key *problem)
+static void check_differs(const trp__tuning_site *where, const trp__cutlass_choice_key *problem)
 {
     const trp__cutlass_choice_key usual = plain();
     trp__hash x = hash_of(&site, &usual), y = hash_of(where, problem);
@@ -104,7 +102,7 @@ static void check_differs(const trp__cutlass_site *where, const trp__cutlass_cho
 static void keys(void **state)
 {
     (void)state;
-    trp__cutlass_site elsewhere = site;
+    trp__tuning_site elsewhere = site;
     trp__cutlass_choice_key p = plain();
     trp__hash x = hash_of(&site, &p), y = hash_of(&site, &p);
     assert_true(trp__hash_equal(&x, &y));

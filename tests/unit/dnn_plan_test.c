@@ -24,10 +24,10 @@ TROUPE_TEST("long", "no tsan", "foreign leaks");
 
 static trp__dnn_planner planner;
 
-static const trp__dnn_site site = {.gpu = "NVIDIA H200, 132 multiprocessors",
-                                   .target = "sm_90",
-                                   .driver = "for CUDA 13.0",
-                                   .library = "cuDNN 9.19.0"};
+static const trp__tuning_site site = {.gpu = "NVIDIA H200, 132 multiprocessors",
+                                      .target = "sm_90",
+                                      .driver = "for CUDA 13.0",
+                                      .library = "cuDNN 9.19.0"};
 
 /* Convolution, bias, relu; then maxima, which the library does not take with them. */
 static void chain(dnn_graph *g)

@@ -135,7 +135,7 @@ static trp_status begin(trp__cutlass_tuner *t, uint64_t ticket, const char *sear
     if (status != TRP_OK)
         return status;
     const trp__cutlass_record *found = trp__lru_find(t->found, &t->key);
-    if (found && found->level >= t->head.level) {
+    if (found && found->result.level >= t->head.level) {
         use_found(t, found);
         return TRP_OK;
     }
@@ -222,10 +222,10 @@ static void decide(trp__cutlass_tuner *t)
 {
     const uint32_t best = trp__search_winner(&t->search);
     t->winner = candidate_of(t, best);
-    t->record = (trp__cutlass_record){.level = t->head.level,
-                                      .candidates = t->search.entries,
-                                      .default_us = trp__search_median(&t->search, 0),
-                                      .best_us = trp__search_median(&t->search, best),
+    t->record = (trp__cutlass_record){.result = {.level = t->head.level,
+                                                 .candidates = t->search.entries,
+                                                 .default_us = trp__search_median(&t->search, 0),
+                                                 .best_us = trp__search_median(&t->search, best)},
                                       .settings = *settings_of(t, best)};
     memcpy(t->record.kernel, t->candidate[t->winner].kernel, sizeof t->record.kernel);
     t->phase = TRP__TUNE_KEEP;

@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "driver/cuda.h"
 
+#include <troupe/version.h>
+
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -48,7 +50,7 @@ static void read_patience(void)
 
 /* Records. */
 
-static bool describe_site(const trp__pack *pack, trp__cutlass_site *site)
+static bool describe_site(const trp__pack *pack, trp__tuning_site *site)
 {
     const trp__cuda *cu;
     trp_device_info info;
@@ -57,16 +59,15 @@ static bool describe_site(const trp__pack *pack, trp__cutlass_site *site)
     if (trp__cuda_load(&cu, &ignored) != TRP_OK || cu->cuDriverGetVersion(&driver) != 0 ||
         trp__device_info(trp_actor_device(pack->actor), &info) != TRP_OK)
         return false;
-    snprintf(site->gpu, sizeof site->gpu, "%s, %u multiprocessors", info.name, info.processors);
-    snprintf(site->target, sizeof site->target, "sm_%u", pack->compute);
-    snprintf(site->driver, sizeof site->driver, "for CUDA %d.%d", driver / 1000,
-             driver % 1000 / 10);
+    trp__tuning_site_set(site, info.name, info.processors, pack->compute, driver);
+    snprintf(site->library, sizeof site->library, "templates of Troupe %s, ABI %d",
+             TRP_VERSION_STRING, TRP_CUTLASS_ABI);
     return true;
 }
 
 static bool make_key(const trp__cutlass_running *w, trp__key *key)
 {
-    trp__cutlass_site site;
+    trp__tuning_site site;
     const trp__cutlass_choice_key problem = trp__cutlass_choice_key_of(&w->problem, w->named);
     if (!describe_site(w->pack, &site))
         return false;
@@ -91,7 +92,7 @@ static bool take_record(const trp__cutlass_running *w, const trp__cutlass_record
             continue;
         out->row = row;
         out->settings = all[i];
-        out->tuned = (uint8_t)record->level;
+        out->tuned = (uint8_t)record->result.level;
         return true;
     }
     return false;
@@ -110,7 +111,7 @@ bool trp__tune_known(trp__cutlass_running *w, trp__cutlass_choice *out)
     trp__store *store = trp__store_of_process();
     if (!store || !make_key(w, &key))
         return known;
-    if (trp__cutlass_record_find(store, &key, &record) && record.level > out->tuned &&
+    if (trp__cutlass_record_find(store, &key, &record) && record.result.level > out->tuned &&
         take_record(w, &record, out)) {
         known = true;
         trp__cutlass_remember(w->pack, &problem, out);

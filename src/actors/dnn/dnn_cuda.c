@@ -66,7 +66,7 @@ typedef struct state {
     trp__fused fused;          /* its modules are these */
     trp__background reference; /* the compile of the module that proofs compare with */
     trp__dnn_products products;
-    trp__dnn_site site;
+    trp__tuning_site site;
     uint64_t l2_bytes; /* of the device's cache */
     int capability, processors;
     trp__dnn_scratch scratch;
@@ -128,7 +128,7 @@ static trp_status describe_site(trp_instance *instance, trp_error *error)
         TRP__CU_ATTRIBUTE_MULTIPROCESSOR_COUNT, TRP__CU_ATTRIBUTE_L2_CACHE_SIZE};
     enum { WANTED = sizeof wanted / sizeof *wanted };
     state *s = instance->state;
-    trp__dnn_site *site = &s->site;
+    trp__tuning_site *site = &s->site;
     char name[96] = "", version[32];
     int driver = 0, is[WANTED] = {0};
     trp__cudnn_version(s->lib, version, sizeof version);
@@ -142,10 +142,7 @@ static trp_status describe_site(trp_instance *instance, trp_error *error)
                                 "cuDeviceGetAttribute", error);
     if (status != TRP_OK)
         return status;
-    snprintf(site->gpu, sizeof site->gpu, "%s, %d multiprocessors", name, is[2]);
-    snprintf(site->target, sizeof site->target, "sm_%d%d", is[0], is[1]);
-    snprintf(site->driver, sizeof site->driver, "for CUDA %d.%d", driver / 1000,
-             driver % 1000 / 10);
+    trp__tuning_site_set(site, name, (uint32_t)is[2], (uint32_t)(10 * is[0] + is[1]), driver);
     snprintf(site->library, sizeof site->library, "cuDNN %s", version);
     s->l2_bytes = (uint64_t)is[3];
     s->capability = 10 * is[0] + is[1];

@@ -16,7 +16,7 @@
 /* Of the payload, of what the bytes of a graph mean, of how a graph is told to the library and of
  * what that is asked for. It is part of the key, too: versions of Troupe that differ in it don't
  * replace each other's records. */
-#define VERSION 13u
+#define VERSION 14u
 
 /* Keys. */
 
@@ -43,29 +43,13 @@ void trp__dnn_graph_text(const trp__dnn_graph *graph, char *text, size_t size)
     }
 }
 
-static void add_setting(trp__key *key, const char *name, const char *value)
-{
-    char text[320];
-    snprintf(text, sizeof text, "%s=%s", name, value);
-    trp__key_add_text(key, TRP__KEY_SETTING, text);
-}
-
-void trp__dnn_record_key(const trp__dnn_site *site, const trp__dnn_graph *graph, trp__key *key)
+void trp__dnn_record_key(const trp__tuning_site *site, const trp__dnn_graph *graph, trp__key *key)
 {
     char text[256];
     trp__dnn_head head = *graph->head;
     head.tune = TRP_TUNE_OFF;
     trp__dnn_graph_text(graph, text, sizeof text);
-    *key = (trp__key){0};
-    trp__key_begin(key, TRP__KIND_DNN_PLAN);
-    trp__key_add_text(key, TRP__KEY_NAME, text);
-    trp__key_add_text(key, TRP__KEY_COMPILER, site->library);
-    trp__key_add_text(key, TRP__KEY_TARGET, site->target);
-    trp__key_add_text(key, TRP__KEY_OUTPUT, "plan");
-    add_setting(key, "gpu", site->gpu);
-    add_setting(key, "driver", site->driver);
-    snprintf(text, sizeof text, "%u", VERSION);
-    add_setting(key, "record", text);
+    trp__tuning_key_begin(key, TRP__KIND_DNN_PLAN, site, text, "plan", "record", VERSION);
     trp__key_add(key, TRP__KEY_INPUT, &head, sizeof head);
     trp__key_add(key, TRP__KEY_INPUT, graph->head + 1, trp__dnn_key_bytes(&head) - sizeof head);
 }

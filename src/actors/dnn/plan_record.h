@@ -4,22 +4,14 @@
 #define TRP_ACTORS_DNN_PLAN_RECORD_H
 
 #include "actors/dnn/plan_cudnn.h"
-#include "cache/store.h"
-
-/* What a plan holds for, as text. */
-typedef struct trp__dnn_site {
-    char gpu[160];    /* "NVIDIA H200, 132 multiprocessors" */
-    char target[16];  /* "sm_90" */
-    char driver[32];  /* "for CUDA 13.0" */
-    char library[48]; /* "cuDNN 9.19.0" */
-} trp__dnn_site;
+#include "tuning/record.h"
 
 /* "conv_forward 4x64x16x16 bf16, pointwise, pointwise": what people can tell graphs by. */
 void trp__dnn_graph_text(const trp__dnn_graph *graph, char *text, size_t size);
 
 /* The record's key in the store: the site, and all of the graph that makes graphs the same. The
  * caller ends it. */
-void trp__dnn_record_key(const trp__dnn_site *site, const trp__dnn_graph *graph, trp__key *key);
+void trp__dnn_record_key(const trp__tuning_site *site, const trp__dnn_graph *graph, trp__key *key);
 
 /* Looks for a plan in a store, which may be NULL; false if there is none, or none that the library
  * takes. */

@@ -41,13 +41,6 @@ void trp__dnn_verdicts_end(trp__dnn_verdicts *v)
 
 /* Keys. */
 
-static void add_setting(trp__key *key, const char *name, const char *value)
-{
-    char text[320];
-    snprintf(text, sizeof text, "%s=%s", name, value);
-    trp__key_add_text(key, TRP__KEY_SETTING, text);
-}
-
 /* Tensors are numbered in the order in which nodes of the part name them, so that the key does not
  * depend on what is around the part. */
 static void add_part(trp__key *key, const trp__dnn_part *part)
@@ -90,17 +83,8 @@ void trp__dnn_verdict_key(const trp__dnn_verdicts *v, const trp__dnn_part *part,
     char text[256];
     const uint8_t tf32 = part->graph->head->tf32;
     trp__dnn_part_text(part, text, sizeof text);
-    *key = (trp__key){0};
-    trp__key_begin(key, TRP__KIND_DNN_ENGINE);
-    trp__key_add_text(key, TRP__KEY_NAME, text);
+    trp__tuning_key_begin(key, TRP__KIND_DNN_ENGINE, v->site, text, "verdict", "proof", VERSION);
     trp__key_add_text(key, TRP__KEY_OPTION, engine);
-    trp__key_add_text(key, TRP__KEY_COMPILER, v->site->library);
-    trp__key_add_text(key, TRP__KEY_TARGET, v->site->target);
-    trp__key_add_text(key, TRP__KEY_OUTPUT, "verdict");
-    add_setting(key, "gpu", v->site->gpu);
-    add_setting(key, "driver", v->site->driver);
-    snprintf(text, sizeof text, "%u", VERSION);
-    add_setting(key, "proof", text);
     trp__key_add(key, TRP__KEY_INPUT, &tf32, sizeof tf32);
     add_part(key, part);
 }

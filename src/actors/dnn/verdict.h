@@ -29,7 +29,7 @@ typedef struct trp__dnn_verdict {
 /* The ones of a process; zero-initialised but for the first two. One thread at a time. */
 typedef struct trp__dnn_verdicts {
     trp__store *store; /* NULL: there is none */
-    const trp__dnn_site *site;
+    const trp__tuning_site *site;
     struct trp__dnn_known *known; /* in memory */
     size_t count, room;
 } trp__dnn_verdicts;

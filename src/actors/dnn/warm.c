@@ -64,8 +64,8 @@ static bool ask_heuristic(const trp__dnn_planner *planner, const trp__dnn_graph 
     return true;
 }
 
-bool trp__dnn_warm_up(const trp__dnn_planner *planner, const trp__dnn_site *site, trp__store *store,
-                      const atomic_bool *wanted)
+bool trp__dnn_warm_up(const trp__dnn_planner *planner, const trp__tuning_site *site,
+                      trp__store *store, const atomic_bool *wanted)
 {
     sample s;
     trp__key key;

@@ -11,7 +11,7 @@
  * the record of a small convolution's plan, then has the heuristic look at it, unless there was a
  * record and somebody waits (`wanted`) by then; keeps a record if there was none. `store` may be
  * NULL. False: the library refuses it, which later requests may say. */
-bool trp__dnn_warm_up(const trp__dnn_planner *planner, const trp__dnn_site *site, trp__store *store,
-                      const atomic_bool *wanted);
+bool trp__dnn_warm_up(const trp__dnn_planner *planner, const trp__tuning_site *site,
+                      trp__store *store, const atomic_bool *wanted);
 
 #endif

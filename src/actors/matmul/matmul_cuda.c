@@ -52,7 +52,7 @@ typedef struct state {
     /* What the side thread works on, or has: only one problem at a time. */
     bool planning;
     trp__store *store; /* of what searches have found; NULL: there is none */
-    trp__matmul_site site;
+    trp__tuning_site site;
     atomic_bool unwanted; /* nobody waits for the search that another process makes */
     trp__matmul_key key;
     bool ahead;    /* of a rehearsal, which is no reason for a search */
@@ -117,7 +117,6 @@ static trp_status attribute(trp_instance *instance, trp__cu_attribute which, int
 static trp_status describe_site(trp_instance *instance, int processors, trp_error *error)
 {
     state *s = instance->state;
-    trp__matmul_site *site = &s->site;
     char name[96] = "", version[32];
     int driver = 0;
     trp__cublaslt_version(s->planner.lt, version, sizeof version);
@@ -128,11 +127,9 @@ static trp_status describe_site(trp_instance *instance, int processors, trp_erro
                                 error);
     if (status != TRP_OK)
         return status;
-    snprintf(site->gpu, sizeof site->gpu, "%s, %d multiprocessors", name, processors);
-    snprintf(site->target, sizeof site->target, "sm_%d%d", s->planner.major, s->planner.minor);
-    snprintf(site->driver, sizeof site->driver, "for CUDA %d.%d", driver / 1000,
-             driver % 1000 / 10);
-    snprintf(site->library, sizeof site->library, "cuBLASLt %s", version);
+    trp__tuning_site_set(&s->site, name, (uint32_t)processors,
+                         (uint32_t)(10 * s->planner.major + s->planner.minor), driver);
+    snprintf(s->site.library, sizeof s->site.library, "cuBLASLt %s", version);
     s->store = trp__store_of_process();
     return TRP_OK;
 }
@@ -242,7 +239,7 @@ static bool use_record(state *s, const trp__key *key)
 {
     trp__matmul_record known = s->own;
     bool found = trp__matmul_record_find(s->store, key, &known) || s->searched;
-    return found && (known.full || s->key.problem.tune != TRP_TUNE_FULL) &&
+    return found && known.result.level >= s->key.problem.tune &&
            trp__matmul_use_record(&s->planner, &s->key, &known, &s->plan);
 }
 
@@ -309,7 +306,7 @@ static void look_here(state *s)
         if (plan)
             s->own = (trp__matmul_record){.algo = plan->algo,
                                           .workspace = plan->workspace,
-                                          .full = other.problem.tune == TRP_TUNE_FULL};
+                                          .result.level = other.problem.tune};
     }
 }
 
