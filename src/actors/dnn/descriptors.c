@@ -43,35 +43,6 @@ int trp__dnn_cudnn_type(uint8_t type)
 
 /* Which tensors are where. */
 
-static bool touches(const trp__dnn_node *node, uint32_t tensor)
-{
-    return memchr(node->port, (int)tensor, sizeof node->port) != NULL;
-}
-
-void trp__dnn_places(const trp__dnn_part *part, uint8_t place[TRP__DNN_LOWERED_TENSORS])
-{
-    const trp__dnn_graph *g = part->graph;
-    for (uint32_t t = 0; t < g->head->tensors; t++) {
-        bool inside = false, outside = false;
-        uint32_t users = 0;
-        for (uint32_t n = 0; n < g->head->nodes; n++) {
-            if (!touches(&g->node[n], t))
-                continue;
-            users++;
-            if (n - part->first < part->count)
-                inside = true;
-            else
-                outside = true;
-        }
-        uint8_t role = g->tensor[t].role;
-        place[t] = !inside                  ? TRP__DNN_PLACE_NONE
-                   : role == TRP__DNN_VALUE ? TRP__DNN_PLACE_VALUE
-                   : role == TRP__DNN_VIRTUAL && !outside && users > 1
-                       ? TRP__DNN_PLACE_INSIDE
-                       : TRP__DNN_PLACE_MEMORY; /* also what nobody reads */
-    }
-}
-
 /* Shapes. The tensors of an operation graph all have one rank. What has fewer dimensions gets ones:
  * in front first, as far as others have more; then all get them where their kind wants them. */
 

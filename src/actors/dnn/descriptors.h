@@ -2,8 +2,7 @@
 #ifndef TRP_ACTORS_DNN_DESCRIPTORS_H
 #define TRP_ACTORS_DNN_DESCRIPTORS_H
 
-#include "actors/dnn/graph.h"
-#include "actors/dnn/lower.h"
+#include "actors/dnn/part.h"
 #include "libs/cudnn/cudnn.h"
 
 #include <stdbool.h>
@@ -17,23 +16,6 @@ typedef struct trp__dnn_planner {
     struct trp__dnn_products *products;  /* cuBLASLt; NULL: it is not used */
     struct trp__dnn_prover *prover;      /* of engines; NULL: all are taken as they are */
 } trp__dnn_planner;
-
-/* Nodes `first` to `first` + `count` - 1 of a graph. */
-typedef struct trp__dnn_part {
-    const trp__dnn_graph *graph;
-    uint32_t first, count;
-} trp__dnn_part;
-
-/* What a tensor is to a part. */
-typedef enum trp__dnn_place {
-    TRP__DNN_PLACE_NONE,   /* the part has nothing to do with it */
-    TRP__DNN_PLACE_INSIDE, /* only nodes of the part write and read it */
-    TRP__DNN_PLACE_VALUE,
-    TRP__DNN_PLACE_MEMORY, /* it has an address: the request's, or one between parts */
-} trp__dnn_place;
-
-/* Fills place[] for all tensors of the graph. */
-void trp__dnn_places(const trp__dnn_part *part, uint8_t place[TRP__DNN_LOWERED_TENSORS]);
 
 /* What cuDNN knows a tensor by. */
 static inline int64_t trp__dnn_uid(uint32_t tensor)

@@ -3,7 +3,7 @@
 #define TRP_ACTORS_DNN_DIRECT_CUDA_H
 
 #include "actors/dnn/direct.h"
-#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/launch.h"
 
 /* Whether there is a kernel for a node. */
 bool trp__direct_takes(const trp__dnn_node *node);

@@ -3,7 +3,7 @@
 #ifndef TRP_ACTORS_DNN_HOST_LAYER_H
 #define TRP_ACTORS_DNN_HOST_LAYER_H
 
-#include "actors/dnn/host_run.h"
+#include "actors/dnn/host_node.h"
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* Between tensors in memory, of any type and strides, and dense arrays. */
 #include "actors/dnn/chain_ops.h"
-#include "actors/dnn/host_run.h"
+#include "actors/dnn/host_node.h"
 
 #include <troupe/convert.h>
 

@@ -1,6 +1,6 @@
 #include "actors/dnn/lower.h"
 
-#include "actors/dnn/attention_cudnn.h"
+#include "actors/dnn/attention_limits.h"
 #include "actors/dnn/layout.h"
 #include "actors/dnn/product.h"
 #include "base/error.h"

@@ -3,7 +3,7 @@
 #ifndef TRP_ACTORS_DNN_ONEDNN_H
 #define TRP_ACTORS_DNN_ONEDNN_H
 
-#include "actors/dnn/host_run.h"
+#include "actors/dnn/host_node.h"
 
 /* The loaded functions. */
 typedef struct trp__onednn trp__onednn;

@@ -1,7 +1,8 @@
 /* The sender's side: checks a graph, gives its tensors numbers, and writes the request's record. */
-#include "actors/dnn/dnn.h"
+#include "actors/dnn/dnn_wire.h"
 #include "actors/dnn/making.h"
 #include "actors/dnn/overlap.h"
+#include "actors/dnn/pack.h"
 #include "actors/dnn/quirks.h"
 #include "base/checksum.h"
 #include "base/error.h"

@@ -5,6 +5,7 @@
 #include "actors/dnn/proof.h"
 #include "actors/dnn/quirks.h"
 #include "actors/dnn/train.h"
+#include "actors/dnn/values.h"
 #include "base/error.h"
 
 #include <troupe/convert.h>
@@ -71,30 +72,6 @@ bool trp__dnn_same_graph(const trp__dnn_head *a, const trp__dnn_head *b)
     return memcmp((const char *)&x, (const char *)&y, sizeof x) == 0 &&
            memcmp((const char *)(a + 1), (const char *)(b + 1), trp__dnn_key_bytes(a) - sizeof x) ==
                0;
-}
-
-void trp__dnn_value_store(uint8_t type, double value, void *out)
-{
-    if (type == TRP_BOOL)
-        *(uint8_t *)out = value != 0;
-    else if (type == TRP_U8)
-        *(uint8_t *)out = value <= 0 ? 0 : value >= UINT8_MAX ? UINT8_MAX : (uint8_t)rint(value);
-    else if (type == TRP_I64)
-        memcpy(out, &value, sizeof value);
-    else
-        (void)trp_convert(TRP_F64, &value, (trp_dtype)type, out, 1);
-}
-
-double trp__dnn_value_number(uint8_t type, const void *value)
-{
-    double number = 0;
-    if (type == TRP_BOOL || type == TRP_U8)
-        number = *(const uint8_t *)value;
-    else if (type == TRP_I64)
-        memcpy(&number, value, sizeof number);
-    else
-        (void)trp_convert((trp_dtype)type, value, TRP_F64, &number, 1);
-    return number;
 }
 
 static void set_value(trp__dnn_plan *plan, uint32_t tensor, double value)

@@ -85,10 +85,6 @@ void trp__dnn_plan_drop(trp__dnn_plan *plan);
  * is the same. */
 bool trp__dnn_same_graph(const trp__dnn_head *a, const trp__dnn_head *b);
 
-/* A value as its type holds it, at most 8 bytes; and what number that is, of i64 the bits. */
-void trp__dnn_value_store(uint8_t type, double value, void *out);
-double trp__dnn_value_number(uint8_t type, const void *value);
-
 /* Takes the values of a request. */
 void trp__dnn_plan_set_values(trp__dnn_plan *plan, const trp__dnn_graph *graph);
 

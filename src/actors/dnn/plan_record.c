@@ -4,11 +4,9 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/half.h"
-#include "base/text.h"
 
 #include <troupe/dnn.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,29 +17,6 @@
 #define VERSION 13u
 
 /* Keys. */
-
-static void add_tensor_text(trp__text *t, const trp__dnn_tensor *tensor)
-{
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        trp__text_add(t, "%s%" PRId64, i ? "x" : " ", tensor->dim[i]);
-    trp__text_add(t, " %s", trp_dtype_name((trp_dtype)tensor->type));
-}
-
-void trp__dnn_graph_text(const trp__dnn_graph *graph, char *text, size_t size)
-{
-    trp__text t = {.out = text, .size = size};
-    text[0] = '\0';
-    for (uint32_t n = 0; n < graph->head->nodes; n++) {
-        const trp__dnn_node *node = &graph->node[n];
-        bool element_wise =
-            node->kind == TRP_DNN_POINTWISE || node->kind == TRP_DNN_POINTWISE_BACKWARD;
-        trp__text_add(&t, "%s%s", n ? ", " : "",
-                      element_wise ? trp__dnn_pointwise_name(node->mode)
-                                   : trp__dnn_kind_of(node->kind)->name);
-        if (n == 0 && node->port[0] != TRP__DNN_NO_PORT)
-            add_tensor_text(&t, &graph->tensor[node->port[0]]);
-    }
-}
 
 static void add_setting(trp__key *key, const char *name, const char *value)
 {

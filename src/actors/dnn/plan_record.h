@@ -4,18 +4,8 @@
 #define TRP_ACTORS_DNN_PLAN_RECORD_H
 
 #include "actors/dnn/plan_cudnn.h"
+#include "actors/dnn/site.h"
 #include "cache/store.h"
-
-/* What a plan holds for, as text. */
-typedef struct trp__dnn_site {
-    char gpu[160];    /* "NVIDIA H200, 132 multiprocessors" */
-    char target[16];  /* "sm_90" */
-    char driver[32];  /* "for CUDA 13.0" */
-    char library[48]; /* "cuDNN 9.19.0" */
-} trp__dnn_site;
-
-/* "conv_forward 4x64x16x16 bf16, pointwise, pointwise": what people can tell graphs by. */
-void trp__dnn_graph_text(const trp__dnn_graph *graph, char *text, size_t size);
 
 /* The record's key in the store: the site, and all of the graph that makes graphs the same. The
  * caller ends it. */

@@ -3,7 +3,7 @@
 #ifndef TRP_ACTORS_DNN_PRODUCT_MULTIPLY_H
 #define TRP_ACTORS_DNN_PRODUCT_MULTIPLY_H
 
-#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/launch.h"
 #include "actors/dnn/kernels/multiply.h"
 #include "actors/dnn/product.h"
 

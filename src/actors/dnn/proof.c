@@ -1,7 +1,6 @@
 #include "actors/dnn/proof.h"
 
-#include "actors/dnn/attention_cudnn.h"
-#include "actors/dnn/plan_cudnn.h"
+#include "actors/dnn/attention_limits.h"
 #include "actors/dnn/product_cublaslt.h"
 #include "actors/dnn/proof_parts.h"
 #include "base/clock.h"

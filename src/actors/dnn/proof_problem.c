@@ -1,7 +1,7 @@
 /* Operands, numbers and tolerances of a proof: what there is to know of each kind of node. */
-#include "actors/dnn/attention_cudnn.h"
-#include "actors/dnn/plan_cudnn.h"
+#include "actors/dnn/attention_limits.h"
 #include "actors/dnn/proof_parts.h"
+#include "actors/dnn/values.h"
 
 #include <troupe/dnn.h>
 

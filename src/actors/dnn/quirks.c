@@ -1,6 +1,6 @@
 #include "actors/dnn/quirks.h"
 
-#include "actors/dnn/attention_cudnn.h"
+#include "actors/dnn/attention_limits.h"
 #include "actors/dnn/layout.h"
 
 #include <troupe/dnn.h>

@@ -1,5 +1,5 @@
 /* What the kinds of train.h have in common, on both sides. */
-#include "actors/dnn/train_op.h"
+#include "actors/dnn/train_parts.h"
 #include "actors/dnn/train_real.h"
 #include "base/cpu.h"
 #include "base/error.h"

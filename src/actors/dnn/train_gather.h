@@ -2,7 +2,7 @@
 #ifndef TRP_ACTORS_DNN_TRAIN_GATHER_H
 #define TRP_ACTORS_DNN_TRAIN_GATHER_H
 
-#include "actors/dnn/train_op.h"
+#include "actors/dnn/train_parts.h"
 
 /* For each index there are `lines` lines, of `line` elements along the last dimension, unless that
  * is the axis: then of one. */

@@ -1,6 +1,6 @@
 /* ARG, TOP_K and SAMPLE: what their tensors must be, and what they do on the host. */
 #include "actors/dnn/train_pick.h"
-#include "actors/dnn/train_op.h"
+#include "actors/dnn/train_parts.h"
 #include "base/error.h"
 
 #include <string.h>

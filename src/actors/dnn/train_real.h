@@ -2,7 +2,7 @@
 #ifndef TRP_ACTORS_DNN_TRAIN_REAL_H
 #define TRP_ACTORS_DNN_TRAIN_REAL_H
 
-#include "actors/dnn/train_op.h"
+#include "actors/dnn/train_parts.h"
 
 /* Whether there is a variant for AVX2, which the compiler of x86-64 makes of the same text. */
 #if defined(__x86_64__) && defined(__GNUC__)

@@ -74,16 +74,6 @@ static void add_part(trp__key *key, const trp__dnn_part *part)
     }
 }
 
-void trp__dnn_part_text(const trp__dnn_part *part, char *text, size_t size)
-{
-    trp__dnn_head head = *part->graph->head;
-    trp__dnn_graph alone = *part->graph;
-    head.nodes = (uint16_t)part->count;
-    alone.head = &head;
-    alone.node += part->first;
-    trp__dnn_graph_text(&alone, text, size);
-}
-
 void trp__dnn_verdict_key(const trp__dnn_verdicts *v, const trp__dnn_part *part, const char *engine,
                           trp__key *key)
 {

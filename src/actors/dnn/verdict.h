@@ -5,7 +5,7 @@
 #define TRP_ACTORS_DNN_VERDICT_H
 
 #include "actors/dnn/engines.h"
-#include "actors/dnn/plan_record.h"
+#include "actors/dnn/site.h"
 #include "cache/entry.h"
 #include "cache/store.h"
 #include "tuning/prover.h"
@@ -35,9 +35,6 @@ typedef struct trp__dnn_verdicts {
 } trp__dnn_verdicts;
 
 void trp__dnn_verdicts_end(trp__dnn_verdicts *v);
-
-/* "conv_forward 4x64x16x16 bf16, add, relu": what people can tell parts by. */
-void trp__dnn_part_text(const trp__dnn_part *part, char *text, size_t size);
 
 /* The key of a verdict, which the caller ends. Parts of different graphs that compute the same have
  * the same key. */

@@ -1,9 +1,8 @@
 /* Fused attention of our own, for what cuDNN is not asked for or refuses: any type, stride, bias,
  * slopes, masks and lengths, with dropout, forward and backward, up to a depth of 256. Results are
  * the same in each run: nothing is added up in an order that depends on time. */
-#include "actors/dnn/kernels/attention.h"
+#include "actors/dnn/kernels/attention_families.h"
 
-#include "actors/dnn/kernels/kernels.h"
 #include "base/error.h"
 #include "base/text.h"
 

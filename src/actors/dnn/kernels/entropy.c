@@ -1,7 +1,7 @@
 /* Cross-entropy: launches the kernels of entropy.h for a node. */
 #include "actors/dnn/kernels/entropy.h"
 
-#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/launch.h"
 #include "actors/dnn/kernels/row_spaces.h"
 #include "actors/dnn/train_loss.h"
 #include "base/error.h"

@@ -2,7 +2,7 @@
  */
 #include "actors/dnn/kernels/gather.h"
 
-#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/launch.h"
 #include "actors/dnn/kernels/row_spaces.h"
 #include "actors/dnn/train.h"
 #include "base/error.h"

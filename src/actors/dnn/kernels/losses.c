@@ -1,7 +1,7 @@
 /* Losses element by element: launches the kernels of losses.h for a node. */
 #include "actors/dnn/kernels/losses.h"
 
-#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/launch.h"
 #include "actors/dnn/kernels/row_spaces.h"
 #include "actors/dnn/train_loss.h"
 #include "base/error.h"

@@ -2,7 +2,7 @@
 #include "actors/dnn/kernels/map.h"
 
 #include "actors/dnn/kernels/fused.h"
-#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/launch.h"
 #include "actors/dnn/kernels/ready.h"
 #include "actors/dnn/kernels/space.h"
 #include "base/error.h"

@@ -2,7 +2,7 @@
  * another order: each is one or more copies between views of tensors. */
 #include "actors/dnn/kernels/move.h"
 
-#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/launch.h"
 #include "actors/dnn/kernels/space.h"
 #include "base/error.h"
 #include "base/text.h"

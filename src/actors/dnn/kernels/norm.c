@@ -2,8 +2,9 @@
 #include "actors/dnn/kernels/norm.h"
 
 #include "actors/dnn/functions.h"
-#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/launch.h"
 #include "actors/dnn/kernels/row_spaces.h"
+#include "actors/dnn/kernels/batch_planes.h"
 #include "base/error.h"
 #include "base/text.h"
 

@@ -1,7 +1,7 @@
 /* Optimizers: launches the kernels of optimizer.h for a node. */
 #include "actors/dnn/kernels/optimizer.h"
 
-#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/launch.h"
 #include "base/error.h"
 #include "base/text.h"
 

@@ -1,7 +1,7 @@
 /* Pooling. */
 #include "actors/dnn/kernels/pool.h"
 
-#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/launch.h"
 #include "actors/dnn/kernels/row_spaces.h"
 #include "base/error.h"
 #include "base/text.h"

@@ -1,7 +1,7 @@
 /* Reductions over any dimensions of a tensor: chooses how threads lie over it. */
 #include "actors/dnn/kernels/reduce.h"
 
-#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/launch.h"
 #include "actors/dnn/kernels/space.h"
 #include "base/error.h"
 #include "base/text.h"

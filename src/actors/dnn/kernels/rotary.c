@@ -1,7 +1,7 @@
 /* Rotary position embedding: launches the kernels of rotary.h for a node. */
 #include "actors/dnn/kernels/rotary.h"
 
-#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/launch.h"
 #include "actors/dnn/kernels/row_spaces.h"
 #include "actors/dnn/train_rotary.h"
 #include "base/error.h"

@@ -2,7 +2,7 @@
 #ifndef TRP_ACTORS_DNN_KERNELS_ROW_SPACES_H
 #define TRP_ACTORS_DNN_KERNELS_ROW_SPACES_H
 
-#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/launch.h"
 #include "actors/dnn/kernels/rows.h"
 #include "actors/dnn/kernels/space.h"
 

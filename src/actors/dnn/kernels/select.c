@@ -1,7 +1,7 @@
 /* The largest elements of rows, and classes drawn of them: launches the kernels of select.h. */
 #include "actors/dnn/kernels/select.h"
 
-#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/launch.h"
 #include "actors/dnn/kernels/row_spaces.h"
 #include "actors/dnn/train.h"
 #include "base/error.h"

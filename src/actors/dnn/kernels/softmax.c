@@ -2,7 +2,7 @@
  */
 #include "actors/dnn/kernels/softmax.h"
 
-#include "actors/dnn/kernels/kernels.h"
+#include "actors/dnn/kernels/launch.h"
 #include "actors/dnn/kernels/row_spaces.h"
 #include "base/error.h"
 #include "base/text.h"
