@@ -4,7 +4,7 @@
 #include "options.h"
 #include "ui.h"
 
-#include "actors/dnn/kernels/modules.h"
+#include "actors/dnn/kernels/launch/modules.h"
 #include "cache/pack.h"
 
 #include <stdio.h>

@@ -53,7 +53,7 @@ ACTOR_PAIRS = {
     # of this actor: its pack function, its payload and its vtable are used.
     "src/actors/cutlass/by_cublaslt_pack.c": {"actors/matmul/matmul.h"},
     "src/actors/cutlass/by_cublaslt_groups.c": {"actors/matmul/matmul.h"},
-    "src/actors/cutlass/by_cudnn.h": {"actors/dnn/dnn_wire.h"},
+    "src/actors/cutlass/by_cudnn.h": {"actors/dnn/graph/wire.h"},
     "src/actors/cutlass/by_cudnn_pack.c": {"actors/dnn/dnn.h"},
     "src/actors/cutlass/by_library.c": {"actors/dnn/dnn.h", "actors/matmul/matmul.h"},
     # The companion that compiles modules is a class of the jit actor.

@@ -2,7 +2,7 @@
 #include "wire/entry.h"
 
 #include "actors/cutlass/headers.h"
-#include "actors/dnn/onednn.h"
+#include "actors/dnn/host/onednn/onednn.h"
 #include "driver/cuda.h"
 #include "driver/device_memory.h"
 #include "libs/cublas/cublas.h"

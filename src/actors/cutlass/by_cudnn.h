@@ -4,7 +4,7 @@
 
 #include "actors/cutlass/conv_run.h"
 #include "actors/cutlass/run_pack.h"
-#include "actors/dnn/dnn_wire.h"
+#include "actors/dnn/graph/wire.h"
 
 /* Payload of such a request, whose run.args_bytes is TRP__RUN_BY_CUDNN. */
 typedef struct trp__by_cudnn_run {

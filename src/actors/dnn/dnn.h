@@ -2,8 +2,8 @@
 #ifndef TRP_ACTORS_DNN_DNN_H
 #define TRP_ACTORS_DNN_DNN_H
 
-#include "actors/dnn/dnn_wire.h"
-#include "actors/dnn/pack.h"
+#include "actors/dnn/graph/wire.h"
+#include "actors/dnn/request/pack.h"
 #include "wire/actor_class.h"
 
 #include <troupe/worker.h>

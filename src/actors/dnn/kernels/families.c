@@ -1,6 +1,6 @@
 #include "actors/dnn/kernels/kernels.h"
 
-#include "actors/dnn/kernels/attention_families.h"
+#include "actors/dnn/kernels/attention/families.h"
 
 const trp__kernel_family *const trp__kernel_families[] = {
     &trp__kernels_glu, /* these before `map`, which takes as many nodes */

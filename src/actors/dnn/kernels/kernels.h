@@ -1,11 +1,11 @@
 /* Fast kernels of ours: what they take of a graph, and how a step of a plan launches them. A family
  * is a C file and a file of kernels beside it; families.c lists them all. The reference kernels
- * (actors/dnn/direct.h) take any node, but slowly; these take what users run, at the speed of
- * memory. */
+ * (actors/dnn/reference/node.h) take any node, but slowly; these take what users run, at the speed
+ * of memory. */
 #ifndef TRP_ACTORS_DNN_KERNELS_KERNELS_H
 #define TRP_ACTORS_DNN_KERNELS_KERNELS_H
 
-#include "actors/dnn/kernels/launch.h"
+#include "actors/dnn/kernels/launch/launch.h"
 
 /* All families, in the order in which they are asked; NULL behind the last. */
 extern const trp__kernel_family *const trp__kernel_families[];
