@@ -2,8 +2,8 @@
 #ifndef TRP_ACTORS_CUTLASS_BY_CUBLASLT_H
 #define TRP_ACTORS_CUTLASS_BY_CUBLASLT_H
 
-#include "actors/cutlass/gemm_run.h"
-#include "actors/cutlass/grouped_pack.h"
+#include "actors/cutlass/grouped_request.h"
+#include "actors/cutlass/product.h"
 #include "actors/cutlass/run_pack.h"
 #include "matrix/product.h"
 #include "wire/layout.h"

@@ -2,7 +2,7 @@
 #ifndef TRP_ACTORS_CUTLASS_BY_CUDNN_H
 #define TRP_ACTORS_CUTLASS_BY_CUDNN_H
 
-#include "actors/cutlass/conv_run.h"
+#include "actors/cutlass/convolving.h"
 #include "actors/cutlass/run_pack.h"
 #include "actors/dnn/graph/wire.h"
 

@@ -1,7 +1,7 @@
 /* The sender's side of convolutions: checks a request and writes its record. */
 #include "actors/cutlass/conv_run.h"
 #include "actors/cutlass/conv_wire.h"
-#include "actors/cutlass/cutlass.h"
+#include "actors/cutlass/encode.h"
 #include "actors/cutlass/request_pack.h"
 #include "actors/cutlass/run_wire.h"
 #include "base/error.h"

@@ -1,6 +1,7 @@
 /* The operations of the cutlass actor. */
 #include "actors/cutlass/cutlass.h"
 
+#include "actors/cutlass/encode.h"
 #include "actors/cutlass/plans.h"
 #include "actors/cutlass/tune_pack.h"
 #include "actors/jit/jit.h"

@@ -1,5 +1,5 @@
 /* The sender's side of a product: checks a request and writes its record. */
-#include "actors/cutlass/cutlass.h"
+#include "actors/cutlass/encode.h"
 #include "actors/cutlass/gemm_run.h"
 #include "actors/cutlass/request_pack.h"
 #include "actors/cutlass/run_wire.h"

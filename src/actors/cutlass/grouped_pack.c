@@ -1,7 +1,7 @@
 /* The sender's side of grouped products: checks a request and writes its record. */
 #include "actors/cutlass/grouped_pack.h"
 
-#include "actors/cutlass/cutlass.h"
+#include "actors/cutlass/encode.h"
 #include "actors/cutlass/run_wire.h"
 #include "base/error.h"
 
