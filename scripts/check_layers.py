@@ -51,11 +51,11 @@ JOINTS = {"src/worker_main.c": SOURCE_LAYERS}
 ACTOR_PAIRS = {
     # Until a kernel is compiled another actor's code computes the request, in the state and the stream
     # of this actor: its pack function, its payload and its vtable are used.
-    "src/actors/cutlass/by_cublaslt_pack.c": {"actors/matmul/matmul.h"},
-    "src/actors/cutlass/by_cublaslt_groups.c": {"actors/matmul/matmul.h"},
-    "src/actors/cutlass/by_cudnn.h": {"actors/dnn/graph/wire.h"},
-    "src/actors/cutlass/by_cudnn_pack.c": {"actors/dnn/dnn.h"},
-    "src/actors/cutlass/by_library.c": {"actors/dnn/dnn.h", "actors/matmul/matmul.h"},
+    "src/actors/cutlass/fallback/cublaslt.c": {"actors/matmul/matmul.h"},
+    "src/actors/cutlass/fallback/cublaslt_groups.c": {"actors/matmul/matmul.h"},
+    "src/actors/cutlass/fallback/cudnn.h": {"actors/dnn/graph/wire.h"},
+    "src/actors/cutlass/fallback/cudnn.c": {"actors/dnn/dnn.h"},
+    "src/actors/cutlass/fallback/worker.c": {"actors/dnn/dnn.h", "actors/matmul/matmul.h"},
     # The companion that compiles modules is a class of the jit actor.
     "src/actors/cutlass/cutlass.c": {"actors/jit/jit.h"},
 }

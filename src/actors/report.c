@@ -1,7 +1,7 @@
 /* What the worker knows for `troupe doctor`: which libraries it finds. */
 #include "wire/entry.h"
 
-#include "actors/cutlass/headers.h"
+#include "actors/cutlass/plan/headers.h"
 #include "actors/dnn/host/onednn/onednn.h"
 #include "driver/cuda.h"
 #include "driver/device_memory.h"

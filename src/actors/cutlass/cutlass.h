@@ -1,6 +1,6 @@
 /* The cutlass actor. */
-#ifndef TRP_ACTORS_CUTLASS_H
-#define TRP_ACTORS_CUTLASS_H
+#ifndef TRP_ACTORS_CUTLASS_CUTLASS_H
+#define TRP_ACTORS_CUTLASS_CUTLASS_H
 
 #include "wire/actor_class.h"
 

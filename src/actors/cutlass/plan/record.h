@@ -1,0 +1,43 @@
+/* What searches among kernels have found, kept in the kernel cache (cache/store.h): for one GPU
+ * model and driver, by problem. */
+#ifndef TRP_ACTORS_CUTLASS_PLAN_RECORD_H
+#define TRP_ACTORS_CUTLASS_PLAN_RECORD_H
+
+#include "actors/cutlass/plan/plans.h"
+#include "cache/store.h"
+
+typedef struct trp__cutlass_record {
+    uint32_t level;            /* TRP_TUNE_QUICK or _FULL */
+    uint32_t candidates;       /* kernels with settings that were timed */
+    float default_us, best_us; /* of one run; equal if what was estimated stays */
+    trp__cutlass_settings settings;
+    char kernel[TRP_CUTLASS_NAME_SIZE];
+} trp__cutlass_record;
+
+/* What it holds for, as text. */
+typedef struct trp__cutlass_site {
+    char gpu[160];   /* "NVIDIA H200, 132 multiprocessors" */
+    char target[16]; /* "sm_90" */
+    char driver[32]; /* "for CUDA 13.0" */
+} trp__cutlass_site;
+
+/* The record's key in the store. The caller ends it. */
+void trp__cutlass_record_key(const trp__cutlass_site *site, const trp__cutlass_choice_key *problem,
+                             trp__key *key);
+
+/* A record as bytes: docs/cache-format.md has them. */
+enum { TRP__CUTLASS_RECORD_BYTES = 104 };
+void trp__cutlass_record_write(const trp__cutlass_record *record,
+                               unsigned char bytes[TRP__CUTLASS_RECORD_BYTES]);
+/* False: these are none, or of another version. Whether there is such a kernel, and such settings
+ * of it, is for the reader to find out. */
+bool trp__cutlass_record_read(const void *bytes, size_t size, trp__cutlass_record *out);
+
+/* Looks for a record in a store, which may be NULL. */
+bool trp__cutlass_record_find(trp__store *store, const trp__key *key, trp__cutlass_record *out);
+
+/* Keeps one under the bytes of its key. */
+void trp__cutlass_record_keep(trp__store *store, const void *key_bytes, size_t length,
+                              const trp__cutlass_record *record);
+
+#endif
