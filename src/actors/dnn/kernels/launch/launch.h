@@ -61,7 +61,7 @@ trp_status trp__kernel_enqueue_clusters(const trp__kernel_launch *l, trp__cu_fun
                                         uint32_t shared_bytes, void *parameter, trp_error *error);
 
 extern const trp__kernel_family trp__kernels_map, trp__kernels_reduce, trp__kernels_move;
-extern const trp__kernel_family trp__kernels_glu, trp__kernels_random; /* of kernels/map/map.c */
+extern const trp__kernel_family trp__kernels_glu, trp__kernels_random; /* of kernels/map/ready.c */
 extern const trp__kernel_family trp__kernels_softmax, trp__kernels_norm;
 extern const trp__kernel_family trp__kernels_batch, trp__kernels_pool;
 extern const trp__kernel_family trp__kernels_optimizer;

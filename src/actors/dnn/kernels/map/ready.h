@@ -1,6 +1,6 @@
 /* Element-wise programs (map.h) that users run often, as kernels made ahead: gated units and random
  * numbers. One list of instructions makes both the kernel (ready.cuh) and what a program is
- * compared with (map.c). A program is one of these where all operands are LINEAR, aligned for
+ * compared with (ready.c). A program is one of these where all operands are LINEAR, aligned for
  * vectors and, but for the one that numbers elements, of one type. The arithmetic is the
  * interpreter's, so that the bits are. Host and device share this file.
  *
