@@ -9,50 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Functions. */
-
-static const struct {
-    const char *name;
-    uint8_t values, parameters, commuting;
-    bool exact;
-} functions[TRP__FN_COUNT] = {
-#define FN(name, values, parameters, commuting, exact, body)                                       \
-    {#name, values, parameters, commuting, exact},
-    TRP__TREE_FUNCTIONS(FN)
-#undef FN
-};
-
-const char *trp__tree_function_name(uint8_t function)
-{
-    return functions[function].name;
-}
-
-uint32_t trp__tree_function_inputs(uint8_t function)
-{
-    return (uint32_t)functions[function].values + functions[function].parameters;
-}
-
-uint32_t trp__tree_function_commuting(uint8_t function)
-{
-    return functions[function].commuting;
-}
-
-bool trp__tree_function_exact(uint8_t function)
-{
-    return functions[function].exact;
-}
-
-uint32_t trp__tree_inputs(const trp__tree_node *node)
-{
-    if (node->op == TRP__TREE_FUNCTION)
-        return trp__tree_function_inputs(node->detail);
-    return node->op == TRP__TREE_CONVERT || trp__tree_is_sink(node) ? 1 : 0;
-}
-
-uint32_t trp__tree_commuting(const trp__tree_node *node)
-{
-    return node->op == TRP__TREE_FUNCTION ? functions[node->detail].commuting : 0;
-}
+/* Functions of the nodes of a request. */
 
 static const uint8_t of_activation[] = {
     [TRP_ACTIVATION_NONE] = TRP__FN_COUNT,
@@ -84,28 +41,6 @@ static const uint8_t of_binary[] = {
     [TRP_BINARY_ADD] = TRP__FN_add, [TRP_BINARY_SUB] = TRP__FN_sub, [TRP_BINARY_MUL] = TRP__FN_mul,
     [TRP_BINARY_DIV] = TRP__FN_div, [TRP_BINARY_MIN] = TRP__FN_min, [TRP_BINARY_MAX] = TRP__FN_max,
 };
-static const char *const reduction_names[] = {"sum", "max", "min", "amax"};
-
-/* The activations' defaults, see cutlass.h. */
-static double default_parameter(trp_activation activation, int which)
-{
-    switch (activation) {
-    case TRP_ACTIVATION_CLIPPED_RELU:
-        return 6;
-    case TRP_ACTIVATION_LEAKY_RELU:
-        return 0.01;
-    case TRP_ACTIVATION_CLAMP:
-        return which;
-    default:
-        return 1;
-    }
-}
-
-double trp__tree_parameter(const trp_epilogue_node *x, int which)
-{
-    const trp_scalar *s = &x->parameter[which];
-    return s->given ? s->re : default_parameter(x->activation, which);
-}
 
 /* Kinds: which fields they have, and how many inputs; those with a function take its inputs. */
 
@@ -171,6 +106,12 @@ typedef struct node_name {
     char text[64];
 } node_name;
 
+/* Inputs of a function that are values, before its parameters. */
+static uint32_t values_of(uint8_t function)
+{
+    return trp__tree_function_inputs(function) - trp__tree_function_parameters(function);
+}
+
 /* The function of a node whose own fields have been checked; TRP__FN_COUNT: it has none. */
 static uint8_t function_of(const trp_epilogue_node *x)
 {
@@ -200,14 +141,14 @@ static node_name name_of(const trp_epilogue_node *nodes, uint32_t i)
     node_name name;
     if (x->kind == TRP_EPILOGUE_ACTIVATION && x->activation != TRP_ACTIVATION_NONE &&
         (uint32_t)x->activation < COUNT_OF(of_activation))
-        more = functions[of_activation[x->activation]].name;
+        more = trp__tree_function_name(of_activation[x->activation]);
     if (x->kind == TRP_EPILOGUE_UNARY && (uint32_t)x->unary < COUNT_OF(of_unary))
-        more = functions[of_unary[x->unary]].name;
+        more = trp__tree_function_name(of_unary[x->unary]);
     if (x->kind == TRP_EPILOGUE_BINARY && (uint32_t)x->binary < COUNT_OF(of_binary))
-        more = functions[of_binary[x->binary]].name;
+        more = trp__tree_function_name(of_binary[x->binary]);
     if (kind && (kinds[x->kind].has & HAS_REDUCTION) &&
-        (uint32_t)x->reduction < COUNT_OF(reduction_names))
-        more = reduction_names[x->reduction];
+        (uint32_t)x->reduction < TRP_REDUCTION_AMAX + 1u)
+        more = trp__tree_reduction_name((uint8_t)x->reduction);
     snprintf(name.text, sizeof name.text, "nodes[%u]%s%s%s%s%s", i, kind ? " (" : "",
              kind ? kind : "", more ? " " : "", more ? more : "", kind ? ")" : "");
     return name;
@@ -349,7 +290,7 @@ static trp_status check_enums(const build *b, uint32_t i)
         {"activation", HAS_ACTIVATION, x->activation, 1, COUNT_OF(of_activation)},
         {"unary", HAS_UNARY, x->unary, 0, COUNT_OF(of_unary)},
         {"binary", HAS_BINARY, x->binary, 0, COUNT_OF(of_binary)},
-        {"reduction", HAS_REDUCTION, x->reduction, 0, COUNT_OF(reduction_names)},
+        {"reduction", HAS_REDUCTION, x->reduction, 0, TRP_REDUCTION_AMAX + 1u},
         {"order", HAS_MATRIX, x->order, 0, TRP_ROW_MAJOR + 1},
     };
     for (size_t e = 0; e < COUNT_OF(enums); e++) {
@@ -448,9 +389,9 @@ static trp_status check_node(const build *b, uint32_t i)
     if (x->kind == TRP_EPILOGUE_D && i != b->count - 1)
         return WRONG(b, i, "expected as the last node, nodes[%u], only", b->count - 1);
     uint8_t function = (has & OF_FUNCTION) ? function_of(x) : TRP__FN_COUNT;
-    uint32_t parameters = function < TRP__FN_COUNT ? functions[function].parameters : 0;
+    uint32_t parameters = function < TRP__FN_COUNT ? trp__tree_function_parameters(function) : 0;
     uint32_t inputs =
-        function < TRP__FN_COUNT ? functions[function].values : (uint32_t)kinds[x->kind].inputs;
+        function < TRP__FN_COUNT ? values_of(function) : (uint32_t)kinds[x->kind].inputs;
     const char *stray = stray_field(x, has, parameters);
     if (stray)
         return WRONG(b, i, "%s: expected 0, for this node has none", stray);
@@ -564,13 +505,13 @@ static trp_status lower_function(build *b, uint32_t i, uint8_t function, uint8_t
 {
     const trp_epilogue_node *x = &b->nodes[i];
     trp__tree_node fn = {.op = TRP__TREE_FUNCTION, .detail = function};
-    uint32_t values = functions[function].values;
+    uint32_t values = values_of(function);
     trp_status status = TRP_OK;
     for (uint32_t p = 0; p < values; p++)
         fn.input[p] = b->value[x->input[p]];
     if (extra != TRP__TREE_NODES_MAX)
         fn.input[1] = extra;
-    for (uint32_t p = 0; status == TRP_OK && p < functions[function].parameters; p++)
+    for (uint32_t p = 0; status == TRP_OK && p < trp__tree_function_parameters(function); p++)
         status =
             add_node(b, (trp__tree_node){.op = TRP__TREE_SCALAR}, i, p + 1, &fn.input[values + p]);
     return status == TRP_OK ? add_node(b, fn, i, 0, out) : status;

@@ -128,7 +128,9 @@ double trp__tree_parameter(const trp_epilogue_node *x, int which);
 
 /* Of a function: its name, how many inputs it has in all, and how many of the first commute. */
 const char *trp__tree_function_name(uint8_t function);
+const char *trp__tree_reduction_name(uint8_t reduction); /* a trp_reduction */
 uint32_t trp__tree_function_inputs(uint8_t function);
+uint32_t trp__tree_function_parameters(uint8_t function); /* the last of these */
 uint32_t trp__tree_function_commuting(uint8_t function);
 bool trp__tree_function_exact(uint8_t function);
 
