@@ -4,8 +4,8 @@
 #ifndef TRP_ACTORS_CUTLASS_CATALOGUE_CATALOGUE_H
 #define TRP_ACTORS_CUTLASS_CATALOGUE_CATALOGUE_H
 
-#include "actors/cutlass/templates/abi.h"
 #include "actors/cutlass/epilogue/tree.h"
+#include "actors/cutlass/templates/abi.h"
 #include "base/text.h"
 
 typedef enum trp__cutlass_operation {

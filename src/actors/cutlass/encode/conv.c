@@ -1,8 +1,8 @@
 /* The sender's side of convolutions: checks a request and writes its record. */
 #include "actors/cutlass/encode/conv_run.h"
-#include "actors/cutlass/wire/conv.h"
 #include "actors/cutlass/encode/encode.h"
 #include "actors/cutlass/request/request.h"
+#include "actors/cutlass/wire/conv.h"
 #include "actors/cutlass/wire/run.h"
 #include "base/error.h"
 

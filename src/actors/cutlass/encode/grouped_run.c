@@ -1,8 +1,8 @@
 /* The sender's side of grouped products on a GPU: what can be said of all groups without knowing
  * what is on the device, and the arguments from which that is found out there. */
-#include "actors/cutlass/fallback/cublaslt.h"
 #include "actors/cutlass/encode/gemm_run.h"
 #include "actors/cutlass/encode/grouped.h"
+#include "actors/cutlass/fallback/cublaslt.h"
 #include "actors/cutlass/plan/run.h"
 #include "actors/cutlass/templates/groups.h"
 #include "base/error.h"

@@ -2,9 +2,9 @@
 #ifndef TRP_ACTORS_CUTLASS_FALLBACK_CUBLASLT_H
 #define TRP_ACTORS_CUTLASS_FALLBACK_CUBLASLT_H
 
+#include "actors/cutlass/plan/run.h"
 #include "actors/cutlass/request/grouped.h"
 #include "actors/cutlass/request/product.h"
-#include "actors/cutlass/plan/run.h"
 #include "matrix/product.h"
 #include "wire/layout.h"
 

@@ -2,8 +2,8 @@
 #ifndef TRP_ACTORS_CUTLASS_FALLBACK_CUDNN_H
 #define TRP_ACTORS_CUTLASS_FALLBACK_CUDNN_H
 
-#include "actors/cutlass/request/convolving.h"
 #include "actors/cutlass/plan/run.h"
+#include "actors/cutlass/request/convolving.h"
 #include "actors/dnn/graph/wire.h"
 
 /* Payload of such a request, whose run.args_bytes is TRP__RUN_BY_CUDNN. */

@@ -3,9 +3,9 @@
 #ifndef TRP_ACTORS_CUTLASS_HOST_HOST_H
 #define TRP_ACTORS_CUTLASS_HOST_HOST_H
 
+#include "actors/cutlass/epilogue/eval.h"
 #include "actors/cutlass/wire/conv.h"
 #include "actors/cutlass/wire/grouped.h"
-#include "actors/cutlass/epilogue/eval.h"
 #include "matrix/product_host.h"
 
 #include <troupe/worker.h>

@@ -6,8 +6,8 @@
 #define TRP_ACTORS_CUTLASS_PLAN_RUN_H
 
 #include "actors/cutlass/catalogue/catalogue.h"
-#include "actors/cutlass/wire/gemm.h"
 #include "actors/cutlass/plan/plans.h"
+#include "actors/cutlass/wire/gemm.h"
 #include "actors/cutlass/wire/run.h"
 #include "base/dynlib.h"
 #include "wire/actor_class.h"

@@ -4,8 +4,8 @@
 #ifndef TRP_ACTORS_CUTLASS_RUN_TUNE_H
 #define TRP_ACTORS_CUTLASS_RUN_TUNE_H
 
-#include "actors/cutlass/wire/run.h"
 #include "actors/cutlass/plan/record.h"
+#include "actors/cutlass/wire/run.h"
 #include "cache/lru.h"
 #include "compile/loader.h"
 

@@ -4,8 +4,8 @@
 #define TRP_ACTORS_DNN_ENGINES_PRODUCT_CUBLASLT_H
 
 #include "actors/dnn/engines/engines.h"
-#include "actors/dnn/lower/product.h"
 #include "actors/dnn/engines/product_multiply.h"
+#include "actors/dnn/lower/product.h"
 #include "matrix/plan.h"
 
 /* The library as one actor has it, opened when a product is planned first. Zero-initialised. */

@@ -1,8 +1,8 @@
 #include "actors/dnn/engines/proof.h"
 
-#include "actors/dnn/lower/attention_limits.h"
 #include "actors/dnn/engines/product_cublaslt.h"
 #include "actors/dnn/engines/proof_parts.h"
+#include "actors/dnn/lower/attention_limits.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"

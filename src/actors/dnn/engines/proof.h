@@ -5,9 +5,9 @@
 #ifndef TRP_ACTORS_DNN_ENGINES_PROOF_H
 #define TRP_ACTORS_DNN_ENGINES_PROOF_H
 
-#include "actors/dnn/reference/launch.h"
 #include "actors/dnn/engines/engines.h"
 #include "actors/dnn/engines/verdict.h"
+#include "actors/dnn/reference/launch.h"
 
 #include <stdatomic.h>
 

@@ -1,7 +1,7 @@
 /* Operands, numbers and tolerances of a proof: what there is to know of each kind of node. */
-#include "actors/dnn/lower/attention_limits.h"
 #include "actors/dnn/engines/proof_parts.h"
 #include "actors/dnn/graph/values.h"
+#include "actors/dnn/lower/attention_limits.h"
 
 #include <troupe/dnn.h>
 

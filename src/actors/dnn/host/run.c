@@ -1,10 +1,10 @@
 #include "actors/dnn/host/run.h"
 
+#include "actors/dnn/graph/train_op.h"
 #include "actors/dnn/host/chain.h"
+#include "actors/dnn/host/onednn/onednn.h"
 #include "actors/dnn/host/paged.h"
 #include "actors/dnn/host/product.h"
-#include "actors/dnn/host/onednn/onednn.h"
-#include "actors/dnn/graph/train_op.h"
 #include "base/error.h"
 
 #include <limits.h>

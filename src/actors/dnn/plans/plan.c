@@ -1,11 +1,11 @@
 #include "actors/dnn/plans/plan.h"
 
-#include "actors/dnn/reference/launch.h"
 #include "actors/dnn/engines/product_cublaslt.h"
 #include "actors/dnn/engines/proof.h"
-#include "actors/dnn/lower/quirks.h"
 #include "actors/dnn/graph/train.h"
 #include "actors/dnn/graph/values.h"
+#include "actors/dnn/lower/quirks.h"
+#include "actors/dnn/reference/launch.h"
 #include "base/error.h"
 
 #include <troupe/convert.h>

@@ -3,8 +3,8 @@
 #ifndef TRP_ACTORS_DNN_PLANS_RECORD_H
 #define TRP_ACTORS_DNN_PLANS_RECORD_H
 
-#include "actors/dnn/plans/plan.h"
 #include "actors/dnn/engines/site.h"
+#include "actors/dnn/plans/plan.h"
 #include "cache/store.h"
 
 /* The record's key in the store: the site, and all of the graph that makes graphs the same. The

@@ -1,7 +1,7 @@
 #include "actors/dnn/reference/launch.h"
 
-#include "actors/dnn/math/functions.h"
 #include "actors/dnn/graph/train_op.h"
+#include "actors/dnn/math/functions.h"
 #include "base/error.h"
 
 #include <stdlib.h>

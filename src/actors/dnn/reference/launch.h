@@ -2,8 +2,8 @@
 #ifndef TRP_ACTORS_DNN_REFERENCE_LAUNCH_H
 #define TRP_ACTORS_DNN_REFERENCE_LAUNCH_H
 
-#include "actors/dnn/reference/node.h"
 #include "actors/dnn/kernels/launch/launch.h"
+#include "actors/dnn/reference/node.h"
 
 /* Whether there is a kernel for a node. */
 bool trp__direct_takes(const trp__dnn_node *node);

@@ -1,9 +1,9 @@
 /* The sender's side: checks a graph, gives its tensors numbers, and writes the request's record. */
-#include "actors/dnn/graph/wire.h"
-#include "actors/dnn/request/making.h"
 #include "actors/dnn/graph/overlap.h"
-#include "actors/dnn/request/pack.h"
+#include "actors/dnn/graph/wire.h"
 #include "actors/dnn/lower/quirks.h"
+#include "actors/dnn/request/making.h"
+#include "actors/dnn/request/pack.h"
 #include "base/checksum.h"
 #include "base/error.h"
 

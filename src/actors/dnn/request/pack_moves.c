@@ -1,7 +1,7 @@
 /* Nodes that move data, as a request has them: what they have beside tensors, and what dimensions
  * and types their tensors must have. */
-#include "actors/dnn/request/making.h"
 #include "actors/dnn/graph/train_op.h"
+#include "actors/dnn/request/making.h"
 #include "base/error.h"
 
 #define FAIL(m, ...) trp__error_set((m)->error, TRP_E_ARGUMENT, __VA_ARGS__)

@@ -1,6 +1,6 @@
 /* Nodes as a request has them. */
-#include "actors/dnn/request/making.h"
 #include "actors/dnn/graph/train_op.h"
+#include "actors/dnn/request/making.h"
 #include "base/error.h"
 #include "wire/actor_class.h"
 

@@ -2,8 +2,8 @@
 #ifndef TRP_ACTORS_DNN_RNN_CUDA_H
 #define TRP_ACTORS_DNN_RNN_CUDA_H
 
-#include "actors/dnn/rnn/rnn.h"
 #include "actors/dnn/plans/scratch.h"
+#include "actors/dnn/rnn/rnn.h"
 #include "libs/cudnn/cudnn.h"
 
 /* What the actor has for its requests. */

@@ -3,9 +3,9 @@
 #ifndef TRP_ACTORS_DNN_TRAINING_PARTS_H
 #define TRP_ACTORS_DNN_TRAINING_PARTS_H
 
+#include "actors/dnn/graph/train_op.h"
 #include "actors/dnn/host/run.h"
 #include "actors/dnn/request/shapes.h"
-#include "actors/dnn/graph/train_op.h"
 
 /* Checks of single ports. What is not there is right. A type that is left out, as it may be of
  * virtual tensors and values, becomes `none`. */

@@ -1,6 +1,6 @@
 /* Between tensors in memory, of any type and strides, and dense arrays. */
-#include "actors/dnn/host/arrays/ops.h"
 #include "actors/dnn/host/arrays/node.h"
+#include "actors/dnn/host/arrays/ops.h"
 
 #include <troupe/convert.h>
 

@@ -4,8 +4,8 @@
  * It adds up in f32, so means and variances are taken here, in f64, and it only applies them; what
  * f32 can't even do that with is left to own loops: a mean that is far larger than what differs
  * from it, and numbers whose squares and products leave its range. */
-#include "actors/dnn/math/functions.h"
 #include "actors/dnn/host/onednn/api.h"
+#include "actors/dnn/math/functions.h"
 
 #if TRP__ONEDNN
 

@@ -2,8 +2,8 @@
 #ifndef TRP_ACTORS_DNN_KERNELS_LAUNCH_ROW_SPACES_H
 #define TRP_ACTORS_DNN_KERNELS_LAUNCH_ROW_SPACES_H
 
-#include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/common/rows.h"
+#include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/launch/space.h"
 
 /* The dimensions that number the rows, and those along which rows lie. */

@@ -2,9 +2,9 @@
  */
 #include "actors/dnn/kernels/move/gather.h"
 
+#include "actors/dnn/graph/train.h"
 #include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/launch/row_spaces.h"
-#include "actors/dnn/graph/train.h"
 #include "base/error.h"
 #include "base/text.h"
 

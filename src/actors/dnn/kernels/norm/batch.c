@@ -1,11 +1,11 @@
 /* Batch norm, and instance norm whose rows do not stay in registers. */
 #include "actors/dnn/kernels/norm/batch.h"
 
-#include "actors/dnn/math/functions.h"
 #include "actors/dnn/kernels/launch/launch.h"
-#include "actors/dnn/kernels/norm/norm.h"
 #include "actors/dnn/kernels/launch/row_spaces.h"
 #include "actors/dnn/kernels/norm/batch_planes.h"
+#include "actors/dnn/kernels/norm/norm.h"
+#include "actors/dnn/math/functions.h"
 #include "base/error.h"
 #include "base/text.h"
 

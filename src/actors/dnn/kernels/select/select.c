@@ -1,9 +1,9 @@
 /* The largest elements of rows, and classes drawn of them: launches the kernels of select.h. */
 #include "actors/dnn/kernels/select/select.h"
 
+#include "actors/dnn/graph/train.h"
 #include "actors/dnn/kernels/launch/launch.h"
 #include "actors/dnn/kernels/launch/row_spaces.h"
-#include "actors/dnn/graph/train.h"
 #include "base/error.h"
 #include "base/text.h"
 
