@@ -24,8 +24,7 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # What the kernels of the cutlass actor are compiled from: our templates, and those of CUTLASS's headers
 # that they include, with their licence, where `make cutlass` has fetched them.
 set(cutlass_dir ${CMAKE_INSTALL_DATADIR}/troupe/cutlass)
-install(FILES src/actors/cutlass/abi.h DESTINATION ${cutlass_dir})
-install(DIRECTORY src/actors/cutlass/templates src/actors/cutlass/include DESTINATION ${cutlass_dir})
+install(DIRECTORY src/actors/cutlass/templates src/actors/cutlass/shims DESTINATION ${cutlass_dir})
 install(DIRECTORY build/cutlass/include/ DESTINATION ${cutlass_dir}/headers OPTIONAL)
 install(FILES build/cutlass/LICENSE.txt DESTINATION ${cutlass_dir}/headers OPTIONAL)
 

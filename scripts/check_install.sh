@@ -17,7 +17,7 @@ prefix=$work/moved
 
 for file in include/troupe/troupe.h include/troupe/declarations.h lib/libtroupe.so lib/libtroupe.a share/man/man1/troupe.1 \
     share/bash-completion/completions/troupe share/zsh/site-functions/_troupe share/fish/vendor_completions.d/troupe.fish \
-    share/troupe/cutlass/abi.h share/troupe/cutlass/templates/module.cuh share/troupe/cutlass/include/troupe_std.h; do
+    share/troupe/cutlass/templates/abi.h share/troupe/cutlass/templates/module.cuh share/troupe/cutlass/shims/troupe_std.h; do
     [ -f "$prefix/$file" ] || { echo "not installed: $file"; exit 1; }
 done
 for file in bin/troupe libexec/troupe/troupe-worker; do

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 ACTOR = Path(__file__).resolve().parent.parent / "src/actors/cutlass"
-OURS = [ACTOR / "include", ACTOR / "templates", ACTOR]
+OURS = [ACTOR / "shims", ACTOR / "templates"]
 INCLUDE = re.compile(r'^\s*#\s*(include|include_next)\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 

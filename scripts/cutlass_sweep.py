@@ -202,7 +202,7 @@ def main():
     if not nvrtc or not nvjitlink or not (args.headers / "cutlass/cutlass.h").is_file():
         print("cutlass_sweep: NVRTC, nvJitLink or CUTLASS's headers are not here")
         return 77
-    includes = [ACTOR / "include", ACTOR / "templates", ACTOR, args.headers,
+    includes = [ACTOR / "shims", ACTOR / "templates", args.headers,
                 args.cuda / "include", args.cuda / "include/cccl"]
     failures = 0
     print("row                                  arch    cpu s  wall s  link s     KB  regs  spills"

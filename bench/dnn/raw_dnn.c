@@ -2,7 +2,7 @@
 
 #include "bench/suite/filled.h"
 
-#include "actors/dnn/plan_record.h"
+#include "actors/dnn/plans/record.h"
 
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
 
 #include "dnn.h"
 
-#include "actors/dnn/plan_cudnn.h"
+#include "actors/dnn/plans/plan.h"
 #include "driver/cuda.h"
 
 typedef struct raw_dnn {

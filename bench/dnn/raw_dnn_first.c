@@ -1,8 +1,8 @@
 /* A process of its own, from nothing to a convolution by cuDNN, phase by phase. */
 #include "raw_dnn.h"
 
-#include "actors/dnn/plan_record.h"
-#include "actors/dnn/warm.h"
+#include "actors/dnn/plans/record.h"
+#include "actors/dnn/plans/warm.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "ui/options.h"
 #include "ui/ui.h"
 
-#include "actors/dnn/verdict.h"
+#include "actors/dnn/engines/verdict.h"
 
 #include <inttypes.h>
 #include <stdio.h>

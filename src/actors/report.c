@@ -1,8 +1,8 @@
 /* What the worker knows for `troupe doctor`: which libraries it finds. */
 #include "wire/entry.h"
 
-#include "actors/cutlass/headers.h"
-#include "actors/dnn/onednn.h"
+#include "actors/cutlass/plan/headers.h"
+#include "actors/dnn/host/onednn/onednn.h"
 #include "driver/cuda.h"
 #include "driver/device_memory.h"
 #include "libs/cublas/cublas.h"

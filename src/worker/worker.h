@@ -82,7 +82,7 @@ void trp__scheduler_destroy(trp__scheduler *scheduler);
  * filled when the device context is broken. */
 trp_status trp__scheduler_run(trp__scheduler *scheduler, trp_error *error);
 
-/* worker.c: an actor whose impl, name and so on are set; stop undoes start, also halfway. Both
+/* resources.c: an actor whose impl, name and so on are set; stop undoes start, also halfway. Both
  * leave what identifies the actor as it is. Side thread. */
 trp_status trp__instance_start(trp__worker *worker, trp__instance *instance, trp_error *error);
 void trp__instance_stop(trp__worker *worker, trp__instance *instance, bool initialised);

@@ -182,7 +182,7 @@ inst=$tmp/inst
 mkdir -p "$inst/bin" "$inst/libexec/troupe" "$inst/share/troupe/cutlass"
 ln -f "$troupe" "$inst/bin/troupe" 2>/dev/null || cp "$troupe" "$inst/bin/troupe"
 cp "${TROUPE_WORKER:-$built/bin/troupe-worker}" "$inst/libexec/troupe/troupe-worker"
-for part in templates include abi.h; do
+for part in templates shims; do
     cp -rL "$built/share/troupe/cutlass/$part" "$inst/share/troupe/cutlass"
 done
 cp "$tmp/k.pack" "$inst/share/troupe/default.trpk"

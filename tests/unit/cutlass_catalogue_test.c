@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/cutlass/catalogue.h"
+#include "actors/cutlass/catalogue/catalogue.h"
 #include "support/problems/epilogue_draw.h"
 #include "support/reference/random.h"
 #include "support/reference/reference.h"

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/cutlass/grouped_wire.h"
+#include "actors/cutlass/wire/grouped.h"
 #include "actors/cutlass/templates/groups.h"
 #include "support/reference/reference.h"
 #include "support/label.h"

@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/cutlass/conv_wire.h"
+#include "actors/cutlass/wire/conv.h"
 #include "actors/cutlass/cutlass.h"
-#include "actors/cutlass/grouped_wire.h"
+#include "actors/cutlass/wire/grouped.h"
 #include "base/error.h"
 #include "support/reference/reference.h"
 #include "support/label.h"

@@ -1,6 +1,6 @@
 /* Records of searches among kernels: their bytes, and keys in which everything counts that the
  * choice of a kernel depends on. */
-#include "actors/cutlass/tune_record.h"
+#include "actors/cutlass/plan/record.h"
 #include "support/folder.h"
 #include "support/label.h"
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/cutlass/refit.h"
+#include "actors/cutlass/run/refit.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/cutlass/catalogue.h"
+#include "actors/cutlass/catalogue/catalogue.h"
 #include "libs/nvrtc/nvrtc.h"
 #include "support/label.h"
 
@@ -21,7 +21,7 @@
 TROUPE_TEST("long", "no tsan");
 
 static const trp__nvrtc *nvrtc;
-static char include_actor[512], include_ours[512], include_templates[512], include_cutlass[512];
+static char include_ours[512], include_templates[512], include_cutlass[512];
 static char include_cuda[512], include_cccl[512];
 
 static char *compile_source(const char *source, size_t *bytes)
@@ -35,7 +35,6 @@ static char *compile_source(const char *source, size_t *bytes)
         "-w",
         include_ours,
         include_templates,
-        include_actor,
         include_cutlass,
         include_cuda,
         include_cccl,
@@ -254,8 +253,7 @@ int main(void)
         printf("skipped: %s\n", error.message);
         return 77;
     }
-    option(include_actor, sizeof include_actor, TRP_TEST_SOURCE, "/src/actors/cutlass");
-    option(include_ours, sizeof include_ours, TRP_TEST_SOURCE, "/src/actors/cutlass/include");
+    option(include_ours, sizeof include_ours, TRP_TEST_SOURCE, "/src/actors/cutlass/shims");
     option(include_templates, sizeof include_templates, TRP_TEST_SOURCE,
            "/src/actors/cutlass/templates");
     option(include_cutlass, sizeof include_cutlass, cutlass, "");

@@ -1,9 +1,9 @@
 /* Attention as cuDNN's operation graphs, planned for an H200 that need not be there: what models
  * have must be taken, as one, by an engine that never has the scores in memory. Skipped where cuDNN
  * is missing, or is too old to plan without a device. */
-#include "actors/dnn/attention_cudnn.h"
-#include "actors/dnn/direct_cuda.h"
-#include "actors/dnn/plan_record.h"
+#include "actors/dnn/cudnn/attention.h"
+#include "actors/dnn/reference/launch.h"
+#include "actors/dnn/plans/record.h"
 #include "dnn_graphs.h"
 #include "dnn_planner.h"
 #include "support/label.h"

@@ -2,8 +2,8 @@
  * graph of operations that the dnn actor asks for cuDNN 9.19 has the same machine code, so nothing
  * is lost; should that change, this fails. Skipped for other versions, and where cuDNN is missing.
  */
-#include "actors/dnn/attention_cudnn.h"
-#include "actors/dnn/plan_record.h"
+#include "actors/dnn/cudnn/attention.h"
+#include "actors/dnn/plans/record.h"
 #include "dnn_graphs.h"
 #include "dnn_planner.h"
 #include "support/label.h"

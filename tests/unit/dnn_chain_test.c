@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/dnn/functions.h"
-#include "actors/dnn/host_chain.h"
+#include "actors/dnn/math/functions.h"
+#include "actors/dnn/host/chain.h"
 #include "base/team.h"
 #include "unit/dnn_graphs.h"
 #include "support/label.h"

@@ -5,7 +5,7 @@
 #include "dnn_graphs.h"
 #include "dnn_planner.h"
 
-#include "actors/dnn/direct_cuda.h"
+#include "actors/dnn/reference/launch.h"
 #include "support/label.h"
 
 #include <troupe/dnn.h>

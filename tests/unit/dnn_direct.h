@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_DNN_DIRECT_H
 #define TESTS_UNIT_DNN_DIRECT_H
 
-#include "actors/dnn/host_run.h"
+#include "actors/dnn/host/run.h"
 
 #include <troupe/troupe.h>
 

@@ -1,4 +1,4 @@
-/* The kernels of attention for GPUs (actors/dnn/direct_attention.h), as C and by threads of this
+/* The kernels of attention for GPUs (actors/dnn/reference/attention.h), as C and by threads of this
  * machine for those of one block: what they compute is what the host backend computes. */
 #include "actors/dnn/dnn.h"
 #include "unit/dnn_direct.h"
@@ -31,7 +31,7 @@ static pthread_barrier_t barrier;
 #define TRP__THREADS THREADS
 #define TRP__BLOCK   block
 #define TRP__BLOCKS  BLOCKS
-#include "actors/dnn/direct_kernels.h"
+#include "actors/dnn/reference/kernels.h"
 
 typedef void kernel(const trp__direct d);
 

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_DNN_GRAPHS_H
 #define TESTS_UNIT_DNN_GRAPHS_H
 
-#include "actors/dnn/graph.h"
+#include "actors/dnn/graph/graph.h"
 
 enum { DNN_NONE = TRP__DNN_NO_PORT };
 

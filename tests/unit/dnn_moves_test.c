@@ -4,7 +4,7 @@
 #include "dnn_graphs.h"
 #include "dnn_planner.h"
 
-#include "actors/dnn/direct_cuda.h"
+#include "actors/dnn/reference/launch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 #define TRP__THREADS 1
 #define TRP__BLOCK   0
 #define TRP__BLOCKS  1
-#include "actors/dnn/direct_kernels.h"
+#include "actors/dnn/reference/kernels.h"
 #include "support/label.h"
 
 TROUPE_TEST("no tsan", "foreign leaks");

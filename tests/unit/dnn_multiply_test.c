@@ -1,7 +1,7 @@
 /* The kernels that multiply f32 on tensor cores, against sums in f64: all layouts, tiles that
  * blocks share, edges, epilogues, and numbers that two of tf32 do not hold. On the tests' device.
  */
-#include "actors/dnn/product_multiply.h"
+#include "actors/dnn/engines/product_multiply.h"
 #include "driver/cuda.h"
 #include "support/reference/reference.h"
 #include "support/label.h"

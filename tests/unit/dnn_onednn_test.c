@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/dnn/onednn.h"
+#include "actors/dnn/host/onednn/onednn.h"
 #include "unit/dnn_direct.h"
 #include "support/label.h"
 

@@ -1,5 +1,5 @@
-/* Whether strided tensors share an element (actors/dnn/overlap.h), against counting bytes. */
-#include "actors/dnn/overlap.h"
+/* Whether strided tensors share an element (actors/dnn/graph/overlap.h), against counting bytes. */
+#include "actors/dnn/graph/overlap.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* Plans of the dnn actor on GPUs: records of them, what they are found by, nodes over nothing, what
  * is refused and why. With cuDNN, but without a GPU: see dnn_planner.h. */
-#include "actors/dnn/plan_record.h"
-#include "actors/dnn/warm.h"
+#include "actors/dnn/plans/record.h"
+#include "actors/dnn/plans/warm.h"
 #include "dnn_graphs.h"
 #include "dnn_planner.h"
 #include "support/folder.h"

@@ -1,6 +1,6 @@
 /* Products of matrices that lie anyhow, as problems of cuBLASLt's: computed as the library would do
  * it, they are those of the graph. */
-#include "actors/dnn/product.h"
+#include "actors/dnn/lower/product.h"
 #include "dnn_graphs.h"
 #include "support/reference/reference.h"
 #include "support/label.h"

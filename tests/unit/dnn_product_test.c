@@ -1,7 +1,7 @@
 /* Which pieces of a graph of the dnn actor are products that cuBLASLt gets, as which problems, and
  * what is kept of how it does them: on the fake cuBLASLt, and without any cuDNN. */
-#include "actors/dnn/plan_record.h"
-#include "actors/dnn/product_cublaslt.h"
+#include "actors/dnn/plans/record.h"
+#include "actors/dnn/engines/product_cublaslt.h"
 #include "dnn_graphs.h"
 #include "support/fake_cuda/hooks.h"
 #include "support/label.h"

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/dnn/quirks.h"
+#include "actors/dnn/lower/quirks.h"
 #include "support/label.h"
 
 #include <troupe/dnn.h>

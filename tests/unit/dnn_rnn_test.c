@@ -2,7 +2,7 @@
  * wants its weights, without a GPU. Skipped where cuDNN is missing; where the weights lie is asked
  * for only of a version that is known to look at nothing in a handle for that, and gets one of
  * zeros. */
-#include "actors/dnn/rnn_cudnn.h"
+#include "actors/dnn/rnn/cudnn.h"
 #include "dnn_planner.h"
 #include "support/label.h"
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/cutlass/tree_eval.h"
+#include "actors/cutlass/epilogue/eval.h"
 #include "support/reference/elements.h"
 #include "support/problems/epilogue_draw.h"
 #include "support/reference/random.h"

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/cutlass/tree_render.h"
+#include "actors/cutlass/epilogue/render.h"
 #include "support/problems/epilogue_draw.h"
 #include "support/reference/random.h"
 #include "support/reference/reference.h"

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "actors/cutlass/tree.h"
+#include "actors/cutlass/epilogue/tree.h"
 #include "cli/commands/cutlass/epilogue.h"
 #include "support/problems/epilogue_draw.h"
 #include "support/reference/reference.h"

@@ -4,7 +4,7 @@
 #include "make.h"
 #include "ui/ui.h"
 
-#include "actors/dnn/verdict.h"
+#include "actors/dnn/engines/verdict.h"
 #include "cache/prune.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "ui/options.h"
 #include "ui/ui.h"
 
-#include "actors/dnn/kernels/modules.h"
+#include "actors/dnn/kernels/launch/modules.h"
 #include "cache/pack.h"
 
 #include <stdio.h>

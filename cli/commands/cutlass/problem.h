@@ -4,7 +4,7 @@
 
 #include "cutlass.h"
 
-#include "actors/cutlass/run_pack.h"
+#include "actors/cutlass/plan/run.h"
 
 /* Operands of a text that have a name get a place, which nobody looks at; numbers are by value. */
 void cutlass_give_places(epilogue *text);

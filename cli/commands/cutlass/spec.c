@@ -4,8 +4,8 @@
 #include "data/json.h"
 #include "ui/ui.h"
 
-#include "actors/cutlass/gemm_run.h"
-#include "actors/cutlass/request_pack.h"
+#include "actors/cutlass/encode/gemm_run.h"
+#include "actors/cutlass/request/request.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef TRP_CLI_COMMANDS_CUTLASS_SPEC_H
 #define TRP_CLI_COMMANDS_CUTLASS_SPEC_H
 
-#include "actors/cutlass/compile.h"
+#include "actors/cutlass/plan/compile.h"
 
 #include <stdbool.h>
 #include <stddef.h>

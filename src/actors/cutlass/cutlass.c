@@ -1,8 +1,9 @@
 /* The operations of the cutlass actor. */
 #include "actors/cutlass/cutlass.h"
 
-#include "actors/cutlass/plans.h"
-#include "actors/cutlass/tune_pack.h"
+#include "actors/cutlass/encode/encode.h"
+#include "actors/cutlass/plan/plans.h"
+#include "actors/cutlass/plan/tune.h"
 #include "actors/jit/jit.h"
 
 #include <troupe/cutlass.h>

@@ -1,12 +1,12 @@
 /* The cutlass actor on NVIDIA GPUs: launches the kernel that the sender has chosen, of a module
  * that the actor's companions have compiled. */
-#include "actors/cutlass/builder.h"
-#include "actors/cutlass/by_library.h"
 #include "actors/cutlass/cutlass.h"
-#include "actors/cutlass/headers.h"
-#include "actors/cutlass/run_wire.h"
-#include "actors/cutlass/tune_cuda.h"
-#include "actors/cutlass/tune_pack.h"
+#include "actors/cutlass/fallback/worker.h"
+#include "actors/cutlass/plan/headers.h"
+#include "actors/cutlass/plan/tune.h"
+#include "actors/cutlass/run/builder.h"
+#include "actors/cutlass/run/tune.h"
+#include "actors/cutlass/wire/run.h"
 #include "base/error.h"
 #include "compile/ahead.h"
 #include "compile/loader.h"

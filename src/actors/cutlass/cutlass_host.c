@@ -1,5 +1,5 @@
 /* The cutlass actor on the host. */
-#include "actors/cutlass/cutlass_host.h"
+#include "actors/cutlass/host/host.h"
 
 #include "actors/cutlass/cutlass.h"
 #include "base/error.h"

@@ -1,7 +1,7 @@
 /* The operations of the dnn actor. */
 #include "actors/dnn/dnn.h"
 
-#include "actors/dnn/rnn.h"
+#include "actors/dnn/rnn/rnn.h"
 
 static const trp__op_class ops[] = {
     {.op = TRP_OP_DNN_GRAPH,

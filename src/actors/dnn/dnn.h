@@ -2,20 +2,14 @@
 #ifndef TRP_ACTORS_DNN_DNN_H
 #define TRP_ACTORS_DNN_DNN_H
 
-#include "actors/dnn/dnn_wire.h"
+#include "actors/dnn/graph/wire.h"
+#include "actors/dnn/request/pack.h"
 #include "wire/actor_class.h"
 
 #include <troupe/worker.h>
 
 extern const trp__actor_class trp__dnn_class;
 extern const trp_actor_impl trp__dnn_cuda, trp__dnn_host;
-
-/* Checks a request and writes its record. */
-trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request);
-
-/* Whether a request is right as far as its buffers' sizes do not matter, and all of its nodes are
- * such that cuDNN may be asked for them, together or in parts (quirks.h). */
-bool trp__dnn_is_asked(const trp_dnn_graph_request *request);
 
 /* In the worker: the graph of a request, and the place for how it was run. */
 trp_status trp__dnn_job_graph(const trp_job *job, trp__dnn_graph *graph, trp_dnn_ran **ran,

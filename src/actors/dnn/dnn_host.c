@@ -1,8 +1,8 @@
 /* The dnn actor on the host. */
 #include "actors/dnn/dnn.h"
-#include "actors/dnn/host_paged.h"
-#include "actors/dnn/onednn.h"
-#include "actors/dnn/rnn.h"
+#include "actors/dnn/host/onednn/onednn.h"
+#include "actors/dnn/host/paged.h"
+#include "actors/dnn/rnn/rnn.h"
 #include "base/error.h"
 #include "base/team.h"
 

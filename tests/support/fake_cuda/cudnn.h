@@ -4,7 +4,7 @@
 
 #include "support/fake_cuda/hooks.h"
 
-#include "actors/dnn/lower.h"
+#include "actors/dnn/lower/lower.h"
 #include "libs/cudnn/cudnn_abi.h"
 #include "libs/cudnn/cudnn_rnn_abi.h"
 

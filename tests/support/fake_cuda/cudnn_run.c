@@ -3,7 +3,7 @@
 #include "support/fake_cuda/direct.h"
 #include "support/fake_cuda/told.h"
 
-#include "actors/dnn/functions.h"
+#include "actors/dnn/math/functions.h"
 
 #include <troupe/convert.h>
 

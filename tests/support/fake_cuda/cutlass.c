@@ -3,8 +3,8 @@
  * those of CUTLASS: what a kernel may rely on and does not find is a fault. */
 #include "support/fake_cuda/cutlass_parts.h"
 
-#include "actors/cutlass/tree_eval.h"
-#include "actors/cutlass/tree_render.h"
+#include "actors/cutlass/epilogue/eval.h"
+#include "actors/cutlass/epilogue/render.h"
 #include "support/reference/elements.h"
 #include "support/fake_cuda/told.h"
 #include "support/reference/matmul_reference.h"

@@ -4,8 +4,8 @@
 #ifndef TESTS_FAKE_CUDA_CUTLASS_H
 #define TESTS_FAKE_CUDA_CUTLASS_H
 
-#include "actors/cutlass/abi.h"
-#include "actors/cutlass/tree.h"
+#include "actors/cutlass/templates/abi.h"
+#include "actors/cutlass/epilogue/tree.h"
 #include "driver/cuda_abi.h"
 
 /* The variable: a fake_cutlass_kernel. */

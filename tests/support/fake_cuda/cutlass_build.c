@@ -1,7 +1,7 @@
 /* Builders of the cutlass actor on the fake driver: they leave what the real ones leave. */
 #include "support/fake_cuda/cutlass_parts.h"
 
-#include "actors/cutlass/tree_render.h"
+#include "actors/cutlass/epilogue/render.h"
 #include "support/fake_cuda/told.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "support/fake_cuda/direct.h"
 #include "support/fake_cuda/fake.h"
 
-#include "actors/dnn/train_op.h"
+#include "actors/dnn/graph/train_op.h"
 
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #define TRP__THREADS 1
 #define TRP__BLOCK   0
 #define TRP__BLOCKS  1
-#include "actors/dnn/direct_kernels.h"
+#include "actors/dnn/reference/kernels.h"
 
 typedef struct row {
     uint8_t first, last, port;

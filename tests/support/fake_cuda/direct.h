@@ -5,7 +5,7 @@
 
 #include "support/fake_cuda/hooks.h"
 
-#include "actors/dnn/direct.h"
+#include "actors/dnn/reference/node.h"
 
 /* Behind "trp_direct_": the name of each kernel, the kinds that it is for, from one to another, and
  * of which tensor it has a thread or a block for each element, or what else, see direct.h. In the

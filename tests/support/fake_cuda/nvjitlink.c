@@ -5,7 +5,7 @@
 #include "support/fake_cuda/hooks.h"
 #include "support/fake_cuda/told.h"
 
-#include "actors/cutlass/tree_render.h"
+#include "actors/cutlass/epilogue/render.h"
 #include "libs/nvjitlink/nvjitlink_abi.h"
 
 #include <stdio.h>

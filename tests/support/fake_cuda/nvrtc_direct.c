@@ -3,7 +3,7 @@
  * they include is looked at, and nothing else. */
 #include "support/fake_cuda/nvrtc.h"
 
-#include "actors/dnn/direct.h"
+#include "actors/dnn/reference/node.h"
 #include "support/fake_cuda/device_kernels.h"
 
 #include <stdio.h>

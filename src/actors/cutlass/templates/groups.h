@@ -10,7 +10,7 @@
 #include "abi.h"
 #define TRP_GROUP_FUNCTION __device__ inline
 #else
-#include "actors/cutlass/abi.h"
+#include "actors/cutlass/templates/abi.h"
 #define TRP_GROUP_FUNCTION static inline
 #endif
 

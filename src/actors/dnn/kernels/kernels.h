@@ -1,37 +1,11 @@
 /* Fast kernels of ours: what they take of a graph, and how a step of a plan launches them. A family
  * is a C file and a file of kernels beside it; families.c lists them all. The reference kernels
- * (actors/dnn/direct.h) take any node, but slowly; these take what users run, at the speed of
- * memory. */
+ * (actors/dnn/reference/node.h) take any node, but slowly; these take what users run, at the speed
+ * of memory. */
 #ifndef TRP_ACTORS_DNN_KERNELS_KERNELS_H
 #define TRP_ACTORS_DNN_KERNELS_KERNELS_H
 
-#include "actors/dnn/descriptors.h"
-#include "actors/dnn/kernels/attention.h"
-#include "actors/dnn/kernels/modules.h"
-
-/* What a step needs to be launched. */
-typedef struct trp__kernel_launch {
-    trp__kernel_modules *modules;
-    trp_instance *instance; /* NULL: errors are the caller's to judge, as in a proof */
-    trp__cu_stream stream;  /* without an instance, whose stream it is else */
-    void *const *at;        /* the address of each tensor of the graph that lies in memory */
-    const double *number;   /* the value of each other one, as its type holds it */
-    void *workspace;        /* as many bytes as make() asked for, aligned to 256 */
-} trp__kernel_launch;
-
-typedef struct trp__kernel_family {
-    const char *name; /* what `ran.engine` begins with */
-    /* How many nodes from `first` on one step can do, at most `most`; 0: none. No side effects. */
-    uint32_t (*takes)(const trp__dnn_graph *graph, uint32_t first, uint32_t most);
-    /* Makes the step for that many nodes: *out is the family's own memory. `engine` gets the
-     * variant's name, `workspace` the bytes that a launch needs. */
-    trp_status (*make)(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
-                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error);
-    /* Enqueues it on the instance's stream. Nothing was enqueued where it fails. */
-    trp_status (*launch)(void *step, const trp__kernel_launch *launch, trp_error *error);
-    /* The module whose image launches need. */
-    trp__kernel_module module;
-} trp__kernel_family;
+#include "actors/dnn/kernels/launch/launch.h"
 
 /* All families, in the order in which they are asked; NULL behind the last. */
 extern const trp__kernel_family *const trp__kernel_families[];
@@ -44,53 +18,5 @@ const trp__kernel_family *trp__kernels_for(const trp__dnn_graph *graph, uint32_t
  * faster. */
 const trp__kernel_family *trp__kernels_behind(const trp__dnn_graph *graph, uint32_t first,
                                               uint32_t most, uint32_t *count);
-
-static inline trp__cu_stream trp__kernel_stream(const trp__kernel_launch *l)
-{
-    return l->instance ? l->instance->stream : l->stream;
-}
-
-/* Dynamic and static shared memory that a block may have on the device, at most. */
-uint32_t trp__kernel_shared_most(const trp__kernel_modules *modules);
-
-/* Blocks of a cluster, at most: 1 where the device or its driver has none. */
-int trp__kernel_cluster_most(const trp__kernel_modules *modules);
-
-/* trp__kernels_function(), of a kernel that is launched with so much dynamic shared memory. */
-trp_status trp__kernel_with_shared(const trp__kernel_launch *l, trp__kernel_module module,
-                                   const char *name, uint32_t shared_bytes, trp__cu_function *out,
-                                   trp_error *error);
-
-/* Clusters of so many blocks each that the device has at a time, at least 1. */
-uint32_t trp__kernel_resident_clusters(const trp__kernel_launch *l, trp__cu_function function,
-                                       uint32_t cluster, uint32_t threads, uint32_t shared_bytes);
-
-/* cuLaunchKernel with one parameter, a struct. */
-trp_status trp__kernel_enqueue(const trp__kernel_launch *l, trp__cu_function function,
-                               uint64_t blocks, uint32_t threads, uint32_t shared_bytes,
-                               void *parameter, trp_error *error);
-
-/* The same of blocks in clusters of so many. */
-trp_status trp__kernel_enqueue_clusters(const trp__kernel_launch *l, trp__cu_function function,
-                                        uint64_t blocks, uint32_t cluster, uint32_t threads,
-                                        uint32_t shared_bytes, void *parameter, trp_error *error);
-
-/* Whether it is the gradient of an instance norm whose planes blocks of trp__kernels_batch hold. */
-bool trp__batch_holds_planes(const trp__dnn_graph *graph, const trp__dnn_node *node);
-
-extern const trp__kernel_family trp__kernels_map, trp__kernels_reduce, trp__kernels_move;
-extern const trp__kernel_family trp__kernels_glu, trp__kernels_random; /* of map.c */
-extern const trp__kernel_family trp__kernels_softmax, trp__kernels_norm;
-extern const trp__kernel_family trp__kernels_batch, trp__kernels_pool;
-extern const trp__kernel_family trp__kernels_optimizer;
-extern const trp__kernel_family trp__kernels_losses;
-extern const trp__kernel_family trp__kernels_rotary;
-extern const trp__kernel_family trp__kernels_gather;
-extern const trp__kernel_family trp__kernels_entropy;
-extern const trp__kernel_family trp__kernels_select;
-#define TRP__ATTENTION_FAMILY(number, name, ...)                                                   \
-    extern const trp__kernel_family trp__kernels_attention_##name;
-TRP__ATTENTION_VARIANTS(TRP__ATTENTION_FAMILY)
-#undef TRP__ATTENTION_FAMILY
 
 #endif

@@ -1,0 +1,11 @@
+/* The sender's side of the actor's operations: checks a request and writes its record. */
+#ifndef TRP_ACTORS_CUTLASS_ENCODE_ENCODE_H
+#define TRP_ACTORS_CUTLASS_ENCODE_ENCODE_H
+
+#include "wire/actor_class.h"
+
+trp_status trp__cutlass_pack_gemm(trp__pack *pack, const trp_request *request);
+trp_status trp__cutlass_pack_grouped(trp__pack *pack, const trp_request *request);
+trp_status trp__cutlass_pack_conv(trp__pack *pack, const trp_request *request);
+
+#endif

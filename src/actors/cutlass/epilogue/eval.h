@@ -1,0 +1,46 @@
+/* Evaluation of an epilogue tree on the host: the actor's own on the host backend, and what the
+ * results of GPUs are compared with. Operands are read and written where they lie, in their types.
+ *
+ * Every value is rounded to the compute type where a GPU rounds it. Additions, products, quotients,
+ * roots, FMA, minima and maxima are those of IEEE 754; other functions are computed in f64 and
+ * rounded. Sums of reductions are kept in f64 and rounded once, at the end. */
+#ifndef TRP_ACTORS_CUTLASS_EPILOGUE_EVAL_H
+#define TRP_ACTORS_CUTLASS_EPILOGUE_EVAL_H
+
+#include "actors/cutlass/epilogue/tree.h"
+
+/* What one slot holds. Of a scalar without `at`, `value` is taken. */
+typedef struct trp__tree_data {
+    void *at;
+    int64_t ld, stride; /* elements; as in trp__tree_place, and of C and D likewise */
+    double value;
+} trp__tree_data;
+
+typedef struct trp__tree_eval {
+    const trp__tree *tree;
+    int64_t m, n, batch;        /* of D, as the tree has it */
+    const trp__tree_data *slot; /* tree->slots of them */
+    double *sums;               /* trp__tree_eval_sums() numbers of the caller's */
+} trp__tree_eval;
+
+/* A part of one matrix of the batch: rows x columns elements from (row, column) on. Element (i, j)
+ * of it has its sum at acc[i + j * acc_ld] if acc_order is column-major, else at acc[i * acc_ld +
+ * j]. */
+typedef struct trp__tree_tile {
+    int64_t row, column, rows, columns, batch;
+    const void *acc;
+    trp_dtype acc_type; /* f32, f64 or i32; rounded to the compute type */
+    trp_order acc_order;
+    int64_t acc_ld;
+} trp__tree_tile;
+
+/* How many numbers the reductions of a tree need. At most INT64_MAX. */
+int64_t trp__tree_eval_sums(const trp__tree_eval *e);
+
+/* Before the first tile, each tile of D once in any order, and after the last one, which writes the
+ * results of reductions. One thread at a time; nothing is allocated. D may be C. */
+void trp__tree_eval_begin(const trp__tree_eval *e);
+void trp__tree_eval_tile(const trp__tree_eval *e, const trp__tree_tile *tile);
+void trp__tree_eval_end(const trp__tree_eval *e);
+
+#endif

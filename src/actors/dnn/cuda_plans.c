@@ -1,0 +1,257 @@
+/* Plans of the dnn actor on a GPU: found in memory or in the kernel cache, else made and searched
+ * in the side thread. */
+#include "actors/dnn/dnn_cuda.h"
+#include "actors/dnn/plans/record.h"
+#include "actors/dnn/plans/tune.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "worker/actor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* So long another process may be at the same search: then it is stopped, most likely. */
+#define PATIENCE_NS (60 * TRP__SECOND)
+
+typedef trp__dnn_plan_key plan_key;
+typedef trp__dnn_cuda_making making;
+typedef trp__dnn_cuda_state state;
+
+void trp__dnn_cuda_end_making(making *m)
+{
+    trp__dnn_plan_drop(m->plan);
+    free(m->bytes);
+    memset(m, 0, sizeof *m);
+}
+
+static bool is_unwanted(void *argument)
+{
+    state *s = argument;
+    return atomic_load(&s->unwanted);
+}
+
+/* Whether there is a record that is good enough, and the library takes it. */
+static bool use_record(state *s, const trp__key *key)
+{
+    making *m = &s->making;
+    trp__dnn_plan *plan;
+    if (!trp__dnn_record_find(s->store, key, &s->planner, &m->graph, &plan))
+        return false;
+    if (plan->tune < m->graph.head->tune || (!plan->proven && !s->prover.off)) {
+        trp__dnn_plan_drop(plan);
+        return false;
+    }
+    trp__dnn_plan_drop(m->plan);
+    m->plan = plan;
+    return true;
+}
+
+/* One that is not proven for lack of a reference or of memory is made again by the next process. */
+static void keep_record(state *s, const trp__key *key)
+{
+    if (s->making.plan->proven || s->prover.off)
+        trp__dnn_record_keep(s->store, key, s->making.plan);
+}
+
+static void note_proofs(state *s)
+{
+    s->making.plan->proven = !s->prover.unproven;
+    s->making.plan->postponed = s->prover.postponed;
+}
+
+/* Searches, unless another thread or process is at it: then waits for what that finds. False:
+ * nobody wants it any more. */
+static bool search_once(state *s, const trp__key *key)
+{
+    const trp__store_wait wait = {
+        .deadline_ns = trp__deadline(PATIENCE_NS), .is_cancelled = is_unwanted, .context = s};
+    making *m = &s->making;
+    trp__store_claim *claim = NULL;
+    trp_error ignored; /* a search without a claim does no harm */
+    if (s->store &&
+        trp__store_claim_begin(s->store, key, &wait, &claim, &ignored) == TRP_E_CANCELLED)
+        return false;
+    if (!use_record(s, key)) {
+        trp__dnn_plan_set_values(m->plan, &m->graph);
+        if (!s->planner.handle && s->lib->cudnnCreate(&s->planner.handle) != 0) {
+            s->planner.handle = NULL;  /* candidates run with it: the plan stays as it is, */
+            m->plan->makeshift = true; /* and the next process searches again */
+        }
+        trp__dnn_tune(&s->planner, s->cu, s->l2_bytes, m->graph.head->tune == TRP_TUNE_FULL,
+                      m->plan);
+        note_proofs(s);
+        m->plan->tune = m->graph.head->tune;
+        keep_record(s, key);
+    }
+    trp__store_claim_end(claim);
+    return true;
+}
+
+/* What a library has refused to run is rejected before another plan is made. */
+static void reject_refused(state *s)
+{
+    const trp__dnn_plan *old = s->making.refused;
+    const trp__dnn_step *step = old ? &old->step[old->refused_step] : NULL;
+    if (!step)
+        return;
+    const trp__dnn_part part = {&old->lowered.graph, step->first, step->count};
+    trp__dnn_proof_reject(&s->prover, &part, step->engine.name, old->refused_reason);
+}
+
+static trp_status make_new(state *s)
+{
+    making *m = &s->making;
+    trp__dnn_plan_drop(m->plan);
+    m->plan = NULL;
+    s->prover.unproven = s->prover.postponed = s->prover.cancelled = false;
+    trp_status status = trp__dnn_plan_make(&s->planner, &m->graph, &m->plan, &m->error);
+    if (status == TRP_OK && m->plan)
+        note_proofs(s);
+    return status == TRP_OK && s->prover.cancelled ? TRP_E_CANCELLED : status;
+}
+
+/* A proof has broken the context, or left something in it that does not end: tells the worker, so
+ * that it ends. Its requests wait for the next one. */
+static void give_up(state *s)
+{
+    enum { LAUNCH_TIMEOUT = 702 };
+    trp_error ignored;
+    const int code = trp__cuda_sticky(s->prover.error.code) ? s->prover.error.code : LAUNCH_TIMEOUT;
+    s->instance->services->cuda_fail(s->instance, code, "a proof", &ignored);
+}
+
+/* Where a library has refused to run what it had planned there is nothing to search, and the record
+ * is to be another one. Without a search only products of ours are timed. */
+static void finish_plan(state *s, const trp__key *key)
+{
+    making *m = &s->making;
+    if (m->graph.head->tune != TRP_TUNE_OFF && !m->refused) {
+        if (!search_once(s, key))
+            m->status = TRP_E_CANCELLED;
+        return;
+    }
+    if (!m->refused) {
+        trp__dnn_tune_own(&s->planner, s->cu, s->l2_bytes, m->plan);
+        note_proofs(s);
+    }
+    m->plan->tune = m->graph.head->tune;
+    keep_record(s, key);
+}
+
+static void make_plan(void *argument)
+{
+    state *s = argument;
+    making *m = &s->making;
+    trp__key key;
+    trp__dnn_record_key(&s->site, &m->graph, &key);
+    m->status = TRP_OK;
+    reject_refused(s);
+    const bool known = !m->refused && use_record(s, &key);
+    if (!known && m->ahead) {
+        m->status = trp__error_set(&m->error, TRP_E_UNSUPPORTED, "a plan without a record");
+    } else if (!known) {
+        m->status = make_new(s);
+        if (m->status == TRP_OK && m->plan)
+            finish_plan(s, &key);
+    }
+    if (s->prover.broken)
+        give_up(s);
+    trp__key_end(&key);
+}
+
+static bool is_made(const state *s, const plan_key *key, const trp__dnn_graph *graph)
+{
+    const making *m = &s->making;
+    return m->begun && m->ahead == trp__instance_rehearses(s->instance) && m->key.sum == key->sum &&
+           m->key.bytes == key->bytes && m->graph.head->tune >= graph->head->tune &&
+           trp__dnn_same_graph(m->graph.head, graph->head);
+}
+
+static trp_status begin_plan(state *s, const plan_key *key, const trp__dnn_graph *graph,
+                             uint8_t tune, const trp__dnn_plan *refused, trp_error *error)
+{
+    making *m = &s->making;
+    size_t bytes = trp__dnn_bytes(graph->head);
+    trp__dnn_cuda_end_making(m);
+    m->bytes = malloc(bytes);
+    if (!m->bytes)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a graph of %zu bytes", bytes);
+    memcpy(m->bytes, graph->head, bytes);
+    ((trp__dnn_head *)m->bytes)->tune = tune;
+    m->graph = trp__dnn_graph_at(m->bytes);
+    m->key = *key;
+    m->begun = true;
+    m->ahead = trp__instance_rehearses(s->instance);
+    m->refused = refused;
+    atomic_store(&s->unwanted, false);
+    trp__side_run(s->side, make_plan, s);
+    return TRP_AGAIN;
+}
+
+static trp__dnn_plan *keep_plan(state *s, const plan_key *key, trp__dnn_plan *plan)
+{
+    trp__dnn_plan **old = trp__lru_find(s->plans, key);
+    if (old)
+        trp__lru_remove(s->plans, old);
+    *(trp__dnn_plan **)trp__lru_add(s->plans, key) = plan;
+    return plan;
+}
+
+/* Takes what the side thread has made; NULL: an error, or it was called off. The reference that
+ * proofs lacked is compiled from now on. */
+static trp__dnn_plan *take_plan(state *s)
+{
+    making *m = &s->making;
+    trp__dnn_plan *plan = m->status == TRP_OK ? m->plan : NULL;
+    if (!plan)
+        return NULL;
+    m->plan = NULL;
+    if (plan->postponed)
+        trp__background_begin(&s->reference, &s->modules, TRP__MODULE_DIRECT);
+    return keep_plan(s, &m->key, plan);
+}
+
+/* Whether a plan serves unproven whose proofs can be made by now. */
+static bool can_be_proven(const state *s, const trp__dnn_plan *plan)
+{
+    return plan->postponed && trp__background_ended(&s->reference) && s->reference.status == TRP_OK;
+}
+
+trp_status trp__dnn_cuda_find_plan(state *s, const plan_key *key, const trp__dnn_graph *graph,
+                                   trp__dnn_plan **out, trp_error *error)
+{
+    making *m = &s->making;
+    trp__dnn_plan **known = trp__lru_find(s->plans, key);
+    *out = known ? *known : NULL;
+    const bool same = *out && trp__dnn_same_graph((*out)->key, graph->head);
+    const bool refused = same && (*out)->refused;
+    const bool serves = same && !refused && (*out)->tune >= graph->head->tune;
+    if (serves && !can_be_proven(s, *out))
+        return TRP_OK;
+    const bool ours = is_made(s, key, graph);
+    if (trp__side_busy(s->side)) {
+        if (!ours) /* the request that it was for is gone */
+            atomic_store(&s->unwanted, true);
+        return TRP_AGAIN;
+    }
+    if (s->prover.broken) /* this worker is about to end */
+        return TRP_AGAIN;
+    if (m->begun) {
+        const trp_status status = m->status;
+        *error = m->error;
+        trp__dnn_plan *made = take_plan(s);
+        trp__dnn_cuda_end_making(m);
+        if (!ours || status == TRP_E_CANCELLED) /* what is kept may have changed */
+            return trp__dnn_cuda_find_plan(s, key, graph, out, error);
+        if (made) {
+            made->found = made->found || serves; /* it was there, if not proven */
+            *out = made;
+        } else if (serves) {
+            (*out)->postponed = false; /* it goes on unproven */
+        }
+        return serves ? TRP_OK : status;
+    }
+    trp__background_take(&s->reference);
+    return begin_plan(s, key, graph, serves ? (*out)->tune : graph->head->tune,
+                      refused ? *out : NULL, error);
+}

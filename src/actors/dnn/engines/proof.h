@@ -1,0 +1,56 @@
+/* Proofs of the ways to run a part of a graph, by the prover (tuning/prover.h): engines of cuDNN's
+ * and algorithms of cuBLASLt's against the reference, the kernels of reference/node.h. In the side
+ * thread.
+ */
+#ifndef TRP_ACTORS_DNN_ENGINES_PROOF_H
+#define TRP_ACTORS_DNN_ENGINES_PROOF_H
+
+#include "actors/dnn/engines/engines.h"
+#include "actors/dnn/engines/verdict.h"
+#include "actors/dnn/reference/launch.h"
+
+#include <stdatomic.h>
+
+/* What proofs need. Zero-initialised but for the first block. */
+typedef struct trp__dnn_prover {
+    const trp__cuda *cu;
+    const trp__cudnn *lib;
+    trp__dnn_verdicts verdicts;
+    const char *name;            /* the actor's, for the log */
+    uint64_t owner;              /* the process that the worker belongs to */
+    const atomic_bool *unwanted; /* nobody waits for the plan any more */
+    bool off;                    /* nothing is proven; verdicts that are known count all the same */
+
+    trp__cudnn_handle handle;
+    trp__kernel_modules reference; /* modules of this thread's own */
+    bool broken;                   /* the context is, or a plan did not end: the worker must end */
+    trp_error error;               /* how, domain "cuda" */
+    bool cancelled;                /* nobody waited for a proof any more, since this was cleared */
+    bool unproven;  /* an engine was accepted without a proof, since this was cleared */
+    bool postponed; /* likewise, for the reference is not compiled yet */
+} trp__dnn_prover;
+
+/* The context must be current. */
+void trp__dnn_prover_end(trp__dnn_prover *prover, trp_instance *instance);
+
+/* The side thread's own modules, with the image of one that the planner's have. NULL: no memory. */
+trp__kernel_modules *trp__dnn_prover_modules(const trp__dnn_planner *planner,
+                                             trp__kernel_module module);
+
+/* Whether an engine may serve a part: known as good, or proven now. Without a prover it always may.
+ * One that can't be proven because the reference is not compiled or memory is short may too,
+ * as any with proofs off, and sets prover->unproven. Compiles nothing: where the reference would
+ * have to be compiled it sets prover->postponed. False, with prover->broken, if the proof has
+ * broken the context. */
+bool trp__dnn_proof_accepts(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                            const trp__dnn_engine *engine);
+
+/* Whether an engine is known not to be right for a part: before anything is compiled for it. */
+bool trp__dnn_proof_rejects(const trp__dnn_planner *planner, const trp__dnn_part *part,
+                            const char *engine);
+
+/* The library has refused to run an engine that it had planned: it is rejected from now on. */
+void trp__dnn_proof_reject(trp__dnn_prover *prover, const trp__dnn_part *part, const char *engine,
+                           const char *reason);
+
+#endif

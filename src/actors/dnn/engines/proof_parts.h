@@ -1,0 +1,40 @@
+/* What the files of proofs share. */
+#ifndef TRP_ACTORS_DNN_ENGINES_PROOF_PARTS_H
+#define TRP_ACTORS_DNN_ENGINES_PROOF_PARTS_H
+
+#include "actors/dnn/engines/proof.h"
+
+enum { TRP__DNN_PROOF_NO_OPERAND = 0xffff };
+
+/* A part as operands of a proof. */
+typedef struct trp__dnn_problem {
+    const trp__dnn_planner *planner;
+    const trp__dnn_part *part;
+    const trp__dnn_engine *engine;
+    trp__kernel_modules *reference;
+    trp__proof_operand operand[TRP__DNN_LOWERED_TENSORS + 1]; /* the last is room for numbers */
+    uint32_t operands;
+    uint32_t passes, special;
+    uint16_t operand_of[TRP__DNN_LOWERED_TENSORS];
+    uint8_t tensor_of[TRP__DNN_LOWERED_TENSORS + 1];
+    uint8_t place[TRP__DNN_LOWERED_TENSORS];
+    unsigned char value[TRP__DNN_LOWERED_TENSORS][8]; /* as the library gets them */
+    double number[TRP__DNN_LOWERED_TENSORS];          /* the same, for kernels of ours */
+} trp__dnn_problem;
+
+/* Describes the operands and chooses the numbers. */
+void trp__dnn_problem_describe(trp__dnn_problem *p);
+
+/* The reference of a proof: the nodes of the part, of which each computes only what is needed for
+ * the samples. */
+trp_status trp__dnn_problem_reference(void *problem, const trp__proof_place *place,
+                                      const trp__proof_sample samples[], uint32_t count,
+                                      trp_error *error);
+
+/* The engine. */
+trp_status trp__dnn_problem_run(void *problem, const trp__proof_place *place, trp_error *error);
+
+/* Elements that the reference computes of a tensor at most; else it computes all. */
+enum { TRP__DNN_PROOF_NUMBERS = 1 << 16 };
+
+#endif

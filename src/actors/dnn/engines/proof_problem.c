@@ -1,0 +1,350 @@
+/* Operands, numbers and tolerances of a proof: what there is to know of each kind of node. */
+#include "actors/dnn/engines/proof_parts.h"
+#include "actors/dnn/graph/values.h"
+#include "actors/dnn/lower/attention_limits.h"
+
+#include <troupe/dnn.h>
+
+#include <math.h>
+#include <string.h>
+
+enum { DEFAULT_VALUE_PERCENT = 75 /* a value of 0 would hide what it multiplies */ };
+
+static const trp__dnn_node *node_of(const trp__dnn_problem *p, uint32_t n)
+{
+    return &p->part->graph->node[p->part->first + n];
+}
+
+static const trp__dnn_tensor *tensor_of(const trp__dnn_problem *p, uint32_t t)
+{
+    return &p->part->graph->tensor[t];
+}
+
+static bool is_half(uint8_t type)
+{
+    return type == TRP_F16 || type == TRP_BF16;
+}
+
+static bool is_f8(uint8_t type)
+{
+    return type == TRP_F8E4M3 || type == TRP_F8E5M2;
+}
+
+static bool is_whole(uint8_t type)
+{
+    return type == TRP_I8 || type == TRP_U8 || type == TRP_I32 || type == TRP_I64 ||
+           type == TRP_BOOL;
+}
+
+static bool is_element_wise(const trp__dnn_node *node)
+{
+    return node->kind == TRP_DNN_POINTWISE || node->kind == TRP_DNN_POINTWISE_BACKWARD ||
+           (node->kind == TRP_DNN_RESAMPLE_FORWARD && node->mode == TRP_DNN_POOL_MAX);
+}
+
+/* Functions of which negative numbers, or small ones, make infinities and nothing that can be
+ * compared. */
+static bool wants_positive(const trp__dnn_node *node)
+{
+    static const uint8_t modes[] = {TRP_DNN_DIV,  TRP_DNN_MOD,   TRP_DNN_POW,       TRP_DNN_LOG,
+                                    TRP_DNN_SQRT, TRP_DNN_RSQRT, TRP_DNN_RECIPROCAL};
+    for (size_t i = 0; i < sizeof modes && node->kind == TRP_DNN_POINTWISE; i++) {
+        if (node->mode == modes[i])
+            return true;
+    }
+    return false;
+}
+
+/* Inputs that have a meaning. Returns whether it is one. */
+static bool describe_meaning(const trp__dnn_problem *p, const trp__dnn_node *node, int port,
+                             trp__proof_operand *o)
+{
+    const trp__dnn_graph *g = p->part->graph;
+    const double mean_square = 1.0 / 3; /* of numbers from -1 to 1 */
+    if (node->kind >= TRP_DNN_NORM_TRAINING && node->kind <= TRP_DNN_NORM_BACKWARD) {
+        if (port != TRP__DNN_NORM_INV_VARIANCE && port != TRP__DNN_NORM_EPSILON &&
+            !(node->kind == TRP_DNN_NORM_TRAINING &&
+              (port == TRP__DNN_NORM_RUNNING_VARIANCE || port == TRP__DNN_NORM_AVERAGE_FACTOR)))
+            return false;
+        o->low = 0.25;
+        o->high = 1;
+        return true;
+    }
+    if (!trp__dnn_is_attention(node))
+        return false;
+    const trp__dnn_tensor *q = &g->tensor[node->port[TRP__DNN_ATTENTION_Q]];
+    const trp__dnn_tensor *k = &g->tensor[node->port[TRP__DNN_ATTENTION_K]];
+    if (port == TRP__DNN_ATTENTION_SEQ_Q) /* all rows and columns, for which there is memory */
+        o->low = o->high = (double)q->dim[2];
+    else if (port == TRP__DNN_ATTENTION_SEQ_KV)
+        o->low = o->high = (double)k->dim[2];
+    else if (port == TRP__DNN_ATTENTION_STATS) /* about what it is of such rows */
+        o->low = o->high = log((double)k->dim[2]) + 0.5 * node->parameter[0] * node->parameter[0] *
+                                                        mean_square * mean_square *
+                                                        (double)q->dim[3];
+    else if (port >= TRP__DNN_ATTENTION_SEED)
+        o->low = o->high = 1;
+    else
+        return false;
+    return true;
+}
+
+/* How many products an element of a product's result is the sum of, within a small factor: the
+ * elements of what it reads, each as often as it is used, are shared out among the results. */
+static double products_of(const trp__dnn_problem *p, const trp__dnn_node *node)
+{
+    const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
+    double squared = 1;
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        const uint8_t t = node->port[i];
+        const double count = kind->port[i].name && t != TRP__DNN_NO_PORT
+                                 ? (double)trp__dnn_elements(tensor_of(p, t))
+                                 : 1;
+        squared = kind->port[i].written ? squared / (count > 1 ? count : 1) : squared * count;
+    }
+    return squared > 1 ? sqrt(squared) : 1;
+}
+
+/* Whether f32 is multiplied as f32. */
+static bool multiplies_exactly(const trp__dnn_problem *p, const trp__dnn_node *node)
+{
+    const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
+    bool exact = node->kind <= TRP_DNN_MATMUL && !p->part->graph->head->tf32;
+    for (int i = 0; i < TRP__DNN_PORTS && exact; i++) {
+        const uint8_t t = node->port[i];
+        if (kind->port[i].name && !kind->port[i].written && t != TRP__DNN_NO_PORT)
+            exact = tensor_of(p, t)->type == TRP_F32;
+    }
+    return exact;
+}
+
+/* Where all products are of f32, as f32: 0 elsewhere. An engine that rounds it to tf32 is wrong by
+ * up to 8e-4, Winograd's transforms of f32 by some 1e-5. What follows a product may enlarge its
+ * error. */
+static double exact_tolerance(const trp__dnn_problem *p)
+{
+    double most = 0;
+    for (uint32_t n = 0; n < p->part->count; n++) {
+        const trp__dnn_node *node = node_of(p, n);
+        if (node->kind > TRP_DNN_MATMUL)
+            continue;
+        if (!multiplies_exactly(p, node))
+            return 0;
+        const double products = products_of(p, node);
+        most = products > most ? products : most;
+    }
+    return most == 0 ? 0 : (p->part->count == 1 ? 5e-5 : 2e-4) + 3e-7 * sqrt(most);
+}
+
+/* Of sums in f32 of products of f16 or bf16: tensor cores cut off. An engine that adds up rounded
+ * parts is wrong by 2e-3 and more. */
+static double narrow_tolerance(const trp__dnn_problem *p, const trp__dnn_node *node)
+{
+    return 3e-4 + 2e-6 * sqrt(products_of(p, node));
+}
+
+/* What a result may be wrong by, of the root mean square of all: the rounding of tensor cores, and
+ * of sums of `terms` numbers in f32. */
+static double scale_tolerance(const trp__dnn_problem *p, uint8_t type, double terms)
+{
+    double least = type == TRP_F64 ? 1e-10 : 2e-4 + 1e-6 * sqrt(terms);
+    bool products = false;
+    const double exact = exact_tolerance(p);
+    if (exact > 0 && type != TRP_F64)
+        least = exact;
+    for (uint32_t n = 0; n < p->part->count; n++) {
+        const trp__dnn_node *node = node_of(p, n);
+        const bool multiplies = node->kind <= TRP_DNN_MATMUL || trp__dnn_is_attention(node);
+        products = products || multiplies;
+        for (int i = 0; i < TRP__DNN_PORTS; i++) {
+            const uint8_t t = node->port[i];
+            if (t == TRP__DNN_NO_PORT || tensor_of(p, t)->role == TRP__DNN_VALUE)
+                continue;
+            const uint8_t other = tensor_of(p, t)->type;
+            const bool inside = p->place[t] == TRP__DNN_PLACE_INSIDE; /* rounded on its way */
+            if (multiplies && is_half(other) && least < narrow_tolerance(p, node))
+                least = narrow_tolerance(p, node);
+            if (inside && other == TRP_F16 && least < 4e-3)
+                least = 4e-3;
+            if (inside && other == TRP_BF16 && least < 2.5e-2)
+                least = 2.5e-2;
+            if ((multiplies && is_f8(other) && least < 2e-2) || (inside && is_f8(other)))
+                least = inside ? 0.15 : 2e-2;
+        }
+        if (node->compute == TRP_F16 && least < 1e-2)
+            least = 1e-2;
+        if (node->compute == TRP_BF16 && least < 5e-2)
+            least = 5e-2;
+        if (trp__dnn_is_attention(node) &&
+            least < 2e-2) /* weights are rounded to the inputs' type */
+            least = 2e-2;
+    }
+    if (products && p->part->graph->head->tf32 && least < 5e-3 && type != TRP_F64)
+        least = 5e-3;
+    return least;
+}
+
+/* Half a unit of a type in the last place, and a little: how far its rounding is. */
+static double half_unit_of(uint8_t type)
+{
+    return type == TRP_F16 ? 5.5e-4 : type == TRP_BF16 ? 4.4e-3 : is_f8(type) ? 0.15 : 0;
+}
+
+/* Whether libraries take something nearby for the function: hardware's tanh is good for 11 bits. */
+static bool is_approximated(const trp__dnn_node *node)
+{
+    return node->kind == TRP_DNN_POINTWISE &&
+           (node->mode == TRP_DNN_ERF || node->mode >= TRP_DNN_TANH);
+}
+
+/* How far results may lie apart that were rounded from numbers next to each other: the reference's
+ * and an engine's are, and may go to either side of what lies halfway between two. Numbers that
+ * both come to by sums alone do so rarely; so behind these half a unit is enough. */
+static double rounding_of(const trp__dnn_problem *p, uint8_t type)
+{
+    bool approximated = false;
+    for (uint32_t n = 0; n < p->part->count; n++)
+        approximated = approximated || is_approximated(node_of(p, n));
+    return (approximated ? 2 : 1) * half_unit_of(type);
+}
+
+/* How many products or terms an element is the sum of, at most. */
+static double terms_of(const trp__dnn_problem *p)
+{
+    double most = 1;
+    for (uint32_t n = 0; n < p->part->count; n++) {
+        const trp__dnn_node *node = node_of(p, n);
+        double terms = 1;
+        if (!is_element_wise(node)) {
+            for (int i = 0; i < TRP__DNN_PORTS; i++) {
+                const uint8_t t = node->port[i];
+                const double count =
+                    t == TRP__DNN_NO_PORT ? 0 : (double)trp__dnn_elements(tensor_of(p, t));
+                terms = count > terms ? count : terms;
+            }
+        }
+        most = terms > most ? terms : most;
+    }
+    return most < 1e9 ? most : 1e9;
+}
+
+static void set_range(const trp__dnn_problem *p, trp__proof_operand *o)
+{
+    o->low = -1;
+    o->high = 1;
+    if (o->type == TRP_BOOL || o->type == TRP_U8)
+        o->low = 0;
+    if (is_whole(o->type) && o->type != TRP_BOOL)
+        o->high = 3;
+    if (o->type == TRP_I8 || o->type == TRP_I32)
+        o->low = -3;
+    for (uint32_t n = 0; n < p->part->count; n++) {
+        if (wants_positive(node_of(p, n)))
+            o->low = is_whole(o->type) ? 1 : 0.25;
+    }
+}
+
+static void add_operand(trp__dnn_problem *p, uint32_t n, int port, uint8_t t, double terms)
+{
+    const trp__dnn_tensor *tensor = tensor_of(p, t);
+    const trp__dnn_kind *kind = trp__dnn_kind_of(node_of(p, n)->kind);
+    trp__proof_operand *o = &p->operand[p->operands];
+    *o = (trp__proof_operand){.name = kind->port[port].name ? kind->port[port].name : "a tensor",
+                              .type = tensor->type,
+                              .rank = tensor->rank,
+                              .alignment = tensor->role == TRP__DNN_BUFFER ? tensor->alignment : 0};
+    memcpy(o->dim, tensor->dim, sizeof tensor->dim);
+    memcpy(o->stride, tensor->stride, sizeof tensor->stride);
+    o->role = p->place[t] == TRP__DNN_PLACE_INSIDE ? TRP__PROOF_SCRATCH
+              : kind->port[port].written           ? TRP__PROOF_OUTPUT
+                                                   : TRP__PROOF_INPUT;
+    set_range(p, o);
+    if (o->role == TRP__PROOF_INPUT)
+        o->ordinary_only = describe_meaning(p, node_of(p, n), port, o);
+    if (o->role == TRP__PROOF_OUTPUT && !is_whole(o->type)) {
+        o->of_scale = scale_tolerance(p, o->type, terms);
+        o->relative = o->of_scale + rounding_of(p, o->type);
+    }
+    p->operand_of[t] = (uint16_t)p->operands;
+    p->tensor_of[p->operands++] = t;
+}
+
+/* A tensor that a node of the part writes is an output, whoever reads it. So those come first. */
+static void add_operands(trp__dnn_problem *p)
+{
+    const double terms = terms_of(p);
+    for (int written = 1; written >= 0; written--) {
+        for (uint32_t n = 0; n < p->part->count; n++) {
+            const trp__dnn_node *node = node_of(p, n);
+            const trp__dnn_kind *kind = trp__dnn_kind_of(node->kind);
+            for (int i = 0; i < TRP__DNN_PORTS; i++) {
+                const uint8_t t = node->port[i];
+                if (t == TRP__DNN_NO_PORT || p->place[t] < TRP__DNN_PLACE_INSIDE ||
+                    p->place[t] == TRP__DNN_PLACE_VALUE ||
+                    p->operand_of[t] != TRP__DNN_PROOF_NO_OPERAND ||
+                    kind->port[i].written != (written == 1))
+                    continue;
+                add_operand(p, n, i, t, terms);
+            }
+        }
+    }
+    p->operand[p->operands] = (trp__proof_operand){.name = "numbers",
+                                                   .role = TRP__PROOF_SCRATCH,
+                                                   .type = TRP_I64,
+                                                   .rank = 1,
+                                                   .dim = {TRP__DNN_PROOF_NUMBERS},
+                                                   .stride = {1}};
+    p->tensor_of[p->operands++] = TRP__DNN_NO_PORT;
+}
+
+/* Those that come with a request are another one's next time; a 0 would hide what it multiplies. */
+static void set_values(trp__dnn_problem *p)
+{
+    const trp__dnn_graph *g = p->part->graph;
+    for (uint32_t t = 0; t < g->head->tensors; t++) {
+        if (g->tensor[t].role != TRP__DNN_VALUE)
+            continue;
+        double value = g->value[t];
+        if (value == 0 && g->tensor[t].type != TRP_I64)
+            value = DEFAULT_VALUE_PERCENT / 100.0;
+        trp__dnn_value_store(g->tensor[t].type, value, p->value[t]);
+        p->number[t] = trp__dnn_value_number(g->tensor[t].type, p->value[t]);
+    }
+}
+
+/* What becomes 0 of a NaN where a maximum is taken by an instruction that drops it. */
+static bool may_lose_nan(const trp__dnn_node *node)
+{
+    return node->kind == TRP_DNN_POINTWISE &&
+           (node->mode == TRP_DNN_RELU || node->mode == TRP_DNN_MIN || node->mode == TRP_DNN_MAX);
+}
+
+/* Element by element it is known what becomes of every number. Sums get none that overflow, for
+ * their order is nobody's business; attention's weights depend on theirs too much. */
+static void choose_passes(trp__dnn_problem *p)
+{
+    bool element_wise = true, attention = false, loses = false;
+    for (uint32_t n = 0; n < p->part->count; n++) {
+        element_wise = element_wise && is_element_wise(node_of(p, n));
+        attention = attention || trp__dnn_is_attention(node_of(p, n));
+        loses = loses || may_lose_nan(node_of(p, n));
+    }
+    p->passes = attention      ? TRP__PROOF_ORDINARY
+                : element_wise ? TRP__PROOF_ORDINARY | TRP__PROOF_EXTREME
+                               : TRP__PROOF_ORDINARY | TRP__PROOF_SATURATING;
+    p->special = TRP__PROOF_LARGEST | TRP__PROOF_SMALLEST | TRP__PROOF_INFINITE | TRP__PROOF_NAN;
+    if (!element_wise && loses) {
+        p->passes |= TRP__PROOF_EXTREME;
+        p->special = TRP__PROOF_NAN;
+    }
+}
+
+void trp__dnn_problem_describe(trp__dnn_problem *p)
+{
+    trp__dnn_places(p->part, p->place);
+    for (uint32_t t = 0; t < TRP__DNN_LOWERED_TENSORS; t++)
+        p->operand_of[t] = TRP__DNN_PROOF_NO_OPERAND;
+    add_operands(p);
+    set_values(p);
+    choose_passes(p);
+}

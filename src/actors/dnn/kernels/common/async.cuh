@@ -1,0 +1,101 @@
+/* Copies into shared memory that are under way while a thread does something else, and meetings of
+ * a part of a block. */
+#ifndef TRP_ACTORS_DNN_KERNELS_COMMON_ASYNC_CUH
+#define TRP_ACTORS_DNN_KERNELS_COMMON_ASYNC_CUH
+
+#include "actors/dnn/kernels/common/element.cuh"
+
+#ifdef __CUDACC_RTC__
+/* The threads of a group of the block come here, a multiple of 32; a block has 16 groups at most. */
+TRP__DEVICE void trp__group_sync(int group, int threads)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(group), "r"(threads) : "memory");
+}
+#else
+/* Groups meet as often as each other. */
+TRP__DEVICE void trp__group_sync(int, int)
+{
+    __syncthreads();
+}
+#endif
+
+/* Waits for about so many cycles. */
+TRP__DEVICE void trp__pause(int cycles)
+{
+#ifdef __CUDACC_RTC__
+    for (const long long begin = clock64(); clock64() - begin < cycles;)
+        __nanosleep(100);
+#else
+    (void)cycles;
+#endif
+}
+
+#if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800
+/* 16 bytes to a place in shared memory. Only the thread that copies may read them without a barrier
+ * after it has waited. */
+TRP__DEVICE void trp__async_copy(trp__pack16 *to, uint64_t from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(to)),
+                 "l"(from)
+                 : "memory");
+}
+/* 8 bytes, likewise. */
+TRP__DEVICE void trp__async_copy(uint64_t *to, uint64_t from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(to)),
+                 "l"(from)
+                 : "memory");
+}
+/* Ends a batch of copies, which may have none. */
+TRP__DEVICE void trp__async_commit(void)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+/* Waits until no more than so many batches of the thread are under way. */
+template <int BATCHES> TRP__DEVICE void trp__async_wait(void)
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(BATCHES) : "memory");
+}
+#else
+template <typename T> TRP__DEVICE void trp__async_copy(T *to, uint64_t from)
+{
+    *to = trp__at<T>(from, 0);
+}
+TRP__DEVICE void trp__async_commit(void)
+{
+}
+template <int BATCHES> TRP__DEVICE void trp__async_wait(void)
+{
+}
+#endif
+
+/* The same of a number that is not constant; waits for more of them where it is large. */
+TRP__DEVICE void trp__async_wait_for(int batches)
+{
+    switch (batches) {
+    case 0:
+        trp__async_wait<0>();
+        break;
+    case 1:
+        trp__async_wait<1>();
+        break;
+    case 2:
+        trp__async_wait<2>();
+        break;
+    case 3:
+        trp__async_wait<3>();
+        break;
+    case 4:
+        trp__async_wait<4>();
+        break;
+    case 5:
+        trp__async_wait<5>();
+        break;
+    default:
+        trp__async_wait<6>();
+    }
+}
+
+#endif

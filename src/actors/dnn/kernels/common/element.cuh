@@ -1,0 +1,398 @@
+/* What all fast kernels share: elements in memory, rounding, and the little of CUDA that
+ * they use. The files compile with NVRTC for a GPU, and as C++17 for the tests' fake device
+ * (tests/support/fake_cuda/device.hpp), which includes itself before this. */
+#ifndef TRP_ACTORS_DNN_KERNELS_COMMON_ELEMENT_CUH
+#define TRP_ACTORS_DNN_KERNELS_COMMON_ELEMENT_CUH
+
+#include "base/half.h"
+#include "base/narrow.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <troupe/types.h>
+
+#ifdef __CUDACC_RTC__
+#define TRP__DEVICE __device__ __forceinline__
+/* A kernel of blocks of so many threads, and of so many blocks a multiprocessor. */
+#define TRP__GLOBAL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
+#define TRP__CONSTANT        __grid_constant__
+/* A function of which one copy is enough. */
+#define TRP__SHARED_CODE __device__ __noinline__
+/* Before a loop of a constant count over an array, which then stays in registers. */
+#define TRP__UNROLL _Pragma("unroll")
+/* Before a loop whose code shall be there once. */
+#define TRP__ROLLED _Pragma("unroll 1")
+/* The block's dynamic shared memory. */
+#define TRP__DYNAMIC(type, name)                                                                   \
+    extern __shared__ __align__(16) unsigned char trp__dynamic[];                                  \
+    type *const name = (type *)trp__dynamic
+/* A module that defines TRP__ALL_GLOBAL says that all is in global memory: LDG and STG, where a number
+ * as a pointer is LD and ST, which may mean shared memory too. Large kernels take minutes to compile
+ * so. */
+#ifdef TRP__ALL_GLOBAL
+#define TRP__POINTER(address) __cvta_global_to_generic(address)
+#else
+#define TRP__POINTER(address) (address)
+#endif
+/* The object of a type at a place in device memory. */
+template <typename T> TRP__DEVICE T &trp__at(uint64_t address, int64_t index)
+{
+    return ((T *)TRP__POINTER(address))[index];
+}
+template <typename T> TRP__DEVICE T &trp__to(uint64_t address, int64_t index)
+{
+    return ((T *)TRP__POINTER(address))[index];
+}
+TRP__DEVICE float trp__half_value(uint16_t bits)
+{
+    float out;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(out) : "h"(bits));
+    return out;
+}
+TRP__DEVICE uint16_t trp__half_bits(float value)
+{
+    uint16_t out;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out) : "f"(value));
+    return out;
+}
+TRP__DEVICE uint16_t trp__bfloat_bits(float value)
+{
+    uint16_t out;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out) : "f"(value));
+    return out;
+}
+/* Two at a time, `low` in the lower half: one instruction. */
+TRP__DEVICE uint32_t trp__half_pair(float low, float high)
+{
+    uint32_t out;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
+    return out;
+}
+TRP__DEVICE uint32_t trp__bfloat_pair(float low, float high)
+{
+    uint32_t out;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
+    return out;
+}
+/* 2^x; what would be denormal is 0. */
+TRP__DEVICE float trp__exp2_flushed(float x)
+{
+    float out;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
+    return out;
+}
+#else
+TRP__DEVICE float trp__exp2_flushed(float x)
+{
+    return x < -126.0f ? 0.0f : exp2f(x); /* NaN stays */
+}
+TRP__DEVICE float trp__half_value(uint16_t bits)
+{
+    return trp__f16_to_f32(bits);
+}
+TRP__DEVICE uint16_t trp__half_bits(float value)
+{
+    return trp__f32_to_f16(value);
+}
+TRP__DEVICE uint16_t trp__bfloat_bits(float value)
+{
+    return trp__f32_to_bf16(value);
+}
+TRP__DEVICE uint32_t trp__half_pair(float low, float high)
+{
+    return trp__half_bits(low) | (uint32_t)trp__half_bits(high) << 16;
+}
+TRP__DEVICE uint32_t trp__bfloat_pair(float low, float high)
+{
+    return trp__bfloat_bits(low) | (uint32_t)trp__bfloat_bits(high) << 16;
+}
+#endif
+
+/* 16 bytes that are read or written at a time. */
+struct alignas(16) trp__pack16 {
+    uint32_t word[4];
+};
+
+/* 16 bytes as one store, which the compiler else takes apart where it finds the words one by one.
+ */
+TRP__DEVICE void trp__store16(uint64_t address, const uint32_t word[4])
+{
+#ifdef __CUDACC_RTC__
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(word[0]),
+                 "r"(word[1]), "r"(word[2]), "r"(word[3])
+                 : "memory");
+#else
+    trp__pack16 p;
+    memcpy(&p, word, sizeof p);
+    trp__to<trp__pack16>(address, 0) = p;
+#endif
+}
+
+/* --- One element, by its type at run time --- */
+
+template <typename T> TRP__DEVICE T trp__clamp_integer(T value, T least, T most)
+{
+    const T nearest = rint(value);
+    return nearest != nearest ? T(0) : nearest < least ? least : nearest > most ? most : nearest;
+}
+
+/* A number of f32 or f64 as an i32: to nearest, saturating; 0 for NaN. */
+TRP__DEVICE int32_t trp__to_i32(double value)
+{
+    return (int32_t)trp__clamp_integer<double>(value, -2147483648.0, 2147483647.0);
+}
+
+/* Types that few graphs have: one copy of the code. */
+template <typename T> TRP__SHARED_CODE T trp__load_rare(uint64_t address, int64_t i, uint8_t type)
+{
+    switch (type) {
+    case TRP_F8E4M3:
+        return (T)trp__f8e4m3_to_f32(trp__at<uint8_t>(address, i));
+    case TRP_F8E5M2:
+        return (T)trp__f8e5m2_to_f32(trp__at<uint8_t>(address, i));
+    case TRP_I8:
+        return (T)trp__at<int8_t>(address, i);
+    case TRP_I32:
+        return (T)trp__at<int32_t>(address, i);
+    case TRP_I64:
+        return (T)trp__at<int64_t>(address, i);
+    case TRP_BOOL:
+        return trp__at<uint8_t>(address, i) ? T(1) : T(0);
+    default: /* u8 */
+        return (T)trp__at<uint8_t>(address, i);
+    }
+}
+
+template <typename T> TRP__DEVICE T trp__load(uint64_t address, int64_t i, uint8_t type)
+{
+    if (type == TRP_F32)
+        return (T)trp__at<float>(address, i);
+    if (type == TRP_BF16)
+        return (T)trp__bf16_to_f32(trp__at<uint16_t>(address, i));
+    if (type == TRP_F16)
+        return (T)trp__half_value(trp__at<uint16_t>(address, i));
+    if (type == TRP_F64)
+        return (T)trp__at<double>(address, i);
+    return trp__load_rare<T>(address, i, type);
+}
+
+TRP__DEVICE uint16_t trp__to_f16(float value)
+{
+    return trp__half_bits(value);
+}
+TRP__DEVICE uint16_t trp__to_f16(double value)
+{
+    return trp__f64_to_f16(value);
+}
+TRP__DEVICE uint16_t trp__to_bf16(float value)
+{
+    return trp__bfloat_bits(value);
+}
+TRP__DEVICE uint16_t trp__to_bf16(double value)
+{
+    return trp__f64_to_bf16(value);
+}
+TRP__DEVICE float trp__to_odd(float value)
+{
+    return value;
+}
+TRP__DEVICE float trp__to_odd(double value)
+{
+    return trp__f64_to_f32_odd(value);
+}
+
+template <typename T>
+TRP__SHARED_CODE void trp__store_rare(uint64_t address, int64_t i, uint8_t type, T value)
+{
+    switch (type) {
+    case TRP_F8E4M3:
+        trp__to<uint8_t>(address, i) = trp__f32_to_f8e4m3(trp__to_odd(value));
+        break;
+    case TRP_F8E5M2:
+        trp__to<uint8_t>(address, i) = trp__f32_to_f8e5m2(trp__to_odd(value));
+        break;
+    case TRP_I8:
+        trp__to<int8_t>(address, i) = (int8_t)trp__clamp_integer<T>(value, -128, 127);
+        break;
+    case TRP_I32:
+        trp__to<int32_t>(address, i) = trp__to_i32((double)value);
+        break;
+    case TRP_BOOL:
+        trp__to<uint8_t>(address, i) = value != T(0); /* so a NaN is true */
+        break;
+    default: /* u8 */
+        trp__to<uint8_t>(address, i) = (uint8_t)trp__clamp_integer<T>(value, 0, 255);
+    }
+}
+
+template <typename T>
+TRP__DEVICE void trp__store(uint64_t address, int64_t i, uint8_t type, T value)
+{
+    if (type == TRP_F32)
+        trp__to<float>(address, i) = (float)value;
+    else if (type == TRP_BF16)
+        trp__to<uint16_t>(address, i) = trp__to_bf16(value);
+    else if (type == TRP_F16)
+        trp__to<uint16_t>(address, i) = trp__to_f16(value);
+    else if (type == TRP_F64)
+        trp__to<double>(address, i) = (double)value;
+    else
+        trp__store_rare<T>(address, i, type, value);
+}
+
+/* The value that a type holds of a number. */
+template <typename T> TRP__SHARED_CODE T trp__rounded_rare(uint8_t type, T value)
+{
+    switch (type) {
+    case TRP_F8E4M3:
+        return (T)trp__f8e4m3_to_f32(trp__f32_to_f8e4m3(trp__to_odd(value)));
+    case TRP_F8E5M2:
+        return (T)trp__f8e5m2_to_f32(trp__f32_to_f8e5m2(trp__to_odd(value)));
+    case TRP_I8:
+        return trp__clamp_integer<T>(value, -128, 127);
+    case TRP_I32:
+        return (T)trp__to_i32((double)value);
+    case TRP_BOOL:
+        return value != T(0) ? T(1) : T(0);
+    default:
+        return trp__clamp_integer<T>(value, 0, 255);
+    }
+}
+
+template <typename T> TRP__DEVICE T trp__rounded(uint8_t type, T value)
+{
+    if (type == TRP_F32)
+        return (T)(float)value;
+    if (type == TRP_BF16)
+        return (T)trp__bf16_to_f32(trp__to_bf16(value));
+    if (type == TRP_F16)
+        return (T)trp__half_value(trp__to_f16(value));
+    if (type == TRP_F64)
+        return value;
+    return trp__rounded_rare<T>(type, value);
+}
+
+/* --- Several elements that follow each other: 16-byte accesses --- */
+
+/* Reads N elements of a type at an address aligned to the smaller of 16 and their bytes. */
+template <typename T, int N>
+TRP__DEVICE void trp__load_run(uint64_t address, int64_t i, uint8_t type, T out[N])
+{
+    if (type == TRP_F32) {
+        trp__pack16 p[(N + 3) / 4];
+        TRP__UNROLL
+        for (int k = 0; k < N / 4; k++)
+            p[k] = trp__at<trp__pack16>(address + (uint64_t)i * 4, k);
+        TRP__UNROLL
+        for (int k = 0; k < N; k++)
+            out[k] = (T)trp__f32_from_bits(p[k / 4].word[k % 4]);
+    } else if (type == TRP_BF16 || type == TRP_F16) {
+        uint32_t p[N / 2];
+        if (N == 8) {
+            const trp__pack16 q = trp__at<trp__pack16>(address + (uint64_t)i * 2, 0);
+            TRP__UNROLL
+            for (int k = 0; k < 4; k++)
+                p[k % (N / 2)] = q.word[k];
+        } else {
+            TRP__UNROLL
+            for (int k = 0; k < N / 4; k++) {
+                const uint64_t q = trp__at<uint64_t>(address + (uint64_t)i * 2, k);
+                p[2 * k] = (uint32_t)q;
+                p[2 * k + 1] = (uint32_t)(q >> 32);
+            }
+        }
+        if (type == TRP_BF16) {
+            TRP__UNROLL
+            for (int k = 0; k < N; k++)
+                out[k] = (T)trp__f32_from_bits(k % 2 ? p[k / 2] & 0xffff0000u : p[k / 2] << 16);
+        } else {
+            TRP__UNROLL
+            for (int k = 0; k < N; k++)
+                out[k] = (T)trp__half_value((uint16_t)(k % 2 ? p[k / 2] >> 16 : p[k / 2]));
+        }
+    } else if (type == TRP_F64) {
+        TRP__UNROLL
+        for (int k = 0; k < N / 2; k++) {
+            const trp__pack16 p = trp__at<trp__pack16>(address + (uint64_t)i * 8, k);
+            double v[2];
+            memcpy(v, &p, sizeof v);
+            out[2 * k] = (T)v[0];
+            out[2 * k + 1] = (T)v[1];
+        }
+    } else {
+        TRP__UNROLL
+        for (int k = 0; k < N; k++)
+            out[k] = trp__load<T>(address, i + k, type);
+    }
+}
+
+template <typename T, int N>
+TRP__DEVICE void trp__store_run(uint64_t address, int64_t i, uint8_t type, const T value[N])
+{
+    if (type == TRP_F32) {
+        TRP__UNROLL
+        for (int k = 0; k < N / 4; k++) {
+            trp__pack16 p;
+            TRP__UNROLL
+            for (int j = 0; j < 4; j++)
+                p.word[j] = trp__f32_bits((float)value[4 * k + j]);
+            trp__to<trp__pack16>(address + (uint64_t)i * 4, k) = p;
+        }
+    } else if (type == TRP_BF16 || type == TRP_F16) {
+        uint32_t p[N / 2];
+        TRP__UNROLL
+        for (int k = 0; k < N / 2; k++) {
+            const uint32_t low =
+                type == TRP_BF16 ? trp__to_bf16(value[2 * k]) : trp__to_f16(value[2 * k]);
+            const uint32_t high =
+                type == TRP_BF16 ? trp__to_bf16(value[2 * k + 1]) : trp__to_f16(value[2 * k + 1]);
+            p[k] = low | high << 16;
+        }
+        if (N == 8) {
+            trp__pack16 q;
+            TRP__UNROLL
+            for (int k = 0; k < 4; k++)
+                q.word[k] = p[k % (N / 2)];
+            trp__to<trp__pack16>(address + (uint64_t)i * 2, 0) = q;
+        } else {
+            TRP__UNROLL
+            for (int k = 0; k < N / 4; k++)
+                trp__to<uint64_t>(address + (uint64_t)i * 2, k) = p[2 * k] | (uint64_t)p[2 * k + 1]
+                                                                                 << 32;
+        }
+    } else if (type == TRP_F64) {
+        TRP__UNROLL
+        for (int k = 0; k < N / 2; k++) {
+            const double v[2] = {(double)value[2 * k], (double)value[2 * k + 1]};
+            trp__pack16 p;
+            memcpy(&p, v, sizeof p);
+            trp__to<trp__pack16>(address + (uint64_t)i * 8, k) = p;
+        }
+    } else {
+        TRP__UNROLL
+        for (int k = 0; k < N; k++)
+            trp__store<T>(address, i + k, type, value[k]);
+    }
+}
+
+/* Bytes of an element. */
+TRP__DEVICE int trp__element_bytes(uint8_t type)
+{
+    switch (type) {
+    case TRP_F64:
+    case TRP_I64:
+        return 8;
+    case TRP_F32:
+    case TRP_I32:
+        return 4;
+    case TRP_F16:
+    case TRP_BF16:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+#endif

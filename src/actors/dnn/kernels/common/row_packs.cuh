@@ -1,0 +1,109 @@
+/* Rows of a type that the compiler knows, in registers as they lie in memory: each thread has some
+ * packs of 16 bytes. */
+#ifndef TRP_ACTORS_DNN_KERNELS_COMMON_ROW_PACKS_CUH
+#define TRP_ACTORS_DNN_KERNELS_COMMON_ROW_PACKS_CUH
+
+#include "actors/dnn/kernels/common/packs.cuh"
+
+/* Where a row begins in each of some operands, as trp__rows_find(), of no more than 2^31 - 1 rows:
+ * without divisions of 64 bits, whose calls cost registers. */
+template <int OPERANDS>
+TRP__DEVICE void trp__row_packs_find(const trp__rows_space &s, uint32_t row,
+                                     const trp__rows_operand *operand, int64_t first[OPERANDS])
+{
+    TRP__UNROLL
+    for (int o = 0; o < OPERANDS; o++)
+        first[o] = s.rank == 1 ? (int64_t)row * operand[o].stride[0] : 0;
+    if (s.rank == 1)
+        return;
+    if (s.rank == 2) { /* without a loop: the compiler divides once for all operands of a row */
+        const uint32_t second = row / (uint32_t)s.dim[0];
+        TRP__UNROLL
+        for (int o = 0; o < OPERANDS; o++)
+            first[o] = (row - second * (uint32_t)s.dim[0]) * operand[o].stride[0] +
+                       second * operand[o].stride[1];
+        return;
+    }
+#pragma unroll 1
+    for (int d = 0; d < s.rank; d++) {
+        uint32_t at = row;
+        if (d + 1 < s.rank) {
+            row = at / (uint32_t)s.dim[d];
+            at -= row * (uint32_t)s.dim[d];
+        }
+        TRP__UNROLL
+        for (int o = 0; o < OPERANDS; o++)
+            first[o] += at * operand[o].stride[d];
+    }
+}
+
+/* Elements of 16 bytes. */
+template <int TYPE> struct trp__row_type {
+    enum { SIZE = TYPE == TRP_F32 ? 4 : 2, V = 16 / SIZE };
+    typedef trp__pack<TYPE, V> pack;
+};
+
+/* Packs of a thread: the first at element `first`, the others `step` apart. Elements count from a
+ * place that is aligned to 16 bytes, at or before the row; those of the row are `begin` to `end`,
+ * and no others are touched. Not RAGGED: both are multiples of a pack's, LENGTH. */
+template <int TYPE, bool RAGGED = true, int LENGTH = trp__row_type<TYPE>::V> struct trp__row_packs {
+    enum { SIZE = trp__row_type<TYPE>::SIZE, V = LENGTH };
+    typedef trp__pack<TYPE, V> pack;
+    int first, step, begin, end;
+
+    TRP__DEVICE int place(int c) const
+    {
+        return first + c * step;
+    }
+    TRP__DEVICE bool whole(int c) const
+    {
+        return RAGGED ? place(c) >= begin && place(c) + V <= end : place(c) < end;
+    }
+    TRP__DEVICE bool has(int c, int j) const
+    {
+        return place(c) + j >= begin && place(c) + j < end;
+    }
+    /* Elements outside become `other`. */
+    template <int PACKS> TRP__DEVICE void read(uint64_t at, float other, pack v[PACKS]) const
+    {
+        float outside[V];
+        bool ragged = false;
+        TRP__UNROLL
+        for (int j = 0; j < V; j++)
+            outside[j] = other;
+        TRP__UNROLL
+        for (int c = 0; c < PACKS; c++) {
+            if (whole(c))
+                v[c].load(at, place(c), TYPE);
+            else
+                v[c].set(outside);
+            ragged = ragged || (!whole(c) && place(c) < end);
+        }
+        if (!RAGGED || !ragged)
+            return;
+        TRP__UNROLL
+        for (int c = 0; c < PACKS; c++) {
+            if (whole(c) || place(c) >= end)
+                continue;
+            TRP__UNROLL
+            for (int j = 0; j < V; j++) {
+                if (has(c, j))
+                    v[c].put(j, at, place(c) + j);
+            }
+        }
+    }
+    TRP__DEVICE void write(uint64_t at, int c, const pack &v) const
+    {
+        if (whole(c)) {
+            v.store(at, place(c), TYPE);
+            return;
+        }
+        TRP__UNROLL
+        for (int j = 0; RAGGED && j < V; j++) {
+            if (has(c, j))
+                trp__store_float<float>(at, place(c) + j, TYPE, v.get(j));
+        }
+    }
+};
+
+#endif

@@ -1,0 +1,212 @@
+/* What kernels over rows share: where a row is, its elements in registers, and what the threads of
+ * a row find together. */
+#ifndef TRP_ACTORS_DNN_KERNELS_COMMON_ROWS_CUH
+#define TRP_ACTORS_DNN_KERNELS_COMMON_ROWS_CUH
+
+#include "actors/dnn/kernels/common/element.cuh"
+#include "actors/dnn/kernels/common/rows.h"
+
+/* Where a row begins in each of some operands. */
+template <int OPERANDS>
+TRP__DEVICE void trp__rows_find(const trp__rows_space &s, int64_t row,
+                                const trp__rows_operand *operand, int64_t first[OPERANDS])
+{
+#pragma unroll
+    for (int o = 0; o < OPERANDS; o++)
+        first[o] = s.rank == 1 ? row * operand[o].stride[0] : 0;
+    if (s.rank == 1)
+        return;
+    for (int d = 0; d < s.rank; d++) {
+        int64_t at = row;
+        if (d + 1 < s.rank) {
+            const int64_t next = row <= INT32_MAX && s.dim[d] <= INT32_MAX
+                                     ? (int64_t)((uint32_t)row / (uint32_t)s.dim[d])
+                                     : row / s.dim[d];
+            at = row - next * s.dim[d];
+            row = next;
+        }
+#pragma unroll
+        for (int o = 0; o < OPERANDS; o++)
+            first[o] += at * operand[o].stride[d];
+    }
+}
+
+/* --- Runs: 8 elements that follow each other --- */
+
+template <typename T> TRP__DEVICE T trp__load_float(uint64_t address, int64_t i, uint8_t type)
+{
+    return type == TRP_F32   ? (T)trp__at<float>(address, i)
+           : type == TRP_F16 ? (T)trp__half_value(trp__at<uint16_t>(address, i))
+           : type == TRP_F64 ? (T)trp__at<double>(address, i)
+                             : (T)trp__bf16_to_f32(trp__at<uint16_t>(address, i));
+}
+
+template <typename T>
+TRP__DEVICE void trp__store_float(uint64_t address, int64_t i, uint8_t type, T value)
+{
+    if (type == TRP_F32)
+        trp__to<float>(address, i) = (float)value;
+    else if (type == TRP_F64)
+        trp__to<double>(address, i) = (double)value;
+    else
+        trp__to<uint16_t>(address, i) = type == TRP_F16 ? trp__to_f16(value) : trp__to_bf16(value);
+}
+
+/* Calls `call` with a type that the compiler knows. Reads of several runs so follow each other
+ * without a branch between, and are under way together. Only f64 reads f64. */
+#define TRP__ROWS_BY_TYPE(T, type, call)                                                           \
+    if ((type) == TRP_F32)                                                                         \
+        call(TRP_F32);                                                                             \
+    else if ((type) == TRP_F16)                                                                    \
+        call(TRP_F16);                                                                             \
+    else if ((type) == TRP_BF16)                                                                   \
+        call(TRP_BF16);                                                                            \
+    else if (sizeof(T) == 8)                                                                       \
+    call(TRP_F64)
+
+/* The place in its row of element j of run c of a thread. */
+struct trp__rows_lanes {
+    int thread, threads; /* of those of the row */
+    int shift;           /* elements between a multiple of 8 and the first one of the row */
+    bool runs;           /* else elements lie `threads` apart */
+    bool single;         /* runs of an operand whose elements must be read one by one */
+
+    TRP__DEVICE int place(int c, int j) const
+    {
+        return runs ? (c * threads + thread) * TRP__ROWS_RUN + j - shift
+                    : (c * TRP__ROWS_RUN + j) * threads + thread;
+    }
+};
+
+template <typename T, int RUNS, int TYPE>
+TRP__DEVICE void trp__rows_read_as(const trp__rows_lanes &l, uint64_t at, int64_t step, int n,
+                                   T other, T v[RUNS * TRP__ROWS_RUN])
+{
+    bool whole[RUNS], ragged = false;
+    for (int c = 0; c < RUNS; c++) {
+        const int k = l.place(c, 0);
+        whole[c] = l.runs && !l.single && k >= 0 && k + TRP__ROWS_RUN <= n;
+        ragged = ragged || (!whole[c] && k < n);
+    }
+#pragma unroll
+    for (int c = 0; c < RUNS; c++) {
+        if (whole[c])
+            trp__load_run<T, TRP__ROWS_RUN>(at, l.place(c, 0), TYPE, v + c * TRP__ROWS_RUN);
+        else
+            for (int j = 0; j < TRP__ROWS_RUN; j++)
+                v[c * TRP__ROWS_RUN + j] = other;
+    }
+    if (!ragged)
+        return;
+#pragma unroll
+    for (int c = 0; c < RUNS; c++) {
+#pragma unroll
+        for (int j = 0; j < TRP__ROWS_RUN; j++) {
+            const int k = l.place(c, j);
+            if (!whole[c] && k >= 0 && k < n)
+                v[c * TRP__ROWS_RUN + j] = trp__load_float<T>(at, (int64_t)k * step, TYPE);
+        }
+    }
+}
+
+/* The elements of a thread of a row at `at`; `other` for those that are outside. */
+template <typename T, int RUNS>
+TRP__DEVICE void trp__rows_read(const trp__rows_lanes &l, uint64_t at, int64_t step, uint8_t type,
+                                int n, T other, T v[RUNS * TRP__ROWS_RUN])
+{
+#define TRP__ROWS_READ(TYPE) trp__rows_read_as<T, RUNS, TYPE>(l, at, step, n, other, v)
+    TRP__ROWS_BY_TYPE(T, type, TRP__ROWS_READ);
+#undef TRP__ROWS_READ
+}
+
+template <typename T, int RUNS, int TYPE>
+TRP__DEVICE void trp__rows_write_as(const trp__rows_lanes &l, uint64_t at, int64_t step, int n,
+                                    const T v[RUNS * TRP__ROWS_RUN])
+{
+#pragma unroll
+    for (int c = 0; c < RUNS; c++) {
+        const int first = l.place(c, 0);
+        if (l.runs && first >= 0 && first + TRP__ROWS_RUN <= n) {
+            trp__store_run<T, TRP__ROWS_RUN>(at, first, TYPE, v + c * TRP__ROWS_RUN);
+        } else if (first < n) {
+#pragma unroll
+            for (int j = 0; j < TRP__ROWS_RUN; j++) {
+                const int k = l.place(c, j);
+                if (k >= 0 && k < n)
+                    trp__store_float<T>(at, (int64_t)k * step, TYPE, v[c * TRP__ROWS_RUN + j]);
+            }
+        }
+    }
+}
+
+template <typename T, int RUNS>
+TRP__DEVICE void trp__rows_write(const trp__rows_lanes &l, uint64_t at, int64_t step, uint8_t type,
+                                 int n, const T v[RUNS * TRP__ROWS_RUN])
+{
+#define TRP__ROWS_WRITE(TYPE) trp__rows_write_as<T, RUNS, TYPE>(l, at, step, n, v)
+    TRP__ROWS_BY_TYPE(T, type, TRP__ROWS_WRITE);
+#undef TRP__ROWS_WRITE
+}
+
+/* --- What the threads of a row find together --- */
+
+struct trp__rows_sum {
+    template <typename T> static TRP__DEVICE T of(T a, T b)
+    {
+        return a + b;
+    }
+};
+
+/* The larger one; of NaN and a number the number. */
+struct trp__rows_most {
+    template <typename T> static TRP__DEVICE T of(T a, T b)
+    {
+        return fmax(a, b);
+    }
+};
+
+/* Of COUNT numbers of each of the `threads` of a row: a power of two up to 32, or the whole block.
+ * All threads of the block call this. `none` changes nothing. The order is always the same. */
+template <typename OP, typename T, int COUNT>
+TRP__DEVICE void trp__rows_together(T v[COUNT], int threads, T none)
+{
+    __shared__ T part[COUNT][32];
+    for (int by = 1; by < threads && by < 32; by *= 2) {
+        for (int i = 0; i < COUNT; i++)
+            v[i] = OP::of(v[i], __shfl_xor_sync(0xffffffffu, v[i], by));
+    }
+    if (threads <= 32)
+        return;
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    __syncthreads(); /* what was found before has been read */
+    for (int i = 0; i < COUNT && lane == 0; i++)
+        part[i][warp] = v[i];
+    __syncthreads();
+    for (int i = 0; i < COUNT; i++) {
+        v[i] = lane * 32 < threads ? part[i][lane] : none;
+        for (int by = 1; by * 32 < threads; by *= 2)
+            v[i] = OP::of(v[i], __shfl_xor_sync(0xffffffffu, v[i], by));
+        v[i] = __shfl_sync(0xffffffffu, v[i], 0);
+    }
+}
+
+template <typename OP, typename T> TRP__DEVICE T trp__rows_together(T v, int threads, T none)
+{
+    trp__rows_together<OP, T, 1>(&v, threads, none);
+    return v;
+}
+
+/* A sum of many in f32, with what was lost of it. */
+template <typename T> struct trp__exact_sum {
+    T sum, lost;
+
+    TRP__DEVICE void add(T x)
+    {
+        const T y = x - lost, next = sum + y;
+        const T error = (next - sum) - y;
+        lost = error == error ? error : T(0); /* infinity stays one */
+        sum = next;
+    }
+};
+
+#endif

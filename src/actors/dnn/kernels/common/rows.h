@@ -1,0 +1,39 @@
+/* Tensors as rows: the elements that share a sum or a statistic are a row, whichever dimensions
+ * they lie along. Host and device share this file. */
+#ifndef TRP_ACTORS_DNN_KERNELS_COMMON_ROWS_H
+#define TRP_ACTORS_DNN_KERNELS_COMMON_ROWS_H
+
+#include <stdint.h>
+
+enum {
+    TRP__ROWS_DIMS = 8,
+    TRP__ROWS_RUN = 8, /* elements that a thread reads at a time */
+    TRP__ROWS_THREADS_MAX = 1024,
+};
+
+/* Slices of rows, see slices.cuh. */
+enum {
+    TRP__SLICE_THREADS = 1024, /* of a processor, in one block or several */
+    TRP__SLICE_BYTES = 32,     /* of a tile for a thread */
+    TRP__SLICE_STATIC = 1024,  /* bytes of shared memory beside tiles, at most */
+};
+
+/* How an operand lies: where its first element is, and how far it is to the next one of the row and
+ * to the rows along each dimension of what is left. In elements. */
+typedef struct trp__rows_operand {
+    uint64_t at;
+    int64_t step;
+    int64_t stride[TRP__ROWS_DIMS];
+    uint8_t type; /* trp_dtype */
+    uint8_t reserved[7];
+} trp__rows_operand;
+
+/* The dimensions that number the rows, the innermost first. */
+typedef struct trp__rows_space {
+    int64_t dim[TRP__ROWS_DIMS];
+    int64_t rows;
+    int32_t rank;
+    int32_t reserved;
+} trp__rows_space;
+
+#endif

@@ -1,0 +1,33 @@
+/* Iteration spaces: the dimensions over which a kernel runs, and where the elements of its operands
+ * lie along them. */
+#ifndef TRP_ACTORS_DNN_KERNELS_LAUNCH_SPACE_H
+#define TRP_ACTORS_DNN_KERNELS_LAUNCH_SPACE_H
+
+#include "actors/dnn/graph/graph.h"
+
+enum { TRP__SPACE_OPERANDS = 16 };
+
+/* Dimensions of more than one element, the innermost first. */
+typedef struct trp__space {
+    int rank; /* at least 1 */
+    int64_t dim[TRP__DNN_RANK];
+    int operands;
+    int64_t stride[TRP__SPACE_OPERANDS][TRP__DNN_RANK]; /* elements; 0: repeated */
+} trp__space;
+
+/* The space of all elements of `shape`. */
+void trp__space_begin(trp__space *s, const trp__dnn_tensor *shape);
+
+/* Adds an operand whose dimensions are those of the shape, or 1; one of another rank is a single
+ * element. Before order() and merge(). Its number. */
+int trp__space_add(trp__space *s, const trp__dnn_tensor *shape, const trp__dnn_tensor *operand);
+
+/* Sorts the dimensions so that the strides of an operand grow; those of 1 element go. */
+void trp__space_order(trp__space *s, int by);
+
+/* Makes one of neighbouring dimensions that all operands walk without a gap between. */
+void trp__space_merge(trp__space *s);
+
+int64_t trp__space_elements(const trp__space *s);
+
+#endif

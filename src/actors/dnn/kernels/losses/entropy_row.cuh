@@ -1,0 +1,155 @@
+/* What kernels of cross-entropy know of a row. */
+#ifndef TRP_ACTORS_DNN_KERNELS_LOSSES_ENTROPY_ROW_CUH
+#define TRP_ACTORS_DNN_KERNELS_LOSSES_ENTROPY_ROW_CUH
+
+#include "actors/dnn/kernels/losses/entropy.h"
+#include "actors/dnn/kernels/common/rows.cuh"
+
+/* One copy of the long ones. */
+TRP__SHARED_CODE double trp__entropy_exp_f64(double x)
+{
+    return exp(x);
+}
+TRP__SHARED_CODE double trp__entropy_log(double x)
+{
+    return log(x);
+}
+TRP__DEVICE double trp__entropy_exp(double x)
+{
+    return trp__entropy_exp_f64(x);
+}
+TRP__DEVICE float trp__entropy_exp(float x)
+{
+    return exp(x);
+}
+
+/* What is known of a row: the sum is that of exp(x - most). */
+template <typename T> struct trp__entropy_row {
+    trp__rows_lanes l;
+    int64_t at[TRP__ENTROPY_OPERANDS]; /* where it begins, in elements */
+    int n, runs;                       /* classes; runs of a thread */
+    int64_t label;                     /* -1: none */
+    bool ignored, wrong;
+    T most, own; /* own: the logit of the label */
+    double sum, linear, total, away;
+
+    TRP__DEVICE uint64_t place(const trp__entropy &p, int operand) const
+    {
+        return p.io[operand].at +
+               (uint64_t)(at[operand] * trp__element_bytes(p.io[operand].type));
+    }
+    TRP__DEVICE void put(const trp__entropy &p, int operand, double value) const
+    {
+        if (p.used[operand])
+            trp__store<double>(p.io[operand].at, at[operand], p.io[operand].type, value);
+    }
+};
+
+/* What a thread knows of its elements. */
+template <typename T> struct trp__entropy_sums {
+    T most;
+    trp__exact_sum<T> sum, linear, total; /* total: of probabilities, smoothed */
+    trp__exact_sum<T> away; /* of these times how far the logits are below the largest */
+
+    TRP__DEVICE void begin()
+    {
+        most = T(-INFINITY);
+        sum = linear = total = away = {0, 0};
+    }
+    /* Where there is no largest number: 0. */
+    TRP__DEVICE T base() const
+    {
+        return most == T(-INFINITY) ? T(0) : most;
+    }
+    /* What is below a larger one. */
+    TRP__DEVICE void lift(T top)
+    {
+        const T weight = total.sum - total.lost;
+        if (weight != 0)
+            away.add((top - base()) * weight);
+    }
+    TRP__DEVICE void rise(T top)
+    {
+        if (!(top > most))
+            return;
+        lift(top);
+        const T factor = trp__entropy_exp(most - top);
+        sum.sum *= factor;
+        sum.lost *= factor;
+        most = top;
+    }
+    /* What all threads of the row know. */
+    TRP__DEVICE void join(const trp__entropy &p, trp__entropy_row<T> *r) const
+    {
+        const int threads = (int)blockDim.x;
+        r->most = trp__rows_together<trp__rows_most, T>(most, threads, T(-INFINITY));
+        const T all = r->most == T(-INFINITY) ? T(0) : r->most;
+        const T scaled = (sum.sum - sum.lost) * trp__entropy_exp(most - all);
+        r->sum = (double)trp__rows_together<trp__rows_sum, T>(scaled, threads, T(0));
+        if (r->most == T(-INFINITY)) /* there is no largest one */
+            r->sum = NAN;
+        r->linear = p.smooth > 0 ? trp__rows_together<trp__rows_sum, double>(
+                                       (double)linear.sum - (double)linear.lost, threads, 0.0)
+                                 : 0;
+        r->total = 1;
+        r->away = 0;
+        if (!p.used[TRP__ENTROPY_T])
+            return;
+        double of[2] = {(double)total.sum - (double)total.lost,
+                        (double)away.sum - (double)away.lost};
+        if (of[0] != 0)
+            of[1] += ((double)all - (double)base()) * of[0];
+        trp__rows_together<trp__rows_sum, double, 2>(of, threads, 0.0);
+        r->total = of[0];
+        r->away = of[1];
+    }
+};
+
+/* What gradients are made of: exp(x - most) * scale - rest, and share less for the label. */
+template <typename T> struct trp__entropy_factors {
+    T scale, rest, share;
+
+    TRP__DEVICE void find(const trp__entropy &p, const trp__entropy_row<T> &r, double factor,
+                          double log_sum)
+    {
+        const double z = p.z != 0 ? 2 * p.z * log_sum : 0;
+        scale = (T)(factor * (r.total + z)) / (T)r.sum;
+        rest = (T)(factor * p.even);
+        share = (T)(factor * (1 - p.smooth));
+    }
+};
+
+TRP__DEVICE int64_t trp__entropy_label(const trp__entropy &p, int64_t at)
+{
+    const trp__rows_operand &o = p.io[TRP__ENTROPY_INDEX];
+    return o.type == TRP_I64 ? trp__at<int64_t>(o.at, at)
+                             : (int64_t)trp__at<int32_t>(o.at, at);
+}
+
+template <typename T>
+TRP__DEVICE void trp__entropy_begin(const trp__entropy &p, int64_t row, trp__entropy_row<T> *r)
+{
+    const int each = (int)blockDim.x * TRP__ROWS_RUN;
+    trp__rows_find<TRP__ENTROPY_OPERANDS>(p.space, row, p.io, r->at);
+    r->n = (int)p.classes;
+    r->l.thread = (int)threadIdx.x;
+    r->l.threads = (int)blockDim.x;
+    r->l.shift = p.runs ? (int)(r->at[TRP__ENTROPY_X] % TRP__ROWS_RUN) : 0;
+    r->l.runs = p.runs != 0;
+    r->l.single = false;
+    r->runs = (r->n + r->l.shift + each - 1) / each;
+    r->label = -1;
+    r->ignored = r->wrong = false;
+    r->own = 0;
+    if (!p.used[TRP__ENTROPY_INDEX])
+        return;
+    const int64_t label = trp__entropy_label(p, r->at[TRP__ENTROPY_INDEX]);
+    r->ignored = p.ignores && label == p.ignore;
+    r->wrong = !r->ignored && (label < 0 || label >= p.classes);
+    if (r->ignored || r->wrong)
+        return;
+    r->label = label;
+    r->own = trp__load_float<T>(r->place(p, TRP__ENTROPY_X), label, p.io[TRP__ENTROPY_X].type);
+}
+
+#endif

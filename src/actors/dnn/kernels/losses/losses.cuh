@@ -1,0 +1,377 @@
+#ifndef TRP_ACTORS_DNN_KERNELS_LOSSES_LOSSES_CUH
+#define TRP_ACTORS_DNN_KERNELS_LOSSES_LOSSES_CUH
+
+#include "actors/dnn/kernels/common/functions.cuh"
+#include "actors/dnn/kernels/losses/losses.h"
+#include "actors/dnn/kernels/common/row_packs.cuh"
+#include "actors/dnn/kernels/common/runs.cuh"
+
+#include <troupe/dnn.h>
+
+/* The formulas of actors/dnn/math/loss.h, in the type that the node computes in. */
+
+/* log(1 + e) of an e from 0 to 1, to 2 ulp: 2 atanh(e / (2 + e)). */
+TRP__DEVICE float trp__losses_log1p(float e)
+{
+    const float q = trp__part(e, fmaf(e, 0.5f, 1.0f)), w = q * q;
+    float rest = 0.12196954042011512f / 1024;
+    rest = fmaf(rest, w, 0.10699280253339272f / 256);
+    rest = fmaf(rest, w, 0.14310103704218619f / 64);
+    rest = fmaf(rest, w, 0.19999355623431167f / 16);
+    rest = fmaf(rest, w, 0.33333339513216986f / 4);
+    return fmaf(rest * w, q, q);
+}
+TRP__DEVICE double trp__losses_log1p(double e)
+{
+    return log1p(e);
+}
+
+/* Formulas know what they are for: elements of a TYPE, or TRP_DTYPE_NONE for those of any. */
+
+/* e^x of x <= 0. For 16 bits in three steps, to 2^-19, raised by 2^32 meanwhile, so that none that
+ * is denormal becomes 0. */
+template <int TYPE, typename T> TRP__DEVICE T trp__losses_exp(T x)
+{
+    if constexpr (TYPE == TRP_BF16 || TYPE == TRP_F16)
+        return trp__exp2_flushed(fmaf(x, 1.44269504088896340736f, 32.0f)) * 0x1p-32f;
+    else
+        return exp(x);
+}
+
+/* beta and its reciprocal, which kernels of a type multiply with: numbers far from the largest and
+ * the smallest. */
+template <typename T> struct trp__losses_beta {
+    T beta, inverse;
+
+    /* n / beta, where n is no larger. */
+    template <int TYPE> TRP__DEVICE T share(T n) const
+    {
+        if constexpr (TYPE == TRP_DTYPE_NONE)
+            return n / beta;
+        const T q = n * inverse;
+        return fma(fma(-beta, q, n), inverse, q);
+    }
+};
+
+template <int MODE, typename T, int TYPE>
+TRP__DEVICE T trp__losses_value(const trp__losses_beta<T> &beta, T x, T t, T b)
+{
+    const T away = x - t;
+    if constexpr (MODE == TRP_DNN_MSE) {
+        return away * away;
+    } else if constexpr (MODE == TRP_DNN_L1) {
+        return fabs(away);
+    } else if constexpr (MODE == TRP_DNN_SMOOTH_L1) {
+        const T half = away / 2;
+        return fabs(away) < beta.beta ? half * beta.template share<TYPE>(away)
+                                      : fabs(away) - beta.beta / 2;
+    } else if constexpr (MODE == TRP_DNN_BCE_LOGITS) {
+        const T both = trp__losses_log1p(trp__losses_exp<TYPE, T>(-fabs(x)));
+        return (t == 1 ? T(0) : (1 - t) * (fmax(x, T(0)) + both)) +
+               (t == 0 ? T(0) : b * t * (fmax(-x, T(0)) + both));
+    } else if constexpr (MODE == TRP_DNN_KL) {
+        return t == 0 ? T(0) : t * (log(t) - x);
+    } else {
+        const T q = exp(t);
+        return q == 0 ? T(0) : q * (t - x);
+    }
+}
+
+template <int MODE, typename T, int TYPE>
+TRP__DEVICE T trp__losses_slope(const trp__losses_beta<T> &beta, T x, T t, T b)
+{
+    const T away = x - t, sign = away > 0 ? T(1) : away < 0 ? T(-1) : away;
+    if constexpr (MODE == TRP_DNN_MSE) {
+        return 2 * away;
+    } else if constexpr (MODE == TRP_DNN_L1) {
+        return sign;
+    } else if constexpr (MODE == TRP_DNN_SMOOTH_L1) {
+        return fabs(away) < beta.beta ? beta.template share<TYPE>(away) : sign;
+    } else if constexpr (MODE == TRP_DNN_BCE_LOGITS) {
+        const T e = trp__losses_exp<TYPE, T>(-fabs(x)), more = trp__part(T(1), 1 + e), less = e * more;
+        return (1 - t) * (x >= 0 ? more : less) - b * t * (x >= 0 ? less : more);
+    } else if constexpr (MODE == TRP_DNN_KL) {
+        return -t;
+    } else {
+        return -exp(t);
+    }
+}
+
+/* The number of an operand that has one for all elements. */
+template <typename T> TRP__DEVICE T trp__losses_one(const trp__losses_operand &o)
+{
+    return o.at ? trp__load_float<T>(o.at, 0, o.type) : (T)o.value;
+}
+
+/* What is the same for all elements. */
+template <typename T> struct trp__losses_all {
+    T one[TRP__LOSSES_READ]; /* of operands that have one number */
+    T share;
+    trp__losses_beta<T> beta;
+
+    TRP__DEVICE void find(const trp__losses &p)
+    {
+        TRP__UNROLL
+        for (int o = 0; o < TRP__LOSSES_READ; o++)
+            one[o] = o < TRP__LOSSES_W ? T(0) : p.io[o].many ? T(1) : trp__losses_one<T>(p.io[o]);
+        beta = {(T)p.beta, (T)p.beta_inverse};
+        share = (T)((p.io[TRP__LOSSES_DY].many ? 1 : (double)one[TRP__LOSSES_DY]) * p.share);
+    }
+    template <int MODE, int TYPE> TRP__DEVICE T value(const T v[TRP__LOSSES_READ]) const
+    {
+        return trp__losses_value<MODE, T, TYPE>(beta, v[TRP__LOSSES_X], v[TRP__LOSSES_T],
+                                                v[TRP__LOSSES_B]) *
+               v[TRP__LOSSES_W];
+    }
+    template <int MODE, int TYPE> TRP__DEVICE T slope(const T v[TRP__LOSSES_READ], bool each) const
+    {
+        return trp__losses_slope<MODE, T, TYPE>(beta, v[TRP__LOSSES_X], v[TRP__LOSSES_T],
+                                                v[TRP__LOSSES_B]) *
+               v[TRP__LOSSES_W] * share * (each ? v[TRP__LOSSES_DY] : T(1));
+    }
+};
+
+/* Keeps the sum of a block. */
+template <typename T>
+TRP__DEVICE void trp__losses_keep(const trp__losses &p, const trp__exact_sum<T> &sum)
+{
+    if (!p.total)
+        return;
+    const double all = trp__rows_together<trp__rows_sum, double>(
+        (double)sum.sum - (double)sum.lost, TRP__LOSSES_THREADS, 0.0);
+    if (threadIdx.x == 0)
+        trp__to<double>(p.sums, blockIdx.x) = all;
+}
+
+/* --- Elements of one type, 16 bytes at a time --- */
+
+/* All else is one number, and of results the sum and the gradient are wanted alone. */
+template <int MODE, int TYPE> struct trp__losses_packs {
+    typedef typename trp__row_type<TYPE>::pack pack;
+    enum {
+        V = trp__row_type<TYPE>::V,
+        DEEP = 2,
+        STEP = TRP__LOSSES_THREADS * V,
+    };
+    const trp__losses &p;
+    trp__losses_all<float> all;
+    trp__exact_sum<float> sum;
+
+    TRP__DEVICE float value(float x, float t) const
+    {
+        const float v[TRP__LOSSES_READ] = {x, t, all.one[TRP__LOSSES_W], all.one[TRP__LOSSES_B], 1};
+        return all.template value<MODE, TYPE>(v);
+    }
+    TRP__DEVICE float slope(float x, float t) const
+    {
+        const float v[TRP__LOSSES_READ] = {x, t, all.one[TRP__LOSSES_W], all.one[TRP__LOSSES_B], 1};
+        return all.template slope<MODE, TYPE>(v, false);
+    }
+    /* The elements of a pack that begins at element i. */
+    template <bool GRADIENT> TRP__DEVICE void run(int64_t i, const pack &x, const pack &t)
+    {
+        float out[V], some = 0;
+        TRP__UNROLL
+        for (int j = 0; j < V; j += 2) {
+            some += value(x.get(j), t.get(j)) + value(x.get(j + 1), t.get(j + 1));
+            TRP__UNROLL
+            for (int k = j; k < j + 2 && GRADIENT; k++)
+                out[k] = slope(x.get(k), t.get(k));
+        }
+        sum.add(some);
+        if constexpr (GRADIENT) {
+            pack dx;
+            dx.set(out);
+            dx.store(p.io[TRP__LOSSES_DX].at, i, TYPE);
+        }
+    }
+    template <bool GRADIENT> TRP__DEVICE void walk(int64_t from, int64_t end)
+    {
+        const int64_t whole = end - end % V;
+        for (int64_t at = from + threadIdx.x * V; at < whole; at += DEEP * STEP) {
+            pack x[DEEP], t[DEEP];
+            TRP__UNROLL
+            for (int d = 0; d < DEEP; d++) {
+                if (at + d * STEP < whole) {
+                    x[d].load(p.io[TRP__LOSSES_X].at, at + d * STEP, TYPE);
+                    t[d].load(p.io[TRP__LOSSES_T].at, at + d * STEP, TYPE);
+                }
+            }
+            TRP__UNROLL
+            for (int d = 0; d < DEEP; d++) {
+                if (at + d * STEP < whole)
+                    run<GRADIENT>(at + d * STEP, x[d], t[d]);
+            }
+        }
+        const int64_t i = whole + threadIdx.x; /* the last ones, which fill no pack */
+        if (i >= end)
+            return;
+        const float x = trp__load_float<float>(p.io[TRP__LOSSES_X].at, i, TYPE);
+        const float t = trp__load_float<float>(p.io[TRP__LOSSES_T].at, i, TYPE);
+        sum.add(value(x, t));
+        if constexpr (GRADIENT)
+            trp__store_float<float>(p.io[TRP__LOSSES_DX].at, i, TYPE, slope(x, t));
+    }
+    /* A block for each part. */
+    TRP__DEVICE void part()
+    {
+        const int64_t from = (int64_t)blockIdx.x * p.part;
+        const int64_t end = p.count - from < p.part ? p.count : from + p.part;
+        all.find(p);
+        sum = {0, 0};
+        if (p.io[TRP__LOSSES_DX].at)
+            walk<true>(from, end);
+        else
+            walk<false>(from, end);
+        trp__losses_keep<float>(p, sum);
+    }
+};
+
+#define TRP__LOSSES_PACKED(name, MODE, TYPE)                                                       \
+    TRP__GLOBAL(TRP__LOSSES_BOUNDS) name(const TRP__CONSTANT trp__losses p)                        \
+    {                                                                                              \
+        trp__losses_packs<MODE, TYPE> packs = {p};                                                 \
+        packs.part();                                                                              \
+    }
+#define TRP__LOSSES_KERNELS(name, MODE)                                                            \
+    TRP__LOSSES_PACKED(name##_f32, MODE, TRP_F32)                                                  \
+    TRP__LOSSES_PACKED(name##_bf16, MODE, TRP_BF16)                                                \
+    TRP__LOSSES_PACKED(name##_f16, MODE, TRP_F16)
+
+/* Four blocks of a processor at a time, at least. */
+#define TRP__LOSSES_BOUNDS TRP__LOSSES_THREADS, 4
+
+TRP__LOSSES_KERNELS(trp_losses_mse, TRP_DNN_MSE)
+TRP__LOSSES_KERNELS(trp_losses_l1, TRP_DNN_L1)
+TRP__LOSSES_KERNELS(trp_losses_smooth_l1, TRP_DNN_SMOOTH_L1)
+TRP__LOSSES_KERNELS(trp_losses_bce, TRP_DNN_BCE_LOGITS)
+TRP__LOSSES_KERNELS(trp_losses_kl, TRP_DNN_KL)
+TRP__LOSSES_KERNELS(trp_losses_kl_log, TRP_DNN_KL_LOG)
+
+/* --- Elements of any types --- */
+
+/* Runs of four elements, and what is left one by one. FORMULA: the type that formulas are for. */
+template <int MODE, typename T, int FORMULA> struct trp__losses_mixed {
+    enum { RUN = TRP__RUNS_EACH, READ = TRP__LOSSES_READ, BLOCK = RUN * TRP__LOSSES_THREADS };
+    const trp__losses &p;
+    trp__losses_all<T> all;
+    trp__exact_sum<T> sum;
+
+    TRP__DEVICE void put(int o, int64_t i, const T v[RUN]) const
+    {
+        if (p.io[o].at)
+            trp__store_run<T, RUN>(p.io[o].at, i, p.io[o].type, v);
+    }
+    TRP__DEVICE void put_one(int o, int64_t i, T v) const
+    {
+        if (p.io[o].at)
+            trp__store_float<T>(p.io[o].at, i, p.io[o].type, v);
+    }
+    TRP__DEVICE void run(int64_t i)
+    {
+        const bool gradient = p.io[TRP__LOSSES_DX].at != 0, each = p.io[TRP__LOSSES_DY].many;
+        trp__runs_raw<T> raw[READ];
+        T v[READ][RUN], value[RUN], slope[RUN];
+        TRP__UNROLL
+        for (int o = 0; o < READ; o++) {
+            if (p.io[o].many)
+                raw[o].load(p.io[o].at, i, p.io[o].type);
+        }
+        TRP__UNROLL
+        for (int o = 0; o < READ; o++) {
+            TRP__UNROLL
+            for (int j = 0; j < RUN; j++)
+                v[o][j] = all.one[o];
+            if (p.io[o].many)
+                raw[o].convert(p.io[o].type, v[o]);
+        }
+        TRP__UNROLL
+        for (int j = 0; j < RUN; j++) {
+            const T one[READ] = {v[0][j], v[1][j], v[2][j], v[3][j], v[4][j]};
+            value[j] = all.template value<MODE, FORMULA>(one);
+            if (gradient)
+                slope[j] = all.template slope<MODE, FORMULA>(one, each);
+        }
+        sum.add((value[0] + value[1]) + (value[2] + value[3]));
+        if (gradient)
+            put(TRP__LOSSES_DX, i, slope);
+        put(TRP__LOSSES_ROWS, i, value);
+        put(TRP__LOSSES_EACH, i, value);
+    }
+    TRP__DEVICE void element(int64_t i)
+    {
+        T one[READ];
+        TRP__UNROLL
+        for (int o = 0; o < READ; o++)
+            one[o] = p.io[o].many ? trp__load_float<T>(p.io[o].at, i, p.io[o].type) : all.one[o];
+        const T value = all.template value<MODE, FORMULA>(one);
+        sum.add(value);
+        if (p.io[TRP__LOSSES_DX].at)
+            put_one(TRP__LOSSES_DX, i,
+                    all.template slope<MODE, FORMULA>(one, p.io[TRP__LOSSES_DY].many));
+        put_one(TRP__LOSSES_ROWS, i, value);
+        put_one(TRP__LOSSES_EACH, i, value);
+    }
+    /* A block for each part. */
+    TRP__DEVICE void part()
+    {
+        const int64_t end =
+            p.count - (int64_t)blockIdx.x * p.part < p.part ? p.count : (blockIdx.x + 1) * p.part;
+        int64_t at = (int64_t)blockIdx.x * p.part;
+        all.find(p);
+        sum = {0, 0};
+        for (; p.runs && at + BLOCK <= end; at += BLOCK)
+            run(at + (int64_t)threadIdx.x * RUN);
+#pragma unroll 1
+        for (at += threadIdx.x; at < end; at += TRP__LOSSES_THREADS)
+            element(at);
+        trp__losses_keep<T>(p, sum);
+    }
+};
+
+template <typename T, int FORMULA> TRP__DEVICE void trp__losses_elements(const trp__losses &p)
+{
+#define TRP__LOSSES_PART(MODE)                                                                     \
+    case MODE: {                                                                                   \
+        trp__losses_mixed<MODE, T, FORMULA> mixed = {p};                                           \
+        mixed.part();                                                                              \
+        break;                                                                                     \
+    }
+    switch (p.mode) {
+        TRP__LOSSES_PART(TRP_DNN_MSE)
+        TRP__LOSSES_PART(TRP_DNN_L1)
+        TRP__LOSSES_PART(TRP_DNN_SMOOTH_L1)
+        TRP__LOSSES_PART(TRP_DNN_BCE_LOGITS)
+        TRP__LOSSES_PART(TRP_DNN_KL)
+        TRP__LOSSES_PART(TRP_DNN_KL_LOG)
+    }
+#undef TRP__LOSSES_PART
+}
+
+TRP__GLOBAL(TRP__LOSSES_BOUNDS) trp_losses_f32(const TRP__CONSTANT trp__losses p)
+{
+    trp__losses_elements<float, TRP_DTYPE_NONE>(p);
+}
+
+/* Of arrays of 16 bits alone. */
+TRP__GLOBAL(TRP__LOSSES_BOUNDS) trp_losses_narrow(const TRP__CONSTANT trp__losses p)
+{
+    trp__losses_elements<float, TRP_BF16>(p);
+}
+
+TRP__GLOBAL(TRP__LOSSES_THREADS) trp_losses_f64(const TRP__CONSTANT trp__losses p)
+{
+    trp__losses_elements<double, TRP_DTYPE_NONE>(p);
+}
+
+TRP__GLOBAL(TRP__LOSSES_THREADS) trp_losses_total(const TRP__CONSTANT trp__losses p)
+{
+    double sum = 0;
+    for (int i = (int)threadIdx.x; i < p.parts; i += TRP__LOSSES_THREADS)
+        sum += trp__at<double>(p.sums, i);
+    sum = trp__rows_together<trp__rows_sum, double>(sum, TRP__LOSSES_THREADS, 0.0);
+    if (threadIdx.x == 0)
+        trp__store<double>(p.total, 0, p.type, sum / p.divisor);
+}
+
+#endif

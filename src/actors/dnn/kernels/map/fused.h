@@ -1,0 +1,39 @@
+/* Kernels of their own for element-wise programs that run often (fused.cuh): compiled in a side
+ * thread while the interpreter (map.cuh) serves, taken from the kernel cache where they are there.
+ * Both give the same bits, so a request need not know which one ran.
+ *
+ * All but the compile itself is the scheduler thread's. */
+#ifndef TRP_ACTORS_DNN_KERNELS_MAP_FUSED_H
+#define TRP_ACTORS_DNN_KERNELS_MAP_FUSED_H
+
+#include "actors/dnn/kernels/launch/modules.h"
+#include "worker/side.h"
+
+enum { TRP__FUSED_SOURCE = 8192 /* bytes of a source */ };
+
+typedef struct trp__fused_entry trp__fused_entry;
+
+typedef struct trp__fused {
+    trp__kernel_modules *modules;
+    trp__side *side;
+    trp__fused_entry *entries;  /* all of them */
+    trp__fused_entry *compiled; /* that the side thread works on; NULL: none */
+} trp__fused;
+
+/* Starts the side thread. */
+trp_status trp__fused_start(trp__fused *f, trp__kernel_modules *modules, trp_error *error);
+/* Waits for a compile that runs, and unloads all. The context must be current. */
+void trp__fused_stop(trp__fused *f, trp_instance *instance);
+
+/* The entry of a source, the same for the same text; NULL: no memory. It lives to the end. */
+trp__fused_entry *trp__fused_find(trp__fused *f, const char *source);
+
+/* The kernel of an entry that runs once more, over so many elements; NULL: it is not there, or not
+ * yet. Takes no time but for loading, once. */
+trp__cu_function trp__fused_use(trp__fused *f, trp_instance *instance, trp__fused_entry *entry,
+                                int64_t elements);
+
+/* Begins the next compile, if one is wanted and none runs. */
+void trp__fused_work(trp__fused *f);
+
+#endif

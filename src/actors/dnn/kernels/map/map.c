@@ -1,0 +1,105 @@
+/* Fused element-wise graphs: makes a step of a program of map.h, which an interpreter runs, and the
+ * source of a kernel of its own. */
+#include "actors/dnn/kernels/map/map.h"
+
+#include "actors/dnn/kernels/map/step.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef trp__map_program program;
+typedef trp__map_step step;
+
+static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
+{
+    program p;
+    uint32_t count = 0, best = 0;
+    if (!trp__map_is_element_wise(&g->node[first]))
+        return 0;
+    const trp__dnn_tensor *shape = &g->tensor[trp__map_output_port(&g->node[first])];
+    while (count < most && trp__map_fits(g, &g->node[first + count], shape))
+        count++;
+    for (best = count; best > 0 && !trp__map_compile(&p, g, first, best);)
+        best--;
+    return best;
+}
+
+/* The source of a kernel for one program. False: it is too long. */
+static bool write_source(const step *s, int slots, char *out, size_t size)
+{
+    static const char *const layouts[] = {"LINEAR", "PACKED", "SPLAT", "STRIDED"};
+    trp__text t = {.out = out, .size = size};
+    char input[3][8];
+    trp__text_add(&t, "#define _Static_assert static_assert\n"
+                      "#include \"actors/dnn/kernels/map/fused.cuh\"\n");
+    trp__text_add(&t, "TRP__FUSED(%s, %d, %d)\n", s->wide ? "double" : "float",
+                  trp__map_width(s->wide), s->map.vector);
+    for (int i = 0; i < slots; i++)
+        trp__text_add(&t, "SLOT(%d)", i);
+    for (int i = 0; i < s->numbers; i++)
+        trp__text_add(&t, "VALUE(%d)", i);
+    for (int i = 0; i < s->map.codes; i++) {
+        const trp__map_code *c = &s->map.code[i];
+        if (c->op == TRP__MAP_LOAD || c->op == TRP__MAP_STORE) {
+            const int operand = c->op == TRP__MAP_LOAD ? c->a : c->b;
+            trp__text_add(&t, "\n%s(%d, %d, %d, TRP__MAP_%s)",
+                          c->op == TRP__MAP_LOAD ? "LOAD" : "STORE",
+                          c->op == TRP__MAP_LOAD ? c->to : c->a, operand,
+                          s->map.operand[operand].type, layouts[s->map.operand[operand].layout]);
+        } else if (c->op == TRP__MAP_RANDOM) {
+            trp__text_add(&t, "\nRANDOM(%d, %d, TRP__MAP_%s, %d, %d, %d, %d)", c->to, c->a,
+                          layouts[s->map.operand[c->a].layout], c->b, c->c, c->parameter, c->mode);
+        } else if (c->op == TRP__MAP_ROUND) {
+            trp__text_add(&t, "\nROUND(%d, %d)", c->to, c->b);
+        } else {
+            const uint8_t inputs[] = {c->a, c->b, c->c};
+            for (int k = 0; k < 3; k++)
+                snprintf(input[k], sizeof input[k], "%c%d", inputs[k] < TRP__MAP_NUMBER ? 's' : 'n',
+                         inputs[k] % TRP__MAP_NUMBER);
+            trp__text_add(&t, "\nCOMPUTE(%d, %d, %s, %s, %s, %d)", c->op, c->to, input[0], input[1],
+                          input[2], c->parameter);
+        }
+    }
+    trp__text_add(&t, "\nEND\n");
+    return strlen(out) + 1 < size;
+}
+
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
+                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+{
+    program p;
+    step *s = calloc(1, sizeof *s + TRP__FUSED_SOURCE);
+    (void)modules;
+    if (!s)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for an element-wise program");
+    if (!trp__map_compile(&p, part->graph, part->first, part->count)) {
+        free(s);
+        return trp__error_set(error, TRP_E_INTERNAL, "an element-wise program that does not fit");
+    }
+    trp__map_lay_out(&p, s);
+    trp__map_keep(&p, s);
+    s->module = TRP__MODULE_MAP;
+    snprintf(s->name, sizeof s->name, "trp_map_%s", p.wide ? "f64" : "f32");
+    s->shared_bytes = (uint32_t)p.slots * TRP__MAP_SLOT_BYTES;
+    s->threads = TRP__MAP_THREADS;
+    s->each = (uint32_t)trp__map_width(p.wide);
+    s->source = (char *)(s + 1);
+    if (!write_source(s, p.slots, s->source, TRP__FUSED_SOURCE))
+        s->source = NULL;
+    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
+    trp__text_add(&name, "map_%s%s", p.wide ? "f64" : "f32", p.map.vector ? "_vector" : "");
+    *workspace = 0;
+    *out = s;
+    return TRP_OK;
+}
+
+const trp__kernel_family trp__kernels_map = {
+    .name = "map",
+    .takes = takes,
+    .make = make,
+    .launch = trp__map_launch,
+    .module = TRP__MODULE_MAP,
+};

@@ -1,0 +1,96 @@
+/* The kernels of ready.h that read; ready_draws.cuh has those that draw. */
+#ifndef TRP_ACTORS_DNN_KERNELS_MAP_READY_CUH
+#define TRP_ACTORS_DNN_KERNELS_MAP_READY_CUH
+
+#include "actors/dnn/kernels/map/fused.cuh"
+#include "actors/dnn/kernels/common/packs.cuh"
+#include "actors/dnn/kernels/map/ready.h"
+
+/* What a thread has: its elements of operands as they lie in memory, and slots. */
+template <int TYPE> struct trp__ready {
+    enum { W = TRP__MAP_WIDTH };
+    const trp__map &m;
+    uint32_t first;
+    int here; /* elements that there are, at most W */
+    trp__pack<TYPE, W> raw[TRP__READY_OPERANDS];
+    float slot[TRP__READY_SLOTS][W];
+
+    /* All loads of a whole run are under way together. */
+    TRP__DEVICE void begin(unsigned reads)
+    {
+        TRP__UNROLL
+        for (int i = 0; i < TRP__READY_OPERANDS; i++) {
+            if (reads >> i & 1 && here == W)
+                raw[i].load(m.operand[i].at, first, TYPE);
+        }
+    }
+    TRP__DEVICE void load(int to, int i)
+    {
+        if (here == W) {
+            TRP__UNROLL
+            for (int k = 0; k < W; k++)
+                slot[to][k] = raw[i].get(k);
+        } else {
+            TRP__UNROLL
+            for (int k = 0; k < W; k++)
+                slot[to][k] =
+                    k < here ? trp__load_float<float>(m.operand[i].at, first + k, TYPE) : 0.0F;
+        }
+    }
+    template <int OP> TRP__DEVICE void compute(int to, int a, int b, int c, int parameter)
+    {
+        trp__fused_compute<float, W, OP>(slot[to], slot[a], slot[b], slot[c],
+                                         m.number + parameter);
+    }
+    TRP__DEVICE void store(int from, int i)
+    {
+        if (here == W) {
+            trp__pack<TYPE, W> y;
+            y.set(slot[from]);
+            y.store(m.operand[i].at, first, TYPE);
+        } else {
+            TRP__UNROLL
+            for (int k = 0; k < W; k++) {
+                if (k < here)
+                    trp__store_float<float>(m.operand[i].at, first + k, TYPE, slot[from][k]);
+            }
+        }
+    }
+};
+
+#define TRP__READY_NONE(...)
+#define TRP__READY_READS(to, i) | 1u << (i)
+#define TRP__READY_LOAD(to, i)  r.load(to, i);
+#define TRP__READY_COMPUTE(op, to, a, b, c, parameter)                                             \
+    r.template compute<(op)>(to, a, b, c, parameter);
+#define TRP__READY_STORE(from, i) r.store(from, i);
+
+#define TRP__READY_KERNEL(name, program, with)                                                     \
+    template <int TYPE> TRP__DEVICE void trp__##name(const trp__map &m)                      \
+    {                                                                                              \
+        const uint32_t first = (blockIdx.x * TRP__MAP_THREADS + threadIdx.x) * TRP__MAP_WIDTH;     \
+        if (first >= m.count)                                                                      \
+            return;                                                                                \
+        const uint32_t left = m.count - first;                                                     \
+        trp__ready<TYPE> r = {m, first, left < TRP__MAP_WIDTH ? (int)left : TRP__MAP_WIDTH};       \
+        r.begin(0u program(with, TRP__READY_READS, TRP__READY_NONE, TRP__READY_NONE,               \
+                           TRP__READY_NONE));                                                      \
+        program(with, TRP__READY_LOAD, TRP__READY_COMPUTE, TRP__READY_NONE, TRP__READY_STORE)      \
+    }                                                                                              \
+    TRP__GLOBAL(TRP__MAP_THREADS) trp_##name##_f32(const TRP__CONSTANT trp__map m)           \
+    {                                                                                              \
+        trp__##name<TRP_F32>(m);                                                             \
+    }                                                                                              \
+    TRP__GLOBAL(TRP__MAP_THREADS) trp_##name##_bf16(const TRP__CONSTANT trp__map m)          \
+    {                                                                                              \
+        trp__##name<TRP_BF16>(m);                                                            \
+    }                                                                                              \
+    TRP__GLOBAL(TRP__MAP_THREADS) trp_##name##_f16(const TRP__CONSTANT trp__map m)           \
+    {                                                                                              \
+        trp__##name<TRP_F16>(m);                                                             \
+    }
+
+/* All kernels of a list, whose names begin with `prefix`. */
+#define TRP__READY_KERNELS(prefix, programs) programs(TRP__READY_KERNEL)
+
+#endif

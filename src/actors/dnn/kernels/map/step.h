@@ -1,0 +1,53 @@
+/* A program of map.h as a step of a plan. */
+#ifndef TRP_ACTORS_DNN_KERNELS_MAP_STEP_H
+#define TRP_ACTORS_DNN_KERNELS_MAP_STEP_H
+
+#include "actors/dnn/kernels/launch/launch.h"
+#include "actors/dnn/kernels/map/fused.h"
+#include "actors/dnn/kernels/map/program.h"
+
+/* A step: the program, and how its elements are shared out over launches. */
+typedef struct trp__map_step {
+    trp__map map;
+    uint8_t tensor[TRP__MAP_OPERANDS];
+    uint8_t value_of[TRP__MAP_NUMBERS];
+    int numbers;
+    bool wide;
+    uint32_t shared_bytes;
+    uint32_t threads, each;    /* of a block; elements of a thread */
+    int64_t blocks;            /* of a launch, at most: 0: as many as elements need */
+    trp__kernel_module module; /* of `function` */
+    char name[32];
+    trp__cu_function function; /* the interpreter's, or a ready kernel's */
+    trp__fused_entry *fused; /* a kernel of its own, if it is worth one; NULL: not looked for yet */
+    char *source;            /* of that; behind this struct */
+    /* Launches walk these dimensions, and pieces of the last dimension of the space of a launch. */
+    int outer_rank;
+    int64_t outer[TRP__MAP_DIMS];
+    int64_t outer_stride[TRP__MAP_OPERANDS][TRP__MAP_DIMS];
+    int64_t last, piece; /* elements along the outermost dimension of a launch */
+    int64_t inner;       /* elements of the space for one of those */
+} trp__map_step;
+
+/* Elements of a thread. */
+static inline int trp__map_width(bool wide)
+{
+    return wide ? TRP__MAP_WIDTH_F64 : TRP__MAP_WIDTH;
+}
+
+static inline uint64_t trp__map_element_bytes(uint8_t type)
+{
+    return trp_dtype_bits((trp_dtype)type) / 8;
+}
+
+/* Puts the dimensions of the space in the order of memory, and says how threads share elements out.
+ */
+void trp__map_lay_out(trp__map_program *p, trp__map_step *s);
+
+/* Gives a step a program that is laid out. */
+void trp__map_keep(const trp__map_program *p, trp__map_step *s);
+
+/* launch() of the families of such steps. */
+trp_status trp__map_launch(void *state, const trp__kernel_launch *l, trp_error *error);
+
+#endif

@@ -1,0 +1,271 @@
+/* Embeddings and their gradients, and what else gathers slices: launches the kernels of gather.h.
+ */
+#include "actors/dnn/kernels/move/gather.h"
+
+#include "actors/dnn/graph/train.h"
+#include "actors/dnn/kernels/launch/launch.h"
+#include "actors/dnn/kernels/launch/row_spaces.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    UNITS = 1024, /* of a block of rows, about */
+    ALIGNMENT = 256,
+};
+
+typedef struct step {
+    trp__gathering p;
+    trp__dnn_node node;
+    bool scatters;
+    char parts_name[32], rows_name[32];
+    uint64_t list_bytes; /* of each of the four arrays of a list */
+    trp__cu_function lines, rank, merge, parts, rows;
+} step;
+
+/* Makes one stride of those of some dimensions, of more than one element; 0 if there are none. */
+static bool one_stride(const trp__dnn_tensor *t, int from, int end, int64_t *stride)
+{
+    int64_t next = 0;
+    *stride = 0;
+    for (int i = end - 1; i >= from; i--) {
+        if (t->dim[i] == 1)
+            continue;
+        if (next == 0)
+            *stride = next = t->stride[i];
+        else if (t->stride[i] != next)
+            return false;
+        next *= t->dim[i];
+        if (next == 0)
+            return t->dim[i] == 0; /* nothing is there; a stride of 0 repeats */
+    }
+    return true;
+}
+
+static int64_t size_of(const trp__dnn_tensor *t, int from, int end)
+{
+    int64_t count = 1;
+    for (int i = from; i < end; i++)
+        count *= t->dim[i];
+    return count;
+}
+
+/* The lines of a tensor whose dimensions from `axis` to before `behind` number them. */
+static bool lines_of(const trp__dnn_tensor *t, int axis, int behind, trp__gather_lines *out)
+{
+    int64_t inner;
+    out->type = t->type;
+    return one_stride(t, 0, axis, &out->outer) && one_stride(t, axis, behind, &out->row) &&
+           one_stride(t, behind, t->rank, &inner) &&
+           (inner == 1 || size_of(t, behind, t->rank) == 1);
+}
+
+/* Whether a tensor's lines begin at multiples of `bytes`. */
+static bool is_aligned(const trp__dnn_tensor *t, const trp__gather_lines *l, uint64_t bytes)
+{
+    const uint64_t size = trp_dtype_bits((trp_dtype)t->type) / 8;
+    const uint64_t need = bytes < 16 ? bytes : 16;
+    return (t->role != TRP__DNN_BUFFER || t->alignment % need == 0) &&
+           (uint64_t)l->outer * size % need == 0 && (uint64_t)l->row * size % need == 0;
+}
+
+static const trp__dnn_tensor *tensor_of(const trp__dnn_graph *g, const trp__dnn_node *n, int port)
+{
+    return n->port[port] == TRP__DNN_NO_PORT ? NULL : &g->tensor[n->port[port]];
+}
+
+static bool is_known(uint8_t type)
+{
+    return trp__rows_takes_type(type) || type == TRP_I8 || type == TRP_U8 || type == TRP_I32 ||
+           type == TRP_BOOL;
+}
+
+/* What the kernels get of the tensors; false: they don't take them. */
+static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, trp__gathering *p)
+{
+    const trp__dnn_tensor *whole = tensor_of(g, n, TRP__GATHER_WHOLE);
+    const trp__dnn_tensor *index = tensor_of(g, n, TRP__GATHER_INDEX);
+    const trp__dnn_tensor *slices = tensor_of(g, n, TRP__GATHER_SLICES);
+    const bool scatters = n->kind == TRP_DNN_SCATTER_ADD;
+    const trp__dnn_tensor *before = scatters ? tensor_of(g, n, TRP__GATHER_BEFORE) : NULL;
+    const int axis = trp__train_axis(n);
+    const int64_t line = size_of(whole, axis + 1, whole->rank), count = trp__dnn_elements(index);
+    const int64_t rows = whole->dim[axis], outer = size_of(whole, 0, axis);
+    memset(p, 0, sizeof *p);
+    if (n->mode != TRP_DNN_GATHER_SLICES || line == 0 || outer == 0 || count >= INT_MAX ||
+        rows >= INT_MAX || outer >= INT_MAX || line >= INT_MAX || !is_known(whole->type) ||
+        !is_known(slices->type) || !lines_of(whole, axis, axis + 1, &p->whole) ||
+        !lines_of(slices, axis, axis + index->rank, &p->slices) ||
+        !one_stride(index, 0, index->rank, &p->index_stride) ||
+        (before && !lines_of(before, axis, axis + 1, &p->before)))
+        return false;
+    p->line = line;
+    p->rows = (uint32_t)rows;
+    p->count = (uint32_t)count;
+    p->outer = (uint32_t)outer;
+    p->wide_index = index->type == TRP_I64;
+    p->ignores = n->window[2] != 0;
+    p->ignore = (int64_t)((uint64_t)(uint32_t)n->start[1] << 32 | (uint32_t)n->start[0]);
+    p->by_count = trp__map_divide_by(p->count ? p->count : 1);
+    const uint64_t size = trp_dtype_bits((trp_dtype)whole->type) / 8;
+    int64_t each = 1;
+    if (!scatters) {
+        p->packs = whole->type == slices->type && (uint64_t)line * size % 16 == 0 &&
+                   is_aligned(whole, &p->whole, 16) && is_aligned(slices, &p->slices, 16);
+        each = p->packs ? (int64_t)(16 / size) : 1;
+    } else if (line % TRP__GATHER_RUN == 0 &&
+               is_aligned(whole, &p->whole, size * TRP__GATHER_RUN) &&
+               is_aligned(slices, &p->slices,
+                          trp_dtype_bits((trp_dtype)slices->type) / 8 * TRP__GATHER_RUN) &&
+               (!before ||
+                is_aligned(before, &p->before,
+                           trp_dtype_bits((trp_dtype)before->type) / 8 * TRP__GATHER_RUN))) {
+        each = TRP__GATHER_RUN;
+    }
+    p->chunks = trp__map_divide_by((uint32_t)(line / each));
+    int64_t units;
+    if (__builtin_mul_overflow(outer * (scatters ? 1 : count), line / each, &units) ||
+        (!scatters && units >= INT_MAX - TRP__GATHER_THREADS * TRP__GATHER_DEEP))
+        return false;
+    p->units = scatters ? 0 : (uint32_t)units;
+    const int64_t block = UNITS / (line / each);
+    p->block_rows = block < 1 ? 1 : block < TRP__GATHER_ROWS ? (uint32_t)block : TRP__GATHER_ROWS;
+    p->row_blocks = (p->rows + p->block_rows - 1) / p->block_rows;
+    p->parts = p->count / TRP__GATHER_PART;
+    const int64_t across = (line / each + TRP__GATHER_THREADS - 1) / TRP__GATHER_THREADS;
+    return !scatters ||
+           ((line / each) * p->block_rows < INT_MAX && outer * (int64_t)p->row_blocks < INT_MAX &&
+            (p->parts == 0 || across * p->parts < INT_MAX / outer));
+}
+
+static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
+{
+    trp__gathering p;
+    const trp__dnn_node *n = &g->node[first];
+    if (most == 0 || (n->kind != TRP_DNN_GATHER && n->kind != TRP_DNN_SCATTER_ADD))
+        return 0;
+    return describe(g, n, &p);
+}
+
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
+                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+{
+    const trp__dnn_graph *g = part->graph;
+    const trp__dnn_node *n = &g->node[part->first];
+    step *s = calloc(1, sizeof *s);
+    (void)modules;
+    if (!s)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a gather");
+    if (!describe(g, n, &s->p)) {
+        free(s);
+        return trp__error_set(error, TRP_E_INTERNAL, "a gather that no kernel takes");
+    }
+    s->node = *n;
+    s->scatters = n->kind == TRP_DNN_SCATTER_ADD;
+    const bool wide = n->compute == TRP_F64 || s->p.whole.type == TRP_F64 ||
+                      s->p.slices.type == TRP_F64 ||
+                      (s->scatters && n->port[TRP__GATHER_BEFORE] != TRP__DNN_NO_PORT &&
+                       s->p.before.type == TRP_F64);
+    const bool runs = (int64_t)s->p.chunks.by < s->p.line;
+    snprintf(s->parts_name, sizeof s->parts_name, "trp_scatter_parts_%s_%d", wide ? "f64" : "f32",
+             runs ? TRP__GATHER_RUN : 1);
+    snprintf(s->rows_name, sizeof s->rows_name, "trp_scatter_rows_%s_%d", wide ? "f64" : "f32",
+             runs ? TRP__GATHER_RUN : 1);
+    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
+    trp__text_add(&name, "%s%s", s->scatters ? "scatter" : "gather",
+                  (s->scatters ? runs : s->p.packs) ? "" : "_loose");
+    *workspace = 0;
+    if (s->scatters) {
+        s->list_bytes =
+            ((uint64_t)s->p.count * sizeof(uint32_t) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        *workspace = 4 * s->list_bytes +
+                     (uint64_t)s->p.parts * s->p.outer * (uint64_t)s->p.line * (wide ? 8 : 4);
+    }
+    *out = s;
+    return TRP_OK;
+}
+
+/* Launches. */
+
+static trp_status enqueue(step *s, const trp__kernel_launch *l, trp__cu_function *function,
+                          const char *name, uint64_t blocks, trp_error *error)
+{
+    trp_status status = TRP_OK;
+    if (!*function)
+        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_GATHER, name, function,
+                                       error);
+    return status == TRP_OK
+               ? trp__kernel_enqueue(l, *function, blocks, TRP__GATHER_THREADS, 0, &s->p, error)
+               : status;
+}
+
+static uint64_t blocks_of(uint64_t count, uint64_t each)
+{
+    return (count + each - 1) / each;
+}
+
+/* The list: `key` and `number` are where it is at last. */
+static trp_status launch_list(step *s, const trp__kernel_launch *l, trp_error *error)
+{
+    trp__gathering *p = &s->p;
+    const uint64_t at = (uint64_t)(uintptr_t)l->workspace;
+    p->next_key = at;
+    p->next_number = at + s->list_bytes;
+    p->key = at + 2 * s->list_bytes;
+    p->number = at + 3 * s->list_bytes;
+    p->sums = at + 4 * s->list_bytes;
+    trp_status status =
+        enqueue(s, l, &s->rank, "trp_scatter_rank", blocks_of(p->count, TRP__GATHER_BLOCK), error);
+    for (uint64_t width = TRP__GATHER_TILE;; width *= TRP__GATHER_WAYS) {
+        const uint64_t key = p->key, number = p->number;
+        p->key = p->next_key;
+        p->number = p->next_number;
+        p->next_key = key;
+        p->next_number = number;
+        if (width >= p->count || status != TRP_OK)
+            return status;
+        p->width = (uint32_t)width;
+        status = enqueue(s, l, &s->merge, "trp_scatter_merge",
+                         blocks_of(p->count, TRP__GATHER_THREADS), error);
+    }
+}
+
+static uint64_t address_of(const step *s, const trp__kernel_launch *l, int port)
+{
+    const uint8_t tensor = s->node.port[port];
+    return tensor == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[tensor];
+}
+
+static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
+{
+    step *s = state;
+    trp__gathering *p = &s->p;
+    p->whole.at = address_of(s, l, TRP__GATHER_WHOLE);
+    p->index = address_of(s, l, TRP__GATHER_INDEX);
+    p->slices.at = address_of(s, l, TRP__GATHER_SLICES);
+    if (!s->scatters)
+        return enqueue(s, l, &s->lines, "trp_gather_lines",
+                       blocks_of(p->units, TRP__GATHER_THREADS * TRP__GATHER_DEEP), error);
+    p->before.at = address_of(s, l, TRP__GATHER_BEFORE);
+    p->in_place = p->before.at == p->whole.at && p->before.type == p->whole.type &&
+                  p->before.outer == p->whole.outer && p->before.row == p->whole.row;
+    trp_status status = launch_list(s, l, error);
+    const uint64_t across = blocks_of(p->chunks.by, TRP__GATHER_THREADS);
+    if (p->parts > 0 && status == TRP_OK)
+        status = enqueue(s, l, &s->parts, s->parts_name, across * p->parts * p->outer, error);
+    if (status == TRP_OK)
+        status = enqueue(s, l, &s->rows, s->rows_name, (uint64_t)p->row_blocks * p->outer, error);
+    return status;
+}
+
+const trp__kernel_family trp__kernels_gather = {
+    .name = "gather",
+    .takes = takes,
+    .make = make,
+    .launch = launch,
+    .module = TRP__MODULE_GATHER,
+};

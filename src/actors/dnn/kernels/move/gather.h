@@ -1,0 +1,61 @@
+/* GATHER and SCATTER_ADD of slices, embeddings and their gradients: the parameter of their kernels.
+ * Host and device share this file.
+ *
+ * A tensor is `outer` times `rows` lines, of which `index` names `count`; slices are `outer` times
+ * `count` lines. To add them where they came from:
+ *
+ *     rank     sorts the numbers of indices by row, in order where that is the same: each tile of
+ *              TRP__GATHER_TILE by itself, the place of one by counting those before it
+ *     merge    makes one list of TRP__GATHER_WAYS, as often as it takes
+ *     sum      sums of whole parts of the list that belong to one row, which is a frequent one
+ *     rows     each row: what its slices, or such sums, come to
+ *
+ * The order of sums follows from the indices alone, so results are the same each time. */
+#ifndef TRP_ACTORS_DNN_KERNELS_MOVE_GATHER_H
+#define TRP_ACTORS_DNN_KERNELS_MOVE_GATHER_H
+
+#include "actors/dnn/kernels/map/map.h"
+
+enum {
+    TRP__GATHER_THREADS = 256,
+    TRP__GATHER_DEEP = 4,   /* units that a thread copies */
+    TRP__GATHER_TILE = 256, /* indices that are sorted by counting: a power of two */
+    TRP__GATHER_WAYS = 4,   /* lists that are merged at a time */
+    TRP__GATHER_EACH = 8,   /* of a warp then */
+    TRP__GATHER_BLOCK = TRP__GATHER_EACH * TRP__GATHER_THREADS / 32,
+    TRP__GATHER_PART = 64, /* indices of one row whose slices are summed beforehand */
+    TRP__GATHER_ROWS = 64, /* at most, of a block */
+    TRP__GATHER_RUN = 4,   /* elements that are summed at a time, if they are aligned */
+};
+
+typedef struct trp__gather_lines {
+    uint64_t at;
+    int64_t outer, row; /* strides, elements */
+    uint8_t type;       /* trp_dtype */
+    uint8_t reserved[7];
+} trp__gather_lines;
+
+typedef struct trp__gathering {
+    trp__gather_lines whole, slices, before; /* before: at 0 without one */
+    uint64_t index;
+    int64_t index_stride;
+    int64_t ignore; /* an index, if `ignores` */
+    int64_t line;   /* elements of a line */
+    uint32_t rows;  /* those lines that an index may name */
+    uint32_t count; /* indices */
+    uint32_t outer;
+    uint32_t units;                 /* of the copy */
+    trp__map_divisor chunks;        /* units of a line */
+    trp__map_divisor by_count;      /* indices; 1 where there are none */
+    uint64_t key, number;           /* u32 of each index, sorted; `merge` reads them */
+    uint64_t next_key, next_number; /* and writes these */
+    uint64_t sums;                  /* of parts, as the sum is computed */
+    uint32_t width;                 /* of the lists that are merged */
+    uint32_t block_rows;            /* of a block of `rows` */
+    uint32_t row_blocks, parts;
+    uint8_t wide_index;     /* i64 */
+    uint8_t ignores, packs; /* packs: the copy moves 16 bytes at a time */
+    uint8_t in_place;       /* `before` lies where the result does */
+} trp__gathering;
+
+#endif

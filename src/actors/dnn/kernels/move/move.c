@@ -1,0 +1,322 @@
+/* CONCATENATE, SLICE, TRANSPOSE and RESHAPE, and POINTWISE nodes that only lay elements out in
+ * another order: each is one or more copies between views of tensors. */
+#include "actors/dnn/kernels/move/move.h"
+
+#include "actors/dnn/kernels/launch/launch.h"
+#include "actors/dnn/kernels/launch/space.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { X = 0, Y = 1, COPIES_MAX = TRP_DNN_PARTS_MAX };
+
+/* A view of both tensors: the same dimensions, other strides. */
+typedef struct view {
+    trp__dnn_tensor x, y;
+    int64_t from, to; /* elements from the beginnings of the tensors */
+    uint8_t tensor;   /* that x is a view of */
+} view;
+
+typedef enum move_kernel { ROWS, TILES, TURN2, TURN4, KERNELS } move_kernel;
+
+static const struct {
+    const char *name;
+    uint32_t side;         /* of a tile, in units */
+    uint32_t shared_units; /* of dynamic shared memory */
+} kernels[KERNELS] = {
+    [ROWS] = {"rows", 0, 0},
+    [TILES] = {"tiles", TRP__MOVE_TILE, TRP__MOVE_TILE *(TRP__MOVE_TILE + 1)},
+    [TURN2] = {"turn2", TRP__MOVE_TURN, 0},
+    [TURN4] = {"turn4", TRP__MOVE_TURN, 0},
+};
+
+typedef struct copy {
+    trp__move move;
+    move_kernel kernel;
+    uint64_t blocks;
+    uint8_t x, y;      /* tensors */
+    uint64_t from, to; /* bytes */
+} copy;
+
+typedef struct step {
+    int copies;
+    copy copy[COPIES_MAX];
+    trp__cu_function function[KERNELS];
+} step;
+
+static uint8_t input_of(const trp__dnn_node *n)
+{
+    return n->port[n->kind == TRP_DNN_POINTWISE ? TRP__DNN_POINTWISE_X : TRP__DNN_MOVE_X];
+}
+
+static uint8_t output_of(const trp__dnn_node *n)
+{
+    return n->port[n->kind == TRP_DNN_POINTWISE ? TRP__DNN_POINTWISE_Y : TRP__DNN_MOVE_Y];
+}
+
+static bool is_packed(const trp__dnn_tensor *t)
+{
+    int64_t next = 1;
+    for (int i = t->rank; i-- > 0;) {
+        if (t->dim[i] != 1 && t->stride[i] != next)
+            return false;
+        next *= t->dim[i];
+    }
+    return true;
+}
+
+/* The views of a node: so many; 0: it is none that copies do. */
+static int views_of(const trp__dnn_graph *g, const trp__dnn_node *n, view out[COPIES_MAX])
+{
+    const uint8_t ny = output_of(n), nx = input_of(n);
+    const trp__dnn_tensor *y = &g->tensor[ny], *x = &g->tensor[nx];
+    int count = 0;
+    out[0] = (view){.x = *x, .y = *y, .tensor = nx};
+    switch (n->kind) {
+    case TRP_DNN_POINTWISE:
+        return 1;
+    case TRP_DNN_TRANSPOSE:
+        for (int i = 0; i < y->rank; i++) {
+            out[0].x.dim[i] = y->dim[i];
+            out[0].x.stride[i] = x->stride[n->start[i]];
+        }
+        return 1;
+    case TRP_DNN_SLICE:
+        for (int i = 0; i < y->rank; i++) {
+            out[0].from += n->start[i] * x->stride[i];
+            out[0].x.dim[i] = y->dim[i];
+            out[0].x.stride[i] = x->stride[i] * n->step[i];
+        }
+        return 1;
+    case TRP_DNN_RESHAPE: /* as lines of elements; one side packed is a view of the other */
+        if (is_packed(x)) {
+            out[0].x = *y;
+            int64_t next = 1;
+            for (int i = y->rank; i-- > 0;) {
+                out[0].x.stride[i] = next;
+                next *= y->dim[i];
+            }
+            return 1;
+        }
+        if (is_packed(y)) {
+            out[0].y = *x;
+            int64_t next = 1;
+            for (int i = x->rank; i-- > 0;) {
+                out[0].y.stride[i] = next;
+                next *= x->dim[i];
+            }
+            return 1;
+        }
+        return 0;
+    case TRP_DNN_CONCATENATE: {
+        int64_t at = 0;
+        for (int i = 0; i < COPIES_MAX; i++) {
+            if (n->port[i] == TRP__DNN_NO_PORT)
+                continue;
+            const trp__dnn_tensor *part = &g->tensor[n->port[i]];
+            out[count] = (view){.x = *part, .y = *y, .tensor = n->port[i]};
+            memcpy(out[count].y.dim, part->dim, sizeof part->dim);
+            out[count].to = at * y->stride[n->mode];
+            at += part->dim[n->mode];
+            count += trp__dnn_elements(part) > 0;
+        }
+        return count;
+    }
+    default:
+        return 0;
+    }
+}
+
+/* How many elements are moved as one: both sides have them one behind the other, at aligned places.
+ */
+static int64_t unit_of(const trp__space *s, const copy *c, const trp__dnn_tensor *x,
+                       const trp__dnn_tensor *y, int64_t bytes)
+{
+    int64_t unit = 16 / bytes;
+    if (s->stride[X][0] != 1 || s->stride[Y][0] != 1)
+        return 1;
+    for (; unit > 1; unit /= 2) {
+        const uint64_t need = (uint64_t)(unit * bytes);
+        bool good = s->dim[0] % unit == 0 && c->from % need == 0 && c->to % need == 0 &&
+                    (x->role != TRP__DNN_BUFFER || x->alignment % need == 0) &&
+                    (y->role != TRP__DNN_BUFFER || y->alignment % need == 0);
+        for (int i = 1; i < s->rank; i++)
+            good = good && s->stride[X][i] % unit == 0 && s->stride[Y][i] % unit == 0;
+        if (good)
+            break;
+    }
+    return unit;
+}
+
+static void plan_rows(copy *c, trp__space *s, int64_t unit)
+{
+    trp__move *m = &c->move;
+    s->dim[0] /= unit;
+    for (int i = 1; i < s->rank && unit > 1; i++) {
+        s->stride[X][i] /= unit;
+        s->stride[Y][i] /= unit;
+    }
+    m->count = (uint64_t)trp__space_elements(s);
+    const uint64_t block = TRP__MOVE_THREADS * TRP__MOVE_EACH;
+    c->blocks = (m->count + block - 1) / block;
+}
+
+/* Bytes, up to 16, that are aligned in each row of an operand along dimension `along` and of which
+ * its length is a multiple, but for a half of 16. */
+static uint8_t piece_of(const trp__space *s, int operand, int along, const trp__dnn_tensor *t,
+                        uint64_t from, int64_t bytes)
+{
+    for (int64_t piece = 16; piece > bytes; piece /= 2) {
+        const uint64_t need = (uint64_t)piece;
+        bool good = s->dim[along] * bytes % 8 == 0 && from % need == 0 &&
+                    (t->role != TRP__DNN_BUFFER || t->alignment % need == 0);
+        for (int i = 0; i < s->rank; i++)
+            good = good && (i == along || s->stride[operand][i] * bytes % piece == 0);
+        if (good && piece >= 8)
+            return (uint8_t)piece;
+    }
+    return (uint8_t)bytes;
+}
+
+static void plan_tiles(copy *c, const trp__space *s, int across)
+{
+    trp__move *m = &c->move;
+    c->kernel = m->unit == 2 ? TURN2 : m->unit == 4 ? TURN4 : TILES;
+    const int64_t side = kernels[c->kernel].side;
+    m->across = (uint8_t)across;
+    m->size[0] = s->dim[0];
+    m->size[1] = s->dim[across];
+    m->tiles[0] = (uint32_t)((s->dim[0] + side - 1) / side);
+    m->tiles[1] = (uint32_t)((s->dim[across] + side - 1) / side);
+    c->blocks = (uint64_t)m->tiles[0] * m->tiles[1];
+    for (int i = 1; i < s->rank; i++)
+        c->blocks *= i == across ? 1 : (uint64_t)s->dim[i];
+}
+
+static void plan_copy(const trp__dnn_graph *g, const trp__dnn_node *n, const view *v, copy *c)
+{
+    const trp__dnn_tensor *x = &g->tensor[v->tensor], *y = &g->tensor[output_of(n)];
+    const int64_t bytes = trp_dtype_bits((trp_dtype)x->type) / 8;
+    trp__space s;
+    c->x = v->tensor;
+    c->y = output_of(n);
+    c->from = (uint64_t)(v->from * bytes);
+    c->to = (uint64_t)(v->to * bytes);
+    trp__space_begin(&s, &v->y);
+    trp__space_add(&s, &v->y, &v->x);
+    trp__space_add(&s, &v->y, &v->y);
+    trp__space_order(&s, Y);
+    trp__space_merge(&s);
+    int across = 0;
+    for (int i = 1; i < s.rank; i++) {
+        if (s.stride[X][i] == 1 && s.dim[i] >= TRP__MOVE_TILE / 2)
+            across = i;
+    }
+    const bool turned =
+        across > 0 && s.stride[X][0] != 1 && s.stride[Y][0] == 1 && s.dim[0] >= TRP__MOVE_TILE / 2;
+    const int64_t unit = turned ? 1 : unit_of(&s, c, x, y, bytes);
+    c->move.unit = (uint8_t)(unit * bytes);
+    if (turned) {
+        plan_tiles(c, &s, across);
+        c->move.piece[0] = piece_of(&s, X, across, x, c->from, bytes);
+        c->move.piece[1] = piece_of(&s, Y, 0, y, c->to, bytes);
+    } else
+        plan_rows(c, &s, unit);
+    c->move.rank = (uint8_t)s.rank;
+    for (int i = 0; i < s.rank; i++) {
+        c->move.dim[i] = trp__map_divide_by((uint32_t)s.dim[i]);
+        c->move.from[i] = s.stride[X][i];
+        c->move.to[i] = s.stride[Y][i];
+    }
+}
+
+/* Whether a node lays elements out along another dimension and does nothing else. */
+static bool is_turn(const trp__dnn_graph *g, const trp__dnn_node *n)
+{
+    view views[COPIES_MAX];
+    copy c = {0};
+    if (n->kind != TRP_DNN_POINTWISE || n->mode != TRP_DNN_IDENTITY)
+        return false;
+    const trp__dnn_tensor *x = &g->tensor[input_of(n)], *y = &g->tensor[output_of(n)];
+    if (y->type != TRP_F32 && y->type != TRP_F16 && y->type != TRP_BF16)
+        return false;
+    if (x->type != y->type || x->role == TRP__DNN_VALUE || x->rank != y->rank ||
+        memcmp(x->dim, y->dim, sizeof x->dim) != 0 || trp__dnn_elements(y) == 0 ||
+        trp__dnn_elements(y) > INT32_MAX)
+        return false;
+    views_of(g, n, views);
+    plan_copy(g, n, views, &c);
+    return c.kernel != ROWS;
+}
+
+static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
+{
+    view views[COPIES_MAX];
+    const trp__dnn_node *n = &g->node[first];
+    (void)most;
+    if (!trp__dnn_is_move(n->kind))
+        return is_turn(g, n);
+    const int count = views_of(g, n, views);
+    for (int i = 0; i < count; i++) {
+        const trp__dnn_tensor *x = &g->tensor[views[i].tensor];
+        if (x->type != g->tensor[output_of(n)].type || x->role == TRP__DNN_VALUE ||
+            trp__dnn_elements(&views[i].y) > INT32_MAX)
+            return 0;
+    }
+    return count > 0 ? 1 : 0;
+}
+
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
+                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+{
+    const trp__dnn_node *n = &part->graph->node[part->first];
+    view views[COPIES_MAX];
+    move_kernel which = ROWS;
+    step *s = calloc(1, sizeof *s);
+    (void)modules;
+    if (!s)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for copies");
+    s->copies = views_of(part->graph, n, views);
+    for (int i = 0; i < s->copies; i++) {
+        plan_copy(part->graph, n, &views[i], &s->copy[i]);
+        which = s->copy[i].kernel != ROWS ? s->copy[i].kernel : which;
+    }
+    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
+    trp__text_add(&name, "move_%s_%u", kernels[which].name, s->copy[0].move.unit);
+    *workspace = 0;
+    *out = s;
+    return TRP_OK;
+}
+
+static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
+{
+    step *s = state;
+    trp_status status = TRP_OK;
+    for (int i = 0; i < s->copies && status == TRP_OK; i++) {
+        copy *c = &s->copy[i];
+        trp__cu_function *function = &s->function[c->kernel];
+        char name[32];
+        snprintf(name, sizeof name, "trp_move_%s", kernels[c->kernel].name);
+        if (!*function)
+            status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_MOVE, name,
+                                           function, error);
+        c->move.x = (uint64_t)(uintptr_t)l->at[c->x] + c->from;
+        c->move.y = (uint64_t)(uintptr_t)l->at[c->y] + c->to;
+        if (status == TRP_OK)
+            status = trp__kernel_enqueue(l, *function, c->blocks, TRP__MOVE_THREADS,
+                                         kernels[c->kernel].shared_units * c->move.unit, &c->move,
+                                         error);
+    }
+    return status;
+}
+
+const trp__kernel_family trp__kernels_move = {
+    .name = "move",
+    .takes = takes,
+    .make = make,
+    .launch = launch,
+    .module = TRP__MODULE_MOVE,
+};

@@ -1,0 +1,503 @@
+/* Batch norm, and instance norm whose rows do not stay in registers. */
+#include "actors/dnn/kernels/norm/batch.h"
+
+#include "actors/dnn/kernels/launch/launch.h"
+#include "actors/dnn/kernels/launch/row_spaces.h"
+#include "actors/dnn/kernels/norm/batch_planes.h"
+#include "actors/dnn/kernels/norm/norm.h"
+#include "actors/dnn/math/functions.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BLOCKS_EACH = 8,      /* of each processor, */
+    BLOCKS_SUMS = 2,      /* for the sums of columns, as many as it has at a time, */
+    BLOCKS_COLUMNS = 32,  /* and for their elements */
+    BLOCKS_MAX = 1 << 30, /* of a launch */
+    RUN_MAX = 1 << 30,    /* elements of rows that follow each other, where there are several */
+    SMALL_BLOCKS = 8,     /* of a processor, that have a group each, at most */
+    PLANE_LEAST = 2048,   /* elements of a plane whose gradient blocks hold well */
+    BYTES_CYCLE = 13,     /* that a processor moves, about */
+    ALIGNMENT = 256,      /* of what lies in the workspace */
+};
+
+typedef struct batch {
+    const trp__dnn_node *node;
+    const trp__dnn_tensor *tensor[TRP__BATCH_OPERANDS]; /* NULL: there is none */
+    uint8_t number[TRP__BATCH_OPERANDS];
+    trp__rows rows;
+    bool back, columns;
+    int unit; /* elements of a load; 1: of any type */
+    trp__batch p;
+    int64_t totals; /* of dscale: elements; groups are a multiple of it */
+} batch;
+
+/* Ports of TRAINING and INFERENCE; those of BACKWARD are the first, with another meaning. */
+static uint8_t port_of(const batch *m, int operand)
+{
+    static const uint8_t ports[TRP__BATCH_OPERANDS] = {
+        [TRP__BATCH_X] = TRP__DNN_NORM_X,
+        [TRP__BATCH_Y] = TRP__DNN_NORM_Y,
+        [TRP__BATCH_DX] = TRP__DNN_NORM_DX,
+        [TRP__BATCH_SCALE] = TRP__DNN_NORM_SCALE,
+        [TRP__BATCH_BIAS] = TRP__DNN_NORM_BIAS,
+        [TRP__BATCH_MEAN] = TRP__DNN_NORM_MEAN,
+        [TRP__BATCH_INVERSE] = TRP__DNN_NORM_INV_VARIANCE,
+        [TRP__BATCH_RUNNING_MEAN] = TRP__DNN_NORM_RUNNING_MEAN,
+        [TRP__BATCH_RUNNING_VARIANCE] = TRP__DNN_NORM_RUNNING_VARIANCE,
+        [TRP__BATCH_NEW_MEAN] = TRP__DNN_NORM_NEW_RUNNING_MEAN,
+        [TRP__BATCH_NEW_VARIANCE] = TRP__DNN_NORM_NEW_RUNNING_VARIANCE,
+    };
+    const bool training = m->node->kind == TRP_DNN_NORM_TRAINING;
+    if ((operand == TRP__BATCH_DX && !m->back) || (operand == TRP__BATCH_BIAS && m->back) ||
+        (operand >= TRP__BATCH_RUNNING_MEAN && !training))
+        return TRP__DNN_NO_PORT;
+    return m->node->port[ports[operand]];
+}
+
+static bool find_operands(const trp__dnn_graph *g, batch *m)
+{
+    for (int o = 0; o < TRP__BATCH_OPERANDS; o++) {
+        const uint8_t number = m->number[o] = port_of(m, o);
+        if (number == TRP__DNN_NO_PORT)
+            continue;
+        m->tensor[o] = &g->tensor[number];
+        if (!trp__rows_takes_type(m->tensor[o]->type) || m->tensor[o]->role == TRP__DNN_VALUE ||
+            (o <= TRP__BATCH_DX && m->tensor[o]->type == TRP_F64))
+            return false;
+    }
+    return true;
+}
+
+static void find_rows(batch *m)
+{
+    const trp__dnn_tensor *ports[TRP__DNN_PORTS] = {0}, *x = m->tensor[TRP__BATCH_X];
+    trp__dnn_tensor one = *x, group;
+    ports[TRP__DNN_NORM_X] = x;
+    ports[TRP__DNN_NORM_SCALE] = m->tensor[TRP__BATCH_SCALE];
+    ports[TRP__DNN_NORM_INV_VARIANCE] = m->tensor[TRP__BATCH_INVERSE];
+    group = trp__dnn_statistics_shape(m->node, ports);
+    for (int i = 0; i < one.rank; i++)
+        one.dim[i] = 1;
+    trp__rows_begin(&m->rows, x, &group);
+    for (int o = 0; o < TRP__BATCH_OPERANDS; o++)
+        trp__rows_add(&m->rows, m->tensor[o] ? m->tensor[o] : &one);
+    trp__rows_finish(&m->rows, TRP__BATCH_X);
+}
+
+/* Whether a stride of all large operands is 1, or divides by a number. */
+static bool strides(const batch *m, const trp__space *s, int dim, int by)
+{
+    for (int o = TRP__BATCH_X; o <= TRP__BATCH_DX; o++) {
+        if (m->tensor[o] && (by == 1 ? s->stride[o][dim] != 1 : s->stride[o][dim] % by != 0))
+            return false;
+    }
+    return true;
+}
+
+/* Whether all large operands have one type and are aligned to loads of so many elements, wherever
+ * the dimensions from `from` on lead. */
+static bool all_aligned(const batch *m, int from, int unit)
+{
+    const uint8_t type = m->tensor[TRP__BATCH_X]->type;
+    for (int o = TRP__BATCH_X; o <= TRP__BATCH_DX; o++) {
+        const trp__dnn_tensor *t = m->tensor[o];
+        if (t &&
+            (t->type != type || (t->role == TRP__DNN_BUFFER &&
+                                 t->alignment % (unsigned)((type == TRP_F32 ? 4 : 2) * unit) != 0)))
+            return false;
+    }
+    for (int i = from; i < m->rows.kept.rank; i++) {
+        if (m->rows.kept.dim[i] > 1 && !strides(m, &m->rows.kept, i, unit))
+            return false;
+    }
+    return true;
+}
+
+static bool describe_rows(batch *m)
+{
+    static const int units[] = {8, 4};
+    const trp__space *r = &m->rows.reduced;
+    if (r->rank > 2 || !strides(m, r, 0, 1))
+        return false;
+    const int64_t run = r->dim[0];
+    if (r->rank > 1 && run > RUN_MAX)
+        return false;
+    m->p.n = run * (r->rank > 1 ? r->dim[1] : 1);
+    m->p.columns = 1;
+    m->p.run = trp__map_divide_by((uint32_t)(r->rank > 1 ? run : RUN_MAX));
+    for (int o = TRP__BATCH_X; o <= TRP__BATCH_DX; o++)
+        m->p.again[o] = r->rank > 1 ? r->stride[o][1] : RUN_MAX;
+    m->unit = 1;
+    for (int i = m->tensor[TRP__BATCH_X]->type == TRP_F32; i < 2 && m->unit == 1; i++) {
+        if (run % units[i] == 0 && all_aligned(m, 0, units[i]) &&
+            (r->rank == 1 || strides(m, r, 1, units[i])))
+            m->unit = units[i];
+    }
+    return true;
+}
+
+static bool describe_columns(batch *m)
+{
+    const trp__space *r = &m->rows.reduced, *kept = &m->rows.kept;
+    const int unit = m->tensor[TRP__BATCH_X]->type == TRP_F32 ? 4 : 8;
+    if (r->rank != 1 || kept->dim[0] == 1 || !strides(m, kept, 0, 1))
+        return false;
+    m->columns = true;
+    m->p.n = r->dim[0];
+    m->p.columns = kept->dim[0];
+    for (int o = 0; o < TRP__BATCH_OPERANDS; o++)
+        m->p.column_step[o] = kept->stride[o][0];
+    m->unit = m->p.columns % unit == 0 && all_aligned(m, 1, unit) &&
+                      (m->p.n == 1 || strides(m, r, 0, unit))
+                  ? unit
+                  : 1;
+    return true;
+}
+
+/* dscale and dbias have the elements of scale, in the order of the groups. */
+static bool find_totals(const trp__dnn_graph *g, batch *m, int64_t step[2])
+{
+    const uint8_t ports[2] = {TRP__DNN_NORM_DSCALE, TRP__DNN_NORM_BIAS};
+    const trp__dnn_tensor *scale = m->tensor[TRP__BATCH_SCALE];
+    const trp__space *kept = &m->rows.kept;
+    m->totals = scale->dim[1];
+    if (m->totals > 1 && (kept->dim[0] != m->totals || kept->stride[TRP__BATCH_SCALE][0] == 0))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        if (m->node->port[ports[i]] == TRP__DNN_NO_PORT)
+            continue;
+        const trp__dnn_tensor *t = &g->tensor[m->node->port[ports[i]]];
+        if (t->role == TRP__DNN_VALUE || !trp__rows_takes_type(t->type))
+            return false;
+        step[i] = t->stride[1];
+    }
+    return true;
+}
+
+static bool takes_number(const trp__dnn_graph *g, uint8_t tensor)
+{
+    return tensor == TRP__DNN_NO_PORT || trp__rows_takes_type(g->tensor[tensor].type);
+}
+
+static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, batch *m, int64_t step[2])
+{
+    *m = (batch){.node = n};
+    if ((n->kind != TRP_DNN_NORM_TRAINING && n->kind != TRP_DNN_NORM_INFERENCE &&
+         n->kind != TRP_DNN_NORM_BACKWARD) ||
+        (n->mode != TRP_DNN_BATCH && n->mode != TRP_DNN_INSTANCE) || n->compute != TRP_F32)
+        return false;
+    m->back = n->kind == TRP_DNN_NORM_BACKWARD;
+    if (!find_operands(g, m) || (!m->back && !takes_number(g, n->port[TRP__DNN_NORM_EPSILON])) ||
+        (n->kind == TRP_DNN_NORM_TRAINING &&
+         !takes_number(g, n->port[TRP__DNN_NORM_AVERAGE_FACTOR])))
+        return false;
+    find_rows(m);
+    if (!describe_columns(m) && !describe_rows(m))
+        return false;
+    m->p.back = m->back;
+    m->p.given = !m->back && n->port[TRP__DNN_NORM_EPSILON] == TRP__DNN_NO_PORT;
+    for (int o = 0; o < TRP__BATCH_OPERANDS; o++)
+        trp__rows_operand_of(&m->rows, o, m->columns, m->tensor[o] ? m->tensor[o]->type : TRP_F32,
+                             &m->p.io[o]);
+    trp__rows_space_of(&m->rows.kept, m->columns, &m->p.space);
+    return !m->back || find_totals(g, m, step);
+}
+
+static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
+{
+    batch m;
+    int64_t step[2] = {0};
+    /* f64: as of the other norms, the reference kernel scales what leaves the range. */
+    return most > 0 && describe(g, &g->node[first], &m, step) &&
+                   g->tensor[g->node[first].port[TRP__DNN_NORM_X]].type != TRP_F64
+               ? 1
+               : 0;
+}
+
+bool trp__batch_holds_planes(const trp__dnn_graph *g, const trp__dnn_node *n)
+{
+    batch m;
+    int64_t step[2] = {0};
+    return n->kind == TRP_DNN_NORM_BACKWARD && n->mode == TRP_DNN_INSTANCE &&
+           describe(g, n, &m, step) && !m.columns && m.unit > 1 && m.p.n >= PLANE_LEAST;
+}
+
+/* Steps. */
+
+/* Launches, in their order. */
+enum { PREPARE, PARTS, FINISH, APPLY, PASSES };
+
+typedef struct step {
+    trp__batch p;
+    int64_t part[PASSES], parts[PASSES]; /* of PARTS and APPLY; others need those of PARTS */
+    trp__norm_sum sum;
+    uint8_t number[TRP__BATCH_OPERANDS], epsilon, average, out[2];
+    bool back;
+    uint64_t blocks[PASSES];
+    uint64_t factors, totals; /* where they lie in the workspace */
+    char names[PASSES][48];   /* "": there is no such pass */
+    uint32_t cluster;         /* blocks that have a group of rows, in one pass; 0: parts, in more */
+    uint32_t threads, shared; /* of such a block; bytes */
+    int64_t bytes;            /* that a processor moves while each of its blocks has a group */
+    trp__cu_function function[PASSES], add;
+} step;
+
+static uint64_t align(uint64_t bytes)
+{
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Cuts a group in parts, multiples of `unit`, for so many blocks of the device. */
+static void cut(const step *s, int64_t unit, int64_t wanted, int64_t *part, int64_t *parts)
+{
+    const int64_t units = (s->p.n + unit - 1) / unit;
+    const int64_t most = wanted < units ? wanted : units;
+    *part = (units + most - 1) / most * unit;
+    if (s->p.columns == 1 && *part > RUN_MAX) /* so that places in it are below 2^31 */
+        *part = RUN_MAX / unit * unit;
+    *parts = (s->p.n + *part - 1) / *part;
+}
+
+/* Parts of each group, and where they leave what they know. */
+static uint64_t plan_parts(const batch *m, int processors, step *s)
+{
+    const int64_t groups = s->p.space.rows * s->p.columns;
+    const int64_t loads = m->columns ? s->p.columns / m->unit : 1;
+    int64_t tiles = (loads + TRP__BATCH_ACROSS - 1) / TRP__BATCH_ACROSS;
+    s->p.across = (int32_t)((loads + tiles - 1) / tiles); /* tiles of nearly one width */
+    tiles = (loads + s->p.across - 1) / s->p.across;
+    const int64_t unit =
+        m->columns ? TRP__BATCH_THREADS / s->p.across * TRP__BATCH_DEEP : TRP__BATCH_TILE;
+    const int64_t others = s->p.space.rows * (m->columns ? tiles : 1);
+    const int64_t all = processors > 0 ? processors : 1;
+    for (int pass = 0; pass < PASSES; pass++) {
+        const int64_t each = !m->columns     ? BLOCKS_EACH
+                             : pass == APPLY ? BLOCKS_COLUMNS
+                                             : BLOCKS_SUMS;
+        cut(s, unit, (all * each + others - 1) / others, &s->part[pass], &s->parts[pass]);
+    }
+    s->blocks[PREPARE] = (uint64_t)((groups + TRP__BATCH_THREADS - 1) / TRP__BATCH_THREADS);
+    s->blocks[PARTS] = (uint64_t)(others * s->parts[PARTS]);
+    s->blocks[APPLY] = (uint64_t)(others * s->parts[APPLY]);
+    s->blocks[FINISH] = (uint64_t)((groups + TRP__BATCH_WARPS - 1) / TRP__BATCH_WARPS);
+    s->p.last = (int64_t)s->blocks[APPLY] - 1;
+    s->p.pitch = (groups + 3) / 4 * 4;
+    s->factors = align((uint64_t)(groups * s->parts[PARTS]) * 2 * sizeof(double));
+    s->totals = align(s->factors + (uint64_t)s->p.pitch * TRP__BATCH_FACTORS * sizeof(float));
+    return s->totals + (m->back ? (uint64_t)groups * 2 * sizeof(double) : 0);
+}
+
+/* Single blocks, as many of a processor as hold a group each but for a seventh, which is read
+ * again, or clusters of larger ones. */
+static bool find_slices(const batch *m, const trp__kernel_modules *modules, int64_t rows, int loads,
+                        trp__slices *out)
+{
+    const int64_t units = m->p.n / m->unit;
+    for (uint32_t each = SMALL_BLOCKS; each > 1; each /= 2) {
+        if (trp__rows_slices(modules, rows, units - units / 7, loads, each, each, out) &&
+            out->cluster == 1) {
+            out->each = units;
+            return true;
+        }
+    }
+    return trp__rows_slices(modules, rows, units, loads, 2, 1, out);
+}
+
+/* Groups in clusters, which have one after the other. There is room for tiles of the next one, too.
+ */
+static void plan_slices(const batch *m, const trp__kernel_modules *modules, step *s)
+{
+    const int size = m->tensor[TRP__BATCH_X]->type == TRP_F32 ? 4 : 2;
+    const int loads = TRP__SLICE_BYTES / (m->unit * size) / (m->back ? 2 : 1);
+    trp__slices slices;
+    if (m->columns || m->unit == 1 || m->p.given || s->p.space.rows > INT32_MAX / 2 ||
+        !find_slices(m, modules, s->p.space.rows, loads, &slices))
+        return;
+    s->cluster = slices.cluster;
+    s->shared = slices.threads * (uint32_t)(TRP__SLICE_BYTES * slices.most);
+    s->threads = slices.threads;
+    s->p.room = slices.most;
+    s->parts[APPLY] = slices.cluster;
+    s->part[APPLY] = slices.each * m->unit;
+    s->bytes = s->part[APPLY] * size * (m->back ? 3 : 2) * TRP__SLICE_THREADS / slices.threads;
+}
+
+/* The kernels of each pass: of the way that the elements lie, and of their type and loads. */
+static void plan_names(const batch *m, step *s)
+{
+    const uint8_t type = m->tensor[TRP__BATCH_X]->type;
+    const char *way = m->columns ? "columns" : "rows";
+    const char *name = m->unit == 1      ? "any"
+                       : type == TRP_F32 ? "f32"
+                       : type == TRP_F16 ? "f16"
+                                         : "bf16";
+    size_t size = sizeof s->names[0];
+    if (s->cluster > 0) {
+        snprintf(s->names[APPLY], size, "trp_batch_%s_%s_%d_%sslices", way, name, m->unit,
+                 m->back ? "back_" : "");
+        return;
+    }
+    if (m->back || m->p.given)
+        snprintf(s->names[PREPARE], size, "trp_batch_prepare");
+    if (!m->p.given) {
+        snprintf(s->names[PARTS], size, "trp_batch_%s_%s_%d_%s", way, name, m->unit,
+                 m->back ? "sums" : "moments");
+        snprintf(s->names[FINISH], size, "trp_batch_finish");
+    }
+    snprintf(s->names[APPLY], size, "trp_batch_%s_%s_%d_%s", way, name, m->unit,
+             m->back ? "back" : "apply");
+}
+
+static void plan_totals(const trp__dnn_graph *g, const batch *m, const int64_t steps[2], step *s)
+{
+    const trp__dnn_node *n = m->node;
+    s->out[0] = m->back ? n->port[TRP__DNN_NORM_DSCALE] : TRP__DNN_NO_PORT;
+    s->out[1] = m->back ? n->port[TRP__DNN_NORM_BIAS] : TRP__DNN_NO_PORT;
+    for (int i = 0; i < 2; i++) {
+        s->sum.out_step[i] = steps[i];
+        s->sum.type[i] = s->out[i] != TRP__DNN_NO_PORT ? g->tensor[s->out[i]].type : TRP_F32;
+    }
+    if (!m->back)
+        return;
+    s->sum.columns = m->totals;
+    s->sum.count = s->p.space.rows * s->p.columns / m->totals;
+    s->sum.pitch = 2 * m->totals;
+    s->sum.step = 2;
+    s->sum.second = 1;
+}
+
+static void plan_numbers(const trp__dnn_graph *g, const batch *m, step *s)
+{
+    const trp__dnn_node *n = m->node;
+    s->epsilon = m->back ? TRP__DNN_NO_PORT : n->port[TRP__DNN_NORM_EPSILON];
+    s->average =
+        n->kind == TRP_DNN_NORM_TRAINING ? n->port[TRP__DNN_NORM_AVERAGE_FACTOR] : TRP__DNN_NO_PORT;
+    if (s->epsilon != TRP__DNN_NO_PORT)
+        s->p.epsilon.type = g->tensor[s->epsilon].type;
+    if (s->average != TRP__DNN_NO_PORT)
+        s->p.average.type = g->tensor[s->average].type;
+}
+
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
+                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+{
+    const trp__dnn_graph *g = part->graph;
+    int64_t steps[2] = {0};
+    batch m;
+    step *s = calloc(1, sizeof *s);
+    if (!s)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a norm");
+    if (!describe(g, &g->node[part->first], &m, steps)) {
+        free(s);
+        return trp__error_set(error, TRP_E_INTERNAL, "a norm that does not fit");
+    }
+    s->p = m.p;
+    s->back = m.back;
+    memcpy(s->number, m.number, sizeof s->number);
+    plan_numbers(g, &m, s);
+    *workspace = plan_parts(&m, modules->processors, s);
+    plan_slices(&m, modules, s);
+    plan_totals(g, &m, steps, s);
+    plan_names(&m, s);
+    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
+    trp__text_add(&name, "norm_batch_%s%s",
+                  s->cluster > 0 ? "slices"
+                  : m.columns    ? "columns"
+                                 : "rows",
+                  m.unit > 1 ? "" : "_loose");
+    *out = s;
+    return TRP_OK;
+}
+
+static void set_number(trp__batch_number *n, uint8_t tensor, const trp__kernel_launch *l)
+{
+    if (tensor == TRP__DNN_NO_PORT)
+        return;
+    n->value = l->number[tensor];
+    n->at = (uint64_t)(uintptr_t)l->at[tensor];
+}
+
+static uint64_t address_of(const trp__kernel_launch *l, uint8_t tensor)
+{
+    return tensor == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[tensor];
+}
+
+static void set_addresses(step *s, const trp__kernel_launch *l)
+{
+    for (int o = 0; o < TRP__BATCH_OPERANDS; o++)
+        s->p.io[o].at = address_of(l, s->number[o]);
+    for (int i = 0; i < 2; i++)
+        s->sum.out[i] = address_of(l, s->out[i]);
+    set_number(&s->p.epsilon, s->epsilon, l);
+    set_number(&s->p.average, s->average, l);
+    s->p.precise = s->p.epsilon.at || s->p.epsilon.value < 1e-20;
+    s->p.sums = (uint64_t)(uintptr_t)l->workspace;
+    s->p.factors = s->p.sums + s->factors;
+    s->p.totals = s->sum.sums = s->p.sums + s->totals;
+}
+
+/* Clusters that the device has at a time, each of about as many groups. */
+static uint64_t count_blocks(step *s, const trp__kernel_launch *l, trp__cu_function function)
+{
+    const uint64_t groups = (uint64_t)s->p.space.rows;
+    const uint64_t clusters =
+        trp__kernel_resident_clusters(l, function, s->cluster, s->threads, s->shared);
+    /* Else all wait for sums at the same time, and memory for them. */
+    if (groups > clusters && s->cluster > 1)
+        s->p.pause = (int32_t)(s->bytes / BYTES_CYCLE / 4);
+    return (groups < clusters ? groups : clusters) * s->cluster;
+}
+
+static trp_status launch_pass(step *s, int pass, const trp__kernel_launch *l, trp_error *error)
+{
+    trp_status status = TRP_OK;
+    if (!s->names[pass][0])
+        return TRP_OK;
+    if (!s->function[pass]) {
+        status = trp__kernel_with_shared(l, TRP__MODULE_BATCH, s->names[pass], s->shared,
+                                         &s->function[pass], error);
+        if (status == TRP_OK && s->cluster > 0)
+            s->blocks[pass] = count_blocks(s, l, s->function[pass]);
+    }
+    s->p.part = s->part[pass];
+    s->p.parts = s->parts[pass];
+    for (uint64_t first = 0; first < s->blocks[pass] && status == TRP_OK; first += BLOCKS_MAX) {
+        const uint64_t left = s->blocks[pass] - first;
+        s->p.first = (int64_t)first;
+        status = trp__kernel_enqueue_clusters(
+            l, s->function[pass], left < BLOCKS_MAX ? left : BLOCKS_MAX,
+            s->cluster > 0 ? s->cluster : 1, s->cluster > 0 ? s->threads : TRP__BATCH_THREADS,
+            s->shared, &s->p, error);
+    }
+    return status;
+}
+
+static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
+{
+    step *s = state;
+    trp_status status = TRP_OK;
+    if (s->back && !s->add)
+        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_BATCH, "trp_batch_add",
+                                       &s->add, error);
+    set_addresses(s, l);
+    for (int pass = 0; pass < PASSES && status == TRP_OK; pass++)
+        status = launch_pass(s, pass, l, error);
+    if (status == TRP_OK && s->back)
+        status = trp__kernel_enqueue(l, s->add, (uint64_t)((s->sum.columns + 31) / 32),
+                                     TRP__NORM_SUM_WARPS * 32, 0, &s->sum, error);
+    return status;
+}
+
+const trp__kernel_family trp__kernels_batch = {
+    .name = "norm_batch",
+    .takes = takes,
+    .make = make,
+    .launch = launch,
+    .module = TRP__MODULE_BATCH,
+};

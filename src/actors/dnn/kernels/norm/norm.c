@@ -1,0 +1,210 @@
+/* Layer, RMS, instance and group norm over rows that lie along the fastest dimension. */
+#include "actors/dnn/kernels/norm/norm.h"
+
+#include "actors/dnn/kernels/launch/launch.h"
+#include "actors/dnn/kernels/launch/row_spaces.h"
+#include "actors/dnn/kernels/norm/batch_planes.h"
+#include "actors/dnn/kernels/norm/norm_node.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BLOCKS_MAX = 1 << 30, /* of a launch */
+    ROWS_EACH = 1024,     /* rows of a block that adds up dscale, at most */
+};
+
+typedef trp__norm_node norm;
+
+static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
+{
+    norm m = {0};
+    const uint32_t nodes = trp__norm_describe(g, first, most, &m);
+    /* Squares of f64 leave its range where the result does not: the reference kernel scales them.
+     */
+    if (nodes == 1 && trp__batch_holds_planes(g, &g->node[first]))
+        return 0;
+    return m.wide ? 0 : nodes;
+}
+
+/* Steps. */
+
+typedef struct step {
+    trp__norm p;
+    trp__norm_sum sum; /* backward */
+    uint8_t number[TRP__NORM_OPERANDS], epsilon, out[2];
+    bool back;
+    uint64_t blocks;
+    uint32_t threads, shared;
+    const char *type;
+    char name[48];
+    trp__cu_function function, add;
+} step;
+
+/* Rows of a block: those of TRP__NORM_GROUP threads or, backward in packs, as many as there are
+ * threads for. */
+static uint32_t rows_of_block(const norm *m)
+{
+    const uint32_t threads = (uint32_t)m->p.threads;
+    const uint32_t warp = threads < 32 ? 32 / threads : 1; /* blocks are warps as a whole */
+    uint32_t rows = TRP__NORM_BACK_THREADS / threads;
+    if (m->p.bytes == 0)
+        return threads <= 32 ? TRP__NORM_GROUP / threads : 1;
+    if (threads > 32 && rows > TRP__NORM_BACK_GROUPS)
+        rows = TRP__NORM_BACK_GROUPS;
+    if (rows > (uint64_t)m->p.space.rows)
+        rows = ((uint32_t)m->p.space.rows + warp - 1) / warp * warp;
+    return rows;
+}
+
+/* Rows that registers do not hold become a cluster's, and many that leave a processor nothing to do
+ * while one block waits. */
+static void plan_slices(norm *m, const trp__kernel_modules *modules)
+{
+    const int unit = m->p.io[TRP__NORM_X].type == TRP_F32 ? 4 : 8; /* elements of 16 bytes */
+    trp__slices slices;
+    if ((!m->walks && !(m->whole && m->p.space.rows >= modules->processors)) || !m->each ||
+        !trp__rows_slices(modules, m->p.space.rows, m->p.n / unit, 2, 4, 1, &slices))
+        return;
+    m->p.blocks = (int32_t)slices.cluster;
+    m->p.slice = (int32_t)slices.each * unit;
+    m->p.room = slices.room;
+    m->p.threads = (int32_t)slices.threads;
+    m->shared = slices.shared;
+    snprintf(m->kernel, sizeof m->kernel, "%s_each_slices", trp__row_packs_type(m->p.io, 2));
+}
+
+/* Takes as much shared memory as the device has for a block, or does without. */
+static void plan_shared(norm *m, const trp__kernel_modules *modules)
+{
+    const uint32_t most = trp__kernel_shared_most(modules) - TRP__NORM_STATIC_BYTES;
+    while (m->p.bytes > 0 && rows_of_block(m) * (uint32_t)(m->p.threads * m->p.bytes) > most)
+        m->p.bytes -= TRP__NORM_BACK_BYTES;
+    if (m->back && m->runs == 0 && m->p.bytes == 0)
+        trp__norm_plan_runs(m, false);
+}
+
+/* Blocks of the backward pass, no more than the device has at a time, and where they leave their
+ * sums. */
+static uint64_t plan_sums(const norm *m, int processors, step *s)
+{
+    const uint64_t size = m->wide ? 8 : 4, rows = s->blocks;
+    const uint32_t resident = m->runs == 0               ? TRP__NORM_BACK_THREADS
+                              : m->runs == 1 && !m->wide ? TRP__NORM_RESIDENT_1
+                                                         : TRP__NORM_RESIDENT;
+    uint64_t blocks = (uint64_t)(processors > 0 ? processors : 1) * (resident / s->threads);
+    if (blocks < rows / ROWS_EACH)
+        blocks = rows / ROWS_EACH;
+    if (blocks > BLOCKS_MAX)
+        blocks = BLOCKS_MAX;
+    s->blocks = blocks < rows ? blocks : rows;
+    s->sum.columns = m->each ? m->p.n : m->columns;
+    s->sum.out_step[0] = m->column_stride[0];
+    s->sum.out_step[1] = m->column_stride[1];
+    if (m->each) {
+        s->sum.count = (int64_t)s->blocks;
+        s->sum.pitch = 2 * m->p.n;
+        s->sum.step = 1;
+        s->sum.second = m->p.n;
+        return s->blocks * 2 * (uint64_t)m->p.n * size;
+    }
+    s->sum.count = m->p.space.rows / m->columns;
+    s->sum.pitch = 2 * m->columns;
+    s->sum.step = 2;
+    s->sum.second = 1;
+    return (uint64_t)m->p.space.rows * 2 * size;
+}
+
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
+                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+{
+    const trp__dnn_graph *g = part->graph;
+    norm m = {0};
+    step *s = calloc(1, sizeof *s);
+    if (!s)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a norm");
+    if (trp__norm_describe(g, part->first, part->count, &m) != part->count || !m.node) {
+        free(s);
+        return trp__error_set(error, TRP_E_INTERNAL, "a norm that does not fit");
+    }
+    const trp__dnn_node *n = m.node;
+    plan_shared(&m, modules);
+    plan_slices(&m, modules);
+    s->p = m.p;
+    s->back = m.back;
+    s->type = m.wide ? "f64" : "f32";
+    memcpy(s->number, m.number, sizeof s->number);
+    s->epsilon = m.back ? TRP__DNN_NO_PORT : n->port[TRP__DNN_NORM_EPSILON];
+    const uint32_t rows = rows_of_block(&m);
+    s->threads = rows * (uint32_t)s->p.threads;
+    s->shared = s->threads * (uint32_t)s->p.bytes;
+    s->blocks = ((uint64_t)s->p.space.rows + rows - 1) / rows;
+    if (s->p.blocks > 0) {
+        s->blocks = (uint64_t)s->p.space.rows * (uint64_t)s->p.blocks;
+        s->shared = m.shared;
+        s->threads = (uint32_t)m.p.threads;
+    }
+    s->out[0] = m.back ? n->port[TRP__DNN_NORM_DSCALE] : TRP__DNN_NO_PORT;
+    s->out[1] = m.back ? n->port[TRP__DNN_NORM_BIAS] : TRP__DNN_NO_PORT;
+    for (int i = 0; i < 2; i++)
+        s->sum.type[i] = s->out[i] != TRP__DNN_NO_PORT ? g->tensor[s->out[i]].type : TRP_F32;
+    if (s->epsilon != TRP__DNN_NO_PORT)
+        s->p.epsilon_type = g->tensor[s->epsilon].type;
+    *workspace = m.back ? plan_sums(&m, modules->processors, s) : 0;
+    snprintf(s->name, sizeof s->name, "trp_norm_%s", m.kernel);
+    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
+    trp__text_add(&name, "%s%s", s->name + strlen("trp_"), s->p.runs ? "" : "_loose");
+    *out = s;
+    return TRP_OK;
+}
+
+static void set_addresses(step *s, const trp__kernel_launch *l)
+{
+    for (int o = 0; o < TRP__NORM_OPERANDS; o++)
+        s->p.io[o].at =
+            s->number[o] == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[s->number[o]];
+    if (s->epsilon != TRP__DNN_NO_PORT) {
+        s->p.epsilon = l->number[s->epsilon];
+        s->p.epsilon_at = (uint64_t)(uintptr_t)l->at[s->epsilon];
+    }
+    s->p.sums = s->sum.sums = (uint64_t)(uintptr_t)l->workspace;
+    for (int i = 0; i < 2; i++)
+        s->sum.out[i] = s->out[i] == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[s->out[i]];
+}
+
+static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
+{
+    step *s = state;
+    char add[48];
+    trp_status status = TRP_OK;
+    snprintf(add, sizeof add, "trp_norm_add_%s", s->type);
+    if (!s->function)
+        status =
+            trp__kernel_with_shared(l, TRP__MODULE_NORM, s->name, s->shared, &s->function, error);
+    if (status == TRP_OK && s->back && !s->add)
+        status =
+            trp__kernels_function(l->modules, l->instance, TRP__MODULE_NORM, add, &s->add, error);
+    set_addresses(s, l);
+    for (uint64_t first = 0; first < s->blocks && status == TRP_OK; first += BLOCKS_MAX) {
+        const uint64_t left = s->blocks - first;
+        s->p.first = (int64_t)first;
+        status = trp__kernel_enqueue_clusters(l, s->function, left < BLOCKS_MAX ? left : BLOCKS_MAX,
+                                              s->p.blocks > 0 ? (uint32_t)s->p.blocks : 1,
+                                              s->threads, s->shared, &s->p, error);
+    }
+    if (status == TRP_OK && s->back)
+        status = trp__kernel_enqueue(l, s->add, (uint64_t)((s->sum.columns + 31) / 32),
+                                     TRP__NORM_SUM_WARPS * 32, 0, &s->sum, error);
+    return status;
+}
+
+const trp__kernel_family trp__kernels_norm = {
+    .name = "norm",
+    .takes = takes,
+    .make = make,
+    .launch = launch,
+    .module = TRP__MODULE_NORM,
+};

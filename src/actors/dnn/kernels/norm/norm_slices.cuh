@@ -1,0 +1,109 @@
+/* Norms of rows of one type with a scale for each element, that are a cluster's: see kernels/common/slices.cuh. */
+#ifndef TRP_ACTORS_DNN_KERNELS_NORM_NORM_SLICES_CUH
+#define TRP_ACTORS_DNN_KERNELS_NORM_NORM_SLICES_CUH
+
+#include "actors/dnn/kernels/norm/norm_packs.cuh"
+#include "actors/dnn/kernels/common/slices.cuh"
+
+template <int TYPE> struct trp__norm_slice : trp__norm_packs<TYPE, trp__norm_each> {
+    typedef trp__norm_packs<TYPE, trp__norm_each> rows;
+    typedef typename rows::packs packs;
+
+    TRP__DEVICE void find_slice(const trp__norm &p)
+    {
+        const int64_t number = p.first + blockIdx.x;
+        int64_t from[2];
+        rows::row = number / p.blocks;
+        const int block = (int)(number - rows::row * p.blocks), base = block * p.slice;
+        trp__row_packs_find<2>(p.space, (uint32_t)rows::row, p.io, from);
+        packs::begin = 0;
+        packs::end = count(p, block);
+        rows::thread = (int)threadIdx.x;
+        rows::leads = block == 0 && rows::thread == 0;
+        rows::from = base;
+        rows::x = p.io[TRP__NORM_X].at + (uint64_t)((from[TRP__NORM_X] + rows::from) * packs::SIZE);
+        rows::y = p.io[TRP__NORM_Y].at + (uint64_t)((from[TRP__NORM_Y] + rows::from) * packs::SIZE);
+    }
+    /* Elements of a block. */
+    TRP__DEVICE int count(const trp__norm &p, int block) const
+    {
+        return block + 1 < p.blocks ? p.slice : (int)p.n - block * p.slice;
+    }
+    /* Of the row, from mean and sum of squared differences of each block: the mean of both, or the
+     * mean square where nothing is centred. */
+    TRP__DEVICE bool join(const trp__norm &p, double mean, double squares)
+    {
+        const int lane = (int)threadIdx.x % 32;
+        const double none[2] = {0, 0}, share = 1 / (double)p.n;
+        double all[2] = {mean, squares};
+        trp__cluster_gather(all, p.blocks, none, 0);
+        trp__cluster_leave(p.blocks);
+        const double own = lane < p.blocks ? (double)count(p, lane) : 0.0;
+        mean = trp__rows_together<trp__rows_sum, double>(own * all[0], 32, 0.0) * share;
+        const double away = all[0] - mean;
+        squares = trp__rows_together<trp__rows_sum, double>(all[1] + own * away * away, 32, 0.0);
+        rows::mean = (float)mean;
+        rows::more = (float)(mean - (double)rows::mean);
+        return rows::settle(p, (float)(squares * share));
+    }
+};
+
+template <int TYPE> TRP__DEVICE void trp__norm_slices(const trp__norm &p)
+{
+    typedef trp__norm_slice<TYPE> R;
+    typedef trp__row_tiles<TYPE, false, 1> T;
+    TRP__DYNAMIC(trp__pack16, shared);
+    R r;
+    T tiles;
+    typename R::pack v[T::DEEP];
+    float s[2] = {0, 0};
+    r.find_slice(p);
+    tiles.begin = r.begin;
+    tiles.end = r.end;
+    tiles.shared = shared;
+    tiles.at[0] = r.x;
+    tiles.other = 0;
+    const trp__slice_tiles ring = {tiles.tiles(), p.room};
+    ring.begin(tiles);
+    r.mean = 0;
+    for (int t = 0; t < ring.tiles; t++) {
+        tiles.take(0, t, ring.next(t), v);
+        r.first = tiles.first;
+        r.step = tiles.step;
+        if (t == 0 && p.centred) { /* the mean of a tile is near that of all */
+            const int own = tiles.end < tiles.size() ? tiles.end : tiles.size();
+            r.mean = trp__rows_together<trp__rows_sum, float>(r.template sum<T::DEEP>(v),
+                                                              p.threads, 0.0f) /
+                     (float)own;
+        }
+        r.template add<T::DEEP>(v, s);
+        ring.copy_behind(tiles, t);
+    }
+    trp__rows_together<trp__rows_sum, float, 2>(s, p.threads, 0.0f);
+    const double move = p.centred ? (double)s[0] / (double)r.end : 0.0;
+    if (r.join(p, (double)r.mean + move, (double)s[1] - (double)s[0] * move)) {
+        for (int t = ring.tiles - 1; t >= 0; t--) {
+            tiles.take(0, t, ring.before(t), v);
+            r.first = tiles.first;
+            TRP__UNROLL
+            for (int c = 0; c < T::DEEP; c++)
+                r.apply(p, c, &v[c]);
+            ring.copy_before(tiles, t);
+        }
+    } else if (r.from == 0) { /* the first block does it, when all have read */
+        r.wide(p);
+    }
+    trp__cluster_end(p.blocks);
+}
+
+#define TRP__NORM_SLICES(name, TYPE)                                                        \
+    TRP__GLOBAL(TRP__SLICE_THREADS) name##_slices(const TRP__CONSTANT trp__norm p)                 \
+    {                                                                                              \
+        trp__norm_slices<TYPE>(p);                                                                 \
+    }
+
+TRP__NORM_SLICES(trp_norm_f32_each, TRP_F32)
+TRP__NORM_SLICES(trp_norm_bf16_each, TRP_BF16)
+TRP__NORM_SLICES(trp_norm_f16_each, TRP_F16)
+
+#endif

@@ -1,0 +1,335 @@
+/* Pooling. */
+#include "actors/dnn/kernels/pool/pool.h"
+
+#include "actors/dnn/kernels/launch/launch.h"
+#include "actors/dnn/kernels/launch/row_spaces.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COUNT_MAX = 1 << 30 }; /* threads or warps of a launch */
+
+/* A node, or what a launch does of it. */
+typedef struct pool {
+    const trp__dnn_node *node;
+    const trp__dnn_tensor *x, *y, *index, *old; /* x: what the windows lie over, or its gradient */
+    bool back, wide, large;
+    bool typed; /* all tensors have one type that a kernel is made for */
+    bool strip; /* backward: rows are written in strips */
+    int run;    /* channels of a thread */
+    trp__pool p;
+} pool;
+
+static trp__pool_operand operand_of(const pool *m, const trp__dnn_tensor *t)
+{
+    trp__pool_operand o = {.type = t->type, .batch = t->stride[0], .channel = t->stride[1]};
+    const int missing = TRP__POOL_DIMS - m->node->spatial;
+    for (int i = 0; i < m->node->spatial; i++)
+        o.spatial[missing + i] = t->stride[2 + i];
+    return o;
+}
+
+static void describe_window(pool *m)
+{
+    const int missing = TRP__POOL_DIMS - m->node->spatial;
+    for (int k = 0; k < TRP__POOL_DIMS; k++) {
+        const int i = k - missing;
+        m->p.in[k] = i >= 0 ? (int32_t)m->x->dim[2 + i] : 1;
+        m->p.out[k] = i >= 0 ? (int32_t)m->y->dim[2 + i] : 1;
+        m->p.window[k] = i >= 0 ? m->node->window[i] : 1;
+        m->p.pad[k] = i >= 0 ? m->node->pre_pad[i] : 0;
+        m->p.end[k] = m->p.in[k] + (i >= 0 ? m->node->post_pad[i] : 0);
+        m->p.stride[k] = i >= 0 ? m->node->stride[i] : 1;
+        m->p.by_stride[k] = trp__map_divide_by((uint32_t)m->p.stride[k]);
+    }
+    m->p.mode = m->node->mode;
+}
+
+static bool fits_window(const pool *m)
+{
+    int64_t taps = 1;
+    for (int i = 0; i < m->node->spatial; i++) {
+        if (m->x->dim[2 + i] >= INT_MAX / 4 || m->y->dim[2 + i] >= INT_MAX / 4 ||
+            m->node->window[i] >= INT_MAX / 4)
+            return false;
+        taps *= m->node->window[i];
+        if (taps >= INT_MAX)
+            return false;
+    }
+    return !m->index || taps <= INT8_MAX + 1;
+}
+
+/* Whether the channels of a tensor follow each other in runs that are aligned. */
+static bool has_runs(const trp__dnn_tensor *t, int run)
+{
+    if (!t)
+        return true;
+    for (int i = 0; i < t->rank; i++) {
+        if (i != 1 && t->dim[i] > 1 && t->stride[i] % run != 0)
+            return false;
+    }
+    return t->stride[1] == 1 && t->dim[1] % run == 0 && trp__rows_is_aligned(t);
+}
+
+static bool is_one_type(const pool *m)
+{
+    const uint8_t type = m->x->type;
+    return !m->wide && m->y->type == type && (!m->old || m->old->type == type);
+}
+
+/* Whether strips of 8 inputs of a row may be written by 16 bytes. */
+static bool has_strip_runs(const trp__dnn_tensor *t)
+{
+    for (int i = 0; i < t->rank - 1; i++) {
+        if (t->dim[i] > 1 && t->stride[i] % TRP__POOL_RUN != 0)
+            return false;
+    }
+    return t->dim[t->rank - 1] % TRP__POOL_RUN == 0 && trp__rows_is_aligned(t);
+}
+
+static bool takes_tensor(const trp__dnn_tensor *t)
+{
+    return !t || (trp__rows_takes_type(t->type) && t->role != TRP__DNN_VALUE);
+}
+
+/* In how many things the work of a launch is cut, those of one of the batch; 0: too many. */
+static int64_t set_sizes(pool *m, const trp__dnn_tensor *over, const int32_t dim[TRP__POOL_DIMS],
+                         bool strip)
+{
+    const int64_t channels = over->dim[1] / m->run;
+    int64_t size[4], all = 1;
+    int i = 0;
+    m->p.channels_last = m->run > 1 || (over->stride[1] < over->stride[over->rank - 1]);
+    if (m->p.channels_last)
+        size[i++] = channels;
+    for (int k = TRP__POOL_DIMS - 1; k >= 0; k--)
+        size[i++] = strip && k == TRP__POOL_DIMS - 1 ? (dim[k] + TRP__POOL_RUN - 1) / TRP__POOL_RUN
+                                                     : dim[k];
+    if (!m->p.channels_last)
+        size[i++] = channels;
+    for (i = 0; i < 4; i++) {
+        if (size[i] > COUNT_MAX || all > COUNT_MAX / size[i])
+            return 0;
+        all *= size[i];
+        m->p.size[i] = trp__map_divide_by((uint32_t)size[i]);
+    }
+    return all;
+}
+
+static const trp__dnn_tensor *tensor_at(const trp__dnn_graph *g, const trp__dnn_node *n, int port)
+{
+    return n->port[port] == TRP__DNN_NO_PORT ? NULL : &g->tensor[n->port[port]];
+}
+
+/* How many channels a thread has, and whether a kernel for the type takes it. Those for any type
+ * have one, and a warp for each output 1 or 8. */
+static void find_runs(pool *m)
+{
+    const int64_t taps = (int64_t)m->p.window[0] * m->p.window[1] * m->p.window[2];
+    const trp__dnn_tensor *x = m->x;
+    m->large = taps >= TRP__POOL_LARGE && !m->back;
+    m->typed = is_one_type(m) && (m->back ? !m->old || taps <= INT8_MAX + 1 : !m->large);
+    const int run = m->typed && x->type == TRP_F32 ? TRP__POOL_RUN / 2 : TRP__POOL_RUN;
+    if (!m->wide && (m->typed || m->large) && has_runs(x, run) && has_runs(m->y, run) &&
+        has_runs(m->index, run) && has_runs(m->old, run))
+        m->run = run;
+    m->strip = m->back && m->typed && m->run == 1 && x->stride[x->rank - 1] == 1 &&
+               x->stride[1] >= x->stride[x->rank - 1];
+    m->p.strip_runs = m->strip && has_strip_runs(x);
+}
+
+static bool describe(const trp__dnn_graph *g, const trp__dnn_node *n, pool *m)
+{
+    *m = (pool){.node = n, .back = n->kind == TRP_DNN_RESAMPLE_BACKWARD, .run = 1};
+    if ((n->kind != TRP_DNN_RESAMPLE_FORWARD && !m->back) ||
+        (n->compute != TRP_F32 && n->compute != TRP_F64))
+        return false;
+    m->x = tensor_at(g, n, TRP__DNN_RESAMPLE_X);
+    m->y = tensor_at(g, n, TRP__DNN_RESAMPLE_Y);
+    m->index = tensor_at(g, n, TRP__DNN_RESAMPLE_INDEX);
+    m->old = m->back && n->mode == TRP_DNN_POOL_MAX && !m->index
+                 ? tensor_at(g, n, TRP__DNN_RESAMPLE_OLD_X)
+                 : NULL;
+    if (!m->x || !m->y || !takes_tensor(m->x) || !takes_tensor(m->y) || !takes_tensor(m->old) ||
+        (m->index && (m->index->type != TRP_I8 || m->index->role == TRP__DNN_VALUE)) ||
+        !fits_window(m))
+        return false;
+    m->wide = n->compute == TRP_F64 || m->x->type == TRP_F64 || m->y->type == TRP_F64 ||
+              (m->old && m->old->type == TRP_F64);
+    describe_window(m);
+    find_runs(m);
+    return set_sizes(m, m->y, m->p.out, false) > 0 && set_sizes(m, m->x, m->p.in, m->strip) > 0;
+}
+
+static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
+{
+    pool m;
+    return most > 0 && describe(g, &g->node[first], &m) ? 1 : 0;
+}
+
+/* Steps. */
+
+typedef struct pass {
+    trp__pool p;
+    int64_t each; /* things to do for each of the batch */
+    uint32_t of_block;
+    char name[48];
+    trp__cu_function function;
+} pass;
+
+typedef struct step {
+    pass find; /* backward, of a maximum whose place is not given */
+    pass pool;
+    bool finds;
+    int64_t batch;
+    uint8_t x, y, index, old; /* tensors */
+} step;
+
+static const char *type_name(const pool *m)
+{
+    return m->x->type == TRP_F32 ? "f32" : m->x->type == TRP_F16 ? "f16" : "bf16";
+}
+
+static void plan_forward(pool *m, const trp__dnn_tensor *x, pass *out)
+{
+    out->each = set_sizes(m, m->y, m->p.out, false);
+    out->p = m->p;
+    out->p.x = operand_of(m, x);
+    out->p.y = operand_of(m, m->y);
+    if (m->index)
+        out->p.index = operand_of(m, m->index);
+    const bool large = (int64_t)m->p.window[0] * m->p.window[1] * m->p.window[2] >= TRP__POOL_LARGE;
+    out->of_block = large ? TRP__POOL_THREADS / 32 : TRP__POOL_THREADS;
+    if (m->typed && !large)
+        snprintf(out->name, sizeof out->name, "trp_pool_typed_%s_%d_forward", type_name(m), m->run);
+    else
+        snprintf(out->name, sizeof out->name, "trp_pool_%s%s_%d", large ? "warp_" : "",
+                 m->wide ? "f64" : "f32", m->run);
+}
+
+static void plan_backward(pool *m, pass *out)
+{
+    out->each = set_sizes(m, m->x, m->p.in, m->strip);
+    out->p = m->p;
+    out->p.x = operand_of(m, m->x);
+    out->p.y = operand_of(m, m->y);
+    if (m->index)
+        out->p.index = operand_of(m, m->index);
+    out->of_block = TRP__POOL_THREADS;
+    if (m->strip)
+        snprintf(out->name, sizeof out->name, "trp_pool_strip_%s_back", type_name(m));
+    else if (m->typed)
+        snprintf(out->name, sizeof out->name, "trp_pool_typed_%s_%d_back", type_name(m), m->run);
+    else
+        snprintf(out->name, sizeof out->name, "trp_pool_back_%s_%d", m->wide ? "f64" : "f32",
+                 m->run);
+}
+
+/* Where maxima are goes into the workspace: packed, as y lies. */
+static uint64_t plan_find(pool *m, step *s)
+{
+    const bool narrow = (int64_t)m->p.window[0] * m->p.window[1] * m->p.window[2] <= INT8_MAX + 1;
+    trp__pool_operand index = {.type = narrow ? TRP_I8 : TRP_I32};
+    int64_t next = m->y->dim[1];
+    plan_forward(m, m->old, &s->find);
+    index.channel = 1;
+    for (int k = TRP__POOL_DIMS - 1; k >= 0; k--) {
+        index.spatial[k] = next;
+        next *= m->p.out[k];
+    }
+    if (!s->find.p.channels_last) {
+        next = 1;
+        for (int k = TRP__POOL_DIMS - 1; k >= 0; k--) {
+            index.spatial[k] = next;
+            next *= m->p.out[k];
+        }
+        index.channel = next;
+        next *= m->y->dim[1];
+    }
+    index.batch = next;
+    s->find.p.index = s->pool.p.index = index;
+    s->finds = true;
+    return (uint64_t)next * (uint64_t)m->y->dim[0] * (narrow ? 1 : 4);
+}
+
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
+                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+{
+    const trp__dnn_node *n = &part->graph->node[part->first];
+    pool m;
+    step *s = calloc(1, sizeof *s);
+    (void)modules;
+    if (!s)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for pooling");
+    if (!describe(part->graph, n, &m)) {
+        free(s);
+        return trp__error_set(error, TRP_E_INTERNAL, "pooling that does not fit");
+    }
+    s->batch = m.x->dim[0];
+    s->x = n->port[TRP__DNN_RESAMPLE_X];
+    s->y = n->port[TRP__DNN_RESAMPLE_Y];
+    s->index = n->port[TRP__DNN_RESAMPLE_INDEX];
+    s->old = m.old ? n->port[TRP__DNN_RESAMPLE_OLD_X] : TRP__DNN_NO_PORT;
+    *workspace = 0;
+    if (m.back)
+        plan_backward(&m, &s->pool);
+    else
+        plan_forward(&m, m.x, &s->pool);
+    if (m.old)
+        *workspace = plan_find(&m, s);
+    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
+    trp__text_add(&name, "%s", s->pool.name + strlen("trp_"));
+    *out = s;
+    return TRP_OK;
+}
+
+static trp_status launch_pass(pass *p, int64_t batch, const trp__kernel_launch *l, trp_error *error)
+{
+    const int64_t most = COUNT_MAX / p->each;
+    trp_status status = TRP_OK;
+    if (!p->function)
+        status = trp__kernels_function(l->modules, l->instance, TRP__MODULE_POOL, p->name,
+                                       &p->function, error);
+    for (int64_t first = 0; first < batch && status == TRP_OK; first += most) {
+        const int64_t here = batch - first < most ? batch - first : most;
+        p->p.batch = first;
+        p->p.count = (uint32_t)(here * p->each);
+        status = trp__kernel_enqueue(l, p->function,
+                                     ((uint64_t)p->p.count + p->of_block - 1) / p->of_block,
+                                     TRP__POOL_THREADS, 0, &p->p, error);
+    }
+    return status;
+}
+
+static uint64_t address_of(const trp__kernel_launch *l, uint8_t tensor)
+{
+    return tensor == TRP__DNN_NO_PORT ? 0 : (uint64_t)(uintptr_t)l->at[tensor];
+}
+
+static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
+{
+    step *s = state;
+    trp_status status = TRP_OK;
+    s->pool.p.x.at = address_of(l, s->x);
+    s->pool.p.y.at = address_of(l, s->y);
+    s->pool.p.index.at = address_of(l, s->index);
+    if (s->finds) {
+        s->find.p.x.at = address_of(l, s->old);
+        s->find.p.y.at = 0;
+        s->find.p.index.at = s->pool.p.index.at = (uint64_t)(uintptr_t)l->workspace;
+        status = launch_pass(&s->find, s->batch, l, error);
+    }
+    return status == TRP_OK ? launch_pass(&s->pool, s->batch, l, error) : status;
+}
+
+const trp__kernel_family trp__kernels_pool = {
+    .name = "pool",
+    .takes = takes,
+    .make = make,
+    .launch = launch,
+    .module = TRP__MODULE_POOL,
+};

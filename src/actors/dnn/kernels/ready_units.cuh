@@ -1,4 +1,0 @@
-/* Gated units: programs of ready.h. */
-#include "actors/dnn/kernels/ready.cuh"
-
-TRP__READY_KERNELS(trp_glu, TRP__READY_UNITS)

@@ -1,0 +1,267 @@
+/* Reductions of one type that the compiler knows: rows whose elements follow each other, by packs of
+ * 16 bytes, and columns, by packs or one by one. See reduce.h. */
+#ifndef TRP_ACTORS_DNN_KERNELS_REDUCE_REDUCE_PACKS_CUH
+#define TRP_ACTORS_DNN_KERNELS_REDUCE_REDUCE_PACKS_CUH
+
+#include "actors/dnn/kernels/common/cluster.cuh"
+#include "actors/dnn/kernels/reduce/reduce.cuh"
+#include "actors/dnn/kernels/common/row_packs.cuh"
+
+/* The larger one, NaN where either is. */
+TRP__DEVICE float trp__reduce_top(float a, float b)
+{
+#if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800
+    float out;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(a), "f"(b));
+    return out;
+#else
+    return trp__most<float>(a, b);
+#endif
+}
+
+/* What elements of a type add up in: extremes in their own type, sums in f64. */
+template <int TYPE, int KIND> struct trp__reduce_packed {
+    enum { EXTREME = KIND == TRP__REDUCE_EXTREMES };
+    typedef trp__reducer<KIND, false> R;
+    template <bool YES, int> struct own {
+        typedef float type;
+    };
+    template <int UNUSED> struct own<false, UNUSED> {
+        typedef double type;
+    };
+    typedef typename own<EXTREME, 0>::type total;
+
+    /* Elements that change nothing. */
+    TRP__DEVICE static float none(const trp__reduce &r)
+    {
+        if (!EXTREME || r.absolute)
+            return 0;
+        return r.negative ? INFINITY : -INFINITY;
+    }
+    TRP__DEVICE static total first()
+    {
+        return EXTREME ? total(-INFINITY) : total(0);
+    }
+    /* Magnitudes or negatives of all elements of a pack. */
+    template <int V> TRP__DEVICE static void prepare(const trp__reduce &r, trp__pack<TYPE, V> *v)
+    {
+        const uint32_t sign = TYPE == TRP_F32 ? 0x80000000u : 0x80008000u;
+        const uint32_t keep = r.absolute ? ~sign : ~0u, turn = r.negative ? sign : 0;
+        TRP__UNROLL
+        for (int k = 0; k < trp__pack<TYPE, V>::WORDS; k++)
+            v->word[k] = (v->word[k] & keep) ^ turn;
+    }
+    TRP__DEVICE static void prepare(const trp__reduce &r, trp__pack<TYPE, 1> *v)
+    {
+        const float x = r.absolute ? fabs(v->value) : v->value;
+        v->value = r.negative ? -x : x;
+    }
+    /* Adds N elements. Those of 16 bits are added up in f32, scaled so that they can't overflow;
+     * pairs, then pairs of pairs, so that it rounds a few times alone. */
+    template <int N> TRP__DEVICE static void add(total *t, float v[N])
+    {
+        if constexpr (EXTREME) {
+            TRP__UNROLL
+            for (int by = N / 2; by > 0; by /= 2) {
+                TRP__UNROLL
+                for (int j = 0; j < by; j++)
+                    v[j] = trp__reduce_top(v[j], v[j + by]);
+            }
+            *t = trp__reduce_top(*t, v[0]);
+        } else if constexpr (KIND == TRP__REDUCE_SUMS && TYPE != TRP_F32 && N > 1) {
+            TRP__UNROLL
+            for (int j = 0; j < N / 2; j++)
+                v[j] = fmaf(v[j + N / 2], 1.0f / N, v[j] * (1.0f / N));
+            TRP__UNROLL
+            for (int by = N / 4; by > 0; by /= 2) {
+                TRP__UNROLL
+                for (int j = 0; j < by; j++)
+                    v[j] += v[j + by];
+            }
+            *t = fma((double)v[0], (double)N, *t);
+        } else {
+            TRP__UNROLL
+            for (int j = 0; j < N; j++) {
+                const double x = v[j];
+                *t = KIND == TRP__REDUCE_SUMS ? *t + x : fma(x, x, *t);
+            }
+        }
+    }
+    TRP__DEVICE static total join(total a, total b)
+    {
+        if constexpr (EXTREME)
+            return trp__reduce_top(a, b);
+        else
+            return a + b;
+    }
+    struct joining {
+        template <typename T> static TRP__DEVICE T of(T a, T b)
+        {
+            return join(a, b);
+        }
+    };
+    TRP__DEVICE static void put(const trp__reduce &r, int64_t kept, uint32_t split, double value)
+    {
+        const trp__partial p = {value, 0, 0};
+        trp__reduce_put<KIND, false>(r, kept, split, p);
+    }
+};
+
+/* The elements of a row that a thread has, FLIGHT packs at a time. */
+template <int TYPE, int KIND, int FLIGHT>
+TRP__DEVICE void trp__reduce_packed_row(const trp__reduce &r, trp__row_packs<TYPE> row,
+                                        uint64_t at,
+                                        typename trp__reduce_packed<TYPE, KIND>::total *t)
+{
+    typedef trp__reduce_packed<TYPE, KIND> P;
+    enum { V = trp__row_type<TYPE>::V };
+    for (; row.first < row.end; row.first += FLIGHT * row.step) {
+        trp__pack<TYPE, V> v[FLIGHT];
+        row.template read<FLIGHT>(at, P::none(r), v);
+        TRP__UNROLL
+        for (int f = 0; f < FLIGHT; f++) {
+            float x[V];
+            P::prepare(r, &v[f]);
+            TRP__UNROLL
+            for (int j = 0; j < V; j++)
+                x[j] = v[f].get(j);
+            P::template add<V>(t, x);
+        }
+    }
+}
+
+/* The threads of a result are some lanes of a warp, or the block. */
+template <int TYPE, int KIND> TRP__DEVICE void trp__reduce_packed_rows(const trp__reduce &r)
+{
+    typedef trp__reduce_packed<TYPE, KIND> P;
+    typedef trp__row_packs<TYPE> packs;
+    enum { SHORT = 4, LONG = 8 };
+    const int lanes = (int)r.lanes, rows = TRP__REDUCE_THREADS / lanes;
+    const int group = lanes < TRP__REDUCE_THREADS ? (int)threadIdx.x / lanes : 0;
+    const int lane = (int)threadIdx.x - group * lanes;
+    const uint32_t split = blockIdx.x % r.splits;
+    const int64_t kept = (int64_t)(blockIdx.x / r.splits) * rows + group;
+    const bool some = kept < r.kept;
+    const int64_t start = split * r.split, left = r.length - start;
+    const int64_t base = some ? trp__reduce_offset(r.keep, r.keep.x, kept) + start : 0;
+    const uint64_t at = r.x + (uint64_t)(base * packs::SIZE);
+    packs row;
+    row.begin = (int)(at % 16) / packs::SIZE;
+    row.end = some ? row.begin + (int)(left < r.split ? left : r.split) : 0;
+    row.step = lanes * packs::V;
+    row.first = lane * packs::V;
+    typename P::total t = P::first();
+    if (r.split <= SHORT * row.step)
+        trp__reduce_packed_row<TYPE, KIND, SHORT>(r, row, at - at % 16, &t);
+    else
+        trp__reduce_packed_row<TYPE, KIND, LONG>(r, row, at - at % 16, &t);
+    t = trp__rows_together<typename P::joining, typename P::total>(t, lanes, P::first());
+    if (lane == 0 && some)
+        P::put(r, kept, split, (double)t);
+}
+
+/* Thread t of a block has pack t % across of a row, of V elements, and every `lanes`th row. What the blocks of
+ * a cluster have found they share through memory: each one puts some of the columns together. */
+template <int TYPE, int KIND, int V>
+TRP__DEVICE void trp__reduce_packed_columns(const trp__reduce &r)
+{
+    typedef trp__reduce_packed<TYPE, KIND> P;
+    enum { FLIGHT = 8, SIZE = trp__row_type<TYPE>::SIZE };
+    TRP__DYNAMIC(typename P::total, shared);
+    const int lanes = (int)r.lanes, across = TRP__REDUCE_THREADS / lanes, width = across * V;
+    const int column = (int)threadIdx.x % across, lane = (int)threadIdx.x / across;
+    const uint32_t pieces = r.splits * r.cluster, piece = blockIdx.x % pieces;
+    const int64_t tile = (int64_t)(blockIdx.x / pieces) * width, kept = tile + column * V;
+    const int64_t base = kept < r.kept ? trp__reduce_offset(r.keep, r.keep.x, kept) : 0;
+    const int64_t start = piece * r.split, stop = start + r.split;
+    const int64_t end = kept >= r.kept ? 0 : stop < r.length ? stop : r.length;
+    const int64_t step = r.over.x[0] * SIZE;
+    typename P::total t[V];
+    TRP__UNROLL
+    for (int k = 0; k < V; k++)
+        t[k] = P::first();
+    for (int64_t i = start + lane; i < end; i += FLIGHT * lanes) {
+        trp__pack<TYPE, V> v[FLIGHT];
+        float outside[V];
+        TRP__UNROLL
+        for (int k = 0; k < V; k++)
+            outside[k] = P::none(r);
+        TRP__UNROLL
+        for (int f = 0; f < FLIGHT; f++) {
+            if (i + f * lanes < end)
+                v[f].load(r.x + (uint64_t)(base * SIZE + (i + f * lanes) * step), 0, TYPE);
+            else
+                v[f].set(outside);
+        }
+        TRP__UNROLL
+        for (int f = 0; f < FLIGHT; f++)
+            P::prepare(r, &v[f]);
+        TRP__UNROLL
+        for (int k = 0; k < V; k++) {
+            float x[FLIGHT];
+            TRP__UNROLL
+            for (int f = 0; f < FLIGHT; f++)
+                x[f] = v[f].get(k);
+            P::template add<FLIGHT>(&t[k], x);
+        }
+    }
+    TRP__UNROLL
+    for (int k = 0; k < V; k++)
+        shared[lane * width + column * V + k] = t[k];
+    __syncthreads();
+    const int rank = (int)(piece % r.cluster);
+    for (int c = (int)threadIdx.x; c < width && tile + c < r.kept; c += TRP__REDUCE_THREADS) {
+        typename P::total sum = shared[c];
+        for (int l = 1; l < lanes; l++)
+            sum = P::join(sum, shared[l * width + c]);
+        if (r.cluster == 1)
+            P::put(r, tile + c, piece, (double)sum);
+        else
+            trp__to<double>(r.shared, (int64_t)blockIdx.x * width + c) = (double)sum;
+    }
+    if (r.cluster == 1)
+        return;
+    trp__cluster_arrive();
+    trp__cluster_wait();
+    const int each = (width + (int)r.cluster - 1) / (int)r.cluster, c = rank * each + (int)threadIdx.x;
+    if ((int)threadIdx.x >= each || c >= width || tile + c >= r.kept)
+        return;
+    const int64_t from = ((int64_t)blockIdx.x - rank) * width + c;
+    double v[TRP__REDUCE_CLUSTER];
+    TRP__UNROLL
+    for (int b = 0; b < TRP__REDUCE_CLUSTER; b++)
+        v[b] = b < (int)r.cluster ? trp__at<double>(r.shared, from + (int64_t)b * width)
+                                  : (double)P::first();
+    typename P::total sum = (typename P::total)v[0];
+    TRP__UNROLL
+    for (int b = 1; b < TRP__REDUCE_CLUSTER; b++)
+        sum = P::join(sum, (typename P::total)v[b]);
+    P::put(r, tile + c, piece / r.cluster, (double)sum);
+}
+
+#define TRP__REDUCE_BOUNDS TRP__REDUCE_THREADS, 3 /* blocks of a processor at a time, at least */
+#define TRP__REDUCE_PACKED(name, function, ...)                                                    \
+    TRP__GLOBAL(TRP__REDUCE_BOUNDS) name(const TRP__CONSTANT trp__reduce r)                        \
+    {                                                                                              \
+        function<__VA_ARGS__>(r);                                                                  \
+    }
+#define TRP__REDUCE_ROWS_KERNELS(name, KIND)                                                       \
+    TRP__REDUCE_PACKED(name##_f32, trp__reduce_packed_rows, TRP_F32, KIND)                         \
+    TRP__REDUCE_PACKED(name##_bf16, trp__reduce_packed_rows, TRP_BF16, KIND)                       \
+    TRP__REDUCE_PACKED(name##_f16, trp__reduce_packed_rows, TRP_F16, KIND)
+#define TRP__REDUCE_COLUMNS_KERNELS(name, KIND)                                                    \
+    TRP__REDUCE_PACKED(name##_f32, trp__reduce_packed_columns, TRP_F32, KIND, 4)                   \
+    TRP__REDUCE_PACKED(name##_bf16, trp__reduce_packed_columns, TRP_BF16, KIND, 8)                 \
+    TRP__REDUCE_PACKED(name##_f16, trp__reduce_packed_columns, TRP_F16, KIND, 8)                   \
+    TRP__REDUCE_PACKED(name##_f32_loose, trp__reduce_packed_columns, TRP_F32, KIND, 1)             \
+    TRP__REDUCE_PACKED(name##_bf16_loose, trp__reduce_packed_columns, TRP_BF16, KIND, 1)           \
+    TRP__REDUCE_PACKED(name##_f16_loose, trp__reduce_packed_columns, TRP_F16, KIND, 1)
+
+TRP__REDUCE_ROWS_KERNELS(trp_reduce_rows_sums, TRP__REDUCE_SUMS)
+TRP__REDUCE_ROWS_KERNELS(trp_reduce_rows_squares, TRP__REDUCE_SQUARES)
+TRP__REDUCE_ROWS_KERNELS(trp_reduce_rows_extremes, TRP__REDUCE_EXTREMES)
+TRP__REDUCE_COLUMNS_KERNELS(trp_reduce_columns_sums, TRP__REDUCE_SUMS)
+TRP__REDUCE_COLUMNS_KERNELS(trp_reduce_columns_squares, TRP__REDUCE_SQUARES)
+TRP__REDUCE_COLUMNS_KERNELS(trp_reduce_columns_extremes, TRP__REDUCE_EXTREMES)
+
+#endif

@@ -1,0 +1,55 @@
+/* Rotary position embedding: the parameter of its kernels. Host and device share this file.
+ *
+ * A thread turns the same pairs of some rows that share their position, and finds how far while
+ * these are on their way. */
+#ifndef TRP_ACTORS_DNN_KERNELS_ROTARY_ROTARY_H
+#define TRP_ACTORS_DNN_KERNELS_ROTARY_ROTARY_H
+
+#include "actors/dnn/graph/graph.h"
+#include "actors/dnn/kernels/map/map.h"
+#include "actors/dnn/kernels/common/rows.h"
+
+enum {
+    TRP__ROTARY_THREADS = 128,
+    TRP__ROTARY_DEEP = 4,    /* rows of a thread */
+    TRP__ROTARY_POWERS = 32, /* bits of the number of a pair */
+};
+
+/* Operands of rows. */
+enum {
+    TRP__ROTARY_FROM,
+    TRP__ROTARY_TO,
+    TRP__ROTARY_ENTRY, /* the index, or what is added to `begin` */
+    TRP__ROTARY_ALONG, /* the first of the rows that share it */
+    TRP__ROTARY_OPERANDS,
+};
+
+typedef struct trp__rotary {
+    trp__dnn_node node;
+    trp__rows_operand io[TRP__ROTARY_OPERANDS];
+    trp__rows_space space;
+    int64_t apart[2];        /* rows that share a position, of x and y */
+    int64_t shared;          /* how many there are */
+    int64_t items;           /* chunks of all groups of rows */
+    int64_t first;           /* the first item of the launch */
+    trp__map_divisor chunks; /* of a row: of pairs first, then of elements that stay */
+    int32_t pair_chunks;
+    int32_t half;            /* pairs */
+    uint64_t cosines, sines; /* given ones; 0: none */
+    int64_t cosine_stride[2], sine_stride[2];
+    int64_t positions;                /* of those */
+    double power[TRP__ROTARY_POWERS]; /* base^(-2 k / r), k = 1, 2, 4, ... */
+    uint64_t index;                   /* positions; 0: they follow from `begin` */
+    int64_t begin;                    /* unless it lies in memory: */
+    uint64_t begin_at;
+    uint8_t wide_index, cosine_type, sine_type;
+    uint8_t table_runs; /* four of a row of the tables are one load */
+    uint8_t back, pairs;
+    uint8_t reserved[2];
+} trp__rotary;
+
+#ifndef __cplusplus
+_Static_assert(sizeof(trp__rotary) <= 4096, "what a kernel takes");
+#endif
+
+#endif

@@ -1,0 +1,84 @@
+/* The largest elements of rows, and classes drawn of them: the parameter of their kernels. Host and
+ * device share this file.
+ *
+ *     arg          a block for each part of a row: its first largest element
+ *     arg_finish   of all parts of a row, the first largest
+ *     tiles        a block for each tile of a row: its largest elements, in order; those of the row
+ *                  where it has one tile, or its blocks are a cluster
+ *     merge        the same of what tiles have left, until there is one tile a row
+ *     shares       a warp for each part of a row: the sum of its shares
+ *     class        a cluster for each row: a class, the classes in order of their numbers
+ *     draw_ranked  a block for each row: a class, the classes in order of their logits
+ *
+ * An element is a *mark* in 64 bits: a key above, which orders as the elements do, and the
+ * complement of its number below. No two of a row are equal, and the larger comes first: so equal
+ * elements need no further thought, and the order in which a block finds marks changes nothing. 0
+ * is no element. */
+#ifndef TRP_ACTORS_DNN_KERNELS_SELECT_SELECT_H
+#define TRP_ACTORS_DNN_KERNELS_SELECT_SELECT_H
+
+#include "actors/dnn/kernels/common/rows.h"
+
+enum {
+    TRP__SELECT_X,
+    TRP__SELECT_INDEX,
+    TRP__SELECT_Y,
+    TRP__SELECT_OPERANDS,
+};
+
+enum {
+    TRP__SELECT_SEED,
+    TRP__SELECT_OFFSET,
+    TRP__SELECT_TEMPERATURE,
+    TRP__SELECT_COUNT,
+    TRP__SELECT_LIMIT,
+    TRP__SELECT_NUMBERS,
+};
+
+enum {
+    TRP__SELECT_THREADS = 256, /* of a block, at most */
+    TRP__SELECT_BOUND = 1024,  /* of bounds at launch: 64 registers, so that 4 blocks of 256 fit */
+    TRP__SELECT_EACH = 32,     /* elements of a tile that a thread has */
+    TRP__SELECT_MARKS = 16,    /* marks of a tile that a thread has */
+    TRP__SELECT_LIST = 2048,   /* marks that a block sorts */
+    TRP__SELECT_MOST = 1024,   /* elements of a row that are selected, at most */
+    TRP__SELECT_NUCLEUS = 256, /* classes that are sorted where only a share limits them */
+    TRP__SELECT_PART = 4096,   /* elements of a part of arg, at least */
+    TRP__SELECT_SHARES = 1024, /* elements of a part of which the shares are added */
+    TRP__SELECT_DRAW = 1024,   /* threads of a block of draw_ranked, at most */
+};
+
+/* One number, in memory or by value. */
+typedef struct trp__select_number {
+    uint64_t at; /* 0: by value */
+    uint64_t bits;
+    double value;
+    uint8_t type, used;
+    uint8_t reserved[6];
+} trp__select_number;
+
+typedef struct trp__select {
+    trp__rows_operand io[TRP__SELECT_OPERANDS];
+    trp__rows_space space;
+    trp__select_number number[TRP__SELECT_NUMBERS];
+    int64_t n;         /* elements of a row */
+    int64_t part;      /* elements of a part of arg or shares; tiles of a block of class */
+    int64_t tile;      /* elements of a tile, of those that its threads have room for */
+    int64_t parts;     /* of a row: parts of arg, tiles, or blocks of class */
+    int64_t shares;    /* of a row: parts of shares */
+    int64_t length;    /* merge, draw: marks of a row at `from` */
+    int64_t first;     /* the first row of the launch */
+    int64_t rows;      /* of the launch */
+    uint64_t from, to; /* marks */
+    uint64_t ranked;   /* the largest marks of rows, in order; 0: results instead */
+    uint64_t sums;     /* of the shares of each part; draw_ranked: 0 for none */
+    int32_t picked;    /* marks of a row that are wanted */
+    uint8_t smallest;
+    uint8_t nan_first; /* also among the smallest */
+    uint8_t runs;      /* rows are read by 16 bytes */
+    uint8_t used_y;
+    uint8_t meets; /* the tiles of a row: its blocks are a cluster */
+    uint8_t reserved[7];
+} trp__select;
+
+#endif

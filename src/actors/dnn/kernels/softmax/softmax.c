@@ -1,0 +1,405 @@
+/* Softmax: finds the nodes that layers/norm.c makes of it, and launches the kernels of softmax.h.
+ */
+#include "actors/dnn/kernels/softmax/softmax.h"
+
+#include "actors/dnn/kernels/launch/launch.h"
+#include "actors/dnn/kernels/launch/row_spaces.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    NODES_MAX = 6,
+    LETTERS = 128,
+    ROW_THREADS = 128,    /* of a block of rows that have at most a warp each */
+    PART_MIN = 1 << 14,   /* elements of a part of a row */
+    PACKED_MAX = 1 << 30, /* elements of a row in parts whose places have 32 bits */
+    BLOCKS_EACH = 4,      /* of parts, for each processor */
+    BLOCKS_MAX = 1 << 30, /* of a launch */
+    SLICE_MIN = 1 << 15,  /* elements: what registers hold for less, they read faster */
+};
+
+/* Patterns: a letter for each tensor. x, y and d (dy) are read and o is written; m, n and l have
+ * one element for each row; all but x, y, d and o are inside. */
+
+typedef struct pattern {
+    bool back, log;
+    uint32_t nodes;
+    struct {
+        uint8_t kind, mode;
+        char a, b, out; /* b: 0 where there is none */
+    } node[NODES_MAX];
+} pattern;
+
+#define REDUCE(mode, a, out)                                                                       \
+    {                                                                                              \
+        TRP_DNN_REDUCTION, TRP_DNN_##mode, a, 0, out                                               \
+    }
+#define POINT(mode, a, b, out)                                                                     \
+    {                                                                                              \
+        TRP_DNN_POINTWISE, TRP_DNN_##mode, a, b, out                                               \
+    }
+
+static const pattern patterns[] = {
+    {.nodes = 5,
+     .node = {REDUCE(MOST, 'x', 'm'), POINT(SUB, 'x', 'm', 's'), POINT(EXP, 's', 0, 'e'),
+              REDUCE(SUM, 'e', 'n'), POINT(DIV, 'e', 'n', 'o')}},
+    {.log = true,
+     .nodes = 6,
+     .node = {REDUCE(MOST, 'x', 'm'), POINT(SUB, 'x', 'm', 's'), POINT(EXP, 's', 0, 'e'),
+              REDUCE(SUM, 'e', 'n'), POINT(LOG, 'n', 0, 'l'), POINT(SUB, 's', 'l', 'o')}},
+    {.back = true,
+     .nodes = 4,
+     .node = {POINT(MUL, 'd', 'y', 'p'), REDUCE(SUM, 'p', 'n'), POINT(SUB, 'd', 'n', 's'),
+              POINT(MUL, 's', 'y', 'o')}},
+    {.back = true,
+     .log = true,
+     .nodes = 4,
+     .node = {REDUCE(SUM, 'd', 'n'), POINT(EXP, 'y', 0, 'e'), POINT(MUL, 'e', 'n', 'p'),
+              POINT(SUB, 'd', 'p', 'o')}},
+};
+
+/* The number of the tensor that each letter stands for. */
+typedef struct match {
+    const pattern *pattern;
+    uint8_t tensor[LETTERS];
+} match;
+
+static bool bind(match *m, char letter, uint8_t tensor)
+{
+    uint8_t *bound = &m->tensor[(unsigned char)letter];
+    if (*bound == TRP__DNN_NO_PORT)
+        *bound = tensor;
+    return *bound == tensor && tensor != TRP__DNN_NO_PORT;
+}
+
+static bool binds_node(match *m, uint32_t i, const trp__dnn_node *n)
+{
+    const char a = m->pattern->node[i].a, b = m->pattern->node[i].b, out = m->pattern->node[i].out;
+    if (n->kind != m->pattern->node[i].kind || n->mode != m->pattern->node[i].mode ||
+        (n->compute != TRP_F32 && n->compute != TRP_F64))
+        return false;
+    if (n->kind == TRP_DNN_REDUCTION)
+        return bind(m, a, n->port[TRP__DNN_REDUCTION_X]) &&
+               bind(m, out, n->port[TRP__DNN_REDUCTION_Y]);
+    const uint8_t x = n->port[TRP__DNN_POINTWISE_X], y = n->port[TRP__DNN_POINTWISE_B];
+    const match before = *m;
+    bool good = bind(m, a, x) && (!b || bind(m, b, y));
+    if (!good && n->mode == TRP_DNN_MUL) {
+        *m = before;
+        good = bind(m, a, y) && bind(m, b, x);
+    }
+    return good && bind(m, out, n->port[TRP__DNN_POINTWISE_Y]);
+}
+
+/* The letters of a pattern once each. */
+static const char *letters_of(bool inside)
+{
+    return inside ? "msenlp" : "xydo";
+}
+
+/* Whether a tensor has one element for each row of `shape`. */
+static bool is_reduced(const trp__dnn_tensor *t, const trp__dnn_tensor *shape)
+{
+    for (int i = 0; i < shape->rank; i++) {
+        if (t->dim[i] != 1 && t->dim[i] != shape->dim[i])
+            return false;
+    }
+    return t->rank == shape->rank;
+}
+
+static bool same_dims(const trp__dnn_tensor *a, const trp__dnn_tensor *b)
+{
+    return a->rank == b->rank && memcmp(a->dim, b->dim, sizeof a->dim) == 0;
+}
+
+static bool fits(const match *m, const trp__dnn_graph *g, uint32_t first)
+{
+    const trp__dnn_part part = {g, first, m->pattern->nodes};
+    const trp__dnn_tensor *shape = &g->tensor[m->tensor['o']];
+    const trp__dnn_tensor *sum = &g->tensor[m->tensor['n']];
+    uint8_t place[TRP__DNN_LOWERED_TENSORS];
+    trp__dnn_places(&part, place);
+    for (int inside = 0; inside < 2; inside++) {
+        for (const char *c = letters_of(inside); *c; c++) {
+            const uint8_t number = m->tensor[(unsigned char)*c];
+            const trp__dnn_tensor *t = &g->tensor[number];
+            if (number == TRP__DNN_NO_PORT)
+                continue;
+            if (inside ? place[number] != TRP__DNN_PLACE_INSIDE || t->type != g->node[first].compute
+                       : place[number] != TRP__DNN_PLACE_MEMORY || !trp__rows_takes_type(t->type))
+                return false;
+            if (!same_dims(t, strchr("mnl", *c) ? sum : shape))
+                return false;
+        }
+    }
+    return is_reduced(sum, shape);
+}
+
+static bool find(const trp__dnn_graph *g, uint32_t first, uint32_t most, match *m)
+{
+    for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++) {
+        bool good = patterns[p].nodes <= most;
+        m->pattern = &patterns[p];
+        memset(m->tensor, TRP__DNN_NO_PORT, sizeof m->tensor);
+        for (uint32_t i = 0; i < patterns[p].nodes && good; i++)
+            good = binds_node(m, i, &g->node[first + i]) &&
+                   g->node[first + i].compute == g->node[first].compute;
+        if (good && fits(m, g, first))
+            return true;
+    }
+    return false;
+}
+
+/* Steps. */
+
+typedef struct step {
+    trp__softmax p;
+    uint8_t tensor[3];
+    uint64_t blocks;
+    uint32_t threads, shared, cluster;
+    bool in_parts; /* two launches */
+    char name[48];
+    trp__cu_function function;
+} step;
+
+static bool describe(const trp__dnn_graph *g, const match *m, trp__rows *r, step *s)
+{
+    const bool back = m->pattern->back;
+    const uint8_t tensor[3] = {back ? m->tensor['y'] : m->tensor['x'],
+                               back ? m->tensor['d'] : m->tensor['x'], m->tensor['o']};
+    memcpy(s->tensor, tensor, sizeof tensor);
+    trp__rows_begin(r, &g->tensor[m->tensor['o']], &g->tensor[m->tensor['n']]);
+    for (int i = 0; i < 3; i++)
+        trp__rows_add(r, &g->tensor[tensor[i]]);
+    trp__rows_finish(r, 2);
+    s->p.n = r->reduced.dim[0];
+    s->p.log = m->pattern->log;
+    return r->reduced.rank == 1;
+}
+
+static void set_operands(const trp__dnn_graph *g, const trp__rows *r, int from, step *s)
+{
+    for (int i = 0; i < 3; i++)
+        trp__rows_operand_of(r, i, from, g->tensor[s->tensor[i]].type, &s->p.io[i]);
+    trp__rows_space_of(&r->kept, from, &s->p.space);
+}
+
+static bool all_aligned(const trp__dnn_graph *g, const step *s)
+{
+    return trp__rows_is_aligned(&g->tensor[s->tensor[0]]) &&
+           trp__rows_is_aligned(&g->tensor[s->tensor[1]]) &&
+           trp__rows_is_aligned(&g->tensor[s->tensor[2]]);
+}
+
+/* Whether the strides along rows of all operands divide by something, or are 1. */
+static bool steps_divide(const trp__rows *r, int64_t by)
+{
+    for (int o = 0; o < 3; o++) {
+        if (by == 1 ? r->reduced.stride[o][0] != 1 : r->reduced.stride[o][0] % by != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Rows whose neighbours lie next to each other, and not their elements. */
+static bool are_columns(const trp__rows *r)
+{
+    for (int o = 0; o < 3; o++) {
+        if (r->kept.stride[o][0] != 1)
+            return false;
+    }
+    return r->reduced.dim[0] == 1 || !steps_divide(r, 1);
+}
+
+/* Parts of `unit` elements or a multiple, for as many blocks as the device wants. */
+static void share_parts(step *s, uint64_t others, int64_t unit, int64_t least, int processors)
+{
+    const uint64_t wanted = (uint64_t)(processors > 0 ? processors : 1) * BLOCKS_EACH;
+    const int64_t units = (s->p.n + unit - 1) / unit, few = least / unit;
+    int64_t parts = others >= wanted / 2 ? 1 : (int64_t)(wanted / others);
+    if (parts > units / few)
+        parts = units / few;
+    if (parts < 1)
+        parts = 1;
+    s->p.part = (units + parts - 1) / parts * unit;
+    s->p.parts = (s->p.n + s->p.part - 1) / s->p.part;
+    s->blocks = others * (uint64_t)s->p.parts;
+    s->p.last = (int64_t)s->blocks - 1;
+    s->in_parts = s->p.parts > 1;
+    s->p.pass = TRP__SOFTMAX_BOTH;
+}
+
+static void plan_blocks(step *s)
+{
+    s->threads = s->p.threads <= 32 ? ROW_THREADS : (uint32_t)s->p.threads;
+    const uint64_t rows = s->threads / (uint32_t)s->p.threads;
+    s->blocks = ((uint64_t)s->p.space.rows + rows - 1) / rows;
+}
+
+/* A row for each cluster. */
+static bool plan_slices(const trp__kernel_modules *m, bool back, bool ragged, step *s)
+{
+    const int64_t unit = s->p.io[0].type == TRP_F32 ? 4 : 8; /* elements of 16 bytes */
+    trp__slices slices;
+    if (s->p.n > PACKED_MAX ||
+        !trp__rows_slices(m, s->p.space.rows, (s->p.n + (ragged ? unit - 1 : 0) + unit - 1) / unit,
+                          back ? 1 : 2, 2, 1, &slices))
+        return false;
+    s->cluster = slices.cluster;
+    s->p.room = slices.room;
+    s->p.parts = slices.cluster;
+    s->p.part = slices.each * unit;
+    s->p.pass = TRP__SOFTMAX_BOTH;
+    s->blocks = (uint64_t)s->p.space.rows * slices.cluster;
+    s->threads = slices.threads;
+    s->shared = slices.shared;
+    return true;
+}
+
+static void plan_rows(const trp__dnn_graph *g, const trp__rows *r, bool wide, bool back,
+                      const trp__kernel_modules *modules, step *s)
+{
+    const int processors = modules->processors;
+    static const trp__row_packs_ways forward = {{2, 32}, {4, 32}, {4, 512}, {8, 1024}};
+    static const trp__row_packs_ways backward = {{2, 32}, {4, 32}, {4, 1024}};
+    bool ragged = false;
+    const char *type = wide ? "f64" : "any", *way = back ? "softmax_back" : "softmax";
+    set_operands(g, r, 0, s);
+    const char *packed = s->p.space.rows <= INT32_MAX ? trp__row_packs_type(s->p.io, 3) : NULL;
+    s->p.columns = 1;
+    s->p.runs =
+        all_aligned(g, s) && steps_divide(r, 1) && trp__rows_are_runs(&r->kept, 0, 3, &ragged);
+    const int64_t need = s->p.n + (s->p.runs && ragged ? TRP__ROWS_RUN - 1 : 0);
+    const int packs = s->p.runs && packed ? trp__row_packs_share(back ? backward : forward, need,
+                                                                 s->p.io[0].type, &s->p.threads)
+                                          : 0;
+    if (s->p.runs && packed && (packs == 0 || s->p.n > SLICE_MIN) &&
+        plan_slices(modules, back, ragged, s)) {
+        snprintf(s->name, sizeof s->name, "trp_softmax_%s_%sslices", packed, back ? "back_" : "");
+        return;
+    }
+    if (packs > 0) {
+        plan_blocks(s);
+        snprintf(s->name, sizeof s->name, "trp_softmax_%s_%s%d", packed, back ? "back_" : "",
+                 packs);
+        return;
+    }
+    const int runs = trp__rows_share(need,
+                                     wide   ? 1
+                                     : back ? 2
+                                            : 4,
+                                     TRP__ROWS_THREADS_MAX, &s->p.threads);
+    if (runs > 0) {
+        plan_blocks(s);
+        snprintf(s->name, sizeof s->name, "trp_%s_%s_%d", way, type, runs);
+        return;
+    }
+    s->threads = TRP__SOFTMAX_THREADS;
+    share_parts(s, (uint64_t)s->p.space.rows, TRP__SOFTMAX_TILE, PART_MIN, processors);
+    if (s->p.runs && packed && s->p.n <= PACKED_MAX) {
+        share_parts(s, (uint64_t)s->p.space.rows, TRP__SOFTMAX_PACKED_TILE, PART_MIN, processors);
+        s->threads = TRP__SOFTMAX_PACKED_THREADS;
+        snprintf(s->name, sizeof s->name, "trp_softmax_%s_%sparts", packed, back ? "back_" : "");
+        return;
+    }
+    snprintf(s->name, sizeof s->name, "trp_%s_parts_%s", way, type);
+}
+
+static void plan_columns(const trp__dnn_graph *g, const trp__rows *r, bool wide, bool back,
+                         int processors, step *s)
+{
+    const int64_t unit = TRP__SOFTMAX_WARPS * TRP__SOFTMAX_DEEP;
+    bool ragged = false;
+    set_operands(g, r, 1, s);
+    s->p.columns = r->kept.dim[0];
+    s->p.runs = all_aligned(g, s) && (s->p.n == 1 || steps_divide(r, TRP__ROWS_RUN)) &&
+                trp__rows_are_runs(&r->kept, 1, 3, &ragged) && !ragged &&
+                s->p.columns >= TRP__SOFTMAX_COLUMNS / 2;
+    s->threads = TRP__SOFTMAX_WARPS * 32;
+    share_parts(s,
+                (uint64_t)s->p.space.rows *
+                    (uint64_t)((s->p.columns + TRP__SOFTMAX_COLUMNS - 1) / TRP__SOFTMAX_COLUMNS),
+                unit, 4 * unit, processors);
+    snprintf(s->name, sizeof s->name, "trp_%s_columns_%s", back ? "softmax_back" : "softmax",
+             wide ? "f64" : "any");
+}
+
+static uint32_t takes(const trp__dnn_graph *g, uint32_t first, uint32_t most)
+{
+    match m;
+    trp__rows r;
+    step s = {0};
+    return find(g, first, most, &m) && describe(g, &m, &r, &s) ? m.pattern->nodes : 0;
+}
+
+static trp_status make(const trp__dnn_part *part, const trp__kernel_modules *modules, void **out,
+                       char engine[TRP_DNN_ENGINE_SIZE], uint64_t *workspace, trp_error *error)
+{
+    const trp__dnn_graph *g = part->graph;
+    match m;
+    trp__rows r;
+    step *s = calloc(1, sizeof *s);
+    if (!s)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a softmax");
+    if (!find(g, part->first, part->count, &m) || !describe(g, &m, &r, s)) {
+        free(s);
+        return trp__error_set(error, TRP_E_INTERNAL, "a softmax that is none");
+    }
+    bool wide = g->node[part->first].compute == TRP_F64;
+    s->cluster = 1;
+    for (int i = 0; i < 3; i++)
+        wide = wide || g->tensor[s->tensor[i]].type == TRP_F64;
+    if (are_columns(&r))
+        plan_columns(g, &r, wide, m.pattern->back, modules->processors, s);
+    else
+        plan_rows(g, &r, wide, m.pattern->back, modules, s);
+    trp__text name = {.out = engine, .size = TRP_DNN_ENGINE_SIZE};
+    trp__text_add(&name, "%s%s", s->name + strlen("trp_"), s->p.runs ? "" : "_loose");
+    *workspace = s->in_parts ? 2 * sizeof(double) * (uint64_t)s->p.parts * (uint64_t)s->p.columns *
+                                   (uint64_t)s->p.space.rows
+                             : 0;
+    *out = s;
+    return TRP_OK;
+}
+
+static trp_status launch_pass(step *s, const trp__kernel_launch *l, trp_error *error)
+{
+    trp_status status = TRP_OK;
+    for (uint64_t first = 0; first < s->blocks && status == TRP_OK; first += BLOCKS_MAX) {
+        const uint64_t left = s->blocks - first;
+        s->p.first = (int64_t)first;
+        status = trp__kernel_enqueue_clusters(l, s->function, left < BLOCKS_MAX ? left : BLOCKS_MAX,
+                                              s->cluster, s->threads, s->shared, &s->p, error);
+    }
+    return status;
+}
+
+static trp_status launch(void *state, const trp__kernel_launch *l, trp_error *error)
+{
+    step *s = state;
+    trp_status status = TRP_OK;
+    if (!s->function)
+        status = trp__kernel_with_shared(l, TRP__MODULE_SOFTMAX, s->name, s->shared, &s->function,
+                                         error);
+    for (int i = 0; i < 3; i++)
+        s->p.io[i].at = (uint64_t)(uintptr_t)l->at[s->tensor[i]];
+    s->p.sums = (uint64_t)(uintptr_t)l->workspace;
+    if (s->in_parts && status == TRP_OK) {
+        s->p.pass = TRP__SOFTMAX_SUMS;
+        status = launch_pass(s, l, error);
+        s->p.pass = TRP__SOFTMAX_APPLY;
+    }
+    return status == TRP_OK ? launch_pass(s, l, error) : status;
+}
+
+const trp__kernel_family trp__kernels_softmax = {
+    .name = "softmax",
+    .takes = takes,
+    .make = make,
+    .launch = launch,
+    .module = TRP__MODULE_SOFTMAX,
+};

@@ -1,0 +1,172 @@
+/* Convolutions and pooling as layers: each makes a graph and sends it. What their fields must be is
+ * checked with the graph, so that its words are used for errors; here only what would get lost on
+ * the way. */
+#include "actors/dnn/layers/layer_graph.h"
+#include "base/error.h"
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+/* Convolutions. */
+
+static void copy_geometry(trp_dnn_node *n, const int64_t *pre_pad, const int64_t *post_pad,
+                          const int64_t *stride)
+{
+    for (int i = 0; i < TRP_DNN_SPATIAL_MAX; i++) {
+        n->pre_pad[i] = pre_pad[i];
+        n->post_pad[i] = post_pad[i];
+        n->stride[i] = stride[i];
+    }
+}
+
+static trp_status check_conv(trp__layer_graph *g, const trp_conv_request *r, trp_dnn_kind kind)
+{
+    bool forward = kind == TRP_DNN_CONV_FORWARD;
+    const trp__layer_tensor all[] = {
+        {"x", &r->x, TRP__LAYER_NEEDED},
+        {"w", &r->w, TRP__LAYER_NEEDED},
+        {"y", &r->y, TRP__LAYER_NEEDED},
+        {"z", &r->z, TRP__LAYER_OPTIONAL},
+        {"bias", &r->bias, forward ? TRP__LAYER_OPTIONAL : TRP__LAYER_NONE}};
+    trp_status status = trp__layer_check_tensors(g, all, COUNT_OF(all));
+    if (status == TRP_OK)
+        status = trp__layer_check_activation(&r->activation, forward);
+    const trp__layer_scalar scalars[] = {{"alpha", &r->alpha}, {"beta", &r->beta}};
+    if (status == TRP_OK)
+        status = trp__layer_check_scalars(scalars, COUNT_OF(scalars));
+    if (status == TRP_OK && r->beta.given && !trp__layer_is_given(&r->z))
+        return trp__fail(TRP_E_ARGUMENT, "beta: expected none without z, got %g", r->beta.re);
+    if (status == TRP_OK && !r->beta.given && trp__layer_is_given(&r->z))
+        return trp__fail(TRP_E_ARGUMENT,
+                         "beta: expected one with z, such as trp_real(1), got none");
+    if (status == TRP_OK && r->bias.rank != 0)
+        return trp__fail(TRP_E_ARGUMENT, "bias.rank: expected 0, for its dimensions follow, got %u",
+                         r->bias.rank);
+    return status;
+}
+
+/* A bias has the dimensions of y, all 1 but the channels. */
+static uint32_t add_bias(trp__layer_graph *g, const trp_dnn_tensor *bias, const trp_dnn_tensor *y)
+{
+    trp_dnn_tensor t = *bias;
+    t.rank = y->rank;
+    for (uint32_t i = 0; i < y->rank && i < TRP_DNN_RANK_MAX; i++)
+        t.dim[i] = i == 1 ? y->dim[1] : 1;
+    const uint32_t number = trp__layer_add(g, &t);
+    g->name[number] = "bias";
+    return number;
+}
+
+static trp_status conv(trp_actor *dnn, const trp_conv_request *r, trp_dnn_kind kind,
+                       trp_completion *completion)
+{
+    trp__layer_graph g = {0};
+    uint32_t sum;
+    const trp_dnn_tensor *to = &r->y;
+    trp_status status = check_conv(&g, r, kind);
+    if (status != TRP_OK)
+        return status;
+    trp_dnn_node *n = trp__layer_add_node(&g, kind);
+    copy_geometry(n, r->pre_pad, r->post_pad, r->stride);
+    for (int i = 0; i < TRP_DNN_SPATIAL_MAX; i++)
+        n->dilation[i] = r->dilation[i];
+    n->flip = r->flip;
+    n->compute = r->compute;
+    if (kind != TRP_DNN_CONV_BACKWARD_DATA)
+        n->x = trp__layer_add(&g, &r->x);
+    if (kind != TRP_DNN_CONV_BACKWARD_FILTER)
+        n->w = trp__layer_add(&g, &r->w);
+    if (kind != TRP_DNN_CONV_FORWARD)
+        n->dy = trp__layer_add(&g, &r->y);
+    if (kind == TRP_DNN_CONV_FORWARD) {
+        sum = trp__layer_writes(&g, &n->y);
+    } else if (kind == TRP_DNN_CONV_BACKWARD_DATA) {
+        sum = trp__layer_writes(&g, &n->dx);
+        to = &r->x;
+    } else {
+        sum = trp__layer_writes(&g, &n->dw);
+        to = &r->w;
+    }
+    if (kind != TRP_DNN_CONV_FORWARD) /* does not follow from what is read */
+        trp__layer_set_dims(&g.tensor[sum], to);
+    sum = trp__layer_scaled(&g, r->alpha, sum);
+    if (r->beta.re != 0 || r->beta.im != 0) { /* else z is not read, as in BLAS */
+        uint32_t z = trp__layer_scaled(&g, r->beta, trp__layer_add(&g, &r->z));
+        sum = trp__layer_pointwise(&g, TRP_DNN_ADD, sum, z);
+    }
+    if (trp__layer_is_given(&r->bias)) {
+        uint32_t bias = add_bias(&g, &r->bias, &r->y);
+        sum = trp__layer_pointwise(&g, TRP_DNN_ADD, sum, bias);
+    }
+    trp__layer_activate(&g, &r->activation, sum);
+    trp__layer_finish(&g, to);
+    return trp__layer_send(dnn, &g, &r->header, &r->options, completion);
+}
+
+trp_status trp_conv_forward(trp_actor *dnn, const trp_conv_request *request,
+                            trp_completion *completion)
+{
+    return conv(dnn, request, TRP_DNN_CONV_FORWARD, completion);
+}
+
+trp_status trp_conv_backward_data(trp_actor *dnn, const trp_conv_request *request,
+                                  trp_completion *completion)
+{
+    return conv(dnn, request, TRP_DNN_CONV_BACKWARD_DATA, completion);
+}
+
+trp_status trp_conv_backward_filter(trp_actor *dnn, const trp_conv_request *request,
+                                    trp_completion *completion)
+{
+    return conv(dnn, request, TRP_DNN_CONV_BACKWARD_FILTER, completion);
+}
+
+/* Pooling. */
+
+static trp_dnn_node *add_pool(trp__layer_graph *g, const trp_pool_request *r, trp_dnn_kind kind)
+{
+    trp_dnn_node *n = trp__layer_add_node(g, kind);
+    n->resample = r->mode;
+    n->round_up = r->round_up;
+    copy_geometry(n, r->pre_pad, r->post_pad, r->stride);
+    for (int i = 0; i < TRP_DNN_SPATIAL_MAX; i++)
+        n->window[i] = r->window[i];
+    return n;
+}
+
+trp_status trp_pool_forward(trp_actor *dnn, const trp_pool_request *r, trp_completion *completion)
+{
+    trp__layer_graph g = {0};
+    const trp__layer_tensor all[] = {{"x", &r->x, TRP__LAYER_NEEDED},
+                                     {"y", &r->y, TRP__LAYER_NEEDED},
+                                     {"index", &r->index, TRP__LAYER_OPTIONAL},
+                                     {"old_x", &r->old_x, TRP__LAYER_NONE},
+                                     {"old_y", &r->old_y, TRP__LAYER_NONE}};
+    trp_status status = trp__layer_check_tensors(&g, all, COUNT_OF(all));
+    if (status != TRP_OK)
+        return status;
+    trp_dnn_node *n = add_pool(&g, r, TRP_DNN_RESAMPLE_FORWARD);
+    n->x = trp__layer_add(&g, &r->x);
+    n->y = trp__layer_add(&g, &r->y);
+    n->index = trp__layer_add(&g, &r->index);
+    return trp__layer_send(dnn, &g, &r->header, &r->options, completion);
+}
+
+trp_status trp_pool_backward(trp_actor *dnn, const trp_pool_request *r, trp_completion *completion)
+{
+    trp__layer_graph g = {0};
+    const trp__layer_tensor all[] = {{"x", &r->x, TRP__LAYER_NEEDED},
+                                     {"y", &r->y, TRP__LAYER_NEEDED},
+                                     {"index", &r->index, TRP__LAYER_OPTIONAL},
+                                     {"old_x", &r->old_x, TRP__LAYER_OPTIONAL},
+                                     {"old_y", &r->old_y, TRP__LAYER_OPTIONAL}};
+    trp_status status = trp__layer_check_tensors(&g, all, COUNT_OF(all));
+    if (status != TRP_OK)
+        return status;
+    trp_dnn_node *n = add_pool(&g, r, TRP_DNN_RESAMPLE_BACKWARD);
+    n->dy = trp__layer_add(&g, &r->y);
+    n->dx = trp__layer_add(&g, &r->x);
+    n->index = trp__layer_add(&g, &r->index);
+    n->x = trp__layer_add(&g, &r->old_x);
+    n->y = trp__layer_add(&g, &r->old_y);
+    return trp__layer_send(dnn, &g, &r->header, &r->options, completion);
+}

@@ -1,0 +1,439 @@
+#include "actors/dnn/lower/lower.h"
+
+#include "actors/dnn/lower/attention_limits.h"
+#include "actors/dnn/lower/layout.h"
+#include "actors/dnn/lower/product.h"
+#include "base/error.h"
+
+#include <troupe/dnn.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct builder {
+    trp__dnn_head head;
+    trp__dnn_tensor tensor[TRP__DNN_LOWERED_TENSORS];
+    trp__dnn_node node[TRP__DNN_LOWERED_NODES];
+    double value[TRP__DNN_LOWERED_TENSORS];
+    uint8_t access[TRP__DNN_LOWERED_TENSORS];
+    bool full;
+} builder;
+
+/* Pieces. */
+
+static uint8_t add_tensor(builder *b, const trp__dnn_tensor *tensor, double value)
+{
+    if (b->head.tensors == TRP__DNN_LOWERED_TENSORS) {
+        b->full = true;
+        return 0;
+    }
+    uint8_t number = (uint8_t)b->head.tensors++;
+    b->tensor[number] = *tensor;
+    b->value[number] = value;
+    b->access[number] = TRP__DNN_NO_ACCESS;
+    return number;
+}
+
+/* A number in what the node computes in. */
+static uint8_t add_value(builder *b, const trp__dnn_node *node, double value)
+{
+    trp__dnn_tensor t = {.type = node->compute, .rank = 1, .role = TRP__DNN_VALUE};
+    for (int i = 0; i < TRP__DNN_RANK; i++)
+        t.dim[i] = 1;
+    t.stride[0] = 1;
+    return add_tensor(b, &t, value);
+}
+
+/* A result in between, with the shape of another tensor, in what the node computes in. Memory that
+ * it may get is packed in the order of the other's dimensions. */
+static uint8_t add_virtual(builder *b, const trp__dnn_node *node, uint8_t like)
+{
+    trp__dnn_tensor t = b->tensor[like];
+    const trp__dnn_tensor from = t;
+    uint8_t order[TRP__DNN_RANK];
+    t.type = node->compute;
+    t.role = TRP__DNN_VIRTUAL;
+    t.written = 1;
+    t.alignment = 0;
+    for (uint8_t i = 0; i < t.rank; i++) {
+        uint8_t at = i;
+        for (; at > 0 && from.stride[order[at - 1]] < from.stride[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    int64_t next = 1;
+    for (uint8_t i = t.rank; i-- > 0;) {
+        t.stride[order[i]] = next;
+        next *= t.dim[order[i]];
+    }
+    return add_tensor(b, &t, 0);
+}
+
+static trp__dnn_node *add_node(builder *b, trp_dnn_kind kind, uint8_t mode, uint8_t compute)
+{
+    static trp__dnn_node spare;
+    if (b->head.nodes == TRP__DNN_LOWERED_NODES) {
+        b->full = true;
+        return &spare;
+    }
+    trp__dnn_node *n = &b->node[b->head.nodes++];
+    *n = (trp__dnn_node){.kind = (uint8_t)kind, .mode = mode, .compute = compute};
+    memset(n->port, TRP__DNN_NO_PORT, sizeof n->port);
+    return n;
+}
+
+static void element_wise(builder *b, const trp__dnn_node *node, trp_dnn_pointwise mode, uint8_t x,
+                         uint8_t other, uint8_t y)
+{
+    trp__dnn_node *n = add_node(b, TRP_DNN_POINTWISE, (uint8_t)mode, node->compute);
+    n->port[TRP__DNN_POINTWISE_X] = x;
+    n->port[TRP__DNN_POINTWISE_B] = other;
+    n->port[TRP__DNN_POINTWISE_Y] = y;
+}
+
+static void reduce(builder *b, const trp__dnn_node *node, trp_dnn_reduce mode, uint8_t x, uint8_t y)
+{
+    trp__dnn_node *n = add_node(b, TRP_DNN_REDUCTION, (uint8_t)mode, node->compute);
+    n->port[TRP__DNN_REDUCTION_X] = x;
+    n->port[TRP__DNN_REDUCTION_Y] = y;
+}
+
+/* Sums. The library adds up rows or columns, in what it computes in. */
+
+/* How many groups of dimensions in a row of memory are reduced: the first of them, from the
+ * slowest, becomes 1 in `*partial`. */
+static uint32_t reduced_groups(const trp__dnn_tensor *x, const trp__dnn_tensor *y,
+                               trp__dnn_tensor *partial)
+{
+    uint8_t order[TRP__DNN_RANK];
+    uint32_t count = 0, groups = 0;
+    bool before = false;
+    for (uint8_t i = 0; i < x->rank; i++) {
+        uint32_t at = count;
+        if (x->dim[i] == 1)
+            continue;
+        for (; at > 0 && x->stride[order[at - 1]] < x->stride[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+        count++;
+    }
+    *partial = *x;
+    for (uint32_t i = count; i-- > 0;) { /* from the fastest */
+        bool reduced = y->dim[order[i]] == 1;
+        groups += reduced && !before;
+        if (reduced && groups == 1)
+            partial->dim[order[i]] = 1;
+        before = reduced;
+    }
+    return groups;
+}
+
+/* One group after the other, from the fastest. */
+static void reduce_in_groups(builder *b, const trp__dnn_node *node, trp_dnn_reduce mode, uint8_t x,
+                             uint8_t y)
+{
+    trp__dnn_tensor partial;
+    while (!b->full && reduced_groups(&b->tensor[x], &b->tensor[y], &partial) > 1) {
+        uint8_t like = add_tensor(b, &partial, 0);
+        if (b->full)
+            return;
+        b->head.tensors--;
+        uint8_t next = add_virtual(b, node, like);
+        reduce(b, node, mode, x, next);
+        x = next;
+    }
+    reduce(b, node, mode, x, y);
+}
+
+static void lower_reduction(builder *b, const trp__dnn_node *node)
+{
+    uint8_t x = node->port[TRP__DNN_REDUCTION_X], y = node->port[TRP__DNN_REDUCTION_Y];
+    trp_dnn_reduce mode = (trp_dnn_reduce)node->mode;
+    const bool apart = b->tensor[y].type != node->compute;
+    if (mode == TRP_DNN_NORM1 || mode == TRP_DNN_AMAX) {
+        uint8_t terms = add_virtual(b, node, x);
+        element_wise(b, node, TRP_DNN_ABS, x, TRP__DNN_NO_PORT, terms);
+        x = terms;
+        mode = mode == TRP_DNN_AMAX ? TRP_DNN_MOST : TRP_DNN_SUM;
+    }
+    uint8_t sum = apart ? add_virtual(b, node, y) : y;
+    reduce_in_groups(b, node, mode, x, sum);
+    if (apart)
+        element_wise(b, node, TRP_DNN_IDENTITY, sum, TRP__DNN_NO_PORT, y);
+}
+
+static void lower_statistics(builder *b, const trp__dnn_node *node)
+{
+    uint8_t x = node->port[TRP__DNN_STATISTICS_X];
+    trp__dnn_node sum = *node;
+    sum.mode = TRP_DNN_SUM;
+    sum.port[TRP__DNN_REDUCTION_X] = x;
+    sum.port[TRP__DNN_REDUCTION_Y] = node->port[TRP__DNN_STATISTICS_SUM];
+    lower_reduction(b, &sum);
+    sum.port[TRP__DNN_REDUCTION_X] = add_virtual(b, node, x);
+    element_wise(b, node, TRP_DNN_MUL, x, x, sum.port[TRP__DNN_REDUCTION_X]);
+    sum.port[TRP__DNN_REDUCTION_Y] = node->port[TRP__DNN_STATISTICS_SQUARE_SUM];
+    lower_reduction(b, &sum);
+}
+
+/* (x - mean) * inv_variance * scale + bias */
+static void lower_inference(builder *b, const trp__dnn_node *node)
+{
+    static const struct {
+        uint8_t port;
+        uint8_t mode;
+    } terms[] = {
+        {TRP__DNN_NORM_MEAN, TRP_DNN_SUB},
+        {TRP__DNN_NORM_INV_VARIANCE, TRP_DNN_MUL},
+        {TRP__DNN_NORM_SCALE, TRP_DNN_MUL},
+        {TRP__DNN_NORM_BIAS, TRP_DNN_ADD},
+    };
+    uint8_t x = node->port[TRP__DNN_NORM_X];
+    int last = node->port[TRP__DNN_NORM_BIAS] != TRP__DNN_NO_PORT ? 3 : 2;
+    for (int i = 0; i <= last; i++) {
+        uint8_t y = i == last ? node->port[TRP__DNN_NORM_Y]
+                              : add_virtual(b, node, node->port[TRP__DNN_NORM_X]);
+        element_wise(b, node, (trp_dnn_pointwise)terms[i].mode, x, node->port[terms[i].port], y);
+        x = y;
+    }
+}
+
+/* Sums of products of tensors that lie anyhow. They are worth a copy that the library takes. */
+
+static bool is_product(const trp__dnn_node *node)
+{
+    return node->kind <= TRP_DNN_MATMUL;
+}
+
+/* The layout that most of the tensors of a product are in already. */
+static trp__dnn_layout_kind layout_for(const builder *b, const trp__dnn_node *node)
+{
+    uint32_t votes[TRP__DNN_LAYOUTS] = {0};
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        if (node->port[i] != TRP__DNN_NO_PORT)
+            votes[trp__dnn_layout(&b->tensor[node->port[i]])]++;
+    }
+    return votes[TRP__DNN_CHANNELS_LAST] > votes[TRP__DNN_ROWS] ? TRP__DNN_CHANNELS_LAST
+                                                                : TRP__DNN_ROWS;
+}
+
+static void copy_tensor(builder *b, const trp__dnn_node *node, uint8_t from, uint8_t to)
+{
+    trp__dnn_node *n = add_node(b, TRP_DNN_POINTWISE, TRP_DNN_IDENTITY, node->compute);
+    n->port[TRP__DNN_POINTWISE_X] = from;
+    n->port[TRP__DNN_POINTWISE_Y] = to;
+}
+
+/* Puts a packed tensor in the place of one that the node has; a copy, if it is read. */
+static void pack_port(builder *b, trp__dnn_node *node, int port, trp__dnn_layout_kind layout)
+{
+    uint8_t t = node->port[port];
+    trp__dnn_tensor packed = b->tensor[t];
+    packed.role = TRP__DNN_VIRTUAL;
+    packed.written = 1;
+    packed.alignment = 0;
+    trp__dnn_lay_out(&packed, layout);
+    node->port[port] = add_tensor(b, &packed, 0);
+    if (!trp__dnn_kind_of(node->kind)->port[port].written)
+        copy_tensor(b, node, t, node->port[port]);
+}
+
+/* Adds a node of which some tensors were packed, and copies what it has written. */
+static void add_packed(builder *b, const trp__dnn_node *packed, const trp__dnn_node *node)
+{
+    *add_node(b, TRP_DNN_NONE, 0, 0) = *packed;
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        if (packed->port[i] != node->port[i] && trp__dnn_kind_of(node->kind)->port[i].written)
+            copy_tensor(b, node, packed->port[i], node->port[i]);
+    }
+}
+
+/* What cuDNN is not asked for needs no copy that only it would: cuBLASLt takes it as it lies, and
+ * so do kernels of ours. */
+static bool is_product_of_ours(const builder *b, const trp__dnn_node *node)
+{
+    trp__dnn_head head = b->head;
+    const trp__dnn_graph graph = {.head = &head, .tensor = b->tensor, .node = node};
+    trp__dnn_product product;
+    head.nodes = 1;
+    return node->kind == TRP_DNN_MATMUL && trp__dnn_product_of(&graph, 0, 1, &product) &&
+           trp__dnn_prefers_product(&graph, 0, &product);
+}
+
+static void lower_product(builder *b, const trp__dnn_node *node)
+{
+    const trp__dnn_layout_kind layout = layout_for(b, node);
+    trp__dnn_node product = *node;
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        uint8_t t = node->port[i];
+        if (t != TRP__DNN_NO_PORT && !trp__dnn_is_regular(&b->tensor[t], node))
+            pack_port(b, &product, i, layout);
+    }
+    add_packed(b, &product, node);
+}
+
+/* Attention: the numbers and the memory that its operations need. */
+
+static uint8_t add_integer(builder *b, const trp__dnn_node *node, int64_t value)
+{
+    uint8_t number = add_value(b, node, (double)value);
+    b->tensor[number].type = TRP_I32;
+    return number;
+}
+
+/* What is added up while the library goes over it, so it is not `inside`: packed, in memory. */
+static uint8_t add_sums(builder *b, const trp__dnn_node *node, uint8_t like, int64_t columns)
+{
+    trp__dnn_tensor t = b->tensor[like];
+    t.dim[3] = columns;
+    trp__dnn_lay_out(&t, TRP__DNN_ROWS);
+    t.type = node->compute;
+    t.role = TRP__DNN_VIRTUAL;
+    t.written = 1;
+    t.alignment = 0;
+    return add_tensor(b, &t, 0);
+}
+
+static void lower_attention(builder *b, const trp__dnn_node *node)
+{
+    trp__dnn_node lowered = *node, *n = &lowered;
+    const uint8_t q = node->port[TRP__DNN_ATTENTION_Q], k = node->port[TRP__DNN_ATTENTION_K];
+    const int64_t rows = b->tensor[q].dim[2], columns = b->tensor[k].dim[2];
+    bool low = node->mode == TRP_DNN_MASK_CAUSAL_BOTTOM_RIGHT;
+    bool lengths = node->port[TRP__DNN_ATTENTION_SEQ_Q] != TRP__DNN_NO_PORT;
+    n->port[TRP__DNN_ATTENTION_SEED] = TRP__DNN_NO_PORT; /* nothing is drawn */
+    n->port[TRP__DNN_ATTENTION_OFFSET] = TRP__DNN_NO_PORT;
+    for (int i = 0; i < TRP__DNN_ATTENTION_SEED; i++) {
+        if (node->port[i] != TRP__DNN_NO_PORT &&
+            !trp__dnn_fits_attention(&b->tensor[node->port[i]], i))
+            pack_port(b, n, i, TRP__DNN_ROWS);
+    }
+    n->port[TRP__DNN_ATTENTION_SCALE] = add_value(b, node, node->parameter[0]);
+    if (node->mode != TRP_DNN_MASK_NONE || node->window[0] != 0 || lengths)
+        n->port[TRP__DNN_ATTENTION_MASKED] = add_value(b, node, -INFINITY);
+    if (low && !lengths) {
+        n->port[TRP__DNN_ATTENTION_SIZE_Q] = add_integer(b, node, rows);
+        n->port[TRP__DNN_ATTENTION_SIZE_KV] = add_integer(b, node, columns);
+    }
+    if (node->window[0] != 0 && low && lengths)
+        n->port[TRP__DNN_ATTENTION_REACH] = add_integer(b, node, node->window[0]);
+    else if (node->window[0] != 0)
+        n->port[TRP__DNN_ATTENTION_REACH] =
+            add_value(b, node, (double)(node->window[0] + (low ? rows - columns : 0)));
+    bool backward = node->kind == TRP_DNN_ATTENTION_BACKWARD;
+    if (backward) {
+        n->port[TRP__DNN_ATTENTION_ONE] = add_value(b, node, 1);
+        n->port[TRP__DNN_ATTENTION_MEANS] = add_sums(b, node, q, 1);
+    }
+    if (backward && !b->head.deterministic &&
+        node->port[TRP__DNN_ATTENTION_DBIAS] == TRP__DNN_NO_PORT)
+        n->port[TRP__DNN_ATTENTION_SUM_DQ] = add_sums(b, node, q, b->tensor[q].dim[3]);
+    add_packed(b, n, node);
+}
+
+/* The library tells layouts by strides that do not count, those of dimensions of 1: all tensors
+ * that can be are told as one layout, by channels that are fastest if those of any must be. How
+ * virtual ones lie is nobody's business: those that lie anyhow are told so, too. */
+static void tidy_strides(builder *b)
+{
+    trp__dnn_layout_kind first = TRP__DNN_ROWS, second = TRP__DNN_CHANNELS_LAST;
+    for (uint32_t i = 0; i < b->head.tensors; i++) {
+        if (trp__dnn_layout(&b->tensor[i]) == TRP__DNN_CHANNELS_LAST) {
+            first = TRP__DNN_CHANNELS_LAST;
+            second = TRP__DNN_ROWS;
+        }
+    }
+    for (uint32_t i = 0; i < b->head.tensors; i++) {
+        uint32_t layouts = trp__dnn_layouts(&b->tensor[i]);
+        if (layouts & 1u << first)
+            trp__dnn_lay_out(&b->tensor[i], first);
+        else if (layouts & 1u << second)
+            trp__dnn_lay_out(&b->tensor[i], second);
+        else if (layouts == 0 && b->tensor[i].role == TRP__DNN_VIRTUAL)
+            trp__dnn_lay_out(&b->tensor[i], first);
+    }
+}
+
+/* All. */
+
+static bool is_empty(const builder *b, const trp__dnn_node *node)
+{
+    for (int i = 0; i < TRP__DNN_PORTS; i++) {
+        if (node->port[i] != TRP__DNN_NO_PORT && trp__dnn_elements(&b->tensor[node->port[i]]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void lower_node(builder *b, const trp__dnn_node *node, trp__dnn_lowering lowering)
+{
+    if (is_empty(b, node))
+        *add_node(b, TRP_DNN_NONE, 0, 0) = *node;
+    else if (node->kind == TRP_DNN_REDUCTION && node->compute != TRP_F64 &&
+             trp__dnn_keeps_range(node))
+        lower_reduction(b, node);
+    else if (node->kind == TRP_DNN_NORM_INFERENCE && node->mode == TRP_DNN_BATCH &&
+             trp__dnn_layout(&b->tensor[node->port[TRP__DNN_NORM_X]]) == TRP__DNN_CHANNELS_LAST)
+        lower_inference(b, node);
+    else if (is_product(node) && !is_product_of_ours(b, node))
+        lower_product(b, node);
+    else if (trp__dnn_is_attention(node) && !trp__dnn_attention_refusal(b->tensor, node))
+        lower_attention(b, node);
+    else if (node->kind == TRP_DNN_STATISTICS && lowering == TRP__DNN_LOWER_MORE)
+        lower_statistics(b, node);
+    else
+        *add_node(b, TRP_DNN_NONE, 0, 0) = *node;
+}
+
+static char *put(char *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+    return to + bytes;
+}
+
+static trp_status take(const builder *b, trp__dnn_lowered *out, trp_error *error)
+{
+    out->bytes = calloc(1, trp__dnn_bytes(&b->head));
+    if (!out->bytes)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a graph");
+    char *at = put(out->bytes, &b->head, sizeof b->head);
+    at = put(at, b->tensor, b->head.tensors * sizeof *b->tensor);
+    at = put(at, b->node, b->head.nodes * sizeof *b->node);
+    at = put(at, b->value, b->head.tensors * sizeof *b->value);
+    put(at, b->access, b->head.tensors);
+    out->graph = trp__dnn_graph_at(out->bytes);
+    return TRP_OK;
+}
+
+trp_status trp__dnn_lower(const trp__dnn_graph *graph, trp__dnn_lowering lowering,
+                          trp__dnn_lowered *out, trp_error *error)
+{
+    trp_status status;
+    uint32_t tensors = graph->head->tensors;
+    builder *b = calloc(1, sizeof *b);
+    *out = (trp__dnn_lowered){.lowering = lowering};
+    if (!b)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for a graph");
+    b->head = *graph->head;
+    b->head.nodes = 0;
+    memcpy(b->tensor, graph->tensor, tensors * sizeof *b->tensor);
+    memcpy(b->value, graph->value, tensors * sizeof *b->value);
+    memcpy(b->access, graph->access, tensors);
+    tidy_strides(b);
+    for (uint32_t n = 0; n < graph->head->nodes; n++)
+        lower_node(b, &graph->node[n], lowering);
+    status = b->full
+                 ? trp__error_set(error, TRP_E_UNSUPPORTED,
+                                  "a graph that is of more than %d nodes or %d tensors for cuDNN",
+                                  TRP__DNN_LOWERED_NODES, TRP__DNN_LOWERED_TENSORS)
+                 : take(b, out, error);
+    free(b);
+    return status;
+}
+
+void trp__dnn_lowered_drop(trp__dnn_lowered *lowered)
+{
+    free(lowered->bytes);
+    *lowered = (trp__dnn_lowered){0};
+}

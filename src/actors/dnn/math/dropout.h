@@ -1,0 +1,36 @@
+/* Which weights of attention are dropped: the same on the host and in kernels for GPUs, forward and
+ * backward, however the arrays lie. See TRP_DNN_ATTENTION. */
+#ifndef TRP_ACTORS_DNN_MATH_DROPOUT_H
+#define TRP_ACTORS_DNN_MATH_DROPOUT_H
+
+#include "actors/dnn/graph/graph.h"
+#include "actors/dnn/math/philox.h"
+
+typedef struct trp__dropout {
+    double probability; /* 0: nothing is dropped, nor drawn */
+    double factor;      /* of what is kept */
+    uint64_t seed, offset;
+} trp__dropout;
+
+static inline trp__dropout trp__dropout_of(const trp__dnn_node *n, uint64_t seed, uint64_t offset)
+{
+    const trp__dropout d = {n->parameter[1], 1 / (1 - n->parameter[1]), seed, offset};
+    return d;
+}
+
+static inline bool trp__dropout_keeps(const trp__dropout *d, uint32_t word)
+{
+    return (double)trp__philox_uniform(word) >= d->probability;
+}
+
+/* What a weight is multiplied by, given the number of its score: 0 or the factor. */
+static inline double trp__dropout_at(const trp__dropout *d, uint64_t number)
+{
+    uint32_t word[TRP__PHILOX_WORDS];
+    if (d->probability <= 0)
+        return 1;
+    trp__philox_block(d->seed, d->offset, number / TRP__PHILOX_WORDS, word);
+    return trp__dropout_keeps(d, word[number % TRP__PHILOX_WORDS]) ? d->factor : 0;
+}
+
+#endif

@@ -1,0 +1,83 @@
+/* One step of an optimizer: what both the host and kernels for GPUs make of a request's numbers.
+ * NVRTC compiles it. */
+#ifndef TRP_ACTORS_DNN_MATH_OPTIMIZER_H
+#define TRP_ACTORS_DNN_MATH_OPTIMIZER_H
+
+#include "actors/dnn/graph/train.h"
+
+#include <math.h>
+
+/* The columns of `segments`. */
+enum { TRP__SEGMENT_OFFSET, TRP__SEGMENT_COUNT, TRP__SEGMENT_RATE, TRP__SEGMENT_DECAY };
+enum { TRP__SEGMENT_COLUMNS = 4 };
+
+/* The numbers of a step over one range. */
+typedef struct trp__opt_step {
+    int mode;
+    bool nesterov, first; /* of SGD: the first step, whose gradient is the moment */
+    bool has_moment;
+    double rate, decay;
+    double factor;       /* of gradients: their scale and the limit of their norm */
+    double beta1, beta2; /* momentum and 1 - dampening of SGD */
+    double epsilon;
+    double correction1, correction2; /* 1 - beta^t, of the second its root */
+} trp__opt_step;
+
+static inline trp__opt_step trp__opt_step_of(const trp__dnn_node *n, bool has_moment, double rate,
+                                             double decay, double factor, int64_t count)
+{
+    const double *p = n->parameter;
+    trp__opt_step s;
+    s.mode = n->mode;
+    s.nesterov = n->mode == TRP_DNN_SGD && p[2] != 0;
+    s.first = n->mode == TRP_DNN_SGD && count == 1;
+    s.has_moment = has_moment;
+    s.rate = rate;
+    s.decay = decay;
+    s.factor = factor;
+    s.beta1 = p[0];
+    s.beta2 = n->mode == TRP_DNN_SGD ? 1 - p[1] : p[1];
+    s.epsilon = p[2];
+    s.correction1 = 1 - pow(p[0], (double)count);
+    s.correction2 = sqrt(1 - pow(p[1], (double)count));
+    return s;
+}
+
+/* What gradients are multiplied by, given the root of the sum of their squares. */
+static inline double trp__opt_factor(double scale, bool limited, double limit, double norm)
+{
+    const double share = limited ? limit / (norm + 1e-6) : 1;
+    return share < 1 || share != share ? scale * share : scale;
+}
+
+/* One element, in f64: w, and m and v, which become the new ones. */
+static inline double trp__opt_update(const trp__opt_step *s, double w, double g, double *m,
+                                     double *v)
+{
+    g *= s->factor;
+    switch (s->mode) {
+    case TRP_DNN_SGD:
+        g += s->decay * w;
+        if (s->has_moment) {
+            *m = s->first ? g : s->beta1 * *m + s->beta2 * g;
+            g = s->nesterov ? g + s->beta1 * *m : *m;
+        }
+        return w - s->rate * g;
+    case TRP_DNN_LION: {
+        const double to = s->beta1 * *m + (1 - s->beta1) * g;
+        w -= s->rate * s->decay * w;
+        *m = s->beta2 * *m + (1 - s->beta2) * g;
+        return w - s->rate * (to > 0 ? 1 : to < 0 ? -1 : to); /* a NaN stays one */
+    }
+    default:
+        if (s->mode == TRP_DNN_ADAMW)
+            w -= s->rate * s->decay * w;
+        else
+            g += s->decay * w;
+        *m = s->beta1 * *m + (1 - s->beta1) * g;
+        *v = s->beta2 * *v + (1 - s->beta2) * g * g;
+        return w - s->rate / s->correction1 * *m / (sqrt(*v) / s->correction2 + s->epsilon);
+    }
+}
+
+#endif

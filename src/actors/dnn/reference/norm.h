@@ -1,0 +1,167 @@
+/* NORM_..., a part of kernels.h: a group that shares its statistics for each block. */
+
+static double load_at(const trp__direct *d, int port, int rank, const int64_t *at)
+{
+    return load(d, port, offset(&d->tensor[port], rank, at));
+}
+
+static void store_at(const trp__direct *d, int port, int rank, const int64_t *at, double value)
+{
+    if (d->used[port])
+        store(d, port, offset(&d->tensor[port], rank, at), value);
+}
+
+/* The mean of a group and the mean of squared differences from it, of its values times a factor.
+ * `at` is the group's. */
+static void take_statistics(const trp__direct *d, int64_t group, int64_t *at, double *factor,
+                            double *mean, double *variance)
+{
+    const trp__dnn_tensor *x = &d->tensor[TRP__DNN_NORM_X];
+    const trp__dnn_tensor *s = &d->tensor[TRP__DIRECT_STATISTICS];
+    double sum = 0, squares = 0, amax = 0;
+    *factor = 1;
+    if (x->type == TRP_F64) { /* it holds the squares of all other types */
+        FOR_IN_BLOCK(i, group)
+        {
+            position_within(x, s, i, at);
+            amax =
+                trp__dnn_reduce_next(TRP_DNN_AMAX, amax, load_at(d, TRP__DNN_NORM_X, x->rank, at));
+        }
+        *factor = trp__dnn_norm_factor(of_block(TRP_DNN_AMAX, amax));
+    }
+    if (d->node.mode != TRP_DNN_RMS) {
+        FOR_IN_BLOCK(i, group)
+        {
+            position_within(x, s, i, at);
+            sum += load_at(d, TRP__DNN_NORM_X, x->rank, at) * *factor;
+        }
+        sum = sum_of_block(sum) / (double)group;
+    }
+    FOR_IN_BLOCK(i, group)
+    {
+        position_within(x, s, i, at);
+        double away = load_at(d, TRP__DNN_NORM_X, x->rank, at) * *factor - sum;
+        squares += away * away;
+    }
+    *mean = sum;
+    *variance = sum_of_block(squares) / (double)group;
+}
+
+static void write_statistics(const trp__direct *d, int rank, int64_t group, const int64_t *at,
+                             double mean, double variance, double inverse)
+{
+    store_at(d, TRP__DNN_NORM_MEAN, rank, at, mean);
+    store_at(d, TRP__DNN_NORM_INV_VARIANCE, rank, at, inverse);
+    if (!d->used[TRP__DNN_NORM_RUNNING_MEAN])
+        return;
+    double factor = load_at(d, TRP__DNN_NORM_AVERAGE_FACTOR, rank, at);
+    double all = group > 1 ? variance * ((double)group / (double)(group - 1)) : variance;
+    store_at(d, TRP__DNN_NORM_NEW_RUNNING_MEAN, rank, at,
+             (1 - factor) * load_at(d, TRP__DNN_NORM_RUNNING_MEAN, rank, at) + factor * mean);
+    store_at(d, TRP__DNN_NORM_NEW_RUNNING_VARIANCE, rank, at,
+             (1 - factor) * load_at(d, TRP__DNN_NORM_RUNNING_VARIANCE, rank, at) + factor * all);
+}
+
+TRP__KERNEL void trp_direct_norm(const trp__direct d)
+{
+    const trp__dnn_tensor *x = &d.tensor[TRP__DNN_NORM_X];
+    const trp__dnn_tensor *s = &d.tensor[TRP__DIRECT_STATISTICS];
+    const int64_t group = elements(x) / elements(s);
+    FOR_BLOCKS(b, d.count)
+    {
+        int64_t at[TRP__DNN_RANK];
+        double mean = 0, variance = 0, factor = 1, inverse;
+        position(s, b, at);
+        if (d.used[TRP__DNN_NORM_EPSILON]) {
+            take_statistics(&d, group, at, &factor, &mean, &variance);
+            inverse = trp__dnn_norm_inverse(
+                variance, load_at(&d, TRP__DNN_NORM_EPSILON, x->rank, at), factor);
+        } else {
+            if (d.used[TRP__DNN_NORM_MEAN])
+                mean = load_at(&d, TRP__DNN_NORM_MEAN, x->rank, at);
+            inverse = load_at(&d, TRP__DNN_NORM_INV_VARIANCE, x->rank, at);
+        }
+        if (d.node.kind == TRP_DNN_NORM_TRAINING && TRP__THREAD == 0)
+            write_statistics(&d, x->rank, group, at, mean / factor, variance / factor / factor,
+                             inverse * factor);
+        FOR_IN_BLOCK(i, group)
+        {
+            position_within(x, s, i, at);
+            double value = (load_at(&d, TRP__DNN_NORM_X, x->rank, at) * factor - mean) * inverse *
+                           load_at(&d, TRP__DNN_NORM_SCALE, x->rank, at);
+            if (d.used[TRP__DNN_NORM_BIAS])
+                value += load_at(&d, TRP__DNN_NORM_BIAS, x->rank, at);
+            store_at(&d, TRP__DNN_NORM_Y, x->rank, at, value);
+        }
+    }
+}
+
+/* (x - mean) * inverse, and dy */
+static double normal(const trp__direct *d, int rank, const int64_t *at, double *dy)
+{
+    double mean = d->used[TRP__DNN_NORM_MEAN] ? load_at(d, TRP__DNN_NORM_MEAN, rank, at) : 0;
+    *dy = load_at(d, TRP__DNN_NORM_Y, rank, at);
+    return (load_at(d, TRP__DNN_NORM_X, rank, at) - mean) *
+           load_at(d, TRP__DNN_NORM_INV_VARIANCE, rank, at);
+}
+
+/* With h as of normal() and g = dy * scale: dx = inverse * (g - mean of g - h * mean of g h), the
+ * means over each group, that of g only where x was centred. */
+TRP__KERNEL void trp_direct_norm_backward(const trp__direct d)
+{
+    const trp__dnn_tensor *x = &d.tensor[TRP__DNN_NORM_X];
+    const trp__dnn_tensor *s = &d.tensor[TRP__DIRECT_STATISTICS];
+    const int64_t group = elements(x) / elements(s);
+    FOR_BLOCKS(b, d.count)
+    {
+        int64_t at[TRP__DNN_RANK];
+        double g = 0, gh = 0, dy;
+        position(s, b, at);
+        FOR_IN_BLOCK(i, group)
+        {
+            position_within(x, s, i, at);
+            double h = normal(&d, x->rank, at, &dy);
+            dy *= load_at(&d, TRP__DNN_NORM_SCALE, x->rank, at);
+            g += dy;
+            gh += dy * h;
+        }
+        g = d.node.mode != TRP_DNN_RMS ? sum_of_block(g) / (double)group : 0;
+        gh = sum_of_block(gh) / (double)group;
+        FOR_IN_BLOCK(i, group)
+        {
+            position_within(x, s, i, at);
+            double h = normal(&d, x->rank, at, &dy);
+            dy *= load_at(&d, TRP__DNN_NORM_SCALE, x->rank, at);
+            store_at(&d, TRP__DNN_NORM_DX, x->rank, at,
+                     load_at(&d, TRP__DNN_NORM_INV_VARIANCE, x->rank, at) * (dy - g - h * gh));
+        }
+    }
+}
+
+/* An element of dscale and dbias for each block. */
+TRP__KERNEL void trp_direct_norm_backward_scale(const trp__direct d)
+{
+    const trp__dnn_tensor *x = &d.tensor[TRP__DNN_NORM_X];
+    const trp__dnn_tensor *s = &d.tensor[TRP__DNN_NORM_DSCALE];
+    const int64_t group = elements(x) / elements(s);
+    FOR_BLOCKS(b, d.count)
+    {
+        int64_t at[TRP__DNN_RANK];
+        double sum = 0, sum_h = 0, dy;
+        position(s, b, at);
+        FOR_IN_BLOCK(i, group)
+        {
+            position_within(x, s, i, at);
+            double h = normal(&d, x->rank, at, &dy);
+            sum += dy;
+            sum_h += dy * h;
+        }
+        sum = sum_of_block(sum);
+        sum_h = sum_of_block(sum_h);
+        position(s, b, at);
+        if (TRP__THREAD == 0) {
+            store_at(&d, TRP__DNN_NORM_DSCALE, x->rank, at, sum_h);
+            store_at(&d, TRP__DNN_NORM_BIAS, x->rank, at, sum);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+/* The sender's side of graphs. */
+#ifndef TRP_ACTORS_DNN_REQUEST_PACK_H
+#define TRP_ACTORS_DNN_REQUEST_PACK_H
+
+#include "wire/actor_class.h"
+
+#include <troupe/dnn.h>
+
+/* Checks a request and writes its record. */
+trp_status trp__dnn_pack(trp__pack *pack, const trp_request *request);
+
+/* Whether a request is right as far as its buffers' sizes do not matter, and all of its nodes are
+ * such that cuDNN may be asked for them, together or in parts (lower/quirks.h). */
+bool trp__dnn_is_asked(const trp_dnn_graph_request *request);
+
+#endif

@@ -1,8 +1,0 @@
-/* Recurrent networks in f32. */
-#define T       float
-#define NAME(x) x##_f32
-#define GEMM    cblas_sgemm
-#define EXP     expf
-#define TANH    tanhf
-#include "actors/dnn/rnn_host_real.h"
-#include "actors/dnn/rnn_host_back.h"

@@ -1,8 +1,0 @@
-/* Recurrent networks in f64. */
-#define T       double
-#define NAME(x) x##_f64
-#define GEMM    cblas_dgemm
-#define EXP     exp
-#define TANH    tanh
-#include "actors/dnn/rnn_host_real.h"
-#include "actors/dnn/rnn_host_back.h"

@@ -1,0 +1,31 @@
+/* What f32.c and f64.c have: nodes of training computed in one type. */
+#ifndef TRP_ACTORS_DNN_TRAINING_REAL_H
+#define TRP_ACTORS_DNN_TRAINING_REAL_H
+
+#include "actors/dnn/training/parts.h"
+
+/* Whether there is a variant for AVX2, which the compiler of x86-64 makes of the same text. */
+#if defined(__x86_64__) && defined(__GNUC__)
+#define TRP__TRAIN_AVX2 1
+#else
+#define TRP__TRAIN_AVX2 0
+#endif
+
+void trp__train_scatter_f32(const trp__train_node *x);
+void trp__train_scatter_f64(const trp__train_node *x);
+void trp__train_cross_entropy_f32(const trp__train_node *x);
+void trp__train_cross_entropy_f64(const trp__train_node *x);
+void trp__train_loss_f32(const trp__train_node *x);
+void trp__train_loss_f64(const trp__train_node *x);
+void trp__train_rotary_f32(const trp__train_node *x);
+void trp__train_rotary_f64(const trp__train_node *x);
+void trp__train_optimizer_f32(const trp__train_node *x);
+void trp__train_optimizer_f64(const trp__train_node *x);
+
+void trp__train_scatter_f32_avx2(const trp__train_node *x);
+void trp__train_cross_entropy_f32_avx2(const trp__train_node *x);
+void trp__train_loss_f32_avx2(const trp__train_node *x);
+void trp__train_rotary_f32_avx2(const trp__train_node *x);
+void trp__train_optimizer_f32_avx2(const trp__train_node *x);
+
+#endif
