@@ -2,7 +2,6 @@
 #include "base/call.h"
 #include "base/cpu.h"
 #include "base/error.h"
-#include "base/text.h"
 #include "client/backoff.h"
 #include "client/module.h"
 
@@ -90,26 +89,6 @@ static bool make_handle(trp__client_actor *actor)
     else
         trp__fail(TRP_E_MEMORY, "no memory for an actor");
     return actor->handle != NULL;
-}
-
-trp__client_actor *trp__actor_live(const trp_actor *actor)
-{
-    trp__client_actor *live =
-        actor ? atomic_load_explicit(&actor->live, memory_order_acquire) : NULL;
-    if (!actor)
-        trp__fail(TRP_E_ARGUMENT, "actor: expected a pointer, got NULL");
-    else if (!live)
-        trp__fail(TRP_E_STALE, "actor: it was destroyed, or its device is closed");
-    return live;
-}
-
-void trp__error_name(trp_error *error, const trp__client_actor *actor, uint32_t op,
-                     const char *label)
-{
-    trp__copy_string(error->actor, sizeof error->actor, actor ? actor->name : "");
-    trp__op_name(actor ? actor->class : NULL, op, error->operation, sizeof error->operation);
-    trp__copy_string(error->label, sizeof error->label, label ? label : "");
-    trp__text_clean(error->label);
 }
 
 void trp__actor_leave_handle(trp__client_actor *actor)

@@ -466,6 +466,7 @@ struct trp_system {
 };
 
 /* system.c */
+void trp__error_down(const trp_device *device, trp_error *error);
 trp_status trp__device_usable(const trp_device *device);
 /* The same for calls that work on a device that is down, too. */
 trp_status trp__device_known(const trp_device *device);
@@ -482,7 +483,7 @@ void trp__device_unlist(trp_device *device);
 void trp__device_unregister(trp_device *device);
 void trp__devices_see(void (*see)(trp_device *device));
 
-/* request.c: slots and the path of a request */
+/* slot.c and request.c: slots and the path of a request */
 void trp__slots_init(trp_device *device);
 uint32_t trp__index_pop(_Atomic uint64_t *head, _Atomic uint32_t *next, size_t stride);
 void trp__index_push(_Atomic uint64_t *head, _Atomic uint32_t *next, size_t stride, uint32_t index);
@@ -512,6 +513,9 @@ trp__sent trp__slot_enlist(trp__client_actor *actor, trp__slot *slot, uint64_t p
 void trp__slots_show(trp_device *device, const trp__sent *sent, uint32_t count, uint64_t ticket);
 void trp__slot_published(trp_device *device, const trp__sent *sent);
 trp_status trp__slot_send(trp__client_actor *actor, trp__slot *slot, trp_completion *completion);
+/* The actor that a program names; raises TRP_E_STALE, or TRP_E_ARGUMENT for NULL, if there is none.
+ */
+trp__client_actor *trp__actor_live(const trp_actor *actor);
 
 /* future.c */
 trp_status trp__future_find(trp_future future, trp_device **device, trp__slot **slot,
@@ -523,21 +527,27 @@ bool trp__is_future(uint64_t state, uint64_t generation);
 /* Keeps a request that has ended well for the standbys to come, if its kind is new. */
 void trp__rehearsed_note(trp_device *device, const trp__slot *slot, const trp__record *record);
 
+/* Fills in whose request an error is of: actor, operation, label (NULL: none). */
+void trp__error_name(trp_error *error, const trp__client_actor *actor, uint32_t op,
+                     const char *label);
 bool trp__retire(trp_device *device, trp__slot *slot, uint64_t pending_state,
                  const trp_error *failure);
 bool trp__retire_early(trp_device *device, trp__slot *slot, uint64_t pending_state,
                        const trp_error *failure);
 bool trp__try_finish(trp_device *device, trp__slot *slot, uint64_t pending_state);
-void trp__error_down(const trp_device *device, trp_error *error);
 void trp__sweep(trp__client_actor *actor);
 void trp__sweep_device(trp_device *device);
 void trp__slot_release(trp_device *device, trp__slot *slot, uint64_t owned);
 void trp__release_holdings(trp_device *device, trp__slot *slot);
-bool trp__replied(const trp_device *device, uint32_t slot, uint64_t ticket);
 
 /* Tells the end of a request, whose slot has that generation, to whoever wants to know. */
 void trp__tell_end(trp_device *device, trp__slot *slot, uint64_t generation);
 void trp__wake_sleepers(trp_device *device, const trp__slot *slot);
+
+/* causes.c */
+/* If a request that is over could not run because of another one, ends that one, too, if nobody has
+ * yet, and all before it: no lock is held that one takes to end a request. */
+void trp__end_causes(trp_device *device, const trp__slot *slot);
 
 /* deliver.c: when results are in the program's memory */
 bool trp__delivers(const trp__slot *slot);
@@ -664,14 +674,18 @@ trp_status trp__exchange_reserve(trp__pack *pack, void *target, uint32_t result_
                                  uint32_t bytes, void **room);
 void trp__segment_close(trp_device *device, trp__client_segment *segment);
 
-/* queue.c */
+/* queue_items.c and queue.c */
 /* Whether ends of the device's requests can go to a queue, which is that argument of a call. */
 trp_status trp__queue_check(const trp_device *device, const trp_queue *queue, const char *name);
+/* Whether a queue, which is that argument of a call, can be used. */
+trp_status trp__queue_usable(const trp_queue *queue, const char *name);
 void trp__queue_push(trp_queue *queue, trp__slot *slot, uint64_t done);
 void trp__queue_forget(trp_queue *queue, trp_device *device);
 /* The queue's lock is held. */
 void trp__queue_link(trp_queue *queue, trp__queue_item *item);
 void trp__queue_unlink(trp_queue *queue, trp__queue_item *item);
+/* What the event file of the queue says; nothing else changes it. */
+void trp__queue_set_readable(trp_queue *queue, bool readable);
 
 /* watch.c */
 bool trp__watch_take(trp__queue_item *item, trp_event *out);
@@ -688,13 +702,24 @@ void trp__worker_line(trp_device *device, struct trp__process *p, const trp__mes
 void trp__notices_deliver(trp_device *device);
 void trp__watches_close(trp_device *device);
 
+/* wake.c */
+void trp__supervisor_wake(trp_device *device);
+void trp__supervisor_alarm(trp_device *device);
+bool trp__standby_give_up(trp_device *device);
+
+/* tell.c */
+/* Tells the workers something; device->lock is held. Never waits: what a worker has no room for is
+ * sent by the supervisor later. A worker that comes later is told of everything by the supervisor.
+ */
+void trp__tell(trp_device *device, const trp__news *news);
+void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
+                    trp__number_state *state, uint8_t *told);
+/* The same to one worker, which is ready. */
+void trp__tell_one(trp_device *device, uint32_t index, const trp__news *news);
+
 /* supervisor.c and process.c */
 trp_status trp__supervisor_start(trp_device *device);
 void trp__supervisor_stop(trp_device *device);
-void trp__supervisor_wake(trp_device *device);
-void trp__supervisor_alarm(trp_device *device);
-int trp__by_ticket(const void *a, const void *b);
-bool trp__standby_give_up(trp_device *device);
 trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *error);
 trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_error *error);
 trp_status trp__process_refusal(const trp__message *m, trp_error *error);
@@ -707,18 +732,11 @@ void trp__process_reap(trp_device *device, bool wait);
 void trp__number_answered(trp_device *device, uint32_t index, const trp__message *m);
 void trp__take_messages(trp_device *device, uint32_t index, bool *gone);
 void trp__look_after_mail(trp_device *device, uint32_t index);
-/* Tells the workers something; device->lock is held. Never waits: what a worker has no room for is
- * sent by the supervisor later. A worker that comes later is told of everything by the supervisor.
- */
-void trp__tell(trp_device *device, const trp__news *news);
 void trp__tell_actor(trp_device *device, uint32_t index, trp__client_actor *actor);
 int64_t trp__process_due(const trp_device *device, const trp__process *p);
-void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
-                    trp__number_state *state, uint8_t *told);
 
 /* making.c: actors that are being made. device->lock is held. */
 void trp__making_begin(trp_device *device, trp__client_actor *actor);
-void trp__making_message(const trp__client_actor *actor, trp__message *m);
 void trp__making_answered(trp_device *device, uint32_t index, trp__client_actor *actor,
                           const trp_error *error);
 /* The supervisor's, which holds no lock. */
@@ -739,25 +757,18 @@ bool trp__making_lanes_end(trp_device *device, trp_error *error);
 void trp__making_check(trp_device *device);
 trp_status trp__making_await(trp_device *device, uint32_t index, trp_error *error);
 
-/* distrust.c: what a worker writes is looked at before it counts */
+/* import.c and distrust.c: what a worker writes is looked at before it counts */
 void trp__error_import(trp_error *out, const trp_error *from);
 void trp__text_import(char *to, const volatile char *from, size_t size);
 void trp__reply_import(trp_error *out, const trp__reply_error *from, const trp__record *record);
 void trp__process_breach(trp__process *p, trp_fault fault, const char *what);
 const char *trp__words_look(trp_device *device);
 bool trp__words_untouched(const trp__reply *reply);
-bool trp__timeline_absurd(trp_device *device, uint64_t timeline, uint64_t ticket);
 bool trp__read_absurd(trp_device *device);
 void trp__words_freeze(trp_device *device);
 
 /* actor.c */
-/* The actor that a program names; raises TRP_E_STALE, or TRP_E_ARGUMENT for NULL, if there is none.
- */
-trp__client_actor *trp__actor_live(const trp_actor *actor);
 void trp__actor_leave_handle(trp__client_actor *actor);
-/* Fills in whose request an error is of: actor, operation, label (NULL: none). */
-void trp__error_name(trp_error *error, const trp__client_actor *actor, uint32_t op,
-                     const char *label);
 trp__client_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__actor_class *class,
                                    const char *name);
 
@@ -794,6 +805,28 @@ static inline uint64_t trp__stream_done(const trp_device *device, uint32_t strea
 {
     return atomic_load_explicit(&device->reply->timelines.stream_done[stream].value,
                                 memory_order_acquire);
+}
+
+/* Whether the worker has written why it did not run a request. */
+static inline bool trp__replied(const trp_device *device, uint32_t slot, uint64_t ticket)
+{
+    return atomic_load_explicit(&device->reply->error[slot].ticket, memory_order_acquire) == ticket;
+}
+
+/* Whether a timeline that has passed a ticket can't be true. Who ends requests asks only if it is
+ * far ahead, which is rare, and random rubbish nearly always is. */
+static inline bool trp__timeline_absurd(const trp_device *device, uint64_t timeline,
+                                        uint64_t ticket)
+{
+    return timeline - ticket >= TRP__RING &&
+           timeline >= atomic_load(&device->control->next_ticket.value);
+}
+
+/* Of cells, for qsort(): they begin with the ticket. */
+static inline int trp__by_ticket(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
 }
 
 /* The room of a struct of options, which a program compiled for a later version may use. */

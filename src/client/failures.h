@@ -9,15 +9,14 @@ void trp__failures_destroy(trp_device *device);
 
 /* A request has failed with `error`, and its end is not told yet. Of one that could not run the
  * error becomes that of its root; of others it is noted. Whoever it may depend on is noted before,
- * see trp__failures_end_causes(). */
+ * see trp__end_causes(). */
 void trp__failures_note(trp_device *device, const trp__slot *slot, trp_error *error);
 
 /* Its outputs are being poisoned. */
 void trp__failures_poison(trp_device *device, const trp__slot *slot);
 
-/* If a request that is over could not run because of another one, ends that one, too, if nobody has
- * yet, and all before it: no lock is held that one takes to end a request. */
-void trp__failures_end_causes(trp_device *device, const trp__slot *slot);
+/* Whether a failed request of that ticket was noted, not too long ago. */
+bool trp__failures_known(trp_device *device, uint64_t ticket);
 
 /* Fills cause_request, cause_status and cause_fault of an error with the root of the failure of
  * request `cause`, because of which a buffer can't be read, and writes a text that names the root

@@ -14,12 +14,6 @@
 
 #define FINISH_NAP_NS (20 * TRP__US) /* while copying threads finish a large read */
 
-int trp__by_ticket(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Waits for senders that have a ticket below `end` but have not stored it into the ring yet: a
  * matter of nanoseconds, unless the scheduler takes their core. */
 static void await_publication(trp_device *device, uint64_t end)

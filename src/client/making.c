@@ -38,16 +38,6 @@ void trp__making_begin(trp_device *device, trp__client_actor *actor)
     trp__supervisor_wake(device); /* from now on it looks at the time */
 }
 
-void trp__making_message(const trp__client_actor *actor, trp__message *m)
-{
-    if (actor->condemned)
-        m->error = actor->verdict;
-    trp__copy_string(m->text, sizeof m->text, actor->class->kind);
-    trp__copy_string(m->library, sizeof m->library, actor->library);
-    trp__copy_string(m->config, sizeof m->config, actor->config);
-    trp__copy_string(m->error.actor, sizeof m->error.actor, actor->name);
-}
-
 /* A worker that lacks one of the device's lanes ends: every copy through it would fail, and no
  * request would say why the worker is kept. */
 static void dismiss(trp__process *p, const trp__client_actor *lane, const trp_error *error)

@@ -1,17 +1,28 @@
 #include "client/outbox.h"
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "client/client.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+static void fill_actor(const trp__client_actor *actor, trp__message *m)
+{
+    if (actor->condemned)
+        m->error = actor->verdict;
+    trp__copy_string(m->text, sizeof m->text, actor->class->kind);
+    trp__copy_string(m->library, sizeof m->library, actor->library);
+    trp__copy_string(m->config, sizeof m->config, actor->config);
+    trp__copy_string(m->error.actor, sizeof m->error.actor, actor->name);
+}
+
 static trp__posting send_letter(int socket, const trp__letter *letter)
 {
     trp__message m = {.id = letter->id, .bytes = letter->bytes, .protection = letter->protection};
     if (letter->actor)
-        trp__making_message(letter->actor, &m);
+        fill_actor(letter->actor, &m);
     if (trp__message_send(socket, letter->type, &m, &letter->fd, letter->fd >= 0, NULL) == TRP_OK)
         return TRP__POSTED;
     /* ENOBUFS, ENOMEM and ETOOMANYREFS (too many descriptors in flight) pass as well. */

@@ -1,6 +1,5 @@
 /* Workers: starting, talking to and ending them. Called by the supervisor thread, because a
- * worker dies with the thread that started it; only trp__tell() and trp__tell_drop() are for all.
- */
+ * worker dies with the thread that started it. */
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
@@ -658,65 +657,23 @@ int64_t trp__process_due(const trp_device *device, const trp__process *p)
     return timeout > (uint64_t)(INT64_MAX - since) ? INT64_MAX : since + (int64_t)timeout;
 }
 
-static void send_news(trp_device *device, uint32_t index, const trp__news *news)
-{
-    trp__process *p = &device->worker[index];
-    if (news->told)
-        *news->told |= (uint8_t)(1U << index);
-    TRP__DEVICE_POINT(device, NEWS_UNSENT);
-    /* A worker that is gone is noticed elsewhere; one that can't be told must go. */
-    if (trp__outbox_post(&p->outbox, p->socket, news) == TRP__NO_ROOM)
-        p->untold = true;
-    else
-        p->making += news->type == TRP__MSG_ACTOR;
-    TRP__DEVICE_POINT(device, NEWS_SENT);
-}
-
-void trp__tell(trp_device *device, const trp__news *news)
-{
-    for (uint32_t i = 0; i < TRP__WORKERS; i++) {
-        if (device->worker[i].ready)
-            send_news(device, i, news);
-    }
-    if (!pthread_equal(pthread_self(), device->supervisor))
-        trp__supervisor_wake(device); /* it looks after what waits, and after the answers */
-}
-
-/* Tells that a number is dropped; it is free again when all that were told have answered. */
-void trp__tell_drop(trp_device *device, trp__message_type type, uint32_t id,
-                    trp__number_state *state, uint8_t *told)
-{
-    trp__message_type made = type == TRP__MSG_ARENA_DROP  ? TRP__MSG_ARENA
-                             : type == TRP__MSG_HOST_DROP ? TRP__MSG_HOST
-                                                          : TRP__MSG_ACTOR;
-    *state = TRP__NUMBER_DROPPING;
-    *told = 0;
-    for (uint32_t i = 0; i < TRP__WORKERS; i++) { /* its descriptor is closed */
-        trp__process *p = &device->worker[i];
-        uint32_t withdrawn = trp__outbox_withdraw(&p->outbox, made, id);
-        p->making -= made == TRP__MSG_ACTOR ? withdrawn : 0;
-    }
-    trp__tell(device, &(trp__news){.type = type, .id = id, .fd = -1, .told = told});
-    if (*told == 0)
-        *state = TRP__NUMBER_FREE;
-}
-
 void trp__tell_actor(trp_device *device, uint32_t index, trp__client_actor *actor)
 {
     if (device->worker[index].ready)
-        send_news(device, index,
-                  &(trp__news){.type = TRP__MSG_ACTOR, .id = actor->id, .fd = -1, .actor = actor});
+        trp__tell_one(
+            device, index,
+            &(trp__news){.type = TRP__MSG_ACTOR, .id = actor->id, .fd = -1, .actor = actor});
 }
 
 static void tell_segment(trp_device *device, uint32_t index, uint32_t id)
 {
     const trp__client_segment *s = &device->segment[id];
-    send_news(device, index,
-              &(trp__news){.type = TRP__MSG_HOST,
-                           .id = id,
-                           .bytes = s->bytes,
-                           .protection = s->plain,
-                           .fd = s->fd});
+    trp__tell_one(device, index,
+                  &(trp__news){.type = TRP__MSG_HOST,
+                               .id = id,
+                               .bytes = s->bytes,
+                               .protection = s->plain,
+                               .fd = s->fd});
 }
 
 /* Whether making something has failed, and who wanted it is about to drop it. */
@@ -741,12 +698,12 @@ static void tell_all(trp_device *device, uint32_t index)
         if (arena->state != TRP__NUMBER_LIVE)
             continue;
         trp__seal_announced(arena, index);
-        send_news(device, index,
-                  &(trp__news){.type = TRP__MSG_ARENA,
-                               .id = i,
-                               .bytes = arena->bytes,
-                               .protection = arena->protection,
-                               .fd = arena->fd});
+        trp__tell_one(device, index,
+                      &(trp__news){.type = TRP__MSG_ARENA,
+                                   .id = i,
+                                   .bytes = arena->bytes,
+                                   .protection = arena->protection,
+                                   .fd = arena->fd});
     }
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
         const trp__client_segment *segment = &device->segment[i];

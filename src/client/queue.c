@@ -41,29 +41,12 @@ trp_status trp_queue_create(trp_system *system, trp_queue **out)
     return TRP_OK;
 }
 
-/* Whether a queue can be used, which is that argument of a call. */
-static trp_status usable(const trp_queue *queue, const char *name)
-{
-    if (atomic_load_explicit(&queue->ended, memory_order_relaxed))
-        return trp__fail(TRP_E_STALE, "%s: it was destroyed", name);
-    return trp__system_usable(queue->system);
-}
-
-trp_status trp__queue_check(const trp_device *device, const trp_queue *queue, const char *name)
-{
-    trp_status status = usable(queue, name);
-    if (status == TRP_OK && queue->system != device->system)
-        status = trp__fail(TRP_E_ARGUMENT,
-                           "%s: expected one of the device's system, got one of another", name);
-    return status;
-}
-
 trp_status trp_queue_destroy(trp_queue *queue)
 {
     TRP__CALL(trp__call_refused());
     if (!queue)
         return TRP_OK;
-    trp_status status = usable(queue, "queue");
+    trp_status status = trp__queue_usable(queue, "queue");
     if (status != TRP_OK)
         return status;
     uint64_t expected = atomic_load(&queue->expected);
@@ -72,7 +55,7 @@ trp_status trp_queue_destroy(trp_queue *queue)
                          "%llu requests and watches will yet be delivered, or lie in the queue",
                          (unsigned long long)expected);
     if (atomic_exchange(&queue->ended, true))
-        return usable(queue, "queue"); /* another thread was faster */
+        return trp__queue_usable(queue, "queue"); /* another thread was faster */
     pthread_mutex_lock(&queue->system->lock);
     trp_queue **link = &queue->system->queues;
     while (*link != queue)
@@ -93,54 +76,7 @@ int trp_queue_fd(const trp_queue *queue)
         trp__fail(TRP_E_ARGUMENT, "queue: expected a pointer, got NULL");
         return -1;
     }
-    return usable(queue, "queue") == TRP_OK ? queue->fd : -1;
-}
-
-static void set_readable(trp_queue *queue, bool readable)
-{
-    uint64_t value = 1;
-    trp__call_shield();
-    ssize_t done =
-        readable ? write(queue->fd, &value, sizeof value) : read(queue->fd, &value, sizeof value);
-    (void)done; /* it can only say that the file is in that state already */
-}
-
-void trp__queue_link(trp_queue *queue, trp__queue_item *item)
-{
-    item->next = NULL;
-    if (queue->last) {
-        queue->last->next = item;
-    } else {
-        queue->first = item;
-        set_readable(queue, true);
-    }
-    queue->last = item;
-}
-
-void trp__queue_unlink(trp_queue *queue, trp__queue_item *item)
-{
-    trp__queue_item **link = &queue->first;
-    queue->last = NULL;
-    while (*link) {
-        if (*link == item) {
-            *link = item->next;
-        } else {
-            queue->last = *link;
-            link = &(*link)->next;
-        }
-    }
-    if (!queue->first)
-        set_readable(queue, false);
-}
-
-/* The slot becomes `done` with the lock held: who sees that, and then looks into the queue, finds
- * it there. */
-void trp__queue_push(trp_queue *queue, trp__slot *slot, uint64_t done)
-{
-    pthread_mutex_lock(&queue->lock);
-    atomic_store(&slot->state, done);
-    trp__queue_link(queue, &slot->item);
-    pthread_mutex_unlock(&queue->lock);
+    return trp__queue_usable(queue, "queue") == TRP_OK ? queue->fd : -1;
 }
 
 /* The request of an event that was taken. */
@@ -209,7 +145,7 @@ static size_t pop(trp_queue *queue, trp_event *out, size_t most)
     }
     if (held && !queue->first) {
         queue->last = NULL;
-        set_readable(queue, false);
+        trp__queue_set_readable(queue, false);
     }
     pthread_mutex_unlock(&queue->lock);
     if (results)
@@ -234,7 +170,7 @@ void trp__queue_forget(trp_queue *queue, trp_device *device)
         }
     }
     if (!queue->first)
-        set_readable(queue, false);
+        trp__queue_set_readable(queue, false);
     pthread_mutex_unlock(&queue->lock);
 }
 
@@ -254,7 +190,7 @@ static void sweep_system(trp_system *system)
 static trp_status take(trp_queue *queue, int64_t timeout_ns, trp_event *out, size_t most,
                        size_t *count)
 {
-    trp_status status = usable(queue, "queue");
+    trp_status status = trp__queue_usable(queue, "queue");
     if (status != TRP_OK)
         return status;
     trp__backoff backoff = trp__backoff_begin(timeout_ns);

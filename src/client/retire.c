@@ -2,6 +2,7 @@
  * need of room, the supervisor. The change from PENDING to RETIRING picks one of them. */
 #include "base/error.h"
 #include "base/futex.h"
+#include "base/text.h"
 #include "client/client.h"
 #include "client/failures.h"
 #include "client/latency.h"
@@ -9,12 +10,13 @@
 
 #include <string.h>
 
-void trp__error_down(const trp_device *device, trp_error *error)
+void trp__error_name(trp_error *error, const trp__client_actor *actor, uint32_t op,
+                     const char *label)
 {
-    if (atomic_load(&device->closing))
-        trp__error_set(error, TRP_E_DEVICE_DOWN, "the device is closed");
-    else
-        *error = device->down;
+    trp__copy_string(error->actor, sizeof error->actor, actor ? actor->name : "");
+    trp__op_name(actor ? actor->class : NULL, op, error->operation, sizeof error->operation);
+    trp__copy_string(error->label, sizeof error->label, label ? label : "");
+    trp__text_clean(error->label);
 }
 
 /* What the worker said of a request that it did not do. */
@@ -25,11 +27,6 @@ static bool read_reply(const trp_device *device, uint32_t slot, uint64_t ticket,
         return false;
     trp__reply_import(error, reply, &device->control->record[slot]);
     return true;
-}
-
-bool trp__replied(const trp_device *device, uint32_t slot, uint64_t ticket)
-{
-    return atomic_load_explicit(&device->reply->error[slot].ticket, memory_order_acquire) == ticket;
 }
 
 static void copy_small_read(const trp_device *device, trp__slot *slot)
@@ -135,7 +132,7 @@ static bool end(trp_device *device, trp__slot *slot, uint64_t pending_state,
     uint64_t generation = trp__generation_of(pending_state);
     uint64_t wanted = pending_state & TRP__WANTED;
     if (!failure && __builtin_expect(trp__replied(device, slot->index, slot->ticket), 0))
-        trp__failures_end_causes(device, slot);
+        trp__end_causes(device, slot);
     if (!atomic_compare_exchange_strong(&slot->state, &pending_state,
                                         trp__state(generation, TRP__RETIRING) | wanted))
         return false;

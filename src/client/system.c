@@ -57,6 +57,14 @@ trp_status trp__device_known(const trp_device *device)
     return TRP_OK;
 }
 
+void trp__error_down(const trp_device *device, trp_error *error)
+{
+    if (atomic_load(&device->closing))
+        trp__error_set(error, TRP_E_DEVICE_DOWN, "the device is closed");
+    else
+        *error = device->down;
+}
+
 trp_status trp__device_usable(const trp_device *device)
 {
     trp_status status = trp__device_known(device);
