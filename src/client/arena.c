@@ -265,7 +265,7 @@ trp_status trp_device_trim(trp_device *device)
     trp_status status = trp__device_usable(device);
     if (status != TRP_OK)
         return status;
-    trp__sweep_device(device);
+    device->end_over(device);
     pthread_mutex_lock(&device->memory_lock);
     trp__arena_trim(device);
     trp__stats_memory(device);

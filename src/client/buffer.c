@@ -4,7 +4,6 @@
 #include "client/backoff.h"
 #include "client/client.h"
 #include "client/failures.h"
-#include "client/module.h"
 
 #include <string.h>
 
@@ -186,9 +185,9 @@ static void recycle(trp_device *device, uint32_t slot)
     if ((generation & UINT32_MAX) == 0)
         generation = 1;
     pthread_mutex_lock(&device->memory_lock);
-    struct trp__module *module = meta->module;
-    bool made = module && atomic_load(&meta->contents.word[TRP__GOOD]) != 0;
-    meta->module = NULL;
+    trp__object *object = meta->object;
+    bool made = object && atomic_load(&meta->contents.word[TRP__GOOD]) != 0;
+    meta->object = NULL;
     if (!sealable)
         trp__suballoc_free(device->suballoc, meta->node);
     device->live_buffers--;
@@ -201,8 +200,8 @@ static void recycle(trp_device *device, uint32_t slot)
     pthread_mutex_unlock(&device->memory_lock);
     if (sealable)
         trp__arena_return(device, arena);
-    if (module)
-        trp__module_destroy(device, module, made);
+    if (object)
+        object->destroy(device, object, made);
     atomic_fetch_sub(&device->lingering, 1); /* whoever waits for the memory can have it now */
 }
 
@@ -242,7 +241,7 @@ static uint32_t take_slot(trp_device *device)
 static void sweep_unlocked(trp_device *device)
 {
     pthread_mutex_unlock(&device->memory_lock);
-    trp__sweep_device(device);
+    device->end_over(device);
     pthread_mutex_lock(&device->memory_lock);
 }
 
@@ -388,6 +387,22 @@ trp_status trp_buffer_create(trp_device *device, uint64_t bytes, trp_buffer *out
 {
     TRP__CALL(trp__call_refused());
     return trp__buffer_create(device, &(trp_buffer_options){.bytes = bytes}, out);
+}
+
+void trp__buffer_set_object(trp_device *device, trp_buffer token, trp__object *object)
+{
+    pthread_mutex_lock(&device->memory_lock);
+    device->meta[slot_of(token)].object = object;
+    pthread_mutex_unlock(&device->memory_lock);
+}
+
+void trp__objects_destroy(trp_device *device)
+{
+    for (uint32_t i = 0; device->meta && i < device->buffers_made; i++) {
+        trp__object *object = device->meta[i].object;
+        if (object)
+            object->destroy(device, object, false);
+    }
 }
 
 trp_status trp__buffer_free(trp_device *device, trp_buffer buffer)

@@ -111,7 +111,7 @@ typedef struct trp__slot {
     const char *label; /* NULL: none */
     /* The second line. */
     struct trp__room *room; /* of the call that fills it */
-    uint64_t module;        /* that it makes, until it is sent; 0: none */
+    uint64_t token;         /* of the object that it makes, until it is sent; 0: none */
     void *read_target;      /* where a small read's piece, or a result's, goes at the end */
     _Atomic uint32_t actor; /* id */
     _Atomic int stream;     /* -1: none; else `transfer` is in use */
@@ -133,7 +133,7 @@ typedef struct trp__slot {
     _Atomic uint32_t mate;   /* the next in the list */
     uint64_t read_bytes;
     _Atomic uint64_t writes; /* bit i: it writes a buffer whose number mod 64 is that */
-    trp_module *handle;      /* where its sender has that one's handle; with `module` */
+    uint64_t *handle;        /* where its sender has that one's handle; with `token` */
     /* The leader's: */
     _Atomic uint32_t first; /* of the list */
     _Atomic uint32_t left;  /* members that have not ended */
@@ -145,6 +145,15 @@ typedef struct trp__slot {
 
 _Static_assert(offsetof(trp__slot, transfer) <= (size_t)3 * TRP__LINE, "a slot's first lines");
 
+/* Something that requests make, use and share in order, as they do a buffer: one is its token, and
+ * brings generations, freeing while requests are on their way, and that those that use what could
+ * not be made are refused. First member of the struct of whoever makes such objects. */
+typedef struct trp__object {
+    /* Nobody holds the token any more, or the device is closing. `made`: the request that makes the
+     * object has succeeded. */
+    void (*destroy)(trp_device *device, struct trp__object *object, bool made);
+} trp__object;
+
 /* What only this side knows of a buffer. */
 typedef struct trp__buffer_meta {
     /* generation << 32 | freed << 31 | requests that hold it. Freed with none left: it goes. */
@@ -154,8 +163,8 @@ typedef struct trp__buffer_meta {
     uint32_t next_free;
     _Atomic uint32_t writers; /* see seal.c; only for sealable ones */
     bool sealable;            /* it has an arena to itself */
-    uint32_t mapped[2]; /* by the program: read-only, writable; under device->lock, see map.c */
-    struct trp__module *module; /* whose token it is; NULL: an ordinary buffer */
+    uint32_t mapped[2];  /* by the program: read-only, writable; under device->lock, see map.c */
+    trp__object *object; /* whose token it is; NULL: an ordinary buffer */
 } trp__buffer_meta;
 
 /* Why a numbered resource can't be used again yet: the worker still knows the old one. */
@@ -339,6 +348,9 @@ struct trp_device {
     const uint32_t *alive; /* a page that reads zero in a forked child; NULL: closed */
     trp__remnant *remnant; /* for what stays of the device */
     _Atomic bool closed;   /* a thread has begun to close it */
+    /* Ends requests that are over, for those who need what they hold; no lock is held but judging
+     * and those before it. */
+    void (*end_over)(trp_device *device);
 
     trp__control *control;
     trp__reply *reply; /* always at this address: a new incarnation's block replaces the mapping */
@@ -391,8 +403,9 @@ struct trp_device {
     pthread_mutex_t segment_lock; /* holders, freed, base of segments */
     trp__client_segment segment[TRP__HOST_SEGMENTS];
     trp__pool pool;
-    struct trp__kept_list *kept; /* kept.c */
-    uint32_t segments_made;      /* under segment_lock: numbers from here on were never used */
+    struct trp__kept_list *kept;    /* kept.c */
+    const trp__module_ops *modules; /* module.c */
+    uint32_t segments_made;         /* under segment_lock: numbers from here on were never used */
     /* The worker that takes requests, and the warm one that waits for its death. */
     trp__process worker[TRP__WORKERS];
     uint32_t active;                /* its index */
@@ -605,6 +618,10 @@ void trp__poison_accept(trp_device *device, const trp__slot *slot);
 trp_status trp__buffer_create(trp_device *device, const trp_buffer_options *options,
                               trp_buffer *out);
 trp_status trp__buffer_free(trp_device *device, trp_buffer buffer);
+/* Makes a buffer, which has no holder yet, the token of an object. */
+void trp__buffer_set_object(trp_device *device, trp_buffer token, trp__object *object);
+/* Destroys all objects; the device is closing. */
+void trp__objects_destroy(trp_device *device);
 trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buffer,
                                trp__access *access, uint64_t *bytes);
 void trp__access_release(trp_device *device, const trp__access *access);

@@ -197,6 +197,8 @@ static trp_device *new_device(trp_system *system)
     device->remnant = remnant;
     device->system = system;
     device->alive = system->alive;
+    device->modules = &trp__modules;
+    device->end_over = trp__sweep_device;
     return device;
 }
 
@@ -229,10 +231,7 @@ static void end_device(trp_device *device)
         if (device->arena[i].state == TRP__NUMBER_LIVE)
             trp__arena_close(device, &device->arena[i]);
     }
-    for (uint32_t i = 0; device->meta && i < device->buffers_made; i++) {
-        if (device->meta[i].module)
-            trp__module_destroy(device, device->meta[i].module, false);
-    }
+    trp__objects_destroy(device);
     trp__kept_close(device);
     trp__pool_close(device);
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {

@@ -27,6 +27,7 @@ typedef struct module_set {
 } module_set;
 
 typedef struct trp__module {
+    trp__object object; /* first: its token names it */
     trp__client_actor *actor;
     uint64_t actor_made;
     uint32_t name_count;
@@ -57,12 +58,15 @@ static void free_module(trp__module *m)
     free(m);
 }
 
+static void destroy(trp_device *device, trp__object *object, bool made);
+
 static trp__module *new_module(const trp__module_wish *wish, trp__client_actor *actor)
 {
     trp__module *m = calloc(1, sizeof *m);
     if (!m)
         return NULL;
     pthread_mutex_init(&m->lock, NULL);
+    m->object.destroy = destroy;
     m->actor = actor;
     m->actor_made = actor->made;
     m->names = calloc(wish->name_count ? wish->name_count : 1, sizeof *m->names);
@@ -80,8 +84,9 @@ static trp__module *new_module(const trp__module_wish *wish, trp__client_actor *
     return NULL;
 }
 
-void trp__module_destroy(trp_device *device, trp__module *m, bool made)
+static void destroy(trp_device *device, trp__object *object, bool made)
 {
+    trp__module *m = (trp__module *)(void *)object;
     for (uint32_t i = 0; i < TRP__MODULE_SETS; i++) {
         if (m->set[i].extent)
             trp__pool_return(device, m->set[i].extent);
@@ -93,6 +98,13 @@ void trp__module_destroy(trp_device *device, trp__module *m, bool made)
     if (m->kept)
         trp__kept_release(device, m->kept);
     free_module(m);
+}
+
+/* The module of a buffer's slot, NULL if there is none. Any other object is another actor's. */
+static trp__module *module_at(const trp_device *device, uint32_t slot)
+{
+    trp__object *object = device->meta[slot].object;
+    return object && object->destroy == destroy ? (trp__module *)(void *)object : NULL;
 }
 
 static trp_device *device_of(const trp__pack *pack)
@@ -112,7 +124,7 @@ static void cut_all(trp_device *device)
     pthread_mutex_lock(&device->memory_lock);
     made = device->buffers_made;
     for (uint32_t i = 0; i < made; i++) {
-        trp__module *m = device->meta[i].module;
+        trp__module *m = module_at(device, i);
         if (m && atomic_load(&device->meta[i].contents.word[TRP__GOOD]) != 0) {
             if (m->kept && !m->home.shared)
                 trp__kept_settle(device, m->kept, true);
@@ -202,13 +214,11 @@ static trp_status add_module(trp__pack *pack, trp__module *m, const trp__module_
             *pack->error = *trp__error_last();
     }
     if (status != TRP_OK) {
-        trp__module_destroy(device, m, false);
+        destroy(device, &m->object, false);
         return status;
     }
-    pthread_mutex_lock(&device->memory_lock);
-    device->meta[token.id & (TRP__BUFFERS - 1)].module = m;
-    pthread_mutex_unlock(&device->memory_lock);
-    request->module = token.id;
+    trp__buffer_set_object(device, token, &m->object);
+    request->token = token.id;
     request->handle = NULL;
     access->mode = TRP__WRITE | TRP__COVER;
     status = trp__buffer_acquire(pack, "module", token, access, &bytes);
@@ -219,7 +229,7 @@ static trp_status add_module(trp__pack *pack, trp__module *m, const trp__module_
     access->whole = true;
     record->access_count++;
     describe_place(device, m, place);
-    request->handle = out;
+    request->handle = &out->id;
     out->id = token.id | MODULE_BIT;
     return TRP_OK;
 }
@@ -229,8 +239,8 @@ static trp_status no_memory(trp__pack *pack)
     return trp__error_set(pack->error, TRP_E_MEMORY, "no memory for a module");
 }
 
-trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
-                            trp__module_place *place)
+static trp_status make(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
+                       trp__module_place *place)
 {
     trp__module *m = new_module(wish, atomic_load(&pack->actor->live));
     if (!m)
@@ -240,7 +250,7 @@ trp_status trp__module_make(trp__pack *pack, const trp__module_wish *wish, trp_m
     return add_module(pack, m, wish, out, place);
 }
 
-trp_status trp__module_again(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
+static trp_status make_again(trp__pack *pack, const trp__module_wish *wish, trp_module *out,
                              trp__module_place *place, bool *found)
 {
     trp_device *device = device_of(pack);
@@ -260,21 +270,14 @@ trp_status trp__module_again(trp__pack *pack, const trp__module_wish *wish, trp_
     return add_module(pack, m, wish, out, place);
 }
 
-void trp__module_keep(trp__pack *pack, const trp__module_wish *wish, const trp__module_place *place)
+static void keep(trp__pack *pack, const trp__module_wish *wish, const trp__module_place *place)
 {
     const trp__slot *request = pack->context;
     trp__module *m = place->module;
     m->kept = trp__kept_add(device_of(pack), wish->sum, &m->home, (uint32_t)wish->output_bytes,
-                            (trp_buffer){request->module}, m->extent);
+                            (trp_buffer){request->token}, m->extent);
     if (m->kept)
         m->extent = NULL;
-}
-
-void trp__module_undo(trp_device *device, trp__slot *request)
-{
-    if (request->handle)
-        request->handle->id = 0;
-    trp__buffer_free(device, (trp_buffer){request->module});
 }
 
 trp_status trp__module_free(trp_device *device, trp_module module)
@@ -337,8 +340,8 @@ static trp_status unusable(trp_device *device, uint32_t slot, const char *name, 
     return TRP_E_DEPENDENCY;
 }
 
-trp_status trp__module_use(trp__pack *pack, const char *name, trp_module module, uint32_t mode,
-                           trp__module_place *place)
+static trp_status use(trp__pack *pack, const char *name, trp_module module, uint32_t mode,
+                      trp__module_place *place)
 {
     trp_device *device = device_of(pack);
     trp__record *record = pack->record;
@@ -365,7 +368,7 @@ trp_status trp__module_use(trp__pack *pack, const char *name, trp_module module,
     if (status != TRP_OK)
         return status;
     const trp__buffer_meta *meta = &device->meta[access->slot];
-    trp__module *m = meta->module;
+    trp__module *m = module_at(device, access->slot);
     if (!m)
         return stale(name, module, pack->error);
     if (has_failed(meta))
@@ -423,9 +426,8 @@ static void tidy_sets(trp_device *device, trp__module *m, trp__home_head *head)
     }
 }
 
-trp_status trp__module_add_set(trp__pack *pack, const trp__module_place *place,
-                               const char *variable, uint64_t at, const void *data, uint32_t bytes,
-                               uint32_t *set)
+static trp_status add_set(trp__pack *pack, const trp__module_place *place, const char *variable,
+                          uint64_t at, const void *data, uint32_t bytes, uint32_t *set)
 {
     trp_device *device = device_of(pack);
     const trp__slot *request = pack->context;
@@ -471,6 +473,9 @@ trp_status trp__module_add_set(trp__pack *pack, const trp__module_place *place,
     return status;
 }
 
+const trp__module_ops trp__modules = {
+    .make = make, .again = make_again, .keep = keep, .use = use, .add_set = add_set};
+
 /* Telling. */
 
 static trp_status hold(trp_device *device, trp_module module, uint32_t *slot, trp__module **m)
@@ -483,7 +488,7 @@ static trp_status hold(trp_device *device, trp_module module, uint32_t *slot, tr
         stale("module", module, &error);
         return trp__error_raise(&error);
     }
-    *m = device->meta[*slot].module;
+    *m = module_at(device, *slot);
     if (*m)
         return TRP_OK;
     trp__buffer_release(device, *slot);

@@ -4,7 +4,6 @@
 #include "base/futex.h"
 #include "client/client.h"
 #include "client/latency.h"
-#include "client/module.h"
 #include "client/room.h"
 #include "client/trace.h"
 
@@ -28,11 +27,7 @@ trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
                        .result = trp__result_reserve,
                        .input = trp__input_reserve,
                        .exchange = trp__exchange_reserve,
-                       .module_make = trp__module_make,
-                       .module_again = trp__module_again,
-                       .module_keep = trp__module_keep,
-                       .module_use = trp__module_use,
-                       .module_add_set = trp__module_add_set,
+                       .modules = device->modules,
                        .compute =
                            device->identity.compute_major * 10 + device->identity.compute_minor,
                        .processors = device->identity.processors,
@@ -208,7 +203,7 @@ trp__sent trp__slot_enlist(trp__client_actor *actor, trp__slot *slot, uint64_t p
         trp__delivery_begin(actor);
     record->timed = slot->deadline_ns != 0;
     atomic_store_explicit(&record->begun, false, memory_order_relaxed);
-    slot->module = 0; /* it is the sender's from now on */
+    slot->token = 0; /* it is the sender's from now on */
     record->actor = (uint16_t)actor->id;
     atomic_store_explicit(&slot->actor, actor->id, memory_order_relaxed);
     slot->weight = trp__latency_weight(actor, place);

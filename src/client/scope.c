@@ -29,7 +29,7 @@ void trp__scope_begin(trp_device *device)
     pthread_mutex_lock(&device->lock);
     for (uint32_t slot = 0; slot < device->buffers_made; slot++) {
         if (!is_guarded(device, slot) &&
-            !device->meta[slot].module) /* whose image has a checksum */
+            !device->meta[slot].object) /* which has a checksum of what it holds */
             trp__contents_judge_all(device, slot, TRP__SCOPE_LOST);
     }
     pthread_mutex_unlock(&device->lock);

@@ -216,7 +216,7 @@ static trp_status await_writers(call *c, int64_t timeout_ns)
 {
     trp__backoff backoff = trp__backoff_begin(timeout_ns);
     for (;;) {
-        trp__sweep_device(c->device);
+        c->device->end_over(c->device);
         uint32_t writers = atomic_load(&c->meta->writers) & WRITERS;
         int64_t nap = 0;
         if (writers == 0)

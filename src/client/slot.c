@@ -1,7 +1,6 @@
 /* Slots of requests: how one is taken, filled, and given back without having been sent. */
 #include "base/error.h"
 #include "client/client.h"
-#include "client/module.h"
 #include "client/room.h"
 
 /* Lock-free stack of indices; the head carries a counter against reuse between load and swap. */
@@ -139,7 +138,7 @@ trp_status trp__slot_begin(trp__room *room, trp__slot **out, trp__record **recor
     slot->boxed = false;
     slot->room = room;
     atomic_store_explicit(&slot->nested, false, memory_order_relaxed);
-    slot->module = 0;
+    slot->token = 0;
     slot->read_target = NULL;
     atomic_store_explicit(&slot->leader, TRP__NO_SLOT, memory_order_relaxed);
     uint64_t generation = trp__generation_of(atomic_load(&slot->state));
@@ -164,6 +163,14 @@ void trp__slot_label(trp__slot *slot, trp__record *record, const char *label)
         trp__copy_string(record->label, sizeof record->label, label);
 }
 
+/* Frees the object that a request should have made; its handle is none. */
+static void undo_object(trp_device *device, const trp__slot *slot)
+{
+    if (slot->handle)
+        *slot->handle = 0;
+    trp__buffer_free(device, (trp_buffer){slot->token});
+}
+
 /* A slot whose request was not sent after all; gives back what it holds. */
 void trp__slot_abandon(trp_device *device, trp__slot *slot)
 {
@@ -173,8 +180,8 @@ void trp__slot_abandon(trp_device *device, trp__slot *slot)
     trp__piece_return(device, slot);
     if (slot->segment)
         trp__segment_release(device, slot->segment);
-    if (slot->module)
-        trp__module_undo(device, slot);
+    if (slot->token)
+        undo_object(device, slot);
     uint64_t generation = trp__generation_of(atomic_load(&slot->state));
     atomic_store(&slot->state, trp__state(generation, TRP__FREE));
     trp__index_push(&device->free_slots, &device->slot->next_free, sizeof(trp__slot), slot->index);

@@ -233,7 +233,7 @@ trp_status trp_device_trace_stop(trp_device *device)
     trp_status status = trp__device_known(device);
     if (status != TRP_OK)
         return status;
-    trp__sweep_device(device); /* what is over and was not seen to end yet belongs to the trace */
+    device->end_over(device); /* what is over and was not seen to end yet belongs to the trace */
     pthread_mutex_lock(&device->trace->lock);
     atomic_store(&device->control->tracing, 0);
     stop_recording(device);
@@ -271,7 +271,7 @@ static trp_status write_trace(trp_device *device, const char *path, trp_error *e
     trp__trace_content c = {.device = device};
     trp__trace_mark *marks = NULL;
     trp_status status;
-    trp__sweep_device(device);
+    device->end_over(device);
     pthread_mutex_lock(&device->trace->lock);
     if (device->trace->capacity == 0)
         status = trp__error_set(error, TRP_E_ARGUMENT, "device: no trace of it was begun");
