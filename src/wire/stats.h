@@ -19,7 +19,7 @@ typedef struct trp__shared_name {
     _Atomic uint64_t word[4];
 } trp__shared_name;
 
-/* How long requests took, see client/latency.h. Any thread of the application adds. */
+/* How long requests took, see client/observe/latency.h. Any thread of the application adds. */
 typedef struct trp__histogram {
     _Atomic uint64_t sum_ns;
     _Atomic uint64_t bucket[TRP_LATENCY_BUCKETS];

@@ -6,7 +6,7 @@
  *   trace_test [ITERATIONS [SEED]]
  */
 #include "base/error.h"
-#include "client/trace.h"
+#include "client/observe/trace.h"
 #include "support/harness.h"
 #include "cli/json.h"
 #include "support/reference/random.h"

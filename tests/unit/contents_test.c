@@ -1,5 +1,5 @@
 /* What is known of a buffer's bytes, against an array with a word for each byte. */
-#include "client/client.h"
+#include "client/core/client.h"
 
 #include "support/reference/random.h"
 

@@ -1,7 +1,7 @@
 /* How waiting for room ends where it can't be seen from outside whether somebody waits. White-box:
  * looks into a device. SPDX-License-Identifier: Apache-2.0 */
 #include "base/service_thread.h"
-#include "client/room.h"
+#include "client/request/room.h"
 #include "support/harness.h"
 
 #include <troupe/troupe.h>

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "client/client.h"
+#include "client/core/client.h"
 
 #include <troupe/troupe.h>
 
