@@ -64,8 +64,9 @@ ACTOR_PAIRS = {
 # goes through a function that is named in a struct of the folder below (trp_device.end_over, .modules,
 # trp__object.destroy).
 CLIENT_ORDER = ["core", "observe", "memory", "request", "recovery", "api"]
-# The header that has struct trp_device, of which each folder has a part.
-CLIENT_DEVICE = "src/client/core/client.h"
+# The header that has struct trp_device, of which each folder has a part, named as the folder.
+CLIENT_DEVICE = "src/client/core/device.h"
+CLIENT_PART = re.compile(r"\bdevice\)?->(" + "|".join(CLIENT_ORDER) + r")\.")
 
 # Calls that stand in one file of src/, which says why; the others call a function of that file.
 ONLY_IN = {"pthread_create": "src/base/thread.c"}
@@ -126,6 +127,14 @@ def client_problem(path: Path, include: str):
     return f"client/{other} lies above client/{own}" if up else None
 
 
+def client_parts(path: Path, line: str):
+    """The parts of struct trp_device that a line of src/client uses and that a folder above has."""
+    if path.parts[:2] != ("src", "client") or path.parts[2] not in CLIENT_ORDER:
+        return []
+    above = CLIENT_ORDER[CLIENT_ORDER.index(path.parts[2]) + 1:]
+    return [part for part in CLIENT_PART.findall(line) if part in above]
+
+
 def problems(path: Path):
     allowed = allowed_layers(path)
     if allowed is None:
@@ -135,6 +144,8 @@ def problems(path: Path):
         yield 0, "src/client has no files outside " + ", ".join(CLIENT_ORDER)
     for number, line in enumerate(path.read_text().splitlines(), 1):
         match = INCLUDE.match(line)
+        for part in client_parts(path, line) if path.as_posix() != CLIENT_DEVICE else []:
+            yield number, f"may not use the part of trp_device that client/{part} has"
         if not match:
             call = path.parts[0] == "src" and ONLY_IN_CALL.search(line)
             if call and path.as_posix() != ONLY_IN[call.group(1)]:

@@ -70,7 +70,7 @@ typedef struct trp__stats {
     _Atomic uint64_t faults, promotions;
     trp__stats_file reply; /* of that incarnation */
 
-    /* Written under memory_lock. */
+    /* Written under the lock of the device's memory. */
     _Alignas(64) _Atomic uint64_t memory_reserved;
     _Atomic uint64_t memory_used, buffers;
 

@@ -60,7 +60,7 @@ static void block(const h_world *w, waiter *all, h_thread **thread)
         all[i] = (waiter){.probe = blocker, .buffer = b, .kind = i, .last = false};
         thread[i] = h_start(send, &all[i]);
     }
-    while (atomic_load(&w->device->waiting) < WAITERS)
+    while (atomic_load(&w->device->request.waiting) < WAITERS)
         h_sleep(H_MS);
 }
 
@@ -101,7 +101,7 @@ static void going_down_ends_it(void)
         h_join(thread[i]);
         H_EQUAL(all[i].status, TRP_E_DEVICE_DOWN);
     }
-    H_EQUAL(atomic_load(&w.device->waiting), 0);
+    H_EQUAL(atomic_load(&w.device->request.waiting), 0);
     h_close(&w);
 }
 

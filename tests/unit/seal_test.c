@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "client/core/client.h"
+#include "client/memory/memory.h"
 
 #include <troupe/troupe.h>
 
@@ -82,10 +82,10 @@ static stage set_up(void)
                                             &s.buffer),
                      TRP_OK);
     uint32_t slot = (uint32_t)s.buffer.id & (TRP__BUFFERS - 1);
-    s.meta = &s.device->meta[slot];
+    s.meta = &s.device->memory.meta[slot];
     s.entry = &s.device->control->buffer[slot];
     s.id = s.entry->arena;
-    s.arena = &s.device->arena[s.id];
+    s.arena = &s.device->memory.arena[s.id];
     assert_int_equal(fill(&s, 1), TRP_OK);
     return s;
 }

@@ -26,7 +26,7 @@ trp__client_actor *trp__actor_make(trp_device *device, uint32_t id, const trp__a
         actor->id = id;
         actor->capacity = device->options.mailbox_size;
         atomic_store(&actor->timed_every, 1);
-        actor->tail = &device->stats->actor[id].tail;
+        actor->tail = &device->observe.stats->actor[id].tail;
         actor->mailbox = calloc(actor->capacity, sizeof *actor->mailbox);
         if (!actor->mailbox) {
             free(actor);
@@ -248,7 +248,7 @@ static trp_status make_sender(trp__client_actor *actor)
  * for actors, are only slower. */
 static trp_status make_pool(trp_device *device, const trp__actor_class *class, bool cold)
 {
-    trp__companions *pool = &device->companions;
+    trp__companions *pool = &device->api.companions;
     unsigned int count = trp__cpu_count();
     trp_status status = TRP_OK;
     if (count > TRP__COMPANIONS)
@@ -278,7 +278,7 @@ static void end_pool(trp__companions *pool)
  */
 static trp_status join_companions(trp_device *device, trp__client_actor *actor, bool cold)
 {
-    trp__companions *pool = &device->companions;
+    trp__companions *pool = &device->api.companions;
     const trp__actor_class *class = actor->class->companion;
     trp_status status = TRP_OK;
     if (!class || !is_helped(device, actor->class))
@@ -302,7 +302,7 @@ static trp_status join_companions(trp_device *device, trp__client_actor *actor, 
 /* Waits for what an actor has sent to its companions, and leaves them; the last one ends them. */
 static void leave_companions(trp_device *device, trp__client_actor *actor)
 {
-    trp__companions *pool = &device->companions;
+    trp__companions *pool = &device->api.companions;
     uint64_t sent[TRP__COMPANIONS];
     for (uint32_t i = 0; i < actor->companions; i++)
         sent[i] = atomic_load(actor->companion[i]->tail);

@@ -3,10 +3,10 @@
 #include "base/error.h"
 #include "base/shm.h"
 #include "base/zeroed.h"
+#include "client/api/api.h"
 #include "client/api/kept.h"
 #include "client/api/module.h"
 #include "client/core/backoff.h"
-#include "client/core/client.h"
 #include "client/memory/failures.h"
 #include "client/observe/trace.h"
 #include "driver/device_memory.h"
@@ -130,27 +130,30 @@ static void fill_control(trp_device *device)
     c->restart_window_ns = device->options.restart_window_ns;
     c->resume_start = 1;
     atomic_store(&c->next_ticket.value, 1);
-    device->rehearses = device->backend == TRP_BACKEND_CUDA &&
-                        device->options.isolation == TRP_ISOLATION_PROCESS &&
-                        device->options.standby != TRP_STANDBY_OFF;
+    device->request.rehearses = device->backend == TRP_BACKEND_CUDA &&
+                                device->options.isolation == TRP_ISOLATION_PROCESS &&
+                                device->options.standby != TRP_STANDBY_OFF;
 }
 
 static trp_status make_tables(trp_device *device, trp_error *error)
 {
     device->slot = aligned_alloc(64, sizeof(trp__slot) * TRP__SLOTS);
     device->slot_error = trp__zeroed(TRP__SLOTS * sizeof *device->slot_error);
-    device->meta = trp__zeroed(TRP__BUFFERS * sizeof *device->meta);
-    device->pending = trp__zeroed(TRP__SLOTS * sizeof *device->pending);
-    device->pending_progress = trp__zeroed(TRP__SLOTS * sizeof *device->pending_progress);
-    device->restart_time = calloc(device->options.restart_budget, sizeof *device->restart_time);
-    device->suballoc = trp__suballoc_create();
-    if (!device->slot || !device->slot_error || !device->meta || !device->pending ||
-        !device->pending_progress || !device->restart_time || !device->suballoc ||
-        !trp__trace_create(device) || !trp__failures_create(device))
+    device->memory.meta = trp__zeroed(TRP__BUFFERS * sizeof *device->memory.meta);
+    device->request.pending = trp__zeroed(TRP__SLOTS * sizeof *device->request.pending);
+    device->recovery.pending_progress =
+        trp__zeroed(TRP__SLOTS * sizeof *device->recovery.pending_progress);
+    device->recovery.restart_time =
+        calloc(device->options.restart_budget, sizeof *device->recovery.restart_time);
+    device->memory.suballoc = trp__suballoc_create();
+    if (!device->slot || !device->slot_error || !device->memory.meta || !device->request.pending ||
+        !device->recovery.pending_progress || !device->recovery.restart_time ||
+        !device->memory.suballoc || !trp__trace_create(device) || !trp__failures_create(device))
         return trp__error_set(error, TRP_E_MEMORY, "no memory for a device's tables");
     memset(device->slot, 0, sizeof(trp__slot) * TRP__SLOTS);
-    device->free_buffer = UINT32_MAX;
-    device->first_arena_bytes = device->backend == TRP_BACKEND_CUDA ? CUDA_ARENA : HOST_ARENA;
+    device->memory.free_buffer = UINT32_MAX;
+    device->memory.first_arena_bytes =
+        device->backend == TRP_BACKEND_CUDA ? CUDA_ARENA : HOST_ARENA;
     trp__slots_init(device);
 
     static const char *const lane_name[TRP__LANES] = {"upload", "download", "local"};
@@ -168,16 +171,16 @@ static void init_locks(trp_device *device)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&device->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&device->judging, NULL);
-    pthread_mutex_init(&device->companions.lock, NULL);
-    pthread_cond_init(&device->watch_idle, NULL);
-    pthread_mutex_init(&device->watch_lock, NULL);
+    pthread_mutex_init(&device->request.judging, NULL);
+    pthread_mutex_init(&device->api.companions.lock, NULL);
+    pthread_cond_init(&device->observe.watch_idle, NULL);
+    pthread_mutex_init(&device->observe.watch_lock, NULL);
     pthread_mutex_init(&device->lock, NULL);
-    pthread_mutex_init(&device->memory_lock, NULL);
-    pthread_mutex_init(&device->segment_lock, NULL);
+    pthread_mutex_init(&device->memory.lock, NULL);
+    pthread_mutex_init(&device->memory.segment_lock, NULL);
     trp__contents_init(device);
-    pthread_mutex_init(&device->pool.opening, NULL);
-    pthread_mutex_init(&device->pool.lock, NULL);
+    pthread_mutex_init(&device->api.pool.opening, NULL);
+    pthread_mutex_init(&device->api.pool.lock, NULL);
     trp__kept_init(device);
 }
 
@@ -194,10 +197,10 @@ static trp_device *new_device(trp_system *system)
     }
     memset(device, 0, bytes);
     *remnant = (trp__remnant){.memory = device};
-    device->remnant = remnant;
+    device->api.remnant = remnant;
     device->system = system;
     device->alive = system->alive;
-    device->modules = &trp__modules;
+    device->request.modules = &trp__modules;
     device->end_over = trp__sweep_device;
     return device;
 }
@@ -207,7 +210,7 @@ static void leave_remnant(trp_device *device)
 {
     const size_t bytes = trp__page_round(sizeof *device);
     trp_system *system = device->system;
-    trp__remnant *remnant = device->remnant;
+    trp__remnant *remnant = device->api.remnant;
     memset(device, 0, bytes);
     madvise(device, bytes, MADV_DONTNEED); /* if it can't, memory stays taken */
     trp__system_retain(system, remnant);
@@ -228,15 +231,15 @@ static void end_device(trp_device *device)
     leave_actors(device);
     trp__copier_stop(device);
     for (uint32_t i = 0; i < TRP__ARENAS; i++) {
-        if (device->arena[i].state == TRP__NUMBER_LIVE)
-            trp__arena_close(device, &device->arena[i]);
+        if (device->memory.arena[i].state == TRP__NUMBER_LIVE)
+            trp__arena_close(device, &device->memory.arena[i]);
     }
     trp__objects_destroy(device);
     trp__kept_close(device);
     trp__pool_close(device);
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
-        if (device->segment[i].state == TRP__NUMBER_LIVE)
-            trp__segment_close(device, &device->segment[i]);
+        if (device->memory.segment[i].state == TRP__NUMBER_LIVE)
+            trp__segment_close(device, &device->memory.segment[i]);
     }
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp__client_actor *actor = atomic_load(&device->actor[i]);
@@ -247,17 +250,18 @@ static void end_device(trp_device *device)
         }
         free(actor);
     }
-    trp__suballoc_destroy(device->suballoc);
+    trp__suballoc_destroy(device->memory.suballoc);
     trp__trace_destroy(device);
     trp__failures_destroy(device);
     trp__stats_destroy(device);
     free(device->slot);
     trp__zeroed_free(device->slot_error, TRP__SLOTS * sizeof *device->slot_error);
     trp__contents_destroy(device);
-    trp__zeroed_free(device->meta, TRP__BUFFERS * sizeof *device->meta);
-    trp__zeroed_free(device->pending, TRP__SLOTS * sizeof *device->pending);
-    trp__zeroed_free(device->pending_progress, TRP__SLOTS * sizeof *device->pending_progress);
-    free(device->restart_time);
+    trp__zeroed_free(device->memory.meta, TRP__BUFFERS * sizeof *device->memory.meta);
+    trp__zeroed_free(device->request.pending, TRP__SLOTS * sizeof *device->request.pending);
+    trp__zeroed_free(device->recovery.pending_progress,
+                     TRP__SLOTS * sizeof *device->recovery.pending_progress);
+    free(device->recovery.restart_time);
     trp__shm_unmap(device->control, TRP__CONTROL_BYTES);
     trp__shm_unmap(device->staging, TRP__STAGING_BYTES);
     trp__shm_unmap(device->reply, TRP__REPLY_BYTES);
@@ -267,22 +271,22 @@ static void end_device(trp_device *device)
             close(fds[i]);
     }
     pthread_cond_destroy(&device->changed);
-    pthread_mutex_destroy(&device->judging);
-    pthread_mutex_destroy(&device->companions.lock);
-    pthread_cond_destroy(&device->watch_idle);
-    pthread_mutex_destroy(&device->watch_lock);
+    pthread_mutex_destroy(&device->request.judging);
+    pthread_mutex_destroy(&device->api.companions.lock);
+    pthread_cond_destroy(&device->observe.watch_idle);
+    pthread_mutex_destroy(&device->observe.watch_lock);
     pthread_mutex_destroy(&device->lock);
-    pthread_mutex_destroy(&device->memory_lock);
-    pthread_mutex_destroy(&device->segment_lock);
-    pthread_mutex_destroy(&device->pool.opening);
-    pthread_mutex_destroy(&device->pool.lock);
+    pthread_mutex_destroy(&device->memory.lock);
+    pthread_mutex_destroy(&device->memory.segment_lock);
+    pthread_mutex_destroy(&device->api.pool.opening);
+    pthread_mutex_destroy(&device->api.pool.lock);
 }
 
 /* One that the program has never had. */
 static void discard_device(trp_device *device)
 {
     end_device(device);
-    free(device->remnant);
+    free(device->api.remnant);
     free(device);
 }
 
@@ -324,7 +328,7 @@ trp_status trp_device_open(trp_system *system, const trp_device_options *options
     if (!device)
         return trp__fail(TRP_E_MEMORY, "no memory for a device");
     device->options = wish;
-    device->control_fd = device->staging_fd = device->stats_fd = -1;
+    device->control_fd = device->staging_fd = device->observe.stats_fd = -1;
     for (int i = 0; i < TRP__WORKERS; i++)
         device->worker[i] = (trp__process){.socket = -1, .pidfd = -1, .reply_fd = -1};
     atomic_init(&device->state, TRP_DEVICE_RECOVERING);
@@ -370,10 +374,10 @@ void trp_device_close(trp_device *device)
     TRP__CALL();
     if (!device || !device->alive || *device->alive == 0)
         return; /* it was closed; or in a forked child nothing here is ours to end */
-    if (atomic_exchange(&device->closed, true))
+    if (atomic_exchange(&device->api.closed, true))
         return; /* another thread closes it */
     trp__supervisor_stop(device);
-    while (atomic_load(&device->waiting) > 0) /* they see that it is down */
+    while (atomic_load(&device->request.waiting) > 0) /* they see that it is down */
         trp__sleep_ns(TRP__NAP_MIN_NS);
     trp__watches_close(device);
     trp__trace_at_close(device);
@@ -398,14 +402,15 @@ trp_status trp__device_info(trp_device *device, trp_device_info *out)
     out->incarnation = atomic_load(&device->incarnation);
     out->restarts = atomic_load(&device->restarts);
     out->requests_submitted = atomic_load(&device->control->next_ticket.value) - 1;
-    out->requests_failed = atomic_load(&device->failed);
+    out->requests_failed = atomic_load(&device->request.failed);
     out->worker_pid = atomic_load(&device->worker_pid);
     out->standby_pid = atomic_load(&device->standby_pid);
-    pthread_mutex_lock(&device->memory_lock);
-    out->memory_reserved = device->reserved;
-    out->memory_used = trp__suballoc_used_bytes(device->suballoc) + device->sealable_bytes;
-    out->buffers = device->live_buffers;
-    pthread_mutex_unlock(&device->memory_lock);
+    pthread_mutex_lock(&device->memory.lock);
+    out->memory_reserved = device->memory.reserved;
+    out->memory_used =
+        trp__suballoc_used_bytes(device->memory.suballoc) + device->memory.sealable_bytes;
+    out->buffers = device->memory.live_buffers;
+    pthread_mutex_unlock(&device->memory.lock);
     return TRP_OK;
 }
 

@@ -52,7 +52,7 @@ void trp__kept_init(trp_device *device)
     const char *text = secure_getenv("TROUPE_JIT_MEMORY");
     char *end = NULL;
     trp__kept_list *list = calloc(1, sizeof *list);
-    device->kept = list; /* NULL: nothing is kept */
+    device->api.kept = list; /* NULL: nothing is kept */
     if (!list)
         return;
     pthread_mutex_init(&list->lock, NULL);
@@ -85,7 +85,7 @@ static void let_go(trp_device *device, trp__kept *k)
 /* Takes one off the list. The lock is held. */
 static void drop(trp_device *device, uint32_t i)
 {
-    trp__kept_list *list = device->kept;
+    trp__kept_list *list = device->api.kept;
     trp__kept *k = list->entry[i];
     list->bytes -= k->bytes;
     k->bytes = 0;
@@ -97,7 +97,7 @@ static void drop(trp_device *device, uint32_t i)
 
 static void drop_one(trp_device *device, const trp__kept *k)
 {
-    trp__kept_list *list = device->kept;
+    trp__kept_list *list = device->api.kept;
     for (uint32_t i = 0; i < list->count; i++) {
         if (list->entry[i] == k) {
             drop(device, i);
@@ -109,7 +109,7 @@ static void drop_one(trp_device *device, const trp__kept *k)
 /* Until there are at most so many, and what they have fits. */
 static void drop_old(trp_device *device, uint32_t most)
 {
-    trp__kept_list *list = device->kept;
+    trp__kept_list *list = device->api.kept;
     while (list->count > 0 && (list->count > most || list->bytes > list->bytes_most)) {
         uint32_t oldest = 0;
         for (uint32_t i = 1; i < list->count; i++) {
@@ -122,14 +122,14 @@ static void drop_old(trp_device *device, uint32_t most)
 
 void trp__kept_release(trp_device *device, trp__kept *kept)
 {
-    pthread_mutex_lock(&device->kept->lock);
+    pthread_mutex_lock(&device->api.kept->lock);
     let_go(device, kept);
-    pthread_mutex_unlock(&device->kept->lock);
+    pthread_mutex_unlock(&device->api.kept->lock);
 }
 
 void trp__kept_drop_all(trp_device *device)
 {
-    trp__kept_list *list = device->kept;
+    trp__kept_list *list = device->api.kept;
     if (!list)
         return;
     pthread_mutex_lock(&list->lock);
@@ -142,17 +142,17 @@ void trp__kept_drop_all(trp_device *device)
 
 void trp__kept_close(trp_device *device)
 {
-    if (!device->kept)
+    if (!device->api.kept)
         return;
     trp__kept_drop_all(device);
-    pthread_mutex_destroy(&device->kept->lock);
-    free(device->kept);
-    device->kept = NULL;
+    pthread_mutex_destroy(&device->api.kept->lock);
+    free(device->api.kept);
+    device->api.kept = NULL;
 }
 
 trp__extent *trp__kept_take_head(trp_device *device, uint64_t *offset)
 {
-    trp__kept_list *list = device->kept;
+    trp__kept_list *list = device->api.kept;
     trp__extent *extent = NULL;
     pthread_mutex_lock(&list->lock);
     if (list->heads > 0) {
@@ -165,7 +165,7 @@ trp__extent *trp__kept_take_head(trp_device *device, uint64_t *offset)
 
 bool trp__kept_return_head(trp_device *device, trp__extent *extent, uint64_t offset)
 {
-    trp__kept_list *list = device->kept;
+    trp__kept_list *list = device->api.kept;
     pthread_mutex_lock(&list->lock);
     bool room = list->heads < HEADS;
     if (room) {
@@ -181,7 +181,7 @@ bool trp__kept_return_head(trp_device *device, trp__extent *extent, uint64_t off
 trp__kept *trp__kept_add(trp_device *device, uint64_t sum, const trp__home *home, uint32_t room,
                          trp_buffer token, trp__extent *extent)
 {
-    trp__kept_list *list = device->kept;
+    trp__kept_list *list = device->api.kept;
     if (!list || list->bytes_most == 0)
         return NULL;
     trp__kept *k = calloc(1, sizeof *k);
@@ -191,7 +191,7 @@ trp__kept *trp__kept_add(trp_device *device, uint64_t sum, const trp__home *home
         free(input);
         return NULL;
     }
-    memcpy(input, device->pool.base + trp__home_input_at(home), home->input_bytes);
+    memcpy(input, device->api.pool.base + trp__home_input_at(home), home->input_bytes);
     *k = (trp__kept){.holders = 2,
                      .sum = sum,
                      .room = room,
@@ -217,7 +217,7 @@ trp__kept *trp__kept_add(trp_device *device, uint64_t sum, const trp__home *home
 static uint64_t look_at_output(const trp_device *device, const trp__home *home,
                                trp__home_output *head, bool *good)
 {
-    const char *output = device->pool.base + trp__home_output_at(home);
+    const char *output = device->api.pool.base + trp__home_output_at(home);
     memcpy(head, output, sizeof *head);
     uint64_t size = trp__home_output_size(head, home->output_bytes);
     bool possible = head->magic == TRP__HOME_OUTPUT && size != UINT64_MAX;
@@ -229,7 +229,7 @@ static uint64_t look_at_output(const trp_device *device, const trp__home *home,
 /* A module that was made: its stamps are copied, and its home is cut to what is in it. */
 static void take_made(trp_device *device, trp__kept *k)
 {
-    trp__kept_list *list = device->kept;
+    trp__kept_list *list = device->api.kept;
     trp__home_output head;
     char *stamps = NULL;
     uint32_t incarnation = atomic_load(&device->incarnation);
@@ -241,7 +241,8 @@ static void take_made(trp_device *device, trp__kept *k)
     if (good)
         stamps = malloc(head.stamps_bytes + 1);
     if (stamps)
-        memcpy(stamps, device->pool.base + trp__home_output_at(&home) + size - head.stamps_bytes,
+        memcpy(stamps,
+               device->api.pool.base + trp__home_output_at(&home) + size - head.stamps_bytes,
                head.stamps_bytes);
     pthread_mutex_lock(&list->lock);
     if (k->state == MAKING && size > 0) {
@@ -270,17 +271,17 @@ static void take_made(trp_device *device, trp__kept *k)
 
 static void make_useless(trp_device *device, trp__kept *k)
 {
-    pthread_mutex_lock(&device->kept->lock);
+    pthread_mutex_lock(&device->api.kept->lock);
     k->state = USELESS;
     drop_one(device, k);
-    pthread_mutex_unlock(&device->kept->lock);
+    pthread_mutex_unlock(&device->api.kept->lock);
 }
 
 void trp__kept_settle(trp_device *device, trp__kept *kept, bool made)
 {
-    pthread_mutex_lock(&device->kept->lock);
+    pthread_mutex_lock(&device->api.kept->lock);
     bool open = kept->state == MAKING;
-    pthread_mutex_unlock(&device->kept->lock);
+    pthread_mutex_unlock(&device->api.kept->lock);
     if (open && made)
         take_made(device, kept);
     else if (open)
@@ -359,14 +360,14 @@ static void look_at_maker(trp_device *device, trp__kept *k, trp_buffer token)
     uint32_t slot;
     if (trp__buffer_hold(device, token, &slot) != TRP_OK)
         return;
-    if (atomic_load(&device->meta[slot].contents.word[TRP__GOOD]) != 0)
+    if (atomic_load(&device->memory.meta[slot].contents.word[TRP__GOOD]) != 0)
         take_made(device, k);
     trp__buffer_release(device, slot);
 }
 
 trp__kept *trp__kept_find(trp_device *device, const trp__module_wish *wish, trp__home *output)
 {
-    trp__kept_list *list = device->kept;
+    trp__kept_list *list = device->api.kept;
     trp__home_output head;
     look l;
     trp__kept *k = list ? find(list, wish, &l) : NULL;

@@ -4,7 +4,7 @@
 #ifndef TRP_CLIENT_API_KEPT_H
 #define TRP_CLIENT_API_KEPT_H
 
-#include "client/core/client.h"
+#include "client/api/api.h"
 
 enum { TRP__KEPT_MOST = 256 };
 

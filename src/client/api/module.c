@@ -103,7 +103,7 @@ static void destroy(trp_device *device, trp__object *object, bool made)
 /* The module of a buffer's slot, NULL if there is none. Any other object is another actor's. */
 static trp__module *module_at(const trp_device *device, uint32_t slot)
 {
-    trp__object *object = device->meta[slot].object;
+    trp__object *object = device->memory.meta[slot].object;
     return object && object->destroy == destroy ? (trp__module *)(void *)object : NULL;
 }
 
@@ -121,23 +121,23 @@ static void cut_all(trp_device *device)
 {
     uint32_t made;
     trp__sweep_device(device);
-    pthread_mutex_lock(&device->memory_lock);
-    made = device->buffers_made;
+    pthread_mutex_lock(&device->memory.lock);
+    made = device->memory.buffers_made;
     for (uint32_t i = 0; i < made; i++) {
         trp__module *m = module_at(device, i);
-        if (m && atomic_load(&device->meta[i].contents.word[TRP__GOOD]) != 0) {
+        if (m && atomic_load(&device->memory.meta[i].contents.word[TRP__GOOD]) != 0) {
             if (m->kept && !m->home.shared)
                 trp__kept_settle(device, m->kept, true);
             else
                 cut_home(device, m);
         }
     }
-    pthread_mutex_unlock(&device->memory_lock);
+    pthread_mutex_unlock(&device->memory.lock);
 }
 
 static char *at_pool(trp_device *device, uint64_t offset)
 {
-    return device->pool.base + offset;
+    return device->api.pool.base + offset;
 }
 
 static void cut_home(trp_device *device, trp__module *m)
@@ -172,7 +172,7 @@ static trp_status make_home(trp_device *device, trp__module *m, const trp__modul
                             trp_error *error)
 {
     uint64_t offset = 0;
-    m->home.segment = device->pool.segment;
+    m->home.segment = device->api.pool.segment;
     m->home.output_kind = wish->output_kind;
     uint64_t bytes = trp__home_bytes(&m->home);
     m->extent = m->home.shared ? trp__kept_take_head(device, &offset) : NULL;
@@ -330,7 +330,7 @@ static trp_status unusable(trp_device *device, uint32_t slot, const char *name, 
 {
     char why[180];
     trp_error root = {0};
-    uint64_t cause = atomic_load(&device->meta[slot].contents.word[TRP__POISON]);
+    uint64_t cause = atomic_load(&device->memory.meta[slot].contents.word[TRP__POISON]);
     trp__failures_explain(device, cause, slot, &root, why, sizeof why);
     trp__error_set(error, TRP_E_DEPENDENCY, "%s: module %#llx %s: %s", name,
                    (unsigned long long)module.id, what, why);
@@ -367,7 +367,7 @@ static trp_status use(trp__pack *pack, const char *name, trp_module module, uint
                               name, (unsigned long long)module.id);
     if (status != TRP_OK)
         return status;
-    const trp__buffer_meta *meta = &device->meta[access->slot];
+    const trp__buffer_meta *meta = &device->memory.meta[access->slot];
     trp__module *m = module_at(device, access->slot);
     if (!m)
         return stale(name, module, pack->error);
@@ -498,7 +498,7 @@ static trp_status hold(trp_device *device, trp_module module, uint32_t *slot, tr
 
 static trp_module_state state_of(trp_device *device, uint32_t slot)
 {
-    const trp__buffer_meta *meta = &device->meta[slot];
+    const trp__buffer_meta *meta = &device->memory.meta[slot];
     if (!was_made(meta) && !has_failed(meta))
         trp__sweep_device(device); /* ends what is over */
     return was_made(meta)     ? TRP_MODULE_READY

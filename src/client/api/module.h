@@ -3,7 +3,7 @@
 #ifndef TRP_CLIENT_API_MODULE_H
 #define TRP_CLIENT_API_MODULE_H
 
-#include "client/core/client.h"
+#include "client/api/api.h"
 
 /* pool.c. Makes the pool of a device if there is none yet; waits for the worker. Raises its error.
  */

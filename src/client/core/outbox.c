@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "client/core/client.h"
+#include "client/core/device.h"
 
 #include <errno.h>
 #include <stdlib.h>

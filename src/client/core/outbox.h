@@ -3,13 +3,12 @@
 #ifndef TRP_CLIENT_CORE_OUTBOX_H
 #define TRP_CLIENT_CORE_OUTBOX_H
 
+#include "client/core/actor.h"
 #include "wire/message.h"
 
 #include <troupe/device.h>
 
 #include <stdbool.h>
-
-typedef struct trp__client_actor trp__client_actor; /* client.h */
 
 /* Something that a worker has to know. */
 typedef struct trp__news {

@@ -4,7 +4,7 @@
 #define TRP_CLIENT_CORE_POINTS_H
 
 #include "base/fault_point.h"
-#include "client/core/client.h"
+#include "client/core/device.h"
 
 #define TRP__DEVICE_POINT_FAILS(device, name)                                                      \
     TRP__FAULT_POINT_FAILS_NEAR(name, (device)->worker[(device)->active].pid,                      \

@@ -1,7 +1,7 @@
 /* What lies in a completion queue, and the event file that is readable while anything does. */
 #include "base/call.h"
 #include "base/error.h"
-#include "client/core/client.h"
+#include "client/core/device.h"
 
 #include <unistd.h>
 

@@ -2,7 +2,7 @@
 #include "base/call.h"
 #include "base/cpu.h"
 #include "base/error.h"
-#include "client/core/client.h"
+#include "client/core/device.h"
 #include "driver/device_memory.h"
 
 #include <dlfcn.h>

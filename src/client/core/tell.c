@@ -1,5 +1,5 @@
 /* Telling the workers what they have to know: see outbox.h. device->lock is held. */
-#include "client/core/client.h"
+#include "client/core/device.h"
 #include "client/core/points.h"
 
 void trp__tell_one(trp_device *device, uint32_t index, const trp__news *news)

@@ -1,6 +1,6 @@
 /* What other threads want of the supervisor. */
 #include "base/call.h"
-#include "client/core/client.h"
+#include "client/core/device.h"
 
 #include <unistd.h>
 
@@ -25,8 +25,6 @@ void trp__supervisor_alarm(trp_device *device)
     (void)done;
 }
 
-/* Device memory is short: gives the standby's context back. True if there was one. No lock but
- * memory_lock is held, which is given up for the time. */
 bool trp__standby_give_up(trp_device *device)
 {
     if (device->backend != TRP_BACKEND_CUDA || atomic_load(&device->standby_pid) == 0 ||
@@ -35,11 +33,9 @@ bool trp__standby_give_up(trp_device *device)
     uint64_t one = 1;
     ssize_t done = write(device->wake_fd, &one, sizeof one);
     (void)done;
-    pthread_mutex_unlock(&device->memory_lock);
     pthread_mutex_lock(&device->lock);
     while (atomic_load(&device->standby_pid) != 0 && atomic_load(&device->state) != TRP_DEVICE_DOWN)
         pthread_cond_wait(&device->changed, &device->lock);
     pthread_mutex_unlock(&device->lock);
-    pthread_mutex_lock(&device->memory_lock);
     return true;
 }

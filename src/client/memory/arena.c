@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/shm.h"
-#include "client/core/client.h"
+#include "client/memory/memory.h"
 #include "driver/device_memory.h"
 
 #include <errno.h>
@@ -51,17 +51,18 @@ trp_status trp__arena_granule(trp_device *device, uint64_t *bytes, trp_error *er
     return trp__cuda_memory_granularity(device->options.ordinal, bytes, error);
 }
 
-/* Gives back arenas without buffers. True if there were any. memory_lock is held. */
+/* Gives back arenas without buffers. True if there were any. memory.lock is held. */
 bool trp__arena_trim(trp_device *device)
 {
     bool any = false;
     pthread_mutex_lock(&device->lock);
     for (uint32_t i = 0; i < TRP__ARENAS; i++) {
-        trp__client_arena *arena = &device->arena[i];
-        if (arena->state != TRP__NUMBER_LIVE || !trp__suballoc_remove_region(device->suballoc, i))
+        trp__client_arena *arena = &device->memory.arena[i];
+        if (arena->state != TRP__NUMBER_LIVE ||
+            !trp__suballoc_remove_region(device->memory.suballoc, i))
             continue;
         any = true;
-        device->reserved -= arena->bytes;
+        device->memory.reserved -= arena->bytes;
         trp__arena_close(device, arena);
         trp__tell_drop(device, TRP__MSG_ARENA_DROP, i, &arena->state, &arena->told);
     }
@@ -74,7 +75,7 @@ static bool any_dropping(trp_device *device)
     bool any = false;
     pthread_mutex_lock(&device->lock);
     for (uint32_t i = 0; i < TRP__ARENAS; i++)
-        any = any || device->arena[i].state == TRP__NUMBER_DROPPING;
+        any = any || device->memory.arena[i].state == TRP__NUMBER_DROPPING;
     pthread_mutex_unlock(&device->lock);
     return any;
 }
@@ -87,7 +88,7 @@ static void await_drops(trp_device *device)
     int64_t end = trp__now_ns() + DROP_WAIT_NS;
     pthread_mutex_lock(&device->lock);
     for (uint32_t i = 0; i < TRP__ARENAS;) {
-        if (device->arena[i].state != TRP__NUMBER_DROPPING) {
+        if (device->memory.arena[i].state != TRP__NUMBER_DROPPING) {
             i++;
             continue;
         }
@@ -106,9 +107,9 @@ static void await_drops(trp_device *device)
  * taken, so that little more is taken than is used. */
 static uint64_t wanted_size(const trp_device *device, uint64_t least, uint64_t unit)
 {
-    const uint64_t first = device->first_arena_bytes;
-    const uint64_t step = device->reserved / SHARE / unit * unit;
-    if (least >= first / 2 && least >= device->reserved / (2 * SHARE))
+    const uint64_t first = device->memory.first_arena_bytes;
+    const uint64_t step = device->memory.reserved / SHARE / unit * unit;
+    if (least >= first / 2 && least >= device->memory.reserved / (2 * SHARE))
         return least;
     const uint64_t bytes = step < first ? first : step > ARENA_MAX ? ARENA_MAX : step;
     return bytes > least ? bytes : least;
@@ -120,9 +121,11 @@ static uint64_t arena_size(const trp_device *device, uint64_t least, uint64_t un
     uint64_t limit = device->options.memory_limit;
     if (limit == 0 && device->backend == TRP_BACKEND_HOST)
         limit = device->identity.memory_total; /* a memory file promises more than there is */
-    if (limit == 0 || (device->reserved <= limit && bytes <= limit - device->reserved))
+    if (limit == 0 ||
+        (device->memory.reserved <= limit && bytes <= limit - device->memory.reserved))
         return bytes;
-    uint64_t rest = limit > device->reserved ? (limit - device->reserved) / unit * unit : 0;
+    uint64_t rest =
+        limit > device->memory.reserved ? (limit - device->memory.reserved) / unit * unit : 0;
     return rest >= least ? rest : 0;
 }
 
@@ -133,7 +136,7 @@ static trp_status take_within_limit(trp_device *device, uint64_t least, uint64_t
     if (bytes == 0)
         return trp__error_set(
             error, TRP_E_MEMORY, "bytes: %llu more are needed, %llu are taken, the limit is %llu",
-            (unsigned long long)least, (unsigned long long)device->reserved,
+            (unsigned long long)least, (unsigned long long)device->memory.reserved,
             (unsigned long long)(device->options.memory_limit ? device->options.memory_limit
                                                               : device->identity.memory_total));
     trp_status status = take_memory(device, bytes, arena, error);
@@ -142,15 +145,24 @@ static trp_status take_within_limit(trp_device *device, uint64_t least, uint64_t
     return status;
 }
 
-/* memory_lock is held, and given up for the time. */
+/* memory.lock is held, and given up for the time. */
 static void await_drops_unlocked(trp_device *device)
 {
-    pthread_mutex_unlock(&device->memory_lock);
+    pthread_mutex_unlock(&device->memory.lock);
     await_drops(device);
-    pthread_mutex_lock(&device->memory_lock);
+    pthread_mutex_lock(&device->memory.lock);
 }
 
-/* Memory for an arena; if it is short, after giving back what is not needed. memory_lock is held,
+/* Gives the standby's context back. memory.lock is held, and given up for the time. */
+static bool give_up_standby_unlocked(trp_device *device)
+{
+    pthread_mutex_unlock(&device->memory.lock);
+    bool given = trp__standby_give_up(device);
+    pthread_mutex_lock(&device->memory.lock);
+    return given;
+}
+
+/* Memory for an arena; if it is short, after giving back what is not needed. memory.lock is held,
  * and given up while workers are waited for. */
 static trp_status take_or_trim(trp_device *device, uint64_t least, uint64_t unit,
                                trp__client_arena *arena, trp_error *error)
@@ -164,7 +176,7 @@ static trp_status take_or_trim(trp_device *device, uint64_t least, uint64_t unit
     }
     if (status == TRP_E_MEMORY)
         trp__notice(device, TRP_NOTICE_LOW_MEMORY, error);
-    bool retry = device_full && trp__standby_give_up(device);
+    bool retry = device_full && give_up_standby_unlocked(device);
     if (status == TRP_E_MEMORY && (trp__arena_trim(device) || retry)) {
         await_drops_unlocked(device);
         status = take_within_limit(device, least, unit, arena, error);
@@ -176,7 +188,7 @@ static trp_status take_or_trim(trp_device *device, uint64_t least, uint64_t unit
 static uint32_t free_number(const trp_device *device)
 {
     uint32_t id = 0;
-    while (id < TRP__ARENAS && device->arena[id].state != TRP__NUMBER_FREE)
+    while (id < TRP__ARENAS && device->memory.arena[id].state != TRP__NUMBER_FREE)
         id++;
     return id;
 }
@@ -190,16 +202,16 @@ static trp_status enter(trp_device *device, trp__client_arena *arena, uint32_t *
         return trp__error_set(error, TRP_E_MEMORY, "%d arenas are in use", TRP__ARENAS);
     if (own) {
         *own = id;
-        device->sealable_bytes += arena->bytes;
-    } else if (!trp__suballoc_add_region(device->suballoc, id, arena->bytes)) {
+        device->memory.sealable_bytes += arena->bytes;
+    } else if (!trp__suballoc_add_region(device->memory.suballoc, id, arena->bytes)) {
         return trp__error_set(error, TRP_E_MEMORY, "no memory for the bookkeeping of buffers");
     }
     /* A number's changes are counted on, and each arena is writable at first. 0 stands for one that
      * was never changed, nor can be. */
-    uint64_t before = device->arena[id].protection;
+    uint64_t before = device->memory.arena[id].protection;
     arena->protection = own && before == 0 ? 2 : before + before % 2;
-    device->arena[id] = *arena;
-    device->reserved += arena->bytes;
+    device->memory.arena[id] = *arena;
+    device->memory.reserved += arena->bytes;
     trp__tell(device, &(trp__news){.type = TRP__MSG_ARENA,
                                    .id = id,
                                    .bytes = arena->bytes,
@@ -211,9 +223,9 @@ static trp_status enter(trp_device *device, trp__client_arena *arena, uint32_t *
 /* Buffers whose sizes change from one to the next would leave an arena of each size behind. */
 static bool much_unused(const trp_device *device)
 {
-    const uint64_t shared = device->reserved - device->sealable_bytes;
-    const uint64_t used = trp__suballoc_used_bytes(device->suballoc);
-    return shared > used && shared - used > shared / 4 + device->first_arena_bytes;
+    const uint64_t shared = device->memory.reserved - device->memory.sealable_bytes;
+    const uint64_t used = trp__suballoc_used_bytes(device->memory.suballoc);
+    return shared > used && shared - used > shared / 4 + device->memory.first_arena_bytes;
 }
 
 trp_status trp__arena_add(trp_device *device, uint64_t needed, uint32_t *own, trp_error *error)
@@ -248,11 +260,11 @@ trp_status trp__arena_add(trp_device *device, uint64_t needed, uint32_t *own, tr
 
 void trp__arena_return(trp_device *device, uint32_t id)
 {
-    trp__client_arena *arena = &device->arena[id];
-    pthread_mutex_lock(&device->memory_lock);
-    device->reserved -= arena->bytes;
-    device->sealable_bytes -= arena->bytes;
-    pthread_mutex_unlock(&device->memory_lock);
+    trp__client_arena *arena = &device->memory.arena[id];
+    pthread_mutex_lock(&device->memory.lock);
+    device->memory.reserved -= arena->bytes;
+    device->memory.sealable_bytes -= arena->bytes;
+    pthread_mutex_unlock(&device->memory.lock);
     pthread_mutex_lock(&device->lock);
     trp__arena_close(device, arena);
     trp__tell_drop(device, TRP__MSG_ARENA_DROP, id, &arena->state, &arena->told);
@@ -266,10 +278,10 @@ trp_status trp_device_trim(trp_device *device)
     if (status != TRP_OK)
         return status;
     device->end_over(device);
-    pthread_mutex_lock(&device->memory_lock);
+    pthread_mutex_lock(&device->memory.lock);
     trp__arena_trim(device);
-    trp__stats_memory(device);
-    pthread_mutex_unlock(&device->memory_lock);
+    trp__memory_publish(device);
+    pthread_mutex_unlock(&device->memory.lock);
     await_drops(device);
     return TRP_OK;
 }

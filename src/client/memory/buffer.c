@@ -2,8 +2,8 @@
 #include "base/call.h"
 #include "base/error.h"
 #include "client/core/backoff.h"
-#include "client/core/client.h"
 #include "client/memory/failures.h"
+#include "client/memory/memory.h"
 
 #include <string.h>
 
@@ -45,7 +45,7 @@ static trp_status stale(const trp_device *device, const char *name, trp_buffer b
  * before in *before; false if the handle names no live buffer. */
 static bool change_hold(trp_device *device, trp_buffer buffer, uint64_t change, uint64_t *before)
 {
-    _Atomic uint64_t *hold = &device->meta[slot_of(buffer)].hold;
+    _Atomic uint64_t *hold = &device->memory.meta[slot_of(buffer)].hold;
     *before = atomic_load_explicit(hold, memory_order_relaxed);
     do {
         if (tag_of(buffer) != device->tag || *before >> 32 != generation_of(buffer) ||
@@ -76,7 +76,7 @@ trp_status trp__buffer_find(trp_device *device, trp_buffer buffer, uint32_t *slo
 {
     trp_error error;
     *slot = slot_of(buffer);
-    uint64_t hold = atomic_load(&device->meta[*slot].hold);
+    uint64_t hold = atomic_load(&device->memory.meta[*slot].hold);
     if (tag_of(buffer) == device->tag && hold >> 32 == generation_of(buffer) &&
         generation_of(buffer) != 0 && (!(hold & FREED) || (hold & HOLDERS) > 0))
         return TRP_OK;
@@ -142,7 +142,7 @@ trp_status trp__buffer_acquire(trp__pack *pack, const char *name, trp_buffer buf
     trp__slot *request = pack->context;
     trp_device *device = trp__device_by_tag(request->item.device_tag);
     uint32_t slot = slot_of(buffer);
-    trp__buffer_meta *meta = &device->meta[slot];
+    trp__buffer_meta *meta = &device->memory.meta[slot];
     uint64_t before;
     if (!change_hold(device, buffer, 1, &before))
         return stale(device, name, buffer, pack->error);
@@ -174,40 +174,49 @@ trp_status trp__buffer_look(trp__pack *pack, const char *name, trp_buffer buffer
     return TRP_OK;
 }
 
+void trp__memory_publish(trp_device *device)
+{
+    trp__stats_memory(device, device->memory.reserved,
+                      trp__suballoc_used_bytes(device->memory.suballoc),
+                      device->memory.live_buffers);
+}
+
 /* Nobody holds a freed buffer any more: memory and slot go back. */
 static void recycle(trp_device *device, uint32_t slot)
 {
     trp__call_shield();
-    trp__buffer_meta *meta = &device->meta[slot];
+    trp__buffer_meta *meta = &device->memory.meta[slot];
     uint32_t arena = device->control->buffer[slot].arena;
     bool sealable = meta->sealable;
     uint64_t generation = (atomic_load(&meta->hold) >> 32) + 1;
     if ((generation & UINT32_MAX) == 0)
         generation = 1;
-    pthread_mutex_lock(&device->memory_lock);
+    pthread_mutex_lock(&device->memory.lock);
     trp__object *object = meta->object;
     bool made = object && atomic_load(&meta->contents.word[TRP__GOOD]) != 0;
     meta->object = NULL;
     if (!sealable)
-        trp__suballoc_free(device->suballoc, meta->node);
-    device->live_buffers--;
+        trp__suballoc_free(device->memory.suballoc, meta->node);
+    device->memory.live_buffers--;
     atomic_store_explicit(&device->control->buffer[slot].generation, (uint32_t)generation,
                           memory_order_release);
     atomic_store_explicit(&meta->hold, generation << 32 | FREED, memory_order_release);
-    meta->next_free = device->free_buffer;
-    device->free_buffer = slot;
-    trp__stats_memory(device);
-    pthread_mutex_unlock(&device->memory_lock);
+    meta->next_free = device->memory.free_buffer;
+    device->memory.free_buffer = slot;
+    trp__memory_publish(device);
+    pthread_mutex_unlock(&device->memory.lock);
     if (sealable)
         trp__arena_return(device, arena);
     if (object)
         object->destroy(device, object, made);
-    atomic_fetch_sub(&device->lingering, 1); /* whoever waits for the memory can have it now */
+    atomic_fetch_sub(&device->memory.lingering,
+                     1); /* whoever waits for the memory can have it now */
 }
 
 void trp__buffer_release(trp_device *device, uint32_t slot)
 {
-    uint64_t before = atomic_fetch_sub_explicit(&device->meta[slot].hold, 1, memory_order_acq_rel);
+    uint64_t before =
+        atomic_fetch_sub_explicit(&device->memory.meta[slot].hold, 1, memory_order_acq_rel);
     if ((before & FREED) && (before & HOLDERS) == 1)
         recycle(device, slot);
 }
@@ -215,40 +224,41 @@ void trp__buffer_release(trp_device *device, uint32_t slot)
 /* The end of what trp__buffer_acquire() began. */
 void trp__access_release(trp_device *device, const trp__access *access)
 {
-    trp__buffer_meta *meta = &device->meta[access->slot];
+    trp__buffer_meta *meta = &device->memory.meta[access->slot];
     if ((access->mode & TRP__WRITE) && meta->sealable)
         trp__write_end(meta);
     trp__buffer_release(device, access->slot);
 }
 
-/* A slot that is free, or UINT32_MAX. memory_lock is held. */
+/* A slot that is free, or UINT32_MAX. memory.lock is held. */
 static uint32_t take_slot(trp_device *device)
 {
-    uint32_t slot = device->free_buffer;
+    uint32_t slot = device->memory.free_buffer;
     if (slot != UINT32_MAX) {
-        device->free_buffer = device->meta[slot].next_free;
+        device->memory.free_buffer = device->memory.meta[slot].next_free;
         return slot;
     }
-    if (device->buffers_made == TRP__BUFFERS)
+    if (device->memory.buffers_made == TRP__BUFFERS)
         return UINT32_MAX;
-    slot = device->buffers_made++;
-    atomic_store(&device->meta[slot].hold, UINT64_C(1) << 32 | FREED);
+    slot = device->memory.buffers_made++;
+    atomic_store(&device->memory.meta[slot].hold, UINT64_C(1) << 32 | FREED);
     return slot;
 }
 
-/* Ends what is over, so that freed buffers give their memory back. memory_lock is held, and given
+/* Ends what is over, so that freed buffers give their memory back. memory.lock is held, and given
  * up for the time. */
 static void sweep_unlocked(trp_device *device)
 {
-    pthread_mutex_unlock(&device->memory_lock);
+    pthread_mutex_unlock(&device->memory.lock);
     device->end_over(device);
-    pthread_mutex_lock(&device->memory_lock);
+    pthread_mutex_lock(&device->memory.lock);
 }
 
 /* Memory from the arenas that there are, which a sealable buffer can't have. */
 static bool take(trp_device *device, const trp_buffer_options *options, trp__suballoc_block *block)
 {
-    return !options->sealable && trp__suballoc_alloc(device->suballoc, options->bytes, block);
+    return !options->sealable &&
+           trp__suballoc_alloc(device->memory.suballoc, options->bytes, block);
 }
 
 static trp_status grow(trp_device *device, const trp_buffer_options *options,
@@ -275,41 +285,41 @@ static trp_status allocate(trp_device *device, const trp_buffer_options *options
     trp_status status = grow(device, options, block, error);
     trp__backoff backoff = trp__backoff_begin(LINGER_WAIT_NS);
     int64_t nap;
-    while (status == TRP_E_MEMORY && atomic_load(&device->lingering) > 0 &&
+    while (status == TRP_E_MEMORY && atomic_load(&device->memory.lingering) > 0 &&
            trp__backoff_step(&backoff, &nap)) {
-        uint64_t before = atomic_load(&device->lingering);
+        uint64_t before = atomic_load(&device->memory.lingering);
         sweep_unlocked(device);
         if (take(device, options, block))
             return TRP_OK;
-        if (atomic_load(&device->lingering) < before) {
+        if (atomic_load(&device->memory.lingering) < before) {
             status = grow(device, options, block, error);
         } else if (nap > 0) {
-            pthread_mutex_unlock(&device->memory_lock);
+            pthread_mutex_unlock(&device->memory.lock);
             trp__nap(nap);
-            pthread_mutex_lock(&device->memory_lock);
+            pthread_mutex_lock(&device->memory.lock);
         }
     }
     return status;
 }
 
-/* Gives memory back that no buffer has got. memory_lock is held, and given up for the time. */
+/* Gives memory back that no buffer has got. memory.lock is held, and given up for the time. */
 static void give_back(trp_device *device, const trp_buffer_options *options,
                       const trp__suballoc_block *block)
 {
     if (!options->sealable) {
-        trp__suballoc_free(device->suballoc, block->node);
+        trp__suballoc_free(device->memory.suballoc, block->node);
         return;
     }
-    pthread_mutex_unlock(&device->memory_lock);
+    pthread_mutex_unlock(&device->memory.lock);
     trp__arena_return(device, block->region);
-    pthread_mutex_lock(&device->memory_lock);
+    pthread_mutex_lock(&device->memory.lock);
 }
 
-/* A new buffer in its slot. memory_lock is held: whoever holds it sees all buffers whole. */
+/* A new buffer in its slot. memory.lock is held: whoever holds it sees all buffers whole. */
 static void fill_slot(trp_device *device, uint32_t slot, const trp_buffer_options *options,
                       const trp__suballoc_block *block, trp_buffer *out)
 {
-    trp__buffer_meta *meta = &device->meta[slot];
+    trp__buffer_meta *meta = &device->memory.meta[slot];
     trp__buffer_entry *entry = &device->control->buffer[slot];
     uint64_t generation = atomic_load_explicit(&meta->hold, memory_order_relaxed) >> 32;
     meta->node = block->node;
@@ -323,7 +333,7 @@ static void fill_slot(trp_device *device, uint32_t slot, const trp_buffer_option
     entry->offset = block->offset;
     entry->bytes = options->bytes;
     atomic_store_explicit(&entry->protection,
-                          options->sealable ? device->arena[block->region].protection : 0,
+                          options->sealable ? device->memory.arena[block->region].protection : 0,
                           memory_order_relaxed);
     atomic_store_explicit(&entry->generation, (uint32_t)generation, memory_order_release);
     atomic_store_explicit(&meta->hold, generation << 32, memory_order_release);
@@ -346,7 +356,7 @@ trp_status trp__buffer_create(trp_device *device, const trp_buffer_options *opti
     trp_error error = {0};
     trp__suballoc_block block;
 
-    pthread_mutex_lock(&device->memory_lock);
+    pthread_mutex_lock(&device->memory.lock);
     status = allocate(device, options, &block, &error);
     if (status == TRP_OK) {
         uint32_t slot = take_slot(device);
@@ -354,12 +364,12 @@ trp_status trp__buffer_create(trp_device *device, const trp_buffer_options *opti
             give_back(device, options, &block);
             status = trp__error_set(&error, TRP_E_BUSY, "%d buffers are alive", TRP__BUFFERS);
         } else {
-            device->live_buffers++;
+            device->memory.live_buffers++;
             fill_slot(device, slot, options, &block, out);
         }
     }
-    trp__stats_memory(device);
-    pthread_mutex_unlock(&device->memory_lock);
+    trp__memory_publish(device);
+    pthread_mutex_unlock(&device->memory.lock);
     return status == TRP_OK ? TRP_OK : trp__error_raise(&error);
 }
 
@@ -374,13 +384,13 @@ void trp__buffer_expect(trp_device *device, uint64_t bytes)
 {
     trp__suballoc_block block;
     trp_error ignored;
-    pthread_mutex_lock(&device->memory_lock);
-    if (trp__suballoc_alloc(device->suballoc, bytes, &block))
-        trp__suballoc_free(device->suballoc, block.node);
+    pthread_mutex_lock(&device->memory.lock);
+    if (trp__suballoc_alloc(device->memory.suballoc, bytes, &block))
+        trp__suballoc_free(device->memory.suballoc, block.node);
     else
         (void)trp__arena_add(device, bytes, NULL, &ignored);
-    trp__stats_memory(device);
-    pthread_mutex_unlock(&device->memory_lock);
+    trp__memory_publish(device);
+    pthread_mutex_unlock(&device->memory.lock);
 }
 
 trp_status trp_buffer_create(trp_device *device, uint64_t bytes, trp_buffer *out)
@@ -391,15 +401,15 @@ trp_status trp_buffer_create(trp_device *device, uint64_t bytes, trp_buffer *out
 
 void trp__buffer_set_object(trp_device *device, trp_buffer token, trp__object *object)
 {
-    pthread_mutex_lock(&device->memory_lock);
-    device->meta[slot_of(token)].object = object;
-    pthread_mutex_unlock(&device->memory_lock);
+    pthread_mutex_lock(&device->memory.lock);
+    device->memory.meta[slot_of(token)].object = object;
+    pthread_mutex_unlock(&device->memory.lock);
 }
 
 void trp__objects_destroy(trp_device *device)
 {
-    for (uint32_t i = 0; device->meta && i < device->buffers_made; i++) {
-        trp__object *object = device->meta[i].object;
+    for (uint32_t i = 0; device->memory.meta && i < device->memory.buffers_made; i++) {
+        trp__object *object = device->memory.meta[i].object;
         if (object)
             object->destroy(device, object, false);
     }
@@ -411,10 +421,10 @@ trp_status trp__buffer_free(trp_device *device, trp_buffer buffer)
     if (status != TRP_OK)
         return status; /* freeing after a fault, or on a device that is down, works */
     uint64_t before;
-    atomic_fetch_add(&device->lingering, 1);
+    atomic_fetch_add(&device->memory.lingering, 1);
     if (!change_hold(device, buffer, FREED, &before)) {
         trp_error error;
-        atomic_fetch_sub(&device->lingering, 1);
+        atomic_fetch_sub(&device->memory.lingering, 1);
         stale(device, "buffer", buffer, &error);
         return trp__error_raise(&error);
     }
@@ -441,7 +451,7 @@ trp_status trp_buffer_get_info(trp_device *device, trp_buffer buffer, trp_buffer
     status = trp__buffer_hold(device, buffer, &slot);
     if (status != TRP_OK)
         return status;
-    trp__buffer_meta *meta = &device->meta[slot];
+    trp__buffer_meta *meta = &device->memory.meta[slot];
     *out = (trp_buffer_info){.bytes = device->control->buffer[slot].bytes};
     out->lost = trp__buffer_lost(device, slot);
     out->sealable = meta->sealable;

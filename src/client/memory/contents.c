@@ -1,26 +1,26 @@
 #include "client/memory/contents.h"
 
-#include "client/core/client.h"
+#include "client/memory/memory.h"
 
 #include <string.h>
 
 void trp__contents_init(trp_device *device)
 {
     for (int i = 0; i < TRP__CONTENT_LOCKS; i++)
-        pthread_mutex_init(&device->content_lock[i], NULL);
+        pthread_mutex_init(&device->memory.content_lock[i], NULL);
 }
 
 void trp__contents_destroy(trp_device *device)
 {
-    for (uint32_t i = 0; device->meta && i < device->buffers_made; i++)
-        trp__ranges_free(&device->meta[i].contents.map);
+    for (uint32_t i = 0; device->memory.meta && i < device->memory.buffers_made; i++)
+        trp__ranges_free(&device->memory.meta[i].contents.map);
     for (int i = 0; i < TRP__CONTENT_LOCKS; i++)
-        pthread_mutex_destroy(&device->content_lock[i]);
+        pthread_mutex_destroy(&device->memory.content_lock[i]);
 }
 
 static pthread_mutex_t *lock_of(trp_device *device, uint32_t slot)
 {
-    return &device->content_lock[slot % TRP__CONTENT_LOCKS];
+    return &device->memory.content_lock[slot % TRP__CONTENT_LOCKS];
 }
 
 static uint32_t incarnation_of(const trp_device *device)
@@ -30,7 +30,7 @@ static uint32_t incarnation_of(const trp_device *device)
 
 void trp__contents_reset(trp_device *device, uint32_t slot)
 {
-    trp__contents *c = &device->meta[slot].contents;
+    trp__contents *c = &device->memory.meta[slot].contents;
     pthread_mutex_lock(lock_of(device, slot));
     for (int i = 0; i < TRP__WORDS; i++)
         atomic_store_explicit(&c->word[i], 0, memory_order_relaxed);
@@ -210,7 +210,7 @@ static bool cut(trp_device *device, trp__contents *c, const trp__access *access,
 static void raise_parts(trp_device *device, const trp__access *access, trp__word word,
                         uint64_t ticket)
 {
-    trp__contents *c = &device->meta[access->slot].contents;
+    trp__contents *c = &device->memory.meta[access->slot].contents;
     some_parts parts;
     pthread_mutex_lock(lock_of(device, access->slot));
     if (cut(device, c, access, &parts)) {
@@ -227,7 +227,7 @@ static void raise_parts(trp_device *device, const trp__access *access, trp__word
 void trp__contents_raise(trp_device *device, const trp__access *access, trp__word word,
                          uint64_t ticket)
 {
-    trp__contents *c = &device->meta[access->slot].contents;
+    trp__contents *c = &device->memory.meta[access->slot].contents;
     if (word == TRP__LOST || word == TRP__POISON || word == TRP__ACCEPTED)
         atomic_store(&c->damaged, true);
     if (access->whole)
@@ -249,8 +249,8 @@ static trp__judged judged_after(const trp__judged *before, const trp__judged *no
 
 void trp__contents_judge(trp_device *device, const trp__access *access, uint64_t ticket, bool bad)
 {
-    trp__contents *c = &device->meta[access->slot].contents;
-    const trp__judged note = {.order = ++device->judged,
+    trp__contents *c = &device->memory.meta[access->slot].contents;
+    const trp__judged note = {.order = ++device->memory.judged,
                               .ticket = ticket,
                               .incarnation = incarnation_of(device),
                               .generation = access->generation,
@@ -270,13 +270,14 @@ void trp__contents_judge(trp_device *device, const trp__access *access, uint64_t
 
 void trp__contents_judge_all(trp_device *device, uint32_t slot, uint64_t ticket)
 {
-    trp__contents *c = &device->meta[slot].contents;
+    trp__contents *c = &device->memory.meta[slot].contents;
     pthread_mutex_lock(lock_of(device, slot));
-    c->judged = (trp__judged){.order = ++device->judged,
-                              .ticket = ticket,
-                              .incarnation = incarnation_of(device),
-                              .generation = (uint32_t)(atomic_load(&device->meta[slot].hold) >> 32),
-                              .bad = false};
+    c->judged =
+        (trp__judged){.order = ++device->memory.judged,
+                      .ticket = ticket,
+                      .incarnation = incarnation_of(device),
+                      .generation = (uint32_t)(atomic_load(&device->memory.meta[slot].hold) >> 32),
+                      .bad = false};
     atomic_store(&c->word[TRP__GOOD], 0);
     for (uint32_t i = 0; i < c->map.count; i++) {
         part_at(c, i)->word[TRP__GOOD] = 0;
@@ -288,7 +289,7 @@ void trp__contents_judge_all(trp_device *device, uint32_t slot, uint64_t ticket)
 bool trp__contents_rejudge(trp_device *device, uint32_t slot, uint32_t generation, uint64_t from,
                            uint64_t to)
 {
-    trp__contents *c = &device->meta[slot].contents;
+    trp__contents *c = &device->memory.meta[slot].contents;
     pthread_mutex_lock(lock_of(device, slot));
     bool found = c->judged.incarnation == incarnation_of(device) &&
                  c->judged.generation == generation && c->judged.ticket == from;
@@ -309,7 +310,7 @@ static void hold_lock(trp_device *device, uint32_t slot, trp__walk *walk)
 
 trp__walk trp__walk_begin(trp_device *device, uint32_t slot, uint64_t begin, uint64_t end)
 {
-    const trp__contents *c = &device->meta[slot].contents;
+    const trp__contents *c = &device->memory.meta[slot].contents;
     trp__walk walk = {.contents = c, .reached = begin, .end = end};
     if (atomic_load_explicit(&c->parts, memory_order_acquire) > 0)
         hold_lock(device, slot, &walk);
@@ -318,7 +319,7 @@ trp__walk trp__walk_begin(trp_device *device, uint32_t slot, uint64_t begin, uin
 
 trp__walk trp__walk_judged(trp_device *device, const trp__access *access)
 {
-    trp__walk walk = {.contents = &device->meta[access->slot].contents,
+    trp__walk walk = {.contents = &device->memory.meta[access->slot].contents,
                       .judges = true,
                       .reached = access->offset,
                       .end = access->offset + access->bytes};

@@ -12,74 +12,31 @@
 #ifndef TRP_CLIENT_MEMORY_CONTENTS_H
 #define TRP_CLIENT_MEMORY_CONTENTS_H
 
-#include "base/ranges.h"
-#include "wire/layout.h"
+#include "client/core/device.h"
 
-#include <pthread.h>
-
-enum { TRP__PARTS_MAX = 4096, TRP__CONTENT_LOCKS = 64 };
-
-typedef enum trp__word {
-    TRP__LOST,     /* the last request that may have half-written it */
-    TRP__POISON,   /* the last that should have written it and failed, */
-    TRP__ACCEPTED, /* and the last of those whose failure was told */
-    TRP__COVERED,  /* the last request sent that writes all of it */
-    TRP__GOOD,     /* the last of those that succeeded */
-    TRP__WORDS,
-} trp__word;
-
-/* The last request that was judged when a worker had died: it was one that failed, or one that goes
- * on and writes all of it. The supervisor's. */
-typedef struct trp__judged {
-    uint64_t order; /* of two notes the one with the larger number counts; 0: none */
-    uint64_t ticket;
-    uint64_t cover; /* the last of the latter */
-    uint32_t incarnation;
-    uint32_t generation; /* of the buffer of the slot */
-    bool bad;
-} trp__judged;
-
-/* A range of bytes of which the same is known. */
-typedef struct trp__part {
-    trp__range range;
-    uint64_t word[TRP__WORDS];
-    trp__judged judged;
-} trp__part;
-
-typedef struct trp__contents {
-    _Atomic uint64_t word[TRP__WORDS]; /* of all bytes */
-    _Atomic uint32_t parts;            /* how many there are in `map` */
-    _Atomic bool damaged;              /* some byte is lost or poisoned, or was */
-    trp__ranges map;                   /* of trp__part; under the buffer's content lock */
-    trp__judged judged;                /* of all bytes; likewise */
-} trp__contents;
-
-struct trp_device;
-
-void trp__contents_init(struct trp_device *device);
-void trp__contents_destroy(struct trp_device *device);
+void trp__contents_init(trp_device *device);
+void trp__contents_destroy(trp_device *device);
 
 /* Of a new buffer, of which nothing is known; and of one that is gone. */
-void trp__contents_reset(struct trp_device *device, uint32_t slot);
+void trp__contents_reset(trp_device *device, uint32_t slot);
 
 void trp__raise_ticket(_Atomic uint64_t *word, uint64_t ticket);
 
 /* Raises a word of the range of an access to a ticket. */
-void trp__contents_raise(struct trp_device *device, const trp__access *access, trp__word word,
+void trp__contents_raise(trp_device *device, const trp__access *access, trp__word word,
                          uint64_t ticket);
 
 /* Notes that a request was judged, for the range of an access. */
-void trp__contents_judge(struct trp_device *device, const trp__access *access, uint64_t ticket,
-                         bool bad);
+void trp__contents_judge(trp_device *device, const trp__access *access, uint64_t ticket, bool bad);
 
 /* The same for all of a buffer, as neither bad nor covered; and forgets which requests that write
  * it have succeeded. */
-void trp__contents_judge_all(struct trp_device *device, uint32_t slot, uint64_t ticket);
+void trp__contents_judge_all(trp_device *device, uint32_t slot, uint64_t ticket);
 
 /* If that says the one ticket of all of a buffer of that generation, in this recovery, has it say
  * the other. */
-bool trp__contents_rejudge(struct trp_device *device, uint32_t slot, uint32_t generation,
-                           uint64_t from, uint64_t to);
+bool trp__contents_rejudge(trp_device *device, uint32_t slot, uint32_t generation, uint64_t from,
+                           uint64_t to);
 
 /* Goes through a range, from front to end: trp__walk_begin(), then trp__walk_next() as long as it
  * gives parts. A walk may hold the buffer's content lock, so it is short, and takes no other lock;
@@ -93,12 +50,12 @@ typedef struct trp__walk {
     trp__part now;
 } trp__walk;
 
-trp__walk trp__walk_begin(struct trp_device *device, uint32_t slot, uint64_t begin, uint64_t end);
-trp__walk trp__walk_judged(struct trp_device *device, const trp__access *access);
+trp__walk trp__walk_begin(trp_device *device, uint32_t slot, uint64_t begin, uint64_t end);
+trp__walk trp__walk_judged(trp_device *device, const trp__access *access);
 const trp__part *trp__walk_next(trp__walk *walk);
 void trp__walk_end(trp__walk *walk);
 
-static inline trp__walk trp__walk_access(struct trp_device *device, const trp__access *access)
+static inline trp__walk trp__walk_access(trp_device *device, const trp__access *access)
 {
     return trp__walk_begin(device, access->slot, access->offset, access->offset + access->bytes);
 }

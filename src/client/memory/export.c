@@ -4,7 +4,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/service_thread.h"
-#include "client/core/client.h"
+#include "client/memory/memory.h"
 #include "driver/device_memory.h"
 
 #include <fcntl.h>
@@ -153,9 +153,9 @@ static trp_status find_waits(trp_device *device, uint32_t buffer, trp_exported_b
 static trp_status describe_memory(trp_device *device, uint32_t slot, trp_exported_buffer *out,
                                   trp_error *error)
 {
-    trp__buffer_meta *meta = &device->meta[slot];
+    trp__buffer_meta *meta = &device->memory.meta[slot];
     const trp__buffer_entry *entry = &device->control->buffer[slot];
-    const trp__client_arena *arena = &device->arena[entry->arena];
+    const trp__client_arena *arena = &device->memory.arena[entry->arena];
     const bool host = device->backend == TRP_BACKEND_HOST;
     *out = (trp_exported_buffer){
         .kind = host ? TRP_EXPORT_MEMFD : TRP_EXPORT_CUDA,

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/zeroed.h"
+#include "client/memory/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,18 +64,18 @@ typedef struct trp__failures {
 
 bool trp__failures_create(trp_device *device)
 {
-    device->failures = trp__zeroed(sizeof *device->failures);
-    if (device->failures)
-        pthread_mutex_init(&device->failures->lock, NULL);
-    return device->failures != NULL;
+    device->memory.failures = trp__zeroed(sizeof *device->memory.failures);
+    if (device->memory.failures)
+        pthread_mutex_init(&device->memory.failures->lock, NULL);
+    return device->memory.failures != NULL;
 }
 
 void trp__failures_destroy(trp_device *device)
 {
-    if (device->failures)
-        pthread_mutex_destroy(&device->failures->lock);
-    trp__zeroed_free(device->failures, sizeof *device->failures);
-    device->failures = NULL;
+    if (device->memory.failures)
+        pthread_mutex_destroy(&device->memory.failures->lock);
+    trp__zeroed_free(device->memory.failures, sizeof *device->memory.failures);
+    device->memory.failures = NULL;
 }
 
 /* Texts. */
@@ -118,13 +119,13 @@ static void set_cause(trp_error *error, uint64_t cause, const origin *o)
 /* Whether readers of a buffer may yet be refused because of the request that its link is of. */
 static bool is_standing(trp_device *device, uint32_t buffer, const link *l)
 {
-    return l->ticket != 0 && !trp__buffer_gone(&device->meta[buffer]) &&
+    return l->ticket != 0 && !trp__buffer_gone(&device->memory.meta[buffer]) &&
            trp__poison_stands(device, buffer, l->ticket);
 }
 
 static void mark_needed(trp_device *device)
 {
-    trp__failures *f = device->failures;
+    trp__failures *f = device->memory.failures;
     for (uint32_t i = 0; i < ROOTS; i++)
         f->root[i].needed = false;
     for (uint32_t i = 0; i < f->buffers; i++) {
@@ -139,7 +140,7 @@ static void mark_needed(trp_device *device)
  * the oldest first; then those that are needed. */
 static void clear_roots(trp_device *device)
 {
-    trp__failures *f = device->failures;
+    trp__failures *f = device->memory.failures;
     uint64_t by_age[ROOTS]; /* numbers with places, as cells */
     mark_needed(device);
     for (uint32_t i = 0; i < ROOTS; i++)
@@ -160,7 +161,7 @@ static void clear_roots(trp_device *device)
 
 static uint16_t add_root(trp_device *device, const trp__slot *slot, const trp_error *error)
 {
-    trp__failures *f = device->failures;
+    trp__failures *f = device->memory.failures;
     const trp__client_actor *actor = device->actor[atomic_load(&slot->actor) % TRP__ACTORS];
     if (f->used == ROOTS)
         clear_roots(device);
@@ -223,7 +224,7 @@ static void name_root(const trp_device *device, const trp__slot *slot, const lin
     trp__request_text(request, sizeof request, error->request, error->operation,
                       actor ? actor->class->kind : "", error->actor, error->label);
     if (l)
-        put_origin(device->failures, &l->origin, text, sizeof text);
+        put_origin(device->memory.failures, &l->origin, text, sizeof text);
     else
         snprintf(text, sizeof text, "request %llu failed", (unsigned long long)cause);
     set_cause(error, cause, l ? &l->origin : NULL);
@@ -234,7 +235,7 @@ static void name_root(const trp_device *device, const trp__slot *slot, const lin
 
 void trp__failures_note(trp_device *device, const trp__slot *slot, trp_error *error)
 {
-    trp__failures *f = device->failures;
+    trp__failures *f = device->memory.failures;
     const trp__record *record = &device->control->record[slot->index];
     bool dependent = trp__is_refusal(error->status) && error->cause_request != 0;
     bool writes = has_outputs(record);
@@ -256,7 +257,7 @@ void trp__failures_note(trp_device *device, const trp__slot *slot, trp_error *er
 
 void trp__failures_poison(trp_device *device, const trp__slot *slot)
 {
-    trp__failures *f = device->failures;
+    trp__failures *f = device->memory.failures;
     const trp__record *record = &device->control->record[slot->index];
     uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
     if (!has_outputs(record))
@@ -281,7 +282,7 @@ void trp__failures_poison(trp_device *device, const trp__slot *slot)
 void trp__failures_explain(trp_device *device, uint64_t cause, uint32_t buffer, trp_error *error,
                            char *text, size_t size)
 {
-    trp__failures *f = device->failures;
+    trp__failures *f = device->memory.failures;
     pthread_mutex_lock(&f->lock);
     const link *l = find_recent(f, cause);
     if (!l && f->buffer[buffer].ticket == cause)
@@ -296,8 +297,8 @@ void trp__failures_explain(trp_device *device, uint64_t cause, uint32_t buffer, 
 
 bool trp__failures_known(trp_device *device, uint64_t ticket)
 {
-    pthread_mutex_lock(&device->failures->lock);
-    bool known = find_recent(device->failures, ticket) != NULL;
-    pthread_mutex_unlock(&device->failures->lock);
+    pthread_mutex_lock(&device->memory.failures->lock);
+    bool known = find_recent(device->memory.failures, ticket) != NULL;
+    pthread_mutex_unlock(&device->memory.failures->lock);
     return known;
 }

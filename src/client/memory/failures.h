@@ -2,7 +2,7 @@
 #ifndef TRP_CLIENT_MEMORY_FAILURES_H
 #define TRP_CLIENT_MEMORY_FAILURES_H
 
-#include "client/core/client.h"
+#include "client/core/device.h"
 
 bool trp__failures_create(trp_device *device);
 void trp__failures_destroy(trp_device *device);

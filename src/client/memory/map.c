@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/service_thread.h"
 #include "base/shm.h"
-#include "client/core/client.h"
+#include "client/memory/memory.h"
 
 #include <sys/mman.h>
 
@@ -43,7 +43,7 @@ void trp__arena_unmap(trp__client_arena *arena)
 bool trp__mapped_for_writing(trp_device *device, uint32_t slot)
 {
     pthread_mutex_lock(&device->lock);
-    bool mapped = device->meta[slot].mapped[WRITABLE] > 0;
+    bool mapped = device->memory.meta[slot].mapped[WRITABLE] > 0;
     pthread_mutex_unlock(&device->lock);
     return mapped;
 }
@@ -51,9 +51,9 @@ bool trp__mapped_for_writing(trp_device *device, uint32_t slot)
 /* The buffer is held. It is sealed by no call that comes between: those see what is mapped. */
 static trp_status map_held(trp_device *device, uint32_t slot, void **out)
 {
-    trp__buffer_meta *meta = &device->meta[slot];
+    trp__buffer_meta *meta = &device->memory.meta[slot];
     const trp__buffer_entry *entry = &device->control->buffer[slot];
-    trp__client_arena *arena = &device->arena[entry->arena];
+    trp__client_arena *arena = &device->memory.arena[entry->arena];
     trp_error error;
     pthread_mutex_lock(&device->lock);
     trp_status status = TRP_OK;
@@ -109,8 +109,8 @@ static trp_status unmap_one(trp_device *device, trp_buffer buffer, const char *m
     trp_status status = trp__buffer_find(device, buffer, slot);
     for (int kind = 0; kind < KINDS && status == TRP_OK && !found; kind++) {
         const trp__buffer_entry *entry = &device->control->buffer[*slot];
-        trp__client_arena *arena = &device->arena[entry->arena];
-        uint32_t *mapped = &device->meta[*slot].mapped[kind];
+        trp__client_arena *arena = &device->memory.arena[entry->arena];
+        uint32_t *mapped = &device->memory.meta[*slot].mapped[kind];
         trp__view_of_arena *view = &arena->view[kind];
         found = *mapped > 0 && view->base + entry->offset == memory;
         if (!found)

@@ -11,8 +11,8 @@
  *
  * Neither needs the buffer to be alive: a ticket of a buffer that is gone is smaller than all that
  * are given to requests of the next one in its slot. */
-#include "client/core/client.h"
 #include "client/memory/failures.h"
+#include "client/memory/memory.h"
 
 #include <sched.h>
 
@@ -60,7 +60,7 @@ static bool is_poisoned(const trp__part *part, const reader *r)
 bool trp__buffer_lost(trp_device *device, uint32_t slot)
 {
     bool lost = false;
-    if (!trp__is_damaged(&device->meta[slot].contents))
+    if (!trp__is_damaged(&device->memory.meta[slot].contents))
         return false;
     trp__walk walk = trp__walk_begin(device, slot, 0, device->control->buffer[slot].bytes);
     for (const trp__part *part; !lost && (part = trp__walk_next(&walk));)
@@ -71,7 +71,7 @@ bool trp__buffer_lost(trp_device *device, uint32_t slot)
 
 trp__look trp__access_look(trp_device *device, const trp__access *access)
 {
-    const trp__contents *c = &device->meta[access->slot].contents;
+    const trp__contents *c = &device->memory.meta[access->slot].contents;
     if (atomic_load_explicit(&c->parts, memory_order_acquire) == 0)
         return (trp__look){atomic_load_explicit(&c->word[TRP__COVERED], memory_order_relaxed),
                            atomic_load_explicit(&c->word[TRP__ACCEPTED], memory_order_relaxed)};
@@ -96,7 +96,7 @@ trp_status trp__access_readable_at(trp_device *device, const trp__access *access
 {
     const reader r = {.ticket = ticket, .look = look};
     trp_status status = TRP_OK;
-    if (!trp__is_damaged(&device->meta[access->slot].contents))
+    if (!trp__is_damaged(&device->memory.meta[access->slot].contents))
         return TRP_OK;
     trp__walk walk = trp__walk_access(device, access);
     for (const trp__part *part; status != TRP_E_LOST && (part = trp__walk_next(&walk));) {
@@ -161,7 +161,7 @@ uint64_t trp__access_last_told(trp_device *device, const trp__access *access, ui
 {
     const reader r = {.ticket = ticket, .look = look};
     uint64_t last = 0;
-    if (!trp__is_damaged(&device->meta[access->slot].contents))
+    if (!trp__is_damaged(&device->memory.meta[access->slot].contents))
         return 0;
     trp__walk walk = trp__walk_access(device, access);
     for (const trp__part *part; (part = trp__walk_next(&walk));) {
@@ -177,7 +177,7 @@ uint64_t trp__access_note_told(trp_device *device, trp__record *record, trp__acc
     const reader r = {.ticket = ticket, .look = look};
     uint64_t least = UINT64_MAX, most = 0, unnamed = 0;
     trp__set_accepted(access, 0);
-    if (!trp__is_damaged(&device->meta[access->slot].contents))
+    if (!trp__is_damaged(&device->memory.meta[access->slot].contents))
         return 0;
     trp__walk walk = trp__walk_access(device, access);
     for (const trp__part *part; (part = trp__walk_next(&walk));) {
@@ -201,7 +201,7 @@ uint64_t trp__access_note_told(trp_device *device, trp__record *record, trp__acc
 bool trp__poison_stands(trp_device *device, uint32_t slot, uint64_t ticket)
 {
     bool stands = false;
-    if (!trp__is_damaged(&device->meta[slot].contents))
+    if (!trp__is_damaged(&device->memory.meta[slot].contents))
         return false;
     trp__walk walk = trp__walk_begin(device, slot, 0, device->control->buffer[slot].bytes);
     for (const trp__part *part; !stands && (part = trp__walk_next(&walk));)

@@ -13,7 +13,7 @@
 #include "base/call.h"
 #include "base/error.h"
 #include "client/core/backoff.h"
-#include "client/core/client.h"
+#include "client/memory/memory.h"
 
 #define CLOSED  (UINT32_C(1) << 31) /* requests that write are refused */
 #define SEALED  (UINT32_C(1) << 30) /* and every worker has it mapped read-only */
@@ -49,7 +49,7 @@ bool trp__seal_answered(trp_device *device, uint32_t index, const trp__message *
     uint8_t bit = (uint8_t)(1U << index);
     if (m->about != TRP__MSG_PROTECT || m->id >= TRP__ARENAS)
         return false;
-    trp__client_arena *arena = &device->arena[m->id];
+    trp__client_arena *arena = &device->memory.arena[m->id];
     if (m->protection != arena->protection || !(arena->changing & bit))
         return true; /* of an earlier change */
     arena->changing &= (uint8_t)~bit;
@@ -131,9 +131,9 @@ static trp_status begin(call *c, trp_device *device, trp_buffer buffer, int64_t 
         status = trp__buffer_hold(device, buffer, &c->slot);
     if (status != TRP_OK)
         return status;
-    c->meta = &device->meta[c->slot];
+    c->meta = &device->memory.meta[c->slot];
     c->id = device->control->buffer[c->slot].arena;
-    c->arena = &device->arena[c->id];
+    c->arena = &device->memory.arena[c->id];
     if (!c->meta->sealable)
         status = trp__error_set(&c->error, TRP_E_ARGUMENT,
                                 "buffer: %#llx is not sealable; expected one that was made by "

@@ -85,7 +85,7 @@ void trp__latency_note(trp_device *device, const trp__slot *slot)
     const int64_t done = seen ? between(seen, issued, now) : now;
     /* In its stream it begins when those before it have ended. */
     const int64_t begun = between(before, issued, done);
-    trp__stats_actor *stats = &device->stats->actor[id];
+    trp__stats_actor *stats = &device->observe.stats->actor[id];
     add(&stats->waiting, begun - sent, slot->weight);
     add(&stats->running, done - begun, slot->weight);
 }

@@ -5,7 +5,7 @@
 #ifndef TRP_CLIENT_OBSERVE_LATENCY_H
 #define TRP_CLIENT_OBSERVE_LATENCY_H
 
-#include "client/core/client.h"
+#include "client/core/device.h"
 
 enum { TRP__TIMED_MOST = 16 }; /* a power of two */
 

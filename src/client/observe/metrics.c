@@ -3,7 +3,7 @@
 #include "base/call.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "client/core/client.h"
+#include "client/observe/observe.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -238,7 +238,7 @@ trp_status trp_system_metrics(trp_system *system, char *out, size_t size, size_t
     for (uint32_t i = 0; i < TRP__DEVICES; i++) {
         trp_device *device = system->device[i];
         if (device && atomic_load_explicit(&device->observable, memory_order_acquire))
-            trp__view_read(&device->view, &stats[count++]);
+            trp__view_read(&device->observe.view, &stats[count++]);
     }
     pthread_mutex_unlock(&system->lock);
     status = trp_stats_metrics(stats, count, out, size, needed);

@@ -7,7 +7,7 @@
 #include "base/poll.h"
 #include "base/shm.h"
 #include "base/text.h"
-#include "client/core/client.h"
+#include "client/observe/observe.h"
 
 #include <troupe/version.h>
 

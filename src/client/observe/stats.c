@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/shm.h"
-#include "client/core/client.h"
+#include "client/observe/observe.h"
 
 #include <troupe/version.h>
 
@@ -50,21 +50,21 @@ static void set_name(trp__shared_name *name, const char *text)
 trp_status trp__stats_create(trp_device *device, trp_error *error)
 {
     void *map = NULL;
-    trp_status status =
-        trp__shm_create(TRP__STATS_FILE, TRP__STATS_BYTES, true, &device->stats_fd, &map, error);
+    trp_status status = trp__shm_create(TRP__STATS_FILE, TRP__STATS_BYTES, true,
+                                        &device->observe.stats_fd, &map, error);
     if (status != TRP_OK)
         return status;
     madvise(map, TRP__STATS_BYTES, MADV_DONTFORK);
-    device->stats = map;
+    device->observe.stats = map;
     return TRP_OK;
 }
 
 void trp__stats_begin(trp_device *device)
 {
-    trp__stats *s = device->stats;
-    device->view.stats = s;
-    device->view.control = device->control;
-    device->view.reply = device->reply;
+    trp__stats *s = device->observe.stats;
+    device->observe.view.stats = s;
+    device->observe.view.control = device->control;
+    device->observe.view.reply = device->reply;
     s->identity = device->identity;
     s->pid = getpid();
     trp__copy_string(s->program, sizeof s->program, program_invocation_short_name);
@@ -81,14 +81,14 @@ void trp__stats_begin(trp_device *device)
 
 void trp__stats_destroy(trp_device *device)
 {
-    trp__shm_unmap(device->stats, TRP__STATS_BYTES);
-    if (device->stats_fd >= 0)
-        close(device->stats_fd);
+    trp__shm_unmap(device->observe.stats, TRP__STATS_BYTES);
+    if (device->observe.stats_fd >= 0)
+        close(device->observe.stats_fd);
 }
 
 void trp__stats_publish(trp_device *device)
 {
-    trp__stats *s = device->stats;
+    trp__stats *s = device->observe.stats;
     uint32_t incarnation = atomic_load(&device->incarnation);
     begin_change(&s->version);
     if (atomic_load(&s->incarnation) != incarnation)
@@ -98,31 +98,30 @@ void trp__stats_publish(trp_device *device)
     PUBLISH(s->restarts, atomic_load(&device->restarts));
     PUBLISH(s->worker_pid, atomic_load(&device->worker_pid));
     PUBLISH(s->standby_pid, atomic_load(&device->standby_pid));
-    PUBLISH(s->faults, device->faults);
-    PUBLISH(s->promotions, device->promotions);
+    PUBLISH(s->faults, device->observe.faults);
+    PUBLISH(s->promotions, device->observe.promotions);
     end_change(&s->version);
 }
 
-void trp__stats_memory(trp_device *device)
+void trp__stats_memory(trp_device *device, uint64_t reserved, uint64_t used, uint64_t buffers)
 {
-    trp__stats *s = device->stats;
-    atomic_store_explicit(&s->memory_reserved, device->reserved, memory_order_relaxed);
-    atomic_store_explicit(&s->memory_used, trp__suballoc_used_bytes(device->suballoc),
-                          memory_order_relaxed);
-    atomic_store_explicit(&s->buffers, device->live_buffers, memory_order_relaxed);
+    trp__stats *s = device->observe.stats;
+    atomic_store_explicit(&s->memory_reserved, reserved, memory_order_relaxed);
+    atomic_store_explicit(&s->memory_used, used, memory_order_relaxed);
+    atomic_store_explicit(&s->buffers, buffers, memory_order_relaxed);
 }
 
 void trp__stats_slots(trp_device *device, uint32_t used)
 {
-    uint32_t seen = atomic_load(&device->stats->slots);
-    while (seen < used && !atomic_compare_exchange_weak(&device->stats->slots, &seen, used))
+    uint32_t seen = atomic_load(&device->observe.stats->slots);
+    while (seen < used && !atomic_compare_exchange_weak(&device->observe.stats->slots, &seen, used))
         continue;
 }
 
 void trp__stats_failed(trp_device *device, uint32_t actor)
 {
-    atomic_fetch_add(&device->stats->failed, 1);
-    atomic_fetch_add(&device->stats->actor[actor % TRP__ACTORS].failed, 1);
+    atomic_fetch_add(&device->observe.stats->failed, 1);
+    atomic_fetch_add(&device->observe.stats->actor[actor % TRP__ACTORS].failed, 1);
 }
 
 static void clear(trp__histogram *h)
@@ -134,7 +133,7 @@ static void clear(trp__histogram *h)
 
 void trp__stats_put_actor(trp__client_actor *actor)
 {
-    trp__stats_actor *s = &actor->device->stats->actor[actor->id];
+    trp__stats_actor *s = &actor->device->observe.stats->actor[actor->id];
     bool live = actor->state == TRP__NUMBER_LIVE;
     begin_change(&s->version);
     PUBLISH(s->live, live);

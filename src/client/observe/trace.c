@@ -25,20 +25,20 @@
 
 bool trp__trace_create(trp_device *device)
 {
-    device->trace = calloc(1, sizeof *device->trace);
-    if (device->trace)
-        pthread_mutex_init(&device->trace->lock, NULL);
-    return device->trace != NULL;
+    device->observe.trace = calloc(1, sizeof *device->observe.trace);
+    if (device->observe.trace)
+        pthread_mutex_init(&device->observe.trace->lock, NULL);
+    return device->observe.trace != NULL;
 }
 
 void trp__trace_destroy(trp_device *device)
 {
-    if (!device->trace)
+    if (!device->observe.trace)
         return;
-    pthread_mutex_destroy(&device->trace->lock);
-    free(device->trace->ring);
-    free(atomic_load(&device->trace->path));
-    free(device->trace);
+    pthread_mutex_destroy(&device->observe.trace->lock);
+    free(device->observe.trace->ring);
+    free(atomic_load(&device->observe.trace->path));
+    free(device->observe.trace);
 }
 
 /* Recording. */
@@ -91,14 +91,14 @@ static trp__trace_event *take_place(trp__trace *t)
 static void record_event(trp_device *device, const trp__slot *slot, const trp__record *record,
                          bool by_timeline, bool interrupted)
 {
-    trp__trace *t = device->trace;
+    trp__trace *t = device->observe.trace;
     uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
     uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed) % TRP__ACTORS;
     const trp__client_actor *a = atomic_load_explicit(&device->actor[actor], memory_order_relaxed);
     int64_t issued = trp__issued_at(device, slot->index, ticket);
     int64_t sent = atomic_load_explicit(&slot->sent_ns, memory_order_relaxed);
     uint32_t deaths = atomic_load_explicit(&slot->deaths, memory_order_relaxed);
-    if (sent < device->trace->began && issued < device->trace->began)
+    if (sent < device->observe.trace->began && issued < device->observe.trace->began)
         return; /* from before the trace */
     trp__trace_event *e = take_place(t);
     if (!e)
@@ -126,15 +126,15 @@ static void record_event(trp_device *device, const trp__slot *slot, const trp__r
 void trp__trace_ended(trp_device *device, const trp__slot *slot, const trp__record *record,
                       bool by_timeline)
 {
-    if (atomic_load(&device->trace->recording))
+    if (atomic_load(&device->observe.trace->recording))
         record_event(device, slot, record, by_timeline, false);
     else
-        atomic_fetch_add(&device->trace->skipped, 1);
+        atomic_fetch_add(&device->observe.trace->skipped, 1);
 }
 
 void trp__trace_interrupted(trp_device *device, trp__slot *slot, const trp__record *record)
 {
-    trp__trace *t = device->trace;
+    trp__trace *t = device->observe.trace;
     pthread_mutex_lock(&t->lock);
     if (atomic_load(&t->recording)) {
         record_event(device, slot, record, false, true);
@@ -146,7 +146,7 @@ void trp__trace_interrupted(trp_device *device, trp__slot *slot, const trp__reco
 void trp__trace_mark_now(trp_device *device, const char *name, uint32_t incarnation,
                          const char *format, ...)
 {
-    trp__trace *t = device->trace;
+    trp__trace *t = device->observe.trace;
     pthread_mutex_lock(&t->lock);
     if (atomic_load(&t->recording)) {
         trp__trace_mark *m = &t->mark[t->marks++ % TRP__TRACE_MARKS];
@@ -167,7 +167,7 @@ void trp__trace_mark_now(trp_device *device, const char *name, uint32_t incarnat
  * that becomes RETIRING after it was looked at sees that nothing is recorded. */
 static void stop_recording(trp_device *device)
 {
-    atomic_store(&device->trace->recording, false);
+    atomic_store(&device->observe.trace->recording, false);
     for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
         while (trp__phase_of(atomic_load(&device->slot[i].state)) == TRP__RETIRING)
             sched_yield();
@@ -204,7 +204,7 @@ static trp_status start_trace(trp_device *device, const trp_trace_options *optio
     while (capacity < wish)
         capacity *= 2;
 
-    trp__trace *t = device->trace;
+    trp__trace *t = device->observe.trace;
     pthread_mutex_lock(&t->lock);
     atomic_store(&device->control->tracing, 0);
     stop_recording(device);
@@ -234,10 +234,10 @@ trp_status trp_device_trace_stop(trp_device *device)
     if (status != TRP_OK)
         return status;
     device->end_over(device); /* what is over and was not seen to end yet belongs to the trace */
-    pthread_mutex_lock(&device->trace->lock);
+    pthread_mutex_lock(&device->observe.trace->lock);
     atomic_store(&device->control->tracing, 0);
     stop_recording(device);
-    pthread_mutex_unlock(&device->trace->lock);
+    pthread_mutex_unlock(&device->observe.trace->lock);
     return TRP_OK;
 }
 
@@ -247,7 +247,7 @@ trp_status trp_device_trace_stop(trp_device *device)
 static trp_status copy_ring(trp_device *device, trp__trace_content *c, trp__trace_mark **marks,
                             trp_error *error)
 {
-    trp__trace *t = device->trace;
+    trp__trace *t = device->observe.trace;
     bool running = atomic_load(&t->recording);
     stop_recording(device);
     c->time = trp__now_ns();
@@ -272,12 +272,12 @@ static trp_status write_trace(trp_device *device, const char *path, trp_error *e
     trp__trace_mark *marks = NULL;
     trp_status status;
     device->end_over(device);
-    pthread_mutex_lock(&device->trace->lock);
-    if (device->trace->capacity == 0)
+    pthread_mutex_lock(&device->observe.trace->lock);
+    if (device->observe.trace->capacity == 0)
         status = trp__error_set(error, TRP_E_ARGUMENT, "device: no trace of it was begun");
     else
         status = copy_ring(device, &c, &marks, error);
-    pthread_mutex_unlock(&device->trace->lock);
+    pthread_mutex_unlock(&device->observe.trace->lock);
     c.mark = marks;
     if (status == TRP_OK)
         status = trp__trace_write_file(&c, path, error);
@@ -327,8 +327,8 @@ static char *expand_path(const char *wish, uint32_t number)
 static void write_once(trp_device *device)
 {
     trp_error error;
-    char *path = atomic_exchange(&device->trace->path, NULL);
-    if (path && device->trace->capacity > 0 && write_trace(device, path, &error) != TRP_OK)
+    char *path = atomic_exchange(&device->observe.trace->path, NULL);
+    if (path && device->observe.trace->capacity > 0 && write_trace(device, path, &error) != TRP_OK)
         trp__log_line(&device->system->log, TRP__LOG_ERROR, "TROUPE_TRACE: %s", error.message);
     free(path);
 }
@@ -372,7 +372,7 @@ void trp__trace_by_environment(trp_device *device)
     if (!wish || !*wish)
         return;
     char *path = expand_path(wish, count_device(wish));
-    atomic_store(&device->trace->path, path);
+    atomic_store(&device->observe.trace->path, path);
     if (!path || start_trace(device, NULL) != TRP_OK)
         trp__log_line(&device->system->log, TRP__LOG_ERROR, "TROUPE_TRACE: no memory for a trace");
     pthread_once(&once, watch_exit);

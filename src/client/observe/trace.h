@@ -3,7 +3,7 @@
 #ifndef TRP_CLIENT_OBSERVE_TRACE_H
 #define TRP_CLIENT_OBSERVE_TRACE_H
 
-#include "client/core/client.h"
+#include "client/core/device.h"
 
 #include "base/clock.h"
 

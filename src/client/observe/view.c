@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "client/core/client.h"
+#include "client/observe/observe.h"
 #include "wire/actor_class.h"
 
 #include <string.h>
@@ -273,6 +273,6 @@ trp_status trp_device_get_stats(trp_device *device, trp_device_stats *out)
         return status;
     if (!out)
         return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
-    trp__view_read(&device->view, out);
+    trp__view_read(&device->observe.view, out);
     return TRP_OK;
 }

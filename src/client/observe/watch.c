@@ -1,13 +1,13 @@
 /* Watches: a bounded ring of notices each, emptied by the supervisor thread (callbacks) or by
  * whoever takes events off a queue.
  *
- * The list of watches and the rings of callbacks are under device->watch_lock; the ring of a watch
- * with a queue is under the queue's lock, which may be taken inside the other. */
+ * The list of watches and the rings of callbacks are under device->observe.watch_lock; the ring of
+ * a watch with a queue is under the queue's lock, which may be taken inside the other. */
 #include "base/call.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "client/core/client.h"
+#include "client/observe/observe.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -118,7 +118,7 @@ static void give(trp__watch *watch, const trp_notice *notice)
         return;
     if (!queue) {
         ring_push(watch, notice);
-        atomic_store(&watch->device->notices_wait, true);
+        atomic_store(&watch->device->observe.notices_wait, true);
         return;
     }
     pthread_mutex_lock(&queue->lock);
@@ -136,10 +136,10 @@ enum { LINES_OF_A_WORKER = 1000 };
 static bool is_watched(trp_device *device, trp_notice_kind kind)
 {
     bool watched = false;
-    pthread_mutex_lock(&device->watch_lock);
-    for (const trp__watch *w = device->watches; w && !watched; w = w->next)
+    pthread_mutex_lock(&device->observe.watch_lock);
+    for (const trp__watch *w = device->observe.watches; w && !watched; w = w->next)
         watched = !w->ended && (!w->options.events || (w->options.events & TRP_NOTICE_BIT(kind)));
-    pthread_mutex_unlock(&device->watch_lock);
+    pthread_mutex_unlock(&device->observe.watch_lock);
     return watched;
 }
 
@@ -180,13 +180,14 @@ void trp__notice_post(trp_device *device, trp_notice_kind kind, uint32_t incarna
         .kind = kind, .incarnation = incarnation, .dropped = dropped, .time_ns = time_ns};
     if (error)
         notice.error = *error;
-    pthread_mutex_lock(&device->watch_lock);
-    device->notices += dropped;
-    notice.sequence = ++device->notices;
-    for (trp__watch *watch = device->watches; watch; watch = watch->next)
+    pthread_mutex_lock(&device->observe.watch_lock);
+    device->observe.notices += dropped;
+    notice.sequence = ++device->observe.notices;
+    for (trp__watch *watch = device->observe.watches; watch; watch = watch->next)
         give(watch, &notice);
-    pthread_mutex_unlock(&device->watch_lock);
-    if (atomic_load(&device->notices_wait) && !pthread_equal(pthread_self(), device->supervisor)) {
+    pthread_mutex_unlock(&device->observe.watch_lock);
+    if (atomic_load(&device->observe.notices_wait) &&
+        !pthread_equal(pthread_self(), device->supervisor)) {
         uint64_t one = 1;
         ssize_t done = write(device->wake_fd, &one, sizeof one);
         (void)done; /* it can only be full, which wakes as well */
@@ -225,11 +226,11 @@ void trp__notice_relay(trp_device *device, uint32_t incarnation, const trp__mess
 
 static void unlink_watch(trp_device *device, trp__watch *watch)
 {
-    trp__watch **link = &device->watches;
+    trp__watch **link = &device->observe.watches;
     while (*link != watch)
         link = &(*link)->next;
     *link = watch->next;
-    device->watch_count--;
+    device->observe.watch_count--;
 }
 
 /* watch_lock is held. */
@@ -243,7 +244,7 @@ static void free_watch(trp_device *device, trp__watch *watch)
 
 static trp__watch *next_to_call(trp_device *device)
 {
-    trp__watch *watch = device->watches;
+    trp__watch *watch = device->observe.watches;
     while (watch && (watch->options.queue || watch->ended || watch->count == 0))
         watch = watch->next;
     return watch;
@@ -253,21 +254,21 @@ static trp__watch *next_to_call(trp_device *device)
 void trp__notices_deliver(trp_device *device)
 {
     trp__watch *watch;
-    if (!atomic_exchange(&device->notices_wait, false))
+    if (!atomic_exchange(&device->observe.notices_wait, false))
         return;
-    pthread_mutex_lock(&device->watch_lock);
+    pthread_mutex_lock(&device->observe.watch_lock);
     while ((watch = next_to_call(device))) {
         trp_notice notice = ring_pop(watch);
         watch->calling = true;
-        pthread_mutex_unlock(&device->watch_lock);
+        pthread_mutex_unlock(&device->observe.watch_lock);
         watch->options.callback(watch->options.user_data, &notice);
-        pthread_mutex_lock(&device->watch_lock);
+        pthread_mutex_lock(&device->observe.watch_lock);
         watch->calling = false;
         if (watch->orphaned)
             free_watch(device, watch);
-        pthread_cond_broadcast(&device->watch_idle);
+        pthread_cond_broadcast(&device->observe.watch_idle);
     }
-    pthread_mutex_unlock(&device->watch_lock);
+    pthread_mutex_unlock(&device->observe.watch_lock);
 }
 
 /* Life of a watch. */
@@ -310,16 +311,16 @@ trp_status trp_device_watch(trp_device *device, const trp_watch_options *options
     watch->item = (trp__queue_item){.device_tag = device->tag, .is_watch = true};
     watch->device = device;
     watch->options = *options;
-    pthread_mutex_lock(&device->watch_lock);
-    bool full = device->watch_count == WATCHES_MAX;
+    pthread_mutex_lock(&device->observe.watch_lock);
+    bool full = device->observe.watch_count == WATCHES_MAX;
     if (!full) {
         if (options->queue)
             atomic_fetch_add(&options->queue->expected, 1);
-        device->watch_count++;
-        watch->next = device->watches;
-        device->watches = watch;
+        device->observe.watch_count++;
+        watch->next = device->observe.watches;
+        device->observe.watches = watch;
     }
-    pthread_mutex_unlock(&device->watch_lock);
+    pthread_mutex_unlock(&device->observe.watch_lock);
     if (full) {
         free(watch);
         free(handle);
@@ -349,25 +350,25 @@ void trp_watch_end(trp_watch *watch)
     trp_device *device = watch ? watch->device : NULL;
     if (!device || !device->alive || *device->alive == 0)
         return; /* the device is closed; or in a forked child it is not ours to end */
-    pthread_mutex_lock(&device->watch_lock);
+    pthread_mutex_lock(&device->observe.watch_lock);
     if (watch->live)
         watch->live->ended = true;
     if (watch->live && watch->live->calling && pthread_equal(pthread_self(), device->supervisor)) {
         watch->live->orphaned = true;
     } else {
         while (watch->live && watch->live->calling)
-            pthread_cond_wait(&device->watch_idle, &device->watch_lock);
+            pthread_cond_wait(&device->observe.watch_idle, &device->observe.watch_lock);
         if (watch->live)
             end_watch(device, watch->live);
     }
-    pthread_mutex_unlock(&device->watch_lock);
+    pthread_mutex_unlock(&device->observe.watch_lock);
 }
 
 /* The device closes; its supervisor has ended. */
 void trp__watches_close(trp_device *device)
 {
-    pthread_mutex_lock(&device->watch_lock);
-    while (device->watches)
-        end_watch(device, device->watches);
-    pthread_mutex_unlock(&device->watch_lock);
+    pthread_mutex_lock(&device->observe.watch_lock);
+    while (device->observe.watches)
+        end_watch(device, device->observe.watches);
+    pthread_mutex_unlock(&device->observe.watch_lock);
 }

@@ -13,7 +13,7 @@ static trp__standing standing_of(const trp_device *device, const trp__slot *slot
     if (trp__detained(slot) != ticket)
         return trp__progress_of(device, slot, ticket);
     uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
-    return device->seen.timeline[actor] >= ticket ? TRP__WAS_DONE : TRP__WAS_QUEUED;
+    return device->recovery.seen.timeline[actor] >= ticket ? TRP__WAS_DONE : TRP__WAS_QUEUED;
 }
 
 /* The cell of the first request of an actor that is not done, 0 if there is none; *p says whether
@@ -115,8 +115,8 @@ static bool asks_to_wait(trp_device *device)
 {
     const trp__process *p = &device->worker[device->active];
     const uint32_t again = p->reply ? atomic_load(&p->reply->again) : 0;
-    const bool asks = again != device->seen_again;
-    device->seen_again = again;
+    const bool asks = again != device->recovery.seen_again;
+    device->recovery.seen_again = again;
     return asks;
 }
 
@@ -125,12 +125,12 @@ static bool asks_to_wait(trp_device *device)
 static bool is_left_lying(trp_device *device, uint64_t cell, uint64_t deadline_ns, int64_t now)
 {
     const bool waits = asks_to_wait(device);
-    if (cell == 0 || cell != device->idle_cell || is_making(device) || waits) {
-        device->idle_cell = cell;
-        device->idle_since = now;
+    if (cell == 0 || cell != device->recovery.idle_cell || is_making(device) || waits) {
+        device->recovery.idle_cell = cell;
+        device->recovery.idle_since = now;
         return false;
     }
-    uint64_t lying = (uint64_t)(now - device->idle_since);
+    uint64_t lying = (uint64_t)(now - device->recovery.idle_since);
     return lying >= (uint64_t)BEGIN_NS && lying - (uint64_t)BEGIN_NS >= deadline_ns;
 }
 

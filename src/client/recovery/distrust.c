@@ -6,7 +6,7 @@
  * Each word is read once. Numbers that the worker gives are never sizes or places; they are only
  * compared with what the application knows. What can't be true is a breach: the worker is killed,
  * as after any fault. */
-#include "client/core/client.h"
+#include "client/recovery/recovery.h"
 
 #include <sys/mman.h>
 
@@ -39,13 +39,13 @@ static const char *look(uint64_t *seen, const _Atomic uint64_t *word, const _Ato
 
 static const char *look_at_stream(trp_device *device, uint32_t i)
 {
-    uint64_t *seen = &device->seen.stream_done[i];
+    uint64_t *seen = &device->recovery.seen.stream_done[i];
     uint64_t done = trp__stream_done(device, i);
     if (done == *seen)
         return NULL;
-    pthread_mutex_lock(&device->stream[i].lock);
-    uint64_t end = device->stream[i].next_chunk;
-    pthread_mutex_unlock(&device->stream[i].lock);
+    pthread_mutex_lock(&device->request.stream[i].lock);
+    uint64_t end = device->request.stream[i].next_chunk;
+    pthread_mutex_unlock(&device->request.stream[i].lock);
     if (done < *seen)
         return "set its progress back";
     if (done > end)
@@ -54,12 +54,12 @@ static const char *look_at_stream(trp_device *device, uint32_t i)
     return NULL;
 }
 
-/* Looks at the active worker's progress; what is believed is in device->seen afterwards. Returns
- * what can't be true, NULL if all can. */
+/* Looks at the active worker's progress; what is believed is in device->recovery.seen afterwards.
+ * Returns what can't be true, NULL if all can. */
 const char *trp__words_look(trp_device *device)
 {
     const trp__reply *reply = device->reply;
-    trp__words *seen = &device->seen;
+    trp__words *seen = &device->recovery.seen;
     const _Atomic uint64_t *end = &device->control->next_ticket.value;
     const char *breach = look(&seen->taken, &reply->taken.value, end, 1);
     for (uint32_t i = 0; i < TRP__ACTORS && !breach; i++) {
@@ -121,12 +121,12 @@ static uint64_t between(uint64_t value, uint64_t least, uint64_t most)
 }
 
 /* A worker is gone, or as good as gone. Fixes its words as they are, as far as they can be true, in
- * device->seen and for all who read timelines: whoever still has the block (a child of the dead
- * worker) can't change what is judged. If memory is short the words stay where they are, which
+ * device->recovery.seen and for all who read timelines: whoever still has the block (a child of the
+ * dead worker) can't change what is judged. If memory is short the words stay where they are, which
  * matters only if there is such a child. */
 void trp__words_freeze(trp_device *device)
 {
-    trp__words *seen = &device->seen;
+    trp__words *seen = &device->recovery.seen;
     const trp__reply *reply = device->reply;
     uint64_t last = atomic_load(&device->control->next_ticket.value) - 1;
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {

@@ -46,9 +46,9 @@ static uint32_t collect_pending(trp_device *device, uint64_t begin, uint64_t end
         uint64_t detained = trp__detained(slot);
         uint64_t ticket = detained ? detained : atomic_load(&slot->ticket);
         if ((detained || trp__phase_of(state) == TRP__PENDING) && ticket >= begin && ticket < end)
-            device->pending[count++] = ticket << TRP__SLOT_BITS | i;
+            device->request.pending[count++] = ticket << TRP__SLOT_BITS | i;
     }
-    qsort(device->pending, count, sizeof *device->pending, trp__by_ticket);
+    qsort(device->request.pending, count, sizeof *device->request.pending, trp__by_ticket);
     return count;
 }
 
@@ -63,7 +63,7 @@ static void finish(trp_device *device, trp__slot *slot, uint64_t ticket)
 {
     trp__detained_pass(device, slot, ticket);
     trp__detained(slot); /* if another thread is at that, until it has noted the poison */
-    uint64_t filled = device->seen.stream_done[TRP__LANE_DOWNLOAD];
+    uint64_t filled = device->recovery.seen.stream_done[TRP__LANE_DOWNLOAD];
     bool copied = atomic_load(&slot->stream) == TRP__LANE_DOWNLOAD &&
                   !trp__replied(device, slot->index, ticket) &&
                   trp__transfer_filled(device, slot, settled_state(slot), filled);
@@ -239,11 +239,11 @@ typedef struct judgement {
 trp__standing trp__progress_of(const trp_device *device, const trp__slot *slot, uint64_t ticket)
 {
     uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
-    trp__standing p =
-        device->seen.timeline[actor] >= ticket ? TRP__WAS_DONE
-        : device->seen.issued[actor] >= ticket && device->seen.waiting[actor] != ticket
-            ? TRP__WAS_IN_FLIGHT
-            : TRP__WAS_QUEUED;
+    trp__standing p = device->recovery.seen.timeline[actor] >= ticket ? TRP__WAS_DONE
+                      : device->recovery.seen.issued[actor] >= ticket &&
+                              device->recovery.seen.waiting[actor] != ticket
+                          ? TRP__WAS_IN_FLIGHT
+                          : TRP__WAS_QUEUED;
     bool ended = trp__phase_of(atomic_load(&slot->state)) != TRP__PENDING;
     return ended || atomic_load(&slot->ticket) != ticket ? TRP__WAS_GONE : p;
 }
@@ -256,8 +256,8 @@ static trp__standing standing_of(const trp_device *device, const trp__slot *slot
     bool detained = trp__detained(slot) == ticket;
     uint32_t actor = atomic_load(&slot->actor) % TRP__ACTORS;
     trp__standing p = !detained ? trp__progress_of(device, slot, ticket)
-                      : device->seen.timeline[actor] >= ticket ? TRP__WAS_DONE
-                                                               : TRP__WAS_QUEUED;
+                      : device->recovery.seen.timeline[actor] >= ticket ? TRP__WAS_DONE
+                                                                        : TRP__WAS_QUEUED;
     if ((p == TRP__WAS_QUEUED || p == TRP__WAS_IN_FLIGHT) &&
         trp__replied(device, slot->index, ticket))
         return TRP__WAS_DONE;
@@ -315,9 +315,9 @@ static void judge_those(trp_device *device, const judgement *j, uint32_t count, 
                         trp__standing to)
 {
     for (uint32_t i = 0; i < count; i++) {
-        trp__standing p = (trp__standing)device->pending_progress[i];
+        trp__standing p = (trp__standing)device->recovery.pending_progress[i];
         if (p >= from && p <= to)
-            judge(device, j, device->pending[i], p);
+            judge(device, j, device->request.pending[i], p);
     }
 }
 
@@ -326,10 +326,11 @@ static void lose_everything(trp_device *device, uint32_t count, uint64_t end)
 {
     trp__scope_begin(device);
     for (uint32_t i = 0; i < count; i++) {
-        trp__standing p = (trp__standing)device->pending_progress[i];
+        trp__standing p = (trp__standing)device->recovery.pending_progress[i];
         if (p >= TRP__WAS_QUEUED && p <= TRP__WAS_IN_FLIGHT)
-            trp__scope_cover(device,
-                             &device->control->record[slot_of(device, device->pending[i])->index]);
+            trp__scope_cover(
+                device,
+                &device->control->record[slot_of(device, device->request.pending[i])->index]);
     }
     trp__scope_end(device, end - 1);
 }
@@ -345,9 +346,9 @@ static void judge_range(trp_device *device, judgement *j, uint64_t begin, uint64
     TRP__DEVICE_POINT(device, JUDGE_COLLECTED);
     j->in_flight = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t cell = device->pending[i];
+        uint64_t cell = device->request.pending[i];
         trp__standing p = standing_of(device, slot_of(device, cell), cell >> TRP__SLOT_BITS);
-        device->pending_progress[i] = (uint8_t)p;
+        device->recovery.pending_progress[i] = (uint8_t)p;
         j->in_flight += p == TRP__WAS_IN_FLIGHT;
     }
     j->victims += j->in_flight;
@@ -378,7 +379,7 @@ uint32_t trp__judge_requests(trp_device *device, const trp_error *cause, uint64_
                                (cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL) ||
                                cause->fault == TRP_FAULT_HANG};
     TRP__DEVICE_POINT(device, JUDGE);
-    pthread_mutex_lock(&device->judging);
+    pthread_mutex_lock(&device->request.judging);
     uint64_t middle = atomic_load(&control->next_ticket.value);
     control->resume_count = 0;
     judge_range(device, &j, 0, middle);
@@ -387,7 +388,7 @@ uint32_t trp__judge_requests(trp_device *device, const trp_error *cause, uint64_
     control->resume_start = end;
     for (uint32_t i = 0; i < TRP__STREAMS; i++)
         trp__transfers_restart(device, i);
-    pthread_mutex_unlock(&device->judging);
+    pthread_mutex_unlock(&device->request.judging);
     TRP__DEVICE_POINT(device, JUDGE_TRANSFERS_RESTARTED);
     return j.victims;
 }

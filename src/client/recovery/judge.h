@@ -3,7 +3,7 @@
 #ifndef TRP_CLIENT_RECOVERY_JUDGE_H
 #define TRP_CLIENT_RECOVERY_JUDGE_H
 
-#include "client/core/client.h"
+#include "client/recovery/recovery.h"
 
 /* How far the worker had come with a request when it was last looked at. SUSPECT: it had not begun
  * it again, but one before it died of it, perhaps. */

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/poll.h"
-#include "client/core/client.h"
+#include "client/recovery/recovery.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ void trp__making_answered(trp_device *device, uint32_t index, trp__client_actor 
         actor->suspect = false;
     }
     if (!good && actor->id < TRP__LANES) {
-        if (device->started)
+        if (device->recovery.started)
             dismiss(p, actor, error);
         else
             actor->answer = *error; /* also if a worker that died since had made it */

@@ -9,8 +9,8 @@
 #include "base/service_thread.h"
 #include "base/shm.h"
 #include "base/thread.h"
-#include "client/core/client.h"
 #include "client/core/points.h"
+#include "client/recovery/recovery.h"
 #include "wire/entry.h"
 
 #include <troupe/version.h>
@@ -172,7 +172,7 @@ trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *er
 {
     trp__process p = {.socket = -1, .pidfd = -1, .reply_fd = -1};
     int pair[2];
-    p.incarnation = ++device->incarnations;
+    p.incarnation = ++device->recovery.incarnations;
     p.launched_ns = trp__now_ns();
     if (TRP__DEVICE_POINT_FAILS(device, LAUNCH))
         return trp__error_set(error, TRP_E_SYSTEM, "a test lets the start fail");
@@ -315,7 +315,7 @@ trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *e
         return status;
     madvise(map, TRP__REPLY_BYTES, MADV_DONTFORK);
     TRP__DEVICE_POINT(device, PROMOTE_MAPPED);
-    device->seen = (trp__words){0};
+    device->recovery.seen = (trp__words){0};
     atomic_store(&device->incarnation, p->incarnation);
     atomic_store(&device->worker_pid, p->pid);
     atomic_store(&device->standby_pid, 0);
@@ -325,7 +325,7 @@ trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *e
     trp__futex_wake(&device->control->promoted, INT32_MAX);
     pthread_mutex_lock(&device->lock);
     device->active = index;
-    device->standby_failures = 0;
+    device->recovery.standby_failures = 0;
     atomic_store(&device->state, TRP_DEVICE_READY);
     tell_promoted(device);
     pthread_cond_broadcast(&device->changed);
@@ -601,7 +601,7 @@ bool trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_err
 void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause)
 {
     uint32_t i = 0;
-    while (i < TRP__DYING && device->dying[i].pid != 0)
+    while (i < TRP__DYING && device->recovery.dying[i].pid != 0)
         i++;
     if (i == TRP__DYING) {
         trp__process_reap(device, true);
@@ -613,7 +613,7 @@ void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause)
     TRP__FAULT_POINT_NEAR(ABANDON_TAKEN_OUT, p.pid, device->worker[1 - index].pid);
     describe_end(&p, NULL, false, false, cause);
     trp__process_kill(&p);
-    device->dying[i] = p;
+    device->recovery.dying[i] = p;
     TRP__FAULT_POINT_NEAR(ABANDON_KILLED, p.pid, device->worker[1 - index].pid);
 }
 
@@ -622,7 +622,7 @@ void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause)
 void trp__process_reap(trp_device *device, bool wait)
 {
     for (uint32_t i = 0; i < TRP__DYING; i++) {
-        trp__process *p = &device->dying[i];
+        trp__process *p = &device->recovery.dying[i];
         siginfo_t info;
         bool ended = p->pid != 0 && wait_for_end(p, wait ? end_patience_ms(p) : 0);
         if (p->pid == 0 || (!wait && !ended))
@@ -667,7 +667,7 @@ void trp__tell_actor(trp_device *device, uint32_t index, trp__client_actor *acto
 
 static void tell_segment(trp_device *device, uint32_t index, uint32_t id)
 {
-    const trp__client_segment *s = &device->segment[id];
+    const trp__client_segment *s = &device->memory.segment[id];
     trp__tell_one(device, index,
                   &(trp__news){.type = TRP__MSG_HOST,
                                .id = id,
@@ -694,7 +694,7 @@ static void tell_all(trp_device *device, uint32_t index)
             trp__tell_actor(device, index, actor);
     }
     for (uint32_t i = 0; i < TRP__ARENAS; i++) {
-        trp__client_arena *arena = &device->arena[i];
+        trp__client_arena *arena = &device->memory.arena[i];
         if (arena->state != TRP__NUMBER_LIVE)
             continue;
         trp__seal_announced(arena, index);
@@ -706,7 +706,7 @@ static void tell_all(trp_device *device, uint32_t index)
                                    .fd = arena->fd});
     }
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
-        const trp__client_segment *segment = &device->segment[i];
+        const trp__client_segment *segment = &device->memory.segment[i];
         if (segment->state == TRP__NUMBER_LIVE && !has_failed(segment->answered, &segment->answer))
             tell_segment(device, index, i);
     }
@@ -725,7 +725,8 @@ static void tell_promoted(trp_device *device)
         }
     }
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++) {
-        if (device->segment[i].state == TRP__NUMBER_LIVE && !device->segment[i].answered)
+        if (device->memory.segment[i].state == TRP__NUMBER_LIVE &&
+            !device->memory.segment[i].answered)
             tell_segment(device, device->active, i);
     }
 }
@@ -744,9 +745,10 @@ void trp__number_answered(trp_device *device, uint32_t index, const trp__message
 {
     trp__client_actor *actor = m->id < TRP__ACTORS ? atomic_load(&device->actor[m->id]) : NULL;
     if (m->about == TRP__MSG_ARENA_DROP && m->id < TRP__ARENAS)
-        drop_answered(index, &device->arena[m->id].state, &device->arena[m->id].told);
+        drop_answered(index, &device->memory.arena[m->id].state, &device->memory.arena[m->id].told);
     else if (m->about == TRP__MSG_HOST_DROP && m->id < TRP__HOST_SEGMENTS)
-        drop_answered(index, &device->segment[m->id].state, &device->segment[m->id].told);
+        drop_answered(index, &device->memory.segment[m->id].state,
+                      &device->memory.segment[m->id].told);
     else if (m->about == TRP__MSG_ACTOR_DROP && actor)
         drop_answered(index, &actor->state, &actor->told);
 }
@@ -760,9 +762,9 @@ static void number_answered_all(trp_device *device, uint32_t index)
             drop_answered(index, &actor->state, &actor->told);
     }
     for (uint32_t i = 0; i < TRP__ARENAS; i++) {
-        drop_answered(index, &device->arena[i].state, &device->arena[i].told);
-        trp__seal_worker_gone(&device->arena[i], index);
+        drop_answered(index, &device->memory.arena[i].state, &device->memory.arena[i].told);
+        trp__seal_worker_gone(&device->memory.arena[i], index);
     }
     for (uint32_t i = 0; i < TRP__HOST_SEGMENTS; i++)
-        drop_answered(index, &device->segment[i].state, &device->segment[i].told);
+        drop_answered(index, &device->memory.segment[i].state, &device->memory.segment[i].told);
 }

@@ -11,7 +11,7 @@
  *
  * The unit is the buffer: a request that writes a part of one saves nothing of it for those who
  * send later. Sealed buffers are left out: the worker had them mapped read-only. */
-#include "client/core/client.h"
+#include "client/recovery/recovery.h"
 
 /* Between begin and end, as a dependency: a request in the queue writes all of it. Until that one
  * is judged, those that read it are before it. */
@@ -19,21 +19,21 @@
 
 static bool is_guarded(const trp_device *device, uint32_t slot)
 {
-    const trp__client_arena *arena = &device->arena[device->control->buffer[slot].arena];
-    return device->meta[slot].sealable && (arena->guarded & (1U << device->active));
+    const trp__client_arena *arena = &device->memory.arena[device->control->buffer[slot].arena];
+    return device->memory.meta[slot].sealable && (arena->guarded & (1U << device->active));
 }
 
 void trp__scope_begin(trp_device *device)
 {
-    pthread_mutex_lock(&device->memory_lock);
+    pthread_mutex_lock(&device->memory.lock);
     pthread_mutex_lock(&device->lock);
-    for (uint32_t slot = 0; slot < device->buffers_made; slot++) {
+    for (uint32_t slot = 0; slot < device->memory.buffers_made; slot++) {
         if (!is_guarded(device, slot) &&
-            !device->meta[slot].object) /* which has a checksum of what it holds */
+            !device->memory.meta[slot].object) /* which has a checksum of what it holds */
             trp__contents_judge_all(device, slot, TRP__SCOPE_LOST);
     }
     pthread_mutex_unlock(&device->lock);
-    pthread_mutex_unlock(&device->memory_lock);
+    pthread_mutex_unlock(&device->memory.lock);
 }
 
 void trp__scope_cover(trp_device *device, const trp__record *record)
@@ -48,14 +48,14 @@ void trp__scope_cover(trp_device *device, const trp__record *record)
 
 void trp__scope_end(trp_device *device, uint64_t last)
 {
-    pthread_mutex_lock(&device->memory_lock);
-    for (uint32_t slot = 0; slot < device->buffers_made; slot++) {
+    pthread_mutex_lock(&device->memory.lock);
+    for (uint32_t slot = 0; slot < device->memory.buffers_made; slot++) {
         const trp__access all = {.slot = slot, .whole = true};
-        uint32_t generation = (uint32_t)(atomic_load(&device->meta[slot].hold) >> 32);
+        uint32_t generation = (uint32_t)(atomic_load(&device->memory.meta[slot].hold) >> 32);
         if (trp__contents_rejudge(device, slot, generation, TRP__SCOPE_LOST, TRP__SCOPE_LOST))
             trp__contents_raise(device, &all, TRP__LOST, last);
         else
             trp__contents_rejudge(device, slot, generation, COVERED, TRP__SCOPE_LOST);
     }
-    pthread_mutex_unlock(&device->memory_lock);
+    pthread_mutex_unlock(&device->memory.lock);
 }

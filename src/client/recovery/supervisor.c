@@ -56,9 +56,9 @@ static void take_answer(trp_device *device, uint32_t index, trp__message *m)
     if (m->about == TRP__MSG_ACTOR && actor) {
         trp__making_answered(device, index, actor, &m->error);
     } else if (m->about == TRP__MSG_HOST && m->id < TRP__HOST_SEGMENTS) {
-        if (active && !device->segment[m->id].answered) {
-            device->segment[m->id].answer = m->error;
-            device->segment[m->id].answered = true;
+        if (active && !device->memory.segment[m->id].answered) {
+            device->memory.segment[m->id].answer = m->error;
+            device->memory.segment[m->id].answered = true;
         } else if (!active && m->error.status != TRP_OK) {
             atomic_store(&device->standby_unwanted, true);
         }
@@ -150,7 +150,7 @@ static bool may_restart(trp_device *device)
     uint32_t budget = device->options.restart_budget;
     uint32_t restarts = atomic_load(&device->restarts);
     int64_t now = trp__now_ns();
-    int64_t *oldest = &device->restart_time[restarts % budget];
+    int64_t *oldest = &device->recovery.restart_time[restarts % budget];
     if (restarts >= budget && (uint64_t)(now - *oldest) < device->options.restart_window_ns)
         return false;
     *oldest = now;
@@ -186,19 +186,19 @@ static void note_promotion(trp_device *device, bool warm)
 {
     const trp__process *p = &device->worker[device->active];
     trp_error what = {0};
-    device->promotions += warm;
+    device->observe.promotions += warm;
     what.incarnation = p->incarnation;
     snprintf(what.message, sizeof what.message, "worker %u (pid %lld) takes the requests%s",
              p->incarnation, (long long)p->pid, warm ? "; it was the standby" : "");
     trp__trace_mark_now(device, warm ? "promotion" : "restart", p->incarnation, "%s", what.message);
     trp__stats_publish(device);
-    if (device->started)
+    if (device->recovery.started)
         trp__notice(device, warm ? TRP_NOTICE_PROMOTION : TRP_NOTICE_RESTART, &what);
 }
 
 static void note_fault(trp_device *device, uint32_t incarnation, const trp_error *cause)
 {
-    device->faults++;
+    device->observe.faults++;
     trp__trace_mark_now(device, "fault", incarnation, "worker %u: %s", incarnation, cause->message);
 }
 
@@ -243,7 +243,7 @@ static void note_down(trp_device *device, const char *why, const trp_error *caus
     trp__error_set_code(&device->down, TRP_E_DEVICE_DOWN, cause->domain, cause->code,
                         "the device is down: %s: %s", why, cause->message);
     device->down.fault = cause->fault;
-    device->down_cause = cause->status;
+    device->recovery.down_cause = cause->status;
 }
 
 /* Whether an error says that no other worker would do better; notes it then. */
@@ -265,11 +265,11 @@ static bool go_on(trp_device *device, const trp_error *cause)
     trp_error error = *cause;
     if (is_the_end(device, cause))
         return false;
-    if (device->robbed) {
+    if (device->recovery.robbed) {
         note_down(device, "the program has closed descriptors of the library", cause);
         return false;
     }
-    if (device->unended) { /* it may still write to the device's memory */
+    if (device->recovery.unended) { /* it may still write to the device's memory */
         note_down(device, "a worker can't be ended", cause);
         return false;
     }
@@ -327,7 +327,7 @@ static int64_t fault_time(const trp__reply *reply, int64_t now)
  * again. */
 static void restart_deadlines(trp_device *device)
 {
-    device->idle_cell = 0;
+    device->recovery.idle_cell = 0;
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (actor)
@@ -349,7 +349,7 @@ static void give_up_answers(trp_device *device, const trp_error *cause)
         actor->answered = true;
     }
     for (uint32_t i = 1; i < TRP__HOST_SEGMENTS; i++) {
-        trp__client_segment *segment = &device->segment[i];
+        trp__client_segment *segment = &device->memory.segment[i];
         if (segment->state != TRP__NUMBER_LIVE || segment->answered)
             continue;
         segment->answer = *cause;
@@ -370,7 +370,7 @@ static void end_active(trp_device *device, trp_error *cause)
     if (told && p->pid > 0)
         trp__process_abandon(device, dead, cause);
     else
-        device->unended = !trp__process_end(device, dead, true, cause);
+        device->recovery.unended = !trp__process_end(device, dead, true, cause);
     trp__words_freeze(device);
 }
 
@@ -391,7 +391,7 @@ static void recover(trp_device *device, const trp__hang *h)
     bool late = p->breach && p->breach_fault == TRP_FAULT_HANG;
     trp__stats_publish(device);
     end_active(device, &cause);
-    if (h->ticket && !device->unended)
+    if (h->ticket && !device->recovery.unended)
         trp__describe_hang(h, &cause);
     if (h->ticket || late)
         suspicion.actor = NULL;
@@ -416,7 +416,7 @@ static void recover(trp_device *device, const trp__hang *h)
 static bool wants_standby(const trp_device *device)
 {
     return device->options.isolation == TRP_ISOLATION_PROCESS &&
-           device->options.standby == TRP_STANDBY_ON && device->started &&
+           device->options.standby == TRP_STANDBY_ON && device->recovery.started &&
            atomic_load(&device->state) == TRP_DEVICE_READY &&
            !atomic_load(&device->standby_unwanted);
 }
@@ -425,8 +425,9 @@ static bool wants_standby(const trp_device *device)
 static void note_standby_failure(trp_device *device, uint32_t incarnation, const trp_error *cause)
 {
     int64_t now = trp__now_ns();
-    device->standby_failures++;
-    device->standby_after = now + start_delay(device->standby_failures, STANDBY_DELAY_MAX_NS);
+    device->recovery.standby_failures++;
+    device->recovery.standby_after =
+        now + start_delay(device->recovery.standby_failures, STANDBY_DELAY_MAX_NS);
     trp__device_line(device, TRP_NOTICE_STANDBY_LOST, TRP__LOG_WARNING,
                      "the standby worker is lost: %s", cause->message);
     trp__notice_post(device, TRP_NOTICE_STANDBY_LOST, incarnation, now, 0, cause);
@@ -437,7 +438,7 @@ static int64_t standby_delay(const trp_device *device)
 {
     if (device->worker[1 - device->active].socket >= 0 || !wants_standby(device))
         return -1;
-    int64_t left = device->standby_after - trp__now_ns();
+    int64_t left = device->recovery.standby_after - trp__now_ns();
     return left > 0 ? left : 0;
 }
 
@@ -452,7 +453,7 @@ static void lose_standby(trp_device *device, bool dead)
     /* What counts is failures in a row, of those that were not up to their work. */
     pthread_mutex_lock(&device->lock);
     if (p->ready && p->outbox.count == 0 && !p->breach)
-        device->standby_failures = 0;
+        device->recovery.standby_failures = 0;
     pthread_mutex_unlock(&device->lock);
     trp__process_end(device, index, true, &cause);
     if (dead)
@@ -487,7 +488,7 @@ static void look_after_standby(trp_device *device)
     if (device->worker[index].socket >= 0 && atomic_load(&device->standby_unwanted))
         lose_standby(device, false);
     else if (due && trp__process_launch(device, index, &error) != TRP_OK)
-        note_standby_failure(device, device->incarnations, &error);
+        note_standby_failure(device, device->recovery.incarnations, &error);
 }
 
 /* The thread. */
@@ -497,7 +498,7 @@ enum { POLL_WAKE = 0, POLL_SOCKET = 1, POLL_PROCESS = 3, POLL_DYING = 5, POLL_CO
 /* Pending requests that this thread ends if nobody else does. */
 static uint64_t left_to_end(const trp_device *device)
 {
-    return atomic_load(&device->queue_bound) + atomic_load(&device->deliveries);
+    return atomic_load(&device->request.queue_bound) + atomic_load(&device->request.deliveries);
 }
 
 /* How long to sleep: until something happens; briefly, while requests are on their way to queues,
@@ -508,7 +509,7 @@ static int64_t next_nap(trp_device *device, int64_t nap)
         return nap < QUEUE_NAP_MIN_NS   ? QUEUE_NAP_MIN_NS
                : nap < QUEUE_NAP_MAX_NS ? nap + nap / 8
                                         : QUEUE_NAP_MAX_NS;
-    return atomic_load(&device->deadlines) > 0 ? DEADLINE_NAP_NS : -1;
+    return atomic_load(&device->request.deadlines) > 0 ? DEADLINE_NAP_NS : -1;
 }
 
 /* What to wait for, and until when: INT64_MAX for no end. */
@@ -517,7 +518,7 @@ static int64_t prepare_poll(trp_device *device, struct pollfd polled[POLL_COUNT]
     int64_t due = INT64_MAX;
     memset(polled, 0, sizeof *polled * POLL_COUNT);
     polled[POLL_WAKE] =
-        (struct pollfd){.fd = device->robbed ? -1 : device->wake_fd, .events = POLLIN};
+        (struct pollfd){.fd = device->recovery.robbed ? -1 : device->wake_fd, .events = POLLIN};
     pthread_mutex_lock(&device->lock);
     for (int i = 0; i < TRP__WORKERS; i++) {
         const trp__process *p = &device->worker[i];
@@ -529,9 +530,9 @@ static int64_t prepare_poll(trp_device *device, struct pollfd polled[POLL_COUNT]
     }
     pthread_mutex_unlock(&device->lock);
     for (int i = 0; i < TRP__DYING; i++) {
-        bool dying = device->dying[i].pid != 0;
+        bool dying = device->recovery.dying[i].pid != 0;
         polled[POLL_DYING + i] =
-            (struct pollfd){.fd = dying ? device->dying[i].pidfd : -1, .events = POLLIN};
+            (struct pollfd){.fd = dying ? device->recovery.dying[i].pidfd : -1, .events = POLLIN};
     }
     return due;
 }
@@ -599,7 +600,7 @@ static trp__hang look_for_hang(trp_device *device, bool *gone)
     for (int look = 0; look < 2; look++) {
         look_at_words(device);
         *gone = *gone || p->breach;
-        bool asked = !*gone && atomic_load(&device->deadlines) > 0;
+        bool asked = !*gone && atomic_load(&device->request.deadlines) > 0;
         h = asked ? trp__find_hung(device) : (trp__hang){0};
         if (h.ticket == 0)
             break;
@@ -613,11 +614,11 @@ static void take_events(trp_device *device, const struct pollfd polled[POLL_COUN
     bool gone[TRP__WORKERS] = {false};
     uint64_t value;
     for (int i = 0; i < POLL_COUNT; i++)
-        device->robbed = device->robbed || (polled[i].revents & POLLNVAL);
-    if (polled[POLL_WAKE].revents && !device->robbed &&
+        device->recovery.robbed = device->recovery.robbed || (polled[i].revents & POLLNVAL);
+    if (polled[POLL_WAKE].revents && !device->recovery.robbed &&
         read(device->wake_fd, &value, sizeof value) < 0)
         return;
-    gone[active] = device->robbed && device->worker[active].socket >= 0;
+    gone[active] = device->recovery.robbed && device->worker[active].socket >= 0;
     for (uint32_t i = 0; i < TRP__WORKERS; i++) {
         const trp__process *p = &device->worker[i];
         if (polled[POLL_SOCKET + i].revents & ~POLLOUT)
@@ -646,7 +647,8 @@ static trp_status await_lanes(trp_device *device, trp_error *error)
     while (!trp__making_lanes_end(device, error)) {
         if (atomic_load(&device->state) == TRP_DEVICE_DOWN) {
             *error = device->down;
-            return error->status = device->down_cause; /* to the application there was no device */
+            return error->status =
+                       device->recovery.down_cause; /* to the application there was no device */
         }
         sleep_supervisor(device, polled, &nap);
         take_events(device, polled);
@@ -695,8 +697,8 @@ static void *supervisor_main(void *argument)
     if (status == TRP_OK)
         status = await_lanes(device, &error);
     pthread_mutex_lock(&device->lock);
-    device->start_error = error;
-    device->started = true;
+    device->recovery.start_error = error;
+    device->recovery.started = true;
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->lock);
     if (status != TRP_OK)
@@ -729,9 +731,9 @@ trp_status trp__supervisor_start(trp_device *device)
         trp__error_set_errno(&error, "the supervisor thread can't be started");
         return trp__error_raise(&error);
     }
-    while (!device->started)
+    while (!device->recovery.started)
         pthread_cond_wait(&device->changed, &device->lock);
-    trp_error error = device->start_error;
+    trp_error error = device->recovery.start_error;
     pthread_mutex_unlock(&device->lock);
     if (error.status == TRP_OK)
         return TRP_OK;

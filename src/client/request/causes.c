@@ -1,5 +1,6 @@
 /* Ending the causes of a failure before it: see failures.h for what is known of them. */
 #include "client/memory/failures.h"
+#include "client/request/request.h"
 
 #include <sched.h>
 #include <stdlib.h>

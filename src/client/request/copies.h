@@ -3,7 +3,7 @@
 #ifndef TRP_CLIENT_REQUEST_COPIES_H
 #define TRP_CLIENT_REQUEST_COPIES_H
 
-#include "client/core/client.h"
+#include "client/request/request.h"
 #include "wire/memory.h"
 
 /* The payload of a record, of which the caller writes what the operation looks at. */

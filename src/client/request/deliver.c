@@ -7,7 +7,7 @@
  * with. Among them are those of its own actor and those that it depended on. What nobody awaits,
  * the supervisor ends: it looks every half millisecond while there is any. */
 #include "client/core/backoff.h"
-#include "client/core/client.h"
+#include "client/request/request.h"
 
 /* A thread between taking its place in a mailbox and its ticket lets others overtake it, so places
  * are out of order by what threads send at the same time, in lists perhaps. Who looks for earlier
@@ -24,14 +24,14 @@ bool trp__delivers(const trp__slot *slot)
 void trp__delivery_begin(trp__client_actor *actor)
 {
     atomic_fetch_add(&actor->deliveries, 1);
-    atomic_fetch_add(&actor->device->deliveries, 1);
+    atomic_fetch_add(&actor->device->request.deliveries, 1);
 }
 
 /* The result is where it belongs, or there will be none. */
 void trp__delivery_end(trp__client_actor *actor)
 {
     atomic_fetch_sub(&actor->deliveries, 1);
-    atomic_fetch_sub(&actor->device->deliveries, 1);
+    atomic_fetch_sub(&actor->device->request.deliveries, 1);
 }
 
 /* Waits until a request has ended, if the device is done with it. */
@@ -83,7 +83,7 @@ static void deliver(trp__client_actor *actor, uint64_t ticket)
  * device is done with them. No lock is held that one takes to end a request. */
 void trp__deliver_before(trp_device *device, uint64_t ticket)
 {
-    if (atomic_load(&device->deliveries) == 0)
+    if (atomic_load(&device->request.deliveries) == 0)
         return;
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp__client_actor *actor = atomic_load(&device->actor[i]);

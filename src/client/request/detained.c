@@ -5,7 +5,7 @@
  * others, which it refuses in its turn: the request keeps its place in the order, and so its slot,
  * its record and its buffers, until a worker has passed it. Such a slot is *detained*. It is free
  * when it was passed and its result was taken, whichever comes last. */
-#include "client/core/client.h"
+#include "client/request/request.h"
 
 #include <sched.h>
 

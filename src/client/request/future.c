@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/futex.h"
 #include "client/core/backoff.h"
-#include "client/core/client.h"
+#include "client/request/request.h"
 
 /* Where the request of a future is, or was: its slot may belong to another one by now, which only
  * the slot's state tells. NULL: there never was one. */
@@ -66,7 +66,8 @@ bool trp__is_future(uint64_t state, uint64_t generation)
 static void learn_wait(trp_device *device, uint32_t actor, const trp__backoff *backoff)
 {
     if (backoff->slack != 0)
-        atomic_store_explicit(&device->typical_wait[actor], backoff->waited, memory_order_relaxed);
+        atomic_store_explicit(&device->request.typical_wait[actor], backoff->waited,
+                              memory_order_relaxed);
 }
 
 /* How far the request of a future is. */
@@ -120,7 +121,8 @@ static trp_status wait_on(trp_device *device, trp__slot *slot, uint64_t generati
 {
     uint32_t actor = atomic_load_explicit(&slot->actor, memory_order_relaxed) % TRP__ACTORS;
     standing stands;
-    backoff->expected = atomic_load_explicit(&device->typical_wait[actor], memory_order_relaxed);
+    backoff->expected =
+        atomic_load_explicit(&device->request.typical_wait[actor], memory_order_relaxed);
     while ((stands = look_at(device, slot, generation, state)) == STANDS_PENDING) {
         int64_t nap;
         if (!trp__backoff_step(backoff, &nap))
@@ -299,7 +301,7 @@ void trp_future_drop(trp_future future)
             continue;
         if (done)
             trp__result_taken(device, slot, next);
-        else if (atomic_load(&device->deliveries) > 0)
+        else if (atomic_load(&device->request.deliveries) > 0)
             trp__supervisor_wake(device); /* nobody else may see that it ends */
         return;
     }

@@ -12,8 +12,8 @@ bool trp__piece_take(trp_device *device, trp__slot *slot, uint32_t pool, uint64_
     slot->piece = slot->index;
     if (bytes <= TRP__OWN_BYTES)
         return true;
-    uint32_t shared =
-        trp__index_pop(&device->free_pieces[pool], device->piece_next, sizeof(uint32_t));
+    uint32_t shared = trp__index_pop(&device->request.free_pieces[pool], device->request.piece_next,
+                                     sizeof(uint32_t));
     slot->piece = shared == UINT32_MAX ? TRP__NO_PIECE : TRP__SLOTS + shared;
     return shared != UINT32_MAX;
 }
@@ -23,9 +23,9 @@ void trp__piece_return(trp_device *device, const trp__slot *slot)
     if (slot->piece == TRP__NO_PIECE || slot->piece < TRP__SLOTS)
         return;
     uint32_t shared = slot->piece - TRP__SLOTS;
-    trp__index_push(
-        &device->free_pieces[shared < TRP__SMALL_COPIES ? TRP__POOL_COPIES : TRP__POOL_REQUESTS],
-        device->piece_next, sizeof(uint32_t), shared);
+    trp__index_push(&device->request.free_pieces[shared < TRP__SMALL_COPIES ? TRP__POOL_COPIES
+                                                                            : TRP__POOL_REQUESTS],
+                    device->request.piece_next, sizeof(uint32_t), shared);
 }
 
 /* As a pack's result(). What the request writes there travels on as a small read does. */

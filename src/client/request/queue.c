@@ -4,7 +4,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "client/core/backoff.h"
-#include "client/core/client.h"
+#include "client/request/request.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -91,7 +91,8 @@ static taken take_slot(trp_queue *queue, trp__queue_item *item, trp_event *out)
     trp__slot *slot = (trp__slot *)(void *)((char *)item - offsetof(trp__slot, item));
     trp_device *device = trp__device_by_tag(item->device_tag);
     taken t = {.device_tag = item->device_tag,
-               .ticket = atomic_load(&device->deliveries) > 0 ? atomic_load(&slot->ticket) : 0};
+               .ticket =
+                   atomic_load(&device->request.deliveries) > 0 ? atomic_load(&slot->ticket) : 0};
     *out = (trp_event){.user_data = slot->user_data};
     out->status = trp__result_read(device, slot, &out->error);
     uint64_t mine = trp__state(trp__generation_of(atomic_load(&slot->state)), TRP__FILLING);
@@ -180,7 +181,7 @@ static void sweep_system(trp_system *system)
     pthread_mutex_lock(&system->lock);
     for (int i = 0; i < TRP__DEVICES; i++) {
         trp_device *device = system->device[i];
-        if (device && atomic_load_explicit(&device->queue_bound, memory_order_relaxed) > 0)
+        if (device && atomic_load_explicit(&device->request.queue_bound, memory_order_relaxed) > 0)
             trp__sweep_device(device);
     }
     pthread_mutex_unlock(&system->lock);

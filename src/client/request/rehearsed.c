@@ -2,7 +2,7 @@
  * One of each kind; the newest take the place of the oldest. */
 #include "base/checksum.h"
 #include "base/fence.h"
-#include "client/core/client.h"
+#include "client/request/request.h"
 #include "wire/actor_class.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ enum { PLACES = 8 };
 static bool keep(trp_device *device, const trp__slot *slot, const trp__record *record)
 {
     trp__control *control = device->control;
-    if (atomic_flag_test_and_set_explicit(&device->rehearsed_busy, memory_order_acquire))
+    if (atomic_flag_test_and_set_explicit(&device->request.rehearsed_busy, memory_order_acquire))
         return false;
     const uint64_t number = atomic_load(&control->rehearsed_count) + 1;
     trp__rehearsed *to = &control->rehearsed[number % TRP__REHEARSED];
@@ -26,7 +26,7 @@ static bool keep(trp_device *device, const trp__slot *slot, const trp__record *r
         memcpy(to->piece, device->staging + trp__small_offset(slot->piece), record->piece_bytes);
     atomic_store_explicit(&to->number, number, memory_order_release);
     atomic_store(&control->rehearsed_count, number);
-    atomic_flag_clear_explicit(&device->rehearsed_busy, memory_order_release);
+    atomic_flag_clear_explicit(&device->request.rehearsed_busy, memory_order_release);
     return true;
 }
 
@@ -39,7 +39,8 @@ void trp__rehearsed_note(trp_device *device, const trp__slot *slot, const trp__r
     const uint64_t kind = trp__checksum(record->payload, op->rehearsed) ^ record->actor;
     _Atomic uint64_t *place = NULL;
     for (uint64_t i = 0; i < PLACES; i++) {
-        _Atomic uint64_t *known = &device->rehearsed_kind[(kind + i) % TRP__REHEARSED_KINDS];
+        _Atomic uint64_t *known =
+            &device->request.rehearsed_kind[(kind + i) % TRP__REHEARSED_KINDS];
         const uint64_t other = atomic_load_explicit(known, memory_order_relaxed);
         if (other == kind)
             return;
@@ -47,7 +48,8 @@ void trp__rehearsed_note(trp_device *device, const trp__slot *slot, const trp__r
             place = known;
     }
     if (!place)
-        place = &device->rehearsed_kind[(kind + (kind >> 32) % PLACES) % TRP__REHEARSED_KINDS];
+        place =
+            &device->request.rehearsed_kind[(kind + (kind >> 32) % PLACES) % TRP__REHEARSED_KINDS];
     if (keep(device, slot, record))
         atomic_store_explicit(place, kind, memory_order_relaxed);
 }

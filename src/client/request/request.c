@@ -2,9 +2,9 @@
 #include "base/call.h"
 #include "base/error.h"
 #include "base/futex.h"
-#include "client/core/client.h"
 #include "client/observe/latency.h"
 #include "client/observe/trace.h"
+#include "client/request/request.h"
 #include "client/request/room.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ trp__pack trp__pack_begin(trp_device *device, trp__slot *slot, trp_error *error)
                        .result = trp__result_reserve,
                        .input = trp__input_reserve,
                        .exchange = trp__exchange_reserve,
-                       .modules = device->modules,
+                       .modules = device->request.modules,
                        .compute =
                            device->identity.compute_major * 10 + device->identity.compute_minor,
                        .processors = device->identity.processors,
@@ -167,7 +167,7 @@ static uint64_t set_completion(trp_device *device, trp__slot *slot, uint64_t gen
     slot->user_data = completion ? completion->user_data : NULL;
     if (slot->queue) {
         atomic_fetch_add(&slot->queue->expected, 1);
-        atomic_fetch_add(&device->queue_bound, 1);
+        atomic_fetch_add(&device->request.queue_bound, 1);
         return 0;
     }
     if (!completion)
@@ -197,7 +197,7 @@ trp__sent trp__slot_enlist(trp__client_actor *actor, trp__slot *slot, uint64_t p
     uint64_t pending =
         trp__state(generation, TRP__PENDING) | set_completion(device, slot, generation, completion);
     if (slot->deadline_ns)
-        atomic_fetch_add(&device->deadlines, 1);
+        atomic_fetch_add(&device->request.deadlines, 1);
     slot->delivers = trp__delivers(slot);
     if (slot->delivers)
         trp__delivery_begin(actor);

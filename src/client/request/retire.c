@@ -3,10 +3,10 @@
 #include "base/error.h"
 #include "base/futex.h"
 #include "base/text.h"
-#include "client/core/client.h"
 #include "client/memory/failures.h"
 #include "client/observe/latency.h"
 #include "client/observe/trace.h"
+#include "client/request/request.h"
 
 #include <string.h>
 
@@ -80,7 +80,7 @@ static void describe_failure(trp_device *device, const trp__slot *slot, trp_erro
     trp__error_name(error, device->actor[actor], device->control->record[slot->index].op,
                     slot->label);
     trp__failures_note(device, slot, error);
-    atomic_fetch_add(&device->failed, 1);
+    atomic_fetch_add(&device->request.failed, 1);
     trp__stats_failed(device, actor);
 }
 
@@ -102,7 +102,8 @@ void trp__slot_release(trp_device *device, trp__slot *slot, uint64_t owned)
     /* Who sees it gone sees what its end has written, see deliver.c. */
     atomic_store_explicit(&slot->ticket, 0, memory_order_release);
     atomic_store(&slot->state, trp__state(generation, TRP__FREE));
-    trp__index_push(&device->free_slots, &device->slot->next_free, sizeof(trp__slot), slot->index);
+    trp__index_push(&device->request.free_slots, &device->slot->next_free, sizeof(trp__slot),
+                    slot->index);
 }
 
 /* Hands the ended request to its queue or future; without either, gives the slot back. */
@@ -111,7 +112,7 @@ void trp__tell_end(trp_device *device, trp__slot *slot, uint64_t generation)
     trp_queue *queue = slot->queue;
     if (queue) {
         trp__queue_push(queue, slot, trp__state(generation, TRP__DONE));
-        atomic_fetch_sub(&device->queue_bound, 1);
+        atomic_fetch_sub(&device->request.queue_bound, 1);
         return;
     }
     /* A future may be dropped at any moment before it is done. */
@@ -154,7 +155,7 @@ static bool end(trp_device *device, trp__slot *slot, uint64_t pending_state,
         describe_failure(device, slot, error);
     } else {
         copy_small_read(device, slot);
-        if (device->rehearses)
+        if (device->request.rehearses)
             trp__rehearsed_note(device, slot, record);
     }
     if (slot->delivers)
@@ -165,7 +166,7 @@ static bool end(trp_device *device, trp__slot *slot, uint64_t pending_state,
         trp__trace_ended(device, slot, record, !failure);
     settle_outputs(device, slot, record, ticket, early);
     if (slot->deadline_ns)
-        atomic_fetch_sub(&device->deadlines, 1);
+        atomic_fetch_sub(&device->request.deadlines, 1);
     if (early) {
         trp__detain(slot, ticket);
     } else {

@@ -27,7 +27,7 @@ trp_status trp__room_wait(trp__room *room)
     if (!room->begun) {
         room->begun = true;
         room->backoff = trp__backoff_begin(room->wait_ns == 0 ? TRP_FOREVER : room->wait_ns);
-        atomic_fetch_add(&room->device->waiting, 1);
+        atomic_fetch_add(&room->device->request.waiting, 1);
     }
     trp_status status = trp__device_usable(room->device);
     int64_t nap = 0;
@@ -46,7 +46,7 @@ void trp__room_leave(trp__room *room)
 {
     room->begun = false;
     trp__backoff_end(&room->backoff);
-    atomic_fetch_sub(&room->device->waiting, 1);
+    atomic_fetch_sub(&room->device->request.waiting, 1);
 }
 
 /* The end of a message about a lack of room. */

@@ -22,7 +22,7 @@
 #define TRP_CLIENT_REQUEST_ROOM_H
 
 #include "client/core/backoff.h"
-#include "client/core/client.h"
+#include "client/request/request.h"
 
 typedef struct trp__room {
     trp_device *device;

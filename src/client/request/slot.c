@@ -1,6 +1,6 @@
 /* Slots of requests: how one is taken, filled, and given back without having been sent. */
 #include "base/error.h"
-#include "client/core/client.h"
+#include "client/request/request.h"
 #include "client/request/room.h"
 
 /* Lock-free stack of indices; the head carries a counter against reuse between load and swap. */
@@ -38,25 +38,26 @@ void trp__index_push(_Atomic uint64_t *head, _Atomic uint32_t *next, size_t stri
 
 void trp__slots_init(trp_device *device)
 {
-    atomic_init(&device->free_slots, UINT32_MAX);
+    atomic_init(&device->request.free_slots, UINT32_MAX);
     for (uint32_t pool = 0; pool < TRP__POOLS; pool++)
-        atomic_init(&device->free_pieces[pool], UINT32_MAX);
+        atomic_init(&device->request.free_pieces[pool], UINT32_MAX);
     for (uint32_t i = TRP__SLOTS; i-- > 0;) {
         trp__slot *slot = &device->slot[i];
         slot->index = i;
         slot->item = (trp__queue_item){.device_tag = device->tag};
         atomic_init(&slot->state, trp__state(1, TRP__FREE));
-        trp__index_push(&device->free_slots, &device->slot->next_free, sizeof(trp__slot), i);
+        trp__index_push(&device->request.free_slots, &device->slot->next_free, sizeof(trp__slot),
+                        i);
     }
     for (uint32_t i = TRP__SMALL_COUNT - TRP__SLOTS; i-- > 0;)
-        trp__index_push(
-            &device->free_pieces[i < TRP__SMALL_COPIES ? TRP__POOL_COPIES : TRP__POOL_REQUESTS],
-            device->piece_next, sizeof(uint32_t), i);
+        trp__index_push(&device->request.free_pieces[i < TRP__SMALL_COPIES ? TRP__POOL_COPIES
+                                                                           : TRP__POOL_REQUESTS],
+                        device->request.piece_next, sizeof(uint32_t), i);
 }
 
 static uint32_t pop_slot(trp_device *device)
 {
-    return trp__index_pop(&device->free_slots, &device->slot->next_free, sizeof(trp__slot));
+    return trp__index_pop(&device->request.free_slots, &device->slot->next_free, sizeof(trp__slot));
 }
 
 /* Whether the slot of a request comes back without the program: not if the request has ended and
@@ -184,7 +185,8 @@ void trp__slot_abandon(trp_device *device, trp__slot *slot)
         undo_object(device, slot);
     uint64_t generation = trp__generation_of(atomic_load(&slot->state));
     atomic_store(&slot->state, trp__state(generation, TRP__FREE));
-    trp__index_push(&device->free_slots, &device->slot->next_free, sizeof(trp__slot), slot->index);
+    trp__index_push(&device->request.free_slots, &device->slot->next_free, sizeof(trp__slot),
+                    slot->index);
 }
 
 /* The last step of every call that sends: `status` says whether the request was sent. If not,

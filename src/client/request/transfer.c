@@ -26,7 +26,7 @@
 
 static struct trp__transfer_log *log_entry(trp_device *device, uint32_t stream, uint64_t number)
 {
-    return &device->stream[stream].log[number & (LOG_SIZE(device) - 1)];
+    return &device->request.stream[stream].log[number & (LOG_SIZE(device) - 1)];
 }
 
 /* The copying threads. */
@@ -39,7 +39,7 @@ static trp__slot *transfer_slot(trp_device *device, uint32_t index)
 /* Whether the piece of this chunk may be touched now. */
 static bool piece_free(const trp_device *device, uint32_t stream, uint64_t chunk)
 {
-    const trp__client_stream *s = &device->stream[stream];
+    const trp__client_stream *s = &device->request.stream[stream];
     uint64_t done = atomic_load_explicit(&device->reply->timelines.stream_done[stream].value,
                                          memory_order_acquire);
     if (stream == TRP__LANE_DOWNLOAD)
@@ -52,7 +52,7 @@ static bool piece_free(const trp_device *device, uint32_t stream, uint64_t chunk
  * held. */
 static trp__slot *claim(trp_device *device, uint32_t stream, uint64_t *chunk)
 {
-    trp__client_stream *s = &device->stream[stream];
+    trp__client_stream *s = &device->request.stream[stream];
     trp__slot *slot = transfer_slot(device, s->first);
     if (!slot)
         return NULL;
@@ -121,14 +121,14 @@ static void *copier_main(void *argument)
 {
     copier_argument a = *(copier_argument *)argument;
     trp_device *device = a.device;
-    trp__client_stream *s = &device->stream[a.stream];
+    trp__client_stream *s = &device->request.stream[a.stream];
     free(argument);
     prctl(PR_SET_NAME, "troupe-copy");
     prctl(PR_SET_TIMERSLACK, 1000UL);
     trp__backoff backoff = trp__backoff_begin(TRP_FOREVER);
 
     pthread_mutex_lock(&s->lock);
-    while (!atomic_load(&device->copier.stop)) {
+    while (!atomic_load(&device->request.copier.stop)) {
         uint64_t chunk = 0;
         trp__slot *slot = claim(device, a.stream, &chunk);
         if (slot) {
@@ -157,7 +157,7 @@ static void *copier_main(void *argument)
 
 static trp_status start_copiers(trp_device *device, uint32_t stream)
 {
-    trp__copier *copier = &device->copier;
+    trp__copier *copier = &device->request.copier;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t wanted = cores >= 2 * TRP__COPY_THREADS ? TRP__COPY_THREADS
                       : cores >= 4                   ? (uint32_t)cores / 2
@@ -191,9 +191,9 @@ static trp_status start_copiers(trp_device *device, uint32_t stream)
 bool trp__streams_init(trp_device *device)
 {
     bool ok = true;
-    pthread_mutex_init(&device->copier.lock, NULL);
+    pthread_mutex_init(&device->request.copier.lock, NULL);
     for (int i = 0; i < TRP__STREAMS; i++) {
-        trp__client_stream *s = &device->stream[i];
+        trp__client_stream *s = &device->request.stream[i];
         pthread_mutex_init(&s->lock, NULL);
         pthread_cond_init(&s->work, NULL);
         s->first = s->last = TRP__NO_SLOT;
@@ -206,24 +206,24 @@ bool trp__streams_init(trp_device *device)
 void trp__copier_stop(trp_device *device)
 {
     for (int i = 0; i < TRP__STREAMS; i++) {
-        trp__client_stream *s = &device->stream[i];
+        trp__client_stream *s = &device->request.stream[i];
         pthread_mutex_lock(&s->lock);
-        atomic_store(&device->copier.stop, true);
+        atomic_store(&device->request.copier.stop, true);
         pthread_cond_broadcast(&s->work);
         pthread_mutex_unlock(&s->lock);
-        for (uint32_t k = 0; k < device->copier.count[i]; k++)
-            pthread_join(device->copier.thread[i][k], NULL);
+        for (uint32_t k = 0; k < device->request.copier.count[i]; k++)
+            pthread_join(device->request.copier.thread[i][k], NULL);
         pthread_mutex_destroy(&s->lock);
         pthread_cond_destroy(&s->work);
         free(s->log);
     }
-    pthread_mutex_destroy(&device->copier.lock);
+    pthread_mutex_destroy(&device->request.copier.lock);
 }
 
 /* Gives a transfer its chunks, behind those of all others. stream->lock is held. */
 static void append_transfer(trp_device *device, uint32_t stream, uint32_t index)
 {
-    trp__client_stream *s = &device->stream[stream];
+    trp__client_stream *s = &device->request.stream[stream];
     trp__transfer *t = &device->slot[index].transfer;
     t->number = s->next_number++;
     t->first_chunk = s->next_chunk;
@@ -262,7 +262,7 @@ static bool still_pending(const trp__slot *slot, uint64_t state)
 /* Whether everything that the device has put into pieces has reached user memory. */
 bool trp__transfer_drained(trp_device *device, trp__slot *slot, uint64_t pending)
 {
-    trp__client_stream *s = &device->stream[TRP__LANE_DOWNLOAD];
+    trp__client_stream *s = &device->request.stream[TRP__LANE_DOWNLOAD];
     pthread_mutex_lock(&s->lock);
     bool drained =
         !still_pending(slot, pending) || slot->transfer.finished == slot->transfer.chunks;
@@ -274,7 +274,7 @@ bool trp__transfer_drained(trp_device *device, trp__slot *slot, uint64_t pending
 bool trp__transfer_filled(trp_device *device, trp__slot *slot, uint64_t pending,
                           uint64_t stream_done)
 {
-    trp__client_stream *s = &device->stream[TRP__LANE_DOWNLOAD];
+    trp__client_stream *s = &device->request.stream[TRP__LANE_DOWNLOAD];
     pthread_mutex_lock(&s->lock);
     bool filled = !still_pending(slot, pending) ||
                   slot->transfer.first_chunk + slot->transfer.chunks <= stream_done;
@@ -302,7 +302,7 @@ static void unlink_transfer(trp_device *device, trp__client_stream *s, trp__slot
  * held. */
 static void release_pieces(trp_device *device, uint32_t stream)
 {
-    trp__client_stream *s = &device->stream[stream];
+    trp__client_stream *s = &device->request.stream[stream];
     while (s->ended < s->next_number && log_entry(device, stream, s->ended)->ended)
         s->base = log_entry(device, stream, s->ended++)->end_chunk;
     for (uint64_t i = 1; i <= TRP__PIECES && i <= s->base; i++) {
@@ -316,7 +316,7 @@ static void release_pieces(trp_device *device, uint32_t stream)
 void trp__transfer_end(trp_device *device, trp__slot *slot)
 {
     uint32_t stream = (uint32_t)atomic_load_explicit(&slot->stream, memory_order_relaxed);
-    trp__client_stream *s = &device->stream[stream];
+    trp__client_stream *s = &device->request.stream[stream];
     trp__transfer *t = &slot->transfer;
     pthread_mutex_lock(&s->lock);
     if (t->claimed < t->chunks) {
@@ -337,7 +337,7 @@ void trp__transfer_end(trp_device *device, trp__slot *slot)
  * given up for moments. */
 static void stop_copying(trp_device *device, uint32_t stream)
 {
-    trp__client_stream *s = &device->stream[stream];
+    trp__client_stream *s = &device->request.stream[stream];
     for (;;) {
         s->first = s->last = TRP__NO_SLOT;
         if (s->active == 0)
@@ -352,7 +352,7 @@ static void stop_copying(trp_device *device, uint32_t stream)
  * them, belonged to the talk with the dead one. All get new chunks, in ticket order. */
 void trp__transfers_restart(trp_device *device, uint32_t stream)
 {
-    trp__client_stream *s = &device->stream[stream];
+    trp__client_stream *s = &device->request.stream[stream];
     uint32_t count = 0;
     pthread_mutex_lock(&s->lock);
     stop_copying(device, stream);
@@ -361,14 +361,14 @@ void trp__transfers_restart(trp_device *device, uint32_t stream)
         const trp__slot *slot = &device->slot[i];
         if (trp__phase_of(atomic_load(&slot->state)) == TRP__PENDING &&
             atomic_load(&slot->stream) == (int)stream)
-            device->pending[count++] = atomic_load(&slot->ticket) << TRP__SLOT_BITS | i;
+            device->request.pending[count++] = atomic_load(&slot->ticket) << TRP__SLOT_BITS | i;
     }
-    qsort(device->pending, count, sizeof *device->pending, trp__by_ticket);
+    qsort(device->request.pending, count, sizeof *device->request.pending, trp__by_ticket);
     for (uint64_t number = s->ended; number < s->next_number; number++)
         log_entry(device, stream, number)->ended = true;
     release_pieces(device, stream);
     for (uint32_t i = 0; i < count; i++)
-        append_transfer(device, stream, (uint32_t)(device->pending[i] & (TRP__SLOTS - 1)));
+        append_transfer(device, stream, (uint32_t)(device->request.pending[i] & (TRP__SLOTS - 1)));
     pthread_cond_broadcast(&s->work);
     pthread_mutex_unlock(&s->lock);
 }
@@ -379,7 +379,7 @@ trp_status trp__stream_send(trp_device *device, trp__slot *slot, const trp__host
                             trp_completion *completion)
 {
     trp__client_actor *actor = device->actor[copy->lane];
-    trp__client_stream *s = &device->stream[copy->lane];
+    trp__client_stream *s = &device->request.stream[copy->lane];
     uint64_t bytes = copy->shape.bytes;
     uint64_t chunk_bytes = bytes <= SHORT_TRANSFER ? SHORT_CHUNK : TRP__PIECE_BYTES;
     uint64_t place = 0;
