@@ -1734,7 +1734,7 @@ static void step_environment(const run *r, const state *now, explorer *e)
     }
 }
 
-/* ---- the supervisor: supervisor.c ---- */
+/* ---- the supervisor: supervisor.c and recover.c ---- */
 
 static bool published(const state *s, uint8_t end)
 {

@@ -58,7 +58,21 @@ static void free_module(trp__module *m)
     free(m);
 }
 
-static void destroy(trp_device *device, trp__object *object, bool made);
+static void destroy(trp_device *device, trp__object *object, bool made)
+{
+    trp__module *m = (trp__module *)(void *)object;
+    for (uint32_t i = 0; i < TRP__MODULE_SETS; i++) {
+        if (m->set[i].extent)
+            trp__pool_return(device, m->set[i].extent);
+    }
+    if (m->kept && !m->home.shared)
+        trp__kept_settle(device, m->kept, made);
+    if (m->extent && !(m->home.shared && trp__kept_return_head(device, m->extent, m->home.offset)))
+        trp__pool_return(device, m->extent);
+    if (m->kept)
+        trp__kept_release(device, m->kept);
+    free_module(m);
+}
 
 static trp__module *new_module(const trp__module_wish *wish, trp__client_actor *actor)
 {
@@ -82,22 +96,6 @@ static trp__module *new_module(const trp__module_wish *wish, trp__client_actor *
         return m;
     free_module(m);
     return NULL;
-}
-
-static void destroy(trp_device *device, trp__object *object, bool made)
-{
-    trp__module *m = (trp__module *)(void *)object;
-    for (uint32_t i = 0; i < TRP__MODULE_SETS; i++) {
-        if (m->set[i].extent)
-            trp__pool_return(device, m->set[i].extent);
-    }
-    if (m->kept && !m->home.shared)
-        trp__kept_settle(device, m->kept, made);
-    if (m->extent && !(m->home.shared && trp__kept_return_head(device, m->extent, m->home.offset)))
-        trp__pool_return(device, m->extent);
-    if (m->kept)
-        trp__kept_release(device, m->kept);
-    free_module(m);
 }
 
 /* The module of a buffer's slot, NULL if there is none. Any other object is another actor's. */

@@ -36,4 +36,8 @@ typedef struct trp__hang {
 trp__hang trp__find_hung(trp_device *device);
 void trp__describe_hang(const trp__hang *hang, trp_error *cause);
 
+/* recover.c. The active worker is dead, dying, or has to be killed: for a request that hangs, if
+ * there is one. */
+void trp__recover(trp_device *device, const trp__hang *h);
+
 #endif

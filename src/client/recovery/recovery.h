@@ -4,9 +4,32 @@
 
 #include "client/request/request.h"
 
-/* supervisor.c and process.c */
+/* supervisor.c */
 trp_status trp__supervisor_start(trp_device *device);
 void trp__supervisor_stop(trp_device *device);
+
+/* recover.c */
+trp_status trp__promote_successor(trp_device *device, trp_error *error);
+void trp__go_down(trp_device *device);
+int64_t trp__start_delay(uint32_t failures, int64_t most);
+
+/* standby.c */
+int64_t trp__standby_delay(const trp_device *device);
+void trp__standby_lose(trp_device *device, bool dead);
+void trp__standby_look_after(trp_device *device);
+
+/* messages.c */
+void trp__take_messages(trp_device *device, uint32_t index, bool *gone);
+void trp__look_after_mail(trp_device *device, uint32_t index);
+
+/* announce.c */
+void trp__tell_all(trp_device *device, uint32_t index);
+void trp__tell_promoted(trp_device *device);
+void trp__tell_actor(trp_device *device, uint32_t index, trp__client_actor *actor);
+void trp__number_answered(trp_device *device, uint32_t index, const trp__message *m);
+void trp__number_answered_all(trp_device *device, uint32_t index);
+
+/* process.c and process_end.c */
 trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *error);
 trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_error *error);
 trp_status trp__process_refusal(const trp__message *m, trp_error *error);
@@ -16,10 +39,6 @@ bool trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_err
 void trp__process_kill(trp__process *process);
 void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause);
 void trp__process_reap(trp_device *device, bool wait);
-void trp__number_answered(trp_device *device, uint32_t index, const trp__message *m);
-void trp__take_messages(trp_device *device, uint32_t index, bool *gone);
-void trp__look_after_mail(trp_device *device, uint32_t index);
-void trp__tell_actor(trp_device *device, uint32_t index, trp__client_actor *actor);
 int64_t trp__process_due(const trp_device *device, const trp__process *p);
 
 /* making.c: actors that are being made. device->lock is held. */
