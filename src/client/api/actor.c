@@ -63,7 +63,7 @@ static uint32_t free_number(trp_device *device)
         }
         if (!dropping || atomic_load(&device->state) == TRP_DEVICE_DOWN)
             return TRP__ACTORS;
-        pthread_cond_wait(&device->changed, &device->lock);
+        trp__lock_wait(&device->lock, &device->changed);
     }
 }
 
@@ -179,7 +179,7 @@ static trp_status make_one(trp_device *device, const wish *wanted, bool cold,
     trp_error error = {0};
     trp__client_actor *actor = NULL;
     trp_status status = TRP_OK;
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     uint32_t id = free_number(device);
     if (id == TRP__ACTORS) {
         status =
@@ -192,7 +192,7 @@ static trp_status make_one(trp_device *device, const wish *wanted, bool cold,
         trp__copy_string(actor->config, sizeof actor->config, wanted->config);
         trp__making_begin(device, actor);
         while (!actor->answered && atomic_load(&device->state) != TRP_DEVICE_DOWN)
-            pthread_cond_wait(&device->changed, &device->lock);
+            trp__lock_wait(&device->lock, &device->changed);
         if (!actor->answered)
             trp__error_down(device, &actor->answer);
         error = actor->answer;
@@ -201,7 +201,7 @@ static trp_status make_one(trp_device *device, const wish *wanted, bool cold,
         if (status != TRP_OK)
             drop(device, actor);
     }
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     if (status != TRP_OK)
         return trp__error_raise(&error);
     *out = actor;
@@ -225,9 +225,9 @@ static void end_one(trp__client_actor *actor)
 {
     trp_device *device = actor->device;
     await_head(actor, atomic_load(actor->tail));
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     drop(device, actor);
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
 }
 
 static bool is_helped(const trp_device *device, const trp__actor_class *class)
@@ -283,7 +283,7 @@ static trp_status join_companions(trp_device *device, trp__client_actor *actor, 
     trp_status status = TRP_OK;
     if (!class || !is_helped(device, actor->class))
         return TRP_OK;
-    pthread_mutex_lock(&pool->lock);
+    trp__lock_take(&pool->lock);
     if (pool->users == 0)
         status = make_pool(device, class, cold);
     if (status == TRP_OK) {
@@ -295,7 +295,7 @@ static trp_status join_companions(trp_device *device, trp__client_actor *actor, 
         end_pool(pool);
         trp__error_raise(&error);
     }
-    pthread_mutex_unlock(&pool->lock);
+    trp__lock_drop(&pool->lock);
     return status;
 }
 
@@ -311,10 +311,10 @@ static void leave_companions(trp_device *device, trp__client_actor *actor)
     if (actor->companions == 0)
         return;
     actor->companions = 0;
-    pthread_mutex_lock(&pool->lock);
+    trp__lock_take(&pool->lock);
     if (--pool->users == 0)
         end_pool(pool);
-    pthread_mutex_unlock(&pool->lock);
+    trp__lock_drop(&pool->lock);
 }
 
 /* Its companions first: what waits for them is its own. */

@@ -171,16 +171,16 @@ static void init_locks(trp_device *device)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&device->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&device->request.judging, NULL);
-    pthread_mutex_init(&device->api.companions.lock, NULL);
+    trp__lock_init(&device->request.judging, TRP__RANK_JUDGING);
+    trp__lock_init(&device->api.companions.lock, TRP__RANK_COMPANIONS);
     pthread_cond_init(&device->observe.watch_idle, NULL);
-    pthread_mutex_init(&device->observe.watch_lock, NULL);
-    pthread_mutex_init(&device->lock, NULL);
-    pthread_mutex_init(&device->memory.lock, NULL);
-    pthread_mutex_init(&device->memory.segment_lock, NULL);
+    trp__lock_init(&device->observe.watch_lock, TRP__RANK_WATCH);
+    trp__lock_init(&device->lock, TRP__RANK_DEVICE);
+    trp__lock_init(&device->memory.lock, TRP__RANK_MEMORY);
+    trp__lock_init(&device->memory.segment_lock, TRP__RANK_SEGMENT);
     trp__contents_init(device);
-    pthread_mutex_init(&device->api.pool.opening, NULL);
-    pthread_mutex_init(&device->api.pool.lock, NULL);
+    trp__lock_init(&device->api.pool.opening, TRP__RANK_OPENING);
+    trp__lock_init(&device->api.pool.lock, TRP__RANK_POOL);
     trp__kept_init(device);
 }
 
@@ -271,15 +271,15 @@ static void end_device(trp_device *device)
             close(fds[i]);
     }
     pthread_cond_destroy(&device->changed);
-    pthread_mutex_destroy(&device->request.judging);
-    pthread_mutex_destroy(&device->api.companions.lock);
+    trp__lock_destroy(&device->request.judging);
+    trp__lock_destroy(&device->api.companions.lock);
     pthread_cond_destroy(&device->observe.watch_idle);
-    pthread_mutex_destroy(&device->observe.watch_lock);
-    pthread_mutex_destroy(&device->lock);
-    pthread_mutex_destroy(&device->memory.lock);
-    pthread_mutex_destroy(&device->memory.segment_lock);
-    pthread_mutex_destroy(&device->api.pool.opening);
-    pthread_mutex_destroy(&device->api.pool.lock);
+    trp__lock_destroy(&device->observe.watch_lock);
+    trp__lock_destroy(&device->lock);
+    trp__lock_destroy(&device->memory.lock);
+    trp__lock_destroy(&device->memory.segment_lock);
+    trp__lock_destroy(&device->api.pool.opening);
+    trp__lock_destroy(&device->api.pool.lock);
 }
 
 /* One that the program has never had. */
@@ -363,10 +363,10 @@ trp_status trp_device_open(trp_system *system, const trp_device_options *options
 static void leave_queues(trp_device *device)
 {
     trp_system *system = device->system;
-    pthread_mutex_lock(&system->lock);
+    trp__lock_take(&system->lock);
     for (trp_queue *queue = system->queues; queue; queue = queue->next)
         trp__queue_forget(queue, device);
-    pthread_mutex_unlock(&system->lock);
+    trp__lock_drop(&system->lock);
 }
 
 void trp_device_close(trp_device *device)
@@ -405,12 +405,12 @@ trp_status trp__device_info(trp_device *device, trp_device_info *out)
     out->requests_failed = atomic_load(&device->request.failed);
     out->worker_pid = atomic_load(&device->worker_pid);
     out->standby_pid = atomic_load(&device->standby_pid);
-    pthread_mutex_lock(&device->memory.lock);
+    trp__lock_take(&device->memory.lock);
     out->memory_reserved = device->memory.reserved;
     out->memory_used =
         trp__suballoc_used_bytes(device->memory.suballoc) + device->memory.sealable_bytes;
     out->buffers = device->memory.live_buffers;
-    pthread_mutex_unlock(&device->memory.lock);
+    trp__lock_drop(&device->memory.lock);
     return TRP_OK;
 }
 

@@ -37,7 +37,7 @@ struct trp__kept {
 
 /* The list of a device. */
 typedef struct trp__kept_list {
-    pthread_mutex_t lock; /* pool.lock may be taken under it, no other */
+    trp__lock lock; /* pool.lock may be taken under it, no other */
     uint64_t bytes, bytes_most, used;
     uint32_t count;
     uint64_t sum[TRP__KEPT_MOST]; /* of entry[i] */
@@ -55,7 +55,7 @@ void trp__kept_init(trp_device *device)
     device->api.kept = list; /* NULL: nothing is kept */
     if (!list)
         return;
-    pthread_mutex_init(&list->lock, NULL);
+    trp__lock_init(&list->lock, TRP__RANK_KEPT);
     list->bytes_most = BYTES_DEFAULT;
     if (!text || !*text)
         return;
@@ -122,9 +122,9 @@ static void drop_old(trp_device *device, uint32_t most)
 
 void trp__kept_release(trp_device *device, trp__kept *kept)
 {
-    pthread_mutex_lock(&device->api.kept->lock);
+    trp__lock_take(&device->api.kept->lock);
     let_go(device, kept);
-    pthread_mutex_unlock(&device->api.kept->lock);
+    trp__lock_drop(&device->api.kept->lock);
 }
 
 void trp__kept_drop_all(trp_device *device)
@@ -132,12 +132,12 @@ void trp__kept_drop_all(trp_device *device)
     trp__kept_list *list = device->api.kept;
     if (!list)
         return;
-    pthread_mutex_lock(&list->lock);
+    trp__lock_take(&list->lock);
     while (list->count > 0)
         drop(device, 0);
     while (list->heads > 0)
         trp__pool_return(device, list->head[--list->heads]);
-    pthread_mutex_unlock(&list->lock);
+    trp__lock_drop(&list->lock);
 }
 
 void trp__kept_close(trp_device *device)
@@ -145,7 +145,7 @@ void trp__kept_close(trp_device *device)
     if (!device->api.kept)
         return;
     trp__kept_drop_all(device);
-    pthread_mutex_destroy(&device->api.kept->lock);
+    trp__lock_destroy(&device->api.kept->lock);
     free(device->api.kept);
     device->api.kept = NULL;
 }
@@ -154,25 +154,25 @@ trp__extent *trp__kept_take_head(trp_device *device, uint64_t *offset)
 {
     trp__kept_list *list = device->api.kept;
     trp__extent *extent = NULL;
-    pthread_mutex_lock(&list->lock);
+    trp__lock_take(&list->lock);
     if (list->heads > 0) {
         extent = list->head[--list->heads];
         *offset = list->head_at[list->heads];
     }
-    pthread_mutex_unlock(&list->lock);
+    trp__lock_drop(&list->lock);
     return extent;
 }
 
 bool trp__kept_return_head(trp_device *device, trp__extent *extent, uint64_t offset)
 {
     trp__kept_list *list = device->api.kept;
-    pthread_mutex_lock(&list->lock);
+    trp__lock_take(&list->lock);
     bool room = list->heads < HEADS;
     if (room) {
         list->head[list->heads] = extent;
         list->head_at[list->heads++] = offset;
     }
-    pthread_mutex_unlock(&list->lock);
+    trp__lock_drop(&list->lock);
     return room;
 }
 
@@ -201,14 +201,14 @@ trp__kept *trp__kept_add(trp_device *device, uint64_t sum, const trp__home *home
                      .home = *home,
                      .token = token,
                      .bytes = home->input_bytes + sizeof *k};
-    pthread_mutex_lock(&list->lock);
+    trp__lock_take(&list->lock);
     drop_old(device, TRP__KEPT_MOST - 1);
     k->used = ++list->used;
     list->sum[list->count] = sum;
     list->entry[list->count++] = k;
     list->bytes += k->bytes;
     drop_old(device, TRP__KEPT_MOST);
-    pthread_mutex_unlock(&list->lock);
+    trp__lock_drop(&list->lock);
     return k;
 }
 
@@ -234,9 +234,9 @@ static void take_made(trp_device *device, trp__kept *k)
     char *stamps = NULL;
     uint32_t incarnation = atomic_load(&device->incarnation);
     bool good;
-    pthread_mutex_lock(&list->lock); /* another thread may be at it */
+    trp__lock_take(&list->lock); /* another thread may be at it */
     const trp__home home = k->home;
-    pthread_mutex_unlock(&list->lock);
+    trp__lock_drop(&list->lock);
     uint64_t size = look_at_output(device, &home, &head, &good);
     if (good)
         stamps = malloc(head.stamps_bytes + 1);
@@ -244,7 +244,7 @@ static void take_made(trp_device *device, trp__kept *k)
         memcpy(stamps,
                device->api.pool.base + trp__home_output_at(&home) + size - head.stamps_bytes,
                head.stamps_bytes);
-    pthread_mutex_lock(&list->lock);
+    trp__lock_take(&list->lock);
     if (k->state == MAKING && size > 0) {
         k->home.output_bytes = (uint32_t)size;
         trp__pool_cut(device, k->extent, trp__home_bytes(&k->home));
@@ -265,23 +265,23 @@ static void take_made(trp_device *device, trp__kept *k)
         drop_one(device, k);
     }
     drop_old(device, TRP__KEPT_MOST);
-    pthread_mutex_unlock(&list->lock);
+    trp__lock_drop(&list->lock);
     free(stamps);
 }
 
 static void make_useless(trp_device *device, trp__kept *k)
 {
-    pthread_mutex_lock(&device->api.kept->lock);
+    trp__lock_take(&device->api.kept->lock);
     k->state = USELESS;
     drop_one(device, k);
-    pthread_mutex_unlock(&device->api.kept->lock);
+    trp__lock_drop(&device->api.kept->lock);
 }
 
 void trp__kept_settle(trp_device *device, trp__kept *kept, bool made)
 {
-    pthread_mutex_lock(&device->api.kept->lock);
+    trp__lock_take(&device->api.kept->lock);
     bool open = kept->state == MAKING;
-    pthread_mutex_unlock(&device->api.kept->lock);
+    trp__lock_drop(&device->api.kept->lock);
     if (open && made)
         take_made(device, kept);
     else if (open)
@@ -338,7 +338,7 @@ static void look_at(const trp__kept *k, look *out)
 static trp__kept *find(trp__kept_list *list, const trp__module_wish *wish, look *out)
 {
     trp__kept *found = NULL;
-    pthread_mutex_lock(&list->lock);
+    trp__lock_take(&list->lock);
     for (uint32_t i = 0; i < list->count && !found; i++) {
         trp__kept *k = list->entry[i];
         if (list->sum[i] != wish->sum || k->state == USELESS || k->room != wish->output_bytes ||
@@ -350,7 +350,7 @@ static trp__kept *find(trp__kept_list *list, const trp__module_wish *wish, look 
         look_at(k, out);
         found = k;
     }
-    pthread_mutex_unlock(&list->lock);
+    trp__lock_drop(&list->lock);
     return found;
 }
 
@@ -376,17 +376,17 @@ trp__kept *trp__kept_find(trp_device *device, const trp__module_wish *wish, trp_
     bool on_its_way = l.token.id != 0;
     if (on_its_way) {
         look_at_maker(device, k, l.token);
-        pthread_mutex_lock(&list->lock);
+        trp__lock_take(&list->lock);
         look_at(k, &l);
-        pthread_mutex_unlock(&list->lock);
+        trp__lock_drop(&list->lock);
     }
     /* A worker that died may have written anywhere before. */
     uint32_t now = atomic_load(&device->incarnation);
     if (l.made && l.incarnation != now) {
         look_at_output(device, &l.home, &head, &l.made);
-        pthread_mutex_lock(&list->lock);
+        trp__lock_take(&list->lock);
         k->incarnation = now;
-        pthread_mutex_unlock(&list->lock);
+        trp__lock_drop(&list->lock);
     }
     *output = l.home;
     if (l.made && same_files(k))

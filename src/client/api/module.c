@@ -32,9 +32,9 @@ typedef struct trp__module {
     uint64_t actor_made;
     uint32_t name_count;
     char **names;
-    trp__extent *extent;  /* NULL: it belongs to `kept` */
-    trp__kept *kept;      /* what it shares with others or may; NULL: nothing */
-    pthread_mutex_t lock; /* the rest */
+    trp__extent *extent; /* NULL: it belongs to `kept` */
+    trp__kept *kept;     /* what it shares with others or may; NULL: nothing */
+    trp__lock lock;      /* the rest */
     trp__home home;
     bool cut; /* the home is as small as it can be */
     module_set set[TRP__MODULE_SETS];
@@ -54,7 +54,7 @@ static void free_module(trp__module *m)
     for (uint32_t i = 0; m->names && i < m->name_count; i++)
         free(m->names[i]);
     free(m->names);
-    pthread_mutex_destroy(&m->lock);
+    trp__lock_destroy(&m->lock);
     free(m);
 }
 
@@ -79,7 +79,7 @@ static trp__module *new_module(const trp__module_wish *wish, trp__client_actor *
     trp__module *m = calloc(1, sizeof *m);
     if (!m)
         return NULL;
-    pthread_mutex_init(&m->lock, NULL);
+    trp__lock_init(&m->lock, TRP__RANK_MODULE);
     m->object.destroy = destroy;
     m->actor = actor;
     m->actor_made = actor->made;
@@ -119,7 +119,7 @@ static void cut_all(trp_device *device)
 {
     uint32_t made;
     trp__sweep_device(device);
-    pthread_mutex_lock(&device->memory.lock);
+    trp__lock_take(&device->memory.lock);
     made = device->memory.buffers_made;
     for (uint32_t i = 0; i < made; i++) {
         trp__module *m = module_at(device, i);
@@ -130,7 +130,7 @@ static void cut_all(trp_device *device)
                 cut_home(device, m);
         }
     }
-    pthread_mutex_unlock(&device->memory.lock);
+    trp__lock_drop(&device->memory.lock);
 }
 
 static char *at_pool(trp_device *device, uint64_t offset)
@@ -141,7 +141,7 @@ static char *at_pool(trp_device *device, uint64_t offset)
 static void cut_home(trp_device *device, trp__module *m)
 {
     trp__home_output head;
-    pthread_mutex_lock(&m->lock);
+    trp__lock_take(&m->lock);
     if (!m->cut && !m->kept) { /* what is shared is cut by kept.c */
         memcpy(&head, at_pool(device, trp__home_output_at(&m->home)), sizeof head);
         uint64_t size = trp__home_output_size(&head, m->home.output_bytes);
@@ -151,14 +151,14 @@ static void cut_home(trp_device *device, trp__module *m)
             m->cut = true;
         }
     }
-    pthread_mutex_unlock(&m->lock);
+    trp__lock_drop(&m->lock);
 }
 
 static void describe_place(trp_device *device, trp__module *m, trp__module_place *place)
 {
-    pthread_mutex_lock(&m->lock);
+    trp__lock_take(&m->lock);
     place->home = m->home;
-    pthread_mutex_unlock(&m->lock);
+    trp__lock_drop(&m->lock);
     place->input = at_pool(device, trp__home_input_at(&place->home));
     place->output = at_pool(device, trp__home_output_at(&place->home));
     place->name_count = m->name_count;
@@ -435,7 +435,7 @@ static trp_status add_set(trp__pack *pack, const trp__module_place *place, const
     uint64_t offset = 0;
     trp_status status = TRP_OK;
     trp__sweep(atomic_load(&pack->actor->live));
-    pthread_mutex_lock(&m->lock);
+    trp__lock_take(&m->lock);
     tidy_sets(device, m, head);
     while (i < TRP__MODULE_SETS && m->set[i].extent)
         i++;
@@ -467,7 +467,7 @@ static trp_status add_set(trp__pack *pack, const trp__module_place *place, const
                                       TRP__MODULE_SETS)
                      : trp__error_set(pack->error, TRP_E_BUSY, "data: the pool of modules is full");
     }
-    pthread_mutex_unlock(&m->lock);
+    trp__lock_drop(&m->lock);
     return status;
 }
 

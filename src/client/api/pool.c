@@ -25,7 +25,7 @@ trp_status trp__pool_open(trp_device *device)
     trp_status status = TRP_OK;
     uint32_t segment = 0;
     void *base = NULL;
-    pthread_mutex_lock(&pool->opening);
+    trp__lock_take(&pool->opening);
     if (!pool->base) {
         trp__extent *all = calloc(1, sizeof *all);
         if (!all)
@@ -36,16 +36,16 @@ trp_status trp__pool_open(trp_device *device)
             madvise(base, TRP__POOL_BYTES, MADV_DONTFORK);
             madvise(base, TRP__POOL_BYTES, MADV_DONTDUMP);
             all->bytes = TRP__POOL_BYTES;
-            pthread_mutex_lock(&pool->lock);
+            trp__lock_take(&pool->lock);
             pool->segment = segment;
             pool->first = all;
             pool->base = base;
-            pthread_mutex_unlock(&pool->lock);
+            trp__lock_drop(&pool->lock);
         } else {
             free(all);
         }
     }
-    pthread_mutex_unlock(&pool->opening);
+    trp__lock_drop(&pool->opening);
     return status == TRP_OK ? TRP_OK : trp__error_raise(&error);
 }
 
@@ -97,7 +97,7 @@ trp__extent *trp__pool_take(trp_device *device, uint64_t bytes, uint64_t *offset
 {
     trp__pool *pool = &device->api.pool;
     uint64_t wanted = units(bytes);
-    pthread_mutex_lock(&pool->lock);
+    trp__lock_take(&pool->lock);
     trp__extent *e = pool->first;
     while (e && (e->used || e->bytes < wanted))
         e = e->after;
@@ -107,7 +107,7 @@ trp__extent *trp__pool_take(trp_device *device, uint64_t bytes, uint64_t *offset
         e->used = true;
         *offset = e->offset;
     }
-    pthread_mutex_unlock(&pool->lock);
+    trp__lock_drop(&pool->lock);
     return e;
 }
 
@@ -125,17 +125,17 @@ static void give_back(trp__pool *pool, trp__extent *e)
 void trp__pool_cut(trp_device *device, trp__extent *extent, uint64_t bytes)
 {
     trp__pool *pool = &device->api.pool;
-    pthread_mutex_lock(&pool->lock);
+    trp__lock_take(&pool->lock);
     if (units(bytes) < extent->bytes && split(extent, units(bytes))) {
         extent->after->used = true;
         give_back(pool, extent->after);
     }
-    pthread_mutex_unlock(&pool->lock);
+    trp__lock_drop(&pool->lock);
 }
 
 void trp__pool_return(trp_device *device, trp__extent *extent)
 {
-    pthread_mutex_lock(&device->api.pool.lock);
+    trp__lock_take(&device->api.pool.lock);
     give_back(&device->api.pool, extent);
-    pthread_mutex_unlock(&device->api.pool.lock);
+    trp__lock_drop(&device->api.pool.lock);
 }

@@ -3,13 +3,12 @@
 #define TRP_CLIENT_API_STATE_H
 
 #include "client/core/actor.h"
-
-#include <pthread.h>
+#include "client/core/lock.h"
 
 /* Actors that share the work of all actors whose class has companions; made with the first of those
  * and ended with the last. The lock comes before all others, and is held while they are made. */
 typedef struct trp__companions {
-    pthread_mutex_t lock;
+    trp__lock lock;
     trp__client_actor *actor[TRP__COMPANIONS];
     uint32_t count, users;
 } trp__companions;
@@ -18,9 +17,9 @@ typedef struct trp__extent trp__extent;
 
 /* Where modules have their homes, see pool.c. */
 typedef struct trp__pool {
-    pthread_mutex_t opening;
-    pthread_mutex_t lock; /* the pieces; the last lock of all */
-    char *base;           /* NULL: not made yet */
+    trp__lock opening;
+    trp__lock lock; /* the pieces; the last lock of all */
+    char *base;     /* NULL: not made yet */
     uint32_t segment;
     trp__extent *first;
 } trp__pool;

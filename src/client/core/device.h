@@ -1,12 +1,5 @@
-/* Inside the application side.
- *
- * Locks, in the order in which they may be taken: companions.lock, judging (what becomes of a
- * request that is cancelled, or whose worker has died), stream->lock (one direction of large
- * copies), device->memory.lock (sub-allocator, buffer slots), device->lock (worker, actors, arenas,
- * host segments), segment_lock, watch_lock, queue->lock; pool.opening before all but judging,
- * pool.lock after all, kept->lock just before it. A request that fits its mailbox takes none of
- * them on its way to the worker and back, except for the last holder of a freed buffer, for queues,
- * and for ranges that are not all of a buffer. */
+/* A device. Each folder has a part of it, which it and those above it use; see lock.h for the order
+ * of the locks. */
 #ifndef TRP_CLIENT_CORE_DEVICE_H
 #define TRP_CLIENT_CORE_DEVICE_H
 
@@ -42,7 +35,7 @@ struct trp_device {
     trp__slot *slot;
     trp_error *slot_error;
 
-    pthread_mutex_t lock;
+    trp__lock lock;
     pthread_cond_t changed;                          /* answers, end of start-up */
     _Atomic(trp__client_actor *) actor[TRP__ACTORS]; /* made once, used again, freed at the end */
 

@@ -63,8 +63,8 @@ void trp__queue_unlink(trp_queue *queue, trp__queue_item *item)
  * it there. */
 void trp__queue_push(trp_queue *queue, trp__slot *slot, uint64_t done)
 {
-    pthread_mutex_lock(&queue->lock);
+    trp__lock_take(&queue->lock);
     atomic_store(&slot->state, done);
     trp__queue_link(queue, &slot->item);
-    pthread_mutex_unlock(&queue->lock);
+    trp__lock_drop(&queue->lock);
 }

@@ -17,19 +17,19 @@
 
 /* Open devices by tag, for handles that come without their device. A slot's counter makes the tags
  * of its successive devices differ. */
-static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static trp__lock registry_lock = TRP__LOCK_INITIAL(TRP__RANK_REGISTRY);
 static _Atomic(trp_device *) registry[TRP__DEVICES];
 static uint32_t registry_uses[TRP__DEVICES];
 
 /* A child that is forked while another thread has the lock would wait for it for ever. */
 static void lock_registry(void)
 {
-    pthread_mutex_lock(&registry_lock);
+    trp__lock_take(&registry_lock);
 }
 
 static void unlock_registry(void)
 {
-    pthread_mutex_unlock(&registry_lock);
+    trp__lock_drop(&registry_lock);
 }
 
 static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
@@ -138,7 +138,7 @@ trp_status trp__device_register(trp_device *device)
     trp_status status = TRP_OK;
     uint32_t uses_max = (1U << TRP__TAG_BITS) / TRP__DEVICES - 1;
     uint32_t i = 0;
-    pthread_mutex_lock(&registry_lock);
+    trp__lock_take(&registry_lock);
     while (i < TRP__DEVICES && !is_free(atomic_load(&registry[i])))
         i++;
     if (i == TRP__DEVICES) {
@@ -148,13 +148,13 @@ trp_status trp__device_register(trp_device *device)
         device->tag = registry_uses[i] * TRP__DEVICES + i;
         atomic_store(&registry[i], device);
     }
-    pthread_mutex_unlock(&registry_lock);
+    trp__lock_drop(&registry_lock);
     if (status != TRP_OK)
         return status;
-    pthread_mutex_lock(&system->lock);
+    trp__lock_take(&system->lock);
     system->device[i] = device;
     system->devices++;
-    pthread_mutex_unlock(&system->lock);
+    trp__lock_drop(&system->lock);
     return TRP_OK;
 }
 
@@ -163,30 +163,30 @@ trp_status trp__device_register(trp_device *device)
 void trp__device_unlist(trp_device *device)
 {
     trp_system *system = device->system;
-    pthread_mutex_lock(&system->lock);
+    trp__lock_take(&system->lock);
     system->device[device->tag % TRP__DEVICES] = NULL;
     system->devices--;
-    pthread_mutex_unlock(&system->lock);
+    trp__lock_drop(&system->lock);
 }
 
 /* Waits for trp__devices_see(). */
 void trp__device_unregister(trp_device *device)
 {
-    pthread_mutex_lock(&registry_lock);
+    trp__lock_take(&registry_lock);
     atomic_store(&registry[device->tag % TRP__DEVICES], NULL);
-    pthread_mutex_unlock(&registry_lock);
+    trp__lock_drop(&registry_lock);
 }
 
 /* Shows the devices that are open in this process, and not its parent's; none goes meanwhile. */
 void trp__devices_see(void (*see)(trp_device *device))
 {
-    pthread_mutex_lock(&registry_lock);
+    trp__lock_take(&registry_lock);
     for (uint32_t i = 0; i < TRP__DEVICES; i++) {
         trp_device *device = atomic_load(&registry[i]);
         if (!is_free(device) && atomic_load_explicit(&device->observable, memory_order_acquire))
             see(device);
     }
-    pthread_mutex_unlock(&registry_lock);
+    trp__lock_drop(&registry_lock);
 }
 
 /* The worker program. */
@@ -303,7 +303,7 @@ trp_status trp_system_create(const trp_system_options *options, trp_system **out
     find_worker(system->worker_path, sizeof system->worker_path, wish);
     pthread_once(&forks_once, watch_forks);
     (void)trp__cpu_may_spin(); /* as things are now, whatever this thread is bound to later */
-    pthread_mutex_init(&system->lock, NULL);
+    trp__lock_init(&system->lock, TRP__RANK_SYSTEM);
     *out = system;
     return TRP_OK;
 }
@@ -316,16 +316,16 @@ trp_status trp_system_destroy(trp_system *system)
     trp_status status = trp__system_usable(system);
     if (status != TRP_OK)
         return status;
-    pthread_mutex_lock(&system->lock);
+    trp__lock_take(&system->lock);
     uint32_t devices = system->devices, queues = 0;
     for (const trp_queue *queue = system->queues; queue; queue = queue->next)
         queues++;
-    pthread_mutex_unlock(&system->lock);
+    trp__lock_drop(&system->lock);
     if (devices || queues)
         return trp__fail(TRP_E_BUSY, "%u devices and %u queues of this system are open", devices,
                          queues);
     free_remnants(system);
-    pthread_mutex_destroy(&system->lock);
+    trp__lock_destroy(&system->lock);
     trp__alive_destroy(system->alive);
     free(system);
     return TRP_OK;

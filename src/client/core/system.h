@@ -3,12 +3,12 @@
 #define TRP_CLIENT_CORE_SYSTEM_H
 
 #include "base/log.h"
+#include "client/core/lock.h"
 #include "wire/layout.h"
 
 #include <troupe/buffer.h>
 #include <troupe/watch.h>
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #define TRP__NO_WORKER                                                                             \
@@ -44,7 +44,7 @@ struct trp_queue {
     trp__remnant remnant; /* first: freed as one */
     _Atomic bool ended;
     trp_system *system;
-    pthread_mutex_t lock;
+    trp__lock lock;
     trp__queue_item *first, *last;
     int fd;
     _Atomic uint64_t expected; /* requests that will be delivered, and watches */
@@ -56,7 +56,7 @@ struct trp_system {
     char worker_path[4096];
     char folder[4096]; /* in which workers work: that of the program when it made the system */
     trp__log log;
-    pthread_mutex_t lock;
+    trp__lock lock;
     trp_device *device[TRP__DEVICES];
     uint32_t devices;
     trp_queue *queues;

@@ -33,9 +33,9 @@ bool trp__standby_give_up(trp_device *device)
     uint64_t one = 1;
     ssize_t done = write(device->wake_fd, &one, sizeof one);
     (void)done;
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     while (atomic_load(&device->standby_pid) != 0 && atomic_load(&device->state) != TRP_DEVICE_DOWN)
-        pthread_cond_wait(&device->changed, &device->lock);
-    pthread_mutex_unlock(&device->lock);
+        trp__lock_wait(&device->lock, &device->changed);
+    trp__lock_drop(&device->lock);
     return true;
 }

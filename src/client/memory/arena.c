@@ -55,7 +55,7 @@ trp_status trp__arena_granule(trp_device *device, uint64_t *bytes, trp_error *er
 bool trp__arena_trim(trp_device *device)
 {
     bool any = false;
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     for (uint32_t i = 0; i < TRP__ARENAS; i++) {
         trp__client_arena *arena = &device->memory.arena[i];
         if (arena->state != TRP__NUMBER_LIVE ||
@@ -66,17 +66,17 @@ bool trp__arena_trim(trp_device *device)
         trp__arena_close(device, arena);
         trp__tell_drop(device, TRP__MSG_ARENA_DROP, i, &arena->state, &arena->told);
     }
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     return any;
 }
 
 static bool any_dropping(trp_device *device)
 {
     bool any = false;
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     for (uint32_t i = 0; i < TRP__ARENAS; i++)
         any = any || device->memory.arena[i].state == TRP__NUMBER_DROPPING;
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     return any;
 }
 
@@ -86,7 +86,7 @@ static void await_drops(trp_device *device)
 {
     struct timespec until;
     int64_t end = trp__now_ns() + DROP_WAIT_NS;
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     for (uint32_t i = 0; i < TRP__ARENAS;) {
         if (device->memory.arena[i].state != TRP__NUMBER_DROPPING) {
             i++;
@@ -97,9 +97,9 @@ static void await_drops(trp_device *device)
             break;
         until.tv_sec = end / TRP__SECOND;
         until.tv_nsec = end % TRP__SECOND;
-        pthread_cond_timedwait(&device->changed, &device->lock, &until);
+        trp__lock_wait_until(&device->lock, &device->changed, &until);
     }
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
 }
 
 /* A large buffer has an arena of its size, as long as that keeps the number of arenas small: it
@@ -148,17 +148,17 @@ static trp_status take_within_limit(trp_device *device, uint64_t least, uint64_t
 /* memory.lock is held, and given up for the time. */
 static void await_drops_unlocked(trp_device *device)
 {
-    pthread_mutex_unlock(&device->memory.lock);
+    trp__lock_drop(&device->memory.lock);
     await_drops(device);
-    pthread_mutex_lock(&device->memory.lock);
+    trp__lock_take(&device->memory.lock);
 }
 
 /* Gives the standby's context back. memory.lock is held, and given up for the time. */
 static bool give_up_standby_unlocked(trp_device *device)
 {
-    pthread_mutex_unlock(&device->memory.lock);
+    trp__lock_drop(&device->memory.lock);
     bool given = trp__standby_give_up(device);
-    pthread_mutex_lock(&device->memory.lock);
+    trp__lock_take(&device->memory.lock);
     return given;
 }
 
@@ -245,14 +245,14 @@ trp_status trp__arena_add(trp_device *device, uint64_t needed, uint32_t *own, tr
     if (status != TRP_OK)
         return status;
 
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     bool full = free_number(device) == TRP__ARENAS;
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     if (full && any_dropping(device))
         await_drops_unlocked(device); /* numbers come free as soon as the workers answer */
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     status = enter(device, &arena, own, error);
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     if (status != TRP_OK)
         trp__arena_close(device, &arena);
     return status;
@@ -261,14 +261,14 @@ trp_status trp__arena_add(trp_device *device, uint64_t needed, uint32_t *own, tr
 void trp__arena_return(trp_device *device, uint32_t id)
 {
     trp__client_arena *arena = &device->memory.arena[id];
-    pthread_mutex_lock(&device->memory.lock);
+    trp__lock_take(&device->memory.lock);
     device->memory.reserved -= arena->bytes;
     device->memory.sealable_bytes -= arena->bytes;
-    pthread_mutex_unlock(&device->memory.lock);
-    pthread_mutex_lock(&device->lock);
+    trp__lock_drop(&device->memory.lock);
+    trp__lock_take(&device->lock);
     trp__arena_close(device, arena);
     trp__tell_drop(device, TRP__MSG_ARENA_DROP, id, &arena->state, &arena->told);
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
 }
 
 trp_status trp_device_trim(trp_device *device)
@@ -278,10 +278,10 @@ trp_status trp_device_trim(trp_device *device)
     if (status != TRP_OK)
         return status;
     device->end_over(device);
-    pthread_mutex_lock(&device->memory.lock);
+    trp__lock_take(&device->memory.lock);
     trp__arena_trim(device);
     trp__memory_publish(device);
-    pthread_mutex_unlock(&device->memory.lock);
+    trp__lock_drop(&device->memory.lock);
     await_drops(device);
     return TRP_OK;
 }

@@ -191,7 +191,7 @@ static void recycle(trp_device *device, uint32_t slot)
     uint64_t generation = (atomic_load(&meta->hold) >> 32) + 1;
     if ((generation & UINT32_MAX) == 0)
         generation = 1;
-    pthread_mutex_lock(&device->memory.lock);
+    trp__lock_take(&device->memory.lock);
     trp__object *object = meta->object;
     bool made = object && atomic_load(&meta->contents.word[TRP__GOOD]) != 0;
     meta->object = NULL;
@@ -204,7 +204,7 @@ static void recycle(trp_device *device, uint32_t slot)
     meta->next_free = device->memory.free_buffer;
     device->memory.free_buffer = slot;
     trp__memory_publish(device);
-    pthread_mutex_unlock(&device->memory.lock);
+    trp__lock_drop(&device->memory.lock);
     if (sealable)
         trp__arena_return(device, arena);
     if (object)
@@ -249,9 +249,9 @@ static uint32_t take_slot(trp_device *device)
  * up for the time. */
 static void sweep_unlocked(trp_device *device)
 {
-    pthread_mutex_unlock(&device->memory.lock);
+    trp__lock_drop(&device->memory.lock);
     device->end_over(device);
-    pthread_mutex_lock(&device->memory.lock);
+    trp__lock_take(&device->memory.lock);
 }
 
 /* Memory from the arenas that there are, which a sealable buffer can't have. */
@@ -294,9 +294,9 @@ static trp_status allocate(trp_device *device, const trp_buffer_options *options
         if (atomic_load(&device->memory.lingering) < before) {
             status = grow(device, options, block, error);
         } else if (nap > 0) {
-            pthread_mutex_unlock(&device->memory.lock);
+            trp__lock_drop(&device->memory.lock);
             trp__nap(nap);
-            pthread_mutex_lock(&device->memory.lock);
+            trp__lock_take(&device->memory.lock);
         }
     }
     return status;
@@ -310,9 +310,9 @@ static void give_back(trp_device *device, const trp_buffer_options *options,
         trp__suballoc_free(device->memory.suballoc, block->node);
         return;
     }
-    pthread_mutex_unlock(&device->memory.lock);
+    trp__lock_drop(&device->memory.lock);
     trp__arena_return(device, block->region);
-    pthread_mutex_lock(&device->memory.lock);
+    trp__lock_take(&device->memory.lock);
 }
 
 /* A new buffer in its slot. memory.lock is held: whoever holds it sees all buffers whole. */
@@ -356,7 +356,7 @@ trp_status trp__buffer_create(trp_device *device, const trp_buffer_options *opti
     trp_error error = {0};
     trp__suballoc_block block;
 
-    pthread_mutex_lock(&device->memory.lock);
+    trp__lock_take(&device->memory.lock);
     status = allocate(device, options, &block, &error);
     if (status == TRP_OK) {
         uint32_t slot = take_slot(device);
@@ -369,7 +369,7 @@ trp_status trp__buffer_create(trp_device *device, const trp_buffer_options *opti
         }
     }
     trp__memory_publish(device);
-    pthread_mutex_unlock(&device->memory.lock);
+    trp__lock_drop(&device->memory.lock);
     return status == TRP_OK ? TRP_OK : trp__error_raise(&error);
 }
 
@@ -384,13 +384,13 @@ void trp__buffer_expect(trp_device *device, uint64_t bytes)
 {
     trp__suballoc_block block;
     trp_error ignored;
-    pthread_mutex_lock(&device->memory.lock);
+    trp__lock_take(&device->memory.lock);
     if (trp__suballoc_alloc(device->memory.suballoc, bytes, &block))
         trp__suballoc_free(device->memory.suballoc, block.node);
     else
         (void)trp__arena_add(device, bytes, NULL, &ignored);
     trp__memory_publish(device);
-    pthread_mutex_unlock(&device->memory.lock);
+    trp__lock_drop(&device->memory.lock);
 }
 
 trp_status trp_buffer_create(trp_device *device, uint64_t bytes, trp_buffer *out)
@@ -401,9 +401,9 @@ trp_status trp_buffer_create(trp_device *device, uint64_t bytes, trp_buffer *out
 
 void trp__buffer_set_object(trp_device *device, trp_buffer token, trp__object *object)
 {
-    pthread_mutex_lock(&device->memory.lock);
+    trp__lock_take(&device->memory.lock);
     device->memory.meta[slot_of(token)].object = object;
-    pthread_mutex_unlock(&device->memory.lock);
+    trp__lock_drop(&device->memory.lock);
 }
 
 void trp__objects_destroy(trp_device *device)

@@ -7,7 +7,7 @@
 void trp__contents_init(trp_device *device)
 {
     for (int i = 0; i < TRP__CONTENT_LOCKS; i++)
-        pthread_mutex_init(&device->memory.content_lock[i], NULL);
+        trp__lock_init(&device->memory.content_lock[i], TRP__RANK_CONTENT);
 }
 
 void trp__contents_destroy(trp_device *device)
@@ -15,10 +15,10 @@ void trp__contents_destroy(trp_device *device)
     for (uint32_t i = 0; device->memory.meta && i < device->memory.buffers_made; i++)
         trp__ranges_free(&device->memory.meta[i].contents.map);
     for (int i = 0; i < TRP__CONTENT_LOCKS; i++)
-        pthread_mutex_destroy(&device->memory.content_lock[i]);
+        trp__lock_destroy(&device->memory.content_lock[i]);
 }
 
-static pthread_mutex_t *lock_of(trp_device *device, uint32_t slot)
+static trp__lock *lock_of(trp_device *device, uint32_t slot)
 {
     return &device->memory.content_lock[slot % TRP__CONTENT_LOCKS];
 }
@@ -31,14 +31,14 @@ static uint32_t incarnation_of(const trp_device *device)
 void trp__contents_reset(trp_device *device, uint32_t slot)
 {
     trp__contents *c = &device->memory.meta[slot].contents;
-    pthread_mutex_lock(lock_of(device, slot));
+    trp__lock_take(lock_of(device, slot));
     for (int i = 0; i < TRP__WORDS; i++)
         atomic_store_explicit(&c->word[i], 0, memory_order_relaxed);
     atomic_store_explicit(&c->damaged, false, memory_order_relaxed);
     atomic_store_explicit(&c->parts, 0, memory_order_relaxed);
     trp__ranges_free(&c->map);
     c->judged = (trp__judged){0};
-    pthread_mutex_unlock(lock_of(device, slot));
+    trp__lock_drop(lock_of(device, slot));
 }
 
 void trp__raise_ticket(_Atomic uint64_t *word, uint64_t ticket)
@@ -212,7 +212,7 @@ static void raise_parts(trp_device *device, const trp__access *access, trp__word
 {
     trp__contents *c = &device->memory.meta[access->slot].contents;
     some_parts parts;
-    pthread_mutex_lock(lock_of(device, access->slot));
+    trp__lock_take(lock_of(device, access->slot));
     if (cut(device, c, access, &parts)) {
         for (uint32_t i = parts.first; i < parts.last; i++) {
             trp__part *part = part_at(c, i);
@@ -221,7 +221,7 @@ static void raise_parts(trp_device *device, const trp__access *access, trp__word
     } else if (word == TRP__LOST || word == TRP__POISON) {
         trp__raise_ticket(&c->word[word], ticket); /* without memory all of it is; never too good */
     }
-    pthread_mutex_unlock(lock_of(device, access->slot));
+    trp__lock_drop(lock_of(device, access->slot));
 }
 
 void trp__contents_raise(trp_device *device, const trp__access *access, trp__word word,
@@ -256,7 +256,7 @@ void trp__contents_judge(trp_device *device, const trp__access *access, uint64_t
                               .generation = access->generation,
                               .bad = bad};
     some_parts parts;
-    pthread_mutex_lock(lock_of(device, access->slot));
+    trp__lock_take(lock_of(device, access->slot));
     if (!access->whole && cut(device, c, access, &parts)) {
         for (uint32_t i = parts.first; i < parts.last; i++) {
             trp__judged before = later_of(&c->judged, &part_at(c, i)->judged);
@@ -265,13 +265,13 @@ void trp__contents_judge(trp_device *device, const trp__access *access, uint64_t
     } else if (access->whole || bad) {
         c->judged = judged_after(&c->judged, &note);
     }
-    pthread_mutex_unlock(lock_of(device, access->slot));
+    trp__lock_drop(lock_of(device, access->slot));
 }
 
 void trp__contents_judge_all(trp_device *device, uint32_t slot, uint64_t ticket)
 {
     trp__contents *c = &device->memory.meta[slot].contents;
-    pthread_mutex_lock(lock_of(device, slot));
+    trp__lock_take(lock_of(device, slot));
     c->judged =
         (trp__judged){.order = ++device->memory.judged,
                       .ticket = ticket,
@@ -283,19 +283,19 @@ void trp__contents_judge_all(trp_device *device, uint32_t slot, uint64_t ticket)
         part_at(c, i)->word[TRP__GOOD] = 0;
         part_at(c, i)->judged.cover = 0;
     }
-    pthread_mutex_unlock(lock_of(device, slot));
+    trp__lock_drop(lock_of(device, slot));
 }
 
 bool trp__contents_rejudge(trp_device *device, uint32_t slot, uint32_t generation, uint64_t from,
                            uint64_t to)
 {
     trp__contents *c = &device->memory.meta[slot].contents;
-    pthread_mutex_lock(lock_of(device, slot));
+    trp__lock_take(lock_of(device, slot));
     bool found = c->judged.incarnation == incarnation_of(device) &&
                  c->judged.generation == generation && c->judged.ticket == from;
     if (found)
         c->judged.ticket = to;
-    pthread_mutex_unlock(lock_of(device, slot));
+    trp__lock_drop(lock_of(device, slot));
     return found;
 }
 
@@ -304,7 +304,7 @@ bool trp__contents_rejudge(trp_device *device, uint32_t slot, uint32_t generatio
 static void hold_lock(trp_device *device, uint32_t slot, trp__walk *walk)
 {
     walk->lock = lock_of(device, slot);
-    pthread_mutex_lock(walk->lock);
+    trp__lock_take(walk->lock);
     walk->next = trp__ranges_find(&walk->contents->map, sizeof(trp__part), walk->reached);
 }
 
@@ -330,7 +330,7 @@ trp__walk trp__walk_judged(trp_device *device, const trp__access *access)
 void trp__walk_end(trp__walk *walk)
 {
     if (walk->lock)
-        pthread_mutex_unlock(walk->lock);
+        trp__lock_drop(walk->lock);
     walk->lock = NULL;
     walk->reached = walk->end;
 }

@@ -43,8 +43,8 @@ bool trp__contents_rejudge(trp_device *device, uint32_t slot, uint32_t generatio
  * it ends with the NULL of trp__walk_next(), or before with trp__walk_end(). */
 typedef struct trp__walk {
     const trp__contents *contents;
-    pthread_mutex_t *lock; /* NULL: not held */
-    bool judges;           /* `judged` of its parts is wanted, too; only by the supervisor */
+    trp__lock *lock; /* NULL: not held */
+    bool judges;     /* `judged` of its parts is wanted, too; only by the supervisor */
     uint64_t reached, end;
     uint32_t next;
     trp__part now;

@@ -98,20 +98,20 @@ static trp_status open_timelines(trp_device *device, int *fd, uint32_t *incarnat
     trp_status status = TRP_OK;
     int state;
     *fd = -1;
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     while ((state = atomic_load(&device->state)) == TRP_DEVICE_RECOVERING && status == TRP_OK) {
         if (trp__is_service_thread) /* the next worker may wait for this thread */
             status = trp__error_set(error, TRP_E_BUSY,
                                     "device: it is being recovered, and a thread that it needs for "
                                     "its progress does not wait for that");
         else
-            pthread_cond_wait(&device->changed, &device->lock);
+            trp__lock_wait(&device->lock, &device->changed);
     }
     const trp__process *worker = &device->worker[device->active];
     *incarnation = worker->incarnation;
     if (status == TRP_OK && state == TRP_DEVICE_READY && worker->reply_fd >= 0)
         status = duplicate(worker->reply_fd, true, fd, error);
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     return status;
 }
 

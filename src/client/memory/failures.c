@@ -53,7 +53,7 @@ typedef struct root {
 } root;
 
 typedef struct trp__failures {
-    pthread_mutex_t lock;
+    trp__lock lock;
     uint32_t buffers; /* links of buffers from here on were never used */
     uint32_t used;    /* records */
     uint32_t next;    /* where to look for a free one */
@@ -66,14 +66,14 @@ bool trp__failures_create(trp_device *device)
 {
     device->memory.failures = trp__zeroed(sizeof *device->memory.failures);
     if (device->memory.failures)
-        pthread_mutex_init(&device->memory.failures->lock, NULL);
+        trp__lock_init(&device->memory.failures->lock, TRP__RANK_FAILURES);
     return device->memory.failures != NULL;
 }
 
 void trp__failures_destroy(trp_device *device)
 {
     if (device->memory.failures)
-        pthread_mutex_destroy(&device->memory.failures->lock);
+        trp__lock_destroy(&device->memory.failures->lock);
     trp__zeroed_free(device->memory.failures, sizeof *device->memory.failures);
     device->memory.failures = NULL;
 }
@@ -241,7 +241,7 @@ void trp__failures_note(trp_device *device, const trp__slot *slot, trp_error *er
     bool writes = has_outputs(record);
     if (!dependent && !writes)
         return;
-    pthread_mutex_lock(&f->lock);
+    trp__lock_take(&f->lock);
     const link *cause = dependent ? find_cause(f, error->cause_request, record) : NULL;
     link own = {.ticket = error->request};
     if (cause)
@@ -252,7 +252,7 @@ void trp__failures_note(trp_device *device, const trp__slot *slot, trp_error *er
         own.origin = new_origin(device, slot, error);
     if (writes)
         f->recent[own.ticket % LINKS] = own;
-    pthread_mutex_unlock(&f->lock);
+    trp__lock_drop(&f->lock);
 }
 
 void trp__failures_poison(trp_device *device, const trp__slot *slot)
@@ -262,7 +262,7 @@ void trp__failures_poison(trp_device *device, const trp__slot *slot)
     uint64_t ticket = atomic_load_explicit(&slot->ticket, memory_order_relaxed);
     if (!has_outputs(record))
         return;
-    pthread_mutex_lock(&f->lock);
+    trp__lock_take(&f->lock);
     const link *l = find_recent(f, ticket);
     /* A detained one may be passed after very many others. */
     link own = l ? *l : (link){.ticket = ticket};
@@ -276,14 +276,14 @@ void trp__failures_poison(trp_device *device, const trp__slot *slot)
         if (f->buffers <= buffer)
             f->buffers = buffer + 1;
     }
-    pthread_mutex_unlock(&f->lock);
+    trp__lock_drop(&f->lock);
 }
 
 void trp__failures_explain(trp_device *device, uint64_t cause, uint32_t buffer, trp_error *error,
                            char *text, size_t size)
 {
     trp__failures *f = device->memory.failures;
-    pthread_mutex_lock(&f->lock);
+    trp__lock_take(&f->lock);
     const link *l = find_recent(f, cause);
     if (!l && f->buffer[buffer].ticket == cause)
         l = &f->buffer[buffer];
@@ -292,13 +292,13 @@ void trp__failures_explain(trp_device *device, uint64_t cause, uint32_t buffer, 
     else
         snprintf(text, size, "request %llu failed", (unsigned long long)cause);
     set_cause(error, cause, l ? &l->origin : NULL);
-    pthread_mutex_unlock(&f->lock);
+    trp__lock_drop(&f->lock);
 }
 
 bool trp__failures_known(trp_device *device, uint64_t ticket)
 {
-    pthread_mutex_lock(&device->memory.failures->lock);
+    trp__lock_take(&device->memory.failures->lock);
     bool known = find_recent(device->memory.failures, ticket) != NULL;
-    pthread_mutex_unlock(&device->memory.failures->lock);
+    trp__lock_drop(&device->memory.failures->lock);
     return known;
 }

@@ -42,9 +42,9 @@ void trp__arena_unmap(trp__client_arena *arena)
 
 bool trp__mapped_for_writing(trp_device *device, uint32_t slot)
 {
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     bool mapped = device->memory.meta[slot].mapped[WRITABLE] > 0;
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     return mapped;
 }
 
@@ -55,7 +55,7 @@ static trp_status map_held(trp_device *device, uint32_t slot, void **out)
     const trp__buffer_entry *entry = &device->control->buffer[slot];
     trp__client_arena *arena = &device->memory.arena[entry->arena];
     trp_error error;
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     trp_status status = TRP_OK;
     while (meta->sealable && arena->moving && status == TRP_OK) {
         if (trp__is_service_thread) /* the change may wait for this thread */
@@ -63,7 +63,7 @@ static trp_status map_held(trp_device *device, uint32_t slot, void **out)
                                     "buffer: another thread seals or unseals it, and a thread that "
                                     "the device needs for its progress does not wait for that");
         else
-            pthread_cond_wait(&device->changed, &device->lock);
+            trp__lock_wait(&device->lock, &device->changed);
     }
     const int kind = meta->sealable && trp__sealed(meta) ? READ_ONLY : WRITABLE;
     if (status == TRP_OK)
@@ -72,7 +72,7 @@ static trp_status map_held(trp_device *device, uint32_t slot, void **out)
         meta->mapped[kind]++;
         *out = arena->view[kind].base + entry->offset;
     }
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     return status == TRP_OK ? TRP_OK : trp__error_raise(&error);
 }
 
@@ -105,7 +105,7 @@ static trp_status unmap_one(trp_device *device, trp_buffer buffer, const char *m
                             uint32_t *slot)
 {
     bool found = false;
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     trp_status status = trp__buffer_find(device, buffer, slot);
     for (int kind = 0; kind < KINDS && status == TRP_OK && !found; kind++) {
         const trp__buffer_entry *entry = &device->control->buffer[*slot];
@@ -119,7 +119,7 @@ static trp_status unmap_one(trp_device *device, trp_buffer buffer, const char *m
         if (--view->users == 0)
             view_unmap(arena, kind);
     }
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     if (status == TRP_OK && !found)
         status = trp__fail(TRP_E_STALE,
                            "memory: expected what trp_buffer_map() gave for buffer %#llx, once for "

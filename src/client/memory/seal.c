@@ -98,11 +98,11 @@ static bool wait_changed(trp_device *device, int64_t end)
 {
     struct timespec until = {.tv_sec = end / TRP__SECOND, .tv_nsec = end % TRP__SECOND};
     if (end == INT64_MAX)
-        pthread_cond_wait(&device->changed, &device->lock);
+        trp__lock_wait(&device->lock, &device->changed);
     else if (trp__now_ns() >= end)
         return false;
     else
-        pthread_cond_timedwait(&device->changed, &device->lock, &until);
+        trp__lock_wait_until(&device->lock, &device->changed, &until);
     return true;
 }
 
@@ -110,7 +110,7 @@ static bool wait_changed(trp_device *device, int64_t end)
 static trp_status take_turn(call *c, int64_t end)
 {
     trp_status status = TRP_OK;
-    pthread_mutex_lock(&c->device->lock);
+    trp__lock_take(&c->device->lock);
     while (c->arena->moving && status == TRP_OK) {
         if (!wait_changed(c->device, end))
             status = trp__error_set(&c->error, TRP_E_TIMEOUT,
@@ -118,7 +118,7 @@ static trp_status take_turn(call *c, int64_t end)
     }
     if (status == TRP_OK)
         c->arena->moving = true;
-    pthread_mutex_unlock(&c->device->lock);
+    trp__lock_drop(&c->device->lock);
     return status;
 }
 
@@ -149,10 +149,10 @@ static trp_status begin(call *c, trp_device *device, trp_buffer buffer, int64_t 
 
 static trp_status end_call(call *c, trp_status status)
 {
-    pthread_mutex_lock(&c->device->lock);
+    trp__lock_take(&c->device->lock);
     c->arena->moving = false;
     pthread_cond_broadcast(&c->device->changed);
-    pthread_mutex_unlock(&c->device->lock);
+    trp__lock_drop(&c->device->lock);
     trp__buffer_release(c->device, c->slot);
     return status == TRP_OK ? TRP_OK : trp__error_raise(&c->error);
 }
@@ -202,12 +202,12 @@ static trp_status change(call *c)
 {
     trp_device *device = c->device;
     int64_t end = trp__deadline((int64_t)device->options.start_timeout_ns);
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     c->arena->refusal = &c->error;
     tell_change(c);
     trp_status status = await_change(c, end);
     c->arena->refusal = NULL;
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     return status;
 }
 
@@ -254,9 +254,9 @@ static trp_status make_read_only(call *c)
         status = check_content(c);
     if (status != TRP_OK) {
         /* Nobody waits for this change: a worker holds back who writes until it has made it. */
-        pthread_mutex_lock(&device->lock);
+        trp__lock_take(&device->lock);
         tell_change(c);
-        pthread_mutex_unlock(&device->lock);
+        trp__lock_drop(&device->lock);
     }
     return status;
 }

@@ -14,7 +14,7 @@ bool trp__segment_find(trp_device *device, const void *memory, uint64_t bytes, u
 {
     bool found = false;
     const char *at = memory;
-    pthread_mutex_lock(&device->memory.segment_lock);
+    trp__lock_take(&device->memory.segment_lock);
     for (uint32_t i = 1; i < device->memory.segments_made && !found; i++) {
         trp__client_segment *s = &device->memory.segment[i];
         if (!s->base || s->freed || at < s->base || at >= s->base + s->bytes ||
@@ -25,16 +25,16 @@ bool trp__segment_find(trp_device *device, const void *memory, uint64_t bytes, u
         *offset = (uint64_t)(at - s->base);
         found = true;
     }
-    pthread_mutex_unlock(&device->memory.segment_lock);
+    trp__lock_drop(&device->memory.segment_lock);
     return found;
 }
 
 void trp__segment_close(trp_device *device, trp__client_segment *segment)
 {
-    pthread_mutex_lock(&device->memory.segment_lock);
+    trp__lock_take(&device->memory.segment_lock);
     char *base = segment->base;
     segment->base = NULL;
-    pthread_mutex_unlock(&device->memory.segment_lock);
+    trp__lock_drop(&device->memory.segment_lock);
     trp__shm_unmap(base, segment->bytes);
     close(segment->fd);
 }
@@ -42,19 +42,19 @@ void trp__segment_close(trp_device *device, trp__client_segment *segment)
 static void drop(trp_device *device, uint32_t id)
 {
     trp__call_shield();
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     trp__client_segment *s = &device->memory.segment[id];
     trp__segment_close(device, s);
     trp__tell_drop(device, TRP__MSG_HOST_DROP, id, &s->state, &s->told);
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
 }
 
 void trp__segment_release(trp_device *device, uint32_t segment)
 {
-    pthread_mutex_lock(&device->memory.segment_lock);
+    trp__lock_take(&device->memory.segment_lock);
     trp__client_segment *s = &device->memory.segment[segment];
     bool last = --s->holders == 0 && s->freed;
-    pthread_mutex_unlock(&device->memory.segment_lock);
+    trp__lock_drop(&device->memory.segment_lock);
     if (last)
         drop(device, segment);
 }
@@ -72,7 +72,7 @@ static uint32_t free_number(trp_device *device)
         }
         if (!dropping || atomic_load(&device->state) == TRP_DEVICE_DOWN)
             return 0;
-        pthread_cond_wait(&device->changed, &device->lock);
+        trp__lock_wait(&device->lock, &device->changed);
     }
 }
 
@@ -84,7 +84,7 @@ trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint
         trp__shm_create(plain ? "troupe-modules" : "troupe-host", bytes, false, &fd, base, error);
     if (status != TRP_OK)
         return status;
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     *id = free_number(device);
     if (*id == 0) {
         status = trp__error_set(error, TRP_E_BUSY, "%d host memory regions are in use",
@@ -94,14 +94,14 @@ trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint
         goto out;
     }
     trp__client_segment *s = &device->memory.segment[*id];
-    pthread_mutex_lock(&device->memory.segment_lock);
+    trp__lock_take(&device->memory.segment_lock);
     *s = (trp__client_segment){.state = TRP__NUMBER_LIVE, .fd = fd, .bytes = bytes, .plain = plain};
-    pthread_mutex_unlock(&device->memory.segment_lock);
+    trp__lock_drop(&device->memory.segment_lock);
     trp__tell(device,
               &(trp__news){
                   .type = TRP__MSG_HOST, .id = *id, .bytes = bytes, .protection = plain, .fd = fd});
     while (!s->answered && atomic_load(&device->state) != TRP_DEVICE_DOWN)
-        pthread_cond_wait(&device->changed, &device->lock);
+        trp__lock_wait(&device->lock, &device->changed);
     if (!s->answered)
         trp__error_down(device, &s->answer);
     status = s->answer.status;
@@ -112,7 +112,7 @@ trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint
         trp__tell_drop(device, TRP__MSG_HOST_DROP, *id, &s->state, &s->told);
     }
 out:
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     return status;
 }
 
@@ -140,11 +140,11 @@ trp_status trp_host_alloc(trp_device *device, uint64_t bytes, void **out)
     status = trp__segment_add(device, trp__page_round(bytes), false, &id, &base, &error);
     if (status != TRP_OK)
         return trp__error_raise(&error);
-    pthread_mutex_lock(&device->memory.segment_lock);
+    trp__lock_take(&device->memory.segment_lock);
     device->memory.segment[id].base = base;
     if (device->memory.segments_made <= id)
         device->memory.segments_made = id + 1;
-    pthread_mutex_unlock(&device->memory.segment_lock);
+    trp__lock_drop(&device->memory.segment_lock);
     *out = base;
     return TRP_OK;
 }
@@ -159,7 +159,7 @@ trp_status trp_host_free(trp_device *device, void *memory)
         return status;
     uint32_t id = 0;
     bool idle = false;
-    pthread_mutex_lock(&device->memory.segment_lock);
+    trp__lock_take(&device->memory.segment_lock);
     for (uint32_t i = 1; i < device->memory.segments_made && id == 0; i++) {
         trp__client_segment *s = &device->memory.segment[i];
         if (s->base == memory && !s->freed) {
@@ -168,7 +168,7 @@ trp_status trp_host_free(trp_device *device, void *memory)
             idle = s->holders == 0;
         }
     }
-    pthread_mutex_unlock(&device->memory.segment_lock);
+    trp__lock_drop(&device->memory.segment_lock);
     if (id == 0)
         return trp__fail(TRP_E_STALE,
                          "memory: %p was not given by trp_host_alloc() of this device, "

@@ -4,10 +4,9 @@
 
 #include "base/ranges.h"
 #include "client/core/actor.h"
+#include "client/core/lock.h"
 #include "client/core/suballoc.h"
 #include "wire/layout.h"
-
-#include <pthread.h>
 
 /* See contents.h. */
 enum { TRP__PARTS_MAX = 4096, TRP__CONTENT_LOCKS = 64 };
@@ -106,7 +105,7 @@ typedef struct trp__client_segment {
 } trp__client_segment;
 
 typedef struct trp__memory_state {
-    pthread_mutex_t lock; /* sub-allocator, slots of buffers, figures */
+    trp__lock lock; /* sub-allocator, slots of buffers, figures */
     trp__suballoc *suballoc;
     uint32_t free_buffer;
     uint32_t buffers_made;
@@ -114,11 +113,11 @@ typedef struct trp__memory_state {
     uint64_t sealable_bytes;    /* of `reserved`: arenas of sealable buffers */
     _Atomic uint64_t lingering; /* buffers that are freed and still held by requests */
     trp__buffer_meta *meta;
-    pthread_mutex_t content_lock[TRP__CONTENT_LOCKS]; /* see contents.h */
-    uint64_t judged;                                  /* supervisor: notes of that kind so far */
-    struct trp__failures *failures;                   /* failures.c */
-    trp__client_arena arena[TRP__ARENAS];             /* under device->lock */
-    pthread_mutex_t segment_lock;                     /* holders, freed, base of segments */
+    trp__lock content_lock[TRP__CONTENT_LOCKS]; /* see contents.h */
+    uint64_t judged;                            /* supervisor: notes of that kind so far */
+    struct trp__failures *failures;             /* failures.c */
+    trp__client_arena arena[TRP__ARENAS];       /* under device->lock */
+    trp__lock segment_lock;                     /* holders, freed, base of segments */
     trp__client_segment segment[TRP__HOST_SEGMENTS];
     uint32_t segments_made; /* under segment_lock: numbers from here on were never used */
 } trp__memory_state;

@@ -234,13 +234,13 @@ trp_status trp_system_metrics(trp_system *system, char *out, size_t size, size_t
     size_t count = 0;
     if (!stats)
         return trp__fail(TRP_E_MEMORY, "no memory for the figures of the devices");
-    pthread_mutex_lock(&system->lock); /* so that no device goes away meanwhile */
+    trp__lock_take(&system->lock); /* so that no device goes away meanwhile */
     for (uint32_t i = 0; i < TRP__DEVICES; i++) {
         trp_device *device = system->device[i];
         if (device && atomic_load_explicit(&device->observable, memory_order_acquire))
             trp__view_read(&device->observe.view, &stats[count++]);
     }
-    pthread_mutex_unlock(&system->lock);
+    trp__lock_drop(&system->lock);
     status = trp_stats_metrics(stats, count, out, size, needed);
     free(stats);
     return status;

@@ -2,6 +2,7 @@
 #ifndef TRP_CLIENT_OBSERVE_STATE_H
 #define TRP_CLIENT_OBSERVE_STATE_H
 
+#include "client/core/lock.h"
 #include "wire/layout.h"
 #include "wire/stats.h"
 
@@ -22,7 +23,7 @@ typedef struct trp__observe_state {
     trp__view view;
     uint64_t faults, promotions; /* the supervisor's */
     struct trp__trace *trace;
-    pthread_mutex_t watch_lock;
+    trp__lock watch_lock;
     pthread_cond_t watch_idle; /* a callback has returned */
     struct trp__watch *watches;
     uint32_t watch_count;

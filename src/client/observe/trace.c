@@ -27,7 +27,7 @@ bool trp__trace_create(trp_device *device)
 {
     device->observe.trace = calloc(1, sizeof *device->observe.trace);
     if (device->observe.trace)
-        pthread_mutex_init(&device->observe.trace->lock, NULL);
+        trp__lock_init(&device->observe.trace->lock, TRP__RANK_TRACE);
     return device->observe.trace != NULL;
 }
 
@@ -35,7 +35,7 @@ void trp__trace_destroy(trp_device *device)
 {
     if (!device->observe.trace)
         return;
-    pthread_mutex_destroy(&device->observe.trace->lock);
+    trp__lock_destroy(&device->observe.trace->lock);
     free(device->observe.trace->ring);
     free(atomic_load(&device->observe.trace->path));
     free(device->observe.trace);
@@ -135,19 +135,19 @@ void trp__trace_ended(trp_device *device, const trp__slot *slot, const trp__reco
 void trp__trace_interrupted(trp_device *device, trp__slot *slot, const trp__record *record)
 {
     trp__trace *t = device->observe.trace;
-    pthread_mutex_lock(&t->lock);
+    trp__lock_take(&t->lock);
     if (atomic_load(&t->recording)) {
         record_event(device, slot, record, false, true);
         atomic_store(&slot->sent_ns, trp__now_ns()); /* it is queued anew from here on */
     }
-    pthread_mutex_unlock(&t->lock);
+    trp__lock_drop(&t->lock);
 }
 
 void trp__trace_mark_now(trp_device *device, const char *name, uint32_t incarnation,
                          const char *format, ...)
 {
     trp__trace *t = device->observe.trace;
-    pthread_mutex_lock(&t->lock);
+    trp__lock_take(&t->lock);
     if (atomic_load(&t->recording)) {
         trp__trace_mark *m = &t->mark[t->marks++ % TRP__TRACE_MARKS];
         m->time = trp__now_ns();
@@ -158,7 +158,7 @@ void trp__trace_mark_now(trp_device *device, const char *name, uint32_t incarnat
         vsnprintf(m->text, sizeof m->text, format, args);
         va_end(args);
     }
-    pthread_mutex_unlock(&t->lock);
+    trp__lock_drop(&t->lock);
 }
 
 /* Starting and stopping; t->lock is held. */
@@ -205,7 +205,7 @@ static trp_status start_trace(trp_device *device, const trp_trace_options *optio
         capacity *= 2;
 
     trp__trace *t = device->observe.trace;
-    pthread_mutex_lock(&t->lock);
+    trp__lock_take(&t->lock);
     atomic_store(&device->control->tracing, 0);
     stop_recording(device);
     status = make_ring(t, capacity);
@@ -217,7 +217,7 @@ static trp_status start_trace(trp_device *device, const trp_trace_options *optio
         atomic_store(&t->recording, true);
         atomic_store(&device->control->tracing, 1);
     }
-    pthread_mutex_unlock(&t->lock);
+    trp__lock_drop(&t->lock);
     return status;
 }
 
@@ -234,10 +234,10 @@ trp_status trp_device_trace_stop(trp_device *device)
     if (status != TRP_OK)
         return status;
     device->end_over(device); /* what is over and was not seen to end yet belongs to the trace */
-    pthread_mutex_lock(&device->observe.trace->lock);
+    trp__lock_take(&device->observe.trace->lock);
     atomic_store(&device->control->tracing, 0);
     stop_recording(device);
-    pthread_mutex_unlock(&device->observe.trace->lock);
+    trp__lock_drop(&device->observe.trace->lock);
     return TRP_OK;
 }
 
@@ -272,12 +272,12 @@ static trp_status write_trace(trp_device *device, const char *path, trp_error *e
     trp__trace_mark *marks = NULL;
     trp_status status;
     device->end_over(device);
-    pthread_mutex_lock(&device->observe.trace->lock);
+    trp__lock_take(&device->observe.trace->lock);
     if (device->observe.trace->capacity == 0)
         status = trp__error_set(error, TRP_E_ARGUMENT, "device: no trace of it was begun");
     else
         status = copy_ring(device, &c, &marks, error);
-    pthread_mutex_unlock(&device->observe.trace->lock);
+    trp__lock_drop(&device->observe.trace->lock);
     c.mark = marks;
     if (status == TRP_OK)
         status = trp__trace_write_file(&c, path, error);

@@ -39,7 +39,7 @@ typedef struct trp__trace_mark {
 } trp__trace_mark;
 
 typedef struct trp__trace {
-    pthread_mutex_t lock; /* starting, stopping, writing, and what the supervisor notes */
+    trp__lock lock; /* starting, stopping, writing, and what the supervisor notes */
     /* Ended requests are taken. Beside control->tracing, which lets both sides note times: here the
      * ring must be at rest while it is copied, there nothing need stop. */
     _Atomic bool recording;

@@ -121,12 +121,12 @@ static void give(trp__watch *watch, const trp_notice *notice)
         atomic_store(&watch->device->observe.notices_wait, true);
         return;
     }
-    pthread_mutex_lock(&queue->lock);
+    trp__lock_take(&queue->lock);
     ring_push(watch, notice);
     if (!watch->queued)
         trp__queue_link(queue, &watch->item);
     watch->queued = true;
-    pthread_mutex_unlock(&queue->lock);
+    trp__lock_drop(&queue->lock);
 }
 
 /* Lines. */
@@ -136,10 +136,10 @@ enum { LINES_OF_A_WORKER = 1000 };
 static bool is_watched(trp_device *device, trp_notice_kind kind)
 {
     bool watched = false;
-    pthread_mutex_lock(&device->observe.watch_lock);
+    trp__lock_take(&device->observe.watch_lock);
     for (const trp__watch *w = device->observe.watches; w && !watched; w = w->next)
         watched = !w->ended && (!w->options.events || (w->options.events & TRP_NOTICE_BIT(kind)));
-    pthread_mutex_unlock(&device->observe.watch_lock);
+    trp__lock_drop(&device->observe.watch_lock);
     return watched;
 }
 
@@ -180,12 +180,12 @@ void trp__notice_post(trp_device *device, trp_notice_kind kind, uint32_t incarna
         .kind = kind, .incarnation = incarnation, .dropped = dropped, .time_ns = time_ns};
     if (error)
         notice.error = *error;
-    pthread_mutex_lock(&device->observe.watch_lock);
+    trp__lock_take(&device->observe.watch_lock);
     device->observe.notices += dropped;
     notice.sequence = ++device->observe.notices;
     for (trp__watch *watch = device->observe.watches; watch; watch = watch->next)
         give(watch, &notice);
-    pthread_mutex_unlock(&device->observe.watch_lock);
+    trp__lock_drop(&device->observe.watch_lock);
     if (atomic_load(&device->observe.notices_wait) &&
         !pthread_equal(pthread_self(), device->supervisor)) {
         uint64_t one = 1;
@@ -256,19 +256,19 @@ void trp__notices_deliver(trp_device *device)
     trp__watch *watch;
     if (!atomic_exchange(&device->observe.notices_wait, false))
         return;
-    pthread_mutex_lock(&device->observe.watch_lock);
+    trp__lock_take(&device->observe.watch_lock);
     while ((watch = next_to_call(device))) {
         trp_notice notice = ring_pop(watch);
         watch->calling = true;
-        pthread_mutex_unlock(&device->observe.watch_lock);
+        trp__lock_drop(&device->observe.watch_lock);
         watch->options.callback(watch->options.user_data, &notice);
-        pthread_mutex_lock(&device->observe.watch_lock);
+        trp__lock_take(&device->observe.watch_lock);
         watch->calling = false;
         if (watch->orphaned)
             free_watch(device, watch);
         pthread_cond_broadcast(&device->observe.watch_idle);
     }
-    pthread_mutex_unlock(&device->observe.watch_lock);
+    trp__lock_drop(&device->observe.watch_lock);
 }
 
 /* Life of a watch. */
@@ -311,7 +311,7 @@ trp_status trp_device_watch(trp_device *device, const trp_watch_options *options
     watch->item = (trp__queue_item){.device_tag = device->tag, .is_watch = true};
     watch->device = device;
     watch->options = *options;
-    pthread_mutex_lock(&device->observe.watch_lock);
+    trp__lock_take(&device->observe.watch_lock);
     bool full = device->observe.watch_count == WATCHES_MAX;
     if (!full) {
         if (options->queue)
@@ -320,7 +320,7 @@ trp_status trp_device_watch(trp_device *device, const trp_watch_options *options
         watch->next = device->observe.watches;
         device->observe.watches = watch;
     }
-    pthread_mutex_unlock(&device->observe.watch_lock);
+    trp__lock_drop(&device->observe.watch_lock);
     if (full) {
         free(watch);
         free(handle);
@@ -335,11 +335,11 @@ static void end_watch(trp_device *device, trp__watch *watch)
 {
     trp_queue *queue = watch->options.queue;
     if (queue) {
-        pthread_mutex_lock(&queue->lock);
+        trp__lock_take(&queue->lock);
         if (watch->queued)
             trp__queue_unlink(queue, &watch->item);
         atomic_fetch_sub(&queue->expected, 1);
-        pthread_mutex_unlock(&queue->lock);
+        trp__lock_drop(&queue->lock);
     }
     free_watch(device, watch);
 }
@@ -350,25 +350,25 @@ void trp_watch_end(trp_watch *watch)
     trp_device *device = watch ? watch->device : NULL;
     if (!device || !device->alive || *device->alive == 0)
         return; /* the device is closed; or in a forked child it is not ours to end */
-    pthread_mutex_lock(&device->observe.watch_lock);
+    trp__lock_take(&device->observe.watch_lock);
     if (watch->live)
         watch->live->ended = true;
     if (watch->live && watch->live->calling && pthread_equal(pthread_self(), device->supervisor)) {
         watch->live->orphaned = true;
     } else {
         while (watch->live && watch->live->calling)
-            pthread_cond_wait(&device->observe.watch_idle, &device->observe.watch_lock);
+            trp__lock_wait(&device->observe.watch_lock, &device->observe.watch_idle);
         if (watch->live)
             end_watch(device, watch->live);
     }
-    pthread_mutex_unlock(&device->observe.watch_lock);
+    trp__lock_drop(&device->observe.watch_lock);
 }
 
 /* The device closes; its supervisor has ended. */
 void trp__watches_close(trp_device *device)
 {
-    pthread_mutex_lock(&device->observe.watch_lock);
+    trp__lock_take(&device->observe.watch_lock);
     while (device->observe.watches)
         end_watch(device, device->observe.watches);
-    pthread_mutex_unlock(&device->observe.watch_lock);
+    trp__lock_drop(&device->observe.watch_lock);
 }

@@ -103,9 +103,9 @@ static bool is_overdue(trp_device *device, trp__client_actor *actor, uint64_t ce
 static bool is_making(trp_device *device)
 {
     const trp__process *p = &device->worker[device->active];
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     bool owes = p->outbox.count > 0;
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     return owes || (p->reply && atomic_load(&p->reply->making) != 0);
 }
 

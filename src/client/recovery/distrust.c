@@ -43,9 +43,9 @@ static const char *look_at_stream(trp_device *device, uint32_t i)
     uint64_t done = trp__stream_done(device, i);
     if (done == *seen)
         return NULL;
-    pthread_mutex_lock(&device->request.stream[i].lock);
+    trp__lock_take(&device->request.stream[i].lock);
     uint64_t end = device->request.stream[i].next_chunk;
-    pthread_mutex_unlock(&device->request.stream[i].lock);
+    trp__lock_drop(&device->request.stream[i].lock);
     if (done < *seen)
         return "set its progress back";
     if (done > end)

@@ -379,7 +379,7 @@ uint32_t trp__judge_requests(trp_device *device, const trp_error *cause, uint64_
                                (cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL) ||
                                cause->fault == TRP_FAULT_HANG};
     TRP__DEVICE_POINT(device, JUDGE);
-    pthread_mutex_lock(&device->request.judging);
+    trp__lock_take(&device->request.judging);
     uint64_t middle = atomic_load(&control->next_ticket.value);
     control->resume_count = 0;
     judge_range(device, &j, 0, middle);
@@ -388,7 +388,7 @@ uint32_t trp__judge_requests(trp_device *device, const trp_error *cause, uint64_
     control->resume_start = end;
     for (uint32_t i = 0; i < TRP__STREAMS; i++)
         trp__transfers_restart(device, i);
-    pthread_mutex_unlock(&device->request.judging);
+    trp__lock_drop(&device->request.judging);
     TRP__DEVICE_POINT(device, JUDGE_TRANSFERS_RESTARTED);
     return j.victims;
 }

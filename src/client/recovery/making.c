@@ -93,14 +93,14 @@ trp__suspicion trp__making_suspicion(trp_device *device, uint32_t index)
         return (trp__suspicion){0};
     trp__suspicion s = {.incarnation = p->incarnation, .stuck = p->stuck};
     uint32_t made = atomic_load(&p->reply->making);
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     trp__client_actor *actor =
         made > 0 && made <= TRP__ACTORS ? atomic_load(&device->actor[made - 1]) : NULL;
     if (actor && actor->state == TRP__NUMBER_LIVE) {
         s.actor = actor;
         s.made = actor->made;
     }
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     return s;
 }
 
@@ -142,13 +142,13 @@ bool trp__making_explain(trp_device *device, const trp__suspicion *suspicion, tr
     }
     cause->incarnation = suspicion->incarnation;
     trp__copy_string(told, sizeof told, cause->message);
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     if (is_meant(suspicion)) {
         snprintf(cause->message, sizeof cause->message, "while actor \"%s\" was being made: %s",
                  actor->name, told);
         likely = suspicion->stuck || !actor->answered || actor->suspect;
     }
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     return likely;
 }
 
@@ -161,7 +161,7 @@ void trp__making_blame(trp_device *device, const trp__suspicion *suspicion, bool
     bool killed = cause->fault == TRP_FAULT_SIGNAL && cause->code == SIGKILL;
     if (!actor || actor->id < TRP__LANES)
         return;
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     if (is_meant(suspicion) && !actor->condemned) {
         bool certain = suspicion->stuck || (!others && (actor->suspect || !killed));
         actor->suspect = true;
@@ -171,14 +171,14 @@ void trp__making_blame(trp_device *device, const trp__suspicion *suspicion, bool
             condemn(device, actor, cause);
     }
     pthread_cond_broadcast(&device->changed);
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
 }
 
 /* The worker that was to try actors first is gone: the active worker makes them if it lives, else
  * the next worker is told of them. */
 void trp__making_end_trials(trp_device *device)
 {
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (actor && actor->state == TRP__NUMBER_LIVE && !actor->answered && actor->trial) {
@@ -186,7 +186,7 @@ void trp__making_end_trials(trp_device *device)
             trp__tell_actor(device, device->active, actor);
         }
     }
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
 }
 
 /* Time. */
@@ -239,7 +239,7 @@ void trp__making_check(trp_device *device)
 static bool tell_suspects(trp_device *device, uint32_t index)
 {
     bool any = false;
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     for (uint32_t i = 0; i < TRP__ACTORS; i++) {
         trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (!actor || actor->state != TRP__NUMBER_LIVE || !actor->suspect || actor->condemned)
@@ -250,15 +250,15 @@ static bool tell_suspects(trp_device *device, uint32_t index)
             trp__tell_actor(device, index, actor);
         }
     }
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     return any;
 }
 
 static uint32_t left_to_make(trp_device *device, uint32_t index)
 {
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     uint32_t left = device->worker[index].making;
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     return left;
 }
 
@@ -267,14 +267,14 @@ static uint32_t left_to_make(trp_device *device, uint32_t index)
 bool trp__making_lanes_end(trp_device *device, trp_error *error)
 {
     uint32_t made = 0;
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     for (uint32_t i = 0; i < TRP__LANES && error->status == TRP_OK; i++) {
         const trp__client_actor *lane = atomic_load(&device->actor[i]);
         made += lane->answered;
         if (lane->answered)
             *error = lane->answer;
     }
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     return made == TRP__LANES || error->status != TRP_OK;
 }
 

@@ -16,11 +16,11 @@ static void take_answer(trp_device *device, uint32_t index, trp__message *m)
     if (m->about == TRP__MSG_PROTECT && m->error.status == TRP_E_TIMEOUT)
         answer.status = TRP_E_TIMEOUT; /* what it waited for did not end */
     m->error = answer;
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     bool active = index == device->active;
     trp__process *p = &device->worker[index];
     if (!trp__outbox_answered(&p->outbox, m->about, m->id)) {
-        pthread_mutex_unlock(&device->lock);
+        trp__lock_drop(&device->lock);
         trp__process_breach(p, TRP_FAULT_BROKEN, "answered what nobody had asked");
         return;
     }
@@ -45,7 +45,7 @@ static void take_answer(trp_device *device, uint32_t index, trp__message *m)
         trp__number_answered(device, index, m);
     }
     pthread_cond_broadcast(&device->changed);
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     TRP__DEVICE_POINT(device, ANSWER_TAKEN);
 }
 
@@ -106,13 +106,13 @@ void trp__take_messages(trp_device *device, uint32_t index, bool *gone)
 /* Sends a worker what waits for room, and looks whether it is late. */
 void trp__look_after_mail(trp_device *device, uint32_t index)
 {
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     trp__process *p = &device->worker[index];
     if (p->socket >= 0 && trp__outbox_flush(&p->outbox, p->socket) == TRP__NOBODY)
         p->closed = true;
     bool late = trp__process_due(device, p) <= trp__now_ns() && !trp__making_late(p);
     bool untold = p->untold;
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     if (late)
         trp__process_breach(p, TRP_FAULT_HANG,
                             p->ready ? "did not answer in time" : "was not ready in time");

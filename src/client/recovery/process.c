@@ -169,10 +169,10 @@ trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *er
     TRP__FAULT_POINT_NEAR(LAUNCH_SPAWNED, device->worker[1 - index].pid, p.pid);
     greet(device, &p, pair[0]); /* if it is dead already, that shows soon */
     TRP__FAULT_POINT_NEAR(LAUNCH_GREETED, device->worker[1 - index].pid, p.pid);
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     p.socket = pair[0];
     device->worker[index] = p;
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     TRP__DEVICE_POINT(device, LAUNCH_PLACED);
 out:
     if (status != TRP_OK) {
@@ -186,12 +186,12 @@ out:
 void trp__process_welcome(trp_device *device, uint32_t index)
 {
     TRP__DEVICE_POINT(device, WELCOME);
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     device->worker[index].ready = true;
     if (index != device->active)
         atomic_store(&device->standby_pid, device->worker[index].pid);
     trp__tell_all(device, index);
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     TRP__DEVICE_POINT(device, WELCOME_TOLD);
 }
 
@@ -300,13 +300,13 @@ trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *e
     atomic_store(&device->control->promoted, p->incarnation);
     TRP__DEVICE_POINT(device, PROMOTE_STORED);
     trp__futex_wake(&device->control->promoted, INT32_MAX);
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     device->active = index;
     device->recovery.standby_failures = 0;
     atomic_store(&device->state, TRP_DEVICE_READY);
     trp__tell_promoted(device);
     pthread_cond_broadcast(&device->changed);
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     TRP__DEVICE_POINT(device, PROMOTE_DONE);
     return TRP_OK;
 }

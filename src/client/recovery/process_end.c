@@ -141,12 +141,12 @@ static void forget_pid(trp_device *device, uint32_t index)
  * dropped. */
 static trp__process take_out(trp_device *device, uint32_t index)
 {
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     trp__process p = device->worker[index];
     device->worker[index] = (trp__process){.socket = -1, .pidfd = -1, .reply_fd = -1};
     trp__number_answered_all(device, index);
     pthread_cond_broadcast(&device->changed);
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     return p;
 }
 
@@ -212,10 +212,10 @@ static void stop(trp_device *device, trp__process *p)
 {
     int64_t end = trp__now_ns() + STOP_WAIT_MS * TRP__MS, left;
     bool sent = false;
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     p->ready = false;
     p->outbox.count = p->outbox.sent;
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     do {
         trp__message m = {0};
         sent = sent || trp__message_send(p->socket, TRP__MSG_STOP, &m, NULL, 0, NULL) == TRP_OK ||

@@ -19,10 +19,10 @@
 void trp__go_down(trp_device *device)
 {
     TRP__DEVICE_POINT(device, GO_DOWN);
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     atomic_store(&device->state, TRP_DEVICE_DOWN);
     pthread_cond_broadcast(&device->changed);
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     trp__stats_publish(device);
     trp__fail_all(device);
 }
@@ -223,7 +223,7 @@ static void restart_deadlines(trp_device *device)
  * standby tries first it was not asked. */
 static void give_up_answers(trp_device *device, const trp_error *cause)
 {
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     for (uint32_t i = TRP__LANES; i < TRP__ACTORS; i++) {
         trp__client_actor *actor = atomic_load(&device->actor[i]);
         if (!actor || actor->state != TRP__NUMBER_LIVE || actor->answered || actor->trial)
@@ -239,7 +239,7 @@ static void give_up_answers(trp_device *device, const trp_error *cause)
         segment->answered = true;
     }
     pthread_cond_broadcast(&device->changed);
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
 }
 
 /* Ends the active worker; its words stay as they are. Without waiting for it if it has said that

@@ -25,15 +25,15 @@ static bool is_guarded(const trp_device *device, uint32_t slot)
 
 void trp__scope_begin(trp_device *device)
 {
-    pthread_mutex_lock(&device->memory.lock);
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->memory.lock);
+    trp__lock_take(&device->lock);
     for (uint32_t slot = 0; slot < device->memory.buffers_made; slot++) {
         if (!is_guarded(device, slot) &&
             !device->memory.meta[slot].object) /* which has a checksum of what it holds */
             trp__contents_judge_all(device, slot, TRP__SCOPE_LOST);
     }
-    pthread_mutex_unlock(&device->lock);
-    pthread_mutex_unlock(&device->memory.lock);
+    trp__lock_drop(&device->lock);
+    trp__lock_drop(&device->memory.lock);
 }
 
 void trp__scope_cover(trp_device *device, const trp__record *record)
@@ -48,7 +48,7 @@ void trp__scope_cover(trp_device *device, const trp__record *record)
 
 void trp__scope_end(trp_device *device, uint64_t last)
 {
-    pthread_mutex_lock(&device->memory.lock);
+    trp__lock_take(&device->memory.lock);
     for (uint32_t slot = 0; slot < device->memory.buffers_made; slot++) {
         const trp__access all = {.slot = slot, .whole = true};
         uint32_t generation = (uint32_t)(atomic_load(&device->memory.meta[slot].hold) >> 32);
@@ -57,5 +57,5 @@ void trp__scope_end(trp_device *device, uint64_t last)
         else
             trp__contents_rejudge(device, slot, generation, COVERED, TRP__SCOPE_LOST);
     }
-    pthread_mutex_unlock(&device->memory.lock);
+    trp__lock_drop(&device->memory.lock);
 }

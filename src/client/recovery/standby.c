@@ -44,10 +44,10 @@ void trp__standby_lose(trp_device *device, bool dead)
     const trp__process *p = &device->worker[index];
     uint32_t incarnation = p->incarnation;
     /* What counts is failures in a row, of those that were not up to their work. */
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     if (p->ready && p->outbox.count == 0 && !p->breach)
         device->recovery.standby_failures = 0;
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     trp__process_end(device, index, true, &cause);
     if (dead)
         TRP__DEVICE_POINT(device, STANDBY_LOST);
@@ -66,9 +66,9 @@ void trp__standby_lose(trp_device *device, bool dead)
         trp__device_line(device, TRP_NOTICE_STANDBY_LOST, TRP__LOG_WARNING, "%s", cause.message);
         trp__notice_post(device, TRP_NOTICE_STANDBY_LOST, incarnation, trp__now_ns(), 0, &cause);
     }
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     pthread_cond_broadcast(&device->changed);
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
 }
 
 void trp__standby_look_after(trp_device *device)

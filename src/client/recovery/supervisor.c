@@ -47,7 +47,7 @@ static int64_t prepare_poll(trp_device *device, struct pollfd polled[POLL_COUNT]
     memset(polled, 0, sizeof *polled * POLL_COUNT);
     polled[POLL_WAKE] =
         (struct pollfd){.fd = device->recovery.robbed ? -1 : device->wake_fd, .events = POLLIN};
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     for (int i = 0; i < TRP__WORKERS; i++) {
         const trp__process *p = &device->worker[i];
         short wanted = p->outbox.sent < p->outbox.count ? POLLIN | POLLOUT : POLLIN;
@@ -56,7 +56,7 @@ static int64_t prepare_poll(trp_device *device, struct pollfd polled[POLL_COUNT]
         polled[POLL_PROCESS + i] = (struct pollfd){.fd = p->pidfd, .events = POLLIN};
         due = worker_due < due ? worker_due : due;
     }
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     for (int i = 0; i < TRP__DYING; i++) {
         bool dying = device->recovery.dying[i].pid != 0;
         polled[POLL_DYING + i] =
@@ -202,16 +202,16 @@ static void *supervisor_main(void *argument)
     trp__is_service_thread = true;
     prctl(PR_SET_NAME, "troupe-super");
     prctl(PR_SET_TIMERSLACK, 1000UL);
-    pthread_mutex_lock(&device->lock); /* trp__tell() compares with device->supervisor */
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_take(&device->lock); /* trp__tell() compares with device->supervisor */
+    trp__lock_drop(&device->lock);
     trp_status status = start_first(device, &error);
     if (status == TRP_OK)
         status = await_lanes(device, &error);
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     device->recovery.start_error = error;
     device->recovery.started = true;
     pthread_cond_broadcast(&device->changed);
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     if (status != TRP_OK)
         return NULL;
     supervise(device);
@@ -231,21 +231,21 @@ trp_status trp__supervisor_start(trp_device *device)
         trp__error_set_errno(&error, "eventfd");
         return trp__error_raise(&error);
     }
-    pthread_mutex_lock(&device->lock);
+    trp__lock_take(&device->lock);
     int code =
         trp__thread_start(&device->supervisor, TRP__SIGNALS_BLOCKED, supervisor_main, device);
     if (code != 0) {
         trp_error error;
-        pthread_mutex_unlock(&device->lock);
+        trp__lock_drop(&device->lock);
         close(device->wake_fd);
         errno = code;
         trp__error_set_errno(&error, "the supervisor thread can't be started");
         return trp__error_raise(&error);
     }
     while (!device->recovery.started)
-        pthread_cond_wait(&device->changed, &device->lock);
+        trp__lock_wait(&device->lock, &device->changed);
     trp_error error = device->recovery.start_error;
-    pthread_mutex_unlock(&device->lock);
+    trp__lock_drop(&device->lock);
     if (error.status == TRP_OK)
         return TRP_OK;
     pthread_join(device->supervisor, NULL);

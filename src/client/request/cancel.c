@@ -36,13 +36,13 @@ void trp__cancel_in_doubt(trp_device *device, trp__slot *slot, uint64_t state)
     uint64_t ticket = atomic_load(&slot->ticket);
     bool alone = atomic_load_explicit(&slot->leader, memory_order_relaxed) == TRP__NO_SLOT;
     if ((alone && !(state & TRP__WANTED)) || !answered(device, slot->index, ticket) ||
-        pthread_mutex_trylock(&device->request.judging) != 0)
+        !trp__lock_try(&device->request.judging))
         return;
     /* Not if a worker has died meanwhile and the request was judged to run again. */
     if (atomic_load(&device->control->record[slot->index].cancelled) == ticket &&
         answered(device, slot->index, ticket) && atomic_load(&slot->ticket) == ticket)
         end_unissued(device, slot, state);
-    pthread_mutex_unlock(&device->request.judging);
+    trp__lock_drop(&device->request.judging);
 }
 
 /* Marks the request with a ticket and a state, if it is pending; `judging` is held. */
@@ -101,11 +101,11 @@ trp_status trp_cancel(trp_future future)
         (trp__phase_of(state) == TRP__PENDING && trp__try_finish(device, slot, state) &&
          !trp__leads(slot)))
         return TRP_OK;
-    pthread_mutex_lock(&device->request.judging);
+    trp__lock_take(&device->request.judging);
     if (trp__leads(slot))
         cancel_list(device, slot, generation);
     else
         cancel_one(device, slot, generation);
-    pthread_mutex_unlock(&device->request.judging);
+    trp__lock_drop(&device->request.judging);
     return TRP_OK;
 }

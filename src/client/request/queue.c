@@ -32,11 +32,11 @@ trp_status trp_queue_create(trp_system *system, trp_queue **out)
         free(queue);
         return trp__error_raise(&error);
     }
-    pthread_mutex_init(&queue->lock, NULL);
-    pthread_mutex_lock(&system->lock);
+    trp__lock_init(&queue->lock, TRP__RANK_QUEUE);
+    trp__lock_take(&system->lock);
     queue->next = system->queues;
     system->queues = queue;
-    pthread_mutex_unlock(&system->lock);
+    trp__lock_drop(&system->lock);
     *out = queue;
     return TRP_OK;
 }
@@ -56,16 +56,16 @@ trp_status trp_queue_destroy(trp_queue *queue)
                          (unsigned long long)expected);
     if (atomic_exchange(&queue->ended, true))
         return trp__queue_usable(queue, "queue"); /* another thread was faster */
-    pthread_mutex_lock(&queue->system->lock);
+    trp__lock_take(&queue->system->lock);
     trp_queue **link = &queue->system->queues;
     while (*link != queue)
         link = &(*link)->next;
     *link = queue->next;
-    pthread_mutex_unlock(&queue->system->lock);
-    pthread_mutex_lock(&queue->lock);
+    trp__lock_drop(&queue->system->lock);
+    trp__lock_take(&queue->lock);
     close(queue->fd);
     queue->fd = -1;
-    pthread_mutex_unlock(&queue->lock);
+    trp__lock_drop(&queue->lock);
     trp__system_retain(queue->system, &queue->remnant);
     return TRP_OK;
 }
@@ -105,7 +105,7 @@ static taken take_slot(trp_queue *queue, trp__queue_item *item, trp_event *out)
  * closed by another thread: then it is not found any more, or stays until this is done. */
 static void deliver_before(trp_system *system, const taken *t, size_t count)
 {
-    pthread_mutex_lock(&system->lock);
+    trp__lock_take(&system->lock);
     for (int i = 0; i < TRP__DEVICES; i++) {
         trp_device *device = system->device[i];
         uint64_t last = 0;
@@ -116,7 +116,7 @@ static void deliver_before(trp_system *system, const taken *t, size_t count)
         if (last != 0)
             trp__deliver_before(device, last);
     }
-    pthread_mutex_unlock(&system->lock);
+    trp__lock_drop(&system->lock);
 }
 
 /* Events that are taken with the lock held once. */
@@ -129,7 +129,7 @@ static size_t pop(trp_queue *queue, trp_event *out, size_t most)
     taken t[AT_ONCE];
     size_t count = 0;
     bool results = false;
-    pthread_mutex_lock(&queue->lock);
+    trp__lock_take(&queue->lock);
     bool held = queue->first != NULL;
     while (queue->first && count < most && count < AT_ONCE) {
         trp__queue_item *item = queue->first, *next = item->next;
@@ -148,7 +148,7 @@ static size_t pop(trp_queue *queue, trp_event *out, size_t most)
         queue->last = NULL;
         trp__queue_set_readable(queue, false);
     }
-    pthread_mutex_unlock(&queue->lock);
+    trp__lock_drop(&queue->lock);
     if (results)
         deliver_before(queue->system, t, count);
     return count;
@@ -157,7 +157,7 @@ static size_t pop(trp_queue *queue, trp_event *out, size_t most)
 /* Takes a closing device's completions off a queue; its watches have ended. */
 void trp__queue_forget(trp_queue *queue, trp_device *device)
 {
-    pthread_mutex_lock(&queue->lock);
+    trp__lock_take(&queue->lock);
     trp__queue_item **link = &queue->first;
     queue->last = NULL;
     while (*link) {
@@ -172,19 +172,19 @@ void trp__queue_forget(trp_queue *queue, trp_device *device)
     }
     if (!queue->first)
         trp__queue_set_readable(queue, false);
-    pthread_mutex_unlock(&queue->lock);
+    trp__lock_drop(&queue->lock);
 }
 
 /* Looks for ended requests on all devices, so that a thread that waits here needs no other. */
 static void sweep_system(trp_system *system)
 {
-    pthread_mutex_lock(&system->lock);
+    trp__lock_take(&system->lock);
     for (int i = 0; i < TRP__DEVICES; i++) {
         trp_device *device = system->device[i];
         if (device && atomic_load_explicit(&device->request.queue_bound, memory_order_relaxed) > 0)
             trp__sweep_device(device);
     }
-    pthread_mutex_unlock(&system->lock);
+    trp__lock_drop(&system->lock);
 }
 
 /* Waits for an event, and takes what is there then. */

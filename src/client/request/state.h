@@ -2,6 +2,7 @@
 #ifndef TRP_CLIENT_REQUEST_STATE_H
 #define TRP_CLIENT_REQUEST_STATE_H
 
+#include "client/core/lock.h"
 #include "client/core/slot.h"
 #include "wire/layout.h"
 
@@ -13,7 +14,7 @@ enum { TRP__COPY_THREADS = 4, TRP__REHEARSED_KINDS = 1024 };
 enum { TRP__POOL_COPIES, TRP__POOL_REQUESTS, TRP__POOLS };
 
 typedef struct trp__client_stream {
-    pthread_mutex_t lock;
+    trp__lock lock;
     pthread_cond_t work;
     uint32_t first, last; /* transfers that have chunks left to claim, TRP__NO_SLOT for none */
     uint32_t active;      /* copying threads that are at a chunk */
@@ -29,7 +30,7 @@ typedef struct trp__client_stream {
 } trp__client_stream;
 
 typedef struct trp__copier {
-    pthread_mutex_t lock; /* starting and stopping the threads */
+    trp__lock lock; /* starting and stopping the threads */
     pthread_t thread[TRP__STREAMS][TRP__COPY_THREADS];
     uint32_t count[TRP__STREAMS];
     _Atomic bool stop;
@@ -53,7 +54,7 @@ typedef struct trp__request_state {
     _Alignas(64) _Atomic uint64_t queue_bound;     /* pending requests that go to queues */
     _Atomic uint64_t deliveries; /* pending requests with a result for the program's memory */
     _Atomic uint64_t deadlines;  /* pending requests with a deadline */
-    pthread_mutex_t judging;     /* a request's fate is being decided; see cancel.c */
+    trp__lock judging;           /* a request's fate is being decided; see cancel.c */
     _Atomic int64_t
         typical_wait[TRP__ACTORS]; /* ns, at least, of the last thread that slept for one */
     trp__client_stream stream[TRP__STREAMS];

@@ -127,31 +127,31 @@ static void *copier_main(void *argument)
     prctl(PR_SET_TIMERSLACK, 1000UL);
     trp__backoff backoff = trp__backoff_begin(TRP_FOREVER);
 
-    pthread_mutex_lock(&s->lock);
+    trp__lock_take(&s->lock);
     while (!atomic_load(&device->request.copier.stop)) {
         uint64_t chunk = 0;
         trp__slot *slot = claim(device, a.stream, &chunk);
         if (slot) {
-            pthread_mutex_unlock(&s->lock);
+            trp__lock_drop(&s->lock);
             copy_chunk(device, a.stream, &slot->transfer, chunk);
-            pthread_mutex_lock(&s->lock);
+            trp__lock_take(&s->lock);
             slot->transfer.finished++;
             slot->transfer.active--;
             s->active--;
             backoff = trp__backoff_begin(TRP_FOREVER);
         } else if (s->first == TRP__NO_SLOT) {
-            pthread_cond_wait(&s->work, &s->lock);
+            trp__lock_wait(&s->lock, &s->work);
             backoff = trp__backoff_begin(TRP_FOREVER);
         } else {
             int64_t nap = 0;
-            pthread_mutex_unlock(&s->lock);
+            trp__lock_drop(&s->lock);
             trp__backoff_step(&backoff, &nap);
             if (nap > 0)
                 trp__sleep_ns(nap);
-            pthread_mutex_lock(&s->lock);
+            trp__lock_take(&s->lock);
         }
     }
-    pthread_mutex_unlock(&s->lock);
+    trp__lock_drop(&s->lock);
     return NULL;
 }
 
@@ -163,7 +163,7 @@ static trp_status start_copiers(trp_device *device, uint32_t stream)
                       : cores >= 4                   ? (uint32_t)cores / 2
                                                      : 1;
     int code = 0;
-    pthread_mutex_lock(&copier->lock);
+    trp__lock_take(&copier->lock);
     while (code == 0 && copier->count[stream] < wanted) {
         pthread_t *thread = &copier->thread[stream][copier->count[stream]];
         copier_argument *argument = malloc(sizeof *argument);
@@ -179,7 +179,7 @@ static trp_status start_copiers(trp_device *device, uint32_t stream)
             free(argument);
     }
     bool ok = copier->count[stream] > 0; /* fewer than wanted are only slower */
-    pthread_mutex_unlock(&copier->lock);
+    trp__lock_drop(&copier->lock);
     if (ok)
         return TRP_OK;
     trp_error error;
@@ -191,10 +191,10 @@ static trp_status start_copiers(trp_device *device, uint32_t stream)
 bool trp__streams_init(trp_device *device)
 {
     bool ok = true;
-    pthread_mutex_init(&device->request.copier.lock, NULL);
+    trp__lock_init(&device->request.copier.lock, TRP__RANK_COPIER);
     for (int i = 0; i < TRP__STREAMS; i++) {
         trp__client_stream *s = &device->request.stream[i];
-        pthread_mutex_init(&s->lock, NULL);
+        trp__lock_init(&s->lock, TRP__RANK_STREAM);
         pthread_cond_init(&s->work, NULL);
         s->first = s->last = TRP__NO_SLOT;
         s->log = calloc(LOG_SIZE(device), sizeof *s->log);
@@ -207,17 +207,17 @@ void trp__copier_stop(trp_device *device)
 {
     for (int i = 0; i < TRP__STREAMS; i++) {
         trp__client_stream *s = &device->request.stream[i];
-        pthread_mutex_lock(&s->lock);
+        trp__lock_take(&s->lock);
         atomic_store(&device->request.copier.stop, true);
         pthread_cond_broadcast(&s->work);
-        pthread_mutex_unlock(&s->lock);
+        trp__lock_drop(&s->lock);
         for (uint32_t k = 0; k < device->request.copier.count[i]; k++)
             pthread_join(device->request.copier.thread[i][k], NULL);
-        pthread_mutex_destroy(&s->lock);
+        trp__lock_destroy(&s->lock);
         pthread_cond_destroy(&s->work);
         free(s->log);
     }
-    pthread_mutex_destroy(&device->request.copier.lock);
+    trp__lock_destroy(&device->request.copier.lock);
 }
 
 /* Gives a transfer its chunks, behind those of all others. stream->lock is held. */
@@ -263,10 +263,10 @@ static bool still_pending(const trp__slot *slot, uint64_t state)
 bool trp__transfer_drained(trp_device *device, trp__slot *slot, uint64_t pending)
 {
     trp__client_stream *s = &device->request.stream[TRP__LANE_DOWNLOAD];
-    pthread_mutex_lock(&s->lock);
+    trp__lock_take(&s->lock);
     bool drained =
         !still_pending(slot, pending) || slot->transfer.finished == slot->transfer.chunks;
-    pthread_mutex_unlock(&s->lock);
+    trp__lock_drop(&s->lock);
     return drained;
 }
 
@@ -275,10 +275,10 @@ bool trp__transfer_filled(trp_device *device, trp__slot *slot, uint64_t pending,
                           uint64_t stream_done)
 {
     trp__client_stream *s = &device->request.stream[TRP__LANE_DOWNLOAD];
-    pthread_mutex_lock(&s->lock);
+    trp__lock_take(&s->lock);
     bool filled = !still_pending(slot, pending) ||
                   slot->transfer.first_chunk + slot->transfer.chunks <= stream_done;
-    pthread_mutex_unlock(&s->lock);
+    trp__lock_drop(&s->lock);
     return filled;
 }
 
@@ -318,19 +318,19 @@ void trp__transfer_end(trp_device *device, trp__slot *slot)
     uint32_t stream = (uint32_t)atomic_load_explicit(&slot->stream, memory_order_relaxed);
     trp__client_stream *s = &device->request.stream[stream];
     trp__transfer *t = &slot->transfer;
-    pthread_mutex_lock(&s->lock);
+    trp__lock_take(&s->lock);
     if (t->claimed < t->chunks) {
         t->claimed = t->chunks;
         unlink_transfer(device, s, slot);
     }
     while (t->active > 0) { /* a chunk takes well under a millisecond */
-        pthread_mutex_unlock(&s->lock);
+        trp__lock_drop(&s->lock);
         trp__sleep_ns(TRP__NAP_MIN_NS);
-        pthread_mutex_lock(&s->lock);
+        trp__lock_take(&s->lock);
     }
     log_entry(device, stream, t->number)->ended = true;
     release_pieces(device, stream);
-    pthread_mutex_unlock(&s->lock);
+    trp__lock_drop(&s->lock);
 }
 
 /* Takes all transfers off the list and waits until no thread is at one. stream->lock is held, and
@@ -342,9 +342,9 @@ static void stop_copying(trp_device *device, uint32_t stream)
         s->first = s->last = TRP__NO_SLOT;
         if (s->active == 0)
             return;
-        pthread_mutex_unlock(&s->lock);
+        trp__lock_drop(&s->lock);
         trp__sleep_ns(TRP__NAP_MIN_NS);
-        pthread_mutex_lock(&s->lock);
+        trp__lock_take(&s->lock);
     }
 }
 
@@ -354,7 +354,7 @@ void trp__transfers_restart(trp_device *device, uint32_t stream)
 {
     trp__client_stream *s = &device->request.stream[stream];
     uint32_t count = 0;
-    pthread_mutex_lock(&s->lock);
+    trp__lock_take(&s->lock);
     stop_copying(device, stream);
     /* With the lock held no transfer can end. */
     for (uint32_t i = 0; i < atomic_load(&device->slots_used); i++) {
@@ -370,7 +370,7 @@ void trp__transfers_restart(trp_device *device, uint32_t stream)
     for (uint32_t i = 0; i < count; i++)
         append_transfer(device, stream, (uint32_t)(device->request.pending[i] & (TRP__SLOTS - 1)));
     pthread_cond_broadcast(&s->work);
-    pthread_mutex_unlock(&s->lock);
+    trp__lock_drop(&s->lock);
 }
 
 /* Queues the chunks behind those of earlier transfers and sends the request; one lock makes the two
@@ -391,7 +391,7 @@ trp_status trp__stream_send(trp_device *device, trp__slot *slot, const trp__host
     if (status != TRP_OK)
         return status;
 
-    pthread_mutex_lock(&s->lock);
+    trp__lock_take(&s->lock);
     slot->transfer = (trp__transfer){.user = copy->user,
                                      .bytes = bytes,
                                      .chunks = (bytes + chunk_bytes - 1) / chunk_bytes,
@@ -405,7 +405,7 @@ trp_status trp__stream_send(trp_device *device, trp__slot *slot, const trp__host
     atomic_store_explicit(&slot->stream, (int)copy->lane, memory_order_relaxed);
     trp__sent sent = trp__slot_publish(actor, slot, place, completion);
     pthread_cond_broadcast(&s->work);
-    pthread_mutex_unlock(&s->lock);
+    trp__lock_drop(&s->lock);
     trp__slot_published(device, &sent);
     return TRP_OK;
 }
