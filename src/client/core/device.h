@@ -35,8 +35,8 @@ struct trp_device {
     trp__slot *slot;
     trp_error *slot_error;
 
-    trp__lock lock;
-    pthread_cond_t changed;                          /* answers, end of start-up */
+    _Alignas(64) trp__lock lock; /* senders read the lines before, and take it rarely */
+    pthread_cond_t changed;      /* answers, end of start-up */
     _Atomic(trp__client_actor *) actor[TRP__ACTORS]; /* made once, used again, freed at the end */
 
     /* The worker that takes requests, and the warm one that waits for its death. */

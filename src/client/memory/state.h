@@ -105,17 +105,18 @@ typedef struct trp__client_segment {
 } trp__client_segment;
 
 typedef struct trp__memory_state {
-    trp__lock lock; /* sub-allocator, slots of buffers, figures */
+    trp__buffer_meta *meta;
+    struct trp__failures *failures; /* failures.c */
+    /* Changes with every buffer, so it shares no line with what senders read. */
+    _Alignas(64) trp__lock lock; /* sub-allocator, slots of buffers, figures */
     trp__suballoc *suballoc;
     uint32_t free_buffer;
     uint32_t buffers_made;
     uint64_t reserved, first_arena_bytes, live_buffers;
     uint64_t sealable_bytes;    /* of `reserved`: arenas of sealable buffers */
     _Atomic uint64_t lingering; /* buffers that are freed and still held by requests */
-    trp__buffer_meta *meta;
     trp__lock content_lock[TRP__CONTENT_LOCKS]; /* see contents.h */
     uint64_t judged;                            /* supervisor: notes of that kind so far */
-    struct trp__failures *failures;             /* failures.c */
     trp__client_arena arena[TRP__ARENAS];       /* under device->lock */
     trp__lock segment_lock;                     /* holders, freed, base of segments */
     trp__client_segment segment[TRP__HOST_SEGMENTS];
