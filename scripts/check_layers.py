@@ -60,6 +60,14 @@ ACTOR_PAIRS = {
     "src/actors/cutlass/cutlass.c": {"actors/jit/jit.h"},
 }
 
+# The folders of src/client from bottom to top: each includes itself and those before it. What goes up
+# goes through a function that is named in a struct of the folder below (trp_device.end_over, .modules,
+# trp__object.destroy).
+CLIENT_ORDER = ["core", "observe", "memory", "request", "recovery", "api"]
+# The header that has struct trp_device, of which each folder has a part, named as the folder.
+CLIENT_DEVICE = "src/client/core/device.h"
+CLIENT_PART = re.compile(r"\bdevice\)?->(" + "|".join(CLIENT_ORDER) + r")\.")
+
 # Calls that stand in one file of src/, which says why; the others call a function of that file.
 ONLY_IN = {"pthread_create": "src/base/thread.c"}
 ONLY_IN_CALL = re.compile(r"\b(" + "|".join(ONLY_IN) + r")\s*\(")
@@ -107,13 +115,37 @@ def other_actor(path: Path, include: str):
     return match.group(1) if match and match.group(1) != path.parts[2] else None
 
 
+def client_problem(path: Path, include: str):
+    """Why a file of src/client may not include another of its folders, or None."""
+    if path.parts[:2] != ("src", "client") or path.as_posix() == CLIENT_DEVICE:
+        return None
+    match = re.match(r"client/([^/]+)/", include)
+    if not match:
+        return None
+    own, other = path.parts[2], match.group(1)
+    up = {own, other} <= set(CLIENT_ORDER) and CLIENT_ORDER.index(other) > CLIENT_ORDER.index(own)
+    return f"client/{other} lies above client/{own}" if up else None
+
+
+def client_parts(path: Path, line: str):
+    """The parts of struct trp_device that a line of src/client uses and that a folder above has."""
+    if path.parts[:2] != ("src", "client") or path.parts[2] not in CLIENT_ORDER:
+        return []
+    above = CLIENT_ORDER[CLIENT_ORDER.index(path.parts[2]) + 1:]
+    return [part for part in CLIENT_PART.findall(line) if part in above]
+
+
 def problems(path: Path):
     allowed = allowed_layers(path)
     if allowed is None:
         yield 0, "a folder of src/ that scripts/check_layers.py does not know"
         return
+    if path.parts[:2] == ("src", "client") and path.parts[2] not in CLIENT_ORDER:
+        yield 0, "src/client has no files outside " + ", ".join(CLIENT_ORDER)
     for number, line in enumerate(path.read_text().splitlines(), 1):
         match = INCLUDE.match(line)
+        for part in client_parts(path, line) if path.as_posix() != CLIENT_DEVICE else []:
+            yield number, f"may not use the part of trp_device that client/{part} has"
         if not match:
             call = path.parts[0] == "src" and ONLY_IN_CALL.search(line)
             if call and path.as_posix() != ONLY_IN[call.group(1)]:
@@ -127,6 +159,9 @@ def problems(path: Path):
         other = other_actor(path, include)
         if other and include not in ACTOR_PAIRS.get(path.as_posix(), ()):
             yield number, f'may not include "{include}": the actor {other}'
+        up = client_problem(path, include)
+        if up:
+            yield number, f'may not include "{include}": {up}'
         target = target_layer(path, include)
         if target and target not in allowed:
             yield number, f'may not include "{include}" ({target})'
@@ -142,18 +177,21 @@ def needless_pairs():
 
 
 def unit(path: Path):
-    """The folder of src/ that a file counts for: a layer, a library or a backend with what is below it;
-    of an actor, each folder by itself."""
+    """The folder of src/ that a file counts for: a layer, or a library, a backend or a folder of the
+    client with what is below it; of an actor, each folder by itself."""
     parts = path.parts[1:-1]
-    depth = {"actors": len(parts), "libs": 2, "backend": 2}
+    depth = {"actors": len(parts), "libs": 2, "backend": 2, "client": 2}
     return "/".join(parts[: depth.get(parts[0], 1) if parts else 0])
 
 
 def include_cycles(paths):
     """Cycles of includes between folders of src/, each as the folders in it; so files of different
-    folders are in none either. The files of src/ and src/actors/ join all, and count for no folder."""
+    folders are in none either. The files of src/ and src/actors/ join all, and count for no folder; nor
+    does the header of struct trp_device."""
     edges = {}
     for path in paths:
+        if path.as_posix() == CLIENT_DEVICE:
+            continue
         for include in INCLUDE_ANY.findall(path.read_text()):
             target = Path("src") / include
             if "/" in include and target.is_file() and unit(path) not in ("", "actors", unit(target)):

@@ -38,6 +38,30 @@ typedef struct trp__module_place {
     struct trp__module *module; /* the application's */
 } trp__module_place;
 
+struct trp__pack;
+
+/* What a pack function does with modules; the application's side has one table of them. */
+typedef struct trp__module_ops {
+    /* Makes a module, of which the record's next access is that it writes it whole: compiled by the
+     * worker, or filled by the caller. Its input is to be filled by the caller. */
+    trp_status (*make)(struct trp__pack *pack, const trp__module_wish *wish, trp_module *out,
+                       trp__module_place *place);
+    /* Makes one of what the same request has made before, which needs nothing of the worker but
+     * that it tells of the end. *found false: there is none, and nothing was done. */
+    trp_status (*again)(struct trp__pack *pack, const trp__module_wish *wish, trp_module *out,
+                        trp__module_place *place, bool *found);
+    /* Keeps what a module's request will have made, whose input is complete. */
+    void (*keep)(struct trp__pack *pack, const trp__module_wish *wish,
+                 const trp__module_place *place);
+    /* Adds a module of the same actor as an access, as acquire() does for a buffer. */
+    trp_status (*use)(struct trp__pack *pack, const char *name, trp_module module, uint32_t mode,
+                      trp__module_place *place);
+    /* Notes in a module's home what a request will write to a variable; its number in *set. */
+    trp_status (*add_set)(struct trp__pack *pack, const trp__module_place *place,
+                          const char *variable, uint64_t at, const void *data, uint32_t bytes,
+                          uint32_t *set);
+} trp__module_ops;
+
 /* A record in the making. */
 typedef struct trp__pack {
     trp__record *record;
@@ -65,24 +89,7 @@ typedef struct trp__pack {
      * to be written, which goes to `target`. */
     trp_status (*exchange)(struct trp__pack *pack, void *target, uint32_t result_bytes,
                            uint32_t bytes, void **room);
-    /* Makes a module, of which the record's next access is that it writes it whole: compiled by the
-     * worker, or filled by the caller. Its input is to be filled by the caller. */
-    trp_status (*module_make)(struct trp__pack *pack, const trp__module_wish *wish, trp_module *out,
-                              trp__module_place *place);
-    /* Makes one of what the same request has made before, which needs nothing of the worker but
-     * that it tells of the end. *found false: there is none, and nothing was done. */
-    trp_status (*module_again)(struct trp__pack *pack, const trp__module_wish *wish,
-                               trp_module *out, trp__module_place *place, bool *found);
-    /* Keeps what a module's request will have made, whose input is complete. */
-    void (*module_keep)(struct trp__pack *pack, const trp__module_wish *wish,
-                        const trp__module_place *place);
-    /* Adds a module of the same actor as an access, as acquire() does for a buffer. */
-    trp_status (*module_use)(struct trp__pack *pack, const char *name, trp_module module,
-                             uint32_t mode, trp__module_place *place);
-    /* Notes in a module's home what a request will write to a variable; its number in *set. */
-    trp_status (*module_add_set)(struct trp__pack *pack, const trp__module_place *place,
-                                 const char *variable, uint64_t at, const void *data,
-                                 uint32_t bytes, uint32_t *set);
+    const trp__module_ops *modules;
     /* Sends a request of an operation of the actor's companions, or of its own, which nobody
      * awaits, as trp_submit() does. It comes before the one that is packed. */
     trp_status (*submit)(struct trp__pack *pack, const trp_request *request);

@@ -19,7 +19,7 @@ typedef struct trp__shared_name {
     _Atomic uint64_t word[4];
 } trp__shared_name;
 
-/* How long requests took, see client/latency.h. Any thread of the application adds. */
+/* How long requests took, see client/observe/latency.h. Any thread of the application adds. */
 typedef struct trp__histogram {
     _Atomic uint64_t sum_ns;
     _Atomic uint64_t bucket[TRP_LATENCY_BUCKETS];
@@ -70,7 +70,7 @@ typedef struct trp__stats {
     _Atomic uint64_t faults, promotions;
     trp__stats_file reply; /* of that incarnation */
 
-    /* Written under memory_lock. */
+    /* Written under the lock of the device's memory. */
     _Alignas(64) _Atomic uint64_t memory_reserved;
     _Atomic uint64_t memory_used, buffers;
 

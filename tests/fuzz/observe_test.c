@@ -7,7 +7,7 @@
  */
 #include "base/error.h"
 #include "base/shm.h"
-#include "client/client.h"
+#include "client/observe/observe.h"
 #include "support/harness.h"
 #include "support/reference/random.h"
 

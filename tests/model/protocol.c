@@ -1734,7 +1734,7 @@ static void step_environment(const run *r, const state *now, explorer *e)
     }
 }
 
-/* ---- the supervisor: supervisor.c ---- */
+/* ---- the supervisor: supervisor.c and recover.c ---- */
 
 static bool published(const state *s, uint8_t end)
 {
@@ -2012,7 +2012,7 @@ static void step_successor(const run *r, const state *now, explorer *e)
     }
 }
 
-/* go_down() and fail_all(). */
+/* trp__go_down() and trp__fail_all(). */
 static void step_down(const run *r, const state *now, explorer *e)
 {
     state n = *now;
@@ -2050,7 +2050,7 @@ static void step_down(const run *r, const state *now, explorer *e)
     offer(e, &n, "supervisor: slot %d is not pending", now->judge.i, 0);
 }
 
-/* recover(). */
+/* trp__recover(). */
 static void step_recover(const run *r, const state *now, explorer *e)
 {
     state n = *now;

@@ -1,5 +1,5 @@
 /* How long a wait spins and naps, by what it has waited and what it expects. */
-#include "client/backoff.h"
+#include "client/core/backoff.h"
 
 #include <troupe/troupe.h>
 

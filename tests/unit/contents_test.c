@@ -1,5 +1,5 @@
 /* What is known of a buffer's bytes, against an array with a word for each byte. */
-#include "client/client.h"
+#include "client/memory/memory.h"
 
 #include "support/reference/random.h"
 
@@ -24,8 +24,8 @@ static int set_up(void **state)
 {
     (void)state;
     device = calloc(1, sizeof *device);
-    device->meta = calloc(SLOT + 1, sizeof *device->meta);
-    device->buffers_made = SLOT + 1;
+    device->memory.meta = calloc(SLOT + 1, sizeof *device->memory.meta);
+    device->memory.buffers_made = SLOT + 1;
     atomic_init(&device->incarnation, 1);
     trp__contents_init(device);
     memset(word, 0, sizeof word);
@@ -38,7 +38,7 @@ static int tear_down(void **state)
 {
     (void)state;
     trp__contents_destroy(device);
-    free(device->meta);
+    free(device->memory.meta);
     free(device);
     return 0;
 }
@@ -92,12 +92,12 @@ static void as_every_byte_by_itself(void **state)
         access = random_range(500);
         check_exactly(&access);
     }
-    assert_true(atomic_load(&device->meta[SLOT].contents.parts) > 50);
+    assert_true(atomic_load(&device->memory.meta[SLOT].contents.parts) > 50);
     trp__contents_reset(device, SLOT);
     memset(word, 0, sizeof word);
     trp__access all = range_of(0, bytes);
     check_exactly(&all);
-    assert_false(trp__is_damaged(&device->meta[SLOT].contents));
+    assert_false(trp__is_damaged(&device->memory.meta[SLOT].contents));
 }
 
 static void nothing_of_nothing(void **state)
@@ -108,7 +108,7 @@ static void nothing_of_nothing(void **state)
     raise(&none, TRP__LOST, 5);
     check_exactly(&none);
     check_exactly(&all);
-    assert_int_equal(atomic_load(&device->meta[SLOT].contents.parts), 0);
+    assert_int_equal(atomic_load(&device->memory.meta[SLOT].contents.parts), 0);
 }
 
 /* Where there are more ranges than are kept, what is said is never better than what is true. */
@@ -122,7 +122,7 @@ static void never_too_good(void **state)
         if (access.whole && which != TRP__COVERED)
             continue;
         raise(&access, which, ticket);
-        assert_true(atomic_load(&device->meta[SLOT].contents.parts) <= TRP__PARTS_MAX);
+        assert_true(atomic_load(&device->memory.meta[SLOT].contents.parts) <= TRP__PARTS_MAX);
     }
     trp__access all = range_of(0, bytes);
     trp__walk walk = trp__walk_access(device, &all);

@@ -1,6 +1,6 @@
 /* The doorbell that wakes a worker: a worker that is about to end may still sleep on it. */
 #include "base/futex.h"
-#include "client/client.h"
+#include "client/core/device.h"
 #include "support/harness.h"
 
 typedef struct sleeper {

@@ -123,6 +123,12 @@ static trp_status module_add_set(trp__pack *pack, const trp__module_place *place
     return TRP_OK;
 }
 
+static const trp__module_ops modules = {.make = module_make,
+                                        .again = module_again,
+                                        .keep = module_keep,
+                                        .use = module_use,
+                                        .add_set = module_add_set};
+
 static trp_status result(trp__pack *pack, void *target, uint32_t bytes)
 {
     (void)target;
@@ -147,11 +153,7 @@ static trp_status pack(trp_status (*function)(trp__pack *, const trp_request *),
                    .acquire = acquire,
                    .result = result,
                    .input = input,
-                   .module_make = module_make,
-                   .module_again = module_again,
-                   .module_keep = module_keep,
-                   .module_use = module_use,
-                   .module_add_set = module_add_set,
+                   .modules = &modules,
                    .compute = compute};
     memset(&record, 0, sizeof record);
     memset(&error, 0, sizeof error);

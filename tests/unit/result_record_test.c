@@ -1,6 +1,6 @@
 /* What the worker makes of records whose result has no room where they say: what no sender writes.
  */
-#include "client/client.h"
+#include "client/core/device.h"
 #include "support/gate.h"
 #include "support/harness.h"
 

@@ -1,7 +1,7 @@
 /* How waiting for room ends where it can't be seen from outside whether somebody waits. White-box:
  * looks into a device. SPDX-License-Identifier: Apache-2.0 */
 #include "base/service_thread.h"
-#include "client/room.h"
+#include "client/request/room.h"
 #include "support/harness.h"
 
 #include <troupe/troupe.h>
@@ -60,7 +60,7 @@ static void block(const h_world *w, waiter *all, h_thread **thread)
         all[i] = (waiter){.probe = blocker, .buffer = b, .kind = i, .last = false};
         thread[i] = h_start(send, &all[i]);
     }
-    while (atomic_load(&w->device->waiting) < WAITERS)
+    while (atomic_load(&w->device->request.waiting) < WAITERS)
         h_sleep(H_MS);
 }
 
@@ -101,7 +101,7 @@ static void going_down_ends_it(void)
         h_join(thread[i]);
         H_EQUAL(all[i].status, TRP_E_DEVICE_DOWN);
     }
-    H_EQUAL(atomic_load(&w.device->waiting), 0);
+    H_EQUAL(atomic_load(&w.device->request.waiting), 0);
     h_close(&w);
 }
 

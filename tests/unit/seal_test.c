@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "client/client.h"
+#include "client/memory/memory.h"
 
 #include <troupe/troupe.h>
 
@@ -82,10 +82,10 @@ static stage set_up(void)
                                             &s.buffer),
                      TRP_OK);
     uint32_t slot = (uint32_t)s.buffer.id & (TRP__BUFFERS - 1);
-    s.meta = &s.device->meta[slot];
+    s.meta = &s.device->memory.meta[slot];
     s.entry = &s.device->control->buffer[slot];
     s.id = s.entry->arena;
-    s.arena = &s.device->arena[s.id];
+    s.arena = &s.device->memory.arena[s.id];
     assert_int_equal(fill(&s, 1), TRP_OK);
     return s;
 }
@@ -127,13 +127,13 @@ static void worker_refuses(void **state)
 
 static void send_change(const stage *s, uint64_t protection)
 {
-    pthread_mutex_lock(&s->device->lock);
+    trp__lock_take(&s->device->lock);
     trp__tell(s->device, &(trp__news){.type = TRP__MSG_PROTECT,
                                       .id = s->id,
                                       .bytes = TRP__SECOND,
                                       .protection = protection,
                                       .fd = -1});
-    pthread_mutex_unlock(&s->device->lock);
+    trp__lock_drop(&s->device->lock);
 }
 
 /* A message that was overtaken changes nothing, and its answer ends no wait. */
@@ -169,11 +169,11 @@ static void held_back(void **state)
     for (int i = 0; i < 3; i++) {
         trp_completion c = {0}, read = {0};
         uint32_t value = 0;
-        pthread_mutex_lock(&s.device->lock);
+        trp__lock_take(&s.device->lock);
         uint64_t to_come = s.arena->protection + 2;
         s.arena->protection = to_come;
         atomic_store(&s.entry->protection, to_come);
-        pthread_mutex_unlock(&s.device->lock);
+        trp__lock_drop(&s.device->lock);
         if (i == 1) { /* read-only as yet */
             send_change(&s, to_come - 1);
             settle(&s);
@@ -223,9 +223,9 @@ static void readers_are_waited_for(void **state)
     while (atomic_load(&s.device->reply->issued[atomic_load(&s.probe->live)->id].value) <
            s.device->slot[c.future.id & (TRP__SLOTS - 1)].ticket)
         trp__sleep_ns(TRP__MS);
-    pthread_mutex_lock(&s.device->lock);
+    trp__lock_take(&s.device->lock);
     s.device->options.start_timeout_ns = (uint64_t)TRP__SECOND;
-    pthread_mutex_unlock(&s.device->lock);
+    trp__lock_drop(&s.device->lock);
     assert_int_equal(trp_buffer_seal(s.device, s.buffer, TRP_FOREVER), TRP_E_TIMEOUT);
     assert_non_null(strstr(trp_error_last()->message, "requests that use the buffer"));
     assert_int_equal(trp_await(c.future, 0, NULL), TRP_E_TIMEOUT);
@@ -244,7 +244,7 @@ static void answers_to_the_last_change_count(void **state)
     stage s = set_up();
     trp__message m = {.id = s.id, .about = TRP__MSG_PROTECT};
     trp_device *d = s.device;
-    pthread_mutex_lock(&d->lock);
+    trp__lock_take(&d->lock);
     trp__client_arena before = *s.arena;
     s.arena->protection = 7;
     s.arena->changing = 3;
@@ -276,7 +276,7 @@ static void answers_to_the_last_change_count(void **state)
     m = (trp__message){.id = s.id, .about = TRP__MSG_ARENA};
     assert_false(trp__seal_answered(d, 0, &m));
     *s.arena = before;
-    pthread_mutex_unlock(&d->lock);
+    trp__lock_drop(&d->lock);
     tear_down(&s);
 }
 

@@ -47,7 +47,7 @@ static void *injected_realloc(void *old, size_t size)
 
 #define calloc  injected_calloc
 #define realloc injected_realloc
-#include "client/suballoc.c"
+#include "client/core/suballoc.c"
 #undef calloc
 #undef realloc
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "client/client.h"
+#include "client/request/request.h"
 #include "wire/actor_class.h"
 #include "wire/layout.h"
 

@@ -178,7 +178,8 @@ static trp_status handle(trp_instance *api, trp_job *job, trp_error *error)
 
 static const trp_actor_impl impl = {.abi = TRP_ACTOR_ABI, .handle = handle};
 
-/* The application writes these records itself (client/transfer.c), so there is nothing to pack. */
+/* The application writes these records itself (client/request/transfer.c), so there is nothing to
+ * pack. */
 const trp__actor_class trp__memory_class = {
     .kind = "memory",
     .internal = true,

@@ -1,0 +1,398 @@
+#include "client/api/kept.h"
+
+#include "base/checksum.h"
+#include "client/api/module.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define BYTES_DEFAULT (UINT64_C(64) << 20)
+
+enum { HEADS = 256 }; /* a page each */
+
+typedef enum kept_state {
+    MAKING = 0, /* the request is on its way, or has ended and nobody has looked yet */
+    MADE,
+    USELESS, /* it failed, or can't be compared with what would be made now */
+} kept_state;
+
+struct trp__kept {
+    uint32_t holders; /* the list is one of them; under the lock, as all that follows */
+    kept_state state;
+    uint64_t sum;
+    uint32_t room; /* for the output, as it was asked for */
+    char *input;   /* what was asked for */
+    uint64_t input_bytes;
+    trp__extent *extent;
+    trp__home home;
+    trp_buffer token; /* of the module that makes it, until that goes */
+    char *stamps;     /* MADE: of its headers */
+    uint64_t stamps_bytes;
+    uint64_t bytes; /* that count against the bound */
+    uint64_t used;
+    uint32_t incarnation; /* of the worker, when the output was last looked at */
+};
+
+/* The list of a device. */
+typedef struct trp__kept_list {
+    trp__lock lock; /* pool.lock may be taken under it, no other */
+    uint64_t bytes, bytes_most, used;
+    uint32_t count;
+    uint64_t sum[TRP__KEPT_MOST]; /* of entry[i] */
+    trp__kept *entry[TRP__KEPT_MOST];
+    uint32_t heads;
+    trp__extent *head[HEADS];
+    uint64_t head_at[HEADS];
+} trp__kept_list;
+
+void trp__kept_init(trp_device *device)
+{
+    const char *text = secure_getenv("TROUPE_JIT_MEMORY");
+    char *end = NULL;
+    trp__kept_list *list = calloc(1, sizeof *list);
+    device->api.kept = list; /* NULL: nothing is kept */
+    if (!list)
+        return;
+    trp__lock_init(&list->lock, TRP__RANK_KEPT);
+    list->bytes_most = BYTES_DEFAULT;
+    if (!text || !*text)
+        return;
+    errno = 0;
+    unsigned long long bytes = strtoull(text, &end, 10);
+    if (*end == '\0' && *text != '-' && errno == 0)
+        list->bytes_most = bytes;
+    else
+        trp__log_line(&device->system->log, TRP__LOG_WARNING,
+                      "TROUPE_JIT_MEMORY: expected bytes, got '%.40s'; %llu are taken", text,
+                      (unsigned long long)BYTES_DEFAULT);
+}
+
+/* Letting go. */
+
+/* The lock is held. */
+static void let_go(trp_device *device, trp__kept *k)
+{
+    if (--k->holders > 0)
+        return;
+    trp__pool_return(device, k->extent);
+    free(k->input);
+    free(k->stamps);
+    free(k);
+}
+
+/* Takes one off the list. The lock is held. */
+static void drop(trp_device *device, uint32_t i)
+{
+    trp__kept_list *list = device->api.kept;
+    trp__kept *k = list->entry[i];
+    list->bytes -= k->bytes;
+    k->bytes = 0;
+    list->count--;
+    list->entry[i] = list->entry[list->count];
+    list->sum[i] = list->sum[list->count];
+    let_go(device, k);
+}
+
+static void drop_one(trp_device *device, const trp__kept *k)
+{
+    trp__kept_list *list = device->api.kept;
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (list->entry[i] == k) {
+            drop(device, i);
+            return;
+        }
+    }
+}
+
+/* Until there are at most so many, and what they have fits. */
+static void drop_old(trp_device *device, uint32_t most)
+{
+    trp__kept_list *list = device->api.kept;
+    while (list->count > 0 && (list->count > most || list->bytes > list->bytes_most)) {
+        uint32_t oldest = 0;
+        for (uint32_t i = 1; i < list->count; i++) {
+            if (list->entry[i]->used < list->entry[oldest]->used)
+                oldest = i;
+        }
+        drop(device, oldest);
+    }
+}
+
+void trp__kept_release(trp_device *device, trp__kept *kept)
+{
+    trp__lock_take(&device->api.kept->lock);
+    let_go(device, kept);
+    trp__lock_drop(&device->api.kept->lock);
+}
+
+void trp__kept_drop_all(trp_device *device)
+{
+    trp__kept_list *list = device->api.kept;
+    if (!list)
+        return;
+    trp__lock_take(&list->lock);
+    while (list->count > 0)
+        drop(device, 0);
+    while (list->heads > 0)
+        trp__pool_return(device, list->head[--list->heads]);
+    trp__lock_drop(&list->lock);
+}
+
+void trp__kept_close(trp_device *device)
+{
+    if (!device->api.kept)
+        return;
+    trp__kept_drop_all(device);
+    trp__lock_destroy(&device->api.kept->lock);
+    free(device->api.kept);
+    device->api.kept = NULL;
+}
+
+trp__extent *trp__kept_take_head(trp_device *device, uint64_t *offset)
+{
+    trp__kept_list *list = device->api.kept;
+    trp__extent *extent = NULL;
+    trp__lock_take(&list->lock);
+    if (list->heads > 0) {
+        extent = list->head[--list->heads];
+        *offset = list->head_at[list->heads];
+    }
+    trp__lock_drop(&list->lock);
+    return extent;
+}
+
+bool trp__kept_return_head(trp_device *device, trp__extent *extent, uint64_t offset)
+{
+    trp__kept_list *list = device->api.kept;
+    trp__lock_take(&list->lock);
+    bool room = list->heads < HEADS;
+    if (room) {
+        list->head[list->heads] = extent;
+        list->head_at[list->heads++] = offset;
+    }
+    trp__lock_drop(&list->lock);
+    return room;
+}
+
+/* Keeping. */
+
+trp__kept *trp__kept_add(trp_device *device, uint64_t sum, const trp__home *home, uint32_t room,
+                         trp_buffer token, trp__extent *extent)
+{
+    trp__kept_list *list = device->api.kept;
+    if (!list || list->bytes_most == 0)
+        return NULL;
+    trp__kept *k = calloc(1, sizeof *k);
+    char *input = malloc(home->input_bytes + 1);
+    if (!k || !input) {
+        free(k);
+        free(input);
+        return NULL;
+    }
+    memcpy(input, device->api.pool.base + trp__home_input_at(home), home->input_bytes);
+    *k = (trp__kept){.holders = 2,
+                     .sum = sum,
+                     .room = room,
+                     .input = input,
+                     .input_bytes = home->input_bytes,
+                     .extent = extent,
+                     .home = *home,
+                     .token = token,
+                     .bytes = home->input_bytes + sizeof *k};
+    trp__lock_take(&list->lock);
+    drop_old(device, TRP__KEPT_MOST - 1);
+    k->used = ++list->used;
+    list->sum[list->count] = sum;
+    list->entry[list->count++] = k;
+    list->bytes += k->bytes;
+    drop_old(device, TRP__KEPT_MOST);
+    trp__lock_drop(&list->lock);
+    return k;
+}
+
+/* The size of an output; 0: it can't be true. *good: it is whole, and can be used as long as its
+ * headers are the same. */
+static uint64_t look_at_output(const trp_device *device, const trp__home *home,
+                               trp__home_output *head, bool *good)
+{
+    const char *output = device->api.pool.base + trp__home_output_at(home);
+    memcpy(head, output, sizeof *head);
+    uint64_t size = trp__home_output_size(head, home->output_bytes);
+    bool possible = head->magic == TRP__HOME_OUTPUT && size != UINT64_MAX;
+    *good = possible && head->image_bytes > 0 && head->keepable &&
+            trp__checksum(output + sizeof *head, size - sizeof *head) == head->checksum;
+    return possible ? size : 0;
+}
+
+/* A module that was made: its stamps are copied, and its home is cut to what is in it. */
+static void take_made(trp_device *device, trp__kept *k)
+{
+    trp__kept_list *list = device->api.kept;
+    trp__home_output head;
+    char *stamps = NULL;
+    uint32_t incarnation = atomic_load(&device->incarnation);
+    bool good;
+    trp__lock_take(&list->lock); /* another thread may be at it */
+    const trp__home home = k->home;
+    trp__lock_drop(&list->lock);
+    uint64_t size = look_at_output(device, &home, &head, &good);
+    if (good)
+        stamps = malloc(head.stamps_bytes + 1);
+    if (stamps)
+        memcpy(stamps,
+               device->api.pool.base + trp__home_output_at(&home) + size - head.stamps_bytes,
+               head.stamps_bytes);
+    trp__lock_take(&list->lock);
+    if (k->state == MAKING && size > 0) {
+        k->home.output_bytes = (uint32_t)size;
+        trp__pool_cut(device, k->extent, trp__home_bytes(&k->home));
+    }
+    if (k->state == MAKING && stamps) {
+        k->state = MADE;
+        k->stamps = stamps;
+        k->stamps_bytes = head.stamps_bytes;
+        k->incarnation = incarnation;
+        if (k->bytes > 0) { /* on the list */
+            uint64_t more = trp__home_bytes(&k->home) + head.stamps_bytes;
+            k->bytes += more;
+            list->bytes += more;
+        }
+        stamps = NULL;
+    } else if (k->state == MAKING) {
+        k->state = USELESS;
+        drop_one(device, k);
+    }
+    drop_old(device, TRP__KEPT_MOST);
+    trp__lock_drop(&list->lock);
+    free(stamps);
+}
+
+static void make_useless(trp_device *device, trp__kept *k)
+{
+    trp__lock_take(&device->api.kept->lock);
+    k->state = USELESS;
+    drop_one(device, k);
+    trp__lock_drop(&device->api.kept->lock);
+}
+
+void trp__kept_settle(trp_device *device, trp__kept *kept, bool made)
+{
+    trp__lock_take(&device->api.kept->lock);
+    bool open = kept->state == MAKING;
+    trp__lock_drop(&device->api.kept->lock);
+    if (open && made)
+        take_made(device, kept);
+    else if (open)
+        make_useless(device, kept);
+}
+
+/* Finding. */
+
+/* Whether each header is the one that was read, and none has come where none was. */
+static bool same_files(const trp__kept *k)
+{
+    for (uint64_t at = 0; at < k->stamps_bytes;) {
+        trp__home_stamp was;
+        struct stat s;
+        if (k->stamps_bytes - at < sizeof was)
+            return false;
+        memcpy(&was, k->stamps + at, sizeof was);
+        const char *path = k->stamps + at + sizeof was;
+        if (was.path_bytes == 0 || was.path_bytes > k->stamps_bytes - at - sizeof was ||
+            path[was.path_bytes - 1] != '\0')
+            return false;
+        bool there = stat(path, &s) == 0;
+        if (!was.exists && (there || (errno != ENOENT && errno != ENOTDIR)))
+            return false;
+        if (was.exists &&
+            (!there || was.device != s.st_dev || was.inode != s.st_ino ||
+             was.bytes != (uint64_t)s.st_size ||
+             was.modified_ns != s.st_mtim.tv_sec * INT64_C(1000000000) + s.st_mtim.tv_nsec ||
+             was.changed_ns != s.st_ctim.tv_sec * INT64_C(1000000000) + s.st_ctim.tv_nsec))
+            return false;
+        at += sizeof was + was.path_bytes;
+    }
+    return true;
+}
+
+/* What is known of one that was found. */
+typedef struct look {
+    trp_buffer token; /* of its maker, if that has not been seen to end */
+    bool made;
+    uint32_t incarnation;
+    trp__home home;
+} look;
+
+/* The lock is held. */
+static void look_at(const trp__kept *k, look *out)
+{
+    out->token = k->state == MAKING ? k->token : (trp_buffer){0};
+    out->made = k->state == MADE;
+    out->incarnation = k->incarnation;
+    out->home = k->home;
+}
+
+/* One of this request, held. */
+static trp__kept *find(trp__kept_list *list, const trp__module_wish *wish, look *out)
+{
+    trp__kept *found = NULL;
+    trp__lock_take(&list->lock);
+    for (uint32_t i = 0; i < list->count && !found; i++) {
+        trp__kept *k = list->entry[i];
+        if (list->sum[i] != wish->sum || k->state == USELESS || k->room != wish->output_bytes ||
+            k->home.output_kind != wish->output_kind || k->input_bytes != wish->input_bytes ||
+            !wish->is_same(wish->request, k->input))
+            continue;
+        k->holders++;
+        k->used = ++list->used;
+        look_at(k, out);
+        found = k;
+    }
+    trp__lock_drop(&list->lock);
+    return found;
+}
+
+/* Looks whether the request that makes it has ended; its module may be freed meanwhile. */
+static void look_at_maker(trp_device *device, trp__kept *k, trp_buffer token)
+{
+    uint32_t slot;
+    if (trp__buffer_hold(device, token, &slot) != TRP_OK)
+        return;
+    if (atomic_load(&device->memory.meta[slot].contents.word[TRP__GOOD]) != 0)
+        take_made(device, k);
+    trp__buffer_release(device, slot);
+}
+
+trp__kept *trp__kept_find(trp_device *device, const trp__module_wish *wish, trp__home *output)
+{
+    trp__kept_list *list = device->api.kept;
+    trp__home_output head;
+    look l;
+    trp__kept *k = list ? find(list, wish, &l) : NULL;
+    if (!k)
+        return NULL;
+    bool on_its_way = l.token.id != 0;
+    if (on_its_way) {
+        look_at_maker(device, k, l.token);
+        trp__lock_take(&list->lock);
+        look_at(k, &l);
+        trp__lock_drop(&list->lock);
+    }
+    /* A worker that died may have written anywhere before. */
+    uint32_t now = atomic_load(&device->incarnation);
+    if (l.made && l.incarnation != now) {
+        look_at_output(device, &l.home, &head, &l.made);
+        trp__lock_take(&list->lock);
+        k->incarnation = now;
+        trp__lock_drop(&list->lock);
+    }
+    *output = l.home;
+    if (l.made && same_files(k))
+        return k;
+    if (!on_its_way)
+        make_useless(device, k);
+    trp__kept_release(device, k);
+    return NULL;
+}

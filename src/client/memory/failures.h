@@ -1,0 +1,31 @@
+/* What is known of failed requests, for the errors of those that depended on them. */
+#ifndef TRP_CLIENT_MEMORY_FAILURES_H
+#define TRP_CLIENT_MEMORY_FAILURES_H
+
+#include "client/core/device.h"
+
+bool trp__failures_create(trp_device *device);
+void trp__failures_destroy(trp_device *device);
+
+/* A request has failed with `error`, and its end is not told yet. Of one that could not run the
+ * error becomes that of its root; of others it is noted. Whoever it may depend on is noted before,
+ * see trp__end_causes(). */
+void trp__failures_note(trp_device *device, const trp__slot *slot, trp_error *error);
+
+/* Its outputs are being poisoned. */
+void trp__failures_poison(trp_device *device, const trp__slot *slot);
+
+/* Whether a failed request of that ticket was noted, not too long ago. */
+bool trp__failures_known(trp_device *device, uint64_t ticket);
+
+/* Fills cause_request, cause_status and cause_fault of an error with the root of the failure of
+ * request `cause`, because of which a buffer can't be read, and writes a text that names the root
+ * and says why it failed. */
+void trp__failures_explain(trp_device *device, uint64_t cause, uint32_t buffer, trp_error *error,
+                           char *text, size_t size);
+
+/* "4 (gemm)", `7 (gemm of "second", "layer 3")`: a request for messages. */
+void trp__request_text(char *out, size_t size, uint64_t request, const char *operation,
+                       const char *kind, const char *actor, const char *label);
+
+#endif

@@ -1,0 +1,180 @@
+/* Host memory that the device reaches directly: memory files mapped here and in the worker. */
+#include "base/call.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/shm.h"
+#include "client/memory/memory.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* Finds the segment that holds a whole range, and holds it for a request. */
+bool trp__segment_find(trp_device *device, const void *memory, uint64_t bytes, uint32_t *segment,
+                       uint64_t *offset)
+{
+    bool found = false;
+    const char *at = memory;
+    trp__lock_take(&device->memory.segment_lock);
+    for (uint32_t i = 1; i < device->memory.segments_made && !found; i++) {
+        trp__client_segment *s = &device->memory.segment[i];
+        if (!s->base || s->freed || at < s->base || at >= s->base + s->bytes ||
+            bytes > s->bytes - (uint64_t)(at - s->base))
+            continue;
+        s->holders++;
+        *segment = i;
+        *offset = (uint64_t)(at - s->base);
+        found = true;
+    }
+    trp__lock_drop(&device->memory.segment_lock);
+    return found;
+}
+
+void trp__segment_close(trp_device *device, trp__client_segment *segment)
+{
+    trp__lock_take(&device->memory.segment_lock);
+    char *base = segment->base;
+    segment->base = NULL;
+    trp__lock_drop(&device->memory.segment_lock);
+    trp__shm_unmap(base, segment->bytes);
+    close(segment->fd);
+}
+
+static void drop(trp_device *device, uint32_t id)
+{
+    trp__call_shield();
+    trp__lock_take(&device->lock);
+    trp__client_segment *s = &device->memory.segment[id];
+    trp__segment_close(device, s);
+    trp__tell_drop(device, TRP__MSG_HOST_DROP, id, &s->state, &s->told);
+    trp__lock_drop(&device->lock);
+}
+
+void trp__segment_release(trp_device *device, uint32_t segment)
+{
+    trp__lock_take(&device->memory.segment_lock);
+    trp__client_segment *s = &device->memory.segment[segment];
+    bool last = --s->holders == 0 && s->freed;
+    trp__lock_drop(&device->memory.segment_lock);
+    if (last)
+        drop(device, segment);
+}
+
+/* A free number, 0 if there is none; waits for numbers that the workers are about to drop.
+ * device->lock is held. */
+static uint32_t free_number(trp_device *device)
+{
+    for (;;) {
+        bool dropping = false;
+        for (uint32_t i = 1; i < TRP__HOST_SEGMENTS; i++) {
+            if (device->memory.segment[i].state == TRP__NUMBER_FREE)
+                return i;
+            dropping = dropping || device->memory.segment[i].state == TRP__NUMBER_DROPPING;
+        }
+        if (!dropping || atomic_load(&device->state) == TRP_DEVICE_DOWN)
+            return 0;
+        trp__lock_wait(&device->lock, &device->changed);
+    }
+}
+
+trp_status trp__segment_add(trp_device *device, uint64_t bytes, bool plain, uint32_t *id,
+                            void **base, trp_error *error)
+{
+    int fd = -1;
+    trp_status status =
+        trp__shm_create(plain ? "troupe-modules" : "troupe-host", bytes, false, &fd, base, error);
+    if (status != TRP_OK)
+        return status;
+    trp__lock_take(&device->lock);
+    *id = free_number(device);
+    if (*id == 0) {
+        status = trp__error_set(error, TRP_E_BUSY, "%d host memory regions are in use",
+                                TRP__HOST_SEGMENTS - 1);
+        trp__shm_unmap(*base, bytes);
+        close(fd);
+        goto out;
+    }
+    trp__client_segment *s = &device->memory.segment[*id];
+    trp__lock_take(&device->memory.segment_lock);
+    *s = (trp__client_segment){.state = TRP__NUMBER_LIVE, .fd = fd, .bytes = bytes, .plain = plain};
+    trp__lock_drop(&device->memory.segment_lock);
+    trp__tell(device,
+              &(trp__news){
+                  .type = TRP__MSG_HOST, .id = *id, .bytes = bytes, .protection = plain, .fd = fd});
+    while (!s->answered && atomic_load(&device->state) != TRP_DEVICE_DOWN)
+        trp__lock_wait(&device->lock, &device->changed);
+    if (!s->answered)
+        trp__error_down(device, &s->answer);
+    status = s->answer.status;
+    if (status != TRP_OK) {
+        *error = s->answer;
+        trp__shm_unmap(*base, bytes);
+        trp__segment_close(device, s);
+        trp__tell_drop(device, TRP__MSG_HOST_DROP, *id, &s->state, &s->told);
+    }
+out:
+    trp__lock_drop(&device->lock);
+    return status;
+}
+
+trp_status trp_host_alloc(trp_device *device, uint64_t bytes, void **out)
+{
+    TRP__CALL(trp__call_refused());
+    trp_status status = trp__device_usable(device);
+    if (status != TRP_OK)
+        return status;
+    if (!out)
+        return trp__fail(TRP_E_ARGUMENT, "out: expected a pointer, got NULL");
+    if (bytes == 0 || bytes > INT64_MAX / 2)
+        return trp__fail(TRP_E_ARGUMENT, "bytes: expected 1 to %lld, got %llu",
+                         (long long)(INT64_MAX / 2), (unsigned long long)bytes);
+    /* Its pages come when they are touched, and then it is too late to say that there are none. */
+    uint64_t room = trp__memory_available(device->backend == TRP_BACKEND_HOST);
+    if (bytes > room)
+        return trp__fail(TRP_E_MEMORY,
+                         "bytes: expected at most %llu, what this machine, or the group that this "
+                         "process is in, can give now, got %llu",
+                         (unsigned long long)room, (unsigned long long)bytes);
+    trp_error error = {0};
+    uint32_t id = 0;
+    void *base = NULL;
+    status = trp__segment_add(device, trp__page_round(bytes), false, &id, &base, &error);
+    if (status != TRP_OK)
+        return trp__error_raise(&error);
+    trp__lock_take(&device->memory.segment_lock);
+    device->memory.segment[id].base = base;
+    if (device->memory.segments_made <= id)
+        device->memory.segments_made = id + 1;
+    trp__lock_drop(&device->memory.segment_lock);
+    *out = base;
+    return TRP_OK;
+}
+
+trp_status trp_host_free(trp_device *device, void *memory)
+{
+    TRP__CALL(trp__call_refused());
+    if (!memory)
+        return TRP_OK;
+    trp_status status = trp__device_known(device);
+    if (status != TRP_OK)
+        return status;
+    uint32_t id = 0;
+    bool idle = false;
+    trp__lock_take(&device->memory.segment_lock);
+    for (uint32_t i = 1; i < device->memory.segments_made && id == 0; i++) {
+        trp__client_segment *s = &device->memory.segment[i];
+        if (s->base == memory && !s->freed) {
+            id = i;
+            s->freed = true;
+            idle = s->holders == 0;
+        }
+    }
+    trp__lock_drop(&device->memory.segment_lock);
+    if (id == 0)
+        return trp__fail(TRP_E_STALE,
+                         "memory: %p was not given by trp_host_alloc() of this device, "
+                         "or was freed",
+                         memory);
+    if (idle)
+        drop(device, id);
+    return TRP_OK;
+}

@@ -1,0 +1,80 @@
+/* The supervisor's: starting and ending workers, and what becomes of requests when one dies. */
+#ifndef TRP_CLIENT_RECOVERY_RECOVERY_H
+#define TRP_CLIENT_RECOVERY_RECOVERY_H
+
+#include "client/request/request.h"
+
+/* supervisor.c */
+trp_status trp__supervisor_start(trp_device *device);
+void trp__supervisor_stop(trp_device *device);
+
+/* recover.c */
+trp_status trp__promote_successor(trp_device *device, trp_error *error);
+void trp__go_down(trp_device *device);
+int64_t trp__start_delay(uint32_t failures, int64_t most);
+
+/* standby.c */
+int64_t trp__standby_delay(const trp_device *device);
+void trp__standby_lose(trp_device *device, bool dead);
+void trp__standby_look_after(trp_device *device);
+
+/* messages.c */
+void trp__take_messages(trp_device *device, uint32_t index, bool *gone);
+void trp__look_after_mail(trp_device *device, uint32_t index);
+
+/* announce.c */
+void trp__tell_all(trp_device *device, uint32_t index);
+void trp__tell_promoted(trp_device *device);
+void trp__tell_actor(trp_device *device, uint32_t index, trp__client_actor *actor);
+void trp__number_answered(trp_device *device, uint32_t index, const trp__message *m);
+void trp__number_answered_all(trp_device *device, uint32_t index);
+
+/* process.c and process_end.c */
+trp_status trp__process_launch(trp_device *device, uint32_t index, trp_error *error);
+trp_status trp__process_await_ready(trp_device *device, uint32_t index, trp_error *error);
+trp_status trp__process_refusal(const trp__message *m, trp_error *error);
+void trp__process_welcome(trp_device *device, uint32_t index);
+trp_status trp__process_promote(trp_device *device, uint32_t index, trp_error *error);
+bool trp__process_end(trp_device *device, uint32_t index, bool kill_now, trp_error *cause);
+void trp__process_kill(trp__process *process);
+void trp__process_abandon(trp_device *device, uint32_t index, trp_error *cause);
+void trp__process_reap(trp_device *device, bool wait);
+int64_t trp__process_due(const trp_device *device, const trp__process *p);
+
+/* making.c: actors that are being made. device->lock is held. */
+void trp__making_begin(trp_device *device, trp__client_actor *actor);
+void trp__making_answered(trp_device *device, uint32_t index, trp__client_actor *actor,
+                          const trp_error *error);
+/* The supervisor's, which holds no lock. */
+typedef struct trp__suspicion {
+    trp__client_actor *actor; /* that the worker was making; NULL: none */
+    uint64_t made;            /* its `made` then */
+    uint32_t incarnation;
+    bool stuck;
+} trp__suspicion;
+trp__suspicion trp__making_suspicion(trp_device *device, uint32_t index);
+bool trp__making_explain(trp_device *device, const trp__suspicion *suspicion, trp_error *cause);
+void trp__making_blame(trp_device *device, const trp__suspicion *suspicion, bool others,
+                       const trp_error *cause);
+void trp__making_end_trials(trp_device *device);
+bool trp__making_late(trp__process *p);
+bool trp__making_any(const trp_device *device);
+bool trp__making_lanes_end(trp_device *device, trp_error *error);
+void trp__making_check(trp_device *device);
+trp_status trp__making_await(trp_device *device, uint32_t index, trp_error *error);
+
+/* distrust.c: what a worker writes is looked at before it counts */
+void trp__process_breach(trp__process *p, trp_fault fault, const char *what);
+const char *trp__words_look(trp_device *device);
+bool trp__words_untouched(const trp__reply *reply);
+bool trp__read_absurd(trp_device *device);
+void trp__words_freeze(trp_device *device);
+
+/* scope.c; for the supervisor */
+#define TRP__SCOPE_LOST  UINT64_MAX            /* as a judged_ticket: lost with everything else */
+#define TRP__SCOPE_FIRST (TRP__SCOPE_LOST - 1) /* this and those above are no tickets */
+void trp__scope_begin(trp_device *device);
+void trp__scope_cover(trp_device *device, const trp__record *record);
+void trp__scope_end(trp_device *device, uint64_t last);
+
+#endif
