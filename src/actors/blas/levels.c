@@ -225,8 +225,7 @@ static const row rows[] = {
      .mode = {a, x, y},                                                                            \
      .lay_out = lay_out_##shape,                                                                   \
      .to_columns = turn_##turn},
-#include "actors/blas/routines.def"
-#undef ROUTINE
+#include "libs/blas/routines.def"
 };
 #undef R
 #undef W

@@ -134,15 +134,13 @@ FAMILY(DGMM, side(c), M, N, A, X, Y)
 /* By the place of the operation, as the loaded routines. */
 static const struct {
     trp__cublas_status (*call)(const call *c);
-    const char *name[TRP__CUBLAS_TYPES];
-} families[TRP__CUBLAS_PLACES] = {
-#define ALL(op, family, s, d, c, z) [(TRP_OP_##op) & 0xff] = {call_##family, {#s, #d, #c, #z}},
-#define REAL(op, family, s, d)      [(TRP_OP_##op) & 0xff] = {call_##family, {#s, #d, "", ""}},
-#define COMPLEX(op, family, c, z)   [(TRP_OP_##op) & 0xff] = {call_##family, {"", "", #c, #z}},
-    TRP__CUBLAS_ROUTINES(ALL, REAL, COMPLEX)
-#undef ALL
-#undef REAL
-#undef COMPLEX
+    const char *name[TRP__BLAS_TYPES];
+} families[TRP__BLAS_PLACES] = {
+#define CUBLAS_ALL(op, family, s, d, c, z)                                                         \
+    [(TRP_OP_##op) & 0xff] = {call_##family, {#s, #d, #c, #z}},
+#define CUBLAS_REAL(op, family, s, d)    [(TRP_OP_##op) & 0xff] = {call_##family, {#s, #d, "", ""}},
+#define CUBLAS_COMPLEX(op, family, c, z) [(TRP_OP_##op) & 0xff] = {call_##family, {"", "", #c, #z}},
+#include "libs/blas/routines.def"
 };
 
 /* Results are written by the device, and so are scalars read that are in a buffer. */
@@ -251,7 +249,7 @@ trp_status trp__levels_cuda(trp_instance *instance, trp_job *job, trp__blas_stat
     uint32_t place = place_of(job->op, c.g.batch);
     uint32_t type = c.g.type == TRP_F32 ? 0 : c.g.type == TRP_F64 ? 1 : c.g.type == TRP_C64 ? 2 : 3;
     bool known = job->op >> 8 == TRP_OP_GEMM >> 8 && job->op != TRP_OP_GEMM_LIST;
-    if (!known || place >= TRP__CUBLAS_PLACES || !families[place].call)
+    if (!known || place >= TRP__BLAS_PLACES || !families[place].call)
         return trp__error_set(error, TRP_E_INTERNAL, "operation %#x is not one of blas", job->op);
     const char *name = families[place].name[type];
     c.real = type % 2 ? sizeof(double) : sizeof(float);

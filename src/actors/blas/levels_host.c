@@ -72,39 +72,24 @@ typedef struct method {
     const char *routine; /* NULL: none */
 } method;
 
-/* clang-format off */
+static const method methods[TRP__BLAS_PLACES][TRP__BLAS_TYPES] = {
 #define METHOD(op, type, function, name) [TRP_OP_##op & 0xff][type] = {function, name},
-#define REAL(op, family, s, d)      METHOD(op, 0, family##_f32, #s) METHOD(op, 1, family##_f64, #d)
-#define COMPLEX(op, family, c, z)   METHOD(op, 2, family##_c64, #c) METHOD(op, 3, family##_c128, #z)
-#define ALL(op, family, s, d, c, z) REAL(op, family, s, d) COMPLEX(op, family, c, z)
-#define REAL_LOOP(op, loop)         METHOD(op, 0, loop##_f32, NULL) METHOD(op, 1, loop##_f64, NULL)
-#define COMPLEX_LOOP(op, loop)      METHOD(op, 2, loop##_c64, NULL) METHOD(op, 3, loop##_c128, NULL)
-static const method methods[TRP__OPENBLAS_PLACES][TRP__OPENBLAS_TYPES] = {
-    TRP__OPENBLAS_ROUTINES(ALL, REAL, COMPLEX)
-    COMPLEX_LOOP(ROT, rot_loop)
-    REAL_LOOP(ROTG, rotg_loop) COMPLEX_LOOP(ROTG, rotg_loop)
-    COMPLEX_LOOP(SYMV, symv_loop)
-    COMPLEX_LOOP(SYR, syr_loop)
-    COMPLEX_LOOP(SYR2, syr2_loop)
-    REAL_LOOP(GEAM, geam_loop) COMPLEX_LOOP(GEAM, geam_loop)
-    REAL_LOOP(DGMM, dgmm_loop) COMPLEX_LOOP(DGMM, dgmm_loop)
-};
-#undef COMPLEX_LOOP
-#undef REAL_LOOP
-#undef ALL
-#undef COMPLEX
-#undef REAL
+#define CBLAS_REAL(op, family, s, d)     METHOD(op, 0, family##_f32, #s) METHOD(op, 1, family##_f64, #d)
+#define CBLAS_COMPLEX(op, family, c, z)                                                            \
+    METHOD(op, 2, family##_c64, #c) METHOD(op, 3, family##_c128, #z)
+#define HOST_REAL(op, loop)    METHOD(op, 0, loop##_f32, NULL) METHOD(op, 1, loop##_f64, NULL)
+#define HOST_COMPLEX(op, loop) METHOD(op, 2, loop##_c64, NULL) METHOD(op, 3, loop##_c128, NULL)
+#include "libs/blas/routines.def"
 #undef METHOD
-/* clang-format on */
+};
 
 /* Which sizes count for an operation, and whether it gives a result, by its place. */
 static const struct {
     uint8_t level;
     uint32_t uses; /* flags of routines.h */
-} routines[TRP__OPENBLAS_PLACES] = {
+} routines[TRP__BLAS_PLACES] = {
 #define ROUTINE(level_, op, name, uses_, ...) [TRP_OP_##op & 0xff] = {(level_), (uses_)},
-#include "actors/blas/routines.def"
-#undef ROUTINE
+#include "libs/blas/routines.def"
 };
 
 static const method *find_method(uint32_t op, uint8_t type, uint32_t *place, uint32_t *column)
@@ -113,8 +98,7 @@ static const method *find_method(uint32_t op, uint8_t type, uint32_t *place, uin
         [TRP_F32] = 1, [TRP_F64] = 2, [TRP_C64] = 3, [TRP_C128] = 4};
     *place = op & 0xff;
     *column = type < TRP_DTYPE_COUNT ? columns[type] - UINT32_C(1) : UINT32_MAX;
-    if (op >> 8 != TRP_OP_GEMM >> 8 || *place >= TRP__OPENBLAS_PLACES ||
-        *column >= TRP__OPENBLAS_TYPES)
+    if (op >> 8 != TRP_OP_GEMM >> 8 || *place >= TRP__BLAS_PLACES || *column >= TRP__BLAS_TYPES)
         return NULL;
     const method *found = &methods[*place][*column];
     return found->run ? found : NULL;

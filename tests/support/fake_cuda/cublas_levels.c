@@ -9,13 +9,10 @@
 #include <string.h>
 
 typedef enum operation {
-#define ALL(op, family, s, d, c, z) op,
-#define REAL(op, family, s, d)      op,
-#define COMPLEX(op, family, c, z)   op,
-    TRP__CUBLAS_ROUTINES(ALL, REAL, COMPLEX)
-#undef COMPLEX
-#undef REAL
-#undef ALL
+#define CUBLAS_ALL(op, family, s, d, c, z) op,
+#define CUBLAS_REAL(op, family, s, d)      op,
+#define CUBLAS_COMPLEX(op, family, c, z)   op,
+#include "libs/blas/routines.def"
 } operation;
 
 /* Y is what a routine writes, whatever its documentation calls it; rot, rotg and swap write X too.
@@ -753,12 +750,13 @@ static trp__cublas_status launch(trp__cublas_handle handle, const call *given)
 #define SAME_GERC                  0, SKIP
 #define SECOND(first, second, ...) second
 #define CHOOSE(...)                SECOND(__VA_ARGS__)
-#define ALL(op_, family, s, d, c, z)                                                               \
+#define CUBLAS_ALL(op_, family, s, d, c, z)                                                        \
     CHOOSE(SAME_##op_, DEFINE, 0)                                                                  \
     (op_, family, s, TRP__CUDA_R_32F)                                                              \
-        CHOOSE(SAME_##op_, DEFINE, 0)(op_, family, d, TRP__CUDA_R_64F) COMPLEX(op_, family, c, z)
-#define REAL(op_, family, s, d)                                                                    \
+        CHOOSE(SAME_##op_, DEFINE, 0)(op_, family, d, TRP__CUDA_R_64F)                             \
+            CUBLAS_COMPLEX(op_, family, c, z)
+#define CUBLAS_REAL(op_, family, s, d)                                                             \
     DEFINE(op_, family, s, TRP__CUDA_R_32F) DEFINE(op_, family, d, TRP__CUDA_R_64F)
-#define COMPLEX(op_, family, c, z)                                                                 \
+#define CUBLAS_COMPLEX(op_, family, c, z)                                                          \
     DEFINE(op_, family, c, TRP__CUDA_C_32F) DEFINE(op_, family, z, TRP__CUDA_C_64F)
-TRP__CUBLAS_ROUTINES(ALL, REAL, COMPLEX)
+#include "libs/blas/routines.def"
