@@ -9,6 +9,7 @@
 
 #include <float.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tgmath.h>
 
@@ -27,6 +28,13 @@ typedef struct operation {
 _Static_assert(sizeof(operation) <= TRP_ACTOR_ENQUEUE_MAX, "an operation's arguments fit");
 
 #define COLUMN_MAJOR TRP__CBLAS_COLUMN_MAJOR
+
+/* Whether X or Y, of an operation with conjugates, is conjugated in its place. */
+static bool written(const operation *o, int operand)
+{
+    return o->l.conjugate &
+           (operand == TRP__BLAS_X ? TRP__BLAS_CONJUGATES_X : TRP__BLAS_CONJUGATES_Y);
+}
 
 /* Of a vector: what is one further lies within the margin of an arena. */
 #define LARGEST_INCREMENT ((int64_t)(TRP__HOST_MARGIN / sizeof(double _Complex)))
@@ -160,6 +168,40 @@ static void run(void *arguments)
     o->run(o);
 }
 
+/* An operation with conjugates; it outgrows what enqueue() takes. */
+typedef struct conjugated {
+    operation o;
+    _Alignas(double _Complex) unsigned char scratch[];
+} conjugated;
+
+static void run_conjugated(void *arguments)
+{
+    conjugated *c = *(conjugated **)arguments;
+    if (c->o.l.type == TRP_C64)
+        run_conjugated_c64(&c->o, c->scratch);
+    else
+        run_conjugated_c128(&c->o, c->scratch);
+    free(c);
+}
+
+static trp_status enqueue_conjugated(trp_instance *instance, const operation *o, trp_error *error)
+{
+    size_t element = trp_dtype_bits((trp_dtype)o->l.type) / 8, elements = 0;
+    for (int i = TRP__BLAS_X; i <= TRP__BLAS_Y; i++) {
+        if (!written(o, i))
+            elements += (size_t)(o->l.length[i] * o->l.batch);
+    }
+    conjugated *c = malloc(sizeof *c + elements * element);
+    if (!c)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for the conjugates of %zu elements",
+                              elements);
+    c->o = *o;
+    trp_status status = instance->services->enqueue(instance, run_conjugated, &c, sizeof c, error);
+    if (status != TRP_OK)
+        free(c);
+    return status;
+}
+
 trp_status trp__levels_host_handle(trp_instance *instance, trp_job *job, const trp__openblas *blas,
                                    trp_error *error)
 {
@@ -193,5 +235,6 @@ trp_status trp__levels_host_handle(trp_instance *instance, trp_job *job, const t
                                   (long long)inc, (long long)LARGEST_INCREMENT);
     }
     resolve(&o, job);
-    return instance->services->enqueue(instance, run, &o, sizeof o, error);
+    return o.l.conjugate ? enqueue_conjugated(instance, &o, error)
+                         : instance->services->enqueue(instance, run, &o, sizeof o, error);
 }

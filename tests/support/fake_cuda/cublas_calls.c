@@ -25,6 +25,10 @@
 #define CALL_ROT  SIZE(1, n), VECTORS(X, Y), SCALAR(alpha, c, REAL), SCALAR(beta, s, ELEMENT)
 #define CALL_ROTG                                                                                  \
     SIZE(1, 1), OPERAND(X, a, 1), OPERAND(Y, b, 1), RESULT(0, c, REAL), RESULT(1, s, ELEMENT)
+#define CALL_ROTM SIZE(1, n), OPERAND(A, param, 1), VECTORS(X, Y)
+#define CALL_ROTMG                                                                                 \
+    SIZE(1, 1), OPERAND(X, d1, 1), OPERAND(Y, d2, 1), OPERAND(A, x1, 1),                           \
+        SCALAR(alpha, y1, ELEMENT), RESULT(0, param, ELEMENT)
 #define CALL_DOT   SIZE(1, n), VECTORS(A, X), RESULT(0, result, ELEMENT)
 #define CALL_NORM  SIZE(1, n), OPERAND(A, x, incx), RESULT(0, result, REAL)
 #define CALL_INDEX SIZE(1, n), OPERAND(A, x, incx), RESULT(0, result, INTEGER)
@@ -38,8 +42,18 @@
 #define CALL_RANK_1 SIZE(n, n), .fill = fill, OPERAND(Y, a, lda)
 #define CALL_SYR                                                                                   \
     CALL_RANK_1, OPERAND(A, x, incx), OPERAND(X, x, incx), SCALAR(alpha, alpha, ELEMENT)
-#define CALL_HER  CALL_RANK_1, OPERAND(A, x, incx), OPERAND(X, x, incx), SCALAR(alpha, alpha, REAL)
-#define CALL_SYR2 CALL_RANK_1, VECTORS(A, X), SCALAR(alpha, alpha, ELEMENT)
+#define CALL_HER    CALL_RANK_1, OPERAND(A, x, incx), OPERAND(X, x, incx), SCALAR(alpha, alpha, REAL)
+#define CALL_SYR2   CALL_RANK_1, VECTORS(A, X), SCALAR(alpha, alpha, ELEMENT)
+#define CALL_PACKED SIZE(n, n), .fill = fill, OPERAND(Y, a, 1)
+#define CALL_SPR                                                                                   \
+    CALL_PACKED, OPERAND(A, x, incx), OPERAND(X, x, incx), SCALAR(alpha, alpha, ELEMENT)
+#define CALL_HPR  CALL_PACKED, OPERAND(A, x, incx), OPERAND(X, x, incx), SCALAR(alpha, alpha, REAL)
+#define CALL_SPR2 CALL_PACKED, VECTORS(A, X), SCALAR(alpha, alpha, ELEMENT)
+#define CALL_SPMV                                                                                  \
+    SIZE(n, n), OPERAND(A, a, 1), VECTORS(X, Y), SCALARS(ELEMENT, ELEMENT), .fill = fill
+#define CALL_TPMV                                                                                  \
+    SIZE(n, n), OPERAND(A, a, 1), OPERAND(X, x, incx), OPERAND(Y, x, incx),                        \
+        .fill = fill, .trans = trans, .diag = diag
 #define CALL_SYMV SIZE(n, n), MATRIX_VECTORS, .fill = fill
 #define CALL_SBMV SIZE(n, n), MATRIX_VECTORS, .fill = fill, .k = k
 #define CALL_TBMV CALL_TRMV, .k = k

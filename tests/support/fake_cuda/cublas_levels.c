@@ -13,46 +13,9 @@ static const struct {
     double beta; /* where it is not a parameter; alpha is 1 then */
     void (*run)(const job *j);
 } routines[] = {
-    [AXPY] = {{"n1", "n1", "n1"}, FULL, 1, fake_blas_add},
-    [SCAL] = {{"n1", "", "n1"}, FULL, 0, fake_blas_add},
-    [VCOPY] = {{"n1", "", "n1"}, FULL, 0, fake_blas_add},
-    [SWAP] = {{"", "n1w", "n1"}, FULL, 0, fake_blas_swap},
-    [ROT] = {{"", "n1w", "n1"}, FULL, 0, fake_blas_rotate},
-    [ROTG] = {{"", "n1w", "n1"}, FULL, 0, fake_blas_make_rotation},
-    [DOT] = {{"n1", "n1", ""}, FULL, 0, fake_blas_dot},
-    [DOTC] = {{"n1", "n1", ""}, FULL, 0, fake_blas_dot},
-    [NRM2] = {{"n1", "", ""}, FULL, 0, fake_blas_norm},
-    [ASUM] = {{"n1", "", ""}, FULL, 0, fake_blas_norm},
-    [IAMAX] = {{"n1", "", ""}, FULL, 0, fake_blas_find},
-    [IAMIN] = {{"n1", "", ""}, FULL, 0, fake_blas_find},
-    [GEMV] = {{"mn", "c1", "r1"}, FULL, 0, fake_blas_multiply},
-    [GEMV_BATCHED] = {{"mn", "c1", "r1"}, FULL, 0, fake_blas_multiply},
-    [GBMV] = {{"bn", "c1", "r1"}, BAND, 0, fake_blas_multiply},
-    [GER] = {{"m1", "n1", "mn"}, FULL, 1, fake_blas_multiply},
-    [GERC] = {{"m1", "n1", "mn"}, FULL, 1, fake_blas_multiply},
-    [SYMV] = {{"nn", "n1", "n1"}, SYMMETRIC, 0, fake_blas_multiply},
-    [HEMV] = {{"nn", "n1", "n1"}, HERMITIAN, 0, fake_blas_multiply},
-    [TRMV] = {{"nn", "n1", "n1"}, TRIANGLE, 0, fake_blas_multiply},
-    [TRSV] = {{"nn", "", "n1"}, TRIANGLE, 0, fake_blas_solve},
-    [SBMV] = {{"bn", "n1", "n1"}, SYMMETRIC, 0, fake_blas_multiply},
-    [HBMV] = {{"bn", "n1", "n1"}, HERMITIAN, 0, fake_blas_multiply},
-    [TBMV] = {{"bn", "n1", "n1"}, TRIANGLE, 0, fake_blas_multiply},
-    [TBSV] = {{"bn", "", "n1"}, TRIANGLE, 0, fake_blas_solve},
-    [SYR] = {{"n1", "n1", "nn"}, SYMMETRIC, 1, fake_blas_multiply},
-    [HER] = {{"n1", "n1", "nn"}, HERMITIAN, 1, fake_blas_multiply},
-    [SYR2] = {{"n1", "n1", "nn"}, SYMMETRIC, 1, fake_blas_multiply},
-    [HER2] = {{"n1", "n1", "nn"}, HERMITIAN, 1, fake_blas_multiply},
-    [SYMM] = {{"ss", "mn", "mn"}, SYMMETRIC, 0, fake_blas_multiply},
-    [HEMM] = {{"ss", "mn", "mn"}, HERMITIAN, 0, fake_blas_multiply},
-    [SYRK] = {{"pq", "pq", "nn"}, SYMMETRIC, 0, fake_blas_multiply},
-    [HERK] = {{"pq", "pq", "nn"}, HERMITIAN, 0, fake_blas_multiply},
-    [SYR2K] = {{"pq", "pq", "nn"}, SYMMETRIC, 0, fake_blas_multiply},
-    [HER2K] = {{"pq", "pq", "nn"}, HERMITIAN, 0, fake_blas_multiply},
-    [TRMM] = {{"ss", "mn", "mn"}, TRIANGLE, 0, fake_blas_multiply},
-    [TRSM] = {{"ss", "", "mn"}, TRIANGLE, 0, fake_blas_solve},
-    [TRSM_BATCHED] = {{"ss", "", "mn"}, TRIANGLE, 0, fake_blas_solve},
-    [GEAM] = {{"rc", "RC", "mn"}, FULL, 0, fake_blas_add},
-    [DGMM] = {{"mn", "s1", "mn"}, FULL, 0, fake_blas_scale_rows},
+#define FAKE(op, a, x, y, structure, beta, function)                                               \
+    [op] = {{a, x, y}, structure, beta, fake_blas_##function},
+#include "support/blas_routines.def"
 };
 
 static int64_t extent(const call *q, char letter)
@@ -67,6 +30,10 @@ static int64_t extent(const call *q, char letter)
         return q->n;
     case 'b':
         return q->k + q->ku + 1;
+    case 't': /* of a packed triangle */
+        return q->n * (q->n + 1) / 2;
+    case '5': /* numbers of a modified rotation */
+        return 5;
     case 's':
         return q->side == TRP__CUBLAS_LEFT ? q->m : q->n;
     case 'r': /* rows and columns of a matrix with op(X) of m x n, or of op(X) for one of m x n, */
@@ -84,10 +51,12 @@ static int64_t extent(const call *q, char letter)
     }
 }
 
+/* Of a symmetric or Hermitian matrix, by vectors or by matrices with op(X) of n x k. */
 static bool is_update(const call *q)
 {
-    return q->op == SYRK || q->op == HERK || q->op == SYR2K || q->op == HER2K || q->op == SYR ||
-           q->op == HER || q->op == SYR2 || q->op == HER2;
+    const char *first = routines[q->op].shape[A];
+    return routines[q->op].structure >= SYMMETRIC &&
+           (strcmp(first, "n1") == 0 || strcmp(first, "pq") == 0);
 }
 
 static bool is_level1(const call *q)
@@ -125,9 +94,13 @@ static void form(const call *q, int which, view *v)
     trp__cublas_operation op = which == Y ? TRP__CUBLAS_OP_N : first ? q->trans : q->trans_b;
     if (which == (is_update(q) ? Y : A))
         v->structure = routines[q->op].structure;
-    v->banded = which == A && (q->op == SBMV || q->op == HBMV || q->op == TBMV || q->op == TBSV);
-    if (v->structure == BAND || v->banded)
+    const char letter = routines[q->op].shape[which][0];
+    v->banded = letter == 'b' && v->structure != BAND;
+    v->packed = letter == 't';
+    if (letter == 'b' || letter == 't')
         v->rows = q->m;
+    if (letter == 't')
+        v->columns = q->n;
     v->upper = q->fill == TRP__CUBLAS_UPPER;
     v->unit = q->diag == TRP__CUBLAS_UNIT;
     v->below = q->k;
@@ -225,7 +198,7 @@ static void run(void *arguments)
 /* Complex updates take the op that goes with their symmetry; for real types, both are the same. */
 static bool good_options(const call *q)
 {
-    bool hermitian = q->op == HERK || q->op == HER2K;
+    bool hermitian = routines[q->op].structure == HERMITIAN;
     trp__cublas_operation wrong = hermitian ? TRP__CUBLAS_OP_T : TRP__CUBLAS_OP_C;
     return FAKE_ONE_OF_2(q->side) && FAKE_ONE_OF_2(q->fill) && FAKE_ONE_OF_2(q->diag) &&
            FAKE_ONE_OF_3(q->trans) && FAKE_ONE_OF_3(q->trans_b) &&
@@ -297,7 +270,7 @@ trp__cublas_status fake_blas_launch(trp__cublas_handle handle, const call *given
         if (q.result[i].kind != NONE && !q.result[i].at)
             return INVALID_VALUE;
     }
-    if (q.result[0].kind != NONE && mode == TRP__CUBLAS_POINTER_MODE_HOST)
+    if ((q.result[0].kind != NONE || q.op == ROTM) && mode == TRP__CUBLAS_POINTER_MODE_HOST)
         return NOT_SUPPORTED;
     if ((q.m == 0 || q.n == 0 || q.batch == 0) && q.result[0].kind == NONE)
         return SUCCESS;

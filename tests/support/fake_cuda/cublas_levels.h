@@ -65,6 +65,7 @@ typedef struct view {
     structure structure;        /* of X */
     bool upper, unit;           /* of X */
     bool banded;                /* X is the band of a triangle, `below` diagonals beside one */
+    bool packed;                /* X is a triangle, column by column */
     int64_t below, above, size; /* diagonals of X; all elements that X takes up */
 } view;
 
@@ -95,6 +96,9 @@ void fake_blas_dot(const job *j);
 void fake_blas_norm(const job *j);
 void fake_blas_find(const job *j);
 void fake_blas_multiply(const job *j);
+void fake_blas_multiply_twice(const job *j);
+void fake_blas_rotate_modified(const job *j);
+void fake_blas_make_modified(const job *j);
 void fake_blas_solve(const job *j);
 void fake_blas_scale_rows(const job *j);
 

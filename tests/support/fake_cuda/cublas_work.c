@@ -80,6 +80,71 @@ void fake_blas_make_rotation(const job *j)
     give(&j->call->result[1], j->call->type, s);
 }
 
+/* The matrix that a flag and four numbers stand for. */
+void fake_blas_rotate_modified(const job *j)
+{
+    double param[5];
+    for (int i = 0; i < 5; i++)
+        param[i] = creal(fake_view_get(&j->v[A], i, 0));
+    double flag = param[0];
+    double h11 = flag == 0 || flag == -2 ? 1 : param[1], h21 = param[2];
+    double h12 = param[3], h22 = flag == 0 || flag == -2 ? 1 : param[4];
+    if (flag == 1)
+        h21 = -1, h12 = 1;
+    if (flag == -2)
+        return;
+    for (int64_t i = 0; i < j->v[X].rows; i++) {
+        double x = creal(fake_view_get(&j->v[X], i, 0)), y = creal(fake_view_get(&j->v[Y], i, 0));
+        fake_view_put(&j->v[X], i, 0, h11 * x + h12 * y);
+        fake_view_put(&j->v[Y], i, 0, h21 * x + h22 * y);
+    }
+}
+
+/* X is d1, Y is d2, A is x1, alpha is y1. As an infinity can't be scaled it stays. */
+void fake_blas_make_modified(const job *j)
+{
+    double d[2] = {creal(fake_view_get(&j->v[X], 0, 0)), creal(fake_view_get(&j->v[Y], 0, 0))};
+    double x = creal(fake_view_get(&j->v[A], 0, 0)), y = creal(j->alpha);
+    double h[2][2] = {{1, 1}, {-1, 1}}, flag = 1, q1 = d[0] * x * x, q2 = d[1] * y * y;
+    if (d[1] * y == 0 && d[0] >= 0) {
+        flag = -2;
+    } else if (d[0] >= 0 && fabs(q1) > fabs(q2)) {
+        flag = 0;
+        h[0][0] = 1, h[0][1] = d[1] * y / (d[0] * x), h[1][0] = -y / x;
+        double u = 1 - h[0][1] * h[1][0];
+        d[0] /= u, d[1] /= u, x *= u;
+    } else if (d[0] >= 0 && q2 >= 0) {
+        h[0][0] = d[0] * x / (d[1] * y), h[1][1] = x / y;
+        double u = 1 + h[0][0] * h[1][1], first = d[0];
+        d[0] = d[1] / u, d[1] = first / u, x = y * u;
+    } else {
+        flag = -1;
+        memset(h, 0, sizeof h);
+        d[0] = d[1] = x = 0;
+    }
+    for (int i = 0; i < 2 && flag != -2; i++) {
+        while (d[i] != 0 && isfinite(d[i]) && (fabs(d[i]) <= 0x1p-24 || fabs(d[i]) >= 0x1p24)) {
+            double by = fabs(d[i]) <= 0x1p-24 ? 0x1p-12 : 0x1p12;
+            flag = -1;
+            d[i] /= by * by;
+            h[i][0] *= by, h[i][1] *= by;
+            x *= i == 0 ? by : 1;
+        }
+    }
+    fake_view_put(&j->v[X], 0, 0, d[0]);
+    fake_view_put(&j->v[Y], 0, 0, d[1]);
+    fake_view_put(&j->v[A], 0, 0, x);
+    const double all[5] = {flag, h[0][0], h[1][0], h[0][1], h[1][1]};
+    for (int i = 0; i < 5; i++) {
+        bool implied =
+            flag == -2 || (flag == 0 && (i == 1 || i == 4)) || (flag == 1 && (i == 2 || i == 3));
+        output to = j->call->result[0];
+        to.at = (char *)to.at + (size_t)i * fake_bytes(j->call->type);
+        if (i == 0 || !implied)
+            give(&to, j->call->type, all[i]);
+    }
+}
+
 void fake_blas_dot(const job *j)
 {
     fake_number sum = 0;
@@ -135,23 +200,17 @@ static void add_product(fake_number *sum, fake_number factor, const view *a, con
     free(right);
 }
 
-static bool is_rank_2(const call *q)
-{
-    return q->op == SYR2K || q->op == HER2K || q->op == SYR2 || q->op == HER2;
-}
-
-/* Y = alpha A X + beta Y, of rank 2k also + alpha X' A', with ' for transposed, or with a conjugate
- * for all of that. All is read before anything is written, since Y may be X. */
-void fake_blas_multiply(const job *j)
+/* Y = alpha A X + beta Y, twice also + alpha X' A', with ' for transposed, or with a conjugate for
+ * all of that. All is read before anything is written, since Y may be X. */
+static void multiply(const job *j, bool twice)
 {
     const view *c = &j->v[Y];
-    bool of_k = j->call->op == HERK || j->call->op == HER2K;
-    bool adds = j->alpha != 0 && (!of_k || j->call->k > 0);
+    bool adds = j->alpha != 0 && j->v[A].columns > 0;
     if (c->structure == HERMITIAN && j->beta == 1 && !adds)
         return;
     fake_number *sum = fake_numbers(c->rows * c->columns), *from = sum;
     add_product(sum, j->alpha, &j->v[A], &j->v[X]);
-    if (is_rank_2(j->call)) {
+    if (twice) {
         bool hermitian = c->structure == HERMITIAN;
         view a = j->v[X], b = j->v[A];
         fake_view_transpose(&a, hermitian);
@@ -167,6 +226,16 @@ void fake_blas_multiply(const job *j)
         }
     }
     free(sum);
+}
+
+void fake_blas_multiply(const job *j)
+{
+    multiply(j, false);
+}
+
+void fake_blas_multiply_twice(const job *j)
+{
+    multiply(j, true);
 }
 
 static fake_number quotient(fake_number a, fake_number b)
