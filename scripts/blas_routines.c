@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { R = 1, W = 2, RW = 3, TYPES = 4, PLACES = 256 };
+enum { R = 1, W = 2, RW = 3, TYPES = 5, PLACES = 256 };
 
 typedef struct routine {
     int level;
@@ -19,7 +19,7 @@ typedef struct routine {
 /* In the order of their numbers. */
 static const routine routines[PLACES] = {
 #define ROUTINE(level, op, name, uses, a, x, y, ...)                                               \
-    [TRP_OP_##op & 0xff] = {level, #name, uses, {a, x, y}},
+    [TRP_OP_##op & 0xff] = {level, #name, (unsigned)(uses), {a, x, y}},
 #include "libs/blas/routines.def"
 };
 
@@ -29,6 +29,7 @@ static const char *const cublas[PLACES][TYPES] = {
 #define NAMES(op, first, p, q)  [TRP_OP_##op & 0xff][first] = #p, [TRP_OP_##op & 0xff][first + 1] = #q,
 #define CUBLAS_REAL(op, family, s, d)    NAMES(op, 0, s, d)
 #define CUBLAS_COMPLEX(op, family, c, z) NAMES(op, 2, c, z)
+#define CUBLAS_HALF(op, family, name) [TRP_OP_##op & 0xff][4] = #name,
 #include "libs/blas/routines.def"
 };
 
@@ -37,6 +38,7 @@ static const char *const host[PLACES][TYPES] = {
 #define CBLAS_COMPLEX(op, family, c, z) NAMES(op, 2, c, z)
 #define HOST_REAL(op, function)         NAMES(op, 0, , )
 #define HOST_COMPLEX(op, function)      NAMES(op, 2, , )
+#define HOST_HALF(op, function) [TRP_OP_##op & 0xff][4] = "",
 #include "libs/blas/routines.def"
 };
 
@@ -102,6 +104,7 @@ int main(void)
         printf("| %s | %d | %s | ", r->name, r->level,
                r->uses & COMPLEX_ONLY ? "c64, c128"
                : r->uses & REAL_ONLY  ? "f32, f64"
+               : r->uses & HALF       ? "f32, f64, c64, c128, f16, bf16"
                                       : "f32, f64, c64, c128");
         options(r);
         printf(" | ");

@@ -196,15 +196,18 @@ TRP_INLINE trp_status trp_gemm_list(trp_actor *blas, const trp_gemm_list_request
 
 /* Level 1: vectors.
  *
- * Vector x has n elements of type `type` (f32, f64, c64, c128), of which element i lies at x_offset
- * bytes plus i * incx elements in its buffer; with a negative incx the first is the last in memory,
- * as in BLAS. An increment of 0 stands for 1. The operations with one input and a result, and
- * scal, take positive increments only. An output must not overlap another vector, but for vectors
- * of the same increment whose elements are all apart. If n is 0, vectors are not looked at, and a
- * result is 0.
+ * Vector x has n elements of type `type` (f32, f64, c64, c128; axpy, scal, rot, dot and nrm2 f16
+ * and bf16 too), of which element i lies at x_offset bytes plus i * incx elements in its buffer;
+ * with a negative incx the first is the last in memory, as in BLAS. An increment of 0 stands for 1.
+ * The operations with one input and a result, and scal, take positive increments only. An output
+ * must not overlap another vector, but for vectors of the same increment whose elements are all
+ * apart. If n is 0, vectors are not looked at, and a result is 0.
  *
  * `scalars`, if it names a buffer, holds what the operation would else take by value, read when it
  * runs: alpha, or c and s. rotm takes its five numbers there and not by value.
+ *
+ * f16 and bf16 are computed with in f32; each element and each result is rounded once. alpha is f32
+ * then, also in `scalars`; c, s and results are of `type`.
  *
  * What an operation gives goes to the buffer `result`, or to `value` in the sender's own memory: it
  * is there before the end of the request is told, if that succeeds, and is not written otherwise.
@@ -351,7 +354,7 @@ TRP__BLAS(rotmg, TRP_OP_ROTMG, trp_blas1_request)
 TRP__BLAS(dot, TRP_OP_DOT, trp_blas1_request)
 /* result = sum of conj(x_i) y_i */
 TRP__BLAS(dotc, TRP_OP_DOTC, trp_blas1_request)
-/* result = Euclidean norm of x: f32 for f32 and c64, f64 for f64 and c128. */
+/* result = Euclidean norm of x: f32 for f32 and c64, f64 for f64 and c128, else of `type`. */
 TRP__BLAS(nrm2, TRP_OP_NRM2, trp_blas1_request)
 /* result = sum of |re x_i| + |im x_i|, of the type of nrm2's. */
 TRP__BLAS(asum, TRP_OP_ASUM, trp_blas1_request)

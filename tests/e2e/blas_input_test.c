@@ -191,6 +191,12 @@ static bool complex_only(uint32_t op)
            op == TRP_OP_HPR || op == TRP_OP_HPR2;
 }
 
+static bool half_too(uint32_t op)
+{
+    return op == TRP_OP_AXPY || op == TRP_OP_SCAL || op == TRP_OP_ROT || op == TRP_OP_DOT ||
+           op == TRP_OP_NRM2;
+}
+
 #define RIGHT(level, op)                                                                           \
     do {                                                                                           \
         trp_blas##level##_request r_ = right_##level(op);                                          \
@@ -232,6 +238,8 @@ static void bad_types(void)
         }
         for (uint32_t op = TRP_OP_AXPY; op <= TRP_OP_DGMM; op++) {
             if (real && !complex_only(op))
+                continue;
+            if ((bad[i] == TRP_F16 || bad[i] == TRP_BF16) && half_too(op))
                 continue;
             if (op <= TRP_OP_IAMIN)
                 REFUSED(1, op, type, bad[i], TRP_E_ARGUMENT, "type");

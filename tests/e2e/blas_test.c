@@ -79,7 +79,8 @@ enum {
     BANDED = 1 << 18,   /* A: kl diagonals of a triangle */
     PACKED = 1 << 19,   /* A: a triangle without gaps */
     REAL_ONLY = 1 << 20,
-    MODIFIED = 1 << 21 /* the five numbers of a modified rotation */
+    MODIFIED = 1 << 21, /* the five numbers of a modified rotation */
+    HALF = 1 << 22      /* f16 and bf16 too; alpha is f32 */
 };
 
 /* Of the result. */
@@ -109,7 +110,7 @@ static const operation operations[] = {
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
-static const trp_dtype types[] = {TRP_F32, TRP_F64, TRP_C64, TRP_C128};
+static const trp_dtype types[] = {TRP_F32, TRP_F64, TRP_C64, TRP_C128, TRP_F16, TRP_BF16};
 enum { TYPES = sizeof types / sizeof *types };
 
 /* ---- a problem ---- */
@@ -173,9 +174,20 @@ static bool has(const problem *p, unsigned option)
     return p->op->options & option;
 }
 
+static bool is_half(trp_dtype type)
+{
+    return type == TRP_F16 || type == TRP_BF16;
+}
+
+/* Of alpha and beta, c and s. */
+static trp_dtype scalar_type(const problem *p)
+{
+    return is_half(p->type) && has(p, ALPHA) ? TRP_F32 : p->type;
+}
+
 static ref_complex value_of(const problem *p, trp_scalar x, double standard)
 {
-    return ref_blas_rounded(p->type, x.given ? x.re + x.im * I : standard);
+    return ref_blas_rounded(scalar_type(p), x.given ? x.re + x.im * I : standard);
 }
 
 static ref_complex alpha_of(const problem *p)
@@ -344,14 +356,15 @@ static void lay_out_rest(problem *p)
     if (p->on_device) {
         int64_t one = ref_blas_complex(p->type) ? 2 : 1;
         int64_t alpha = has(p, REAL_ALPHA) ? 1 : one, beta = has(p, REAL_BETA) ? 1 : one;
+        trp_dtype scalars = ref_blas_real(scalar_type(p));
         operand *x = &p->operands[SCALARS];
         *x = (operand){.use = IN, .batch = 1, .extent = alpha};
         if (has(p, BETA | ROTATION))
             x->extent += beta;
         if (has(p, MODIFIED))
             x->extent = 5;
-        x->align = ref_blas_size(has(p, REAL_ALPHA) ? real : p->type);
-        x->view = (ref_operand){.type = real, .rows = x->extent, .columns = 1, .down = 1};
+        x->align = ref_blas_size(has(p, REAL_ALPHA) ? real : scalar_type(p));
+        x->view = (ref_operand){.type = scalars, .rows = x->extent, .columns = 1, .down = 1};
     }
 }
 
@@ -822,9 +835,11 @@ static bool check_rest(const problem *p)
 
 /* ---- running it ---- */
 
-/* Whether it must, after its worker was killed: what it writes it does not read. */
+/* Whether it must, after its worker was killed: it reads nothing from where it writes. */
 static bool runs_again(const problem *p)
 {
+    if (p->interleaved)
+        return false;
     for (int i = 0; i < PLACES; i++) {
         const int use = p->operands[i].use;
         if (use == INOUT || (use == BY_BETA && (p->on_device || beta_of(p) != 0)))
@@ -1010,6 +1025,8 @@ static tally check_operation(const operation *op, bool killed)
     tally t = {0};
     for (int type = 0; type < TYPES; type++) {
         if (op->options & (ref_blas_complex(types[type]) ? REAL_ONLY : COMPLEX_ONLY))
+            continue;
+        if (is_half(types[type]) && !(op->options & HALF))
             continue;
         int enough = t.problems + (killed ? 3 : H_SANITIZED ? 20 : 120);
         do

@@ -306,6 +306,7 @@ TRP__CUBLAS_FUNCTIONS(SAME_CUBLAS_FUNCTION)
     ENTRY(s, family, float, float) ENTRY(d, family, double, double)
 #define CUBLAS_COMPLEX(op, family, c, z)                                                           \
     ENTRY(c, family, cuComplex, float) ENTRY(z, family, cuDoubleComplex, double)
+#define CUBLAS_HALF(op, family, name) ENTRY(name, family, void, void)
 #include "libs/blas/routines.def"
 #endif
 

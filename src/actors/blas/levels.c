@@ -44,6 +44,11 @@ static bool is_complex(trp_dtype type)
     return type == TRP_C64 || type == TRP_C128;
 }
 
+static bool is_half(trp_dtype type)
+{
+    return type == TRP_F16 || type == TRP_BF16;
+}
+
 static uint32_t element_bytes(const problem *p)
 {
     return trp_dtype_bits(p->type) / 8;
@@ -303,11 +308,14 @@ static trp_status check_type(const problem *p)
 {
     bool real = p->type == TRP_F32 || p->type == TRP_F64;
     bool real_too = !(p->row->uses & COMPLEX_ONLY), complex_too = !(p->row->uses & REAL_ONLY);
-    bool fits = (is_complex(p->type) && complex_too) || (real && real_too);
+    bool half_too = p->row->uses & HALF;
+    bool fits = (is_half(p->type) && half_too) || (is_complex(p->type) && complex_too) ||
+                (real && real_too);
     return fits ? TRP_OK
                 : trp__error_set(p->pack->error, TRP_E_ARGUMENT, "type: expected %s, got %s (%d)",
                                  !real_too      ? "c64 or c128"
                                  : !complex_too ? "f32 or f64"
+                                 : half_too     ? "f32, f64, c64, c128, f16 or bf16"
                                                 : "f32, f64, c64 or c128",
                                  trp_dtype_name(p->type), (int)p->type);
 }
@@ -533,8 +541,10 @@ static trp_status add_scalars(problem *p)
         return TRP_OK;
     bool real = uses & (REAL_SCALARS | REAL_BETA);
     uint64_t count = uses & MODIFIED ? 5 : uses & REAL_BETA ? 3 : uses & (BETA | ROTATION) ? 2 : 1;
-    p->scalars = trp__operand_of_scalars(p->scalars.buffer, p->scalars.offset,
-                                         real ? real_bytes(p) : element_bytes(p), count);
+    uint32_t bytes = is_half(p->type) && uses & ALPHA ? sizeof(float)
+                     : real                           ? real_bytes(p)
+                                                      : element_bytes(p);
+    p->scalars = trp__operand_of_scalars(p->scalars.buffer, p->scalars.offset, bytes, count);
     return add(p, &p->scalars, &p->g.scalars);
 }
 

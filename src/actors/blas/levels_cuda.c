@@ -4,6 +4,7 @@
 
 #include "actors/blas/levels_wire.h"
 #include "base/error.h"
+#include "base/half.h"
 
 #include <troupe/blas.h>
 
@@ -11,6 +12,7 @@
 
 /* A scalar as the library takes it, of any type. */
 typedef union scalar {
+    uint16_t half[2];
     float f32[2];
     double f64[2];
 } scalar;
@@ -23,7 +25,7 @@ typedef struct call {
     void *operand[TRP__BLAS_OPERANDS];
     const void *alpha, *beta; /* c and s of rot */
     void *result;
-    uint32_t real; /* bytes of a real number of the type */
+    uint32_t real; /* bytes of a real number of the type; of f16 and bf16, of a scalar */
 } call;
 
 #define TYPE(family) typedef trp__cublas_status(*family##_routine) TRP__CUBLAS_##family(void, void);
@@ -64,6 +66,11 @@ TYPE(TRSM)
 TYPE(TRSM_BATCHED)
 TYPE(GEAM)
 TYPE(DGMM)
+TYPE(AXPY_EX)
+TYPE(SCAL_EX)
+TYPE(ROT_EX)
+TYPE(DOT_EX)
+TYPE(NRM2_EX)
 #undef TYPE
 
 static trp__cublas_operation operation(uint8_t trans)
@@ -86,6 +93,11 @@ static trp__cublas_diag diag(const call *c)
     return c->g.diag == TRP_UNIT ? TRP__CUBLAS_UNIT : TRP__CUBLAS_NON_UNIT;
 }
 
+static trp__cublas_type half(const call *c)
+{
+    return c->g.type == TRP_F16 ? TRP__CUDA_R_16F : TRP__CUDA_R_16BF;
+}
+
 /* Of X, a vector of real numbers. */
 static void *element(const call *c, int64_t index)
 {
@@ -105,6 +117,9 @@ static void *element(const call *c, int64_t index)
 #define PACKED       c->operand[TRP__BLAS_A]
 #define X            c->operand[TRP__BLAS_X], c->g.ld[TRP__BLAS_X]
 #define Y            c->operand[TRP__BLAS_Y], c->g.ld[TRP__BLAS_Y]
+
+#define HALF_X c->operand[TRP__BLAS_X], half(c), c->g.ld[TRP__BLAS_X]
+#define HALF_Y c->operand[TRP__BLAS_Y], half(c), c->g.ld[TRP__BLAS_Y]
 
 #define FAMILY(name, ...)                                                                          \
     static trp__cublas_status call_##name(const call *c)                                           \
@@ -150,6 +165,11 @@ FAMILY(TRSM, side(c), fill(c), OP, diag(c), M, N, ALPHA, A, X)
 FAMILY(TRSM_BATCHED, side(c), fill(c), OP, diag(c), M, N, ALPHA, A, X, c->g.batch)
 FAMILY(GEAM, OP, operation(c->g.trans_b), M, N, ALPHA, A, BETA, X, Y)
 FAMILY(DGMM, side(c), M, N, A, X, Y)
+FAMILY(AXPY_EX, N, ALPHA, TRP__CUDA_R_32F, HALF_X, HALF_Y, TRP__CUDA_R_32F)
+FAMILY(SCAL_EX, N, ALPHA, TRP__CUDA_R_32F, HALF_X, TRP__CUDA_R_32F)
+FAMILY(ROT_EX, N, HALF_X, HALF_Y, ALPHA, BETA, half(c), TRP__CUDA_R_32F)
+FAMILY(DOT_EX, N, HALF_X, HALF_Y, c->result, half(c), TRP__CUDA_R_32F)
+FAMILY(NRM2_EX, N, HALF_X, c->result, half(c), TRP__CUDA_R_32F)
 #undef FAMILY
 
 /* By the place of the operation, as the loaded routines. */
@@ -161,6 +181,15 @@ static const struct {
     [(TRP_OP_##op) & 0xff] = {call_##family, {#s, #d, #c, #z}},
 #define CUBLAS_REAL(op, family, s, d)    [(TRP_OP_##op) & 0xff] = {call_##family, {#s, #d, "", ""}},
 #define CUBLAS_COMPLEX(op, family, c, z) [(TRP_OP_##op) & 0xff] = {call_##family, {"", "", #c, #z}},
+#include "libs/blas/routines.def"
+};
+
+/* For f16 and bf16. */
+static const struct {
+    trp__cublas_status (*call)(const call *c);
+    const char *name;
+} half_families[TRP__BLAS_PLACES] = {
+#define CUBLAS_HALF(op, family, name) [(TRP_OP_##op) & 0xff] = {call_##family, #name},
 #include "libs/blas/routines.def"
 };
 
@@ -186,6 +215,11 @@ static trp_status do_call(const trp__cublas *blas, const call *c, bool on_device
 
 static scalar to_scalar(const call *c, const double value[2])
 {
+    if (c->real == sizeof(uint16_t)) {
+        bool f16 = c->g.type == TRP_F16;
+        float first = (float)value[0];
+        return (scalar){.half = {f16 ? trp__f32_to_f16(first) : trp__f32_to_bf16(first)}};
+    }
     if (c->real == sizeof(double))
         return (scalar){.f64 = {value[0], value[1]}};
     return (scalar){.f32 = {(float)value[0], (float)value[1]}};
@@ -384,12 +418,22 @@ trp_status trp__levels_cuda(trp_instance *instance, trp_job *job, trp__blas_stat
     call c = {.handle = s->handle};
     memcpy(&c.g, job->payload, sizeof c.g);
     uint32_t place = place_of(job->op, c.g.batch);
-    uint32_t type = c.g.type == TRP_F32 ? 0 : c.g.type == TRP_F64 ? 1 : c.g.type == TRP_C64 ? 2 : 3;
+    static const uint8_t columns[] = {
+        [TRP_F32] = 0, [TRP_F64] = 1, [TRP_C64] = 2, [TRP_C128] = 3, [TRP_F16] = 4, [TRP_BF16] = 5};
+    uint32_t type = c.g.type < sizeof columns ? columns[c.g.type] : 0;
     bool known = job->op >> 8 == TRP_OP_GEMM >> 8 && job->op != TRP_OP_GEMM_LIST;
-    if (!known || place >= TRP__BLAS_PLACES || !families[place].call)
+    trp__cublas_status (*family)(const call *c) = NULL;
+    const char *name = "";
+    if (known && place < TRP__BLAS_PLACES) {
+        family = type < 4 ? families[place].call : half_families[place].call;
+        name = type < 4 ? families[place].name[type] : half_families[place].name;
+    }
+    if (!family)
         return trp__error_set(error, TRP_E_INTERNAL, "operation %#x is not one of blas", job->op);
-    const char *name = families[place].name[type];
-    c.real = type % 2 ? sizeof(double) : sizeof(float);
+    c.real = type < 4 && type % 2    ? sizeof(double)
+             : type < 4              ? sizeof(float)
+             : job->op == TRP_OP_ROT ? sizeof(uint16_t)
+                                     : sizeof(float);
     c.routine = blas->routine[place][type];
     if (!c.routine)
         return trp__error_set(error, TRP_E_UNSUPPORTED, "this cuBLAS has no %s", name);
@@ -413,8 +457,7 @@ trp_status trp__levels_cuda(trp_instance *instance, trp_job *job, trp__blas_stat
     if (status != TRP_OK)
         return status;
     if (c.g.conjugate)
-        return do_conjugated(instance, s, &c, on_device, name, families[place].call, error);
-    return place == TRP_OP_TRSM_BATCHED
-               ? do_listed(instance, job, s, &c, on_device, name, error)
-               : do_call(blas, &c, on_device, name, families[place].call, error);
+        return do_conjugated(instance, s, &c, on_device, name, family, error);
+    return place == TRP_OP_TRSM_BATCHED ? do_listed(instance, job, s, &c, on_device, name, error)
+                                        : do_call(blas, &c, on_device, name, family, error);
 }

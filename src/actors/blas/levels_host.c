@@ -3,6 +3,7 @@
 #include "actors/blas/levels_wire.h"
 #include "actors/blas/routines.h"
 #include "base/error.h"
+#include "base/half.h"
 #include "worker/backend.h"
 
 #include <troupe/blas.h>
@@ -74,6 +75,8 @@ _Static_assert(LDBL_MAX_EXP > 2 * DBL_MAX_EXP + 2, "long double is wider than do
 #define COMPLEX 1
 #include "actors/blas/levels_host_type.h"
 
+#include "actors/blas/levels_host_half.h"
+
 /* What runs for an operation and a type, and which routine of CBLAS that calls. */
 typedef struct method {
     void (*run)(const operation *o);
@@ -87,6 +90,7 @@ static const method methods[TRP__BLAS_PLACES][TRP__BLAS_TYPES] = {
     METHOD(op, 2, family##_c64, #c) METHOD(op, 3, family##_c128, #z)
 #define HOST_REAL(op, loop)    METHOD(op, 0, loop##_f32, NULL) METHOD(op, 1, loop##_f64, NULL)
 #define HOST_COMPLEX(op, loop) METHOD(op, 2, loop##_c64, NULL) METHOD(op, 3, loop##_c128, NULL)
+#define HOST_HALF(op, loop)    METHOD(op, 4, loop, NULL) METHOD(op, 5, loop, NULL)
 #include "libs/blas/routines.def"
 #undef METHOD
 };
@@ -103,7 +107,7 @@ static const struct {
 static const method *find_method(uint32_t op, uint8_t type, uint32_t *place, uint32_t *column)
 {
     static const uint8_t columns[TRP_DTYPE_COUNT] = {
-        [TRP_F32] = 1, [TRP_F64] = 2, [TRP_C64] = 3, [TRP_C128] = 4};
+        [TRP_F32] = 1, [TRP_F64] = 2, [TRP_C64] = 3, [TRP_C128] = 4, [TRP_F16] = 5, [TRP_BF16] = 6};
     *place = op & 0xff;
     *column = type < TRP_DTYPE_COUNT ? columns[type] - UINT32_C(1) : UINT32_MAX;
     if (op >> 8 != TRP_OP_GEMM >> 8 || *place >= TRP__BLAS_PLACES || *column >= TRP__BLAS_TYPES)

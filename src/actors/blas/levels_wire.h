@@ -23,7 +23,7 @@ enum {
 };
 
 typedef struct trp__levels {
-    uint8_t type;  /* trp_dtype: f32, f64, c64 or c128 */
+    uint8_t type;  /* trp_dtype: f32, f64, c64, c128, f16 or bf16 */
     uint8_t side;  /* trp_side */
     uint8_t uplo;  /* trp_uplo */
     uint8_t trans; /* trp_transpose; TRP_T and not TRP_C for real types */

@@ -35,6 +35,7 @@ enum {
     REAL_ONLY = 1 << 27,
     MODIFIED = 1 << 28,       /* scalars: the five numbers of a modified rotation */
     GIVES_MODIFIED = 1 << 29, /* a result: these */
+    HALF = 1 << 30,           /* f16 and bf16 too; alpha is f32 */
 };
 #define SCALARS (ALPHA | BETA | ROTATION | MODIFIED)
 #define GIVES   (GIVES_ELEMENT | GIVES_REAL | GIVES_INDEX | GIVES_ROTATION | GIVES_MODIFIED)

@@ -8,7 +8,7 @@ enum {
 #include "libs/blas/routines.def"
     TRP__BLAS_ROWS,
     TRP__BLAS_PLACES = TRP__BLAS_ROWS + 3, /* 0, gemm, and its lists */
-    TRP__BLAS_TYPES = 4,                   /* f32, f64, c64, c128 */
+    TRP__BLAS_TYPES = 6,                   /* f32, f64, c64, c128, f16, bf16 */
 };
 #define TRP_OP_GEMV_BATCHED 0
 #define TRP_OP_TRSM_BATCHED 0x20

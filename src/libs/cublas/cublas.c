@@ -10,6 +10,7 @@ static const trp__dynlib_symbol symbols[] = {TRP__CUBLAS_FUNCTIONS(TRP__TOOLKIT_
     {#name, offsetof(trp__cublas, routine[(TRP_OP_##op) & 0xff][type]), false},
 #define CUBLAS_REAL(op, family, s, d)    ENTRY(op, s, 0) ENTRY(op, d, 1)
 #define CUBLAS_COMPLEX(op, family, c, z) ENTRY(op, c, 2) ENTRY(op, z, 3)
+#define CUBLAS_HALF(op, family, name)    ENTRY(op, name, 4) ENTRY(op, name, 5)
 #include "libs/blas/routines.def"
 #undef ENTRY
 };

@@ -54,6 +54,11 @@ typedef enum trp__cublas_diag { TRP__CUBLAS_NON_UNIT = 0, TRP__CUBLAS_UNIT = 1 }
 #define TRP__CUBLAS_TRSM(T, R) (trp__cublas_handle, trp__cublas_side, trp__cublas_fill, trp__cublas_operation trans, trp__cublas_diag, int64_t m, int64_t n, const T *alpha, const T *a, int64_t lda, T *b, int64_t ldb)
 #define TRP__CUBLAS_TRSM_BATCHED(T, R) (trp__cublas_handle, trp__cublas_side, trp__cublas_fill, trp__cublas_operation trans, trp__cublas_diag, int64_t m, int64_t n, const T *alpha, const T *const a[], int64_t lda, T *const b[], int64_t ldb, int64_t batch)
 #define TRP__CUBLAS_GEAM(T, R) (trp__cublas_handle, trp__cublas_operation trans_a, trp__cublas_operation trans_b, int64_t m, int64_t n, const T *alpha, const T *a, int64_t lda, const T *beta, const T *b, int64_t ldb, T *c, int64_t ldc)
+#define TRP__CUBLAS_AXPY_EX(T, R) (trp__cublas_handle, int64_t n, const void *alpha, trp__cublas_type alpha_type, const void *x, trp__cublas_type x_type, int64_t incx, void *y, trp__cublas_type y_type, int64_t incy, trp__cublas_type execution_type)
+#define TRP__CUBLAS_SCAL_EX(T, R) (trp__cublas_handle, int64_t n, const void *alpha, trp__cublas_type alpha_type, void *x, trp__cublas_type x_type, int64_t incx, trp__cublas_type execution_type)
+#define TRP__CUBLAS_ROT_EX(T, R) (trp__cublas_handle, int64_t n, void *x, trp__cublas_type x_type, int64_t incx, void *y, trp__cublas_type y_type, int64_t incy, const void *c, const void *s, trp__cublas_type cs_type, trp__cublas_type execution_type)
+#define TRP__CUBLAS_DOT_EX(T, R) (trp__cublas_handle, int64_t n, const void *x, trp__cublas_type x_type, int64_t incx, const void *y, trp__cublas_type y_type, int64_t incy, void *result, trp__cublas_type result_type, trp__cublas_type execution_type)
+#define TRP__CUBLAS_NRM2_EX(T, R) (trp__cublas_handle, int64_t n, const void *x, trp__cublas_type x_type, int64_t incx, void *result, trp__cublas_type result_type, trp__cublas_type execution_type)
 #define TRP__CUBLAS_DGMM(T, R) (trp__cublas_handle, trp__cublas_side, int64_t m, int64_t n, const T *a, int64_t lda, const T *x, int64_t incx, T *c, int64_t ldc)
 /* clang-format on */
 

@@ -78,6 +78,24 @@
 #define CALL_DGMM                                                                                  \
     SIZE(m, n), .side = side, OPERAND(A, a, lda), OPERAND(X, x, incx), OPERAND(Y, c, ldc)
 
+/* f16 and bf16: one routine for both, and which of its types it takes. */
+#define F32     TRP__CUDA_R_32F
+#define IS_HALF (x_type == TRP__CUDA_R_16F || x_type == TRP__CUDA_R_16BF)
+#define CALL_AXPY_EX                                                                               \
+    SIZE(1, n), VECTORS(A, X), OPERAND(Y, y, incy), SCALAR(alpha, alpha, FLOAT), .type = x_type
+#define TAKES_AXPY_EX (alpha_type == F32 && y_type == x_type)
+#define CALL_SCAL_EX                                                                               \
+    SIZE(1, n), OPERAND(A, x, incx), OPERAND(Y, x, incx), SCALAR(alpha, alpha, FLOAT),             \
+        .type = x_type
+#define TAKES_SCAL_EX (alpha_type == F32)
+#define CALL_ROT_EX                                                                                \
+    SIZE(1, n), VECTORS(X, Y), SCALAR(alpha, c, ELEMENT), SCALAR(beta, s, ELEMENT), .type = x_type
+#define TAKES_ROT_EX  (y_type == x_type && cs_type == x_type)
+#define CALL_DOT_EX   SIZE(1, n), VECTORS(A, X), RESULT(0, result, ELEMENT), .type = x_type
+#define TAKES_DOT_EX  (y_type == x_type && result_type == x_type)
+#define CALL_NRM2_EX  SIZE(1, n), OPERAND(A, x, incx), RESULT(0, result, ELEMENT), .type = x_type
+#define TAKES_NRM2_EX (result_type == x_type)
+
 /* The families' lists leave out the names of parameters that their type tells. */
 #define trp__cublas_handle trp__cublas_handle handle
 #define trp__cublas_side   trp__cublas_side side
@@ -89,6 +107,15 @@
     trp__cublas_status name TRP__CUBLAS_##family(void, void)                                       \
     {                                                                                              \
         return fake_blas_launch(handle, &(const call){.op = op_, .type = type_, CALL_##family});   \
+    }
+
+#define CUBLAS_HALF(op_, family, name)                                                             \
+    FAKE_API trp__cublas_status name TRP__CUBLAS_##family(void, void);                             \
+    trp__cublas_status name TRP__CUBLAS_##family(void, void)                                       \
+    {                                                                                              \
+        if (!IS_HALF || !TAKES_##family || execution_type != F32)                                  \
+            return NOT_SUPPORTED;                                                                  \
+        return fake_blas_launch(handle, &(const call){.op = op_, CALL_##family});                  \
     }
 
 /* Real types have one routine for two of the rows: it is made for the first of them. */

@@ -241,7 +241,9 @@ static bool good_alias(const call *q, int which)
 
 static bool take_scalar(const call *q, scalar *s, trp__cublas_pointer_mode mode)
 {
-    s->number.type = s->kind == REAL ? fake_real(q->type) : q->type;
+    s->number.type = s->kind == REAL    ? fake_real(q->type)
+                     : s->kind == FLOAT ? TRP__CUDA_R_32F
+                                        : q->type;
     return s->kind == NONE || fake_scalar_take(&s->number, mode);
 }
 

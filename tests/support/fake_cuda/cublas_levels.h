@@ -25,7 +25,7 @@ typedef struct operand {
 } operand;
 
 /* What a scalar or a result is, besides an element. */
-typedef enum kind { NONE, ELEMENT, REAL, INTEGER } kind;
+typedef enum kind { NONE, ELEMENT, REAL, FLOAT, INTEGER } kind;
 
 typedef struct scalar {
     fake_scalar number;

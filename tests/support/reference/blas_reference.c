@@ -1,6 +1,8 @@
 /* See blas_reference.h. SPDX-License-Identifier: Apache-2.0 */
 #include "support/reference/blas_reference.h"
 
+#include "support/reference/elements.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +26,10 @@ trp_dtype ref_blas_real(trp_dtype type)
 
 double ref_blas_unit(trp_dtype type)
 {
-    return ref_blas_real(type) == TRP_F32 ? 0x1p-24 : 0x1p-53;
+    return type == TRP_F16                  ? 0x1p-11
+           : type == TRP_BF16               ? 0x1p-8
+           : ref_blas_real(type) == TRP_F32 ? 0x1p-24
+                                            : 0x1p-53;
 }
 
 static ref_complex make(double re, double im)
@@ -42,6 +47,9 @@ ref_complex ref_blas_load(trp_dtype type, const void *array, int64_t index)
     const float *f = array;
     const double *d = array;
     switch (type) {
+    case TRP_F16:
+    case TRP_BF16:
+        return ref_element_load(type, array, index);
     case TRP_F32:
         return (double)f[index];
     case TRP_F64:
@@ -62,6 +70,10 @@ void ref_blas_store(trp_dtype type, void *array, int64_t index, ref_complex valu
     float *f = array;
     double *d = array;
     switch (type) {
+    case TRP_F16:
+    case TRP_BF16:
+        ref_element_store(type, array, index, value);
+        return;
     case TRP_F32:
         f[index] = (float)creal(value);
         return;
@@ -188,6 +200,9 @@ static void add_old(ref_number *sum, ref_complex beta, const ref_operand *x, int
  */
 double ref_blas_bound(const ref_number *number, trp_dtype type)
 {
+    if (type == TRP_F16 || type == TRP_BF16) /* computed in f32, rounded once */
+        return 4 * ((double)number->terms + 4) * 0x1p-24 * number->size +
+               1.01 * ref_blas_unit(type) * cabs(number->value) + 0x1p-25;
     return 4 * ((double)number->terms + 4) * ref_blas_unit(type) * number->size;
 }
 
