@@ -53,6 +53,17 @@ extern "C" {
 #define TRP_OP_TBMV UINT32_C(0x0127)
 #define TRP_OP_TBSV UINT32_C(0x0128)
 
+#define TRP_OP_SPMV  UINT32_C(0x0129)
+#define TRP_OP_HPMV  UINT32_C(0x012a)
+#define TRP_OP_SPR   UINT32_C(0x012b)
+#define TRP_OP_HPR   UINT32_C(0x012c)
+#define TRP_OP_SPR2  UINT32_C(0x012d)
+#define TRP_OP_HPR2  UINT32_C(0x012e)
+#define TRP_OP_TPMV  UINT32_C(0x012f)
+#define TRP_OP_TPSV  UINT32_C(0x0130)
+#define TRP_OP_ROTM  UINT32_C(0x0131)
+#define TRP_OP_ROTMG UINT32_C(0x0132)
+
 typedef enum trp_side {
     TRP_LEFT = 0,
     TRP_RIGHT = 1,
@@ -185,15 +196,18 @@ TRP_INLINE trp_status trp_gemm_list(trp_actor *blas, const trp_gemm_list_request
 
 /* Level 1: vectors.
  *
- * Vector x has n elements of type `type` (f32, f64, c64, c128), of which element i lies at x_offset
- * bytes plus i * incx elements in its buffer; with a negative incx the first is the last in memory,
- * as in BLAS. An increment of 0 stands for 1. The operations with one input and a result, and
- * scal, take positive increments only. An output must not overlap another vector, but for vectors
- * of the same increment whose elements are all apart. If n is 0, vectors are not looked at, and a
- * result is 0.
+ * Vector x has n elements of type `type` (f32, f64, c64, c128; axpy, scal, rot, dot and nrm2 f16
+ * and bf16 too), of which element i lies at x_offset bytes plus i * incx elements in its buffer;
+ * with a negative incx the first is the last in memory, as in BLAS. An increment of 0 stands for 1.
+ * The operations with one input and a result, and scal, take positive increments only. An output
+ * must not overlap another vector, but for vectors of the same increment whose elements are all
+ * apart. If n is 0, vectors are not looked at, and a result is 0.
  *
  * `scalars`, if it names a buffer, holds what the operation would else take by value, read when it
- * runs: alpha, or c and s.
+ * runs: alpha, or c and s. rotm takes its five numbers there and not by value.
+ *
+ * f16 and bf16 are computed with in f32; each element and each result is rounded once. alpha is f32
+ * then, also in `scalars`; c, s and results are of `type`.
  *
  * What an operation gives goes to the buffer `result`, or to `value` in the sender's own memory: it
  * is there before the end of the request is told, if that succeeds, and is not written otherwise.
@@ -228,32 +242,37 @@ typedef struct trp_blas1_request {
  * is not looked at. With beta 0, y is not read. Outputs must not overlap inputs. If m or n is 0
  * nothing is done, also where beta is not 1, as in BLAS.
  *
- * With type c64 or c128 in row-major order, TRP_C, gerc, hemv, hbmv, her and her2 are not to be had
- * from cuBLAS: TRP_E_UNSUPPORTED.
+ * A packed matrix (spmv, hpmv, spr, hpr, spr2, hpr2, tpmv, tpsv) is one triangle of n (n + 1) / 2
+ * elements without gaps: its columns one after the other, or in row-major order its rows. lda must
+ * be 0, and all n (n + 1) / 2 elements count as read, or read and written.
+ *
+ * With type c64 or c128 in row-major order, TRP_C, gerc and the operations on Hermitian matrices
+ * conjugate their vectors on the way: what is read in a copy, for which a TRP_E_MEMORY may come,
+ * and what is written in its place.
  *
  * `scalars`, if it names a buffer, holds alpha and beta, one after the other as elements of `type`
- * (ger, gerc, syr, syr2, her2: alpha only; her: alpha only, a real number), read when the operation
- * runs; they must not be given by value then.
+ * (ger, gerc, syr, syr2, her2, spr, spr2, hpr2: alpha only; her, hpr: alpha only, a real number),
+ * read when the operation runs; they must not be given by value then.
  *
  * Source: cuBLAS and CBLAS, of the same names. */
 typedef struct trp_blas2_request {
     trp_request header;
     trp_dtype type;
     trp_order order;
-    trp_transpose trans; /* gemv, gbmv, trmv, trsv, tbmv, tbsv */
+    trp_transpose trans; /* gemv, gbmv, trmv, trsv, tbmv, tbsv, tpmv, tpsv */
     trp_uplo uplo;       /* all but gemv, gbmv, ger, gerc */
-    trp_diag diag;       /* trmv, trsv, tbmv, tbsv */
+    trp_diag diag;       /* trmv, trsv, tbmv, tbsv, tpmv, tpsv */
     int64_t m, n;
     int64_t kl, ku;   /* gbmv: diagonals below and above the main one. In column-major order element
                        * (i, j) of A lies at (ku + i - j, j) of a kl + ku + 1 x n matrix, in
                        * row-major order at (i, kl + j - i) of an m x kl + ku + 1 matrix.
                        * sbmv, hbmv, tbmv, tbsv: kl diagonals beside the main one in the triangle
                        * that is looked at, as of a gbmv whose other ones are left out; ku is 0. */
-    trp_scalar alpha; /* default 1; her: real */
+    trp_scalar alpha; /* default 1; her, hpr: real */
     trp_scalar beta;  /* default 0 */
     trp_buffer a, x, y, scalars;
     uint64_t a_offset, x_offset, y_offset, scalars_offset; /* bytes */
-    int64_t lda;                                           /* elements; 0: the smallest */
+    int64_t lda; /* elements; 0: the smallest; packed: 0 */
     int64_t incx, incy;
     int64_t a_stride, x_stride, y_stride; /* gemv: elements; only looked at if batch > 1 */
     int64_t batch;                        /* gemv; 0: 1 */
@@ -321,11 +340,21 @@ TRP__BLAS(rot, TRP_OP_ROT, trp_blas1_request)
  * and s, as rot's `scalars` takes them. n is not looked at. On the host c, s and r are right
  * wherever the type can hold them; cuBLAS's routine may overflow or underflow on its way. */
 TRP__BLAS(rotg, TRP_OP_ROTG, trp_blas1_request)
+/* (x, y) = H (x, y) for each pair of elements, with the 2 x 2 matrix H of a modified rotation.
+ * `scalars`: a flag, h11, h21, h12 and h22. With flag -1 H is that; with 0 h11 and h22 count as 1;
+ * with 1 h21 counts as -1 and h12 as 1; with -2 H is the identity. f32, f64. */
+TRP__BLAS(rotm, TRP_OP_ROTM, trp_blas1_request)
+/* The modified rotation H that makes the second of (sqrt(d1) x1, sqrt(d2) y1) vanish. x: d1, d2 and
+ * x1, three elements, which become those after the rotation; y: y1, one element. `result`: the five
+ * numbers that rotm takes; those that the flag implies mean nothing. n is not looked at, incx must
+ * be positive. Where there is no such rotation, as for a negative d1, H and x become 0. f32, f64.
+ */
+TRP__BLAS(rotmg, TRP_OP_ROTMG, trp_blas1_request)
 /* result = sum of x_i y_i, an element of `type`. */
 TRP__BLAS(dot, TRP_OP_DOT, trp_blas1_request)
 /* result = sum of conj(x_i) y_i */
 TRP__BLAS(dotc, TRP_OP_DOTC, trp_blas1_request)
-/* result = Euclidean norm of x: f32 for f32 and c64, f64 for f64 and c128. */
+/* result = Euclidean norm of x: f32 for f32 and c64, f64 for f64 and c128, else of `type`. */
 TRP__BLAS(nrm2, TRP_OP_NRM2, trp_blas1_request)
 /* result = sum of |re x_i| + |im x_i|, of the type of nrm2's. */
 TRP__BLAS(asum, TRP_OP_ASUM, trp_blas1_request)
@@ -370,6 +399,23 @@ TRP__BLAS(her, TRP_OP_HER, trp_blas2_request)
 TRP__BLAS(syr2, TRP_OP_SYR2, trp_blas2_request)
 /* A = alpha x y^H + conj(alpha) y x^H + A; A as of her. */
 TRP__BLAS(her2, TRP_OP_HER2, trp_blas2_request)
+
+/* symv of a packed matrix. f32, f64. */
+TRP__BLAS(spmv, TRP_OP_SPMV, trp_blas2_request)
+/* hemv of a packed matrix. c64, c128. */
+TRP__BLAS(hpmv, TRP_OP_HPMV, trp_blas2_request)
+/* syr of a packed matrix. f32, f64. */
+TRP__BLAS(spr, TRP_OP_SPR, trp_blas2_request)
+/* her of a packed matrix. c64, c128. */
+TRP__BLAS(hpr, TRP_OP_HPR, trp_blas2_request)
+/* syr2 of a packed matrix. f32, f64. */
+TRP__BLAS(spr2, TRP_OP_SPR2, trp_blas2_request)
+/* her2 of a packed matrix. c64, c128. */
+TRP__BLAS(hpr2, TRP_OP_HPR2, trp_blas2_request)
+/* trmv of a packed matrix. */
+TRP__BLAS(tpmv, TRP_OP_TPMV, trp_blas2_request)
+/* trsv of a packed matrix. */
+TRP__BLAS(tpsv, TRP_OP_TPSV, trp_blas2_request)
 
 /* C = alpha A B + beta C, with side TRP_RIGHT alpha B A + beta C; A is symmetric, C is m x n. */
 TRP__BLAS(symm, TRP_OP_SYMM, trp_blas3_request)

@@ -55,6 +55,10 @@ typedef struct trp__toolkit_library {
 #define TRP__TOOLKIT_DEFINE(type, symbol_rows, ...)                                                \
     static type functions;                                                                         \
     static const trp__dynlib_symbol symbols[] = {symbol_rows};                                     \
+    TRP__TOOLKIT_DEFINE_LOADER(type, __VA_ARGS__)
+
+/* The same behind definitions of `functions` and `symbols`, where rows come from a file. */
+#define TRP__TOOLKIT_DEFINE_LOADER(type, ...)                                                      \
     static trp__toolkit_library library = {.symbols = symbols,                                     \
                                            .symbol_count = sizeof symbols / sizeof *symbols,       \
                                            .table = &functions,                                    \

@@ -90,18 +90,38 @@ static trp_blas1_request right_1(uint32_t op)
     return r;
 }
 
+static bool real_only(uint32_t op)
+{
+    return op == TRP_OP_SBMV || op == TRP_OP_SPMV || op == TRP_OP_SPR || op == TRP_OP_SPR2 ||
+           op == TRP_OP_ROTM || op == TRP_OP_ROTMG;
+}
+
+static trp_blas1_request right_modified(uint32_t op)
+{
+    trp_blas1_request r = {.header = {.op = op, .size = sizeof r}, .type = TRP_F32, .n = ROWS};
+    r.x = short_1;
+    r.y = short_2;
+    if (op == TRP_OP_ROTM)
+        r.scalars = long_1;
+    else
+        r.result = large;
+    return r;
+}
+
 static trp_blas2_request right_2(uint32_t op)
 {
     trp_blas2_request r = {.header = {.op = op, .size = sizeof r}, .type = TRP_C64, .n = ROWS};
     r.a = square;
     r.x = short_1;
     bool one_vector = op == TRP_OP_TRMV || op == TRP_OP_TRSV || op == TRP_OP_SYR ||
-                      op == TRP_OP_HER || op == TRP_OP_TBMV || op == TRP_OP_TBSV;
+                      op == TRP_OP_HER || op == TRP_OP_TBMV || op == TRP_OP_TBSV ||
+                      op == TRP_OP_SPR || op == TRP_OP_HPR || op == TRP_OP_TPMV ||
+                      op == TRP_OP_TPSV;
     if (!one_vector)
         r.y = short_2;
-    if (op == TRP_OP_SBMV)
+    if (real_only(op))
         r.type = TRP_F32;
-    if (op >= TRP_OP_SBMV)
+    if (op >= TRP_OP_SBMV && op <= TRP_OP_TBSV)
         r.kl = 2;
     if (op > TRP_OP_GERC)
         return r;
@@ -167,7 +187,14 @@ static trp_blas3_request right_3(uint32_t op)
 static bool complex_only(uint32_t op)
 {
     return op == TRP_OP_HEMV || op == TRP_OP_HEMM || op == TRP_OP_HERK || op == TRP_OP_HER2K ||
-           op == TRP_OP_HER || op == TRP_OP_HER2 || op == TRP_OP_HBMV;
+           op == TRP_OP_HER || op == TRP_OP_HER2 || op == TRP_OP_HBMV || op == TRP_OP_HPMV ||
+           op == TRP_OP_HPR || op == TRP_OP_HPR2;
+}
+
+static bool half_too(uint32_t op)
+{
+    return op == TRP_OP_AXPY || op == TRP_OP_SCAL || op == TRP_OP_ROT || op == TRP_OP_DOT ||
+           op == TRP_OP_NRM2;
 }
 
 #define RIGHT(level, op)                                                                           \
@@ -186,8 +213,12 @@ static void right_requests(void)
         RIGHT(1, op);
     for (uint32_t op = TRP_OP_GEMV; op <= TRP_OP_TRSV; op++)
         RIGHT(2, op);
-    for (uint32_t op = TRP_OP_SYR; op <= TRP_OP_TBSV; op++)
+    for (uint32_t op = TRP_OP_SYR; op <= TRP_OP_TPSV; op++)
         RIGHT(2, op);
+    for (uint32_t op = TRP_OP_ROTM; op <= TRP_OP_ROTMG; op++) {
+        trp_blas1_request r = right_modified(op);
+        taken(__LINE__, "a modified rotation", SEND(r));
+    }
     for (uint32_t op = TRP_OP_SYMM; op <= TRP_OP_DGMM; op++)
         RIGHT(3, op);
     close_world();
@@ -201,12 +232,14 @@ static void bad_types(void)
     open_world();
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         bool real = bad[i] == TRP_F32 || bad[i] == TRP_F64;
-        for (uint32_t op = TRP_OP_SYR; op <= TRP_OP_TBSV; op++) {
+        for (uint32_t op = TRP_OP_SYR; op <= TRP_OP_TPSV; op++) {
             if (!real || complex_only(op))
                 REFUSED(2, op, type, bad[i], TRP_E_ARGUMENT, "type");
         }
         for (uint32_t op = TRP_OP_AXPY; op <= TRP_OP_DGMM; op++) {
             if (real && !complex_only(op))
+                continue;
+            if ((bad[i] == TRP_F16 || bad[i] == TRP_BF16) && half_too(op))
                 continue;
             if (op <= TRP_OP_IAMIN)
                 REFUSED(1, op, type, bad[i], TRP_E_ARGUMENT, "type");
@@ -276,6 +309,37 @@ static void bad_level_1(void)
     close_world();
 }
 
+static void bad_modified_rotations(void)
+{
+    open_world();
+    trp_blas1_request r = right_modified(TRP_OP_ROTM);
+    r.scalars = (trp_buffer){0};
+    expect(__LINE__, "rotm without numbers", SEND(r), TRP_E_ARGUMENT, "scalars: expected a buffer");
+    r.scalars = one;
+    expect(__LINE__, "rotm with four numbers", SEND(r), TRP_E_ARGUMENT, "scalars");
+    r.scalars = r.x;
+    expect(__LINE__, "rotm with its numbers in x", SEND(r), TRP_E_ARGUMENT, "");
+    r = right_modified(TRP_OP_ROTM);
+    r.type = TRP_C64;
+    expect(__LINE__, "rotm of c64", SEND(r), TRP_E_ARGUMENT, "type: expected f32 or f64");
+    r = right_modified(TRP_OP_ROTM);
+    r.alpha = trp_real(1);
+    expect(__LINE__, "rotm with alpha", SEND(r), TRP_E_ARGUMENT, "alpha");
+    r = right_modified(TRP_OP_ROTMG);
+    r.incx = -1;
+    expect(__LINE__, "rotmg backwards", SEND(r), TRP_E_ARGUMENT, "incx");
+    r = right_modified(TRP_OP_ROTMG);
+    r.incx = ROWS;
+    expect(__LINE__, "rotmg beyond x", SEND(r), TRP_E_ARGUMENT, "x:");
+    r = right_modified(TRP_OP_ROTMG);
+    r.result = one;
+    expect(__LINE__, "rotmg into four numbers", SEND(r), TRP_E_ARGUMENT, "result");
+    r = right_modified(TRP_OP_ROTMG);
+    r.scalars = long_1;
+    expect(__LINE__, "rotmg with scalars", SEND(r), TRP_E_ARGUMENT, "scalars");
+    close_world();
+}
+
 static void bad_level_2(void)
 {
     open_world();
@@ -321,8 +385,22 @@ static void bad_level_2(void)
     BAD(2, SYMV, lda, ROWS - 1, "lda");
     BAD(2, SYR, lda, ROWS - 1, "lda");
     BAD(2, HER2, n, -1, "n");
-    REFUSED(2, TRP_OP_HER, order, TRP_ROW_MAJOR, TRP_E_UNSUPPORTED, "order");
-    REFUSED(2, TRP_OP_HER2, order, TRP_ROW_MAJOR, TRP_E_UNSUPPORTED, "order");
+    BAD(2, SPMV, type, TRP_C128, "type: expected f32 or f64");
+    BAD(2, SPR2, type, TRP_C64, "type: expected f32 or f64");
+    BAD(2, HPMV, lda, ROWS, "lda: expected 0");
+    BAD(2, TPSV, lda, 1, "lda: expected 0");
+    BAD(2, HPR, alpha, trp_complex(1, 1), "alpha");
+    BAD(2, SPR, y, short_2, "y");
+    BAD(2, TPMV, y, short_2, "y");
+    BAD(2, HPR2, beta, trp_real(1), "beta");
+    BAD(2, TPMV, n, -1, "n");
+    BAD(2, TPMV, n, INT64_C(1) << 32, "");
+    BAD(2, HPMV, n, INT64_MAX, "");
+    BAD(2, HPMV, n, INT64_MAX - 1, "");
+    BAD(2, SPMV, ku, 1, "ku");
+    BAD(2, HPR, uplo, (trp_uplo)2, "uplo");
+    BAD(2, TPSV, trans, (trp_transpose)3, "trans");
+    BAD(2, HPMV, a, short_1, "a:");
     BAD(2, TRMV, lda, 1, "lda");
     BAD(2, GBMV, lda, 4, "lda"); /* kl + ku + 1 are 5 */
     BAD(2, GEMV, a_offset, ELEMENT, "a:");
@@ -629,7 +707,7 @@ static void headers(void)
     trp_blas3_request r3 = right_3(TRP_OP_DGMM);
     r3.header.op = TRP_OP_AXPY;
     expect(__LINE__, "the size of another level", SEND(r3), TRP_E_VERSION, "size");
-    r3.header.op = TRP_OP_TBSV + 1;
+    r3.header.op = TRP_OP_ROTMG + 1;
     expect(__LINE__, "an operation there is not", SEND(r3), TRP_E_UNSUPPORTED, "op");
     r3.header.op = 0x0100;
     expect(__LINE__, "operation 0", SEND(r3), TRP_E_UNSUPPORTED, "op");
@@ -672,11 +750,17 @@ static void lost_result(void)
 int main(int argc, char **argv)
 {
     static const h_case cases[] = {
-        {"right_requests", right_requests}, {"bad_types", bad_types},
-        {"bad_level_1", bad_level_1},       {"bad_level_2", bad_level_2},
-        {"bad_level_3", bad_level_3},       {"scalars_in_a_buffer", scalars_in_a_buffer},
-        {"stale_handles", stale_handles},   {"overlaps", overlaps},
-        {"nothing_to_do", nothing_to_do},   {"headers", headers},
+        {"right_requests", right_requests},
+        {"bad_types", bad_types},
+        {"bad_modified_rotations", bad_modified_rotations},
+        {"bad_level_1", bad_level_1},
+        {"bad_level_2", bad_level_2},
+        {"bad_level_3", bad_level_3},
+        {"scalars_in_a_buffer", scalars_in_a_buffer},
+        {"stale_handles", stale_handles},
+        {"overlaps", overlaps},
+        {"nothing_to_do", nothing_to_do},
+        {"headers", headers},
         {"lost_result", lost_result},
     };
     return h_main(argc, argv, cases, sizeof cases / sizeof *cases);

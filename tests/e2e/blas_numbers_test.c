@@ -397,6 +397,35 @@ static void extreme_band_of(trp_dtype type, ref_complex d, int options)
     expect("tbsv", type, r.x, N, want, 1e-5);
 }
 
+/* The same of a packed triangle, all of d: x' is 1, 2, ... again. */
+static void extreme_packed_of(trp_dtype type, ref_complex d, int options)
+{
+    const bool lower = options & 1;
+    const trp_transpose trans = (trp_transpose)(options >> 1);
+    const bool from_before = lower != (trans != TRP_N);
+    const ref_complex as_is = trans == TRP_C && is_complex(type) ? conj(d) : d;
+    ref_complex b[N], want[N];
+    trp_completion ended = {0};
+    for (int i = 0; i < N; i++) {
+        double sum = 0;
+        for (int k = from_before ? 0 : i; k < (from_before ? i + 1 : N); k++)
+            sum += k + 1;
+        b[i] = pair(sum * creal(as_is), sum * cimag(as_is));
+        want[i] = i + 1;
+    }
+    for (int rows = 0; rows < 2; rows++) {
+        trp_blas2_request r = {.type = type,
+                               .order = rows ? TRP_ROW_MAJOR : TRP_COL_MAJOR,
+                               .uplo = lower ? TRP_LOWER : TRP_UPPER,
+                               .trans = trans,
+                               .n = N,
+                               .a = put_all(type, N * (N + 1) / 2, d),
+                               .x = put(type, N, b, N)};
+        done(trp_tpsv(blas, &r, &ended), ended);
+        expect("tpsv", type, r.x, N, want, 1e-5);
+    }
+}
+
 static void extreme_diagonals(void)
 {
     begin();
@@ -416,6 +445,8 @@ static void extreme_diagonals(void)
             extreme_diagonals_of(types[t], pair(small, 2 * small), i, true);
             extreme_band_of(types[t], pair(small, 2 * small), i);
             extreme_band_of(types[t], pair(large, large / 2), i);
+            extreme_packed_of(types[t], pair(small, 2 * small), i);
+            extreme_packed_of(types[t], pair(large, large / 2), i);
         }
     }
     h_close(&world);

@@ -13,7 +13,7 @@
 
 #define FORTRAN __attribute__((visibility("default")))
 
-enum { A, X, Y, RESULT, SLOTS };
+enum { A, X, Y, NUMBERS, RESULT, SLOTS };
 enum { READ = 1, WRITE = 2 };
 
 static trp_system *troupe;
@@ -270,6 +270,32 @@ static trp_blas1_request vectors(trp_dtype type, int n, const void *x, int incx,
         *s = pair[1];                                                                              \
     }
 
+#define MODIFIED_ROTATIONS(p, t, T)                                                                \
+    FORTRAN void p##rotm_(const int *n, void *x, const int *incx, void *y, const int *incy,        \
+                          const T *param)                                                          \
+    {                                                                                              \
+        trp_blas1_request r = vectors(t, *n, x, *incx, READ | WRITE, y, *incy, READ | WRITE);      \
+        place_vector(NUMBERS, param, 5, 1, t, READ);                                               \
+        r.scalars = slots[NUMBERS].buffer;                                                         \
+        SEND(rotm);                                                                                \
+    }                                                                                              \
+    FORTRAN void p##rotmg_(T *d1, T *d2, T *x1, const T *y1, T *param)                             \
+    {                                                                                              \
+        T three[3] = {*d1, *d2, *x1}, five[5];                                                     \
+        trp_blas1_request r = vectors(t, 3, three, 1, READ | WRITE, y1, 1, READ);                  \
+        r.value = five;                                                                            \
+        SEND(rotmg);                                                                               \
+        *d1 = three[0];                                                                            \
+        *d2 = three[1];                                                                            \
+        *x1 = three[2];                                                                            \
+        for (int i = 0; i < 5; i++) { /* BLAS leaves alone what the flag implies */                \
+            const bool diagonal = i == 1 || i == 4;                                                \
+            if (i == 0 || five[0] == -1 || (five[0] == 0 && !diagonal) ||                          \
+                (five[0] == 1 && diagonal))                                                        \
+                param[i] = five[i];                                                                \
+        }                                                                                          \
+    }
+
 VECTORS(s, TRP_F32)
 VECTORS(d, TRP_F64)
 VECTORS(c, TRP_C64)
@@ -296,6 +322,8 @@ DOT(cdotc_, dotc, TRP_C64, float _Complex)
 DOT(zdotc_, dotc, TRP_C128, double _Complex)
 ROTATIONS(s, TRP_F32, float)
 ROTATIONS(d, TRP_F64, double)
+MODIFIED_ROTATIONS(s, TRP_F32, float)
+MODIFIED_ROTATIONS(d, TRP_F64, double)
 
 /* Level 2. */
 
@@ -438,6 +466,78 @@ static void place_2(trp_blas2_request *r, const void *a, int64_t rows, int64_t c
         SEND(op);                                                                                  \
     }
 
+/* A packed matrix is placed as one column. */
+static int64_t packed(int n)
+{
+    return (int64_t)n * (n + 1) / 2;
+}
+
+#define SPMV(name, op, t)                                                                          \
+    FORTRAN void name(const char *uplo, const int *n, const void *alpha, const void *a,            \
+                      const void *x, const int *incx, const void *beta, void *y, const int *incy)  \
+    {                                                                                              \
+        trp_blas2_request r = {.type = t,                                                          \
+                               .uplo = uplo_of(uplo),                                              \
+                               .n = *n,                                                            \
+                               .alpha = scalar(t, alpha),                                          \
+                               .beta = scalar(t, beta)};                                           \
+        place_2(&r, a, packed(*n), 1, 0, READ, x, *n, *incx, READ, y, *n, *incy, READ | WRITE);    \
+        SEND(op);                                                                                  \
+    }
+
+#define PACKED_TRIANGLE(p, op, t)                                                                  \
+    FORTRAN void p##op##_(const char *uplo, const char *trans, const char *diag, const int *n,     \
+                          const void *a, void *x, const int *incx)                                 \
+    {                                                                                              \
+        trp_blas2_request r = {.type = t,                                                          \
+                               .uplo = uplo_of(uplo),                                              \
+                               .trans = trans_of(trans),                                           \
+                               .diag = diag_of(diag),                                              \
+                               .n = *n};                                                           \
+        place_2(&r, a, packed(*n), 1, 0, READ, x, *n, *incx, READ | WRITE, NULL, 0, 0, 0);         \
+        SEND(op);                                                                                  \
+    }
+
+#define PACKED_1(name, op, t, alpha_type)                                                          \
+    FORTRAN void name(const char *uplo, const int *n, const void *alpha, const void *x,            \
+                      const int *incx, void *a)                                                    \
+    {                                                                                              \
+        trp_blas2_request r = {                                                                    \
+            .type = t, .uplo = uplo_of(uplo), .n = *n, .alpha = scalar(alpha_type, alpha)};        \
+        place_2(&r, a, packed(*n), 1, 0, READ | WRITE, x, *n, *incx, READ, NULL, 0, 0, 0);         \
+        SEND(op);                                                                                  \
+    }
+
+#define PACKED_2(name, op, t)                                                                      \
+    FORTRAN void name(const char *uplo, const int *n, const void *alpha, const void *x,            \
+                      const int *incx, const void *y, const int *incy, void *a)                    \
+    {                                                                                              \
+        trp_blas2_request r = {                                                                    \
+            .type = t, .uplo = uplo_of(uplo), .n = *n, .alpha = scalar(t, alpha)};                 \
+        place_2(&r, a, packed(*n), 1, 0, READ | WRITE, x, *n, *incx, READ, y, *n, *incy, READ);    \
+        SEND(op);                                                                                  \
+    }
+
+SPMV(sspmv_, spmv, TRP_F32)
+SPMV(dspmv_, spmv, TRP_F64)
+SPMV(chpmv_, hpmv, TRP_C64)
+SPMV(zhpmv_, hpmv, TRP_C128)
+PACKED_TRIANGLE(s, tpmv, TRP_F32)
+PACKED_TRIANGLE(d, tpmv, TRP_F64)
+PACKED_TRIANGLE(c, tpmv, TRP_C64)
+PACKED_TRIANGLE(z, tpmv, TRP_C128)
+PACKED_TRIANGLE(s, tpsv, TRP_F32)
+PACKED_TRIANGLE(d, tpsv, TRP_F64)
+PACKED_TRIANGLE(c, tpsv, TRP_C64)
+PACKED_TRIANGLE(z, tpsv, TRP_C128)
+PACKED_1(sspr_, spr, TRP_F32, TRP_F32)
+PACKED_1(dspr_, spr, TRP_F64, TRP_F64)
+PACKED_1(chpr_, hpr, TRP_C64, TRP_F32)
+PACKED_1(zhpr_, hpr, TRP_C128, TRP_F64)
+PACKED_2(sspr2_, spr2, TRP_F32)
+PACKED_2(dspr2_, spr2, TRP_F64)
+PACKED_2(chpr2_, hpr2, TRP_C64)
+PACKED_2(zhpr2_, hpr2, TRP_C128)
 GENERAL_2(s, TRP_F32)
 GENERAL_2(d, TRP_F64)
 GENERAL_2(c, TRP_C64)

@@ -301,12 +301,13 @@ SAME(sizeof(trp__cuda_property), sizeof(libraryPropertyType));
 TRP__CUBLAS_FUNCTIONS(SAME_CUBLAS_FUNCTION)
 
 #if CUDA_VERSION >= 12000
-#define ROUTINE(name, family, T, R) SAME_FUNCTION(cublasStatus_t, name, TRP__CUBLAS_##family(T, R));
-#define COMPLEX(op, family, c, z)                                                                  \
-    ROUTINE(c, family, cuComplex, float) ROUTINE(z, family, cuDoubleComplex, double)
-#define ALL(op, family, s, d, c, z) REAL(op, family, s, d) COMPLEX(op, family, c, z)
-#define REAL(op, family, s, d)      ROUTINE(s, family, float, float) ROUTINE(d, family, double, double)
-TRP__CUBLAS_ROUTINES(ALL, REAL, COMPLEX)
+#define ENTRY(name, family, T, R) SAME_FUNCTION(cublasStatus_t, name, TRP__CUBLAS_##family(T, R));
+#define CUBLAS_REAL(op, family, s, d)                                                              \
+    ENTRY(s, family, float, float) ENTRY(d, family, double, double)
+#define CUBLAS_COMPLEX(op, family, c, z)                                                           \
+    ENTRY(c, family, cuComplex, float) ENTRY(z, family, cuDoubleComplex, double)
+#define CUBLAS_HALF(op, family, name) ENTRY(name, family, void, void)
+#include "libs/blas/routines.def"
 #endif
 
 #if __has_include(<cublasLt.h>)

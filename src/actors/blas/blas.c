@@ -24,8 +24,7 @@ static const trp__op_class ops[] = {
                            .request_bytes = sizeof(trp_blas##level##_request),                     \
                            .name = #text,                                                          \
                            .pack = trp__blas##level##_pack},
-#include "actors/blas/routines.def"
-#undef ROUTINE
+#include "libs/blas/routines.def"
 };
 
 const trp__actor_class trp__blas_class = {

@@ -44,6 +44,11 @@ static bool is_complex(trp_dtype type)
     return type == TRP_C64 || type == TRP_C128;
 }
 
+static bool is_half(trp_dtype type)
+{
+    return type == TRP_F16 || type == TRP_BF16;
+}
+
 static uint32_t element_bytes(const problem *p)
 {
     return trp_dtype_bits(p->type) / 8;
@@ -101,6 +106,21 @@ static void lay_out_sbmv(problem *p)
     lay_out_vectors(p);
 }
 
+/* n (n + 1) / 2 elements; what is too many for a buffer may be more. */
+static void lay_out_packed(problem *p)
+{
+    int64_t n = p->g.n, odd = n % 2 ? n : n + 1, half = n / 2 + n % 2, count;
+    set(p, A, __builtin_mul_overflow(odd, half, &count) ? INT64_MAX : count, 1);
+    lay_out_vectors(p);
+}
+
+/* X is d1, d2 and x1, Y is y1. */
+static void lay_out_rotmg(problem *p)
+{
+    set_vector(p, X, 3);
+    set_vector(p, Y, 1);
+}
+
 static void lay_out_symm(problem *p)
 {
     int64_t size = p->g.side == TRP_LEFT ? p->g.m : p->g.n;
@@ -152,30 +172,66 @@ static void swap_operands(problem *p, int x, int y)
     swap_sizes(&p->g.ld[x], &p->g.ld[y]);
 }
 
-/* y = A x is y = (A^T)^T x. */
+/* With a conjugate for all but the matrix, y = alpha conj(A) x + beta y is
+ * conj(y) = conj(alpha) A conj(x) + conj(beta) conj(y). */
+static void conjugate_rest(problem *p)
+{
+    p->g.conjugate = TRP__BLAS_CONJUGATES;
+    if (p->row->mode[X] & TRP__WRITE)
+        p->g.conjugate |= TRP__BLAS_CONJUGATES_X;
+    if (p->row->mode[Y] & TRP__WRITE)
+        p->g.conjugate |= TRP__BLAS_CONJUGATES_Y;
+    if (!(p->row->uses & BETA)) /* alpha multiplies vectors that are conjugated already */
+        return;
+    p->g.alpha[1] = -p->g.alpha[1];
+    p->g.beta[1] = -p->g.beta[1];
+    if (p->scalars.buffer.id)
+        p->g.conjugate |= TRP__BLAS_CONJUGATE_SCALARS;
+}
+
+/* op(A) is (A^T)^T, A^T, or conj(A^T). */
+static void turn_trans(problem *p)
+{
+    if (p->g.trans == TRP_C)
+        conjugate_rest(p);
+    p->g.trans = p->g.trans == TRP_N ? TRP_T : TRP_N;
+}
+
 static void turn_gemv(problem *p)
 {
-    p->g.trans = p->g.trans == TRP_N ? TRP_T : TRP_N;
+    turn_trans(p);
     swap_sizes(&p->g.m, &p->g.n);
     swap_sizes(&p->g.k, &p->g.ku);
 }
 
-/* (x y^T)^T = y x^T */
+/* (x y^T)^T = y x^T, and (x y^H)^T = conj(y) conj(x)^H. */
 static void turn_ger(problem *p)
 {
     swap_sizes(&p->g.m, &p->g.n);
     swap_operands(p, X, Y);
+    if (p->row->uses & CONJUGATES && is_complex(p->type))
+        conjugate_rest(p);
 }
 
+/* A^T is A, or conj(A) of a Hermitian matrix: (x x^H)^T = conj(x) conj(x)^H. */
 static void turn_symv(problem *p)
 {
     p->g.uplo = !p->g.uplo;
+    if (p->row->uses & CONJUGATES)
+        conjugate_rest(p);
+}
+
+/* (alpha x y^H + conj(alpha) y x^H)^T is the same of conj(y) and conj(x). */
+static void turn_her2(problem *p)
+{
+    turn_symv(p);
+    swap_operands(p, X, Y);
 }
 
 static void turn_trmv(problem *p)
 {
     p->g.uplo = !p->g.uplo;
-    p->g.trans = p->g.trans == TRP_N ? TRP_T : TRP_N;
+    turn_trans(p);
 }
 
 /* (A B)^T = B^T A^T, and (op(A))^T is op of A^T for each op. */
@@ -225,8 +281,7 @@ static const row rows[] = {
      .mode = {a, x, y},                                                                            \
      .lay_out = lay_out_##shape,                                                                   \
      .to_columns = turn_##turn},
-#include "actors/blas/routines.def"
-#undef ROUTINE
+#include "libs/blas/routines.def"
 };
 #undef R
 #undef W
@@ -253,11 +308,14 @@ static trp_status check_type(const problem *p)
 {
     bool real = p->type == TRP_F32 || p->type == TRP_F64;
     bool real_too = !(p->row->uses & COMPLEX_ONLY), complex_too = !(p->row->uses & REAL_ONLY);
-    bool fits = (is_complex(p->type) && complex_too) || (real && real_too);
+    bool half_too = p->row->uses & HALF;
+    bool fits = (is_half(p->type) && half_too) || (is_complex(p->type) && complex_too) ||
+                (real && real_too);
     return fits ? TRP_OK
                 : trp__error_set(p->pack->error, TRP_E_ARGUMENT, "type: expected %s, got %s (%d)",
                                  !real_too      ? "c64 or c128"
                                  : !complex_too ? "f32 or f64"
+                                 : half_too     ? "f32, f64, c64, c128, f16 or bf16"
                                                 : "f32, f64, c64 or c128",
                                  trp_dtype_name(p->type), (int)p->type);
 }
@@ -277,14 +335,13 @@ static trp_status check_options(const problem *p, const int64_t given[5])
         {"diag", "TRP_NON_UNIT or TRP_UNIT", DIAG, TRP_UNIT},
     };
     uint32_t uses = p->row->uses;
-    bool rows_first = p->order == TRP_ROW_MAJOR;
     for (int i = 0; i < 5; i++) {
         bool used = uses & options[i].flag;
         if (given[i] < 0 || given[i] > (used ? options[i].most : 0))
             return wrong(p, options[i].name,
                          used ? options[i].expected : "0: it has no such option", given[i]);
     }
-    if (p->order != TRP_COL_MAJOR && !rows_first)
+    if (p->order != TRP_COL_MAJOR && p->order != TRP_ROW_MAJOR)
         return wrong(p, "order", "TRP_COL_MAJOR or TRP_ROW_MAJOR", p->order);
     if (!is_complex(p->type))
         return TRP_OK;
@@ -292,11 +349,6 @@ static trp_status check_options(const problem *p, const int64_t given[5])
         return wrong(p, "trans", "TRP_N or TRP_T for a complex type", given[2]);
     if ((uses & NO_TRANSPOSE) && given[2] == TRP_T)
         return wrong(p, "trans", "TRP_N or TRP_C", given[2]);
-    if (rows_first && ((uses & NO_ROWS) || ((uses & NO_ROWS_CONJUGATE) && given[2] == TRP_C)))
-        return trp__error_set(p->pack->error, TRP_E_UNSUPPORTED,
-                              "order: TRP_ROW_MAJOR with type %s would need the conjugate of a "
-                              "matrix, which this operation can't take; expected TRP_COL_MAJOR",
-                              trp_dtype_name(p->type));
     return TRP_OK;
 }
 
@@ -310,7 +362,7 @@ static trp_status check_sizes(const problem *p)
         bool used;
     } sizes[] = {
         {"m", g->m, uses & SIZE_M},
-        {"n", g->n, !(uses & GIVES_ROTATION)},
+        {"n", g->n, !(uses & GIVES_ONE)},
         {uses & SIZE_K ? "k" : "kl", g->k, uses & (SIZE_K | BAND | DIAGONALS)},
         {"ku", g->ku, uses & BAND},
         {"batch", g->batch, uses & BATCH},
@@ -324,6 +376,8 @@ static trp_status check_sizes(const problem *p)
         return wrong(p, "kl", "fewer than 2^63 diagonals with ku", g->k);
     if ((uses & DIAGONALS) && g->k == INT64_MAX)
         return wrong(p, "kl", "fewer than 2^63 - 1 diagonals", g->k);
+    if ((uses & PACKED) && g->ld[A] != 0)
+        return wrong(p, "lda", "0: a packed matrix has none", g->ld[A]);
     if (!(uses & BAND) && g->ku != 0)
         return wrong(p, "ku", "0: it has no diagonals above", g->ku);
     return !(uses & BATCH) && g->batch != 0 && g->batch != 1
@@ -372,6 +426,10 @@ static trp_status check_scalars(const problem *p)
         return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
                               "%s: expected a scalar, or both in `scalars`, got none",
                               p->c.given ? "s" : "c");
+    if ((uses & MODIFIED) && !p->scalars.buffer.id)
+        return trp__error_set(p->pack->error, TRP_E_ARGUMENT,
+                              "scalars: expected a buffer with the five numbers of rotmg's result, "
+                              "got none");
     return TRP_OK;
 }
 
@@ -396,6 +454,10 @@ static trp_status check_operand(problem *p, int i)
     if (p->vector[i]) {
         status =
             trp__operand_check_vector(p->pack, x, x->rows, &p->g.ld[i], p->row->uses & POSITIVE);
+    } else if (i == A && p->row->uses & PACKED) {
+        x->ld = x->rows;
+        p->g.ld[i] = 1;
+        status = TRP_OK;
     } else {
         x->ld = p->g.ld[i];
         status = trp__operand_check_ld(p->pack, x, p->order);
@@ -478,9 +540,11 @@ static trp_status add_scalars(problem *p)
     if (!p->scalars.buffer.id)
         return TRP_OK;
     bool real = uses & (REAL_SCALARS | REAL_BETA);
-    uint64_t count = uses & REAL_BETA ? 3 : uses & (BETA | ROTATION) ? 2 : 1;
-    p->scalars = trp__operand_of_scalars(p->scalars.buffer, p->scalars.offset,
-                                         real ? real_bytes(p) : element_bytes(p), count);
+    uint64_t count = uses & MODIFIED ? 5 : uses & REAL_BETA ? 3 : uses & (BETA | ROTATION) ? 2 : 1;
+    uint32_t bytes = is_half(p->type) && uses & ALPHA ? sizeof(float)
+                     : real                           ? real_bytes(p)
+                                                      : element_bytes(p);
+    p->scalars = trp__operand_of_scalars(p->scalars.buffer, p->scalars.offset, bytes, count);
     return add(p, &p->scalars, &p->g.scalars);
 }
 
@@ -501,7 +565,8 @@ static trp_status add_result(problem *p)
                                          : "result: expected a buffer, or a pointer in `value`, "
                                            "got none");
     uint32_t bytes = uses & GIVES_INDEX ? 8 : uses & GIVES_REAL ? real_bytes(p) : element_bytes(p);
-    *r = trp__operand_of_scalars(r->buffer, r->offset, bytes, uses & GIVES_ROTATION ? 2 : 1);
+    uint64_t count = uses & GIVES_MODIFIED ? 5 : uses & GIVES_ROTATION ? 2 : 1;
+    *r = trp__operand_of_scalars(r->buffer, r->offset, bytes, count);
     r->name = "result";
     if (into_value) {
         p->g.result = (uint8_t)p->pack->record->access_count;
@@ -575,6 +640,8 @@ static trp_status finish(problem *p, const int64_t options[5])
     if (p->order == TRP_ROW_MAJOR && p->row->to_columns)
         p->row->to_columns(p);
     p->row->lay_out(p);
+    for (int i = X; g->conjugate && i <= Y; i++)
+        g->length[i] = p->operand[i].rows;
     if (is_empty(p)) {
         for (int i = 0; i < OPERANDS; i++)
             p->operand[i].mode = 0;
@@ -628,7 +695,7 @@ trp_status trp__blas1_pack(trp__pack *pack, const trp_request *request)
         p.g.beta[0] = r->s.re;
         p.g.beta[1] = r->s.im;
     }
-    p.g.n = p.row->uses & GIVES_ROTATION ? 1 : r->n;
+    p.g.n = p.row->uses & GIVES_ONE ? 1 : r->n;
     p.g.ld[X] = r->incx;
     p.g.ld[Y] = r->incy;
     return finish(&p, options);

@@ -4,6 +4,7 @@
 
 #include "actors/blas/levels_wire.h"
 #include "base/error.h"
+#include "base/half.h"
 
 #include <troupe/blas.h>
 
@@ -11,6 +12,7 @@
 
 /* A scalar as the library takes it, of any type. */
 typedef union scalar {
+    uint16_t half[2];
     float f32[2];
     double f64[2];
 } scalar;
@@ -23,7 +25,7 @@ typedef struct call {
     void *operand[TRP__BLAS_OPERANDS];
     const void *alpha, *beta; /* c and s of rot */
     void *result;
-    uint32_t real; /* bytes of a real number of the type */
+    uint32_t real; /* bytes of a real number of the type; of f16 and bf16, of a scalar */
 } call;
 
 #define TYPE(family) typedef trp__cublas_status(*family##_routine) TRP__CUBLAS_##family(void, void);
@@ -33,6 +35,8 @@ TYPE(COPY)
 TYPE(SWAP)
 TYPE(ROT)
 TYPE(ROTG)
+TYPE(ROTM)
+TYPE(ROTMG)
 TYPE(DOT)
 TYPE(NORM)
 TYPE(INDEX)
@@ -44,6 +48,11 @@ TYPE(SYMV)
 TYPE(TRMV)
 TYPE(SBMV)
 TYPE(TBMV)
+TYPE(SPMV)
+TYPE(TPMV)
+TYPE(SPR)
+TYPE(HPR)
+TYPE(SPR2)
 TYPE(SYR)
 TYPE(HER)
 TYPE(SYR2)
@@ -57,6 +66,11 @@ TYPE(TRSM)
 TYPE(TRSM_BATCHED)
 TYPE(GEAM)
 TYPE(DGMM)
+TYPE(AXPY_EX)
+TYPE(SCAL_EX)
+TYPE(ROT_EX)
+TYPE(DOT_EX)
+TYPE(NRM2_EX)
 #undef TYPE
 
 static trp__cublas_operation operation(uint8_t trans)
@@ -79,6 +93,17 @@ static trp__cublas_diag diag(const call *c)
     return c->g.diag == TRP_UNIT ? TRP__CUBLAS_UNIT : TRP__CUBLAS_NON_UNIT;
 }
 
+static trp__cublas_type half(const call *c)
+{
+    return c->g.type == TRP_F16 ? TRP__CUDA_R_16F : TRP__CUDA_R_16BF;
+}
+
+/* Of X, a vector of real numbers. */
+static void *element(const call *c, int64_t index)
+{
+    return (char *)c->operand[TRP__BLAS_X] + index * c->g.ld[TRP__BLAS_X] * c->real;
+}
+
 /* What the families pass on. */
 #define CALL(family) ((family##_routine)c->routine)
 #define HANDLE       c->handle
@@ -89,8 +114,12 @@ static trp__cublas_diag diag(const call *c)
 #define BETA         c->beta
 #define OP           operation(c->g.trans)
 #define A            c->operand[TRP__BLAS_A], c->g.ld[TRP__BLAS_A]
+#define PACKED       c->operand[TRP__BLAS_A]
 #define X            c->operand[TRP__BLAS_X], c->g.ld[TRP__BLAS_X]
 #define Y            c->operand[TRP__BLAS_Y], c->g.ld[TRP__BLAS_Y]
+
+#define HALF_X c->operand[TRP__BLAS_X], half(c), c->g.ld[TRP__BLAS_X]
+#define HALF_Y c->operand[TRP__BLAS_Y], half(c), c->g.ld[TRP__BLAS_Y]
 
 #define FAMILY(name, ...)                                                                          \
     static trp__cublas_status call_##name(const call *c)                                           \
@@ -104,6 +133,8 @@ FAMILY(SWAP, N, X, Y)
 FAMILY(ROT, N, X, Y, ALPHA, BETA)
 FAMILY(ROTG, c->operand[TRP__BLAS_X], c->operand[TRP__BLAS_Y], c->result,
        (char *)c->result + c->real * (c->g.type == TRP_C64 || c->g.type == TRP_C128 ? 2 : 1))
+FAMILY(ROTM, N, X, Y, ALPHA)
+FAMILY(ROTMG, element(c, 0), element(c, 1), element(c, 2), c->operand[TRP__BLAS_Y], c->result)
 FAMILY(DOT, N, X, Y, c->result)
 FAMILY(NORM, N, X, c->result)
 FAMILY(INDEX, N, X, c->result)
@@ -116,6 +147,11 @@ FAMILY(SYMV, fill(c), N, ALPHA, A, X, BETA, Y)
 FAMILY(TRMV, fill(c), OP, diag(c), N, A, X)
 FAMILY(SBMV, fill(c), N, K, ALPHA, A, X, BETA, Y)
 FAMILY(TBMV, fill(c), OP, diag(c), N, K, A, X)
+FAMILY(SPMV, fill(c), N, ALPHA, PACKED, X, BETA, Y)
+FAMILY(TPMV, fill(c), OP, diag(c), N, PACKED, X)
+FAMILY(SPR, fill(c), N, ALPHA, X, PACKED)
+FAMILY(HPR, fill(c), N, ALPHA, X, PACKED)
+FAMILY(SPR2, fill(c), N, ALPHA, X, Y, PACKED)
 FAMILY(SYR, fill(c), N, ALPHA, X, A)
 FAMILY(HER, fill(c), N, ALPHA, X, A)
 FAMILY(SYR2, fill(c), N, ALPHA, X, Y, A)
@@ -129,20 +165,32 @@ FAMILY(TRSM, side(c), fill(c), OP, diag(c), M, N, ALPHA, A, X)
 FAMILY(TRSM_BATCHED, side(c), fill(c), OP, diag(c), M, N, ALPHA, A, X, c->g.batch)
 FAMILY(GEAM, OP, operation(c->g.trans_b), M, N, ALPHA, A, BETA, X, Y)
 FAMILY(DGMM, side(c), M, N, A, X, Y)
+FAMILY(AXPY_EX, N, ALPHA, TRP__CUDA_R_32F, HALF_X, HALF_Y, TRP__CUDA_R_32F)
+FAMILY(SCAL_EX, N, ALPHA, TRP__CUDA_R_32F, HALF_X, TRP__CUDA_R_32F)
+FAMILY(ROT_EX, N, HALF_X, HALF_Y, ALPHA, BETA, half(c), TRP__CUDA_R_32F)
+FAMILY(DOT_EX, N, HALF_X, HALF_Y, c->result, half(c), TRP__CUDA_R_32F)
+FAMILY(NRM2_EX, N, HALF_X, c->result, half(c), TRP__CUDA_R_32F)
 #undef FAMILY
 
 /* By the place of the operation, as the loaded routines. */
 static const struct {
     trp__cublas_status (*call)(const call *c);
-    const char *name[TRP__CUBLAS_TYPES];
-} families[TRP__CUBLAS_PLACES] = {
-#define ALL(op, family, s, d, c, z) [(TRP_OP_##op) & 0xff] = {call_##family, {#s, #d, #c, #z}},
-#define REAL(op, family, s, d)      [(TRP_OP_##op) & 0xff] = {call_##family, {#s, #d, "", ""}},
-#define COMPLEX(op, family, c, z)   [(TRP_OP_##op) & 0xff] = {call_##family, {"", "", #c, #z}},
-    TRP__CUBLAS_ROUTINES(ALL, REAL, COMPLEX)
-#undef ALL
-#undef REAL
-#undef COMPLEX
+    const char *name[TRP__BLAS_TYPES];
+} families[TRP__BLAS_PLACES] = {
+#define CUBLAS_ALL(op, family, s, d, c, z)                                                         \
+    [(TRP_OP_##op) & 0xff] = {call_##family, {#s, #d, #c, #z}},
+#define CUBLAS_REAL(op, family, s, d)    [(TRP_OP_##op) & 0xff] = {call_##family, {#s, #d, "", ""}},
+#define CUBLAS_COMPLEX(op, family, c, z) [(TRP_OP_##op) & 0xff] = {call_##family, {"", "", #c, #z}},
+#include "libs/blas/routines.def"
+};
+
+/* For f16 and bf16. */
+static const struct {
+    trp__cublas_status (*call)(const call *c);
+    const char *name;
+} half_families[TRP__BLAS_PLACES] = {
+#define CUBLAS_HALF(op, family, name) [(TRP_OP_##op) & 0xff] = {call_##family, #name},
+#include "libs/blas/routines.def"
 };
 
 /* Results are written by the device, and so are scalars read that are in a buffer. */
@@ -167,6 +215,11 @@ static trp_status do_call(const trp__cublas *blas, const call *c, bool on_device
 
 static scalar to_scalar(const call *c, const double value[2])
 {
+    if (c->real == sizeof(uint16_t)) {
+        bool f16 = c->g.type == TRP_F16;
+        float first = (float)value[0];
+        return (scalar){.half = {f16 ? trp__f32_to_f16(first) : trp__f32_to_bf16(first)}};
+    }
     if (c->real == sizeof(double))
         return (scalar){.f64 = {value[0], value[1]}};
     return (scalar){.f32 = {(float)value[0], (float)value[1]}};
@@ -242,6 +295,122 @@ static trp_status do_listed(trp_instance *instance, trp_job *job, trp__blas_stat
     return TRP_OK;
 }
 
+/* cuBLAS conjugates matrices only as it transposes them. */
+
+enum { F32 = 0, C64 = 2 };
+
+/* Conjugates a vector in its place: its imaginary parts, as a vector of their own, times -1. */
+static trp_status conjugate(const trp__cublas *blas, const call *c, void *vector, int64_t n,
+                            int64_t step, trp_error *error)
+{
+    const scalar minus_one = to_scalar(c, (const double[2]){-1, 0});
+    SCAL_routine scal =
+        (SCAL_routine)blas->routine[TRP_OP_SCAL & 0xff][F32 + (c->real == sizeof(double))];
+    if (!scal)
+        return trp__error_set(error, TRP_E_UNSUPPORTED, "this cuBLAS has no scal");
+    return trp__cublas_check(blas,
+                             scal(c->handle, n, &minus_one, (char *)vector + c->real, 2 * step),
+                             "cublas?scal", error);
+}
+
+/* Copies a vector, element by element in memory, and conjugates the copy, which has no gaps. */
+static trp_status conjugate_copy(const trp__cublas *blas, const call *c, void *to, const void *from,
+                                 int64_t n, int64_t step, trp_error *error)
+{
+    COPY_routine copy =
+        (COPY_routine)blas->routine[TRP_OP_VCOPY & 0xff][C64 + (c->real == sizeof(double))];
+    if (!copy)
+        return trp__error_set(error, TRP_E_UNSUPPORTED, "this cuBLAS has no copy");
+    trp_status status =
+        trp__cublas_check(blas, copy(c->handle, n, from, step, to, 1), "cublas?copy", error);
+    return status == TRP_OK ? conjugate(blas, c, to, n, 1, error) : status;
+}
+
+static int64_t distance(int64_t increment)
+{
+    return increment < 0 ? -increment : increment;
+}
+
+static bool in_place(const call *c, int operand)
+{
+    return c->g.conjugate &
+           (operand == TRP__BLAS_X ? TRP__BLAS_CONJUGATES_X : TRP__BLAS_CONJUGATES_Y);
+}
+
+/* Conjugates what the operation writes. */
+static trp_status conjugate_outputs(const trp__cublas *blas, const call *c, trp_error *error)
+{
+    trp_status status = TRP_OK;
+    for (int i = TRP__BLAS_X; i <= TRP__BLAS_Y; i++) {
+        char *vector = c->operand[i];
+        int64_t bytes = c->g.stride[i] * 2 * c->real;
+        for (int64_t k = 0; in_place(c, i) && k < c->g.batch && status == TRP_OK; k++)
+            status =
+                conjugate(blas, c, vector + k * bytes, c->g.length[i], distance(c->g.ld[i]), error);
+    }
+    return status;
+}
+
+/* Whether X or Y is read and not written. */
+static bool is_input(const call *c, int operand)
+{
+    return c->g.access[operand] != TRP__BLAS_NO_ACCESS && !in_place(c, operand);
+}
+
+/* Puts conjugated copies of the inputs into `scratch`, and makes the call read these. */
+static trp_status conjugate_inputs(const trp__cublas *blas, call *c, char *scratch,
+                                   trp_error *error)
+{
+    trp_status status = TRP_OK;
+    int64_t element_bytes = 2 * c->real;
+    if (c->g.conjugate & TRP__BLAS_CONJUGATE_SCALARS) {
+        status = conjugate_copy(blas, c, scratch, c->alpha, 2, 1, error);
+        c->alpha = scratch;
+        c->beta = scratch + element_bytes;
+        scratch += 2 * element_bytes;
+    }
+    for (int i = TRP__BLAS_X; i <= TRP__BLAS_Y; i++) {
+        if (!is_input(c, i))
+            continue;
+        const char *from = c->operand[i];
+        int64_t bytes = c->g.length[i] * element_bytes;
+        for (int64_t k = 0; k < c->g.batch && status == TRP_OK; k++)
+            status = conjugate_copy(blas, c, scratch + k * bytes,
+                                    from + k * c->g.stride[i] * element_bytes, c->g.length[i],
+                                    distance(c->g.ld[i]), error);
+        c->operand[i] = scratch;
+        c->g.ld[i] = c->g.ld[i] < 0 ? -1 : 1;
+        c->g.stride[i] = c->g.length[i];
+        scratch += c->g.batch * bytes;
+    }
+    return status;
+}
+
+static trp_status do_conjugated(trp_instance *instance, const trp__blas_state *s, call *c,
+                                bool on_device, const char *name,
+                                trp__cublas_status (*family)(const call *c), trp_error *error)
+{
+    trp__cu_address scratch = 0;
+    uint64_t elements = 2;
+    for (int i = TRP__BLAS_X; i <= TRP__BLAS_Y; i++)
+        elements += is_input(c, i) ? (uint64_t)(c->g.batch * c->g.length[i]) : 0;
+    trp_status status = trp_cuda_check(
+        instance, s->cu->cuMemAllocAsync(&scratch, elements * 2 * c->real, instance->stream),
+        "cuMemAllocAsync", error);
+    if (status != TRP_OK)
+        return status;
+    status = conjugate_inputs(s->blas, c, (char *)(uintptr_t)scratch, error);
+    if (status == TRP_OK)
+        status = conjugate_outputs(s->blas, c, error);
+    if (status == TRP_OK)
+        status = do_call(s->blas, c, on_device, name, family, error);
+    if (status == TRP_OK)
+        status = conjugate_outputs(s->blas, c, error);
+    trp_status freed = trp_cuda_check(instance, s->cu->cuMemFreeAsync(scratch, instance->stream),
+                                      "cuMemFreeAsync", status == TRP_OK ? error : NULL);
+    return status == TRP_OK ? freed : status;
+}
+
 trp_status trp__levels_cuda(trp_instance *instance, trp_job *job, trp__blas_state *s,
                             trp_error *error)
 {
@@ -249,12 +418,22 @@ trp_status trp__levels_cuda(trp_instance *instance, trp_job *job, trp__blas_stat
     call c = {.handle = s->handle};
     memcpy(&c.g, job->payload, sizeof c.g);
     uint32_t place = place_of(job->op, c.g.batch);
-    uint32_t type = c.g.type == TRP_F32 ? 0 : c.g.type == TRP_F64 ? 1 : c.g.type == TRP_C64 ? 2 : 3;
+    static const uint8_t columns[] = {
+        [TRP_F32] = 0, [TRP_F64] = 1, [TRP_C64] = 2, [TRP_C128] = 3, [TRP_F16] = 4, [TRP_BF16] = 5};
+    uint32_t type = c.g.type < sizeof columns ? columns[c.g.type] : 0;
     bool known = job->op >> 8 == TRP_OP_GEMM >> 8 && job->op != TRP_OP_GEMM_LIST;
-    if (!known || place >= TRP__CUBLAS_PLACES || !families[place].call)
+    trp__cublas_status (*family)(const call *c) = NULL;
+    const char *name = "";
+    if (known && place < TRP__BLAS_PLACES) {
+        family = type < 4 ? families[place].call : half_families[place].call;
+        name = type < 4 ? families[place].name[type] : half_families[place].name;
+    }
+    if (!family)
         return trp__error_set(error, TRP_E_INTERNAL, "operation %#x is not one of blas", job->op);
-    const char *name = families[place].name[type];
-    c.real = type % 2 ? sizeof(double) : sizeof(float);
+    c.real = type < 4 && type % 2    ? sizeof(double)
+             : type < 4              ? sizeof(float)
+             : job->op == TRP_OP_ROT ? sizeof(uint16_t)
+                                     : sizeof(float);
     c.routine = blas->routine[place][type];
     if (!c.routine)
         return trp__error_set(error, TRP_E_UNSUPPORTED, "this cuBLAS has no %s", name);
@@ -271,7 +450,14 @@ trp_status trp__levels_cuda(trp_instance *instance, trp_job *job, trp__blas_stat
     c.alpha = scalars ? (const void *)scalars : &alpha;
     c.beta = scalars ? (const void *)(scalars + first_scalar_bytes(&c, job->op)) : &beta;
     bool on_device = scalars || c.result;
-    return place == TRP_OP_TRSM_BATCHED
-               ? do_listed(instance, job, s, &c, on_device, name, error)
-               : do_call(blas, &c, on_device, name, families[place].call, error);
+    trp_status status = TRP_OK;
+    if (job->op == TRP_OP_ROTMG) /* which writes what the flag does not imply */
+        status = instance->services->fill(instance, c.result, 0, 1, job->access[c.g.result].bytes,
+                                          error);
+    if (status != TRP_OK)
+        return status;
+    if (c.g.conjugate)
+        return do_conjugated(instance, s, &c, on_device, name, family, error);
+    return place == TRP_OP_TRSM_BATCHED ? do_listed(instance, job, s, &c, on_device, name, error)
+                                        : do_call(blas, &c, on_device, name, family, error);
 }

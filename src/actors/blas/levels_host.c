@@ -3,12 +3,14 @@
 #include "actors/blas/levels_wire.h"
 #include "actors/blas/routines.h"
 #include "base/error.h"
+#include "base/half.h"
 #include "worker/backend.h"
 
 #include <troupe/blas.h>
 
 #include <float.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tgmath.h>
 
@@ -27,6 +29,13 @@ typedef struct operation {
 _Static_assert(sizeof(operation) <= TRP_ACTOR_ENQUEUE_MAX, "an operation's arguments fit");
 
 #define COLUMN_MAJOR TRP__CBLAS_COLUMN_MAJOR
+
+/* Whether X or Y, of an operation with conjugates, is conjugated in its place. */
+static bool written(const operation *o, int operand)
+{
+    return o->l.conjugate &
+           (operand == TRP__BLAS_X ? TRP__BLAS_CONJUGATES_X : TRP__BLAS_CONJUGATES_Y);
+}
 
 /* Of a vector: what is one further lies within the margin of an arena. */
 #define LARGEST_INCREMENT ((int64_t)(TRP__HOST_MARGIN / sizeof(double _Complex)))
@@ -66,55 +75,42 @@ _Static_assert(LDBL_MAX_EXP > 2 * DBL_MAX_EXP + 2, "long double is wider than do
 #define COMPLEX 1
 #include "actors/blas/levels_host_type.h"
 
+#include "actors/blas/levels_host_half.h"
+
 /* What runs for an operation and a type, and which routine of CBLAS that calls. */
 typedef struct method {
     void (*run)(const operation *o);
     const char *routine; /* NULL: none */
 } method;
 
-/* clang-format off */
+static const method methods[TRP__BLAS_PLACES][TRP__BLAS_TYPES] = {
 #define METHOD(op, type, function, name) [TRP_OP_##op & 0xff][type] = {function, name},
-#define REAL(op, family, s, d)      METHOD(op, 0, family##_f32, #s) METHOD(op, 1, family##_f64, #d)
-#define COMPLEX(op, family, c, z)   METHOD(op, 2, family##_c64, #c) METHOD(op, 3, family##_c128, #z)
-#define ALL(op, family, s, d, c, z) REAL(op, family, s, d) COMPLEX(op, family, c, z)
-#define REAL_LOOP(op, loop)         METHOD(op, 0, loop##_f32, NULL) METHOD(op, 1, loop##_f64, NULL)
-#define COMPLEX_LOOP(op, loop)      METHOD(op, 2, loop##_c64, NULL) METHOD(op, 3, loop##_c128, NULL)
-static const method methods[TRP__OPENBLAS_PLACES][TRP__OPENBLAS_TYPES] = {
-    TRP__OPENBLAS_ROUTINES(ALL, REAL, COMPLEX)
-    COMPLEX_LOOP(ROT, rot_loop)
-    REAL_LOOP(ROTG, rotg_loop) COMPLEX_LOOP(ROTG, rotg_loop)
-    COMPLEX_LOOP(SYMV, symv_loop)
-    COMPLEX_LOOP(SYR, syr_loop)
-    COMPLEX_LOOP(SYR2, syr2_loop)
-    REAL_LOOP(GEAM, geam_loop) COMPLEX_LOOP(GEAM, geam_loop)
-    REAL_LOOP(DGMM, dgmm_loop) COMPLEX_LOOP(DGMM, dgmm_loop)
-};
-#undef COMPLEX_LOOP
-#undef REAL_LOOP
-#undef ALL
-#undef COMPLEX
-#undef REAL
+#define CBLAS_REAL(op, family, s, d)     METHOD(op, 0, family##_f32, #s) METHOD(op, 1, family##_f64, #d)
+#define CBLAS_COMPLEX(op, family, c, z)                                                            \
+    METHOD(op, 2, family##_c64, #c) METHOD(op, 3, family##_c128, #z)
+#define HOST_REAL(op, loop)    METHOD(op, 0, loop##_f32, NULL) METHOD(op, 1, loop##_f64, NULL)
+#define HOST_COMPLEX(op, loop) METHOD(op, 2, loop##_c64, NULL) METHOD(op, 3, loop##_c128, NULL)
+#define HOST_HALF(op, loop)    METHOD(op, 4, loop, NULL) METHOD(op, 5, loop, NULL)
+#include "libs/blas/routines.def"
 #undef METHOD
-/* clang-format on */
+};
 
 /* Which sizes count for an operation, and whether it gives a result, by its place. */
 static const struct {
     uint8_t level;
     uint32_t uses; /* flags of routines.h */
-} routines[TRP__OPENBLAS_PLACES] = {
+} routines[TRP__BLAS_PLACES] = {
 #define ROUTINE(level_, op, name, uses_, ...) [TRP_OP_##op & 0xff] = {(level_), (uses_)},
-#include "actors/blas/routines.def"
-#undef ROUTINE
+#include "libs/blas/routines.def"
 };
 
 static const method *find_method(uint32_t op, uint8_t type, uint32_t *place, uint32_t *column)
 {
     static const uint8_t columns[TRP_DTYPE_COUNT] = {
-        [TRP_F32] = 1, [TRP_F64] = 2, [TRP_C64] = 3, [TRP_C128] = 4};
+        [TRP_F32] = 1, [TRP_F64] = 2, [TRP_C64] = 3, [TRP_C128] = 4, [TRP_F16] = 5, [TRP_BF16] = 6};
     *place = op & 0xff;
     *column = type < TRP_DTYPE_COUNT ? columns[type] - UINT32_C(1) : UINT32_MAX;
-    if (op >> 8 != TRP_OP_GEMM >> 8 || *place >= TRP__OPENBLAS_PLACES ||
-        *column >= TRP__OPENBLAS_TYPES)
+    if (op >> 8 != TRP_OP_GEMM >> 8 || *place >= TRP__BLAS_PLACES || *column >= TRP__BLAS_TYPES)
         return NULL;
     const method *found = &methods[*place][*column];
     return found->run ? found : NULL;
@@ -176,6 +172,40 @@ static void run(void *arguments)
     o->run(o);
 }
 
+/* An operation with conjugates; it outgrows what enqueue() takes. */
+typedef struct conjugated {
+    operation o;
+    _Alignas(double _Complex) unsigned char scratch[];
+} conjugated;
+
+static void run_conjugated(void *arguments)
+{
+    conjugated *c = *(conjugated **)arguments;
+    if (c->o.l.type == TRP_C64)
+        run_conjugated_c64(&c->o, c->scratch);
+    else
+        run_conjugated_c128(&c->o, c->scratch);
+    free(c);
+}
+
+static trp_status enqueue_conjugated(trp_instance *instance, const operation *o, trp_error *error)
+{
+    size_t element = trp_dtype_bits((trp_dtype)o->l.type) / 8, elements = 0;
+    for (int i = TRP__BLAS_X; i <= TRP__BLAS_Y; i++) {
+        if (!written(o, i))
+            elements += (size_t)(o->l.length[i] * o->l.batch);
+    }
+    conjugated *c = malloc(sizeof *c + elements * element);
+    if (!c)
+        return trp__error_set(error, TRP_E_MEMORY, "no memory for the conjugates of %zu elements",
+                              elements);
+    c->o = *o;
+    trp_status status = instance->services->enqueue(instance, run_conjugated, &c, sizeof c, error);
+    if (status != TRP_OK)
+        free(c);
+    return status;
+}
+
 trp_status trp__levels_host_handle(trp_instance *instance, trp_job *job, const trp__openblas *blas,
                                    trp_error *error)
 {
@@ -209,5 +239,6 @@ trp_status trp__levels_host_handle(trp_instance *instance, trp_job *job, const t
                                   (long long)inc, (long long)LARGEST_INCREMENT);
     }
     resolve(&o, job);
-    return instance->services->enqueue(instance, run, &o, sizeof o, error);
+    return o.l.conjugate ? enqueue_conjugated(instance, &o, error)
+                         : instance->services->enqueue(instance, run, &o, sizeof o, error);
 }

@@ -1,19 +1,6 @@
 /* Triangular systems for one element type, with the macros and functions of levels_host_type.h,
  * which alone includes this. */
 
-/* Whether OpenBLAS, which multiplies by 1 / d, gives what a division by d gives: 1 / d must be a
- * normal number, and what it is computed from. */
-static bool NAME(can_invert)(const operation *o, const T *diagonal, int64_t step, int64_t n)
-{
-    const R least = LEAST, most = 1 / (4 * least);
-    for (int64_t i = 0; o->l.diag == TRP_NON_UNIT && i < n; i++, diagonal += step) {
-        R re = fabs(creal(*diagonal)), im = fabs(cimag(*diagonal)), size = re > im ? re : im;
-        if (size < least || size > most)
-            return false;
-    }
-    return true;
-}
-
 /* In W, in which neither squares nor their sum leave the range. */
 static T NAME(quotient)(T x, T by)
 {
@@ -32,6 +19,7 @@ typedef struct NAME(triangle) {
     const T *a;
     int64_t n, row, column, reach;
     bool upper, unit, conjugate;
+    bool packed, turned; /* column by column, of which this is the transpose */
 } NAME(triangle);
 
 static NAME(triangle)
@@ -45,13 +33,36 @@ static NAME(triangle)
                             .reach = n,
                             .upper = (o->l.uplo == TRP_UPPER) != turned,
                             .unit = o->l.diag == TRP_UNIT,
-                            .conjugate = o->l.trans == TRP_C};
+                            .conjugate = o->l.trans == TRP_C,
+                            .turned = turned};
+}
+
+/* Columns of a packed upper triangle have 1, 2, ... elements, those of a lower one n, n - 1, ... */
+static inline int64_t NAME(packed_at)(const NAME(triangle) * t, int64_t i, int64_t j)
+{
+    int64_t row = t->turned ? j : i, column = t->turned ? i : j;
+    bool upper = t->upper != t->turned;
+    return row + (upper ? column * (column + 1) : column * (2 * t->n - column - 1)) / 2;
 }
 
 static inline T NAME(triangle_at)(const NAME(triangle) * t, int64_t i, int64_t j)
 {
-    T element = t->a[i * t->row + j * t->column];
+    T element = t->a[t->packed ? NAME(packed_at)(t, i, j) : i * t->row + j * t->column];
     return t->conjugate ? NAME(conjugate)(element) : element;
+}
+
+/* Whether OpenBLAS, which multiplies by 1 / d, gives what a division by d gives: 1 / d must be a
+ * normal number, and what it is computed from. */
+static bool NAME(can_invert)(const NAME(triangle) * t)
+{
+    const R least = LEAST, most = 1 / (4 * least);
+    for (int64_t i = 0; !t->unit && i < t->n; i++) {
+        T element = NAME(triangle_at)(t, i, i);
+        R re = fabs(creal(element)), im = fabs(cimag(element)), size = re > im ? re : im;
+        if (size < least || size > most)
+            return false;
+    }
+    return true;
 }
 
 /* Solves op(A) x' = x by substitution with divisions. */
@@ -69,30 +80,38 @@ static void NAME(substitute)(const NAME(triangle) * t, T *x, int64_t increment)
     }
 }
 
+/* A triangle that OpenBLAS inverts the diagonal of is solved by it. */
+static void NAME(solve_vector)(const operation *o, const NAME(triangle) * t,
+                               void (*by_openblas)(const operation *o))
+{
+    int64_t step = o->l.ld[TRP__BLAS_X];
+    if (NAME(can_invert)(t))
+        by_openblas(o);
+    else
+        NAME(substitute)(t, NAME(first)(o->x, o->l.n, step), step);
+}
+
 static void NAME(trsv)(const operation *o)
 {
-    int64_t ld = o->l.ld[TRP__BLAS_A];
-    if (NAME(can_invert)(o, o->a, ld + 1, o->l.n)) {
-        NAME(trmv)(o);
-        return;
-    }
-    NAME(triangle) t = NAME(make_triangle)(o, o->a, ld, o->l.n, false);
-    NAME(substitute)(&t, NAME(first)(o->x, o->l.n, o->l.ld[TRP__BLAS_X]), o->l.ld[TRP__BLAS_X]);
+    NAME(triangle) t = NAME(make_triangle)(o, o->a, o->l.ld[TRP__BLAS_A], o->l.n, false);
+    NAME(solve_vector)(o, &t, NAME(trmv));
 }
 
 /* In memory the diagonal is a row; one step along another one is one from column to column less one
  * down. */
 static void NAME(tbsv)(const operation *o)
 {
-    int64_t ld = o->l.ld[TRP__BLAS_A];
     const T *diagonal = (const T *)o->a + (o->l.uplo == TRP_UPPER ? o->l.k : 0);
-    if (NAME(can_invert)(o, diagonal, ld, o->l.n)) {
-        NAME(tbmv)(o);
-        return;
-    }
-    NAME(triangle) t = NAME(make_triangle)(o, diagonal, ld - 1, o->l.n, false);
+    NAME(triangle) t = NAME(make_triangle)(o, diagonal, o->l.ld[TRP__BLAS_A] - 1, o->l.n, false);
     t.reach = o->l.k;
-    NAME(substitute)(&t, NAME(first)(o->x, o->l.n, o->l.ld[TRP__BLAS_X]), o->l.ld[TRP__BLAS_X]);
+    NAME(solve_vector)(o, &t, NAME(tbmv));
+}
+
+static void NAME(tpsv)(const operation *o)
+{
+    NAME(triangle) t = NAME(make_triangle)(o, o->a, 0, o->l.n, false);
+    t.packed = true;
+    NAME(solve_vector)(o, &t, NAME(tpmv));
 }
 
 static void NAME(trsm_one)(const operation *o, const T *a, T *x, T alpha)
@@ -102,12 +121,12 @@ static void NAME(trsm_one)(const operation *o, const T *a, T *x, T alpha)
     T beta = alpha == 0 ? 0 : 1;
     if (!NAME(begin_matrix)(o, x, ld, alpha, &beta))
         return;
-    if (NAME(can_invert)(o, a, o->l.ld[TRP__BLAS_A] + 1, n)) {
+    NAME(triangle) t = NAME(make_triangle)(o, a, o->l.ld[TRP__BLAS_A], n, !left);
+    if (NAME(can_invert)(&t)) {
         CALL(trsm, COLUMN_MAJOR, o->side, o->uplo, o->trans, o->diag, o->m, o->n, SCALAR(alpha), a,
              o->lda, x, o->ldx);
         return;
     }
-    NAME(triangle) t = NAME(make_triangle)(o, a, o->l.ld[TRP__BLAS_A], n, !left);
     for (int64_t j = 0; j < o->l.n; j++)
         NAME(scale)(x + j * ld, o->l.m, 1, alpha);
     for (int64_t i = 0; i < count; i++)

@@ -72,6 +72,11 @@ static T NAME(alpha)(const operation *o)
     return o->scalars ? *(const T *)o->scalars : NAME(from_double)(o->l.alpha);
 }
 
+static R NAME(real_alpha)(const operation *o)
+{
+    return o->scalars ? *(const R *)o->scalars : (R)o->l.alpha[0];
+}
+
 static T NAME(beta)(const operation *o)
 {
     return o->scalars ? ((const T *)o->scalars)[1] : NAME(from_double)(o->l.beta);
@@ -223,6 +228,15 @@ static void NAME(rotg_loop)(const operation *o)
 }
 #endif
 
+#if !COMPLEX
+static void NAME(rotm)(const operation *o)
+{
+    CALL(rotm, o->n, o->x, o->ldx, o->y, o->ldy, o->scalars);
+}
+
+#include "actors/blas/levels_host_rotmg.h"
+#endif
+
 static void NAME(norm)(const operation *o)
 {
     *(R *)o->result = CALL(norm, o->n, o->x, o->ldx);
@@ -244,9 +258,7 @@ static void NAME(rot_loop)(const operation *o)
     int64_t n = o->l.n, incx = o->l.ld[TRP__BLAS_X], incy = o->l.ld[TRP__BLAS_Y];
     T *x = NAME(first)(o->x, n, incx);
     T *y = NAME(first)(o->y, n, incy);
-    R c = creal(NAME(from_double)(o->l.alpha));
-    if (o->scalars)
-        c = *(const R *)o->scalars;
+    R c = NAME(real_alpha)(o);
     T s = NAME(beta)(o);
     T minus_s = -NAME(conjugate)(s);
     for (int64_t i = 0; i < n; i++, x += incx, y += incy) {
@@ -342,6 +354,32 @@ static void NAME(tbmv)(const operation *o)
     CALL(tbmv, COLUMN_MAJOR, o->uplo, o->trans, o->diag, o->n, o->k, o->a, o->lda, o->x, o->ldx);
 }
 
+/* Packed matrices: one triangle, column by column. */
+
+static void NAME(spmv)(const operation *o)
+{
+    T alpha = NAME(alpha)(o), beta = NAME(beta)(o);
+    if (NAME(begin_vector)(o->y, o->n, o->ldy, alpha, &beta))
+        CALL(spmv, COLUMN_MAJOR, o->uplo, o->n, SCALAR(alpha), o->a, o->x, o->ldx, SCALAR(beta),
+             o->y, o->ldy);
+}
+
+static void NAME(spr)(const operation *o)
+{
+    CALL(spr, COLUMN_MAJOR, o->uplo, o->n, NAME(real_alpha)(o), o->x, o->ldx, o->a);
+}
+
+static void NAME(spr2)(const operation *o)
+{
+    T alpha = NAME(alpha)(o);
+    CALL(spr2, COLUMN_MAJOR, o->uplo, o->n, SCALAR(alpha), o->x, o->ldx, o->y, o->ldy, o->a);
+}
+
+static void NAME(tpmv)(const operation *o)
+{
+    CALL(tpmv, COLUMN_MAJOR, o->uplo, o->trans, o->diag, o->n, o->a, o->x, o->ldx);
+}
+
 static void NAME(syr2)(const operation *o)
 {
     T alpha = NAME(alpha)(o);
@@ -352,8 +390,7 @@ static void NAME(syr2)(const operation *o)
 #if COMPLEX
 static void NAME(her)(const operation *o)
 {
-    R alpha = o->scalars ? *(const R *)o->scalars : (R)o->l.alpha[0];
-    CALL(her, COLUMN_MAJOR, o->uplo, o->n, alpha, o->x, o->ldx, o->a, o->lda);
+    CALL(her, COLUMN_MAJOR, o->uplo, o->n, NAME(real_alpha)(o), o->x, o->ldx, o->a, o->lda);
 }
 
 /* A = A + alpha x y^T, in one triangle. */
@@ -445,7 +482,7 @@ static bool NAME(begin_hermitian)(const operation *o, T alpha, T *beta)
 
 static void NAME(herk)(const operation *o)
 {
-    R alpha = o->scalars ? *(const R *)o->scalars : (R)o->l.alpha[0];
+    R alpha = NAME(real_alpha)(o);
     T beta = o->scalars ? ((const R *)o->scalars)[1] : (R)o->l.beta[0];
     if (NAME(begin_hermitian)(o, alpha, &beta))
         CALL(herk, COLUMN_MAJOR, o->uplo, o->trans, o->n, o->k, alpha, o->a, o->lda, creal(beta),
@@ -527,6 +564,55 @@ static void NAME(dgmm_loop)(const operation *o)
             c[i] = NAME(product)(x[(left ? i : j) * incx], a[i]);
     }
 }
+
+#if COMPLEX
+/* Conjugates the vectors of a batch from `from` to `to`, which may be the same. Elements are taken
+ * as they lie in memory. */
+static void NAME(conjugate_vectors)(T *to, int64_t to_step, int64_t to_stride, const T *from,
+                                    int64_t step, int64_t stride, int64_t n, int64_t batch)
+{
+    for (int64_t k = 0; k < batch; k++) {
+        for (int64_t i = 0; i < n; i++)
+            to[k * to_stride + i * to_step] = NAME(conjugate)(from[k * stride + i * step]);
+    }
+}
+
+/* An operation on conjugated vectors, with room for the copies behind it. */
+static void NAME(run_conjugated)(const operation *given, void *scratch)
+{
+    operation o = *given;
+    T *copy = scratch, scalars[2];
+    void **vectors[] = {[TRP__BLAS_X] = &o.x, [TRP__BLAS_Y] = &o.y};
+    int *steps[] = {[TRP__BLAS_X] = &o.ldx, [TRP__BLAS_Y] = &o.ldy};
+    if (o.l.conjugate & TRP__BLAS_CONJUGATE_SCALARS) {
+        NAME(conjugate_vectors)(scalars, 1, 0, o.scalars, 1, 0, 2, 1);
+        o.scalars = scalars;
+    }
+    for (int i = TRP__BLAS_X; i <= TRP__BLAS_Y; i++) {
+        int64_t n = o.l.length[i], step = llabs(o.l.ld[i]), stride = o.l.stride[i];
+        if (!*vectors[i])
+            continue;
+        if (written(&o, i)) {
+            NAME(conjugate_vectors)
+            (*vectors[i], step, stride, *vectors[i], step, stride, n, o.l.batch);
+            continue;
+        }
+        NAME(conjugate_vectors)(copy, 1, n, *vectors[i], step, stride, n, o.l.batch);
+        *vectors[i] = copy;
+        *steps[i] = o.l.ld[i] < 0 ? -1 : 1;
+        o.l.ld[i] = *steps[i];
+        o.l.stride[i] = n;
+        copy += n * o.l.batch;
+    }
+    o.run(&o);
+    for (int i = TRP__BLAS_X; i <= TRP__BLAS_Y; i++) {
+        int64_t step = llabs(o.l.ld[i]), stride = o.l.stride[i];
+        if (written(&o, i))
+            NAME(conjugate_vectors)
+        (*vectors[i], step, stride, *vectors[i], step, stride, o.l.length[i], o.l.batch);
+    }
+}
+#endif
 
 #undef CALL
 #undef SCALAR

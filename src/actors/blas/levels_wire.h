@@ -12,8 +12,18 @@
 enum { TRP__BLAS_A = 0, TRP__BLAS_X = 1, TRP__BLAS_Y = 2, TRP__BLAS_OPERANDS = 3 };
 enum { TRP__BLAS_NO_ACCESS = 0xff };
 
+/* A row-major matrix is read as its transpose. Where the operation needs the transpose's conjugate,
+ * all else is conjugated: a vector that is only read in a copy, one that is written in its place,
+ * before and after the operation. */
+enum {
+    TRP__BLAS_CONJUGATES = 1,        /* the vectors */
+    TRP__BLAS_CONJUGATES_X = 2,      /* X is written, */
+    TRP__BLAS_CONJUGATES_Y = 4,      /* Y is */
+    TRP__BLAS_CONJUGATE_SCALARS = 8, /* alpha and beta, which are in a buffer */
+};
+
 typedef struct trp__levels {
-    uint8_t type;  /* trp_dtype: f32, f64, c64 or c128 */
+    uint8_t type;  /* trp_dtype: f32, f64, c64, c128, f16 or bf16 */
     uint8_t side;  /* trp_side */
     uint8_t uplo;  /* trp_uplo */
     uint8_t trans; /* trp_transpose; TRP_T and not TRP_C for real types */
@@ -22,13 +32,15 @@ typedef struct trp__levels {
     uint8_t access[TRP__BLAS_OPERANDS]; /* index into the request's accesses */
     uint8_t scalars;                    /* index of the access with alpha and beta, or c and s */
     uint8_t result;                     /* index of the result's access */
-    uint8_t reserved[5];
+    uint8_t conjugate;                  /* flags as below */
+    uint8_t reserved[4];
     int64_t m, n, k; /* k: also gbmv's kl */
     int64_t ku;
     int64_t ld[TRP__BLAS_OPERANDS]; /* leading dimension; increment of a vector */
     int64_t stride[TRP__BLAS_OPERANDS];
     int64_t batch;
-    double alpha[2], beta[2]; /* real, imaginary; c and s of rot */
+    double alpha[2], beta[2];           /* real, imaginary; c and s of rot */
+    int64_t length[TRP__BLAS_OPERANDS]; /* of vectors that are conjugated */
 } trp__levels;
 
 #endif

@@ -17,14 +17,14 @@ enum {
     BATCH = 1 << 9,
     ALPHA = 1 << 10,
     BETA = 1 << 11,
-    ROTATION = 1 << 12,          /* c and s */
-    POSITIVE = 1 << 13,          /* the increment */
-    TRIANGLE = 1 << 14,          /* of Y is written */
-    NO_CONJUGATE = 1 << 15,      /* complex: no TRP_C */
-    NO_TRANSPOSE = 1 << 16,      /* complex: no TRP_T */
-    NO_ROWS = 1 << 17,           /* complex: no row-major order */
-    NO_ROWS_CONJUGATE = 1 << 18, /* complex: no row-major order with TRP_C */
-    REAL_SCALARS = 1 << 19,      /* alpha and beta */
+    ROTATION = 1 << 12,     /* c and s */
+    POSITIVE = 1 << 13,     /* the increment */
+    TRIANGLE = 1 << 14,     /* of Y is written */
+    NO_CONJUGATE = 1 << 15, /* complex: no TRP_C */
+    NO_TRANSPOSE = 1 << 16, /* complex: no TRP_T */
+    CONJUGATES = 1 << 17,   /* complex: row-major order needs conjugates of the vectors */
+    PACKED = 1 << 18,       /* A: one triangle, column by column */
+    REAL_SCALARS = 1 << 19, /* alpha and beta */
     REAL_BETA = 1 << 20,
     GIVES_ELEMENT = 1 << 21,  /* a result: an element, */
     GIVES_REAL = 1 << 22,     /* a real number, */
@@ -33,8 +33,13 @@ enum {
     IN_PLACE = 1 << 25,       /* Y may be X */
     DIAGONALS = 1 << 26,      /* a band in one triangle: kl */
     REAL_ONLY = 1 << 27,
+    MODIFIED = 1 << 28,       /* scalars: the five numbers of a modified rotation */
+    GIVES_MODIFIED = 1 << 29, /* a result: these */
+    HALF = 1 << 30,           /* f16 and bf16 too; alpha is f32 */
 };
-#define SCALARS (ALPHA | BETA | ROTATION)
-#define GIVES   (GIVES_ELEMENT | GIVES_REAL | GIVES_INDEX | GIVES_ROTATION)
+#define SCALARS (ALPHA | BETA | ROTATION | MODIFIED)
+#define GIVES   (GIVES_ELEMENT | GIVES_REAL | GIVES_INDEX | GIVES_ROTATION | GIVES_MODIFIED)
+/* The operation has one rotation to give, whatever n is. */
+#define GIVES_ONE (GIVES_ROTATION | GIVES_MODIFIED)
 
 #endif

@@ -4,25 +4,21 @@
 
 #include <troupe/blas.h>
 
-/* Rows for the routines of a level: one a type. */
-#define ROUTINE(name, place, type)  {#name, offsetof(trp__cublas, routine[place][type]), false},
-#define PLACE(op)                   ((TRP_OP_##op) & 0xff)
-#define ALL(op, family, s, d, c, z) REAL(op, family, s, d) COMPLEX(op, family, c, z)
-#define REAL(op, family, s, d)      ROUTINE(s, PLACE(op), 0) ROUTINE(d, PLACE(op), 1)
-#define COMPLEX(op, family, c, z)   ROUTINE(c, PLACE(op), 2) ROUTINE(z, PLACE(op), 3)
+static trp__cublas functions;
+static const trp__dynlib_symbol symbols[] = {TRP__CUBLAS_FUNCTIONS(TRP__TOOLKIT_SYMBOL)
+#define ENTRY(op, name, type)                                                                      \
+    {#name, offsetof(trp__cublas, routine[(TRP_OP_##op) & 0xff][type]), false},
+#define CUBLAS_REAL(op, family, s, d)    ENTRY(op, s, 0) ENTRY(op, d, 1)
+#define CUBLAS_COMPLEX(op, family, c, z) ENTRY(op, c, 2) ENTRY(op, z, 3)
+#define CUBLAS_HALF(op, family, name)    ENTRY(op, name, 4) ENTRY(op, name, 5)
+#include "libs/blas/routines.def"
+#undef ENTRY
+};
 
-TRP__TOOLKIT_DEFINE(
-    trp__cublas,
-    TRP__CUBLAS_FUNCTIONS(TRP__TOOLKIT_SYMBOL) TRP__CUBLAS_ROUTINES(ALL, REAL, COMPLEX),
-    .name = "cublas", .env = "TROUPE_CUBLAS", .soname_13 = "libcublas.so.13",
+TRP__TOOLKIT_DEFINE_LOADER(
+    trp__cublas, .name = "cublas", .env = "TROUPE_CUBLAS", .soname_13 = "libcublas.so.13",
     .soname_12 = "libcublas.so.12",
     .package_hint = "install cuBLAS 12 or 13 (CUDA toolkit, or pip install nvidia-cublas)")
-
-#undef COMPLEX
-#undef REAL
-#undef ALL
-#undef PLACE
-#undef ROUTINE
 
 trp_status trp__cublas_failed(const trp__cublas *blas, trp__cublas_status result, const char *call,
                               trp_error *error)

@@ -3,6 +3,7 @@
 #define TRP_LIBS_CUBLAS_H
 
 #include "driver/toolkit.h"
+#include "libs/blas/places.h"
 #include "libs/cublas/cublas_levels.h"
 
 #include <troupe/status.h>
@@ -10,8 +11,8 @@
 /* The loaded functions, called by their exported names. */
 typedef struct trp__cublas {
     TRP__CUBLAS_FUNCTIONS(TRP__TOOLKIT_MEMBER)
-    /* Those of cublas_levels.h, NULL where there is none; for f32, f64, c64, c128. */
-    void (*routine[TRP__CUBLAS_PLACES][TRP__CUBLAS_TYPES])(void);
+    /* Those of libs/blas/routines.def, NULL where there is none. */
+    void (*routine[TRP__BLAS_PLACES][TRP__BLAS_TYPES])(void);
 } trp__cublas;
 
 TRP__TOOLKIT_DECLARE(trp__cublas);

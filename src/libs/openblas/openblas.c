@@ -13,16 +13,12 @@ static const trp__dynlib_symbol symbols[] = {
     {#name, offsetof(trp__openblas, name), required},
     TRP__OPENBLAS_FUNCTIONS(SYMBOL_ROW)
 #undef SYMBOL_ROW
-#define ROUTINE(op, name, type)                                                                    \
+#define ENTRY(op, name, type)                                                                      \
     {#name, offsetof(trp__openblas, routine[TRP_OP_##op & 0xff][type]), false},
-#define REAL(op, family, s, d)      ROUTINE(op, s, 0) ROUTINE(op, d, 1)
-#define COMPLEX(op, family, c, z)   ROUTINE(op, c, 2) ROUTINE(op, z, 3)
-#define ALL(op, family, s, d, c, z) REAL(op, family, s, d) COMPLEX(op, family, c, z)
-        TRP__OPENBLAS_ROUTINES(ALL, REAL, COMPLEX)
-#undef ALL
-#undef COMPLEX
-#undef REAL
-#undef ROUTINE
+#define CBLAS_REAL(op, family, s, d)    ENTRY(op, s, 0) ENTRY(op, d, 1)
+#define CBLAS_COMPLEX(op, family, c, z) ENTRY(op, c, 2) ENTRY(op, z, 3)
+#include "libs/blas/routines.def"
+#undef ENTRY
 };
 
 /* One for all actors of a process; never closed, since OpenBLAS keeps threads. */

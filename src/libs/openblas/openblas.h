@@ -2,6 +2,7 @@
 #ifndef TRP_LIBS_OPENBLAS_H
 #define TRP_LIBS_OPENBLAS_H
 
+#include "libs/blas/places.h"
 #include "libs/openblas/openblas_levels.h"
 
 #include <troupe/status.h>
@@ -30,8 +31,8 @@ typedef struct trp__openblas {
 #define TRP__OPENBLAS_MEMBER(result, name, parameters, required) result(*name) parameters;
     TRP__OPENBLAS_FUNCTIONS(TRP__OPENBLAS_MEMBER)
 #undef TRP__OPENBLAS_MEMBER
-    /* Those of openblas_levels.h, NULL where there is none; for f32, f64, c64, c128. */
-    void (*routine[TRP__OPENBLAS_PLACES][TRP__OPENBLAS_TYPES])(void);
+    /* Those of libs/blas/routines.def, NULL where there is none. */
+    void (*routine[TRP__BLAS_PLACES][TRP__BLAS_TYPES])(void);
 } trp__openblas;
 
 /* Opens OpenBLAS, once per process and for its whole life; after a failure the next call tries

@@ -1,6 +1,8 @@
 /* See blas_reference.h. SPDX-License-Identifier: Apache-2.0 */
 #include "support/reference/blas_reference.h"
 
+#include "support/reference/elements.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +26,10 @@ trp_dtype ref_blas_real(trp_dtype type)
 
 double ref_blas_unit(trp_dtype type)
 {
-    return ref_blas_real(type) == TRP_F32 ? 0x1p-24 : 0x1p-53;
+    return type == TRP_F16                  ? 0x1p-11
+           : type == TRP_BF16               ? 0x1p-8
+           : ref_blas_real(type) == TRP_F32 ? 0x1p-24
+                                            : 0x1p-53;
 }
 
 static ref_complex make(double re, double im)
@@ -42,6 +47,9 @@ ref_complex ref_blas_load(trp_dtype type, const void *array, int64_t index)
     const float *f = array;
     const double *d = array;
     switch (type) {
+    case TRP_F16:
+    case TRP_BF16:
+        return ref_element_load(type, array, index);
     case TRP_F32:
         return (double)f[index];
     case TRP_F64:
@@ -62,6 +70,10 @@ void ref_blas_store(trp_dtype type, void *array, int64_t index, ref_complex valu
     float *f = array;
     double *d = array;
     switch (type) {
+    case TRP_F16:
+    case TRP_BF16:
+        ref_element_store(type, array, index, value);
+        return;
     case TRP_F32:
         f[index] = (float)creal(value);
         return;
@@ -92,6 +104,12 @@ ref_complex ref_blas_rounded(trp_dtype type, ref_complex value)
 
 int64_t ref_operand_index(const ref_operand *x, int64_t i, int64_t j)
 {
+    if (x->packed) {
+        int64_t line = x->by_rows ? i : j, place = x->by_rows ? j : i;
+        bool growing = x->lower == x->by_rows; /* the first line has one element */
+        return x->base + place +
+               (growing ? line * (line + 1) / 2 : line * (2 * x->rows - line - 1) / 2);
+    }
     return x->base + i * x->down + j * x->right;
 }
 
@@ -182,6 +200,9 @@ static void add_old(ref_number *sum, ref_complex beta, const ref_operand *x, int
  */
 double ref_blas_bound(const ref_number *number, trp_dtype type)
 {
+    if (type == TRP_F16 || type == TRP_BF16) /* computed in f32, rounded once */
+        return 4 * ((double)number->terms + 4) * 0x1p-24 * number->size +
+               1.01 * ref_blas_unit(type) * cabs(number->value) + 0x1p-25;
     return 4 * ((double)number->terms + 4) * ref_blas_unit(type) * number->size;
 }
 
@@ -227,6 +248,18 @@ static ref_number rot(const ref_blas *p, ref_place output, int64_t i, int64_t j)
     ref_complex x = at(&p->x, i, j), y = at(&p->y, i, j);
     add(&sum, p->c * (output == REF_X ? x : y));
     add(&sum, output == REF_X ? p->s * y : -conj(p->s) * x);
+    return sum;
+}
+
+static ref_number rotm(const ref_blas *p, ref_place output, int64_t i, int64_t j)
+{
+    ref_number sum = {0};
+    const double *h = p->modified;
+    double flag = h[0], diagonal = flag == 0 || flag == -2, other = flag == -2 ? 0 : 1;
+    double h11 = diagonal != 0 ? 1 : h[1], h22 = diagonal != 0 ? 1 : h[4];
+    double h21 = flag == 1 ? -1 : h[2], h12 = flag == 1 ? 1 : h[3];
+    add(&sum, (output == REF_X ? h11 : h22) * at(output == REF_X ? &p->x : &p->y, i, j));
+    add(&sum, other * (output == REF_X ? h12 : h21) * at(output == REF_X ? &p->y : &p->x, i, j));
     return sum;
 }
 
@@ -329,8 +362,8 @@ static ref_number ger(const ref_blas *p, ref_place output, int64_t i, int64_t j)
 static ref_number rank_1(const ref_blas *p, ref_place output, int64_t i, int64_t j)
 {
     ref_number sum = {0};
-    bool hermitian = p->op == TRP_OP_HER || p->op == TRP_OP_HER2;
-    bool two = p->op == TRP_OP_SYR2 || p->op == TRP_OP_HER2;
+    bool hermitian = p->a.shape == REF_HERMITIAN;
+    bool two = p->y.rows > 0;
     const ref_operand *other = two ? &p->y : &p->x;
     ref_complex right = at(other, j, 0), x = at(&p->x, j, 0);
     (void)output;
@@ -388,25 +421,8 @@ static ref_number dgmm(const ref_blas *p, ref_place output, int64_t i, int64_t j
 ref_number ref_blas_element(const ref_blas *p, ref_place output, int64_t i, int64_t j)
 {
     static ref_number (*const element[])(const ref_blas *, ref_place, int64_t, int64_t) = {
-        [TRP_OP_AXPY & 0xff] = axpy,     [TRP_OP_SCAL & 0xff] = scal,
-        [TRP_OP_VCOPY & 0xff] = vcopy,   [TRP_OP_SWAP & 0xff] = swap,
-        [TRP_OP_ROT & 0xff] = rot,       [TRP_OP_DOT & 0xff] = dot,
-        [TRP_OP_DOTC & 0xff] = dot,      [TRP_OP_NRM2 & 0xff] = norm,
-        [TRP_OP_ASUM & 0xff] = norm,     [TRP_OP_IAMAX & 0xff] = extreme,
-        [TRP_OP_IAMIN & 0xff] = extreme, [TRP_OP_GEMV & 0xff] = product,
-        [TRP_OP_GBMV & 0xff] = product,  [TRP_OP_GER & 0xff] = ger,
-        [TRP_OP_GERC & 0xff] = ger,      [TRP_OP_SYMV & 0xff] = product,
-        [TRP_OP_HEMV & 0xff] = product,  [TRP_OP_TRMV & 0xff] = product,
-        [TRP_OP_TRSV & 0xff] = residual, [TRP_OP_SYMM & 0xff] = product,
-        [TRP_OP_HEMM & 0xff] = product,  [TRP_OP_SYRK & 0xff] = rank_k,
-        [TRP_OP_HERK & 0xff] = rank_k,   [TRP_OP_SYR2K & 0xff] = rank_k,
-        [TRP_OP_HER2K & 0xff] = rank_k,  [TRP_OP_TRMM & 0xff] = product,
-        [TRP_OP_TRSM & 0xff] = residual, [TRP_OP_GEAM & 0xff] = geam,
-        [TRP_OP_DGMM & 0xff] = dgmm,     [TRP_OP_SYR & 0xff] = rank_1,
-        [TRP_OP_HER & 0xff] = rank_1,    [TRP_OP_SYR2 & 0xff] = rank_1,
-        [TRP_OP_HER2 & 0xff] = rank_1,   [TRP_OP_SBMV & 0xff] = product,
-        [TRP_OP_HBMV & 0xff] = product,  [TRP_OP_TBMV & 0xff] = product,
-        [TRP_OP_TBSV & 0xff] = residual,
+#define REFERENCE(op, function) [TRP_OP_##op & 0xff] = function,
+#include "support/blas_routines.def"
     };
     if (!element[p->op & 0xff]) {
         fprintf(stderr, "reference: no operation %#x\n", p->op);

@@ -44,6 +44,8 @@ typedef struct ref_operand {
     bool lower, unit;
     int64_t kl, ku;
     bool banded; /* a triangle or a half: kl diagonals beside the main one are in memory */
+    /* A triangle without gaps, from `base` on: its columns one after the other, or its rows. */
+    bool packed, by_rows;
 } ref_operand;
 
 /* Where element (i, j) is, and whether it is looked at there. */
@@ -61,6 +63,7 @@ typedef struct ref_blas {
     trp_transpose trans, trans_b;
     ref_complex alpha, beta; /* not 1 and 0 only where the operation has them */
     ref_complex c, s;
+    double modified[5]; /* rotm */
     ref_operand a, x, y;
     ref_operand solved; /* trsv, trsm: x afterwards */
 } ref_blas;
